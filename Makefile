@@ -1,0 +1,69 @@
+# Development tasks; `make help` lists them.
+
+GO ?= go
+GOLANGCI_VERSION := v2.15.0
+GOLANGCI := bin/golangci-lint-$(GOLANGCI_VERSION)
+PKG ?= ./...
+BENCH ?= .
+
+.DEFAULT_GOAL := help
+
+.PHONY: help
+help: ## Show this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+# redis-server is for the tests against real servers, the C compiler for the race detector.
+.PHONY: setup
+setup: ## Install what the tests need: redis-server and a C compiler
+	@missing=''; \
+	command -v redis-server >/dev/null || missing="$$missing redis-server"; \
+	command -v "$$($(GO) env CC)" >/dev/null || missing="$$missing gcc"; \
+	if [ -z "$$missing" ]; then exit 0; fi; \
+	echo "setup: missing:$$missing"; \
+	if command -v apt-get >/dev/null && [ "$$(id -u)" = 0 ]; then sudo=''; \
+	elif command -v apt-get >/dev/null && command -v sudo >/dev/null; then sudo='sudo'; \
+	elif command -v brew >/dev/null; then \
+		case "$$missing" in *gcc*) echo 'setup: run xcode-select --install for a C compiler' >&2; exit 1;; esac; \
+		exec brew install redis; \
+	else \
+		echo "setup: cannot install on this system; please install, and put on PATH:$$missing" >&2; \
+		echo 'setup: redis-server 6.2 or newer: https://redis.io/docs/latest/operate/oss_and_stack/install/' >&2; \
+		exit 1; \
+	fi; \
+	case "$$missing" in *gcc*) missing="$$missing libc6-dev";; esac; \
+	$$sudo apt-get update -q && \
+	$$sudo env DEBIAN_FRONTEND=noninteractive apt-get install -q -y --no-install-recommends $$missing
+
+.PHONY: test
+test: setup ## Run all tests, under the race detector (PKG=./node for one package)
+	$(GO) test -race -shuffle=on -timeout 20m $(PKG)
+
+.PHONY: cover
+cover: setup ## Run all tests and show the coverage of each function
+	$(GO) test -timeout 20m -coverpkg=./... -coverprofile=coverage.out ./...
+	$(GO) tool cover -func=coverage.out
+
+.PHONY: bench
+bench: setup ## Run the benchmarks (BENCH=regexp for some)
+	$(GO) test -run '^$$' -bench '$(BENCH)' -benchmem -timeout 30m $(PKG)
+
+.PHONY: demo
+demo: ## Show the library at work
+	$(GO) run ./cmd/quorumlock demo
+
+.PHONY: lint
+lint: $(GOLANGCI) ## Run the linters, formatting included
+	$(GOLANGCI) run
+
+.PHONY: fmt
+fmt: $(GOLANGCI) ## Format all Go files
+	$(GOLANGCI) fmt
+
+.PHONY: tidy-check
+tidy-check: ## Fail if go.mod or go.sum are not tidy
+	$(GO) mod tidy -diff
+
+# Built once; the version is in the name, so that a new one is built when it changes here.
+$(GOLANGCI):
+	GOBIN='$(CURDIR)/bin' $(GO) install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(GOLANGCI_VERSION)
+	mv bin/golangci-lint $@

@@ -1,0 +1,107 @@
+package quorumlock
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/quorumlock/quorumlock/node"
+	"github.com/quorumlock/quorumlock/quorum"
+)
+
+// retry says what to expect of another attempt.
+type retry struct {
+	worthwhile bool
+	// freeAfter is when enough nodes can be expected to be free even if nobody
+	// releases.
+	freeAfter time.Duration
+}
+
+// attempt is one round: it asks all nodes and returns as soon as their votes decide.
+// The votes of the slower ones are folded into the lease later, or undone.
+func (l *Lock) attempt(ctx context.Context) (*hold, retry, error) {
+	h := newHold(l)
+	h.ask()
+	select {
+	case <-h.decided:
+	case <-ctx.Done():
+		h.abandon()
+		return nil, retry{}, context.Cause(ctx)
+	case <-l.client.quit:
+		h.abandon()
+		return nil, retry{}, ErrClosed
+	}
+	if h.win(ctx) {
+		return h, retry{}, nil
+	}
+	h.abandon()
+	err, again := h.verdict()
+	return nil, again, err
+}
+
+// verdict says why the round was lost.
+func (h *hold) verdict() (error, retry) { //nolint:revive // the error is the result here
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	again := retry{worthwhile: !h.hopeless(), freeAfter: h.freeAfter()}
+	if h.round.Blocked() {
+		return h.heldError(), again
+	}
+	var err *NoQuorumError
+	errors.As(h.noQuorum("acquire", &h.round), &err)
+	err.Late = h.round.Result() == quorum.Won
+	return err, again
+}
+
+// hopeless reports whether so many nodes reject this call for good that no attempt can
+// succeed.
+func (h *hold) hopeless() bool {
+	permanent := 0
+	for _, r := range h.refusals {
+		var nodeErr *node.Error
+		if errors.As(r.Err, &nodeErr) && nodeErr.Permanent() {
+			permanent++
+		}
+	}
+	return permanent > len(h.claims)-h.lock.need
+}
+
+// freeAfter is how long, by what the denials said, until a quorum is free.
+func (h *hold) freeAfter() time.Duration {
+	told := make([]time.Duration, 0, len(h.refusals))
+	for _, r := range h.refusals {
+		if r.Outcome == node.Denied {
+			told = append(told, lifetime(r.Holder))
+		}
+	}
+	return quorum.FreeAfter(told, len(h.claims)-len(told), h.lock.need)
+}
+
+// heldError names the owner that denied on most nodes.
+func (h *hold) heldError() error {
+	votes := make(map[string]int)
+	var most node.Holder
+	for _, r := range h.refusals {
+		if r.Outcome != node.Denied {
+			continue
+		}
+		votes[r.Holder.Owner]++
+		switch n := votes[r.Holder.Owner]; {
+		case most.Owner == r.Holder.Owner:
+			if lifetime(r.Holder) > lifetime(most) {
+				most = r.Holder
+			}
+		case n > votes[most.Owner]:
+			most = r.Holder
+		}
+	}
+	return &HeldError{Name: most.Name, Owner: most.Owner, TTL: most.TTL}
+}
+
+// lifetime is how long a claim lasts; a key without expiry lasts for ever.
+func lifetime(h node.Holder) time.Duration {
+	if h.TTL == node.NoExpiry {
+		return never
+	}
+	return h.TTL
+}

@@ -1,0 +1,209 @@
+package quorumlock
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	mathrand "math/rand/v2"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/redis/rueidis"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/quorumlock/quorumlock/clock"
+	"github.com/quorumlock/quorumlock/node"
+)
+
+// Client takes locks on one set of nodes. It is safe for concurrent use, and a program
+// needs one for each set. While it holds nothing and asks for nothing, it has no
+// goroutine and no timer.
+type Client struct {
+	cfg   Config
+	clock clock.Clock
+	// id is the part of every owner id that no other client has; sequence makes them
+	// distinct within the client.
+	id       string
+	sequence atomic.Uint64
+
+	lanes []*lane
+	// owned is set if the client made the nodes, and has to close them.
+	owned bool
+	// senders owns every goroutine that talks to a node.
+	senders  errgroup.Group
+	schedule scheduler
+
+	mu sync.Mutex
+	// acquiring counts calls under way; none is added once closing is set.
+	acquiring sync.WaitGroup
+	closing   bool
+	quit      chan struct{}
+	closed    chan struct{}
+	closeErr  error
+}
+
+// New makes a client. It checks the configuration and reports every problem at once,
+// in an [*InvalidError]; it does not touch the network, so nodes may be down.
+func New(cfg Config) (*Client, error) {
+	cfg = cfg.withDefaults()
+	problems := cfg.problems()
+	nodes, owned := cfg.Nodes, false
+	if len(problems) == 0 && len(cfg.Addresses) > 0 {
+		nodes, problems = openAll(cfg)
+		owned = true
+	}
+	if len(problems) == 0 {
+		problems = duplicateProblems(nodes)
+	}
+	if len(problems) > 0 {
+		return nil, &InvalidError{Problems: problems}
+	}
+	c := &Client{
+		cfg:    cfg,
+		clock:  cfg.Clock,
+		id:     rand.Text(),
+		owned:  owned,
+		quit:   make(chan struct{}),
+		closed: make(chan struct{}),
+	}
+	c.schedule.clock = cfg.Clock
+	for i, nd := range nodes {
+		c.lanes = append(c.lanes, newLane(c, i, nd))
+	}
+	return c, nil
+}
+
+// openAll makes the nodes of a Config's addresses, bounded by its timeouts.
+func openAll(cfg Config) (nodes []node.Node, problems []string) {
+	for i, address := range cfg.Addresses {
+		nd, err := openNode(address, cfg.NodeTimeoutMax)
+		if err != nil {
+			problems = append(problems, fmt.Sprintf("address %d: %s", i+1, strings.TrimPrefix(err.Error(), "node: ")))
+			continue
+		}
+		nodes = append(nodes, nd)
+	}
+	return nodes, problems
+}
+
+func openNode(address string, timeout time.Duration) (node.Node, error) {
+	opt, err := node.ParseAddress(address)
+	if err != nil {
+		return nil, err
+	}
+	bound(&opt, timeout)
+	return node.NewRedis(opt)
+}
+
+// bound limits an exchange with the node, where the address did not.
+func bound(opt *rueidis.ClientOption, timeout time.Duration) {
+	if opt.ConnWriteTimeout == 0 {
+		opt.ConnWriteTimeout = timeout
+	}
+}
+
+// Close ends every lease with ErrClosed and releases it, ends every Acquire under way,
+// waits for all that is to be sent to the nodes, and closes the nodes that the client
+// made. A node that does not answer holds it up no longer than that node's timeouts.
+//
+// Nothing is held and no goroutine is left when it returns nil. Where a release could
+// not be delivered, the error says on which nodes the keys now run out by themselves.
+// If ctx ends first, the rest goes on in the background. Calls after the first wait
+// for the same end.
+func (c *Client) Close(ctx context.Context) error {
+	if ctx == nil {
+		return errNilContext
+	}
+	c.mu.Lock()
+	first := !c.closing
+	c.closing = true
+	c.mu.Unlock()
+	if first {
+		close(c.quit)
+		go c.shutDown()
+	}
+	select {
+	case <-c.closed:
+		return c.closeErr
+	case <-ctx.Done():
+		return fmt.Errorf("quorumlock: close: still waiting for nodes: %w", ctx.Err())
+	}
+}
+
+// shutDown does what Close waits for. Each step is bounded by the nodes' timeouts.
+func (c *Client) shutDown() {
+	defer close(c.closed)
+	c.acquiring.Wait()
+	for _, h := range c.schedule.stop() {
+		h.end(ErrClosed)
+	}
+	for _, l := range c.lanes {
+		l.finish()
+	}
+	_ = c.senders.Wait() // senders return no errors: answers go to those who asked
+	var errs []error
+	for _, l := range c.lanes {
+		if n := l.abandoned(); n > 0 {
+			errs = append(errs, fmt.Errorf("quorumlock: node %s did not confirm %d releases: what it holds runs out by itself", l.node.Name(), n))
+		}
+		if c.owned {
+			errs = append(errs, l.node.Close())
+		}
+	}
+	c.closeErr = errors.Join(errs...)
+}
+
+// enter registers a call that may send to the nodes; leave ends it. It fails once the
+// client is closing.
+func (c *Client) enter() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.closing {
+		return ErrClosed
+	}
+	c.acquiring.Add(1)
+	return nil
+}
+
+func (c *Client) leave() { c.acquiring.Done() }
+
+// nextOwner makes an id that was never used before, one for each round.
+func (c *Client) nextOwner() string {
+	return c.id + ":" + strconv.FormatUint(c.sequence.Add(1), 10)
+}
+
+// jitter spreads what many clients would otherwise do at the same instant.
+func (c *Client) jitter() float64 { return mathrand.Float64() } //nolint:gosec // no secret
+
+// sleep waits for d, the end of ctx, or the closing of the client.
+func (c *Client) sleep(ctx context.Context, d time.Duration) error {
+	over := make(chan struct{})
+	timer := c.clock.AfterFunc(d, func() { close(over) })
+	defer timer.Stop()
+	select {
+	case <-over:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-c.quit:
+		return ErrClosed
+	}
+}
+
+func (c *Client) nodeDown(name string, err error) {
+	c.cfg.Logger.Warn("quorumlock: node does not answer and is only probed from now on", "node", name, "err", err)
+	if c.cfg.Hooks.NodeDown != nil {
+		c.cfg.Hooks.NodeDown(name, err)
+	}
+}
+
+func (c *Client) nodeUp(name string) {
+	c.cfg.Logger.Info("quorumlock: node answers again", "node", name)
+	if c.cfg.Hooks.NodeUp != nil {
+		c.cfg.Hooks.NodeUp(name)
+	}
+}

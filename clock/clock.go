@@ -1,0 +1,60 @@
+// Package clock gives the local time by which a lease is judged, and clocks
+// for tests that run apart from each other.
+//
+// A lock is kept by each node for its TTL. Whether a holder may still rely on
+// it is decided by the holder's own clock, so that clock has to satisfy three
+// things: it never steps, it runs at nearly the rate of the node's, and it
+// goes on while the machine is suspended, since the node's does. The wall
+// clock fails the first, and Go's monotonic time, on most systems, the third.
+// [System] satisfies them all where the operating system can.
+//
+// Local time is a [time.Duration] since an origin that only that clock knows.
+// Instants of two clocks cannot be compared.
+package clock
+
+import (
+	"math"
+	"time"
+)
+
+// Clock is what the coordinator and the in-memory node know of time. All of
+// its methods are safe for concurrent use.
+type Clock interface {
+	// Now returns the local time since the clock's origin. It never steps
+	// and never goes back. It counts suspends where the system can, and has
+	// nothing to do with the wall clock.
+	Now() time.Duration
+
+	// Wall returns the time of the wall clock, without a monotonic reading.
+	// It is for display and for tokens, never for validity: it may step.
+	Wall() time.Time
+
+	// AfterFunc runs f in a goroutine of its own once d has passed on this
+	// clock, never earlier, and at once if d is zero or less. Implementations
+	// for tests may run f on the goroutine that moves the clock.
+	AfterFunc(d time.Duration, f func()) Timer
+}
+
+// Timer is a pending call of [Clock.AfterFunc], as *[time.Timer] is one of
+// [time.AfterFunc]. Its methods are safe for concurrent use and may be called
+// by the function itself.
+type Timer interface {
+	// Stop returns true if it prevented the function from running, false if
+	// the timer had fired or was stopped before. It does not wait for a
+	// function that is running.
+	Stop() bool
+
+	// Reset makes the timer fire once d has passed from now, whether or not
+	// it was pending, and returns whether it was. After a false the earlier
+	// run of the function may still be under way when the next begins.
+	Reset(d time.Duration) bool
+}
+
+// after returns the instant d after now; it does not wrap around, so that the
+// largest Duration can stand for never.
+func after(now, d time.Duration) time.Duration {
+	if d > 0 && now > math.MaxInt64-d {
+		return math.MaxInt64
+	}
+	return now + max(d, 0)
+}

@@ -1,0 +1,179 @@
+package quorumlock
+
+import (
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/quorumlock/quorumlock/clock"
+	"github.com/quorumlock/quorumlock/node"
+	"github.com/quorumlock/quorumlock/quorum"
+)
+
+// The defaults of a [Config], and limits that have no setting.
+const (
+	// DefaultTTL is the TTL of a lock, and the largest one allowed. It is short on
+	// purpose: it bounds how long a dead holder blocks others.
+	DefaultTTL = 10 * time.Second
+	// MinTTL is the smallest TTL. Below, drift and scheduling leave nothing of it.
+	MinTTL = 10 * time.Millisecond
+	// MaxNameLength is the longest name of a lock, in bytes.
+	MaxNameLength = 512
+	// MaxNames is the most names that one MultiLock can take.
+	MaxNames = 128
+)
+
+// Config describes a client. The zero value of each field means its default; New
+// checks all of it at once and names everything that is wrong.
+type Config struct {
+	// Nodes are the independent deployments, an odd number of them. Closing them is
+	// up to whoever made them.
+	Nodes []node.Node
+	// Addresses are an alternative to Nodes: Redis servers, as host:port, redis://,
+	// rediss:// or unix:// (see node.ParseAddress). The client owns these nodes.
+	Addresses []string
+	// AllowEven permits an even number of nodes. It is not the default, because four
+	// nodes survive the loss of one, as three do, and offer one more to lose.
+	AllowEven bool
+
+	// TTL is how long nodes keep a lock without renewal: DefaultTTL, or MaxTTL where
+	// that is less. It can be set per lock.
+	TTL time.Duration
+	// MaxTTL bounds every TTL. It must be the same in all clients of the same nodes.
+	// Default: DefaultTTL.
+	MaxTTL time.Duration
+	// MaxHold ends every lease that lasts longer, however well it renews. Default: no
+	// limit. It can be set per lock.
+	MaxHold time.Duration
+
+	// NodeTimeoutMin and NodeTimeoutMax bound how long one operation waits for one
+	// node; in between, the timeout follows the node's observed latency. Both belong
+	// well below the TTL. Defaults: 500 ms or a tenth of the TTL, whichever is less,
+	// at most; 50 ms or that maximum at least.
+	NodeTimeoutMin, NodeTimeoutMax time.Duration
+	// RetryMin and RetryMax bound the pause between two attempts at a lock that
+	// somebody else holds; it grows from one to the other, with jitter. Defaults:
+	// 10 ms and 200 ms.
+	RetryMin, RetryMax time.Duration
+
+	// Clock is the source of time. Default: clock.System().
+	Clock clock.Clock
+	// Logger gets a warning when a lease is lost or leaks, and when a node goes down;
+	// the node's recovery is at level Info. Default: slog.Default().
+	Logger *slog.Logger
+	// Hooks are told what happens.
+	Hooks Hooks
+}
+
+// LockOptions are the settings of one lock. The zero value of each field means what
+// the client's Config says.
+type LockOptions struct {
+	// TTL is how long nodes keep the lock without renewal.
+	TTL time.Duration
+	// MaxHold ends a lease that lasts longer.
+	MaxHold time.Duration
+	// Fixed turns renewal off: the lease ends TTL after its grant, a little less for
+	// drift, unless Extend is called.
+	Fixed bool
+	// Rule says how many nodes must agree, where a majority is not enough. Default: a
+	// majority for RedLock, all for MultiLock.
+	Rule quorum.Rule
+}
+
+// withDefaults fills in what was left open. Values that make no sense are kept for
+// problems to find.
+func (c Config) withDefaults() Config {
+	c.MaxTTL = orDefault(c.MaxTTL, DefaultTTL)
+	c.TTL = orDefault(c.TTL, min(DefaultTTL, c.MaxTTL))
+	c.NodeTimeoutMax = orDefault(c.NodeTimeoutMax, min(500*time.Millisecond, max(c.TTL/10, time.Millisecond)))
+	c.NodeTimeoutMin = orDefault(c.NodeTimeoutMin, min(50*time.Millisecond, c.NodeTimeoutMax))
+	c.RetryMax = orDefault(c.RetryMax, max(200*time.Millisecond, c.RetryMin))
+	c.RetryMin = orDefault(c.RetryMin, min(10*time.Millisecond, c.RetryMax))
+	if c.Clock == nil {
+		c.Clock = clock.System()
+	}
+	if c.Logger == nil {
+		c.Logger = slog.Default()
+	}
+	return c
+}
+
+func orDefault(d, otherwise time.Duration) time.Duration {
+	if d == 0 {
+		return otherwise
+	}
+	return d
+}
+
+// problems lists everything that is wrong with a Config whose defaults are filled in.
+func (c Config) problems() []string {
+	var p []string
+	add := func(bad bool, format string, args ...any) {
+		if bad {
+			p = append(p, fmt.Sprintf(format, args...))
+		}
+	}
+	p = append(p, c.nodeProblems()...)
+	add(c.MaxTTL < MinTTL, "MaxTTL %v is under %v", c.MaxTTL, MinTTL)
+	add(c.NodeTimeoutMin < 0, "NodeTimeoutMin %v is negative", c.NodeTimeoutMin)
+	add(c.NodeTimeoutMax < 0, "NodeTimeoutMax %v is negative", c.NodeTimeoutMax)
+	add(c.NodeTimeoutMin > c.NodeTimeoutMax, "NodeTimeoutMin %v is over NodeTimeoutMax %v", c.NodeTimeoutMin, c.NodeTimeoutMax)
+	add(c.RetryMin < 0, "RetryMin %v is negative", c.RetryMin)
+	add(c.RetryMax < 0, "RetryMax %v is negative", c.RetryMax)
+	add(c.RetryMin > c.RetryMax, "RetryMin %v is over RetryMax %v", c.RetryMin, c.RetryMax)
+	add(c.MaxHold < 0, "MaxHold %v is negative", c.MaxHold)
+	return append(p, c.ttlProblems(c.TTL)...)
+}
+
+// ttlProblems lists what is wrong with a TTL under this Config.
+func (c Config) ttlProblems(ttl time.Duration) []string {
+	switch {
+	case ttl <= 0:
+		return []string{fmt.Sprintf("TTL %v is not positive", ttl)}
+	case ttl < MinTTL:
+		return []string{fmt.Sprintf("TTL %v is under %v", ttl, MinTTL)}
+	case ttl > c.MaxTTL:
+		return []string{fmt.Sprintf("TTL %v is over MaxTTL %v (raise MaxTTL in all clients of these nodes alike)", ttl, c.MaxTTL)}
+	case ttl%time.Millisecond != 0:
+		return []string{fmt.Sprintf("TTL %v is not a whole number of milliseconds", ttl)}
+	case ttl < 3*c.NodeTimeoutMax:
+		return []string{fmt.Sprintf("TTL %v is too small for NodeTimeoutMax %v: it must be three times that, to leave time for a second try", ttl, c.NodeTimeoutMax)}
+	default:
+		return nil
+	}
+}
+
+// nodeProblems lists what is wrong with the set of nodes.
+func (c Config) nodeProblems() []string {
+	n := len(c.Nodes) + len(c.Addresses)
+	var p []string
+	switch {
+	case n == 0:
+		return []string{"no nodes: set Nodes or Addresses"}
+	case len(c.Nodes) > 0 && len(c.Addresses) > 0:
+		p = append(p, "both Nodes and Addresses are set: use one of them")
+	case n > quorum.MaxNodes:
+		p = append(p, fmt.Sprintf("%d nodes are more than %d", n, quorum.MaxNodes))
+	case n%2 == 0 && !c.AllowEven:
+		p = append(p, fmt.Sprintf("%d nodes survive no more failures than %d: use an odd number, or set AllowEven", n, n-1))
+	}
+	for i, nd := range c.Nodes {
+		if nd == nil {
+			p = append(p, fmt.Sprintf("node %d is nil", i))
+		}
+	}
+	return p
+}
+
+// duplicateProblems lists nodes that stand in the set twice.
+func duplicateProblems(nodes []node.Node) []string {
+	var p []string
+	seen := make(map[string]bool, len(nodes))
+	for _, nd := range nodes {
+		if seen[nd.Name()] {
+			p = append(p, fmt.Sprintf("node %s is listed twice: each must be a server of its own", nd.Name()))
+		}
+		seen[nd.Name()] = true
+	}
+	return p
+}

@@ -1,0 +1,173 @@
+package quorumlock
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+)
+
+// What can go wrong, for errors.Is. Most come wrapped in a type of this package that
+// says more, for errors.As; what a single node said is a *node.Error within.
+var (
+	// ErrInvalid: the configuration, or an argument, makes no sense. Nothing was sent.
+	ErrInvalid = errors.New("invalid")
+	// ErrHeld: somebody else holds the lock. See [HeldError].
+	ErrHeld = errors.New("held by another")
+	// ErrNoQuorum: too few nodes answered for any decision. See [NoQuorumError].
+	ErrNoQuorum = errors.New("no quorum")
+	// ErrLost: the lease ended before it was released. See [LostError].
+	ErrLost = errors.New("lease lost")
+	// ErrReleased: the lease was released.
+	ErrReleased = errors.New("lease released")
+	// ErrHoldLimit: the lease reached its MaxHold and was released.
+	ErrHoldLimit = errors.New("lease reached its hold limit")
+	// ErrLeaked: the lease was garbage collected without a Release, and was released.
+	ErrLeaked = errors.New("lease leaked")
+	// ErrClosed: the client is closed.
+	ErrClosed = errors.New("client closed")
+	// ErrOverlap: the context holds some, but not all, of the names that it asks for,
+	// or holds them under a weaker rule: to wait would be to wait for itself.
+	ErrOverlap = errors.New("the context holds this lock in part already")
+)
+
+// NodeError is what one node contributed to a failure.
+type NodeError struct {
+	// Node is the node's name.
+	Node string
+	// Err is a *node.Error, or a *HeldError for a node that denied.
+	Err error
+}
+
+// InvalidError names everything that is wrong with a configuration or a call at once.
+// It is an ErrInvalid.
+type InvalidError struct {
+	// Problems has one sentence for each.
+	Problems []string
+}
+
+// Error lists the problems.
+func (e *InvalidError) Error() string {
+	return "quorumlock: " + strings.Join(e.Problems, "; ")
+}
+
+// Is makes it an ErrInvalid.
+func (e *InvalidError) Is(target error) bool { return target == ErrInvalid }
+
+// HeldError says who holds a lock. It is an ErrHeld. Trying again later can help.
+type HeldError struct {
+	// Name is the lock in question; of a MultiLock, one that is held.
+	Name string
+	// Owner is who holds it on most of the nodes that denied; another contender in
+	// the middle of its attempt looks the same.
+	Owner string
+	// TTL is how long it stays held on those nodes if it is not renewed. It is
+	// negative if it has no expiry there, which is not of this library's doing.
+	TTL time.Duration
+}
+
+// Error says by whom and for how long.
+func (e *HeldError) Error() string {
+	if e.TTL < 0 {
+		return fmt.Sprintf("quorumlock: %q is held by %s, without expiry", e.Name, e.Owner)
+	}
+	return fmt.Sprintf("quorumlock: %q is held by %s for another %v unless renewed", e.Name, e.Owner, e.TTL)
+}
+
+// Is makes it an ErrHeld.
+func (e *HeldError) Is(target error) bool { return target == ErrHeld }
+
+// NoQuorumError says why too few nodes agreed. It is an ErrNoQuorum, and what each
+// node said is found in it with errors.Is and errors.As. Of an acquisition nothing is
+// left behind; a release that ends so frees the lock when its TTL runs out at the
+// latest; an extension that ends so leaves the lease valid as long as it was.
+type NoQuorumError struct {
+	// Op is what was tried: acquire, extend, release, inspect, force-release.
+	Op string
+	// Names are the names of the lock.
+	Names []string
+	// Need is how many of Total nodes had to agree, and Agreed how many did.
+	Need, Agreed, Total int
+	// Late is set if enough nodes agreed, but only when their TTL was over already.
+	Late bool
+	// Nodes has the reason of each node that did not.
+	Nodes []NodeError
+}
+
+// Error counts the votes and gives each node's reason.
+func (e *NoQuorumError) Error() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "quorumlock: %s %s: no quorum: %d of %d nodes agreed, %d needed", e.Op, quoted(e.Names), e.Agreed, e.Total, e.Need)
+	if e.Late {
+		b.WriteString(", but too late: the TTL had passed")
+	}
+	writeReasons(&b, e.Nodes)
+	return b.String()
+}
+
+// Is makes it an ErrNoQuorum.
+func (e *NoQuorumError) Is(target error) bool { return target == ErrNoQuorum }
+
+// Unwrap gives the nodes' reasons.
+func (e *NoQuorumError) Unwrap() []error { return reasons(e.Nodes) }
+
+// LostError says why a lease ended early. It is an ErrLost. Whoever holds it must stop
+// what the lock protects.
+type LostError struct {
+	// Names are the names of the lock, and Owner the id of the lease.
+	Names []string
+	Owner string
+	// Reason says what happened, in words.
+	Reason string
+	// Nodes has what the nodes that did not confirm said last.
+	Nodes []NodeError
+}
+
+// Error says why, and what each node said last.
+func (e *LostError) Error() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "quorumlock: lease of %s lost: %s", quoted(e.Names), e.Reason)
+	writeReasons(&b, e.Nodes)
+	return b.String()
+}
+
+// Is makes it an ErrLost.
+func (e *LostError) Is(target error) bool { return target == ErrLost }
+
+// Unwrap gives the nodes' reasons.
+func (e *LostError) Unwrap() []error { return reasons(e.Nodes) }
+
+// reasons are what the nodes said, denials left out: an error is either ErrHeld or
+// ErrNoQuorum, never both.
+func reasons(nodes []NodeError) []error {
+	errs := make([]error, 0, len(nodes))
+	for _, n := range nodes {
+		if !errors.Is(n.Err, ErrHeld) {
+			errs = append(errs, n.Err)
+		}
+	}
+	return errs
+}
+
+// writeReasons adds each node's reason, without this package's prefix.
+func writeReasons(b *strings.Builder, nodes []NodeError) {
+	for i, n := range nodes {
+		sep := "; "
+		if i == 0 {
+			sep = " ("
+		}
+		text := strings.TrimPrefix(n.Err.Error(), "quorumlock: ")
+		text = strings.TrimPrefix(text, "node "+n.Node+": ")
+		fmt.Fprintf(b, "%s%s: %s", sep, n.Node, text)
+	}
+	if len(nodes) > 0 {
+		b.WriteByte(')')
+	}
+}
+
+func quoted(names []string) string {
+	if len(names) == 1 {
+		return fmt.Sprintf("%q", names[0])
+	}
+	return fmt.Sprintf("%q", names)
+}

@@ -1,0 +1,320 @@
+package quorumlock
+
+import (
+	"context"
+	"errors"
+	"math"
+	"sync"
+	"time"
+
+	"github.com/quorumlock/quorumlock/node"
+	"github.com/quorumlock/quorumlock/quorum"
+)
+
+// phase is where a hold is in its life. It only moves forward.
+type phase uint8
+
+const (
+	// acquiring: the round is under way.
+	acquiring phase = iota
+	// held: the round was won, and the lease is valid.
+	held
+	// ended: lost, released, or never won. What may be on the nodes is being undone.
+	ended
+)
+
+// hold is one owner: a round of acquisition, and the lease that comes of it if the
+// round is won. Leases of the same context share it. Everything below mu is guarded by
+// it; lanes and the scheduler are called with it held, hooks and callers' code never.
+type hold struct {
+	client *Client
+	lock   *Lock
+	owner  string
+	// decided is closed when the round of acquisition is won or lost.
+	decided chan struct{}
+
+	// due and index belong to the scheduler.
+	due   time.Duration
+	index int
+
+	// ctx ends with the lease.
+	ctx    context.Context
+	cancel context.CancelCauseFunc
+
+	mu    sync.Mutex
+	phase phase
+	round quorum.Tally
+	// claims is, for each node, until when what it confirmed may be relied on.
+	claims []time.Duration
+	// asked marks the nodes that may have seen this owner: those to undo on.
+	asked uint64
+	// refusals is, for each node, its last answer if that was no confirmation; nil
+	// while all have confirmed.
+	refusals []node.Reply
+	// validUntil is the end of the lease by local time, as far as confirmed.
+	validUntil time.Duration
+	grantedAt  time.Duration
+	// renewAt is when the next renewal is due, failures how many failed in a row.
+	renewAt  time.Duration
+	failures int
+	// handles counts the leases that share this hold.
+	handles int
+	// cause is why it ended.
+	cause error
+}
+
+// never is a time that does not come.
+const never = time.Duration(math.MaxInt64)
+
+func newHold(l *Lock) *hold {
+	n := len(l.client.lanes)
+	return &hold{
+		client:  l.client,
+		lock:    l,
+		owner:   l.client.nextOwner(),
+		decided: make(chan struct{}),
+		index:   -1,
+		round:   quorum.NewTally(n, l.need),
+		claims:  make([]time.Duration, n),
+		renewAt: never,
+	}
+}
+
+// ask sends the round of acquisition to all nodes in parallel. It stops early where so
+// many nodes are down that the round is lost before it has begun.
+func (h *hold) ask() {
+	calls := make([]call, len(h.client.lanes))
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for i, l := range h.client.lanes {
+		calls[i] = call{op: h.op(node.Acquire), sink: h}
+		h.asked |= 1 << i
+		if err := l.submit(&calls[i]); err != nil {
+			h.vote(i, 0, node.Reply{Err: err, Unsent: true})
+		}
+		if h.round.Result() == quorum.Lost {
+			return
+		}
+	}
+}
+
+// op is an operation of this owner.
+func (h *hold) op(kind node.Kind) node.Op {
+	return node.Op{Kind: kind, Names: h.lock.names, Owner: h.owner, TTL: h.lock.ttl}
+}
+
+// answer is a node's vote in the round of acquisition.
+func (h *hold) answer(c *call, r node.Reply) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.vote(c.lane, c.sent, r)
+	if h.phase == held {
+		// A straggler of a won round: it raises the expiry, if it came in time.
+		h.extendTo(h.client.clock.Now())
+	}
+}
+
+// vote counts a node's answer to the acquisition.
+func (h *hold) vote(i int, sent time.Duration, r node.Reply) {
+	pending := h.round.Result() == quorum.Pending
+	h.round.Record(i, h.note(i, sent, r))
+	if pending && h.round.Result() != quorum.Pending {
+		close(h.decided)
+	}
+}
+
+// note keeps what a node answered, and says what it counts as.
+func (h *hold) note(i int, sent time.Duration, r node.Reply) quorum.Vote {
+	switch r.Outcome {
+	case node.Granted, node.Healed:
+		h.claims[i] = max(h.claims[i], quorum.Expiry(sent, h.lock.ttl))
+		if h.refusals != nil {
+			h.refusals[i] = node.Reply{}
+		}
+		return quorum.Granted
+	case node.Denied:
+		h.refuse(i, r)
+		return quorum.Denied
+	default:
+		if r.Unsent && h.claims[i] == 0 && h.phase == acquiring {
+			h.asked &^= 1 << i
+		}
+		h.refuse(i, r)
+		return quorum.Unknown
+	}
+}
+
+func (h *hold) refuse(i int, r node.Reply) {
+	if h.refusals == nil {
+		h.refusals = make([]node.Reply, len(h.claims))
+	}
+	h.refusals[i] = r
+}
+
+// extendTo moves validUntil to what the claims allow. Nothing revives a lease whose
+// time is over: such claims come to nothing.
+func (h *hold) extendTo(now time.Duration) {
+	if now < h.validUntil {
+		h.validUntil = max(h.validUntil, quorum.ValidUntil(h.claims, h.lock.need))
+	}
+}
+
+// win turns a round that was won in time into a lease.
+func (h *hold) win(values context.Context) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	now := h.client.clock.Now()
+	until := quorum.ValidUntil(h.claims, h.lock.need)
+	if h.round.Result() != quorum.Won || now >= until {
+		return false
+	}
+	h.phase, h.validUntil, h.grantedAt, h.handles = held, until, now, 1
+	h.ctx, h.cancel = context.WithCancelCause(context.WithoutCancel(values))
+	if !h.lock.fixed {
+		h.renewAt = quorum.NextRenewal(now, h.lock.ttl, 0, h.client.jitter())
+	}
+	return h.client.schedule.set(h, h.nextDue())
+}
+
+// nextDue is when the scheduler has to look at a held lease next.
+func (h *hold) nextDue() time.Duration {
+	return min(h.validUntil, h.renewAt, h.holdUntil())
+}
+
+// holdUntil is when the hold limit is reached.
+func (h *hold) holdUntil() time.Duration {
+	if h.lock.maxHold == 0 {
+		return never
+	}
+	return h.grantedAt + h.lock.maxHold
+}
+
+// abandon ends a round that was lost, or that nobody waits for any more. Every node
+// that may have taken it gives it back.
+func (h *hold) abandon() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.phase = ended
+	h.undo(nobody{})
+}
+
+// undo releases this owner on every node that may have seen it. A node that fails is
+// tried again until the TTL has passed: by then there is nothing left to undo.
+func (h *hold) undo(to sink) {
+	calls := make([]call, len(h.client.lanes))
+	until := h.client.clock.Now() + h.lock.ttl
+	for i, l := range h.client.lanes {
+		calls[i] = call{op: h.op(node.Release), sink: to, until: until, lane: i}
+		if h.asked&(1<<i) == 0 {
+			to.answer(&calls[i], node.Reply{Outcome: node.Absent})
+			continue
+		}
+		if err := l.submit(&calls[i]); err != nil {
+			to.answer(&calls[i], node.Reply{Err: err})
+		}
+	}
+}
+
+// nobody is told about undos that no caller waits for.
+type nobody struct{}
+
+func (nobody) answer(*call, node.Reply) {}
+
+// tick does what is due for a held lease: its end, its hold limit, a renewal.
+func (h *hold) tick() {
+	h.mu.Lock()
+	now := h.client.clock.Now()
+	var over error
+	report := func() {}
+	switch {
+	case h.phase != held:
+	case now >= h.validUntil:
+		over = h.lost("no quorum of nodes confirmed a renewal in time")
+		if h.lock.fixed {
+			over = h.lost("its TTL ran out, and it does not renew")
+		}
+	case now >= h.holdUntil():
+		over = ErrHoldLimit
+	default:
+		if now >= h.renewAt {
+			h.renewAt = never
+			report = h.renew(now, nil)
+		}
+		if !h.client.schedule.set(h, h.nextDue()) {
+			over = ErrClosed
+		}
+	}
+	h.mu.Unlock()
+	report()
+	if over != nil {
+		h.end(over)
+	}
+}
+
+// end ends the lease, if it has not ended yet, and undoes it on the nodes.
+func (h *hold) end(cause error) { h.endTo(cause, nobody{}) }
+
+// endTo is end for somebody who waits for the nodes. It reports whether this call
+// ended the lease.
+func (h *hold) endTo(cause error, to sink) bool {
+	h.mu.Lock()
+	if h.phase != held {
+		h.mu.Unlock()
+		return false
+	}
+	now := h.client.clock.Now()
+	if now >= h.validUntil && !errors.Is(cause, ErrLost) {
+		cause = h.lost("its time had run out before it was released")
+	}
+	h.phase, h.cause = ended, cause
+	h.client.schedule.remove(h)
+	h.cancel(cause)
+	h.undo(to)
+	heldFor := now - h.grantedAt
+	h.mu.Unlock()
+	h.reportEnd(cause, heldFor)
+	return true
+}
+
+// reportEnd tells the log and the hooks. Only what nobody asked for is worth a line.
+func (h *hold) reportEnd(cause error, heldFor time.Duration) {
+	switch {
+	case errors.Is(cause, ErrReleased), errors.Is(cause, ErrClosed):
+	case errors.Is(cause, ErrLeaked):
+		h.client.cfg.Logger.Warn("quorumlock: a lease was dropped without a Release; it is released now", "names", h.lock.names, "owner", h.owner, "held", heldFor)
+	default:
+		h.client.cfg.Logger.Warn("quorumlock: lease ended", "names", h.lock.names, "owner", h.owner, "held", heldFor, "err", cause)
+	}
+	fire(h.client.cfg.Hooks.Ended, EndedEvent{Names: h.lock.Names(), Owner: h.owner, Held: heldFor, Err: cause})
+}
+
+// lost is the error for a lease that ends by itself. The mutex is held.
+func (h *hold) lost(reason string) error {
+	return &LostError{Names: h.lock.Names(), Owner: h.owner, Reason: reason, Nodes: h.nodeErrors()}
+}
+
+// nodeErrors is what the nodes that did not confirm said last. The mutex is held.
+func (h *hold) nodeErrors() []NodeError {
+	var errs []NodeError
+	for i, r := range h.refusals {
+		if err := refusalError(r); err != nil {
+			errs = append(errs, NodeError{Node: h.client.lanes[i].node.Name(), Err: err})
+		}
+	}
+	return errs
+}
+
+// errForcedOff is what a node says whose lock was released by force.
+var errForcedOff = errors.New("released by force")
+
+// refusalError is the reason in a node's answer; nil for a confirmation.
+func refusalError(r node.Reply) error {
+	switch {
+	case r.Outcome == node.Denied && r.Holder.Owner == "":
+		return errForcedOff
+	case r.Outcome == node.Denied:
+		return &HeldError{Name: r.Holder.Name, Owner: r.Holder.Owner, TTL: r.Holder.TTL}
+	default:
+		return r.Err
+	}
+}

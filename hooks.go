@@ -1,0 +1,76 @@
+package quorumlock
+
+import "time"
+
+// Hooks are told what happens, for metrics and logs. Every function may be nil. They
+// are called without any lock held, from whatever goroutine caused the event, possibly
+// several at once: they must return soon, and may call this package.
+type Hooks struct {
+	// Acquired: a lease was granted after so many attempts and so much waiting.
+	Acquired func(AcquiredEvent)
+	// AttemptFailed: an attempt to acquire ended without a lease. Err is what
+	// TryAcquire returns; Acquire tries again unless that cannot help.
+	AttemptFailed func(AttemptFailedEvent)
+	// Renewed: a quorum confirmed a renewal.
+	Renewed func(RenewedEvent)
+	// RenewalFailed: a round of renewal did not get a quorum. It is tried again until
+	// the lease ends.
+	RenewalFailed func(RenewalFailedEvent)
+	// Ended: a lease is over: released, lost, over its limit, leaked, or closed. Err
+	// is the cause of its context.
+	Ended func(EndedEvent)
+	// NodeDown: a node does not answer, and is only probed from now on.
+	NodeDown func(node string, err error)
+	// NodeUp: it answers again.
+	NodeUp func(node string)
+}
+
+// AcquiredEvent describes a grant.
+type AcquiredEvent struct {
+	Names    []string
+	Owner    string
+	Attempts int
+	// Waited is the time from the call to the grant.
+	Waited time.Duration
+}
+
+// AttemptFailedEvent describes an attempt that did not get the lock.
+type AttemptFailedEvent struct {
+	Names []string
+	// Attempt counts from 1.
+	Attempt int
+	Err     error
+}
+
+// RenewedEvent describes a renewal that a quorum confirmed.
+type RenewedEvent struct {
+	Names []string
+	Owner string
+	// Remaining is what the lease has left now.
+	Remaining time.Duration
+}
+
+// RenewalFailedEvent describes a round of renewal without a quorum.
+type RenewalFailedEvent struct {
+	Names []string
+	Owner string
+	// Remaining is what the lease has left now.
+	Remaining time.Duration
+	Err       error
+}
+
+// EndedEvent describes the end of a lease.
+type EndedEvent struct {
+	Names []string
+	Owner string
+	// Held is the time since the grant.
+	Held time.Duration
+	Err  error
+}
+
+// fire calls a hook if there is one.
+func fire[E any](hook func(E), event E) {
+	if hook != nil {
+		hook(event)
+	}
+}

@@ -1,0 +1,175 @@
+// Package deptest checks which packages import which. The rules keep test tools out of programs
+// that use the library, and keep its pure parts pure.
+package deptest
+
+import (
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+const module = "github.com/quorumlock/quorumlock"
+
+// A build tag may hide an import from one system: each rule is checked for all of these.
+var systems = []string{"linux", "darwin", "windows"}
+
+// rule restricts what a package and everything below it in its import graph may come from. Paths
+// name a package and all packages under it.
+type rule struct {
+	name  string
+	docs  string   // why; part of the failure message
+	pkg   string   // the package that is restricted
+	deps  bool     // all dependencies, not only the package's own imports
+	allow []string // if not nil, nothing else but the standard library
+	deny  []string // never
+}
+
+var rules = []rule{
+	{
+		name: "test tools stay out of the library",
+		docs: "A program that imports the root package must not get test frameworks, containers, fake servers, telemetry or " +
+			"command-line libraries with it. Put such code into tests, cmd/, bench/ or a package that the root does not import.",
+		pkg:  module,
+		deps: true,
+		deny: []string{
+			"github.com/ory/dockertest", "github.com/stretchr/testify", "github.com/alicebob/miniredis", "go.opentelemetry.io",
+			"github.com/spf13/cobra", "pgregory.net/rapid", "go.uber.org/goleak",
+		},
+	},
+	{
+		name: "what starts servers and runs suites stays out of the library",
+		docs: "node/nodetest and internal/redisproc are for tests: only _test.go files, and packages that the root does not " +
+			"import, may use them.",
+		pkg:  module,
+		deps: true,
+		deny: []string{module + "/node/nodetest", module + "/internal/redisproc", "testing"},
+	},
+	{
+		name:  "quorum is a pure leaf",
+		docs:  "quorum/ decides and does nothing else: it imports the standard library only, and has no I/O, goroutine or clock in it.",
+		pkg:   module + "/quorum",
+		deps:  true,
+		allow: []string{module + "/quorum"},
+	},
+	{
+		name:  "clock is a leaf",
+		docs:  "clock/ imports the standard library, and golang.org/x/sys for the clocks of the systems.",
+		pkg:   module + "/clock",
+		deps:  true,
+		allow: []string{module + "/clock", "golang.org/x/sys"},
+	},
+	{
+		name: "quorum does no I/O itself",
+		docs: "quorum/ takes votes and times as values: what talks, waits or runs in parallel belongs to the coordinator.",
+		pkg:  module + "/quorum",
+		deny: []string{"net", "os", "context", "sync", "log", "math/rand"},
+	},
+	{
+		name: "node does not know the coordinator",
+		docs: "The root package drives nodes through node.Node; an import back would make a cycle of meaning even where it makes none of code.",
+		pkg:  module + "/node",
+		deps: true,
+		deny: []string{module + "$"},
+	},
+	{
+		name: "node imports little",
+		docs: "node/ is one node: it may import clock, quorum, its own subpackages, rueidis and golang.org/x/sync.",
+		pkg:  module + "/node",
+		allow: []string{
+			module + "/node", module + "/clock", module + "/quorum", "github.com/redis/rueidis", "golang.org/x/sync",
+		},
+	},
+}
+
+func TestImports(t *testing.T) {
+	readSources(t)
+	for _, r := range rules {
+		t.Run(r.name, func(t *testing.T) {
+			for _, system := range systems {
+				imports := list(t, r.pkg, r.deps, system)
+				assert.Empty(t, r.violations(imports), "%s on %s breaks a rule:\n%s", r.pkg, system, r.docs)
+			}
+		})
+	}
+}
+
+// readSources looks into all directories of the module itself. The go command caches a test's result
+// by what the test opens, and does not see what the go command that runs below it opens.
+func readSources(t *testing.T) {
+	t.Helper()
+	err := filepath.WalkDir(filepath.Join("..", ".."), func(_ string, entry fs.DirEntry, err error) error {
+		if entry.IsDir() && strings.HasPrefix(entry.Name(), ".") && entry.Name() != ".." {
+			return filepath.SkipDir
+		}
+		return err
+	})
+	require.NoError(t, err)
+}
+
+func (r rule) violations(imports []string) []string {
+	return slices.DeleteFunc(slices.Clone(imports), func(path string) bool {
+		return !matches(r.deny, path) && (r.allow == nil || standard(path) || matches(r.allow, path))
+	})
+}
+
+// matches tells whether one of the patterns names the package or a package above it; a pattern that
+// ends in $ names one package only.
+func matches(patterns []string, path string) bool {
+	return slices.ContainsFunc(patterns, func(p string) bool {
+		exact, only := strings.CutSuffix(p, "$")
+		return path == exact || !only && strings.HasPrefix(path, p+"/")
+	})
+}
+
+// standard tells whether a package is of the standard library, by the rule of the go command: its
+// first path element has no dot.
+func standard(path string) bool {
+	first, _, _ := strings.Cut(path, "/")
+	return !strings.Contains(first, ".")
+}
+
+// list returns the imports, or all dependencies, of a package without its tests.
+func list(t *testing.T, pkg string, deps bool, system string) []string {
+	t.Helper()
+	args := []string{"list", "-f", `{{join .Imports "\n"}}`, pkg}
+	if deps {
+		args = []string{"list", "-deps", pkg}
+	}
+	cmd := exec.Command("go", args...)
+	cmd.Env = append(os.Environ(), "GOOS="+system, "CGO_ENABLED=0")
+	var stderr strings.Builder
+	cmd.Stderr = &stderr
+	out, err := cmd.Output()
+	require.NoError(t, err, "go %s:\n%s", strings.Join(args, " "), stderr.String())
+	imports := strings.Fields(string(out))
+	// A package does not break its own rule by being there.
+	return slices.DeleteFunc(imports, func(path string) bool { return path == pkg })
+}
+
+func TestViolations(t *testing.T) {
+	imports := []string{"fmt", "net/http", module, module + "/clock", "github.com/stretchr/testify/require", "golang.org/x/sys/unix"}
+	for _, c := range []struct {
+		r    rule
+		want []string
+	}{
+		{rule{}, nil},
+		{rule{allow: []string{}}, []string{module, module + "/clock", "github.com/stretchr/testify/require", "golang.org/x/sys/unix"}},
+		{rule{allow: []string{module, "github.com/stretchr", "golang.org/x/sys"}}, nil},
+		{rule{allow: []string{module, "golang.org/x/sys/uni"}}, []string{"github.com/stretchr/testify/require", "golang.org/x/sys/unix"}},
+		{rule{deny: []string{"net"}}, []string{"net/http"}},
+		{rule{deny: []string{"github.com/stretchr/testify"}}, []string{"github.com/stretchr/testify/require"}},
+		{rule{deny: []string{"github.com/stretchr/test"}}, nil},
+		{rule{deny: []string{module + "$"}}, []string{module}},
+		{rule{deny: []string{"fmt"}, allow: []string{module, "github.com"}}, []string{"fmt", "golang.org/x/sys/unix"}},
+	} {
+		assert.ElementsMatch(t, c.want, c.r.violations(imports), fmt.Sprint(c.r))
+	}
+}

@@ -1,0 +1,28 @@
+package redisproc
+
+import (
+	"fmt"
+	"os"
+	"testing"
+
+	"go.uber.org/goleak"
+)
+
+// orphanEnv turns the test binary into a program that launches a server and waits to be killed.
+const orphanEnv = "REDISPROC_TEST_ORPHAN"
+
+func TestMain(m *testing.M) {
+	if os.Getenv(orphanEnv) != "" {
+		launchAndHang()
+	}
+	goleak.VerifyTestMain(m)
+}
+
+func launchAndHang() {
+	s, err := Launch()
+	if err != nil {
+		panic(err)
+	}
+	fmt.Println(s.PID(), s.Dir())
+	select {}
+}

@@ -1,0 +1,89 @@
+package redisproc
+
+import (
+	"errors"
+	"os"
+	"os/exec"
+	"runtime"
+	"time"
+)
+
+// process is one running child. A goroutine of its own waits for it, and ends with it.
+type process struct {
+	handle *os.Process
+	done   chan struct{} // closed once the child is gone and reaped
+}
+
+func spawn(commandLine []string, logFile string) (*process, error) {
+	log, err := os.Create(logFile)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = log.Close() }() // the child has its own descriptor
+	cmd := exec.Command(commandLine[0], commandLine[1:]...)
+	cmd.Stdout, cmd.Stderr = log, log
+	endWithParent(cmd)
+
+	p := &process{done: make(chan struct{})}
+	started := make(chan error, 1)
+	go func() {
+		defer close(p.done)
+		// "The parent" that a child can be told to end with is the thread that made it, on Linux.
+		// The thread is kept until the child is gone.
+		runtime.LockOSThread()
+		defer runtime.UnlockOSThread()
+		err := cmd.Start()
+		started <- err
+		if err == nil {
+			_ = cmd.Wait() // killed is how they all end
+		}
+	}()
+	if err := <-started; err != nil {
+		return nil, err
+	}
+	p.handle = cmd.Process
+	return p, nil
+}
+
+func (p *process) pid() int { return p.handle.Pid }
+
+func (p *process) exited() bool {
+	select {
+	case <-p.done:
+		return true
+	default:
+		return false
+	}
+}
+
+// kill ends the child, also a stopped one. A SIGCONT first would let it execute what it has in its
+// buffers.
+func (p *process) kill() {
+	_ = p.handle.Kill() // the one error is that it is gone already
+	<-p.done
+}
+
+func (p *process) pause() error {
+	if err := suspend(p.handle); err != nil {
+		return err
+	}
+	var stopped bool
+	var err error
+	if !poll(10*time.Second, func() bool {
+		stopped, err = allStopped(p.pid())
+		return stopped || err != nil || p.exited()
+	}) {
+		return errors.New("the process did not stop")
+	}
+	if p.exited() {
+		return os.ErrProcessDone
+	}
+	return err
+}
+
+func (p *process) resume() error {
+	if err := unsuspend(p.handle); !errors.Is(err, os.ErrProcessDone) {
+		return err
+	}
+	return nil
+}

@@ -1,0 +1,127 @@
+package redisproc
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// ReplyError is an error reply of a server, such as "NOAUTH Authentication required.".
+type ReplyError string
+
+// Error is the server's own text.
+func (e ReplyError) Error() string { return string(e) }
+
+// reply is one parsed reply: a scalar, or an array of replies.
+type reply struct {
+	scalar string
+	elems  []reply
+	array  bool
+}
+
+func (r reply) text() string {
+	if !r.array {
+		return r.scalar
+	}
+	lines := make([]string, 0, len(r.elems))
+	for _, e := range r.elems {
+		lines = append(lines, e.text())
+	}
+	return strings.Join(lines, "\n")
+}
+
+// exchange sends commands over a fresh connection to a unix socket and returns the last reply, or
+// the first error.
+func exchange(socket string, timeout time.Duration, commands ...[]string) (reply, error) {
+	conn, err := net.DialTimeout("unix", socket, timeout)
+	if err != nil {
+		return reply{}, err
+	}
+	defer func() { _ = conn.Close() }()
+	if err := conn.SetDeadline(time.Now().Add(timeout)); err != nil {
+		return reply{}, err
+	}
+	return converse(conn, commands)
+}
+
+func converse(conn io.ReadWriter, commands [][]string) (last reply, err error) {
+	in := bufio.NewReader(conn)
+	for _, args := range commands {
+		if len(args) == 0 {
+			return reply{}, errors.New("empty command")
+		}
+		if _, err := io.WriteString(conn, encode(args)); err != nil {
+			return reply{}, err
+		}
+		if last, err = readReply(in); err != nil {
+			return reply{}, err
+		}
+	}
+	return last, nil
+}
+
+func encode(args []string) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "*%d\r\n", len(args))
+	for _, a := range args {
+		fmt.Fprintf(&b, "$%d\r\n%s\r\n", len(a), a)
+	}
+	return b.String()
+}
+
+// readReply reads one reply of protocol version 2.
+func readReply(in *bufio.Reader) (reply, error) {
+	line, err := in.ReadString('\n')
+	if err != nil {
+		return reply{}, err
+	}
+	line = strings.TrimRight(line, "\r\n")
+	if line == "" {
+		return reply{}, errors.New("empty reply")
+	}
+	kind, rest := line[0], line[1:]
+	switch kind {
+	case '+', ':':
+		return reply{scalar: rest}, nil
+	case '-':
+		return reply{}, ReplyError(rest)
+	case '$', '*':
+		return readSized(in, kind, rest)
+	}
+	return reply{}, fmt.Errorf("unknown reply %q", line)
+}
+
+func readSized(in *bufio.Reader, kind byte, length string) (reply, error) {
+	n, err := strconv.Atoi(length)
+	switch {
+	case err != nil:
+		return reply{}, err
+	case n < 0:
+		return reply{scalar: "(nil)"}, nil
+	case kind == '$':
+		buf := make([]byte, n+len("\r\n"))
+		_, err = io.ReadFull(in, buf)
+		return reply{scalar: string(buf[:n])}, err
+	}
+	return readArray(in, n)
+}
+
+// readArray reads n elements. An error among them, as EXEC gives, is an element and no error.
+func readArray(in *bufio.Reader, n int) (reply, error) {
+	r := reply{array: true}
+	for range n {
+		e, err := readReply(in)
+		if refused, ok := errors.AsType[ReplyError](err); ok {
+			e = reply{scalar: string(refused)}
+		} else if err != nil {
+			return reply{}, err
+		}
+		r.elems = append(r.elems, e)
+	}
+	return r, nil
+}

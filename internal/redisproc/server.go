@@ -1,0 +1,217 @@
+// Package redisproc runs real redis-server processes for tests and benchmarks: each with its own
+// data directory and port, and with handles to kill, pause and restart it.
+//
+// The servers listen on loopback and on a unix socket, and keep nothing on disk unless told to.
+// They need redis-server on PATH; its absence is a failure, never a skip, because a test that did
+// not run proves nothing. Real sockets do not belong into a synctest bubble: start servers outside.
+//
+// Program code never imports this package; internal/deptest checks it.
+package redisproc
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+)
+
+const (
+	startTimeout   = 30 * time.Second // generous: many servers may start at once on a small machine
+	commandTimeout = 5 * time.Second
+	pollInterval   = 2 * time.Millisecond
+	startAttempts  = 10
+)
+
+// Server is one redis-server process with its own data directory. Its methods may be called
+// concurrently. Those without an error result end the test on failure, or panic where the server
+// came from [Launch].
+type Server struct {
+	conf    config
+	dir     string
+	port    int
+	tlsPort int
+	fail    func(format string, args ...any)
+
+	mu     sync.Mutex
+	proc   *process // nil before the first start and after Kill
+	closed bool
+}
+
+// Start launches a server that answers, and closes it when the test ends.
+func Start(t testing.TB, opts ...Option) *Server {
+	t.Helper()
+	return StartN(t, 1, opts...)[0]
+}
+
+// StartN launches n servers in parallel, all with the same options, and closes them when the test
+// ends.
+func StartN(t testing.TB, n int, opts ...Option) []*Server {
+	t.Helper()
+	servers := make([]*Server, n)
+	errs := make([]error, n)
+	var wg sync.WaitGroup
+	for i := range n {
+		wg.Go(func() { servers[i], errs[i] = Launch(opts...) })
+	}
+	wg.Wait()
+	for _, s := range servers {
+		if s != nil {
+			s.adopt(t)
+		}
+	}
+	if err := errors.Join(errs...); err != nil {
+		t.Fatalf("redisproc: %v", err)
+	}
+	return servers
+}
+
+// Launch starts a server without a test around it, for benchmarks and programs; the caller must
+// Close it. It returns once the server answers.
+func Launch(opts ...Option) (*Server, error) {
+	return launch(newConfig(opts))
+}
+
+// adopt binds the server to a test: failures are the test's, and so is the server's life.
+func (s *Server) adopt(t testing.TB) {
+	s.fail = func(format string, args ...any) {
+		t.Helper()
+		t.Fatalf(format, args...)
+	}
+	t.Cleanup(s.Close)
+}
+
+// Addr is the server's TCP address; it stays the same over restarts.
+func (s *Server) Addr() string { return hostPort(s.port) }
+
+// TLSAddr is the server's TLS address, empty without [WithTLS].
+func (s *Server) TLSAddr() string {
+	if !s.conf.tls {
+		return ""
+	}
+	return hostPort(s.tlsPort)
+}
+
+// Socket is the path of the server's unix socket, always below 100 bytes long.
+func (s *Server) Socket() string { return filepath.Join(s.dir, "s") }
+
+// Dir is the server's data directory: dump, append-only file, log and certificates.
+func (s *Server) Dir() string { return s.dir }
+
+// PID is the process id, 0 while the server is not running.
+func (s *Server) PID() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.proc == nil || s.proc.exited() {
+		return 0
+	}
+	return s.proc.pid()
+}
+
+// Kill ends the server with SIGKILL, paused or not, and returns once the process is gone. Commands
+// that a paused server had received and not read are not executed. It does nothing if the server
+// is not running.
+func (s *Server) Kill() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.kill()
+}
+
+func (s *Server) kill() {
+	if s.proc != nil {
+		s.proc.kill()
+		s.proc = nil
+	}
+}
+
+// Pause stops the server with SIGSTOP and returns once all its threads stand still. Connections
+// stay open, and are still accepted by the kernel, but nothing answers.
+func (s *Server) Pause() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.proc == nil {
+		s.fail("redisproc: pause %s: not running", s.Addr())
+		return
+	}
+	if err := s.proc.pause(); err != nil {
+		s.fail("redisproc: pause %s: %v", s.Addr(), err)
+	}
+}
+
+// Resume lets a paused server go on with SIGCONT. It does nothing if the server is not paused or
+// not running.
+func (s *Server) Resume() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.proc == nil {
+		return
+	}
+	if err := s.proc.resume(); err != nil {
+		s.fail("redisproc: resume %s: %v", s.Addr(), err)
+	}
+}
+
+// Restart kills the server if it is running and starts it again on the same ports and data
+// directory. It returns once the server answers; its memory is lost unless persistence was on.
+func (s *Server) Restart() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.kill()
+	if err := s.restart(); err != nil {
+		s.fail("redisproc: restart %s: %v", s.Addr(), err)
+	}
+}
+
+// Close kills the server and removes its data directory. It may be called more than once.
+func (s *Server) Close() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.kill()
+	s.closed = true
+	var err error
+	poll(startTimeout, func() bool {
+		// A server that was saving leaves a child behind, which may still be writing.
+		err = os.RemoveAll(s.dir)
+		return err == nil
+	})
+	if err != nil {
+		s.fail("redisproc: remove the data directory: %v", err)
+	}
+}
+
+// Command sends one command over a fresh connection and returns the reply as text: strings as they
+// are, integers in decimal, nil as "(nil)", an array with one element per line. An error reply is
+// a [ReplyError]. It is bounded by a few seconds, and goes through the unix socket as the default
+// user, with the password of [WithPassword].
+func (s *Server) Command(args ...string) (string, error) {
+	r, err := s.do(commandTimeout, args...)
+	if err != nil {
+		return "", err
+	}
+	return r.text(), nil
+}
+
+// Keys returns all keys of database 0, sorted.
+func (s *Server) Keys() []string {
+	r, err := s.do(commandTimeout, "KEYS", "*")
+	if err != nil {
+		s.fail("redisproc: keys of %s: %v", s.Addr(), err)
+		return nil
+	}
+	keys := make([]string, 0, len(r.elems))
+	for _, e := range r.elems {
+		keys = append(keys, e.text())
+	}
+	slices.Sort(keys)
+	return keys
+}
+
+func (s *Server) do(timeout time.Duration, args ...string) (reply, error) {
+	commands := [][]string{args}
+	if s.conf.password != "" {
+		commands = [][]string{{"AUTH", s.conf.password}, args}
+	}
+	return exchange(s.Socket(), timeout, commands...)
+}

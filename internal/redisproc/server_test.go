@@ -1,0 +1,320 @@
+package redisproc
+
+import (
+	"crypto/tls"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// command runs a command that must succeed.
+func command(t *testing.T, s *Server, args ...string) string {
+	t.Helper()
+	text, err := s.Command(args...)
+	require.NoError(t, err, "%v", args)
+	return text
+}
+
+// pingTCP asks over TCP, where clients are.
+func pingTCP(addr string, timeout time.Duration) error {
+	conn, err := net.DialTimeout("tcp", addr, timeout)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = conn.Close() }()
+	if err := conn.SetDeadline(time.Now().Add(timeout)); err != nil {
+		return err
+	}
+	_, err = converse(conn, [][]string{{"PING"}})
+	return err
+}
+
+func TestStartAnswersOnPortAndSocket(t *testing.T) {
+	s := Start(t)
+	require.NoError(t, pingTCP(s.Addr(), commandTimeout))
+	assert.Equal(t, "PONG", command(t, s, "PING"))
+	assert.Contains(t, command(t, s, "INFO", "server"), fmt.Sprintf("process_id:%d\r\n", s.PID()))
+	assert.Less(t, len(s.Socket()), 100)
+	assert.Empty(t, s.TLSAddr())
+	assert.Empty(t, s.CAFile())
+}
+
+func TestStartKeepsNothing(t *testing.T) {
+	s := Start(t)
+	assert.Equal(t, "save\n", command(t, s, "CONFIG", "GET", "save"))
+	assert.Equal(t, "appendonly\nno", command(t, s, "CONFIG", "GET", "appendonly"))
+}
+
+func TestStartNGivesIndependentServers(t *testing.T) {
+	servers := StartN(t, 5)
+	addrs, pids := map[string]bool{}, map[int]bool{}
+	for i, s := range servers {
+		addrs[s.Addr()], pids[s.PID()] = true, true
+		command(t, s, "SET", "i", strconv.Itoa(i))
+	}
+	assert.Len(t, addrs, 5)
+	assert.Len(t, pids, 5)
+	for i, s := range servers {
+		assert.Equal(t, strconv.Itoa(i), command(t, s, "GET", "i"))
+	}
+}
+
+func TestStartCleansUp(t *testing.T) {
+	var s *Server
+	t.Run("inner", func(t *testing.T) {
+		s = Start(t)
+		s.Pause() // a stopped server must go as well
+	})
+	assert.Zero(t, s.PID())
+	assert.NoDirExists(t, s.Dir())
+	require.Error(t, pingTCP(s.Addr(), time.Second))
+}
+
+func TestLaunchAndClose(t *testing.T) {
+	s, err := Launch()
+	require.NoError(t, err)
+	assert.Equal(t, "PONG", command(t, s, "PING"))
+	s.Close()
+	s.Close()
+	assert.NoDirExists(t, s.Dir())
+	assert.Panics(t, s.Restart, "there is nothing left to restart")
+	assert.Panics(t, s.Pause)
+	s.Resume()
+}
+
+func TestLaunchShowsTheLog(t *testing.T) {
+	tmp := t.TempDir()
+	t.Setenv("TMPDIR", tmp)
+	_, err := Launch(WithArgs("--no-such-setting", "1"))
+	require.ErrorContains(t, err, "no-such-setting")
+	assertEmptyDir(t, tmp)
+}
+
+func TestLaunchWithoutRedis(t *testing.T) {
+	t.Setenv("PATH", t.TempDir())
+	_, err := Launch()
+	require.ErrorContains(t, err, "make setup")
+}
+
+func TestLaunchWithLongTempDir(t *testing.T) {
+	long := filepath.Join(t.TempDir(), strings.Repeat("x", 100))
+	require.NoError(t, os.Mkdir(long, 0o700))
+	t.Setenv("TMPDIR", long)
+	s := Start(t)
+	assert.Less(t, len(s.Socket()), 100)
+	assertEmptyDir(t, long)
+}
+
+func assertEmptyDir(t *testing.T, dir string) {
+	t.Helper()
+	left, err := os.ReadDir(dir)
+	require.NoError(t, err)
+	assert.Empty(t, left)
+}
+
+func TestTakenPortIsRecognised(t *testing.T) {
+	s := Start(t)
+	s.Kill()
+	l, err := net.Listen("tcp", s.Addr())
+	require.NoError(t, err)
+	s.mu.Lock()
+	err = s.start()
+	s.mu.Unlock()
+	require.ErrorIs(t, err, errPortTaken)
+
+	require.NoError(t, l.Close())
+	s.Restart()
+	require.NoError(t, pingTCP(s.Addr(), commandTimeout))
+}
+
+func TestKill(t *testing.T) {
+	s := Start(t)
+	s.Kill()
+	assert.Zero(t, s.PID())
+	require.Error(t, pingTCP(s.Addr(), time.Second))
+	_, err := s.Command("PING")
+	require.Error(t, err)
+	s.Kill()
+	s.Resume()
+}
+
+func TestServerThatEndedItself(t *testing.T) {
+	s := Start(t)
+	_, err := s.Command("SHUTDOWN", "NOSAVE")
+	require.Error(t, err, "the connection breaks")
+	require.Eventually(t, func() bool { return s.PID() == 0 }, commandTimeout, pollInterval)
+	s.Resume()
+	s.Restart()
+	assert.Equal(t, "PONG", command(t, s, "PING"))
+}
+
+func TestPauseHangsAndResumeGoesOn(t *testing.T) {
+	s := Start(t)
+	for range 20 {
+		s.Pause()
+		err := pingTCP(s.Addr(), 20*time.Millisecond)
+		require.ErrorIs(t, err, os.ErrDeadlineExceeded)
+		s.Pause() // once more changes nothing
+		s.Resume()
+		require.NoError(t, pingTCP(s.Addr(), commandTimeout))
+		s.Resume()
+	}
+}
+
+func TestKillOfPausedDropsWhatItHadNotRead(t *testing.T) {
+	s := Start(t, WithArgs("--appendonly", "yes", "--appendfsync", "always"))
+	command(t, s, "SET", "before", "1")
+	s.Pause()
+	_, err := s.do(20*time.Millisecond, "SET", "during", "1")
+	require.ErrorIs(t, err, os.ErrDeadlineExceeded)
+	s.Kill()
+	s.Restart()
+	assert.Equal(t, []string{"before"}, s.Keys())
+}
+
+func TestRestartLosesMemory(t *testing.T) {
+	s := Start(t)
+	addr, pid := s.Addr(), s.PID()
+	command(t, s, "SET", "k", "v")
+	s.Restart()
+	assert.Equal(t, addr, s.Addr())
+	assert.NotEqual(t, pid, s.PID())
+	assert.Empty(t, s.Keys())
+
+	s.Kill()
+	s.Restart()
+	require.NoError(t, pingTCP(s.Addr(), commandTimeout))
+
+	s.Pause()
+	s.Restart()
+	require.NoError(t, pingTCP(s.Addr(), commandTimeout))
+}
+
+func TestRestartKeepsWhatIsPersisted(t *testing.T) {
+	s := Start(t, WithArgs("--appendonly", "yes", "--appendfsync", "always"))
+	command(t, s, "SET", "k", "v")
+	s.Restart()
+	assert.Equal(t, "v", command(t, s, "GET", "k"))
+}
+
+func TestConcurrentUse(t *testing.T) {
+	s := Start(t)
+	var wg sync.WaitGroup
+	for _, f := range []func(){
+		s.Restart, s.Resume, s.Kill, s.Restart,
+		func() { _, _ = s.Command("PING") },
+		func() { _ = s.PID() },
+	} {
+		wg.Go(f)
+	}
+	wg.Wait()
+	s.Restart()
+	assert.Equal(t, "PONG", command(t, s, "PING"))
+}
+
+func TestPassword(t *testing.T) {
+	s := Start(t, WithPassword(`se"cr et`))
+	assert.Equal(t, "PONG", command(t, s, "PING"))
+	var refused ReplyError
+	require.ErrorAs(t, pingTCP(s.Addr(), commandTimeout), &refused)
+	assert.Contains(t, refused.Error(), "NOAUTH")
+	s.Restart()
+	assert.Empty(t, s.Keys())
+}
+
+func TestACL(t *testing.T) {
+	s := Start(t, WithACL("user alice on >secret ~a* +get +set", "user default off"))
+	_, err := s.Command("PING")
+	require.ErrorContains(t, err, "NOAUTH", "the default user is off")
+
+	as := func(commands ...[]string) error {
+		login := []string{"AUTH", "alice", "secret"}
+		_, err := exchange(s.Socket(), commandTimeout, append([][]string{login}, commands...)...)
+		return err
+	}
+	require.NoError(t, as([]string{"SET", "a", "1"}))
+	require.ErrorContains(t, as([]string{"SET", "b", "1"}), "NOPERM")
+	require.ErrorContains(t, as([]string{"DEL", "a"}), "NOPERM")
+}
+
+func TestTLS(t *testing.T) {
+	servers := StartN(t, 2, WithTLS())
+	for _, s := range servers {
+		conf := &tls.Config{RootCAs: servers[0].CertPool(), MinVersion: tls.VersionTLS12}
+		conn, err := tls.Dial("tcp", s.TLSAddr(), conf)
+		require.NoError(t, err)
+		r, err := converse(conn, [][]string{{"PING"}})
+		require.NoError(t, err)
+		assert.Equal(t, "PONG", r.text())
+		require.NoError(t, conn.Close())
+		assert.FileExists(t, s.CAFile())
+		require.NoError(t, pingTCP(s.Addr(), commandTimeout), "the plain port stays")
+	}
+	_, err := tls.Dial("tcp", servers[0].TLSAddr(), &tls.Config{MinVersion: tls.VersionTLS12})
+	require.Error(t, err, "the system's roots do not vouch for it")
+}
+
+func TestSentinel(t *testing.T) {
+	master := Start(t, WithPassword("pw"))
+	_, port, err := net.SplitHostPort(master.Addr())
+	require.NoError(t, err)
+	sentinel := StartSentinel(t, "m", master)
+	want := "127.0.0.1\n" + port
+	assert.Equal(t, want, command(t, sentinel, "SENTINEL", "get-master-addr-by-name", "m"))
+	assert.Equal(t, "(nil)", command(t, sentinel, "SENTINEL", "get-master-addr-by-name", "other"))
+
+	sentinel.Restart()
+	assert.Equal(t, want, command(t, sentinel, "SENTINEL", "get-master-addr-by-name", "m"))
+	require.NoError(t, pingTCP(sentinel.Addr(), commandTimeout))
+}
+
+func TestSentinelFailsOver(t *testing.T) {
+	master := Start(t)
+	host, port, err := net.SplitHostPort(master.Addr())
+	require.NoError(t, err)
+	replica := Start(t, WithArgs("--replicaof", host, port))
+	sentinel := StartSentinel(t, "m", master)
+	require.Eventually(t, func() bool {
+		return strings.Contains(command(t, sentinel, "SENTINEL", "replicas", "m"), replica.Addr())
+	}, startTimeout, 50*time.Millisecond, "the sentinel learns of the replica from the master")
+
+	master.Kill()
+	require.Eventually(t, func() bool {
+		now := command(t, sentinel, "SENTINEL", "get-master-addr-by-name", "m")
+		return strings.ReplaceAll(now, "\n", ":") == replica.Addr()
+	}, startTimeout, 50*time.Millisecond)
+}
+
+func TestCommandRendersReplies(t *testing.T) {
+	s := Start(t)
+	for _, c := range []struct{ script, want string }{
+		{`return {ok='fine'}`, "fine"},
+		{`return 'two\r\nlines'`, "two\r\nlines"},
+		{`return -7`, "-7"},
+		{`return false`, "(nil)"},
+		{`return {}`, ""},
+		{`return {1, 'a', {2, 'b'}}`, "1\na\n2\nb"},
+	} {
+		assert.Equal(t, c.want, command(t, s, "EVAL", c.script, "0"), c.script)
+	}
+	_, err := s.Command("EVAL", `return {err='OOPS no'}`, "0")
+	require.Equal(t, ReplyError("OOPS no"), err)
+	_, err = s.Command()
+	require.Error(t, err)
+}
+
+func TestKeysAreSorted(t *testing.T) {
+	s := Start(t)
+	assert.Empty(t, s.Keys())
+	command(t, s, "MSET", "b", "", "c", "", "a\nx", "")
+	assert.Equal(t, []string{"a\nx", "b", "c"}, s.Keys())
+}

@@ -1,0 +1,133 @@
+package redisproc
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
+	"time"
+)
+
+var (
+	errNoBinary  = errors.New("redis-server is not on PATH: install it with `make setup`, or from https://redis.io/docs/latest/operate/oss_and_stack/install/")
+	errPortTaken = errors.New("port taken")
+)
+
+func launch(conf config) (*Server, error) {
+	if _, err := exec.LookPath("redis-server"); err != nil {
+		return nil, errNoBinary
+	}
+	dir, err := dataDir()
+	if err != nil {
+		return nil, fmt.Errorf("make a data directory: %w", err)
+	}
+	s := &Server{conf: conf, dir: dir, fail: panicf}
+	if err := s.firstStart(); err != nil {
+		s.Close()
+		return nil, err
+	}
+	return s, nil
+}
+
+// firstStart looks for ports until the server could bind them.
+func (s *Server) firstStart() error {
+	if s.conf.tls {
+		if err := writeCertificates(s.dir); err != nil {
+			return fmt.Errorf("make certificates: %w", err)
+		}
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var err error
+	for range startAttempts {
+		if err = s.pickPorts(); err != nil {
+			return err
+		}
+		if err = os.WriteFile(s.configFile(), []byte(s.configText()), 0o600); err != nil {
+			return err
+		}
+		// Somebody may have taken the port since it was seen free.
+		if err = s.start(); !errors.Is(err, errPortTaken) {
+			return err
+		}
+	}
+	return err
+}
+
+func (s *Server) pickPorts() (err error) {
+	if s.port, err = freePort(); err != nil || !s.conf.tls {
+		return err
+	}
+	s.tlsPort, err = freePort()
+	return err
+}
+
+func (s *Server) restart() error {
+	if s.closed {
+		return errors.New("closed")
+	}
+	var err error
+	poll(startTimeout, func() bool {
+		// The port was given up by the kill; whoever took it meanwhile may give it back.
+		err = s.start()
+		return !errors.Is(err, errPortTaken)
+	})
+	return err
+}
+
+// start runs the process and waits until it answers. s.mu must be held.
+func (s *Server) start() error {
+	p, err := spawn(s.commandLine(), s.logFile())
+	if err != nil {
+		return err
+	}
+	ready := poll(startTimeout, func() bool { return p.exited() || s.answers() })
+	if ready && !p.exited() {
+		s.proc = p
+		return nil
+	}
+	p.kill()
+	return s.startError()
+}
+
+// answers asks over the unix socket: it is in this server's own directory, whereas behind the port
+// there could be a foreign server that was faster.
+func (s *Server) answers() bool {
+	_, err := exchange(s.Socket(), time.Second, []string{"PING"})
+	if refused, ok := errors.AsType[ReplyError](err); ok {
+		return !strings.HasPrefix(string(refused), "LOADING") // a demand for a password is an answer
+	}
+	return err == nil
+}
+
+func (s *Server) startError() error {
+	log, err := os.ReadFile(s.logFile())
+	if err != nil {
+		return fmt.Errorf("redis-server did not start, and left no log: %w", err)
+	}
+	if strings.Contains(string(log), "Address already in use") {
+		return fmt.Errorf("%w: %s", errPortTaken, log)
+	}
+	return fmt.Errorf("redis-server on %s did not start; its log:\n%s", s.Addr(), log)
+}
+
+func hostPort(port int) string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(port)) }
+
+func panicf(format string, args ...any) { panic(fmt.Sprintf(format, args...)) }
+
+// poll asks cond at a short interval until it holds, and tells whether it did within the timeout.
+func poll(timeout time.Duration, cond func() bool) bool {
+	deadline := time.Now().Add(timeout)
+	ticker := time.NewTicker(pollInterval)
+	defer ticker.Stop()
+	for !cond() {
+		if time.Now().After(deadline) {
+			return false
+		}
+		<-ticker.C
+	}
+	return true
+}

@@ -1,0 +1,401 @@
+package quorumlock
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/quorumlock/quorumlock/clock"
+	"github.com/quorumlock/quorumlock/node"
+)
+
+const (
+	// maxBatch bounds what one exchange carries, and so how long it takes.
+	maxBatch = 256
+	// maxQueue bounds what waits for one node. Beyond it, the node counts as not
+	// asked: others decide. Undos are always taken; there are no more of them than
+	// of what was sent.
+	maxQueue = 1 << 14
+)
+
+// errBehind is why a node is not asked although it answers.
+var errBehind = errors.New("too much is waiting for it already")
+
+// call is one operation on its way to one node.
+type call struct {
+	op   node.Op
+	sink sink
+	// lane is the index of the node.
+	lane int
+	// sent is the local time just before the operation was sent last.
+	sent time.Duration
+	// until, for an undo, is how long it is tried again; 0 for all else, which is
+	// sent once.
+	until time.Duration
+	// told is set once the sink has its one answer. An undo may go on after it.
+	told bool
+}
+
+// sink is told the answer to a call, once, without any lock held.
+type sink interface {
+	answer(c *call, r node.Reply)
+}
+
+// lane is the way to one node: a queue, and at most one sender.
+//
+// What is submitted to an idle lane is sent at once, in a goroutine of the client's
+// errgroup; what comes while that is under way waits and leaves together, in one
+// pipelined exchange (group commit). So a lone caller sees a plain parallel fan-out, a
+// thousand callers share a few goroutines and round trips, and an idle client has no
+// goroutine at all. One exchange at a time also keeps the order: an operation never
+// overtakes one that was submitted before.
+type lane struct {
+	index  int
+	node   node.Node
+	client *Client
+
+	mu    sync.Mutex
+	queue []*call
+	// inFlight is what the sender has sent and has no answer to.
+	inFlight []*call
+	// kept are undos that failed and wait to be tried again.
+	kept []*call
+	// busy is set while there is a sender.
+	busy bool
+	// began and deadline are when the exchange under way was sent, and when it is
+	// overdue; deadline is 0 while there is none.
+	began, deadline time.Duration
+	// overdue is set once it was: its callers have been told, and nobody waits.
+	overdue bool
+	// closed is set when no failed undo is to be tried again.
+	closed bool
+	// dropped counts undos that were given up.
+	dropped int
+	health  health
+	// watchdog runs at the deadline, retry when kept undos may be tried again.
+	watchdog, retry clock.Timer
+
+	// Reused from batch to batch, by the sender only.
+	batch   []*call
+	ops     []node.Op
+	replies []node.Reply
+}
+
+func newLane(c *Client, index int, nd node.Node) *lane {
+	return &lane{
+		index:  index,
+		node:   nd,
+		client: c,
+		health: newHealth(c.cfg.NodeTimeoutMin, c.cfg.NodeTimeoutMax),
+	}
+}
+
+// submit queues a call. An error means that the node is not asked now, and the sink
+// will not be told: a call is then dropped, except that an undo is kept and tried
+// later.
+func (l *lane) submit(c *call) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	c.lane = l.index
+	if err := l.refusal(c); err != nil {
+		refused := &node.Error{Node: l.node.Name(), Op: c.op.Kind, Reason: node.ErrDown, Err: err}
+		if c.until > 0 {
+			c.told = true
+			l.keep(c, l.client.clock.Now())
+		}
+		return refused
+	}
+	l.queue = append(l.queue, c)
+	l.start()
+	return nil
+}
+
+// refusal says why a call is not to be sent now. A node that is down is asked again
+// when its pause is over, by one call: the others are refused until that is answered.
+func (l *lane) refusal(c *call) error {
+	switch {
+	case l.closed:
+		return ErrClosed
+	case l.overdue:
+		return node.ErrTimeout
+	case l.health.down && (l.busy || l.client.clock.Now() < l.health.probeAt):
+		return l.health.err
+	case c.until == 0 && len(l.queue) >= maxQueue:
+		return errBehind
+	default:
+		return nil
+	}
+}
+
+// start makes sure that there is a sender. The mutex is held.
+func (l *lane) start() {
+	if !l.busy {
+		l.busy = true
+		l.client.senders.Go(l.drain)
+	}
+}
+
+// drain is the sender: it sends batch after batch until nothing is left, or the node
+// fails.
+func (l *lane) drain() error {
+	for l.probe() && l.take() {
+		l.node.Do(context.Background(), l.ops, l.replies)
+		if !l.settle() {
+			break
+		}
+	}
+	return nil
+}
+
+// probe asks a node that is down for a sign of life, before any operation is risked.
+func (l *lane) probe() (alive bool) {
+	l.mu.Lock()
+	if !l.health.down {
+		l.mu.Unlock()
+		return true
+	}
+	l.watch(l.client.clock.Now())
+	l.mu.Unlock()
+
+	err := l.node.Probe(context.Background())
+
+	l.mu.Lock()
+	l.unwatch()
+	return l.concluded(err)
+}
+
+// take makes a batch of what is queued, or ends the sender.
+func (l *lane) take() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	n := min(len(l.queue), maxBatch)
+	if n == 0 {
+		l.busy = false
+		return false
+	}
+	l.batch = append(l.batch[:0], l.queue[:n]...)
+	rest := copy(l.queue, l.queue[n:])
+	clear(l.queue[rest:])
+	l.queue = l.queue[:rest]
+
+	now := l.client.clock.Now()
+	l.ops, l.replies = l.ops[:0], l.replies[:0]
+	for _, c := range l.batch {
+		c.sent = now
+		l.ops = append(l.ops, c.op)
+		l.replies = append(l.replies, node.Reply{})
+	}
+	l.inFlight = l.batch
+	l.watch(now)
+	return true
+}
+
+// settle hands the answers of the batch out, and reports whether to go on.
+func (l *lane) settle() bool {
+	l.mu.Lock()
+	l.unwatch()
+	l.inFlight = nil
+	now := l.client.clock.Now()
+	for i, c := range l.batch {
+		if c.until > 0 && undoFailed(l.replies[i]) {
+			l.keep(c, now)
+		}
+		if c.told {
+			l.batch[i] = nil
+		} else {
+			c.told = true
+		}
+	}
+	l.mu.Unlock()
+
+	for i, c := range l.batch {
+		if c != nil {
+			c.sink.answer(c, l.replies[i])
+		}
+	}
+	clear(l.batch)
+	clear(l.ops)
+
+	l.mu.Lock()
+	return l.concluded(failureOf(l.replies))
+}
+
+// keep puts an undo that failed aside, unless the keys have run out on their own by
+// now, or the client is closing.
+func (l *lane) keep(c *call, now time.Duration) {
+	if l.closed || now >= c.until {
+		l.dropped++
+		return
+	}
+	l.kept = append(l.kept, c)
+	l.armRetry()
+}
+
+// concluded records how an exchange or a probe ended, and tells those who wait for a
+// node that failed. It is called with the mutex held, and returns without it.
+func (l *lane) concluded(failure error) (alive bool) {
+	now := l.client.clock.Now()
+	if failure == nil {
+		recovered := l.health.answered(now - l.began)
+		if recovered {
+			l.queue = append(l.kept, l.queue...)
+			l.kept = nil
+		}
+		l.mu.Unlock()
+		if recovered {
+			l.client.nodeUp(l.node.Name())
+		}
+		return true
+	}
+	news := l.health.failed(now, failure, l.client.jitter())
+	refused := l.refuseQueue(now)
+	if len(l.kept) > 0 {
+		l.armRetry()
+	}
+	l.busy = false
+	l.mu.Unlock()
+
+	l.tell(refused, node.ErrDown, failure, true)
+	if news {
+		l.client.nodeDown(l.node.Name(), failure)
+	}
+	return false
+}
+
+// refuseQueue empties the queue of a node that failed: undos are kept, and whoever
+// waits for one of the others, or for one of these, is returned to be told.
+func (l *lane) refuseQueue(now time.Duration) (waiting []*call) {
+	for _, c := range l.queue {
+		if !c.told {
+			c.told = true
+			waiting = append(waiting, c)
+		}
+		if c.until > 0 {
+			l.keep(c, now)
+		}
+	}
+	clear(l.queue)
+	l.queue = l.queue[:0]
+	return waiting
+}
+
+// watch arms the watchdog for an exchange that begins now. The mutex is held.
+func (l *lane) watch(now time.Duration) {
+	l.began, l.deadline = now, now+l.health.timeout
+	if l.watchdog == nil {
+		l.watchdog = l.client.clock.AfterFunc(l.health.timeout, l.bark)
+	} else {
+		l.watchdog.Reset(l.health.timeout)
+	}
+}
+
+func (l *lane) unwatch() {
+	l.deadline, l.overdue = 0, false
+	l.watchdog.Stop()
+}
+
+// bark runs when an exchange is overdue: those who wait are told that its outcome is
+// unknown, and those behind them that the node was not asked. The sender stays with
+// the exchange until the node's own bound ends it.
+func (l *lane) bark() {
+	l.mu.Lock()
+	now := l.client.clock.Now()
+	if l.deadline == 0 || now < l.deadline || l.overdue {
+		l.mu.Unlock()
+		return
+	}
+	l.overdue = true
+	l.health.late()
+	var sent []*call
+	for _, c := range l.inFlight {
+		if !c.told {
+			c.told = true
+			sent = append(sent, c)
+		}
+	}
+	queued := l.refuseQueue(now)
+	l.mu.Unlock()
+
+	l.tell(sent, node.ErrTimeout, nil, false)
+	l.tell(queued, node.ErrDown, node.ErrTimeout, true)
+}
+
+// tell answers calls that the node did not answer.
+func (l *lane) tell(calls []*call, reason, err error, unsent bool) {
+	for _, c := range calls {
+		c.sink.answer(c, node.Reply{
+			Err:    &node.Error{Node: l.node.Name(), Op: c.op.Kind, Reason: reason, Err: err},
+			Unsent: unsent,
+		})
+	}
+}
+
+// armRetry has the kept undos tried again: when a node that is down may be asked, and
+// after a pause where the node answers, but not to its liking. The mutex is held.
+func (l *lane) armRetry() {
+	wait := probePauseMax
+	if l.health.down {
+		wait = max(l.health.probeAt-l.client.clock.Now(), time.Millisecond)
+	}
+	if l.retry == nil {
+		l.retry = l.client.clock.AfterFunc(wait, l.retryKept)
+	} else {
+		l.retry.Reset(wait)
+	}
+}
+
+// retryKept queues the kept undos again. They go first: whoever submitted them did so
+// before all that is queued now.
+func (l *lane) retryKept() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if len(l.kept) == 0 {
+		return
+	}
+	l.queue = append(l.kept, l.queue...)
+	l.kept = nil
+	l.start()
+}
+
+// finish tries the kept undos a last time, and keeps none from now on. What is queued
+// is still sent.
+func (l *lane) finish() {
+	l.retryKept()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.closed = true
+	if l.retry != nil {
+		l.retry.Stop()
+	}
+	l.dropped += len(l.kept)
+	l.kept = nil
+}
+
+// abandoned is how many undos were given up without a confirmation.
+func (l *lane) abandoned() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.dropped
+}
+
+// undoFailed reports whether an undo has to be tried again.
+func undoFailed(r node.Reply) bool {
+	return r.Err != nil && !errors.Is(r.Err, node.ErrClosed)
+}
+
+// failureOf says whether an exchange shows that the node is in no state to be asked,
+// and why. One operation that it answered, if only with an error, shows that it is.
+func failureOf(replies []node.Reply) error {
+	for _, r := range replies {
+		if r.Err == nil || !r.Unsent && isAnswer(r.Err) {
+			return nil
+		}
+	}
+	return replies[0].Err
+}
+
+// isAnswer reports whether an error is something that a working server said.
+func isAnswer(err error) bool {
+	return errors.Is(err, node.ErrWrongType) || errors.Is(err, node.ErrRejected) || errors.Is(err, node.ErrAuth)
+}

@@ -1,0 +1,258 @@
+package quorumlock
+
+import (
+	"context"
+	"runtime"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/quorumlock/quorumlock/node"
+	"github.com/quorumlock/quorumlock/quorum"
+)
+
+// Lease is the right to act as the holder of a lock, from its grant until Release,
+// loss, Close, or MaxHold. It is safe for concurrent use.
+//
+// It must be released. A lease that is garbage collected without that is released
+// then, and reported as a leak; what still uses its context keeps it.
+type Lease struct {
+	hold     *hold
+	ctx      leaseContext
+	released atomic.Bool
+	cleanup  runtime.Cleanup
+}
+
+// newLease makes a handle on a hold; values is where its context gets them from, and
+// ends with the hold.
+func newLease(h *hold, values context.Context) *Lease {
+	l := &Lease{hold: h}
+	l.ctx = leaseContext{Context: values, lease: l}
+	l.cleanup = runtime.AddCleanup(l, leak, h)
+	return l
+}
+
+// leak is run for a handle that was collected without a Release.
+func leak(h *hold) {
+	if h.dropHandle() {
+		h.end(ErrLeaked)
+	}
+}
+
+// Context ends when the lease does, by local time and whatever the network does, with
+// the reason as its cause: see [context.Cause] and [Lease.Err]. It has the values of
+// the context that acquired the lease, and not its deadline. Passed to Acquire, it
+// says that the lock is held already.
+func (l *Lease) Context() context.Context { return &l.ctx }
+
+// Names are the names of the lock, sorted.
+func (l *Lease) Names() []string { return l.hold.lock.Names() }
+
+// Owner is the id under which nodes know this lease. It was never used before, and
+// will never be again.
+func (l *Lease) Owner() string { return l.hold.owner }
+
+// ValidUntil is the end of the lease as far as nodes have confirmed it: by the wall
+// clock, for display, as of now. It moves with each renewal. To decide, use Remaining
+// or Context, which no step of the wall clock can move.
+func (l *Lease) ValidUntil() time.Time {
+	c := l.hold.client.clock
+	return c.Wall().Add(l.hold.validity() - c.Now())
+}
+
+// Remaining is how long the lease is certainly still valid: what is left of its TTL
+// after the time spent acquiring it, and clock drift. It is 0 when the lease has ended.
+func (l *Lease) Remaining() time.Duration {
+	if l.Err() != nil {
+		return 0
+	}
+	return max(l.hold.validity()-l.hold.client.clock.Now(), 0)
+}
+
+// Backing is how many nodes back the lease now, and how many there are. Each renewal
+// asks all nodes, also those that were down before, so have returns to want when they
+// do. Below the need of the rule the lease is about to end.
+func (l *Lease) Backing() (have, want int) {
+	h := l.hold
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.phase != held {
+		return 0, len(h.claims)
+	}
+	return quorum.Backing(h.claims, h.client.clock.Now()), len(h.claims)
+}
+
+// Err is nil while the lease is valid. Then it is [*LostError], ErrReleased,
+// ErrHoldLimit, ErrLeaked or ErrClosed. It is exact: it looks at the clock.
+func (l *Lease) Err() error {
+	if err := l.hold.err(); err != nil {
+		return err
+	}
+	if l.released.Load() {
+		return ErrReleased
+	}
+	return nil
+}
+
+// Extend renews the lease on every node now, besides the renewals that it makes by
+// itself: it lasts a TTL from now. It is the way to prolong a Fixed lease.
+//
+// It fails with a [*NoQuorumError] if too few nodes confirm it, and the lease is then
+// valid as long as it was; with the reason of the end if the lease has ended, as
+// nothing revives it; or with ctx's error, while the renewal goes on.
+func (l *Lease) Extend(ctx context.Context) error {
+	if ctx == nil {
+		return errNilContext
+	}
+	if err := l.Err(); err != nil {
+		return err
+	}
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	done := make(chan error, 1)
+	if err := l.hold.extend(done); err != nil {
+		return err
+	}
+	select {
+	case err := <-done:
+		return err
+	case <-l.hold.ctx.Done():
+		return context.Cause(l.hold.ctx)
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// Release gives the lock back on every node, and waits until so many have confirmed
+// that others can have it. It is sent whatever the state of ctx, from which it takes
+// values only; each node's timeout bounds it.
+//
+// It returns nil once confirmed, and for a nested lease at once. A [*NoQuorumError]
+// says which nodes did not confirm: they are asked again in the background, and free
+// the lock by themselves when its TTL is over. If the lease had ended before, the
+// error says how: [*LostError], ErrReleased for a second Release, ErrHoldLimit,
+// ErrClosed; it may be called at any time, from any goroutine, and however often.
+func (l *Lease) Release(ctx context.Context) error {
+	err := l.release()
+	if ctx == nil {
+		return errNilContext
+	}
+	return err
+}
+
+func (l *Lease) release() error {
+	if !l.released.CompareAndSwap(false, true) {
+		return l.Err()
+	}
+	l.cleanup.Stop()
+	if !l.hold.dropHandle() {
+		return nil
+	}
+	r := newReleasing(l.hold)
+	if !l.hold.endTo(ErrReleased, r) {
+		return l.hold.err()
+	}
+	if err := l.hold.err(); err != ErrReleased { //nolint:errorlint // identity: a lost lease is reported as that
+		return err
+	}
+	return r.wait()
+}
+
+// dropHandle counts down the leases that share the hold, and reports whether none is
+// left.
+func (h *hold) dropHandle() bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.handles--
+	return h.handles == 0
+}
+
+// validity is the end of the hold by local time.
+func (h *hold) validity() time.Duration {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.validUntil
+}
+
+// err says why the hold is over, also where its time is up and the scheduler has not
+// come round to it yet.
+func (h *hold) err() error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	switch {
+	case h.cause != nil:
+		return h.cause
+	case h.client.clock.Now() >= h.validUntil:
+		return h.lost("its time ran out")
+	default:
+		return nil
+	}
+}
+
+// extend starts a renewal whose outcome goes to done.
+func (h *hold) extend(done chan error) error {
+	h.mu.Lock()
+	now := h.client.clock.Now()
+	if h.phase != held || now >= h.validUntil {
+		h.mu.Unlock()
+		return h.err()
+	}
+	report := h.renew(now, done)
+	h.mu.Unlock()
+	report()
+	return nil
+}
+
+// releasing counts which nodes have confirmed a release.
+type releasing struct {
+	hold *hold
+	done chan struct{}
+
+	mu    sync.Mutex
+	tally quorum.Tally
+	errs  []NodeError
+}
+
+func newReleasing(h *hold) *releasing {
+	return &releasing{
+		hold:  h,
+		done:  make(chan struct{}),
+		tally: quorum.NewTally(len(h.claims), h.lock.need),
+	}
+}
+
+// answer is a node's confirmation, or not.
+func (r *releasing) answer(c *call, reply node.Reply) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	pending := r.tally.Result() == quorum.Pending
+	if reply.Err == nil {
+		r.tally.Record(c.lane, quorum.Granted)
+	} else {
+		r.tally.Record(c.lane, quorum.Unknown)
+		r.errs = append(r.errs, NodeError{Node: r.hold.client.lanes[c.lane].node.Name(), Err: reply.Err})
+	}
+	if pending && r.tally.Result() != quorum.Pending {
+		close(r.done)
+	}
+}
+
+// wait returns when the confirmations suffice, or cannot any more.
+func (r *releasing) wait() error {
+	<-r.done
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.tally.Result() == quorum.Won {
+		return nil
+	}
+	return &NoQuorumError{
+		Op:     "release",
+		Names:  r.hold.lock.Names(),
+		Need:   r.tally.Need(),
+		Agreed: r.tally.Granted(),
+		Total:  r.tally.Nodes(),
+		Nodes:  slices.Clone(r.errs),
+	}
+}

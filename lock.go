@@ -1,0 +1,207 @@
+package quorumlock
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/quorumlock/quorumlock/quorum"
+)
+
+// Lock describes a lock: its names, its rule, its options. It is made by
+// [Client.RedLock] or [Client.MultiLock]; it is immutable, and safe for concurrent use.
+type Lock struct {
+	client  *Client
+	names   []string
+	rule    quorum.Rule
+	need    int
+	ttl     time.Duration
+	maxHold time.Duration
+	fixed   bool
+	// problems are what is wrong with the names or the options.
+	problems []string
+}
+
+// reservedPrefix is what this library's own keys start with.
+const reservedPrefix = "quorumlock:"
+
+// errNilContext is for calls without a context.
+var errNilContext = &InvalidError{Problems: []string{"the context is nil"}}
+
+func newLock(c *Client, names []string, rule quorum.Rule) *Lock {
+	names = slices.Clone(names)
+	slices.Sort(names)
+	return &Lock{
+		client:   c,
+		names:    names,
+		rule:     rule,
+		need:     rule.Need(len(c.lanes)),
+		ttl:      c.cfg.TTL,
+		maxHold:  c.cfg.MaxHold,
+		problems: nameProblems(names),
+	}
+}
+
+// With is the same lock with other options. Options that make no sense are reported by
+// every method of the lock, as an [*InvalidError].
+func (l *Lock) With(o LockOptions) *Lock {
+	m := *l
+	m.problems = nameProblems(l.names)
+	if o.TTL != 0 {
+		m.ttl = o.TTL
+		m.problems = append(m.problems, l.client.cfg.ttlProblems(o.TTL)...)
+	}
+	if o.MaxHold != 0 {
+		m.maxHold = o.MaxHold
+	}
+	if m.maxHold < 0 {
+		m.problems = append(m.problems, fmt.Sprintf("MaxHold %v is negative", m.maxHold))
+	}
+	m.fixed = o.Fixed
+	if o.Rule != (quorum.Rule{}) {
+		m.rule = o.Rule
+	}
+	if err := m.rule.Validate(len(l.client.lanes)); err != nil {
+		m.problems = append(m.problems, err.Error())
+	}
+	m.need = m.rule.Need(len(l.client.lanes))
+	return &m
+}
+
+// nameProblems lists what is wrong with a lock's names, which are sorted.
+func nameProblems(names []string) []string {
+	var p []string
+	switch {
+	case len(names) == 0:
+		p = append(p, "no name")
+	case len(names) > MaxNames:
+		p = append(p, fmt.Sprintf("%d names are more than %d", len(names), MaxNames))
+	}
+	for i, name := range names {
+		switch {
+		case name == "":
+			p = append(p, "a name is empty")
+		case len(name) > MaxNameLength:
+			p = append(p, fmt.Sprintf("name %.20q... has %d bytes, more than %d", name, len(name), MaxNameLength))
+		case strings.HasPrefix(name, reservedPrefix):
+			p = append(p, fmt.Sprintf("name %q starts with %q, which is reserved", name, reservedPrefix))
+		case i > 0 && name == names[i-1]:
+			p = append(p, fmt.Sprintf("name %q is listed twice", name))
+		}
+	}
+	return p
+}
+
+// Names are the names of the lock, sorted.
+func (l *Lock) Names() []string { return slices.Clone(l.names) }
+
+// check says what is wrong with a call before anything is sent.
+func (l *Lock) check(ctx context.Context) error {
+	if ctx == nil {
+		return errNilContext
+	}
+	if len(l.problems) > 0 {
+		return &InvalidError{Problems: l.problems}
+	}
+	return nil
+}
+
+// TryAcquire takes the lock if that is possible now, in one attempt.
+//
+// It fails with a [*HeldError] if somebody else has it, and with a [*NoQuorumError] if
+// too few nodes answer; nothing is left on any node then. ctx bounds the attempt only:
+// the lease outlives it. See [Lock.Acquire] for the rest.
+func (l *Lock) TryAcquire(ctx context.Context) (*Lease, error) {
+	return l.acquire(ctx, 1)
+}
+
+// Acquire takes the lock, and waits for it as long as ctx allows.
+//
+// Where ctx comes from a lease of this lock, or carries its [Lease.Context], the lock
+// is held already: the result is a nested lease, at once and without the network.
+// Without that context a second Acquire waits, as sync.Mutex would.
+//
+// ctx bounds the acquisition only. The lease lives until Release, loss, Close, or its
+// MaxHold, and renews itself until then unless the lock is Fixed.
+//
+// While too few nodes answer it keeps trying too. When ctx ends, the error holds both
+// ctx's error and the last attempt's, a [*HeldError] or [*NoQuorumError]. It returns
+// early where waiting cannot help: [ErrClosed], [ErrOverlap], [*InvalidError], or a
+// [*NoQuorumError] because too many nodes reject the call for good (wrong password, a
+// key of another type). Whatever the error, nothing is left on any node, or it is
+// being removed in the background.
+func (l *Lock) Acquire(ctx context.Context) (*Lease, error) {
+	return l.acquire(ctx, 0)
+}
+
+// acquire makes attempts until one succeeds or waiting is pointless; most limits them,
+// 0 does not.
+func (l *Lock) acquire(ctx context.Context, most int) (*Lease, error) {
+	if err := l.check(ctx); err != nil {
+		return nil, err
+	}
+	if err := ctx.Err(); err != nil {
+		return nil, context.Cause(ctx)
+	}
+	if lease, err := l.nested(ctx); lease != nil || err != nil {
+		return lease, err
+	}
+	if err := l.client.enter(); err != nil {
+		return nil, err
+	}
+	defer l.client.leave()
+
+	began := l.client.clock.Now()
+	for attempt := 1; ; attempt++ {
+		h, again, err := l.attempt(ctx)
+		if err == nil {
+			l.reportAcquired(h, attempt, l.client.clock.Now()-began)
+			return newLease(h, h.ctx), nil
+		}
+		fire(l.client.cfg.Hooks.AttemptFailed, AttemptFailedEvent{Names: l.Names(), Attempt: attempt, Err: err})
+		if !again.worthwhile || attempt == most {
+			return nil, err
+		}
+		if over := l.client.sleep(ctx, l.pause(attempt, again)); over != nil {
+			return nil, errors.Join(err, over)
+		}
+	}
+}
+
+func (l *Lock) reportAcquired(h *hold, attempts int, waited time.Duration) {
+	fire(l.client.cfg.Hooks.Acquired, AcquiredEvent{Names: l.Names(), Owner: h.owner, Attempts: attempts, Waited: waited})
+}
+
+// pause is how long to wait before the next attempt: a growing, jittered time, or less
+// where what the nodes said lets a quorum expire sooner.
+func (l *Lock) pause(attempt int, r retry) time.Duration {
+	backoff := quorum.Backoff(attempt-1, l.client.cfg.RetryMin, l.client.cfg.RetryMax, l.client.jitter())
+	return min(backoff, max(r.freeAfter, time.Millisecond))
+}
+
+// Do runs fn while it holds the lock. It waits for the lock as Acquire does.
+//
+// The context that fn gets is ctx, with the values of the lease, and ends as soon as
+// the lease or ctx does: fn must then return. The lock is released when fn returns or
+// panics. Do returns fn's error, joined with a [*LostError] (or another cause of the
+// end of the lease) if the lease ended before fn returned: then somebody else may have
+// had the lock meanwhile. A release that not enough nodes confirmed is not an error
+// of Do: the lock frees itself within its TTL.
+func (l *Lock) Do(ctx context.Context, fn func(ctx context.Context) error) error {
+	lease, err := l.Acquire(ctx)
+	if err != nil {
+		return err
+	}
+	held, cancel := context.WithCancelCause(leaseContext{Context: ctx, lease: lease})
+	stop := context.AfterFunc(lease.Context(), func() { cancel(context.Cause(lease.Context())) })
+	defer func() {
+		stop()
+		cancel(ErrReleased)
+		_ = lease.Release(context.WithoutCancel(ctx))
+	}()
+	err = fn(held)
+	return errors.Join(err, lease.Err())
+}

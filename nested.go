@@ -1,0 +1,88 @@
+package quorumlock
+
+import "context"
+
+// leaseContext is a context that knows which lease it belongs to. Go has no identity
+// of threads, so this is how ownership travels: whoever has the context acts for the
+// holder.
+type leaseContext struct {
+	context.Context
+	lease *Lease
+}
+
+// heldKey asks a context for the lease on a name of a client.
+type heldKey struct {
+	client *Client
+	name   string
+}
+
+// Value answers for the names that the lease holds, and is otherwise the context's.
+func (c leaseContext) Value(key any) any {
+	if k, ok := key.(heldKey); ok && c.lease.hold.covers(k) {
+		return c.lease.hold
+	}
+	return c.Context.Value(key)
+}
+
+// covers reports whether the hold is on that name, and still valid.
+func (h *hold) covers(k heldKey) bool {
+	if h.client != k.client {
+		return false
+	}
+	for _, name := range h.lock.names {
+		if name == k.name {
+			return h.err() == nil
+		}
+	}
+	return false
+}
+
+// nested is a lease on what the context holds already; nil if it holds nothing of the
+// lock. It needs all the names in one lease, under a rule at least as strict: anything
+// else would have the caller wait for itself.
+func (l *Lock) nested(ctx context.Context) (*Lease, error) {
+	var owner *hold
+	for i, name := range l.names {
+		h, _ := ctx.Value(heldKey{l.client, name}).(*hold)
+		if i > 0 && h != owner {
+			return nil, ErrOverlap
+		}
+		owner = h
+	}
+	switch {
+	case owner == nil:
+		return nil, nil //nolint:nilnil // no lease and no reason against one
+	case owner.lock.need < l.need:
+		return nil, ErrOverlap
+	case !owner.addHandle():
+		return nil, nil //nolint:nilnil // it ended this instant
+	}
+	return newLease(owner, leaseValues{Context: owner.ctx, values: ctx}), nil
+}
+
+// addHandle counts one more lease that shares the hold, unless it is over.
+func (h *hold) addHandle() bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.phase != held || h.client.clock.Now() >= h.validUntil || h.handles == 0 {
+		return false
+	}
+	h.handles++
+	return true
+}
+
+// leaseValues ends with the hold, and has the values of the context that asked for the
+// nested lease.
+type leaseValues struct {
+	context.Context
+	values context.Context
+}
+
+// Value looks in the hold's context first: that is how package context finds the
+// cancellation, and so makes children without a goroutine.
+func (c leaseValues) Value(key any) any {
+	if v := c.Context.Value(key); v != nil {
+		return v
+	}
+	return c.values.Value(key)
+}

@@ -1,0 +1,88 @@
+package node
+
+import (
+	"errors"
+	"fmt"
+)
+
+// What can go wrong with one node. Each is found with errors.Is in an [*Error].
+var (
+	// ErrTimeout: the node did not answer in time. The operation may have happened.
+	ErrTimeout = errors.New("no answer in time")
+	// ErrUnreachable: no connection could be made, or it broke.
+	ErrUnreachable = errors.New("unreachable")
+	// ErrAuth: the node rejects the user, the password, or the user's permissions.
+	// Permanent.
+	ErrAuth = errors.New("access denied")
+	// ErrWrongType: a key of another type stands at the lock's name. Permanent.
+	ErrWrongType = errors.New("a key of another type stands at this name")
+	// ErrRejected: the node answered with an error, such as being out of memory, a
+	// replica, or still loading.
+	ErrRejected = errors.New("rejected")
+	// ErrProtocol: what answered does not speak as a Redis server does. Permanent.
+	ErrProtocol = errors.New("not an answer of a Redis server")
+	// ErrClosed: the node was closed by this process. Permanent.
+	ErrClosed = errors.New("node is closed")
+	// ErrDown: not asked, because the node failed just before; it is probed from time
+	// to time. The cause is the failure.
+	ErrDown = errors.New("not asked, as the node does not answer")
+	// ErrCanceled: the caller's context ended first. The operation may have
+	// happened.
+	ErrCanceled = errors.New("canceled")
+)
+
+// Error is a failure of one operation on one node.
+type Error struct {
+	// Node is the node's name.
+	Node string
+	// Op says what was asked; 0 for connecting and probing.
+	Op Kind
+	// Reason is one of the errors above.
+	Reason error
+	// Err is what the connection or the server said; nil where Reason says it all.
+	Err error
+}
+
+// Error says which node, what was asked, and why it failed.
+func (e *Error) Error() string {
+	what := "connect"
+	if e.Op != 0 {
+		what = e.Op.String()
+	}
+	if e.Err == nil {
+		return fmt.Sprintf("node %s: %s: %v", e.Node, what, e.Reason)
+	}
+	return fmt.Sprintf("node %s: %s: %v: %v", e.Node, what, e.Reason, e.Err)
+}
+
+// Unwrap gives errors.Is and errors.As the reason and the cause.
+func (e *Error) Unwrap() []error {
+	if e.Err == nil {
+		return []error{e.Reason}
+	}
+	return []error{e.Reason, e.Err}
+}
+
+// Permanent reports whether asking again cannot help before somebody changes the
+// node's configuration, its data, or the call.
+func (e *Error) Permanent() bool {
+	switch e.Reason {
+	case ErrAuth, ErrWrongType, ErrProtocol, ErrClosed:
+		return true
+	case ErrDown:
+		var cause *Error
+		return errors.As(e.Err, &cause) && cause.Permanent()
+	default:
+		return false
+	}
+}
+
+// fail answers every operation with one failure.
+func fail(node string, ops []Op, replies []Reply, reason, err error, unsent bool) {
+	for i := range ops {
+		replies[i] = Reply{
+			Err:    &Error{Node: node, Op: ops[i].Kind, Reason: reason, Err: err},
+			Unsent: unsent,
+		}
+	}
+}

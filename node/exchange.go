@@ -1,0 +1,226 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/redis/rueidis"
+)
+
+// exchange sends the operations in one pipelined write and reads the answers. It
+// returns an error if the connection cannot be used any more.
+//
+// A script that the server does not have is sent in full, together with everything
+// that stands behind it in the batch: all commands are idempotent, and only so does a
+// release that the server knew already still run after a renewal that it did not.
+func exchange(ctx context.Context, node string, client rueidis.Client, ops []Op, replies []Reply) error {
+	results := send(ctx, client, ops, evalsha)
+	if i := firstUnknownScript(results); i >= 0 {
+		copy(results[i:], send(ctx, client, ops[i:], eval))
+	}
+	var broken error
+	for i, result := range results {
+		replies[i] = decode(ops[i], result)
+		err := replies[i].Err
+		if err == nil {
+			continue
+		}
+		reason := reasonOf(err)
+		replies[i].Err = &Error{Node: node, Op: ops[i].Kind, Reason: reason, Err: err}
+		if endsConnection(reason, err) {
+			broken = err
+		}
+	}
+	return broken
+}
+
+// send runs one command for each operation.
+func send(ctx context.Context, client rueidis.Client, ops []Op, build func(rueidis.Builder, Op) rueidis.Completed) []rueidis.RedisResult {
+	b := client.B()
+	cmds := make([]rueidis.Completed, len(ops))
+	for i, op := range ops {
+		cmds[i] = build(b, op)
+	}
+	return client.DoMulti(unhurried(ctx), cmds...)
+}
+
+func evalsha(b rueidis.Builder, op Op) rueidis.Completed {
+	return b.Evalsha().Sha1(scripts[op.Kind].sha).Numkeys(int64(len(op.Names))).Key(op.Names...).Arg(arguments(op)...).Build()
+}
+
+func eval(b rueidis.Builder, op Op) rueidis.Completed {
+	return b.Eval().Script(scripts[op.Kind].source).Numkeys(int64(len(op.Names))).Key(op.Names...).Arg(arguments(op)...).Build()
+}
+
+// arguments are a script's ARGV, as its header names them.
+func arguments(op Op) []string {
+	switch op.Kind {
+	case Acquire, Renew:
+		return []string{op.Owner, milliseconds(op.TTL)}
+	case Release:
+		return []string{op.Owner}
+	case ForceRelease:
+		return append([]string{milliseconds(op.TTL)}, op.Buried...)
+	default:
+		return nil
+	}
+}
+
+func milliseconds(d time.Duration) string {
+	return strconv.FormatInt(d.Milliseconds(), 10)
+}
+
+// firstUnknownScript is the index of the first NOSCRIPT answer, or -1.
+func firstUnknownScript(results []rueidis.RedisResult) int {
+	for i, result := range results {
+		if err, ok := rueidis.IsRedisErr(result.Error()); ok && err.IsNoScript() {
+			return i
+		}
+	}
+	return -1
+}
+
+// decode reads an answer as the header of its script describes it.
+func decode(op Op, result rueidis.RedisResult) Reply {
+	msg, err := result.ToMessage()
+	if err != nil {
+		return Reply{Err: err}
+	}
+	switch op.Kind {
+	case Acquire, Renew:
+		return decodeGrant(msg)
+	case Release:
+		n, err := msg.AsInt64()
+		if err != nil {
+			return garbled(err)
+		}
+		if n == 0 {
+			return Reply{Outcome: Absent}
+		}
+		return Reply{Outcome: Released}
+	default:
+		holders, err := decodeHolders(msg)
+		if err != nil {
+			return garbled(err)
+		}
+		return Reply{Outcome: foundOutcome(op.Kind, len(holders)), Holders: holders}
+	}
+}
+
+func decodeGrant(msg rueidis.RedisMessage) Reply {
+	if msg.IsInt64() {
+		switch n, _ := msg.AsInt64(); n {
+		case 1:
+			return Reply{Outcome: Granted}
+		case 2:
+			return Reply{Outcome: Healed}
+		}
+	}
+	holders, err := decodeHolders(msg)
+	if err != nil || len(holders) != 1 {
+		return garbled(err)
+	}
+	return Reply{Outcome: Denied, Holder: holders[0]}
+}
+
+// decodeHolders reads {name, owner, pttl, ...}.
+func decodeHolders(msg rueidis.RedisMessage) ([]Holder, error) {
+	values, err := msg.ToArray()
+	if err != nil {
+		return nil, err
+	}
+	if len(values)%3 != 0 {
+		return nil, fmt.Errorf("%d values where triples were due", len(values))
+	}
+	holders := make([]Holder, 0, len(values)/3)
+	for ; len(values) > 0; values = values[3:] {
+		name, err1 := values[0].ToString()
+		owner, err2 := values[1].ToString()
+		pttl, err3 := values[2].AsInt64()
+		if err := errors.Join(err1, err2, err3); err != nil {
+			return nil, err
+		}
+		holders = append(holders, Holder{Name: name, Owner: owner, TTL: leftOf(pttl)})
+	}
+	return holders, nil
+}
+
+// leftOf turns a PTTL into a duration. -2, a key that has just gone, is nothing left.
+func leftOf(pttl int64) time.Duration {
+	if pttl == -1 {
+		return NoExpiry
+	}
+	return time.Duration(max(pttl, 0)) * time.Millisecond
+}
+
+func foundOutcome(kind Kind, found int) Outcome {
+	switch {
+	case kind == Inspect:
+		return Inspected
+	case found == 0:
+		return Absent
+	default:
+		return Released
+	}
+}
+
+// errGarbled marks an answer that came through, and that no script of ours gives.
+var errGarbled = errors.New("unexpected reply")
+
+func garbled(err error) Reply {
+	return Reply{Err: errors.Join(errGarbled, err)}
+}
+
+// reasonOf classifies what rueidis or the server said.
+func reasonOf(err error) error {
+	var netErr net.Error
+	switch {
+	case errors.Is(err, errGarbled):
+		return ErrProtocol
+	case errors.Is(err, context.Canceled):
+		return ErrCanceled
+	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, os.ErrDeadlineExceeded),
+		errors.As(err, &netErr) && netErr.Timeout():
+		return ErrTimeout
+	}
+	if redisErr, ok := rueidis.IsRedisErr(err); ok {
+		return reasonOfReply(redisErr.Error())
+	}
+	if strings.Contains(err.Error(), "unknown message type") || rueidis.IsParseErr(err) {
+		return ErrProtocol
+	}
+	return ErrUnreachable
+}
+
+// reasonOfReply classifies an error reply by its first word, as Redis means it to be.
+func reasonOfReply(text string) error {
+	word, _, _ := strings.Cut(text, " ")
+	switch {
+	case word == "WRONGPASS", word == "NOAUTH", word == "NOPERM", strings.Contains(text, "without any password configured"):
+		return ErrAuth
+	case word == "WRONGTYPE", strings.Contains(text, "WRONGTYPE"):
+		return ErrWrongType
+	default:
+		return ErrRejected
+	}
+}
+
+// endsConnection reports whether the connection must be given up after an error: all
+// errors but those of a healthy server, and of those READONLY, as the master may be
+// elsewhere by now.
+func endsConnection(reason, err error) bool {
+	switch reason {
+	case ErrWrongType, ErrAuth:
+		return false
+	case ErrRejected:
+		return strings.HasPrefix(err.Error(), "READONLY")
+	default:
+		return true
+	}
+}

@@ -1,0 +1,168 @@
+// Package node is one independent Redis deployment, as the coordinator sees it:
+// operations go in, answers come out, in order.
+//
+// [Redis] speaks to a real server (standalone, or a master found through Sentinel)
+// with one Lua script for each operation; [Memory] keeps the same promises within the
+// process. Both pass the conformance suite in node/nodetest, which is also the place
+// to start for an implementation of your own.
+package node
+
+import (
+	"context"
+	"time"
+)
+
+// Kind says what an [Op] asks of a node.
+type Kind uint8
+
+// The kinds of operation. Each is idempotent and absolute: repeating one, or
+// delivering it twice, changes nothing that the first did not change.
+const (
+	// Acquire takes every name for the owner, or none. A name that the owner holds
+	// already stays its own.
+	Acquire Kind = iota + 1
+	// Renew makes every name live for another TTL, and puts back names that are
+	// absent. Where one name belongs to somebody else, or the owner was forced off
+	// it, nothing is changed.
+	Renew
+	// Release removes the names that the owner holds; the others are left alone.
+	Release
+	// Inspect reads who holds the names, and changes nothing.
+	Inspect
+	// ForceRelease removes the names whoever holds them, and leaves a tombstone for
+	// each owner found or listed, so that its next renewal cannot put them back.
+	ForceRelease
+)
+
+// String returns the name of the operation, as it stands in errors and logs.
+func (k Kind) String() string {
+	switch k {
+	case Acquire:
+		return "acquire"
+	case Renew:
+		return "renew"
+	case Release:
+		return "release"
+	case Inspect:
+		return "inspect"
+	case ForceRelease:
+		return "force-release"
+	default:
+		return "unknown operation"
+	}
+}
+
+// Op is one operation on one node. It takes effect for all of its names at one
+// instant of the node.
+type Op struct {
+	Kind Kind
+	// Names are the locks, at least one, without duplicates.
+	Names []string
+	// Owner identifies one round of acquisition, and is never used in another
+	// (DESIGN: "an owner per round"). ForceRelease and Inspect leave it empty.
+	Owner string
+	// TTL is how long the node keeps the names without renewal, in whole
+	// milliseconds; for ForceRelease, how long it keeps the tombstones.
+	TTL time.Duration
+	// Buried lists, for ForceRelease, owners to leave a tombstone for besides those
+	// that are found: owners that other nodes know of.
+	Buried []string
+}
+
+// Outcome is what a node did about an [Op].
+type Outcome uint8
+
+// The outcomes. The zero value is that of an operation without an answer.
+const (
+	// Unknown means no usable answer: it may have happened. [Reply.Err] says why,
+	// and [Reply.Unsent] whether the node can have seen it at all.
+	Unknown Outcome = iota
+	// Granted: the names belong to the owner for a TTL from now.
+	Granted
+	// Healed: as Granted, by a renewal that had to put at least one name back.
+	Healed
+	// Denied: another owner has one of the names, or (renew) the owner was forced
+	// off. Nothing was changed.
+	Denied
+	// Released: at least one name was removed.
+	Released
+	// Absent: there was nothing to remove.
+	Absent
+	// Inspected: [Reply.Holders] has the answer.
+	Inspected
+)
+
+// String returns the name of the outcome.
+func (o Outcome) String() string {
+	switch o {
+	case Unknown:
+		return "unknown"
+	case Granted:
+		return "granted"
+	case Healed:
+		return "healed"
+	case Denied:
+		return "denied"
+	case Released:
+		return "released"
+	case Absent:
+		return "absent"
+	case Inspected:
+		return "inspected"
+	default:
+		return "invalid outcome"
+	}
+}
+
+// NoExpiry is the TTL of a [Holder] whose key never expires. This library never
+// writes such a key.
+const NoExpiry time.Duration = -1
+
+// Holder is who has a name on one node, and for how long.
+type Holder struct {
+	Name string
+	// Owner is the id of the holder, as in [Op.Owner]. It is empty in the denial of
+	// a renewal whose owner was forced off.
+	Owner string
+	// TTL is what the node says is left before the name frees itself, or
+	// [NoExpiry].
+	TTL time.Duration
+}
+
+// Reply is a node's answer to one [Op].
+type Reply struct {
+	Outcome Outcome
+	// Holder says, if Denied, who stands in the way: of several, the one whose TTL
+	// is longest.
+	Holder Holder
+	// Holders says, if Inspected, who holds which names; for a forced release, who
+	// held them until then.
+	Holders []Holder
+	// Err says why the outcome is Unknown. It is always an [*Error].
+	Err error
+	// Unsent is true if the operation certainly never reached the node: then there
+	// is nothing to undo.
+	Unsent bool
+}
+
+// Node is one independent Redis deployment.
+//
+// All methods are safe for concurrent use. A Node bounds each call by a timeout of its
+// own, whatever the context allows, so that a hung server cannot hold a caller for
+// ever.
+type Node interface {
+	// Name identifies the node to people and tells nodes apart: usually host:port.
+	// It holds no secrets.
+	Name() string
+	// Do runs the operations in order, in one exchange where it can, and stores the
+	// answer to ops[i] in replies[i]; the slices have one length. Calls that do not
+	// overlap take effect in the order of the calls, also across a reconnect:
+	// nothing that was sent before can run behind something that is sent later.
+	Do(ctx context.Context, ops []Op, replies []Reply)
+	// Probe reports whether the node answers, at the least possible cost, and
+	// connects to it where necessary.
+	Probe(ctx context.Context) error
+	// Close frees the connection. Calls under way and later ones fail with
+	// ErrClosed or a broken connection. Closing twice is harmless.
+	Close() error
+}

@@ -1,0 +1,174 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"sync/atomic"
+	"time"
+
+	"github.com/redis/rueidis"
+)
+
+// DefaultTimeout bounds connecting to a Redis node, and each exchange with it, where
+// the options do not say otherwise.
+const DefaultTimeout = time.Second
+
+// Redis is a [Node] on a Redis or Valkey server, 6.2 or later, over one connection.
+//
+// It connects when it is first used, and again after a failure; a server that is down
+// does not fail its construction. One connection, because order between two commands
+// holds only within one (a release must never overtake its acquire); every batch of
+// operations is one pipelined write on it.
+type Redis struct {
+	name string
+	opt  rueidis.ClientOption
+	// turn is held by the one call that uses the connection.
+	turn   chan struct{}
+	closed chan struct{}
+	// dials counts connections made, also those that rueidis makes by itself when a
+	// Sentinel moves the master.
+	dials atomic.Uint64
+	link  link
+}
+
+var _ Node = (*Redis)(nil)
+
+// OpenRedis makes a node from an address as [ParseAddress] takes it. It fails only for
+// an address that does not parse.
+func OpenRedis(address string) (*Redis, error) {
+	opt, err := ParseAddress(address)
+	if err != nil {
+		return nil, err
+	}
+	return NewRedis(opt)
+}
+
+// NewRedis makes a node from rueidis' own options: user and password, TLS, database
+// number, dialler, Sentinel. Dialer.Timeout bounds connecting and ConnWriteTimeout an
+// exchange; both are [DefaultTimeout] if zero, and belong well below the TTL of the
+// locks. It fails only for options that do not describe one deployment.
+func NewRedis(opt rueidis.ClientOption) (*Redis, error) {
+	switch {
+	case len(opt.InitAddress) == 0:
+		return nil, errors.New("node: no address")
+	case len(opt.InitAddress) > 1 && opt.Sentinel.MasterSet == "":
+		return nil, fmt.Errorf("node: %d addresses for one node: list independent servers as nodes of their own (Redis Cluster is not supported as a node)", len(opt.InitAddress))
+	case opt.ReplicaOnly || opt.SendToReplicas != nil || len(opt.Standalone.ReplicaAddress) > 0:
+		return nil, errors.New("node: a lock cannot be held on replicas")
+	}
+	r := &Redis{
+		name:   nameOf(opt),
+		turn:   make(chan struct{}, 1),
+		closed: make(chan struct{}),
+	}
+	r.opt = r.tune(opt)
+	return r, nil
+}
+
+// tune sets what the promises of a Node rest on, and fills in what was left open.
+func (r *Redis) tune(opt rueidis.ClientOption) rueidis.ClientOption {
+	opt.ForceSingleClient = opt.Sentinel.MasterSet == ""
+	opt.PipelineMultiplex = -1 // one connection
+	opt.DisableRetry = true    // a repeat is the coordinator's decision
+	opt.DisableCache = true
+	opt.AlwaysPipelining = false // one caller at a time: the synchronous path is faster
+	if opt.Dialer.Timeout == 0 {
+		opt.Dialer.Timeout = DefaultTimeout
+	}
+	if opt.ConnWriteTimeout == 0 {
+		opt.ConnWriteTimeout = DefaultTimeout
+	}
+	if opt.Dialer.KeepAlive == 0 {
+		// Negative turns off rueidis' PINGs, not TCP's own keep-alive: a silent node is
+		// found by the next operation, and idle clients stay idle.
+		opt.Dialer.KeepAlive = -1
+		opt.Dialer.KeepAliveConfig = net.KeepAliveConfig{Enable: true}
+	}
+	if opt.ClientName == "" {
+		opt.ClientName = "quorumlock"
+	}
+	r.countDials(&opt)
+	return opt
+}
+
+// Name is the server's address, or the master set and its sentinels.
+func (r *Redis) Name() string { return r.name }
+
+// Do implements [Node].
+func (r *Redis) Do(ctx context.Context, ops []Op, replies []Reply) {
+	if err := r.begin(ctx); err != nil {
+		fail(r.name, ops, replies, err, nil, true)
+		return
+	}
+	defer r.end()
+	if err := r.link.open(ctx, r); err != nil {
+		fail(r.name, ops, replies, reasonOf(err), err, true)
+		return
+	}
+	if err := exchange(ctx, r.name, r.link.client, ops, replies); err != nil {
+		r.link.drop()
+	}
+}
+
+// Probe implements [Node].
+func (r *Redis) Probe(ctx context.Context) error {
+	if err := r.begin(ctx); err != nil {
+		return &Error{Node: r.name, Reason: err}
+	}
+	defer r.end()
+	if err := r.link.open(ctx, r); err != nil {
+		return &Error{Node: r.name, Reason: reasonOf(err), Err: err}
+	}
+	if err := r.link.client.Do(unhurried(ctx), r.link.client.B().Ping().Build()).Error(); err != nil {
+		r.link.drop()
+		return &Error{Node: r.name, Reason: reasonOf(err), Err: err}
+	}
+	return nil
+}
+
+// Close implements [Node]. It waits for the exchange that is under way, which is
+// bounded by the options' timeouts.
+func (r *Redis) Close() error {
+	r.turn <- struct{}{}
+	defer r.end()
+	select {
+	case <-r.closed:
+	default:
+		close(r.closed)
+		r.link.drop()
+	}
+	return nil
+}
+
+// begin waits for this call's turn on the connection.
+func (r *Redis) begin(ctx context.Context) error {
+	select {
+	case r.turn <- struct{}{}:
+	case <-ctx.Done():
+		return ErrCanceled
+	}
+	select {
+	case <-r.closed:
+		r.end()
+		return ErrClosed
+	default:
+	}
+	if ctx.Err() != nil {
+		r.end()
+		return ErrCanceled
+	}
+	return nil
+}
+
+func (r *Redis) end() { <-r.turn }
+
+// unhurried gives a context without a deadline no Done channel either: rueidis then
+// stays on its synchronous path, bounded by ConnWriteTimeout.
+func unhurried(ctx context.Context) context.Context {
+	if _, ok := ctx.Deadline(); ok {
+		return ctx
+	}
+	return context.WithoutCancel(ctx)
+}

@@ -1,0 +1,37 @@
+-- Remove the names whoever holds them, and bury their owners.
+--
+-- KEYS      the names of the locks
+-- ARGV[1]   TTL of the tombstones in ms
+-- ARGV[2..] owners to bury besides those found here
+-- Reply     {name, owner, pttl, ...} for the names that were held
+--
+-- Without a tombstone the holder's next renewal would find the name absent, take that
+-- for a lost memory, and put it back. Tombstones are written before the lock is
+-- removed, and one for each owner, so that a second forced release does not lift the
+-- first.
+
+local found = {}
+for _, name in ipairs(KEYS) do
+  local holder = redis.call('HKEYS', name)[1]
+  if holder then
+    found[#found + 1] = name
+    found[#found + 1] = holder
+    found[#found + 1] = redis.call('PTTL', name)
+  end
+end
+
+local function bury(name, owner)
+  local tag = string.find(name, '{', 1, true) and name or '{' .. name .. '}'
+  redis.call('SET', 'quorumlock:tombstone:' .. tag .. ':' .. owner, 1, 'PX', ARGV[1])
+end
+
+for i = 2, #ARGV do
+  for _, name in ipairs(KEYS) do
+    bury(name, ARGV[i])
+  end
+end
+for i = 1, #found, 3 do
+  bury(found[i], found[i + 1])
+  redis.call('DEL', found[i])
+end
+return found

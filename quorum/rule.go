@@ -1,0 +1,86 @@
+package quorum
+
+import (
+	"errors"
+	"fmt"
+)
+
+// MaxNodes is the largest number of nodes a rule may be used with. A [Tally]
+// keeps one bit for each.
+const MaxNodes = 64
+
+// ErrRule is wrapped by every error of [Rule.Validate].
+var ErrRule = errors.New("quorum: unusable rule")
+
+type kind uint8
+
+const (
+	majority kind = iota
+	all
+	atLeast
+)
+
+// Rule says how many of N nodes must grant a lock. It is a comparable value;
+// the zero Rule is [Majority].
+//
+// Whatever the rule, the number must be more than half: two sets of that size
+// then share a node, and one node never grants a lock twice. That is all that
+// exclusion rests on.
+type Rule struct {
+	kind kind
+	q    int // only with atLeast
+}
+
+// Majority is the rule of RedLock: N/2+1 nodes. It survives the loss of all
+// the others.
+func Majority() Rule { return Rule{kind: majority} }
+
+// All is the rule of MultiLock: every node.
+func All() Rule { return Rule{kind: all} }
+
+// AtLeast is the rule of a fixed number of nodes. More than a majority trades
+// availability for leases that survive the unnoticed memory loss of a node.
+func AtLeast(q int) Rule { return Rule{kind: atLeast, q: q} }
+
+// Need returns how many of n nodes must grant. It is meaningful only if
+// [Rule.Validate] accepts n.
+func (r Rule) Need(n int) int {
+	switch r.kind {
+	case all:
+		return n
+	case atLeast:
+		return r.q
+	default:
+		return n/2 + 1
+	}
+}
+
+// Validate reports whether the rule can be used with n nodes: from 1 to
+// [MaxNodes] of them, and a number that is more than half and not more than
+// all. The error wraps [ErrRule].
+func (r Rule) Validate(n int) error {
+	q := r.Need(n)
+	switch {
+	case n < 1:
+		return fmt.Errorf("%w: %s of %d nodes: there must be at least one node", ErrRule, r, n)
+	case n > MaxNodes:
+		return fmt.Errorf("%w: %s of %d nodes: there may be at most %d nodes", ErrRule, r, n, MaxNodes)
+	case q <= n/2:
+		return fmt.Errorf("%w: %s of %d nodes: exclusion needs a majority, %d or more", ErrRule, r, n, n/2+1)
+	case q > n:
+		return fmt.Errorf("%w: %s of %d nodes: there are not that many nodes", ErrRule, r, n)
+	}
+	return nil
+}
+
+// String returns "majority", "all" or "at least 4".
+func (r Rule) String() string {
+	switch r.kind {
+	case all:
+		return "all"
+	case atLeast:
+		return fmt.Sprintf("at least %d", r.q)
+	default:
+		return "majority"
+	}
+}
