@@ -267,9 +267,10 @@ func (h *hold) endTo(cause error, to sink) bool {
 		cause = h.lost("its time had run out before it was released")
 	}
 	h.phase, h.cause = ended, cause
-	h.client.schedule.remove(h)
 	h.cancel(cause)
+	// In this order: a Close that does not find the hold any more may close the lanes.
 	h.undo(to)
+	h.client.schedule.remove(h)
 	heldFor := now - h.grantedAt
 	h.mu.Unlock()
 	h.reportEnd(cause, heldFor)

@@ -176,9 +176,12 @@ func (l *Lock) reportAcquired(h *hold, attempts int, waited time.Duration) {
 }
 
 // pause is how long to wait before the next attempt: a growing, jittered time, or less
-// where what the nodes said lets a quorum expire sooner.
+// where what the nodes said lets holders expire sooner.
 func (l *Lock) pause(attempt int, r retry) time.Duration {
 	backoff := quorum.Backoff(attempt-1, l.client.cfg.RetryMin, l.client.cfg.RetryMax, l.client.jitter())
+	if r.freeAfter <= 0 {
+		return backoff // nobody's expiry is waited for
+	}
 	return min(backoff, max(r.freeAfter, time.Millisecond))
 }
 

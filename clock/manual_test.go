@@ -3,6 +3,7 @@ package clock_test
 import (
 	"cmp"
 	"math"
+	"runtime"
 	"slices"
 	"sync"
 	"testing"
@@ -62,10 +63,11 @@ func TestManualFunctionsMayArmAndStop(t *testing.T) {
 		m.AfterFunc(time.Second, note) // within this Advance
 		m.AfterFunc(time.Hour, note)   // not within it
 		m.AfterFunc(0, note)           // at once, and still on this goroutine
+		m.AfterFunc(-time.Hour, note)  // likewise, and the clock does not go back
 		require.True(t, victim.Stop())
 	})
 	m.Advance(10 * time.Second)
-	require.Equal(t, []time.Duration{time.Second, time.Second, 2 * time.Second}, at)
+	require.Equal(t, []time.Duration{time.Second, time.Second, time.Second, 2 * time.Second}, at)
 	require.Equal(t, 10*time.Second, m.Now())
 }
 
@@ -128,6 +130,26 @@ func TestManualConcurrentUse(t *testing.T) {
 	require.EqualValues(t, 800, m.Now(), "every Advance counts")
 	m.Advance(100)
 	fired.require(t, 800)
+}
+
+// Two that overlap add up: the second begins where the first ends.
+func TestManualAdvancesTakeTurns(t *testing.T) {
+	m := clock.NewManual(epoch)
+	started, done := make(chan struct{}), make(chan struct{})
+	m.AfterFunc(time.Second, func() {
+		go func() {
+			defer close(done)
+			close(started)
+			m.Advance(time.Second)
+		}()
+		<-started
+		for range 1000 {
+			runtime.Gosched() // the chance to go wrong
+		}
+	})
+	m.Advance(2 * time.Second)
+	<-done
+	require.Equal(t, 3*time.Second, m.Now())
 }
 
 // The twin keeps all timers in a list and sorts it for each step.

@@ -92,6 +92,51 @@ func TestSkewedJumpInAFunction(t *testing.T) {
 	require.Equal(t, time.Second, at)
 }
 
+func TestSkewedJumpsAddUp(t *testing.T) {
+	m := clock.NewManual(epoch)
+	s := clock.NewSkewed(m, 1)
+	s.Jump(time.Second)
+	s.Jump(time.Minute)
+	require.Equal(t, time.Minute+time.Second, s.Now())
+	s.Jump(math.MaxInt64)
+	m.Advance(time.Second)
+	require.EqualValues(t, math.MaxInt64, s.Now(), "it does not wrap around")
+}
+
+// grabber is a base that hands over what its timers would run.
+type grabber struct {
+	*clock.Manual
+	fire func()
+}
+
+func (g *grabber) AfterFunc(d time.Duration, f func()) clock.Timer {
+	g.fire = f
+	return g.Manual.AfterFunc(d, func() {})
+}
+
+// A timer of the base may have fired already, and wait for its turn, when the
+// timer above it is stopped or set again.
+func TestSkewedIgnoresAFiringThatIsOvertaken(t *testing.T) {
+	base := &grabber{Manual: clock.NewManual(epoch)}
+	s := clock.NewSkewed(base, 1)
+	runs := 0
+	timer := s.AfterFunc(time.Second, func() { runs++ })
+	base.Advance(time.Second)
+
+	require.True(t, timer.Stop())
+	base.fire()
+	require.Zero(t, runs, "overtaken by a Stop")
+
+	require.False(t, timer.Reset(time.Second))
+	base.fire()
+	require.Zero(t, runs, "overtaken by a Reset")
+
+	base.Advance(time.Second)
+	base.fire()
+	base.fire()
+	require.Equal(t, 1, runs, "twice in time")
+}
+
 func TestSkewedRefuses(t *testing.T) {
 	m := clock.NewManual(epoch)
 	for _, rate := range []float64{0, -1, math.NaN(), math.Inf(1), math.Inf(-1)} {
@@ -104,26 +149,29 @@ func TestSkewedRefuses(t *testing.T) {
 }
 
 func TestSkewedConcurrentUse(t *testing.T) {
-	m := clock.NewManual(epoch)
-	s := clock.NewSkewed(m, 1.01)
-	var fired counter
-	var all sync.WaitGroup
-	for range 8 {
-		all.Go(func() {
-			for range 50 {
-				s.AfterFunc(time.Millisecond, fired.inc)
-				stopped := s.AfterFunc(time.Hour, func() { t.Error("it was stopped") })
-				m.Advance(time.Microsecond)
-				s.Jump(time.Microsecond)
-				s.Wall()
-				s.StepWall(1)
-				stopped.Stop()
-			}
-		})
-	}
-	all.Wait()
-	m.Advance(time.Second)
-	require.Eventually(t, func() bool { return fired.Load() == 400 }, patience, time.Millisecond)
+	synctest.Test(t, func(t *testing.T) {
+		m := clock.NewManual(epoch)
+		s := clock.NewSkewed(m, 1.01)
+		var fired counter
+		var all sync.WaitGroup
+		for range 8 {
+			all.Go(func() {
+				for range 20 {
+					s.AfterFunc(time.Millisecond, fired.inc)
+					stopped := s.AfterFunc(time.Hour, func() { t.Error("it was stopped") })
+					m.Advance(time.Microsecond)
+					s.Jump(time.Microsecond)
+					s.Wall()
+					s.StepWall(1)
+					stopped.Stop()
+				}
+			})
+		}
+		all.Wait()
+		m.Advance(time.Second)
+		synctest.Wait()
+		fired.require(t, 160)
+	})
 }
 
 // A timer is never early by its own clock, and late by no more than the

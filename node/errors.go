@@ -49,10 +49,21 @@ func (e *Error) Error() string {
 	if e.Op != 0 {
 		what = e.Op.String()
 	}
-	if e.Err == nil {
-		return fmt.Sprintf("node %s: %s: %v", e.Node, what, e.Reason)
+	return fmt.Sprintf("node %s: %s: %s", e.Node, what, e.why())
+}
+
+// why is the reason and what is behind it. Of an earlier failure of the same node, as
+// behind ErrDown, only the reason is news.
+func (e *Error) why() string {
+	var before *Error
+	switch {
+	case e.Err == nil:
+		return e.Reason.Error()
+	case errors.As(e.Err, &before) && before.Node == e.Node:
+		return fmt.Sprintf("%v: %s", e.Reason, before.why())
+	default:
+		return fmt.Sprintf("%v: %v", e.Reason, e.Err)
 	}
-	return fmt.Sprintf("node %s: %s: %v: %v", e.Node, what, e.Reason, e.Err)
 }
 
 // Unwrap gives errors.Is and errors.As the reason and the cause.

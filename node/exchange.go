@@ -181,7 +181,7 @@ func garbled(err error) Reply {
 func reasonOf(err error) error {
 	var netErr net.Error
 	switch {
-	case errors.Is(err, errGarbled):
+	case errors.Is(err, errGarbled), rueidis.IsRedisNil(err): // no script of ours answers nil
 		return ErrProtocol
 	case errors.Is(err, context.Canceled):
 		return ErrCanceled

@@ -3,82 +3,106 @@ package node
 import (
 	"context"
 	"crypto/tls"
+	"errors"
 	"net"
 	"strings"
+	"sync/atomic"
 
 	"github.com/redis/rueidis"
 )
 
-// link is the one connection of a [Redis], and what is known of those before it. It is
-// used by one call at a time.
+// link is the one connection of a [Redis], and what is known of the one before it. It is
+// used by one call at a time; the atomics are shared with the dialler.
 type link struct {
 	client rueidis.Client
-	// greeted is the count of dials at which the server was last greeted; another
-	// count means that there is a new connection below the client.
-	greeted uint64
 	// self is the connection as the server knows it.
 	self endpoint
-	// ghosts are broken connections whose last commands the server may still have in
+	// ghost is a broken connection whose last commands the server may still have in
 	// its buffers, and may run after a reconnect.
-	ghosts []endpoint
+	ghost endpoint
+	// phase is what the link does now.
+	phase atomic.Int32
+	// moved is set once rueidis dials by itself: the client no longer stands for the
+	// connection that was greeted.
+	moved atomic.Bool
 }
+
+// The phases of a link. An idle one must be zero.
+const (
+	idle int32 = iota
+	opening
+	using
+)
+
+// errMoved ends a call during which the connection would have been replaced.
+var errMoved = errors.New("the connection was lost")
 
 // endpoint is a connection as the server knows it: id and address together, as the id
 // alone may mean somebody else after a restart or on another server.
 type endpoint struct{ id, addr string }
 
-// maxGhosts bounds the memory kept of broken connections. A server that hung through
-// more reconnects than this has long closed the oldest.
-const maxGhosts = 64
-
-// open connects if need be, and greets the server on every new connection before
-// anything else is sent on it.
-func (l *link) open(ctx context.Context, r *Redis) error {
-	if l.client == nil {
-		client, err := rueidis.NewClient(r.opt)
-		if err != nil {
-			if client != nil {
-				client.Close()
-			}
-			return err
-		}
-		l.client = client
-	}
-	dials := r.dials.Load()
-	if l.greeted == dials {
+// open connects if need be, and greets the server before anything else is sent. The link
+// is in use from here on, until rest.
+func (l *link) open(ctx context.Context, opt rueidis.ClientOption) error {
+	l.phase.Store(using)
+	if l.client != nil && !l.moved.Load() {
 		return nil
 	}
+	l.drop()
+	l.moved.Store(false)
+	l.phase.Store(opening)
+	client, err := rueidis.NewClient(opt)
+	l.phase.Store(using)
+	if err != nil {
+		if client != nil {
+			client.Close()
+		}
+		return err
+	}
+	l.client = client
 	if err := l.greet(ctx); err != nil {
 		l.drop()
 		return err
 	}
-	l.greeted = dials
 	return nil
 }
 
-// greet learns who this connection is, and kills its predecessors on the server:
-// nothing that they still carry can run behind what this one sends.
+// rest ends the use of the link.
+func (l *link) rest() { l.phase.Store(idle) }
+
+// greet learns who this connection is, and kills its predecessor on the server: nothing
+// that it still carries can run behind what this one sends.
 //
 // A server that does not let this user run CLIENT INFO or CLIENT KILL is used all the
-// same: what a ghost may then leave behind is a lock that blocks others for a TTL.
+// same: what a ghost may then leave behind is a lock that blocks others for a TTL. One
+// that cannot run them now is not.
 func (l *link) greet(ctx context.Context) error {
 	b := l.client.B()
 	cmds := []rueidis.Completed{b.Arbitrary("CLIENT", "INFO").Build()}
-	for _, g := range l.ghosts {
+	if g := l.ghost; g.id != "" {
 		cmds = append(cmds, b.Arbitrary("CLIENT", "KILL", "ID", g.id, "ADDR", g.addr).Build())
 	}
 	replies := l.client.DoMulti(unhurried(ctx), cmds...)
 	for _, reply := range replies {
-		if err := reply.NonRedisError(); err != nil {
+		if err := reply.Error(); err != nil && !refused(err) {
 			return err
 		}
 	}
-	l.ghosts = l.ghosts[:0]
-	l.self = endpoint{}
+	l.self, l.ghost = endpoint{}, endpoint{}
 	if info, err := replies[0].ToString(); err == nil {
 		l.self = parseEndpoint(info)
 	}
 	return nil
+}
+
+// refused reports whether a server does not know a command, or denies it to this user.
+func refused(err error) bool {
+	redisErr, ok := rueidis.IsRedisErr(err)
+	if !ok {
+		return false
+	}
+	word, _, _ := strings.Cut(redisErr.Error(), " ")
+	return word == "ERR" || word == "NOPERM"
 }
 
 // drop gives up the connection. What it still carries is settled by the next greeting.
@@ -86,16 +110,17 @@ func (l *link) drop() {
 	if l.client == nil {
 		return
 	}
-	if l.self.id != "" && len(l.ghosts) < maxGhosts {
-		l.ghosts = append(l.ghosts, l.self)
+	if l.self.id != "" {
+		l.ghost = l.self
 	}
 	l.client.Close()
-	l.client, l.self, l.greeted = nil, endpoint{}, 0
+	l.client, l.self = nil, endpoint{}
 }
 
-// parseEndpoint reads a line of CLIENT INFO: "id=7 addr=127.0.0.1:5000 ...".
+// parseEndpoint reads a line of CLIENT INFO: "id=7 addr=127.0.0.1:5000 ...". In RESP3 it
+// is a verbatim string, and rueidis leaves the format "txt:" in front.
 func parseEndpoint(info string) (e endpoint) {
-	for field := range strings.FieldsSeq(info) {
+	for field := range strings.FieldsSeq(strings.TrimPrefix(info, "txt:")) {
 		key, value, _ := strings.Cut(field, "=")
 		switch key {
 		case "id":
@@ -107,25 +132,32 @@ func parseEndpoint(info string) (e endpoint) {
 	return e
 }
 
-// countDials has every connection that is made counted, whatever dialler is used.
-func (r *Redis) countDials(opt *rueidis.ClientOption) {
+// dialFunc is rueidis' DialCtxFn.
+type dialFunc = func(ctx context.Context, addr string, d *net.Dialer, cfg *tls.Config) (net.Conn, error)
+
+// dialler is the dialler of the options, watched: rueidis makes connections by itself too,
+// when it has noticed that one broke, or when a Sentinel has moved the master. Operations
+// on a connection that was not greeted could not be stopped later. So what is dialled
+// between two calls makes the next one start afresh, and during a call none is.
+func (l *link) dialler(opt rueidis.ClientOption) dialFunc {
 	dial := opt.DialCtxFn
 	switch {
 	case dial != nil:
 	case opt.DialFn != nil:
-		old := opt.DialFn
 		dial = func(_ context.Context, addr string, d *net.Dialer, cfg *tls.Config) (net.Conn, error) {
-			return old(addr, d, cfg)
+			return opt.DialFn(addr, d, cfg)
 		}
 	default:
 		dial = dialTCP
 	}
-	opt.DialCtxFn = func(ctx context.Context, addr string, d *net.Dialer, cfg *tls.Config) (net.Conn, error) {
-		conn, err := dial(ctx, addr, d, cfg)
-		if err == nil {
-			r.dials.Add(1)
+	return func(ctx context.Context, addr string, d *net.Dialer, cfg *tls.Config) (net.Conn, error) {
+		if l.phase.Load() != opening {
+			l.moved.Store(true)
+			if l.phase.Load() == using {
+				return nil, errMoved
+			}
 		}
-		return conn, err
+		return dial(ctx, addr, d, cfg)
 	}
 }
 

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"sync/atomic"
 	"time"
 
 	"github.com/redis/rueidis"
@@ -27,10 +26,7 @@ type Redis struct {
 	// turn is held by the one call that uses the connection.
 	turn   chan struct{}
 	closed chan struct{}
-	// dials counts connections made, also those that rueidis makes by itself when a
-	// Sentinel moves the master.
-	dials atomic.Uint64
-	link  link
+	link   link
 }
 
 var _ Node = (*Redis)(nil)
@@ -69,15 +65,21 @@ func NewRedis(opt rueidis.ClientOption) (*Redis, error) {
 
 // tune sets what the promises of a Node rest on, and fills in what was left open.
 func (r *Redis) tune(opt rueidis.ClientOption) rueidis.ClientOption {
-	opt.ForceSingleClient = opt.Sentinel.MasterSet == ""
-	opt.PipelineMultiplex = -1 // one connection
-	opt.DisableRetry = true    // a repeat is the coordinator's decision
+	sentinel := opt.Sentinel.MasterSet != ""
+	opt.ForceSingleClient = !sentinel
+	// One connection, also for a large batch, for as long as it works.
+	opt.PipelineMultiplex, opt.BlockingPipeline = -1, -1
+	opt.DisableAutoPipelining = false
+	opt.ConnLifetime = 0
+	opt.Standalone.EnableRedirect = false
+	opt.DisableRetry = true // a repeat is the coordinator's decision
 	opt.DisableCache = true
-	opt.AlwaysPipelining = false // one caller at a time: the synchronous path is faster
-	if opt.Dialer.Timeout == 0 {
+	// One caller at a time: the synchronous path is faster, and notices more.
+	opt.AlwaysPipelining, opt.OnInvalidations = false, nil
+	if opt.Dialer.Timeout <= 0 {
 		opt.Dialer.Timeout = DefaultTimeout
 	}
-	if opt.ConnWriteTimeout == 0 {
+	if opt.ConnWriteTimeout <= 0 {
 		opt.ConnWriteTimeout = DefaultTimeout
 	}
 	if opt.Dialer.KeepAlive == 0 {
@@ -86,11 +88,27 @@ func (r *Redis) tune(opt rueidis.ClientOption) rueidis.ClientOption {
 		opt.Dialer.KeepAlive = -1
 		opt.Dialer.KeepAliveConfig = net.KeepAliveConfig{Enable: true}
 	}
+	if sentinel {
+		tuneSentinel(&opt)
+	}
 	if opt.ClientName == "" {
 		opt.ClientName = "quorumlock"
 	}
-	r.countDials(&opt)
+	opt.DialCtxFn = r.link.dialler(opt)
 	return opt
+}
+
+// tuneSentinel bounds what is asked of the Sentinels. The connection to them is a
+// pipelined one, on which only rueidis' PINGs notice that nothing answers.
+func tuneSentinel(opt *rueidis.ClientOption) {
+	opt.AlwaysRESP2 = false // needs connections of its own to subscribe
+	d := &opt.Sentinel.Dialer
+	if d.Timeout <= 0 {
+		d.Timeout = opt.Dialer.Timeout
+	}
+	if d.KeepAlive <= 0 {
+		d.KeepAlive = rueidis.DefaultTCPKeepAlive
+	}
 }
 
 // Name is the server's address, or the master set and its sentinels.
@@ -103,7 +121,7 @@ func (r *Redis) Do(ctx context.Context, ops []Op, replies []Reply) {
 		return
 	}
 	defer r.end()
-	if err := r.link.open(ctx, r); err != nil {
+	if err := r.link.open(ctx, r.opt); err != nil {
 		fail(r.name, ops, replies, reasonOf(err), err, true)
 		return
 	}
@@ -118,7 +136,7 @@ func (r *Redis) Probe(ctx context.Context) error {
 		return &Error{Node: r.name, Reason: err}
 	}
 	defer r.end()
-	if err := r.link.open(ctx, r); err != nil {
+	if err := r.link.open(ctx, r.opt); err != nil {
 		return &Error{Node: r.name, Reason: reasonOf(err), Err: err}
 	}
 	if err := r.link.client.Do(unhurried(ctx), r.link.client.B().Ping().Build()).Error(); err != nil {
@@ -162,7 +180,10 @@ func (r *Redis) begin(ctx context.Context) error {
 	return nil
 }
 
-func (r *Redis) end() { <-r.turn }
+func (r *Redis) end() {
+	r.link.rest()
+	<-r.turn
+}
 
 // unhurried gives a context without a deadline no Done channel either: rueidis then
 // stays on its synchronous path, bounded by ConnWriteTimeout.

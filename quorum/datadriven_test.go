@@ -159,7 +159,7 @@ func (s *script) schedule(t *testing.T, d *datadriven.TestData) string {
 // denied free=F need=Q takes what each denial told.
 func (s *script) denied(t *testing.T, d *datadriven.TestData) string {
 	var told []time.Duration
-	for _, field := range strings.Fields(d.Input) {
+	for field := range strings.FieldsSeq(d.Input) {
 		told = append(told, duration(t, field))
 	}
 	after := quorum.FreeAfter(told, number(t, d, "free"), number(t, d, "need"))
@@ -204,7 +204,7 @@ func voteOf(t *testing.T, name string) quorum.Vote {
 }
 
 func nodes(t *testing.T, d *datadriven.TestData) (nodes []int) {
-	for _, field := range strings.Fields(d.Input) {
+	for field := range strings.FieldsSeq(d.Input) {
 		var node int
 		_, err := fmt.Sscan(field, &node)
 		require.NoError(t, err, d.Pos)

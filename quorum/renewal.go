@@ -46,10 +46,10 @@ func portion(d time.Duration, jitter float64) time.Duration {
 	}
 }
 
-// doubled returns d doubled so many times, at most limit, without overflow
-// however many times it is.
+// doubled returns d doubled so many times, at most limit. Shifting the limit
+// down instead of d up cannot overflow, however many times it is.
 func doubled(d time.Duration, times int, limit time.Duration) time.Duration {
-	if times >= 63 || d > limit>>times {
+	if d > limit>>times {
 		return limit
 	}
 	return d << times

@@ -15,13 +15,15 @@ var ErrRule = errors.New("quorum: unusable rule")
 type kind uint8
 
 const (
-	majority kind = iota
+	unset kind = iota
+	majority
 	all
 	atLeast
 )
 
 // Rule says how many of N nodes must grant a lock. It is a comparable value;
-// the zero Rule is [Majority].
+// the zero Rule works as [Majority] does, and differs from it, so that options
+// can tell a rule that was not set.
 //
 // Whatever the rule, the number must be more than half: two sets of that size
 // then share a node, and one node never grants a lock twice. That is all that

@@ -83,10 +83,17 @@ func TestRuleQuorumsIntersect(t *testing.T) {
 }
 
 func TestRuleIsAComparableValue(t *testing.T) {
-	require.Equal(t, quorum.Majority(), quorum.Rule{}, "the zero Rule")
-	require.True(t, quorum.AtLeast(4) == quorum.AtLeast(4))
-	require.False(t, quorum.AtLeast(4) == quorum.AtLeast(5))
-	require.False(t, quorum.All() == quorum.Majority())
+	var zero quorum.Rule
+	require.NotEqual(t, quorum.Majority(), zero, "options can tell that it was not set")
+	require.Equal(t, quorum.Majority().Need(5), zero.Need(5))
+	seen := map[quorum.Rule]string{
+		quorum.Majority(): "majority",
+		quorum.All():      "all",
+		quorum.AtLeast(4): "four",
+		quorum.AtLeast(5): "five",
+	}
+	require.Len(t, seen, 4)
+	require.Equal(t, "four", seen[quorum.AtLeast(4)])
 }
 
 func TestNames(t *testing.T) {

@@ -21,7 +21,8 @@ for _, name in ipairs(KEYS) do
 end
 
 local function bury(name, owner)
-  local tag = string.find(name, '{', 1, true) and name or '{' .. name .. '}'
+  -- The colon keeps the tombstones of the names '{a}' and 'a' apart.
+  local tag = string.find(name, '{', 1, true) and ':' .. name or '{' .. name .. '}'
   redis.call('SET', 'quorumlock:tombstone:' .. tag .. ':' .. owner, 1, 'PX', ARGV[1])
 end
 

@@ -14,7 +14,8 @@ local owner, ttl = ARGV[1], tonumber(ARGV[2])
 local short, absent = {}, {}
 
 local function tombstone(name)
-  local tag = string.find(name, '{', 1, true) and name or '{' .. name .. '}'
+  -- The colon keeps the tombstones of the names '{a}' and 'a' apart.
+  local tag = string.find(name, '{', 1, true) and ':' .. name or '{' .. name .. '}'
   return 'quorumlock:tombstone:' .. tag .. ':' .. owner
 end
 

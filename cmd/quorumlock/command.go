@@ -1,0 +1,142 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"runtime"
+	"strings"
+	"time"
+
+	"github.com/quorumlock/quorumlock"
+)
+
+const (
+	// pipeGrace bounds how long output is still copied when the command has ended but
+	// its children have not. Output that goes to files directly is not copied at all.
+	pipeGrace = time.Second
+	// groupPoll is how often to look whether a command that is being stopped has left
+	// children behind. Nothing reports that.
+	groupPoll = 5 * time.Millisecond
+)
+
+// command is the program that runs under the lock, with all that it starts.
+type command struct {
+	cmd *exec.Cmd
+	// done has the result of cmd.Wait, once.
+	done chan error
+	// terminal is lent to the command, if this process had it; nil otherwise.
+	terminal *terminal
+}
+
+// newCommand looks the program up, and starts nothing yet.
+func newCommand(args []string, a *app) (*command, error) {
+	path, err := exec.LookPath(args[0])
+	if err != nil {
+		return nil, notStarted(args[0], err)
+	}
+	cmd := exec.Command(path, args[1:]...)
+	cmd.Args[0] = args[0]
+	cmd.Stdin = a.stdin
+	cmd.Stderr = a.stderr.direct()
+	cmd.Stdout = a.stdout
+	cmd.WaitDelay = pipeGrace
+	return &command{cmd: cmd, done: make(chan error, 1), terminal: foregroundTerminal(a.stdin)}, nil
+}
+
+// notStarted is the error for a command that did not start, with the codes of shells.
+func notStarted(name string, err error) error {
+	code := exitNotRunning
+	if errors.Is(err, exec.ErrNotFound) || errors.Is(err, fs.ErrNotExist) {
+		code = exitNotFound
+	}
+	// The texts of these would repeat the name.
+	if lookup, ok := errors.AsType[*exec.Error](err); ok {
+		err = lookup.Err
+	}
+	if path, ok := errors.AsType[*fs.PathError](err); ok {
+		err = path.Err
+	}
+	return &exitError{code: code, err: fmt.Errorf("cannot run %s: %w", name, err)}
+}
+
+// setEnv tells the command whose lock it runs under. It replaces what an outer
+// quorumlock may have said.
+func (c *command) setEnv(keys []string, lease *quorumlock.Lease) {
+	c.cmd.Env = append(os.Environ(),
+		"QUORUMLOCK_OWNER="+lease.Owner(),
+		"QUORUMLOCK_KEY="+keys[0],
+		"QUORUMLOCK_KEYS="+strings.Join(keys, "\n"),
+		"QUORUMLOCK_VALID_UNTIL="+lease.ValidUntil().UTC().Format("2006-01-02T15:04:05.000Z07:00"),
+	)
+}
+
+// start runs the command, in a process group of its own where there are such.
+//
+// The goroutine that starts it stays on its thread until the command has ended: Linux
+// sends the signal of a parent's death when the parent's thread dies, not its process.
+func (c *command) start() error {
+	isolate(c.cmd, c.terminal)
+	started := make(chan error)
+	go func() {
+		runtime.LockOSThread()
+		defer runtime.UnlockOSThread()
+		err := c.cmd.Start()
+		started <- err
+		if err == nil {
+			c.done <- c.cmd.Wait()
+		}
+	}()
+	if err := <-started; err != nil {
+		c.end()
+		return notStarted(c.cmd.Args[0], err)
+	}
+	c.terminal.lent()
+	return nil
+}
+
+// end takes the terminal back.
+func (c *command) end() { c.terminal.reclaim(c.cmd.Process) }
+
+// stop has the command end, and everything in its process group: it asks, and kills
+// what is left after the grace. It returns the result of cmd.Wait once all is over.
+func (c *command) stop(grace time.Duration) error {
+	c.askToEnd()
+	over := newAlarm()
+	defer over.stop()
+	over.set(grace)
+	poll := time.NewTicker(groupPoll)
+	defer poll.Stop()
+	var result error
+	for done := c.done; done != nil || c.groupAlive(); {
+		select {
+		case result = <-done:
+			done = nil
+		case <-poll.C:
+		case <-over.rings:
+			c.kill()
+			if done != nil {
+				result = <-done
+			}
+			return result
+		}
+	}
+	return result
+}
+
+// status is what the result of cmd.Wait means for quorumlock's own exit code.
+func (c *command) status(err error) error {
+	var exit *exec.ExitError
+	switch {
+	case err == nil, errors.Is(err, exec.ErrWaitDelay):
+		return nil
+	case !errors.As(err, &exit):
+		return fmt.Errorf("waiting for the command: %w", err)
+	}
+	if sig := endedBy(exit.ProcessState); sig != nil {
+		return &exitError{code: signalCode(sig)}
+	}
+	return &exitError{code: exit.ExitCode()}
+}

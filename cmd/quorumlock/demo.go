@@ -1,0 +1,153 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/quorumlock/quorumlock"
+	"github.com/quorumlock/quorumlock/node"
+)
+
+const (
+	demoNodes = 5
+	demoTTL   = 2400 * time.Millisecond
+	// demoBound is more than everything takes on a slow machine.
+	demoBound = 30 * time.Second
+	// demoPause is for the reader, after each chapter.
+	demoPause = 500 * time.Millisecond
+	demoLock  = "report"
+)
+
+func (a *app) demoCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "demo",
+		Short: "See the library at work, without any server",
+		Long: `Two clients contend for one lock on five nodes in this process, while nodes are stopped
+and started. It takes about ten seconds. Each line is printed when what it says has
+happened and was checked; if anything goes differently, the demo says so and fails.`,
+		Args: arguments(cobra.NoArgs),
+		RunE: func(c *cobra.Command, _ []string) error {
+			if err := a.nodes.refuse(c); err != nil {
+				return err
+			}
+			return a.demo(c.Context())
+		},
+	}
+}
+
+func (a *app) demo(ctx context.Context) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, demoBound, fmt.Errorf("the demo took longer than %v", demoBound))
+	defer cancel()
+	s, err := newStage(a)
+	if err != nil {
+		return err
+	}
+	err = s.play(ctx)
+	s.close(ctx)
+	if err == nil {
+		err = s.expectKeys(ctx) // no client, no key
+	}
+	if err != nil {
+		return fmt.Errorf("the demo failed: %w", err)
+	}
+	s.farewell()
+	return nil
+}
+
+// stage is where the demo plays.
+type stage struct {
+	*timeline
+	nodes []*node.Memory
+	a, b  *actor
+
+	// What was seen, for the last lines.
+	handOver, early time.Duration
+}
+
+// actor is one client. Its channels get what its hooks are told.
+type actor struct {
+	*quorumlock.Client
+	*timeline
+	name, colour string
+	renewed      chan quorumlock.RenewedEvent
+	failed       chan quorumlock.RenewalFailedEvent
+}
+
+func newStage(a *app) (*stage, error) {
+	s := &stage{timeline: newTimeline(a.stdout)}
+	var nodes []node.Node
+	for _, n := range memoryNodes("node", demoNodes) {
+		s.nodes = append(s.nodes, n.(*node.Memory)) //nolint:forcetypeassert // made so
+		nodes = append(nodes, n)
+	}
+	log := slog.New(slog.DiscardHandler) // the time line tells it better
+	if a.verbose {
+		log = a.logger()
+	}
+	var err error
+	if s.a, err = newActor("A", colourA, s.timeline, nodes, log); err != nil {
+		return nil, err
+	}
+	s.b, err = newActor("B", colourB, s.timeline, nodes, log)
+	return s, err
+}
+
+func newActor(name, colour string, t *timeline, nodes []node.Node, log *slog.Logger) (*actor, error) {
+	a := &actor{
+		timeline: t, name: name, colour: colour,
+		// More than the demo renews: hooks must not wait.
+		renewed: make(chan quorumlock.RenewedEvent, 1000),
+		failed:  make(chan quorumlock.RenewalFailedEvent, 1000),
+	}
+	var err error
+	a.Client, err = quorumlock.New(quorumlock.Config{
+		Nodes:  nodes,
+		TTL:    demoTTL,
+		Logger: log,
+		Hooks: quorumlock.Hooks{
+			Renewed:       func(e quorumlock.RenewedEvent) { a.renewed <- e },
+			RenewalFailed: func(e quorumlock.RenewalFailedEvent) { a.failed <- e },
+		},
+	})
+	return a, err
+}
+
+// tells prints what this actor does.
+func (a *actor) tells(format string, args ...any) {
+	a.tell(a.name, a.colour, format, args...)
+}
+
+// tellNodes prints what happens to the nodes.
+func (s *stage) tellNodes(format string, args ...any) {
+	s.tell("nodes", colourNodes, format, args...)
+}
+
+// close ends both clients. What was on nodes that were down has run out meanwhile: that
+// its release was not confirmed is no failure.
+func (s *stage) close(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeTimeout)
+	defer cancel()
+	_ = s.a.Close(ctx)
+	_ = s.b.Close(ctx)
+}
+
+// farewell says what was seen, and where to go on.
+func (s *stage) farewell() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	fmt.Fprintf(s.w, "\nSeen: one holder at a time, two nodes of five lost without a break, the lock handed over in %v,\n", round(s.handOver))
+	fmt.Fprintf(s.w, "and a lease that was over %v before its keys, when no majority was left to renew it.\n", round(s.early))
+	fmt.Fprint(s.w, "Next: quorumlock run --help, for locks on your own servers; go doc github.com/quorumlock/quorumlock, for the library.\n")
+}
+
+// round makes a duration short enough to read.
+func round(d time.Duration) time.Duration {
+	if d < 10*time.Millisecond {
+		return d.Round(10 * time.Microsecond)
+	}
+	return d.Round(time.Millisecond)
+}

@@ -1,0 +1,109 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"sync"
+
+	"github.com/spf13/cobra"
+)
+
+// app is one call of the command: where it reads and writes, and the flags that all
+// subcommands share.
+type app struct {
+	stdin  io.Reader
+	stdout io.Writer
+	stderr *output
+	nodes  nodeFlags
+	// verbose shows what is going on, not only what goes wrong.
+	verbose bool
+}
+
+// execute runs the command line and returns the exit code.
+func execute(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
+	a := &app{stdin: stdin, stdout: stdout, stderr: &output{w: stderr}}
+	root := a.rootCommand() //nolint:contextcheck // the commands get it from ExecuteContext
+	root.SetArgs(args)
+	err := root.ExecuteContext(ctx)
+	if text := message(err); text != "" {
+		a.say("%s", text)
+	}
+	return exitCode(err)
+}
+
+func (a *app) rootCommand() *cobra.Command {
+	root := &cobra.Command{
+		Use:   "quorumlock",
+		Short: "Distributed locks over independent Redis nodes",
+		Long: `quorumlock takes locks on an odd number of independent Redis servers, the nodes. A
+majority of them decides, so that a lock survives the loss of the others, also while
+it is held. --multi asks all nodes instead of a majority.
+
+` + exitCodeHelp,
+		Version:       version(),
+		SilenceErrors: true,
+		SilenceUsage:  true,
+	}
+	root.SetIn(a.stdin)
+	root.SetOut(a.stdout)
+	root.SetErr(a.stderr)
+	root.SetVersionTemplate("{{.Version}}\n")
+	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error { return wrongUsage(c, err) })
+	a.nodes.register(root.PersistentFlags())
+	root.PersistentFlags().BoolVarP(&a.verbose, "verbose", "v", false, "log to stderr what happens, not only warnings")
+	root.AddCommand(a.runCommand(), a.statusCommand(), a.releaseCommand(), a.demoCommand(), a.versionCommand())
+	return root
+}
+
+// wrongUsage makes an error of how the command was called.
+func wrongUsage(c *cobra.Command, err error) error {
+	return &usageError{command: c.CommandPath(), err: err}
+}
+
+// arguments has a check of positional arguments reported as wrong usage.
+func arguments(check cobra.PositionalArgs) cobra.PositionalArgs {
+	return func(c *cobra.Command, args []string) error {
+		if err := check(c, args); err != nil {
+			return wrongUsage(c, err)
+		}
+		return nil
+	}
+}
+
+// say prints one message to the user, on stderr: stdout is for results.
+func (a *app) say(format string, args ...any) {
+	fmt.Fprintf(a.stderr, "quorumlock: "+format+"\n", args...)
+}
+
+// logger writes warnings to stderr, and everything with --verbose.
+func (a *app) logger() *slog.Logger {
+	level := slog.LevelWarn
+	if a.verbose {
+		level = slog.LevelDebug
+	}
+	return slog.New(slog.NewTextHandler(a.stderr, &slog.HandlerOptions{Level: level}))
+}
+
+// output lets the log, the messages and a command's output share one writer.
+type output struct {
+	mu sync.Mutex
+	w  io.Writer
+}
+
+func (o *output) Write(p []byte) (int, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.w.Write(p)
+}
+
+// direct is what a command is to write to: a file itself rather than a pipe to it, so
+// that a terminal stays a terminal and nobody has to wait for the pipe's end.
+func (o *output) direct() io.Writer {
+	if f, ok := o.w.(*os.File); ok {
+		return f
+	}
+	return o
+}

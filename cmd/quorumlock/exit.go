@@ -1,0 +1,106 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"syscall"
+
+	"github.com/quorumlock/quorumlock"
+)
+
+// The exit codes of quorumlock itself. They keep clear of those that commands use, and
+// of 124 to 127 where timeout, env and shells give them another meaning.
+const (
+	exitOK         = 0
+	exitHeld       = 120
+	exitNoQuorum   = 121
+	exitLost       = 122
+	exitFailure    = 125
+	exitNotRunning = 126
+	exitNotFound   = 127
+	// exitSignal is added to the number of a signal, as shells do.
+	exitSignal = 128
+)
+
+// exitCodeHelp is the table of the package comment, for --help.
+const exitCodeHelp = `Exit codes:
+  0        success; run: the command's own status, whatever it is
+  120      the lock was held by another when --wait was over
+  121      no quorum: too few nodes answered or agreed
+  122      the lease was lost, or --max-hold was over: the command was stopped
+  125      wrong usage, or another failure of quorumlock itself
+  126      the command cannot be invoked
+  127      the command was not found
+  128+n    signal n ended the command, or the waiting for the lock`
+
+// exitError is an error with an exit code of its own.
+type exitError struct {
+	code int
+	// err is nil where everything has been said, or nothing is to be.
+	err error
+}
+
+func (e *exitError) Error() string {
+	if e.err == nil {
+		return fmt.Sprintf("exit code %d", e.code)
+	}
+	return e.err.Error()
+}
+
+func (e *exitError) Unwrap() error { return e.err }
+
+// usageError is a wrong call of a command; the hint on --help belongs to it.
+type usageError struct {
+	command string
+	err     error
+}
+
+func (e *usageError) Error() string {
+	return fmt.Sprintf("%v\nTry '%s --help'.", e.err, e.command)
+}
+
+func (e *usageError) Unwrap() error { return e.err }
+
+// exitCode is the code for an error of any origin. Held comes before no quorum: that
+// somebody has the lock is the better news where both are true.
+func exitCode(err error) int {
+	var own *exitError
+	switch {
+	case err == nil:
+		return exitOK
+	case errors.As(err, &own):
+		return own.code
+	case errors.Is(err, quorumlock.ErrHeld):
+		return exitHeld
+	case errors.Is(err, quorumlock.ErrNoQuorum):
+		return exitNoQuorum
+	case errors.Is(err, quorumlock.ErrLost):
+		return exitLost
+	default:
+		return exitFailure
+	}
+}
+
+// message is what to print for an error, "" for one that needs no word.
+func message(err error) string {
+	var own *exitError
+	if err == nil || errors.As(err, &own) && own.err == nil {
+		return ""
+	}
+	return plain(err)
+}
+
+// plain is an error's text without the library's prefix, which would stand twice.
+func plain(err error) string {
+	return strings.ReplaceAll(err.Error(), "quorumlock: ", "")
+}
+
+// signalCode is the exit code for the end by a signal.
+func signalCode(sig os.Signal) int {
+	if s, ok := sig.(syscall.Signal); ok {
+		return exitSignal + int(s)
+	}
+	return exitFailure
+}

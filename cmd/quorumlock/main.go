@@ -1,0 +1,31 @@
+// Command quorumlock runs commands under a distributed lock over independent Redis
+// nodes, shows and breaks such locks, and demonstrates them without any server.
+//
+//	quorumlock run --nodes a:6379,b:6379,c:6379 --key nightly -- ./backup.sh
+//	quorumlock status nightly --nodes a:6379,b:6379,c:6379
+//	quorumlock release --force nightly --nodes a:6379,b:6379,c:6379
+//	quorumlock demo
+//
+// # Exit codes
+//
+//	0        success; run: the command's own status, whatever it is
+//	120      the lock was held by another when --wait was over
+//	121      no quorum: too few nodes answered or agreed
+//	122      the lease was lost, or --max-hold was over: the command was stopped
+//	125      wrong usage, or another failure of quorumlock itself
+//	126      the command cannot be invoked
+//	127      the command was not found
+//	128+n    signal n ended the command, or the waiting for the lock
+//
+// A command can end with any of these numbers itself; what quorumlock means by one, it
+// says on stderr.
+package main
+
+import (
+	"context"
+	"os"
+)
+
+func main() {
+	os.Exit(execute(context.Background(), os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
+}

@@ -1,0 +1,132 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/quorumlock/quorumlock"
+	"github.com/quorumlock/quorumlock/node"
+)
+
+// nodesEnv is the default of --nodes. Addresses with passwords belong here: a process
+// list shows the arguments of everybody's commands, and not their environment.
+const nodesEnv = "QUORUMLOCK_NODES"
+
+// closeTimeout bounds the end of a client. The nodes' timeouts end it sooner.
+const closeTimeout = 10 * time.Second
+
+// nodeFlags say which nodes to use, and how.
+type nodeFlags struct {
+	addresses   []string
+	embedded    int
+	allowEven   bool
+	nodeTimeout time.Duration
+	maxTTL      time.Duration
+}
+
+func (f *nodeFlags) register(flags *pflag.FlagSet) {
+	flags.StringArrayVar(&f.addresses, "nodes", nil,
+		"the `nodes`, separated by commas or in several flags: host:port, redis://, rediss:// or unix:// "+
+			"(default: $"+nodesEnv+", the place for addresses with passwords; a comma in one is %2C)")
+	flags.IntVar(&f.embedded, "embedded", 0,
+		"use `N` in-memory nodes instead of servers, to try things out: they live in this process only, and exclude nobody outside of it")
+	flags.BoolVar(&f.allowEven, "allow-even", false, "permit an even number of nodes")
+	flags.DurationVar(&f.nodeTimeout, "node-timeout", 0,
+		"how long to wait for one node at most (default 500ms, or a tenth of the TTL if that is less)")
+	flags.DurationVar(&f.maxTTL, "max-ttl", quorumlock.DefaultTTL,
+		"the largest TTL allowed, which must be the same for all programs that use these nodes")
+}
+
+// list is the nodes' addresses: the flag's, or else the environment's.
+func (f *nodeFlags) list() []string {
+	given := f.addresses
+	if len(given) == 0 && os.Getenv(nodesEnv) != "" {
+		given = []string{os.Getenv(nodesEnv)}
+	}
+	var addresses []string
+	for _, list := range given {
+		for address := range strings.SplitSeq(list, ",") {
+			addresses = append(addresses, strings.TrimSpace(address))
+		}
+	}
+	return addresses
+}
+
+// refuse is for commands that use no nodes: a flag that does nothing would mislead.
+func (f *nodeFlags) refuse(c *cobra.Command) error {
+	for _, name := range []string{"nodes", "embedded", "allow-even", "node-timeout", "max-ttl"} {
+		if c.Flags().Changed(name) {
+			return wrongUsage(c, fmt.Errorf("--%s means nothing here: %s uses no nodes of yours", name, c.Name()))
+		}
+	}
+	return nil
+}
+
+// config is what the flags say, with the nodes in it.
+func (a *app) config(c *cobra.Command) (quorumlock.Config, error) {
+	f := a.nodes
+	cfg := quorumlock.Config{
+		AllowEven:      f.allowEven,
+		NodeTimeoutMax: f.nodeTimeout,
+		MaxTTL:         f.maxTTL,
+		Logger:         a.logger(),
+	}
+	embedded := c.Flags().Changed("embedded")
+	switch {
+	case embedded && len(f.addresses) > 0:
+		return cfg, wrongUsage(c, errors.New("--nodes and --embedded exclude each other"))
+	case embedded && f.embedded < 1:
+		return cfg, wrongUsage(c, fmt.Errorf("--embedded %d: at least one node is needed", f.embedded))
+	case embedded:
+		cfg.Nodes = memoryNodes("embedded", f.embedded)
+		a.say("note: --embedded nodes live in this process and exclude nobody outside of it")
+		return cfg, nil
+	}
+	cfg.Addresses = f.list()
+	if len(cfg.Addresses) == 0 {
+		return cfg, wrongUsage(c, fmt.Errorf("no nodes: give --nodes host:port,... (or set %s), or --embedded N to try without servers", nodesEnv))
+	}
+	return cfg, nil
+}
+
+// memoryNodes makes n nodes within this process.
+func memoryNodes(prefix string, n int) []node.Node {
+	nodes := make([]node.Node, n)
+	for i := range nodes {
+		nodes[i] = node.NewMemory(fmt.Sprintf("%s-%d", prefix, i+1), nil)
+	}
+	return nodes
+}
+
+// surveyClient makes a client for looking at locks and breaking them. No TTL is in
+// play, so none stands against a patient --node-timeout.
+func (a *app) surveyClient(c *cobra.Command) (*quorumlock.Client, error) {
+	cfg, err := a.config(c)
+	if err != nil {
+		return nil, err
+	}
+	if !a.verbose {
+		cfg.Logger = slog.New(slog.DiscardHandler) // what a node said is in the result
+	}
+	cfg.MaxTTL = max(cfg.MaxTTL, 3*cfg.NodeTimeoutMax)
+	cfg.TTL = cfg.MaxTTL
+	return quorumlock.New(cfg)
+}
+
+// closeClient ends a client and waits until nothing of it is left. What a node did not
+// confirm is no news to the user: it runs out by itself, and nobody waits for it.
+func (a *app) closeClient(ctx context.Context, client *quorumlock.Client) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeTimeout)
+	defer cancel()
+	if err := client.Close(ctx); err != nil {
+		a.logger().Info("close", "err", plain(err))
+	}
+}

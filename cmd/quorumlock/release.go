@@ -1,0 +1,111 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/quorumlock/quorumlock"
+	"github.com/quorumlock/quorumlock/node"
+)
+
+const releaseHelp = `Takes a lock from whoever holds it, on all nodes. This is for holders that are known to
+be dead; the lock of a dead holder frees itself when its TTL is over, too.
+
+A holder that is alive is not asked. It learns of it at its next renewal, a third of
+its TTL later or, in the worst case, when its lease is over. Until then it works on,
+while the next holder may be at work already. Its renewals cannot put the lock back:
+each node remembers whom it was taken from.
+`
+
+var errNotForced = errors.New("refused without --force: the holder may be alive, and would work on beside the next one until it notices; " +
+	"if it is dead, the lock frees itself within its TTL. See who holds it with 'quorumlock status'")
+
+func (a *app) releaseCommand() *cobra.Command {
+	var force bool
+	c := &cobra.Command{
+		Use:   "release --force KEY [KEY...]",
+		Short: "Take a lock from its holder",
+		Long:  releaseHelp,
+		Args:  arguments(cobra.MinimumNArgs(1)),
+		RunE: func(c *cobra.Command, keys []string) error {
+			if !force {
+				return wrongUsage(c, errNotForced)
+			}
+			return a.forceRelease(c, keys)
+		},
+	}
+	c.Flags().BoolVar(&force, "force", false, "yes, take it, even from a holder that is alive")
+	return c
+}
+
+func (a *app) forceRelease(c *cobra.Command, keys []string) error {
+	client, err := a.surveyClient(c)
+	if err != nil {
+		return err
+	}
+	defer a.closeClient(c.Context(), client)
+	var errs []error
+	for _, key := range keys {
+		status, err := client.RedLock(key).ForceRelease(c.Context())
+		few, unknown := errors.AsType[*quorumlock.NoQuorumError](err)
+		if err != nil && !unknown {
+			return err
+		}
+		a.printRemoved(key, status)
+		if unknown {
+			errs = append(errs, tooFew(key, few))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// tooFew says that some nodes may still hold a lock. Why, stands beside each of them
+// already.
+func tooFew(key string, e *quorumlock.NoQuorumError) error {
+	return &exitError{code: exitNoQuorum, err: fmt.Errorf(
+		"no quorum: %d of %d nodes answered for %q, %d needed; on the others it stays until its TTL is over", e.Agreed, e.Total, key, e.Need)}
+}
+
+// printRemoved says what was taken from which node, and what follows from it.
+func (a *app) printRemoved(key string, s *quorumlock.Status) {
+	removed := 0
+	for _, n := range s.Nodes {
+		fmt.Fprintf(a.stdout, "%s: %s\n", n.Node, removal(key, n))
+		removed += len(n.Holders)
+	}
+	if removed == 0 {
+		fmt.Fprintf(a.stdout, "%q was not held on any node that answered\n", key)
+		return
+	}
+	fmt.Fprintf(a.stdout, "%q was removed from %d of %d nodes\n", key, removed, len(s.Nodes))
+	a.say("warning: if %s is alive, it works on until its next renewal fails, and others can have %q from now on", strings.Join(s.Owners(), " or "), key)
+}
+
+// removal is what happened on one node.
+func removal(key string, n quorumlock.NodeStatus) string {
+	if n.Err != nil {
+		return "not removed: " + nodeReason(n.Err)
+	}
+	if len(n.Holders) == 0 {
+		return "nothing there"
+	}
+	h := n.Holders[0] // there is one at most, for one name
+	if h.TTL == node.NoExpiry {
+		return fmt.Sprintf("removed %q of %s, which had no expiry", key, h.Owner)
+	}
+	return fmt.Sprintf("removed %q of %s, %v before it would have run out", key, h.Owner, h.TTL.Round(time.Millisecond))
+}
+
+// nodeReason is a node's error where the node's name and what it was asked stand beside
+// it.
+func nodeReason(err error) string {
+	text := plain(err)
+	if e, ok := errors.AsType[*node.Error](err); ok {
+		text = strings.TrimPrefix(text, fmt.Sprintf("node %s: %v: ", e.Node, e.Op))
+	}
+	return text
+}

@@ -1,0 +1,196 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/quorumlock/quorumlock"
+)
+
+// defaultKillAfter is how long a command has between SIGTERM and SIGKILL, unless a
+// third of the TTL is less.
+const defaultKillAfter = 5 * time.Second
+
+// runFlags are the flags of run.
+type runFlags struct {
+	keys      []string
+	multi     bool
+	ttl       time.Duration
+	wait      time.Duration
+	maxHold   time.Duration
+	killAfter time.Duration
+	// waits is set if --wait was given, and the waiting is bounded.
+	waits bool
+}
+
+const runHelp = `Runs a command while it holds a lock, and releases the lock when the command ends.
+
+Without --wait it waits for the lock as long as it takes; --wait 0s tries once.
+
+The command finds in its environment, as of its start:
+  QUORUMLOCK_OWNER        the id of the lease, never used before or again
+  QUORUMLOCK_KEY          the lock's name, the first of several
+  QUORUMLOCK_KEYS         all names, one on each line
+  QUORUMLOCK_VALID_UNTIL  how long the lease is valid (RFC 3339, milliseconds); each
+                          renewal moves it, so a command that runs on may be in the right
+
+When the lease is about to be lost, because too few nodes confirm its renewal, the
+command gets SIGTERM, and SIGKILL --kill-after later. This begins before the lease
+is over: the lease itself ends a little before the nodes' keys do (1% of the TTL and
+2 ms, for clocks that do not run alike), and SIGKILL falls no later than that end, so
+that the command is dead before anybody else can have the lock. That is why --kill-after
+can be a third of the TTL at most: a renewal is due after one third, the second is left
+for trying again, and the last for the command to end in. A shorter one rides out longer
+failures. Where the lease ends without notice, by a forced release or because this
+machine was suspended, it is the same, only that others may have the lock already.
+--max-hold stops the command in the same way, while the lock is still held.
+
+On unix the command gets a process group of its own, and what stops it goes to the
+whole group: also to the children of a shell, unless they left the group (daemons do).
+SIGINT, SIGTERM, SIGHUP and SIGQUIT are passed on to the group, SIGUSR1 and SIGUSR2 to
+the command alone. On a terminal the group is put in the foreground, so that Ctrl-C
+reaches it once, from the terminal. Ctrl-Z is ignored: a stopped holder would keep or
+lose the lock unnoticed. On Linux the command gets SIGTERM also when quorumlock itself
+dies (kill -9): nobody renews the lease then. This reaches the command only, not its
+children; on other systems nothing tells it, and it goes on without the lock.
+
+`
+
+func (a *app) runCommand() *cobra.Command {
+	var f runFlags
+	c := &cobra.Command{
+		Use:   "run --key KEY [flags] -- COMMAND [ARG...]",
+		Short: "Run a command while holding a lock",
+		Long:  runHelp + exitCodeHelp,
+		Example: `  quorumlock run --nodes a:6379,b:6379,c:6379 --key nightly -- ./backup.sh
+  quorumlock run --nodes a,b,c --key nightly --wait 0s -- ./backup.sh || echo not now
+  quorumlock run --nodes a,b,c --multi --key stock --key orders -- ./reconcile
+  quorumlock run --embedded 3 --key k -- sh -c 'echo I am $QUORUMLOCK_OWNER'`,
+		RunE: func(c *cobra.Command, args []string) error {
+			f.waits = c.Flags().Changed("wait")
+			if !c.Flags().Changed("kill-after") {
+				f.killAfter = min(defaultKillAfter, f.effectiveTTL(a.nodes.maxTTL)/3)
+			}
+			if err := f.check(args, a.nodes.maxTTL); err != nil {
+				return wrongUsage(c, err)
+			}
+			return a.run(c, f, args)
+		},
+	}
+	f.register(c)
+	return c
+}
+
+func (f *runFlags) register(c *cobra.Command) {
+	flags := c.Flags()
+	// What stands behind the command's name is the command's, also without a "--".
+	flags.SetInterspersed(false)
+	flags.StringArrayVar(&f.keys, "key", nil, "the `name` of the lock; several need --multi")
+	flags.BoolVar(&f.multi, "multi", false, "take the lock on all nodes instead of a majority, and all keys at once")
+	flags.DurationVar(&f.ttl, "ttl", 0, "how long the nodes keep the lock without renewal (default 10s, or --max-ttl if that is less)")
+	flags.DurationVar(&f.wait, "wait", 0, "how long to wait for the lock; 0s tries once (default: as long as it takes)")
+	flags.DurationVar(&f.maxHold, "max-hold", 0, "stop the command after so long (default: never)")
+	flags.DurationVar(&f.killAfter, "kill-after", 0, "how long after SIGTERM to send SIGKILL, a third of the TTL at most (default 5s, or that third if it is less)")
+}
+
+// effectiveTTL is the TTL of the lock, by the library's defaults where it is not given.
+func (f *runFlags) effectiveTTL(maxTTL time.Duration) time.Duration {
+	return cmp.Or(f.ttl, min(quorumlock.DefaultTTL, maxTTL))
+}
+
+// check says what is wrong with the flags before anything is tried. The library checks
+// what is its own: names, and the TTL.
+func (f *runFlags) check(args []string, maxTTL time.Duration) error {
+	third := f.effectiveTTL(maxTTL) / 3
+	switch {
+	case len(args) == 0:
+		return errors.New("no command to run: put it behind --")
+	case len(f.keys) == 0:
+		return errors.New("no --key: the lock needs a name")
+	case len(f.keys) > 1 && !f.multi:
+		return fmt.Errorf("%d keys need --multi, which asks all nodes instead of a majority", len(f.keys))
+	case f.wait < 0:
+		return fmt.Errorf("--wait %v is negative", f.wait)
+	case f.maxHold < 0:
+		return fmt.Errorf("--max-hold %v is negative", f.maxHold)
+	case f.killAfter < 0:
+		return fmt.Errorf("--kill-after %v is negative", f.killAfter)
+	case f.killAfter > third:
+		return fmt.Errorf("--kill-after %v is over a third of the TTL (%v): the command must be dead before another can have the lock; raise --ttl", f.killAfter, third.Truncate(time.Millisecond))
+	default:
+		return nil
+	}
+}
+
+// run takes the lock, runs the command, and releases the lock.
+func (a *app) run(c *cobra.Command, f runFlags, args []string) error {
+	command, err := newCommand(args, a)
+	if err != nil {
+		return err // before the lock is asked for: nobody has to wait for a typing error
+	}
+	cfg, err := a.config(c)
+	if err != nil {
+		return err
+	}
+	log := &rounds{log: a.logger()}
+	cfg.TTL = f.ttl
+	cfg.Hooks = log.hooks()
+	client, err := quorumlock.New(cfg)
+	if err != nil {
+		return err
+	}
+	defer a.closeClient(c.Context(), client)
+
+	h := &holder{app: a, flags: f, lock: f.lock(client), rounds: log, signals: catchSignals()}
+	defer h.signals.stop()
+	return h.hold(c.Context(), command)
+}
+
+// lock is what the flags ask for.
+func (f *runFlags) lock(client *quorumlock.Client) *quorumlock.Lock {
+	if f.multi {
+		return client.MultiLock(f.keys...)
+	}
+	return client.RedLock(f.keys[0])
+}
+
+// holder holds a lock for a command.
+type holder struct {
+	*app
+	flags   runFlags
+	lock    *quorumlock.Lock
+	rounds  *rounds
+	signals *signals
+}
+
+// hold runs the command under the lock. Whatever happens, the lock is released last.
+func (h *holder) hold(ctx context.Context, command *command) error {
+	lease, err := h.acquire(ctx)
+	if err != nil {
+		return err
+	}
+	defer h.release(ctx, lease)
+	command.setEnv(h.flags.keys, lease)
+	if err := command.start(); err != nil {
+		return err
+	}
+	defer command.end()
+	return h.supervise(ctx, lease, command)
+}
+
+// release gives the lock back. The command has ended by now, so a node that does not
+// confirm is worth a warning only.
+func (h *holder) release(ctx context.Context, lease *quorumlock.Lease) {
+	err := lease.Release(context.WithoutCancel(ctx))
+	switch {
+	case errors.Is(err, quorumlock.ErrNoQuorum):
+		h.say("warning: too few nodes confirmed the release, so the lock stays taken until its TTL is over: %s", plain(err))
+	case err != nil:
+		h.logger().Info("release", "err", plain(err))
+	}
+}

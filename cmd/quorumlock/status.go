@@ -1,0 +1,250 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/quorumlock/quorumlock"
+	"github.com/quorumlock/quorumlock/node"
+)
+
+const statusHelp = `Asks every node who holds a lock, and changes nothing.
+
+With several keys, each is a lock of its own. --json prints, for scripts:
+
+  {"locks": [{
+    "key":      the lock's name
+    "state":    "held"       an owner has it on as many nodes as are needed
+                "free"       nobody does, and a quorum of nodes has nothing
+                "partial"    an owner has it on some nodes only, or the nodes that
+                             know more do not answer: an attempt under way, or the
+                             rest of one
+                "no_quorum"  too few nodes answered to tell
+    "owner":    who holds it; "" unless held
+    "need":     how many nodes decide
+    "answered": how many of them answered
+    "nodes": [{
+      "node":       the node's name
+      "owner":      who has it there; "" for nobody
+      "ttl_ms":     how long it stays without renewal; -1 for ever (not of this
+                    library's doing), 0 if nobody has it
+      "latency_ms": how long the answer took
+      "error":      why there was none; "" if there was
+    }]
+  }]}
+
+It ends with 0 if the state is known, and with 121 if it is "no_quorum".
+`
+
+// What can be known of a lock: see statusHelp.
+const (
+	stateHeld     = "held"
+	stateFree     = "free"
+	statePartial  = "partial"
+	stateNoQuorum = "no_quorum"
+)
+
+// statusReport is what status prints, and documents in its help: names are never
+// changed, only added.
+type statusReport struct {
+	Locks []lockReport `json:"locks"`
+}
+
+type lockReport struct {
+	Key      string       `json:"key"`
+	State    string       `json:"state"`
+	Owner    string       `json:"owner"`
+	Need     int          `json:"need"`
+	Answered int          `json:"answered"`
+	Nodes    []nodeReport `json:"nodes"`
+}
+
+type nodeReport struct {
+	Node      string  `json:"node"`
+	Owner     string  `json:"owner"`
+	TTL       int64   `json:"ttl_ms"`
+	Latency   float64 `json:"latency_ms"`
+	Error     string  `json:"error"`
+	ttl       time.Duration
+	latency   time.Duration
+	holdsLock bool
+}
+
+func (a *app) statusCommand() *cobra.Command {
+	var asJSON bool
+	c := &cobra.Command{
+		Use:   "status KEY [KEY...]",
+		Short: "Show who holds a lock, node by node",
+		Long:  statusHelp,
+		Args:  arguments(cobra.MinimumNArgs(1)),
+		RunE: func(c *cobra.Command, keys []string) error {
+			return a.status(c, keys, asJSON)
+		},
+	}
+	c.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	return c
+}
+
+func (a *app) status(c *cobra.Command, keys []string, asJSON bool) error {
+	client, err := a.surveyClient(c)
+	if err != nil {
+		return err
+	}
+	defer a.closeClient(c.Context(), client)
+	report, err := survey(c.Context(), client, keys)
+	if err != nil {
+		return err
+	}
+	print := printTables
+	if asJSON {
+		print = printJSON
+	}
+	if err := print(a.stdout, report); err != nil {
+		return err
+	}
+	if !report.known() {
+		return &exitError{code: exitNoQuorum} // the report says it
+	}
+	return nil
+}
+
+// survey asks for each lock. That too few nodes answer is a state like others.
+func survey(ctx context.Context, client *quorumlock.Client, keys []string) (report statusReport, err error) {
+	for _, key := range keys {
+		status, err := client.RedLock(key).Inspect(ctx)
+		if err != nil && !errors.Is(err, quorumlock.ErrNoQuorum) {
+			return report, err
+		}
+		report.Locks = append(report.Locks, newLockReport(key, status))
+	}
+	return report, nil
+}
+
+// known reports whether a quorum answered for every lock.
+func (r *statusReport) known() bool {
+	return !slices.ContainsFunc(r.Locks, func(l lockReport) bool { return l.State == stateNoQuorum })
+}
+
+func newLockReport(key string, s *quorumlock.Status) lockReport {
+	r := lockReport{Key: key, Owner: s.Holder(), Need: s.Need}
+	for _, n := range s.Nodes {
+		nr := newNodeReport(n)
+		if n.Err == nil {
+			r.Answered++
+		}
+		r.Nodes = append(r.Nodes, nr)
+	}
+	r.State = r.state()
+	return r
+}
+
+func newNodeReport(n quorumlock.NodeStatus) nodeReport {
+	r := nodeReport{Node: n.Node, latency: n.Latency, Latency: float64(n.Latency.Microseconds()) / 1000}
+	if n.Err != nil {
+		r.Error = nodeReason(n.Err)
+	}
+	for _, h := range n.Holders { // one at most, for one name
+		r.holdsLock, r.Owner, r.ttl, r.TTL = true, h.Owner, h.TTL, h.TTL.Milliseconds()
+		if h.TTL == node.NoExpiry {
+			r.TTL = -1
+		}
+	}
+	return r
+}
+
+// state sums up what the nodes say.
+func (r *lockReport) state() string {
+	free := 0
+	for _, n := range r.Nodes {
+		if n.Error == "" && !n.holdsLock {
+			free++
+		}
+	}
+	switch {
+	case r.Answered < r.Need:
+		return stateNoQuorum
+	case r.Owner != "":
+		return stateHeld
+	case free >= r.Need:
+		return stateFree
+	default:
+		return statePartial
+	}
+}
+
+// on counts the nodes that have the lock for somebody, or for one owner.
+func (r *lockReport) on(owner string) int {
+	count := 0
+	for _, n := range r.Nodes {
+		if n.holdsLock && (owner == "" || n.Owner == owner) {
+			count++
+		}
+	}
+	return count
+}
+
+// summary is the state in a line.
+func (r *lockReport) summary() string {
+	total := len(r.Nodes)
+	switch r.State {
+	case stateHeld:
+		return fmt.Sprintf("%q is held by %s on %d of %d nodes (%d needed)", r.Key, r.Owner, r.on(r.Owner), total, r.Need)
+	case stateFree:
+		return fmt.Sprintf("%q is free: %d of %d nodes answered (%d needed)", r.Key, r.Answered, total, r.Need)
+	case statePartial:
+		return fmt.Sprintf("%q is on %d of %d nodes, for nobody on the %d needed, and %d nodes did not answer: an attempt under way, or the rest of one",
+			r.Key, r.on(""), total, r.Need, total-r.Answered)
+	default:
+		return fmt.Sprintf("%q: no quorum: %d of %d nodes answered (%d needed)", r.Key, r.Answered, total, r.Need)
+	}
+}
+
+func printJSON(w io.Writer, report statusReport) error {
+	encoder := json.NewEncoder(w)
+	encoder.SetIndent("", "  ")
+	encoder.SetEscapeHTML(false)
+	return encoder.Encode(report)
+}
+
+func printTables(w io.Writer, report statusReport) error {
+	for i, r := range report.Locks {
+		if i > 0 {
+			fmt.Fprintln(w)
+		}
+		table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+		fmt.Fprintln(table, "NODE\tHOLDER\tTTL LEFT\tLATENCY\tERROR")
+		for _, n := range r.Nodes {
+			fmt.Fprintln(table, n.row())
+		}
+		if err := table.Flush(); err != nil {
+			return err
+		}
+		fmt.Fprintln(w, r.summary())
+	}
+	return nil
+}
+
+// row is a node's line of the table.
+func (r *nodeReport) row() string {
+	holder, ttl, latency, failure := "-", "-", "-", "-"
+	if r.holdsLock {
+		holder, ttl = r.Owner, r.ttl.Round(time.Millisecond).String()
+	}
+	if r.ttl == node.NoExpiry {
+		ttl = "no expiry"
+	}
+	if r.Error == "" {
+		latency = r.latency.Round(time.Microsecond).String()
+	} else {
+		failure = r.Error
+	}
+	return fmt.Sprintf("%s\t%s\t%s\t%s\t%s", r.Node, holder, ttl, latency, failure)
+}

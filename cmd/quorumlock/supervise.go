@@ -1,0 +1,116 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/quorumlock/quorumlock"
+	"github.com/quorumlock/quorumlock/clock"
+)
+
+// supervise waits for the command's end, passes signals on to it, and stops it when
+// the lease cannot be relied on any longer.
+func (h *holder) supervise(ctx context.Context, lease *quorumlock.Lease, command *command) error {
+	expiry, limit := newAlarm(), newAlarm()
+	defer expiry.stop()
+	defer limit.stop()
+	expiry.set(h.untilNotice(lease))
+	if h.flags.maxHold > 0 {
+		limit.set(h.flags.maxHold)
+	}
+	for {
+		select {
+		case err := <-command.done:
+			return h.finished(lease, command.status(err))
+		case sig := <-h.signals.received:
+			command.pass(sig)
+		case <-lease.Context().Done():
+			return h.stop(lease, command, plain(lease.Err()))
+		case <-expiry.rings:
+			left := h.untilNotice(lease)
+			if left <= 0 {
+				return h.stop(lease, command, h.aboutToBeLost(lease))
+			}
+			expiry.set(left)
+		case <-limit.rings:
+			return h.stop(lease, command, fmt.Sprintf("--max-hold %v is over", h.flags.maxHold))
+		case <-ctx.Done():
+			_ = h.stop(lease, command, plain(context.Cause(ctx)))
+			return &exitError{code: exitFailure} // the reason has been said
+		}
+	}
+}
+
+// untilNotice is how long it is, without another renewal, until the command has to be
+// told to end: SIGKILL must fall within the lease.
+func (h *holder) untilNotice(lease *quorumlock.Lease) time.Duration {
+	return lease.Remaining() - h.flags.killAfter
+}
+
+// aboutToBeLost says why a lease is going to end.
+func (h *holder) aboutToBeLost(lease *quorumlock.Lease) string {
+	why := "no renewal was confirmed in time"
+	if err := h.rounds.lastRenewal(); err != nil {
+		why = plain(err)
+	}
+	left := lease.Remaining().Round(time.Millisecond)
+	return fmt.Sprintf("lease of %q lost: %v are left of it, and it cannot be renewed: %s", lease.Names(), left, why)
+}
+
+// finished is the result of a command that ended by itself. If the lease had ended
+// before, somebody else may have had the lock meanwhile, whatever the status.
+func (h *holder) finished(lease *quorumlock.Lease, status error) error {
+	err := lease.Err()
+	if err == nil {
+		return status
+	}
+	return &exitError{code: exitLost, err: fmt.Errorf("the command ended when its lease was over already: %w", err)}
+}
+
+// stop ends the command because of what is said, and returns once it is dead.
+func (h *holder) stop(lease *quorumlock.Lease, command *command, because string) error {
+	// What was confirmed last holds also where the lease ended early.
+	grace := max(0, min(h.flags.killAfter, time.Until(lease.ValidUntil())))
+	h.say("%s", because)
+	h.say("stopping the command: SIGTERM now, SIGKILL in %v", grace.Round(time.Millisecond))
+	h.say("the command has ended: %s", describe(command.stop(grace)))
+	return &exitError{code: exitLost}
+}
+
+// describe puts how a command ended in words.
+func describe(result error) string {
+	if result == nil {
+		return "exit status 0"
+	}
+	return result.Error()
+}
+
+// alarm rings after a time that counts suspends of the machine, as a lease does.
+type alarm struct {
+	rings chan struct{}
+	timer clock.Timer
+}
+
+// newAlarm makes an alarm that does not ring until it is set.
+func newAlarm() *alarm { return &alarm{rings: make(chan struct{}, 1)} }
+
+// set has it ring in so long; at once if that is not positive.
+func (a *alarm) set(d time.Duration) {
+	if a.timer != nil {
+		a.timer.Reset(d)
+		return
+	}
+	a.timer = clock.System().AfterFunc(d, func() {
+		select {
+		case a.rings <- struct{}{}:
+		default: // it rings already
+		}
+	})
+}
+
+func (a *alarm) stop() {
+	if a.timer != nil {
+		a.timer.Stop()
+	}
+}

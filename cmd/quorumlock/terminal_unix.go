@@ -1,0 +1,63 @@
+//go:build unix
+
+package main
+
+import (
+	"io"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// terminal is the one that controls this process, while it has the foreground. All
+// methods do nothing on nil.
+type terminal struct {
+	fd int
+	// group is the process group that has the foreground otherwise.
+	group int
+}
+
+// foregroundTerminal is the terminal that stdin is, or nil if it is none or this
+// process is in the background.
+func foregroundTerminal(stdin io.Reader) *terminal {
+	f, ok := stdin.(*os.File)
+	if !ok {
+		return nil
+	}
+	t := &terminal{fd: int(f.Fd()), group: unix.Getpgrp()}
+	foreground, err := unix.IoctlGetInt(t.fd, unix.TIOCGPGRP)
+	if err != nil || foreground != t.group {
+		return nil
+	}
+	return t
+}
+
+// lent notes that a command has got the foreground. From the background this process
+// still wants to print, and to take the terminal back; SIGTTOU would stop it for
+// either.
+func (t *terminal) lent() {
+	if t != nil {
+		signal.Ignore(syscall.SIGTTOU)
+	}
+}
+
+// lend gives the foreground to a process group.
+func (t *terminal) lend(group int) {
+	if t != nil {
+		t.lent()
+		_ = unix.IoctlSetPointerInt(t.fd, unix.TIOCSPGRP, group) // a terminal that is gone needs no foreground
+	}
+}
+
+// reclaim takes the foreground back from the group of a command that has ended, if it
+// was started and still has it.
+func (t *terminal) reclaim(from *os.Process) {
+	if t != nil && from != nil {
+		if now, err := unix.IoctlGetInt(t.fd, unix.TIOCGPGRP); err == nil && now == from.Pid {
+			t.lend(t.group)
+		}
+	}
+	signal.Reset(syscall.SIGTSTP, syscall.SIGTTOU)
+}

@@ -1,0 +1,69 @@
+package quorumlock_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/quorumlock/quorumlock"
+)
+
+func TestAcquireAndRelease(t *testing.T) {
+	for _, n := range []int{1, 2, 3, 5, 7} {
+		inVirtualTime(t, n, func(t *testing.T, f *fleet) {
+			lease, err := f.client().RedLock("job").Acquire(t.Context())
+			require.NoError(t, err)
+			settled()
+			require.Equal(t, n, f.keys(), "every node has the lock")
+			have, want := lease.Backing()
+			require.Equal(t, []int{n, n}, []int{have, want})
+			require.NoError(t, lease.Err())
+			require.NoError(t, lease.Context().Err())
+
+			require.NoError(t, lease.Release(t.Context()))
+			require.ErrorIs(t, lease.Err(), quorumlock.ErrReleased)
+			require.ErrorIs(t, context.Cause(lease.Context()), quorumlock.ErrReleased)
+			f.noKeys()
+		})
+	}
+}
+
+func TestHeldByAnother(t *testing.T) {
+	inVirtualTime(t, 5, func(t *testing.T, f *fleet) {
+		holder, err := f.client().RedLock("job").Acquire(t.Context())
+		require.NoError(t, err)
+
+		_, err = f.client().RedLock("job").TryAcquire(t.Context())
+		var held *quorumlock.HeldError
+		require.ErrorAs(t, err, &held)
+		require.ErrorIs(t, err, quorumlock.ErrHeld)
+		require.NotErrorIs(t, err, quorumlock.ErrNoQuorum)
+		require.Equal(t, "job", held.Name)
+		require.Equal(t, holder.Owner(), held.Owner)
+		require.Equal(t, quorumlock.DefaultTTL, held.TTL)
+		require.ErrorContains(t, err, holder.Owner())
+
+		require.NoError(t, holder.Release(t.Context()))
+		f.noKeys()
+	})
+}
+
+func TestAcquireWaitsForTheRelease(t *testing.T) {
+	inVirtualTime(t, 5, func(t *testing.T, f *fleet) {
+		first, err := f.client().RedLock("job").Acquire(t.Context())
+		require.NoError(t, err)
+		time.AfterFunc(time.Minute, func() { _ = first.Release(t.Context()) })
+
+		second := f.client().RedLock("job")
+		waited := f.elapsed(func() {
+			lease, err := second.Acquire(t.Context())
+			require.NoError(t, err)
+			require.NoError(t, lease.Release(t.Context()))
+		})
+		require.GreaterOrEqual(t, waited, time.Minute, "while the first holder renewed")
+		require.Less(t, waited, time.Minute+time.Second)
+		f.noKeys()
+	})
+}

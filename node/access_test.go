@@ -1,0 +1,164 @@
+package node_test
+
+import (
+	"context"
+	"strings"
+	"testing"
+
+	"github.com/redis/rueidis"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/quorumlock/quorumlock/internal/redisproc"
+	"github.com/quorumlock/quorumlock/node"
+)
+
+func TestRedisPassword(t *testing.T) {
+	const secret = "5ecr+t" // '+' needs no escape in a URL's password
+	server := redisproc.Start(t, redisproc.WithPassword(secret))
+	n := open(t, "redis://:"+secret+"@"+server.Addr())
+	want(t, node.Granted, n, acquire("o1", "a"))
+
+	for _, address := range []string{server.Addr(), "redis://:wr0ng@" + server.Addr(), "redis://nobody:" + secret + "@" + server.Addr()} {
+		n := open(t, address)
+		err := fails(t, node.ErrAuth, n, acquire("o2", "b"))
+		assert.True(t, err.Permanent())
+		r := do(n, acquire("o2", "b"))[0]
+		assert.True(t, r.Unsent)
+		assert.NotContains(t, r.Err.Error(), secret)
+		assert.NotContains(t, r.Err.Error(), "wr0ng")
+		require.ErrorIs(t, n.Probe(context.Background()), node.ErrAuth)
+	}
+
+	// A password where none is needed is not an error for servers of this version.
+	plain := redisproc.Start(t)
+	want(t, node.Granted, open(t, "redis://:"+secret+"@"+plain.Addr()), acquire("o1", "a"))
+}
+
+// minimalACL is all that a user needs. CLIENT INFO and CLIENT KILL are besides: without
+// them locks can be left behind by a connection that broke. Keys are the names of the
+// locks, and those below quorumlock:.
+const minimalACL = "~lock:* ~quorumlock:* +eval +evalsha +hkeys +hexists +hset +pexpire +pttl +exists +set +del +ping"
+
+// everything runs every command that the scripts have, each of them at least once.
+func everything(n node.Node) []node.Reply {
+	replies := do(n,
+		release("o1", "lock:a"), acquire("o1", "lock:a"), acquire("o2", "lock:a"), renew("o1", "lock:a"),
+		inspect("lock:a"), force("lock:a"), renew("o1", "lock:a"), acquire("o3", "lock:a"), release("o3", "lock:a"))
+	err := n.Probe(context.Background())
+	return append(replies, node.Reply{Err: err})
+}
+
+func TestRedisMinimalACL(t *testing.T) {
+	server := redisproc.Start(t)
+	user := func(rules ...string) node.Node {
+		command(t, server, "FLUSHALL")
+		command(t, server, "SCRIPT", "FLUSH")
+		command(t, server, append([]string{"ACL", "SETUSER", "u", "reset", "on", ">secret"}, rules...)...)
+		return open(t, "redis://u:secret@"+server.Addr())
+	}
+	rules := strings.Fields(minimalACL)
+	n := user(rules...)
+	for i, r := range everything(n) {
+		require.NoError(t, r.Err, "operation %d", i)
+	}
+	assert.Empty(t, locks(t, server))
+	fails(t, node.ErrAuth, n, acquire("o1", "another:a"))
+
+	// The user may not even name the connection, or kill one: it works all the same.
+	for _, extra := range []string{"+client|info", "+client|kill", "+client"} {
+		for i, r := range everything(user(append(rules, extra)...)) {
+			require.NoError(t, r.Err, "operation %d with %s", i, extra)
+		}
+	}
+
+	// And none of it is too much.
+	for i, rule := range rules {
+		fewer := append(append([]string{}, rules[:i]...), rules[i+1:]...)
+		failures := 0
+		for _, r := range everything(user(fewer...)) {
+			if r.Err != nil {
+				require.ErrorIs(t, r.Err, node.ErrAuth, "without %s", rule)
+				failures++
+			}
+		}
+		assert.Positive(t, failures, "%s is not needed", rule)
+	}
+}
+
+// A refusal in mid-batch is one operation's.
+func TestRedisPermissionsPerKey(t *testing.T) {
+	server := redisproc.Start(t, redisproc.WithACL("user u on >secret ~lock:* ~quorumlock:* +@all"))
+	n := open(t, "redis://u:secret@"+server.Addr())
+	replies := do(n, acquire("o1", "lock:a"), acquire("o1", "other"), acquire("o1", "lock:b"))
+	require.NoError(t, replies[0].Err)
+	require.ErrorIs(t, replies[1].Err, node.ErrAuth)
+	require.NoError(t, replies[2].Err)
+	assert.Equal(t, []string{"lock:a", "lock:b"}, server.Keys())
+}
+
+func TestRedisTLS(t *testing.T) {
+	server := redisproc.Start(t, redisproc.WithTLS(), redisproc.WithPassword("secret"))
+	opt, err := node.ParseAddress("rediss://:secret@" + server.TLSAddr())
+	require.NoError(t, err)
+	require.NotNil(t, opt.TLSConfig)
+
+	stranger := openWith(t, opt)
+	r := do(stranger, acquire("o1", "a"))[0]
+	require.ErrorIs(t, r.Err, node.ErrUnreachable)
+	assert.Contains(t, r.Err.Error(), "certificate")
+	assert.True(t, r.Unsent)
+
+	opt.TLSConfig.RootCAs = server.CertPool()
+	n := openWith(t, opt)
+	want(t, node.Granted, n, acquire("o1", "a"))
+	require.NoError(t, n.Probe(context.Background()))
+	server.Restart()
+	fails(t, node.ErrUnreachable, n, renew("o1", "a"))
+	want(t, node.Healed, n, renew("o1", "a"))
+
+	// A dialler of one's own, as the library's older hook has it.
+	opt.DialFn = nil
+	opt.DialCtxFn = nil
+	var dialled []string
+	opt.DialFn = recordingDialFn(&dialled)
+	want(t, node.Granted, openWith(t, opt), acquire("o1", "a"))
+	assert.Equal(t, []string{server.TLSAddr()}, dialled)
+
+	// TLS to a port that does not speak it, and the other way round.
+	opt.InitAddress, opt.DialFn = []string{server.Addr()}, nil
+	fails(t, node.ErrUnreachable, openWith(t, opt), acquire("o1", "a"))
+	plain := rueidis.ClientOption{InitAddress: []string{server.TLSAddr()}, Password: "secret"}
+	require.Error(t, do(openWith(t, plain), acquire("o1", "a"))[0].Err)
+}
+
+func TestRedisSkippedVerification(t *testing.T) {
+	server := redisproc.Start(t, redisproc.WithTLS())
+	want(t, node.Granted, open(t, "rediss://"+server.TLSAddr()+"?skip_verify=true"), acquire("o1", "a"))
+}
+
+func TestRedisSocket(t *testing.T) {
+	server := redisproc.Start(t)
+	for _, address := range []string{server.Socket(), "unix://" + server.Socket()} {
+		n := open(t, address)
+		assert.Equal(t, server.Socket(), n.Name())
+		want(t, node.Granted, n, acquire("o1", "a"))
+		server.Restart()
+		fails(t, node.ErrUnreachable, n, renew("o1", "a"))
+		want(t, node.Healed, n, renew("o1", "a"))
+	}
+}
+
+func TestRedisDatabase(t *testing.T) {
+	server := redisproc.Start(t)
+	for _, address := range []string{"redis://" + server.Addr() + "/3", "unix://" + server.Socket() + "?db=3"} {
+		command(t, server, "FLUSHALL")
+		n := open(t, address)
+		want(t, node.Granted, n, acquire("o1", "a"))
+		assert.Empty(t, server.Keys())
+		assert.Contains(t, command(t, server, "INFO", "keyspace"), "db3:keys=1")
+	}
+	fails(t, node.ErrRejected, open(t, "redis://"+server.Addr()+"/99"), acquire("o1", "a"))
+}
+
+

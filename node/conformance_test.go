@@ -1,0 +1,69 @@
+package node_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/quorumlock/quorumlock/clock"
+	"github.com/quorumlock/quorumlock/internal/redisproc"
+	"github.com/quorumlock/quorumlock/node"
+	"github.com/quorumlock/quorumlock/node/nodetest"
+)
+
+func TestMemoryConforms(t *testing.T) {
+	nodetest.Run(t, func(t *testing.T) nodetest.Subject {
+		c := clock.NewManual(time.Unix(1_000_000, 0))
+		m := node.NewMemory("memory", c)
+		t.Cleanup(func() { _ = m.Close() })
+		return nodetest.Subject{Node: m, Pass: c.Advance, Plant: m.Plant, Keys: m.Keys}
+	})
+}
+
+func TestRedisConforms(t *testing.T) {
+	server := redisproc.Start(t)
+	nodetest.Run(t, func(t *testing.T) nodetest.Subject { return redisSubject(t, server, server.Addr()) })
+}
+
+// Proxies and old configurations may speak the old protocol; a socket is another way in.
+func TestRedisConformsOverRESP2AndASocket(t *testing.T) {
+	server := redisproc.Start(t)
+	address := "unix://" + server.Socket() + "?protocol=2"
+	nodetest.Run(t, func(t *testing.T) nodetest.Subject { return redisSubject(t, server, address) })
+}
+
+func redisSubject(t *testing.T, server *redisproc.Server, address string) nodetest.Subject {
+	t.Helper()
+	command(t, server, "FLUSHALL")
+	return nodetest.Subject{
+		Node:   open(t, address),
+		Pass:   func(d time.Duration) { pass(t, server, d) },
+		Plant:  func(key string) { command(t, server, "SET", key, "not a lock") },
+		Keys:   func() []string { return locks(t, server) },
+		Second: func() node.Node { return open(t, address) },
+	}
+}
+
+// pass waits until the server's own clock has moved on by d.
+func pass(t *testing.T, server *redisproc.Server, d time.Duration) {
+	t.Helper()
+	now := func() time.Time {
+		seconds, micros, _ := strings.Cut(command(t, server, "TIME"), "\n")
+		return time.Unix(number(t, seconds), number(t, micros)*1000)
+	}
+	// TTLs are whole milliseconds: one more, so that none is left.
+	for end := now().Add(d + time.Millisecond); now().Before(end); {
+	}
+}
+
+// locks lists the keys on a server that have the type of a lock.
+func locks(t *testing.T, server *redisproc.Server) []string {
+	t.Helper()
+	keys := []string{}
+	for _, key := range server.Keys() {
+		if command(t, server, "TYPE", key) == "hash" {
+			keys = append(keys, key)
+		}
+	}
+	return keys
+}

@@ -1,0 +1,272 @@
+package node_test
+
+import (
+	"bufio"
+	"bytes"
+	"fmt"
+	"io"
+	"net"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// front listens on a port and hands each connection to whatever serves it just now: a
+// fake server, or the way to a real one.
+type front struct {
+	listener net.Listener
+	serve    atomic.Pointer[func(net.Conn)]
+	wg       sync.WaitGroup
+
+	mu     sync.Mutex
+	conns  []net.Conn
+	closed bool
+}
+
+// newFront starts to listen, and ends all that it started when the test ends.
+func newFront(t testing.TB, serve func(net.Conn)) *front {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	f := &front{listener: l}
+	f.serve.Store(&serve)
+	f.wg.Go(f.accept)
+	t.Cleanup(func() {
+		_ = l.Close()
+		f.mu.Lock()
+		f.closed = true
+		f.mu.Unlock()
+		f.sever()
+		f.wg.Wait()
+	})
+	return f
+}
+
+func (f *front) addr() string { return f.listener.Addr().String() }
+
+// replace has new connections served by something else, and closes those that there are.
+func (f *front) replace(serve func(net.Conn)) {
+	f.serve.Store(&serve)
+	f.sever()
+}
+
+// sever closes all connections.
+func (f *front) sever() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, c := range f.conns {
+		_ = c.Close()
+	}
+	f.conns = nil
+}
+
+// keep has a connection closed with the others.
+func (f *front) keep(c net.Conn) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.closed {
+		_ = c.Close()
+	}
+	f.conns = append(f.conns, c)
+}
+
+func (f *front) accept() {
+	for {
+		c, err := f.listener.Accept()
+		if err != nil {
+			return
+		}
+		f.keep(c)
+		f.wg.Go(func() {
+			defer func() { _ = c.Close() }()
+			(*f.serve.Load())(c)
+		})
+	}
+}
+
+// forward serves a connection by the server at target.
+func forward(target string) func(net.Conn) {
+	return func(c net.Conn) {
+		up, err := net.Dial("tcp", target)
+		if err != nil {
+			return
+		}
+		var wg sync.WaitGroup
+		wg.Go(func() {
+			_, _ = io.Copy(c, up)
+			_ = c.Close()
+		})
+		_, _ = io.Copy(up, c)
+		_ = up.Close()
+		wg.Wait()
+	}
+}
+
+// relay is a way to a server on which it can be held back what the client has sent.
+type relay struct {
+	*front
+	target string
+	// holding has new connections held from their first script on.
+	holding atomic.Bool
+
+	mu    sync.Mutex
+	wires []*wire
+}
+
+// wire is one connection through a relay.
+type wire struct {
+	relay *relay
+	up    *net.TCPConn
+	mu    sync.Mutex
+	held  bool
+	late  []byte
+	// read is closed when the client has closed the connection, drained when the server
+	// has, and all its answers were read.
+	read, drained chan struct{}
+}
+
+func newRelay(t testing.TB, target string) *relay {
+	r := &relay{front: newFront(t, func(net.Conn) {}), target: target}
+	r.replace(r.carry)
+	return r
+}
+
+func (r *relay) carry(c net.Conn) {
+	up, err := net.Dial("tcp", r.target)
+	if err != nil {
+		return
+	}
+	r.keep(up)
+	w := &wire{relay: r, up: up.(*net.TCPConn), read: make(chan struct{}), drained: make(chan struct{})}
+	r.mu.Lock()
+	r.wires = append(r.wires, w)
+	r.mu.Unlock()
+	r.wg.Go(func() {
+		defer close(w.drained)
+		_, _ = io.Copy(c, up)
+		_, _ = io.Copy(io.Discard, up)
+	})
+	defer close(w.read)
+	w.pump(c)
+}
+
+// pump carries what the client sends, or puts it aside.
+func (w *wire) pump(c net.Conn) {
+	buf := make([]byte, 64<<10)
+	for {
+		n, err := c.Read(buf)
+		w.mu.Lock()
+		if w.relay.holding.Load() && bytes.Contains(bytes.ToUpper(buf[:n]), []byte("EVAL")) {
+			w.held = true
+		}
+		if w.held {
+			w.late = append(w.late, buf[:n]...)
+		} else {
+			_, _ = w.up.Write(buf[:n])
+			if err != nil {
+				_ = w.up.Close()
+			}
+		}
+		w.mu.Unlock()
+		if err != nil {
+			return
+		}
+	}
+}
+
+// deliver lets the server have what was held back on connections that the client has
+// closed, and returns when it has executed all of that, or has refused it.
+func (r *relay) deliver() (wires int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, w := range r.wires {
+		w.mu.Lock()
+		held := w.held
+		w.mu.Unlock()
+		if !held {
+			continue
+		}
+		wires++
+		<-w.read
+		_, _ = w.up.Write(w.late)
+		_ = w.up.CloseWrite()
+		<-w.drained
+	}
+	return wires
+}
+
+// hello is what a fake server answers to the commands of a handshake, and whether it is one.
+func hello(args []string) (string, bool) {
+	switch strings.ToUpper(args[0]) {
+	case "HELLO":
+		return "%2\r\n+proto\r\n:3\r\n+version\r\n+7.0.0\r\n", true
+	case "CLIENT":
+		return bulk("id=7 addr=127.0.0.1:7 name="), true
+	default:
+		return "", false
+	}
+}
+
+func bulk(s string) string { return fmt.Sprintf("$%d\r\n%s\r\n", len(s), s) }
+
+// fake serves a handshake, and answers all other commands with bytes of the test's choice.
+// It closes the connection where the answer is not ok.
+func fake(answer func(args []string) (reply string, ok bool)) func(net.Conn) {
+	return func(c net.Conn) {
+		in := bufio.NewReader(c)
+		for {
+			args, err := readCommand(in)
+			if err != nil {
+				return
+			}
+			reply, ok := hello(args)
+			if !ok {
+				reply, ok = answer(args)
+			}
+			if _, err := io.WriteString(c, reply); err != nil || !ok {
+				return
+			}
+		}
+	}
+}
+
+// always answers everything with the same.
+func always(reply string) func([]string) (string, bool) {
+	return func([]string) (string, bool) { return reply, true }
+}
+
+// readCommand reads one command as clients write it.
+func readCommand(in *bufio.Reader) ([]string, error) {
+	n, err := readLength(in, '*')
+	if err != nil {
+		return nil, err
+	}
+	args := make([]string, n)
+	for i := range args {
+		size, err := readLength(in, '$')
+		if err != nil {
+			return nil, err
+		}
+		buf := make([]byte, size+len("\r\n"))
+		if _, err := io.ReadFull(in, buf); err != nil {
+			return nil, err
+		}
+		args[i] = string(buf[:size])
+	}
+	return args, nil
+}
+
+func readLength(in *bufio.Reader, kind byte) (int, error) {
+	line, err := in.ReadString('\n')
+	if err != nil {
+		return 0, err
+	}
+	if line[0] != kind {
+		return 0, fmt.Errorf("%q where %c was due", line, kind)
+	}
+	return strconv.Atoi(strings.TrimSpace(line[1:]))
+}

@@ -1,0 +1,167 @@
+package node_test
+
+import (
+	"context"
+	"crypto/tls"
+	"net"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/redis/rueidis"
+	"github.com/stretchr/testify/require"
+
+	"github.com/quorumlock/quorumlock/internal/redisproc"
+	"github.com/quorumlock/quorumlock/node"
+)
+
+const (
+	// long is the TTL of what a test must find again.
+	long = time.Minute
+	// patience is how long a test waits for what must come.
+	patience = 30 * time.Second
+	// impatient is the timeout of nodes that a test has wait in vain.
+	impatient = 150 * time.Millisecond
+	// soon is when a call with that timeout must have returned: far below the time
+	// that any default on the way would take, far above what a busy machine adds.
+	soon = 4 * time.Second
+)
+
+// open makes a node from an address and closes it when the test ends. It does not time
+// out on a busy machine.
+func open(t testing.TB, address string) *node.Redis {
+	t.Helper()
+	opt, err := node.ParseAddress(address)
+	require.NoError(t, err)
+	return openWith(t, opt)
+}
+
+func openWith(t testing.TB, opt rueidis.ClientOption) *node.Redis {
+	t.Helper()
+	if opt.ConnWriteTimeout == 0 {
+		opt.ConnWriteTimeout = patience
+	}
+	if opt.Dialer.Timeout == 0 {
+		opt.Dialer.Timeout = patience
+	}
+	n, err := node.NewRedis(opt)
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = n.Close() })
+	return n
+}
+
+// hasty are options for a node that gives up quickly.
+func hasty(addr string) rueidis.ClientOption {
+	opt := rueidis.ClientOption{InitAddress: []string{addr}, ConnWriteTimeout: impatient}
+	opt.Dialer.Timeout = impatient
+	return opt
+}
+
+// command runs a command that must succeed.
+func command(t testing.TB, server *redisproc.Server, args ...string) string {
+	t.Helper()
+	text, err := server.Command(args...)
+	require.NoError(t, err, "%v", args)
+	return text
+}
+
+func number(t testing.TB, text string) int64 {
+	t.Helper()
+	n, err := strconv.ParseInt(text, 10, 64)
+	require.NoError(t, err)
+	return n
+}
+
+func acquire(owner string, names ...string) node.Op {
+	return node.Op{Kind: node.Acquire, Names: names, Owner: owner, TTL: long}
+}
+
+func renew(owner string, names ...string) node.Op {
+	return node.Op{Kind: node.Renew, Names: names, Owner: owner, TTL: long}
+}
+
+func release(owner string, names ...string) node.Op {
+	return node.Op{Kind: node.Release, Names: names, Owner: owner}
+}
+
+func inspect(names ...string) node.Op {
+	return node.Op{Kind: node.Inspect, Names: names}
+}
+
+func force(names ...string) node.Op {
+	return node.Op{Kind: node.ForceRelease, Names: names, TTL: long}
+}
+
+// do runs one batch.
+func do(n node.Node, ops ...node.Op) []node.Reply {
+	replies := make([]node.Reply, len(ops))
+	n.Do(context.Background(), ops, replies)
+	return replies
+}
+
+// want runs one operation that must have an outcome.
+func want(t testing.TB, outcome node.Outcome, n node.Node, op node.Op) node.Reply {
+	t.Helper()
+	r := do(n, op)[0]
+	require.NoError(t, r.Err)
+	require.Equal(t, outcome, r.Outcome, "%v", r.Outcome)
+	return r
+}
+
+// wantAll runs one batch that must have these outcomes.
+func wantAll(t testing.TB, n node.Node, ops []node.Op, outcomes ...node.Outcome) {
+	t.Helper()
+	for i, r := range do(n, ops...) {
+		require.NoError(t, r.Err)
+		require.Equal(t, outcomes[i], r.Outcome, "operation %d: %v", i, r.Outcome)
+	}
+}
+
+// fails runs one operation that must fail for a reason.
+func fails(t testing.TB, reason error, n node.Node, op node.Op) *node.Error {
+	t.Helper()
+	r := do(n, op)[0]
+	require.ErrorIs(t, r.Err, reason)
+	require.Equal(t, node.Unknown, r.Outcome)
+	var err *node.Error
+	require.ErrorAs(t, r.Err, &err)
+	return err
+}
+
+// eventually repeats an operation until it is answered, and demands the outcome.
+func eventually(t testing.TB, outcome node.Outcome, n node.Node, op node.Op) {
+	t.Helper()
+	var last node.Reply
+	poll(t, func() bool {
+		last = do(n, op)[0]
+		return last.Err == nil
+	}, func() any { return last.Err })
+	require.Equal(t, outcome, last.Outcome, "%v", last.Outcome)
+}
+
+// poll asks at a short interval until the answer is yes.
+func poll(t testing.TB, ask func() bool, why func() any) {
+	t.Helper()
+	deadline := time.NewTimer(patience)
+	defer deadline.Stop()
+	ticker := time.NewTicker(5 * time.Millisecond)
+	defer ticker.Stop()
+	for !ask() {
+		select {
+		case <-ticker.C:
+		case <-deadline.C:
+			t.Fatalf("waited in vain: %v", why())
+		}
+	}
+}
+
+// recordingDialFn is a dialler of the older kind that notes where it is sent.
+func recordingDialFn(to *[]string) func(string, *net.Dialer, *tls.Config) (net.Conn, error) {
+	return func(addr string, d *net.Dialer, cfg *tls.Config) (net.Conn, error) {
+		*to = append(*to, addr)
+		if cfg != nil {
+			return tls.DialWithDialer(d, "tcp", addr, cfg)
+		}
+		return d.Dial("tcp", addr)
+	}
+}

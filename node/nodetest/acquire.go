@@ -1,0 +1,120 @@
+package nodetest
+
+import (
+	"fmt"
+	"sync"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/quorumlock/quorumlock/node"
+)
+
+var acquiring = []promise{
+	{"a free name is granted", func(x *trial) {
+		x.want(node.Granted, acquire("o1", long, "a"))
+		x.keys("a")
+	}},
+	{"with a TTL, as every key", func(x *trial) {
+		x.want(node.Granted, acquire("o1", long, "a", "b"))
+		x.lives(long, "a", "b")
+	}},
+	{"a held name is denied, naming holder and TTL", func(x *trial) {
+		x.want(node.Granted, acquire("o1", middle, "a"))
+		h := x.denied(acquire("o2", long, "a"), "a", "o1")
+		assert.LessOrEqual(x, h.TTL, middle)
+		assert.Greater(x, h.TTL, middle-slack)
+		x.lives(middle, "a")
+	}},
+	{"an own name is granted again", func(x *trial) {
+		x.want(node.Granted, acquire("o1", brief, "a"))
+		x.want(node.Granted, acquire("o1", long, "a"))
+		x.denied(acquire("o2", long, "a"), "a", "o1")
+		x.lives(long, "a")
+		x.keys("a")
+	}},
+	{"an expired name is free", func(x *trial) {
+		x.want(node.Granted, acquire("o1", short, "a", "b"))
+		x.Pass(short)
+		x.keys()
+		x.want(node.Granted, acquire("o2", long, "a"))
+		x.denied(acquire("o1", long, "a", "b"), "a", "o2")
+		x.keys("a")
+	}},
+	{"of several holders the one that lives longest is named", func(x *trial) {
+		x.want(node.Granted, acquire("o1", brief, "a"))
+		x.want(node.Granted, acquire("o2", long, "b"))
+		x.want(node.Granted, acquire("o3", middle, "c"))
+		h := x.denied(acquire("o4", long, "a", "b", "c", "d"), "b", "o2")
+		assert.Greater(x, h.TTL, middle)
+		x.denied(acquire("o4", long, "c", "b", "a"), "b", "o2")
+		x.denied(acquire("o4", long, "c", "a"), "c", "o3")
+	}},
+	{"several names are taken together", func(x *trial) {
+		x.want(node.Granted, acquire("o1", long, "a", "b", "c"))
+		x.denied(acquire("o2", long, "b"), "b", "o1")
+		x.keys("a", "b", "c")
+	}},
+	{"all or none: a denial leaves the others free", func(x *trial) {
+		x.want(node.Granted, acquire("o1", long, "b"))
+		for _, names := range [][]string{{"a", "b", "c"}, {"a", "c", "b"}, {"b", "a", "c"}} {
+			x.denied(acquire("o2", long, names...), "b", "o1")
+			x.keys("b")
+		}
+		x.want(node.Granted, acquire("o3", long, "a"))
+		x.want(node.Granted, acquire("o4", long, "c"))
+	}},
+	{"all or none: a denial leaves an own name as it was", func(x *trial) {
+		x.want(node.Granted, acquire("o1", brief, "a"))
+		x.want(node.Granted, acquire("o2", brief, "b"))
+		x.denied(acquire("o1", long, "a", "b"), "b", "o2")
+		x.lives(brief, "a", "b")
+	}},
+	{"of many at once exactly one is granted", func(x *trial) { x.race(x.handles()) }},
+}
+
+// handles are all handles there are on the deployment.
+func (x *trial) handles() []node.Node {
+	if x.Second == nil {
+		return []node.Node{x.Node}
+	}
+	return []node.Node{x.Node, x.Second()}
+}
+
+// race has many owners acquire one name, over and over, and finds one winner each time.
+func (x *trial) race(handles []node.Node) {
+	const owners, rounds = 16, 10
+	for round := range rounds {
+		name := fmt.Sprintf("contended %d", round)
+		replies := make([]node.Reply, owners)
+		var wg sync.WaitGroup
+		for i := range owners {
+			wg.Go(func() {
+				op := acquire(fmt.Sprintf("o%d", i), long, name)
+				replies[i] = x.doOn(handles[i%len(handles)], op)[0]
+			})
+		}
+		wg.Wait()
+		x.onlyWinner(name, replies)
+	}
+}
+
+// onlyWinner demands one grant, and that all the others were told who has it.
+func (x *trial) onlyWinner(name string, replies []node.Reply) {
+	x.Helper()
+	winner := ""
+	for i, r := range replies {
+		if r.Outcome == node.Granted {
+			require.Empty(x, winner, "a second winner")
+			winner = fmt.Sprintf("o%d", i)
+		}
+	}
+	require.NotEmpty(x, winner)
+	for _, r := range replies {
+		if r.Outcome != node.Granted {
+			x.outcome(node.Denied, r)
+			assert.Equal(x, name, r.Holder.Name)
+			assert.Equal(x, winner, r.Holder.Owner)
+		}
+	}
+}

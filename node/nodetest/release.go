@@ -1,0 +1,45 @@
+package nodetest
+
+import "github.com/quorumlock/quorumlock/node"
+
+var releasing = []promise{
+	{"an own name is free afterwards", func(x *trial) {
+		x.want(node.Granted, acquire("o1", long, "a", "b"))
+		x.want(node.Released, release("o1", "a", "b"))
+		x.keys()
+		x.want(node.Granted, acquire("o2", long, "a"))
+	}},
+	{"another's name is left alone", func(x *trial) {
+		x.want(node.Granted, acquire("o1", middle, "a"))
+		x.want(node.Absent, release("o2", "a"))
+		x.lives(middle, "a")
+		x.denied(acquire("o2", long, "a"), "a", "o1")
+	}},
+	{"an absent name is nothing to remove", func(x *trial) {
+		x.want(node.Absent, release("o1", "a"))
+		x.keys()
+	}},
+	{"an expired name is nothing to remove", func(x *trial) {
+		x.want(node.Granted, acquire("o1", short, "a"))
+		x.Pass(short)
+		x.want(node.Absent, release("o1", "a"))
+	}},
+	{"of own, another's and absent names the own ones go", func(x *trial) {
+		x.want(node.Granted, acquire("o1", long, "a", "d"))
+		x.want(node.Granted, acquire("o2", long, "b"))
+		x.want(node.Released, release("o1", "b", "c", "a", "d"))
+		x.keys("b")
+	}},
+	{"a late release does not touch the next owner", func(x *trial) {
+		x.want(node.Granted, acquire("o1", long, "a"))
+		x.want(node.Released, release("o1", "a"))
+		x.want(node.Granted, acquire("o2", long, "a"))
+		x.want(node.Absent, release("o1", "a"))
+		x.keys("a")
+	}},
+	{"some of several names can be released", func(x *trial) {
+		x.want(node.Granted, acquire("o1", long, "a", "b"))
+		x.want(node.Released, release("o1", "a"))
+		x.keys("b")
+	}},
+}

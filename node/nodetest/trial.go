@@ -1,0 +1,173 @@
+package nodetest
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/quorumlock/quorumlock/node"
+)
+
+// TTLs of the suite. What must still be there has a long one, however slow the machine;
+// what must go has a short one, and nobody expects it to be there before.
+const (
+	long   = time.Minute
+	middle = 40 * time.Second
+	brief  = 20 * time.Second
+	short  = 30 * time.Millisecond
+	// slack is how long a test may take between setting a TTL and reading it.
+	slack = 10 * time.Second
+)
+
+// trial is one subtest on its subject.
+type trial struct {
+	*testing.T
+	Subject
+}
+
+func acquire(owner string, ttl time.Duration, names ...string) node.Op {
+	return node.Op{Kind: node.Acquire, Names: names, Owner: owner, TTL: ttl}
+}
+
+func renew(owner string, ttl time.Duration, names ...string) node.Op {
+	return node.Op{Kind: node.Renew, Names: names, Owner: owner, TTL: ttl}
+}
+
+func release(owner string, names ...string) node.Op {
+	return node.Op{Kind: node.Release, Names: names, Owner: owner}
+}
+
+func inspect(names ...string) node.Op {
+	return node.Op{Kind: node.Inspect, Names: names}
+}
+
+// force is a forced release whose tombstones live for ttl. Who is buried besides the
+// holders is set on the result.
+func force(ttl time.Duration, names ...string) node.Op {
+	return node.Op{Kind: node.ForceRelease, Names: names, TTL: ttl}
+}
+
+func burying(op node.Op, owners ...string) node.Op {
+	op.Buried = owners
+	return op
+}
+
+// junk stands in a reply before the node fills it, as the replies of the batch before do
+// where a slice is used again.
+var junk = node.Reply{
+	Outcome: node.Granted,
+	Holder:  node.Holder{Name: "junk", Owner: "junk", TTL: 1},
+	Holders: []node.Holder{{Name: "junk", Owner: "junk", TTL: 1}},
+	Err:     fmt.Errorf("junk"),
+	Unsent:  true,
+}
+
+// do runs one batch.
+func (x *trial) do(ops ...node.Op) []node.Reply {
+	x.Helper()
+	return x.doOn(x.Node, ops...)
+}
+
+func (x *trial) doOn(n node.Node, ops ...node.Op) []node.Reply {
+	x.Helper()
+	return x.doWith(context.Background(), n, ops...)
+}
+
+func (x *trial) doWith(ctx context.Context, n node.Node, ops ...node.Op) []node.Reply {
+	x.Helper()
+	replies := make([]node.Reply, len(ops))
+	for i := range replies {
+		replies[i] = junk
+	}
+	n.Do(ctx, ops, replies)
+	return replies
+}
+
+// want runs one operation and demands its outcome.
+func (x *trial) want(outcome node.Outcome, op node.Op) node.Reply {
+	x.Helper()
+	r := x.do(op)[0]
+	x.outcome(outcome, r)
+	return r
+}
+
+// outcome demands an outcome, and that the reply says nothing that does not belong to it.
+func (x *trial) outcome(outcome node.Outcome, r node.Reply) {
+	x.Helper()
+	require.NoError(x, r.Err)
+	require.Equal(x, outcome, r.Outcome, "%v instead of %v: %+v", r.Outcome, outcome, r)
+	assert.False(x, r.Unsent, "an answer, and yet unsent")
+	if outcome != node.Denied {
+		assert.Zero(x, r.Holder)
+	}
+	if outcome != node.Inspected && outcome != node.Released {
+		assert.Empty(x, r.Holders)
+	}
+}
+
+// outcomes demands the outcomes of a batch.
+func (x *trial) outcomes(replies []node.Reply, outcomes ...node.Outcome) {
+	x.Helper()
+	require.Len(x, replies, len(outcomes))
+	for i, o := range outcomes {
+		x.outcome(o, replies[i])
+	}
+}
+
+// denied demands that an operation is denied because of the owner of a name.
+func (x *trial) denied(op node.Op, name, owner string) node.Holder {
+	x.Helper()
+	r := x.want(node.Denied, op)
+	assert.Equal(x, name, r.Holder.Name)
+	assert.Equal(x, owner, r.Holder.Owner)
+	return r.Holder
+}
+
+// fails demands that an operation has an error with a reason.
+func (x *trial) fails(reason error, op node.Op) node.Reply {
+	x.Helper()
+	r := x.do(op)[0]
+	x.failed(reason, op, r)
+	return r
+}
+
+// failed demands the one form that all errors have.
+func (x *trial) failed(reason error, op node.Op, r node.Reply) {
+	x.Helper()
+	require.ErrorIs(x, r.Err, reason)
+	assert.Equal(x, node.Unknown, r.Outcome)
+	assert.Zero(x, r.Holder)
+	assert.Empty(x, r.Holders)
+	var err *node.Error
+	require.ErrorAs(x, r.Err, &err)
+	assert.Equal(x, x.Node.Name(), err.Node)
+	assert.Equal(x, op.Kind, err.Op)
+}
+
+// left is how long a name that is held will live.
+func (x *trial) left(name string) time.Duration {
+	x.Helper()
+	r := x.want(node.Inspected, inspect(name))
+	require.Len(x, r.Holders, 1, "nobody holds %q", name)
+	return r.Holders[0].TTL
+}
+
+// lives demands that a name was given about ttl to live, and no more than that.
+func (x *trial) lives(ttl time.Duration, names ...string) {
+	x.Helper()
+	for _, name := range names {
+		left := x.left(name)
+		assert.LessOrEqual(x, left, ttl, "%q lives too long", name)
+		assert.Greater(x, left, ttl-slack, "%q does not live long enough", name)
+	}
+}
+
+// keys demands that these names are held, and no others.
+func (x *trial) keys(names ...string) {
+	x.Helper()
+	assert.ElementsMatch(x, names, x.Keys())
+}

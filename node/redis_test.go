@@ -1,0 +1,362 @@
+package node_test
+
+import (
+	"context"
+	"crypto/tls"
+	"net"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/redis/rueidis"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/quorumlock/quorumlock/internal/redisproc"
+	"github.com/quorumlock/quorumlock/node"
+)
+
+// dials counts the connections that are made with the options.
+func dials(opt *rueidis.ClientOption) *atomic.Int64 {
+	var n atomic.Int64
+	opt.DialCtxFn = func(ctx context.Context, addr string, d *net.Dialer, _ *tls.Config) (net.Conn, error) {
+		n.Add(1)
+		return d.DialContext(ctx, "tcp", addr)
+	}
+	return &n
+}
+
+func TestNewRedisRefusesWhatIsNotOneDeployment(t *testing.T) {
+	for name, opt := range map[string]rueidis.ClientOption{
+		"no address":      {},
+		"many addresses":  {InitAddress: []string{"a:1", "b:1"}},
+		"replicas only":   {InitAddress: []string{"a:1"}, ReplicaOnly: true},
+		"some replicas":   {InitAddress: []string{"a:1"}, Standalone: rueidis.StandaloneOption{ReplicaAddress: []string{"b:1"}}},
+		"reading replica": {InitAddress: []string{"a:1"}, SendToReplicas: func(rueidis.Completed) bool { return true }},
+	} {
+		_, err := node.NewRedis(opt)
+		assert.Error(t, err, name)
+	}
+	_, err := node.OpenRedis("")
+	assert.Error(t, err)
+}
+
+func TestRedisName(t *testing.T) {
+	for _, c := range []struct {
+		want string
+		opt  rueidis.ClientOption
+	}{
+		{"redis.example:6379", rueidis.ClientOption{InitAddress: []string{"Redis.example:6379"}, Username: "u", Password: "p", SelectDB: 3}},
+		{"/tmp/A", rueidis.ClientOption{InitAddress: []string{"/tmp/A"}}},
+		{"m@a:1,b:1", rueidis.ClientOption{InitAddress: []string{"B:1", "a:1"}, Sentinel: rueidis.SentinelOption{MasterSet: "m"}}},
+	} {
+		n, err := node.NewRedis(c.opt)
+		require.NoError(t, err)
+		assert.Equal(t, c.want, n.Name())
+	}
+}
+
+func TestRedisServerThatComesUpLater(t *testing.T) {
+	server := redisproc.Start(t)
+	server.Kill()
+	n := open(t, server.Addr())
+	for range 2 {
+		r := do(n, acquire("o1", "a"))[0]
+		require.ErrorIs(t, r.Err, node.ErrUnreachable)
+		assert.True(t, r.Unsent)
+		require.ErrorIs(t, n.Probe(context.Background()), node.ErrUnreachable)
+	}
+	server.Restart()
+	require.NoError(t, n.Probe(context.Background()))
+	want(t, node.Granted, n, acquire("o1", "a"))
+}
+
+func TestRedisServerThatRestarts(t *testing.T) {
+	server := redisproc.Start(t)
+	n := open(t, server.Addr())
+	want(t, node.Granted, n, acquire("o1", "a"))
+	server.Kill()
+	r := do(n, renew("o1", "a"))[0]
+	require.ErrorIs(t, r.Err, node.ErrUnreachable)
+	assert.False(t, r.Unsent, "nobody can know that")
+	r = do(n, renew("o1", "a"))[0]
+	require.ErrorIs(t, r.Err, node.ErrUnreachable)
+	assert.True(t, r.Unsent)
+	server.Restart()
+	want(t, node.Healed, n, renew("o1", "a"))
+
+	server.Restart()
+	fails(t, node.ErrUnreachable, n, renew("o1", "a"))
+	want(t, node.Healed, n, renew("o1", "a"))
+
+	server.Restart()
+	require.ErrorIs(t, n.Probe(context.Background()), node.ErrUnreachable)
+	require.NoError(t, n.Probe(context.Background()))
+}
+
+func TestRedisPausedServerTimesOut(t *testing.T) {
+	server := redisproc.Start(t)
+	n := openWith(t, hasty(server.Addr()))
+	fresh := openWith(t, hasty(server.Addr()))
+	eventually(t, node.Granted, n, acquire("o1", "a"))
+	server.Pause()
+
+	// A patient context does not make the node wait, an impatient one does not let it.
+	patient, cancel := context.WithTimeout(context.Background(), time.Hour)
+	defer cancel()
+	for _, ctx := range []context.Context{context.Background(), patient} {
+		for _, n := range []node.Node{n, fresh} {
+			began := time.Now()
+			replies := make([]node.Reply, 1)
+			n.Do(ctx, []node.Op{acquire("o2", "b")}, replies)
+			require.ErrorIs(t, replies[0].Err, node.ErrTimeout)
+			require.ErrorIs(t, n.Probe(ctx), node.ErrTimeout)
+			assert.Less(t, time.Since(began), soon)
+		}
+	}
+	began := time.Now()
+	require.NoError(t, n.Close())
+	assert.Less(t, time.Since(began), soon)
+	fails(t, node.ErrClosed, n, acquire("o2", "b"))
+
+	server.Resume()
+	eventually(t, node.Absent, fresh, release("o2", "b"))
+}
+
+func TestRedisDeadlineOfTheContextEndsACall(t *testing.T) {
+	server := redisproc.Start(t)
+	n := open(t, server.Addr())
+	want(t, node.Granted, n, acquire("o1", "a"))
+	server.Pause()
+	ctx, cancel := context.WithTimeout(context.Background(), impatient)
+	defer cancel()
+	began := time.Now()
+	replies := make([]node.Reply, 1)
+	n.Do(ctx, []node.Op{acquire("o2", "b")}, replies)
+	require.ErrorIs(t, replies[0].Err, node.ErrTimeout)
+	assert.False(t, replies[0].Unsent)
+	assert.Less(t, time.Since(began), soon)
+	server.Resume()
+	want(t, node.Absent, n, release("o2", "b"))
+	assert.Equal(t, []string{"a"}, server.Keys())
+}
+
+func TestRedisCloseOfAHungConnection(t *testing.T) {
+	server := redisproc.Start(t)
+	n := openWith(t, hasty(server.Addr()))
+	eventually(t, node.Granted, n, acquire("o1", "a"))
+	server.Pause()
+	began := time.Now()
+	require.NoError(t, n.Close())
+	assert.Less(t, time.Since(began), soon)
+}
+
+// Timeouts that rueidis would read as none.
+func TestRedisIsBoundedWhateverTheOptionsSay(t *testing.T) {
+	server := redisproc.Start(t)
+	opt := rueidis.ClientOption{InitAddress: []string{server.Addr()}, ConnWriteTimeout: -1}
+	opt.Dialer.Timeout = -1
+	n, err := node.NewRedis(opt)
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = n.Close() })
+	eventually(t, node.Granted, n, acquire("o1", "a"))
+	server.Pause()
+	fails(t, node.ErrTimeout, n, acquire("o2", "b"))
+	fails(t, node.ErrTimeout, n, acquire("o2", "b"))
+}
+
+func TestRedisScriptsAreForgotten(t *testing.T) {
+	server := redisproc.Start(t)
+	n := open(t, server.Addr())
+	for range 3 {
+		command(t, server, "FLUSHALL")
+		command(t, server, "SCRIPT", "FLUSH")
+		wantAll(t, n,
+			[]node.Op{acquire("o1", "a"), acquire("o2", "a"), renew("o1", "a"), inspect("a"), release("o1", "a"), acquire("o2", "a"), force("a"), renew("o2", "a")},
+			node.Granted, node.Denied, node.Granted, node.Inspected, node.Released, node.Granted, node.Released, node.Denied)
+		assert.Empty(t, locks(t, server))
+	}
+}
+
+// The server knows only the script of the operation behind. It runs at once, and again
+// behind the one in front.
+func TestRedisScriptsArePartlyForgotten(t *testing.T) {
+	server := redisproc.Start(t)
+	n := open(t, server.Addr())
+	only := func(op node.Op) {
+		command(t, server, "SCRIPT", "FLUSH")
+		do(n, op)
+		command(t, server, "FLUSHALL")
+	}
+
+	only(release("o1", "a"))
+	wantAll(t, n, []node.Op{renew("o1", "a"), release("o1", "a")}, node.Healed, node.Released)
+	assert.Empty(t, server.Keys(), "the renewal ran behind the release")
+
+	only(release("o1", "a"))
+	wantAll(t, n, []node.Op{release("o1", "a"), acquire("o1", "a"), release("o1", "a")}, node.Absent, node.Granted, node.Released)
+	assert.Empty(t, server.Keys())
+
+	only(acquire("o1", "a"))
+	wantAll(t, n, []node.Op{acquire("o1", "a"), release("o1", "a"), acquire("o2", "a")}, node.Granted, node.Released, node.Granted)
+	assert.Equal(t, []string{"a"}, server.Keys())
+}
+
+// What was released counts as released, though the repetition finds nothing any more.
+func TestRedisScriptsArePartlyForgottenAndReleasesRepeated(t *testing.T) {
+	server := redisproc.Start(t)
+	n := open(t, server.Addr())
+
+	want(t, node.Granted, n, acquire("o1", "a"))
+	command(t, server, "SCRIPT", "FLUSH")
+	want(t, node.Absent, n, release("o9", "a"))
+	wantAll(t, n, []node.Op{inspect("b"), release("o1", "a")}, node.Inspected, node.Released)
+
+	want(t, node.Granted, n, acquire("o1", "a"))
+	command(t, server, "SCRIPT", "FLUSH")
+	want(t, node.Absent, n, force("b"))
+	replies := do(n, inspect("b"), force("a"))
+	assert.Equal(t, node.Released, replies[1].Outcome)
+	require.Len(t, replies[1].Holders, 1)
+	assert.Equal(t, "o1", replies[1].Holders[0].Owner)
+	assert.Empty(t, locks(t, server))
+}
+
+// Order holds within one connection only.
+func TestRedisUsesOneConnection(t *testing.T) {
+	server := redisproc.Start(t)
+	opt := rueidis.ClientOption{
+		InitAddress:           []string{server.Addr()},
+		DisableAutoPipelining: true,
+		ConnLifetime:          time.Millisecond,
+		PipelineMultiplex:     3,
+		BlockingPipeline:      1,
+	}
+	made := dials(&opt)
+	n := openWith(t, opt)
+	ops := batch(5000, acquire)
+	for _, r := range do(n, ops...) {
+		require.NoError(t, r.Err)
+		require.Equal(t, node.Granted, r.Outcome)
+	}
+	pass(t, server, 5*time.Millisecond)
+	releases(t, n, batch(5000, release))
+	want(t, node.Granted, n, acquire("o1", "a"))
+	assert.EqualValues(t, 1, made.Load())
+	assert.Equal(t, []string{"a"}, server.Keys())
+}
+
+// A node that was a master is a replica now: the master may be found elsewhere.
+func TestRedisReplicaIsLeft(t *testing.T) {
+	servers := redisproc.StartN(t, 2)
+	opt := rueidis.ClientOption{InitAddress: []string{servers[0].Addr()}}
+	made := dials(&opt)
+	n := openWith(t, opt)
+	want(t, node.Granted, n, acquire("o1", "a"))
+	host, port, _ := strings.Cut(servers[1].Addr(), ":")
+	command(t, servers[0], "REPLICAOF", host, port)
+	for i := range int64(3) {
+		err := fails(t, node.ErrRejected, n, acquire("o2", "b"))
+		assert.False(t, err.Permanent())
+		assert.Contains(t, err.Error(), "READONLY")
+		assert.Equal(t, i+1, made.Load(), "a new connection for each attempt")
+	}
+	command(t, servers[0], "REPLICAOF", "NO", "ONE")
+	want(t, node.Granted, n, acquire("o2", "b"))
+	want(t, node.Granted, n, acquire("o2", "c"))
+	assert.EqualValues(t, 4, made.Load())
+}
+
+func TestRedisOutOfMemory(t *testing.T) {
+	server := redisproc.Start(t, redisproc.WithArgs("--maxmemory-policy", "noeviction"))
+	n := open(t, server.Addr())
+	want(t, node.Granted, n, acquire("o1", "a", "b", "c"))
+	command(t, server, "CONFIG", "SET", "maxmemory", "1mb")
+	fill := strings.Repeat("x", 64<<10)
+	for i := 0; ; i++ {
+		require.Less(t, i, 1000, "the server takes everything")
+		if _, err := server.Command("APPEND", "filling", fill); err != nil {
+			break
+		}
+	}
+	held := []string{"a", "b", "c"}
+
+	for range 2 {
+		for _, op := range []node.Op{acquire("o2", "d"), acquire("o2", "d", "e"), renew("o2", "d"), force("a")} {
+			err := fails(t, node.ErrRejected, n, op)
+			assert.False(t, err.Permanent())
+			assert.Equal(t, held, locks(t, server), "%v changed something", op.Kind)
+			assert.Len(t, server.Keys(), len(held)+1, "%v left something", op.Kind)
+		}
+	}
+	longer := renew("o1", "a")
+	longer.TTL = time.Hour
+	want(t, node.Granted, n, longer)
+	assert.Greater(t, want(t, node.Inspected, n, inspect("a")).Holders[0].TTL, long)
+	want(t, node.Granted, n, renew("o1", "a", "b", "c"))
+	want(t, node.Released, n, release("o1", "a", "b"))
+	assert.Equal(t, []string{"c"}, locks(t, server))
+
+	command(t, server, "DEL", "filling")
+	command(t, server, "CONFIG", "SET", "maxmemory", "0")
+	want(t, node.Granted, n, acquire("o2", "d"))
+}
+
+// A renewal that finds one name and misses another, on a node that is out of memory: the
+// one is kept alive, the other has a TTL or is not there.
+func TestRedisOutOfMemoryInMidRenewal(t *testing.T) {
+	server := redisproc.Start(t)
+	n := open(t, server.Addr())
+	want(t, node.Granted, n, acquire("o1", "a"))
+	want(t, node.Healed, n, renew("o1", "c"))
+	command(t, server, "CONFIG", "SET", "maxmemory", "1")
+	longer := renew("o1", "a", "b")
+	longer.TTL = time.Hour
+	do(n, longer)
+	for _, h := range want(t, node.Inspected, n, inspect("a", "b", "c")).Holders {
+		assert.NotEqual(t, node.NoExpiry, h.TTL)
+		if h.Name == "a" {
+			assert.Greater(t, h.TTL, long)
+		}
+	}
+}
+
+// Redisson's RLock stands in the way of ours, with its count of holds and without a TTL.
+func TestRedisLockOfAnotherLibrary(t *testing.T) {
+	server := redisproc.Start(t)
+	n := open(t, server.Addr())
+	command(t, server, "HSET", "a", "uuid:1", "2")
+	r := want(t, node.Denied, n, acquire("o1", "a"))
+	assert.Equal(t, node.Holder{Name: "a", Owner: "uuid:1", TTL: node.NoExpiry}, r.Holder)
+	want(t, node.Granted, n, acquire("o2", "b"))
+	assert.Equal(t, "a", want(t, node.Denied, n, acquire("o1", "b", "a")).Holder.Name, "it lives longest")
+	assert.Equal(t, "a", want(t, node.Denied, n, acquire("o1", "a", "b")).Holder.Name, "it lives longest")
+	assert.Equal(t, r.Holder, want(t, node.Denied, n, renew("o1", "a")).Holder)
+	want(t, node.Absent, n, release("o1", "a"))
+
+	// A renewal by the owner gives it a TTL.
+	want(t, node.Granted, n, renew("uuid:1", "a"))
+	left := want(t, node.Inspected, n, inspect("a")).Holders[0].TTL
+	assert.Positive(t, left)
+	want(t, node.Released, n, force("a"))
+	assert.Empty(t, command(t, server, "HKEYS", "a"))
+}
+
+// What the scripts leave is what another library reads: one field, the owner, and a TTL.
+func TestRedisLayout(t *testing.T) {
+	server := redisproc.Start(t)
+	n := open(t, server.Addr())
+	want(t, node.Granted, n, acquire("o1", "a"))
+	want(t, node.Healed, n, renew("o1", "b"))
+	for _, name := range []string{"a", "b"} {
+		assert.Equal(t, "o1\n1", command(t, server, "HGETALL", name))
+		left := number(t, command(t, server, "PTTL", name))
+		assert.Positive(t, left)
+		assert.LessOrEqual(t, left, long.Milliseconds())
+	}
+	want(t, node.Released, n, force("a"))
+	for _, key := range server.Keys() {
+		assert.Positive(t, number(t, command(t, server, "PTTL", key)), "%s lives for ever", key)
+	}
+}

@@ -1,0 +1,117 @@
+package node_test
+
+import (
+	"net"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/rueidis"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/quorumlock/quorumlock/internal/redisproc"
+	"github.com/quorumlock/quorumlock/node"
+)
+
+func TestRedisBehindASentinel(t *testing.T) {
+	t.Parallel()
+	servers := redisproc.StartN(t, 2)
+	host, port, _ := strings.Cut(servers[0].Addr(), ":")
+	command(t, servers[1], "REPLICAOF", host, port)
+	sentinel := redisproc.StartSentinel(t, "mymaster", servers[0])
+
+	n := open(t, "redis://"+sentinel.Addr()+"?master_set=mymaster")
+	assert.Equal(t, "mymaster@"+sentinel.Addr(), n.Name())
+	want(t, node.Granted, n, acquire("o1", "a"))
+	assert.Contains(t, servers[0].Keys(), "a")
+	poll(t, func() bool { return len(servers[1].Keys()) == 1 }, func() any { return "the replica does not follow" })
+
+	// The Sentinel learns of the replica a little later.
+	var err error
+	poll(t, func() bool {
+		_, err = sentinel.Command("SENTINEL", "FAILOVER", "mymaster")
+		return err == nil
+	}, func() any { return err })
+	poll(t, func() bool {
+		return do(n, acquire("o2", "b"))[0].Outcome == node.Granted && len(servers[1].Keys()) == 2
+	}, func() any { return "the node does not follow the master" })
+	want(t, node.Granted, n, renew("o1", "a"))
+	assert.Equal(t, []string{"a", "b"}, servers[1].Keys())
+}
+
+func TestRedisSentinelThatDoesNotKnowTheMaster(t *testing.T) {
+	server := redisproc.Start(t)
+	sentinel := redisproc.StartSentinel(t, "mymaster", server)
+	n := open(t, "redis://"+sentinel.Addr()+"?master_set=another")
+	require.Error(t, do(n, acquire("o1", "a"))[0].Err)
+	assert.True(t, do(n, acquire("o1", "a"))[0].Unsent)
+}
+
+func sentinelOf(addr string) rueidis.ClientOption {
+	opt := hasty(addr)
+	opt.Sentinel.MasterSet = "mymaster"
+	return opt
+}
+
+func TestRedisSentinelThatHangs(t *testing.T) {
+	t.Parallel()
+	server := redisproc.Start(t)
+	sentinel := redisproc.StartSentinel(t, "mymaster", server)
+	n := openWith(t, sentinelOf(sentinel.Addr()))
+	eventually(t, node.Granted, n, acquire("o1", "a"))
+
+	// The master is known; the Sentinel is not asked.
+	sentinel.Pause()
+	eventually(t, node.Granted, n, renew("o1", "a"))
+	server.Kill()
+	fails(t, node.ErrUnreachable, n, renew("o1", "a"))
+	began := time.Now()
+	r := do(n, renew("o1", "a"))[0]
+	require.ErrorIs(t, r.Err, node.ErrTimeout)
+	assert.True(t, r.Unsent)
+	assert.Less(t, time.Since(began), soon)
+	server.Restart()
+	sentinel.Resume()
+	eventually(t, node.Healed, n, renew("o1", "a"))
+}
+
+// A Sentinel that shakes hands and says no more.
+func TestRedisSentinelThatFallsSilent(t *testing.T) {
+	t.Parallel()
+	silent := newFront(t, fake(func([]string) (string, bool) { return "", true }))
+	n := openWith(t, sentinelOf(silent.addr()))
+	began := time.Now()
+	r := do(n, acquire("o1", "a"))[0]
+	require.Error(t, r.Err)
+	assert.True(t, r.Unsent)
+	assert.Less(t, time.Since(began), 2*soon)
+	require.NoError(t, n.Close())
+}
+
+// A moved master is noticed between two calls, and never changed below one.
+func TestRedisSentinelMovesTheMaster(t *testing.T) {
+	servers := redisproc.StartN(t, 2)
+	master := make(chan string, 1)
+	master <- servers[0].Addr()
+	front := newFront(t, fake(func(args []string) (string, bool) {
+		if len(args) < 2 || !strings.EqualFold(args[1], "GET-MASTER-ADDR-BY-NAME") {
+			return "*0\r\n", true
+		}
+		addr := <-master
+		master <- addr
+		host, port, _ := net.SplitHostPort(addr)
+		return "*2\r\n" + bulk(host) + bulk(port), true
+	}))
+	opt := rueidis.ClientOption{InitAddress: []string{front.addr()}, Sentinel: rueidis.SentinelOption{MasterSet: "mymaster"}}
+	n := openWith(t, opt)
+	want(t, node.Granted, n, acquire("o1", "a"))
+	<-master
+	master <- servers[1].Addr()
+	front.sever() // the library looks again at once
+	poll(t, func() bool {
+		r := do(n, acquire("o1", "b"))[0]
+		return r.Err == nil && len(servers[1].Keys()) > 0
+	}, func() any { return "the node does not follow the master" })
+	assert.Equal(t, []string{"b"}, servers[1].Keys())
+}

@@ -1,0 +1,285 @@
+package quorumlock_test
+
+import (
+	"context"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/quorumlock/quorumlock"
+	"github.com/quorumlock/quorumlock/node"
+	"github.com/quorumlock/quorumlock/quorum"
+)
+
+// take gives a name to somebody else on some nodes, for the default TTL.
+func (f *fleet) take(name, owner string, nodes ...int) {
+	f.t.Helper()
+	for _, i := range nodes {
+		replies := make([]node.Reply, 1)
+		f.nodes[i].Do(f.t.Context(), []node.Op{{
+			Kind: node.Acquire, Names: []string{name}, Owner: owner, TTL: quorumlock.DefaultTTL,
+		}}, replies)
+		require.Equal(f.t, node.Granted, replies[0].Outcome)
+	}
+}
+
+func TestHungNodesDelayNobodyWhileAQuorumAnswers(t *testing.T) {
+	inVirtualTime(t, 5, func(t *testing.T, f *fleet) {
+		lock := f.client().RedLock("job")
+		f.pause(0, 1)
+		for range 100 {
+			require.Zero(t, f.elapsed(func() {
+				lease, err := lock.Acquire(t.Context())
+				require.NoError(t, err)
+				require.NoError(t, lease.Extend(t.Context()))
+				require.NoError(t, lease.Release(t.Context()))
+			}))
+		}
+		f.resume(0, 1)
+		time.Sleep(time.Second)
+		f.noKeys()
+	})
+}
+
+func TestADenialDecidesEarly(t *testing.T) {
+	inVirtualTime(t, 5, func(t *testing.T, f *fleet) {
+		f.take("job", "other", 0, 1, 2)
+		f.pause(3, 4)
+		require.Zero(t, f.elapsed(func() {
+			_, err := f.client().RedLock("job").TryAcquire(t.Context())
+			require.ErrorIs(t, err, quorumlock.ErrHeld)
+		}))
+		f.resume(3, 4)
+		time.Sleep(time.Second)
+		require.Equal(t, 3, f.keys(), "only what the other has")
+	})
+}
+
+func TestALostRoundIsUndone(t *testing.T) {
+	for what, test := range map[string]struct {
+		arrange func(*fleet)
+		err     error
+		repair  func(*fleet)
+		others  int
+	}{
+		"three denied":              {func(f *fleet) { f.take("job", "other", 0, 1, 2) }, quorumlock.ErrHeld, nil, 3},
+		"votes are split":           {func(f *fleet) { f.take("job", "a", 0, 1); f.take("job", "b", 2) }, quorumlock.ErrHeld, nil, 3},
+		"two denied, one down":      {func(f *fleet) { f.take("job", "other", 0, 1); f.stop(2) }, quorumlock.ErrNoQuorum, func(f *fleet) { f.start(2) }, 2},
+		"two denied, one hangs":     {func(f *fleet) { f.take("job", "other", 0, 1); f.pause(2) }, quorumlock.ErrNoQuorum, func(f *fleet) { f.resume(2) }, 2},
+		"three down":                {func(f *fleet) { f.stop(0, 1, 2) }, quorumlock.ErrNoQuorum, func(f *fleet) { f.start(0, 1, 2) }, 0},
+		"three hang":                {func(f *fleet) { f.pause(0, 1, 2) }, quorumlock.ErrNoQuorum, func(f *fleet) { f.resume(0, 1, 2) }, 0},
+		"all have a key of another": {func(f *fleet) { f.plant("job", 0, 1, 2) }, node.ErrWrongType, nil, 0},
+	} {
+		t.Run(what, func(t *testing.T) {
+			inVirtualTime(t, 5, func(t *testing.T, f *fleet) {
+				test.arrange(f)
+				_, err := f.client().RedLock("job").TryAcquire(t.Context())
+				require.ErrorIs(t, err, test.err)
+				if test.repair != nil {
+					test.repair(f)
+					time.Sleep(2 * time.Second) // a hung exchange ends and is probed after
+				}
+				settled()
+				require.Equal(t, test.others, f.keys(), "only what others have")
+			})
+		})
+	}
+}
+
+// plant puts a key of another type at a name.
+func (f *fleet) plant(name string, nodes ...int) {
+	for _, i := range nodes {
+		f.nodes[i].Plant(name)
+	}
+}
+
+func TestAKeyOfAnotherTypeEndsTheWaiting(t *testing.T) {
+	inVirtualTime(t, 5, func(t *testing.T, f *fleet) {
+		f.plant("job", 0, 1, 2)
+		_, err := f.client().RedLock("job").Acquire(t.Context()) // without a deadline
+		var noQuorum *quorumlock.NoQuorumError
+		require.ErrorAs(t, err, &noQuorum)
+		require.ErrorIs(t, err, node.ErrWrongType)
+		require.Equal(t, []int{3, 2, 5}, []int{noQuorum.Need, noQuorum.Agreed, noQuorum.Total})
+		f.noKeys()
+	})
+}
+
+func TestAMinorityOfForeignKeysDoesNotMatter(t *testing.T) {
+	inVirtualTime(t, 5, func(t *testing.T, f *fleet) {
+		f.plant("job", 0, 1)
+		client := f.client()
+		lease, err := client.RedLock("job").Acquire(t.Context())
+		require.NoError(t, err)
+		time.Sleep(time.Minute)
+		require.NoError(t, lease.Release(t.Context()))
+
+		_, err = client.MultiLock("job", "other").Acquire(t.Context())
+		require.ErrorIs(t, err, node.ErrWrongType, "every node is needed")
+		f.noKeys()
+	})
+}
+
+func TestACancelledAcquireLeavesNothing(t *testing.T) {
+	inVirtualTime(t, 5, func(t *testing.T, f *fleet) {
+		done, cancelDone := context.WithCancel(t.Context())
+		cancelDone()
+		_, err := f.client().RedLock("job").Acquire(done)
+		require.ErrorIs(t, err, context.Canceled)
+		require.Zero(t, f.keys(), "nothing was sent")
+
+		// In mid-round: two nodes have granted, three hang.
+		f.pause(0, 1, 2)
+		ctx, cancel := context.WithCancelCause(t.Context())
+		cause := context.DeadlineExceeded
+		time.AfterFunc(10*time.Millisecond, func() { cancel(cause) })
+		took := f.elapsed(func() { _, err = f.client().RedLock("job").Acquire(ctx) })
+		require.ErrorIs(t, err, cause)
+		require.Equal(t, 10*time.Millisecond, took, "at once")
+		f.resume(0, 1, 2)
+		time.Sleep(2 * time.Second)
+		f.noKeys()
+	})
+}
+
+func TestGivingUpSaysWhy(t *testing.T) {
+	inVirtualTime(t, 5, func(t *testing.T, f *fleet) {
+		holder, err := f.client().RedLock("job").Acquire(t.Context())
+		require.NoError(t, err)
+		brief, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+		defer cancel()
+		_, err = f.client().RedLock("job").Acquire(brief)
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		require.ErrorIs(t, err, quorumlock.ErrHeld)
+		require.ErrorContains(t, err, holder.Owner())
+	})
+}
+
+func TestAcquireOutlastsAnOutage(t *testing.T) {
+	inVirtualTime(t, 5, func(t *testing.T, f *fleet) {
+		f.stop(0, 1, 2)
+		time.AfterFunc(time.Hour, func() { f.start(0, 1, 2) })
+		waited := f.elapsed(func() {
+			lease, err := f.client().RedLock("job").Acquire(t.Context())
+			require.NoError(t, err)
+			require.NoError(t, lease.Release(t.Context()))
+		})
+		require.GreaterOrEqual(t, waited, time.Hour)
+		require.Less(t, waited, time.Hour+2*time.Second)
+	})
+}
+
+func TestAnExpiredHolderMakesRoom(t *testing.T) {
+	inVirtualTime(t, 5, func(t *testing.T, f *fleet) {
+		f.take("job", "crashed", 0, 1, 2, 3, 4)
+		waited := f.elapsed(func() {
+			lease, err := f.client().RedLock("job").Acquire(t.Context())
+			require.NoError(t, err)
+			require.NoError(t, lease.Release(t.Context()))
+		})
+		require.GreaterOrEqual(t, waited, quorumlock.DefaultTTL)
+		require.Less(t, waited, quorumlock.DefaultTTL+50*time.Millisecond, "the denials told when")
+	})
+}
+
+func TestMultiLockNeedsEveryNode(t *testing.T) {
+	inVirtualTime(t, 5, func(t *testing.T, f *fleet) {
+		lock := f.client().MultiLock("b", "a", "c")
+		lease, err := lock.Acquire(t.Context())
+		require.NoError(t, err)
+		require.Equal(t, 15, f.keys(), "three names on five nodes when it returns")
+		require.Equal(t, []string{"a", "b", "c"}, lease.Names())
+
+		_, err = f.client().MultiLock("c", "d").TryAcquire(t.Context())
+		var held *quorumlock.HeldError
+		require.ErrorAs(t, err, &held)
+		require.Equal(t, "c", held.Name)
+		require.NoError(t, lease.Release(t.Context()))
+		f.noKeys()
+
+		f.stop(4)
+		_, err = lock.TryAcquire(t.Context())
+		var noQuorum *quorumlock.NoQuorumError
+		require.ErrorAs(t, err, &noQuorum)
+		require.Equal(t, "n5", noQuorum.Nodes[0].Node)
+		require.ErrorIs(t, err, node.ErrUnreachable)
+		f.noKeys()
+
+		majority := lock.With(quorumlock.LockOptions{Rule: quorum.Majority()})
+		lease, err = majority.Acquire(t.Context())
+		require.NoError(t, err, "with a majority rule it can do without")
+		require.NoError(t, lease.Release(t.Context()))
+		f.noKeys()
+	})
+}
+
+func TestMultiLockEndsWithItsFirstNode(t *testing.T) {
+	inVirtualTime(t, 3, func(t *testing.T, f *fleet) {
+		lease, err := f.client().MultiLock("a").Acquire(t.Context())
+		require.NoError(t, err)
+		f.stop(1)
+		lived := f.elapsed(func() { <-lease.Context().Done() })
+		require.LessOrEqual(t, lived, quorumlock.DefaultTTL)
+		require.ErrorIs(t, lease.Err(), quorumlock.ErrLost)
+	})
+}
+
+func TestOverlappingMultiLocksDoNotDeadlock(t *testing.T) {
+	inVirtualTime(t, 3, func(t *testing.T, f *fleet) {
+		done := make(chan error)
+		sets := [][]string{{"a", "b", "c"}, {"c", "b", "a"}, {"b", "a"}, {"c", "a"}}
+		for _, names := range sets {
+			client := f.client()
+			go func() {
+				for range 20 {
+					lease, err := client.MultiLock(names...).Acquire(t.Context())
+					if err == nil {
+						time.Sleep(time.Duration(rand.IntN(50)) * time.Millisecond)
+						err = lease.Release(t.Context())
+					}
+					if err != nil {
+						done <- err
+						return
+					}
+				}
+				done <- nil
+			}()
+		}
+		for range sets {
+			require.NoError(t, <-done)
+		}
+		f.noKeys()
+	})
+}
+
+func TestStricterRules(t *testing.T) {
+	inVirtualTime(t, 5, func(t *testing.T, f *fleet) {
+		lock := f.client().RedLock("job").With(quorumlock.LockOptions{Rule: quorum.AtLeast(4)})
+		f.stop(0)
+		lease, err := lock.TryAcquire(t.Context())
+		require.NoError(t, err)
+		require.NoError(t, lease.Release(t.Context()))
+		f.stop(1)
+		_, err = lock.TryAcquire(t.Context())
+		require.ErrorIs(t, err, quorumlock.ErrNoQuorum)
+		f.noKeys()
+	})
+}
+
+func TestOneSlowRoundIsNotALease(t *testing.T) {
+	// The quorum answers, but when the TTL is nearly over: what returns is valid, or
+	// it is not returned. (node-redlock #369)
+	inVirtualTime(t, 3, func(t *testing.T, f *fleet) {
+		client := f.client(func(c *quorumlock.Config) {
+			c.TTL, c.NodeTimeoutMax = 30*time.Millisecond, 10*time.Millisecond
+		})
+		f.pause(0, 1)
+		time.AfterFunc(9*time.Millisecond, func() { f.resume(0, 1) })
+		lease, err := client.RedLock("job").With(quorumlock.LockOptions{Fixed: true}).TryAcquire(t.Context())
+		require.NoError(t, err)
+		require.Equal(t, 30*time.Millisecond-quorum.Drift(30*time.Millisecond)-9*time.Millisecond, lease.Remaining(),
+			"counted from the send, not from the answer")
+	})
+}
