@@ -86,7 +86,8 @@ type NoQuorumError struct {
 	Op string
 	// Names are the names of the lock.
 	Names []string
-	// Need is how many of Total nodes had to agree, and Agreed how many did.
+	// Need is how many of Total nodes had to agree, and Agreed how many had when it
+	// was clear that too few would.
 	Need, Agreed, Total int
 	// Late is set if enough nodes agreed, but only when their TTL was over already.
 	Late bool

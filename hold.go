@@ -59,6 +59,8 @@ type hold struct {
 	failures int
 	// handles counts the leases that share this hold.
 	handles int
+	// leaked is set when the last of them was collected without a Release.
+	leaked bool
 	// cause is why it ended.
 	cause error
 }
@@ -228,6 +230,8 @@ func (h *hold) tick() {
 	report := func() {}
 	switch {
 	case h.phase != held:
+	case h.leaked:
+		over = ErrLeaked
 	case now >= h.validUntil:
 		over = h.lost("no quorum of nodes confirmed a renewal in time")
 		if h.lock.fixed {
@@ -263,7 +267,7 @@ func (h *hold) endTo(cause error, to sink) bool {
 		return false
 	}
 	now := h.client.clock.Now()
-	if now >= h.validUntil && !errors.Is(cause, ErrLost) {
+	if now >= h.validUntil && !errors.Is(cause, ErrLost) && !h.leaked {
 		cause = h.lost("its time had run out before it was released")
 	}
 	h.phase, h.cause = ended, cause

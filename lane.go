@@ -224,7 +224,10 @@ func (l *lane) settle() bool {
 // keep puts an undo that failed aside, unless the keys have run out on their own by
 // now, or the client is closing.
 func (l *lane) keep(c *call, now time.Duration) {
-	if l.closed || now >= c.until {
+	switch {
+	case now >= c.until:
+		return
+	case l.closed:
 		l.dropped++
 		return
 	}

@@ -16,7 +16,8 @@ import (
 // loss, Close, or MaxHold. It is safe for concurrent use.
 //
 // It must be released. A lease that is garbage collected without that is released
-// then, and reported as a leak; what still uses its context keeps it.
+// when its next renewal is due, and reported as a leak; what still uses its context
+// keeps it.
 type Lease struct {
 	hold     *hold
 	ctx      leaseContext
@@ -33,11 +34,13 @@ func newLease(h *hold, values context.Context) *Lease {
 	return l
 }
 
-// leak is run for a handle that was collected without a Release.
+// leak is run for a handle that was collected without a Release. It leaves the rest to
+// the next tick of the hold: the goroutine that runs cleanups must not be held up.
 func leak(h *hold) {
-	if h.dropHandle() {
-		h.end(ErrLeaked)
-	}
+	last := h.dropHandle()
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.leaked = last
 }
 
 // Context ends when the lease does, by local time and whatever the network does, with

@@ -187,8 +187,8 @@ func TestReleaseWithoutAQuorumIsMadeGoodLater(t *testing.T) {
 		var noQuorum *quorumlock.NoQuorumError
 		require.ErrorAs(t, err, &noQuorum)
 		require.Equal(t, "release", noQuorum.Op)
-		require.Equal(t, 2, noQuorum.Agreed)
 		require.Len(t, noQuorum.Nodes, 3)
+		settled() // it was decided as soon as three had failed; the other two confirm after
 		require.Equal(t, 3, f.keys())
 
 		f.start(0, 1, 2)

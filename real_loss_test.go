@@ -9,7 +9,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sync/errgroup"
 
@@ -84,8 +83,7 @@ func leaseEndsBeforeItsKeys(t *testing.T, fixed bool) bool {
 	for i, s := range c.servers {
 		servers.Go(func() {
 			s.Resume()
-			text, err := s.Command("PTTL", "job")
-			assert.NoError(t, err)
+			text, _ := s.Command("PTTL", "job")
 			left[i], _ = strconv.Atoi(text)
 		})
 	}

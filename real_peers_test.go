@@ -159,7 +159,7 @@ func releaseIsBounded(t *testing.T, c *cluster) {
 
 func expiredRelease(t *testing.T, c *cluster) {
 	lease := acquire(t, c.client().RedLock("job").With(fixed))
-	ends(t, lease, soon)
+	require.ErrorIs(t, ends(t, lease, soon), quorumlock.ErrLost)
 	next := acquire(t, c.client().RedLock("job"))
 	c.holds("job", next.Owner())
 	for range 3 {

@@ -5,7 +5,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/redis/rueidis"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
@@ -126,10 +125,12 @@ func TestRedisTLS(t *testing.T) {
 	assert.Equal(t, []string{server.TLSAddr()}, dialled)
 
 	// TLS to a port that does not speak it, and the other way round.
-	opt.InitAddress, opt.DialFn = []string{server.Addr()}, nil
-	fails(t, node.ErrUnreachable, openWith(t, opt), acquire("o1", "a"))
-	plain := rueidis.ClientOption{InitAddress: []string{server.TLSAddr()}, Password: "secret"}
-	require.Error(t, do(openWith(t, plain), acquire("o1", "a"))[0].Err)
+	wrong := hasty(server.Addr())
+	wrong.TLSConfig = opt.TLSConfig
+	fails(t, node.ErrTimeout, openWith(t, wrong), acquire("o1", "a"))
+	r = do(openWith(t, hasty(server.TLSAddr())), acquire("o1", "a"))[0]
+	require.Error(t, r.Err)
+	assert.True(t, r.Unsent)
 }
 
 func TestRedisSkippedVerification(t *testing.T) {

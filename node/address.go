@@ -3,6 +3,7 @@ package node
 import (
 	"fmt"
 	"net"
+	"slices"
 	"strings"
 
 	"github.com/redis/rueidis"
@@ -55,7 +56,14 @@ func scheme(address string) string {
 // nameOf names the deployment that options lead to: the same for every user,
 // password and database number, as those share one server and fail together.
 func nameOf(opt rueidis.ClientOption) string {
-	name := strings.ToLower(strings.Join(opt.InitAddress, ","))
+	addresses := slices.Clone(opt.InitAddress)
+	for i, a := range addresses {
+		if !strings.HasPrefix(a, "/") { // the path of a socket
+			addresses[i] = strings.ToLower(a)
+		}
+	}
+	slices.Sort(addresses)
+	name := strings.Join(addresses, ",")
 	if opt.Sentinel.MasterSet != "" {
 		return opt.Sentinel.MasterSet + "@" + name
 	}

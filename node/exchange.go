@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -21,12 +22,15 @@ import (
 // release that the server knew already still run after a renewal that it did not.
 func exchange(ctx context.Context, node string, client rueidis.Client, ops []Op, replies []Reply) error {
 	results := send(ctx, client, ops, evalsha)
-	if i := firstUnknownScript(results); i >= 0 {
-		copy(results[i:], send(ctx, client, ops[i:], eval))
-	}
-	var broken error
+	unknown := firstUnknownScript(results)
 	for i, result := range results {
 		replies[i] = decode(ops[i], result)
+	}
+	if unknown >= 0 {
+		repeat(ops[unknown:], send(ctx, client, ops[unknown:], eval), replies[unknown:])
+	}
+	var broken error
+	for i := range replies {
 		err := replies[i].Err
 		if err == nil {
 			continue
@@ -38,6 +42,18 @@ func exchange(ctx context.Context, node string, client rueidis.Client, ops []Op,
 		}
 	}
 	return broken
+}
+
+// repeat decodes the answers to operations that may have run before. What was released
+// then counts as released, though it was not found again.
+func repeat(ops []Op, results []rueidis.RedisResult, replies []Reply) {
+	for i, result := range results {
+		before := replies[i]
+		replies[i] = decode(ops[i], result)
+		if replies[i].Outcome == Absent && before.Outcome == Released {
+			replies[i] = before
+		}
+	}
 }
 
 // send runs one command for each operation.
@@ -94,18 +110,11 @@ func decode(op Op, result rueidis.RedisResult) Reply {
 	}
 	switch op.Kind {
 	case Acquire, Renew:
-		return decodeGrant(msg)
+		return decodeGrant(op, msg)
 	case Release:
-		n, err := msg.AsInt64()
-		if err != nil {
-			return garbled(err)
-		}
-		if n == 0 {
-			return Reply{Outcome: Absent}
-		}
-		return Reply{Outcome: Released}
+		return decodeCount(op, msg)
 	default:
-		holders, err := decodeHolders(msg)
+		holders, err := decodeHolders(op, msg)
 		if err != nil {
 			return garbled(err)
 		}
@@ -113,24 +122,37 @@ func decode(op Op, result rueidis.RedisResult) Reply {
 	}
 }
 
-func decodeGrant(msg rueidis.RedisMessage) Reply {
+func decodeGrant(op Op, msg rueidis.RedisMessage) Reply {
 	if msg.IsInt64() {
-		switch n, _ := msg.AsInt64(); n {
-		case 1:
+		switch n, _ := msg.AsInt64(); {
+		case n == 1:
 			return Reply{Outcome: Granted}
-		case 2:
+		case n == 2 && op.Kind == Renew:
 			return Reply{Outcome: Healed}
 		}
 	}
-	holders, err := decodeHolders(msg)
+	holders, err := decodeHolders(op, msg)
 	if err != nil || len(holders) != 1 {
 		return garbled(err)
 	}
 	return Reply{Outcome: Denied, Holder: holders[0]}
 }
 
-// decodeHolders reads {name, owner, pttl, ...}.
-func decodeHolders(msg rueidis.RedisMessage) ([]Holder, error) {
+func decodeCount(op Op, msg rueidis.RedisMessage) Reply {
+	n, err := msg.AsInt64()
+	switch {
+	case err != nil || !msg.IsInt64() || n < 0 || n > int64(len(op.Names)):
+		return garbled(err)
+	case n == 0:
+		return Reply{Outcome: Absent}
+	default:
+		return Reply{Outcome: Released}
+	}
+}
+
+// decodeHolders reads {name, owner, pttl, ...}, where the names are some of the
+// operation's, in their order.
+func decodeHolders(op Op, msg rueidis.RedisMessage) ([]Holder, error) {
 	values, err := msg.ToArray()
 	if err != nil {
 		return nil, err
@@ -139,13 +161,18 @@ func decodeHolders(msg rueidis.RedisMessage) ([]Holder, error) {
 		return nil, fmt.Errorf("%d values where triples were due", len(values))
 	}
 	holders := make([]Holder, 0, len(values)/3)
-	for ; len(values) > 0; values = values[3:] {
+	for names := op.Names; len(values) > 0; values = values[3:] {
 		name, err1 := values[0].ToString()
 		owner, err2 := values[1].ToString()
 		pttl, err3 := values[2].AsInt64()
 		if err := errors.Join(err1, err2, err3); err != nil {
 			return nil, err
 		}
+		i := slices.Index(names, name)
+		if i < 0 {
+			return nil, errors.New("an answer about another name")
+		}
+		names = names[i+1:]
 		holders = append(holders, Holder{Name: name, Owner: owner, TTL: leftOf(pttl)})
 	}
 	return holders, nil
@@ -192,8 +219,8 @@ func reasonOf(err error) error {
 	if redisErr, ok := rueidis.IsRedisErr(err); ok {
 		return reasonOfReply(redisErr.Error())
 	}
-	if strings.Contains(err.Error(), "unknown message type") || rueidis.IsParseErr(err) {
-		return ErrProtocol
+	if rueidis.IsRedisNil(err) || rueidis.IsParseErr(err) || strings.HasPrefix(err.Error(), "received un") {
+		return ErrProtocol // the last are "received unknown", "received unexpected"
 	}
 	return ErrUnreachable
 }
@@ -202,7 +229,9 @@ func reasonOf(err error) error {
 func reasonOfReply(text string) error {
 	word, _, _ := strings.Cut(text, " ")
 	switch {
-	case word == "WRONGPASS", word == "NOAUTH", word == "NOPERM", strings.Contains(text, "without any password configured"):
+	case word == "WRONGPASS", word == "NOAUTH", word == "NOPERM",
+		strings.Contains(text, "The user executing the script can't"),
+		strings.Contains(text, "without any password configured"):
 		return ErrAuth
 	case word == "WRONGTYPE", strings.Contains(text, "WRONGTYPE"):
 		return ErrWrongType
@@ -212,14 +241,14 @@ func reasonOfReply(text string) error {
 }
 
 // endsConnection reports whether the connection must be given up after an error: all
-// errors but those of a healthy server, and of those READONLY, as the master may be
-// elsewhere by now.
+// errors but those of a healthy server, and of those the ones of a replica, as the master
+// may be elsewhere by now.
 func endsConnection(reason, err error) bool {
 	switch reason {
 	case ErrWrongType, ErrAuth:
 		return false
 	case ErrRejected:
-		return strings.HasPrefix(err.Error(), "READONLY")
+		return strings.Contains(err.Error(), "READONLY") || strings.HasPrefix(err.Error(), "MASTERDOWN")
 	default:
 		return true
 	}

@@ -217,19 +217,26 @@ func bulk(s string) string { return fmt.Sprintf("$%d\r\n%s\r\n", len(s), s) }
 // It closes the connection where the answer is not ok.
 func fake(answer func(args []string) (reply string, ok bool)) func(net.Conn) {
 	return func(c net.Conn) {
-		in := bufio.NewReader(c)
-		for {
-			args, err := readCommand(in)
-			if err != nil {
-				return
+		converse(c, func(args []string) (string, bool) {
+			if reply, ok := hello(args); ok {
+				return reply, true
 			}
-			reply, ok := hello(args)
-			if !ok {
-				reply, ok = answer(args)
-			}
-			if _, err := io.WriteString(c, reply); err != nil || !ok {
-				return
-			}
+			return answer(args)
+		})
+	}
+}
+
+// converse answers every command.
+func converse(c net.Conn, answer func(args []string) (reply string, ok bool)) {
+	in := bufio.NewReader(c)
+	for {
+		args, err := readCommand(in)
+		if err != nil {
+			return
+		}
+		reply, ok := answer(args)
+		if _, err := io.WriteString(c, reply); err != nil || !ok {
+			return
 		}
 	}
 }

@@ -95,14 +95,15 @@ func (l *link) greet(ctx context.Context) error {
 	return nil
 }
 
-// refused reports whether a server does not know a command, or denies it to this user.
+// refused reports whether a server does not know a command, or denies it to this user:
+// not a code such as BUSY or LOADING, which passes. rueidis has taken off the code ERR.
 func refused(err error) bool {
 	redisErr, ok := rueidis.IsRedisErr(err)
 	if !ok {
 		return false
 	}
-	word, _, _ := strings.Cut(redisErr.Error(), " ")
-	return word == "ERR" || word == "NOPERM"
+	code, _, _ := strings.Cut(redisErr.Error(), " ")
+	return code == "NOPERM" || code != strings.ToUpper(code)
 }
 
 // drop gives up the connection. What it still carries is settled by the next greeting.

@@ -121,7 +121,8 @@ func TestRedisPausedServerTimesOut(t *testing.T) {
 	fails(t, node.ErrClosed, n, acquire("o2", "b"))
 
 	server.Resume()
-	eventually(t, node.Absent, fresh, release("o2", "b"))
+	releases(t, fresh, []node.Op{release("o2", "b")})
+	assert.Equal(t, []string{"a"}, server.Keys())
 }
 
 func TestRedisDeadlineOfTheContextEndsACall(t *testing.T) {
@@ -138,7 +139,7 @@ func TestRedisDeadlineOfTheContextEndsACall(t *testing.T) {
 	assert.False(t, replies[0].Unsent)
 	assert.Less(t, time.Since(began), soon)
 	server.Resume()
-	want(t, node.Absent, n, release("o2", "b"))
+	require.NoError(t, do(n, release("o2", "b"))[0].Err)
 	assert.Equal(t, []string{"a"}, server.Keys())
 }
 
@@ -280,14 +281,14 @@ func TestRedisOutOfMemory(t *testing.T) {
 			break
 		}
 	}
-	held := []string{"a", "b", "c"}
+	held, keys := []string{"a", "b", "c"}, server.Keys()
 
 	for range 2 {
 		for _, op := range []node.Op{acquire("o2", "d"), acquire("o2", "d", "e"), renew("o2", "d"), force("a")} {
 			err := fails(t, node.ErrRejected, n, op)
 			assert.False(t, err.Permanent())
 			assert.Equal(t, held, locks(t, server), "%v changed something", op.Kind)
-			assert.Len(t, server.Keys(), len(held)+1, "%v left something", op.Kind)
+			assert.Equal(t, keys, server.Keys(), "%v left something", op.Kind)
 		}
 	}
 	longer := renew("o1", "a")

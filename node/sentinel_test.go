@@ -34,6 +34,9 @@ func TestRedisBehindASentinel(t *testing.T) {
 		return err == nil
 	}, func() any { return err })
 	poll(t, func() bool {
+		return strings.HasPrefix(command(t, servers[1], "ROLE"), "master")
+	}, func() any { return "no failover" })
+	poll(t, func() bool {
 		return do(n, acquire("o2", "b"))[0].Outcome == node.Granted && len(servers[1].Keys()) == 2
 	}, func() any { return "the node does not follow the master" })
 	want(t, node.Granted, n, renew("o1", "a"))
@@ -94,15 +97,11 @@ func TestRedisSentinelMovesTheMaster(t *testing.T) {
 	servers := redisproc.StartN(t, 2)
 	master := make(chan string, 1)
 	master <- servers[0].Addr()
-	front := newFront(t, fake(func(args []string) (string, bool) {
-		if len(args) < 2 || !strings.EqualFold(args[1], "GET-MASTER-ADDR-BY-NAME") {
-			return "*0\r\n", true
-		}
+	front := newFront(t, fake(fakeSentinel(func() string {
 		addr := <-master
 		master <- addr
-		host, port, _ := net.SplitHostPort(addr)
-		return "*2\r\n" + bulk(host) + bulk(port), true
-	}))
+		return addr
+	})))
 	opt := rueidis.ClientOption{InitAddress: []string{front.addr()}, Sentinel: rueidis.SentinelOption{MasterSet: "mymaster"}}
 	n := openWith(t, opt)
 	want(t, node.Granted, n, acquire("o1", "a"))
@@ -114,4 +113,25 @@ func TestRedisSentinelMovesTheMaster(t *testing.T) {
 		return r.Err == nil && len(servers[1].Keys()) > 0
 	}, func() any { return "the node does not follow the master" })
 	assert.Equal(t, []string{"b"}, servers[1].Keys())
+}
+
+// fakeSentinel is a Sentinel with an opinion of the test's choice.
+func fakeSentinel(master func() string) func([]string) (string, bool) {
+	return func(args []string) (string, bool) {
+		switch command := strings.ToLower(args[0]); command {
+		case "subscribe", "unsubscribe":
+			var pushes strings.Builder
+			for _, channel := range args[1:] {
+				pushes.WriteString(">3\r\n" + bulk(command) + bulk(channel) + ":0\r\n")
+			}
+			return pushes.String(), true
+		case "ping":
+			return "+PONG\r\n", true
+		}
+		if !strings.EqualFold(args[1], "GET-MASTER-ADDR-BY-NAME") {
+			return "*0\r\n", true
+		}
+		host, port, err := net.SplitHostPort(master())
+		return "*2\r\n" + bulk(host) + bulk(port), err == nil
+	}
 }

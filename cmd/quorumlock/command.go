@@ -103,6 +103,8 @@ func (c *command) end() { c.terminal.reclaim(c.cmd.Process) }
 // stop has the command end, and everything in its process group: it asks, and kills
 // what is left after the grace. It returns the result of cmd.Wait once all is over.
 func (c *command) stop(grace time.Duration) error {
+	adopt(true)
+	defer adopt(false)
 	c.askToEnd()
 	over := newAlarm()
 	defer over.stop()

@@ -18,6 +18,9 @@ func (c *command) askToEnd() { c.kill() }
 
 func (c *command) kill() { _ = c.cmd.Process.Kill() } // it may have ended this instant
 
+// adopt is about process groups.
+func adopt(bool) {}
+
 // groupAlive is about process groups.
 func (c *command) groupAlive() bool { return false }
 

@@ -53,8 +53,10 @@ func (c *command) askToEnd() {
 
 func (c *command) kill() { c.signalGroup(syscall.SIGKILL) }
 
-// groupAlive reports whether a process of the group is left.
+// groupAlive reports whether a process of the group is left, when the command itself has
+// been waited for.
 func (c *command) groupAlive() bool {
+	reap(c.cmd.Process.Pid)
 	err := syscall.Kill(-c.cmd.Process.Pid, 0)
 	return err == nil || errors.Is(err, syscall.EPERM)
 }

@@ -5,12 +5,15 @@
 -- Reply     how many names were removed
 --
 -- A key of another type is not the owner's and not a reason to keep the others, hence
--- pcall: an undo must undo all that it can.
+-- pcall: an undo must undo all that it can. Any other error is told in the end.
 
-local removed = 0
+local removed, failure = 0, nil
 for _, name in ipairs(KEYS) do
-  if redis.pcall('HEXISTS', name, ARGV[1]) == 1 then
+  local own = redis.pcall('HEXISTS', name, ARGV[1])
+  if own == 1 then
     removed = removed + redis.call('DEL', name)
+  elseif own ~= 0 and not string.find(own.err, 'WRONGTYPE', 1, true) then
+    failure = own
   end
 end
-return removed
+return failure or removed

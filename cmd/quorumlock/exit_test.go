@@ -1,0 +1,167 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/quorumlock/quorumlock"
+	"github.com/quorumlock/quorumlock/node"
+)
+
+func TestExitCodes(t *testing.T) {
+	held := &quorumlock.HeldError{Name: "k", Owner: "o"}
+	few := &quorumlock.NoQuorumError{Op: "acquire", Names: []string{"k"}, Need: 3, Total: 5}
+	for name, c := range map[string]struct {
+		err  error
+		code int
+	}{
+		"nothing":      {nil, exitOK},
+		"held":         {held, exitHeld},
+		"no quorum":    {few, exitNoQuorum},
+		"both":         {errors.Join(few, held), exitHeld},
+		"lost":         {&quorumlock.LostError{}, exitLost},
+		"wrapped":      {fmt.Errorf("after a while: %w", held), exitHeld},
+		"own":          {&exitError{code: 77}, 77},
+		"own, joined":  {errors.Join(few, &exitError{code: 77}), 77},
+		"invalid":      {&quorumlock.InvalidError{}, exitFailure},
+		"closed":       {quorumlock.ErrClosed, exitFailure},
+		"usage":        {&usageError{err: errors.New("x")}, exitFailure},
+		"anything":     {errors.New("x"), exitFailure},
+		"by a signal":  {&exitError{code: signalCode(os.Interrupt)}, 130},
+		"odd a signal": {&exitError{code: signalCode(nil)}, exitFailure},
+	} {
+		t.Run(name, func(t *testing.T) { assert.Equal(t, c.code, exitCode(c.err)) })
+	}
+}
+
+func TestMessages(t *testing.T) {
+	assert.Empty(t, message(nil))
+	assert.Empty(t, message(&exitError{code: 3}))
+	assert.Equal(t, "exit code 3", (&exitError{code: 3}).Error())
+	assert.Equal(t, `"k" is held by o for another 0s unless renewed`, message(&quorumlock.HeldError{Name: "k", Owner: "o"}))
+	assert.Equal(t, "x\nTry 'quorumlock run --help'.", message(&usageError{command: "quorumlock run", err: errors.New("x")}))
+}
+
+// A round that cannot be won any more is over before everybody has answered: so with
+// two nodes of five down, one denial ends it.
+func TestHeldIsSaidThoughNodesAreDown(t *testing.T) {
+	held := quorumlock.NodeError{Node: "a", Err: &quorumlock.HeldError{Name: "k", Owner: "o"}}
+	down := quorumlock.NodeError{Node: "b", Err: &node.Error{Node: "b", Reason: node.ErrUnreachable}}
+	for _, c := range []struct {
+		nodes []quorumlock.NodeError
+		want  error
+	}{
+		{[]quorumlock.NodeError{held, down, down}, quorumlock.ErrHeld},
+		{[]quorumlock.NodeError{held, held, down}, quorumlock.ErrHeld},
+		{[]quorumlock.NodeError{held, down, down, down}, quorumlock.ErrNoQuorum},
+		{[]quorumlock.NodeError{down, down}, quorumlock.ErrNoQuorum},
+		{nil, quorumlock.ErrNoQuorum},
+	} {
+		err := heldFirst(&quorumlock.NoQuorumError{Need: 3, Total: 5, Nodes: c.nodes})
+		assert.ErrorIs(t, err, c.want, c.nodes)
+	}
+	assert.Equal(t, assert.AnError, heldFirst(assert.AnError))
+}
+
+// The table stands in the package comment and in --help; this keeps them the same.
+func TestHelpAndPackageCommentAgreeOnExitCodes(t *testing.T) {
+	source, err := os.ReadFile("main.go")
+	require.NoError(t, err)
+	for line := range strings.Lines(exitCodeHelp) {
+		if line = strings.TrimSpace(line); line != "Exit codes:" {
+			assert.Contains(t, string(source), "//\t"+line+"\n")
+		}
+	}
+	for _, command := range [][]string{{"--help"}, {"run", "--help"}} {
+		r := call(t, command...)
+		assert.Zero(t, r.code)
+		assert.Contains(t, r.stdout, exitCodeHelp)
+	}
+}
+
+func TestWrongUsage(t *testing.T) {
+	for _, c := range []struct{ args, says string }{
+		{"frob", `unknown command "frob"`},
+		{"--frob", "unknown flag"},
+		{"version x", "unknown command"},
+		{"version --embedded 3", "--embedded means nothing here"},
+		{"demo --nodes a", "--nodes means nothing here"},
+		{"status --embedded 3", "requires at least 1 arg"},
+		{"status k", "no nodes: give --nodes host:port,... (or set QUORUMLOCK_NODES), or --embedded N"},
+		{"status k --embedded 0", "at least one node"},
+		{"status k --embedded 4", "use an odd number"},
+		{"status k --embedded 3 --nodes a", "--nodes and --embedded exclude each other"},
+		{"status k --nodes a,,b", "address 2: empty address"},
+		{"status k --nodes a,a,b", "listed twice"},
+		{"status k --nodes redis://user:secret@b:x", "address 1: redis:// address does not parse"},
+		{"status k --embedded 3 --node-timeout -1s", "is negative"},
+		{"status quorumlock:k --embedded 3", "reserved"},
+		{"release k --embedded 3", "refused without --force: the holder may be alive"},
+		{"release --force --embedded 3", "requires at least 1 arg"},
+		{"run --embedded 3 --key k", "no command to run"},
+		{"run --embedded 3 -- true", "no --key"},
+		{"run --key k -- true", "no nodes"},
+		{"run --key k --embedded 3 --wait -1s -- true", "--wait -1s is negative"},
+		{"run --key k --embedded 3 --wait x -- true", "invalid argument"},
+		{"run --key k --embedded 3 --max-hold -1s -- true", "--max-hold -1s is negative"},
+		{"run --key k --embedded 3 --kill-after -1s -- true", "--kill-after -1s is negative"},
+		{"run --key k --embedded 3 --kill-after 4s -- true", "--kill-after 4s is over a third of the TTL (3.333s)"},
+		{"run --key k --embedded 3 --ttl 20s -- true", "TTL 20s is over MaxTTL 10s"},
+		{"run --key k --embedded 3 --ttl 1s --node-timeout 500ms -- true", "TTL 1s is too small"},
+		{"run --key k --key j --embedded 3 -- true", "2 keys need --multi"},
+		{"run --key k --key k --multi --embedded 3 -- true", `"k" is listed twice`},
+		{"run --key quorumlock:k --embedded 3 -- true", "reserved"},
+	} {
+		t.Run(c.args, func(t *testing.T) {
+			r := call(t, strings.Fields(c.args)...)
+			assert.Equal(t, exitFailure, r.code)
+			assert.Contains(t, r.stderr, c.says)
+			assert.NotContains(t, r.stderr, "quorumlock: quorumlock")
+			assert.NotContains(t, r.stderr, "secret")
+			assert.Empty(t, r.stdout)
+		})
+	}
+}
+
+func TestVersion(t *testing.T) {
+	for _, arg := range []string{"version", "--version"} {
+		r := call(t, arg)
+		assert.Zero(t, r.code)
+		assert.Regexp(t, `^quorumlock \S+ go1\S+ \w+/\w+\n$`, r.stdout)
+	}
+}
+
+func TestNodesFromTheEnvironment(t *testing.T) {
+	t.Setenv(nodesEnv, "redis://u:p%2Cw@a:1, b ,c")
+	assert.Equal(t, []string{"redis://u:p%2Cw@a:1", "b", "c"}, (&nodeFlags{}).list())
+	assert.Equal(t, []string{"x", "y", "z"}, (&nodeFlags{addresses: []string{"x,y", "z"}}).list(), "the flag goes first")
+
+	r := call(t, "status", "--help")
+	assert.NotContains(t, r.stdout, "p%2Cw", "passwords do not belong into a help text")
+
+	r = call(t, "status", "k", "--embedded", "3")
+	assert.Zero(t, r.code, "a default stands in nobody's way: %s", r.stderr)
+}
+
+func TestPatientSurveys(t *testing.T) {
+	r := call(t, "status", "k", "--embedded", "3", "--node-timeout", "1m")
+	assert.Zero(t, r.code, r.stderr)
+}
+
+func TestDefaultOfKillAfter(t *testing.T) {
+	for _, c := range []struct{ ttl, maxTTL, want time.Duration }{
+		{0, 10 * time.Second, 10 * time.Second},
+		{0, time.Second, time.Second},
+		{0, time.Minute, 10 * time.Second},
+		{30 * time.Second, time.Minute, 30 * time.Second},
+	} {
+		assert.Equal(t, c.want, (&runFlags{ttl: c.ttl}).effectiveTTL(c.maxTTL))
+	}
+}

@@ -1,0 +1,220 @@
+//go:build unix
+
+package main
+
+import (
+	"context"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// script is a run of a shell script under a lock on embedded nodes.
+func script(text string, flags ...string) []string {
+	args := append([]string{"run", "--embedded", "3", "--key", "k"}, flags...)
+	return append(args, "--", "sh", "-c", text)
+}
+
+func TestRunPassesTheStatusOn(t *testing.T) {
+	for text, code := range map[string]int{
+		"true":             0,
+		"exit 1":           1,
+		"exit 122":         122,
+		"exit 255":         255,
+		"kill -KILL $$":    137,
+		"kill -TERM $$":    143,
+		"nosuchcommand":    127,
+		"exec /etc/passwd": 126,
+	} {
+		t.Run(text, func(t *testing.T) {
+			assert.Equal(t, code, call(t, script(text)...).code)
+		})
+	}
+}
+
+func TestRunCannotRun(t *testing.T) {
+	dir := t.TempDir()
+	noFormat := filepath.Join(dir, "noformat")
+	require.NoError(t, os.WriteFile(noFormat, []byte("\x00\x01"), 0o700))
+	noInterpreter := filepath.Join(dir, "nointerpreter")
+	require.NoError(t, os.WriteFile(noInterpreter, []byte("#!/nowhere/sh\n"), 0o700))
+	for _, c := range []struct {
+		command string
+		code    int
+		says    string
+	}{
+		{"nosuchcommand", exitNotFound, "cannot run nosuchcommand: executable file not found"},
+		{filepath.Join(dir, "none"), exitNotFound, "no such file"},
+		{dir, exitNotRunning, "is a directory"},
+		{"/etc/passwd", exitNotRunning, "permission denied"},
+		{noFormat, exitNotRunning, "exec format error"},
+		{noInterpreter, exitNotFound, "no such file"},
+	} {
+		t.Run(c.command, func(t *testing.T) {
+			r := call(t, "run", "--embedded", "3", "--key", "k", "--", c.command)
+			assert.Equal(t, c.code, r.code)
+			assert.Contains(t, r.stderr, c.says)
+		})
+	}
+}
+
+func TestRunTellsTheCommand(t *testing.T) {
+	t.Setenv("QUORUMLOCK_KEY", "outer")
+	before := time.Now()
+	r := call(t, script(`echo "$QUORUMLOCK_OWNER"; echo "$QUORUMLOCK_KEY"; echo "$QUORUMLOCK_VALID_UNTIL"; echo "$QUORUMLOCK_KEYS"`)...)
+	require.Zero(t, r.code, r.stderr)
+	lines := strings.Split(strings.TrimSpace(r.stdout), "\n")
+	require.Len(t, lines, 4)
+	assert.Regexp(t, `^[A-Z0-9]{20,}:1$`, lines[0])
+	assert.Equal(t, "k", lines[1])
+	assert.Equal(t, "k", lines[3])
+	assert.Regexp(t, `^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$`, lines[2])
+	until, err := time.Parse(time.RFC3339, lines[2])
+	require.NoError(t, err)
+	assert.WithinRange(t, until, before.Add(9*time.Second), time.Now().Add(10*time.Second))
+}
+
+func TestRunSeveralKeys(t *testing.T) {
+	r := call(t, "run", "--embedded", "3", "--multi", "--key", "stock", "--key", "b c", "--", "sh", "-c", `echo "$QUORUMLOCK_KEY|$QUORUMLOCK_KEYS"`)
+	require.Zero(t, r.code, r.stderr)
+	assert.Equal(t, "stock|stock\nb c\n", r.stdout)
+}
+
+func TestRunWithoutDashes(t *testing.T) {
+	r := call(t, "run", "--embedded", "3", "--key", "k", "echo", "-n", "--wait", "x")
+	require.Zero(t, r.code, r.stderr)
+	assert.Equal(t, "--wait x", r.stdout)
+}
+
+func TestRunIsQuiet(t *testing.T) {
+	r := call(t, script("true")...)
+	assert.Equal(t, "quorumlock: note: --embedded nodes live in this process and exclude nobody outside of it\n", r.stderr)
+	r = call(t, script("true", "-v")...)
+	assert.Contains(t, r.stderr, "lock acquired")
+}
+
+func TestRunPassesInputAndOutput(t *testing.T) {
+	p := begin(t, script("read x; echo got it; echo and said so >&2")...)
+	p.reply()
+	assert.Equal(t, "got it", p.line())
+	assert.Zero(t, p.exit())
+	assert.Contains(t, p.stderr.String(), "and said so\n")
+}
+
+func TestMaxHoldStopsTheCommandAndItsChildren(t *testing.T) {
+	t.Parallel()
+	p := begin(t, script(`sh -c 'trap "echo child told; exit" TERM; echo ready; while :; do sleep 0.02; done' & trap "" TERM; wait`, "--max-hold", "1s", "--kill-after", "3s")...)
+	assert.Equal(t, "ready", p.line())
+	assert.Equal(t, "child told", p.line())
+	assert.Equal(t, exitLost, p.exit())
+	assert.Contains(t, p.stderr.String(), "--max-hold 1s is over")
+}
+
+// What is left of a command that is being stopped is killed, however it is left.
+func TestStopKillsWhatDoesNotEnd(t *testing.T) {
+	for name, text := range map[string]string{
+		"the command":                 `trap "" TERM; echo $$; while :; do sleep 0.02; done`,
+		"a child":                     `sh -c 'trap "" TERM; echo $$; while :; do sleep 0.02; done' & wait`,
+		"a child of an ended command": `sh -c 'trap "" TERM; echo $$; while :; do sleep 0.02; done' & trap "exit 0" TERM; wait`,
+		"a stopped command":           `echo $$; kill -STOP $$; echo on`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p := begin(t, script(text, "--max-hold", "1s", "--kill-after", "300ms")...)
+			pid := p.line()
+			assert.Equal(t, exitLost, p.exit())
+			requireGone(t, pid)
+		})
+	}
+}
+
+// requireGone waits until a process has ended; one that nobody has reaped has, too.
+func requireGone(t *testing.T, pid string) {
+	t.Helper()
+	require.Eventually(t, func() bool {
+		stat, err := os.ReadFile(filepath.Join("/proc", pid, "stat"))
+		return err != nil || strings.Contains(string(stat), ") Z ")
+	}, patience, 5*time.Millisecond, pid)
+}
+
+func TestStopWithoutGrace(t *testing.T) {
+	t.Parallel()
+	p := begin(t, script(`trap "" TERM; echo ready; while :; do sleep 0.02; done`, "--max-hold", "1s", "--kill-after", "0s")...)
+	assert.Equal(t, "ready", p.line())
+	assert.Equal(t, exitLost, p.exit())
+	assert.Contains(t, p.stderr.String(), "the command has ended: signal: killed")
+}
+
+// A command is free to leave children behind, if it ends by itself.
+func TestChildrenMayOutliveTheCommand(t *testing.T) {
+	p := begin(t, script(`exec 3<&0; sh -c 'echo $$; read x' <&3 & exit 4`)...)
+	pid := p.line()
+	assert.Equal(t, 4, p.exit())
+	assert.DirExists(t, filepath.Join("/proc", pid))
+	require.NoError(t, p.stdin.Close())
+	requireGone(t, pid)
+}
+
+func TestEndOfTheContextStopsTheCommand(t *testing.T) {
+	ctx, cancel := context.WithCancelCause(t.Context())
+	dir := t.TempDir()
+	ready := filepath.Join(dir, "ready")
+	ended := make(chan result, 1)
+	go func() { ended <- callWith(ctx, script(": > "+ready+"; sleep 60")...) }()
+	require.Eventually(t, func() bool { _, err := os.Stat(ready); return err == nil }, patience, 5*time.Millisecond)
+	cancel(assert.AnError)
+	r := <-ended
+	assert.Equal(t, exitFailure, r.code)
+	assert.Contains(t, r.stderr, assert.AnError.Error())
+}
+
+func TestSignalsArePassedOn(t *testing.T) {
+	for sig, name := range map[syscall.Signal]string{
+		syscall.SIGINT: "INT", syscall.SIGTERM: "TERM", syscall.SIGHUP: "HUP",
+		syscall.SIGQUIT: "QUIT", syscall.SIGUSR1: "USR1", syscall.SIGUSR2: "USR2",
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := begin(t, script(`n=0; trap 'n=$((n+1))' `+name+`; echo ready; while [ $n = 0 ]; do sleep 0.02; done; sleep 0.2; echo $n; exit 9`)...)
+			assert.Equal(t, "ready", p.line())
+			p.signal(sig)
+			assert.Equal(t, "1", p.line(), "once, not twice")
+			assert.Equal(t, 9, p.exit(), "the command decides what a signal means")
+		})
+	}
+}
+
+func TestSignalEndsTheCommand(t *testing.T) {
+	p := begin(t, script(`echo ready; sleep 60; echo not reached`)...)
+	assert.Equal(t, "ready", p.line())
+	p.signal(syscall.SIGTERM)
+	assert.Equal(t, 143, p.exit())
+}
+
+// SIGUSR1 kills a program that does not expect it: it is for the command alone.
+func TestUserSignalsSpareTheChildren(t *testing.T) {
+	p := begin(t, script(`trap 'echo told' USR1; exec 3<&0; sh -c 'echo ready; read x; echo child lives' <&3 & wait; wait`)...)
+	assert.Equal(t, "ready", p.line())
+	p.signal(syscall.SIGUSR1)
+	assert.Equal(t, "told", p.line())
+	p.reply()
+	assert.Equal(t, "child lives", p.line())
+	assert.Zero(t, p.exit())
+}
+
+func TestIgnoredSignalsStayIgnored(t *testing.T) {
+	self := selfCommand(t, script(`echo ready; read x; exit 5`)...)
+	nohup := exec.Command("sh", append([]string{"-c", `trap "" HUP; exec "$@"`, "sh"}, self.Args...)...)
+	nohup.Env = self.Env
+	p := beginCommand(t, nohup)
+	assert.Equal(t, "ready", p.line())
+	p.signal(syscall.SIGHUP)
+	p.reply()
+	assert.Equal(t, 5, p.exit())
+}

@@ -1,0 +1,214 @@
+package quorumlock_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/quorumlock/quorumlock"
+	"github.com/quorumlock/quorumlock/node"
+)
+
+func TestTenThousandLeasesNeedNoGoroutine(t *testing.T) {
+	inVirtualTime(t, 5, func(t *testing.T, f *fleet) {
+		client := f.client()
+		settled()
+		before := runtime.NumGoroutine() + 4 // the runtime's own come and go
+		leases := make([]*quorumlock.Lease, 10_000)
+		for i := range leases {
+			lease, err := client.RedLock(fmt.Sprintf("job-%d", i)).Acquire(t.Context())
+			require.NoError(t, err)
+			leases[i] = lease
+		}
+		settled()
+		require.LessOrEqual(t, runtime.NumGoroutine(), before, "while they are held")
+		for range 5 {
+			time.Sleep(3 * time.Second)
+			settled()
+			require.LessOrEqual(t, runtime.NumGoroutine(), before, "between renewals")
+		}
+		require.Equal(t, 50_000, f.keys())
+		for _, lease := range leases {
+			require.NoError(t, lease.Release(t.Context()))
+		}
+		f.noKeys()
+	})
+}
+
+// TestALeakedLeaseIsReleased runs in real time: the garbage collector is not part of
+// any bubble.
+func TestALeakedLeaseIsReleased(t *testing.T) {
+	f := newFleet(t, 3)
+	ended := make(chan quorumlock.EndedEvent, 1)
+	var log bytes.Buffer // written before the hook is called, read after
+	client := f.client(func(c *quorumlock.Config) {
+		c.TTL = time.Second
+		c.Hooks.Ended = func(e quorumlock.EndedEvent) { ended <- e }
+		c.Logger = slog.New(slog.NewTextHandler(&log, nil))
+	})
+	defer func() { require.NoError(t, client.Close(context.Background())) }()
+
+	func() {
+		lease, err := client.RedLock("job").Acquire(t.Context())
+		require.NoError(t, err)
+		child, cancel := context.WithCancel(lease.Context())
+		runtime.GC()
+		runtime.GC()
+		require.NoError(t, child.Err(), "what uses its context keeps the lease")
+		runtime.KeepAlive(child)
+		cancel()
+	}()
+
+	collect := time.NewTicker(10 * time.Millisecond)
+	defer collect.Stop()
+	limit := time.After(20 * time.Second)
+	for {
+		runtime.GC()
+		select {
+		case e := <-ended:
+			require.ErrorIs(t, e.Err, quorumlock.ErrLeaked)
+			require.Equal(t, []string{"job"}, e.Names)
+			require.Contains(t, log.String(), "without a Release")
+			require.NoError(t, client.Close(context.Background()))
+			require.Zero(t, f.keys())
+			return
+		case <-collect.C:
+		case <-limit:
+			require.FailNow(t, "a lease that nobody can reach is still held")
+		}
+	}
+}
+
+func TestHooksTellTheStory(t *testing.T) {
+	inVirtualTime(t, 3, func(t *testing.T, f *fleet) {
+		var mu sync.Mutex
+		var story []string
+		tell := func(format string, args ...any) {
+			mu.Lock()
+			defer mu.Unlock()
+			story = append(story, fmt.Sprintf(format, args...))
+		}
+		var owner atomic.Value
+		client := f.client(func(c *quorumlock.Config) {
+			c.Hooks = quorumlock.Hooks{
+				AttemptFailed: func(e quorumlock.AttemptFailedEvent) {
+					tell("attempt %d: held %t", e.Attempt, errors.Is(e.Err, quorumlock.ErrHeld))
+				},
+				Acquired: func(e quorumlock.AcquiredEvent) {
+					owner.Store(e.Owner)
+					tell("acquired %v after %d attempts, %t", e.Names, e.Attempts, e.Waited >= 7*time.Millisecond)
+				},
+				Renewed: func(e quorumlock.RenewedEvent) {
+					tell("renewed for %v, ours %t", e.Remaining.Round(time.Second), e.Owner == owner.Load())
+				},
+				RenewalFailed: func(e quorumlock.RenewalFailedEvent) {
+					tell("renewal failed, %t", errors.Is(e.Err, quorumlock.ErrNoQuorum))
+				},
+				Ended:    func(e quorumlock.EndedEvent) { tell("ended, lost %t", errors.Is(e.Err, quorumlock.ErrLost)) },
+				NodeDown: func(name string, err error) { tell("down %s", name) },
+				NodeUp:   func(name string) { tell("up %s", name) },
+			}
+		})
+		f.take("job", "other", 0, 1, 2)
+		lock := client.RedLock("job").With(quorumlock.LockOptions{TTL: 9 * time.Second})
+		_, err := lock.TryAcquire(t.Context())
+		require.Error(t, err)
+		for _, nd := range f.nodes {
+			nd.Flush()
+		}
+		lease, err := lock.Acquire(t.Context())
+		require.NoError(t, err)
+		time.Sleep(4 * time.Second)
+		f.stop(0, 1)
+		<-lease.Context().Done()
+		settled()
+
+		mu.Lock()
+		defer mu.Unlock()
+		require.Equal(t, []string{
+			"attempt 1: held true",
+			"acquired [job] after 1 attempts, false",
+			"renewed for 9s, ours true",
+		}, story[:3])
+		require.Contains(t, story, "down n1")
+		require.Contains(t, story, "down n2")
+		require.Contains(t, story, "renewal failed, true")
+		require.Equal(t, "ended, lost true", story[len(story)-1])
+	})
+}
+
+func TestHooksMayUseTheLibrary(t *testing.T) {
+	inVirtualTime(t, 3, func(t *testing.T, f *fleet) {
+		var client *quorumlock.Client
+		var inspected int
+		look := func() {
+			_, err := client.RedLock("job").Inspect(context.Background())
+			if err == nil {
+				inspected++
+			}
+		}
+		client = f.client(func(c *quorumlock.Config) {
+			c.Hooks.Acquired = func(quorumlock.AcquiredEvent) { look() }
+			c.Hooks.Ended = func(quorumlock.EndedEvent) { look() }
+		})
+		lease, err := client.RedLock("job").Acquire(t.Context())
+		require.NoError(t, err)
+		require.NoError(t, lease.Release(t.Context()))
+		require.Equal(t, 2, inspected)
+	})
+}
+
+func TestErrorsSayWhichNodeAndWhat(t *testing.T) {
+	inVirtualTime(t, 5, func(t *testing.T, f *fleet) {
+		f.stop(0)
+		f.plant("job", 1)
+		f.take("job", "somebody", 2, 3)
+		_, err := f.client().RedLock("job").TryAcquire(t.Context())
+		require.EqualError(t, err, `quorumlock: acquire "job": no quorum: 1 of 5 nodes agreed, 3 needed (`+
+			`n1: acquire: unreachable; `+
+			`n2: acquire: a key of another type stands at this name; `+
+			`n3: "job" is held by somebody for another 10s unless renewed; `+
+			`n4: "job" is held by somebody for another 10s unless renewed)`)
+		require.ErrorIs(t, err, node.ErrUnreachable)
+		require.ErrorIs(t, err, node.ErrWrongType)
+		require.NotErrorIs(t, err, quorumlock.ErrHeld, "an error is one or the other")
+		var nodeErr *node.Error
+		require.ErrorAs(t, err, &nodeErr)
+		require.Equal(t, "n1", nodeErr.Node)
+	})
+}
+
+func TestCancellingWhileTheVotesComeIn(t *testing.T) {
+	// At every instant of a round: before, between, and after the votes.
+	synctest.Test(t, func(t *testing.T) {
+		f := newFleet(t, 5)
+		client := f.client()
+		for i := range 200 {
+			ctx, cancel := context.WithCancel(t.Context())
+			go func() {
+				for range i % 20 {
+					runtime.Gosched()
+				}
+				cancel()
+			}()
+			lease, err := client.RedLock("job").Acquire(ctx)
+			if err == nil {
+				require.NoError(t, lease.Release(t.Context()))
+			} else {
+				require.ErrorIs(t, err, context.Canceled)
+			}
+			f.noKeys()
+			cancel()
+		}
+	})
+}
