@@ -53,7 +53,8 @@ type hold struct {
 	refusals []node.Reply
 	// validUntil is the end of the lease by local time, as far as confirmed.
 	validUntil time.Duration
-	grantedAt  time.Duration
+	// began is when the round of acquisition was sent, grantedAt when it was won.
+	began, grantedAt time.Duration
 	// renewAt is when the next renewal is due, failures how many failed in a row.
 	renewAt  time.Duration
 	failures int
@@ -88,6 +89,7 @@ func (h *hold) ask() {
 	calls := make([]call, len(h.client.lanes))
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	h.began = h.client.clock.Now()
 	for i, l := range h.client.lanes {
 		calls[i] = call{op: h.op(node.Acquire), sink: h}
 		h.asked |= 1 << i
@@ -173,7 +175,7 @@ func (h *hold) win(values context.Context) bool {
 	h.phase, h.validUntil, h.grantedAt, h.handles = held, until, now, 1
 	h.ctx, h.cancel = context.WithCancelCause(context.WithoutCancel(values))
 	if !h.lock.fixed {
-		h.renewAt = quorum.NextRenewal(now, h.lock.ttl, 0, h.client.jitter())
+		h.renewAt = quorum.NextRenewal(h.began, h.lock.ttl, 0, h.client.jitter())
 	}
 	return h.client.schedule.set(h, h.nextDue())
 }

@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"log/slog"
 	"os"
 	"strings"
 	"testing"
@@ -72,7 +73,10 @@ func (f fleet) nodes() string {
 // client is another program that uses the same nodes.
 func (f fleet) client(t *testing.T) *quorumlock.Client {
 	t.Helper()
-	c, err := quorumlock.New(quorumlock.Config{Addresses: strings.Split(f.nodes(), ",")})
+	c, err := quorumlock.New(quorumlock.Config{
+		Addresses: strings.Split(f.nodes(), ","),
+		Logger:    slog.New(slog.DiscardHandler),
+	})
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = c.Close(context.Background()) })
 	return c

@@ -1,0 +1,52 @@
+// Command basic holds a lock while it works. Give it the addresses of an odd number of
+// Redis servers, or nothing for three in-memory nodes.
+package main
+
+import (
+	"context"
+	"fmt"
+	"log"
+	"os"
+	"time"
+
+	"github.com/quorumlock/quorumlock"
+	"github.com/quorumlock/quorumlock/node"
+)
+
+func main() {
+	if err := run(context.Background(), os.Args[1:]); err != nil {
+		log.Fatal(err)
+	}
+}
+
+func run(ctx context.Context, addresses []string) error {
+	client, err := quorumlock.New(configFor(addresses))
+	if err != nil {
+		return err
+	}
+	defer func() { _ = client.Close(ctx) }()
+
+	return client.RedLock("nightly-report").Do(ctx, func(ctx context.Context) error {
+		fmt.Println("working, and nobody else is")
+		select {
+		case <-time.After(time.Second): // the work
+			fmt.Println("done")
+			return nil
+		case <-ctx.Done(): // the lock is lost, or the program is to end
+			return context.Cause(ctx)
+		}
+	})
+}
+
+// configFor uses in-memory nodes where no address is given. They are within this
+// process: good for a first look, and for nothing else.
+func configFor(addresses []string) quorumlock.Config {
+	if len(addresses) > 0 {
+		return quorumlock.Config{Addresses: addresses}
+	}
+	var nodes []node.Node
+	for _, name := range []string{"n1", "n2", "n3"} {
+		nodes = append(nodes, node.NewMemory(name, nil))
+	}
+	return quorumlock.Config{Nodes: nodes}
+}
