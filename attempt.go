@@ -31,26 +31,25 @@ func (l *Lock) attempt(ctx context.Context) (*hold, retry, error) {
 		h.abandon()
 		return nil, retry{}, ErrClosed
 	}
-	if h.win(ctx) {
+	if h.win() {
 		return h, retry{}, nil
 	}
 	h.abandon()
-	err, again := h.verdict()
+	again, err := h.verdict()
 	return nil, again, err
 }
 
-// verdict says why the round was lost.
-func (h *hold) verdict() (error, retry) { //nolint:revive // the error is the result here
+// verdict says why the round was lost, and what that means for another.
+func (h *hold) verdict() (retry, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	again := retry{worthwhile: !h.hopeless(), freeAfter: h.freeAfter()}
 	if h.round.Blocked() {
-		return h.heldError(), again
+		return again, h.heldError()
 	}
-	var err *NoQuorumError
-	errors.As(h.noQuorum("acquire", &h.round), &err)
+	err := h.noQuorum("acquire", &h.round)
 	err.Late = h.round.Result() == quorum.Won
-	return err, again
+	return again, err
 }
 
 // hopeless reports whether so many nodes reject this call for good that no attempt can

@@ -164,7 +164,7 @@ func (h *hold) extendTo(now time.Duration) {
 }
 
 // win turns a round that was won in time into a lease.
-func (h *hold) win(values context.Context) bool {
+func (h *hold) win() bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	now := h.client.clock.Now()
@@ -173,7 +173,7 @@ func (h *hold) win(values context.Context) bool {
 		return false
 	}
 	h.phase, h.validUntil, h.grantedAt, h.handles = held, until, now, 1
-	h.ctx, h.cancel = context.WithCancelCause(context.WithoutCancel(values))
+	h.ctx, h.cancel = context.WithCancelCause(context.Background())
 	if !h.lock.fixed {
 		h.renewAt = quorum.NextRenewal(h.began, h.lock.ttl, 0, h.client.jitter())
 	}
@@ -202,11 +202,16 @@ func (h *hold) abandon() {
 	h.undo(nobody{})
 }
 
+// undoMargin is how long undos are repeated besides the TTL. What a node has granted is
+// over after the TTL; but a node that hangs may have commands in its buffers, and run
+// them when it wakes.
+const undoMargin = time.Minute
+
 // undo releases this owner on every node that may have seen it. A node that fails is
-// tried again until the TTL has passed: by then there is nothing left to undo.
+// tried again until the TTL has passed, and a margin.
 func (h *hold) undo(to sink) {
 	calls := make([]call, len(h.client.lanes))
-	until := h.client.clock.Now() + h.lock.ttl
+	until := h.client.clock.Now() + h.lock.ttl + undoMargin
 	for i, l := range h.client.lanes {
 		calls[i] = call{op: h.op(node.Release), sink: to, until: until, lane: i}
 		if h.asked&(1<<i) == 0 {

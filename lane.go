@@ -102,13 +102,24 @@ func (l *lane) submit(c *call) error {
 		refused := &node.Error{Node: l.node.Name(), Op: c.op.Kind, Reason: node.ErrDown, Err: err}
 		if c.until > 0 {
 			c.told = true
-			l.keep(c, l.client.clock.Now())
+			l.putOff(c)
 		}
 		return refused
 	}
 	l.queue = append(l.queue, c)
 	l.start()
 	return nil
+}
+
+// putOff has an undo that is not to be sent now sent later. During a probe it waits
+// behind what is queued for the end of that: a release that is sent before its own
+// acquisition or renewal leaves the lock behind.
+func (l *lane) putOff(c *call) {
+	if l.health.down && l.busy && !l.closed {
+		l.queue = append(l.queue, c)
+		return
+	}
+	l.keep(c, l.client.clock.Now())
 }
 
 // refusal says why a call is not to be sent now. A node that is down is asked again

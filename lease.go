@@ -25,11 +25,11 @@ type Lease struct {
 	cleanup  runtime.Cleanup
 }
 
-// newLease makes a handle on a hold; values is where its context gets them from, and
-// ends with the hold.
-func newLease(h *hold, values context.Context) *Lease {
+// newLease makes a handle on a hold. Its context ends with the hold and has the values
+// of ctx.
+func newLease(ctx context.Context, h *hold) *Lease {
 	l := &Lease{hold: h}
-	l.ctx = leaseContext{Context: values, lease: l}
+	l.ctx = leaseContext{Context: h.ctx, values: ctx, lease: l}
 	l.cleanup = runtime.AddCleanup(l, leak, h)
 	return l
 }
@@ -122,7 +122,7 @@ func (l *Lease) Extend(ctx context.Context) error {
 	case err := <-done:
 		return err
 	case <-l.hold.ctx.Done():
-		return context.Cause(l.hold.ctx)
+		return l.hold.err()
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}

@@ -285,7 +285,7 @@ func TestDo(t *testing.T) {
 	inVirtualTime(t, 5, func(t *testing.T, f *fleet) {
 		lock := f.client().RedLock("job")
 		mine := errors.New("mine")
-		require.ErrorIs(t, lock.Do(t.Context(), func(ctx context.Context) error {
+		require.ErrorIs(t, lock.Do(t.Context(), func(context.Context) error {
 			require.Equal(t, 5, func() int { settled(); return f.keys() }())
 			return mine
 		}), mine)

@@ -115,7 +115,7 @@ func TestHooksTellTheStory(t *testing.T) {
 					tell("renewal failed, %t", errors.Is(e.Err, quorumlock.ErrNoQuorum))
 				},
 				Ended:    func(e quorumlock.EndedEvent) { tell("ended, lost %t", errors.Is(e.Err, quorumlock.ErrLost)) },
-				NodeDown: func(name string, err error) { tell("down %s", name) },
+				NodeDown: func(name string, _ error) { tell("down %s", name) },
 				NodeUp:   func(name string) { tell("up %s", name) },
 			}
 		})
@@ -171,7 +171,7 @@ func TestHooksMayUseTheLibrary(t *testing.T) {
 func TestErrorsSayWhichNodeAndWhat(t *testing.T) {
 	inVirtualTime(t, 5, func(t *testing.T, f *fleet) {
 		f.stop(0)
-		f.plant("job", 1)
+		f.plant(1)
 		f.take("job", "somebody", 2, 3)
 		_, err := f.client().RedLock("job").TryAcquire(t.Context())
 		require.EqualError(t, err, `quorumlock: acquire "job": no quorum: 1 of 5 nodes agreed, 3 needed (`+

@@ -159,7 +159,7 @@ func (l *Lock) acquire(ctx context.Context, most int) (*Lease, error) {
 		h, again, err := l.attempt(ctx)
 		if err == nil {
 			l.reportAcquired(h, attempt, l.client.clock.Now()-began)
-			return newLease(h, h.ctx), nil
+			return newLease(ctx, h), nil
 		}
 		fire(l.client.cfg.Hooks.AttemptFailed, AttemptFailedEvent{Names: l.Names(), Attempt: attempt, Err: err})
 		if !again.worthwhile || attempt == most {
@@ -198,13 +198,14 @@ func (l *Lock) Do(ctx context.Context, fn func(ctx context.Context) error) error
 	if err != nil {
 		return err
 	}
-	held, cancel := context.WithCancelCause(leaseContext{Context: ctx, lease: lease})
-	stop := context.AfterFunc(lease.Context(), func() { cancel(context.Cause(lease.Context())) })
+	held, cancel := context.WithCancelCause(leaseContext{Context: ctx, values: ctx, lease: lease})
+	over := lease.Context()
+	stop := context.AfterFunc(over, func() { cancel(context.Cause(over)) }) //nolint:contextcheck // the lease's end is not ctx's
 	defer func() {
 		stop()
 		cancel(ErrReleased)
-		_ = lease.Release(context.WithoutCancel(ctx))
+		_ = lease.Release(ctx)
 	}()
-	err = fn(held)
+	err = fn(held) //nolint:contextcheck // it is ctx, in a type of this package
 	return errors.Join(err, lease.Err())
 }

@@ -1,13 +1,17 @@
 package quorumlock
 
-import "context"
+import (
+	"context"
+	"slices"
+)
 
 // leaseContext is a context that knows which lease it belongs to. Go has no identity
 // of threads, so this is how ownership travels: whoever has the context acts for the
-// holder.
+// holder. It ends as the embedded context does, and has the values of another.
 type leaseContext struct {
 	context.Context
-	lease *Lease
+	values context.Context
+	lease  *Lease
 }
 
 // heldKey asks a context for the lease on a name of a client.
@@ -16,25 +20,22 @@ type heldKey struct {
 	name   string
 }
 
-// Value answers for the names that the lease holds, and is otherwise the context's.
+// Value answers for the names that the lease holds. Else it looks in the context that
+// it ends with first: that is where package context finds the cancellation, and so
+// makes children without a goroutine.
 func (c leaseContext) Value(key any) any {
 	if k, ok := key.(heldKey); ok && c.lease.hold.covers(k) {
 		return c.lease.hold
 	}
-	return c.Context.Value(key)
+	if v := c.Context.Value(key); v != nil {
+		return v
+	}
+	return c.values.Value(key)
 }
 
 // covers reports whether the hold is on that name, and still valid.
 func (h *hold) covers(k heldKey) bool {
-	if h.client != k.client {
-		return false
-	}
-	for _, name := range h.lock.names {
-		if name == k.name {
-			return h.err() == nil
-		}
-	}
-	return false
+	return h.client == k.client && slices.Contains(h.lock.names, k.name) && h.err() == nil
 }
 
 // nested is a lease on what the context holds already; nil if it holds nothing of the
@@ -57,7 +58,7 @@ func (l *Lock) nested(ctx context.Context) (*Lease, error) {
 	case !owner.addHandle():
 		return nil, nil //nolint:nilnil // it ended this instant
 	}
-	return newLease(owner, leaseValues{Context: owner.ctx, values: ctx}), nil
+	return newLease(ctx, owner), nil
 }
 
 // addHandle counts one more lease that shares the hold, unless it is over.
@@ -69,20 +70,4 @@ func (h *hold) addHandle() bool {
 	}
 	h.handles++
 	return true
-}
-
-// leaseValues ends with the hold, and has the values of the context that asked for the
-// nested lease.
-type leaseValues struct {
-	context.Context
-	values context.Context
-}
-
-// Value looks in the hold's context first: that is how package context finds the
-// cancellation, and so makes children without a goroutine.
-func (c leaseValues) Value(key any) any {
-	if v := c.Context.Value(key); v != nil {
-		return v
-	}
-	return c.values.Value(key)
 }

@@ -73,6 +73,7 @@ func TestRealLayoutIsRedissons(t *testing.T) {
 		require.LessOrEqual(t, left, int(quorumlock.DefaultTTL.Milliseconds()))
 	}
 	require.NoError(t, lease.Release(t.Context()))
+	c.noKeys()
 
 	// A lock of Redisson's excludes us, and is left alone.
 	const thread = "8743c9c0-0795-4907-87fd-6c719a6b4586:31"

@@ -124,7 +124,6 @@ func leftoversDoNotBlock(t *testing.T, c *cluster) {
 	defer cancel()
 	lease, err := c.client().RedLock("job").Acquire(ctx)
 	require.NoError(t, err, "what lost rounds left on nodes 3 and 4 would block it for a TTL")
-	c.holds("job", lease.Owner())
 	require.NoError(t, lease.Release(t.Context()))
 }
 

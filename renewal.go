@@ -126,7 +126,7 @@ func (h *hold) blockedReason() string {
 }
 
 // noQuorum is the error for a round of this owner without a quorum.
-func (h *hold) noQuorum(op string, t *quorum.Tally) error {
+func (h *hold) noQuorum(op string, t *quorum.Tally) *NoQuorumError {
 	return &NoQuorumError{
 		Op:     op,
 		Names:  h.lock.Names(),

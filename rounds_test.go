@@ -70,7 +70,7 @@ func TestALostRoundIsUndone(t *testing.T) {
 		"two denied, one hangs":     {func(f *fleet) { f.take("job", "other", 0, 1); f.pause(2) }, quorumlock.ErrNoQuorum, func(f *fleet) { f.resume(2) }, 2},
 		"three down":                {func(f *fleet) { f.stop(0, 1, 2) }, quorumlock.ErrNoQuorum, func(f *fleet) { f.start(0, 1, 2) }, 0},
 		"three hang":                {func(f *fleet) { f.pause(0, 1, 2) }, quorumlock.ErrNoQuorum, func(f *fleet) { f.resume(0, 1, 2) }, 0},
-		"all have a key of another": {func(f *fleet) { f.plant("job", 0, 1, 2) }, node.ErrWrongType, nil, 0},
+		"all have a key of another": {func(f *fleet) { f.plant(0, 1, 2) }, node.ErrWrongType, nil, 0},
 	} {
 		t.Run(what, func(t *testing.T) {
 			inVirtualTime(t, 5, func(t *testing.T, f *fleet) {
@@ -88,16 +88,16 @@ func TestALostRoundIsUndone(t *testing.T) {
 	}
 }
 
-// plant puts a key of another type at a name.
-func (f *fleet) plant(name string, nodes ...int) {
+// plant puts a key of another type at the name "job".
+func (f *fleet) plant(nodes ...int) {
 	for _, i := range nodes {
-		f.nodes[i].Plant(name)
+		f.nodes[i].Plant("job")
 	}
 }
 
 func TestAKeyOfAnotherTypeEndsTheWaiting(t *testing.T) {
 	inVirtualTime(t, 5, func(t *testing.T, f *fleet) {
-		f.plant("job", 0, 1, 2)
+		f.plant(0, 1, 2)
 		_, err := f.client().RedLock("job").Acquire(t.Context()) // without a deadline
 		var noQuorum *quorumlock.NoQuorumError
 		require.ErrorAs(t, err, &noQuorum)
@@ -110,7 +110,7 @@ func TestAKeyOfAnotherTypeEndsTheWaiting(t *testing.T) {
 
 func TestAMinorityOfForeignKeysDoesNotMatter(t *testing.T) {
 	inVirtualTime(t, 5, func(t *testing.T, f *fleet) {
-		f.plant("job", 0, 1)
+		f.plant(0, 1)
 		client := f.client()
 		lease, err := client.RedLock("job").Acquire(t.Context())
 		require.NoError(t, err)
@@ -136,7 +136,8 @@ func TestACancelledAcquireLeavesNothing(t *testing.T) {
 		ctx, cancel := context.WithCancelCause(t.Context())
 		cause := context.DeadlineExceeded
 		time.AfterFunc(10*time.Millisecond, func() { cancel(cause) })
-		took := f.elapsed(func() { _, err = f.client().RedLock("job").Acquire(ctx) })
+		lock := f.client().RedLock("job")
+		took := f.elapsed(func() { _, err = lock.Acquire(ctx) })
 		require.ErrorIs(t, err, cause)
 		require.Equal(t, 10*time.Millisecond, took, "at once")
 		f.resume(0, 1, 2)

@@ -1,13 +1,20 @@
 package node
 
 import (
-	"fmt"
+	"errors"
 	"net"
+	"net/netip"
+	"net/url"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/redis/rueidis"
 )
+
+// errAddress does not repeat the address, as that may hold a password, and not
+// necessarily where one belongs.
+var errAddress = errors.New("node: address does not parse: want host:port, /path/of/socket, redis://user:password@host:port/db, rediss://... or unix:///path (special characters of a password as %XX)")
 
 // ParseAddress turns an address into rueidis' options, without touching the network.
 // It takes host:port, a bare host (port 6379), a path to a unix socket, and the URLs
@@ -17,40 +24,96 @@ import (
 func ParseAddress(address string) (rueidis.ClientOption, error) {
 	switch {
 	case address == "":
-		return rueidis.ClientOption{}, fmt.Errorf("node: empty address")
+		return rueidis.ClientOption{}, errors.New("node: empty address")
 	case strings.ContainsAny(address, " \t\r\n"):
-		return rueidis.ClientOption{}, fmt.Errorf("node: white space in an address")
+		return rueidis.ClientOption{}, errors.New("node: white space in an address")
 	case strings.HasPrefix(address, "/"):
-		address = "unix://" + address
+		return parseURL(&url.URL{Scheme: "unix", Path: address})
 	case !strings.Contains(address, "://"):
 		return parseHostPort(address)
 	}
-	opt, err := rueidis.ParseURL(address)
+	u, err := url.Parse(address)
 	if err != nil {
-		return opt, fmt.Errorf("node: %s address does not parse: want redis://user:password@host:port/db, rediss://... or unix:///path", scheme(address))
+		return rueidis.ClientOption{}, errAddress
 	}
-	return opt, nil
+	return parseURL(u)
 }
 
 // parseHostPort reads host:port, [v6]:port, or a host alone.
 func parseHostPort(address string) (rueidis.ClientOption, error) {
 	host, port, err := net.SplitHostPort(address)
 	if err != nil {
-		host, port = strings.Trim(address, "[]"), "6379"
-	}
-	if host == "" {
+		host, port = address, "6379"
+		if strings.HasPrefix(host, "[") && strings.HasSuffix(host, "]") && strings.Contains(host, ":") {
+			host = host[1 : len(host)-1]
+		}
+	} else if host == "" {
 		host = "localhost"
 	}
-	if port == "" || strings.ContainsAny(host+port, "/@?#") {
-		return rueidis.ClientOption{}, fmt.Errorf("node: address does not parse: want host:port or a redis:// URL")
+	address = net.JoinHostPort(host, port)
+	if !isHostPort(address) {
+		return rueidis.ClientOption{}, errAddress
 	}
-	return rueidis.ClientOption{InitAddress: []string{net.JoinHostPort(host, port)}}, nil
+	return rueidis.ClientOption{InitAddress: []string{address}}, nil
 }
 
-// scheme is the part of a URL that is safe to repeat.
-func scheme(address string) string {
-	s, _, _ := strings.Cut(address, "://")
-	return s + "://"
+// parseURL is rueidis' function of that name, less forgiving: where a password holds a
+// character that would have to be escaped, part of it can end up anywhere.
+func parseURL(u *url.URL) (rueidis.ClientOption, error) {
+	if !isDeployment(u) {
+		return rueidis.ClientOption{}, errAddress
+	}
+	if u.Scheme != "unix" {
+		u.Path = strings.TrimSuffix(u.Path, "/")
+	}
+	opt, err := rueidis.ParseURL(u.String())
+	if err != nil || opt.SelectDB < 0 || opt.Dialer.Timeout < 0 || opt.ConnWriteTimeout < 0 {
+		return rueidis.ClientOption{}, errAddress
+	}
+	if u.Scheme != "unix" && !all(opt.InitAddress, isHostPort) {
+		return rueidis.ClientOption{}, errAddress
+	}
+	return opt, nil
+}
+
+// parameters are those that rueidis reads from a URL.
+var parameters = []string{
+	"addr", "client_cache", "client_name", "db", "dial_timeout", "master_set", "max_retries", "protocol", "skip_verify", "write_timeout",
+}
+
+func isDeployment(u *url.URL) bool {
+	query, err := url.ParseQuery(u.RawQuery)
+	if err != nil || u.Fragment != "" {
+		return false
+	}
+	for name := range query {
+		if !slices.Contains(parameters, name) {
+			return false
+		}
+	}
+	if u.Scheme == "unix" {
+		return u.Host == "" && strings.HasPrefix(u.Path, "/")
+	}
+	return slices.Contains([]string{"redis", "rediss", "valkey", "valkeys"}, u.Scheme)
+}
+
+// isHostPort reports whether an address is a host name or IP address, and a port.
+func isHostPort(address string) bool {
+	host, port, err := net.SplitHostPort(address)
+	if err != nil || host == "" || strings.ContainsAny(host, "/@?#[] ") {
+		return false
+	}
+	if strings.Contains(host, ":") {
+		if _, err := netip.ParseAddr(host); err != nil {
+			return false
+		}
+	}
+	n, err := strconv.ParseUint(port, 10, 16)
+	return err == nil && n > 0
+}
+
+func all(addresses []string, ok func(string) bool) bool {
+	return !slices.ContainsFunc(addresses, func(a string) bool { return !ok(a) })
 }
 
 // nameOf names the deployment that options lead to: the same for every user,

@@ -26,6 +26,18 @@ func says(text string) func(net.Conn) {
 	}
 }
 
+// fakeHello answers a PING as a Redis server, and all else as it is told.
+func fakeHello(reply string) func(net.Conn) {
+	return func(c net.Conn) {
+		converse(c, func(args []string) (string, bool) {
+			if args[0] == "PING" {
+				return "+PONG\r\n", true
+			}
+			return reply, strings.HasSuffix(reply, "\n")
+		})
+	}
+}
+
 // silent reads, and never answers.
 func silent(c net.Conn) { _, _ = io.Copy(io.Discard, c) }
 
@@ -39,14 +51,18 @@ func TestRedisStrangers(t *testing.T) {
 		"hangs up":            {says(""), node.ErrUnreachable},
 		"answers in HTTP":     {says("HTTP/1.1 400 Bad Request\r\n\r\n"), node.ErrProtocol},
 		"answers in SSH":      {says("SSH-2.0-OpenSSH_9.6\r\n"), node.ErrProtocol},
-		"answers in noise":    {says("\x00\x01\x02\xff"), node.ErrProtocol},
+		"answers in POP3":     {says("+OK ready\r\n-ERR what\r\n-ERR what\r\n"), node.ErrProtocol},
+		"answers in noise":    {says("\x00\x01\x02\xff\n"), node.ErrProtocol},
+		"answers for ever":    {says(strings.Repeat("+PONG", 1000)), node.ErrProtocol},
+		"shakes hands, badly": {fakeHello("+OK\r\n"), node.ErrProtocol},
 		"answers OK":          {says("+OK\r\n"), node.ErrProtocol},
 		"answers 7":           {says(":7\r\n"), node.ErrProtocol},
 		"has no line ends":    {says(":\n"), node.ErrProtocol},
 		"has bad lengths":     {says("*x\r\n"), node.ErrProtocol},
 		"is silent":           {silent, node.ErrTimeout},
-		"stops in mid-answer": {says("%2\r\n+proto"), node.ErrUnreachable},
-		"wants a password":    {says("-NOAUTH HELLO must be called with the client already authenticated\r\n"), node.ErrAuth},
+		"stops in mid-answer": {says("+PO"), node.ErrUnreachable},
+		"stops in the hello":  {fakeHello("%2\r\n+proto"), node.ErrUnreachable},
+		"wants a password":    {fakeHello("-NOAUTH HELLO must be called with the client already authenticated\r\n"), node.ErrAuth},
 		"is full":             {says("-ERR max number of clients reached\r\n"), node.ErrRejected},
 		"is protected":        {says("-DENIED Redis is running in protected mode\r\n"), node.ErrRejected},
 	} {
@@ -215,7 +231,10 @@ func TestRedisServerThatCannotGreet(t *testing.T) {
 	} {
 		f := newFront(t, func(c net.Conn) {
 			converse(c, func(args []string) (string, bool) {
-				if args[0] == "CLIENT" {
+				switch args[0] {
+				case "PING":
+					return "+PONG\r\n", true
+				case "CLIENT":
 					return answer, true
 				}
 				if reply, ok := hello(args); ok {

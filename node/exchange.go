@@ -207,6 +207,7 @@ func garbled(err error) Reply {
 // reasonOf classifies what rueidis or the server said.
 func reasonOf(err error) error {
 	var netErr net.Error
+	var reply replyError
 	switch {
 	case errors.Is(err, errGarbled), rueidis.IsRedisNil(err): // no script of ours answers nil
 		return ErrProtocol
@@ -215,6 +216,8 @@ func reasonOf(err error) error {
 	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, os.ErrDeadlineExceeded),
 		errors.As(err, &netErr) && netErr.Timeout():
 		return ErrTimeout
+	case errors.As(err, &reply):
+		return reasonOfReply(string(reply))
 	}
 	if redisErr, ok := rueidis.IsRedisErr(err); ok {
 		return reasonOfReply(redisErr.Error())

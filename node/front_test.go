@@ -217,7 +217,12 @@ func bulk(s string) string { return fmt.Sprintf("$%d\r\n%s\r\n", len(s), s) }
 // It closes the connection where the answer is not ok.
 func fake(answer func(args []string) (reply string, ok bool)) func(net.Conn) {
 	return func(c net.Conn) {
+		greeted := false
 		converse(c, func(args []string) (string, bool) {
+			if !greeted && args[0] == "PING" {
+				return "+PONG\r\n", true
+			}
+			greeted = true
 			if reply, ok := hello(args); ok {
 				return reply, true
 			}

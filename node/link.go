@@ -15,6 +15,8 @@ import (
 // used by one call at a time; the atomics are shared with the dialler.
 type link struct {
 	client rueidis.Client
+	// conn is what the client was made on; with a Sentinel, the last: the master's.
+	conn atomic.Pointer[net.Conn]
 	// self is the connection as the server knows it.
 	self endpoint
 	// ghost is a broken connection whose last commands the server may still have in
@@ -53,18 +55,14 @@ func (l *link) open(ctx context.Context, opt rueidis.ClientOption) error {
 	l.phase.Store(opening)
 	client, err := rueidis.NewClient(opt)
 	l.phase.Store(using)
-	if err != nil {
-		if client != nil {
-			client.Close()
-		}
-		return err
-	}
 	l.client = client
-	if err := l.greet(ctx); err != nil {
-		l.drop()
-		return err
+	if err == nil {
+		err = l.greet(ctx)
 	}
-	return nil
+	if err != nil {
+		l.drop()
+	}
+	return err
 }
 
 // rest ends the use of the link.
@@ -114,6 +112,14 @@ func (l *link) drop() {
 	if l.self.id != "" {
 		l.ghost = l.self
 	}
+	// Closing a client whose connection is well, rueidis would wait for the answers to
+	// come, and panic on one too many. So the connection is closed below it, and a call
+	// has it notice.
+	l.phase.Store(using)
+	if conn := l.conn.Swap(nil); conn != nil {
+		_ = (*conn).Close()
+		_ = l.client.Do(context.Background(), l.client.B().Ping().Build())
+	}
 	l.client.Close()
 	l.client, l.self = nil, endpoint{}
 }
@@ -158,7 +164,18 @@ func (l *link) dialler(opt rueidis.ClientOption) dialFunc {
 				return nil, errMoved
 			}
 		}
-		return dial(ctx, addr, d, cfg)
+		conn, err := dial(ctx, addr, d, cfg)
+		if err != nil {
+			return nil, err
+		}
+		if err := knock(ctx, conn, d.Timeout); err != nil {
+			_ = conn.Close()
+			return nil, err
+		}
+		if l.phase.Load() == opening {
+			l.conn.Store(&conn)
+		}
+		return conn, nil
 	}
 }
 

@@ -94,11 +94,6 @@ func (r *Redis) tune(opt rueidis.ClientOption) rueidis.ClientOption {
 	if opt.ClientName == "" {
 		opt.ClientName = "quorumlock"
 	}
-	if opt.ClientSetInfo == nil {
-		// With nothing behind HELLO in the pipeline, a server's reason to hang up is
-		// what we get to see.
-		opt.ClientSetInfo = rueidis.DisableClientSetInfo
-	}
 	opt.DialCtxFn = r.link.dialler(opt)
 	return opt
 }

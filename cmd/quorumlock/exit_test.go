@@ -65,7 +65,7 @@ func TestHeldIsSaidThoughNodesAreDown(t *testing.T) {
 		{nil, quorumlock.ErrNoQuorum},
 	} {
 		err := heldFirst(&quorumlock.NoQuorumError{Need: 3, Total: 5, Nodes: c.nodes})
-		assert.ErrorIs(t, err, c.want, c.nodes)
+		require.ErrorIs(t, err, c.want, c.nodes)
 	}
 	assert.Equal(t, assert.AnError, heldFirst(assert.AnError))
 }

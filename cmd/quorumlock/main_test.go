@@ -82,10 +82,10 @@ func (f fleet) client(t *testing.T) *quorumlock.Client {
 	return c
 }
 
-// hold takes a lock as somebody else, and keeps it until the test ends.
-func (f fleet) hold(t *testing.T, name string) *quorumlock.Lease {
+// hold takes the lock "k" as somebody else, and keeps it until the test ends.
+func (f fleet) hold(t *testing.T) *quorumlock.Lease {
 	t.Helper()
-	lease, err := f.client(t).RedLock(name).Acquire(t.Context())
+	lease, err := f.client(t).RedLock("k").Acquire(t.Context())
 	require.NoError(t, err)
 	return lease
 }

@@ -23,6 +23,10 @@ const nodesEnv = "QUORUMLOCK_NODES"
 // closeTimeout bounds the end of a client. The nodes' timeouts end it sooner.
 const closeTimeout = 10 * time.Second
 
+// surveyTimeout is how long status and release wait for one node, where no lease is in a
+// hurry.
+const surveyTimeout = 2 * time.Second
+
 // nodeFlags say which nodes to use, and how.
 type nodeFlags struct {
 	addresses   []string
@@ -40,7 +44,7 @@ func (f *nodeFlags) register(flags *pflag.FlagSet) {
 		"use `N` in-memory nodes instead of servers, to try things out: they live in this process only, and exclude nobody outside of it")
 	flags.BoolVar(&f.allowEven, "allow-even", false, "permit an even number of nodes")
 	flags.DurationVar(&f.nodeTimeout, "node-timeout", 0,
-		"how long to wait for one node at most (default 500ms, or a tenth of the TTL if that is less)")
+		"how long to wait for one node at most (default 500ms, or a tenth of the TTL if that is less; 2s for status and release)")
 	flags.DurationVar(&f.maxTTL, "max-ttl", quorumlock.DefaultTTL,
 		"the largest TTL allowed, which must be the same for all programs that use these nodes")
 }
@@ -115,6 +119,9 @@ func (a *app) surveyClient(c *cobra.Command) (*quorumlock.Client, error) {
 	}
 	if !a.verbose {
 		cfg.Logger = slog.New(slog.DiscardHandler) // what a node said is in the result
+	}
+	if cfg.NodeTimeoutMax == 0 {
+		cfg.NodeTimeoutMax = surveyTimeout
 	}
 	cfg.MaxTTL = max(cfg.MaxTTL, 3*cfg.NodeTimeoutMax)
 	cfg.TTL = cfg.MaxTTL

@@ -103,7 +103,7 @@ func TestWrongPassword(t *testing.T) {
 func TestRunHeldByAnother(t *testing.T) {
 	t.Parallel()
 	servers := startFleet(t)
-	lease := servers.hold(t, "k")
+	lease := servers.hold(t)
 
 	for _, wait := range []string{"0s", "300ms"} {
 		r := call(t, servers.on("echo ran", "--wait", wait)...)
@@ -126,7 +126,7 @@ func TestRunHeldByAnother(t *testing.T) {
 func TestRunWaitsForTheLock(t *testing.T) {
 	t.Parallel()
 	servers := startFleet(t)
-	lease := servers.hold(t, "k")
+	lease := servers.hold(t)
 	p := begin(t, servers.on("echo ran", "-v")...)
 	waitForLog(t, p, "no lock yet")
 	require.NoError(t, lease.Release(t.Context()))
@@ -138,7 +138,7 @@ func TestRunWaitsForTheLock(t *testing.T) {
 func TestSignalsEndTheWaiting(t *testing.T) {
 	t.Parallel()
 	servers := startFleet(t)
-	lease := servers.hold(t, "k")
+	lease := servers.hold(t)
 	for sig, code := range map[syscall.Signal]int{
 		syscall.SIGINT: 130, syscall.SIGTERM: 143, syscall.SIGHUP: 129, syscall.SIGQUIT: 131,
 	} {

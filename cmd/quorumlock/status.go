@@ -23,10 +23,9 @@ With several keys, each is a lock of its own. --json prints, for scripts:
   {"locks": [{
     "key":      the lock's name
     "state":    "held"       an owner has it on as many nodes as are needed
-                "free"       nobody does, and a quorum of nodes has nothing
-                "partial"    an owner has it on some nodes only, or the nodes that
-                             know more do not answer: an attempt under way, or the
-                             rest of one
+                "free"       a quorum of nodes has nothing
+                "partial"    neither: owners have it on some nodes only, or the nodes
+                             that know more do not answer
                 "no_quorum"  too few nodes answered to tell
     "owner":    who holds it; "" unless held
     "need":     how many nodes decide
@@ -198,7 +197,11 @@ func (r *lockReport) summary() string {
 	case stateHeld:
 		return fmt.Sprintf("%q is held by %s on %d of %d nodes (%d needed)", r.Key, r.Owner, r.on(r.Owner), total, r.Need)
 	case stateFree:
-		return fmt.Sprintf("%q is free: %d of %d nodes answered (%d needed)", r.Key, r.Answered, total, r.Need)
+		left := ""
+		if n := r.on(""); n > 0 {
+			left = fmt.Sprintf("; what %d of them have is of an attempt, too few to count", n)
+		}
+		return fmt.Sprintf("%q is free: %d of %d nodes answered (%d needed)%s", r.Key, r.Answered, total, r.Need, left)
 	case statePartial:
 		return fmt.Sprintf("%q is on %d of %d nodes, for nobody on the %d needed, and %d nodes did not answer: an attempt under way, or the rest of one",
 			r.Key, r.on(""), total, r.Need, total-r.Answered)

@@ -1,0 +1,114 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"os"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+func TestDemo(t *testing.T) {
+	t.Parallel()
+	began := time.Now()
+	r := call(t, "demo")
+	require.Zero(t, r.code, r.stdout+r.stderr)
+	assert.Less(t, time.Since(began), demoBound)
+	assert.Empty(t, r.stderr)
+	assert.NotContains(t, r.stdout, "\x1b", "no colours but on a terminal")
+
+	rest := r.stdout
+	for _, claim := range []string{
+		`A      takes "report" in `,
+		`B      is refused: held by `, `, which is A, for another `,
+		`B      waits`,
+		`A      renews: valid for another `, `backed by 5 of 5 nodes`,
+		`nodes  node-4 and node-5 stopped`,
+		`A      renews: valid for another `, `backed by 3 of 5 nodes`,
+		`A      still holds "report", B still waits: three of five are enough`,
+		`A      releases the lock`,
+		`B      has it `, ` after A let go, backed by 3 of 5 nodes`,
+		`nodes  node-3 stopped`,
+		`B      cannot renew, `, `2 of 5 nodes agreed, 3 needed`,
+		`B      lost the lease`, `no quorum of nodes confirmed a renewal in time`,
+		`nodes  node-3 kept its key for B `, ` longer than the lease lasted`,
+		`nodes  node-3 and node-4 started again`,
+		`A      asks for "stock" and "orders" on every node, and is refused: node-5 is unreachable`,
+		`nodes  node-5 started again`,
+		`A      takes "stock" and "orders" in one step, in `, `on 5 of 5 nodes`,
+		`no key is left on any node`,
+		"\nSeen: ", "\nand a lease that was over ", "\nNext: ",
+	} {
+		_, after, found := strings.Cut(rest, claim)
+		require.True(t, found, "%q is missing, or not in its place:\n%s", claim, r.stdout)
+		rest = after
+	}
+	assert.Equal(t, 3, strings.Count(r.stdout[strings.Index(r.stdout, "\nSeen: ")+1:], "\n"), "it ends with three lines")
+	requireInOrder(t, r.stdout)
+}
+
+// requireInOrder checks that time on a time line does not go back.
+func requireInOrder(t *testing.T, text string) {
+	t.Helper()
+	last := 0.0
+	for _, match := range regexp.MustCompile(`(?m)^ *(\d+\.\d\d) s  (A|B|nodes) `).FindAllStringSubmatch(text, -1) {
+		seconds, err := strconv.ParseFloat(match[1], 64)
+		require.NoError(t, err)
+		require.GreaterOrEqual(t, seconds, last)
+		last = seconds
+	}
+	require.Positive(t, last)
+}
+
+// If something goes otherwise than it should, the demo must not say that it went well.
+func TestDemoFailsLoudly(t *testing.T) {
+	ctx, cancel := context.WithTimeoutCause(t.Context(), 700*time.Millisecond, assert.AnError)
+	defer cancel()
+	r := callWith(ctx, "demo", "-v")
+	assert.Equal(t, exitFailure, r.code)
+	assert.Contains(t, r.stderr, "the demo failed: expected that ")
+	assert.NotContains(t, r.stdout, "Seen:")
+}
+
+func TestDemoNoticesALostLock(t *testing.T) {
+	var out bytes.Buffer
+	s, err := newStage(&app{stdout: &out})
+	require.NoError(t, err)
+	defer s.close(t.Context())
+	for _, n := range s.nodes[:3] {
+		n.Stop()
+	}
+	_, err = s.takes(t.Context())
+	require.ErrorContains(t, err, "expected that A gets the free lock, but: ")
+	assert.Empty(t, out.String())
+}
+
+func TestTimelineColours(t *testing.T) {
+	var out bytes.Buffer
+	line := newTimeline(&out)
+	line.tell("A", colourA, "does %d things", 2)
+	assert.Equal(t, "  0.00 s  A      does 2 things\n", out.String())
+
+	out.Reset()
+	line.colour = true
+	line.tell("A", colourA, "does it")
+	line.tell("A", colourPlain, "does it")
+	line.chapter("Title")
+	assert.Equal(t, "  0.00 s  \x1b[1;36mA    \x1b[0m  does it\n  0.00 s  A      does it\n\n\x1b[1mTitle\x1b[0m\n", out.String())
+}
+
+func TestColoursAreForTerminals(t *testing.T) {
+	t.Setenv("TERM", "xterm")
+	assert.False(t, wantsColour(&bytes.Buffer{}))
+	r, w, err := os.Pipe()
+	require.NoError(t, err)
+	defer r.Close()
+	defer w.Close()
+	assert.False(t, wantsColour(w))
+}

@@ -1,0 +1,209 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/quorumlock/quorumlock"
+	"github.com/quorumlock/quorumlock/node"
+)
+
+// jsonStatus runs status --json, and checks the names that scripts rely on.
+func jsonStatus(t *testing.T, servers fleet, wantCode int, keys ...string) []map[string]any {
+	t.Helper()
+	r := call(t, append([]string{"status", "--json", "--nodes", servers.nodes()}, keys...)...)
+	require.Equal(t, wantCode, r.code, r.stderr)
+	require.Empty(t, r.stderr)
+	var report struct {
+		Locks []map[string]any `json:"locks"`
+	}
+	require.NoError(t, json.Unmarshal([]byte(r.stdout), &report))
+	require.Len(t, report.Locks, len(keys))
+	for i, lock := range report.Locks {
+		assert.ElementsMatch(t, []string{"key", "state", "owner", "need", "answered", "nodes"}, fields(lock))
+		assert.Equal(t, keys[i], lock["key"])
+		nodes := lock["nodes"].([]any)
+		require.Len(t, nodes, len(servers))
+		for j, n := range nodes {
+			assert.ElementsMatch(t, []string{"node", "owner", "ttl_ms", "latency_ms", "error"}, fields(n.(map[string]any)))
+			assert.Equal(t, servers[j].Addr(), n.(map[string]any)["node"])
+		}
+	}
+	return report.Locks
+}
+
+func fields(object map[string]any) (names []string) {
+	for name := range object {
+		names = append(names, name)
+	}
+	return names
+}
+
+func TestStatus(t *testing.T) {
+	t.Parallel()
+	servers := startFleet(t)
+	lease := servers.hold(t)
+	requireEverywhere(t, servers)
+	for i, s := range servers[:3] {
+		_, err := s.Command("HSET", "j<>", fmt.Sprint("somebody", i), "1")
+		require.NoError(t, err)
+	}
+	_, err := servers[0].Command("HSET", "nearly free", "somebody", "1")
+	require.NoError(t, err)
+
+	locks := jsonStatus(t, servers, exitOK, "k", "j<>", "nearly free", "free")
+	assert.Equal(t, "held", locks[0]["state"])
+	assert.Equal(t, lease.Owner(), locks[0]["owner"])
+	assert.EqualValues(t, 3, locks[0]["need"])
+	assert.EqualValues(t, 5, locks[0]["answered"])
+	first := locks[0]["nodes"].([]any)[0].(map[string]any)
+	assert.Equal(t, lease.Owner(), first["owner"])
+	assert.InDelta(t, 8000, first["ttl_ms"], 2500)
+	assert.Positive(t, first["latency_ms"])
+	assert.Empty(t, first["error"])
+
+	assert.Equal(t, "partial", locks[1]["state"])
+	assert.Empty(t, locks[1]["owner"])
+	assert.EqualValues(t, -1, locks[1]["nodes"].([]any)[0].(map[string]any)["ttl_ms"])
+	assert.Equal(t, "free", locks[2]["state"])
+	assert.Equal(t, "free", locks[3]["state"])
+
+	r := call(t, "status", "k", "j<>", "nearly free", "free", "--nodes", servers.nodes())
+	assert.Zero(t, r.code)
+	lines := strings.Split(r.stdout, "\n")
+	assert.Regexp(t, `^NODE +HOLDER +TTL LEFT +LATENCY +ERROR$`, lines[0])
+	assert.Regexp(t, `^127\.0\.0\.1:\d+ +\S+:\d+ +\d+(\.\d+)?s +\S+s +-$`, lines[1])
+	assert.Contains(t, r.stdout, fmt.Sprintf(`"k" is held by %s on 5 of 5 nodes (3 needed)`, lease.Owner()))
+	assert.Contains(t, r.stdout, `"j<>" is on 3 of 5 nodes, for nobody on the 3 needed`)
+	assert.Contains(t, r.stdout, `"nearly free" is free: 5 of 5 nodes answered (3 needed); what 1 of them have`)
+	assert.Contains(t, r.stdout, "no expiry")
+	assert.Contains(t, r.stdout, `"free" is free: 5 of 5 nodes answered (3 needed)`)
+}
+
+// requireEverywhere waits until all servers have the key: a lock is held before the
+// slowest of them has answered.
+func requireEverywhere(t *testing.T, servers fleet) {
+	t.Helper()
+	for _, s := range servers {
+		require.Eventually(t, func() bool { return assert.ObjectsAreEqual([]string{"k"}, s.Keys()) }, patience, time.Millisecond)
+	}
+}
+
+func TestStatusWithNodesDown(t *testing.T) {
+	t.Parallel()
+	servers := startFleet(t)
+	lease := servers.hold(t)
+	requireEverywhere(t, servers)
+
+	servers[0].Kill()
+	servers[1].Pause()
+	locks := jsonStatus(t, servers, exitOK, "k")
+	assert.Equal(t, "held", locks[0]["state"])
+	assert.Equal(t, lease.Owner(), locks[0]["owner"])
+	assert.EqualValues(t, 3, locks[0]["answered"])
+	nodes := locks[0]["nodes"].([]any)
+	assert.Contains(t, nodes[0].(map[string]any)["error"], "unreachable")
+	assert.Contains(t, nodes[1].(map[string]any)["error"], "no answer in time")
+
+	servers[2].Kill()
+	locks = jsonStatus(t, servers, exitNoQuorum, "k", "free")
+	assert.Equal(t, "no_quorum", locks[0]["state"])
+	assert.Empty(t, locks[0]["owner"])
+	assert.EqualValues(t, 2, locks[0]["answered"])
+	r := call(t, "status", "k", "--nodes", servers.nodes())
+	assert.Equal(t, exitNoQuorum, r.code)
+	assert.Contains(t, r.stdout, `"k": no quorum: 2 of 5 nodes answered (3 needed)`)
+	assert.Contains(t, r.stdout, lease.Owner(), "what is known is shown all the same")
+	assert.Empty(t, r.stderr)
+}
+
+func TestStatesOfALock(t *testing.T) {
+	failed := &node.Error{Node: "n", Op: node.Inspect, Reason: node.ErrUnreachable}
+	for _, c := range []struct {
+		holders string // of each node; "-" for nobody, "x" for no answer
+		state   string
+	}{
+		{"-----", stateFree},
+		{"---xx", stateFree},
+		{"---ab", stateFree},
+		{"--xxx", stateNoQuorum},
+		{"aaaaa", stateHeld},
+		{"aaaxx", stateHeld},
+		{"aaabb", stateHeld},
+		{"aaxxx", stateNoQuorum},
+		{"aaxx-", statePartial},
+		{"aabb-", statePartial},
+		{"aa--x", statePartial},
+	} {
+		s := &quorumlock.Status{Names: []string{"k"}, Need: 3}
+		for _, h := range c.holders {
+			n := quorumlock.NodeStatus{Node: "n"}
+			switch h {
+			case '-':
+			case 'x':
+				n.Err = failed
+			default:
+				n.Holders = []node.Holder{{Name: "k", Owner: string(h), TTL: time.Second}}
+			}
+			s.Nodes = append(s.Nodes, n)
+		}
+		r := newLockReport("k", s)
+		assert.Equal(t, c.state, r.State, c.holders)
+		assert.Equal(t, c.state == stateHeld, r.Owner != "", c.holders)
+		assert.NotEmpty(t, r.summary())
+	}
+}
+
+func TestForcedRelease(t *testing.T) {
+	t.Parallel()
+	servers := startFleet(t)
+	lease := servers.hold(t)
+	requireEverywhere(t, servers)
+
+	r := call(t, "release", "k", "--nodes", servers.nodes())
+	assert.Equal(t, exitFailure, r.code)
+	requireEverywhere(t, servers)
+
+	r = call(t, "release", "--force", "k", "--nodes", servers.nodes())
+	assert.Zero(t, r.code, r.stderr)
+	for _, s := range servers {
+		assert.Contains(t, r.stdout, fmt.Sprintf(`%s: removed "k" of %s, `, s.Addr(), lease.Owner()))
+		assert.NotContains(t, s.Keys(), "k")
+	}
+	assert.Contains(t, r.stdout, `"k" was removed from 5 of 5 nodes`)
+	assert.Contains(t, r.stderr, fmt.Sprintf("if %s is alive, it works on until its next renewal fails", lease.Owner()))
+	select {
+	case <-lease.Context().Done():
+		require.ErrorIs(t, context.Cause(lease.Context()), quorumlock.ErrLost)
+	case <-time.After(patience):
+		assert.Fail(t, "the holder never learnt of it")
+	}
+
+	r = call(t, "release", "--force", "k", "--nodes", servers.nodes())
+	assert.Zero(t, r.code, r.stderr)
+	assert.Contains(t, r.stdout, "nothing there")
+	assert.Contains(t, r.stdout, `"k" was not held on any node that answered`)
+	assert.Empty(t, r.stderr)
+}
+
+func TestForcedReleaseWithNodesDown(t *testing.T) {
+	t.Parallel()
+	servers := startFleet(t)
+	servers.hold(t)
+	requireEverywhere(t, servers)
+	for _, s := range servers[:3] {
+		s.Kill()
+	}
+	r := call(t, "release", "--force", "k", "--nodes", servers.nodes())
+	assert.Equal(t, exitNoQuorum, r.code)
+	assert.Contains(t, r.stdout, servers[0].Addr()+": not removed: ")
+	assert.Contains(t, r.stdout, `"k" was removed from 2 of 5 nodes`)
+	assert.Contains(t, r.stderr, `no quorum: 2 of 5 nodes answered for "k", 3 needed`)
+}

@@ -1,0 +1,71 @@
+package node
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"strings"
+	"time"
+)
+
+// replyError is an error reply of a server, read before rueidis has the connection.
+type replyError string
+
+func (e replyError) Error() string { return string(e) }
+
+// knock asks whoever listens for a PONG, before rueidis has the connection: rueidis
+// panics, in a goroutine of its own, on answers that nobody asked for, as a server of
+// another protocol gives. It also gets to see why a server hangs up at once.
+func knock(ctx context.Context, conn net.Conn, timeout time.Duration) error {
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	deadline, _ := ctx.Deadline()
+	if err := conn.SetDeadline(deadline); err != nil {
+		return err
+	}
+	if _, err := io.WriteString(conn, "*1\r\n$4\r\nPING\r\n"); err != nil {
+		return err
+	}
+	line, err := readLine(conn)
+	if err != nil {
+		return err
+	}
+	if err := judge(line); err != nil {
+		return err
+	}
+	return conn.SetDeadline(time.Time{})
+}
+
+// maxLine bounds a line of a server that has no line ends.
+const maxLine = 512
+
+// readLine reads up to a line end and not a byte more.
+func readLine(r io.Reader) (string, error) {
+	var line []byte
+	for b := make([]byte, 1); len(line) < maxLine; {
+		if _, err := io.ReadFull(r, b); err != nil {
+			return "", err
+		}
+		if b[0] == '\n' {
+			break
+		}
+		line = append(line, b[0])
+	}
+	return strings.TrimSuffix(string(line), "\r"), nil
+}
+
+// judge says what the answer to a PING means. A demand for a password is an answer, and
+// so is a lack of permission; rueidis will present the password.
+func judge(line string) error {
+	text, isError := strings.CutPrefix(line, "-")
+	code, _, _ := strings.Cut(text, " ")
+	switch {
+	case line == "+PONG", isError && (code == "NOAUTH" || code == "NOPERM"):
+		return nil
+	case isError:
+		return replyError(strings.TrimPrefix(text, "ERR "))
+	default:
+		return fmt.Errorf("%w %.30q", errGarbled, line)
+	}
+}
