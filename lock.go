@@ -193,6 +193,8 @@ func (l *Lock) pause(attempt int, r retry) time.Duration {
 // end of the lease) if the lease ended before fn returned: then somebody else may have
 // had the lock meanwhile. A release that not enough nodes confirmed is not an error
 // of Do: the lock frees itself within its TTL.
+//
+//nolint:contextcheck // fn's context is ctx, in a type of this package
 func (l *Lock) Do(ctx context.Context, fn func(ctx context.Context) error) error {
 	lease, err := l.Acquire(ctx)
 	if err != nil {
@@ -200,12 +202,12 @@ func (l *Lock) Do(ctx context.Context, fn func(ctx context.Context) error) error
 	}
 	held, cancel := context.WithCancelCause(leaseContext{Context: ctx, values: ctx, lease: lease})
 	over := lease.Context()
-	stop := context.AfterFunc(over, func() { cancel(context.Cause(over)) }) //nolint:contextcheck // the lease's end is not ctx's
+	stop := context.AfterFunc(over, func() { cancel(context.Cause(over)) })
 	defer func() {
 		stop()
 		cancel(ErrReleased)
 		_ = lease.Release(ctx)
 	}()
-	err = fn(held) //nolint:contextcheck // it is ctx, in a type of this package
+	err = fn(held)
 	return errors.Join(err, lease.Err())
 }
