@@ -297,7 +297,9 @@ func (h *hold) reportEnd(cause error, heldFor time.Duration) {
 	default:
 		h.client.cfg.Logger.Warn("quorumlock: lease ended", "names", h.lock.names, "owner", h.owner, "held", heldFor, "err", cause)
 	}
-	fire(h.client.cfg.Hooks.Ended, EndedEvent{Names: h.lock.Names(), Owner: h.owner, Held: heldFor, Err: cause})
+	fire(h.client.cfg.Hooks.Ended, func() EndedEvent {
+		return EndedEvent{Names: h.lock.Names(), Owner: h.owner, Held: heldFor, Err: cause}
+	})
 }
 
 // lost is the error for a lease that ends by itself. The mutex is held.

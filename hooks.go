@@ -68,9 +68,9 @@ type EndedEvent struct {
 	Err  error
 }
 
-// fire calls a hook if there is one.
-func fire[E any](hook func(E), event E) {
+// fire calls a hook, if there is one, with an event that is made only then.
+func fire[E any](hook func(E), event func() E) {
 	if hook != nil {
-		hook(event)
+		hook(event())
 	}
 }

@@ -76,6 +76,9 @@ type lane struct {
 	// watchdog runs at the deadline, retry when kept undos may be tried again.
 	watchdog, retry clock.Timer
 
+	// sender is drain, bound once.
+	sender func() error
+
 	// Reused from batch to batch, by the sender only.
 	batch   []*call
 	ops     []node.Op
@@ -83,12 +86,14 @@ type lane struct {
 }
 
 func newLane(c *Client, index int, nd node.Node) *lane {
-	return &lane{
+	l := &lane{
 		index:  index,
 		node:   nd,
 		client: c,
 		health: newHealth(c.cfg.NodeTimeoutMin, c.cfg.NodeTimeoutMax),
 	}
+	l.sender = l.drain
+	return l
 }
 
 // submit queues a call. An error means that the node is not asked now, and the sink
@@ -143,7 +148,7 @@ func (l *lane) refusal(c *call) error {
 func (l *lane) start() {
 	if !l.busy {
 		l.busy = true
-		l.client.senders.Go(l.drain)
+		l.client.senders.Go(l.sender)
 	}
 }
 

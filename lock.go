@@ -158,10 +158,14 @@ func (l *Lock) acquire(ctx context.Context, most int) (*Lease, error) {
 	for attempt := 1; ; attempt++ {
 		h, again, err := l.attempt(ctx)
 		if err == nil {
-			l.reportAcquired(h, attempt, l.client.clock.Now()-began)
+			fire(l.client.cfg.Hooks.Acquired, func() AcquiredEvent {
+				return AcquiredEvent{Names: l.Names(), Owner: h.owner, Attempts: attempt, Waited: l.client.clock.Now() - began}
+			})
 			return newLease(ctx, h), nil
 		}
-		fire(l.client.cfg.Hooks.AttemptFailed, AttemptFailedEvent{Names: l.Names(), Attempt: attempt, Err: err})
+		fire(l.client.cfg.Hooks.AttemptFailed, func() AttemptFailedEvent {
+			return AttemptFailedEvent{Names: l.Names(), Attempt: attempt, Err: err}
+		})
 		if !again.worthwhile || attempt == most {
 			return nil, err
 		}
@@ -169,10 +173,6 @@ func (l *Lock) acquire(ctx context.Context, most int) (*Lease, error) {
 			return nil, errors.Join(err, over)
 		}
 	}
-}
-
-func (l *Lock) reportAcquired(h *hold, attempts int, waited time.Duration) {
-	fire(l.client.cfg.Hooks.Acquired, AcquiredEvent{Names: l.Names(), Owner: h.owner, Attempts: attempts, Waited: waited})
 }
 
 // pause is how long to wait before the next attempt: a growing, jittered time, or less

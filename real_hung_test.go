@@ -59,6 +59,31 @@ func TestRealBadNodesDelayNothing(t *testing.T) {
 	}
 }
 
+// A lock that is held is held, also while nodes are down that do not matter.
+func TestRealHeldIsToldWithBadNodes(t *testing.T) {
+	for what, happen := range map[string]func(c *cluster){
+		"one killed":  func(c *cluster) { c.kill(4) },
+		"two killed":  func(c *cluster) { c.kill(3, 4) },
+		"one hung":    func(c *cluster) { c.pause(4) },
+		"one of each": func(c *cluster) { c.kill(3); c.pause(4) },
+	} {
+		t.Run(what, func(t *testing.T) {
+			c := startCluster(t, 5)
+			holder := acquire(t, c.client().RedLock("job"))
+			c.holds("job", holder.Owner())
+			lock := c.client().RedLock("job")
+			happen(c)
+			for range 20 {
+				_, err := lock.TryAcquire(t.Context())
+				var held *quorumlock.HeldError
+				require.ErrorAs(t, err, &held, "three nodes answer, and all of them deny")
+				require.Equal(t, holder.Owner(), held.Owner)
+			}
+			require.NoError(t, holder.Release(t.Context()))
+		})
+	}
+}
+
 // measure does rounds of acquire, extend and release, and says how long each took.
 func measure(t *testing.T, lock *quorumlock.Lock, rounds int) (took [3][]time.Duration) {
 	t.Helper()

@@ -150,6 +150,7 @@ func TestRealManyLeases(t *testing.T) {
 	c := startCluster(t, 5)
 	var renewed atomic.Int64
 	client := c.client(withTTL(ttl), func(cfg *quorumlock.Config) {
+		cfg.NodeTimeoutMin, cfg.NodeTimeoutMax = ttl/3, ttl/3 // the machine may be slow
 		cfg.Hooks.Renewed = func(quorumlock.RenewedEvent) { renewed.Add(1) }
 	})
 	require.NoError(t, acquire(t, client.RedLock("warm")).Release(t.Context()))

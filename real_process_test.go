@@ -2,6 +2,7 @@ package quorumlock_test
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"strings"
 	"sync"
@@ -69,13 +70,16 @@ func TestRealKilledHolder(t *testing.T) {
 
 	try := func() *quorumlock.Lease {
 		lease, err := lock.TryAcquire(t.Context())
-		if err != nil {
-			var held *quorumlock.HeldError
-			require.ErrorAs(t, err, &held, "while it is held")
-			require.Equal(t, owner, held.Owner)
-			return nil
+		if err == nil {
+			return lease
 		}
-		return lease
+		var held *quorumlock.HeldError
+		if errors.As(err, &held) {
+			require.Equal(t, owner, held.Owner)
+		} else {
+			require.ErrorIs(t, err, quorumlock.ErrNoQuorum) // a node was slow
+		}
+		return nil
 	}
 	for began := time.Now(); time.Since(began) < ttl*3/2; {
 		require.Nil(t, try(), "a living holder renews, and keeps the lock for longer than a TTL")

@@ -78,11 +78,15 @@ func (r *renewal) conclude(now time.Duration) (report func()) {
 		h.client.schedule.set(h, h.nextDue())
 		r.tell(nil)
 		return func() {
-			fire(hooks.Renewed, RenewedEvent{Names: h.lock.Names(), Owner: h.owner, Remaining: remaining})
+			fire(hooks.Renewed, func() RenewedEvent {
+				return RenewedEvent{Names: h.lock.Names(), Owner: h.owner, Remaining: remaining}
+			})
 		}
 	}
 	err := h.noQuorum("extend", &r.tally)
-	failed := RenewalFailedEvent{Names: h.lock.Names(), Owner: h.owner, Remaining: remaining, Err: err}
+	failed := func() RenewalFailedEvent {
+		return RenewalFailedEvent{Names: h.lock.Names(), Owner: h.owner, Remaining: remaining, Err: err}
+	}
 	if r.tally.Blocked() {
 		// Others have what a quorum needs, or an administrator took it: no retry can
 		// succeed, and to know early is worth more than the rest of the TTL.

@@ -20,7 +20,7 @@ func TestRedisPassword(t *testing.T) {
 
 	for _, address := range []string{server.Addr(), "redis://:wr0ng@" + server.Addr(), "redis://nobody:" + secret + "@" + server.Addr()} {
 		n := open(t, address)
-		err := fails(t, node.ErrAuth, n, acquire("o2", "b"))
+		err := failure(t, node.ErrAuth, n, acquire("o2", "b"))
 		assert.True(t, err.Permanent())
 		r := do(n, acquire("o2", "b"))[0]
 		assert.True(t, r.Unsent)
@@ -161,5 +161,3 @@ func TestRedisDatabase(t *testing.T) {
 	}
 	fails(t, node.ErrRejected, open(t, "redis://"+server.Addr()+"/99"), acquire("o1", "a"))
 }
-
-

@@ -44,7 +44,7 @@ func parseHostPort(address string) (rueidis.ClientOption, error) {
 	host, port, err := net.SplitHostPort(address)
 	if err != nil {
 		host, port = address, "6379"
-		if strings.HasPrefix(host, "[") && strings.HasSuffix(host, "]") && strings.Contains(host, ":") {
+		if strings.HasPrefix(host, "[") && strings.HasSuffix(host, "]") {
 			host = host[1 : len(host)-1]
 		}
 	} else if host == "" {

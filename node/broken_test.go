@@ -111,7 +111,7 @@ func TestRedisWrongAnswers(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			n := openWith(t, hasty(newFront(t, fake(always(answer))).addr()))
 			for _, op := range kinds {
-				err := fails(t, node.ErrProtocol, n, op)
+				err := failure(t, node.ErrProtocol, n, op)
 				assert.True(t, err.Permanent(), "%v: %v", op.Kind, err)
 				assert.Equal(t, op.Kind, err.Op)
 			}
@@ -150,28 +150,28 @@ func TestRedisErrorReplies(t *testing.T) {
 		reason error
 		leaves bool
 	}{
-		"WRONGTYPE Operation against a key holding the wrong kind of value":                                                               {reason: node.ErrWrongType},
-		"ERR Error running script (call to f_1): @user_script:15: WRONGTYPE Operation against a key":                                      {reason: node.ErrWrongType},
-		"NOPERM this user has no permissions to run the 'evalsha' command":                                                                {reason: node.ErrAuth},
-		"ERR The user executing the script can't run this command or subcommand script: 1, on @user_script:15.":                           {reason: node.ErrAuth},
-		"OOM command not allowed when used memory > 'maxmemory'.":                                                                         {reason: node.ErrRejected},
-		"LOADING Redis is loading the dataset in memory":                                                                                  {reason: node.ErrRejected},
-		"BUSY Redis is busy running a script.":                                                                                            {reason: node.ErrRejected},
-		"MISCONF Redis is configured to save RDB snapshots":                                                                               {reason: node.ErrRejected},
-		"NOREPLICAS Not enough good replicas to write.":                                                                                   {reason: node.ErrRejected},
-		"ERR unknown command 'EVALSHA'":                                                                                                   {reason: node.ErrRejected},
-		"READONLY You can't write against a read only replica.":                                                                           {reason: node.ErrRejected, leaves: true},
-		"ERR Error running script (call to f_1): @user_script:31: -READONLY You can't write against a read only replica.":                 {reason: node.ErrRejected, leaves: true},
-		"MASTERDOWN Link with MASTER is down and replica-serve-stale-data is set to 'no'.":                                                {reason: node.ErrRejected, leaves: true},
-		"UNBLOCKED force unblock from blocking operation, instance state changed (master -> replica?)":                                    {reason: node.ErrRejected},
-		"NOSCRIPT No matching script. Please use EVAL.":                                                                                   {reason: node.ErrRejected},
+		"WRONGTYPE Operation against a key holding the wrong kind of value":                                               {reason: node.ErrWrongType},
+		"ERR Error running script (call to f_1): @user_script:15: WRONGTYPE Operation against a key":                      {reason: node.ErrWrongType},
+		"NOPERM this user has no permissions to run the 'evalsha' command":                                                {reason: node.ErrAuth},
+		"ERR The user executing the script can't run this command or subcommand script: 1, on @user_script:15.":           {reason: node.ErrAuth},
+		"OOM command not allowed when used memory > 'maxmemory'.":                                                         {reason: node.ErrRejected},
+		"LOADING Redis is loading the dataset in memory":                                                                  {reason: node.ErrRejected},
+		"BUSY Redis is busy running a script.":                                                                            {reason: node.ErrRejected},
+		"MISCONF Redis is configured to save RDB snapshots":                                                               {reason: node.ErrRejected},
+		"NOREPLICAS Not enough good replicas to write.":                                                                   {reason: node.ErrRejected},
+		"ERR unknown command 'EVALSHA'":                                                                                   {reason: node.ErrRejected},
+		"READONLY You can't write against a read only replica.":                                                           {reason: node.ErrRejected, leaves: true},
+		"ERR Error running script (call to f_1): @user_script:31: -READONLY You can't write against a read only replica.": {reason: node.ErrRejected, leaves: true},
+		"MASTERDOWN Link with MASTER is down and replica-serve-stale-data is set to 'no'.":                                {reason: node.ErrRejected, leaves: true},
+		"UNBLOCKED force unblock from blocking operation, instance state changed (master -> replica?)":                    {reason: node.ErrRejected},
+		"NOSCRIPT No matching script. Please use EVAL.":                                                                   {reason: node.ErrRejected},
 	} {
 		t.Run(text, func(t *testing.T) {
 			opt := hasty(newFront(t, fake(always("-"+text+"\r\n"))).addr())
 			made := dials(&opt)
 			n := openWith(t, opt)
 			for range 2 {
-				err := fails(t, c.reason, n, acquire("o1", "a"))
+				err := failure(t, c.reason, n, acquire("o1", "a"))
 				assert.Contains(t, err.Error(), strings.TrimPrefix(text, "ERR "))
 			}
 			if c.leaves {
@@ -314,7 +314,7 @@ func sound(t *testing.T, op node.Op, r node.Reply) {
 	if r.Err != nil {
 		var err *node.Error
 		require.ErrorAs(t, r.Err, &err)
-		require.NotNil(t, err.Reason)
+		require.Error(t, err.Reason)
 		require.Equal(t, op.Kind, err.Op)
 	}
 	if r.Outcome == node.Denied {

@@ -78,7 +78,7 @@ func (e *Error) Unwrap() []error {
 // node's configuration, its data, or the call.
 func (e *Error) Permanent() bool {
 	switch e.Reason {
-	case ErrAuth, ErrWrongType, ErrProtocol, ErrClosed:
+	case ErrAuth, ErrWrongType, ErrProtocol, ErrClosed: //nolint:errorlint // a reason is never wrapped
 		return true
 	case ErrDown:
 		var cause *Error

@@ -248,7 +248,7 @@ func reasonOfReply(text string) error {
 // may be elsewhere by now.
 func endsConnection(reason, err error) bool {
 	switch reason {
-	case ErrWrongType, ErrAuth:
+	case ErrWrongType, ErrAuth: //nolint:errorlint // a reason is never wrapped
 		return false
 	case ErrRejected:
 		return strings.Contains(err.Error(), "READONLY") || strings.HasPrefix(err.Error(), "MASTERDOWN")

@@ -118,7 +118,13 @@ func wantAll(t testing.TB, n node.Node, ops []node.Op, outcomes ...node.Outcome)
 }
 
 // fails runs one operation that must fail for a reason.
-func fails(t testing.TB, reason error, n node.Node, op node.Op) *node.Error {
+func fails(t testing.TB, reason error, n node.Node, op node.Op) {
+	t.Helper()
+	_ = failure(t, reason, n, op)
+}
+
+// failure is the same, and returns the error.
+func failure(t testing.TB, reason error, n node.Node, op node.Op) *node.Error {
 	t.Helper()
 	r := do(n, op)[0]
 	require.ErrorIs(t, r.Err, reason)

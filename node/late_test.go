@@ -69,7 +69,7 @@ func TestRedisNothingLateFromAPausedServer(t *testing.T) {
 		assert.Less(t, time.Since(began), soon)
 
 		began = time.Now()
-		err := fails(t, node.ErrTimeout, n, acquire("o2", "b"))
+		err := failure(t, node.ErrTimeout, n, acquire("o2", "b"))
 		assert.Less(t, time.Since(began), soon)
 		assert.False(t, err.Permanent())
 		server.Resume()

@@ -50,7 +50,7 @@ func (l *link) open(ctx context.Context, opt rueidis.ClientOption) error {
 	if l.client != nil && !l.moved.Load() {
 		return nil
 	}
-	l.drop()
+	l.drop(ctx)
 	l.moved.Store(false)
 	l.phase.Store(opening)
 	client, err := rueidis.NewClient(opt)
@@ -60,7 +60,7 @@ func (l *link) open(ctx context.Context, opt rueidis.ClientOption) error {
 		err = l.greet(ctx)
 	}
 	if err != nil {
-		l.drop()
+		l.drop(ctx)
 	}
 	return err
 }
@@ -105,7 +105,7 @@ func refused(err error) bool {
 }
 
 // drop gives up the connection. What it still carries is settled by the next greeting.
-func (l *link) drop() {
+func (l *link) drop(ctx context.Context) {
 	if l.client == nil {
 		return
 	}
@@ -118,7 +118,7 @@ func (l *link) drop() {
 	l.phase.Store(using)
 	if conn := l.conn.Swap(nil); conn != nil {
 		_ = (*conn).Close()
-		_ = l.client.Do(context.Background(), l.client.B().Ping().Build())
+		_ = l.client.Do(context.WithoutCancel(ctx), l.client.B().Ping().Build())
 	}
 	l.client.Close()
 	l.client, l.self = nil, endpoint{}

@@ -126,7 +126,7 @@ func (r *Redis) Do(ctx context.Context, ops []Op, replies []Reply) {
 		return
 	}
 	if err := exchange(ctx, r.name, r.link.client, ops, replies); err != nil {
-		r.link.drop()
+		r.link.drop(ctx)
 	}
 }
 
@@ -140,7 +140,7 @@ func (r *Redis) Probe(ctx context.Context) error {
 		return &Error{Node: r.name, Reason: reasonOf(err), Err: err}
 	}
 	if err := r.link.client.Do(unhurried(ctx), r.link.client.B().Ping().Build()).Error(); err != nil {
-		r.link.drop()
+		r.link.drop(ctx)
 		return &Error{Node: r.name, Reason: reasonOf(err), Err: err}
 	}
 	return nil
@@ -155,7 +155,7 @@ func (r *Redis) Close() error {
 	case <-r.closed:
 	default:
 		close(r.closed)
-		r.link.drop()
+		r.link.drop(context.Background())
 	}
 	return nil
 }

@@ -36,7 +36,7 @@ func TestNewRedisRefusesWhatIsNotOneDeployment(t *testing.T) {
 		"reading replica": {InitAddress: []string{"a:1"}, SendToReplicas: func(rueidis.Completed) bool { return true }},
 	} {
 		_, err := node.NewRedis(opt)
-		assert.Error(t, err, name)
+		require.Error(t, err, name)
 	}
 	_, err := node.OpenRedis("")
 	assert.Error(t, err)
@@ -258,7 +258,7 @@ func TestRedisReplicaIsLeft(t *testing.T) {
 	host, port, _ := strings.Cut(servers[1].Addr(), ":")
 	command(t, servers[0], "REPLICAOF", host, port)
 	for i := range int64(3) {
-		err := fails(t, node.ErrRejected, n, acquire("o2", "b"))
+		err := failure(t, node.ErrRejected, n, acquire("o2", "b"))
 		assert.False(t, err.Permanent())
 		assert.Contains(t, err.Error(), "READONLY")
 		assert.Equal(t, i+1, made.Load(), "a new connection for each attempt")
@@ -285,7 +285,7 @@ func TestRedisOutOfMemory(t *testing.T) {
 
 	for range 2 {
 		for _, op := range []node.Op{acquire("o2", "d"), acquire("o2", "d", "e"), renew("o2", "d"), force("a")} {
-			err := fails(t, node.ErrRejected, n, op)
+			err := failure(t, node.ErrRejected, n, op)
 			assert.False(t, err.Permanent())
 			assert.Equal(t, held, locks(t, server), "%v changed something", op.Kind)
 			assert.Equal(t, keys, server.Keys(), "%v left something", op.Kind)

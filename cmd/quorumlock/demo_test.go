@@ -35,7 +35,7 @@ func TestDemo(t *testing.T) {
 		`A      releases the lock`,
 		`B      has it `, ` after A let go, backed by 3 of 5 nodes`,
 		`nodes  node-3 stopped`,
-		`B      cannot renew, `, `2 of 5 nodes agreed, 3 needed`,
+		`B      cannot renew, as node-3, node-4 and node-5 do not answer`,
 		`B      lost the lease`, `no quorum of nodes confirmed a renewal in time`,
 		`nodes  node-3 kept its key for B `, ` longer than the lease lasted`,
 		`nodes  node-3 and node-4 started again`,

@@ -84,9 +84,7 @@ func TestAddresses(t *testing.T) {
 	nodes = strings.Replace(nodes, "s,cret", "s%2Ccret", 1)
 	p := begin(t, "run", "--nodes", nodes, "--key", "k", "--", "sh", "-c", "echo ready; read x")
 	assert.Equal(t, "ready", p.line())
-	for _, s := range servers {
-		assert.Equal(t, []string{"k"}, s.Keys())
-	}
+	requireEverywhere(t, servers)
 	p.reply()
 	assert.Zero(t, p.exit())
 	assert.NotContains(t, p.stderr.String(), "cret")
@@ -357,5 +355,5 @@ func TestKilledQuorumlock(t *testing.T) {
 	require.NoError(t, err)
 	assert.Less(t, time.Since(killed), ttl+time.Second, "a little more than the TTL: who waits asks a few times a second")
 	require.NoError(t, lease.Release(ctx))
-	servers.requireClean(t)
+	requireCleanSoon(t, servers) // a majority has confirmed the release, and the client lives on
 }

@@ -1,0 +1,65 @@
+package node_test
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/quorumlock/quorumlock/node"
+)
+
+func TestErrorText(t *testing.T) {
+	cause := errors.New("EOF")
+	for want, err := range map[string]*node.Error{
+		"node a:1: connect: unreachable: EOF":        {Node: "a:1", Reason: node.ErrUnreachable, Err: cause},
+		"node a:1: acquire: no answer in time":       {Node: "a:1", Op: node.Acquire, Reason: node.ErrTimeout},
+		"node a:1: renew: canceled":                  {Node: "a:1", Op: node.Renew, Reason: node.ErrCanceled},
+		"node a:1: release: rejected: EOF":           {Node: "a:1", Op: node.Release, Reason: node.ErrRejected, Err: cause},
+		"node a:1: inspect: access denied":           {Node: "a:1", Op: node.Inspect, Reason: node.ErrAuth},
+		"node a:1: force-release: node is closed":    {Node: "a:1", Op: node.ForceRelease, Reason: node.ErrClosed},
+		"node a:1: unknown operation: access denied": {Node: "a:1", Op: 99, Reason: node.ErrAuth},
+	} {
+		assert.EqualError(t, err, want)
+	}
+}
+
+func TestErrorUnwraps(t *testing.T) {
+	cause := &node.Error{Node: "a:1", Reason: node.ErrTimeout}
+	err := error(&node.Error{Node: "a:1", Op: node.Acquire, Reason: node.ErrDown, Err: cause})
+	require.ErrorIs(t, err, node.ErrDown)
+	require.ErrorIs(t, err, node.ErrTimeout)
+	require.NotErrorIs(t, err, node.ErrAuth)
+	require.ErrorIs(t, &node.Error{Reason: node.ErrAuth}, node.ErrAuth)
+}
+
+func TestErrorPermanent(t *testing.T) {
+	for reason, want := range map[error]bool{
+		node.ErrTimeout:     false,
+		node.ErrUnreachable: false,
+		node.ErrAuth:        true,
+		node.ErrWrongType:   true,
+		node.ErrRejected:    false,
+		node.ErrProtocol:    true,
+		node.ErrClosed:      true,
+		node.ErrDown:        false,
+		node.ErrCanceled:    false,
+	} {
+		err := &node.Error{Reason: reason}
+		assert.Equal(t, want, err.Permanent(), "%v", reason)
+		down := &node.Error{Reason: node.ErrDown, Err: err}
+		assert.Equal(t, want, down.Permanent(), "down because of: %v", reason)
+	}
+	assert.False(t, (&node.Error{Reason: node.ErrDown, Err: errors.New("x")}).Permanent())
+}
+
+func TestStrings(t *testing.T) {
+	for o, want := range map[node.Outcome]string{
+		node.Unknown: "unknown", node.Granted: "granted", node.Healed: "healed", node.Denied: "denied",
+		node.Released: "released", node.Absent: "absent", node.Inspected: "inspected", 99: "invalid outcome",
+	} {
+		assert.Equal(t, want, o.String())
+	}
+	assert.Equal(t, "unknown operation", node.Kind(0).String())
+}

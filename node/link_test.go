@@ -1,0 +1,54 @@
+package node
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+func TestParseEndpoint(t *testing.T) {
+	for info, want := range map[string]endpoint{
+		"id=7 addr=127.0.0.1:5000 laddr=127.0.0.1:6379 fd=8 name= db=0":     {"7", "127.0.0.1:5000"},
+		"txt:id=7 addr=127.0.0.1:5000 laddr=127.0.0.1:6379 fd=8 name= db=0": {"7", "127.0.0.1:5000"},
+		"id=7 addr=/run/redis.sock:0 name=a=b\n":                            {"7", "/run/redis.sock:0"},
+		"id=7":                                                              {"7", ""},
+		"":                                                                  {},
+		"OK":                                                                {},
+	} {
+		assert.Equal(t, want, parseEndpoint(info), info)
+	}
+}
+
+func FuzzParseEndpoint(f *testing.F) {
+	f.Add("txt:id=7 addr=127.0.0.1:5000 laddr=127.0.0.1:6379")
+	f.Add("id=7 id=8 = ==")
+	f.Fuzz(func(t *testing.T, info string) {
+		e := parseEndpoint(info)
+		require.Contains(t, info, e.id)
+		require.Contains(t, info, e.addr)
+		// Both become arguments of a command, one each.
+		require.Empty(t, strings.Fields(e.id + e.addr)[min(1, len(strings.Fields(e.id+e.addr))):])
+	})
+}
+
+func TestJudge(t *testing.T) {
+	for _, line := range []string{"+PONG", "-NOAUTH Authentication required.", "-NOPERM no permissions"} {
+		require.NoError(t, judge(line), line)
+	}
+	for line, want := range map[string]error{
+		"":                                     ErrProtocol,
+		"PONG":                                 ErrProtocol,
+		"+OK":                                  ErrProtocol,
+		"-":                                    ErrRejected,
+		"-LOADING":                             ErrRejected,
+		"-ERR max clients":                     ErrRejected,
+		"-NOAUTHENTIC":                         ErrRejected,
+		"HTTP/1.1 400 Bad":                     ErrProtocol,
+		"+PONG\r+PONG":                         ErrProtocol,
+		"-ERR without any password configured": ErrAuth,
+	} {
+		assert.Equal(t, want, reasonOf(judge(line)), line)
+	}
+}

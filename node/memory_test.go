@@ -1,0 +1,95 @@
+package node_test
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/quorumlock/quorumlock/clock"
+	"github.com/quorumlock/quorumlock/node"
+)
+
+func newMemory(t *testing.T) *node.Memory {
+	t.Helper()
+	m := node.NewMemory("m", clock.Process())
+	t.Cleanup(func() { _ = m.Close() })
+	return m
+}
+
+func TestMemoryStopped(t *testing.T) {
+	m := newMemory(t)
+	want(t, node.Granted, m, acquire("o1", "a"))
+	m.Stop()
+	r := do(m, release("o1", "a"))[0]
+	require.ErrorIs(t, r.Err, node.ErrUnreachable)
+	assert.True(t, r.Unsent)
+	require.ErrorIs(t, m.Probe(context.Background()), node.ErrUnreachable)
+	m.Start()
+	require.NoError(t, m.Probe(context.Background()))
+	assert.Equal(t, []string{"a"}, m.Keys(), "it keeps what it knew")
+}
+
+func TestMemoryPaused(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := newMemory(t)
+		m.Pause()
+		m.Pause()
+		began := time.Now()
+		r := do(m, acquire("o1", "a"))[0]
+		require.ErrorIs(t, r.Err, node.ErrTimeout)
+		assert.True(t, r.Unsent)
+		assert.Equal(t, node.DefaultTimeout, time.Since(began))
+		require.ErrorIs(t, m.Probe(context.Background()), node.ErrTimeout)
+
+		ctx, cancel := context.WithTimeout(context.Background(), time.Millisecond)
+		defer cancel()
+		require.ErrorIs(t, m.Probe(ctx), node.ErrCanceled)
+		m.Resume()
+		m.Resume()
+		assert.Empty(t, m.Keys(), "what timed out did not run")
+		want(t, node.Granted, m, acquire("o1", "a"))
+	})
+}
+
+func TestMemoryResumedInTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := newMemory(t)
+		m.Pause()
+		time.AfterFunc(node.DefaultTimeout/2, m.Resume)
+		want(t, node.Granted, m, acquire("o1", "a"))
+		assert.Equal(t, []string{"a"}, m.Keys())
+	})
+}
+
+func TestMemoryClosedWhilePaused(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := newMemory(t)
+		m.Pause()
+		time.AfterFunc(node.DefaultTimeout/2, func() { _ = m.Close() })
+		fails(t, node.ErrClosed, m, acquire("o1", "a"))
+	})
+}
+
+func TestMemoryFlushed(t *testing.T) {
+	m := newMemory(t)
+	want(t, node.Granted, m, acquire("o1", "a", "b"))
+	want(t, node.Released, m, force("b"))
+	m.Plant("p")
+	m.Flush()
+	assert.Empty(t, m.Keys())
+	want(t, node.Healed, m, renew("o1", "a", "b", "p"))
+}
+
+// A node without a clock of its own runs on the system's.
+func TestMemoryOnTheSystemClock(t *testing.T) {
+	m := node.NewMemory("m", nil)
+	t.Cleanup(func() { _ = m.Close() })
+	op := acquire("o1", "a")
+	op.TTL = time.Millisecond
+	want(t, node.Granted, m, op)
+	poll(t, func() bool { return len(m.Keys()) == 0 }, func() any { return "it does not expire" })
+}
