@@ -26,7 +26,7 @@ func (l *Lock) attempt(ctx context.Context) (*hold, retry, error) {
 	case <-h.decided:
 	case <-ctx.Done():
 		h.abandon()
-		return nil, retry{}, context.Cause(ctx)
+		return nil, retry{}, whyDone(ctx)
 	case <-l.client.quit:
 		h.abandon()
 		return nil, retry{}, ErrClosed

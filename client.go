@@ -188,7 +188,7 @@ func (c *Client) sleep(ctx context.Context, d time.Duration) error {
 	case <-over:
 		return nil
 	case <-ctx.Done():
-		return ctx.Err()
+		return whyDone(ctx)
 	case <-c.quit:
 		return ErrClosed
 	}

@@ -1,6 +1,7 @@
 package quorumlock
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"strings"
@@ -171,4 +172,13 @@ func quoted(names []string) string {
 		return fmt.Sprintf("%q", names[0])
 	}
 	return fmt.Sprintf("%q", names)
+}
+
+// whyDone is the error of a context that has ended, together with its cause.
+func whyDone(ctx context.Context) error {
+	cause := context.Cause(ctx)
+	if errors.Is(cause, ctx.Err()) {
+		return cause
+	}
+	return errors.Join(ctx.Err(), cause)
 }

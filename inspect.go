@@ -98,7 +98,7 @@ func (l *Lock) survey(ctx context.Context, op node.Op) (*Status, error) {
 		return nil, err
 	}
 	if ctx.Err() != nil {
-		return nil, context.Cause(ctx)
+		return nil, whyDone(ctx)
 	}
 	if err := l.client.enter(); err != nil {
 		return nil, err
@@ -118,7 +118,7 @@ func (l *Lock) survey(ctx context.Context, op node.Op) (*Status, error) {
 		return s.result(op.Kind)
 	case <-ctx.Done():
 		status, _ := s.result(op.Kind)
-		return status, context.Cause(ctx)
+		return status, whyDone(ctx)
 	case <-l.client.quit:
 		status, _ := s.result(op.Kind)
 		return status, ErrClosed

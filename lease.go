@@ -112,7 +112,7 @@ func (l *Lease) Extend(ctx context.Context) error {
 		return err
 	}
 	if ctx.Err() != nil {
-		return context.Cause(ctx)
+		return whyDone(ctx)
 	}
 	done := make(chan error, 1)
 	if err := l.hold.extend(done); err != nil {
@@ -124,7 +124,7 @@ func (l *Lease) Extend(ctx context.Context) error {
 	case <-l.hold.ctx.Done():
 		return l.hold.err()
 	case <-ctx.Done():
-		return context.Cause(ctx)
+		return whyDone(ctx)
 	}
 }
 

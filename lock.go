@@ -143,8 +143,8 @@ func (l *Lock) acquire(ctx context.Context, most int) (*Lease, error) {
 	if err := l.check(ctx); err != nil {
 		return nil, err
 	}
-	if err := ctx.Err(); err != nil {
-		return nil, context.Cause(ctx)
+	if ctx.Err() != nil {
+		return nil, whyDone(ctx)
 	}
 	if lease, err := l.nested(ctx); lease != nil || err != nil {
 		return lease, err
@@ -155,6 +155,7 @@ func (l *Lock) acquire(ctx context.Context, most int) (*Lease, error) {
 	defer l.client.leave()
 
 	began := l.client.clock.Now()
+	var last error
 	for attempt := 1; ; attempt++ {
 		h, again, err := l.attempt(ctx)
 		if err == nil {
@@ -166,12 +167,19 @@ func (l *Lock) acquire(ctx context.Context, most int) (*Lease, error) {
 		fire(l.client.cfg.Hooks.AttemptFailed, func() AttemptFailedEvent {
 			return AttemptFailedEvent{Names: l.Names(), Attempt: attempt, Err: err}
 		})
-		if !again.worthwhile || attempt == most {
+		switch {
+		case ctx.Err() != nil:
+			if errors.Is(err, ctx.Err()) {
+				err = last // cut short: what the attempt before it said is of use
+			}
+			return nil, errors.Join(err, whyDone(ctx))
+		case !again.worthwhile || attempt == most:
 			return nil, err
 		}
 		if over := l.client.sleep(ctx, l.pause(attempt, again)); over != nil {
 			return nil, errors.Join(err, over)
 		}
+		last = err
 	}
 }
 

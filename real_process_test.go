@@ -73,8 +73,7 @@ func TestRealKilledHolder(t *testing.T) {
 		if err == nil {
 			return lease
 		}
-		var held *quorumlock.HeldError
-		if errors.As(err, &held) {
+		if held, ok := errors.AsType[*quorumlock.HeldError](err); ok {
 			require.Equal(t, owner, held.Owner)
 		} else {
 			require.ErrorIs(t, err, quorumlock.ErrNoQuorum) // a node was slow

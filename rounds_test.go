@@ -2,6 +2,7 @@ package quorumlock_test
 
 import (
 	"context"
+	"errors"
 	"math/rand/v2"
 	"testing"
 	"time"
@@ -156,6 +157,17 @@ func TestGivingUpSaysWhy(t *testing.T) {
 		require.ErrorIs(t, err, context.DeadlineExceeded)
 		require.ErrorIs(t, err, quorumlock.ErrHeld)
 		require.ErrorContains(t, err, holder.Owner())
+
+		// In the middle of an attempt, too, and with a cause of the caller's.
+		stopped, stop := context.WithCancelCause(t.Context())
+		mine := errors.New("mine")
+		time.AfterFunc(time.Second, func() { f.pause(0, 1, 2, 3, 4) })
+		time.AfterFunc(time.Second+20*time.Millisecond, func() { stop(mine) })
+		_, err = f.client().RedLock("job").Acquire(stopped)
+		require.ErrorIs(t, err, context.Canceled)
+		require.ErrorIs(t, err, mine)
+		require.ErrorIs(t, err, quorumlock.ErrHeld)
+		f.resume(0, 1, 2, 3, 4)
 	})
 }
 
