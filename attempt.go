@@ -44,7 +44,8 @@ func (h *hold) verdict() (retry, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	again := retry{worthwhile: !h.hopeless(), freeAfter: h.freeAfter()}
-	if h.round.Blocked() {
+	if h.round.Denied() > 0 && h.round.Unknown() <= len(h.claims)-h.lock.need {
+		// Enough nodes answer: what stands in the way is who holds it there.
 		return again, h.heldError()
 	}
 	err := h.noQuorum("acquire", &h.round)

@@ -67,8 +67,8 @@ func TestALostRoundIsUndone(t *testing.T) {
 	}{
 		"three denied":              {func(f *fleet) { f.take("job", "other", 0, 1, 2) }, quorumlock.ErrHeld, nil, 3},
 		"votes are split":           {func(f *fleet) { f.take("job", "a", 0, 1); f.take("job", "b", 2) }, quorumlock.ErrHeld, nil, 3},
-		"two denied, one down":      {func(f *fleet) { f.take("job", "other", 0, 1); f.stop(2) }, quorumlock.ErrNoQuorum, func(f *fleet) { f.start(2) }, 2},
-		"two denied, one hangs":     {func(f *fleet) { f.take("job", "other", 0, 1); f.pause(2) }, quorumlock.ErrNoQuorum, func(f *fleet) { f.resume(2) }, 2},
+		"two denied, one down":      {func(f *fleet) { f.take("job", "other", 0, 1); f.stop(2) }, quorumlock.ErrHeld, func(f *fleet) { f.start(2) }, 2},
+		"two denied, one hangs":     {func(f *fleet) { f.take("job", "other", 0, 1); f.pause(2) }, quorumlock.ErrHeld, func(f *fleet) { f.resume(2) }, 2},
 		"three down":                {func(f *fleet) { f.stop(0, 1, 2) }, quorumlock.ErrNoQuorum, func(f *fleet) { f.start(0, 1, 2) }, 0},
 		"three hang":                {func(f *fleet) { f.pause(0, 1, 2) }, quorumlock.ErrNoQuorum, func(f *fleet) { f.resume(0, 1, 2) }, 0},
 		"all have a key of another": {func(f *fleet) { f.plant(0, 1, 2) }, node.ErrWrongType, nil, 0},
