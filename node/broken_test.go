@@ -2,6 +2,7 @@ package node_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -68,7 +69,11 @@ func TestRedisStrangers(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := newFront(t, c.serve)
-			n := openWith(t, hasty(f.addr()))
+			opt := rueidis.ClientOption{InitAddress: []string{f.addr()}}
+			if errors.Is(c.reason, node.ErrTimeout) {
+				opt = hasty(f.addr())
+			}
+			n := openWith(t, opt)
 			began := time.Now()
 			for range 2 {
 				r := do(n, acquire("o1", "a"))[0]
@@ -102,6 +107,8 @@ var wrong = map[string]string{
 	"an array of error": "*3\r\n-ERR a\r\n-ERR b\r\n-ERR c\r\n",
 	"no length":         "*\r\n",
 	"no Redis":          "?what\r\n",
+	"too many answers":  "+OK\r\n+OK\r\n+OK\r\n",
+	"nil twice":         "_\r\n_\r\n",
 }
 
 var kinds = []node.Op{acquire("o1", "a"), renew("o1", "a"), release("o1", "a"), inspect("a"), force("a")}
@@ -109,7 +116,7 @@ var kinds = []node.Op{acquire("o1", "a"), renew("o1", "a"), release("o1", "a"), 
 func TestRedisWrongAnswers(t *testing.T) {
 	for name, answer := range wrong {
 		t.Run(name, func(t *testing.T) {
-			n := openWith(t, hasty(newFront(t, fake(always(answer))).addr()))
+			n := open(t, newFront(t, fake(always(answer))).addr())
 			for _, op := range kinds {
 				err := failure(t, node.ErrProtocol, n, op)
 				assert.True(t, err.Permanent(), "%v: %v", op.Kind, err)
@@ -138,7 +145,7 @@ func TestRedisWrongAnswers(t *testing.T) {
 		"force-release too many": {force("a"), "*6\r\n+a\r\n+o2\r\n:1\r\n+b\r\n+o3\r\n:1\r\n"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			n := openWith(t, hasty(newFront(t, fake(always(c.answer))).addr()))
+			n := open(t, newFront(t, fake(always(c.answer))).addr())
 			fails(t, node.ErrProtocol, n, c.op)
 		})
 	}
@@ -167,7 +174,7 @@ func TestRedisErrorReplies(t *testing.T) {
 		"NOSCRIPT No matching script. Please use EVAL.":                                                                   {reason: node.ErrRejected},
 	} {
 		t.Run(text, func(t *testing.T) {
-			opt := hasty(newFront(t, fake(always("-"+text+"\r\n"))).addr())
+			opt := rueidis.ClientOption{InitAddress: []string{newFront(t, fake(always("-"+text+"\r\n"))).addr()}}
 			made := dials(&opt)
 			n := openWith(t, opt)
 			for range 2 {
@@ -189,12 +196,12 @@ func TestRedisConnectionThatBreaksInMidBatch(t *testing.T) {
 	for name, last := range map[string]string{"between answers": "", "within an answer": "*3\r\n$1\r\na\r\n$2"} {
 		t.Run(name, func(t *testing.T) {
 			answered := 0
-			n := openWith(t, hasty(newFront(t, fake(func([]string) (string, bool) {
+			n := open(t, newFront(t, fake(func([]string) (string, bool) {
 				if answered++; answered <= 2 {
 					return ":1\r\n", true
 				}
 				return last, false
-			})).addr()))
+			})).addr())
 			replies := do(n, acquire("o1", "a"), acquire("o1", "b"), acquire("o1", "c"), acquire("o1", "d"))
 			for _, r := range replies {
 				require.ErrorIs(t, r.Err, node.ErrUnreachable)
@@ -243,7 +250,7 @@ func TestRedisServerThatCannotGreet(t *testing.T) {
 				return ":1\r\n", true
 			})
 		})
-		r := do(openWith(t, hasty(f.addr())), acquire("o1", "a"))[0]
+		r := do(open(t, f.addr()), acquire("o1", "a"))[0]
 		if usable {
 			assert.Equal(t, node.Granted, r.Outcome, answer)
 			continue

@@ -178,6 +178,13 @@ func (w *wire) pump(c net.Conn) {
 	}
 }
 
+// count is how many connections were carried.
+func (r *relay) count() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return len(r.wires)
+}
+
 // deliver lets the server have what was held back on connections that the client has
 // closed, and returns when it has executed all of that, or has refused it.
 func (r *relay) deliver() (wires int) {

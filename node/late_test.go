@@ -8,6 +8,7 @@ import (
 	"net"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -37,10 +38,15 @@ func batch(n int, op func(owner string, names ...string) node.Op) []node.Op {
 	return ops
 }
 
-// timesOut sends a batch in vain.
+// timesOut sends a batch in vain, once it gets through to a connection at all.
 func timesOut(t *testing.T, n node.Node, ops []node.Op) {
 	t.Helper()
-	for i, r := range do(n, ops...) {
+	var replies []node.Reply
+	poll(t, func() bool {
+		replies = do(n, ops...)
+		return replies[0].Err != nil && !replies[0].Unsent && errors.Is(replies[0].Err, node.ErrTimeout)
+	}, func() any { return replies[0].Err })
+	for i, r := range replies {
 		require.ErrorIs(t, r.Err, node.ErrTimeout, "operation %d", i)
 		require.False(t, r.Unsent, "it was sent, and may happen")
 	}
@@ -151,13 +157,34 @@ func TestRedisNothingLateAfterABreakBetweenCalls(t *testing.T) {
 	// Where the library has not quite finished with the old connection the first batch
 	// fails on that one.
 	r.holding.Store(true)
-	var replies []node.Reply
-	poll(t, func() bool {
-		replies = do(n, batch(big, acquire)...)
-		return replies[0].Err != nil && !replies[0].Unsent && errors.Is(replies[0].Err, node.ErrTimeout)
-	}, func() any { return replies[0].Err })
+	timesOut(t, n, batch(big, acquire))
 	r.holding.Store(false)
 	releases(t, n, batch(big, release))
 	require.Positive(t, r.deliver(), "nothing was held back")
+	assert.Empty(t, server.Keys())
+}
+
+// The same where a Sentinel moves the master, here to another way to the same server.
+func TestRedisNothingLateAfterASentinelMovedTheMaster(t *testing.T) {
+	server := redisproc.Start(t)
+	before, after := newRelay(t, server.Addr()), newRelay(t, server.Addr())
+	var master atomic.Pointer[relay]
+	master.Store(before)
+	sentinel := newFront(t, fake(fakeSentinel(func() string { return master.Load().addr() })))
+	n := openWith(t, sentinelOf(sentinel.addr()))
+	warm(t, n)
+
+	master.Store(after)
+	sentinel.sever() // the library asks again, and follows
+	poll(t, func() bool { return after.count() > 0 }, func() any { return "the library does not follow" })
+	releases(t, n, []node.Op{release("o1", "a")})
+
+	before.holding.Store(true)
+	after.holding.Store(true)
+	timesOut(t, n, batch(big, acquire))
+	before.holding.Store(false)
+	after.holding.Store(false)
+	releases(t, n, batch(big, release))
+	require.Positive(t, before.deliver()+after.deliver(), "nothing was held back")
 	assert.Empty(t, server.Keys())
 }

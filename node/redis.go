@@ -43,8 +43,9 @@ func OpenRedis(address string) (*Redis, error) {
 
 // NewRedis makes a node from rueidis' own options: user and password, TLS, database
 // number, dialler, Sentinel. Dialer.Timeout bounds connecting and ConnWriteTimeout an
-// exchange; both are [DefaultTimeout] if zero, and belong well below the TTL of the
-// locks. It fails only for options that do not describe one deployment.
+// exchange; both are [DefaultTimeout] if not positive, and belong well below the TTL of
+// the locks. Options that would add connections, replace one by itself or repeat commands
+// are overruled. It fails only for options that do not describe one deployment.
 func NewRedis(opt rueidis.ClientOption) (*Redis, error) {
 	switch {
 	case len(opt.InitAddress) == 0:

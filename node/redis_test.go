@@ -130,7 +130,7 @@ func TestRedisDeadlineOfTheContextEndsACall(t *testing.T) {
 	n := open(t, server.Addr())
 	want(t, node.Granted, n, acquire("o1", "a"))
 	server.Pause()
-	ctx, cancel := context.WithTimeout(context.Background(), impatient)
+	ctx, cancel := context.WithTimeout(context.Background(), 3*impatient)
 	defer cancel()
 	began := time.Now()
 	replies := make([]node.Reply, 1)

@@ -34,7 +34,8 @@ func TestRedisBehindASentinel(t *testing.T) {
 		return err == nil
 	}, func() any { return err })
 	poll(t, func() bool {
-		return strings.HasPrefix(command(t, servers[1], "ROLE"), "master")
+		role, err := servers[1].Command("ROLE") // fails where the Sentinel hangs up on all
+		return err == nil && strings.HasPrefix(role, "master")
 	}, func() any { return "no failover" })
 	poll(t, func() bool {
 		return do(n, acquire("o2", "b"))[0].Outcome == node.Granted && len(servers[1].Keys()) == 2

@@ -22,7 +22,7 @@ end
 
 local function bury(name, owner)
   -- The colon keeps the tombstones of the names '{a}' and 'a' apart.
-  local tag = string.find(name, '{', 1, true) and name or '{' .. name .. '}'
+  local tag = string.find(name, '{', 1, true) and ':' .. name or '{' .. name .. '}'
   redis.call('SET', 'quorumlock:tombstone:' .. tag .. ':' .. owner, 1, 'PX', ARGV[1])
 end
 

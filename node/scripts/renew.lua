@@ -15,7 +15,7 @@ local short, absent = {}, {}
 
 local function tombstone(name)
   -- The colon keeps the tombstones of the names '{a}' and 'a' apart.
-  local tag = string.find(name, '{', 1, true) and name or '{' .. name .. '}'
+  local tag = string.find(name, '{', 1, true) and ':' .. name or '{' .. name .. '}'
   return 'quorumlock:tombstone:' .. tag .. ':' .. owner
 end
 
