@@ -20,14 +20,14 @@ import (
 // A script that the server does not have is sent in full, together with everything
 // that stands behind it in the batch: all commands are idempotent, and only so does a
 // release that the server knew already still run after a renewal that it did not.
-func exchange(ctx context.Context, node string, client rueidis.Client, ops []Op, replies []Reply) error {
-	results := send(ctx, client, ops, evalsha)
+func exchange(ctx context.Context, node string, l *link, ops []Op, replies []Reply) error {
+	results := send(ctx, l, ops, evalsha)
 	unknown := firstUnknownScript(results)
 	for i, result := range results {
 		replies[i] = decode(ops[i], result)
 	}
 	if unknown >= 0 {
-		repeat(ops[unknown:], send(ctx, client, ops[unknown:], eval), replies[unknown:])
+		repeat(ops[unknown:], send(ctx, l, ops[unknown:], eval), replies[unknown:])
 	}
 	var broken error
 	for i := range replies {
@@ -57,35 +57,38 @@ func repeat(ops []Op, results []rueidis.RedisResult, replies []Reply) {
 }
 
 // send runs one command for each operation.
-func send(ctx context.Context, client rueidis.Client, ops []Op, build func(rueidis.Builder, Op) rueidis.Completed) []rueidis.RedisResult {
-	b := client.B()
+func send(ctx context.Context, l *link, ops []Op, build func(rueidis.Builder, Op) rueidis.Completed) []rueidis.RedisResult {
+	b := l.client.B()
+	if len(ops) == 1 {
+		return l.call(ctx, build(b, ops[0]))
+	}
 	cmds := make([]rueidis.Completed, len(ops))
 	for i, op := range ops {
 		cmds[i] = build(b, op)
 	}
-	return client.DoMulti(unhurried(ctx), cmds...)
+	return l.call(ctx, cmds...)
 }
 
 func evalsha(b rueidis.Builder, op Op) rueidis.Completed {
-	return b.Evalsha().Sha1(scripts[op.Kind].sha).Numkeys(int64(len(op.Names))).Key(op.Names...).Arg(arguments(op)...).Build()
+	return command(b, "EVALSHA", scripts[op.Kind].sha, op)
 }
 
 func eval(b rueidis.Builder, op Op) rueidis.Completed {
-	return b.Eval().Script(scripts[op.Kind].source).Numkeys(int64(len(op.Names))).Key(op.Names...).Arg(arguments(op)...).Build()
+	return command(b, "EVAL", scripts[op.Kind].source, op)
 }
 
-// arguments are a script's ARGV, as its header names them.
-func arguments(op Op) []string {
+// command has the KEYS and ARGV that the header of the operation's script names.
+func command(b rueidis.Builder, verb, script string, op Op) rueidis.Completed {
+	c := b.Arbitrary(verb, script, strconv.Itoa(len(op.Names))).Keys(op.Names...)
 	switch op.Kind {
 	case Acquire, Renew:
-		return []string{op.Owner, milliseconds(op.TTL)}
+		c = c.Args(op.Owner, milliseconds(op.TTL))
 	case Release:
-		return []string{op.Owner}
+		c = c.Args(op.Owner)
 	case ForceRelease:
-		return append([]string{milliseconds(op.TTL)}, op.Buried...)
-	default:
-		return nil
+		c = c.Args(milliseconds(op.TTL)).Args(op.Buried...)
 	}
+	return c.Build()
 }
 
 func milliseconds(d time.Duration) string {

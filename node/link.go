@@ -53,9 +53,8 @@ func (l *link) open(ctx context.Context, opt rueidis.ClientOption) error {
 	l.drop(ctx)
 	l.moved.Store(false)
 	l.phase.Store(opening)
-	client, err := rueidis.NewClient(opt)
+	err := l.connect(opt)
 	l.phase.Store(using)
-	l.client = client
 	if err == nil {
 		err = l.greet(ctx)
 	}
@@ -80,7 +79,7 @@ func (l *link) greet(ctx context.Context) error {
 	if g := l.ghost; g.id != "" {
 		cmds = append(cmds, b.Arbitrary("CLIENT", "KILL", "ID", g.id, "ADDR", g.addr).Build())
 	}
-	replies := l.client.DoMulti(unhurried(ctx), cmds...)
+	replies := l.call(ctx, cmds...)
 	for _, reply := range replies {
 		if err := reply.Error(); err != nil && !refused(err) {
 			return err

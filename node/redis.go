@@ -126,7 +126,7 @@ func (r *Redis) Do(ctx context.Context, ops []Op, replies []Reply) {
 		fail(r.name, ops, replies, reasonOf(err), err, true)
 		return
 	}
-	if err := exchange(ctx, r.name, r.link.client, ops, replies); err != nil {
+	if err := exchange(ctx, r.name, &r.link, ops, replies); err != nil {
 		r.link.drop(ctx)
 	}
 }
@@ -140,7 +140,7 @@ func (r *Redis) Probe(ctx context.Context) error {
 	if err := r.link.open(ctx, r.opt); err != nil {
 		return &Error{Node: r.name, Reason: reasonOf(err), Err: err}
 	}
-	if err := r.link.client.Do(unhurried(ctx), r.link.client.B().Ping().Build()).Error(); err != nil {
+	if err := r.link.call(ctx, r.link.client.B().Ping().Build())[0].Error(); err != nil {
 		r.link.drop(ctx)
 		return &Error{Node: r.name, Reason: reasonOf(err), Err: err}
 	}
@@ -184,13 +184,4 @@ func (r *Redis) begin(ctx context.Context) error {
 func (r *Redis) end() {
 	r.link.rest()
 	<-r.turn
-}
-
-// unhurried gives a context without a deadline no Done channel either: rueidis then
-// stays on its synchronous path, bounded by ConnWriteTimeout.
-func unhurried(ctx context.Context) context.Context {
-	if _, ok := ctx.Deadline(); ok {
-		return ctx
-	}
-	return context.WithoutCancel(ctx)
 }
