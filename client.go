@@ -147,7 +147,7 @@ func (c *Client) shutDown() {
 	_ = c.senders.Wait() // senders return no errors: answers go to those who asked
 	var errs []error
 	for _, l := range c.lanes {
-		if n := l.abandoned(); n > 0 {
+		if n := l.rest(); n > 0 {
 			errs = append(errs, fmt.Errorf("quorumlock: node %s did not confirm %d releases: what it holds runs out by itself", l.node.Name(), n))
 		}
 		if c.owned {

@@ -73,8 +73,11 @@ type lane struct {
 	// dropped counts undos that were given up.
 	dropped int
 	health  health
-	// watchdog runs at the deadline, retry when kept undos may be tried again.
+	// watchdog runs at barkAt, while watched is set; retry runs when kept undos may be
+	// tried again.
 	watchdog, retry clock.Timer
+	watched         bool
+	barkAt          time.Duration
 
 	// sender is drain, bound once.
 	sender func() error
@@ -212,10 +215,9 @@ func (l *lane) settle() bool {
 	l.mu.Lock()
 	l.unwatch()
 	l.inFlight = nil
-	now := l.client.clock.Now()
 	for i, c := range l.batch {
 		if c.until > 0 && undoFailed(l.replies[i]) {
-			l.keep(c, now)
+			l.keep(c, l.client.clock.Now())
 		}
 		if c.told {
 			l.batch[i] = nil
@@ -299,19 +301,27 @@ func (l *lane) refuseQueue(now time.Duration) (waiting []*call) {
 	return waiting
 }
 
-// watch arms the watchdog for an exchange that begins now. The mutex is held.
+// watch has the watchdog look at an exchange that begins now. The timer is left running
+// from one exchange to the next: to set it anew for each would cost more than to have it
+// fire once in a while for nothing. The mutex is held.
 func (l *lane) watch(now time.Duration) {
 	l.began, l.deadline = now, now+l.health.timeout
+	if !l.watched || l.barkAt > l.deadline {
+		l.armWatchdog(now)
+	}
+}
+
+func (l *lane) armWatchdog(now time.Duration) {
+	l.watched, l.barkAt = true, l.deadline
 	if l.watchdog == nil {
-		l.watchdog = l.client.clock.AfterFunc(l.health.timeout, l.bark)
+		l.watchdog = l.client.clock.AfterFunc(l.deadline-now, l.bark)
 	} else {
-		l.watchdog.Reset(l.health.timeout)
+		l.watchdog.Reset(l.deadline - now)
 	}
 }
 
 func (l *lane) unwatch() {
 	l.deadline, l.overdue = 0, false
-	l.watchdog.Stop()
 }
 
 // bark runs when an exchange is overdue: those who wait are told that its outcome is
@@ -320,7 +330,11 @@ func (l *lane) unwatch() {
 func (l *lane) bark() {
 	l.mu.Lock()
 	now := l.client.clock.Now()
+	l.watched = false
 	if l.deadline == 0 || now < l.deadline || l.overdue {
+		if l.deadline != 0 && !l.overdue {
+			l.armWatchdog(now) // for an exchange that began after it was set
+		}
 		l.mu.Unlock()
 		return
 	}
@@ -391,10 +405,14 @@ func (l *lane) finish() {
 	l.kept = nil
 }
 
-// abandoned is how many undos were given up without a confirmation.
-func (l *lane) abandoned() int {
+// rest stops the timers of a lane that has finished, and says how many undos were given
+// up without a confirmation.
+func (l *lane) rest() (dropped int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	if l.watchdog != nil {
+		l.watchdog.Stop()
+	}
 	return l.dropped
 }
 
