@@ -69,29 +69,8 @@ func (h *holder) settle(ctx context.Context, got acquired, ended os.Signal) (*qu
 	case errors.Is(got.err, context.DeadlineExceeded):
 		return nil, h.timeUp()
 	default:
-		return nil, heldFirst(got.err)
+		return nil, got.err
 	}
-}
-
-// heldFirst is the HeldError within a NoQuorumError whose nodes would be enough, had
-// nobody the lock on some of them: a round is over as soon as it cannot be won, often
-// before all that deny it have answered.
-func heldFirst(err error) error {
-	var few *quorumlock.NoQuorumError
-	var held *quorumlock.HeldError
-	if !errors.As(err, &few) {
-		return err
-	}
-	silent := 0
-	for _, n := range few.Nodes {
-		if !errors.As(n.Err, &held) {
-			silent++
-		}
-	}
-	if held == nil || silent > few.Total-few.Need {
-		return err
-	}
-	return held
 }
 
 // timeUp is the error at the end of --wait: what the last attempt that was finished
@@ -140,13 +119,12 @@ func (r *rounds) hooks() quorumlock.Hooks {
 func (r *rounds) attemptFailed(e quorumlock.AttemptFailedEvent) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	err := heldFirst(e.Err)
-	if errors.Is(err, quorumlock.ErrHeld) || errors.Is(err, quorumlock.ErrNoQuorum) {
-		r.attempt = err
+	if errors.Is(e.Err, quorumlock.ErrHeld) || errors.Is(e.Err, quorumlock.ErrNoQuorum) {
+		r.attempt = e.Err
 	}
-	if why := reason(err); why != r.told {
+	if why := reason(e.Err); why != r.told {
 		r.told = why
-		r.log.Info("no lock yet", "attempt", e.Attempt, "because", plain(err))
+		r.log.Info("no lock yet", "attempt", e.Attempt, "because", plain(e.Err))
 	}
 }
 

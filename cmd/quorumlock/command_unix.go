@@ -33,21 +33,17 @@ func (c *command) pass(sig os.Signal) {
 	switch sig {
 	case syscall.SIGUSR1, syscall.SIGUSR2:
 		_ = c.cmd.Process.Signal(sig) // it may have ended this instant
-	case syscall.SIGCONT:
-		// Perhaps a shell has put this job in the foreground: the command goes with it.
-		if c.terminal == nil {
-			c.terminal = foregroundTerminal(c.cmd.Stdin)
-		}
-		c.terminal.lend(c.cmd.Process.Pid)
-		c.signalGroup(syscall.SIGCONT)
 	default:
-		c.signalGroup(sig.(syscall.Signal)) //nolint:forcetypeassert // all signals of unix are
+		c.interrupt(sig.(syscall.Signal)) //nolint:forcetypeassert // all signals of unix are
 	}
 }
 
-// askToEnd sends SIGTERM, and lets processes that are stopped see it.
-func (c *command) askToEnd() {
-	c.signalGroup(syscall.SIGTERM)
+func (c *command) askToEnd() { c.interrupt(syscall.SIGTERM) }
+
+// interrupt sends a signal that asks to end. Who is stopped, such as by reading from a
+// terminal in the background, sees it only when continued.
+func (c *command) interrupt(sig syscall.Signal) {
+	c.signalGroup(sig)
 	c.signalGroup(syscall.SIGCONT)
 }
 

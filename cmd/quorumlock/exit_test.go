@@ -12,7 +12,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/quorumlock/quorumlock"
-	"github.com/quorumlock/quorumlock/node"
 )
 
 func TestExitCodes(t *testing.T) {
@@ -47,27 +46,6 @@ func TestMessages(t *testing.T) {
 	assert.Equal(t, "exit code 3", (&exitError{code: 3}).Error())
 	assert.Equal(t, `"k" is held by o for another 0s unless renewed`, message(&quorumlock.HeldError{Name: "k", Owner: "o"}))
 	assert.Equal(t, "x\nTry 'quorumlock run --help'.", message(&usageError{command: "quorumlock run", err: errors.New("x")}))
-}
-
-// A round that cannot be won any more is over before everybody has answered: so with
-// two nodes of five down, one denial ends it.
-func TestHeldIsSaidThoughNodesAreDown(t *testing.T) {
-	held := quorumlock.NodeError{Node: "a", Err: &quorumlock.HeldError{Name: "k", Owner: "o"}}
-	down := quorumlock.NodeError{Node: "b", Err: &node.Error{Node: "b", Reason: node.ErrUnreachable}}
-	for _, c := range []struct {
-		nodes []quorumlock.NodeError
-		want  error
-	}{
-		{[]quorumlock.NodeError{held, down, down}, quorumlock.ErrHeld},
-		{[]quorumlock.NodeError{held, held, down}, quorumlock.ErrHeld},
-		{[]quorumlock.NodeError{held, down, down, down}, quorumlock.ErrNoQuorum},
-		{[]quorumlock.NodeError{down, down}, quorumlock.ErrNoQuorum},
-		{nil, quorumlock.ErrNoQuorum},
-	} {
-		err := heldFirst(&quorumlock.NoQuorumError{Need: 3, Total: 5, Nodes: c.nodes})
-		require.ErrorIs(t, err, c.want, c.nodes)
-	}
-	assert.Equal(t, assert.AnError, heldFirst(assert.AnError))
 }
 
 // The table stands in the package comment and in --help; this keeps them the same.

@@ -84,7 +84,8 @@ func selfCommand(t *testing.T, args ...string) *exec.Cmd {
 	self, err := os.Executable()
 	require.NoError(t, err)
 	cmd := exec.Command(self, args...)
-	cmd.Env = append(os.Environ(), asCommandEnv+"=1")
+	// The race detector would wait for a second at each exit.
+	cmd.Env = append(os.Environ(), asCommandEnv+"=1", "GORACE=atexit_sleep_ms=0")
 	return cmd
 }
 

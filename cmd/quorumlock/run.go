@@ -55,7 +55,8 @@ whole group: also to the children of a shell, unless they left the group (daemon
 SIGINT, SIGTERM, SIGHUP and SIGQUIT are passed on to the group, SIGUSR1 and SIGUSR2 to
 the command alone. On a terminal the group is put in the foreground, so that Ctrl-C
 reaches it once, from the terminal. Ctrl-Z is ignored: a stopped holder would keep or
-lose the lock unnoticed. On Linux the command gets SIGTERM also when quorumlock itself
+lose the lock unnoticed. In the background, give a command that reads its input another
+one than the terminal, which would stop it. On Linux the command gets SIGTERM also when quorumlock itself
 dies (kill -9): nobody renews the lease then. This reaches the command only, not its
 children; on other systems nothing tells it, and it goes on without the lock.
 

@@ -12,4 +12,4 @@ import (
 var ending = []os.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT}
 
 // caught are all that are passed on to a command.
-var caught = append(slices.Clip(ending), syscall.SIGUSR1, syscall.SIGUSR2, syscall.SIGCONT)
+var caught = append(slices.Clip(ending), syscall.SIGUSR1, syscall.SIGUSR2)

@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -59,16 +60,29 @@ func onTerminal(t *testing.T, cmd *exec.Cmd) *session {
 // sees reads until the terminal shows something new.
 func (s *session) sees(text string) {
 	s.t.Helper()
-	buf := make([]byte, 4096)
-	for {
-		if i := bytes.Index(s.seen, []byte(text)); i >= 0 {
-			s.seen = s.seen[i+len(text):]
-			return
-		}
-		n, err := s.user.Read(buf)
-		require.NoError(s.t, err, "%q does not appear, but %q", text, s.seen)
-		s.seen = append(s.seen, buf[:n]...)
+	for !bytes.Contains(s.seen, []byte(text)) {
+		s.more()
 	}
+	_, s.seen, _ = bytes.Cut(s.seen, []byte(text))
+}
+
+func (s *session) more() {
+	s.t.Helper()
+	buf := make([]byte, 4096)
+	n, err := s.user.Read(buf)
+	require.NoError(s.t, err, "after %q", s.seen)
+	s.seen = append(s.seen, buf[:n]...)
+}
+
+// number reads the number that stands next, to the end of its line.
+func (s *session) number() (n int) {
+	s.t.Helper()
+	for !bytes.ContainsRune(s.seen, '\n') {
+		s.more()
+	}
+	_, err := fmt.Sscan(string(s.seen), &n)
+	require.NoError(s.t, err)
+	return n
 }
 
 func (s *session) types(keys string) {
@@ -105,7 +119,8 @@ func TestCtrlCReachesTheCommandOnce(t *testing.T) {
 }
 
 func TestCtrlCEndsTheCommand(t *testing.T) {
-	s := onTerminal(t, selfCommand(t, script("echo ready; sleep 60")...))
+	// The shell reads by itself: one that has just forked may keep a signal from its child.
+	s := onTerminal(t, selfCommand(t, script("echo ready; read x; echo not reached")...))
 	s.sees("ready")
 	s.types(ctrlC)
 	assert.Equal(t, 130, s.exit())
@@ -119,21 +134,40 @@ func TestCtrlZIsIgnored(t *testing.T) {
 	assert.Zero(t, s.exit())
 }
 
+// Whoever reads the terminal in the background is stopped, and must end all the same.
+func TestSignalEndsACommandThatWaitsForTheTerminal(t *testing.T) {
+	self := selfCommand(t, script(`echo "pid $$"; read x < /dev/tty; echo not reached`)...)
+	cmd := exec.Command("sh", append([]string{"-c", `"$@" </dev/null & echo "parent $!"; wait $!; echo "code $?"`, "sh"}, self.Args...)...)
+	cmd.Env = self.Env
+	s := onTerminal(t, cmd)
+	s.sees("parent ")
+	parent := s.number()
+	s.sees("pid ")
+	pid := s.number()
+	require.Eventually(t, func() bool {
+		stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+		return err == nil && bytes.Contains(stat, []byte(") T "))
+	}, patience, 5*time.Millisecond)
+	require.NoError(t, syscall.Kill(parent, syscall.SIGTERM))
+	s.sees("code 143")
+	assert.Zero(t, s.exit())
+}
+
 // A script that goes on after quorumlock has the terminal again.
 func TestTerminalIsGivenBack(t *testing.T) {
-	self := selfCommand(t, script(`echo ready; read x`)...)
-	for name, text := range map[string]string{
-		"after the command":        `"$@"; read y; echo "then $y"`,
-		"after one that is killed": `"$@" & read y; kill -TERM $!; wait $!; echo "then $y"`,
+	for name, self := range map[string]*exec.Cmd{
+		"after the command":        selfCommand(t, script(`echo ready; read x`)...),
+		"after one that is killed": selfCommand(t, script(`trap "" TERM; echo ready; read x; read x`, "--max-hold", "500ms", "--kill-after", "10ms")...),
 	} {
 		t.Run(name, func(t *testing.T) {
-			cmd := exec.Command("sh", append([]string{"-c", text, "sh"}, self.Args...)...)
+			cmd := exec.Command("sh", append([]string{"-c", `"$@"; echo next; read y; echo "then $y"`, "sh"}, self.Args...)...)
 			cmd.Env = self.Env
 			s := onTerminal(t, cmd)
 			s.sees("ready")
 			s.types("a\n")
+			s.sees("next")
 			s.types("b\n")
-			s.sees("then ")
+			s.sees("then b")
 			assert.Zero(t, s.exit())
 		})
 	}

@@ -43,20 +43,12 @@ func (t *terminal) lent() {
 	}
 }
 
-// lend gives the foreground to a process group.
-func (t *terminal) lend(group int) {
-	if t != nil {
-		t.lent()
-		_ = unix.IoctlSetPointerInt(t.fd, unix.TIOCSPGRP, group) // a terminal that is gone needs no foreground
-	}
-}
-
 // reclaim takes the foreground back from the group of a command that has ended, if it
 // was started and still has it.
 func (t *terminal) reclaim(from *os.Process) {
 	if t != nil && from != nil {
 		if now, err := unix.IoctlGetInt(t.fd, unix.TIOCGPGRP); err == nil && now == from.Pid {
-			t.lend(t.group)
+			_ = unix.IoctlSetPointerInt(t.fd, unix.TIOCSPGRP, t.group) // a terminal that is gone needs no foreground
 		}
 	}
 	signal.Reset(syscall.SIGTSTP, syscall.SIGTTOU)
