@@ -90,6 +90,8 @@ type NoQuorumError struct {
 	// Need is how many of Total nodes had to agree, and Agreed how many had when it
 	// was clear that too few would.
 	Need, Agreed, Total int
+	// Pending is how many had not answered by then, and could not have changed it.
+	Pending int
 	// Late is set if enough nodes agreed, but only when their TTL was over already.
 	Late bool
 	// Nodes has the reason of each node that did not.
@@ -100,6 +102,9 @@ type NoQuorumError struct {
 func (e *NoQuorumError) Error() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "quorumlock: %s %s: no quorum: %d of %d nodes agreed, %d needed", e.Op, quoted(e.Names), e.Agreed, e.Total, e.Need)
+	if e.Pending > 0 {
+		fmt.Fprintf(&b, ", %d not waited for", e.Pending)
+	}
 	if e.Late {
 		b.WriteString(", but too late: the TTL had passed")
 	}

@@ -108,7 +108,7 @@ func (l *Lock) survey(ctx context.Context, op node.Op) (*Status, error) {
 	s := newSurvey(l)
 	calls := make([]call, len(l.client.lanes))
 	for i, lane := range l.client.lanes {
-		calls[i] = call{op: op, sink: s, lane: i}
+		calls[i] = call{op: op, sink: s, lane: i, urgent: true}
 		if err := lane.submit(&calls[i]); err != nil {
 			s.answer(&calls[i], node.Reply{Err: err, Unsent: true})
 		}

@@ -103,3 +103,17 @@ func TestForceReleaseOfAFreeLockIsHarmless(t *testing.T) {
 		require.Empty(t, removed.Owners())
 	})
 }
+
+func TestInspectAsksANodeThatHasJustFailed(t *testing.T) {
+	inVirtualTime(t, 3, func(t *testing.T, f *fleet) {
+		lock := f.client().RedLock("job")
+		f.stop(0)
+		_, err := lock.Inspect(t.Context())
+		require.NoError(t, err)
+		f.start(0)
+		// No time has passed: to acquire, the node would not be asked again yet.
+		status, err := lock.Inspect(t.Context())
+		require.NoError(t, err)
+		require.NoError(t, status.Nodes[0].Err)
+	})
+}

@@ -33,6 +33,9 @@ type call struct {
 	// until, for an undo, is how long it is tried again; 0 for all else, which is
 	// sent once.
 	until time.Duration
+	// urgent calls are for people who ask: a node that is down is probed for them at
+	// once, whatever pause it is in.
+	urgent bool
 	// told is set once the sink has its one answer. An undo may go on after it.
 	told bool
 }
@@ -138,7 +141,7 @@ func (l *lane) refusal(c *call) error {
 		return ErrClosed
 	case l.overdue:
 		return node.ErrTimeout
-	case l.health.down && (l.busy || l.client.clock.Now() < l.health.probeAt):
+	case l.health.down && !c.urgent && (l.busy || l.client.clock.Now() < l.health.probeAt):
 		return l.health.err
 	case c.until == 0 && len(l.queue) >= maxQueue:
 		return errBehind

@@ -251,11 +251,12 @@ func (r *releasing) wait() error {
 		return nil
 	}
 	return &NoQuorumError{
-		Op:     "release",
-		Names:  r.hold.lock.Names(),
-		Need:   r.tally.Need(),
-		Agreed: r.tally.Granted(),
-		Total:  r.tally.Nodes(),
-		Nodes:  slices.Clone(r.errs),
+		Op:      "release",
+		Names:   r.hold.lock.Names(),
+		Need:    r.tally.Need(),
+		Agreed:  r.tally.Granted(),
+		Pending: r.tally.Missing(),
+		Total:   r.tally.Nodes(),
+		Nodes:   slices.Clone(r.errs),
 	}
 }

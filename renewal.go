@@ -132,11 +132,12 @@ func (h *hold) blockedReason() string {
 // noQuorum is the error for a round of this owner without a quorum.
 func (h *hold) noQuorum(op string, t *quorum.Tally) *NoQuorumError {
 	return &NoQuorumError{
-		Op:     op,
-		Names:  h.lock.Names(),
-		Need:   t.Need(),
-		Agreed: t.Granted(),
-		Total:  t.Nodes(),
-		Nodes:  h.nodeErrors(),
+		Op:      op,
+		Names:   h.lock.Names(),
+		Need:    t.Need(),
+		Agreed:  t.Granted(),
+		Pending: t.Missing(),
+		Total:   t.Nodes(),
+		Nodes:   h.nodeErrors(),
 	}
 }
