@@ -122,17 +122,6 @@ func (l *lane) submit(c *call) error {
 	return nil
 }
 
-// putOff has an undo that is not to be sent now sent later. During a probe it waits
-// behind what is queued for the end of that: a release that is sent before its own
-// acquisition or renewal leaves the lock behind.
-func (l *lane) putOff(c *call) {
-	if l.health.down && l.busy && !l.closed {
-		l.queue = append(l.queue, c)
-		return
-	}
-	l.keep(c, l.client.clock.Now())
-}
-
 // refusal says why a call is not to be sent now. A node that is down is asked again
 // when its pause is over, by one call: the others are refused until that is answered.
 func (l *lane) refusal(c *call) error {
@@ -242,20 +231,6 @@ func (l *lane) settle() bool {
 	return l.concluded(failureOf(l.replies))
 }
 
-// keep puts an undo that failed aside, unless the keys have run out on their own by
-// now, or the client is closing.
-func (l *lane) keep(c *call, now time.Duration) {
-	switch {
-	case now >= c.until:
-		return
-	case l.closed:
-		l.dropped++
-		return
-	}
-	l.kept = append(l.kept, c)
-	l.armRetry()
-}
-
 // concluded records how an exchange or a probe ended, and tells those who wait for a
 // node that failed. It is called with the mutex held, and returns without it.
 func (l *lane) concluded(failure error) (alive bool) {
@@ -285,143 +260,6 @@ func (l *lane) concluded(failure error) (alive bool) {
 		l.client.nodeDown(l.node.Name(), failure)
 	}
 	return false
-}
-
-// refuseQueue empties the queue of a node that failed: undos are kept, and whoever
-// waits for one of the others, or for one of these, is returned to be told.
-func (l *lane) refuseQueue(now time.Duration) (waiting []*call) {
-	for _, c := range l.queue {
-		if !c.told {
-			c.told = true
-			waiting = append(waiting, c)
-		}
-		if c.until > 0 {
-			l.keep(c, now)
-		}
-	}
-	clear(l.queue)
-	l.queue = l.queue[:0]
-	return waiting
-}
-
-// watch has the watchdog look at an exchange that begins now. The timer is left running
-// from one exchange to the next: to set it anew for each would cost more than to have it
-// fire once in a while for nothing. The mutex is held.
-func (l *lane) watch(now time.Duration) {
-	l.began, l.deadline = now, now+l.health.timeout
-	if !l.watched || l.barkAt > l.deadline {
-		l.armWatchdog(now)
-	}
-}
-
-func (l *lane) armWatchdog(now time.Duration) {
-	l.watched, l.barkAt = true, l.deadline
-	if l.watchdog == nil {
-		l.watchdog = l.client.clock.AfterFunc(l.deadline-now, l.bark)
-	} else {
-		l.watchdog.Reset(l.deadline - now)
-	}
-}
-
-func (l *lane) unwatch() {
-	l.deadline, l.overdue = 0, false
-}
-
-// bark runs when an exchange is overdue: those who wait are told that its outcome is
-// unknown, and those behind them that the node was not asked. The sender stays with
-// the exchange until the node's own bound ends it.
-func (l *lane) bark() {
-	l.mu.Lock()
-	now := l.client.clock.Now()
-	l.watched = false
-	if l.deadline == 0 || now < l.deadline || l.overdue {
-		if l.deadline != 0 && !l.overdue {
-			l.armWatchdog(now) // for an exchange that began after it was set
-		}
-		l.mu.Unlock()
-		return
-	}
-	l.overdue = true
-	l.health.late()
-	var sent []*call
-	for _, c := range l.inFlight {
-		if !c.told {
-			c.told = true
-			sent = append(sent, c)
-		}
-	}
-	queued := l.refuseQueue(now)
-	l.mu.Unlock()
-
-	l.tell(sent, node.ErrTimeout, nil, false)
-	l.tell(queued, node.ErrDown, node.ErrTimeout, true)
-}
-
-// tell answers calls that the node did not answer.
-func (l *lane) tell(calls []*call, reason, err error, unsent bool) {
-	for _, c := range calls {
-		c.sink.answer(c, node.Reply{
-			Err:    &node.Error{Node: l.node.Name(), Op: c.op.Kind, Reason: reason, Err: err},
-			Unsent: unsent,
-		})
-	}
-}
-
-// armRetry has the kept undos tried again: when a node that is down may be asked, and
-// after a pause where the node answers, but not to its liking. The mutex is held.
-func (l *lane) armRetry() {
-	wait := probePauseMax
-	if l.health.down {
-		wait = max(l.health.probeAt-l.client.clock.Now(), time.Millisecond)
-	}
-	if l.retry == nil {
-		l.retry = l.client.clock.AfterFunc(wait, l.retryKept)
-	} else {
-		l.retry.Reset(wait)
-	}
-}
-
-// retryKept queues the kept undos again. They go first: whoever submitted them did so
-// before all that is queued now.
-func (l *lane) retryKept() {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if len(l.kept) == 0 {
-		return
-	}
-	l.queue = append(l.kept, l.queue...)
-	l.kept = nil
-	l.start()
-}
-
-// finish tries the kept undos a last time, and keeps none from now on. What is queued
-// is still sent.
-func (l *lane) finish() {
-	l.retryKept()
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.closed = true
-	if l.retry != nil {
-		l.retry.Stop()
-	}
-	l.dropped += len(l.kept)
-	l.kept = nil
-}
-
-// rest stops the timers of a lane that has finished, and says how many undos were given
-// up without a confirmation.
-func (l *lane) rest() (dropped int) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.watchdog != nil {
-		l.watchdog.Stop()
-	}
-	return l.dropped
-}
-
-// undoFailed reports whether an undo has to be tried again.
-func undoFailed(r node.Reply) bool {
-	return r.Err != nil && !errors.Is(r.Err, node.ErrClosed)
 }
 
 // failureOf says whether an exchange shows that the node is in no state to be asked,
