@@ -80,7 +80,7 @@ type lane struct {
 	// tried again.
 	watchdog, retry clock.Timer
 	watched         bool
-	barkAt          time.Duration
+	barkAt, retryAt time.Duration
 
 	// sender is drain, bound once.
 	sender func() error
@@ -238,8 +238,7 @@ func (l *lane) concluded(failure error) (alive bool) {
 	if failure == nil {
 		recovered := l.health.answered(now - l.began)
 		if recovered {
-			l.queue = append(l.kept, l.queue...)
-			l.kept = nil
+			l.requeue()
 		}
 		l.mu.Unlock()
 		if recovered {

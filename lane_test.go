@@ -244,6 +244,23 @@ func TestLaneRetriesAnUndoThatWasRejected(t *testing.T) {
 	})
 }
 
+func TestLaneDoesNotPutOffAnUndoForOthers(t *testing.T) {
+	inLane(t, func(t *testing.T, l *lane, nd *scripted, a *answers) {
+		nd.set(nil, node.ErrRejected)
+		for i := range 100 { // one every tenth of a second, for ten seconds
+			require.NoError(t, l.submit(undoFor(l, a, fmt.Sprint(i), time.Minute)))
+			time.Sleep(100 * time.Millisecond)
+		}
+		firsts := 0
+		for _, batch := range nd.owners() {
+			if batch[0] == "0" {
+				firsts++
+			}
+		}
+		require.GreaterOrEqual(t, firsts, 15, "it is tried every half second all the same")
+	})
+}
+
 func TestLaneBoundsWhatWaits(t *testing.T) {
 	inLane(t, func(t *testing.T, l *lane, nd *scripted, a *answers) {
 		gate := make(chan struct{})

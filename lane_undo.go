@@ -33,44 +33,60 @@ func (l *lane) keep(c *call, now time.Duration) {
 }
 
 // armRetry has the kept undos tried again: when a node that is down may be asked, and
-// after a pause where the node answers, but not to its liking. The mutex is held.
+// after a pause where the node answers, but not to its liking. What comes later does
+// not put off what was kept before. The mutex is held.
 func (l *lane) armRetry() {
-	wait := probePauseMax
+	now := l.client.clock.Now()
+	at := now + probePauseMax
 	if l.health.down {
-		wait = max(l.health.probeAt-l.client.clock.Now(), time.Millisecond)
+		at = max(l.health.probeAt, now+time.Millisecond)
 	}
+	if l.retryAt != 0 && l.retryAt <= at {
+		return
+	}
+	l.retryAt = at
 	if l.retry == nil {
-		l.retry = l.client.clock.AfterFunc(wait, l.retryKept)
+		l.retry = l.client.clock.AfterFunc(at-now, l.retryKept)
 	} else {
-		l.retry.Reset(wait)
+		l.retry.Reset(at - now)
 	}
 }
 
-// retryKept queues the kept undos again. They go first: whoever submitted them did so
-// before all that is queued now.
+// retryKept queues the kept undos again, unless it is too early to ask the node.
 func (l *lane) retryKept() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if len(l.kept) == 0 {
-		return
+	l.retryAt = 0
+	switch {
+	case len(l.kept) == 0:
+	case l.health.down && l.client.clock.Now() < l.health.probeAt:
+		l.armRetry()
+	default:
+		l.requeue()
+		l.start()
 	}
+}
+
+// requeue puts the kept undos in front of the queue: whoever submitted them did so
+// before all that is queued now. The mutex is held.
+func (l *lane) requeue() {
 	l.queue = append(l.kept, l.queue...)
 	l.kept = nil
-	l.start()
 }
 
 // finish tries the kept undos a last time, and keeps none from now on. What is queued
 // is still sent.
 func (l *lane) finish() {
-	l.retryKept()
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	if len(l.kept) > 0 {
+		l.requeue()
+		l.start()
+	}
 	l.closed = true
 	if l.retry != nil {
 		l.retry.Stop()
 	}
-	l.dropped += len(l.kept)
-	l.kept = nil
 }
 
 // rest stops the timers of a lane that has finished, and says how many undos were given
