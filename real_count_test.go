@@ -13,34 +13,24 @@ import (
 func TestRealCommandsAreCounted(t *testing.T) {
 	c := startCluster(t, 5)
 	client := c.client()
-	for what, lock := range map[string]*quorumlock.Lock{
-		"one name":  client.RedLock("a"),
-		"ten names": client.MultiLock("a", "b", "c", "d", "e", "f", "g", "h", "i", "j"),
-	} {
-		t.Run(what, func(t *testing.T) {
-			require.NoError(t, acquire(t, lock).Release(t.Context())) // the servers know the scripts now
-			c.noKeys()
-
-			var lease *quorumlock.Lease
-			c.runsOnce("acquire", func() { lease = acquire(t, lock) })
-			c.runsOnce("extend", func() { require.NoError(t, lease.Extend(t.Context())) })
-			c.runsOnce("release", func() { require.NoError(t, lease.Release(t.Context())) })
-			c.noKeys()
-		})
+	ran := 0
+	// each has an operation run, and requires so many scripts for it on every node.
+	each := func(scripts int, what string, operate func()) {
+		operate()
+		ran += scripts
+		for i := range c.servers {
+			eventually(t, soon, func() bool { return c.calls(i) >= ran }, "%s reaches node %d", what, i)
+			require.Equal(t, ran, c.calls(i), "scripts on node %d up to %s", i, what)
+		}
 	}
-}
-
-// runsOnce requires that an operation is one script on each node.
-func (c *cluster) runsOnce(what string, operate func()) {
-	c.t.Helper()
-	before := make([]int, len(c.servers))
-	for i := range c.servers {
-		before[i] = c.calls(i)
+	cycle := func(scripts int, lock *quorumlock.Lock) {
+		var lease *quorumlock.Lease
+		each(scripts, "acquire", func() { lease = acquire(t, lock) })
+		each(scripts, "extend", func() { require.NoError(t, lease.Extend(t.Context())) })
+		each(scripts, "release", func() { require.NoError(t, lease.Release(t.Context())) })
+		c.noKeys()
 	}
-	operate()
-	for i := range c.servers {
-		ran := func() int { return c.calls(i) - before[i] }
-		eventually(c.t, soon, func() bool { return ran() > 0 }, "%s reaches node %d", what, i)
-		require.Equal(c.t, 1, ran(), "%s on node %d", what, i)
-	}
+	cycle(2, client.RedLock("a")) // a server has to be told each script once
+	cycle(1, client.RedLock("a"))
+	cycle(1, client.MultiLock("a", "b", "c", "d", "e", "f", "g", "h", "i", "j"))
 }
