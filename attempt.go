@@ -3,6 +3,7 @@ package quorumlock
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/quorumlock/quorumlock/node"
@@ -26,7 +27,7 @@ func (l *Lock) attempt(ctx context.Context) (*hold, retry, error) {
 	case <-h.decided:
 	case <-ctx.Done():
 		h.abandon()
-		return nil, retry{}, whyDone(ctx)
+		return nil, retry{}, h.cutShort()
 	case <-l.client.quit:
 		h.abandon()
 		return nil, retry{}, ErrClosed
@@ -39,12 +40,27 @@ func (l *Lock) attempt(ctx context.Context) (*hold, retry, error) {
 	return nil, again, err
 }
 
+// errCutShort marks what an attempt had come to when its context ended.
+var errCutShort = errors.New("the attempt was cut short")
+
+// cutShort says how far the round had come.
+func (h *hold) cutShort() error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return fmt.Errorf("%w: %w", h.noQuorum("acquire", &h.round), errCutShort)
+}
+
+// gaveUp is the error of an acquisition whose context has ended.
+func gaveUp(err, why error) error {
+	return fmt.Errorf("%w: gave up: %w", err, why)
+}
+
 // verdict says why the round was lost, and what that means for another.
 func (h *hold) verdict() (retry, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	again := retry{worthwhile: !h.hopeless(), freeAfter: h.freeAfter()}
-	if h.round.Denied() > 0 && h.round.Unknown() <= len(h.claims)-h.lock.need {
+	if h.round.Result() == quorum.Lost && h.round.Denied() > 0 && h.round.Unknown() <= len(h.claims)-h.lock.need {
 		// Enough nodes answer: what stands in the way is who holds it there.
 		return again, h.heldError()
 	}

@@ -21,7 +21,7 @@ import (
 
 // Client takes locks on one set of nodes. It is safe for concurrent use, and a program
 // needs one for each set. While it holds nothing and asks for nothing, it has no
-// goroutine and no timer.
+// goroutine; a timer may be left until what it was set for would have been due.
 type Client struct {
 	cfg   Config
 	clock clock.Clock
@@ -36,6 +36,7 @@ type Client struct {
 	// senders owns every goroutine that talks to a node.
 	senders  errgroup.Group
 	schedule scheduler
+	reports  reporter
 
 	mu sync.Mutex
 	// acquiring counts calls under way; none is added once closing is set.
@@ -99,10 +100,17 @@ func openNode(address string, timeout time.Duration) (node.Node, error) {
 	return node.NewRedis(opt)
 }
 
-// bound limits an exchange with the node, where the address did not.
+// minDialTimeout is what a connection may take at least: that is several round trips,
+// and a timeout that is too tight for it would never let one come about.
+const minDialTimeout = 250 * time.Millisecond
+
+// bound limits connecting to a node, and an exchange with it, where the address did not.
 func bound(opt *rueidis.ClientOption, timeout time.Duration) {
 	if opt.ConnWriteTimeout == 0 {
 		opt.ConnWriteTimeout = timeout
+	}
+	if opt.Dialer.Timeout == 0 {
+		opt.Dialer.Timeout = max(timeout, minDialTimeout)
 	}
 }
 
@@ -155,6 +163,7 @@ func (c *Client) shutDown() {
 		}
 	}
 	c.closeErr = errors.Join(errs...)
+	c.reports.wait()
 }
 
 // enter registers a call that may send to the nodes; leave ends it. It fails once the
@@ -194,16 +203,21 @@ func (c *Client) sleep(ctx context.Context, d time.Duration) error {
 	}
 }
 
+// warn writes a log line, without having anybody wait for it.
+func (c *Client) warn(msg string, args ...any) {
+	c.reports.tell(func() { c.cfg.Logger.Warn(msg, args...) })
+}
+
 func (c *Client) nodeDown(name string, err error) {
-	c.cfg.Logger.Warn("quorumlock: node does not answer and is only probed from now on", "node", name, "err", err)
-	if c.cfg.Hooks.NodeDown != nil {
-		c.cfg.Hooks.NodeDown(name, err)
+	c.warn("quorumlock: node failed, and is only probed from now on", "node", name, "err", err)
+	if hook := c.cfg.Hooks.NodeDown; hook != nil {
+		c.reports.tell(func() { hook(name, err) })
 	}
 }
 
 func (c *Client) nodeUp(name string) {
-	c.cfg.Logger.Info("quorumlock: node answers again", "node", name)
-	if c.cfg.Hooks.NodeUp != nil {
-		c.cfg.Hooks.NodeUp(name)
+	c.reports.tell(func() { c.cfg.Logger.Info("quorumlock: node answers again", "node", name) })
+	if hook := c.cfg.Hooks.NodeUp; hook != nil {
+		c.reports.tell(func() { hook(name) })
 	}
 }

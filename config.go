@@ -3,6 +3,7 @@ package quorumlock
 import (
 	"fmt"
 	"log/slog"
+	"reflect"
 	"time"
 
 	"github.com/quorumlock/quorumlock/clock"
@@ -21,6 +22,8 @@ const (
 	MaxNameLength = 512
 	// MaxNames is the most names that one MultiLock can take.
 	MaxNames = 128
+	// maxMaxTTL keeps sums of times far from overflow. Nobody wants to wait so long.
+	maxMaxTTL = 365 * 24 * time.Hour
 )
 
 // Config describes a client. The zero value of each field means its default; New
@@ -115,6 +118,8 @@ func (c Config) problems() []string {
 	}
 	p = append(p, c.nodeProblems()...)
 	add(c.MaxTTL < MinTTL, "MaxTTL %v is under %v", c.MaxTTL, MinTTL)
+	add(c.MaxTTL > maxMaxTTL, "MaxTTL %v is over %v", c.MaxTTL, maxMaxTTL)
+	add(c.MaxTTL%time.Millisecond != 0, "MaxTTL %v is not a whole number of milliseconds", c.MaxTTL)
 	add(c.NodeTimeoutMin < 0, "NodeTimeoutMin %v is negative", c.NodeTimeoutMin)
 	add(c.NodeTimeoutMax < 0, "NodeTimeoutMax %v is negative", c.NodeTimeoutMax)
 	add(c.NodeTimeoutMin > c.NodeTimeoutMax, "NodeTimeoutMin %v is over NodeTimeoutMax %v", c.NodeTimeoutMin, c.NodeTimeoutMax)
@@ -136,7 +141,7 @@ func (c Config) ttlProblems(ttl time.Duration) []string {
 		return []string{fmt.Sprintf("TTL %v is over MaxTTL %v (raise MaxTTL in all clients of these nodes alike)", ttl, c.MaxTTL)}
 	case ttl%time.Millisecond != 0:
 		return []string{fmt.Sprintf("TTL %v is not a whole number of milliseconds", ttl)}
-	case ttl < 3*c.NodeTimeoutMax:
+	case c.NodeTimeoutMax > ttl/3:
 		return []string{fmt.Sprintf("TTL %v is too small for NodeTimeoutMax %v: it must be three times that, to leave time for a second try", ttl, c.NodeTimeoutMax)}
 	default:
 		return nil
@@ -158,7 +163,7 @@ func (c Config) nodeProblems() []string {
 		p = append(p, fmt.Sprintf("%d nodes survive no more failures than %d: use an odd number, or set AllowEven", n, n-1))
 	}
 	for i, nd := range c.Nodes {
-		if nd == nil {
+		if nd == nil || reflect.ValueOf(nd).Kind() == reflect.Pointer && reflect.ValueOf(nd).IsNil() {
 			p = append(p, fmt.Sprintf("node %d is nil", i))
 		}
 	}

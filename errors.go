@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 	"time"
 )
@@ -20,16 +21,16 @@ var (
 	// ErrLost: the lease ended before it was released. See [LostError].
 	ErrLost = errors.New("lease lost")
 	// ErrReleased: the lease was released.
-	ErrReleased = errors.New("lease released")
+	ErrReleased = errors.New("quorumlock: lease released")
 	// ErrHoldLimit: the lease reached its MaxHold and was released.
-	ErrHoldLimit = errors.New("lease reached its hold limit")
+	ErrHoldLimit = errors.New("quorumlock: lease reached its hold limit")
 	// ErrLeaked: the lease was garbage collected without a Release, and was released.
-	ErrLeaked = errors.New("lease leaked")
+	ErrLeaked = errors.New("quorumlock: lease leaked")
 	// ErrClosed: the client is closed.
-	ErrClosed = errors.New("client closed")
+	ErrClosed = errors.New("quorumlock: client closed")
 	// ErrOverlap: the context holds some, but not all, of the names that it asks for,
 	// or holds them under a weaker rule: to wait would be to wait for itself.
-	ErrOverlap = errors.New("the context holds this lock in part already")
+	ErrOverlap = errors.New("quorumlock: the context holds this lock already, but only in part or under a weaker rule; acquire all of it first")
 )
 
 // NodeError is what one node contributed to a failure.
@@ -70,9 +71,20 @@ type HeldError struct {
 // Error says by whom and for how long.
 func (e *HeldError) Error() string {
 	if e.TTL < 0 {
-		return fmt.Sprintf("quorumlock: %q is held by %s, without expiry", e.Name, e.Owner)
+		return fmt.Sprintf("quorumlock: %q is held by %s, without expiry", e.Name, printable(e.Owner))
 	}
-	return fmt.Sprintf("quorumlock: %q is held by %s for another %v unless renewed", e.Name, e.Owner, e.TTL)
+	return fmt.Sprintf("quorumlock: %q is held by %s for another %v unless renewed", e.Name, printable(e.Owner), e.TTL)
+}
+
+// printable quotes an owner that is not of the usual letters: it comes from a server, and
+// ends up on terminals and in logs.
+func printable(owner string) string {
+	for _, r := range owner {
+		if r <= ' ' || r > '~' {
+			return strconv.Quote(owner)
+		}
+	}
+	return owner
 }
 
 // Is makes it an ErrHeld.

@@ -131,7 +131,7 @@ func (h *hold) nextDue() time.Duration {
 
 // holdUntil is when the hold limit is reached.
 func (h *hold) holdUntil() time.Duration {
-	if h.lock.maxHold == 0 {
+	if h.lock.maxHold == 0 || h.lock.maxHold > never-h.grantedAt {
 		return never
 	}
 	return h.grantedAt + h.lock.maxHold
@@ -169,7 +169,6 @@ func (h *hold) tick() {
 	h.mu.Lock()
 	now := h.client.clock.Now()
 	var over error
-	report := func() {}
 	switch {
 	case h.phase != held:
 	case h.leaked:
@@ -184,14 +183,13 @@ func (h *hold) tick() {
 	default:
 		if now >= h.renewAt {
 			h.renewAt = never
-			report = h.renew(now, nil)
+			h.renew(now, nil)
 		}
 		if !h.client.schedule.set(h, h.nextDue()) {
 			over = ErrClosed
 		}
 	}
 	h.mu.Unlock()
-	report()
 	if over != nil {
 		h.end(over)
 	}
@@ -225,16 +223,17 @@ func (h *hold) endTo(cause error, to sink) bool {
 
 // reportEnd tells the log and the hooks. Only what nobody asked for is worth a line.
 func (h *hold) reportEnd(cause error, heldFor time.Duration) {
+	c := h.client
 	switch {
 	case errors.Is(cause, ErrReleased), errors.Is(cause, ErrClosed):
 	case errors.Is(cause, ErrLeaked):
-		h.client.cfg.Logger.Warn("quorumlock: a lease was dropped without a Release; it is released now", "names", h.lock.names, "owner", h.owner, "held", heldFor)
+		c.warn("quorumlock: a lease was dropped without a Release; it is released now", "names", h.lock.names, "owner", h.owner, "held", heldFor)
 	default:
-		h.client.cfg.Logger.Warn("quorumlock: lease ended", "names", h.lock.names, "owner", h.owner, "held", heldFor, "err", cause)
+		c.warn("quorumlock: lease ended", "names", h.lock.names, "owner", h.owner, "held", heldFor, "err", cause)
 	}
-	fire(h.client.cfg.Hooks.Ended, func() EndedEvent {
-		return EndedEvent{Names: h.lock.Names(), Owner: h.owner, Held: heldFor, Err: cause}
-	})
+	if hook := c.cfg.Hooks.Ended; hook != nil {
+		fire(&c.reports, hook, EndedEvent{Names: h.lock.Names(), Owner: h.owner, Held: heldFor, Err: cause})
+	}
 }
 
 // lost is the error for a lease that ends by itself. The mutex is held.

@@ -3,8 +3,10 @@ package quorumlock
 import "time"
 
 // Hooks are told what happens, for metrics and logs. Every function may be nil. They
-// are called without any lock held, from whatever goroutine caused the event, possibly
-// several at once: they must return soon, and may call this package.
+// are called one after another, in the order of events, from a goroutine of their own:
+// a slow hook delays the next, but no lease and no node, and what waits to be told is
+// kept in memory. They may call this package, except that a Close waits for them. A
+// panic in a hook ends the program, as in any goroutine.
 type Hooks struct {
 	// Acquired: a lease was granted after so many attempts and so much waiting.
 	Acquired func(AcquiredEvent)
@@ -66,11 +68,4 @@ type EndedEvent struct {
 	// Held is the time since the grant.
 	Held time.Duration
 	Err  error
-}
-
-// fire calls a hook, if there is one, with an event that is made only then.
-func fire[E any](hook func(E), event func() E) {
-	if hook != nil {
-		hook(event())
-	}
 }

@@ -65,6 +65,16 @@ func (s *Status) Owners() []string {
 	return slices.Compact(owners)
 }
 
+// longest is the longest TTL that any node knows of.
+func (s *Status) longest() (ttl time.Duration) {
+	for _, n := range s.Nodes {
+		for _, h := range n.Holders {
+			ttl = max(ttl, h.TTL)
+		}
+	}
+	return ttl
+}
+
 // Inspect asks every node who holds the lock. It waits for all of them, each bounded
 // by its timeout, and changes nothing. It returns what it learnt also with an error: a
 // [*NoQuorumError] if fewer nodes answered than the rule needs, or ctx's error.
@@ -75,7 +85,8 @@ func (l *Lock) Inspect(ctx context.Context) (*Status, error) {
 // ForceRelease takes the lock from whoever holds it, and keeps that lease from
 // renewing itself: it ends with an ErrLost at its next renewal, or when its time is
 // up. Between the two, its holder and the next one may both be at work; this is for
-// holders that are known to be dead. It returns what was removed, and the same errors
+// holders that are known to be dead. Who acquires it in the same moment may escape. It
+// returns what was removed, and the same errors
 // as Inspect. It is harmless on a lock that nobody holds.
 func (l *Lock) ForceRelease(ctx context.Context) (*Status, error) {
 	// Nodes that forgot the lock must know whom to refuse, too: so all owners that any
@@ -87,7 +98,7 @@ func (l *Lock) ForceRelease(ctx context.Context) (*Status, error) {
 	return l.survey(ctx, node.Op{
 		Kind:   node.ForceRelease,
 		Names:  l.names,
-		TTL:    l.client.cfg.MaxTTL,
+		TTL:    max(l.client.cfg.MaxTTL, before.longest()),
 		Buried: before.Owners(),
 	})
 }

@@ -19,9 +19,6 @@ const (
 	maxQueue = 1 << 14
 )
 
-// errBehind is why a node is not asked although it answers.
-var errBehind = errors.New("too much is waiting for it already")
-
 // call is one operation on its way to one node.
 type call struct {
 	op   node.Op
@@ -36,6 +33,8 @@ type call struct {
 	// urgent calls are for people who ask: a node that is down is probed for them at
 	// once, whatever pause it is in.
 	urgent bool
+	// retried is set for the one undo that tries a node which rejected it before.
+	retried bool
 	// told is set once the sink has its one answer. An undo may go on after it.
 	told bool
 }
@@ -71,8 +70,9 @@ type lane struct {
 	began, deadline time.Duration
 	// overdue is set once it was: its callers have been told, and nobody waits.
 	overdue bool
-	// closed is set when no failed undo is to be tried again.
-	closed bool
+	// closed is set when no failed undo is to be tried again; gone when the node was
+	// closed by somebody.
+	closed, gone bool
 	// dropped counts undos that were given up.
 	dropped int
 	health  health
@@ -109,8 +109,8 @@ func (l *lane) submit(c *call) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	c.lane = l.index
-	if err := l.refusal(c); err != nil {
-		refused := &node.Error{Node: l.node.Name(), Op: c.op.Kind, Reason: node.ErrDown, Err: err}
+	if reason, err := l.refusal(c); reason != nil {
+		refused := &node.Error{Node: l.node.Name(), Op: c.op.Kind, Reason: reason, Err: err}
 		if c.until > 0 {
 			c.told = true
 			l.putOff(c)
@@ -122,20 +122,20 @@ func (l *lane) submit(c *call) error {
 	return nil
 }
 
-// refusal says why a call is not to be sent now. A node that is down is asked again
+// refusal says why a call is not to be sent now, and what is behind it. A node that is down is asked again
 // when its pause is over, by one call: the others are refused until that is answered.
-func (l *lane) refusal(c *call) error {
+func (l *lane) refusal(c *call) (reason, err error) {
 	switch {
 	case l.closed:
-		return ErrClosed
+		return node.ErrClosed, nil
 	case l.overdue:
-		return node.ErrTimeout
+		return node.ErrDown, node.ErrTimeout
 	case l.health.down && !c.urgent && (l.busy || l.client.clock.Now() < l.health.probeAt):
-		return l.health.err
+		return node.ErrDown, l.health.err
 	case c.until == 0 && len(l.queue) >= maxQueue:
-		return errBehind
+		return node.ErrBusy, nil
 	default:
-		return nil
+		return nil, nil
 	}
 }
 
@@ -172,8 +172,8 @@ func (l *lane) probe() (alive bool) {
 	err := l.node.Probe(context.Background())
 
 	l.mu.Lock()
-	l.unwatch()
-	return l.concluded(err)
+	overdue := l.unwatch()
+	return l.concluded(l.client.clock.Now(), overdue, err)
 }
 
 // take makes a batch of what is queued, or ends the sender.
@@ -205,11 +205,17 @@ func (l *lane) take() bool {
 // settle hands the answers of the batch out, and reports whether to go on.
 func (l *lane) settle() bool {
 	l.mu.Lock()
-	l.unwatch()
+	overdue := l.unwatch()
 	l.inFlight = nil
+	ended := l.client.clock.Now()
 	for i, c := range l.batch {
-		if c.until > 0 && undoFailed(l.replies[i]) {
-			l.keep(c, l.client.clock.Now())
+		switch {
+		case c.until == 0:
+		case undoFailed(l.replies[i]):
+			l.gone = l.gone || errors.Is(l.replies[i].Err, node.ErrClosed)
+			l.keep(c, ended)
+		case c.retried:
+			l.requeue()
 		}
 		if c.told {
 			l.batch[i] = nil
@@ -228,16 +234,15 @@ func (l *lane) settle() bool {
 	clear(l.ops)
 
 	l.mu.Lock()
-	return l.concluded(failureOf(l.replies))
+	return l.concluded(ended, overdue, failureOf(l.replies))
 }
 
 // concluded records how an exchange or a probe ended, and tells those who wait for a
 // node that failed. It is called with the mutex held, and returns without it.
-func (l *lane) concluded(failure error) (alive bool) {
-	now := l.client.clock.Now()
+func (l *lane) concluded(now time.Duration, overdue bool, failure error) (alive bool) {
 	if failure == nil {
 		recovered := l.health.answered(now - l.began)
-		if recovered {
+		if recovered || overdue {
 			l.requeue()
 		}
 		l.mu.Unlock()

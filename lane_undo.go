@@ -1,7 +1,7 @@
 package quorumlock
 
 import (
-	"errors"
+	"slices"
 	"time"
 
 	"github.com/quorumlock/quorumlock/node"
@@ -18,16 +18,21 @@ func (l *lane) putOff(c *call) {
 	l.keep(c, l.client.clock.Now())
 }
 
+// maxKept bounds the undos that wait for one node. Beyond it the keys have to run out by
+// themselves.
+const maxKept = 1 << 16
+
 // keep puts an undo that failed aside, unless the keys have run out on their own by
-// now, or the client is closing.
+// now, or nothing can be sent to the node any more.
 func (l *lane) keep(c *call, now time.Duration) {
 	switch {
 	case now >= c.until:
 		return
-	case l.closed:
+	case l.closed, l.gone, len(l.kept) >= maxKept:
 		l.dropped++
 		return
 	}
+	c.retried = false
 	l.kept = append(l.kept, c)
 	l.armRetry()
 }
@@ -52,14 +57,23 @@ func (l *lane) armRetry() {
 	}
 }
 
-// retryKept queues the kept undos again, unless it is too early to ask the node.
+// retryKept queues kept undos again, unless it is too early to ask the node. One that
+// answers, and rejects them, is tried with a single one: the rest follows its success.
 func (l *lane) retryKept() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.retryAt = 0
 	switch {
 	case len(l.kept) == 0:
-	case l.health.down && l.client.clock.Now() < l.health.probeAt:
+	case !l.health.down && !l.overdue:
+		l.kept[0].retried = true
+		l.queue = append(l.queue, l.kept[0])
+		l.kept = slices.Delete(l.kept, 0, 1)
+		l.start()
+		if len(l.kept) > 0 {
+			l.armRetry()
+		}
+	case l.client.clock.Now() < l.health.probeAt:
 		l.armRetry()
 	default:
 		l.requeue()
@@ -70,6 +84,9 @@ func (l *lane) retryKept() {
 // requeue puts the kept undos in front of the queue: whoever submitted them did so
 // before all that is queued now. The mutex is held.
 func (l *lane) requeue() {
+	if len(l.kept) == 0 {
+		return
+	}
 	l.queue = append(l.kept, l.queue...)
 	l.kept = nil
 }
@@ -100,7 +117,7 @@ func (l *lane) rest() (dropped int) {
 	return l.dropped
 }
 
-// undoFailed reports whether an undo has to be tried again.
+// undoFailed reports whether a node did not confirm an undo.
 func undoFailed(r node.Reply) bool {
-	return r.Err != nil && !errors.Is(r.Err, node.ErrClosed)
+	return r.Outcome != node.Released && r.Outcome != node.Absent
 }

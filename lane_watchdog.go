@@ -42,8 +42,11 @@ func (l *lane) armWatchdog(now time.Duration) {
 	}
 }
 
-func (l *lane) unwatch() {
+// unwatch ends the watch, and reports whether the exchange was overdue.
+func (l *lane) unwatch() (overdue bool) {
+	overdue = l.overdue
 	l.deadline, l.overdue = 0, false
+	return overdue
 }
 
 // bark runs when an exchange is overdue: those who wait are told that its outcome is

@@ -1,11 +1,12 @@
 package quorumlock
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"runtime"
 	"slices"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/quorumlock/quorumlock/node"
@@ -19,10 +20,11 @@ import (
 // when its next renewal is due, and reported as a leak; what still uses its context
 // keeps it.
 type Lease struct {
-	hold     *hold
-	ctx      leaseContext
-	released atomic.Bool
-	cleanup  runtime.Cleanup
+	hold    *hold
+	ctx     leaseContext
+	cleanup runtime.Cleanup
+	// over is why this handle has ended; guarded by the hold's mutex.
+	over error
 }
 
 // newLease makes a handle on a hold. Its context ends with the hold and has the values
@@ -44,9 +46,10 @@ func leak(h *hold) {
 }
 
 // Context ends when the lease does, by local time and whatever the network does, with
-// the reason as its cause: see [context.Cause] and [Lease.Err]. It has the values of
-// the context that acquired the lease, and not its deadline. Passed to Acquire, it
-// says that the lock is held already.
+// the reason as its cause: see [context.Cause] and [Lease.Err]. Of nested leases, which
+// share one hold of the lock, it ends with the last. It has the values of the context
+// that acquired the lease, and not its deadline. Passed to Acquire, it says that the
+// lock is held already.
 func (l *Lease) Context() context.Context { return &l.ctx }
 
 // Names are the names of the lock, sorted.
@@ -61,16 +64,16 @@ func (l *Lease) Owner() string { return l.hold.owner }
 // or Context, which no step of the wall clock can move.
 func (l *Lease) ValidUntil() time.Time {
 	c := l.hold.client.clock
-	return c.Wall().Add(l.hold.validity() - c.Now())
+	return c.Wall().Add(l.hold.lasts() - c.Now())
 }
 
 // Remaining is how long the lease is certainly still valid: what is left of its TTL
-// after the time spent acquiring it, and clock drift. It is 0 when the lease has ended.
+// after the time spent acquiring it, and clock drift, or of its MaxHold. It is 0 when the lease has ended.
 func (l *Lease) Remaining() time.Duration {
 	if l.Err() != nil {
 		return 0
 	}
-	return max(l.hold.validity()-l.hold.client.clock.Now(), 0)
+	return max(l.hold.lasts()-l.hold.client.clock.Now(), 0)
 }
 
 // Backing is how many nodes back the lease now, and how many there are. Each renewal
@@ -80,22 +83,31 @@ func (l *Lease) Backing() (have, want int) {
 	h := l.hold
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.phase != held {
+	if h.phase != held || l.over != nil {
 		return 0, len(h.claims)
 	}
-	return quorum.Backing(h.claims, h.client.clock.Now()), len(h.claims)
+	return h.backing(h.client.clock.Now()), len(h.claims)
+}
+
+// backing counts the nodes whose claim is active, but for those that have denied it
+// since: they have forgotten it.
+func (h *hold) backing(now time.Duration) int {
+	have := quorum.Backing(h.claims, now)
+	for i, r := range h.refusals {
+		if r.Outcome == node.Denied && h.claims[i] > now {
+			have--
+		}
+	}
+	return have
 }
 
 // Err is nil while the lease is valid. Then it is [*LostError], ErrReleased,
 // ErrHoldLimit, ErrLeaked or ErrClosed. It is exact: it looks at the clock.
 func (l *Lease) Err() error {
-	if err := l.hold.err(); err != nil {
-		return err
-	}
-	if l.released.Load() {
-		return ErrReleased
-	}
-	return nil
+	l.hold.mu.Lock()
+	over := l.over
+	l.hold.mu.Unlock()
+	return cmp.Or(over, l.hold.err())
 }
 
 // Extend renews the lease on every node now, besides the renewals that it makes by
@@ -146,21 +158,35 @@ func (l *Lease) Release(ctx context.Context) error {
 }
 
 func (l *Lease) release() error {
-	if !l.released.CompareAndSwap(false, true) {
+	h := l.hold
+	before := h.err()
+	if !l.finish(before) {
 		return l.Err()
 	}
 	l.cleanup.Stop()
-	if !l.hold.dropHandle() {
-		return nil
+	if !h.dropHandle() {
+		return before
 	}
-	r := newReleasing(l.hold)
-	if !l.hold.endTo(ErrReleased, r) {
-		return l.hold.err()
+	r := newReleasing(h)
+	if !h.endTo(ErrReleased, r) {
+		return h.err()
 	}
-	if err := l.hold.err(); err != ErrReleased { //nolint:errorlint // identity: a lost lease is reported as that
-		return err
+	if err := h.err(); !errors.Is(err, ErrReleased) {
+		return err // its time had run out
 	}
 	return r.wait()
+}
+
+// finish ends this handle, and reports whether it had not ended yet. before is why the
+// lease was over by then, if it was.
+func (l *Lease) finish(before error) bool {
+	l.hold.mu.Lock()
+	defer l.hold.mu.Unlock()
+	if l.over != nil {
+		return false
+	}
+	l.over = cmp.Or(before, ErrReleased)
+	return true
 }
 
 // dropHandle counts down the leases that share the hold, and reports whether none is
@@ -172,11 +198,11 @@ func (h *hold) dropHandle() bool {
 	return h.handles == 0
 }
 
-// validity is the end of the hold by local time.
-func (h *hold) validity() time.Duration {
+// lasts is the end of the hold by local time, as far as it is known now.
+func (h *hold) lasts() time.Duration {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return h.validUntil
+	return min(h.validUntil, h.holdUntil())
 }
 
 // err says why the hold is over, also where its time is up and the scheduler has not
@@ -202,9 +228,8 @@ func (h *hold) extend(done chan error) error {
 		h.mu.Unlock()
 		return h.err()
 	}
-	report := h.renew(now, done)
+	h.renew(now, done)
 	h.mu.Unlock()
-	report()
 	return nil
 }
 
@@ -231,7 +256,7 @@ func (r *releasing) answer(c *call, reply node.Reply) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	pending := r.tally.Result() == quorum.Pending
-	if reply.Err == nil {
+	if !undoFailed(reply) {
 		r.tally.Record(c.lane, quorum.Granted)
 	} else {
 		r.tally.Record(c.lane, quorum.Unknown)

@@ -165,6 +165,7 @@ func TestHooksMayUseTheLibrary(t *testing.T) {
 		lease, err := client.RedLock("job").Acquire(t.Context())
 		require.NoError(t, err)
 		require.NoError(t, lease.Release(t.Context()))
+		settled()
 		require.Equal(t, 2, inspected)
 	})
 }

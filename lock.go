@@ -1,6 +1,7 @@
 package quorumlock
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -14,9 +15,10 @@ import (
 // Lock describes a lock: its names, its rule, its options. It is made by
 // [Client.RedLock] or [Client.MultiLock]; it is immutable, and safe for concurrent use.
 type Lock struct {
-	client  *Client
-	names   []string
-	rule    quorum.Rule
+	client *Client
+	names  []string
+	// base is the rule of its kind, need what the rule in force asks for.
+	base    quorum.Rule
 	need    int
 	ttl     time.Duration
 	maxHold time.Duration
@@ -37,7 +39,7 @@ func newLock(c *Client, names []string, rule quorum.Rule) *Lock {
 	return &Lock{
 		client:   c,
 		names:    names,
-		rule:     rule,
+		base:     rule,
 		need:     rule.Need(len(c.lanes)),
 		ttl:      c.cfg.TTL,
 		maxHold:  c.cfg.MaxHold,
@@ -45,30 +47,21 @@ func newLock(c *Client, names []string, rule quorum.Rule) *Lock {
 	}
 }
 
-// With is the same lock with other options. Options that make no sense are reported by
-// every method of the lock, as an [*InvalidError].
+// With is the same lock with these options, and no others: what an earlier With had set
+// is forgotten. Options that make no sense are reported by every method of the lock, as
+// an [*InvalidError].
 func (l *Lock) With(o LockOptions) *Lock {
-	m := *l
-	m.problems = nameProblems(l.names)
-	if o.TTL != 0 {
-		m.ttl = o.TTL
-		m.problems = append(m.problems, l.client.cfg.ttlProblems(o.TTL)...)
-	}
-	if o.MaxHold != 0 {
-		m.maxHold = o.MaxHold
-	}
+	m := newLock(l.client, l.names, l.base)
+	m.ttl, m.maxHold, m.fixed = cmp.Or(o.TTL, m.ttl), cmp.Or(o.MaxHold, m.maxHold), o.Fixed
+	m.need = cmp.Or(o.Rule, l.base).Need(len(l.client.lanes))
+	m.problems = append(m.problems, l.client.cfg.ttlProblems(m.ttl)...)
 	if m.maxHold < 0 {
 		m.problems = append(m.problems, fmt.Sprintf("MaxHold %v is negative", m.maxHold))
 	}
-	m.fixed = o.Fixed
-	if o.Rule != (quorum.Rule{}) {
-		m.rule = o.Rule
-	}
-	if err := m.rule.Validate(len(l.client.lanes)); err != nil {
+	if err := cmp.Or(o.Rule, l.base).Validate(len(l.client.lanes)); err != nil {
 		m.problems = append(m.problems, err.Error())
 	}
-	m.need = m.rule.Need(len(l.client.lanes))
-	return &m
+	return m
 }
 
 // nameProblems lists what is wrong with a lock's names, which are sorted.
@@ -159,27 +152,35 @@ func (l *Lock) acquire(ctx context.Context, most int) (*Lease, error) {
 	for attempt := 1; ; attempt++ {
 		h, again, err := l.attempt(ctx)
 		if err == nil {
-			fire(l.client.cfg.Hooks.Acquired, func() AcquiredEvent {
-				return AcquiredEvent{Names: l.Names(), Owner: h.owner, Attempts: attempt, Waited: l.client.clock.Now() - began}
-			})
+			l.reportAcquired(h, attempt, began)
 			return newLease(ctx, h), nil
 		}
-		fire(l.client.cfg.Hooks.AttemptFailed, func() AttemptFailedEvent {
-			return AttemptFailedEvent{Names: l.Names(), Attempt: attempt, Err: err}
-		})
+		l.reportFailed(attempt, err)
 		switch {
 		case ctx.Err() != nil:
-			if errors.Is(err, ctx.Err()) {
-				err = last // cut short: what the attempt before it said is of use
+			if errors.Is(err, errCutShort) {
+				err = cmp.Or(last, err) // a whole attempt says more
 			}
-			return nil, errors.Join(err, whyDone(ctx))
+			return nil, gaveUp(err, whyDone(ctx))
 		case !again.worthwhile || attempt == most:
 			return nil, err
 		}
 		if over := l.client.sleep(ctx, l.pause(attempt, again)); over != nil {
-			return nil, errors.Join(err, over)
+			return nil, gaveUp(err, over)
 		}
 		last = err
+	}
+}
+
+func (l *Lock) reportAcquired(h *hold, attempts int, began time.Duration) {
+	if hook := l.client.cfg.Hooks.Acquired; hook != nil {
+		fire(&l.client.reports, hook, AcquiredEvent{Names: l.Names(), Owner: h.owner, Attempts: attempts, Waited: h.grantedAt - began})
+	}
+}
+
+func (l *Lock) reportFailed(attempt int, err error) {
+	if hook := l.client.cfg.Hooks.AttemptFailed; hook != nil {
+		fire(&l.client.reports, hook, AttemptFailedEvent{Names: l.Names(), Attempt: attempt, Err: err})
 	}
 }
 
@@ -208,7 +209,7 @@ func (l *Lock) Do(ctx context.Context, fn func(ctx context.Context) error) error
 	if err != nil {
 		return err
 	}
-	held, cancel := context.WithCancelCause(leaseContext{Context: ctx, values: ctx, lease: lease})
+	held, cancel := context.WithCancelCause(leaseContext{Context: ctx, lease: lease})
 	over := lease.Context()
 	stop := context.AfterFunc(over, func() { cancel(context.Cause(over)) })
 	defer func() {
@@ -217,5 +218,8 @@ func (l *Lock) Do(ctx context.Context, fn func(ctx context.Context) error) error
 		_ = lease.Release(ctx)
 	}()
 	err = fn(held)
-	return errors.Join(err, lease.Err())
+	if lost := lease.Err(); lost != nil && !errors.Is(err, lost) {
+		return errors.Join(err, lost)
+	}
+	return err
 }

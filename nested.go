@@ -7,7 +7,8 @@ import (
 
 // leaseContext is a context that knows which lease it belongs to. Go has no identity
 // of threads, so this is how ownership travels: whoever has the context acts for the
-// holder. It ends as the embedded context does, and has the values of another.
+// holder. It ends as the embedded context does, and has the values of another
+// besides its own, if there is another.
 type leaseContext struct {
 	context.Context
 	values context.Context
@@ -29,6 +30,9 @@ func (c leaseContext) Value(key any) any {
 	}
 	if v := c.Context.Value(key); v != nil {
 		return v
+	}
+	if c.values == nil {
+		return nil
 	}
 	return c.values.Value(key)
 }

@@ -21,8 +21,7 @@ type renewal struct {
 
 // renew sends a round of renewal. The mutex is held, and the phase is held: so no
 // renewal is ever submitted behind the release of its owner.
-// What it returns is to be run once the mutex is free.
-func (h *hold) renew(now time.Duration, done chan error) (report func()) {
+func (h *hold) renew(now time.Duration, done chan error) {
 	n := len(h.client.lanes)
 	r := &renewal{hold: h, began: now, tally: quorum.NewTally(n, h.lock.need), done: done}
 	calls := make([]call, n)
@@ -36,11 +35,11 @@ func (h *hold) renew(now time.Duration, done chan error) (report func()) {
 		}
 	}
 	if r.tally.Result() != quorum.Lost {
-		return func() {}
+		return
 	}
 	// So many nodes are down that the round has failed before it began.
 	r.over = true
-	return r.conclude(now)
+	r.conclude(now)
 }
 
 // answer is a node's vote on the renewal. After the end of the lease it is ignored:
@@ -60,46 +59,41 @@ func (r *renewal) answer(c *call, reply node.Reply) {
 		return
 	}
 	r.over = true
-	report := r.conclude(now)
+	over := r.conclude(now)
 	h.mu.Unlock()
-	report()
+	if over != nil {
+		h.end(over)
+	}
 }
 
-// conclude decides what follows from a round that is won or lost. It is called with
-// the mutex held; what it returns is run without it.
-func (r *renewal) conclude(now time.Duration) (report func()) {
+// conclude decides what follows from a round that is won or lost. An error is why the
+// lease must end now. The mutex is held.
+func (r *renewal) conclude(now time.Duration) (over error) {
 	h := r.hold
-	hooks, remaining := h.client.cfg.Hooks, h.validUntil-now
 	if r.tally.Result() == quorum.Won {
 		h.failures = 0
 		if !h.lock.fixed {
 			h.renewAt = quorum.NextRenewal(r.began, h.lock.ttl, 0, h.client.jitter())
 		}
 		h.client.schedule.set(h, h.nextDue())
-		r.tell(nil)
-		return func() {
-			fire(hooks.Renewed, func() RenewedEvent {
-				return RenewedEvent{Names: h.lock.Names(), Owner: h.owner, Remaining: remaining}
-			})
+		if hook := h.client.cfg.Hooks.Renewed; hook != nil {
+			fire(&h.client.reports, hook, RenewedEvent{Names: h.lock.Names(), Owner: h.owner, Remaining: h.validUntil - now})
 		}
+		r.tell(nil)
+		return nil
 	}
 	err := h.noQuorum("extend", &r.tally)
-	failed := func() RenewalFailedEvent {
-		return RenewalFailedEvent{Names: h.lock.Names(), Owner: h.owner, Remaining: remaining, Err: err}
+	if hook := h.client.cfg.Hooks.RenewalFailed; hook != nil {
+		fire(&h.client.reports, hook, RenewalFailedEvent{Names: h.lock.Names(), Owner: h.owner, Remaining: h.validUntil - now, Err: err})
 	}
-	if r.tally.Blocked() {
-		// Others have what a quorum needs, or an administrator took it: no retry can
-		// succeed, and to know early is worth more than the rest of the TTL.
-		over := h.lost(h.blockedReason())
-		return func() {
-			fire(hooks.RenewalFailed, failed)
-			h.end(over)
-			r.tell(over)
-		}
+	if r.tally.Blocked() && h.forcedOff() {
+		// No retry can succeed, and to know early is worth more than the rest of the
+		// TTL. Other denials may be of contenders in passing.
+		return h.lost("it was released by force")
 	}
 	h.retryRenewal(now)
 	r.tell(err)
-	return func() { fire(hooks.RenewalFailed, failed) }
+	return nil
 }
 
 // tell gives the outcome to who waits, if anybody does. There is room for it.
@@ -119,14 +113,14 @@ func (h *hold) retryRenewal(now time.Duration) {
 	h.client.schedule.set(h, h.nextDue())
 }
 
-// blockedReason says who stands in the way of a renewal.
-func (h *hold) blockedReason() string {
+// forcedOff reports whether a node has a tombstone for this owner.
+func (h *hold) forcedOff() bool {
 	for _, r := range h.refusals {
 		if errors.Is(refusalError(r), errForcedOff) {
-			return "it was released by force"
+			return true
 		}
 	}
-	return "other owners hold it on too many nodes"
+	return false
 }
 
 // noQuorum is the error for a round of this owner without a quorum.

@@ -1,6 +1,7 @@
 package node
 
 import (
+	"context"
 	"errors"
 	"fmt"
 )
@@ -23,9 +24,14 @@ var (
 	ErrProtocol = errors.New("not an answer of a Redis server")
 	// ErrClosed: the node was closed by this process. Permanent.
 	ErrClosed = errors.New("node is closed")
+	// ErrMisconfigured: the server cannot be used as it is set up, or is not what it
+	// was taken for: protected mode, no such database, unknown commands. Permanent.
+	ErrMisconfigured = errors.New("cannot be used as configured")
 	// ErrDown: not asked, because the node failed just before; it is probed from time
 	// to time. The cause is the failure.
-	ErrDown = errors.New("not asked, as the node does not answer")
+	ErrDown = errors.New("not asked, as it failed just before")
+	// ErrBusy: not asked, because more is waiting for the node than it keeps up with.
+	ErrBusy = errors.New("not asked, as too much is waiting for it")
 	// ErrCanceled: the caller's context ended first. The operation may have
 	// happened.
 	ErrCanceled = errors.New("canceled")
@@ -78,7 +84,7 @@ func (e *Error) Unwrap() []error {
 // node's configuration, its data, or the call.
 func (e *Error) Permanent() bool {
 	switch e.Reason {
-	case ErrAuth, ErrWrongType, ErrProtocol, ErrClosed: //nolint:errorlint // a reason is never wrapped
+	case ErrAuth, ErrWrongType, ErrProtocol, ErrMisconfigured, ErrClosed: //nolint:errorlint // a reason is never wrapped
 		return true
 	case ErrDown:
 		var cause *Error
@@ -88,11 +94,24 @@ func (e *Error) Permanent() bool {
 	}
 }
 
+// newError keeps of a cause what callers can use. A timeout or a cancellation below is
+// not the caller's own, so its identity is not passed on; and about a key of another
+// type the reason says it all.
+func newError(node string, op Kind, reason, err error) *Error {
+	switch {
+	case errors.Is(reason, ErrWrongType):
+		err = nil
+	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled):
+		err = errors.New(err.Error())
+	}
+	return &Error{Node: node, Op: op, Reason: reason, Err: err}
+}
+
 // fail answers every operation with one failure.
 func fail(node string, ops []Op, replies []Reply, reason, err error, unsent bool) {
 	for i := range ops {
 		replies[i] = Reply{
-			Err:    &Error{Node: node, Op: ops[i].Kind, Reason: reason, Err: err},
+			Err:    newError(node, ops[i].Kind, reason, err),
 			Unsent: unsent,
 		}
 	}

@@ -36,7 +36,7 @@ func exchange(ctx context.Context, node string, l *link, ops []Op, replies []Rep
 			continue
 		}
 		reason := reasonOf(err)
-		replies[i].Err = &Error{Node: node, Op: ops[i].Kind, Reason: reason, Err: err}
+		replies[i].Err = newError(node, ops[i].Kind, reason, err)
 		if endsConnection(reason, err) {
 			broken = err
 		}
@@ -241,6 +241,9 @@ func reasonOfReply(text string) error {
 		return ErrAuth
 	case word == "WRONGTYPE", strings.Contains(text, "WRONGTYPE"):
 		return ErrWrongType
+	case word == "DENIED", strings.Contains(text, "DB index is out of range"), strings.Contains(text, "unknown command"),
+		strings.Contains(text, "No such master"):
+		return ErrMisconfigured
 	default:
 		return ErrRejected
 	}
@@ -251,7 +254,7 @@ func reasonOfReply(text string) error {
 // may be elsewhere by now.
 func endsConnection(reason, err error) bool {
 	switch reason {
-	case ErrWrongType, ErrAuth: //nolint:errorlint // a reason is never wrapped
+	case ErrWrongType, ErrAuth, ErrMisconfigured: //nolint:errorlint // a reason is never wrapped
 		return false
 	case ErrRejected:
 		return strings.Contains(err.Error(), "READONLY") || strings.HasPrefix(err.Error(), "MASTERDOWN")

@@ -2,6 +2,7 @@ package node
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"sync"
 	"time"
@@ -11,8 +12,8 @@ import (
 
 // Memory is a [Node] within the process. It keeps every promise that a Redis node
 // keeps, and can be made to break them as servers do: unreachable (Stop), hung
-// (Pause), forgetful (Flush). It serves tests, demonstrations, and programs that run
-// on one machine only.
+// (Pause), forgetful (Flush). It serves tests and demonstrations: it excludes nobody
+// outside of the process.
 type Memory struct {
 	name  string
 	clock clock.Clock
@@ -127,7 +128,7 @@ func (m *Memory) Keys() []string {
 // Do implements [Node].
 func (m *Memory) Do(ctx context.Context, ops []Op, replies []Reply) {
 	if err := m.ready(ctx); err != nil {
-		fail(m.name, ops, replies, err, nil, true)
+		fail(m.name, ops, replies, err, nil, !errors.Is(err, ErrTimeout))
 		return
 	}
 	m.mu.Lock()
@@ -273,7 +274,7 @@ func (m *Memory) forceRelease(op Op) Reply {
 		}
 	}
 	for _, h := range found {
-		m.bury(h.Name, h.Owner, op.TTL)
+		m.bury(h.Name, h.Owner, max(op.TTL, h.TTL))
 		delete(m.locks, h.Name)
 	}
 	return Reply{Outcome: foundOutcome(ForceRelease, len(found)), Holders: found}

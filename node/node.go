@@ -59,10 +59,11 @@ type Op struct {
 	// Names are the locks, at least one, without duplicates.
 	Names []string
 	// Owner identifies one round of acquisition, and is never used in another
-	// (DESIGN: "an owner per round"). ForceRelease and Inspect leave it empty.
+	// (else the late release of one round could undo the next). ForceRelease and Inspect leave it empty.
 	Owner string
 	// TTL is how long the node keeps the names without renewal, in whole
-	// milliseconds; for ForceRelease, how long it keeps the tombstones.
+	// milliseconds; for ForceRelease, how long it keeps the tombstones at least: one
+	// lasts as long as the lock that it is for would have.
 	TTL time.Duration
 	// Buried lists, for ForceRelease, owners to leave a tombstone for besides those
 	// that are found: owners that other nodes know of.

@@ -138,11 +138,11 @@ func (r *Redis) Probe(ctx context.Context) error {
 	}
 	defer r.end()
 	if err := r.link.open(ctx, r.opt); err != nil {
-		return &Error{Node: r.name, Reason: reasonOf(err), Err: err}
+		return newError(r.name, 0, reasonOf(err), err)
 	}
 	if err := r.link.call(ctx, r.link.client.B().Ping().Build())[0].Error(); err != nil {
 		r.link.drop(ctx)
-		return &Error{Node: r.name, Reason: reasonOf(err), Err: err}
+		return newError(r.name, 0, reasonOf(err), err)
 	}
 	return nil
 }

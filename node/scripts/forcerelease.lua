@@ -1,7 +1,7 @@
 -- Remove the names whoever holds them, and bury their owners.
 --
 -- KEYS      the names of the locks
--- ARGV[1]   TTL of the tombstones in ms
+-- ARGV[1]   TTL of the tombstones in ms, at least: one lives as long as its lock would
 -- ARGV[2..] owners to bury besides those found here
 -- Reply     {name, owner, pttl, ...} for the names that were held
 --
@@ -20,19 +20,19 @@ for _, name in ipairs(KEYS) do
   end
 end
 
-local function bury(name, owner)
+local function bury(name, owner, ttl)
   -- The colon keeps the tombstones of the names '{a}' and 'a' apart.
   local tag = string.find(name, '{', 1, true) and ':' .. name or '{' .. name .. '}'
-  redis.call('SET', 'quorumlock:tombstone:' .. tag .. ':' .. owner, 1, 'PX', ARGV[1])
+  redis.call('SET', 'quorumlock:tombstone:' .. tag .. ':' .. owner, 1, 'PX', ttl)
 end
 
 for i = 2, #ARGV do
   for _, name in ipairs(KEYS) do
-    bury(name, ARGV[i])
+    bury(name, ARGV[i], ARGV[1])
   end
 end
 for i = 1, #found, 3 do
-  bury(found[i], found[i + 1])
+  bury(found[i], found[i + 1], math.max(ARGV[1], found[i + 2]))
   redis.call('DEL', found[i])
 end
 return found
