@@ -67,7 +67,7 @@ func (l *lane) retryKept() {
 	case len(l.kept) == 0:
 	case !l.health.down && !l.overdue:
 		l.kept[0].retried = true
-		l.queue = append(l.queue, l.kept[0])
+		l.queue = slices.Insert(l.queue, 0, l.kept[0])
 		l.kept = slices.Delete(l.kept, 0, 1)
 		l.start()
 		if len(l.kept) > 0 {

@@ -6,8 +6,10 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math"
 	"regexp"
 	"runtime"
+	"strconv"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -241,5 +243,169 @@ func TestCancellingWhileTheVotesComeIn(t *testing.T) {
 			f.noKeys()
 			cancel()
 		}
+	})
+}
+
+func TestABlockedHookHoldsNobodyUp(t *testing.T) {
+	inVirtualTime(t, 3, func(t *testing.T, f *fleet) {
+		block := make(chan struct{})
+		defer close(block)
+		client := f.client(func(c *quorumlock.Config) {
+			c.Hooks.Ended = func(e quorumlock.EndedEvent) { <-block }
+			c.Hooks.Renewed = func(quorumlock.RenewedEvent) { <-block }
+		})
+		_, err := client.RedLock("a").With(quorumlock.LockOptions{MaxHold: time.Second}).Acquire(t.Context())
+		require.NoError(t, err)
+		b, err := client.RedLock("b").Acquire(t.Context())
+		require.NoError(t, err)
+		time.Sleep(time.Minute)
+		require.NoError(t, b.Err(), "it is renewed")
+		f.stop(0, 1, 2)
+		<-b.Context().Done()
+		f.start(0, 1, 2)
+	})
+}
+
+func TestHooksMayRelease(t *testing.T) {
+	inVirtualTime(t, 1, func(t *testing.T, f *fleet) {
+		leases := make(chan *quorumlock.Lease, 1)
+		returned := make(chan error, 1)
+		client := f.client(func(c *quorumlock.Config) {
+			c.Hooks.Renewed = func(quorumlock.RenewedEvent) { returned <- (<-leases).Release(context.Background()) }
+		})
+		lease, err := client.RedLock("job").Acquire(t.Context())
+		require.NoError(t, err)
+		leases <- lease
+		require.NoError(t, <-returned)
+	})
+}
+
+func TestLimitsThatAreAsLargeAsCanBe(t *testing.T) {
+	inVirtualTime(t, 1, func(t *testing.T, f *fleet) {
+		time.Sleep(time.Second) // the clock is not at 0
+		client := f.client()
+		a, err := client.RedLock("a").With(quorumlock.LockOptions{MaxHold: math.MaxInt64}).Acquire(t.Context())
+		require.NoError(t, err)
+		b, err := client.RedLock("b").Acquire(t.Context())
+		require.NoError(t, err)
+		time.Sleep(time.Minute)
+		require.NoError(t, a.Err())
+		require.NoError(t, b.Err())
+
+		_, err = quorumlock.New(quorumlock.Config{Nodes: []node.Node{f.nodes[0]}, NodeTimeoutMax: 1 << 62})
+		require.ErrorIs(t, err, quorumlock.ErrInvalid)
+		_, err = quorumlock.New(quorumlock.Config{Nodes: []node.Node{f.nodes[0]}, TTL: 1 << 60, MaxTTL: 1 << 60})
+		require.ErrorIs(t, err, quorumlock.ErrInvalid)
+		_, err = quorumlock.New(quorumlock.Config{Nodes: []node.Node{(*node.Memory)(nil)}})
+		require.ErrorIs(t, err, quorumlock.ErrInvalid)
+	})
+}
+
+func TestMaxHoldBoundsRemaining(t *testing.T) {
+	inVirtualTime(t, 3, func(t *testing.T, f *fleet) {
+		lease, err := f.client().RedLock("job").With(quorumlock.LockOptions{MaxHold: time.Second}).Acquire(t.Context())
+		require.NoError(t, err)
+		require.Equal(t, time.Second, lease.Remaining())
+	})
+}
+
+func TestWithStartsFromTheConfig(t *testing.T) {
+	inVirtualTime(t, 3, func(t *testing.T, f *fleet) {
+		lock := f.client().RedLock("job").With(quorumlock.LockOptions{TTL: time.Hour, Fixed: true})
+		_, err := lock.Acquire(t.Context())
+		require.ErrorIs(t, err, quorumlock.ErrInvalid)
+		lease, err := lock.With(quorumlock.LockOptions{}).Acquire(t.Context())
+		require.NoError(t, err)
+		require.LessOrEqual(t, lease.Remaining(), quorumlock.DefaultTTL)
+		time.Sleep(time.Minute)
+		require.NoError(t, lease.Err(), "not fixed any more")
+	})
+}
+
+func TestDoReturnsTheErrorItself(t *testing.T) {
+	inVirtualTime(t, 3, func(t *testing.T, f *fleet) {
+		mine := errors.New("mine")
+		lock := f.client().RedLock("job")
+		require.Equal(t, mine, lock.Do(t.Context(), func(context.Context) error { return mine }))
+		err := lock.Do(t.Context(), func(ctx context.Context) error {
+			f.stop(0, 1, 2)
+			<-ctx.Done()
+			return context.Cause(ctx)
+		})
+		var lost *quorumlock.LostError
+		require.ErrorAs(t, err, &lost)
+		require.Equal(t, error(lost), err, "told once")
+		f.start(0, 1, 2)
+	})
+}
+
+// counting counts the look-ups that reach it.
+type counting struct {
+	context.Context
+	n *int
+}
+
+func (c counting) Value(key any) any {
+	*c.n++
+	return c.Context.Value(key)
+}
+
+func TestNestingDoesNotMultiplyLookUps(t *testing.T) {
+	inVirtualTime(t, 1, func(t *testing.T, f *fleet) {
+		client, n := f.client(), 0
+		var down func(ctx context.Context, depth int) error
+		down = func(ctx context.Context, depth int) error {
+			if depth == 12 {
+				n = 0
+				ctx.Value("nothing")
+				require.Equal(t, 1, n)
+				return nil
+			}
+			return client.RedLock(strconv.Itoa(depth)).Do(ctx, func(ctx context.Context) error { return down(ctx, depth+1) })
+		}
+		require.NoError(t, down(counting{t.Context(), &n}, 0))
+	})
+}
+
+func TestCloseAfterItsNodes(t *testing.T) {
+	inVirtualTime(t, 3, func(t *testing.T, f *fleet) {
+		client := f.client()
+		_, err := client.RedLock("job").TryAcquire(t.Context())
+		require.NoError(t, err)
+		settled()
+		for _, nd := range f.nodes {
+			require.NoError(t, nd.Close())
+		}
+		require.Error(t, client.Close(t.Context()), "nothing was given back")
+	})
+}
+
+func TestAContenderInPassingEndsNothing(t *testing.T) {
+	inVirtualTime(t, 3, func(t *testing.T, f *fleet) {
+		lease, err := f.client().MultiLock("job").TryAcquire(t.Context())
+		require.NoError(t, err)
+		f.nodes[0].Flush()
+		f.take("job", "other", 0) // in mid-attempt: the other nodes will deny it
+		require.ErrorIs(t, lease.Extend(t.Context()), quorumlock.ErrNoQuorum)
+		require.NoError(t, lease.Err())
+		have, _ := lease.Backing()
+		require.Equal(t, 2, have)
+		f.nodes[0].Flush()
+		require.NoError(t, lease.Extend(t.Context()))
+	})
+}
+
+func TestForceReleaseOfALongLock(t *testing.T) {
+	inVirtualTime(t, 3, func(t *testing.T, f *fleet) {
+		long := func(c *quorumlock.Config) { c.TTL, c.MaxTTL = time.Minute, time.Minute }
+		lease, err := f.client(long).RedLock("job").Acquire(t.Context())
+		require.NoError(t, err)
+		settled()
+		_, err = f.client().RedLock("job").ForceRelease(t.Context()) // whose own limit is 10 s
+		require.NoError(t, err)
+		<-lease.Context().Done()
+		require.ErrorContains(t, lease.Err(), "by force")
+		time.Sleep(2 * time.Minute)
+		require.Zero(t, f.keys())
 	})
 }

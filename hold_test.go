@@ -1,0 +1,395 @@
+package quorumlock
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"runtime"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/quorumlock/quorumlock/clock"
+	"github.com/quorumlock/quorumlock/node"
+	"github.com/quorumlock/quorumlock/quorum"
+)
+
+// inside runs a test on a client of n in-memory nodes, in virtual time.
+func inside(t *testing.T, n int, test func(t *testing.T, c *Client, m []*node.Memory), changes ...func(*Config)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		cfg := Config{Clock: clock.Process(), Logger: slog.New(slog.DiscardHandler), AllowEven: true}
+		var m []*node.Memory
+		for i := range n {
+			m = append(m, node.NewMemory(fmt.Sprintf("n%d", i+1), cfg.Clock))
+			cfg.Nodes = append(cfg.Nodes, m[i])
+		}
+		for _, change := range changes {
+			change(&cfg)
+		}
+		c, err := New(cfg)
+		require.NoError(t, err)
+		test(t, c, m)
+		_ = c.Close(context.Background())
+	})
+}
+
+// asleep keeps the scheduler from running: the time between the end of a lease and the
+// tick that notices it, made long.
+func asleep(c *Client, asleep bool) {
+	c.schedule.mu.Lock()
+	defer c.schedule.mu.Unlock()
+	c.schedule.running = asleep
+}
+
+func keys(m ...*node.Memory) (n int) {
+	synctest.Wait()
+	for _, nd := range m {
+		n += len(nd.Keys())
+	}
+	return n
+}
+
+func granted() node.Reply { return node.Reply{Outcome: node.Granted} }
+
+func TestExpiryCountsFromTheSend(t *testing.T) {
+	inside(t, 3, func(t *testing.T, c *Client, m []*node.Memory) {
+		for _, nd := range m {
+			nd.Pause()
+			time.AfterFunc(9*time.Millisecond, nd.Resume)
+		}
+		lease, err := c.RedLock("job").With(LockOptions{Fixed: true}).TryAcquire(t.Context())
+		require.NoError(t, err)
+		synctest.Wait()
+		require.Equal(t, 30*time.Millisecond-quorum.Drift(30*time.Millisecond)-9*time.Millisecond, lease.Remaining())
+	}, func(cfg *Config) { cfg.TTL, cfg.NodeTimeoutMax = 30*time.Millisecond, 10*time.Millisecond })
+}
+
+func TestClaimsAndRefusals(t *testing.T) {
+	inside(t, 3, func(t *testing.T, c *Client, _ []*node.Memory) {
+		h := newHold(c.RedLock("job"))
+		h.note(0, 5*time.Second, granted())
+		late := h.claims[0]
+		h.note(0, time.Second, granted())
+		require.Equal(t, late, h.claims[0], "an older answer takes nothing away")
+		h.note(0, 0, node.Reply{Err: errors.New("no")})
+		require.Len(t, h.nodeErrors(), 1)
+		h.note(0, 6*time.Second, granted())
+		require.Empty(t, h.nodeErrors(), "a confirmation clears what was said before")
+	})
+}
+
+func TestNothingCountsPastTheEnd(t *testing.T) {
+	inside(t, 1, func(t *testing.T, c *Client, m []*node.Memory) {
+		lease, err := c.RedLock("job").With(LockOptions{Fixed: true}).TryAcquire(t.Context())
+		require.NoError(t, err)
+		asleep(c, true)
+		h := lease.hold
+		time.Sleep(DefaultTTL)
+		now := c.clock.Now()
+		// A straggler of the acquisition, and an answer to a renewal.
+		h.answer(&call{sent: now}, granted())
+		require.ErrorIs(t, lease.Err(), ErrLost)
+		done := make(chan error, 1)
+		r := &renewal{hold: h, began: now, tally: quorum.NewTally(1, 1), done: done}
+		r.answer(&call{sent: now}, granted())
+		require.Empty(t, done, "an extension has not succeeded")
+		require.ErrorIs(t, lease.Err(), ErrLost)
+		// Nothing is sent, and nothing nests.
+		require.ErrorIs(t, h.extend(done), ErrLost)
+		synctest.Wait()
+		require.Zero(t, keys(m[0]))
+		require.False(t, h.addHandle())
+		require.ErrorIs(t, lease.Release(t.Context()), ErrLost, "its time was over before")
+		asleep(c, false)
+	})
+}
+
+func TestARoundWonTooLate(t *testing.T) {
+	inside(t, 3, func(t *testing.T, c *Client, _ []*node.Memory) {
+		h := newHold(c.RedLock("job"))
+		h.vote(0, 0, granted())
+		h.vote(1, 0, granted())
+		time.Sleep(11 * time.Second)
+		require.False(t, h.win())
+		_, err := h.verdict()
+		var noQuorum *NoQuorumError
+		require.ErrorAs(t, err, &noQuorum)
+		require.True(t, noQuorum.Late)
+	})
+}
+
+func TestVerdictNeedsAnswersToBeHeld(t *testing.T) {
+	inside(t, 5, func(t *testing.T, c *Client, _ []*node.Memory) {
+		h := newHold(c.RedLock("job"))
+		h.vote(0, 0, node.Reply{Outcome: node.Denied, Holder: node.Holder{Name: "job", Owner: "x", TTL: time.Second}})
+		for i := 1; i < 4; i++ {
+			h.vote(i, 0, node.Reply{Err: errors.New("no")})
+		}
+		_, err := h.verdict()
+		require.ErrorIs(t, err, ErrNoQuorum)
+		require.NotErrorIs(t, err, ErrHeld)
+	})
+}
+
+func TestReleaseReachesANodeThatIsDownWhileHeld(t *testing.T) {
+	inside(t, 3, func(t *testing.T, c *Client, m []*node.Memory) {
+		lease, err := c.RedLock("job").TryAcquire(t.Context())
+		require.NoError(t, err)
+		synctest.Wait()
+		m[2].Stop()
+		time.Sleep(4 * time.Second) // a renewal could not be sent there
+		require.NoError(t, lease.Release(t.Context()))
+		m[2].Start()
+		time.Sleep(time.Second)
+		require.Zero(t, keys(m...))
+	})
+}
+
+func TestReleaseReachesAHealedNode(t *testing.T) {
+	inside(t, 3, func(t *testing.T, c *Client, m []*node.Memory) {
+		m[2].Stop()
+		_, _ = c.RedLock("other").Inspect(t.Context()) // from now on it is refused unsent
+		lease, err := c.RedLock("job").TryAcquire(t.Context())
+		require.NoError(t, err)
+		m[2].Start()
+		time.Sleep(8 * time.Second)
+		require.Equal(t, 3, keys(m...))
+		require.NoError(t, lease.Release(t.Context()))
+		require.Zero(t, keys(m...))
+	})
+}
+
+func TestANodeNeverAskedIsReleased(t *testing.T) {
+	inside(t, 3, func(t *testing.T, c *Client, m []*node.Memory) {
+		m[2].Stop()
+		_, _ = c.RedLock("other").Inspect(t.Context())
+		lease, err := c.RedLock("job").TryAcquire(t.Context())
+		require.NoError(t, err)
+		synctest.Wait()
+		m[1].Stop()
+		require.NoError(t, lease.Release(t.Context()), "one has confirmed, and one never had it")
+	})
+}
+
+func TestAFailedRenewalIsRetried(t *testing.T) {
+	inside(t, 3, func(t *testing.T, c *Client, m []*node.Memory) {
+		lease, err := c.RedLock("job").TryAcquire(t.Context())
+		require.NoError(t, err)
+		for range 20 {
+			time.Sleep(2900 * time.Millisecond)
+			m[0].Stop()
+			m[1].Stop()
+			time.Sleep(1500 * time.Millisecond) // the renewal fails meanwhile
+			m[0].Start()
+			m[1].Start()
+			time.Sleep(2 * time.Second)
+			require.NoError(t, lease.Err())
+			lease.hold.mu.Lock()
+			failures := lease.hold.failures
+			lease.hold.mu.Unlock()
+			require.Zero(t, failures)
+		}
+	})
+}
+
+func TestARoundThatIsRefusedAtOnceConcludes(t *testing.T) {
+	inside(t, 3, func(t *testing.T, c *Client, m []*node.Memory) {
+		lease, err := c.RedLock("job").TryAcquire(t.Context())
+		require.NoError(t, err)
+		for _, nd := range m {
+			nd.Stop()
+		}
+		require.ErrorIs(t, lease.Extend(t.Context()), ErrNoQuorum)
+		synctest.Wait()
+		began := c.clock.Now()
+		require.ErrorIs(t, lease.Extend(t.Context()), ErrNoQuorum) // every lane refuses
+		require.Zero(t, c.clock.Now()-began)
+	})
+}
+
+func TestAForcedOffLeaseEndsAtItsNextRenewal(t *testing.T) {
+	inside(t, 3, func(t *testing.T, c *Client, _ []*node.Memory) {
+		lease, err := c.RedLock("job").TryAcquire(t.Context())
+		require.NoError(t, err)
+		_, err = c.RedLock("job").ForceRelease(t.Context())
+		require.NoError(t, err)
+		time.Sleep(DefaultTTL / 2)
+		require.ErrorIs(t, lease.Err(), ErrLost)
+	})
+}
+
+func TestFixedNeverRenewsByItself(t *testing.T) {
+	inside(t, 3, func(t *testing.T, c *Client, m []*node.Memory) {
+		for _, fail := range []bool{false, true} {
+			lease, err := c.RedLock("job").With(LockOptions{Fixed: true}).TryAcquire(t.Context())
+			require.NoError(t, err)
+			time.Sleep(time.Second)
+			if fail {
+				m[0].Stop()
+				m[1].Stop()
+			}
+			require.Equal(t, fail, lease.Extend(t.Context()) != nil)
+			m[0].Start()
+			m[1].Start()
+			time.Sleep(DefaultTTL)
+			require.ErrorIs(t, lease.Err(), ErrLost)
+			time.Sleep(time.Second)
+		}
+	})
+}
+
+func TestTheSchedulerForgets(t *testing.T) {
+	inside(t, 3, func(t *testing.T, c *Client, m []*node.Memory) {
+		var lease *Lease
+		for i := range 10 {
+			var err error
+			lease, err = c.RedLock(fmt.Sprint(i)).TryAcquire(t.Context())
+			require.NoError(t, err)
+			for _, nd := range m {
+				nd.Pause()
+			}
+			go func() { _ = lease.Extend(context.Background()) }()
+			synctest.Wait()
+			go func() { _ = lease.Release(context.Background()) }()
+			synctest.Wait()
+			for _, nd := range m {
+				nd.Resume() // the answers to the renewal come after the end
+			}
+			synctest.Wait()
+		}
+		require.Empty(t, c.schedule.queue)
+	})
+}
+
+func TestWaitersKnowWhenAHolderExpires(t *testing.T) {
+	inside(t, 1, func(t *testing.T, c *Client, m []*node.Memory) {
+		m[0].Do(t.Context(), []node.Op{{Kind: node.Acquire, Names: []string{"job"}, Owner: "x", TTL: time.Second}}, make([]node.Reply, 1))
+		began := c.clock.Now()
+		lease, err := c.RedLock("job").Acquire(t.Context())
+		require.NoError(t, err)
+		require.Equal(t, time.Second, c.clock.Now()-began)
+		require.NoError(t, lease.Release(t.Context()))
+	}, func(cfg *Config) { cfg.RetryMin, cfg.RetryMax = time.Minute, time.Minute })
+}
+
+func TestUndosOutlastTheTTL(t *testing.T) {
+	inside(t, 1, func(t *testing.T, c *Client, m []*node.Memory) {
+		lease, err := c.RedLock("job").TryAcquire(t.Context())
+		require.NoError(t, err)
+		m[0].Stop()
+		require.Error(t, lease.Release(t.Context()))
+		synctest.Wait()
+		require.Len(t, c.lanes[0].kept, 1)
+		require.Equal(t, c.clock.Now()+DefaultTTL+undoMargin, c.lanes[0].kept[0].until)
+	})
+}
+
+func TestOverlapWithAnEndedLease(t *testing.T) {
+	inside(t, 3, func(t *testing.T, c *Client, _ []*node.Memory) {
+		lease, err := c.RedLock("a").TryAcquire(t.Context())
+		require.NoError(t, err)
+		require.NoError(t, lease.Release(t.Context()))
+		both, err := c.MultiLock("a", "b").TryAcquire(context.WithoutCancel(lease.Context()))
+		require.NoError(t, err)
+		require.NoError(t, both.Release(t.Context()))
+	})
+}
+
+func TestExtendEndsWithTheLease(t *testing.T) {
+	inside(t, 1, func(t *testing.T, c *Client, m []*node.Memory) {
+		lease, err := c.RedLock("job").TryAcquire(t.Context())
+		require.NoError(t, err)
+		m[0].Pause()
+		time.AfterFunc(10*time.Millisecond, func() { go func() { _ = lease.Release(context.Background()) }() })
+		began := c.clock.Now()
+		require.ErrorIs(t, lease.Extend(t.Context()), ErrReleased)
+		require.Equal(t, 10*time.Millisecond, c.clock.Now()-began)
+		require.Zero(t, lease.Remaining())
+		have, _ := lease.Backing()
+		require.Zero(t, have)
+		m[0].Resume()
+	})
+}
+
+func TestForceReleaseBuriesEverywhereForMaxTTL(t *testing.T) {
+	inside(t, 3, func(t *testing.T, c *Client, m []*node.Memory) {
+		long, err := c.RedLock("job").With(LockOptions{Fixed: true}).TryAcquire(t.Context())
+		require.NoError(t, err)
+		synctest.Wait()
+		m[0].Flush()
+		m[1].Flush()
+		short := c.RedLock("job").With(LockOptions{TTL: 2 * time.Second})
+		_, err = short.ForceRelease(t.Context())
+		require.NoError(t, err)
+		time.Sleep(5 * time.Second)
+		require.ErrorIs(t, long.Extend(t.Context()), ErrLost)
+		require.Zero(t, keys(m...))
+	})
+}
+
+func TestARoundThatIsLostAtOnceAsksNobodyElse(t *testing.T) {
+	inside(t, 3, func(t *testing.T, c *Client, m []*node.Memory) {
+		m[0].Stop()
+		m[1].Stop()
+		_, _ = c.RedLock("job").Inspect(t.Context())
+		h := newHold(c.RedLock("job"))
+		h.ask()
+		require.Zero(t, h.asked)
+		h.abandon()
+	})
+}
+
+func TestAReleasedLeaseIsNotCountedTwice(t *testing.T) {
+	nd := node.NewMemory("a", nil)
+	c, err := New(Config{Nodes: []node.Node{nd}, TTL: 300 * time.Millisecond, Logger: slog.New(slog.DiscardHandler)})
+	require.NoError(t, err)
+	outer, err := c.RedLock("job").TryAcquire(t.Context())
+	require.NoError(t, err)
+	func() {
+		inner, err := c.RedLock("job").TryAcquire(outer.Context())
+		require.NoError(t, err)
+		require.NoError(t, inner.Release(t.Context()))
+	}()
+	for range 20 {
+		runtime.GC()
+		time.Sleep(20 * time.Millisecond)
+	}
+	require.NoError(t, outer.Err(), "the inner one was given back once")
+	require.NoError(t, outer.Release(t.Context()))
+	require.NoError(t, c.Close(t.Context()))
+}
+
+func TestStragglersAndHandles(t *testing.T) {
+	inside(t, 3, func(t *testing.T, c *Client, m []*node.Memory) {
+		lease, err := c.RedLock("job").With(LockOptions{Fixed: true}).TryAcquire(t.Context())
+		require.NoError(t, err)
+		synctest.Wait()
+		before := lease.Remaining()
+		now := c.clock.Now()
+		lease.hold.answer(&call{lane: 1, sent: now + time.Second}, granted())
+		lease.hold.answer(&call{lane: 2, sent: now + time.Second}, granted())
+		require.Equal(t, before+time.Second, lease.Remaining())
+
+		require.True(t, lease.hold.addHandle())
+		require.False(t, lease.hold.dropHandle())
+		require.True(t, lease.hold.dropHandle())
+		require.False(t, lease.hold.addHandle(), "the last one has gone: it is being released")
+	})
+}
+
+func TestOverlapOfTwoNames(t *testing.T) {
+	inside(t, 3, func(t *testing.T, c *Client, m []*node.Memory) {
+		b, err := c.MultiLock("b").TryAcquire(t.Context())
+		require.NoError(t, err)
+		_, err = c.MultiLock("a", "b").TryAcquire(b.Context())
+		require.ErrorIs(t, err, ErrOverlap, "the second name is held, the first is not")
+		a, err := c.MultiLock("a").TryAcquire(b.Context())
+		require.NoError(t, err)
+		_, err = c.MultiLock("a", "b").TryAcquire(a.Context())
+		require.ErrorIs(t, err, ErrOverlap)
+	})
+}
