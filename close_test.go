@@ -50,7 +50,7 @@ func TestCloseEndsAWaitAtOnce(t *testing.T) {
 }
 
 func TestAClosedClientSendsNothing(t *testing.T) {
-	inside(t, 1, func(t *testing.T, c *Client, m []*node.Memory) {
+	inside(t, 1, func(t *testing.T, c *Client, _ []*node.Memory) {
 		require.NoError(t, c.Close(t.Context()))
 		sequence := c.sequence.Load()
 		_, err := c.RedLock("job").TryAcquire(t.Context())

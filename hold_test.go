@@ -364,7 +364,7 @@ func TestAReleasedLeaseIsNotCountedTwice(t *testing.T) {
 }
 
 func TestStragglersAndHandles(t *testing.T) {
-	inside(t, 3, func(t *testing.T, c *Client, m []*node.Memory) {
+	inside(t, 3, func(t *testing.T, c *Client, _ []*node.Memory) {
 		lease, err := c.RedLock("job").With(LockOptions{Fixed: true}).TryAcquire(t.Context())
 		require.NoError(t, err)
 		synctest.Wait()
@@ -382,7 +382,7 @@ func TestStragglersAndHandles(t *testing.T) {
 }
 
 func TestOverlapOfTwoNames(t *testing.T) {
-	inside(t, 3, func(t *testing.T, c *Client, m []*node.Memory) {
+	inside(t, 3, func(t *testing.T, c *Client, _ []*node.Memory) {
 		b, err := c.MultiLock("b").TryAcquire(t.Context())
 		require.NoError(t, err)
 		_, err = c.MultiLock("a", "b").TryAcquire(b.Context())

@@ -251,7 +251,7 @@ func TestABlockedHookHoldsNobodyUp(t *testing.T) {
 		block := make(chan struct{})
 		defer close(block)
 		client := f.client(func(c *quorumlock.Config) {
-			c.Hooks.Ended = func(e quorumlock.EndedEvent) { <-block }
+			c.Hooks.Ended = func(quorumlock.EndedEvent) { <-block }
 			c.Hooks.Renewed = func(quorumlock.RenewedEvent) { <-block }
 		})
 		_, err := client.RedLock("a").With(quorumlock.LockOptions{MaxHold: time.Second}).Acquire(t.Context())
