@@ -36,7 +36,8 @@
 //
 // At any instant at most one lease of a name is valid by its own clock, as long as
 // clock rates differ by less than the drift allowance (1% of the TTL and 2 ms), node
-// clocks do not step, and no node forgets what it granted.
+// clocks do not step, no node forgets what it granted, and all clients list the same
+// nodes, each once.
 //
 // # What is not guaranteed
 //

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log"
 	"os"
+	"os/signal"
 	"time"
 
 	"github.com/quorumlock/quorumlock"
@@ -14,7 +15,11 @@ import (
 )
 
 func main() {
-	if err := run(context.Background(), os.Args[1:]); err != nil {
+	// Ctrl-C ends the work, and the lock is given back before the program ends.
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	err := run(ctx, os.Args[1:])
+	stop()
+	if err != nil {
 		log.Fatal(err)
 	}
 }
@@ -24,7 +29,7 @@ func run(ctx context.Context, addresses []string) error {
 	if err != nil {
 		return err
 	}
-	defer func() { _ = client.Close(ctx) }()
+	defer func() { _ = client.Close(context.WithoutCancel(ctx)) }()
 
 	return client.RedLock("nightly-report").Do(ctx, func(ctx context.Context) error {
 		fmt.Println("working, and nobody else is")
