@@ -6,7 +6,9 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"slices"
 	"sync"
+	"time"
 
 	"github.com/quorumlock/quorumlock"
 )
@@ -17,7 +19,12 @@ type acquired struct {
 	err   error
 }
 
-// acquire waits for the lock until --wait is over or a signal comes.
+// waitNotice is how long a failed attempt goes unmentioned. Most waits that are shorter
+// need no word, and neither do failures that end the waiting at once.
+const waitNotice = 100 * time.Millisecond
+
+// acquire waits for the lock until --wait is over, a signal comes, or it turns out that
+// it waits for itself.
 func (h *holder) acquire(ctx context.Context) (*quorumlock.Lease, error) {
 	ctx, cancel := h.waitContext(ctx)
 	defer cancel()
@@ -26,15 +33,31 @@ func (h *holder) acquire(ctx context.Context) (*quorumlock.Lease, error) {
 		lease, err := h.try(ctx)
 		outcome <- acquired{lease, err}
 	}()
+	notice := newAlarm()
+	defer notice.stop()
 	var ended os.Signal
+	var why, itself error
 	for {
 		select {
+		case err := <-h.rounds.failed:
+			if why == nil {
+				notice.set(waitNotice)
+			}
+			why = err
+			if itself = h.waitsForItself(err); itself != nil {
+				cancel()
+			}
+		case <-notice.rings:
+			h.sayWaiting(why)
 		case sig := <-h.signals.received:
 			if endsWaiting(sig) {
 				ended = sig
 				cancel()
 			}
 		case got := <-outcome:
+			if got.err != nil && ended == nil && itself != nil {
+				return nil, itself
+			}
 			return h.settle(ctx, got, ended)
 		}
 	}
@@ -67,33 +90,61 @@ func (h *holder) settle(ctx context.Context, got acquired, ended os.Signal) (*qu
 	case got.err == nil:
 		return got.lease, nil
 	case errors.Is(got.err, context.DeadlineExceeded):
-		return nil, h.timeUp()
+		return nil, h.timeUp(got.err)
 	default:
 		return nil, got.err
 	}
 }
 
-// timeUp is the error at the end of --wait: what the last attempt that was finished
-// came to, since the one that the deadline cut short says nothing.
-func (h *holder) timeUp() error {
-	last := h.rounds.lastAttempt()
-	if last == nil {
-		err := fmt.Errorf("too few nodes answered within --wait %v", h.flags.wait)
-		return &exitError{code: exitNoQuorum, err: err}
+// timeUp is the error at the end of --wait: what the last attempt came to, without the
+// deadline that stands beside it.
+func (h *holder) timeUp(err error) error {
+	if held, ok := errors.AsType[*quorumlock.HeldError](err); ok {
+		return fmt.Errorf("no lock after --wait %v: %w", h.flags.wait, held)
 	}
-	return fmt.Errorf("no lock after --wait %v: %w", h.flags.wait, last)
+	if few, ok := errors.AsType[*quorumlock.NoQuorumError](err); ok {
+		return fmt.Errorf("no lock after --wait %v: %w", h.flags.wait, few)
+	}
+	err = fmt.Errorf("too few nodes answered within --wait %v", h.flags.wait)
+	return &exitError{code: exitNoQuorum, err: err}
+}
+
+// sayWaiting tells the user, once, why nothing happens. The log of --verbose does it
+// better.
+func (h *holder) sayWaiting(why error) {
+	if !h.verbose {
+		h.say("waiting: %s", reason(why))
+	}
+}
+
+// waitsForItself is the error for a lock that is held by a quorumlock which this one runs
+// under: that one waits for this one's end. The owner tells it for certain, however the
+// nodes are called. A single try waits for nothing.
+func (h *holder) waitsForItself(err error) error {
+	held, ok := errors.AsType[*quorumlock.HeldError](err)
+	if !ok || h.flags.waits && h.flags.wait == 0 || !slices.Contains(outerOwners(), held.Owner) {
+		return nil
+	}
+	return &exitError{code: exitFailure, err: fmt.Errorf(
+		"%q is held by %s, the quorumlock that this one runs under: it would wait for itself for ever", held.Name, shown(held.Owner))}
 }
 
 // rounds remembers what the last rounds of acquisition and of renewal came to.
 type rounds struct {
 	log *slog.Logger
+	// failed has why the last attempt failed, for who waits.
+	failed chan error
 
-	mu sync.Mutex
-	// attempt is why the last attempt failed, renewal the last round of renewal; nil
-	// if that one succeeded.
-	attempt, renewal error
 	// told is what was logged of the attempts last: many fail for the same reason.
 	told string
+
+	mu sync.Mutex
+	// renewal is why the last round of renewal failed; nil if it succeeded.
+	renewal error
+}
+
+func newRounds(log *slog.Logger) *rounds {
+	return &rounds{log: log, failed: make(chan error, 1)}
 }
 
 func (r *rounds) hooks() quorumlock.Hooks {
@@ -108,7 +159,7 @@ func (r *rounds) hooks() quorumlock.Hooks {
 		},
 		RenewalFailed: func(e quorumlock.RenewalFailedEvent) {
 			r.renewed(e.Err)
-			r.log.Warn("renewal failed, trying again", "remaining", e.Remaining, "err", plain(e.Err))
+			r.log.Warn("renewal failed", "remaining", e.Remaining, "err", plain(e.Err))
 		},
 		Ended: func(e quorumlock.EndedEvent) {
 			r.log.Info("lease ended", "held", e.Held, "cause", plain(e.Err))
@@ -117,19 +168,19 @@ func (r *rounds) hooks() quorumlock.Hooks {
 }
 
 func (r *rounds) attemptFailed(e quorumlock.AttemptFailedEvent) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if errors.Is(e.Err, quorumlock.ErrHeld) || errors.Is(e.Err, quorumlock.ErrNoQuorum) {
-		r.attempt = e.Err
+	select {
+	case <-r.failed: // nobody has looked at it yet, or will
+	default:
 	}
-	if why := reason(e.Err); why != r.told {
+	r.failed <- e.Err // hooks are called one after another, so there is room
+	if why := kind(e.Err); why != r.told {
 		r.told = why
 		r.log.Info("no lock yet", "attempt", e.Attempt, "because", plain(e.Err))
 	}
 }
 
-// reason tells the kinds of failure apart, without the numbers that change each time.
-func reason(err error) string {
+// kind tells the kinds of failure apart, without the numbers that change each time.
+func kind(err error) string {
 	if held, ok := errors.AsType[*quorumlock.HeldError](err); ok {
 		return "held by " + held.Owner
 	}
@@ -140,12 +191,6 @@ func (r *rounds) renewed(err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.renewal = err
-}
-
-func (r *rounds) lastAttempt() error {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.attempt
 }
 
 func (r *rounds) lastRenewal() error {

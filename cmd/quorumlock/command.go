@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"runtime"
+	"slices"
 	"strings"
 	"time"
 
@@ -62,11 +63,19 @@ func notStarted(name string, err error) error {
 	return &exitError{code: code, err: fmt.Errorf("cannot run %s: %w", name, err)}
 }
 
+// ownersEnv has the owner ids of all locks that a command runs under, the outermost first.
+const ownersEnv = "QUORUMLOCK_OWNERS"
+
+// outerOwners are the leases that this process itself runs under.
+func outerOwners() []string { return strings.Fields(os.Getenv(ownersEnv)) }
+
 // setEnv tells the command whose lock it runs under. It replaces what an outer
-// quorumlock may have said.
+// quorumlock may have said. The nodes' passwords are not the command's business.
 func (c *command) setEnv(keys []string, lease *quorumlock.Lease) {
-	c.cmd.Env = append(os.Environ(),
+	inherited := slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, nodesEnv+"=") })
+	c.cmd.Env = append(inherited,
 		"QUORUMLOCK_OWNER="+lease.Owner(),
+		ownersEnv+"="+strings.Join(append(outerOwners(), lease.Owner()), " "),
 		"QUORUMLOCK_KEY="+keys[0],
 		"QUORUMLOCK_KEYS="+strings.Join(keys, "\n"),
 		"QUORUMLOCK_VALID_UNTIL="+lease.ValidUntil().UTC().Format("2006-01-02T15:04:05.000Z07:00"),

@@ -63,6 +63,8 @@ type stage struct {
 	*timeline
 	nodes []*node.Memory
 	a, b  *actor
+	// stopped is how many of the nodes do not answer.
+	stopped int
 
 	// What was seen, for the last lines.
 	handOver, early time.Duration
@@ -141,7 +143,7 @@ func (s *stage) farewell() {
 	defer s.mu.Unlock()
 	fmt.Fprintf(s.w, "\nSeen: one holder at a time, two nodes of five lost without a break, the lock handed over in %v,\n", round(s.handOver))
 	fmt.Fprintf(s.w, "and a lease that was over %v before its keys, when no majority was left to renew it.\n", round(s.early))
-	fmt.Fprint(s.w, "Next: quorumlock run --help, for locks on your own servers; go doc github.com/quorumlock/quorumlock, for the library.\n")
+	fmt.Fprint(s.w, "Next: quorumlock run --help, for locks on your own servers; README.md and docs/, for the library.\n")
 }
 
 // round makes a duration short enough to read.

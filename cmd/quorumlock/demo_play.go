@@ -220,6 +220,7 @@ func (s *stage) stop(numbers ...int) {
 	for _, n := range numbers {
 		s.nodes[n-1].Stop()
 	}
+	s.stopped += len(numbers)
 	s.tellNodes("%s stopped", s.names(numbers))
 }
 
@@ -227,6 +228,7 @@ func (s *stage) start(numbers ...int) {
 	for _, n := range numbers {
 		s.nodes[n-1].Start()
 	}
+	s.stopped -= len(numbers)
 	s.tellNodes("%s started again", s.names(numbers))
 }
 
@@ -245,7 +247,7 @@ func (s *stage) renewals(ctx context.Context, a *actor, lease *quorumlock.Lease,
 		if err != nil {
 			return errors.Join(err, lease.Err())
 		}
-		a.tells("renews: valid for another %v, backed by %d of %d nodes", round(e.Remaining), backing(lease), demoNodes)
+		a.tells("renews: valid for another %v, backed by %s", round(e.Remaining), s.backers(lease))
 	}
 	return nil
 }
@@ -318,6 +320,17 @@ func pause(ctx context.Context) {
 	case <-timer.C:
 	case <-ctx.Done():
 	}
+}
+
+// backers says how many nodes back a lease, and how many of them cannot have confirmed it
+// just now.
+func (s *stage) backers(lease *quorumlock.Lease) string {
+	have := backing(lease)
+	text := fmt.Sprintf("%d of %d nodes", have, demoNodes)
+	if before := have - (demoNodes - s.stopped); before > 0 {
+		text += fmt.Sprintf(" (%d by what they confirmed before)", before)
+	}
+	return text
 }
 
 func backing(lease *quorumlock.Lease) int {

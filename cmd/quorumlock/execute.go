@@ -6,10 +6,14 @@ import (
 	"io"
 	"log/slog"
 	"os"
+	"strings"
 	"sync"
 
 	"github.com/spf13/cobra"
 )
+
+// helpColumns is how wide help texts are at most.
+const helpColumns = 90
 
 // app is one call of the command: where it reads and writes, and the flags that all
 // subcommands share.
@@ -53,7 +57,9 @@ it is held. --multi asks all nodes instead of a majority.
 	root.SetVersionTemplate("{{.Version}}\n")
 	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error { return wrongUsage(c, err) })
 	a.nodes.register(root.PersistentFlags())
-	root.PersistentFlags().BoolVarP(&a.verbose, "verbose", "v", false, "log to stderr what happens, not only warnings")
+	root.PersistentFlags().BoolVarP(&a.verbose, "verbose", "v", false, "log to stderr all that happens")
+	wrapped := fmt.Sprintf(".FlagUsagesWrapped %d ", helpColumns)
+	root.SetUsageTemplate(strings.ReplaceAll(root.UsageTemplate(), ".FlagUsages ", wrapped))
 	root.AddCommand(a.runCommand(), a.statusCommand(), a.releaseCommand(), a.demoCommand(), a.versionCommand())
 	return root
 }
@@ -78,13 +84,13 @@ func (a *app) say(format string, args ...any) {
 	fmt.Fprintf(a.stderr, "quorumlock: "+format+"\n", args...)
 }
 
-// logger writes warnings to stderr, and everything with --verbose.
+// logger writes everything to stderr with --verbose, and nothing without: what the user
+// has to know is said in sentences.
 func (a *app) logger() *slog.Logger {
-	level := slog.LevelWarn
-	if a.verbose {
-		level = slog.LevelDebug
+	if !a.verbose {
+		return slog.New(slog.DiscardHandler)
 	}
-	return slog.New(slog.NewTextHandler(a.stderr, &slog.HandlerOptions{Level: level}))
+	return slog.New(slog.NewTextHandler(a.stderr, &slog.HandlerOptions{Level: slog.LevelDebug}))
 }
 
 // output lets the log, the messages and a command's output share one writer.

@@ -4,10 +4,13 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"regexp"
+	"strconv"
 	"strings"
 	"syscall"
 
 	"github.com/quorumlock/quorumlock"
+	"github.com/quorumlock/quorumlock/node"
 )
 
 // The exit codes of quorumlock itself. They keep clear of those that commands use, and
@@ -92,9 +95,68 @@ func message(err error) string {
 	return plain(err)
 }
 
-// plain is an error's text without the library's prefix, which would stand twice.
+// plain is an error's text without the library's prefix, which would stand twice. What
+// came from servers is made fit for a terminal.
 func plain(err error) string {
-	return strings.ReplaceAll(err.Error(), "quorumlock: ", "")
+	text := strings.ReplaceAll(err.Error(), "quorumlock: ", "")
+	if !fromNodes(err) {
+		return text
+	}
+	if held, ok := errors.AsType[*quorumlock.HeldError](err); ok {
+		text = strings.ReplaceAll(text, "held by "+held.Owner, "held by "+shown(held.Owner))
+	}
+	return escaped(text)
+}
+
+// fromNodes reports whether an error may contain what servers said.
+func fromNodes(err error) bool {
+	_, one := errors.AsType[*node.Error](err)
+	return one || errors.Is(err, quorumlock.ErrHeld) || errors.Is(err, quorumlock.ErrNoQuorum) || errors.Is(err, quorumlock.ErrLost)
+}
+
+// escaped makes visible what would move the cursor, or begin a line that looks like one
+// of quorumlock's own.
+func escaped(text string) string {
+	var b strings.Builder
+	for _, r := range text {
+		if strconv.IsPrint(r) {
+			b.WriteRune(r)
+		} else {
+			b.WriteString(strings.Trim(strconv.QuoteRune(r), "'"))
+		}
+	}
+	return b.String()
+}
+
+// shown is an owner's id as it can be printed: it comes from servers, where anybody may
+// have written it. Those of this library need no quotes.
+func shown(owner string) string {
+	if ownersLetters.MatchString(owner) {
+		return owner
+	}
+	return strconv.Quote(owner)
+}
+
+var ownersLetters = regexp.MustCompile(`^[A-Za-z0-9:_.-]+$`)
+
+// reason is why an attempt or a renewal failed, where it is clear what was tried.
+func reason(err error) string {
+	text := plain(err)
+	if held, ok := errors.AsType[*quorumlock.HeldError](err); ok {
+		return strings.TrimPrefix(text, fmt.Sprintf("%q is ", held.Name))
+	}
+	if few, ok := errors.AsType[*quorumlock.NoQuorumError](err); ok {
+		return strings.TrimPrefix(text, fmt.Sprintf("%s %s: ", few.Op, quotedKeys(few.Names)))
+	}
+	return text
+}
+
+// quotedKeys are keys as the library's errors name them.
+func quotedKeys(keys []string) string {
+	if len(keys) == 1 {
+		return strconv.Quote(keys[0])
+	}
+	return fmt.Sprintf("%q", keys)
 }
 
 // signalCode is the exit code for the end by a signal.

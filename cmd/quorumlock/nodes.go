@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"os"
 	"strings"
 	"time"
@@ -74,6 +73,23 @@ func (f *nodeFlags) refuse(c *cobra.Command) error {
 	return nil
 }
 
+// check refuses times that make no sense, before anything is derived from them.
+func (f *nodeFlags) check(c *cobra.Command) error {
+	if err := positive(c, "node-timeout", f.nodeTimeout); err != nil {
+		return err
+	}
+	return positive(c, "max-ttl", f.maxTTL)
+}
+
+// positive refuses a time that was given and is none. A zero would silently mean the
+// default.
+func positive(c *cobra.Command, flag string, d time.Duration) error {
+	if c.Flags().Changed(flag) && d <= 0 {
+		return wrongUsage(c, fmt.Errorf("--%s %v is not positive", flag, d))
+	}
+	return nil
+}
+
 // config is what the flags say, with the nodes in it.
 func (a *app) config(c *cobra.Command) (quorumlock.Config, error) {
 	f := a.nodes
@@ -113,19 +129,32 @@ func memoryNodes(prefix string, n int) []node.Node {
 // surveyClient makes a client for looking at locks and breaking them. No TTL is in
 // play, so none stands against a patient --node-timeout.
 func (a *app) surveyClient(c *cobra.Command) (*quorumlock.Client, error) {
+	if err := a.nodes.check(c); err != nil {
+		return nil, err
+	}
 	cfg, err := a.config(c)
 	if err != nil {
 		return nil, err
-	}
-	if !a.verbose {
-		cfg.Logger = slog.New(slog.DiscardHandler) // what a node said is in the result
 	}
 	if cfg.NodeTimeoutMax == 0 {
 		cfg.NodeTimeoutMax = surveyTimeout
 	}
 	cfg.MaxTTL = max(cfg.MaxTTL, 3*cfg.NodeTimeoutMax)
 	cfg.TTL = cfg.MaxTTL
-	return quorumlock.New(cfg)
+	return newClient(c, cfg)
+}
+
+// flagNames are the flags for what the library calls by the names of its fields.
+var flagNames = strings.NewReplacer("AllowEven", "--allow-even", "MaxTTL", "--max-ttl", "NodeTimeoutMax", "--node-timeout")
+
+// newClient makes a client. What is wrong with its configuration is wrong with the
+// flags.
+func newClient(c *cobra.Command, cfg quorumlock.Config) (*quorumlock.Client, error) {
+	client, err := quorumlock.New(cfg)
+	if errors.Is(err, quorumlock.ErrInvalid) {
+		return nil, wrongUsage(c, errors.New(flagNames.Replace(plain(err))))
+	}
+	return client, err
 }
 
 // closeClient ends a client and waits until nothing of it is left. What a node did not

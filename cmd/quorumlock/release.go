@@ -48,26 +48,19 @@ func (a *app) forceRelease(c *cobra.Command, keys []string) error {
 		return err
 	}
 	defer a.closeClient(c.Context(), client)
-	var errs []error
+	var failed error
 	for _, key := range keys {
 		status, err := client.RedLock(key).ForceRelease(c.Context())
-		few, unknown := errors.AsType[*quorumlock.NoQuorumError](err)
+		unknown := errors.Is(err, quorumlock.ErrNoQuorum)
 		if err != nil && !unknown {
 			return err
 		}
 		a.printRemoved(key, status)
 		if unknown {
-			errs = append(errs, tooFew(key, few))
+			failed = &exitError{code: exitNoQuorum} // what it is, has been said
 		}
 	}
-	return errors.Join(errs...)
-}
-
-// tooFew says that some nodes may still hold a lock. Why, stands beside each of them
-// already.
-func tooFew(key string, e *quorumlock.NoQuorumError) error {
-	return &exitError{code: exitNoQuorum, err: fmt.Errorf(
-		"no quorum: %d of %d nodes answered for %q, %d needed; on the others it stays until its TTL is over", e.Agreed, e.Total, key, e.Need)}
+	return failed
 }
 
 // printRemoved says what was taken from which node, and what follows from it.
@@ -77,12 +70,29 @@ func (a *app) printRemoved(key string, s *quorumlock.Status) {
 		fmt.Fprintf(a.stdout, "%s: %s\n", n.Node, removal(key, n))
 		removed += len(n.Holders)
 	}
-	if removed == 0 {
+	r := newLockReport(key, s)
+	switch {
+	case removed > 0:
+		fmt.Fprintf(a.stdout, "%q was removed from %d of %d nodes\n", key, removed, len(s.Nodes))
+		a.say("warning: if %s is alive, it works on until its next renewal fails, and others can have %q from now on", shownOwners(s), key)
+	case r.wrongType() == 0:
 		fmt.Fprintf(a.stdout, "%q was not held on any node that answered\n", key)
-		return
 	}
-	fmt.Fprintf(a.stdout, "%q was removed from %d of %d nodes\n", key, removed, len(s.Nodes))
-	a.say("warning: if %s is alive, it works on until its next renewal fails, and others can have %q from now on", strings.Join(s.Owners(), " or "), key)
+	if n := r.wrongType(); n > 0 {
+		a.say("nothing was done about a key of another type, which is no lock, at %q on %d of %d nodes: %s", key, n, len(s.Nodes), anotherName)
+	}
+	if r.Answered < r.Need {
+		a.say("no quorum: %d of %d nodes answered for %q, %d needed; on the others it stays until its TTL is over", r.Answered, len(r.Nodes), key, r.Need)
+	}
+}
+
+// shownOwners are all whom a lock was taken from.
+func shownOwners(s *quorumlock.Status) string {
+	owners := s.Owners()
+	for i := range owners {
+		owners[i] = shown(owners[i])
+	}
+	return strings.Join(owners, " or ")
 }
 
 // removal is what happened on one node.
@@ -95,9 +105,9 @@ func removal(key string, n quorumlock.NodeStatus) string {
 	}
 	h := n.Holders[0] // there is one at most, for one name
 	if h.TTL == node.NoExpiry {
-		return fmt.Sprintf("removed %q of %s, which had no expiry", key, h.Owner)
+		return fmt.Sprintf("removed %q of %s, which never expired: not written by quorumlock", key, shown(h.Owner))
 	}
-	return fmt.Sprintf("removed %q of %s, %v before it would have run out", key, h.Owner, h.TTL.Round(time.Millisecond))
+	return fmt.Sprintf("removed %q of %s, %v before it would have run out", key, shown(h.Owner), h.TTL.Round(time.Millisecond))
 }
 
 // nodeReason is a node's error where the node's name and what it was asked stand beside
@@ -105,7 +115,7 @@ func removal(key string, n quorumlock.NodeStatus) string {
 func nodeReason(err error) string {
 	text := plain(err)
 	if e, ok := errors.AsType[*node.Error](err); ok {
-		text = strings.TrimPrefix(text, fmt.Sprintf("node %s: %v: ", e.Node, e.Op))
+		text = strings.TrimPrefix(text, escaped(fmt.Sprintf("node %s: %v: ", e.Node, e.Op)))
 	}
 	return text
 }

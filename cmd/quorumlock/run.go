@@ -34,10 +34,15 @@ Without --wait it waits for the lock as long as it takes; --wait 0s tries once.
 
 The command finds in its environment, as of its start:
   QUORUMLOCK_OWNER        the id of the lease, never used before or again
+  QUORUMLOCK_OWNERS       the same, behind those of the leases that quorumlock itself
+                          runs under, separated by spaces: for a lock that one of them
+                          holds it does not wait, but fails with 125
   QUORUMLOCK_KEY          the lock's name, the first of several
   QUORUMLOCK_KEYS         all names, one on each line
   QUORUMLOCK_VALID_UNTIL  how long the lease is valid (RFC 3339, milliseconds); each
                           renewal moves it, so a command that runs on may be in the right
+QUORUMLOCK_NODES is taken out of it, because of the passwords there: a command that
+uses quorumlock itself has to be told its nodes in another way.
 
 When the lease is about to be lost, because too few nodes confirm its renewal, the
 command gets SIGTERM, and SIGKILL --kill-after later. This begins before the lease
@@ -56,9 +61,13 @@ SIGINT, SIGTERM, SIGHUP and SIGQUIT are passed on to the group, SIGUSR1 and SIGU
 the command alone. On a terminal the group is put in the foreground, so that Ctrl-C
 reaches it once, from the terminal. Ctrl-Z is ignored: a stopped holder would keep or
 lose the lock unnoticed. In the background, give a command that reads its input another
-one than the terminal, which would stop it. On Linux the command gets SIGTERM also when quorumlock itself
-dies (kill -9): nobody renews the lease then. This reaches the command only, not its
-children; on other systems nothing tells it, and it goes on without the lock.
+one than the terminal, which would stop it. On Linux the command gets SIGTERM also when
+quorumlock itself dies (kill -9): nobody renews the lease then. This reaches the command
+only, not its children; on other systems nothing tells it, and it goes on without the
+lock.
+
+When the command ends by itself, the lock is released at once: children that it leaves
+in the background go on without the lock.
 
 `
 
@@ -74,6 +83,9 @@ func (a *app) runCommand() *cobra.Command {
   quorumlock run --embedded 3 --key k -- sh -c 'echo I am $QUORUMLOCK_OWNER'`,
 		RunE: func(c *cobra.Command, args []string) error {
 			f.waits = c.Flags().Changed("wait")
+			if err := cmp.Or(positive(c, "ttl", f.ttl), a.nodes.check(c)); err != nil {
+				return err
+			}
 			if !c.Flags().Changed("kill-after") {
 				f.killAfter = min(defaultKillAfter, f.effectiveTTL(a.nodes.maxTTL)/3)
 			}
@@ -138,10 +150,10 @@ func (a *app) run(c *cobra.Command, f runFlags, args []string) error {
 	if err != nil {
 		return err
 	}
-	log := &rounds{log: a.logger()}
+	log := newRounds(a.logger())
 	cfg.TTL = f.ttl
 	cfg.Hooks = log.hooks()
-	client, err := quorumlock.New(cfg)
+	client, err := newClient(c, cfg)
 	if err != nil {
 		return err
 	}
@@ -167,6 +179,8 @@ type holder struct {
 	lock    *quorumlock.Lock
 	rounds  *rounds
 	signals *signals
+	// explained is set when the user has been told what is wrong with the nodes.
+	explained bool
 }
 
 // hold runs the command under the lock. Whatever happens, the lock is released last.
@@ -184,13 +198,17 @@ func (h *holder) hold(ctx context.Context, command *command) error {
 	return h.supervise(ctx, lease, command)
 }
 
+const unconfirmed = "too few nodes confirmed the release, so the lock stays taken until its TTL is over"
+
 // release gives the lock back. The command has ended by now, so a node that does not
 // confirm is worth a warning only.
 func (h *holder) release(ctx context.Context, lease *quorumlock.Lease) {
 	err := lease.Release(context.WithoutCancel(ctx))
 	switch {
+	case errors.Is(err, quorumlock.ErrNoQuorum) && h.explained:
+		h.say("warning: " + unconfirmed)
 	case errors.Is(err, quorumlock.ErrNoQuorum):
-		h.say("warning: too few nodes confirmed the release, so the lock stays taken until its TTL is over: %s", plain(err))
+		h.say("warning: "+unconfirmed+": %s", reason(err))
 	case err != nil:
 		h.logger().Info("release", "err", plain(err))
 	}

@@ -26,6 +26,8 @@ With several keys, each is a lock of its own. --json prints, for scripts:
                 "free"       a quorum of nodes has nothing
                 "partial"    neither: owners have it on some nodes only, or the nodes
                              that know more do not answer
+                "wrong_type" a key of another type stands at this name on so many
+                             nodes that nobody can have the lock
                 "no_quorum"  too few nodes answered to tell
     "owner":    who holds it; "" unless held
     "need":     how many nodes decide
@@ -48,8 +50,13 @@ const (
 	stateHeld     = "held"
 	stateFree     = "free"
 	statePartial  = "partial"
-	stateNoQuorum = "no_quorum"
+	// stateWrongType is for good, until somebody renames the lock or deletes the key.
+	stateWrongType = "wrong_type"
+	stateNoQuorum  = "no_quorum"
 )
+
+// anotherName is what to do about a key of another type.
+const anotherName = "give the lock another name, or delete the key if nobody needs it"
 
 // statusReport is what status prints, and documents in its help: names are never
 // changed, only added.
@@ -75,6 +82,8 @@ type nodeReport struct {
 	ttl       time.Duration
 	latency   time.Duration
 	holdsLock bool
+	// wrongType is set if a key stands there that is no lock.
+	wrongType bool
 }
 
 func (a *app) statusCommand() *cobra.Command {
@@ -136,7 +145,7 @@ func newLockReport(key string, s *quorumlock.Status) lockReport {
 	r := lockReport{Key: key, Owner: s.Holder(), Need: s.Need}
 	for _, n := range s.Nodes {
 		nr := newNodeReport(n)
-		if n.Err == nil {
+		if n.Err == nil || nr.wrongType {
 			r.Answered++
 		}
 		r.Nodes = append(r.Nodes, nr)
@@ -148,7 +157,7 @@ func newLockReport(key string, s *quorumlock.Status) lockReport {
 func newNodeReport(n quorumlock.NodeStatus) nodeReport {
 	r := nodeReport{Node: n.Node, latency: n.Latency, Latency: float64(n.Latency.Microseconds()) / 1000}
 	if n.Err != nil {
-		r.Error = nodeReason(n.Err)
+		r.Error, r.wrongType = nodeReason(n.Err), errors.Is(n.Err, node.ErrWrongType)
 	}
 	for _, h := range n.Holders { // one at most, for one name
 		r.holdsLock, r.Owner, r.ttl, r.TTL = true, h.Owner, h.TTL, h.TTL.Milliseconds()
@@ -168,6 +177,8 @@ func (r *lockReport) state() string {
 		}
 	}
 	switch {
+	case r.wrongType() > len(r.Nodes)-r.Need:
+		return stateWrongType
 	case r.Answered < r.Need:
 		return stateNoQuorum
 	case r.Owner != "":
@@ -179,35 +190,82 @@ func (r *lockReport) state() string {
 	}
 }
 
-// on counts the nodes that have the lock for somebody, or for one owner.
-func (r *lockReport) on(owner string) int {
-	count := 0
+// count counts the nodes of which something is true.
+func (r *lockReport) count(is func(nodeReport) bool) (count int) {
 	for _, n := range r.Nodes {
-		if n.holdsLock && (owner == "" || n.Owner == owner) {
+		if is(n) {
 			count++
 		}
 	}
 	return count
 }
 
-// summary is the state in a line.
+// taken counts the nodes that have the lock for somebody.
+func (r *lockReport) taken() int {
+	return r.count(func(n nodeReport) bool { return n.holdsLock })
+}
+
+// on counts the nodes that have the lock for one owner.
+func (r *lockReport) on(owner string) int {
+	return r.count(func(n nodeReport) bool { return n.holdsLock && n.Owner == owner })
+}
+
+// wrongType counts the nodes where a key stands that is no lock.
+func (r *lockReport) wrongType() int {
+	return r.count(func(n nodeReport) bool { return n.wrongType })
+}
+
+// forever counts the nodes whose key never expires.
+func (r *lockReport) forever() int {
+	return r.count(func(n nodeReport) bool { return n.holdsLock && n.ttl == node.NoExpiry })
+}
+
+// summary is the state in a line, and what is unusual about it.
 func (r *lockReport) summary() string {
+	text := r.sentence()
+	if n := r.forever(); n > 0 {
+		text += fmt.Sprintf("; on %s it never expires: not written by quorumlock", nodeCount(n))
+	}
+	if n := r.wrongType(); n > 0 && r.State != stateWrongType {
+		text += fmt.Sprintf("; on %s a key of another type stands at this name: %s", nodeCount(n), anotherName)
+	}
+	return text
+}
+
+func (r *lockReport) sentence() string {
 	total := len(r.Nodes)
 	switch r.State {
 	case stateHeld:
-		return fmt.Sprintf("%q is held by %s on %d of %d nodes (%d needed)", r.Key, r.Owner, r.on(r.Owner), total, r.Need)
+		return fmt.Sprintf("%q is held by %s on %d of %d nodes (%d needed)", r.Key, shown(r.Owner), r.on(r.Owner), total, r.Need)
 	case stateFree:
-		left := ""
-		if n := r.on(""); n > 0 {
-			left = fmt.Sprintf("; what %d of them have is of an attempt, too few to count", n)
+		text := fmt.Sprintf("%q is free: %d of %d nodes answered (%d needed)", r.Key, r.Answered, total, r.Need)
+		if n := r.taken(); n > 0 {
+			text += fmt.Sprintf("; it is taken on %s only, which is too few to hold it", nodeCount(n))
 		}
-		return fmt.Sprintf("%q is free: %d of %d nodes answered (%d needed)%s", r.Key, r.Answered, total, r.Need, left)
+		return text
 	case statePartial:
-		return fmt.Sprintf("%q is on %d of %d nodes, for nobody on the %d needed, and %d nodes did not answer: an attempt under way, or the rest of one",
-			r.Key, r.on(""), total, r.Need, total-r.Answered)
+		return r.partialSentence()
+	case stateWrongType:
+		return fmt.Sprintf("%q cannot be locked: on %d of %d nodes a key of another type stands at this name; %s", r.Key, r.wrongType(), total, anotherName)
 	default:
 		return fmt.Sprintf("%q: no quorum: %d of %d nodes answered (%d needed)", r.Key, r.Answered, total, r.Need)
 	}
+}
+
+// partialSentence is for a lock that is neither held nor free, as far as can be seen.
+func (r *lockReport) partialSentence() string {
+	text := fmt.Sprintf("%q is taken on %d of %d nodes, but nobody has the %d needed", r.Key, r.taken(), len(r.Nodes), r.Need)
+	if n := len(r.Nodes) - r.Answered; n > 0 {
+		return text + fmt.Sprintf("; %s did not answer, so it may be held all the same", nodeCount(n))
+	}
+	return text + "; somebody may be about to take it or to release it: ask again"
+}
+
+func nodeCount(n int) string {
+	if n == 1 {
+		return "1 node"
+	}
+	return fmt.Sprintf("%d nodes", n)
 }
 
 func printJSON(w io.Writer, report statusReport) error {
@@ -239,10 +297,10 @@ func printTables(w io.Writer, report statusReport) error {
 func (r *nodeReport) row() string {
 	holder, ttl, latency, failure := "-", "-", "-", "-"
 	if r.holdsLock {
-		holder, ttl = r.Owner, r.ttl.Round(time.Millisecond).String()
+		holder, ttl = shown(r.Owner), r.ttl.Round(time.Millisecond).String()
 	}
 	if r.ttl == node.NoExpiry {
-		ttl = "no expiry"
+		ttl = "never expires"
 	}
 	if r.Error == "" {
 		latency = r.latency.Round(time.Microsecond).String()

@@ -48,14 +48,15 @@ func (h *holder) untilNotice(lease *quorumlock.Lease) time.Duration {
 	return lease.Remaining() - h.flags.killAfter
 }
 
-// aboutToBeLost says why a lease is going to end.
+// aboutToBeLost says why a lease is going to end. It has not ended yet.
 func (h *holder) aboutToBeLost(lease *quorumlock.Lease) string {
 	why := "no renewal was confirmed in time"
 	if err := h.rounds.lastRenewal(); err != nil {
-		why = plain(err)
+		why = reason(err)
+		h.explained = true
 	}
 	left := lease.Remaining().Round(time.Millisecond)
-	return fmt.Sprintf("lease of %q lost: %v are left of it, and it cannot be renewed: %s", lease.Names(), left, why)
+	return fmt.Sprintf("the lease of %s cannot be kept, and ends in %v: %s", quotedKeys(lease.Names()), left, why)
 }
 
 // finished is the result of a command that ended by itself. If the lease had ended
