@@ -12,7 +12,8 @@ import (
 // What can go wrong, for errors.Is. Most come wrapped in a type of this package that
 // says more, for errors.As; what a single node said is a *node.Error within.
 var (
-	// ErrInvalid: the configuration, or an argument, makes no sense. Nothing was sent.
+	// ErrInvalid: the configuration, or an argument, makes no sense. Nothing was sent
+	// (but a Release without a context does release).
 	ErrInvalid = errors.New("invalid")
 	// ErrHeld: somebody else holds the lock. See [HeldError].
 	ErrHeld = errors.New("held by another")
@@ -37,7 +38,8 @@ var (
 type NodeError struct {
 	// Node is the node's name.
 	Node string
-	// Err is a *node.Error, or a *HeldError for a node that denied.
+	// Err is a *node.Error, or for a node that denied a *HeldError, or an error that says
+	// that the owner was released by force.
 	Err error
 }
 

@@ -28,7 +28,8 @@ type NodeStatus struct {
 	Holders []node.Holder
 	// Latency is the time from sending to the answer.
 	Latency time.Duration
-	// Err is why there is no answer, a *node.Error; nil if there is.
+	// Err is why there is no answer, a *node.Error unless ctx ended first; nil if there is
+	// an answer.
 	Err error
 }
 

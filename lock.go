@@ -105,7 +105,7 @@ func (l *Lock) check(ctx context.Context) error {
 // TryAcquire takes the lock if that is possible now, in one attempt.
 //
 // It fails with a [*HeldError] if somebody else has it, and with a [*NoQuorumError] if
-// too few nodes answer; nothing is left on any node then. ctx bounds the attempt only:
+// too few nodes answer; what it took on some nodes is then being given back. ctx bounds the attempt only:
 // the lease outlives it. See [Lock.Acquire] for the rest.
 func (l *Lock) TryAcquire(ctx context.Context) (*Lease, error) {
 	return l.acquire(ctx, 1)
@@ -114,7 +114,8 @@ func (l *Lock) TryAcquire(ctx context.Context) (*Lease, error) {
 // Acquire takes the lock, and waits for it as long as ctx allows.
 //
 // Where ctx comes from a lease of this lock, or carries its [Lease.Context], the lock
-// is held already: the result is a nested lease, at once and without the network.
+// is held already: the result is a nested lease, at once and without the network. It has
+// the names, the TTL and the limits of the lease that it is nested in.
 // Without that context a second Acquire waits, as sync.Mutex would.
 //
 // ctx bounds the acquisition only. The lease lives until Release, loss, Close, or its

@@ -159,5 +159,5 @@ func TestRedisDatabase(t *testing.T) {
 		assert.Empty(t, server.Keys())
 		assert.Contains(t, command(t, server, "INFO", "keyspace"), "db3:keys=1")
 	}
-	fails(t, node.ErrRejected, open(t, "redis://"+server.Addr()+"/99"), acquire("o1", "a"))
+	fails(t, node.ErrMisconfigured, open(t, "redis://"+server.Addr()+"/99"), acquire("o1", "a"))
 }

@@ -75,12 +75,18 @@ var forcing = []promise{
 		}
 	}},
 	{"a tombstone ends after its TTL", func(x *trial) {
-		x.want(node.Granted, acquire("o1", long, "a"))
+		x.want(node.Granted, acquire("o1", short, "a"))
 		x.want(node.Released, burying(force(short, "a"), "o2"))
 		x.Pass(short)
 		x.want(node.Healed, renew("o1", long, "a"))
 		x.want(node.Released, release("o1", "a"))
 		x.want(node.Healed, renew("o2", long, "a"))
+	}},
+	{"a tombstone lasts as long as its lock would have", func(x *trial) {
+		x.want(node.Granted, acquire("o1", long, "a"))
+		x.want(node.Released, force(short, "a"))
+		x.Pass(short)
+		x.denied(renew("o1", long, "a"), "a", "")
 	}},
 	{"release ignores tombstones", func(x *trial) {
 		x.want(node.Granted, acquire("o1", long, "a", "b"))
