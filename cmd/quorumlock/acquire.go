@@ -39,12 +39,15 @@ func (h *holder) acquire(ctx context.Context) (*quorumlock.Lease, error) {
 	var why, itself error
 	for {
 		select {
-		case err := <-h.rounds.failed:
+		case attempt := <-h.rounds.failed:
 			if why == nil {
 				notice.set(waitNotice)
 			}
-			why = err
-			if itself = h.waitsForItself(err); itself != nil {
+			why = attempt.Err
+			if itself == nil {
+				itself = h.waitsForItself(attempt.Err)
+			}
+			if itself != nil {
 				cancel()
 			}
 		case <-notice.rings:
@@ -132,8 +135,8 @@ func (h *holder) waitsForItself(err error) error {
 // rounds remembers what the last rounds of acquisition and of renewal came to.
 type rounds struct {
 	log *slog.Logger
-	// failed has why the last attempt failed, for who waits.
-	failed chan error
+	// failed has the last attempt that failed, for who waits.
+	failed chan quorumlock.AttemptFailedEvent
 
 	// told is what was logged of the attempts last: many fail for the same reason.
 	told string
@@ -144,7 +147,7 @@ type rounds struct {
 }
 
 func newRounds(log *slog.Logger) *rounds {
-	return &rounds{log: log, failed: make(chan error, 1)}
+	return &rounds{log: log, failed: make(chan quorumlock.AttemptFailedEvent, 1)}
 }
 
 func (r *rounds) hooks() quorumlock.Hooks {
@@ -169,10 +172,10 @@ func (r *rounds) hooks() quorumlock.Hooks {
 
 func (r *rounds) attemptFailed(e quorumlock.AttemptFailedEvent) {
 	select {
-	case <-r.failed: // nobody has looked at it yet, or will
+	case <-r.failed: // nobody looked at that one in time
 	default:
 	}
-	r.failed <- e.Err // hooks are called one after another, so there is room
+	r.failed <- e // hooks are called one after another, so there is room
 	if why := kind(e.Err); why != r.told {
 		r.told = why
 		r.log.Info("no lock yet", "attempt", e.Attempt, "because", plain(e.Err))

@@ -30,7 +30,7 @@ func TestDemo(t *testing.T) {
 		`B      waits`,
 		`A      renews: valid for another `, `backed by 5 of 5 nodes`,
 		`nodes  node-4 and node-5 stopped`,
-		`A      renews: valid for another `, `backed by 3 of 5 nodes`,
+		`A      renews: valid for another `, `backed by 3 of 5 nodes` + "\n",
 		`A      still holds "report", B still waits: three of five are enough`,
 		`A      releases the lock`,
 		`B      has it `, ` after A let go, backed by 3 of 5 nodes`,
@@ -51,6 +51,22 @@ func TestDemo(t *testing.T) {
 	}
 	assert.Equal(t, 3, strings.Count(r.stdout[strings.Index(r.stdout, "\nSeen: ")+1:], "\n"), "it ends with three lines")
 	requireInOrder(t, r.stdout)
+	requireExplained(t, r.stdout)
+}
+
+// requireExplained checks that no line says that nodes back a lease which are stopped,
+// and leaves it at that.
+func requireExplained(t *testing.T, text string) {
+	t.Helper()
+	_, text, _ = strings.Cut(text, "node-4 and node-5 stopped")
+	text, _, _ = strings.Cut(text, "A hands over")
+	for line := range strings.Lines(text) {
+		for have, before := range map[string]string{"5": "2", "4": "1"} {
+			if strings.Contains(line, "backed by "+have+" of 5") {
+				assert.Contains(t, line, "("+before+" by what they confirmed before)")
+			}
+		}
+	}
 }
 
 // requireInOrder checks that time on a time line does not go back.

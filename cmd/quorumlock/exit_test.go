@@ -7,11 +7,13 @@ import (
 	"strings"
 	"testing"
 	"time"
+	"unicode/utf8"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/quorumlock/quorumlock"
+	"github.com/quorumlock/quorumlock/node"
 )
 
 func TestExitCodes(t *testing.T) {
@@ -74,12 +76,13 @@ func TestWrongUsage(t *testing.T) {
 		{"status --embedded 3", "requires at least 1 arg"},
 		{"status k", "no nodes: give --nodes host:port,... (or set QUORUMLOCK_NODES), or --embedded N"},
 		{"status k --embedded 0", "at least one node"},
-		{"status k --embedded 4", "use an odd number"},
+		{"status k --embedded 4", "use an odd number, or set --allow-even\nTry 'quorumlock status --help'."},
 		{"status k --embedded 3 --nodes a", "--nodes and --embedded exclude each other"},
 		{"status k --nodes a,,b", "address 2: empty address"},
 		{"status k --nodes a,a,b", "listed twice"},
 		{"status k --nodes redis://user:secret@b:x", "address 1: "},
-		{"status k --embedded 3 --node-timeout -1s", "is negative"},
+		{"status k --embedded 3 --node-timeout -1s", "--node-timeout -1s is not positive\nTry 'quorumlock status --help'."},
+		{"status k --embedded 3 --max-ttl 0s", "--max-ttl 0s is not positive"},
 		{"status quorumlock:k --embedded 3", "reserved"},
 		{"release k --embedded 3", "refused without --force: the holder may be alive"},
 		{"release --force --embedded 3", "requires at least 1 arg"},
@@ -91,8 +94,12 @@ func TestWrongUsage(t *testing.T) {
 		{"run --key k --embedded 3 --max-hold -1s -- true", "--max-hold -1s is negative"},
 		{"run --key k --embedded 3 --kill-after -1s -- true", "--kill-after -1s is negative"},
 		{"run --key k --embedded 3 --kill-after 4s -- true", "--kill-after 4s is over a third of the TTL (3.333s)"},
-		{"run --key k --embedded 3 --ttl 20s -- true", "TTL 20s is over MaxTTL 10s"},
-		{"run --key k --embedded 3 --ttl 1s --node-timeout 500ms -- true", "TTL 1s is too small"},
+		{"run --key k --embedded 3 --ttl 20s -- true", "TTL 20s is over --max-ttl 10s (raise --max-ttl"},
+		{"run --key k --embedded 3 --ttl 20s -- true", "Try 'quorumlock run --help'."},
+		{"run --key k --embedded 3 --ttl -1s -- true", "--ttl -1s is not positive\nTry 'quorumlock run --help'."},
+		{"run --key k --embedded 3 --max-ttl -1s -- true", "--max-ttl -1s is not positive"},
+		{"run --key k --embedded 3 --node-timeout -1s -- true", "--node-timeout -1s is not positive"},
+		{"run --key k --embedded 3 --ttl 1s --node-timeout 500ms -- true", "TTL 1s is too small for --node-timeout 500ms"},
 		{"run --key k --key j --embedded 3 -- true", "2 keys need --multi"},
 		{"run --key k --key k --multi --embedded 3 -- true", `"k" is listed twice`},
 		{"run --key quorumlock:k --embedded 3 -- true", "reserved"},
@@ -105,6 +112,63 @@ func TestWrongUsage(t *testing.T) {
 			assert.NotContains(t, r.stderr, "secret")
 			assert.Empty(t, r.stdout)
 		})
+	}
+}
+
+// Owners and errors come from servers, and end up on terminals.
+func TestNothingFromServersReachesTheTerminalRaw(t *testing.T) {
+	const evil = "\x1b[2J\nquorumlock: all is well\u202e"
+	failure := &node.Error{Node: "n", Op: node.Acquire, Reason: node.ErrRejected, Err: errors.New(evil)}
+	said := []quorumlock.NodeError{{Node: "n", Err: failure}}
+	held := &quorumlock.HeldError{Name: "k", Owner: evil}
+	for name, text := range map[string]string{
+		"held":      message(held),
+		"wrapped":   message(fmt.Errorf("no lock: %w", held)),
+		"no quorum": message(&quorumlock.NoQuorumError{Op: "acquire", Names: []string{"k"}, Nodes: said}),
+		"lost":      message(&quorumlock.LostError{Names: []string{"k"}, Reason: "x", Nodes: said}),
+		"reason":    nodeReason(failure),
+		"waiting":   reason(held),
+		"shown":     shown(evil),
+	} {
+		t.Run(name, func(t *testing.T) {
+			assert.NotContains(t, text, "\x1b")
+			assert.NotContains(t, text, "\n")
+			assert.NotContains(t, text, "\u202e")
+			assert.Contains(t, text, `\x1b[2J`)
+		})
+	}
+}
+
+func TestShownOwners(t *testing.T) {
+	for owner, text := range map[string]string{
+		"ABC_d-e.f:1": "ABC_d-e.f:1",
+		"":            `""`,
+		"two words":   `"two words"`,
+		"a\tb":        `"a\tb"`,
+		"k,forged":    `"k,forged"`,
+		"end\n":       `"end\n"`,
+	} {
+		assert.Equal(t, text, shown(owner))
+	}
+	assert.Equal(t, `"k" is held by "k,forged", without expiry`, message(&quorumlock.HeldError{Name: "k", Owner: "k,forged", TTL: node.NoExpiry}))
+}
+
+func TestReasons(t *testing.T) {
+	few := &quorumlock.NoQuorumError{Op: "acquire", Names: []string{"k"}, Need: 3, Total: 5}
+	assert.Equal(t, "no quorum: 0 of 5 nodes agreed, 3 needed", reason(few))
+	few.Names = []string{"j", "k"}
+	assert.Equal(t, "no quorum: 0 of 5 nodes agreed, 3 needed", reason(few))
+	assert.Equal(t, "held by o for another 1s unless renewed", reason(&quorumlock.HeldError{Name: "k", Owner: "o", TTL: time.Second}))
+	assert.Equal(t, "x", reason(errors.New("x")))
+}
+
+func TestHelpIsNotTooWide(t *testing.T) {
+	for _, command := range []string{"", "run", "status", "release", "demo", "version"} {
+		r := call(t, append(strings.Fields(command), "--help")...)
+		require.Zero(t, r.code)
+		for line := range strings.Lines(r.stdout) {
+			assert.LessOrEqual(t, utf8.RuneCountInString(line)-1, helpColumns, line)
+		}
 	}
 }
 

@@ -256,8 +256,8 @@ func TestLossStopsTheCommand(t *testing.T) {
 	lastKey.Resume()
 	requireGone(t, child)
 	text := p.stderr.String()
-	assert.Contains(t, text, `lease of ["k"] lost: `)
-	assert.Contains(t, text, "2 of 5 nodes agreed, 3 needed")
+	assert.Regexp(t, `(?m)^quorumlock: the lease of "k" cannot be kept, and ends in [\d.]+m?s: no quorum: 2 of 5 nodes agreed, 3 needed`, text)
+	requireHumanLines(t, text)
 	assert.Contains(t, text, "SIGTERM now, SIGKILL in")
 	assert.Contains(t, text, "the command has ended: signal: killed")
 	requireCleanSoon(t, servers)
@@ -293,7 +293,62 @@ func TestForcedReleaseStopsTheCommand(t *testing.T) {
 	assert.Zero(t, r.code, r.stderr)
 	assert.Equal(t, "told", p.line())
 	assert.Equal(t, exitLost, p.exit())
-	assert.Contains(t, p.stderr.String(), "released by force")
+	text := p.stderr.String()
+	assert.Contains(t, text, `quorumlock: lease of "k" lost: it was released by force`)
+	requireHumanLines(t, text)
+}
+
+// requireHumanLines checks that a loss is told in sentences, and its reason once.
+func requireHumanLines(t *testing.T, text string) {
+	t.Helper()
+	assert.NotContains(t, text, "level=")
+	assert.LessOrEqual(t, strings.Count(text, "nodes agreed"), 1, text)
+	assert.LessOrEqual(t, strings.Count(text, "it was released by force"), 1, text)
+}
+
+func TestWaitingIsTold(t *testing.T) {
+	t.Parallel()
+	servers := startFleet(t)
+	lease := servers.hold(t)
+	p := begin(t, servers.on("echo ran")...)
+	waitForLog(t, p, "quorumlock: waiting: held by "+lease.Owner()+" for another ")
+	require.NoError(t, lease.Release(t.Context()))
+	assert.Equal(t, "ran", p.line())
+	assert.Zero(t, p.exit())
+	assert.Equal(t, 1, strings.Count(p.stderr.String(), "\n"), "it is told once: %s", p.stderr.String())
+
+	for _, s := range servers[:3] {
+		s.Kill()
+	}
+	p = begin(t, servers.on("echo ran")...)
+	waitForLog(t, p, "quorumlock: waiting: no quorum: ")
+	p.signal(syscall.SIGTERM)
+	assert.Equal(t, 143, p.exit())
+}
+
+func TestRunRefusesToWaitForItself(t *testing.T) {
+	t.Parallel()
+	servers := startFleet(t)
+	self, err := os.Executable()
+	require.NoError(t, err)
+	run := func(key string) string { return self + " run --nodes " + servers.nodes() + " --key " + key }
+	for name, inner := range map[string]string{
+		"at once":      run("k") + " -- echo ran",
+		"in between":   run("j") + " -- " + run("k") + " -- echo ran",
+		"with a bound": run("k") + " --wait 1m -- echo ran",
+	} {
+		p := begin(t, servers.on(inner+"; echo $?")...)
+		assert.Equal(t, "125", p.line(), name)
+		assert.Zero(t, p.exit())
+		assert.Contains(t, p.stderr.String(), "the quorumlock that this one runs under: it would wait for itself for ever")
+		assert.NotContains(t, p.stderr.String(), "waiting:")
+	}
+	p := begin(t, servers.on(run("k")+" --wait 0s -- echo ran; echo $?")...)
+	assert.Equal(t, "120", p.line(), "a single try waits for nothing")
+	assert.Zero(t, p.exit())
+	p = begin(t, servers.on(run("j")+" -- echo ran")...)
+	assert.Equal(t, "ran", p.line(), "another lock is no matter")
+	assert.Zero(t, p.exit())
 }
 
 func TestNoNodesNoLock(t *testing.T) {

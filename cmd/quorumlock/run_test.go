@@ -81,6 +81,16 @@ func TestRunTellsTheCommand(t *testing.T) {
 	assert.WithinRange(t, until, before.Add(9*time.Second), time.Now().Add(10*time.Second))
 }
 
+func TestPasswordsDoNotTravel(t *testing.T) {
+	t.Setenv(nodesEnv, "redis://:secret@nowhere:1")
+	t.Setenv(ownersEnv, "A:1 B:2")
+	r := call(t, script(`echo "${QUORUMLOCK_NODES-unset}"; echo "$QUORUMLOCK_OWNERS|$QUORUMLOCK_OWNER"`)...)
+	require.Zero(t, r.code, r.stderr)
+	assert.Regexp(t, `^unset\nA:1 B:2 (\S+)\|\S+\n$`, r.stdout)
+	outer, owner, _ := strings.Cut(strings.TrimSpace(r.stdout), "|")
+	assert.Equal(t, "unset\nA:1 B:2 "+owner, outer)
+}
+
 func TestRunSeveralKeys(t *testing.T) {
 	r := call(t, "run", "--embedded", "3", "--multi", "--key", "stock", "--key", "b c", "--", "sh", "-c", `echo "$QUORUMLOCK_KEY|$QUORUMLOCK_KEYS"`)
 	require.Zero(t, r.code, r.stderr)

@@ -47,9 +47,9 @@ It ends with 0 if the state is known, and with 121 if it is "no_quorum".
 
 // What can be known of a lock: see statusHelp.
 const (
-	stateHeld     = "held"
-	stateFree     = "free"
-	statePartial  = "partial"
+	stateHeld    = "held"
+	stateFree    = "free"
+	statePartial = "partial"
 	// stateWrongType is for good, until somebody renames the lock or deletes the key.
 	stateWrongType = "wrong_type"
 	stateNoQuorum  = "no_quorum"

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/quorumlock/quorumlock"
+	"github.com/quorumlock/quorumlock/internal/redisproc"
 	"github.com/quorumlock/quorumlock/node"
 )
 
@@ -81,9 +82,10 @@ func TestStatus(t *testing.T) {
 	assert.Regexp(t, `^NODE +HOLDER +TTL LEFT +LATENCY +ERROR$`, lines[0])
 	assert.Regexp(t, `^127\.0\.0\.1:\d+ +\S+:\d+ +\d+(\.\d+)?s +\S+s +-$`, lines[1])
 	assert.Contains(t, r.stdout, fmt.Sprintf(`"k" is held by %s on 5 of 5 nodes (3 needed)`, lease.Owner()))
-	assert.Contains(t, r.stdout, `"j<>" is on 3 of 5 nodes, for nobody on the 3 needed`)
-	assert.Contains(t, r.stdout, `"nearly free" is free: 5 of 5 nodes answered (3 needed); what 1 of them have`)
-	assert.Contains(t, r.stdout, "no expiry")
+	assert.Contains(t, r.stdout, `"j<>" is taken on 3 of 5 nodes, but nobody has the 3 needed; somebody may be about to`)
+	assert.Contains(t, r.stdout, "ask again; on 3 nodes it never expires: not written by quorumlock\n")
+	assert.Contains(t, r.stdout, `"nearly free" is free: 5 of 5 nodes answered (3 needed); it is taken on 1 node only, which is too few to hold it; on 1 node it never expires`)
+	assert.Regexp(t, `\n\S+ +somebody +never expires +\S+s +-\n`, r.stdout)
 	assert.Contains(t, r.stdout, `"free" is free: 5 of 5 nodes answered (3 needed)`)
 }
 
@@ -141,6 +143,12 @@ func TestStatesOfALock(t *testing.T) {
 		{"aaxx-", statePartial},
 		{"aabb-", statePartial},
 		{"aa--x", statePartial},
+		{"sss--", stateWrongType},
+		{"sssxx", stateWrongType},
+		{"ssaaa", stateHeld},
+		{"ss---", stateFree},
+		{"ss--x", statePartial},
+		{"sxxx-", stateNoQuorum},
 	} {
 		s := &quorumlock.Status{Names: []string{"k"}, Need: 3}
 		for _, h := range c.holders {
@@ -149,6 +157,8 @@ func TestStatesOfALock(t *testing.T) {
 			case '-':
 			case 'x':
 				n.Err = failed
+			case 's':
+				n.Err = &node.Error{Node: "n", Op: node.Inspect, Reason: node.ErrWrongType}
 			default:
 				n.Holders = []node.Holder{{Name: "k", Owner: string(h), TTL: time.Second}}
 			}
@@ -158,6 +168,51 @@ func TestStatesOfALock(t *testing.T) {
 		assert.Equal(t, c.state, r.State, c.holders)
 		assert.Equal(t, c.state == stateHeld, r.Owner != "", c.holders)
 		assert.NotEmpty(t, r.summary())
+		assert.Equal(t, strings.Contains(c.holders, "s"), strings.Contains(r.summary(), anotherName), r.summary())
+	}
+}
+
+// A key that is no lock is not a matter of nodes that do not answer, and no TTL ends it.
+func TestKeyOfAnotherType(t *testing.T) {
+	t.Parallel()
+	servers := fleet(redisproc.StartN(t, 3))
+	for _, s := range servers[:2] {
+		_, err := s.Command("SET", "str", "x")
+		require.NoError(t, err)
+	}
+	locks := jsonStatus(t, servers, exitOK, "str")
+	assert.Equal(t, "wrong_type", locks[0]["state"])
+	assert.EqualValues(t, 3, locks[0]["answered"])
+
+	r := call(t, "status", "str", "--nodes", servers.nodes())
+	assert.Zero(t, r.code)
+	assert.Contains(t, r.stdout, `"str" cannot be locked: on 2 of 3 nodes a key of another type stands at this name; give the lock another name, or delete the key`)
+	assert.Equal(t, 2, strings.Count(r.stdout, "  a key of another type stands at this name\n"), r.stdout)
+
+	r = call(t, "release", "--force", "str", "--nodes", servers.nodes())
+	assert.Equal(t, exitNoQuorum, r.code)
+	assert.Contains(t, r.stdout, servers[0].Addr()+": not removed: a key of another type stands at this name\n")
+	assert.NotContains(t, r.stdout, "not held")
+	assert.Equal(t, `quorumlock: nothing was done about a key of another type, which is no lock, at "str" on 2 of 3 nodes: `+anotherName+"\n", r.stderr)
+	assert.Equal(t, []string{"str"}, servers[0].Keys())
+}
+
+func TestForgedOwners(t *testing.T) {
+	t.Parallel()
+	servers := fleet(redisproc.StartN(t, 3))
+	for _, s := range servers {
+		_, err := s.Command("HSET", "k", "\x1b[2Jx\ny", "1")
+		require.NoError(t, err)
+	}
+	for _, args := range [][]string{
+		{"status", "k", "--nodes", servers.nodes()},
+		{"run", "--key", "k", "--wait", "0s", "--nodes", servers.nodes(), "echo"},
+		{"release", "--force", "k", "--nodes", servers.nodes()},
+	} {
+		r := call(t, args...)
+		assert.NotContains(t, r.stdout+r.stderr, "\x1b")
+		assert.NotContains(t, r.stdout+r.stderr, "\ny")
+		assert.Contains(t, r.stdout+r.stderr, ` "\x1b[2Jx\ny"`)
 	}
 }
 
