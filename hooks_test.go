@@ -1,0 +1,129 @@
+package quorumlock_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/quorumlock/quorumlock"
+)
+
+func TestHooksTellTheStory(t *testing.T) {
+	inVirtualTime(t, 3, func(t *testing.T, f *fleet) {
+		var mu sync.Mutex
+		var story []string
+		tell := func(format string, args ...any) {
+			mu.Lock()
+			defer mu.Unlock()
+			story = append(story, fmt.Sprintf(format, args...))
+		}
+		var owner atomic.Value
+		client := f.client(func(c *quorumlock.Config) {
+			c.Hooks = quorumlock.Hooks{
+				AttemptFailed: func(e quorumlock.AttemptFailedEvent) {
+					tell("attempt %d: held %t", e.Attempt, errors.Is(e.Err, quorumlock.ErrHeld))
+				},
+				Acquired: func(e quorumlock.AcquiredEvent) {
+					owner.Store(e.Owner)
+					tell("acquired %v after %d attempts, %t", e.Names, e.Attempts, e.Waited >= 7*time.Millisecond)
+				},
+				Renewed: func(e quorumlock.RenewedEvent) {
+					tell("renewed for %v, ours %t", e.Remaining.Round(time.Second), e.Owner == owner.Load())
+				},
+				RenewalFailed: func(e quorumlock.RenewalFailedEvent) {
+					tell("renewal failed, %t", errors.Is(e.Err, quorumlock.ErrNoQuorum))
+				},
+				Ended:    func(e quorumlock.EndedEvent) { tell("ended, lost %t", errors.Is(e.Err, quorumlock.ErrLost)) },
+				NodeDown: func(name string, _ error) { tell("down %s", name) },
+				NodeUp:   func(name string) { tell("up %s", name) },
+			}
+		})
+		f.take("job", "other", 0, 1, 2)
+		lock := client.RedLock("job").With(quorumlock.LockOptions{TTL: 9 * time.Second})
+		_, err := lock.TryAcquire(t.Context())
+		require.Error(t, err)
+		for _, nd := range f.nodes {
+			nd.Flush()
+		}
+		lease, err := lock.Acquire(t.Context())
+		require.NoError(t, err)
+		time.Sleep(4 * time.Second)
+		f.stop(0, 1)
+		<-lease.Context().Done()
+		settled()
+
+		mu.Lock()
+		defer mu.Unlock()
+		require.Equal(t, []string{
+			"attempt 1: held true",
+			"acquired [job] after 1 attempts, false",
+			"renewed for 9s, ours true",
+		}, story[:3])
+		require.Contains(t, story, "down n1")
+		require.Contains(t, story, "down n2")
+		require.Contains(t, story, "renewal failed, true")
+		require.Equal(t, "ended, lost true", story[len(story)-1])
+	})
+}
+
+func TestHooksMayUseTheLibrary(t *testing.T) {
+	inVirtualTime(t, 3, func(t *testing.T, f *fleet) {
+		var client *quorumlock.Client
+		var inspected int
+		look := func() {
+			_, err := client.RedLock("job").Inspect(context.Background())
+			if err == nil {
+				inspected++
+			}
+		}
+		client = f.client(func(c *quorumlock.Config) {
+			c.Hooks.Acquired = func(quorumlock.AcquiredEvent) { look() }
+			c.Hooks.Ended = func(quorumlock.EndedEvent) { look() }
+		})
+		lease, err := client.RedLock("job").Acquire(t.Context())
+		require.NoError(t, err)
+		require.NoError(t, lease.Release(t.Context()))
+		settled()
+		require.Equal(t, 2, inspected)
+	})
+}
+
+func TestABlockedHookHoldsNobodyUp(t *testing.T) {
+	inVirtualTime(t, 3, func(t *testing.T, f *fleet) {
+		block := make(chan struct{})
+		defer close(block)
+		client := f.client(func(c *quorumlock.Config) {
+			c.Hooks.Ended = func(quorumlock.EndedEvent) { <-block }
+			c.Hooks.Renewed = func(quorumlock.RenewedEvent) { <-block }
+		})
+		_, err := client.RedLock("a").With(quorumlock.LockOptions{MaxHold: time.Second}).Acquire(t.Context())
+		require.NoError(t, err)
+		b, err := client.RedLock("b").Acquire(t.Context())
+		require.NoError(t, err)
+		time.Sleep(time.Minute)
+		require.NoError(t, b.Err(), "it is renewed")
+		f.stop(0, 1, 2)
+		<-b.Context().Done()
+		f.start(0, 1, 2)
+	})
+}
+
+func TestHooksMayRelease(t *testing.T) {
+	inVirtualTime(t, 1, func(t *testing.T, f *fleet) {
+		leases := make(chan *quorumlock.Lease, 1)
+		returned := make(chan error, 1)
+		client := f.client(func(c *quorumlock.Config) {
+			c.Hooks.Renewed = func(quorumlock.RenewedEvent) { returned <- (<-leases).Release(context.Background()) }
+		})
+		lease, err := client.RedLock("job").Acquire(t.Context())
+		require.NoError(t, err)
+		leases <- lease
+		require.NoError(t, <-returned)
+	})
+}
