@@ -122,8 +122,9 @@ func (l *lane) submit(c *call) error {
 	return nil
 }
 
-// refusal says why a call is not to be sent now, and what is behind it. A node that is down is asked again
-// when its pause is over, by one call: the others are refused until that is answered.
+// refusal says why a call is not to be sent now, and what is behind it. A node that is
+// down is asked again when its pause is over, by one call: the others are refused until
+// that is answered.
 func (l *lane) refusal(c *call) (reason, err error) {
 	switch {
 	case l.closed:
