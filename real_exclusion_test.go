@@ -154,7 +154,9 @@ func TestRealMultiLockExclusion(t *testing.T) {
 	var sections [contenders]atomic.Int64
 	var all sync.WaitGroup
 	for i := range contenders {
-		client := c.client()
+		// Every node is needed, so a machine that stutters must not look like a node that
+		// does not answer.
+		client := c.client(func(cfg *quorumlock.Config) { cfg.NodeTimeoutMin = quorumlock.DefaultTTL / 20 })
 		all.Go(func() {
 			for ctx.Err() == nil {
 				// Two of the names in any order: without one order for all, this deadlocks.

@@ -71,23 +71,27 @@ func TestRealSplitVotesLeaveNothing(t *testing.T) {
 
 func TestRealCancelledAcquireLeavesNothing(t *testing.T) {
 	c := startCluster(t, 5)
-	var hook func() // one acquisition at a time, so nobody else looks at it
+	var hooks sync.Map // what an event about a name does
+	react := func(names []string) {
+		if cancel, ok := hooks.Load(names[0]); ok {
+			cancel.(context.CancelFunc)()
+		}
+	}
 	client := c.client(func(cfg *quorumlock.Config) {
-		cfg.Hooks.AttemptFailed = func(quorumlock.AttemptFailedEvent) { hook() }
-		cfg.Hooks.Acquired = func(quorumlock.AcquiredEvent) { hook() }
+		cfg.Hooks.AttemptFailed = func(e quorumlock.AttemptFailedEvent) { react(e.Names) }
+		cfg.Hooks.Acquired = func(e quorumlock.AcquiredEvent) { react(e.Names) }
 	})
 	won, cancelled := 0, 0
 	for i := range 200 {
-		name := "job" + strconv.Itoa(i%7)
+		name := "job" + strconv.Itoa(i) // one of its own, as an event may come late
 		ctx, cancel := context.WithCancel(t.Context())
-		hook = func() {}
 		var timer *time.Timer
 		switch i % 4 {
 		case 0: // from within a hook, after a lost round
 			c.plant(name, "x:1", time.Minute, i%3, 3, 4)
-			hook = cancel
+			hooks.Store(name, cancel)
 		case 1: // from within a hook, after a grant, which stands
-			hook = cancel
+			hooks.Store(name, cancel)
 		case 2: // in the middle of a round
 			timer = time.AfterFunc(time.Duration(rand.Int64N(int64(500*time.Microsecond))), cancel)
 		case 3: // while waiting between two rounds, or in one of them
@@ -107,6 +111,7 @@ func TestRealCancelledAcquireLeavesNothing(t *testing.T) {
 			timer.Stop()
 		}
 		cancel()
+		hooks.Delete(name)
 		for n := range c.servers {
 			if c.owner(n, name) == "x:1" {
 				c.command(n, "DEL", name)
