@@ -52,7 +52,7 @@ type Config struct {
 	// NodeTimeoutMin and NodeTimeoutMax bound how long one operation waits for one
 	// node; in between, the timeout follows the node's observed latency. Both belong
 	// well below the TTL. Defaults: 500 ms or a tenth of the TTL, whichever is less,
-	// at most; 50 ms or that maximum at least.
+	// at most; 100 ms or that maximum at least.
 	NodeTimeoutMin, NodeTimeoutMax time.Duration
 	// RetryMin and RetryMax bound the pause between two attempts at a lock that
 	// somebody else holds; it grows from one to the other, with jitter. Defaults:
@@ -89,7 +89,7 @@ func (c Config) withDefaults() Config {
 	c.MaxTTL = orDefault(c.MaxTTL, DefaultTTL)
 	c.TTL = orDefault(c.TTL, min(DefaultTTL, c.MaxTTL))
 	c.NodeTimeoutMax = orDefault(c.NodeTimeoutMax, min(500*time.Millisecond, max(c.TTL/10, time.Millisecond)))
-	c.NodeTimeoutMin = orDefault(c.NodeTimeoutMin, min(50*time.Millisecond, c.NodeTimeoutMax))
+	c.NodeTimeoutMin = orDefault(c.NodeTimeoutMin, min(100*time.Millisecond, c.NodeTimeoutMax))
 	c.RetryMax = orDefault(c.RetryMax, max(200*time.Millisecond, c.RetryMin))
 	c.RetryMin = orDefault(c.RetryMin, min(10*time.Millisecond, c.RetryMax))
 	if c.Clock == nil {
