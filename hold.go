@@ -98,6 +98,8 @@ func (h *hold) note(i int, sent time.Duration, r node.Reply) quorum.Vote {
 		}
 		return quorum.Granted
 	case node.Denied:
+		// Whatever it confirmed before, it has let go.
+		h.claims[i] = 0
 		h.refuse(i, r)
 		return quorum.Denied
 	default:

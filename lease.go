@@ -86,19 +86,7 @@ func (l *Lease) Backing() (have, want int) {
 	if h.phase != held || l.over != nil {
 		return 0, len(h.claims)
 	}
-	return h.backing(h.client.clock.Now()), len(h.claims)
-}
-
-// backing counts the nodes whose claim is active, but for those that have denied it
-// since: they have forgotten it.
-func (h *hold) backing(now time.Duration) int {
-	have := quorum.Backing(h.claims, now)
-	for i, r := range h.refusals {
-		if r.Outcome == node.Denied && h.claims[i] > now {
-			have--
-		}
-	}
-	return have
+	return quorum.Backing(h.claims, h.client.clock.Now()), len(h.claims)
 }
 
 // Err is nil while the lease is valid. Then it is [*LostError], ErrReleased,

@@ -188,8 +188,9 @@ func TestAcquireOutlastsAnOutage(t *testing.T) {
 func TestAnExpiredHolderMakesRoom(t *testing.T) {
 	inVirtualTime(t, 5, func(t *testing.T, f *fleet) {
 		f.take("job", "crashed", 0, 1, 2, 3, 4)
+		client := f.client(func(c *quorumlock.Config) { c.RetryMin, c.RetryMax = time.Minute, time.Minute })
 		waited := f.elapsed(func() {
-			lease, err := f.client().RedLock("job").Acquire(t.Context())
+			lease, err := client.RedLock("job").Acquire(t.Context())
 			require.NoError(t, err)
 			require.NoError(t, lease.Release(t.Context()))
 		})
@@ -290,8 +291,8 @@ func TestOneSlowRoundIsNotALease(t *testing.T) {
 		client := f.client(func(c *quorumlock.Config) {
 			c.TTL, c.NodeTimeoutMax = 30*time.Millisecond, 10*time.Millisecond
 		})
-		f.pause(0, 1)
-		time.AfterFunc(9*time.Millisecond, func() { f.resume(0, 1) })
+		f.pause(0, 1, 2)
+		time.AfterFunc(9*time.Millisecond, func() { f.resume(0, 1, 2) })
 		lease, err := client.RedLock("job").With(quorumlock.LockOptions{Fixed: true}).TryAcquire(t.Context())
 		require.NoError(t, err)
 		require.Equal(t, 30*time.Millisecond-quorum.Drift(30*time.Millisecond)-9*time.Millisecond, lease.Remaining(),
