@@ -2,6 +2,8 @@ package quorumlock
 
 import (
 	"context"
+	"log/slog"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -73,4 +75,23 @@ func TestCloseWaitsForHooks(t *testing.T) {
 		require.True(t, over)
 		require.Zero(t, keys(m...))
 	}, func(cfg *Config) { cfg.Hooks.Acquired = func(AcquiredEvent) { <-hook } })
+}
+
+// TestCloseBehindTheEndOfALease runs in real time: a lease ends in the scheduler's
+// goroutine, and whoever waits for that closes the client while it is still reported.
+func TestCloseBehindTheEndOfALease(t *testing.T) {
+	for range 200 {
+		var told atomic.Bool
+		c, err := New(Config{
+			Nodes:  []node.Node{node.NewMemory("a", nil)},
+			Logger: slog.New(slog.DiscardHandler),
+			Hooks:  Hooks{Ended: func(EndedEvent) { told.Store(true) }},
+		})
+		require.NoError(t, err)
+		lease, err := c.RedLock("job").With(LockOptions{MaxHold: time.Millisecond}).TryAcquire(t.Context())
+		require.NoError(t, err)
+		<-lease.Context().Done()
+		require.NoError(t, c.Close(t.Context()))
+		require.True(t, told.Load(), "Close waits for the hooks")
+	}
 }

@@ -42,7 +42,12 @@ func inside(t *testing.T, n int, test func(t *testing.T, c *Client, m []*node.Me
 func asleep(c *Client, asleep bool) {
 	c.schedule.mu.Lock()
 	defer c.schedule.mu.Unlock()
-	c.schedule.running = asleep
+	if asleep {
+		c.schedule.running = make(chan struct{})
+	} else {
+		close(c.schedule.running)
+		c.schedule.running = nil
+	}
 }
 
 func keys(m ...*node.Memory) (n int) {
@@ -404,5 +409,22 @@ func TestOverlapOfTwoNames(t *testing.T) {
 		require.NoError(t, err)
 		_, err = c.MultiLock("a", "b").TryAcquire(a.Context())
 		require.ErrorIs(t, err, ErrOverlap)
+	})
+}
+
+// A node that denies has let go: what it confirmed before holds nobody off any more, so it
+// must not help to prolong the lease.
+func TestADeniedClaimProlongsNothing(t *testing.T) {
+	inside(t, 3, func(t *testing.T, c *Client, _ []*node.Memory) {
+		h := newHold(c.RedLock("job"))
+		h.note(0, 6*time.Second, granted())
+		h.note(1, time.Second, granted())
+		h.phase, h.validUntil = held, quorum.ValidUntil(h.claims, 2)
+		before := h.validUntil
+		h.note(0, 0, node.Reply{Outcome: node.Denied, Holder: node.Holder{Name: "job", Owner: "x", TTL: time.Second}})
+		h.note(1, 9*time.Second, granted())
+		h.extendTo(0)
+		require.Equal(t, before, h.validUntil, "one node backs it now")
+		require.Equal(t, 1, quorum.Backing(h.claims, 0))
 	})
 }

@@ -8,8 +8,9 @@ import "sync"
 type reporter struct {
 	mu    sync.Mutex
 	queue []func()
-	busy  bool
-	done  sync.WaitGroup
+	// running is closed when the goroutine ends; nil while there is none. (A WaitGroup
+	// would not do: something may be told while somebody waits.)
+	running chan struct{}
 }
 
 // tell queues something to be told.
@@ -17,9 +18,9 @@ func (r *reporter) tell(report func()) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.queue = append(r.queue, report)
-	if !r.busy {
-		r.busy = true
-		r.done.Go(r.run)
+	if r.running == nil {
+		r.running = make(chan struct{})
+		go r.run()
 	}
 }
 
@@ -33,7 +34,8 @@ func (r *reporter) next() func() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if len(r.queue) == 0 {
-		r.queue, r.busy = nil, false
+		close(r.running)
+		r.queue, r.running = nil, nil
 		return nil
 	}
 	report := r.queue[0]
@@ -41,8 +43,15 @@ func (r *reporter) next() func() {
 	return report
 }
 
-// wait returns when all has been told.
-func (r *reporter) wait() { r.done.Wait() }
+// wait returns when all has been told that was to be told when it was called.
+func (r *reporter) wait() {
+	r.mu.Lock()
+	running := r.running
+	r.mu.Unlock()
+	if running != nil {
+		<-running
+	}
+}
 
 // fire tells a hook of an event, if there is such a hook.
 func fire[E any](r *reporter, hook func(E), event E) {

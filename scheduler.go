@@ -20,8 +20,9 @@ type scheduler struct {
 	timer clock.Timer
 	// armed is when the timer fires; 0 while it is not set.
 	armed time.Duration
-	// running is set while run is at work: it arms the timer itself when done.
-	running bool
+	// running is closed when the run under way ends, which arms the timer itself; nil
+	// while there is none.
+	running chan struct{}
 	stopped bool
 }
 
@@ -52,13 +53,19 @@ func (s *scheduler) remove(h *hold) {
 	}
 }
 
-// stop ends all ticking, and returns the holds that are left.
+// stop ends all ticking, waits for the tick under way, and returns the holds that are
+// left.
 func (s *scheduler) stop() []*hold {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.stopped = true
 	if s.timer != nil {
 		s.timer.Stop()
+	}
+	if running := s.running; running != nil {
+		s.mu.Unlock()
+		<-running
+		s.mu.Lock()
 	}
 	left := s.queue
 	s.queue = nil
@@ -71,7 +78,7 @@ func (s *scheduler) stop() []*hold {
 // arm sets the timer to what is due first, if that is before what it is set to. An
 // early firing does no harm, so nothing is done when something due is put off.
 func (s *scheduler) arm() {
-	if s.running || s.stopped || len(s.queue) == 0 {
+	if s.running != nil || s.stopped || len(s.queue) == 0 {
 		return
 	}
 	due := s.queue[0].due
@@ -91,10 +98,10 @@ func (s *scheduler) arm() {
 func (s *scheduler) run() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.running {
+	if s.running != nil {
 		return
 	}
-	s.running, s.armed = true, 0
+	s.running, s.armed = make(chan struct{}), 0
 	for !s.stopped && len(s.queue) > 0 && s.queue[0].due <= s.clock.Now() {
 		h := s.queue[0]
 		// It stays in the queue, so that stop finds it; its tick sets what is due next.
@@ -104,7 +111,8 @@ func (s *scheduler) run() {
 		h.tick()
 		s.mu.Lock()
 	}
-	s.running = false
+	close(s.running)
+	s.running = nil
 	s.arm()
 }
 
