@@ -12,11 +12,17 @@ BENCH ?= .
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-# redis-server is for the tests against real servers, the C compiler for the race detector.
+# Where internal/redisproc looks for libfaketime.
+FAKETIME = $(wildcard $(foreach dir,/usr/lib/* /usr/lib* /usr/local/lib* /opt/homebrew/lib, \
+	$(foreach name,libfaketimeMT.so.1 libfaketime.so.1 libfaketime.1.dylib,$(dir)/faketime/$(name))))
+
+# redis-server is for the tests against real servers, libfaketime for those that step a server's
+# clock, the C compiler for the race detector.
 .PHONY: setup
-setup: ## Install what the tests need: redis-server and a C compiler
+setup: ## Install what the tests need: redis-server, libfaketime and a C compiler
 	@missing=''; \
 	command -v redis-server >/dev/null || missing="$$missing redis-server"; \
+	[ -n '$(FAKETIME)' ] || missing="$$missing libfaketime"; \
 	command -v "$$($(GO) env CC)" >/dev/null || missing="$$missing gcc"; \
 	if [ -z "$$missing" ]; then exit 0; fi; \
 	echo "setup: missing:$$missing"; \
@@ -24,10 +30,11 @@ setup: ## Install what the tests need: redis-server and a C compiler
 	elif command -v apt-get >/dev/null && command -v sudo >/dev/null; then sudo='sudo'; \
 	elif command -v brew >/dev/null; then \
 		case "$$missing" in *gcc*) echo 'setup: run xcode-select --install for a C compiler' >&2; exit 1;; esac; \
-		exec brew install redis; \
+		exec brew install $$(echo "$$missing" | sed 's/redis-server/redis/'); \
 	else \
-		echo "setup: cannot install on this system; please install, and put on PATH:$$missing" >&2; \
+		echo "setup: cannot install on this system; please install, and put programs on PATH:$$missing" >&2; \
 		echo 'setup: redis-server 6.2 or newer: https://redis.io/docs/latest/operate/oss_and_stack/install/' >&2; \
+		echo 'setup: libfaketime, into /usr/local/lib/faketime or where packages put it: https://github.com/wolfcw/libfaketime' >&2; \
 		exit 1; \
 	fi; \
 	case "$$missing" in *gcc*) missing="$$missing libc6-dev";; esac; \

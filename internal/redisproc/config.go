@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"time"
 )
 
 // Option changes how a server is started.
@@ -17,7 +18,11 @@ type config struct {
 	password string
 	acl      []string
 	tls      bool
+	aof      bool
+	faketime []string      // where libfaketime may be; empty for the true clock
+	clock    time.Duration // what the clock is off by at first
 	args     []string
+	master   *Server  // followed at first
 	sentinel *watched // run as a Sentinel
 }
 
@@ -44,6 +49,28 @@ func WithACL(lines ...string) Option {
 // [Server.CertPool].
 func WithTLS() Option {
 	return func(c *config) { c.tls = true }
+}
+
+// WithAOF has the server log each write to its append-only file and sync it before the reply: a
+// server that is killed comes back with everything it acknowledged. The log is never rewritten on
+// its own, so that a size from [Server.AOFSize] stays a place in it.
+func WithAOF() Option {
+	return func(c *config) { c.aof = true }
+}
+
+// WithFaketime runs the server under libfaketime, so that [Server.SetClock] can step its wall clock.
+// It is not for a Sentinel, which cannot be asked for the time, nor for benchmarks: the server looks
+// into a file at each reading of the clock.
+func WithFaketime() Option {
+	return func(c *config) { c.faketime = faketimePatterns() }
+}
+
+// WithClock is [WithFaketime] with a wall clock that is off by offset from the first start on.
+func WithClock(offset time.Duration) Option {
+	return func(c *config) {
+		WithFaketime()(c)
+		c.clock = offset
+	}
 }
 
 // WithArgs adds arguments to the command line, such as "--appendonly", "yes". They override what
@@ -91,10 +118,39 @@ func (s *Server) configText() string {
 		s.conf.sentinel.configure(set)
 		return b.String()
 	}
-	set("save", `""`)
-	set("appendonly", "no")
-	set("repl-diskless-sync-delay", 0) // a replica need not wait for others that are not coming
+	s.configurePersistence(set)
+	s.configureReplication(set)
 	return b.String()
+}
+
+func (s *Server) configurePersistence(set func(name string, value any)) {
+	set("save", `""`)
+	if !s.conf.aof {
+		set("appendonly", "no")
+		return
+	}
+	set("appendonly", "yes")
+	set("appendfsync", "always")
+	set("auto-aof-rewrite-percentage", 0)
+}
+
+// configureReplication writes the part for masters and replicas. Either would leave the snapshot of
+// a first sync behind as its dump, and come back with that data from a restart.
+func (s *Server) configureReplication(set func(name string, value any)) {
+	set("repl-diskless-sync", "yes")
+	set("repl-diskless-sync-delay", 0) // a replica need not wait for others that are not coming
+	set("rdb-del-sync-files", "yes")
+	if s.master == nil {
+		return
+	}
+	set("replicaof", "127.0.0.1 "+strconv.Itoa(s.master.port))
+	if pw := s.master.conf.password; pw != "" {
+		set("masterauth", strconv.Quote(pw))
+	}
+}
+
+func (s *Server) writeConfig() error {
+	return os.WriteFile(s.configFile(), []byte(s.configText()), 0o600)
 }
 
 // dataDir makes a directory whose path is short enough for a unix socket within.

@@ -14,13 +14,15 @@ type process struct {
 	done   chan struct{} // closed once the child is gone and reaped
 }
 
-func spawn(commandLine []string, logFile string) (*process, error) {
+// spawn starts a child; env is added to the environment of this process.
+func spawn(commandLine, env []string, logFile string) (*process, error) {
 	log, err := os.Create(logFile)
 	if err != nil {
 		return nil, err
 	}
 	defer func() { _ = log.Close() }() // the child has its own descriptor
 	cmd := exec.Command(commandLine[0], commandLine[1:]...)
+	cmd.Env = append(os.Environ(), env...)
 	cmd.Stdout, cmd.Stderr = log, log
 	endWithParent(cmd)
 

@@ -10,6 +10,7 @@ package redisproc
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -33,10 +34,13 @@ type Server struct {
 	dir     string
 	port    int
 	tlsPort int
+	preload string // path of libfaketime; empty for the true clock
 	fail    func(format string, args ...any)
 
 	mu     sync.Mutex
-	proc   *process // nil before the first start and after Kill
+	proc   *process      // nil before the first start and after Kill
+	clock  time.Duration // what the server's clock is off by
+	master *Server       // followed, also after a restart; nil for a master
 	closed bool
 }
 
@@ -191,6 +195,21 @@ func (s *Server) Command(args ...string) (string, error) {
 		return "", err
 	}
 	return r.text(), nil
+}
+
+// Config changes a setting of the running server (CONFIG SET), such as "maxmemory" to "1mb". A
+// restart forgets it.
+func (s *Server) Config(name, value string) {
+	if err := s.configSet(name, value); err != nil {
+		s.fail("redisproc: configure %s: %v", s.Addr(), err)
+	}
+}
+
+func (s *Server) configSet(name, value string) error {
+	if _, err := s.do(commandTimeout, "CONFIG", "SET", name, value); err != nil {
+		return fmt.Errorf("set %s: %w", name, err)
+	}
+	return nil
 }
 
 // Keys returns all keys of database 0, sorted.

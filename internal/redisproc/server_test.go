@@ -312,6 +312,17 @@ func TestCommandRendersReplies(t *testing.T) {
 	require.Error(t, err)
 }
 
+func TestConfig(t *testing.T) {
+	s := Start(t)
+	s.Config("maxmemory-policy", "noeviction")
+	s.Config("maxmemory", "1kb")
+	_, err := s.Command("SET", "k", "v")
+	require.ErrorContains(t, err, "OOM")
+	require.ErrorContains(t, s.configSet("no-such-setting", "1"), "no-such-setting")
+	s.Restart()
+	command(t, s, "SET", "k", "v")
+}
+
 func TestKeysAreSorted(t *testing.T) {
 	s := Start(t)
 	assert.Empty(t, s.Keys())

@@ -20,11 +20,15 @@ func launch(conf config) (*Server, error) {
 	if _, err := exec.LookPath("redis-server"); err != nil {
 		return nil, errNoBinary
 	}
+	preload, err := findFaketime(conf.faketime)
+	if err != nil {
+		return nil, err
+	}
 	dir, err := dataDir()
 	if err != nil {
 		return nil, fmt.Errorf("make a data directory: %w", err)
 	}
-	s := &Server{conf: conf, dir: dir, fail: panicf}
+	s := &Server{conf: conf, dir: dir, preload: preload, clock: conf.clock, master: conf.master, fail: panicf}
 	if err := s.firstStart(); err != nil {
 		s.Close()
 		return nil, err
@@ -41,12 +45,15 @@ func (s *Server) firstStart() error {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	var err error
+	err := s.writeClock()
+	if err != nil {
+		return fmt.Errorf("set the clock: %w", err)
+	}
 	for range startAttempts {
 		if err = s.pickPorts(); err != nil {
 			return err
 		}
-		if err = os.WriteFile(s.configFile(), []byte(s.configText()), 0o600); err != nil {
+		if err = s.writeConfig(); err != nil {
 			return err
 		}
 		// Somebody may have taken the port since it was seen free.
@@ -80,25 +87,31 @@ func (s *Server) restart() error {
 
 // start runs the process and waits until it answers. s.mu must be held.
 func (s *Server) start() error {
-	p, err := spawn(s.commandLine(), s.logFile())
+	p, err := spawn(s.commandLine(), s.faketimeEnv(), s.logFile())
 	if err != nil {
 		return err
 	}
+	defer s.unlinkShared(p.pid())
 	ready := poll(startTimeout, func() bool { return p.exited() || s.answers() })
-	if ready && !p.exited() {
-		s.proc = p
-		return nil
+	if !ready || p.exited() {
+		p.kill()
+		return s.startError()
 	}
-	p.kill()
-	return s.startError()
+	if err := s.checkClock(); err != nil {
+		p.kill()
+		return errors.Join(err, s.startError())
+	}
+	s.proc = p
+	return nil
 }
 
 // answers asks over the unix socket: it is in this server's own directory, whereas behind the port
-// there could be a foreign server that was faster.
+// there could be a foreign server that was faster. It asks with the password, because a server that
+// is still loading demands that first.
 func (s *Server) answers() bool {
-	_, err := exchange(s.Socket(), time.Second, []string{"PING"})
+	_, err := s.do(time.Second, "PING")
 	if refused, ok := errors.AsType[ReplyError](err); ok {
-		return !strings.HasPrefix(string(refused), "LOADING") // a demand for a password is an answer
+		return !strings.HasPrefix(string(refused), "LOADING") // a refusal to this user is an answer
 	}
 	return err == nil
 }

@@ -1,0 +1,170 @@
+package redisproc
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"time"
+)
+
+// clockPrecision is far above what libfaketime rounds away, and below any step worth a test.
+const clockPrecision = time.Millisecond
+
+var (
+	errNoFaketime = errors.New("libfaketime is not installed: install it with `make setup`, or from https://github.com/wolfcw/libfaketime")
+	errTrueClock  = errors.New("the server runs with the true clock: start it with WithFaketime")
+)
+
+// SetClock steps the server's wall clock, by which it expires keys and which its command TIME
+// shows: it is off by offset from the true one from now on, and runs at the same rate. Where the
+// server is running, SetClock returns once TIME shows that, so a paused server is a failure; where
+// it is not, the server finds its clock so when it starts again. It needs [WithFaketime].
+func (s *Server) SetClock(offset time.Duration) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err := s.setClock(offset); err != nil {
+		s.fail("redisproc: set the clock of %s: %v", s.Addr(), err)
+	}
+}
+
+func (s *Server) setClock(offset time.Duration) error {
+	if s.preload == "" {
+		return errTrueClock
+	}
+	s.clock = offset
+	if err := s.writeClock(); err != nil || s.proc == nil {
+		return err
+	}
+	return s.awaitClock()
+}
+
+func (s *Server) clockFile() string { return filepath.Join(s.dir, "clock") }
+
+// writeClock tells libfaketime the offset. The file is replaced in one step: the server reads it
+// all the time.
+func (s *Server) writeClock() error {
+	if s.preload == "" {
+		return nil
+	}
+	next := s.clockFile() + ".next"
+	if err := os.WriteFile(next, fmt.Appendf(nil, "%+.9f\n", s.clock.Seconds()), 0o600); err != nil {
+		return err
+	}
+	return os.Rename(next, s.clockFile())
+}
+
+// awaitClock waits until the server shows what its clock was set to.
+func (s *Server) awaitClock() (err error) {
+	poll(commandTimeout, func() bool {
+		err = s.checkClock()
+		return err == nil
+	})
+	return err
+}
+
+// checkClock tells whether the server shows what its clock was set to.
+func (s *Server) checkClock() error {
+	if s.preload == "" {
+		return nil
+	}
+	least, most, err := s.clockOffset()
+	if err != nil {
+		return fmt.Errorf("ask for the time: %w", err)
+	}
+	if s.clock < least-clockPrecision || s.clock > most+clockPrecision {
+		return fmt.Errorf("the clock is off by %v to %v, not by %v: does %s fit this redis-server?", least, most, s.clock, s.preload)
+	}
+	return nil
+}
+
+// clockOffset measures what the server's clock is off by: the server read it at some time between
+// the question and the answer.
+func (s *Server) clockOffset() (least, most time.Duration, err error) {
+	before := time.Now()
+	r, err := s.do(commandTimeout, "TIME")
+	after := time.Now()
+	if err != nil {
+		return 0, 0, err
+	}
+	shown, err := parseTime(r)
+	return shown.Sub(after), shown.Sub(before), err
+}
+
+func parseTime(r reply) (time.Time, error) {
+	if len(r.elems) != 2 {
+		return time.Time{}, fmt.Errorf("not a time: %q", r.text())
+	}
+	sec, err := strconv.ParseInt(r.elems[0].scalar, 10, 64)
+	if err != nil {
+		return time.Time{}, err
+	}
+	usec, err := strconv.ParseInt(r.elems[1].scalar, 10, 64)
+	return time.Unix(sec, usec*1000), err
+}
+
+// faketimePatterns tells where libfaketime may be, as the Makefile does. The variant for programs
+// with threads, of which Redis is one, comes first.
+func faketimePatterns() (patterns []string) {
+	for _, name := range []string{"libfaketimeMT.so.1", "libfaketime.so.1", "libfaketime.1.dylib"} {
+		for _, dir := range []string{"/usr/lib/*", "/usr/lib*", "/usr/local/lib*", "/opt/homebrew/lib"} {
+			patterns = append(patterns, dir+"/faketime/"+name)
+		}
+	}
+	return patterns
+}
+
+// findFaketime returns the path of libfaketime, empty where it is not asked for.
+func findFaketime(patterns []string) (string, error) {
+	if len(patterns) == 0 {
+		return "", nil
+	}
+	for _, p := range patterns {
+		found, err := filepath.Glob(p)
+		if err != nil {
+			return "", err
+		}
+		if len(found) > 0 {
+			return found[0], nil
+		}
+	}
+	return "", errNoFaketime
+}
+
+// faketimeEnv is the environment that puts the server under libfaketime.
+func (s *Server) faketimeEnv() []string {
+	if s.preload == "" {
+		return nil
+	}
+	return append(
+		preloadEnv(s.preload),
+		"FAKETIME_TIMESTAMP_FILE="+s.clockFile(),
+		"FAKETIME_NO_CACHE=1",
+		"FAKETIME_DONT_FAKE_MONOTONIC=1", // only the wall clock moves
+		"DONT_FAKE_MONOTONIC=1",          // the same, for versions before 0.9.8
+		"NO_FAKE_STAT=1",
+	)
+}
+
+// preloadEnv has the dynamic linker load the library before all others, and next the C library for
+// its malloc: where Redis gets malloc from a shared libjemalloc, as on Debian, that asks for the
+// time when it is first called, libfaketime calls malloc when first asked, and they deadlock.
+func preloadEnv(library string) []string {
+	if runtime.GOOS == "darwin" {
+		return []string{"DYLD_INSERT_LIBRARIES=" + library, "DYLD_FORCE_FLAT_NAMESPACE=1"}
+	}
+	return []string{"LD_PRELOAD=" + library + ":libc.so.6"}
+}
+
+// unlinkShared removes the names of the memory and the semaphore that libfaketime shares with
+// processes that the server may execute. A killed server would leave them behind for good; the
+// running one does not need them by name.
+func (s *Server) unlinkShared(pid int) {
+	if s.preload == "" {
+		return
+	}
+	_ = os.Remove(fmt.Sprintf("/dev/shm/faketime_shm_%d", pid))
+	_ = os.Remove(fmt.Sprintf("/dev/shm/sem.faketime_sem_%d", pid))
+}

@@ -1,0 +1,136 @@
+package redisproc
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// assertClock checks what the server's clock is off by, which it has read within the bounds.
+func assertClock(t *testing.T, want time.Duration, s *Server) {
+	t.Helper()
+	least, most, err := s.clockOffset()
+	require.NoError(t, err)
+	assert.LessOrEqual(t, least-clockPrecision, want)
+	assert.GreaterOrEqual(t, most+clockPrecision, want)
+}
+
+func TestSetClock(t *testing.T) {
+	s := Start(t, WithFaketime())
+	assertClock(t, 0, s)
+	for _, offset := range []time.Duration{
+		time.Hour, -time.Hour, 1500 * time.Millisecond, -20 * time.Millisecond, 20 * 365 * 24 * time.Hour, 0,
+	} {
+		s.SetClock(offset)
+		assertClock(t, offset, s)
+	}
+}
+
+func TestSetClockBeforeStart(t *testing.T) {
+	s := Start(t, WithClock(-90*time.Minute), WithPassword("pw"))
+	assertClock(t, -90*time.Minute, s)
+	s.Restart()
+	assertClock(t, -90*time.Minute, s)
+
+	s.Kill()
+	s.SetClock(time.Minute)
+	s.Restart()
+	assertClock(t, time.Minute, s)
+}
+
+func TestStepOfTheClockExpiresKeys(t *testing.T) {
+	s := Start(t, WithFaketime())
+	command(t, s, "SET", "k", "v", "EX", "3600")
+	s.SetClock(59 * time.Minute)
+	assert.Equal(t, "v", command(t, s, "GET", "k"))
+	s.SetClock(61 * time.Minute)
+	assert.Equal(t, "(nil)", command(t, s, "GET", "k"))
+
+	command(t, s, "SET", "k", "v", "EX", "3600")
+	s.SetClock(0)
+	assert.Equal(t, "1", command(t, s, "EXPIRE", "k", "7200", "LT"), "it would have lived 61 minutes longer")
+	assert.Equal(t, "0", command(t, s, "EXPIRE", "k", "7201", "LT"))
+}
+
+func TestSteppedClockKeepsItsRate(t *testing.T) {
+	s := Start(t, WithClock(time.Hour))
+	begin := time.Now()
+	command(t, s, "BLPOP", "none", "0.3") // for the server to see time pass
+	require.Greater(t, time.Since(begin), 200*time.Millisecond)
+	assertClock(t, time.Hour, s)
+}
+
+// By its monotonic clock the server schedules its own work, such as removing keys nobody asks for.
+func TestOnlyTheWallClockSteps(t *testing.T) {
+	s := Start(t, WithFaketime())
+	for _, offset := range []time.Duration{-time.Hour, -2 * time.Hour} {
+		s.SetClock(offset)
+		command(t, s, "SET", "k", "v", "PX", "1")
+		assert.True(t, poll(commandTimeout, func() bool {
+			return command(t, s, "DBSIZE") == "0"
+		}), "its work stands still")
+	}
+}
+
+func TestServersHaveTheirOwnClocks(t *testing.T) {
+	servers := StartN(t, 2, WithFaketime())
+	servers[0].SetClock(time.Hour)
+	assertClock(t, time.Hour, servers[0])
+	assertClock(t, 0, servers[1])
+}
+
+func TestFakedServerSavesInTheBackground(t *testing.T) {
+	s := Start(t, WithClock(time.Hour))
+	command(t, s, "SET", "k", "v")
+	command(t, s, "BGSAVE")
+	require.Eventually(t, func() bool {
+		_, err := os.Stat(filepath.Join(s.Dir(), "dump.rdb"))
+		return err == nil
+	}, commandTimeout, pollInterval)
+}
+
+func TestSetClockNeedsFaketime(t *testing.T) {
+	s, err := Launch()
+	require.NoError(t, err)
+	defer s.Close()
+	assert.Panics(t, func() { s.SetClock(0) })
+}
+
+func TestLaunchWithoutLibfaketime(t *testing.T) {
+	tmp := t.TempDir()
+	t.Setenv("TMPDIR", tmp)
+	_, err := Launch(WithFaketime(), faketimeAt(filepath.Join(tmp, "*.so.1")))
+	require.ErrorContains(t, err, "make setup")
+	assertEmptyDir(t, tmp)
+}
+
+func TestLaunchWithUnfitLibfaketime(t *testing.T) {
+	unfit := filepath.Join(t.TempDir(), "libfaketime.so.1")
+	require.NoError(t, os.WriteFile(unfit, []byte("for another machine"), 0o600))
+	_, err := Launch(WithClock(time.Hour), faketimeAt(filepath.Join(filepath.Dir(unfit), "*.so.1")))
+	require.ErrorContains(t, err, unfit)
+}
+
+func faketimeAt(patterns ...string) Option {
+	return func(c *config) { c.faketime = patterns }
+}
+
+func TestParseTime(t *testing.T) {
+	texts := func(of ...string) (r reply) {
+		for _, s := range of {
+			r.elems = append(r.elems, reply{scalar: s})
+		}
+		return r
+	}
+	at, err := parseTime(texts("1700000000", "123456"))
+	require.NoError(t, err)
+	assert.True(t, time.Unix(1_700_000_000, 123_456_000).Equal(at))
+	for _, nonsense := range []reply{{}, texts("1"), texts("x", "1"), texts("1", "x")} {
+		_, err := parseTime(nonsense)
+		require.Error(t, err)
+	}
+}

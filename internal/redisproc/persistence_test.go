@@ -1,0 +1,124 @@
+package redisproc
+
+import (
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// crash kills the server, lets meanwhile happen to its files, and starts it again.
+func crash(t *testing.T, s *Server, meanwhile func()) {
+	t.Helper()
+	before := s.ReplicationID()
+	require.Len(t, before, 40)
+	s.Kill()
+	meanwhile()
+	s.Restart()
+	after := s.ReplicationID()
+	require.Len(t, after, 40)
+	assert.NotEqual(t, before, after, "a start begins a history of its own")
+}
+
+func nothing() {}
+
+func TestCrashWithoutPersistence(t *testing.T) {
+	s := Start(t)
+	command(t, s, "SET", "k", "v")
+	crash(t, s, nothing)
+	assert.Empty(t, s.Keys())
+}
+
+func TestAOFKeepsEachWrite(t *testing.T) {
+	s := Start(t, WithAOF())
+	var want []string
+	for i := range 10 {
+		key := strconv.Itoa(i)
+		want = append(want, key)
+		command(t, s, "SET", key, "v")
+		crash(t, s, nothing)
+		assert.Equal(t, want, s.Keys())
+	}
+}
+
+func TestTruncateAOF(t *testing.T) {
+	s := Start(t, WithAOF())
+	command(t, s, "SET", "a", "v")
+	mark := s.AOFSize()
+	command(t, s, "SET", "b", "v")
+	command(t, s, "SET", "c", "v")
+	require.Greater(t, s.AOFSize(), mark)
+	crash(t, s, func() { s.TruncateAOF(mark) })
+	assert.Equal(t, []string{"a"}, s.Keys())
+
+	command(t, s, "SET", "d", "v")
+	crash(t, s, nothing)
+	assert.Equal(t, []string{"a", "d"}, s.Keys(), "it went on in the same file")
+
+	crash(t, s, func() { s.TruncateAOF(s.AOFSize() - 1) })
+	assert.Equal(t, []string{"a"}, s.Keys(), "half a write is none")
+
+	crash(t, s, func() { s.TruncateAOF(0) })
+	assert.Empty(t, s.Keys())
+}
+
+func TestTruncateAOFRefuses(t *testing.T) {
+	s := Start(t, WithAOF())
+	command(t, s, "SET", "k", "v")
+	mark := s.AOFSize()
+	require.ErrorContains(t, s.truncateAOF(mark), "running")
+	s.Kill()
+	require.ErrorContains(t, s.truncateAOF(mark+1), "fewer")
+
+	none := Start(t)
+	none.Kill()
+	require.ErrorIs(t, none.truncateAOF(0), os.ErrNotExist)
+}
+
+func TestAOFBeforeRedis7(t *testing.T) {
+	s := &Server{dir: t.TempDir()}
+	want := filepath.Join(s.dir, "appendonly.aof")
+	require.NoError(t, os.WriteFile(want, []byte("12345"), 0o600))
+	path, size, err := s.aof()
+	require.NoError(t, err)
+	assert.Equal(t, want, path)
+	assert.EqualValues(t, 5, size)
+}
+
+func TestLastIncrement(t *testing.T) {
+	assert.Equal(t, "a.3.incr.aof", lastIncrement(
+		"file a.2.base.rdb seq 2 type b\n"+
+			"file a.1.incr.aof seq 1 type h\n"+
+			"file a.2.incr.aof seq 2 type i\n"+
+			"file a.3.incr.aof seq 3 type i startoffset 7\n",
+	))
+	assert.Empty(t, lastIncrement("file a.2.base.rdb seq 2 type b\n\n"))
+}
+
+func TestSave(t *testing.T) {
+	s := Start(t, WithPassword("pw"))
+	command(t, s, "SET", "a", "v")
+	s.Save()
+	command(t, s, "SET", "b", "v")
+	for range 2 {
+		crash(t, s, nothing)
+		assert.Equal(t, []string{"a"}, s.Keys())
+	}
+}
+
+// A server demands the password before it tells that it is loading.
+func TestRestartReturnsOnceLoaded(t *testing.T) {
+	const delayPerKey = "100000" // microseconds
+	s := Start(t, WithPassword("pw"), WithArgs("--key-load-delay", delayPerKey, "--rdbcompression", "no"))
+	big := strings.Repeat("x", 3<<20) // the server listens in between from 2 MiB on
+	for _, key := range []string{"a", "b", "c"} {
+		command(t, s, "SET", key, big)
+	}
+	s.Save()
+	s.Restart()
+	assert.Equal(t, []string{"a", "b", "c"}, s.Keys())
+}
