@@ -47,7 +47,7 @@ var errCutShort = errors.New("the attempt was cut short")
 func (h *hold) cutShort() error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return fmt.Errorf("%w: %w", h.noQuorum("acquire", &h.round), errCutShort)
+	return fmt.Errorf("%w: %w", h.noQuorum("acquire", &h.taken), errCutShort)
 }
 
 // gaveUp is the error of an acquisition whose context has ended.
@@ -64,8 +64,8 @@ func (h *hold) verdict() (retry, error) {
 		// Enough nodes answer: what stands in the way is who holds it there.
 		return again, h.heldError()
 	}
-	err := h.noQuorum("acquire", &h.round)
-	err.Late = h.round.Result() == quorum.Won
+	err := h.noQuorum("acquire", &h.taken)
+	err.Late = h.taken.Result() == quorum.Won
 	return again, err
 }
 
@@ -75,7 +75,10 @@ func (h *hold) hopeless() bool {
 	permanent := 0
 	for _, r := range h.refusals {
 		var nodeErr *node.Error
-		if errors.As(r.Err, &nodeErr) && nodeErr.Permanent() {
+		if !errors.As(r.Err, &nodeErr) {
+			continue
+		}
+		if nodeErr.Permanent() || nodeErr.Reason == node.ErrClock && !h.outpaced { //nolint:errorlint // a reason is never wrapped
 			permanent++
 		}
 	}

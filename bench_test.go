@@ -17,6 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/quorumlock/quorumlock"
+	"github.com/quorumlock/quorumlock/admin"
 	"github.com/quorumlock/quorumlock/node"
 )
 
@@ -42,6 +43,8 @@ func benchmarkMemory(b *testing.B) {
 				for i := range n {
 					cfg.Nodes = append(cfg.Nodes, node.NewMemory("n"+strconv.Itoa(i), nil))
 				}
+				_, err := admin.Init(b.Context(), cfg)
+				require.NoError(b, err)
 				client, err := quorumlock.New(cfg)
 				require.NoError(b, err)
 				defer closeClient(b, client)

@@ -37,6 +37,8 @@ type Client struct {
 	senders  errgroup.Group
 	schedule scheduler
 	reports  reporter
+	tokens   tokens
+	servers  servers
 
 	mu sync.Mutex
 	// acquiring counts calls under way; none is added once closing is set.
@@ -71,7 +73,7 @@ func New(cfg Config) (*Client, error) {
 		quit:   make(chan struct{}),
 		closed: make(chan struct{}),
 	}
-	c.schedule.clock = cfg.Clock
+	c.schedule.clock, c.tokens.clock = cfg.Clock, cfg.Clock
 	for i, nd := range nodes {
 		c.lanes = append(c.lanes, newLane(c, i, nd))
 	}
@@ -208,6 +210,10 @@ func (c *Client) warn(msg string, args ...any) {
 	c.reports.tell(func() { c.cfg.Logger.Warn(msg, args...) })
 }
 
+func (c *Client) info(msg string, args ...any) {
+	c.reports.tell(func() { c.cfg.Logger.Info(msg, args...) })
+}
+
 func (c *Client) nodeDown(name string, err error) {
 	c.warn("quorumlock: node failed, and is only probed from now on", "node", name, "err", err)
 	if hook := c.cfg.Hooks.NodeDown; hook != nil {
@@ -216,7 +222,7 @@ func (c *Client) nodeDown(name string, err error) {
 }
 
 func (c *Client) nodeUp(name string) {
-	c.reports.tell(func() { c.cfg.Logger.Info("quorumlock: node answers again", "node", name) })
+	c.info("quorumlock: node answers again", "node", name)
 	if hook := c.cfg.Hooks.NodeUp; hook != nil {
 		c.reports.tell(func() { hook(name) })
 	}

@@ -30,7 +30,7 @@ func TestCloseTriesUndosOnceMore(t *testing.T) {
 func TestCloseEndsAWaitAtOnce(t *testing.T) {
 	for _, hung := range []bool{false, true} {
 		inside(t, 1, func(t *testing.T, c *Client, m []*node.Memory) {
-			m[0].Do(t.Context(), []node.Op{{Kind: node.Acquire, Names: []string{"job"}, Owner: "x", TTL: DefaultTTL}}, make([]node.Reply, 1))
+			grab(t, c, m[0], "job", "x", DefaultTTL)
 			if hung {
 				m[0].Pause()
 			}
@@ -82,11 +82,13 @@ func TestCloseWaitsForHooks(t *testing.T) {
 func TestCloseBehindTheEndOfALease(t *testing.T) {
 	for range 200 {
 		var told atomic.Bool
-		c, err := New(Config{
+		cfg := Config{
 			Nodes:  []node.Node{node.NewMemory("a", nil)},
 			Logger: slog.New(slog.DiscardHandler),
 			Hooks:  Hooks{Ended: func(EndedEvent) { told.Store(true) }},
-		})
+		}
+		open(t, cfg)
+		c, err := New(cfg)
 		require.NoError(t, err)
 		lease, err := c.RedLock("job").With(LockOptions{MaxHold: time.Millisecond}).TryAcquire(t.Context())
 		require.NoError(t, err)

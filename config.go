@@ -16,6 +16,8 @@ const (
 	// DefaultTTL is the TTL of a lock, and the largest one allowed. It is short on
 	// purpose: it bounds how long a dead holder blocks others.
 	DefaultTTL = 10 * time.Second
+	// DefaultMaxClockSkew is how far clocks may be apart.
+	DefaultMaxClockSkew = time.Second
 	// MinTTL is the smallest TTL. Below, drift and scheduling leave nothing of it.
 	MinTTL = 10 * time.Millisecond
 	// MaxNameLength is the longest name of a lock, in bytes.
@@ -43,8 +45,14 @@ type Config struct {
 	// that is less. It can be set per lock.
 	TTL time.Duration
 	// MaxTTL bounds every TTL. It must be the same in all clients of the same nodes.
-	// Default: DefaultTTL.
+	// Default: DefaultTTL. A node that has lost its memory gives no new locks for
+	// MaxTTL and MaxClockSkew together.
 	MaxTTL time.Duration
+	// MaxClockSkew is how far the clock of a client may be ahead of a node's. It
+	// matters for fencing tokens only; a client that is off by more is refused. It must
+	// be the same in all clients of the same nodes, and at most half of MaxTTL.
+	// Default: one second, or that half where it is less.
+	MaxClockSkew time.Duration
 	// MaxHold ends every lease that lasts longer, however well it renews. Default: no
 	// limit. It can be set per lock.
 	MaxHold time.Duration
@@ -87,6 +95,7 @@ type LockOptions struct {
 // problems to find.
 func (c Config) withDefaults() Config {
 	c.MaxTTL = orDefault(c.MaxTTL, DefaultTTL)
+	c.MaxClockSkew = orDefault(c.MaxClockSkew, min(DefaultMaxClockSkew, (c.MaxTTL/2).Truncate(time.Millisecond)))
 	c.TTL = orDefault(c.TTL, min(DefaultTTL, c.MaxTTL))
 	c.NodeTimeoutMax = orDefault(c.NodeTimeoutMax, min(500*time.Millisecond, max(c.TTL/10, time.Millisecond)))
 	c.NodeTimeoutMin = orDefault(c.NodeTimeoutMin, min(100*time.Millisecond, c.NodeTimeoutMax))
@@ -108,6 +117,13 @@ func orDefault(d, otherwise time.Duration) time.Duration {
 	return d
 }
 
+// Limits are what clients of the same nodes have to agree on, defaults filled in.
+func (c Config) Limits() node.Limits { return c.withDefaults().limits() }
+
+func (c Config) limits() node.Limits {
+	return node.Limits{MaxTTL: c.MaxTTL, MaxClockSkew: c.MaxClockSkew}
+}
+
 // problems lists everything that is wrong with a Config whose defaults are filled in.
 func (c Config) problems() []string {
 	var p []string
@@ -120,6 +136,9 @@ func (c Config) problems() []string {
 	add(c.MaxTTL < MinTTL, "MaxTTL %v is under %v", c.MaxTTL, MinTTL)
 	add(c.MaxTTL > maxMaxTTL, "MaxTTL %v is over %v", c.MaxTTL, maxMaxTTL)
 	add(c.MaxTTL%time.Millisecond != 0, "MaxTTL %v is not a whole number of milliseconds", c.MaxTTL)
+	add(c.MaxClockSkew < 0, "MaxClockSkew %v is negative", c.MaxClockSkew)
+	add(c.MaxClockSkew > c.MaxTTL/2, "MaxClockSkew %v is over half of MaxTTL %v", c.MaxClockSkew, c.MaxTTL)
+	add(c.MaxClockSkew%time.Millisecond != 0, "MaxClockSkew %v is not a whole number of milliseconds", c.MaxClockSkew)
 	add(c.NodeTimeoutMin < 0, "NodeTimeoutMin %v is negative", c.NodeTimeoutMin)
 	add(c.NodeTimeoutMax < 0, "NodeTimeoutMax %v is negative", c.NodeTimeoutMax)
 	add(c.NodeTimeoutMin > c.NodeTimeoutMax, "NodeTimeoutMin %v is over NodeTimeoutMax %v", c.NodeTimeoutMin, c.NodeTimeoutMax)

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/quorumlock/quorumlock"
+	"github.com/quorumlock/quorumlock/admin"
 	"github.com/quorumlock/quorumlock/node"
 )
 
@@ -17,7 +18,11 @@ func exampleClient() *quorumlock.Client {
 	for i := range 5 {
 		nodes = append(nodes, node.NewMemory(fmt.Sprintf("n%d", i+1), nil))
 	}
-	client, err := quorumlock.New(quorumlock.Config{Nodes: nodes})
+	cfg := quorumlock.Config{Nodes: nodes}
+	if _, err := admin.Init(context.Background(), cfg); err != nil { // once, by whoever sets the nodes up
+		log.Fatal(err)
+	}
+	client, err := quorumlock.New(cfg)
 	if err != nil {
 		log.Fatal(err)
 	}

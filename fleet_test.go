@@ -1,6 +1,7 @@
 package quorumlock_test
 
 import (
+	"context"
 	"fmt"
 	"log/slog"
 	"testing"
@@ -11,6 +12,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/quorumlock/quorumlock"
+	"github.com/quorumlock/quorumlock/admin"
 	"github.com/quorumlock/quorumlock/clock"
 	"github.com/quorumlock/quorumlock/node"
 )
@@ -22,6 +24,9 @@ type fleet struct {
 	t     *testing.T
 	clock clock.Clock
 	nodes []*node.Memory
+	// limits are those that the nodes are set up for: of the first client.
+	limits  node.Limits
+	clients int
 }
 
 // inVirtualTime runs a test on n in-memory nodes in a bubble, where time passes only
@@ -39,7 +44,25 @@ func newFleet(t *testing.T, n int) *fleet {
 	for i := range n {
 		f.nodes = append(f.nodes, node.NewMemory(fmt.Sprintf("n%d", i+1), f.clock))
 	}
+	f.setUp(quorumlock.Config{})
 	return f
+}
+
+// setUp has new nodes give locks to clients with this configuration, as who runs them
+// does.
+func (f *fleet) setUp(cfg quorumlock.Config) {
+	f.t.Helper()
+	if f.limits == cfg.Limits() {
+		return
+	}
+	f.limits = cfg.Limits()
+	cfg.Clock, cfg.AllowEven, cfg.Nodes = f.clock, true, nil
+	for _, nd := range f.nodes {
+		nd.Flush()
+		cfg.Nodes = append(cfg.Nodes, nd)
+	}
+	_, err := admin.Init(f.t.Context(), cfg)
+	require.NoError(f.t, err)
 }
 
 // client makes a client of the fleet, closed at the end of the test.
@@ -52,9 +75,12 @@ func (f *fleet) client(changes ...func(*quorumlock.Config)) *quorumlock.Client {
 	for _, change := range changes {
 		change(&cfg)
 	}
+	if f.clients++; f.clients == 1 {
+		f.setUp(cfg)
+	}
 	c, err := quorumlock.New(cfg)
 	require.NoError(f.t, err)
-	f.t.Cleanup(func() { _ = c.Close(f.t.Context()) })
+	f.t.Cleanup(func() { _ = c.Close(context.Background()) })
 	return c
 }
 

@@ -43,7 +43,16 @@ type hold struct {
 
 	mu    sync.Mutex
 	phase phase
-	round quorum.Tally
+	// round counts the votes of acquisition, taken which nodes took the token that was
+	// proposed last, and token is that: of a lease, its fencing token.
+	round, taken quorum.Tally
+	token        uint64
+	// fence is the largest token that a node has told in this round, proposals how many
+	// there were.
+	fence     uint64
+	proposals int
+	// outpaced is set if the token is not the time, but one more than a larger one.
+	outpaced bool
 	// claims is, for each node, until when what it confirmed may be relied on.
 	claims []time.Duration
 	// asked marks the nodes that may have seen this owner: those to undo on.
@@ -64,6 +73,8 @@ type hold struct {
 	leaked bool
 	// cause is why it ended.
 	cause error
+	// backing is how many nodes backed the lease when that was reported last.
+	backing int
 }
 
 // never is a time that does not come.
@@ -71,27 +82,48 @@ const never = time.Duration(math.MaxInt64)
 
 func newHold(l *Lock) *hold {
 	n := len(l.client.lanes)
-	return &hold{
+	h := &hold{
 		client:  l.client,
 		lock:    l,
 		owner:   l.client.nextOwner(),
 		decided: make(chan struct{}),
 		index:   -1,
 		round:   quorum.NewTally(n, l.need),
+		taken:   quorum.NewTally(n, l.need),
 		claims:  make([]time.Duration, n),
 		renewAt: never,
+		backing: n,
 	}
+	h.token, h.outpaced = l.client.tokens.propose(l.names, 0)
+	return h
 }
 
 // op is an operation of this owner.
 func (h *hold) op(kind node.Kind) node.Op {
-	return node.Op{Kind: kind, Names: h.lock.names, Owner: h.owner, TTL: h.lock.ttl}
+	return node.Op{
+		Kind:   kind,
+		Names:  h.lock.names,
+		Owner:  h.owner,
+		TTL:    h.lock.ttl,
+		Token:  h.token,
+		Limits: h.client.cfg.limits(),
+	}
 }
 
 // note keeps what a node answered, and says what it counts as.
+//
+// A node that recovers has forgotten whom it granted the lock before. That it took this
+// owner's renewal says nothing, unless this owner had a claim there all the time: then
+// nobody else can have had one.
 func (h *hold) note(i int, sent time.Duration, r node.Reply) quorum.Vote {
 	switch r.Outcome {
 	case node.Granted, node.Healed:
+		if r.Recovering > 0 && h.claims[i] <= h.client.clock.Now() {
+			h.refuse(i, node.Reply{Err: &node.Error{
+				Node: h.client.lanes[i].node.Name(), Op: node.Renew, Reason: node.ErrRecovering, Err: errUncounted,
+			}})
+			return quorum.Unknown
+		}
 		h.claims[i] = max(h.claims[i], quorum.Expiry(sent, h.lock.ttl))
 		if h.refusals != nil {
 			h.refusals[i] = node.Reply{}
@@ -103,9 +135,6 @@ func (h *hold) note(i int, sent time.Duration, r node.Reply) quorum.Vote {
 		h.refuse(i, r)
 		return quorum.Denied
 	default:
-		if r.Unsent && h.claims[i] == 0 && h.phase == acquiring {
-			h.asked &^= 1 << i
-		}
 		h.refuse(i, r)
 		return quorum.Unknown
 	}
@@ -126,9 +155,44 @@ func (h *hold) extendTo(now time.Duration) {
 	}
 }
 
+// errUncounted is why a renewal that a node took did not count.
+var errUncounted = errors.New("it took the lock back, which counts from the first renewal after its recovery")
+
 // nextDue is when the scheduler has to look at a held lease next.
 func (h *hold) nextDue() time.Duration {
-	return min(h.validUntil, h.renewAt, h.holdUntil())
+	return min(h.validUntil, h.renewAt, h.holdUntil(), h.nextLapse())
+}
+
+// nextLapse is when the next claim runs out unless it is renewed.
+func (h *hold) nextLapse() time.Duration {
+	now, next := h.client.clock.Now(), never
+	if h.client.cfg.Hooks.BackingChanged == nil {
+		return next // nobody wants to know
+	}
+	for _, c := range h.claims {
+		if c > now {
+			next = min(next, c)
+		}
+	}
+	return next
+}
+
+// reportBacking tells the hook if the number of nodes that back a held lease is another
+// than when that was told last. While the slower votes of the acquisition are out it
+// is not news. The mutex is held.
+func (h *hold) reportBacking(now time.Duration) {
+	hook := h.client.cfg.Hooks.BackingChanged
+	if hook == nil || h.phase != held || h.round.Missing() > 0 {
+		return
+	}
+	have := quorum.Backing(h.claims, now)
+	if have == h.backing {
+		return
+	}
+	h.backing = have
+	fire(&h.client.reports, hook, BackingEvent{
+		Names: h.lock.Names(), Owner: h.owner, Have: have, Want: len(h.claims), Need: h.lock.need,
+	})
 }
 
 // holdUntil is when the hold limit is reached.
@@ -187,6 +251,7 @@ func (h *hold) tick() {
 			h.renewAt = never
 			h.renew(now, nil)
 		}
+		h.reportBacking(now)
 		if !h.client.schedule.set(h, h.nextDue()) {
 			over = ErrClosed
 		}

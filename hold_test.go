@@ -32,9 +32,31 @@ func inside(t *testing.T, n int, test func(t *testing.T, c *Client, m []*node.Me
 		}
 		c, err := New(cfg)
 		require.NoError(t, err)
+		open(t, cfg)
 		test(t, c, m)
 		_ = c.Close(context.Background())
 	})
+}
+
+// open does what package admin does with new nodes; it cannot be used from here.
+func open(t *testing.T, cfg Config) {
+	t.Helper()
+	for _, n := range cfg.Nodes {
+		replies := make([]node.Reply, 1)
+		n.Do(t.Context(), []node.Op{{Kind: node.Mark, Limits: cfg.Limits()}}, replies)
+		require.NoError(t, replies[0].Err)
+		n.Do(t.Context(), []node.Op{{Kind: node.Open, Limits: cfg.Limits(), Marker: replies[0].Marker}}, replies)
+		require.Equal(t, node.Granted, replies[0].Outcome)
+	}
+}
+
+// grab has somebody else take a name on one node.
+func grab(t *testing.T, c *Client, n node.Node, name, owner string, ttl time.Duration) {
+	t.Helper()
+	op := node.Op{Kind: node.Acquire, Names: []string{name}, Owner: owner, TTL: ttl, Token: uint64(c.tokens.now()), Limits: c.cfg.limits()}
+	replies := make([]node.Reply, 1)
+	n.Do(t.Context(), []node.Op{op}, replies)
+	require.Equal(t, node.Granted, replies[0].Outcome)
 }
 
 // asleep keeps the scheduler from running: the time between the end of a lease and the
@@ -116,8 +138,8 @@ func TestNothingCountsPastTheEnd(t *testing.T) {
 func TestARoundWonTooLate(t *testing.T) {
 	inside(t, 3, func(t *testing.T, c *Client, _ []*node.Memory) {
 		h := newHold(c.RedLock("job"))
-		h.vote(0, 0, granted())
-		h.vote(1, 0, granted())
+		h.vote(0, 0, h.token, granted())
+		h.vote(1, 0, h.token, granted())
 		time.Sleep(11 * time.Second)
 		require.False(t, h.win())
 		_, err := h.verdict()
@@ -130,9 +152,9 @@ func TestARoundWonTooLate(t *testing.T) {
 func TestVerdictNeedsAnswersToBeHeld(t *testing.T) {
 	inside(t, 5, func(t *testing.T, c *Client, _ []*node.Memory) {
 		h := newHold(c.RedLock("job"))
-		h.vote(0, 0, node.Reply{Outcome: node.Denied, Holder: node.Holder{Name: "job", Owner: "x", TTL: time.Second}})
+		h.vote(0, 0, h.token, node.Reply{Outcome: node.Denied, Holder: node.Holder{Name: "job", Owner: "x", TTL: time.Second}})
 		for i := 1; i < 4; i++ {
-			h.vote(i, 0, node.Reply{Err: errors.New("no")})
+			h.vote(i, 0, h.token, node.Reply{Err: errors.New("no")})
 		}
 		_, err := h.verdict()
 		require.ErrorIs(t, err, ErrNoQuorum)
@@ -272,7 +294,7 @@ func TestTheSchedulerForgets(t *testing.T) {
 
 func TestWaitersKnowWhenAHolderExpires(t *testing.T) {
 	inside(t, 1, func(t *testing.T, c *Client, m []*node.Memory) {
-		m[0].Do(t.Context(), []node.Op{{Kind: node.Acquire, Names: []string{"job"}, Owner: "x", TTL: time.Second}}, make([]node.Reply, 1))
+		grab(t, c, m[0], "job", "x", time.Second)
 		began := c.clock.Now()
 		lease, err := c.RedLock("job").Acquire(t.Context())
 		require.NoError(t, err)
@@ -351,7 +373,9 @@ func TestARoundThatIsLostAtOnceAsksNobodyElse(t *testing.T) {
 // TestAReleasedLeaseIsNotCountedTwice runs outside of any bubble, as the garbage
 // collector does.
 func TestAReleasedLeaseIsNotCountedTwice(t *testing.T) {
-	c, err := New(Config{Nodes: []node.Node{node.NewMemory("a", nil)}, Logger: slog.New(slog.DiscardHandler)})
+	cfg := Config{Nodes: []node.Node{node.NewMemory("a", nil)}, Logger: slog.New(slog.DiscardHandler)}
+	open(t, cfg)
+	c, err := New(cfg)
 	require.NoError(t, err)
 	outer, err := c.RedLock("job").TryAcquire(t.Context())
 	require.NoError(t, err)

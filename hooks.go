@@ -18,6 +18,9 @@ type Hooks struct {
 	// RenewalFailed: a round of renewal did not get a quorum. It is tried again until
 	// the lease ends.
 	RenewalFailed func(RenewalFailedEvent)
+	// BackingChanged: more or fewer nodes back a lease than before; of a lease that all
+	// nodes back from the start, nothing is told until one does not.
+	BackingChanged func(BackingEvent)
 	// Ended: a lease is over: released, lost, over its limit, leaked, or closed. Err
 	// is the cause of its context.
 	Ended func(EndedEvent)
@@ -25,6 +28,9 @@ type Hooks struct {
 	NodeDown func(node string, err error)
 	// NodeUp: it answers again.
 	NodeUp func(node string)
+	// NodeRecovering: a node has lost its memory, or is new, and gives no new locks for
+	// a time.
+	NodeRecovering func(NodeRecoveringEvent)
 }
 
 // AcquiredEvent describes a grant.
@@ -59,6 +65,24 @@ type RenewalFailedEvent struct {
 	// Remaining is what the lease has left now.
 	Remaining time.Duration
 	Err       error
+}
+
+// BackingEvent describes which part of the nodes backs a lease.
+type BackingEvent struct {
+	Names []string
+	Owner string
+	// Have nodes of Want back the lease; it ends when they are fewer than Need.
+	Have, Want, Need int
+}
+
+// NodeRecoveringEvent describes the recovery of a node.
+type NodeRecoveringEvent struct {
+	Node string
+	// Since and Until are its beginning and its end, by the wall clock of this process.
+	Since, Until time.Time
+	// Restarted is set if the node came back with what it had on its disk, or took over
+	// from another server; else it came back with nothing, or is new.
+	Restarted bool
 }
 
 // EndedEvent describes the end of a lease.

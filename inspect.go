@@ -26,6 +26,9 @@ type NodeStatus struct {
 	Node string
 	// Holders are who has which of the names; names that are free are left out.
 	Holders []node.Holder
+	// Recovering is how long the node still gives no new locks, as it has lost its memory
+	// or is new; 0 if it gives them.
+	Recovering time.Duration
 	// Latency is the time from sending to the answer.
 	Latency time.Duration
 	// Err is why there is no answer, a *node.Error unless ctx ended first; nil if there is
@@ -80,7 +83,7 @@ func (s *Status) longest() (ttl time.Duration) {
 // by its timeout, and changes nothing. It returns what it learnt also with an error: a
 // [*NoQuorumError] if fewer nodes answered than the rule needs, or ctx's error.
 func (l *Lock) Inspect(ctx context.Context) (*Status, error) {
-	return l.survey(ctx, node.Op{Kind: node.Inspect, Names: l.names})
+	return l.survey(ctx, node.Op{Kind: node.Inspect, Names: l.names, Limits: l.client.cfg.limits()})
 }
 
 // ForceRelease takes the lock from whoever holds it, and keeps that lease from
@@ -168,7 +171,7 @@ func (s *survey) answer(c *call, r node.Reply) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	n := &s.status.Nodes[c.lane]
-	n.Holders, n.Err = r.Holders, r.Err
+	n.Holders, n.Err, n.Recovering = r.Holders, r.Err, r.Recovering
 	if r.Err == nil {
 		n.Latency = s.lock.client.clock.Now() - c.sent
 	}

@@ -76,6 +76,10 @@ type lane struct {
 	// dropped counts undos that were given up.
 	dropped int
 	health  health
+	// identity is that of the server that answered last, twin the node that is the same
+	// server and has the vote, recoverUntil the end of the recovery that was told last.
+	identity, twin string
+	recoverUntil   time.Duration
 	// watchdog runs at barkAt, while watched is set; retry runs when kept undos may be
 	// tried again.
 	watchdog, retry clock.Timer
@@ -209,6 +213,7 @@ func (l *lane) settle() bool {
 	overdue := l.unwatch()
 	l.inFlight = nil
 	ended := l.client.clock.Now()
+	l.lookAt(ended)
 	for i, c := range l.batch {
 		switch {
 		case c.until == 0:
@@ -280,5 +285,14 @@ func failureOf(replies []node.Reply) error {
 
 // isAnswer reports whether an error is something that a working server said.
 func isAnswer(err error) bool {
-	return errors.Is(err, node.ErrWrongType) || errors.Is(err, node.ErrRejected) || errors.Is(err, node.ErrAuth)
+	var nodeErr *node.Error
+	if !errors.As(err, &nodeErr) {
+		return false
+	}
+	switch nodeErr.Reason {
+	case node.ErrWrongType, node.ErrRejected, node.ErrAuth, node.ErrRecovering, node.ErrSettings, node.ErrClock, node.ErrSameServer: //nolint:errorlint // a reason is never wrapped
+		return true
+	default:
+		return false
+	}
 }

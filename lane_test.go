@@ -26,7 +26,9 @@ type scripted struct {
 }
 
 func (s *scripted) Name() string { return "scripted" }
-func (s *scripted) Close() error { return nil }
+
+func (s *scripted) Identity() string { return "" }
+func (s *scripted) Close() error     { return nil }
 
 func (s *scripted) Do(_ context.Context, ops []node.Op, replies []node.Reply) {
 	s.mu.Lock()

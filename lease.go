@@ -59,6 +59,14 @@ func (l *Lease) Names() []string { return l.hold.lock.Names() }
 // will never be again.
 func (l *Lease) Owner() string { return l.hold.owner }
 
+// Token is the fencing token: a number that is larger for every later lease of any of
+// the names, whoever gets it, whatever nodes have lost, and however wrong the clocks of
+// clients are. A resource that remembers the largest token that it has seen, and
+// refuses smaller ones, is safe from a holder that was paused and does not know that its
+// lease is over; package fence helps with that. It fits in 63 bits and is never 0.
+// Nested leases share it.
+func (l *Lease) Token() uint64 { return l.hold.token }
+
 // ValidUntil is the end of the lease as far as nodes have confirmed it: by the wall
 // clock, for display, as of now. It moves with each renewal. To decide, use Remaining
 // or Context, which no step of the wall clock can move.

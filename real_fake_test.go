@@ -2,6 +2,7 @@ package quorumlock_test
 
 import (
 	"bufio"
+	"fmt"
 	"io"
 	"net"
 	"strconv"
@@ -53,6 +54,7 @@ func fakeServer(t *testing.T, serve func(conn net.Conn)) (addr string) {
 // almostRedis answers as a server would, until it is asked to run a script.
 func almostRedis(script string) func(net.Conn) {
 	return func(conn net.Conn) {
+		info := fmt.Sprintf("master_replid:%s\r\nmaxmemory_policy:noeviction\r\n", conn.LocalAddr())
 		for in := bufio.NewReader(conn); ; {
 			words, err := readCommand(in)
 			if err != nil {
@@ -64,6 +66,8 @@ func almostRedis(script string) func(net.Conn) {
 				reply = "%3\r\n$6\r\nserver\r\n$5\r\nredis\r\n$7\r\nversion\r\n$5\r\n7.0.0\r\n$5\r\nproto\r\n:3\r\n"
 			case "PING":
 				reply = "+PONG\r\n"
+			case "INFO":
+				reply = fmt.Sprintf("$%d\r\n%s\r\n", len(info), info)
 			case "EVALSHA", "EVAL":
 				reply = script
 			}
@@ -111,6 +115,7 @@ func TestRealServersThatAreNoRedis(t *testing.T) {
 		"says nothing":           {func(conn net.Conn) { _, _ = io.Copy(io.Discard, conn) }, nil},
 		"is an echo":             {func(conn net.Conn) { _, _ = io.Copy(conn, conn) }, nil},
 		"sends noise":            {func(conn net.Conn) { _, _ = io.WriteString(conn, "\x00\x01\x02\xff\xfe\r\n\r\n") }, node.ErrProtocol},
+		"a token of nonsense":    {almostRedis("*1\r\n:-1\r\n"), node.ErrProtocol},
 		"another integer":        {almostRedis(":7\r\n"), node.ErrProtocol},
 		"a string":               {almostRedis("+granted\r\n"), node.ErrProtocol},
 		"null":                   {almostRedis("_\r\n"), node.ErrProtocol},

@@ -50,8 +50,8 @@ func TestRealForcedOffLeaseDoesNotComeBack(t *testing.T) {
 	cause := ends(t, lease, ttl+soon)
 	require.ErrorIs(t, cause, quorumlock.ErrLost)
 	require.ErrorContains(t, cause, "by force")
-	for i, s := range c.servers {
-		keys := s.Keys()
+	for i := range c.servers {
+		keys := c.locks(i)
 		require.Len(t, keys, 1, "node %d: the lock is gone, its tombstone remains: %v", i, keys)
 		require.True(t, strings.HasPrefix(keys[0], "quorumlock:tombstone:{job}:"), keys[0])
 		require.Positive(t, c.number(i, "PTTL", keys[0]), "and not for ever")

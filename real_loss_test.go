@@ -107,7 +107,7 @@ func leaseEndsBeforeItsKeys(t *testing.T, fixed bool) bool {
 func TestRealNodesDieAndComeBackEmpty(t *testing.T) {
 	const ttl = time.Second
 	c := startCluster(t, 5)
-	lease := acquire(t, c.client(withTTL(ttl)).RedLock("job"))
+	lease := acquire(t, c.client(withMaxTTL(ttl)).RedLock("job"))
 	c.holds("job", lease.Owner())
 
 	c.kill(0, 3)
@@ -117,7 +117,7 @@ func TestRealNodesDieAndComeBackEmpty(t *testing.T) {
 
 	c.restart(0, 3)
 	require.Empty(t, c.servers[0].Keys())
-	eventually(t, soon, func() bool { have, _ := lease.Backing(); return have == 5 }, "nodes that come back are filled again")
+	eventually(t, 2*soon, func() bool { have, _ := lease.Backing(); return have == 5 }, "nodes that come back are filled again, and back the lease when they have recovered")
 	c.holds("job", lease.Owner())
 
 	// The lease now survives the loss of two others, and not that of three.

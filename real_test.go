@@ -13,6 +13,7 @@ import (
 
 	"github.com/quorumlock/quorumlock"
 	"github.com/quorumlock/quorumlock/internal/redisproc"
+	"github.com/quorumlock/quorumlock/node"
 )
 
 // The tests in real_*_test.go run against real servers and in real time: what they
@@ -22,11 +23,16 @@ import (
 type cluster struct {
 	t       testing.TB
 	servers []*redisproc.Server
+	// limits are those that the servers are set up for: of the first client.
+	limits  node.Limits
+	clients int
 }
 
 func startCluster(t testing.TB, n int, opts ...redisproc.Option) *cluster {
 	t.Helper()
-	return &cluster{t: t, servers: redisproc.StartN(t, n, opts...)}
+	c := &cluster{t: t, servers: redisproc.StartN(t, n, opts...)}
+	c.open(quorumlock.Config{}.Limits())
+	return c
 }
 
 func (c *cluster) addresses() []string {
@@ -40,8 +46,32 @@ func (c *cluster) addresses() []string {
 // client makes a client of all servers, closed at the end of the test.
 func (c *cluster) client(changes ...func(*quorumlock.Config)) *quorumlock.Client {
 	c.t.Helper()
-	return newClient(c.t, append([]func(*quorumlock.Config){func(cfg *quorumlock.Config) { cfg.Addresses = c.addresses() }}, changes...)...)
+	changes = append([]func(*quorumlock.Config){func(cfg *quorumlock.Config) { cfg.Addresses = c.addresses() }}, changes...)
+	var cfg quorumlock.Config
+	for _, change := range changes {
+		change(&cfg)
+	}
+	if c.clients++; c.clients == 1 && cfg.Limits() != c.limits {
+		c.open(cfg.Limits())
+	}
+	return newClient(c.t, changes...)
 }
+
+// open has servers give locks to clients with these limits, whatever they did before.
+// Package admin would refuse that; its own tests use it.
+func (c *cluster) open(limits node.Limits, servers ...int) {
+	c.t.Helper()
+	if servers == nil {
+		servers = upTo(len(c.servers))
+		c.limits = limits
+	}
+	for _, i := range servers {
+		c.command(i, "HSET", "quorumlock:node", "identity", c.servers[i].ReplicationID(), "until", "0",
+			"max_ttl", milliseconds(limits.MaxTTL), "max_skew", milliseconds(limits.MaxClockSkew), "restarted", "0")
+	}
+}
+
+func milliseconds(d time.Duration) string { return strconv.FormatInt(d.Milliseconds(), 10) }
 
 func newClient(t testing.TB, changes ...func(*quorumlock.Config)) *quorumlock.Client {
 	t.Helper()
@@ -68,6 +98,12 @@ func closeClient(t testing.TB, client *quorumlock.Client) {
 // withTTL sets the TTL of a client's locks.
 func withTTL(ttl time.Duration) func(*quorumlock.Config) {
 	return func(cfg *quorumlock.Config) { cfg.TTL = ttl }
+}
+
+// withMaxTTL sets the TTL of all locks, and with it how long a node recovers: half as long
+// again.
+func withMaxTTL(ttl time.Duration) func(*quorumlock.Config) {
+	return func(cfg *quorumlock.Config) { cfg.TTL, cfg.MaxTTL, cfg.MaxClockSkew = ttl, ttl, ttl/2 }
 }
 
 // acquire takes a lock that must be had.
@@ -159,12 +195,25 @@ const soon = 3 * time.Second
 func (c *cluster) noKeys() {
 	c.t.Helper()
 	left := func() (all []string) {
-		for _, s := range c.servers {
-			all = append(all, s.Keys()...)
+		for i := range c.servers {
+			all = append(all, c.locks(i)...)
 		}
 		return all
 	}
 	eventually(c.t, soon, func() bool { return len(left()) == 0 }, "no node has any key; there are %v", left)
+}
+
+// locks lists the keys on one server but for its marker and the fences, of which none
+// may be there for ever.
+func (c *cluster) locks(i int) []string {
+	c.t.Helper()
+	return slices.DeleteFunc(c.servers[i].Keys(), func(key string) bool {
+		if strings.HasPrefix(key, "quorumlock:fence:") {
+			require.NotEqual(c.t, -1, c.number(i, "PTTL", key), "%s expires", key)
+			return true
+		}
+		return key == "quorumlock:node"
+	})
 }
 
 // holds requires that soon one owner, and nobody else, has the name on all nodes.

@@ -54,6 +54,7 @@ func (r *renewal) answer(c *call, reply node.Reply) {
 	}
 	r.tally.Record(c.lane, h.note(c.lane, c.sent, reply))
 	h.extendTo(now)
+	h.reportBacking(now)
 	if r.over || r.tally.Result() == quorum.Pending {
 		h.mu.Unlock()
 		return

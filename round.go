@@ -11,17 +11,27 @@ import (
 // ask sends the round of acquisition to all nodes in parallel. It stops early where so
 // many nodes are down that the round is lost before it has begun.
 func (h *hold) ask() {
-	calls := make([]call, len(h.client.lanes))
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.began = h.client.clock.Now()
+	h.send()
+}
+
+// send proposes the token to every node that has not failed the round. The mutex is
+// held.
+func (h *hold) send() {
+	h.proposals++
+	calls := make([]call, len(h.client.lanes))
 	for i, l := range h.client.lanes {
+		if h.taken.Vote(i) != quorum.Missing {
+			continue
+		}
 		calls[i] = call{op: h.op(node.Acquire), sink: h}
 		h.asked |= 1 << i
 		if err := l.submit(&calls[i]); err != nil {
-			h.vote(i, 0, node.Reply{Err: err, Unsent: true})
+			h.vote(i, 0, h.token, node.Reply{Err: err, Unsent: true})
 		}
-		if h.round.Result() == quorum.Lost {
+		if h.over() {
 			return
 		}
 	}
@@ -31,37 +41,104 @@ func (h *hold) ask() {
 func (h *hold) answer(c *call, r node.Reply) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.vote(c.lane, c.sent, r)
-	if h.phase == held {
+	h.vote(c.lane, c.sent, c.op.Token, r)
+	now := h.client.clock.Now()
+	switch {
+	case h.phase == held:
 		// A straggler of a won round: it raises the expiry, if it came in time.
-		h.extendTo(h.client.clock.Now())
+		h.extendTo(now)
+		h.reportBacking(now)
+	case h.phase == acquiring && h.outbid():
+		h.proposeAgain()
 	}
 }
 
-// vote counts a node's answer to the acquisition.
-func (h *hold) vote(i int, sent time.Duration, r node.Reply) {
-	pending := h.round.Result() == quorum.Pending
-	h.round.Record(i, h.note(i, sent, r))
-	if pending && h.round.Result() != quorum.Pending {
+// vote counts a node's answer to the acquisition with this token.
+func (h *hold) vote(i int, sent time.Duration, token uint64, r node.Reply) {
+	over := h.over()
+	v := h.note(i, sent, r)
+	if r.Unsent && h.proposals == 1 {
+		h.asked &^= 1 << i // and no other proposal can have reached it
+	}
+	h.round.Record(i, v)
+	h.learn(r)
+	switch {
+	case v != quorum.Granted:
+		h.taken.Record(i, quorum.Unknown)
+	case token != h.token: // an answer to a proposal that has been raised since
+	case r.Token == 0:
+		h.taken.Record(i, quorum.Granted)
+	default:
+		h.taken.Record(i, quorum.Denied)
+	}
+	if !over && h.over() {
 		close(h.decided)
 	}
 }
 
-// win turns a round that was won in time into a lease.
+// learn keeps the larger tokens that a node has told.
+func (h *hold) learn(r node.Reply) {
+	h.fence = max(h.fence, r.Token)
+	if r.Outcome == node.Denied {
+		h.client.tokens.saw(r.Holder.Token, r.Holder.Name)
+	}
+}
+
+// over reports whether the round is decided: enough nodes have granted and taken the
+// token, or so many have not granted that the others are too few.
+func (h *hold) over() bool {
+	return h.taken.Result() == quorum.Won || h.taken.Unknown() > len(h.claims)-h.lock.need
+}
+
+// outbid reports whether enough nodes may grant, and yet too few have taken the token,
+// as others know a larger one.
+func (h *hold) outbid() bool {
+	return !h.over() && h.taken.Result() == quorum.Lost
+}
+
+// proposeAgain asks the nodes that granted to take a token that is larger than all they
+// have told. It is an acquisition by the same owner again, so they grant it again too.
+// Those that have failed the round are out of it.
+func (h *hold) proposeAgain() {
+	failed := h.taken
+	h.taken = quorum.NewTally(len(h.claims), h.lock.need)
+	for i := range h.claims {
+		if failed.Vote(i) == quorum.Unknown {
+			h.taken.Record(i, quorum.Unknown)
+		}
+	}
+	h.token, h.outpaced = h.client.tokens.propose(h.lock.names, h.fence)
+	h.send()
+}
+
+// win turns a round that was won in time into a lease: at this instant, enough nodes
+// have granted it, took its token, and have not let go.
 func (h *hold) win() bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	now := h.client.clock.Now()
-	until := quorum.ValidUntil(h.claims, h.lock.need)
-	if h.round.Result() != quorum.Won || now >= until {
+	if h.taken.Result() != quorum.Won || h.takenAndActive(now) < h.lock.need {
 		return false
 	}
-	h.phase, h.validUntil, h.grantedAt, h.handles = held, until, now, 1
+	h.phase, h.grantedAt, h.handles = held, now, 1
+	h.validUntil = quorum.ValidUntil(h.claims, h.lock.need)
+	h.client.tokens.saw(h.token, h.lock.names...)
 	h.ctx, h.cancel = context.WithCancelCause(context.Background())
 	if !h.lock.fixed {
 		h.renewAt = quorum.NextRenewal(h.began, h.lock.ttl, 0, h.client.jitter())
 	}
 	return h.client.schedule.set(h, h.nextDue())
+}
+
+// takenAndActive is how many nodes took the token under a claim that still lasts.
+func (h *hold) takenAndActive(now time.Duration) int {
+	n := 0
+	for i, expiry := range h.claims {
+		if expiry > now && h.taken.Vote(i) == quorum.Granted {
+			n++
+		}
+	}
+	return n
 }
 
 // abandon ends a round that was lost, or that nobody waits for any more. Every node

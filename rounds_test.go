@@ -21,8 +21,20 @@ func (f *fleet) take(name, owner string, nodes ...int) {
 		replies := make([]node.Reply, 1)
 		f.nodes[i].Do(f.t.Context(), []node.Op{{
 			Kind: node.Acquire, Names: []string{name}, Owner: owner, TTL: quorumlock.DefaultTTL,
+			Token: uint64(f.clock.Wall().UnixMicro()), Limits: quorumlock.Config{}.Limits(),
 		}}, replies)
 		require.Equal(f.t, node.Granted, replies[0].Outcome)
+	}
+}
+
+// free has somebody give a name back on some nodes: to whoever else has it there, a loss
+// of memory that the node does not notice.
+func (f *fleet) free(name, owner string, nodes ...int) {
+	f.t.Helper()
+	for _, i := range nodes {
+		replies := make([]node.Reply, 1)
+		f.nodes[i].Do(f.t.Context(), []node.Op{{Kind: node.Release, Names: []string{name}, Owner: owner}}, replies)
+		require.Equal(f.t, node.Released, replies[0].Outcome)
 	}
 }
 

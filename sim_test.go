@@ -43,17 +43,21 @@ func simulate(t *testing.T, seed uint64, n int) {
 	for i := range n {
 		f.nodes = append(f.nodes, node.NewMemory(fmt.Sprintf("n%d", i+1), skewed(f.clock, rng)))
 	}
-	w := &witness{t: t, leases: make(map[string]map[*quorumlock.Lease]bool)}
+	w := &witness{t: t, leases: make(map[string]map[*quorumlock.Lease]bool), tokens: make(map[string]uint64)}
 	quiet, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 
+	settings := func(cfg *quorumlock.Config) {
+		// The wall clocks of clients are anywhere, within what nodes put up with.
+		wrong := clock.NewSkewed(f.clock, 1+(rng.Float64()-0.5)*0.0099)
+		wrong.StepWall(time.Duration(rng.IntN(1200)-500) * time.Millisecond)
+		cfg.Clock = wrong
+		cfg.TTL, cfg.MaxTTL, cfg.NodeTimeoutMax = 2*time.Second, 2*time.Second, 100*time.Millisecond
+		cfg.Logger = slog.New(slog.DiscardHandler)
+	}
 	var wg sync.WaitGroup
 	for c := range 4 {
-		client := f.client(func(cfg *quorumlock.Config) {
-			cfg.Clock = skewed(f.clock, rng)
-			cfg.TTL, cfg.MaxTTL, cfg.NodeTimeoutMax = 2*time.Second, 2*time.Second, 100*time.Millisecond
-			cfg.Logger = slog.New(slog.DiscardHandler)
-		})
+		client := f.client(settings)
 		for g := range 2 {
 			rng := rand.New(rand.NewPCG(seed, uint64(10*c+g+2)))
 			wg.Go(func() { contend(quiet, client, w, rng) })
@@ -64,11 +68,13 @@ func simulate(t *testing.T, seed uint64, n int) {
 	f.resume(upTo(n)...)
 	wg.Wait()
 
-	after, cancelAfter := context.WithTimeout(t.Context(), 4*time.Second)
+	after, cancelAfter := context.WithTimeout(t.Context(), f.limits.Recovery()+2*time.Second)
 	defer cancelAfter()
 	for _, name := range []string{"a", "b"} {
-		lease, err := f.client().MultiLock(name).Acquire(after)
-		require.NoError(t, err, "no grant within TTL and 2 s after the faults stopped")
+		lease, err := f.client(settings).MultiLock(name).Acquire(after)
+		require.NoError(t, err, "no grant within R and 2 s after the faults stopped")
+		w.granted(lease)
+		w.released(lease)
 		require.NoError(t, lease.Release(t.Context()))
 	}
 	f.noKeys()
@@ -124,11 +130,13 @@ func contend(ctx context.Context, client *quorumlock.Client, w *witness, rng *ra
 func (f *fleet) misbehave(ctx context.Context, rng *rand.Rand) {
 	for ctx.Err() == nil {
 		i := rng.IntN(len(f.nodes))
-		switch rng.IntN(6) {
-		case 0:
+		switch rng.IntN(12) {
+		case 0, 1:
 			f.stop(i)
-		case 1:
+		case 2, 3:
 			f.pause(i)
+		case 4:
+			f.forget(i, rng)
 		default:
 			f.start(i)
 			f.resume(i)
@@ -137,18 +145,39 @@ func (f *fleet) misbehave(ctx context.Context, rng *rand.Rand) {
 	}
 }
 
-// witness knows every lease that somebody acts on.
+// forget has a node lose its memory in one of the ways there are. Half of the time it was
+// saved before, by half a second at most.
+func (f *fleet) forget(i int, rng *rand.Rand) {
+	switch rng.IntN(4) {
+	case 0:
+		f.nodes[i].Flush()
+	case 1:
+		f.nodes[i].Crash()
+	default:
+		f.nodes[i].Save()
+		time.Sleep(time.Duration(rng.IntN(500)) * time.Millisecond)
+		f.nodes[i].Crash()
+	}
+}
+
+// witness knows every lease that somebody acts on, and the tokens that there were.
 type witness struct {
 	t      *testing.T
 	mu     sync.Mutex
 	leases map[string]map[*quorumlock.Lease]bool
+	tokens map[string]uint64
 }
 
-// granted records a lease, and checks that it is alone.
+// granted records a lease, and checks that it is alone, and that its token is larger than
+// all before.
 func (w *witness) granted(lease *quorumlock.Lease) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, name := range lease.Names() {
+		if lease.Token() <= w.tokens[name] {
+			w.t.Errorf("token %d of %q after %d", lease.Token(), name, w.tokens[name])
+		}
+		w.tokens[name] = lease.Token()
 		for other := range w.leases[name] {
 			if lease.Err() == nil && other.Err() == nil {
 				w.t.Errorf("two leases of %q: %s and %s", name, lease.Owner(), other.Owner())

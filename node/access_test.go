@@ -15,7 +15,7 @@ import (
 func TestRedisPassword(t *testing.T) {
 	const secret = "5ecr+t" // '+' needs no escape in a URL's password
 	server := redisproc.Start(t, redisproc.WithPassword(secret))
-	n := open(t, "redis://:"+secret+"@"+server.Addr())
+	n := opened(t, open(t, "redis://:"+secret+"@"+server.Addr()))
 	want(t, node.Granted, n, acquire("o1", "a"))
 
 	for _, address := range []string{server.Addr(), "redis://:wr0ng@" + server.Addr(), "redis://nobody:" + secret + "@" + server.Addr()} {
@@ -30,26 +30,29 @@ func TestRedisPassword(t *testing.T) {
 	}
 
 	// A password where none is needed is not an error for servers of this version.
-	plain := redisproc.Start(t)
+	plain := start(t)
 	want(t, node.Granted, open(t, "redis://:"+secret+"@"+plain.Addr()), acquire("o1", "a"))
 }
 
 // minimalACL is all that a user needs. CLIENT INFO and CLIENT KILL are besides: without
 // them locks can be left behind by a connection that broke. Keys are the names of the
 // locks, and those below quorumlock:.
-const minimalACL = "~lock:* ~quorumlock:* +eval +evalsha +hkeys +hexists +hset +pexpire +pttl +exists +set +del +ping"
+const minimalACL = "~lock:* ~quorumlock:* +eval +evalsha +info +time +hget +hkeys +hexists +hmget +hset +pexpire +pttl +exists +get +set +del +ping"
 
 // everything runs every command that the scripts have, each of them at least once.
 func everything(n node.Node) []node.Reply {
-	replies := do(n,
+	replies := do(n, renew("o1", "lock:a"), renew("o1", "lock:a"), release("o1", "lock:a"), node.Op{Kind: node.Mark})
+	marker := replies[len(replies)-1].Marker
+	replies = append(replies, do(n,
+		node.Op{Kind: node.Open, Marker: marker},
 		release("o1", "lock:a"), acquire("o1", "lock:a"), acquire("o2", "lock:a"), renew("o1", "lock:a"),
-		inspect("lock:a"), force("lock:a"), renew("o1", "lock:a"), acquire("o3", "lock:a"), release("o3", "lock:a"))
+		inspect("lock:a"), force("lock:a"), renew("o1", "lock:a"), acquire("o3", "lock:a"), release("o3", "lock:a"))...)
 	err := n.Probe(context.Background())
 	return append(replies, node.Reply{Err: err})
 }
 
 func TestRedisMinimalACL(t *testing.T) {
-	server := redisproc.Start(t)
+	server := start(t)
 	user := func(rules ...string) node.Node {
 		command(t, server, "FLUSHALL")
 		command(t, server, "SCRIPT", "FLUSH")
@@ -88,12 +91,12 @@ func TestRedisMinimalACL(t *testing.T) {
 // A refusal in mid-batch is one operation's.
 func TestRedisPermissionsPerKey(t *testing.T) {
 	server := redisproc.Start(t, redisproc.WithACL("user u on >secret ~lock:* ~quorumlock:* +@all"))
-	n := open(t, "redis://u:secret@"+server.Addr())
+	n := opened(t, open(t, "redis://u:secret@"+server.Addr()))
 	replies := do(n, acquire("o1", "lock:a"), acquire("o1", "other"), acquire("o1", "lock:b"))
 	require.NoError(t, replies[0].Err)
 	require.ErrorIs(t, replies[1].Err, node.ErrAuth)
 	require.NoError(t, replies[2].Err)
-	assert.Equal(t, []string{"lock:a", "lock:b"}, server.Keys())
+	assert.Equal(t, []string{"lock:a", "lock:b"}, held(server))
 }
 
 func TestRedisTLS(t *testing.T) {
@@ -109,7 +112,7 @@ func TestRedisTLS(t *testing.T) {
 	assert.True(t, r.Unsent)
 
 	opt.TLSConfig.RootCAs = server.CertPool()
-	n := openWith(t, opt)
+	n := opened(t, openWith(t, opt))
 	want(t, node.Granted, n, acquire("o1", "a"))
 	require.NoError(t, n.Probe(context.Background()))
 	server.Restart()
@@ -121,7 +124,7 @@ func TestRedisTLS(t *testing.T) {
 	opt.DialCtxFn = nil
 	var dialled []string
 	opt.DialFn = recordingDialFn(&dialled)
-	want(t, node.Granted, openWith(t, opt), acquire("o1", "a"))
+	want(t, node.Granted, openWith(t, opt), renew("o1", "a"))
 	assert.Equal(t, []string{server.TLSAddr()}, dialled)
 
 	// TLS to a port that does not speak it, and the other way round.
@@ -135,13 +138,13 @@ func TestRedisTLS(t *testing.T) {
 
 func TestRedisSkippedVerification(t *testing.T) {
 	server := redisproc.Start(t, redisproc.WithTLS())
-	want(t, node.Granted, open(t, "rediss://"+server.TLSAddr()+"?skip_verify=true"), acquire("o1", "a"))
+	want(t, node.Granted, opened(t, open(t, "rediss://"+server.TLSAddr()+"?skip_verify=true")), acquire("o1", "a"))
 }
 
 func TestRedisSocket(t *testing.T) {
-	server := redisproc.Start(t)
+	server := start(t)
 	for _, address := range []string{server.Socket(), "unix://" + server.Socket()} {
-		n := open(t, address)
+		n := opened(t, open(t, address))
 		assert.Equal(t, server.Socket(), n.Name())
 		want(t, node.Granted, n, acquire("o1", "a"))
 		server.Restart()
@@ -151,13 +154,13 @@ func TestRedisSocket(t *testing.T) {
 }
 
 func TestRedisDatabase(t *testing.T) {
-	server := redisproc.Start(t)
+	server := start(t)
 	for _, address := range []string{"redis://" + server.Addr() + "/3", "unix://" + server.Socket() + "?db=3"} {
 		command(t, server, "FLUSHALL")
-		n := open(t, address)
+		n := opened(t, open(t, address))
 		want(t, node.Granted, n, acquire("o1", "a"))
-		assert.Empty(t, server.Keys())
-		assert.Contains(t, command(t, server, "INFO", "keyspace"), "db3:keys=1")
+		assert.Empty(t, held(server))
+		assert.Contains(t, command(t, server, "INFO", "keyspace"), "db3:keys=3", "the lock, its fence, and the marker")
 	}
 	fails(t, node.ErrMisconfigured, open(t, "redis://"+server.Addr()+"/99"), acquire("o1", "a"))
 }

@@ -5,18 +5,17 @@ import (
 	"fmt"
 	"testing"
 
-	"github.com/quorumlock/quorumlock/internal/redisproc"
 	"github.com/quorumlock/quorumlock/node"
 )
 
 // BenchmarkDo runs batches of pairs of acquire and release: a batch of 16 is 8 of each.
 func BenchmarkDo(b *testing.B) {
 	b.Run("memory", func(b *testing.B) {
-		m := node.NewMemory("m", nil)
+		m := opened(b, node.NewMemory("m", nil))
 		defer func() { _ = m.Close() }()
 		benchmarkDo(b, m)
 	})
-	b.Run("redis", func(b *testing.B) { benchmarkDo(b, open(b, redisproc.Start(b).Addr())) })
+	b.Run("redis", func(b *testing.B) { benchmarkDo(b, open(b, start(b).Addr())) })
 }
 
 func benchmarkDo(b *testing.B, n node.Node) {
@@ -31,10 +30,14 @@ func benchmarkDo(b *testing.B, n node.Node) {
 					ops[i] = release("o1", name)
 				}
 			}
+			ops = complete(ops...)
 			replies := make([]node.Reply, len(ops))
 			b.ResetTimer()
 			for i := range b.N {
 				from := i * size % len(ops)
+				for j := range size {
+					ops[from+j].Token++
+				}
 				n.Do(context.Background(), ops[from:from+size], replies[from:from+size])
 			}
 			b.StopTimer()

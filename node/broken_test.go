@@ -14,7 +14,6 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/quorumlock/quorumlock/internal/redisproc"
 	"github.com/quorumlock/quorumlock/node"
 )
 
@@ -44,7 +43,7 @@ func silent(c net.Conn) { _, _ = io.Copy(io.Discard, c) }
 
 // TestRedisStrangers has something that is no Redis server on the port, and then one.
 func TestRedisStrangers(t *testing.T) {
-	server := redisproc.Start(t)
+	server := start(t)
 	for name, c := range map[string]struct {
 		serve  func(net.Conn)
 		reason error
@@ -215,7 +214,7 @@ func TestRedisConnectionThatBreaksInMidBatch(t *testing.T) {
 
 // A server that hangs in mid-batch is given up, and used again when it is well.
 func TestRedisServerThatFallsSilent(t *testing.T) {
-	server := redisproc.Start(t)
+	server := start(t)
 	f := newFront(t, fake(func([]string) (string, bool) { return "", true }))
 	n := openWith(t, hasty(f.addr()))
 	began := time.Now()
@@ -264,7 +263,7 @@ func TestRedisServerThatCannotGreet(t *testing.T) {
 
 // Answers that come in the smallest pieces are the same answers.
 func TestRedisSlowAnswers(t *testing.T) {
-	server := redisproc.Start(t)
+	server := start(t)
 	n := open(t, newFront(t, func(c net.Conn) {
 		up, err := net.Dial("tcp", server.Addr())
 		if err != nil {

@@ -16,7 +16,10 @@ func TestMemoryConforms(t *testing.T) {
 		c := clock.NewManual(time.Unix(1_000_000, 0))
 		m := node.NewMemory("memory", c)
 		t.Cleanup(func() { _ = m.Close() })
-		return nodetest.Subject{Node: m, Pass: c.Advance, Plant: m.Plant, Keys: m.Keys}
+		return nodetest.Subject{
+			Node: m, Pass: c.Advance, Plant: m.Plant, Keys: m.Keys, Forget: m.Flush,
+			Restart: func() { m.Save(); m.Crash() },
+		}
 	})
 }
 
@@ -36,11 +39,13 @@ func redisSubject(t *testing.T, server *redisproc.Server, address string) nodete
 	t.Helper()
 	command(t, server, "FLUSHALL")
 	return nodetest.Subject{
-		Node:   open(t, address),
-		Pass:   func(d time.Duration) { pass(t, server, d) },
-		Plant:  func(key string) { command(t, server, "SET", key, "not a lock") },
-		Keys:   func() []string { return locks(t, server) },
-		Second: func() node.Node { return open(t, address) },
+		Node:    open(t, address),
+		Pass:    func(d time.Duration) { pass(t, server, d) },
+		Plant:   func(key string) { command(t, server, "SET", key, "not a lock") },
+		Keys:    func() []string { return locks(t, server) },
+		Forget:  func() { command(t, server, "FLUSHALL") },
+		Restart: func() { renewIdentity(t, server) },
+		Second:  func() node.Node { return open(t, address) },
 	}
 }
 
@@ -56,11 +61,19 @@ func pass(t *testing.T, server *redisproc.Server, d time.Duration) {
 	}
 }
 
-// locks lists the keys on a server that have the type of a lock.
+// renewIdentity has a server become a replica and, before it has even dialled, a master
+// again: that keeps its memory and gives it the identity of another.
+func renewIdentity(t *testing.T, server *redisproc.Server) {
+	t.Helper()
+	command(t, server, "REPLICAOF", "127.0.0.1", "1")
+	command(t, server, "REPLICAOF", "NO", "ONE")
+}
+
+// locks lists the keys that have the type of a lock.
 func locks(t *testing.T, server *redisproc.Server) []string {
 	t.Helper()
 	keys := []string{}
-	for _, key := range server.Keys() {
+	for _, key := range held(server) {
 		if command(t, server, "TYPE", key) == "hash" {
 			keys = append(keys, key)
 		}

@@ -27,6 +27,19 @@ var (
 	// ErrMisconfigured: the server cannot be used as it is set up, or is not what it
 	// was taken for: protected mode, no such database, unknown commands. Permanent.
 	ErrMisconfigured = errors.New("cannot be used as configured")
+	// ErrRecovering: the node has lost its memory, or is new, and gives no new rights
+	// until all that it may have forgotten has run out. The cause is a
+	// *[RecoveryError].
+	ErrRecovering = errors.New("recovering")
+	// ErrSettings: the node was set up for clients with other limits, or the TTL is
+	// over them. The cause is a *[SettingsError]. Permanent.
+	ErrSettings = errors.New("settings differ")
+	// ErrClock: the clocks of this process and of the node are too far apart for
+	// fencing tokens. The cause is a *[ClockError].
+	ErrClock = errors.New("clocks differ")
+	// ErrSameServer: another node of the set is the same server. Its vote counts, this
+	// one's does not. Permanent.
+	ErrSameServer = errors.New("another node is the same server")
 	// ErrDown: not asked, because the node failed just before; it is probed from time
 	// to time. The cause is the failure.
 	ErrDown = errors.New("not asked, as it failed just before")
@@ -84,7 +97,7 @@ func (e *Error) Unwrap() []error {
 // node's configuration, its data, or the call.
 func (e *Error) Permanent() bool {
 	switch e.Reason {
-	case ErrAuth, ErrWrongType, ErrProtocol, ErrMisconfigured, ErrClosed: //nolint:errorlint // a reason is never wrapped
+	case ErrAuth, ErrWrongType, ErrProtocol, ErrMisconfigured, ErrClosed, ErrSettings, ErrSameServer: //nolint:errorlint // a reason is never wrapped
 		return true
 	case ErrDown:
 		var cause *Error

@@ -3,10 +3,8 @@ package node
 import (
 	"context"
 	"errors"
-	"fmt"
 	"net"
 	"os"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -45,12 +43,15 @@ func exchange(ctx context.Context, node string, l *link, ops []Op, replies []Rep
 }
 
 // repeat decodes the answers to operations that may have run before. What was released
-// then counts as released, though it was not found again.
+// then counts as released, though it was not found again, and a token that was taken
+// then is not one that the node knew already.
 func repeat(ops []Op, results []rueidis.RedisResult, replies []Reply) {
 	for i, result := range results {
 		before := replies[i]
 		replies[i] = decode(ops[i], result)
-		if replies[i].Outcome == Absent && before.Outcome == Released {
+		switch {
+		case replies[i].Outcome == Absent && before.Outcome == Released,
+			replies[i].Outcome == Granted && before.Outcome == Granted:
 			replies[i] = before
 		}
 	}
@@ -82,11 +83,16 @@ func command(b rueidis.Builder, verb, script string, op Op) rueidis.Completed {
 	c := b.Arbitrary(verb, script, strconv.Itoa(len(op.Names))).Keys(op.Names...)
 	switch op.Kind {
 	case Acquire, Renew:
-		c = c.Args(op.Owner, milliseconds(op.TTL))
+		c = c.Args(op.Owner, milliseconds(op.TTL), milliseconds(op.Limits.MaxTTL), milliseconds(op.Limits.MaxClockSkew), strconv.FormatUint(op.Token, 10))
 	case Release:
 		c = c.Args(op.Owner)
 	case ForceRelease:
 		c = c.Args(milliseconds(op.TTL)).Args(op.Buried...)
+	case Mark:
+		c = c.Args(milliseconds(op.Limits.MaxTTL), milliseconds(op.Limits.MaxClockSkew))
+	case Open:
+		c = c.Args(milliseconds(op.Limits.MaxTTL), milliseconds(op.Limits.MaxClockSkew),
+			op.Marker.Identity, strconv.FormatInt(op.Marker.Until, 10))
 	}
 	return c.Build()
 }
@@ -105,113 +111,16 @@ func firstUnknownScript(results []rueidis.RedisResult) int {
 	return -1
 }
 
-// decode reads an answer as the header of its script describes it.
-func decode(op Op, result rueidis.RedisResult) Reply {
-	msg, err := result.ToMessage()
-	if err != nil {
-		return Reply{Err: err}
-	}
-	switch op.Kind {
-	case Acquire, Renew:
-		return decodeGrant(op, msg)
-	case Release:
-		return decodeCount(op, msg)
-	default:
-		holders, err := decodeHolders(op, msg)
-		if err != nil {
-			return garbled(err)
-		}
-		return Reply{Outcome: foundOutcome(op.Kind, len(holders)), Holders: holders}
-	}
-}
-
-func decodeGrant(op Op, msg rueidis.RedisMessage) Reply {
-	if msg.IsInt64() {
-		switch n, _ := msg.AsInt64(); {
-		case n == 1:
-			return Reply{Outcome: Granted}
-		case n == 2 && op.Kind == Renew:
-			return Reply{Outcome: Healed}
-		}
-	}
-	holders, err := decodeHolders(op, msg)
-	if err != nil || len(holders) != 1 {
-		return garbled(err)
-	}
-	return Reply{Outcome: Denied, Holder: holders[0]}
-}
-
-func decodeCount(op Op, msg rueidis.RedisMessage) Reply {
-	n, err := msg.AsInt64()
-	switch {
-	case err != nil || !msg.IsInt64() || n < 0 || n > int64(len(op.Names)):
-		return garbled(err)
-	case n == 0:
-		return Reply{Outcome: Absent}
-	default:
-		return Reply{Outcome: Released}
-	}
-}
-
-// decodeHolders reads {name, owner, pttl, ...}, where the names are some of the
-// operation's, in their order.
-func decodeHolders(op Op, msg rueidis.RedisMessage) ([]Holder, error) {
-	values, err := msg.ToArray()
-	if err != nil {
-		return nil, err
-	}
-	if len(values)%3 != 0 {
-		return nil, fmt.Errorf("%d values where triples were due", len(values))
-	}
-	holders := make([]Holder, 0, len(values)/3)
-	for names := op.Names; len(values) > 0; values = values[3:] {
-		name, err1 := values[0].ToString()
-		owner, err2 := values[1].ToString()
-		pttl, err3 := values[2].AsInt64()
-		if err := errors.Join(err1, err2, err3); err != nil {
-			return nil, err
-		}
-		i := slices.Index(names, name)
-		if i < 0 {
-			return nil, errors.New("an answer about another name")
-		}
-		names = names[i+1:]
-		holders = append(holders, Holder{Name: name, Owner: owner, TTL: leftOf(pttl)})
-	}
-	return holders, nil
-}
-
-// leftOf turns a PTTL into a duration. -2, a key that has just gone, is nothing left.
-func leftOf(pttl int64) time.Duration {
-	if pttl == -1 {
-		return NoExpiry
-	}
-	return time.Duration(max(pttl, 0)) * time.Millisecond
-}
-
-func foundOutcome(kind Kind, found int) Outcome {
-	switch {
-	case kind == Inspect:
-		return Inspected
-	case found == 0:
-		return Absent
-	default:
-		return Released
-	}
-}
-
-// errGarbled marks an answer that came through, and that no script of ours gives.
-var errGarbled = errors.New("unexpected reply")
-
-func garbled(err error) Reply {
-	return Reply{Err: errors.Join(errGarbled, err)}
-}
-
 // reasonOf classifies what rueidis or the server said.
 func reasonOf(err error) error {
 	var netErr net.Error
 	var reply replyError
+	if reason := reasonOfRefusal(err); reason != nil {
+		return reason
+	}
 	switch {
+	case errors.Is(err, errUnfit):
+		return ErrMisconfigured
 	case errors.Is(err, errGarbled), rueidis.IsRedisNil(err): // no script of ours answers nil
 		return ErrProtocol
 	case errors.Is(err, context.Canceled):
@@ -242,7 +151,7 @@ func reasonOfReply(text string) error {
 	case word == "WRONGTYPE", strings.Contains(text, "WRONGTYPE"):
 		return ErrWrongType
 	case word == "DENIED", strings.Contains(text, "DB index is out of range"), strings.Contains(text, "unknown command"),
-		strings.Contains(text, "No such master"):
+		strings.Contains(text, "Unknown Redis command"), strings.Contains(text, "No such master"):
 		return ErrMisconfigured
 	default:
 		return ErrRejected
@@ -254,7 +163,7 @@ func reasonOfReply(text string) error {
 // may be elsewhere by now.
 func endsConnection(reason, err error) bool {
 	switch reason {
-	case ErrWrongType, ErrAuth, ErrMisconfigured: //nolint:errorlint // a reason is never wrapped
+	case ErrWrongType, ErrAuth, ErrMisconfigured, ErrRecovering, ErrSettings, ErrClock: //nolint:errorlint // a reason is never wrapped
 		return false
 	case ErrRejected:
 		return strings.Contains(err.Error(), "READONLY") || strings.HasPrefix(err.Error(), "MASTERDOWN")

@@ -213,6 +213,8 @@ func hello(args []string) (string, bool) {
 		return "%2\r\n+proto\r\n:3\r\n+version\r\n+7.0.0\r\n", true
 	case "CLIENT":
 		return bulk("id=7 addr=127.0.0.1:7 name="), true
+	case "INFO":
+		return bulk("master_replid:fake\r\nmaxmemory_policy:noeviction\r\n"), true
 	default:
 		return "", false
 	}

@@ -4,7 +4,10 @@ import (
 	"context"
 	"crypto/tls"
 	"net"
+	"slices"
 	"strconv"
+	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -26,6 +29,48 @@ const (
 	// that any default on the way would take, far above what a busy machine adds.
 	soon = 4 * time.Second
 )
+
+// limits are those of the tests' operations, where a test does not say otherwise.
+var limits = node.Limits{MaxTTL: 2 * time.Hour, MaxClockSkew: time.Minute}
+
+// tokens makes each token a new one.
+var tokens atomic.Uint64
+
+// complete fills in what is the same in all operations.
+func complete(ops ...node.Op) []node.Op {
+	ops = slices.Clone(ops)
+	for i := range ops {
+		if ops[i].Limits == (node.Limits{}) {
+			ops[i].Limits = limits
+		}
+		if ops[i].Token == 0 {
+			ops[i].Token = uint64(time.Now().UnixMicro()) + tokens.Add(1)
+		}
+	}
+	return ops
+}
+
+// start starts a server that gives rights.
+func start(t testing.TB, opts ...redisproc.Option) *redisproc.Server {
+	t.Helper()
+	server := redisproc.Start(t, opts...)
+	admit(t, server)
+	return server
+}
+
+// admit has a server give rights, as an administrator does.
+func admit(t testing.TB, server *redisproc.Server) {
+	t.Helper()
+	require.NoError(t, opened(t, open(t, server.Socket())).Close())
+}
+
+// opened is the node, with a server that gives rights.
+func opened[N node.Node](t testing.TB, n N) N {
+	t.Helper()
+	m := eventually(t, node.Inspected, n, node.Op{Kind: node.Mark}).Marker
+	eventually(t, node.Granted, n, node.Op{Kind: node.Open, Marker: m})
+	return n
+}
 
 // open makes a node from an address and closes it when the test ends. It does not time
 // out on a busy machine.
@@ -72,6 +117,11 @@ func number(t testing.TB, text string) int64 {
 	return n
 }
 
+// held lists, sorted, what a server has for others than the node itself.
+func held(server *redisproc.Server) []string {
+	return slices.DeleteFunc(server.Keys(), func(key string) bool { return strings.HasPrefix(key, "quorumlock:") })
+}
+
 func acquire(owner string, names ...string) node.Op {
 	return node.Op{Kind: node.Acquire, Names: names, Owner: owner, TTL: long}
 }
@@ -95,7 +145,7 @@ func force(names ...string) node.Op {
 // do runs one batch.
 func do(n node.Node, ops ...node.Op) []node.Reply {
 	replies := make([]node.Reply, len(ops))
-	n.Do(context.Background(), ops, replies)
+	n.Do(context.Background(), complete(ops...), replies)
 	return replies
 }
 
@@ -135,7 +185,7 @@ func failure(t testing.TB, reason error, n node.Node, op node.Op) *node.Error {
 }
 
 // eventually repeats an operation until it is answered, and demands the outcome.
-func eventually(t testing.TB, outcome node.Outcome, n node.Node, op node.Op) {
+func eventually(t testing.TB, outcome node.Outcome, n node.Node, op node.Op) node.Reply {
 	t.Helper()
 	var last node.Reply
 	poll(t, func() bool {
@@ -143,6 +193,7 @@ func eventually(t testing.TB, outcome node.Outcome, n node.Node, op node.Op) {
 		return last.Err == nil
 	}, func() any { return last.Err })
 	require.Equal(t, outcome, last.Outcome, "%v", last.Outcome)
+	return last
 }
 
 // poll asks at a short interval until the answer is yes.

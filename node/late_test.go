@@ -65,7 +65,7 @@ func releases(t *testing.T, n node.Node, ops []node.Op) {
 // A paused server has commands in its buffers. What is sent after a reconnect comes after
 // them, or they are never run.
 func TestRedisNothingLateFromAPausedServer(t *testing.T) {
-	server := redisproc.Start(t)
+	server := start(t)
 	n := openWith(t, hasty(server.Addr()))
 	warm(t, n)
 	for range 3 {
@@ -81,7 +81,7 @@ func TestRedisNothingLateFromAPausedServer(t *testing.T) {
 		server.Resume()
 
 		releases(t, n, batch(big, release))
-		assert.Empty(t, server.Keys())
+		assert.Empty(t, held(server))
 	}
 }
 
@@ -99,20 +99,20 @@ func late(t *testing.T, server *redisproc.Server, user, password string) (keys [
 	timesOut(t, n, batch(big, acquire))
 	r.holding.Store(false)
 	releases(t, n, batch(big, release))
-	require.Empty(t, server.Keys())
+	require.Empty(t, held(server))
 	require.Positive(t, r.deliver(), "nothing was held back")
-	return server.Keys()
+	return held(server)
 }
 
 func TestRedisNothingLateFromABrokenConnection(t *testing.T) {
-	server := redisproc.Start(t)
+	server := start(t)
 	assert.Empty(t, late(t, server, "", ""))
 }
 
 // What the test above guards against, seen where the server does not let it be prevented:
 // locks that nobody owns any more, until their TTL is over.
 func TestRedisLateCommandsWithoutClientKill(t *testing.T) {
-	server := redisproc.Start(t, redisproc.WithACL("user mute on >secret ~* &* +@all -client"))
+	server := start(t, redisproc.WithACL("user mute on >secret ~* &* +@all -client"))
 	assert.Len(t, late(t, server, "mute", "secret"), big)
 }
 
@@ -132,7 +132,7 @@ func (c closeTold) Close() error {
 // two calls, and would make the next one by itself. Nothing may be sent on a connection
 // that the node cannot have killed later.
 func TestRedisNothingLateAfterABreakBetweenCalls(t *testing.T) {
-	server := redisproc.Start(t)
+	server := start(t)
 	r := newRelay(t, server.Addr())
 	closed := make(chan chan struct{}, 1)
 	opt := hasty(r.addr())
@@ -161,12 +161,12 @@ func TestRedisNothingLateAfterABreakBetweenCalls(t *testing.T) {
 	r.holding.Store(false)
 	releases(t, n, batch(big, release))
 	require.Positive(t, r.deliver(), "nothing was held back")
-	assert.Empty(t, server.Keys())
+	assert.Empty(t, held(server))
 }
 
 // The same where a Sentinel moves the master, here to another way to the same server.
 func TestRedisNothingLateAfterASentinelMovedTheMaster(t *testing.T) {
-	server := redisproc.Start(t)
+	server := start(t)
 	before, after := newRelay(t, server.Addr()), newRelay(t, server.Addr())
 	var master atomic.Pointer[relay]
 	master.Store(before)
@@ -186,5 +186,5 @@ func TestRedisNothingLateAfterASentinelMovedTheMaster(t *testing.T) {
 	after.holding.Store(false)
 	releases(t, n, batch(big, release))
 	require.Positive(t, before.deliver()+after.deliver(), "nothing was held back")
-	assert.Empty(t, server.Keys())
+	assert.Empty(t, held(server))
 }

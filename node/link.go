@@ -17,8 +17,9 @@ type link struct {
 	client rueidis.Client
 	// conn is what the client was made on; with a Sentinel, the last: the master's.
 	conn atomic.Pointer[net.Conn]
-	// self is the connection as the server knows it.
-	self endpoint
+	// self is the connection as the server knows it, identity the server on it.
+	self     endpoint
+	identity atomic.Pointer[string]
 	// ghost is a broken connection whose last commands the server may still have in
 	// its buffers, and may run after a reconnect.
 	ghost endpoint
@@ -67,15 +68,19 @@ func (l *link) open(ctx context.Context, opt rueidis.ClientOption) error {
 // rest ends the use of the link.
 func (l *link) rest() { l.phase.Store(idle) }
 
-// greet learns who this connection is, and kills its predecessor on the server: nothing
-// that it still carries can run behind what this one sends.
+// greet learns who this connection is and what server is on it, and kills its predecessor
+// on the server: nothing that it still carries can run behind what this one sends.
 //
 // A server that does not let this user run CLIENT INFO or CLIENT KILL is used all the
 // same: what a ghost may then leave behind is a lock that blocks others for a TTL. One
 // that cannot run them now is not.
 func (l *link) greet(ctx context.Context) error {
 	b := l.client.B()
-	cmds := []rueidis.Completed{b.Arbitrary("CLIENT", "INFO").Build()}
+	cmds := []rueidis.Completed{
+		b.Arbitrary("CLIENT", "INFO").Build(),
+		b.Arbitrary("INFO", "replication").Build(),
+		b.Arbitrary("INFO", "memory").Build(),
+	}
 	if g := l.ghost; g.id != "" {
 		cmds = append(cmds, b.Arbitrary("CLIENT", "KILL", "ID", g.id, "ADDR", g.addr).Build())
 	}
@@ -89,7 +94,16 @@ func (l *link) greet(ctx context.Context) error {
 	if info, err := replies[0].ToString(); err == nil {
 		l.self = parseEndpoint(info)
 	}
-	return nil
+	replication, err1 := replies[1].ToString()
+	memory, err2 := replies[2].ToString()
+	if err1 != nil || err2 != nil {
+		return nil //nolint:nilerr // INFO is denied, which every script will say for itself
+	}
+	identity, err := inspectServer(replication, memory)
+	if err == nil {
+		l.identity.Store(&identity)
+	}
+	return err
 }
 
 // refused reports whether a server does not know a command, or denies it to this user:

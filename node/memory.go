@@ -2,43 +2,35 @@ package node
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"slices"
 	"sync"
-	"time"
 
 	"github.com/quorumlock/quorumlock/clock"
 )
 
 // Memory is a [Node] within the process. It keeps every promise that a Redis node
 // keeps, and can be made to break them as servers do: unreachable (Stop), hung
-// (Pause), forgetful (Flush). It serves tests and demonstrations: it excludes nobody
-// outside of the process.
+// (Pause), forgetful (Flush, Crash). It serves tests and demonstrations: it excludes
+// nobody outside of the process.
 type Memory struct {
 	name  string
 	clock clock.Clock
 
-	mu         sync.Mutex
-	locks      map[string]claim
-	tombstones map[grave]time.Duration
-	foreign    map[string]bool
-	stopped    bool
-	closed     bool
+	mu sync.Mutex
+	state
+	// saved is what it comes back with after a crash, identity who it is until then.
+	saved    state
+	identity string
+	stopped  bool
+	closed   bool
 	// resumed is closed when a pause ends; nil while there is none.
 	resumed chan struct{}
 	quit    chan struct{}
 }
 
 var _ Node = (*Memory)(nil)
-
-// claim is what the node holds for one owner of one name.
-type claim struct {
-	owner  string
-	expiry time.Duration
-}
-
-// grave is where an owner is buried: one for each name that it was forced off.
-type grave struct{ name, owner string }
 
 // NewMemory makes an empty in-memory node whose TTLs run on the given clock; nil is
 // [clock.System].
@@ -47,20 +39,27 @@ func NewMemory(name string, c clock.Clock) *Memory {
 		c = clock.System()
 	}
 	return &Memory{
-		name:       name,
-		clock:      c,
-		locks:      make(map[string]claim),
-		tombstones: make(map[grave]time.Duration),
-		foreign:    make(map[string]bool),
-		quit:       make(chan struct{}),
+		name:     name,
+		clock:    c,
+		state:    newState(),
+		saved:    newState(),
+		identity: rand.Text(),
+		quit:     make(chan struct{}),
 	}
 }
 
 // Name implements [Node].
 func (m *Memory) Name() string { return m.name }
 
-// Stop makes the node unreachable, as a killed server is, until Start. It keeps what
-// it knows, as a server with perfect persistence would; see Flush.
+// Identity implements [Node]: it changes with every Crash.
+func (m *Memory) Identity() string {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.identity
+}
+
+// Stop makes the node unreachable, as a network that is cut does, until Start. It
+// keeps what it knows; see Crash.
 func (m *Memory) Stop() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -94,13 +93,28 @@ func (m *Memory) Resume() {
 	}
 }
 
-// Flush makes the node forget all that it holds.
+// Flush makes the node forget all that it holds, its marker too, as FLUSHALL does.
 func (m *Memory) Flush() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	clear(m.locks)
-	clear(m.tombstones)
-	clear(m.foreign)
+	m.state = newState()
+}
+
+// Save keeps what the node knows now for the next Crash, as a snapshot on a server's
+// disk, or what has reached its replica so far.
+func (m *Memory) Save() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.saved = m.clone()
+}
+
+// Crash restarts the node: it comes back at once as another one, and knows what it knew
+// at the last Save, or nothing. What runs out meanwhile, runs out.
+func (m *Memory) Crash() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.state = m.saved.clone()
+	m.identity = rand.Text()
 }
 
 // Plant puts something that is not a lock at a name, as a program of somebody else may
@@ -196,123 +210,4 @@ func (m *Memory) awaitResume(ctx context.Context) error {
 	case <-m.quit:
 		return ErrClosed
 	}
-}
-
-// run carries out one operation, as the script of its kind does.
-func (m *Memory) run(op Op) Reply {
-	for _, name := range op.Names {
-		if m.foreign[name] && op.Kind != Release {
-			return Reply{Err: &Error{Node: m.name, Op: op.Kind, Reason: ErrWrongType}}
-		}
-	}
-	switch op.Kind {
-	case Acquire:
-		return m.acquire(op)
-	case Renew:
-		return m.renew(op)
-	case Release:
-		return m.release(op)
-	case Inspect:
-		return Reply{Outcome: Inspected, Holders: m.holders(op.Names)}
-	default:
-		return m.forceRelease(op)
-	}
-}
-
-func (m *Memory) acquire(op Op) Reply {
-	var denial Holder
-	for _, name := range op.Names {
-		if h, held := m.holder(name); held && h.Owner != op.Owner && h.TTL > denial.TTL {
-			denial = h
-		}
-	}
-	if denial.Name != "" {
-		return Reply{Outcome: Denied, Holder: denial}
-	}
-	for _, name := range op.Names {
-		m.locks[name] = claim{owner: op.Owner, expiry: m.clock.Now() + op.TTL}
-	}
-	return Reply{Outcome: Granted}
-}
-
-func (m *Memory) renew(op Op) Reply {
-	outcome := Granted
-	for _, name := range op.Names {
-		h, held := m.holder(name)
-		switch {
-		case !held && m.buried(name, op.Owner):
-			return Reply{Outcome: Denied, Holder: Holder{Name: name}}
-		case !held:
-			outcome = Healed
-		case h.Owner != op.Owner:
-			return Reply{Outcome: Denied, Holder: h}
-		}
-	}
-	for _, name := range op.Names {
-		expiry := max(m.locks[name].expiry, m.clock.Now()+op.TTL)
-		m.locks[name] = claim{owner: op.Owner, expiry: expiry}
-	}
-	return Reply{Outcome: outcome}
-}
-
-func (m *Memory) release(op Op) Reply {
-	outcome := Absent
-	for _, name := range op.Names {
-		if h, held := m.holder(name); held && h.Owner == op.Owner {
-			delete(m.locks, name)
-			outcome = Released
-		}
-	}
-	return Reply{Outcome: outcome}
-}
-
-func (m *Memory) forceRelease(op Op) Reply {
-	found := m.holders(op.Names)
-	for _, name := range op.Names {
-		for _, owner := range op.Buried {
-			m.bury(name, owner, op.TTL)
-		}
-	}
-	for _, h := range found {
-		m.bury(h.Name, h.Owner, max(op.TTL, h.TTL))
-		delete(m.locks, h.Name)
-	}
-	return Reply{Outcome: foundOutcome(ForceRelease, len(found)), Holders: found}
-}
-
-// holder is who has a name now. What has run out is forgotten on the way.
-func (m *Memory) holder(name string) (Holder, bool) {
-	c, ok := m.locks[name]
-	if !ok {
-		return Holder{}, false
-	}
-	left := c.expiry - m.clock.Now()
-	if left <= 0 {
-		delete(m.locks, name)
-		return Holder{}, false
-	}
-	return Holder{Name: name, Owner: c.owner, TTL: left}, true
-}
-
-func (m *Memory) holders(names []string) []Holder {
-	found := make([]Holder, 0, len(names))
-	for _, name := range names {
-		if h, held := m.holder(name); held {
-			found = append(found, h)
-		}
-	}
-	return found
-}
-
-func (m *Memory) bury(name, owner string, ttl time.Duration) {
-	m.tombstones[grave{name, owner}] = m.clock.Now() + ttl
-}
-
-func (m *Memory) buried(name, owner string) bool {
-	expiry, ok := m.tombstones[grave{name, owner}]
-	if ok && expiry <= m.clock.Now() {
-		delete(m.tombstones, grave{name, owner})
-		return false
-	}
-	return ok
 }

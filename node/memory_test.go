@@ -17,7 +17,7 @@ func newMemory(t *testing.T) *node.Memory {
 	t.Helper()
 	m := node.NewMemory("m", clock.Process())
 	t.Cleanup(func() { _ = m.Close() })
-	return m
+	return opened(t, m)
 }
 
 func TestMemoryStopped(t *testing.T) {
@@ -86,7 +86,7 @@ func TestMemoryFlushed(t *testing.T) {
 
 // A node without a clock of its own runs on the system's.
 func TestMemoryOnTheSystemClock(t *testing.T) {
-	m := node.NewMemory("m", nil)
+	m := opened(t, node.NewMemory("m", nil))
 	t.Cleanup(func() { _ = m.Close() })
 	op := acquire("o1", "a")
 	op.TTL = time.Millisecond

@@ -32,6 +32,12 @@ const (
 	// ForceRelease removes the names whoever holds them, and leaves a tombstone for
 	// each owner found or listed, so that its next renewal cannot put them back.
 	ForceRelease
+	// Mark reads the node's marker. A node that has none, or that of an earlier life,
+	// gets one and so begins its recovery, as the first acquisition would have it.
+	Mark
+	// Open ends the recovery of a node whose marker is still what a Mark answered. It
+	// is for administrators, who know that the node has never granted anything.
+	Open
 )
 
 // String returns the name of the operation, as it stands in errors and logs.
@@ -47,6 +53,10 @@ func (k Kind) String() string {
 		return "inspect"
 	case ForceRelease:
 		return "force-release"
+	case Mark:
+		return "mark"
+	case Open:
+		return "open"
 	default:
 		return "unknown operation"
 	}
@@ -56,7 +66,7 @@ func (k Kind) String() string {
 // instant of the node.
 type Op struct {
 	Kind Kind
-	// Names are the locks, at least one, without duplicates.
+	// Names are the locks, at least one, without duplicates; none for Mark and Open.
 	Names []string
 	// Owner identifies one round of acquisition, and is never used in another
 	// (else the late release of one round could undo the next). ForceRelease and Inspect leave it empty.
@@ -68,6 +78,13 @@ type Op struct {
 	// Buried lists, for ForceRelease, owners to leave a tombstone for besides those
 	// that are found: owners that other nodes know of.
 	Buried []string
+	// Token is the fencing token that Acquire proposes and Renew repeats: microseconds
+	// since the Unix epoch by the client's clock, or one more than a larger one seen.
+	Token uint64
+	// Limits are those of the client, for Acquire, Renew, Mark and Open.
+	Limits Limits
+	// Marker is what Mark answered, for Open.
+	Marker Marker
 }
 
 // Outcome is what a node did about an [Op].
@@ -78,18 +95,19 @@ const (
 	// Unknown means no usable answer: it may have happened. [Reply.Err] says why,
 	// and [Reply.Unsent] whether the node can have seen it at all.
 	Unknown Outcome = iota
-	// Granted: the names belong to the owner for a TTL from now.
+	// Granted: the names belong to the owner for a TTL from now. For Open: the node
+	// gives new rights from now on.
 	Granted
 	// Healed: as Granted, by a renewal that had to put at least one name back.
 	Healed
 	// Denied: another owner has one of the names, or (renew) the owner was forced
-	// off. Nothing was changed.
+	// off, or (open) the marker is another by now. Nothing was changed.
 	Denied
 	// Released: at least one name was removed.
 	Released
 	// Absent: there was nothing to remove.
 	Absent
-	// Inspected: [Reply.Holders] has the answer.
+	// Inspected: [Reply.Holders] has the answer; for Mark, [Reply.Marker].
 	Inspected
 )
 
@@ -128,6 +146,9 @@ type Holder struct {
 	// TTL is what the node says is left before the name frees itself, or
 	// [NoExpiry].
 	TTL time.Duration
+	// Token is the largest fencing token of the name that the node knows of, or 0: of
+	// this holder, or of a contender that came to nothing.
+	Token uint64
 }
 
 // Reply is a node's answer to one [Op].
@@ -139,6 +160,18 @@ type Reply struct {
 	// Holders says, if Inspected, who holds which names; for a forced release, who
 	// held them until then.
 	Holders []Holder
+	// Token is not 0 if an acquisition was granted, but its token not taken, since the
+	// node knows one that is as large or larger: the largest such.
+	Token uint64
+	// Recovering is how long the node will still give no new rights, as it has lost
+	// its memory. An acquisition fails with [ErrRecovering] meanwhile; renewals are
+	// served, and it is up to the caller what they count for.
+	Recovering time.Duration
+	// Restarted says, if Recovering, that it came back with a marker of an earlier
+	// life; else it had none.
+	Restarted bool
+	// Marker is the answer to Mark, and to an Open that was denied.
+	Marker Marker
 	// Err says why the outcome is Unknown. It is always an [*Error].
 	Err error
 	// Unsent is true if the operation certainly never reached the node: then there
@@ -155,6 +188,10 @@ type Node interface {
 	// Name identifies the node to people and tells nodes apart: usually host:port.
 	// It holds no secrets.
 	Name() string
+	// Identity tells servers apart, whatever they are called: two nodes with one
+	// identity are one server. It is that of the server of the last exchange, and
+	// empty before the first. It changes when the server restarts or fails over.
+	Identity() string
 	// Do runs the operations in order, in one exchange where it can, and stores the
 	// answer to ops[i] in replies[i]; the slices have one length. Calls that do not
 	// overlap take effect in the order of the calls, also across a reconnect:

@@ -115,6 +115,14 @@ func tuneSentinel(opt *rueidis.ClientOption) {
 // Name is the server's address, or the master set and its sentinels.
 func (r *Redis) Name() string { return r.name }
 
+// Identity is the server's replication id, as of the last connect.
+func (r *Redis) Identity() string {
+	if identity := r.link.identity.Load(); identity != nil {
+		return *identity
+	}
+	return ""
+}
+
 // Do implements [Node].
 func (r *Redis) Do(ctx context.Context, ops []Op, replies []Reply) {
 	if err := r.begin(ctx); err != nil {

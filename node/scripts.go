@@ -2,38 +2,38 @@ package node
 
 import (
 	"crypto/sha1" //nolint:gosec // Redis names scripts by their SHA-1.
-	_ "embed"
+	"embed"
 	"encoding/hex"
+	"strings"
 )
 
-//go:embed scripts/acquire.lua
-var acquireLua string
-
-//go:embed scripts/renew.lua
-var renewLua string
-
-//go:embed scripts/release.lua
-var releaseLua string
-
-//go:embed scripts/inspect.lua
-var inspectLua string
-
-//go:embed scripts/forcerelease.lua
-var forceReleaseLua string
+//go:embed scripts
+var files embed.FS
 
 // script is a Lua script and the name under which a server caches it.
 type script struct{ source, sha string }
 
-func newScript(source string) script {
-	sum := sha1.Sum([]byte(source)) //nolint:gosec // see above
-	return script{source: source, sha: hex.EncodeToString(sum[:])}
+// newScript puts a script together from the functions that it calls and its own file.
+func newScript(parts ...string) script {
+	var source strings.Builder
+	for _, part := range parts {
+		text, err := files.ReadFile("scripts/" + part + ".lua")
+		if err != nil {
+			panic(err) // by construction
+		}
+		source.Write(text)
+	}
+	sum := sha1.Sum([]byte(source.String())) //nolint:gosec // see above
+	return script{source: source.String(), sha: hex.EncodeToString(sum[:])}
 }
 
 // scripts holds the script of each kind of operation.
 var scripts = [...]script{
-	Acquire:      newScript(acquireLua),
-	Renew:        newScript(renewLua),
-	Release:      newScript(releaseLua),
-	Inspect:      newScript(inspectLua),
-	ForceRelease: newScript(forceReleaseLua),
+	Acquire:      newScript("lib/key", "lib/raise", "lib/guard", "acquire"),
+	Renew:        newScript("lib/key", "lib/raise", "lib/guard", "renew"),
+	Release:      newScript("release"),
+	Inspect:      newScript("lib/key", "inspect"),
+	ForceRelease: newScript("lib/key", "forcerelease"),
+	Mark:         newScript("lib/guard", "lib/state", "mark"),
+	Open:         newScript("lib/guard", "lib/state", "open"),
 }

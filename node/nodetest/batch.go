@@ -66,9 +66,12 @@ var batching = []promise{
 		assert.Equal(x, ops(), given)
 	}},
 	{"a duplicate acquire changes nothing", func(x *trial) {
-		op := acquire("o1", long, "a", "b")
-		x.outcomes(x.do(op, op), node.Granted, node.Granted)
+		token := x.token()
+		op := proposing(token, acquire("o1", long, "a", "b"))
 		x.want(node.Granted, op)
+		for _, r := range x.do(op, op) {
+			x.untaken(token, r)
+		}
 		x.keys("a", "b")
 		x.lives(long, "a", "b")
 	}},
@@ -80,9 +83,11 @@ var batching = []promise{
 		x.keys("a")
 	}},
 	{"a duplicate renewal changes nothing", func(x *trial) {
-		op := renew("o1", long, "a")
+		token := x.token()
+		op := proposing(token, renew("o1", long, "a"))
 		x.outcomes(x.do(op, op), node.Healed, node.Granted)
 		x.want(node.Granted, op)
+		x.fence(token, "a")
 		x.lives(long, "a")
 		x.keys("a")
 	}},
@@ -95,10 +100,11 @@ var batching = []promise{
 		x.keys("b")
 	}},
 	{"a duplicate inspection tells the same", func(x *trial) {
-		x.want(node.Granted, acquire("o1", long, "a"))
+		token := x.token()
+		x.want(node.Granted, proposing(token, acquire("o1", long, "a")))
 		replies := x.do(inspect("a"), inspect("a"))
 		for _, r := range replies {
-			x.holder(r.Holders[0], node.Holder{Name: "a", Owner: "o1", TTL: long})
+			x.holder(r.Holders[0], node.Holder{Name: "a", Owner: "o1", TTL: long, Token: token})
 		}
 	}},
 	{"a duplicate forced release changes nothing", func(x *trial) {

@@ -70,10 +70,11 @@ var wrongType = []promise{
 }
 
 // permanently demands a failure that says of itself that it will be the same again.
-func (x *trial) permanently(reason error, op node.Op) {
+func (x *trial) permanently(reason error, op node.Op) *node.Error {
 	x.Helper()
 	r := x.fails(reason, op)
 	var err *node.Error
 	require.ErrorAs(x, r.Err, &err)
 	assert.True(x, err.Permanent())
+	return err
 }

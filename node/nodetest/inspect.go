@@ -14,12 +14,13 @@ var inspecting = []promise{
 		x.keys()
 	}},
 	{"holders are told in the order of the names", func(x *trial) {
-		x.want(node.Granted, acquire("o1", middle, "a"))
-		x.want(node.Granted, acquire("o2", long, "c"))
+		a, c := x.token(), x.token()
+		x.want(node.Granted, proposing(a, acquire("o1", middle, "a")))
+		x.want(node.Granted, proposing(c, acquire("o2", long, "c")))
 		r := x.want(node.Inspected, inspect("c", "b", "a"))
 		require.Len(x, r.Holders, 2)
-		x.holder(r.Holders[0], node.Holder{Name: "c", Owner: "o2", TTL: long})
-		x.holder(r.Holders[1], node.Holder{Name: "a", Owner: "o1", TTL: middle})
+		x.holder(r.Holders[0], node.Holder{Name: "c", Owner: "o2", TTL: long, Token: c})
+		x.holder(r.Holders[1], node.Holder{Name: "a", Owner: "o1", TTL: middle, Token: a})
 	}},
 	{"an expired name is free", func(x *trial) {
 		x.want(node.Granted, acquire("o1", short, "a"))

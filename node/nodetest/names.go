@@ -8,20 +8,25 @@ import (
 	"github.com/quorumlock/quorumlock/node"
 )
 
-// odd are names that some code on the way could take for something else.
+// odd are names that some code on the way could take for something else. What begins with
+// "quorumlock:" is the node's own, and no name.
 var odd = []string{
 	" ", "a b", "a\r\nb", "\x00", "\xff\xfe\x80", "Zürich", "ロック", "🔒",
 	"{", "}", "{}", "}{", "{a}", "{a}:b", "x{a}y{b}", "%s", "*", "?", "[a]", `"a"`, `\`, "$1", "-1",
-	"a:b", ":", "nil", "quorumlock:node", strings.Repeat("long", 4096),
+	"a:b", ":", "nil", "quorumlock", strings.Repeat("long", 4096),
 }
+
+// alike are names that some code on the way could take for each other.
+var alike = []string{"a", "A", "{a}", "a ", "a:", "{a}:", "{{a}}", "{a", "a}", ":{a}", "á", "a\u0301"}
 
 var naming = []promise{
 	{"any bytes make a name", func(x *trial) {
 		for _, name := range odd {
-			x.want(node.Granted, acquire("o1", long, name))
+			token := x.token()
+			x.want(node.Granted, proposing(token, acquire("o1", long, name)))
 			x.denied(acquire("o2", long, name), name, "o1")
-			x.want(node.Granted, renew("o1", long, name))
-			x.holder(x.want(node.Inspected, inspect(name)).Holders[0], node.Holder{Name: name, Owner: "o1", TTL: long})
+			x.want(node.Granted, proposing(token, renew("o1", long, name)))
+			x.holder(x.want(node.Inspected, inspect(name)).Holders[0], node.Holder{Name: name, Owner: "o1", TTL: long, Token: token})
 			x.keys(name)
 			x.want(node.Released, release("o1", name))
 			x.keys()
@@ -46,7 +51,6 @@ var naming = []promise{
 		}
 	}},
 	{"names that look alike are different locks", func(x *trial) {
-		alike := []string{"a", "A", "{a}", "a ", "a:", "{a}:", "{{a}}", "{a", "a}", "á", "a\u0301"}
 		for i, name := range alike {
 			x.want(node.Granted, acquire(string(rune('0'+i)), long, name))
 		}

@@ -6,7 +6,7 @@
 //		nodetest.Run(t, func(t *testing.T) nodetest.Subject {
 //			n := mine.Open(t)
 //			t.Cleanup(func() { _ = n.Close() })
-//			return nodetest.Subject{Node: n, Pass: ..., Plant: ..., Keys: ...}
+//			return nodetest.Subject{Node: n, Pass: ..., Plant: ..., Keys: ..., Forget: ..., Restart: ...}
 //		})
 //	}
 package nodetest
@@ -21,15 +21,22 @@ import (
 // Subject is a node under test, and what the suite has to know and do besides asking it.
 // All fields but Second are needed.
 type Subject struct {
-	// Node is a handle on an empty deployment. The suite may close it.
+	// Node is a handle on an empty deployment, without a marker. The suite may close it.
 	Node node.Node
 	// Pass returns once at least d has passed on the deployment's own clock.
 	Pass func(d time.Duration)
 	// Plant puts something that is not a lock at a key, for ever.
 	Plant func(key string)
 	// Keys lists the names that are held now, sorted: whatever the node keeps for a
-	// lock, but neither tombstones nor what was planted.
+	// lock, but neither its marker, fences and tombstones nor what was planted.
 	Keys func() []string
+	// Forget has the deployment lose everything, its marker too, and stay the server that
+	// it is, as by FLUSHALL.
+	Forget func()
+	// Restart has the deployment come back with everything that it knew, and with another
+	// identity, as by a restart from a disk or a failover. Handles may lose their
+	// connections, but work again when it returns.
+	Restart func()
 	// Second opens another handle on the same deployment, and closes it when the test
 	// ends. It is nil where there can be only one.
 	Second func() node.Node
@@ -42,21 +49,29 @@ func Run(t *testing.T, open func(t *testing.T) Subject) {
 	for _, group := range []struct {
 		name     string
 		promises []promise
+		// fresh says that the subtests begin with a node as it comes; else it gives rights.
+		fresh bool
 	}{
-		{"acquire", acquiring},
-		{"renew", renewing},
-		{"release", releasing},
-		{"inspect", inspecting},
-		{"force-release", forcing},
-		{"wrong type", wrongType},
-		{"batch", batching},
-		{"names", naming},
-		{"life", living},
+		{name: "acquire", promises: acquiring},
+		{name: "renew", promises: renewing},
+		{name: "release", promises: releasing},
+		{name: "inspect", promises: inspecting},
+		{name: "force-release", promises: forcing},
+		{name: "wrong type", promises: wrongType},
+		{name: "batch", promises: batching},
+		{name: "names", promises: naming},
+		{name: "life", promises: living},
+		{name: "marker", promises: marking, fresh: true},
+		{name: "fence", promises: fencing},
 	} {
 		t.Run(group.name, func(t *testing.T) {
 			for _, p := range group.promises {
 				t.Run(p.name, func(t *testing.T) {
-					p.kept(&trial{T: t, Subject: open(t)})
+					x := &trial{T: t, Subject: open(t), limits: limits}
+					if !group.fresh {
+						x.open(limits)
+					}
+					p.kept(x)
 				})
 			}
 		})

@@ -2,7 +2,10 @@ package nodetest
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"slices"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -23,10 +26,46 @@ const (
 	slack = 10 * time.Second
 )
 
+// limits are those of the suite. Recovering takes too long for a test on a real clock.
+var limits = node.Limits{MaxTTL: 2 * time.Minute, MaxClockSkew: 30 * time.Second}
+
+// fleeting are limits for what must end within a test.
+var fleeting = node.Limits{MaxTTL: 60 * time.Millisecond, MaxClockSkew: 20 * time.Millisecond}
+
 // trial is one subtest on its subject.
 type trial struct {
 	*testing.T
 	Subject
+	// limits are those of an operation that has none of its own.
+	limits node.Limits
+	// began is the node's clock when it was opened; 0 before.
+	began uint64
+}
+
+// open has the node give rights, as an administrator does with a new one.
+func (x *trial) open(limits node.Limits) {
+	x.Helper()
+	x.limits = limits
+	fresh := x.mark()
+	x.began = uint64(fresh.Until - fresh.Limits.Recovery().Microseconds())
+	x.want(node.Granted, opening(fresh))
+}
+
+// tokens makes each token that is not asked for in particular a new one.
+var tokens atomic.Uint64
+
+// token is larger than all before it, and not far from the node's clock.
+func (x *trial) token() uint64 { return x.began + tokens.Add(1) }
+
+// complete fills in what is the same in all operations of the suite.
+func (x *trial) complete(op node.Op) node.Op {
+	if op.Limits == (node.Limits{}) {
+		op.Limits = x.limits
+	}
+	if op.Token == 0 {
+		op.Token = x.token()
+	}
+	return op
 }
 
 func acquire(owner string, ttl time.Duration, names ...string) node.Op {
@@ -56,14 +95,34 @@ func burying(op node.Op, owners ...string) node.Op {
 	return op
 }
 
+// opening is the administrative opening of a node that was found with this marker.
+func opening(found node.Marker) node.Op {
+	return node.Op{Kind: node.Open, Marker: found}
+}
+
+// under is the operation of a client with these limits.
+func under(limits node.Limits, op node.Op) node.Op {
+	op.Limits = limits
+	return op
+}
+
+// proposing is the operation with this token.
+func proposing(token uint64, op node.Op) node.Op {
+	op.Token = token
+	return op
+}
+
 // junk stands in a reply before the node fills it, as the replies of the batch before do
 // where a slice is used again.
 var junk = node.Reply{
-	Outcome: node.Granted,
-	Holder:  node.Holder{Name: "junk", Owner: "junk", TTL: 1},
-	Holders: []node.Holder{{Name: "junk", Owner: "junk", TTL: 1}},
-	Err:     fmt.Errorf("junk"),
-	Unsent:  true,
+	Outcome:    node.Granted,
+	Holder:     node.Holder{Name: "junk", Owner: "junk", TTL: 1, Token: 1},
+	Holders:    []node.Holder{{Name: "junk", Owner: "junk", TTL: 1, Token: 1}},
+	Token:      1,
+	Recovering: 1,
+	Marker:     node.Marker{Identity: "junk", Until: 1},
+	Err:        fmt.Errorf("junk"),
+	Unsent:     true,
 }
 
 // do runs one batch.
@@ -80,8 +139,9 @@ func (x *trial) doOn(n node.Node, ops ...node.Op) []node.Reply {
 func (x *trial) doWith(ctx context.Context, n node.Node, ops ...node.Op) []node.Reply {
 	x.Helper()
 	replies := make([]node.Reply, len(ops))
+	ops = slices.Clone(ops)
 	for i := range replies {
-		replies[i] = junk
+		replies[i], ops[i] = junk, x.complete(ops[i])
 	}
 	n.Do(ctx, ops, replies)
 	return replies
@@ -95,8 +155,17 @@ func (x *trial) want(outcome node.Outcome, op node.Op) node.Reply {
 	return r
 }
 
-// outcome demands an outcome, and that the reply says nothing that does not belong to it.
+// outcome demands an outcome of a node that gives rights, that the token was taken if one
+// could be, and that the reply says nothing that does not belong to it.
 func (x *trial) outcome(outcome node.Outcome, r node.Reply) {
+	x.Helper()
+	x.answered(outcome, r)
+	assert.Zero(x, r.Recovering)
+	assert.Zero(x, r.Token)
+}
+
+// answered demands an outcome of a node that may be recovering, whatever of the token.
+func (x *trial) answered(outcome node.Outcome, r node.Reply) {
 	x.Helper()
 	require.NoError(x, r.Err)
 	require.Equal(x, outcome, r.Outcome, "%v instead of %v: %+v", r.Outcome, outcome, r)
@@ -106,6 +175,9 @@ func (x *trial) outcome(outcome node.Outcome, r node.Reply) {
 	}
 	if outcome != node.Inspected && outcome != node.Released {
 		assert.Empty(x, r.Holders)
+	}
+	if outcome != node.Inspected && outcome != node.Denied {
+		assert.Zero(x, r.Marker)
 	}
 }
 
@@ -142,6 +214,11 @@ func (x *trial) failed(reason error, op node.Op, r node.Reply) {
 	assert.Equal(x, node.Unknown, r.Outcome)
 	assert.Zero(x, r.Holder)
 	assert.Empty(x, r.Holders)
+	assert.Zero(x, r.Token)
+	assert.Zero(x, r.Marker)
+	if !errors.Is(reason, node.ErrRecovering) {
+		assert.Zero(x, r.Recovering)
+	}
 	var err *node.Error
 	require.ErrorAs(x, r.Err, &err)
 	assert.Equal(x, x.Node.Name(), err.Node)
@@ -151,7 +228,8 @@ func (x *trial) failed(reason error, op node.Op, r node.Reply) {
 // left is how long a name that is held will live.
 func (x *trial) left(name string) time.Duration {
 	x.Helper()
-	r := x.want(node.Inspected, inspect(name))
+	r := x.do(inspect(name))[0]
+	x.answered(node.Inspected, r)
 	require.Len(x, r.Holders, 1, "nobody holds %q", name)
 	return r.Holders[0].TTL
 }

@@ -21,9 +21,7 @@ for _, name in ipairs(KEYS) do
 end
 
 local function bury(name, owner, ttl)
-  -- The colon keeps the tombstones of the names '{a}' and 'a' apart.
-  local tag = string.find(name, '{', 1, true) and ':' .. name or '{' .. name .. '}'
-  redis.call('SET', 'quorumlock:tombstone:' .. tag .. ':' .. owner, 1, 'PX', ttl)
+  redis.call('SET', key('tombstone', name) .. ':' .. owner, 1, 'PX', ttl)
 end
 
 for i = 2, #ARGV do

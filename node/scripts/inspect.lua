@@ -1,15 +1,23 @@
 -- Read who holds the names.
 --
 -- KEYS      the names of the locks
--- Reply     {name, owner, pttl, name, owner, pttl, ...} for the names that are held
+-- Reply     {left, name, owner, pttl, fence, ...} for the names that are held. The node
+--           gives no new rights for left ms, or before it has begun to recover if -1.
 
-local found = {}
+local identity = string.match(redis.call('INFO', 'replication'), 'master_replid:(%w+)')
+local marker = redis.call('HMGET', 'quorumlock:node', 'identity', 'until')
+local time = redis.call('TIME')
+local found = {-1}
+if marker[1] == identity then
+  found[1] = math.max(0, math.ceil((marker[2] - time[1] * 1000000 - time[2]) / 1000))
+end
 for _, name in ipairs(KEYS) do
   local holder = redis.call('HKEYS', name)[1]
   if holder then
     found[#found + 1] = name
     found[#found + 1] = holder
     found[#found + 1] = redis.call('PTTL', name)
+    found[#found + 1] = tonumber(redis.call('GET', key('fence', name)) or 0)
   end
 end
 return found

@@ -1,0 +1,72 @@
+package quorumlock
+
+import (
+	"time"
+
+	"github.com/quorumlock/quorumlock/node"
+)
+
+// lookAt finds in a batch of answers what concerns the node, not the callers. The mutex
+// is held.
+func (l *lane) lookAt(now time.Duration) {
+	l.identify()
+	for i := range l.replies {
+		r := &l.replies[i]
+		switch {
+		case r.Recovering > 0:
+			l.recovers(now, r)
+		case l.recoverUntil != 0 && r.Outcome == node.Granted:
+			l.recoverUntil = 0
+			l.client.info("quorumlock: node has recovered, and gives new locks again", "node", l.node.Name())
+		}
+		if l.twin != "" && l.batch[i].op.Kind != node.Release && l.batch[i].op.Kind != node.ForceRelease {
+			*r = node.Reply{Err: &node.Error{Node: l.node.Name(), Op: l.batch[i].op.Kind, Reason: node.ErrSameServer, Err: errTwin(l.twin)}}
+		}
+	}
+}
+
+// errTwin names the node that has the vote.
+type errTwin string
+
+func (e errTwin) Error() string {
+	return "it is " + string(e) + " by another address, or a replica of it, and has no vote of its own"
+}
+
+// identify finds out whether another lane leads to the same server.
+func (l *lane) identify() {
+	identity := l.node.Identity()
+	if identity == l.identity && l.twin == "" {
+		return
+	}
+	before := l.twin
+	l.identity = identity
+	l.twin = l.client.servers.claim(l.index, l.node.Name(), identity)
+	if l.twin != "" && l.twin != before {
+		l.client.warn("quorumlock: two nodes are one server: only one of them votes", "node", l.node.Name(), "same as", l.twin)
+	}
+}
+
+// sameRecovery is how much two answers about one recovery differ at most: the time that
+// they were under way. One that differs by more is about another.
+const sameRecovery = 250 * time.Millisecond
+
+// recovers reports a recovery, unless it is the one that was reported last.
+func (l *lane) recovers(now time.Duration, r *node.Reply) {
+	until := now + r.Recovering
+	if l.recoverUntil != 0 && until <= l.recoverUntil+sameRecovery {
+		return
+	}
+	l.recoverUntil = until
+	end := l.client.clock.Wall().Add(r.Recovering)
+	event := NodeRecoveringEvent{
+		Node:      l.node.Name(),
+		Since:     end.Add(-max(l.client.cfg.limits().Recovery(), r.Recovering)),
+		Until:     end,
+		Restarted: r.Restarted,
+	}
+	l.client.warn("quorumlock: node is new or has lost its memory: holders keep their locks, but it gives no new ones until all that it may have forgotten has run out",
+		"node", event.Node, "since", event.Since, "until", event.Until, "restarted", event.Restarted)
+	if hook := l.client.cfg.Hooks.NodeRecovering; hook != nil {
+		l.client.reports.tell(func() { hook(event) })
+	}
+}

@@ -1,0 +1,242 @@
+package node
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/redis/rueidis"
+)
+
+// decode reads an answer as the header of its script describes it.
+func decode(op Op, result rueidis.RedisResult) Reply {
+	msg, err := result.ToMessage()
+	if err != nil {
+		return Reply{Err: err}
+	}
+	var r Reply
+	switch {
+	case op.Kind == Release:
+		r, err = decodeCount(op, msg)
+	case op.Kind == Inspect || op.Kind == ForceRelease:
+		r, err = decodeFound(op, msg)
+	case msg.IsInt64():
+		r, err = decodeGrant(op, msg)
+	default:
+		r, err = decodeArray(op, msg)
+	}
+	if err != nil {
+		return Reply{Err: errors.Join(errGarbled, err)}
+	}
+	return r
+}
+
+// errGarbled marks an answer that came through, and that no script of ours gives.
+var errGarbled = errors.New("unexpected reply")
+
+// errForm is for an answer of the right type and a wrong form.
+var errForm = errors.New("not in this form")
+
+// decodeGrant reads the answer without a but.
+func decodeGrant(op Op, msg rueidis.RedisMessage) (Reply, error) {
+	switch n, err := msg.AsInt64(); {
+	case n == 1 && op.Kind != Mark:
+		return Reply{Outcome: Granted}, err
+	case n == 2 && op.Kind == Renew:
+		return Reply{Outcome: Healed}, err
+	default:
+		return Reply{}, errForm
+	}
+}
+
+// decodeArray reads the other answers of the scripts that give rights. What they mean is
+// told by their length, and by the word that some begin with.
+func decodeArray(op Op, msg rueidis.RedisMessage) (Reply, error) {
+	values, err := msg.ToArray()
+	switch {
+	case err != nil:
+		return Reply{}, err
+	case op.Kind == Mark || op.Kind == Open:
+		return decodeMarker(op, values)
+	case len(values) == 4:
+		holders, err := decodeHolders(op, values, 4)
+		if err != nil {
+			return Reply{}, err
+		}
+		return Reply{Outcome: Denied, Holder: holders[0]}, nil
+	case len(values) == 1 && op.Kind == Acquire:
+		n, err := integers(values)
+		if err != nil || n[0] <= 0 {
+			return Reply{}, errForm
+		}
+		return Reply{Outcome: Granted, Token: uint64(n[0])}, nil
+	case len(values) > 1 && values[0].IsString():
+		return decodeRefusal(op, values)
+	case len(values) == 3 && op.Kind == Renew:
+		return decodeReassertion(op, values)
+	default:
+		return Reply{}, errForm
+	}
+}
+
+// decodeReassertion reads {1 or 2, left, restarted}.
+func decodeReassertion(op Op, values []rueidis.RedisMessage) (Reply, error) {
+	n, err := integers(values)
+	if err != nil || n[1] <= 0 {
+		return Reply{}, errors.Join(err, errForm)
+	}
+	r, err := decodeGrant(op, values[0])
+	r.Recovering, r.Restarted = milli(n[1]), n[2] != 0
+	return r, err
+}
+
+// decodeRefusal reads the answers that begin with a word.
+func decodeRefusal(op Op, values []rueidis.RedisMessage) (Reply, error) {
+	word, _ := values[0].ToString()
+	n, err := integers(values[1:])
+	switch {
+	case err != nil:
+		return Reply{}, err
+	case word == "RECOVERING" && op.Kind == Acquire && len(n) == 2 && n[0] > 0:
+		return recovering(milli(n[0]), op.Limits.Recovery(), n[1] != 0), nil
+	case word == "SETTINGS" && len(n) == 2:
+		return differing(op, Limits{milli(n[0]), milli(n[1])}), nil
+	case word == "CLOCK" && op.Kind == Acquire && len(n) == 1:
+		return farFrom(n[0], op), nil
+	default:
+		return Reply{}, errForm
+	}
+}
+
+// decodeMarker reads the answers of mark and open that are not just 1.
+func decodeMarker(op Op, values []rueidis.RedisMessage) (Reply, error) {
+	if op.Kind == Open && len(values) == 1 {
+		n, err := integers(values)
+		if err != nil || n[0] <= 0 {
+			return Reply{}, errForm
+		}
+		return Reply{Outcome: Granted, Recovering: milli(n[0])}, nil
+	}
+	if len(values) != 6 {
+		return Reply{}, errForm
+	}
+	identity, err1 := values[0].ToString()
+	n, err2 := integers(values[1:])
+	if err := errors.Join(err1, err2); err != nil {
+		return Reply{}, err
+	}
+	r := Reply{Outcome: Inspected, Marker: Marker{
+		Identity:  identity,
+		Until:     n[0],
+		Limits:    Limits{milli(n[1]), milli(n[2])},
+		Left:      milli(n[3]),
+		Restarted: n[4] != 0,
+	}}
+	if op.Kind == Open {
+		r.Outcome = Denied
+	}
+	return r, nil
+}
+
+func decodeCount(op Op, msg rueidis.RedisMessage) (Reply, error) {
+	n, err := msg.AsInt64()
+	switch {
+	case err != nil || !msg.IsInt64() || n < 0 || n > int64(len(op.Names)):
+		return Reply{}, errors.Join(err, errForm)
+	case n == 0:
+		return Reply{Outcome: Absent}, nil
+	default:
+		return Reply{Outcome: Released}, nil
+	}
+}
+
+// decodeFound reads the answers that list holders.
+func decodeFound(op Op, msg rueidis.RedisMessage) (Reply, error) {
+	values, err := msg.ToArray()
+	if err != nil {
+		return Reply{}, err
+	}
+	if op.Kind == ForceRelease {
+		holders, err := decodeHolders(op, values, 3)
+		return Reply{Outcome: foundOutcome(op.Kind, len(holders)), Holders: holders}, err
+	}
+	if len(values) == 0 {
+		return Reply{}, errForm
+	}
+	left, err1 := integers(values[:1])
+	holders, err2 := decodeHolders(op, values[1:], 4)
+	if err := errors.Join(err1, err2); err != nil {
+		return Reply{}, err
+	}
+	r := Reply{Outcome: Inspected, Holders: holders, Recovering: milli(left[0])}
+	if left[0] < 0 {
+		r.Recovering = op.Limits.Recovery()
+	}
+	return r, nil
+}
+
+func foundOutcome(kind Kind, found int) Outcome {
+	switch {
+	case kind == Inspect:
+		return Inspected
+	case found == 0:
+		return Absent
+	default:
+		return Released
+	}
+}
+
+// decodeHolders reads {name, owner, pttl, ...} or {name, owner, pttl, fence, ...}, where
+// the names are some of the operation's, in their order.
+func decodeHolders(op Op, values []rueidis.RedisMessage, width int) ([]Holder, error) {
+	if len(values)%width != 0 {
+		return nil, fmt.Errorf("%d values, in groups of %d", len(values), width)
+	}
+	holders := make([]Holder, 0, len(values)/width)
+	for names := op.Names; len(values) > 0; values = values[width:] {
+		name, err1 := values[0].ToString()
+		owner, err2 := values[1].ToString()
+		n, err3 := integers(values[2:width])
+		if err := errors.Join(err1, err2, err3); err != nil {
+			return nil, err
+		}
+		i := slices.Index(names, name)
+		if i < 0 {
+			return nil, errors.New("an answer about another name")
+		}
+		names = names[i+1:]
+		h := Holder{Name: name, Owner: owner, TTL: leftOf(n[0])}
+		if width == 4 {
+			h.Token = uint64(max(n[1], 0))
+		}
+		holders = append(holders, h)
+	}
+	return holders, nil
+}
+
+// integers reads values that are all integers.
+func integers(values []rueidis.RedisMessage) ([]int64, error) {
+	n := make([]int64, len(values))
+	for i, v := range values {
+		if !v.IsInt64() {
+			return nil, errForm
+		}
+		n[i], _ = v.AsInt64()
+	}
+	return n, nil
+}
+
+// leftOf turns a PTTL into a duration. -2, a key that has just gone, is nothing left.
+func leftOf(pttl int64) time.Duration {
+	if pttl == -1 {
+		return NoExpiry
+	}
+	return milli(pttl)
+}
+
+// milli turns milliseconds into a duration, and what is less than none into none.
+func milli(n int64) time.Duration {
+	const most = int64(1<<63-1) / int64(time.Millisecond)
+	return time.Duration(min(max(n, 0), most)) * time.Millisecond
+}

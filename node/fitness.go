@@ -1,0 +1,37 @@
+package node
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+)
+
+// errUnfit marks a server that must not be used as it is set up.
+var errUnfit = errors.New("unfit for locks")
+
+// inspectServer looks at what a server says of itself, and finds its identity. An
+// eviction policy other than noeviction is refused whether there is a limit or not: that
+// can be set at any time, and a lock that was evicted is a loss of memory that nobody
+// notices.
+func inspectServer(replication, memory string) (identity string, err error) {
+	identity = infoField(replication, "master_replid")
+	policy := infoField(memory, "maxmemory_policy")
+	switch {
+	case identity == "":
+		return "", fmt.Errorf("%w: INFO replication has no master_replid, by which a restart is noticed", errUnfit)
+	case policy != "" && policy != "noeviction":
+		return "", fmt.Errorf("%w: maxmemory-policy is %s, so the server may evict locks: set it to noeviction", errUnfit, policy)
+	default:
+		return identity, nil
+	}
+}
+
+// infoField finds a field in what INFO says, and is empty if there is none.
+func infoField(info, name string) string {
+	for line := range strings.Lines(info) {
+		if key, value, ok := strings.Cut(strings.TrimSpace(line), ":"); ok && key == name {
+			return value
+		}
+	}
+	return ""
+}

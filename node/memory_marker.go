@@ -1,0 +1,77 @@
+package node
+
+import "time"
+
+// time is the node's clock, in microseconds since the Unix epoch.
+func (m *Memory) time() int64 { return m.clock.Wall().UnixMicro() }
+
+// guard does what the function of that name does in the scripts: it replaces a marker
+// that is missing or of an earlier life, and says whether the client's limits differ, or
+// how long the node gives no new rights.
+func (m *Memory) guard(op Op) (refusal Reply, left time.Duration) {
+	limits := op.Limits
+	if m.marker != nil {
+		limits = m.marker.Limits
+	}
+	if m.marker == nil || m.marker.Identity != m.identity {
+		m.marker = &Marker{
+			Identity:  m.identity,
+			Until:     m.time() + limits.Recovery().Microseconds(),
+			Limits:    limits,
+			Restarted: m.marker != nil,
+		}
+	}
+	if limits != op.Limits {
+		return differing(op, limits), 0
+	}
+	return Reply{}, m.recovery()
+}
+
+// recovery is what is left of it, in whole milliseconds as scripts tell it.
+func (m *Memory) recovery() time.Duration {
+	left := max(micro(m.marker.Until-m.time()), 0)
+	return (left + time.Millisecond - 1).Truncate(time.Millisecond)
+}
+
+func (m *Memory) mark(op Op) Reply {
+	m.guard(op)
+	return Reply{Outcome: Inspected, Marker: m.told()}
+}
+
+// told is the marker as it is told.
+func (m *Memory) told() Marker {
+	marker := *m.marker
+	marker.Left = m.recovery()
+	return marker
+}
+
+func (m *Memory) open(op Op) Reply {
+	m.guard(op)
+	if m.marker.Identity != op.Marker.Identity || m.marker.Until != op.Marker.Until {
+		return Reply{Outcome: Denied, Marker: m.told()}
+	}
+	opened := *m.marker
+	if opened.Limits == op.Limits {
+		opened.Until = 0
+		m.marker = &opened
+		return Reply{Outcome: Granted}
+	}
+	both := Limits{
+		MaxTTL:       max(op.Limits.MaxTTL, opened.Limits.MaxTTL),
+		MaxClockSkew: max(op.Limits.MaxClockSkew, opened.Limits.MaxClockSkew),
+	}
+	opened.Limits, opened.Until = op.Limits, m.time()+both.Recovery().Microseconds()
+	m.marker = &opened
+	return Reply{Outcome: Granted, Recovering: m.recovery()}
+}
+
+// fence is the largest token of a name that the node knows of, or 0. It is forgotten when
+// the node's clock is a recovery past it, in milliseconds as keys expire.
+func (m *Memory) fence(name string) uint64 {
+	fence := m.fences[name]
+	if m.marker != nil && int64(fence)/1000+m.marker.Limits.Recovery().Milliseconds() <= m.time()/1000 {
+		delete(m.fences, name)
+		return 0
+	}
+	return fence
+}

@@ -1,0 +1,43 @@
+package node
+
+import (
+	"maps"
+	"time"
+)
+
+// state is what an in-memory node knows, and loses in a crash.
+type state struct {
+	locks      map[string]claim
+	tombstones map[grave]time.Duration
+	foreign    map[string]bool
+	fences     map[string]uint64
+	marker     *Marker // nil if there is none
+}
+
+// claim is what the node holds for one owner of one name.
+type claim struct {
+	owner  string
+	expiry time.Duration
+}
+
+// grave is where an owner is buried: one for each name that it was forced off.
+type grave struct{ name, owner string }
+
+func newState() state {
+	return state{
+		locks:      make(map[string]claim),
+		tombstones: make(map[grave]time.Duration),
+		foreign:    make(map[string]bool),
+		fences:     make(map[string]uint64),
+	}
+}
+
+func (s state) clone() state {
+	return state{
+		locks:      maps.Clone(s.locks),
+		tombstones: maps.Clone(s.tombstones),
+		foreign:    maps.Clone(s.foreign),
+		fences:     maps.Clone(s.fences),
+		marker:     s.marker, // never changed, only replaced
+	}
+}

@@ -1,0 +1,470 @@
+package quorumlock_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/quorumlock/quorumlock"
+	"github.com/quorumlock/quorumlock/admin"
+	"github.com/quorumlock/quorumlock/node"
+)
+
+// recovery is R with the default limits.
+const recovery = quorumlock.DefaultTTL + quorumlock.DefaultMaxClockSkew
+
+// losses are the ways in which a node loses its memory.
+var losses = []struct {
+	name string
+	lose func(*node.Memory)
+}{
+	{"a restart without persistence", (*node.Memory).Crash},
+	{"a flush", (*node.Memory).Flush},
+}
+
+// inVirtualTimeByEachLoss runs a test once for every way to lose a node's memory. The
+// node comes back with the data of before the test, marker included, in the last.
+func inVirtualTimeByEachLoss(t *testing.T, n int, test func(t *testing.T, f *fleet, lose func(i int)), changes ...func(*quorumlock.Config)) {
+	t.Helper()
+	for _, loss := range losses {
+		t.Run(loss.name, func(t *testing.T) {
+			inVirtualTime(t, n, func(t *testing.T, f *fleet) {
+				test(t, f, func(i int) { loss.lose(f.nodes[i]) })
+			})
+		})
+	}
+	t.Run("a restart with old data", func(t *testing.T) {
+		inVirtualTime(t, n, func(t *testing.T, f *fleet) {
+			var cfg quorumlock.Config
+			for _, change := range changes {
+				change(&cfg)
+			}
+			f.setUp(cfg)
+			for _, nd := range f.nodes {
+				nd.Save()
+			}
+			test(t, f, func(i int) { f.nodes[i].Crash() })
+		})
+	})
+}
+
+// refuses demands that nobody gets the lock, and returns why.
+func refuses(t *testing.T, lock *quorumlock.Lock) error {
+	t.Helper()
+	lease, err := lock.TryAcquire(t.Context())
+	require.Nil(t, lease)
+	require.Error(t, err)
+	return err
+}
+
+// The lost lock that Redlock is known for: H has nodes 1 and 2, node 1 forgets, and H'
+// would get 1 and 3.
+func TestAForgetfulNodeGivesNothing(t *testing.T) {
+	inVirtualTimeByEachLoss(t, 3, func(t *testing.T, f *fleet, lose func(int)) {
+		client, wires := f.wired()
+		wires[2].severed.Store(true)
+		lease, err := client.RedLock("job").With(quorumlock.LockOptions{Fixed: true}).TryAcquire(t.Context())
+		require.NoError(t, err)
+		settled()
+		lose(0)
+
+		other := f.client().RedLock("job")
+		for lease.Err() == nil {
+			_ = refuses(t, other)
+			time.Sleep(200 * time.Millisecond)
+		}
+		// The holder's time is over, and still node 1 waits: longer TTLs may be about.
+		next, err := other.TryAcquire(t.Context())
+		require.NoError(t, err, "nodes 2 and 3 are free and have a memory")
+		require.Greater(t, next.Token(), lease.Token())
+	})
+}
+
+// The trace of an uncounted heal: H' was granted node 3 before its crash, H heals there
+// and must not count it, as its claim on node 1 lapses and H' gets that.
+func TestAHealCountsOnlyAsAReassertion(t *testing.T) {
+	inVirtualTimeByEachLoss(t, 3, func(t *testing.T, f *fleet, lose func(int)) {
+		patient := func(cfg *quorumlock.Config) {
+			cfg.NodeTimeoutMin, cfg.NodeTimeoutMax = 3300*time.Millisecond, 3300*time.Millisecond
+		}
+		began := f.clock.Now()
+		at := func(d time.Duration) { time.Sleep(began + d - f.clock.Now()) }
+		h, hWires := f.wired(patient)
+		other, otherWires := f.wired(patient)
+
+		hWires[2].severed.Store(true)
+		lease, err := h.RedLock("job").TryAcquire(t.Context()) // on 1 and 2
+		require.NoError(t, err)
+		settled()
+		hWires[0].severed.Store(true) // nothing renews its claim on 1
+
+		at(6800 * time.Millisecond)
+		otherWires[0].slow.Store(int64(3250 * time.Millisecond)) // there at 10.05 s
+		otherWires[1].slow.Store(int64(3250 * time.Millisecond))
+		won := make(chan *quorumlock.Lease, 1)
+		go func() {
+			lease, err := other.RedLock("job").TryAcquire(context.Background())
+			require.NoError(t, err)
+			won <- lease
+		}()
+		settled()
+		require.Equal(t, []string{"job"}, f.nodes[2].Keys(), "node 3 is granted")
+		at(7 * time.Second)
+		lose(2)
+		hWires[2].severed.Store(false)
+
+		at(8 * time.Second)
+		require.NoError(t, lease.Err())
+		have, _ := lease.Backing()
+		require.Equal(t, 2, have)
+		at(9500 * time.Millisecond)
+		require.Equal(t, []string{"job"}, f.nodes[2].Keys(), "healed")
+		next := <-won
+		require.NoError(t, next.Err())
+		require.ErrorIs(t, lease.Err(), quorumlock.ErrLost, "two leases are valid")
+		require.Greater(t, next.Token(), lease.Token())
+	})
+}
+
+// A holder keeps what it has through the loss of any nodes, as long as each knows it was
+// there all the time.
+func TestHoldersReassertThemselves(t *testing.T) {
+	for _, n := range []int{1, 3, 5} {
+		inVirtualTimeByEachLoss(t, n, func(t *testing.T, f *fleet, lose func(int)) {
+			lease, err := f.client().RedLock("job").TryAcquire(t.Context())
+			require.NoError(t, err)
+			settled()
+			for i := range n {
+				lose(i) // all of them, and no client in between
+			}
+			other := f.client().RedLock("job")
+			for range 100 {
+				time.Sleep(time.Second)
+				require.NoError(t, lease.Err())
+				_ = refuses(t, other)
+			}
+			have, want := lease.Backing()
+			require.Equal(t, want, have)
+			require.NoError(t, lease.Release(t.Context()))
+			next, err := other.TryAcquire(t.Context())
+			require.NoError(t, err)
+			require.Greater(t, next.Token(), lease.Token())
+		})
+	}
+}
+
+// Restarted one after the other, and nobody asked in between.
+func TestNodesRestartInTurn(t *testing.T) {
+	for _, pause := range []time.Duration{0, time.Second, quorumlock.DefaultTTL / 3} {
+		inVirtualTimeByEachLoss(t, 5, func(t *testing.T, f *fleet, lose func(int)) {
+			holder, wires := f.wired()
+			lease, err := holder.RedLock("job").TryAcquire(t.Context())
+			require.NoError(t, err)
+			settled()
+			for _, w := range wires {
+				w.severed.Store(true) // its renewals do not tell the nodes either
+			}
+			for i := range 3 {
+				lose(i)
+				time.Sleep(pause)
+			}
+			other := f.client().RedLock("job")
+			for lease.Err() == nil {
+				_ = refuses(t, other)
+				time.Sleep(100 * time.Millisecond)
+			}
+		})
+	}
+}
+
+// Whoever was granted before the crash is safe for a TTL, also if it cannot renew.
+func TestNobodyElseForARecovery(t *testing.T) {
+	for _, n := range []int{1, 3} {
+		inVirtualTimeByEachLoss(t, n, func(t *testing.T, f *fleet, lose func(int)) {
+			lease, err := f.client().RedLock("job").With(quorumlock.LockOptions{Fixed: true}).TryAcquire(t.Context())
+			require.NoError(t, err)
+			settled()
+			for i := range n {
+				lose(i)
+			}
+			began := f.clock.Now()
+			next, err := f.client().RedLock("job").Acquire(t.Context())
+			require.NoError(t, err)
+			waited := f.clock.Now() - began
+			require.GreaterOrEqual(t, waited, recovery)
+			require.Less(t, waited, recovery+time.Second)
+			require.Greater(t, next.Token(), lease.Token())
+		})
+	}
+}
+
+// A recovery that is interrupted by another loss starts anew.
+func TestALossDuringTheRecovery(t *testing.T) {
+	inVirtualTimeByEachLoss(t, 1, func(t *testing.T, f *fleet, lose func(int)) {
+		lock := f.client().RedLock("job")
+		lose(0)
+		_ = refuses(t, lock)
+		time.Sleep(recovery - time.Second)
+		_ = refuses(t, lock)
+		lose(0)
+		began := f.clock.Now()
+		lease, err := lock.Acquire(t.Context())
+		require.NoError(t, err)
+		require.GreaterOrEqual(t, f.clock.Now()-began, recovery)
+		require.NoError(t, lease.Release(t.Context()))
+	})
+}
+
+// A failover to a replica and back, each time to what that one knew.
+func TestAFailoverAndBack(t *testing.T) {
+	inVirtualTime(t, 1, func(t *testing.T, f *fleet) {
+		f.nodes[0].Save() // the replica has the marker, and not the lock
+		lease, err := f.client().RedLock("job").TryAcquire(t.Context())
+		require.NoError(t, err)
+		settled()
+		other := f.client().RedLock("job")
+		f.nodes[0].Crash()
+		_ = refuses(t, other)
+		f.nodes[0].Save()
+		f.nodes[0].Crash() // back, and it looks as if it had recovered
+		_ = refuses(t, other)
+		time.Sleep(quorumlock.DefaultTTL)
+		require.NoError(t, lease.Err())
+		_ = refuses(t, other)
+	})
+}
+
+func TestTwoClientsMeetANewNode(t *testing.T) {
+	inVirtualTime(t, 3, func(t *testing.T, f *fleet) {
+		a, b := f.client().RedLock("job"), f.client().RedLock("job")
+		for _, nd := range f.nodes {
+			nd.Flush()
+		}
+		leases := make(chan *quorumlock.Lease, 2)
+		for _, lock := range []*quorumlock.Lock{a, b} {
+			go func() {
+				lease, err := lock.Acquire(context.Background())
+				require.NoError(t, err)
+				leases <- lease
+			}()
+		}
+		began := f.clock.Now()
+		first := <-leases
+		require.GreaterOrEqual(t, f.clock.Now()-began, recovery)
+		settled()
+		require.Empty(t, leases, "one of them")
+		require.NoError(t, first.Release(t.Context()))
+		second := <-leases
+		require.Greater(t, second.Token(), first.Token())
+		require.NoError(t, second.Release(t.Context()))
+	})
+}
+
+func TestClientsWithOtherLimitsAreRefused(t *testing.T) {
+	inVirtualTime(t, 3, func(t *testing.T, f *fleet) {
+		_ = f.client()
+		for _, change := range []func(*quorumlock.Config){
+			func(cfg *quorumlock.Config) { cfg.MaxTTL = 20 * time.Second },
+			func(cfg *quorumlock.Config) { cfg.MaxTTL, cfg.TTL = 9*time.Second, 5*time.Second },
+			func(cfg *quorumlock.Config) { cfg.MaxClockSkew = 2 * time.Second },
+		} {
+			began := f.clock.Now()
+			_, err := f.client(change).RedLock("job").Acquire(t.Context())
+			require.ErrorIs(t, err, quorumlock.ErrNoQuorum)
+			require.ErrorIs(t, err, node.ErrSettings)
+			var settings *node.SettingsError
+			require.ErrorAs(t, err, &settings)
+			require.Equal(t, quorumlock.Config{}.Limits(), settings.Node)
+			require.Equal(t, began, f.clock.Now(), "waiting cannot help")
+			f.noKeys()
+		}
+	})
+}
+
+func TestTwoAddressesOfOneServerHaveOneVote(t *testing.T) {
+	inVirtualTime(t, 3, func(t *testing.T, f *fleet) {
+		alias := &wire{Node: f.nodes[0], name: "alias"}
+		client := f.client(func(cfg *quorumlock.Config) { cfg.Nodes[1] = alias }) // n1, n1 again, n3
+		lease, err := client.RedLock("job").TryAcquire(t.Context())
+		require.NoError(t, err, "two servers of three")
+		settled()
+		have, want := lease.Backing()
+		require.Equal(t, []int{2, 3}, []int{have, want})
+		require.NoError(t, lease.Release(t.Context()))
+		f.noKeys()
+
+		f.stop(2)
+		err = refuses(t, client.RedLock("job"))
+		require.ErrorIs(t, err, quorumlock.ErrNoQuorum, "one server of three")
+		require.ErrorIs(t, err, node.ErrSameServer)
+		f.noKeys()
+
+		_, err = admin.Init(t.Context(), quorumlock.Config{Nodes: []node.Node{f.nodes[0], alias, f.nodes[1]}})
+		require.ErrorIs(t, err, node.ErrSameServer)
+	})
+}
+
+func TestRecoveryIsReported(t *testing.T) {
+	inVirtualTime(t, 3, func(t *testing.T, f *fleet) {
+		var events []quorumlock.NodeRecoveringEvent
+		client := f.client(func(cfg *quorumlock.Config) {
+			cfg.Hooks.NodeRecovering = func(e quorumlock.NodeRecoveringEvent) { events = append(events, e) }
+		})
+		lease, err := client.RedLock("job").TryAcquire(t.Context())
+		require.NoError(t, err)
+		settled()
+		f.nodes[1].Save()
+		f.nodes[1].Crash()
+		began := f.clock.Wall()
+		for range 12 {
+			require.NoError(t, lease.Extend(t.Context()))
+			time.Sleep(time.Second)
+		}
+		require.Equal(t, []quorumlock.NodeRecoveringEvent{{
+			Node: "n2", Since: began, Until: began.Add(recovery), Restarted: true,
+		}}, events)
+		f.nodes[1].Flush()
+		require.NoError(t, lease.Extend(t.Context()))
+		settled()
+		require.Len(t, events, 2)
+		require.False(t, events[1].Restarted)
+
+		status, err := client.RedLock("job").Inspect(t.Context())
+		require.NoError(t, err)
+		require.Equal(t, recovery, status.Nodes[1].Recovering)
+		require.Zero(t, status.Nodes[0].Recovering)
+	})
+}
+
+func TestBackingIsReported(t *testing.T) {
+	inVirtualTime(t, 5, func(t *testing.T, f *fleet) {
+		var told []string
+		client := f.client(func(cfg *quorumlock.Config) {
+			cfg.Hooks.BackingChanged = func(e quorumlock.BackingEvent) {
+				told = append(told, fmt.Sprintf("%d/%d/%d", e.Have, e.Want, e.Need))
+			}
+		})
+		lease, err := client.RedLock("job").TryAcquire(t.Context())
+		require.NoError(t, err)
+		time.Sleep(time.Minute)
+		require.Empty(t, told, "all of them, all the time")
+		f.stop(0)
+		began := f.clock.Now()
+		for len(told) == 0 {
+			time.Sleep(10 * time.Millisecond)
+		}
+		require.Less(t, f.clock.Now()-began, quorumlock.DefaultTTL, "when its claim lapses, not at a renewal after that")
+		f.stop(1)
+		time.Sleep(time.Minute)
+		f.start(0, 1)
+		time.Sleep(time.Minute)
+		require.Equal(t, []string{"4/5/3", "3/5/3"}, told[:2])
+		require.Equal(t, "5/5/3", told[len(told)-1])
+		require.NoError(t, lease.Err())
+	})
+}
+
+// A deployment is opened once, by who knows that it is new; else it opens itself.
+func TestInit(t *testing.T) {
+	inVirtualTime(t, 3, func(t *testing.T, f *fleet) {
+		cfg := quorumlock.Config{Clock: f.clock}
+		for _, nd := range f.nodes {
+			cfg.Nodes = append(cfg.Nodes, nd)
+		}
+		report, err := admin.Init(t.Context(), cfg) // newFleet has done it
+		require.NoError(t, err)
+		require.Equal(t, admin.Open, report.Nodes[2].State)
+
+		f.nodes[1].Flush()
+		report, err = admin.Init(t.Context(), cfg)
+		require.ErrorIs(t, err, admin.ErrInUse, "the others are in use")
+		require.Equal(t, admin.Recovering, report.Nodes[1].State)
+		require.Equal(t, recovery, report.Nodes[1].Left)
+		require.ErrorIs(t, refuses(t, f.client().MultiLock("job")), node.ErrRecovering)
+
+		for _, nd := range f.nodes {
+			nd.Save()
+			nd.Crash() // all of them, with a marker that tells
+		}
+		_, err = admin.Init(t.Context(), cfg)
+		require.ErrorIs(t, err, admin.ErrInUse)
+
+		for _, nd := range f.nodes {
+			nd.Flush()
+		}
+		f.nodes[2].Stop()
+		report, err = admin.Init(t.Context(), cfg)
+		require.ErrorIs(t, err, admin.ErrUnanswered)
+		require.ErrorIs(t, err, node.ErrUnreachable)
+		require.ErrorIs(t, report.Nodes[2].Err, node.ErrUnreachable)
+		require.Equal(t, admin.Recovering, report.Nodes[0].State, "nothing was opened")
+		f.nodes[2].Start()
+		require.ErrorIs(t, refuses(t, f.client().MultiLock("job")), node.ErrRecovering) // which marks it
+
+		other := cfg
+		other.MaxTTL = time.Minute
+		_, err = admin.Init(t.Context(), other)
+		require.ErrorIs(t, err, admin.ErrLimits)
+		report, err = admin.Init(t.Context(), cfg)
+		require.NoError(t, err)
+		require.Equal(t, admin.Opened, report.Nodes[0].State)
+
+		report, err = admin.ChangeLimits(t.Context(), other)
+		require.NoError(t, err)
+		require.Equal(t, other.Limits().Recovery(), report.Nodes[0].Left, "the longer of the two")
+		require.ErrorIs(t, refuses(t, f.client().RedLock("job")), node.ErrSettings)
+		_, err = admin.Init(nil, cfg) //nolint:staticcheck // that is the question
+		require.ErrorIs(t, err, quorumlock.ErrInvalid)
+		_, err = admin.Init(t.Context(), quorumlock.Config{})
+		require.ErrorIs(t, err, quorumlock.ErrInvalid)
+	})
+}
+
+// An init that is held up between looking and acting opens nothing that lost its memory
+// in between.
+func TestInitPausedBetweenLookAndAct(t *testing.T) {
+	inVirtualTimeByEachLoss(t, 3, func(t *testing.T, f *fleet, lose func(int)) {
+		for _, nd := range f.nodes {
+			nd.Flush()
+		}
+		late := &late{Node: f.nodes[0], looked: make(chan struct{}), act: make(chan struct{})}
+		done := make(chan error, 1)
+		go func() {
+			_, err := admin.Init(context.Background(), quorumlock.Config{
+				Clock: f.clock, Nodes: []node.Node{late, f.nodes[1], f.nodes[2]},
+			})
+			done <- err
+		}()
+		<-late.looked
+		time.Sleep(recovery) // all open by themselves meanwhile
+		lease, err := f.client().MultiLock("job").TryAcquire(t.Context())
+		require.NoError(t, err)
+		settled()
+		lose(0)
+		time.Sleep(time.Millisecond)
+		close(late.act)
+		require.ErrorIs(t, <-done, admin.ErrChanged)
+		err = refuses(t, f.client().RedLock("job"))
+		require.True(t, errors.Is(err, quorumlock.ErrHeld) || errors.Is(err, node.ErrRecovering))
+		require.ErrorIs(t, refuses(t, f.client().MultiLock("another")), node.ErrRecovering)
+		require.NoError(t, lease.Err())
+	})
+}
+
+// late is a node at which an Open arrives late.
+type late struct {
+	node.Node
+	looked, act chan struct{}
+}
+
+func (l *late) Do(ctx context.Context, ops []node.Op, replies []node.Reply) {
+	if ops[0].Kind == node.Open {
+		close(l.looked)
+		<-l.act
+	}
+	l.Node.Do(ctx, ops, replies)
+}

@@ -1,0 +1,271 @@
+package quorumlock_test
+
+import (
+	"context"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/quorumlock/quorumlock"
+	"github.com/quorumlock/quorumlock/clock"
+	"github.com/quorumlock/quorumlock/node"
+)
+
+// off sets a client's wall clock off by d.
+func off(f *fleet, d time.Duration) func(*quorumlock.Config) {
+	return func(cfg *quorumlock.Config) {
+		wrong := clock.NewSkewed(f.clock, 1)
+		wrong.StepWall(d)
+		cfg.Clock = wrong
+	}
+}
+
+// tally is a client's way to a node that counts what it asks for.
+type tally struct {
+	node.Node
+	acquisitions atomic.Int64
+	// before, if set, is run before each acquisition, with its number.
+	before func(n int64)
+}
+
+func (c *tally) Do(ctx context.Context, ops []node.Op, replies []node.Reply) {
+	for _, op := range ops {
+		if op.Kind == node.Acquire {
+			if n := c.acquisitions.Add(1); c.before != nil {
+				c.before(n)
+			}
+		}
+	}
+	c.Node.Do(ctx, ops, replies)
+}
+
+// counted makes a client whose acquisitions are counted on every node.
+func (f *fleet) counted(changes ...func(*quorumlock.Config)) (*quorumlock.Client, []*tally) {
+	tallies := make([]*tally, len(f.nodes))
+	return f.client(append(changes, func(cfg *quorumlock.Config) {
+		for i, nd := range cfg.Nodes {
+			tallies[i] = &tally{Node: nd}
+			cfg.Nodes[i] = tallies[i]
+		}
+	})...), tallies
+}
+
+// use takes a lock that must be free, gives it back, and returns the token.
+func use(t *testing.T, lock *quorumlock.Lock) uint64 {
+	t.Helper()
+	lease, err := lock.TryAcquire(t.Context())
+	require.NoError(t, err)
+	settled()
+	require.NoError(t, lease.Release(t.Context()))
+	settled()
+	return lease.Token()
+}
+
+func TestTokensGrowWhateverTheClocks(t *testing.T) {
+	inVirtualTime(t, 5, func(t *testing.T, f *fleet) {
+		offs := []time.Duration{
+			0, 990 * time.Millisecond, -time.Second, -5 * time.Second, 980 * time.Millisecond, time.Microsecond, -8 * time.Second,
+		}
+		var locks []*quorumlock.Lock
+		for _, d := range offs {
+			client := f.client(off(f, d))
+			locks = append(locks, client.RedLock("job"), client.MultiLock("job", "other"))
+		}
+		var last uint64
+		for i := range 200 {
+			token := use(t, locks[(i*5)%len(locks)])
+			require.Greater(t, token, last)
+			last = token
+			time.Sleep(time.Duration(i%3) * 100 * time.Microsecond)
+		}
+		require.Less(t, last, uint64(f.clock.Wall().Add(2*time.Second).UnixMicro()), "no further than the fastest clock")
+	})
+}
+
+func TestATokenIsAMicrosecondOfTheClock(t *testing.T) {
+	inVirtualTime(t, 3, func(t *testing.T, f *fleet) {
+		client, tallies := f.counted()
+		other := f.client(off(f, 999*time.Millisecond))
+		for range 10 {
+			time.Sleep(time.Microsecond)
+			require.Equal(t, uint64(f.clock.Wall().UnixMicro()), use(t, client.RedLock("job")))
+			_ = use(t, other.RedLock("another name")) // whose tokens are of no concern here
+		}
+		for _, c := range tallies {
+			require.EqualValues(t, 10, c.acquisitions.Load(), "one round trip each")
+		}
+	})
+}
+
+func TestTheSameMicrosecond(t *testing.T) {
+	inVirtualTime(t, 3, func(t *testing.T, f *fleet) {
+		a, mine := f.counted()
+		b, theirs := f.counted()
+		first := use(t, a.RedLock("job"))
+		require.Equal(t, first+1, use(t, a.RedLock("job")), "this client knows its own")
+		require.EqualValues(t, 2, mine[0].acquisitions.Load())
+		require.Equal(t, first+2, use(t, b.RedLock("job")), "another is told")
+		require.EqualValues(t, 2, theirs[0].acquisitions.Load(), "in a second round")
+		require.Equal(t, first+3, use(t, b.RedLock("job")))
+		require.EqualValues(t, 3, theirs[0].acquisitions.Load(), "and remembers it")
+	})
+}
+
+func TestADenialTellsTheToken(t *testing.T) {
+	inVirtualTime(t, 3, func(t *testing.T, f *fleet) {
+		lease, err := f.client(off(f, 999*time.Millisecond)).RedLock("job").TryAcquire(t.Context())
+		require.NoError(t, err)
+		settled()
+		client, tallies := f.counted()
+		_ = refuses(t, client.RedLock("job"))
+		settled()
+		require.NoError(t, lease.Release(t.Context()))
+		settled()
+		require.Greater(t, use(t, client.RedLock("job")), lease.Token())
+		require.EqualValues(t, 2, tallies[0].acquisitions.Load(), "no second round was needed")
+	})
+}
+
+// A client that is ahead, nodes that forget its token, and a client that is behind.
+func TestAForgottenTokenIsNotGivenAgain(t *testing.T) {
+	short := func(cfg *quorumlock.Config) {
+		cfg.MaxTTL, cfg.TTL, cfg.NodeTimeoutMax = 2*time.Second, time.Second, 100*time.Millisecond
+	}
+	for _, behind := range []time.Duration{0, time.Second, 1900 * time.Millisecond} {
+		inVirtualTimeByEachLoss(t, 3, func(t *testing.T, f *fleet, lose func(int)) {
+			fast := f.client(short, off(f, 999*time.Millisecond))
+			slow := f.client(short, off(f, -behind))
+			_ = use(t, slow.RedLock("job"))
+			token := use(t, fast.RedLock("job"))
+			for i := range f.nodes {
+				lose(i)
+			}
+			next, err := slow.RedLock("job").Acquire(t.Context())
+			require.NoError(t, err)
+			require.Greater(t, next.Token(), token)
+		}, short)
+	}
+}
+
+// The same without a loss: the fence is there as long as a smaller token could be taken.
+func TestATokenIsRememberedLongEnough(t *testing.T) {
+	for wait := range 25 {
+		inVirtualTime(t, 3, func(t *testing.T, f *fleet) {
+			token := use(t, f.client(off(f, 999*time.Millisecond)).RedLock("job"))
+			time.Sleep(time.Duration(wait) * 500 * time.Millisecond)
+			require.Greater(t, use(t, f.client(off(f, -9900*time.Millisecond)).RedLock("job")), token)
+		})
+	}
+}
+
+// A contender that failed has left a larger token on one node.
+func TestAFailedContenderWithALargerToken(t *testing.T) {
+	inVirtualTime(t, 3, func(t *testing.T, f *fleet) {
+		fast, wires := f.wired(off(f, 999*time.Millisecond))
+		wires[1].severed.Store(true)
+		wires[2].severed.Store(true)
+		_ = refuses(t, fast.RedLock("job"))
+		f.noKeys()
+		client, tallies := f.counted()
+		f.stop(2)
+		token := use(t, client.RedLock("job"))
+		require.Greater(t, token, uint64(f.clock.Wall().UnixMicro()), "one more than that")
+		require.EqualValues(t, 2, tallies[0].acquisitions.Load())
+		f.start(2)
+		f.stop(0)
+		require.Greater(t, use(t, f.client().RedLock("job")), token, "by nodes that never saw the first")
+	})
+}
+
+// A straggler may decide what looked as if it took a second round.
+func TestASecondRoundIsLeftOutIfEnoughTakeTheToken(t *testing.T) {
+	inVirtualTime(t, 5, func(t *testing.T, f *fleet) {
+		fast, wires := f.wired(off(f, 999*time.Millisecond))
+		for _, w := range wires[2:] {
+			w.severed.Store(true)
+		}
+		_ = refuses(t, fast.RedLock("job"))
+		settled()
+		client, tallies := f.counted()
+		require.Equal(t, uint64(f.clock.Wall().UnixMicro()), use(t, client.RedLock("job")), "taken by the three others")
+		require.EqualValues(t, 1, tallies[0].acquisitions.Load())
+	})
+}
+
+// The caller gives up, or nodes hang, in the middle of the second round.
+func TestTheSecondRoundFails(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		hang bool
+	}{{"cancelled", false}, {"two nodes hang", true}} {
+		t.Run(c.name, func(t *testing.T) {
+			inVirtualTime(t, 3, func(t *testing.T, f *fleet) {
+				token := use(t, f.client().RedLock("job"))
+				ctx, cancel := context.WithCancel(t.Context())
+				defer cancel()
+				client, tallies := f.counted()
+				for i, c2 := range tallies {
+					c2.before = func(n int64) {
+						switch {
+						case n == 2 && c.hang && i < 2:
+							time.Sleep(600 * time.Millisecond)
+						case n == 2 && !c.hang:
+							cancel()
+							time.Sleep(time.Millisecond)
+						}
+					}
+				}
+				_, err := client.RedLock("job").TryAcquire(ctx)
+				require.ErrorIs(t, err, quorumlock.ErrNoQuorum)
+				time.Sleep(2 * time.Second)
+				f.noKeys()
+				for _, c := range tallies {
+					require.EqualValues(t, 2, c.acquisitions.Load(), "the second round was under way")
+				}
+				require.Greater(t, use(t, f.client().RedLock("job")), token)
+			})
+		})
+	}
+}
+
+func TestAClockThatIsFarOff(t *testing.T) {
+	for _, c := range []struct {
+		off  time.Duration
+		want string
+	}{
+		{365 * 24 * time.Hour, "8760h0m0s ahead"},
+		{1001 * time.Millisecond, "1.001s ahead"},
+		{-10 * time.Second, "10s behind"},
+		{-365 * 24 * time.Hour, "8760h0m0s behind"},
+	} {
+		inVirtualTime(t, 3, func(t *testing.T, f *fleet) {
+			token := use(t, f.client().RedLock("job"))
+			began := f.clock.Now()
+			_, err := f.client(off(f, c.off)).RedLock("job").Acquire(t.Context())
+			require.ErrorIs(t, err, node.ErrClock)
+			require.ErrorIs(t, err, quorumlock.ErrNoQuorum)
+			require.ErrorContains(t, err, c.want)
+			require.Equal(t, began, f.clock.Now(), "waiting cannot help")
+			f.noKeys()
+			require.Equal(t, token+1, use(t, f.client().RedLock("job")), "nothing of it is left")
+		})
+	}
+}
+
+func TestNestedLeasesShareTheToken(t *testing.T) {
+	inVirtualTime(t, 3, func(t *testing.T, f *fleet) {
+		lock := f.client().RedLock("job")
+		lease, err := lock.TryAcquire(t.Context())
+		require.NoError(t, err)
+		nested, err := lock.TryAcquire(lease.Context())
+		require.NoError(t, err)
+		require.Equal(t, lease.Token(), nested.Token())
+		time.Sleep(time.Minute)
+		require.NoError(t, nested.Release(t.Context()))
+		token := lease.Token()
+		require.NoError(t, lease.Release(t.Context()))
+		require.Equal(t, token, lease.Token(), "also when it has ended")
+	})
+}

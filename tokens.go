@@ -1,0 +1,71 @@
+package quorumlock
+
+import (
+	"sync"
+
+	"github.com/quorumlock/quorumlock/clock"
+	"github.com/quorumlock/quorumlock/quorum"
+)
+
+// tokens proposes fencing tokens. A proposal is the time, unless a larger token of the
+// name has been seen: of a client whose clock is ahead, or of this microsecond.
+type tokens struct {
+	clock clock.Clock
+
+	mu sync.Mutex
+	// ahead has, by name, the largest token seen, as long as the clock has not passed
+	// it: after that it is of no use. Most clients never see one.
+	ahead map[string]uint64
+	// tidyAt is how many names there may be before those of no use are thrown out.
+	tidyAt int
+}
+
+// minTidy is from how many names on it is worth looking for those of no use.
+const minTidy = 64
+
+func (t *tokens) now() int64 { return t.clock.Wall().UnixMicro() }
+
+// propose makes a token for these names that is larger than seen. It is outpaced if it is
+// not the time: then it is no fault of this clock if it is refused.
+func (t *tokens) propose(names []string, seen uint64) (token uint64, outpaced bool) {
+	now := t.now()
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if len(t.ahead) > 0 {
+		for _, name := range names {
+			seen = max(seen, t.ahead[name])
+		}
+	}
+	token = quorum.NextToken(now, seen)
+	return token, token > uint64(max(now, 0))
+}
+
+// saw notes a token of a name.
+func (t *tokens) saw(token uint64, names ...string) {
+	now := t.now()
+	if token == 0 || quorum.NextToken(now, token) <= uint64(max(now, 0)) {
+		return
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if len(t.ahead) >= max(t.tidyAt, minTidy) {
+		t.tidy(now)
+	}
+	if t.ahead == nil {
+		t.ahead = make(map[string]uint64)
+	}
+	for _, name := range names {
+		t.ahead[name] = max(t.ahead[name], token)
+	}
+}
+
+// tidy throws out what the clock has passed. As it is done when the number of names has
+// doubled, it costs each of them little.
+func (t *tokens) tidy(now int64) {
+	for name, token := range t.ahead {
+		if quorum.NextToken(now, token) <= uint64(max(now, 0)) {
+			delete(t.ahead, name)
+		}
+	}
+	t.tidyAt = 2 * len(t.ahead)
+}
