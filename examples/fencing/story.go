@@ -1,0 +1,135 @@
+package main
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"io"
+	"log/slog"
+	"time"
+
+	"github.com/quorumlock/quorumlock"
+	"github.com/quorumlock/quorumlock/node"
+)
+
+// story is a table, and two who write to it. They share the nodes and the table and
+// nothing else, as processes on two machines would.
+type story struct {
+	out        io.Writer
+	db         *sql.DB
+	alice, bob *holder
+}
+
+func newStory(ctx context.Context, out io.Writer) (*story, error) {
+	nodes := newNodes()
+	alice, err := newHolder("alice", nodes, out)
+	if err != nil {
+		return nil, err
+	}
+	bob, err := newHolder("bob", nodes, out)
+	if err != nil {
+		return nil, err
+	}
+	db, err := openTable(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return &story{out: out, db: db, alice: alice, bob: bob}, nil
+}
+
+// newNodes makes in-memory nodes, in the place of servers.
+func newNodes() []node.Node {
+	var nodes []node.Node
+	for _, name := range []string{"n1", "n2", "n3"} {
+		nodes = append(nodes, node.NewMemory(name, nil))
+	}
+	return nodes
+}
+
+func (s *story) close(ctx context.Context) {
+	_ = s.alice.client.Close(context.WithoutCancel(ctx))
+	_ = s.bob.client.Close(context.WithoutCancel(ctx))
+	_ = s.db.Close()
+}
+
+// lateDeposit is a deposit by alice who is paused between her read and her write, until
+// her lease is over. Bob's deposit falls into that time. It returns what became of hers.
+func (s *story) lateDeposit(ctx context.Context, t table) error {
+	var meanwhile error
+	err := s.alice.deposit(ctx, t, 10, func(lease *quorumlock.Lease) {
+		// She may well have looked at her lease: the pause comes after the look.
+		s.alice.says("is paused; her lease has %v left", lease.Remaining().Round(100*time.Millisecond))
+		<-lease.Context().Done()
+		meanwhile = s.bob.deposit(ctx, t, 50, nil)
+		s.alice.says("goes on where she was; what became of her lease: %v", lease.Err())
+	})
+	if meanwhile != nil {
+		return fmt.Errorf("bob: %w", meanwhile)
+	}
+	return err
+}
+
+// conclude compares what the table has with what it should have.
+func (s *story) conclude(ctx context.Context, want int, moral string) error {
+	row, err := readRow(ctx, s.db)
+	if err != nil {
+		return err
+	}
+	if row.balance != want {
+		return fmt.Errorf("the balance is %d, not %d", row.balance, want)
+	}
+	fmt.Fprintf(s.out, "  The balance is %d: %s\n", row.balance, moral)
+	return nil
+}
+
+// holder is one of those who take the lock.
+type holder struct {
+	name   string
+	client *quorumlock.Client
+	out    io.Writer
+}
+
+func newHolder(name string, nodes []node.Node, out io.Writer) (*holder, error) {
+	client, err := quorumlock.New(quorumlock.Config{
+		Nodes:  nodes,
+		TTL:    time.Second,                   // also how long the pause lasts
+		Logger: slog.New(slog.DiscardHandler), // the loss of alice's lease is told here
+	})
+	if err != nil {
+		return nil, err
+	}
+	return &holder{name: name, client: client, out: out}, nil
+}
+
+// deposit adds to the balance under the lock. If pause is not nil it is called between
+// the read and the write.
+func (h *holder) deposit(ctx context.Context, t table, amount int, pause func(*quorumlock.Lease)) error {
+	// Nobody renews the lease of a process that is paused as a whole. Here only its work
+	// is, so renewal is off.
+	lease, err := h.client.RedLock(account).With(quorumlock.LockOptions{Fixed: true}).Acquire(ctx)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = lease.Release(ctx) }() // if it has ended by itself, that is all right
+	h.says("has the lock, with token %d", lease.Token())
+
+	balance, err := t.read(ctx, lease.Token())
+	if err != nil {
+		return err
+	}
+	h.says("reads %d", balance)
+	if pause != nil {
+		pause(lease)
+	}
+	balance += amount
+	if err := t.write(ctx, lease.Token(), balance); err != nil {
+		h.says("cannot write %d: %v", balance, err)
+		return err
+	}
+	h.says("writes %d", balance)
+	return nil
+}
+
+func (h *holder) says(format string, args ...any) {
+	fmt.Fprintf(h.out, "  %-6s%s\n", h.name, fmt.Sprintf(format, args...))
+}
