@@ -5,6 +5,8 @@ GOLANGCI_VERSION := v2.15.0
 GOLANGCI := bin/golangci-lint-$(GOLANGCI_VERSION)
 PKG ?= ./...
 BENCH ?= .
+# Modules of their own, because of what they need; PKG=... leaves them out.
+MODULES := $(if $(filter ./...,$(PKG)),examples/fencing)
 
 .DEFAULT_GOAL := help
 
@@ -44,6 +46,7 @@ setup: ## Install what the tests need: redis-server, libfaketime and a C compile
 .PHONY: test
 test: setup ## Run all tests, under the race detector (PKG=./node for one package)
 	$(GO) test -race -shuffle=on -timeout 20m $(PKG)
+	@for module in $(MODULES); do echo "$$module:"; (cd $$module && $(GO) test -race ./...) || exit 1; done
 
 .PHONY: cover
 cover: setup ## Run all tests and show the coverage of each function
@@ -61,6 +64,7 @@ demo: ## Show the library at work
 .PHONY: lint
 lint: $(GOLANGCI) ## Run the linters, formatting included
 	$(GOLANGCI) run
+	@for module in $(MODULES); do echo "$$module:"; (cd $$module && $(CURDIR)/$(GOLANGCI) run) || exit 1; done
 
 .PHONY: fmt
 fmt: $(GOLANGCI) ## Format all Go files
@@ -69,6 +73,7 @@ fmt: $(GOLANGCI) ## Format all Go files
 .PHONY: tidy-check
 tidy-check: ## Fail if go.mod or go.sum are not tidy
 	$(GO) mod tidy -diff
+	@for module in $(MODULES); do (cd $$module && $(GO) mod tidy -diff) || exit 1; done
 
 # Built once; the version is in the name, so that a new one is built when it changes here.
 $(GOLANGCI):

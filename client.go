@@ -73,7 +73,8 @@ func New(cfg Config) (*Client, error) {
 		quit:   make(chan struct{}),
 		closed: make(chan struct{}),
 	}
-	c.schedule.clock, c.tokens.clock = cfg.Clock, cfg.Clock
+	c.schedule.clock = cfg.Clock
+	c.tokens.clock, c.tokens.furthest = cfg.Clock, cfg.limits().Recovery()
 	for i, nd := range nodes {
 		c.lanes = append(c.lanes, newLane(c, i, nd))
 	}

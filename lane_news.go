@@ -1,6 +1,7 @@
 package quorumlock
 
 import (
+	"fmt"
 	"time"
 
 	"github.com/quorumlock/quorumlock/node"
@@ -69,4 +70,13 @@ func (l *lane) recovers(now time.Duration, r *node.Reply) {
 	if hook := l.client.cfg.Hooks.NodeRecovering; hook != nil {
 		l.client.reports.tell(func() { hook(event) })
 	}
+}
+
+// disbelieve is the answer in the place of one with an implausible token.
+func (l *lane) disbelieve(token uint64, r node.Reply) node.Reply {
+	ahead := time.Duration(min(r.Token-token, uint64(never/time.Microsecond))) * time.Microsecond
+	return node.Reply{Err: &node.Error{
+		Node: l.node.Name(), Op: node.Acquire, Reason: node.ErrClock,
+		Err: fmt.Errorf("it knows a token that is %v ahead of the time, which no node takes", ahead),
+	}}
 }

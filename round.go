@@ -56,6 +56,9 @@ func (h *hold) answer(c *call, r node.Reply) {
 // vote counts a node's answer to the acquisition with this token.
 func (h *hold) vote(i int, sent time.Duration, token uint64, r node.Reply) {
 	over := h.over()
+	if h.implausible(token, r) {
+		r = h.client.lanes[i].disbelieve(token, r)
+	}
 	v := h.note(i, sent, r)
 	if r.Unsent && h.proposals == 1 {
 		h.asked &^= 1 << i // and no other proposal can have reached it
@@ -84,14 +87,25 @@ func (h *hold) learn(r node.Reply) {
 	}
 }
 
+// implausible reports whether a node has told a token that it cannot have taken. It did
+// not refuse ours as too old, so its clock is less than MaxTTL ahead of that, and it takes
+// nothing that is more than MaxClockSkew ahead of its clock. To outbid such a token would
+// have all other nodes refuse us.
+func (h *hold) implausible(token uint64, r node.Reply) bool {
+	return r.Outcome == node.Granted && r.Token >= token+uint64(h.client.cfg.limits().Recovery().Microseconds())
+}
+
 // over reports whether the round is decided: enough nodes have granted and taken the
 // token, or so many have not granted that the others are too few.
 func (h *hold) over() bool {
-	return h.taken.Result() == quorum.Won || h.taken.Unknown() > len(h.claims)-h.lock.need
+	return h.taken.Result() == quorum.Won || h.taken.Unknown() > len(h.claims)-h.lock.need ||
+		h.taken.Result() == quorum.Lost && h.proposals > len(h.claims)
 }
 
 // outbid reports whether enough nodes may grant, and yet too few have taken the token,
-// as others know a larger one.
+// as others know a larger one. While this owner has a node, nobody else raises the token
+// there: so one more proposal does, or one for each node that is late to tell. A node that
+// goes on telling larger ones is not waited for.
 func (h *hold) outbid() bool {
 	return !h.over() && h.taken.Result() == quorum.Lost
 }

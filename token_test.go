@@ -269,3 +269,52 @@ func TestNestedLeasesShareTheToken(t *testing.T) {
 		require.Equal(t, token, lease.Token(), "also when it has ended")
 	})
 }
+
+// A node that tells nonsense about tokens costs itself its vote, and nobody else anything.
+func TestANodeWithAbsurdTokens(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		tell func(op node.Op) uint64
+	}{
+		{"beyond all bounds", func(node.Op) uint64 { return 1<<64 - 1 }},
+		{"an hour ahead", func(op node.Op) uint64 { return op.Token + uint64(time.Hour.Microseconds()) }},
+		{"always a little ahead", func(op node.Op) uint64 { return op.Token + 1 }},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			inVirtualTime(t, 3, func(t *testing.T, f *fleet) {
+				client := f.client(func(cfg *quorumlock.Config) { cfg.Nodes[1] = &boaster{Node: f.nodes[1], tell: c.tell} })
+				for range 10 {
+					require.LessOrEqual(t, use(t, client.RedLock("job")), uint64(f.clock.Wall().UnixMicro())+40)
+				}
+				_, err := client.MultiLock("job").TryAcquire(t.Context())
+				require.ErrorIs(t, err, quorumlock.ErrNoQuorum, "without its vote")
+				f.noKeys()
+				lease, err := f.client().RedLock("job").TryAcquire(t.Context())
+				require.NoError(t, err)
+				_ = refuses(t, client.RedLock("job")) // and is told of its token
+				require.NoError(t, lease.Release(t.Context()))
+				settled()
+				_ = use(t, client.RedLock("job"))
+			})
+		})
+	}
+}
+
+// boaster is a node that never takes a token.
+type boaster struct {
+	node.Node
+	tell func(op node.Op) uint64
+}
+
+func (b *boaster) Do(ctx context.Context, ops []node.Op, replies []node.Reply) {
+	b.Node.Do(ctx, ops, replies)
+	for i := range replies {
+		switch {
+		case ops[i].Kind != node.Acquire:
+		case replies[i].Outcome == node.Granted:
+			replies[i].Token = b.tell(ops[i])
+		case replies[i].Outcome == node.Denied:
+			replies[i].Holder.Token = b.tell(ops[i])
+		}
+	}
+}

@@ -2,6 +2,7 @@ package quorumlock
 
 import (
 	"sync"
+	"time"
 
 	"github.com/quorumlock/quorumlock/clock"
 	"github.com/quorumlock/quorumlock/quorum"
@@ -11,6 +12,9 @@ import (
 // name has been seen: of a client whose clock is ahead, or of this microsecond.
 type tokens struct {
 	clock clock.Clock
+	// furthest is how far ahead of this clock a token can be that a node took: one that is
+	// further comes from a node that is broken, and to outbid it would help nobody.
+	furthest time.Duration
 
 	mu sync.Mutex
 	// ahead has, by name, the largest token seen, as long as the clock has not passed
@@ -42,8 +46,8 @@ func (t *tokens) propose(names []string, seen uint64) (token uint64, outpaced bo
 
 // saw notes a token of a name.
 func (t *tokens) saw(token uint64, names ...string) {
-	now := t.now()
-	if token == 0 || quorum.NextToken(now, token) <= uint64(max(now, 0)) {
+	now := max(t.now(), 0)
+	if token < uint64(now) || token >= uint64(now+t.furthest.Microseconds()) {
 		return
 	}
 	t.mu.Lock()
@@ -63,7 +67,7 @@ func (t *tokens) saw(token uint64, names ...string) {
 // doubled, it costs each of them little.
 func (t *tokens) tidy(now int64) {
 	for name, token := range t.ahead {
-		if quorum.NextToken(now, token) <= uint64(max(now, 0)) {
+		if token < uint64(now) {
 			delete(t.ahead, name)
 		}
 	}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/quorumlock/quorumlock"
+	"github.com/quorumlock/quorumlock/admin"
 	"github.com/quorumlock/quorumlock/node"
 )
 
@@ -21,7 +22,10 @@ type story struct {
 }
 
 func newStory(ctx context.Context, out io.Writer) (*story, error) {
-	nodes := newNodes()
+	nodes, err := newNodes(ctx)
+	if err != nil {
+		return nil, err
+	}
 	alice, err := newHolder("alice", nodes, out)
 	if err != nil {
 		return nil, err
@@ -37,13 +41,15 @@ func newStory(ctx context.Context, out io.Writer) (*story, error) {
 	return &story{out: out, db: db, alice: alice, bob: bob}, nil
 }
 
-// newNodes makes in-memory nodes, in the place of servers.
-func newNodes() []node.Node {
+// newNodes makes in-memory nodes, in the place of servers, and opens them, as who sets up
+// new servers does once with quorumlock init.
+func newNodes(ctx context.Context) ([]node.Node, error) {
 	var nodes []node.Node
 	for _, name := range []string{"n1", "n2", "n3"} {
 		nodes = append(nodes, node.NewMemory(name, nil))
 	}
-	return nodes
+	_, err := admin.Init(ctx, quorumlock.Config{Nodes: nodes})
+	return nodes, err
 }
 
 func (s *story) close(ctx context.Context) {

@@ -53,6 +53,13 @@ var rules = []rule{
 		deny: []string{module + "/node/nodetest", module + "/internal/redisproc", "testing"},
 	},
 	{
+		name:  "fence stands on its own",
+		docs:  "fence/ is for resources, which do not take locks: they must not get the library, or a client for Redis, with it.",
+		pkg:   module + "/fence",
+		deps:  true,
+		allow: []string{module + "/fence"},
+	},
+	{
 		name:  "quorum is a pure leaf",
 		docs:  "quorum/ decides and does nothing else: it imports the standard library only, and has no I/O, goroutine or clock in it.",
 		pkg:   module + "/quorum",

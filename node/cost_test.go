@@ -1,0 +1,107 @@
+package node
+
+import (
+	"context"
+	"fmt"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/rueidis"
+	"github.com/stretchr/testify/require"
+
+	"github.com/quorumlock/quorumlock/internal/redisproc"
+)
+
+// BenchmarkScriptCost is what an acquisition costs on the server by its own account (INFO
+// commandstats), from the least that locks anything to the whole, and what the parts of
+// the whole are. Each free lock is taken once.
+func BenchmarkScriptCost(b *testing.B) {
+	limits := Limits{MaxTTL: time.Hour, MaxClockSkew: time.Minute}
+	ttl, skew := milliseconds(limits.MaxTTL), milliseconds(limits.MaxClockSkew)
+	const layout = `if redis.call('HKEYS', KEYS[1])[1] then return 0 end
+		redis.call('HSET', KEYS[1], ARGV[1], 1) redis.call('PEXPIRE', KEYS[1], ARGV[2]) return 1`
+	guard := newScript("lib/guard").source + `
+		local now, differs, recovering = guard(ARGV[3], ARGV[4])
+		if differs or recovering then return differs or recovering end
+		`
+	for _, c := range []struct{ name, source string }{
+		{"script=set", `return redis.call('SET', KEYS[1], ARGV[1], 'NX', 'PX', ARGV[2]) and 1`},
+		{"script=lock", layout},
+		{"script=lock+marker", guard + layout},
+		{"script=acquire", scripts[Acquire].source}, // with the fence, and what denials tell
+	} {
+		b.Run(c.name, func(b *testing.B) {
+			server := redisproc.Start(b)
+			n := costNode(b, server, limits)
+			client := n.link.client
+			sha, err := client.Do(context.Background(), client.B().Arbitrary("SCRIPT", "LOAD", c.source).Build()).ToString()
+			require.NoError(b, err)
+			before := costOf(b, server)
+			b.ResetTimer()
+			for i := 0; i < b.N; i += 256 {
+				token := strconv.FormatInt(time.Now().UnixMicro(), 10)
+				cmds := make([]rueidis.Completed, 0, 256)
+				for j := i; j < min(i+256, b.N); j++ {
+					cmds = append(cmds, client.B().Arbitrary("EVALSHA", sha, "1").Keys(fmt.Sprint("lock", j)).
+						Args("owner", ttl, ttl, skew, token).Build())
+				}
+				for _, r := range client.DoMulti(context.Background(), cmds...) {
+					granted, err := r.AsInt64()
+					require.NoError(b, err)
+					require.EqualValues(b, 1, granted)
+				}
+			}
+			b.StopTimer()
+			after := costOf(b, server)
+			b.ReportMetric((after["evalsha"].usec-before["evalsha"].usec)/float64(b.N), "server-us/op")
+			calls := 0
+			for name, stats := range after {
+				if name != "evalsha" && name != "hello" && name != "ping" {
+					calls += stats.calls - before[name].calls
+				}
+			}
+			// Two of them ask for these figures.
+			b.ReportMetric(float64(calls-2)/float64(b.N), "calls/op")
+		})
+	}
+}
+
+// costNode is a node that is connected and open.
+func costNode(b *testing.B, server *redisproc.Server, limits Limits) *Redis {
+	b.Helper()
+	n, err := OpenRedis(server.Addr())
+	require.NoError(b, err)
+	b.Cleanup(func() { _ = n.Close() })
+	replies := make([]Reply, 1)
+	n.Do(context.Background(), []Op{{Kind: Mark, Limits: limits}}, replies)
+	require.NoError(b, replies[0].Err)
+	n.Do(context.Background(), []Op{{Kind: Open, Limits: limits, Marker: replies[0].Marker}}, replies)
+	require.Equal(b, Granted, replies[0].Outcome)
+	return n
+}
+
+type cost struct {
+	calls int
+	usec  float64
+}
+
+var costLine = regexp.MustCompile(`^cmdstat_([a-z|]+):calls=(\d+),usec=(\d+)`)
+
+// costOf is what each command has cost the server so far.
+func costOf(b *testing.B, server *redisproc.Server) map[string]cost {
+	b.Helper()
+	info, err := server.Command("INFO", "commandstats")
+	require.NoError(b, err)
+	costs := make(map[string]cost)
+	for line := range strings.Lines(info) {
+		if m := costLine.FindStringSubmatch(line); m != nil {
+			calls, _ := strconv.Atoi(m[2])
+			usec, _ := strconv.ParseFloat(m[3], 64)
+			costs[m[1]] = cost{calls, usec}
+		}
+	}
+	return costs
+}
