@@ -452,3 +452,17 @@ func TestADeniedClaimProlongsNothing(t *testing.T) {
 		require.Equal(t, 1, quorum.Backing(h.claims, 0))
 	})
 }
+
+// What a node was asked in the first round is undone there, also where the second round
+// could not be sent any more.
+func TestAnUnsentSecondProposalUnasksNothing(t *testing.T) {
+	inside(t, 3, func(t *testing.T, c *Client, _ []*node.Memory) {
+		unsent := node.Reply{Err: &node.Error{Node: "n3", Op: node.Acquire, Reason: node.ErrDown}, Unsent: true}
+		for proposals, want := range map[int]uint64{1: 0b011, 2: 0b111} {
+			h := newHold(c.RedLock("job"))
+			h.asked, h.proposals = 0b111, proposals
+			h.vote(2, 0, h.token, unsent)
+			require.Equal(t, want, h.asked)
+		}
+	})
+}

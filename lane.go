@@ -80,6 +80,8 @@ type lane struct {
 	// server and has the vote, recoverUntil the end of the recovery that was told last.
 	identity, twin string
 	recoverUntil   time.Duration
+	// complaint is why the node refuses this client, as it was reported last.
+	complaint error
 	// watchdog runs at barkAt, while watched is set; retry runs when kept undos may be
 	// tried again.
 	watchdog, retry clock.Timer

@@ -1,6 +1,7 @@
 package quorumlock
 
 import (
+	"errors"
 	"fmt"
 	"time"
 
@@ -16,9 +17,10 @@ func (l *lane) lookAt(now time.Duration) {
 		switch {
 		case r.Recovering > 0:
 			l.recovers(now, r)
-		case l.recoverUntil != 0 && r.Outcome == node.Granted:
-			l.recoverUntil = 0
-			l.client.info("quorumlock: node has recovered, and gives new locks again", "node", l.node.Name())
+		case r.Outcome == node.Granted:
+			l.grants()
+		case r.Err != nil:
+			l.complains(r.Err)
 		}
 		if l.twin != "" && l.batch[i].op.Kind != node.Release && l.batch[i].op.Kind != node.ForceRelease {
 			*r = node.Reply{Err: &node.Error{Node: l.node.Name(), Op: l.batch[i].op.Kind, Reason: node.ErrSameServer, Err: errTwin(l.twin)}}
@@ -44,6 +46,34 @@ func (l *lane) identify() {
 	l.twin = l.client.servers.claim(l.index, l.node.Name(), identity)
 	if l.twin != "" && l.twin != before {
 		l.client.warn("quorumlock: two nodes are one server: only one of them votes", "node", l.node.Name(), "same as", l.twin)
+	}
+}
+
+// grants ends what was reported of the node.
+func (l *lane) grants() {
+	if l.recoverUntil != 0 {
+		l.recoverUntil = 0
+		l.client.info("quorumlock: node has recovered, and gives new locks again", "node", l.node.Name())
+	}
+	if l.complaint != nil {
+		l.complaint = nil
+		l.client.info("quorumlock: node serves this client again", "node", l.node.Name())
+	}
+}
+
+// complains reports once that a node refuses this client for a reason that somebody has
+// to do something about: while it is alone in that, nobody would notice.
+func (l *lane) complains(err error) {
+	var refusal *node.Error
+	if !errors.As(err, &refusal) {
+		return
+	}
+	switch refusal.Reason {
+	case node.ErrSettings, node.ErrClock, node.ErrAuth: //nolint:errorlint // a reason is never wrapped
+		if l.complaint != refusal.Reason { //nolint:errorlint // see above
+			l.complaint = refusal.Reason
+			l.client.warn("quorumlock: node refuses this client", "node", l.node.Name(), "err", err)
+		}
 	}
 }
 

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
+	"strings"
 	"testing"
 	"time"
 
@@ -467,4 +469,28 @@ func (l *late) Do(ctx context.Context, ops []node.Op, replies []node.Reply) {
 		<-l.act
 	}
 	l.Node.Do(ctx, ops, replies)
+}
+
+// What one node of many refuses a client for is logged once, as nobody would notice else.
+func TestARefusalIsLoggedOnce(t *testing.T) {
+	inVirtualTime(t, 3, func(t *testing.T, f *fleet) {
+		var log strings.Builder
+		client := f.client(func(cfg *quorumlock.Config) { cfg.Logger = slog.New(slog.NewTextHandler(&log, nil)) })
+		cfg := quorumlock.Config{Clock: f.clock, MaxTTL: time.Minute, Nodes: []node.Node{f.nodes[1]}}
+		_, err := admin.ChangeLimits(t.Context(), cfg)
+		require.NoError(t, err)
+		for range 5 {
+			_ = use(t, client.RedLock("job"))
+		}
+		require.Equal(t, 1, strings.Count(log.String(), "refuses this client"), log.String())
+		require.Contains(t, log.String(), "node=n2")
+		require.Contains(t, log.String(), "MaxTTL 1m0s")
+
+		cfg.MaxTTL = 0
+		_, err = admin.ChangeLimits(t.Context(), cfg)
+		require.NoError(t, err)
+		time.Sleep(time.Minute + time.Second)
+		_ = use(t, client.RedLock("job"))
+		require.Equal(t, 1, strings.Count(log.String(), "serves this client again"), log.String())
+	})
 }
