@@ -59,13 +59,10 @@ func (c *cluster) client(changes ...func(*quorumlock.Config)) *quorumlock.Client
 
 // open has servers give locks to clients with these limits, whatever they did before.
 // Package admin would refuse that; its own tests use it.
-func (c *cluster) open(limits node.Limits, servers ...int) {
+func (c *cluster) open(limits node.Limits) {
 	c.t.Helper()
-	if servers == nil {
-		servers = upTo(len(c.servers))
-		c.limits = limits
-	}
-	for _, i := range servers {
+	c.limits = limits
+	for i := range c.servers {
 		c.command(i, "HSET", "quorumlock:node", "identity", c.servers[i].ReplicationID(), "until", "0",
 			"max_ttl", milliseconds(limits.MaxTTL), "max_skew", milliseconds(limits.MaxClockSkew), "restarted", "0")
 	}

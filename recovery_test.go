@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/quorumlock/quorumlock"
@@ -110,7 +111,7 @@ func TestAHealCountsOnlyAsAReassertion(t *testing.T) {
 		won := make(chan *quorumlock.Lease, 1)
 		go func() {
 			lease, err := other.RedLock("job").TryAcquire(context.Background())
-			require.NoError(t, err)
+			assert.NoError(t, err)
 			won <- lease
 		}()
 		settled()
@@ -250,7 +251,7 @@ func TestTwoClientsMeetANewNode(t *testing.T) {
 		for _, lock := range []*quorumlock.Lock{a, b} {
 			go func() {
 				lease, err := lock.Acquire(context.Background())
-				require.NoError(t, err)
+				assert.NoError(t, err)
 				leases <- lease
 			}()
 		}

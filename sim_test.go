@@ -50,7 +50,7 @@ func simulate(t *testing.T, seed uint64, n int) {
 	settings := func(cfg *quorumlock.Config) {
 		// The wall clocks of clients are anywhere, within what nodes put up with.
 		wrong := clock.NewSkewed(f.clock, 1+(rng.Float64()-0.5)*0.0099)
-		wrong.StepWall(time.Duration(rng.IntN(1200)-500) * time.Millisecond)
+		wrong.StepWall(time.Duration(rng.IntN(1000)-700) * time.Millisecond)
 		cfg.Clock = wrong
 		cfg.TTL, cfg.MaxTTL, cfg.NodeTimeoutMax = 2*time.Second, 2*time.Second, 100*time.Millisecond
 		cfg.Logger = slog.New(slog.DiscardHandler)
@@ -106,6 +106,7 @@ func contend(ctx context.Context, client *quorumlock.Client, w *witness, rng *ra
 		lease, err := lock.Acquire(patience)
 		cancel()
 		if err != nil {
+			time.Sleep(time.Millisecond) // it may have failed at once, and would again
 			continue
 		}
 		w.granted(lease)

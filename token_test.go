@@ -42,14 +42,14 @@ func (c *tally) Do(ctx context.Context, ops []node.Op, replies []node.Reply) {
 }
 
 // counted makes a client whose acquisitions are counted on every node.
-func (f *fleet) counted(changes ...func(*quorumlock.Config)) (*quorumlock.Client, []*tally) {
+func (f *fleet) counted() (*quorumlock.Client, []*tally) {
 	tallies := make([]*tally, len(f.nodes))
-	return f.client(append(changes, func(cfg *quorumlock.Config) {
+	return f.client(func(cfg *quorumlock.Config) {
 		for i, nd := range cfg.Nodes {
 			tallies[i] = &tally{Node: nd}
 			cfg.Nodes[i] = tallies[i]
 		}
-	})...), tallies
+	}), tallies
 }
 
 // use takes a lock that must be free, gives it back, and returns the token.

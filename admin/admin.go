@@ -134,7 +134,7 @@ func run(ctx context.Context, cfg quorumlock.Config, do func(*Report) error) (*R
 		if err != nil {
 			return nil, err
 		}
-		defer func() { _ = n.Close() }()
+		defer func() { _ = n.Close() }() //nolint:contextcheck // it is bounded by the node's timeouts
 		nodes = append(nodes, n)
 	}
 	r := &Report{Nodes: make([]NodeReport, len(nodes))}
