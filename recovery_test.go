@@ -472,6 +472,46 @@ func (l *late) Do(ctx context.Context, ops []node.Op, replies []node.Reply) {
 	l.Node.Do(ctx, ops, replies)
 }
 
+// A loss during the recovery is another one, and the same told twice is not.
+func TestALossDuringTheRecoveryIsReported(t *testing.T) {
+	inVirtualTime(t, 3, func(t *testing.T, f *fleet) {
+		var untils []time.Duration
+		began := f.clock.Wall()
+		client := f.client(func(cfg *quorumlock.Config) {
+			cfg.Hooks.NodeRecovering = func(e quorumlock.NodeRecoveringEvent) { untils = append(untils, e.Until.Sub(began)) }
+		})
+		lease, err := client.RedLock("job").TryAcquire(t.Context())
+		require.NoError(t, err)
+		for range 3 {
+			f.nodes[0].Crash()
+			for range 3 {
+				require.NoError(t, lease.Extend(t.Context()))
+				time.Sleep(time.Second)
+			}
+		}
+		settled()
+		require.Equal(t, []time.Duration{recovery, recovery + 3*time.Second, recovery + 6*time.Second}, untils)
+	})
+}
+
+// The token goes along with a lock that is put back.
+func TestAHealBringsTheToken(t *testing.T) {
+	inVirtualTime(t, 3, func(t *testing.T, f *fleet) {
+		client := f.client()
+		lease, err := client.RedLock("job").TryAcquire(t.Context())
+		require.NoError(t, err)
+		settled()
+		f.nodes[0].Crash()
+		require.NoError(t, lease.Extend(t.Context()))
+		settled()
+		status, err := client.RedLock("job").Inspect(t.Context())
+		require.NoError(t, err)
+		for _, n := range status.Nodes {
+			require.Equal(t, lease.Token(), n.Holders[0].Token, n.Node)
+		}
+	})
+}
+
 // What one node of many refuses a client for is logged once, as nobody would notice else.
 func TestARefusalIsLoggedOnce(t *testing.T) {
 	inVirtualTime(t, 3, func(t *testing.T, f *fleet) {
