@@ -318,3 +318,23 @@ func (b *boaster) Do(ctx context.Context, ops []node.Op, replies []node.Reply) {
 		}
 	}
 }
+
+// The second round is for those that granted the first.
+func TestWhoDeniedIsNotAskedAgain(t *testing.T) {
+	inVirtualTime(t, 3, func(t *testing.T, f *fleet) {
+		fast, wires := f.wired(off(f, 999*time.Millisecond))
+		wires[1].severed.Store(true)
+		wires[2].severed.Store(true)
+		_ = refuses(t, fast.RedLock("job"))
+		f.noKeys()
+		f.take("job", "other", 2)
+		client, tallies := f.counted()
+		lease, err := client.RedLock("job").TryAcquire(t.Context())
+		require.NoError(t, err)
+		settled()
+		for i, want := range []int64{2, 2, 1} {
+			require.Equal(t, want, tallies[i].acquisitions.Load())
+		}
+		require.NoError(t, lease.Release(t.Context()))
+	})
+}
