@@ -7,7 +7,6 @@ import (
 	"os"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/redis/rueidis"
 )
@@ -43,15 +42,17 @@ func exchange(ctx context.Context, node string, l *link, ops []Op, replies []Rep
 }
 
 // repeat decodes the answers to operations that may have run before. What was released
-// then counts as released, though it was not found again, and a token that was taken
-// then is not one that the node knew already.
+// or put back then counts as that, though it was not again; a token that was taken then is
+// not one that the node knew already; and a node that was opened then was not open before.
 func repeat(ops []Op, results []rueidis.RedisResult, replies []Reply) {
 	for i, result := range results {
 		before := replies[i]
 		replies[i] = decode(ops[i], result)
-		switch {
-		case replies[i].Outcome == Absent && before.Outcome == Released,
-			replies[i].Outcome == Granted && before.Outcome == Granted:
+		switch after := replies[i].Outcome; {
+		case before.Outcome == Released && after == Absent,
+			before.Outcome == Healed && after == Granted,
+			before.Outcome == Granted && after == Granted,
+			before.Outcome == Granted && after == Denied && ops[i].Kind == Open:
 			replies[i] = before
 		}
 	}
@@ -95,10 +96,6 @@ func command(b rueidis.Builder, verb, script string, op Op) rueidis.Completed {
 			op.Marker.Identity, strconv.FormatInt(op.Marker.Until, 10))
 	}
 	return c.Build()
-}
-
-func milliseconds(d time.Duration) string {
-	return strconv.FormatInt(d.Milliseconds(), 10)
 }
 
 // firstUnknownScript is the index of the first NOSCRIPT answer, or -1.
