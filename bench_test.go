@@ -25,7 +25,7 @@ import (
 
 // BenchmarkAcquireRelease is, with memory, what the coordinator itself costs. With redis
 // it compares, side by side, this library (by=quorumlock) with the least that one lock
-// after the other can cost (by=floor...): the same scripts, sent by a goroutine per node
+// after the other can cost (by=floor...): scripts that lock and do nothing else, sent by a goroutine per node
 // through rueidis and awaited until a majority has answered, with no bookkeeping at all;
 // over one connection per node, and over rueidis' default of four. Compare with:
 // benchstat -col /by.

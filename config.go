@@ -69,8 +69,9 @@ type Config struct {
 
 	// Clock is the source of time. Default: clock.System().
 	Clock clock.Clock
-	// Logger gets a warning when a lease is lost or leaks, and when a node goes down;
-	// the node's recovery is at level Info. Default: slog.Default().
+	// Logger gets a warning when a lease is lost or leaks, and when a node goes down,
+	// has lost its memory, refuses this client, or is another node by another address;
+	// the end of that is at level Info. Default: slog.Default().
 	Logger *slog.Logger
 	// Hooks are told what happens.
 	Hooks Hooks

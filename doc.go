@@ -32,19 +32,51 @@
 // sent and less an allowance for drift. At that time, at the latest, the context of
 // the lease ends, with the reason as its cause. Nothing revives it.
 //
+// # Tokens
+//
+// [Lease.Token] is a number that is larger for every later lease of a name. What the lock
+// protects should remember the largest that it has seen and refuse smaller ones: only so
+// is it safe from a holder that was paused, and does not know that its lease is over.
+// Package fence helps with that.
+//
+// # Nodes that lose their memory
+//
+// A node that restarts, fails over, or is flushed may have forgotten whom it granted what.
+// It notices, with the first request after that, and gives nothing new for MaxTTL and
+// MaxClockSkew together, 11 seconds by default. Holders renew there as ever, and keep their
+// leases if enough nodes have known them all the time. Attempts fail with
+// node.ErrRecovering meanwhile, and Acquire waits.
+//
+// A new node cannot be told from one that has lost everything. Whoever sets up the
+// servers spares the programs the wait with "quorumlock init", or package admin; a program
+// must not, as it cannot know. In tests, open in-memory nodes with admin.Init.
+//
+// # What happens
+//
+// [Hooks] tell of grants, failed attempts, renewals, losses, and of nodes that fail, come
+// back, or recover. The Logger of the [Config] gets a warning of whatever somebody should
+// look at.
+//
 // # What is guaranteed
 //
-// At any instant at most one lease of a name is valid by its own clock, as long as
-// clock rates differ by less than the drift allowance (1% of the TTL and 2 ms), node
-// clocks do not step, no node forgets what it granted, and all clients list the same
-// nodes, each once.
+// At any instant at most one lease of a name is valid by its own clock, and a later one has
+// the larger token, whatever nodes crash, hang, and forget, as long as
+//
+//   - clock rates differ by less than the drift allowance (1% of the TTL and 2 ms), and
+//     the clocks of nodes do not step; those of clients may;
+//   - nodes forget all or nothing, so that it is noticed: locks are not evicted or deleted
+//     one by one (a lease that b nodes back, under a rule of q of N, survives b+q-N-1 of
+//     those);
+//   - all clients list the same nodes, each once, with the same MaxTTL and MaxClockSkew.
 //
 // # What is not guaranteed
 //
 //   - A process can be paused between looking at its lease and acting on it. No lock
-//     can prevent that; only the resource can, with a fencing token.
-//   - A node that restarts without its memory, or is flushed, may grant again what it
-//     had granted. This version trusts nodes as they are: run them with appendfsync
-//     always, or keep a restarted node away for the longest TTL in use.
+//     can prevent that; only the resource can, with the token.
+//   - Without a majority of nodes that answer, or after a majority has lost its memory,
+//     nobody gets a lock for a time.
 //   - Waiters are served in no particular order.
+//
+// docs/guarantees.md has the assumptions one by one, the proofs, and what happens when
+// an assumption breaks; docs/failures.md what to do about errors and log lines.
 package quorumlock

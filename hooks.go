@@ -80,8 +80,9 @@ type NodeRecoveringEvent struct {
 	Node string
 	// Since and Until are its beginning and its end, by the wall clock of this process.
 	Since, Until time.Time
-	// Restarted is set if the node came back with what it had on its disk, or took over
-	// from another server; else it came back with nothing, or is new.
+	// Restarted is set if the node came back with what it had on its disk, took over
+	// from another server, or had its limits changed; else it came back with nothing, or
+	// is new.
 	Restarted bool
 }
 

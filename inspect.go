@@ -29,6 +29,9 @@ type NodeStatus struct {
 	// Recovering is how long the node still gives no new locks, as it has lost its memory
 	// or is new; 0 if it gives them.
 	Recovering time.Duration
+	// Unmarked is set if the recovery has not begun: it will, and last for all of
+	// Recovering, with the first attempt to acquire or to renew anything.
+	Unmarked bool
 	// Latency is the time from sending to the answer.
 	Latency time.Duration
 	// Err is why there is no answer, a *node.Error unless ctx ended first; nil if there is
@@ -171,7 +174,7 @@ func (s *survey) answer(c *call, r node.Reply) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	n := &s.status.Nodes[c.lane]
-	n.Holders, n.Err, n.Recovering = r.Holders, r.Err, r.Recovering
+	n.Holders, n.Err, n.Recovering, n.Unmarked = r.Holders, r.Err, r.Recovering, r.Unmarked
 	if r.Err == nil {
 		n.Latency = s.lock.client.clock.Now() - c.sent
 	}

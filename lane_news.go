@@ -13,17 +13,18 @@ import (
 func (l *lane) lookAt(now time.Duration) {
 	l.identify()
 	for i := range l.replies {
-		r := &l.replies[i]
+		r, kind := &l.replies[i], l.batch[i].op.Kind
 		switch {
+		case kind != node.Acquire && kind != node.Renew: // the others say nothing about the node
 		case r.Recovering > 0:
 			l.recovers(now, r)
 		case r.Outcome == node.Granted:
-			l.grants()
+			l.grants(kind)
 		case r.Err != nil:
 			l.complains(r.Err)
 		}
-		if l.twin != "" && l.batch[i].op.Kind != node.Release && l.batch[i].op.Kind != node.ForceRelease {
-			*r = node.Reply{Err: &node.Error{Node: l.node.Name(), Op: l.batch[i].op.Kind, Reason: node.ErrSameServer, Err: errTwin(l.twin)}}
+		if l.twin != "" && kind != node.Release && kind != node.ForceRelease {
+			*r = node.Reply{Err: &node.Error{Node: l.node.Name(), Op: kind, Reason: node.ErrSameServer, Err: errTwin(l.twin)}}
 		}
 	}
 }
@@ -45,17 +46,18 @@ func (l *lane) identify() {
 	l.identity = identity
 	l.twin = l.client.servers.claim(l.index, l.node.Name(), identity)
 	if l.twin != "" && l.twin != before {
-		l.client.warn("quorumlock: two nodes are one server: only one of them votes", "node", l.node.Name(), "same as", l.twin)
+		l.client.warn("quorumlock: two nodes are one server: only one of them votes", "node", l.node.Name(), "same_as", l.twin)
 	}
 }
 
-// grants ends what was reported of the node.
-func (l *lane) grants() {
+// grants ends what was reported of the node. Renewals are granted also where acquisitions
+// are refused because of the clock.
+func (l *lane) grants(kind node.Kind) {
 	if l.recoverUntil != 0 {
 		l.recoverUntil = 0
 		l.client.info("quorumlock: node has recovered, and gives new locks again", "node", l.node.Name())
 	}
-	if l.complaint != nil {
+	if l.complaint != nil && kind == node.Acquire {
 		l.complaint = nil
 		l.client.info("quorumlock: node serves this client again", "node", l.node.Name())
 	}

@@ -125,7 +125,7 @@ func (l *Lock) TryAcquire(ctx context.Context) (*Lease, error) {
 // ctx's error and the last attempt's, a [*HeldError] or [*NoQuorumError]. It returns
 // early where waiting cannot help: [ErrClosed], [ErrOverlap], [*InvalidError], or a
 // [*NoQuorumError] because too many nodes reject the call for good (wrong password, a
-// key of another type). Whatever the error, nothing is left on any node, or it is
+// key of another type, other limits, a clock that is far off). Whatever the error, nothing is left on any node, or it is
 // being removed in the background.
 func (l *Lock) Acquire(ctx context.Context) (*Lease, error) {
 	return l.acquire(ctx, 0)
@@ -198,7 +198,7 @@ func (l *Lock) pause(attempt int, r retry) time.Duration {
 // Do runs fn while it holds the lock. It waits for the lock as Acquire does.
 //
 // The context that fn gets is ctx, with the values of the lease, and ends as soon as
-// the lease or ctx does: fn must then return. The lock is released when fn returns or
+// the lease or ctx does: fn must then return. [Lock.Token] finds the token in it. The lock is released when fn returns or
 // panics. Do returns fn's error, joined with a [*LostError] (or another cause of the
 // end of the lease) if the lease ended before fn returned: then somebody else may have
 // had the lock meanwhile. A release that not enough nodes confirmed is not an error

@@ -21,11 +21,32 @@ type heldKey struct {
 	name   string
 }
 
+// tokenKey asks a context for the token of a name of a client, whether the lease is still
+// valid or not: a resource can tell.
+type tokenKey heldKey
+
+// Token is the fencing token of the lease on this lock that ctx carries: the context that Do
+// gives its function, or one with a [Lease.Context] in it. It is ok also when the lease has
+// ended since, and not if ctx never held the lock.
+func (l *Lock) Token(ctx context.Context) (token uint64, ok bool) {
+	if ctx == nil || len(l.names) == 0 {
+		return 0, false
+	}
+	h, ok := ctx.Value(tokenKey{l.client, l.names[0]}).(*hold)
+	if !ok {
+		return 0, false
+	}
+	return h.token, true
+}
+
 // Value answers for the names that the lease holds. Else it looks in the context that
 // it ends with first: that is where package context finds the cancellation, and so
 // makes children without a goroutine.
 func (c leaseContext) Value(key any) any {
 	if k, ok := key.(heldKey); ok && c.lease.hold.covers(k) {
+		return c.lease.hold
+	}
+	if k, ok := key.(tokenKey); ok && c.lease.hold.names(heldKey(k)) {
 		return c.lease.hold
 	}
 	if v := c.Context.Value(key); v != nil {
@@ -38,8 +59,11 @@ func (c leaseContext) Value(key any) any {
 }
 
 // covers reports whether the hold is on that name, and still valid.
-func (h *hold) covers(k heldKey) bool {
-	return h.client == k.client && slices.Contains(h.lock.names, k.name) && h.err() == nil
+func (h *hold) covers(k heldKey) bool { return h.names(k) && h.err() == nil }
+
+// names reports whether the hold is, or was, on that name.
+func (h *hold) names(k heldKey) bool {
+	return h.client == k.client && slices.Contains(h.lock.names, k.name)
 }
 
 // nested is a lease on what the context holds already; nil if it holds nothing of the

@@ -14,6 +14,7 @@ import (
 
 	"github.com/quorumlock/quorumlock"
 	"github.com/quorumlock/quorumlock/admin"
+	"github.com/quorumlock/quorumlock/clock"
 	"github.com/quorumlock/quorumlock/node"
 )
 
@@ -424,6 +425,74 @@ func TestInit(t *testing.T) {
 		require.ErrorIs(t, err, quorumlock.ErrInvalid)
 		_, err = admin.Init(t.Context(), quorumlock.Config{})
 		require.ErrorIs(t, err, quorumlock.ErrInvalid)
+	})
+}
+
+// Limits that are changed are no sign of a new node.
+func TestInitAfterChangedLimits(t *testing.T) {
+	inVirtualTime(t, 3, func(t *testing.T, f *fleet) {
+		lease, err := f.client().RedLock("job").TryAcquire(t.Context())
+		require.NoError(t, err)
+		settled()
+		f.nodes[0].Flush()
+		f.nodes[1].Flush()
+		cfg := quorumlock.Config{Clock: f.clock, MaxTTL: 20 * time.Second, Nodes: []node.Node{f.nodes[0], f.nodes[1], f.nodes[2]}}
+		_, err = admin.ChangeLimits(t.Context(), cfg)
+		require.NoError(t, err)
+		_, err = admin.Init(t.Context(), cfg)
+		require.ErrorIs(t, err, admin.ErrInUse)
+		_ = refuses(t, f.client(func(c *quorumlock.Config) { c.MaxTTL = cfg.MaxTTL }).RedLock("job"))
+		require.NoError(t, lease.Err())
+	})
+}
+
+// To look at a lock is no news about its nodes.
+func TestInspectReportsNoRecovery(t *testing.T) {
+	inVirtualTime(t, 3, func(t *testing.T, f *fleet) {
+		told := 0
+		client := f.client(func(cfg *quorumlock.Config) {
+			cfg.Hooks.NodeRecovering = func(quorumlock.NodeRecoveringEvent) { told++ }
+		})
+		f.nodes[0].Flush()
+		for range 3 {
+			status, err := client.RedLock("job").Inspect(t.Context())
+			require.NoError(t, err)
+			require.True(t, status.Nodes[0].Unmarked, "it has not begun")
+			require.Equal(t, recovery, status.Nodes[0].Recovering)
+			require.False(t, status.Nodes[1].Unmarked)
+			time.Sleep(time.Second)
+		}
+		require.Zero(t, told)
+		_ = use(t, client.RedLock("job"))
+		require.Equal(t, 1, told)
+		status, err := client.RedLock("job").Inspect(t.Context())
+		require.NoError(t, err)
+		require.False(t, status.Nodes[0].Unmarked)
+	})
+}
+
+// A clock that is off is reported once, whatever renewals the node still takes.
+func TestAClockIsComplainedAboutOnce(t *testing.T) {
+	inVirtualTime(t, 3, func(t *testing.T, f *fleet) {
+		var log strings.Builder
+		wrong := clock.NewSkewed(f.clock, 1)
+		client := f.client(func(cfg *quorumlock.Config) {
+			cfg.Logger = slog.New(slog.NewTextHandler(&log, nil))
+			cfg.Clock = wrong
+		})
+		lease, err := client.RedLock("job").TryAcquire(t.Context())
+		require.NoError(t, err)
+		settled()
+		wrong.StepWall(time.Hour)
+		for range 5 {
+			require.ErrorIs(t, refuses(t, client.RedLock("other")), node.ErrClock)
+			require.NoError(t, lease.Extend(t.Context()))
+			settled()
+		}
+		require.Equal(t, 3, strings.Count(log.String(), "refuses this client"), log.String())
+		wrong.StepWall(-time.Hour)
+		_ = use(t, client.RedLock("other"))
+		require.Equal(t, 3, strings.Count(log.String(), "serves this client again"), log.String())
 	})
 }
 

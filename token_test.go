@@ -338,3 +338,37 @@ func TestWhoDeniedIsNotAskedAgain(t *testing.T) {
 		require.NoError(t, lease.Release(t.Context()))
 	})
 }
+
+func TestTokenInAContext(t *testing.T) {
+	inVirtualTime(t, 3, func(t *testing.T, f *fleet) {
+		client := f.client()
+		lock, other := client.RedLock("job"), client.RedLock("other")
+		var token uint64
+		var seen context.Context
+		require.NoError(t, lock.Do(t.Context(), func(ctx context.Context) error {
+			time.Sleep(time.Millisecond)
+			return other.Do(ctx, func(ctx context.Context) error {
+				seen = ctx
+				mine, ok := lock.Token(ctx)
+				require.True(t, ok)
+				others, ok := other.Token(ctx)
+				require.True(t, ok)
+				require.NotEqual(t, mine, others)
+				nested, err := lock.TryAcquire(ctx)
+				require.NoError(t, err)
+				require.Equal(t, mine, nested.Token())
+				token = mine
+				return nested.Release(ctx)
+			})
+		}))
+		after, ok := lock.Token(seen)
+		require.True(t, ok, "also when it is over: the resource can tell")
+		require.Equal(t, token, after)
+		for _, l := range []*quorumlock.Lock{client.RedLock("third"), f.client().RedLock("job"), client.RedLock("")} {
+			_, ok = l.Token(seen)
+			require.False(t, ok)
+		}
+		_, ok = lock.Token(t.Context())
+		require.False(t, ok)
+	})
+}

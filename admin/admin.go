@@ -103,7 +103,7 @@ func Init(ctx context.Context, cfg quorumlock.Config) (*Report, error) {
 // ChangeLimits sets nodes up for clients with this configuration, whose MaxTTL or
 // MaxClockSkew is another than before. Clients with the old limits are refused from then
 // on, their renewals too: stop them first, or their leases end. Each node that is changed
-// gives no new locks for the longer of the two recoveries.
+// gives no new locks for the longer MaxTTL and the longer MaxClockSkew together.
 //
 // Nodes whose limits are right already are left alone, so it can be repeated, as is
 // needed after an ErrUnanswered or ErrChanged.

@@ -1,7 +1,9 @@
 package node_test
 
 import (
+	"bytes"
 	"context"
+	"os"
 	"strings"
 	"testing"
 
@@ -86,6 +88,26 @@ func TestRedisMinimalACL(t *testing.T) {
 		}
 		assert.Positive(t, failures, "%s is not needed", rule)
 	}
+}
+
+// What the documentation tells people to permit is enough, and has all that is needed.
+func TestRedisDocumentedACL(t *testing.T) {
+	text, err := os.ReadFile("../docs/servers.md")
+	require.NoError(t, err)
+	_, text, ok := bytes.Cut(text, []byte("ACL SETUSER locker on >secret "))
+	require.True(t, ok)
+	acl, _, _ := strings.Cut(strings.ReplaceAll(string(text), "\\\n", " "), "\n")
+	rules := strings.Fields(strings.ReplaceAll(acl, "~job:*", "~lock:*"))
+	for _, rule := range strings.Fields(minimalACL) {
+		assert.Contains(t, rules, rule)
+	}
+	server := redisproc.Start(t)
+	command(t, server, append([]string{"ACL", "SETUSER", "locker", "on", ">secret"}, rules...)...)
+	for i, r := range everything(open(t, "redis://locker:secret@"+server.Addr())) {
+		require.NoError(t, r.Err, "operation %d", i)
+	}
+	log := command(t, server, "ACL", "LOG")
+	assert.Empty(t, log, "something was denied")
 }
 
 // A refusal in mid-batch is one operation's.

@@ -3,7 +3,6 @@ package node_test
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"net"
 	"strings"
@@ -85,67 +84,6 @@ func TestRedisStrangers(t *testing.T) {
 			f.replace(forward(server.Addr()))
 			eventually(t, node.Granted, n, acquire("o1", "a"))
 			eventually(t, node.Released, n, release("o1", "a"))
-		})
-	}
-}
-
-// wrong are answers that no script of this package gives to any operation.
-var wrong = map[string]string{
-	"OK":                "+OK\r\n",
-	"a string":          "$3\r\nabc\r\n",
-	"nil":               "_\r\n",
-	"an old nil":        "$-1\r\n",
-	"an old nil array":  "*-1\r\n",
-	"true":              "#t\r\n",
-	"a float":           ",1.5\r\n",
-	"half a holder":     "*2\r\n$1\r\na\r\n$2\r\no1\r\n",
-	"nested arrays":     "*3\r\n*0\r\n*1\r\n:1\r\n*0\r\n",
-	"a holder of nils":  "*3\r\n_\r\n_\r\n_\r\n",
-	"a TTL in words":    "*3\r\n$1\r\na\r\n$2\r\no1\r\n$4\r\nlong\r\n",
-	"a name as number":  "*3\r\n:1\r\n:2\r\n:3\r\n",
-	"an array of error": "*3\r\n-ERR a\r\n-ERR b\r\n-ERR c\r\n",
-	"no length":         "*\r\n",
-	"no Redis":          "?what\r\n",
-	"too many answers":  "+OK\r\n+OK\r\n+OK\r\n",
-	"nil twice":         "_\r\n_\r\n",
-}
-
-var kinds = []node.Op{acquire("o1", "a"), renew("o1", "a"), release("o1", "a"), inspect("a"), force("a")}
-
-func TestRedisWrongAnswers(t *testing.T) {
-	for name, answer := range wrong {
-		t.Run(name, func(t *testing.T) {
-			n := open(t, newFront(t, fake(always(answer))).addr())
-			for _, op := range kinds {
-				err := failure(t, node.ErrProtocol, n, op)
-				assert.True(t, err.Permanent(), "%v: %v", op.Kind, err)
-				assert.Equal(t, op.Kind, err.Op)
-			}
-		})
-	}
-	for name, c := range map[string]struct {
-		op     node.Op
-		answer string
-	}{
-		"acquire 0":              {acquire("o1", "a"), ":0\r\n"},
-		"acquire 7":              {acquire("o1", "a"), ":7\r\n"},
-		"acquire healed":         {acquire("o1", "a"), ":2\r\n"},
-		"acquire nobody":         {acquire("o1", "a"), "*0\r\n"},
-		"renew -1":               {renew("o1", "a"), ":-1\r\n"},
-		"renew two holders":      {renew("o1", "a"), "*6\r\n+a\r\n+o2\r\n:1\r\n+b\r\n+o3\r\n:1\r\n"},
-		"release a holder":       {release("o1", "a"), "*3\r\n+a\r\n+o2\r\n:1\r\n"},
-		"release -1":             {release("o1", "a"), ":-1\r\n"},
-		"release more than all":  {release("o1", "a"), ":2\r\n"},
-		"inspect 1":              {inspect("a"), ":1\r\n"},
-		"inspect too many":       {inspect("a"), "*6\r\n+a\r\n+o2\r\n:1\r\n+b\r\n+o3\r\n:1\r\n"},
-		"inspect what was not":   {inspect("a"), "*3\r\n+b\r\n+o2\r\n:1\r\n"},
-		"acquire what was not":   {acquire("o1", "a"), "*3\r\n+b\r\n+o2\r\n:1\r\n"},
-		"force-release 0":        {force("a"), ":0\r\n"},
-		"force-release too many": {force("a"), "*6\r\n+a\r\n+o2\r\n:1\r\n+b\r\n+o3\r\n:1\r\n"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			n := open(t, newFront(t, fake(always(c.answer))).addr())
-			fails(t, node.ErrProtocol, n, c.op)
 		})
 	}
 }
@@ -283,69 +221,4 @@ func TestRedisPushesAreNotAnswers(t *testing.T) {
 	for range 3 {
 		want(t, node.Granted, n, acquire("o1", "a"))
 	}
-}
-
-// FuzzRedisAnswers has a fake server answer with anything: there is an outcome, or an
-// error with a reason, and never a panic.
-func FuzzRedisAnswers(f *testing.F) {
-	for _, answer := range wrong {
-		for kind := range kinds {
-			f.Add(byte(kind), answer)
-		}
-	}
-	for _, answer := range []string{":1\r\n", ":2\r\n", "*0\r\n", "*3\r\n+a\r\n+o2\r\n:-2\r\n", "*3\r\n+a\r\n+\r\n:0\r\n", "-ERR x\r\n", "-NOSCRIPT x\r\n"} {
-		for kind := range kinds {
-			f.Add(byte(kind), answer)
-		}
-	}
-	var answer string
-	server := newFront(f, fake(func([]string) (string, bool) { return answer, false }))
-	opt := rueidis.ClientOption{InitAddress: []string{server.addr()}}
-	f.Fuzz(func(t *testing.T, kind byte, text string) {
-		if !measured(text) {
-			return
-		}
-		answer = text
-		n, err := node.NewRedis(opt)
-		require.NoError(t, err)
-		op := kinds[int(kind)%len(kinds)]
-		r := do(n, op)[0]
-		require.NoError(t, n.Close())
-		sound(t, op, r)
-	})
-}
-
-// sound demands a reply that a caller can rely on.
-func sound(t *testing.T, op node.Op, r node.Reply) {
-	t.Helper()
-	require.Equal(t, r.Err == nil, r.Outcome != node.Unknown, "%+v", r)
-	if r.Err != nil {
-		var err *node.Error
-		require.ErrorAs(t, r.Err, &err)
-		require.Error(t, err.Reason)
-		require.Equal(t, op.Kind, err.Op)
-	}
-	if r.Outcome == node.Denied {
-		require.Contains(t, op.Names, r.Holder.Name)
-	}
-	for _, h := range append(r.Holders, r.Holder) {
-		require.GreaterOrEqual(t, h.TTL, node.NoExpiry)
-	}
-}
-
-// measured reports whether no length in an answer is out of all proportion: rueidis
-// reserves what a server announces, and panics where that cannot be.
-func measured(answer string) bool {
-	for line := range strings.SplitSeq(answer, "\n") {
-		for i := range line {
-			var n int64
-			if _, err := fmt.Sscanf(line[i:], "%d", &n); err == nil && (n < -1 || n > 1000) {
-				return false
-			}
-		}
-		if strings.ContainsAny(line, "-") && strings.ContainsAny(line, "$*%~>|=!;") && !strings.HasSuffix(line, "-1\r") {
-			return false
-		}
-	}
-	return true
 }

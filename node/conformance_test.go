@@ -52,13 +52,16 @@ func redisSubject(t *testing.T, server *redisproc.Server, address string) nodete
 // pass waits until the server's own clock has moved on by d.
 func pass(t *testing.T, server *redisproc.Server, d time.Duration) {
 	t.Helper()
-	now := func() time.Time {
-		seconds, micros, _ := strings.Cut(command(t, server, "TIME"), "\n")
-		return time.Unix(number(t, seconds), number(t, micros)*1000)
-	}
 	// TTLs are whole milliseconds: one more, so that none is left.
-	for end := now().Add(d + time.Millisecond); now().Before(end); {
+	for end := serverTime(t, server).Add(d + time.Millisecond); serverTime(t, server).Before(end); {
 	}
+}
+
+// serverTime is the server's own clock.
+func serverTime(t *testing.T, server *redisproc.Server) time.Time {
+	t.Helper()
+	seconds, micros, _ := strings.Cut(command(t, server, "TIME"), "\n")
+	return time.Unix(number(t, seconds), number(t, micros)*1000)
 }
 
 // renewIdentity has a server become a replica and, before it has even dialled, a master

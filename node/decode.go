@@ -171,7 +171,7 @@ func decodeFound(op Op, msg rueidis.RedisMessage) (Reply, error) {
 	}
 	r := Reply{Outcome: Inspected, Holders: holders, Recovering: milli(left[0])}
 	if left[0] < 0 {
-		r.Recovering = op.Limits.Recovery()
+		r.Recovering, r.Unmarked = op.Limits.Recovery(), true
 	}
 	return r, nil
 }

@@ -3,6 +3,7 @@ package node_test
 import (
 	"errors"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -19,6 +20,7 @@ func TestErrorText(t *testing.T) {
 		"node a:1: release: rejected: EOF":           {Node: "a:1", Op: node.Release, Reason: node.ErrRejected, Err: cause},
 		"node a:1: inspect: access denied":           {Node: "a:1", Op: node.Inspect, Reason: node.ErrAuth},
 		"node a:1: force-release: node is closed":    {Node: "a:1", Op: node.ForceRelease, Reason: node.ErrClosed},
+		"node a:1: open: rejected":                   {Node: "a:1", Op: node.Open, Reason: node.ErrRejected},
 		"node a:1: unknown operation: access denied": {Node: "a:1", Op: 99, Reason: node.ErrAuth},
 	} {
 		assert.EqualError(t, err, want)
@@ -45,6 +47,13 @@ func TestErrorPermanent(t *testing.T) {
 		node.ErrClosed:      true,
 		node.ErrDown:        false,
 		node.ErrCanceled:    false,
+
+		node.ErrMisconfigured: true,
+		node.ErrRecovering:    false,
+		node.ErrSettings:      true,
+		node.ErrClock:         false,
+		node.ErrSameServer:    true,
+		node.ErrBusy:          false,
 	} {
 		err := &node.Error{Reason: reason}
 		assert.Equal(t, want, err.Permanent(), "%v", reason)
@@ -61,5 +70,30 @@ func TestStrings(t *testing.T) {
 	} {
 		assert.Equal(t, want, o.String())
 	}
-	assert.Equal(t, "unknown operation", node.Kind(0).String())
+	for k, want := range map[node.Kind]string{
+		node.Acquire: "acquire", node.Renew: "renew", node.Release: "release", node.Inspect: "inspect",
+		node.ForceRelease: "force-release", node.Mark: "mark", node.Open: "open", 0: "unknown operation", 99: "unknown operation",
+	} {
+		assert.Equal(t, want, k.String())
+	}
+}
+
+// What the refusals tell people, who have to do something about them.
+func TestRefusalTexts(t *testing.T) {
+	ours, theirs := node.Limits{MaxTTL: time.Minute, MaxClockSkew: time.Second}, node.Limits{MaxTTL: time.Hour, MaxClockSkew: 2 * time.Second}
+	for _, c := range []struct {
+		err   error
+		parts []string
+	}{
+		{&node.RecoveryError{Left: 4 * time.Second, Length: 11 * time.Second}, []string{"since 7s ago", "for another 4s", "it is new, or has lost its memory"}},
+		{&node.RecoveryError{Left: 4 * time.Second, Length: 11 * time.Second, Restarted: true}, []string{"restarted or failed over"}},
+		{&node.SettingsError{Node: theirs, Client: ours}, []string{"MaxTTL 1h0m0s and MaxClockSkew 2s", "this one has 1m0s and 1s"}},
+		{&node.SettingsError{Node: ours, Client: ours, TTL: time.Hour}, []string{"TTL 1h0m0s is over the MaxTTL 1m0s"}},
+		{&node.ClockError{Ahead: time.Hour, Limit: time.Second}, []string{"1h0m0s ahead of", " 1s (MaxClockSkew)"}},
+		{&node.ClockError{Ahead: -time.Hour, Limit: time.Minute}, []string{"1h0m0s behind", " 1m0s (MaxTTL)"}},
+	} {
+		for _, part := range c.parts {
+			assert.Contains(t, c.err.Error(), part)
+		}
+	}
 }

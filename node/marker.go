@@ -33,14 +33,15 @@ type Marker struct {
 	// rights.
 	Left time.Duration
 	// Restarted is set if the recovery began because the server had restarted or
-	// failed over with a marker; else there was none.
+	// failed over with a marker, or because its limits were changed: so it has been in
+	// use. Else there was no marker.
 	Restarted bool
 }
 
 // cause says in words why a recovery began.
 func cause(restarted bool) string {
 	if restarted {
-		return "the server restarted or failed over"
+		return "the server restarted or failed over, or its limits were changed"
 	}
 	return "it had no marker: it is new, or has lost its memory"
 }
@@ -49,8 +50,7 @@ func cause(restarted bool) string {
 type RecoveryError struct {
 	// Left is what is left of the recovery, Length how long it is as a whole.
 	Left, Length time.Duration
-	// Restarted is set if the server came back with a marker of an earlier life, from
-	// its own disk or from another server; else it came back with nothing.
+	// Restarted is as in [Marker].
 	Restarted bool
 }
 
@@ -73,7 +73,7 @@ func (e *SettingsError) Error() string {
 	if e.TTL > 0 {
 		return fmt.Sprintf("TTL %v is over the MaxTTL %v", e.TTL, e.Client.MaxTTL)
 	}
-	return fmt.Sprintf("the node is set up for clients with MaxTTL %v and MaxClockSkew %v, and this one has %v and %v: configure all clients alike, or change the node with quorumlock init",
+	return fmt.Sprintf("the node is set up for clients with MaxTTL %v and MaxClockSkew %v, and this one has %v and %v: configure all clients alike, or change the nodes with quorumlock init --change-limits",
 		e.Node.MaxTTL, e.Node.MaxClockSkew, e.Client.MaxTTL, e.Client.MaxClockSkew)
 }
 

@@ -60,16 +60,16 @@ func (m *Memory) open(op Op) Reply {
 		MaxTTL:       max(op.Limits.MaxTTL, opened.Limits.MaxTTL),
 		MaxClockSkew: max(op.Limits.MaxClockSkew, opened.Limits.MaxClockSkew),
 	}
-	opened.Limits, opened.Until = op.Limits, m.time()+both.Recovery().Microseconds()
+	opened.Limits, opened.Until, opened.Restarted = op.Limits, m.time()+both.Recovery().Microseconds(), true
 	m.marker = &opened
 	return Reply{Outcome: Granted, Recovering: m.recovery()}
 }
 
-// fence is the largest token of a name that the node knows of, or 0. It is forgotten when
-// the node's clock is a recovery past it, in milliseconds as keys expire.
+// fence is the largest token of a name that the node knows of, or 0. It is forgotten once
+// the node's clock is a recovery past it, in milliseconds as keys expire: the last one counts.
 func (m *Memory) fence(name string) uint64 {
 	fence := m.fences[name]
-	if m.marker != nil && int64(fence)/1000+m.marker.Limits.Recovery().Milliseconds() <= m.time()/1000 {
+	if m.marker != nil && int64(fence)/1000+m.marker.Limits.Recovery().Milliseconds() < m.time()/1000 {
 		delete(m.fences, name)
 		return 0
 	}

@@ -110,11 +110,11 @@ func (m *Memory) release(op Op) Reply {
 }
 
 func (m *Memory) inspect(op Op) Reply {
-	left := op.Limits.Recovery()
+	r := Reply{Outcome: Inspected, Holders: m.holders(op.Names), Recovering: op.Limits.Recovery(), Unmarked: true}
 	if m.marker != nil && m.marker.Identity == m.identity {
-		left = m.recovery()
+		r.Recovering, r.Unmarked = m.recovery(), false
 	}
-	return Reply{Outcome: Inspected, Holders: m.holders(op.Names), Recovering: left}
+	return r
 }
 
 func (m *Memory) forceRelease(op Op) Reply {

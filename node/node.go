@@ -81,7 +81,8 @@ type Op struct {
 	// Token is the fencing token that Acquire proposes and Renew repeats: microseconds
 	// since the Unix epoch by the client's clock, or one more than a larger one seen.
 	Token uint64
-	// Limits are those of the client, for Acquire, Renew, Mark and Open.
+	// Limits are those of the client, for Acquire, Renew, Mark and Open; for Inspect,
+	// by which it says how long a recovery that has not begun will take.
 	Limits Limits
 	// Marker is what Mark answered, for Open.
 	Marker Marker
@@ -168,8 +169,11 @@ type Reply struct {
 	// served, and it is up to the caller what they count for.
 	Recovering time.Duration
 	// Restarted says, if Recovering, that it came back with a marker of an earlier
-	// life; else it had none.
+	// life, or that its limits were changed; else it had no marker.
 	Restarted bool
+	// Unmarked says, if Inspected, that the node has not begun to recover: it will, with
+	// the first acquisition or renewal.
+	Unmarked bool
 	// Marker is the answer to Mark, and to an Open that was denied.
 	Marker Marker
 	// Err says why the outcome is Unknown. It is always an [*Error].

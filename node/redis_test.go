@@ -273,59 +273,6 @@ func TestRedisReplicaIsLeft(t *testing.T) {
 	assert.EqualValues(t, 4, made.Load())
 }
 
-func TestRedisOutOfMemory(t *testing.T) {
-	server := start(t, redisproc.WithArgs("--maxmemory-policy", "noeviction"))
-	n := open(t, server.Addr())
-	want(t, node.Granted, n, acquire("o1", "a", "b", "c"))
-	command(t, server, "CONFIG", "SET", "maxmemory", "1mb")
-	fill := strings.Repeat("x", 64<<10)
-	for i := 0; ; i++ {
-		require.Less(t, i, 1000, "the server takes everything")
-		if _, err := server.Command("APPEND", "filling", fill); err != nil {
-			break
-		}
-	}
-	keys := server.Keys()
-
-	for range 2 {
-		for _, op := range []node.Op{acquire("o2", "d"), acquire("o2", "d", "e"), renew("o2", "d"), force("a")} {
-			err := failure(t, node.ErrRejected, n, op)
-			assert.False(t, err.Permanent())
-			assert.Equal(t, keys, server.Keys(), "%v left something", op.Kind)
-		}
-	}
-	longer := renew("o1", "a")
-	longer.TTL = time.Hour
-	want(t, node.Granted, n, longer)
-	assert.Greater(t, want(t, node.Inspected, n, inspect("a")).Holders[0].TTL, long)
-	want(t, node.Granted, n, renew("o1", "a", "b", "c"))
-	want(t, node.Released, n, release("o1", "a", "b"))
-	assert.Equal(t, []string{"c"}, locks(t, server))
-
-	command(t, server, "DEL", "filling")
-	command(t, server, "CONFIG", "SET", "maxmemory", "0")
-	want(t, node.Granted, n, acquire("o2", "d"))
-}
-
-// A renewal that finds one name and misses another, on a node that is out of memory: the
-// one is kept alive, the other has a TTL or is not there.
-func TestRedisOutOfMemoryInMidRenewal(t *testing.T) {
-	server := start(t)
-	n := open(t, server.Addr())
-	want(t, node.Granted, n, acquire("o1", "a"))
-	want(t, node.Healed, n, renew("o1", "c"))
-	command(t, server, "CONFIG", "SET", "maxmemory", "1")
-	longer := renew("o1", "a", "b")
-	longer.TTL = time.Hour
-	do(n, longer)
-	for _, h := range want(t, node.Inspected, n, inspect("a", "b", "c")).Holders {
-		assert.NotEqual(t, node.NoExpiry, h.TTL)
-		if h.Name == "a" {
-			assert.Greater(t, h.TTL, long)
-		}
-	}
-}
-
 // Redisson's RLock stands in the way of ours, with its count of holds and without a TTL.
 func TestRedisLockOfAnotherLibrary(t *testing.T) {
 	server := start(t)

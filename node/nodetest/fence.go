@@ -130,7 +130,7 @@ var fencing = []promise{
 		token := x.token()
 		x.want(node.Granted, proposing(token, acquire("o1", long, "a", "b")))
 		x.Forget()
-		x.reasserted(node.Healed, proposing(token, renew("o1", long, "a", "b")))
+		x.reasserted(false, node.Healed, proposing(token, renew("o1", long, "a", "b")))
 		x.holder(x.do(inspect("b"))[0].Holders[0], node.Holder{Name: "b", Owner: "o1", TTL: long, Token: token})
 		x.want(node.Granted, opening(x.mark()))
 		x.fence(token, "a", "b")
@@ -216,17 +216,10 @@ var fencing = []promise{
 		token, r := x.timely(fleeting.MaxClockSkew, acquire("o1", short, "a"))
 		x.outcome(node.Granted, r)
 		x.do(release("o1", "a"))
-		for {
-			op := proposing(token, acquire("o2", short, "a"))
-			r := x.do(op)[0]
-			if errors.Is(r.Err, node.ErrClock) {
-				break
-			}
+		x.untilTooOld(proposing(token, acquire("o2", short, "a")), func(r node.Reply) {
 			x.untaken(token, r)
 			x.do(release("o2", "a"))
-			x.Pass(time.Millisecond)
-		}
-		x.do(release("o2", "a"))
+		})
 		x.Pass(fleeting.Recovery())
 		next, r := x.timely(0, acquire("o3", short, "a"))
 		x.outcome(node.Granted, r)
@@ -241,12 +234,26 @@ var fencing = []promise{
 			x.do(release("o1", "a"))
 			lose()
 			op := proposing(token, acquire("o2", short, "a"))
-			for r = x.do(op)[0]; !errors.Is(r.Err, node.ErrClock); r = x.do(op)[0] {
-				x.failed(node.ErrRecovering, op, r)
-				x.Pass(time.Millisecond)
-			}
+			x.untilTooOld(op, func(r node.Reply) { x.failed(node.ErrRecovering, op, r) })
 			_, r = x.timely(0, acquire("o2", short, "a"))
 			x.outcome(node.Granted, r)
+		}
+	}},
+	{"a node whose limits change takes no token again", func(x *trial) {
+		const ms = time.Millisecond
+		for _, l := range [][2]node.Limits{
+			{{MaxTTL: 20 * ms, MaxClockSkew: 10 * ms}, {MaxTTL: 60 * ms}},
+			{{MaxTTL: 60 * ms}, {MaxTTL: 20 * ms, MaxClockSkew: 10 * ms}},
+		} {
+			before, after := l[0], l[1]
+			x.Forget()
+			x.open(before)
+			token, r := x.timely(before.MaxClockSkew, acquire("o1", ms, "a"))
+			x.outcome(node.Granted, r)
+			x.limits = after
+			x.answered(node.Granted, x.do(opening(x.mark()))[0])
+			op := proposing(token, acquire("o2", ms, "a"))
+			x.untilTooOld(op, func(r node.Reply) { x.failed(node.ErrRecovering, op, r) })
 		}
 	}},
 	{"tokens of a name grow, whoever proposes what", func(x *trial) { x.grow(x.handles()) }},
@@ -282,11 +289,11 @@ func (x *trial) unfenced(name string) {
 }
 
 // clock demands that an operation is refused because of its token.
-func (x *trial) clock(op node.Op) *node.ClockError {
+func (x *trial) clock(op node.Op) node.ClockError {
 	x.Helper()
 	var err *node.ClockError
 	require.ErrorAs(x, x.fails(node.ErrClock, op).Err, &err)
-	return err
+	return *err
 }
 
 // now is the node's clock, as it refuses a token from long ago by it.
@@ -318,6 +325,20 @@ func (x *trial) timely(ahead time.Duration, op node.Op) (token uint64, r node.Re
 	return 0, node.Reply{}
 }
 
+// untilTooOld repeats an operation under short limits until its token is refused.
+func (x *trial) untilTooOld(op node.Op, before func(node.Reply)) {
+	x.Helper()
+	for range 1000 {
+		r := x.do(op)[0]
+		if errors.Is(r.Err, node.ErrClock) {
+			return
+		}
+		before(r)
+		x.Pass(time.Millisecond)
+	}
+	require.Fail(x, "the token is never too old")
+}
+
 // grow has owners take and free one name, each with proposals of no order, and a second
 // round where the first is not taken. Who has the lock notes its token.
 func (x *trial) grow(handles []node.Node) {
@@ -331,10 +352,11 @@ func (x *trial) grow(handles []node.Node) {
 			for round := range rounds {
 				owner := fmt.Sprint(i, ":", round)
 				token, r := x.old()+rand.Uint64N(micros(time.Second)), node.Reply{}
-				for r.Outcome != node.Granted {
-					if r = x.doOn(n, proposing(token, acquire(owner, long, "a")))[0]; !assert.NoError(x, r.Err) {
-						return
-					}
+				for r.Outcome != node.Granted && r.Err == nil {
+					r = x.doOn(n, proposing(token, acquire(owner, long, "a")))[0]
+				}
+				if r.Err != nil {
+					return // the tokens will be too few
 				}
 				if r.Token != 0 {
 					token = r.Token + 1

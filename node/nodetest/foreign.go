@@ -70,11 +70,10 @@ var wrongType = []promise{
 }
 
 // permanently demands a failure that says of itself that it will be the same again.
-func (x *trial) permanently(reason error, op node.Op) *node.Error {
+func (x *trial) permanently(reason error, op node.Op) {
 	x.Helper()
 	r := x.fails(reason, op)
 	var err *node.Error
 	require.ErrorAs(x, r.Err, &err)
 	assert.True(x, err.Permanent())
-	return err
 }

@@ -2,6 +2,8 @@ package nodetest
 
 import (
 	"errors"
+	"fmt"
+	"sync"
 	"time"
 
 	"github.com/stretchr/testify/assert"
@@ -82,12 +84,12 @@ var marking = []promise{
 		}
 	}},
 	{"a renewal begins the recovery too", func(x *trial) {
-		for _, lose := range []func(){x.Forget, x.Restart} {
+		for i, lose := range []func(){x.Forget, x.Restart} {
 			lose()
-			left := x.reasserted(node.Healed, renew("o1", long, "a"))
+			left := x.reasserted(i == 1, node.Healed, renew("o1", long, "a"))
 			assert.Equal(x, limits.Recovery(), left)
 			x.Pass(short)
-			left = x.reasserted(node.Granted, renew("o1", long, "a"))
+			left = x.reasserted(i == 1, node.Granted, renew("o1", long, "a"))
 			assert.LessOrEqual(x, left, limits.Recovery()-short)
 			err := x.recovering(acquire("o2", long, "b"))
 			assert.LessOrEqual(x, err.Left, left)
@@ -98,9 +100,9 @@ var marking = []promise{
 		x.open(limits)
 		x.want(node.Granted, acquire("o1", brief, "a"))
 		x.Restart()
-		x.reasserted(node.Granted, renew("o1", middle, "a"))
+		x.reasserted(true, node.Granted, renew("o1", middle, "a"))
 		x.lives(middle, "a")
-		x.reasserted(node.Healed, renew("o1", long, "a", "b"))
+		x.reasserted(true, node.Healed, renew("o1", long, "a", "b"))
 		x.lives(long, "a", "b")
 		x.keys("a", "b")
 	}},
@@ -113,7 +115,7 @@ var marking = []promise{
 		x.lives(brief, "a")
 		x.keys("a")
 		x.Forget()
-		x.reasserted(node.Healed, renew("o2", long, "a"))
+		x.reasserted(false, node.Healed, renew("o2", long, "a"))
 		x.denied(renew("o1", long, "a"), "a", "o2")
 	}},
 	{"a recovering node denies who was forced off", func(x *trial) {
@@ -167,6 +169,31 @@ var marking = []promise{
 			}
 		}
 	}},
+	{"of many that come first at once, one sets the limits", func(x *trial) {
+		clients := append(others(limits), limits)
+		handles := x.handles()
+		for range 10 {
+			x.Forget()
+			replies := make([]node.Reply, 2*len(clients))
+			var wg sync.WaitGroup
+			for i := range replies {
+				wg.Go(func() {
+					replies[i] = x.doOn(handles[i%len(handles)], under(clients[i/2], acquire(fmt.Sprint(i), long, "a")))[0]
+				})
+			}
+			wg.Wait()
+			set := x.mark().Limits
+			assert.Contains(x, clients, set)
+			for i, r := range replies {
+				if clients[i/2] == set {
+					x.failed(node.ErrRecovering, node.Op{Kind: node.Acquire}, r)
+				} else {
+					x.failed(node.ErrSettings, node.Op{Kind: node.Acquire}, r)
+				}
+			}
+		}
+		x.keys()
+	}},
 	{"the limits survive a restart, whoever comes first", func(x *trial) {
 		x.open(limits)
 		for _, other := range others(limits) {
@@ -191,7 +218,7 @@ var marking = []promise{
 			renew("o1", over, "a"), renew("o1", over, "a", "b"), renew("o2", over, "a"),
 		} {
 			err := x.settings(op)
-			assert.Equal(x, &node.SettingsError{Node: limits, Client: limits, TTL: over}, err)
+			assert.Equal(x, node.SettingsError{Node: limits, Client: limits, TTL: over}, err)
 		}
 		x.keys("a")
 		x.lives(brief, "a")
@@ -339,7 +366,7 @@ var marking = []promise{
 			x.differs(after, under(before, acquire("o2", long, "b")))
 			x.differs(after, under(before, renew("o1", long, "a")))
 			x.recovering(under(after, acquire("o2", long, "b")))
-			x.reasserted(node.Granted, under(after, renew("o1", long, "a")))
+			x.reasserted(false, node.Granted, under(after, renew("o1", long, "a")))
 			before = after
 		}
 		x.want(node.Granted, opening(x.mark()))
@@ -387,7 +414,7 @@ func (x *trial) mark() node.Marker {
 }
 
 // recovering demands that a node gives no rights, and returns what it says about it.
-func (x *trial) recovering(op node.Op) *node.RecoveryError {
+func (x *trial) recovering(op node.Op) node.RecoveryError {
 	x.Helper()
 	r := x.fails(node.ErrRecovering, op)
 	var failure *node.Error
@@ -397,16 +424,17 @@ func (x *trial) recovering(op node.Op) *node.RecoveryError {
 	var err *node.RecoveryError
 	require.ErrorAs(x, r.Err, &err)
 	assert.Equal(x, err.Left, r.Recovering)
+	assert.Equal(x, err.Restarted, r.Restarted)
 	assert.Positive(x, err.Left)
 	assert.LessOrEqual(x, err.Left, err.Length)
-	return err
+	return *err
 }
 
 // begins demands that the recovery of a node begins with an operation.
-func (x *trial) begins(restarted bool, op node.Op) *node.RecoveryError {
+func (x *trial) begins(restarted bool, op node.Op) node.RecoveryError {
 	x.Helper()
 	err := x.recovering(op)
-	assert.Equal(x, &node.RecoveryError{
+	assert.Equal(x, node.RecoveryError{
 		Left:      x.limits.Recovery(),
 		Length:    x.limits.Recovery(),
 		Restarted: restarted,
@@ -427,12 +455,13 @@ func (x *trial) underway(restarted bool, op node.Op) {
 
 // reasserted demands a renewal's outcome on a recovering node, and returns what is left of
 // the recovery.
-func (x *trial) reasserted(outcome node.Outcome, op node.Op) time.Duration {
+func (x *trial) reasserted(restarted bool, outcome node.Outcome, op node.Op) time.Duration {
 	x.Helper()
 	r := x.do(op)[0]
 	x.answered(outcome, r)
 	assert.Zero(x, r.Token)
 	assert.Positive(x, r.Recovering)
+	assert.Equal(x, restarted, r.Restarted)
 	return r.Recovering
 }
 
@@ -441,7 +470,7 @@ func (x *trial) reasserted(outcome node.Outcome, op node.Op) time.Duration {
 func (x *trial) endsAt(until int64) {
 	x.Helper()
 	left := x.limits.Recovery()
-	for {
+	for range 1000 {
 		r := x.do(proposing(1, acquire("o1", time.Millisecond, "a")))[0]
 		if errors.Is(r.Err, node.ErrClock) {
 			assert.GreaterOrEqual(x, x.clockOf(1, r), until)
@@ -452,18 +481,20 @@ func (x *trial) endsAt(until int64) {
 		left = r.Recovering
 		x.Pass(time.Millisecond)
 	}
+	require.Fail(x, "the recovery does not end")
 }
 
 // settings demands that an operation is refused for good because of its limits.
-func (x *trial) settings(op node.Op) *node.SettingsError {
+func (x *trial) settings(op node.Op) node.SettingsError {
 	x.Helper()
+	x.permanently(node.ErrSettings, op)
 	var err *node.SettingsError
-	require.ErrorAs(x, x.permanently(node.ErrSettings, op), &err)
-	return err
+	require.ErrorAs(x, x.do(op)[0].Err, &err)
+	return *err
 }
 
 // differs demands that the limits of an operation are refused by a node with others.
 func (x *trial) differs(of node.Limits, op node.Op) {
 	x.Helper()
-	assert.Equal(x, &node.SettingsError{Node: of, Client: op.Limits}, x.settings(op))
+	assert.Equal(x, node.SettingsError{Node: of, Client: op.Limits}, x.settings(op))
 }

@@ -120,6 +120,7 @@ var junk = node.Reply{
 	Holders:    []node.Holder{{Name: "junk", Owner: "junk", TTL: 1, Token: 1}},
 	Token:      1,
 	Recovering: 1,
+	Restarted:  true,
 	Marker:     node.Marker{Identity: "junk", Until: 1},
 	Err:        fmt.Errorf("junk"),
 	Unsent:     true,
@@ -179,6 +180,9 @@ func (x *trial) answered(outcome node.Outcome, r node.Reply) {
 	if outcome != node.Inspected && outcome != node.Denied {
 		assert.Zero(x, r.Marker)
 	}
+	if r.Recovering == 0 {
+		assert.False(x, r.Restarted)
+	}
 }
 
 // outcomes demands the outcomes of a batch.
@@ -218,6 +222,7 @@ func (x *trial) failed(reason error, op node.Op, r node.Reply) {
 	assert.Zero(x, r.Marker)
 	if !errors.Is(reason, node.ErrRecovering) {
 		assert.Zero(x, r.Recovering)
+		assert.False(x, r.Restarted)
 	}
 	var err *node.Error
 	require.ErrorAs(x, r.Err, &err)

@@ -5,11 +5,12 @@
 --           gives no new rights for left ms, or before it has begun to recover if -1.
 
 local identity = string.match(redis.call('INFO', 'replication'), 'master_replid:(%w+)')
-local marker = redis.call('HMGET', 'quorumlock:node', 'identity', 'until')
+local marker = redis.call('HMGET', 'quorumlock:node', 'identity', 'until', 'max_ttl', 'max_skew')
 local time = redis.call('TIME')
+local over = tonumber(marker[2])
 local found = {-1}
-if marker[1] == identity then
-  found[1] = math.max(0, math.ceil((marker[2] - time[1] * 1000000 - time[2]) / 1000))
+if marker[1] == identity and over and marker[3] and marker[4] then
+  found[1] = math.max(0, math.ceil((over - time[1] * 1000000 - time[2]) / 1000))
 end
 for _, name in ipairs(KEYS) do
   local holder = redis.call('HKEYS', name)[1]

@@ -26,5 +26,5 @@ if not differs then
 end
 -- Tokens that were taken must be in the past for those who may propose older ones now.
 local left = math.max(ARGV[1], found[3]) + math.max(ARGV[2], found[4])
-redis.call('HSET', 'quorumlock:node', 'until', now + left * 1000, 'max_ttl', ARGV[1], 'max_skew', ARGV[2])
+redis.call('HSET', 'quorumlock:node', 'until', now + left * 1000, 'max_ttl', ARGV[1], 'max_skew', ARGV[2], 'restarted', 1)
 return {left}

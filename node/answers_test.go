@@ -1,0 +1,323 @@
+package node_test
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/rueidis"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/quorumlock/quorumlock/node"
+)
+
+// array is an array as a server writes it, of strings, integers, and nils.
+func array(values ...any) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "*%d\r\n", len(values))
+	for _, v := range values {
+		switch v := v.(type) {
+		case string:
+			b.WriteString(bulk(v))
+		case int:
+			fmt.Fprintf(&b, ":%d\r\n", v)
+		case nil:
+			b.WriteString("_\r\n")
+		}
+	}
+	return b.String()
+}
+
+// wrong are answers that no script of this package gives to any operation.
+var wrong = map[string]string{
+	"OK":                "+OK\r\n",
+	"a string":          "$3\r\nabc\r\n",
+	"nil":               "_\r\n",
+	"an old nil":        "$-1\r\n",
+	"an old nil array":  "*-1\r\n",
+	"true":              "#t\r\n",
+	"a float":           ",1.5\r\n",
+	"no grant":          ":0\r\n:0\r\n",
+	"too many grants":   ":3\r\n",
+	"a negative grant":  ":-1\r\n",
+	"half a holder":     array("a", "o1"),
+	"nested arrays":     "*3\r\n*0\r\n*1\r\n:1\r\n*0\r\n",
+	"an array of nil":   array(nil),
+	"a holder of nils":  array(nil, nil, nil),
+	"a token of nil":    array("a", "o1", 1, nil),
+	"a TTL in words":    array("a", "o1", "long"),
+	"a token in words":  array("a", "o1", 1, "1"),
+	"a name as number":  array(1, 2, 3, 4),
+	"an owner of nil":   array("a", nil, 3, 4),
+	"an array of error": "*3\r\n-ERR a\r\n-ERR b\r\n-ERR c\r\n",
+	"a new word":        array("ELSEWHERE", 1),
+	"a word":            array("RECOVERING"),
+	"a clock in words":  array("CLOCK", "noon"),
+	"limits of nil":     array("SETTINGS", nil, nil),
+	"no length":         "*\r\n",
+	"no Redis":          "?what\r\n",
+	"too many answers":  "+OK\r\n+OK\r\n+OK\r\n",
+	"nil twice":         "_\r\n_\r\n",
+}
+
+var (
+	marks = node.Op{Kind: node.Mark}
+	opens = node.Op{Kind: node.Open, Marker: node.Marker{Identity: "fake", Until: 1}}
+)
+
+var kinds = []node.Op{acquire("o1", "a"), renew("o1", "a"), release("o1", "a"), inspect("a"), force("a"), marks, opens}
+
+func TestRedisWrongAnswers(t *testing.T) {
+	for name, answer := range wrong {
+		t.Run(name, func(t *testing.T) {
+			n := open(t, newFront(t, fake(always(answer))).addr())
+			for _, op := range kinds {
+				if op.Kind == node.Release && answer[:2] == ":0" {
+					continue
+				}
+				garbled(t, n, op)
+			}
+		})
+	}
+	for _, c := range []struct {
+		op      node.Op
+		answers []string
+	}{
+		{acquire("o1", "a"), []string{
+			":0\r\n", ":2\r\n", ":7\r\n", array(),
+			array(0), array(-5), array("5"),
+			array("a", "o2", 1), array("b", "o2", 1, 1), array("a", "o2", 1, 1, 1), array("a", "o2", 1, 1, "b", "o3", 1, 1),
+			array("RECOVERING", 0, 0), array("RECOVERING", -1, 0), array("RECOVERING", "1", 0), array("RECOVERING", 1), array("RECOVERING", 1, nil),
+			array("RECOVERING", 1, 0, 0), array("SETTINGS", 1), array("SETTINGS", 1, 1, 1), array("SETTINGS", 1, "1"),
+			array("CLOCK"), array("CLOCK", 1, 1), array("CLOCK", "1"), array("clock", 1),
+			array(1, 5, 0),
+		}},
+		{renew("o1", "a"), []string{
+			":-1\r\n", ":0\r\n", ":3\r\n", array(), array(5), array(1, 5),
+			array(0, 5, 0), array(3, 5, 0), array(1, 0, 0), array(1, -1, 0), array(1, "5", 0), array("1", 5, 0), array(1, 5, nil), array(1, 5, 0, 0),
+			array("a", "o2", 1), array("b", "o2", 1, 1), array("a", "o2", 1, 1, "b", "o3", 1, 1),
+			array("RECOVERING", 1, 0), array("CLOCK", 1), array("SETTINGS", 1),
+		}},
+		{release("o1", "a"), []string{":-1\r\n", ":2\r\n", array(), array(1), array("a", "o2", 1)}},
+		{inspect("a"), []string{
+			":1\r\n", array(), array("0"), array("a"), "*1\r\n*0\r\n",
+			array("a", "o2", 1), array("a", "o2", 1, 1), array(0, "a", "o2", 1), array(0, "a", "o2", 1, "1"), array(0, "a", "o2", 1, 1, 1),
+			array(0, "b", "o2", 1, 1), array(0, "a", "o2", 1, 1, "b", "o3", 1, 1), array(0, "a", "o2", 1, 1, "a", "o2", 1, 1),
+		}},
+		{inspect("a", "b"), []string{array(0, "b", "o2", 1, 1, "a", "o2", 1, 1)}},
+		{force("a"), []string{
+			":0\r\n", array(0), array(0, "a", "o2", 1, 1), array("a", "o2", 1, 1), array("b", "o2", 1), array("a", "o2", 1, "b", "o3", 1),
+		}},
+		{marks, []string{
+			":1\r\n", ":2\r\n", array(), array(1), array("id"), array("id", 1, 1, 1, 1), array("id", 1, 1, 1, 1, 0, 0), array(1, 1, 1, 1, 1, 0),
+			array(nil, 1, 1, 1, 1, 0), array("id", "1", 1, 1, 1, 0), array("id", 1, nil, 1, 1, 0), array("id", 1, 1, 1, 1, "no"),
+			array("RECOVERING", 1, 0), array("SETTINGS", 1, 1), array("a", "o2", 1, 1),
+		}},
+		{opens, []string{
+			":0\r\n", ":2\r\n", array(), array(0), array(-1), array("1"), array("id"), array("id", 1, 1, 1, 1), array(1, 1, 1, 1, 1, 0),
+			array("RECOVERING", 1, 0), array("SETTINGS", 1, 1), array("a", "o2", 1, 1),
+		}},
+	} {
+		for _, answer := range c.answers {
+			t.Run(fmt.Sprintf("%v %q", c.op.Kind, answer), func(t *testing.T) {
+				garbled(t, open(t, newFront(t, fake(always(answer))).addr()), c.op)
+			})
+		}
+	}
+}
+
+// garbled demands that an answer is told to be no answer, and nothing is made of it.
+func garbled(t *testing.T, n node.Node, op node.Op) {
+	t.Helper()
+	r := do(n, op)[0]
+	require.ErrorIs(t, r.Err, node.ErrProtocol, "%v: %+v", op.Kind, r)
+	var err *node.Error
+	require.ErrorAs(t, r.Err, &err)
+	assert.True(t, err.Permanent(), "%v: %v", op.Kind, err)
+	assert.Equal(t, op.Kind, err.Op)
+	assert.Equal(t, node.Reply{Err: r.Err}, r)
+}
+
+// All the forms that the headers of the scripts name.
+func TestRedisRightAnswers(t *testing.T) {
+	const ms = time.Millisecond
+	var (
+		marker = node.Marker{
+			Identity: "id", Until: 7, Limits: node.Limits{MaxTTL: 3 * ms, MaxClockSkew: 2 * ms}, Left: 4 * ms, Restarted: true,
+		}
+		holder = node.Holder{Name: "a", Owner: "o2", TTL: 5 * ms, Token: 6}
+		most   = time.Duration(1<<63-1) / ms * ms
+	)
+	for _, c := range []struct {
+		op     node.Op
+		answer string
+		reply  node.Reply
+	}{
+		{acquire("o1", "a"), ":1\r\n", node.Reply{Outcome: node.Granted}},
+		{acquire("o1", "a"), array(5), node.Reply{Outcome: node.Granted, Token: 5}},
+		{acquire("o1", "a"), array("a", "o2", 5, 6), node.Reply{Outcome: node.Denied, Holder: holder}},
+		{acquire("o1", "b", "a"), array("a", "o2", 5, 6), node.Reply{Outcome: node.Denied, Holder: holder}},
+		{acquire("o1", "a"), array("a", "o2", -1, 0), node.Reply{Outcome: node.Denied, Holder: node.Holder{Name: "a", Owner: "o2", TTL: node.NoExpiry}}},
+		{acquire("o1", "a"), array("a", "o2", -2, -1), node.Reply{Outcome: node.Denied, Holder: node.Holder{Name: "a", Owner: "o2"}}},
+		{acquire("o1", "a"), "*4\r\n+a\r\n+o2\r\n:9223372036854775807\r\n:6\r\n", node.Reply{Outcome: node.Denied, Holder: node.Holder{Name: "a", Owner: "o2", TTL: most, Token: 6}}},
+		{acquire("o1", "SETTINGS"), array("SETTINGS", "o2", 5, 0), node.Reply{Outcome: node.Denied, Holder: node.Holder{Name: "SETTINGS", Owner: "o2", TTL: 5 * ms}}},
+		{renew("o1", "a"), ":1\r\n", node.Reply{Outcome: node.Granted}},
+		{renew("o1", "a"), ":2\r\n", node.Reply{Outcome: node.Healed}},
+		{renew("o1", "a"), array(1, 5, 0), node.Reply{Outcome: node.Granted, Recovering: 5 * ms}},
+		{renew("o1", "a"), array(2, 5, 1), node.Reply{Outcome: node.Healed, Recovering: 5 * ms, Restarted: true}},
+		{renew("o1", "a"), array("a", "o2", 5, 6), node.Reply{Outcome: node.Denied, Holder: holder}},
+		{renew("o1", "a"), array("a", "", 0, 0), node.Reply{Outcome: node.Denied, Holder: node.Holder{Name: "a"}}},
+		{release("o1", "a"), ":0\r\n", node.Reply{Outcome: node.Absent}},
+		{release("o1", "a", "b"), ":2\r\n", node.Reply{Outcome: node.Released}},
+		{inspect("a"), array(0), node.Reply{Outcome: node.Inspected, Holders: []node.Holder{}}},
+		{inspect("a"), array(5), node.Reply{Outcome: node.Inspected, Holders: []node.Holder{}, Recovering: 5 * ms}},
+		{inspect("a"), array(-1, "a", "o2", 5, 6), node.Reply{Outcome: node.Inspected, Holders: []node.Holder{holder}, Recovering: limits.Recovery()}},
+		{force("a"), array(), node.Reply{Outcome: node.Absent, Holders: []node.Holder{}}},
+		{force("a"), array("a", "o2", 5), node.Reply{Outcome: node.Released, Holders: []node.Holder{{Name: "a", Owner: "o2", TTL: 5 * ms}}}},
+		{marks, array("id", 7, 3, 2, 4, 1), node.Reply{Outcome: node.Inspected, Marker: marker}},
+		{opens, ":1\r\n", node.Reply{Outcome: node.Granted}},
+		{opens, array(5), node.Reply{Outcome: node.Granted, Recovering: 5 * ms}},
+		{opens, array("id", 7, 3, 2, 4, 1), node.Reply{Outcome: node.Denied, Marker: marker}},
+	} {
+		t.Run(fmt.Sprintf("%v %q", c.op.Kind, c.answer), func(t *testing.T) {
+			n := open(t, newFront(t, fake(always(c.answer))).addr())
+			assert.Equal(t, c.reply, do(n, c.op)[0])
+		})
+	}
+}
+
+// The refusals, whose errors tell why, and leave the connection as it is.
+func TestRedisRefusals(t *testing.T) {
+	const ms = time.Millisecond
+	set := node.Limits{MaxTTL: 3 * ms, MaxClockSkew: 2 * ms}
+	at := func(token uint64) node.Op {
+		op := acquire("o1", "a")
+		op.Token = token
+		return op
+	}
+	same := acquire("o1", "a")
+	same.Limits, same.TTL = set, 4*ms
+	for _, c := range []struct {
+		op     node.Op
+		answer string
+		reason error
+		cause  error
+		left   time.Duration
+	}{
+		{acquire("o1", "a"), array("RECOVERING", 5, 1), node.ErrRecovering, &node.RecoveryError{Left: 5 * ms, Length: limits.Recovery(), Restarted: true}, 5 * ms},
+		{acquire("o1", "a"), array("RECOVERING", 1<<40, 0), node.ErrRecovering, &node.RecoveryError{Left: 1 << 40 * ms, Length: 1 << 40 * ms}, 1 << 40 * ms},
+		{acquire("o1", "a"), array("SETTINGS", 3, 2), node.ErrSettings, &node.SettingsError{Node: set, Client: limits}, 0},
+		{renew("o1", "a"), array("SETTINGS", 3, 2), node.ErrSettings, &node.SettingsError{Node: set, Client: limits}, 0},
+		{same, array("SETTINGS", 3, 2), node.ErrSettings, &node.SettingsError{Node: set, Client: set, TTL: 4 * ms}, 0},
+		{at(1_000_000), array("CLOCK", 400_000), node.ErrClock, &node.ClockError{Ahead: 600 * ms, Limit: limits.MaxClockSkew}, 0},
+		{at(1_000_000), array("CLOCK", 1_400_000), node.ErrClock, &node.ClockError{Ahead: -400 * ms, Limit: limits.MaxTTL}, 0},
+	} {
+		t.Run(fmt.Sprintf("%v %q", c.op.Kind, c.answer), func(t *testing.T) {
+			opt := rueidis.ClientOption{InitAddress: []string{newFront(t, fake(always(c.answer))).addr()}}
+			made := dials(&opt)
+			n := openWith(t, opt)
+			for range 2 {
+				r := do(n, c.op)[0]
+				var err *node.Error
+				require.ErrorAs(t, r.Err, &err)
+				assert.Equal(t, &node.Error{Node: n.Name(), Op: c.op.Kind, Reason: c.reason, Err: c.cause}, err)
+				var recovery *node.RecoveryError
+				restarted := errors.As(c.cause, &recovery) && recovery.Restarted
+				assert.Equal(t, node.Reply{Err: r.Err, Recovering: c.left, Restarted: restarted}, r)
+			}
+			assert.EqualValues(t, 1, made.Load())
+		})
+	}
+}
+
+// FuzzRedisAnswers has a fake server answer with anything: there is an outcome, or an
+// error with a reason, and never a panic.
+func FuzzRedisAnswers(f *testing.F) {
+	seeds := []string{
+		":1\r\n", ":2\r\n", "*0\r\n", "*4\r\n+a\r\n+o2\r\n:-2\r\n:5\r\n", "-ERR x\r\n", "-NOSCRIPT x\r\n",
+		array(5), array("a", "", 0, 0), array("a", "o2", 5), array(0, "a", "o2", 5, 6), array(-1), array(2, 5, 1),
+		array("RECOVERING", 5, 1), array("SETTINGS", 5, 1), array("CLOCK", 5), array("id", 7, 3, 2, 4, 1),
+	}
+	for _, answer := range wrong {
+		seeds = append(seeds, answer)
+	}
+	for _, answer := range seeds {
+		for kind := range kinds {
+			f.Add(byte(kind), answer)
+		}
+	}
+	var answer string
+	server := newFront(f, fake(func([]string) (string, bool) { return answer, false }))
+	opt := rueidis.ClientOption{InitAddress: []string{server.addr()}}
+	f.Fuzz(func(t *testing.T, kind byte, text string) {
+		if !measured(text) {
+			return
+		}
+		answer = text
+		n, err := node.NewRedis(opt)
+		require.NoError(t, err)
+		op := kinds[int(kind)%len(kinds)]
+		r := do(n, op)[0]
+		require.NoError(t, n.Close())
+		sound(t, op, r)
+	})
+}
+
+// possible are the outcomes of each kind of operation.
+var possible = map[node.Kind][]node.Outcome{
+	node.Acquire:      {node.Granted, node.Denied},
+	node.Renew:        {node.Granted, node.Healed, node.Denied},
+	node.Release:      {node.Released, node.Absent},
+	node.Inspect:      {node.Inspected},
+	node.ForceRelease: {node.Released, node.Absent},
+	node.Mark:         {node.Inspected},
+	node.Open:         {node.Granted, node.Denied},
+}
+
+// sound demands a reply that a caller can rely on.
+func sound(t *testing.T, op node.Op, r node.Reply) {
+	t.Helper()
+	if r.Err != nil {
+		var err *node.Error
+		require.ErrorAs(t, r.Err, &err)
+		require.Error(t, err.Reason)
+		require.Equal(t, op.Kind, err.Op)
+		require.Equal(t, r.Recovering > 0, errors.Is(err, node.ErrRecovering))
+		require.True(t, r.Recovering == 0 && !r.Restarted || op.Kind == node.Acquire)
+		require.Equal(t, node.Reply{Err: r.Err, Unsent: r.Unsent, Recovering: r.Recovering, Restarted: r.Restarted}, r)
+		return
+	}
+	require.Contains(t, possible[op.Kind], r.Outcome)
+	if r.Outcome == node.Denied && op.Kind != node.Open {
+		require.Contains(t, op.Names, r.Holder.Name)
+	}
+	for _, h := range append(r.Holders, r.Holder) {
+		require.GreaterOrEqual(t, h.TTL, node.NoExpiry)
+	}
+	require.GreaterOrEqual(t, r.Recovering, time.Duration(0))
+	require.True(t, r.Recovering > 0 || !r.Restarted)
+	require.GreaterOrEqual(t, r.Marker.Left, time.Duration(0))
+	if r.Token != 0 {
+		require.Equal(t, node.Acquire, op.Kind)
+	}
+}
+
+// measured reports whether no length in an answer is out of all proportion: rueidis
+// reserves what a server announces, and panics where that cannot be.
+func measured(answer string) bool {
+	for line := range strings.SplitSeq(answer, "\n") {
+		for i := range line {
+			var n int64
+			if _, err := fmt.Sscanf(line[i:], "%d", &n); err == nil && (n < -1 || n > 1000) {
+				return false
+			}
+		}
+		if strings.ContainsAny(line, "-") && strings.ContainsAny(line, "$*%~>|=!;") && !strings.HasSuffix(line, "-1\r") {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,211 @@
+package node_test
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"github.com/quorumlock/quorumlock/clock"
+	"github.com/quorumlock/quorumlock/node"
+)
+
+// history is what happened on a node that loses its memory over and over, and what must
+// hold whatever it has forgotten. There is one name.
+type history struct {
+	*rapid.T
+	clock  *clock.Manual
+	node   *node.Memory
+	limits node.Limits
+	// taken is the largest token that the node took, owners who has tokens to renew with.
+	taken  uint64
+	tokens []uint64
+	// claims are the owners for whom the node counts, and until when by its clock.
+	claims map[string]time.Duration
+}
+
+var owners = []string{"o1", "o2", "o3"}
+
+// recall begins with a node that is open, as it has granted nothing yet.
+func recall(t *rapid.T) *history {
+	ms := time.Millisecond
+	h := &history{
+		T:      t,
+		clock:  clock.NewManual(time.UnixMicro(1_700_000_000_000_000 + rapid.Int64Range(0, 999).Draw(t, "µs"))),
+		limits: node.Limits{MaxTTL: 40 * ms, MaxClockSkew: rapid.SampledFrom([]time.Duration{0, ms, 20 * ms}).Draw(t, "skew")},
+		claims: make(map[string]time.Duration),
+	}
+	h.node = node.NewMemory("m", h.clock)
+	h.open(h.limits)
+	return h
+}
+
+func (h *history) do(op node.Op) node.Reply {
+	op.Limits = h.limits
+	if op.Kind != node.Mark && op.Kind != node.Open {
+		op.Names = []string{"a"}
+	}
+	replies := make([]node.Reply, 1)
+	h.node.Do(h.Context(), []node.Op{op}, replies)
+	return replies[0]
+}
+
+// open marks the node under the limits that it has, and opens it with others.
+func (h *history) open(limits node.Limits) {
+	m := h.do(node.Op{Kind: node.Mark}).Marker
+	h.limits = limits
+	require.Equal(h, node.Granted, h.do(node.Op{Kind: node.Open, Marker: m}).Outcome)
+}
+
+func (h *history) pass(t *rapid.T) {
+	far := 2 * h.limits.Recovery()
+	h.clock.Advance(time.Duration(rapid.OneOf(
+		rapid.Int64Range(1, 3),
+		rapid.Int64Range(1, far.Microseconds()),
+		rapid.SampledFrom([]int64{h.limits.Recovery().Microseconds(), h.limits.MaxTTL.Microseconds()}),
+	).Draw(t, "pass")) * time.Microsecond)
+}
+
+// token is one near the bounds of what the node takes, or of what it took.
+func (h *history) token(t *rapid.T) uint64 {
+	now := h.clock.Wall().UnixMicro()
+	near := rapid.SampledFrom([]int64{
+		now - h.limits.Recovery().Microseconds(), now - h.limits.MaxTTL.Microseconds(), now, now + h.limits.MaxClockSkew.Microseconds(), int64(h.taken),
+	}).Draw(t, "near")
+	return uint64(near + rapid.OneOf(rapid.Int64Range(-2, 2), rapid.Int64Range(-2000, 2000)).Draw(t, "off"))
+}
+
+func (h *history) ttl(t *rapid.T) time.Duration {
+	return time.Duration(rapid.Int64Range(1, h.limits.MaxTTL.Milliseconds()).Draw(t, "ttl")) * time.Millisecond
+}
+
+func (h *history) acquire(t *rapid.T) {
+	op := node.Op{Kind: node.Acquire, Owner: rapid.SampledFrom(owners).Draw(t, "owner"), TTL: h.ttl(t), Token: h.token(t)}
+	r := h.do(op)
+	if r.Outcome != node.Granted {
+		return
+	}
+	if r.Token == 0 {
+		require.Greater(t, op.Token, h.taken, "a token that is not larger than one before")
+		h.taken = op.Token
+		h.tokens = append(h.tokens, op.Token)
+	} else {
+		require.GreaterOrEqual(t, r.Token, op.Token)
+	}
+	h.claim(t, op)
+}
+
+// renew repeats any token that was ever taken. On a recovering node it counts only for who
+// counts already.
+func (h *history) renew(t *rapid.T) {
+	op := node.Op{Kind: node.Renew, Owner: rapid.SampledFrom(owners).Draw(t, "owner"), TTL: h.ttl(t)}
+	if len(h.tokens) > 0 {
+		op.Token = rapid.SampledFrom(h.tokens).Draw(t, "token")
+	}
+	r := h.do(op)
+	switch r.Outcome {
+	case node.Granted, node.Healed:
+		if r.Recovering == 0 || h.counts(op.Owner) {
+			h.claim(t, op)
+		}
+	case node.Denied:
+		delete(h.claims, op.Owner)
+	}
+}
+
+func (h *history) release(t *rapid.T) {
+	owner := rapid.SampledFrom(owners).Draw(t, "owner")
+	h.do(node.Op{Kind: node.Release, Owner: owner})
+	delete(h.claims, owner)
+}
+
+func (h *history) counts(owner string) bool { return h.claims[owner] > h.clock.Now() }
+
+// claim notes who the node counts for, which nobody else does by then.
+func (h *history) claim(t *rapid.T, op node.Op) {
+	for _, owner := range owners {
+		require.True(t, owner == op.Owner || !h.counts(owner), "the node counts for %s and for %s", owner, op.Owner)
+	}
+	until := h.clock.Now() + op.TTL
+	if op.Kind == node.Renew {
+		until = max(until, h.claims[op.Owner])
+	}
+	h.claims[op.Owner] = until
+}
+
+func (h *history) actions() map[string]func(*rapid.T) {
+	return map[string]func(*rapid.T){
+		"pass":    h.pass,
+		"acquire": h.acquire,
+		"renew":   h.renew,
+		"release": h.release,
+	}
+}
+
+// checkOften is for what goes wrong once in some thousand histories.
+func checkOften(t *testing.T, property func(*rapid.T)) {
+	t.Helper()
+	for range 50 {
+		rapid.Check(t, property)
+	}
+}
+
+// Whatever a node forgets and however often, the tokens that it takes grow, and it counts
+// for one owner at a time.
+func TestTokensGrowWhateverIsForgotten(t *testing.T) {
+	checkOften(t, func(t *rapid.T) {
+		h := recall(t)
+		actions := h.actions()
+		actions["flush"] = func(*rapid.T) { h.node.Flush() }
+		actions["crash"] = func(*rapid.T) { h.node.Crash() }
+		actions["save"] = func(*rapid.T) { h.node.Save() }
+		actions["inspect"] = func(*rapid.T) { h.do(node.Op{Kind: node.Inspect}) }
+		actions["mark"] = func(*rapid.T) { h.do(node.Op{Kind: node.Mark}) }
+		t.Repeat(actions)
+	})
+}
+
+// The same where the limits are changed, for all clients at once.
+func TestTokensGrowWhateverTheLimits(t *testing.T) {
+	checkOften(t, func(t *rapid.T) {
+		h := recall(t)
+		actions := h.actions()
+		actions["limits"] = func(t *rapid.T) {
+			ms := rapid.IntRange(0, 100)
+			l := node.Limits{
+				MaxTTL:       time.Duration(1+ms.Draw(t, "MaxTTL")) * time.Millisecond,
+				MaxClockSkew: time.Duration(ms.Draw(t, "MaxClockSkew")) * time.Millisecond,
+			}
+			if l != h.limits { // else it would just end the recovery
+				h.open(l)
+			}
+		}
+		t.Repeat(actions)
+	})
+}
+
+// Nothing is so far off that a refusal is not told as one, and rightly.
+func TestClockErrorTellsHowFar(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		h := recall(t)
+		now := h.clock.Wall().UnixMicro()
+		token := rapid.Uint64Range(0, 1<<62).Draw(t, "token")
+		r := h.do(node.Op{Kind: node.Acquire, Owner: "o1", TTL: time.Millisecond, Token: token})
+		var err *node.ClockError
+		if !errors.As(r.Err, &err) {
+			require.NoError(t, r.Err)
+			return
+		}
+		off := float64(token) - float64(now)
+		require.Equal(t, off > 0, err.Ahead > 0)
+		if err.Ahead > 0 {
+			require.Greater(t, err.Ahead, err.Limit)
+			require.Equal(t, h.limits.MaxClockSkew, err.Limit)
+		} else {
+			require.GreaterOrEqual(t, -err.Ahead, err.Limit)
+			require.Equal(t, h.limits.MaxTTL, err.Limit)
+		}
+	})
+}

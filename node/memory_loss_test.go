@@ -1,0 +1,187 @@
+package node_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/quorumlock/quorumlock/clock"
+	"github.com/quorumlock/quorumlock/node"
+)
+
+// memoryAt is a node that gives rights, on a clock of the test's.
+func memoryAt(t *testing.T) (*node.Memory, *clock.Manual) {
+	t.Helper()
+	c := clock.NewManual(time.Now())
+	m := opened(t, node.NewMemory("m", c))
+	t.Cleanup(func() { _ = m.Close() })
+	return m, c
+}
+
+// begun demands that the recovery of a node begins now.
+func begun(t *testing.T, restarted bool, n node.Node) {
+	t.Helper()
+	assert.Equal(t, node.RecoveryError{
+		Left: limits.Recovery(), Length: limits.Recovery(), Restarted: restarted,
+	}, recovering(t, n, acquire("o9", "z")))
+}
+
+// fenceOf is the fence of a free name, and takes the name.
+func fenceOf(t *testing.T, n node.Node, name string) uint64 {
+	t.Helper()
+	return want(t, node.Granted, n, with(now()-uint64(time.Minute.Microseconds()), acquire("o9", name))).Token
+}
+
+func TestMemoryCrashWithoutASave(t *testing.T) {
+	m, _ := memoryAt(t)
+	want(t, node.Granted, m, acquire("o1", "a"))
+	want(t, node.Absent, m, node.Op{Kind: node.ForceRelease, Names: []string{"b"}, Buried: []string{"o1"}, TTL: long})
+	m.Plant("p")
+	before := m.Identity()
+	m.Crash()
+	assert.NotEqual(t, before, m.Identity())
+	assert.Empty(t, m.Keys())
+	begun(t, false, m)
+	want(t, node.Healed, m, renew("o1", "b", "p"))
+	want(t, node.Granted, opened(t, m), acquire("o2", "a"))
+	assert.Zero(t, fenceOf(t, m, "c"))
+}
+
+func TestMemoryCrashWithASave(t *testing.T) {
+	m, c := memoryAt(t)
+	early, late := now(), now()
+	want(t, node.Granted, m, with(early, acquire("o1", "kept", "released")))
+	brief := with(early, acquire("o1", "brief"))
+	brief.TTL = time.Second
+	want(t, node.Granted, m, brief)
+	want(t, node.Absent, m, node.Op{Kind: node.ForceRelease, Names: []string{"buried"}, Buried: []string{"o1"}, TTL: long})
+	m.Plant("planted")
+	m.Save()
+	want(t, node.Released, m, release("o1", "released"))
+	want(t, node.Granted, m, with(late, acquire("o2", "new", "released")))
+	want(t, node.Absent, m, node.Op{Kind: node.ForceRelease, Names: []string{"unburied"}, Buried: []string{"o1"}, TTL: long})
+	m.Plant("unplanted")
+	c.Advance(time.Second)
+
+	// What is saved comes back as often as it crashes.
+	for range 3 {
+		before := m.Identity()
+		m.Crash()
+		assert.NotEqual(t, before, m.Identity())
+		assert.Equal(t, []string{"kept", "released"}, m.Keys(), "what runs out meanwhile, runs out")
+		begun(t, true, m)
+		want(t, node.Denied, m, renew("o1", "buried"))
+		want(t, node.Healed, m, renew("o1", "unburied", "unplanted"))
+		fails(t, node.ErrWrongType, m, renew("o1", "planted"))
+		r := want(t, node.Granted, m, with(early, renew("o1", "kept", "released")))
+		assert.Equal(t, limits.Recovery(), r.Recovering)
+		opened(t, m)
+		assert.Equal(t, early, want(t, node.Denied, m, acquire("o2", "released")).Holder.Token)
+		assert.Zero(t, fenceOf(t, m, "new"), "it has forgotten that token")
+		assert.Equal(t, early, fenceOf(t, m, "brief"))
+	}
+}
+
+// The marker that comes back is the one that was saved, and its limits with it.
+func TestMemoryCrashBringsTheMarkerBack(t *testing.T) {
+	c := clock.NewManual(time.Now())
+	m := node.NewMemory("m", c)
+	t.Cleanup(func() { _ = m.Close() })
+	first := want(t, node.Inspected, m, marks).Marker
+	m.Save()
+	want(t, node.Granted, m, node.Op{Kind: node.Open, Marker: first})
+	want(t, node.Granted, m, acquire("o1", "a"))
+	other := node.Limits{MaxTTL: time.Minute, MaxClockSkew: time.Second}
+	want(t, node.Granted, m, node.Op{Kind: node.Open, Marker: node.Marker{Identity: m.Identity()}, Limits: other})
+	assert.Equal(t, other, want(t, node.Inspected, m, marks).Marker.Limits)
+
+	c.Advance(time.Minute)
+	m.Crash()
+	begun(t, true, m)
+	r := want(t, node.Denied, m, node.Op{Kind: node.Open, Marker: first})
+	assert.Equal(t, limits, r.Marker.Limits)
+	assert.Equal(t, first.Until+time.Minute.Microseconds(), r.Marker.Until)
+}
+
+func TestMemoryFlushIsNoCrash(t *testing.T) {
+	m, _ := memoryAt(t)
+	want(t, node.Granted, m, acquire("o1", "a"))
+	m.Save()
+	before := m.Identity()
+	m.Flush()
+	assert.Equal(t, before, m.Identity())
+	assert.Empty(t, m.Keys())
+	begun(t, false, m)
+	want(t, node.Granted, opened(t, m), acquire("o2", "b"))
+	m.Flush()
+	m.Crash()
+	assert.Equal(t, []string{"a"}, m.Keys(), "what was saved is on the disk")
+	begun(t, true, m)
+}
+
+// A crash of a node that cannot be reached is one that shows when it can.
+func TestMemoryCrashWhileStopped(t *testing.T) {
+	m, _ := memoryAt(t)
+	want(t, node.Granted, m, acquire("o1", "a"))
+	m.Save()
+	m.Stop()
+	m.Crash()
+	fails(t, node.ErrUnreachable, m, acquire("o2", "b"))
+	m.Start()
+	begun(t, true, m)
+	assert.Equal(t, []string{"a"}, m.Keys())
+}
+
+// The clock that tokens and recoveries go by is the wall clock, and can be stepped.
+func TestMemoryWallClock(t *testing.T) {
+	m, c := memoryAt(t)
+	want(t, node.Granted, m, acquire("o1", "a"))
+	c.StepWall(-time.Hour)
+	var err *node.ClockError
+	require.ErrorAs(t, failure(t, node.ErrClock, m, acquire("o2", "b")), &err)
+	assert.Equal(t, limits.MaxClockSkew, err.Limit)
+	assert.InDelta(t, time.Hour, err.Ahead, float64(patience))
+	c.StepWall(4 * time.Hour)
+	require.ErrorAs(t, failure(t, node.ErrClock, m, acquire("o2", "b")), &err)
+	assert.Equal(t, limits.MaxTTL, err.Limit)
+	assert.InDelta(t, -3*time.Hour, err.Ahead, float64(patience))
+	assert.Equal(t, []string{"a"}, m.Keys(), "its TTL goes by local time")
+	m.Flush()
+	begun(t, false, m)
+	c.StepWall(limits.Recovery() - time.Millisecond)
+	assert.Equal(t, time.Millisecond, recovering(t, m, acquire("o9", "z")).Left)
+	c.StepWall(time.Millisecond)
+	fails(t, node.ErrClock, m, acquire("o9", "z"))
+}
+
+// On a clock that stands still the bounds are exact.
+func TestMemoryTokenBounds(t *testing.T) {
+	c := clock.NewManual(time.UnixMicro(1_700_000_000_000_321))
+	m := opened(t, node.NewMemory("m", c))
+	t.Cleanup(func() { _ = m.Close() })
+	at := func(d time.Duration) uint64 { return uint64(c.Wall().Add(d).UnixMicro()) }
+	const us = time.Microsecond
+
+	fails(t, node.ErrClock, m, with(at(-limits.MaxTTL), acquire("o1", "a")))
+	want(t, node.Granted, m, with(at(-limits.MaxTTL+us), acquire("o1", "a")))
+	want(t, node.Granted, m, with(at(limits.MaxClockSkew), acquire("o1", "a")))
+	fails(t, node.ErrClock, m, with(at(limits.MaxClockSkew+us), acquire("o1", "a")))
+
+	for d, raised := range map[time.Duration]bool{
+		-limits.Recovery():       false,
+		-limits.Recovery() + us:  true,
+		limits.MaxClockSkew:      true,
+		limits.MaxClockSkew + us: false,
+	} {
+		name := d.String()
+		want(t, node.Healed, m, with(at(d), renew("o1", name)))
+		fence := want(t, node.Inspected, m, inspect(name)).Holders[0].Token
+		if d == -limits.Recovery()+us { // as good as gone, by the millisecond
+			assert.Contains(t, []uint64{0, at(d)}, fence, name)
+			continue
+		}
+		assert.Equal(t, raised, fence != 0, name)
+	}
+}

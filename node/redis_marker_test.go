@@ -1,0 +1,503 @@
+package node_test
+
+import (
+	"context"
+	"net"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/quorumlock/quorumlock/internal/redisproc"
+	"github.com/quorumlock/quorumlock/node"
+)
+
+// recovering demands that a server gives no rights, and returns what it says about it.
+func recovering(t *testing.T, n node.Node, op node.Op) node.RecoveryError {
+	t.Helper()
+	var err *node.RecoveryError
+	require.ErrorAs(t, failure(t, node.ErrRecovering, n, op), &err)
+	return *err
+}
+
+// with is the operation with this token.
+func with(token uint64, op node.Op) node.Op {
+	op.Token = token
+	return op
+}
+
+// now is the clock of this machine as a token.
+func now() uint64 { return complete(node.Op{})[0].Token }
+
+// What is told of a server that could evict locks, by a user who may as little as possible.
+func TestRedisEvictionPolicies(t *testing.T) {
+	server := start(t)
+	for _, policy := range []string{"allkeys-lru", "allkeys-random", "volatile-lfu", "volatile-ttl"} {
+		server.Config("maxmemory-policy", policy)
+		n := open(t, server.Addr())
+		for range 2 {
+			r := do(n, acquire("o1", "a"))[0]
+			require.ErrorIs(t, r.Err, node.ErrMisconfigured)
+			assert.True(t, r.Unsent)
+			err := n.Probe(context.Background())
+			require.ErrorIs(t, err, node.ErrMisconfigured)
+			var nodeErr *node.Error
+			require.ErrorAs(t, err, &nodeErr)
+			assert.True(t, nodeErr.Permanent())
+			assert.Contains(t, err.Error(), "maxmemory-policy is "+policy)
+			assert.Contains(t, err.Error(), "set it to noeviction")
+		}
+		assert.Empty(t, held(server))
+
+		server.Config("maxmemory-policy", "noeviction")
+		want(t, node.Granted, n, acquire("o1", "a"))
+		want(t, node.Released, n, release("o1", "a"))
+	}
+}
+
+// What servers may answer when they are asked what they are.
+func TestRedisFitness(t *testing.T) {
+	text := bulk
+	for answer, c := range map[string]struct {
+		reason   error
+		identity string
+	}{
+		text("# Replication\r\nrole:master\r\nmaster_replid:id\r\nmaster_replid2:0\r\nmaxmemory_policy:noeviction\r\n"): {identity: "id"},
+		text("master_replid:id"):                                 {identity: "id"},
+		text("master_replid:id\r\nmaxmemory_policy:allkeys-lru"): {reason: node.ErrMisconfigured},
+		text("master_replid:id\nmaxmemory_policy:any\n"):         {reason: node.ErrMisconfigured},
+		text("maxmemory_policy:noeviction"):                      {reason: node.ErrMisconfigured},
+		text("master_replid:"):                                   {reason: node.ErrMisconfigured},
+		text("master_replid2:id"):                                {reason: node.ErrMisconfigured},
+		text(""):                                                 {reason: node.ErrMisconfigured},
+		"-NOPERM no permissions\r\n":                             {},
+		"-ERR unknown command 'INFO'\r\n":                        {},
+		"-BUSY Redis is busy running a script.\r\n":              {reason: node.ErrRejected},
+		"-LOADING Redis is loading\r\n":                          {reason: node.ErrRejected},
+	} {
+		t.Run(answer, func(t *testing.T) {
+			greeted := fake(always(":1\r\n"))
+			f := newFront(t, greeted)
+			n := open(t, f.addr())
+			f.replace(fakeInfo(answer))
+			r := do(n, acquire("o1", "a"))[0]
+			assert.Equal(t, c.identity, n.Identity())
+			if c.reason == nil {
+				require.Equal(t, node.Granted, r.Outcome)
+				return
+			}
+			require.ErrorIs(t, r.Err, c.reason)
+			assert.True(t, r.Unsent)
+			f.replace(greeted)
+			eventually(t, node.Granted, n, acquire("o1", "a"))
+			assert.Equal(t, "fake", n.Identity())
+		})
+	}
+}
+
+func TestRedisIdentity(t *testing.T) {
+	server := redisproc.Start(t)
+	n, twin := open(t, server.Addr()), open(t, "unix://"+server.Socket())
+	assert.Empty(t, n.Identity())
+	require.NoError(t, n.Probe(context.Background()))
+	assert.NotEmpty(t, n.Identity())
+	assert.Equal(t, server.ReplicationID(), n.Identity())
+	recovering(t, twin, acquire("o1", "a"))
+	assert.Equal(t, n.Identity(), twin.Identity(), "two ways to one server")
+
+	other := open(t, redisproc.Start(t).Addr())
+	require.NoError(t, other.Probe(context.Background()))
+	assert.NotEqual(t, n.Identity(), other.Identity())
+
+	before := n.Identity()
+	server.Kill()
+	require.Error(t, n.Probe(context.Background()))
+	assert.Equal(t, before, n.Identity(), "of the last exchange")
+	server.Restart()
+	require.NoError(t, n.Probe(context.Background()))
+	assert.NotEqual(t, before, n.Identity())
+	assert.Equal(t, server.ReplicationID(), n.Identity())
+	require.NoError(t, n.Close())
+	assert.Equal(t, server.ReplicationID(), n.Identity())
+}
+
+// What stands in the keys, as another version of this library will read it.
+func TestRedisMarkerAndFenceLayout(t *testing.T) {
+	server := redisproc.Start(t)
+	n := open(t, server.Addr())
+	m := want(t, node.Inspected, n, marks).Marker
+	fields := func(until int64, restarted string) []string {
+		return []string{
+			"identity", server.ReplicationID(), "until", strconv.FormatInt(until, 10),
+			"max_ttl", "7200000", "max_skew", "60000", "restarted", restarted,
+		}
+	}
+	stands := func() []string { return strings.Split(command(t, server, "HGETALL", "quorumlock:node"), "\n") }
+	assert.Equal(t, []string{"quorumlock:node"}, server.Keys())
+	assert.ElementsMatch(t, fields(m.Until, "0"), stands())
+	opened(t, n)
+	assert.ElementsMatch(t, fields(0, "0"), stands())
+
+	token := now()
+	want(t, node.Granted, n, with(token, acquire("o1", "a")))
+	want(t, node.Healed, n, with(token, renew("o1", "b")))
+	want(t, node.Granted, n, with(token, acquire("o1", "{c}")))
+	fences := []string{"quorumlock:fence:{a}", "quorumlock:fence:{b}", "quorumlock:fence::{c}"}
+	assert.ElementsMatch(t, append(fences, "a", "b", "{c}", "quorumlock:node"), server.Keys())
+	for _, key := range fences {
+		assert.Equal(t, strconv.FormatUint(token, 10), command(t, server, "GET", key))
+		end := int64(token/1000) + limits.Recovery().Milliseconds()
+		before := serverTime(t, server)
+		left := number(t, command(t, server, "PTTL", key))
+		after := serverTime(t, server)
+		assert.LessOrEqual(t, before.UnixMilli()+left, end)
+		assert.GreaterOrEqual(t, after.UnixMilli()+left, end-1)
+	}
+
+	renewIdentity(t, server)
+	m = want(t, node.Inspected, n, marks).Marker
+	assert.ElementsMatch(t, fields(m.Until, "1"), stands())
+}
+
+// Somebody deletes the marker, and nothing else: it counts as a loss of everything.
+func TestRedisLosesItsMarker(t *testing.T) {
+	server := start(t)
+	n := open(t, server.Addr())
+	want(t, node.Granted, n, acquire("o1", "a"))
+	command(t, server, "DEL", "quorumlock:node")
+	assert.Equal(t, node.RecoveryError{Left: limits.Recovery(), Length: limits.Recovery()}, recovering(t, n, acquire("o2", "b")))
+	assert.Positive(t, want(t, node.Granted, n, renew("o1", "a")).Recovering)
+	want(t, node.Denied, n, renew("o2", "a"))
+	assert.Equal(t, []string{"a"}, held(server))
+}
+
+func TestRedisMarkerOfAnotherType(t *testing.T) {
+	server := start(t)
+	n := open(t, server.Addr())
+	want(t, node.Granted, n, acquire("o1", "a", "b"))
+	command(t, server, "SET", "quorumlock:node", "what")
+	keys := server.Keys()
+	for _, op := range []node.Op{acquire("o2", "c"), acquire("o1", "a"), renew("o1", "a"), renew("o1", "a", "c"), inspect("a"), marks, opens} {
+		err := failure(t, node.ErrWrongType, n, op)
+		assert.True(t, err.Permanent())
+		assert.Equal(t, keys, server.Keys(), "%v", op.Kind)
+	}
+	want(t, node.Released, n, release("o1", "a"))
+	want(t, node.Released, n, force("b"))
+	assert.Equal(t, "what", command(t, server, "GET", "quorumlock:node"))
+
+	command(t, server, "DEL", "quorumlock:node")
+	recovering(t, n, acquire("o2", "c"))
+	want(t, node.Granted, opened(t, n), acquire("o2", "c"))
+}
+
+// A marker that lacks something is none, and is made whole.
+func TestRedisMarkerInPart(t *testing.T) {
+	server := redisproc.Start(t)
+	n := open(t, server.Addr())
+	for name, damage := range map[string][]string{
+		"no identity":     {"HDEL", "quorumlock:node", "identity"},
+		"no end":          {"HDEL", "quorumlock:node", "until"},
+		"an end in words": {"HSET", "quorumlock:node", "until", "soon"},
+		"no limit":        {"HDEL", "quorumlock:node", "max_ttl"},
+		"no other limit":  {"HDEL", "quorumlock:node", "max_skew"},
+		"no limits":       {"HDEL", "quorumlock:node", "max_ttl", "max_skew"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			for _, op := range []node.Op{acquire("o1", "a"), renew("o1", "b"), marks} {
+				admit(t, server)
+				command(t, server, damage...)
+				assert.Equal(t, limits.Recovery(), want(t, node.Inspected, n, inspect("a")).Recovering)
+				do(n, op)
+				err := recovering(t, n, acquire("o1", "a"))
+				assert.Greater(t, err.Left, limits.Recovery()-patience)
+				assert.Equal(t, limits.Recovery(), err.Length)
+				m := want(t, node.Inspected, n, marks).Marker
+				assert.Equal(t, limits, m.Limits)
+				assert.Equal(t, n.Identity(), m.Identity)
+			}
+		})
+	}
+	t.Run("not its cause", func(t *testing.T) {
+		admit(t, server)
+		command(t, server, "HDEL", "quorumlock:node", "restarted")
+		assert.Zero(t, want(t, node.Inspected, n, inspect("a")).Recovering)
+		want(t, node.Granted, n, acquire("o1", "a"))
+		assert.Equal(t, node.Marker{Identity: n.Identity(), Limits: limits}, want(t, node.Inspected, n, marks).Marker)
+	})
+}
+
+// A server that keeps everything on its disk still does not know what happened while it
+// was away, or what its last second was.
+func TestRedisRestartFromDisk(t *testing.T) {
+	server := start(t, redisproc.WithAOF())
+	n := open(t, server.Addr())
+	token := now()
+	want(t, node.Granted, n, with(token, acquire("o1", "a")))
+	before := n.Identity()
+	server.Restart()
+	fails(t, node.ErrUnreachable, n, acquire("o2", "b"))
+	assert.Equal(t, node.RecoveryError{Left: limits.Recovery(), Length: limits.Recovery(), Restarted: true}, recovering(t, n, acquire("o2", "b")))
+	assert.NotEqual(t, before, n.Identity())
+	assert.Equal(t, []string{"a"}, held(server))
+	r := want(t, node.Granted, n, with(token, renew("o1", "a")))
+	assert.Positive(t, r.Recovering)
+	assert.True(t, r.Restarted)
+
+	opened(t, n)
+	want(t, node.Released, n, release("o1", "a"))
+	assert.Equal(t, token, want(t, node.Granted, n, with(token, acquire("o2", "a"))).Token)
+}
+
+// The machine fails before the last writes are on its disk: the marker is there, and the
+// lock is not.
+func TestRedisRestartFromDiskWithoutTheLastWrites(t *testing.T) {
+	server := start(t, redisproc.WithAOF())
+	n := open(t, server.Addr())
+	size := server.AOFSize()
+	token := now()
+	want(t, node.Granted, n, with(token, acquire("o1", "a")))
+	server.Kill()
+	server.TruncateAOF(size)
+	server.Restart()
+	require.Error(t, n.Probe(context.Background()))
+	assert.Empty(t, held(server))
+	assert.True(t, recovering(t, n, acquire("o2", "a")).Restarted)
+	assert.Positive(t, want(t, node.Healed, n, with(token, renew("o1", "a"))).Recovering)
+	opened(t, n)
+	assert.Equal(t, token, want(t, node.Denied, n, acquire("o2", "a")).Holder.Token)
+}
+
+// A failover, and another back to the server that was there first.
+func TestRedisFailoverAndBack(t *testing.T) {
+	a := redisproc.Start(t)
+	b := redisproc.StartReplica(t, a)
+	admit(t, a)
+	n, m := open(t, a.Addr()), open(t, b.Addr())
+	want(t, node.Granted, n, acquire("o1", "a"))
+	b.CatchUp()
+
+	b.Promote()
+	assert.True(t, recovering(t, m, acquire("o2", "b")).Restarted)
+	opened(t, m)
+	want(t, node.Granted, m, acquire("o2", "b"))
+	a.Follow(b)
+	fails(t, node.ErrRejected, n, acquire("o3", "c"))
+
+	a.Promote()
+	assert.True(t, recovering(t, n, acquire("o3", "c")).Restarted)
+	assert.Equal(t, []string{"a", "b"}, held(a))
+}
+
+// A first replica gives its master a new identity. That costs a recovery, and no safety.
+func TestRedisFirstReplica(t *testing.T) {
+	server := start(t)
+	n := open(t, server.Addr())
+	want(t, node.Granted, n, acquire("o1", "a"))
+	redisproc.StartReplica(t, server)
+	recovering(t, n, acquire("o2", "b"))
+	opened(t, n)
+	redisproc.StartReplica(t, server)
+	want(t, node.Granted, n, acquire("o2", "b"))
+}
+
+// The server knows only the script of the acquisition, which is behind in the batch, and
+// runs twice: its token is taken the first time.
+func TestRedisScriptsArePartlyForgottenAndTokensTaken(t *testing.T) {
+	server := start(t)
+	n := open(t, server.Addr())
+	only := func(op node.Op) {
+		command(t, server, "SCRIPT", "FLUSH")
+		do(n, op)
+	}
+	token := now()
+	only(acquire("o1", "b"))
+	replies := do(n, inspect("a"), with(token, acquire("o1", "a")))
+	assert.Equal(t, node.Reply{Outcome: node.Granted}, replies[1])
+
+	only(acquire("o1", "b"))
+	replies = do(n, inspect("a"), with(token, acquire("o1", "a")))
+	assert.Equal(t, node.Reply{Outcome: node.Granted, Token: token}, replies[1], "this one was taken before")
+
+	only(renew("o1", "b"))
+	replies = do(n, inspect("a"), renew("o1", "c"))
+	assert.Equal(t, node.Reply{Outcome: node.Healed}, replies[1], "it was put back")
+}
+
+// The same for an opening, which ends what it was for.
+func TestRedisScriptsArePartlyForgottenAndANodeOpened(t *testing.T) {
+	server := redisproc.Start(t)
+	n := open(t, server.Addr())
+	other := node.Limits{MaxTTL: limits.MaxTTL + time.Hour, MaxClockSkew: limits.MaxClockSkew}
+	for _, l := range []node.Limits{limits, other} {
+		m := want(t, node.Inspected, n, marks).Marker
+		command(t, server, "SCRIPT", "FLUSH")
+		want(t, node.Denied, n, opens)
+		r := do(n, inspect("a"), node.Op{Kind: node.Open, Marker: m, Limits: l})[1]
+		assert.Equal(t, node.Granted, r.Outcome)
+		assert.Equal(t, l == other, r.Recovering > 0)
+		m = want(t, node.Inspected, n, marks).Marker
+		assert.Equal(t, l, m.Limits)
+		assert.Equal(t, l == limits, m.Until == 0)
+	}
+}
+
+// fill takes a server's memory.
+func fill(t *testing.T, server *redisproc.Server) {
+	t.Helper()
+	server.Config("maxmemory", "1mb")
+	text := strings.Repeat("x", 64<<10)
+	for i := 0; ; i++ {
+		require.Less(t, i, 1000, "the server takes everything")
+		if _, err := server.Command("APPEND", "quorumlock:filling", text); err != nil {
+			return
+		}
+	}
+}
+
+// empty gives it back.
+func empty(t *testing.T, server *redisproc.Server) {
+	t.Helper()
+	command(t, server, "DEL", "quorumlock:filling")
+	server.Config("maxmemory", "0")
+}
+
+func TestRedisOutOfMemory(t *testing.T) {
+	server := start(t)
+	n := open(t, server.Addr())
+	token := now()
+	want(t, node.Granted, n, with(token, acquire("o1", "a", "b", "c")))
+	fill(t, server)
+	keys := server.Keys()
+
+	for range 2 {
+		for _, op := range []node.Op{acquire("o2", "d"), acquire("o2", "d", "e"), acquire("o1", "a"), renew("o2", "d"), force("a")} {
+			err := failure(t, node.ErrRejected, n, op)
+			assert.False(t, err.Permanent())
+			assert.Contains(t, err.Error(), "OOM")
+			assert.Equal(t, keys, server.Keys(), "%v left something", op.Kind)
+		}
+	}
+	h := want(t, node.Denied, n, acquire("o2", "a")).Holder
+	assert.Equal(t, token, h.Token)
+	longer := with(token, renew("o1", "a"))
+	longer.TTL = time.Hour
+	assert.Equal(t, node.Reply{Outcome: node.Granted}, want(t, node.Granted, n, longer))
+	assert.Greater(t, want(t, node.Inspected, n, inspect("a")).Holders[0].TTL, long)
+	want(t, node.Granted, n, with(token, renew("o1", "a", "b", "c")))
+	want(t, node.Released, n, release("o1", "a", "b"))
+	assert.Equal(t, []string{"c"}, held(server))
+
+	empty(t, server)
+	want(t, node.Granted, n, acquire("o2", "d"))
+}
+
+// A renewal that finds one name and misses another, on a node that is out of memory: the
+// one is kept alive, the other has a TTL or is not there.
+func TestRedisOutOfMemoryInMidRenewal(t *testing.T) {
+	server := start(t)
+	n := open(t, server.Addr())
+	want(t, node.Granted, n, acquire("o1", "a"))
+	want(t, node.Healed, n, renew("o1", "c"))
+	server.Config("maxmemory", "1")
+	longer := renew("o1", "a", "b")
+	longer.TTL = time.Hour
+	do(n, longer)
+	for _, h := range want(t, node.Inspected, n, inspect("a", "b", "c")).Holders {
+		assert.NotEqual(t, node.NoExpiry, h.TTL)
+		if h.Name == "a" {
+			assert.Greater(t, h.TTL, long)
+		}
+	}
+}
+
+// A server that has lost its marker and has no room for a new one cannot even begin to
+// recover: holders keep their locks, and nobody gets one.
+func TestRedisOutOfMemoryWithoutAMarker(t *testing.T) {
+	server := start(t)
+	n := open(t, server.Addr())
+	token := now()
+	want(t, node.Granted, n, with(token, acquire("o1", "a")))
+	fill(t, server)
+	for _, lose := range []func(){
+		func() { command(t, server, "DEL", "quorumlock:node") },
+		func() { renewIdentity(t, server) },
+	} {
+		lose()
+		longer := with(token, renew("o1", "a"))
+		for range 2 {
+			longer.TTL += time.Minute
+			r := want(t, node.Granted, n, longer)
+			assert.Equal(t, limits.Recovery(), r.Recovering, "from whenever it has room")
+			assert.False(t, r.Restarted)
+			left := want(t, node.Inspected, n, inspect("a"))
+			assert.Greater(t, left.Holders[0].TTL, longer.TTL-time.Minute)
+			assert.Equal(t, limits.Recovery(), left.Recovering)
+		}
+		for _, op := range []node.Op{acquire("o2", "b"), acquire("o1", "a"), marks, opens} {
+			err := failure(t, node.ErrRejected, n, op)
+			assert.Contains(t, err.Error(), "OOM")
+		}
+		want(t, node.Denied, n, renew("o2", "a"))
+		assert.Equal(t, []string{"a"}, held(server))
+
+		empty(t, server)
+		recovering(t, n, acquire("o2", "b"))
+		fill(t, server)
+	}
+}
+
+// A lock whose fence is gone keeps its fence away from nobody, and is kept alive.
+func TestRedisFenceDeletedByHand(t *testing.T) {
+	server := start(t)
+	n := open(t, server.Addr())
+	token := now()
+	want(t, node.Granted, n, with(token, acquire("o1", "a")))
+	command(t, server, "DEL", "quorumlock:fence:{a}")
+	assert.Zero(t, want(t, node.Inspected, n, inspect("a")).Holders[0].Token)
+	want(t, node.Granted, n, with(token, renew("o1", "a")))
+	assert.Equal(t, token, want(t, node.Inspected, n, inspect("a")).Holders[0].Token)
+
+	command(t, server, "HSET", "quorumlock:fence:{b}", "of another", "type")
+	for _, op := range []node.Op{acquire("o1", "b"), acquire("o1", "c", "b"), renew("o1", "b"), renew("o1", "c", "b")} {
+		fails(t, node.ErrWrongType, n, op)
+	}
+	assert.Equal(t, []string{"a"}, slices.DeleteFunc(held(server), func(k string) bool { return k == "quorumlock:fence:{b}" }))
+}
+
+// Clients that name another server's marker, or one of before.
+func TestRedisOpenIsForOneServer(t *testing.T) {
+	servers := redisproc.StartN(t, 2)
+	n, m := open(t, servers[0].Addr()), open(t, servers[1].Addr())
+	ours, theirs := want(t, node.Inspected, n, marks).Marker, want(t, node.Inspected, m, marks).Marker
+	assert.Equal(t, ours.Identity, want(t, node.Denied, n, node.Op{Kind: node.Open, Marker: theirs}).Marker.Identity)
+	recovering(t, n, acquire("o1", "a"))
+	want(t, node.Granted, n, node.Op{Kind: node.Open, Marker: ours})
+
+	servers[0].Restart()
+	require.Error(t, n.Probe(context.Background()))
+	want(t, node.Denied, n, node.Op{Kind: node.Open, Marker: ours})
+	recovering(t, n, acquire("o1", "a"))
+}
+
+// fakeInfo is a fake server with an answer of the test's choice to INFO.
+func fakeInfo(info string) func(c net.Conn) {
+	return func(c net.Conn) {
+		converse(c, func(args []string) (string, bool) {
+			switch strings.ToUpper(args[0]) {
+			case "PING":
+				return "+PONG\r\n", true
+			case "INFO":
+				return info, true
+			}
+			if reply, ok := hello(args); ok {
+				return reply, true
+			}
+			return ":1\r\n", true
+		})
+	}
+}

@@ -1,0 +1,79 @@
+package node
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"pgregory.net/rapid"
+)
+
+func TestTokenRefused(t *testing.T) {
+	l := Limits{MaxTTL: 10 * time.Second, MaxClockSkew: time.Second}
+	const now = 1_700_000_000_000_000
+	for token, want := range map[int64]bool{
+		0: true, 1: true, now - 10_000_001: true, now - 10_000_000: true, now - 9_999_999: false, now: false,
+		now + 1_000_000: false, now + 1_000_001: true, math.MaxInt64: true, math.MinInt64: true, -1: true,
+	} {
+		assert.Equal(t, want, tokenRefused(uint64(token), now, l), "%d", token-now)
+	}
+	for token, want := range map[int64]bool{
+		0: false, now - 11_000_001: false, now - 11_000_000: false, now - 10_999_999: true, now - 10_000_000: true, now: true,
+		now + 1_000_000: true, now + 1_000_001: false, math.MaxInt64: false, math.MinInt64: false, -1: false,
+	} {
+		assert.Equal(t, want, fenced(uint64(token), now, l), "%d", token-now)
+	}
+}
+
+// The arithmetic that all rests on. A token that was taken when the clock stood at one time
+// is refused once the clock is a recovery past a later loss, or past the token; until then
+// a renewal puts its fence back.
+func TestTokenIsPastWhenItIsForgotten(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		l := Limits{
+			MaxTTL:       time.Duration(rapid.IntRange(1, 1000).Draw(t, "MaxTTL")) * time.Millisecond,
+			MaxClockSkew: time.Duration(rapid.IntRange(0, 1000).Draw(t, "MaxClockSkew")) * time.Millisecond,
+		}
+		const began = int64(1_700_000_000_000_000)
+		window := (l.MaxTTL + 2*l.MaxClockSkew).Microseconds()
+		token := uint64(began + rapid.Int64Range(-window, window).Draw(t, "token"))
+		if tokenRefused(token, began, l) {
+			return
+		}
+		loss := began + rapid.Int64Range(0, window).Draw(t, "loss")
+		later := rapid.Int64Range(0, window).Draw(t, "later")
+		assert.True(t, tokenRefused(token, loss+l.Recovery().Microseconds()+later, l), "after a recovery")
+		assert.True(t, tokenRefused(token, int64(token)+l.Recovery().Microseconds()+later, l), "after its fence")
+		if !tokenRefused(token, loss, l) {
+			assert.True(t, fenced(token, loss, l), "while it could be taken, a renewal raises the fence to it")
+		}
+	})
+}
+
+func TestReasonOfRefusal(t *testing.T) {
+	for want, err := range map[error]error{
+		ErrRecovering: &RecoveryError{},
+		ErrSettings:   fmt.Errorf("what: %w", &SettingsError{}),
+		ErrClock:      &ClockError{},
+		nil:           errors.New("else"),
+	} {
+		assert.Equal(t, want, reasonOfRefusal(err))
+	}
+}
+
+func TestUnitsDoNotOverflow(t *testing.T) {
+	for n, want := range map[int64]time.Duration{
+		0: 0, 1: time.Microsecond, -1: -time.Microsecond,
+		math.MaxInt64: math.MaxInt64 / 1000 * 1000, math.MinInt64: -(math.MaxInt64 / 1000 * 1000),
+	} {
+		assert.Equal(t, want, micro(n))
+	}
+	for n, want := range map[int64]time.Duration{
+		0: 0, 1: time.Millisecond, -1: 0, math.MinInt64: 0, math.MaxInt64: math.MaxInt64 / 1_000_000 * 1_000_000,
+	} {
+		assert.Equal(t, want, milli(n))
+	}
+}

@@ -1,0 +1,174 @@
+package node
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/quorumlock/quorumlock/internal/redisproc"
+)
+
+// lab is a server on which scripts are run at a time of the test's choice: the bounds, to
+// the microsecond, are out of reach for a test on a clock that runs.
+type lab struct {
+	*testing.T
+	server *redisproc.Server
+	limits Limits
+	now    int64
+}
+
+func newLab(t *testing.T) *lab {
+	l := &lab{
+		T: t, server: redisproc.Start(t),
+		now:    time.Now().Add(time.Minute).UnixMicro(), // so that no key is gone meanwhile
+		limits: Limits{MaxTTL: time.Hour, MaxClockSkew: time.Minute},
+	}
+	l.mark(0)
+	return l
+}
+
+// mark writes a marker of the server as it is.
+func (l *lab) mark(until int64) {
+	l.Helper()
+	l.command("HSET", "quorumlock:node", "identity", l.server.ReplicationID(), "until", strconv.FormatInt(until, 10),
+		"max_ttl", milliseconds(l.limits.MaxTTL), "max_skew", milliseconds(l.limits.MaxClockSkew), "restarted", "0")
+}
+
+func (l *lab) command(args ...string) string {
+	l.Helper()
+	text, err := l.server.Command(args...)
+	require.NoError(l, err, "%v", args)
+	return text
+}
+
+// run runs the script of an operation while the server's clock stands still.
+func (l *lab) run(op Op, at int64) string {
+	l.Helper()
+	frozen := fmt.Sprintf(`
+		local real = redis
+		local redis = {pcall = real.pcall, call = function(verb, ...)
+			if verb == 'TIME' then return {'%d', '%d'} end
+			return real.call(verb, ...)
+		end}
+	`, at/1e6, at%1e6)
+	args := []string{"EVAL", frozen + scripts[op.Kind].source, strconv.Itoa(len(op.Names))}
+	args = append(args, op.Names...)
+	limits := []string{milliseconds(l.limits.MaxTTL), milliseconds(l.limits.MaxClockSkew)}
+	switch op.Kind {
+	case Acquire, Renew:
+		args = append(args, op.Owner, milliseconds(op.TTL))
+		args = append(append(args, limits...), strconv.FormatUint(op.Token, 10))
+	case Mark:
+		args = append(args, limits...)
+	case Open:
+		args = append(append(args, limits...), op.Marker.Identity, strconv.FormatInt(op.Marker.Until, 10))
+	}
+	return l.command(args...)
+}
+
+// near are numbers at, just below and just above others.
+func near(bounds ...int64) []int64 {
+	var all []int64
+	for _, b := range bounds {
+		all = append(all, b-1000, b-1, b, b+1, b+1000)
+	}
+	return all
+}
+
+// What a script takes is what the in-memory node takes.
+func TestScriptTakesTokens(t *testing.T) {
+	l := newLab(t)
+	us := time.Duration.Microseconds
+	for _, token := range near(l.now, l.now-us(l.limits.MaxTTL), l.now-us(l.limits.Recovery()), l.now+us(l.limits.MaxClockSkew)) {
+		token := uint64(token)
+		answer := l.run(Op{Kind: Acquire, Names: []string{"a"}, Owner: "o1", TTL: time.Minute, Token: token}, l.now)
+		if tokenRefused(token, l.now, l.limits) {
+			assert.Equal(t, fmt.Sprintf("CLOCK\n%d", l.now), answer, "%d", int64(token)-l.now)
+			assert.Equal(t, []string{"quorumlock:node"}, l.server.Keys())
+			continue
+		}
+		assert.Equal(t, "1", answer, "%d", int64(token)-l.now)
+		assert.Equal(t, strconv.FormatUint(token, 10), l.command("GET", "quorumlock:fence:{a}"))
+		l.command("DEL", "a", "quorumlock:fence:{a}")
+	}
+}
+
+func TestScriptRenewsFences(t *testing.T) {
+	l := newLab(t)
+	us := time.Duration.Microseconds
+	for _, token := range near(l.now, l.now-us(l.limits.MaxTTL), l.now-us(l.limits.Recovery()), l.now+us(l.limits.MaxClockSkew)) {
+		token, key := uint64(token), "quorumlock:fence:{a}"
+		op := Op{Kind: Renew, Names: []string{"a"}, Owner: "o1", TTL: time.Minute, Token: token}
+		assert.Equal(t, "2", l.run(op, l.now))
+		if fenced(token, l.now, l.limits) {
+			assert.Equal(t, strconv.FormatUint(token, 10), l.command("GET", key), "%d", int64(token)-l.now)
+		} else {
+			assert.Equal(t, "(nil)", l.command("GET", key), "%d", int64(token)-l.now)
+		}
+		l.command("DEL", "a", key)
+	}
+}
+
+// A fence is there for a recovery, and to the end of its last millisecond.
+func TestScriptKeepsFences(t *testing.T) {
+	l := newLab(t)
+	for _, token := range []int64{l.now, l.now/1000*1000 - 1, l.now / 1000 * 1000, l.now/1000*1000 + 999} {
+		before := time.Now().UnixMilli()
+		l.run(Op{Kind: Acquire, Names: []string{"a"}, Owner: "o1", TTL: time.Minute, Token: uint64(token)}, l.now)
+		left, err := strconv.ParseInt(l.command("PTTL", "quorumlock:fence:{a}"), 10, 64)
+		require.NoError(t, err)
+		after := time.Now().UnixMilli()
+		end := token/1000 + l.limits.Recovery().Milliseconds()
+		assert.LessOrEqual(t, before+left, end)
+		assert.GreaterOrEqual(t, after+left, end)
+		l.command("DEL", "a", "quorumlock:fence:{a}")
+	}
+}
+
+// A recovery is over at its last microsecond, and told in milliseconds, rounded up.
+func TestScriptEndsRecoveries(t *testing.T) {
+	l := newLab(t)
+	for left, told := range map[int64]string{1: "1", 999: "1", 1000: "1", 1001: "2", 7_000_000: "7000"} {
+		l.mark(l.now + left)
+		acquire := Op{Kind: Acquire, Names: []string{"a"}, Owner: "o1", TTL: time.Minute, Token: uint64(l.now)}
+		assert.Equal(t, "RECOVERING\n"+told+"\n0", l.run(acquire, l.now))
+		renew := acquire
+		renew.Kind = Renew
+		assert.Equal(t, "2\n"+told+"\n0", l.run(renew, l.now))
+		assert.Equal(t, "1\n"+told+"\n0", l.run(renew, l.now))
+		assert.Equal(t, told, strings.Split(l.run(Op{Kind: Inspect, Names: []string{"a"}}, l.now), "\n")[0])
+		state := []string{l.server.ReplicationID(), strconv.FormatInt(l.now+left, 10), "3600000", "60000", told, "0"}
+		assert.Equal(t, strings.Join(state, "\n"), l.run(Op{Kind: Mark}, l.now))
+		l.command("DEL", "a", "quorumlock:fence:{a}")
+
+		for _, over := range []int64{0, 1, 10_000_000} {
+			at := l.now + left + over
+			assert.Equal(t, "1", l.run(acquire, at), "over since %d", over)
+			assert.Equal(t, "1", l.run(renew, at))
+			assert.Equal(t, "0", strings.Split(l.run(Op{Kind: Inspect, Names: []string{"a"}}, at), "\n")[0])
+			state[4] = "0"
+			assert.Equal(t, strings.Join(state, "\n"), l.run(Op{Kind: Mark}, at))
+			l.command("DEL", "a", "quorumlock:fence:{a}")
+		}
+	}
+}
+
+// A recovery takes what the limits say, from the microsecond at which it begins.
+func TestScriptBeginsRecoveries(t *testing.T) {
+	l := newLab(t)
+	for _, kind := range []Kind{Acquire, Renew, Mark} {
+		l.command("DEL", "quorumlock:node", "a")
+		l.run(Op{Kind: kind, Names: []string{"a"}[:min(1, int(Mark-kind))], Owner: "o1", TTL: time.Minute, Token: uint64(l.now)}, l.now)
+		until := l.command("HGET", "quorumlock:node", "until")
+		assert.Equal(t, strconv.FormatInt(l.now+l.limits.Recovery().Microseconds(), 10), until)
+	}
+	found := Marker{Identity: l.server.ReplicationID(), Until: l.now + l.limits.Recovery().Microseconds()}
+	l.limits = Limits{MaxTTL: 2 * time.Hour, MaxClockSkew: time.Second}
+	assert.Equal(t, "7260000", l.run(Op{Kind: Open, Marker: found}, l.now+5))
+	assert.Equal(t, strconv.FormatInt(l.now+5+7_260_000_000, 10), l.command("HGET", "quorumlock:node", "until"))
+}
