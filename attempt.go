@@ -78,7 +78,7 @@ func (h *hold) hopeless() bool {
 		if !errors.As(r.Err, &nodeErr) {
 			continue
 		}
-		if nodeErr.Permanent() || nodeErr.Reason == node.ErrClock && !h.outpaced { //nolint:errorlint // a reason is never wrapped
+		if nodeErr.Permanent() || nodeErr.Reason == node.ErrClock && h.client.tokens.timely(h.token) { //nolint:errorlint // a reason is never wrapped
 			permanent++
 		}
 	}

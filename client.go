@@ -74,7 +74,7 @@ func New(cfg Config) (*Client, error) {
 		closed: make(chan struct{}),
 	}
 	c.schedule.clock = cfg.Clock
-	c.tokens.clock, c.tokens.furthest = cfg.Clock, cfg.limits().Recovery()
+	c.tokens = tokens{clock: cfg.Clock, furthest: cfg.limits().Recovery(), moment: cfg.MaxClockSkew}
 	for i, nd := range nodes {
 		c.lanes = append(c.lanes, newLane(c, i, nd))
 	}

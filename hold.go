@@ -47,12 +47,10 @@ type hold struct {
 	// proposed last, and token is that: of a lease, its fencing token.
 	round, taken quorum.Tally
 	token        uint64
-	// fence is the largest token that a node has told in this round, proposals how many
-	// there were.
-	fence     uint64
+	// fences are the tokens that the nodes have told in this round, or that they took; nil
+	// while none has told one. proposals counts the tokens that were proposed.
+	fences    []uint64
 	proposals int
-	// outpaced is set if the token is not the time, but one more than a larger one.
-	outpaced bool
 	// claims is, for each node, until when what it confirmed may be relied on.
 	claims []time.Duration
 	// asked marks the nodes that may have seen this owner: those to undo on.
@@ -94,7 +92,7 @@ func newHold(l *Lock) *hold {
 		renewAt: never,
 		backing: n,
 	}
-	h.token, h.outpaced = l.client.tokens.propose(l.names, 0)
+	h.token = l.client.tokens.propose(l.names, 0)
 	return h
 }
 

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/quorumlock/quorumlock/node"
+	"github.com/quorumlock/quorumlock/quorum"
 )
 
 // lookAt finds in a batch of answers what concerns the node, not the callers. The mutex
@@ -71,7 +72,7 @@ func (l *lane) complains(err error) {
 		return
 	}
 	switch refusal.Reason {
-	case node.ErrSettings, node.ErrClock, node.ErrAuth: //nolint:errorlint // a reason is never wrapped
+	case node.ErrSettings, node.ErrClock: //nolint:errorlint // a reason is never wrapped
 		if l.complaint != refusal.Reason { //nolint:errorlint // see above
 			l.complaint = refusal.Reason
 			l.client.warn("quorumlock: node refuses this client", "node", l.node.Name(), "err", err)
@@ -79,17 +80,15 @@ func (l *lane) complains(err error) {
 	}
 }
 
-// sameRecovery is how much two answers about one recovery differ at most: the time that
-// they were under way. One that differs by more is about another.
-const sameRecovery = 250 * time.Millisecond
-
-// recovers reports a recovery, unless it is the one that was reported last.
+// recovers reports a recovery, unless it is the one that was reported last. What was left
+// of it, was left some time between question and answer: it is another one if its end is
+// later in any case, and by more than clocks drift apart.
 func (l *lane) recovers(now time.Duration, r *node.Reply) {
-	until := now + r.Recovering
-	if l.recoverUntil != 0 && until <= l.recoverUntil+sameRecovery {
+	earliest := l.began + r.Recovering
+	if l.recoverUntil != 0 && earliest <= l.recoverUntil+quorum.Drift(r.Recovering) {
 		return
 	}
-	l.recoverUntil = until
+	l.recoverUntil = now + r.Recovering
 	end := l.client.clock.Wall().Add(r.Recovering)
 	event := NodeRecoveringEvent{
 		Node:      l.node.Name(),

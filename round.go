@@ -2,6 +2,8 @@ package quorumlock
 
 import (
 	"context"
+	"math"
+	"slices"
 	"time"
 
 	"github.com/quorumlock/quorumlock/node"
@@ -64,7 +66,7 @@ func (h *hold) vote(i int, sent time.Duration, token uint64, r node.Reply) {
 		h.asked &^= 1 << i // and no other proposal can have reached it
 	}
 	h.round.Record(i, v)
-	h.learn(r)
+	h.learn(i, token, r)
 	switch {
 	case v != quorum.Granted:
 		h.taken.Record(i, quorum.Unknown)
@@ -79,13 +81,24 @@ func (h *hold) vote(i int, sent time.Duration, token uint64, r node.Reply) {
 	}
 }
 
-// learn keeps the larger tokens that a node has told.
-func (h *hold) learn(r node.Reply) {
-	h.fence = max(h.fence, r.Token)
-	if r.Outcome == node.Denied {
-		h.client.tokens.saw(r.Holder.Token, r.Holder.Name)
+// learn keeps the token that a node has told, or took.
+func (h *hold) learn(i int, token uint64, r node.Reply) {
+	fence := max(r.Token, r.Holder.Token)
+	switch {
+	case fence == 0 && h.fences == nil:
+		return
+	case h.fences == nil:
+		h.fences = make([]uint64, len(h.claims))
 	}
+	if r.Outcome == node.Granted {
+		fence = max(fence, token)
+	}
+	h.fences[i] = max(h.fences[i], fence)
 }
+
+// learnt is the token that enough nodes would take, or one more than it, by what they have
+// told: whatever the others know.
+func (h *hold) learnt() uint64 { return quorum.ToBeat(h.fences, h.lock.need) }
 
 // implausible reports whether a node has told a token that it cannot have taken. It did
 // not refuse ours as too old, so its clock is less than MaxTTL ahead of that, and it takes
@@ -110,18 +123,20 @@ func (h *hold) outbid() bool {
 	return !h.over() && h.taken.Result() == quorum.Lost
 }
 
-// proposeAgain asks the nodes that granted to take a token that is larger than all they
-// have told. It is an acquisition by the same owner again, so they grant it again too.
+// proposeAgain asks the nodes that granted to take a token that is larger than what enough
+// of them have told. It is an acquisition by the same owner again, so they grant it again too.
 // Those that have failed the round are out of it.
 func (h *hold) proposeAgain() {
-	failed := h.taken
+	last := h.taken
 	h.taken = quorum.NewTally(len(h.claims), h.lock.need)
+	fences := slices.Clone(h.fences)
 	for i := range h.claims {
-		if failed.Vote(i) == quorum.Unknown {
+		if last.Vote(i) == quorum.Unknown {
 			h.taken.Record(i, quorum.Unknown)
+			fences[i] = math.MaxUint64 // it takes nothing
 		}
 	}
-	h.token, h.outpaced = h.client.tokens.propose(h.lock.names, h.fence)
+	h.token = h.client.tokens.propose(h.lock.names, max(h.token, quorum.ToBeat(fences, h.lock.need)))
 	h.send()
 }
 
@@ -156,10 +171,11 @@ func (h *hold) takenAndActive(now time.Duration) int {
 }
 
 // abandon ends a round that was lost, or that nobody waits for any more. Every node
-// that may have taken it gives it back.
+// that may have taken it gives it back. What was learnt of tokens serves the next.
 func (h *hold) abandon() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.phase = ended
+	h.client.tokens.saw(h.learnt(), h.lock.names...)
 	h.undo(nobody{})
 }

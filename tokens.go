@@ -15,6 +15,8 @@ type tokens struct {
 	// furthest is how far ahead of this clock a token can be that a node took: one that is
 	// further comes from a node that is broken, and to outbid it would help nobody.
 	furthest time.Duration
+	// moment is how long after it was made a proposal counts as the time.
+	moment time.Duration
 
 	mu sync.Mutex
 	// ahead has, by name, the largest token seen, as long as the clock has not passed
@@ -29,9 +31,8 @@ const minTidy = 64
 
 func (t *tokens) now() int64 { return t.clock.Wall().UnixMicro() }
 
-// propose makes a token for these names that is larger than seen. It is outpaced if it is
-// not the time: then it is no fault of this clock if it is refused.
-func (t *tokens) propose(names []string, seen uint64) (token uint64, outpaced bool) {
+// propose makes a token for these names that is larger than seen.
+func (t *tokens) propose(names []string, seen uint64) uint64 {
 	now := t.now()
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -40,8 +41,14 @@ func (t *tokens) propose(names []string, seen uint64) (token uint64, outpaced bo
 			seen = max(seen, t.ahead[name])
 		}
 	}
-	token = quorum.NextToken(now, seen)
-	return token, token > uint64(max(now, 0))
+	return quorum.NextToken(now, seen)
+}
+
+// timely reports whether a token is the time, or was a moment ago. If a node refuses one
+// that is not, this clock may be right all the same.
+func (t *tokens) timely(token uint64) bool {
+	now := uint64(max(t.now(), 0))
+	return token <= now && now-token <= uint64(t.moment.Microseconds())
 }
 
 // saw notes a token of a name.

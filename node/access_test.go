@@ -98,7 +98,7 @@ func TestRedisDocumentedACL(t *testing.T) {
 	require.True(t, ok)
 	acl, _, _ := strings.Cut(strings.ReplaceAll(string(text), "\\\n", " "), "\n")
 	rules := strings.Fields(strings.ReplaceAll(acl, "~job:*", "~lock:*"))
-	for _, rule := range strings.Fields(minimalACL) {
+	for rule := range strings.FieldsSeq(minimalACL) {
 		assert.Contains(t, rules, rule)
 	}
 	server := redisproc.Start(t)

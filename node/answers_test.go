@@ -129,6 +129,21 @@ func TestRedisWrongAnswers(t *testing.T) {
 	}
 }
 
+// Lengths that no memory holds make the client library panic. They are an error of the node,
+// which is used again when it is well.
+func TestRedisAbsurdLengths(t *testing.T) {
+	server := start(t)
+	for _, answer := range []string{"*9223372036854775807\r\n", "%9223372036854775807\r\n", "$9223372036854775807\r\n"} {
+		f := newFront(t, fake(always(answer)))
+		n := open(t, f.addr())
+		garbled(t, n, acquire("o1", "a"))
+		garbled(t, n, acquire("o1", "a"))
+		f.replace(forward(server.Addr()))
+		eventually(t, node.Granted, n, acquire("o1", "a"))
+		eventually(t, node.Released, n, release("o1", "a"))
+	}
+}
+
 // garbled demands that an answer is told to be no answer, and nothing is made of it.
 func garbled(t *testing.T, n node.Node, op node.Op) {
 	t.Helper()
@@ -174,7 +189,7 @@ func TestRedisRightAnswers(t *testing.T) {
 		{release("o1", "a", "b"), ":2\r\n", node.Reply{Outcome: node.Released}},
 		{inspect("a"), array(0), node.Reply{Outcome: node.Inspected, Holders: []node.Holder{}}},
 		{inspect("a"), array(5), node.Reply{Outcome: node.Inspected, Holders: []node.Holder{}, Recovering: 5 * ms}},
-		{inspect("a"), array(-1, "a", "o2", 5, 6), node.Reply{Outcome: node.Inspected, Holders: []node.Holder{holder}, Recovering: limits.Recovery()}},
+		{inspect("a"), array(-1, "a", "o2", 5, 6), node.Reply{Outcome: node.Inspected, Holders: []node.Holder{holder}, Recovering: limits.Recovery(), Unmarked: true}},
 		{force("a"), array(), node.Reply{Outcome: node.Absent, Holders: []node.Holder{}}},
 		{force("a"), array("a", "o2", 5), node.Reply{Outcome: node.Released, Holders: []node.Holder{{Name: "a", Owner: "o2", TTL: 5 * ms}}}},
 		{marks, array("id", 7, 3, 2, 4, 1), node.Reply{Outcome: node.Inspected, Marker: marker}},

@@ -159,7 +159,7 @@ func decodeFound(op Op, msg rueidis.RedisMessage) (Reply, error) {
 	}
 	if op.Kind == ForceRelease {
 		holders, err := decodeHolders(op, values, 3)
-		return Reply{Outcome: foundOutcome(op.Kind, len(holders)), Holders: holders}, err
+		return Reply{Outcome: forcedOutcome(len(holders)), Holders: holders}, err
 	}
 	if len(values) == 0 {
 		return Reply{}, errForm
@@ -176,15 +176,11 @@ func decodeFound(op Op, msg rueidis.RedisMessage) (Reply, error) {
 	return r, nil
 }
 
-func foundOutcome(kind Kind, found int) Outcome {
-	switch {
-	case kind == Inspect:
-		return Inspected
-	case found == 0:
+func forcedOutcome(found int) Outcome {
+	if found == 0 {
 		return Absent
-	default:
-		return Released
 	}
+	return Released
 }
 
 // decodeHolders reads {name, owner, pttl, ...} or {name, owner, pttl, fence, ...}, where

@@ -17,6 +17,8 @@ func inspectServer(replication, memory string) (identity string, err error) {
 	identity = infoField(replication, "master_replid")
 	policy := infoField(memory, "maxmemory_policy")
 	switch {
+	case infoField(replication, "role") == "slave":
+		return "", fmt.Errorf("%w: the server is a replica: what it holds is its master's, and goes when that says so", errUnfit)
 	case identity == "":
 		return "", fmt.Errorf("%w: INFO replication has no master_replid, by which a restart is noticed", errUnfit)
 	case policy != "" && policy != "noeviction":

@@ -156,6 +156,20 @@ func TestMemoryWallClock(t *testing.T) {
 	fails(t, node.ErrClock, m, acquire("o9", "z"))
 }
 
+// What is left is told in milliseconds, rounded up, as scripts tell it.
+func TestMemoryTellsMilliseconds(t *testing.T) {
+	m, c := memoryAt(t)
+	m.Flush()
+	begun(t, false, m)
+	c.Advance(limits.Recovery() - 2*time.Millisecond)
+	for _, left := range []time.Duration{2, 2, 1, 1} {
+		want(t, node.Inspected, m, inspect("a"))
+		assert.Equal(t, left*time.Millisecond, recovering(t, m, acquire("o1", "a")).Left)
+		c.Advance(500 * time.Microsecond)
+	}
+	assert.Zero(t, want(t, node.Inspected, m, inspect("a")).Recovering)
+}
+
 // On a clock that stands still the bounds are exact.
 func TestMemoryTokenBounds(t *testing.T) {
 	c := clock.NewManual(time.UnixMicro(1_700_000_000_000_321))

@@ -14,9 +14,13 @@ func (m *Memory) guard(op Op) (refusal Reply, left time.Duration) {
 		limits = m.marker.Limits
 	}
 	if m.marker == nil || m.marker.Identity != m.identity {
+		until := m.time() + limits.Recovery().Microseconds()
+		if m.marker != nil { // limits were changed before, and what was granted may last longer
+			until = max(until, m.marker.Until)
+		}
 		m.marker = &Marker{
 			Identity:  m.identity,
-			Until:     m.time() + limits.Recovery().Microseconds(),
+			Until:     until,
 			Limits:    limits,
 			Restarted: m.marker != nil,
 		}
@@ -56,11 +60,15 @@ func (m *Memory) open(op Op) Reply {
 		m.marker = &opened
 		return Reply{Outcome: Granted}
 	}
-	both := Limits{
-		MaxTTL:       max(op.Limits.MaxTTL, opened.Limits.MaxTTL),
-		MaxClockSkew: max(op.Limits.MaxClockSkew, opened.Limits.MaxClockSkew),
+	both := op.Limits
+	if used := opened.Restarted || m.recovery() == 0; used {
+		both.MaxTTL = max(both.MaxTTL, opened.Limits.MaxTTL)
+		both.MaxClockSkew = max(both.MaxClockSkew, opened.Limits.MaxClockSkew)
+		opened.Restarted = true
+	} else {
+		opened.Until = 0 // nothing was granted under the limits so far
 	}
-	opened.Limits, opened.Until, opened.Restarted = op.Limits, m.time()+both.Recovery().Microseconds(), true
+	opened.Limits, opened.Until = op.Limits, max(opened.Until, m.time()+both.Recovery().Microseconds())
 	m.marker = &opened
 	return Reply{Outcome: Granted, Recovering: m.recovery()}
 }

@@ -129,7 +129,7 @@ func (m *Memory) forceRelease(op Op) Reply {
 		delete(m.locks, h.Name)
 		found[i].Token = 0
 	}
-	return Reply{Outcome: foundOutcome(ForceRelease, len(found)), Holders: found}
+	return Reply{Outcome: forcedOutcome(len(found)), Holders: found}
 }
 
 // holder is who has a name now. What has run out is forgotten on the way.

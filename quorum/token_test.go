@@ -2,9 +2,11 @@ package quorum_test
 
 import (
 	"math"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
+	"pgregory.net/rapid"
 
 	"github.com/quorumlock/quorumlock/quorum"
 )
@@ -26,4 +28,20 @@ func TestNextToken(t *testing.T) {
 	} {
 		assert.Equal(t, c.want, quorum.NextToken(c.clock, c.seen), "%+v", c)
 	}
+}
+
+func TestToBeat(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		fences := rapid.SliceOfN(rapid.OneOf(rapid.Uint64Range(0, 4), rapid.Uint64()), 0, 9).Draw(t, "fences")
+		need := rapid.IntRange(-1, 10).Draw(t, "need")
+		before := slices.Clone(fences)
+		got := quorum.ToBeat(fences, need)
+		assert.Equal(t, before, fences)
+		if need < 1 || need > len(fences) {
+			assert.Zero(t, got)
+			return
+		}
+		slices.Sort(before)
+		assert.Equal(t, before[need-1], got)
+	})
 }

@@ -225,6 +225,18 @@ var fencing = []promise{
 		x.outcome(node.Granted, r)
 		assert.Greater(x, next, token)
 	}},
+	{"a fence goes when its token has no more use", func(x *trial) {
+		x.Forget()
+		x.open(fleeting)
+		token, r := x.timely(fleeting.MaxClockSkew, acquire("o1", short, "a"))
+		x.outcome(node.Granted, r)
+		x.Pass(fleeting.Recovery() + fleeting.MaxClockSkew + time.Millisecond)
+		replies := x.do(release("o1", "a"), proposing(token, renew("o1", fleeting.MaxTTL, "a")), inspect("a"))
+		x.outcome(node.Healed, replies[1])
+		x.outcome(node.Inspected, replies[2])
+		require.Len(x, replies[2].Holders, 1)
+		assert.Zero(x, replies[2].Holders[0].Token)
+	}},
 	{"a node that has forgotten a token never takes it again", func(x *trial) {
 		for _, lose := range []func(){x.Forget, x.Restart, func() { x.Restart(); x.Forget() }} {
 			x.Forget()

@@ -227,7 +227,10 @@ var marking = []promise{
 	}},
 	{"inspecting a new node tells that it will recover, and begins nothing", func(x *trial) {
 		for range 2 {
-			assert.Equal(x, limits.Recovery(), x.do(inspect("a"))[0].Recovering)
+			r := x.do(inspect("a"))[0]
+			x.answered(node.Inspected, r)
+			assert.Equal(x, limits.Recovery(), r.Recovering)
+			assert.True(x, r.Unmarked)
 			x.Pass(short)
 		}
 		x.begins(false, acquire("o1", long, "a"))
@@ -241,6 +244,7 @@ var marking = []promise{
 			r := x.do(inspect("a"))[0]
 			x.answered(node.Inspected, r)
 			assert.Equal(x, limits.Recovery(), r.Recovering)
+			assert.True(x, r.Unmarked)
 			require.Len(x, r.Holders, 1)
 			x.holder(r.Holders[0], node.Holder{Name: "a", Owner: "o1", TTL: long, Token: token})
 			x.Pass(short)
@@ -254,6 +258,7 @@ var marking = []promise{
 		x.answered(node.Inspected, r)
 		assert.LessOrEqual(x, r.Recovering, err.Left-short)
 		assert.Greater(x, r.Recovering, err.Left-slack)
+		assert.False(x, r.Unmarked)
 		x.want(node.Granted, opening(x.mark()))
 		x.want(node.Inspected, inspect("a"))
 	}},
@@ -293,6 +298,7 @@ var marking = []promise{
 		assert.NotEqual(x, before.Identity, m.Identity)
 		x.want(node.Granted, opening(m))
 		x.want(node.Granted, acquire("o1", long, "a"))
+		x.want(node.Granted, renew("o1", long, "a"))
 	}},
 	{"opening ends a recovery", func(x *trial) {
 		m := x.mark()
@@ -366,7 +372,7 @@ var marking = []promise{
 			x.differs(after, under(before, acquire("o2", long, "b")))
 			x.differs(after, under(before, renew("o1", long, "a")))
 			x.recovering(under(after, acquire("o2", long, "b")))
-			x.reasserted(false, node.Granted, under(after, renew("o1", long, "a")))
+			x.reasserted(true, node.Granted, under(after, renew("o1", long, "a")))
 			before = after
 		}
 		x.want(node.Granted, opening(x.mark()))

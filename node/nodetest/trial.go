@@ -121,6 +121,7 @@ var junk = node.Reply{
 	Token:      1,
 	Recovering: 1,
 	Restarted:  true,
+	Unmarked:   true,
 	Marker:     node.Marker{Identity: "junk", Until: 1},
 	Err:        fmt.Errorf("junk"),
 	Unsent:     true,
@@ -183,6 +184,9 @@ func (x *trial) answered(outcome node.Outcome, r node.Reply) {
 	if r.Recovering == 0 {
 		assert.False(x, r.Restarted)
 	}
+	if outcome != node.Inspected || r.Recovering == 0 {
+		assert.False(x, r.Unmarked)
+	}
 }
 
 // outcomes demands the outcomes of a batch.
@@ -224,6 +228,7 @@ func (x *trial) failed(reason error, op node.Op, r node.Reply) {
 		assert.Zero(x, r.Recovering)
 		assert.False(x, r.Restarted)
 	}
+	assert.False(x, r.Unmarked)
 	var err *node.Error
 	require.ErrorAs(x, r.Err, &err)
 	assert.Equal(x, x.Node.Name(), err.Node)

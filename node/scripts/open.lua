@@ -24,7 +24,12 @@ if not differs then
   redis.call('HSET', 'quorumlock:node', 'until', 0)
   return 1
 end
--- Tokens that were taken must be in the past for those who may propose older ones now.
-local left = math.max(ARGV[1], found[3]) + math.max(ARGV[2], found[4])
-redis.call('HSET', 'quorumlock:node', 'until', now + left * 1000, 'max_ttl', ARGV[1], 'max_skew', ARGV[2], 'restarted', 1)
+-- What was granted, and tokens that were taken, under the limits so far have to be in the
+-- past. Where the first recovery is still on, nothing was.
+local left, restarted = ARGV[1] + ARGV[2], 0
+if found[5] == 0 or found[6] == 1 then
+  left, restarted = math.max(ARGV[1], found[3]) + math.max(ARGV[2], found[4]), 1
+  left = math.max(left, found[5])
+end
+redis.call('HSET', 'quorumlock:node', 'until', now + left * 1000, 'max_ttl', ARGV[1], 'max_skew', ARGV[2], 'restarted', restarted)
 return {left}

@@ -9,7 +9,9 @@
 -- that of a server that has restarted since. The limits of a marker stay when it is
 -- replaced, whoever finds it, as what was granted under them may still be held.
 local function guard(max_ttl, max_skew)
-  local identity = string.match(redis.call('INFO', 'replication'), 'master_replid:(%w+)')
+  local info = redis.call('INFO', 'replication')
+  local _, before = string.find(info, 'master_replid:', 1, true)
+  local identity = string.sub(info, before + 1, before + 40)
   local marker = redis.call('HMGET', 'quorumlock:node', 'identity', 'until', 'max_ttl', 'max_skew')
   local time = redis.call('TIME')
   local now = time[1] * 1000000 + time[2]
@@ -30,6 +32,9 @@ local function guard(max_ttl, max_skew)
   end
 
   local length, restarted = max_ttl + max_skew, known and 1 or 0
+  if whole and over > now then -- limits were changed before, and what was granted may last longer
+    length = math.max(length, math.ceil((over - now) / 1000))
+  end
   -- pcall, as a node that is out of memory must still serve renewals.
   local written = redis.pcall('HSET', 'quorumlock:node', 'identity', identity,
     'until', now + length * 1000, 'max_ttl', max_ttl, 'max_skew', max_skew, 'restarted', restarted)
