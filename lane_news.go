@@ -84,15 +84,16 @@ func (l *lane) complains(err error) {
 // of it, was left some time between question and answer: it is another one if its end is
 // later in any case, and by more than clocks drift apart.
 func (l *lane) recovers(now time.Duration, r *node.Reply) {
-	earliest := l.began + r.Recovering
-	if l.recoverUntil != 0 && earliest <= l.recoverUntil+quorum.Drift(r.Recovering) {
+	left := min(r.Recovering, 2*maxMaxTTL) // no limits allow for more
+	earliest := l.began + left
+	if l.recoverUntil != 0 && earliest <= l.recoverUntil+quorum.Drift(l.client.cfg.limits().Recovery()) {
 		return
 	}
-	l.recoverUntil = now + r.Recovering
-	end := l.client.clock.Wall().Add(r.Recovering)
+	l.recoverUntil = now + left
+	end := l.client.clock.Wall().Add(left)
 	event := NodeRecoveringEvent{
 		Node:      l.node.Name(),
-		Since:     end.Add(-max(l.client.cfg.limits().Recovery(), r.Recovering)),
+		Since:     end.Add(-max(l.client.cfg.limits().Recovery(), left)),
 		Until:     end,
 		Restarted: r.Restarted,
 	}

@@ -38,7 +38,9 @@ func (t *tokens) propose(names []string, seen uint64) uint64 {
 	defer t.mu.Unlock()
 	if len(t.ahead) > 0 {
 		for _, name := range names {
-			seen = max(seen, t.ahead[name])
+			if token := t.ahead[name]; t.plausible(token, now) {
+				seen = max(seen, token)
+			}
 		}
 	}
 	return quorum.NextToken(now, seen)
@@ -54,7 +56,7 @@ func (t *tokens) timely(token uint64) bool {
 // saw notes a token of a name.
 func (t *tokens) saw(token uint64, names ...string) {
 	now := max(t.now(), 0)
-	if token < uint64(now) || token >= uint64(now+t.furthest.Microseconds()) {
+	if token < uint64(now) || !t.plausible(token, now) {
 		return
 	}
 	t.mu.Lock()
@@ -68,6 +70,12 @@ func (t *tokens) saw(token uint64, names ...string) {
 	for _, name := range names {
 		t.ahead[name] = max(t.ahead[name], token)
 	}
+}
+
+// plausible reports whether a node can have taken a token. It need not be for ever: this
+// clock may be set back.
+func (t *tokens) plausible(token uint64, now int64) bool {
+	return token < uint64(max(now, 0)+t.furthest.Microseconds())
 }
 
 // tidy throws out what the clock has passed. As it is done when the number of names has

@@ -167,11 +167,15 @@ func TestTokensGrowWhateverIsForgotten(t *testing.T) {
 	})
 }
 
-// The same where the limits are changed, for all clients at once.
+// The same where the limits are changed, for all clients at once, and nothing is lost.
 func TestTokensGrowWhateverTheLimits(t *testing.T) {
 	checkOften(t, func(t *rapid.T) {
 		h := recall(t)
 		actions := h.actions()
+		actions["restart"] = func(*rapid.T) {
+			h.node.Save()
+			h.node.Crash()
+		}
 		actions["limits"] = func(t *rapid.T) {
 			ms := rapid.IntRange(0, 100)
 			l := node.Limits{

@@ -60,15 +60,12 @@ func (m *Memory) open(op Op) Reply {
 		m.marker = &opened
 		return Reply{Outcome: Granted}
 	}
-	both := op.Limits
-	if used := opened.Restarted || m.recovery() == 0; used {
-		both.MaxTTL = max(both.MaxTTL, opened.Limits.MaxTTL)
-		both.MaxClockSkew = max(both.MaxClockSkew, opened.Limits.MaxClockSkew)
-		opened.Restarted = true
-	} else {
-		opened.Until = 0 // nothing was granted under the limits so far
+	both := Limits{
+		MaxTTL:       max(op.Limits.MaxTTL, opened.Limits.MaxTTL),
+		MaxClockSkew: max(op.Limits.MaxClockSkew, opened.Limits.MaxClockSkew),
 	}
-	opened.Limits, opened.Until = op.Limits, max(opened.Until, m.time()+both.Recovery().Microseconds())
+	left := max(both.Recovery(), m.recovery())
+	opened.Limits, opened.Until, opened.Restarted = op.Limits, m.time()+left.Microseconds(), true
 	m.marker = &opened
 	return Reply{Outcome: Granted, Recovering: m.recovery()}
 }

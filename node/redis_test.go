@@ -260,11 +260,13 @@ func TestRedisReplicaIsLeft(t *testing.T) {
 	want(t, node.Granted, n, acquire("o1", "a"))
 	host, port, _ := strings.Cut(servers[1].Addr(), ":")
 	command(t, servers[0], "REPLICAOF", host, port)
-	for i := range int64(3) {
-		err := failure(t, node.ErrRejected, n, acquire("o2", "b"))
-		assert.False(t, err.Permanent())
-		assert.Contains(t, err.Error(), "READONLY")
+	err := failure(t, node.ErrRejected, n, acquire("o2", "b"))
+	assert.False(t, err.Permanent())
+	assert.Contains(t, err.Error(), "READONLY")
+	for i := range int64(2) {
 		assert.Equal(t, i+1, made.Load(), "a new connection for each attempt")
+		err := failure(t, node.ErrMisconfigured, n, acquire("o2", "b"))
+		assert.Contains(t, err.Error(), "is a replica")
 	}
 	command(t, servers[0], "REPLICAOF", "NO", "ONE")
 	admit(t, servers[0])

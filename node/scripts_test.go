@@ -172,3 +172,32 @@ func TestScriptBeginsRecoveries(t *testing.T) {
 	assert.Equal(t, "7260000", l.run(Op{Kind: Open, Marker: found}, l.now+5))
 	assert.Equal(t, strconv.FormatInt(l.now+5+7_260_000_000, 10), l.command("HGET", "quorumlock:node", "until"))
 }
+
+// A recovery that is under way is shortened neither by other limits nor by a restart.
+func TestScriptShortensNoRecovery(t *testing.T) {
+	l := newLab(t)
+	usual, other := l.limits, Limits{MaxTTL: 2 * time.Hour, MaxClockSkew: time.Second}
+	for _, c := range []struct{ left, opened, restarted int64 }{
+		{9_000_000_000, 9_000_000, 9_000_000},
+		{8_999_999_001, 9_000_000, 9_000_000},
+		{4_000_000_000, 7_260_000, 4_000_000},
+		{1, 7_260_000, 3_660_000},
+		{0, 7_260_000, 3_660_000},
+		{-1, 7_260_000, 3_660_000},
+	} {
+		l.limits = usual
+		found := Marker{Identity: l.server.ReplicationID(), Until: l.now + c.left}
+		l.mark(found.Until)
+		l.limits = other
+		assert.Equal(t, strconv.FormatInt(c.opened, 10), l.run(Op{Kind: Open, Marker: found}, l.now))
+		assert.Equal(t, strconv.FormatInt(l.now+c.opened*1000, 10), l.command("HGET", "quorumlock:node", "until"))
+		assert.Equal(t, "1", l.command("HGET", "quorumlock:node", "restarted"))
+
+		l.limits = usual
+		l.mark(found.Until)
+		l.command("HSET", "quorumlock:node", "identity", "another")
+		answer := l.run(Op{Kind: Acquire, Names: []string{"a"}, Owner: "o1", TTL: time.Minute, Token: uint64(l.now)}, l.now)
+		assert.Equal(t, fmt.Sprintf("RECOVERING\n%d\n1", c.restarted), answer)
+		assert.Equal(t, strconv.FormatInt(l.now+c.restarted*1000, 10), l.command("HGET", "quorumlock:node", "until"))
+	}
+}

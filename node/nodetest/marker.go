@@ -357,15 +357,18 @@ var marking = []promise{
 		}
 		x.want(node.Granted, opening(m))
 	}},
-	{"opening with other limits sets them, and begins a recovery as long as both need", func(x *trial) {
+	{"opening with other limits sets them, and begins a recovery as long as all need", func(x *trial) {
 		x.open(limits)
 		x.want(node.Granted, acquire("o1", long, "a"))
 		before := limits
 		for _, after := range append(others(limits), limits) {
-			r := x.do(under(after, opening(x.mark())))[0]
-			x.answered(node.Granted, r)
-			assert.Equal(x, max(before.MaxTTL, after.MaxTTL)+max(before.MaxClockSkew, after.MaxClockSkew), r.Recovering)
 			m := x.mark()
+			r := x.do(under(after, opening(m)))[0]
+			x.answered(node.Granted, r)
+			need := max(before.MaxTTL, after.MaxTTL) + max(before.MaxClockSkew, after.MaxClockSkew)
+			assert.LessOrEqual(x, r.Recovering, max(need, m.Left))
+			assert.GreaterOrEqual(x, r.Recovering, max(need, m.Left-slack))
+			m = x.mark()
 			assert.Equal(x, after, m.Limits)
 			assert.LessOrEqual(x, m.Left, r.Recovering)
 			assert.Greater(x, m.Left, r.Recovering-slack)
@@ -377,6 +380,24 @@ var marking = []promise{
 		}
 		x.want(node.Granted, opening(x.mark()))
 		x.want(node.Granted, acquire("o2", long, "b"))
+	}},
+	{"neither other limits nor a restart shorten a recovery", func(x *trial) {
+		little := node.Limits{MaxTTL: 2 * time.Second, MaxClockSkew: time.Second}
+		x.open(limits)
+		left := x.do(under(little, opening(x.mark())))[0].Recovering
+		assert.Equal(x, limits.Recovery(), left)
+		x.limits = little
+		x.Restart()
+		assert.Greater(x, x.mark().Left, left-slack)
+		x.Restart()
+		err := x.recovering(acquire("o1", time.Second, "a"))
+		assert.Greater(x, err.Left, left-slack)
+		assert.True(x, err.Restarted)
+		x.Restart()
+		assert.Greater(x, x.reasserted(true, node.Healed, renew("o1", time.Second, "a")), left-slack)
+		least := node.Limits{MaxTTL: time.Second, MaxClockSkew: time.Second}
+		assert.Greater(x, x.do(under(least, opening(x.mark())))[0].Recovering, left-slack)
+		assert.Greater(x, x.mark().Left, left-slack)
 	}},
 	{"opening with other limits is in vain after a loss", func(x *trial) {
 		other := others(limits)[0]

@@ -25,11 +25,7 @@ if not differs then
   return 1
 end
 -- What was granted, and tokens that were taken, under the limits so far have to be in the
--- past. Where the first recovery is still on, nothing was.
-local left, restarted = ARGV[1] + ARGV[2], 0
-if found[5] == 0 or found[6] == 1 then
-  left, restarted = math.max(ARGV[1], found[3]) + math.max(ARGV[2], found[4]), 1
-  left = math.max(left, found[5])
-end
-redis.call('HSET', 'quorumlock:node', 'until', now + left * 1000, 'max_ttl', ARGV[1], 'max_skew', ARGV[2], 'restarted', restarted)
+-- past; and what was so before those, which the recovery under way tells.
+local left = math.max(math.max(ARGV[1], found[3]) + math.max(ARGV[2], found[4]), found[5])
+redis.call('HSET', 'quorumlock:node', 'until', now + left * 1000, 'max_ttl', ARGV[1], 'max_skew', ARGV[2], 'restarted', 1)
 return {left}
