@@ -118,6 +118,8 @@ func reasonOf(err error) error {
 	switch {
 	case errors.Is(err, errUnfit):
 		return ErrMisconfigured
+	case errors.Is(err, errReplica):
+		return ErrRejected
 	case errors.Is(err, errGarbled), rueidis.IsRedisNil(err): // no script of ours answers nil
 		return ErrProtocol
 	case errors.Is(err, context.Canceled):

@@ -9,6 +9,9 @@ import (
 // errUnfit marks a server that must not be used as it is set up.
 var errUnfit = errors.New("unfit for locks")
 
+// errReplica is about a server that may be a master again.
+var errReplica = errors.New("it is a replica: what it holds is its master's, and goes when that says so")
+
 // inspectServer looks at what a server says of itself, and finds its identity. An
 // eviction policy other than noeviction is refused whether there is a limit or not: that
 // can be set at any time, and a lock that was evicted is a loss of memory that nobody
@@ -18,7 +21,7 @@ func inspectServer(replication, memory string) (identity string, err error) {
 	policy := infoField(memory, "maxmemory_policy")
 	switch {
 	case infoField(replication, "role") == "slave":
-		return "", fmt.Errorf("%w: the server is a replica: what it holds is its master's, and goes when that says so", errUnfit)
+		return "", errReplica
 	case identity == "":
 		return "", fmt.Errorf("%w: INFO replication has no master_replid, by which a restart is noticed", errUnfit)
 	case policy != "" && policy != "noeviction":

@@ -265,7 +265,8 @@ func TestRedisReplicaIsLeft(t *testing.T) {
 	assert.Contains(t, err.Error(), "READONLY")
 	for i := range int64(2) {
 		assert.Equal(t, i+1, made.Load(), "a new connection for each attempt")
-		err := failure(t, node.ErrMisconfigured, n, acquire("o2", "b"))
+		err := failure(t, node.ErrRejected, n, acquire("o2", "b"))
+		assert.False(t, err.Permanent(), "it may be a master again")
 		assert.Contains(t, err.Error(), "is a replica")
 	}
 	command(t, servers[0], "REPLICAOF", "NO", "ONE")

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/quorumlock/quorumlock"
+	"github.com/quorumlock/quorumlock/node"
 )
 
 // acquired is the outcome of waiting for the lock.
@@ -37,13 +38,15 @@ func (h *holder) acquire(ctx context.Context) (*quorumlock.Lease, error) {
 	defer notice.stop()
 	var ended os.Signal
 	var why, itself error
+	noticed := make(map[bool]bool) // by whether it is a matter for advice
 	for {
 		select {
 		case attempt := <-h.rounds.failed:
-			if why == nil {
+			why = attempt.Err
+			if advised := advice(why) != ""; !noticed[advised] {
+				noticed[advised] = true
 				notice.set(waitNotice)
 			}
-			why = attempt.Err
 			if itself == nil {
 				itself = h.waitsForItself(attempt.Err)
 			}
@@ -112,11 +115,11 @@ func (h *holder) timeUp(err error) error {
 	return &exitError{code: exitNoQuorum, err: err}
 }
 
-// sayWaiting tells the user, once, why nothing happens. The log of --verbose does it
-// better.
+// sayWaiting tells the user why nothing happens. The log of --verbose does it better.
 func (h *holder) sayWaiting(why error) {
 	if !h.verbose {
 		h.say("waiting: %s", reason(why))
+		h.advise(why)
 	}
 }
 
@@ -138,8 +141,9 @@ type rounds struct {
 	// failed has the last attempt that failed, for who waits.
 	failed chan quorumlock.AttemptFailedEvent
 
-	// told is what was logged of the attempts last: many fail for the same reason.
-	told string
+	// told is what was logged of the attempts last, and before: many fail for the same
+	// reason, or for one or the other of two that are both true.
+	told [2]string
 
 	mu sync.Mutex
 	// renewal is why the last round of renewal failed; nil if it succeeded.
@@ -164,6 +168,9 @@ func (r *rounds) hooks() quorumlock.Hooks {
 			r.renewed(e.Err)
 			r.log.Warn("renewal failed", "remaining", e.Remaining, "err", plain(e.Err))
 		},
+		BackingChanged: func(e quorumlock.BackingEvent) {
+			r.log.Info("lease backing changed", "have", e.Have, "want", e.Want, "need", e.Need)
+		},
 		Ended: func(e quorumlock.EndedEvent) {
 			r.log.Info("lease ended", "held", e.Held, "cause", plain(e.Err))
 		},
@@ -176,8 +183,8 @@ func (r *rounds) attemptFailed(e quorumlock.AttemptFailedEvent) {
 	default:
 	}
 	r.failed <- e // hooks are called one after another, so there is room
-	if why := kind(e.Err); why != r.told {
-		r.told = why
+	if why := kind(e.Err); !slices.Contains(r.told[:], why) {
+		r.told = [2]string{why, r.told[0]}
 		r.log.Info("no lock yet", "attempt", e.Attempt, "because", plain(e.Err))
 	}
 }
@@ -186,6 +193,9 @@ func (r *rounds) attemptFailed(e quorumlock.AttemptFailedEvent) {
 func kind(err error) string {
 	if held, ok := errors.AsType[*quorumlock.HeldError](err); ok {
 		return "held by " + held.Owner
+	}
+	if errors.Is(err, node.ErrRecovering) {
+		return "no quorum: nodes recover"
 	}
 	return "no quorum"
 }

@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"runtime"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -76,6 +77,7 @@ func (c *command) setEnv(keys []string, lease *quorumlock.Lease) {
 	c.cmd.Env = append(inherited,
 		"QUORUMLOCK_OWNER="+lease.Owner(),
 		ownersEnv+"="+strings.Join(append(outerOwners(), lease.Owner()), " "),
+		"QUORUMLOCK_TOKEN="+strconv.FormatUint(lease.Token(), 10),
 		"QUORUMLOCK_KEY="+keys[0],
 		"QUORUMLOCK_KEYS="+strings.Join(keys, "\n"),
 		"QUORUMLOCK_VALID_UNTIL="+lease.ValidUntil().UTC().Format("2006-01-02T15:04:05.000Z07:00"),

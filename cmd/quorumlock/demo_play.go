@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/quorumlock/quorumlock"
@@ -15,7 +14,7 @@ import (
 // play runs the chapters. Every one checks what it prints.
 func (s *stage) play(ctx context.Context) error {
 	s.chapter("Five nodes, one lock, two clients")
-	s.tellNodes("five independent nodes in this process; a majority, three, decides. TTL %v", demoTTL)
+	s.tellNodes("five new nodes in this process, independent and just opened; a majority, three, decides. TTL %v", demoTTL)
 	held, err := s.takes(ctx)
 	if err != nil {
 		return err
@@ -37,7 +36,10 @@ func (s *stage) play(ctx context.Context) error {
 	if err := s.refuses(ctx); err != nil {
 		return err
 	}
-	return s.takesBoth(ctx)
+	if err := s.takesBoth(ctx); err != nil {
+		return err
+	}
+	return s.forgets(ctx)
 }
 
 // takes: A gets the lock.
@@ -47,7 +49,11 @@ func (s *stage) takes(ctx context.Context) (*quorumlock.Lease, error) {
 	if err != nil {
 		return nil, unexpected("A gets the free lock", err)
 	}
-	s.a.tells("takes %q in %v, valid for %v unless renewed", demoLock, round(time.Since(began)), round(lease.Remaining()))
+	took := time.Since(began)
+	if err := s.grows(lease); err != nil {
+		return nil, err
+	}
+	s.a.tells("takes %q in %v, valid for %v unless renewed; its token is %d", demoLock, round(took), round(lease.Remaining()), lease.Token())
 	err = eventually(ctx, "all nodes back A's lease", func() bool { return backing(lease) == demoNodes })
 	if err != nil {
 		return nil, err
@@ -71,13 +77,29 @@ func (s *stage) contends(ctx context.Context, held *quorumlock.Lease) (<-chan gr
 		return nil, unexpected("B is told that A holds the lock", err)
 	}
 	s.b.tells("is refused: held by %s, which is A, for another %v unless renewed", short(by.Owner), round(by.TTL))
+	waiting := s.waits(ctx)
+	s.b.tells("waits")
+	return waiting, s.renews(ctx, s.a, held)
+}
+
+// waits has B wait for the lock.
+func (s *stage) waits(ctx context.Context) <-chan granted {
 	waiting := make(chan granted, 1)
 	go func() {
 		lease, err := s.b.RedLock(demoLock).Acquire(ctx)
 		waiting <- granted{lease, time.Now(), err}
 	}()
-	s.b.tells("waits")
-	return waiting, s.renewals(ctx, s.a, held, 1)
+	return waiting
+}
+
+// stillWaits checks that B does.
+func stillWaits(waiting <-chan granted) error {
+	select {
+	case got := <-waiting:
+		return unexpected("B still waits", got.err)
+	default:
+		return nil
+	}
 }
 
 // losesTwo: the lease lives on with two nodes less.
@@ -87,17 +109,15 @@ func (s *stage) losesTwo(ctx context.Context, held *quorumlock.Lease, waiting <-
 	s.stop(4, 5)
 	s.tellNodes("what they confirmed last counts until its TTL is over")
 	for backing(held) > 3 {
-		if err := s.renewals(ctx, s.a, held, 1); err != nil {
+		if err := s.renews(ctx, s.a, held); err != nil {
 			return err
 		}
 	}
 	if backing(held) != 3 || held.Err() != nil {
 		return fmt.Errorf("expected that A's lease lives on with 3 nodes, but %d back it: %w", backing(held), held.Err())
 	}
-	select {
-	case got := <-waiting:
-		return unexpected("B still waits", got.err)
-	default:
+	if err := stillWaits(waiting); err != nil {
+		return err
 	}
 	s.a.tells("still holds %q, B still waits: three of five are enough", demoLock)
 	return nil
@@ -123,8 +143,11 @@ func (s *stage) handsOver(ctx context.Context, held *quorumlock.Lease, waiting <
 	if s.handOver <= 0 {
 		return nil, errors.New("expected that B gets the lock after A's release, but it had it before")
 	}
-	s.b.tells("has it %v after A let go, backed by %d of %d nodes", round(s.handOver), backing(got.lease), demoNodes)
-	return got.lease, s.renewals(ctx, s.b, got.lease, 1)
+	if err := s.grows(got.lease); err != nil {
+		return nil, err
+	}
+	s.b.tells("has it %v after A let go, backed by %d of %d nodes; its token is %d, which is larger", round(s.handOver), backing(got.lease), demoNodes, got.lease.Token())
+	return got.lease, s.renews(ctx, s.b, got.lease)
 }
 
 // losesThird: without a majority, the lease ends before its keys do.
@@ -237,19 +260,27 @@ func (s *stage) names(numbers []int) string {
 	for _, n := range numbers {
 		names = append(names, s.nodes[n-1].Name())
 	}
-	return strings.Join(names, " and ")
+	return enumerated(names)
 }
 
-// renewals waits for so many renewals, and shows each.
-func (s *stage) renewals(ctx context.Context, a *actor, lease *quorumlock.Lease, count int) error {
-	for range count {
-		e, err := receive(ctx, a.renewed, a.name+" renews")
-		if err != nil {
-			return errors.Join(err, lease.Err())
-		}
-		a.tells("renews: valid for another %v, backed by %s", round(e.Remaining), s.backers(lease))
+// renews waits for the next renewal, and shows it.
+func (s *stage) renews(ctx context.Context, a *actor, lease *quorumlock.Lease) error {
+	e, err := nextRenewal(ctx, a, lease)
+	if err != nil {
+		return errors.Join(err, lease.Err())
 	}
+	a.tells("renews: valid for another %v, backed by %s", round(e.Remaining), s.backers(lease))
 	return nil
+}
+
+// nextRenewal is the next of this lease that was not looked at.
+func nextRenewal(ctx context.Context, a *actor, lease *quorumlock.Lease) (quorumlock.RenewedEvent, error) {
+	for {
+		e, err := receive(ctx, a.renewed, a.name+" renews")
+		if err != nil || e.Owner == lease.Owner() {
+			return e, err
+		}
+	}
 }
 
 // seen waits until A gets an answer from so many nodes, and knows that the others do

@@ -25,7 +25,7 @@ func TestDemo(t *testing.T) {
 
 	rest := r.stdout
 	for _, claim := range []string{
-		`A      takes "report" in `,
+		`A      takes "report" in `, `; its token is `,
 		`B      is refused: held by `, `, which is A, for another `,
 		`B      waits`,
 		`A      renews: valid for another `, `backed by 5 of 5 nodes`,
@@ -33,7 +33,7 @@ func TestDemo(t *testing.T) {
 		`A      renews: valid for another `, `backed by 3 of 5 nodes` + "\n",
 		`A      still holds "report", B still waits: three of five are enough`,
 		`A      releases the lock`,
-		`B      has it `, ` after A let go, backed by 3 of 5 nodes`,
+		`B      has it `, ` after A let go, backed by 3 of 5 nodes; its token is `, `, which is larger`,
 		`nodes  node-3 stopped`,
 		`B      cannot renew, as node-3, node-4 and node-5 do not answer`,
 		`B      lost the lease`, `no quorum of nodes confirmed a renewal in time`,
@@ -43,13 +43,24 @@ func TestDemo(t *testing.T) {
 		`nodes  node-5 started again`,
 		`A      takes "stock" and "orders" in one step, in `, `on 5 of 5 nodes`,
 		`no key is left on any node`,
-		"\nSeen: ", "\nand a lease that was over ", "\nNext: ",
+		`A      takes "report" in `,
+		`nodes  node-1, node-2 and node-3 restart with an empty memory`,
+		`B      is refused all the same: the three know that they have forgotten something, and give no locks for 2.`,
+		`B      waits`,
+		`A      renews, which puts the lock back on node-1, node-2 and node-3`,
+		`A      renews: valid for another `, `backed by 5 of 5 nodes` + "\n",
+		`nodes  node-1, node-2 and node-3 give locks again`,
+		`A      still holds "report", backed by all 5 nodes, and B still waits`,
+		`A      releases the lock`,
+		`B      has it; its token is `, `, the largest of all 4`,
+		"\nSeen: ", "\na lease that was over ", "\nthat forgot the lock", "\nNext: ",
 	} {
 		_, after, found := strings.Cut(rest, claim)
 		require.True(t, found, "%q is missing, or not in its place:\n%s", claim, r.stdout)
 		rest = after
 	}
-	assert.Equal(t, 3, strings.Count(r.stdout[strings.Index(r.stdout, "\nSeen: ")+1:], "\n"), "it ends with three lines")
+	assert.Equal(t, 4, strings.Count(r.stdout[strings.Index(r.stdout, "\nSeen: ")+1:], "\n"), "it ends with four lines")
+	requireGrowingTokens(t, r.stdout)
 	requireInOrder(t, r.stdout)
 	requireExplained(t, r.stdout)
 }
@@ -66,6 +77,20 @@ func requireExplained(t *testing.T, text string) {
 				assert.Contains(t, line, "("+before+" by what they confirmed before)")
 			}
 		}
+	}
+}
+
+// requireGrowingTokens checks what the time line shows of the leases of one lock.
+func requireGrowingTokens(t *testing.T, text string) {
+	t.Helper()
+	var last uint64
+	tokens := regexp.MustCompile(`token is (\d+)`).FindAllStringSubmatch(text, -1)
+	require.Len(t, tokens, 4)
+	for _, match := range tokens {
+		token, err := strconv.ParseUint(match[1], 10, 64)
+		require.NoError(t, err)
+		require.Greater(t, token, last)
+		last = token
 	}
 }
 
@@ -94,7 +119,7 @@ func TestDemoFailsLoudly(t *testing.T) {
 
 func TestDemoNoticesALostLock(t *testing.T) {
 	var out bytes.Buffer
-	s, err := newStage(&app{stdout: &out})
+	s, err := newStage(t.Context(), &app{stdout: &out})
 	require.NoError(t, err)
 	defer s.close(t.Context())
 	for _, n := range s.nodes[:3] {
@@ -103,6 +128,26 @@ func TestDemoNoticesALostLock(t *testing.T) {
 	_, err = s.takes(t.Context())
 	require.ErrorContains(t, err, "expected that A gets the free lock, but: ")
 	assert.Empty(t, out.String())
+}
+
+func TestDemoNoticesATokenThatDoesNotGrow(t *testing.T) {
+	var out bytes.Buffer
+	s, err := newStage(t.Context(), &app{stdout: &out})
+	require.NoError(t, err)
+	defer s.close(t.Context())
+	lease, err := s.takes(t.Context())
+	require.NoError(t, err)
+	require.ErrorContains(t, s.grows(lease), "expected that tokens grow")
+}
+
+// Without the recovery, B would have the lock while A holds it.
+func TestDemoNoticesAnOpenNodeThatForgot(t *testing.T) {
+	var out bytes.Buffer
+	s, err := newStage(t.Context(), &app{stdout: &out})
+	require.NoError(t, err)
+	defer s.close(t.Context())
+	_, err = s.isKeptOut(t.Context())
+	require.ErrorContains(t, err, "expected that B is refused")
 }
 
 func TestTimelineColours(t *testing.T) {

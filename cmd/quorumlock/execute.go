@@ -24,6 +24,8 @@ type app struct {
 	nodes  nodeFlags
 	// verbose shows what is going on, not only what goes wrong.
 	verbose bool
+	// advised is set when the user has been told what to do about nodes.
+	advised bool
 }
 
 // execute runs the command line and returns the exit code.
@@ -34,6 +36,7 @@ func execute(ctx context.Context, args []string, stdin io.Reader, stdout, stderr
 	err := root.ExecuteContext(ctx)
 	if text := message(err); text != "" {
 		a.say("%s", text)
+		a.advise(err)
 	}
 	return exitCode(err)
 }
@@ -60,7 +63,7 @@ it is held. --multi asks all nodes instead of a majority.
 	root.PersistentFlags().BoolVarP(&a.verbose, "verbose", "v", false, "log to stderr all that happens")
 	wrapped := fmt.Sprintf(".FlagUsagesWrapped %d ", helpColumns)
 	root.SetUsageTemplate(strings.ReplaceAll(root.UsageTemplate(), ".FlagUsages ", wrapped))
-	root.AddCommand(a.runCommand(), a.statusCommand(), a.releaseCommand(), a.demoCommand(), a.versionCommand())
+	root.AddCommand(a.initCommand(), a.runCommand(), a.statusCommand(), a.releaseCommand(), a.demoCommand(), a.versionCommand())
 	return root
 }
 
@@ -82,6 +85,14 @@ func arguments(check cobra.PositionalArgs) cobra.PositionalArgs {
 // say prints one message to the user, on stderr: stdout is for results.
 func (a *app) say(format string, args ...any) {
 	fmt.Fprintf(a.stderr, "quorumlock: "+format+"\n", args...)
+}
+
+// advise says what to do about an error, once.
+func (a *app) advise(err error) {
+	if text := advice(err); text != "" && !a.advised {
+		a.advised = true
+		a.say("%s", text)
+	}
 }
 
 // logger writes everything to stderr with --verbose, and nothing without: what the user

@@ -31,7 +31,7 @@ const (
 const exitCodeHelp = `Exit codes:
   0        success; run: the command's own status, whatever it is
   120      the lock was held by another when --wait was over
-  121      no quorum: too few nodes answered or agreed
+  121      no quorum: too few nodes answered or agreed; init: not all nodes are open
   122      the lease was lost, or --max-hold was over: the command was stopped
   125      wrong usage, or another failure of quorumlock itself
   126      the command cannot be invoked
@@ -98,7 +98,7 @@ func message(err error) string {
 // plain is an error's text without the library's prefix, which would stand twice. What
 // came from servers is made fit for a terminal.
 func plain(err error) string {
-	text := strings.ReplaceAll(err.Error(), "quorumlock: ", "")
+	text := strings.ReplaceAll(shortened(err), "quorumlock: ", "")
 	if !fromNodes(err) {
 		return text
 	}
@@ -106,6 +106,51 @@ func plain(err error) string {
 		text = strings.ReplaceAll(text, "held by "+held.Owner, "held by "+shown(held.Owner))
 	}
 	return escaped(text)
+}
+
+// shortened is an error's text without what the nodes' reasons have in common, which
+// advice says once, and with flags instead of fields of the library.
+func shortened(err error) string {
+	text := err.Error()
+	for _, n := range said(err) {
+		var recovery *node.RecoveryError
+		var settings *node.SettingsError
+		var clocks *node.ClockError
+		switch {
+		case errors.As(n.Err, &recovery):
+			text = strings.Replace(text, recovery.Error(), "for another "+span(recovery.Left), 1)
+		case errors.As(n.Err, &settings) && settings.TTL == 0:
+			text = strings.Replace(text, settings.Error(), fmt.Sprintf("%s, not %v and %v", inFlags(settings.Node), settings.Client.MaxTTL, settings.Client.MaxClockSkew), 1)
+		case errors.As(n.Err, &clocks):
+			text = strings.Replace(text, clocks.Error(), flagNames.Replace(clocks.Error()), 1)
+		}
+	}
+	return text
+}
+
+// said is what single nodes said, of an error that has more than one of them.
+func said(err error) []quorumlock.NodeError {
+	if few, ok := errors.AsType[*quorumlock.NoQuorumError](err); ok {
+		return few.Nodes
+	}
+	if lost, ok := errors.AsType[*quorumlock.LostError](err); ok {
+		return lost.Nodes
+	}
+	return nil
+}
+
+// advice is what to do about nodes that do not serve this client, or not now; "" where
+// the error says it all.
+func advice(err error) string {
+	if errors.Is(err, node.ErrSettings) {
+		return "all programs that use the same nodes need the same --max-ttl and --max-clock-skew; " +
+			"'quorumlock init --help' says how to set nodes up for others"
+	}
+	if _, ok := errors.AsType[*node.RecoveryError](err); ok {
+		return "a node that is new, or has restarted, may have forgotten locks that are still held: it gives no new ones " +
+			"until they have run out. If none of the nodes was ever in use, 'quorumlock init' opens them at once"
+	}
+	return ""
 }
 
 // fromNodes reports whether an error may contain what servers said.

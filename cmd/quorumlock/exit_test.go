@@ -73,6 +73,17 @@ func TestWrongUsage(t *testing.T) {
 		{"version x", "unknown command"},
 		{"version --embedded 3", "--embedded means nothing here"},
 		{"demo --nodes a", "--nodes means nothing here"},
+		{"demo --max-clock-skew 1s", "--max-clock-skew means nothing here"},
+		{"init", "no nodes: give --nodes"},
+		{"init x --nodes a", "unknown command"},
+		{"init --embedded 3", "--embedded means nothing here"},
+		{"init --nodes a,b", "use an odd number, or set --allow-even\nTry 'quorumlock init --help'."},
+		{"init --nodes a,a,b", "listed twice"},
+		{"init --nodes a,,b", "address 2: empty address"},
+		{"init --nodes redis://user:secret@b:x", "address 1: "},
+		{"init --nodes a --max-ttl 1s --max-clock-skew 600ms", "--max-clock-skew 600ms is over half of --max-ttl 1s"},
+		{"init --nodes a --max-clock-skew 0s", "--max-clock-skew 0s is not positive"},
+		{"init --nodes a --node-timeout -1s", "--node-timeout -1s is not positive"},
 		{"status --embedded 3", "requires at least 1 arg"},
 		{"status k", "no nodes: give --nodes host:port,... (or set QUORUMLOCK_NODES), or --embedded N"},
 		{"status k --embedded 0", "at least one node"},
@@ -162,8 +173,35 @@ func TestReasons(t *testing.T) {
 	assert.Equal(t, "x", reason(errors.New("x")))
 }
 
+func TestAdvice(t *testing.T) {
+	recovering := &node.Error{Node: "n", Op: node.Acquire, Reason: node.ErrRecovering, Err: &node.RecoveryError{Left: 9123 * time.Millisecond, Length: 11 * time.Second}}
+	differing := &node.Error{Node: "n", Op: node.Acquire, Reason: node.ErrSettings, Err: &node.SettingsError{
+		Node: node.Limits{MaxTTL: time.Second}, Client: node.Limits{MaxTTL: 2 * time.Second},
+	}}
+	early := &node.Error{Node: "n", Op: node.Acquire, Reason: node.ErrClock, Err: &node.ClockError{Ahead: 3 * time.Second, Limit: time.Second}}
+	few := func(errs ...error) error {
+		e := &quorumlock.NoQuorumError{Op: "acquire", Names: []string{"k"}, Need: 2, Total: 3}
+		for _, err := range errs {
+			e.Nodes = append(e.Nodes, quorumlock.NodeError{Node: "n", Err: err})
+		}
+		return e
+	}
+	const head = "no quorum: 0 of 3 nodes agreed, 2 needed "
+	assert.Equal(t, head+"(n: acquire: recovering: for another 9.2s; n: acquire: recovering: for another 9.2s)", reason(few(recovering, recovering)))
+	assert.Contains(t, advice(few(early, recovering)), "'quorumlock init'")
+	assert.Equal(t, head+"(n: acquire: settings differ: --max-ttl 1s and --max-clock-skew 0s, not 2s and 0s)", reason(few(differing)))
+	assert.Contains(t, advice(few(differing)), "--max-ttl")
+	assert.Contains(t, reason(few(early)), "1s (--max-clock-skew)")
+	assert.Empty(t, advice(few(early)))
+	assert.Empty(t, advice(&quorumlock.HeldError{}))
+
+	// A renewal that does not count is no reason to open anything.
+	uncounted := &node.Error{Node: "n", Op: node.Renew, Reason: node.ErrRecovering, Err: errors.New("x")}
+	assert.Empty(t, advice(&quorumlock.LostError{Nodes: []quorumlock.NodeError{{Node: "n", Err: uncounted}}}))
+}
+
 func TestHelpIsNotTooWide(t *testing.T) {
-	for _, command := range []string{"", "run", "status", "release", "demo", "version"} {
+	for _, command := range []string{"", "init", "run", "status", "release", "demo", "version"} {
 		r := call(t, append(strings.Fields(command), "--help")...)
 		require.Zero(t, r.code)
 		for line := range strings.Lines(r.stdout) {

@@ -1,6 +1,7 @@
 // Command quorumlock runs commands under a distributed lock over independent Redis
-// nodes, shows and breaks such locks, and demonstrates them without any server.
+// nodes, opens new nodes, shows and breaks locks, and demonstrates them without any server.
 //
+//	quorumlock init --nodes a:6379,b:6379,c:6379
 //	quorumlock run --nodes a:6379,b:6379,c:6379 --key nightly -- ./backup.sh
 //	quorumlock status nightly --nodes a:6379,b:6379,c:6379
 //	quorumlock release --force nightly --nodes a:6379,b:6379,c:6379
@@ -10,7 +11,7 @@
 //
 //	0        success; run: the command's own status, whatever it is
 //	120      the lock was held by another when --wait was over
-//	121      no quorum: too few nodes answered or agreed
+//	121      no quorum: too few nodes answered or agreed; init: not all nodes are open
 //	122      the lease was lost, or --max-hold was over: the command was stopped
 //	125      wrong usage, or another failure of quorumlock itself
 //	126      the command cannot be invoked

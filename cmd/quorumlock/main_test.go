@@ -5,6 +5,7 @@ import (
 	"context"
 	"log/slog"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -13,7 +14,9 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/quorumlock/quorumlock"
+	"github.com/quorumlock/quorumlock/admin"
 	"github.com/quorumlock/quorumlock/internal/redisproc"
+	"github.com/quorumlock/quorumlock/node"
 )
 
 // asCommandEnv turns the test binary into the command itself, for what needs a process
@@ -56,10 +59,42 @@ func callWith(ctx context.Context, args ...string) result {
 // fleet is a set of servers, and how to name them to the command.
 type fleet []*redisproc.Server
 
+// startFleet starts servers, and opens them.
 func startFleet(t *testing.T) fleet {
 	t.Helper()
-	return redisproc.StartN(t, 5)
+	servers := newFleet(t, 5)
+	servers.open(t)
+	return servers
 }
+
+// newFleet starts servers that nobody has opened.
+func newFleet(t *testing.T, n int, opts ...redisproc.Option) fleet {
+	t.Helper()
+	return redisproc.StartN(t, n, opts...)
+}
+
+// open has new servers give locks, as who sets them up does.
+func (f fleet) open(t *testing.T, limits ...node.Limits) {
+	t.Helper()
+	openNodes(t, f.nodes(), limits...)
+}
+
+func openNodes(t *testing.T, nodes string, limits ...node.Limits) {
+	t.Helper()
+	cfg := quorumlock.Config{Addresses: strings.Split(nodes, ",")}
+	for _, l := range limits {
+		cfg.MaxTTL, cfg.MaxClockSkew = l.MaxTTL, l.MaxClockSkew
+	}
+	_, err := admin.Init(t.Context(), cfg)
+	require.NoError(t, err)
+}
+
+// quick are limits with which a node recovers within the patience of a test, and quickly
+// the flags for them.
+var (
+	quick   = node.Limits{MaxTTL: 2 * time.Second, MaxClockSkew: 100 * time.Millisecond}
+	quickly = []string{"--max-ttl", "2s", "--max-clock-skew", "100ms"}
+)
 
 // nodes is the value of --nodes.
 func (f fleet) nodes() string {
@@ -90,12 +125,17 @@ func (f fleet) hold(t *testing.T) *quorumlock.Lease {
 	return lease
 }
 
-// requireClean checks that no server that runs has anything left.
+// requireClean checks that no server that runs has a lock left.
 func (f fleet) requireClean(t *testing.T) {
 	t.Helper()
 	for _, s := range f {
 		if s.PID() != 0 {
-			require.Empty(t, s.Keys(), s.Addr())
+			require.Empty(t, lockKeys(s), s.Addr())
 		}
 	}
+}
+
+// lockKeys are the keys of a server but for those that the library keeps beside them.
+func lockKeys(s *redisproc.Server) []string {
+	return slices.DeleteFunc(s.Keys(), func(key string) bool { return strings.HasPrefix(key, "quorumlock:") })
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -12,6 +13,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/quorumlock/quorumlock"
+	"github.com/quorumlock/quorumlock/admin"
 	"github.com/quorumlock/quorumlock/node"
 )
 
@@ -22,17 +24,18 @@ const nodesEnv = "QUORUMLOCK_NODES"
 // closeTimeout bounds the end of a client. The nodes' timeouts end it sooner.
 const closeTimeout = 10 * time.Second
 
-// surveyTimeout is how long status and release wait for one node, where no lease is in a
-// hurry.
+// surveyTimeout is how long init, status and release wait for one node, where no lease is
+// in a hurry.
 const surveyTimeout = 2 * time.Second
 
 // nodeFlags say which nodes to use, and how.
 type nodeFlags struct {
-	addresses   []string
-	embedded    int
-	allowEven   bool
-	nodeTimeout time.Duration
-	maxTTL      time.Duration
+	addresses    []string
+	embedded     int
+	allowEven    bool
+	nodeTimeout  time.Duration
+	maxTTL       time.Duration
+	maxClockSkew time.Duration
 }
 
 func (f *nodeFlags) register(flags *pflag.FlagSet) {
@@ -43,9 +46,12 @@ func (f *nodeFlags) register(flags *pflag.FlagSet) {
 		"use `N` in-memory nodes instead of servers, to try things out: they live in this process only, and exclude nobody outside of it")
 	flags.BoolVar(&f.allowEven, "allow-even", false, "permit an even number of nodes")
 	flags.DurationVar(&f.nodeTimeout, "node-timeout", 0,
-		"how long to wait for one node at most (default 500ms, or a tenth of the TTL if that is less; 2s for status and release)")
+		"how long to wait for one node at most (default 500ms, or a tenth of the TTL if that is less; 2s for init, status and release)")
 	flags.DurationVar(&f.maxTTL, "max-ttl", quorumlock.DefaultTTL,
 		"the largest TTL allowed, which must be the same for all programs that use these nodes")
+	flags.DurationVar(&f.maxClockSkew, "max-clock-skew", 0,
+		"how far a clock may be ahead of a node's, which must be the same for all programs that use these nodes "+
+			"(default 1s, or half of --max-ttl if that is less)")
 }
 
 // list is the nodes' addresses: the flag's, or else the environment's.
@@ -65,7 +71,7 @@ func (f *nodeFlags) list() []string {
 
 // refuse is for commands that use no nodes: a flag that does nothing would mislead.
 func (f *nodeFlags) refuse(c *cobra.Command) error {
-	for _, name := range []string{"nodes", "embedded", "allow-even", "node-timeout", "max-ttl"} {
+	for _, name := range []string{"nodes", "embedded", "allow-even", "node-timeout", "max-ttl", "max-clock-skew"} {
 		if c.Flags().Changed(name) {
 			return wrongUsage(c, fmt.Errorf("--%s means nothing here: %s uses no nodes of yours", name, c.Name()))
 		}
@@ -75,10 +81,16 @@ func (f *nodeFlags) refuse(c *cobra.Command) error {
 
 // check refuses times that make no sense, before anything is derived from them.
 func (f *nodeFlags) check(c *cobra.Command) error {
-	if err := positive(c, "node-timeout", f.nodeTimeout); err != nil {
-		return err
-	}
-	return positive(c, "max-ttl", f.maxTTL)
+	return cmp.Or(
+		positive(c, "node-timeout", f.nodeTimeout),
+		positive(c, "max-ttl", f.maxTTL),
+		positive(c, "max-clock-skew", f.maxClockSkew),
+	)
+}
+
+// limits are what all programs that use these nodes have to agree on.
+func (f *nodeFlags) limits() node.Limits {
+	return quorumlock.Config{MaxTTL: f.maxTTL, MaxClockSkew: f.maxClockSkew}.Limits()
 }
 
 // positive refuses a time that was given and is none. A zero would silently mean the
@@ -97,6 +109,7 @@ func (a *app) config(c *cobra.Command) (quorumlock.Config, error) {
 		AllowEven:      f.allowEven,
 		NodeTimeoutMax: f.nodeTimeout,
 		MaxTTL:         f.maxTTL,
+		MaxClockSkew:   f.maxClockSkew,
 		Logger:         a.logger(),
 	}
 	embedded := c.Flags().Changed("embedded")
@@ -126,9 +139,16 @@ func memoryNodes(prefix string, n int) []node.Node {
 	return nodes
 }
 
+// surveyor is a client that looks at locks, and breaks them.
+type surveyor struct {
+	*quorumlock.Client
+	// asked are its limits, agreed those that all programs have.
+	asked, agreed node.Limits
+}
+
 // surveyClient makes a client for looking at locks and breaking them. No TTL is in
 // play, so none stands against a patient --node-timeout.
-func (a *app) surveyClient(c *cobra.Command) (*quorumlock.Client, error) {
+func (a *app) surveyClient(c *cobra.Command) (*surveyor, error) {
 	if err := a.nodes.check(c); err != nil {
 		return nil, err
 	}
@@ -141,20 +161,37 @@ func (a *app) surveyClient(c *cobra.Command) (*quorumlock.Client, error) {
 	}
 	cfg.MaxTTL = max(cfg.MaxTTL, 3*cfg.NodeTimeoutMax)
 	cfg.TTL = cfg.MaxTTL
-	return newClient(c, cfg)
+	client, err := newClient(c, cfg)
+	if err != nil {
+		return nil, err
+	}
+	return &surveyor{client, cfg.Limits(), a.nodes.limits()}, nil
 }
 
 // flagNames are the flags for what the library calls by the names of its fields.
-var flagNames = strings.NewReplacer("AllowEven", "--allow-even", "MaxTTL", "--max-ttl", "NodeTimeoutMax", "--node-timeout")
+var flagNames = strings.NewReplacer("AllowEven", "--allow-even", "MaxTTL", "--max-ttl",
+	"MaxClockSkew", "--max-clock-skew", "NodeTimeoutMax", "--node-timeout")
 
-// newClient makes a client. What is wrong with its configuration is wrong with the
-// flags.
+// newClient makes a client. Nodes in memory have just been made, so it opens them; servers
+// are opened by whoever sets them up, with init.
 func newClient(c *cobra.Command, cfg quorumlock.Config) (*quorumlock.Client, error) {
 	client, err := quorumlock.New(cfg)
-	if errors.Is(err, quorumlock.ErrInvalid) {
-		return nil, wrongUsage(c, errors.New(flagNames.Replace(plain(err))))
+	if err == nil && len(cfg.Nodes) > 0 {
+		_, err = admin.Init(c.Context(), cfg)
 	}
-	return client, err
+	if err != nil {
+		return nil, configProblem(c, err)
+	}
+	return client, nil
+}
+
+// configProblem is the error for a configuration: what is wrong with it is wrong with the
+// flags.
+func configProblem(c *cobra.Command, err error) error {
+	if errors.Is(err, quorumlock.ErrInvalid) {
+		return wrongUsage(c, errors.New(flagNames.Replace(plain(err))))
+	}
+	return err
 }
 
 // closeClient ends a client and waits until nothing of it is left. What a node did not

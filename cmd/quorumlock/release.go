@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"strings"
@@ -47,7 +48,7 @@ func (a *app) forceRelease(c *cobra.Command, keys []string) error {
 	if err != nil {
 		return err
 	}
-	defer a.closeClient(c.Context(), client)
+	defer a.closeClient(c.Context(), client.Client)
 	var failed error
 	for _, key := range keys {
 		status, err := client.RedLock(key).ForceRelease(c.Context())
@@ -55,7 +56,8 @@ func (a *app) forceRelease(c *cobra.Command, keys []string) error {
 		if err != nil && !unknown {
 			return err
 		}
-		a.printRemoved(key, status)
+		client.addRecoveries(c.Context(), key, status)
+		a.printRemoved(key, status, client)
 		if unknown {
 			failed = &exitError{code: exitNoQuorum} // what it is, has been said
 		}
@@ -63,18 +65,33 @@ func (a *app) forceRelease(c *cobra.Command, keys []string) error {
 	return failed
 }
 
+// addRecoveries asks which nodes recover, as a forced release does not tell that.
+func (s *surveyor) addRecoveries(ctx context.Context, key string, status *quorumlock.Status) {
+	now, _ := s.RedLock(key).Inspect(ctx) // what failed before, has been told
+	if now == nil {
+		return
+	}
+	for i, n := range now.Nodes {
+		status.Nodes[i].Recovering = n.Recovering
+	}
+}
+
 // printRemoved says what was taken from which node, and what follows from it.
-func (a *app) printRemoved(key string, s *quorumlock.Status) {
+func (a *app) printRemoved(key string, s *quorumlock.Status, by *surveyor) {
+	r := by.report(key, s)
 	removed := 0
-	for _, n := range s.Nodes {
-		fmt.Fprintf(a.stdout, "%s: %s\n", n.Node, removal(key, n))
+	for i, n := range s.Nodes {
+		text := removal(key, n)
+		if r.Nodes[i].recovers() {
+			text += "; the node " + r.Nodes[i].recovery()
+		}
+		fmt.Fprintf(a.stdout, "%s: %s\n", n.Node, text)
 		removed += len(n.Holders)
 	}
-	r := newLockReport(key, s)
 	switch {
 	case removed > 0:
 		fmt.Fprintf(a.stdout, "%q was removed from %d of %d nodes\n", key, removed, len(s.Nodes))
-		a.say("warning: if %s is alive, it works on until its next renewal fails, and others can have %q from now on", shownOwners(s), key)
+		a.say("warning: if %s is alive, it works on until its next renewal fails, and others can have %q %s", shownOwners(s), key, whenOpen(r))
 	case r.wrongType() == 0:
 		fmt.Fprintf(a.stdout, "%q was not held on any node that answered\n", key)
 	}
@@ -84,6 +101,14 @@ func (a *app) printRemoved(key string, s *quorumlock.Status) {
 	if r.Answered < r.Need {
 		a.say("no quorum: %d of %d nodes answered for %q, %d needed; on the others it stays until its TTL is over", r.Answered, len(r.Nodes), key, r.Need)
 	}
+}
+
+// whenOpen is when others can have a lock that was taken from its holder.
+func whenOpen(r lockReport) string {
+	if left := r.opensIn(func(nodeReport) bool { return true }); left > 0 {
+		return "in " + span(left) + ", when enough nodes have recovered"
+	}
+	return "from now on"
 }
 
 // shownOwners are all whom a lock was taken from.

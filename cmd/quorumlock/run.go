@@ -37,6 +37,9 @@ The command finds in its environment, as of its start:
   QUORUMLOCK_OWNERS       the same, behind those of the leases that quorumlock itself
                           runs under, separated by spaces: for a lock that one of them
                           holds it does not wait, but fails with 125
+  QUORUMLOCK_TOKEN        the fencing token, a number that is larger for every later lease
+                          of any of the names: what the lock protects should remember the
+                          largest that it has seen, and refuse smaller ones
   QUORUMLOCK_KEY          the lock's name, the first of several
   QUORUMLOCK_KEYS         all names, one on each line
   QUORUMLOCK_VALID_UNTIL  how long the lease is valid (RFC 3339, milliseconds); each

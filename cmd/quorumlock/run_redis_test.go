@@ -48,7 +48,7 @@ func TestRunMultiOnServers(t *testing.T) {
 	p := begin(t, servers.on("echo ready; read x", "--key", "j", "--multi")...)
 	assert.Equal(t, "ready", p.line())
 	for _, s := range servers {
-		assert.Equal(t, []string{"j", "k"}, s.Keys())
+		assert.Equal(t, []string{"j", "k"}, lockKeys(s))
 	}
 	p.reply()
 	assert.Zero(t, p.exit())
@@ -75,13 +75,14 @@ func TestRunMultiHeldOnOneNode(t *testing.T) {
 
 func TestAddresses(t *testing.T) {
 	t.Parallel()
-	servers := redisproc.StartN(t, 3, redisproc.WithPassword("s,cret"))
+	servers := newFleet(t, 3, redisproc.WithPassword("s,cret"))
 	nodes := strings.Join([]string{
 		"redis://:s%2Ccret@" + servers[0].Addr(),
 		"unix://:s%2Ccret@" + servers[1].Socket(),
 		(&url.URL{Scheme: "redis", User: url.UserPassword("default", "s,cret"), Host: servers[2].Addr()}).String(),
 	}, ",")
 	nodes = strings.Replace(nodes, "s,cret", "s%2Ccret", 1)
+	require.Zero(t, call(t, "init", "--nodes", nodes).code)
 	p := begin(t, "run", "--nodes", nodes, "--key", "k", "--", "sh", "-c", "echo ready; read x")
 	assert.Equal(t, "ready", p.line())
 	requireEverywhere(t, servers)
@@ -92,7 +93,7 @@ func TestAddresses(t *testing.T) {
 
 func TestWrongPassword(t *testing.T) {
 	t.Parallel()
-	servers := fleet(redisproc.StartN(t, 3, redisproc.WithPassword("secret")))
+	servers := newFleet(t, 3, redisproc.WithPassword("secret"))
 	r := call(t, servers.on("true")...)
 	assert.Equal(t, exitNoQuorum, r.code, "waiting for ever would not help")
 	assert.Contains(t, r.stderr, "access denied")
@@ -236,7 +237,7 @@ func requireCleanSoon(t *testing.T, servers fleet) {
 	t.Helper()
 	for _, s := range servers {
 		if s.PID() != 0 {
-			require.Eventually(t, func() bool { return len(s.Keys()) == 0 }, patience, 5*time.Millisecond)
+			require.Eventually(t, func() bool { return len(lockKeys(s)) == 0 }, patience, 5*time.Millisecond)
 		}
 	}
 }
@@ -326,6 +327,102 @@ func TestWaitingIsTold(t *testing.T) {
 	assert.Equal(t, 143, p.exit())
 }
 
+func TestRunTellsTheToken(t *testing.T) {
+	t.Parallel()
+	servers := startFleet(t)
+	last := ""
+	for range 2 {
+		p := begin(t, servers.on("echo $QUORUMLOCK_TOKEN; read x")...)
+		token := p.line()
+		assert.Regexp(t, `^\d{16}$`, token)
+		assert.Greater(t, token, last, "as text too, as long as they have one length")
+		last = token
+		for _, s := range servers {
+			require.Eventually(t, func() bool {
+				fence, err := s.Command("GET", "quorumlock:fence:{k}")
+				return err == nil && fence == token
+			}, patience, time.Millisecond, "every node has it, the slower ones a little later")
+		}
+		p.reply()
+		assert.Zero(t, p.exit())
+	}
+}
+
+// Nobody has opened these servers.
+func TestRunWaitsThroughARecovery(t *testing.T) {
+	t.Parallel()
+	servers := newFleet(t, 3)
+	began := time.Now()
+	p := begin(t, servers.on("echo ran", quickly...)...)
+	assert.Equal(t, "ran", p.line())
+	assert.GreaterOrEqual(t, time.Since(began), quick.Recovery())
+	assert.Zero(t, p.exit())
+	text := p.stderr.String()
+	assert.Regexp(t, `(?m)^quorumlock: waiting: no quorum: .*127\.0\.0\.1:\d+: acquire: recovering: for another [\d.]+m?s`, text)
+	assert.Equal(t, 1, strings.Count(text, "\nquorumlock: a node that is new, or has restarted, may have forgotten locks that are still held"), text)
+}
+
+// Two reasons for waiting, one after the other.
+func TestWaitingForAHolderAndThenForARecovery(t *testing.T) {
+	t.Parallel()
+	servers := newFleet(t, 3)
+	servers.open(t, quick)
+	for _, s := range servers {
+		_, err := s.Command("HSET", "k", "somebody", "1")
+		require.NoError(t, err)
+	}
+	p := begin(t, servers.on("echo ran", quickly...)...)
+	waitForLog(t, p, "quorumlock: waiting: held by somebody, without expiry\n")
+	for _, s := range servers {
+		_, err := s.Command("FLUSHALL")
+		require.NoError(t, err)
+	}
+	waitForLog(t, p, ": acquire: recovering: for another ")
+	assert.Equal(t, "ran", p.line())
+	assert.Zero(t, p.exit())
+	assert.Equal(t, 1, strings.Count(p.stderr.String(), "waiting: held by"), p.stderr.String())
+}
+
+func TestNoWaitingForARecovery(t *testing.T) {
+	t.Parallel()
+	servers := newFleet(t, 3)
+	for _, wait := range []string{"0s", "500ms"} {
+		r := call(t, servers.on("echo ran", "--wait", wait)...)
+		assert.Equal(t, exitNoQuorum, r.code)
+		assert.Empty(t, r.stdout)
+		assert.Contains(t, r.stderr, ": acquire: recovering: for another ")
+		assert.Equal(t, 1, strings.Count(r.stderr, "'quorumlock init'"), "it is told once: %s", r.stderr)
+	}
+}
+
+// A node that has lost its memory takes the lock back while it is held.
+func TestRunHealsANode(t *testing.T) {
+	t.Parallel()
+	servers := startFleet(t)
+	p := begin(t, servers.on("echo ready; read x", "--ttl", "2s", "-v")...)
+	assert.Equal(t, "ready", p.line())
+	servers[0].Restart()
+	holdFor(t, servers[0], 1)
+	p.reply()
+	assert.Zero(t, p.exit())
+	servers.requireClean(t)
+	assert.Equal(t, 1, strings.Count(p.stderr.String(), "node is new or has lost its memory"), p.stderr.String())
+}
+
+func TestRunLogsWhatBacksTheLease(t *testing.T) {
+	t.Parallel()
+	servers := newFleet(t, 5)
+	servers.open(t, quick)
+	p := begin(t, servers.on("echo ready; read x", append(quickly, "-v")...)...)
+	assert.Equal(t, "ready", p.line())
+	servers[0].Kill()
+	waitForLog(t, p, `msg="lease backing changed" have=4 want=5 need=3`)
+	servers[0].Restart()
+	waitForLog(t, p, `msg="lease backing changed" have=5 want=5 need=3`)
+	p.reply()
+	assert.Zero(t, p.exit())
+}
+
 func TestRunRefusesToWaitForItself(t *testing.T) {
 	t.Parallel()
 	servers := startFleet(t)
@@ -384,11 +481,12 @@ func TestHangingNodesNoLock(t *testing.T) {
 
 func TestNodesThatComeBackEndTheWaiting(t *testing.T) {
 	t.Parallel()
-	servers := startFleet(t)
+	servers := newFleet(t, 5)
+	servers.open(t, quick)
 	for _, s := range servers[:3] {
 		s.Kill()
 	}
-	p := begin(t, servers.on("echo ran", "-v")...)
+	p := begin(t, servers.on("echo ran", append(quickly, "-v")...)...)
 	waitForLog(t, p, "no quorum")
 	for _, s := range servers[:3] {
 		s.Restart()

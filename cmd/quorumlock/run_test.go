@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -68,10 +69,10 @@ func TestRunCannotRun(t *testing.T) {
 func TestRunTellsTheCommand(t *testing.T) {
 	t.Setenv("QUORUMLOCK_KEY", "outer")
 	before := time.Now()
-	r := call(t, script(`echo "$QUORUMLOCK_OWNER"; echo "$QUORUMLOCK_KEY"; echo "$QUORUMLOCK_VALID_UNTIL"; echo "$QUORUMLOCK_KEYS"`)...)
+	r := call(t, script(`echo "$QUORUMLOCK_OWNER"; echo "$QUORUMLOCK_KEY"; echo "$QUORUMLOCK_VALID_UNTIL"; echo "$QUORUMLOCK_KEYS"; echo "$QUORUMLOCK_TOKEN"`)...)
 	require.Zero(t, r.code, r.stderr)
 	lines := strings.Split(strings.TrimSpace(r.stdout), "\n")
-	require.Len(t, lines, 4)
+	require.Len(t, lines, 5)
 	assert.Regexp(t, `^[A-Z0-9]{20,}:1$`, lines[0])
 	assert.Equal(t, "k", lines[1])
 	assert.Equal(t, "k", lines[3])
@@ -79,6 +80,9 @@ func TestRunTellsTheCommand(t *testing.T) {
 	until, err := time.Parse(time.RFC3339, lines[2])
 	require.NoError(t, err)
 	assert.WithinRange(t, until, before.Add(9*time.Second), time.Now().Add(10*time.Second))
+	token, err := strconv.ParseInt(lines[4], 10, 64)
+	require.NoError(t, err)
+	assert.WithinRange(t, time.UnixMicro(token), before.Add(-time.Microsecond), time.Now(), "a token is the time, unless a larger one was seen")
 }
 
 func TestPasswordsDoNotTravel(t *testing.T) {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strconv"
 	"text/tabwriter"
 	"time"
 
@@ -24,6 +25,8 @@ With several keys, each is a lock of its own. --json prints, for scripts:
     "key":      the lock's name
     "state":    "held"       an owner has it on as many nodes as are needed
                 "free"       a quorum of nodes has nothing
+                "recovering" neither: so many nodes recover that nobody can have it now,
+                             but for who has it already
                 "partial"    neither: owners have it on some nodes only, or the nodes
                              that know more do not answer
                 "wrong_type" a key of another type stands at this name on so many
@@ -35,8 +38,13 @@ With several keys, each is a lock of its own. --json prints, for scripts:
     "nodes": [{
       "node":       the node's name
       "owner":      who has it there; "" for nobody
+      "token":      the largest fencing token that the node knows of: the holder's, or
+                    that of an attempt that failed; 0 if nobody has the lock
       "ttl_ms":     how long it stays without renewal; -1 for ever (not of this
                     library's doing), 0 if nobody has it
+      "recovering_ms": how long the node gives no new locks, as it is new or has lost
+                    its memory; from the first attempt at a lock on, if there was none
+                    yet. 0 if it gives them
       "latency_ms": how long the answer took
       "error":      why there was none; "" if there was
     }]
@@ -47,9 +55,10 @@ It ends with 0 if the state is known, and with 121 if it is "no_quorum".
 
 // What can be known of a lock: see statusHelp.
 const (
-	stateHeld    = "held"
-	stateFree    = "free"
-	statePartial = "partial"
+	stateHeld       = "held"
+	stateFree       = "free"
+	stateRecovering = "recovering"
+	statePartial    = "partial"
 	// stateWrongType is for good, until somebody renames the lock or deletes the key.
 	stateWrongType = "wrong_type"
 	stateNoQuorum  = "no_quorum"
@@ -74,14 +83,19 @@ type lockReport struct {
 }
 
 type nodeReport struct {
-	Node      string  `json:"node"`
-	Owner     string  `json:"owner"`
-	TTL       int64   `json:"ttl_ms"`
-	Latency   float64 `json:"latency_ms"`
-	Error     string  `json:"error"`
-	ttl       time.Duration
-	latency   time.Duration
-	holdsLock bool
+	Node       string  `json:"node"`
+	Owner      string  `json:"owner"`
+	Token      uint64  `json:"token"`
+	TTL        int64   `json:"ttl_ms"`
+	Recovering int64   `json:"recovering_ms"`
+	Latency    float64 `json:"latency_ms"`
+	Error      string  `json:"error"`
+	ttl        time.Duration
+	recovering time.Duration
+	latency    time.Duration
+	holdsLock  bool
+	// toBegin is set if its recovery has not begun.
+	toBegin bool
 	// wrongType is set if a key stands there that is no lock.
 	wrongType bool
 }
@@ -106,7 +120,7 @@ func (a *app) status(c *cobra.Command, keys []string, asJSON bool) error {
 	if err != nil {
 		return err
 	}
-	defer a.closeClient(c.Context(), client)
+	defer a.closeClient(c.Context(), client.Client)
 	report, err := survey(c.Context(), client, keys)
 	if err != nil {
 		return err
@@ -125,13 +139,13 @@ func (a *app) status(c *cobra.Command, keys []string, asJSON bool) error {
 }
 
 // survey asks for each lock. That too few nodes answer is a state like others.
-func survey(ctx context.Context, client *quorumlock.Client, keys []string) (report statusReport, err error) {
+func survey(ctx context.Context, client *surveyor, keys []string) (report statusReport, err error) {
 	for _, key := range keys {
 		status, err := client.RedLock(key).Inspect(ctx)
 		if err != nil && !errors.Is(err, quorumlock.ErrNoQuorum) {
 			return report, err
 		}
-		report.Locks = append(report.Locks, newLockReport(key, status))
+		report.Locks = append(report.Locks, client.report(key, status))
 	}
 	return report, nil
 }
@@ -139,6 +153,19 @@ func survey(ctx context.Context, client *quorumlock.Client, keys []string) (repo
 // known reports whether a quorum answered for every lock.
 func (r *statusReport) known() bool {
 	return !slices.ContainsFunc(r.Locks, func(l lockReport) bool { return l.State == stateNoQuorum })
+}
+
+// report is what was learnt about one lock. A node that has not begun to recover answers
+// with what that would take a client with these limits.
+func (s *surveyor) report(key string, status *quorumlock.Status) lockReport {
+	r := newLockReport(key, status)
+	for i := range r.Nodes {
+		if n := &r.Nodes[i]; n.recovering == s.asked.Recovery() {
+			n.toBegin = true
+			n.setRecovering(s.agreed.Recovery())
+		}
+	}
+	return r
 }
 
 func newLockReport(key string, s *quorumlock.Status) lockReport {
@@ -159,8 +186,9 @@ func newNodeReport(n quorumlock.NodeStatus) nodeReport {
 	if n.Err != nil {
 		r.Error, r.wrongType = nodeReason(n.Err), errors.Is(n.Err, node.ErrWrongType)
 	}
+	r.setRecovering(n.Recovering)
 	for _, h := range n.Holders { // one at most, for one name
-		r.holdsLock, r.Owner, r.ttl, r.TTL = true, h.Owner, h.TTL, h.TTL.Milliseconds()
+		r.holdsLock, r.Owner, r.Token, r.ttl, r.TTL = true, h.Owner, h.Token, h.TTL, h.TTL.Milliseconds()
 		if h.TTL == node.NoExpiry {
 			r.TTL = -1
 		}
@@ -168,14 +196,20 @@ func newNodeReport(n quorumlock.NodeStatus) nodeReport {
 	return r
 }
 
+func (r *nodeReport) setRecovering(left time.Duration) {
+	r.recovering, r.Recovering = left, left.Milliseconds()
+}
+
+// free reports whether the node answered that nobody has the lock there. One that
+// recovers may have forgotten who has.
+func (r nodeReport) free() bool { return r.Error == "" && !r.holdsLock }
+
+func (r nodeReport) recovers() bool { return r.recovering > 0 }
+
 // state sums up what the nodes say.
 func (r *lockReport) state() string {
-	free := 0
-	for _, n := range r.Nodes {
-		if n.Error == "" && !n.holdsLock {
-			free++
-		}
-	}
+	free := r.count(nodeReport.free)
+	sure := r.count(func(n nodeReport) bool { return n.free() && !n.recovers() })
 	switch {
 	case r.wrongType() > len(r.Nodes)-r.Need:
 		return stateWrongType
@@ -183,8 +217,10 @@ func (r *lockReport) state() string {
 		return stateNoQuorum
 	case r.Owner != "":
 		return stateHeld
-	case free >= r.Need:
+	case sure >= r.Need:
 		return stateFree
+	case free >= r.Need:
+		return stateRecovering
 	default:
 		return statePartial
 	}
@@ -220,11 +256,29 @@ func (r *lockReport) forever() int {
 	return r.count(func(n nodeReport) bool { return n.holdsLock && n.ttl == node.NoExpiry })
 }
 
+// opensIn is how long it is until as many of these nodes as are needed have recovered.
+func (r *lockReport) opensIn(these func(nodeReport) bool) time.Duration {
+	var left []time.Duration
+	for _, n := range r.Nodes {
+		if n.Error == "" && these(n) {
+			left = append(left, n.recovering)
+		}
+	}
+	if len(left) < r.Need {
+		return 0 // it is not a matter of time
+	}
+	slices.Sort(left)
+	return left[r.Need-1]
+}
+
 // summary is the state in a line, and what is unusual about it.
 func (r *lockReport) summary() string {
 	text := r.sentence()
 	if n := r.forever(); n > 0 {
 		text += fmt.Sprintf("; on %s it never expires: not written by quorumlock", nodeCount(n))
+	}
+	if n := r.count(nodeReport.recovers); n > 0 && r.State != stateRecovering {
+		text += fmt.Sprintf("; no new locks from %s until recovered", nodeCount(n))
 	}
 	if n := r.wrongType(); n > 0 && r.State != stateWrongType {
 		text += fmt.Sprintf("; on %s a key of another type stands at this name: %s", nodeCount(n), anotherName)
@@ -243,6 +297,8 @@ func (r *lockReport) sentence() string {
 			text += fmt.Sprintf("; it is taken on %s only, which is too few to hold it", nodeCount(n))
 		}
 		return text
+	case stateRecovering:
+		return r.recoveringSentence()
 	case statePartial:
 		return r.partialSentence()
 	case stateWrongType:
@@ -250,6 +306,16 @@ func (r *lockReport) sentence() string {
 	default:
 		return fmt.Sprintf("%q: no quorum: %d of %d nodes answered (%d needed)", r.Key, r.Answered, total, r.Need)
 	}
+}
+
+// recoveringSentence is for a lock that is not given to anybody now, whoever has it.
+func (r *lockReport) recoveringSentence() string {
+	recovering, left := r.count(nodeReport.recovers), span(r.opensIn(nodeReport.free))
+	text := fmt.Sprintf("%q cannot be had now, as %d of %d nodes recover (%d needed): ", r.Key, recovering, len(r.Nodes), r.Need)
+	if r.count(func(n nodeReport) bool { return n.toBegin }) == len(r.Nodes) {
+		return text + fmt.Sprintf("enough give new locks %s after the first attempt, or after 'quorumlock init' if none was ever in use", left)
+	}
+	return text + fmt.Sprintf("enough give new locks in %s; who has it keeps it", left)
 }
 
 // partialSentence is for a lock that is neither held nor free, as far as can be seen.
@@ -281,7 +347,7 @@ func printTables(w io.Writer, report statusReport) error {
 			fmt.Fprintln(w)
 		}
 		table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-		fmt.Fprintln(table, "NODE\tHOLDER\tTTL LEFT\tLATENCY\tERROR")
+		fmt.Fprintln(table, "NODE\tHOLDER\tTOKEN\tTTL LEFT\tLATENCY\tNOTE")
 		for _, n := range r.Nodes {
 			fmt.Fprintln(table, n.row())
 		}
@@ -293,19 +359,34 @@ func printTables(w io.Writer, report statusReport) error {
 	return nil
 }
 
+// recovery says how long the node recovers.
+func (r nodeReport) recovery() string {
+	if r.toBegin {
+		return fmt.Sprintf("recovers for %s from the first attempt at a lock on", span(r.recovering))
+	}
+	return "recovers for another " + span(r.recovering)
+}
+
 // row is a node's line of the table.
-func (r *nodeReport) row() string {
-	holder, ttl, latency, failure := "-", "-", "-", "-"
+func (r nodeReport) row() string {
+	holder, token, ttl, latency, note := "-", "-", "-", "-", "-"
 	if r.holdsLock {
 		holder, ttl = shown(r.Owner), r.ttl.Round(time.Millisecond).String()
+	}
+	if r.Token > 0 {
+		token = strconv.FormatUint(r.Token, 10)
 	}
 	if r.ttl == node.NoExpiry {
 		ttl = "never expires"
 	}
+	switch {
+	case r.Error != "":
+		note = r.Error
+	case r.recovers():
+		note = r.recovery()
+	}
 	if r.Error == "" {
 		latency = r.latency.Round(time.Microsecond).String()
-	} else {
-		failure = r.Error
 	}
-	return fmt.Sprintf("%s\t%s\t%s\t%s\t%s", r.Node, holder, ttl, latency, failure)
+	return fmt.Sprintf("%s\t%s\t%s\t%s\t%s\t%s", r.Node, holder, token, ttl, latency, note)
 }

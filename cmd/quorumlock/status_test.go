@@ -12,7 +12,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/quorumlock/quorumlock"
-	"github.com/quorumlock/quorumlock/internal/redisproc"
 	"github.com/quorumlock/quorumlock/node"
 )
 
@@ -33,7 +32,7 @@ func jsonStatus(t *testing.T, servers fleet, wantCode int, keys ...string) []map
 		nodes := lock["nodes"].([]any)
 		require.Len(t, nodes, len(servers))
 		for j, n := range nodes {
-			assert.ElementsMatch(t, []string{"node", "owner", "ttl_ms", "latency_ms", "error"}, fields(n.(map[string]any)))
+			assert.ElementsMatch(t, []string{"node", "owner", "token", "ttl_ms", "recovering_ms", "latency_ms", "error"}, fields(n.(map[string]any)))
 			assert.Equal(t, servers[j].Addr(), n.(map[string]any)["node"])
 		}
 	}
@@ -66,7 +65,9 @@ func TestStatus(t *testing.T) {
 	assert.EqualValues(t, 5, locks[0]["answered"])
 	first := locks[0]["nodes"].([]any)[0].(map[string]any)
 	assert.Equal(t, lease.Owner(), first["owner"])
+	assert.InDelta(t, lease.Token(), first["token"], 0)
 	assert.InDelta(t, 8000, first["ttl_ms"], 2500)
+	assert.Zero(t, first["recovering_ms"])
 	assert.Positive(t, first["latency_ms"])
 	assert.Empty(t, first["error"])
 
@@ -79,13 +80,13 @@ func TestStatus(t *testing.T) {
 	r := call(t, "status", "k", "j<>", "nearly free", "free", "--nodes", servers.nodes())
 	assert.Zero(t, r.code)
 	lines := strings.Split(r.stdout, "\n")
-	assert.Regexp(t, `^NODE +HOLDER +TTL LEFT +LATENCY +ERROR$`, lines[0])
-	assert.Regexp(t, `^127\.0\.0\.1:\d+ +\S+:\d+ +\d+(\.\d+)?s +\S+s +-$`, lines[1])
+	assert.Regexp(t, `^NODE +HOLDER +TOKEN +TTL LEFT +LATENCY +NOTE$`, lines[0])
+	assert.Regexp(t, `^127\.0\.0\.1:\d+ +\S+:\d+ +\d{16} +\d+(\.\d+)?s +\S+s +-$`, lines[1])
 	assert.Contains(t, r.stdout, fmt.Sprintf(`"k" is held by %s on 5 of 5 nodes (3 needed)`, lease.Owner()))
 	assert.Contains(t, r.stdout, `"j<>" is taken on 3 of 5 nodes, but nobody has the 3 needed; somebody may be about to`)
 	assert.Contains(t, r.stdout, "ask again; on 3 nodes it never expires: not written by quorumlock\n")
 	assert.Contains(t, r.stdout, `"nearly free" is free: 5 of 5 nodes answered (3 needed); it is taken on 1 node only, which is too few to hold it; on 1 node it never expires`)
-	assert.Regexp(t, `\n\S+ +somebody +never expires +\S+s +-\n`, r.stdout)
+	assert.Regexp(t, `\n\S+ +somebody +- +never expires +\S+s +-\n`, r.stdout)
 	assert.Contains(t, r.stdout, `"free" is free: 5 of 5 nodes answered (3 needed)`)
 }
 
@@ -94,7 +95,7 @@ func TestStatus(t *testing.T) {
 func requireEverywhere(t *testing.T, servers fleet) {
 	t.Helper()
 	for _, s := range servers {
-		require.Eventually(t, func() bool { return assert.ObjectsAreEqual([]string{"k"}, s.Keys()) }, patience, time.Millisecond)
+		require.Eventually(t, func() bool { return assert.ObjectsAreEqual([]string{"k"}, lockKeys(s)) }, patience, time.Millisecond)
 	}
 }
 
@@ -126,10 +127,46 @@ func TestStatusWithNodesDown(t *testing.T) {
 	assert.Empty(t, r.stderr)
 }
 
+func TestStatusOfNodesThatRecover(t *testing.T) {
+	t.Parallel()
+	servers := newFleet(t, 3)
+	locks := jsonStatus(t, servers, exitOK, "k")
+	assert.Equal(t, "recovering", locks[0]["state"])
+	assert.EqualValues(t, 11000, locks[0]["nodes"].([]any)[0].(map[string]any)["recovering_ms"])
+	for _, flags := range [][]string{nil, {"--node-timeout", "1m"}} {
+		r := call(t, append([]string{"status", "k", "--nodes", servers.nodes()}, flags...)...)
+		assert.Zero(t, r.code)
+		assert.Equal(t, 3, strings.Count(r.stdout, "  recovers for 11s from the first attempt at a lock on\n"), r.stdout)
+		assert.Contains(t, r.stdout, `"k" cannot be had now, as 3 of 3 nodes recover (2 needed): enough give new locks 11s after the first attempt, or after 'quorumlock init'`)
+	}
+
+	// A holder that does not renew: what is lost stays lost.
+	servers.open(t)
+	for _, s := range servers[1:] {
+		_, err := s.Command("HSET", "k", "somebody", "1")
+		require.NoError(t, err)
+	}
+	_, err := servers[0].Command("FLUSHALL")
+	require.NoError(t, err)
+	r := call(t, "run", "--nodes", servers.nodes(), "--key", "k", "--wait", "0s", "echo")
+	assert.Equal(t, exitHeld, r.code, r.stderr)
+	r = call(t, "status", "k", "--nodes", servers.nodes())
+	assert.Contains(t, r.stdout, `"k" is held by somebody on 2 of 3 nodes (2 needed); on 2 nodes it never expires: not written by quorumlock; no new locks from 1 node until recovered`)
+	assert.Regexp(t, `(?m)^`+servers[0].Addr()+` +- +- +- +\S+s +recovers for another \d+(\.\d)?s$`, r.stdout)
+
+	_, err = servers[1].Command("FLUSHALL")
+	require.NoError(t, err)
+	r = call(t, "release", "--force", "k", "--nodes", servers.nodes())
+	assert.Zero(t, r.code, r.stderr)
+	assert.Regexp(t, servers[0].Addr()+`: nothing there; the node recovers for another \d+(\.\d)?s\n`, r.stdout)
+	assert.Contains(t, r.stdout, servers[1].Addr()+": nothing there; the node recovers for 11s from the first attempt at a lock on\n")
+	assert.Regexp(t, `and others can have "k" in \d+(\.\d)?s, when enough nodes have recovered\n$`, r.stderr)
+}
+
 func TestStatesOfALock(t *testing.T) {
 	failed := &node.Error{Node: "n", Op: node.Inspect, Reason: node.ErrUnreachable}
 	for _, c := range []struct {
-		holders string // of each node; "-" for nobody, "x" for no answer
+		holders string // of each node; "-" for nobody, "r" if it recovers too, "x" for no answer
 		state   string
 	}{
 		{"-----", stateFree},
@@ -149,6 +186,16 @@ func TestStatesOfALock(t *testing.T) {
 		{"ss---", stateFree},
 		{"ss--x", statePartial},
 		{"sxxx-", stateNoQuorum},
+		{"r----", stateFree},
+		{"rr---", stateFree},
+		{"rrr--", stateRecovering},
+		{"rrrrr", stateRecovering},
+		{"rr--a", stateRecovering},
+		{"rrraa", stateRecovering},
+		{"rr-xx", stateRecovering},
+		{"rraaa", stateHeld},
+		{"rraax", statePartial},
+		{"rrxxx", stateNoQuorum},
 	} {
 		s := &quorumlock.Status{Names: []string{"k"}, Need: 3}
 		for _, h := range c.holders {
@@ -157,6 +204,8 @@ func TestStatesOfALock(t *testing.T) {
 			case '-':
 			case 'x':
 				n.Err = failed
+			case 'r':
+				n.Recovering = time.Second
 			case 's':
 				n.Err = &node.Error{Node: "n", Op: node.Inspect, Reason: node.ErrWrongType}
 			default:
@@ -168,6 +217,7 @@ func TestStatesOfALock(t *testing.T) {
 		assert.Equal(t, c.state, r.State, c.holders)
 		assert.Equal(t, c.state == stateHeld, r.Owner != "", c.holders)
 		assert.NotEmpty(t, r.summary())
+		assert.Equal(t, strings.Contains(c.holders, "r"), strings.Contains(r.summary(), "new locks"), r.summary())
 		assert.Equal(t, strings.Contains(c.holders, "s"), strings.Contains(r.summary(), anotherName), r.summary())
 	}
 }
@@ -175,7 +225,8 @@ func TestStatesOfALock(t *testing.T) {
 // A key that is no lock is not a matter of nodes that do not answer, and no TTL ends it.
 func TestKeyOfAnotherType(t *testing.T) {
 	t.Parallel()
-	servers := fleet(redisproc.StartN(t, 3))
+	servers := newFleet(t, 3)
+	servers.open(t)
 	for _, s := range servers[:2] {
 		_, err := s.Command("SET", "str", "x")
 		require.NoError(t, err)
@@ -194,12 +245,13 @@ func TestKeyOfAnotherType(t *testing.T) {
 	assert.Contains(t, r.stdout, servers[0].Addr()+": not removed: a key of another type stands at this name\n")
 	assert.NotContains(t, r.stdout, "not held")
 	assert.Equal(t, `quorumlock: nothing was done about a key of another type, which is no lock, at "str" on 2 of 3 nodes: `+anotherName+"\n", r.stderr)
-	assert.Equal(t, []string{"str"}, servers[0].Keys())
+	assert.Equal(t, []string{"str"}, lockKeys(servers[0]))
 }
 
 func TestForgedOwners(t *testing.T) {
 	t.Parallel()
-	servers := fleet(redisproc.StartN(t, 3))
+	servers := newFleet(t, 3)
+	servers.open(t)
 	for _, s := range servers {
 		_, err := s.Command("HSET", "k", "\x1b[2Jx\ny", "1")
 		require.NoError(t, err)
@@ -233,7 +285,7 @@ func TestForcedRelease(t *testing.T) {
 		assert.NotContains(t, s.Keys(), "k")
 	}
 	assert.Contains(t, r.stdout, `"k" was removed from 5 of 5 nodes`)
-	assert.Contains(t, r.stderr, fmt.Sprintf("if %s is alive, it works on until its next renewal fails", lease.Owner()))
+	assert.Contains(t, r.stderr, fmt.Sprintf("if %s is alive, it works on until its next renewal fails, and others can have %q from now on\n", lease.Owner(), "k"))
 	select {
 	case <-lease.Context().Done():
 		require.ErrorIs(t, context.Cause(lease.Context()), quorumlock.ErrLost)

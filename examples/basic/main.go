@@ -1,5 +1,8 @@
 // Command basic holds a lock while it works. Give it the addresses of an odd number of
 // Redis servers, or nothing for three in-memory nodes.
+//
+// Who sets up the servers runs "quorumlock init --nodes a,b,c" once; otherwise new ones
+// give no locks for their first eleven seconds in use.
 package main
 
 import (
@@ -11,6 +14,7 @@ import (
 	"time"
 
 	"github.com/quorumlock/quorumlock"
+	"github.com/quorumlock/quorumlock/admin"
 	"github.com/quorumlock/quorumlock/node"
 )
 
@@ -25,7 +29,13 @@ func main() {
 }
 
 func run(ctx context.Context, addresses []string) error {
-	client, err := quorumlock.New(configFor(addresses))
+	cfg := configFor(addresses)
+	if len(cfg.Nodes) > 0 { // in memory, so they are new: no program may do this to servers
+		if _, err := admin.Init(ctx, cfg); err != nil {
+			return err
+		}
+	}
+	client, err := quorumlock.New(cfg)
 	if err != nil {
 		return err
 	}

@@ -1,0 +1,255 @@
+package main
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/quorumlock/quorumlock"
+	"github.com/quorumlock/quorumlock/admin"
+	"github.com/quorumlock/quorumlock/node"
+)
+
+const initHelp = `Opens new nodes, so that they give locks at once. It is for whoever sets up the servers,
+and may be repeated: nodes that are all open are left as they are. All of them have to
+answer, and all are open if it ends with 0.
+
+Do not use it after an accident, nor at the start of a program. A node that came back
+without its memory may have forgotten locks that are still held. As long as another one
+is open, init can tell that, and refuses; but it cannot tell nodes that have all lost
+their memory from new ones. Then only waiting is safe.
+
+Without it nothing breaks: from the first attempt at a lock on, a node that is new, or
+has lost its memory, gives no new locks for --max-ttl and --max-clock-skew together, 11s
+by default. It lets holders keep theirs meanwhile, and then opens by itself.
+
+--change-limits sets nodes up for another --max-ttl or --max-clock-skew. Stop all programs
+that use them first: those with the old limits are refused from then on, and lose their
+leases. The nodes then give no new locks for the two together, of each the longer of old
+and new, and open by themselves after that.
+`
+
+// initialiser is one call of init.
+type initialiser struct {
+	*app
+	limits node.Limits
+	report *admin.Report
+}
+
+func (a *app) initCommand() *cobra.Command {
+	var change bool
+	c := &cobra.Command{
+		Use:   "init",
+		Short: "Open new nodes",
+		Long:  initHelp,
+		Example: `  quorumlock init --nodes a:6379,b:6379,c:6379
+  quorumlock init --nodes a:6379,b:6379,c:6379 --change-limits --max-ttl 30s`,
+		Args: arguments(cobra.NoArgs),
+		RunE: func(c *cobra.Command, _ []string) error {
+			return a.initialise(c, change)
+		},
+	}
+	c.Flags().BoolVar(&change, "change-limits", false, "set nodes that are in use up for other limits: stop all programs that use them first")
+	return c
+}
+
+func (a *app) initialise(c *cobra.Command, change bool) error {
+	if c.Flags().Changed("embedded") {
+		return wrongUsage(c, errors.New("--embedded means nothing here: who makes nodes in memory opens them"))
+	}
+	if err := a.nodes.check(c); err != nil {
+		return err
+	}
+	cfg, err := a.config(c)
+	if err != nil {
+		return err
+	}
+	closeNodes, err := a.openNodes(c, &cfg)
+	if err != nil {
+		return err
+	}
+	defer closeNodes()
+	i := &initialiser{app: a, limits: cfg.Limits()}
+	if change {
+		return i.changeLimits(c, cfg)
+	}
+	return i.open(c, cfg)
+}
+
+// openNodes replaces addresses by nodes with a timeout of their own: that of a client is
+// bound to its TTL, and nothing here is in such a hurry.
+func (a *app) openNodes(c *cobra.Command, cfg *quorumlock.Config) (closeAll func(), err error) {
+	timeout := cmp.Or(a.nodes.nodeTimeout, surveyTimeout)
+	for i, address := range cfg.Addresses {
+		opt, err := node.ParseAddress(address)
+		if err != nil {
+			return nil, wrongUsage(c, fmt.Errorf("address %d: %s", i+1, strings.TrimPrefix(err.Error(), "node: ")))
+		}
+		opt.ConnWriteTimeout = cmp.Or(opt.ConnWriteTimeout, timeout)
+		opt.Dialer.Timeout = cmp.Or(opt.Dialer.Timeout, timeout)
+		n, err := node.NewRedis(opt)
+		if err != nil {
+			return nil, wrongUsage(c, err)
+		}
+		cfg.Nodes = append(cfg.Nodes, n)
+	}
+	cfg.Addresses, cfg.NodeTimeoutMax = nil, 0
+	return func() {
+		for _, n := range cfg.Nodes {
+			_ = n.Close() // all has been said by then
+		}
+	}, nil
+}
+
+// open opens new nodes, and says what became of each.
+func (i *initialiser) open(c *cobra.Command, cfg quorumlock.Config) error {
+	report, err := admin.Init(c.Context(), cfg)
+	if report == nil {
+		return configProblem(c, err)
+	}
+	i.report = report
+	i.printNodes()
+	switch {
+	case err == nil:
+		fmt.Fprintf(i.stdout, "all %d nodes are open\n", len(report.Nodes))
+		return nil
+	case errors.Is(err, admin.ErrLimits):
+		return &exitError{code: exitFailure, err: i.otherLimits()}
+	case errors.Is(err, admin.ErrInUse):
+		return &exitError{code: exitNoQuorum, err: i.inUse()}
+	default:
+		return &exitError{code: exitNoQuorum, err: i.failed()}
+	}
+}
+
+// changeLimits sets nodes up for other limits, and says what became of each.
+func (i *initialiser) changeLimits(c *cobra.Command, cfg quorumlock.Config) error {
+	report, err := admin.ChangeLimits(c.Context(), cfg)
+	if report == nil {
+		return configProblem(c, err)
+	}
+	i.report = report
+	i.printNodes()
+	if err != nil {
+		return &exitError{code: exitNoQuorum, err: fmt.Errorf(
+			"%s failed: put that right, and run it again before any program starts", i.names(inState(admin.Failed)))}
+	}
+	text := fmt.Sprintf("all %d nodes are set up for %s", len(report.Nodes), inFlags(i.limits))
+	if left := i.left(); left > 0 {
+		text += ", and all give locks in " + span(left)
+	}
+	fmt.Fprintln(i.stdout, text)
+	return nil
+}
+
+// printNodes says what became of each node.
+func (i *initialiser) printNodes() {
+	for _, n := range i.report.Nodes {
+		fmt.Fprintf(i.stdout, "%s: %s\n", n.Node, i.became(n))
+	}
+}
+
+func (i *initialiser) became(n admin.NodeReport) (text string) {
+	switch n.State {
+	case admin.Opened:
+		text = "opened"
+	case admin.Open:
+		text = "open already"
+	case admin.Recovering:
+		text = "recovering for another " + span(n.Left)
+	default:
+		return "failed: " + failure(n.Err)
+	}
+	if n.Limits != i.limits {
+		text += ", set up for " + inFlags(n.Limits)
+	}
+	return text
+}
+
+// failure is why a node failed.
+func failure(err error) string {
+	if errors.Is(err, admin.ErrChanged) {
+		return "it lost its memory, or was set up by somebody else, in the meantime"
+	}
+	return nodeReason(err)
+}
+
+// otherLimits is the error for nodes that are set up for other programs than this one.
+func (i *initialiser) otherLimits() error {
+	others := func(n admin.NodeReport) bool { return n.State != admin.Failed && n.Limits != i.limits }
+	return fmt.Errorf("nothing was opened, as other limits than %s are in force on %s: use the same for init and all programs, "+
+		"or set the nodes up for others with --change-limits", inFlags(i.limits), i.names(others))
+}
+
+// inUse is the error for nodes that have to wait, as they may not be new.
+func (i *initialiser) inUse() error {
+	return fmt.Errorf("nothing was opened, as not all nodes are new: %s may have forgotten locks that are still held. "+
+		"Just wait: by themselves, all nodes are open in %s", i.names(inState(admin.Recovering)), span(i.left()))
+}
+
+// failed is the error for nodes of which it is not known that they are open.
+func (i *initialiser) failed() error {
+	if i.names(inState(admin.Opened)) != "" {
+		return fmt.Errorf("%s failed when the others were opened: run it again to see what became of that", i.names(inState(admin.Failed)))
+	}
+	text := fmt.Sprintf("nothing was opened, as %s failed: put that right, and run it again", i.names(inState(admin.Failed)))
+	if left := i.left(); left > 0 {
+		text += "; or just wait: by themselves, the others are open in " + span(left)
+	}
+	return errors.New(text)
+}
+
+// inState asks for nodes in a state.
+func inState(s admin.State) func(admin.NodeReport) bool {
+	return func(n admin.NodeReport) bool { return n.State == s }
+}
+
+// names are the nodes of which something is true.
+func (i *initialiser) names(is func(admin.NodeReport) bool) string {
+	var names []string
+	for _, n := range i.report.Nodes {
+		if is(n) {
+			names = append(names, n.Node)
+		}
+	}
+	if len(names) == len(i.report.Nodes) {
+		return "all nodes"
+	}
+	return enumerated(names)
+}
+
+// left is how long the last of the nodes that recover still does so.
+func (i *initialiser) left() (left time.Duration) {
+	for _, n := range i.report.Nodes {
+		left = max(left, n.Left)
+	}
+	return left
+}
+
+// enumerated is a list as one speaks it.
+func enumerated(words []string) string {
+	if len(words) < 2 {
+		return strings.Join(words, "")
+	}
+	last := len(words) - 1
+	return strings.Join(words[:last], ", ") + " and " + words[last]
+}
+
+// inFlags are limits as one gives them to this command.
+func inFlags(l node.Limits) string {
+	return fmt.Sprintf("--max-ttl %v and --max-clock-skew %v", l.MaxTTL, l.MaxClockSkew)
+}
+
+// span is a time that is left, short enough to read. It is not rounded down: who waits so
+// long must find it over.
+func span(d time.Duration) string {
+	unit := 100 * time.Millisecond
+	if d < time.Second {
+		unit = time.Millisecond
+	}
+	return (d + unit - 1).Truncate(unit).String()
+}
