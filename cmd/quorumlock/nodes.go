@@ -142,8 +142,8 @@ func memoryNodes(prefix string, n int) []node.Node {
 // surveyor is a client that looks at locks, and breaks them.
 type surveyor struct {
 	*quorumlock.Client
-	// asked are its limits, agreed those that all programs have.
-	asked, agreed node.Limits
+	// agreed are the limits that all programs have. Its own may be others: it is patient.
+	agreed node.Limits
 }
 
 // surveyClient makes a client for looking at locks and breaking them. No TTL is in
@@ -165,7 +165,7 @@ func (a *app) surveyClient(c *cobra.Command) (*surveyor, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &surveyor{client, cfg.Limits(), a.nodes.limits()}, nil
+	return &surveyor{client, a.nodes.limits()}, nil
 }
 
 // flagNames are the flags for what the library calls by the names of its fields.

@@ -72,7 +72,7 @@ func (s *surveyor) addRecoveries(ctx context.Context, key string, status *quorum
 		return
 	}
 	for i, n := range now.Nodes {
-		status.Nodes[i].Recovering = n.Recovering
+		status.Nodes[i].Recovering, status.Nodes[i].Unmarked = n.Recovering, n.Unmarked
 	}
 }
 

@@ -155,12 +155,12 @@ func (r *statusReport) known() bool {
 	return !slices.ContainsFunc(r.Locks, func(l lockReport) bool { return l.State == stateNoQuorum })
 }
 
-// report is what was learnt about one lock. A node that has not begun to recover answers
-// with what that would take a client with these limits.
+// report is what was learnt about one lock. For a node that has not begun to recover, the
+// library tells what that takes a client with its limits.
 func (s *surveyor) report(key string, status *quorumlock.Status) lockReport {
 	r := newLockReport(key, status)
 	for i := range r.Nodes {
-		if n := &r.Nodes[i]; n.recovering == s.asked.Recovery() {
+		if n := &r.Nodes[i]; status.Nodes[i].Unmarked {
 			n.toBegin = true
 			n.setRecovering(s.agreed.Recovery())
 		}
