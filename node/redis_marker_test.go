@@ -67,17 +67,18 @@ func TestRedisFitness(t *testing.T) {
 		identity string
 	}{
 		text("# Replication\r\nrole:master\r\nmaster_replid:id\r\nmaster_replid2:0\r\nmaxmemory_policy:noeviction\r\n"): {identity: "id"},
-		text("master_replid:id"):                                 {identity: "id"},
-		text("master_replid:id\r\nmaxmemory_policy:allkeys-lru"): {reason: node.ErrMisconfigured},
-		text("master_replid:id\nmaxmemory_policy:any\n"):         {reason: node.ErrMisconfigured},
-		text("maxmemory_policy:noeviction"):                      {reason: node.ErrMisconfigured},
-		text("master_replid:"):                                   {reason: node.ErrMisconfigured},
-		text("master_replid2:id"):                                {reason: node.ErrMisconfigured},
-		text(""):                                                 {reason: node.ErrMisconfigured},
-		"-NOPERM no permissions\r\n":                             {},
-		"-ERR unknown command 'INFO'\r\n":                        {},
-		"-BUSY Redis is busy running a script.\r\n":              {reason: node.ErrRejected},
-		"-LOADING Redis is loading\r\n":                          {reason: node.ErrRejected},
+		text("master_replid:id"): {identity: "id"},
+		text("role:slave\r\nmaster_replid:id\r\nmaxmemory_policy:noeviction"): {reason: node.ErrRejected},
+		text("master_replid:id\r\nmaxmemory_policy:allkeys-lru"):              {reason: node.ErrMisconfigured},
+		text("master_replid:id\nmaxmemory_policy:any\n"):                      {reason: node.ErrMisconfigured},
+		text("maxmemory_policy:noeviction"):                                   {reason: node.ErrMisconfigured},
+		text("master_replid:"):                                                {reason: node.ErrMisconfigured},
+		text("master_replid2:id"):                                             {reason: node.ErrMisconfigured},
+		text(""):                                                              {reason: node.ErrMisconfigured},
+		"-NOPERM no permissions\r\n":                                          {},
+		"-ERR unknown command 'INFO'\r\n":                                     {},
+		"-BUSY Redis is busy running a script.\r\n":                           {reason: node.ErrRejected},
+		"-LOADING Redis is loading\r\n":                                       {reason: node.ErrRejected},
 	} {
 		t.Run(answer, func(t *testing.T) {
 			greeted := fake(always(":1\r\n"))
