@@ -66,8 +66,16 @@ func (h *hold) verdict() (retry, error) {
 	}
 	err := h.noQuorum("acquire", &h.taken)
 	err.Late = h.taken.Result() == quorum.Won
+	for i, l := range h.client.lanes {
+		if h.taken.Vote(i) == quorum.Denied {
+			err.Nodes = append(err.Nodes, NodeError{Node: l.node.Name(), Err: errUntaken})
+		}
+	}
 	return again, err
 }
+
+// errUntaken is why the grant of a node did not count.
+var errUntaken = errors.New("it granted the lock, but knows a fencing token as large as ours")
 
 // hopeless reports whether so many nodes reject this call for good that no attempt can
 // succeed.

@@ -74,7 +74,7 @@ func New(cfg Config) (*Client, error) {
 		closed: make(chan struct{}),
 	}
 	c.schedule.clock = cfg.Clock
-	c.tokens = tokens{clock: cfg.Clock, furthest: cfg.limits().Recovery(), moment: cfg.MaxClockSkew}
+	c.tokens = tokens{clock: cfg.Clock, furthest: cfg.limits().Recovery(), moment: max(cfg.MaxClockSkew, 2*cfg.NodeTimeoutMax)}
 	for i, nd := range nodes {
 		c.lanes = append(c.lanes, newLane(c, i, nd))
 	}

@@ -92,9 +92,10 @@ func (l *Lock) Inspect(ctx context.Context) (*Status, error) {
 // ForceRelease takes the lock from whoever holds it, and keeps that lease from
 // renewing itself: it ends with an ErrLost at its next renewal, or when its time is
 // up. Between the two, its holder and the next one may both be at work; this is for
-// holders that are known to be dead. Who acquires it in the same moment may escape. It
-// returns what was removed, and the same errors
-// as Inspect. It is harmless on a lock that nobody holds.
+// holders that are known to be dead. Who acquires it in the same moment may escape, and so
+// may a holder of whom a majority of nodes forgets, before its next renewal, that it was
+// forced off. It returns what was removed, and the same errors as Inspect. It is harmless
+// on a lock that nobody holds.
 func (l *Lock) ForceRelease(ctx context.Context) (*Status, error) {
 	// Nodes that forgot the lock must know whom to refuse, too: so all owners that any
 	// node knows are buried on all nodes.
@@ -105,7 +106,7 @@ func (l *Lock) ForceRelease(ctx context.Context) (*Status, error) {
 	return l.survey(ctx, node.Op{
 		Kind:   node.ForceRelease,
 		Names:  l.names,
-		TTL:    max(l.client.cfg.MaxTTL, before.longest()),
+		TTL:    max(l.client.cfg.MaxTTL, min(before.longest(), maxMaxTTL)),
 		Buried: before.Owners(),
 	})
 }

@@ -12,7 +12,9 @@ import (
 // lookAt finds in a batch of answers what concerns the node, not the callers. The mutex
 // is held.
 func (l *lane) lookAt(now time.Duration) {
-	l.identify()
+	if failureOf(l.replies) == nil {
+		l.identify()
+	}
 	for i := range l.replies {
 		r, kind := &l.replies[i], l.batch[i].op.Kind
 		switch {
@@ -24,7 +26,7 @@ func (l *lane) lookAt(now time.Duration) {
 		case r.Err != nil:
 			l.complains(r.Err)
 		}
-		if l.twin != "" && kind != node.Release && kind != node.ForceRelease {
+		if l.twin != "" && (r.Err == nil || isAnswer(r.Err)) && kind != node.Release && kind != node.ForceRelease {
 			*r = node.Reply{Err: &node.Error{Node: l.node.Name(), Op: kind, Reason: node.ErrSameServer, Err: errTwin(l.twin)}}
 		}
 	}
@@ -106,9 +108,9 @@ func (l *lane) recovers(now time.Duration, r *node.Reply) {
 
 // disbelieve is the answer in the place of one with an implausible token.
 func (l *lane) disbelieve(token uint64, r node.Reply) node.Reply {
-	ahead := time.Duration(min(r.Token-token, uint64(never/time.Microsecond))) * time.Microsecond
+	ahead := time.Duration(min(max(r.Token, token)-token, uint64(never/time.Microsecond))) * time.Microsecond
 	return node.Reply{Err: &node.Error{
 		Node: l.node.Name(), Op: node.Acquire, Reason: node.ErrClock,
-		Err: fmt.Errorf("it knows a token that is %v ahead of the time, which no node takes", ahead),
+		Err: fmt.Errorf("it says that it knows a token as large, %v ahead of ours, which cannot be", ahead),
 	}}
 }

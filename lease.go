@@ -61,7 +61,7 @@ func (l *Lease) Owner() string { return l.hold.owner }
 
 // Token is the fencing token: a number that is larger for every later lease of any of
 // the names, whoever gets it, whatever nodes have lost, and however wrong the clocks of
-// clients are. A resource that remembers the largest token that it has seen, and
+// clients are; the clocks of nodes must not go back. A resource that remembers the largest token that it has seen, and
 // refuses smaller ones, is safe from a holder that was paused and does not know that its
 // lease is over; package fence helps with that. It fits in 63 bits and is never 0.
 // Nested leases share it.

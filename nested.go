@@ -27,16 +27,20 @@ type tokenKey heldKey
 
 // Token is the fencing token of the lease on this lock that ctx carries: the context that Do
 // gives its function, or one with a [Lease.Context] in it. It is ok also when the lease has
-// ended since, and not if ctx never held the lock.
+// ended since, and not if ctx never held all of the lock in one lease.
 func (l *Lock) Token(ctx context.Context) (token uint64, ok bool) {
 	if ctx == nil || len(l.names) == 0 {
 		return 0, false
 	}
-	h, ok := ctx.Value(tokenKey{l.client, l.names[0]}).(*hold)
-	if !ok {
-		return 0, false
+	var owner *hold
+	for i, name := range l.names {
+		h, held := ctx.Value(tokenKey{l.client, name}).(*hold)
+		if !held || i > 0 && h != owner {
+			return 0, false
+		}
+		owner = h
 	}
-	return h.token, true
+	return owner.token, true
 }
 
 // Value answers for the names that the lease holds. Else it looks in the context that

@@ -58,11 +58,11 @@ func (h *hold) answer(c *call, r node.Reply) {
 // vote counts a node's answer to the acquisition with this token.
 func (h *hold) vote(i int, sent time.Duration, token uint64, r node.Reply) {
 	over := h.over()
-	if h.implausible(token, r) {
+	if h.implausible(i, token, r) {
 		r = h.client.lanes[i].disbelieve(token, r)
 	}
 	v := h.note(i, sent, r)
-	if r.Unsent && h.proposals == 1 {
+	if r.Unsent && h.proposals == 1 && h.phase == acquiring {
 		h.asked &^= 1 << i // and no other proposal can have reached it
 	}
 	h.round.Record(i, v)
@@ -100,12 +100,19 @@ func (h *hold) learn(i int, token uint64, r node.Reply) {
 // told: whatever the others know.
 func (h *hold) learnt() uint64 { return quorum.ToBeat(h.fences, h.lock.need) }
 
-// implausible reports whether a node has told a token that it cannot have taken. It did
-// not refuse ours as too old, so its clock is less than MaxTTL ahead of that, and it takes
-// nothing that is more than MaxClockSkew ahead of its clock. To outbid such a token would
-// have all other nodes refuse us.
-func (h *hold) implausible(token uint64, r node.Reply) bool {
-	return r.Outcome == node.Granted && r.Token >= token+uint64(h.client.cfg.limits().Recovery().Microseconds())
+// implausible reports whether a node has told a token that it cannot have taken.
+//
+// It did not refuse ours as too old, so its clock is less than MaxTTL ahead of that, and it
+// takes nothing that is more than MaxClockSkew ahead of its clock: to outbid such a token
+// would have all other nodes refuse us. And while this owner has the node, nobody else
+// raises the token there: one that is larger than what the node knew before, it takes.
+func (h *hold) implausible(i int, token uint64, r node.Reply) bool {
+	if r.Outcome != node.Granted || r.Token == 0 {
+		return false
+	}
+	tooFar := r.Token >= token+uint64(h.client.cfg.limits().Recovery().Microseconds())
+	raised := h.fences != nil && h.fences[i] != 0 && h.fences[i] < token
+	return tooFar || raised
 }
 
 // over reports whether the round is decided: enough nodes have granted and taken the
@@ -116,9 +123,8 @@ func (h *hold) over() bool {
 }
 
 // outbid reports whether enough nodes may grant, and yet too few have taken the token,
-// as others know a larger one. While this owner has a node, nobody else raises the token
-// there: so one more proposal does, or one for each node that is late to tell. A node that
-// goes on telling larger ones is not waited for.
+// as others know a larger one. One more proposal does, or one for each node that is late
+// to tell.
 func (h *hold) outbid() bool {
 	return !h.over() && h.taken.Result() == quorum.Lost
 }

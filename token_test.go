@@ -370,5 +370,9 @@ func TestTokenInAContext(t *testing.T) {
 		}
 		_, ok = lock.Token(t.Context())
 		require.False(t, ok)
+		_, ok = client.MultiLock("job", "third").Token(seen)
+		require.False(t, ok, "only a part of it")
+		_, ok = client.MultiLock("job", "other").Token(seen)
+		require.False(t, ok, "in two leases, with a token each")
 	})
 }

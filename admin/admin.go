@@ -70,10 +70,12 @@ type NodeReport struct {
 	target node.Node
 }
 
-// Init opens nodes that are new, for clients with this configuration. It changes nothing
-// unless every node answers, and all of them are new: where one gives locks already,
-// another that does not has lost its memory, and must wait. Nodes that are all open are
-// left as they are, without an error, so it can be repeated.
+// Init opens nodes that are new, for clients with this configuration. It opens none unless
+// every node answers, and all of them are new: where one gives locks already, another that
+// does not has lost its memory, and must wait. Nodes that are all open are left as they
+// are, without an error, so it can be repeated. A node that has no marker gets one in any
+// case, with the limits of this configuration; if those were wrong, and the node was never
+// in use, empty it before the next try.
 //
 // It is safe against whatever happens to the nodes while it runs, or is paused: a node is
 // only opened if it is still in the life, and in the recovery, in which it was found. What
@@ -92,8 +94,10 @@ func Init(ctx context.Context, cfg quorumlock.Config) (*Report, error) {
 			return err
 		}
 		r.each(func(n *NodeReport) {
-			if n.State == Recovering {
-				n.open(ctx, cfg.Limits())
+			for range openAttempts {
+				if n.State == Recovering || n.State == Failed && !errors.Is(n.Err, ErrChanged) {
+					n.open(ctx, cfg.Limits())
+				}
 			}
 		})
 		return r.outcome()
@@ -117,6 +121,10 @@ func ChangeLimits(ctx context.Context, cfg quorumlock.Config) (*Report, error) {
 		return r.outcome()
 	})
 }
+
+// openAttempts is how often a node is asked to open that does not answer. When some are
+// open, another Init would refuse the rest.
+const openAttempts = 3
 
 // run looks at all nodes, and has do act on what was found.
 func run(ctx context.Context, cfg quorumlock.Config, do func(*Report) error) (*Report, error) {
@@ -168,16 +176,19 @@ func (n *NodeReport) open(ctx context.Context, limits node.Limits) {
 	reply := n.do(ctx, node.Op{Kind: node.Open, Limits: limits, Marker: n.marker})
 	switch {
 	case reply.Err != nil:
+		return
 	case reply.Outcome == node.Denied:
 		n.found(reply.Marker)
+		if n.State != Open || n.Limits != limits { // else an answer was lost, or somebody else did it
+			n.State, n.Err = Failed, ErrChanged
+			return
+		}
 	case reply.Recovering > 0:
 		n.Limits, n.State, n.Left = limits, Recovering, reply.Recovering
 	default:
 		n.State, n.Left = Opened, 0
 	}
-	if reply.Outcome == node.Denied {
-		n.State, n.Err = Failed, ErrChanged
-	}
+	n.Err = nil
 }
 
 // do runs one operation.

@@ -223,7 +223,7 @@ func TestRedisRefusals(t *testing.T) {
 		left   time.Duration
 	}{
 		{acquire("o1", "a"), array("RECOVERING", 5, 1), node.ErrRecovering, &node.RecoveryError{Left: 5 * ms, Length: limits.Recovery(), Restarted: true}, 5 * ms},
-		{acquire("o1", "a"), array("RECOVERING", 1<<40, 0), node.ErrRecovering, &node.RecoveryError{Left: 1 << 40 * ms, Length: 1 << 40 * ms}, 1 << 40 * ms},
+		{acquire("o1", "a"), array("RECOVERING", int64(1<<40), 0), node.ErrRecovering, &node.RecoveryError{Left: 1 << 40 * ms, Length: 1 << 40 * ms}, 1 << 40 * ms},
 		{acquire("o1", "a"), array("SETTINGS", 3, 2), node.ErrSettings, &node.SettingsError{Node: set, Client: limits}, 0},
 		{renew("o1", "a"), array("SETTINGS", 3, 2), node.ErrSettings, &node.SettingsError{Node: set, Client: limits}, 0},
 		{same, array("SETTINGS", 3, 2), node.ErrSettings, &node.SettingsError{Node: set, Client: set, TTL: 4 * ms}, 0},

@@ -70,13 +70,17 @@ func (m *Memory) open(op Op) Reply {
 	return Reply{Outcome: Granted, Recovering: m.recovery()}
 }
 
-// fence is the largest token of a name that the node knows of, or 0. It is forgotten once
-// the node's clock is a recovery past it, in milliseconds as keys expire: the last one counts.
+// fence is the largest token of a name that the node knows of, or 0.
 func (m *Memory) fence(name string) uint64 {
-	fence := m.fences[name]
-	if m.marker != nil && int64(fence)/1000+m.marker.Limits.Recovery().Milliseconds() < m.time()/1000 {
+	f := m.fences[name]
+	if f.expiry < m.time()/1000 { // as keys expire: the last millisecond counts
 		delete(m.fences, name)
 		return 0
 	}
-	return fence
+	return f.token
+}
+
+// raise sets the fence of a name, for a recovery past the token.
+func (m *Memory) raise(name string, token uint64, l Limits) {
+	m.fences[name] = fence{token, int64(token)/1000 + l.Recovery().Milliseconds()}
 }

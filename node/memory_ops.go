@@ -56,16 +56,16 @@ func (m *Memory) acquire(op Op) Reply {
 	if denial.Name != "" {
 		return Reply{Outcome: Denied, Holder: denial}
 	}
-	var fence uint64
+	var known uint64
 	for _, name := range op.Names {
 		m.locks[name] = claim{owner: op.Owner, expiry: m.clock.Now() + op.TTL}
 		if seen := m.fence(name); seen >= op.Token {
-			fence = max(fence, seen)
+			known = max(known, seen)
 		} else {
-			m.fences[name] = op.Token
+			m.raise(name, op.Token, op.Limits)
 		}
 	}
-	return Reply{Outcome: Granted, Token: fence}
+	return Reply{Outcome: Granted, Token: known}
 }
 
 func (m *Memory) renew(op Op) Reply {
@@ -91,8 +91,8 @@ func (m *Memory) renew(op Op) Reply {
 	for _, name := range op.Names {
 		expiry := max(m.locks[name].expiry, m.clock.Now()+op.TTL)
 		m.locks[name] = claim{owner: op.Owner, expiry: expiry}
-		if fenced(op.Token, m.time(), op.Limits) {
-			m.fences[name] = max(m.fence(name), op.Token)
+		if fenced(op.Token, m.time(), op.Limits) && m.fence(name) < op.Token {
+			m.raise(name, op.Token, op.Limits)
 		}
 	}
 	return Reply{Outcome: outcome, Recovering: left, Restarted: left > 0 && m.marker.Restarted}

@@ -10,7 +10,7 @@ type state struct {
 	locks      map[string]claim
 	tombstones map[grave]time.Duration
 	foreign    map[string]bool
-	fences     map[string]uint64
+	fences     map[string]fence
 	marker     *Marker // nil if there is none
 }
 
@@ -18,6 +18,13 @@ type state struct {
 type claim struct {
 	owner  string
 	expiry time.Duration
+}
+
+// fence is the largest token of a name, and the end of its life by the node's clock, in
+// milliseconds.
+type fence struct {
+	token  uint64
+	expiry int64
 }
 
 // grave is where an owner is buried: one for each name that it was forced off.
@@ -28,7 +35,7 @@ func newState() state {
 		locks:      make(map[string]claim),
 		tombstones: make(map[grave]time.Duration),
 		foreign:    make(map[string]bool),
-		fences:     make(map[string]uint64),
+		fences:     make(map[string]fence),
 	}
 }
 
