@@ -290,6 +290,23 @@ func TestRealFailoverAndBack(t *testing.T) {
 	require.Error(t, lease.Err())
 }
 
+// A replica that is listed beside its master has no vote, and does not cost the master its.
+func TestRealReplicaAsANode(t *testing.T) {
+	c := startCluster(t, 2)
+	r := redisproc.StartReplica(t, c.servers[0])
+	c.open(c.limits)
+	r.CatchUp()
+	addresses := append([]string{r.Addr()}, c.addresses()...)
+	for range 10 {
+		client := newClient(t, func(cfg *quorumlock.Config) { cfg.Addresses = addresses })
+		lease, err := client.RedLock("job").TryAcquire(t.Context())
+		require.NoError(t, err, "two masters of three")
+		require.NoError(t, lease.Release(t.Context()))
+		_, err = client.MultiLock("job").TryAcquire(t.Context())
+		require.ErrorContains(t, err, "replica")
+	}
+}
+
 // A master that is cut off from its replica, and not from all of its clients, while the
 // replica takes over. What it goes on to confirm is worth nothing, and it cannot know.
 func TestRealMasterCutOff(t *testing.T) {

@@ -446,6 +446,80 @@ func TestInitAfterChangedLimits(t *testing.T) {
 	})
 }
 
+// Nothing that follows cuts a recovery short, as long as the node knows of it: neither
+// other limits, nor a restart.
+func TestARecoveryIsNotCutShort(t *testing.T) {
+	long := func(cfg *quorumlock.Config) {
+		cfg.MaxTTL, cfg.TTL, cfg.MaxClockSkew = time.Hour, time.Hour, 30*time.Minute
+	}
+	for name, then := range map[string]func(t *testing.T, cfg quorumlock.Config, nodes []*node.Memory){
+		"other limits": func(t *testing.T, cfg quorumlock.Config, _ []*node.Memory) {
+			cfg.MaxTTL = quorumlock.DefaultTTL
+			_, err := admin.ChangeLimits(t.Context(), cfg)
+			require.NoError(t, err)
+		},
+		"a restart": func(t *testing.T, cfg quorumlock.Config, nodes []*node.Memory) {
+			for _, nd := range nodes {
+				nd.Save()
+				nd.Crash()
+			}
+			_, err := admin.Init(t.Context(), cfg)
+			require.ErrorIs(t, err, admin.ErrInUse)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inVirtualTime(t, 3, func(t *testing.T, f *fleet) {
+				token := use(t, f.client(long, off(f, 29*time.Minute)).RedLock("job"))
+				lease, err := f.client(long).RedLock("another").TryAcquire(t.Context())
+				require.NoError(t, err)
+				settled()
+				cfg := quorumlock.Config{Clock: f.clock, MaxTTL: 20 * time.Second}
+				for _, nd := range f.nodes {
+					nd.Flush()
+					cfg.Nodes = append(cfg.Nodes, nd)
+				}
+				_ = refuses(t, f.client(long).RedLock("job")) // they recover for an hour and a half
+				_, err = admin.ChangeLimits(t.Context(), cfg)
+				require.NoError(t, err)
+				then(t, cfg, f.nodes)
+				began := f.clock.Now()
+				report, err := admin.ChangeLimits(t.Context(), cfg)
+				require.NoError(t, err)
+				require.Greater(t, report.Nodes[0].Left, 89*time.Minute)
+				ended := func(c *quorumlock.Config) { c.MaxTTL = cfg.MaxTTL }
+				next, err := f.client(ended).RedLock("job").Acquire(t.Context())
+				require.NoError(t, err)
+				require.GreaterOrEqual(t, f.clock.Now()-began, 89*time.Minute)
+				require.Greater(t, next.Token(), token)
+				require.Error(t, lease.Err())
+			})
+		})
+	}
+}
+
+// An answer that comes late is about the same recovery, and so is that of a slow clock.
+func TestOneRecoveryIsReportedOnce(t *testing.T) {
+	inVirtualTime(t, 3, func(t *testing.T, f *fleet) {
+		f.nodes[1] = node.NewMemory("n2", clock.NewSkewed(f.clock, 0.997))
+		f.limits = node.Limits{}
+		told := make(map[string]int)
+		client, wires := f.wired(func(cfg *quorumlock.Config) {
+			cfg.MaxTTL = 10 * time.Minute
+			cfg.Hooks.NodeRecovering = func(e quorumlock.NodeRecoveringEvent) { told[e.Node]++ }
+		})
+		lease, err := client.RedLock("job").TryAcquire(t.Context())
+		require.NoError(t, err)
+		f.nodes[0].Flush()
+		f.nodes[1].Flush()
+		require.NoError(t, lease.Extend(t.Context()))
+		settled()
+		wires[0].muted.Store(int64(400 * time.Millisecond))
+		time.Sleep(9 * time.Minute)
+		require.NoError(t, lease.Err())
+		require.Equal(t, map[string]int{"n1": 1, "n2": 1}, told)
+	})
+}
+
 // To look at a lock is no news about its nodes.
 func TestInspectReportsNoRecovery(t *testing.T) {
 	inVirtualTime(t, 3, func(t *testing.T, f *fleet) {
@@ -525,6 +599,43 @@ func TestInitPausedBetweenLookAndAct(t *testing.T) {
 		require.ErrorIs(t, refuses(t, f.client().MultiLock("another")), node.ErrRecovering)
 		require.NoError(t, lease.Err())
 	})
+}
+
+// An Open whose answer is lost is asked for again; one that was never sent, too.
+func TestInitAsksAgain(t *testing.T) {
+	inVirtualTime(t, 3, func(t *testing.T, f *fleet) {
+		for _, nd := range f.nodes {
+			nd.Flush()
+		}
+		report, err := admin.Init(t.Context(), quorumlock.Config{Clock: f.clock, Nodes: []node.Node{
+			&stutterer{Node: f.nodes[0], before: 1}, &stutterer{Node: f.nodes[1], after: 2}, f.nodes[2],
+		}})
+		require.NoError(t, err)
+		require.Equal(t, []admin.State{admin.Opened, admin.Open, admin.Opened},
+			[]admin.State{report.Nodes[0].State, report.Nodes[1].State, report.Nodes[2].State})
+		_ = use(t, f.client().MultiLock("job"))
+	})
+}
+
+// stutterer is a node that fails so many times before or after it opens.
+type stutterer struct {
+	node.Node
+	before, after int
+}
+
+func (s *stutterer) Do(ctx context.Context, ops []node.Op, replies []node.Reply) {
+	lost := node.Reply{Err: &node.Error{Node: s.Name(), Op: ops[0].Kind, Reason: node.ErrTimeout}}
+	switch {
+	case ops[0].Kind == node.Open && s.before > 0:
+		s.before--
+		replies[0] = lost
+	case ops[0].Kind == node.Open && s.after > 0:
+		s.after--
+		s.Node.Do(ctx, ops, replies)
+		replies[0] = lost
+	default:
+		s.Node.Do(ctx, ops, replies)
+	}
 }
 
 // late is a node at which an Open arrives late.
