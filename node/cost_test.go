@@ -17,8 +17,20 @@ import (
 
 // BenchmarkScriptCost is what an acquisition costs on the server by its own account (INFO
 // commandstats), from the least that locks anything to the whole, and what the parts of
-// the whole are. Each free lock is taken once.
+// the whole are. The names are used again and again, as they are in practice, or each is a
+// new one, for which the server has to make the keys.
 func BenchmarkScriptCost(b *testing.B) {
+	b.Run("names=known", func(b *testing.B) {
+		benchmarkScriptCost(b, func(i int) string { return fmt.Sprint("lock", i%costBatch) })
+	})
+	b.Run("names=new", func(b *testing.B) { benchmarkScriptCost(b, func(i int) string { return fmt.Sprint("lock", i) }) })
+}
+
+// costBatch is how many scripts are sent at once.
+const costBatch = 256
+
+func benchmarkScriptCost(b *testing.B, nameOf func(i int) string) {
+	b.Helper()
 	limits := Limits{MaxTTL: time.Hour, MaxClockSkew: time.Minute}
 	ttl, skew := milliseconds(limits.MaxTTL), milliseconds(limits.MaxClockSkew)
 	const layout = `if redis.call('HKEYS', KEYS[1])[1] then return 0 end
@@ -41,11 +53,13 @@ func BenchmarkScriptCost(b *testing.B) {
 			require.NoError(b, err)
 			before := costOf(b, server)
 			b.ResetTimer()
-			for i := 0; i < b.N; i += 256 {
+			for i := 0; i < b.N; i += costBatch {
 				token := strconv.FormatInt(time.Now().UnixMicro(), 10)
-				cmds := make([]rueidis.Completed, 0, 256)
-				for j := i; j < min(i+256, b.N); j++ {
-					cmds = append(cmds, client.B().Arbitrary("EVALSHA", sha, "1").Keys(fmt.Sprint("lock", j)).
+				cmds := make([]rueidis.Completed, 0, costBatch)
+				names := make([]string, 0, costBatch)
+				for j := i; j < min(i+costBatch, b.N); j++ {
+					names = append(names, nameOf(j))
+					cmds = append(cmds, client.B().Arbitrary("EVALSHA", sha, "1").Keys(nameOf(j)).
 						Args("owner", ttl, ttl, skew, token).Build())
 				}
 				for _, r := range client.DoMulti(context.Background(), cmds...) {
@@ -53,13 +67,14 @@ func BenchmarkScriptCost(b *testing.B) {
 					require.NoError(b, err)
 					require.EqualValues(b, 1, granted)
 				}
+				require.NoError(b, client.Do(context.Background(), client.B().Del().Key(names...).Build()).Error())
 			}
 			b.StopTimer()
 			after := costOf(b, server)
 			b.ReportMetric((after["evalsha"].usec-before["evalsha"].usec)/float64(b.N), "server-us/op")
 			calls := 0
 			for name, stats := range after {
-				if name != "evalsha" && name != "hello" && name != "ping" {
+				if name != "evalsha" && name != "hello" && name != "ping" && name != "del" {
 					calls += stats.calls - before[name].calls
 				}
 			}
