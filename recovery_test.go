@@ -328,6 +328,7 @@ func TestRecoveryIsReported(t *testing.T) {
 			require.NoError(t, lease.Extend(t.Context()))
 			time.Sleep(time.Second)
 		}
+		settled()
 		require.Equal(t, []quorumlock.NodeRecoveringEvent{{
 			Node: "n2", Since: began, Until: began.Add(recovery), Restarted: true,
 		}}, events)
@@ -346,28 +347,27 @@ func TestRecoveryIsReported(t *testing.T) {
 
 func TestBackingIsReported(t *testing.T) {
 	inVirtualTime(t, 5, func(t *testing.T, f *fleet) {
-		var told []string
+		told := make(chan string, 100)
 		client := f.client(func(cfg *quorumlock.Config) {
 			cfg.Hooks.BackingChanged = func(e quorumlock.BackingEvent) {
-				told = append(told, fmt.Sprintf("%d/%d/%d", e.Have, e.Want, e.Need))
+				told <- fmt.Sprintf("%d/%d/%d", e.Have, e.Want, e.Need)
 			}
 		})
 		lease, err := client.RedLock("job").TryAcquire(t.Context())
 		require.NoError(t, err)
 		time.Sleep(time.Minute)
+		settled()
 		require.Empty(t, told, "all of them, all the time")
 		f.stop(0)
 		began := f.clock.Now()
-		for len(told) == 0 {
-			time.Sleep(10 * time.Millisecond)
-		}
+		require.Equal(t, "4/5/3", <-told)
 		require.Less(t, f.clock.Now()-began, quorumlock.DefaultTTL, "when its claim lapses, not at a renewal after that")
 		f.stop(1)
-		time.Sleep(time.Minute)
+		require.Equal(t, "3/5/3", <-told)
 		f.start(0, 1)
-		time.Sleep(time.Minute)
-		require.Equal(t, []string{"4/5/3", "3/5/3"}, told[:2])
-		require.Equal(t, "5/5/3", told[len(told)-1])
+		for event := <-told; event != "5/5/3"; event = <-told {
+			require.Equal(t, "4/5/3", event)
+		}
 		require.NoError(t, lease.Err())
 	})
 }
@@ -512,6 +512,7 @@ func TestARecoveryIsReportedOnceByALateNode(t *testing.T) {
 		wires[0].muted.Store(int64(400 * time.Millisecond))
 		require.NoError(t, lease.Extend(t.Context()))
 		time.Sleep(time.Second)
+		settled()
 		require.Equal(t, 1, told)
 	})
 }
@@ -532,6 +533,7 @@ func TestARecoveryIsReportedOnceByASlowClock(t *testing.T) {
 		f.nodes[1].Flush()
 		require.NoError(t, lease.Extend(t.Context()))
 		time.Sleep(9 * time.Minute)
+		settled()
 		require.NoError(t, lease.Err())
 		require.Equal(t, map[string]int{"n1": 1, "n2": 1}, told)
 	})
@@ -553,6 +555,7 @@ func TestInspectReportsNoRecovery(t *testing.T) {
 			require.False(t, status.Nodes[1].Unmarked)
 			time.Sleep(time.Second)
 		}
+		settled()
 		require.Zero(t, told)
 		_ = use(t, client.RedLock("job"))
 		require.Equal(t, 1, told)

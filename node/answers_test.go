@@ -22,7 +22,7 @@ func array(values ...any) string {
 		switch v := v.(type) {
 		case string:
 			b.WriteString(bulk(v))
-		case int:
+		case int, int64:
 			fmt.Fprintf(&b, ":%d\r\n", v)
 		case nil:
 			b.WriteString("_\r\n")
