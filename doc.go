@@ -64,7 +64,7 @@
 //
 //   - clock rates differ by less than the drift allowance (1% of the TTL and 2 ms), and
 //     the clocks of nodes do not step; those of clients may;
-//   - nodes forget all or nothing, so that it is noticed: locks are not evicted or deleted
+//   - when nodes forget, it shows, as after a restart: locks are not evicted or deleted
 //     one by one (a lease that b nodes back, under a rule of q of N, survives b+q-N-1 of
 //     those);
 //   - all clients list the same nodes, each once, with the same MaxTTL and MaxClockSkew.

@@ -37,6 +37,7 @@ type Hooks struct {
 type AcquiredEvent struct {
 	Names    []string
 	Owner    string
+	Token    uint64
 	Attempts int
 	// Waited is the time from the call to the grant.
 	Waited time.Duration
@@ -81,8 +82,8 @@ type NodeRecoveringEvent struct {
 	// Since and Until are its beginning and its end, by the wall clock of this process.
 	Since, Until time.Time
 	// Restarted is set if the node came back with what it had on its disk, took over
-	// from another server, or had its limits changed; else it came back with nothing, or
-	// is new.
+	// from another server, got a first replica, or had its limits changed; else it came
+	// back with nothing, or is new.
 	Restarted bool
 }
 

@@ -36,7 +36,7 @@ func (l *lane) lookAt(now time.Duration) {
 type errTwin string
 
 func (e errTwin) Error() string {
-	return "it is " + string(e) + " by another address, or a replica of it, and has no vote of its own"
+	return "it is " + string(e) + " by another address, and has no vote of its own"
 }
 
 // identify finds out whether another lane leads to the same server.

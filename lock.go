@@ -175,7 +175,7 @@ func (l *Lock) acquire(ctx context.Context, most int) (*Lease, error) {
 
 func (l *Lock) reportAcquired(h *hold, attempts int, began time.Duration) {
 	if hook := l.client.cfg.Hooks.Acquired; hook != nil {
-		fire(&l.client.reports, hook, AcquiredEvent{Names: l.Names(), Owner: h.owner, Attempts: attempts, Waited: h.grantedAt - began})
+		fire(&l.client.reports, hook, AcquiredEvent{Names: l.Names(), Owner: h.owner, Token: h.token, Attempts: attempts, Waited: h.grantedAt - began})
 	}
 }
 

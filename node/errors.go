@@ -35,7 +35,8 @@ var (
 	// over them. The cause is a *[SettingsError]. Permanent.
 	ErrSettings = errors.New("settings differ")
 	// ErrClock: the clocks of this process and of the node are too far apart for
-	// fencing tokens. The cause is a *[ClockError].
+	// fencing tokens. The cause is a *[ClockError]. It is not Permanent, as clocks get
+	// corrected; but Acquire gives up when too many nodes say it.
 	ErrClock = errors.New("clocks differ")
 	// ErrSameServer: another node of the set is the same server. Its vote counts, this
 	// one's does not. Permanent.

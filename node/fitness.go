@@ -10,7 +10,7 @@ import (
 var errUnfit = errors.New("unfit for locks")
 
 // errReplica is about a server that may be a master again.
-var errReplica = errors.New("it is a replica: what it holds is its master's, and goes when that says so")
+var errReplica = errors.New("it is a replica")
 
 // inspectServer looks at what a server says of itself, and finds its identity. An
 // eviction policy other than noeviction is refused whether there is a limit or not: that
@@ -21,7 +21,8 @@ func inspectServer(replication, memory string) (identity string, err error) {
 	policy := infoField(memory, "maxmemory_policy")
 	switch {
 	case infoField(replication, "role") == "slave":
-		return "", errReplica
+		master := infoField(replication, "master_host") + ":" + infoField(replication, "master_port")
+		return "", fmt.Errorf("%w of %s: list that instead, or wait if a failover is under way", errReplica, master)
 	case identity == "":
 		return "", fmt.Errorf("%w: INFO replication has no master_replid, by which a restart is noticed", errUnfit)
 	case policy != "" && policy != "noeviction":

@@ -33,15 +33,15 @@ type Marker struct {
 	// rights.
 	Left time.Duration
 	// Restarted is set if the recovery began because the server had restarted or
-	// failed over with a marker, or because its limits were changed: so it has been in
-	// use. Else there was no marker.
+	// failed over with a marker, because a first replica attached to it, or because its
+	// limits were changed: so it has been in use. Else there was no marker.
 	Restarted bool
 }
 
 // cause says in words why a recovery began.
 func cause(restarted bool) string {
 	if restarted {
-		return "the server restarted or failed over, or its limits were changed"
+		return "its replication id changed, by a restart, a failover, or a first replica that attached, or its limits did"
 	}
 	return "it had no marker: it is new, or has lost its memory"
 }
@@ -73,7 +73,7 @@ func (e *SettingsError) Error() string {
 	if e.TTL > 0 {
 		return fmt.Sprintf("TTL %v is over the MaxTTL %v", e.TTL, e.Client.MaxTTL)
 	}
-	return fmt.Sprintf("the node is set up for clients with MaxTTL %v and MaxClockSkew %v, and this one has %v and %v: configure all clients alike, or change the nodes with quorumlock init --change-limits",
+	return fmt.Sprintf("the node is set up for clients with MaxTTL %v and MaxClockSkew %v, and this one has %v and %v: configure this program like the others (to change the limits of all, stop all of them first: see docs/failures.md)",
 		e.Node.MaxTTL, e.Node.MaxClockSkew, e.Client.MaxTTL, e.Client.MaxClockSkew)
 }
 
@@ -89,7 +89,15 @@ type ClockError struct {
 // Error says by how much, and whose clock may be wrong.
 func (e *ClockError) Error() string {
 	if e.Ahead < 0 {
-		return fmt.Sprintf("the token is %v behind the node's clock, and has to be less than %v (MaxTTL): the clock of this process or of the node is wrong", -e.Ahead, e.Limit)
+		return fmt.Sprintf("the token is %v behind the node's clock, and has to be less than %v (MaxTTL): the clock of this process or of the node is wrong", round(-e.Ahead), e.Limit)
 	}
-	return fmt.Sprintf("the token is %v ahead of the node's clock, and may be %v (MaxClockSkew) at most: the clock of this process, of a client before it, or of the node is wrong", e.Ahead, e.Limit)
+	return fmt.Sprintf("the token is %v ahead of the node's clock, and may be %v (MaxClockSkew) at most: the clock of this process, of a client before it, or of the node is wrong", round(e.Ahead), e.Limit)
+}
+
+// round makes the difference of two clocks readable.
+func round(d time.Duration) time.Duration {
+	if d >= time.Second {
+		return d.Round(time.Millisecond)
+	}
+	return d
 }

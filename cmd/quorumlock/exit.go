@@ -146,11 +146,16 @@ func advice(err error) string {
 		return "all programs that use the same nodes need the same --max-ttl and --max-clock-skew; " +
 			"'quorumlock init --help' says how to set nodes up for others"
 	}
-	if _, ok := errors.AsType[*node.RecoveryError](err); ok {
-		return "a node that is new, or has restarted, may have forgotten locks that are still held: it gives no new ones " +
-			"until they have run out. If none of the nodes was ever in use, 'quorumlock init' opens them at once"
+	recovery, ok := errors.AsType[*node.RecoveryError](err)
+	if !ok {
+		return ""
 	}
-	return ""
+	text := "a node that is new, or has restarted, may have forgotten locks that are still held: it gives no new ones " +
+		"until they have run out. Just wait: that ends by itself"
+	if !recovery.Restarted {
+		text += ". Only while servers are set up, which no program has ever used, 'quorumlock init' is the way"
+	}
+	return text
 }
 
 // fromNodes reports whether an error may contain what servers said.

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -138,6 +139,7 @@ func (i *initialiser) changeLimits(c *cobra.Command, cfg quorumlock.Config) erro
 		return &exitError{code: exitNoQuorum, err: fmt.Errorf(
 			"%s failed: put that right, and run it again before any program starts", i.names(inState(admin.Failed)))}
 	}
+	i.say("warning: programs with other limits lose their leases on these nodes within their TTL")
 	text := fmt.Sprintf("all %d nodes are set up for %s", len(report.Nodes), inFlags(i.limits))
 	if left := i.left(); left > 0 {
 		text += ", and all give locks in " + span(left)
@@ -182,13 +184,17 @@ func failure(err error) string {
 func (i *initialiser) otherLimits() error {
 	others := func(n admin.NodeReport) bool { return n.State != admin.Failed && n.Limits != i.limits }
 	return fmt.Errorf("nothing was opened, as other limits than %s are in force on %s: use the same for init and all programs, "+
-		"or set the nodes up for others with --change-limits", inFlags(i.limits), i.names(others))
+		"or set the nodes up for others with --change-limits, after all programs that use them have stopped", inFlags(i.limits), i.names(others))
 }
 
 // inUse is the error for nodes that have to wait, as they may not be new.
 func (i *initialiser) inUse() error {
-	return fmt.Errorf("nothing was opened, as not all nodes are new: %s may have forgotten locks that are still held. "+
-		"Just wait: by themselves, all nodes are open in %s", i.names(inState(admin.Recovering)), span(i.left()))
+	what := "may have forgotten locks that are still held"
+	if !slices.ContainsFunc(i.report.Nodes, func(n admin.NodeReport) bool { return n.State == admin.Recovering && !n.Restarted }) {
+		what = "recover, as they restarted or had their limits changed"
+	}
+	return fmt.Errorf("nothing was opened, as not all nodes are new: %s %s. "+
+		"Just wait: by themselves, all nodes are open in %s", i.names(inState(admin.Recovering)), what, span(i.left()))
 }
 
 // failed is the error for nodes of which it is not known that they are open.

@@ -80,7 +80,7 @@ func TestInitDoesNotHurryNodesThatAllRestarted(t *testing.T) {
 	r := servers.init(t)
 	assert.Equal(t, exitNoQuorum, r.code)
 	assert.Equal(t, 3, strings.Count(r.stdout, ": recovering for another "))
-	assert.Contains(t, r.stderr, "not all nodes are new: all nodes may have forgotten locks that are still held. Just wait: ")
+	assert.Contains(t, r.stderr, "not all nodes are new: all nodes recover, as they restarted or had their limits changed. Just wait: ")
 	servers.requireGives(t, exitNoQuorum)
 }
 
@@ -136,7 +136,7 @@ func TestInitWithOtherLimits(t *testing.T) {
 	assert.Equal(t, exitFailure, r.code)
 	assert.Equal(t, servers.lines("open already, set up for --max-ttl 2s and --max-clock-skew 100ms"), r.stdout)
 	assert.Equal(t, "quorumlock: nothing was opened, as other limits than --max-ttl 10s and --max-clock-skew 1s are in force on all nodes: "+
-		"use the same for init and all programs, or set the nodes up for others with --change-limits\n", r.stderr)
+		"use the same for init and all programs, or set the nodes up for others with --change-limits, after all programs that use them have stopped\n", r.stderr)
 
 	// A run says it too, at once: to wait would not help.
 	r = call(t, servers.on("echo ran")...)

@@ -312,8 +312,8 @@ func (r *lockReport) sentence() string {
 func (r *lockReport) recoveringSentence() string {
 	recovering, left := r.count(nodeReport.recovers), span(r.opensIn(nodeReport.free))
 	text := fmt.Sprintf("%q cannot be had now, as %d of %d nodes recover (%d needed): ", r.Key, recovering, len(r.Nodes), r.Need)
-	if r.count(func(n nodeReport) bool { return n.toBegin }) == len(r.Nodes) {
-		return text + fmt.Sprintf("enough give new locks %s after the first attempt, or after 'quorumlock init' if none was ever in use", left)
+	if r.count(func(n nodeReport) bool { return n.toBegin }) > 0 {
+		return text + fmt.Sprintf("enough give new locks %s after the first attempt at a lock; who has it keeps it", left)
 	}
 	return text + fmt.Sprintf("enough give new locks in %s; who has it keeps it", left)
 }
@@ -347,7 +347,7 @@ func printTables(w io.Writer, report statusReport) error {
 			fmt.Fprintln(w)
 		}
 		table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-		fmt.Fprintln(table, "NODE\tHOLDER\tTOKEN\tTTL LEFT\tLATENCY\tNOTE")
+		fmt.Fprintln(table, "NODE\tHOLDER\tLARGEST TOKEN\tTTL LEFT\tLATENCY\tNOTE")
 		for _, n := range r.Nodes {
 			fmt.Fprintln(table, n.row())
 		}

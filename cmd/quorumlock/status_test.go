@@ -80,7 +80,7 @@ func TestStatus(t *testing.T) {
 	r := call(t, "status", "k", "j<>", "nearly free", "free", "--nodes", servers.nodes())
 	assert.Zero(t, r.code)
 	lines := strings.Split(r.stdout, "\n")
-	assert.Regexp(t, `^NODE +HOLDER +TOKEN +TTL LEFT +LATENCY +NOTE$`, lines[0])
+	assert.Regexp(t, `^NODE +HOLDER +LARGEST TOKEN +TTL LEFT +LATENCY +NOTE$`, lines[0])
 	assert.Regexp(t, `^127\.0\.0\.1:\d+ +\S+:\d+ +\d{16} +\d+(\.\d+)?s +\S+s +-$`, lines[1])
 	assert.Contains(t, r.stdout, fmt.Sprintf(`"k" is held by %s on 5 of 5 nodes (3 needed)`, lease.Owner()))
 	assert.Contains(t, r.stdout, `"j<>" is taken on 3 of 5 nodes, but nobody has the 3 needed; somebody may be about to`)
@@ -137,7 +137,7 @@ func TestStatusOfNodesThatRecover(t *testing.T) {
 		r := call(t, append([]string{"status", "k", "--nodes", servers.nodes()}, flags...)...)
 		assert.Zero(t, r.code)
 		assert.Equal(t, 3, strings.Count(r.stdout, "  recovers for 11s from the first attempt at a lock on\n"), r.stdout)
-		assert.Contains(t, r.stdout, `"k" cannot be had now, as 3 of 3 nodes recover (2 needed): enough give new locks 11s after the first attempt, or after 'quorumlock init'`)
+		assert.Contains(t, r.stdout, `"k" cannot be had now, as 3 of 3 nodes recover (2 needed): enough give new locks 11s after the first attempt at a lock`)
 	}
 
 	// A holder that does not renew: what is lost stays lost.
