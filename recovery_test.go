@@ -408,6 +408,7 @@ func TestInit(t *testing.T) {
 		require.Equal(t, admin.Recovering, report.Nodes[0].State, "nothing was opened")
 		f.nodes[2].Start()
 		require.ErrorIs(t, refuses(t, f.client().MultiLock("job")), node.ErrRecovering) // which marks it
+		settled()
 
 		other := cfg
 		other.MaxTTL = time.Minute
