@@ -57,8 +57,8 @@ func TestRealRollingRestart(t *testing.T) {
 	relieve := besieged(t, c.client(withMaxTTL(ttl)).RedLock("job"))
 	for i := range c.servers {
 		c.kill(i)
-		c.restart(i)
 		began := time.Now()
+		c.restart(i)
 		recovered := func() bool { return c.recovering(i) == 0 }
 		eventually(t, soon, func() bool { return c.recovering(i) > 0 }, "node %d recovers", i)
 		eventually(t, 3*ttl, recovered, "node %d has recovered", i)
