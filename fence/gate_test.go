@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"runtime"
 	"slices"
 	"sync"
 	"testing"
@@ -191,7 +192,9 @@ func TestGateHoldsBackTheNextHolder(t *testing.T) {
 			return nil
 		}))
 	})
-	time.Sleep(20 * time.Millisecond) // time to get through, if it could
+	for range 10_000 { // occasions to get through, if it could
+		runtime.Gosched()
+	}
 	close(finish)
 	wg.Wait()
 	assert.Equal(t, []string{"first", "second"}, order)
