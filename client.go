@@ -5,7 +5,6 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
-	mathrand "math/rand/v2"
 	"strconv"
 	"strings"
 	"sync"
@@ -187,9 +186,6 @@ func (c *Client) leave() { c.acquiring.Done() }
 func (c *Client) nextOwner() string {
 	return c.id + ":" + strconv.FormatUint(c.sequence.Add(1), 10)
 }
-
-// jitter spreads what many clients would otherwise do at the same instant.
-func (c *Client) jitter() float64 { return mathrand.Float64() } //nolint:gosec // no secret
 
 // sleep waits for d, the end of ctx, or the closing of the client.
 func (c *Client) sleep(ctx context.Context, d time.Duration) error {

@@ -3,6 +3,7 @@ package quorumlock
 import (
 	"fmt"
 	"log/slog"
+	"math/rand/v2"
 	"reflect"
 	"time"
 
@@ -69,6 +70,10 @@ type Config struct {
 
 	// Clock is the source of time. Default: clock.System().
 	Clock clock.Clock
+	// Jitter gives random numbers in [0, 1), which spread what many clients would
+	// otherwise do at the same instant. A simulation sets it, to have every run alike; it
+	// must be safe for concurrent use. Default: that of math/rand/v2.
+	Jitter func() float64
 	// Logger gets a warning when a lease is lost or leaks, and when a node goes down,
 	// has lost its memory, refuses this client, or is another node by another address;
 	// the end of that is at level Info. Default: slog.Default().
@@ -104,6 +109,9 @@ func (c Config) withDefaults() Config {
 	c.RetryMin = orDefault(c.RetryMin, min(10*time.Millisecond, c.RetryMax))
 	if c.Clock == nil {
 		c.Clock = clock.System()
+	}
+	if c.Jitter == nil {
+		c.Jitter = rand.Float64
 	}
 	if c.Logger == nil {
 		c.Logger = slog.Default()

@@ -259,7 +259,7 @@ func (l *lane) concluded(now time.Duration, overdue bool, failure error) (alive 
 		}
 		return true
 	}
-	news := l.health.failed(now, failure, l.client.jitter())
+	news := l.health.failed(now, failure, l.client.cfg.Jitter())
 	refused := l.refuseQueue(now)
 	if len(l.kept) > 0 {
 		l.armRetry()

@@ -188,7 +188,7 @@ func (l *Lock) reportFailed(attempt int, err error) {
 // pause is how long to wait before the next attempt: a growing, jittered time, or less
 // where what the nodes said lets holders expire sooner.
 func (l *Lock) pause(attempt int, r retry) time.Duration {
-	backoff := quorum.Backoff(attempt-1, l.client.cfg.RetryMin, l.client.cfg.RetryMax, l.client.jitter())
+	backoff := quorum.Backoff(attempt-1, l.client.cfg.RetryMin, l.client.cfg.RetryMax, l.client.cfg.Jitter())
 	if r.freeAfter <= 0 {
 		return backoff // nobody's expiry is waited for
 	}

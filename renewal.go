@@ -74,7 +74,7 @@ func (r *renewal) conclude(now time.Duration) (over error) {
 	if r.tally.Result() == quorum.Won {
 		h.failures = 0
 		if !h.lock.fixed {
-			h.renewAt = quorum.NextRenewal(r.began, h.lock.ttl, 0, h.client.jitter())
+			h.renewAt = quorum.NextRenewal(r.began, h.lock.ttl, 0, h.client.cfg.Jitter())
 		}
 		h.client.schedule.set(h, h.nextDue())
 		if hook := h.client.cfg.Hooks.Renewed; hook != nil {
@@ -110,7 +110,7 @@ func (h *hold) retryRenewal(now time.Duration) {
 		return
 	}
 	h.failures++
-	h.renewAt = quorum.NextRenewal(now, h.lock.ttl, h.failures, h.client.jitter())
+	h.renewAt = quorum.NextRenewal(now, h.lock.ttl, h.failures, h.client.cfg.Jitter())
 	h.client.schedule.set(h, h.nextDue())
 }
 

@@ -160,7 +160,7 @@ func (h *hold) win() bool {
 	h.client.tokens.saw(h.token, h.lock.names...)
 	h.ctx, h.cancel = context.WithCancelCause(context.Background())
 	if !h.lock.fixed {
-		h.renewAt = quorum.NextRenewal(h.began, h.lock.ttl, 0, h.client.jitter())
+		h.renewAt = quorum.NextRenewal(h.began, h.lock.ttl, 0, h.client.cfg.Jitter())
 	}
 	return h.client.schedule.set(h, h.nextDue())
 }

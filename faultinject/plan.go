@@ -1,0 +1,186 @@
+package faultinject
+
+import (
+	"bufio"
+	"cmp"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// All stands for every node, or every client, in a [Step].
+const All = -1
+
+// Step is one fault, from an instant to another.
+type Step struct {
+	// At is when it begins, counted from the start of the plan, and For how long it
+	// lasts: 0 for a fault that is of an instant.
+	At, For time.Duration
+	Fault   Fault
+	// Node and Client are the indices, from 0, of what it is about. For a fault on the
+	// way between clients and nodes both count, and either may be All; for others, the one
+	// that it is not about is All.
+	Node, Client int
+	// Amount is how far a clock steps, or how long each message is under way.
+	Amount time.Duration
+}
+
+// Target is what the step is about, as it is written: n2, c1, c1-n2, or for a way, with
+// either side left out where it is about all of them, c1- or -n2.
+func (s Step) Target() string {
+	node, client := label("n", s.Node), label("c", s.Client)
+	if kinds[s.Fault].scope == ofLink {
+		return client + "-" + node
+	}
+	return client + node
+}
+
+func label(kind string, index int) string {
+	if index == All {
+		return ""
+	}
+	return kind + strconv.Itoa(index+1)
+}
+
+// String is the step as a line of a plan, such as "2.35s pause n2 for 800ms" or "4s slow
+// c1-n3 by 50ms for 2s".
+func (s Step) String() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%v %s %s", s.At, s.Fault, s.Target())
+	if kinds[s.Fault].amount {
+		fmt.Fprintf(&b, " by %v", s.Amount)
+	}
+	if !kinds[s.Fault].instant {
+		fmt.Fprintf(&b, " for %v", s.For)
+	}
+	return b.String()
+}
+
+// End is when the step is over.
+func (s Step) End() time.Duration { return s.At + s.For }
+
+// Plan is a schedule of faults.
+type Plan []Step
+
+// String is the plan as text, a step a line in the order in which they begin:
+// what [ParsePlan] reads.
+func (p Plan) String() string {
+	sorted := slices.SortedStableFunc(slices.Values(p), func(a, b Step) int { return cmp.Compare(a.At, b.At) })
+	var b strings.Builder
+	for _, s := range sorted {
+		b.WriteString(s.String() + "\n")
+	}
+	return b.String()
+}
+
+// ParsePlan reads the text of a plan. Empty lines, and what follows a #, are left out. An
+// error names the line.
+func ParsePlan(text io.Reader) (Plan, error) {
+	var plan Plan
+	lines := bufio.NewScanner(text)
+	for n := 1; lines.Scan(); n++ {
+		line, _, _ := strings.Cut(lines.Text(), "#")
+		if line = strings.TrimSpace(line); line == "" {
+			continue
+		}
+		step, err := ParseStep(line)
+		if err != nil {
+			return nil, fmt.Errorf("faultinject: line %d of the plan: %w", n, err)
+		}
+		plan = append(plan, step)
+	}
+	if err := lines.Err(); err != nil {
+		return nil, fmt.Errorf("faultinject: reading the plan: %w", err)
+	}
+	return plan, nil
+}
+
+// ParseStep reads a step as [Step.String] writes it.
+func ParseStep(line string) (Step, error) {
+	words := strings.Fields(line)
+	if len(words) < 3 {
+		return Step{}, fmt.Errorf("%q: expected a time, a fault and what it is about", line)
+	}
+	s := Step{Fault: Fault(words[1])}
+	err := errors.Join(s.Fault.check(), positive(&s.At, words[0]))
+	if err == nil {
+		err = s.parseTarget(words[2])
+	}
+	if err == nil {
+		err = s.parseRest(words[3:])
+	}
+	if err != nil {
+		return Step{}, fmt.Errorf("%q: %w", line, err)
+	}
+	return s, nil
+}
+
+func positive(to *time.Duration, word string) error {
+	d, err := time.ParseDuration(word)
+	if err == nil && d < 0 {
+		err = fmt.Errorf("%s is before the beginning", word)
+	}
+	*to = d
+	return err
+}
+
+func (s *Step) parseTarget(word string) error {
+	var err error
+	s.Node, s.Client = All, All
+	switch kinds[s.Fault].scope {
+	case ofNode:
+		s.Node, err = index("n", word)
+	case ofClient:
+		s.Client, err = index("c", word)
+	case ofLink:
+		client, node, ok := strings.Cut(word, "-")
+		if !ok {
+			return fmt.Errorf("%s is about a way, such as c1-n2, c1- or -n2; not %s", s.Fault, word)
+		}
+		if client != "" {
+			s.Client, err = index("c", client)
+		}
+		if node != "" && err == nil {
+			s.Node, err = index("n", node)
+		}
+	}
+	return err
+}
+
+func index(kind, word string) (int, error) {
+	n, err := strconv.Atoi(strings.TrimPrefix(word, kind))
+	if err != nil || n < 1 || !strings.HasPrefix(word, kind) {
+		return 0, fmt.Errorf("expected something like %s1, not %q", kind, word)
+	}
+	return n - 1, nil
+}
+
+func (s *Step) parseRest(words []string) (err error) {
+	kind := kinds[s.Fault]
+	if kind.amount {
+		if len(words) < 2 || words[0] != "by" {
+			return fmt.Errorf(`expected "by" and how much`)
+		}
+		if s.Amount, err = time.ParseDuration(words[1]); err != nil {
+			return err
+		}
+		words = words[2:]
+	}
+	if !kind.instant {
+		if len(words) < 2 || words[0] != "for" {
+			return fmt.Errorf(`expected "for" and how long`)
+		}
+		if err = positive(&s.For, words[1]); err != nil {
+			return err
+		}
+		words = words[2:]
+	}
+	if len(words) > 0 {
+		return fmt.Errorf("%q is too much", strings.Join(words, " "))
+	}
+	return nil
+}

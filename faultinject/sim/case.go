@@ -1,0 +1,214 @@
+package sim
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/quorumlock/quorumlock/faultinject"
+)
+
+// Case is all that is decided about a run before it begins.
+type Case struct {
+	Seed    uint64
+	Nodes   []Clock
+	Clients []Clock
+	// Opened is set if the nodes were set up before; otherwise each begins with a
+	// recovery, when it is first asked.
+	Opened bool
+	// Weather is what every message is up against.
+	Weather Weather
+	// Faults are what is broken, and Tasks what clients do meanwhile.
+	Faults faultinject.Plan
+	Tasks  []Task
+
+	// dropped says what was taken from the case since it was drawn.
+	dropped dropped
+}
+
+// Clock is how far a clock is wrong: its rate, and the offset of its wall clock.
+type Clock struct {
+	Rate float64
+	Wall time.Duration
+}
+
+// Weather is how the network treats messages.
+type Weather struct {
+	// Least and Most bound how long a message is under way.
+	Least, Most time.Duration
+	// Lose is how likely a message is lost, Double how likely a request arrives a second
+	// time, and up to Stray later.
+	Lose, Double float64
+	Stray        time.Duration
+	// Unordered has requests arrive that are older than others of the same client, as
+	// a server might run them that knows nothing of the old connection's end.
+	Unordered bool
+}
+
+// Task is one try of a client at a lock, and what it does with it.
+type Task struct {
+	At     time.Duration
+	Client int
+	// Names are of one lock, All if every node must agree.
+	Names []string
+	All   bool
+	Fixed bool
+	// Patience is how long it waits for the lock, Hold how long it keeps it.
+	Patience, Hold time.Duration
+	// Careless is set if it does not release the lock, and acts until it is told that
+	// the lease is over; Extend if it renews by hand.
+	Careless, Extend bool
+}
+
+// dropped is what [Shrink] has taken from a case.
+type dropped struct {
+	// faults and tasks have the indices of those that are left; nil means all.
+	faults, tasks []int
+	// calm has no weather, exact no wrong clocks.
+	calm, exact bool
+}
+
+// String is the case in short, for ParseCase.
+func (c *Case) String() string {
+	parts := []string{fmt.Sprintf("%#x", c.Seed)}
+	if c.dropped.faults != nil {
+		parts = append(parts, "faults="+numbers(c.dropped.faults))
+	}
+	if c.dropped.tasks != nil {
+		parts = append(parts, "tasks="+numbers(c.dropped.tasks))
+	}
+	if c.dropped.calm {
+		parts = append(parts, "calm")
+	}
+	if c.dropped.exact {
+		parts = append(parts, "exact")
+	}
+	return strings.Join(parts, "/")
+}
+
+func numbers(list []int) string {
+	words := make([]string, len(list))
+	for i, n := range list {
+		words[i] = strconv.Itoa(n)
+	}
+	return strings.Join(words, ",")
+}
+
+// ParseCase draws the case that String has written.
+func ParseCase(text string) (*Case, error) {
+	parts := strings.Split(text, "/")
+	seed, err := strconv.ParseUint(parts[0], 0, 64)
+	if err != nil {
+		return nil, fmt.Errorf("sim: the case %q must begin with a seed: %w", text, err)
+	}
+	var d dropped
+	for _, part := range parts[1:] {
+		kind, list, _ := strings.Cut(part, "=")
+		switch kind {
+		case "faults":
+			d.faults, err = parseNumbers(list)
+		case "tasks":
+			d.tasks, err = parseNumbers(list)
+		case "calm":
+			d.calm = true
+		case "exact":
+			d.exact = true
+		default:
+			err = fmt.Errorf("%q means nothing", part)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("sim: the case %q: %w", text, err)
+		}
+	}
+	return Draw(seed).without(d)
+}
+
+func parseNumbers(list string) ([]int, error) {
+	numbers := []int{}
+	if list == "" {
+		return numbers, nil
+	}
+	for word := range strings.SplitSeq(list, ",") {
+		n, err := strconv.Atoi(word)
+		if err != nil {
+			return nil, err
+		}
+		numbers = append(numbers, n)
+	}
+	return numbers, nil
+}
+
+// without is a freshly drawn case with less in it.
+func (c *Case) without(d dropped) (*Case, error) {
+	less := *c
+	less.dropped = d
+	var err error
+	if d.faults != nil {
+		less.Faults, err = pick(c.Faults, d.faults)
+	}
+	if d.tasks != nil && err == nil {
+		less.Tasks, err = pick(c.Tasks, d.tasks)
+	}
+	if d.calm {
+		less.Weather = Weather{Least: time.Millisecond, Most: time.Millisecond}
+	}
+	if d.exact {
+		less.exact()
+	}
+	return &less, err
+}
+
+// exact sets all clocks right.
+func (c *Case) exact() {
+	c.Nodes = slices.Repeat([]Clock{{Rate: 1}}, len(c.Nodes))
+	c.Clients = slices.Repeat([]Clock{{Rate: 1}}, len(c.Clients))
+}
+
+// number is what a task had for a number when the case was drawn: what it does depends on
+// that, and not on what has been dropped since.
+func (c *Case) number(task int) int {
+	if c.dropped.tasks == nil {
+		return task
+	}
+	return c.dropped.tasks[task]
+}
+
+func pick[T any](all []T, indices []int) ([]T, error) {
+	some := make([]T, 0, len(indices))
+	for _, i := range indices {
+		if i < 0 || i >= len(all) {
+			return nil, fmt.Errorf("there is no number %d of %d", i, len(all))
+		}
+		some = append(some, all[i])
+	}
+	return some, nil
+}
+
+// Describe says in words what the case is.
+func (c *Case) Describe() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%d nodes, %d clients, TTL and MaxTTL %v, MaxClockSkew %v, messages under way for %v to %v",
+		len(c.Nodes), len(c.Clients), ttl, maxSkew, c.Weather.Least, c.Weather.Most)
+	if !c.Opened {
+		b.WriteString(", the nodes are new")
+	}
+	if w := c.Weather; w.Lose > 0 || w.Double > 0 || w.Unordered {
+		fmt.Fprintf(&b, ", %.0f%% lost, %.0f%% doubled", 100*w.Lose, 100*w.Double)
+		if w.Unordered {
+			b.WriteString(", in any order")
+		}
+	}
+	b.WriteString("\n")
+	tell := func(kind string, clocks []Clock) {
+		for i, clock := range clocks {
+			if clock != (Clock{Rate: 1}) {
+				fmt.Fprintf(&b, "the clock of %s%d runs at %.5f, its wall clock is %v off\n", kind, i+1, clock.Rate, clock.Wall)
+			}
+		}
+	}
+	tell("n", c.Nodes)
+	tell("c", c.Clients)
+	return b.String()
+}

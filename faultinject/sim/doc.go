@@ -1,0 +1,18 @@
+// Package sim runs the real coordinator on in-memory nodes in virtual time, and breaks
+// everything around it: nodes lose their memory, hang and restart, clients freeze and die,
+// messages are late, lost, doubled and out of order, and no two clocks agree.
+//
+// A [Case] is drawn from a seed, and so is all that happens in it: who asks for what lock
+// when, each fault, the fate of each message. [Run] plays it within a bubble of
+// testing/synctest, where a virtual minute takes milliseconds, and a [Verdict] says which
+// promise was broken:
+//
+//   - exclusion: no two leases of a name are valid at one instant of true time;
+//   - tokens: each grant of a name has a larger token than all before, and no holder is
+//     told that its lease is valid once a later one was granted;
+//   - nothing is left: when all is quiet, no node has a key of a lock;
+//   - progress: when the faults stop, the lock can be had within R and two seconds.
+//
+// [Shrink] takes from a case that fails whatever it fails without, and the history of
+// what is left is short enough to read.
+package sim

@@ -1,0 +1,174 @@
+package sim
+
+import (
+	"context"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/quorumlock/quorumlock/node"
+)
+
+// link is the way of one process to one server and back, as a node of its client.
+type link struct {
+	process *process
+	server  *server
+	rng     *rand.Rand
+
+	way *way
+
+	mu sync.Mutex
+	// sent and arrived count exchanges; broken is set if the last one failed, so that the
+	// next has to connect first.
+	sent, arrived int
+	broken        bool
+}
+
+var _ node.Node = (*link)(nil)
+
+func newLink(p *process, s *server, w *way, seed uint64) *link {
+	return &link{process: p, server: s, way: w, rng: rand.New(rand.NewPCG(seed, 3))}
+}
+
+// Name implements [node.Node].
+func (l *link) Name() string { return l.server.Name() }
+
+// Identity implements [node.Node].
+func (l *link) Identity() string { return l.server.Identity() }
+
+// Close implements [node.Node].
+func (l *link) Close() error { return nil }
+
+// Probe implements [node.Node].
+func (l *link) Probe(context.Context) error {
+	if err, _ := l.exchange(nil, nil); err != nil {
+		return &node.Error{Node: l.Name(), Reason: err}
+	}
+	return nil
+}
+
+// Do implements [node.Node].
+func (l *link) Do(_ context.Context, ops []node.Op, replies []node.Reply) {
+	err, unsent := l.exchange(slices.Clone(ops), replies)
+	if err == nil {
+		return
+	}
+	for i, op := range ops {
+		replies[i] = node.Reply{Err: &node.Error{Node: l.Name(), Op: op.Kind, Reason: err}, Unsent: unsent}
+	}
+}
+
+// exchange sends operations and waits for the answer, no longer than a node does. The
+// operations may run all the same, later.
+func (l *link) exchange(ops []node.Op, replies []node.Reply) (err error, unsent bool) { //nolint:revive,staticcheck // the reason comes with what it implies
+	if !l.process.awake() {
+		return node.ErrClosed, true
+	}
+	x := l.newExchange(ops)
+	l.server.world.Go(x.travel)
+	bound := time.NewTimer(nodeBound + x.settle)
+	defer bound.Stop()
+	select {
+	case <-x.done:
+		err, unsent = x.err, x.err != nil && x.unsent
+		copy(replies, x.replies)
+	case <-bound.C:
+		err = node.ErrTimeout
+	case <-l.process.dead:
+		return node.ErrClosed, false
+	}
+	l.process.awake() // a frozen process learns of it later
+	l.mu.Lock()
+	l.broken = err != nil
+	l.mu.Unlock()
+	return err, unsent
+}
+
+// exchange is one batch of operations under way, and its fate.
+type exchange struct {
+	link    *link
+	number  int
+	life    int
+	ops     []node.Op
+	replies []node.Reply
+	// there and back are how long it is under way, stray how much later it arrives again,
+	// if doubled; settle keeps what a heal lets go apart.
+	there, back, stray, settle  time.Duration
+	lostThere, lostBack, double bool
+
+	done   chan struct{}
+	err    error
+	unsent bool
+}
+
+func (l *link) newExchange(ops []node.Op) *exchange {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.sent++
+	w := l.server.world.weather()
+	// The same draws in any weather: what is lost is not to change what follows.
+	spread := int64(w.Most-w.Least) + 1
+	return &exchange{
+		link: l, number: l.sent, ops: ops, replies: make([]node.Reply, len(ops)),
+		life:      l.server.currentLife(),
+		there:     w.Least + time.Duration(l.rng.Int64N(spread)),
+		back:      w.Least + time.Duration(l.rng.Int64N(spread)),
+		stray:     time.Duration(l.rng.Int64N(int64(w.Stray) + 1)),
+		settle:    time.Duration(l.rng.Int64N(int64(time.Millisecond))),
+		lostThere: l.rng.Float64() < w.Lose,
+		lostBack:  l.rng.Float64() < w.Lose,
+		double:    l.rng.Float64() < w.Double,
+		done:      make(chan struct{}),
+	}
+}
+
+func (x *exchange) travel() {
+	x.link.way.there.pass(x.there, x.settle)
+	if x.lostThere {
+		return
+	}
+	x.link.server.arrive(func(alive bool) {
+		ran := x.run(alive)
+		x.link.server.world.Go(x.travelBack)
+		if ran && x.double {
+			x.link.server.world.Go(x.again)
+		}
+	})
+}
+
+// run has the server carry it out. A server that has restarted knows nothing of the
+// connection, and what an old connection brings behind a new one is not run, as the new
+// one has it killed first; unless the weather allows that.
+func (x *exchange) run(alive bool) bool {
+	l := x.link
+	l.mu.Lock()
+	late := x.number < l.arrived || x.life != l.server.currentLife()
+	l.arrived = max(l.arrived, x.number)
+	connects := l.broken
+	l.mu.Unlock()
+	if !alive || late && !l.server.world.weather().Unordered {
+		x.err, x.unsent = node.ErrUnreachable, connects && !alive
+		return false
+	}
+	if len(x.ops) > 0 {
+		l.server.Do(context.Background(), x.ops, x.replies)
+		l.server.world.ran(l, x)
+	}
+	return true
+}
+
+func (x *exchange) travelBack() {
+	x.link.way.back.pass(x.back, x.settle)
+	if !x.lostBack {
+		close(x.done)
+	}
+}
+
+// again runs it a second time. Nobody sees the answer.
+func (x *exchange) again() {
+	time.Sleep(x.stray)
+	second := *x
+	second.replies = make([]node.Reply, len(x.ops))
+	x.link.server.arrive(func(alive bool) { second.run(alive) })
+}

@@ -1,0 +1,142 @@
+package sim
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"github.com/quorumlock/quorumlock"
+	"github.com/quorumlock/quorumlock/clock"
+	"github.com/quorumlock/quorumlock/node"
+)
+
+// process is one client process: it may be frozen, and die.
+//
+// Frozen, it sends nothing, sees no answer and no timer; its clock runs on. That is all a
+// process has of the world, so nothing else needs to be stopped.
+type process struct {
+	label  string
+	client *quorumlock.Client
+	dead   chan struct{}
+
+	mu     sync.Mutex
+	timers int
+	freeze int
+	// thawed is closed when the last freeze ends; waiting counts who waits for that.
+	thawed  chan struct{}
+	waiting int
+}
+
+func newProcess(w *world, label string, c Clock, ways []*way, seed uint64) *process {
+	p := &process{label: label, dead: make(chan struct{})}
+	skewed := clock.NewSkewed(w.clock, c.Rate)
+	skewed.StepWall(c.Wall)
+	cfg := settings()
+	cfg.Clock = processClock{skewed, p}
+	cfg.Jitter = lockedRand(seed)
+	cfg.Logger = slog.New(slog.DiscardHandler)
+	for i, s := range w.servers {
+		cfg.Nodes = append(cfg.Nodes, node.Node(newLink(p, s, ways[i], seed+uint64(i)+1)))
+	}
+	client, err := quorumlock.New(cfg)
+	if err != nil {
+		panic(fmt.Sprintf("sim: the settings must be valid: %v", err))
+	}
+	p.client = client
+	return p
+}
+
+func lockedRand(seed uint64) func() float64 {
+	var mu sync.Mutex
+	rng := rand.New(rand.NewPCG(seed, 4))
+	return func() float64 {
+		mu.Lock()
+		defer mu.Unlock()
+		return rng.Float64()
+	}
+}
+
+// awake waits while the process is frozen, and reports whether it lives.
+func (p *process) awake() bool {
+	p.mu.Lock()
+	thawed := p.thawed
+	turn := p.waiting
+	if thawed != nil {
+		p.waiting++
+	}
+	p.mu.Unlock()
+	if thawed != nil {
+		select {
+		case <-thawed:
+			time.Sleep(time.Duration(turn) * time.Microsecond) // one after the other
+			return p.awake()
+		case <-p.dead:
+		}
+	}
+	select {
+	case <-p.dead:
+		return false
+	default:
+		return true
+	}
+}
+
+func (p *process) freezeNow() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.freeze++; p.freeze == 1 {
+		p.thawed, p.waiting = make(chan struct{}), 0
+	}
+}
+
+func (p *process) thaw() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.freeze == 0 {
+		return // of another life
+	}
+	if p.freeze--; p.freeze == 0 {
+		close(p.thawed)
+		p.thawed = nil
+	}
+}
+
+// kill ends the process. What is left of its client can reach nobody any more.
+func (p *process) kill() {
+	close(p.dead)
+	_ = p.client.Close(context.Background())
+}
+
+// processClock is the clock of a process, whose timers do not fire while it is frozen.
+//
+// Each is late by some nanoseconds of its own: within a bubble, timers of one instant fire
+// in random order, and no run would be like another.
+type processClock struct {
+	clock.Clock
+	process *process
+}
+
+func (c processClock) AfterFunc(d time.Duration, f func()) clock.Timer {
+	return processTimer{c.process, c.Clock.AfterFunc(d+c.process.grain(), func() {
+		c.process.awake()
+		f()
+	})}
+}
+
+type processTimer struct {
+	process *process
+	clock.Timer
+}
+
+func (t processTimer) Reset(d time.Duration) bool { return t.Timer.Reset(d + t.process.grain()) }
+
+// grain is different for each of the timers that are set at one instant.
+func (p *process) grain() time.Duration {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.timers++
+	return time.Duration(p.timers % 1009)
+}

@@ -1,0 +1,110 @@
+package sim
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"github.com/quorumlock/quorumlock/clock"
+	"github.com/quorumlock/quorumlock/faultinject"
+	"github.com/quorumlock/quorumlock/node"
+)
+
+// server is an in-memory node and what surrounds it: a socket with a backlog, a disk, and
+// somebody who restarts it.
+type server struct {
+	*node.Memory
+	world *world
+
+	mu sync.Mutex
+	// down counts the faults that keep it from running, paused those that hold it up.
+	down, paused int
+	// life counts its starts: a connection does not outlive one.
+	life int
+	// backlog is what arrived while it was paused.
+	backlog []func(alive bool)
+}
+
+func newServer(w *world, index int, c Clock) *server {
+	skewed := clock.NewSkewed(w.clock, c.Rate)
+	skewed.StepWall(c.Wall)
+	return &server{world: w, Memory: node.NewMemory(fmt.Sprintf("n%d", index+1), skewed)}
+}
+
+// arrive runs what a client asks for: now, when a pause is over, or never.
+func (s *server) arrive(run func(alive bool)) {
+	s.mu.Lock()
+	if s.down == 0 && s.paused > 0 {
+		s.backlog = append(s.backlog, run)
+		s.mu.Unlock()
+		return
+	}
+	alive := s.down == 0
+	s.mu.Unlock()
+	run(alive)
+}
+
+func (s *server) currentLife() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.life
+}
+
+// saveNowAndThen is its disk, which is some time behind.
+func (s *server) saveNowAndThen(ctx context.Context, rng *rand.Rand) {
+	for pause(ctx, time.Duration(rng.Int64N(int64(ttl)/2))) {
+		s.Save()
+	}
+}
+
+func (s *server) begin(fault faultinject.Fault) {
+	switch fault {
+	case faultinject.Flush:
+		s.Flush()
+		return
+	case faultinject.Pause:
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.paused++
+		return
+	case faultinject.Stop:
+		s.Save()
+	case faultinject.Wipe:
+		s.Flush()
+		s.Save()
+	}
+	s.Crash()
+	s.mu.Lock()
+	s.down++
+	s.life++
+	lost := s.backlog
+	s.backlog = nil
+	s.mu.Unlock()
+	for _, run := range lost {
+		run(false)
+	}
+}
+
+func (s *server) end(fault faultinject.Fault) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch fault {
+	case faultinject.Flush:
+	case faultinject.Pause:
+		s.paused--
+	default:
+		s.down--
+	}
+	if s.paused > 0 || s.down > 0 {
+		return
+	}
+	waiting := s.backlog
+	s.backlog = nil
+	s.world.Go(func() {
+		for _, run := range waiting {
+			run(true)
+		}
+	})
+}

@@ -1,0 +1,88 @@
+package sim
+
+import (
+	"context"
+	"math/rand/v2"
+	"time"
+
+	"github.com/quorumlock/quorumlock"
+)
+
+// perform is one task: it asks for the lock, acts as its holder, and lets go.
+func (w *world) perform(index int, t Task) {
+	time.Sleep(t.At)
+	p := w.process(t.Client)
+	if p == nil || !p.awake() {
+		return
+	}
+	rng := rand.New(rand.NewPCG(w.c.Seed, uint64(200+index)))
+	lease := w.take(p, t, index)
+	if lease == nil {
+		return
+	}
+	over := w.keep(p, lease, t, rng, index)
+	switch {
+	case !p.awake():
+		return
+	case over || t.Careless:
+		<-lease.Context().Done()
+		w.acts(p, lease)
+	}
+	w.finished(lease)
+	w.note("%s lets go of %v (%s)", p.label, t.Names, w.short(lease.Owner()))
+	_ = lease.Release(context.Background())
+}
+
+// take waits for the lock, and tells the witness.
+func (w *world) take(p *process, t Task, index int) *quorumlock.Lease {
+	lock := p.client.RedLock(t.Names[0])
+	if t.All {
+		lock = p.client.MultiLock(t.Names...)
+	}
+	options := quorumlock.LockOptions{Fixed: t.Fixed}
+	if t.Careless {
+		options.MaxHold = max(t.Hold, time.Millisecond)
+	}
+	// Not derived from ctx, which would wake all who wait at its end in random order.
+	patience, cancel := context.WithTimeout(context.Background(), min(t.Patience, span-w.now()+grain(index)))
+	defer cancel()
+	w.note("%s wants %v", p.label, t.Names)
+	lease, err := lock.With(options).Acquire(patience)
+	if err != nil {
+		w.note("%s gives up %v: %v", p.label, t.Names, err)
+		return nil
+	}
+	w.granted(p, lease)
+	return lease
+}
+
+// keep acts under the lease from time to time, as long as it is to be held, and reports
+// whether it ended before.
+func (w *world) keep(p *process, lease *quorumlock.Lease, t Task, rng *rand.Rand, index int) (over bool) {
+	until := min(w.now()+t.Hold, span+grain(index))
+	for w.now() < until {
+		gap := min(time.Duration(rng.Int64N(int64(ttl)/3)), until-w.now())
+		timer := time.NewTimer(gap)
+		select {
+		case <-lease.Context().Done():
+			over = true
+		case <-timer.C:
+		}
+		timer.Stop()
+		if !p.awake() {
+			return over
+		}
+		w.acts(p, lease)
+		if over {
+			return true
+		}
+		if t.Extend && rng.IntN(2) == 0 {
+			err := lease.Extend(context.Background())
+			w.note("%s extends %v by hand: %v", p.label, t.Names, err)
+		}
+	}
+	return false
+}
+
+// grain keeps apart what tasks do at one instant.
+func grain(index int) time.Duration { return time.Duration(index+1) * time.Microsecond }

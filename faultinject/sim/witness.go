@@ -1,0 +1,212 @@
+package sim
+
+import (
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/quorumlock/quorumlock"
+)
+
+// Verdict is what came of a run.
+type Verdict struct {
+	// Violations are the promises that were broken, in the order in which that was seen.
+	Violations []Violation
+	// History is what happened, a line each, if it was traced.
+	History []string
+	// Grants is how often a lock was had, Lost how many leases ended by themselves.
+	Grants, Lost int
+	// Took is how much virtual time it took.
+	Took time.Duration
+}
+
+// Promise is one of those that a run checks.
+type Promise string
+
+// The promises.
+const (
+	Exclusion Promise = "exclusion"
+	Tokens    Promise = "tokens"
+	Finality  Promise = "finality"
+	Progress  Promise = "progress"
+	Tidiness  Promise = "tidiness"
+)
+
+// Violation says how a promise was broken, and when.
+type Violation struct {
+	Promise Promise
+	At      time.Duration
+	Text    string
+}
+
+// String is the violation as a line.
+func (v Violation) String() string { return fmt.Sprintf("%v: %s: %s", v.At, v.Promise, v.Text) }
+
+// witness sees every lease in true time: it knows more than any process.
+type witness struct {
+	world  *world
+	traced bool
+
+	seen       sync.Mutex
+	leases     map[string][]*record
+	all        map[*quorumlock.Lease]*record
+	largest    map[string]uint64
+	violations []Violation
+	history    []string
+	grants     int
+	lost       int
+
+	naming sync.Mutex
+	ids    map[string]string
+}
+
+// record is a lease that somebody may act on.
+type record struct {
+	lease   *quorumlock.Lease
+	process *process
+	// over is set once the lease has been seen to be over.
+	over bool
+}
+
+func newWitness(w *world, traced bool) *witness {
+	return &witness{
+		world: w, traced: traced,
+		leases:  make(map[string][]*record),
+		all:     make(map[*quorumlock.Lease]*record),
+		largest: make(map[string]uint64),
+		ids:     make(map[string]string),
+	}
+}
+
+// granted checks that a new lease is alone, and that its token is larger than all before.
+// Nobody else can have become valid since the last grant, so to look now is enough.
+func (w *witness) granted(p *process, lease *quorumlock.Lease) {
+	w.seen.Lock()
+	defer w.seen.Unlock()
+	w.grants++
+	w.tell("%s has %v: %s with token %d, for %v", p.label, lease.Names(), w.short(lease.Owner()), lease.Token(), lease.Remaining())
+	r := &record{lease: lease, process: p}
+	w.all[lease] = r
+	for _, name := range lease.Names() {
+		if lease.Token() <= w.largest[name] {
+			w.violate(Tokens, "token %d of %q was granted to %s after %d", lease.Token(), name, w.short(lease.Owner()), w.largest[name])
+		}
+		w.largest[name] = max(w.largest[name], lease.Token())
+		for _, other := range w.leases[name] {
+			if lease.Err() == nil && other.lease.Err() == nil {
+				w.violate(Exclusion, "two leases of %q are valid: %s of %s, and %s of %s", name,
+					w.short(other.lease.Owner()), other.process.label, w.short(lease.Owner()), p.label)
+			}
+		}
+		w.leases[name] = append(w.leases[name], r)
+	}
+}
+
+// acts checks a lease that its holder is about to rely on.
+func (w *witness) acts(p *process, lease *quorumlock.Lease) {
+	w.seen.Lock()
+	defer w.seen.Unlock()
+	r := w.all[lease]
+	if err := lease.Err(); err != nil {
+		if !r.over {
+			w.lost++
+			w.tell("%s has lost %v (%s): %v", p.label, lease.Names(), w.short(lease.Owner()), err)
+		}
+		r.over = true
+		return
+	}
+	if r.over {
+		w.violate(Finality, "lease %s of %s was over, and is valid again", w.short(lease.Owner()), p.label)
+	}
+	for _, name := range lease.Names() {
+		if lease.Token() < w.largest[name] {
+			w.violate(Finality, "%s acts under token %d of %q, after %d was granted", p.label, lease.Token(), name, w.largest[name])
+		}
+	}
+}
+
+// finished forgets a lease that nobody relies on any more.
+func (w *witness) finished(lease *quorumlock.Lease) {
+	w.seen.Lock()
+	defer w.seen.Unlock()
+	w.forget(func(r *record) bool { return r.lease == lease })
+}
+
+// died forgets the leases of a process: nobody acts on them.
+func (w *witness) died(p *process) {
+	w.seen.Lock()
+	defer w.seen.Unlock()
+	w.forget(func(r *record) bool { return r.process == p })
+}
+
+func (w *witness) forget(which func(*record) bool) {
+	for name, list := range w.leases {
+		var rest []*record
+		for _, r := range list {
+			if !which(r) {
+				rest = append(rest, r)
+			}
+		}
+		w.leases[name] = rest
+	}
+}
+
+func (w *witness) violated(promise Promise, format string, args ...any) {
+	w.seen.Lock()
+	defer w.seen.Unlock()
+	w.violate(promise, format, args...)
+}
+
+// note adds to the history.
+func (w *witness) note(format string, args ...any) {
+	if !w.traced {
+		return
+	}
+	w.seen.Lock()
+	defer w.seen.Unlock()
+	w.tell(format, args...)
+}
+
+func (w *witness) violate(promise Promise, format string, args ...any) {
+	v := Violation{promise, w.world.now(), w.named(fmt.Sprintf(format, args...))}
+	w.violations = append(w.violations, v)
+	w.tell("VIOLATION of %s: %s", promise, v.Text)
+}
+
+func (w *witness) tell(format string, args ...any) {
+	if w.traced {
+		w.history = append(w.history, fmt.Sprintf("%9.3fms  ", float64(w.world.now())/1e6)+w.named(fmt.Sprintf(format, args...)))
+	}
+}
+
+func (w *witness) verdict() Verdict {
+	w.seen.Lock()
+	defer w.seen.Unlock()
+	return Verdict{Violations: w.violations, History: w.history, Grants: w.grants, Lost: w.lost, Took: w.world.now()}
+}
+
+// short is an owner as history tells it: the random ids of clients are letters instead, in
+// the order in which they appear.
+func (w *witness) short(owner string) string {
+	if owner == "" {
+		return "nobody"
+	}
+	w.naming.Lock()
+	defer w.naming.Unlock()
+	id, sequence, _ := strings.Cut(owner, ":")
+	if w.ids[id] == "" {
+		w.ids[id] = string(rune('A' + len(w.ids)%26))
+	}
+	return w.ids[id] + sequence
+}
+
+// named is a text in which owners stand as short has them.
+func (w *witness) named(text string) string {
+	w.naming.Lock()
+	defer w.naming.Unlock()
+	for id, letter := range w.ids {
+		text = strings.ReplaceAll(text, id+":", letter)
+	}
+	return text
+}
