@@ -1,0 +1,143 @@
+package history
+
+import (
+	"bufio"
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"io"
+	"slices"
+	"time"
+)
+
+// History is what several clients did, in the order in which they began it, and complete
+// and consistent in itself. It does not change, and is safe for concurrent use.
+type History struct {
+	events []Event
+	leases []*lease
+}
+
+// New makes a history of events, in any order. The two lines of one operation become
+// one event. It fails if events contradict each other: two have one number, or one is
+// about a lease that its client did not have by then.
+func New(events ...Event) (*History, error) {
+	var b builder
+	for i, e := range events {
+		if err := b.add(fmt.Sprintf("event %d", i+1), e); err != nil {
+			return nil, err
+		}
+	}
+	return b.history()
+}
+
+// Events are all events by the time of their calls.
+func (h *History) Events() []Event { return slices.Clone(h.events) }
+
+// Encode writes the history as lines of JSON, one per event, which [Read] reads.
+func (h *History) Encode(out io.Writer) error {
+	buffer := bufio.NewWriter(out)
+	lines := json.NewEncoder(buffer)
+	for _, e := range h.events {
+		if err := lines.Encode(e); err != nil {
+			return fmt.Errorf("faultinject: writing a history: %w", err)
+		}
+	}
+	if err := buffer.Flush(); err != nil {
+		return fmt.Errorf("faultinject: writing a history: %w", err)
+	}
+	return nil
+}
+
+// span is the time of the first call, and the last time that is told of.
+func (h *History) span() (first, last time.Duration) {
+	if len(h.events) == 0 {
+		return 0, 0
+	}
+	for _, e := range h.events {
+		last = max(last, e.Call, e.Return)
+	}
+	return h.events[0].Call, last
+}
+
+// id tells operations of several clients apart.
+type id struct {
+	client string
+	op     uint64
+}
+
+// placed is an event, and where it was found.
+type placed struct {
+	Event
+	place string
+}
+
+// builder puts events together that come in any order.
+type builder struct {
+	ops map[id]placed
+}
+
+// add takes an event. An error names the place.
+func (b *builder) add(place string, e Event) error {
+	if err := e.check(); err != nil {
+		return fmt.Errorf("faultinject: history: %s: %w", place, err)
+	}
+	if b.ops == nil {
+		b.ops = map[id]placed{}
+	}
+	key := id{e.Client, e.Op}
+	if other, ok := b.ops[key]; ok {
+		if !sameCall(other.Event, e) {
+			return fmt.Errorf("faultinject: history: %s: operation %d of client %s is also at %s, and is another", place, e.Op, e.Client, other.place)
+		}
+		if other.returned() {
+			if !e.returned() {
+				return nil
+			}
+			return fmt.Errorf("faultinject: history: %s: operation %d of client %s has returned already at %s", place, e.Op, e.Client, other.place)
+		}
+	}
+	b.ops[key] = placed{e, place}
+	return nil
+}
+
+// sameCall reports whether two events can be call and return of one operation.
+func sameCall(a, b Event) bool {
+	return a.Kind == b.Kind && a.Call == b.Call && a.Worker == b.Worker && a.Lease == b.Lease && slices.Equal(a.Names, b.Names)
+}
+
+// history is the end of building.
+func (b *builder) history() (*History, error) {
+	ops := make([]placed, 0, len(b.ops))
+	for _, p := range b.ops {
+		ops = append(ops, p)
+	}
+	slices.SortFunc(ops, func(a, b placed) int {
+		return cmp.Or(cmp.Compare(a.Call, b.Call), cmp.Compare(a.Client, b.Client), cmp.Compare(a.Op, b.Op))
+	})
+	h := &History{events: make([]Event, len(ops))}
+	for i, p := range ops {
+		if err := b.checkLease(p.Event); err != nil {
+			return nil, fmt.Errorf("faultinject: history: %s: %w", p.place, err)
+		}
+		h.events[i] = p.Event
+	}
+	h.leases = leasesOf(h.events)
+	return h, nil
+}
+
+// checkLease reports whether the lease that an event is about was the client's by then.
+func (b *builder) checkLease(e Event) error {
+	if e.Kind == Acquire {
+		return nil
+	}
+	grant, ok := b.ops[id{e.Client, e.Lease}]
+	switch {
+	case !ok || !grant.granted():
+		return fmt.Errorf("%s of lease %d, which client %s was not granted", e.Kind, e.Lease, e.Client)
+	case grant.Token != e.Token || grant.Owner != e.Owner || !slices.Equal(grant.Names, e.Names):
+		return fmt.Errorf("%s of lease %d, which has another owner, token or name at %s", e.Kind, e.Lease, grant.place)
+	case e.Call < grant.Return:
+		return fmt.Errorf("%s of lease %d before it was granted at %s", e.Kind, e.Lease, grant.place)
+	}
+	return nil
+}

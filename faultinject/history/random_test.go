@@ -1,0 +1,232 @@
+package history
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"slices"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// simulation is a lock with expiry that works, and clients that use it. It decides when
+// things really happen, and tells of intervals around these instants.
+type simulation struct {
+	*rand.Rand
+	clients, acts int
+	slack         time.Duration // how far call and return may be from the instant
+	events        []Event
+	ops           map[string]uint64
+	now           time.Duration
+	token         uint64
+}
+
+func newSimulation(r *rand.Rand, clients, acts int, slack time.Duration) *simulation {
+	return &simulation{Rand: r, clients: clients, acts: acts, slack: slack, ops: map[string]uint64{}, now: 10 * slack}
+}
+
+func (s *simulation) upTo(d time.Duration) time.Duration {
+	return time.Duration(s.Int64N(int64(d) + 1))
+}
+
+func (s *simulation) add(e Event) Event {
+	s.ops[e.Client]++
+	e.Op = s.ops[e.Client]
+	s.events = append(s.events, e)
+	return e
+}
+
+// lease has one client have the lock, from a grant to an end of any kind. What it tells of
+// comes after the return of the grant, as its client learns of the lease by that.
+func (s *simulation) lease(names ...string) {
+	s.now += 1 + s.upTo(s.slack)
+	s.token += 1 + s.Uint64N(3)
+	grant := s.add(Event{
+		Client: fmt.Sprintf("c%d", s.IntN(s.clients)), Worker: s.IntN(4), Kind: Acquire, Names: names, Owner: "o" + strconv.FormatUint(s.token, 36), Token: s.token,
+		Call: s.now - s.upTo(5*s.slack), Return: s.now + s.upTo(s.slack),
+	})
+	about := Event{Client: grant.Client, Worker: grant.Worker, Names: names, Lease: grant.Op, Owner: grant.Owner, Token: grant.Token}
+	for range s.IntN(2*s.acts + 1) {
+		s.now += 1 + s.upTo(s.slack)
+		if s.now < grant.Return {
+			continue
+		}
+		e := about
+		e.Kind, e.Call, e.Return = Act, max(grant.Return, s.now-s.upTo(s.slack)), s.now+s.upTo(s.slack)
+		s.add(e)
+	}
+	s.now += 1 + s.upTo(s.slack)
+	s.end(about, grant.Return)
+}
+
+func (s *simulation) end(e Event, from time.Duration) {
+	earliest := max(from, s.now-s.upTo(s.slack))
+	e.Kind, e.Call, e.Return = Release, earliest, max(from, s.now)+s.upTo(s.slack)
+	switch s.IntN(10) {
+	case 0: // killed
+		return
+	case 1: // killed while it released
+		e.Return = 0
+	case 2:
+		e.Error = "no quorum"
+	case 3:
+		e.Kind, e.Call = Lost, e.Return
+	case 4:
+		e.Kind, e.Error = Act, "its time ran out"
+	default:
+		if earliest > s.now {
+			return // its time ran out before its client knew that it had it
+		}
+	}
+	s.add(e)
+}
+
+func (s *simulation) history(t testing.TB) *History {
+	t.Helper()
+	h, err := New(s.events...)
+	require.NoError(t, err)
+	return h
+}
+
+// seeds runs a test with seeds that it prints, or with the one in the environment.
+func seeds(t *testing.T, count int, test func(t *testing.T, r *rand.Rand)) {
+	t.Helper()
+	first := rand.Uint64()
+	if text := os.Getenv("HISTORY_SEED"); text != "" {
+		var err error
+		first, err = strconv.ParseUint(text, 10, 64)
+		require.NoError(t, err)
+		count = 1
+	}
+	for i := range uint64(count) {
+		seed := first + i
+		test(t, rand.New(rand.NewPCG(seed, 0)))
+		if t.Failed() {
+			t.Fatalf("HISTORY_SEED=%d", seed)
+		}
+	}
+}
+
+var namesOf = [][]string{{"a"}, {"b"}, {"a", "b"}, {"c", "a"}}
+
+func TestALockThatWorksIsLegal(t *testing.T) {
+	seeds(t, 50, func(t *testing.T, r *rand.Rand) {
+		s := newSimulation(r, 3, 2, 20)
+		for range 30 {
+			s.lease(namesOf[r.IntN(len(namesOf))]...)
+		}
+		h := s.history(t)
+		if err := Check(h, ample).Err(); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// corrupt changes one event so that the history may be illegal, and is still well formed.
+func corrupt(r *rand.Rand, events []Event) {
+	e := &events[r.IntN(len(events))]
+	by := time.Duration(r.IntN(200))
+	switch {
+	case e.Kind != Acquire && r.IntN(3) > 0: // later
+		e.Call += by
+		if e.returned() {
+			e.Return += by
+		}
+	case e.Kind == Acquire && r.IntN(2) == 0: // earlier
+		by = min(by, e.Call-1)
+		e.Call -= by
+		e.Return -= by
+	default: // another token
+		to := events[r.IntN(len(events))].Token
+		client, lease := e.Client, max(e.Lease, e.Op)
+		if e.Kind != Acquire {
+			lease = e.Lease
+		}
+		for i := range events {
+			if events[i].Client == client && (events[i].Op == lease || events[i].Lease == lease) {
+				events[i].Token = to
+			}
+		}
+	}
+}
+
+func TestBothCheckersAgree(t *testing.T) {
+	legal, illegal := 0, 0
+	seeds(t, 300, func(t *testing.T, r *rand.Rand) {
+		s := newSimulation(r, 3, 2, 20)
+		for range 12 {
+			s.lease(namesOf[r.IntN(len(namesOf))]...)
+		}
+		for range r.IntN(4) {
+			corrupt(r, s.events)
+		}
+		agree(t, s.history(t), &legal, &illegal)
+	})
+	t.Logf("%d legal, %d illegal", legal, illegal)
+}
+
+// TestBothCheckersAgreeOnAnything takes small histories without any sense, so that times
+// are often equal.
+func TestBothCheckersAgreeOnAnything(t *testing.T) {
+	legal, illegal := 0, 0
+	seeds(t, 2000, func(t *testing.T, r *rand.Rand) {
+		var s script
+		between := func(from, to time.Duration) time.Duration { return from + time.Duration(r.Int64N(int64(to-from)+1)) }
+		for range 1 + r.IntN(4) {
+			call := between(1, 12)
+			l := s.grant(1+r.Uint64N(6), call, between(call, 14))
+			for range r.IntN(4) {
+				call := between(l.Return, 16)
+				ret := between(call, 18)
+				kind := [](func(Event, time.Duration, time.Duration)){s.act, s.act, s.act, s.refused, s.release, s.releaseFailed}[r.IntN(6)]
+				kind(l, call, ret)
+			}
+		}
+		agree(t, s.history(t), &legal, &illegal)
+	})
+	t.Logf("%d legal, %d illegal", legal, illegal)
+	if os.Getenv("HISTORY_SEED") == "" {
+		require.Greater(t, legal, 200)
+		require.Greater(t, illegal, 200)
+	}
+}
+
+func agree(t *testing.T, h *History, legal, illegal *int) {
+	t.Helper()
+	direct, quick, plain := judges(h)
+	if direct != quick || direct != plain {
+		t.Errorf("comparisons say %t, porcupine %t, and with the plain model %t", direct, quick, plain)
+	}
+	if direct {
+		*legal++
+	} else {
+		*illegal++
+	}
+}
+
+// TestALockThatForgetsIsIllegal gives a lock to two at once, so that both see it.
+func TestALockThatForgetsIsIllegal(t *testing.T) {
+	seeds(t, 50, func(t *testing.T, r *rand.Rand) {
+		s := newSimulation(r, 3, 2, 20)
+		for range 10 {
+			s.lease("a")
+		}
+		at := s.now + 500
+		a := s.add(Event{Client: "c1", Kind: Acquire, Names: []string{"a"}, Owner: "x", Token: s.token + 1, Call: at, Return: at + 10})
+		b := s.add(Event{Client: "c2", Kind: Acquire, Names: []string{"a"}, Owner: "y", Token: s.token + 2, Call: at, Return: at + 10})
+		for _, l := range []Event{a, b} {
+			s.add(Event{Client: l.Client, Kind: Act, Names: l.Names, Lease: l.Op, Owner: l.Owner, Token: l.Token, Call: at + 20, Return: at + 30})
+		}
+		s.token, s.now = s.token+2, at+30
+		for range 10 {
+			s.lease("a")
+		}
+		result := Check(s.history(t), ample)
+		if !slices.ContainsFunc(result.Violations, func(v Violation) bool { return v.Kind == Overlap }) {
+			t.Errorf("found %v", result.Violations)
+		}
+	})
+}

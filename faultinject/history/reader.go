@@ -1,0 +1,90 @@
+package history
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+)
+
+// Read reads a history: the file of one recorder, or what [History.Encode] wrote. A last
+// line that was cut short is left out. An error names the line.
+func Read(in io.Reader) (*History, error) {
+	var b builder
+	if err := b.read("line ", in); err != nil {
+		return nil, err
+	}
+	return b.history()
+}
+
+// ReadDir reads the histories of all clients in a directory, in the files *.jsonl, as one.
+// Of each file, a last line that was cut short is left out. An error names file and line.
+// It fails if there is no such file.
+func ReadDir(dir string) (*History, error) {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return nil, fmt.Errorf("faultinject: reading histories: %w", err)
+	}
+	var b builder
+	files := 0
+	for _, entry := range entries {
+		if entry.IsDir() || !strings.HasSuffix(entry.Name(), suffix) {
+			continue
+		}
+		files++
+		if err := b.readFile(filepath.Join(dir, entry.Name())); err != nil {
+			return nil, err
+		}
+	}
+	if files == 0 {
+		return nil, fmt.Errorf("faultinject: reading histories: no *%s in %s", suffix, dir)
+	}
+	return b.history()
+}
+
+func (b *builder) readFile(path string) error {
+	file, err := os.Open(path)
+	if err != nil {
+		return fmt.Errorf("faultinject: reading histories: %w", err)
+	}
+	defer file.Close()
+	return b.read(path+":", file)
+}
+
+// read takes the lines of a file. Their places are the prefix and the number of the line.
+func (b *builder) read(prefix string, in io.Reader) error {
+	lines := bufio.NewReader(in)
+	for n := 1; ; n++ {
+		line, err := lines.ReadBytes('\n')
+		last := errors.Is(err, io.EOF)
+		if err != nil && !last {
+			return fmt.Errorf("faultinject: history: %s%d: %w", prefix, n, err)
+		}
+		if len(bytes.TrimSpace(line)) > 0 {
+			if err := b.parse(fmt.Sprintf("%s%d", prefix, n), line, last); err != nil {
+				return err
+			}
+		}
+		if last {
+			return nil
+		}
+	}
+}
+
+// parse takes a line. One that is torn, as it has no end of the line and is no JSON, is
+// left out: a JSON object is complete with its last character only.
+func (b *builder) parse(place string, line []byte, unterminated bool) error {
+	var e Event
+	if err := json.Unmarshal(line, &e); err != nil {
+		if unterminated && !json.Valid(line) {
+			return nil
+		}
+		return fmt.Errorf("faultinject: history: %s: %w", place, err)
+	}
+	return b.add(place, e)
+}

@@ -1,0 +1,139 @@
+package history
+
+import (
+	"bytes"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"testing/iotest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+const (
+	callLine   = `{"client":"c1","op":1,"kind":"acquire","names":["job"],"call":10}` + "\n"
+	returnLine = `{"client":"c1","op":1,"kind":"acquire","names":["job"],"owner":"o","token":5,"call":10,"return":20}` + "\n"
+	actLine    = `{"client":"c1","op":2,"kind":"act","names":["job"],"lease":1,"owner":"o","token":5,"call":20,"return":30}` + "\n"
+)
+
+func TestReadMergesCallAndReturn(t *testing.T) {
+	for _, text := range []string{callLine + returnLine + actLine, actLine + returnLine + callLine, "\n" + returnLine + "\n" + actLine} {
+		h, err := Read(strings.NewReader(text))
+		require.NoError(t, err)
+		require.Len(t, h.Events(), 2)
+		require.Equal(t, 20*time.Nanosecond, h.Events()[0].Return)
+	}
+}
+
+func TestATornLastLineIsLeftOut(t *testing.T) {
+	whole := strings.TrimSuffix(actLine, "\n")
+	for cut := range len(whole) {
+		h, err := Read(strings.NewReader(callLine + returnLine + whole[:cut]))
+		require.NoError(t, err)
+		require.Len(t, h.Events(), 1, "cut at %d", cut)
+	}
+	h, err := Read(strings.NewReader(callLine + returnLine + whole))
+	require.NoError(t, err)
+	require.Len(t, h.Events(), 2, "it lacks nothing but the end of the line")
+}
+
+func TestReadNamesTheLine(t *testing.T) {
+	for _, c := range []struct{ name, text, want string }{
+		{"torn in the middle", callLine + `{"client":"c1","op` + "\n" + returnLine, "line 2: invalid character"},
+		{"torn, with an end of the line", callLine + `{"client":` + "\n", "line 2: unexpected end"},
+		{"another type", callLine + `{"client":7}`, "line 2: json: cannot unmarshal number"},
+		{"no client", strings.Replace(callLine, "c1", "", 1), `line 1: "" is no name of a client`},
+		{"no number", strings.Replace(callLine, `"op":1`, `"op":0`, 1), "line 1: no number of the operation"},
+		{"no such kind", strings.Replace(callLine, "acquire", "steal", 1), `line 1: no kind is called "steal"`},
+		{"no name", strings.Replace(callLine, `"job"`, "", 1), "line 1: no name of a lock"},
+		{"a name twice", strings.Replace(callLine, `"job"`, `"a","a"`, 1), `line 1: the name "a" twice`},
+		{"no call", strings.Replace(callLine, `"call":10`, `"call":0`, 1), "line 1: a call at 0"},
+		{"a return before the call", strings.Replace(returnLine, `:20`, `:9`, 1), "line 1: a return at 9 of a call at 10"},
+		{"far in the future", strings.Replace(returnLine, `:20`, `:9223372036854775807`, 1), "line 1: a return at 9223372036854775807"},
+		{"a grant without a token", strings.Replace(returnLine, `"token":5,`, "", 1), "line 1: a grant without owner and token"},
+		{"a token without a grant", strings.Replace(callLine, `"call"`, `"token":5,"call"`, 1), "line 1: owner or token without a grant"},
+		{"an error without a return", strings.Replace(callLine, `"call"`, `"error":"no","call"`, 1), "line 1: an error without a return"},
+		{"an acquisition of a lease", strings.Replace(callLine, `"call"`, `"lease":3,"call"`, 1), "line 1: an acquisition for a lease"},
+		{"an act of no lease", returnLine + strings.Replace(actLine, `"lease":1,`, "", 1), "line 2: act without owner, token and number of the lease"},
+		{"an act of an unknown lease", actLine, "line 1: act of lease 1, which client c1 was not granted"},
+		{"an act of a lease without a return", callLine + actLine, "line 2: act of lease 1, which client c1 was not granted"},
+		{"an act of another's lease", returnLine + strings.Replace(actLine, "c1", "c2", 1), "line 2: act of lease 1, which client c2 was not granted"},
+		{"an act with another token", returnLine + strings.Replace(actLine, `:5`, `:6`, 1), "line 2: act of lease 1, which has another owner, token or name at line 1"},
+		{"an act before the grant", returnLine + strings.Replace(actLine, `"call":20`, `"call":19`, 1), "line 2: act of lease 1 before it was granted at line 1"},
+		{"a loss without a time", returnLine + strings.NewReplacer(`"act"`, `"lost"`, `,"return":30`, "").Replace(actLine), "line 2: a loss without a time"},
+		{"two returns", returnLine + returnLine, "line 2: operation 1 of client c1 has returned already at line 1"},
+		{"two operations of one number", callLine + strings.Replace(returnLine, `"call":10`, `"call":11`, 1), "line 2: operation 1 of client c1 is also at line 1, and is another"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			_, err := Read(strings.NewReader(c.text))
+			require.ErrorContains(t, err, "faultinject: history: "+c.want)
+		})
+	}
+}
+
+func TestReadDir(t *testing.T) {
+	dir := t.TempDir()
+	write := func(name, text string) {
+		require.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600))
+	}
+	_, err := ReadDir(dir)
+	require.ErrorContains(t, err, "no *.jsonl in "+dir)
+
+	write("c1.jsonl", callLine+returnLine+actLine[:20])
+	write("c2.jsonl", strings.ReplaceAll(callLine, "c1", "c2"))
+	write("notes.txt", "not a history")
+	require.NoError(t, os.Mkdir(filepath.Join(dir, "d.jsonl"), 0o700))
+	h, err := ReadDir(dir)
+	require.NoError(t, err)
+	require.Len(t, h.Events(), 2)
+
+	write("c3.jsonl", "\n{\n")
+	_, err = ReadDir(dir)
+	require.ErrorContains(t, err, filepath.Join(dir, "c3.jsonl")+":2: ")
+
+	_, err = ReadDir(filepath.Join(dir, "none"))
+	require.ErrorIs(t, err, os.ErrNotExist)
+}
+
+func TestOneClientInTwoFilesIsFoundOut(t *testing.T) {
+	dir := t.TempDir()
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "a.jsonl"), []byte(returnLine), 0o600))
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "b.jsonl"), []byte(returnLine), 0o600))
+	_, err := ReadDir(dir)
+	require.ErrorContains(t, err, "b.jsonl:1: operation 1 of client c1 has returned already at "+filepath.Join(dir, "a.jsonl")+":1")
+}
+
+func TestReadPassesErrorsOn(t *testing.T) {
+	broken := errors.New("broken disk")
+	_, err := Read(iotest.ErrReader(broken))
+	require.ErrorIs(t, err, broken)
+}
+
+func TestNewNamesTheEvent(t *testing.T) {
+	_, err := New(Event{Client: "c1", Op: 1, Kind: Acquire, Names: []string{"job\xff"}, Call: 1})
+	require.ErrorContains(t, err, "event 1: the name")
+}
+
+func FuzzRead(f *testing.F) {
+	f.Add([]byte(callLine + returnLine + actLine))
+	f.Add([]byte(callLine + returnLine + actLine[:30]))
+	f.Add([]byte(returnLine + strings.Replace(actLine, `"act"`, `"lost"`, 1)))
+	f.Add([]byte(returnLine + strings.Replace(actLine, `"act"`, `"release"`, 1) + strings.ReplaceAll(returnLine, "c1", "c2")))
+	f.Add([]byte("\n\n{}"))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		h, err := Read(bytes.NewReader(data))
+		if err != nil {
+			return
+		}
+		var again bytes.Buffer
+		require.NoError(t, h.Encode(&again))
+		same, err := Read(&again)
+		require.NoError(t, err)
+		require.Equal(t, h.Events(), same.Events())
+		direct, quick, _ := judges(h)
+		require.Equal(t, direct, quick)
+	})
+}

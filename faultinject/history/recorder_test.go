@@ -1,0 +1,202 @@
+package history
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/quorumlock/quorumlock/clock"
+)
+
+func TestARecorderWritesWhatIsRead(t *testing.T) {
+	var out bytes.Buffer
+	now := clock.NewManual(time.Time{})
+	r := NewRecorder("c1", &out, now)
+	now.Advance(10)
+	attempt := r.Acquire(2, "a", "b")
+	require.Equal(t, 1, strings.Count(out.String(), "\n"), "what begins is told of at once")
+	now.Advance(5)
+	held := attempt.Granted("owner", 17)
+	require.NoError(t, held.Act(func() error { now.Advance(2); return nil }))
+	require.EqualError(t, held.Release(func() error { now.Advance(3); return errors.New("no quorum") }), "no quorum")
+	held.Lost(errors.New(""))
+	r.Acquire(3, "c").Failed(context.DeadlineExceeded)
+	r.Acquire(4, "c")
+	require.NoError(t, r.Close())
+
+	h, err := Read(&out)
+	require.NoError(t, err)
+	about := Event{Client: "c1", Worker: 2, Names: []string{"a", "b"}, Lease: 1, Owner: "owner", Token: 17}
+	of := func(op uint64, kind Kind, call, ret time.Duration, err string) Event {
+		e := about
+		e.Op, e.Kind, e.Call, e.Return, e.Error = op, kind, call, ret, err
+		return e
+	}
+	grant := of(1, Acquire, 10, 15, "")
+	grant.Lease = 0
+	require.Equal(t, []Event{
+		grant,
+		of(2, Act, 15, 17, ""),
+		of(3, Release, 17, 20, "no quorum"),
+		of(4, Lost, 20, 20, "an error without a text"),
+		{Client: "c1", Worker: 3, Op: 5, Kind: Acquire, Names: []string{"c"}, Call: 20, Return: 20, Error: "context deadline exceeded"},
+		{Client: "c1", Worker: 4, Op: 6, Kind: Acquire, Names: []string{"c"}, Call: 20},
+	}, h.Events())
+	require.Equal(t, "c1/w2 acquire a,b -> token 17", h.Events()[0].String())
+	require.Equal(t, "c1/w2 release a,b (token 17) -> no quorum", h.Events()[2].String())
+	require.Equal(t, "c1/w4 acquire c -> ?", h.Events()[5].String())
+}
+
+func TestRecordersOfSeveralGoroutines(t *testing.T) {
+	const workers, rounds = 8, 50
+	dir := t.TempDir()
+	var lock sync.Mutex
+	token := uint64(0)
+	var all sync.WaitGroup
+	for _, client := range []string{"c1", "c2"} {
+		r, err := Create(dir, client)
+		require.NoError(t, err)
+		defer r.Close()
+		for worker := range workers {
+			all.Go(func() {
+				for range rounds {
+					attempt := r.Acquire(worker, "job")
+					lock.Lock()
+					token++
+					held := attempt.Granted("owner", token)
+					_ = held.Act(func() error { return nil })
+					_ = held.Release(func() error { lock.Unlock(); return nil })
+				}
+			})
+		}
+		defer func() { require.NoError(t, r.Err()) }()
+	}
+	all.Wait()
+	h, err := ReadDir(dir)
+	require.NoError(t, err)
+	result := Check(h, ample)
+	require.NoError(t, result.Err())
+	require.Equal(t, 2*workers*rounds, result.Total.Granted)
+	require.Equal(t, 2*workers*rounds, result.Total.Acts)
+	require.Equal(t, 2*workers*rounds, result.Total.Released)
+}
+
+// shortWriter has room for so many bytes.
+type shortWriter struct {
+	bytes.Buffer
+	room int
+}
+
+var errFull = errors.New("no space left")
+
+func (w *shortWriter) Write(p []byte) (int, error) {
+	if len(p) > w.room {
+		n, _ := w.Buffer.Write(p[:w.room])
+		w.room = 0
+		return n, errFull
+	}
+	w.room -= len(p)
+	return w.Buffer.Write(p)
+}
+
+func TestNothingIsWrittenAfterAFailure(t *testing.T) {
+	out := &shortWriter{room: 300}
+	r := NewRecorder("c1", out, clock.NewManual(time.Time{}))
+	held := r.Acquire(1, "job").Granted("owner", 1)
+	for range 10 {
+		require.NoError(t, held.Act(func() error { return nil }), "the client is not disturbed")
+	}
+	require.ErrorIs(t, r.Err(), errFull)
+	require.ErrorIs(t, r.Close(), errFull)
+	require.ErrorContains(t, r.Close(), "faultinject: recording the history of c1: no space left")
+	require.Equal(t, 300, out.Len())
+	h, err := Read(out)
+	require.NoError(t, err, "the line that was cut short is the last")
+	require.NotEmpty(t, h.Events())
+}
+
+func TestARecorderRefusesWhatReadersWould(t *testing.T) {
+	var out bytes.Buffer
+	r := NewRecorder("c1", &out, nil)
+	r.Acquire(1, "job").Granted("owner", 0)
+	require.ErrorContains(t, r.Err(), "a grant without owner and token")
+	h, err := Read(&out)
+	require.NoError(t, err)
+	require.Len(t, h.Events(), 1)
+}
+
+func TestAClosedRecorderSaysSo(t *testing.T) {
+	r, err := Create(t.TempDir(), "c1")
+	require.NoError(t, err)
+	require.NoError(t, r.Close())
+	require.NoError(t, r.Close())
+	r.Acquire(1, "job")
+	require.ErrorIs(t, r.Err(), errClosed)
+}
+
+func TestCreateNeedsANameOfItsOwn(t *testing.T) {
+	dir := t.TempDir()
+	r, err := Create(dir, "c1")
+	require.NoError(t, err)
+	require.NoError(t, r.Close())
+	_, err = Create(dir, "c1")
+	require.ErrorIs(t, err, os.ErrExist)
+	for _, bad := range []string{"", "../c1", "a/b"} {
+		_, err := Create(dir, bad)
+		require.ErrorContains(t, err, "cannot name a client", bad)
+	}
+}
+
+// childDir is where a child process is to record, in its environment.
+const childDir = "QUORUMLOCK_HISTORY_CHILD"
+
+// recordAndDie is the child.
+func recordAndDie(dir string) {
+	r, err := Create(dir, "child")
+	if err != nil {
+		panic(err)
+	}
+	held := r.Acquire(1, "job").Granted("owner", 1)
+	_ = held.Act(func() error { return nil })
+	_ = held.Release(func() error {
+		me, err := os.FindProcess(os.Getpid())
+		if err = errors.Join(err, me.Kill()); err != nil {
+			panic(err)
+		}
+		select {} // it takes effect any moment
+	})
+}
+
+func TestAKilledProcessLosesNothing(t *testing.T) {
+	dir := t.TempDir()
+	exe, err := os.Executable()
+	require.NoError(t, err)
+	child := exec.CommandContext(t.Context(), exe)
+	child.Env = append(os.Environ(), childDir+"="+dir)
+	before := clock.System().Now()
+	err = child.Run()
+	after := clock.System().Now()
+	var exit *exec.ExitError
+	require.ErrorAs(t, err, &exit)
+	require.Equal(t, "signal: killed", exit.Error())
+
+	require.FileExists(t, filepath.Join(dir, "child.jsonl"))
+	h, err := ReadDir(dir)
+	require.NoError(t, err)
+	events := h.Events()
+	require.Len(t, events, 3)
+	require.Equal(t, "child/w1 release job (token 1) -> ?", events[2].String())
+	for _, e := range events {
+		require.GreaterOrEqual(t, e.Call, before, "both processes have one clock")
+		require.LessOrEqual(t, e.Call, after)
+	}
+}

@@ -1,0 +1,212 @@
+package faultinject
+
+import (
+	"math/rand/v2"
+	"slices"
+	"time"
+)
+
+// Nemesis draws plans in which nodes and clients get into all the trouble there is: one
+// episode after the other, some of them at the same time, and moments of peace between
+// them, as a system that is never left alone shows nothing either.
+//
+// The zero values of Seed and Episodes mean what they say: seed 0, and all episodes.
+type Nemesis struct {
+	Seed           uint64
+	Nodes, Clients int
+	// TTL is that of the locks: episodes are shorter and longer than it.
+	TTL time.Duration
+	// ClockStep is how far the wall clocks of nodes step, at most: less than what locks
+	// allow for drift, unless the test is about more than that. 0 means no steps.
+	ClockStep time.Duration
+	// Episodes are those to choose from.
+	Episodes []Episode
+}
+
+// Episode is a kind of trouble.
+type Episode string
+
+// The episodes.
+const (
+	// Minority kills one node after the other, and never more than can be spared.
+	Minority Episode = "minority"
+	// Majority kills so many at once that no lock can be had.
+	Majority Episode = "majority"
+	// Everything kills all nodes.
+	Everything Episode = "everything"
+	// Rolling restarts all nodes in turn.
+	Rolling Episode = "rolling"
+	// Hang pauses some nodes, also for longer than the TTL.
+	Hang Episode = "hang"
+	// Forget flushes some nodes.
+	Forget Episode = "forget"
+	// Partition cuts a client off from some nodes, one way or both.
+	Partition Episode = "partition"
+	// Isolation cuts a node off from everybody.
+	Isolation Episode = "isolation"
+	// Flapping cuts a node off again and again, for moments.
+	Flapping Episode = "flapping"
+	// Slowness delays what goes to and from a node.
+	Slowness Episode = "slowness"
+	// WrongClock steps the clock of a node.
+	WrongClock Episode = "wrong-clock"
+	// NoMemory leaves a node no memory.
+	NoMemory Episode = "no-memory"
+	// Sleeper freezes a client, also for longer than the TTL.
+	Sleeper Episode = "sleeper"
+	// Crash kills a client.
+	Crash Episode = "crash"
+)
+
+// Episodes are all that there are.
+func Episodes() []Episode {
+	return []Episode{
+		Minority, Majority, Everything, Rolling, Hang, Forget, Partition, Isolation, Flapping, Slowness,
+		WrongClock, NoMemory, Sleeper, Crash,
+	}
+}
+
+// Plan draws a plan that ends within the duration. The same Nemesis draws the same plan.
+func (n Nemesis) Plan(duration time.Duration) Plan {
+	if len(n.Episodes) == 0 {
+		n.Episodes = Episodes()
+	}
+	if n.ClockStep == 0 {
+		n.Episodes = slices.DeleteFunc(slices.Clone(n.Episodes), func(e Episode) bool { return e == WrongClock })
+	}
+	d := &drawing{Nemesis: n, rng: rand.New(rand.NewPCG(n.Seed, 5)), end: duration, free: make(map[string]time.Duration)}
+	if len(n.Episodes) == 0 {
+		return nil
+	}
+	for at := d.upTo(n.TTL / 2); at < duration; {
+		d.draw(n.Episodes[d.rng.IntN(len(n.Episodes))], at)
+		switch d.rng.IntN(4) {
+		case 0: // the next one begins in the middle of this
+			at += d.upTo(n.TTL / 2)
+		case 1: // long enough for locks to be had again
+			at = d.last + n.TTL + d.upTo(2*n.TTL)
+		default:
+			at = max(at, d.last) + d.upTo(n.TTL)
+		}
+	}
+	return d.plan
+}
+
+// drawing is a plan in the making.
+type drawing struct {
+	Nemesis
+	rng  *rand.Rand
+	plan Plan
+	end  time.Duration
+	// last is the end of the last step, free when each target can be broken again.
+	last time.Duration
+	free map[string]time.Duration
+}
+
+// add adds a step, unless its target is broken already, or it would not be over in time.
+func (d *drawing) add(s Step) {
+	if s.Fault == Flush {
+		s.For = 0
+	}
+	s.At, s.For = s.At.Round(time.Millisecond), s.For.Round(time.Millisecond)
+	if s.At < d.free[s.Target()] || s.End() > d.end {
+		return
+	}
+	d.plan = append(d.plan, s)
+	d.last = max(d.last, s.End())
+	// A moment, so that a server which takes its time to start is not late for the next.
+	d.free[s.Target()] = s.End() + d.TTL/4
+}
+
+func (d *drawing) draw(e Episode, at time.Duration) {
+	nodes := d.rng.Perm(d.Nodes)
+	spare := (d.Nodes - 1) / 2
+	switch e {
+	case Minority:
+		d.each(nodes[:spare], at, d.death(), d.length())
+	case Majority:
+		d.each(nodes[:spare+1], at, d.death(), d.length())
+	case Everything:
+		d.each(nodes, at, d.death(), d.length())
+	case Rolling:
+		d.roll(nodes, at)
+	case Hang:
+		d.each(nodes[:d.some(spare+1)], at, Pause, d.length())
+	case Forget:
+		d.each(nodes[:d.some(spare+1)], at, Flush, 0)
+	case Partition:
+		d.partition(nodes[:d.some(d.Nodes)], at)
+	case Isolation:
+		d.add(Step{At: at, For: d.length(), Fault: d.cut(), Node: nodes[0], Client: All})
+	case Flapping:
+		d.flap(nodes[0], at)
+	case Slowness:
+		d.add(Step{At: at, For: d.length(), Fault: Slow, Node: nodes[0], Client: All, Amount: d.upTo(d.TTL / 8).Round(time.Millisecond)})
+	case WrongClock:
+		d.step(nodes[0], at)
+	case NoMemory:
+		d.each(nodes[:d.some(spare+1)], at, Memory, d.length())
+	case Sleeper:
+		d.add(Step{At: at, For: d.length(), Fault: Freeze, Node: All, Client: d.rng.IntN(d.Clients)})
+	case Crash:
+		d.add(Step{At: at, For: d.upTo(d.TTL), Fault: Murder, Node: All, Client: d.rng.IntN(d.Clients)})
+	}
+}
+
+// each has one fault befall several nodes within a moment.
+func (d *drawing) each(nodes []int, at time.Duration, fault Fault, length time.Duration) {
+	for _, node := range nodes {
+		d.add(Step{At: at + d.upTo(d.TTL/10), For: length, Fault: fault, Node: node, Client: All})
+	}
+}
+
+func (d *drawing) roll(nodes []int, at time.Duration) {
+	fault, gap := d.death(), d.TTL/2+d.upTo(d.TTL)
+	for _, node := range nodes {
+		d.add(Step{At: at, For: d.TTL / 10, Fault: fault, Node: node, Client: All})
+		at += gap
+	}
+}
+
+func (d *drawing) partition(nodes []int, at time.Duration) {
+	fault, client, length := d.cut(), d.rng.IntN(d.Clients), d.length()
+	for _, node := range nodes {
+		d.add(Step{At: at, For: length, Fault: fault, Node: node, Client: client})
+	}
+}
+
+func (d *drawing) flap(node int, at time.Duration) {
+	fault := d.cut()
+	for range 3 + d.rng.IntN(5) {
+		length := d.upTo(d.TTL / 4)
+		d.add(Step{At: at, For: length, Fault: fault, Node: node, Client: All})
+		at += length + d.TTL/4 + d.upTo(d.TTL/4)
+	}
+}
+
+func (d *drawing) step(node int, at time.Duration) {
+	by := d.upTo(d.ClockStep).Round(time.Millisecond)
+	if d.rng.IntN(2) == 0 {
+		by = -by
+	}
+	d.add(Step{At: at, For: d.length(), Fault: Clock, Node: node, Client: All, Amount: by})
+}
+
+// death is a way for a node to end, cut a way for the network to.
+func (d *drawing) death() Fault { return []Fault{Stop, Kill, Wipe}[d.rng.IntN(3)] }
+func (d *drawing) cut() Fault   { return []Fault{Part, Deafen, Mute}[d.rng.IntN(3)] }
+
+// length is shorter than the TTL half of the time, and up to two of it.
+func (d *drawing) length() time.Duration {
+	if d.rng.IntN(2) == 0 {
+		return d.upTo(d.TTL / 2)
+	}
+	return d.TTL + d.upTo(d.TTL)
+}
+
+// some is at least one, and at most so many.
+func (d *drawing) some(most int) int { return 1 + d.rng.IntN(max(most, 1)) }
+
+func (d *drawing) upTo(most time.Duration) time.Duration {
+	return time.Duration(d.rng.Int64N(int64(most) + 1))
+}
