@@ -80,13 +80,13 @@ func (n Nemesis) Plan(duration time.Duration) Plan {
 	}
 	for at := d.upTo(n.TTL / 2); at < duration; {
 		d.draw(n.Episodes[d.rng.IntN(len(n.Episodes))], at)
-		switch d.rng.IntN(4) {
-		case 0: // the next one begins in the middle of this
+		switch d.rng.IntN(8) {
+		case 0, 1, 2: // the next one begins in the middle of this
 			at += d.upTo(n.TTL / 2)
-		case 1: // long enough for locks to be had again
-			at = d.last + n.TTL + d.upTo(2*n.TTL)
+		case 3: // long enough for locks to be had again
+			at = d.last + n.TTL + d.upTo(n.TTL)
 		default:
-			at = max(at, d.last) + d.upTo(n.TTL)
+			at = max(at, d.last) + d.upTo(n.TTL/2)
 		}
 	}
 	return d.plan

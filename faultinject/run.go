@@ -77,7 +77,7 @@ const mendTime = 30 * time.Second
 
 func (s *schedule) run(ctx context.Context) error {
 	slices.SortStableFunc(s.changes, func(a, b change) int { return cmp.Compare(a.at, b.at) })
-	broken := make(map[Step]bool)
+	var broken []Step
 	var errs []error
 	for _, c := range s.changes {
 		if len(errs) > 0 || !sleepUntil(ctx, s.began.Add(c.at)) {
@@ -86,14 +86,14 @@ func (s *schedule) run(ctx context.Context) error {
 		if err := s.carryOut(ctx, c); err != nil {
 			errs = append(errs, err)
 		}
-		broken[c.step] = c.begin && !kinds[c.step.Fault].instant
+		if broken = slices.DeleteFunc(broken, func(b Step) bool { return b == c.step }); c.begin && !kinds[c.step.Fault].instant {
+			broken = append(broken, c.step) // also if that failed: it may be half broken
+		}
 	}
 	mending, cancel := context.WithTimeout(context.WithoutCancel(ctx), mendTime)
 	defer cancel()
-	for step, is := range broken {
-		if is {
-			errs = append(errs, s.carryOut(mending, change{step: step}))
-		}
+	for _, step := range slices.Backward(broken) {
+		errs = append(errs, s.carryOut(mending, change{step: step}))
 	}
 	return errors.Join(errs...)
 }

@@ -1,0 +1,121 @@
+package chaos_test
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/quorumlock/quorumlock/faultinject"
+	"github.com/quorumlock/quorumlock/faultinject/chaos"
+	"github.com/quorumlock/quorumlock/faultinject/container"
+	"github.com/quorumlock/quorumlock/faultinject/process"
+)
+
+var (
+	duration = flag.Duration("duration", 10*time.Second, "how long TestChaos breaks things")
+	seed     = flag.Uint64("seed", 0, "what TestChaos breaks follows from it; 0 is one at random")
+	kind     = flag.String("nodes", "process", "what nodes are: process or docker")
+	planFile = flag.String("plan", "", "a file with a plan for TestChaos, instead of a seed")
+	out      = flag.String("out", "", "where histories are kept; they are thrown away by default, unless a test fails")
+)
+
+const (
+	nodes   = 5
+	clients = 3
+	ttl     = 2 * time.Second
+)
+
+func TestMain(m *testing.M) {
+	if was, err := chaos.Client(); was {
+		if err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		return
+	}
+	os.Exit(m.Run())
+}
+
+// TestChaos breaks everything at random.
+func TestChaos(t *testing.T) {
+	if *seed == 0 {
+		*seed = uint64(time.Now().UnixNano()) % 1_000_000
+	}
+	plan := faultinject.Nemesis{
+		Seed: *seed, Nodes: nodes, Clients: clients, TTL: ttl,
+		// A hundredth of the TTL and 2 ms is what locks allow for, there and back.
+		ClockStep: 10 * time.Millisecond,
+	}.Plan(*duration)
+	if *planFile != "" {
+		plan = readPlan(t, *planFile)
+	}
+	fmt.Printf("chaos: %v on %s nodes, seed %d. The plan, which -plan takes from a file:\n%s\n", *duration, *kind, *seed, plan)
+	report := run(t, chaos.Config{Clients: clients, Plan: plan, Seed: *seed})
+	report.Print(os.Stdout)
+	require.NoError(t, report.Err())
+	require.Positive(t, report.Counts.Granted)
+}
+
+func readPlan(t *testing.T, name string) faultinject.Plan {
+	t.Helper()
+	file, err := os.Open(name)
+	require.NoError(t, err)
+	defer func() { _ = file.Close() }()
+	plan, err := faultinject.ParsePlan(file)
+	require.NoError(t, err)
+	return plan
+}
+
+// run is a run on new nodes of the kind that the flags ask for.
+func run(t *testing.T, cfg chaos.Config) *chaos.Report {
+	t.Helper()
+	cfg.TTL, cfg.Out = ttl, os.Stdout
+	cfg.Servers = start(t)
+	cfg.Dir = directory(t)
+	report, err := chaos.Run(t.Context(), cfg)
+	require.NoError(t, err)
+	if report.Err() != nil {
+		fmt.Println("the histories are in", cfg.Dir)
+	} else if *out == "" {
+		require.NoError(t, os.RemoveAll(cfg.Dir))
+	}
+	return report
+}
+
+// directory is a new one, which outlives a test that fails.
+func directory(t *testing.T) string {
+	t.Helper()
+	if *out != "" {
+		dir := filepath.Join(*out, t.Name())
+		require.NoError(t, os.MkdirAll(dir, 0o755))
+		return dir
+	}
+	dir, err := os.MkdirTemp("", "quorumlock-chaos-")
+	require.NoError(t, err)
+	return dir
+}
+
+func start(t *testing.T) []faultinject.Server {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute) // an image may have to come first
+	defer cancel()
+	var group *faultinject.Group
+	var err error
+	switch *kind {
+	case "process":
+		group, err = process.Start(ctx, nodes)
+	case "docker":
+		group, err = container.Start(ctx, nodes)
+	default:
+		t.Fatalf("-nodes is process or docker, not %s", *kind)
+	}
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, group.Close()) })
+	return group.Servers()
+}

@@ -1,0 +1,18 @@
+package chaos
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"github.com/quorumlock/quorumlock/faultinject/history"
+)
+
+// keep saves what shows a violation beside the histories of the clients.
+func keep(dir string, result *history.Result) error {
+	evidence := filepath.Join(dir, "evidence")
+	if err := os.MkdirAll(evidence, 0o755); err != nil {
+		return fmt.Errorf("chaos: keeping the evidence: %w", err)
+	}
+	return result.Save(evidence)
+}

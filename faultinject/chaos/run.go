@@ -1,0 +1,295 @@
+package chaos
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/quorumlock/quorumlock"
+	"github.com/quorumlock/quorumlock/admin"
+	"github.com/quorumlock/quorumlock/clock"
+	"github.com/quorumlock/quorumlock/faultinject"
+	"github.com/quorumlock/quorumlock/faultinject/history"
+)
+
+// Config is what a run is made of.
+type Config struct {
+	// Servers are the nodes: new, and nobody else's.
+	Servers []faultinject.Server
+	// Clients is how many client processes there are, Workers how many locks each wants at
+	// a time. Defaults: 3 and 3.
+	Clients, Workers int
+	// TTL is that of the locks, and the largest; clocks may be off by half of it.
+	TTL time.Duration
+	// Gentle has clients take, renew and release majority locks only. A lease that is lost
+	// then was lost by a fault.
+	Gentle bool
+	// Think is how long a holder takes, at most, from its look at the lease to its write.
+	// Default: 10 ms.
+	Think time.Duration
+	// TokensOnly has two leases at a time count as no violation: where clocks step further
+	// than locks allow for, only the token is promised.
+	TokensOnly bool
+	Seed       uint64
+	Plan       faultinject.Plan
+	// Dir is where clients write their histories: it must exist, and be empty.
+	Dir string
+	// Out is told of every fault and, now and then, how it goes.
+	Out io.Writer
+}
+
+// arena is a run under way.
+type arena struct {
+	Config
+	resource *resource
+	ways     [][]*way // by client and node
+	clients  []*client
+	report   *Report
+	began    time.Time
+
+	mu sync.Mutex
+}
+
+// clientsEnd bounds how long clients take to end when they are asked to.
+const clientsEnd = 20 * time.Second
+
+// Run carries out the plan among clients at work, and reports what they saw. It returns an
+// error if something could not be done that has nothing to do with locks; a broken promise
+// is in the report. Client must be called first in the same program.
+func Run(ctx context.Context, cfg Config) (*Report, error) {
+	if cfg.Clients == 0 {
+		cfg.Clients = 3
+	}
+	if cfg.Workers == 0 {
+		cfg.Workers = 3
+	}
+	if cfg.Think == 0 {
+		cfg.Think = 10 * time.Millisecond
+	}
+	a := &arena{Config: cfg, report: &Report{Faults: make(map[faultinject.Fault]int)}, began: time.Now()}
+	for _, step := range cfg.Plan {
+		a.report.Faults[step.Fault]++
+	}
+	err := a.setUp(ctx)
+	if err == nil {
+		err = a.act(ctx)
+	}
+	if err = errors.Join(err, a.tearDown()); err != nil {
+		return nil, err
+	}
+	a.leftovers(ctx)
+	if err := a.judge(); err != nil {
+		return nil, err
+	}
+	a.report.Took = time.Since(a.began)
+	return a.report, nil
+}
+
+// settings are what all clients have in common.
+func (a *arena) settings() settings {
+	return settings{TTL: a.TTL, Skew: a.TTL / 2, Workers: a.Workers, Gentle: a.Gentle, Think: a.Think}
+}
+
+func (a *arena) limits() quorumlock.Config { return a.settings().config() }
+
+func (a *arena) setUp(ctx context.Context) error {
+	cfg := a.limits()
+	for _, s := range a.Servers {
+		cfg.Addresses = append(cfg.Addresses, s.Addr())
+	}
+	if _, err := admin.Init(ctx, cfg); err != nil {
+		return fmt.Errorf("chaos: opening the nodes: %w", err)
+	}
+	var err error
+	if a.resource, err = newResource(); err != nil {
+		return err
+	}
+	for i := range a.Config.Clients {
+		if err := a.join(i); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// join adds a client, with a way of its own to each node.
+func (a *arena) join(i int) error {
+	s := a.settings()
+	s.Label, s.Dir, s.Resource, s.Seed = fmt.Sprintf("c%d", i+1), a.Dir, a.resource.addr(), a.Seed+uint64(i)
+	var ways []*way
+	for _, server := range a.Servers {
+		w, err := newWay(server.Addr())
+		if err != nil {
+			return err
+		}
+		ways = append(ways, w)
+		s.Nodes = append(s.Nodes, w.proxy.Addr())
+	}
+	a.ways = append(a.ways, ways)
+	c := &client{settings: s}
+	if err := c.start(); err != nil {
+		return err
+	}
+	a.clients = append(a.clients, c)
+	return nil
+}
+
+// act carries out the plan, and then leaves the clients time to recover.
+func (a *arena) act(ctx context.Context) error {
+	watched, stop := context.WithCancel(ctx)
+	var watch sync.WaitGroup
+	watch.Go(func() { a.watch(watched) })
+	a.report.Began = clock.System().Now()
+	err := a.Plan.Run(ctx, a, func(line string) { a.say("%s", line) })
+	a.report.Over = clock.System().Now()
+	if err == nil {
+		a.say("all is mended")
+		sleep(ctx, a.recovery())
+	}
+	stop()
+	watch.Wait()
+	return errors.Join(err, ctx.Err())
+}
+
+// recovery is how long after the last fault a lock must be had at the latest.
+func (a *arena) recovery() time.Duration { return a.limits().Limits().Recovery() + 2*time.Second }
+
+// watch says every few seconds how it goes.
+func (a *arena) watch(ctx context.Context) {
+	for sleep(ctx, 5*time.Second) {
+		grants, refused, since := a.resource.counted()
+		a.say("... %d grants, the last %v ago; %d late writes refused", grants, since.Round(time.Millisecond), refused)
+	}
+}
+
+func (a *arena) say(format string, args ...any) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	_, _ = fmt.Fprintf(a.Out, "%7.3fs  %s\n", time.Since(a.began).Seconds(), fmt.Sprintf(format, args...))
+}
+
+// tearDown ends the clients. One that does not end, or fails, has broken a promise.
+func (a *arena) tearDown() error {
+	var wg sync.WaitGroup
+	ends := make([]error, len(a.clients))
+	for i, c := range a.clients {
+		wg.Go(func() { ends[i] = c.finish(clientsEnd) })
+	}
+	wg.Wait()
+	for i, err := range ends {
+		if err != nil {
+			a.report.violated("c%d ended with: %v", i+1, err)
+		}
+	}
+	var errs []error
+	for _, ways := range a.ways {
+		for _, w := range ways {
+			errs = append(errs, w.proxy.Close())
+		}
+	}
+	if a.resource != nil {
+		_, a.report.Late, _ = a.resource.counted()
+		a.resource.close()
+	}
+	return errors.Join(errs...)
+}
+
+// leftovers looks for keys of locks that nobody holds any more. Those of clients that were
+// killed are gone after the TTL; one that has no end is not to be waited for.
+func (a *arena) leftovers(ctx context.Context) {
+	bound, cancel := context.WithTimeout(ctx, a.TTL+2*time.Second)
+	defer cancel()
+	for _, s := range a.Servers {
+		for {
+			left, err := leftOn(bound, s)
+			if err == nil && len(left) == 0 {
+				break
+			}
+			if !sleep(bound, 50*time.Millisecond) {
+				a.report.violated("a TTL after the clients have ended, %s has the keys %v (%v)", s.Name(), left, err)
+				return
+			}
+		}
+	}
+}
+
+// leftOn lists the keys of a server that are not for good, and not fences, which end.
+func leftOn(ctx context.Context, s faultinject.Server) ([]string, error) {
+	text, err := s.Command(ctx, "KEYS", "*")
+	if err != nil {
+		return nil, err
+	}
+	keys := strings.Fields(text)
+	for _, key := range keys {
+		if ttl, err := s.Command(ctx, "PTTL", key); key != "quorumlock:node" && err == nil && ttl == "-1" {
+			return []string{key + " (without an end)"}, nil
+		}
+	}
+	return slices.DeleteFunc(keys, func(key string) bool {
+		return key == "quorumlock:node" || strings.HasPrefix(key, "quorumlock:fence:")
+	}), nil
+}
+
+// judge has the history checked.
+func (a *arena) judge() error {
+	h, err := history.ReadDir(a.Dir)
+	if err != nil {
+		return err
+	}
+	result := history.Check(h, time.Minute)
+	a.report.History, a.report.Counts, a.report.Names = h, result.Total, result.Names
+	a.blame(result)
+	a.progress(h)
+	if len(a.report.Violations) > 0 {
+		return keep(a.Dir, result)
+	}
+	return nil
+}
+
+// blame takes over what is wrong with the history.
+func (a *arena) blame(result *history.Result) {
+	if !a.TokensOnly {
+		if err := result.Err(); err != nil {
+			a.report.violated("%v", err)
+		}
+		return
+	}
+	for _, v := range result.Violations {
+		if v.Kind == history.TokenOrder || v.Kind == history.TokenTwice {
+			a.report.violated("%v", v)
+		}
+	}
+}
+
+// progress sees when each name was had again after the last fault.
+func (a *arena) progress(h *history.History) {
+	for _, name := range names {
+		first := time.Duration(-1)
+		for _, e := range h.Events() {
+			since := e.Return - a.report.Over
+			if e.Kind == history.Acquire && e.Token != 0 && slices.Contains(e.Names, name) && since > 0 && (first < 0 || since < first) {
+				first = since
+			}
+		}
+		if first < 0 || first > a.recovery() {
+			a.report.violated("%q was not had within %v after the last fault was mended", name, a.recovery())
+		}
+		a.report.Recovered = max(a.report.Recovered, first)
+	}
+}
+
+func sleep(ctx context.Context, d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}

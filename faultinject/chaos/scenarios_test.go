@@ -1,0 +1,148 @@
+package chaos_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/quorumlock/quorumlock/faultinject"
+	"github.com/quorumlock/quorumlock/faultinject/chaos"
+)
+
+func parse(t *testing.T, text string) faultinject.Plan {
+	t.Helper()
+	plan, err := faultinject.ParsePlan(strings.NewReader(text))
+	require.NoError(t, err)
+	return plan
+}
+
+// A majority lock does not notice what can be spared: one node after the other is killed,
+// slow, cut off for moments, or restarted with nothing, and two are kept from one client.
+func TestScenarioWhatCanBeSpared(t *testing.T) {
+	report := run(t, chaos.Config{Gentle: true, Plan: parse(t, `
+		1s      kill n1 for 1s
+		2s      pause n2 for 3s     # longer than the TTL
+		5.5s    slow -n3 by 300ms for 1s
+		7s      part -n4 for 100ms
+		7.3s    part -n4 for 200ms
+		7.7s    part -n4 for 50ms
+		8.5s    part c1-n1 for 3s
+		8.5s    mute c1-n2 for 3s
+		9s      deafen c2-n3 for 2s
+		9s      deafen c2-n4 for 2s
+		12s     wipe n1 for 200ms   # a rolling restart without persistence
+		13s     wipe n2 for 200ms
+		14s     wipe n3 for 200ms
+		15s     wipe n4 for 200ms
+		16s     wipe n5 for 200ms
+	`)})
+	require.NoError(t, report.Err())
+	require.Zero(t, report.Counts.Lost, "no lease is lost")
+	for _, client := range []string{"c1", "c2", "c3"} {
+		require.Positive(t, report.Grants(client, time.Second, 11500*time.Millisecond), "%s gets locks all the time", client)
+	}
+}
+
+// Without a majority there is no lock, and an error that says so; with one again, there is.
+func TestScenarioWithoutAMajority(t *testing.T) {
+	report := run(t, chaos.Config{Plan: parse(t, `
+		1s      kill n1 for 3s
+		1s      kill n2 for 3s
+		1s      kill n3 for 3s
+		10s     pause n3 for 4s
+		10s     pause n4 for 4s
+		10s     pause n5 for 4s
+		17s     kill n1 for 2s
+		17s     kill n2 for 2s
+		17s     wipe n3 for 2s
+		17s     wipe n4 for 2s
+		17s     stop n5 for 2s
+	`)})
+	require.NoError(t, report.Err())
+	moment := 500 * time.Millisecond
+	for from, to := range map[time.Duration]time.Duration{
+		time.Second:      4*time.Second + 3*time.Second, // and the recovery of all three
+		10 * time.Second: 14 * time.Second,
+		17 * time.Second: 19*time.Second + 3*time.Second,
+	} {
+		require.Zero(t, report.Grants("", from+moment, to-moment), "nobody gets a lock between %v and %v", from, to)
+		refusals := report.Refusals(from+moment, to-moment)
+		require.NotEmpty(t, refusals)
+		for _, why := range refusals {
+			require.Regexp(t, `no quorum: \d of 5 nodes agreed|is held by|gave up`, why)
+		}
+	}
+	require.Positive(t, report.Grants("", 7*time.Second, 10*time.Second))
+	require.Positive(t, report.Grants("", 14*time.Second, 17*time.Second))
+}
+
+// A client that is cut off from a majority gets nothing, and the others go on.
+func TestScenarioPartitionedClient(t *testing.T) {
+	report := run(t, chaos.Config{Plan: parse(t, `
+		1s      part c1-n1 for 3s
+		1s      part c1-n2 for 3s
+		1s      part c1-n3 for 3s
+		6s      mute c1-n3 for 3s   # its requests arrive, and it never learns of it
+		6s      mute c1-n4 for 3s
+		6s      mute c1-n5 for 3s
+		11s     deafen c1- for 3s
+	`)})
+	require.NoError(t, report.Err())
+	for _, at := range []time.Duration{1, 6, 11} {
+		from, to := at*time.Second+300*time.Millisecond, (at+3)*time.Second-100*time.Millisecond
+		require.Zero(t, report.Grants("c1", from, to), "c1 gets nothing from %v on", from)
+		require.Positive(t, report.Grants("c2", from, to), "c2 goes on")
+		require.Positive(t, report.Grants("c3", from, to), "c3 goes on")
+	}
+	require.Positive(t, report.Grants("c1", 14*time.Second, 20*time.Second), "c1 gets locks again")
+}
+
+// Holders are stopped between their look at the lease and their write, until others have
+// been there. What they write when they wake is refused.
+func TestScenarioSleepingHolder(t *testing.T) {
+	report := run(t, chaos.Config{Clients: 4, Think: ttl / 2, Plan: parse(t, `
+		2s      freeze c1 for 5s
+		2s      freeze c2 for 5s
+		2s      freeze c3 for 5s
+		9s      freeze c2 for 5s
+		9s      freeze c3 for 5s
+		9s      freeze c4 for 5s
+		16s     freeze c3 for 5s
+		16s     freeze c4 for 5s
+		16s     freeze c1 for 5s
+	`)})
+	require.NoError(t, report.Err())
+	require.Positive(t, report.Late, "late writes are refused")
+}
+
+// The locks of a client that is killed are free after the TTL.
+func TestScenarioKilledClient(t *testing.T) {
+	report := run(t, chaos.Config{Plan: parse(t, `
+		1s      murder c1 for 1s
+		3s      murder c2 for 4s
+		4s      murder c3 for 1s
+		9s      murder c1 for 1s
+		9s      murder c2 for 1s
+		9s      murder c3 for 1s
+	`)})
+	require.NoError(t, report.Err())
+	for name, counts := range report.Names {
+		// A killed holder, and then one that keeps it for as long as it may.
+		require.Less(t, counts.Silence, ttl+2*ttl+2*time.Second, "%s is had again", name)
+	}
+}
+
+// Where the clock of a node steps further than locks allow for, two may think that they
+// hold one. Then tokens tell who came later.
+func TestScenarioClockSteps(t *testing.T) {
+	report := run(t, chaos.Config{TokensOnly: true, Plan: parse(t, `
+		1s      clock n1 by 3s for 2s
+		4s      clock n2 by 800ms for 2s
+		7s      clock n3 by -800ms for 2s
+		10s     clock n4 by 1h for 2s
+	`)})
+	require.NoError(t, report.Err())
+	require.Positive(t, report.Counts.Granted)
+}

@@ -1,0 +1,52 @@
+package chaos
+
+import (
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/quorumlock/quorumlock"
+)
+
+// The locks that clients fight over.
+var names = []string{"alpha", "beta"}
+
+// settings are what a client process is told.
+type settings struct {
+	// Label is its name in the history, Dir where that is written.
+	Label string
+	Dir   string
+	// Nodes are the addresses of the nodes, Resource that of the resource.
+	Nodes    []string
+	Resource string
+	Seed     uint64
+	Workers  int
+	TTL      time.Duration
+	Skew     time.Duration
+	// Gentle clients take a majority's lock, renew it and release it. Others do all that
+	// the library offers, and forget a lock now and then.
+	Gentle bool
+	// Think is how long a holder takes, at most, from its look at the lease to its write.
+	Think time.Duration
+}
+
+// config is the configuration of its client.
+func (s settings) config() quorumlock.Config {
+	return quorumlock.Config{Addresses: s.Nodes, TTL: s.TTL, MaxTTL: s.TTL, MaxClockSkew: s.Skew}
+}
+
+// environment is the variable that carries them.
+const environment = "QUORUMLOCK_CHAOS_CLIENT"
+
+func (s settings) encode() (string, error) {
+	text, err := json.Marshal(s)
+	return environment + "=" + string(text), err
+}
+
+func decodeSettings(text string) (settings, error) {
+	var s settings
+	if err := json.Unmarshal([]byte(text), &s); err != nil {
+		return s, fmt.Errorf("chaos: %s: %w", environment, err)
+	}
+	return s, nil
+}

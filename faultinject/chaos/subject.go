@@ -1,0 +1,66 @@
+package chaos
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"syscall"
+
+	"github.com/quorumlock/quorumlock/faultinject"
+)
+
+// Begin implements [faultinject.Subject].
+func (a *arena) Begin(ctx context.Context, s faultinject.Step) error {
+	switch {
+	case s.Fault == faultinject.Freeze:
+		return a.clients[s.Client].signal(syscall.SIGSTOP)
+	case s.Fault == faultinject.Murder:
+		return a.clients[s.Client].kill()
+	case ofWay(s):
+		return a.bend(s, true)
+	default:
+		return faultinject.Begin(ctx, a.Servers[s.Node], s)
+	}
+}
+
+// End implements [faultinject.Subject].
+func (a *arena) End(ctx context.Context, s faultinject.Step) error {
+	switch {
+	case s.Fault == faultinject.Freeze:
+		return a.clients[s.Client].signal(syscall.SIGCONT)
+	case s.Fault == faultinject.Murder:
+		return a.clients[s.Client].start()
+	case ofWay(s):
+		return a.bend(s, false)
+	default:
+		return faultinject.End(ctx, a.Servers[s.Node], s)
+	}
+}
+
+// ofWay reports whether a fault is of the ways between clients and nodes. A node that
+// everybody is cut off from is cut off itself.
+func ofWay(s faultinject.Step) bool {
+	switch s.Fault {
+	case faultinject.Part:
+		return s.Client != faultinject.All
+	case faultinject.Deafen, faultinject.Mute, faultinject.Slow:
+		return true
+	default:
+		return false
+	}
+}
+
+// bend has a fault act on the proxies of the ways that it is about, or ends it.
+func (a *arena) bend(s faultinject.Step, begin bool) error {
+	var errs []error
+	for c, ways := range a.ways {
+		for n, w := range ways {
+			if (s.Client == faultinject.All || s.Client == c) && (s.Node == faultinject.All || s.Node == n) {
+				if err := w.bend(s, begin); err != nil {
+					errs = append(errs, fmt.Errorf("chaos: c%d-n%d: %w", c+1, n+1, err))
+				}
+			}
+		}
+	}
+	return errors.Join(errs...)
+}
