@@ -6,7 +6,10 @@ GOLANGCI := bin/golangci-lint-$(GOLANGCI_VERSION)
 PKG ?= ./...
 BENCH ?= .
 # Modules of their own, because of what they need; PKG=... leaves them out.
-MODULES := $(if $(filter ./...,$(PKG)),examples/fencing)
+MODULES := $(if $(filter ./...,$(PKG)),faultinject examples/faults examples/fencing)
+SEEDS ?= 100000
+CHAOS ?= 1m
+SOAK ?= 10m
 
 .DEFAULT_GOAL := help
 
@@ -47,6 +50,21 @@ setup: ## Install what the tests need: redis-server, libfaketime and a C compile
 test: setup ## Run all tests, under the race detector (PKG=./node for one package)
 	$(GO) test -race -shuffle=on -timeout 20m $(PKG)
 	@for module in $(MODULES); do echo "$$module:"; (cd $$module && $(GO) test -race ./...) || exit 1; done
+
+.PHONY: chaos
+chaos: setup ## Break real nodes for a minute, as processes and as containers (CHAOS=1m)
+	$(GO) test -count=1 ./faultinject/chaos -run Chaos -v -args -duration=$(CHAOS) -nodes=process
+	$(GO) test -count=1 ./faultinject/chaos -run Chaos -v -args -duration=$(CHAOS) -nodes=docker
+
+.PHONY: mutants
+mutants: ## Take each rule out of the protocol, and have the simulation find that
+	$(GO) test -count=1 -timeout 2h ./faultinject/mutant -run TestMutants -v -args -budget=10000
+
+.PHONY: soak
+soak: setup ## All night: 100,000 simulated runs, all mutants, ten minutes of chaos (SEEDS=, SOAK=)
+	$(GO) test -count=1 -timeout 12h ./faultinject/sim -run TestSimulation -v -args -seeds=$(SEEDS)
+	$(MAKE) mutants
+	$(MAKE) chaos CHAOS=$(SOAK)
 
 .PHONY: cover
 cover: setup ## Run all tests and show the coverage of each function

@@ -135,3 +135,12 @@ func (f *fleet) elapsed(run func()) time.Duration {
 	run()
 	return f.clock.Now() - began
 }
+
+// upTo are the first n nodes.
+func upTo(n int) []int {
+	all := make([]int, n)
+	for i := range all {
+		all[i] = i
+	}
+	return all
+}

@@ -12,7 +12,9 @@ import (
 //
 // The zero values of Seed and Episodes mean what they say: seed 0, and all episodes.
 type Nemesis struct {
-	Seed           uint64
+	Seed uint64
+	// Nodes and Clients are how many there are. Without clients, faults are such as
+	// [Nodes] can have: of nodes, and of ways that are cut for everybody.
 	Nodes, Clients int
 	// TTL is that of the locks: episodes are shorter and longer than it.
 	TTL time.Duration
@@ -71,9 +73,7 @@ func (n Nemesis) Plan(duration time.Duration) Plan {
 	if len(n.Episodes) == 0 {
 		n.Episodes = Episodes()
 	}
-	if n.ClockStep == 0 {
-		n.Episodes = slices.DeleteFunc(slices.Clone(n.Episodes), func(e Episode) bool { return e == WrongClock })
-	}
+	n.Episodes = slices.DeleteFunc(slices.Clone(n.Episodes), n.impossible)
 	d := &drawing{Nemesis: n, rng: rand.New(rand.NewPCG(n.Seed, 5)), end: duration, free: make(map[string]time.Duration)}
 	if len(n.Episodes) == 0 {
 		return nil
@@ -90,6 +90,18 @@ func (n Nemesis) Plan(duration time.Duration) Plan {
 		}
 	}
 	return d.plan
+}
+
+// impossible reports whether there is nothing for an episode to befall.
+func (n Nemesis) impossible(e Episode) bool {
+	switch e {
+	case WrongClock:
+		return n.ClockStep == 0
+	case Partition, Slowness, Sleeper, Crash:
+		return n.Clients == 0
+	default:
+		return false
+	}
 }
 
 // drawing is a plan in the making.
@@ -194,7 +206,13 @@ func (d *drawing) step(node int, at time.Duration) {
 
 // death is a way for a node to end, cut a way for the network to.
 func (d *drawing) death() Fault { return []Fault{Stop, Kill, Wipe}[d.rng.IntN(3)] }
-func (d *drawing) cut() Fault   { return []Fault{Part, Deafen, Mute}[d.rng.IntN(3)] }
+
+func (d *drawing) cut() Fault {
+	if d.Clients == 0 {
+		return Part
+	}
+	return []Fault{Part, Deafen, Mute}[d.rng.IntN(3)]
+}
 
 // length is shorter than the TTL half of the time, and up to two of it.
 func (d *drawing) length() time.Duration {

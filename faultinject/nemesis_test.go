@@ -72,4 +72,11 @@ func TestNemesisChooses(t *testing.T) {
 	require.Empty(t, faults(func(n *faultinject.Nemesis) {
 		n.ClockStep, n.Episodes = 0, []faultinject.Episode{faultinject.WrongClock}
 	}))
+	alone := faults(func(n *faultinject.Nemesis) { n.Clients = 0 })
+	for _, fault := range []faultinject.Fault{
+		faultinject.Deafen, faultinject.Mute, faultinject.Slow, faultinject.Freeze, faultinject.Murder,
+	} {
+		require.Zero(t, alone[fault], fault)
+	}
+	require.Positive(t, alone[faultinject.Part])
 }

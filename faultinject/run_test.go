@@ -28,7 +28,8 @@ type diary struct {
 var errBroken = errors.New("it cannot be broken")
 
 func (d *diary) Begin(ctx context.Context, s faultinject.Step) error { return d.note(ctx, "begin", s) }
-func (d *diary) End(ctx context.Context, s faultinject.Step) error   { return d.note(ctx, "end", s) }
+
+func (d *diary) End(ctx context.Context, s faultinject.Step) error { return d.note(ctx, "end", s) }
 
 func (d *diary) note(_ context.Context, what string, s faultinject.Step) error {
 	d.mu.Lock()

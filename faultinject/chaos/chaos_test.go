@@ -56,7 +56,7 @@ func TestChaos(t *testing.T) {
 		plan = readPlan(t, *planFile)
 	}
 	fmt.Printf("chaos: %v on %s nodes, seed %d. The plan, which -plan takes from a file:\n%s\n", *duration, *kind, *seed, plan)
-	report := run(t, chaos.Config{Clients: clients, Plan: plan, Seed: *seed})
+	report := run(t, chaos.Config{Out: os.Stdout, Clients: clients, Plan: plan, Seed: *seed})
 	report.Print(os.Stdout)
 	require.NoError(t, report.Err())
 	require.Positive(t, report.Counts.Granted)
@@ -75,7 +75,7 @@ func readPlan(t *testing.T, name string) faultinject.Plan {
 // run is a run on new nodes of the kind that the flags ask for.
 func run(t *testing.T, cfg chaos.Config) *chaos.Report {
 	t.Helper()
-	cfg.TTL, cfg.Out = ttl, os.Stdout
+	cfg.TTL = ttl
 	cfg.Servers = start(t)
 	cfg.Dir = directory(t)
 	report, err := chaos.Run(t.Context(), cfg)

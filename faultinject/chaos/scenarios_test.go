@@ -21,7 +21,8 @@ func parse(t *testing.T, text string) faultinject.Plan {
 // A majority lock does not notice what can be spared: one node after the other is killed,
 // slow, cut off for moments, or restarted with nothing, and two are kept from one client.
 func TestScenarioWhatCanBeSpared(t *testing.T) {
-	report := run(t, chaos.Config{Gentle: true, Plan: parse(t, `
+	t.Parallel()
+	report := run(t, chaos.Config{Out: t.Output(), Gentle: true, Plan: parse(t, `
 		1s      kill n1 for 1s
 		2s      pause n2 for 3s     # longer than the TTL
 		5.5s    slow -n3 by 300ms for 1s
@@ -47,7 +48,8 @@ func TestScenarioWhatCanBeSpared(t *testing.T) {
 
 // Without a majority there is no lock, and an error that says so; with one again, there is.
 func TestScenarioWithoutAMajority(t *testing.T) {
-	report := run(t, chaos.Config{Plan: parse(t, `
+	t.Parallel()
+	report := run(t, chaos.Config{Out: t.Output(), Plan: parse(t, `
 		1s      kill n1 for 3s
 		1s      kill n2 for 3s
 		1s      kill n3 for 3s
@@ -80,7 +82,8 @@ func TestScenarioWithoutAMajority(t *testing.T) {
 
 // A client that is cut off from a majority gets nothing, and the others go on.
 func TestScenarioPartitionedClient(t *testing.T) {
-	report := run(t, chaos.Config{Plan: parse(t, `
+	t.Parallel()
+	report := run(t, chaos.Config{Out: t.Output(), Plan: parse(t, `
 		1s      part c1-n1 for 3s
 		1s      part c1-n2 for 3s
 		1s      part c1-n3 for 3s
@@ -102,7 +105,8 @@ func TestScenarioPartitionedClient(t *testing.T) {
 // Holders are stopped between their look at the lease and their write, until others have
 // been there. What they write when they wake is refused.
 func TestScenarioSleepingHolder(t *testing.T) {
-	report := run(t, chaos.Config{Clients: 4, Think: ttl / 2, Plan: parse(t, `
+	t.Parallel()
+	report := run(t, chaos.Config{Out: t.Output(), Clients: 4, Think: ttl / 2, Plan: parse(t, `
 		2s      freeze c1 for 5s
 		2s      freeze c2 for 5s
 		2s      freeze c3 for 5s
@@ -119,7 +123,8 @@ func TestScenarioSleepingHolder(t *testing.T) {
 
 // The locks of a client that is killed are free after the TTL.
 func TestScenarioKilledClient(t *testing.T) {
-	report := run(t, chaos.Config{Plan: parse(t, `
+	t.Parallel()
+	report := run(t, chaos.Config{Out: t.Output(), Plan: parse(t, `
 		1s      murder c1 for 1s
 		3s      murder c2 for 4s
 		4s      murder c3 for 1s
@@ -137,7 +142,8 @@ func TestScenarioKilledClient(t *testing.T) {
 // Where the clock of a node steps further than locks allow for, two may think that they
 // hold one. Then tokens tell who came later.
 func TestScenarioClockSteps(t *testing.T) {
-	report := run(t, chaos.Config{TokensOnly: true, Plan: parse(t, `
+	t.Parallel()
+	report := run(t, chaos.Config{Out: t.Output(), TokensOnly: true, Plan: parse(t, `
 		1s      clock n1 by 3s for 2s
 		4s      clock n2 by 800ms for 2s
 		7s      clock n3 by -800ms for 2s

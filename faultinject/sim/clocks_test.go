@@ -1,0 +1,27 @@
+package sim_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/quorumlock/quorumlock/faultinject/sim"
+)
+
+// A client whose clock is slow by more than drift allows for believes in its lease for too
+// long, and no lock can help: two hold it. Their tokens still tell who came later.
+func TestClocksBeyondTheAllowance(t *testing.T) {
+	broken := make(map[sim.Promise]int)
+	for seed := range uint64(300) {
+		c := sim.Draw(seed)
+		for i := range c.Clients {
+			c.Clients[i].Rate = 0.98
+		}
+		for _, v := range sim.Run(t, c, false).Violations {
+			broken[v.Promise]++
+			require.NotEqual(t, sim.Tokens, v.Promise, "seed %d: %s", seed, v)
+		}
+	}
+	require.Positive(t, broken[sim.Exclusion], "it takes clocks within the allowance for two never to hold it")
+	t.Log(broken)
+}
