@@ -118,6 +118,10 @@ func (s *Server) configText() string {
 		s.conf.sentinel.configure(set)
 		return b.String()
 	}
+	if s.maxMemory != 0 {
+		set("maxmemory", s.maxMemory)
+		set("maxmemory-policy", "noeviction")
+	}
 	s.configurePersistence(set)
 	s.configureReplication(set)
 	return b.String()
@@ -166,10 +170,10 @@ func dataDir() (string, error) {
 	return os.MkdirTemp("/tmp", "redisproc")
 }
 
-// freePort finds a port that nobody listens on, below the range from which systems usually serve
+// FreePort finds a port that nobody listens on, below the range from which systems usually serve
 // outgoing connections. A port from within that range can be lost while its server is down: to any
 // outgoing connection, and even to a client that redials the dead server and reaches itself.
-func freePort() (int, error) {
+func FreePort() (int, error) {
 	const lowest, count = 10_000, 20_000
 	var err error
 	for range 100 {

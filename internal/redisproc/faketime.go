@@ -1,6 +1,7 @@
 package redisproc
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -25,12 +26,12 @@ var (
 func (s *Server) SetClock(offset time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if err := s.setClock(offset); err != nil {
+	if err := s.setClock(context.Background(), offset); err != nil {
 		s.fail("redisproc: set the clock of %s: %v", s.Addr(), err)
 	}
 }
 
-func (s *Server) setClock(offset time.Duration) error {
+func (s *Server) setClock(ctx context.Context, offset time.Duration) error {
 	if s.preload == "" {
 		return errTrueClock
 	}
@@ -38,53 +39,90 @@ func (s *Server) setClock(offset time.Duration) error {
 	if err := s.writeClock(); err != nil || s.proc == nil {
 		return err
 	}
-	return s.awaitClock()
+	return s.awaitClock(ctx)
 }
 
 func (s *Server) clockFile() string { return filepath.Join(s.dir, "clock") }
 
-// writeClock tells libfaketime the offset. The file is replaced in one step: the server reads it
-// all the time.
 func (s *Server) writeClock() error {
 	if s.preload == "" {
 		return nil
 	}
-	next := s.clockFile() + ".next"
-	if err := os.WriteFile(next, fmt.Appendf(nil, "%+.9f\n", s.clock.Seconds()), 0o600); err != nil {
+	return WriteClock(s.clockFile(), s.clock)
+}
+
+// WriteClock tells libfaketime the offset. The file is replaced in one step: the server reads it
+// all the time. Anybody may read it: in a container, another user does.
+func WriteClock(file string, offset time.Duration) error {
+	next := file + ".next"
+	if err := os.WriteFile(next, fmt.Appendf(nil, "%+.9f\n", offset.Seconds()), 0o644); err != nil {
 		return err
 	}
-	return os.Rename(next, s.clockFile())
+	return os.Rename(next, file)
 }
 
 // awaitClock waits until the server shows what its clock was set to.
-func (s *Server) awaitClock() (err error) {
+func (s *Server) awaitClock(ctx context.Context) (err error) {
 	poll(commandTimeout, func() bool {
-		err = s.checkClock()
-		return err == nil
+		err = s.checkClock(ctx)
+		return err == nil || ctx.Err() != nil
 	})
 	return err
 }
 
 // checkClock tells whether the server shows what its clock was set to.
-func (s *Server) checkClock() error {
+func (s *Server) checkClock(ctx context.Context) error {
 	if s.preload == "" {
 		return nil
 	}
-	least, most, err := s.clockOffset()
+	least, most, err := s.clockOffset(ctx)
 	if err != nil {
 		return fmt.Errorf("ask for the time: %w", err)
 	}
-	if s.clock < least-clockPrecision || s.clock > most+clockPrecision {
-		return fmt.Errorf("the clock is off by %v to %v, not by %v: does %s fit this redis-server?", least, most, s.clock, s.preload)
+	if err := compareClock(s.clock, least, most); err != nil {
+		return fmt.Errorf("%w: does %s fit this redis-server?", err, s.preload)
 	}
 	return nil
 }
 
+func compareClock(want, least, most time.Duration) error {
+	if want < least-clockPrecision || want > most+clockPrecision {
+		return fmt.Errorf("the clock is off by %v to %v, not by %v", least, most, want)
+	}
+	return nil
+}
+
+// AwaitClock waits a little until the wall clock of the server, reached as by [Exchange], is off by
+// offset.
+func AwaitClock(ctx context.Context, network, address string, offset time.Duration) (err error) {
+	poll(commandTimeout, func() bool {
+		err = exchangeClock(ctx, network, address, offset)
+		return err == nil || ctx.Err() != nil
+	})
+	return err
+}
+
+func exchangeClock(ctx context.Context, network, address string, want time.Duration) error {
+	before := time.Now()
+	r, err := exchangeContext(ctx, network, address, [][]string{{"TIME"}})
+	after := time.Now()
+	if err != nil {
+		return fmt.Errorf("ask for the time: %w", err)
+	}
+	shown, err := parseTime(r)
+	if err != nil {
+		return err
+	}
+	return compareClock(want, shown.Sub(after), shown.Sub(before))
+}
+
 // clockOffset measures what the server's clock is off by: the server read it at some time between
 // the question and the answer.
-func (s *Server) clockOffset() (least, most time.Duration, err error) {
+func (s *Server) clockOffset(ctx context.Context) (least, most time.Duration, err error) {
+	ctx, cancel := context.WithTimeout(ctx, commandTimeout)
+	defer cancel()
 	before := time.Now()
-	r, err := s.do(commandTimeout, "TIME")
+	r, err := s.doContext(ctx, "TIME")
 	after := time.Now()
 	if err != nil {
 		return 0, 0, err
@@ -138,9 +176,18 @@ func (s *Server) faketimeEnv() []string {
 	if s.preload == "" {
 		return nil
 	}
+	return FaketimeEnv(s.preload, s.clockFile())
+}
+
+// FindFaketime returns the path of the installed libfaketime.
+func FindFaketime() (string, error) { return findFaketime(faketimePatterns()) }
+
+// FaketimeEnv is the environment that puts a redis-server under the libfaketime at the path library,
+// with a wall clock that is off by what [WriteClock] wrote into clockFile.
+func FaketimeEnv(library, clockFile string) []string {
 	return append(
-		preloadEnv(s.preload),
-		"FAKETIME_TIMESTAMP_FILE="+s.clockFile(),
+		preloadEnv(library),
+		"FAKETIME_TIMESTAMP_FILE="+clockFile,
 		"FAKETIME_NO_CACHE=1",
 		"FAKETIME_DONT_FAKE_MONOTONIC=1", // only the wall clock moves
 		"DONT_FAKE_MONOTONIC=1",          // the same, for versions before 0.9.8

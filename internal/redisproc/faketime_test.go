@@ -13,7 +13,7 @@ import (
 // assertClock checks what the server's clock is off by, which it has read within the bounds.
 func assertClock(t *testing.T, want time.Duration, s *Server) {
 	t.Helper()
-	least, most, err := s.clockOffset()
+	least, most, err := s.clockOffset(t.Context())
 	require.NoError(t, err)
 	assert.LessOrEqual(t, least-clockPrecision, want)
 	assert.GreaterOrEqual(t, most+clockPrecision, want)

@@ -83,6 +83,14 @@ func (p *process) pause() error {
 	return err
 }
 
+// terminate asks the child to end in an orderly way.
+func (p *process) terminate() error {
+	if err := terminate(p.handle); !errors.Is(err, os.ErrProcessDone) {
+		return err
+	}
+	return nil
+}
+
 func (p *process) resume() error {
 	if err := unsuspend(p.handle); !errors.Is(err, os.ErrProcessDone) {
 		return err

@@ -10,3 +10,5 @@ import (
 func suspend(*os.Process) error { return errors.ErrUnsupported }
 
 func unsuspend(*os.Process) error { return errors.ErrUnsupported }
+
+func terminate(*os.Process) error { return errors.ErrUnsupported }

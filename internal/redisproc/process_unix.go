@@ -10,3 +10,5 @@ import (
 func suspend(p *os.Process) error { return p.Signal(syscall.SIGSTOP) }
 
 func unsuspend(p *os.Process) error { return p.Signal(syscall.SIGCONT) }
+
+func terminate(p *os.Process) error { return p.Signal(syscall.SIGTERM) }

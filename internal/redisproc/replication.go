@@ -1,6 +1,7 @@
 package redisproc
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"strconv"
@@ -16,7 +17,7 @@ func StartReplica(t testing.TB, master *Server, opts ...Option) *Server {
 	t.Helper()
 	conf := newConfig(opts)
 	conf.master = master
-	s, err := launch(conf)
+	s, err := launch(context.Background(), conf)
 	if err != nil {
 		t.Fatalf("redisproc: start a replica: %v", err)
 	}

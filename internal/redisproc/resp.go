@@ -2,6 +2,7 @@ package redisproc
 
 import (
 	"bufio"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -38,15 +39,36 @@ func (r reply) text() string {
 // exchange sends commands over a fresh connection to a unix socket and returns the last reply, or
 // the first error.
 func exchange(socket string, timeout time.Duration, commands ...[]string) (reply, error) {
-	conn, err := net.DialTimeout("unix", socket, timeout)
+	ctx, cancel := context.WithTimeout(context.Background(), timeout)
+	defer cancel()
+	return exchangeContext(ctx, "unix", socket, commands)
+}
+
+// Exchange sends one command over a fresh connection to a server and returns the reply as text, as
+// [Server.Command] does. Network and address are as for [net.Dial]. It is bounded by ctx.
+func Exchange(ctx context.Context, network, address string, args ...string) (string, error) {
+	r, err := exchangeContext(ctx, network, address, [][]string{args})
+	if err != nil {
+		return "", err
+	}
+	return r.text(), nil
+}
+
+func exchangeContext(ctx context.Context, network, address string, commands [][]string) (reply, error) {
+	var dialer net.Dialer
+	conn, err := dialer.DialContext(ctx, network, address)
 	if err != nil {
 		return reply{}, err
 	}
 	defer func() { _ = conn.Close() }()
-	if err := conn.SetDeadline(time.Now().Add(timeout)); err != nil {
-		return reply{}, err
+	// The end of ctx ends what waits for the server, as a deadline that has passed does.
+	stop := context.AfterFunc(ctx, func() { _ = conn.SetDeadline(time.Unix(1, 0)) })
+	defer stop()
+	r, err := converse(conn, commands)
+	if ended := ctx.Err(); err != nil && ended != nil {
+		err = fmt.Errorf("%w (%w)", err, ended)
 	}
-	return converse(conn, commands)
+	return r, err
 }
 
 func converse(conn io.ReadWriter, commands [][]string) (last reply, err error) {

@@ -1,6 +1,7 @@
 package redisproc
 
 import (
+	"context"
 	"strconv"
 	"testing"
 	"time"
@@ -24,7 +25,7 @@ func StartSentinel(t testing.TB, masterName string, master *Server, opts ...Opti
 	t.Helper()
 	conf := newConfig(opts)
 	conf.sentinel = &watched{name: masterName, master: master}
-	s, err := launch(conf)
+	s, err := launch(context.Background(), conf)
 	if err != nil {
 		t.Fatalf("redisproc: start a sentinel: %v", err)
 	}

@@ -9,9 +9,9 @@
 package redisproc
 
 import (
+	"context"
 	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 	"slices"
 	"sync"
@@ -37,11 +37,12 @@ type Server struct {
 	preload string // path of libfaketime; empty for the true clock
 	fail    func(format string, args ...any)
 
-	mu     sync.Mutex
-	proc   *process      // nil before the first start and after Kill
-	clock  time.Duration // what the server's clock is off by
-	master *Server       // followed, also after a restart; nil for a master
-	closed bool
+	mu        sync.Mutex
+	proc      *process      // nil before the first start and after Kill
+	clock     time.Duration // what the server's clock is off by
+	maxMemory int64         // in bytes, also after a restart; 0 for no limit of its own
+	master    *Server       // followed, also after a restart; nil for a master
+	closed    bool
 }
 
 // Start launches a server that answers, and closes it when the test ends.
@@ -73,9 +74,9 @@ func StartN(t testing.TB, n int, opts ...Option) []*Server {
 }
 
 // Launch starts a server without a test around it, for benchmarks and programs; the caller must
-// Close it. It returns once the server answers.
+// Close it. It returns once the server answers. The methods that begin with Try do not panic.
 func Launch(opts ...Option) (*Server, error) {
-	return launch(newConfig(opts))
+	return TryLaunch(context.Background(), opts...)
 }
 
 // adopt binds the server to a test: failures are the test's, and so is the server's life.
@@ -133,13 +134,7 @@ func (s *Server) kill() {
 // Pause stops the server with SIGSTOP and returns once all its threads stand still. Connections
 // stay open, and are still accepted by the kernel, but nothing answers.
 func (s *Server) Pause() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.proc == nil {
-		s.fail("redisproc: pause %s: not running", s.Addr())
-		return
-	}
-	if err := s.proc.pause(); err != nil {
+	if err := s.TryPause(); err != nil {
 		s.fail("redisproc: pause %s: %v", s.Addr(), err)
 	}
 }
@@ -147,12 +142,7 @@ func (s *Server) Pause() {
 // Resume lets a paused server go on with SIGCONT. It does nothing if the server is not paused or
 // not running.
 func (s *Server) Resume() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.proc == nil {
-		return
-	}
-	if err := s.proc.resume(); err != nil {
+	if err := s.TryResume(); err != nil {
 		s.fail("redisproc: resume %s: %v", s.Addr(), err)
 	}
 }
@@ -163,24 +153,14 @@ func (s *Server) Restart() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.kill()
-	if err := s.restart(); err != nil {
+	if err := s.restart(context.Background()); err != nil {
 		s.fail("redisproc: restart %s: %v", s.Addr(), err)
 	}
 }
 
 // Close kills the server and removes its data directory. It may be called more than once.
 func (s *Server) Close() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.kill()
-	s.closed = true
-	var err error
-	poll(startTimeout, func() bool {
-		// A server that was saving leaves a child behind, which may still be writing.
-		err = os.RemoveAll(s.dir)
-		return err == nil
-	})
-	if err != nil {
+	if err := s.TryClose(); err != nil {
 		s.fail("redisproc: remove the data directory: %v", err)
 	}
 }
@@ -228,9 +208,15 @@ func (s *Server) Keys() []string {
 }
 
 func (s *Server) do(timeout time.Duration, args ...string) (reply, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), timeout)
+	defer cancel()
+	return s.doContext(ctx, args...)
+}
+
+func (s *Server) doContext(ctx context.Context, args ...string) (reply, error) {
 	commands := [][]string{args}
 	if s.conf.password != "" {
 		commands = [][]string{{"AUTH", s.conf.password}, args}
 	}
-	return exchange(s.Socket(), timeout, commands...)
+	return exchangeContext(ctx, "unix", s.Socket(), commands)
 }

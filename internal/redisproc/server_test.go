@@ -127,7 +127,7 @@ func TestTakenPortIsRecognised(t *testing.T) {
 	l, err := net.Listen("tcp", s.Addr())
 	require.NoError(t, err)
 	s.mu.Lock()
-	err = s.start()
+	err = s.start(t.Context())
 	s.mu.Unlock()
 	require.ErrorIs(t, err, errPortTaken)
 

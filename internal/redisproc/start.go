@@ -1,6 +1,7 @@
 package redisproc
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net"
@@ -14,9 +15,10 @@ import (
 var (
 	errNoBinary  = errors.New("redis-server is not on PATH: install it with `make setup`, or from https://redis.io/docs/latest/operate/oss_and_stack/install/")
 	errPortTaken = errors.New("port taken")
+	errClosed    = errors.New("closed")
 )
 
-func launch(conf config) (*Server, error) {
+func launch(ctx context.Context, conf config) (*Server, error) {
 	if _, err := exec.LookPath("redis-server"); err != nil {
 		return nil, errNoBinary
 	}
@@ -29,7 +31,7 @@ func launch(conf config) (*Server, error) {
 		return nil, fmt.Errorf("make a data directory: %w", err)
 	}
 	s := &Server{conf: conf, dir: dir, preload: preload, clock: conf.clock, master: conf.master, fail: panicf}
-	if err := s.firstStart(); err != nil {
+	if err := s.firstStart(ctx); err != nil {
 		s.Close()
 		return nil, err
 	}
@@ -37,7 +39,7 @@ func launch(conf config) (*Server, error) {
 }
 
 // firstStart looks for ports until the server could bind them.
-func (s *Server) firstStart() error {
+func (s *Server) firstStart(ctx context.Context) error {
 	if s.conf.tls {
 		if err := writeCertificates(s.dir); err != nil {
 			return fmt.Errorf("make certificates: %w", err)
@@ -57,7 +59,7 @@ func (s *Server) firstStart() error {
 			return err
 		}
 		// Somebody may have taken the port since it was seen free.
-		if err = s.start(); !errors.Is(err, errPortTaken) {
+		if err = s.start(ctx); !errors.Is(err, errPortTaken) {
 			return err
 		}
 	}
@@ -65,39 +67,43 @@ func (s *Server) firstStart() error {
 }
 
 func (s *Server) pickPorts() (err error) {
-	if s.port, err = freePort(); err != nil || !s.conf.tls {
+	if s.port, err = FreePort(); err != nil || !s.conf.tls {
 		return err
 	}
-	s.tlsPort, err = freePort()
+	s.tlsPort, err = FreePort()
 	return err
 }
 
-func (s *Server) restart() error {
+func (s *Server) restart(ctx context.Context) error {
 	if s.closed {
-		return errors.New("closed")
+		return errClosed
 	}
 	var err error
 	poll(startTimeout, func() bool {
 		// The port was given up by the kill; whoever took it meanwhile may give it back.
-		err = s.start()
-		return !errors.Is(err, errPortTaken)
+		err = s.start(ctx)
+		return !errors.Is(err, errPortTaken) || ctx.Err() != nil
 	})
 	return err
 }
 
 // start runs the process and waits until it answers. s.mu must be held.
-func (s *Server) start() error {
+func (s *Server) start(ctx context.Context) error {
 	p, err := spawn(s.commandLine(), s.faketimeEnv(), s.logFile())
 	if err != nil {
 		return err
 	}
 	defer s.unlinkShared(p.pid())
-	ready := poll(startTimeout, func() bool { return p.exited() || s.answers() })
+	ready := poll(startTimeout, func() bool { return ctx.Err() != nil || p.exited() || s.answers(ctx) })
+	if err := ctx.Err(); err != nil {
+		p.kill()
+		return fmt.Errorf("wait for an answer: %w", err)
+	}
 	if !ready || p.exited() {
 		p.kill()
 		return s.startError()
 	}
-	if err := s.checkClock(); err != nil {
+	if err := s.checkClock(ctx); err != nil {
 		p.kill()
 		return errors.Join(err, s.startError())
 	}
@@ -108,8 +114,10 @@ func (s *Server) start() error {
 // answers asks over the unix socket: it is in this server's own directory, whereas behind the port
 // there could be a foreign server that was faster. It asks with the password, because a server that
 // is still loading demands that first.
-func (s *Server) answers() bool {
-	_, err := s.do(time.Second, "PING")
+func (s *Server) answers(ctx context.Context) bool {
+	ctx, cancel := context.WithTimeout(ctx, time.Second)
+	defer cancel()
+	_, err := s.doContext(ctx, "PING")
 	if refused, ok := errors.AsType[ReplyError](err); ok {
 		return !strings.HasPrefix(string(refused), "LOADING") // a refusal to this user is an answer
 	}

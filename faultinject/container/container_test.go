@@ -1,0 +1,194 @@
+package container
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/ory/dockertest/v3"
+	"github.com/ory/dockertest/v3/docker"
+	"github.com/quorumlock/quorumlock/faultinject"
+	"github.com/quorumlock/quorumlock/faultinject/servertest"
+	"github.com/quorumlock/quorumlock/internal/redisproc"
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// needsDocker skips a test where there is no Docker engine, which is the only reason to. It
+// fails there if QUORUMLOCK_DOCKER is "required".
+func needsDocker(t testing.TB) {
+	t.Helper()
+	err := Available(t.Context())
+	if err == nil {
+		return
+	}
+	if os.Getenv("QUORUMLOCK_DOCKER") == "required" {
+		require.NoError(t, err)
+	}
+	fmt.Fprintf(os.Stderr, "%s is skipped: %v\n", t.Name(), err)
+	t.Skip(err)
+}
+
+func start(t testing.TB, n int, opts ...Option) *faultinject.Group {
+	t.Helper()
+	needsDocker(t)
+	group, err := Start(t.Context(), n, append([]Option{WithOutput(t.Output())}, opts...)...)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, group.Close()) })
+	return group
+}
+
+// newClient asks the engine past the servers.
+func newClient(t *testing.T) *docker.Client {
+	t.Helper()
+	pool, err := dockertest.NewPool("")
+	require.NoError(t, err)
+	t.Cleanup(pool.Client.HTTPClient.CloseIdleConnections)
+	return pool.Client
+}
+
+func BenchmarkFaults(b *testing.B) {
+	servertest.Benchmark(b, func(b *testing.B) *faultinject.Group { return start(b, 1) })
+}
+
+// idOf is the id of the group of a server.
+func idOf(t *testing.T, s faultinject.Server) string {
+	t.Helper()
+	ours, ok := s.(*server)
+	require.True(t, ok)
+	return ours.group.id
+}
+
+// made are the containers and networks of a group.
+func made(t *testing.T, client *docker.Client, id string) (names []string) {
+	t.Helper()
+	containers, err := client.ListContainers(docker.ListContainersOptions{
+		All: true, Filters: map[string][]string{"label": {label + "=" + id}},
+	})
+	require.NoError(t, err)
+	for _, c := range containers {
+		names = append(names, c.Names...)
+	}
+	networks, err := client.ListNetworks()
+	require.NoError(t, err)
+	for _, n := range networks {
+		if n.Labels[label] == id {
+			names = append(names, n.Name)
+		}
+	}
+	return names
+}
+
+func TestContract(t *testing.T) {
+	needsDocker(t)
+	servertest.Run(t, func(t *testing.T) faultinject.Server { return start(t, 1).Servers()[0] })
+}
+
+func TestGroup(t *testing.T) {
+	needsDocker(t)
+	tmp := t.TempDir()
+	t.Setenv("TMPDIR", tmp)
+	client := newClient(t)
+	var told bytes.Buffer
+	group := start(t, 3, WithOutput(&told))
+	require.Regexp(t, `^faultinject: containers run \S+: .*\n$`, told.String())
+	id := idOf(t, group.Servers()[0])
+	require.Len(t, made(t, client, id), 4, "containers and network")
+	servertest.RequireIndependent(t, group)
+
+	require.NoError(t, group.Close())
+	require.NoError(t, group.Close())
+	require.Empty(t, made(t, client, id))
+	left, err := os.ReadDir(tmp)
+	require.NoError(t, err)
+	require.Empty(t, left)
+}
+
+func TestServersReachEachOtherByName(t *testing.T) {
+	servers := start(t, 2).Servers()
+	_, err := servers[0].Command(t.Context(), "SET", "k", "v")
+	require.NoError(t, err)
+	_, err = servers[1].Command(t.Context(), "REPLICAOF", "n1", "6379")
+	require.NoError(t, err)
+	require.Eventually(t, func() bool {
+		value, err := servers[1].Command(t.Context(), "GET", "k")
+		return err == nil && value == "v"
+	}, 30*time.Second, 20*time.Millisecond)
+}
+
+func TestContainersExpire(t *testing.T) {
+	needsDocker(t)
+	tmp := t.TempDir()
+	t.Setenv("TMPDIR", tmp)
+	client := newClient(t)
+	s := start(t, 1, WithExpiry(2*time.Second)).Servers()[0]
+	id := idOf(t, s)
+	require.Len(t, made(t, client, id), 2)
+	require.NoError(t, s.Pause(t.Context()), "that does not save it")
+	require.Eventually(t, func() bool {
+		running, err := client.ListContainers(docker.ListContainersOptions{Filters: map[string][]string{"label": {label + "=" + id}}})
+		return err == nil && len(running) == 0
+	}, 30*time.Second, 50*time.Millisecond)
+	require.Eventually(t, func() bool {
+		require.NoError(t, start(t, 0).Close())
+		return len(made(t, client, id)) == 0
+	}, 30*time.Second, 100*time.Millisecond, "another start removes it")
+	left, err := os.ReadDir(tmp)
+	require.NoError(t, err)
+	require.Empty(t, left)
+}
+
+func TestTrueClock(t *testing.T) {
+	s := start(t, 1, WithTrueClock()).Servers()[0]
+	err := s.StepClock(t.Context(), time.Hour)
+	require.ErrorIs(t, err, errors.ErrUnsupported)
+	require.ErrorContains(t, err, "n1: step the clock: unsupported operation: the server was started with the true clock")
+}
+
+func TestNoSuchImage(t *testing.T) {
+	needsDocker(t)
+	_, err := Start(t.Context(), 1, WithImage("127.0.0.1:1/quorumlock-no-such"), WithOutput(t.Output()))
+	require.ErrorContains(t, err, "pull the image 127.0.0.1:1/quorumlock-no-such")
+}
+
+// importHere imports the image of what is installed under another name, so that it counts as one
+// from elsewhere.
+func importHere(t *testing.T, client *docker.Client) (ref string) {
+	t.Helper()
+	img, err := importInstalled(t.Context(), client, "asked for")
+	require.NoError(t, err)
+	ref = "quorumlock-test:elsewhere"
+	require.NoError(t, client.TagImage(img.ref, docker.TagImageOptions{Repo: "quorumlock-test", Tag: "elsewhere"}))
+	t.Cleanup(func() { require.NoError(t, client.RemoveImage(ref)) })
+	return ref
+}
+
+func TestImageFromElsewhere(t *testing.T) {
+	needsDocker(t)
+	ref := importHere(t, newClient(t))
+	var told bytes.Buffer
+	s := start(t, 1, WithImage(ref), WithOutput(&told)).Servers()[0]
+	require.Equal(t, "faultinject: containers run "+ref+": it was there\n", told.String())
+	_, err := redisproc.FindFaketime()
+	require.NoError(t, err)
+	require.NoError(t, s.StepClock(t.Context(), time.Hour), "libfaketime was tried and fits")
+}
+
+func TestFaketimeThatDoesNotFit(t *testing.T) {
+	needsDocker(t)
+	client := newClient(t)
+	img, err := local(client, importHere(t, client))
+	require.NoError(t, err)
+	unfit := filepath.Join(t.TempDir(), "libfaketime.so.1")
+	require.NoError(t, os.WriteFile(unfit, []byte("for another machine"), 0o600))
+	found, err := try(t.Context(), client, img, unfit)
+	require.NoError(t, err)
+	require.Empty(t, found.library)
+	require.Contains(t, found.why, "cannot be preloaded")
+}

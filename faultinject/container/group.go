@@ -1,0 +1,153 @@
+package container
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/ory/dockertest/v3"
+	"github.com/ory/dockertest/v3/docker"
+	"github.com/quorumlock/quorumlock/faultinject"
+)
+
+// Labels of all that is made here: the group, and the time from which it is nobody's.
+const (
+	label        = "quorumlock.faultinject"
+	expiresLabel = label + ".expires"
+)
+
+// group is what the servers of a group have in common.
+type group struct {
+	id       string
+	image    image
+	faketime faketime
+	expires  time.Time
+	network  *dockertest.Network
+}
+
+// Start starts n servers, in parallel, on a network of their own, named n1 to n<n>, by which
+// names they reach each other as well. It returns once all answer, and has printed which image
+// they run. The group must be closed; that removes containers, volumes and the network, and
+// keeps the image. The error is [ErrNoEngine] where there is no Docker.
+func Start(ctx context.Context, n int, opts ...Option) (*faultinject.Group, error) {
+	conf := newConfig(opts)
+	pool, err := connect(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer pool.Client.HTTPClient.CloseIdleConnections()
+	if err := removeExpired(ctx, pool.Client); err != nil {
+		return nil, fmt.Errorf("faultinject: remove what earlier runs left: %w", err)
+	}
+	g, err := prepare(ctx, pool, conf)
+	if err != nil {
+		return nil, err
+	}
+	servers, err := g.startServers(ctx, n)
+	all := faultinject.NewGroup(servers, func() error { return g.removeNetwork(pool) })
+	if err != nil {
+		return nil, errors.Join(err, all.Close())
+	}
+	return all, nil
+}
+
+// prepare finds the image and makes the network.
+func prepare(ctx context.Context, pool *dockertest.Pool, conf config) (*group, error) {
+	g := &group{id: strings.ToLower(rand.Text()[:10]), expires: time.Now().Add(conf.expiry)}
+	var err error
+	if g.image, err = choose(ctx, pool.Client, conf.image); err != nil {
+		return nil, err
+	}
+	fmt.Fprintf(conf.output, "faultinject: containers run %s: %s\n", g.image.ref, g.image.why)
+	if g.faketime, err = findFaketime(ctx, pool.Client, g.image, conf.trueClock); err != nil {
+		return nil, err
+	}
+	g.network, err = pool.CreateNetwork("quorumlock-"+g.id, func(o *docker.CreateNetworkOptions) {
+		o.Driver, o.Labels, o.Context = "bridge", g.labels(), ctx
+	})
+	if err != nil {
+		return nil, fmt.Errorf("faultinject: make a network: %w", err)
+	}
+	return g, nil
+}
+
+func (g *group) startServers(ctx context.Context, n int) ([]faultinject.Server, error) {
+	servers := make([]faultinject.Server, n)
+	errs := make([]error, n)
+	var wg sync.WaitGroup
+	for i := range n {
+		wg.Go(func() {
+			s, err := g.startServer(ctx, "n"+strconv.Itoa(i+1))
+			if err == nil {
+				servers[i] = s
+			}
+			errs[i] = err
+		})
+	}
+	wg.Wait()
+	started := servers[:0]
+	for _, s := range servers {
+		if s != nil {
+			started = append(started, s)
+		}
+	}
+	return started, errors.Join(errs...)
+}
+
+func (g *group) removeNetwork(pool *dockertest.Pool) error {
+	defer pool.Client.HTTPClient.CloseIdleConnections()
+	err := pool.RemoveNetwork(g.network)
+	if _, gone := errors.AsType[*docker.NoSuchNetwork](err); err != nil && !gone {
+		return fmt.Errorf("faultinject: remove the network: %w", err)
+	}
+	return nil
+}
+
+func (g *group) labels() map[string]string {
+	return map[string]string{label: g.id, expiresLabel: strconv.FormatInt(g.expires.Unix(), 10)}
+}
+
+// removeExpired removes the containers and networks of groups that nobody closed in time.
+// Others may do so at the same time.
+func removeExpired(ctx context.Context, client *docker.Client) error {
+	containers, err := client.ListContainers(docker.ListContainersOptions{
+		All: true, Filters: map[string][]string{"label": {expiresLabel}}, Context: ctx,
+	})
+	if err != nil {
+		return err
+	}
+	for _, c := range containers {
+		if expired(c.Labels) {
+			_ = client.RemoveContainer(docker.RemoveContainerOptions{ID: c.ID, Force: true, RemoveVolumes: true, Context: ctx})
+			removeShared(c.Mounts)
+		}
+	}
+	networks, err := client.ListNetworks()
+	for _, n := range networks {
+		if expired(n.Labels) {
+			_ = client.RemoveNetwork(n.ID)
+		}
+	}
+	return err
+}
+
+// removeShared removes the directories here that a container has mounted.
+func removeShared(mounts []docker.APIMount) {
+	for _, m := range mounts {
+		if m.Destination == sharedDir && strings.HasPrefix(filepath.Base(m.Source), sharedPrefix) {
+			_ = os.RemoveAll(m.Source)
+		}
+	}
+}
+
+func expired(labels map[string]string) bool {
+	at, err := strconv.ParseInt(labels[expiresLabel], 10, 64)
+	return err == nil && time.Now().Unix() > at
+}

@@ -1,0 +1,167 @@
+package faultinject
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+)
+
+// Server is a real Redis server that can be broken: a process of package process, or a
+// container of package container. It starts empty, and keeps what was written in an
+// append-only file that survives its end, so that it comes back with its data unless that
+// is wiped.
+//
+// Methods may be called concurrently; those that change the server run one after another.
+// Each is bounded by its context, names the server and the action in its errors, and has
+// returned only when what it is for is so. A fault may be laid over another: a server that
+// is paused or cut off can be killed.
+type Server interface {
+	// Name is n1, n2 and so on, as a [Plan] calls the node.
+	Name() string
+
+	// Addr is where clients reach the server, as host:port. It never changes.
+	Addr() string
+
+	// Command sends one command past any cut of the network, and returns the reply as
+	// text: strings as they are, integers in decimal, nil as "(nil)", an array with an
+	// element per line. The text of an error reply is in the error. Where ctx has no
+	// deadline, the answer is awaited for some seconds.
+	Command(ctx context.Context, args ...string) (string, error)
+
+	// Start has a server that is down come back with what is on its disk. It does nothing
+	// if the server is running.
+	Start(ctx context.Context) error
+
+	// Kill ends the server at once (SIGKILL), paused or not. What a paused server had
+	// received and not read is not run. It does nothing if the server is down.
+	Kill(ctx context.Context) error
+
+	// Stop ends the server in an orderly way (SIGTERM): it saves its data. A paused server
+	// is resumed first. It does nothing if the server is down.
+	Stop(ctx context.Context) error
+
+	// Wipe removes what is on the disk of a server, which must be down.
+	Wipe(ctx context.Context) error
+
+	// Pause stops the server without ending it: connections stand, nothing answers, and
+	// what arrives meanwhile is run after Resume. The server must be running; to pause a
+	// paused one does nothing.
+	Pause(ctx context.Context) error
+
+	// Resume lets a paused server go on. It does nothing if it is not paused.
+	Resume(ctx context.Context) error
+
+	// CutOff has nobody reach the server at Addr, and nobody is told: connections stand
+	// and hang, new ones get no answer. It outlasts Kill and Start, and does nothing if
+	// the server is cut off.
+	CutOff(ctx context.Context) error
+
+	// Heal ends CutOff. What was sent meanwhile may arrive now, as on a network that sends
+	// again what was lost. It does nothing if the server is not cut off.
+	Heal(ctx context.Context) error
+
+	// StepClock has the wall clock of the server off by offset from the true one, from now
+	// on and over restarts, running at the same rate; 0 is the true time. A server that is
+	// down or paused finds it so when it goes on. Where clocks cannot be stepped, the error
+	// is [errors.ErrUnsupported] with the reason.
+	StepClock(ctx context.Context, offset time.Duration) error
+
+	// SetMaxMemory limits the memory for data, in bytes, from now on and over restarts:
+	// beyond it, writes fail and nothing is evicted. 0 is no limit.
+	SetMaxMemory(ctx context.Context, limit int64) error
+
+	// Close ends the server and removes it, with all that it left behind. It may be called
+	// more than once; other methods fail after it.
+	Close() error
+}
+
+// Begin has a step begin at a server that the step is about: a fault of a node, or [Part]
+// of all clients at once. Other faults are not the server's; they are an error.
+func Begin(ctx context.Context, s Server, step Step) error {
+	switch step.Fault {
+	case Stop:
+		return s.Stop(ctx)
+	case Kill:
+		return s.Kill(ctx)
+	case Wipe:
+		return errors.Join(s.Kill(ctx), s.Wipe(ctx))
+	case Flush:
+		_, err := s.Command(ctx, "FLUSHALL")
+		return err
+	case Pause:
+		return s.Pause(ctx)
+	case Clock:
+		return s.StepClock(ctx, step.Amount)
+	case Memory:
+		return s.SetMaxMemory(ctx, 1)
+	case Part:
+		if step.Client == All {
+			return s.CutOff(ctx)
+		}
+	}
+	return notOfServer(s, step)
+}
+
+// End has a step end that began by [Begin]. It is right as well where the server has met
+// other faults since.
+func End(ctx context.Context, s Server, step Step) error {
+	switch step.Fault {
+	case Stop, Kill, Wipe:
+		return s.Start(ctx)
+	case Flush:
+		return nil
+	case Pause:
+		return s.Resume(ctx)
+	case Clock:
+		return s.StepClock(ctx, 0)
+	case Memory:
+		return s.SetMaxMemory(ctx, 0)
+	case Part:
+		if step.Client == All {
+			return s.Heal(ctx)
+		}
+	}
+	return notOfServer(s, step)
+}
+
+func notOfServer(s Server, step Step) error {
+	return fmt.Errorf("faultinject: %s: %q is not about a server alone", s.Name(), step)
+}
+
+// Group is servers that were started together.
+type Group struct {
+	servers []Server
+	release func() error
+
+	once sync.Once
+	err  error
+}
+
+// NewGroup makes a group. The function release, which may be nil, removes what the servers
+// share, after they are closed.
+func NewGroup(servers []Server, release func() error) *Group {
+	return &Group{servers: servers, release: release}
+}
+
+// Servers returns the servers in the order of their names.
+func (g *Group) Servers() []Server { return append([]Server(nil), g.servers...) }
+
+// Close closes all servers, and removes what they share. It may be called more than once,
+// and returns the same each time.
+func (g *Group) Close() error {
+	g.once.Do(func() {
+		errs := make([]error, len(g.servers))
+		var wg sync.WaitGroup
+		for i, s := range g.servers {
+			wg.Go(func() { errs[i] = s.Close() })
+		}
+		wg.Wait()
+		if g.release != nil {
+			errs = append(errs, g.release())
+		}
+		g.err = errors.Join(errs...)
+	})
+	return g.err
+}

@@ -1,0 +1,160 @@
+package redisproc
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"time"
+)
+
+var (
+	errDown    = errors.New("the server is not running")
+	errRunning = errors.New("the server is running")
+)
+
+// TryLaunch is [Launch], bounded by ctx.
+func TryLaunch(ctx context.Context, opts ...Option) (*Server, error) {
+	return launch(ctx, newConfig(opts))
+}
+
+// TryStart starts the server again after Kill or TryStop, on the same ports and data directory, and
+// returns once it answers. It does nothing if the server is running.
+func (s *Server) TryStart(ctx context.Context) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.running() {
+		return nil
+	}
+	return s.restart(ctx)
+}
+
+// TryStop ends the server in an orderly way (SIGTERM): it writes what it is configured to keep. A
+// paused server is resumed first. It returns once the process is gone, and does nothing if it is
+// not running. Where ctx ends first, the server may still end later.
+func (s *Server) TryStop(ctx context.Context) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.proc == nil {
+		return nil
+	}
+	if err := errors.Join(s.proc.terminate(), s.proc.resume()); err != nil {
+		return err
+	}
+	select {
+	case <-s.proc.done:
+		s.proc = nil
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// TryPause is [Server.Pause] with an error.
+func (s *Server) TryPause() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.running() {
+		return errDown
+	}
+	return s.proc.pause()
+}
+
+// TryResume is [Server.Resume] with an error.
+func (s *Server) TryResume() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.proc == nil {
+		return nil
+	}
+	return s.proc.resume()
+}
+
+// TryWipe removes what the server keeps on its disk: snapshot and append-only file. The server must
+// be down.
+func (s *Server) TryWipe() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.running() {
+		return errRunning
+	}
+	var errs []error
+	for _, name := range []string{"dump.rdb", "appendonly.aof", "appendonlydir"} {
+		errs = append(errs, s.remove(name))
+	}
+	return errors.Join(errs...)
+}
+
+// TrySetClock is [Server.SetClock] with an error. A paused server, which cannot show its clock, finds
+// it so when it is resumed.
+func (s *Server) TrySetClock(ctx context.Context, offset time.Duration) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.running() && !s.stopped() {
+		return s.setClock(ctx, offset)
+	}
+	if s.preload == "" {
+		return errTrueClock
+	}
+	s.clock = offset
+	return s.writeClock()
+}
+
+// TrySetMaxMemory limits the memory of the server in bytes, also after a restart, with the policy
+// noeviction; 0 lifts the limit.
+func (s *Server) TrySetMaxMemory(ctx context.Context, limit int64) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return errClosed
+	}
+	s.maxMemory = limit
+	if err := s.writeConfig(); err != nil || !s.running() {
+		return err
+	}
+	_, err := s.Do(ctx, "CONFIG", "SET", "maxmemory-policy", "noeviction")
+	if err == nil {
+		_, err = s.Do(ctx, "CONFIG", "SET", "maxmemory", strconv.FormatInt(limit, 10))
+	}
+	return err
+}
+
+// TryClose is [Server.Close] with an error.
+func (s *Server) TryClose() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.kill()
+	s.closed = true
+	return s.remove("")
+}
+
+// Do is [Server.Command], bounded by ctx alone.
+func (s *Server) Do(ctx context.Context, args ...string) (string, error) {
+	r, err := s.doContext(ctx, args...)
+	if err != nil {
+		return "", err
+	}
+	return r.text(), nil
+}
+
+func (s *Server) running() bool { return s.proc != nil && !s.proc.exited() }
+
+func (s *Server) stopped() bool {
+	stopped, err := allStopped(s.proc.pid())
+	return stopped && err == nil
+}
+
+// remove removes a part of the data directory, or all of it. A server that was saving leaves a
+// child behind, which may still be writing.
+func (s *Server) remove(name string) (err error) {
+	poll(startTimeout, func() bool {
+		err = os.RemoveAll(filepath.Join(s.dir, name))
+		return err == nil
+	})
+	if err != nil {
+		return fmt.Errorf("remove the data: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,106 @@
+package redisproc
+
+import (
+	"context"
+	"errors"
+	"os"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+func TestTryLife(t *testing.T) {
+	ctx := t.Context()
+	s := Start(t, WithArgs("--appendonly", "yes", "--appendfsync", "no"), WithPassword("pw"))
+	command(t, s, "SET", "k", "v")
+	require.NoError(t, s.TryStart(ctx), "it runs")
+	require.ErrorIs(t, s.TryWipe(), errRunning)
+
+	require.NoError(t, s.TryPause())
+	require.NoError(t, s.TryStop(ctx), "paused as it is")
+	require.NoError(t, s.TryStop(ctx))
+	assert.Zero(t, s.PID())
+	require.ErrorIs(t, s.TryPause(), errDown)
+	require.NoError(t, s.TryResume())
+	require.NoError(t, s.TryStart(ctx))
+	assert.Equal(t, "v", command(t, s, "GET", "k"))
+
+	s.Kill()
+	require.NoError(t, s.TryWipe())
+	require.NoError(t, s.TryStart(ctx))
+	assert.Empty(t, s.Keys())
+
+	require.NoError(t, s.TryClose())
+	require.NoError(t, s.TryClose())
+	require.ErrorIs(t, s.TryStart(ctx), errClosed)
+	require.ErrorIs(t, s.TrySetMaxMemory(ctx, 1), errClosed)
+}
+
+func TestTryStartIsBounded(t *testing.T) {
+	s := Start(t)
+	s.Kill()
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	require.ErrorIs(t, s.TryStart(ctx), context.Canceled)
+	assert.Zero(t, s.PID(), "nothing is left behind")
+	require.NoError(t, s.TryStart(t.Context()))
+}
+
+func TestTrySetMaxMemory(t *testing.T) {
+	s := Start(t)
+	require.NoError(t, s.TrySetMaxMemory(t.Context(), 1))
+	for range 2 {
+		_, err := s.Command("SET", "k", "v")
+		require.ErrorContains(t, err, "OOM")
+		s.Restart()
+	}
+	s.Kill()
+	require.NoError(t, s.TrySetMaxMemory(t.Context(), 0), "it is down")
+	s.Restart()
+	command(t, s, "SET", "k", "v")
+}
+
+func TestTrySetClock(t *testing.T) {
+	s := Start(t, WithFaketime())
+	for _, offset := range []time.Duration{time.Hour, -time.Hour} {
+		require.NoError(t, s.TrySetClock(t.Context(), offset))
+		assertClock(t, offset, s)
+		require.NoError(t, AwaitClock(t.Context(), "unix", s.Socket(), offset))
+	}
+	s.Pause()
+	require.NoError(t, s.TrySetClock(t.Context(), time.Minute), "though it cannot be asked")
+	s.Resume()
+	assertClock(t, time.Minute, s)
+	s.Kill()
+	require.NoError(t, s.TrySetClock(t.Context(), time.Second))
+	s.Restart()
+	assertClock(t, time.Second, s)
+
+	require.ErrorIs(t, Start(t).TrySetClock(t.Context(), 0), errTrueClock)
+}
+
+func TestAwaitClockGivesUp(t *testing.T) {
+	s := Start(t)
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	require.Error(t, AwaitClock(ctx, "unix", s.Socket(), time.Hour))
+}
+
+func TestExchange(t *testing.T) {
+	s := Start(t)
+	text, err := Exchange(t.Context(), "tcp", s.Addr(), "ECHO", "v")
+	require.NoError(t, err)
+	assert.Equal(t, "v", text)
+	_, err = Exchange(t.Context(), "tcp", s.Addr(), "ECHO")
+	_, refused := errors.AsType[ReplyError](err)
+	require.True(t, refused)
+
+	s.Pause()
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+	defer cancel()
+	_, err = Exchange(ctx, "tcp", s.Addr(), "PING")
+	require.ErrorIs(t, err, context.DeadlineExceeded)
+	require.ErrorIs(t, err, os.ErrDeadlineExceeded)
+}
