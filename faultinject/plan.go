@@ -82,36 +82,51 @@ func (p Plan) String() string {
 func ParsePlan(text io.Reader) (Plan, error) {
 	var plan Plan
 	lines := bufio.NewScanner(text)
-	for n := 1; lines.Scan(); n++ {
+	n := 1
+	for ; lines.Scan(); n++ {
 		line, _, _ := strings.Cut(lines.Text(), "#")
 		if line = strings.TrimSpace(line); line == "" {
 			continue
 		}
-		step, err := ParseStep(line)
+		step, err := parseStep(line)
 		if err != nil {
 			return nil, fmt.Errorf("faultinject: line %d of the plan: %w", n, err)
 		}
 		plan = append(plan, step)
 	}
 	if err := lines.Err(); err != nil {
-		return nil, fmt.Errorf("faultinject: reading the plan: %w", err)
+		return nil, fmt.Errorf("faultinject: reading line %d of the plan: %w", n, err)
 	}
 	return plan, nil
 }
 
 // ParseStep reads a step as [Step.String] writes it.
 func ParseStep(line string) (Step, error) {
+	s, err := parseStep(line)
+	if err != nil {
+		return Step{}, fmt.Errorf("faultinject: step %w", err)
+	}
+	return s, nil
+}
+
+func parseStep(line string) (Step, error) {
 	words := strings.Fields(line)
 	if len(words) < 3 {
 		return Step{}, fmt.Errorf("%q: expected a time, a fault and what it is about", line)
 	}
 	s := Step{Fault: Fault(words[1])}
-	err := errors.Join(s.Fault.check(), positive(&s.At, words[0]))
+	err := positive(&s.At, words[0])
+	if err == nil {
+		err = s.Fault.check()
+	}
 	if err == nil {
 		err = s.parseTarget(words[2])
 	}
 	if err == nil {
 		err = s.parseRest(words[3:])
+	}
+	if err == nil && s.End() < s.At {
+		err = errors.New("it would never end")
 	}
 	if err != nil {
 		return Step{}, fmt.Errorf("%q: %w", line, err)
@@ -122,7 +137,7 @@ func ParseStep(line string) (Step, error) {
 func positive(to *time.Duration, word string) error {
 	d, err := time.ParseDuration(word)
 	if err == nil && d < 0 {
-		err = fmt.Errorf("%s is before the beginning", word)
+		err = fmt.Errorf("%s is negative", word)
 	}
 	*to = d
 	return err
@@ -152,8 +167,9 @@ func (s *Step) parseTarget(word string) error {
 }
 
 func index(kind, word string) (int, error) {
-	n, err := strconv.Atoi(strings.TrimPrefix(word, kind))
-	if err != nil || n < 1 || !strings.HasPrefix(word, kind) {
+	digits, ok := strings.CutPrefix(word, kind)
+	n, err := strconv.Atoi(digits)
+	if !ok || err != nil || n < 1 || digits[0] == '+' {
 		return 0, fmt.Errorf("expected something like %s1, not %q", kind, word)
 	}
 	return n - 1, nil
@@ -167,6 +183,9 @@ func (s *Step) parseRest(words []string) (err error) {
 		}
 		if s.Amount, err = time.ParseDuration(words[1]); err != nil {
 			return err
+		}
+		if kind.scope == ofLink && s.Amount < 0 {
+			return fmt.Errorf("%s is negative", words[1])
 		}
 		words = words[2:]
 	}

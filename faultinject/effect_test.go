@@ -1,0 +1,290 @@
+package faultinject_test
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/quorumlock/quorumlock/faultinject"
+	"github.com/quorumlock/quorumlock/node"
+)
+
+func TestFailures(t *testing.T) {
+	for name, c := range map[string]struct {
+		effect faultinject.Effect
+		reason error
+		unsent bool
+		ran    []string
+		probes int
+	}{
+		"before":      {faultinject.FailBefore(), node.ErrUnreachable, true, nil, 0},
+		"before with": {faultinject.FailBeforeWith(node.ErrAuth), node.ErrAuth, true, nil, 0},
+		"after":       {faultinject.FailAfter(), node.ErrUnreachable, false, []string{"acquire a", "renew a"}, 1},
+		"after with":  {faultinject.FailAfterWith(node.ErrTimeout), node.ErrTimeout, false, []string{"acquire a", "renew a"}, 1},
+		"refused":     {faultinject.Refuse(node.ErrRejected), node.ErrRejected, false, nil, 0},
+		"cut at once": {faultinject.Chain(faultinject.CutAfter(0), faultinject.FailAfter()), node.ErrUnreachable, false, nil, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			l := newLab(t, faultinject.Rule{Do: c.effect})
+			l.failed(l.do(acquireOp("a"), renewOp("a")), c.reason, c.unsent, node.Acquire, node.Renew)
+			require.Equal(t, c.ran, l.ran())
+			l.probeFailed(c.reason)
+			require.Equal(t, c.probes, l.log.probes)
+		})
+	}
+}
+
+// A reason may have a cause, as that of a node that recovers has.
+func TestRefuseWithACause(t *testing.T) {
+	cause := &node.RecoveryError{Left: time.Second, Length: time.Minute}
+	l := newLab(t, faultinject.Rule{Do: faultinject.Refuse(&node.Error{Reason: node.ErrRecovering, Err: cause})})
+	r := l.do(acquireOp("a"))
+	require.Equal(t, []node.Reply{{Err: &node.Error{Node: "n1", Op: node.Acquire, Reason: node.ErrRecovering, Err: cause}}}, r)
+}
+
+// What has not reached the node was not lost on the way back.
+func TestFailAfterOfWhatFailedBefore(t *testing.T) {
+	l := newLab(t, faultinject.Rule{Do: faultinject.FailAfterWith(node.ErrTimeout)})
+	l.memory.Stop()
+	l.failed(l.do(acquireOp("a")), node.ErrUnreachable, true, node.Acquire)
+	l.probeFailed(node.ErrUnreachable)
+}
+
+func TestDelay(t *testing.T) {
+	inLab(t, func(t *testing.T, l *lab) {
+		time.AfterFunc(300*time.Millisecond, func() { assert.Empty(t, l.ran()) })
+		time.AfterFunc(500*time.Millisecond, func() { assert.Equal(t, []string{"acquire a"}, l.ran()) })
+		require.Equal(t, 700*time.Millisecond, took(func() { l.answered(l.do(acquireOp("a")), node.Granted) }))
+		require.Equal(t, 700*time.Millisecond, took(func() { require.NoError(t, l.Probe(t.Context())) }))
+	}, faultinject.Rule{Do: faultinject.Delay(400*time.Millisecond, 300*time.Millisecond)})
+}
+
+func TestDelayBeyondTheTimeout(t *testing.T) {
+	for name, c := range map[string]struct {
+		before, after time.Duration
+		ran           []string
+	}{
+		"on the way there":  {2 * time.Second, 0, nil},
+		"on the way back":   {0, 2 * time.Second, []string{"acquire a"}},
+		"both ways in sum":  {600 * time.Millisecond, 600 * time.Millisecond, []string{"acquire a"}},
+		"by a nanosecond":   {node.DefaultTimeout, 1, []string{"acquire a"}},
+		"by one, back only": {0, node.DefaultTimeout + 1, []string{"acquire a"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inLab(t, func(t *testing.T, l *lab) {
+				require.Equal(t, node.DefaultTimeout, took(func() {
+					l.failed(l.do(acquireOp("a")), node.ErrTimeout, false, node.Acquire)
+				}))
+				time.Sleep(time.Minute)
+				require.Equal(t, c.ran, l.ran())
+			}, faultinject.Rule{Do: faultinject.Delay(c.before, c.after)})
+		})
+	}
+}
+
+func TestTimeoutOfOnesOwn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := faultinject.Wrap(node.NewMemory("n1", nil), faultinject.Timeout(time.Minute))
+		defer func() { require.NoError(t, n.Close()) }()
+		n.Add(faultinject.Rule{Do: faultinject.Stall()})
+		require.Equal(t, time.Minute, took(func() { require.ErrorIs(t, n.Probe(t.Context()), node.ErrTimeout) }))
+	})
+}
+
+// While a call waits, its context or the node may end. Either way it has not run.
+func TestWaitsEnd(t *testing.T) {
+	for name, c := range map[string]struct {
+		effect func() faultinject.Effect
+		unsent bool
+	}{
+		"delay": {func() faultinject.Effect { return faultinject.Delay(time.Second, 0) }, true},
+		"stall": {faultinject.Stall, true},
+		"late":  {func() faultinject.Effect { return faultinject.Late(time.Hour) }, false},
+		"gate":  {func() faultinject.Effect { return faultinject.NewGate().Hold }, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inLab(t, func(t *testing.T, l *lab) {
+				l.Add(faultinject.Rule{Do: c.effect()})
+				ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
+				defer cancel()
+				require.Equal(t, 10*time.Millisecond, took(func() {
+					l.failed(l.doWith(ctx, acquireOp("a")), node.ErrCanceled, c.unsent, node.Acquire)
+				}))
+				time.AfterFunc(20*time.Millisecond, func() { assert.NoError(t, l.Close()) })
+				require.Equal(t, 20*time.Millisecond, took(func() {
+					l.failed(l.do(acquireOp("a")), node.ErrClosed, c.unsent, node.Acquire)
+				}))
+				time.Sleep(2 * time.Hour)
+				require.Empty(t, l.ran(), "what a closed node has put off does not run")
+			})
+		})
+	}
+}
+
+// On the way back everything has run, so nothing is unsent.
+func TestDelayedAnswerIsLost(t *testing.T) {
+	inLab(t, func(t *testing.T, l *lab) {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+		defer cancel()
+		l.failed(l.doWith(ctx, acquireOp("a")), node.ErrCanceled, false, node.Acquire)
+		time.AfterFunc(time.Millisecond, func() { assert.NoError(t, l.Close()) })
+		l.failed(l.do(renewOp("a")), node.ErrClosed, false, node.Renew)
+		require.Equal(t, []string{"acquire a", "renew a"}, l.ran())
+	}, faultinject.Rule{Do: faultinject.Delay(0, 10*time.Millisecond)})
+}
+
+func TestJitter(t *testing.T) {
+	inLab(t, func(t *testing.T, l *lab) {
+		seen := make(map[time.Duration]bool)
+		var longest time.Duration
+		for range 50 {
+			d := took(func() { l.answered(l.do(releaseOp("a")), node.Absent) })
+			require.LessOrEqual(t, d, 300*time.Millisecond)
+			seen[d], longest = true, max(longest, d)
+		}
+		require.Greater(t, len(seen), 40)
+		require.Greater(t, longest, 200*time.Millisecond)
+	}, faultinject.Rule{Do: faultinject.Jitter(200*time.Millisecond, 100*time.Millisecond)})
+}
+
+func TestDuplicate(t *testing.T) {
+	l := newLab(t, faultinject.Rule{Do: faultinject.Duplicate()})
+	l.answered(l.do(acquireOp("a"), releaseOp("a")), node.Granted, node.Released)
+	require.Equal(t, []string{"acquire a", "release a", "acquire a", "release a"}, l.ran())
+	require.NoError(t, l.Probe(t.Context()))
+	require.Equal(t, 2, l.log.probes)
+}
+
+// A duplicate that is late overtakes what came after it: here it takes a lock again that
+// was released.
+func TestDuplicateLate(t *testing.T) {
+	inLab(t, func(t *testing.T, l *lab) {
+		l.answered(l.do(acquireOp("a")), node.Granted)
+		l.answered(l.do(releaseOp("a")), node.Released)
+		require.Equal(t, []string{"acquire a", "release a"}, l.ran())
+		time.Sleep(3 * time.Second)
+		synctest.Wait()
+		require.Equal(t, []string{"acquire a"}, l.ran())
+		require.Equal(t, []string{"a"}, l.memory.Keys())
+		require.NoError(t, l.Probe(t.Context()))
+		time.Sleep(time.Minute)
+		require.Equal(t, 1, l.log.probes)
+	}, faultinject.Rule{
+		When: faultinject.Kind(node.Acquire).Or(faultinject.Probing()),
+		Do:   faultinject.DuplicateLate(3 * time.Second),
+	})
+}
+
+func TestLate(t *testing.T) {
+	inLab(t, func(t *testing.T, l *lab) {
+		ctx, cancel := context.WithCancel(t.Context())
+		require.Equal(t, node.DefaultTimeout, took(func() {
+			l.failed(l.doWith(ctx, acquireOp("a")), node.ErrTimeout, false, node.Acquire)
+		}))
+		cancel()
+		l.answered(l.do(releaseOp("a")), node.Absent)
+		require.Equal(t, []string{"release a"}, l.ran())
+		time.Sleep(3 * time.Second)
+		synctest.Wait()
+		require.Equal(t, []string{"acquire a"}, l.ran(), "whatever became of the caller")
+		l.probeFailed(node.ErrTimeout)
+	}, faultinject.Rule{
+		When: faultinject.Kind(node.Acquire).Or(faultinject.Probing()),
+		Do:   faultinject.Late(3 * time.Second),
+	})
+}
+
+// What runs later goes through the rules behind, with a timeout of its own, and Close
+// waits for it.
+func TestLateMeetsOtherRules(t *testing.T) {
+	inLab(t, func(t *testing.T, l *lab) {
+		l.Add(faultinject.Rule{When: faultinject.Kind(node.Acquire), Do: faultinject.Late(0)})
+		behind := l.Add(faultinject.Rule{Do: faultinject.Delay(400*time.Millisecond, 0)})
+		held := l.Add(faultinject.Rule{When: faultinject.Kind(node.Acquire), Do: faultinject.NewGate().Hold})
+		l.failed(l.do(acquireOp("a")), node.ErrTimeout, false, node.Acquire)
+		time.Sleep(200 * time.Millisecond)
+		require.Equal(t, 1, behind.Hits())
+		require.Zero(t, held.Hits())
+		time.Sleep(time.Hour)
+		require.Equal(t, 1, held.Hits())
+		require.NoError(t, l.Close())
+		require.Empty(t, l.ran())
+	})
+}
+
+func TestStall(t *testing.T) {
+	inLab(t, func(t *testing.T, l *lab) {
+		rule := l.Add(faultinject.Rule{Do: faultinject.Stall()})
+		require.Equal(t, node.DefaultTimeout, took(func() {
+			l.failed(l.do(acquireOp("a")), node.ErrTimeout, false, node.Acquire)
+		}))
+		l.probeFailed(node.ErrTimeout)
+		require.Empty(t, l.ran())
+		time.AfterFunc(300*time.Millisecond, rule.Remove)
+		require.Equal(t, 300*time.Millisecond, took(func() { l.answered(l.do(acquireOp("b")), node.Granted) }))
+		require.Equal(t, []string{"acquire b"}, l.ran(), "what failed does not run")
+	})
+}
+
+func TestCutAfter(t *testing.T) {
+	l := newLab(t, faultinject.Rule{Do: faultinject.CutAfter(2)})
+	r := l.do(acquireOp("a"), renewOp("a"), releaseOp("a"), renewOp("a"))
+	l.answered(r[:2], node.Granted, node.Granted)
+	l.failed(r[2:], node.ErrUnreachable, false, node.Release, node.Renew)
+	require.Equal(t, []string{"acquire a", "renew a"}, l.ran())
+	l.answered(l.do(renewOp("a"), releaseOp("a")), node.Granted, node.Released)
+	require.NoError(t, l.Probe(t.Context()))
+	l.do()
+}
+
+func TestChain(t *testing.T) {
+	inLab(t, func(t *testing.T, l *lab) {
+		rule := l.Add(faultinject.Rule{Do: faultinject.Chain(faultinject.FailAfter(), faultinject.Delay(time.Millisecond, 0), faultinject.Duplicate())})
+		require.Equal(t, time.Millisecond, took(func() {
+			l.failed(l.do(acquireOp("a")), node.ErrUnreachable, false, node.Acquire)
+		}))
+		require.Equal(t, []string{"acquire a", "acquire a"}, l.ran())
+		rule.Remove()
+		l.Add(faultinject.Rule{Do: faultinject.Chain()})
+		l.answered(l.do(acquireOp("a")), node.Granted)
+	})
+}
+
+// Many copies run in the background at once, each with a chance of its own.
+func TestCopiesAreApart(t *testing.T) {
+	inLab(t, func(t *testing.T, l *lab) {
+		late := faultinject.DuplicateLate(time.Second)
+		l.Add(faultinject.Rule{Do: faultinject.Chain(late, late, late, faultinject.Jitter(900*time.Millisecond, 0))})
+		began := time.Now()
+		runs := make(map[time.Duration]bool)
+		go func() {
+			l.do(acquireOp("a"))
+		}()
+		for range 8 {
+			require.Equal(t, "acquire a", <-l.log.ran)
+			runs[time.Since(began)] = true
+		}
+		require.Greater(t, len(runs), 6, "at different times")
+	})
+}
+
+// An effect of one's own: every other operation is dropped.
+func TestEffectOfOnesOwn(t *testing.T) {
+	l := newLab(t, faultinject.Rule{Do: func(ctx context.Context, x *faultinject.Exchange, next faultinject.Next) {
+		for i := range x.Ops {
+			if part := x.Slice(i, i+1); i%2 == 0 {
+				next(ctx, part)
+			} else {
+				part.Fail(node.ErrTimeout, true)
+			}
+		}
+	}})
+	r := l.do(acquireOp("a"), releaseOp("a"), renewOp("a"))
+	l.answered(r[:1], node.Granted)
+	l.failed(r[1:2], node.ErrTimeout, true, node.Release)
+	l.answered(r[2:], node.Granted)
+}

@@ -1,0 +1,207 @@
+package faultinject
+
+import (
+	"context"
+	"hash/fnv"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/quorumlock/quorumlock/node"
+)
+
+// Node is a node.Node with rules before it, which say what goes wrong on the way to the
+// node behind. Without rules it does what that node does. It is safe for concurrent use,
+// and lives in the bubbles of testing/synctest as well as outside.
+//
+// Each rule is a layer around those that were added after it: a call comes to the rule that
+// was added first, which may let it through to the next, and so on to the node. So of two
+// rules that match, both count, unless the first lets nothing through; then the second does
+// not see the call, and its Times are not used up.
+//
+// What the rules do keeps the contract of node.Node, but for the order of calls where it
+// says so: errors are of type *node.Error, and each call is bounded by a timeout, unless a
+// [Gate] holds it.
+type Node struct {
+	inner   node.Node
+	seed    uint64
+	timeout time.Duration
+
+	// ctx ends when the node is closed.
+	ctx   context.Context
+	close context.CancelFunc
+	// late are runs in the background. It grows under the mutex, while ctx goes on.
+	late sync.WaitGroup
+
+	mu sync.Mutex
+	// rules is never changed, only replaced: calls under way go on with what they have.
+	rules        []*Active
+	calls, added int
+}
+
+var _ node.Node = (*Node)(nil)
+
+// WrapOption is a setting of [Wrap].
+type WrapOption func(*Node)
+
+// Seed has chance depend on the seed, by default 0, besides the name of the node, the
+// number of the call, and the number of the rule on the node. So the same calls of a node
+// meet the same fate in each run, in whatever order different nodes are called.
+func Seed(seed uint64) WrapOption { return func(n *Node) { n.seed = seed } }
+
+// Timeout is how long a call may hang or be delayed by the rules before it fails with
+// node.ErrTimeout, by default node.DefaultTimeout. It does not change the timeout of the
+// node behind.
+func Timeout(d time.Duration) WrapOption { return func(n *Node) { n.timeout = d } }
+
+// Wrap puts a decorator, yet without rules, before a node. The decorator has the node's name
+// and identity, and closes the node when it is closed.
+func Wrap(inner node.Node, options ...WrapOption) *Node {
+	n := &Node{inner: inner, timeout: node.DefaultTimeout}
+	n.ctx, n.close = context.WithCancel(context.Background())
+	for _, option := range options {
+		option(n)
+	}
+	return n
+}
+
+// Add puts a rule behind those that the node has: the next call meets it. What it returns
+// tells how often the rule was applied, and removes it.
+func (n *Node) Add(r Rule) *Active {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.added++
+	a := &Active{rule: r, node: n, number: n.added, removed: make(chan struct{})}
+	n.rules = append(slices.Clone(n.rules), a)
+	return a
+}
+
+// Heal removes all rules, as [Active.Remove] does.
+func (n *Node) Heal() {
+	n.mu.Lock()
+	rules := n.rules
+	n.mu.Unlock()
+	for _, a := range rules {
+		a.Remove()
+	}
+}
+
+// Calls is how many calls of Do and Probe there were. It leaves out those whose context had
+// ended, or that came after Close: no rule sees them, as nothing is sent.
+func (n *Node) Calls() int {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.calls
+}
+
+// Name implements node.Node.
+func (n *Node) Name() string { return n.inner.Name() }
+
+// Identity implements node.Node.
+func (n *Node) Identity() string { return n.inner.Identity() }
+
+// Do implements node.Node.
+func (n *Node) Do(ctx context.Context, ops []node.Op, replies []node.Reply) {
+	n.run(ctx, &Exchange{Ops: ops, Replies: replies})
+}
+
+// Probe implements node.Node.
+func (n *Node) Probe(ctx context.Context) error {
+	var reply [1]node.Reply
+	n.run(ctx, &Exchange{Probe: true, Replies: reply[:]})
+	return reply[0].Err
+}
+
+// Close implements node.Node. It frees what hangs, is delayed, or waits at a gate, with
+// node.ErrClosed, drops what was to run later, and closes the node behind. When it returns,
+// nothing runs in the background. Closing twice is harmless.
+func (n *Node) Close() error {
+	n.mu.Lock()
+	n.close()
+	n.mu.Unlock()
+	err := n.inner.Close()
+	n.late.Wait()
+	return err
+}
+
+// run has a call go through the rules that there are now.
+func (n *Node) run(ctx context.Context, x *Exchange) {
+	n.through(n.arrive(ctx, x))(ctx, x)
+}
+
+// arrive counts a call, fills in what rules see of it, and returns the rules. There are none
+// for a call that the node behind would not send anyway: it says why.
+func (n *Node) arrive(ctx context.Context, x *Exchange) []*Active {
+	if ctx.Err() != nil || n.ctx.Err() != nil {
+		return nil
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.calls++
+	x.node, x.Node, x.N = n, n.inner.Name(), n.calls
+	x.fate = mix(mix(n.seed, nameHash(x.Node)), uint64(x.N))
+	x.deadline = time.Now().Add(n.timeout)
+	return n.rules
+}
+
+// through is the way through rules to the node behind.
+func (n *Node) through(rules []*Active) Next {
+	if len(rules) == 0 {
+		return n.exchange
+	}
+	next := n.through(rules[1:])
+	return func(ctx context.Context, x *Exchange) { rules[0].apply(ctx, x, next) }
+}
+
+// exchange is the end of the way: the node behind.
+func (n *Node) exchange(ctx context.Context, x *Exchange) {
+	if x.Probe {
+		x.Replies[0] = node.Reply{Err: n.inner.Probe(ctx)}
+		return
+	}
+	n.inner.Do(ctx, x.Ops, x.Replies)
+}
+
+// later runs something in the background in d, unless the node is closed by then.
+func (n *Node) later(d time.Duration, run func(ctx context.Context)) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.ctx.Err() != nil {
+		return
+	}
+	n.late.Go(func() {
+		timer := time.NewTimer(d)
+		defer timer.Stop()
+		select {
+		case <-timer.C:
+			run(n.ctx)
+		case <-n.ctx.Done():
+		}
+	})
+}
+
+// drop takes a rule off the node.
+func (n *Node) drop(a *Active) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.rules = slices.DeleteFunc(slices.Clone(n.rules), func(other *Active) bool { return other == a })
+}
+
+// nameHash turns the name of a node into a number.
+func nameHash(name string) uint64 {
+	h := fnv.New64a()
+	_, _ = h.Write([]byte(name))
+	return h.Sum64()
+}
+
+// mix makes one number of two, in which each bit depends on each of theirs (the finalizer
+// of SplitMix64): seeds that differ little give fates that have nothing in common.
+func mix(a, b uint64) uint64 {
+	for _, n := range [...]uint64{b, 0} {
+		a += n + 0x9e3779b97f4a7c15
+		a = (a ^ a>>30) * 0xbf58476d1ce4e5b9
+		a = (a ^ a>>27) * 0x94d049bb133111eb
+		a ^= a >> 31
+	}
+	return a
+}

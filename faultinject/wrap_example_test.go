@@ -1,0 +1,100 @@
+package faultinject_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log"
+	"log/slog"
+	"time"
+
+	"github.com/quorumlock/quorumlock"
+	"github.com/quorumlock/quorumlock/admin"
+	"github.com/quorumlock/quorumlock/faultinject"
+	"github.com/quorumlock/quorumlock/node"
+)
+
+// A service stops its work in time when the lock can no longer be renewed.
+func Example() {
+	var faulty []*faultinject.Node
+	cfg := quorumlock.Config{TTL: 200 * time.Millisecond, Logger: slog.New(slog.DiscardHandler)}
+	for i := range 5 {
+		n := faultinject.Wrap(node.NewMemory(fmt.Sprintf("n%d", i+1), nil))
+		defer func() { _ = n.Close() }()
+		faulty = append(faulty, n)
+		cfg.Nodes = append(cfg.Nodes, n)
+	}
+	ctx := context.Background()
+	if _, err := admin.Init(ctx, cfg); err != nil {
+		log.Fatal(err)
+	}
+	client, err := quorumlock.New(cfg)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer func() { _ = client.Close(ctx) }()
+
+	// Three nodes of five run renewals, and their answers get lost.
+	for _, n := range faulty[:3] {
+		n.Add(faultinject.Rule{When: faultinject.Kind(node.Renew), Do: faultinject.FailAfter()})
+	}
+	err = client.RedLock("nightly-report").Do(ctx, func(ctx context.Context) error {
+		<-ctx.Done() // the work of the service
+		fmt.Println("stopped:", errors.Is(context.Cause(ctx), quorumlock.ErrLost))
+		return context.Cause(ctx)
+	})
+	fmt.Println("lost:", errors.Is(err, quorumlock.ErrLost))
+
+	for _, n := range faulty {
+		n.Heal()
+	}
+	err = client.RedLock("nightly-report").Do(ctx, func(context.Context) error { return nil })
+	fmt.Println("after that:", err)
+	// Output:
+	// stopped: true
+	// lost: true
+	// after that: <nil>
+}
+
+// Two renewals of three are slow, and each node draws its own from the seed.
+func ExampleWrap() {
+	n := faultinject.Wrap(node.NewMemory("n1", nil), faultinject.Seed(7))
+	defer func() { _ = n.Close() }()
+	slow := n.Add(faultinject.Rule{
+		When: faultinject.Kind(node.Renew).And(faultinject.Chance(2.0 / 3)),
+		Do:   faultinject.Delay(time.Millisecond, 0),
+	})
+	for range 9 {
+		n.Do(context.Background(), []node.Op{{Kind: node.Renew}}, make([]node.Reply, 1))
+	}
+	fmt.Println(slow.Hits(), "of", n.Calls())
+	// Output: 6 of 9
+}
+
+// A gate puts events in an order that is otherwise left to chance.
+func ExampleGate() {
+	ctx := context.Background()
+	gate := faultinject.NewGate()
+	defer gate.Open()
+	n := faultinject.Wrap(node.NewMemory("n1", nil))
+	defer func() { _ = n.Close() }()
+	n.Add(faultinject.Rule{When: faultinject.Kind(node.Inspect), Do: gate.Hold})
+
+	replies := make([]node.Reply, 1)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		n.Do(ctx, []node.Op{{Kind: node.Inspect, Names: []string{"invoices"}}}, replies)
+	}()
+	held, err := gate.Await(ctx)
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println("held:", held.Ops[0].Kind, held.Ops[0].Names)
+	held.Pass()
+	<-done
+	fmt.Println(replies[0].Outcome)
+	// Output:
+	// held: inspect [invoices]
+	// inspected
+}

@@ -1,0 +1,331 @@
+package faultinject_test
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strconv"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/quorumlock/quorumlock/clock"
+	"github.com/quorumlock/quorumlock/faultinject"
+	"github.com/quorumlock/quorumlock/node"
+	"github.com/quorumlock/quorumlock/node/nodetest"
+)
+
+// The suite runs on a clock that it sets itself, so delays do not make it miss anything.
+func TestWrappedConforms(t *testing.T) {
+	for name, rules := range map[string][]faultinject.Rule{
+		"without rules": nil,
+		"delayed":       {{Do: faultinject.Jitter(20*time.Microsecond, 20*time.Microsecond)}},
+		"rules that do not match": {
+			{When: faultinject.Chance(0), Do: faultinject.FailBefore()},
+			{Skip: 1 << 30, Do: faultinject.Stall()},
+			{Times: 1 << 30},
+		},
+		"operation by operation": {
+			{When: faultinject.Chance(0.5), PerOp: true, Do: faultinject.Delay(0, 0)},
+			{When: faultinject.Kind(node.Renew), PerOp: true},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			nodetest.Run(t, func(t *testing.T) nodetest.Subject {
+				c := clock.NewManual(time.Unix(1_000_000, 0))
+				m := node.NewMemory("memory", c)
+				n := faultinject.Wrap(m, faultinject.Seed(1))
+				t.Cleanup(func() { _ = n.Close() })
+				for _, r := range rules {
+					n.Add(r)
+				}
+				return nodetest.Subject{
+					Node: n, Pass: c.Advance, Plant: m.Plant, Keys: m.Keys, Forget: m.Flush,
+					Restart: func() { m.Save(); m.Crash() },
+				}
+			})
+		})
+	}
+}
+
+// lab is a node in memory that gives locks, the one wrapped around it, and what ran there.
+type lab struct {
+	*faultinject.Node
+	t      *testing.T
+	memory *node.Memory
+	log    *ledger
+}
+
+// ledger is a node that notes what reaches it, between the rules and the memory.
+type ledger struct {
+	*node.Memory
+	ran    chan string
+	probes int
+}
+
+func (l *ledger) Do(ctx context.Context, ops []node.Op, replies []node.Reply) {
+	l.Memory.Do(ctx, ops, replies)
+	for i, op := range ops {
+		if replies[i].Err == nil {
+			l.ran <- op.Kind.String() + " " + op.Names[0]
+		}
+	}
+}
+
+func (l *ledger) Probe(ctx context.Context) error {
+	l.probes++
+	return l.Memory.Probe(ctx)
+}
+
+var labLimits = node.Limits{MaxTTL: time.Minute, MaxClockSkew: 10 * time.Second}
+
+// newLab makes a lab with these rules. It is closed at the end of the test.
+func newLab(t *testing.T, rules ...faultinject.Rule) *lab {
+	t.Helper()
+	m := node.NewMemory("n1", clock.Process())
+	marked := []node.Reply{{}}
+	m.Do(t.Context(), []node.Op{{Kind: node.Mark, Limits: labLimits}}, marked)
+	require.NoError(t, marked[0].Err)
+	m.Do(t.Context(), []node.Op{{Kind: node.Open, Limits: labLimits, Marker: marked[0].Marker}}, marked)
+	require.NoError(t, marked[0].Err)
+	l := &lab{t: t, memory: m, log: &ledger{Memory: m, ran: make(chan string, 100)}}
+	l.Node = faultinject.Wrap(l.log)
+	t.Cleanup(func() { require.NoError(t, l.Close()) })
+	for _, r := range rules {
+		l.Add(r)
+	}
+	return l
+}
+
+// inLab runs a test in a lab in virtual time.
+func inLab(t *testing.T, test func(t *testing.T, l *lab), rules ...faultinject.Rule) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) { test(t, newLab(t, rules...)) })
+}
+
+func (l *lab) do(ops ...node.Op) []node.Reply {
+	l.t.Helper()
+	return l.doWith(context.Background(), ops...)
+}
+
+// doWith does what a client does: the slices are its own, and used again after the call.
+func (l *lab) doWith(ctx context.Context, ops ...node.Op) []node.Reply {
+	l.t.Helper()
+	junk := node.Reply{Outcome: node.Granted, Token: 1, Err: errors.New("junk"), Unsent: true}
+	replies := slices.Repeat([]node.Reply{junk}, len(ops))
+	used := slices.Clone(ops)
+	l.Do(ctx, used, replies)
+	clear(used)
+	return replies
+}
+
+// ran is what has reached the memory since it was asked last.
+func (l *lab) ran() []string {
+	var all []string
+	for {
+		select {
+		case line := <-l.log.ran:
+			all = append(all, line)
+		default:
+			return all
+		}
+	}
+}
+
+// answered demands that operations were answered.
+func (l *lab) answered(replies []node.Reply, outcomes ...node.Outcome) {
+	l.t.Helper()
+	require.Len(l.t, replies, len(outcomes))
+	for i, r := range replies {
+		require.NoError(l.t, r.Err)
+		require.Equal(l.t, outcomes[i], r.Outcome)
+		require.False(l.t, r.Unsent)
+	}
+}
+
+// failed demands the form that all failures have.
+func (l *lab) failed(replies []node.Reply, reason error, unsent bool, kinds ...node.Kind) {
+	l.t.Helper()
+	require.Len(l.t, replies, len(kinds))
+	for i, r := range replies {
+		require.Equal(l.t, node.Reply{Err: &node.Error{Node: "n1", Op: kinds[i], Reason: reason}, Unsent: unsent}, r)
+	}
+}
+
+func (l *lab) probeFailed(reason error) {
+	l.t.Helper()
+	require.Equal(l.t, &node.Error{Node: "n1", Reason: reason}, l.Probe(context.Background()))
+}
+
+func took(what func()) time.Duration {
+	began := time.Now()
+	what()
+	return time.Since(began)
+}
+
+// op is an operation of an owner that is called like the lock.
+func op(kind node.Kind, name string) node.Op {
+	o := node.Op{Kind: kind, Names: []string{name}, Owner: name, TTL: 10 * time.Second, Limits: labLimits}
+	o.Token = uint64(time.Now().UnixMicro())
+	return o
+}
+
+func acquireOp(name string) node.Op { return op(node.Acquire, name) }
+func renewOp(name string) node.Op   { return op(node.Renew, name) }
+func releaseOp(name string) node.Op { return op(node.Release, name) }
+
+func TestWrapPassesThrough(t *testing.T) {
+	l := newLab(t)
+	require.Equal(t, "n1", l.Name())
+	require.Equal(t, l.memory.Identity(), l.Identity())
+	l.answered(l.do(acquireOp("a"), releaseOp("a")), node.Granted, node.Released)
+	require.NoError(t, l.Probe(t.Context()))
+	require.Equal(t, 1, l.log.probes)
+	require.Equal(t, 2, l.Calls())
+
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	rule := l.Add(faultinject.Rule{Do: faultinject.FailAfter()})
+	l.failed(l.doWith(ended, acquireOp("a")), node.ErrCanceled, true, node.Acquire)
+	require.NoError(t, l.Close())
+	require.NoError(t, l.Close())
+	l.failed(l.do(acquireOp("a")), node.ErrClosed, true, node.Acquire)
+	require.Equal(t, 2, l.Calls(), "what is not sent is no call")
+	require.Zero(t, rule.Hits())
+}
+
+// Each rule is around those that were added later.
+func TestRulesAreLayers(t *testing.T) {
+	l := newLab(t)
+	first := l.Add(faultinject.Rule{Times: 1, Do: faultinject.FailBefore()})
+	second := l.Add(faultinject.Rule{Times: 1, Do: faultinject.FailAfter()})
+	doubled := l.Add(faultinject.Rule{Do: faultinject.Duplicate()})
+	inner := l.Add(faultinject.Rule{})
+
+	l.failed(l.do(acquireOp("a")), node.ErrUnreachable, true, node.Acquire)
+	require.Equal(t, []int{1, 0, 0, 0}, []int{first.Hits(), second.Hits(), doubled.Hits(), inner.Hits()})
+	l.failed(l.do(acquireOp("a")), node.ErrUnreachable, false, node.Acquire)
+	require.Equal(t, []int{1, 1, 1, 2}, []int{first.Hits(), second.Hits(), doubled.Hits(), inner.Hits()})
+	require.Equal(t, []string{"acquire a", "acquire a"}, l.ran())
+
+	doubled.Remove()
+	doubled.Remove()
+	l.answered(l.do(releaseOp("a")), node.Released)
+	require.Equal(t, 1, doubled.Hits())
+	require.Equal(t, 3, inner.Hits())
+	l.Heal()
+	l.answered(l.do(releaseOp("a")), node.Absent)
+	require.Equal(t, 3, inner.Hits())
+}
+
+func TestSkipAndTimes(t *testing.T) {
+	rule := faultinject.Rule{When: faultinject.Kind(node.Renew), Skip: 2, Times: 2, Do: faultinject.FailBefore()}
+	l := newLab(t, rule)
+	var failed []int
+	for i := range 6 {
+		l.answered(l.do(acquireOp("a")), node.Granted)
+		if l.do(renewOp("a"))[0].Err != nil {
+			failed = append(failed, i)
+		}
+	}
+	require.Equal(t, []int{2, 3}, failed)
+
+	other := newLab(t, rule)
+	other.answered(other.do(renewOp("a")), node.Healed)
+	other.answered(other.do(renewOp("a")), node.Granted)
+	other.failed(other.do(renewOp("a")), node.ErrUnreachable, true, node.Renew)
+}
+
+func TestPerOp(t *testing.T) {
+	l := newLab(t)
+	rule := l.Add(faultinject.Rule{When: faultinject.Kind(node.Renew), PerOp: true, Skip: 1, Do: faultinject.FailAfter()})
+	r := l.do(acquireOp("a"), renewOp("a"), renewOp("a"), renewOp("b"), releaseOp("a"), renewOp("a"))
+	require.Equal(t, []string{"acquire a", "renew a", "renew a", "renew b", "release a", "renew a"}, l.ran(), "in their order")
+	l.answered(r[:2], node.Granted, node.Granted)
+	l.failed(r[2:4], node.ErrUnreachable, false, node.Renew, node.Renew)
+	l.answered(r[4:5], node.Released)
+	l.failed(r[5:], node.ErrUnreachable, false, node.Renew)
+	require.Equal(t, 3, rule.Hits())
+
+	l.Heal()
+	cut := l.Add(faultinject.Rule{When: faultinject.Lock("b"), PerOp: true, Do: faultinject.CutAfter(1)})
+	r = l.do(acquireOp("b"), renewOp("b"), acquireOp("c"), renewOp("b"))
+	require.Equal(t, []string{"acquire b", "acquire c", "renew b"}, l.ran(), "neighbours are one exchange")
+	l.failed(r[1:2], node.ErrUnreachable, false, node.Renew)
+	require.Equal(t, 3, cut.Hits())
+	require.NoError(t, l.Probe(t.Context()))
+	l.do()
+}
+
+// fates is which of the calls of a node with this name fail by chance.
+func fates(t *testing.T, seed uint64, name string, when faultinject.Predicate, ops int, before ...faultinject.Rule) string {
+	t.Helper()
+	n := faultinject.Wrap(node.NewMemory(name, nil), faultinject.Seed(seed))
+	defer func() { require.NoError(t, n.Close()) }()
+	for _, r := range before {
+		n.Add(r)
+	}
+	rule := n.Add(faultinject.Rule{When: when, Do: faultinject.FailBefore()})
+	fate := ""
+	for range 64 {
+		hits := rule.Hits()
+		n.Do(t.Context(), make([]node.Op, ops), make([]node.Reply, ops))
+		fate += strconv.Itoa(rule.Hits() - hits)
+	}
+	return fate
+}
+
+func TestChanceIsSeeded(t *testing.T) {
+	half := faultinject.Chance(0.5)
+	fate := fates(t, 7, "n1", half, 1)
+	require.Equal(t, fate, fates(t, 7, "n1", half, 1))
+	require.Equal(t, fate, fates(t, 7, "n1", half, 200), "an exchange has one chance, however large")
+	require.NotEqual(t, fate, fates(t, 8, "n1", half, 1), "another seed")
+	require.NotEqual(t, fate, fates(t, 7, "n2", half, 1), "another node")
+	require.NotEqual(t, fate, fates(t, 7, "n1", half, 1, faultinject.Rule{}), "another rule")
+	require.NotContains(t, fates(t, 7, "n1", faultinject.Chance(0), 1), "1")
+	require.NotContains(t, fates(t, 7, "n1", faultinject.Chance(1), 1), "0")
+
+	hits, both := count(fate), count(fates(t, 7, "n1", half.And(half), 1))
+	require.InDelta(t, 32, hits, 16)
+	require.InDelta(t, 16, both, 12)
+	require.Less(t, both, hits, "two chances are independent")
+}
+
+func count(fate string) int {
+	n := 0
+	for _, c := range fate {
+		n += int(c - '0')
+	}
+	return n
+}
+
+// With PerOp each operation has a chance of its own.
+func TestChancePerOp(t *testing.T) {
+	l := newLab(t)
+	rule := l.Add(faultinject.Rule{When: faultinject.Chance(0.5), PerOp: true, Do: faultinject.FailBefore()})
+	ops := make([]node.Op, 64)
+	for i := range ops {
+		ops[i] = acquireOp("a")
+	}
+	l.do(ops...)
+	require.InDelta(t, 32, rule.Hits(), 16)
+	require.Len(t, l.ran(), 64-rule.Hits())
+}
+
+// One after the other adds a rule to calls that are under way: they go on as they began.
+func TestRulesChangeMeanwhile(t *testing.T) {
+	inLab(t, func(t *testing.T, l *lab) {
+		l.Add(faultinject.Rule{When: faultinject.Nth(1), Do: faultinject.Delay(200*time.Millisecond, 0)})
+		removed := l.Add(faultinject.Rule{Do: faultinject.FailBefore()})
+		time.AfterFunc(100*time.Millisecond, func() {
+			removed.Remove()
+			l.Add(faultinject.Rule{Do: faultinject.FailAfter()})
+		})
+		l.answered(l.do(acquireOp("a")), node.Granted)
+		require.Zero(t, removed.Hits())
+		l.failed(l.do(acquireOp("a")), node.ErrUnreachable, false, node.Acquire)
+	})
+}
