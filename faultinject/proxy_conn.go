@@ -1,0 +1,130 @@
+package faultinject
+
+import (
+	"context"
+	"net"
+	"sync"
+)
+
+// proxyConn is one connection of a client, and, once it is made, the one to the server for
+// it. It has four goroutines, a pair for each direction. The proxy's lock guards it.
+type proxyConn struct {
+	proxy              *Proxy
+	number             uint64
+	client, server     *net.TCPConn
+	toServer, toClient *flow
+	cancel             context.CancelFunc // of the dial
+	made               bool               // the server is dialled, or will be in any case
+	over               bool
+	done               chan struct{} // closed when its goroutines have ended
+}
+
+func newProxyConn(p *Proxy, number uint64, client *net.TCPConn, cancel context.CancelFunc) *proxyConn {
+	c := &proxyConn{proxy: p, number: number, client: client, cancel: cancel, done: make(chan struct{})}
+	c.toServer = newFlow(c, ToServer, &p.toServer)
+	c.toClient = newFlow(c, ToClient, &p.toClient)
+	c.toServer.opposite, c.toClient.opposite = c.toClient, c.toServer
+	c.toServer.from, c.toClient.to = client, client
+	return c
+}
+
+func (c *proxyConn) flows() [2]*flow { return [2]*flow{c.toServer, c.toClient} }
+
+// run carries the connection to its end.
+func (c *proxyConn) run(ctx context.Context) {
+	var wg sync.WaitGroup
+	wg.Go(c.toServer.collect) // also while it hangs: to notice that the client gives up
+	if c.connect(ctx) {
+		wg.Go(c.toClient.collect)
+		wg.Go(c.toClient.deliver)
+		c.toServer.deliver()
+	}
+	wg.Wait()
+	c.proxy.forget(c)
+	close(c.done)
+}
+
+// connect waits for the end of a cut, and dials the server. Where it fails, the client is
+// reset, which also has to wait for the end of a cut.
+func (c *proxyConn) connect(ctx context.Context) bool {
+	target, ok := c.awaitWay()
+	if !ok {
+		return false
+	}
+	var dialer net.Dialer
+	server, err := dialer.DialContext(ctx, "tcp", target)
+	if err != nil {
+		c.awaitWay()
+	}
+	c.proxy.mu.Lock()
+	defer c.proxy.mu.Unlock()
+	defer c.proxy.changed.Broadcast()
+	if err != nil {
+		if !c.over {
+			c.proxy.unreached++
+			c.end(true)
+		}
+		return false
+	}
+	tcp := server.(*net.TCPConn)
+	c.server, c.toServer.to, c.toClient.from = tcp, tcp, tcp
+	if c.over {
+		c.closeSockets(false)
+		return false
+	}
+	c.proxy.reached++
+	return true
+}
+
+// awaitWay returns the target once nothing is cut, or false if the connection ends before.
+func (c *proxyConn) awaitWay() (target string, ok bool) {
+	c.proxy.mu.Lock()
+	defer c.proxy.mu.Unlock()
+	for !c.over && c.proxy.cut() {
+		c.proxy.mu.Unlock()
+		<-c.toServer.wake
+		c.proxy.mu.Lock()
+	}
+	c.made = true
+	return c.proxy.target, !c.over
+}
+
+// unmade reports whether the connection hangs in a cut. On a network it would not be
+// established: if its client gives up now, the server must never learn of it.
+func (c *proxyConn) unmade() bool { return !c.made && c.proxy.cut() }
+
+// settle ends the connection when both sides have ended and have been told so.
+func (c *proxyConn) settle() {
+	for _, f := range c.flows() {
+		if !f.ended || !f.finished {
+			return
+		}
+	}
+	c.end(false)
+}
+
+// end closes the sockets, with a RST or as they are, and has all goroutines end.
+func (c *proxyConn) end(reset bool) {
+	if c.over {
+		return
+	}
+	c.over = true
+	c.cancel()
+	c.closeSockets(reset)
+	for _, f := range c.flows() {
+		notify(f.wake)
+		notify(f.room)
+	}
+}
+
+func (c *proxyConn) closeSockets(reset bool) {
+	for _, s := range []*net.TCPConn{c.client, c.server} {
+		if s == nil {
+			continue
+		}
+		if reset {
+			_ = s.SetLinger(0) // where it cannot be set, the socket is gone
+		}
+		_ = s.Close()
+	}
+}

@@ -1,0 +1,349 @@
+package faultinject
+
+import (
+	"errors"
+	"io"
+	"math/rand/v2"
+	"net"
+	"os"
+	"slices"
+	"time"
+)
+
+// flow is one direction of one connection. One goroutine collects what the sender sends
+// into a bounded ring, another delivers it to the receiver, when the conditions let it. The
+// proxy's lock guards all fields but the bytes in the ring, and is never held in a
+// read, a write, or a wait.
+type flow struct {
+	proxy    *Proxy
+	conn     *proxyConn
+	met      *conditions
+	opposite *flow
+	from, to *net.TCPConn
+	rng      *rand.Rand
+
+	ring  byteRing
+	marks []mark // of all that is in the ring, and the end
+	slot  slot
+
+	// shut means that what still comes is swallowed, ended that nothing will, and finished
+	// that the receiver was told so.
+	shut, ended, finished bool
+
+	// writing is true during a write, writes counts them, and interrupted says that the
+	// write under way was told to end.
+	writing, interrupted bool
+	writes               uint64
+
+	wake, room chan struct{} // for the goroutine that delivers, and the one that collects
+}
+
+// mark says when bytes arrived, or the end that is behind them.
+type mark struct {
+	size int
+	end  ending
+	at   time.Time
+	luck float64
+}
+
+// ending is how a flow ends.
+type ending uint8
+
+const (
+	goesOn ending = iota
+	fin
+	rst
+)
+
+func newFlow(c *proxyConn, d Direction, met *conditions) *flow {
+	return &flow{
+		proxy: c.proxy,
+		conn:  c,
+		met:   met,
+		rng:   rand.New(rand.NewPCG(c.proxy.seed, c.number<<2|uint64(d))),
+		ring:  newByteRing(c.proxy.buffer),
+		wake:  make(chan struct{}, 1),
+		room:  make(chan struct{}, 1),
+	}
+}
+
+// collect reads until the sender ends, or the connection.
+func (f *flow) collect() {
+	for {
+		space := f.space()
+		if space == nil {
+			return
+		}
+		n, err := f.from.Read(space)
+		f.arrive(n, err)
+		if err != nil {
+			return
+		}
+	}
+}
+
+// space waits for room in the ring. It returns nil when the connection is over.
+func (f *flow) space() []byte {
+	f.proxy.mu.Lock()
+	defer f.proxy.mu.Unlock()
+	for !f.conn.over && f.ring.full() {
+		f.proxy.mu.Unlock()
+		<-f.room
+		f.proxy.mu.Lock()
+	}
+	if f.conn.over {
+		return nil
+	}
+	return f.ring.free()
+}
+
+// arrive takes in what a read brought.
+func (f *flow) arrive(n int, err error) {
+	f.proxy.mu.Lock()
+	defer f.proxy.mu.Unlock()
+	defer f.proxy.changed.Broadcast()
+	now := time.Now()
+	if n > 0 {
+		f.met.received += uint64(n)
+		luck := f.rng.Float64()
+		if !f.shut {
+			f.ring.fill(n)
+			f.push(mark{size: n, at: now, luck: luck})
+		}
+	}
+	if err == nil || f.conn.over {
+		return
+	}
+	f.ended = true
+	switch {
+	case f.conn.unmade():
+		f.conn.end(false)
+	case !errors.Is(err, io.EOF):
+		f.push(mark{end: rst, at: now})
+	case !f.shut:
+		f.shut = true
+		f.push(mark{end: fin, at: now})
+	}
+	f.conn.settle()
+}
+
+func (f *flow) push(m mark) {
+	f.marks = append(f.marks, m)
+	notify(f.wake)
+}
+
+// deliver writes until the connection is over.
+func (f *flow) deliver() {
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for {
+		f.proxy.mu.Lock()
+		again, over := f.advance()
+		f.proxy.mu.Unlock()
+		switch {
+		case over:
+			return
+		case again.IsZero():
+			<-f.wake
+		default:
+			timer.Reset(time.Until(again))
+			select {
+			case <-f.wake:
+			case <-timer.C:
+			}
+		}
+	}
+}
+
+// advance delivers all that it can at this time. It returns when to look again, or zero if
+// only a change can make a difference.
+func (f *flow) advance() (again time.Time, over bool) {
+	for !f.conn.over {
+		if f.met.held || len(f.marks) == 0 {
+			return time.Time{}, false
+		}
+		now := time.Now()
+		head := f.marks[0]
+		if due := f.met.due(head); due.After(now) {
+			return due, false
+		}
+		if head.end != goesOn {
+			f.finish(head.end)
+			continue
+		}
+		limit := f.met.limit
+		if limit != nil && limit.left == 0 {
+			if limit.reserved > 0 { // another connection may be about to pass the last of it
+				return time.Time{}, false
+			}
+			f.act(limit)
+			continue
+		}
+		n, at := f.pace(f.ripe(now), now)
+		if at.After(now) {
+			return at, false
+		}
+		f.write(n, limit)
+	}
+	return time.Time{}, true
+}
+
+// ripe is how many bytes are due. Behind a byte that is not due, none is.
+func (f *flow) ripe(now time.Time) (n int) {
+	for _, m := range f.marks {
+		if m.end != goesOn || f.met.due(m).After(now) {
+			break
+		}
+		n += m.size
+	}
+	return n
+}
+
+// pace says how many of n bytes may go, and when.
+func (f *flow) pace(n int, now time.Time) (int, time.Time) {
+	if f.met.rate == 0 {
+		return n, now
+	}
+	if f.slot.size == 0 || f.slot.epoch != f.met.epoch {
+		f.slot = f.met.book(n, now)
+	}
+	return min(n, f.slot.size), f.slot.end
+}
+
+// write passes up to n bytes, within the limit if there is one. The lock is not held
+// meanwhile.
+func (f *flow) write(n int, limit *byteLimit) {
+	if limit != nil {
+		n = int(min(int64(n), limit.left))
+	}
+	piece := f.ring.used(n)
+	if limit != nil {
+		limit.left -= int64(len(piece))
+		limit.reserved += int64(len(piece))
+	}
+	f.writing = true
+	f.writes++
+	f.proxy.mu.Unlock()
+	n, err := f.to.Write(piece)
+	f.proxy.mu.Lock()
+	f.writing = false
+	if f.interrupted {
+		f.interrupted = false
+		_ = f.to.SetWriteDeadline(time.Time{}) // fails only if closed, which the next write shows
+	}
+	f.pass(n)
+	if err != nil && !errors.Is(err, os.ErrDeadlineExceeded) {
+		f.fail()
+	}
+	if limit != nil {
+		f.settleLimit(limit, len(piece), n)
+	}
+	f.proxy.changed.Broadcast()
+}
+
+// pass counts n bytes as gone.
+func (f *flow) pass(n int) {
+	f.met.passed += uint64(n)
+	f.ring.drop(n)
+	f.slot.size = max(0, f.slot.size-n)
+	for n > 0 {
+		part := min(n, f.marks[0].size)
+		n -= part
+		f.marks[0].size -= part
+		if f.marks[0].size == 0 {
+			f.pop()
+		}
+	}
+	notify(f.room)
+}
+
+func (f *flow) pop() {
+	if len(f.marks) == 1 {
+		f.marks = f.marks[:0] // keeps the memory
+		return
+	}
+	f.marks = f.marks[1:]
+}
+
+// settleLimit gives back what a write reserved and did not use, and acts if it used up
+// what was left.
+func (f *flow) settleLimit(limit *byteLimit, reserved, used int) {
+	limit.reserved -= int64(reserved)
+	limit.left += int64(reserved - used)
+	if limit != f.met.limit {
+		return // replaced meanwhile
+	}
+	if limit.left == 0 && limit.reserved == 0 {
+		f.act(limit)
+	}
+	f.proxy.wakeAll() // others may have waited for this
+}
+
+// act does what is to happen behind the last byte.
+func (f *flow) act(limit *byteLimit) {
+	f.met.limit = nil
+	switch limit.then {
+	case ThenHold:
+		f.met.held = true
+	case ThenReset:
+		f.conn.end(true)
+	case ThenClose:
+		f.clear()
+		f.marks = slices.Insert(f.marks, 0, mark{end: fin})
+	}
+	f.proxy.wakeAll()
+}
+
+// clear swallows what is there and what still comes, but for a RST. Only the goroutine that
+// delivers may call it: the bytes are its.
+func (f *flow) clear() {
+	f.shut = true
+	f.marks = slices.DeleteFunc(f.marks, func(m mark) bool { return m.end != rst })
+	f.ring.drop(f.ring.size)
+	notify(f.room)
+}
+
+// fail is for a receiver that is gone: its host would answer with a RST.
+func (f *flow) fail() {
+	if f.conn.over {
+		return
+	}
+	f.clear()
+	f.finished = true
+	f.opposite.push(mark{end: rst, at: time.Now()})
+	f.conn.settle()
+}
+
+// finish has the receiver see the end.
+func (f *flow) finish(how ending) {
+	f.pop()
+	if how == rst {
+		f.conn.end(true)
+		return
+	}
+	_ = f.to.CloseWrite() // fails only if the receiver is gone, which reading from it shows
+	f.finished = true
+	f.conn.settle()
+}
+
+// interrupt ends a write under way, and waits for that.
+func (f *flow) interrupt() {
+	if !f.writing {
+		return
+	}
+	if !f.interrupted {
+		f.interrupted = true
+		_ = f.to.SetWriteDeadline(time.Unix(1, 0)) // fails only if closed, which ends the write too
+	}
+	for write := f.writes; f.writing && f.writes == write; {
+		f.proxy.changed.Wait()
+	}
+}
+
+// notify leaves word for a goroutine that waits, or will.
+func notify(word chan<- struct{}) {
+	select {
+	case word <- struct{}{}:
+	default:
+	}
+}

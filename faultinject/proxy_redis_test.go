@@ -1,0 +1,109 @@
+package faultinject_test
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/quorumlock/quorumlock/faultinject"
+	"github.com/quorumlock/quorumlock/internal/redisproc"
+	"github.com/quorumlock/quorumlock/node"
+)
+
+// behindProxy is a node on a real server that knows two locks, behind a proxy.
+type behindProxy struct {
+	t     *testing.T
+	proxy *faultinject.Proxy
+	node  node.Node
+}
+
+func newBehindProxy(t *testing.T) behindProxy {
+	t.Helper()
+	server := redisproc.Start(t)
+	for name, owner := range map[string]string{"a": "owner-of-a", "b": "owner-of-b"} {
+		_, err := server.Command("HSET", name, owner, "1")
+		require.NoError(t, err)
+		_, err = server.Command("PEXPIRE", name, "5000000")
+		require.NoError(t, err)
+	}
+	p := startProxy(t, server.Addr())
+	n, err := node.OpenRedis(p.Addr())
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = n.Close() })
+	return behindProxy{t, p, n}
+}
+
+func (b behindProxy) inspect(ctx context.Context, name string) node.Reply {
+	replies := make([]node.Reply, 1)
+	b.node.Do(ctx, []node.Op{{Kind: node.Inspect, Names: []string{name}}}, replies)
+	return replies[0]
+}
+
+// knows asks for a lock, over a new connection where the old one is broken. That is noticed
+// at once or by the first question.
+func (b behindProxy) knows(name string) {
+	b.t.Helper()
+	var r node.Reply
+	for range 2 {
+		if r = b.inspect(b.t.Context(), name); r.Outcome != node.Unknown {
+			break
+		}
+	}
+	require.Equalf(b.t, node.Inspected, r.Outcome, "%v", r.Err)
+	require.Len(b.t, r.Holders, 1)
+	require.Equal(b.t, name, r.Holders[0].Name)
+	require.Equal(b.t, "owner-of-"+name, r.Holders[0].Owner)
+}
+
+// replySize is how many bytes the reply has that says who has a lock.
+func (b behindProxy) replySize() int64 {
+	b.t.Helper()
+	b.knows("a")
+	before := b.proxy.Stats().ToClient.Received
+	b.knows("a")
+	return int64(b.proxy.Stats().ToClient.Received - before)
+}
+
+func TestReplyCutInMidFrameIsNoAnswer(t *testing.T) {
+	b := newBehindProxy(t)
+	size := b.replySize()
+	require.Greater(t, size, int64(20))
+	for name, then := range map[string]faultinject.CutAction{
+		"close": faultinject.ThenClose,
+		"reset": faultinject.ThenReset,
+	} {
+		for n := range size {
+			t.Run(fmt.Sprintf("%s after %d of %d", name, n, size), func(t *testing.T) {
+				b.t = t
+				b.proxy.CutAfter(faultinject.ToClient, n, then)
+				r := b.inspect(t.Context(), "a")
+				require.Equal(t, node.Unknown, r.Outcome)
+				var failure *node.Error
+				require.ErrorAs(t, r.Err, &failure)
+				require.False(t, r.Unsent)
+				require.Empty(t, r.Holders)
+				b.knows("b")
+			})
+		}
+	}
+}
+
+// Half a reply that is late, and the rest of it even later, is not the answer to the next
+// question.
+func TestRestOfALateReplyAnswersNothingElse(t *testing.T) {
+	b := newBehindProxy(t)
+	size := b.replySize()
+	for _, n := range []int64{0, 1, size / 2, size - 1} {
+		b.proxy.CutAfter(faultinject.ToClient, n, faultinject.ThenHold)
+		ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+		r := b.inspect(ctx, "a")
+		cancel()
+		require.Equalf(t, node.Unknown, r.Outcome, "after %d of %d bytes", n, size)
+		require.ErrorIs(t, r.Err, node.ErrTimeout)
+		require.NoError(t, b.proxy.Heal())
+		b.knows("b")
+	}
+}

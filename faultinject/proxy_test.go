@@ -1,0 +1,384 @@
+package faultinject_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"math/rand/v2"
+	"net"
+	"os"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/quorumlock/quorumlock/faultinject"
+)
+
+// patience bounds what should not take long, so that a failure is not a hang. moment is how
+// long a test looks for what must not come: a slow machine may hide a failure, but not
+// cause one.
+const (
+	patience = 30 * time.Second
+	moment   = 20 * time.Millisecond
+)
+
+// backend is the server behind a proxy: a listener whose connections the test holds.
+type backend struct {
+	t testing.TB
+	l *net.TCPListener
+}
+
+func newBackend(t testing.TB) backend {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = l.Close() })
+	return backend{t, l.(*net.TCPListener)}
+}
+
+func (b backend) accept() *net.TCPConn {
+	b.t.Helper()
+	require.NoError(b.t, b.l.SetDeadline(time.Now().Add(patience)))
+	conn, err := b.l.AcceptTCP()
+	require.NoError(b.t, err)
+	return managed(b.t, conn)
+}
+
+func (b backend) acceptsNothing() {
+	b.t.Helper()
+	require.NoError(b.t, b.l.SetDeadline(time.Now().Add(moment)))
+	_, err := b.l.AcceptTCP()
+	require.ErrorIs(b.t, err, os.ErrDeadlineExceeded)
+}
+
+func managed(t testing.TB, conn *net.TCPConn) *net.TCPConn {
+	t.Helper()
+	t.Cleanup(func() { _ = conn.Close() })
+	require.NoError(t, conn.SetDeadline(time.Now().Add(patience)))
+	return conn
+}
+
+func startProxy(t testing.TB, target string, opts ...faultinject.ProxyOption) *faultinject.Proxy {
+	t.Helper()
+	p, err := faultinject.NewProxy(target, opts...)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, p.Close()) })
+	return p
+}
+
+func dial(t testing.TB, p *faultinject.Proxy) *net.TCPConn {
+	t.Helper()
+	conn, err := net.Dial("tcp", p.Addr())
+	require.NoError(t, err)
+	return managed(t, conn.(*net.TCPConn))
+}
+
+// lane is one connection through a proxy, with both ends.
+type lane struct {
+	*faultinject.Proxy
+	backend        backend
+	client, server *net.TCPConn
+}
+
+func newLane(t testing.TB, opts ...faultinject.ProxyOption) lane {
+	t.Helper()
+	b := newBackend(t)
+	p := startProxy(t, b.l.Addr().String(), opts...)
+	client := dial(t, p)
+	await(t, p, func(s faultinject.ProxyStats) bool { return s.Reached == 1 })
+	return lane{p, b, client, b.accept()}
+}
+
+// ends are the sender and the receiver of a direction.
+func (l lane) ends(d faultinject.Direction) (from, to *net.TCPConn) {
+	if d == faultinject.ToServer {
+		return l.client, l.server
+	}
+	return l.server, l.client
+}
+
+func counts(s faultinject.ProxyStats, d faultinject.Direction) faultinject.ProxyBytes {
+	if d == faultinject.ToServer {
+		return s.ToServer
+	}
+	return s.ToClient
+}
+
+func opposite(d faultinject.Direction) faultinject.Direction { return faultinject.BothWays &^ d }
+
+func eachDirection(t *testing.T, test func(t *testing.T, d faultinject.Direction)) {
+	t.Helper()
+	for _, d := range []faultinject.Direction{faultinject.ToServer, faultinject.ToClient} {
+		t.Run(d.String(), func(t *testing.T) { test(t, d) })
+	}
+}
+
+func await(t testing.TB, p *faultinject.Proxy, done func(faultinject.ProxyStats) bool) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	require.NoError(t, p.Await(ctx, done))
+}
+
+func awaitOpen(t testing.TB, p *faultinject.Proxy, n int) {
+	t.Helper()
+	await(t, p, func(s faultinject.ProxyStats) bool { return s.Open == n })
+}
+
+// sendInto sends, and waits until the proxy has it, whether it passes or not.
+func sendInto(t testing.TB, p *faultinject.Proxy, d faultinject.Direction, from net.Conn, text string) {
+	t.Helper()
+	want := counts(p.Stats(), d).Received + uint64(len(text))
+	send(t, from, text)
+	await(t, p, func(s faultinject.ProxyStats) bool { return counts(s, d).Received >= want })
+}
+
+func send(t testing.TB, to io.Writer, text string) {
+	t.Helper()
+	_, err := io.WriteString(to, text)
+	require.NoError(t, err)
+}
+
+func expect(t testing.TB, from io.Reader, text string) {
+	t.Helper()
+	got := make([]byte, len(text))
+	n, err := io.ReadFull(from, got)
+	require.NoErrorf(t, err, "after %q", got[:n])
+	require.Equal(t, text, string(got))
+}
+
+func expectEnd(t testing.TB, from io.Reader) {
+	t.Helper()
+	rest, err := io.ReadAll(from)
+	require.NoError(t, err)
+	require.Empty(t, rest)
+}
+
+func expectReset(t testing.TB, from io.Reader) {
+	t.Helper()
+	_, err := io.ReadAll(from)
+	require.ErrorIs(t, err, syscall.ECONNRESET)
+}
+
+// expectSilence looks for a moment whether anything comes.
+func expectSilence(t testing.TB, from net.Conn) {
+	t.Helper()
+	require.NoError(t, from.SetReadDeadline(time.Now().Add(moment)))
+	n, err := from.Read(make([]byte, 1))
+	require.ErrorIs(t, err, os.ErrDeadlineExceeded)
+	require.Zero(t, n)
+	require.NoError(t, from.SetReadDeadline(time.Now().Add(patience)))
+}
+
+func randomBytes(seed byte, n int) []byte {
+	data := make([]byte, n)
+	_, _ = rand.NewChaCha8([32]byte{seed}).Read(data) // it never fails
+	return data
+}
+
+// transfer sends all of it, then the end, and returns what has arrived up to the end.
+func transfer(t testing.TB, from, to *net.TCPConn, data []byte) []byte {
+	t.Helper()
+	var wg sync.WaitGroup
+	var sendErr, endErr error
+	wg.Go(func() {
+		_, sendErr = from.Write(data)
+		endErr = from.CloseWrite()
+	})
+	got, err := io.ReadAll(to)
+	wg.Wait()
+	require.NoError(t, err)
+	require.NoError(t, sendErr)
+	require.NoError(t, endErr)
+	return got
+}
+
+func TestProxyForwards(t *testing.T) {
+	l := newLane(t)
+	up, down := randomBytes(1, 3<<20), randomBytes(2, 2<<20)
+
+	require.True(t, bytes.Equal(up, transfer(t, l.client, l.server, up)))
+	require.True(t, bytes.Equal(down, transfer(t, l.server, l.client, down)), "after the end of the other direction")
+	awaitOpen(t, l.Proxy, 0)
+	require.Equal(t, faultinject.ProxyStats{
+		Accepted: 1,
+		Reached:  1,
+		ToServer: faultinject.ProxyBytes{Received: 3 << 20, Passed: 3 << 20},
+		ToClient: faultinject.ProxyBytes{Received: 2 << 20, Passed: 2 << 20},
+	}, l.Stats())
+}
+
+func TestProxyForwardsThroughASmallBuffer(t *testing.T) {
+	l := newLane(t, faultinject.BufferSize(3))
+	data := randomBytes(3, 4<<10)
+	require.Equal(t, data, transfer(t, l.client, l.server, data))
+}
+
+func TestProxyPassesResetsOn(t *testing.T) {
+	eachDirection(t, func(t *testing.T, d faultinject.Direction) {
+		l := newLane(t)
+		from, to := l.ends(d)
+		require.NoError(t, from.SetLinger(0))
+		require.NoError(t, from.Close())
+		expectReset(t, to)
+		awaitOpen(t, l.Proxy, 0)
+	})
+}
+
+// A receiver that is gone answers with a RST, which gets to the sender as well.
+func TestProxyTellsSendersOfReceiversThatAreGone(t *testing.T) {
+	eachDirection(t, func(t *testing.T, d faultinject.Direction) {
+		l := newLane(t)
+		from, to := l.ends(d)
+		require.NoError(t, to.Close())
+		expectEnd(t, from)
+		var err error
+		for err == nil {
+			_, err = from.Write([]byte("is anybody there?"))
+		}
+		// Which of them depends on the order of the ends on the way.
+		require.Truef(t, errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE), "%v", err)
+		awaitOpen(t, l.Proxy, 0)
+	})
+}
+
+func TestProxyKeepsConnectionsApart(t *testing.T) {
+	b := newBackend(t)
+	p := startProxy(t, b.l.Addr().String())
+	first := dial(t, p)
+	firstServer := b.accept()
+	second := dial(t, p)
+	secondServer := b.accept()
+	send(t, second, "two")
+	send(t, first, "one")
+	expect(t, firstServer, "one")
+	expect(t, secondServer, "two")
+	require.NoError(t, first.Close())
+	expectEnd(t, firstServer)
+	send(t, secondServer, "still here")
+	expect(t, second, "still here")
+}
+
+func TestProxyListensWhereItIsTold(t *testing.T) {
+	b := newBackend(t)
+	p := startProxy(t, b.l.Addr().String(), faultinject.ListenAt("127.0.0.1:0"))
+	send(t, dial(t, p), "here")
+	expect(t, b.accept(), "here")
+
+	_, err := faultinject.NewProxy(b.l.Addr().String(), faultinject.ListenAt(p.Addr()))
+	require.ErrorIs(t, err, syscall.EADDRINUSE)
+}
+
+func TestProxyRefusesWhatCannotWork(t *testing.T) {
+	_, err := faultinject.NewProxy("no port")
+	require.ErrorContains(t, err, "faultinject: proxy: target")
+	_, err = faultinject.NewProxy("127.0.0.1:1", faultinject.BufferSize(0))
+	require.ErrorContains(t, err, "buffer of 0 bytes")
+}
+
+func TestProxyForwardsToAnotherTarget(t *testing.T) {
+	l := newLane(t)
+	other := newBackend(t)
+	l.SetTarget(other.l.Addr().String())
+	require.Equal(t, other.l.Addr().String(), l.Target())
+	send(t, dial(t, l.Proxy), "new")
+	expect(t, other.accept(), "new")
+	send(t, l.client, "old")
+	expect(t, l.server, "old")
+}
+
+func TestProxyResetsClientsOfATargetThatIsDown(t *testing.T) {
+	b := newBackend(t)
+	p := startProxy(t, b.l.Addr().String())
+	require.NoError(t, b.l.Close())
+	p.Cut(faultinject.BothWays)
+	client := dial(t, p)
+	p.Uncut(faultinject.BothWays)
+	expectReset(t, client)
+	awaitOpen(t, p, 0)
+	require.Equal(t, faultinject.ProxyStats{Accepted: 1, Unreached: 1}, p.Stats())
+}
+
+func TestProxyCloses(t *testing.T) {
+	for name, prepare := range map[string]func(t *testing.T, l lane){
+		"at peace": func(*testing.T, lane) {},
+		"with bytes under way": func(t *testing.T, l lane) {
+			l.SetLatency(faultinject.ToServer, time.Hour, 0)
+			sendInto(t, l.Proxy, faultinject.ToServer, l.client, "late")
+		},
+		"while throttled": func(t *testing.T, l lane) {
+			l.SetBandwidth(faultinject.ToServer, 1)
+			sendInto(t, l.Proxy, faultinject.ToServer, l.client, "slow")
+		},
+		"while cut": func(t *testing.T, l lane) {
+			l.Cut(faultinject.BothWays)
+			sendInto(t, l.Proxy, faultinject.ToServer, l.client, "withheld")
+			dial(t, l.Proxy)
+			awaitOpen(t, l.Proxy, 2)
+		},
+		"while refusing":      func(_ *testing.T, l lane) { l.Refuse() },
+		"with a stuck reader": func(t *testing.T, l lane) { stick(t, l) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			l := newLane(t)
+			prepare(t, l)
+			var wg sync.WaitGroup
+			for range 3 {
+				wg.Go(func() { _ = l.Close() })
+			}
+			wg.Wait()
+			require.Zero(t, l.Stats().Open)
+			_, err := net.Dial("tcp", l.Addr())
+			require.ErrorIs(t, err, syscall.ECONNREFUSED)
+			require.NoError(t, l.Close())
+		})
+	}
+}
+
+func TestProxyIsQuietAfterClose(t *testing.T) {
+	l := newLane(t)
+	require.NoError(t, l.Close())
+	l.Reset()
+	l.Refuse()
+	l.Cut(faultinject.BothWays)
+	l.HalfClose(faultinject.BothWays)
+	l.SetBandwidth(faultinject.BothWays, 1)
+	require.ErrorIs(t, l.Accept(), net.ErrClosed)
+	require.ErrorIs(t, l.Heal(), net.ErrClosed)
+	err := l.Await(t.Context(), func(faultinject.ProxyStats) bool { return false })
+	require.ErrorIs(t, err, net.ErrClosed)
+}
+
+func TestAwaitEndsWithItsContext(t *testing.T) {
+	l := newLane(t)
+	sendInto(t, l.Proxy, faultinject.ToServer, l.client, "12345")
+	expect(t, l.server, "12345")
+	ctx, cancel := context.WithTimeout(t.Context(), moment)
+	defer cancel()
+	err := l.Await(ctx, func(s faultinject.ProxyStats) bool { return s.ToServer.Passed > 5 })
+	require.ErrorIs(t, err, context.DeadlineExceeded)
+	require.ErrorContains(t, err, "ToServer:{Received:5 ")
+}
+
+// stick has the client send more than all buffers hold, and waits until the proxy is stuck in
+// a write to the server, which does not read. It returns what the client sends; errors of
+// the sending are not looked at.
+func stick(t testing.TB, l lane) []byte {
+	t.Helper()
+	require.NoError(t, l.server.SetReadBuffer(256<<10))
+	data := randomBytes(4, 16<<20)
+	var wg sync.WaitGroup
+	wg.Go(func() { _, _ = l.client.Write(data) })
+	t.Cleanup(func() {
+		_ = l.client.Close()
+		wg.Wait()
+	})
+	await(t, l.Proxy, func(s faultinject.ProxyStats) bool {
+		return s.ToServer.Received-s.ToServer.Passed == faultinject.DefaultBufferSize
+	})
+	return data
+}
