@@ -60,7 +60,7 @@ func (c *client) signal(s syscall.Signal) error {
 // kill ends the process at once, frozen or not.
 func (c *client) kill() error {
 	err := c.signal(syscall.SIGKILL)
-	<-c.ended
+	_ = <-c.ended // killed, as it says
 	return err
 }
 

@@ -109,7 +109,7 @@ func (a *arena) setUp(ctx context.Context) error {
 	if a.resource, err = newResource(); err != nil {
 		return err
 	}
-	for i := range a.Config.Clients {
+	for i := range a.Clients {
 		if err := a.join(i); err != nil {
 			return err
 		}
