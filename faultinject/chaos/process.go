@@ -16,7 +16,9 @@ type client struct {
 	lives    int
 	cmd      *exec.Cmd
 	stdin    io.Closer
-	ended    chan error
+	// ended is closed when the process is, and exit says how.
+	ended chan struct{}
+	exit  error
 }
 
 // start starts a process, with a name of its own in the history.
@@ -44,9 +46,12 @@ func (c *client) start() error {
 	if err := c.cmd.Start(); err != nil {
 		return fmt.Errorf("chaos: %s: %w", s.Label, err)
 	}
-	ended := make(chan error, 1)
+	ended := make(chan struct{})
 	c.ended = ended
-	go func(cmd *exec.Cmd) { ended <- cmd.Wait() }(c.cmd)
+	go func(cmd *exec.Cmd) {
+		c.exit = cmd.Wait()
+		close(ended)
+	}(c.cmd)
 	return nil
 }
 
@@ -60,7 +65,7 @@ func (c *client) signal(s syscall.Signal) error {
 // kill ends the process at once, frozen or not.
 func (c *client) kill() error {
 	err := c.signal(syscall.SIGKILL)
-	_ = <-c.ended // killed, as it says
+	<-c.ended
 	return err
 }
 
@@ -72,8 +77,8 @@ func (c *client) finish(within time.Duration) error {
 		return err
 	}
 	select {
-	case err := <-c.ended:
-		return err
+	case <-c.ended:
+		return c.exit
 	case <-time.After(within):
 		return errors.Join(errLinger, c.kill())
 	}

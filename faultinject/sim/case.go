@@ -18,6 +18,8 @@ type Case struct {
 	// Opened is set if the nodes were set up before; otherwise each begins with a
 	// recovery, when it is first asked.
 	Opened bool
+	// Timeout is how long clients wait for a node at most.
+	Timeout time.Duration
 	// Weather is what every message is up against.
 	Weather Weather
 	// Faults are what is broken, and Tasks what clients do meanwhile.
@@ -42,6 +44,8 @@ type Weather struct {
 	// time, and up to Stray later.
 	Lose, Double float64
 	Stray        time.Duration
+	// Forget is how likely a node loses its memory soon after it granted something.
+	Forget float64
 	// Unordered has requests arrive that are older than others of the same client, as
 	// a server might run them that knows nothing of the old connection's end.
 	Unordered bool
@@ -193,6 +197,9 @@ func (c *Case) Describe() string {
 		len(c.Nodes), len(c.Clients), ttl, maxSkew, c.Weather.Least, c.Weather.Most)
 	if !c.Opened {
 		b.WriteString(", the nodes are new")
+	}
+	if w := c.Weather; w.Forget > 0 {
+		fmt.Fprintf(&b, ", %.0f%% of grants forgotten", 100*w.Forget)
 	}
 	if w := c.Weather; w.Lose > 0 || w.Double > 0 || w.Unordered {
 		fmt.Fprintf(&b, ", %.0f%% lost, %.0f%% doubled", 100*w.Lose, 100*w.Double)

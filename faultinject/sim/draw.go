@@ -14,16 +14,16 @@ const (
 	ttl       = time.Second
 	maxSkew   = 400 * time.Millisecond
 	span      = 6 * time.Second // how long there are faults and tasks
-	nodeBound = 300 * time.Millisecond
+	nodeBound = 400 * time.Millisecond
 )
 
 var limits = node.Limits{MaxTTL: ttl, MaxClockSkew: maxSkew}
 
 // settings is the configuration of every client, but for its clock and nodes.
-func settings() quorumlock.Config {
+func (c *Case) settings() quorumlock.Config {
 	return quorumlock.Config{
 		TTL: ttl, MaxTTL: limits.MaxTTL, MaxClockSkew: limits.MaxClockSkew,
-		NodeTimeoutMin: 30 * time.Millisecond, NodeTimeoutMax: 100 * time.Millisecond,
+		NodeTimeoutMin: 30 * time.Millisecond, NodeTimeoutMax: c.Timeout,
 		RetryMin: 5 * time.Millisecond, RetryMax: 100 * time.Millisecond,
 		AllowEven: true,
 	}
@@ -34,25 +34,40 @@ func settings() quorumlock.Config {
 // Each case has some kinds of trouble only, and more of those: a run in which everything
 // is broken all the time shows nothing.
 func Draw(seed uint64) *Case {
-	d := drawer{rand.New(rand.NewPCG(seed, 0))}
+	d := drawer{Rand: rand.New(rand.NewPCG(seed, 0))}
+	for range d.IntN(4) {
+		d.moments = append(d.moments, d.upTo(span-ttl))
+	}
+	if d.IntN(3) == 0 {
+		d.moments = append(d.moments, span-d.upTo(ttl/4))
+	}
 	c := &Case{
 		Seed:    seed,
 		Nodes:   make([]Clock, []int{1, 3, 3, 3, 3, 4, 5, 5}[d.IntN(8)]),
 		Clients: make([]Clock, 2+d.IntN(3)),
 		Opened:  d.IntN(10) > 0,
-		Weather: d.weather(),
+		Timeout: []time.Duration{ttl / 10, ttl / 3}[d.IntN(2)],
 	}
+	c.Weather = d.weather(c.Timeout)
 	d.clocks(c, d.IntN(4) == 0)
 	c.Tasks = d.tasks(len(c.Clients))
 	c.Faults = d.faults(len(c.Nodes), len(c.Clients))
+	if len(c.Nodes) > 2 && d.IntN(8) == 0 {
+		d.drill(c)
+	}
 	return c
 }
 
-type drawer struct{ *rand.Rand }
+type drawer struct {
+	*rand.Rand
+	// moments are when much happens at once: what is wrong with a protocol shows when
+	// one thing comes upon another.
+	moments []time.Duration
+}
 
 // clocks are wrong within what the protocol puts up with: rates within half of the drift
-// allowance, so that two may differ by all of it; the wall clocks of clients ahead of
-// nodes by less than MaxClockSkew, and behind by less than MaxTTL.
+// allowance, so that two may differ by all of it; and the wall clocks of nodes by a part of
+// MaxClockSkew.
 func (d drawer) clocks(c *Case, exact bool) {
 	if exact {
 		c.exact()
@@ -62,7 +77,28 @@ func (d drawer) clocks(c *Case, exact bool) {
 		c.Nodes[i] = Clock{Rate: d.rate(), Wall: d.upTo(maxSkew / 4)}
 	}
 	for i := range c.Clients {
-		c.Clients[i] = Clock{Rate: d.rate(), Wall: d.between(-ttl/2, 3*maxSkew/4)}
+		c.Clients[i] = Clock{Rate: d.rate(), Wall: d.wall()}
+	}
+}
+
+// The wall clocks of clients whose tokens every node takes, at any time of a run.
+const (
+	mostBehind = ttl * 3 / 4
+	mostAhead  = 3 * maxSkew / 4
+)
+
+// wall is how far a client is off: mostly so that nodes take its tokens, or just about; or so
+// far that it costs the client an error, and the others nothing.
+func (d drawer) wall() time.Duration {
+	switch d.IntN(8) {
+	case 0:
+		return mostAhead - d.upTo(10*time.Millisecond)
+	case 1:
+		return -d.between(mostBehind, ttl)
+	case 2:
+		return []time.Duration{-time.Hour, -3 * ttl, 3 * ttl, time.Hour}[d.IntN(4)] + d.upTo(ttl)
+	default:
+		return d.between(-mostBehind, mostAhead)
 	}
 }
 
@@ -71,13 +107,14 @@ func (d drawer) rate() float64 {
 	return 1 + []float64{-most, 0, most, most * (2*d.Float64() - 1)}[d.IntN(4)]
 }
 
-func (d drawer) weather() Weather {
+func (d drawer) weather(timeout time.Duration) Weather {
 	w := Weather{Least: 100 * time.Microsecond}
-	w.Most = w.Least + d.upTo([]time.Duration{time.Millisecond, 10 * time.Millisecond, 60 * time.Millisecond}[d.IntN(3)])
+	w.Most = w.Least + d.upTo([]time.Duration{time.Millisecond, 10 * time.Millisecond, min(timeout/2, ttl/8)}[d.IntN(3)])
 	w.Lose = []float64{0, 0, 0.02, 0.15}[d.IntN(4)]
-	w.Double = []float64{0, 0, 0.1}[d.IntN(3)]
+	w.Double = []float64{0, 0, 0, 0.1, 0.5}[d.IntN(5)]
 	w.Stray = d.upTo(2 * ttl)
 	w.Unordered = d.IntN(4) == 0
+	w.Forget = []float64{0, 0, 0, 0.02, 0.1}[d.IntN(5)]
 	return w
 }
 
@@ -88,7 +125,7 @@ func (d drawer) tasks(clients int) []Task {
 	holds := []time.Duration{time.Millisecond, ttl / 4, 3 * ttl}
 	for i := range tasks {
 		t := Task{
-			At:       d.upTo(span),
+			At:       d.when(span),
 			Client:   d.IntN(clients),
 			Names:    names[d.IntN(len(names))],
 			Fixed:    d.IntN(3) == 0,
@@ -124,18 +161,111 @@ func (d drawer) faults(nodes, processes int) faultinject.Plan {
 	add(2, []faultinject.Fault{faultinject.Pause}, 5)
 	add(2, onWays, 8)
 	add(2, clients, 5)
+	if d.IntN(4) == 0 {
+		for range 1 + d.IntN(3) {
+			plan = append(plan, d.split(nodes, processes)...)
+		}
+	}
+	if d.IntN(8) == 0 {
+		plan = append(plan, d.storm(nodes, processes)...)
+	}
+	if d.IntN(6) == 0 {
+		plan = append(plan, d.relapse(nodes)...)
+	}
 	return plan
 }
 
+// split cuts a client off from some of the nodes, from about one instant on and until about
+// another: the others go on without it.
+func (d drawer) split(nodes, processes int) faultinject.Plan {
+	fault, client := onWays[d.IntN(len(onWays)-1)], d.IntN(processes)
+	at, length := d.when(span-ttl), d.between(ttl/4, 2*ttl)
+	var plan faultinject.Plan
+	for _, i := range d.Perm(nodes)[:1+d.IntN(max(nodes-1, 1))] {
+		s := faultinject.Step{At: at + d.upTo(ttl/4), Fault: fault, Node: i, Client: client}
+		s.For = min(length+d.upTo(ttl/4), d.rest(s.At))
+		plan = append(plan, s)
+	}
+	return plan
+}
+
+// storm has nodes lose their memory one after the other.
+func (d drawer) storm(nodes, processes int) faultinject.Plan {
+	at, gap := d.when(span-2*ttl), d.upTo(ttl/2)
+	var plan faultinject.Plan
+	for k, i := range d.Perm(nodes) {
+		s := d.step(losses[d.IntN(len(losses))], nodes, processes)
+		s.At, s.Node = min(at+time.Duration(k)*gap+d.upTo(time.Millisecond), span-ttl), i
+		s.For = min(s.For, d.rest(s.At))
+		plan = append(plan, s)
+	}
+	return plan
+}
+
+// relapse has one node lose its memory again while it recovers.
+func (d drawer) relapse(nodes int) faultinject.Plan {
+	at, i := d.when(span-3*ttl), d.IntN(nodes)
+	var plan faultinject.Plan
+	for range 2 + d.IntN(2) {
+		plan = append(plan, faultinject.Step{
+			At: at, For: d.upTo(5 * time.Millisecond), Node: i, Client: faultinject.All,
+			Fault: []faultinject.Fault{faultinject.Kill, faultinject.Stop, faultinject.Wipe}[d.IntN(3)],
+		})
+		at += d.between(ttl/2, limits.Recovery())
+	}
+	return plan
+}
+
+// drill makes a case of one in which a holder is cut off from two nodes, one sooner than the
+// other; a rival gets the first, which forgets that while the rival's request to the second is
+// under way; and the holder reaches the first again. With more than three nodes, others are down.
+func (d drawer) drill(c *Case) {
+	const holder, rival = 0, 1
+	order := d.Perm(len(c.Nodes))
+	first, second := order[0], order[1]
+	began := ttl/10 + d.upTo(ttl/2)
+	keep := min(len(c.Tasks), 2+d.IntN(4))
+	c.Tasks = append(c.Tasks[:keep],
+		Task{At: began, Client: holder, Names: []string{"a"}, Patience: ttl, Hold: 3 * ttl},
+		Task{At: began + ttl/4 + d.upTo(ttl/4), Client: rival, Names: []string{"a"}, Patience: 3 * ttl, Hold: ttl})
+	c.Opened, c.Timeout = true, ttl/3
+	c.Weather.Lose, c.Weather.Forget = 0, 0
+	cut := began + ttl/10 + d.upTo(ttl/2)        // from the first
+	later := cut + ttl/4 + d.upTo(ttl/4)         // from the second
+	lapse := later + ttl*6/10 + d.upTo(ttl*4/10) // about when the second lets go
+	lost := lapse - d.upTo(ttl/4)
+	step := func(fault faultinject.Fault, at, end time.Duration, node, client int) {
+		c.Faults = append(c.Faults, faultinject.Step{At: at, For: max(end-at, 0), Fault: fault, Node: node, Client: client})
+	}
+	c.Faults = c.Faults[:min(len(c.Faults), d.IntN(3))]
+	step(faultinject.Part, cut, lost+d.between(-ttl/10, ttl/20), first, holder)
+	step(faultinject.Part, later, lapse+d.upTo(ttl), second, holder)
+	step(faultinject.Deafen, lost-d.upTo(ttl/10), lapse+d.upTo(ttl/10), second, rival)
+	switch d.IntN(3) {
+	case 0:
+		step(faultinject.Flush, lost, lost, first, faultinject.All)
+	case 1:
+		step(faultinject.Kill, lost, lost+d.upTo(time.Millisecond), first, faultinject.All)
+	default:
+		step(faultinject.Wipe, lost, lost+d.upTo(time.Millisecond), first, faultinject.All)
+	}
+	for _, i := range order[3:] {
+		step(faultinject.Stop, began+ttl/4, lapse+ttl/2, i, faultinject.All)
+	}
+}
+
+// rest is how long a fault can last at most that begins then.
+func (drawer) rest(at time.Duration) time.Duration { return span - at - time.Duration(at%1009) }
+
 func (d drawer) step(fault faultinject.Fault, nodes, processes int) faultinject.Step {
-	lengths := []time.Duration{10 * time.Millisecond, ttl / 2, 2 * ttl}
+	lengths := []time.Duration{10 * time.Millisecond, ttl / 2, ttl, 2 * ttl}
 	s := faultinject.Step{
-		At:     d.upTo(span - ttl),
+		At:     d.when(span - ttl),
 		Fault:  fault,
 		Node:   d.IntN(nodes),
 		Client: d.IntN(processes),
 	}
-	s.For = min(d.upTo(lengths[d.IntN(len(lengths))]), span-ttl/2-s.At-d.upTo(time.Millisecond))
+	s.For = min(d.upTo(lengths[d.IntN(len(lengths))]), d.rest(s.At))
 	switch fault {
 	case faultinject.Flush:
 		s.For, s.Client = 0, faultinject.All
@@ -161,6 +291,15 @@ func (d drawer) step(fault faultinject.Fault, nodes, processes int) faultinject.
 // upTo is a random length of time, to the nanosecond: no two things happen at one instant.
 func (d drawer) upTo(most time.Duration) time.Duration {
 	return time.Duration(d.Int64N(int64(most) + 1))
+}
+
+// when is an instant before most: at random, or soon after one of the moments.
+func (d drawer) when(most time.Duration) time.Duration {
+	at, soon := d.upTo(most), d.upTo([]time.Duration{5 * time.Millisecond, 100 * time.Millisecond}[d.IntN(2)])
+	if k := d.IntN(2*len(d.moments) + 1); k < len(d.moments) {
+		return min(d.moments[k]+soon, at/1000+most-most/1000)
+	}
+	return at
 }
 
 func (d drawer) between(least, most time.Duration) time.Duration {

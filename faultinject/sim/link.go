@@ -154,6 +154,7 @@ func (x *exchange) run(alive bool) bool {
 	if len(x.ops) > 0 {
 		l.server.Do(context.Background(), x.ops, x.replies)
 		l.server.world.ran(l, x)
+		l.server.forgetful(x)
 	}
 	return true
 }

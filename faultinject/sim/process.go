@@ -28,13 +28,15 @@ type process struct {
 	// thawed is closed when the last freeze ends; waiting counts who waits for that.
 	thawed  chan struct{}
 	waiting int
+	// since is when the last freeze ended.
+	since time.Time
 }
 
 func newProcess(w *world, label string, c Clock, ways []*way, seed uint64) *process {
 	p := &process{label: label, dead: make(chan struct{})}
 	skewed := clock.NewSkewed(w.clock, c.Rate)
 	skewed.StepWall(c.Wall)
-	cfg := settings()
+	cfg := w.c.settings()
 	cfg.Clock = processClock{skewed, p}
 	cfg.Jitter = lockedRand(seed)
 	cfg.Logger = slog.New(slog.DiscardHandler)
@@ -100,8 +102,15 @@ func (p *process) thaw() {
 	}
 	if p.freeze--; p.freeze == 0 {
 		close(p.thawed)
-		p.thawed = nil
+		p.thawed, p.since = nil, time.Now()
 	}
+}
+
+// settled reports whether it has been awake for long enough to have done what was due.
+func (p *process) settled() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.thawed == nil && time.Since(p.since) > 10*time.Millisecond
 }
 
 // kill ends the process. What is left of its client can reach nobody any more.

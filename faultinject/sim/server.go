@@ -18,7 +18,8 @@ type server struct {
 	*node.Memory
 	world *world
 
-	mu sync.Mutex
+	mu  sync.Mutex
+	rng *rand.Rand
 	// down counts the faults that keep it from running, paused those that hold it up.
 	down, paused int
 	// life counts its starts: a connection does not outlive one.
@@ -30,7 +31,10 @@ type server struct {
 func newServer(w *world, index int, c Clock) *server {
 	skewed := clock.NewSkewed(w.clock, c.Rate)
 	skewed.StepWall(c.Wall)
-	return &server{world: w, Memory: node.NewMemory(fmt.Sprintf("n%d", index+1), skewed)}
+	return &server{
+		world: w, rng: rand.New(rand.NewPCG(w.c.Seed, uint64(300+index))),
+		Memory: node.NewMemory(fmt.Sprintf("n%d", index+1), skewed),
+	}
 }
 
 // arrive runs what a client asks for: now, when a pause is over, or never.
@@ -57,6 +61,34 @@ func (s *server) saveNowAndThen(ctx context.Context, rng *rand.Rand) {
 	for pause(ctx, time.Duration(rng.Int64N(int64(ttl)/2))) {
 		s.Save()
 	}
+}
+
+// forgetful has the server lose its memory soon after it granted something, if the weather
+// is like that: all of it, or what has not reached its disk.
+func (s *server) forgetful(x *exchange) {
+	granted := false
+	for i, r := range x.replies {
+		granted = granted || x.ops[i].Kind == node.Acquire && r.Outcome == node.Granted
+	}
+	if !granted {
+		return
+	}
+	s.mu.Lock()
+	forgets := s.rng.Float64() < s.world.weather().Forget
+	after, flushed := time.Duration(s.rng.Int64N(int64(50*time.Millisecond))), s.rng.IntN(2) == 0
+	s.mu.Unlock()
+	if !forgets {
+		return
+	}
+	s.world.Go(func() {
+		time.Sleep(after)
+		s.world.note("%s forgets", s.Name())
+		if flushed {
+			s.Flush()
+		} else {
+			s.Crash()
+		}
+	})
 }
 
 func (s *server) begin(fault faultinject.Fault) {

@@ -43,7 +43,7 @@ func TestSimulation(t *testing.T) {
 		c := sim.Draw(first + uint64(i))
 		v := sim.Run(t, c, false)
 		if len(v.Violations) > 0 {
-			fmt.Printf("failed after %d seeds\n", i+1)
+			fmt.Printf("failed after %d seeds: %v\n", i+1, v.Violations[0])
 			report(t, c, v.Violations[0].Promise)
 			t.FailNow()
 		}

@@ -94,8 +94,13 @@ func (w *witness) granted(p *process, lease *quorumlock.Lease) {
 		}
 		w.largest[name] = max(w.largest[name], lease.Token())
 		for _, other := range w.leases[name] {
-			if lease.Err() == nil && other.lease.Err() == nil {
+			switch {
+			case lease.Err() != nil:
+			case other.lease.Err() == nil:
 				w.violate(Exclusion, "two leases of %q are valid: %s of %s, and %s of %s", name,
+					w.short(other.lease.Owner()), other.process.label, w.short(lease.Owner()), p.label)
+			case other.lease.Context().Err() == nil && other.process.settled():
+				w.violate(Exclusion, "the lease of %q by %s of %s is over, and its context goes on beside %s of %s", name,
 					w.short(other.lease.Owner()), other.process.label, w.short(lease.Owner()), p.label)
 			}
 		}

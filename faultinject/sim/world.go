@@ -83,7 +83,7 @@ func play(c *Case, traced bool) Verdict {
 
 // open sets the nodes up, as who runs them does.
 func (w *world) open() {
-	cfg := settings()
+	cfg := w.c.settings()
 	cfg.Clock = w.clock
 	for _, s := range w.servers {
 		cfg.Nodes = append(cfg.Nodes, s.Memory)
@@ -208,7 +208,7 @@ func (w *world) bend(step faultinject.Step, begin bool) {
 // lock in time, and all keys are gone.
 func (w *world) epilogue() {
 	if w.tidy() {
-		pause(context.Background(), ttl/2)
+		pause(context.Background(), ttl*3/4)
 		w.nothingLeft()
 	}
 	newcomer := newProcess(w, "newcomer", Clock{Rate: 1}, newWays(len(w.servers)), w.c.Seed+7)
@@ -228,6 +228,7 @@ func (w *world) epilogue() {
 		w.finished(lease)
 		_ = lease.Release(context.Background())
 	}
+	w.oldHands()
 	for _, p := range append(w.living(), newcomer) {
 		_ = p.client.Close(context.Background())
 	}
@@ -236,10 +237,29 @@ func (w *world) epilogue() {
 	w.nothingLeft()
 }
 
+// oldHands sees whether the processes that have been through it all get the lock too.
+func (w *world) oldHands() {
+	for client, p := range w.processes {
+		if wall := w.c.Clients[client].Wall; p == nil || wall < -mostBehind || wall > mostAhead {
+			continue // nodes may refuse its tokens
+		}
+		bound, cancel := context.WithTimeout(context.Background(), 2*time.Second)
+		lease, err := p.client.RedLock("a").Acquire(bound)
+		cancel()
+		if err != nil {
+			w.violated(Progress, "%s cannot have a lock that is free: %v", p.label, err)
+			continue
+		}
+		w.granted(p, lease)
+		w.finished(lease)
+		_ = lease.Release(context.Background())
+	}
+}
+
 // tidy reports whether every owner could clean up after itself.
 func (w *world) tidy() bool {
 	weather := w.c.Weather
-	return weather.Lose == 0 && weather.Double == 0 && !weather.Unordered &&
+	return weather.Lose == 0 && weather.Double == 0 && !weather.Unordered && weather.Forget == 0 &&
 		!slices.ContainsFunc(w.c.Faults, func(s faultinject.Step) bool { return s.Fault == faultinject.Murder })
 }
 
