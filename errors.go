@@ -170,16 +170,25 @@ func reasons(nodes []NodeError) []error {
 	return errs
 }
 
-// writeReasons adds each node's reason, without this package's prefix.
+// writeReasons adds each reason, without this package's prefix, once for all nodes that
+// gave it: what they have in common is told at a glance.
 func writeReasons(b *strings.Builder, nodes []NodeError) {
-	for i, n := range nodes {
+	var texts []string
+	by := make(map[string][]string)
+	for _, n := range nodes {
+		text := strings.TrimPrefix(n.Err.Error(), "quorumlock: ")
+		text = strings.TrimPrefix(text, "node "+n.Node+": ")
+		if by[text] == nil {
+			texts = append(texts, text)
+		}
+		by[text] = append(by[text], n.Node)
+	}
+	for i, text := range texts {
 		sep := "; "
 		if i == 0 {
 			sep = " ("
 		}
-		text := strings.TrimPrefix(n.Err.Error(), "quorumlock: ")
-		text = strings.TrimPrefix(text, "node "+n.Node+": ")
-		fmt.Fprintf(b, "%s%s: %s", sep, n.Node, text)
+		fmt.Fprintf(b, "%s%s: %s", sep, strings.Join(by[text], ", "), text)
 	}
 	if len(nodes) > 0 {
 		b.WriteByte(')')

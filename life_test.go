@@ -99,9 +99,8 @@ func TestErrorsSayWhichNodeAndWhat(t *testing.T) {
 		text := regexp.MustCompile(`[012] of 5`).ReplaceAllString(err.Error(), "N of 5")
 		text = regexp.MustCompile(`, [12] not waited for`).ReplaceAllString(text, "")
 		require.Equal(t, `quorumlock: acquire "job": no quorum: N of 5 nodes agreed, 3 needed (`+
-			`n1: acquire: unreachable; `+
-			`n2: acquire: a key of another type stands at this name; `+
-			`n3: acquire: unreachable)`, text)
+			`n1, n3: acquire: unreachable; `+
+			`n2: acquire: a key of another type stands at this name)`, text, "a reason is told once")
 		var noQuorum *quorumlock.NoQuorumError
 		require.ErrorAs(t, err, &noQuorum)
 		require.Equal(t, 5, noQuorum.Agreed+noQuorum.Pending+len(noQuorum.Nodes))

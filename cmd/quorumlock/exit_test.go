@@ -187,7 +187,7 @@ func TestAdvice(t *testing.T) {
 		return e
 	}
 	const head = "no quorum: 0 of 3 nodes agreed, 2 needed "
-	assert.Equal(t, head+"(n: acquire: recovering: for another 9.2s; n: acquire: recovering: for another 9.2s)", reason(few(recovering, recovering)))
+	assert.Equal(t, head+"(n, n: acquire: recovering: for another 9.2s)", reason(few(recovering, recovering)))
 	assert.Contains(t, advice(few(early, recovering)), "'quorumlock init'")
 	assert.Equal(t, head+"(n: acquire: settings differ: --max-ttl 1s and --max-clock-skew 0s, not 2s and 0s)", reason(few(differing)))
 	assert.Contains(t, advice(few(differing)), "--max-ttl")
