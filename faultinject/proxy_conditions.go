@@ -42,7 +42,7 @@ const (
 	ThenHold CutAction = iota
 	// ThenReset ends the connection that passed the last byte, with a RST to both sides. As
 	// on a network, it may overtake bytes that the receiver has not read; on Linux and
-	// loopback it does not.
+	// loopback, only those that the receiver had no room for.
 	ThenReset
 	// ThenClose shuts down the direction of the connection that passed the last byte: its
 	// receiver reads the end of the stream there, and what the sender sends from then on is

@@ -15,7 +15,7 @@ type proxyConn struct {
 	toServer, toClient *flow
 	cancel             context.CancelFunc // of the dial
 	made               bool               // the server is dialled, or will be in any case
-	over               bool
+	over, reset        bool
 	done               chan struct{} // closed when its goroutines have ended
 }
 
@@ -69,7 +69,7 @@ func (c *proxyConn) connect(ctx context.Context) bool {
 	tcp := server.(*net.TCPConn)
 	c.server, c.toServer.to, c.toClient.from = tcp, tcp, tcp
 	if c.over {
-		c.closeSockets(false)
+		c.closeSockets(c.reset)
 		return false
 	}
 	c.proxy.reached++
@@ -108,7 +108,7 @@ func (c *proxyConn) end(reset bool) {
 	if c.over {
 		return
 	}
-	c.over = true
+	c.over, c.reset = true, reset
 	c.cancel()
 	c.closeSockets(reset)
 	for _, f := range c.flows() {

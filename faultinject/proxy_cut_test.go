@@ -271,6 +271,28 @@ func TestCutAfterCountsAllConnections(t *testing.T) {
 	}
 }
 
+// Bytes that a connection is about to pass are not there for another.
+func TestCutAfterWaitsForAWriteUnderWay(t *testing.T) {
+	const size = 8 << 20 // more than sockets hold
+	l := newLane(t, faultinject.BufferSize(size))
+	require.NoError(t, l.server.SetReadBuffer(256<<10))
+	other := dial(t, l.Proxy)
+	otherServer := l.backend.accept()
+	l.Cut(faultinject.ToServer)
+	data := randomBytes(11, size)
+	sendInto(t, l.Proxy, faultinject.ToServer, l.client, string(data))
+
+	l.CutAfter(faultinject.ToServer, size, faultinject.ThenReset)
+	expect(t, l.server, string(data[:1])) // the write has begun, and cannot end
+	sendInto(t, l.Proxy, faultinject.ToServer, other, "x")
+	expectSilence(t, otherServer)
+
+	got, err := io.ReadAll(l.server)
+	require.ErrorIs(t, err, syscall.ECONNRESET)
+	require.True(t, bytes.HasPrefix(data[1:], got))
+	expect(t, otherServer, "x")
+}
+
 func TestHalfCloseShutsOneDirection(t *testing.T) {
 	eachDirection(t, func(t *testing.T, d faultinject.Direction) {
 		l := newLane(t)
