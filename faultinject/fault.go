@@ -2,8 +2,7 @@ package faultinject
 
 import "fmt"
 
-// Fault is one way to break something. What it means is the same in the simulation, where
-// nodes are in memory, and for real servers.
+// Fault is one way to break something, a node in memory or a real server.
 type Fault string
 
 // Faults of a node. They begin at an instant, and all but Flush end at another.

@@ -1,6 +1,8 @@
 package faultinject
 
 import (
+	"errors"
+	"fmt"
 	"math/rand/v2"
 	"slices"
 	"time"
@@ -10,7 +12,7 @@ import (
 // episode after the other, some of them at the same time, and moments of peace between
 // them, as a system that is never left alone shows nothing either.
 //
-// The zero values of Seed and Episodes mean what they say: seed 0, and all episodes.
+// Nodes and TTL must be set; Seed 0 is a seed like others.
 type Nemesis struct {
 	Seed uint64
 	// Nodes and Clients are how many there are. Without clients, faults are such as
@@ -21,7 +23,7 @@ type Nemesis struct {
 	// ClockStep is how far the wall clocks of nodes step, at most: less than what locks
 	// allow for drift, unless the test is about more than that. 0 means no steps.
 	ClockStep time.Duration
-	// Episodes are those to choose from.
+	// Episodes are those to choose from; none means all.
 	Episodes []Episode
 }
 
@@ -30,7 +32,8 @@ type Episode string
 
 // The episodes.
 const (
-	// Minority kills one node after the other, and never more than can be spared.
+	// Minority kills as many nodes as can be spared, those counted that something is wrong
+	// with already. Other episodes may come upon it.
 	Minority Episode = "minority"
 	// Majority kills so many at once that no lock can be had.
 	Majority Episode = "majority"
@@ -69,27 +72,52 @@ func Episodes() []Episode {
 }
 
 // Plan draws a plan that ends within the duration. The same Nemesis draws the same plan.
-func (n Nemesis) Plan(duration time.Duration) Plan {
+// Which episodes there are, and how many, depends on the seed: a short plan has a few only.
+//
+// An error says what is wrong with the Nemesis, or that nothing fits into the duration: a
+// test would not test anything.
+func (n Nemesis) Plan(duration time.Duration) (Plan, error) {
 	if len(n.Episodes) == 0 {
 		n.Episodes = Episodes()
 	}
+	if err := n.check(); err != nil {
+		return nil, err
+	}
 	n.Episodes = slices.DeleteFunc(slices.Clone(n.Episodes), n.impossible)
 	d := &drawing{Nemesis: n, rng: rand.New(rand.NewPCG(n.Seed, 5)), end: duration, free: make(map[string]time.Duration)}
-	if len(n.Episodes) == 0 {
-		return nil
-	}
-	for at := d.upTo(n.TTL / 2); at < duration; {
+	for at := d.upTo(n.TTL / 2); at < duration && len(n.Episodes) > 0; {
 		d.draw(n.Episodes[d.rng.IntN(len(n.Episodes))], at)
 		switch d.rng.IntN(8) {
 		case 0, 1, 2: // the next one begins in the middle of this
-			at += d.upTo(n.TTL / 2)
+			at += d.upTo(n.TTL/2) + time.Millisecond
 		case 3: // long enough for locks to be had again
-			at = d.last + n.TTL + d.upTo(n.TTL)
+			at = max(at, d.last) + n.TTL + d.upTo(n.TTL)
 		default:
-			at = max(at, d.last) + d.upTo(n.TTL/2)
+			at = max(at, d.last) + d.upTo(n.TTL/2) + time.Millisecond
 		}
 	}
-	return d.plan
+	if len(d.plan) == 0 {
+		return nil, fmt.Errorf("faultinject: nemesis: with a TTL of %v, no episode of %v fits into %v", n.TTL, n.Episodes, duration)
+	}
+	return d.plan, nil
+}
+
+// check says what makes no sense.
+func (n Nemesis) check() error {
+	var errs []error
+	bad := func(is bool, format string, args ...any) {
+		if is {
+			errs = append(errs, fmt.Errorf("faultinject: nemesis: "+format, args...))
+		}
+	}
+	bad(n.Nodes < 1, "%d nodes: there must be one at least", n.Nodes)
+	bad(n.Clients < 0, "%d clients", n.Clients)
+	bad(n.TTL < time.Millisecond, "a TTL of %v: set it to that of the locks", n.TTL)
+	bad(n.ClockStep < 0, "clocks step by %v: it is the most they step, either way", n.ClockStep)
+	for _, e := range n.Episodes {
+		bad(!slices.Contains(Episodes(), e), "no episode is called %q", e)
+	}
+	return errors.Join(errs...)
 }
 
 // impossible reports whether there is nothing for an episode to befall.
@@ -135,7 +163,8 @@ func (d *drawing) draw(e Episode, at time.Duration) {
 	spare := (d.Nodes - 1) / 2
 	switch e {
 	case Minority:
-		d.each(nodes[:spare], at, d.death(), d.length())
+		length := d.length()
+		d.each(nodes[:max(spare-d.broken(at, at+d.TTL/10+length), 0)], at, d.death(), length)
 	case Majority:
 		d.each(nodes[:spare+1], at, d.death(), d.length())
 	case Everything:
@@ -163,6 +192,17 @@ func (d *drawing) draw(e Episode, at time.Duration) {
 	case Crash:
 		d.add(Step{At: at, For: d.upTo(d.TTL), Fault: Murder, Node: All, Client: d.rng.IntN(d.Clients)})
 	}
+}
+
+// broken counts the nodes that something is wrong with at some time of a span.
+func (d *drawing) broken(from, to time.Duration) int {
+	nodes := make(map[int]bool)
+	for _, s := range d.plan {
+		if kinds[s.Fault].scope != ofClient && s.At <= to && from <= s.End() {
+			nodes[s.Node] = true
+		}
+	}
+	return len(nodes)
 }
 
 // each has one fault befall several nodes within a moment.

@@ -10,21 +10,29 @@ import (
 	"github.com/quorumlock/quorumlock/faultinject"
 )
 
+func draw(t *testing.T, n faultinject.Nemesis) faultinject.Plan {
+	t.Helper()
+	plan, err := n.Plan(time.Minute)
+	require.NoError(t, err)
+	require.NoError(t, plan.Check(n.Nodes, n.Clients))
+	return plan
+}
+
 func nemesis(seed uint64) faultinject.Nemesis {
 	return faultinject.Nemesis{Seed: seed, Nodes: 5, Clients: 3, TTL: 2 * time.Second, ClockStep: 10 * time.Millisecond}
 }
 
 func TestNemesisRepeatsItself(t *testing.T) {
-	plan := nemesis(1).Plan(time.Minute)
+	plan := draw(t, nemesis(1))
 	require.NotEmpty(t, plan)
-	require.Equal(t, plan, nemesis(1).Plan(time.Minute))
-	require.NotEqual(t, plan, nemesis(2).Plan(time.Minute))
+	require.Equal(t, plan, draw(t, nemesis(1)))
+	require.NotEqual(t, plan, draw(t, nemesis(2)))
 }
 
 // What is printed can be played again.
 func TestNemesisPlansAreReadable(t *testing.T) {
 	for seed := range uint64(50) {
-		plan := nemesis(seed).Plan(time.Minute)
+		plan := draw(t, nemesis(seed))
 		read, err := faultinject.ParsePlan(strings.NewReader(plan.String()))
 		require.NoError(t, err, "seed %d", seed)
 		require.Equal(t, plan.String(), read.String(), "seed %d", seed)
@@ -36,7 +44,7 @@ func TestNemesisPlansAreReadable(t *testing.T) {
 func TestNemesisStepsDoNotOverlap(t *testing.T) {
 	for seed := range uint64(50) {
 		free := make(map[string]time.Duration)
-		for _, s := range nemesis(seed).Plan(time.Minute) {
+		for _, s := range draw(t, nemesis(seed)) {
 			require.GreaterOrEqual(t, s.At, free[s.Target()], "seed %d: %s", seed, s)
 			require.LessOrEqual(t, s.End(), time.Minute, "seed %d: %s", seed, s)
 			free[s.Target()] = s.End()
@@ -52,7 +60,7 @@ func TestNemesisChooses(t *testing.T) {
 		for seed := range uint64(50) {
 			n := nemesis(seed)
 			change(&n)
-			for _, s := range n.Plan(time.Minute) {
+			for _, s := range draw(t, n) {
 				count[s.Fault]++
 			}
 		}
@@ -69,9 +77,6 @@ func TestNemesisChooses(t *testing.T) {
 	some := faults(func(n *faultinject.Nemesis) { n.Episodes = []faultinject.Episode{faultinject.Sleeper} })
 	require.Len(t, some, 1)
 	require.Positive(t, some[faultinject.Freeze])
-	require.Empty(t, faults(func(n *faultinject.Nemesis) {
-		n.ClockStep, n.Episodes = 0, []faultinject.Episode{faultinject.WrongClock}
-	}))
 	alone := faults(func(n *faultinject.Nemesis) { n.Clients = 0 })
 	for _, fault := range []faultinject.Fault{
 		faultinject.Deafen, faultinject.Mute, faultinject.Slow, faultinject.Freeze, faultinject.Murder,
@@ -79,4 +84,56 @@ func TestNemesisChooses(t *testing.T) {
 		require.Zero(t, alone[fault], fault)
 	}
 	require.Positive(t, alone[faultinject.Part])
+}
+
+func TestNemesisThatMakesNoSense(t *testing.T) {
+	for text, change := range map[string]func(n *faultinject.Nemesis){
+		"0 nodes":                        func(n *faultinject.Nemesis) { n.Nodes = 0 },
+		"-1 clients":                     func(n *faultinject.Nemesis) { n.Clients = -1 },
+		"a TTL of 0s":                    func(n *faultinject.Nemesis) { n.TTL = 0 },
+		"clocks step by -1s":             func(n *faultinject.Nemesis) { n.ClockStep = -time.Second },
+		`no episode is called "minorty"`: func(n *faultinject.Nemesis) { n.Episodes = []faultinject.Episode{"minorty"} },
+		"no episode of [majority] fits": func(n *faultinject.Nemesis) {
+			n.TTL, n.Episodes = time.Hour, []faultinject.Episode{faultinject.Majority}
+		},
+		"no episode of [] fits into 1m0s": func(n *faultinject.Nemesis) {
+			n.ClockStep, n.Episodes = 0, []faultinject.Episode{faultinject.WrongClock}
+		},
+	} {
+		n := nemesis(1)
+		change(&n)
+		plan, err := n.Plan(time.Minute)
+		require.ErrorContains(t, err, text)
+		require.Empty(t, plan)
+	}
+	n := nemesis(1)
+	n.Nodes, n.TTL, n.Episodes = 0, 0, []faultinject.Episode{"x"}
+	_, err := n.Plan(time.Minute)
+	require.Len(t, strings.Split(err.Error(), "\n"), 3, "all at once")
+}
+
+// One node, and none to spare: nothing but what can befall it.
+func TestNemesisOfOneNode(t *testing.T) {
+	for seed := range uint64(20) {
+		n := nemesis(seed)
+		n.Nodes, n.Clients = 1, 1
+		require.NotEmpty(t, draw(t, n))
+	}
+}
+
+func TestNemesisSparesAMajority(t *testing.T) {
+	for seed := range uint64(50) {
+		n := nemesis(seed)
+		n.Episodes = []faultinject.Episode{faultinject.Minority}
+		plan := draw(t, n)
+		for _, at := range plan {
+			down := make(map[int]bool)
+			for _, s := range plan {
+				if s.At <= at.At && at.At < s.End() {
+					down[s.Node] = true
+				}
+			}
+			require.LessOrEqual(t, len(down), 2, "seed %d: at %v", seed, at.At)
+		}
+	}
 }

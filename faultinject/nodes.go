@@ -11,12 +11,14 @@ import (
 type Nodes []Server
 
 // Begin implements [Subject].
-func (n Nodes) Begin(ctx context.Context, s Step) error {
-	if s.Node < 0 || s.Node >= len(n) {
-		return fmt.Errorf("faultinject: %q is not about one of %d nodes", s, len(n))
-	}
-	return Begin(ctx, n[s.Node], s)
-}
+func (n Nodes) Begin(ctx context.Context, s Step) error { return n.befall(ctx, s, Begin) }
 
 // End implements [Subject].
-func (n Nodes) End(ctx context.Context, s Step) error { return End(ctx, n[s.Node], s) }
+func (n Nodes) End(ctx context.Context, s Step) error { return n.befall(ctx, s, End) }
+
+func (n Nodes) befall(ctx context.Context, s Step, do func(context.Context, Server, Step) error) error {
+	if s.Node < 0 || s.Node >= len(n) {
+		return fmt.Errorf("there is no such node among %d", len(n))
+	}
+	return do(ctx, n[s.Node], s)
+}

@@ -23,7 +23,7 @@ type Step struct {
 	Fault   Fault
 	// Node and Client are the indices, from 0, of what it is about. For a fault on the
 	// way between clients and nodes both count, and either may be All; for others, the one
-	// that it is not about is All.
+	// that it is not about does not count.
 	Node, Client int
 	// Amount is how far a clock steps, or how long each message is under way.
 	Amount time.Duration
@@ -33,10 +33,14 @@ type Step struct {
 // either side left out where it is about all of them, c1- or -n2.
 func (s Step) Target() string {
 	node, client := label("n", s.Node), label("c", s.Client)
-	if kinds[s.Fault].scope == ofLink {
+	switch kinds[s.Fault].scope {
+	case ofNode:
+		return node
+	case ofClient:
+		return client
+	default:
 		return client + "-" + node
 	}
-	return client + node
 }
 
 func label(kind string, index int) string {

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"sync"
 	"time"
@@ -19,12 +20,17 @@ type Subject interface {
 }
 
 // Run carries out the plan, in real time or that of a bubble, and returns when its last
-// step has ended. What has begun is mended in any case, also when ctx ends, and also when
-// a step has failed: that only ends the plan for its target. tell, if not nil, is told each
-// beginning and end; it may be called by several goroutines at a time.
+// step has ended. What has begun is mended in any case, also when ctx ends, and when a step
+// has failed, as that ends the plan for its target: it is then said of which steps that it
+// cannot be. tell, if not nil, is told each beginning and end; it may be called by several
+// goroutines at a time.
 //
-// The error joins those of all steps. It does not include ctx's own.
+// The error joins those of all steps, except those that come of the end of ctx. A plan
+// that Check refuses is refused before anything begins.
 func (p Plan) Run(ctx context.Context, on Subject, tell func(line string)) error {
+	if err := p.Check(math.MaxInt, math.MaxInt); err != nil {
+		return err
+	}
 	if tell == nil {
 		tell = func(string) {}
 	}
@@ -76,22 +82,46 @@ func (s *schedule) add(step Step) {
 const mendTime = 30 * time.Second
 
 func (s *schedule) run(ctx context.Context) error {
-	slices.SortStableFunc(s.changes, func(a, b change) int { return cmp.Compare(a.at, b.at) })
+	slices.SortStableFunc(s.changes, inOrder)
 	var broken []Step
-	var errs []error
+	var failure error
 	for _, c := range s.changes {
-		if len(errs) > 0 || !sleepUntil(ctx, s.began.Add(c.at)) {
+		if failure != nil || !sleepUntil(ctx, s.began.Add(c.at)) {
 			break
 		}
-		if err := s.carryOut(ctx, c); err != nil {
-			errs = append(errs, err)
+		err := s.carryOut(ctx, c)
+		if ctx.Err() == nil {
+			failure = err
 		}
-		if broken = slices.DeleteFunc(broken, func(b Step) bool { return b == c.step }); c.begin && !kinds[c.step.Fault].instant {
+		switch {
+		case c.begin && !kinds[c.step.Fault].instant:
 			broken = append(broken, c.step) // also if that failed: it may be half broken
+		case !c.begin && err == nil:
+			broken = slices.DeleteFunc(broken, func(b Step) bool { return b == c.step })
 		}
 	}
+	return errors.Join(failure, s.mend(ctx, broken))
+}
+
+// inOrder has what ends at an instant end before something else begins.
+func inOrder(a, b change) int {
+	switch {
+	case a.at != b.at:
+		return cmp.Compare(a.at, b.at)
+	case a.begin == b.begin:
+		return 0
+	case a.begin:
+		return 1
+	default:
+		return -1
+	}
+}
+
+// mend ends what is still broken, the last first.
+func (s *schedule) mend(ctx context.Context, broken []Step) error {
 	mending, cancel := context.WithTimeout(context.WithoutCancel(ctx), mendTime)
 	defer cancel()
+	var errs []error
 	for _, step := range slices.Backward(broken) {
 		errs = append(errs, s.carryOut(mending, change{step: step}))
 	}
@@ -104,7 +134,7 @@ func (s *schedule) carryOut(ctx context.Context, c change) error {
 		act, what = s.on.Begin, ""
 	}
 	s.tell(what + c.step.String())
-	if err := act(ctx, c.step); err != nil && ctx.Err() == nil {
+	if err := act(ctx, c.step); err != nil {
 		return fmt.Errorf("faultinject: %s%s: %w", what, c.step, err)
 	}
 	return nil

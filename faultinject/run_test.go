@@ -20,7 +20,8 @@ type diary struct {
 	mu    sync.Mutex
 	began time.Time
 	lines []string
-	// takes is how long each change takes, fails is the one that fails.
+	// takes is how long each change takes, unless its context ends; fails is the one that
+	// fails.
 	takes time.Duration
 	fails string
 }
@@ -31,12 +32,18 @@ func (d *diary) Begin(ctx context.Context, s faultinject.Step) error { return d.
 
 func (d *diary) End(ctx context.Context, s faultinject.Step) error { return d.note(ctx, "end", s) }
 
-func (d *diary) note(_ context.Context, what string, s faultinject.Step) error {
+func (d *diary) note(ctx context.Context, what string, s faultinject.Step) error {
 	d.mu.Lock()
 	line := fmt.Sprintf("%v %s %s %s", time.Since(d.began), what, s.Fault, s.Target())
 	d.lines = append(d.lines, line)
 	d.mu.Unlock()
-	time.Sleep(d.takes)
+	if d.takes > 0 {
+		select {
+		case <-time.After(d.takes):
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
 	if d.fails != "" && strings.HasSuffix(line, d.fails) {
 		return errBroken
 	}
@@ -81,8 +88,8 @@ func TestRunMendsWhenCutShort(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
 		defer cancel()
 		d := &diary{}
-		require.NoError(t, play(ctx, t, d, "1s pause n1 for 1h\n1.5s flush n1\n3s kill n1 for 1s"))
-		require.Equal(t, []string{"1s begin pause n1", "1.5s begin flush n1", "2s end pause n1"}, d.lines)
+		require.NoError(t, play(ctx, t, d, "1s pause n1 for 1h\n1.5s flush n2\n3s kill n2 for 1s"))
+		require.Equal(t, []string{"1s begin pause n1", "1.5s begin flush n2", "2s end pause n1"}, d.lines)
 	})
 }
 
@@ -90,11 +97,58 @@ func TestRunMendsWhenCutShort(t *testing.T) {
 func TestRunGoesOnForOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := &diary{fails: "begin clock n1"}
-		err := play(t.Context(), t, d, "1s pause n1 for 5s\n2s clock n1 by 1s for 1s\n3s kill n1 for 1s\n4s kill n2 for 1s")
+		err := play(t.Context(), t, d, "1s pause n1 for 5s\n2s clock n1 by 1s for 1s\n7s kill n1 for 1s\n4s kill n2 for 1s")
 		require.ErrorIs(t, err, errBroken)
 		require.ErrorContains(t, err, "2s clock n1 by 1s for 1s")
 		require.Equal(t, []string{
 			"1s begin pause n1", "2s begin clock n1", "2s end clock n1", "2s end pause n1", "4s begin kill n2", "5s end kill n2",
 		}, d.lines)
 	})
+}
+
+// The context ends while a step is being mended: that is begun again.
+func TestRunMendsAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithTimeout(t.Context(), 4*time.Second)
+		defer cancel()
+		d := &diary{takes: 1500 * time.Millisecond}
+		require.NoError(t, play(ctx, t, d, "1s kill n1 for 2s"))
+		require.Equal(t, []string{"1s begin kill n1", "3s end kill n1", "4s end kill n1"}, d.lines)
+		require.Equal(t, 5500*time.Millisecond, time.Since(d.began))
+	})
+}
+
+// What cannot be mended is told, also when the plan was cut short.
+func TestRunCannotMend(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+		defer cancel()
+		d := &diary{fails: "end kill n1"}
+		err := play(ctx, t, d, "1s kill n1 for 2s")
+		require.ErrorIs(t, err, errBroken)
+		require.ErrorContains(t, err, "ends: 1s kill n1 for 2s")
+	})
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+		defer cancel()
+		d := &diary{takes: time.Hour}
+		require.ErrorIs(t, play(ctx, t, d, "1s kill n1 for 2s"), context.DeadlineExceeded)
+	})
+}
+
+// A fault that ends when the next on its target begins has ended then, whatever the order
+// of the plan.
+func TestRunOneAfterTheOther(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := &diary{}
+		require.NoError(t, play(t.Context(), t, d, "2s kill n1 for 1s\n1s kill n1 for 1s"))
+		require.Equal(t, []string{"1s begin kill n1", "2s end kill n1", "2s begin kill n1", "3s end kill n1"}, d.lines)
+	})
+}
+
+func TestRunRefusesNonsense(t *testing.T) {
+	d := &diary{}
+	err := faultinject.Plan{{Fault: "explode"}}.Run(t.Context(), d, nil)
+	require.ErrorContains(t, err, "explode")
+	require.Empty(t, d.lines)
 }

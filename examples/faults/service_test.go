@@ -42,7 +42,8 @@ func TestServiceUnderFaults(t *testing.T) {
 		instances.Go(func() { service.Run(ctx) })
 	}
 
-	plan := faultinject.Nemesis{Seed: 1, Nodes: 5, TTL: ttl}.Plan(10 * time.Second)
+	plan, err := faultinject.Nemesis{Seed: 1, Nodes: 5, TTL: ttl}.Plan(10 * time.Second)
+	require.NoError(t, err)
 	t.Logf("the plan:\n%s", plan)
 	require.NoError(t, plan.Run(t.Context(), faultinject.Nodes(group.Servers()), func(line string) { t.Log(line) }))
 	before := ledger.Count()

@@ -47,11 +47,12 @@ func TestChaos(t *testing.T) {
 	if *seed == 0 {
 		*seed = uint64(time.Now().UnixNano()) % 1_000_000
 	}
-	plan := faultinject.Nemesis{
+	plan, err := faultinject.Nemesis{
 		Seed: *seed, Nodes: nodes, Clients: clients, TTL: ttl,
 		// A hundredth of the TTL and 2 ms is what locks allow for, there and back.
 		ClockStep: 10 * time.Millisecond,
 	}.Plan(*duration)
+	require.NoError(t, err)
 	if *planFile != "" {
 		plan = readPlan(t, *planFile)
 	}

@@ -75,6 +75,9 @@ func Run(ctx context.Context, cfg Config) (*Report, error) {
 	for _, step := range cfg.Plan {
 		a.report.Faults[step.Fault]++
 	}
+	if err := cfg.Plan.Check(len(cfg.Servers), cfg.Clients); err != nil {
+		return nil, err
+	}
 	err := a.setUp(ctx)
 	if err == nil {
 		err = a.act(ctx)

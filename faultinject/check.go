@@ -1,0 +1,67 @@
+package faultinject
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"slices"
+)
+
+// Check reports what is wrong with a plan for so many nodes and clients, all at once: a
+// fault that there is not, a target that there is not, a time before the beginning, steps
+// that get in each other's way. It returns nil for a plan that can be carried out.
+//
+// Two steps on one target must not overlap if they are of one fault, or both decide
+// whether a node runs: what is to be when the first of them ends would be anybody's guess.
+func (p Plan) Check(nodes, clients int) error {
+	var errs []error
+	for _, s := range p {
+		if err := s.check(nodes, clients); err != nil {
+			errs = append(errs, fmt.Errorf("faultinject: %q: %w", s, err))
+		}
+	}
+	return errors.Join(append(errs, p.overlaps()...)...)
+}
+
+func (s Step) check(nodes, clients int) error {
+	kind, err := kinds[s.Fault], s.Fault.check()
+	switch {
+	case err != nil:
+		return err
+	case s.At < 0, s.For < 0, s.End() < s.At:
+		return errors.New("its times make no sense")
+	case kind.instant && s.For != 0:
+		return errors.New("it is of an instant, and has no length")
+	case s.Fault == Slow && s.Amount < 0:
+		return errors.New("nothing can be faster than it is")
+	case kind.scope != ofClient && !(s.Node >= 0 && s.Node < nodes || s.Node == All && kind.scope == ofLink):
+		return fmt.Errorf("there is no such node among %d", nodes)
+	case kind.scope != ofNode && !(s.Client >= 0 && s.Client < clients || s.Client == All && kind.scope == ofLink):
+		return fmt.Errorf("there is no such client among %d", clients)
+	default:
+		return nil
+	}
+}
+
+// overlaps lists the steps that begin while another on the same target has not ended.
+func (p Plan) overlaps() (errs []error) {
+	sorted := slices.SortedStableFunc(slices.Values(p), func(a, b Step) int { return cmp.Compare(a.At, b.At) })
+	for i, a := range sorted {
+		for _, b := range sorted[i+1:] {
+			if a.Target() == b.Target() && b.At < a.End() && (a.Fault == b.Fault || a.Fault.stopsNode() && b.Fault.stopsNode()) {
+				errs = append(errs, fmt.Errorf("faultinject: %q begins before %q has ended", b, a))
+			}
+		}
+	}
+	return errs
+}
+
+// stopsNode reports whether a fault decides whether a node runs, or needs one that does.
+func (f Fault) stopsNode() bool {
+	switch f {
+	case Stop, Kill, Wipe, Pause, Flush:
+		return true
+	default:
+		return false
+	}
+}
