@@ -32,6 +32,8 @@ func (s Step) check(nodes, clients int) error {
 		return errors.New("its times make no sense")
 	case kind.instant && s.For != 0:
 		return errors.New("it is of an instant, and has no length")
+	case s.Fault == Lose && (s.Amount <= 0 || s.Amount > s.For):
+		return errors.New("what is lost is from between its beginning and its end")
 	case s.Fault == Slow && s.Amount < 0:
 		return errors.New("nothing can be faster than it is")
 	case kind.scope != ofClient && !(s.Node >= 0 && s.Node < nodes || s.Node == All && kind.scope == ofLink):
@@ -59,7 +61,7 @@ func (p Plan) overlaps() (errs []error) {
 // stopsNode reports whether a fault decides whether a node runs, or needs one that does.
 func (f Fault) stopsNode() bool {
 	switch f {
-	case Stop, Kill, Wipe, Pause, Flush:
+	case Stop, Kill, Wipe, Lose, Pause, Flush:
 		return true
 	default:
 		return false

@@ -26,6 +26,7 @@ func TestCheck(t *testing.T) {
 		"1s kill n1 for 9s\n2s kill n1 for 1s":        `faultinject: "2s kill n1 for 1s" begins before "1s kill n1 for 9s" has ended`,
 		"2s pause n1 for 1s\n1s wipe n1 for 9s":       "begins before",
 		"1s stop n1 for 2s\n2s flush n1":              "begins before",
+		"1s lose n1 by 2s for 1s":                     "what is lost is from between",
 	} {
 		plan, err := faultinject.ParsePlan(strings.NewReader(text))
 		require.NoError(t, err)

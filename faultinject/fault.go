@@ -13,6 +13,10 @@ const (
 	Kill Fault = "kill"
 	// Wipe is Kill, and the node comes back with nothing.
 	Wipe Fault = "wipe"
+	// Lose kills a node when the amount has passed, and it comes back without what was
+	// written meanwhile, as when a machine fails before that reached the disk: its marker
+	// is there, and its latest locks are not.
+	Lose Fault = "lose"
 	// Flush has a node that runs forget everything (FLUSHALL).
 	Flush Fault = "flush"
 	// Pause stops a node without ending it (SIGSTOP): connections stand, nothing answers,
@@ -62,6 +66,7 @@ var kinds = map[Fault]struct {
 	Stop:   {scope: ofNode},
 	Kill:   {scope: ofNode},
 	Wipe:   {scope: ofNode},
+	Lose:   {scope: ofNode, amount: true},
 	Flush:  {scope: ofNode, instant: true},
 	Pause:  {scope: ofNode},
 	Clock:  {scope: ofNode, amount: true},

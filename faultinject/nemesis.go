@@ -23,6 +23,8 @@ type Nemesis struct {
 	// ClockStep is how far the wall clocks of nodes step, at most: less than what locks
 	// allow for drift, unless the test is about more than that. 0 means no steps.
 	ClockStep time.Duration
+	// Losses allows for the fault Lose, which takes servers that are a [Loser].
+	Losses bool
 	// Episodes are those to choose from; none means all.
 	Episodes []Episode
 }
@@ -43,6 +45,9 @@ const (
 	Rolling Episode = "rolling"
 	// Hang pauses some nodes, also for longer than the TTL.
 	Hang Episode = "hang"
+	// Amnesia has so many nodes forget, in less time than a holder takes to renew, that only
+	// their recovery keeps others out.
+	Amnesia Episode = "amnesia"
 	// Forget flushes some nodes.
 	Forget Episode = "forget"
 	// Partition cuts a client off from some nodes, one way or both.
@@ -66,7 +71,7 @@ const (
 // Episodes are all that there are.
 func Episodes() []Episode {
 	return []Episode{
-		Minority, Majority, Everything, Rolling, Hang, Forget, Partition, Isolation, Flapping, Slowness,
+		Minority, Majority, Everything, Rolling, Hang, Amnesia, Forget, Partition, Isolation, Flapping, Slowness,
 		WrongClock, NoMemory, Sleeper, Crash,
 	}
 }
@@ -145,8 +150,12 @@ type drawing struct {
 
 // add adds a step, unless its target is broken already, or it would not be over in time.
 func (d *drawing) add(s Step) {
-	if s.Fault == Flush {
+	switch s.Fault {
+	case Flush:
 		s.For = 0
+	case Lose:
+		s.Amount = (d.TTL / 2).Round(time.Millisecond)
+		s.For += s.Amount
 	}
 	s.At, s.For = s.At.Round(time.Millisecond), s.For.Round(time.Millisecond)
 	if s.At < d.free[s.Target()] || s.End() > d.end {
@@ -173,10 +182,14 @@ func (d *drawing) draw(e Episode, at time.Duration) {
 		d.roll(nodes, at)
 	case Hang:
 		d.each(nodes[:d.some(spare+1)], at, Pause, d.length())
+	case Amnesia:
+		// Somebody must hold a lock, so what was before has to be over, and its recovery.
+		at = max(at, d.last+2*d.TTL)
+		d.each(nodes[:spare+d.some(d.Nodes-spare)], at, d.loss(), d.upTo(d.TTL/10))
 	case Forget:
 		d.each(nodes[:d.some(spare+1)], at, Flush, 0)
 	case Partition:
-		d.partition(nodes[:d.some(d.Nodes)], at)
+		d.partition(nodes, at)
 	case Isolation:
 		d.add(Step{At: at, For: d.length(), Fault: d.cut(), Node: nodes[0], Client: All})
 	case Flapping:
@@ -222,6 +235,11 @@ func (d *drawing) roll(nodes []int, at time.Duration) {
 
 func (d *drawing) partition(nodes []int, at time.Duration) {
 	fault, client, length := d.cut(), d.rng.IntN(d.Clients), d.length()
+	if d.rng.IntN(3) > 0 {
+		nodes = nodes[:d.some(d.Nodes)]
+	} else {
+		length = d.TTL + d.upTo(d.TTL) // alone, and for longer than any lease
+	}
 	for _, node := range nodes {
 		d.add(Step{At: at, For: length, Fault: fault, Node: node, Client: client})
 	}
@@ -237,11 +255,20 @@ func (d *drawing) flap(node int, at time.Duration) {
 }
 
 func (d *drawing) step(node int, at time.Duration) {
-	by := d.upTo(d.ClockStep).Round(time.Millisecond)
+	by := max(d.upTo(d.ClockStep).Round(time.Millisecond), time.Millisecond)
 	if d.rng.IntN(2) == 0 {
 		by = -by
 	}
 	d.add(Step{At: at, For: d.length(), Fault: Clock, Node: node, Client: All, Amount: by})
+}
+
+// loss is a way for a node to forget.
+func (d *drawing) loss() Fault {
+	ways := []Fault{Flush, Wipe, Lose}
+	if !d.Losses {
+		ways = ways[:2]
+	}
+	return ways[d.rng.IntN(len(ways))]
 }
 
 // death is a way for a node to end, cut a way for the network to.

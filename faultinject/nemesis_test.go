@@ -19,7 +19,7 @@ func draw(t *testing.T, n faultinject.Nemesis) faultinject.Plan {
 }
 
 func nemesis(seed uint64) faultinject.Nemesis {
-	return faultinject.Nemesis{Seed: seed, Nodes: 5, Clients: 3, TTL: 2 * time.Second, ClockStep: 10 * time.Millisecond}
+	return faultinject.Nemesis{Seed: seed, Nodes: 5, Clients: 3, TTL: 2 * time.Second, ClockStep: 10 * time.Millisecond, Losses: true}
 }
 
 func TestNemesisRepeatsItself(t *testing.T) {
@@ -68,12 +68,13 @@ func TestNemesisChooses(t *testing.T) {
 	}
 	all := faults(func(*faultinject.Nemesis) {})
 	for _, fault := range []faultinject.Fault{
-		faultinject.Stop, faultinject.Kill, faultinject.Wipe, faultinject.Flush, faultinject.Pause, faultinject.Clock,
+		faultinject.Stop, faultinject.Kill, faultinject.Wipe, faultinject.Lose, faultinject.Flush, faultinject.Pause, faultinject.Clock,
 		faultinject.Memory, faultinject.Part, faultinject.Deafen, faultinject.Mute, faultinject.Slow, faultinject.Freeze, faultinject.Murder,
 	} {
 		require.Positive(t, all[fault], fault)
 	}
 	require.Zero(t, faults(func(n *faultinject.Nemesis) { n.ClockStep = 0 })[faultinject.Clock])
+	require.Zero(t, faults(func(n *faultinject.Nemesis) { n.Losses = false })[faultinject.Lose])
 	some := faults(func(n *faultinject.Nemesis) { n.Episodes = []faultinject.Episode{faultinject.Sleeper} })
 	require.Len(t, some, 1)
 	require.Positive(t, some[faultinject.Freeze])

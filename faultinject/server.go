@@ -77,6 +77,13 @@ type Server interface {
 	Close() error
 }
 
+// Loser is a [Server] whose latest writes can be taken from its disk.
+type Loser interface {
+	// Lose waits for a while, kills the server, and takes from its disk what it wrote
+	// meanwhile.
+	Lose(ctx context.Context, while time.Duration) error
+}
+
 // Begin has a step begin at a server that the step is about: a fault of a node, or [Part]
 // of all clients at once. Other faults are not the server's; they are an error.
 func Begin(ctx context.Context, s Server, step Step) error {
@@ -87,6 +94,11 @@ func Begin(ctx context.Context, s Server, step Step) error {
 		return s.Kill(ctx)
 	case Wipe:
 		return errors.Join(s.Kill(ctx), s.Wipe(ctx))
+	case Lose:
+		if loser, ok := s.(Loser); ok {
+			return loser.Lose(ctx, step.Amount)
+		}
+		return fmt.Errorf("faultinject: %s: %q: %w", s.Name(), step, errors.ErrUnsupported)
 	case Flush:
 		_, err := s.Command(ctx, "FLUSHALL")
 		return err
@@ -108,7 +120,7 @@ func Begin(ctx context.Context, s Server, step Step) error {
 // other faults since.
 func End(ctx context.Context, s Server, step Step) error {
 	switch step.Fault {
-	case Stop, Kill, Wipe:
+	case Stop, Kill, Wipe, Lose:
 		return s.Start(ctx)
 	case Flush:
 		return nil

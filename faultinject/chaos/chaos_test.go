@@ -2,10 +2,13 @@ package chaos_test
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"os"
+	"os/signal"
 	"path/filepath"
+	"syscall"
 	"testing"
 	"time"
 
@@ -51,15 +54,21 @@ func TestChaos(t *testing.T) {
 		Seed: *seed, Nodes: nodes, Clients: clients, TTL: ttl,
 		// A hundredth of the TTL and 2 ms is what locks allow for, there and back.
 		ClockStep: 10 * time.Millisecond,
+		Losses:    *kind == "process",
+		// Of what only the recovery guards against there cannot be enough.
+		Episodes: append(faultinject.Episodes(), faultinject.Amnesia, faultinject.Amnesia, faultinject.Amnesia),
 	}.Plan(*duration)
 	require.NoError(t, err)
 	if *planFile != "" {
 		plan = readPlan(t, *planFile)
 	}
-	fmt.Printf("chaos: %v on %s nodes, seed %d. The plan, which -plan takes from a file:\n%s\n", *duration, *kind, *seed, plan)
+	what := fmt.Sprintf("%v of seed %d", *duration, *seed)
+	if *planFile != "" {
+		what = *planFile
+	}
+	fmt.Printf("chaos: %s, on %d nodes of kind %q (n1, n2, ...) and %d client processes (c1, c2, ...), which want the locks\n"+
+		"alpha and beta with a TTL of %v. The plan, which -plan takes from a file:\n%s\n", what, nodes, *kind, clients, ttl, plan)
 	report := run(t, chaos.Config{Out: os.Stdout, Clients: clients, Plan: plan, Seed: *seed})
-	report.Print(os.Stdout)
-	require.NoError(t, report.Err())
 	require.Positive(t, report.Counts.Granted)
 }
 
@@ -79,13 +88,21 @@ func run(t *testing.T, cfg chaos.Config) *chaos.Report {
 	cfg.TTL = ttl
 	cfg.Servers = start(t)
 	cfg.Dir = directory(t)
-	report, err := chaos.Run(t.Context(), cfg)
-	require.NoError(t, err)
-	if report.Err() != nil {
-		fmt.Println("the histories are in", cfg.Dir)
-	} else if *out == "" {
+	// Whoever interrupts it wants no servers and containers to be left.
+	ctx, stop := signal.NotifyContext(t.Context(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	report, err := chaos.Run(ctx, cfg)
+	if err == nil {
+		report.Print(cfg.Out)
+	}
+	switch {
+	case err != nil || report.Err() != nil:
+		fmt.Printf("What the clients saw is in %[1]s, and what is wrong with it in %[1]s/evidence, if anything.\n"+
+			"The same faults again: -args -nodes=%[2]s -plan=%[1]s/%[3]s\n", cfg.Dir, *kind, chaos.PlanFile)
+	case *out == "":
 		require.NoError(t, os.RemoveAll(cfg.Dir))
 	}
+	require.NoError(t, errors.Join(err, report.Err()))
 	return report
 }
 

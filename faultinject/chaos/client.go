@@ -110,8 +110,8 @@ func (w *worker) turn(ctx context.Context) error {
 	if err := w.use(ctx, lease, held); err != nil {
 		return err
 	}
-	if lease.Err() == nil && !w.Gentle && w.rng.IntN(24) == 0 {
-		<-lease.Context().Done() // a careless holder
+	if !w.Gentle && !w.Brisk && w.rng.IntN(24) == 0 {
+		w.cling(lease, held)
 	}
 	if err := lease.Err(); err != nil {
 		held.Lost(err)
@@ -119,6 +119,14 @@ func (w *worker) turn(ctx context.Context) error {
 	_ = held.Release(func() error { return lease.Release(ctx) })
 	w.rest(ctx, w.upTo(5*time.Millisecond))
 	return nil
+}
+
+// cling is a careless holder, who lets go when it is made to. It looks at its lease all the
+// time: what nobody saw proves nothing.
+func (w *worker) cling(lease *quorumlock.Lease, held *history.Holding) {
+	for held.Act(lease.Err) == nil {
+		w.rest(lease.Context(), w.TTL/40)
+	}
 }
 
 // draw picks a lock.
@@ -140,10 +148,11 @@ func (w *worker) draw() *quorumlock.Lock {
 // programs do. A write that comes too late is refused, and it sees why.
 func (w *worker) use(ctx context.Context, lease *quorumlock.Lease, held *history.Holding) error {
 	hold := 10 * time.Millisecond // mostly
-	switch w.rng.IntN(16) {
-	case 0, 1:
+	switch long := w.rng.IntN(16); {
+	case w.Brisk:
+	case long < 2:
 		hold = w.TTL / 4
-	case 2:
+	case long < 3:
 		hold = 3 * w.TTL / 2
 	}
 	until := time.Now().Add(w.upTo(hold))

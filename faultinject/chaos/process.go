@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"runtime"
 	"syscall"
 	"time"
 )
@@ -19,6 +20,8 @@ type client struct {
 	// ended is closed when the process is, and exit says how.
 	ended chan struct{}
 	exit  error
+	// early says how processes ended that nobody had asked to.
+	early error
 }
 
 // start starts a process, with a name of its own in the history.
@@ -29,9 +32,7 @@ func (c *client) start() error {
 	}
 	c.lives++
 	s := c.settings
-	if c.lives > 1 {
-		s.Label = fmt.Sprintf("%s.%d", s.Label, c.lives)
-	}
+	s.Label = c.label()
 	s.Seed += uint64(1000 * c.lives)
 	variable, err := s.encode()
 	if err != nil {
@@ -43,19 +44,53 @@ func (c *client) start() error {
 	if c.stdin, err = c.cmd.StdinPipe(); err != nil {
 		return fmt.Errorf("chaos: %s: %w", s.Label, err)
 	}
-	if err := c.cmd.Start(); err != nil {
-		return fmt.Errorf("chaos: %s: %w", s.Label, err)
-	}
-	ended := make(chan struct{})
+	endWithParent(c.cmd)
+	started, ended := make(chan error, 1), make(chan struct{})
 	c.ended = ended
 	go func(cmd *exec.Cmd) {
-		c.exit = cmd.Wait()
-		close(ended)
+		defer close(ended)
+		// To Linux, the parent is the thread that started it: it is kept until the end.
+		runtime.LockOSThread()
+		defer runtime.UnlockOSThread()
+		c.exit = cmd.Start()
+		started <- c.exit
+		if c.exit == nil {
+			c.exit = cmd.Wait()
+		}
 	}(c.cmd)
+	if err := <-started; err != nil {
+		return fmt.Errorf("chaos: %s: %w", s.Label, err)
+	}
 	return nil
 }
 
+// label is the name of the process that there is now.
+func (c *client) label() string {
+	if c.lives > 1 {
+		return fmt.Sprintf("%s.%d", c.settings.Label, c.lives)
+	}
+	return c.settings.Label
+}
+
+// gone reports whether the process has ended without being asked to, and keeps how.
+func (c *client) gone() bool {
+	select {
+	case <-c.ended:
+		how := "it is not known how"
+		if c.cmd.ProcessState != nil {
+			how = c.cmd.ProcessState.String()
+		}
+		c.early = errors.Join(c.early, fmt.Errorf("%s ended before it was asked to: %s", c.label(), how))
+		return true
+	default:
+		return false
+	}
+}
+
 func (c *client) signal(s syscall.Signal) error {
+	if c.gone() {
+		return nil // which the report tells
+	}
 	if err := c.cmd.Process.Signal(s); err != nil {
 		return fmt.Errorf("chaos: %s: %v: %w", c.settings.Label, s, err)
 	}
@@ -64,15 +99,20 @@ func (c *client) signal(s syscall.Signal) error {
 
 // kill ends the process at once, frozen or not.
 func (c *client) kill() error {
-	err := c.signal(syscall.SIGKILL)
+	if err := c.signal(syscall.SIGKILL); err != nil {
+		return err
+	}
 	<-c.ended
-	return err
+	return nil
 }
 
 var errLinger = errors.New("it does not end")
 
 // finish asks the process to end, and reports how it did.
 func (c *client) finish(within time.Duration) error {
+	if c.gone() {
+		return nil
+	}
 	if err := c.signal(syscall.SIGTERM); err != nil {
 		return err
 	}

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -29,6 +31,8 @@ type Config struct {
 	// Gentle has clients take, renew and release majority locks only. A lease that is lost
 	// then was lost by a fault.
 	Gentle bool
+	// Brisk has clients hold nothing for long: who gets no lock then is kept from it.
+	Brisk bool
 	// Think is how long a holder takes, at most, from its look at the lease to its write.
 	// Default: 10 ms.
 	Think time.Duration
@@ -60,7 +64,8 @@ const clientsEnd = 20 * time.Second
 
 // Run carries out the plan among clients at work, and reports what they saw. It returns an
 // error if something could not be done that has nothing to do with locks; a broken promise
-// is in the report. Client must be called first in the same program.
+// is in the report, which there is in any case. Client must be called first in the same
+// program. What it starts ends with it, and on Linux with the program.
 func Run(ctx context.Context, cfg Config) (*Report, error) {
 	if cfg.Clients == 0 {
 		cfg.Clients = 3
@@ -75,27 +80,46 @@ func Run(ctx context.Context, cfg Config) (*Report, error) {
 	for _, step := range cfg.Plan {
 		a.report.Faults[step.Fault]++
 	}
-	if err := cfg.Plan.Check(len(cfg.Servers), cfg.Clients); err != nil {
-		return nil, err
+	if err := errors.Join(cfg.Plan.Check(len(cfg.Servers), cfg.Clients), a.prepare()); err != nil {
+		return a.report, err
 	}
 	err := a.setUp(ctx)
 	if err == nil {
 		err = a.act(ctx)
 	}
-	if err = errors.Join(err, a.tearDown()); err != nil {
-		return nil, err
+	err = errors.Join(err, a.tearDown())
+	whole := err == nil
+	if whole {
+		a.leftovers(ctx)
 	}
-	a.leftovers(ctx)
-	if err := a.judge(); err != nil {
-		return nil, err
+	if len(a.clients) > 0 {
+		// What clients saw until something went wrong is judged as well.
+		err = errors.Join(err, a.judge(whole))
 	}
 	a.report.Took = time.Since(a.began)
-	return a.report, nil
+	return a.report, err
+}
+
+// PlanFile is where the plan is kept, beside the histories.
+const PlanFile = "plan.txt"
+
+// prepare refuses a directory with the histories of another run, to which clients could not
+// add, and keeps the plan.
+func (a *arena) prepare() error {
+	old, err := filepath.Glob(filepath.Join(a.Dir, "*.jsonl"))
+	switch {
+	case err != nil:
+		return err
+	case len(old) > 0:
+		return fmt.Errorf("chaos: %s has the histories of another run", a.Dir)
+	default:
+		return os.WriteFile(filepath.Join(a.Dir, PlanFile), []byte(a.Plan.String()), 0o600)
+	}
 }
 
 // settings are what all clients have in common.
 func (a *arena) settings() settings {
-	return settings{TTL: a.TTL, Skew: a.TTL / 2, Workers: a.Workers, Gentle: a.Gentle, Think: a.Think}
+	return settings{TTL: a.TTL, Skew: a.TTL / 2, Workers: a.Workers, Gentle: a.Gentle, Brisk: a.Brisk, Think: a.Think}
 }
 
 func (a *arena) limits() quorumlock.Config { return a.settings().config() }
@@ -123,6 +147,7 @@ func (a *arena) setUp(ctx context.Context) error {
 // join adds a client, with a way of its own to each node.
 func (a *arena) join(i int) error {
 	s := a.settings()
+	s.Wall = time.Duration(i%3-1) * s.Skew * 2 / 5 // behind, right, ahead: as far as is allowed, or nearly
 	s.Label, s.Dir, s.Resource, s.Seed = fmt.Sprintf("c%d", i+1), a.Dir, a.resource.addr(), a.Seed+uint64(i)
 	var ways []*way
 	for _, server := range a.Servers {
@@ -185,8 +210,8 @@ func (a *arena) tearDown() error {
 	}
 	wg.Wait()
 	for i, err := range ends {
-		if err != nil {
-			a.report.violated("c%d ended with: %v", i+1, err)
+		if err = errors.Join(a.clients[i].early, err); err != nil {
+			a.report.violated("c%d: %v", i+1, err)
 		}
 	}
 	var errs []error
@@ -202,19 +227,20 @@ func (a *arena) tearDown() error {
 	return errors.Join(errs...)
 }
 
-// leftovers looks for keys of locks that nobody holds any more. Those of clients that were
-// killed are gone after the TTL; one that has no end is not to be waited for.
+// leftovers looks for keys of locks that nobody holds any more. The clients have given back
+// all, and what those had that were killed has run out since: so it is not the TTL that has
+// to be waited for.
 func (a *arena) leftovers(ctx context.Context) {
-	bound, cancel := context.WithTimeout(ctx, a.TTL+2*time.Second)
+	bound, cancel := context.WithTimeout(ctx, a.TTL/4)
 	defer cancel()
 	for _, s := range a.Servers {
 		for {
-			left, err := leftOn(bound, s)
+			left, err := leftOn(ctx, s)
 			if err == nil && len(left) == 0 {
 				break
 			}
 			if !sleep(bound, 50*time.Millisecond) {
-				a.report.violated("a TTL after the clients have ended, %s has the keys %v (%v)", s.Name(), left, err)
+				a.report.violated("after the clients have given back all and ended, %s has the keys %v (%v)", s.Name(), left, err)
 				return
 			}
 		}
@@ -239,7 +265,7 @@ func leftOn(ctx context.Context, s faultinject.Server) ([]string, error) {
 }
 
 // judge has the history checked.
-func (a *arena) judge() error {
+func (a *arena) judge(whole bool) error {
 	h, err := history.ReadDir(a.Dir)
 	if err != nil {
 		return err
@@ -247,7 +273,10 @@ func (a *arena) judge() error {
 	result := history.Check(h, time.Minute)
 	a.report.History, a.report.Counts, a.report.Names = h, result.Total, result.Names
 	a.blame(result)
-	a.progress(h)
+	if whole {
+		a.progress(h)
+		a.recovered(h)
+	}
 	if len(a.report.Violations) > 0 {
 		return keep(a.Dir, result)
 	}
@@ -263,9 +292,15 @@ func (a *arena) blame(result *history.Result) {
 		return
 	}
 	for _, v := range result.Violations {
-		if v.Kind == history.TokenOrder || v.Kind == history.TokenTwice {
+		switch v.Kind {
+		case history.Overlap, history.ActAfterGrant: // that is what tokens are for
+		case history.Unexplained: // an overlap may be why
+		default:
 			a.report.violated("%v", v)
 		}
+	}
+	if len(result.Undecided) > 0 {
+		a.report.violated("it could not be decided whether the history of %v is legal", result.Undecided)
 	}
 }
 
@@ -283,6 +318,20 @@ func (a *arena) progress(h *history.History) {
 			a.report.violated("%q was not had within %v after the last fault was mended", name, a.recovery())
 		}
 		a.report.Recovered = max(a.report.Recovered, first)
+	}
+}
+
+// recovered sees whether every client can use the nodes again after the last fault: it had a
+// lock, or was told who has it.
+func (a *arena) recovered(h *history.History) {
+	for i := range a.clients {
+		place := fmt.Sprintf("c%d", i+1)
+		if !slices.ContainsFunc(h.Events(), func(e history.Event) bool {
+			here := e.Client == place || strings.HasPrefix(e.Client, place+".")
+			return here && e.Kind == history.Acquire && e.Return > a.report.Over && (e.Token != 0 || strings.Contains(e.Error, "is held by"))
+		}) {
+			a.report.violated("%s never got through to enough nodes after the last fault was mended", place)
+		}
 	}
 }
 

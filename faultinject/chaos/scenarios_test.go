@@ -83,7 +83,7 @@ func TestScenarioWithoutAMajority(t *testing.T) {
 // A client that is cut off from a majority gets nothing, and the others go on.
 func TestScenarioPartitionedClient(t *testing.T) {
 	t.Parallel()
-	report := run(t, chaos.Config{Out: t.Output(), Plan: parse(t, `
+	report := run(t, chaos.Config{Out: t.Output(), Brisk: true, Plan: parse(t, `
 		1s      part c1-n1 for 3s
 		1s      part c1-n2 for 3s
 		1s      part c1-n3 for 3s

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/quorumlock/quorumlock"
+	"github.com/quorumlock/quorumlock/clock"
 )
 
 // The locks that clients fight over.
@@ -23,16 +24,22 @@ type settings struct {
 	Workers  int
 	TTL      time.Duration
 	Skew     time.Duration
+	// Wall is how far its wall clock is off, from which tokens are taken.
+	Wall time.Duration
 	// Gentle clients take a majority's lock, renew it and release it. Others do all that
 	// the library offers, and forget a lock now and then.
 	Gentle bool
+	// Brisk clients hold nothing for long, so that others have their turn.
+	Brisk bool
 	// Think is how long a holder takes, at most, from its look at the lease to its write.
 	Think time.Duration
 }
 
 // config is the configuration of its client.
 func (s settings) config() quorumlock.Config {
-	return quorumlock.Config{Addresses: s.Nodes, TTL: s.TTL, MaxTTL: s.TTL, MaxClockSkew: s.Skew}
+	wall := clock.NewSkewed(clock.System(), 1)
+	wall.StepWall(s.Wall)
+	return quorumlock.Config{Addresses: s.Nodes, TTL: s.TTL, MaxTTL: s.TTL, MaxClockSkew: s.Skew, Clock: wall}
 }
 
 // environment is the variable that carries them.

@@ -94,6 +94,10 @@ func (s *server) Wipe(context.Context) error {
 	return s.do("wipe", s.redis.TryWipe)
 }
 
+func (s *server) Lose(ctx context.Context, while time.Duration) error {
+	return s.do("lose", func() error { return s.redis.TryLose(ctx, while) })
+}
+
 func (s *server) Pause(context.Context) error {
 	return s.do("pause", s.redis.TryPause)
 }

@@ -158,3 +158,23 @@ func (s *Server) remove(name string) (err error) {
 	}
 	return nil
 }
+
+// TryLose lets the server run for a while, kills it, and cuts its append-only file back to
+// what it was before: [Server.AOFSize], [Server.Kill], [Server.TruncateAOF] and errors.
+func (s *Server) TryLose(ctx context.Context, while time.Duration) error {
+	_, size, err := s.aof()
+	if err != nil {
+		return err
+	}
+	timer := time.NewTimer(while)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	s.Kill()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.truncateAOF(size)
+}
