@@ -53,8 +53,8 @@ test: setup ## Run all tests, under the race detector (PKG=./node for one packag
 
 .PHONY: chaos
 chaos: setup ## Break real nodes for a minute, as processes and as containers (CHAOS=1m)
-	$(GO) test -count=1 ./faultinject/chaos -run Chaos -v -args -duration=$(CHAOS) -nodes=process
-	$(GO) test -count=1 ./faultinject/chaos -run Chaos -v -args -duration=$(CHAOS) -nodes=docker
+	$(GO) test -count=1 -timeout 12h ./faultinject/chaos -run Chaos -v -args -duration=$(CHAOS) -nodes=process
+	$(GO) test -count=1 -timeout 12h ./faultinject/chaos -run Chaos -v -args -duration=$(CHAOS) -nodes=docker
 
 .PHONY: mutants
 mutants: ## Take each rule out of the protocol, and have the simulation find that

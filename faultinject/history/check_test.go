@@ -279,3 +279,23 @@ func TestCounts(t *testing.T) {
 	require.Equal(t, Counts{Refused: 1, Unanswered: 1, Silence: 90}, r.Names["job"])
 	require.Equal(t, 2, r.Names["b"].Granted)
 }
+
+// Where clocks step, two leases at a time are no surprise, and the order of their tokens is
+// all that is promised. So it is told whatever else is.
+func TestTokenOrderIsToldBesidesAnOverlap(t *testing.T) {
+	var s script
+	a := s.grant(10, 1, 2)
+	s.release(a, 2, 2)
+	b := s.grant(5, 3, 4)
+	s.act(b, 11, 11)
+	c := s.grant(20, 5, 6)
+	s.act(c, 7, 7)
+	result := Check(s.history(t), time.Minute)
+	require.Equal(t, Illegal, result.Verdict)
+	kinds := make(map[ViolationKind]int)
+	for _, v := range result.Violations {
+		kinds[v.Kind]++
+	}
+	require.Positive(t, kinds[Overlap], result.Violations)
+	require.Positive(t, kinds[TokenOrder], result.Violations)
+}
