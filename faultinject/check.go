@@ -36,13 +36,18 @@ func (s Step) check(nodes, clients int) error {
 		return errors.New("what is lost is from between its beginning and its end")
 	case s.Fault == Slow && s.Amount < 0:
 		return errors.New("nothing can be faster than it is")
-	case kind.scope != ofClient && !(s.Node >= 0 && s.Node < nodes || s.Node == All && kind.scope == ofLink):
+	case kind.scope != ofClient && !there(s.Node, nodes, kind.scope):
 		return fmt.Errorf("there is no such node among %d", nodes)
-	case kind.scope != ofNode && !(s.Client >= 0 && s.Client < clients || s.Client == All && kind.scope == ofLink):
+	case kind.scope != ofNode && !there(s.Client, clients, kind.scope):
 		return fmt.Errorf("there is no such client among %d", clients)
 	default:
 		return nil
 	}
+}
+
+// there reports whether an index is one of so many, or means all of them for a way.
+func there(index, of int, about scope) bool {
+	return index >= 0 && index < of || index == All && about == ofLink
 }
 
 // overlaps lists the steps that begin while another on the same target has not ended.

@@ -11,8 +11,8 @@ import (
 
 // Effect is what a [Rule] does to an exchange: it stands between the caller and what is
 // next. It lets the exchange through by next, and fails it by [Exchange.Fail]; it must do at
-// least one of both, as all replies have to be filled. It may wait, by [Exchange.Sleep], and
-// is called concurrently where the node is.
+// least one of both: what it leaves unanswered fails with node.ErrProtocol, and a cause that
+// says so. It may wait, by [Exchange.Sleep], and is called concurrently where the node is.
 type Effect func(ctx context.Context, x *Exchange, next Next)
 
 // Chain is several effects at once: the first is around the others, as with rules that are
@@ -52,10 +52,11 @@ func FailAfterWith(reason error) Effect {
 	}
 }
 
-// Refuse has the node answer with an error, and nothing run: node.ErrRejected for a server
+// Reject has the node answer with an error, and nothing run: node.ErrRejected for a server
 // without memory, node.ErrAuth for one that has another password now. The reply is not
-// Unsent. For the reason see [FailBeforeWith].
-func Refuse(reason error) Effect {
+// Unsent. For the reason see [FailBeforeWith]. Where no connection can be made at all, that
+// is [FailBefore].
+func Reject(reason error) Effect {
 	return func(_ context.Context, x *Exchange, _ Next) { x.Fail(reason, false) }
 }
 

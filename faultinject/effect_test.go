@@ -25,7 +25,7 @@ func TestFailures(t *testing.T) {
 		"before with": {faultinject.FailBeforeWith(node.ErrAuth), node.ErrAuth, true, nil, 0},
 		"after":       {faultinject.FailAfter(), node.ErrUnreachable, false, []string{"acquire a", "renew a"}, 1},
 		"after with":  {faultinject.FailAfterWith(node.ErrTimeout), node.ErrTimeout, false, []string{"acquire a", "renew a"}, 1},
-		"refused":     {faultinject.Refuse(node.ErrRejected), node.ErrRejected, false, nil, 0},
+		"rejected":    {faultinject.Reject(node.ErrRejected), node.ErrRejected, false, nil, 0},
 		"cut at once": {faultinject.Chain(faultinject.CutAfter(0), faultinject.FailAfter()), node.ErrUnreachable, false, nil, 1},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -39,9 +39,9 @@ func TestFailures(t *testing.T) {
 }
 
 // A reason may have a cause, as that of a node that recovers has.
-func TestRefuseWithACause(t *testing.T) {
+func TestRejectWithACause(t *testing.T) {
 	cause := &node.RecoveryError{Left: time.Second, Length: time.Minute}
-	l := newLab(t, faultinject.Rule{Do: faultinject.Refuse(&node.Error{Reason: node.ErrRecovering, Err: cause})})
+	l := newLab(t, faultinject.Rule{Do: faultinject.Reject(&node.Error{Reason: node.ErrRecovering, Err: cause})})
 	r := l.do(acquireOp("a"))
 	require.Equal(t, []node.Reply{{Err: &node.Error{Node: "n1", Op: node.Acquire, Reason: node.ErrRecovering, Err: cause}}}, r)
 }
@@ -287,4 +287,35 @@ func TestEffectOfOnesOwn(t *testing.T) {
 	l.answered(r[:1], node.Granted)
 	l.failed(r[1:2], node.ErrTimeout, true, node.Release)
 	l.answered(r[2:], node.Granted)
+}
+
+// What an effect neither lets through nor fails has failed: no call succeeds because nobody
+// answered it, whatever its replies were before.
+func TestEffectsThatForgetToAnswerFail(t *testing.T) {
+	forgetful := func(ctx context.Context, x *faultinject.Exchange, next faultinject.Next) {
+		if len(x.Ops) > 1 {
+			next(ctx, x.Slice(0, 1))
+		}
+	}
+	for name, do := range map[string]faultinject.Effect{
+		"alone":  forgetful,
+		"in one": faultinject.Chain(faultinject.Delay(0, 0), forgetful),
+	} {
+		t.Run(name, func(t *testing.T) {
+			l := newLab(t, faultinject.Rule{Do: do})
+			unanswered := func(err error) {
+				t.Helper()
+				require.ErrorIs(t, err, node.ErrProtocol)
+				require.ErrorContains(t, err, "faultinject: an effect has not answered")
+			}
+			unanswered(l.Probe(t.Context()))
+			replies := []node.Reply{{Outcome: node.Granted}, {Outcome: node.Granted, Unsent: true}}
+			l.Do(t.Context(), []node.Op{acquireOp("a")}, replies[:1])
+			unanswered(replies[0].Err)
+			l.Do(t.Context(), []node.Op{acquireOp("a"), acquireOp("b")}, replies)
+			l.answered(replies[:1], node.Granted)
+			unanswered(replies[1].Err)
+			require.False(t, replies[1].Unsent)
+		})
+	}
 }

@@ -24,7 +24,7 @@ type Exchange struct {
 	Ops []node.Op
 	// Replies are the answers that an Effect fills, or has filled by those behind it: that
 	// to Ops[i] is Replies[i]. For a probe there is one, of which only Err counts. What
-	// they are before is undefined.
+	// they are before is undefined to a Predicate; an Effect gets them as failed.
 	Replies []node.Reply
 	// Rand is for chance. It is seeded for this call and this rule, so that the same call
 	// meets the same fate in each run; see [Seed]. It must not be used concurrently, nor

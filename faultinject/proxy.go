@@ -15,6 +15,12 @@ import (
 // changed at any time, and hold for bytes under way as well. All methods are safe for
 // concurrent use. After Close, those without an error do nothing.
 //
+// The end of a connection, a FIN or a RST, goes on behind the bytes that were sent before
+// it. For a FIN this is so on a network as well, but there a RST can overtake bytes that the
+// receiver has no room for. Here it cannot: a receiver that has stopped reading, with more
+// sent to it than its system's buffers hold, learns that its peer is gone only when it
+// reads on. To have a RST there at once, call [Proxy.Reset].
+//
 // The same seed, and traffic that arrives in the same pieces, give the same delays; see
 // [JitterSeed].
 type Proxy struct {
@@ -52,7 +58,7 @@ const DefaultBufferSize = 256 << 10
 
 // BufferSize bounds how many bytes the proxy keeps, for each direction of each
 // connection. Beyond that it does not read, and the sender blocks when the buffers of the
-// system are full as well.
+// system are full as well. Buffers start small, and grow up to the bound as they are needed.
 func BufferSize(bytes int) ProxyOption { return func(p *Proxy) { p.buffer = bytes } }
 
 // NewProxy makes a proxy before the server at the target, as host:port, which need not be
@@ -87,11 +93,16 @@ func (p *Proxy) Target() string {
 }
 
 // SetTarget has new connections, and those that hang in a cut, forwarded to another
-// server. Standing ones stay with theirs.
-func (p *Proxy) SetTarget(addr string) {
+// server, as host:port. Standing ones stay with theirs. With an address that is none it
+// fails and changes nothing.
+func (p *Proxy) SetTarget(addr string) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	if _, _, err := net.SplitHostPort(addr); err != nil {
+		return fmt.Errorf("faultinject: proxy before %s: target: %w", p.target, err)
+	}
 	p.target = addr
+	return nil
 }
 
 // Close ends all connections, and what is withheld or under way is lost. It returns when all

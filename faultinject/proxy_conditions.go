@@ -1,6 +1,7 @@
 package faultinject
 
 import (
+	"math"
 	"strconv"
 	"time"
 )
@@ -56,11 +57,7 @@ type conditions struct {
 	latency, jitter time.Duration
 	held            bool
 	limit           *byteLimit
-	// rate is in bytes per second, 0 for no limit; epoch changes with it, and busyUntil is
-	// when the link will have sent all that it took.
-	rate      int64
-	epoch     int
-	busyUntil time.Time
+	link            *link // nil if the bandwidth is not limited
 
 	received, passed uint64
 }
@@ -74,7 +71,8 @@ type byteLimit struct {
 
 // due is when what arrived then, with luck from 0 to 1, goes on.
 func (c *conditions) due(m mark) time.Time {
-	return m.at.Add(c.latency + time.Duration(m.luck*float64(c.jitter)))
+	jitter := time.Duration(m.luck * float64(c.jitter))
+	return m.at.Add(c.latency + min(jitter, math.MaxInt64-c.latency)) // the sum does not overflow
 }
 
 // cut reports whether the direction is cut, or will be by the write under way that passes
@@ -83,31 +81,12 @@ func (c *conditions) cut() bool {
 	return c.held || c.limit != nil && c.limit.left == 0 && c.limit.then == ThenHold
 }
 
-// pacing is how often a throttled flow sends.
-const pacing = 10 * time.Millisecond
-
-// slot is the time that the link needs for some bytes of one flow.
-type slot struct {
-	size, epoch int
-	end         time.Time
-}
-
-// book gives a flow the next free time of the link, for up to n bytes.
-func (c *conditions) book(n int, now time.Time) slot {
-	portion := max(1, c.rate/int64(time.Second/pacing))
-	size := min(int64(n), portion)
-	start := now
-	if c.busyUntil.After(now) {
-		start = c.busyUntil
-	}
-	c.busyUntil = start.Add(time.Duration(float64(size) / float64(c.rate) * float64(time.Second)))
-	return slot{size: int(size), epoch: c.epoch, end: c.busyUntil}
-}
-
+// setRate is in bytes per second; zero, or less, is no limit. What stands in line asks anew.
 func (c *conditions) setRate(bytesPerSecond int64) {
-	c.rate = max(bytesPerSecond, 0)
-	c.epoch++
-	c.busyUntil = time.Time{}
+	c.link = nil
+	if bytesPerSecond > 0 {
+		c.link = &link{rate: bytesPerSecond}
+	}
 }
 
 // plain ends all conditions.

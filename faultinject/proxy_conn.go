@@ -112,6 +112,7 @@ func (c *proxyConn) end(reset bool) {
 	c.cancel()
 	c.closeSockets(reset)
 	for _, f := range c.flows() {
+		f.leaveLink()
 		notify(f.wake)
 		notify(f.room)
 	}

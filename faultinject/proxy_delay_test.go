@@ -3,6 +3,7 @@ package faultinject_test
 import (
 	"bytes"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"strings"
 	"sync"
@@ -177,5 +178,67 @@ func changeAtRandom(p *faultinject.Proxy, stop <-chan struct{}) {
 			return
 		case <-time.After(time.Duration(rng.IntN(int(time.Millisecond)))):
 		}
+	}
+}
+
+// Connections that end before their turn leave the link as free as if they had never been.
+func TestDeadConnectionsTakeNoBandwidth(t *testing.T) {
+	const rate, conns = 2, 50
+	b := newBackend(t)
+	p := startProxy(t, b.l.Addr().String())
+	p.SetBandwidth(faultinject.ToServer, rate)
+	for range conns {
+		client := dial(t, p)
+		b.accept()
+		sendInto(t, p, faultinject.ToServer, client, "x")
+	}
+	p.Reset()
+	client := dial(t, p)
+	server := b.accept()
+	began := time.Now()
+	send(t, client, "x")
+	expect(t, server, "x")
+	require.Less(t, time.Since(began), conns/3*time.Second/rate)
+}
+
+// One connection that has much to send leaves the others their turns, and the other way round.
+func TestBandwidthIsSharedInTurns(t *testing.T) {
+	const rate = 2000
+	l := newLane(t)
+	small := dial(t, l.Proxy)
+	smallServer := l.backend.accept()
+	l.SetBandwidth(faultinject.ToServer, rate)
+	sendInto(t, l.Proxy, faultinject.ToServer, l.client, strings.Repeat("x", 5*rate))
+	send(t, small, "y")
+	expect(t, smallServer, "y")
+	require.Less(t, l.Stats().ToServer.Passed, uint64(2*rate))
+}
+
+// A receiver that takes nothing does not stop a throttled link for the others.
+func TestThrottledLinkGoesOnBesideAStuckReceiver(t *testing.T) {
+	const rate = 1 << 30
+	l := newLane(t)
+	stick(t, l)
+	other := dial(t, l.Proxy)
+	otherServer := l.backend.accept()
+	l.SetBandwidth(faultinject.ToServer, rate)
+	send(t, other, "y")
+	expect(t, otherServer, "y")
+}
+
+func TestLongestLatencyIsForEver(t *testing.T) {
+	for name, c := range map[string]struct{ latency, jitter time.Duration }{
+		"latency":      {math.MaxInt64, 0},
+		"jitter":       {math.MaxInt64 / 2, math.MaxInt64},
+		"both":         {math.MaxInt64, math.MaxInt64},
+		"over by some": {math.MaxInt64/2 + 1, math.MaxInt64},
+	} {
+		t.Run(name, func(t *testing.T) {
+			l := newLane(t)
+			l.SetLatency(faultinject.ToServer, c.latency, c.jitter)
+			sendInto(t, l.Proxy, faultinject.ToServer, l.client, "never")
+			sendInto(t, l.Proxy, faultinject.ToServer, l.client, "ever")
+			expectSilence(t, l.server)
+		})
 	}
 }

@@ -19,8 +19,9 @@ func (p *Proxy) SetLatency(d Direction, latency, jitter time.Duration) {
 }
 
 // SetBandwidth limits the direction to so many bytes per second, which all connections
-// share: n bytes take n/bytesPerSecond to pass, at least. An idle time gives no credit.
-// Zero, or less, is no limit.
+// share by turns: n bytes take n/bytesPerSecond to pass, at least. An idle time gives no
+// credit, and what a connection has not passed when it ends takes no time. Zero, or less, is
+// no limit.
 func (p *Proxy) SetBandwidth(d Direction, bytesPerSecond int64) {
 	p.change(d, func(c *conditions) { c.setRate(bytesPerSecond) })
 }

@@ -22,9 +22,9 @@ type flow struct {
 	from, to *net.TCPConn
 	rng      *rand.Rand
 
-	ring  byteRing
-	marks []mark // of all that is in the ring, and the end
-	slot  slot
+	ring    byteRing
+	marks   []mark   // of all that is in the ring, and the end
+	portion *portion // what it has asked a throttled link for, nil if nothing
 
 	// shut means that what still comes is swallowed, ended that nothing will, and finished
 	// that the receiver was told so.
@@ -159,33 +159,44 @@ func (f *flow) deliver() {
 // only a change can make a difference.
 func (f *flow) advance() (again time.Time, over bool) {
 	for !f.conn.over {
-		if f.met.held || len(f.marks) == 0 {
-			return time.Time{}, false
-		}
 		now := time.Now()
-		head := f.marks[0]
-		if due := f.met.due(head); due.After(now) {
-			return due, false
+		if again, free := f.mayPass(now); !free {
+			f.leaveLink()
+			return again, false
 		}
-		if head.end != goesOn {
-			f.finish(head.end)
+		if how := f.marks[0].end; how != goesOn {
+			f.finish(how)
 			continue
 		}
 		limit := f.met.limit
 		if limit != nil && limit.left == 0 {
-			if limit.reserved > 0 { // another connection may be about to pass the last of it
-				return time.Time{}, false
-			}
 			f.act(limit)
 			continue
 		}
-		n, at := f.pace(f.ripe(now), now)
-		if at.After(now) {
-			return at, false
+		n, again := f.pace(f.ripe(now), now)
+		if n == 0 {
+			return again, false
 		}
 		f.write(n, limit)
 	}
 	return time.Time{}, true
+}
+
+// mayPass reports whether the next thing is there, and may pass or end now, or when to look
+// again.
+func (f *flow) mayPass(now time.Time) (again time.Time, free bool) {
+	if f.met.held || len(f.marks) == 0 {
+		return time.Time{}, false
+	}
+	head := f.marks[0]
+	if due := f.met.due(head); due.After(now) {
+		return due, false
+	}
+	limit := f.met.limit
+	// Where nothing is left, but some is reserved, another connection may be about to pass
+	// the last of it.
+	taken := limit != nil && limit.left == 0 && limit.reserved > 0
+	return time.Time{}, head.end != goesOn || !taken
 }
 
 // ripe is how many bytes are due. Behind a byte that is not due, none is.
@@ -199,15 +210,28 @@ func (f *flow) ripe(now time.Time) (n int) {
 	return n
 }
 
-// pace says how many of n bytes may go, and when.
-func (f *flow) pace(n int, now time.Time) (int, time.Time) {
-	if f.met.rate == 0 {
+// pace says how many of n bytes may go now. If none may, again is when to look again, or
+// zero if the flow is woken for that.
+func (f *flow) pace(n int, now time.Time) (may int, again time.Time) {
+	l := f.met.link
+	if l == nil {
 		return n, now
 	}
-	if f.slot.size == 0 || f.slot.epoch != f.met.epoch {
-		f.slot = f.met.book(n, now)
+	if f.portion == nil || f.portion.link != l {
+		f.portion = l.ask(n, now, f.wake)
 	}
-	return min(n, f.slot.size), f.slot.end
+	if again, sent := f.portion.send(now); !sent {
+		return 0, again
+	}
+	return min(n, f.portion.size), now
+}
+
+// leaveLink lets others pass that stand in line for a throttled link.
+func (f *flow) leaveLink() {
+	if f.portion != nil && !f.portion.sent {
+		f.portion.leave()
+		f.portion = nil
+	}
 }
 
 // write passes up to n bytes, within the limit if there is one. The lock is not held
@@ -245,7 +269,12 @@ func (f *flow) write(n int, limit *byteLimit) {
 func (f *flow) pass(n int) {
 	f.met.passed += uint64(n)
 	f.ring.drop(n)
-	f.slot.size = max(0, f.slot.size-n)
+	if f.portion != nil {
+		f.portion.size -= n
+		if f.portion.size <= 0 {
+			f.portion = nil
+		}
+	}
 	for n > 0 {
 		part := min(n, f.marks[0].size)
 		n -= part
@@ -298,6 +327,7 @@ func (f *flow) act(limit *byteLimit) {
 // delivers may call it: the bytes are its.
 func (f *flow) clear() {
 	f.shut = true
+	f.leaveLink()
 	f.marks = slices.DeleteFunc(f.marks, func(m mark) bool { return m.end != rst })
 	f.ring.drop(f.ring.size)
 	notify(f.room)

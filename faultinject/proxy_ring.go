@@ -3,31 +3,65 @@ package faultinject
 // byteRing is a bounded queue of bytes between one goroutine that fills it and one that
 // empties it. They take turns for the calls, under a lock, but use the slices that they
 // get without it: what is free belongs to the one, what is used to the other.
+//
+// It starts small, as most connections never have much under way, and grows by doubling.
 type byteRing struct {
 	bytes []byte
+	bound int
 	// start is where the used bytes begin, size how many they are.
 	start, size int
+	// offered is how much room the last call of free found, scarce that all of it was
+	// filled: there may have been more to read.
+	offered int
+	scarce  bool
 }
 
-func newByteRing(capacity int) byteRing { return byteRing{bytes: make([]byte, capacity)} }
+// smallRing is how large a ring is at first.
+const smallRing = 4 << 10
 
-func (r *byteRing) full() bool { return r.size == len(r.bytes) }
+func newByteRing(bound int) byteRing {
+	return byteRing{bytes: make([]byte, min(bound, smallRing)), bound: bound}
+}
+
+// full reports whether the ring has no room, and cannot grow.
+func (r *byteRing) full() bool { return r.size == r.bound }
 
 // free returns room to read into, empty only if the ring is full. It is for the side that
-// fills: nobody else may know of the room of an earlier call when the ring starts over.
+// fills: nobody else may know of the room of an earlier call when the ring starts over, or
+// grows.
 func (r *byteRing) free() []byte {
+	if r.scarce || r.size == len(r.bytes) {
+		r.grow()
+	}
 	if r.size == 0 {
 		r.start = 0 // small traffic stays in the same few lines of the cache
 	}
 	end := r.start + r.size
+	room := r.bytes[min(end, len(r.bytes)):]
 	if end >= len(r.bytes) {
-		return r.bytes[end-len(r.bytes) : r.start]
+		room = r.bytes[end-len(r.bytes) : r.start]
 	}
-	return r.bytes[end:]
+	r.offered = len(room)
+	return room
+}
+
+// grow doubles the ring, up to its bound. What the other side is using stays where it is.
+func (r *byteRing) grow() {
+	r.scarce = false
+	if len(r.bytes) == r.bound {
+		return
+	}
+	larger := make([]byte, min(2*len(r.bytes), r.bound))
+	n := copy(larger, r.used(r.size))
+	copy(larger[n:], r.bytes[:r.size-n])
+	r.bytes, r.start = larger, 0
 }
 
 // fill adds the first n bytes of what free returned.
-func (r *byteRing) fill(n int) { r.size += n }
+func (r *byteRing) fill(n int) {
+	r.size += n
+	r.scarce = n == r.offered
+}
 
 // used returns the first bytes, n of them or as many as lie in one piece.
 func (r *byteRing) used(n int) []byte {

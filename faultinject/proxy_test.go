@@ -283,12 +283,18 @@ func TestProxyRefusesWhatCannotWork(t *testing.T) {
 func TestProxyForwardsToAnotherTarget(t *testing.T) {
 	l := newLane(t)
 	other := newBackend(t)
-	l.SetTarget(other.l.Addr().String())
+	require.NoError(t, l.SetTarget(other.l.Addr().String()))
 	require.Equal(t, other.l.Addr().String(), l.Target())
 	send(t, dial(t, l.Proxy), "new")
 	expect(t, other.accept(), "new")
 	send(t, l.client, "old")
 	expect(t, l.server, "old")
+}
+
+func TestProxyStaysWithItsTargetIfTheNextIsNone(t *testing.T) {
+	l := newLane(t)
+	require.ErrorContains(t, l.SetTarget("no port"), "faultinject: proxy before "+l.backend.l.Addr().String()+": target")
+	require.Equal(t, l.backend.l.Addr().String(), l.Target())
 }
 
 func TestProxyResetsClientsOfATargetThatIsDown(t *testing.T) {

@@ -2,6 +2,7 @@ package faultinject
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"sync"
 
@@ -104,6 +105,9 @@ func (a *Active) split(ctx context.Context, x *Exchange, next Next) {
 	}
 }
 
+// errUnanswered is the cause of what an effect has left as it was.
+var errUnanswered = errors.New("faultinject: an effect has not answered")
+
 // inflict has the rule's effect on an exchange.
 func (a *Active) inflict(ctx context.Context, x *Exchange, next Next) {
 	if a.rule.Do == nil {
@@ -112,6 +116,7 @@ func (a *Active) inflict(ctx context.Context, x *Exchange, next Next) {
 	}
 	affected := *x
 	affected.Rand, affected.removed = chance(a.fate(mix(x.fate, ofEffect))), a.removed
+	affected.Fail(&node.Error{Reason: node.ErrProtocol, Err: errUnanswered}, false)
 	a.rule.Do(ctx, &affected, next)
 }
 

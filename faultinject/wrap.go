@@ -12,7 +12,8 @@ import (
 
 // Node is a node.Node with rules before it, which say what goes wrong on the way to the
 // node behind. Without rules it does what that node does. It is safe for concurrent use,
-// and lives in the bubbles of testing/synctest as well as outside.
+// and lives in the bubbles of testing/synctest as well as outside; see [Wrap] for what a
+// client needs there.
 //
 // Each rule is a layer around those that were added after it: a call comes to the rule that
 // was added first, which may let it through to the next, and so on to the node. So of two
@@ -55,8 +56,24 @@ func Seed(seed uint64) WrapOption { return func(n *Node) { n.seed = seed } }
 func Timeout(d time.Duration) WrapOption { return func(n *Node) { n.timeout = d } }
 
 // Wrap puts a decorator, yet without rules, before a node. The decorator has the node's name
-// and identity, and closes the node when it is closed.
+// and identity, and closes the node when it is closed. Wrap panics if there is no node.
+//
+// In a bubble of testing/synctest, time is virtual for package time, but not for
+// clock.System, by which clients and nodes in memory go by default: there, virtual time
+// would run on and on while they wait for the system's. Both need clock.Process, and all
+// has to be made, and closed, in the bubble:
+//
+//	synctest.Test(t, func(t *testing.T) {
+//		c := clock.Process()
+//		n := faultinject.Wrap(node.NewMemory("n1", c))
+//		defer n.Close()
+//		cfg := quorumlock.Config{Nodes: []node.Node{n}, Clock: c}
+//		... // admin.Init, quorumlock.New, and so on
+//	})
 func Wrap(inner node.Node, options ...WrapOption) *Node {
+	if inner == nil {
+		panic("faultinject: Wrap of a nil node")
+	}
 	n := &Node{inner: inner, timeout: node.DefaultTimeout}
 	n.ctx, n.close = context.WithCancel(context.Background())
 	for _, option := range options {

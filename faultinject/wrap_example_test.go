@@ -34,7 +34,8 @@ func Example() {
 	}
 	defer func() { _ = client.Close(ctx) }()
 
-	// Three nodes of five run renewals, and their answers get lost.
+	// Three nodes of five run renewals, and their answers get lost: all, until the nodes are
+	// healed. With Times: 1 no lease would be lost, as renewals are tried again.
 	for _, n := range faulty[:3] {
 		n.Add(faultinject.Rule{When: faultinject.Kind(node.Renew), Do: faultinject.FailAfter()})
 	}

@@ -329,3 +329,7 @@ func TestRulesChangeMeanwhile(t *testing.T) {
 		l.failed(l.do(acquireOp("a")), node.ErrUnreachable, false, node.Acquire)
 	})
 }
+
+func TestWrapOfNothing(t *testing.T) {
+	require.PanicsWithValue(t, "faultinject: Wrap of a nil node", func() { faultinject.Wrap(nil) })
+}

@@ -156,7 +156,8 @@ func (c *Case) without(d dropped) (*Case, error) {
 		less.Tasks, err = pick(c.Tasks, d.tasks)
 	}
 	if d.calm {
-		less.Weather = Weather{Least: time.Millisecond, Most: time.Millisecond}
+		// A spread, as no two messages are to arrive at one instant.
+		less.Weather = Weather{Least: time.Millisecond, Most: time.Millisecond + 100*time.Microsecond}
 	}
 	if d.exact {
 		less.exact()

@@ -23,7 +23,7 @@ var limits = node.Limits{MaxTTL: ttl, MaxClockSkew: maxSkew}
 func (c *Case) settings() quorumlock.Config {
 	return quorumlock.Config{
 		TTL: ttl, MaxTTL: limits.MaxTTL, MaxClockSkew: limits.MaxClockSkew,
-		NodeTimeoutMin: 30 * time.Millisecond, NodeTimeoutMax: c.Timeout,
+		NodeTimeoutMin: c.Timeout - 70*time.Millisecond, NodeTimeoutMax: c.Timeout,
 		RetryMin: 5 * time.Millisecond, RetryMax: 100 * time.Millisecond,
 		AllowEven: true,
 	}
@@ -52,7 +52,7 @@ func Draw(seed uint64) *Case {
 	d.clocks(c, d.IntN(4) == 0)
 	c.Tasks = d.tasks(len(c.Clients))
 	c.Faults = d.faults(len(c.Nodes), len(c.Clients))
-	if len(c.Nodes) > 2 && d.IntN(8) == 0 {
+	if d.IntN(4) == 0 {
 		d.drill(c)
 	}
 	return c
@@ -169,9 +169,6 @@ func (d drawer) faults(nodes, processes int) faultinject.Plan {
 	if d.IntN(8) == 0 {
 		plan = append(plan, d.storm(nodes, processes)...)
 	}
-	if d.IntN(6) == 0 {
-		plan = append(plan, d.relapse(nodes)...)
-	}
 	return plan
 }
 
@@ -200,58 +197,6 @@ func (d drawer) storm(nodes, processes int) faultinject.Plan {
 		plan = append(plan, s)
 	}
 	return plan
-}
-
-// relapse has one node lose its memory again while it recovers.
-func (d drawer) relapse(nodes int) faultinject.Plan {
-	at, i := d.when(span-3*ttl), d.IntN(nodes)
-	var plan faultinject.Plan
-	for range 2 + d.IntN(2) {
-		plan = append(plan, faultinject.Step{
-			At: at, For: d.upTo(5 * time.Millisecond), Node: i, Client: faultinject.All,
-			Fault: []faultinject.Fault{faultinject.Kill, faultinject.Stop, faultinject.Wipe}[d.IntN(3)],
-		})
-		at += d.between(ttl/2, limits.Recovery())
-	}
-	return plan
-}
-
-// drill makes a case of one in which a holder is cut off from two nodes, one sooner than the
-// other; a rival gets the first, which forgets that while the rival's request to the second is
-// under way; and the holder reaches the first again. With more than three nodes, others are down.
-func (d drawer) drill(c *Case) {
-	const holder, rival = 0, 1
-	order := d.Perm(len(c.Nodes))
-	first, second := order[0], order[1]
-	began := ttl/10 + d.upTo(ttl/2)
-	keep := min(len(c.Tasks), 2+d.IntN(4))
-	c.Tasks = append(c.Tasks[:keep],
-		Task{At: began, Client: holder, Names: []string{"a"}, Patience: ttl, Hold: 3 * ttl},
-		Task{At: began + ttl/4 + d.upTo(ttl/4), Client: rival, Names: []string{"a"}, Patience: 3 * ttl, Hold: ttl})
-	c.Opened, c.Timeout = true, ttl/3
-	c.Weather.Lose, c.Weather.Forget = 0, 0
-	cut := began + ttl/10 + d.upTo(ttl/2)        // from the first
-	later := cut + ttl/4 + d.upTo(ttl/4)         // from the second
-	lapse := later + ttl*6/10 + d.upTo(ttl*4/10) // about when the second lets go
-	lost := lapse - d.upTo(ttl/4)
-	step := func(fault faultinject.Fault, at, end time.Duration, node, client int) {
-		c.Faults = append(c.Faults, faultinject.Step{At: at, For: max(end-at, 0), Fault: fault, Node: node, Client: client})
-	}
-	c.Faults = c.Faults[:min(len(c.Faults), d.IntN(3))]
-	step(faultinject.Part, cut, lost+d.between(-ttl/10, ttl/20), first, holder)
-	step(faultinject.Part, later, lapse+d.upTo(ttl), second, holder)
-	step(faultinject.Deafen, lost-d.upTo(ttl/10), lapse+d.upTo(ttl/10), second, rival)
-	switch d.IntN(3) {
-	case 0:
-		step(faultinject.Flush, lost, lost, first, faultinject.All)
-	case 1:
-		step(faultinject.Kill, lost, lost+d.upTo(time.Millisecond), first, faultinject.All)
-	default:
-		step(faultinject.Wipe, lost, lost+d.upTo(time.Millisecond), first, faultinject.All)
-	}
-	for _, i := range order[3:] {
-		step(faultinject.Stop, began+ttl/4, lapse+ttl/2, i, faultinject.All)
-	}
 }
 
 // rest is how long a fault can last at most that begins then.

@@ -23,12 +23,14 @@ type link struct {
 	// next has to connect first.
 	sent, arrived int
 	broken        bool
+	// released has the owners whose release has run.
+	released map[string]bool
 }
 
 var _ node.Node = (*link)(nil)
 
 func newLink(p *process, s *server, w *way, seed uint64) *link {
-	return &link{process: p, server: s, way: w, rng: rand.New(rand.NewPCG(seed, 3))}
+	return &link{process: p, server: s, way: w, rng: rand.New(rand.NewPCG(seed, 3)), released: make(map[string]bool)}
 }
 
 // Name implements [node.Node].
@@ -152,11 +154,30 @@ func (x *exchange) run(alive bool) bool {
 		return false
 	}
 	if len(x.ops) > 0 {
+		x.inOrder()
 		l.server.Do(context.Background(), x.ops, x.replies)
 		l.server.world.ran(l, x)
 		l.server.forgetful(x)
 	}
 	return true
+}
+
+// inOrder checks that nothing of an owner runs behind its release, where the network does not
+// do that by itself.
+func (x *exchange) inOrder() {
+	l := x.link
+	if w := l.server.world.c.Weather; w.Unordered || w.Double > 0 {
+		return
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, op := range x.ops {
+		if op.Kind == node.Release {
+			l.released[op.Owner] = true
+		} else if l.released[op.Owner] {
+			l.server.world.violated(Tidiness, "%s runs an %s of %s behind its release", l.Name(), op.Kind, l.server.world.short(op.Owner))
+		}
+	}
 }
 
 func (x *exchange) travelBack() {

@@ -2,6 +2,7 @@ package sim_test
 
 import (
 	"bufio"
+	"context"
 	"flag"
 	"fmt"
 	"math/rand/v2"
@@ -23,6 +24,7 @@ var (
 	seeds   = flag.Int("seeds", 500, "how many seeds TestSimulation runs")
 	from    = flag.Uint64("from", 0, "the first of them; 0 is one at random")
 	step    = flag.Int("step", 0, "run every so manieth seed, in this process; 0 is all, in a process for each core")
+	skip    = flag.Int("skip", 0, "how many seeds to leave out at first, with -step")
 	replay  = flag.String("case", "", "the case that TestReplay plays, as a failure has printed it")
 	history = flag.Bool("history", true, "tell the history of a failure, shortened")
 )
@@ -39,9 +41,15 @@ func TestSimulation(t *testing.T) {
 		return
 	}
 	grants, lost := 0, 0
-	for i := 0; i < *seeds; i += *step {
+	for i := *skip; i < *seeds; i += *step {
 		c := sim.Draw(first + uint64(i))
+		fmt.Println("at", c)
+		stuck := time.AfterFunc(runtimeLimit, func() {
+			fmt.Println("a run does not come to an end")
+			os.Exit(4)
+		})
 		v := sim.Run(t, c, false)
+		stuck.Stop()
 		if len(v.Violations) > 0 {
 			fmt.Printf("failed after %d seeds: %v\n", i+1, v.Violations[0])
 			report(t, c, v.Violations[0].Promise)
@@ -53,41 +61,86 @@ func TestSimulation(t *testing.T) {
 }
 
 // inProcesses has a process for each core run its share: a run has one core to itself, so
-// that it is the same each time.
+// that it is the same each time. The first that fails ends the others.
 func inProcesses(t *testing.T, first uint64) {
 	began := time.Now()
 	cores := min(runtime.NumCPU(), *seeds)
+	s := shares{failed: -1, at: make([]string, cores)}
+	children := make([]*exec.Cmd, cores)
+	for i := range children {
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		s.cancels = append(s.cancels, cancel)
+		children[i] = exec.CommandContext(ctx, os.Args[0], "-test.run=^TestSimulation$", fmt.Sprintf("-step=%d", cores),
+			fmt.Sprintf("-skip=%d", i), fmt.Sprintf("-seeds=%d", *seeds), fmt.Sprintf("-from=%d", first), fmt.Sprintf("-history=%t", *history))
+		children[i].Stderr = os.Stderr
+	}
 	var wg sync.WaitGroup
-	var mu sync.Mutex
-	grants, lost := 0, 0
-	for i := range cores {
-		child := exec.Command(os.Args[0], "-test.run=^TestSimulation$", fmt.Sprintf("-step=%d", cores),
-			fmt.Sprintf("-seeds=%d", *seeds-i), fmt.Sprintf("-from=%d", first+uint64(i)), fmt.Sprintf("-history=%t", *history))
-		child.Stderr = os.Stderr
+	for i, child := range children {
 		out, err := child.StdoutPipe()
 		require.NoError(t, err)
 		require.NoError(t, child.Start())
 		wg.Go(func() {
-			done := false
 			for lines := bufio.NewScanner(out); lines.Scan(); {
-				var g, l int
-				if n, _ := fmt.Sscanf(lines.Text(), "done %d %d", &g, &l); n == 2 {
-					mu.Lock()
-					grants, lost, done = grants+g, lost+l, true
-					mu.Unlock()
-				} else if line := lines.Text(); line != "PASS" {
-					fmt.Println(line)
-				}
+				s.read(i, lines.Text())
 			}
-			if err := child.Wait(); err != nil || !done {
-				t.Errorf("the seeds %d, %d, ... have failed: %v", first+uint64(i), first+uint64(i+cores), err)
+			if err := child.Wait(); err != nil && s.counts(i) {
+				t.Errorf("failed: %v; it played the case %s, which -run TestReplay -args -case=%s plays again", err, s.at[i], s.at[i])
 			}
 		})
 	}
 	wg.Wait()
 	took := time.Since(began)
 	fmt.Printf("simulation: %d seeds from %d in %.1f s (%.0f a minute on %d cores): %d grants, %d leases lost\n",
-		*seeds, first, took.Seconds(), float64(*seeds)/took.Minutes(), cores, grants, lost)
+		*seeds, first, took.Seconds(), float64(*seeds)/took.Minutes(), cores, s.grants, s.lost)
+	if !t.Failed() {
+		require.Equal(t, cores, s.done, "processes that ran all of their share")
+	}
+}
+
+// runtimeLimit is far more real time than any run takes.
+const runtimeLimit = time.Minute
+
+// shares is what the processes have come to.
+type shares struct {
+	mu                 sync.Mutex
+	cancels            []context.CancelFunc
+	failed             int      // the process that failed first, or -1
+	at                 []string // what each plays now
+	done, grants, lost int
+}
+
+// read takes a line that a process has printed, and passes on what is for people.
+func (s *shares) read(process int, line string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if now, ok := strings.CutPrefix(line, "at "); ok {
+		s.at[process] = now
+		return
+	}
+	var grants, lost int
+	if n, _ := fmt.Sscanf(line, "done %d %d", &grants, &lost); n == 2 {
+		s.done, s.grants, s.lost = s.done+1, s.grants+grants, s.lost+lost
+		return
+	}
+	if s.failed < 0 && strings.HasPrefix(line, "failed after ") {
+		s.failed = process
+		for other, cancel := range s.cancels {
+			if other != process {
+				cancel() // one failure is enough to look into
+			}
+		}
+	}
+	if line != "PASS" && (s.failed < 0 || s.failed == process) {
+		fmt.Println(line)
+	}
+}
+
+// counts reports whether the end of a process is its own doing.
+func (s *shares) counts(process int) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.failed < 0 || s.failed == process
 }
 
 // TestReplay plays one case again, and tells its history.

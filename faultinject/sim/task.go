@@ -27,6 +27,9 @@ func (w *world) perform(index int, t Task) {
 	case over || t.Careless:
 		<-lease.Context().Done()
 		w.acts(p, lease)
+		// It stays watched for a while: nothing is to revive it.
+		time.Sleep(min(time.Duration(rng.Int64N(int64(ttl))), max(span-w.now(), 0)+grain(index)))
+		w.acts(p, lease)
 	}
 	w.finished(lease)
 	w.note("%s lets go of %v (%s)", p.label, t.Names, w.short(lease.Owner()))
@@ -77,11 +80,21 @@ func (w *world) keep(p *process, lease *quorumlock.Lease, t Task, rng *rand.Rand
 			return true
 		}
 		if t.Extend && rng.IntN(2) == 0 {
-			err := lease.Extend(context.Background())
-			w.note("%s extends %v by hand: %v", p.label, t.Names, err)
+			w.extend(p, lease, t)
 		}
 	}
 	return false
+}
+
+// extend renews by hand. If that succeeds, the lease lasts a TTL from then, but for drift.
+func (w *world) extend(p *process, lease *quorumlock.Lease, t Task) {
+	began := w.now()
+	err := lease.Extend(context.Background())
+	w.note("%s extends %v by hand: %v", p.label, t.Names, err)
+	least := ttl*98/100 - 2*time.Millisecond - (w.now() - began)
+	if left := lease.Remaining(); err == nil && !t.Careless && lease.Err() == nil && left < least {
+		w.violated(Finality, "%s was told that it extended %v, and has %v left instead of %v", p.label, t.Names, left, least)
+	}
 }
 
 // grain keeps apart what tasks do at one instant.

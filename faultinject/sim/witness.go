@@ -65,8 +65,10 @@ type witness struct {
 type record struct {
 	lease   *quorumlock.Lease
 	process *process
-	// over is set once the lease has been seen to be over.
+	// over is set once the lease has been seen to be over, by its process or by the witness.
 	over bool
+	// told is set once its process knows.
+	told bool
 }
 
 func newWitness(w *world, traced bool) *witness {
@@ -84,6 +86,7 @@ func newWitness(w *world, traced bool) *witness {
 func (w *witness) granted(p *process, lease *quorumlock.Lease) {
 	w.seen.Lock()
 	defer w.seen.Unlock()
+	w.look()
 	w.grants++
 	w.tell("%s has %v: %s with token %d, for %v", p.label, lease.Names(), w.short(lease.Owner()), lease.Token(), lease.Remaining())
 	r := &record{lease: lease, process: p}
@@ -112,23 +115,44 @@ func (w *witness) granted(p *process, lease *quorumlock.Lease) {
 func (w *witness) acts(p *process, lease *quorumlock.Lease) {
 	w.seen.Lock()
 	defer w.seen.Unlock()
+	w.look()
 	r := w.all[lease]
 	if err := lease.Err(); err != nil {
-		if !r.over {
+		if !r.told {
 			w.lost++
 			w.tell("%s has lost %v (%s): %v", p.label, lease.Names(), w.short(lease.Owner()), err)
 		}
-		r.over = true
+		r.over, r.told = true, true
 		return
-	}
-	if r.over {
-		w.violate(Finality, "lease %s of %s was over, and is valid again", w.short(lease.Owner()), p.label)
 	}
 	for _, name := range lease.Names() {
 		if lease.Token() < w.largest[name] {
 			w.violate(Finality, "%s acts under token %d of %q, after %d was granted", p.label, lease.Token(), name, w.largest[name])
 		}
 	}
+}
+
+// look checks that no lease is valid that was over before, whether its process noticed or
+// was frozen then.
+func (w *witness) look() {
+	for _, name := range []string{"a", "b"} {
+		for _, r := range w.leases[name] {
+			switch {
+			case r.lease.Err() != nil:
+				r.over = true
+			case r.over:
+				r.over = false
+				w.violate(Finality, "lease %s of %s was over, and is valid again", w.short(r.lease.Owner()), r.process.label)
+			}
+		}
+	}
+}
+
+// looks is look, for others.
+func (w *witness) looks() {
+	w.seen.Lock()
+	defer w.seen.Unlock()
+	w.look()
 }
 
 // finished forgets a lease that nobody relies on any more.

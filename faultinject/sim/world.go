@@ -149,6 +149,7 @@ func (w *world) inflict(step faultinject.Step) {
 		}
 		p.freezeNow()
 		time.Sleep(step.For)
+		w.looks()
 		p.thaw()
 	case faultinject.Murder:
 		w.murder(step)
@@ -240,8 +241,8 @@ func (w *world) epilogue() {
 // oldHands sees whether the processes that have been through it all get the lock too.
 func (w *world) oldHands() {
 	for client, p := range w.processes {
-		if wall := w.c.Clients[client].Wall; p == nil || wall < -mostBehind || wall > mostAhead {
-			continue // nodes may refuse its tokens
+		if wall := w.c.Clients[client].Wall; p == nil || wall < -ttl/2 || wall > maxSkew/2 {
+			continue // nodes may refuse its tokens by now
 		}
 		bound, cancel := context.WithTimeout(context.Background(), 2*time.Second)
 		lease, err := p.client.RedLock("a").Acquire(bound)

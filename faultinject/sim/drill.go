@@ -1,0 +1,123 @@
+package sim
+
+import (
+	"time"
+
+	"github.com/quorumlock/quorumlock/faultinject"
+	"github.com/quorumlock/quorumlock/quorum"
+)
+
+// The clients of a drill.
+const (
+	holder = 0
+	rival  = 1
+)
+
+// drill makes the case one of those that are known to break a protocol which lacks a rule,
+// and that hardly come about by chance: they take several things in one order, within a
+// fraction of a TTL. When exactly is drawn all the same, and most drills miss.
+func (d drawer) drill(c *Case) {
+	c.Opened, c.Timeout = true, ttl/3
+	c.Clients[holder].Wall, c.Clients[rival].Wall = 0, 0
+	c.Weather.Lose, c.Weather.Forget = 0, 0
+	c.Tasks, c.Faults = nil, nil
+	if d.IntN(4) == 0 {
+		d.freezeDrill(c)
+		return
+	}
+	c.Weather.Most = min(c.Weather.Most, ttl/100)
+	switch {
+	case d.IntN(4) == 0:
+		d.skewDrill(c)
+	case len(c.Nodes)%2 == 0:
+	case len(c.Nodes) == 1 || d.IntN(3) == 0:
+		d.relapseDrill(c)
+	default:
+		d.healDrill(c)
+	}
+}
+
+// healDrill: a holder is cut off from two nodes, one renewal sooner from the first than from
+// the second. A rival gets the first, which forgets that while the rival's request to the
+// second is under way; and the holder reaches the first again. Of five nodes, one more is
+// the rival's.
+//
+// A renewal is due every third of a TTL, which gives the times.
+func (d drawer) healDrill(c *Case) {
+	nodes := d.Perm(len(c.Nodes))
+	first, second := nodes[0], nodes[1]
+	began := d.between(ttl/100, 3*ttl/2)
+	lapse := began + ttl*5/3 - d.upTo(ttl/20) // when the second lets go
+	asked := lapse - d.between(ttl/20, ttl/3)
+	lost := asked + d.between(ttl/50, ttl/5)
+	c.wants(holder, began, 3*ttl)
+	c.wants(rival, began+ttl/2+d.upTo(ttl/2), ttl)
+	c.breaks(faultinject.Part, began+ttl*4/10+d.upTo(ttl/6), lost+d.between(-ttl/50, ttl/20), first, holder)
+	c.breaks(faultinject.Part, began+ttl*7/10+d.upTo(ttl/6), lapse+d.upTo(ttl), second, holder)
+	c.breaks(faultinject.Deafen, asked, lapse+d.upTo(ttl/10), second, rival)
+	if len(nodes) == 5 {
+		c.breaks(faultinject.Part, began+ttl*4/10+d.upTo(ttl/6), lapse+d.upTo(ttl), nodes[2], holder)
+	}
+	d.loses(c, lost, first)
+}
+
+// relapseDrill: a node loses its memory, the holder re-asserts its claim there, and the node
+// loses that too while it recovers. Then the holder cannot reach it any more. The
+// other nodes of the rival have not been the holder's for long.
+func (d drawer) relapseDrill(c *Case) {
+	nodes := d.Perm(len(c.Nodes))
+	began := d.between(ttl/100, ttl)
+	lost := began + d.between(ttl/4, ttl)
+	again := lost + d.between(ttl*8/10, limits.Recovery()-ttl/50)
+	c.wants(holder, began, 4*ttl)
+	c.wants(rival, began+ttl/2+d.upTo(ttl/2), ttl)
+	d.loses(c, lost, nodes[0])
+	c.breaks(faultinject.Kill, again, again+d.upTo(time.Millisecond), nodes[0], faultinject.All)
+	c.breaks(faultinject.Part, again-d.upTo(ttl/50), again+ttl, nodes[0], holder)
+	for _, i := range nodes[quorum.Majority().Need(len(nodes)):] {
+		c.breaks(faultinject.Part, began+d.between(ttl/50, ttl/4), again+ttl, i, holder)
+	}
+}
+
+// skewDrill: a client whose clock is fast has the lock for a moment, all nodes forget that, and
+// a client whose clock is slow takes the lock when they have recovered.
+func (d drawer) skewDrill(c *Case) {
+	c.Clients[holder].Wall = mostAhead - d.upTo(maxSkew/10)
+	c.Clients[rival].Wall = -d.between(mostBehind, ttl*9/10)
+	began := d.between(ttl/100, 2*ttl)
+	lost := began + c.Weather.Most*4 + d.upTo(ttl/50)
+	c.wants(holder, began, time.Millisecond)
+	c.wants(rival, lost+d.upTo(ttl/20), ttl)
+	for i := range c.Nodes {
+		d.loses(c, lost+d.upTo(ttl/100), i)
+	}
+}
+
+// freezeDrill: the holder is frozen while its renewal is under way, and wakes when its lease is
+// over, and what nodes have confirmed meanwhile is not.
+func (d drawer) freezeDrill(c *Case) {
+	began := d.between(ttl/100, 2*ttl)
+	at := began + ttl*3/10 + d.upTo(ttl/10)
+	c.wants(holder, began, 2*ttl)
+	c.wants(rival, began+d.upTo(ttl/2), ttl)
+	c.breaks(faultinject.Freeze, at, at+d.between(ttl/2, ttl), faultinject.All, holder)
+}
+
+// wants adds a task.
+func (c *Case) wants(client int, at, hold time.Duration) {
+	c.Tasks = append(c.Tasks, Task{At: at, Client: client, Names: []string{"a"}, Patience: 3 * ttl, Hold: hold})
+}
+
+// breaks adds a fault.
+func (c *Case) breaks(fault faultinject.Fault, at, end time.Duration, node, client int) {
+	c.Faults = append(c.Faults, faultinject.Step{At: at, For: max(end-at, 0), Fault: fault, Node: node, Client: client})
+}
+
+// loses has a node lose its memory, in one of the ways in which it can.
+func (d drawer) loses(c *Case, at time.Duration, node int) {
+	loss, end := []faultinject.Fault{faultinject.Kill, faultinject.Kill, faultinject.Wipe, faultinject.Flush}[d.IntN(4)], at
+	if loss != faultinject.Flush {
+		end += d.upTo(time.Millisecond)
+	}
+	c.breaks(loss, at, end, node, faultinject.All)
+}
