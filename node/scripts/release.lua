@@ -1,7 +1,8 @@
--- Remove the names that the owner holds.
+-- Remove the names that the owner holds, and wake who waits for those that are free.
 --
 -- KEYS      the names of the locks
 -- ARGV[1]   owner
+-- ARGV[2]   waiter that is not to be woken, or none
 -- Reply     how many names were removed
 --
 -- A key of another type is not the owner's and not a reason to keep the others, hence
@@ -16,4 +17,4 @@ for _, name in ipairs(KEYS) do
     failure = own
   end
 end
-return failure or removed
+return wake_all(KEYS, ARGV[2]) or failure or removed
