@@ -12,7 +12,7 @@ type state struct {
 	foreign    map[string]bool
 	fences     map[string]fence
 	queues     map[string]queue // none of them empty
-	marker     *Marker // nil if there is none
+	marker     *Marker          // nil if there is none
 }
 
 // claim is what the node holds for one owner of one name.
