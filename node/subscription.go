@@ -153,45 +153,45 @@ const (
 	maxValue  = 16 << 20
 )
 
-// readPush reads what a server says in RESP2: an array of strings and numbers, or a line.
+// readPush reads what a server says in RESP2: an array of values, or one.
 func readPush(r *bufio.Reader) ([]string, error) {
 	line, err := readLine(r)
 	if err != nil {
 		return nil, err
 	}
-	kind, text := cutKind(line)
-	switch kind {
-	case "-":
-		return nil, replyError(strings.TrimPrefix(text, "ERR "))
-	case "+":
-		return []string{text}, nil
-	case "*":
-		n, err := strconv.ParseUint(text, 10, 31)
-		if err != nil || n > maxValues {
-			return nil, fmt.Errorf("%w %.30q", errGarbled, line)
-		}
-		values := make([]string, n)
-		for i := range values {
-			if values[i], err = readValue(r); err != nil {
-				return nil, err
-			}
-		}
-		return values, nil
-	default:
+	length, isArray := strings.CutPrefix(line, "*")
+	if !isArray {
+		value, err := readValue(r, line)
+		return []string{value}, err
+	}
+	n, err := strconv.ParseUint(length, 10, 31)
+	if err != nil || n > maxValues {
 		return nil, fmt.Errorf("%w %.30q", errGarbled, line)
 	}
+	values := make([]string, n)
+	for i := range values {
+		if line, err = readLine(r); err != nil {
+			return nil, err
+		}
+		if values[i], err = readValue(r, line); err != nil {
+			return nil, err
+		}
+	}
+	return values, nil
 }
 
-// readValue reads a string or a number. Of a length that is announced, no more is reserved
-// than comes.
-func readValue(r *bufio.Reader) (string, error) {
-	line, err := readLine(r)
-	if err != nil {
-		return "", err
+// readValue reads a string or a number that begins with a line. An error of the server is
+// a [replyError]. Of a length that is announced, no more is reserved than comes.
+func readValue(r *bufio.Reader, line string) (string, error) {
+	kind, text := "", ""
+	if line != "" {
+		kind, text = line[:1], line[1:]
 	}
-	kind, text := cutKind(line)
-	if kind == ":" {
+	switch kind {
+	case "+", ":":
 		return text, nil
+	case "-":
+		return "", replyError(strings.TrimPrefix(text, "ERR "))
 	}
 	n, err := strconv.ParseUint(text, 10, 31)
 	if kind != "$" || err != nil || n > maxValue {
@@ -206,11 +206,4 @@ func readValue(r *bufio.Reader) (string, error) {
 		err = fmt.Errorf("%w %.30q", errGarbled, end)
 	}
 	return value.String(), err
-}
-
-func cutKind(line string) (kind, text string) {
-	if line == "" {
-		return "", ""
-	}
-	return line[:1], line[1:]
 }
