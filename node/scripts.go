@@ -29,12 +29,12 @@ func newScript(parts ...string) script {
 
 // scripts holds the script of each kind of operation.
 var scripts = [...]script{
-	Acquire:      newScript("lib/key", "lib/raise", "lib/guard", "lib/queue", "lib/enter", "acquire"),
+	Acquire:      newScript("lib/key", "lib/raise", "lib/guard", "lib/queue", "acquire"),
 	Renew:        newScript("lib/key", "lib/raise", "lib/guard", "renew"),
-	Release:      newScript("lib/key", "lib/queue", "lib/wake", "release"),
+	Release:      newScript("lib/key", "lib/queue", "release"),
 	Inspect:      newScript("lib/key", "inspect"),
-	ForceRelease: newScript("lib/key", "lib/queue", "lib/wake", "forcerelease"),
+	ForceRelease: newScript("lib/key", "lib/queue", "forcerelease"),
 	Mark:         newScript("lib/guard", "lib/state", "mark"),
 	Open:         newScript("lib/guard", "lib/state", "open"),
-	Leave:        newScript("lib/key", "lib/queue", "lib/wake", "leave"),
+	Leave:        newScript("lib/key", "lib/queue", "leave"),
 }

@@ -45,7 +45,7 @@ end
 
 local denial
 local fence, low = 0, {}
-local free, queued = {}, false
+local free, queued, queue = {}, false, nil
 for _, name in ipairs(KEYS) do
   local holder = redis.call('HKEYS', name)[1]
   local seen = tonumber(redis.call('GET', key('fence', name)) or 0)
@@ -67,18 +67,19 @@ for _, name in ipairs(KEYS) do
 end
 
 if waiter and (denial or queued) then
+  queue = queues()
   for _, name in ipairs(KEYS) do
-    sound(name, waiter)
+    queue.sound(name, waiter)
   end
   now = math.floor(now / 1000)
   if denial or patience then
     for _, name in ipairs(KEYS) do
-      enter(name, waiter, ARGV[7], tonumber(ARGV[8]), now)
+      queue.enter(name, waiter, ARGV[7], tonumber(ARGV[8]), now)
     end
   end
   if patience and not denial then
     for _, other in ipairs(free) do
-      other[3] = precedence(other[1], waiter, patience, now) or 0
+      other[3] = queue.precedence(other[1], waiter, patience, now) or 0
       if other[3] > (denial and denial[3] or 0) then
         denial = other
       end
@@ -95,8 +96,8 @@ end
 for _, name in ipairs(KEYS) do
   redis.call('HSET', name, owner, 1)
   redis.call('PEXPIRE', name, ttl)
-  if queued then
-    dropped(name, waiter)
+  if queue then
+    queue.dropped(name, waiter)
   end
 end
 raise(low, ARGV[5], max_ttl + max_skew)

@@ -18,4 +18,4 @@ for _, name in ipairs(KEYS) do
     failure = own
   end
 end
-return wake_all(KEYS) or failure or removed
+return queues().wake_all(KEYS) or failure or removed

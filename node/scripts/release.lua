@@ -8,7 +8,7 @@
 -- A key of another type is not the owner's and not a reason to keep the others, hence
 -- pcall: an undo must undo all that it can. Any other error is told in the end.
 
-local removed, failure = 0, nil
+local removed, failure, queued = 0, nil, false
 for _, name in ipairs(KEYS) do
   local own = redis.pcall('HEXISTS', name, ARGV[1])
   if own == 1 then
@@ -16,5 +16,9 @@ for _, name in ipairs(KEYS) do
   elseif own ~= 0 and not string.find(own.err, 'WRONGTYPE', 1, true) then
     failure = own
   end
+  queued = queued or redis.pcall('EXISTS', key('queue', name)) == 1
 end
-return wake_all(KEYS, ARGV[2]) or failure or removed
+if queued then
+  failure = queues().wake_all(KEYS, ARGV[2]) or failure
+end
+return failure or removed
