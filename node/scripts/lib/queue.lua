@@ -96,7 +96,7 @@ local function queues()
   -- wake wakes the first waiter of a name that is free, except one, and tells the next to
   -- stand by. Whom a message does not reach is dead, and is taken out.
   local function wake(name, except)
-    if redis.call('EXISTS', name) == 1 then
+    if redis.call('EXISTS', key('queue', name)) == 0 or redis.call('EXISTS', name) == 1 then
       return
     end
     local time = redis.call('TIME')
