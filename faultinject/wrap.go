@@ -40,7 +40,10 @@ type Node struct {
 	calls, added int
 }
 
-var _ node.Node = (*Node)(nil)
+var (
+	_ node.Node     = (*Node)(nil)
+	_ node.Listener = (*Node)(nil)
+)
 
 // WrapOption is a setting of [Wrap].
 type WrapOption func(*Node)
@@ -127,6 +130,12 @@ func (n *Node) Probe(ctx context.Context) error {
 	var reply [1]node.Reply
 	n.run(ctx, &Exchange{Probe: true, Replies: reply[:]})
 	return reply[0].Err
+}
+
+// Listen implements node.Listener, if the node behind does: see [node.Listen]. Rules do not
+// see it, nor the messages.
+func (n *Node) Listen(ctx context.Context, client string, deliver func(node.Message)) (node.Inbox, error) {
+	return node.Listen(ctx, n.inner, client, deliver)
 }
 
 // Close implements node.Node. It frees what hangs, is delayed, or waits at a gate, with

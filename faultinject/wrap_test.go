@@ -50,6 +50,19 @@ func TestWrappedConforms(t *testing.T) {
 	}
 }
 
+// A node is as good a listener as the one behind it.
+func TestWrappedNodeListens(t *testing.T) {
+	m := node.NewMemory("memory", nil)
+	n := faultinject.Wrap(m)
+	inbox, err := n.Listen(t.Context(), "c", func(node.Message) {})
+	require.NoError(t, err)
+	require.NoError(t, inbox.Close())
+	deaf := faultinject.Wrap(struct{ node.Node }{m})
+	_, err = deaf.Listen(t.Context(), "c", func(node.Message) {})
+	require.ErrorIs(t, err, errors.ErrUnsupported)
+	require.NoError(t, n.Close())
+}
+
 // lab is a node in memory that gives locks, the one wrapped around it, and what ran there.
 type lab struct {
 	*faultinject.Node

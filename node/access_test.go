@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 
@@ -36,10 +37,13 @@ func TestRedisPassword(t *testing.T) {
 	want(t, node.Granted, open(t, "redis://:"+secret+"@"+plain.Addr()), acquire("o1", "a"))
 }
 
-// minimalACL is all that a user needs. CLIENT INFO and CLIENT KILL are besides: without
+// minimalACL is all that a user needs who does not wait for locks. CLIENT INFO and CLIENT KILL are besides: without
 // them locks can be left behind by a connection that broke. Keys are the names of the
 // locks, and those below quorumlock:.
 const minimalACL = "~lock:* ~quorumlock:* +eval +evalsha +info +time +hget +hkeys +hexists +hmget +hset +pexpire +pttl +exists +get +set +del +ping"
+
+// waitingACL is what it needs besides to wait.
+const waitingACL = "&quorumlock:inbox:* +publish +subscribe +zadd +zrange +zrank +zrem +zscore"
 
 // everything runs every command that the scripts have, each of them at least once.
 func everything(n node.Node) []node.Reply {
@@ -51,6 +55,21 @@ func everything(n node.Node) []node.Reply {
 		inspect("lock:a"), force("lock:a"), renew("o1", "lock:a"), acquire("o3", "lock:a"), release("o3", "lock:a"))...)
 	err := n.Probe(context.Background())
 	return append(replies, node.Reply{Err: err})
+}
+
+// everyWait runs every command that waiting has besides. The server is opened for it.
+func everyWait(t *testing.T, server *redisproc.Server, n node.Node) []node.Reply {
+	t.Helper()
+	admit(t, server)
+	inbox, err := node.Listen(context.Background(), n, "c", func(node.Message) {})
+	replies := []node.Reply{{Err: err}}
+	replies = append(replies, do(n,
+		acquire("o1", "lock:a"), waits("c:1", 1, "lock:a"), waits("c:2", 2, "lock:a"), release("o1", "lock:a"),
+		fairly("c:2", 2, "lock:a"), fairly("c:1", 1, "lock:a"), leaves("c:2", "lock:a"), force("lock:a"))...)
+	if err == nil {
+		require.NoError(t, inbox.Close())
+	}
+	return replies
 }
 
 func TestRedisMinimalACL(t *testing.T) {
@@ -90,6 +109,32 @@ func TestRedisMinimalACL(t *testing.T) {
 	}
 }
 
+// Who may not wait may do all else; who waits needs all these rights.
+func TestRedisWaitingACL(t *testing.T) {
+	server := start(t)
+	user := func(rules ...string) node.Node {
+		command(t, server, "FLUSHALL")
+		command(t, server, append([]string{"ACL", "SETUSER", "u", "reset", "on", ">secret"}, rules...)...)
+		return open(t, "redis://u:secret@"+server.Addr())
+	}
+	rules := append(strings.Fields("resetchannels "+minimalACL), strings.Fields(waitingACL)...)
+	for i, r := range everyWait(t, server, user(rules...)) {
+		require.NoError(t, r.Err, "operation %d", i)
+	}
+	for rule := range strings.FieldsSeq(waitingACL) {
+		fewer := slices.DeleteFunc(slices.Clone(rules), func(r string) bool { return r == rule })
+		failures := 0
+		for _, r := range everyWait(t, server, user(fewer...)) {
+			if r.Err != nil {
+				require.ErrorIs(t, r.Err, node.ErrAuth, "without %s", rule)
+				failures++
+			}
+		}
+		assert.Positive(t, failures, "%s is not needed", rule)
+		transient(t, server)
+	}
+}
+
 // What the documentation tells people to permit is enough, and has all that is needed.
 func TestRedisDocumentedACL(t *testing.T) {
 	text, err := os.ReadFile("../docs/servers.md")
@@ -98,12 +143,15 @@ func TestRedisDocumentedACL(t *testing.T) {
 	require.True(t, ok)
 	acl, _, _ := strings.Cut(strings.ReplaceAll(string(text), "\\\n", " "), "\n")
 	rules := strings.Fields(strings.ReplaceAll(acl, "~job:*", "~lock:*"))
-	for rule := range strings.FieldsSeq(minimalACL) {
+	for rule := range strings.FieldsSeq(minimalACL + " " + waitingACL) {
 		assert.Contains(t, rules, rule)
 	}
 	server := redisproc.Start(t)
 	command(t, server, append([]string{"ACL", "SETUSER", "locker", "on", ">secret"}, rules...)...)
 	for i, r := range everything(open(t, "redis://locker:secret@"+server.Addr())) {
+		require.NoError(t, r.Err, "operation %d", i)
+	}
+	for i, r := range everyWait(t, server, open(t, "redis://locker:secret@"+server.Addr())) {
 		require.NoError(t, r.Err, "operation %d", i)
 	}
 	log := command(t, server, "ACL", "LOG")

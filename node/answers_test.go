@@ -68,14 +68,17 @@ var (
 	opens = node.Op{Kind: node.Open, Marker: node.Marker{Identity: "fake", Until: 1}}
 )
 
-var kinds = []node.Op{acquire("o1", "a"), renew("o1", "a"), release("o1", "a"), inspect("a"), force("a"), marks, opens}
+var kinds = []node.Op{
+	acquire("o1", "a"), renew("o1", "a"), release("o1", "a"), inspect("a"), force("a"), marks, opens,
+	waits("c:1", 1, "a"), fairly("c:1", 1, "a"), leaves("c:1", "a"),
+}
 
 func TestRedisWrongAnswers(t *testing.T) {
 	for name, answer := range wrong {
 		t.Run(name, func(t *testing.T) {
 			n := open(t, newFront(t, fake(always(answer))).addr())
 			for _, op := range kinds {
-				if op.Kind == node.Release && answer[:2] == ":0" {
+				if (op.Kind == node.Release || op.Kind == node.Leave) && answer[:2] == ":0" {
 					continue
 				}
 				garbled(t, n, op)
@@ -95,6 +98,10 @@ func TestRedisWrongAnswers(t *testing.T) {
 			array("CLOCK"), array("CLOCK", 1, 1), array("CLOCK", "1"), array("clock", 1),
 			array(1, 5, 0),
 		}},
+		{waits("c:1", 1, "a"), []string{
+			array("a", "o2", 1, 1), array("b", "o2", 1, 1, 1), array("a", "o2", 1, 1, "1"), array("a", "o2", 1, 1, nil), array("a", "o2", 1, 1, 1, 1),
+		}},
+		{leaves("c:1", "a"), []string{":-1\r\n", ":2\r\n", array(), array(1), array("a", "o2", 1)}},
 		{renew("o1", "a"), []string{
 			":-1\r\n", ":0\r\n", ":3\r\n", array(), array(5), array(1, 5),
 			array(0, 5, 0), array(3, 5, 0), array(1, 0, 0), array(1, -1, 0), array(1, "5", 0), array("1", 5, 0), array(1, 5, nil), array(1, 5, 0, 0),
@@ -178,6 +185,12 @@ func TestRedisRightAnswers(t *testing.T) {
 		{acquire("o1", "a"), array("a", "o2", -1, 0), node.Reply{Outcome: node.Denied, Holder: node.Holder{Name: "a", Owner: "o2", TTL: node.NoExpiry}}},
 		{acquire("o1", "a"), array("a", "o2", -2, -1), node.Reply{Outcome: node.Denied, Holder: node.Holder{Name: "a", Owner: "o2"}}},
 		{acquire("o1", "a"), "*4\r\n+a\r\n+o2\r\n:9223372036854775807\r\n:6\r\n", node.Reply{Outcome: node.Denied, Holder: node.Holder{Name: "a", Owner: "o2", TTL: most, Token: 6}}},
+		{waits("c:1", 1, "a"), array("a", "o2", 5, 6, 7), node.Reply{Outcome: node.Denied, Holder: holder, Rank: 7}},
+		{waits("c:1", 1, "a"), array("a", "o2", 5, 6, -1), node.Reply{Outcome: node.Denied, Holder: holder}},
+		{fairly("c:1", 1, "a"), array("a", "", 5, 6, 1), node.Reply{Outcome: node.Denied, Holder: node.Holder{Name: "a", TTL: 5 * ms, Token: 6}, Rank: 1}},
+		{waits("c:1", 1, "a"), ":1\r\n", node.Reply{Outcome: node.Granted}},
+		{leaves("c:1", "a"), ":0\r\n", node.Reply{Outcome: node.Absent}},
+		{leaves("c:1", "a", "b"), ":2\r\n", node.Reply{Outcome: node.Released}},
 		{acquire("o1", "SETTINGS"), array("SETTINGS", "o2", 5, 0), node.Reply{Outcome: node.Denied, Holder: node.Holder{Name: "SETTINGS", Owner: "o2", TTL: 5 * ms}}},
 		{renew("o1", "a"), ":1\r\n", node.Reply{Outcome: node.Granted}},
 		{renew("o1", "a"), ":2\r\n", node.Reply{Outcome: node.Healed}},
@@ -290,6 +303,7 @@ var possible = map[node.Kind][]node.Outcome{
 	node.ForceRelease: {node.Released, node.Absent},
 	node.Mark:         {node.Inspected},
 	node.Open:         {node.Granted, node.Denied},
+	node.Leave:        {node.Released, node.Absent},
 }
 
 // sound demands a reply that a caller can rely on.
@@ -317,6 +331,9 @@ func sound(t *testing.T, op node.Op, r node.Reply) {
 	require.GreaterOrEqual(t, r.Marker.Left, time.Duration(0))
 	if r.Token != 0 {
 		require.Equal(t, node.Acquire, op.Kind)
+	}
+	if r.Rank != 0 {
+		require.True(t, r.Rank > 0 && r.Outcome == node.Denied && op.Waiter.ID != "")
 	}
 }
 

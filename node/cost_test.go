@@ -84,6 +84,51 @@ func benchmarkScriptCost(b *testing.B, nameOf func(i int) string) {
 	}
 }
 
+// BenchmarkReleaseCost is what an acquisition and its release cost on the server while so
+// many wait, whom the release wakes: it must not depend on how many.
+func BenchmarkReleaseCost(b *testing.B) {
+	for _, waiters := range []int{0, 1, 2, 1000} {
+		b.Run(fmt.Sprint("waiters=", waiters), func(b *testing.B) {
+			server := redisproc.Start(b)
+			limits := Limits{MaxTTL: time.Hour, MaxClockSkew: time.Minute}
+			n := costNode(b, server, limits)
+			inbox, err := n.Listen(context.Background(), "c", func(Message) {})
+			require.NoError(b, err)
+			defer func() { _ = inbox.Close() }()
+			op := Op{Kind: Acquire, Names: []string{"a"}, Owner: "o1", TTL: time.Minute, Limits: limits}
+			run := func(ops ...Op) {
+				for i := range ops {
+					ops[i].Token = uint64(time.Now().UnixMicro())
+				}
+				replies := make([]Reply, len(ops))
+				n.Do(context.Background(), ops, replies)
+				for _, r := range replies {
+					require.NoError(b, r.Err)
+				}
+			}
+			run(op)
+			for i := range waiters {
+				other := op
+				other.Owner, other.Waiter = "o2", Waiter{ID: fmt.Sprint("c:", i), Ticket: int64(i), Keep: time.Hour}
+				run(other)
+			}
+			release := Op{Kind: Release, Names: op.Names, Owner: op.Owner}
+			run(release)
+			ops := make([]Op, 0, costBatch)
+			for range costBatch / 2 {
+				ops = append(ops, op, release)
+			}
+			before := costOf(b, server)
+			b.ResetTimer()
+			for i := 0; i < b.N; i += costBatch / 2 {
+				run(ops[:2*min(costBatch/2, b.N-i)]...)
+			}
+			b.StopTimer()
+			b.ReportMetric((costOf(b, server)["evalsha"].usec-before["evalsha"].usec)/float64(b.N), "server-us/op")
+		})
+	}
+}
+
 // costNode is a node that is connected and open.
 func costNode(b *testing.B, server *redisproc.Server, limits Limits) *Redis {
 	b.Helper()

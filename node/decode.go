@@ -17,7 +17,7 @@ func decode(op Op, result rueidis.RedisResult) Reply {
 	}
 	var r Reply
 	switch {
-	case op.Kind == Release:
+	case op.Kind == Release || op.Kind == Leave:
 		r, err = decodeCount(op, msg)
 	case op.Kind == Inspect || op.Kind == ForceRelease:
 		r, err = decodeFound(op, msg)
@@ -59,12 +59,8 @@ func decodeArray(op Op, msg rueidis.RedisMessage) (Reply, error) {
 		return Reply{}, err
 	case op.Kind == Mark || op.Kind == Open:
 		return decodeMarker(op, values)
-	case len(values) == 4:
-		holders, err := decodeHolders(op, values, 4)
-		if err != nil {
-			return Reply{}, err
-		}
-		return Reply{Outcome: Denied, Holder: holders[0]}, nil
+	case len(values) == denialWidth(op):
+		return decodeDenial(op, values)
 	case len(values) == 1 && op.Kind == Acquire:
 		n, err := integers(values)
 		if err != nil || n[0] <= 0 {
@@ -78,6 +74,28 @@ func decodeArray(op Op, msg rueidis.RedisMessage) (Reply, error) {
 	default:
 		return Reply{}, errForm
 	}
+}
+
+// denialWidth is the length of a denial.
+func denialWidth(op Op) int {
+	if op.Kind == Acquire && op.Waiter.ID != "" {
+		return 5
+	}
+	return 4
+}
+
+// decodeDenial reads {name, owner, pttl, fence}, and the rank of a waiter.
+func decodeDenial(op Op, values []rueidis.RedisMessage) (Reply, error) {
+	holders, err1 := decodeHolders(op, values[:4], 4)
+	rank, err2 := integers(values[4:])
+	if err := errors.Join(err1, err2); err != nil {
+		return Reply{}, err
+	}
+	r := Reply{Outcome: Denied, Holder: holders[0]}
+	if len(rank) > 0 {
+		r.Rank = int(max(rank[0], 0))
+	}
+	return r, nil
 }
 
 // decodeReassertion reads {1 or 2, left, restarted}.

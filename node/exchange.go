@@ -85,8 +85,19 @@ func command(b rueidis.Builder, verb, script string, op Op) rueidis.Completed {
 	switch op.Kind {
 	case Acquire, Renew:
 		c = c.Args(op.Owner, milliseconds(op.TTL), milliseconds(op.Limits.MaxTTL), milliseconds(op.Limits.MaxClockSkew), strconv.FormatUint(op.Token, 10))
+		if op.Kind == Acquire && op.Waiter.ID != "" {
+			c = c.Args(op.Waiter.ID, strconv.FormatInt(op.Waiter.Ticket, 10), milliseconds(op.Waiter.Keep))
+			if op.Fair {
+				c = c.Args(milliseconds(fairPatience))
+			}
+		}
 	case Release:
 		c = c.Args(op.Owner)
+		if op.Waiter.ID != "" {
+			c = c.Args(op.Waiter.ID)
+		}
+	case Leave:
+		c = c.Args(op.Waiter.ID)
 	case ForceRelease:
 		c = c.Args(milliseconds(op.TTL)).Args(op.Buried...)
 	case Mark:

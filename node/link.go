@@ -17,6 +17,8 @@ type link struct {
 	client rueidis.Client
 	// conn is what the client was made on; with a Sentinel, the last: the master's.
 	conn atomic.Pointer[net.Conn]
+	// way is how it was made.
+	way atomic.Pointer[way]
 	// self is the connection as the server knows it, identity the server on it.
 	self     endpoint
 	identity atomic.Pointer[string]
@@ -177,19 +179,38 @@ func (l *link) dialler(opt rueidis.ClientOption) dialFunc {
 				return nil, errMoved
 			}
 		}
-		conn, err := dial(ctx, addr, d, cfg)
+		w := &way{dial, addr, d, cfg}
+		conn, err := w.connect(ctx)
 		if err != nil {
-			return nil, err
-		}
-		if err := knock(ctx, conn, d.Timeout); err != nil {
-			_ = conn.Close()
 			return nil, err
 		}
 		if l.phase.Load() == opening {
 			l.conn.Store(&conn)
+			l.way.Store(w)
 		}
 		return conn, nil
 	}
+}
+
+// way leads to a server.
+type way struct {
+	dial   dialFunc
+	addr   string
+	dialer *net.Dialer
+	cfg    *tls.Config
+}
+
+// connect makes a connection to whoever listens there, and has it answer.
+func (w *way) connect(ctx context.Context) (net.Conn, error) {
+	conn, err := w.dial(ctx, w.addr, w.dialer, w.cfg)
+	if err != nil {
+		return nil, err
+	}
+	if err := knock(ctx, conn, w.dialer.Timeout); err != nil {
+		_ = conn.Close()
+		return nil, err
+	}
+	return conn, nil
 }
 
 // dialTCP connects as rueidis does where no dialler is given.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
+	"maps"
 	"slices"
 	"sync"
 
@@ -28,9 +29,13 @@ type Memory struct {
 	// resumed is closed when a pause ends; nil while there is none.
 	resumed chan struct{}
 	quit    chan struct{}
+	inboxes map[*memoryInbox]struct{}
 }
 
-var _ Node = (*Memory)(nil)
+var (
+	_ Node     = (*Memory)(nil)
+	_ Listener = (*Memory)(nil)
+)
 
 // NewMemory makes an empty in-memory node whose TTLs run on the given clock; nil is
 // [clock.System].
@@ -45,6 +50,7 @@ func NewMemory(name string, c clock.Clock) *Memory {
 		saved:    newState(),
 		identity: rand.Text(),
 		quit:     make(chan struct{}),
+		inboxes:  make(map[*memoryInbox]struct{}),
 	}
 }
 
@@ -59,11 +65,12 @@ func (m *Memory) Identity() string {
 }
 
 // Stop makes the node unreachable, as a network that is cut does, until Start. It
-// keeps what it knows; see Crash.
+// keeps what it knows, but for its subscriptions; see Crash.
 func (m *Memory) Stop() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.stopped = true
+	m.hangUp()
 }
 
 // Start ends a Stop.
@@ -71,10 +78,11 @@ func (m *Memory) Start() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.stopped = false
+	m.subscribe()
 }
 
 // Pause makes the node hang, as SIGSTOP does a server, until Resume: calls wait for
-// [DefaultTimeout] and fail.
+// [DefaultTimeout] and fail, and messages are delivered later.
 func (m *Memory) Pause() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -90,10 +98,12 @@ func (m *Memory) Resume() {
 	if m.resumed != nil {
 		close(m.resumed)
 		m.resumed = nil
+		m.stir()
 	}
 }
 
 // Flush makes the node forget all that it holds, its marker too, as FLUSHALL does.
+// Subscriptions are none of that.
 func (m *Memory) Flush() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -109,12 +119,15 @@ func (m *Memory) Save() {
 }
 
 // Crash restarts the node: it comes back at once as another one, and knows what it knew
-// at the last Save, or nothing. What runs out meanwhile, runs out.
+// at the last Save, or nothing. What runs out meanwhile, runs out. Subscriptions are lost,
+// and made again.
 func (m *Memory) Crash() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.state = m.saved.clone()
 	m.identity = rand.Text()
+	m.hangUp()
+	m.subscribe()
 }
 
 // Plant puts something that is not a lock at a name, as a program of somebody else may
@@ -160,13 +173,17 @@ func (m *Memory) Probe(ctx context.Context) error {
 	return nil
 }
 
-// Close implements [Node].
+// Close implements [Node], and closes all inboxes.
 func (m *Memory) Close() error {
 	m.mu.Lock()
-	defer m.mu.Unlock()
 	if !m.closed {
 		m.closed = true
 		close(m.quit)
+	}
+	inboxes := slices.Collect(maps.Keys(m.inboxes))
+	m.mu.Unlock()
+	for _, b := range inboxes {
+		_ = b.Close()
 	}
 	return nil
 }

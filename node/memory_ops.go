@@ -1,17 +1,20 @@
 package node
 
-import "time"
+import (
+	"cmp"
+	"time"
+)
 
 // run carries out one operation, as the script of its kind does.
 func (m *Memory) run(op Op) Reply {
 	for _, name := range op.Names {
-		if m.foreign[name] && op.Kind != Release {
+		if m.foreign[name] && op.Kind != Release && op.Kind != Leave {
 			return Reply{Err: &Error{Node: m.name, Op: op.Kind, Reason: ErrWrongType}}
 		}
 	}
 	r := m.script(op)
 	if r.Err != nil {
-		r.Err = newError(m.name, op.Kind, reasonOfRefusal(r.Err), r.Err)
+		r.Err = newError(m.name, op.Kind, cmp.Or(reasonOfRefusal(r.Err), ErrWrongType), r.Err)
 	}
 	return r
 }
@@ -30,6 +33,8 @@ func (m *Memory) script(op Op) Reply {
 		return m.mark(op)
 	case Open:
 		return m.open(op)
+	case Leave:
+		return m.leave(op)
 	default:
 		return m.forceRelease(op)
 	}
@@ -53,12 +58,17 @@ func (m *Memory) acquire(op Op) Reply {
 			denial = h
 		}
 	}
+	rank, err := m.wait(op, &denial)
+	if err != nil {
+		return Reply{Err: err}
+	}
 	if denial.Name != "" {
-		return Reply{Outcome: Denied, Holder: denial}
+		return Reply{Outcome: Denied, Holder: denial, Rank: rank}
 	}
 	var known uint64
 	for _, name := range op.Names {
 		m.locks[name] = claim{owner: op.Owner, expiry: m.clock.Now() + op.TTL}
+		m.drop(name, op.Waiter.ID)
 		if seen := m.fence(name); seen >= op.Token {
 			known = max(known, seen)
 		} else {
@@ -106,6 +116,7 @@ func (m *Memory) release(op Op) Reply {
 			outcome = Released
 		}
 	}
+	m.wakeAll(op.Names, op.Waiter.ID)
 	return Reply{Outcome: outcome}
 }
 
@@ -129,6 +140,7 @@ func (m *Memory) forceRelease(op Op) Reply {
 		delete(m.locks, h.Name)
 		found[i].Token = 0
 	}
+	m.wakeAll(op.Names, "")
 	return Reply{Outcome: forcedOutcome(len(found)), Holders: found}
 }
 

@@ -11,7 +11,8 @@ type state struct {
 	tombstones map[grave]time.Duration
 	foreign    map[string]bool
 	fences     map[string]fence
-	marker     *Marker // nil if there is none
+	queues     map[string]queue // none of them empty
+	marker     *Marker          // nil if there is none
 }
 
 // claim is what the node holds for one owner of one name.
@@ -36,15 +37,21 @@ func newState() state {
 		tombstones: make(map[grave]time.Duration),
 		foreign:    make(map[string]bool),
 		fences:     make(map[string]fence),
+		queues:     make(map[string]queue),
 	}
 }
 
 func (s state) clone() state {
+	queues := make(map[string]queue, len(s.queues))
+	for name, q := range s.queues {
+		queues[name] = q.clone()
+	}
 	return state{
 		locks:      maps.Clone(s.locks),
 		tombstones: maps.Clone(s.tombstones),
 		foreign:    maps.Clone(s.foreign),
 		fences:     maps.Clone(s.fences),
+		queues:     queues,
 		marker:     s.marker, // never changed, only replaced
 	}
 }

@@ -25,12 +25,14 @@ const (
 	// absent. Where one name belongs to somebody else, or the owner was forced off
 	// it, nothing is changed.
 	Renew
-	// Release removes the names that the owner holds; the others are left alone.
+	// Release removes the names that the owner holds; the others are left alone. Then it
+	// wakes the first waiter of each name that is free, whether it was held or not.
 	Release
 	// Inspect reads who holds the names, and changes nothing.
 	Inspect
 	// ForceRelease removes the names whoever holds them, and leaves a tombstone for
-	// each owner found or listed, so that its next renewal cannot put them back.
+	// each owner found or listed, so that its next renewal cannot put them back. It wakes
+	// waiters as Release does.
 	ForceRelease
 	// Mark reads the node's marker. A node that has none, or that of an earlier life,
 	// gets one and so begins its recovery, as the first acquisition would have it.
@@ -38,6 +40,10 @@ const (
 	// Open ends the recovery of a node whose marker is still what a Mark answered. It
 	// is for administrators, who know that the node has never granted anything.
 	Open
+	// Leave takes a waiter out of the queues of the names, and then wakes the first of
+	// each name that is free, as Release does: who was woken and does not want the lock
+	// any more passes that on.
+	Leave
 )
 
 // String returns the name of the operation, as it stands in errors and logs.
@@ -57,6 +63,8 @@ func (k Kind) String() string {
 		return "mark"
 	case Open:
 		return "open"
+	case Leave:
+		return "leave"
 	default:
 		return "unknown operation"
 	}
@@ -86,6 +94,13 @@ type Op struct {
 	Limits Limits
 	// Marker is what Mark answered, for Open.
 	Marker Marker
+	// Waiter is, for Acquire, who waits for the names if it is denied, for Leave who
+	// does not any more, and for Release who is not to be woken by it and keeps its
+	// entries. Zero is nobody.
+	Waiter Waiter
+	// Fair has an Acquire with a Waiter leave a free name to those who wait before it;
+	// else it takes a free name whoever waits. See [Waiter].
+	Fair bool
 }
 
 // Outcome is what a node did about an [Op].
@@ -101,10 +116,11 @@ const (
 	Granted
 	// Healed: as Granted, by a renewal that had to put at least one name back.
 	Healed
-	// Denied: another owner has one of the names, or (renew) the owner was forced
-	// off, or (open) the marker is another by now. Nothing was changed.
+	// Denied: another owner has one of the names, or (fair acquire) the right to the
+	// next turn, or (renew) the owner was forced off, or (open) the marker is another by
+	// now. Nothing was changed, but that a Waiter has its entries.
 	Denied
-	// Released: at least one name was removed.
+	// Released: at least one name was removed; for Leave, one entry.
 	Released
 	// Absent: there was nothing to remove.
 	Absent
@@ -142,10 +158,11 @@ const NoExpiry time.Duration = -1
 type Holder struct {
 	Name string
 	// Owner is the id of the holder, as in [Op.Owner]. It is empty in the denial of
-	// a renewal whose owner was forced off.
+	// a renewal whose owner was forced off, and in that of a fair acquisition of a name
+	// that is free, but is left to another waiter.
 	Owner string
 	// TTL is what the node says is left before the name frees itself, or
-	// [NoExpiry].
+	// [NoExpiry]; of a name that is left to a waiter, for how long it is.
 	TTL time.Duration
 	// Token is the largest fencing token of the name that the node knows of, or 0: of
 	// this holder, or of a contender that came to nothing.
@@ -161,6 +178,9 @@ type Reply struct {
 	// Holders says, if Inspected, who holds which names; for a forced release, who
 	// held them until then.
 	Holders []Holder
+	// Rank says, if an Acquire with a Waiter was denied, how many wait before it for the
+	// name of the Holder.
+	Rank int
 	// Token is not 0 if an acquisition was granted, but its token not taken, since the
 	// node knows one that is as large or larger: the largest such.
 	Token uint64

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"sync"
 	"time"
 
 	"github.com/redis/rueidis"
@@ -14,7 +15,8 @@ import (
 // the options do not say otherwise.
 const DefaultTimeout = time.Second
 
-// Redis is a [Node] on a Redis or Valkey server, 6.2 or later, over one connection.
+// Redis is a [Node] on a Redis or Valkey server, 6.2 or later, over one connection, and
+// another for each inbox.
 //
 // It connects when it is first used, and again after a failure; a server that is down
 // does not fail its construction. One connection, because order between two commands
@@ -27,9 +29,17 @@ type Redis struct {
 	turn   chan struct{}
 	closed chan struct{}
 	link   link
+
+	// mu guards the inboxes that there are; shut is set when there may be no more.
+	mu      sync.Mutex
+	inboxes map[*redisInbox]struct{}
+	shut    bool
 }
 
-var _ Node = (*Redis)(nil)
+var (
+	_ Node     = (*Redis)(nil)
+	_ Listener = (*Redis)(nil)
+)
 
 // OpenRedis makes a node from an address as [ParseAddress] takes it. It fails only for
 // an address that does not parse.
@@ -56,9 +66,10 @@ func NewRedis(opt rueidis.ClientOption) (*Redis, error) {
 		return nil, errors.New("node: a lock cannot be held on replicas")
 	}
 	r := &Redis{
-		name:   nameOf(opt),
-		turn:   make(chan struct{}, 1),
-		closed: make(chan struct{}),
+		name:    nameOf(opt),
+		turn:    make(chan struct{}, 1),
+		closed:  make(chan struct{}),
+		inboxes: make(map[*redisInbox]struct{}),
 	}
 	r.opt = r.tune(opt)
 	return r, nil
@@ -155,9 +166,10 @@ func (r *Redis) Probe(ctx context.Context) error {
 	return nil
 }
 
-// Close implements [Node]. It waits for the exchange that is under way, which is
-// bounded by the options' timeouts.
+// Close implements [Node], and closes all inboxes. It waits for the exchange that is under
+// way, which is bounded by the options' timeouts.
 func (r *Redis) Close() error {
+	r.closeInboxes()
 	r.turn <- struct{}{}
 	defer r.end()
 	select {

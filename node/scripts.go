@@ -29,11 +29,12 @@ func newScript(parts ...string) script {
 
 // scripts holds the script of each kind of operation.
 var scripts = [...]script{
-	Acquire:      newScript("lib/key", "lib/raise", "lib/guard", "acquire"),
+	Acquire:      newScript("lib/key", "lib/raise", "lib/guard", "lib/queue", "acquire"),
 	Renew:        newScript("lib/key", "lib/raise", "lib/guard", "renew"),
-	Release:      newScript("release"),
+	Release:      newScript("lib/key", "lib/queue", "release"),
 	Inspect:      newScript("lib/key", "inspect"),
-	ForceRelease: newScript("lib/key", "forcerelease"),
+	ForceRelease: newScript("lib/key", "lib/queue", "forcerelease"),
 	Mark:         newScript("lib/guard", "lib/state", "mark"),
 	Open:         newScript("lib/guard", "lib/state", "open"),
+	Leave:        newScript("lib/key", "lib/queue", "leave"),
 }

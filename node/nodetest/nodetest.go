@@ -51,6 +51,8 @@ func Run(t *testing.T, open func(t *testing.T) Subject) {
 		promises []promise
 		// fresh says that the subtests begin with a node as it comes; else it gives rights.
 		fresh bool
+		// waits says that they need a node.Listener; they are skipped for others.
+		waits bool
 	}{
 		{name: "acquire", promises: acquiring},
 		{name: "renew", promises: renewing},
@@ -63,11 +65,17 @@ func Run(t *testing.T, open func(t *testing.T) Subject) {
 		{name: "life", promises: living},
 		{name: "marker", promises: marking, fresh: true},
 		{name: "fence", promises: fencing},
+		{name: "queue", promises: queueing, waits: true},
+		{name: "fair", promises: fairness, waits: true},
+		{name: "inbox", promises: listening, waits: true},
 	} {
 		t.Run(group.name, func(t *testing.T) {
 			for _, p := range group.promises {
 				t.Run(p.name, func(t *testing.T) {
 					x := &trial{T: t, Subject: open(t), limits: limits}
+					if _, ok := x.Node.(node.Listener); group.waits && !ok {
+						t.Skip("nobody can wait on this node")
+					}
 					if !group.fresh {
 						x.open(limits)
 					}

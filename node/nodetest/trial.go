@@ -118,6 +118,7 @@ var junk = node.Reply{
 	Outcome:    node.Granted,
 	Holder:     node.Holder{Name: "junk", Owner: "junk", TTL: 1, Token: 1},
 	Holders:    []node.Holder{{Name: "junk", Owner: "junk", TTL: 1, Token: 1}},
+	Rank:       1,
 	Token:      1,
 	Recovering: 1,
 	Restarted:  true,
@@ -174,6 +175,7 @@ func (x *trial) answered(outcome node.Outcome, r node.Reply) {
 	assert.False(x, r.Unsent, "an answer, and yet unsent")
 	if outcome != node.Denied {
 		assert.Zero(x, r.Holder)
+		assert.Zero(x, r.Rank)
 	}
 	if outcome != node.Inspected && outcome != node.Released {
 		assert.Empty(x, r.Holders)
@@ -222,6 +224,7 @@ func (x *trial) failed(reason error, op node.Op, r node.Reply) {
 	assert.Equal(x, node.Unknown, r.Outcome)
 	assert.Zero(x, r.Holder)
 	assert.Empty(x, r.Holders)
+	assert.Zero(x, r.Rank)
 	assert.Zero(x, r.Token)
 	assert.Zero(x, r.Marker)
 	if !errors.Is(reason, node.ErrRecovering) {

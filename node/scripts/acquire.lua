@@ -1,4 +1,4 @@
--- Take every name for one owner, or none, and its fencing token.
+-- Take every name for one owner, or none, and its fencing token; or wait for them.
 --
 -- KEYS      the names of the locks
 -- ARGV[1]   owner
@@ -6,11 +6,18 @@
 -- ARGV[3]   MaxTTL of the client in ms
 -- ARGV[4]   MaxClockSkew of the client in ms
 -- ARGV[5]   proposed token, in us of the client's clock
+-- ARGV[6]   waiter, or none: who gets an entry in the queues if this is denied
+-- ARGV[7]   its ticket
+-- ARGV[8]   how long its entry lives, in ms
+-- ARGV[9]   how long in ms others may keep it waiting that were woken; none if it takes a
+--           free name whoever waits
 -- Reply     1                           granted, and the token was taken
 --           {fence}                     granted; the token was not taken: fence is as large
 --           {name, owner, pttl, fence}  held by another: the one that lives longest
+--           {name, '', left, fence}     free, and left to another waiter for so many ms
 --           {'CLOCK', now}              the token is too far from the node's clock, in us
---           and those of guard
+--           and those of guard. For a waiter, the third and fourth end with its rank: how
+--           many stand before it in the queue of that name
 --
 -- A lock is a hash with one field, its owner: the layout of Redisson's RLock. All is
 -- read before the first write, so a key of another type fails the whole script early,
@@ -23,6 +30,7 @@
 
 local owner, ttl, token = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[5])
 local max_ttl, max_skew = tonumber(ARGV[3]), tonumber(ARGV[4])
+local waiter, patience = ARGV[6], tonumber(ARGV[9])
 
 local now, differs, recovering = guard(ARGV[3], ARGV[4])
 if differs or recovering then
@@ -37,6 +45,7 @@ end
 
 local denial
 local fence, low = 0, {}
+local free, queued, queue = {}, false, nil
 for _, name in ipairs(KEYS) do
   local holder = redis.call('HKEYS', name)[1]
   local seen = tonumber(redis.call('GET', key('fence', name)) or 0)
@@ -46,10 +55,38 @@ for _, name in ipairs(KEYS) do
       denial = {name, holder, left, seen}
     end
   end
+  if patience and not holder then
+    free[#free + 1] = {name, '', 0, seen}
+  end
   if seen < token then
     low[#low + 1] = name
   elseif seen > fence then
     fence = seen
+  end
+  queued = queued or waiter and redis.call('EXISTS', key('queue', name)) == 1
+end
+
+if waiter and (denial or queued) then
+  queue = queues()
+  for _, name in ipairs(KEYS) do
+    queue.sound(name, waiter)
+  end
+  now = math.floor(now / 1000)
+  if denial or patience then
+    for _, name in ipairs(KEYS) do
+      queue.enter(name, waiter, ARGV[7], tonumber(ARGV[8]), now)
+    end
+  end
+  if patience and not denial then
+    for _, other in ipairs(free) do
+      other[3] = queue.precedence(other[1], waiter, patience, now) or 0
+      if other[3] > (denial and denial[3] or 0) then
+        denial = other
+      end
+    end
+  end
+  if denial then
+    denial[5] = redis.call('ZRANK', key('queue', denial[1]), waiter) or 0
   end
 end
 if denial then
@@ -59,6 +96,9 @@ end
 for _, name in ipairs(KEYS) do
   redis.call('HSET', name, owner, 1)
   redis.call('PEXPIRE', name, ttl)
+  if queue then
+    queue.dropped(name, waiter)
+  end
 end
 raise(low, ARGV[5], max_ttl + max_skew)
 return fence > 0 and {fence} or 1

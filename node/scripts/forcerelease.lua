@@ -1,4 +1,4 @@
--- Remove the names whoever holds them, and bury their owners.
+-- Remove the names whoever holds them, bury their owners, and wake who waits.
 --
 -- KEYS      the names of the locks
 -- ARGV[1]   TTL of the tombstones in ms, at least: one lives as long as its lock would
@@ -33,4 +33,4 @@ for i = 1, #found, 3 do
   bury(found[i], found[i + 1], math.max(ARGV[1], found[i + 2]))
   redis.call('DEL', found[i])
 end
-return found
+return queues().wake_all(KEYS) or found

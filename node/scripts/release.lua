@@ -1,13 +1,14 @@
--- Remove the names that the owner holds.
+-- Remove the names that the owner holds, and wake who waits for those that are free.
 --
 -- KEYS      the names of the locks
 -- ARGV[1]   owner
+-- ARGV[2]   waiter that is not to be woken, or none
 -- Reply     how many names were removed
 --
 -- A key of another type is not the owner's and not a reason to keep the others, hence
 -- pcall: an undo must undo all that it can. Any other error is told in the end.
 
-local removed, failure = 0, nil
+local removed, failure, queued = 0, nil, false
 for _, name in ipairs(KEYS) do
   local own = redis.pcall('HEXISTS', name, ARGV[1])
   if own == 1 then
@@ -15,5 +16,9 @@ for _, name in ipairs(KEYS) do
   elseif own ~= 0 and not string.find(own.err, 'WRONGTYPE', 1, true) then
     failure = own
   end
+  queued = queued or redis.pcall('EXISTS', key('queue', name)) == 1
+end
+if queued then
+  failure = queues().wake_all(KEYS, ARGV[2]) or failure
 end
 return failure or removed

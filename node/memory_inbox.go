@@ -1,0 +1,137 @@
+package node
+
+import (
+	"context"
+	"sync"
+)
+
+// memoryInbox is a subscription to a [Memory], and the goroutine that delivers.
+type memoryInbox struct {
+	node    *Memory
+	client  string
+	deliver func(Message)
+	// due holds one token if there may be something to do.
+	due  chan struct{}
+	quit chan struct{}
+	once sync.Once
+	done sync.WaitGroup
+
+	// What follows is guarded by the mutex of the node.
+	messages []Message
+	// lost is set while there is no connection.
+	lost bool
+}
+
+// Listen implements [Listener].
+func (m *Memory) Listen(ctx context.Context, client string, deliver func(Message)) (Inbox, error) {
+	if err := checkClient(client); err != nil {
+		return nil, &Error{Node: m.name, Reason: ErrMisconfigured, Err: err}
+	}
+	if err := m.ready(ctx); err != nil {
+		return nil, &Error{Node: m.name, Reason: err}
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.closed {
+		return nil, &Error{Node: m.name, Reason: ErrClosed}
+	}
+	b := &memoryInbox{
+		node: m, client: client, deliver: deliver,
+		due: make(chan struct{}, 1), quit: make(chan struct{}),
+		lost: m.stopped,
+	}
+	m.inboxes[b] = struct{}{}
+	b.done.Go(b.run)
+	return b, nil
+}
+
+// Close implements [Inbox].
+func (b *memoryInbox) Close() error {
+	b.once.Do(func() {
+		b.node.mu.Lock()
+		delete(b.node.inboxes, b)
+		b.node.mu.Unlock()
+		close(b.quit)
+	})
+	b.done.Wait()
+	return nil
+}
+
+func (b *memoryInbox) run() {
+	for {
+		select {
+		case <-b.due:
+		case <-b.quit:
+			return
+		}
+		for {
+			message, ok := b.next()
+			if !ok {
+				break
+			}
+			b.deliver(message)
+		}
+	}
+}
+
+// next takes the first message, unless the node hangs or the inbox is closed.
+func (b *memoryInbox) next() (Message, bool) {
+	b.node.mu.Lock()
+	defer b.node.mu.Unlock()
+	_, open := b.node.inboxes[b]
+	if !open || b.node.resumed != nil || len(b.messages) == 0 {
+		return Message{}, false
+	}
+	message := b.messages[0]
+	b.messages = b.messages[1:]
+	return message, true
+}
+
+// add has a message delivered. The mutex of the node is held.
+func (b *memoryInbox) add(message Message) {
+	b.messages = append(b.messages, message)
+	b.stir()
+}
+
+// stir has the goroutine look what there is to do.
+func (b *memoryInbox) stir() {
+	select {
+	case b.due <- struct{}{}:
+	default:
+	}
+}
+
+// publish sends a message to the inboxes of a client, and reports whether there are any.
+func (m *Memory) publish(client string, message Message) (received bool) {
+	for b := range m.inboxes {
+		if b.client == client && !b.lost {
+			b.add(message)
+			received = true
+		}
+	}
+	return received
+}
+
+// hangUp loses all subscriptions.
+func (m *Memory) hangUp() {
+	for b := range m.inboxes {
+		b.lost = true
+	}
+}
+
+// subscribe makes the lost ones again, if the node can be reached.
+func (m *Memory) subscribe() {
+	for b := range m.inboxes {
+		if b.lost && !m.stopped {
+			b.lost = false
+			b.add(Message{Kind: Resubscribed})
+		}
+	}
+}
+
+// stir has all inboxes look what there is to do.
+func (m *Memory) stir() {
+	for b := range m.inboxes {
+		b.stir()
+	}
+}

@@ -1,0 +1,145 @@
+package node_test
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/quorumlock/quorumlock/clock"
+	"github.com/quorumlock/quorumlock/node"
+)
+
+// inBubble runs a test on a node and an inbox of the client c in virtual time.
+func inBubble(t *testing.T, test func(t *testing.T, m *node.Memory, messages <-chan node.Message)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		m := opened(t, node.NewMemory("m", clock.Process()))
+		messages := listen(t, m, "c")
+		test(t, m, messages)
+		require.NoError(t, m.Close())
+	})
+}
+
+func TestMemoryInboxIsLostInAStop(t *testing.T) {
+	inBubble(t, func(t *testing.T, m *node.Memory, messages <-chan node.Message) {
+		m.Stop()
+		_, err := node.Listen(t.Context(), m, "d", func(node.Message) {})
+		require.ErrorIs(t, err, node.ErrUnreachable)
+		synctest.Wait()
+		assert.Empty(t, messages)
+		m.Start()
+		m.Start()
+		resubscribed(t, messages)
+		wakes(t, m, "c:1", messages)
+		assert.Empty(t, messages)
+	})
+}
+
+func TestMemoryInboxIsLostInACrash(t *testing.T) {
+	inBubble(t, func(t *testing.T, m *node.Memory, messages <-chan node.Message) {
+		want(t, node.Granted, m, acquire("o1", "a"))
+		want(t, node.Denied, m, waits("c:1", 1, "a"))
+		m.Save()
+		want(t, node.Denied, m, waits("c:2", 2, "a"))
+		m.Crash()
+		resubscribed(t, messages)
+		want(t, node.Released, opened(t, m), release("o1", "a"))
+		assert.Equal(t, "c:1", next(t, messages).Waiter)
+		synctest.Wait()
+		assert.Empty(t, messages, "the second has no entry")
+
+		m.Stop()
+		m.Crash()
+		synctest.Wait()
+		assert.Empty(t, messages)
+		m.Start()
+		resubscribed(t, messages)
+	})
+}
+
+// What is saved is not changed by what happens later.
+func TestMemorySavesQueues(t *testing.T) {
+	m, c := memoryAt(t)
+	messages := listen(t, m, "c")
+	want(t, node.Granted, m, acquire("o1", "a"))
+	want(t, node.Denied, m, waits("c:1", 1, "a"))
+	want(t, node.Denied, m, waits("c:2", 2, "a"))
+	m.Save()
+	for range 2 {
+		want(t, node.Released, m, release("o1", "a"))
+		require.Equal(t, node.Woken, next(t, messages).Kind)
+		require.Equal(t, node.Standby, next(t, messages).Kind)
+		r := want(t, node.Denied, m, fairly("c:2", 2, "a"))
+		assert.Equal(t, 50*time.Millisecond, r.Holder.TTL, "who is woken is so from now on")
+		c.Advance(20 * time.Millisecond)
+		r = want(t, node.Denied, m, fairly("c:2", 2, "a"))
+		assert.Equal(t, 30*time.Millisecond, r.Holder.TTL)
+		m.Crash()
+		resubscribed(t, messages)
+		opened(t, m)
+	}
+}
+
+func TestMemoryInboxIsLateInAPause(t *testing.T) {
+	inBubble(t, func(t *testing.T, m *node.Memory, messages <-chan node.Message) {
+		want(t, node.Granted, m, acquire("o1", "a"))
+		want(t, node.Denied, m, waits("c:1", 1, "a"))
+		synctest.Wait()
+		m.Pause()
+		began := time.Now()
+		time.AfterFunc(node.DefaultTimeout/2, m.Resume)
+		want(t, node.Released, m, release("o1", "a"))
+		require.Equal(t, node.Woken, next(t, messages).Kind)
+		assert.Equal(t, node.DefaultTimeout/2, time.Since(began))
+
+		m.Pause()
+		_, err := node.Listen(t.Context(), m, "d", func(node.Message) {})
+		require.ErrorIs(t, err, node.ErrTimeout)
+		m.Resume()
+	})
+}
+
+func TestMemoryInboxSurvivesAFlush(t *testing.T) {
+	inBubble(t, func(t *testing.T, m *node.Memory, messages <-chan node.Message) {
+		m.Flush()
+		opened(t, m)
+		wakes(t, m, "c:1", messages)
+	})
+}
+
+// A message that is delivered is not delivered again, and none is after a Close.
+func TestMemoryInboxIsClosedWhileItDelivers(t *testing.T) {
+	m, _ := memoryAt(t)
+	entered, proceed := make(chan node.Message, 10), make(chan struct{})
+	inbox, err := node.Listen(t.Context(), m, "c", func(message node.Message) {
+		entered <- message
+		<-proceed
+	})
+	require.NoError(t, err)
+	want(t, node.Granted, m, acquire("o1", "a", "b"))
+	want(t, node.Denied, m, waits("c:1", 1, "a", "b"))
+	want(t, node.Released, m, release("o1", "a", "b"))
+	require.Equal(t, "a", next(t, entered).Name)
+	closed := make(chan struct{})
+	go func() {
+		_ = inbox.Close()
+		close(closed)
+	}()
+	select {
+	case <-closed:
+		require.Fail(t, "closed while a message was being delivered")
+	default:
+	}
+	close(proceed)
+	<-closed
+}
+
+func TestListenOnANodeThatCannot(t *testing.T) {
+	m, _ := memoryAt(t)
+	_, err := node.Listen(t.Context(), struct{ node.Node }{m}, "c", func(node.Message) {})
+	permanently(t, node.ErrMisconfigured, err)
+	assert.Contains(t, err.Error(), "unsupported")
+}

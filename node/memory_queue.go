@@ -1,0 +1,204 @@
+package node
+
+import (
+	"cmp"
+	"slices"
+	"time"
+)
+
+// entry is one waiter in the queue of a name.
+type entry struct {
+	id       string
+	ticket   int64
+	deadline time.Duration
+	// woken says since when it is expected, if expected.
+	woken    time.Duration
+	expected bool
+}
+
+// queue is who waits for a name, in the order of their turns. It is never changed, only
+// replaced, but for its entries.
+type queue []entry
+
+func (q queue) clone() queue { return slices.Clone(q) }
+
+// rank is where a waiter stands, or -1.
+func (q queue) rank(id string) int {
+	return slices.IndexFunc(q, func(e entry) bool { return e.id == id })
+}
+
+// queueKeys are where the scripts keep the queue of a name.
+func queueKeys(name string) [3]string {
+	return [...]string{key("queue", name), key("waiting", name), key("woken", name)}
+}
+
+// unsound reports whether there is something else at one of them.
+func (m *Memory) unsound(name string) bool {
+	keys := queueKeys(name)
+	return slices.ContainsFunc(keys[:], func(key string) bool { return m.foreign[key] })
+}
+
+// queued is the queue of a name now, without those whose deadline has passed.
+func (m *Memory) queued(name string) queue {
+	q := m.queues[name]
+	late := func(e entry) bool { return e.deadline <= m.clock.Now() }
+	if slices.ContainsFunc(q, late) {
+		q = slices.DeleteFunc(q.clone(), late)
+		m.setQueue(name, q)
+	}
+	return q
+}
+
+func (m *Memory) setQueue(name string, q queue) {
+	if len(q) == 0 {
+		delete(m.queues, name)
+		return
+	}
+	m.queues[name] = q
+}
+
+// drop takes a waiter out of the queue of a name, and reports whether it was in it.
+func (m *Memory) drop(name, id string) bool {
+	q := m.queued(name)
+	i := q.rank(id)
+	if i < 0 {
+		return false
+	}
+	m.setQueue(name, slices.Delete(q.clone(), i, i+1))
+	return true
+}
+
+// enter does what the function of that name does in the scripts.
+func (m *Memory) enter(name string, w Waiter) {
+	q := m.queued(name).clone()
+	e := entry{id: w.ID, ticket: w.Ticket}
+	if i := q.rank(w.ID); i >= 0 {
+		e = q[i]
+		q = slices.Delete(q, i, i+1)
+	}
+	e.deadline, e.expected = max(e.deadline, m.clock.Now()+w.Keep.Truncate(time.Millisecond)), false
+	i, _ := slices.BinarySearchFunc(q, e, func(a, b entry) int {
+		return cmp.Or(cmp.Compare(a.ticket, b.ticket), cmp.Compare(a.id, b.id))
+	})
+	m.setQueue(name, slices.Insert(q, i, e))
+}
+
+// expect notes when a waiter was woken.
+func (m *Memory) expect(name string, place int) {
+	if e := &m.queues[name][place]; !e.expected {
+		e.woken, e.expected = m.clock.Now(), true
+	}
+}
+
+// reached sends a message to a waiter, and reports whether anybody listens.
+func (m *Memory) reached(kind MessageKind, name, id string) bool {
+	return m.publish(Waiter{ID: id}.client(), Message{Kind: kind, Waiter: id, Name: name, Fence: m.fence(name)})
+}
+
+// precedence does what the function of that name does in the scripts.
+func (m *Memory) precedence(name, id string) time.Duration {
+	place := 0
+	for range maxDead {
+		q := m.queued(name)
+		if place >= len(q) || q[place].id == id {
+			return 0
+		}
+		e := q[place]
+		left := e.woken + fairPatience - m.clock.Now()
+		switch {
+		case e.expected && left > 0:
+			return left
+		case e.expected:
+			place++
+		case m.reached(Woken, name, e.id):
+			m.expect(name, place)
+			return fairPatience
+		default:
+			m.drop(name, e.id)
+		}
+	}
+	return fairPatience
+}
+
+// wake does what the function of that name does in the scripts.
+func (m *Memory) wake(name, except string) {
+	if _, held := m.holder(name); held || m.foreign[name] || m.unsound(name) {
+		return
+	}
+	place, kind := 0, Woken
+	for range maxDead {
+		q := m.queued(name)
+		if place >= len(q) {
+			return
+		}
+		switch id := q[place].id; {
+		case id == except:
+			place++
+		case !m.reached(kind, name, id):
+			m.drop(name, id)
+		case kind == Standby:
+			return
+		default:
+			m.expect(name, place)
+			place, kind = place+1, Standby
+		}
+	}
+}
+
+func (m *Memory) wakeAll(names []string, except string) {
+	for _, name := range names {
+		m.wake(name, except)
+	}
+}
+
+// wait has a waiter enter the queues of the names that it was denied, or has to leave to
+// others, and completes the denial. It fails where something else is in the place of a
+// queue, and then changes nothing.
+func (m *Memory) wait(op Op, denial *Holder) (rank int, err error) {
+	queued := false
+	for _, name := range op.Names {
+		queued = queued || len(m.queued(name)) > 0 || m.foreign[key("queue", name)]
+	}
+	if op.Waiter.ID == "" || !queued && denial.Name == "" {
+		return 0, nil
+	}
+	if slices.ContainsFunc(op.Names, m.unsound) {
+		return 0, ErrWrongType
+	}
+	if denial.Name == "" && !op.Fair {
+		return 0, nil
+	}
+	for _, name := range op.Names {
+		m.enter(name, op.Waiter)
+	}
+	if denial.Name == "" {
+		*denial = m.preceding(op)
+	}
+	return max(m.queued(denial.Name).rank(op.Waiter.ID), 0), nil
+}
+
+// preceding is the free name that a fair acquisition has to leave to another for longest,
+// or none.
+func (m *Memory) preceding(op Op) (denial Holder) {
+	for _, name := range op.Names {
+		if _, held := m.holder(name); held {
+			continue
+		}
+		if left := m.precedence(name, op.Waiter.ID); left > denial.TTL {
+			denial = Holder{Name: name, TTL: left, Token: m.fence(name)}
+		}
+	}
+	return denial
+}
+
+// leave takes a waiter out of the queues.
+func (m *Memory) leave(op Op) Reply {
+	outcome := Absent
+	for _, name := range op.Names {
+		if m.drop(name, op.Waiter.ID) {
+			outcome = Released
+		}
+	}
+	m.wakeAll(op.Names, "")
+	return Reply{Outcome: outcome}
+}

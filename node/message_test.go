@@ -1,0 +1,72 @@
+package node
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+func TestDecodeMessage(t *testing.T) {
+	for text, want := range map[string]Message{
+		"woken 7 3 c:1a":                     {Kind: Woken, Waiter: "c:1", Name: "a", Fence: 7},
+		"standby 0 3 c:1a b 3 c:1":           {Kind: Standby, Waiter: "c:1", Name: "a b 3 c:1"},
+		"woken 18446744073709551615 1 c\xff": {Kind: Woken, Waiter: "c", Name: "\xff", Fence: 1<<64 - 1},
+		"woken 7 3 c: \r\n":                  {Kind: Woken, Waiter: "c: ", Name: "\r\n", Fence: 7},
+	} {
+		got, ok := decodeMessage(text)
+		assert.True(t, ok, text)
+		assert.Equal(t, want, got, text)
+	}
+}
+
+// Whatever is sent to an inbox, it is a message of the one form, or ignored.
+func FuzzDecodeMessage(f *testing.F) {
+	f.Add("woken 7 3 c:1a")
+	f.Add("standby 18446744073709551615 1 \x00\xff")
+	f.Add("woken 7 4294967296 a")
+	f.Add("resubscribed 0 0 ")
+	f.Fuzz(func(t *testing.T, text string) {
+		m, ok := decodeMessage(text)
+		if !ok {
+			require.Zero(t, m)
+			return
+		}
+		require.Contains(t, []MessageKind{Woken, Standby}, m.Kind)
+		require.NotEmpty(t, m.Waiter)
+		again, ok := decodeMessage(fmt.Sprintf("%v %d %d %s%s", m.Kind, m.Fence, len(m.Waiter), m.Waiter, m.Name))
+		require.True(t, ok)
+		require.Equal(t, m, again)
+	})
+}
+
+// Whatever a server says, it is read to the end or refused, and reserves no memory that it
+// does not fill.
+func FuzzReadPush(f *testing.F) {
+	for _, text := range []string{
+		"*3\r\n$7\r\nmessage\r\n$1\r\nc\r\n$3\r\nabc\r\n", "*2\r\n$4\r\npong\r\n$0\r\n\r\n", "+OK\r\n", "-ERR no\r\n", ":1\r\n",
+		"*1\r\n*1\r\n", "$16777216\r\n", "*16\r\n$16777216\r\n", "*-1\r\n", "\r\n", "",
+	} {
+		f.Add(text)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		r := bufio.NewReader(strings.NewReader(text))
+		read := 0
+		for {
+			values, err := readPush(r)
+			if err != nil {
+				require.NotErrorIs(t, err, io.ErrShortBuffer)
+				break
+			}
+			require.LessOrEqual(t, len(values), maxValues)
+			for _, v := range values {
+				read += len(v)
+			}
+			require.LessOrEqual(t, read, len(text))
+		}
+	})
+}

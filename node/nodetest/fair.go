@@ -1,0 +1,209 @@
+package nodetest
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+
+	"github.com/quorumlock/quorumlock/node"
+)
+
+// privilege is how long a free name is left to a waiter that was woken.
+const privilege = 50 * time.Millisecond
+
+// fair is the operation of one who lets others go first.
+func fair(op node.Op) node.Op {
+	op.Fair = true
+	return op
+}
+
+// fairly is an attempt of a waiter that does.
+func fairly(id string, ticket int64, names ...string) node.Op {
+	return fair(waiting(id, ticket, acquire("o of "+id, long, names...)))
+}
+
+// promptly runs a batch about a name of its own, until it takes much less than a privilege
+// lasts on a real clock.
+func (x *trial) promptly(batch func(name string) []node.Op) (name string, replies []node.Reply) {
+	x.Helper()
+	for i := 0; ; i++ {
+		name = fmt.Sprint("prompt ", i)
+		ops := batch(name)
+		began := time.Now()
+		replies = x.do(ops...)
+		if time.Since(began) < privilege/2 {
+			return name, replies
+		}
+	}
+}
+
+// freed has waiters queue for a name, which is then released, so that the first is woken.
+func freed(name string, ids ...string) []node.Op {
+	ops := []node.Op{acquire("o1", long, name)}
+	for i, id := range ids {
+		ops = append(ops, fairly(id, int64(i+1), name))
+	}
+	return append(ops, release("o1", name))
+}
+
+// yields demands that a reply is the denial of a name that is left to another.
+func (x *trial) yields(name string, rank int, r node.Reply) {
+	x.Helper()
+	x.outcome(node.Denied, r)
+	assert.Equal(x, rank, r.Rank)
+	assert.Equal(x, name, r.Holder.Name)
+	assert.Empty(x, r.Holder.Owner)
+	assert.Positive(x, r.Holder.TTL)
+	assert.LessOrEqual(x, r.Holder.TTL, privilege)
+}
+
+func last(replies []node.Reply) node.Reply { return replies[len(replies)-1] }
+
+var fairness = []promise{
+	{"a name for which nobody waits is taken", func(x *trial) {
+		x.want(node.Granted, fairly("c:1", 1, "a", "b"))
+		x.keys("a", "b")
+		x.want(node.Absent, leave("c:1", "a", "b"))
+	}},
+	{"a held name is denied as to others", func(x *trial) {
+		x.held("a")
+		h := x.waits(0, fairly("c:1", 1, "a", "b"))
+		assert.Equal(x, "o1", h.Owner)
+		x.waits(1, fairly("c:2", 2, "a"))
+	}},
+	{"the first in line takes a free name", func(x *trial) {
+		b := x.listen("c")
+		x.do(freed("a", "c:1", "c:2")...)
+		x.want(node.Granted, fairly("c:1", 1, "a"))
+		b.receives(woken("c:1", "a"), standby("c:2", "a"))
+		x.waits(0, fairly("c:2", 2, "a"))
+	}},
+	{"others leave a free name to the first", func(x *trial) {
+		b := x.listen("c")
+		name, replies := x.promptly(func(name string) []node.Op {
+			return append(freed(name, "c:1", "c:2"), fairly("c:2", 2, name), fairly("c:3", 3, name))
+		})
+		x.yields(name, 1, replies[4])
+		x.yields(name, 2, replies[5])
+		b.receivesOf(name, woken("c:1", name), standby("c:2", name))
+	}},
+	{"one with an older ticket goes first, though it came later", func(x *trial) {
+		x.listen("c")
+		x.do(freed("a", "c:1", "c:2")...)
+		x.want(node.Granted, fairly("c:0", 0, "a"))
+	}},
+	{"who is unfair does not leave it", func(x *trial) {
+		x.listen("c")
+		x.do(freed("a", "c:1")...)
+		x.want(node.Granted, waiting("c:2", 2, acquire("o2", long, "a")))
+	}},
+	{"who waits for nothing does not leave it", func(x *trial) {
+		x.listen("c")
+		x.do(freed("a", "c:1")...)
+		x.want(node.Granted, fair(acquire("o2", long, "a")))
+	}},
+	{"a first that nobody has woken is woken by the next that comes, once", func(x *trial) {
+		b := x.listen("c")
+		name, replies := x.promptly(func(name string) []node.Op {
+			taken := name + " taken"
+			return []node.Op{
+				acquire("o1", long, taken), fairly("c:1", 1, taken, name),
+				fairly("c:2", 2, name), fairly("c:3", 3, name),
+			}
+		})
+		x.yields(name, 1, replies[2])
+		x.yields(name, 2, replies[3])
+		b.receivesOf(name, woken("c:1", name))
+	}},
+	{"a first that is woken and does not come loses its privilege, but not its place", func(x *trial) {
+		b := x.listen("c")
+		x.do(freed("a", "c:1", "c:2")...)
+		x.Pass(privilege)
+		x.want(node.Granted, fairly("c:2", 2, "a"))
+		x.want(node.Released, release("o of c:2", "a"))
+		b.receives(woken("c:1", "a"), standby("c:2", "a"), woken("c:1", "a"))
+		x.held("a")
+		x.waits(0, fairly("c:1", 1, "a"))
+	}},
+	{"it does not have it again when it is woken again", func(x *trial) {
+		x.listen("c")
+		x.do(freed("a", "c:1", "c:2")...)
+		x.Pass(privilege)
+		x.want(node.Absent, release("o1", "a"))
+		x.want(node.Granted, fairly("c:2", 2, "a"))
+	}},
+	{"who comes has its privilege again", func(x *trial) {
+		x.listen("c")
+		name, replies := x.promptly(func(name string) []node.Op {
+			x.do(freed(name, "c:1", "c:2")...)
+			x.Pass(privilege)
+			return []node.Op{acquire("o1", long, name), fairly("c:1", 1, name), release("o1", name), fairly("c:2", 2, name)}
+		})
+		x.yields(name, 1, last(replies))
+	}},
+	{"of several that do not come each has its turn", func(x *trial) {
+		b := x.listen("c")
+		name, replies := x.promptly(func(name string) []node.Op {
+			return append(freed(name, "c:1", "c:2"), fairly("c:3", 3, name))
+		})
+		x.yields(name, 2, last(replies))
+		x.Pass(privilege)
+		x.yields(name, 2, x.do(fairly("c:3", 3, name))[0])
+		x.Pass(privilege)
+		x.want(node.Granted, fairly("c:3", 3, name))
+		b.receivesOf(name, woken("c:1", name), standby("c:2", name), woken("c:2", name))
+	}},
+	{"the dead have no privilege", func(x *trial) {
+		b := x.listen("c")
+		x.held("a")
+		x.do(fairly("dead:1", 1, "a", "b"), fairly("dead:2", 2, "a", "b"), fairly("c:1", 3, "a", "b"))
+		x.want(node.Granted, fairly("c:1", 3, "b"))
+		x.want(node.Absent, leave("dead:1", "b"))
+		x.want(node.Released, leave("dead:1", "a"))
+		b.receives()
+	}},
+	{"nor has who is past the deadline", func(x *trial) {
+		x.listen("c")
+		x.held("a")
+		x.do(fair(waitingFor(short, "c:1", 1, acquire("o2", long, "a", "b"))))
+		x.Pass(short)
+		x.want(node.Granted, fairly("c:2", 2, "b"))
+	}},
+	{"a name that the owner holds is its own, whoever waits", func(x *trial) {
+		x.listen("c")
+		x.want(node.Granted, fairly("c:2", 2, "a"))
+		x.waits(0, fairly("c:1", 1, "a"))
+		x.want(node.Granted, fairly("c:2", 2, "a"))
+		x.waits(0, fairly("c:1", 1, "a"))
+	}},
+	{"one free name that is left to another denies all", func(x *trial) {
+		b := x.listen("c")
+		x.held("x")
+		x.want(node.Granted, acquire("o2", long, "own"))
+		x.waits(0, fairly("c:1", 1, "x", "b"))
+		replies := x.do(fairly("c:2", 2, "a", "b", "d"))
+		x.yields("b", 1, replies[0])
+		b.receives(woken("c:1", "b"))
+		x.keys("own", "x")
+		x.want(node.Released, leave("c:1", "b", "x"))
+		b.receives(woken("c:2", "b"))
+		for _, name := range []string{"a", "d"} {
+			x.want(node.Absent, release("o3", name))
+			b.receives(woken("c:2", name))
+		}
+		x.want(node.Granted, fairly("c:2", 2, "a", "b", "d"))
+		x.want(node.Absent, leave("c:2", "a", "b", "d"))
+	}},
+	{"the denial tells the fence", func(x *trial) {
+		x.listen("c")
+		token := x.token()
+		name, replies := x.promptly(func(name string) []node.Op {
+			ops := append(freed(name, "c:1"), fairly("c:2", 2, name))
+			ops[0].Token = token
+			return ops
+		})
+		x.yields(name, 1, last(replies))
+		assert.Equal(x, token, last(replies).Holder.Token)
+	}},
+}

@@ -1,0 +1,368 @@
+package nodetest
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/quorumlock/quorumlock/node"
+)
+
+// waitingFor is a waiter whose entry lives for keep.
+func waitingFor(keep time.Duration, id string, ticket int64, op node.Op) node.Op {
+	op.Waiter = node.Waiter{ID: id, Ticket: ticket, Keep: keep}
+	return op
+}
+
+// waiting is the operation on behalf of a waiter.
+func waiting(id string, ticket int64, op node.Op) node.Op {
+	return waitingFor(long, id, ticket, op)
+}
+
+func leave(id string, names ...string) node.Op {
+	return waiting(id, 0, node.Op{Kind: node.Leave, Names: names})
+}
+
+// held has o1 hold names.
+func (x *trial) held(names ...string) {
+	x.Helper()
+	x.want(node.Granted, acquire("o1", long, names...))
+}
+
+// waits has a waiter try to take names, and demands that it is denied with a rank.
+func (x *trial) waits(rank int, op node.Op) node.Holder {
+	x.Helper()
+	r := x.want(node.Denied, op)
+	assert.Equal(x, rank, r.Rank, "rank of %s", op.Waiter.ID)
+	return r.Holder
+}
+
+// queues has a waiter wait for names that o1 holds at least one of.
+func (x *trial) queues(id string, ticket int64, rank int, names ...string) {
+	x.Helper()
+	x.waits(rank, waiting(id, ticket, acquire("o of "+id, long, names...)))
+}
+
+// nobody demands that a queue is empty, in the eyes of one who comes late and leaves.
+func (x *trial) nobody(names ...string) {
+	x.Helper()
+	for _, name := range names {
+		x.do(acquire("nobody", long, name))
+		x.queues("nobody", 1<<52, 0, name)
+		x.want(node.Released, leave("nobody", name))
+		x.do(release("nobody", name))
+	}
+}
+
+// queueing is about who waits, and who is woken.
+var queueing = []promise{
+	{"a release wakes the first waiter", func(x *trial) {
+		b := x.listen("c")
+		x.held("a")
+		x.queues("c:1", 1, 0, "a")
+		b.receives()
+		x.want(node.Released, release("o1", "a"))
+		b.receives(woken("c:1", "a"))
+		x.want(node.Granted, waiting("c:1", 1, acquire("o2", long, "a")))
+		x.nobody("a")
+	}},
+	{"turns are in the order of tickets", func(x *trial) {
+		b := x.listen("c")
+		x.held("a")
+		x.queues("c:c", 1_700_000_000_000_003, 0, "a")
+		x.queues("c:a", 1_700_000_000_000_001, 0, "a")
+		x.queues("c:b", 1_700_000_000_000_002, 1, "a")
+		x.want(node.Released, release("o1", "a"))
+		b.receives(woken("c:a", "a"), standby("c:b", "a"))
+		x.want(node.Released, leave("c:a", "a"))
+		b.receives(woken("c:b", "a"), standby("c:c", "a"))
+		x.want(node.Released, leave("c:b", "a"))
+		b.receives(woken("c:c", "a"))
+		x.want(node.Released, leave("c:c", "a"))
+		b.receives()
+	}},
+	{"where tickets are the same, in the order of ids", func(x *trial) {
+		x.held("a")
+		for i, id := range []string{"c:2", "c:1", "c:10", "c:\x00", "c:\xff"} {
+			x.queues(id, 5, []int{0, 0, 1, 0, 4}[i], "a")
+		}
+		for i, id := range []string{"c:\x00", "c:1", "c:10", "c:2", "c:\xff"} {
+			x.queues(id, 5, i, "a")
+		}
+	}},
+	{"an entry keeps its ticket", func(x *trial) {
+		x.held("a")
+		x.queues("c:1", 1, 0, "a")
+		x.queues("c:2", 2, 1, "a")
+		x.queues("c:1", 3, 0, "a")
+		x.queues("c:2", 0, 1, "a")
+	}},
+	{"an entry ends at its deadline", func(x *trial) {
+		b := x.listen("c")
+		x.held("a")
+		x.do(waitingFor(short, "c:1", 1, acquire("o2", long, "a")))
+		x.do(waiting("c:3", 3, acquire("o2", long, "a")))
+		x.Pass(short)
+		x.queues("c:2", 2, 0, "a")
+		x.want(node.Released, release("o1", "a"))
+		b.receives(woken("c:2", "a"), standby("c:3", "a"))
+	}},
+	{"an entry past its deadline is not woken", func(x *trial) {
+		b := x.listen("c")
+		x.held("a", "b")
+		x.do(waitingFor(short, "c:1", 1, acquire("o2", long, "a", "b")))
+		x.do(waiting("c:2", 2, acquire("o2", long, "a")))
+		x.Pass(short)
+		x.want(node.Released, release("o1", "a", "b"))
+		b.receives(woken("c:2", "a"))
+		x.want(node.Absent, leave("c:1", "a", "b"))
+	}},
+	{"an attempt moves the deadline, and never nearer", func(x *trial) {
+		x.held("a")
+		x.do(waitingFor(short, "c:1", 1, acquire("o2", long, "a")))
+		x.do(waiting("c:1", 1, acquire("o2", long, "a")))
+		x.do(waitingFor(short, "c:1", 1, acquire("o2", long, "a")))
+		x.Pass(short)
+		x.queues("c:2", 2, 1, "a")
+	}},
+	{"who takes the lock does not wait any more", func(x *trial) {
+		b := x.listen("c")
+		x.held("a", "b")
+		x.queues("c:1", 1, 0, "a", "b", "d")
+		x.queues("c:2", 2, 1, "a", "b", "d")
+		x.want(node.Released, release("o1", "a", "b"))
+		b.receives(woken("c:1", "a"), standby("c:2", "a"), woken("c:1", "b"), standby("c:2", "b"))
+		x.want(node.Granted, waiting("c:1", 1, acquire("o2", long, "a", "b", "d")))
+		for _, name := range []string{"a", "b", "d"} {
+			x.queues("c:2", 2, 0, name)
+		}
+		x.want(node.Absent, leave("c:1", "a", "b", "d"))
+	}},
+	{"a free name is taken whoever waits", func(x *trial) {
+		b := x.listen("c")
+		x.held("a")
+		x.queues("c:1", 1, 0, "a")
+		x.want(node.Released, release("o1", "a"))
+		x.want(node.Granted, acquire("o2", long, "a"))
+		x.want(node.Released, release("o2", "a"))
+		x.want(node.Granted, waiting("c:9", 9, acquire("o2", long, "a")))
+		b.receives(woken("c:1", "a"), woken("c:1", "a"))
+	}},
+	{"who does not wait has no entry", func(x *trial) {
+		x.held("a")
+		x.denied(acquire("o2", long, "a"), "a", "o1")
+		op := acquire("o2", long, "a")
+		op.Fair = true
+		x.denied(op, "a", "o1")
+		x.nobody("a")
+	}},
+	{"a waiter of several names stands in all queues, and its rank is told of the name that denied", func(x *trial) {
+		b := x.listen("c")
+		x.held("b")
+		x.queues("c:1", 1, 0, "b")
+		x.queues("c:2", 2, 1, "b")
+		x.queues("c:3", 3, 2, "d", "b", "a")
+		for _, name := range []string{"a", "d"} {
+			x.want(node.Granted, acquire("o2", long, name))
+			x.queues("c:4", 4, 1, name)
+			x.want(node.Released, release("o2", name))
+			b.receives(woken("c:3", name), standby("c:4", name))
+		}
+	}},
+	{"names have queues of their own", func(x *trial) {
+		for _, name := range alike {
+			x.held(name)
+			x.queues("c:1", 1, 0, name)
+			x.queues("c:2", 2, 1, name)
+		}
+	}},
+	{"a second stands by, if there is one", func(x *trial) {
+		b, other := x.listen("c"), x.listen("d")
+		x.held("a")
+		x.queues("c:1", 1, 0, "a")
+		x.queues("d:2", 2, 1, "a")
+		x.queues("c:3", 3, 2, "a")
+		x.want(node.Released, release("o1", "a"))
+		b.receives(woken("c:1", "a"))
+		other.receives(standby("d:2", "a"))
+	}},
+	{"a waiter that cannot be told is dropped, and the next woken", func(x *trial) {
+		b := x.listen("c")
+		x.held("a")
+		x.queues("dead:1", 1, 0, "a")
+		x.queues("dead:2", 2, 1, "a")
+		x.queues("c:1", 3, 2, "a")
+		x.queues("dead:3", 4, 3, "a")
+		x.queues("c:2", 5, 4, "a")
+		x.want(node.Released, release("o1", "a"))
+		b.receives(woken("c:1", "a"), standby("c:2", "a"))
+		x.held("a")
+		x.queues("c:2", 5, 1, "a")
+		x.want(node.Absent, leave("dead:1", "a"))
+		x.want(node.Absent, leave("dead:3", "a"))
+	}},
+	{"any number of dead waiters is dealt with in the end", func(x *trial) {
+		b := x.listen("c")
+		x.held("a")
+		const dead = 150
+		for i := range dead {
+			x.queues(fmt.Sprint("dead:", i), int64(i), i, "a")
+		}
+		x.queues("c:1", dead, dead, "a")
+		x.want(node.Released, release("o1", "a"))
+		for range 2 {
+			x.want(node.Absent, release("o1", "a"))
+		}
+		b.receives(woken("c:1", "a"))
+	}},
+	{"a release wakes also where nothing was held", func(x *trial) {
+		b := x.listen("c")
+		x.held("a")
+		x.queues("c:1", 1, 0, "a", "b")
+		x.queues("c:2", 2, 1, "a", "b")
+		x.want(node.Absent, release("o3", "b"))
+		b.receives(woken("c:1", "b"), standby("c:2", "b"))
+		x.want(node.Released, release("o1", "a"))
+		x.want(node.Absent, release("o1", "a"))
+		b.receives(woken("c:1", "a"), standby("c:2", "a"), woken("c:1", "a"), standby("c:2", "a"))
+	}},
+	{"what is still held wakes nobody", func(x *trial) {
+		b := x.listen("c")
+		x.held("a", "b")
+		x.want(node.Granted, acquire("o2", long, "d"))
+		x.queues("c:1", 1, 0, "a", "b", "d")
+		x.want(node.Absent, release("o3", "a", "b", "d"))
+		b.receives()
+		x.want(node.Released, release("o1", "a", "d"))
+		b.receives(woken("c:1", "a"))
+		x.want(node.Released, leave("c:1", "b", "d"))
+		b.receives()
+	}},
+	{"who undoes its round is not woken by that, and keeps its place", func(x *trial) {
+		b := x.listen("c")
+		x.held("a")
+		x.queues("c:1", 1, 0, "a")
+		x.queues("c:2", 2, 1, "a")
+		x.queues("c:3", 3, 2, "a")
+		x.want(node.Released, waiting("c:1", 1, release("o1", "a")))
+		b.receives(woken("c:2", "a"), standby("c:3", "a"))
+		x.want(node.Absent, waiting("c:2", 2, release("o1", "a")))
+		b.receives(woken("c:1", "a"), standby("c:3", "a"))
+		x.held("a")
+		x.queues("c:1", 9, 0, "a")
+		x.queues("c:2", 9, 1, "a")
+	}},
+	{"who is alone and undoes its round wakes nobody", func(x *trial) {
+		b := x.listen("c")
+		x.held("a")
+		x.queues("c:1", 1, 0, "a")
+		x.want(node.Released, waiting("c:1", 1, release("o1", "a")))
+		b.receives()
+	}},
+	{"a forced release wakes", func(x *trial) {
+		b := x.listen("c")
+		x.held("a")
+		x.queues("c:1", 1, 0, "a", "b")
+		x.queues("c:2", 2, 1, "a")
+		r := x.want(node.Released, force(long, "a", "b"))
+		assert.Len(x, r.Holders, 1)
+		b.receives(woken("c:1", "a"), standby("c:2", "a"), woken("c:1", "b"))
+	}},
+	{"who leaves has no entry, and passes on that it was woken", func(x *trial) {
+		b := x.listen("c")
+		x.held("a", "b")
+		x.queues("c:1", 1, 0, "a", "b")
+		x.queues("c:2", 2, 1, "a", "b")
+		x.want(node.Released, release("o1", "a"))
+		b.receives(woken("c:1", "a"), standby("c:2", "a"))
+		x.want(node.Released, leave("c:1", "a", "b"))
+		b.receives(woken("c:2", "a"))
+		x.want(node.Absent, leave("c:1", "a", "b"))
+		b.receives(woken("c:2", "a"))
+		x.queues("c:2", 2, 0, "b")
+		x.keys("b")
+	}},
+	{"who has left may come again", func(x *trial) {
+		x.held("a")
+		x.queues("c:1", 1, 0, "a")
+		x.queues("c:2", 2, 1, "a")
+		x.want(node.Released, leave("c:1", "a"))
+		x.queues("c:1", 3, 1, "a")
+	}},
+	{"a renewal, an inspection and a denial wake nobody", func(x *trial) {
+		b := x.listen("c")
+		x.held("a")
+		x.queues("c:1", 1, 0, "a", "b")
+		x.want(node.Healed, renew("o1", long, "a", "b"))
+		x.want(node.Inspected, inspect("a", "b"))
+		x.denied(acquire("o2", long, "a", "b", "d"), "a", "o1")
+		b.receives()
+	}},
+	{"a refusal makes no entry", func(x *trial) {
+		x.held("a")
+		ahead := x.now() + micros(limits.MaxClockSkew+long)
+		x.fails(node.ErrClock, proposing(ahead, waiting("c:1", 1, acquire("o2", long, "a"))))
+		x.fails(node.ErrSettings, waiting("c:1", 1, acquire("o2", limits.MaxTTL+time.Second, "a")))
+		other := limits
+		other.MaxTTL *= 2
+		x.fails(node.ErrSettings, under(other, waiting("c:1", 1, acquire("o2", long, "a"))))
+		x.nobody("a")
+		x.Restart()
+		x.fails(node.ErrRecovering, waiting("c:1", 1, acquire("o2", long, "a")))
+		x.open(limits)
+		x.nobody("a")
+	}},
+	{"who waits is forgotten with everything else", func(x *trial) {
+		x.held("a")
+		x.queues("c:1", 1, 0, "a")
+		x.Forget()
+		x.open(limits)
+		x.nobody("a")
+	}},
+	{"who waits survives a restart", func(x *trial) {
+		x.held("a")
+		x.queues("c:1", 1, 0, "a")
+		x.queues("c:2", 2, 1, "a")
+		x.Restart()
+		x.open(limits)
+		x.queues("c:3", 3, 2, "a")
+	}},
+	{"a duplicate changes nothing", func(x *trial) {
+		b := x.listen("c")
+		x.held("a")
+		op := waiting("c:1", 1, acquire("o2", long, "a"))
+		for _, r := range x.do(op, op, op) {
+			x.outcome(node.Denied, r)
+			assert.Zero(x, r.Rank)
+		}
+		x.queues("c:2", 2, 1, "a")
+		x.want(node.Released, release("o1", "a"))
+		b.receives(woken("c:1", "a"), standby("c:2", "a"))
+		x.want(node.Granted, op)
+		again := x.do(op)[0]
+		assert.Equal(x, node.Granted, again.Outcome)
+		x.queues("c:2", 2, 0, "a")
+	}},
+	{"a thousand wait", func(x *trial) {
+		b := x.listen("c")
+		x.held("a")
+		const many = 1000
+		ops := make([]node.Op, many)
+		for i := range ops {
+			ops[i] = waiting(fmt.Sprintf("c:%04d", i), int64(many-i), acquire("o2", long, "a"))
+		}
+		for some := range slices.Chunk(ops, 100) {
+			for _, r := range x.do(some...) {
+				x.outcome(node.Denied, r)
+				require.Zero(x, r.Rank)
+			}
+		}
+		x.want(node.Released, release("o1", "a"))
+		b.receives(woken("c:0999", "a"), standby("c:0998", "a"))
+		x.held("a")
+		x.waits(many-1, ops[0])
+	}},
+}

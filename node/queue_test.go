@@ -1,0 +1,280 @@
+package node_test
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/quorumlock/quorumlock/clock"
+	"github.com/quorumlock/quorumlock/internal/redisproc"
+	"github.com/quorumlock/quorumlock/node"
+)
+
+// waits is an acquisition on behalf of a waiter.
+func waits(id string, ticket int64, names ...string) node.Op {
+	op := acquire("o of "+id, names...)
+	op.Waiter = node.Waiter{ID: id, Ticket: ticket, Keep: long}
+	return op
+}
+
+func fairly(id string, ticket int64, names ...string) node.Op {
+	op := waits(id, ticket, names...)
+	op.Fair = true
+	return op
+}
+
+func leaves(id string, names ...string) node.Op {
+	return node.Op{Kind: node.Leave, Names: names, Waiter: node.Waiter{ID: id}}
+}
+
+// listen opens an inbox whose messages go into the channel.
+func listen(t testing.TB, n node.Node, client string) <-chan node.Message {
+	t.Helper()
+	messages := make(chan node.Message, 10_000)
+	inbox, err := node.Listen(context.Background(), n, client, func(m node.Message) { messages <- m })
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = inbox.Close() })
+	return messages
+}
+
+// next is the next message.
+func next(t testing.TB, messages <-chan node.Message) node.Message {
+	t.Helper()
+	timer := time.NewTimer(patience)
+	defer timer.Stop()
+	select {
+	case m := <-messages:
+		return m
+	case <-timer.C:
+		require.Fail(t, "waited in vain for a message")
+		return node.Message{}
+	}
+}
+
+var queueKeys = []string{"quorumlock:queue:{a}", "quorumlock:waiting:{a}", "quorumlock:woken:{a}"}
+
+// What stands where a queue would be does not keep a lock from being released, and makes
+// waiting fail before anything is changed.
+func TestKeysOfAnotherTypeAtAQueue(t *testing.T) {
+	server := redisproc.Start(t)
+	for _, key := range queueKeys {
+		t.Run("memory "+key, func(t *testing.T) {
+			m := opened(t, node.NewMemory("m", clock.Process()))
+			t.Cleanup(func() { _ = m.Close() })
+			m.Plant(key)
+			hostileQueue(t, m)
+		})
+		for kind, plant := range map[string][]string{
+			"string": {"SET", key, "not a queue"}, "hash": {"HSET", key, "not", "a queue"}, "list": {"LPUSH", key, "not a queue"},
+		} {
+			t.Run(kind+" "+key, func(t *testing.T) {
+				command(t, server, "FLUSHALL")
+				n := opened(t, open(t, server.Addr()))
+				command(t, server, plant...)
+				hostileQueue(t, n)
+			})
+		}
+	}
+}
+
+// hostileQueue is about a node that has something else at one of the keys of the queue of a.
+func hostileQueue(t *testing.T, n node.Node) {
+	t.Helper()
+	messages := listen(t, n, "c")
+	want(t, node.Granted, n, acquire("o1", "a"))
+	want(t, node.Denied, n, acquire("o2", "a"))
+	for _, op := range []node.Op{
+		waits("c:1", 1, "a"), waits("c:1", 1, "b", "a"), waits("c:1", 1, "a", "b"),
+		fairly("c:1", 1, "a"), fairly("c:1", 1, "b", "a"), fairly("c:1", 1, "a", "b"),
+	} {
+		err := failure(t, node.ErrWrongType, n, op)
+		assert.True(t, err.Permanent())
+		want(t, node.Absent, n, leaves("c:1", "b"))
+	}
+	want(t, node.Granted, n, acquire("o1", "d"))
+	want(t, node.Denied, n, waits("c:1", 1, "b", "d"))
+	want(t, node.Released, n, leaves("c:1", "a", "b"))
+	want(t, node.Denied, n, waits("c:1", 1, "d"))
+	want(t, node.Absent, n, leaves("c:2", "a", "d"))
+	want(t, node.Released, n, release("o1", "a", "d"))
+	assert.Equal(t, "d", next(t, messages).Name)
+	want(t, node.Granted, n, acquire("o1", "a", "d"))
+	want(t, node.Released, n, force("a", "d"))
+	assert.Equal(t, "d", next(t, messages).Name)
+	want(t, node.Absent, n, release("o1", "d", "a"))
+	assert.Equal(t, "d", next(t, messages).Name)
+}
+
+// An entry that would have to be removed makes an acquisition fail, if that is not possible,
+// before the lock is taken.
+func TestRedisGrantWithABrokenQueue(t *testing.T) {
+	server := start(t)
+	n := open(t, server.Addr())
+	for _, key := range queueKeys {
+		want(t, node.Granted, n, acquire("o1", "a"))
+		want(t, node.Denied, n, waits("c:1", 1, "a", "b"))
+		want(t, node.Released, n, release("o1", "a"))
+		want(t, node.Granted, n, acquire("o1", "d"))
+		want(t, node.Denied, n, waits("c:1", 1, "d", "a"))
+		command(t, server, "DEL", key)
+		command(t, server, "SET", key, "not a queue")
+		for _, op := range []node.Op{waits("c:1", 1, "a", "b"), waits("c:1", 1, "b", "a"), fairly("c:1", 1, "b", "a")} {
+			fails(t, node.ErrWrongType, n, op)
+			assert.Equal(t, []string{"d"}, held(server))
+		}
+		command(t, server, "FLUSHALL")
+		admit(t, server)
+	}
+}
+
+// transient demands that all keys but the marker and fences live, but no longer than locks and
+// waiters of these tests do.
+func transient(t *testing.T, server *redisproc.Server) {
+	t.Helper()
+	for _, key := range server.Keys() {
+		if key == "quorumlock:node" || strings.HasPrefix(key, "quorumlock:fence:") {
+			continue
+		}
+		left := number(t, command(t, server, "PTTL", key))
+		assert.Positive(t, left, "%s lives for ever", key)
+		assert.LessOrEqual(t, left, long.Milliseconds(), "%s outlives its use", key)
+	}
+}
+
+// queueKeysOf are the keys of queues that there are.
+func queueKeysOf(server *redisproc.Server) (keys []string) {
+	for _, key := range server.Keys() {
+		for _, kind := range []string{"queue", "waiting", "woken"} {
+			if strings.HasPrefix(key, "quorumlock:"+kind+":") {
+				keys = append(keys, key)
+			}
+		}
+	}
+	return keys
+}
+
+// No key of a queue is without a TTL, or lives longer than the longest deadline; and when
+// the last waiter is gone, they all are.
+func TestRedisQueueKeysGo(t *testing.T) {
+	server := start(t)
+	n := open(t, server.Addr())
+	listen(t, n, "c")
+	want(t, node.Granted, n, acquire("o1", "a"))
+	middle := waits("c:1", 1, "a", "b")
+	middle.Waiter.Keep = long / 2
+	want(t, node.Denied, n, middle)
+	transient(t, server)
+	for _, key := range []string{"quorumlock:queue:{a}", "quorumlock:waiting:{a}", "quorumlock:queue:{b}", "quorumlock:waiting:{b}"} {
+		left := number(t, command(t, server, "PTTL", key))
+		assert.LessOrEqual(t, left, (long / 2).Milliseconds())
+		assert.Greater(t, left, (long / 4).Milliseconds())
+	}
+	brief := waits("c:2", 2, "a", "b")
+	brief.Waiter.Keep = time.Millisecond
+	want(t, node.Denied, n, brief)
+	left := number(t, command(t, server, "PTTL", "quorumlock:queue:{a}"))
+	assert.Greater(t, left, (long / 4).Milliseconds(), "it covers the longest deadline")
+	want(t, node.Denied, n, waits("c:3", 3, "a", "b"))
+	want(t, node.Released, n, release("o1", "a", "b"))
+	assert.Len(t, queueKeysOf(server), 6)
+	transient(t, server)
+	want(t, node.Granted, n, fairly("c:1", 1, "a", "b"))
+	want(t, node.Released, n, leaves("c:3", "a", "b"))
+	assert.Empty(t, queueKeysOf(server))
+
+	fleeting := waits("c:4", 1, "a")
+	fleeting.Waiter.Keep = 5 * time.Millisecond
+	want(t, node.Denied, n, fleeting)
+	pass(t, server, 6*time.Millisecond)
+	assert.Empty(t, queueKeysOf(server))
+}
+
+// Without a time to live there is no entry, and no key that stays.
+func TestRedisEntryWithoutALife(t *testing.T) {
+	server := start(t)
+	n := open(t, server.Addr())
+	want(t, node.Granted, n, acquire("o1", "a"))
+	for _, keep := range []time.Duration{0, -time.Second, time.Microsecond} {
+		op := waits("c:1", 1, "a")
+		op.Waiter.Keep = keep
+		want(t, node.Denied, n, op)
+		assert.Empty(t, queueKeysOf(server))
+	}
+}
+
+// A release is one although those who wait cannot be told, and says so.
+func TestRedisWakeIsDenied(t *testing.T) {
+	server := redisproc.Start(t, redisproc.WithACL("user u on >secret ~* +@all resetchannels"))
+	n := opened(t, open(t, "redis://u:secret@"+server.Addr()))
+	want(t, node.Granted, n, acquire("o1", "a", "b"))
+	want(t, node.Denied, n, waits("c:1", 1, "a"))
+	fails(t, node.ErrAuth, n, release("o1", "a", "b"))
+	assert.Empty(t, held(server))
+	want(t, node.Granted, n, acquire("o1", "a", "b"))
+	fails(t, node.ErrAuth, n, force("a", "b"))
+	assert.Empty(t, held(server))
+	fails(t, node.ErrAuth, n, fairly("c:2", 2, "a"))
+	assert.Empty(t, held(server))
+	fails(t, node.ErrAuth, n, leaves("c:2", "a"))
+	want(t, node.Released, n, leaves("c:1", "a"))
+	transient(t, server)
+}
+
+// What operations did that a server runs a second time, as it did not know all scripts,
+// counts as it did the first time.
+func TestRedisWaitersWhenScriptsAreForgotten(t *testing.T) {
+	server := start(t)
+	n := open(t, server.Addr())
+	messages := listen(t, n, "c")
+	for range 3 {
+		command(t, server, "SCRIPT", "FLUSH")
+		wantAll(t, n, []node.Op{acquire("o1", "a"), waits("c:1", 1, "a"), release("o1", "a"), leaves("c:1", "a"), leaves("c:1", "a")},
+			node.Granted, node.Denied, node.Released, node.Released, node.Absent)
+		assert.Equal(t, node.Woken, next(t, messages).Kind)
+	}
+	want(t, node.Granted, n, acquire("o1", "a"))
+	want(t, node.Denied, n, waits("c:1", 1, "a"))
+	command(t, server, "SCRIPT", "FLUSH")
+	want(t, node.Absent, n, leaves("c:9", "a"))
+	wantAll(t, n, []node.Op{inspect("b"), leaves("c:1", "a")}, node.Inspected, node.Released)
+}
+
+// A release costs about the same whether few wait or many.
+func TestRedisReleaseWithManyWaiters(t *testing.T) {
+	server := start(t)
+	n := open(t, server.Addr())
+	listen(t, n, "c")
+	calls := func(waiters int) int64 {
+		ops := []node.Op{acquire("o1", "a")}
+		for i := range waiters {
+			ops = append(ops, waits(fmt.Sprint("c:", i), int64(i), "a"))
+		}
+		for _, r := range do(n, ops...) {
+			require.NoError(t, r.Err)
+		}
+		command(t, server, "CONFIG", "RESETSTAT")
+		want(t, node.Released, n, release("o1", "a"))
+		return commandCalls(t, server)
+	}
+	calls(2) // the server learns the scripts
+	few := calls(2)
+	assert.Equal(t, few, calls(1000))
+	assert.LessOrEqual(t, few, int64(25))
+}
+
+// commandCalls is how many commands a server has run since its statistics were reset.
+func commandCalls(t *testing.T, server *redisproc.Server) (calls int64) {
+	t.Helper()
+	for line := range strings.Lines(command(t, server, "INFO", "commandstats")) {
+		if _, rest, ok := strings.Cut(line, "calls="); ok && !strings.HasPrefix(line, "cmdstat_ping") {
+			text, _, _ := strings.Cut(rest, ",")
+			calls += number(t, text)
+		}
+	}
+	return calls
+}

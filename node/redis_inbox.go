@@ -1,0 +1,155 @@
+package node
+
+import (
+	"context"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"time"
+)
+
+const (
+	// keepalive is how often a subscription asks whether the server is still there.
+	keepalive = time.Second
+	// firstPause and longestPause are the bounds of the pauses between attempts to
+	// subscribe again, each twice as long as the one before, and up to half of it random.
+	firstPause   = 50 * time.Millisecond
+	longestPause = 2 * time.Second
+)
+
+// redisInbox is a subscription to a [Redis], and the goroutine that makes it, delivers,
+// and makes it again when it was lost.
+type redisInbox struct {
+	node    *Redis
+	channel string
+	deliver func(Message)
+	// ctx ends when the inbox is closed.
+	ctx    context.Context
+	cancel context.CancelFunc
+	done   sync.WaitGroup
+}
+
+// Listen implements [Listener], over a connection of its own to the server to which the
+// operations go. A server that falls silent is noticed a second and the timeout of an
+// exchange after its last sign of life.
+func (r *Redis) Listen(ctx context.Context, client string, deliver func(Message)) (Inbox, error) {
+	if err := checkClient(client); err != nil {
+		return nil, &Error{Node: r.name, Reason: ErrMisconfigured, Err: err}
+	}
+	if ctx.Err() != nil {
+		return nil, &Error{Node: r.name, Reason: ErrCanceled}
+	}
+	b := &redisInbox{node: r, channel: inboxPrefix + client, deliver: deliver}
+	b.ctx, b.cancel = context.WithCancel(context.Background())
+	first := make(chan error, 1)
+	if !b.start(first) { //nolint:contextcheck // it outlives the call
+		b.cancel()
+		return nil, &Error{Node: r.name, Reason: ErrClosed}
+	}
+	var err error
+	select {
+	case err = <-first:
+	case <-ctx.Done():
+		err = &Error{Node: r.name, Reason: ErrCanceled}
+	}
+	if err != nil {
+		_ = b.Close()
+		return nil, err
+	}
+	return b, nil
+}
+
+// start starts the goroutine, unless the node is closed. It sends what became of the first
+// attempt.
+func (b *redisInbox) start(first chan<- error) bool {
+	b.node.mu.Lock()
+	defer b.node.mu.Unlock()
+	if b.node.shut {
+		return false
+	}
+	b.node.inboxes[b] = struct{}{}
+	b.done.Go(func() {
+		s, err := b.subscribe()
+		first <- err
+		if err == nil {
+			b.run(s)
+		}
+	})
+	return true
+}
+
+// Close implements [Inbox]. It waits for an attempt to subscribe that is under way, which
+// is bounded by the options' timeouts.
+func (b *redisInbox) Close() error {
+	b.node.mu.Lock()
+	delete(b.node.inboxes, b)
+	b.node.mu.Unlock()
+	b.cancel()
+	b.done.Wait()
+	return nil
+}
+
+// closeInboxes closes all inboxes, and has no more made.
+func (r *Redis) closeInboxes() {
+	r.mu.Lock()
+	r.shut = true
+	inboxes := slices.Collect(maps.Keys(r.inboxes))
+	r.mu.Unlock()
+	for _, b := range inboxes {
+		b.cancel()
+	}
+	for _, b := range inboxes {
+		_ = b.Close()
+	}
+}
+
+// run delivers until the inbox is closed, from one subscription after the other.
+func (b *redisInbox) run(s *subscription) {
+	attempt := 0
+	for {
+		if s.receive(b.deliver) {
+			attempt = 0
+		}
+		for s = nil; s == nil; attempt++ {
+			if !sleep(b.ctx, pause(attempt)) {
+				return
+			}
+			s, _ = b.subscribe()
+		}
+		b.deliver(Message{Kind: Resubscribed})
+	}
+}
+
+// subscribe makes a subscription on the server to which the operations go. Where that may
+// be another by now, or is not known yet, the operations' connection leads the way.
+func (b *redisInbox) subscribe() (*subscription, error) {
+	r := b.node
+	if r.opt.Sentinel.MasterSet != "" || r.link.way.Load() == nil {
+		if err := r.Probe(b.ctx); err != nil {
+			return nil, err
+		}
+	}
+	s := &subscription{inbox: b, identity: r.Identity()}
+	if err := s.open(r.link.way.Load()); err != nil {
+		if b.ctx.Err() != nil {
+			return nil, &Error{Node: r.name, Reason: ErrClosed}
+		}
+		return nil, newError(r.name, 0, reasonOf(err), err)
+	}
+	return s, nil
+}
+
+// pause is how long to wait before an attempt.
+func pause(attempt int) time.Duration {
+	d := min(firstPause<<min(attempt, 30), longestPause)
+	return d/2 + rand.N(d/2)
+}
+
+// sleep waits, and reports whether the context goes on.
+func sleep(ctx context.Context, d time.Duration) bool {
+	end, cancel := context.WithTimeout(ctx, d)
+	defer cancel()
+	<-end.Done()
+	return ctx.Err() == nil
+}

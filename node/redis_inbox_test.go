@@ -1,0 +1,394 @@
+package node_test
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/redis/rueidis"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/quorumlock/quorumlock/internal/redisproc"
+	"github.com/quorumlock/quorumlock/node"
+)
+
+// resubscribed waits until an inbox has been without messages, and has them again.
+func resubscribed(t testing.TB, messages <-chan node.Message) {
+	t.Helper()
+	require.Equal(t, node.Message{Kind: node.Resubscribed}, next(t, messages))
+}
+
+// wakes demands that a waiter is woken, and that this is the next message.
+func wakes(t testing.TB, n node.Node, id string, messages <-chan node.Message) {
+	t.Helper()
+	name := fmt.Sprint("wakes ", tokens.Add(1))
+	eventually(t, node.Granted, n, acquire("o1", name))
+	want(t, node.Denied, n, waits(id, 1, name))
+	want(t, node.Released, n, release("o1", name))
+	m := next(t, messages)
+	require.Equal(t, node.Woken, m.Kind)
+	require.Equal(t, id, m.Waiter)
+	require.Equal(t, name, m.Name)
+}
+
+func subscribers(t testing.TB, server *redisproc.Server, client string) int64 {
+	t.Helper()
+	_, n, _ := strings.Cut(command(t, server, "PUBSUB", "NUMSUB", "quorumlock:inbox:"+client), "\n")
+	return number(t, n)
+}
+
+func TestRedisInboxWhoseConnectionIsKilled(t *testing.T) {
+	server := start(t)
+	n := open(t, server.Addr())
+	messages := listen(t, n, "c")
+	for range 3 {
+		wakes(t, n, "c:1", messages)
+		assert.Equal(t, "1", command(t, server, "CLIENT", "KILL", "TYPE", "pubsub"))
+		resubscribed(t, messages)
+		assert.EqualValues(t, 1, subscribers(t, server, "c"))
+	}
+	wakes(t, n, "c:1", messages)
+}
+
+func TestRedisInboxOfAServerThatRestarts(t *testing.T) {
+	server := start(t, redisproc.WithAOF())
+	n := open(t, server.Addr())
+	messages := listen(t, n, "c")
+	server.Restart()
+	resubscribed(t, messages)
+	server.Kill()
+	server.Restart()
+	resubscribed(t, messages)
+	admit(t, server)
+	wakes(t, n, "c:1", messages)
+}
+
+// A server that says nothing is given up within seconds, and found again when it does.
+func TestRedisInboxOfAServerThatFallsSilent(t *testing.T) {
+	t.Parallel()
+	server := start(t)
+	n := openWith(t, hasty(server.Addr()))
+	messages := make(chan node.Message, 100)
+	var inbox node.Inbox
+	poll(t, func() (ok bool) {
+		var err error
+		inbox, err = n.Listen(context.Background(), "c", func(m node.Message) { messages <- m })
+		return err == nil
+	}, func() any { return "no subscription" })
+	t.Cleanup(func() { _ = inbox.Close() })
+	server.Pause()
+	_, err := n.Listen(context.Background(), "c", func(node.Message) {})
+	require.ErrorIs(t, err, node.ErrTimeout)
+	time.Sleep(time.Second + 3*impatient) // that nothing is said is only to be seen by waiting
+	server.Resume()
+	resubscribed(t, messages)
+}
+
+// A way to the server on which nothing comes through any more, though it is not broken.
+func TestRedisInboxOnAWayThatIsCut(t *testing.T) {
+	t.Parallel()
+	server := start(t)
+	r := newSwamp(t, server.Addr())
+	n := openWith(t, rueidis.ClientOption{InitAddress: []string{r.addr()}, ConnWriteTimeout: time.Second})
+	messages := listen(t, n, "c")
+	wakes(t, n, "c:1", messages)
+	began := time.Now()
+	r.swallow.Store(true)
+	poll(t, func() bool { return subscribers(t, server, "c") == 0 }, func() any { return "it is not noticed" })
+	assert.Less(t, time.Since(began), 2*soon)
+	r.swallow.Store(false)
+	resubscribed(t, messages)
+	wakes(t, n, "c:1", messages)
+}
+
+// swamp is a way to a server that can swallow what goes there, and what comes back.
+type swamp struct {
+	*front
+	swallow atomic.Bool
+}
+
+func newSwamp(t testing.TB, target string) *swamp {
+	s := &swamp{front: newFront(t, func(net.Conn) {})}
+	pour := func(to, from net.Conn) {
+		buf := make([]byte, 4096)
+		for {
+			n, err := from.Read(buf)
+			if err != nil {
+				_ = to.Close()
+				return
+			}
+			if !s.swallow.Load() {
+				_, _ = to.Write(buf[:n])
+			}
+		}
+	}
+	s.replace(func(c net.Conn) {
+		up, err := net.Dial("tcp", target)
+		if err != nil {
+			return
+		}
+		done := make(chan struct{})
+		go func() {
+			pour(c, up)
+			close(done)
+		}()
+		pour(up, c)
+		<-done
+	})
+	return s
+}
+
+// While there is no server it is tried again and again, but not all the time; and an inbox
+// can be closed then.
+func TestRedisInboxOfAServerThatIsGone(t *testing.T) {
+	t.Parallel()
+	server := start(t)
+	opt := rueidis.ClientOption{InitAddress: []string{server.Addr()}}
+	made := dials(&opt)
+	n := openWith(t, opt)
+	messages := make(chan node.Message, 100)
+	inbox, err := n.Listen(context.Background(), "c", func(m node.Message) { messages <- m })
+	require.NoError(t, err)
+	assert.EqualValues(t, 2, made.Load(), "one for operations, one for messages")
+	server.Kill()
+	_, err = n.Listen(context.Background(), "d", func(node.Message) {})
+	require.ErrorIs(t, err, node.ErrUnreachable)
+	poll(t, func() bool { return made.Load() >= 6 }, func() any { return "it is not tried again" })
+	assert.Less(t, made.Load(), int64(10))
+	require.NoError(t, inbox.Close())
+	after := made.Load()
+	server.Restart()
+	require.NoError(t, n.Close())
+	assert.Equal(t, after, made.Load())
+	assert.Empty(t, messages)
+}
+
+// Who hangs up as soon as the subscription stands is not asked all the time either.
+func TestRedisInboxOfAServerThatHangsUp(t *testing.T) {
+	t.Parallel()
+	var subscriptions atomic.Int64
+	f := newFront(t, fake(func(args []string) (string, bool) {
+		if args[0] != "SUBSCRIBE" {
+			return "+OK\r\n", true
+		}
+		subscriptions.Add(1)
+		return "*3\r\n" + bulk("subscribe") + bulk(args[1]) + ":1\r\n", false
+	}))
+	n := open(t, f.addr())
+	began := time.Now()
+	messages := listen(t, n, "c")
+	for range 5 {
+		resubscribed(t, messages)
+	}
+	least := time.Duration(0)
+	for attempt := range 5 {
+		least += 25 * time.Millisecond << attempt
+	}
+	assert.GreaterOrEqual(t, time.Since(began), least)
+	assert.LessOrEqual(t, subscriptions.Load(), int64(8))
+}
+
+func TestRedisInboxOfANodeThatIsClosed(t *testing.T) {
+	server := start(t)
+	n := open(t, server.Addr())
+	messages := listen(t, n, "c")
+	listen(t, n, "d")
+	wakes(t, n, "c:1", messages)
+	require.NoError(t, n.Close())
+	poll(t, func() bool { return subscribers(t, server, "c")+subscribers(t, server, "d") == 0 }, func() any { return "still subscribed" })
+	_, err := n.Listen(context.Background(), "c", func(node.Message) {})
+	require.ErrorIs(t, err, node.ErrClosed)
+}
+
+// Closing is bounded while a server hangs, whatever is under way.
+func TestRedisInboxIsClosedWhileTheServerHangs(t *testing.T) {
+	t.Parallel()
+	for _, opening := range []bool{false, true} {
+		server := start(t)
+		opt := rueidis.ClientOption{InitAddress: []string{server.Addr()}, ConnWriteTimeout: time.Second}
+		opt.Dialer.Timeout = time.Second
+		n := openWith(t, opt)
+		listen(t, n, "c")
+		server.Pause()
+		began := time.Now()
+		if opening {
+			ctx, cancel := context.WithTimeout(context.Background(), impatient)
+			_, err := n.Listen(ctx, "d", func(node.Message) {})
+			require.ErrorIs(t, err, node.ErrCanceled)
+			cancel()
+		}
+		require.NoError(t, n.Close())
+		assert.Less(t, time.Since(began), soon)
+	}
+}
+
+func TestRedisInboxWithAPassword(t *testing.T) {
+	const secret = "5ecr+t"
+	server := redisproc.Start(t, redisproc.WithPassword(secret), redisproc.WithACL("user u on >"+secret+" ~* &* +@all"))
+	n := opened(t, open(t, "redis://:"+secret+"@"+server.Addr()))
+	wakes(t, n, "c:1", listen(t, n, "c"))
+	named := open(t, "redis://u:"+secret+"@"+server.Addr())
+	wakes(t, named, "d:1", listen(t, named, "d"))
+	opt := rueidis.ClientOption{InitAddress: []string{server.Addr()}}
+	opt.AuthCredentialsFn = func(rueidis.AuthCredentialsContext) (rueidis.AuthCredentials, error) {
+		return rueidis.AuthCredentials{Username: "u", Password: secret}, nil
+	}
+	asked := openWith(t, opt)
+	wakes(t, asked, "e:1", listen(t, asked, "e"))
+	for _, address := range []string{server.Addr(), "redis://:wr0ng@" + server.Addr()} {
+		_, err := node.Listen(context.Background(), open(t, address), "c", func(node.Message) {})
+		permanently(t, node.ErrAuth, err)
+		assert.NotContains(t, err.Error(), "wr0ng")
+	}
+
+	// A password where none is needed is no error, as with operations.
+	plain := start(t)
+	p := open(t, "redis://:"+secret+"@"+plain.Addr())
+	wakes(t, p, "c:1", listen(t, p, "c"))
+}
+
+// permanently demands an error of the node that will be the same again.
+func permanently(t testing.TB, reason, err error) {
+	t.Helper()
+	require.ErrorIs(t, err, reason)
+	var e *node.Error
+	require.ErrorAs(t, err, &e)
+	assert.True(t, e.Permanent())
+	assert.Zero(t, e.Op)
+}
+
+// A right that is missing is named, when it is found out and not later.
+func TestRedisInboxWithoutTheRight(t *testing.T) {
+	server := start(t)
+	for _, rules := range []string{
+		"+@all resetchannels", "+@all resetchannels &quorumlock:inbox:d", "+@all &* -subscribe",
+	} {
+		command(t, server, append([]string{"ACL", "SETUSER", "u", "reset", "on", ">secret", "~*"}, strings.Fields(rules)...)...)
+		n := open(t, "redis://u:secret@"+server.Addr())
+		_, err := n.Listen(context.Background(), "c", func(node.Message) {})
+		permanently(t, node.ErrAuth, err)
+		assert.Contains(t, err.Error(), "+subscribe and &quorumlock:inbox:*")
+		require.NoError(t, n.Probe(context.Background()))
+	}
+	command(t, server, "ACL", "SETUSER", "u", "reset", "on", ">secret", "~*", "+@all", "resetchannels", "&quorumlock:inbox:*")
+	n := open(t, "redis://u:secret@"+server.Addr())
+	wakes(t, n, "c:1", listen(t, n, "c"))
+}
+
+func TestRedisInboxOverTLS(t *testing.T) {
+	server := redisproc.Start(t, redisproc.WithTLS(), redisproc.WithPassword("secret"))
+	opt, err := node.ParseAddress("rediss://:secret@" + server.TLSAddr())
+	require.NoError(t, err)
+	opt.TLSConfig.RootCAs = server.CertPool()
+	n := opened(t, openWith(t, opt))
+	messages := listen(t, n, "c")
+	wakes(t, n, "c:1", messages)
+	assert.Equal(t, "1", command(t, server, "CLIENT", "KILL", "TYPE", "pubsub"))
+	resubscribed(t, messages)
+	wakes(t, n, "c:1", messages)
+}
+
+// The inbox follows the master.
+func TestRedisInboxBehindASentinel(t *testing.T) {
+	t.Parallel()
+	servers := redisproc.StartN(t, 2)
+	servers[1].Follow(servers[0])
+	admit(t, servers[0])
+	sentinel := redisproc.StartSentinel(t, "mymaster", servers[0])
+	n := open(t, "redis://"+sentinel.Addr()+"?master_set=mymaster")
+	messages := listen(t, n, "c")
+	assert.EqualValues(t, 1, subscribers(t, servers[0], "c"))
+	wakes(t, n, "c:1", messages)
+	servers[1].CatchUp()
+	var err error
+	poll(t, func() bool {
+		_, err = sentinel.Command("SENTINEL", "FAILOVER", "mymaster")
+		return err == nil
+	}, func() any { return err })
+	poll(t, func() bool {
+		_ = n.Probe(context.Background()) // operations, which go to the master
+		_, count, _ := strings.Cut(command(t, servers[1], "PUBSUB", "NUMSUB", "quorumlock:inbox:c"), "\n")
+		return count == "1"
+	}, func() any { return "it does not follow" })
+	resubscribed(t, messages)
+}
+
+// An old master that does not know yet hears nothing: the inbox goes where operations go.
+func TestRedisInboxFollowsTheOperations(t *testing.T) {
+	t.Parallel()
+	servers := redisproc.StartN(t, 2)
+	admit(t, servers[0])
+	admit(t, servers[1])
+	var master atomic.Pointer[string]
+	at := func(s *redisproc.Server) { addr := s.Addr(); master.Store(&addr) }
+	at(servers[0])
+	f := newFront(t, fake(fakeSentinel(func() string { return *master.Load() })))
+	n := openWith(t, rueidis.ClientOption{InitAddress: []string{f.addr()}, Sentinel: rueidis.SentinelOption{MasterSet: "mymaster"}})
+	messages := listen(t, n, "c")
+	wakes(t, n, "c:1", messages)
+	at(servers[1])
+	f.sever()
+	poll(t, func() bool {
+		r := do(n, acquire("o1", "b"))[0]
+		return r.Err == nil && len(held(servers[1])) > 0
+	}, func() any { return "operations do not follow" })
+	resubscribed(t, messages)
+	assert.EqualValues(t, 0, subscribers(t, servers[0], "c"))
+	assert.EqualValues(t, 1, subscribers(t, servers[1], "c"))
+	wakes(t, n, "c:1", messages)
+}
+
+// What is no message of ours is ignored, and what is none of the protocol ends the
+// connection.
+func TestRedisInboxHearsNoise(t *testing.T) {
+	server := start(t)
+	n := open(t, server.Addr())
+	messages := listen(t, n, "c")
+	for _, noise := range []string{
+		"", " ", "woken", "woken 1", "woken 1 3", "woken 1 9 c:1a", "woken -1 3 c:1a", "woken 1 -3 c:1a", "woken x 3 c:1a",
+		"woken 1 0 c:1a", "Woken 1 3 c:1a", "woken 1 99999999999999999999 c:1a", "woken 99999999999999999999 3 c:1a",
+		"resubscribed 0 3 c:1", "\x00\xff", strings.Repeat("x", 1<<20),
+	} {
+		assert.Equal(t, "1", command(t, server, "PUBLISH", "quorumlock:inbox:c", noise), noise)
+	}
+	wakes(t, n, "c:1", messages)
+	assert.Empty(t, messages)
+
+	for _, said := range []string{
+		"+hello\r\n", ":1\r\n", "$3\r\nabc\r\n", "*-1\r\n", "*99\r\n", "*1\r\n*1\r\n:1\r\n", "*1\r\n$-5\r\n", "*1\r\n$99999999999\r\n",
+		"*3\r\n$7\r\nmessage\r\n$1\r\nc\r\n$1\r\nxyz\r\n", "*2\r\n$4\r\npong\r\n$0\r\n\r\n", "-ERR no\r\n", ">3\r\n", "\r\n", "", strings.Repeat("x", 9999),
+	} {
+		f := newFront(t, fake(func(args []string) (string, bool) {
+			if args[0] != "SUBSCRIBE" {
+				return "+OK\r\n", true
+			}
+			return "*3\r\n" + bulk("subscribe") + bulk(args[1]) + ":1\r\n" + said, false
+		}))
+		resubscribed(t, listen(t, open(t, f.addr()), "c"))
+	}
+}
+
+// A subscription that is not confirmed is none.
+func TestRedisInboxIsNotConfirmed(t *testing.T) {
+	for said, reason := range map[string]error{
+		"+OK\r\n": node.ErrProtocol, "*3\r\n" + bulk("subscribe") + bulk("quorumlock:inbox:d") + ":1\r\n": node.ErrProtocol,
+		"*0\r\n": node.ErrProtocol, "": node.ErrUnreachable, "-ERR max number of clients reached\r\n": node.ErrRejected,
+		"-LOADING wait\r\n": node.ErrRejected, "what\r\n": node.ErrProtocol,
+	} {
+		f := newFront(t, fake(func(args []string) (string, bool) {
+			if args[0] != "SUBSCRIBE" {
+				return "+OK\r\n", true
+			}
+			return said, false
+		}))
+		_, err := open(t, f.addr()).Listen(context.Background(), "c", func(node.Message) {})
+		var e *node.Error
+		require.ErrorAs(t, err, &e, said)
+		require.ErrorIs(t, err, reason, said)
+	}
+}

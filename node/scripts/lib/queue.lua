@@ -1,0 +1,140 @@
+-- queues makes the functions about the queues of names. Most scripts find that nobody waits,
+-- and do without.
+--
+-- The queue of a name is three sorted sets of waiters:
+--
+--   queue    by ticket, and by id where tickets are the same: the order of their turns
+--   waiting  by deadline: who has not come until then, waits no longer
+--   woken    by the time since when those who were woken are expected
+--
+-- Times are in ms of the node's clock. The keys live as long as the longest deadline that
+-- there was when an entry was made, and no waiter stands in the other two without one in
+-- the first. What follows raises an error at a key of another type, but for wake_all.
+local function queues()
+  -- dropped takes waiters out of the queue of a name, and returns how many there were.
+  local function dropped(name, ...)
+    redis.call('ZREM', key('woken', name), ...)
+    redis.call('ZREM', key('waiting', name), ...)
+    return redis.call('ZREM', key('queue', name), ...)
+  end
+
+  -- prune takes out who is past the deadline.
+  local function prune(name, now)
+    local late
+    repeat
+      late = redis.call('ZRANGE', key('waiting', name), '-inf', now, 'BYSCORE', 'LIMIT', 0, 1000)
+      if #late > 0 then
+        dropped(name, unpack(late))
+      end
+    until #late < 1000
+  end
+
+  -- reached sends a message to the inbox of a waiter's client, which is the part of its id
+  -- before the first colon, and reports whether anybody listens there. The name stands last,
+  -- as it may hold any bytes.
+  local function reached(kind, name, waiter)
+    local fence = redis.call('GET', key('fence', name)) or '0'
+    local inbox = 'quorumlock:inbox:' .. string.match(waiter, '^[^:]*')
+    return redis.call('PUBLISH', inbox, kind .. ' ' .. fence .. ' ' .. #waiter .. ' ' .. waiter .. name) > 0
+  end
+
+  -- expect notes when a waiter was woken. Who was woken before and has not come since, is
+  -- expected since then.
+  local function expect(name, waiter, now)
+    redis.call('ZADD', key('woken', name), 'NX', now, waiter)
+    redis.call('PEXPIRE', key('woken', name), redis.call('PTTL', key('queue', name)))
+  end
+
+  -- attempts bounds how many dead waiters one call deals with for each name.
+  local attempts = 64
+
+  -- sound raises an error if one of the keys of a queue has another type.
+  local function sound(name, waiter)
+    redis.call('ZSCORE', key('queue', name), waiter)
+    redis.call('ZSCORE', key('waiting', name), waiter)
+    redis.call('ZSCORE', key('woken', name), waiter)
+  end
+
+  -- enter gives a waiter an entry, for keep ms from now. One that it has keeps its ticket,
+  -- and never lives shorter. A waiter that enters is not expected any more: it has come.
+  local function enter(name, waiter, ticket, keep, now)
+    prune(name, now)
+    local last = redis.call('ZRANGE', key('waiting', name), -1, -1, 'WITHSCORES')[2]
+    local left = math.max(keep, (tonumber(last) or 0) - now)
+    redis.call('ZADD', key('queue', name), 'NX', ticket, waiter)
+    redis.call('PEXPIRE', key('queue', name), left)
+    redis.call('ZADD', key('waiting', name), 'GT', now + keep, waiter)
+    redis.call('PEXPIRE', key('waiting', name), left)
+    redis.call('ZREM', key('woken', name), waiter)
+  end
+
+  -- precedence is how many ms a waiter has to leave a free name to another, or nil. That is
+  -- whoever stands before it, and was not woken more than patience ms ago without coming
+  -- since. One that was not woken yet is woken now.
+  local function precedence(name, waiter, patience, now)
+    local place = 0
+    for _ = 1, attempts do
+      local other = redis.call('ZRANGE', key('queue', name), place, place)[1]
+      if not other or other == waiter then
+        return nil
+      end
+      local since = redis.call('ZSCORE', key('woken', name), other)
+      if since and since + patience > now then
+        return since + patience - now
+      elseif since then
+        place = place + 1
+      elseif reached('woken', name, other) then
+        expect(name, other, now)
+        return patience
+      else
+        dropped(name, other)
+      end
+    end
+    return patience
+  end
+
+  -- wake wakes the first waiter of a name that is free, except one, and tells the next to
+  -- stand by. Whom a message does not reach is dead, and is taken out.
+  local function wake(name, except)
+    if redis.call('EXISTS', key('queue', name)) == 0 or redis.call('EXISTS', name) == 1 then
+      return
+    end
+    local time = redis.call('TIME')
+    local now = time[1] * 1000 + math.floor(time[2] / 1000)
+    prune(name, now)
+    local place, kind = 0, 'woken'
+    for _ = 1, attempts do
+      local waiter = redis.call('ZRANGE', key('queue', name), place, place)[1]
+      if not waiter then
+        return
+      elseif waiter == except then
+        place = place + 1
+      elseif not reached(kind, name, waiter) then
+        dropped(name, waiter)
+      elseif kind == 'standby' then
+        return
+      else
+        expect(name, waiter, now)
+        place, kind = place + 1, 'standby'
+      end
+    end
+  end
+
+  -- wake_all does that for several names, whatever fails, and returns the last failure. A key
+  -- of another type where a queue would be is none: nobody can have been waiting there.
+  local function wake_all(names, except)
+    local failure
+    for _, name in ipairs(names) do
+      local ok, err = pcall(wake, name, except)
+      if not ok then
+        local text = type(err) == 'table' and err.err or err -- a string before Redis 7
+        if not string.find(text, 'WRONGTYPE', 1, true) then
+          failure = {err = text}
+        end
+      end
+    end
+    return failure
+  end
+
+  return {sound = sound, enter = enter, precedence = precedence, dropped = dropped, wake_all = wake_all}
+end

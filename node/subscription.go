@@ -1,0 +1,209 @@
+package node
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/redis/rueidis"
+)
+
+// subscription is a connection that has subscribed to one inbox. It is not rueidis', which
+// would connect again without a word, and panic in a goroutine of its own on what a server
+// should not say. It speaks RESP2, as all servers do.
+type subscription struct {
+	inbox *redisInbox
+	// identity is that of the server to which the operations went when it was made.
+	identity string
+	conn     net.Conn
+	in       *bufio.Reader
+	// forget has the connection outlive the inbox.
+	forget func() bool
+}
+
+// open connects, and returns once the server has confirmed the subscription.
+func (s *subscription) open(w *way) error {
+	conn, err := w.connect(s.inbox.ctx)
+	if err != nil {
+		return err
+	}
+	s.conn, s.in = conn, bufio.NewReader(conn)
+	s.forget = context.AfterFunc(s.inbox.ctx, func() { _ = conn.Close() })
+	if err := s.greet(); err != nil {
+		s.close()
+		return err
+	}
+	return nil
+}
+
+func (s *subscription) close() {
+	s.forget()
+	_ = s.conn.Close()
+}
+
+// greet says who this is, and subscribes.
+func (s *subscription) greet() error {
+	opt := s.inbox.node.opt
+	if err := s.conn.SetDeadline(in(opt.ConnWriteTimeout)); err != nil {
+		return err
+	}
+	user, password := opt.Username, opt.Password
+	if opt.AuthCredentialsFn != nil {
+		c, err := opt.AuthCredentialsFn(rueidis.AuthCredentialsContext{Address: s.conn.RemoteAddr()})
+		if err != nil {
+			return err
+		}
+		user, password = c.Username, c.Password
+	}
+	if user == "" {
+		user = "default"
+	}
+	if password != "" || user != "default" {
+		if _, err := s.ask("AUTH", user, password); err != nil {
+			return err
+		}
+	}
+	var reply replyError
+	if _, err := s.ask("CLIENT", "SETNAME", opt.ClientName); err != nil && !errors.As(err, &reply) {
+		return err
+	}
+	answer, err := s.ask("SUBSCRIBE", s.inbox.channel)
+	switch {
+	case errors.As(err, &reply) && reasonOf(err) == ErrAuth: //nolint:errorlint // a reason is never wrapped
+		return fmt.Errorf("SUBSCRIBE needs the rights +subscribe and &%s*: %w", inboxPrefix, err)
+	case err == nil && (len(answer) != 3 || answer[0] != "subscribe" || answer[1] != s.inbox.channel):
+		return fmt.Errorf("%w %.60q", errGarbled, answer)
+	default:
+		return err
+	}
+}
+
+// ask runs a command.
+func (s *subscription) ask(args ...string) ([]string, error) {
+	if err := s.send(args...); err != nil {
+		return nil, err
+	}
+	return readPush(s.in)
+}
+
+func (s *subscription) send(args ...string) error {
+	var b strings.Builder
+	fmt.Fprintf(&b, "*%d\r\n", len(args))
+	for _, arg := range args {
+		fmt.Fprintf(&b, "$%d\r\n%s\r\n", len(arg), arg)
+	}
+	_, err := io.WriteString(s.conn, b.String())
+	return err
+}
+
+// receive delivers messages until the connection breaks, or the inbox is closed. It reports
+// whether the connection has served for a while.
+func (s *subscription) receive(deliver func(Message)) (served bool) {
+	ctx, cancel := context.WithCancel(s.inbox.ctx)
+	var pings sync.WaitGroup
+	pings.Go(func() { s.keepAlive(ctx) })
+	defer pings.Wait()
+	defer cancel()
+	defer s.close()
+	for {
+		if err := s.conn.SetReadDeadline(in(keepalive + s.inbox.node.opt.ConnWriteTimeout)); err != nil {
+			return served
+		}
+		push, err := readPush(s.in)
+		if err != nil {
+			return served
+		}
+		served = true
+		if len(push) != 3 || push[0] != "message" || push[1] != s.inbox.channel {
+			continue
+		}
+		if message, ok := decodeMessage(push[2]); ok && s.inbox.ctx.Err() == nil {
+			deliver(message)
+		}
+	}
+}
+
+// keepAlive has the server answer from time to time, and gives the connection up when the
+// operations go to another server.
+func (s *subscription) keepAlive(ctx context.Context) {
+	for sleep(ctx, keepalive) {
+		_ = s.conn.SetWriteDeadline(in(s.inbox.node.opt.ConnWriteTimeout))
+		if s.inbox.node.Identity() != s.identity || s.send("PING") != nil {
+			_ = s.conn.Close()
+			return
+		}
+	}
+}
+
+// in is the time at which a duration from now has passed.
+func in(d time.Duration) time.Time {
+	return time.Now().Add(d) //nolint:forbidigo // connections have their deadlines by this clock
+}
+
+// What a subscription may receive at once. Names are of any length, within reason.
+const (
+	maxValues = 16
+	maxValue  = 16 << 20
+)
+
+// readPush reads what a server says in RESP2: an array of values, or one.
+func readPush(r *bufio.Reader) ([]string, error) {
+	line, err := readLine(r)
+	if err != nil {
+		return nil, err
+	}
+	length, isArray := strings.CutPrefix(line, "*")
+	if !isArray {
+		value, err := readValue(r, line)
+		return []string{value}, err
+	}
+	n, err := strconv.ParseUint(length, 10, 31)
+	if err != nil || n > maxValues {
+		return nil, fmt.Errorf("%w %.30q", errGarbled, line)
+	}
+	values := make([]string, n)
+	for i := range values {
+		if line, err = readLine(r); err != nil {
+			return nil, err
+		}
+		if values[i], err = readValue(r, line); err != nil {
+			return nil, err
+		}
+	}
+	return values, nil
+}
+
+// readValue reads a string or a number that begins with a line. An error of the server is
+// a [replyError]. Of a length that is announced, no more is reserved than comes.
+func readValue(r *bufio.Reader, line string) (string, error) {
+	kind, text := "", ""
+	if line != "" {
+		kind, text = line[:1], line[1:]
+	}
+	switch kind {
+	case "+", ":":
+		return text, nil
+	case "-":
+		return "", replyError(strings.TrimPrefix(text, "ERR "))
+	}
+	n, err := strconv.ParseUint(text, 10, 31)
+	if kind != "$" || err != nil || n > maxValue {
+		return "", fmt.Errorf("%w %.30q", errGarbled, line)
+	}
+	var value strings.Builder
+	if _, err := io.CopyN(&value, r, int64(n)); err != nil {
+		return "", err
+	}
+	end, err := readLine(r)
+	if err == nil && end != "" {
+		err = fmt.Errorf("%w %.30q", errGarbled, end)
+	}
+	return value.String(), err
+}

@@ -1,0 +1,42 @@
+package node
+
+import (
+	"strings"
+	"time"
+)
+
+// Waiter is one who waits for locks. It has an entry in the queue of each of their names,
+// and is woken by a message to the inbox of its client; see [Listener].
+//
+// A denied [Acquire] makes the entries, or has those that there are live longer. They are
+// removed when an Acquire of the waiter is granted, by [Leave], when Keep has passed, and
+// when a message to the inbox finds nobody who listens. Whatever frees a name wakes its
+// first waiter ([Woken]), and tells the second to stand by ([Standby]).
+//
+// A fair Acquire takes a free name only if nobody waits before it who has a privilege: the
+// first has one until 50 ms after it was woken, and again once it has come. Then the next
+// in line has it. Who is denied for that may come again when [Holder.TTL] has passed.
+type Waiter struct {
+	// ID tells waiters apart: the id of the client, which holds no colon, a colon, and
+	// anything. It is empty for nobody.
+	ID string
+	// Ticket is when it first asked, in microseconds since the Unix epoch by the clock
+	// of its client, below 2^53. Turns are in the order of tickets, and of ids where those
+	// are the same.
+	Ticket int64
+	// Keep is how long its entries live from each attempt on, in whole milliseconds, at
+	// least one.
+	Keep time.Duration
+}
+
+// client is the part of the id whose inbox serves the waiter.
+func (w Waiter) client() string {
+	client, _, _ := strings.Cut(w.ID, ":")
+	return client
+}
+
+// fairPatience is how long a free lock is left to a waiter that was woken.
+const fairPatience = 50 * time.Millisecond
+
+// maxDead bounds how many dead waiters one operation deals with for each name.
+const maxDead = 64
