@@ -111,7 +111,7 @@ func (w *worker) turn(ctx context.Context) error {
 		return err
 	}
 	if !w.Gentle && !w.Brisk && w.rng.IntN(24) == 0 {
-		w.cling(lease, held)
+		w.cling(ctx, lease, held)
 	}
 	if err := lease.Err(); err != nil {
 		held.Lost(err)
@@ -123,9 +123,9 @@ func (w *worker) turn(ctx context.Context) error {
 
 // cling is a careless holder, who lets go when it is made to. It looks at its lease all the
 // time: what nobody saw proves nothing.
-func (w *worker) cling(lease *quorumlock.Lease, held *history.Holding) {
-	for held.Act(lease.Err) == nil {
-		w.rest(lease.Context(), w.TTL/40)
+func (w *worker) cling(ctx context.Context, lease *quorumlock.Lease, held *history.Holding) {
+	for held.Act(lease.Err) == nil && ctx.Err() == nil {
+		w.rest(ctx, w.TTL/40)
 	}
 }
 

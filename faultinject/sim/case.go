@@ -64,6 +64,8 @@ type Task struct {
 	// Careless is set if it does not release the lock, and acts until it is told that
 	// the lease is over; Extend if it renews by hand.
 	Careless, Extend bool
+	// TTL is that of the lock, where it is less than the largest; 0 if not.
+	TTL time.Duration
 }
 
 // dropped is what [Shrink] has taken from a case.
@@ -157,7 +159,7 @@ func (c *Case) without(d dropped) (*Case, error) {
 	}
 	if d.calm {
 		// A spread, as no two messages are to arrive at one instant.
-		less.Weather = Weather{Least: time.Millisecond, Most: time.Millisecond + 100*time.Microsecond}
+		less.Weather = Weather{Least: time.Millisecond, Most: 2 * time.Millisecond}
 	}
 	if d.exact {
 		less.exact()

@@ -133,6 +133,7 @@ func (d drawer) tasks(clients int) []Task {
 			Hold:     d.upTo(holds[d.IntN(len(holds))]),
 			Careless: d.IntN(4) == 0,
 			Extend:   d.IntN(8) == 0,
+			TTL:      []time.Duration{0, 0, 0, ttl * 7 / 10}[d.IntN(4)],
 		}
 		t.All = len(t.Names) > 1 || d.IntN(12) == 0
 		tasks[i] = t

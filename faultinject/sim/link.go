@@ -63,7 +63,7 @@ func (l *link) Do(_ context.Context, ops []node.Op, replies []node.Reply) {
 
 // exchange sends operations and waits for the answer, no longer than a node does. The
 // operations may run all the same, later.
-func (l *link) exchange(ops []node.Op, replies []node.Reply) (err error, unsent bool) { //nolint:revive,staticcheck // the reason comes with what it implies
+func (l *link) exchange(ops []node.Op, replies []node.Reply) (err error, unsent bool) {
 	if !l.process.awake() {
 		return node.ErrClosed, true
 	}

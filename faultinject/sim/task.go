@@ -42,7 +42,7 @@ func (w *world) take(p *process, t Task, index int) *quorumlock.Lease {
 	if t.All {
 		lock = p.client.MultiLock(t.Names...)
 	}
-	options := quorumlock.LockOptions{Fixed: t.Fixed}
+	options := quorumlock.LockOptions{Fixed: t.Fixed, TTL: w.ttlOf(t)}
 	if t.Careless {
 		options.MaxHold = max(t.Hold, time.Millisecond)
 	}
@@ -91,10 +91,18 @@ func (w *world) extend(p *process, lease *quorumlock.Lease, t Task) {
 	began := w.now()
 	err := lease.Extend(context.Background())
 	w.note("%s extends %v by hand: %v", p.label, t.Names, err)
-	least := ttl*98/100 - 2*time.Millisecond - (w.now() - began)
+	least := w.ttlOf(t)*98/100 - 2*time.Millisecond - (w.now() - began)
 	if left := lease.Remaining(); err == nil && !t.Careless && lease.Err() == nil && left < least {
 		w.violated(Finality, "%s was told that it extended %v, and has %v left instead of %v", p.label, t.Names, left, least)
 	}
+}
+
+// ttlOf is the TTL of a task's lock. A short one needs short timeouts.
+func (w *world) ttlOf(t Task) time.Duration {
+	if t.TTL == 0 || t.TTL < 3*w.c.Timeout {
+		return ttl
+	}
+	return t.TTL
 }
 
 // grain keeps apart what tasks do at one instant.

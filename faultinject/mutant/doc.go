@@ -1,0 +1,22 @@
+// Package mutant lists broken variants of the protocol, and its test shows that the
+// simulation of package sim finds each of them. That is how we know that the simulation
+// sees: a run without a violation says something only if a protocol that lacks a rule
+// does not get through.
+//
+// A [Mutant] is a few edits of the source. They are made in copies, and built with the flag
+// -overlay of the go command, so the code that users run has no hooks for them. [All] lists
+// the mutants. To run them, from the directory faultinject:
+//
+//	go test ./mutant -run TestMutants -v -args -budget=10000
+//	go test ./mutant -run TestMutants -v -args -mutant='^no-drift$'
+//
+// # What is not listed
+//
+// Not every wrong line is a mutant. Left out are changes that cannot break a promise, because
+// another rule holds as well or because they only cost time.
+//
+// Left out are also rules about what the code does not have: handing a lock on within a
+// client (no hand-off once a release was sent; a fence that stores the end of a block of
+// tokens), and queues of waiters (a rollback wakes others; a wake that precedes its denial is
+// kept; a re-check every second).
+package mutant

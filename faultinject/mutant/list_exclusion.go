@@ -1,0 +1,110 @@
+package mutant
+
+// exclusion has the mutants of what one node, and a round, do to grant a lock once.
+var exclusion = []Mutant{
+	{
+		Name: "half-is-a-majority",
+		Rule: "A majority is more than half of the nodes.",
+		Then: "Two holders have two nodes each, of four.",
+		Edits: []Edit{
+			{File: "quorum/rule.go", Old: `return n/2 + 1`, New: `return (n + 1) / 2`},
+			{File: "quorum/rule.go", Old: `case q <= n/2:`, New: `case q < n/2:`},
+		},
+	},
+	{
+		Name: "grant-over-another",
+		Rule: "A node grants a name only where nobody else has it.",
+		Then: "Of two names, the second is taken from its holder.",
+		Edits: []Edit{{
+			File: "node/memory_ops.go",
+			Old: `	var denial Holder
+	for _, name := range op.Names {`,
+			New: `	var denial Holder
+	for _, name := range op.Names[:1] {`,
+		}},
+	},
+	{
+		Name: "renew-takes-over",
+		Rule: "A renewal does not take a name from another owner.",
+		Then: "The late renewal of a lease that is over takes the lock from the next holder.",
+		Edits: []Edit{{
+			File: "node/memory_ops.go",
+			Old: `		case h.Owner != op.Owner:
+			return Reply{Outcome: Denied, Holder: h}
+`,
+			New: `
+		case h.Owner != op.Owner:
+			m.locks[name] = claim{}
+`,
+		}},
+	},
+	{
+		Name: "release-of-anybody",
+		Rule: "A release removes the lock of its own owner only.",
+		Then: "The undo of a round that was lost frees the lock of the holder.",
+		Edits: []Edit{{
+			File: "node/memory_ops.go",
+			Old:  `if h, held := m.holder(name); held && h.Owner == op.Owner {`,
+			New:  `if _, held := m.holder(name); held {`,
+		}},
+	},
+	{
+		Name: "node-forgets-early",
+		Rule: "A node keeps a lock for its TTL.",
+		Then: "It lets go some percent early, which is more than the allowance for drift.",
+		Edits: []Edit{{
+			File: "node/memory_ops.go",
+			Old:  `claim{owner: op.Owner, expiry: m.clock.Now() + op.TTL}`,
+			New:  `claim{owner: op.Owner, expiry: m.clock.Now() + op.TTL - op.TTL/32}`,
+		}},
+	},
+	{
+		Name: "owner-for-all-rounds",
+		Rule: "Each round has an owner of its own.",
+		Then: "The late release of one round deletes the lock that the next round of the same call has got.",
+		Edits: []Edit{
+			{
+				File: "lock.go",
+				Old:  `	began := l.client.clock.Now()`,
+				New: `	owner := l.client.nextOwner()
+	began := l.client.clock.Now()`,
+			},
+			{File: "lock.go", Old: `h, again, err := l.attempt(ctx)`, New: `h, again, err := l.attempt(ctx, owner)`},
+			{File: "attempt.go", Old: `attempt(ctx context.Context) (*hold`, New: `attempt(ctx context.Context, owner string) (*hold`},
+			{
+				File: "attempt.go",
+				Old:  `	h := newHold(l)`,
+				New: `	h := newHold(l)
+	h.owner = owner`,
+			},
+		},
+	},
+	{
+		Name: "owner-for-a-client",
+		Rule: "Two owners of one client are two owners.",
+		Then: "A client that holds the lock is granted it once more.",
+		Edits: []Edit{{
+			File: "client.go",
+			Old:  `return c.id + ":" + strconv.FormatUint(c.sequence.Add(1), 10)`,
+			New:  `return c.id + ":" + strconv.FormatUint(c.sequence.Load(), 10)`,
+		}},
+	},
+	{
+		Name: "unknown-counts",
+		Rule: "No answer is no vote.",
+		Then: "A denial that was lost on its way is counted as a grant.",
+		Edits: []Edit{{
+			File: "hold.go",
+			Old: `	default:
+		h.refuse(i, r)
+		return quorum.Unknown`,
+			New: `	default:
+		if errors.Is(r.Err, node.ErrTimeout) {
+			h.claims[i] = max(h.claims[i], quorum.Expiry(sent, h.lock.ttl))
+			return quorum.Granted
+		}
+		h.refuse(i, r)
+		return quorum.Unknown`,
+		}},
+	},
+}

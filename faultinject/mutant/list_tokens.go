@@ -1,0 +1,93 @@
+package mutant
+
+// tokens has the mutants of what makes tokens grow.
+var tokens = []Mutant{
+	{
+		Name: "fence-not-told",
+		Rule: "A node that knows a token as large as the one proposed says so.",
+		Then: "A slow client gets a smaller token than the fast one before it.",
+		Edits: []Edit{{
+			File: "node/memory_ops.go",
+			Old:  `	return Reply{Outcome: Granted, Token: known}`,
+			New: `	known = 0
+	return Reply{Outcome: Granted, Token: known}`,
+		}},
+	},
+	{
+		Name: "fence-equal-taken",
+		Rule: "A node takes a token only if it is larger than the fence, not if it is equal.",
+		Then: "The same token is given twice.",
+		Edits: []Edit{{
+			File: "node/memory_ops.go",
+			Old:  `if seen := m.fence(name); seen >= op.Token {`,
+			New:  `if seen := m.fence(name); seen > op.Token {`,
+		}},
+	},
+	{
+		Name: "no-second-token-round",
+		Rule: "A grant counts only from nodes that took the token.",
+		Then: "A lease has a token that is smaller than one before, on a node that said so.",
+		Edits: []Edit{{
+			File: "round.go",
+			Old: `	default:
+		h.taken.Record(i, quorum.Denied)`,
+			New: `	default:
+		h.taken.Record(i, quorum.Granted)`,
+		}},
+	},
+	{
+		Name: "fence-short",
+		Rule: "A fence lives until the node's clock is a recovery past the token.",
+		Then: "It is gone when a slow client proposes a smaller token.",
+		Edits: []Edit{{
+			File: "node/memory_marker.go",
+			Old:  `int64(token)/1000 + l.Recovery().Milliseconds()}`,
+			New:  `int64(token)/1000 + l.MaxTTL.Milliseconds()/4}`,
+		}},
+	},
+	{
+		Name: "fence-dies-with-the-lock",
+		Rule: "A fence outlives the release of the lock.",
+		Then: "The next holder has a smaller token.",
+		Edits: []Edit{{
+			File: "node/memory_ops.go",
+			Old: `			delete(m.locks, name)
+			outcome = Released`,
+			New: `			delete(m.locks, name)
+			delete(m.fences, name)
+			outcome = Released`,
+		}},
+	},
+	{
+		Name: "fence-of-the-first-name",
+		Rule: "A lock of several names raises the fence of each.",
+		Then: "The next lease of the other name has a smaller token.",
+		Edits: []Edit{{
+			File: "node/memory_ops.go",
+			Old: `		} else {
+			m.raise(name, op.Token, op.Limits)`,
+			New: `		} else if name == op.Names[0] {
+			m.raise(name, op.Token, op.Limits)`,
+		}},
+	},
+	{
+		Name: "old-token-taken",
+		Rule: "A node takes no token that is older than MaxTTL.",
+		Then: "A client whose clock is far behind gets a token that is smaller than one which the node has forgotten.",
+		Edits: []Edit{{
+			File: "node/refusal.go",
+			Old:  `return t > now+l.MaxClockSkew.Microseconds() || t <= now-l.MaxTTL.Microseconds()`,
+			New:  `return t > now+l.MaxClockSkew.Microseconds()`,
+		}},
+	},
+	{
+		Name: "early-token-taken",
+		Rule: "A node takes no token that is ahead of its clock by more than MaxClockSkew.",
+		Then: "A client whose clock is far ahead gets a token, the node forgets it, and gives a smaller one.",
+		Edits: []Edit{{
+			File: "node/refusal.go",
+			Old:  `return t > now+l.MaxClockSkew.Microseconds() || t <= now-l.MaxTTL.Microseconds()`,
+			New:  `return t <= now-l.MaxTTL.Microseconds()`,
+		}},
+	},
+}

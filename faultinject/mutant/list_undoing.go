@@ -1,0 +1,114 @@
+package mutant
+
+// undoing has the mutants of what keeps locks from being left behind.
+var undoing = []Mutant{
+	{
+		Name: "undo-where-granted-only",
+		Rule: "A round is undone on each node that may have seen it, also where the outcome is unknown.",
+		Then: "An acquisition that runs after its timeout leaves a lock behind.",
+		Edits: []Edit{{
+			File: "hold.go",
+			Old:  `		if h.asked&(1<<i) == 0 {`,
+			New:  `		if h.asked&(1<<i) == 0 || h.round.Vote(i) == quorum.Unknown {`,
+		}},
+	},
+	{
+		Name: "late-is-unsent",
+		Rule: "A call that is overdue may have reached the node.",
+		Then: "It is not undone.",
+		Edits: []Edit{{
+			File: "lane_watchdog.go",
+			Old:  `l.tell(sent, node.ErrTimeout, nil, false)`,
+			New:  `l.tell(sent, node.ErrTimeout, nil, true)`,
+		}},
+	},
+	{
+		Name: "undo-once",
+		Rule: "An undo that fails is tried again.",
+		Then: "What was granted on a node that could not be reached then stays.",
+		Edits: []Edit{{
+			File: "lane_undo.go",
+			Old: `	l.kept = append(l.kept, c)
+	l.armRetry()`,
+			New: `	l.dropped++`,
+		}},
+	},
+	{
+		Name: "undo-before-acquire",
+		Rule: "An undo is never sent before what it undoes.",
+		Then: "The release finds nothing, and then the acquisition is granted.",
+		Edits: []Edit{{
+			File: "lane_undo.go",
+			Old:  `	if l.health.down && l.busy && !l.closed {`,
+			New:  `	if l.health.down && l.busy && !l.closed && l.client == nil {`,
+		}},
+	},
+	{
+		Name: "undo-overtakes",
+		Rule: "What is sent to a node is sent in the order in which it was submitted.",
+		Then: "A release overtakes the renewal before it, which puts the lock back.",
+		Edits: []Edit{{
+			File: "lane.go",
+			Old: `	l.queue = append(l.queue, c)
+	l.start()
+	return nil`,
+			New: `	if c.until > 0 {
+		l.queue = append([]*call{c}, l.queue...)
+	} else {
+		l.queue = append(l.queue, c)
+	}
+	l.start()
+	return nil`,
+		}},
+	},
+	{
+		Name: "heal-not-undone",
+		Rule: "A lease is released also on nodes that only its renewals have reached.",
+		Then: "A node that was down at first keeps the lock after its release.",
+		Edits: []Edit{{
+			File: "renewal.go",
+			Old:  `		h.asked |= 1 << i`,
+			New:  `		h.asked |= 0 << i`,
+		}},
+	},
+	{
+		Name: "renewal-after-release",
+		Rule: "Once the release of an owner is queued, no renewal of it is.",
+		Then: "The renewal puts back what was released.",
+		Edits: []Edit{
+			{
+				File: "hold.go",
+				Old: `	case h.phase != held:
+	case h.leaked:`,
+				New: `	case h.leaked:`,
+			},
+			{
+				File: "hold.go",
+				Old: `	h.client.schedule.remove(h)
+`,
+				New: "",
+			},
+		},
+	},
+	{
+		Name: "no-undo-when-the-caller-leaves",
+		Rule: "What is undone does not depend on the caller's context.",
+		Then: "An Acquire that is cut short leaves what it took.",
+		Edits: []Edit{{
+			File: "attempt.go",
+			Old: `	case <-ctx.Done():
+		h.abandon()`,
+			New: `	case <-ctx.Done():`,
+		}},
+	},
+	{
+		Name: "node-stays-down",
+		Rule: "A node that failed is asked again when it answers.",
+		Then: "A client whose nodes were all down once gets no lock for minutes.",
+		Edits: []Edit{{
+			File: "health.go",
+			Old:  `h.probeAt = now + quorum.Backoff(`,
+			New:  `h.probeAt = now + 1000*quorum.Backoff(`,
+		}},
+	},
+}

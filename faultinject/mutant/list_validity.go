@@ -1,0 +1,81 @@
+package mutant
+
+// validity has the mutants of when a lease ends.
+var validity = []Mutant{
+	{
+		Name: "expiry-from-the-answer",
+		Rule: "A claim lasts for a TTL from before its command was sent.",
+		Then: "The answer comes late, and the claim outlives the lock.",
+		Edits: []Edit{
+			{File: "round.go", Old: `h.vote(c.lane, c.sent, c.op.Token, r)`, New: `h.vote(c.lane, h.client.clock.Now(), c.op.Token, r)`},
+			{File: "renewal.go", Old: `h.note(c.lane, c.sent, reply)`, New: `h.note(c.lane, now, reply)`},
+		},
+	},
+	{
+		Name: "no-drift",
+		Rule: "An allowance for clocks of different rates is taken off the TTL.",
+		Then: "A slow clock thinks that it has a lock which a fast one has let go.",
+		Edits: []Edit{{
+			File: "quorum/validity.go",
+			Old:  `return percent + driftFixed`,
+			New:  `return 0 * (percent + driftFixed)`,
+		}},
+	},
+	{
+		Name: "valid-with-one-claim-less",
+		Rule: "A lease ends when fewer than a quorum of its claims are active.",
+		Then: "It goes on with one less, and another gets the others.",
+		Edits: []Edit{{
+			File: "quorum/validity.go",
+			Old:  `if e > until && countFrom(expiries, e) >= need {`,
+			New:  `if e > until && countFrom(expiries, e) >= max(need-1, 1) {`,
+		}},
+	},
+	{
+		Name: "revival",
+		Rule: "Nothing revives a lease whose time is over.",
+		Then: "A process wakes behind the end of its lease, processes an answer that came before, and acts after the next holder.",
+		Edits: []Edit{
+			{File: "renewal.go", Old: `	if h.phase != held || now >= h.validUntil {`, New: `	if h.phase != held {`},
+			{
+				File: "hold.go",
+				Old: `	if now < h.validUntil {
+		h.validUntil = max(`,
+				New: `	if now >= 0 {
+		h.validUntil = max(`,
+			},
+		},
+	},
+	{
+		Name: "err-without-the-clock",
+		Rule: "Whether a lease is valid is decided by the clock, not by a timer that should have fired.",
+		Then: "A process that was frozen acts on its lease before the timer ends it.",
+		Edits: []Edit{{
+			File: "lease.go",
+			Old: `	case h.client.clock.Now() >= h.validUntil:
+		return h.lost("its time ran out")
+`,
+			New: "",
+		}},
+	},
+	{
+		Name: "end-not-scheduled",
+		Rule: "The context of a lease ends when the lease does, whatever the network does.",
+		Then: "Its holder is told with the next renewal that is due, or never.",
+		Edits: []Edit{{
+			File: "hold.go",
+			Old:  `return min(h.validUntil, h.renewAt, h.holdUntil(), h.nextLapse())`,
+			New:  `return min(h.renewAt, h.holdUntil(), h.nextLapse())`,
+		}},
+	},
+	{
+		Name: "grant-without-a-second-look",
+		Rule: "A round is won only if a quorum of its claims is still active then.",
+		Then: "A process that was frozen in its round gets a lease with an old token, after the next holder.",
+		Edits: []Edit{{
+			File: "round.go",
+			Old:  `if h.taken.Result() != quorum.Won || h.takenAndActive(now) < h.lock.need {`,
+			New:  `if h.taken.Result() != quorum.Won {`,
+		}},
+	},
+}
