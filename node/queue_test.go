@@ -183,10 +183,14 @@ func TestRedisQueueKeysGo(t *testing.T) {
 	want(t, node.Released, n, release("o1", "a", "b"))
 	assert.Len(t, queueKeysOf(server), 6)
 	transient(t, server)
-	want(t, node.Granted, n, fairly("c:1", 1, "a", "b"))
+	want(t, node.Granted, n, waits("c:1", 1, "a", "b"))
+	assert.Len(t, queueKeysOf(server), 4, "nobody is expected any more")
+	want(t, node.Released, n, release("o of c:1", "a", "b"))
+	assert.Len(t, queueKeysOf(server), 6)
 	want(t, node.Released, n, leaves("c:3", "a", "b"))
 	assert.Empty(t, queueKeysOf(server))
 
+	want(t, node.Granted, n, acquire("o1", "a"))
 	fleeting := waits("c:4", 1, "a")
 	fleeting.Waiter.Keep = 5 * time.Millisecond
 	want(t, node.Denied, n, fleeting)

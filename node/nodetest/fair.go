@@ -195,6 +195,18 @@ var fairness = []promise{
 		x.want(node.Granted, fairly("c:2", 2, "a", "b", "d"))
 		x.want(node.Absent, leave("c:2", "a", "b", "d"))
 	}},
+	{"of several the one that is left for longest is told", func(x *trial) {
+		x.listen("c")
+		name, replies := x.promptly(func(name string) []node.Op {
+			x.do(
+				acquire("o1", long, name+" taken"), fairly("c:1", 1, name+" taken", name),
+				fairly("c:2", 2, name+" taken", name+" too"), fairly("c:3", 3, name),
+			)
+			x.Pass(privilege / 5)
+			return []node.Op{fairly("c:4", 4, name+" too", name)}
+		})
+		x.yields(name+" too", 1, replies[0])
+	}},
 	{"the denial tells the fence", func(x *trial) {
 		x.listen("c")
 		token := x.token()

@@ -22,6 +22,7 @@ import (
 // All fields but Second are needed.
 type Subject struct {
 	// Node is a handle on an empty deployment, without a marker. The suite may close it.
+	// If it is a node.Listener, so must be those from Second; else waiting is not tested.
 	Node node.Node
 	// Pass returns once at least d has passed on the deployment's own clock.
 	Pass func(d time.Duration)

@@ -77,7 +77,7 @@ if waiter and (denial or queued) then
       queue.enter(name, waiter, ARGV[7], tonumber(ARGV[8]), now)
     end
   end
-  if patience and not denial then
+  if not denial then
     for _, other in ipairs(free) do
       other[3] = queue.precedence(other[1], waiter, patience, now) or 0
       if other[3] > (denial and denial[3] or 0) then
