@@ -10,8 +10,13 @@
 //   - exclusion: no two leases of a name are valid at one instant of true time;
 //   - tokens: each grant of a name has a larger token than all before, and no holder is
 //     told that its lease is valid once a later one was granted;
-//   - nothing is left: when all is quiet, no node has a key of a lock;
-//   - progress: when the faults stop, the lock can be had within R and two seconds.
+//   - finality: no lease that was over is valid again;
+//   - nothing is left: when all is quiet, no node has a key of a lock, and nothing of an
+//     owner runs behind its release where the network keeps the order;
+//   - progress: when the faults stop, the lock can be had within R and two seconds, by
+//     newcomers and by processes that have been through it all.
+//
+// Package mutant shows that it finds protocols which lack a rule.
 //
 // [Shrink] takes from a case that fails whatever it fails without, and the history of
 // what is left is short enough to read.

@@ -94,9 +94,17 @@ func (d drawer) skewDrill(c *Case) {
 }
 
 // freezeDrill: the holder is frozen while its renewal is under way, and wakes when its lease is
-// over, and what nodes have confirmed meanwhile is not.
+// over, and what nodes have confirmed meanwhile is not. Or it is frozen while it asks for the
+// lock, and wakes when what it was granted has been another's since.
 func (d drawer) freezeDrill(c *Case) {
 	began := d.between(ttl/100, 2*ttl)
+	if d.IntN(2) == 0 {
+		at := began + d.upTo(2*c.Weather.Most)
+		c.wants(holder, began, ttl)
+		c.wants(rival, began+d.upTo(ttl/2), ttl/4)
+		c.breaks(faultinject.Freeze, at, at+d.between(ttl, 2*ttl), faultinject.All, holder)
+		return
+	}
 	at := began + ttl*3/10 + d.upTo(ttl/10)
 	c.wants(holder, began, 2*ttl)
 	c.wants(rival, began+d.upTo(ttl/2), ttl)
