@@ -91,8 +91,12 @@ func (s *server) forgetful(x *exchange) {
 	})
 }
 
+// begin breaks the server. What an in-memory node has not, cannot be broken: it does not run
+// out of memory, and its locks do not run out by a clock that steps.
 func (s *server) begin(fault faultinject.Fault) {
 	switch fault {
+	case faultinject.Clock, faultinject.Memory, faultinject.Lose:
+		panic(fmt.Sprintf("sim: the fault %q is for real servers", fault))
 	case faultinject.Flush:
 		s.Flush()
 		return

@@ -6,7 +6,8 @@ import "slices"
 const shrinkRuns = 600
 
 // Shrink takes from a case that fails whatever it fails without: weather, wrong clocks,
-// tasks and faults. fails says of a case whether it still fails in the same way.
+// tasks and faults. fails says of a case whether it still fails in the same way. The case is
+// drawn anew from its seed: one that was changed by hand is not what is shortened.
 func Shrink(c *Case, fails func(*Case) bool) *Case {
 	s := shrinker{full: Draw(c.Seed), best: c, fails: fails, left: shrinkRuns}
 	d := c.dropped
