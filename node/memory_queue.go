@@ -98,7 +98,7 @@ func (m *Memory) reached(kind MessageKind, name, id string) bool {
 // precedence does what the function of that name does in the scripts.
 func (m *Memory) precedence(name, id string) time.Duration {
 	place := 0
-	for range maxDead {
+	for dead := 0; dead < maxDead; {
 		q := m.queued(name)
 		if place >= len(q) || q[place].id == id {
 			return 0
@@ -115,6 +115,7 @@ func (m *Memory) precedence(name, id string) time.Duration {
 			return fairPatience
 		default:
 			m.drop(name, e.id)
+			dead++
 		}
 	}
 	return fairPatience

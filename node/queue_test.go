@@ -282,3 +282,49 @@ func commandCalls(t *testing.T, server *redisproc.Server) (calls int64) {
 	}
 	return calls
 }
+
+// Who was granted no right to look whether anybody waits, forces a lock off as before.
+func TestRedisForcedReleaseWithoutTheRightToLook(t *testing.T) {
+	server := start(t)
+	n := open(t, server.Addr())
+	for _, rules := range []string{
+		"~lock:* ~quorumlock:* +eval +evalsha +info +hkeys +pttl +set +del +ping +client",
+		"~lock:* ~quorumlock:fence:* ~quorumlock:tombstone:* ~quorumlock:node +@all",
+	} {
+		command(t, server, append([]string{"ACL", "SETUSER", "u", "reset", "on", ">secret"}, strings.Fields(rules)...)...)
+		want(t, node.Granted, n, acquire("o1", "lock:a"))
+		r := do(open(t, "redis://u:secret@"+server.Addr()), force("lock:a"))[0]
+		require.NoError(t, r.Err, rules)
+		require.Equal(t, node.Released, r.Outcome, rules)
+		require.Len(t, r.Holders, 1, rules)
+	}
+}
+
+// However many were woken and do not come, each costs its patience once, and then it is the
+// turn of those behind them.
+func TestManyFrozenWaitersInFairOrder(t *testing.T) {
+	const frozen = 100
+	m, c := memoryAt(t)
+	listen(t, m, "frozen")
+	listen(t, m, "live")
+	want(t, node.Granted, m, acquire("o1", "a"))
+	for i := range frozen {
+		want(t, node.Denied, m, fairly(fmt.Sprintf("frozen:%03d", i), int64(i), "a"))
+	}
+	want(t, node.Released, m, release("o1", "a"))
+	for range frozen {
+		require.Equal(t, node.Denied, do(m, fairly("live:1", 1000, "a"))[0].Outcome)
+		c.Advance(51 * time.Millisecond)
+	}
+	require.Equal(t, node.Granted, do(m, fairly("live:1", 1000, "a"))[0].Outcome)
+}
+
+// A deadline that no key can have, put there by somebody else, leaves no queue without an end.
+func TestRedisDeadlineOfSomebodyElse(t *testing.T) {
+	server := start(t)
+	n := open(t, server.Addr())
+	command(t, server, "ZADD", "quorumlock:waiting:{a}", "inf", "x")
+	want(t, node.Granted, n, acquire("o1", "a"))
+	require.Equal(t, node.Denied, do(n, waits("c:1", 1, "a"))[0].Outcome)
+	require.NotEqual(t, "-1", command(t, server, "PTTL", "quorumlock:queue:{a}"))
+}

@@ -39,10 +39,11 @@ local function queues()
   end
 
   -- expect notes when a waiter was woken. Who was woken before and has not come since, is
-  -- expected since then.
+  -- expected since then. It has been woken all the same where the node has no memory to note
+  -- it, hence pcall.
   local function expect(name, waiter, now)
-    redis.call('ZADD', key('woken', name), 'NX', now, waiter)
-    redis.call('PEXPIRE', key('woken', name), redis.call('PTTL', key('queue', name)))
+    redis.pcall('ZADD', key('woken', name), 'NX', now, waiter)
+    redis.pcall('PEXPIRE', key('woken', name), redis.call('PTTL', key('queue', name)))
   end
 
   -- attempts bounds how many dead waiters one call deals with for each name.
@@ -60,7 +61,7 @@ local function queues()
   local function enter(name, waiter, ticket, keep, now)
     prune(name, now)
     local last = redis.call('ZRANGE', key('waiting', name), -1, -1, 'WITHSCORES')[2]
-    local left = math.max(keep, (tonumber(last) or 0) - now)
+    local left = math.max(keep, math.min((tonumber(last) or 0) - now, 2 ^ 43)) -- PEXPIRE takes no more
     redis.call('ZADD', key('queue', name), 'NX', ticket, waiter)
     redis.call('PEXPIRE', key('queue', name), left)
     redis.call('ZADD', key('waiting', name), 'GT', now + keep, waiter)
@@ -72,8 +73,8 @@ local function queues()
   -- whoever stands before it, and was not woken more than patience ms ago without coming
   -- since. One that was not woken yet is woken now.
   local function precedence(name, waiter, patience, now)
-    local place = 0
-    for _ = 1, attempts do
+    local place, dead = 0, 0
+    while dead < attempts do
       local other = redis.call('ZRANGE', key('queue', name), place, place)[1]
       if not other or other == waiter then
         return nil
@@ -88,6 +89,7 @@ local function queues()
         return patience
       else
         dropped(name, other)
+        dead = dead + 1
       end
     end
     return patience
@@ -96,7 +98,7 @@ local function queues()
   -- wake wakes the first waiter of a name that is free, except one, and tells the next to
   -- stand by. Whom a message does not reach is dead, and is taken out.
   local function wake(name, except)
-    if redis.call('EXISTS', key('queue', name)) == 0 or redis.call('EXISTS', name) == 1 then
+    if redis.pcall('EXISTS', key('queue', name)) ~= 1 or redis.call('EXISTS', name) == 1 then
       return
     end
     local time = redis.call('TIME')
