@@ -1,0 +1,107 @@
+package quorum
+
+import "time"
+
+// How long a waiter holds back when it hears of one node only.
+const (
+	// others is how long after the first release the other nodes are given to release too: a
+	// holder tells all of them at once.
+	others = time.Millisecond
+	// standby is how long who is second in line leaves a free lock to the first.
+	standby = 30 * time.Millisecond
+	// spread keeps apart those who wait for one expiry, by their ranks.
+	spread = 2 * time.Millisecond
+)
+
+// Outlook is when a waiter can expect each node to be free, by what nodes have said since its
+// last attempt, and so when the next attempt is worthwhile. Times are local. It is not
+// safe for concurrent use.
+type Outlook struct {
+	need int
+	// asked is when the last attempt was sent, first when the first release since was told.
+	asked, first time.Duration
+	// free is, by node, when it is expected to be free; woken says that the node has said
+	// so itself.
+	free  []time.Duration
+	woken []bool
+}
+
+// NewOutlook returns the outlook of a waiter that needs so many of the nodes, and has made
+// no attempt: it is worthwhile at once.
+func NewOutlook(nodes, need int) Outlook {
+	return Outlook{need: need, first: never, free: make([]time.Duration, nodes), woken: make([]bool, nodes)}
+}
+
+// Ask notes that an attempt is sent: what nodes said before is out of date.
+func (o *Outlook) Ask(now time.Duration) {
+	o.asked, o.first = now, never
+	for i := range o.free {
+		o.free[i], o.woken[i] = never, false
+	}
+}
+
+// Denied notes that somebody holds the lock on a node, which frees itself at an instant
+// unless it is renewed, and that so many others wait there before. A release that was told
+// since the attempt was sent is newer than the denial, although it came first: they are on
+// two connections.
+func (o *Outlook) Denied(i int, until time.Duration, rank int) {
+	if !o.woken[i] {
+		o.free[i] = after(until, time.Duration(max(rank, 0))*spread)
+	}
+}
+
+// Idle notes that nobody holds the lock on a node: it granted what the waiter then gave
+// back.
+func (o *Outlook) Idle(i int, now time.Duration) {
+	if !o.woken[i] {
+		o.free[i] = now
+	}
+}
+
+// Woken notes that a node says that the lock was released there, and this waiter is first.
+func (o *Outlook) Woken(i int, now time.Duration) {
+	o.free[i], o.woken[i] = now, true
+	o.first = min(o.first, now)
+}
+
+// Standby notes that the lock was released on a node, and this waiter is second.
+func (o *Outlook) Standby(i int, now time.Duration) {
+	o.free[i] = min(o.free[i], after(now, standby))
+}
+
+// Next returns when the next attempt is worthwhile: when enough nodes are expected to be
+// free, a moment after the first of them was released, or when the last attempt is recheck
+// old, whatever is expected.
+func (o *Outlook) Next(recheck time.Duration) time.Duration {
+	next := min(after(o.asked, recheck), after(o.first, others))
+	if o.need < 1 || o.need > len(o.free) {
+		return next
+	}
+	for i, at := range o.free {
+		// The need-th smallest, without sorting.
+		if at < next && o.before(at, i) == o.need-1 {
+			next = at
+		}
+	}
+	return next
+}
+
+// before counts the nodes that are expected before node i, those of one instant by their
+// index.
+func (o *Outlook) before(at time.Duration, i int) int {
+	n := 0
+	for j, other := range o.free {
+		if other < at || other == at && j < i {
+			n++
+		}
+	}
+	return n
+}
+
+// after is d after at, and never if at is.
+func after(at, d time.Duration) time.Duration {
+	if at > never-d {
+		return never
+	}
+	return at + d
+}
