@@ -60,7 +60,7 @@ func benchmarkScriptCost(b *testing.B, nameOf func(i int) string) {
 				for j := i; j < min(i+costBatch, b.N); j++ {
 					names = append(names, nameOf(j))
 					cmds = append(cmds, client.B().Arbitrary("EVALSHA", sha, "1").Keys(nameOf(j)).
-						Args("owner", ttl, ttl, skew, token).Build())
+						Args("owner", ttl, ttl, skew, token, token).Build())
 				}
 				for _, r := range client.DoMulti(context.Background(), cmds...) {
 					granted, err := r.AsInt64()

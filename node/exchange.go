@@ -83,14 +83,21 @@ func eval(b rueidis.Builder, op Op) rueidis.Completed {
 func command(b rueidis.Builder, verb, script string, op Op) rueidis.Completed {
 	c := b.Arbitrary(verb, script, strconv.Itoa(len(op.Names))).Keys(op.Names...)
 	switch op.Kind {
-	case Acquire, Renew:
-		c = c.Args(op.Owner, milliseconds(op.TTL), milliseconds(op.Limits.MaxTTL), milliseconds(op.Limits.MaxClockSkew), strconv.FormatUint(op.Token, 10))
-		if op.Kind == Acquire && op.Waiter.ID != "" {
+	case Acquire:
+		token := strconv.FormatUint(op.Token, 10)
+		end := token
+		if op.Reserve > 0 {
+			end = strconv.FormatUint(op.end(), 10)
+		}
+		c = c.Args(op.Owner, milliseconds(op.TTL), milliseconds(op.Limits.MaxTTL), milliseconds(op.Limits.MaxClockSkew), token, end)
+		if op.Waiter.ID != "" {
 			c = c.Args(op.Waiter.ID, strconv.FormatInt(op.Waiter.Ticket, 10), milliseconds(op.Waiter.Keep))
 			if op.Fair {
 				c = c.Args(milliseconds(fairPatience))
 			}
 		}
+	case Renew:
+		c = c.Args(op.Owner, milliseconds(op.TTL), milliseconds(op.Limits.MaxTTL), milliseconds(op.Limits.MaxClockSkew), strconv.FormatUint(op.Token, 10))
 	case Release:
 		c = c.Args(op.Owner)
 		if op.Waiter.ID != "" {

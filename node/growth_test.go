@@ -83,21 +83,22 @@ func (h *history) ttl(t *rapid.T) time.Duration {
 
 func (h *history) acquire(t *rapid.T) {
 	op := node.Op{Kind: node.Acquire, Owner: rapid.SampledFrom(owners).Draw(t, "owner"), TTL: h.ttl(t), Token: h.token(t)}
+	op.Reserve = rapid.OneOf(rapid.Just(uint64(0)), rapid.Uint64Range(0, 20), rapid.Uint64Range(0, uint64(h.limits.Recovery().Microseconds()))).Draw(t, "reserve")
 	r := h.do(op)
 	if r.Outcome != node.Granted {
 		return
 	}
 	if r.Token == 0 {
 		require.Greater(t, op.Token, h.taken, "a token that is not larger than one before")
-		h.taken = op.Token
-		h.tokens = append(h.tokens, op.Token)
+		h.taken = op.Token + op.Reserve
+		h.tokens = append(h.tokens, h.taken)
 	} else {
 		require.GreaterOrEqual(t, r.Token, op.Token)
 	}
 	h.claim(t, op)
 }
 
-// renew repeats any token that was ever taken. On a recovering node it counts only for who
+// renew repeats any end of a block that was ever taken. On a recovering node it counts only for who
 // counts already.
 func (h *history) renew(t *rapid.T) {
 	op := node.Op{Kind: node.Renew, Owner: rapid.SampledFrom(owners).Draw(t, "owner"), TTL: h.ttl(t)}

@@ -79,8 +79,8 @@ func (e *SettingsError) Error() string {
 
 // ClockError is the cause behind [ErrClock].
 type ClockError struct {
-	// Ahead is how far the token that was proposed was ahead of the node's clock;
-	// negative if it was behind.
+	// Ahead is how far the token that was proposed, or the end of the block that was to be
+	// reserved, was ahead of the node's clock; negative if the token was behind.
 	Ahead time.Duration
 	// Limit is how far it may be.
 	Limit time.Duration

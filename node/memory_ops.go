@@ -49,7 +49,7 @@ func (m *Memory) acquire(op Op) Reply {
 		return recovering(left, op.Limits.Recovery(), m.marker.Restarted)
 	case op.TTL > op.Limits.MaxTTL:
 		return differing(op, op.Limits)
-	case tokenRefused(op.Token, m.time(), op.Limits):
+	case tokenRefused(op.Token, op.end(), m.time(), op.Limits):
 		return farFrom(m.time(), op)
 	}
 	var denial Holder
@@ -72,7 +72,7 @@ func (m *Memory) acquire(op Op) Reply {
 		if seen := m.fence(name); seen >= op.Token {
 			known = max(known, seen)
 		} else {
-			m.raise(name, op.Token, op.Limits)
+			m.raise(name, op.end(), op.Limits)
 		}
 	}
 	return Reply{Outcome: Granted, Token: known}

@@ -9,6 +9,7 @@ package node
 
 import (
 	"context"
+	"math"
 	"time"
 )
 
@@ -89,6 +90,11 @@ type Op struct {
 	// Token is the fencing token that Acquire proposes and Renew repeats: microseconds
 	// since the Unix epoch by the client's clock, or one more than a larger one seen.
 	Token uint64
+	// Reserve is, for Acquire, how many tokens directly behind Token are reserved for the
+	// owner too: the node keeps Token+Reserve, the end of the block, as the fence, and refuses
+	// an end that is too far ahead as it does a token. A Renew, which has to put back the
+	// whole of it, repeats the end as its Token.
+	Reserve uint64
 	// Limits are those of the client, for Acquire, Renew, Mark and Open; for Inspect,
 	// by which it says how long a recovery that has not begun will take.
 	Limits Limits
@@ -101,6 +107,14 @@ type Op struct {
 	// Fair has an Acquire with a Waiter leave a free name to those who wait before it;
 	// else it takes a free name whoever waits. See [Waiter].
 	Fair bool
+}
+
+// end is the last token of the block, or the largest one that there is if it would be beyond.
+func (o Op) end() uint64 {
+	if end := o.Token + o.Reserve; end >= o.Token {
+		return end
+	}
+	return math.MaxUint64
 }
 
 // Outcome is what a node did about an [Op].
@@ -181,8 +195,8 @@ type Reply struct {
 	// Rank says, if an Acquire with a Waiter was denied, how many wait before it for the
 	// name of the Holder.
 	Rank int
-	// Token is not 0 if an acquisition was granted, but its token not taken, since the
-	// node knows one that is as large or larger: the largest such.
+	// Token is not 0 if an acquisition was granted, but its token not taken, nor anything
+	// reserved, since the node knows one that is as large or larger: the largest such.
 	Token uint64
 	// Recovering is how long the node will still give no new rights, as it has lost
 	// its memory. An acquisition fails with [ErrRecovering] meanwhile; renewals are

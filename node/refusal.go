@@ -2,6 +2,7 @@ package node
 
 import (
 	"errors"
+	"math"
 	"time"
 )
 
@@ -27,14 +28,18 @@ func differing(op Op, limits Limits) Reply {
 	return Reply{Err: err}
 }
 
-// farFrom is the answer of a node whose clock, in microseconds, is too far from a token.
+// farFrom is the answer of a node whose clock, in microseconds, is too far from a token,
+// or from the end of its block.
 func farFrom(now int64, op Op) Reply {
-	err := &ClockError{Ahead: micro(int64(op.Token) - now), Limit: op.Limits.MaxClockSkew}
-	if err.Ahead < 0 {
-		err.Limit = op.Limits.MaxTTL
+	err := &ClockError{Ahead: micro(instant(op.end()) - now), Limit: op.Limits.MaxClockSkew}
+	if token := instant(op.Token); token < now && err.Ahead <= err.Limit {
+		err.Ahead, err.Limit = micro(token-now), op.Limits.MaxTTL
 	}
 	return Reply{Err: err}
 }
+
+// instant is the time of a token, in microseconds since the Unix epoch, or the last one.
+func instant(token uint64) int64 { return int64(min(token, math.MaxInt64)) }
 
 // micro turns microseconds into a duration, or the longest one.
 func micro(n int64) time.Duration {
@@ -43,12 +48,11 @@ func micro(n int64) time.Duration {
 }
 
 // tokenRefused reports whether a node whose clock stands at now, in microseconds, may
-// not take a token. What it takes is younger than MaxTTL, and no further ahead than
-// MaxClockSkew: so after a recovery, or the end of a fence, it takes only tokens that are
-// larger than all those it ever took.
-func tokenRefused(token uint64, now int64, l Limits) bool {
-	t := int64(token)
-	return t > now+l.MaxClockSkew.Microseconds() || t <= now-l.MaxTTL.Microseconds()
+// not take the tokens from the first to the end of a block. What it takes is younger than
+// MaxTTL, and no further ahead than MaxClockSkew: so after a recovery, or the end of a
+// fence, it takes only tokens that are larger than all those it ever took.
+func tokenRefused(first, end uint64, now int64, l Limits) bool {
+	return instant(end) > now+l.MaxClockSkew.Microseconds() || instant(first) <= now-l.MaxTTL.Microseconds()
 }
 
 // reasonOfRefusal is the reason that goes with one of these errors; nil for others.
@@ -71,6 +75,6 @@ func reasonOfRefusal(err error) error {
 // fenced reports whether a renewal raises the fence along with the lock: as long as an
 // acquisition could still take a smaller token, if the token is one that could be taken.
 func fenced(token uint64, now int64, l Limits) bool {
-	t := int64(token)
+	t := instant(token)
 	return t <= now+l.MaxClockSkew.Microseconds() && t > now-l.Recovery().Microseconds()
 }

@@ -2,6 +2,7 @@ package node
 
 import (
 	"fmt"
+	"math"
 	"strconv"
 	"strings"
 	"testing"
@@ -62,7 +63,7 @@ func (l *lab) run(op Op, at int64) string {
 	switch op.Kind {
 	case Acquire, Renew:
 		args = append(args, op.Owner, milliseconds(op.TTL))
-		args = append(append(args, limits...), strconv.FormatUint(op.Token, 10))
+		args = append(append(args, limits...), strconv.FormatUint(op.Token, 10), strconv.FormatUint(op.end(), 10))
 	case Mark:
 		args = append(args, limits...)
 	case Open:
@@ -85,16 +86,18 @@ func TestScriptTakesTokens(t *testing.T) {
 	l := newLab(t)
 	us := time.Duration.Microseconds
 	for _, token := range near(l.now, l.now-us(l.limits.MaxTTL), l.now-us(l.limits.Recovery()), l.now+us(l.limits.MaxClockSkew)) {
-		token := uint64(token)
-		answer := l.run(Op{Kind: Acquire, Names: []string{"a"}, Owner: "o1", TTL: time.Minute, Token: token}, l.now)
-		if tokenRefused(token, l.now, l.limits) {
-			assert.Equal(t, fmt.Sprintf("CLOCK\n%d", l.now), answer, "%d", int64(token)-l.now)
-			assert.Equal(t, []string{"quorumlock:node"}, l.server.Keys())
-			continue
+		for _, reserve := range []uint64{0, 1, 1000, uint64(us(l.limits.MaxClockSkew)), uint64(us(l.limits.Recovery())), math.MaxUint64} {
+			op := Op{Kind: Acquire, Names: []string{"a"}, Owner: "o1", TTL: time.Minute, Token: uint64(token), Reserve: reserve}
+			answer := l.run(op, l.now)
+			if tokenRefused(op.Token, op.end(), l.now, l.limits) {
+				assert.Equal(t, fmt.Sprintf("CLOCK\n%d", l.now), answer, "%d and %d", token-l.now, reserve)
+				assert.Equal(t, []string{"quorumlock:node"}, l.server.Keys())
+				continue
+			}
+			assert.Equal(t, "1", answer, "%d and %d", token-l.now, reserve)
+			assert.Equal(t, strconv.FormatUint(op.Token+reserve, 10), l.command("GET", "quorumlock:fence:{a}"))
+			l.command("DEL", "a", "quorumlock:fence:{a}")
 		}
-		assert.Equal(t, "1", answer, "%d", int64(token)-l.now)
-		assert.Equal(t, strconv.FormatUint(token, 10), l.command("GET", "quorumlock:fence:{a}"))
-		l.command("DEL", "a", "quorumlock:fence:{a}")
 	}
 }
 
@@ -118,8 +121,9 @@ func TestScriptRenewsFences(t *testing.T) {
 func TestScriptKeepsFences(t *testing.T) {
 	l := newLab(t)
 	for _, token := range []int64{l.now, l.now/1000*1000 - 1, l.now / 1000 * 1000, l.now/1000*1000 + 999} {
+		const reserve = 10_000_000
 		before := time.Now().UnixMilli()
-		l.run(Op{Kind: Acquire, Names: []string{"a"}, Owner: "o1", TTL: time.Minute, Token: uint64(token)}, l.now)
+		l.run(Op{Kind: Acquire, Names: []string{"a"}, Owner: "o1", TTL: time.Minute, Token: uint64(token - reserve), Reserve: reserve}, l.now)
 		left, err := strconv.ParseInt(l.command("PTTL", "quorumlock:fence:{a}"), 10, 64)
 		require.NoError(t, err)
 		after := time.Now().UnixMilli()

@@ -6,10 +6,11 @@
 -- ARGV[3]   MaxTTL of the client in ms
 -- ARGV[4]   MaxClockSkew of the client in ms
 -- ARGV[5]   proposed token, in us of the client's clock
--- ARGV[6]   waiter, or none: who gets an entry in the queues if this is denied
--- ARGV[7]   its ticket
--- ARGV[8]   how long its entry lives, in ms
--- ARGV[9]   how long in ms others may keep it waiting that were woken; none if it takes a
+-- ARGV[6]   last of the tokens from there on that are reserved, or the same: the fence
+-- ARGV[7]   waiter, or none: who gets an entry in the queues if this is denied
+-- ARGV[8]   its ticket
+-- ARGV[9]   how long its entry lives, in ms
+-- ARGV[10]  how long in ms others may keep it waiting that were woken; none if it takes a
 --           free name whoever waits
 -- Reply     1                           granted, and the token was taken
 --           {fence}                     granted; the token was not taken: fence is as large
@@ -23,14 +24,14 @@
 -- read before the first write, so a key of another type fails the whole script early,
 -- and each HSET is followed directly by its PEXPIRE: no lock is ever without a TTL.
 --
--- A token must be younger than MaxTTL, and no further ahead of the node's clock than
--- MaxClockSkew. A fence lives until the node's clock is MaxTTL + MaxClockSkew past it,
+-- A token must be younger than MaxTTL, and the last one no further ahead of the node's clock
+-- than MaxClockSkew. A fence lives until the node's clock is MaxTTL + MaxClockSkew past it,
 -- which is also how long a recovery lasts. So whatever a node has forgotten, it only
 -- takes tokens that are larger than all those it ever took.
 
 local owner, ttl, token = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[5])
 local max_ttl, max_skew = tonumber(ARGV[3]), tonumber(ARGV[4])
-local waiter, patience = ARGV[6], tonumber(ARGV[9])
+local waiter, patience = ARGV[7], tonumber(ARGV[10])
 
 local now, differs, recovering = guard(ARGV[3], ARGV[4])
 if differs or recovering then
@@ -39,7 +40,7 @@ end
 if ttl > max_ttl then
   return {'SETTINGS', max_ttl, max_skew}
 end
-if token > now + max_skew * 1000 or token <= now - max_ttl * 1000 then
+if tonumber(ARGV[6]) > now + max_skew * 1000 or token <= now - max_ttl * 1000 then
   return {'CLOCK', now}
 end
 
@@ -74,7 +75,7 @@ if waiter and (denial or queued) then
   now = math.floor(now / 1000)
   if denial or patience then
     for _, name in ipairs(KEYS) do
-      queue.enter(name, waiter, ARGV[7], tonumber(ARGV[8]), now)
+      queue.enter(name, waiter, ARGV[8], tonumber(ARGV[9]), now)
     end
   end
   if not denial then
@@ -100,5 +101,5 @@ for _, name in ipairs(KEYS) do
     queue.dropped(name, waiter)
   end
 end
-raise(low, ARGV[5], max_ttl + max_skew)
+raise(low, ARGV[6], max_ttl + max_skew)
 return fence > 0 and {fence} or 1
