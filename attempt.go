@@ -20,8 +20,8 @@ type retry struct {
 
 // attempt is one round: it asks all nodes and returns as soon as their votes decide.
 // The votes of the slower ones are folded into the lease later, or undone.
-func (l *Lock) attempt(ctx context.Context) (*hold, retry, error) {
-	h := newHold(l)
+func (l *Lock) attempt(ctx context.Context, w *waiter) (*hold, retry, error) {
+	h := newHold(l, w)
 	h.ask()
 	select {
 	case <-h.decided:
@@ -112,13 +112,16 @@ func (h *hold) heldError() error {
 		if r.Outcome != node.Denied {
 			continue
 		}
+		if r.Holder.Owner == "" && most.Owner != "" {
+			continue // it is left to another waiter there, and others know more
+		}
 		votes[r.Holder.Owner]++
 		switch n := votes[r.Holder.Owner]; {
 		case most.Owner == r.Holder.Owner:
 			if lifetime(r.Holder) > lifetime(most) {
 				most = r.Holder
 			}
-		case n > votes[most.Owner]:
+		case n > votes[most.Owner], most.Owner == "":
 			most = r.Holder
 		}
 	}

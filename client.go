@@ -19,8 +19,9 @@ import (
 )
 
 // Client takes locks on one set of nodes. It is safe for concurrent use, and a program
-// needs one for each set. While it holds nothing and asks for nothing, it has no
-// goroutine; a timer may be left until what it was set for would have been due.
+// needs one for each set. While it holds nothing and asks for nothing, it has no goroutine,
+// but for some seconds after somebody has waited; a timer may be left until what it was set
+// for would have been due.
 type Client struct {
 	cfg   Config
 	clock clock.Clock
@@ -38,6 +39,8 @@ type Client struct {
 	reports  reporter
 	tokens   tokens
 	servers  servers
+	lines    lines
+	inboxes  inboxes
 
 	mu sync.Mutex
 	// acquiring counts calls under way; none is added once closing is set.
@@ -77,6 +80,7 @@ func New(cfg Config) (*Client, error) {
 	for i, nd := range nodes {
 		c.lanes = append(c.lanes, newLane(c, i, nd))
 	}
+	c.inboxes.init(c)
 	return c, nil
 }
 
@@ -151,6 +155,7 @@ func (c *Client) shutDown() {
 	for _, h := range c.schedule.stop() {
 		h.end(ErrClosed)
 	}
+	c.inboxes.close()
 	for _, l := range c.lanes {
 		l.finish()
 	}
@@ -185,21 +190,6 @@ func (c *Client) leave() { c.acquiring.Done() }
 // nextOwner makes an id that was never used before, one for each round.
 func (c *Client) nextOwner() string {
 	return c.id + ":" + strconv.FormatUint(c.sequence.Add(1), 10)
-}
-
-// sleep waits for d, the end of ctx, or the closing of the client.
-func (c *Client) sleep(ctx context.Context, d time.Duration) error {
-	over := make(chan struct{})
-	timer := c.clock.AfterFunc(d, func() { close(over) })
-	defer timer.Stop()
-	select {
-	case <-over:
-		return nil
-	case <-ctx.Done():
-		return whyDone(ctx)
-	case <-c.quit:
-		return ErrClosed
-	}
 }
 
 // warn writes a log line, without having anybody wait for it.

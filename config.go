@@ -1,6 +1,7 @@
 package quorumlock
 
 import (
+	"cmp"
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
@@ -68,6 +69,13 @@ type Config struct {
 	// 10 ms and 200 ms.
 	RetryMin, RetryMax time.Duration
 
+	// Waiting is how Acquire waits for a lock that somebody else holds. It can be set per
+	// lock. Default: WaitQueued.
+	Waiting Waiting
+	// Handover bounds how a lease passes among the waiters of this client. It can be turned
+	// off per lock.
+	Handover Handover
+
 	// Clock is the source of time. Default: clock.System().
 	Clock clock.Clock
 	// Jitter gives random numbers in [0, 1), which spread what many clients would
@@ -92,6 +100,11 @@ type LockOptions struct {
 	// Fixed turns renewal off: the lease ends TTL after its grant, a little less for
 	// drift, unless Extend is called.
 	Fixed bool
+	// Waiting is how Acquire waits for a lock that somebody else holds.
+	Waiting Waiting
+	// NoHandover keeps a lease from being handed over to another waiter of the client, and
+	// a waiter from getting one.
+	NoHandover bool
 	// Rule says how many nodes must agree, where a majority is not enough. Default: a
 	// majority for RedLock, all for MultiLock.
 	Rule quorum.Rule
@@ -107,6 +120,8 @@ func (c Config) withDefaults() Config {
 	c.NodeTimeoutMin = orDefault(c.NodeTimeoutMin, min(100*time.Millisecond, c.NodeTimeoutMax))
 	c.RetryMax = orDefault(c.RetryMax, max(200*time.Millisecond, c.RetryMin))
 	c.RetryMin = orDefault(c.RetryMin, min(10*time.Millisecond, c.RetryMax))
+	c.Waiting = cmp.Or(c.Waiting, WaitQueued)
+	c.Handover = c.Handover.withDefaults()
 	if c.Clock == nil {
 		c.Clock = clock.System()
 	}
@@ -155,6 +170,9 @@ func (c Config) problems() []string {
 	add(c.RetryMax < 0, "RetryMax %v is negative", c.RetryMax)
 	add(c.RetryMin > c.RetryMax, "RetryMin %v is over RetryMax %v", c.RetryMin, c.RetryMax)
 	add(c.MaxHold < 0, "MaxHold %v is negative", c.MaxHold)
+	add(c.Waiting > WaitSpin, "Waiting %d is none of the ways to wait", c.Waiting)
+	add(c.Handover.MaxCount < 0, "Handover.MaxCount %d is negative", c.Handover.MaxCount)
+	add(c.Handover.MaxTime < 0, "Handover.MaxTime %v is negative", c.Handover.MaxTime)
 	return append(p, c.ttlProblems(c.TTL)...)
 }
 

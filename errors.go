@@ -63,7 +63,8 @@ type HeldError struct {
 	// Name is the lock in question; of a MultiLock, one that is held.
 	Name string
 	// Owner is who holds it on most of the nodes that denied; another contender in
-	// the middle of its attempt looks the same.
+	// the middle of its attempt looks the same. It is empty if nobody holds it, and it is
+	// left to somebody who waits for it and came before.
 	Owner string
 	// TTL is how long it stays held on those nodes if it is not renewed. It is
 	// negative if it has no expiry there, which is not of this library's doing.
@@ -72,6 +73,9 @@ type HeldError struct {
 
 // Error says by whom and for how long.
 func (e *HeldError) Error() string {
+	if e.Owner == "" {
+		return fmt.Sprintf("quorumlock: %q is free, and left for another %v to somebody who came before", e.Name, e.TTL)
+	}
 	if e.TTL < 0 {
 		return fmt.Sprintf("quorumlock: %q is held by %s, without expiry", e.Name, printable(e.Owner))
 	}

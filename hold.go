@@ -1,7 +1,6 @@
 package quorumlock
 
 import (
-	"context"
 	"errors"
 	"math"
 	"sync"
@@ -37,16 +36,16 @@ type hold struct {
 	due   time.Duration
 	index int
 
-	// ctx ends with the lease.
-	ctx    context.Context
-	cancel context.CancelCauseFunc
+	// entry is that of the waiter who acquires, or nil.
+	entry *entry
 
 	mu    sync.Mutex
 	phase phase
 	// round counts the votes of acquisition, taken which nodes took the token that was
-	// proposed last, and token is that: of a lease, its fencing token.
+	// proposed last, and token is that. The nodes keep last instead, the end of a block of
+	// tokens that begins with it.
 	round, taken quorum.Tally
-	token        uint64
+	token, last  uint64
 	// fences are the tokens that the nodes have told in this round, or that they took; nil
 	// while none has told one. proposals counts the tokens that were proposed.
 	fences    []uint64
@@ -65,12 +64,8 @@ type hold struct {
 	// renewAt is when the next renewal is due, failures how many failed in a row.
 	renewAt  time.Duration
 	failures int
-	// handles counts the leases that share this hold.
-	handles int
-	// leaked is set when the last of them was collected without a Release.
-	leaked bool
-	// cause is why it ended.
-	cause error
+	// tenure is that of whoever has it now, or had it last.
+	tenure *tenure
 	// backing is how many nodes backed the lease when that was reported last.
 	backing int
 }
@@ -78,7 +73,7 @@ type hold struct {
 // never is a time that does not come.
 const never = time.Duration(math.MaxInt64)
 
-func newHold(l *Lock) *hold {
+func newHold(l *Lock, w *waiter) *hold {
 	n := len(l.client.lanes)
 	h := &hold{
 		client:  l.client,
@@ -93,19 +88,38 @@ func newHold(l *Lock) *hold {
 		backing: n,
 	}
 	h.token = l.client.tokens.propose(l.names, 0)
+	h.last = h.token
+	if w != nil {
+		h.entry = w.entry
+		if l.client.lines.others(w) {
+			h.last += l.reserve(h.token)
+		}
+	}
 	return h
 }
 
-// op is an operation of this owner.
+// op is an operation of this owner. Its token is the largest that it may ever use.
 func (h *hold) op(kind node.Kind) node.Op {
 	return node.Op{
 		Kind:   kind,
 		Names:  h.lock.names,
 		Owner:  h.owner,
 		TTL:    h.lock.ttl,
-		Token:  h.token,
+		Token:  h.last,
 		Limits: h.client.cfg.limits(),
 	}
+}
+
+// acquisition is the one that acquires.
+func (h *hold) acquisition(i int) node.Op {
+	op := h.op(node.Acquire)
+	op.Token, op.Reserve = h.token, h.last-h.token
+	if h.entry != nil {
+		h.entry.sign(&op, i)
+	} else {
+		op.Fair = h.lock.takesTurns()
+	}
+	return op
 }
 
 // note keeps what a node answered, and says what it counts as.
@@ -158,7 +172,7 @@ var errUncounted = errors.New("it took the lock back, which counts from the firs
 
 // nextDue is when the scheduler has to look at a held lease next.
 func (h *hold) nextDue() time.Duration {
-	return min(h.validUntil, h.renewAt, h.holdUntil(), h.nextLapse())
+	return min(h.validUntil, h.renewAt, h.tenure.limit(), h.nextLapse())
 }
 
 // nextLapse is when the next claim runs out unless it is renewed.
@@ -193,14 +207,6 @@ func (h *hold) reportBacking(now time.Duration) {
 	})
 }
 
-// holdUntil is when the hold limit is reached.
-func (h *hold) holdUntil() time.Duration {
-	if h.lock.maxHold == 0 || h.lock.maxHold > never-h.grantedAt {
-		return never
-	}
-	return h.grantedAt + h.lock.maxHold
-}
-
 // undoMargin is how long undos are repeated besides the TTL. What a node has granted is
 // over after the TTL; but a node that hangs may have commands in its buffers, and run
 // them when it wakes.
@@ -213,6 +219,9 @@ func (h *hold) undo(to sink) {
 	until := h.client.clock.Now() + h.lock.ttl + undoMargin
 	for i, l := range h.client.lanes {
 		calls[i] = call{op: h.op(node.Release), sink: to, until: until, lane: i}
+		if h.tenure == nil && h.entry != nil {
+			h.entry.countersign(&calls[i].op)
+		}
 		if h.asked&(1<<i) == 0 {
 			to.answer(&calls[i], node.Reply{Outcome: node.Absent})
 			continue
@@ -235,14 +244,14 @@ func (h *hold) tick() {
 	var over error
 	switch {
 	case h.phase != held:
-	case h.leaked:
+	case h.tenure.leaked:
 		over = ErrLeaked
 	case now >= h.validUntil:
 		over = h.lost("no quorum of nodes confirmed a renewal in time")
 		if h.lock.fixed {
 			over = h.lost("its TTL ran out, and it does not renew")
 		}
-	case now >= h.holdUntil():
+	case now >= h.tenure.limit():
 		over = ErrHoldLimit
 	default:
 		if now >= h.renewAt {
@@ -272,22 +281,24 @@ func (h *hold) endTo(cause error, to sink) bool {
 		return false
 	}
 	now := h.client.clock.Now()
-	if now >= h.validUntil && !errors.Is(cause, ErrLost) && !h.leaked {
+	t := h.tenure
+	if now >= h.validUntil && !errors.Is(cause, ErrLost) && !t.leaked {
 		cause = h.lost("its time had run out before it was released")
 	}
-	h.phase, h.cause = ended, cause
-	h.cancel(cause)
-	// In this order: a Close that does not find the hold any more may close the lanes.
+	h.phase = ended
+	t.end(cause)
+	// In this order: a Close that does not find the hold any more may close the lanes. And
+	// who of this client is next must not send anything before the release.
 	h.undo(to)
 	h.client.schedule.remove(h)
-	heldFor := now - h.grantedAt
+	h.client.lines.gave(h)
 	h.mu.Unlock()
-	h.reportEnd(cause, heldFor)
+	h.reportEnd(t, cause, now-t.grantedAt)
 	return true
 }
 
 // reportEnd tells the log and the hooks. Only what nobody asked for is worth a line.
-func (h *hold) reportEnd(cause error, heldFor time.Duration) {
+func (h *hold) reportEnd(t *tenure, cause error, heldFor time.Duration) {
 	c := h.client
 	switch {
 	case errors.Is(cause, ErrReleased), errors.Is(cause, ErrClosed):
@@ -297,7 +308,7 @@ func (h *hold) reportEnd(cause error, heldFor time.Duration) {
 		c.warn("quorumlock: lease ended", "names", h.lock.names, "owner", h.owner, "held", heldFor, "err", cause)
 	}
 	if hook := c.cfg.Hooks.Ended; hook != nil {
-		fire(&c.reports, hook, EndedEvent{Names: h.lock.Names(), Owner: h.owner, Held: heldFor, Err: cause})
+		fire(&c.reports, hook, EndedEvent{Names: h.lock.Names(), Owner: h.owner, Token: t.token, Held: heldFor, Err: cause})
 	}
 }
 

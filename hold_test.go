@@ -97,7 +97,7 @@ func TestExpiryCountsFromTheSend(t *testing.T) {
 
 func TestClaimsAndRefusals(t *testing.T) {
 	inside(t, 3, func(t *testing.T, c *Client, _ []*node.Memory) {
-		h := newHold(c.RedLock("job"))
+		h := newHold(c.RedLock("job"), nil)
 		h.note(0, 5*time.Second, granted())
 		late := h.claims[0]
 		h.note(0, time.Second, granted())
@@ -114,7 +114,7 @@ func TestNothingCountsPastTheEnd(t *testing.T) {
 		lease, err := c.RedLock("job").With(LockOptions{Fixed: true}).TryAcquire(t.Context())
 		require.NoError(t, err)
 		asleep(c, true)
-		h := lease.hold
+		h := lease.tenure.hold
 		time.Sleep(DefaultTTL)
 		now := c.clock.Now()
 		// A straggler of the acquisition, and an answer to a renewal.
@@ -126,10 +126,10 @@ func TestNothingCountsPastTheEnd(t *testing.T) {
 		require.Empty(t, done, "an extension has not succeeded")
 		require.ErrorIs(t, lease.Err(), ErrLost)
 		// Nothing is sent, and nothing nests.
-		require.ErrorIs(t, h.extend(done), ErrLost)
+		require.ErrorIs(t, h.tenure.extend(done), ErrLost)
 		synctest.Wait()
 		require.Zero(t, keys(m[0]))
-		require.False(t, h.addHandle())
+		require.False(t, h.tenure.addHandle())
 		require.ErrorIs(t, lease.Release(t.Context()), ErrLost, "its time was over before")
 		asleep(c, false)
 	})
@@ -137,7 +137,7 @@ func TestNothingCountsPastTheEnd(t *testing.T) {
 
 func TestARoundWonTooLate(t *testing.T) {
 	inside(t, 3, func(t *testing.T, c *Client, _ []*node.Memory) {
-		h := newHold(c.RedLock("job"))
+		h := newHold(c.RedLock("job"), nil)
 		h.vote(0, 0, h.token, granted())
 		h.vote(1, 0, h.token, granted())
 		time.Sleep(11 * time.Second)
@@ -151,7 +151,7 @@ func TestARoundWonTooLate(t *testing.T) {
 
 func TestVerdictNeedsAnswersToBeHeld(t *testing.T) {
 	inside(t, 5, func(t *testing.T, c *Client, _ []*node.Memory) {
-		h := newHold(c.RedLock("job"))
+		h := newHold(c.RedLock("job"), nil)
 		h.vote(0, 0, h.token, node.Reply{Outcome: node.Denied, Holder: node.Holder{Name: "job", Owner: "x", TTL: time.Second}})
 		for i := 1; i < 4; i++ {
 			h.vote(i, 0, h.token, node.Reply{Err: errors.New("no")})
@@ -215,9 +215,9 @@ func TestAFailedRenewalIsRetried(t *testing.T) {
 			m[1].Start()
 			time.Sleep(2 * time.Second)
 			require.NoError(t, lease.Err())
-			lease.hold.mu.Lock()
-			failures := lease.hold.failures
-			lease.hold.mu.Unlock()
+			lease.tenure.hold.mu.Lock()
+			failures := lease.tenure.hold.failures
+			lease.tenure.hold.mu.Unlock()
 			require.Zero(t, failures)
 		}
 	})
@@ -363,7 +363,7 @@ func TestARoundThatIsLostAtOnceAsksNobodyElse(t *testing.T) {
 		m[0].Stop()
 		m[1].Stop()
 		_, _ = c.RedLock("job").Inspect(t.Context())
-		h := newHold(c.RedLock("job"))
+		h := newHold(c.RedLock("job"), nil)
 		h.ask()
 		require.Zero(t, h.asked)
 		h.abandon()
@@ -397,9 +397,9 @@ func TestAReleasedLeaseIsNotCountedTwice(t *testing.T) {
 		}
 	}, 20*time.Second, time.Millisecond)
 	runtime.GC()
-	outer.hold.mu.Lock()
-	handles := outer.hold.handles
-	outer.hold.mu.Unlock()
+	outer.tenure.hold.mu.Lock()
+	handles := outer.tenure.handles
+	outer.tenure.hold.mu.Unlock()
 	require.Equal(t, 1, handles, "the inner one was given back once")
 	require.NoError(t, outer.Release(t.Context()))
 	require.NoError(t, c.Close(t.Context()))
@@ -412,14 +412,14 @@ func TestStragglersAndHandles(t *testing.T) {
 		synctest.Wait()
 		before := lease.Remaining()
 		now := c.clock.Now()
-		lease.hold.answer(&call{lane: 1, sent: now + time.Second}, granted())
-		lease.hold.answer(&call{lane: 2, sent: now + time.Second}, granted())
+		lease.tenure.hold.answer(&call{lane: 1, sent: now + time.Second}, granted())
+		lease.tenure.hold.answer(&call{lane: 2, sent: now + time.Second}, granted())
 		require.Equal(t, before+time.Second, lease.Remaining())
 
-		require.True(t, lease.hold.addHandle())
-		require.False(t, lease.hold.dropHandle())
-		require.True(t, lease.hold.dropHandle())
-		require.False(t, lease.hold.addHandle(), "the last one has gone: it is being released")
+		require.True(t, lease.tenure.addHandle())
+		require.False(t, lease.tenure.dropHandle())
+		require.True(t, lease.tenure.dropHandle())
+		require.False(t, lease.tenure.addHandle(), "the last one has gone: it is being released")
 	})
 }
 
@@ -440,7 +440,7 @@ func TestOverlapOfTwoNames(t *testing.T) {
 // must not help to prolong the lease.
 func TestADeniedClaimProlongsNothing(t *testing.T) {
 	inside(t, 3, func(t *testing.T, c *Client, _ []*node.Memory) {
-		h := newHold(c.RedLock("job"))
+		h := newHold(c.RedLock("job"), nil)
 		h.note(0, 6*time.Second, granted())
 		h.note(1, time.Second, granted())
 		h.phase, h.validUntil = held, quorum.ValidUntil(h.claims, 2)
@@ -459,7 +459,7 @@ func TestAnUnsentSecondProposalUnasksNothing(t *testing.T) {
 	inside(t, 3, func(t *testing.T, c *Client, _ []*node.Memory) {
 		unsent := node.Reply{Err: &node.Error{Node: "n3", Op: node.Acquire, Reason: node.ErrDown}, Unsent: true}
 		for proposals, want := range map[int]uint64{1: 0b011, 2: 0b111} {
-			h := newHold(c.RedLock("job"))
+			h := newHold(c.RedLock("job"), nil)
 			h.asked, h.proposals = 0b111, proposals
 			h.vote(2, 0, h.token, unsent)
 			require.Equal(t, want, h.asked)

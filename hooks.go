@@ -35,10 +35,13 @@ type Hooks struct {
 
 // AcquiredEvent describes a grant.
 type AcquiredEvent struct {
-	Names    []string
-	Owner    string
-	Token    uint64
+	Names []string
+	Owner string
+	Token uint64
+	// Attempts is how many there were: none of a lease that was handed over at once.
 	Attempts int
+	// HandedOver is set if it came from another lease of this client, without the network.
+	HandedOver bool
 	// Waited is the time from the call to the grant.
 	Waited time.Duration
 }
@@ -91,7 +94,10 @@ type NodeRecoveringEvent struct {
 type EndedEvent struct {
 	Names []string
 	Owner string
-	// Held is the time since the grant.
+	// Token is that of the lease: leases that were handed over within the client have the
+	// same owner.
+	Token uint64
+	// Held is the time since the grant, or since it was handed over.
 	Held time.Duration
 	Err  error
 }

@@ -29,7 +29,9 @@ func (l *lane) keep(c *call, now time.Duration) {
 	case now >= c.until:
 		return
 	case l.closed, l.gone, len(l.kept) >= maxKept:
-		l.dropped++
+		if c.op.Kind == node.Release {
+			l.dropped++
+		}
 		return
 	}
 	c.retried = false

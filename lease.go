@@ -20,29 +20,29 @@ import (
 // when its next renewal is due, and reported as a leak; what still uses its context
 // keeps it.
 type Lease struct {
-	hold    *hold
+	tenure  *tenure
 	ctx     leaseContext
 	cleanup runtime.Cleanup
 	// over is why this handle has ended; guarded by the hold's mutex.
 	over error
 }
 
-// newLease makes a handle on a hold. Its context ends with the hold and has the values
-// of ctx.
-func newLease(ctx context.Context, h *hold) *Lease {
-	l := &Lease{hold: h}
-	l.ctx = leaseContext{Context: h.ctx, values: ctx, lease: l}
-	l.cleanup = runtime.AddCleanup(l, leak, h)
+// newLease makes a handle on a tenure. Its context ends with that and has the values of
+// ctx.
+func newLease(ctx context.Context, t *tenure) *Lease {
+	l := &Lease{tenure: t}
+	l.ctx = leaseContext{Context: t.ctx, values: ctx, lease: l}
+	l.cleanup = runtime.AddCleanup(l, leak, t)
 	return l
 }
 
 // leak is run for a handle that was collected without a Release. It leaves the rest to
 // the next tick of the hold: the goroutine that runs cleanups must not be held up.
-func leak(h *hold) {
-	last := h.dropHandle()
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.leaked = last
+func leak(t *tenure) {
+	last := t.dropHandle()
+	t.hold.mu.Lock()
+	defer t.hold.mu.Unlock()
+	t.leaked = last
 }
 
 // Context ends when the lease does, by local time and whatever the network does, with
@@ -53,11 +53,11 @@ func leak(h *hold) {
 func (l *Lease) Context() context.Context { return &l.ctx }
 
 // Names are the names of the lock, sorted.
-func (l *Lease) Names() []string { return l.hold.lock.Names() }
+func (l *Lease) Names() []string { return l.tenure.lock.Names() }
 
-// Owner is the id under which nodes know this lease. It was never used before, and
-// will never be again.
-func (l *Lease) Owner() string { return l.hold.owner }
+// Owner is the id under which nodes know this lease. It was never used before, and will
+// never be again, but for leases that are handed over within the client: they keep it.
+func (l *Lease) Owner() string { return l.tenure.hold.owner }
 
 // Token is the fencing token: a number that is larger for every later lease of any of
 // the names, whoever gets it, whatever nodes have lost, and however wrong the clocks of
@@ -65,14 +65,14 @@ func (l *Lease) Owner() string { return l.hold.owner }
 // refuses smaller ones, is safe from a holder that was paused and does not know that its
 // lease is over; package fence helps with that. It fits in 63 bits and is never 0.
 // Nested leases share it.
-func (l *Lease) Token() uint64 { return l.hold.token }
+func (l *Lease) Token() uint64 { return l.tenure.token }
 
 // ValidUntil is the end of the lease as far as nodes have confirmed it: by the wall
 // clock, for display, as of now. It moves with each renewal. To decide, use Remaining
 // or Context, which no step of the wall clock can move.
 func (l *Lease) ValidUntil() time.Time {
-	c := l.hold.client.clock
-	return c.Wall().Add(l.hold.lasts() - c.Now())
+	c := l.tenure.hold.client.clock
+	return c.Wall().Add(l.tenure.lasts() - c.Now())
 }
 
 // Remaining is how long the lease is certainly still valid: what is left of its TTL
@@ -81,17 +81,17 @@ func (l *Lease) Remaining() time.Duration {
 	if l.Err() != nil {
 		return 0
 	}
-	return max(l.hold.lasts()-l.hold.client.clock.Now(), 0)
+	return max(l.tenure.lasts()-l.tenure.hold.client.clock.Now(), 0)
 }
 
 // Backing is how many nodes back the lease now, and how many there are. Each renewal
 // asks all nodes, also those that were down before, so have returns to want when they
 // do. Below the need of the rule the lease is about to end.
 func (l *Lease) Backing() (have, want int) {
-	h := l.hold
+	h := l.tenure.hold
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.phase != held || l.over != nil {
+	if l.tenure.over != nil || l.over != nil {
 		return 0, len(h.claims)
 	}
 	return quorum.Backing(h.claims, h.client.clock.Now()), len(h.claims)
@@ -100,10 +100,10 @@ func (l *Lease) Backing() (have, want int) {
 // Err is nil while the lease is valid. Then it is [*LostError], ErrReleased,
 // ErrHoldLimit, ErrLeaked or ErrClosed. It is exact: it looks at the clock.
 func (l *Lease) Err() error {
-	l.hold.mu.Lock()
+	l.tenure.hold.mu.Lock()
 	over := l.over
-	l.hold.mu.Unlock()
-	return cmp.Or(over, l.hold.err())
+	l.tenure.hold.mu.Unlock()
+	return cmp.Or(over, l.tenure.err())
 }
 
 // Extend renews the lease on every node now, besides the renewals that it makes by
@@ -123,14 +123,14 @@ func (l *Lease) Extend(ctx context.Context) error {
 		return whyDone(ctx)
 	}
 	done := make(chan error, 1)
-	if err := l.hold.extend(done); err != nil {
+	if err := l.tenure.extend(done); err != nil {
 		return err
 	}
 	select {
 	case err := <-done:
 		return err
-	case <-l.hold.ctx.Done():
-		return l.hold.err()
+	case <-l.tenure.ctx.Done():
+		return l.tenure.err()
 	case <-ctx.Done():
 		return whyDone(ctx)
 	}
@@ -154,20 +154,23 @@ func (l *Lease) Release(ctx context.Context) error {
 }
 
 func (l *Lease) release() error {
-	h := l.hold
-	before := h.err()
+	t := l.tenure
+	before := t.err()
 	if !l.finish(before) {
 		return l.Err()
 	}
 	l.cleanup.Stop()
-	if !h.dropHandle() {
+	if !t.dropHandle() {
 		return before
 	}
-	r := newReleasing(h)
-	if !h.endTo(ErrReleased, r) {
-		return h.err()
+	if before == nil && t.handOver() {
+		return nil
 	}
-	if err := h.err(); !errors.Is(err, ErrReleased) {
+	r := newReleasing(t.hold)
+	if !t.hold.endTo(ErrReleased, r) {
+		return t.err()
+	}
+	if err := t.err(); !errors.Is(err, ErrReleased) {
 		return err // its time had run out
 	}
 	return r.wait()
@@ -176,8 +179,8 @@ func (l *Lease) release() error {
 // finish ends this handle, and reports whether it had not ended yet. before is why the
 // lease was over by then, if it was.
 func (l *Lease) finish(before error) bool {
-	l.hold.mu.Lock()
-	defer l.hold.mu.Unlock()
+	l.tenure.hold.mu.Lock()
+	defer l.tenure.hold.mu.Unlock()
 	if l.over != nil {
 		return false
 	}
@@ -185,44 +188,14 @@ func (l *Lease) finish(before error) bool {
 	return true
 }
 
-// dropHandle counts down the leases that share the hold, and reports whether none is
-// left.
-func (h *hold) dropHandle() bool {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.handles--
-	return h.handles == 0
-}
-
-// lasts is the end of the hold by local time, as far as it is known now.
-func (h *hold) lasts() time.Duration {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return min(h.validUntil, h.holdUntil())
-}
-
-// err says why the hold is over, also where its time is up and the scheduler has not
-// come round to it yet.
-func (h *hold) err() error {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	switch {
-	case h.cause != nil:
-		return h.cause
-	case h.client.clock.Now() >= h.validUntil:
-		return h.lost("its time ran out")
-	default:
-		return nil
-	}
-}
-
 // extend starts a renewal whose outcome goes to done.
-func (h *hold) extend(done chan error) error {
+func (t *tenure) extend(done chan error) error {
+	h := t.hold
 	h.mu.Lock()
 	now := h.client.clock.Now()
-	if h.phase != held || now >= h.validUntil {
+	if t.over != nil || now >= h.validUntil {
 		h.mu.Unlock()
-		return h.err()
+		return t.err()
 	}
 	h.renew(now, done)
 	h.mu.Unlock()

@@ -17,12 +17,16 @@ import (
 type Lock struct {
 	client *Client
 	names  []string
+	key    lineKey
 	// base is the rule of its kind, need what the rule in force asks for.
 	base    quorum.Rule
 	need    int
 	ttl     time.Duration
 	maxHold time.Duration
 	fixed   bool
+	waiting Waiting
+	// handover is set if a lease may be handed over to another waiter of the client.
+	handover bool
 	// problems are what is wrong with the names or the options.
 	problems []string
 }
@@ -39,10 +43,13 @@ func newLock(c *Client, names []string, rule quorum.Rule) *Lock {
 	return &Lock{
 		client:   c,
 		names:    names,
+		key:      newLineKey(names),
 		base:     rule,
 		need:     rule.Need(len(c.lanes)),
 		ttl:      c.cfg.TTL,
 		maxHold:  c.cfg.MaxHold,
+		waiting:  c.cfg.Waiting,
+		handover: !c.cfg.Handover.Off && c.cfg.Waiting != WaitFair,
 		problems: nameProblems(names),
 	}
 }
@@ -54,9 +61,14 @@ func (l *Lock) With(o LockOptions) *Lock {
 	m := newLock(l.client, l.names, l.base)
 	m.ttl, m.maxHold, m.fixed = cmp.Or(o.TTL, m.ttl), cmp.Or(o.MaxHold, m.maxHold), o.Fixed
 	m.need = cmp.Or(o.Rule, l.base).Need(len(l.client.lanes))
+	m.waiting = cmp.Or(o.Waiting, m.waiting)
+	m.handover = !l.client.cfg.Handover.Off && !o.NoHandover && !o.Fixed && m.waiting != WaitFair
 	m.problems = append(m.problems, l.client.cfg.ttlProblems(m.ttl)...)
 	if m.maxHold < 0 {
 		m.problems = append(m.problems, fmt.Sprintf("MaxHold %v is negative", m.maxHold))
+	}
+	if m.waiting > WaitSpin {
+		m.problems = append(m.problems, fmt.Sprintf("Waiting %d is none of the ways to wait", m.waiting))
 	}
 	if err := cmp.Or(o.Rule, l.base).Validate(len(l.client.lanes)); err != nil {
 		m.problems = append(m.problems, err.Error())
@@ -108,7 +120,7 @@ func (l *Lock) check(ctx context.Context) error {
 // too few nodes answer; what it took on some nodes is then being given back. ctx bounds the attempt only:
 // the lease outlives it. See [Lock.Acquire] for the rest.
 func (l *Lock) TryAcquire(ctx context.Context) (*Lease, error) {
-	return l.acquire(ctx, 1)
+	return l.acquire(ctx, (*Lock).tryOnce)
 }
 
 // Acquire takes the lock, and waits for it as long as ctx allows.
@@ -128,12 +140,11 @@ func (l *Lock) TryAcquire(ctx context.Context) (*Lease, error) {
 // key of another type, other limits, a clock that is far off). Whatever the error, nothing is left on any node, or it is
 // being removed in the background.
 func (l *Lock) Acquire(ctx context.Context) (*Lease, error) {
-	return l.acquire(ctx, 0)
+	return l.acquire(ctx, (*Lock).waitFor)
 }
 
-// acquire makes attempts until one succeeds or waiting is pointless; most limits them,
-// 0 does not.
-func (l *Lock) acquire(ctx context.Context, most int) (*Lease, error) {
+// acquire does what is common to all ways of acquiring.
+func (l *Lock) acquire(ctx context.Context, way func(*Lock, context.Context) (*tenure, error)) (*Lease, error) {
 	if err := l.check(ctx); err != nil {
 		return nil, err
 	}
@@ -147,35 +158,39 @@ func (l *Lock) acquire(ctx context.Context, most int) (*Lease, error) {
 		return nil, err
 	}
 	defer l.client.leave()
-
-	began := l.client.clock.Now()
-	var last error
-	for attempt := 1; ; attempt++ {
-		h, again, err := l.attempt(ctx)
-		if err == nil {
-			l.reportAcquired(h, attempt, began)
-			return newLease(ctx, h), nil
-		}
-		l.reportFailed(attempt, err)
-		switch {
-		case ctx.Err() != nil:
-			if errors.Is(err, errCutShort) {
-				err = cmp.Or(last, err) // a whole attempt says more
-			}
-			return nil, gaveUp(err, whyDone(ctx))
-		case !again.worthwhile || attempt == most:
-			return nil, err
-		}
-		if over := l.client.sleep(ctx, l.pause(attempt, again)); over != nil {
-			return nil, gaveUp(err, over)
-		}
-		last = err
+	t, err := way(l, ctx)
+	if err != nil {
+		return nil, err
 	}
+	return newLease(ctx, t), nil
 }
 
-func (l *Lock) reportAcquired(h *hold, attempts int, began time.Duration) {
+// waitFor stands in line until the lock is taken, or waiting is pointless.
+func (l *Lock) waitFor(ctx context.Context) (*tenure, error) {
+	w := newWaiter(l)
+	defer w.leave()
+	return w.acquire(ctx)
+}
+
+// tryOnce makes an attempt past the line.
+func (l *Lock) tryOnce(ctx context.Context) (*tenure, error) {
+	began := l.client.clock.Now()
+	h, _, err := l.attempt(ctx, nil)
+	switch {
+	case err == nil:
+		l.reportAcquired(h.tenure, AcquiredEvent{Attempts: 1, Waited: h.grantedAt - began})
+		return h.tenure, nil
+	case ctx.Err() != nil:
+		err = gaveUp(err, whyDone(ctx))
+	}
+	l.reportFailed(1, err)
+	return nil, err
+}
+
+func (l *Lock) reportAcquired(t *tenure, e AcquiredEvent) {
 	if hook := l.client.cfg.Hooks.Acquired; hook != nil {
-		fire(&l.client.reports, hook, AcquiredEvent{Names: l.Names(), Owner: h.owner, Token: h.token, Attempts: attempts, Waited: h.grantedAt - began})
+		e.Names, e.Owner, e.Token = l.Names(), t.hold.owner, t.token
+		fire(&l.client.reports, hook, e)
 	}
 }
 
@@ -184,6 +199,9 @@ func (l *Lock) reportFailed(attempt int, err error) {
 		fire(&l.client.reports, hook, AttemptFailedEvent{Names: l.Names(), Attempt: attempt, Err: err})
 	}
 }
+
+// takesTurns reports whether an attempt leaves a free lock to those who came before.
+func (l *Lock) takesTurns() bool { return l.waiting != WaitSpin }
 
 // pause is how long to wait before the next attempt: a growing, jittered time, or less
 // where what the nodes said lets holders expire sooner.

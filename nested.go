@@ -32,13 +32,13 @@ func (l *Lock) Token(ctx context.Context) (token uint64, ok bool) {
 	if ctx == nil || len(l.names) == 0 {
 		return 0, false
 	}
-	var owner *hold
+	var owner *tenure
 	for i, name := range l.names {
-		h, held := ctx.Value(tokenKey{l.client, name}).(*hold)
-		if !held || i > 0 && h != owner {
+		t, held := ctx.Value(tokenKey{l.client, name}).(*tenure)
+		if !held || i > 0 && t != owner {
 			return 0, false
 		}
-		owner = h
+		owner = t
 	}
 	return owner.token, true
 }
@@ -47,11 +47,11 @@ func (l *Lock) Token(ctx context.Context) (token uint64, ok bool) {
 // it ends with first: that is where package context finds the cancellation, and so
 // makes children without a goroutine.
 func (c leaseContext) Value(key any) any {
-	if k, ok := key.(heldKey); ok && c.lease.hold.covers(k) {
-		return c.lease.hold
+	if k, ok := key.(heldKey); ok && c.lease.tenure.covers(k) {
+		return c.lease.tenure
 	}
-	if k, ok := key.(tokenKey); ok && c.lease.hold.names(heldKey(k)) {
-		return c.lease.hold
+	if k, ok := key.(tokenKey); ok && c.lease.tenure.names(heldKey(k)) {
+		return c.lease.tenure
 	}
 	if v := c.Context.Value(key); v != nil {
 		return v
@@ -62,25 +62,25 @@ func (c leaseContext) Value(key any) any {
 	return c.values.Value(key)
 }
 
-// covers reports whether the hold is on that name, and still valid.
-func (h *hold) covers(k heldKey) bool { return h.names(k) && h.err() == nil }
+// covers reports whether it is a tenure of that name, and still valid.
+func (t *tenure) covers(k heldKey) bool { return t.names(k) && t.err() == nil }
 
-// names reports whether the hold is, or was, on that name.
-func (h *hold) names(k heldKey) bool {
-	return h.client == k.client && slices.Contains(h.lock.names, k.name)
+// names reports whether it is, or was, a tenure of that name.
+func (t *tenure) names(k heldKey) bool {
+	return t.hold.client == k.client && slices.Contains(t.lock.names, k.name)
 }
 
 // nested is a lease on what the context holds already; nil if it holds nothing of the
 // lock. It needs all the names in one lease, under a rule at least as strict: anything
 // else would have the caller wait for itself.
 func (l *Lock) nested(ctx context.Context) (*Lease, error) {
-	var owner *hold
+	var owner *tenure
 	for i, name := range l.names {
-		h, _ := ctx.Value(heldKey{l.client, name}).(*hold)
-		if i > 0 && h != owner {
+		t, _ := ctx.Value(heldKey{l.client, name}).(*tenure)
+		if i > 0 && t != owner {
 			return nil, ErrOverlap
 		}
-		owner = h
+		owner = t
 	}
 	switch {
 	case owner == nil:
@@ -91,15 +91,4 @@ func (l *Lock) nested(ctx context.Context) (*Lease, error) {
 		return nil, nil //nolint:nilnil // it ended this instant
 	}
 	return newLease(ctx, owner), nil
-}
-
-// addHandle counts one more lease that shares the hold, unless it is over.
-func (h *hold) addHandle() bool {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if h.phase != held || h.client.clock.Now() >= h.validUntil || h.handles == 0 {
-		return false
-	}
-	h.handles++
-	return true
 }

@@ -1,7 +1,6 @@
 package quorumlock
 
 import (
-	"context"
 	"math"
 	"slices"
 	"time"
@@ -16,6 +15,9 @@ func (h *hold) ask() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.began = h.client.clock.Now()
+	if h.entry != nil {
+		h.entry.begin(h.began)
+	}
 	h.send()
 }
 
@@ -28,7 +30,7 @@ func (h *hold) send() {
 		if h.taken.Vote(i) != quorum.Missing {
 			continue
 		}
-		calls[i] = call{op: h.op(node.Acquire), sink: h}
+		calls[i] = call{op: h.acquisition(i), sink: h}
 		h.asked |= 1 << i
 		if err := l.submit(&calls[i]); err != nil {
 			h.vote(i, 0, h.token, node.Reply{Err: err, Unsent: true})
@@ -66,7 +68,10 @@ func (h *hold) vote(i int, sent time.Duration, token uint64, r node.Reply) {
 		h.asked &^= 1 << i // and no other proposal can have reached it
 	}
 	h.round.Record(i, v)
-	h.learn(i, token, r)
+	h.learn(i, r)
+	if h.entry != nil {
+		h.entry.voted(i, h.client.clock.Now(), r)
+	}
 	switch {
 	case v != quorum.Granted:
 		h.taken.Record(i, quorum.Unknown)
@@ -76,13 +81,17 @@ func (h *hold) vote(i int, sent time.Duration, token uint64, r node.Reply) {
 	default:
 		h.taken.Record(i, quorum.Denied)
 	}
+	if v == quorum.Denied && token == h.token {
+		// It has nothing of this owner: all that was sent before has been answered, too.
+		h.asked &^= 1 << i
+	}
 	if !over && h.over() {
 		close(h.decided)
 	}
 }
 
 // learn keeps the token that a node has told, or took.
-func (h *hold) learn(i int, token uint64, r node.Reply) {
+func (h *hold) learn(i int, r node.Reply) {
 	fence := max(r.Token, r.Holder.Token)
 	switch {
 	case fence == 0 && h.fences == nil:
@@ -91,7 +100,7 @@ func (h *hold) learn(i int, token uint64, r node.Reply) {
 		h.fences = make([]uint64, len(h.claims))
 	}
 	if r.Outcome == node.Granted {
-		fence = max(fence, token)
+		fence = max(fence, h.last)
 	}
 	h.fences[i] = max(h.fences[i], fence)
 }
@@ -142,7 +151,8 @@ func (h *hold) proposeAgain() {
 			fences[i] = math.MaxUint64 // it takes nothing
 		}
 	}
-	h.token = h.client.tokens.propose(h.lock.names, max(h.token, quorum.ToBeat(fences, h.lock.need)))
+	h.token = h.client.tokens.propose(h.lock.names, max(h.last, quorum.ToBeat(fences, h.lock.need)))
+	h.last = h.token // whoever has to outbid others does so alone
 	h.send()
 }
 
@@ -155,14 +165,18 @@ func (h *hold) win() bool {
 	if h.taken.Result() != quorum.Won || h.takenAndActive(now) < h.lock.need {
 		return false
 	}
-	h.phase, h.grantedAt, h.handles = held, now, 1
+	h.phase, h.grantedAt = held, now
 	h.validUntil = quorum.ValidUntil(h.claims, h.lock.need)
-	h.client.tokens.saw(h.token, h.lock.names...)
-	h.ctx, h.cancel = context.WithCancelCause(context.Background())
+	h.client.tokens.saw(h.last, h.lock.names...)
+	h.tenure = h.newTenure(h.lock, h.token, now)
 	if !h.lock.fixed {
 		h.renewAt = quorum.NextRenewal(h.began, h.lock.ttl, 0, h.client.cfg.Jitter())
 	}
-	return h.client.schedule.set(h, h.nextDue())
+	if !h.client.schedule.set(h, h.nextDue()) {
+		return false
+	}
+	h.client.lines.took(h)
+	return true
 }
 
 // takenAndActive is how many nodes took the token under a claim that still lasts.
@@ -183,5 +197,11 @@ func (h *hold) abandon() {
 	defer h.mu.Unlock()
 	h.phase = ended
 	h.client.tokens.saw(h.learnt(), h.lock.names...)
+	now := h.client.clock.Now()
+	for i := range h.claims {
+		if h.entry != nil && h.round.Vote(i) == quorum.Granted {
+			h.entry.gaveBack(i, now)
+		}
+	}
 	h.undo(nobody{})
 }

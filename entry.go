@@ -1,0 +1,205 @@
+package quorumlock
+
+import (
+	"math/bits"
+	"sync"
+	"time"
+
+	"github.com/quorumlock/quorumlock/node"
+	"github.com/quorumlock/quorumlock/quorum"
+)
+
+// entry is what stands in the queues of the nodes for a waiter, and when they can be
+// expected to be free. The nodes forget it when keep has passed since its last attempt.
+type entry struct {
+	waiter *waiter
+	client *Client
+	names  []string
+	id     string
+	ticket int64
+	// turns is set if it leaves free nodes to those who came before.
+	turns bool
+
+	mu      sync.Mutex
+	outlook quorum.Outlook
+	// listening are the nodes whose messages arrive, as of the last attempt; entered those
+	// in whose queues it may be; standing those that have said so since; and pending those
+	// that have not answered.
+	listening, entered, standing, pending uint64
+	// asked is set once an attempt has carried it, polling if the last one did not find
+	// enough nodes that could tell anything, and struck when its waiter has gone.
+	asked, polling, struck bool
+	// poll is when to ask if nodes cannot be relied on to tell, and recheck how long after
+	// an attempt in any case.
+	poll, recheck time.Duration
+}
+
+func newEntry(w *waiter) *entry {
+	c := w.lock.client
+	e := &entry{
+		waiter:  w,
+		client:  c,
+		names:   w.lock.names,
+		id:      c.nextOwner(),
+		ticket:  w.ticket,
+		turns:   w.lock.takesTurns(),
+		outlook: quorum.NewOutlook(len(c.lanes), w.lock.need),
+	}
+	if w.lock.waiting != WaitFair {
+		e.ticket = c.lines.turnSince(w)
+	}
+	return e
+}
+
+// begin notes that an attempt is made.
+func (e *entry) begin(now time.Duration) {
+	listening, _ := e.client.inboxes.listening()
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.listening, e.standing, e.asked = listening, 0, true
+	e.recheck = recheck - time.Duration(e.client.cfg.Jitter()*float64(recheck/4))
+	e.outlook.Ask(now)
+}
+
+// sign has an acquisition on one node leave an entry if it is denied.
+func (e *entry) sign(op *node.Op, i int) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	op.Fair = e.turns
+	if e.listening&(1<<i) != 0 {
+		e.entered |= 1 << i
+		e.pending |= 1 << i
+		op.Waiter = node.Waiter{ID: e.id, Ticket: e.ticket, Keep: e.client.keepEntry()}
+	}
+}
+
+// countersign has a release leave the entry in the queue, and wake somebody else.
+func (e *entry) countersign(op *node.Op) { op.Waiter = node.Waiter{ID: e.id} }
+
+// voted learns from the answer of a node to the acquisition.
+func (e *entry) voted(i int, now time.Duration, r node.Reply) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	bit := uint64(1) << i
+	e.pending &^= bit
+	switch r.Outcome {
+	case node.Granted:
+		e.entered &^= bit
+	case node.Denied:
+		e.standing |= e.entered & bit
+		e.outlook.Denied(i, after(now, lifetime(r.Holder)), r.Rank)
+	default:
+		if r.Unsent {
+			return // what it was in before, it still is
+		}
+	}
+	if e.struck {
+		e.strikeAt(i)
+	}
+}
+
+// gaveBack notes that a node granted, and the grant is being undone.
+func (e *entry) gaveBack(i int, now time.Duration) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.outlook.Idle(i, now)
+}
+
+// failed notes what an attempt has come to: until when to wait at most if there are too few
+// nodes that can tell.
+func (e *entry) failed(poll time.Duration, held bool) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.poll, e.polling = poll, !held
+}
+
+func (e *entry) woken(i int, now time.Duration) {
+	e.mu.Lock()
+	e.outlook.Woken(i, now)
+	e.mu.Unlock()
+	e.waiter.nudge()
+}
+
+func (e *entry) standby(i int, now time.Duration) {
+	e.mu.Lock()
+	e.outlook.Standby(i, now)
+	e.mu.Unlock()
+	e.waiter.nudge()
+}
+
+// deaf notes that messages of a node do not arrive any more.
+func (e *entry) deaf(i int) {
+	e.mu.Lock()
+	e.standing &^= 1 << i
+	e.mu.Unlock()
+	e.waiter.nudge()
+}
+
+// next is when the next attempt is worthwhile.
+func (e *entry) next() time.Duration {
+	_, settled := e.client.inboxes.listening()
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	switch {
+	case !e.asked && settled:
+		return 0
+	case !e.asked:
+		return e.poll
+	case e.polling || !e.covered():
+		return min(e.poll, e.outlook.Next(e.recheck))
+	default:
+		return e.outlook.Next(e.recheck)
+	}
+}
+
+// covered reports whether whoever holds the lock has it on a node that will tell of its
+// release. The mutex is held.
+func (e *entry) covered() bool {
+	lock := e.waiter.lock
+	return bits.OnesCount64(e.standing) > len(e.client.lanes)-lock.need
+}
+
+// strike takes the entry out of the queues. On a node that has not answered yet that is
+// done when it has.
+func (e *entry) strike() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.struck = true
+	for i := range e.client.lanes {
+		if e.pending&(1<<i) == 0 {
+			e.strikeAt(i)
+		}
+	}
+}
+
+// strikeAt does so on one node. The mutex is held.
+func (e *entry) strikeAt(i int) {
+	if e.entered&(1<<i) != 0 {
+		e.entered &^= 1 << i
+		e.client.lanes[i].leave(e.names, e.id)
+	}
+}
+
+// keepEntry is how long nodes keep an entry after each attempt: until after the next.
+func (c *Client) keepEntry() time.Duration {
+	return (3*recheck + 2*c.cfg.NodeTimeoutMax).Truncate(time.Millisecond)
+}
+
+// leave takes a waiter out of the queues of a node, which then wakes who is next, as the
+// message to this one may have been all that told of a free lock.
+func (l *lane) leave(names []string, waiter string) {
+	c := &call{
+		op:    node.Op{Kind: node.Leave, Names: names, Waiter: node.Waiter{ID: waiter}},
+		sink:  nobody{},
+		until: l.client.clock.Now() + l.client.keepEntry(),
+	}
+	_ = l.submit(c) // if that is not possible now, it is kept
+}
+
+// after is d after at; never is never over.
+func after(at, d time.Duration) time.Duration {
+	if d > never-at {
+		return never
+	}
+	return at + d
+}

@@ -1,0 +1,222 @@
+package quorumlock
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/quorumlock/quorumlock/clock"
+	"github.com/quorumlock/quorumlock/node"
+)
+
+// inboxes are a client's subscriptions, one on each node, and the waiters whom the messages
+// are for. They are made when somebody has to wait for the first time, and given up when
+// nobody has waited for a while.
+type inboxes struct {
+	client *Client
+	// ctx ends with the client; tasks are the subscriptions that are being made or given up.
+	ctx    context.Context
+	cancel context.CancelFunc
+	tasks  sync.WaitGroup
+
+	mu      sync.Mutex
+	boxes   []inbox
+	entries map[string]*entry
+	// idle gives the subscriptions up.
+	idle   clock.Timer
+	closed bool
+}
+
+// inbox is the subscription on one node.
+type inbox struct {
+	// opening is set while it is being made, deaf while it is there but was lost.
+	opening, deaf bool
+	sub           node.Inbox
+	// retryAt is when to try again after a failure.
+	retryAt time.Duration
+}
+
+const (
+	// inboxRetry is how long after a failed subscription the next is tried.
+	inboxRetry = time.Second
+	// inboxLinger is how long subscriptions are kept for the next who has to wait.
+	inboxLinger = 10 * time.Second
+)
+
+func (b *inboxes) init(c *Client) {
+	b.client = c
+	b.boxes = make([]inbox, len(c.lanes))
+	b.entries = make(map[string]*entry)
+	b.ctx, b.cancel = context.WithCancel(context.Background())
+}
+
+// open reports whether there is any subscription.
+func (b *inboxes) open() bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for i := range b.boxes {
+		if b.boxes[i].sub != nil {
+			return true
+		}
+	}
+	return false
+}
+
+// enlist makes an entry for a waiter, which gets messages from then on.
+func (b *inboxes) enlist(w *waiter) *entry {
+	e := newEntry(w)
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.entries[e.id] = e
+	if b.idle != nil {
+		b.idle.Stop()
+	}
+	b.subscribe()
+	return e
+}
+
+// strike ends an entry, and has the nodes forget it.
+func (b *inboxes) strike(e *entry) {
+	b.mu.Lock()
+	delete(b.entries, e.id)
+	if len(b.entries) == 0 && !b.closed {
+		if b.idle == nil {
+			b.idle = b.client.clock.AfterFunc(inboxLinger, b.rest)
+		} else {
+			b.idle.Reset(inboxLinger)
+		}
+	}
+	b.mu.Unlock()
+	e.strike()
+}
+
+// subscribe has the subscriptions made that are missing, unless that has failed just now.
+// The mutex is held.
+func (b *inboxes) subscribe() {
+	now := b.client.clock.Now()
+	for i := range b.boxes {
+		box := &b.boxes[i]
+		if b.closed || box.sub != nil || box.opening || now < box.retryAt {
+			continue
+		}
+		box.opening = true
+		b.tasks.Go(func() { b.listen(i) })
+	}
+}
+
+// listen makes the subscription on one node, and has those look again who wait for it.
+func (b *inboxes) listen(i int) {
+	nd := b.client.lanes[i].node
+	sub, err := node.Listen(b.ctx, nd, b.client.id, func(m node.Message) { b.deliver(i, m) })
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	box := &b.boxes[i]
+	box.opening, box.deaf, box.sub = false, false, sub
+	switch {
+	case err == nil:
+	case errors.Is(err, errors.ErrUnsupported):
+		box.retryAt = never
+	default:
+		box.retryAt = b.client.clock.Now() + inboxRetry
+	}
+	if !b.settled() {
+		return
+	}
+	for _, e := range b.entries {
+		e.waiter.nudge()
+	}
+}
+
+// settled reports whether all subscriptions have been made, as far as that is possible now.
+// The mutex is held.
+func (b *inboxes) settled() bool {
+	for i := range b.boxes {
+		if b.boxes[i].opening {
+			return false
+		}
+	}
+	return true
+}
+
+// listening are the nodes whose messages arrive, and whether all have been asked for that.
+// Those that are missing are asked again from time to time.
+func (b *inboxes) listening() (nodes uint64, settled bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.subscribe()
+	for i := range b.boxes {
+		if b.boxes[i].sub != nil && !b.boxes[i].deaf {
+			nodes |= 1 << i
+		}
+	}
+	return nodes, b.settled()
+}
+
+// deliver is what a node's subscription calls.
+func (b *inboxes) deliver(i int, m node.Message) {
+	now := b.client.clock.Now()
+	switch m.Kind {
+	case node.Resubscribed:
+		b.hear(i, true, func(e *entry) { e.woken(i, now) })
+	case node.Woken, node.Standby:
+		b.client.tokens.saw(m.Fence, m.Name)
+		b.mu.Lock()
+		e := b.entries[m.Waiter]
+		b.mu.Unlock()
+		switch {
+		case e == nil:
+			b.client.lanes[i].leave([]string{m.Name}, m.Waiter) // the next has its turn
+		case m.Kind == node.Woken:
+			e.woken(i, now)
+		default:
+			e.standby(i, now)
+		}
+	}
+}
+
+// hear tells everybody who waits that a subscription was lost, or is back.
+func (b *inboxes) hear(i int, again bool, tell func(*entry)) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.boxes[i].deaf = !again
+	for _, e := range b.entries {
+		tell(e)
+	}
+}
+
+// rest gives the subscriptions up if nobody waits.
+func (b *inboxes) rest() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if len(b.entries) == 0 {
+		b.giveUp()
+	}
+}
+
+// giveUp closes the subscriptions. The mutex is held.
+func (b *inboxes) giveUp() {
+	for i := range b.boxes {
+		if sub := b.boxes[i].sub; sub != nil {
+			b.boxes[i].sub = nil
+			b.tasks.Go(func() { _ = sub.Close() })
+		}
+	}
+}
+
+// close ends all, and waits for it.
+func (b *inboxes) close() {
+	b.mu.Lock()
+	b.closed = true
+	if b.idle != nil {
+		b.idle.Stop()
+	}
+	b.cancel()
+	b.giveUp()
+	b.mu.Unlock()
+	b.tasks.Wait() // and those that were being made
+	b.mu.Lock()
+	b.giveUp()
+	b.mu.Unlock()
+	b.tasks.Wait()
+}

@@ -1,0 +1,90 @@
+package quorumlock
+
+import (
+	"context"
+	"time"
+)
+
+// tenure is the time during which one holder has a hold. Its leases are nested in each
+// other. Most holds have one tenure; where they are handed over, one begins as the one
+// before ends.
+type tenure struct {
+	hold *hold
+	// lock is what its holder asked for: the names are those of the hold.
+	lock      *Lock
+	token     uint64
+	grantedAt time.Duration
+	// ctx ends with it.
+	ctx    context.Context
+	cancel context.CancelCauseFunc
+
+	// What follows is guarded by the mutex of the hold.
+
+	// handles counts its leases, leaked is set when the last of them was collected without
+	// a Release, and over is why it has ended.
+	handles int
+	leaked  bool
+	over    error
+}
+
+// newTenure begins one with a single lease.
+func (h *hold) newTenure(l *Lock, token uint64, now time.Duration) *tenure {
+	t := &tenure{hold: h, lock: l, token: token, grantedAt: now, handles: 1}
+	t.ctx, t.cancel = context.WithCancelCause(context.Background())
+	return t
+}
+
+// end ends it, for a reason. The mutex of the hold is held.
+func (t *tenure) end(cause error) {
+	t.over = cause
+	t.cancel(cause)
+}
+
+// dropHandle counts down the leases, and reports whether none is left.
+func (t *tenure) dropHandle() bool {
+	t.hold.mu.Lock()
+	defer t.hold.mu.Unlock()
+	t.handles--
+	return t.handles == 0
+}
+
+// addHandle counts one more lease, unless it is over.
+func (t *tenure) addHandle() bool {
+	t.hold.mu.Lock()
+	defer t.hold.mu.Unlock()
+	if t.over != nil || t.hold.client.clock.Now() >= t.hold.validUntil || t.handles == 0 {
+		return false
+	}
+	t.handles++
+	return true
+}
+
+// err says why it is over, also where its time is up and the scheduler has not come round
+// to it yet.
+func (t *tenure) err() error {
+	t.hold.mu.Lock()
+	defer t.hold.mu.Unlock()
+	switch {
+	case t.over != nil:
+		return t.over
+	case t.hold.client.clock.Now() >= t.hold.validUntil:
+		return t.hold.lost("its time ran out")
+	default:
+		return nil
+	}
+}
+
+// lasts is its end by local time, as far as it is known now, unless it has ended.
+func (t *tenure) lasts() time.Duration {
+	t.hold.mu.Lock()
+	defer t.hold.mu.Unlock()
+	return min(t.hold.validUntil, t.limit())
+}
+
+// limit is when its hold limit is reached.
+func (t *tenure) limit() time.Duration {
+	if t.lock.maxHold == 0 {
+		return never
+	}
+	return after(t.grantedAt, t.lock.maxHold)
+}
