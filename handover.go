@@ -29,8 +29,9 @@ func (t *tenure) handOver() bool {
 	now := h.client.clock.Now()
 	passed := h.tenure == t && h.mayPass(now) && h.client.lines.pass(h, func(l *Lock) *tenure {
 		t.end(ErrReleased)
-		h.tenure = h.newTenure(l, t.token+1, now)
-		return h.tenure
+		next := &tenure{}
+		next.begin(h, l, t.token+1, now)
+		return next
 	})
 	if passed && t.limit() != h.tenure.limit() {
 		h.client.schedule.set(h, h.nextDue())

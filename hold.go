@@ -64,8 +64,9 @@ type hold struct {
 	// renewAt is when the next renewal is due, failures how many failed in a row.
 	renewAt  time.Duration
 	failures int
-	// tenure is that of whoever has it now, or had it last.
+	// tenure is that of whoever has it now, or had it last: first, unless it was handed over.
 	tenure *tenure
+	first  tenure
 	// backing is how many nodes backed the lease when that was reported last.
 	backing int
 }

@@ -168,7 +168,7 @@ func (h *hold) win() bool {
 	h.phase, h.grantedAt = held, now
 	h.validUntil = quorum.ValidUntil(h.claims, h.lock.need)
 	h.client.tokens.saw(h.last, h.lock.names...)
-	h.tenure = h.newTenure(h.lock, h.token, now)
+	h.first.begin(h, h.lock, h.token, now)
 	if !h.lock.fixed {
 		h.renewAt = quorum.NextRenewal(h.began, h.lock.ttl, 0, h.client.cfg.Jitter())
 	}

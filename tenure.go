@@ -27,11 +27,11 @@ type tenure struct {
 	over    error
 }
 
-// newTenure begins one with a single lease.
-func (h *hold) newTenure(l *Lock, token uint64, now time.Duration) *tenure {
-	t := &tenure{hold: h, lock: l, token: token, grantedAt: now, handles: 1}
+// begin begins one with a single lease. The mutex of the hold is held.
+func (t *tenure) begin(h *hold, l *Lock, token uint64, now time.Duration) {
+	t.hold, t.lock, t.token, t.grantedAt, t.handles = h, l, token, now, 1
 	t.ctx, t.cancel = context.WithCancelCause(context.Background())
-	return t
+	h.tenure = t
 }
 
 // end ends it, for a reason. The mutex of the hold is held.
