@@ -211,21 +211,65 @@ func TestRedisEntryWithoutALife(t *testing.T) {
 	}
 }
 
-// A release is one although those who wait cannot be told, and says so.
+// A release is one although those who wait cannot be told, as by a user of whom nobody
+// thought that it would have to: repeating it would not help.
 func TestRedisWakeIsDenied(t *testing.T) {
+	server := start(t)
+	waiter := open(t, server.Addr())
+	for _, rules := range []string{
+		"~* +@all resetchannels", "~* &* +@all -publish", "~* &* +@all -zrange", "~* &* +@all -zadd -zrem -zscore -zrange",
+		"~a ~b &* +@all ~quorumlock:queue:* ~quorumlock:tombstone:*",
+	} {
+		command(t, server, append([]string{"ACL", "SETUSER", "u", "reset", "on", ">secret"}, strings.Fields(rules)...)...)
+		n := open(t, "redis://u:secret@"+server.Addr())
+		take := func() {
+			want(t, node.Granted, waiter, acquire("o1", "a", "b"))
+			want(t, node.Denied, waiter, waits("c:1", 1, "a"))
+		}
+		take()
+		want(t, node.Released, n, release("o1", "a", "b"))
+		assert.Empty(t, held(server))
+		want(t, node.Absent, n, release("o1", "a", "b"))
+		take()
+		want(t, node.Released, n, force("a", "b"))
+		assert.Empty(t, held(server))
+		want(t, node.Absent, n, force("a", "b"))
+		take()
+		want(t, node.Released, waiter, release("o1", "a", "b"))
+		transient(t, server)
+	}
+}
+
+// To leave fails only where the entry stays.
+func TestRedisLeavesWithoutTheRight(t *testing.T) {
+	server := start(t)
+	waiter := open(t, server.Addr())
+	for rules, right := range map[string]bool{
+		"~* resetchannels +@all": true, "~* &* +@all -publish": true, "~* &* +@all -zrange": true, "~* &* +@all -zrem": false,
+	} {
+		command(t, server, append([]string{"ACL", "SETUSER", "u", "reset", "on", ">secret"}, strings.Fields(rules)...)...)
+		n := open(t, "redis://u:secret@"+server.Addr())
+		want(t, node.Granted, waiter, acquire("o1", "a"))
+		want(t, node.Denied, waiter, waits("c:1", 1, "a", "b"))
+		want(t, node.Denied, waiter, waits("c:2", 2, "a", "b"))
+		if right {
+			want(t, node.Released, n, leaves("c:1", "a", "b"))
+			want(t, node.Absent, n, leaves("c:1", "a", "b"))
+		} else {
+			fails(t, node.ErrAuth, n, leaves("c:1", "a", "b"))
+		}
+		command(t, server, "DEL", "a", queueKeys[0], queueKeys[1], queueKeys[2])
+	}
+}
+
+// Who may not tell those before it that it is their turn, cannot take turns.
+func TestRedisTurnIsDenied(t *testing.T) {
 	server := redisproc.Start(t, redisproc.WithACL("user u on >secret ~* +@all resetchannels"))
 	n := opened(t, open(t, "redis://u:secret@"+server.Addr()))
-	want(t, node.Granted, n, acquire("o1", "a", "b"))
-	want(t, node.Denied, n, waits("c:1", 1, "a"))
-	fails(t, node.ErrAuth, n, release("o1", "a", "b"))
-	assert.Empty(t, held(server))
-	want(t, node.Granted, n, acquire("o1", "a", "b"))
-	fails(t, node.ErrAuth, n, force("a", "b"))
-	assert.Empty(t, held(server))
+	want(t, node.Granted, n, acquire("o1", "b"))
+	want(t, node.Denied, n, waits("c:1", 1, "a", "b"))
 	fails(t, node.ErrAuth, n, fairly("c:2", 2, "a"))
-	assert.Empty(t, held(server))
-	fails(t, node.ErrAuth, n, leaves("c:2", "a"))
-	want(t, node.Released, n, leaves("c:1", "a"))
+	assert.Equal(t, []string{"b"}, held(server))
 	transient(t, server)
 }
 

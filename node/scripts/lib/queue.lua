@@ -122,20 +122,13 @@ local function queues()
     end
   end
 
-  -- wake_all does that for several names, whatever fails, and returns the last failure. A key
-  -- of another type where a queue would be is none: nobody can have been waiting there.
+  -- wake_all does that for several names, whatever fails: a key of another type, a user with
+  -- fewer rights. That is no failure of what made the names free, and to repeat it would not
+  -- help. Who waits comes again by itself.
   local function wake_all(names, except)
-    local failure
     for _, name in ipairs(names) do
-      local ok, err = pcall(wake, name, except)
-      if not ok then
-        local text = type(err) == 'table' and err.err or err -- a string before Redis 7
-        if not string.find(text, 'WRONGTYPE', 1, true) then
-          failure = {err = text}
-        end
-      end
+      pcall(wake, name, except)
     end
-    return failure
   end
 
   return {sound = sound, enter = enter, precedence = precedence, dropped = dropped, wake_all = wake_all}
