@@ -315,6 +315,25 @@ func TestRedisReleaseWithManyWaiters(t *testing.T) {
 	assert.LessOrEqual(t, few, int64(25))
 }
 
+// Of a client that is gone, one waiter is enough to know that all are.
+func TestRedisAsksADeadClientOnce(t *testing.T) {
+	server := start(t)
+	n := open(t, server.Addr())
+	messages := listen(t, n, "c")
+	names := []string{"a", "b", "d"}
+	want(t, node.Granted, n, acquire("o1", names...))
+	for i := range 100 {
+		want(t, node.Denied, n, waits(fmt.Sprint("dead:", i), int64(i), names...))
+	}
+	want(t, node.Denied, n, waits("c:1", 1000, names...))
+	command(t, server, "CONFIG", "RESETSTAT")
+	want(t, node.Released, n, release("o1", names...))
+	for range names {
+		assert.Equal(t, "c:1", next(t, messages).Waiter)
+	}
+	assert.Contains(t, command(t, server, "INFO", "commandstats"), "cmdstat_publish:calls=4,")
+}
+
 // commandCalls is how many commands a server has run since its statistics were reset.
 func commandCalls(t *testing.T, server *redisproc.Server) (calls int64) {
 	t.Helper()

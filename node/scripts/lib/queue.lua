@@ -29,13 +29,20 @@ local function queues()
     until #late < 1000
   end
 
+  -- silent are the inboxes to which nobody listens, as far as this call knows: a client that
+  -- is gone may leave many waiters.
+  local silent = {}
+
   -- reached sends a message to the inbox of a waiter's client, which is the part of its id
   -- before the first colon, and reports whether anybody listens there. The name stands last,
   -- as it may hold any bytes.
   local function reached(kind, name, waiter)
-    local fence = redis.call('GET', key('fence', name)) or '0'
     local inbox = 'quorumlock:inbox:' .. string.match(waiter, '^[^:]*')
-    return redis.call('PUBLISH', inbox, kind .. ' ' .. fence .. ' ' .. #waiter .. ' ' .. waiter .. name) > 0
+    if not silent[inbox] then
+      local fence = redis.call('GET', key('fence', name)) or '0'
+      silent[inbox] = redis.call('PUBLISH', inbox, kind .. ' ' .. fence .. ' ' .. #waiter .. ' ' .. waiter .. name) == 0
+    end
+    return not silent[inbox]
   end
 
   -- expect notes when a waiter was woken. Who was woken before and has not come since, is
@@ -47,7 +54,7 @@ local function queues()
   end
 
   -- attempts bounds how many dead waiters one call deals with for each name.
-  local attempts = 64
+  local attempts = 1000
 
   -- sound raises an error if one of the keys of a queue has another type.
   local function sound(name, waiter)
@@ -104,8 +111,8 @@ local function queues()
     local time = redis.call('TIME')
     local now = time[1] * 1000 + math.floor(time[2] / 1000)
     prune(name, now)
-    local place, kind = 0, 'woken'
-    for _ = 1, attempts do
+    local place, kind, dead = 0, 'woken', 0
+    while dead < attempts do
       local waiter = redis.call('ZRANGE', key('queue', name), place, place)[1]
       if not waiter then
         return
@@ -113,6 +120,7 @@ local function queues()
         place = place + 1
       elseif not reached(kind, name, waiter) then
         dropped(name, waiter)
+        dead = dead + 1
       elseif kind == 'standby' then
         return
       else
