@@ -391,3 +391,36 @@ func TestRedisDeadlineOfSomebodyElse(t *testing.T) {
 	require.Equal(t, node.Denied, do(n, waits("c:1", 1, "a"))[0].Outcome)
 	require.NotEqual(t, "-1", command(t, server, "PTTL", "quorumlock:queue:{a}"))
 }
+
+// A node that is out of memory has no entry for who waits, but tells all the same who has
+// the lock, and for how long.
+func TestRedisDenialsWithoutMemory(t *testing.T) {
+	server := start(t)
+	n := open(t, server.Addr())
+	messages := listen(t, n, "c")
+	want(t, node.Granted, n, acquire("o1", "a"))
+	want(t, node.Denied, n, waits("c:1", 1, "a"))
+	server.Config("maxmemory", "1")
+	for _, op := range []node.Op{waits("c:2", 2, "a"), waits("c:2", 2, "b", "a"), fairly("c:2", 2, "a"), fairly("c:2", 2, "a", "b")} {
+		r := want(t, node.Denied, n, op)
+		assert.Equal(t, "a", r.Holder.Name)
+		assert.Equal(t, "o1", r.Holder.Owner)
+		assert.Zero(t, r.Rank)
+	}
+	transient(t, server)
+	want(t, node.Denied, n, waits("c:1", 1, "a"))
+	want(t, node.Absent, n, leaves("c:2", "a", "b"))
+	want(t, node.Released, n, release("o1", "a"))
+	assert.Equal(t, "c:1", next(t, messages).Waiter)
+	r := want(t, node.Denied, n, fairly("c:2", 2, "a"))
+	assert.Empty(t, r.Holder.Owner)
+	fails(t, node.ErrRejected, n, fairly("c:2", 2, "b"))
+	fails(t, node.ErrRejected, n, waits("c:2", 2, "b"))
+	assert.Empty(t, held(server))
+
+	server.Config("maxmemory", "0")
+	want(t, node.Granted, n, fairly("c:1", 1, "a"))
+	want(t, node.Denied, n, waits("c:2", 2, "a"))
+	want(t, node.Released, n, leaves("c:2", "a"))
+	assert.Empty(t, messages)
+}
