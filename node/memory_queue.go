@@ -127,7 +127,7 @@ func (m *Memory) wake(name, except string) {
 		return
 	}
 	place, kind := 0, Woken
-	for range maxDead {
+	for dead := 0; dead < maxDead; {
 		q := m.queued(name)
 		if place >= len(q) {
 			return
@@ -137,6 +137,7 @@ func (m *Memory) wake(name, except string) {
 			place++
 		case !m.reached(kind, name, id):
 			m.drop(name, id)
+			dead++
 		case kind == Standby:
 			return
 		default:

@@ -211,21 +211,65 @@ func TestRedisEntryWithoutALife(t *testing.T) {
 	}
 }
 
-// A release is one although those who wait cannot be told, and says so.
+// A release is one although those who wait cannot be told, as by a user of whom nobody
+// thought that it would have to: repeating it would not help.
 func TestRedisWakeIsDenied(t *testing.T) {
+	server := start(t)
+	waiter := open(t, server.Addr())
+	for _, rules := range []string{
+		"~* +@all resetchannels", "~* &* +@all -publish", "~* &* +@all -zrange", "~* &* +@all -zadd -zrem -zscore -zrange",
+		"~a ~b &* +@all ~quorumlock:queue:* ~quorumlock:tombstone:*",
+	} {
+		command(t, server, append([]string{"ACL", "SETUSER", "u", "reset", "on", ">secret"}, strings.Fields(rules)...)...)
+		n := open(t, "redis://u:secret@"+server.Addr())
+		take := func() {
+			want(t, node.Granted, waiter, acquire("o1", "a", "b"))
+			want(t, node.Denied, waiter, waits("c:1", 1, "a"))
+		}
+		take()
+		want(t, node.Released, n, release("o1", "a", "b"))
+		assert.Empty(t, held(server))
+		want(t, node.Absent, n, release("o1", "a", "b"))
+		take()
+		want(t, node.Released, n, force("a", "b"))
+		assert.Empty(t, held(server))
+		want(t, node.Absent, n, force("a", "b"))
+		take()
+		want(t, node.Released, waiter, release("o1", "a", "b"))
+		transient(t, server)
+	}
+}
+
+// To leave fails only where the entry stays.
+func TestRedisLeavesWithoutTheRight(t *testing.T) {
+	server := start(t)
+	waiter := open(t, server.Addr())
+	for rules, right := range map[string]bool{
+		"~* resetchannels +@all": true, "~* &* +@all -publish": true, "~* &* +@all -zrange": true, "~* &* +@all -zrem": false,
+	} {
+		command(t, server, append([]string{"ACL", "SETUSER", "u", "reset", "on", ">secret"}, strings.Fields(rules)...)...)
+		n := open(t, "redis://u:secret@"+server.Addr())
+		want(t, node.Granted, waiter, acquire("o1", "a"))
+		want(t, node.Denied, waiter, waits("c:1", 1, "a", "b"))
+		want(t, node.Denied, waiter, waits("c:2", 2, "a", "b"))
+		if right {
+			want(t, node.Released, n, leaves("c:1", "a", "b"))
+			want(t, node.Absent, n, leaves("c:1", "a", "b"))
+		} else {
+			fails(t, node.ErrAuth, n, leaves("c:1", "a", "b"))
+		}
+		command(t, server, "DEL", "a", queueKeys[0], queueKeys[1], queueKeys[2])
+	}
+}
+
+// Who may not tell those before it that it is their turn, cannot take turns.
+func TestRedisTurnIsDenied(t *testing.T) {
 	server := redisproc.Start(t, redisproc.WithACL("user u on >secret ~* +@all resetchannels"))
 	n := opened(t, open(t, "redis://u:secret@"+server.Addr()))
-	want(t, node.Granted, n, acquire("o1", "a", "b"))
-	want(t, node.Denied, n, waits("c:1", 1, "a"))
-	fails(t, node.ErrAuth, n, release("o1", "a", "b"))
-	assert.Empty(t, held(server))
-	want(t, node.Granted, n, acquire("o1", "a", "b"))
-	fails(t, node.ErrAuth, n, force("a", "b"))
-	assert.Empty(t, held(server))
+	want(t, node.Granted, n, acquire("o1", "b"))
+	want(t, node.Denied, n, waits("c:1", 1, "a", "b"))
 	fails(t, node.ErrAuth, n, fairly("c:2", 2, "a"))
-	assert.Empty(t, held(server))
-	fails(t, node.ErrAuth, n, leaves("c:2", "a"))
-	want(t, node.Released, n, leaves("c:1", "a"))
+	assert.Equal(t, []string{"b"}, held(server))
 	transient(t, server)
 }
 
@@ -269,6 +313,25 @@ func TestRedisReleaseWithManyWaiters(t *testing.T) {
 	few := calls(2)
 	assert.Equal(t, few, calls(1000))
 	assert.LessOrEqual(t, few, int64(25))
+}
+
+// Of a client that is gone, one waiter is enough to know that all are.
+func TestRedisAsksADeadClientOnce(t *testing.T) {
+	server := start(t)
+	n := open(t, server.Addr())
+	messages := listen(t, n, "c")
+	names := []string{"a", "b", "d"}
+	want(t, node.Granted, n, acquire("o1", names...))
+	for i := range 100 {
+		want(t, node.Denied, n, waits(fmt.Sprint("dead:", i), int64(i), names...))
+	}
+	want(t, node.Denied, n, waits("c:1", 1000, names...))
+	command(t, server, "CONFIG", "RESETSTAT")
+	want(t, node.Released, n, release("o1", names...))
+	for range names {
+		assert.Equal(t, "c:1", next(t, messages).Waiter)
+	}
+	assert.Contains(t, command(t, server, "INFO", "commandstats"), "cmdstat_publish:calls=4,")
 }
 
 // commandCalls is how many commands a server has run since its statistics were reset.
@@ -327,4 +390,37 @@ func TestRedisDeadlineOfSomebodyElse(t *testing.T) {
 	want(t, node.Granted, n, acquire("o1", "a"))
 	require.Equal(t, node.Denied, do(n, waits("c:1", 1, "a"))[0].Outcome)
 	require.NotEqual(t, "-1", command(t, server, "PTTL", "quorumlock:queue:{a}"))
+}
+
+// A node that is out of memory has no entry for who waits, but tells all the same who has
+// the lock, and for how long.
+func TestRedisDenialsWithoutMemory(t *testing.T) {
+	server := start(t)
+	n := open(t, server.Addr())
+	messages := listen(t, n, "c")
+	want(t, node.Granted, n, acquire("o1", "a"))
+	want(t, node.Denied, n, waits("c:1", 1, "a"))
+	server.Config("maxmemory", "1")
+	for _, op := range []node.Op{waits("c:2", 2, "a"), waits("c:2", 2, "b", "a"), fairly("c:2", 2, "a"), fairly("c:2", 2, "a", "b")} {
+		r := want(t, node.Denied, n, op)
+		assert.Equal(t, "a", r.Holder.Name)
+		assert.Equal(t, "o1", r.Holder.Owner)
+		assert.Zero(t, r.Rank)
+	}
+	transient(t, server)
+	want(t, node.Denied, n, waits("c:1", 1, "a"))
+	want(t, node.Absent, n, leaves("c:2", "a", "b"))
+	want(t, node.Released, n, release("o1", "a"))
+	assert.Equal(t, "c:1", next(t, messages).Waiter)
+	r := want(t, node.Denied, n, fairly("c:2", 2, "a"))
+	assert.Empty(t, r.Holder.Owner)
+	fails(t, node.ErrRejected, n, fairly("c:2", 2, "b"))
+	fails(t, node.ErrRejected, n, waits("c:2", 2, "b"))
+	assert.Empty(t, held(server))
+
+	server.Config("maxmemory", "0")
+	want(t, node.Granted, n, fairly("c:1", 1, "a"))
+	want(t, node.Denied, n, waits("c:2", 2, "a"))
+	want(t, node.Released, n, leaves("c:2", "a"))
+	assert.Empty(t, messages)
 }

@@ -39,4 +39,4 @@ func (w Waiter) client() string {
 const fairPatience = 50 * time.Millisecond
 
 // maxDead bounds how many dead waiters one operation deals with for each name.
-const maxDead = 64
+const maxDead = 1000

@@ -163,6 +163,17 @@ var fairness = []promise{
 		x.want(node.Released, leave("dead:1", "a"))
 		b.receives()
 	}},
+	{"however many they are", func(x *trial) {
+		const dead = 500
+		x.listen("c")
+		x.held("a")
+		var ops []node.Op
+		for i := range dead {
+			ops = append(ops, fairly(fmt.Sprint("dead", i%7, ":", i), int64(i), "a", "b"))
+		}
+		x.do(ops...)
+		x.want(node.Granted, fairly("c:1", dead, "b"))
+	}},
 	{"nor has who is past the deadline", func(x *trial) {
 		x.listen("c")
 		x.held("a")

@@ -110,6 +110,27 @@ var queueing = []promise{
 		x.want(node.Released, release("o1", "a"))
 		b.receives(woken("c:2", "a"), standby("c:3", "a"))
 	}},
+	{"however many dead wait before it, who lives is woken", func(x *trial) {
+		const dead = 400
+		b := x.listen("c")
+		x.held("a")
+		var ops []node.Op
+		for i := range dead {
+			ops = append(ops, waiting(fmt.Sprint("dead", i%7, ":", i), int64(i), acquire("o2", long, "a")))
+		}
+		x.do(ops...)
+		x.queues("c:1", dead, dead, "a")
+		for i := range dead {
+			ops[i].Waiter.Ticket += dead + 1
+			ops[i].Waiter.ID += "'"
+		}
+		x.do(ops...)
+		x.queues("c:2", 2*dead+1, 2*dead+1, "a")
+		x.want(node.Released, release("o1", "a"))
+		b.receives(woken("c:1", "a"), standby("c:2", "a"))
+		x.held("a")
+		x.queues("c:2", 2*dead+1, 1, "a")
+	}},
 	{"an entry past its deadline is not woken", func(x *trial) {
 		b := x.listen("c")
 		x.held("a", "b")
@@ -207,10 +228,12 @@ var queueing = []promise{
 	{"any number of dead waiters is dealt with in the end", func(x *trial) {
 		b := x.listen("c")
 		x.held("a")
-		const dead = 150
+		const dead = 2500
+		var ops []node.Op
 		for i := range dead {
-			x.queues(fmt.Sprint("dead:", i), int64(i), i, "a")
+			ops = append(ops, waiting(fmt.Sprint("dead:", i), int64(i), acquire("o2", long, "a")))
 		}
+		x.do(ops...)
 		x.queues("c:1", dead, dead, "a")
 		x.want(node.Released, release("o1", "a"))
 		for range 2 {

@@ -74,9 +74,7 @@ if waiter and (denial or queued) then
   end
   now = math.floor(now / 1000)
   if denial or patience then
-    for _, name in ipairs(KEYS) do
-      queue.enter(name, waiter, ARGV[8], tonumber(ARGV[9]), now)
-    end
+    queue.enter_all(KEYS, waiter, ARGV[8], tonumber(ARGV[9]), now)
   end
   if not denial then
     for _, other in ipairs(free) do

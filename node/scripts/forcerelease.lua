@@ -33,4 +33,5 @@ for i = 1, #found, 3 do
   bury(found[i], found[i + 1], math.max(ARGV[1], found[i + 2]))
   redis.call('DEL', found[i])
 end
-return queues().wake_all(KEYS) or found
+queues().wake_all(KEYS)
+return found

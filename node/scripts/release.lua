@@ -6,7 +6,7 @@
 -- Reply     how many names were removed
 --
 -- A key of another type is not the owner's and not a reason to keep the others, hence
--- pcall: an undo must undo all that it can. Any other error is told in the end.
+-- pcall: an undo must undo all that it can. Any other error of that is told in the end.
 
 local removed, failure, queued = 0, nil, false
 for _, name in ipairs(KEYS) do
@@ -19,6 +19,6 @@ for _, name in ipairs(KEYS) do
   queued = queued or redis.pcall('EXISTS', key('queue', name)) == 1
 end
 if queued then
-  failure = queues().wake_all(KEYS, ARGV[2]) or failure
+  queues().wake_all(KEYS, ARGV[2])
 end
 return failure or removed

@@ -29,13 +29,20 @@ local function queues()
     until #late < 1000
   end
 
+  -- silent are the inboxes to which nobody listens, as far as this call knows: a client that
+  -- is gone may leave many waiters.
+  local silent = {}
+
   -- reached sends a message to the inbox of a waiter's client, which is the part of its id
   -- before the first colon, and reports whether anybody listens there. The name stands last,
   -- as it may hold any bytes.
   local function reached(kind, name, waiter)
-    local fence = redis.call('GET', key('fence', name)) or '0'
     local inbox = 'quorumlock:inbox:' .. string.match(waiter, '^[^:]*')
-    return redis.call('PUBLISH', inbox, kind .. ' ' .. fence .. ' ' .. #waiter .. ' ' .. waiter .. name) > 0
+    if not silent[inbox] then
+      local fence = redis.call('GET', key('fence', name)) or '0'
+      silent[inbox] = redis.call('PUBLISH', inbox, kind .. ' ' .. fence .. ' ' .. #waiter .. ' ' .. waiter .. name) == 0
+    end
+    return not silent[inbox]
   end
 
   -- expect notes when a waiter was woken. Who was woken before and has not come since, is
@@ -47,7 +54,7 @@ local function queues()
   end
 
   -- attempts bounds how many dead waiters one call deals with for each name.
-  local attempts = 64
+  local attempts = 1000
 
   -- sound raises an error if one of the keys of a queue has another type.
   local function sound(name, waiter)
@@ -67,6 +74,20 @@ local function queues()
     redis.call('ZADD', key('waiting', name), 'GT', now + keep, waiter)
     redis.call('PEXPIRE', key('waiting', name), left)
     redis.call('ZREM', key('woken', name), waiter)
+  end
+
+  -- enter_all has a waiter enter the queues of several names. A node that is out of memory has
+  -- no entry for it: then it has to come again by itself.
+  local function enter_all(names, waiter, ticket, keep, now)
+    for _, name in ipairs(names) do
+      local ok, err = pcall(enter, name, waiter, ticket, keep, now)
+      if not ok then
+        local text = type(err) == 'table' and err.err or err -- a string before Redis 7
+        if not string.find(text, 'OOM', 1, true) then
+          error(err, 0)
+        end
+      end
+    end
   end
 
   -- precedence is how many ms a waiter has to leave a free name to another, or nil. That is
@@ -104,8 +125,8 @@ local function queues()
     local time = redis.call('TIME')
     local now = time[1] * 1000 + math.floor(time[2] / 1000)
     prune(name, now)
-    local place, kind = 0, 'woken'
-    for _ = 1, attempts do
+    local place, kind, dead = 0, 'woken', 0
+    while dead < attempts do
       local waiter = redis.call('ZRANGE', key('queue', name), place, place)[1]
       if not waiter then
         return
@@ -113,6 +134,7 @@ local function queues()
         place = place + 1
       elseif not reached(kind, name, waiter) then
         dropped(name, waiter)
+        dead = dead + 1
       elseif kind == 'standby' then
         return
       else
@@ -122,21 +144,14 @@ local function queues()
     end
   end
 
-  -- wake_all does that for several names, whatever fails, and returns the last failure. A key
-  -- of another type where a queue would be is none: nobody can have been waiting there.
+  -- wake_all does that for several names, whatever fails: a key of another type, a user with
+  -- fewer rights. That is no failure of what made the names free, and to repeat it would not
+  -- help. Who waits comes again by itself.
   local function wake_all(names, except)
-    local failure
     for _, name in ipairs(names) do
-      local ok, err = pcall(wake, name, except)
-      if not ok then
-        local text = type(err) == 'table' and err.err or err -- a string before Redis 7
-        if not string.find(text, 'WRONGTYPE', 1, true) then
-          failure = {err = text}
-        end
-      end
+      pcall(wake, name, except)
     end
-    return failure
   end
 
-  return {sound = sound, enter = enter, precedence = precedence, dropped = dropped, wake_all = wake_all}
+  return {sound = sound, enter_all = enter_all, precedence = precedence, dropped = dropped, wake_all = wake_all}
 end
