@@ -76,11 +76,18 @@ func (m *Memory) enter(name string, w Waiter) {
 		e = q[i]
 		q = slices.Delete(q, i, i+1)
 	}
-	e.deadline, e.expected = max(e.deadline, m.clock.Now()+w.Keep.Truncate(time.Millisecond)), false
+	e.deadline = max(e.deadline, m.clock.Now()+w.Keep.Truncate(time.Millisecond))
 	i, _ := slices.BinarySearchFunc(q, e, func(a, b entry) int {
 		return cmp.Or(cmp.Compare(a.ticket, b.ticket), cmp.Compare(a.id, b.id))
 	})
 	m.setQueue(name, slices.Insert(q, i, e))
+}
+
+// came does what the function of that name does in the scripts, for one name.
+func (m *Memory) came(name, id string) {
+	if i := m.queued(name).rank(id); i >= 0 {
+		m.queues[name][i].expected = false
+	}
 }
 
 // expect notes when a waiter was woken.
@@ -172,6 +179,9 @@ func (m *Memory) wait(op Op, denial *Holder) (rank int, err error) {
 	}
 	for _, name := range op.Names {
 		m.enter(name, op.Waiter)
+		if _, held := m.holder(name); held {
+			m.came(name, op.Waiter.ID)
+		}
 	}
 	if denial.Name == "" {
 		*denial = m.preceding(op)
@@ -186,7 +196,11 @@ func (m *Memory) preceding(op Op) (denial Holder) {
 		if _, held := m.holder(name); held {
 			continue
 		}
-		if left := m.precedence(name, op.Waiter.ID); left > denial.TTL {
+		left := m.precedence(name, op.Waiter.ID)
+		if left > 0 {
+			m.came(name, op.Waiter.ID)
+		}
+		if left > denial.TTL {
 			denial = Holder{Name: name, TTL: left, Token: m.fence(name)}
 		}
 	}

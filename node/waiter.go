@@ -14,8 +14,10 @@ import (
 // first waiter ([Woken]), and tells the second to stand by ([Standby]).
 //
 // A fair Acquire takes a free name only if nobody waits before it who has a privilege: the
-// first has one until 50 ms after it was woken, and again once it has come. Then the next
-// in line has it. Who is denied for that may come again when [Holder.TTL] has passed.
+// first has one until 50 ms after it was woken, and again once it has come and could not have
+// the name. Then the next in line has it. Who comes for several names gets no new privilege on
+// those that it could have had but for the others: they do not lie idle meanwhile. Who is
+// denied because of a privilege may come again when [Holder.TTL] has passed.
 type Waiter struct {
 	// ID tells waiters apart: the id of the client, which holds no colon, a colon, and
 	// anything. It is empty for nobody.

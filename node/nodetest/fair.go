@@ -206,6 +206,76 @@ var fairness = []promise{
 		x.want(node.Granted, fairly("c:2", 2, "a", "b", "d"))
 		x.want(node.Absent, leave("c:2", "a", "b", "d"))
 	}},
+	{"who waits for several names keeps a free one idle for its privilege, and no longer", func(x *trial) {
+		b := x.listen("c")
+		x.held("y")
+		x.waits(0, fairly("c:1", 1, "a", "y"))
+		x.want(node.Absent, release("o1", "a"))
+		for range 5 {
+			x.Pass(privilege / 5)
+			h := x.waits(0, fairly("c:1", 1, "a", "y"))
+			assert.Equal(x, "o1", h.Owner)
+			x.waits(0, fairly("c:1", 1, "y", "a"))
+			x.waits(0, waiting("c:1", 1, acquire("o of c:1", long, "a", "y")))
+		}
+		for range 3 {
+			x.want(node.Granted, fairly("c:2", 2, "a"))
+			x.want(node.Released, release("o of c:2", "a"))
+			x.waits(0, fairly("c:1", 1, "a", "y"))
+		}
+		b.receives(woken("c:1", "a"), woken("c:1", "a"), woken("c:1", "a"), woken("c:1", "a"))
+		x.want(node.Released, release("o1", "y"))
+		x.want(node.Granted, fairly("c:1", 1, "a", "y"))
+		x.want(node.Absent, leave("c:1", "a", "y"))
+	}},
+	{"it has its privilege, though", func(x *trial) {
+		x.listen("c")
+		name, replies := x.promptly(func(name string) []node.Op {
+			x.do(acquire("o1", long, name+" too"), fairly("c:1", 1, name, name+" too"))
+			return []node.Op{
+				release("o2", name), fairly("c:1", 1, name, name+" too"), fairly("c:2", 2, name),
+				release("o1", name+" too"), fairly("c:2", 2, name+" too"),
+			}
+		})
+		x.yields(name, 1, replies[2])
+		x.yields(name+" too", 1, replies[4])
+		x.want(node.Granted, fairly("c:1", 1, name, name+" too"))
+	}},
+	{"who comes while a name is held has its privilege there again, also if others are free", func(x *trial) {
+		x.listen("c")
+		name, replies := x.promptly(func(name string) []node.Op {
+			x.do(acquire("o1", long, name+" too"), fairly("c:1", 1, name, name+" too"), release("o1", name))
+			x.Pass(privilege)
+			return []node.Op{
+				acquire("o2", long, name), fairly("c:1", 1, name, name+" too"), release("o2", name), fairly("c:2", 2, name),
+			}
+		})
+		x.yields(name, 1, last(replies))
+	}},
+	{"who leaves one name to another keeps the rest idle no longer either", func(x *trial) {
+		x.listen("c")
+		x.held("y")
+		x.waits(0, fairly("c:1", 1, "y", "b"))
+		x.waits(1, fairly("c:2", 2, "a", "b", "y"))
+		x.want(node.Absent, release("o2", "a"))
+		x.Pass(privilege)
+		x.want(node.Released, leave("c:2", "y"))
+		x.yields("b", 1, x.do(fairly("c:2", 2, "a", "b"))[0])
+		x.want(node.Granted, fairly("c:3", 3, "a"))
+	}},
+	{"who comes in the turn of another has its own afterwards", func(x *trial) {
+		x.listen("c")
+		name, replies := x.promptly(func(name string) []node.Op {
+			x.do(freed(name, "c:1", "c:2", "c:3")...)
+			x.Pass(privilege)
+			x.do(fairly("c:3", 3, name))
+			x.Pass(privilege)
+			x.do(acquire("o1", long, name), fairly("c:1", 1, name), release("o1", name), fairly("c:2", 2, name))
+			x.Pass(privilege)
+			return []node.Op{fairly("c:3", 3, name)}
+		})
+		x.yields(name, 2, last(replies))
+	}},
 	{"of several the one that is left for longest is told", func(x *trial) {
 		x.listen("c")
 		name, replies := x.promptly(func(name string) []node.Op {

@@ -46,7 +46,7 @@ end
 
 local denial
 local fence, low = 0, {}
-local free, queued, queue = {}, false, nil
+local free, taken, queued, queue = {}, {}, false, nil
 for _, name in ipairs(KEYS) do
   local holder = redis.call('HKEYS', name)[1]
   local seen = tonumber(redis.call('GET', key('fence', name)) or 0)
@@ -56,7 +56,9 @@ for _, name in ipairs(KEYS) do
       denial = {name, holder, left, seen}
     end
   end
-  if patience and not holder then
+  if waiter and holder then
+    taken[#taken + 1] = name
+  elseif patience then
     free[#free + 1] = {name, '', 0, seen}
   end
   if seen < token then
@@ -75,14 +77,20 @@ if waiter and (denial or queued) then
   now = math.floor(now / 1000)
   if denial or patience then
     queue.enter_all(KEYS, waiter, ARGV[8], tonumber(ARGV[9]), now)
+    queue.came(taken, waiter)
   end
   if not denial then
+    local left = {}
     for _, other in ipairs(free) do
       other[3] = queue.precedence(other[1], waiter, patience, now) or 0
+      if other[3] > 0 then
+        left[#left + 1] = other[1]
+      end
       if other[3] > (denial and denial[3] or 0) then
         denial = other
       end
     end
+    queue.came(left, waiter)
   end
   if denial then
     denial[5] = redis.call('ZRANK', key('queue', denial[1]), waiter) or 0

@@ -64,7 +64,7 @@ local function queues()
   end
 
   -- enter gives a waiter an entry, for keep ms from now. One that it has keeps its ticket,
-  -- and never lives shorter. A waiter that enters is not expected any more: it has come.
+  -- and never lives shorter.
   local function enter(name, waiter, ticket, keep, now)
     prune(name, now)
     local last = redis.call('ZRANGE', key('waiting', name), -1, -1, 'WITHSCORES')[2]
@@ -73,7 +73,6 @@ local function queues()
     redis.call('PEXPIRE', key('queue', name), left)
     redis.call('ZADD', key('waiting', name), 'GT', now + keep, waiter)
     redis.call('PEXPIRE', key('waiting', name), left)
-    redis.call('ZREM', key('woken', name), waiter)
   end
 
   -- enter_all has a waiter enter the queues of several names. A node that is out of memory has
@@ -87,6 +86,15 @@ local function queues()
           error(err, 0)
         end
       end
+    end
+  end
+
+  -- came notes that a waiter is not expected any more: it has come, and could not have the
+  -- names. On a name that it could have had, but for others, it stays expected: else those
+  -- behind it would not get that one for as long as it comes in vain.
+  local function came(names, waiter)
+    for _, name in ipairs(names) do
+      redis.call('ZREM', key('woken', name), waiter)
     end
   end
 
@@ -153,5 +161,5 @@ local function queues()
     end
   end
 
-  return {sound = sound, enter_all = enter_all, precedence = precedence, dropped = dropped, wake_all = wake_all}
+  return {sound = sound, enter_all = enter_all, came = came, precedence = precedence, dropped = dropped, wake_all = wake_all}
 end
