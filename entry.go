@@ -69,12 +69,17 @@ func (e *entry) sign(op *node.Op, i int) {
 	if e.listening&(1<<i) != 0 {
 		e.entered |= 1 << i
 		e.pending |= 1 << i
-		op.Waiter = node.Waiter{ID: e.id, Ticket: e.ticket, Keep: e.client.keepEntry()}
+		op.Waiter = e.waiting()
 	}
 }
 
-// countersign has a release leave the entry in the queue, and wake somebody else.
-func (e *entry) countersign(op *node.Op) { op.Waiter = node.Waiter{ID: e.id} }
+// waiting is what nodes are told of its waiter as long as that waits.
+func (e *entry) waiting() node.Waiter {
+	return node.Waiter{ID: e.id, Ticket: e.ticket, Keep: e.client.keepEntry()}
+}
+
+// done is what nodes are told of it then: they forget the entry.
+func (e *entry) done() node.Waiter { return node.Waiter{ID: e.id} }
 
 // voted learns from the answer of a node to the acquisition.
 func (e *entry) voted(i int, now time.Duration, r node.Reply) {
@@ -83,8 +88,7 @@ func (e *entry) voted(i int, now time.Duration, r node.Reply) {
 	bit := uint64(1) << i
 	e.pending &^= bit
 	switch r.Outcome {
-	case node.Granted:
-		e.entered &^= bit
+	case node.Granted: // what it was in before, it still is
 	case node.Denied:
 		e.standing |= e.entered & bit
 		e.outlook.Denied(i, after(now, lifetime(r.Holder)), r.Rank)
@@ -170,6 +174,13 @@ func (e *entry) strike() {
 			e.strikeAt(i)
 		}
 	}
+}
+
+// strikeOne does so on one node, by itself.
+func (e *entry) strikeOne(i int) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.strikeAt(i)
 }
 
 // strikeAt does so on one node. The mutex is held.

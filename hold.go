@@ -220,8 +220,8 @@ func (h *hold) undo(to sink) {
 	until := h.client.clock.Now() + h.lock.ttl + undoMargin
 	for i, l := range h.client.lanes {
 		calls[i] = call{op: h.op(node.Release), sink: to, until: until, lane: i}
-		if h.tenure == nil && h.entry != nil {
-			h.entry.countersign(&calls[i].op)
+		if h.entry != nil {
+			calls[i].op.Waiter = h.entryAfter(i)
 		}
 		if h.asked&(1<<i) == 0 {
 			to.answer(&calls[i], node.Reply{Outcome: node.Absent})
@@ -231,6 +231,18 @@ func (h *hold) undo(to sink) {
 			to.answer(&calls[i], node.Reply{Err: err})
 		}
 	}
+}
+
+// entryAfter is what becomes of the waiter's entry on a node, when what that granted is
+// undone: one who has not got the lock waits on.
+func (h *hold) entryAfter(i int) node.Waiter {
+	if h.tenure == nil {
+		return h.entry.waiting()
+	}
+	if h.asked&(1<<i) == 0 {
+		h.entry.strikeOne(i)
+	}
+	return h.entry.done()
 }
 
 // nobody is told about undos that no caller waits for.

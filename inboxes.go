@@ -76,9 +76,10 @@ func (b *inboxes) enlist(w *waiter) *entry {
 	return e
 }
 
-// strike ends an entry, and has the nodes forget it.
-func (b *inboxes) strike(e *entry) {
+// unlist has an entry get no more messages.
+func (b *inboxes) unlist(e *entry) {
 	b.mu.Lock()
+	defer b.mu.Unlock()
 	delete(b.entries, e.id)
 	if len(b.entries) == 0 && !b.closed {
 		if b.idle == nil {
@@ -87,8 +88,6 @@ func (b *inboxes) strike(e *entry) {
 			b.idle.Reset(inboxLinger)
 		}
 	}
-	b.mu.Unlock()
-	e.strike()
 }
 
 // subscribe has the subscriptions made that are missing, unless that has failed just now.

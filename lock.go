@@ -168,8 +168,9 @@ func (l *Lock) acquire(ctx context.Context, way func(*Lock, context.Context) (*t
 // waitFor stands in line until the lock is taken, or waiting is pointless.
 func (l *Lock) waitFor(ctx context.Context) (*tenure, error) {
 	w := newWaiter(l)
-	defer w.leave()
-	return w.acquire(ctx)
+	t, err := w.acquire(ctx)
+	w.leave(t)
+	return t, err
 }
 
 // tryOnce makes an attempt past the line.

@@ -232,11 +232,16 @@ func (w *waiter) resign(why error) (*tenure, error) {
 	return nil, err
 }
 
-// leave ends it: others have their turn, and nodes forget it.
-func (w *waiter) leave() {
+// leave ends it: others have their turn. Nodes forget it now, or if it has a lease, with the
+// release of that.
+func (w *waiter) leave(t *tenure) {
 	w.lock.client.lines.leave(w)
-	if w.entry != nil {
-		w.lock.client.inboxes.strike(w.entry)
+	if w.entry == nil {
+		return
+	}
+	w.lock.client.inboxes.unlist(w.entry)
+	if t == nil || t.hold.entry != w.entry {
+		w.entry.strike()
 	}
 }
 

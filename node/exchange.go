@@ -90,11 +90,11 @@ func command(b rueidis.Builder, verb, script string, op Op) rueidis.Completed {
 			end = strconv.FormatUint(op.end(), 10)
 		}
 		c = c.Args(op.Owner, milliseconds(op.TTL), milliseconds(op.Limits.MaxTTL), milliseconds(op.Limits.MaxClockSkew), token, end)
-		if op.Waiter.ID != "" {
+		if op.Waiter.ID != "" || op.Fair {
 			c = c.Args(op.Waiter.ID, strconv.FormatInt(op.Waiter.Ticket, 10), milliseconds(op.Waiter.Keep))
-			if op.Fair {
-				c = c.Args(milliseconds(fairPatience))
-			}
+		}
+		if op.Fair {
+			c = c.Args(milliseconds(fairPatience))
 		}
 	case Renew:
 		c = c.Args(op.Owner, milliseconds(op.TTL), milliseconds(op.Limits.MaxTTL), milliseconds(op.Limits.MaxClockSkew), strconv.FormatUint(op.Token, 10))
@@ -102,6 +102,9 @@ func command(b rueidis.Builder, verb, script string, op Op) rueidis.Completed {
 		c = c.Args(op.Owner)
 		if op.Waiter.ID != "" {
 			c = c.Args(op.Waiter.ID)
+		}
+		if op.Waiter.ID != "" && op.Waiter.Keep > 0 {
+			c = c.Args(strconv.FormatInt(op.Waiter.Ticket, 10), milliseconds(op.Waiter.Keep))
 		}
 	case Leave:
 		c = c.Args(op.Waiter.ID)

@@ -68,7 +68,7 @@ func (m *Memory) acquire(op Op) Reply {
 	var known uint64
 	for _, name := range op.Names {
 		m.locks[name] = claim{owner: op.Owner, expiry: m.clock.Now() + op.TTL}
-		m.drop(name, op.Waiter.ID)
+		m.came(name, op.Waiter.ID)
 		if seen := m.fence(name); seen >= op.Token {
 			known = max(known, seen)
 		} else {
@@ -116,7 +116,12 @@ func (m *Memory) release(op Op) Reply {
 			outcome = Released
 		}
 	}
-	m.wakeAll(op.Names, op.Waiter.ID)
+	m.rejoin(op.Names, op.Waiter)
+	except := op.Waiter.ID
+	if op.Waiter.Keep == 0 {
+		except = ""
+	}
+	m.wakeAll(op.Names, except)
 	return Reply{Outcome: outcome}
 }
 

@@ -168,7 +168,7 @@ func (m *Memory) wait(op Op, denial *Holder) (rank int, err error) {
 	for _, name := range op.Names {
 		queued = queued || len(m.queued(name)) > 0 || m.foreign[key("queue", name)]
 	}
-	if op.Waiter.ID == "" || !queued && denial.Name == "" {
+	if op.Waiter.ID == "" && !op.Fair || !queued && (denial.Name == "" || op.Waiter.ID == "") {
 		return 0, nil
 	}
 	if slices.ContainsFunc(op.Names, m.unsound) {
@@ -178,6 +178,9 @@ func (m *Memory) wait(op Op, denial *Holder) (rank int, err error) {
 		return 0, nil
 	}
 	for _, name := range op.Names {
+		if op.Waiter.ID == "" {
+			break
+		}
 		m.enter(name, op.Waiter)
 		if _, held := m.holder(name); held {
 			m.came(name, op.Waiter.ID)
@@ -205,6 +208,19 @@ func (m *Memory) preceding(op Op) (denial Holder) {
 		}
 	}
 	return denial
+}
+
+// rejoin does what the function of that name does in the scripts.
+func (m *Memory) rejoin(names []string, w Waiter) {
+	for _, name := range names {
+		switch {
+		case w.ID == "" || m.unsound(name):
+		case w.Keep > 0:
+			m.enter(name, w)
+		default:
+			m.drop(name, w.ID)
+		}
+	}
 }
 
 // leave takes a waiter out of the queues.

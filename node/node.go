@@ -100,12 +100,13 @@ type Op struct {
 	Limits Limits
 	// Marker is what Mark answered, for Open.
 	Marker Marker
-	// Waiter is, for Acquire, who waits for the names if it is denied, for Leave who
-	// does not any more, and for Release who is not to be woken by it and keeps its
-	// entries. Zero is nobody.
+	// Waiter is, for Acquire, who waits for the names if it is denied, and for Leave who
+	// does not any more. For Release it is on whose behalf they were acquired: if its Keep
+	// is 0 it leaves the queues; else it tries again, so it has its entries, and is not the
+	// one to be woken. Zero is nobody.
 	Waiter Waiter
-	// Fair has an Acquire with a Waiter leave a free name to those who wait before it;
-	// else it takes a free name whoever waits. See [Waiter].
+	// Fair has an Acquire leave a free name to those who wait before its Waiter, or to all
+	// who wait if it has none; else it takes a free name whoever waits. See [Waiter].
 	Fair bool
 }
 

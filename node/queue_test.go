@@ -28,6 +28,13 @@ func fairly(id string, ticket int64, names ...string) node.Op {
 	return op
 }
 
+// releasesFor gives names back that were acquired for a waiter, which then waits no longer.
+func releasesFor(id, owner string, names ...string) node.Op {
+	op := release(owner, names...)
+	op.Waiter = node.Waiter{ID: id}
+	return op
+}
+
 func leaves(id string, names ...string) node.Op {
 	return node.Op{Kind: node.Leave, Names: names, Waiter: node.Waiter{ID: id}}
 }
@@ -185,7 +192,7 @@ func TestRedisQueueKeysGo(t *testing.T) {
 	transient(t, server)
 	want(t, node.Granted, n, waits("c:1", 1, "a", "b"))
 	assert.Len(t, queueKeysOf(server), 4, "nobody is expected any more")
-	want(t, node.Released, n, release("o of c:1", "a", "b"))
+	want(t, node.Released, n, releasesFor("c:1", "o of c:1", "a", "b"))
 	assert.Len(t, queueKeysOf(server), 6)
 	want(t, node.Released, n, leaves("c:3", "a", "b"))
 	assert.Empty(t, queueKeysOf(server))

@@ -8,10 +8,12 @@ import (
 // Waiter is one who waits for locks. It has an entry in the queue of each of their names,
 // and is woken by a message to the inbox of its client; see [Listener].
 //
-// A denied [Acquire] makes the entries, or has those that there are live longer. They are
-// removed when an Acquire of the waiter is granted, by [Leave], when Keep has passed, and
-// when a message to the inbox finds nobody who listens. Whatever frees a name wakes its
-// first waiter ([Woken]), and tells the second to stand by ([Standby]).
+// A denied [Acquire] makes the entries, or has those that there are live longer. They stay
+// when an Acquire of the waiter is granted, as it may be given back because other nodes
+// denied: it has kept its place then. They are removed by the [Release] of what was granted,
+// by [Leave], when Keep has passed, and when a message to the inbox finds nobody who listens.
+// Whatever frees a name wakes its first waiter ([Woken]), and tells the second to stand by
+// ([Standby]).
 //
 // A fair Acquire takes a free name only if nobody waits before it who has a privilege: the
 // first has one until 50 ms after it was woken, and again once it has come and could not have
@@ -27,7 +29,7 @@ type Waiter struct {
 	// are the same.
 	Ticket int64
 	// Keep is how long its entries live from each attempt on, in whole milliseconds, at
-	// least one.
+	// least one; 0 for Leave, and for the Release after which it waits no longer.
 	Keep time.Duration
 }
 

@@ -77,7 +77,16 @@ var fairness = []promise{
 		x.do(freed("a", "c:1", "c:2")...)
 		x.want(node.Granted, fairly("c:1", 1, "a"))
 		b.receives(woken("c:1", "a"), standby("c:2", "a"))
-		x.waits(0, fairly("c:2", 2, "a"))
+		x.waits(1, fairly("c:2", 2, "a"))
+	}},
+	{"who gives a name back to try again keeps its turn", func(x *trial) {
+		b := x.listen("c")
+		name, replies := x.promptly(func(name string) []node.Op {
+			ops := append(freed(name, "c:1", "c:2"), fairly("c:1", 1, name))
+			return append(ops, waiting("c:1", 1, release("o of c:1", name)), fairly("c:2", 2, name))
+		})
+		x.yields(name, 1, last(replies))
+		b.receivesOf(name, woken("c:1", name), standby("c:2", name), woken("c:2", name), woken("c:1", name))
 	}},
 	{"others leave a free name to the first", func(x *trial) {
 		b := x.listen("c")
@@ -98,10 +107,15 @@ var fairness = []promise{
 		x.do(freed("a", "c:1")...)
 		x.want(node.Granted, waiting("c:2", 2, acquire("o2", long, "a")))
 	}},
-	{"who waits for nothing does not leave it", func(x *trial) {
+	{"who does not wait leaves it to all who do", func(x *trial) {
 		x.listen("c")
-		x.do(freed("a", "c:1")...)
-		x.want(node.Granted, fair(acquire("o2", long, "a")))
+		name, replies := x.promptly(func(name string) []node.Op {
+			return append(freed(name, "c:1"), fair(acquire("o2", long, name)))
+		})
+		x.yields(name, 0, last(replies))
+		x.want(node.Granted, fairly("c:1", 1, name))
+		x.want(node.Released, releaseOf("c:1", "o of c:1", name))
+		x.want(node.Granted, fair(acquire("o2", long, name)))
 	}},
 	{"a first that nobody has woken is woken by the next that comes, once", func(x *trial) {
 		b := x.listen("c")
@@ -121,7 +135,7 @@ var fairness = []promise{
 		x.do(freed("a", "c:1", "c:2")...)
 		x.Pass(privilege)
 		x.want(node.Granted, fairly("c:2", 2, "a"))
-		x.want(node.Released, release("o of c:2", "a"))
+		x.want(node.Released, releaseOf("c:2", "o of c:2", "a"))
 		b.receives(woken("c:1", "a"), standby("c:2", "a"), woken("c:1", "a"))
 		x.held("a")
 		x.waits(0, fairly("c:1", 1, "a"))
@@ -204,7 +218,7 @@ var fairness = []promise{
 			b.receives(woken("c:2", name))
 		}
 		x.want(node.Granted, fairly("c:2", 2, "a", "b", "d"))
-		x.want(node.Absent, leave("c:2", "a", "b", "d"))
+		x.want(node.Released, leave("c:2", "a", "b", "d"))
 	}},
 	{"who waits for several names keeps a free one idle for its privilege, and no longer", func(x *trial) {
 		b := x.listen("c")
@@ -220,13 +234,13 @@ var fairness = []promise{
 		}
 		for range 3 {
 			x.want(node.Granted, fairly("c:2", 2, "a"))
-			x.want(node.Released, release("o of c:2", "a"))
+			x.want(node.Released, releaseOf("c:2", "o of c:2", "a"))
 			x.waits(0, fairly("c:1", 1, "a", "y"))
 		}
 		b.receives(woken("c:1", "a"), woken("c:1", "a"), woken("c:1", "a"), woken("c:1", "a"))
 		x.want(node.Released, release("o1", "y"))
 		x.want(node.Granted, fairly("c:1", 1, "a", "y"))
-		x.want(node.Absent, leave("c:1", "a", "y"))
+		x.want(node.Released, leave("c:1", "a", "y"))
 	}},
 	{"it has its privilege, though", func(x *trial) {
 		x.listen("c")

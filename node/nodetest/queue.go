@@ -23,7 +23,13 @@ func waiting(id string, ticket int64, op node.Op) node.Op {
 }
 
 func leave(id string, names ...string) node.Op {
-	return waiting(id, 0, node.Op{Kind: node.Leave, Names: names})
+	return waitingFor(0, id, 0, node.Op{Kind: node.Leave, Names: names})
+}
+
+// releaseOf gives names back that were acquired on behalf of a waiter, which then waits no
+// longer.
+func releaseOf(id, owner string, names ...string) node.Op {
+	return waitingFor(0, id, 0, release(owner, names...))
 }
 
 // held has o1 hold names.
@@ -67,6 +73,7 @@ var queueing = []promise{
 		x.want(node.Released, release("o1", "a"))
 		b.receives(woken("c:1", "a"))
 		x.want(node.Granted, waiting("c:1", 1, acquire("o2", long, "a")))
+		x.want(node.Released, releaseOf("c:1", "o2", "a"))
 		x.nobody("a")
 	}},
 	{"turns are in the order of tickets", func(x *trial) {
@@ -149,7 +156,7 @@ var queueing = []promise{
 		x.Pass(short)
 		x.queues("c:2", 2, 1, "a")
 	}},
-	{"who takes the lock does not wait any more", func(x *trial) {
+	{"who takes the lock keeps its place until it gives the lock back", func(x *trial) {
 		b := x.listen("c")
 		x.held("a", "b")
 		x.queues("c:1", 1, 0, "a", "b", "d")
@@ -158,9 +165,32 @@ var queueing = []promise{
 		b.receives(woken("c:1", "a"), standby("c:2", "a"), woken("c:1", "b"), standby("c:2", "b"))
 		x.want(node.Granted, waiting("c:1", 1, acquire("o2", long, "a", "b", "d")))
 		for _, name := range []string{"a", "b", "d"} {
-			x.queues("c:2", 2, 0, name)
+			x.queues("c:2", 2, 1, name)
 		}
+		x.want(node.Released, releaseOf("c:1", "o2", "a", "b", "d"))
+		b.receives(woken("c:2", "a"), woken("c:2", "b"), woken("c:2", "d"))
 		x.want(node.Absent, leave("c:1", "a", "b", "d"))
+	}},
+	{"who gives a lock back for good leaves the queue also where it has none", func(x *trial) {
+		b := x.listen("c")
+		x.held("a")
+		x.queues("c:1", 1, 0, "a", "b")
+		x.queues("c:2", 2, 1, "a", "b")
+		x.want(node.Absent, releaseOf("c:1", "o2", "a", "b"))
+		b.receives(woken("c:2", "b"))
+		x.want(node.Absent, leave("c:1", "a", "b"))
+	}},
+	{"who undoes its round stands in the queues, also where it did not yet", func(x *trial) {
+		b := x.listen("c")
+		x.want(node.Granted, waiting("c:1", 1, acquire("o2", long, "a")))
+		x.want(node.Released, waiting("c:1", 1, release("o2", "a")))
+		x.want(node.Absent, waitingFor(short, "c:2", 2, release("o3", "a")))
+		b.receives(woken("c:1", "a"))
+		x.held("a")
+		x.queues("c:3", 3, 2, "a")
+		x.Pass(short)
+		x.queues("c:3", 3, 1, "a")
+		x.want(node.Released, leave("c:1", "a"))
 	}},
 	{"a free name is taken whoever waits", func(x *trial) {
 		b := x.listen("c")
@@ -367,6 +397,10 @@ var queueing = []promise{
 		x.want(node.Granted, op)
 		again := x.do(op)[0]
 		assert.Equal(x, node.Granted, again.Outcome)
+		x.queues("c:2", 2, 1, "a")
+		back := releaseOf("c:1", "o2", "a")
+		x.do(back, back)
+		x.held("a")
 		x.queues("c:2", 2, 0, "a")
 	}},
 	{"a thousand wait", func(x *trial) {

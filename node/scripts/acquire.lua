@@ -7,7 +7,7 @@
 -- ARGV[4]   MaxClockSkew of the client in ms
 -- ARGV[5]   proposed token, in us of the client's clock
 -- ARGV[6]   last of the tokens from there on that are reserved, or the same: the fence
--- ARGV[7]   waiter, or none: who gets an entry in the queues if this is denied
+-- ARGV[7]   waiter, or none or '': who gets an entry in the queues if this is denied
 -- ARGV[8]   its ticket
 -- ARGV[9]   how long its entry lives, in ms
 -- ARGV[10]  how long in ms others may keep it waiting that were woken; none if it takes a
@@ -31,7 +31,7 @@
 
 local owner, ttl, token = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[5])
 local max_ttl, max_skew = tonumber(ARGV[3]), tonumber(ARGV[4])
-local waiter, patience = ARGV[7], tonumber(ARGV[10])
+local waiter, patience = ARGV[7] ~= '' and ARGV[7], tonumber(ARGV[10])
 
 local now, differs, recovering = guard(ARGV[3], ARGV[4])
 if differs or recovering then
@@ -66,20 +66,20 @@ for _, name in ipairs(KEYS) do
   elseif seen > fence then
     fence = seen
   end
-  queued = queued or waiter and redis.call('EXISTS', key('queue', name)) == 1
+  queued = queued or (waiter or patience) and redis.call('EXISTS', key('queue', name)) == 1
 end
 
-if waiter and (denial or queued) then
+if queued or waiter and denial then
   queue = queues()
   for _, name in ipairs(KEYS) do
     queue.sound(name, waiter)
   end
   now = math.floor(now / 1000)
-  if denial or patience then
+  if waiter and (denial or patience) then
     queue.enter_all(KEYS, waiter, ARGV[8], tonumber(ARGV[9]), now)
     queue.came(taken, waiter)
   end
-  if not denial then
+  if not denial and patience then
     local left = {}
     for _, other in ipairs(free) do
       other[3] = queue.precedence(other[1], waiter, patience, now) or 0
@@ -92,7 +92,7 @@ if waiter and (denial or queued) then
     end
     queue.came(left, waiter)
   end
-  if denial then
+  if denial and waiter then
     denial[5] = redis.call('ZRANK', key('queue', denial[1]), waiter) or 0
   end
 end
@@ -103,9 +103,9 @@ end
 for _, name in ipairs(KEYS) do
   redis.call('HSET', name, owner, 1)
   redis.call('PEXPIRE', name, ttl)
-  if queue then
-    queue.dropped(name, waiter)
-  end
+end
+if queue then
+  queue.came(KEYS, waiter)
 end
 raise(low, ARGV[6], max_ttl + max_skew)
 return fence > 0 and {fence} or 1

@@ -2,7 +2,10 @@
 --
 -- KEYS      the names of the locks
 -- ARGV[1]   owner
--- ARGV[2]   waiter that is not to be woken, or none
+-- ARGV[2]   waiter on whose behalf they were taken, or none
+-- ARGV[3]   its ticket
+-- ARGV[4]   how long its entries live from now on, in ms, as it tries again; it is not woken.
+--           None if it leaves the queues
 -- Reply     how many names were removed
 --
 -- A key of another type is not the owner's and not a reason to keep the others, hence
@@ -18,7 +21,12 @@ for _, name in ipairs(KEYS) do
   end
   queued = queued or redis.pcall('EXISTS', key('queue', name)) == 1
 end
-if queued then
-  queues().wake_all(KEYS, ARGV[2])
+local keep = tonumber(ARGV[4])
+if queued or keep then
+  local queue = queues()
+  if ARGV[2] then
+    queue.rejoin(KEYS, ARGV[2], ARGV[3], keep)
+  end
+  queue.wake_all(KEYS, keep and ARGV[2])
 end
 return failure or removed

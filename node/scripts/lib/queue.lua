@@ -58,6 +58,7 @@ local function queues()
 
   -- sound raises an error if one of the keys of a queue has another type.
   local function sound(name, waiter)
+    waiter = waiter or ''
     redis.call('ZSCORE', key('queue', name), waiter)
     redis.call('ZSCORE', key('waiting', name), waiter)
     redis.call('ZSCORE', key('woken', name), waiter)
@@ -94,7 +95,7 @@ local function queues()
   -- behind it would not get that one for as long as it comes in vain.
   local function came(names, waiter)
     for _, name in ipairs(names) do
-      redis.call('ZREM', key('woken', name), waiter)
+      redis.call('ZREM', key('woken', name), waiter or '')
     end
   end
 
@@ -152,6 +153,19 @@ local function queues()
     end
   end
 
+  -- rejoin has a waiter enter the queues of names that it gave back, or leave those of names
+  -- that it wants no more, if keep is none. What fails of that concerns nobody else.
+  local function rejoin(names, waiter, ticket, keep)
+    local time = redis.call('TIME')
+    for _, name in ipairs(names) do
+      if keep then
+        pcall(enter, name, waiter, ticket, keep, time[1] * 1000 + math.floor(time[2] / 1000))
+      else
+        pcall(dropped, name, waiter)
+      end
+    end
+  end
+
   -- wake_all does that for several names, whatever fails: a key of another type, a user with
   -- fewer rights. That is no failure of what made the names free, and to repeat it would not
   -- help. Who waits comes again by itself.
@@ -161,5 +175,5 @@ local function queues()
     end
   end
 
-  return {sound = sound, enter_all = enter_all, came = came, precedence = precedence, dropped = dropped, wake_all = wake_all}
+  return {sound = sound, enter_all = enter_all, came = came, rejoin = rejoin, precedence = precedence, dropped = dropped, wake_all = wake_all}
 end
