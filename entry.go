@@ -2,6 +2,7 @@ package quorumlock
 
 import (
 	"math/bits"
+	"slices"
 	"sync"
 	"time"
 
@@ -58,7 +59,7 @@ func (e *entry) begin(now time.Duration) {
 	defer e.mu.Unlock()
 	e.listening, e.standing, e.asked = listening, 0, true
 	e.recheck = recheck - time.Duration(e.client.cfg.Jitter()*float64(recheck/4))
-	e.outlook.Ask(now)
+	e.outlook.Ask(now, e.client.moment())
 }
 
 // sign has an acquisition on one node leave an entry if it is denied.
@@ -189,6 +190,31 @@ func (e *entry) strikeAt(i int) {
 		e.entered &^= 1 << i
 		e.client.lanes[i].leave(e.names, e.id)
 	}
+}
+
+// The bounds of a moment.
+const (
+	minMoment = time.Millisecond
+	maxMoment = 20 * time.Millisecond
+)
+
+// moment is how long most nodes need for an answer, with a margin, so that what happens on
+// them at the same time is seen together.
+func (c *Client) moment() time.Duration {
+	var buf [quorum.MaxNodes]time.Duration
+	means := buf[:0]
+	for _, l := range c.lanes {
+		means = append(means, l.latency())
+	}
+	slices.Sort(means)
+	return min(max(4*means[len(means)/2], minMoment), maxMoment)
+}
+
+// latency is how long the node has taken to answer lately; 0 if it was not asked yet.
+func (l *lane) latency() time.Duration {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.health.mean
 }
 
 // keepEntry is how long nodes keep an entry after each attempt: until after the next.

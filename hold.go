@@ -217,19 +217,23 @@ const undoMargin = time.Minute
 // tried again until the TTL has passed, and a margin.
 func (h *hold) undo(to sink) {
 	calls := make([]call, len(h.client.lanes))
-	until := h.client.clock.Now() + h.lock.ttl + undoMargin
-	for i, l := range h.client.lanes {
-		calls[i] = call{op: h.op(node.Release), sink: to, until: until, lane: i}
-		if h.entry != nil {
-			calls[i].op.Waiter = h.entryAfter(i)
-		}
-		if h.asked&(1<<i) == 0 {
-			to.answer(&calls[i], node.Reply{Outcome: node.Absent})
-			continue
-		}
-		if err := l.submit(&calls[i]); err != nil {
-			to.answer(&calls[i], node.Reply{Err: err})
-		}
+	for i := range calls {
+		h.undoOn(i, &calls[i], to)
+	}
+}
+
+// undoOn does so on one node.
+func (h *hold) undoOn(i int, c *call, to sink) {
+	*c = call{op: h.op(node.Release), sink: to, until: h.client.clock.Now() + h.lock.ttl + undoMargin, lane: i}
+	if h.entry != nil {
+		c.op.Waiter = h.entryAfter(i)
+	}
+	if h.asked&(1<<i) == 0 {
+		to.answer(c, node.Reply{Outcome: node.Absent})
+		return
+	}
+	if err := h.client.lanes[i].submit(c); err != nil {
+		to.answer(c, node.Reply{Err: err})
 	}
 }
 

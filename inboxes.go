@@ -164,8 +164,7 @@ func (b *inboxes) deliver(i int, m node.Message) {
 		e := b.entries[m.Waiter]
 		b.mu.Unlock()
 		switch {
-		case e == nil:
-			b.client.lanes[i].leave([]string{m.Name}, m.Waiter) // the next has its turn
+		case e == nil: // it does not wait any more, and is about to leave the queue
 		case m.Kind == node.Woken:
 			e.woken(i, now)
 		default:

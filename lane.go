@@ -133,7 +133,7 @@ func (l *lane) submit(c *call) error {
 // that is answered.
 func (l *lane) refusal(c *call) (reason, err error) {
 	switch {
-	case l.closed:
+	case l.closed && (c.until == 0 || !l.busy): // the sender still takes the undo of what it sent
 		return node.ErrClosed, nil
 	case l.overdue:
 		return node.ErrDown, node.ErrTimeout

@@ -54,6 +54,8 @@ func (h *hold) answer(c *call, r node.Reply) {
 		h.reportBacking(now)
 	case h.phase == acquiring && h.outbid():
 		h.proposeAgain()
+	case h.phase == ended && h.tenure == nil && h.asked&(1<<c.lane) != 0:
+		h.undoOn(c.lane, &call{}, nobody{})
 	}
 }
 
@@ -64,7 +66,7 @@ func (h *hold) vote(i int, sent time.Duration, token uint64, r node.Reply) {
 		r = h.client.lanes[i].disbelieve(token, r)
 	}
 	v := h.note(i, sent, r)
-	if r.Unsent && h.proposals == 1 && h.phase == acquiring {
+	if r.Unsent && h.proposals == 1 && h.tenure == nil {
 		h.asked &^= 1 << i // and no other proposal can have reached it
 	}
 	h.round.Record(i, v)
@@ -191,17 +193,23 @@ func (h *hold) takenAndActive(now time.Duration) int {
 }
 
 // abandon ends a round that was lost, or that nobody waits for any more. Every node
-// that may have taken it gives it back. What was learnt of tokens serves the next.
+// that may have taken it gives it back, once it has answered: one that denies has nothing.
+// What was learnt of tokens serves the next.
 func (h *hold) abandon() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.phase = ended
 	h.client.tokens.saw(h.learnt(), h.lock.names...)
-	now := h.client.clock.Now()
 	for i := range h.claims {
-		if h.entry != nil && h.round.Vote(i) == quorum.Granted {
-			h.entry.gaveBack(i, now)
+		if h.asked&(1<<i) == 0 || h.unanswered(i) {
+			continue
 		}
+		if h.entry != nil && h.round.Vote(i) == quorum.Granted {
+			h.entry.gaveBack(i, h.client.clock.Now())
+		}
+		h.undoOn(i, &call{}, nobody{})
 	}
-	h.undo(nobody{})
 }
+
+// unanswered reports whether a node has not answered the last proposal.
+func (h *hold) unanswered(i int) bool { return h.taken.Vote(i) == quorum.Missing }

@@ -2,11 +2,8 @@ package quorum
 
 import "time"
 
-// How long a waiter holds back when it hears of one node only.
+// How long a waiter holds back for those before it.
 const (
-	// others is how long after the first release the other nodes are given to release too: a
-	// holder tells all of them at once.
-	others = time.Millisecond
 	// standby is how long who is second in line leaves a free lock to the first.
 	standby = 30 * time.Millisecond
 	// spread keeps apart those who wait for one expiry, by their ranks.
@@ -18,6 +15,9 @@ const (
 // safe for concurrent use.
 type Outlook struct {
 	need int
+	// others is how long after the first release the other nodes are given to tell of
+	// theirs.
+	others time.Duration
 	// asked is when the last attempt was sent, first when the first release since was told.
 	asked, first time.Duration
 	// free is, by node, when it is expected to be free; woken says that the node has said
@@ -32,9 +32,11 @@ func NewOutlook(nodes, need int) Outlook {
 	return Outlook{need: need, first: never, free: make([]time.Duration, nodes), woken: make([]bool, nodes)}
 }
 
-// Ask notes that an attempt is sent: what nodes said before is out of date.
-func (o *Outlook) Ask(now time.Duration) {
-	o.asked, o.first = now, never
+// Ask notes that an attempt is sent: what nodes said before is out of date. A holder tells
+// all nodes at once that it releases, so once one of them has passed that on, the others get
+// a moment to do so: it should be the time that most of them need for an answer.
+func (o *Outlook) Ask(now, moment time.Duration) {
+	o.asked, o.first, o.others = now, never, moment
 	for i := range o.free {
 		o.free[i], o.woken[i] = never, false
 	}
@@ -73,7 +75,7 @@ func (o *Outlook) Standby(i int, now time.Duration) {
 // free, a moment after the first of them was released, or when the last attempt is recheck
 // old, whatever is expected.
 func (o *Outlook) Next(recheck time.Duration) time.Duration {
-	next := min(after(o.asked, recheck), after(o.first, others))
+	next := min(after(o.asked, recheck), after(o.first, o.others))
 	if o.need < 1 || o.need > len(o.free) {
 		return next
 	}

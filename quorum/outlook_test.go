@@ -73,7 +73,7 @@ func TestOutlook(t *testing.T) {
 		{"another attempt makes it old", func(o *quorum.Outlook) {
 			o.Woken(0, 10*ms)
 			o.Woken(1, 10*ms)
-			o.Ask(20 * ms)
+			o.Ask(20*ms, ms)
 		}, recheck + 20*ms},
 		{"never stays never", func(o *quorum.Outlook) {
 			o.Denied(0, math.MaxInt64, 100)
@@ -81,7 +81,7 @@ func TestOutlook(t *testing.T) {
 		}, recheck},
 	} {
 		o := quorum.NewOutlook(3, 2)
-		o.Ask(0)
+		o.Ask(0, ms)
 		tc.tell(&o)
 		require.Equal(t, tc.want, o.Next(recheck), tc.name)
 	}
@@ -98,7 +98,7 @@ func TestOutlookTwin(t *testing.T) {
 		o := quorum.NewOutlook(n, need)
 		asked := time.Duration(rapid.Int64Range(0, 1000).Draw(t, "asked"))
 		recheck := time.Duration(rapid.Int64Range(0, 1000).Draw(t, "recheck"))
-		o.Ask(asked)
+		o.Ask(asked, time.Millisecond)
 		free := make([]time.Duration, n)
 		for i := range free {
 			free[i] = time.Duration(rapid.Int64Range(0, 3000).Draw(t, "free"))
