@@ -17,8 +17,9 @@ type link struct {
 	client rueidis.Client
 	// conn is what the client was made on; with a Sentinel, the last: the master's.
 	conn atomic.Pointer[net.Conn]
-	// way is how it was made.
-	way atomic.Pointer[way]
+	// dialled is how it was made, and way how the last one was that was greeted: with a
+	// Sentinel, the former may lead there.
+	dialled, way atomic.Pointer[way]
 	// self is the connection as the server knows it, identity the server on it.
 	self     endpoint
 	identity atomic.Pointer[string]
@@ -63,8 +64,10 @@ func (l *link) open(ctx context.Context, opt rueidis.ClientOption) error {
 	}
 	if err != nil {
 		l.drop(ctx)
+		return err
 	}
-	return err
+	l.way.Store(l.dialled.Load())
+	return nil
 }
 
 // rest ends the use of the link.
@@ -186,7 +189,7 @@ func (l *link) dialler(opt rueidis.ClientOption) dialFunc {
 		}
 		if l.phase.Load() == opening {
 			l.conn.Store(&conn)
-			l.way.Store(w)
+			l.dialled.Store(w)
 		}
 		return conn, nil
 	}

@@ -147,10 +147,11 @@ func in(d time.Duration) time.Time {
 	return time.Now().Add(d) //nolint:forbidigo // connections have their deadlines by this clock
 }
 
-// What a subscription may receive at once. Names are of any length, within reason.
+// What a subscription may receive at once: a message is three values. Names are of any
+// length, within reason.
 const (
-	maxValues = 16
-	maxValue  = 16 << 20
+	maxValues = 3
+	maxValue  = 1 << 20
 )
 
 // readPush reads what a server says in RESP2: an array of values, or one.
