@@ -111,6 +111,25 @@ func (l *link) greet(ctx context.Context) error {
 	return err
 }
 
+// ping asks for any answer.
+func (l *link) ping(ctx context.Context) error {
+	return l.call(ctx, l.client.B().Ping().Build())[0].Error()
+}
+
+// identify asks again what server this is: it may have got another identity since, by a first
+// replica that attached.
+func (l *link) identify(ctx context.Context) error {
+	replication, err := l.call(ctx, l.client.B().Arbitrary("INFO", "replication").Build())[0].ToString()
+	if err != nil {
+		return err
+	}
+	identity, err := inspectServer(replication, "")
+	if err == nil {
+		l.identity.Store(&identity)
+	}
+	return err
+}
+
 // refused reports whether a server does not know a command, or denies it to this user:
 // not a code such as BUSY or LOADING, which passes. rueidis has taken off the code ERR.
 func refused(err error) bool {

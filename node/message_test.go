@@ -49,7 +49,7 @@ func TestReadPushIsBounded(t *testing.T) {
 	most := strings.Repeat("x", 1<<20)
 	for said, want := range map[string][]string{
 		fmt.Sprintf("$%d\r\n%s\r\n", len(most), most): {most},
-		"*3\r\n:1\r\n:2\r\n:3\r\n":                {"1", "2", "3"},
+		"*3\r\n:1\r\n:2\r\n:3\r\n":                    {"1", "2", "3"},
 		"*0\r\n":                                      {},
 	} {
 		values, err := readPush(bufio.NewReader(strings.NewReader(said)))
