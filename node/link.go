@@ -17,8 +17,9 @@ type link struct {
 	client rueidis.Client
 	// conn is what the client was made on; with a Sentinel, the last: the master's.
 	conn atomic.Pointer[net.Conn]
-	// way is how it was made.
-	way atomic.Pointer[way]
+	// dialled is how it was made, and way how the last one was that was greeted: with a
+	// Sentinel, the former may lead there.
+	dialled, way atomic.Pointer[way]
 	// self is the connection as the server knows it, identity the server on it.
 	self     endpoint
 	identity atomic.Pointer[string]
@@ -63,8 +64,10 @@ func (l *link) open(ctx context.Context, opt rueidis.ClientOption) error {
 	}
 	if err != nil {
 		l.drop(ctx)
+		return err
 	}
-	return err
+	l.way.Store(l.dialled.Load())
+	return nil
 }
 
 // rest ends the use of the link.
@@ -102,6 +105,25 @@ func (l *link) greet(ctx context.Context) error {
 		return nil //nolint:nilerr // INFO is denied, which every script will say for itself
 	}
 	identity, err := inspectServer(replication, memory)
+	if err == nil {
+		l.identity.Store(&identity)
+	}
+	return err
+}
+
+// ping asks for any answer.
+func (l *link) ping(ctx context.Context) error {
+	return l.call(ctx, l.client.B().Ping().Build())[0].Error()
+}
+
+// identify asks again what server this is: it may have got another identity since, by a first
+// replica that attached.
+func (l *link) identify(ctx context.Context) error {
+	replication, err := l.call(ctx, l.client.B().Arbitrary("INFO", "replication").Build())[0].ToString()
+	if err != nil {
+		return err
+	}
+	identity, err := inspectServer(replication, "")
 	if err == nil {
 		l.identity.Store(&identity)
 	}
@@ -186,7 +208,7 @@ func (l *link) dialler(opt rueidis.ClientOption) dialFunc {
 		}
 		if l.phase.Load() == opening {
 			l.conn.Store(&conn)
-			l.way.Store(w)
+			l.dialled.Store(w)
 		}
 		return conn, nil
 	}

@@ -3,9 +3,12 @@ package node
 import (
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/quorumlock/quorumlock/internal/redisproc"
 )
 
 func TestParseEndpoint(t *testing.T) {
@@ -31,6 +34,24 @@ func FuzzParseEndpoint(f *testing.F) {
 		// Both become arguments of a command, one each.
 		require.Empty(t, strings.Fields(e.id + e.addr)[min(1, len(strings.Fields(e.id+e.addr))):])
 	})
+}
+
+// What leads to the Sentinel does not lead to the node.
+func TestWayOfASentinelIsNone(t *testing.T) {
+	server := redisproc.Start(t)
+	sentinel := redisproc.StartSentinel(t, "mymaster", server)
+	n, err := OpenRedis("redis://" + sentinel.Addr() + "?master_set=mymaster")
+	require.NoError(t, err)
+	defer func() { _ = n.Close() }()
+	server.Kill()
+	require.Error(t, n.Probe(t.Context()))
+	require.Nil(t, n.link.way.Load())
+	server.Restart()
+	require.Eventually(t, func() bool { return n.Probe(t.Context()) == nil }, 30*time.Second, 10*time.Millisecond)
+	require.Equal(t, server.Addr(), n.link.way.Load().addr)
+	server.Kill()
+	require.Error(t, n.Probe(t.Context()))
+	require.Equal(t, server.Addr(), n.link.way.Load().addr)
 }
 
 func TestJudge(t *testing.T) {

@@ -44,12 +44,32 @@ func FuzzDecodeMessage(f *testing.F) {
 	})
 }
 
+// A server is not believed that it says more than a subscription has to hear.
+func TestReadPushIsBounded(t *testing.T) {
+	most := strings.Repeat("x", 1<<20)
+	for said, want := range map[string][]string{
+		fmt.Sprintf("$%d\r\n%s\r\n", len(most), most): {most},
+		"*3\r\n:1\r\n:2\r\n:3\r\n":                    {"1", "2", "3"},
+		"*0\r\n":                                      {},
+	} {
+		values, err := readPush(bufio.NewReader(strings.NewReader(said)))
+		require.NoError(t, err)
+		require.Equal(t, want, values)
+	}
+	for _, said := range []string{
+		fmt.Sprintf("$%d\r\n%sx\r\n", len(most)+1, most), "*4\r\n:1\r\n:2\r\n:3\r\n:4\r\n", "*1\r\n$9999999999\r\n",
+	} {
+		_, err := readPush(bufio.NewReader(strings.NewReader(said)))
+		require.ErrorIs(t, err, errGarbled, "%.40q", said)
+	}
+}
+
 // Whatever a server says, it is read to the end or refused, and reserves no memory that it
 // does not fill.
 func FuzzReadPush(f *testing.F) {
 	for _, text := range []string{
 		"*3\r\n$7\r\nmessage\r\n$1\r\nc\r\n$3\r\nabc\r\n", "*2\r\n$4\r\npong\r\n$0\r\n\r\n", "+OK\r\n", "-ERR no\r\n", ":1\r\n",
-		"*1\r\n*1\r\n", "$16777216\r\n", "*16\r\n$16777216\r\n", "*-1\r\n", "\r\n", "",
+		"*1\r\n*1\r\n", "$1048577\r\n", "*3\r\n$1048576\r\n", "*-1\r\n", "\r\n", "",
 	} {
 		f.Add(text)
 	}

@@ -228,8 +228,8 @@ type Node interface {
 	// It holds no secrets.
 	Name() string
 	// Identity tells servers apart, whatever they are called: two nodes with one
-	// identity are one server. It is that of the server at the last connect, and
-	// empty before the first. It changes when the server restarts or fails over.
+	// identity are one server. It is that of the server at the last connect, or
+	// later, and empty before the first. It changes when the server restarts or fails over.
 	Identity() string
 	// Do runs the operations in order, in one exchange where it can, and stores the
 	// answer to ops[i] in replies[i]; the slices have one length. Calls that do not

@@ -126,7 +126,7 @@ func tuneSentinel(opt *rueidis.ClientOption) {
 // Name is the server's address, or the master set and its sentinels.
 func (r *Redis) Name() string { return r.name }
 
-// Identity is the server's replication id, as of the last connect.
+// Identity is the server's replication id, as of the last connect, or of a subscription since.
 func (r *Redis) Identity() string {
 	if identity := r.link.identity.Load(); identity != nil {
 		return *identity
@@ -151,7 +151,10 @@ func (r *Redis) Do(ctx context.Context, ops []Op, replies []Reply) {
 }
 
 // Probe implements [Node].
-func (r *Redis) Probe(ctx context.Context) error {
+func (r *Redis) Probe(ctx context.Context) error { return r.ask(ctx, (*link).ping) }
+
+// ask asks something on the connection, which is given up if it is not answered.
+func (r *Redis) ask(ctx context.Context, question func(*link, context.Context) error) error {
 	if err := r.begin(ctx); err != nil {
 		return &Error{Node: r.name, Reason: err}
 	}
@@ -159,7 +162,7 @@ func (r *Redis) Probe(ctx context.Context) error {
 	if err := r.link.open(ctx, r.opt); err != nil {
 		return newError(r.name, 0, reasonOf(err), err)
 	}
-	if err := r.link.call(ctx, r.link.client.B().Ping().Build())[0].Error(); err != nil {
+	if err := question(&r.link, ctx); err != nil {
 		r.link.drop(ctx)
 		return newError(r.name, 0, reasonOf(err), err)
 	}

@@ -121,14 +121,12 @@ func (b *redisInbox) run(s *subscription) {
 	}
 }
 
-// subscribe makes a subscription on the server to which the operations go. Where that may
-// be another by now, or is not known yet, the operations' connection leads the way.
+// subscribe makes a subscription on the server to which the operations go: their connection
+// leads the way, as that may be another by now.
 func (b *redisInbox) subscribe() (*subscription, error) {
 	r := b.node
-	if r.opt.Sentinel.MasterSet != "" || r.link.way.Load() == nil {
-		if err := r.Probe(b.ctx); err != nil {
-			return nil, err
-		}
+	if err := r.ask(b.ctx, (*link).identify); err != nil {
+		return nil, err
 	}
 	s := &subscription{inbox: b, identity: r.Identity()}
 	if err := s.open(r.link.way.Load()); err != nil {

@@ -343,6 +343,80 @@ func TestRedisInboxFollowsTheOperations(t *testing.T) {
 	wakes(t, n, "c:1", messages)
 }
 
+// An address may come to lead to another server while the operations are still connected to
+// the first: to hear that one would be to miss all wakes.
+func TestRedisInboxOfAnotherServer(t *testing.T) {
+	t.Parallel()
+	servers := redisproc.StartN(t, 2)
+	admit(t, servers[0])
+	admit(t, servers[1])
+	f := newFront(t, forward(servers[0].Addr()))
+	lead := func(to *redisproc.Server) {
+		serve := forward(to.Addr())
+		f.serve.Store(&serve)
+	}
+	opt := rueidis.ClientOption{InitAddress: []string{f.addr()}}
+	made := dials(&opt)
+	n := openWith(t, opt)
+	want(t, node.Granted, n, acquire("o1", "x"))
+	lead(servers[1])
+	_, err := n.Listen(t.Context(), "c", func(node.Message) {})
+	require.ErrorIs(t, err, node.ErrUnreachable)
+	assert.Contains(t, err.Error(), "another server")
+	lead(servers[0])
+	messages := listen(t, n, "c")
+	wakes(t, n, "c:1", messages)
+
+	lead(servers[1])
+	before := made.Load()
+	command(t, servers[0], "CLIENT", "KILL", "TYPE", "pubsub")
+	poll(t, func() bool { return made.Load() >= before+3 }, func() any { return "it is not tried again" })
+	assert.Zero(t, subscribers(t, servers[1], "c"))
+	lead(servers[0])
+	resubscribed(t, messages)
+	wakes(t, n, "c:1", messages)
+
+	lead(servers[1])
+	f.sever()
+	poll(t, func() bool { return n.Probe(t.Context()) == nil }, func() any { return "the operations do not follow" })
+	resubscribed(t, messages)
+	wakes(t, n, "c:1", messages)
+	assert.EqualValues(t, 1, subscribers(t, servers[1], "c"))
+}
+
+// A server gets another identity when a first replica attaches, also below a connection.
+func TestRedisInboxWhenAReplicaAttaches(t *testing.T) {
+	t.Parallel()
+	server := start(t)
+	n := open(t, server.Addr())
+	want(t, node.Granted, n, acquire("o1", "x"))
+	before := n.Identity()
+	replica := redisproc.StartReplica(t, server)
+	replica.CatchUp()
+	require.NotEqual(t, before, server.ReplicationID())
+	messages := listen(t, n, "c")
+	assert.Equal(t, server.ReplicationID(), n.Identity())
+	admit(t, server)
+	wakes(t, n, "c:1", messages)
+}
+
+// A replica has the identity of its master, and none of its messages counts there.
+func TestRedisInboxOfAReplica(t *testing.T) {
+	t.Parallel()
+	servers := redisproc.StartN(t, 2)
+	servers[1].Follow(servers[0])
+	admit(t, servers[0])
+	servers[1].CatchUp()
+	f := newFront(t, forward(servers[0].Addr()))
+	n := open(t, f.addr())
+	want(t, node.Granted, n, acquire("o1", "x"))
+	serve := forward(servers[1].Addr())
+	f.serve.Store(&serve)
+	_, err := n.Listen(t.Context(), "c", func(node.Message) {})
+	require.ErrorIs(t, err, node.ErrRejected)
+	assert.Contains(t, err.Error(), "replica")
+}
+
 // What is no message of ours is ignored, and what is none of the protocol ends the
 // connection.
 func TestRedisInboxHearsNoise(t *testing.T) {

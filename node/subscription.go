@@ -20,7 +20,7 @@ import (
 // should not say. It speaks RESP2, as all servers do.
 type subscription struct {
 	inbox *redisInbox
-	// identity is that of the server to which the operations went when it was made.
+	// identity is that of the server to which the operations go.
 	identity string
 	conn     net.Conn
 	in       *bufio.Reader
@@ -74,6 +74,9 @@ func (s *subscription) greet() error {
 	if _, err := s.ask("CLIENT", "SETNAME", opt.ClientName); err != nil && !errors.As(err, &reply) {
 		return err
 	}
+	if err := s.identify(); err != nil {
+		return err
+	}
 	answer, err := s.ask("SUBSCRIBE", s.inbox.channel)
 	switch {
 	case errors.As(err, &reply) && reasonOf(err) == ErrAuth: //nolint:errorlint // a reason is never wrapped
@@ -83,6 +86,24 @@ func (s *subscription) greet() error {
 	default:
 		return err
 	}
+}
+
+// errElsewhere is for an address that has come to lead to another server than that to which
+// the operations are connected.
+var errElsewhere = errors.New("the address leads to another server than the operations go to")
+
+// identify makes sure that this is the server to which the operations go, which have to have
+// the right to ask for that, too.
+func (s *subscription) identify() error {
+	info, err := s.ask("INFO", "replication")
+	if err != nil {
+		return err
+	}
+	identity, err := inspectServer(strings.Join(info, ""), "")
+	if err == nil && identity != s.identity {
+		return errElsewhere
+	}
+	return err
 }
 
 // ask runs a command.
@@ -147,10 +168,11 @@ func in(d time.Duration) time.Time {
 	return time.Now().Add(d) //nolint:forbidigo // connections have their deadlines by this clock
 }
 
-// What a subscription may receive at once. Names are of any length, within reason.
+// What a subscription may receive at once: a message is three values. Names are of any
+// length, within reason.
 const (
-	maxValues = 16
-	maxValue  = 16 << 20
+	maxValues = 3
+	maxValue  = 1 << 20
 )
 
 // readPush reads what a server says in RESP2: an array of values, or one.
