@@ -79,7 +79,17 @@ func (e *entry) waiting() node.Waiter {
 	return node.Waiter{ID: e.id, Ticket: e.ticket, Keep: e.client.keepEntry()}
 }
 
-// done is what nodes are told of it then: they forget the entry.
+// afterUndo is what nodes are told of it as they undo an attempt that came to nothing.
+func (e *entry) afterUndo() node.Waiter {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.struck {
+		return e.done()
+	}
+	return e.waiting()
+}
+
+// done is what nodes are told of its waiter when that waits no longer: they forget it.
 func (e *entry) done() node.Waiter { return node.Waiter{ID: e.id} }
 
 // voted learns from the answer of a node to the acquisition.
@@ -88,17 +98,11 @@ func (e *entry) voted(i int, now time.Duration, r node.Reply) {
 	defer e.mu.Unlock()
 	bit := uint64(1) << i
 	e.pending &^= bit
-	switch r.Outcome {
-	case node.Granted: // what it was in before, it still is
-	case node.Denied:
+	if r.Outcome == node.Denied {
 		e.standing |= e.entered & bit
 		e.outlook.Denied(i, after(now, lifetime(r.Holder)), r.Rank)
-	default:
-		if r.Unsent {
-			return // what it was in before, it still is
-		}
 	}
-	if e.struck {
+	if e.struck && r.Outcome != node.Granted { // else it goes with what was granted
 		e.strikeAt(i)
 	}
 }

@@ -29,6 +29,7 @@ func (t *tenure) handOver() bool {
 	now := h.client.clock.Now()
 	passed := h.tenure == t && h.mayPass(now) && h.client.lines.pass(h, func(l *Lock) *tenure {
 		t.end(ErrReleased)
+		h.reportEnd(t, ErrReleased, now-t.grantedAt)
 		next := &tenure{}
 		next.begin(h, l, t.token+1, now)
 		return next
@@ -37,9 +38,6 @@ func (t *tenure) handOver() bool {
 		h.client.schedule.set(h, h.nextDue())
 	}
 	h.mu.Unlock()
-	if passed {
-		h.reportEnd(t, ErrReleased, now-t.grantedAt)
-	}
 	return passed
 }
 

@@ -241,7 +241,7 @@ func (h *hold) undoOn(i int, c *call, to sink) {
 // undone: one who has not got the lock waits on.
 func (h *hold) entryAfter(i int) node.Waiter {
 	if h.tenure == nil {
-		return h.entry.waiting()
+		return h.entry.afterUndo()
 	}
 	if h.asked&(1<<i) == 0 {
 		h.entry.strikeOne(i)

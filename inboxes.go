@@ -81,12 +81,17 @@ func (b *inboxes) unlist(e *entry) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	delete(b.entries, e.id)
-	if len(b.entries) == 0 && !b.closed {
-		if b.idle == nil {
-			b.idle = b.client.clock.AfterFunc(inboxLinger, b.rest)
-		} else {
-			b.idle.Reset(inboxLinger)
-		}
+	b.linger()
+}
+
+// linger has the subscriptions given up some time after the last who waits has left.
+func (b *inboxes) linger() {
+	switch {
+	case len(b.entries) > 0 || b.closed:
+	case b.idle == nil:
+		b.idle = b.client.clock.AfterFunc(inboxLinger, b.rest)
+	default:
+		b.idle.Reset(inboxLinger)
 	}
 }
 
@@ -119,6 +124,7 @@ func (b *inboxes) listen(i int) {
 	default:
 		box.retryAt = b.client.clock.Now() + inboxRetry
 	}
+	b.linger()
 	if !b.settled() {
 		return
 	}

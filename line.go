@@ -6,7 +6,8 @@ import (
 	"sync"
 )
 
-// lines are all those of one client who wait for locks, in one line for each set of names.
+// lines are all those of one client who wait for locks, in one line for each set of names
+// and rule.
 // Only the first of a line talks to the nodes, and only while nobody of this client holds
 // the lock: to wait in a line costs nothing.
 type lines struct {
@@ -16,15 +17,16 @@ type lines struct {
 	spare []*line
 }
 
-// lineKey is a set of names: the name, or several with their lengths.
+// lineKey is a set of names (the name, or several with their lengths) and how many nodes have
+// to grant them: who needs all nodes must not hold up those who are content with most.
 type lineKey struct {
-	names string
-	count int
+	names       string
+	count, need int
 }
 
-func newLineKey(names []string) lineKey {
+func newLineKey(names []string, need int) lineKey {
 	if len(names) == 1 {
-		return lineKey{names: names[0], count: 1}
+		return lineKey{names: names[0], count: 1, need: need}
 	}
 	var b strings.Builder
 	for _, name := range names {
@@ -32,7 +34,7 @@ func newLineKey(names []string) lineKey {
 		b.WriteByte(':')
 		b.WriteString(name)
 	}
-	return lineKey{names: b.String(), count: len(names)}
+	return lineKey{names: b.String(), count: len(names), need: need}
 }
 
 // line is who of this client holds the names, and who waits for them.

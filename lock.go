@@ -40,12 +40,13 @@ var errNilContext = &InvalidError{Problems: []string{"the context is nil"}}
 func newLock(c *Client, names []string, rule quorum.Rule) *Lock {
 	names = slices.Clone(names)
 	slices.Sort(names)
+	need := rule.Need(len(c.lanes))
 	return &Lock{
 		client:   c,
 		names:    names,
-		key:      newLineKey(names),
+		key:      newLineKey(names, need),
 		base:     rule,
-		need:     rule.Need(len(c.lanes)),
+		need:     need,
 		ttl:      c.cfg.TTL,
 		maxHold:  c.cfg.MaxHold,
 		waiting:  c.cfg.Waiting,
@@ -61,6 +62,7 @@ func (l *Lock) With(o LockOptions) *Lock {
 	m := newLock(l.client, l.names, l.base)
 	m.ttl, m.maxHold, m.fixed = cmp.Or(o.TTL, m.ttl), cmp.Or(o.MaxHold, m.maxHold), o.Fixed
 	m.need = cmp.Or(o.Rule, l.base).Need(len(l.client.lanes))
+	m.key.need = m.need
 	m.waiting = cmp.Or(o.Waiting, m.waiting)
 	m.handover = !l.client.cfg.Handover.Off && !o.NoHandover && !o.Fixed && m.waiting != WaitFair
 	m.problems = append(m.problems, l.client.cfg.ttlProblems(m.ttl)...)

@@ -249,7 +249,7 @@ func (w *waiter) leave(t *tenure) {
 // The mutex of the lines is held.
 func (w *waiter) inherits(h *hold) bool {
 	l := w.lock
-	return !w.asking && l.handover && l.need == h.lock.need && l.ttl == h.lock.ttl
+	return !w.asking && l.handover && l.ttl == h.lock.ttl
 }
 
 // inTheWay is the error of somebody who waits for a hold of the same client.
