@@ -58,9 +58,11 @@ func (ls *lines) of(key lineKey) *line {
 	if ln := ls.by[key]; ln != nil {
 		return ln
 	}
-	ln := &line{}
+	var ln *line
 	if n := len(ls.spare); n > 0 {
 		ln, ls.spare = ls.spare[n-1], ls.spare[:n-1]
+	} else {
+		ln = &line{}
 	}
 	if ls.by == nil {
 		ls.by = make(map[lineKey]*line)
