@@ -75,7 +75,8 @@
 //     can prevent that; only the resource can, with the token.
 //   - Without a majority of nodes that answer, or after a majority has lost its memory,
 //     nobody gets a lock for a time.
-//   - Waiters are served in no particular order.
+//   - Waiters are served in the order in which their clients came, as far as clocks agree; one
+//     that is frozen when its turn comes loses it.
 //
 // docs/guarantees.md has the assumptions one by one, the proofs, and what happens when
 // an assumption breaks; docs/failures.md what to do about errors and log lines.
