@@ -64,9 +64,9 @@ type Config struct {
 	// well below the TTL. Defaults: 500 ms or a tenth of the TTL, whichever is less,
 	// at most; 100 ms or that maximum at least.
 	NodeTimeoutMin, NodeTimeoutMax time.Duration
-	// RetryMin and RetryMax bound the pause between two attempts at a lock that
-	// somebody else holds; it grows from one to the other, with jitter. Defaults:
-	// 10 ms and 200 ms.
+	// RetryMin and RetryMax bound the pause between two attempts where nodes cannot be
+	// relied on to tell when the lock is free: with WaitSpin, or while too few of them
+	// answer. It grows from one to the other, with jitter. Defaults: 10 ms and 200 ms.
 	RetryMin, RetryMax time.Duration
 
 	// Waiting is how Acquire waits for a lock that somebody else holds. It can be set per

@@ -118,14 +118,16 @@ func (l *Lock) check(ctx context.Context) error {
 
 // TryAcquire takes the lock if that is possible now, in one attempt.
 //
-// It fails with a [*HeldError] if somebody else has it, and with a [*NoQuorumError] if
-// too few nodes answer; what it took on some nodes is then being given back. ctx bounds the attempt only:
-// the lease outlives it. See [Lock.Acquire] for the rest.
+// It fails with a [*HeldError] if somebody else has it, or if it is free and left to somebody
+// who waits for it and came before (not with WaitSpin); and with a [*NoQuorumError] if too few
+// nodes answer. What it took on some nodes is then being given back. ctx bounds the attempt
+// only: the lease outlives it. See [Lock.Acquire] for the rest.
 func (l *Lock) TryAcquire(ctx context.Context) (*Lease, error) {
 	return l.acquire(ctx, (*Lock).tryOnce)
 }
 
-// Acquire takes the lock, and waits for it as long as ctx allows.
+// Acquire takes the lock, and waits for it as long as ctx allows. How it waits, and when its
+// turn comes, is up to [Waiting].
 //
 // Where ctx comes from a lease of this lock, or carries its [Lease.Context], the lock
 // is held already: the result is a nested lease, at once and without the network. It has
