@@ -21,10 +21,11 @@ type tenure struct {
 	// What follows is guarded by the mutex of the hold.
 
 	// handles counts its leases, leaked is set when the last of them was collected without
-	// a Release, and over is why it has ended.
+	// a Release, and over is why it has ended; until is the end that was known by then.
 	handles int
 	leaked  bool
 	over    error
+	until   time.Duration
 }
 
 // begin begins one with a single lease. The mutex of the hold is held.
@@ -36,7 +37,7 @@ func (t *tenure) begin(h *hold, l *Lock, token uint64, now time.Duration) {
 
 // end ends it, for a reason. The mutex of the hold is held.
 func (t *tenure) end(cause error) {
-	t.over = cause
+	t.over, t.until = cause, min(t.hold.validUntil, t.limit())
 	t.cancel(cause)
 }
 
@@ -74,10 +75,14 @@ func (t *tenure) err() error {
 	}
 }
 
-// lasts is its end by local time, as far as it is known now, unless it has ended.
+// lasts is its end by local time, as far as it is known now, or was when it ended: what the
+// next who has the hold adds to it is not its own.
 func (t *tenure) lasts() time.Duration {
 	t.hold.mu.Lock()
 	defer t.hold.mu.Unlock()
+	if t.over != nil {
+		return t.until
+	}
 	return min(t.hold.validUntil, t.limit())
 }
 
