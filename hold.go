@@ -257,6 +257,7 @@ func (nobody) answer(*call, node.Reply) {}
 // tick does what is due for a held lease: its end, its hold limit, a renewal.
 func (h *hold) tick() {
 	h.mu.Lock()
+	defer h.mu.Unlock() // what ends, is the tenure that is looked at
 	now := h.client.clock.Now()
 	var over error
 	switch {
@@ -280,9 +281,8 @@ func (h *hold) tick() {
 			over = ErrClosed
 		}
 	}
-	h.mu.Unlock()
 	if over != nil {
-		h.end(over)
+		h.finish(over, nobody{})
 	}
 }
 
@@ -293,8 +293,13 @@ func (h *hold) end(cause error) { h.endTo(cause, nobody{}) }
 // ended the lease.
 func (h *hold) endTo(cause error, to sink) bool {
 	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.finish(cause, to)
+}
+
+// finish is endTo with the mutex held.
+func (h *hold) finish(cause error, to sink) bool {
 	if h.phase != held {
-		h.mu.Unlock()
 		return false
 	}
 	now := h.client.clock.Now()
@@ -304,13 +309,12 @@ func (h *hold) endTo(cause error, to sink) bool {
 	}
 	h.phase = ended
 	t.end(cause)
+	h.reportEnd(t, cause, now-t.grantedAt) // before anybody else can report a grant
 	// In this order: a Close that does not find the hold any more may close the lanes. And
 	// who of this client is next must not send anything before the release.
 	h.undo(to)
 	h.client.schedule.remove(h)
 	h.client.lines.gave(h)
-	h.mu.Unlock()
-	h.reportEnd(t, cause, now-t.grantedAt)
 	return true
 }
 

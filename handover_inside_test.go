@@ -1,0 +1,124 @@
+package quorumlock
+
+import (
+	"context"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/quorumlock/quorumlock/node"
+)
+
+// inLine has two stand in line for a lock and the first of them have it, with a block of
+// tokens.
+func inLine(t *testing.T, l *Lock, next *Lock) (first *Lease, second <-chan *Lease) {
+	t.Helper()
+	before, err := l.TryAcquire(t.Context())
+	require.NoError(t, err)
+	wait := func(l *Lock) <-chan *Lease {
+		got := make(chan *Lease, 1)
+		go func() {
+			lease, err := l.Acquire(context.Background())
+			assert.NoError(t, err)
+			got <- lease
+		}()
+		synctest.Wait()
+		return got
+	}
+	one, two := wait(l), wait(next)
+	require.NoError(t, before.Release(t.Context()))
+	return <-one, two
+}
+
+// A leaked lease is released on the nodes, and not handed over: whoever has it may still be
+// at work.
+func TestALeakedLeaseIsNotHandedOver(t *testing.T) {
+	inside(t, 3, func(t *testing.T, c *Client, _ []*node.Memory) {
+		first, second := inLine(t, c.RedLock("job"), c.RedLock("job"))
+		leak(first.tenure) // what the garbage collector does
+		next := <-second
+		require.ErrorIs(t, first.tenure.err(), ErrLeaked)
+		require.NotEqual(t, first.Owner(), next.Owner())
+		require.Greater(t, next.Token(), first.Token())
+		require.NoError(t, next.Release(t.Context()))
+	})
+}
+
+// One who was handed a lease can leak it, as any other.
+func TestAHandedOverLeaseIsLeaked(t *testing.T) {
+	inside(t, 3, func(t *testing.T, c *Client, m []*node.Memory) {
+		first, second := inLine(t, c.RedLock("job"), c.RedLock("job"))
+		require.NoError(t, first.Release(t.Context()))
+		next := <-second
+		require.Equal(t, first.Owner(), next.Owner())
+		leak(next.tenure)
+		<-next.tenure.ctx.Done()
+		require.ErrorIs(t, next.Err(), ErrLeaked)
+		require.ErrorIs(t, first.Err(), ErrReleased)
+		require.Zero(t, keys(m...))
+	})
+}
+
+// Hooks are told of the end of a lease before they are told of the next, however slow the
+// former holder is.
+func TestTheEndIsToldBeforeTheHandover(t *testing.T) {
+	var story []string
+	inside(t, 3, func(t *testing.T, c *Client, _ []*node.Memory) {
+		limited := c.RedLock("job").With(LockOptions{MaxHold: time.Hour})
+		first, second := inLine(t, c.RedLock("job"), limited)
+		synctest.Wait()
+		story = nil
+		c.schedule.mu.Lock() // which the former holder needs, as the limits differ
+		go func() { _ = first.Release(context.Background()) }()
+		next := <-second
+		c.schedule.mu.Unlock()
+		synctest.Wait()
+		require.Equal(t, []string{"ended", "handed over"}, story)
+		require.NoError(t, next.Release(t.Context()))
+	}, func(cfg *Config) {
+		cfg.Hooks.Acquired = func(e AcquiredEvent) {
+			if e.HandedOver {
+				story = append(story, "handed over")
+			} else {
+				story = append(story, "acquired")
+			}
+		}
+		cfg.Hooks.Ended = func(EndedEvent) { story = append(story, "ended") }
+	})
+}
+
+// The hold limit is that of whom it is for: whoever is handed the lease in the instant in
+// which it is reached has it for as long as his own allows.
+func TestAHandoverInTheInstantOfTheHoldLimit(t *testing.T) {
+	handed := 0
+	inside(t, 1, func(t *testing.T, c *Client, _ []*node.Memory) {
+		for range 1500 {
+			limited := c.RedLock("job").With(LockOptions{MaxHold: time.Millisecond})
+			first, second := inLine(t, limited, c.RedLock("job"))
+			h := first.tenure.hold
+			asleep(c, true)
+			time.Sleep(time.Millisecond)
+			var both sync.WaitGroup
+			both.Go(h.tick)
+			both.Go(func() { _ = first.Release(context.Background()) })
+			for range 2 {
+				both.Go(func() { _, _ = first.Backing() }) // which makes it a crowd
+			}
+			both.Wait()
+			asleep(c, false)
+			next := <-second
+			if next.Owner() == first.Owner() {
+				handed++
+				require.ErrorIs(t, first.Err(), ErrReleased)
+			}
+			synctest.Wait()
+			require.NoError(t, next.Err())
+			require.NoError(t, next.Release(t.Context()))
+		}
+	})
+	t.Logf("handed over %d times", handed)
+}
