@@ -227,6 +227,57 @@ func TestRedisInboxIsClosedWhileTheServerHangs(t *testing.T) {
 	}
 }
 
+// To listen takes no longer than its context, whatever the way to the server does; to close
+// waits for what that has left.
+func TestRedisInboxIsOpenedForAsLongAsTheContext(t *testing.T) {
+	t.Parallel()
+	server := start(t)
+	for _, connected := range []bool{false, true} {
+		opt := rueidis.ClientOption{InitAddress: []string{server.Addr()}}
+		n := openWith(t, opt) // which waits for very long
+		if connected {
+			require.NoError(t, n.Probe(t.Context()))
+		}
+		server.Pause()
+		began := time.Now()
+		for range 3 {
+			ctx, cancel := context.WithTimeout(t.Context(), impatient)
+			_, err := n.Listen(ctx, "c", func(node.Message) { assert.Fail(t, "a message to nobody") })
+			cancel()
+			require.ErrorIs(t, err, node.ErrCanceled)
+		}
+		assert.Less(t, time.Since(began), soon)
+		server.Resume()
+		messages := listen(t, n, "c")
+		wakes(t, n, "c:1", messages)
+		poll(t, func() bool { return subscribers(t, server, "c") == 1 }, func() any { return "some are left" })
+		require.NoError(t, n.Close())
+	}
+}
+
+// A node that is closed meanwhile ends it, too.
+func TestRedisInboxIsOpenedUntilTheNodeIsClosed(t *testing.T) {
+	t.Parallel()
+	server := start(t)
+	for range 20 {
+		n := open(t, server.Addr())
+		failed := make(chan error)
+		go func() {
+			for {
+				inbox, err := n.Listen(context.Background(), "c", func(node.Message) {})
+				if err != nil {
+					failed <- err
+					return
+				}
+				_ = inbox.Close()
+			}
+		}()
+		require.NoError(t, n.Probe(t.Context()))
+		require.NoError(t, n.Close())
+		require.ErrorIs(t, <-failed, node.ErrClosed)
+	}
+}
+
 func TestRedisInboxWithAPassword(t *testing.T) {
 	const secret = "5ecr+t"
 	server := redisproc.Start(t, redisproc.WithPassword(secret), redisproc.WithACL("user u on >"+secret+" ~* &* +@all"))
