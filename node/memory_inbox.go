@@ -32,13 +32,15 @@ func (m *Memory) Listen(ctx context.Context, client string, deliver func(Message
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.closed {
+	switch {
+	case m.closed:
 		return nil, &Error{Node: m.name, Reason: ErrClosed}
+	case m.stopped:
+		return nil, &Error{Node: m.name, Reason: ErrUnreachable}
 	}
 	b := &memoryInbox{
 		node: m, client: client, deliver: deliver,
 		due: make(chan struct{}, 1), quit: make(chan struct{}),
-		lost: m.stopped,
 	}
 	m.inboxes[b] = struct{}{}
 	b.done.Go(b.run)
@@ -115,7 +117,10 @@ func (m *Memory) publish(client string, message Message) (received bool) {
 // hangUp loses all subscriptions.
 func (m *Memory) hangUp() {
 	for b := range m.inboxes {
-		b.lost = true
+		if !b.lost {
+			b.lost = true
+			b.add(Message{Kind: Lost})
+		}
 	}
 }
 

@@ -28,11 +28,13 @@ func TestMemoryInboxIsLostInAStop(t *testing.T) {
 		m.Stop()
 		_, err := node.Listen(t.Context(), m, "d", func(node.Message) {})
 		require.ErrorIs(t, err, node.ErrUnreachable)
+		lost(t, messages)
+		m.Stop()
 		synctest.Wait()
 		assert.Empty(t, messages)
 		m.Start()
 		m.Start()
-		resubscribed(t, messages)
+		again(t, messages)
 		wakes(t, m, "c:1", messages)
 		assert.Empty(t, messages)
 	})
@@ -53,10 +55,11 @@ func TestMemoryInboxIsLostInACrash(t *testing.T) {
 
 		m.Stop()
 		m.Crash()
+		lost(t, messages)
 		synctest.Wait()
 		assert.Empty(t, messages)
 		m.Start()
-		resubscribed(t, messages)
+		again(t, messages)
 	})
 }
 

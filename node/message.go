@@ -16,8 +16,11 @@ const (
 	// second, and should try 30 ms later by itself, in case the first does not come.
 	Standby
 	// Resubscribed: the inbox was not listened to for a while, so that messages to any
-	// waiter of the client may have been missed.
+	// waiter of the client may have been missed. It follows a Lost.
 	Resubscribed
+	// Lost: the inbox is not listened to from now on, until Resubscribed. It is not told when
+	// the inbox is closed.
+	Lost
 )
 
 // String returns the name of the kind.
@@ -29,6 +32,8 @@ func (k MessageKind) String() string {
 		return "standby"
 	case Resubscribed:
 		return "resubscribed"
+	case Lost:
+		return "lost"
 	default:
 		return "unknown message"
 	}
@@ -37,7 +42,8 @@ func (k MessageKind) String() string {
 // Message is what an inbox receives.
 type Message struct {
 	Kind MessageKind
-	// Waiter is the id of the waiter, and Name the lock; both are empty if Resubscribed.
+	// Waiter is the id of the waiter, and Name the lock; both are empty if
+	// Resubscribed or Lost.
 	Waiter, Name string
 	// Fence is the largest fencing token of the name that the node knows of, or 0.
 	Fence uint64

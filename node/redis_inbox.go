@@ -124,16 +124,24 @@ func (r *Redis) closeInboxes() {
 func (b *redisInbox) run(s *subscription) {
 	attempt := 0
 	for {
-		if s.receive(b.deliver) {
+		if s.receive(b.tell) {
 			attempt = 0
 		}
+		b.tell(Message{Kind: Lost})
 		for s = nil; s == nil; attempt++ {
 			if !sleep(b.ctx, pause(attempt)) {
 				return
 			}
 			s, _ = b.subscribe()
 		}
-		b.deliver(Message{Kind: Resubscribed})
+		b.tell(Message{Kind: Resubscribed})
+	}
+}
+
+// tell delivers a message, unless the inbox is closed.
+func (b *redisInbox) tell(message Message) {
+	if b.ctx.Err() == nil {
+		b.deliver(message)
 	}
 }
 

@@ -125,7 +125,7 @@ func (s *subscription) send(args ...string) error {
 }
 
 // receive delivers messages until the connection breaks, or the inbox is closed. It reports
-// whether the connection has served for a while.
+// whether the connection has served: by a message, or an answer to a PING.
 func (s *subscription) receive(deliver func(Message)) (served bool) {
 	ctx, cancel := context.WithCancel(s.inbox.ctx)
 	var pings sync.WaitGroup
@@ -141,12 +141,14 @@ func (s *subscription) receive(deliver func(Message)) (served bool) {
 		if err != nil {
 			return served
 		}
-		served = true
-		if len(push) != 3 || push[0] != "message" || push[1] != s.inbox.channel {
-			continue
-		}
-		if message, ok := decodeMessage(push[2]); ok && s.inbox.ctx.Err() == nil {
-			deliver(message)
+		switch {
+		case len(push) == 2 && push[0] == "pong":
+			served = true
+		case len(push) == 3 && push[0] == "message" && push[1] == s.inbox.channel:
+			served = true
+			if message, ok := decodeMessage(push[2]); ok {
+				deliver(message)
+			}
 		}
 	}
 }
