@@ -86,6 +86,33 @@ func TestMemorySavesQueues(t *testing.T) {
 	}
 }
 
+// What was followed is so again when the node is back.
+func TestMemoryFollowsAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := opened(t, node.NewMemory("m", clock.Process()))
+		f, messages := follower(t, m)
+		require.NoError(t, f.Follow("a"))
+		want(t, node.Granted, m, acquire("o1", "a"))
+		m.Save()
+		m.Stop()
+		lost(t, messages)
+		require.ErrorIs(t, f.Follow("b"), node.ErrUnreachable)
+		m.Start()
+		again(t, messages)
+		want(t, node.Released, m, announcing(release("o1", "a")))
+		announced(t, "a", messages)
+		m.Crash()
+		resubscribed(t, messages)
+		want(t, node.Released, m, announcing(force("a")))
+		announced(t, "a", messages)
+		m.Pause()
+		require.ErrorIs(t, f.Follow("b"), node.ErrTimeout)
+		m.Resume()
+		require.NoError(t, m.Close())
+		require.ErrorIs(t, f.Follow("b"), node.ErrClosed)
+	})
+}
+
 func TestMemoryInboxIsLateInAPause(t *testing.T) {
 	inBubble(t, func(t *testing.T, m *node.Memory, messages <-chan node.Message) {
 		want(t, node.Granted, m, acquire("o1", "a"))

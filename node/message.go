@@ -21,6 +21,9 @@ const (
 	// Lost: the inbox is not listened to from now on, until Resubscribed. It is not told when
 	// the inbox is closed.
 	Lost
+	// Announced: a lock that is followed was released, as Redisson's clients are told; see
+	// [Follower]. Others may have it by now.
+	Announced
 )
 
 // String returns the name of the kind.
@@ -34,6 +37,8 @@ func (k MessageKind) String() string {
 		return "resubscribed"
 	case Lost:
 		return "lost"
+	case Announced:
+		return "announced"
 	default:
 		return "unknown message"
 	}
@@ -42,10 +47,11 @@ func (k MessageKind) String() string {
 // Message is what an inbox receives.
 type Message struct {
 	Kind MessageKind
-	// Waiter is the id of the waiter, and Name the lock; both are empty if
-	// Resubscribed or Lost.
+	// Waiter is the id of the waiter, and Name the lock; both are empty if Resubscribed or
+	// Lost, and there is no Waiter if Announced.
 	Waiter, Name string
-	// Fence is the largest fencing token of the name that the node knows of, or 0.
+	// Fence is the largest fencing token of the name that the node knows of, or 0 where
+	// that is not told.
 	Fence uint64
 }
 

@@ -28,6 +28,12 @@ type redisInbox struct {
 	ctx    context.Context
 	cancel context.CancelFunc
 	done   sync.WaitGroup
+
+	// mu guards the locks that are followed, and what is sent on the subscription that there
+	// is just now; nil if there is none.
+	mu       sync.Mutex
+	followed map[string]*following
+	current  *subscription
 }
 
 // Listen implements [Listener], over a connection of its own to the server to which the
@@ -40,7 +46,7 @@ func (r *Redis) Listen(ctx context.Context, client string, deliver func(Message)
 	if ctx.Err() != nil {
 		return nil, &Error{Node: r.name, Reason: ErrCanceled}
 	}
-	b := &redisInbox{node: r, channel: inboxPrefix + client, deliver: deliver}
+	b := &redisInbox{node: r, channel: inboxPrefix + client, deliver: deliver, followed: make(map[string]*following)}
 	b.ctx, b.cancel = context.WithCancel(context.Background())
 	first := make(chan error)
 	if !b.start(first) { //nolint:contextcheck // it outlives the call
@@ -84,7 +90,7 @@ func (b *redisInbox) start(first chan<- error) bool {
 			}
 		case <-b.ctx.Done():
 			if err == nil {
-				s.close()
+				b.detach(s)
 			}
 		}
 	})
@@ -127,6 +133,7 @@ func (b *redisInbox) run(s *subscription) {
 		if s.receive(b.tell) {
 			attempt = 0
 		}
+		b.detach(s)
 		b.tell(Message{Kind: Lost})
 		for s = nil; s == nil; attempt++ {
 			if !sleep(b.ctx, pause(attempt)) {
@@ -155,13 +162,14 @@ func (b *redisInbox) subscribe() (*subscription, error) {
 		}
 		return nil, err
 	}
-	s := &subscription{inbox: b, identity: r.Identity()}
-	if err := s.open(r.link.way.Load()); err != nil {
+	s, channels := &subscription{inbox: b, identity: r.Identity()}, b.channels()
+	if err := s.open(r.link.way.Load(), channels); err != nil {
 		if b.ctx.Err() != nil {
 			return nil, b.closed()
 		}
 		return nil, newError(r.name, 0, reasonOf(err), err)
 	}
+	b.attach(s, channels)
 	return s, nil
 }
 
