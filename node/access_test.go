@@ -45,6 +45,9 @@ const minimalACL = "~lock:* ~quorumlock:* +eval +evalsha +info +time +hget +hkey
 // waitingACL is what it needs besides to wait.
 const waitingACL = "&quorumlock:inbox:* +publish +subscribe +zadd +zrange +zrank +zrem +zscore"
 
+// redissonACL is what it needs besides to share locks with Redisson's clients.
+const redissonACL = "&redisson_lock__channel:* +unsubscribe"
+
 // everything runs every command that the scripts have, each of them at least once.
 func everything(n node.Node) []node.Reply {
 	replies := do(n, renew("o1", "lock:a"), renew("o1", "lock:a"), release("o1", "lock:a"), node.Op{Kind: node.Mark})
@@ -142,6 +145,7 @@ func TestRedisDocumentedACL(t *testing.T) {
 	_, text, ok := bytes.Cut(text, []byte("ACL SETUSER locker on >secret "))
 	require.True(t, ok)
 	acl, _, _ := strings.Cut(strings.ReplaceAll(string(text), "\\\n", " "), "\n")
+	assert.Contains(t, string(text), "`"+redissonACL+"`")
 	rules := strings.Fields(strings.ReplaceAll(acl, "~job:*", "~lock:*"))
 	for rule := range strings.FieldsSeq(minimalACL + " " + waitingACL) {
 		assert.Contains(t, rules, rule)

@@ -99,7 +99,7 @@ func command(b rueidis.Builder, verb, script string, op Op) rueidis.Completed {
 	case Renew:
 		c = c.Args(op.Owner, milliseconds(op.TTL), milliseconds(op.Limits.MaxTTL), milliseconds(op.Limits.MaxClockSkew), strconv.FormatUint(op.Token, 10))
 	case Release:
-		c = c.Args(op.Owner)
+		c = c.Args(op.Owner, flag(op.Announce))
 		if op.Waiter.ID != "" {
 			c = c.Args(op.Waiter.ID)
 		}
@@ -109,7 +109,7 @@ func command(b rueidis.Builder, verb, script string, op Op) rueidis.Completed {
 	case Leave:
 		c = c.Args(op.Waiter.ID)
 	case ForceRelease:
-		c = c.Args(milliseconds(op.TTL)).Args(op.Buried...)
+		c = c.Args(milliseconds(op.TTL), flag(op.Announce)).Args(op.Buried...)
 	case Mark:
 		c = c.Args(milliseconds(op.Limits.MaxTTL), milliseconds(op.Limits.MaxClockSkew))
 	case Open:
@@ -117,6 +117,14 @@ func command(b rueidis.Builder, verb, script string, op Op) rueidis.Completed {
 			op.Marker.Identity, strconv.FormatInt(op.Marker.Until, 10))
 	}
 	return c.Build()
+}
+
+// flag writes a truth for a script.
+func flag(on bool) string {
+	if on {
+		return "1"
+	}
+	return "0"
 }
 
 // firstUnknownScript is the index of the first NOSCRIPT answer, or -1.

@@ -12,8 +12,9 @@ import (
 type Listener interface {
 	// Listen subscribes to the inbox of a client, and returns once the node has confirmed
 	// that: no message to an entry that is made later is missed without notice. The
-	// subscription lasts until the inbox or the node is closed. If it is lost, it is made
-	// again by itself, as often as it takes, and then deliver gets [Resubscribed].
+	// subscription lasts until the inbox or the node is closed. If it is lost, deliver gets
+	// [Lost]; it is made again by itself, as often as it takes, and then deliver gets
+	// [Resubscribed].
 	//
 	// deliver is called by one goroutine, in the order of the messages. It must return
 	// soon, as the next ones wait behind it, and must close neither the inbox nor the

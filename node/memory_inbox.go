@@ -18,6 +18,7 @@ type memoryInbox struct {
 
 	// What follows is guarded by the mutex of the node.
 	messages []Message
+	followed map[string]struct{}
 	// lost is set while there is no connection.
 	lost bool
 }
@@ -32,13 +33,16 @@ func (m *Memory) Listen(ctx context.Context, client string, deliver func(Message
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.closed {
+	switch {
+	case m.closed:
 		return nil, &Error{Node: m.name, Reason: ErrClosed}
+	case m.stopped:
+		return nil, &Error{Node: m.name, Reason: ErrUnreachable}
 	}
 	b := &memoryInbox{
 		node: m, client: client, deliver: deliver,
 		due: make(chan struct{}, 1), quit: make(chan struct{}),
-		lost: m.stopped,
+		followed: make(map[string]struct{}),
 	}
 	m.inboxes[b] = struct{}{}
 	b.done.Go(b.run)
@@ -55,6 +59,31 @@ func (b *memoryInbox) Close() error {
 	})
 	b.done.Wait()
 	return nil
+}
+
+// Follow implements [Follower].
+func (b *memoryInbox) Follow(name string) error {
+	m := b.node
+	if err := m.ready(context.Background()); err != nil {
+		return &Error{Node: m.name, Reason: err}
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if _, open := m.inboxes[b]; !open {
+		return &Error{Node: m.name, Reason: ErrClosed}
+	}
+	if b.lost {
+		return &Error{Node: m.name, Reason: ErrUnreachable, Err: errLost}
+	}
+	b.followed[name] = struct{}{}
+	return nil
+}
+
+// Unfollow implements [Follower].
+func (b *memoryInbox) Unfollow(name string) {
+	b.node.mu.Lock()
+	defer b.node.mu.Unlock()
+	delete(b.followed, name)
 }
 
 func (b *memoryInbox) run() {
@@ -112,10 +141,25 @@ func (m *Memory) publish(client string, message Message) (received bool) {
 	return received
 }
 
+// announce does what the function of that name does in the scripts.
+func (m *Memory) announce(name string) {
+	names := redissonNames(redissonChannel(name))
+	for b := range m.inboxes {
+		for _, name := range names {
+			if _, followed := b.followed[name]; followed && !b.lost {
+				b.add(Message{Kind: Announced, Name: name})
+			}
+		}
+	}
+}
+
 // hangUp loses all subscriptions.
 func (m *Memory) hangUp() {
 	for b := range m.inboxes {
-		b.lost = true
+		if !b.lost {
+			b.lost = true
+			b.add(Message{Kind: Lost})
+		}
 	}
 }
 

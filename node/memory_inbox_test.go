@@ -28,11 +28,13 @@ func TestMemoryInboxIsLostInAStop(t *testing.T) {
 		m.Stop()
 		_, err := node.Listen(t.Context(), m, "d", func(node.Message) {})
 		require.ErrorIs(t, err, node.ErrUnreachable)
+		lost(t, messages)
+		m.Stop()
 		synctest.Wait()
 		assert.Empty(t, messages)
 		m.Start()
 		m.Start()
-		resubscribed(t, messages)
+		again(t, messages)
 		wakes(t, m, "c:1", messages)
 		assert.Empty(t, messages)
 	})
@@ -53,10 +55,11 @@ func TestMemoryInboxIsLostInACrash(t *testing.T) {
 
 		m.Stop()
 		m.Crash()
+		lost(t, messages)
 		synctest.Wait()
 		assert.Empty(t, messages)
 		m.Start()
-		resubscribed(t, messages)
+		again(t, messages)
 	})
 }
 
@@ -81,6 +84,33 @@ func TestMemorySavesQueues(t *testing.T) {
 		resubscribed(t, messages)
 		opened(t, m)
 	}
+}
+
+// What was followed is so again when the node is back.
+func TestMemoryFollowsAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := opened(t, node.NewMemory("m", clock.Process()))
+		f, messages := follower(t, m)
+		require.NoError(t, f.Follow("a"))
+		want(t, node.Granted, m, acquire("o1", "a"))
+		m.Save()
+		m.Stop()
+		lost(t, messages)
+		require.ErrorIs(t, f.Follow("b"), node.ErrUnreachable)
+		m.Start()
+		again(t, messages)
+		want(t, node.Released, m, announcing(release("o1", "a")))
+		announced(t, "a", messages)
+		m.Crash()
+		resubscribed(t, messages)
+		want(t, node.Released, m, announcing(force("a")))
+		announced(t, "a", messages)
+		m.Pause()
+		require.ErrorIs(t, f.Follow("b"), node.ErrTimeout)
+		m.Resume()
+		require.NoError(t, m.Close())
+		require.ErrorIs(t, f.Follow("b"), node.ErrClosed)
+	})
 }
 
 func TestMemoryInboxIsLateInAPause(t *testing.T) {

@@ -114,6 +114,9 @@ func (m *Memory) release(op Op) Reply {
 		if h, held := m.holder(name); held && h.Owner == op.Owner {
 			delete(m.locks, name)
 			outcome = Released
+			if op.Announce {
+				m.announce(name)
+			}
 		}
 	}
 	m.rejoin(op.Names, op.Waiter)
@@ -144,6 +147,9 @@ func (m *Memory) forceRelease(op Op) Reply {
 		m.bury(h.Name, h.Owner, max(op.TTL, h.TTL))
 		delete(m.locks, h.Name)
 		found[i].Token = 0
+		if op.Announce {
+			m.announce(h.Name)
+		}
 	}
 	m.wakeAll(op.Names, "")
 	return Reply{Outcome: forcedOutcome(len(found)), Holders: found}

@@ -16,8 +16,14 @@ const (
 	// second, and should try 30 ms later by itself, in case the first does not come.
 	Standby
 	// Resubscribed: the inbox was not listened to for a while, so that messages to any
-	// waiter of the client may have been missed.
+	// waiter of the client may have been missed. It follows a Lost.
 	Resubscribed
+	// Lost: the inbox is not listened to from now on, until Resubscribed. It is not told when
+	// the inbox is closed.
+	Lost
+	// Announced: a lock that is followed was released, as Redisson's clients are told; see
+	// [Follower]. Others may have it by now.
+	Announced
 )
 
 // String returns the name of the kind.
@@ -29,6 +35,10 @@ func (k MessageKind) String() string {
 		return "standby"
 	case Resubscribed:
 		return "resubscribed"
+	case Lost:
+		return "lost"
+	case Announced:
+		return "announced"
 	default:
 		return "unknown message"
 	}
@@ -37,9 +47,11 @@ func (k MessageKind) String() string {
 // Message is what an inbox receives.
 type Message struct {
 	Kind MessageKind
-	// Waiter is the id of the waiter, and Name the lock; both are empty if Resubscribed.
+	// Waiter is the id of the waiter, and Name the lock; both are empty if Resubscribed or
+	// Lost, and there is no Waiter if Announced.
 	Waiter, Name string
-	// Fence is the largest fencing token of the name that the node knows of, or 0.
+	// Fence is the largest fencing token of the name that the node knows of, or 0 where
+	// that is not told.
 	Fence uint64
 }
 

@@ -108,6 +108,10 @@ type Op struct {
 	// Fair has an Acquire leave a free name to those who wait before its Waiter, or to all
 	// who wait if it has none; else it takes a free name whoever waits. See [Waiter].
 	Fair bool
+	// Announce has Release and ForceRelease also tell Redisson's clients of each name that
+	// they removed, on the channel on which those wait for it. That needs a right of its own;
+	// without it nobody is told, and the release is one all the same. See [Follower].
+	Announce bool
 }
 
 // end is the last token of the block, or the largest one that there is if it would be beyond.

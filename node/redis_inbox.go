@@ -28,6 +28,12 @@ type redisInbox struct {
 	ctx    context.Context
 	cancel context.CancelFunc
 	done   sync.WaitGroup
+
+	// mu guards the locks that are followed, and what is sent on the subscription that there
+	// is just now; nil if there is none.
+	mu       sync.Mutex
+	followed map[string]*following
+	current  *subscription
 }
 
 // Listen implements [Listener], over a connection of its own to the server to which the
@@ -40,28 +46,33 @@ func (r *Redis) Listen(ctx context.Context, client string, deliver func(Message)
 	if ctx.Err() != nil {
 		return nil, &Error{Node: r.name, Reason: ErrCanceled}
 	}
-	b := &redisInbox{node: r, channel: inboxPrefix + client, deliver: deliver}
+	b := &redisInbox{node: r, channel: inboxPrefix + client, deliver: deliver, followed: make(map[string]*following)}
 	b.ctx, b.cancel = context.WithCancel(context.Background())
-	first := make(chan error, 1)
+	first := make(chan error)
 	if !b.start(first) { //nolint:contextcheck // it outlives the call
 		b.cancel()
-		return nil, &Error{Node: r.name, Reason: ErrClosed}
+		return nil, b.closed()
 	}
-	var err error
 	select {
-	case err = <-first:
+	case err := <-first:
+		if err != nil {
+			b.cancel()
+			return nil, err
+		}
+		return b, nil
 	case <-ctx.Done():
-		err = &Error{Node: r.name, Reason: ErrCanceled}
+		b.cancel()
+		return nil, &Error{Node: r.name, Reason: ErrCanceled}
+	case <-b.ctx.Done():
+		return nil, b.closed()
 	}
-	if err != nil {
-		_ = b.Close()
-		return nil, err
-	}
-	return b, nil
 }
 
+func (b *redisInbox) closed() error { return &Error{Node: b.node.name, Reason: ErrClosed} }
+
 // start starts the goroutine, unless the node is closed. It sends what became of the first
-// attempt.
+// attempt, and ends if nobody wants to know any more: an attempt that is under way can take
+// longer than the context of who listens, and then only the Close of the node waits for it.
 func (b *redisInbox) start(first chan<- error) bool {
 	b.node.mu.Lock()
 	defer b.node.mu.Unlock()
@@ -70,21 +81,32 @@ func (b *redisInbox) start(first chan<- error) bool {
 	}
 	b.node.inboxes[b] = struct{}{}
 	b.done.Go(func() {
+		defer b.leave()
 		s, err := b.subscribe()
-		first <- err
-		if err == nil {
-			b.run(s)
+		select {
+		case first <- err:
+			if err == nil {
+				b.run(s)
+			}
+		case <-b.ctx.Done():
+			if err == nil {
+				b.detach(s)
+			}
 		}
 	})
 	return true
 }
 
+// leave takes the inbox off the node.
+func (b *redisInbox) leave() {
+	b.node.mu.Lock()
+	defer b.node.mu.Unlock()
+	delete(b.node.inboxes, b)
+}
+
 // Close implements [Inbox]. It waits for an attempt to subscribe that is under way, which
 // is bounded by the options' timeouts.
 func (b *redisInbox) Close() error {
-	b.node.mu.Lock()
-	delete(b.node.inboxes, b)
-	b.node.mu.Unlock()
 	b.cancel()
 	b.done.Wait()
 	return nil
@@ -108,16 +130,25 @@ func (r *Redis) closeInboxes() {
 func (b *redisInbox) run(s *subscription) {
 	attempt := 0
 	for {
-		if s.receive(b.deliver) {
+		if s.receive(b.tell) {
 			attempt = 0
 		}
+		b.detach(s)
+		b.tell(Message{Kind: Lost})
 		for s = nil; s == nil; attempt++ {
 			if !sleep(b.ctx, pause(attempt)) {
 				return
 			}
 			s, _ = b.subscribe()
 		}
-		b.deliver(Message{Kind: Resubscribed})
+		b.tell(Message{Kind: Resubscribed})
+	}
+}
+
+// tell delivers a message, unless the inbox is closed.
+func (b *redisInbox) tell(message Message) {
+	if b.ctx.Err() == nil {
+		b.deliver(message)
 	}
 }
 
@@ -126,15 +157,19 @@ func (b *redisInbox) run(s *subscription) {
 func (b *redisInbox) subscribe() (*subscription, error) {
 	r := b.node
 	if err := r.ask(b.ctx, (*link).identify); err != nil {
+		if b.ctx.Err() != nil {
+			return nil, b.closed()
+		}
 		return nil, err
 	}
-	s := &subscription{inbox: b, identity: r.Identity()}
-	if err := s.open(r.link.way.Load()); err != nil {
+	s, channels := &subscription{inbox: b, identity: r.Identity()}, b.channels()
+	if err := s.open(r.link.way.Load(), channels); err != nil {
 		if b.ctx.Err() != nil {
-			return nil, &Error{Node: r.name, Reason: ErrClosed}
+			return nil, b.closed()
 		}
 		return nil, newError(r.name, 0, reasonOf(err), err)
 	}
+	b.attach(s, channels)
 	return s, nil
 }
 

@@ -20,6 +20,17 @@ import (
 // resubscribed waits until an inbox has been without messages, and has them again.
 func resubscribed(t testing.TB, messages <-chan node.Message) {
 	t.Helper()
+	lost(t, messages)
+	again(t, messages)
+}
+
+func lost(t testing.TB, messages <-chan node.Message) {
+	t.Helper()
+	require.Equal(t, node.Message{Kind: node.Lost}, next(t, messages))
+}
+
+func again(t testing.TB, messages <-chan node.Message) {
+	t.Helper()
 	require.Equal(t, node.Message{Kind: node.Resubscribed}, next(t, messages))
 }
 
@@ -156,6 +167,7 @@ func TestRedisInboxOfAServerThatIsGone(t *testing.T) {
 	require.NoError(t, err)
 	assert.EqualValues(t, 2, made.Load(), "one for operations, one for messages")
 	server.Kill()
+	lost(t, messages)
 	_, err = n.Listen(context.Background(), "d", func(node.Message) {})
 	require.ErrorIs(t, err, node.ErrUnreachable)
 	poll(t, func() bool { return made.Load() >= 6 }, func() any { return "it is not tried again" })
@@ -168,16 +180,30 @@ func TestRedisInboxOfAServerThatIsGone(t *testing.T) {
 	assert.Empty(t, messages)
 }
 
-// Who hangs up as soon as the subscription stands is not asked all the time either.
+// Who hangs up as soon as the subscription stands is not asked all the time either, whatever
+// it says before, unless it has served.
 func TestRedisInboxOfAServerThatHangsUp(t *testing.T) {
 	t.Parallel()
+	for _, said := range []string{
+		"", "+hello\r\n", "*3\r\n" + bulk("message") + bulk("quorumlock:inbox:d") + bulk("x"), "*1\r\n" + bulk("message"),
+		"*3\r\n" + bulk("subscribe") + bulk("quorumlock:inbox:c") + ":2\r\n",
+	} {
+		t.Run("", func(t *testing.T) {
+			t.Parallel()
+			hangsUp(t, said)
+		})
+	}
+}
+
+func hangsUp(t *testing.T, said string) {
+	t.Helper()
 	var subscriptions atomic.Int64
 	f := newFront(t, fake(func(args []string) (string, bool) {
 		if args[0] != "SUBSCRIBE" {
 			return "+OK\r\n", true
 		}
 		subscriptions.Add(1)
-		return "*3\r\n" + bulk("subscribe") + bulk(args[1]) + ":1\r\n", false
+		return "*3\r\n" + bulk("subscribe") + bulk(args[1]) + ":1\r\n" + said, false
 	}))
 	n := open(t, f.addr())
 	began := time.Now()
@@ -224,6 +250,57 @@ func TestRedisInboxIsClosedWhileTheServerHangs(t *testing.T) {
 		}
 		require.NoError(t, n.Close())
 		assert.Less(t, time.Since(began), soon)
+	}
+}
+
+// To listen takes no longer than its context, whatever the way to the server does; to close
+// waits for what that has left.
+func TestRedisInboxIsOpenedForAsLongAsTheContext(t *testing.T) {
+	t.Parallel()
+	server := start(t)
+	for _, connected := range []bool{false, true} {
+		opt := rueidis.ClientOption{InitAddress: []string{server.Addr()}}
+		n := openWith(t, opt) // which waits for very long
+		if connected {
+			require.NoError(t, n.Probe(t.Context()))
+		}
+		server.Pause()
+		began := time.Now()
+		for range 3 {
+			ctx, cancel := context.WithTimeout(t.Context(), impatient)
+			_, err := n.Listen(ctx, "c", func(node.Message) { assert.Fail(t, "a message to nobody") })
+			cancel()
+			require.ErrorIs(t, err, node.ErrCanceled)
+		}
+		assert.Less(t, time.Since(began), soon)
+		server.Resume()
+		messages := listen(t, n, "c")
+		wakes(t, n, "c:1", messages)
+		poll(t, func() bool { return subscribers(t, server, "c") == 1 }, func() any { return "some are left" })
+		require.NoError(t, n.Close())
+	}
+}
+
+// A node that is closed meanwhile ends it, too.
+func TestRedisInboxIsOpenedUntilTheNodeIsClosed(t *testing.T) {
+	t.Parallel()
+	server := start(t)
+	for range 20 {
+		n := open(t, server.Addr())
+		failed := make(chan error)
+		go func() {
+			for {
+				inbox, err := n.Listen(context.Background(), "c", func(node.Message) {})
+				if err != nil {
+					failed <- err
+					return
+				}
+				_ = inbox.Close()
+			}
+		}()
+		require.NoError(t, n.Probe(t.Context()))
+		require.NoError(t, n.Close())
+		require.ErrorIs(t, <-failed, node.ErrClosed)
 	}
 }
 
@@ -370,10 +447,11 @@ func TestRedisInboxOfAnotherServer(t *testing.T) {
 	lead(servers[1])
 	before := made.Load()
 	command(t, servers[0], "CLIENT", "KILL", "TYPE", "pubsub")
+	lost(t, messages)
 	poll(t, func() bool { return made.Load() >= before+3 }, func() any { return "it is not tried again" })
 	assert.Zero(t, subscribers(t, servers[1], "c"))
 	lead(servers[0])
-	resubscribed(t, messages)
+	again(t, messages)
 	wakes(t, n, "c:1", messages)
 
 	lead(servers[1])

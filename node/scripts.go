@@ -31,9 +31,9 @@ func newScript(parts ...string) script {
 var scripts = [...]script{
 	Acquire:      newScript("lib/key", "lib/raise", "lib/guard", "lib/queue", "acquire"),
 	Renew:        newScript("lib/key", "lib/raise", "lib/guard", "renew"),
-	Release:      newScript("lib/key", "lib/queue", "release"),
+	Release:      newScript("lib/key", "lib/queue", "lib/announce", "release"),
 	Inspect:      newScript("lib/key", "inspect"),
-	ForceRelease: newScript("lib/key", "lib/queue", "forcerelease"),
+	ForceRelease: newScript("lib/key", "lib/queue", "lib/announce", "forcerelease"),
 	Mark:         newScript("lib/guard", "lib/state", "mark"),
 	Open:         newScript("lib/guard", "lib/state", "open"),
 	Leave:        newScript("lib/key", "lib/queue", "leave"),

@@ -26,17 +26,22 @@ type subscription struct {
 	in       *bufio.Reader
 	// forget has the connection outlive the inbox.
 	forget func() bool
+	// requests are guarded by the mutex of the inbox.
+	requests []request
 }
 
-// open connects, and returns once the server has confirmed the subscription.
-func (s *subscription) open(w *way) error {
+// errLost is for what the connection broke before it was answered.
+var errLost = errors.New("the subscription is lost")
+
+// open connects, and returns once the server has confirmed the subscription to all channels.
+func (s *subscription) open(w *way, channels []string) error {
 	conn, err := w.connect(s.inbox.ctx)
 	if err != nil {
 		return err
 	}
 	s.conn, s.in = conn, bufio.NewReader(conn)
 	s.forget = context.AfterFunc(s.inbox.ctx, func() { _ = conn.Close() })
-	if err := s.greet(); err != nil {
+	if err := s.greet(channels); err != nil {
 		s.close()
 		return err
 	}
@@ -49,7 +54,7 @@ func (s *subscription) close() {
 }
 
 // greet says who this is, and subscribes.
-func (s *subscription) greet() error {
+func (s *subscription) greet(channels []string) error {
 	opt := s.inbox.node.opt
 	if err := s.conn.SetDeadline(in(opt.ConnWriteTimeout)); err != nil {
 		return err
@@ -77,15 +82,27 @@ func (s *subscription) greet() error {
 	if err := s.identify(); err != nil {
 		return err
 	}
-	answer, err := s.ask("SUBSCRIBE", s.inbox.channel)
-	switch {
-	case errors.As(err, &reply) && reasonOf(err) == ErrAuth: //nolint:errorlint // a reason is never wrapped
-		return fmt.Errorf("SUBSCRIBE needs the rights +subscribe and &%s*: %w", inboxPrefix, err)
-	case err == nil && (len(answer) != 3 || answer[0] != "subscribe" || answer[1] != s.inbox.channel):
-		return fmt.Errorf("%w %.60q", errGarbled, answer)
-	default:
+	return s.subscribe(channels)
+}
+
+// subscribe subscribes to all channels, or fails.
+func (s *subscription) subscribe(channels []string) error {
+	if err := s.send(append([]string{"SUBSCRIBE"}, channels...)...); err != nil {
 		return err
 	}
+	for _, channel := range channels {
+		answer, err := readPush(s.in)
+		var reply replyError
+		switch {
+		case errors.As(err, &reply) && reasonOf(err) == ErrAuth: //nolint:errorlint // a reason is never wrapped
+			return fmt.Errorf("SUBSCRIBE needs the rights +subscribe and &%s*: %w", inboxPrefix, err)
+		case err != nil:
+			return err
+		case len(answer) != 3 || answer[0] != "subscribe" || answer[1] != channel:
+			return fmt.Errorf("%w %.60q", errGarbled, answer)
+		}
+	}
+	return nil
 }
 
 // errElsewhere is for an address that has come to lead to another server than that to which
@@ -125,7 +142,7 @@ func (s *subscription) send(args ...string) error {
 }
 
 // receive delivers messages until the connection breaks, or the inbox is closed. It reports
-// whether the connection has served for a while.
+// whether the connection has served: by a message, or an answer to a PING.
 func (s *subscription) receive(deliver func(Message)) (served bool) {
 	ctx, cancel := context.WithCancel(s.inbox.ctx)
 	var pings sync.WaitGroup
@@ -138,28 +155,56 @@ func (s *subscription) receive(deliver func(Message)) (served bool) {
 			return served
 		}
 		push, err := readPush(s.in)
+		var refusal replyError
+		if errors.As(err, &refusal) && s.refused(err) {
+			continue
+		}
 		if err != nil {
 			return served
 		}
-		served = true
-		if len(push) != 3 || push[0] != "message" || push[1] != s.inbox.channel {
-			continue
-		}
-		if message, ok := decodeMessage(push[2]); ok && s.inbox.ctx.Err() == nil {
-			deliver(message)
+		if s.hear(push, deliver) {
+			served = true
 		}
 	}
+}
+
+// hear takes in what the server said, and reports whether it was a message or an answer to
+// a PING.
+func (s *subscription) hear(push []string, deliver func(Message)) bool {
+	switch {
+	case len(push) == 2 && push[0] == "pong":
+		s.answered("PING")
+		return true
+	case len(push) == 3 && (push[0] == "subscribe" || push[0] == "unsubscribe"):
+		s.answered(strings.ToUpper(push[0]))
+		return false
+	case len(push) != 3 || push[0] != "message":
+		return false
+	}
+	if push[1] == s.inbox.channel {
+		if message, ok := decodeMessage(push[2]); ok {
+			deliver(message)
+		}
+		return true
+	}
+	names := s.inbox.announced(push[1])
+	for _, name := range names {
+		deliver(Message{Kind: Announced, Name: name})
+	}
+	return len(names) > 0
 }
 
 // keepAlive has the server answer from time to time, and gives the connection up when the
 // operations go to another server.
 func (s *subscription) keepAlive(ctx context.Context) {
 	for sleep(ctx, keepalive) {
-		_ = s.conn.SetWriteDeadline(in(s.inbox.node.opt.ConnWriteTimeout))
-		if s.inbox.node.Identity() != s.identity || s.send("PING") != nil {
+		if s.inbox.node.Identity() != s.identity {
 			_ = s.conn.Close()
 			return
 		}
+		s.inbox.mu.Lock()
+		s.request(request{verb: "PING"})
+		s.inbox.mu.Unlock()
 	}
 }
 

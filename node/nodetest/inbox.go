@@ -41,6 +41,10 @@ func woken(waiter, name string) node.Message {
 	return node.Message{Kind: node.Woken, Waiter: waiter, Name: name}
 }
 
+func announced(name string) node.Message {
+	return node.Message{Kind: node.Announced, Name: name}
+}
+
 func standby(waiter, name string) node.Message {
 	return node.Message{Kind: node.Standby, Waiter: waiter, Name: name}
 }

@@ -69,6 +69,7 @@ func Run(t *testing.T, open func(t *testing.T) Subject) {
 		{name: "queue", promises: queueing, waits: true},
 		{name: "fair", promises: fairness, waits: true},
 		{name: "inbox", promises: listening, waits: true},
+		{name: "follow", promises: followed, waits: true},
 	} {
 		t.Run(group.name, func(t *testing.T) {
 			for _, p := range group.promises {

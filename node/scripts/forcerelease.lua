@@ -2,7 +2,8 @@
 --
 -- KEYS      the names of the locks
 -- ARGV[1]   TTL of the tombstones in ms, at least: one lives as long as its lock would
--- ARGV[2..] owners to bury besides those found here
+-- ARGV[2]   1 if Redisson's clients are to be told
+-- ARGV[3..] owners to bury besides those found here
 -- Reply     {name, owner, pttl, ...} for the names that were held
 --
 -- Without a tombstone the holder's next renewal would find the name absent, take that
@@ -24,7 +25,7 @@ local function bury(name, owner, ttl)
   redis.call('SET', key('tombstone', name) .. ':' .. owner, 1, 'PX', ttl)
 end
 
-for i = 2, #ARGV do
+for i = 3, #ARGV do
   for _, name in ipairs(KEYS) do
     bury(name, ARGV[i], ARGV[1])
   end
@@ -32,6 +33,9 @@ end
 for i = 1, #found, 3 do
   bury(found[i], found[i + 1], math.max(ARGV[1], found[i + 2]))
   redis.call('DEL', found[i])
+  if ARGV[2] == '1' then
+    announce(found[i])
+  end
 end
 queues().wake_all(KEYS)
 return found

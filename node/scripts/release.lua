@@ -2,9 +2,10 @@
 --
 -- KEYS      the names of the locks
 -- ARGV[1]   owner
--- ARGV[2]   waiter on whose behalf they were taken, or none
--- ARGV[3]   its ticket
--- ARGV[4]   how long its entries live from now on, in ms, as it tries again; it is not woken.
+-- ARGV[2]   1 if Redisson's clients are to be told
+-- ARGV[3]   waiter on whose behalf they were taken, or none
+-- ARGV[4]   its ticket
+-- ARGV[5]   how long its entries live from now on, in ms, as it tries again; it is not woken.
 --           None if it leaves the queues
 -- Reply     how many names were removed
 --
@@ -16,17 +17,20 @@ for _, name in ipairs(KEYS) do
   local own = redis.pcall('HEXISTS', name, ARGV[1])
   if own == 1 then
     removed = removed + redis.call('DEL', name)
+    if ARGV[2] == '1' then
+      announce(name)
+    end
   elseif own ~= 0 and not string.find(own.err, 'WRONGTYPE', 1, true) then
     failure = own
   end
   queued = queued or redis.pcall('EXISTS', key('queue', name)) == 1
 end
-local keep = tonumber(ARGV[4])
+local keep = tonumber(ARGV[5])
 if queued or keep then
   local queue = queues()
-  if ARGV[2] then
-    queue.rejoin(KEYS, ARGV[2], ARGV[3], keep)
+  if ARGV[3] then
+    queue.rejoin(KEYS, ARGV[3], ARGV[4], keep)
   end
-  queue.wake_all(KEYS, keep and ARGV[2])
+  queue.wake_all(KEYS, keep and ARGV[3])
 end
 return failure or removed

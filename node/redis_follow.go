@@ -1,0 +1,170 @@
+package node
+
+import (
+	"fmt"
+	"slices"
+)
+
+// following is a lock that an inbox follows, or is about to.
+type following struct {
+	// done is closed when the server has answered, or cannot any more; then err says how.
+	done chan struct{}
+	err  error
+}
+
+// request is a command on the connection of a subscription whose answer is still to come.
+// Each has one, in the order of the commands.
+type request struct {
+	verb, name string
+	following  *following
+}
+
+// Follow implements [Follower].
+func (b *redisInbox) Follow(name string) error {
+	b.mu.Lock()
+	f, s := b.followed[name], b.current
+	switch {
+	case b.ctx.Err() != nil:
+		b.mu.Unlock()
+		return b.closed()
+	case f == nil && s == nil:
+		b.mu.Unlock()
+		return b.lost()
+	case f == nil:
+		f = &following{done: make(chan struct{})}
+		b.followed[name] = f
+		s.request(request{"SUBSCRIBE", name, f}, redissonChannel(name))
+	}
+	b.mu.Unlock()
+	<-f.done
+	return f.err
+}
+
+// Unfollow implements [Follower].
+func (b *redisInbox) Unfollow(name string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.followed[name] == nil {
+		return
+	}
+	delete(b.followed, name)
+	if b.current != nil {
+		b.current.unsubscribe(redissonChannel(name))
+	}
+}
+
+func (b *redisInbox) lost() error {
+	return &Error{Node: b.node.name, Reason: ErrUnreachable, Err: errLost}
+}
+
+// channels are those to subscribe to: the inbox's own first.
+func (b *redisInbox) channels() []string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	channels := []string{b.channel}
+	for name := range b.followed {
+		if channel := redissonChannel(name); !slices.Contains(channels[1:], channel) {
+			channels = append(channels, channel)
+		}
+	}
+	return channels
+}
+
+// attach makes a subscription the current one. What was followed when it was made, and is
+// not any more, ends.
+func (b *redisInbox) attach(s *subscription, channels []string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.current = s
+	for _, channel := range channels[1:] {
+		s.unsubscribe(channel)
+	}
+}
+
+// detach closes a subscription. Who waits for its answers waits in vain.
+func (b *redisInbox) detach(s *subscription) {
+	s.close()
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.current = nil
+	for _, r := range s.requests {
+		b.settle(r, errLost)
+	}
+	s.requests = nil
+}
+
+// settle ends a request. The mutex is held.
+func (b *redisInbox) settle(r request, err error) {
+	if r.following == nil {
+		return
+	}
+	if err != nil {
+		if b.followed[r.name] == r.following {
+			delete(b.followed, r.name)
+		}
+		r.following.err = newError(b.node.name, 0, reasonOf(err), err)
+		if b.ctx.Err() != nil {
+			r.following.err = b.closed()
+		}
+	}
+	close(r.following.done)
+}
+
+// announced are the followed locks that a channel is for.
+func (b *redisInbox) announced(channel string) []string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return slices.DeleteFunc(redissonNames(channel), func(name string) bool { return b.followed[name] == nil })
+}
+
+// request sends a command that names one channel, or none. If that is not possible, the
+// connection is no good any more, and whoever reads from it settles the request. The mutex of
+// the inbox is held.
+func (s *subscription) request(r request, args ...string) {
+	s.requests = append(s.requests, r)
+	_ = s.conn.SetWriteDeadline(in(s.inbox.node.opt.ConnWriteTimeout))
+	if s.send(append([]string{r.verb}, args...)...) != nil {
+		_ = s.conn.Close()
+	}
+}
+
+// unsubscribe ends a channel, unless a lock is followed that it is for. The mutex of the
+// inbox is held.
+func (s *subscription) unsubscribe(channel string) {
+	for _, name := range redissonNames(channel) {
+		if s.inbox.followed[name] != nil {
+			return
+		}
+	}
+	s.request(request{verb: "UNSUBSCRIBE"}, channel)
+}
+
+// answered settles the first request. An answer to another one ends the connection.
+func (s *subscription) answered(verb string) {
+	s.inbox.mu.Lock()
+	defer s.inbox.mu.Unlock()
+	switch {
+	case len(s.requests) == 0: // nobody asked
+	case s.requests[0].verb != verb:
+		_ = s.conn.Close()
+	default:
+		s.inbox.settle(s.requests[0], nil)
+		s.requests = s.requests[1:]
+	}
+}
+
+// refused settles the first request, and reports whether it was one that may be refused. Who
+// may not unsubscribe goes on hearing what is ignored.
+func (s *subscription) refused(err error) bool {
+	s.inbox.mu.Lock()
+	defer s.inbox.mu.Unlock()
+	if len(s.requests) == 0 || s.requests[0].verb == "PING" {
+		return false
+	}
+	if reasonOf(err) == ErrAuth { //nolint:errorlint // a reason is never wrapped
+		err = fmt.Errorf("to follow a lock needs the rights +subscribe and &%s*: %w", redissonPrefix, err)
+	}
+	s.inbox.settle(s.requests[0], err)
+	s.requests = s.requests[1:]
+	return true
+}
