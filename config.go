@@ -76,6 +76,13 @@ type Config struct {
 	// off per lock.
 	Handover Handover
 
+	// Redisson is for fleets in which Java services lock the same names on the same nodes
+	// through Redisson: releases are announced on its channel too, and waiters listen there,
+	// so that those of either side are woken at once. Redisson wakes all of its waiters, so
+	// it costs a message to each of them per release. Set it in all clients alike; without
+	// it, both sides exclude each other all the same, and find out later.
+	Redisson bool
+
 	// Clock is the source of time. Default: clock.System().
 	Clock clock.Clock
 	// Jitter gives random numbers in [0, 1), which spread what many clients would

@@ -24,9 +24,9 @@ type entry struct {
 	mu      sync.Mutex
 	outlook quorum.Outlook
 	// listening are the nodes whose messages arrive, as of the last attempt; entered those
-	// in whose queues it may be; standing those that have said so since; and pending those
-	// that have not answered.
-	listening, entered, standing, pending uint64
+	// in whose queues it may be; standing those that have said so since, and first those
+	// where nobody stands before it; and pending those that have not answered.
+	listening, entered, standing, first, pending uint64
 	// asked is set once an attempt has carried it, polling if the last one did not find
 	// enough nodes that could tell anything, and struck when its waiter has gone.
 	asked, polling, struck bool
@@ -57,7 +57,7 @@ func (e *entry) begin(now time.Duration) {
 	listening, _ := e.client.inboxes.listening()
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.listening, e.standing, e.asked = listening, 0, true
+	e.listening, e.standing, e.first, e.asked = listening, 0, 0, true
 	e.recheck = recheck - time.Duration(e.client.cfg.Jitter()*float64(recheck/4))
 	e.outlook.Ask(now, e.client.moment())
 }
@@ -100,6 +100,9 @@ func (e *entry) voted(i int, now time.Duration, r node.Reply) {
 	e.pending &^= bit
 	if r.Outcome == node.Denied {
 		e.standing |= e.entered & bit
+		if r.Rank == 0 {
+			e.first |= bit
+		}
 		e.outlook.Denied(i, after(now, lifetime(r.Holder)), r.Rank)
 	}
 	if e.struck && r.Outcome != node.Granted { // else it goes with what was granted
@@ -132,6 +135,22 @@ func (e *entry) woken(i int, now time.Duration) {
 func (e *entry) standby(i int, now time.Duration) {
 	e.mu.Lock()
 	e.outlook.Standby(i, now)
+	e.mu.Unlock()
+	e.waiter.nudge()
+}
+
+// announced notes that a lock was released on a node, by somebody who tells everybody. Who
+// is not the first there holds back: if the queue is told too, then another is woken now.
+func (e *entry) announced(i int, name string, now time.Duration) {
+	if _, waits := slices.BinarySearch(e.names, name); !waits {
+		return
+	}
+	e.mu.Lock()
+	if e.first&(1<<i) != 0 {
+		e.outlook.Woken(i, now)
+	} else {
+		e.outlook.Standby(i, now)
+	}
 	e.mu.Unlock()
 	e.waiter.nudge()
 }

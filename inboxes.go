@@ -23,6 +23,8 @@ type inboxes struct {
 	mu      sync.Mutex
 	boxes   []inbox
 	entries map[string]*entry
+	// wanted counts, by name, those who wait, where Redisson is heard.
+	wanted map[string]int
 	// idle gives the subscriptions up.
 	idle   clock.Timer
 	closed bool
@@ -35,6 +37,10 @@ type inbox struct {
 	sub           node.Inbox
 	// retryAt is when to try again after a failure.
 	retryAt time.Duration
+	// follows are the names that it follows, aligning is set while that is being changed, and
+	// complained once that has failed.
+	follows              map[string]bool
+	aligning, complained bool
 }
 
 const (
@@ -48,6 +54,7 @@ func (b *inboxes) init(c *Client) {
 	b.client = c
 	b.boxes = make([]inbox, len(c.lanes))
 	b.entries = make(map[string]*entry)
+	b.wanted = make(map[string]int)
 	b.ctx, b.cancel = context.WithCancel(context.Background())
 }
 
@@ -73,6 +80,7 @@ func (b *inboxes) enlist(w *waiter) *entry {
 		b.idle.Stop()
 	}
 	b.subscribe()
+	b.want(e.names, 1)
 	return e
 }
 
@@ -81,6 +89,7 @@ func (b *inboxes) unlist(e *entry) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	delete(b.entries, e.id)
+	b.want(e.names, -1)
 	b.linger()
 }
 
@@ -117,6 +126,8 @@ func (b *inboxes) listen(i int) {
 	defer b.mu.Unlock()
 	box := &b.boxes[i]
 	box.opening, box.deaf, box.sub = false, false, sub
+	box.follows = make(map[string]bool)
+	b.align(i)
 	switch {
 	case err == nil:
 	case errors.Is(err, errors.ErrUnsupported):
@@ -162,6 +173,10 @@ func (b *inboxes) listening() (nodes uint64, settled bool) {
 func (b *inboxes) deliver(i int, m node.Message) {
 	now := b.client.clock.Now()
 	switch m.Kind {
+	case node.Lost:
+		b.hear(i, false, func(e *entry) { e.deaf(i) })
+	case node.Announced:
+		b.announced(i, m.Name)
 	case node.Resubscribed:
 		b.hear(i, true, func(e *entry) { e.woken(i, now) })
 	case node.Woken, node.Standby:
@@ -184,6 +199,7 @@ func (b *inboxes) hear(i int, again bool, tell func(*entry)) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.boxes[i].deaf = !again
+	b.align(i)
 	for _, e := range b.entries {
 		tell(e)
 	}

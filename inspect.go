@@ -108,6 +108,8 @@ func (l *Lock) ForceRelease(ctx context.Context) (*Status, error) {
 		Names:  l.names,
 		TTL:    max(l.client.cfg.MaxTTL, min(before.longest(), maxMaxTTL)),
 		Buried: before.Owners(),
+
+		Announce: l.client.cfg.Redisson,
 	})
 }
 
