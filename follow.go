@@ -45,7 +45,7 @@ func (b *inboxes) alignOne(i int, follower node.Follower) bool {
 	b.mu.Lock()
 	box := &b.boxes[i]
 	name, follow, ok := box.misaligned(b.wanted)
-	if !ok || box.sub != follower.(node.Inbox) { //nolint:errcheck,forcetypeassert // it was one
+	if same, _ := box.sub.(node.Follower); !ok || same != follower {
 		box.aligning = false
 		b.mu.Unlock()
 		return false
