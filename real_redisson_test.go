@@ -25,9 +25,10 @@ func TestRealAReleaseByRedissonWakes(t *testing.T) {
 		c.plant("job", "java:1", 10*time.Second, 0, 1, 2)
 		granted := make(chan time.Time, 1)
 		go func() {
-			lease := acquire(t, lock)
-			granted <- time.Now()
-			_ = lease.Release(context.Background())
+			_ = lock.Do(t.Context(), func(context.Context) error {
+				granted <- time.Now()
+				return nil
+			})
 		}()
 		require.Eventually(t, func() bool {
 			for i := range c.servers {

@@ -11,17 +11,17 @@ type Waiting uint8
 const (
 	// WaitDefault is what the client's Config says, and there WaitQueued.
 	WaitDefault Waiting = iota
-	// WaitQueued: waiters stand in a queue on each node, in the order in which
-	// they came, and are woken one at a time by whoever releases the lock. Within a client
+	// WaitQueued has waiters stand in a queue on each node, in the order in which
+	// they came; they are woken one at a time by whoever releases the lock. Within a client
 	// the lock may pass from one to the next without the network, see [Handover], so the
 	// order across clients is that of their turns, not of single waiters.
 	WaitQueued
-	// WaitFair: as WaitQueued, and strictly in the order in which they came, as far as the
-	// clocks of clients agree: nothing is handed over.
+	// WaitFair is WaitQueued strictly in the order in which waiters came, as far as the clocks
+	// of clients agree: nothing is handed over.
 	WaitFair
-	// WaitSpin: nothing on the nodes tells of who waits, and nobody is woken. The lock is
-	// asked for again and again, at growing, jittered intervals between RetryMin and
-	// RetryMax. For very many locks that are held for a very short time.
+	// WaitSpin is for very many locks that are held for a very short time: nothing on the
+	// nodes tells of who waits, and nobody is woken. The lock is asked for again and again,
+	// at growing, jittered intervals between RetryMin and RetryMax.
 	WaitSpin
 )
 
