@@ -201,6 +201,7 @@ var fairness = []promise{
 		x.waits(0, fairly("c:1", 1, "a"))
 		x.want(node.Granted, fairly("c:2", 2, "a"))
 		x.waits(0, fairly("c:1", 1, "a"))
+		x.want(node.Granted, fair(acquire("o of c:2", long, "a")))
 	}},
 	{"one free name that is left to another denies all", func(x *trial) {
 		b := x.listen("c")

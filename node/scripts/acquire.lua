@@ -56,7 +56,7 @@ for _, name in ipairs(KEYS) do
       denial = {name, holder, left, seen}
     end
   end
-  if waiter and holder then
+  if holder then
     taken[#taken + 1] = name
   elseif patience then
     free[#free + 1] = {name, '', 0, seen}
