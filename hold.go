@@ -224,7 +224,7 @@ func (h *hold) undo(to sink) {
 
 // undoOn does so on one node.
 func (h *hold) undoOn(i int, c *call, to sink) {
-	*c = call{op: h.op(node.Release), sink: to, until: h.client.clock.Now() + h.lock.ttl + undoMargin, lane: i}
+	*c = call{op: h.op(node.Release), sink: to, until: h.client.clock.Now() + h.lock.ttl + undoMargin, lane: i, first: c.first}
 	c.op.Announce = h.client.cfg.Redisson
 	if h.entry != nil {
 		c.op.Waiter = h.entryAfter(i)

@@ -3,6 +3,7 @@ package quorumlock
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync"
 	"time"
 
@@ -33,6 +34,9 @@ type call struct {
 	// urgent calls are for people who ask: a node that is down is probed for them at
 	// once, whatever pause it is in.
 	urgent bool
+	// first is set for an undo that goes before what is queued: what it undoes was sent
+	// before that.
+	first bool
 	// retried is set for the one undo that tries a node which rejected it before.
 	retried bool
 	// told is set once the sink has its one answer. An undo may go on after it.
@@ -123,7 +127,11 @@ func (l *lane) submit(c *call) error {
 		}
 		return refused
 	}
-	l.queue = append(l.queue, c)
+	if c.first {
+		l.queue = slices.Insert(l.queue, 0, c)
+	} else {
+		l.queue = append(l.queue, c)
+	}
 	l.start()
 	return nil
 }

@@ -76,6 +76,20 @@ func (s *spy) asked() int {
 	return s.acquisitions
 }
 
+// listens is how often a subscription was made.
+func (s *spy) listens() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.listened
+}
+
+// signed is how many acquisitions would leave an entry.
+func (s *spy) signed() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.entries
+}
+
 func (s *spy) set(change func(*spy)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -114,8 +128,8 @@ func (f *fleet) waiters() (n int) {
 	return n
 }
 
-// frozen has somebody stand in the queues of some nodes who listens, and does not come.
-func (f *fleet) frozen(id string, ticket int64, name string, listens bool, nodes ...int) {
+// frozen has somebody stand in the queues of some nodes for the lock of the test, who listens, and does not come.
+func (f *fleet) frozen(id string, ticket int64, listens bool, nodes ...int) {
 	f.t.Helper()
 	for _, i := range nodes {
 		if listens {
@@ -125,7 +139,7 @@ func (f *fleet) frozen(id string, ticket int64, name string, listens bool, nodes
 		}
 		replies := make([]node.Reply, 1)
 		f.nodes[i].Do(f.t.Context(), []node.Op{{
-			Kind: node.Acquire, Names: []string{name}, Owner: id + ":o", TTL: time.Second, Fair: true,
+			Kind: node.Acquire, Names: []string{"job"}, Owner: id + ":o", TTL: time.Second, Fair: true,
 			Token: uint64(f.clock.Wall().UnixMicro()), Limits: f.limits,
 			Waiter: node.Waiter{ID: id + ":1", Ticket: ticket, Keep: time.Minute},
 		}}, replies)
@@ -185,7 +199,7 @@ func TestAWaiterHardlyAsks(t *testing.T) {
 		_ = waits.has()
 		settled()
 		for _, s := range spies {
-			require.Equal(t, 1, s.listened)
+			require.Equal(t, 1, s.listens())
 			require.LessOrEqual(t, s.asked(), 2+30*4/3+1+1)
 			require.GreaterOrEqual(t, s.asked(), 2+30)
 		}
@@ -239,7 +253,7 @@ func TestAWokenWaiterThatDoesNotCome(t *testing.T) {
 	t.Run("killed", func(t *testing.T) {
 		inVirtualTime(t, 5, func(t *testing.T, f *fleet) {
 			before := held(t, f.client().RedLock("job"))
-			f.frozen("dead", 1, "job", false, 0, 1, 2, 3, 4)
+			f.frozen("dead", 1, false, 0, 1, 2, 3, 4)
 			waits := acquiring(t.Context(), t, f.client().RedLock("job"))
 			time.Sleep(100 * time.Millisecond)
 			require.NoError(t, before.Release(t.Context()))
@@ -249,7 +263,7 @@ func TestAWokenWaiterThatDoesNotCome(t *testing.T) {
 	t.Run("hangs", func(t *testing.T) {
 		inVirtualTime(t, 5, func(t *testing.T, f *fleet) {
 			before := held(t, f.client().RedLock("job"))
-			f.frozen("hung", 1, "job", true, 0, 1, 2, 3, 4)
+			f.frozen("hung", 1, true, 0, 1, 2, 3, 4)
 			waits := acquiring(t.Context(), t, f.client().RedLock("job"))
 			time.Sleep(100 * time.Millisecond)
 			require.NoError(t, before.Release(t.Context()))
@@ -317,8 +331,8 @@ func TestNoEntryBeforeTheInbox(t *testing.T) {
 		waits := acquiring(t.Context(), t, c.RedLock("job"))
 		time.Sleep(777 * time.Millisecond)
 		for _, s := range spies {
-			require.Equal(t, 1, s.listened)
-			require.Zero(t, s.entries)
+			require.Equal(t, 1, s.listens())
+			require.Zero(t, s.signed())
 			require.Greater(t, s.asked(), 3, "it is asked from time to time")
 		}
 		require.Zero(t, f.waiters())

@@ -55,7 +55,8 @@ func (h *hold) answer(c *call, r node.Reply) {
 	case h.phase == acquiring && h.outbid():
 		h.proposeAgain()
 	case h.phase == ended && h.tenure == nil && h.asked&(1<<c.lane) != 0:
-		h.undoOn(c.lane, &call{}, nobody{})
+		// Before what has been sent since: that may be another attempt of the same waiter.
+		h.undoOn(c.lane, &call{first: true}, nobody{})
 	}
 }
 

@@ -116,8 +116,8 @@ func (w *waiter) attempt(ctx context.Context) (*hold, retry, error) {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
 	w.asking = false
-	if err != nil && !errors.Is(err, errCutShort) {
-		w.line.err = err
+	if !errors.Is(err, errCutShort) {
+		w.line.err = err // also if it is nil: what stood in the way before, does not any more
 	}
 	return h, again, err
 }

@@ -1,0 +1,216 @@
+package quorumlock_test
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/quorumlock/quorumlock"
+)
+
+// Sixty who wait for one expiry do not come all at once, and whoever comes in vain then
+// waits to be woken.
+func TestACrowdWaitsForOneExpiry(t *testing.T) {
+	inVirtualTime(t, 5, func(t *testing.T, f *fleet) {
+		const crowd = 60
+		r := &referee{t: t}
+		var watched [][]*spy
+		var wg sync.WaitGroup
+		f.client()
+		f.take("job", "dead", 0, 1, 2, 3, 4)
+		for range crowd {
+			c, spies := f.spied()
+			watched = append(watched, spies)
+			wg.Go(func() {
+				lease, err := c.RedLock("job").Acquire(t.Context())
+				if !assert.NoError(t, err) { //nolint:testifylint // not the goroutine of the test
+					return
+				}
+				r.grant(lease)
+				time.Sleep(time.Millisecond)
+				assert.NoError(t, lease.Release(t.Context()))
+			})
+			settled()
+			time.Sleep(100 * time.Microsecond)
+		}
+		asked := func() (n int) {
+			for _, spies := range watched {
+				for _, s := range spies {
+					n += s.asked()
+				}
+			}
+			return n / len(f.nodes)
+		}
+		require.LessOrEqual(t, asked(), 2*crowd+crowd/10)
+		time.Sleep(quorumlock.DefaultTTL - 50*time.Millisecond)
+		before := asked()
+		require.LessOrEqual(t, before, crowd*(2+10*4/3+1), "a few rechecks of each")
+		took := f.elapsed(wg.Wait)
+		require.LessOrEqual(t, took, 50*time.Millisecond+crowd*2*time.Millisecond)
+		t.Log(took, asked()-before)
+		require.LessOrEqual(t, asked()-before, 4*crowd)
+	})
+}
+
+// served is how often clients got their turn, and how long one of them waited at most.
+type served struct {
+	mu      sync.Mutex
+	count   []int
+	longest time.Duration
+}
+
+// busy has several users of each client take a lock in a tight loop for some time.
+func (f *fleet) busy(clients []*quorumlock.Client, users int, o quorumlock.LockOptions, hold, lasting time.Duration) *served {
+	s := &served{count: make([]int, len(clients))}
+	r := &referee{t: f.t}
+	ctx, cancel := context.WithTimeout(f.t.Context(), lasting)
+	defer cancel()
+	var wg sync.WaitGroup
+	for i, c := range clients {
+		lock := c.RedLock("job").With(o)
+		for range users {
+			wg.Go(func() {
+				for {
+					began := f.clock.Now()
+					lease, err := lock.Acquire(ctx)
+					s.mu.Lock()
+					s.longest = max(s.longest, f.clock.Now()-began)
+					s.mu.Unlock()
+					if err != nil {
+						assert.ErrorIs(f.t, err, context.DeadlineExceeded)
+						return
+					}
+					r.grant(lease)
+					s.mu.Lock()
+					s.count[i]++
+					s.mu.Unlock()
+					time.Sleep(hold)
+					assert.NoError(f.t, lease.Release(ctx))
+				}
+			})
+		}
+	}
+	wg.Wait()
+	return s
+}
+
+func TestNobodyStarves(t *testing.T) {
+	for _, o := range []quorumlock.LockOptions{{}, {NoHandover: true}, {Waiting: quorumlock.WaitFair}} {
+		for _, users := range []int{1, 4} {
+			t.Run(fmt.Sprintf("%s, no handover %t, %d each", o.Waiting, o.NoHandover, users), func(t *testing.T) {
+				inVirtualTime(t, 5, func(t *testing.T, f *fleet) {
+					clients := []*quorumlock.Client{f.client(), f.client(), f.client()}
+					s := f.busy(clients, users, o, 3*time.Millisecond, 10*time.Second)
+					t.Log(s.count, s.longest)
+					total := s.count[0] + s.count[1] + s.count[2]
+					require.Greater(t, total, 10_000/3*8/10, "little time is lost")
+					for _, n := range s.count {
+						require.Greater(t, n, total/4)
+					}
+					require.Less(t, s.longest, time.Second)
+				})
+			})
+		}
+	}
+}
+
+// A client whose clock is slow is always the first in its own eyes, and in those of the
+// nodes: others wait for as long as the clocks are apart, and no longer.
+func TestSkewedTickets(t *testing.T) {
+	for _, o := range []quorumlock.LockOptions{{}, {Waiting: quorumlock.WaitFair}} {
+		t.Run(o.Waiting.String(), func(t *testing.T) {
+			inVirtualTime(t, 5, func(t *testing.T, f *fleet) {
+				clients := []*quorumlock.Client{
+					f.client(), f.client(off(f, -2*time.Second)), f.client(off(f, 900*time.Millisecond)),
+				}
+				s := f.busy(clients, 2, o, 3*time.Millisecond, 20*time.Second)
+				t.Log(s.count, s.longest)
+				require.Less(t, s.longest, 4*time.Second)
+				for _, n := range s.count {
+					require.GreaterOrEqual(t, n, 5)
+				}
+			})
+		})
+	}
+}
+
+// Whoever needs two names gets them, although each of them is wanted by others all the
+// time.
+func TestTwoNamesAmongOthers(t *testing.T) {
+	inVirtualTime(t, 5, func(t *testing.T, f *fleet) {
+		ctx, cancel := context.WithCancel(t.Context())
+		var wg sync.WaitGroup
+		for i, name := range []string{"a", "b", "a", "b"} {
+			c := f.client()
+			wg.Go(func() {
+				for ctx.Err() == nil {
+					lease, err := c.RedLock(name).Acquire(ctx)
+					if err != nil {
+						return
+					}
+					time.Sleep(time.Duration(3+i) * time.Millisecond)
+					assert.NoError(t, lease.Release(ctx))
+				}
+			})
+		}
+		both := f.client().MultiLock("a", "b")
+		for range 10 {
+			time.Sleep(33 * time.Millisecond)
+			var lease *quorumlock.Lease
+			took := f.elapsed(func() {
+				var err error
+				lease, err = both.Acquire(ctx)
+				require.NoError(t, err)
+			})
+			require.Less(t, took, time.Second)
+			require.NoError(t, lease.Release(ctx))
+		}
+		cancel()
+		wg.Wait()
+		f.noKeys()
+	})
+}
+
+// Heads of the queue that are dead or hang, on a majority of nodes or on all, hold nobody up
+// for long.
+func TestStaleHeads(t *testing.T) {
+	for _, c := range []struct {
+		listen bool
+		heads  int
+		nodes  []int
+		most   time.Duration
+	}{
+		{false, 40, []int{0, 1, 2}, time.Millisecond},
+		{false, 40, []int{0, 1, 2, 3, 4}, time.Millisecond},
+		{true, 1, []int{0, 1, 2}, 60 * time.Millisecond},
+		{true, 4, []int{0, 1, 2}, 4 * 60 * time.Millisecond},
+		// Nobody tells who is third or later: they look again after a second.
+		{true, 4, []int{0, 1, 2, 3, 4}, time.Second + 4*60*time.Millisecond},
+	} {
+		for _, way := range []quorumlock.Waiting{quorumlock.WaitQueued, quorumlock.WaitFair} {
+			t.Run(fmt.Sprintf("%+v %s", c, way), func(t *testing.T) {
+				inVirtualTime(t, 5, func(t *testing.T, f *fleet) {
+					before := held(t, f.client().RedLock("job"))
+					for i := range c.heads {
+						f.frozen(fmt.Sprint("head", i), int64(i+1), c.listen, c.nodes...)
+					}
+					job := f.client().RedLock("job").With(quorumlock.LockOptions{Waiting: way})
+					waits := acquiring(t.Context(), t, job)
+					time.Sleep(10 * time.Millisecond)
+					require.NoError(t, before.Release(t.Context()))
+					took := f.elapsed(func() { <-waits.done })
+					t.Log(took)
+					require.LessOrEqual(t, took, c.most)
+					next := acquiring(t.Context(), t, f.client().RedLock("job"))
+					require.NoError(t, waits.has().Release(t.Context()))
+					require.LessOrEqual(t, f.elapsed(func() { <-next.done }), c.most+60*time.Millisecond)
+				})
+			})
+		}
+	}
+}

@@ -1,0 +1,57 @@
+package quorumlock_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// A late grant that is undone lets in who was kept out by it, at once.
+func TestALateGrantIsUndoneForThoseWhoWait(t *testing.T) {
+	inVirtualTime(t, 3, func(t *testing.T, f *fleet) {
+		a, spies := f.spied()
+		f.take("job", "x", 0)
+		answered, proceed := make(chan struct{}), make(chan struct{})
+		spies[2].set(func(s *spy) { s.after = func() { close(answered); <-proceed } })
+		ctx, cancel := context.WithCancel(t.Context())
+		late := acquiring(ctx, t, a.RedLock("job"))
+		<-answered // the third has granted, and nobody knows
+		cancel()
+		<-late.done
+		waits := acquiring(t.Context(), t, f.client().RedLock("job"))
+		time.Sleep(20 * time.Millisecond)
+		require.True(t, waits.waits())
+		close(proceed)
+		require.LessOrEqual(t, f.elapsed(func() { <-waits.done }), 10*time.Millisecond)
+		_ = waits.has()
+	})
+}
+
+// A grant that comes when its round was lost already does not stand in the way of the next
+// attempt of the same waiter, which is sent to the node by then.
+func TestALateGrantDoesNotStandInTheWayOfItsOwnWaiter(t *testing.T) {
+	inVirtualTime(t, 3, func(t *testing.T, f *fleet) {
+		c, spies := f.spied()
+		before := held(t, f.client().RedLock("job"))
+		waits := acquiring(t.Context(), t, c.MultiLock("job", "other"))
+		require.NoError(t, before.Release(t.Context()))
+		require.NoError(t, waits.has().Release(t.Context()))
+		settled() // the inboxes are there
+
+		f.take("job", "x", 0)
+		proceed := make(chan struct{})
+		spies[2].set(func(s *spy) { s.after = func() { <-proceed } })
+		waits = acquiring(t.Context(), t, c.MultiLock("job", "other"))
+		require.True(t, waits.waits()) // denied by the first node; the third has granted
+		f.free("job", "x", 0)
+		time.Sleep(20 * time.Millisecond) // the next attempt is under way
+		require.True(t, waits.waits())
+		spies[2].set(func(s *spy) { s.after = nil })
+		close(proceed)
+		require.LessOrEqual(t, f.elapsed(func() { <-waits.done }), 10*time.Millisecond)
+		require.NoError(t, waits.has().Release(t.Context()))
+		f.noKeys()
+	})
+}
