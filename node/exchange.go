@@ -90,8 +90,11 @@ func command(b rueidis.Builder, verb, script string, op Op) rueidis.Completed {
 			end = strconv.FormatUint(op.end(), 10)
 		}
 		c = c.Args(op.Owner, milliseconds(op.TTL), milliseconds(op.Limits.MaxTTL), milliseconds(op.Limits.MaxClockSkew), token, end)
-		if op.Waiter.ID != "" || op.Fair {
+		switch {
+		case op.Waiter.ID != "":
 			c = c.Args(op.Waiter.ID, strconv.FormatInt(op.Waiter.Ticket, 10), milliseconds(op.Waiter.Keep))
+		case op.Fair:
+			c = c.Args("", "0", "0")
 		}
 		if op.Fair {
 			c = c.Args(milliseconds(fairPatience))

@@ -20,7 +20,7 @@ func milliseconds(d time.Duration) string {
 }
 
 const (
-	writtenBits = 4
+	writtenBits = 8
 	// fibonacci is 2^64 over the golden ratio, which scatters numbers by multiplication.
 	fibonacci = 0x9E3779B97F4A7C15
 )
