@@ -50,8 +50,10 @@ type hold struct {
 	// while none has told one. proposals counts the tokens that were proposed.
 	fences    []uint64
 	proposals int
-	// claims is, for each node, until when what it confirmed may be relied on.
+	// claims is, for each node, until when what it confirmed may be relied on; few is where
+	// that is kept of few nodes.
 	claims []time.Duration
+	few    [fewNodes]time.Duration
 	// asked marks the nodes that may have seen this owner: those to undo on.
 	asked uint64
 	// refusals is, for each node, its last answer if that was no confirmation; nil
@@ -71,6 +73,9 @@ type hold struct {
 	backing int
 }
 
+// fewNodes is how many there are, in most deployments, at most.
+const fewNodes = 7
+
 // never is a time that does not come.
 const never = time.Duration(math.MaxInt64)
 
@@ -84,9 +89,13 @@ func newHold(l *Lock, w *waiter) *hold {
 		index:   -1,
 		round:   quorum.NewTally(n, l.need),
 		taken:   quorum.NewTally(n, l.need),
-		claims:  make([]time.Duration, n),
 		renewAt: never,
 		backing: n,
+	}
+	if n <= fewNodes {
+		h.claims = h.few[:n]
+	} else {
+		h.claims = make([]time.Duration, n)
 	}
 	h.token = l.client.tokens.propose(l.names, 0)
 	h.last = h.token

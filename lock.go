@@ -17,6 +17,8 @@ import (
 type Lock struct {
 	client *Client
 	names  []string
+	// single is where the name is, if there is one.
+	single [1]string
 	key    lineKey
 	// base is the rule of its kind, need what the rule in force asks for.
 	base    quorum.Rule
@@ -38,21 +40,25 @@ const reservedPrefix = "quorumlock:"
 var errNilContext = &InvalidError{Problems: []string{"the context is nil"}}
 
 func newLock(c *Client, names []string, rule quorum.Rule) *Lock {
-	names = slices.Clone(names)
-	slices.Sort(names)
 	need := rule.Need(len(c.lanes))
-	return &Lock{
+	l := &Lock{
 		client:   c,
-		names:    names,
-		key:      newLineKey(names, need),
 		base:     rule,
 		need:     need,
 		ttl:      c.cfg.TTL,
 		maxHold:  c.cfg.MaxHold,
 		waiting:  c.cfg.Waiting,
 		handover: !c.cfg.Handover.Off && c.cfg.Waiting != WaitFair,
-		problems: nameProblems(names),
 	}
+	if len(names) == 1 {
+		l.single[0] = names[0]
+		l.names = l.single[:]
+	} else {
+		l.names = slices.Clone(names)
+		slices.Sort(l.names)
+	}
+	l.key, l.problems = newLineKey(l.names, need), nameProblems(l.names)
+	return l
 }
 
 // With is the same lock with these options, and no others: what an earlier With had set

@@ -3,6 +3,7 @@ package quorumlock
 import (
 	"context"
 	"errors"
+	"sync"
 	"time"
 
 	"github.com/quorumlock/quorumlock/clock"
@@ -38,9 +39,13 @@ type waiter struct {
 	due time.Duration
 }
 
+// waiters are those that never had to wait, so that nobody else knows them.
+var waiters = sync.Pool{New: func() any { return &waiter{} }}
+
 func newWaiter(l *Lock) *waiter {
 	c := l.client
-	w := &waiter{lock: l, began: c.clock.Now(), ticket: c.clock.Wall().UnixMicro()}
+	w := waiters.Get().(*waiter) //nolint:forcetypeassert // by construction
+	*w = waiter{lock: l, began: c.clock.Now(), ticket: c.clock.Wall().UnixMicro()}
 	c.lines.join(w)
 	return w
 }
@@ -236,12 +241,14 @@ func (w *waiter) resign(why error) (*tenure, error) {
 // release of that.
 func (w *waiter) leave(t *tenure) {
 	w.lock.client.lines.leave(w)
-	if w.entry == nil {
-		return
-	}
-	w.lock.client.inboxes.unlist(w.entry)
-	if t == nil || t.hold.entry != w.entry {
-		w.entry.strike()
+	switch {
+	case w.entry != nil:
+		w.lock.client.inboxes.unlist(w.entry)
+		if t == nil || t.hold.entry != w.entry {
+			w.entry.strike()
+		}
+	case w.nudged == nil:
+		waiters.Put(w)
 	}
 }
 
