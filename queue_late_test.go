@@ -40,12 +40,12 @@ func TestALateGrantDoesNotStandInTheWayOfItsOwnWaiter(t *testing.T) {
 		require.NoError(t, waits.has().Release(t.Context()))
 		settled() // the inboxes are there
 
-		f.take("job", "x", 0)
+		f.take("other", "x", 0)
 		proceed := make(chan struct{})
 		spies[2].set(func(s *spy) { s.after = func() { <-proceed } })
 		waits = acquiring(t.Context(), t, c.MultiLock("job", "other"))
 		require.True(t, waits.waits()) // denied by the first node; the third has granted
-		f.free("job", "x", 0)
+		f.free("other", "x", 0)
 		time.Sleep(20 * time.Millisecond) // the next attempt is under way
 		require.True(t, waits.waits())
 		spies[2].set(func(s *spy) { s.after = nil })

@@ -20,16 +20,14 @@ type Outlook struct {
 	others time.Duration
 	// asked is when the last attempt was sent, first when the first release since was told.
 	asked, first time.Duration
-	// free is, by node, when it is expected to be free; woken says that the node has said
-	// so itself.
-	free  []time.Duration
-	woken []bool
+	// free is, by node, when it is expected to be free, by whatever promises that first.
+	free []time.Duration
 }
 
 // NewOutlook returns the outlook of a waiter that needs so many of the nodes, and has made
 // no attempt: it is worthwhile at once.
 func NewOutlook(nodes, need int) Outlook {
-	return Outlook{need: need, first: never, free: make([]time.Duration, nodes), woken: make([]bool, nodes)}
+	return Outlook{need: need, first: never, free: make([]time.Duration, nodes)}
 }
 
 // Ask notes that an attempt is sent: what nodes said before is out of date. A holder tells
@@ -38,7 +36,7 @@ func NewOutlook(nodes, need int) Outlook {
 func (o *Outlook) Ask(now, moment time.Duration) {
 	o.asked, o.first, o.others = now, never, moment
 	for i := range o.free {
-		o.free[i], o.woken[i] = never, false
+		o.free[i] = never
 	}
 }
 
@@ -47,29 +45,27 @@ func (o *Outlook) Ask(now, moment time.Duration) {
 // since the attempt was sent is newer than the denial, although it came first: they are on
 // two connections.
 func (o *Outlook) Denied(i int, until time.Duration, rank int) {
-	if !o.woken[i] {
-		o.free[i] = after(until, time.Duration(max(rank, 0))*spread)
-	}
+	o.expect(i, after(until, time.Duration(max(rank, 0))*spread))
 }
 
 // Idle notes that nobody holds the lock on a node: it granted what the waiter then gave
 // back.
 func (o *Outlook) Idle(i int, now time.Duration) {
-	if !o.woken[i] {
-		o.free[i] = now
-	}
+	o.expect(i, now)
 }
 
 // Woken notes that a node says that the lock was released there, and this waiter is first.
 func (o *Outlook) Woken(i int, now time.Duration) {
-	o.free[i], o.woken[i] = now, true
+	o.expect(i, now)
 	o.first = min(o.first, now)
 }
 
 // Standby notes that the lock was released on a node, and this waiter is second.
 func (o *Outlook) Standby(i int, now time.Duration) {
-	o.free[i] = min(o.free[i], after(now, standby))
+	o.expect(i, after(now, standby))
 }
+
+func (o *Outlook) expect(i int, at time.Duration) { o.free[i] = min(o.free[i], at) }
 
 // Next returns when the next attempt is worthwhile: when enough nodes are expected to be
 // free, a moment after the first of them was released, or when the last attempt is recheck

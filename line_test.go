@@ -1,0 +1,189 @@
+package quorumlock
+
+import (
+	"log/slog"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"github.com/quorumlock/quorumlock/node"
+)
+
+// TestLinesTwin plays with the lines of a client, next to a slice for each: waiters join and
+// leave in any order, have their turn, take the lock, hand it over, and give it back.
+//
+// The first of a line is told whenever it is its turn, and nobody overtakes. Nothing is left
+// of a line when nobody is.
+func TestLinesTwin(t *testing.T) {
+	c, err := New(Config{Nodes: []node.Node{node.NewMemory("n", nil)}, Logger: slog.New(slog.DiscardHandler)})
+	require.NoError(t, err)
+	defer func() { _ = c.Close(t.Context()) }()
+	locks := []*Lock{c.RedLock("a"), c.MultiLock("a", "b"), c.MultiLock("b", "a"), c.RedLock("1:a1:b"), c.RedLock("a")}
+	twin := []int{0, 1, 1, 2, 0} // which of them are of one line
+	rapid.Check(t, func(t *rapid.T) {
+		c.lines = lines{}
+		p := &lineTwin{t: t, c: c, line: make([][]*waiter, 3), holder: make([]*hold, 3), alert: make(map[*waiter]bool)}
+		steps := rapid.IntRange(1, 60).Draw(t, "steps")
+		for range steps {
+			which := rapid.IntRange(0, len(locks)-1).Draw(t, "lock")
+			p.step(locks[which], twin[which])
+			p.check()
+			p.awake()
+		}
+		p.empty()
+		require.Empty(t, c.lines.by)
+		require.LessOrEqual(t, len(c.lines.spare), maxSpare)
+		for _, ln := range c.lines.spare {
+			require.Equal(t, line{}, *ln)
+		}
+	})
+}
+
+// lineTwin is what the lines should be.
+type lineTwin struct {
+	t      *rapid.T
+	c      *Client
+	line   [][]*waiter
+	holder []*hold
+	// alert are those who looked when it was their turn, and will look again in time.
+	alert map[*waiter]bool
+}
+
+// step does something that can be done with a line, or nothing.
+func (p *lineTwin) step(l *Lock, k int) {
+	ls := &p.c.lines
+	q := p.line[k]
+	switch action := rapid.SampledFrom([]string{"join", "join", "leave", "take", "take from outside", "give", "pass"}).Draw(p.t, "action"); {
+	case action == "join":
+		w := newWaiter(l)
+		p.line[k] = append(q, w)
+		p.look(w)
+	case action == "leave" && len(q) > 0:
+		i := rapid.IntRange(0, len(q)-1).Draw(p.t, "place")
+		ls.leave(q[i])
+		ls.leave(q[i]) // to leave twice does no harm
+		p.line[k] = append(q[:i:i], q[i+1:]...)
+	case action == "take" && len(q) > 0 && p.holder[k] == nil:
+		w := q[0]
+		require.Same(p.t, w, ls.by[l.key].first)
+		h := p.hold(w.lock, w)
+		ls.took(h)
+		p.holder[k] = h
+		ls.leave(w)
+		p.line[k] = q[1:]
+	case action == "take from outside" && p.holder[k] == nil:
+		h := p.hold(l, nil)
+		ls.took(h)
+		p.holder[k] = h
+	case action == "give" && p.holder[k] != nil:
+		ls.gave(p.holder[k])
+		ls.gave(p.holder[k]) // nor to give back twice
+		p.holder[k] = nil
+		if len(q) > 0 {
+			require.True(p.t, q[0].stale, "what it expects is out of date")
+			require.Len(p.t, q[0].nudged, 1, "and it is told")
+		}
+	case action == "pass" && p.holder[k] != nil:
+		p.pass(k)
+	}
+}
+
+// pass hands the lock over to the first, if there is one, and it is not asking.
+func (p *lineTwin) pass(k int) {
+	ls, q := &p.c.lines, p.line[k]
+	given := &tenure{}
+	passed := ls.pass(p.holder[k], func(*Lock) *tenure { return given })
+	require.Equal(p.t, len(q) > 0, passed)
+	if !passed {
+		return
+	}
+	w := q[0]
+	require.Same(p.t, given, w.given)
+	got, _, _ := w.look()
+	require.Same(p.t, given, got)
+	require.Len(p.t, w.nudged, 1)
+	p.line[k] = q[1:]
+	for _, other := range p.line[k] {
+		require.Nil(p.t, other.given)
+	}
+}
+
+func (p *lineTwin) hold(l *Lock, w *waiter) *hold {
+	h := newHold(l, w)
+	h.phase = held
+	return h
+}
+
+// look has a waiter look, as it does before it waits: if it is its turn, it asks in vain, and
+// looks again.
+func (p *lineTwin) look(w *waiter) {
+	select {
+	case <-w.nudged:
+	default:
+	}
+	_, _, wait := w.look()
+	if wait <= 0 {
+		w.lock.client.lines.mu.Lock()
+		w.asking, w.due = false, p.c.clock.Now()+time.Hour
+		w.lock.client.lines.mu.Unlock()
+		_, _, wait = w.look()
+	}
+	require.Positive(p.t, wait)
+	p.alert[w] = wait < never
+}
+
+// awake has some look who were told to.
+func (p *lineTwin) awake() {
+	for k, q := range p.line {
+		for _, w := range q {
+			if len(w.nudged) > 0 && rapid.Bool().Draw(p.t, "looks") {
+				p.look(w)
+				require.Equal(p.t, w == q[0] && p.holder[k] == nil, p.alert[w])
+			}
+		}
+	}
+}
+
+// check compares the lines with their twins. Who is first, and not told to look, knows that
+// its turn has come.
+func (p *lineTwin) check() {
+	for k, q := range p.line {
+		var ln *line
+		for _, other := range p.c.lines.by {
+			if len(q) > 0 && other == q[0].line || p.holder[k] != nil && other.holder == p.holder[k] {
+				ln = other
+			}
+		}
+		if len(q) == 0 && p.holder[k] == nil {
+			continue
+		}
+		require.NotNil(p.t, ln)
+		require.Same(p.t, p.holder[k], ln.holder)
+		var got []*waiter
+		for w := ln.first; w != nil; w = w.after {
+			got = append(got, w)
+		}
+		require.Len(p.t, got, len(q))
+		for i := range q {
+			require.Same(p.t, q[i], got[i])
+			require.Equal(p.t, i < len(q)-1, p.c.lines.others(q[i]))
+		}
+		if len(q) > 0 && p.holder[k] == nil && !p.alert[q[0]] {
+			require.Len(p.t, q[0].nudged, 1, "it misses its turn")
+		}
+	}
+}
+
+// empty ends everything.
+func (p *lineTwin) empty() {
+	for k := range p.line {
+		if p.holder[k] != nil {
+			p.c.lines.gave(p.holder[k])
+		}
+		for _, w := range p.line[k] {
+			p.c.lines.leave(w)
+		}
+	}
+}

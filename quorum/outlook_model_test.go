@@ -1,0 +1,116 @@
+package quorum_test
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"github.com/quorumlock/quorumlock/quorum"
+)
+
+// told is what one node has said since the last attempt.
+type told struct {
+	woken, standby, idle, denied bool
+	// at is when it said so last, until the end of a claim, with what those before it take.
+	wokenAt, standbyAt, idleAt, until time.Duration
+}
+
+// free is when it can be expected to be free.
+func (n told) free() time.Duration {
+	free := time.Duration(never)
+	if n.standby {
+		free = n.standbyAt + 30*time.Millisecond
+	}
+	if n.woken {
+		free = min(free, n.wokenAt)
+	}
+	switch {
+	case n.idle:
+		return min(free, n.idleAt)
+	case n.denied:
+		return min(free, n.until)
+	default:
+		return free
+	}
+}
+
+const never = 1<<63 - 1
+
+// TestOutlookModel has nodes say anything in any order, and compares with a model that keeps
+// all of it: nothing that was said is forgotten, but by the next attempt, and what nodes say
+// of a release is newer than a denial, whichever arrives first.
+func TestOutlookModel(t *testing.T) {
+	const recheck = time.Second
+	rapid.Check(t, func(t *rapid.T) {
+		n := rapid.IntRange(1, 7).Draw(t, "nodes")
+		need := rapid.IntRange(1, n).Draw(t, "need")
+		o := quorum.NewOutlook(n, need)
+		require.Zero(t, o.Next(recheck))
+		var now, asked, moment time.Duration
+		first := time.Duration(never)
+		nodes := make([]told, n)
+		steps := rapid.IntRange(0, 30).Draw(t, "steps")
+		for step := range steps {
+			now += time.Duration(rapid.IntRange(0, 20).Draw(t, "passes")) * time.Millisecond
+			i := rapid.IntRange(0, n-1).Draw(t, "node")
+			actions := []string{"ask", "denied", "denied", "idle", "woken", "standby"}
+			if step == 0 {
+				actions = actions[:1]
+			}
+			switch rapid.SampledFrom(actions).Draw(t, "action") {
+			case "ask":
+				moment = time.Duration(rapid.IntRange(0, 50).Draw(t, "moment")) * time.Millisecond
+				o.Ask(now, moment)
+				asked, first = now, never
+				clear(nodes)
+			case "denied":
+				if nodes[i].idle || nodes[i].denied {
+					continue // a node has one answer to an attempt
+				}
+				rank := rapid.IntRange(-1, 5).Draw(t, "rank")
+				until := now + time.Duration(rapid.IntRange(0, 100).Draw(t, "left"))*time.Millisecond
+				o.Denied(i, until, rank)
+				nodes[i].denied, nodes[i].until = true, until+time.Duration(max(rank, 0))*2*time.Millisecond
+			case "idle":
+				if nodes[i].idle || nodes[i].denied {
+					continue
+				}
+				o.Idle(i, now)
+				nodes[i].idle, nodes[i].idleAt = true, now
+			case "woken":
+				o.Woken(i, now)
+				first = min(first, now)
+				if !nodes[i].woken {
+					nodes[i].woken, nodes[i].wokenAt = true, now
+				}
+			case "standby":
+				o.Standby(i, now)
+				if !nodes[i].standby {
+					nodes[i].standby, nodes[i].standbyAt = true, now
+				}
+			}
+			want := asked + recheck
+			if first < never {
+				want = min(want, first+moment)
+			}
+			free := make([]time.Duration, n)
+			for i := range nodes {
+				free[i] = nodes[i].free()
+			}
+			slices.Sort(free)
+			require.Equal(t, min(want, free[need-1]), o.Next(recheck))
+		}
+	})
+}
+
+// A node's word that somebody else was woken is not lost if it overtakes the denial.
+func TestAStandbyBeforeItsDenial(t *testing.T) {
+	o := quorum.NewOutlook(1, 1)
+	o.Ask(0, time.Millisecond)
+	o.Standby(0, 5*time.Millisecond)
+	o.Denied(0, 9*time.Second, 1)
+	require.Equal(t, 35*time.Millisecond, o.Next(time.Second))
+}
