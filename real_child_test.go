@@ -30,6 +30,9 @@ const (
 	childDir   = "QUORUMLOCK_TEST_DIR"
 )
 
+// childRoles are the roles of TestChildProcess that have files of their own.
+var childRoles = map[string]func(*testing.T){}
+
 // child is another process that uses the locks.
 type child struct {
 	cmd *exec.Cmd
@@ -88,6 +91,10 @@ func (p *child) lines() (all []string) {
 func TestChildProcess(t *testing.T) {
 	role := os.Getenv(childRole)
 	if role == "" {
+		return
+	}
+	if play := childRoles[role]; play != nil {
+		play(t)
 		return
 	}
 	ttl, err := time.ParseDuration(os.Getenv(childTTL))

@@ -1,0 +1,257 @@
+//go:build unix
+
+package quorumlock_test
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+
+	"github.com/quorumlock/quorumlock"
+	"github.com/quorumlock/quorumlock/clock"
+)
+
+// childWork is how a process of the role "work" is told what to do: a task as JSON.
+const childWork = "QUORUMLOCK_TEST_WORK"
+
+// task is what a process does with one lock: so many workers of so many clients take it, hold
+// it, give it back, and pause, again and again.
+type task struct {
+	Name string
+	// Clients is how many there are, and Workers how many each of them has.
+	Clients, Workers int
+	// Hold is how long a section lasts, Pause what is between two of a worker.
+	Hold, Pause time.Duration
+	Waiting     quorumlock.Waiting
+	NoHandover  bool
+	TTL         time.Duration
+	// Timeout is NodeTimeoutMax.
+	Timeout time.Duration
+	// Probe has each section measure a round trip: how long TryAcquire takes for a lock that
+	// is free.
+	Probe bool
+	// Trace has each section told, as it ends.
+	Trace bool
+}
+
+// section is one of a worker: by the clock of the machine, when it asked, had the lock, and
+// began to give it back.
+type section struct {
+	Worker                     string
+	Token                      uint64
+	Asked, Had, Gave, Released time.Duration
+	// Valid says whether the lease was, when the section ended.
+	Valid bool
+	// RoundTrip is that of the probe, or 0.
+	RoundTrip time.Duration
+}
+
+// Process is the process of the worker.
+func (s section) Process() string {
+	process, _, _ := strings.Cut(s.Worker, "/")
+	return process
+}
+
+// account is what became of a worker.
+type account struct {
+	Worker   string
+	Sections int
+	// Longest is the longest time for which it waited, also for what it did not get.
+	Longest time.Duration
+}
+
+// worker starts a process that has connected, and works from start on.
+func (c *cluster) worker(w task) *child {
+	c.t.Helper()
+	text, err := json.Marshal(w)
+	require.NoError(c.t, err)
+	return c.spawn("work", childWork+"="+string(text))
+}
+
+// start has a worker begin, when it is ready. The process says what it is asked by more lines:
+// "cpu" for the time it has used, and "stop" for its end, which an end of the input is too.
+func (p *child) start(t *testing.T) {
+	t.Helper()
+	p.line(t, "ready")
+	p.tell(t, "start")
+}
+
+func (p *child) tell(t *testing.T, what string) {
+	t.Helper()
+	_, err := fmt.Fprintln(p.in, what)
+	require.NoError(t, err)
+}
+
+// cpu is how much time the process has used of its processors so far.
+func (p *child) cpu(t *testing.T) time.Duration {
+	t.Helper()
+	p.tell(t, "cpu")
+	used, err := time.ParseDuration(p.line(t, "cpu"))
+	require.NoError(t, err)
+	return used
+}
+
+// stop has workers end, and returns what became of each, and what it told.
+func stop(t *testing.T, processes ...*child) (accounts []account, sections []section) {
+	t.Helper()
+	for _, p := range processes {
+		p.tell(t, "stop")
+	}
+	for _, p := range processes {
+		for _, line := range p.lines() {
+			kind, text, _ := strings.Cut(line, " ")
+			switch kind {
+			case "section":
+				var one section
+				require.NoError(t, json.Unmarshal([]byte(text), &one), "%s", line)
+				sections = append(sections, one)
+			case "account":
+				var one account
+				require.NoError(t, json.Unmarshal([]byte(text), &one), "%s", line)
+				accounts = append(accounts, one)
+			case "failed":
+				t.Error(line)
+			}
+		}
+	}
+	return accounts, sections
+}
+
+func init() { childRoles["work"] = workInProcess }
+
+// workInProcess is the role "work".
+func workInProcess(t *testing.T) {
+	var w task
+	require.NoError(t, json.Unmarshal([]byte(os.Getenv(childWork)), &w))
+	ctx, cancel := context.WithCancel(t.Context())
+	var clients []*quorumlock.Client
+	for range w.Clients {
+		client := w.client(t, strings.Split(os.Getenv(childNodes), ",")...)
+		require.NoError(t, acquire(t, client.RedLock("warm:"+strconv.Itoa(os.Getpid()))).Release(t.Context()))
+		clients = append(clients, client)
+	}
+	fmt.Println("ready")
+	orders := bufio.NewScanner(os.Stdin)
+	orders.Scan() // to start, or the end
+	out := &output{w: bufio.NewWriter(os.Stdout)}
+	var workers sync.WaitGroup
+	for i, client := range clients {
+		for j := range w.Workers {
+			name := fmt.Sprintf("%d/%d/%d", os.Getpid(), i, j)
+			workers.Go(func() { w.run(ctx, client, name, out) })
+		}
+	}
+	for orders.Scan() && orders.Text() != "stop" {
+		if orders.Text() == "cpu" {
+			out.say("cpu", processorTime(t).String())
+		}
+	}
+	cancel()
+	workers.Wait()
+	for _, client := range clients {
+		closeClient(t, client)
+	}
+	out.say("done", "")
+}
+
+// client makes one that does the work on nodes.
+func (w task) client(t testing.TB, addresses ...string) *quorumlock.Client {
+	t.Helper()
+	return newClient(t, func(cfg *quorumlock.Config) {
+		cfg.Addresses, cfg.TTL, cfg.NodeTimeoutMax = addresses, w.TTL, w.Timeout
+	})
+}
+
+// run is the life of a worker.
+func (w task) run(ctx context.Context, client *quorumlock.Client, name string, out *output) {
+	is := account{Worker: name}
+	lock := client.RedLock(w.Name).With(quorumlock.LockOptions{Waiting: w.Waiting, NoHandover: w.NoHandover})
+	for ctx.Err() == nil {
+		s := section{Worker: name, Asked: now()}
+		lease, err := lock.Acquire(ctx)
+		s.Had = now()
+		is.Longest = max(is.Longest, s.Had-s.Asked)
+		if err != nil {
+			if ctx.Err() == nil {
+				out.say("failed", name+": "+err.Error())
+			}
+			continue
+		}
+		s.Token = lease.Token()
+		if w.Probe {
+			s.RoundTrip = roundTrip(ctx, client)
+		}
+		pause(w.Hold)
+		s.Valid, s.Gave = lease.Err() == nil, now()
+		_ = lease.Release(ctx)
+		s.Released = now()
+		is.Sections++
+		if w.Trace {
+			out.tell("section", s)
+		}
+		pause(w.Pause)
+	}
+	out.tell("account", is)
+}
+
+// roundTrip is how long it takes to ask all nodes for a lock that nobody wants, or 0.
+func roundTrip(ctx context.Context, client *quorumlock.Client) time.Duration {
+	lock := client.RedLock("probe:" + strconv.Itoa(os.Getpid()))
+	began := now()
+	lease, err := lock.TryAcquire(ctx)
+	took := now() - began
+	if err != nil {
+		return 0
+	}
+	_ = lease.Release(ctx)
+	return took
+}
+
+// processorTime is how much this process has used.
+func processorTime(t *testing.T) time.Duration {
+	t.Helper()
+	var used unix.Rusage
+	require.NoError(t, unix.Getrusage(unix.RUSAGE_SELF, &used))
+	return time.Duration(used.Utime.Nano() + used.Stime.Nano())
+}
+
+// now is by a clock that all processes of this machine share.
+func now() time.Duration { return clock.System().Now() }
+
+// pause is for work, not for others to get on meanwhile.
+func pause(d time.Duration) {
+	if d > 0 {
+		time.Sleep(d)
+	}
+}
+
+// output is that of a process, in whole lines.
+type output struct {
+	mu sync.Mutex
+	w  *bufio.Writer
+}
+
+func (o *output) tell(kind string, what any) {
+	text, err := json.Marshal(what)
+	if err != nil {
+		panic(err) // it is one of the structs above
+	}
+	o.say(kind, string(text))
+}
+
+func (o *output) say(kind, text string) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	fmt.Fprintln(o.w, kind, text)
+	_ = o.w.Flush()
+}

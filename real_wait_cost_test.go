@@ -1,0 +1,147 @@
+//go:build unix
+
+package quorumlock_test
+
+import (
+	"cmp"
+	"slices"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/quorumlock/quorumlock"
+)
+
+// TestRealWaitingCostsNextToNothing: 200 wait for a lock that is held all the time.
+func TestRealWaitingCostsNextToNothing(t *testing.T) {
+	span := 10 * time.Second
+	if testing.Short() {
+		span = 3 * time.Second
+	}
+	for what, processes := range map[string]int{"in one process": 1, "in 20 processes": 20} {
+		t.Run(what, func(t *testing.T) {
+			c := startCluster(t, 5)
+			var renewals atomic.Int64
+			held := acquire(t, c.client(func(cfg *quorumlock.Config) {
+				cfg.Hooks.Renewed = func(quorumlock.RenewedEvent) { renewals.Add(1) }
+			}).RedLock("job"))
+			var waiting []*child
+			for range processes {
+				p := c.worker(task{Name: "job", Clients: 1, Workers: 200 / processes})
+				p.start(t)
+				waiting = append(waiting, p)
+			}
+			c.queued("job", processes) // the first of each speaks for all
+			<-time.After(time.Second)  // and the others have joined
+
+			used := func() (all time.Duration) {
+				for _, p := range waiting {
+					all += p.cpu(t)
+				}
+				return all
+			}
+			before, cpuBefore, renewed := c.spent(), used(), renewals.Load()
+			<-time.After(span)
+			cpu := used() - cpuBefore
+			commands, messages, took := c.spent().since(before)
+			commands -= int(renewals.Load() - renewed) // those are the holder's
+			rate := float64(commands) / took.Seconds()
+			core := 100 * cpu.Seconds() / took.Seconds()
+			t.Logf("200 waiters %s for %v: on the busiest node %d commands, %.2f a second, and %d messages; CPU of all: %v, %.2f%% of a core",
+				what, took.Round(time.Millisecond), commands, rate, messages, cpu, core)
+			require.LessOrEqual(t, rate, 2*float64(processes), "commands a second on a node")
+			require.Less(t, core, 2*float64(processes), "percent of a core")
+			require.NoError(t, held.Err())
+			require.NoError(t, held.Release(t.Context()))
+			accounts, _ := stop(t, waiting...)
+			require.Len(t, accounts, 200)
+		})
+	}
+}
+
+// TestRealHandoverBetweenProcesses: two processes take turns, with one waiting client each, and
+// with ten. Each section, the client that leaves joins again, so a turn has a release, the
+// winner's attempt, and the one with which who has left joins.
+func TestRealHandoverBetweenProcesses(t *testing.T) {
+	span := 5 * time.Second
+	if testing.Short() {
+		span = 2 * time.Second
+	}
+	for what, clients := range map[string]int{"2 clients": 1, "20 clients": 10} {
+		t.Run("costs/"+what, func(t *testing.T) {
+			c := startCluster(t, 5)
+			all := c.inTurns(task{Name: "job", Clients: clients, Workers: 1, Hold: 5 * time.Millisecond, Trace: true})
+			before := c.spent()
+			<-time.After(span)
+			after := c.spent()
+			st := c.commandStats(0)
+			t.Log("DBG acquire", st["hkeys"], "release", st["hexists"], "other", st["evalsha"]-st["hkeys"]-st["hexists"], st)
+			_, sections := stop(t, all...)
+			turns := 0
+			for _, s := range sections {
+				if s.Had >= before.at && s.Had < after.at {
+					turns++
+				}
+			}
+			commands, messages, took := after.since(before)
+			require.Greater(t, turns, 50)
+			each := float64(commands) / float64(turns)
+			t.Logf("%s: %d turns in %v, on the busiest node %.2f commands each, and %.2f messages",
+				what, turns, took.Round(time.Millisecond), each, float64(messages)/float64(turns))
+			require.LessOrEqual(t, each, 4.0, "commands for a hand-over, on a node")
+		})
+	}
+	for what, clients := range map[string]int{"2 clients": 1, "20 clients": 10} {
+		t.Run("takes/"+what, func(t *testing.T) {
+			c := startCluster(t, 5)
+			all := c.inTurns(task{
+				Name: "job", Clients: clients, Workers: 1, Hold: 10 * time.Millisecond, Pause: 3 * time.Millisecond,
+				Probe: true, Trace: true,
+			})
+			<-time.After(span)
+			_, sections := stop(t, all...)
+			delays, trips := handovers(sections)
+			require.Greater(t, len(delays), 50)
+			trip, delay := quantile(trips, 0.5), quantile(delays, 0.5)
+			ratio := float64(delay) / float64(trip)
+			t.Logf("%s: %d hand-overs between processes took %v (90%%: %v, all: %v), an uncontended round %v (90%%: %v): %.2f round trips",
+				what, len(delays), delay, quantile(delays, 0.9), quantile(delays, 1), trip, quantile(trips, 0.9), ratio)
+			require.LessOrEqual(t, ratio, 2.5, "round trips for a hand-over, at the median")
+		})
+	}
+}
+
+// inTurns starts two processes that do the same.
+func (c *cluster) inTurns(w task) []*child {
+	t := c.t.(*testing.T)
+	t.Helper()
+	all := []*child{c.worker(w), c.worker(w)}
+	for _, p := range all {
+		p.start(t)
+	}
+	return all
+}
+
+// inLine is how long somebody needs at most to join the queues, if nothing is wrong.
+const inLine = 5 * time.Millisecond
+
+// handovers is how long it took from the release of one process to the grant to another that
+// was in line by then, and what probes took.
+func handovers(sections []section) (delays, trips []time.Duration) {
+	slices.SortFunc(sections, func(a, b section) int { return cmp.Compare(a.Token, b.Token) })
+	for i, s := range sections {
+		if s.RoundTrip > 0 {
+			trips = append(trips, s.RoundTrip)
+		}
+		if i == 0 {
+			continue
+		}
+		last := sections[i-1]
+		if s.Process() != last.Process() && s.Asked < last.Gave-inLine {
+			delays = append(delays, s.Had-last.Gave)
+		}
+	}
+	return delays, trips
+}
