@@ -188,7 +188,8 @@ func (w task) run(ctx context.Context, client *quorumlock.Client, name string, o
 			continue
 		}
 		s.Token = lease.Token()
-		if w.Probe {
+		if w.Probe { // from a process that has been idle, as one that waits is
+			pause(w.Hold)
 			s.RoundTrip = roundTrip(ctx, client)
 		}
 		pause(w.Hold)

@@ -76,8 +76,6 @@ func TestRealHandoverBetweenProcesses(t *testing.T) {
 			before := c.spent()
 			<-time.After(span)
 			after := c.spent()
-			st := c.commandStats(0)
-			t.Log("DBG acquire", st["hkeys"], "release", st["hexists"], "other", st["evalsha"]-st["hkeys"]-st["hexists"], st)
 			_, sections := stop(t, all...)
 			turns := 0
 			for _, s := range sections {
@@ -97,7 +95,7 @@ func TestRealHandoverBetweenProcesses(t *testing.T) {
 		t.Run("takes/"+what, func(t *testing.T) {
 			c := startCluster(t, 5)
 			all := c.inTurns(task{
-				Name: "job", Clients: clients, Workers: 1, Hold: 10 * time.Millisecond, Pause: 3 * time.Millisecond,
+				Name: "job", Clients: clients, Workers: 1, Hold: 5 * time.Millisecond, Pause: 3 * time.Millisecond,
 				Probe: true, Trace: true,
 			})
 			<-time.After(span)
