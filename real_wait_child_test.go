@@ -4,10 +4,14 @@ package quorumlock_test
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
 	"os"
+	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -40,8 +44,9 @@ type task struct {
 	// Probe has each section measure a round trip: how long TryAcquire takes for a lock that
 	// is free.
 	Probe bool
-	// Trace has each section told, as it ends.
-	Trace bool
+	// Trace is a directory where each process writes a file of its sections, as they end. Empty
+	// for none.
+	Trace string
 }
 
 // section is one of a worker: by the clock of the machine, when it asked, had the lock, and
@@ -73,9 +78,7 @@ type account struct {
 // worker starts a process that has connected, and works from start on.
 func (c *cluster) worker(w task) *child {
 	c.t.Helper()
-	text, err := json.Marshal(w)
-	require.NoError(c.t, err)
-	return c.spawn("work", childWork+"="+string(text))
+	return c.spawn("work", childWork+"="+encode(w))
 }
 
 // start has a worker begin, when it is ready. The process says what it is asked by more lines:
@@ -101,8 +104,8 @@ func (p *child) cpu(t *testing.T) time.Duration {
 	return used
 }
 
-// stop has workers end, and returns what became of each, and what it told.
-func stop(t *testing.T, processes ...*child) (accounts []account, sections []section) {
+// stop has workers end, and returns what became of each.
+func stop(t *testing.T, processes ...*child) (accounts []account) {
 	t.Helper()
 	for _, p := range processes {
 		p.tell(t, "stop")
@@ -111,10 +114,6 @@ func stop(t *testing.T, processes ...*child) (accounts []account, sections []sec
 		for _, line := range p.lines() {
 			kind, text, _ := strings.Cut(line, " ")
 			switch kind {
-			case "section":
-				var one section
-				require.NoError(t, json.Unmarshal([]byte(text), &one), "%s", line)
-				sections = append(sections, one)
 			case "account":
 				var one account
 				require.NoError(t, json.Unmarshal([]byte(text), &one), "%s", line)
@@ -124,7 +123,27 @@ func stop(t *testing.T, processes ...*child) (accounts []account, sections []sec
 			}
 		}
 	}
-	return accounts, sections
+	return accounts
+}
+
+// sectionsIn are those that processes have written into a directory, in the order of their tokens.
+func sectionsIn(t *testing.T, dir string) (all []section) {
+	t.Helper()
+	files, err := os.ReadDir(dir)
+	require.NoError(t, err)
+	for _, file := range files {
+		text, err := os.ReadFile(filepath.Join(dir, file.Name()))
+		require.NoError(t, err)
+		for line := range strings.Lines(string(text)) {
+			var one section
+			if strings.HasSuffix(line, "\n") { // else its process was killed meanwhile
+				require.NoError(t, json.Unmarshal([]byte(line), &one), "%s", line)
+				all = append(all, one)
+			}
+		}
+	}
+	slices.SortFunc(all, func(a, b section) int { return cmp.Compare(a.Token, b.Token) })
+	return all
 }
 
 func init() { childRoles["work"] = workInProcess }
@@ -143,12 +162,18 @@ func workInProcess(t *testing.T) {
 	fmt.Println("ready")
 	orders := bufio.NewScanner(os.Stdin)
 	orders.Scan() // to start, or the end
-	out := &output{w: bufio.NewWriter(os.Stdout)}
+	out, trace := &output{w: os.Stdout}, &output{w: io.Discard}
+	if w.Trace != "" {
+		file, err := os.Create(filepath.Join(w.Trace, strconv.Itoa(os.Getpid())))
+		require.NoError(t, err)
+		defer func() { _ = file.Close() }()
+		trace.w = file
+	}
 	var workers sync.WaitGroup
 	for i, client := range clients {
 		for j := range w.Workers {
 			name := fmt.Sprintf("%d/%d/%d", os.Getpid(), i, j)
-			workers.Go(func() { w.run(ctx, client, name, out) })
+			workers.Go(func() { w.run(ctx, client, name, out, trace) })
 		}
 	}
 	for orders.Scan() && orders.Text() != "stop" {
@@ -161,7 +186,7 @@ func workInProcess(t *testing.T) {
 	for _, client := range clients {
 		closeClient(t, client)
 	}
-	out.say("done", "")
+	out.say("done")
 }
 
 // client makes one that does the work on nodes.
@@ -173,7 +198,7 @@ func (w task) client(t testing.TB, addresses ...string) *quorumlock.Client {
 }
 
 // run is the life of a worker.
-func (w task) run(ctx context.Context, client *quorumlock.Client, name string, out *output) {
+func (w task) run(ctx context.Context, client *quorumlock.Client, name string, out, trace *output) {
 	is := account{Worker: name}
 	lock := client.RedLock(w.Name).With(quorumlock.LockOptions{Waiting: w.Waiting, NoHandover: w.NoHandover})
 	for ctx.Err() == nil {
@@ -197,12 +222,10 @@ func (w task) run(ctx context.Context, client *quorumlock.Client, name string, o
 		_ = lease.Release(ctx)
 		s.Released = now()
 		is.Sections++
-		if w.Trace {
-			out.tell("section", s)
-		}
+		trace.say(encode(s))
 		pause(w.Pause)
 	}
-	out.tell("account", is)
+	out.say("account", encode(is))
 }
 
 // roundTrip is how long it takes to ask all nodes for a lock that nobody wants, or 0.
@@ -239,20 +262,19 @@ func pause(d time.Duration) {
 // output is that of a process, in whole lines.
 type output struct {
 	mu sync.Mutex
-	w  *bufio.Writer
+	w  io.Writer
 }
 
-func (o *output) tell(kind string, what any) {
+func (o *output) say(words ...any) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	fmt.Fprintln(o.w, words...)
+}
+
+func encode(what any) string {
 	text, err := json.Marshal(what)
 	if err != nil {
 		panic(err) // it is one of the structs above
 	}
-	o.say(kind, string(text))
-}
-
-func (o *output) say(kind, text string) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	fmt.Fprintln(o.w, kind, text)
-	_ = o.w.Flush()
+	return string(text)
 }

@@ -3,8 +3,6 @@
 package quorumlock_test
 
 import (
-	"cmp"
-	"slices"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -55,7 +53,7 @@ func TestRealWaitingCostsNextToNothing(t *testing.T) {
 			require.Less(t, core, 2*float64(processes), "percent of a core")
 			require.NoError(t, held.Err())
 			require.NoError(t, held.Release(t.Context()))
-			accounts, _ := stop(t, waiting...)
+			accounts := stop(t, waiting...)
 			require.Len(t, accounts, 200)
 		})
 	}
@@ -71,12 +69,13 @@ func TestRealHandoverBetweenProcesses(t *testing.T) {
 	}
 	for what, clients := range map[string]int{"2 clients": 1, "20 clients": 10} {
 		t.Run("costs/"+what, func(t *testing.T) {
-			c := startCluster(t, 5)
-			all := c.inTurns(task{Name: "job", Clients: clients, Workers: 1, Hold: 5 * time.Millisecond, Trace: true})
+			c, dir := startCluster(t, 5), t.TempDir()
+			all := c.inTurns(task{Name: "job", Clients: clients, Workers: 1, Hold: 5 * time.Millisecond, Trace: dir})
 			before := c.spent()
 			<-time.After(span)
 			after := c.spent()
-			_, sections := stop(t, all...)
+			stop(t, all...)
+			sections := sectionsIn(t, dir)
 			turns := 0
 			for _, s := range sections {
 				if s.Had >= before.at && s.Had < after.at {
@@ -93,13 +92,14 @@ func TestRealHandoverBetweenProcesses(t *testing.T) {
 	}
 	for what, clients := range map[string]int{"2 clients": 1, "20 clients": 10} {
 		t.Run("takes/"+what, func(t *testing.T) {
-			c := startCluster(t, 5)
+			c, dir := startCluster(t, 5), t.TempDir()
 			all := c.inTurns(task{
 				Name: "job", Clients: clients, Workers: 1, Hold: 5 * time.Millisecond, Pause: 3 * time.Millisecond,
-				Probe: true, Trace: true,
+				Probe: true, Trace: dir,
 			})
 			<-time.After(span)
-			_, sections := stop(t, all...)
+			stop(t, all...)
+			sections := sectionsIn(t, dir)
 			delays, trips := handovers(sections)
 			require.Greater(t, len(delays), 50)
 			trip, delay := quantile(trips, 0.5), quantile(delays, 0.5)
@@ -128,7 +128,6 @@ const inLine = 5 * time.Millisecond
 // handovers is how long it took from the release of one process to the grant to another that
 // was in line by then, and what probes took.
 func handovers(sections []section) (delays, trips []time.Duration) {
-	slices.SortFunc(sections, func(a, b section) int { return cmp.Compare(a.Token, b.Token) })
 	for i, s := range sections {
 		if s.RoundTrip > 0 {
 			trips = append(trips, s.RoundTrip)
