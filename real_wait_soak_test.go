@@ -89,7 +89,7 @@ func (s *soak) inspect(lock string, all []tenancy, calms [][2]time.Duration) {
 	var idle []time.Duration
 	grants := 0
 	for _, calm := range calms {
-		free := calm[0]
+		free := max(calm[0], s.lastDeath(calm[0])+soakTTL)
 		for _, one := range all {
 			if one.Had >= calm[1] || one.Released < calm[0] {
 				continue
@@ -110,6 +110,17 @@ func (s *soak) inspect(lock string, all []tenancy, calms [][2]time.Duration) {
 	require.NotEmpty(s.t, idle)
 	s.t.Logf("%s: %d grants in all, %d in calms, where it was free for %v at the median, 99%%: %v, at most %v",
 		lock, len(all), grants, quantile(idle, 0.5), quantile(idle, 0.99), quantile(idle, 1))
+}
+
+// lastDeath is when the last process was killed before an instant. It may have had any lock, and no
+// time to say so.
+func (s *soak) lastDeath(before time.Duration) (last time.Duration) {
+	for _, at := range s.killed {
+		if at < before {
+			last = max(last, at)
+		}
+	}
+	return last
 }
 
 // tenancies are those of each lock, in the order in which they began; where a process did not
