@@ -41,6 +41,8 @@ type task struct {
 	TTL         time.Duration
 	// Timeout is NodeTimeoutMax.
 	Timeout time.Duration
+	// Far is how long the way to each node takes, besides what it takes anyway.
+	Far time.Duration
 	// Probe has each section measure a round trip: how long TryAcquire takes for a lock that
 	// is free.
 	Probe bool
@@ -59,12 +61,6 @@ type section struct {
 	Valid bool
 	// RoundTrip is that of the probe, or 0.
 	RoundTrip time.Duration
-}
-
-// Process is the process of the worker.
-func (s section) Process() string {
-	process, _, _ := strings.Cut(s.Worker, "/")
-	return process
 }
 
 // account is what became of a worker.
@@ -193,7 +189,14 @@ func workInProcess(t *testing.T) {
 func (w task) client(t testing.TB, addresses ...string) *quorumlock.Client {
 	t.Helper()
 	return newClient(t, func(cfg *quorumlock.Config) {
-		cfg.Addresses, cfg.TTL, cfg.NodeTimeoutMax = addresses, w.TTL, w.Timeout
+		cfg.TTL, cfg.NodeTimeoutMax = w.TTL, w.Timeout
+		if w.Far == 0 {
+			cfg.Addresses = addresses
+			return
+		}
+		for _, address := range addresses {
+			cfg.Nodes = append(cfg.Nodes, farNode(t, address, w.Far))
+		}
 	})
 }
 

@@ -59,54 +59,69 @@ func TestRealWaitingCostsNextToNothing(t *testing.T) {
 	}
 }
 
-// TestRealHandoverBetweenProcesses: two processes take turns, with one waiting client each, and
-// with ten. Each section, the client that leaves joins again, so a turn has a release, the
-// winner's attempt, and the one with which who has left joins.
-func TestRealHandoverBetweenProcesses(t *testing.T) {
-	span := 5 * time.Second
-	if testing.Short() {
-		span = 2 * time.Second
-	}
+// TestRealTurnsOfProcesses counts what a turn costs: a release, the attempt of who is woken, and
+// the one with which who has left joins again.
+func TestRealTurnsOfProcesses(t *testing.T) {
 	for what, clients := range map[string]int{"2 clients": 1, "20 clients": 10} {
-		t.Run("costs/"+what, func(t *testing.T) {
+		t.Run(what, func(t *testing.T) {
 			c, dir := startCluster(t, 5), t.TempDir()
 			all := c.inTurns(task{Name: "job", Clients: clients, Workers: 1, Hold: 5 * time.Millisecond, Trace: dir})
 			before := c.spent()
-			<-time.After(span)
+			<-time.After(turnsSpan)
 			after := c.spent()
 			stop(t, all...)
-			sections := sectionsIn(t, dir)
 			turns := 0
-			for _, s := range sections {
+			for _, s := range sectionsIn(t, dir) {
 				if s.Had >= before.at && s.Had < after.at {
 					turns++
 				}
 			}
-			commands, messages, took := after.since(before)
 			require.Greater(t, turns, 50)
+			commands, messages, took := after.since(before)
+			t.Logf("%s: %d turns in %v; on the busiest node %.2f commands for each, and %.2f messages",
+				what, turns, took.Round(time.Millisecond), float64(commands)/float64(turns), float64(messages)/float64(turns))
+			// Who waits asks about once a second whether it was forgotten, whether there are turns or not.
+			commands -= 2 * clients * int(took.Seconds())
 			each := float64(commands) / float64(turns)
-			t.Logf("%s: %d turns in %v, on the busiest node %.2f commands each, and %.2f messages",
-				what, turns, took.Round(time.Millisecond), each, float64(messages)/float64(turns))
+			t.Logf("%.2f commands without the attempts that everybody makes once a second", each)
 			require.LessOrEqual(t, each, 4.0, "commands for a hand-over, on a node")
 		})
 	}
-	for what, clients := range map[string]int{"2 clients": 1, "20 clients": 10} {
-		t.Run("takes/"+what, func(t *testing.T) {
+}
+
+// turnsSpan is how long turns of processes are measured.
+const turnsSpan = 4 * time.Second
+
+// TestRealHandoverBetweenProcesses measures the time from the beginning of a release to the grant
+// to somebody else, in round trips: one in which the nodes are told and tell, and one of the attempt.
+func TestRealHandoverBetweenProcesses(t *testing.T) {
+	for _, net := range []struct {
+		what    string
+		way     time.Duration
+		clients int
+		most    float64
+	}{
+		{"2 clients on nodes 10 ms away", 5 * time.Millisecond, 1, 2.5},
+		{"20 clients on nodes 10 ms away", 5 * time.Millisecond, 10, 2.5},
+		// Here it is the work of processors that takes time, and there are two rounds of it, of
+		// operations that do more than those of the probe. On a busy machine they wait for each other.
+		{"2 clients, all on this machine", 0, 1, 5},
+	} {
+		t.Run(net.what, func(t *testing.T) {
 			c, dir := startCluster(t, 5), t.TempDir()
 			all := c.inTurns(task{
-				Name: "job", Clients: clients, Workers: 1, Hold: 5 * time.Millisecond, Pause: 3 * time.Millisecond,
-				Probe: true, Trace: dir,
+				Name: "job", Clients: net.clients, Workers: 1, Hold: inLine + 4*net.way, Pause: inLine / 2,
+				Far: net.way, Probe: true, Trace: dir,
 			})
-			<-time.After(span)
+			<-time.After(turnsSpan)
 			stop(t, all...)
-			sections := sectionsIn(t, dir)
-			delays, trips := handovers(sections)
-			require.Greater(t, len(delays), 50)
+			delays, trips := handovers(sectionsIn(t, dir), inLine+4*net.way)
+			require.Greater(t, len(delays), 10)
 			trip, delay := quantile(trips, 0.5), quantile(delays, 0.5)
 			ratio := float64(delay) / float64(trip)
-			t.Logf("%s: %d hand-overs between processes took %v (90%%: %v, all: %v), an uncontended round %v (90%%: %v): %.2f round trips",
-				what, len(delays), delay, quantile(delays, 0.9), quantile(delays, 1), trip, quantile(trips, 0.9), ratio)
-			require.LessOrEqual(t, ratio, 2.5, "round trips for a hand-over, at the median")
+			t.Logf("%s: %d hand-overs took %v (90%%: %v, all: %v), an uncontended round %v (90%%: %v): %.2f round trips",
+				net.what, len(delays), delay, quantile(delays, 0.9), quantile(delays, 1), trip, quantile(trips, 0.9), ratio)
+			require.LessOrEqual(t, ratio, net.most, "round trips for a hand-over, at the median")
 		})
 	}
 }
@@ -122,12 +137,13 @@ func (c *cluster) inTurns(w task) []*child {
 	return all
 }
 
-// inLine is how long somebody needs at most to join the queues, if nothing is wrong.
+// inLine is how long somebody needs at most to join the queues, if nothing is wrong, besides the
+// ways to the nodes.
 const inLine = 5 * time.Millisecond
 
-// handovers is how long it took from the release of one process to the grant to another that
-// was in line by then, and what probes took.
-func handovers(sections []section) (delays, trips []time.Duration) {
+// handovers is how long it took from the release of one client to the grant to another that
+// had been waiting for a time by then, and what probes took.
+func handovers(sections []section, waited time.Duration) (delays, trips []time.Duration) {
 	for i, s := range sections {
 		if s.RoundTrip > 0 {
 			trips = append(trips, s.RoundTrip)
@@ -136,7 +152,7 @@ func handovers(sections []section) (delays, trips []time.Duration) {
 			continue
 		}
 		last := sections[i-1]
-		if s.Process() != last.Process() && s.Asked < last.Gave-inLine {
+		if s.Worker != last.Worker && s.Asked < last.Gave-waited {
 			delays = append(delays, s.Had-last.Gave)
 		}
 	}
