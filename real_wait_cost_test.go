@@ -31,8 +31,8 @@ func TestRealWaitingCostsNextToNothing(t *testing.T) {
 				p.start(t)
 				waiting = append(waiting, p)
 			}
-			c.queued("job", processes) // the first of each speaks for all
-			<-time.After(time.Second)  // and the others have joined
+			c.queued(processes)       // the first of each speaks for all
+			<-time.After(time.Second) // and the others have joined
 
 			used := func() (all time.Duration) {
 				for _, p := range waiting {

@@ -49,13 +49,13 @@ func waitFor(t *testing.T, lock *quorumlock.Lock) *waiting {
 	return w
 }
 
-// has waits for the lease of one that gets it.
-func (w *waiting) has(t *testing.T, within time.Duration) *quorumlock.Lease {
+// has waits for the lease of one that gets it soon.
+func (w *waiting) has(t *testing.T) *quorumlock.Lease {
 	t.Helper()
 	select {
 	case <-w.done:
-	case <-time.After(within):
-		t.Fatalf("who waits must have the lock within %v", within)
+	case <-time.After(soon):
+		t.Fatalf("who waits must have the lock within %v", soon)
 	}
 	require.NoError(t, w.err)
 	return w.lease
@@ -90,7 +90,7 @@ func TestRealSpinningNeedsNoSubscription(t *testing.T) {
 		require.Equal(t, []string{"job"}, c.locks(i), "and nothing tells of who waits")
 	}
 	require.NoError(t, held.Release(t.Context()))
-	lease := spins.has(t, soon)
+	lease := spins.has(t)
 	c.subscribed(0, 0)
 	require.NoError(t, lease.Release(t.Context()))
 	c.noKeys()
@@ -102,10 +102,10 @@ func TestRealInboxesAreGivenUp(t *testing.T) {
 	client := c.client()
 	c.subscribed(0, 0)
 	waits := waitFor(t, client.RedLock("job"))
-	c.queued("job", 1)
+	c.queued(1)
 	c.subscribed(1, 0)
 	require.NoError(t, held.Release(t.Context()))
-	lease := waits.has(t, soon)
+	lease := waits.has(t)
 	began := time.Now()
 	require.NoError(t, lease.Release(t.Context()))
 	c.subscribed(1, 0)                                                         // somebody may have to wait again
@@ -120,12 +120,12 @@ func TestRealCloseLeavesNoInbox(t *testing.T) {
 	held := acquire(t, c.client().RedLock("job"))
 	client := c.client()
 	waits := waitFor(t, client.RedLock("job"))
-	c.queued("job", 1)
+	c.queued(1)
 	closeClient(t, client)
 	<-waits.done
 	require.ErrorIs(t, waits.err, quorumlock.ErrClosed)
 	c.subscribed(0, soon) // the servers see the end of the connections a moment later
-	c.queued("job", 0)
+	c.queued(0)
 	require.NoError(t, held.Release(t.Context()))
 	c.noKeys()
 }
@@ -141,14 +141,14 @@ func TestRealWaitersWhoGiveUpLeaveNothing(t *testing.T) {
 			var all []*waiting
 			for i := range 4 {
 				all = append(all, waitFor(t, lock()))
-				c.queued("job", i+1)
+				c.queued(i + 1)
 			}
 			all[0].gaveUp(t) // the first
 			all[2].gaveUp(t) // and one in the middle
-			c.queued("job", 2)
+			c.queued(2)
 			require.NoError(t, held.Release(t.Context()))
-			require.NoError(t, all[1].has(t, soon).Release(t.Context()))
-			require.NoError(t, all[3].has(t, soon).Release(t.Context()))
+			require.NoError(t, all[1].has(t).Release(t.Context()))
+			require.NoError(t, all[3].has(t).Release(t.Context()))
 			c.noKeys()
 		})
 	}
@@ -163,7 +163,7 @@ func TestRealWokenWaiterWhoGivesUp(t *testing.T) {
 	for i := range 50 {
 		held := acquire(t, holder)
 		quits, waits := waitFor(t, leaver), waitFor(t, next)
-		c.queued("job", 2)
+		c.queued(2)
 		began := time.Now()
 		released := make(chan error, 1)
 		go func() { released <- held.Release(context.Background()) }()
@@ -177,7 +177,7 @@ func TestRealWokenWaiterWhoGivesUp(t *testing.T) {
 		} else {
 			require.ErrorIs(t, quits.err, context.Canceled)
 		}
-		lease := waits.has(t, soon)
+		lease := waits.has(t)
 		longest = max(longest, time.Since(began))
 		require.NoError(t, errors.Join(<-released, lease.Release(t.Context())))
 		c.noKeys()

@@ -3,7 +3,7 @@
 package quorumlock_test
 
 import (
-	"os"
+	"flag"
 	"testing"
 	"time"
 
@@ -12,25 +12,11 @@ import (
 	"github.com/quorumlock/quorumlock"
 )
 
-// asked is how long a test lasts: what the environment says, or a default.
-func asked(t *testing.T, variable string, otherwise time.Duration) time.Duration {
-	t.Helper()
-	text := os.Getenv(variable)
-	if text == "" {
-		return otherwise
-	}
-	d, err := time.ParseDuration(text)
-	require.NoError(t, err, "%s", variable)
-	return d
-}
-
-// fairSpan says how long TestRealShares measures each way to wait, for example 30s.
-const fairSpan = "QUORUMLOCK_TEST_FAIR"
+var sharesSpan = flag.Duration("shares", 6*time.Second, "how long TestRealShares measures each way to wait")
 
 // TestRealShares: 16 contenders, four in each of four processes, hold the lock for a
 // millisecond each. In fair order they get equal shares; of the others, the shares are told.
 func TestRealShares(t *testing.T) {
-	span := asked(t, fairSpan, 6*time.Second)
 	for _, order := range []struct {
 		what string
 		task task
@@ -49,17 +35,17 @@ func TestRealShares(t *testing.T) {
 			for _, p := range processes {
 				p.start(t)
 			}
-			<-time.After(span)
+			<-time.After(*sharesSpan)
 			accounts := stop(t, processes...)
 			require.Len(t, accounts, 16)
 			least, most, total, longest := shares(accounts)
 			apart := 100 * float64(most-least) / float64(most)
 			t.Logf("%s: %d sections in %v, %.0f a second; shares from %d to %d, %.1f%% apart; the longest wait %v",
-				order.what, total, span, float64(total)/span.Seconds(), least, most, apart, longest)
+				order.what, total, *sharesSpan, float64(total)/sharesSpan.Seconds(), least, most, apart, longest)
 			if order.fair {
 				require.Positive(t, least, "everybody has had it")
-				// Who began a moment earlier may have had one more turn.
-				require.Less(t, apart, 10+100/float64(most), "percent that the smallest share is below the largest")
+				// In a short time, a few turns at its beginning and end are a part of the shares.
+				require.Less(t, apart, 10+300/float64(most), "percent that the smallest share is below the largest")
 			}
 		})
 	}

@@ -66,18 +66,18 @@ func (c *cluster) commandStats(i int) map[string]int {
 	return stats
 }
 
-// queued requires that soon so many have entries in the queue of a name on each node.
-func (c *cluster) queued(name string, want int) {
+// queued requires that soon so many have entries in the queue of the job on each node.
+func (c *cluster) queued(want int) {
 	c.t.Helper()
 	entries := func() (all []string) {
 		for i := range c.servers {
-			all = append(all, c.command(i, "ZCARD", "quorumlock:queue:{"+name+"}"))
+			all = append(all, c.command(i, "ZCARD", "quorumlock:queue:{job}"))
 		}
 		return all
 	}
 	eventually(c.t, 20*time.Second, func() bool {
 		return !slices.ContainsFunc(entries(), func(n string) bool { return n != strconv.Itoa(want) })
-	}, "%d wait for %s on every node; these do: %v", want, name, entries)
+	}, "%d wait on every node; these do: %v", want, entries)
 }
 
 // quantile is that of durations, which it sorts.
