@@ -61,9 +61,10 @@ mutants: ## Take each rule out of the protocol, and have the simulation find tha
 	$(GO) test -count=1 -timeout 2h ./faultinject/mutant -run TestMutants -v -args -budget=10000
 
 .PHONY: soak
-soak: setup ## All night: 100,000 simulated runs, all mutants, ten minutes of chaos (SEEDS=, SOAK=)
+soak: setup ## All night: 100,000 simulated runs, all mutants, ten minutes of waiting and of chaos (SEEDS=, SOAK=)
 	$(GO) test -count=1 -timeout 12h ./faultinject/sim -run TestSimulation -v -args -seeds=$(SEEDS)
 	$(MAKE) mutants
+	$(GO) test -count=1 -timeout 12h -run TestRealNoLostWake -v . -args -soak=$(SOAK)
 	$(MAKE) chaos CHAOS=$(SOAK)
 
 .PHONY: cover

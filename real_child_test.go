@@ -30,6 +30,12 @@ const (
 	childDir   = "QUORUMLOCK_TEST_DIR"
 )
 
+// childRoles are the roles of TestChildProcess that have files of their own.
+var childRoles = map[string]func(*testing.T){}
+
+// childTimeout is how long a process may last.
+var childTimeout = 2 * time.Minute
+
 // child is another process that uses the locks.
 type child struct {
 	cmd *exec.Cmd
@@ -43,7 +49,7 @@ func (c *cluster) spawn(role string, env ...string) *child {
 	c.t.Helper()
 	exe, err := os.Executable()
 	require.NoError(c.t, err)
-	cmd := exec.Command(exe, "-test.run=^TestChildProcess$", "-test.timeout=2m")
+	cmd := exec.Command(exe, "-test.run=^TestChildProcess$", "-test.timeout="+childTimeout.String())
 	cmd.Env = append(os.Environ(), childRole+"="+role, childNodes+"="+strings.Join(c.addresses(), ","))
 	cmd.Env = append(cmd.Env, env...)
 	cmd.Stderr = os.Stderr
@@ -88,6 +94,10 @@ func (p *child) lines() (all []string) {
 func TestChildProcess(t *testing.T) {
 	role := os.Getenv(childRole)
 	if role == "" {
+		return
+	}
+	if play := childRoles[role]; play != nil {
+		play(t)
 		return
 	}
 	ttl, err := time.ParseDuration(os.Getenv(childTTL))
