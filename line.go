@@ -4,6 +4,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"time"
 )
 
 // lines are all those of one client who wait for locks, in one line for each set of names
@@ -46,6 +47,9 @@ type line struct {
 	// freed is when a hold of this client ended last while somebody waited, in microseconds
 	// by the wall clock: then the others have their turn.
 	freed int64
+	// Where nobody can be woken, since is when this client's turn began, and rest until when
+	// it leaves the lock to those who look for it from time to time.
+	since, rest time.Duration
 	// err is what the last attempt of the line came to.
 	err error
 }
@@ -131,7 +135,11 @@ func (ls *lines) remove(w *waiter) {
 func (ls *lines) took(h *hold) {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
-	ls.of(h.lock.key).holder = h
+	ln := ls.of(h.lock.key)
+	ln.holder = h
+	if ln.since <= ln.rest {
+		ln.since = h.grantedAt
+	}
 }
 
 // gave notes that a hold has ended, and that its release is on its way.
@@ -145,10 +153,21 @@ func (ls *lines) gave(h *hold) {
 	ln.holder = nil
 	if ln.first != nil {
 		ln.freed = h.client.clock.Wall().UnixMicro()
+		ln.takeRest(h)
 		ln.first.stale = true
 		ln.first.nudge()
 	}
 	ls.tidy(h.lock.key, ln)
+}
+
+// takeRest ends the turn of a client whose waiters spin, once it has lasted as long as a lease
+// may be handed over. Those of others look at most RetryMax apart: one in a few of them
+// finds the lock free in the meantime.
+func (ln *line) takeRest(h *hold) {
+	cfg, now := &h.client.cfg, h.client.clock.Now()
+	if h.lock.waiting == WaitSpin && now-ln.since >= cfg.Handover.MaxTime {
+		ln.rest = now + cfg.RetryMax/4
+	}
 }
 
 // others reports whether somebody waits behind a waiter.

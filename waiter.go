@@ -214,14 +214,14 @@ func (w *waiter) equip() {
 
 // dueIn is how long its next attempt is to be put off.
 func (w *waiter) dueIn(now time.Duration) time.Duration {
+	due := w.due
 	switch {
 	case w.stale:
-		return 0
+		due = now
 	case w.entry != nil:
-		return w.entry.next() - now
-	default:
-		return w.due - now
+		due = w.entry.next()
 	}
+	return max(due, w.line.rest) - now
 }
 
 // resign ends a wait, unless a lease was handed over in the same moment.
