@@ -56,7 +56,7 @@ func TestAHandedOverLeaseIsLeaked(t *testing.T) {
 		next := <-second
 		require.Equal(t, first.Owner(), next.Owner())
 		leak(next.tenure)
-		<-next.tenure.ctx.Done()
+		<-next.tenure.context().Done()
 		require.ErrorIs(t, next.Err(), ErrLeaked)
 		require.ErrorIs(t, first.Err(), ErrReleased)
 		require.Zero(t, keys(m...))

@@ -69,6 +69,8 @@ type hold struct {
 	// tenure is that of whoever has it now, or had it last: first, unless it was handed over.
 	tenure *tenure
 	first  tenure
+	// releasing counts who has confirmed its release.
+	releasing releasing
 	// backing is how many nodes backed the lease when that was reported last.
 	backing int
 }

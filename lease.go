@@ -20,8 +20,11 @@ import (
 // when its next renewal is due, and reported as a leak; what still uses its context
 // keeps it.
 type Lease struct {
-	tenure  *tenure
-	ctx     leaseContext
+	tenure *tenure
+	// values is the context that acquired it, ctx its own, once somebody has asked for it;
+	// guarded by the hold's mutex.
+	values  context.Context
+	ctx     *leaseContext
 	cleanup runtime.Cleanup
 	// over is why this handle has ended; guarded by the hold's mutex.
 	over error
@@ -30,8 +33,7 @@ type Lease struct {
 // newLease makes a handle on a tenure. Its context ends with that and has the values of
 // ctx.
 func newLease(ctx context.Context, t *tenure) *Lease {
-	l := &Lease{tenure: t}
-	l.ctx = leaseContext{Context: t.ctx, values: ctx, lease: l}
+	l := &Lease{tenure: t, values: ctx}
 	l.cleanup = runtime.AddCleanup(l, leak, t)
 	return l
 }
@@ -50,7 +52,15 @@ func leak(t *tenure) {
 // share one hold of the lock, it ends with the last. It has the values of the context
 // that acquired the lease, and not its deadline. Passed to Acquire, it says that the
 // lock is held already.
-func (l *Lease) Context() context.Context { return &l.ctx }
+func (l *Lease) Context() context.Context {
+	over := l.tenure.context()
+	l.tenure.hold.mu.Lock()
+	defer l.tenure.hold.mu.Unlock()
+	if l.ctx == nil {
+		l.ctx = &leaseContext{Context: over, values: l.values, lease: l}
+	}
+	return l.ctx
+}
 
 // Names are the names of the lock, sorted.
 func (l *Lease) Names() []string { return l.tenure.lock.Names() }
@@ -129,7 +139,7 @@ func (l *Lease) Extend(ctx context.Context) error {
 	select {
 	case err := <-done:
 		return err
-	case <-l.tenure.ctx.Done():
+	case <-l.tenure.context().Done():
 		return l.tenure.err()
 	case <-ctx.Done():
 		return whyDone(ctx)
@@ -166,7 +176,8 @@ func (l *Lease) release() error {
 	if before == nil && t.handOver() {
 		return nil
 	}
-	r := newReleasing(t.hold)
+	r := &t.hold.releasing
+	r.begin(t.hold)
 	if !t.hold.endTo(ErrReleased, r) {
 		return t.err()
 	}
@@ -205,19 +216,18 @@ func (t *tenure) extend(done chan error) error {
 // releasing counts which nodes have confirmed a release.
 type releasing struct {
 	hold *hold
-	done chan struct{}
+	// decided is done when they suffice, or cannot any more.
+	decided sync.WaitGroup
 
 	mu    sync.Mutex
 	tally quorum.Tally
 	errs  []NodeError
 }
 
-func newReleasing(h *hold) *releasing {
-	return &releasing{
-		hold:  h,
-		done:  make(chan struct{}),
-		tally: quorum.NewTally(len(h.claims), h.lock.need),
-	}
+// begin is called once for a hold: by whoever drops its last handle.
+func (r *releasing) begin(h *hold) {
+	r.hold, r.tally = h, quorum.NewTally(len(h.claims), h.lock.need)
+	r.decided.Add(1)
 }
 
 // answer is a node's confirmation, or not.
@@ -232,13 +242,13 @@ func (r *releasing) answer(c *call, reply node.Reply) {
 		r.errs = append(r.errs, NodeError{Node: r.hold.client.lanes[c.lane].node.Name(), Err: reply.Err})
 	}
 	if pending && r.tally.Result() != quorum.Pending {
-		close(r.done)
+		r.decided.Done()
 	}
 }
 
 // wait returns when the confirmations suffice, or cannot any more.
 func (r *releasing) wait() error {
-	<-r.done
+	r.decided.Wait()
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.tally.Result() == quorum.Won {

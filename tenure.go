@@ -14,12 +14,12 @@ type tenure struct {
 	lock      *Lock
 	token     uint64
 	grantedAt time.Duration
-	// ctx ends with it.
-	ctx    context.Context
-	cancel context.CancelCauseFunc
 
 	// What follows is guarded by the mutex of the hold.
 
+	// ctx ends with it; nil until somebody asks for it: most leases are released before.
+	ctx    context.Context
+	cancel context.CancelCauseFunc
 	// handles counts its leases, leaked is set when the last of them was collected without
 	// a Release, and over is why it has ended; until is the end that was known by then.
 	handles int
@@ -31,14 +31,28 @@ type tenure struct {
 // begin begins one with a single lease. The mutex of the hold is held.
 func (t *tenure) begin(h *hold, l *Lock, token uint64, now time.Duration) {
 	t.hold, t.lock, t.token, t.grantedAt, t.handles = h, l, token, now, 1
-	t.ctx, t.cancel = context.WithCancelCause(context.Background())
 	h.tenure = t
+}
+
+// context is one that ends with it.
+func (t *tenure) context() context.Context {
+	t.hold.mu.Lock()
+	defer t.hold.mu.Unlock()
+	if t.ctx == nil {
+		t.ctx, t.cancel = context.WithCancelCause(context.Background())
+		if t.over != nil {
+			t.cancel(t.over)
+		}
+	}
+	return t.ctx
 }
 
 // end ends it, for a reason. The mutex of the hold is held.
 func (t *tenure) end(cause error) {
 	t.over, t.until = cause, min(t.hold.validUntil, t.limit())
-	t.cancel(cause)
+	if t.cancel != nil {
+		t.cancel(cause)
+	}
 }
 
 // dropHandle counts down the leases, and reports whether none is left.
