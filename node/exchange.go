@@ -59,40 +59,41 @@ func repeat(ops []Op, results []rueidis.RedisResult, replies []Reply) {
 }
 
 // send runs one command for each operation.
-func send(ctx context.Context, l *link, ops []Op, build func(rueidis.Builder, Op) rueidis.Completed) []rueidis.RedisResult {
-	b := l.client.B()
+func send(ctx context.Context, l *link, ops []Op, build func(rueidis.Builder, *numerals, Op) rueidis.Completed) []rueidis.RedisResult {
+	b, n := l.client.B(), &l.numerals
+	n.begin(len(ops))
 	if len(ops) == 1 {
-		return l.call(ctx, build(b, ops[0]))
+		return l.call(ctx, build(b, n, ops[0]))
 	}
 	cmds := make([]rueidis.Completed, len(ops))
 	for i, op := range ops {
-		cmds[i] = build(b, op)
+		cmds[i] = build(b, n, op)
 	}
 	return l.call(ctx, cmds...)
 }
 
-func evalsha(b rueidis.Builder, op Op) rueidis.Completed {
-	return command(b, "EVALSHA", scripts[op.Kind].sha, op)
+func evalsha(b rueidis.Builder, n *numerals, op Op) rueidis.Completed {
+	return command(b, n, "EVALSHA", scripts[op.Kind].sha, op)
 }
 
-func eval(b rueidis.Builder, op Op) rueidis.Completed {
-	return command(b, "EVAL", scripts[op.Kind].source, op)
+func eval(b rueidis.Builder, n *numerals, op Op) rueidis.Completed {
+	return command(b, n, "EVAL", scripts[op.Kind].source, op)
 }
 
 // command has the KEYS and ARGV that the header of the operation's script names.
-func command(b rueidis.Builder, verb, script string, op Op) rueidis.Completed {
+func command(b rueidis.Builder, n *numerals, verb, script string, op Op) rueidis.Completed {
 	c := b.Arbitrary(verb, script, strconv.Itoa(len(op.Names))).Keys(op.Names...)
 	switch op.Kind {
 	case Acquire:
-		token := strconv.FormatUint(op.Token, 10)
+		token := n.unsigned(op.Token)
 		end := token
 		if op.Reserve > 0 {
-			end = strconv.FormatUint(op.end(), 10)
+			end = n.unsigned(op.end())
 		}
 		c = c.Args(op.Owner, milliseconds(op.TTL), milliseconds(op.Limits.MaxTTL), milliseconds(op.Limits.MaxClockSkew), token, end)
 		switch {
 		case op.Waiter.ID != "":
-			c = c.Args(op.Waiter.ID, strconv.FormatInt(op.Waiter.Ticket, 10), milliseconds(op.Waiter.Keep))
+			c = c.Args(op.Waiter.ID, n.signed(op.Waiter.Ticket), milliseconds(op.Waiter.Keep))
 		case op.Fair:
 			c = c.Args("", "0", "0")
 		}
@@ -100,14 +101,14 @@ func command(b rueidis.Builder, verb, script string, op Op) rueidis.Completed {
 			c = c.Args(milliseconds(fairPatience))
 		}
 	case Renew:
-		c = c.Args(op.Owner, milliseconds(op.TTL), milliseconds(op.Limits.MaxTTL), milliseconds(op.Limits.MaxClockSkew), strconv.FormatUint(op.Token, 10))
+		c = c.Args(op.Owner, milliseconds(op.TTL), milliseconds(op.Limits.MaxTTL), milliseconds(op.Limits.MaxClockSkew), n.unsigned(op.Token))
 	case Release:
 		c = c.Args(op.Owner, flag(op.Announce))
 		if op.Waiter.ID != "" {
 			c = c.Args(op.Waiter.ID)
 		}
 		if op.Waiter.ID != "" && op.Waiter.Keep > 0 {
-			c = c.Args(strconv.FormatInt(op.Waiter.Ticket, 10), milliseconds(op.Waiter.Keep))
+			c = c.Args(n.signed(op.Waiter.Ticket), milliseconds(op.Waiter.Keep))
 		}
 	case Leave:
 		c = c.Args(op.Waiter.ID)
@@ -117,7 +118,7 @@ func command(b rueidis.Builder, verb, script string, op Op) rueidis.Completed {
 		c = c.Args(milliseconds(op.Limits.MaxTTL), milliseconds(op.Limits.MaxClockSkew))
 	case Open:
 		c = c.Args(milliseconds(op.Limits.MaxTTL), milliseconds(op.Limits.MaxClockSkew),
-			op.Marker.Identity, strconv.FormatInt(op.Marker.Until, 10))
+			op.Marker.Identity, n.signed(op.Marker.Until))
 	}
 	return c.Build()
 }
