@@ -72,6 +72,7 @@ func (w *waiting) gaveUp(t *testing.T) {
 func TestRealSpinningNeedsNoSubscription(t *testing.T) {
 	c := startCluster(t, 5)
 	held := acquire(t, c.client().RedLock("job"))
+	c.holds("job", held.Owner())
 	var attempts sync.WaitGroup
 	attempts.Add(3)
 	left := 3

@@ -27,6 +27,8 @@ const (
 	stormSpan, calmSpan = 5 * time.Second, 5 * time.Second
 	// maxIdle is how long a lock may be free after the faults although somebody wants it.
 	maxIdle = 1500 * time.Millisecond
+	// mostlyIdle is how long at most in 99 of 100 cases: who is not woken comes after most of a second.
+	mostlyIdle = 250 * time.Millisecond
 )
 
 // soak is a number of processes that contend while things break.
@@ -110,6 +112,7 @@ func (s *soak) inspect(lock string, all []tenancy, calms [][2]time.Duration) {
 	require.NotEmpty(s.t, idle)
 	s.t.Logf("%s: %d grants in all, %d in calms, where it was free for %v at the median, 99%%: %v, at most %v",
 		lock, len(all), grants, quantile(idle, 0.5), quantile(idle, 0.99), quantile(idle, 1))
+	require.Less(s.t, quantile(idle, 0.99), mostlyIdle, "those who wait for %s are woken", lock)
 }
 
 // lastDeath is when the last process was killed before an instant. It may have had any lock, and no
