@@ -23,15 +23,29 @@ import (
 // soakTTL is the TTL of the locks of a soak: for so long a dead holder lawfully blocks others.
 const soakTTL = 2 * time.Second
 
-// soakLocks are the locks of a soak, and how many workers each process has for them: where
-// many wait, and where each grant depends on a single wake.
-var soakLocks = map[string]int{"crowded": 4, "lonely": 1}
+// habits are how workers of a soak use a lock.
+type habits struct {
+	// workers is how many each process has.
+	workers int
+	// hold and pause are the longest times for which they have it, and do without.
+	hold, pause time.Duration
+	// impatient ones give up soon at times.
+	impatient bool
+}
+
+// soakLocks are the locks of a soak: one for which many come and go, and one for which few wait
+// and nobody asks often, so that each grant depends on a single wake.
+var soakLocks = map[string]habits{
+	"crowded": {workers: 4, hold: 20 * time.Millisecond, pause: time.Millisecond, impatient: true},
+	"quiet":   {workers: 1, hold: 300 * time.Millisecond, pause: 600 * time.Millisecond},
+}
 
 // tenancy is what a worker of a soak writes when it has a lock, and again when it has released it.
 type tenancy struct {
 	Lock  string
 	Token uint64
-	Had   time.Duration
+	// Asked is when it began to wait.
+	Asked, Had time.Duration
 	// Released is when Release returned, or 0; Undelivered is set if it did not reach enough
 	// nodes, so that the lock runs out by itself.
 	Released    time.Duration
@@ -52,9 +66,9 @@ func soakInProcess(t *testing.T) {
 	})
 	ctx, cancel := context.WithCancel(t.Context())
 	var workers sync.WaitGroup
-	for name, n := range soakLocks {
-		for range n {
-			workers.Go(func() { contend(ctx, client, name, out) })
+	for name, habits := range soakLocks {
+		for range habits.workers {
+			workers.Go(func() { habits.contend(ctx, client, name, out) })
 		}
 	}
 	fmt.Println("ready")
@@ -66,25 +80,29 @@ func soakInProcess(t *testing.T) {
 	fmt.Println("done")
 }
 
-// contend is the life of a worker, who waits in any way that has an order, and at times not for long.
-func contend(ctx context.Context, client *quorumlock.Client, name string, out *output) {
+// contend is the life of a worker, who waits in any way that has an order.
+func (h habits) contend(ctx context.Context, client *quorumlock.Client, name string, out *output) {
 	ways := []quorumlock.LockOptions{{}, {NoHandover: true}, {Waiting: quorumlock.WaitFair}}
 	for ctx.Err() == nil {
 		patience := time.Minute
-		if rand.IntN(4) == 0 {
-			patience = time.Duration(rand.Int64N(int64(200 * time.Millisecond)))
+		if h.impatient && rand.IntN(4) == 0 {
+			patience = shorter(200 * time.Millisecond)
 		}
+		is := tenancy{Lock: name, Asked: now()}
 		try, cancel := context.WithTimeout(ctx, patience)
 		lease, err := client.RedLock(name).With(ways[rand.IntN(len(ways))]).Acquire(try)
 		cancel()
 		if err != nil {
 			continue
 		}
-		is := tenancy{Lock: name, Token: lease.Token(), Had: now()}
+		is.Token, is.Had = lease.Token(), now()
 		out.say(encode(is))
-		pause(time.Duration(rand.Int64N(int64(20 * time.Millisecond))))
+		pause(shorter(h.hold))
 		is.Undelivered = lease.Release(ctx) != nil
 		is.Released = now()
 		out.say(encode(is))
+		pause(shorter(h.pause))
 	}
 }
+
+func shorter(than time.Duration) time.Duration { return time.Duration(rand.Int64N(int64(than))) }
