@@ -1,0 +1,135 @@
+package quorumlock_test
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/quorumlock/quorumlock"
+)
+
+// shaken is a fleet whose nodes fail, a minority of them at a time.
+func (f *fleet) shaken(ctx context.Context, rng *rand.Rand) {
+	for ctx.Err() == nil {
+		time.Sleep(time.Duration(rng.IntN(1500)) * time.Millisecond)
+		i := rng.IntN(len(f.nodes))
+		j := (i + 1 + rng.IntN(len(f.nodes)-1)) % len(f.nodes)
+		pause := time.Duration(rng.IntN(3000)) * time.Millisecond
+		switch rng.IntN(5) {
+		case 0:
+			f.stop(i, j)
+			time.Sleep(pause)
+			f.start(i, j)
+		case 1:
+			f.pause(i, j)
+			time.Sleep(pause)
+			f.resume(i, j)
+		case 2:
+			f.stop(i)
+			f.pause(j)
+			time.Sleep(pause)
+			f.resume(j)
+			f.start(i)
+		case 3:
+			f.nodes[i].Flush()
+			time.Sleep(recovery)
+		default:
+			f.nodes[i].Save()
+			time.Sleep(pause)
+			f.nodes[i].Crash()
+			time.Sleep(recovery)
+		}
+	}
+}
+
+// Many who wait in every way, give up, hold on for too long, or nest, while nodes fail: no two
+// have the lock at once, tokens grow, and once nothing fails any more all are served.
+func TestWaitersAmongFailures(t *testing.T) {
+	for seed := range uint64(12) {
+		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+			inVirtualTime(t, 5, func(t *testing.T, f *fleet) {
+				r := &referee{t: t}
+				ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+				defer cancel()
+				var users, shaking sync.WaitGroup
+				options := []quorumlock.LockOptions{
+					{},
+					{},
+					{},
+					{NoHandover: true},
+					{Waiting: quorumlock.WaitFair},
+					{Waiting: quorumlock.WaitSpin},
+					{MaxHold: 5 * time.Millisecond},
+					{Fixed: true},
+					{TTL: 5 * time.Second},
+				}
+				for i := range 4 {
+					c := f.client()
+					for j := range 4 {
+						rng := rand.New(rand.NewPCG(seed, uint64(10*i+j)))
+						users.Go(func() {
+							for ctx.Err() == nil {
+								useOnce(ctx, t, c.RedLock("job").With(options[rng.IntN(len(options))]), r, rng)
+							}
+						})
+					}
+				}
+				shaking.Go(func() { f.shaken(ctx, rand.New(rand.NewPCG(seed, 99))) })
+				users.Wait()
+				shaking.Wait()
+				began := f.clock.Now()
+				for range 4 {
+					job := f.client().RedLock("job")
+					users.Go(func() {
+						lease, err := job.Acquire(t.Context())
+						if assert.NoError(t, err) {
+							r.grant(lease)
+							assert.NoError(t, lease.Release(t.Context()))
+						}
+					})
+				}
+				users.Wait()
+				require.LessOrEqual(t, f.clock.Now()-began, recovery+2*time.Second)
+				time.Sleep(2 * time.Second)
+				f.noKeys()
+				time.Sleep(recovery) // of nodes that nobody had noticed before
+				last := held(t, f.client().RedLock("job"))
+				time.Sleep(5 * time.Second)
+				require.Zero(t, f.waiters())
+				r.grant(last)
+			})
+		})
+	}
+}
+
+// useOnce takes the lock, unless it takes too long.
+func useOnce(ctx context.Context, t *testing.T, l *quorumlock.Lock, r *referee, rng *rand.Rand) {
+	patience := time.Hour
+	if rng.IntN(4) == 0 {
+		patience = time.Duration(rng.IntN(100)) * time.Millisecond
+	}
+	waiting, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	lease, err := l.Acquire(waiting)
+	if err != nil {
+		assert.ErrorIs(t, err, context.DeadlineExceeded)
+		return
+	}
+	r.grant(lease)
+	time.Sleep(time.Duration(rng.IntN(9)) * time.Millisecond)
+	if nested, err := l.Acquire(lease.Context()); err == nil { //nolint:contextcheck // that is how leases nest
+		assert.Equal(t, lease.Token(), nested.Token())
+		assert.Equal(t, lease.Err() == nil, nested.Err() == nil)
+		_ = nested.Release(ctx)
+	}
+	if rng.IntN(20) == 0 {
+		time.Sleep(time.Duration(rng.IntN(8)) * time.Second)
+	}
+	_ = lease.Release(ctx)
+}
