@@ -125,7 +125,7 @@ func (ls *lines) remove(w *waiter) {
 	}
 	first := w.before == nil
 	w.line, w.before, w.after = nil, nil, nil
-	if first && ln.first != nil && ln.holder == nil {
+	if first && ln.first != nil && ln.first.isUp() {
 		ln.first.nudge()
 	}
 	ls.tidy(w.lock.key, ln)

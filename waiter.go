@@ -193,7 +193,7 @@ func (w *waiter) look() (given *tenure, nudged <-chan struct{}, wait time.Durati
 		return w.given, nil, 0
 	}
 	wait = never
-	if w.line.first == w && w.line.holder == nil {
+	if w.isUp() {
 		wait = w.dueIn(c.clock.Now())
 	}
 	switch {
@@ -203,6 +203,14 @@ func (w *waiter) look() (given *tenure, nudged <-chan struct{}, wait time.Durati
 		w.equip()
 	}
 	return nil, w.nudged, wait
+}
+
+// isUp reports whether it is to talk to the nodes: the first of a line is, while nobody of this
+// client holds the lock. In fair order it does so before, too, to have its place in the queues
+// by the time of the release: others who came later would go first. The mutex of the lines
+// is held.
+func (w *waiter) isUp() bool {
+	return w.line.first == w && (w.line.holder == nil || w.lock.waiting == WaitFair)
 }
 
 // equip makes it one that can be nudged. The mutex of the lines is held.
