@@ -103,11 +103,22 @@ func (e *entry) voted(i int, now time.Duration, r node.Reply) {
 		if r.Rank == 0 {
 			e.first |= bit
 		}
-		e.outlook.Denied(i, after(now, lifetime(r.Holder)), r.Rank)
+		until := after(now, lifetime(r.Holder))
+		if r.Holder.Owner == "" {
+			e.outlook.Left(i, until, r.Rank)
+		} else {
+			e.outlook.Denied(i, until, r.Rank)
+		}
 	}
 	if e.struck && r.Outcome != node.Granted { // else it goes with what was granted
 		e.strikeAt(i)
 	}
+}
+
+// returned notes that a node is free, as somebody else gave back what was no use alone.
+func (e *entry) returned(i int, now time.Duration) {
+	e.gaveBack(i, now)
+	e.waiter.nudge()
 }
 
 // gaveBack notes that a node granted, and the grant is being undone.

@@ -179,7 +179,7 @@ func (b *inboxes) deliver(i int, m node.Message) {
 		b.announced(i, m.Name)
 	case node.Resubscribed:
 		b.hear(i, true, func(e *entry) { e.woken(i, now) })
-	case node.Woken, node.Standby:
+	case node.Woken, node.Standby, node.Returned:
 		b.client.tokens.saw(m.Fence, m.Name)
 		b.mu.Lock()
 		e := b.entries[m.Waiter]
@@ -188,6 +188,8 @@ func (b *inboxes) deliver(i int, m node.Message) {
 		case e == nil: // it does not wait any more, and is about to leave the queue
 		case m.Kind == node.Woken:
 			e.woken(i, now)
+		case m.Kind == node.Returned:
+			e.returned(i, now)
 		default:
 			e.standby(i, now)
 		}

@@ -98,7 +98,7 @@ func command(b rueidis.Builder, n *numerals, verb, script string, op Op) rueidis
 			c = c.Args("", "0", "0")
 		}
 		if op.Fair {
-			c = c.Args(milliseconds(fairPatience))
+			c = c.Args("1")
 		}
 	case Renew:
 		c = c.Args(op.Owner, milliseconds(op.TTL), milliseconds(op.Limits.MaxTTL), milliseconds(op.Limits.MaxClockSkew), n.unsigned(op.Token))

@@ -134,6 +134,9 @@ func (m *Memory) wake(name, except string) {
 		return
 	}
 	place, kind := 0, Woken
+	if except != "" {
+		kind = Returned
+	}
 	for dead := 0; dead < maxDead; {
 		q := m.queued(name)
 		if place >= len(q) {
@@ -148,8 +151,16 @@ func (m *Memory) wake(name, except string) {
 		case kind == Standby:
 			return
 		default:
-			m.expect(name, place)
-			place, kind = place+1, Standby
+			frozen := q[place].expected && q[place].woken+fairPatience <= m.clock.Now()
+			if kind == Woken {
+				m.expect(name, place)
+			} else if !frozen {
+				return
+			}
+			place++
+			if !frozen {
+				kind = Standby
+			}
 		}
 	}
 }

@@ -15,6 +15,9 @@ const (
 	// Standby: a name is free, and the first in its queue was woken. The waiter is the
 	// second, and should try 30 ms later by itself, in case the first does not come.
 	Standby
+	// Returned: a name is free, and the waiter is the first in its queue but for one who was
+	// granted it and gave it back, as other nodes denied.
+	Returned
 	// Resubscribed: the inbox was not listened to for a while, so that messages to any
 	// waiter of the client may have been missed. It follows a Lost.
 	Resubscribed
@@ -33,6 +36,8 @@ func (k MessageKind) String() string {
 		return "woken"
 	case Standby:
 		return "standby"
+	case Returned:
+		return "returned"
 	case Resubscribed:
 		return "resubscribed"
 	case Lost:
@@ -70,6 +75,8 @@ func decodeMessage(text string) (m Message, ok bool) {
 		m.Kind = Woken
 	case "standby":
 		m.Kind = Standby
+	case "returned":
+		m.Kind = Returned
 	default:
 		return Message{}, false
 	}

@@ -6,6 +6,8 @@ import "time"
 const (
 	// standby is how long who is second in line leaves a free lock to the first.
 	standby = 30 * time.Millisecond
+	// turn is how long a free lock is left to who was woken.
+	turn = 50 * time.Millisecond
 	// spread keeps apart those who wait for one expiry, by their ranks.
 	spread = 2 * time.Millisecond
 )
@@ -46,6 +48,12 @@ func (o *Outlook) Ask(now, moment time.Duration) {
 // two connections.
 func (o *Outlook) Denied(i int, until time.Duration, rank int) {
 	o.expect(i, after(until, time.Duration(max(rank, 0))*spread))
+}
+
+// Left notes that a node is free, and left to another until an instant: the first of so many
+// others who wait there before, and who may each be given as long.
+func (o *Outlook) Left(i int, until time.Duration, rank int) {
+	o.expect(i, after(until, time.Duration(max(rank-1, 0))*turn))
 }
 
 // Idle notes that nobody holds the lock on a node: it granted what the waiter then gave

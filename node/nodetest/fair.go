@@ -86,7 +86,7 @@ var fairness = []promise{
 			return append(ops, waiting("c:1", 1, release("o of c:1", name)), fairly("c:2", 2, name))
 		})
 		x.yields(name, 1, last(replies))
-		b.receivesOf(name, woken("c:1", name), standby("c:2", name), woken("c:2", name), woken("c:1", name))
+		b.receivesOf(name, woken("c:1", name), standby("c:2", name), returned("c:2", name), woken("c:1", name))
 	}},
 	{"others leave a free name to the first", func(x *trial) {
 		b := x.listen("c")
@@ -139,6 +139,20 @@ var fairness = []promise{
 		b.receives(woken("c:1", "a"), standby("c:2", "a"), woken("c:1", "a"))
 		x.held("a")
 		x.waits(0, fairly("c:1", 1, "a"))
+	}},
+	{"those who were woken and do not come do not keep others from being woken", func(x *trial) {
+		b := x.listen("c")
+		x.do(freed("a", "c:1", "c:2", "c:3", "c:4")...)
+		b.receives(woken("c:1", "a"), standby("c:2", "a"))
+		x.Pass(privilege)
+		x.want(node.Granted, fairly("c:2", 2, "a"))
+		x.want(node.Released, waiting("c:2", 2, release("o of c:2", "a")))
+		b.receives(returned("c:1", "a"), returned("c:3", "a"))
+		x.want(node.Absent, releaseOf("c:9", "nobody", "a"))
+		b.receives(woken("c:1", "a"), woken("c:2", "a"), standby("c:3", "a"))
+		x.Pass(privilege)
+		x.want(node.Absent, releaseOf("c:9", "nobody", "a"))
+		b.receives(woken("c:1", "a"), woken("c:2", "a"), woken("c:3", "a"), standby("c:4", "a"))
 	}},
 	{"it does not have it again when it is woken again", func(x *trial) {
 		x.listen("c")

@@ -98,7 +98,7 @@ var followed = []promise{
 		b.receives(announced("a"), woken("c:1", "a"), standby("c:2", "a"))
 		x.held("a")
 		x.want(node.Released, waiting("c:1", 1, announcing(release("o1", "a"))))
-		b.receives(announced("a"), woken("c:2", "a"))
+		b.receives(announced("a"), returned("c:2", "a"))
 		x.held("a")
 		x.want(node.Released, announcing(force(long, "a")))
 		b.receives(announced("a"), woken("c:1", "a"), standby("c:2", "a"))

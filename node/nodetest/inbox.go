@@ -45,6 +45,10 @@ func announced(name string) node.Message {
 	return node.Message{Kind: node.Announced, Name: name}
 }
 
+func returned(waiter, name string) node.Message {
+	return node.Message{Kind: node.Returned, Waiter: waiter, Name: name}
+}
+
 func standby(waiter, name string) node.Message {
 	return node.Message{Kind: node.Standby, Waiter: waiter, Name: name}
 }

@@ -10,8 +10,8 @@
 -- ARGV[7]   waiter, or none or '': who gets an entry in the queues if this is denied
 -- ARGV[8]   its ticket
 -- ARGV[9]   how long its entry lives, in ms
--- ARGV[10]  how long in ms others may keep it waiting that were woken; none if it takes a
---           free name whoever waits
+-- ARGV[10]  anything if a free name is left to those who came before; none if it is taken
+--           whoever waits
 -- Reply     1                           granted, and the token was taken
 --           {fence}                     granted; the token was not taken: fence is as large
 --           {name, owner, pttl, fence}  held by another: the one that lives longest
@@ -31,7 +31,7 @@
 
 local owner, ttl, token = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[5])
 local max_ttl, max_skew = tonumber(ARGV[3]), tonumber(ARGV[4])
-local waiter, patience = ARGV[7] ~= '' and ARGV[7], tonumber(ARGV[10])
+local waiter, fair = ARGV[7] ~= '' and ARGV[7], ARGV[10]
 
 local now, differs, recovering = guard(ARGV[3], ARGV[4])
 if differs or recovering then
@@ -58,7 +58,7 @@ for _, name in ipairs(KEYS) do
   end
   if holder then
     taken[#taken + 1] = name
-  elseif patience then
+  elseif fair then
     free[#free + 1] = {name, '', 0, seen}
   end
   if seen < token then
@@ -66,7 +66,7 @@ for _, name in ipairs(KEYS) do
   elseif seen > fence then
     fence = seen
   end
-  queued = queued or (waiter or patience) and redis.call('EXISTS', key('queue', name)) == 1
+  queued = queued or (waiter or fair) and redis.call('EXISTS', key('queue', name)) == 1
 end
 
 if queued or waiter and denial then
@@ -75,14 +75,14 @@ if queued or waiter and denial then
     queue.sound(name, waiter)
   end
   now = math.floor(now / 1000)
-  if waiter and (denial or patience) then
+  if waiter and (denial or fair) then
     queue.enter_all(KEYS, waiter, ARGV[8], tonumber(ARGV[9]), now)
     queue.came(taken, waiter)
   end
-  if not denial and patience then
+  if not denial and fair then
     local left = {}
     for _, other in ipairs(free) do
-      other[3] = queue.precedence(other[1], waiter, patience, now) or 0
+      other[3] = queue.precedence(other[1], waiter, now) or 0
       if other[3] > 0 then
         left[#left + 1] = other[1]
       end

@@ -99,10 +99,13 @@ local function queues()
     end
   end
 
+  -- patience is how many ms a free name is left to a waiter that was woken.
+  local patience = 50
+
   -- precedence is how many ms a waiter has to leave a free name to another, or nil. That is
   -- whoever stands before it, and was not woken more than patience ms ago without coming
   -- since. One that was not woken yet is woken now.
-  local function precedence(name, waiter, patience, now)
+  local function precedence(name, waiter, now)
     local place, dead = 0, 0
     while dead < attempts do
       local other = redis.call('ZRANGE', key('queue', name), place, place)[1]
@@ -125,8 +128,10 @@ local function queues()
     return patience
   end
 
-  -- wake wakes the first waiter of a name that is free, except one, and tells the next to
-  -- stand by. Whom a message does not reach is dead, and is taken out.
+  -- wake wakes the first waiter of a name that is free, and tells the next to stand by. Whom a
+  -- message does not reach is dead, and is taken out; who was woken before, and has lost its
+  -- patience, may be frozen, so the next is woken too. Where a waiter gave back what it cannot
+  -- use yet, the first but itself only gets to know: nobody else can use it yet either.
   local function wake(name, except)
     if redis.pcall('EXISTS', key('queue', name)) ~= 1 or redis.call('EXISTS', name) == 1 then
       return
@@ -134,7 +139,7 @@ local function queues()
     local time = redis.call('TIME')
     local now = time[1] * 1000 + math.floor(time[2] / 1000)
     prune(name, now)
-    local place, kind, dead = 0, 'woken', 0
+    local place, kind, dead = 0, except and 'returned' or 'woken', 0
     while dead < attempts do
       local waiter = redis.call('ZRANGE', key('queue', name), place, place)[1]
       if not waiter then
@@ -147,8 +152,14 @@ local function queues()
       elseif kind == 'standby' then
         return
       else
-        expect(name, waiter, now)
-        place, kind = place + 1, 'standby'
+        local since = redis.call('ZSCORE', key('woken', name), waiter)
+        local frozen = since and since + patience <= now
+        if kind == 'woken' then
+          expect(name, waiter, now)
+        elseif not frozen then
+          return
+        end
+        place, kind = place + 1, frozen and kind or 'standby'
       end
     end
   end
