@@ -84,10 +84,8 @@ var waiting = []Mutant{
 		Then: "The waiter believes the denial, which is older, and sleeps on.",
 		Edits: []Edit{{
 			File: "quorum/outlook.go",
-			Old: `	if !o.woken[i] {
-		o.free[i] = after(`,
-			New: `	if o.first, o.woken[i] = never, false; true {
-		o.free[i] = after(`,
+			Old:  `	o.expect(i, after(until, time.Duration(max(rank, 0))*spread))`,
+			New:  `	o.first, o.free[i] = never, after(until, time.Duration(max(rank, 0))*spread)`,
 		}},
 	},
 	{
