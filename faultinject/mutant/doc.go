@@ -16,7 +16,7 @@
 // another rule holds as well or because they only cost time.
 //
 // So are left out: that a round which is undone does not wake its own waiter, as that would try
-// again, and then wake the next; that no lease is handed to a waiter whose own attempt is under
+// again, and then wake the next, nor take it out of the queue, as it comes back with its ticket; that no lease is handed to a waiter whose own attempt is under
 // way, as none that could be handed over comes about meanwhile; and that renewals repeat the
 // end of a block of tokens, as a node that has forgotten the block gives nothing until clocks are
 // past it.

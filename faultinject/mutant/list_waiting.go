@@ -69,16 +69,6 @@ var waiting = []Mutant{
 		}},
 	},
 	{
-		Name: "rollback-leaves-the-queue",
-		Rule: "Who has lost a round stays in the queues.",
-		Then: "Nobody wakes it.",
-		Edits: []Edit{{
-			File: "node/memory_queue.go",
-			Old:  `		case w.Keep > 0:`,
-			New:  `		case w.Keep < 0:`,
-		}},
-	},
-	{
 		Name: "wake-before-its-denial",
 		Rule: "A wake that comes before the denial of the attempt it belongs to is kept.",
 		Then: "The waiter believes the denial, which is older, and sleeps on.",
