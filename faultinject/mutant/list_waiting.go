@@ -114,19 +114,6 @@ var waiting = []Mutant{
 		}},
 	},
 	{
-		Name: "wake-not-passed-on",
-		Rule: "Who leaves the queue has the next one woken where the lock is free.",
-		Then: "A wake that comes to one who has given up is lost.",
-		Edits: []Edit{
-			{
-				File: "node/memory_queue.go",
-				Old: `	m.wakeAll(op.Names, "")
-	return Reply{Outcome: outcome}`,
-				New: `	return Reply{Outcome: outcome}`,
-			},
-		},
-	},
-	{
 		Name: "leaver-stays",
 		Rule: "Who gives up leaves the queues.",
 		Then: "The wake that the others need goes to one who is not there.",
