@@ -130,8 +130,8 @@ var waiting = []Mutant{
 		Then: "It waits for ever.",
 		Edits: []Edit{{
 			File: "line.go",
-			Old:  `	if first && ln.first != nil && ln.holder == nil {`,
-			New:  `	if first && ln.first != nil && ln.holder == nil && ln.first.attempts > 0 {`,
+			Old:  `	if first && ln.first != nil && ln.first.isUp() {`,
+			New:  `	if first && ln.first != nil && ln.first.isUp() && ln.first.attempts > 0 {`,
 		}},
 	},
 	{
