@@ -15,8 +15,9 @@
 // Not every wrong line is a mutant. Left out are changes that cannot break a promise, because
 // another rule holds as well or because they only cost time.
 //
-// Left out are also rules about what the code does not have: handing a lock on within a
-// client (no hand-off once a release was sent; a fence that stores the end of a block of
-// tokens), and queues of waiters (a rollback wakes others; a wake that precedes its denial is
-// kept; a re-check every second).
+// So are left out: that a round which is undone does not wake its own waiter, as that would try
+// again, and then wake the next, nor take it out of the queue, as it comes back with its ticket; that no lease is handed to a waiter whose own attempt is under
+// way, as none that could be handed over comes about meanwhile; and that renewals repeat the
+// end of a block of tokens, as a node that has forgotten the block gives nothing until clocks are
+// past it.
 package mutant

@@ -64,18 +64,25 @@ var exclusion = []Mutant{
 		Then: "The late release of one round deletes the lock that the next round of the same call has got.",
 		Edits: []Edit{
 			{
-				File: "lock.go",
-				Old:  `	began := l.client.clock.Now()`,
-				New: `	owner := l.client.nextOwner()
-	began := l.client.clock.Now()`,
+				File: "waiter.go",
+				Old: `	attempts int
+`,
+				New: `	attempts int
+	owner    string
+`,
 			},
-			{File: "lock.go", Old: `h, again, err := l.attempt(ctx)`, New: `h, again, err := l.attempt(ctx, owner)`},
-			{File: "attempt.go", Old: `attempt(ctx context.Context) (*hold`, New: `attempt(ctx context.Context, owner string) (*hold`},
 			{
 				File: "attempt.go",
-				Old:  `	h := newHold(l)`,
-				New: `	h := newHold(l)
-	h.owner = owner`,
+				Old: `	h := newHold(l, w)
+`,
+				New: `	h := newHold(l, w)
+	if w != nil && w.owner == "" {
+		w.owner = h.owner
+	}
+	if w != nil {
+		h.owner = w.owner
+	}
+`,
 			},
 		},
 	},

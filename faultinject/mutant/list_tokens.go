@@ -65,9 +65,9 @@ var tokens = []Mutant{
 		Edits: []Edit{{
 			File: "node/memory_ops.go",
 			Old: `		} else {
-			m.raise(name, op.Token, op.Limits)`,
+			m.raise(name, op.end(), op.Limits)`,
 			New: `		} else if name == op.Names[0] {
-			m.raise(name, op.Token, op.Limits)`,
+			m.raise(name, op.end(), op.Limits)`,
 		}},
 	},
 	{
@@ -76,8 +76,8 @@ var tokens = []Mutant{
 		Then: "A client whose clock is far behind gets a token that is smaller than one which the node has forgotten.",
 		Edits: []Edit{{
 			File: "node/refusal.go",
-			Old:  `return t > now+l.MaxClockSkew.Microseconds() || t <= now-l.MaxTTL.Microseconds()`,
-			New:  `return t > now+l.MaxClockSkew.Microseconds()`,
+			Old:  `return instant(end) > now+l.MaxClockSkew.Microseconds() || instant(first) <= now-l.MaxTTL.Microseconds()`,
+			New:  `return instant(end) > now+l.MaxClockSkew.Microseconds()`,
 		}},
 	},
 	{
@@ -86,8 +86,8 @@ var tokens = []Mutant{
 		Then: "A client whose clock is far ahead gets a token, the node forgets it, and gives a smaller one.",
 		Edits: []Edit{{
 			File: "node/refusal.go",
-			Old:  `return t > now+l.MaxClockSkew.Microseconds() || t <= now-l.MaxTTL.Microseconds()`,
-			New:  `return t <= now-l.MaxTTL.Microseconds()`,
+			Old:  `return instant(end) > now+l.MaxClockSkew.Microseconds() || instant(first) <= now-l.MaxTTL.Microseconds()`,
+			New:  `return instant(first) <= now-l.MaxTTL.Microseconds()`,
 		}},
 	},
 }

@@ -8,8 +8,10 @@ var undoing = []Mutant{
 		Then: "An acquisition that runs after its timeout leaves a lock behind.",
 		Edits: []Edit{{
 			File: "hold.go",
-			Old:  `		if h.asked&(1<<i) == 0 {`,
-			New:  `		if h.asked&(1<<i) == 0 || h.round.Vote(i) == quorum.Unknown {`,
+			Old: `	if h.asked&(1<<i) == 0 {
+		to.answer(`,
+			New: `	if h.asked&(1<<i) == 0 || h.round.Vote(i) == quorum.Unknown {
+		to.answer(`,
 		}},
 	},
 	{
@@ -49,16 +51,8 @@ var undoing = []Mutant{
 		Then: "A release overtakes the renewal before it, which puts the lock back.",
 		Edits: []Edit{{
 			File: "lane.go",
-			Old: `	l.queue = append(l.queue, c)
-	l.start()
-	return nil`,
-			New: `	if c.until > 0 {
-		l.queue = append([]*call{c}, l.queue...)
-	} else {
-		l.queue = append(l.queue, c)
-	}
-	l.start()
-	return nil`,
+			Old:  `	if c.first {`,
+			New:  `	if c.first || c.until > 0 {`,
 		}},
 	},
 	{
@@ -79,8 +73,8 @@ var undoing = []Mutant{
 			{
 				File: "hold.go",
 				Old: `	case h.phase != held:
-	case h.leaked:`,
-				New: `	case h.leaked:`,
+	case h.tenure.leaked:`,
+				New: `	case h.tenure.leaked:`,
 			},
 			{
 				File: "hold.go",

@@ -51,9 +51,9 @@ var validity = []Mutant{
 		Rule: "Whether a lease is valid is decided by the clock, not by a timer that should have fired.",
 		Then: "A process that was frozen acts on its lease before the timer ends it.",
 		Edits: []Edit{{
-			File: "lease.go",
-			Old: `	case h.client.clock.Now() >= h.validUntil:
-		return h.lost("its time ran out")
+			File: "tenure.go",
+			Old: `	case t.hold.client.clock.Now() >= t.hold.validUntil:
+		return t.hold.lost("its time ran out")
 `,
 			New: "",
 		}},
@@ -64,8 +64,8 @@ var validity = []Mutant{
 		Then: "Its holder is told with the next renewal that is due, or never.",
 		Edits: []Edit{{
 			File: "hold.go",
-			Old:  `return min(h.validUntil, h.renewAt, h.holdUntil(), h.nextLapse())`,
-			New:  `return min(h.renewAt, h.holdUntil(), h.nextLapse())`,
+			Old:  `return min(h.validUntil, h.renewAt, h.tenure.limit(), h.nextLapse())`,
+			New:  `return min(h.renewAt, h.tenure.limit(), h.nextLapse())`,
 		}},
 	},
 	{

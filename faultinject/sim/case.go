@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/quorumlock/quorumlock"
 	"github.com/quorumlock/quorumlock/faultinject"
 )
 
@@ -22,6 +23,8 @@ type Case struct {
 	Timeout time.Duration
 	// Weather is what every message is up against.
 	Weather Weather
+	// Handover bounds how leases pass from one waiter of a client to the next.
+	Handover quorumlock.Handover
 	// Faults are what is broken, and Tasks what clients do meanwhile.
 	Faults faultinject.Plan
 	Tasks  []Task
@@ -64,6 +67,16 @@ type Task struct {
 	// Careless is set if it does not release the lock, and acts until it is told that
 	// the lease is over; Extend if it renews by hand.
 	Careless, Extend bool
+	// Endless is set if nothing but the lock ends its patience, Try if it makes one attempt
+	// only, Again how often it wants the lock once more when it has released it.
+	Endless, Try bool
+	Again        int
+	// Waiting is how it waits, NoHandover whether it takes part in no hand-over.
+	Waiting    quorumlock.Waiting
+	NoHandover bool
+	// Nested is set if it takes the lock within the lease once more, Swapped if it then
+	// gives the outer lease back first.
+	Nested, Swapped bool
 	// TTL is that of the lock, where it is less than the largest; 0 if not.
 	TTL time.Duration
 }
@@ -200,6 +213,11 @@ func (c *Case) Describe() string {
 		len(c.Nodes), len(c.Clients), ttl, maxSkew, c.Weather.Least, c.Weather.Most)
 	if !c.Opened {
 		b.WriteString(", the nodes are new")
+	}
+	if h := c.Handover; h.Off {
+		b.WriteString(", nothing is handed over")
+	} else if h != (quorumlock.Handover{}) {
+		fmt.Fprintf(&b, ", handed over %d times for %v", h.MaxCount, h.MaxTime)
 	}
 	if w := c.Weather; w.Forget > 0 {
 		fmt.Fprintf(&b, ", %.0f%% of grants forgotten", 100*w.Forget)

@@ -26,6 +26,7 @@ func (c *Case) settings() quorumlock.Config {
 		NodeTimeoutMin: c.Timeout - 70*time.Millisecond, NodeTimeoutMax: c.Timeout,
 		RetryMin: 5 * time.Millisecond, RetryMax: 100 * time.Millisecond,
 		AllowEven: true,
+		Handover:  c.Handover,
 	}
 }
 
@@ -55,6 +56,12 @@ func Draw(seed uint64) *Case {
 	if d.IntN(4) == 0 {
 		d.drill(c)
 	}
+	// From a source of its own: what has none is as it was before there were any.
+	crowd := drawer{rand.New(rand.NewPCG(seed, 6)), d.moments}
+	if crowd.IntN(2) == 0 {
+		crowd.crowd(c)
+	}
+	crowd.waits(c)
 	return c
 }
 
@@ -118,16 +125,18 @@ func (d drawer) weather(timeout time.Duration) Weather {
 	return w
 }
 
-// tasks are on one name mostly, as it takes two to clash.
+// wanted is of one name mostly, as it takes two to clash.
+var wanted = [][]string{{"a"}, {"a"}, {"a"}, {"b"}, {"a", "b"}}
+
+// tasks are single tries at a lock.
 func (d drawer) tasks(clients int) []Task {
 	tasks := make([]Task, 6+d.IntN(20))
-	names := [][]string{{"a"}, {"a"}, {"a"}, {"b"}, {"a", "b"}}
 	holds := []time.Duration{time.Millisecond, ttl / 4, 3 * ttl}
 	for i := range tasks {
 		t := Task{
 			At:       d.when(span),
 			Client:   d.IntN(clients),
-			Names:    names[d.IntN(len(names))],
+			Names:    wanted[d.IntN(len(wanted))],
 			Fixed:    d.IntN(3) == 0,
 			Patience: d.upTo(3 * ttl),
 			Hold:     d.upTo(holds[d.IntN(len(holds))]),

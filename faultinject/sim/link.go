@@ -172,9 +172,11 @@ func (x *exchange) inOrder() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, op := range x.ops {
-		if op.Kind == node.Release {
+		switch {
+		case op.Owner == "": // a waiter leaves
+		case op.Kind == node.Release:
 			l.released[op.Owner] = true
-		} else if l.released[op.Owner] {
+		case l.released[op.Owner]:
 			l.server.world.violated(Tidiness, "%s runs an %s of %s behind its release", l.Name(), op.Kind, l.server.world.short(op.Owner))
 		}
 	}

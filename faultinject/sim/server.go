@@ -26,6 +26,8 @@ type server struct {
 	life int
 	// backlog is what arrived while it was paused.
 	backlog []func(alive bool)
+	// subscribed are those to whom it sends messages.
+	subscribed []*subscription
 }
 
 func newServer(w *world, index int, c Clock) *server {
@@ -48,6 +50,13 @@ func (s *server) arrive(run func(alive bool)) {
 	alive := s.down == 0
 	s.mu.Unlock()
 	run(alive)
+}
+
+// runs reports whether it answers.
+func (s *server) runs() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.down == 0 && s.paused == 0
 }
 
 func (s *server) currentLife() int {
@@ -86,7 +95,7 @@ func (s *server) forgetful(x *exchange) {
 		if flushed {
 			s.Flush()
 		} else {
-			s.Crash()
+			s.restart()
 		}
 	})
 }
@@ -111,7 +120,7 @@ func (s *server) begin(fault faultinject.Fault) {
 		s.Flush()
 		s.Save()
 	}
-	s.Crash()
+	s.restart()
 	s.mu.Lock()
 	s.down++
 	s.life++
@@ -121,6 +130,15 @@ func (s *server) begin(fault faultinject.Fault) {
 	for _, run := range lost {
 		run(false)
 	}
+}
+
+// restart has it come back with what is on its disk. Its subscriptions end with it.
+func (s *server) restart() {
+	for _, sub := range s.subscribers() {
+		sub.send(frame{kind: end})
+		sub.letGo()
+	}
+	s.Crash()
 }
 
 func (s *server) end(fault faultinject.Fault) {

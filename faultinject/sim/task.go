@@ -2,23 +2,36 @@ package sim
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"math/rand/v2"
 	"time"
 
 	"github.com/quorumlock/quorumlock"
 )
 
-// perform is one task: it asks for the lock, acts as its holder, and lets go.
+// perform is one task: it asks for the lock, acts as its holder, and lets go; again and again
+// if it is like that.
 func (w *world) perform(index int, t Task) {
 	time.Sleep(t.At)
-	p := w.process(t.Client)
-	if p == nil || !p.awake() {
-		return
-	}
 	rng := rand.New(rand.NewPCG(w.c.Seed, uint64(200+index)))
-	lease := w.take(p, t, index)
-	if lease == nil {
-		return
+	for range t.Again + 1 {
+		p := w.process(t.Client)
+		if p == nil || !p.awake() || w.now() > span && t.Again > 0 {
+			return
+		}
+		lease := w.take(p, t, index)
+		if lease == nil {
+			continue
+		}
+		w.use(p, lease, t, rng, index)
+	}
+}
+
+// use is what a task does with a lease, up to its release.
+func (w *world) use(p *process, lease *quorumlock.Lease, t Task, rng *rand.Rand, index int) {
+	if t.Nested {
+		lease = w.nest(p, lease, t)
 	}
 	over := w.keep(p, lease, t, rng, index)
 	switch {
@@ -31,38 +44,103 @@ func (w *world) perform(index int, t Task) {
 		time.Sleep(min(time.Duration(rng.Int64N(int64(ttl))), max(span-w.now(), 0)+grain(index)))
 		w.acts(p, lease)
 	}
-	w.finished(lease)
 	w.note("%s lets go of %v (%s)", p.label, t.Names, w.short(lease.Owner()))
 	_ = lease.Release(context.Background())
+	if lease.Context().Err() == nil {
+		w.violated(Finality, "%s has released %v (%s), and the context of its lease goes on", p.label, t.Names, w.short(lease.Owner()))
+	}
+	w.finished(lease)
 }
 
-// take waits for the lock, and tells the witness.
-func (w *world) take(p *process, t Task, index int) *quorumlock.Lease {
+// lock is what a task wants.
+func (w *world) lock(p *process, t Task) *quorumlock.Lock {
 	lock := p.client.RedLock(t.Names[0])
 	if t.All {
 		lock = p.client.MultiLock(t.Names...)
 	}
-	options := quorumlock.LockOptions{Fixed: t.Fixed, TTL: w.ttlOf(t)}
+	options := quorumlock.LockOptions{Fixed: t.Fixed, TTL: w.ttlOf(t), Waiting: t.Waiting, NoHandover: t.NoHandover}
 	if t.Careless {
 		options.MaxHold = max(t.Hold, time.Millisecond)
 	}
+	return lock.With(options)
+}
+
+// take waits for the lock, and tells the witness.
+func (w *world) take(p *process, t Task, index int) *quorumlock.Lease {
 	// Not derived from ctx, which would wake all who wait at its end in random order.
-	patience, cancel := context.WithTimeout(context.Background(), min(t.Patience, span-w.now()+grain(index)))
+	patience, cancel := context.WithCancel(context.Background())
+	if !t.Endless {
+		patience, cancel = context.WithTimeout(context.Background(), min(t.Patience, span-w.now()+grain(index)))
+	}
 	defer cancel()
-	w.note("%s wants %v", p.label, t.Names)
-	lease, err := lock.With(options).Acquire(patience)
+	w.note("%s wants %v%s", p.label, t.Names, waitingOf(t))
+	lock, acquire := w.lock(p, t), (*quorumlock.Lock).Acquire
+	if t.Try {
+		acquire = (*quorumlock.Lock).TryAcquire
+	} else {
+		defer w.waits(p, t, cancel)()
+	}
+	began := w.now()
+	lease, err := acquire(lock, patience)
 	if err != nil {
 		w.note("%s gives up %v: %v", p.label, t.Names, err)
 		return nil
 	}
 	w.granted(p, lease)
+	w.inTurn(p, t, began)
 	return lease
+}
+
+func waitingOf(t Task) string {
+	switch {
+	case t.Try:
+		return ", now"
+	case t.NoHandover:
+		return fmt.Sprintf(" (%v, nothing handed over)", t.Waiting)
+	default:
+		return fmt.Sprintf(" (%v)", t.Waiting)
+	}
+}
+
+// nest takes a lock once more within its lease, and gives one of the two back. It returns the
+// other, which is all that is left of it then.
+func (w *world) nest(p *process, outer *quorumlock.Lease, t Task) *quorumlock.Lease {
+	began := w.now()
+	inner, err := w.lock(p, t).Acquire(outer.Context())
+	switch {
+	case err != nil && outer.Err() == nil:
+		w.violated(Exclusion, "%s holds %v, and cannot have it within: %v", p.label, t.Names, err)
+		return outer
+	case err != nil:
+		return outer // it ended meanwhile
+	case inner.Token() != outer.Token() && outer.Err() != nil: // likewise
+		w.finished(outer)
+		w.granted(p, inner)
+		return inner
+	case inner.Token() != outer.Token() || w.now() != began:
+		w.violated(Exclusion, "%s holds %v, and got it once more, after %v", p.label, t.Names, w.now()-began)
+	}
+	rest, other := outer, inner
+	if t.Swapped {
+		rest, other = inner, outer
+		w.swapped(outer, inner)
+	}
+	before := rest.Err()
+	_ = other.Release(context.Background())
+	if before == nil && errors.Is(rest.Err(), quorumlock.ErrReleased) {
+		w.violated(Finality, "%s gave back one of two leases of %v, and the other is over", p.label, t.Names)
+	}
+	return rest
 }
 
 // keep acts under the lease from time to time, as long as it is to be held, and reports
 // whether it ended before.
 func (w *world) keep(p *process, lease *quorumlock.Lease, t Task, rng *rand.Rand, index int) (over bool) {
-	until := min(w.now()+t.Hold, span+grain(index))
+	until := span + grain(index)
+	if t.Endless {
+		until = max(until, w.now()+lateHold)
+	}
+	until = min(until, w.now()+t.Hold)
 	for w.now() < until {
 		gap := min(time.Duration(rng.Int64N(int64(ttl)/3)), until-w.now())
 		timer := time.NewTimer(gap)
@@ -85,6 +163,9 @@ func (w *world) keep(p *process, lease *quorumlock.Lease, t Task, rng *rand.Rand
 	}
 	return false
 }
+
+// lateHold is how long a lock is kept that is had after the faults.
+const lateHold = 20 * time.Millisecond
 
 // extend renews by hand. If that succeeds, the lease lasts a TTL from then, but for drift.
 func (w *world) extend(p *process, lease *quorumlock.Lease, t Task) {

@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 	"sync"
@@ -30,6 +31,8 @@ const (
 	Tokens    Promise = "tokens"
 	Finality  Promise = "finality"
 	Progress  Promise = "progress"
+	Waking    Promise = "waking"
+	Order     Promise = "order"
 	Tidiness  Promise = "tidiness"
 )
 
@@ -43,6 +46,9 @@ type Violation struct {
 // String is the violation as a line.
 func (v Violation) String() string { return fmt.Sprintf("%v: %s: %s", v.At, v.Promise, v.Text) }
 
+// names are those of all locks.
+var names = []string{"a", "b"}
+
 // witness sees every lease in true time: it knows more than any process.
 type witness struct {
 	world  *world
@@ -52,6 +58,7 @@ type witness struct {
 	leases     map[string][]*record
 	all        map[*quorumlock.Lease]*record
 	largest    map[string]uint64
+	granting   map[string]int // how often each name was granted
 	violations []Violation
 	history    []string
 	grants     int
@@ -76,8 +83,8 @@ func newWitness(w *world, traced bool) *witness {
 		world: w, traced: traced,
 		leases:  make(map[string][]*record),
 		all:     make(map[*quorumlock.Lease]*record),
-		largest: make(map[string]uint64),
-		ids:     make(map[string]string),
+		largest: make(map[string]uint64), granting: make(map[string]int),
+		ids: make(map[string]string),
 	}
 }
 
@@ -95,6 +102,7 @@ func (w *witness) granted(p *process, lease *quorumlock.Lease) {
 		if lease.Token() <= w.largest[name] {
 			w.violate(Tokens, "token %d of %q was granted to %s after %d", lease.Token(), name, w.short(lease.Owner()), w.largest[name])
 		}
+		w.granting[name]++
 		w.largest[name] = max(w.largest[name], lease.Token())
 		for _, other := range w.leases[name] {
 			switch {
@@ -102,7 +110,7 @@ func (w *witness) granted(p *process, lease *quorumlock.Lease) {
 			case other.lease.Err() == nil:
 				w.violate(Exclusion, "two leases of %q are valid: %s of %s, and %s of %s", name,
 					w.short(other.lease.Owner()), other.process.label, w.short(lease.Owner()), p.label)
-			case other.lease.Context().Err() == nil && other.process.settled():
+			case other.lease.Context().Err() == nil && (other.process.settled() || errors.Is(other.lease.Err(), quorumlock.ErrReleased)):
 				w.violate(Exclusion, "the lease of %q by %s of %s is over, and its context goes on beside %s of %s", name,
 					w.short(other.lease.Owner()), other.process.label, w.short(lease.Owner()), p.label)
 			}
@@ -135,7 +143,7 @@ func (w *witness) acts(p *process, lease *quorumlock.Lease) {
 // look checks that no lease is valid that was over before, whether its process noticed or
 // was frozen then.
 func (w *witness) look() {
-	for _, name := range []string{"a", "b"} {
+	for _, name := range names {
 		for _, r := range w.leases[name] {
 			switch {
 			case r.lease.Err() != nil:
@@ -146,6 +154,19 @@ func (w *witness) look() {
 			}
 		}
 	}
+}
+
+// standing says whether any of the names is leased, and how often they were granted.
+func (w *witness) standing(names []string) (leased bool, grants int) {
+	w.seen.Lock()
+	defer w.seen.Unlock()
+	for _, name := range names {
+		grants += w.granting[name]
+		for _, r := range w.leases[name] {
+			leased = leased || r.lease.Err() == nil
+		}
+	}
+	return leased, grants
 }
 
 // looks is look, for others.
@@ -160,6 +181,16 @@ func (w *witness) finished(lease *quorumlock.Lease) {
 	w.seen.Lock()
 	defer w.seen.Unlock()
 	w.forget(func(r *record) bool { return r.lease == lease })
+}
+
+// swapped has one lease stand for another that shares its hold, and is given back.
+func (w *witness) swapped(from, to *quorumlock.Lease) {
+	w.seen.Lock()
+	defer w.seen.Unlock()
+	if r := w.all[from]; r != nil {
+		delete(w.all, from)
+		r.lease, w.all[to] = to, r
+	}
 }
 
 // died forgets the leases of a process: nobody acts on them.

@@ -39,6 +39,7 @@ type world struct {
 	// ways are those of each client to each server, whatever process it has.
 	ways [][]*way
 	*witness
+	waiters waiters
 
 	mu        sync.Mutex
 	processes []*process // by client; nil while it is dead
@@ -74,9 +75,12 @@ func play(c *Case, traced bool) Verdict {
 	for i, task := range c.Tasks {
 		tasks.Go(func() { w.perform(c.number(i), task) })
 	}
+	done := make(chan struct{})
+	w.Go(func() { w.oversee(done) })
 	<-busy.Done()
 	w.calm()
 	tasks.Wait()
+	close(done)
 	w.epilogue()
 	return w.verdict()
 }
@@ -215,7 +219,7 @@ func (w *world) epilogue() {
 	newcomer := newProcess(w, "newcomer", Clock{Rate: 1}, newWays(len(w.servers)), w.c.Seed+7)
 	bound, cancel := context.WithTimeout(context.Background(), limits.Recovery()+2*time.Second)
 	defer cancel()
-	for _, name := range []string{"a", "b"} {
+	for _, name := range names {
 		lock := newcomer.client.MultiLock(name)
 		if n := len(w.c.Nodes); w.c.Seed%2 == 0 && quorum.Majority().Need(n) < n {
 			lock = newcomer.client.RedLock(name)
@@ -241,7 +245,7 @@ func (w *world) epilogue() {
 // oldHands sees whether the processes that have been through it all get the lock too.
 func (w *world) oldHands() {
 	for client, p := range w.processes {
-		if wall := w.c.Clients[client].Wall; p == nil || wall < -ttl/2 || wall > maxSkew/2 {
+		if p == nil || !w.c.timely(client) {
 			continue // nodes may refuse its tokens by now
 		}
 		bound, cancel := context.WithTimeout(context.Background(), 2*time.Second)
@@ -279,6 +283,17 @@ func (w *world) ran(l *link, x *exchange) {
 	}
 	for i, op := range x.ops {
 		w.note("%s asks %s to %s %v for %s%s: %s", l.process.label, l.Name(), op.Kind, op.Names, w.short(op.Owner), tokenOf(op), w.answer(x.replies[i]))
+	}
+}
+
+// heard tells the history what a process is told by a server.
+func (w *world) heard(l *link, m node.Message) {
+	switch {
+	case !w.traced:
+	case m.Waiter == "":
+		w.note("%s finds its subscription to %s %v", l.process.label, l.Name(), m.Kind)
+	default:
+		w.note("%s tells %s: %v is %s, for %q", l.Name(), l.process.label, w.short(m.Waiter), m.Kind, m.Name)
 	}
 }
 

@@ -1,0 +1,196 @@
+package mutant
+
+// waiting has the mutants of queues, wakes, and leases that are handed over.
+var waiting = []Mutant{
+	{
+		Name: "hand-over-of-what-was-released",
+		Rule: "No lease is handed over once its release was sent.",
+		Then: "One node is free already, another client takes it with a second one, and the waiter who got the lease holds it too.",
+		Edits: []Edit{{
+			File: "handover.go",
+			Old: `		t.end(ErrReleased)
+`,
+			New: `		t.end(ErrReleased)
+		h.undo(nobody{})
+`,
+		}},
+	},
+	{
+		Name: "hand-over-without-an-end",
+		Rule: "The context of a former holder ends before the lease is handed over.",
+		Then: "Two go on.",
+		Edits: []Edit{{
+			File: "handover.go",
+			Old: `		t.end(ErrReleased)
+`,
+			New: "",
+		}},
+	},
+	{
+		Name: "hand-over-with-the-same-token",
+		Rule: "Who is handed a lease has a token of its own.",
+		Then: "A resource cannot tell it from the former holder.",
+		Edits: []Edit{{
+			File: "handover.go",
+			Old:  `next.begin(h, l, t.token+1, now)`,
+			New:  `next.begin(h, l, t.token, now)`,
+		}},
+	},
+	{
+		Name: "hand-over-beyond-the-block",
+		Rule: "A lease is handed over as long as its block of tokens has another one.",
+		Then: "The next client has got that token, or will.",
+		Edits: []Edit{{
+			File: "handover.go",
+			Old:  `h.phase == held && h.tenure.token < h.last &&`,
+			New:  `h.phase == held &&`,
+		}},
+	},
+	{
+		Name: "block-not-reserved",
+		Rule: "The fence of a block of tokens is its end.",
+		Then: "The token of who was handed the lease is that of the next grant, too.",
+		Edits: []Edit{{
+			File: "hold.go",
+			Old:  `op.Token, op.Reserve = h.token, h.last-h.token`,
+			New:  `op.Token = h.token`,
+		}},
+	},
+	{
+		Name: "rollback-wakes-nobody",
+		Rule: "A round that is undone wakes the first waiter other than its own.",
+		Then: "The others expect that what was undone lasts for its TTL.",
+		Edits: []Edit{{
+			File: "node/memory_ops.go",
+			Old:  `	m.wakeAll(op.Names, except)`,
+			New: `	if op.Waiter.Keep == 0 {
+		m.wakeAll(op.Names, except)
+	}`,
+		}},
+	},
+	{
+		Name: "wake-before-its-denial",
+		Rule: "A wake that comes before the denial of the attempt it belongs to is kept.",
+		Then: "The waiter believes the denial, which is older, and sleeps on.",
+		Edits: []Edit{{
+			File: "quorum/outlook.go",
+			Old:  `	o.expect(i, after(until, time.Duration(max(rank, 0))*spread))`,
+			New:  `	o.first, o.free[i] = never, after(until, time.Duration(max(rank, 0))*spread)`,
+		}},
+	},
+	{
+		Name: "no-recheck",
+		Rule: "A waiter tries again after a second, whatever it expects.",
+		Then: "A wake that is lost, or came to one who is frozen, was the last.",
+		Edits: []Edit{{
+			File: "quorum/outlook.go",
+			Old:  `	next := min(after(o.asked, recheck), after(o.first, o.others))`,
+			New:  `	next := after(o.first, o.others)`,
+		}},
+	},
+	{
+		Name: "release-wakes-nobody",
+		Rule: "A release wakes the first waiter.",
+		Then: "It sleeps for as long as the lock might have lasted.",
+		Edits: []Edit{{
+			File: "node/memory_ops.go",
+			Old:  `	m.wakeAll(op.Names, except)`,
+			New: `	if op.Waiter.Keep > 0 {
+		m.wakeAll(op.Names, except)
+	}`,
+		}},
+	},
+	{
+		Name: "dead-waiter-woken",
+		Rule: "A waiter to whom no message gets is dropped, and the next is woken.",
+		Then: "Those behind the entry of a process that died sleep on.",
+		Edits: []Edit{{
+			File: "node/memory_queue.go",
+			Old: `		case !m.reached(kind, name, id):
+			m.drop(name, id)
+			dead++
+		case kind == Standby:`,
+			New: `		case kind == Standby:`,
+		}},
+	},
+	{
+		Name: "leaver-stays",
+		Rule: "Who gives up leaves the queues.",
+		Then: "The wake that the others need goes to one who is not there.",
+		Edits: []Edit{{
+			File: "entry.go",
+			Old: `		e.client.lanes[i].leave(e.names, e.id)
+`,
+			New: "",
+		}},
+	},
+	{
+		Name: "next-in-line-not-told",
+		Rule: "Who gives up at the head of a client's line tells the next that it has its turn.",
+		Then: "It waits for ever.",
+		Edits: []Edit{{
+			File: "line.go",
+			Old:  `	if first && ln.first != nil && ln.first.isUp() {`,
+			New:  `	if first && ln.first != nil && ln.first.isUp() && ln.first.attempts > 0 {`,
+		}},
+	},
+	{
+		Name: "line-not-told-of-the-end",
+		Rule: "The end of a lease tells the client's own line.",
+		Then: "It waits for the rest of the TTL, or for ever.",
+		Edits: []Edit{{
+			File: "line.go",
+			Old: `		ln.first.stale = true
+		ln.first.nudge()
+`,
+			New: "",
+		}},
+	},
+	{
+		Name: "entry-too-short",
+		Rule: "An entry outlives the next attempt of its waiter.",
+		Then: "The release finds no queue, and wakes nobody.",
+		Edits: []Edit{{
+			File: "entry.go",
+			Old:  `	return (3*recheck + 2*c.cfg.NodeTimeoutMax).Truncate(time.Millisecond)`,
+			New:  `	return (recheck / 5).Truncate(time.Millisecond)`,
+		}},
+	},
+	{
+		Name: "entry-before-the-subscription",
+		Rule: "A waiter enters the queue of a node when its subscription there is confirmed, not before.",
+		Then: "The message finds nobody, and the entry is dropped as that of a dead one.",
+		Edits: []Edit{
+			{
+				File: "entry.go",
+				Old:  `	if e.listening&(1<<i) != 0 {`,
+				New:  `	if e.standing |= 1 << i; true {`,
+			},
+			{
+				File: "entry.go",
+				Old:  `	case !e.asked && settled:`,
+				New:  `	case !e.asked && (settled || true):`,
+			},
+		},
+	},
+	{
+		Name: "silent-head-keeps-its-privilege",
+		Rule: "A head that was woken and does not come loses its privilege.",
+		Then: "Who is frozen, or has died without a word, keeps all others from a free lock.",
+		Edits: []Edit{{
+			File: "node/memory_queue.go",
+			Old:  `		left := e.woken + fairPatience - m.clock.Now()`,
+			New:  `		left := max(e.woken+fairPatience-m.clock.Now(), fairPatience)`,
+		}},
+	},
+	{
+		Name: "turns-without-tickets",
+		Rule: "Nodes sort waiters by their tickets.",
+		Then: "Each has an order of its own, and those who came first wait for those who came last.",
+		Edits: []Edit{{
+			File: "node/memory_queue.go",
+			Old:  `		return cmp.Or(cmp.Compare(a.ticket, b.ticket), cmp.Compare(a.id, b.id))`,
+			New:  `		return cmp.Or(-cmp.Compare(a.ticket, b.ticket), cmp.Compare(a.id, b.id))`,
+		}},
+	},
+}

@@ -1,0 +1,217 @@
+package sim
+
+import (
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/quorumlock/quorumlock/clock"
+	"github.com/quorumlock/quorumlock/faultinject"
+	"github.com/quorumlock/quorumlock/node"
+)
+
+// listening is a client that listens to a server, whose messages are kept in the order in which it
+// got them.
+type listening struct {
+	*testing.T
+	world  *world
+	server *server
+	link   *link
+	inbox  node.Inbox
+
+	mu  sync.Mutex
+	got []node.Message
+}
+
+// listen plays a test in a bubble, in which messages take a millisecond or two.
+func listen(t *testing.T, test func(l *listening)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		c := &Case{Nodes: []Clock{{Rate: 1}}, Clients: []Clock{{Rate: 1}}, Timeout: ttl / 10, Opened: true}
+		c.Weather = Weather{Least: time.Millisecond, Most: 2 * time.Millisecond}
+		w := &world{c: c, clock: clock.Process(), began: time.Now()}
+		w.witness = newWitness(w, false)
+		w.servers = []*server{newServer(w, 0, Clock{Rate: 1})}
+		w.open()
+		w.ways, w.processes = [][]*way{newWays(1)}, []*process{nil}
+		w.start(0)
+		l := &listening{T: t, world: w, server: w.servers[0]}
+		l.link = newLink(w.processes[0], l.server, w.ways[0][0], 1)
+		inbox, err := l.link.Listen(t.Context(), "c", l.keep)
+		require.NoError(t, err)
+		l.inbox = inbox
+		t.Cleanup(func() {
+			require.NoError(t, inbox.Close())
+			w.Wait()
+			require.Empty(t, l.server.subscribers())
+		})
+		test(l)
+	})
+}
+
+func (l *listening) keep(m node.Message) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.got = append(l.got, m)
+}
+
+func (l *listening) messages() []node.Message {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return slices.Clone(l.got)
+}
+
+// after lets time pass, and requires the kinds of all messages so far.
+func (l *listening) after(d time.Duration, kinds ...node.MessageKind) {
+	l.Helper()
+	time.Sleep(d)
+	synctest.Wait()
+	var got []node.MessageKind
+	for _, m := range l.messages() {
+		got = append(got, m.Kind)
+	}
+	require.Equal(l, kinds, got)
+}
+
+// do runs an operation on the server itself.
+func (l *listening) do(op node.Op) node.Reply {
+	op.Names, op.TTL, op.Limits, op.Token = []string{"a"}, ttl, limits, uint64(time.Now().UnixMicro())
+	reply := make([]node.Reply, 1)
+	l.server.Do(l.Context(), []node.Op{op}, reply)
+	return reply[0]
+}
+
+// wake has a waiter of the client enter, and the lock released: it reports whether its entry is
+// left, as somebody listened.
+func (l *listening) wake() (heard bool) {
+	l.Helper()
+	waiter := node.Waiter{ID: "c:1", Ticket: 1, Keep: 10 * ttl}
+	require.Equal(l, node.Granted, l.do(node.Op{Kind: node.Acquire, Owner: "o:1"}).Outcome)
+	require.Equal(l, node.Denied, l.do(node.Op{Kind: node.Acquire, Owner: "c:2", Waiter: waiter}).Outcome)
+	require.Equal(l, node.Released, l.do(node.Op{Kind: node.Release, Owner: "o:1"}).Outcome)
+	return l.do(node.Op{Kind: node.Leave, Waiter: waiter}).Outcome == node.Released
+}
+
+func (l *listening) bend(fault faultinject.Fault, begin bool) {
+	l.link.way.bend(faultinject.Step{Fault: fault}, begin)
+}
+
+const noticed = keepalive + nodeBound + 10*time.Millisecond
+
+func TestMessagesTakeTheirTime(t *testing.T) {
+	listen(t, func(l *listening) {
+		require.True(l, l.wake())
+		l.after(0)
+		l.after(2*time.Millisecond+time.Microsecond, node.Woken)
+		got := l.messages()[0]
+		require.Equal(l, node.Message{Kind: node.Woken, Waiter: "c:1", Name: "a", Fence: got.Fence}, got)
+		require.NotZero(l, got.Fence)
+		l.after(10*ttl, node.Woken)
+	})
+}
+
+func TestAFrozenProcessHearsLater(t *testing.T) {
+	listen(t, func(l *listening) {
+		l.link.process.freezeNow()
+		require.True(l, l.wake())
+		l.after(3 * ttl)
+		l.link.process.thaw()
+		l.after(time.Millisecond, node.Woken)
+		l.after(ttl, node.Woken)
+	})
+}
+
+func TestASubscriptionIsLostInACut(t *testing.T) {
+	for _, fault := range []faultinject.Fault{faultinject.Part, faultinject.Mute, faultinject.Deafen} {
+		t.Run(string(fault), func(t *testing.T) {
+			listen(t, func(l *listening) {
+				l.bend(fault, true)
+				l.after(noticed, node.Lost)
+				require.True(l, l.wake(), "the server does not know yet")
+				l.after(noticed, node.Lost)
+				l.bend(fault, false)
+				l.after(longestWait+10*time.Millisecond, node.Lost, node.Resubscribed)
+				require.True(l, l.wake())
+				l.after(3*time.Millisecond, node.Lost, node.Resubscribed, node.Woken)
+				require.Len(l, l.server.subscribers(), 1)
+			})
+		})
+	}
+}
+
+func TestAShortCutDelaysOnly(t *testing.T) {
+	listen(t, func(l *listening) {
+		l.bend(faultinject.Mute, true)
+		require.True(l, l.wake())
+		l.after(keepalive / 2)
+		l.bend(faultinject.Mute, false)
+		l.after(3*time.Millisecond, node.Woken)
+		l.after(ttl, node.Woken)
+	})
+}
+
+func TestSubscriptionsEndWithTheServer(t *testing.T) {
+	listen(t, func(l *listening) {
+		l.server.Save()
+		l.server.begin(faultinject.Stop)
+		require.Empty(l, l.server.subscribers())
+		l.after(ttl, node.Lost)
+		l.server.end(faultinject.Stop)
+		l.after(longestWait+10*time.Millisecond, node.Lost, node.Resubscribed)
+	})
+}
+
+func TestAServerThatHangsIsNoticed(t *testing.T) {
+	listen(t, func(l *listening) {
+		l.server.begin(faultinject.Pause)
+		l.after(noticed, node.Lost)
+		require.Len(l, l.server.subscribers(), 1)
+		l.server.end(faultinject.Pause)
+		l.after(ttl, node.Lost, node.Resubscribed)
+		require.Len(l, l.server.subscribers(), 1)
+	})
+}
+
+func TestTheDeadDoNotListen(t *testing.T) {
+	listen(t, func(l *listening) {
+		l.link.process.kill()
+		l.after(3 * ttl)
+		require.False(l, l.wake())
+	})
+}
+
+func TestAClosedInboxIsGone(t *testing.T) {
+	listen(t, func(l *listening) {
+		require.NoError(l, l.inbox.Close())
+		l.after(3 * time.Millisecond)
+		require.False(l, l.wake())
+	})
+}
+
+func TestAMessageThatIsLostTakesTheSubscriptionAlong(t *testing.T) {
+	listen(t, func(l *listening) {
+		l.world.c.Weather.Lose = 1
+		require.True(l, l.wake())
+		synctest.Wait()
+		l.world.c.Weather.Lose = 0
+		require.True(l, l.wake(), "the server does not know yet")
+		l.after(noticed+longestWait, node.Lost, node.Resubscribed)
+		require.Len(l, l.server.subscribers(), 1)
+	})
+}
+
+// A request that arrives when nobody waits for the answer any more leaves no subscription.
+func TestASubscriptionThatComesTooLate(t *testing.T) {
+	listen(t, func(l *listening) {
+		l.bend(faultinject.Part, true)
+		_, err := l.link.Listen(l.Context(), "d", func(node.Message) { l.Error("it was never confirmed") })
+		require.ErrorIs(l, err, node.ErrTimeout)
+		l.bend(faultinject.Part, false)
+		l.after(ttl) // the first subscription has come through
+		require.Len(l, l.server.subscribers(), 1)
+	})
+}

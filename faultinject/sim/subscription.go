@@ -1,0 +1,300 @@
+package sim
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/quorumlock/quorumlock/node"
+)
+
+// subscription is one connection by which a server sends messages to a process. As by TCP, all
+// that it sends arrives in order; where a piece of it is lost for good, nothing arrives any
+// more, and both ends learn of that in their own time. Until the server does, it counts as
+// somebody who listens.
+type subscription struct {
+	inbox  *inbox
+	server *server
+	// confirmed is closed when the process knows that it is subscribed, over when it knows
+	// that the server has ended the connection.
+	confirmed, over chan struct{}
+	// due holds one token if there may be something to carry; ended is closed when the
+	// server has let go of it.
+	due, ended chan struct{}
+
+	mu sync.Mutex
+	// remote is what the server has of it; gone is set once it wants nothing of it any more.
+	remote node.Inbox
+	gone   bool
+	// broken is set when a piece was lost, or one end has died without a word.
+	broken bool
+	frames []frame
+	last   time.Time
+}
+
+// frame is something that the server sends.
+type frame struct {
+	kind    frameKind
+	message node.Message
+	// at is when it arrives, if nothing holds it up, and settle keeps apart what a heal
+	// lets go.
+	at     time.Time
+	settle time.Duration
+	lost   bool
+	// answer is closed by the arrival of a pong.
+	answer chan struct{}
+}
+
+type frameKind uint8
+
+const (
+	confirmation frameKind = iota
+	message
+	pong
+	end
+)
+
+func newSubscription(b *inbox) *subscription {
+	return &subscription{
+		inbox: b, server: b.link.server,
+		confirmed: make(chan struct{}), over: make(chan struct{}),
+		due: make(chan struct{}, 1), ended: make(chan struct{}),
+	}
+}
+
+// ask brings the request to the server.
+func (s *subscription) ask() {
+	if !s.passThere() || s.inbox.chance(s.server.world.weather().Lose) {
+		return
+	}
+	s.server.arrive(func(alive bool) {
+		if !alive || !s.server.admit(s) {
+			s.server.world.Go(s.carry)
+			s.send(frame{kind: end})
+			s.letGo()
+			return
+		}
+		s.send(frame{kind: confirmation})
+		s.server.world.Go(s.carry)
+	})
+}
+
+// passThere lets the time pass that a piece takes to the server, and reports whether it arrives.
+func (s *subscription) passThere() bool {
+	w := s.server.world.weather()
+	s.inbox.link.way.there.pass(w.Least+s.inbox.draw(w.Most-w.Least), s.inbox.draw(time.Millisecond))
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return !s.broken
+}
+
+// published is a message of the server's node.
+func (s *subscription) published(m node.Message) {
+	if m.Kind == node.Woken || m.Kind == node.Standby {
+		s.send(frame{kind: message, message: m}) // what it says of its subscriptions is told by ends
+	}
+}
+
+// send has the server send something.
+func (s *subscription) send(f frame) {
+	w := s.server.world.weather()
+	takes := w.Least + s.inbox.draw(w.Most-w.Least)
+	f.settle = s.inbox.draw(time.Millisecond)
+	f.lost = s.inbox.chance(w.Lose) && f.kind != pong // else none would last
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	f.at = time.Now().Add(takes)
+	if !f.at.After(s.last) {
+		f.at = s.last.Add(time.Microsecond)
+	}
+	s.last = f.at
+	s.frames = append(s.frames, f)
+	select {
+	case s.due <- struct{}{}:
+	default:
+	}
+}
+
+// carry brings to the process what the server sends, until either has ended the connection.
+func (s *subscription) carry() {
+	for {
+		f, ok := s.next()
+		if !ok {
+			select {
+			case <-s.due:
+				continue
+			case <-s.ended:
+			}
+			if f, ok = s.next(); !ok {
+				return
+			}
+		}
+		s.inbox.link.way.back.pass(time.Until(f.at), f.settle)
+		if f.lost {
+			s.mu.Lock()
+			s.broken = true
+			s.mu.Unlock()
+		}
+		s.arrived(f)
+	}
+}
+
+func (s *subscription) next() (frame, bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.frames) == 0 {
+		return frame{}, false
+	}
+	f := s.frames[0]
+	s.frames = s.frames[1:]
+	return f, true
+}
+
+// arrived does what a piece is for, if it still gets there.
+func (s *subscription) arrived(f frame) {
+	s.mu.Lock()
+	broken := s.broken
+	s.mu.Unlock()
+	if broken {
+		return
+	}
+	switch f.kind {
+	case confirmation:
+		close(s.confirmed)
+	case message:
+		s.inbox.receive(s, f.message)
+	case pong:
+		close(f.answer)
+	case end:
+		close(s.over)
+	}
+}
+
+// watch has the server answer from time to time, and returns when it does not: then it is true
+// if the process wants another subscription.
+func (s *subscription) watch() bool {
+	for {
+		timer := time.NewTimer(keepalive - s.inbox.draw(keepalive/8))
+		over := false
+		select {
+		case <-timer.C:
+		case <-s.over:
+			over = true
+		case <-s.inbox.quit:
+			return false
+		case <-s.inbox.link.process.dead:
+			return false
+		}
+		timer.Stop()
+		if !s.inbox.link.process.awake() {
+			return false
+		}
+		if over || !s.ping() {
+			return true
+		}
+	}
+}
+
+// ping reports whether the server answers in time.
+func (s *subscription) ping() bool {
+	answer := make(chan struct{})
+	s.server.world.Go(func() {
+		if !s.passThere() {
+			return
+		}
+		s.server.arrive(func(alive bool) {
+			if s.server.has(s) && alive {
+				s.send(frame{kind: pong, answer: answer})
+			}
+		})
+	})
+	bound := time.NewTimer(nodeBound)
+	defer bound.Stop()
+	select {
+	case <-answer:
+		return true
+	case <-bound.C:
+		s.inbox.link.process.awake() // what has come meanwhile, it sees first
+	case <-s.over:
+	case <-s.inbox.quit:
+	case <-s.inbox.link.process.dead:
+	}
+	select {
+	case <-answer:
+		return true
+	default:
+		return false
+	}
+}
+
+// hangUp ends the connection on the side of the process. The server learns of it when that gets
+// there, or, where the process died with its machine, much later.
+func (s *subscription) hangUp() {
+	silent := false
+	select {
+	case <-s.inbox.link.process.dead:
+		silent = s.inbox.chance(0.25)
+	default:
+	}
+	s.server.world.Go(func() {
+		if silent {
+			time.Sleep(s.inbox.draw(2 * ttl))
+		}
+		w := s.server.world.weather()
+		s.inbox.link.way.there.pass(w.Least+s.inbox.draw(w.Most-w.Least), s.inbox.draw(time.Millisecond))
+		s.server.arrive(func(bool) { s.letGo() })
+	})
+}
+
+// letGo has the server forget it: it does not listen any more.
+func (s *subscription) letGo() {
+	s.mu.Lock()
+	remote, first := s.remote, !s.gone
+	s.gone = true
+	s.mu.Unlock()
+	if !first {
+		return
+	}
+	if remote != nil {
+		_ = remote.Close()
+	}
+	s.server.forget(s)
+	close(s.ended)
+}
+
+// admit has the server subscribe it to its inbox, unless the process has hung up before.
+func (s *server) admit(sub *subscription) bool {
+	sub.mu.Lock()
+	defer sub.mu.Unlock()
+	if sub.gone {
+		return false
+	}
+	remote, err := s.Listen(context.Background(), sub.inbox.client, sub.published)
+	if err != nil {
+		panic("sim: a node in memory that runs must listen: " + err.Error())
+	}
+	sub.remote = remote
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.subscribed = append(s.subscribed, sub)
+	return true
+}
+
+// has reports whether it sends messages there.
+func (s *server) has(sub *subscription) bool {
+	return slices.Contains(s.subscribers(), sub)
+}
+
+// subscribers are those to whom it sends messages.
+func (s *server) subscribers() []*subscription {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.subscribed
+}
+
+func (s *server) forget(sub *subscription) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.subscribed = slices.DeleteFunc(slices.Clone(s.subscribed), func(other *subscription) bool { return other == sub })
+}

@@ -1,0 +1,206 @@
+package sim
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/quorumlock/quorumlock"
+	"github.com/quorumlock/quorumlock/node"
+)
+
+// How long a waiter may have to wait while nothing stands in its way.
+const (
+	// patienceAfter is that after faults: an attempt every second is all that it takes.
+	patienceAfter = 1500 * time.Millisecond
+	// patienceWithout is that where nothing has ever gone wrong: then it is woken.
+	patienceWithout = 400 * time.Millisecond
+	// roundTrips is how many a waiter may take besides, where each takes long: several may get
+	// in each other's way.
+	roundTrips = 20
+	// look is how often the waiters are looked at.
+	look = 20 * time.Millisecond
+)
+
+// waiters are all tasks that wait for a lock, and what is known of them.
+type waiters struct {
+	mu   sync.Mutex
+	list []*waiting
+}
+
+// waiting is one that waits.
+type waiting struct {
+	process *process
+	task    Task
+	need    int
+	began   time.Duration
+	// free is since when nothing stands in its way, and lawful how long others have held
+	// the lock since the faults were over.
+	free, lawful time.Duration
+	grants       int
+	// over is set once it has waited in vain, or for too long.
+	over   bool
+	cancel context.CancelFunc
+}
+
+// waits notes that a task waits, until what it returns is called.
+func (w *world) waits(p *process, t Task, cancel context.CancelFunc) (over func()) {
+	need := len(w.servers)
+	if !t.All {
+		need = need/2 + 1
+	}
+	one := &waiting{process: p, task: t, need: need, began: w.now(), free: w.now(), cancel: cancel}
+	w.waiters.mu.Lock()
+	defer w.waiters.mu.Unlock()
+	w.waiters.list = append(w.waiters.list, one)
+	return func() {
+		w.waiters.mu.Lock()
+		defer w.waiters.mu.Unlock()
+		w.waiters.list = slices.DeleteFunc(w.waiters.list, func(other *waiting) bool { return other == one })
+	}
+}
+
+// oversee sees from time to time that nobody waits in vain, until all tasks are done.
+func (w *world) oversee(done <-chan struct{}) {
+	ticker := time.NewTicker(look)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ticker.C:
+		case <-done:
+			return
+		}
+		w.waiters.mu.Lock()
+		list := slices.Clone(w.waiters.list)
+		w.waiters.mu.Unlock()
+		if len(list) == 0 {
+			continue
+		}
+		states := w.states()
+		for _, one := range list {
+			w.examine(one, states)
+		}
+	}
+}
+
+// states is what the servers that run and do not recover know of all names.
+func (w *world) states() []node.Reply {
+	var states []node.Reply
+	for _, s := range w.servers {
+		if !s.runs() {
+			continue
+		}
+		reply := make([]node.Reply, 1)
+		s.Do(context.Background(), []node.Op{{Kind: node.Inspect, Names: names, Limits: limits}}, reply)
+		if reply[0].Recovering == 0 {
+			states = append(states, reply[0])
+		}
+	}
+	return states
+}
+
+// blocked reports whether somebody else has, or just had, what one waits for.
+func (w *world) blocked(one *waiting, states []node.Reply) bool {
+	leased, grants := w.standing(one.task.Names)
+	if leased && w.now() > span {
+		one.lawful += look
+	}
+	before := one.grants
+	one.grants = grants
+	return leased || grants != before || freeOn(one.task.Names, states) < one.need
+}
+
+// examine sees whether one waits in vain.
+func (w *world) examine(one *waiting, states []node.Reply) {
+	now := w.now()
+	if w.blocked(one, states) {
+		one.free = now
+	}
+	patience, settled := patienceAfter, span+limits.Recovery()
+	if w.c.undisturbed() {
+		settled = 0
+		if !w.c.overlapping() {
+			patience = patienceWithout
+		}
+	}
+	timely := w.process(one.task.Client) == one.process && w.c.timely(one.task.Client)
+	switch since := max(one.free, settled); {
+	case one.over:
+	case timely && now-since > patience:
+		w.violated(Waking, "%s waits for %v since %v, and nothing has stood in its way since %v", one.process.label, one.task.Names, one.began, since)
+		one.over = true
+	case one.task.Endless && now-one.lawful > span+limits.Recovery()+2*time.Second+roundTrips*w.c.Weather.Most:
+		if timely {
+			w.violated(Progress, "%s still waits for %v since %v; others had it for %v since the faults", one.process.label, one.task.Names, one.began, one.lawful)
+		}
+		one.over = true
+	}
+	if one.over {
+		one.cancel()
+	}
+}
+
+// inTurn checks that nobody is passed over who came well before whoever has got a lock, where all
+// waiters want it in the order in which they came.
+func (w *world) inTurn(p *process, t Task, began time.Duration) {
+	if !w.c.orderly() {
+		return
+	}
+	ticket := began + w.c.Clients[t.Client].Wall
+	w.waiters.mu.Lock()
+	defer w.waiters.mu.Unlock()
+	for _, other := range w.waiters.list {
+		if lead := ticket - other.began - w.c.Clients[other.task.Client].Wall; min(lead, w.now()-other.began) > mostLate {
+			w.violated(Order, "%s has %v, and %s asked for it %v before", p.label, t.Names, other.process.label, lead)
+		}
+	}
+}
+
+// mostLate is by how much who came first may have come before without it: it takes some round
+// trips to enter the queues, clocks run at different rates, and a privilege does not last.
+const mostLate = 250 * time.Millisecond
+
+// orderly reports whether nothing goes wrong in a run, and all tasks want one lock in the order in
+// which they come.
+func (c *Case) orderly() bool {
+	return c.undisturbed() && !c.overlapping() && !slices.ContainsFunc(c.Tasks, func(t Task) bool {
+		return t.Waiting != quorumlock.WaitFair || t.Try || t.Names[0] != c.Tasks[0].Names[0]
+	})
+}
+
+// freeOn counts the servers on which nobody has any of the names.
+func freeOn(names []string, states []node.Reply) (n int) {
+	for _, r := range states {
+		if !slices.ContainsFunc(r.Holders, func(h node.Holder) bool { return slices.Contains(names, h.Name) }) {
+			n++
+		}
+	}
+	return n
+}
+
+// undisturbed reports whether nothing goes wrong in a run: then who waits is woken in time.
+func (c *Case) undisturbed() bool {
+	w := c.Weather
+	for i := range c.Clients {
+		if !c.timely(i) {
+			return false
+		}
+	}
+	return c.Opened && len(c.Faults) == 0 && w.Lose == 0 && w.Double == 0 && w.Forget == 0 && !w.Unordered && w.Most < mostPrompt
+}
+
+// overlapping reports whether some tasks want several names: one of those that is woken may have
+// to leave a name to others, who then come by themselves.
+func (c *Case) overlapping() bool {
+	return slices.ContainsFunc(c.Tasks, func(t Task) bool { return len(t.Names) > 1 })
+}
+
+// mostPrompt is how long messages may take where waiters are to be woken promptly.
+const mostPrompt = 15 * time.Millisecond
+
+// timely reports whether every node takes the tokens of a client, at any time of a run.
+func (c *Case) timely(client int) bool {
+	wall := c.Clients[client].Wall
+	return wall >= -ttl/2 && wall <= maxSkew/2
+}
