@@ -109,6 +109,7 @@ func (e *entry) voted(i int, now time.Duration, r node.Reply) {
 		} else {
 			e.outlook.Denied(i, until, r.Rank)
 		}
+		e.waiter.nudge() // it may be worthwhile sooner than it seemed
 	}
 	if e.struck && r.Outcome != node.Granted { // else it goes with what was granted
 		e.strikeAt(i)

@@ -327,6 +327,9 @@ func (h *hold) finish(cause error, to sink) bool {
 	h.undo(to)
 	h.client.schedule.remove(h)
 	h.client.lines.gave(h)
+	if h.entry != nil {
+		h.client.inboxes.unlist(h.entry)
+	}
 	return true
 }
 

@@ -23,6 +23,8 @@ type inboxes struct {
 	mu      sync.Mutex
 	boxes   []inbox
 	entries map[string]*entry
+	// waiting counts the entries of those who have not been served.
+	waiting int
 	// wanted counts, by name, those who wait, where Redisson is heard.
 	wanted map[string]int
 	// idle gives the subscriptions up.
@@ -76,6 +78,7 @@ func (b *inboxes) enlist(w *waiter) *entry {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.entries[e.id] = e
+	b.waiting++
 	if b.idle != nil {
 		b.idle.Stop()
 	}
@@ -84,19 +87,27 @@ func (b *inboxes) enlist(w *waiter) *entry {
 	return e
 }
 
-// unlist has an entry get no more messages.
+// served notes that the waiter of an entry has the lock. The entry goes with that; until then
+// messages to it are of no use to anybody.
+func (b *inboxes) served(e *entry) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.waiting--
+	b.want(e.names, -1)
+	b.linger()
+}
+
+// unlist has a served entry get no more messages.
 func (b *inboxes) unlist(e *entry) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	delete(b.entries, e.id)
-	b.want(e.names, -1)
-	b.linger()
 }
 
 // linger has the subscriptions given up some time after the last who waits has left.
 func (b *inboxes) linger() {
 	switch {
-	case len(b.entries) > 0 || b.closed:
+	case b.waiting > 0 || b.closed:
 	case b.idle == nil:
 		b.idle = b.client.clock.AfterFunc(inboxLinger, b.rest)
 	default:
@@ -185,7 +196,8 @@ func (b *inboxes) deliver(i int, m node.Message) {
 		e := b.entries[m.Waiter]
 		b.mu.Unlock()
 		switch {
-		case e == nil: // it does not wait any more, and is about to leave the queue
+		case e == nil: // it does not wait any more, so the next has its turn
+			b.client.lanes[i].leave([]string{m.Name}, m.Waiter)
 		case m.Kind == node.Woken:
 			e.woken(i, now)
 		case m.Kind == node.Returned:
@@ -211,7 +223,7 @@ func (b *inboxes) hear(i int, again bool, tell func(*entry)) {
 func (b *inboxes) rest() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if len(b.entries) == 0 {
+	if b.waiting == 0 {
 		b.giveUp()
 	}
 }

@@ -34,8 +34,8 @@ type call struct {
 	// urgent calls are for people who ask: a node that is down is probed for them at
 	// once, whatever pause it is in.
 	urgent bool
-	// first is set for an undo that goes before what is queued: what it undoes was sent
-	// before that.
+	// first is set for an undo that goes before what others have queued: what it undoes was
+	// sent before that.
 	first bool
 	// retried is set for the one undo that tries a node which rejected it before.
 	retried bool
@@ -128,12 +128,23 @@ func (l *lane) submit(c *call) error {
 		return refused
 	}
 	if c.first {
-		l.queue = slices.Insert(l.queue, 0, c)
+		l.queue = slices.Insert(l.queue, l.behind(c.op.Owner), c)
 	} else {
 		l.queue = append(l.queue, c)
 	}
 	l.start()
 	return nil
+}
+
+// behind is the place in the queue behind all that is sent for an owner, or the first. The
+// mutex is held.
+func (l *lane) behind(owner string) int {
+	for i := len(l.queue) - 1; i >= 0; i-- {
+		if l.queue[i].op.Owner == owner {
+			return i + 1
+		}
+	}
+	return 0
 }
 
 // refusal says why a call is not to be sent now, and what is behind it. A node that is

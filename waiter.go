@@ -251,8 +251,9 @@ func (w *waiter) leave(t *tenure) {
 	w.lock.client.lines.leave(w)
 	switch {
 	case w.entry != nil:
-		w.lock.client.inboxes.unlist(w.entry)
+		w.lock.client.inboxes.served(w.entry)
 		if t == nil || t.hold.entry != w.entry {
+			w.lock.client.inboxes.unlist(w.entry)
 			w.entry.strike()
 		}
 	case w.nudged == nil:

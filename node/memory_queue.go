@@ -104,22 +104,25 @@ func (m *Memory) reached(kind MessageKind, name, id string) bool {
 
 // precedence does what the function of that name does in the scripts.
 func (m *Memory) precedence(name, id string) time.Duration {
-	place := 0
+	place, told := 0, time.Duration(0)
 	for dead := 0; dead < maxDead; {
 		q := m.queued(name)
 		if place >= len(q) || q[place].id == id {
-			return 0
+			return told
 		}
 		e := q[place]
 		left := e.woken + fairPatience - m.clock.Now()
 		switch {
 		case e.expected && left > 0:
-			return left
+			return cmp.Or(told, left)
 		case e.expected:
 			place++
 		case m.reached(Woken, name, e.id):
 			m.expect(name, place)
-			return fairPatience
+			if place == 0 {
+				return fairPatience
+			}
+			place, told = place+1, fairPatience
 		default:
 			m.drop(name, e.id)
 			dead++

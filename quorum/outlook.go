@@ -50,10 +50,11 @@ func (o *Outlook) Denied(i int, until time.Duration, rank int) {
 	o.expect(i, after(until, time.Duration(max(rank, 0))*spread))
 }
 
-// Left notes that a node is free, and left to another until an instant: the first of so many
-// others who wait there before, and who may each be given as long.
+// Left notes that a node is free, and left to another until an instant: to the first of so
+// many who wait there before this one. If there are several, the next of them will see to it,
+// and this one need not come before that one has had its time too.
 func (o *Outlook) Left(i int, until time.Duration, rank int) {
-	o.expect(i, after(until, time.Duration(max(rank-1, 0))*turn))
+	o.expect(i, after(until, time.Duration(min(max(rank-1, 0), 1))*turn))
 }
 
 // Idle notes that nobody holds the lock on a node: it granted what the waiter then gave

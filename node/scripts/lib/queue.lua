@@ -104,22 +104,26 @@ local function queues()
 
   -- precedence is how many ms a waiter has to leave a free name to another, or nil. That is
   -- whoever stands before it, and was not woken more than patience ms ago without coming
-  -- since. One that was not woken yet is woken now.
+  -- since. One that was not woken yet is woken now; behind one who has not come, all of them
+  -- are, so that any number of frozen ones costs two patiences.
   local function precedence(name, waiter, now)
-    local place, dead = 0, 0
+    local place, dead, left = 0, 0, nil
     while dead < attempts do
       local other = redis.call('ZRANGE', key('queue', name), place, place)[1]
       if not other or other == waiter then
-        return nil
+        return left
       end
       local since = redis.call('ZSCORE', key('woken', name), other)
       if since and since + patience > now then
-        return since + patience - now
+        return left or since + patience - now
       elseif since then
         place = place + 1
       elseif reached('woken', name, other) then
         expect(name, other, now)
-        return patience
+        if place == 0 then
+          return patience
+        end
+        place, left = place + 1, patience
       else
         dropped(name, other)
         dead = dead + 1
