@@ -33,6 +33,10 @@ type entry struct {
 	// poll is when to ask if nodes cannot be relied on to tell, and recheck how long after
 	// an attempt in any case.
 	poll, recheck time.Duration
+	// tries counts the attempts since a node has told of a release, and notBefore is when
+	// the next one may be made as long as none does.
+	tries     int
+	notBefore time.Duration
 }
 
 func newEntry(w *waiter) *entry {
@@ -59,6 +63,7 @@ func (e *entry) begin(now time.Duration) {
 	defer e.mu.Unlock()
 	e.listening, e.standing, e.first, e.asked = listening, 0, 0, true
 	e.recheck = recheck - time.Duration(e.client.cfg.Jitter()*float64(recheck/4))
+	e.notBefore = now + e.restraint()
 	e.outlook.Ask(now, e.client.moment())
 }
 
@@ -66,12 +71,15 @@ func (e *entry) begin(now time.Duration) {
 func (e *entry) sign(op *node.Op, i int) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	op.Fair = e.turns
-	if e.listening&(1<<i) != 0 {
-		e.entered |= 1 << i
-		e.pending |= 1 << i
-		op.Waiter = e.waiting()
+	if e.listening&(1<<i) == 0 {
+		// It cannot stand in the queue there, so it takes what it gets. To leave the node to
+		// others, who leave theirs to it, would be to wait for each other.
+		return
 	}
+	op.Fair = e.turns
+	e.entered |= 1 << i
+	e.pending |= 1 << i
+	op.Waiter = e.waiting()
 }
 
 // waiting is what nodes are told of its waiter as long as that waits.
@@ -140,6 +148,7 @@ func (e *entry) failed(poll time.Duration, held bool) {
 func (e *entry) woken(i int, now time.Duration) {
 	e.mu.Lock()
 	e.outlook.Woken(i, now)
+	e.tries, e.notBefore = 0, 0
 	e.mu.Unlock()
 	e.waiter.nudge()
 }
@@ -186,10 +195,24 @@ func (e *entry) next() time.Duration {
 	case !e.asked:
 		return e.poll
 	case e.polling || !e.covered():
-		return min(e.poll, e.outlook.Next(e.recheck))
+		return min(e.poll, max(e.notBefore, e.outlook.Next(e.recheck)))
 	default:
-		return e.outlook.Next(e.recheck)
+		return max(e.notBefore, e.outlook.Next(e.recheck))
 	}
+}
+
+// maxRestraint is the longest pause between two attempts for which there seems to be reason.
+const maxRestraint = 50 * time.Millisecond
+
+// restraint is how long to hold back after this attempt while no node tells of a release:
+// those who give back what they could not use tell each other that it is free, and must not
+// go on like that. The first retry is free, as it often succeeds. The mutex is held.
+func (e *entry) restraint() time.Duration {
+	e.tries++
+	if e.tries < 2 {
+		return 0
+	}
+	return quorum.Backoff(e.tries-2, e.client.cfg.RetryMin/8, maxRestraint, e.client.cfg.Jitter())
 }
 
 // covered reports whether whoever holds the lock has it on a node that will tell of its
