@@ -201,8 +201,11 @@ func (e *entry) next() time.Duration {
 	}
 }
 
-// maxRestraint is the longest pause between two attempts for which there seems to be reason.
-const maxRestraint = 50 * time.Millisecond
+// The bounds of the pause between two attempts for which there seems to be reason.
+const (
+	minRestraint = time.Millisecond
+	maxRestraint = 50 * time.Millisecond
+)
 
 // restraint is how long to hold back after this attempt while no node tells of a release:
 // those who give back what they could not use tell each other that it is free, and must not
@@ -212,7 +215,7 @@ func (e *entry) restraint() time.Duration {
 	if e.tries < 2 {
 		return 0
 	}
-	return quorum.Backoff(e.tries-2, e.client.cfg.RetryMin/8, maxRestraint, e.client.cfg.Jitter())
+	return quorum.Backoff(e.tries-2, minRestraint, maxRestraint, e.client.cfg.Jitter())
 }
 
 // covered reports whether whoever holds the lock has it on a node that will tell of its
