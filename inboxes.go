@@ -39,6 +39,8 @@ type inbox struct {
 	sub           node.Inbox
 	// retryAt is when to try again after a failure.
 	retryAt time.Duration
+	// strays are waiters that were woken when they were gone, and since when.
+	strays map[string]time.Duration
 	// follows are the names that it follows, aligning is set while that is being changed, and
 	// complained once that has failed.
 	follows              map[string]bool
@@ -55,6 +57,9 @@ const (
 func (b *inboxes) init(c *Client) {
 	b.client = c
 	b.boxes = make([]inbox, len(c.lanes))
+	for i := range b.boxes {
+		b.boxes[i].strays = make(map[string]time.Duration)
+	}
 	b.entries = make(map[string]*entry)
 	b.wanted = make(map[string]int)
 	b.ctx, b.cancel = context.WithCancel(context.Background())
@@ -196,8 +201,8 @@ func (b *inboxes) deliver(i int, m node.Message) {
 		e := b.entries[m.Waiter]
 		b.mu.Unlock()
 		switch {
-		case e == nil: // it does not wait any more, so the next has its turn
-			b.client.lanes[i].leave([]string{m.Name}, m.Waiter)
+		case e == nil:
+			b.astray(i, m, now)
 		case m.Kind == node.Woken:
 			e.woken(i, now)
 		case m.Kind == node.Returned:
@@ -207,6 +212,35 @@ func (b *inboxes) deliver(i int, m node.Message) {
 		}
 	}
 }
+
+// strayTime is how long a node may take to forget an entry that was struck.
+const strayTime = 100 * time.Millisecond
+
+// astray is for a message to a waiter that is gone. The entry is about to leave the queue, and
+// the next is woken then; unless that is taking long. Then it is left over from an
+// acquisition that came late, and has to be taken out.
+func (b *inboxes) astray(i int, m node.Message, now time.Duration) {
+	b.mu.Lock()
+	box := &b.boxes[i]
+	since, seen := box.strays[m.Waiter]
+	switch {
+	case !seen && len(box.strays) < maxStrays:
+		box.strays[m.Waiter] = now
+	case !seen:
+		clear(box.strays)
+	}
+	leave := seen && now-since >= strayTime
+	if leave {
+		delete(box.strays, m.Waiter)
+	}
+	b.mu.Unlock()
+	if leave {
+		b.client.lanes[i].leave([]string{m.Name}, m.Waiter)
+	}
+}
+
+// maxStrays bounds how many are remembered.
+const maxStrays = 1000
 
 // hear tells everybody who waits that a subscription was lost, or is back.
 func (b *inboxes) hear(i int, again bool, tell func(*entry)) {
