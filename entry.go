@@ -294,6 +294,14 @@ func (l *lane) leave(names []string, waiter string) {
 	_ = l.submit(c) // if that is not possible now, it is kept
 }
 
+// leaves reports whether something is on its way to a node that has it forget a waiter.
+func (l *lane) leaves(waiter string) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	is := func(c *call) bool { return c.op.Waiter.ID == waiter && c.op.Waiter.Keep == 0 }
+	return slices.ContainsFunc(l.queue, is) || slices.ContainsFunc(l.inFlight, is)
+}
+
 // after is d after at; never is never over.
 func after(at, d time.Duration) time.Duration {
 	if d > never-at {

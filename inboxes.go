@@ -39,7 +39,7 @@ type inbox struct {
 	sub           node.Inbox
 	// retryAt is when to try again after a failure.
 	retryAt time.Duration
-	// strays are waiters that were woken when they were gone, and since when.
+	// strays are waiters whose entries were left over, and when they were taken out last.
 	strays map[string]time.Duration
 	// follows are the names that it follows, aligning is set while that is being changed, and
 	// complained once that has failed.
@@ -213,34 +213,34 @@ func (b *inboxes) deliver(i int, m node.Message) {
 	}
 }
 
-// strayTime is how long a node may take to forget an entry that was struck.
-const strayTime = 100 * time.Millisecond
+// strayPause is how long after one attempt to take an entry out the next one is made.
+const strayPause = 100 * time.Millisecond
 
-// astray is for a message to a waiter that is gone. The entry is about to leave the queue, and
-// the next is woken then; unless that is taking long. Then it is left over from an
-// acquisition that came late, and has to be taken out.
+// maxStrays bounds how many such attempts are remembered.
+const maxStrays = 1000
+
+// astray is for a message to a waiter that is gone. Mostly its entry is about to leave the
+// queue, and the next is woken then. Else it is left over, from an acquisition that came late,
+// and has to be taken out.
 func (b *inboxes) astray(i int, m node.Message, now time.Duration) {
-	b.mu.Lock()
-	box := &b.boxes[i]
-	since, seen := box.strays[m.Waiter]
-	switch {
-	case !seen && len(box.strays) < maxStrays:
-		box.strays[m.Waiter] = now
-	case !seen:
-		clear(box.strays)
+	if b.client.lanes[i].leaves(m.Waiter) {
+		return
 	}
-	leave := seen && now-since >= strayTime
-	if leave {
-		delete(box.strays, m.Waiter)
+	b.mu.Lock()
+	strays := b.boxes[i].strays
+	last, before := strays[m.Waiter]
+	again := before && now-last < strayPause
+	if !again {
+		if len(strays) >= maxStrays {
+			clear(strays)
+		}
+		strays[m.Waiter] = now
 	}
 	b.mu.Unlock()
-	if leave {
+	if !again {
 		b.client.lanes[i].leave([]string{m.Name}, m.Waiter)
 	}
 }
-
-// maxStrays bounds how many are remembered.
-const maxStrays = 1000
 
 // hear tells everybody who waits that a subscription was lost, or is back.
 func (b *inboxes) hear(i int, again bool, tell func(*entry)) {
