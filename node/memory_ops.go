@@ -68,7 +68,9 @@ func (m *Memory) acquire(op Op) Reply {
 	var known uint64
 	for _, name := range op.Names {
 		m.locks[name] = claim{owner: op.Owner, expiry: m.clock.Now() + op.TTL}
-		m.came(name, op.Waiter.ID)
+		if i := m.queued(name).rank(op.Waiter.ID); op.Fair && i >= 0 {
+			m.expect(name, i)
+		}
 		if seen := m.fence(name); seen >= op.Token {
 			known = max(known, seen)
 		} else {

@@ -111,7 +111,7 @@ func (m *Memory) precedence(name, id string) time.Duration {
 			return told
 		}
 		e := q[place]
-		left := e.woken + fairPatience - m.clock.Now()
+		left := e.woken + patience(e.id) - m.clock.Now()
 		switch {
 		case e.expected && left > 0:
 			return cmp.Or(told, left)
@@ -120,15 +120,15 @@ func (m *Memory) precedence(name, id string) time.Duration {
 		case m.reached(Woken, name, e.id):
 			m.expect(name, place)
 			if place == 0 {
-				return fairPatience
+				return patience(e.id)
 			}
-			place, told = place+1, fairPatience
+			place, told = place+1, max(told, patience(e.id))
 		default:
 			m.drop(name, e.id)
 			dead++
 		}
 	}
-	return fairPatience
+	return cmp.Or(told, fairPatience)
 }
 
 // wake does what the function of that name does in the scripts.
@@ -154,7 +154,7 @@ func (m *Memory) wake(name, except string) {
 		case kind == Standby:
 			return
 		default:
-			frozen := q[place].expected && q[place].woken+fairPatience <= m.clock.Now()
+			frozen := q[place].expected && q[place].woken+patience(q[place].id) <= m.clock.Now()
 			if kind == Woken {
 				m.expect(name, place)
 			} else if !frozen {
@@ -231,6 +231,7 @@ func (m *Memory) rejoin(names []string, w Waiter) {
 		case w.ID == "" || m.unsound(name):
 		case w.Keep > 0:
 			m.enter(name, w)
+			m.expect(name, m.queues[name].rank(w.ID))
 		default:
 			m.drop(name, w.ID)
 		}

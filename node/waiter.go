@@ -1,6 +1,7 @@
 package node
 
 import (
+	"strconv"
 	"strings"
 	"time"
 )
@@ -16,13 +17,13 @@ import (
 // ([Standby]).
 //
 // A fair Acquire takes a free name only if nobody waits before it who has a privilege: the
-// first has one until 50 ms after it was woken, and again once it has come and could not have
-// the name. Then the next in line has it. Who comes for several names gets no new privilege on
+// first has one until 50 ms after it was woken or took the name, and again once it has come and
+// somebody else had the name. Then the next in line has it. Who comes for several names gets no new privilege on
 // those that it could have had but for the others: they do not lie idle meanwhile. Who is
 // denied because of a privilege may come again when [Holder.TTL] has passed.
 type Waiter struct {
 	// ID tells waiters apart: the id of the client, which holds no colon, a colon, and
-	// anything. It is empty for nobody.
+	// anything; see [WaiterID]. It is empty for nobody.
 	ID string
 	// Ticket is when it first asked, in microseconds since the Unix epoch by the clock
 	// of its client, below 2^53. Turns are in the order of tickets, and of ids where those
@@ -39,8 +40,36 @@ func (w Waiter) client() string {
 	return client
 }
 
-// fairPatience is how long a free lock is left to a waiter that was woken.
-const fairPatience = 50 * time.Millisecond
+// WaiterID makes the id of a waiter: of its client, of what tells it from others of that, and,
+// for one who is far from the node, of how long a free lock is left to it once it was woken,
+// in whole milliseconds. That is 50 ms at least, and 500 ms at most.
+func WaiterID(client, x string, patience time.Duration) string {
+	id := client + ":" + x
+	if patience <= fairPatience {
+		return id
+	}
+	return id + "@" + strconv.FormatInt(min(patience, maxPatience).Milliseconds(), 10)
+}
+
+// The bounds of how long a free lock is left to a waiter that was woken.
+const (
+	fairPatience = 50 * time.Millisecond
+	maxPatience  = 500 * time.Millisecond
+)
+
+// patience is how long it is left to the waiter of this id.
+func patience(id string) time.Duration {
+	at := strings.LastIndexByte(id, '@')
+	digits := id[at+1:]
+	if at < 0 || digits == "" || strings.Trim(digits, "0123456789") != "" {
+		return fairPatience
+	}
+	ms, err := strconv.ParseUint(digits, 10, 16)
+	if err != nil {
+		return maxPatience // it is larger than any
+	}
+	return min(max(time.Duration(ms)*time.Millisecond, fairPatience), maxPatience)
+}
 
 // maxDead bounds how many dead waiters one operation deals with for each name.
 const maxDead = 1000

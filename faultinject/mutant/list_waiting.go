@@ -122,6 +122,13 @@ var waiting = []Mutant{
 			Old: `		e.client.lanes[i].leave(e.names, e.id)
 `,
 			New: "",
+		}, {
+			File: "inboxes.go",
+			Old: `	if !again {
+		b.client.lanes[i].leave([]string{m.Name}, m.Waiter)
+	}
+`,
+			New: "",
 		}},
 	},
 	{
@@ -163,8 +170,8 @@ var waiting = []Mutant{
 		Edits: []Edit{
 			{
 				File: "entry.go",
-				Old:  `	if e.listening&(1<<i) != 0 {`,
-				New:  `	if e.standing |= 1 << i; true {`,
+				Old:  `	if e.listening&(1<<i) == 0 {`,
+				New:  `	if e.standing |= 1 << i; e.client == nil {`,
 			},
 			{
 				File: "entry.go",

@@ -86,7 +86,43 @@ var fairness = []promise{
 			return append(ops, waiting("c:1", 1, release("o of c:1", name)), fairly("c:2", 2, name))
 		})
 		x.yields(name, 1, last(replies))
-		b.receivesOf(name, woken("c:1", name), standby("c:2", name), returned("c:2", name), woken("c:1", name))
+		b.receivesOf(name, woken("c:1", name), standby("c:2", name), returned("c:2", name))
+	}},
+	{"who takes a name and gives it back, again and again, keeps it from others no longer than that", func(x *trial) {
+		x.listen("c")
+		x.held("a")
+		x.waits(0, fairly("c:1", 1, "a"))
+		x.waits(1, fairly("c:2", 2, "a"))
+		x.want(node.Released, release("o1", "a"))
+		for range 5 {
+			x.want(node.Granted, fairly("c:1", 1, "a"))
+			x.Pass(privilege / 5)
+			x.want(node.Released, waiting("c:1", 1, release("o of c:1", "a")))
+		}
+		x.want(node.Granted, fairly("c:2", 2, "a"))
+	}},
+	{"nor does one who was never woken", func(x *trial) {
+		x.listen("c")
+		x.want(node.Granted, fairly("c:1", 1, "a"))
+		x.want(node.Released, waiting("c:1", 1, release("o of c:1", "a")))
+		x.Pass(privilege)
+		x.want(node.Granted, fairly("c:2", 2, "a"))
+	}},
+	{"who is far from the node says so, and is waited for longer", func(x *trial) {
+		x.listen("c")
+		x.do(freed("a", "c:1@200", "c:2")...)
+		x.Pass(privilege)
+		h := x.do(fairly("c:2", 2, "a"))[0].Holder
+		assert.Greater(x, h.TTL, privilege)
+		assert.LessOrEqual(x, h.TTL, 150*time.Millisecond)
+		x.Pass(150 * time.Millisecond)
+		x.want(node.Granted, fairly("c:2", 2, "a"))
+	}},
+	{"but not for as long as one may say", func(x *trial) {
+		x.listen("c")
+		x.do(freed("a", "c:1@99999", "c:2")...)
+		x.Pass(500 * time.Millisecond)
+		x.want(node.Granted, fairly("c:2", 2, "a"))
 	}},
 	{"others leave a free name to the first", func(x *trial) {
 		b := x.listen("c")

@@ -104,8 +104,8 @@ for _, name in ipairs(KEYS) do
   redis.call('HSET', name, owner, 1)
   redis.call('PEXPIRE', name, ttl)
 end
-if queue then
-  queue.came(KEYS, waiter)
+if queue and waiter and fair then
+  queue.expect_all(KEYS, waiter, now) -- if it gives them back, others wait no longer for it
 end
 raise(low, ARGV[6], max_ttl + max_skew)
 return fence > 0 and {fence} or 1

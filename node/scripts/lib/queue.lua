@@ -53,6 +53,13 @@ local function queues()
     redis.pcall('PEXPIRE', key('woken', name), redis.call('PTTL', key('queue', name)))
   end
 
+  -- expect_all does that for several names.
+  local function expect_all(names, waiter, now)
+    for _, name in ipairs(names) do
+      expect(name, waiter, now)
+    end
+  end
+
   -- attempts bounds how many dead waiters one call deals with for each name.
   local attempts = 1000
 
@@ -99,8 +106,11 @@ local function queues()
     end
   end
 
-  -- patience is how many ms a free name is left to a waiter that was woken.
-  local patience = 50
+  -- patience is how many ms a free name is left to a waiter that was woken: what its id ends
+  -- with, within bounds.
+  local function patience(waiter)
+    return math.min(math.max(tonumber(string.match(waiter, '@(%d+)$')) or 0, 50), 500)
+  end
 
   -- precedence is how many ms a waiter has to leave a free name to another, or nil. That is
   -- whoever stands before it, and was not woken more than patience ms ago without coming
@@ -114,22 +124,22 @@ local function queues()
         return left
       end
       local since = redis.call('ZSCORE', key('woken', name), other)
-      if since and since + patience > now then
-        return left or since + patience - now
+      if since and since + patience(other) > now then
+        return left or since + patience(other) - now
       elseif since then
         place = place + 1
       elseif reached('woken', name, other) then
         expect(name, other, now)
         if place == 0 then
-          return patience
+          return patience(other)
         end
-        place, left = place + 1, patience
+        place, left = place + 1, math.max(left or 0, patience(other))
       else
         dropped(name, other)
         dead = dead + 1
       end
     end
-    return patience
+    return left or patience('')
   end
 
   -- wake wakes the first waiter of a name that is free, and tells the next to stand by. Whom a
@@ -157,7 +167,7 @@ local function queues()
         return
       else
         local since = redis.call('ZSCORE', key('woken', name), waiter)
-        local frozen = since and since + patience <= now
+        local frozen = since and since + patience(waiter) <= now
         if kind == 'woken' then
           expect(name, waiter, now)
         elseif not frozen then
@@ -169,12 +179,18 @@ local function queues()
   end
 
   -- rejoin has a waiter enter the queues of names that it gave back, or leave those of names
-  -- that it wants no more, if keep is none. What fails of that concerns nobody else.
+  -- that it wants no more, if keep is none. What fails of that concerns nobody else. Who gave
+  -- them back was expected since it took them: it has its place, and no new privilege. Else
+  -- one that takes them again and again, and never gets the other nodes that it needs, would
+  -- keep them from everybody.
   local function rejoin(names, waiter, ticket, keep)
     local time = redis.call('TIME')
+    local now = time[1] * 1000 + math.floor(time[2] / 1000)
     for _, name in ipairs(names) do
       if keep then
-        pcall(enter, name, waiter, ticket, keep, time[1] * 1000 + math.floor(time[2] / 1000))
+        if pcall(enter, name, waiter, ticket, keep, now) then
+          expect(name, waiter, now)
+        end
       else
         pcall(dropped, name, waiter)
       end
@@ -190,5 +206,5 @@ local function queues()
     end
   end
 
-  return {sound = sound, enter_all = enter_all, came = came, rejoin = rejoin, precedence = precedence, dropped = dropped, wake_all = wake_all}
+  return {sound = sound, enter_all = enter_all, came = came, expect_all = expect_all, rejoin = rejoin, precedence = precedence, dropped = dropped, wake_all = wake_all}
 end
