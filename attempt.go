@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/quorumlock/quorumlock/node"
@@ -13,6 +14,8 @@ import (
 // retry says what to expect of another attempt.
 type retry struct {
 	worthwhile bool
+	// tokenTooFar is set if a node has refused the token because of its clock.
+	tokenTooFar bool
 	// freeAfter is when enough nodes can be expected to be free even if nobody
 	// releases.
 	freeAfter time.Duration
@@ -59,7 +62,7 @@ func gaveUp(err, why error) error {
 func (h *hold) verdict() (retry, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	again := retry{worthwhile: !h.hopeless(), freeAfter: h.freeAfter()}
+	again := retry{worthwhile: !h.hopeless(), tokenTooFar: h.tokenTooFar(), freeAfter: h.freeAfter()}
 	if h.round.Result() == quorum.Lost && h.round.Denied() > 0 && h.round.Unknown() <= len(h.claims)-h.lock.need {
 		// Enough nodes answer: what stands in the way is who holds it there.
 		return again, h.heldError()
@@ -86,11 +89,18 @@ func (h *hold) hopeless() bool {
 		if !errors.As(r.Err, &nodeErr) {
 			continue
 		}
-		if nodeErr.Permanent() || nodeErr.Reason == node.ErrClock && h.client.tokens.timely(h.token) { //nolint:errorlint // a reason is never wrapped
+		// A block of tokens reaches further than one does that is the time.
+		timely := h.last == h.token && h.client.tokens.timely(h.token)
+		if nodeErr.Permanent() || nodeErr.Reason == node.ErrClock && timely { //nolint:errorlint // a reason is never wrapped
 			permanent++
 		}
 	}
 	return permanent > len(h.claims)-h.lock.need
+}
+
+// tokenTooFar reports whether a node has refused the token because of its clock.
+func (h *hold) tokenTooFar() bool {
+	return slices.ContainsFunc(h.refusals, func(r node.Reply) bool { return errors.Is(r.Err, node.ErrClock) })
 }
 
 // freeAfter is how long, by what the denials said, until a quorum is free.

@@ -188,9 +188,9 @@ func (c *Client) enter() error {
 func (c *Client) leave() { c.acquiring.Done() }
 
 // nextOwner makes an id that was never used before, one for each round.
-func (c *Client) nextOwner() string {
-	return c.id + ":" + strconv.FormatUint(c.sequence.Add(1), 10)
-}
+func (c *Client) nextOwner() string { return c.id + ":" + c.nextSequence() }
+
+func (c *Client) nextSequence() string { return strconv.FormatUint(c.sequence.Add(1), 10) }
 
 // warn writes a log line, without having anybody wait for it.
 func (c *Client) warn(msg string, args ...any) {

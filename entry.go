@@ -30,6 +30,8 @@ type entry struct {
 	// asked is set once an attempt has carried it, polling if the last one did not find
 	// enough nodes that could tell anything, and struck when its waiter has gone.
 	asked, polling, struck bool
+	// denied is set once it had to wait; guarded by the mutex of the inboxes.
+	denied bool
 	// poll is when to ask if nodes cannot be relied on to tell, and recheck how long after
 	// an attempt in any case.
 	poll, recheck time.Duration
@@ -45,7 +47,7 @@ func newEntry(w *waiter) *entry {
 		waiter:  w,
 		client:  c,
 		names:   w.lock.names,
-		id:      c.nextOwner(),
+		id:      node.WaiterID(c.id, c.nextSequence(), 3*c.latency()),
 		ticket:  w.ticket,
 		turns:   w.lock.takesTurns(),
 		outlook: quorum.NewOutlook(len(c.lanes), w.lock.need),
@@ -87,14 +89,18 @@ func (e *entry) waiting() node.Waiter {
 	return node.Waiter{ID: e.id, Ticket: e.ticket, Keep: e.client.keepEntry()}
 }
 
-// afterUndo is what nodes are told of it as they undo an attempt that came to nothing.
-func (e *entry) afterUndo() node.Waiter {
+// afterUndo is what a node is told of it as it undoes an attempt that came to nothing.
+func (e *entry) afterUndo(i int) node.Waiter {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if e.struck {
+	switch {
+	case e.struck:
 		return e.done()
+	case e.entered&(1<<i) == 0:
+		return node.Waiter{} // it could not be told anything there
+	default:
+		return e.waiting()
 	}
-	return e.waiting()
 }
 
 // done is what nodes are told of its waiter when that waits no longer: they forget it.
@@ -262,13 +268,18 @@ const (
 // moment is how long most nodes need for an answer, with a margin, so that what happens on
 // them at the same time is seen together.
 func (c *Client) moment() time.Duration {
+	return min(max(4*c.latency(), minMoment), maxMoment)
+}
+
+// latency is how long most nodes have taken to answer lately.
+func (c *Client) latency() time.Duration {
 	var buf [quorum.MaxNodes]time.Duration
 	means := buf[:0]
 	for _, l := range c.lanes {
 		means = append(means, l.latency())
 	}
 	slices.Sort(means)
-	return min(max(4*means[len(means)/2], minMoment), maxMoment)
+	return means[len(means)/2]
 }
 
 // latency is how long the node has taken to answer lately; 0 if it was not asked yet.

@@ -54,8 +54,11 @@ type hold struct {
 	// that is kept of few nodes.
 	claims []time.Duration
 	few    [fewNodes]time.Duration
-	// asked marks the nodes that may have seen this owner: those to undo on.
-	asked uint64
+	// asked marks the nodes that may have seen this owner: those to undo on. Of these, out
+	// marks those that have an acquisition to answer, and renewed is set once renewals are
+	// sent to all.
+	asked, out uint64
+	renewed    bool
 	// refusals is, for each node, its last answer if that was no confirmation; nil
 	// while all have confirmed.
 	refusals []node.Reply
@@ -103,7 +106,7 @@ func newHold(l *Lock, w *waiter) *hold {
 	h.last = h.token
 	if w != nil {
 		h.entry = w.entry
-		if l.client.lines.others(w) {
+		if !w.alone && l.client.lines.others(w) {
 			h.last += l.reserve(h.token)
 		}
 	}
@@ -253,7 +256,7 @@ func (h *hold) undoOn(i int, c *call, to sink) {
 // undone: one who has not got the lock waits on.
 func (h *hold) entryAfter(i int) node.Waiter {
 	if h.tenure == nil {
-		return h.entry.afterUndo()
+		return h.entry.afterUndo(i)
 	}
 	if h.asked&(1<<i) == 0 {
 		h.entry.strikeOne(i)

@@ -23,7 +23,7 @@ type inboxes struct {
 	mu      sync.Mutex
 	boxes   []inbox
 	entries map[string]*entry
-	// waiting counts the entries of those who have not been served.
+	// waiting counts the entries of those who were denied, and have not been served.
 	waiting int
 	// wanted counts, by name, those who wait, where Redisson is heard.
 	wanted map[string]int
@@ -83,13 +83,19 @@ func (b *inboxes) enlist(w *waiter) *entry {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.entries[e.id] = e
-	b.waiting++
-	if b.idle != nil {
-		b.idle.Stop()
-	}
-	b.subscribe()
-	b.want(e.names, 1)
 	return e
+}
+
+// waits notes that the waiter of an entry was denied, and so has to wait.
+func (b *inboxes) waits(e *entry) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if !e.denied {
+		e.denied = true
+		b.waiting++
+		b.subscribe()
+		b.want(e.names, 1)
+	}
 }
 
 // served notes that the waiter of an entry has the lock. The entry goes with that; until then
@@ -97,9 +103,12 @@ func (b *inboxes) enlist(w *waiter) *entry {
 func (b *inboxes) served(e *entry) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.waiting--
-	b.want(e.names, -1)
-	b.linger()
+	if e.denied {
+		e.denied = false
+		b.waiting--
+		b.want(e.names, -1)
+		b.linger()
+	}
 }
 
 // unlist has a served entry get no more messages.
@@ -126,7 +135,7 @@ func (b *inboxes) subscribe() {
 	now := b.client.clock.Now()
 	for i := range b.boxes {
 		box := &b.boxes[i]
-		if b.closed || box.sub != nil || box.opening || now < box.retryAt {
+		if b.closed || b.waiting == 0 || box.sub != nil || box.opening || now < box.retryAt {
 			continue
 		}
 		box.opening = true

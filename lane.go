@@ -139,8 +139,8 @@ func (l *lane) submit(c *call) error {
 // behind is the place in the queue behind all that is sent for an owner, or the first. The
 // mutex is held.
 func (l *lane) behind(owner string) int {
-	for i := len(l.queue) - 1; i >= 0; i-- {
-		if l.queue[i].op.Owner == owner {
+	for i, c := range slices.Backward(l.queue) {
+		if c.op.Owner == owner {
 			return i + 1
 		}
 	}

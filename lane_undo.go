@@ -35,6 +35,7 @@ func (l *lane) keep(c *call, now time.Duration) {
 		return
 	}
 	c.retried = false
+	c.op.Waiter.Keep = 0 // by then, who waited may have gone: it gets in line anew
 	l.kept = append(l.kept, c)
 	l.armRetry()
 }

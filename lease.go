@@ -150,7 +150,8 @@ func (l *Lease) Extend(ctx context.Context) error {
 // that others can have it. It is sent whatever the state of ctx, from which it takes
 // values only; each node's timeout bounds it.
 //
-// It returns nil once confirmed, and for a nested lease at once. A [*NoQuorumError]
+// It returns nil once confirmed, and at once for a nested lease, and for one that is handed
+// over to the next waiter of this client. A [*NoQuorumError]
 // says which nodes did not confirm: they are asked again in the background, and free
 // the lock by themselves when its TTL is over. If the lease had ended before, the
 // error says how: [*LostError], ErrReleased for a second Release, ErrHoldLimit,

@@ -18,16 +18,18 @@ type lines struct {
 	spare []*line
 }
 
-// lineKey is a set of names (the name, or several with their lengths) and how many nodes have
-// to grant them: who needs all nodes must not hold up those who are content with most.
+// lineKey is a set of names (the name, or several with their lengths), how many nodes have to
+// grant them, and whether those in the line spin: who needs all nodes must not hold up those who
+// are content with most, and who looks from time to time not those who are woken.
 type lineKey struct {
 	names       string
 	count, need int
+	spins       bool
 }
 
-func newLineKey(names []string, need int) lineKey {
+func newLineKey(names []string, need int, spins bool) lineKey {
 	if len(names) == 1 {
-		return lineKey{names: names[0], count: 1, need: need}
+		return lineKey{names: names[0], count: 1, need: need, spins: spins}
 	}
 	var b strings.Builder
 	for _, name := range names {
@@ -35,7 +37,7 @@ func newLineKey(names []string, need int) lineKey {
 		b.WriteByte(':')
 		b.WriteString(name)
 	}
-	return lineKey{names: b.String(), count: len(names), need: need}
+	return lineKey{names: b.String(), count: len(names), need: need, spins: spins}
 }
 
 // line is who of this client holds the names, and who waits for them.

@@ -57,7 +57,7 @@ func newLock(c *Client, names []string, rule quorum.Rule) *Lock {
 		l.names = slices.Clone(names)
 		slices.Sort(l.names)
 	}
-	l.key, l.problems = newLineKey(l.names, need), nameProblems(l.names)
+	l.key, l.problems = newLineKey(l.names, need, l.waiting == WaitSpin), nameProblems(l.names)
 	return l
 }
 
@@ -68,8 +68,8 @@ func (l *Lock) With(o LockOptions) *Lock {
 	m := newLock(l.client, l.names, l.base)
 	m.ttl, m.maxHold, m.fixed = cmp.Or(o.TTL, m.ttl), cmp.Or(o.MaxHold, m.maxHold), o.Fixed
 	m.need = cmp.Or(o.Rule, l.base).Need(len(l.client.lanes))
-	m.key.need = m.need
 	m.waiting = cmp.Or(o.Waiting, m.waiting)
+	m.key.need, m.key.spins = m.need, m.waiting == WaitSpin
 	m.handover = !l.client.cfg.Handover.Off && !o.NoHandover && !o.Fixed && m.waiting != WaitFair
 	m.problems = append(m.problems, l.client.cfg.ttlProblems(m.ttl)...)
 	if m.maxHold < 0 {

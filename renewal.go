@@ -24,6 +24,7 @@ type renewal struct {
 func (h *hold) renew(now time.Duration, done chan error) {
 	n := len(h.client.lanes)
 	r := &renewal{hold: h, began: now, tally: quorum.NewTally(n, h.lock.need), done: done}
+	h.renewed = true
 	calls := make([]call, n)
 	for i, l := range h.client.lanes {
 		calls[i] = call{op: h.op(node.Renew), sink: r}

@@ -34,6 +34,8 @@ func (h *hold) send() {
 		h.asked |= 1 << i
 		if err := l.submit(&calls[i]); err != nil {
 			h.vote(i, 0, h.token, node.Reply{Err: err, Unsent: true})
+		} else {
+			h.out |= 1 << i
 		}
 		if h.over() {
 			return
@@ -45,6 +47,7 @@ func (h *hold) send() {
 func (h *hold) answer(c *call, r node.Reply) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	h.out &^= 1 << c.lane
 	h.vote(c.lane, c.sent, c.op.Token, r)
 	now := h.client.clock.Now()
 	switch {
@@ -84,7 +87,7 @@ func (h *hold) vote(i int, sent time.Duration, token uint64, r node.Reply) {
 	default:
 		h.taken.Record(i, quorum.Denied)
 	}
-	if v == quorum.Denied && token == h.token {
+	if v == quorum.Denied && token == h.token && !h.renewed {
 		// It has nothing of this owner: all that was sent before has been answered, too.
 		h.asked &^= 1 << i
 	}
@@ -202,7 +205,7 @@ func (h *hold) abandon() {
 	h.phase = ended
 	h.client.tokens.saw(h.learnt(), h.lock.names...)
 	for i := range h.claims {
-		if h.asked&(1<<i) == 0 || h.unanswered(i) {
+		if h.asked&^h.out&(1<<i) == 0 {
 			continue
 		}
 		if h.entry != nil && h.round.Vote(i) == quorum.Granted {
@@ -211,6 +214,3 @@ func (h *hold) abandon() {
 		h.undoOn(i, &call{}, nobody{})
 	}
 }
-
-// unanswered reports whether a node has not answered the last proposal.
-func (h *hold) unanswered(i int) bool { return h.taken.Vote(i) == quorum.Missing }

@@ -17,8 +17,10 @@ type waiter struct {
 	// began is when it joined, ticket the same by the wall clock, in microseconds.
 	began  time.Duration
 	ticket int64
-	// attempts counts them; last is what became of the one before, while.
+	// attempts counts them.
 	attempts int
+	// alone is set when nodes refuse a block of tokens, where they may take a single one.
+	alone bool
 	// entry is what nodes know of it; nil while they know nothing.
 	entry *entry
 
@@ -121,6 +123,7 @@ func (w *waiter) attempt(ctx context.Context) (*hold, retry, error) {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
 	w.asking = false
+	w.alone = w.alone || h == nil && again.tokenTooFar
 	if !errors.Is(err, errCutShort) {
 		w.line.err = err // also if it is nil: what stood in the way before, does not any more
 	}
@@ -136,6 +139,7 @@ func (w *waiter) expect(again retry, err error) {
 		w.queueUp()
 	}
 	if w.entry != nil {
+		c.inboxes.waits(w.entry)
 		w.entry.failed(due, held)
 	}
 	c.lines.mu.Lock()

@@ -18,10 +18,10 @@ func TestNumerals(t *testing.T) {
 	require.Equal(t, want, got, "what was written before stays")
 	require.Equal(t, strconv.FormatInt(math.MinInt64, 10), n.signed(math.MinInt64))
 	require.Equal(t, strconv.FormatUint(math.MaxUint64, 10), n.unsigned(math.MaxUint64))
-	require.Equal(t, 1., testing.AllocsPerRun(100, func() {
+	require.LessOrEqual(t, testing.AllocsPerRun(100, func() {
 		n.begin(3)
 		for v := range uint64(3) {
 			_ = n.unsigned(math.MaxUint64 - v)
 		}
-	}))
+	}), 1.)
 }
