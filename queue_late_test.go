@@ -2,10 +2,13 @@ package quorumlock_test
 
 import (
 	"context"
+	"sync"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/quorumlock/quorumlock/node"
 )
 
 // A late grant that is undone lets in who was kept out by it, at once.
@@ -53,5 +56,27 @@ func TestALateGrantDoesNotStandInTheWayOfItsOwnWaiter(t *testing.T) {
 		require.LessOrEqual(t, f.elapsed(func() { <-waits.done }), 10*time.Millisecond)
 		require.NoError(t, waits.has().Release(t.Context()))
 		f.noKeys()
+	})
+}
+
+// What somebody gives back, as one node denies, is had by who waits for the others, once the
+// moment has passed for which it is left to who gave it back.
+func TestWhatIsGivenBackIsTold(t *testing.T) {
+	inVirtualTime(t, 3, func(t *testing.T, f *fleet) {
+		f.take("job", "x", 2)
+		all, ways := f.hookedClient()
+		_ = acquiring(t.Context(), t, all.MultiLock("job"))
+		came, proceed := make(chan struct{}), make(chan struct{})
+		var once sync.Once
+		ways[2].set(func(ops []node.Op) {
+			if ops[0].Kind == node.Acquire {
+				once.Do(func() { close(came); <-proceed })
+			}
+		}, nil)
+		<-came // it has the other two
+		most := acquiring(t.Context(), t, f.client().RedLock("job"))
+		close(proceed)
+		require.LessOrEqual(t, f.elapsed(func() { <-most.done }), 60*time.Millisecond)
+		require.NoError(t, most.has().Release(t.Context()))
 	})
 }

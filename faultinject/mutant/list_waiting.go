@@ -57,18 +57,6 @@ var waiting = []Mutant{
 		}},
 	},
 	{
-		Name: "rollback-wakes-nobody",
-		Rule: "A round that is undone wakes the first waiter other than its own.",
-		Then: "The others expect that what was undone lasts for its TTL.",
-		Edits: []Edit{{
-			File: "node/memory_ops.go",
-			Old:  `	m.wakeAll(op.Names, except)`,
-			New: `	if op.Waiter.Keep == 0 {
-		m.wakeAll(op.Names, except)
-	}`,
-		}},
-	},
-	{
 		Name: "wake-before-its-denial",
 		Rule: "A wake that comes before the denial of the attempt it belongs to is kept.",
 		Then: "The waiter believes the denial, which is older, and sleeps on.",
