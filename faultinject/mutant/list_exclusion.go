@@ -92,8 +92,8 @@ var exclusion = []Mutant{
 		Then: "A client that holds the lock is granted it once more.",
 		Edits: []Edit{{
 			File: "client.go",
-			Old:  `return c.id + ":" + strconv.FormatUint(c.sequence.Add(1), 10)`,
-			New:  `return c.id + ":" + strconv.FormatUint(c.sequence.Load(), 10)`,
+			Old:  `func (c *Client) nextOwner() string { return c.id + ":" + c.nextSequence() }`,
+			New:  `func (c *Client) nextOwner() string { return c.id + ":0" }`,
 		}},
 	},
 	{

@@ -174,8 +174,8 @@ var waiting = []Mutant{
 		Then: "Who is frozen, or has died without a word, keeps all others from a free lock.",
 		Edits: []Edit{{
 			File: "node/memory_queue.go",
-			Old:  `		left := e.woken + fairPatience - m.clock.Now()`,
-			New:  `		left := max(e.woken+fairPatience-m.clock.Now(), fairPatience)`,
+			Old:  `		left := e.woken + patience(e.id) - m.clock.Now()`,
+			New:  `		left := max(e.woken+patience(e.id)-m.clock.Now(), fairPatience)`,
 		}},
 	},
 	{
