@@ -71,7 +71,3 @@ func (h Handover) withDefaults() Handover {
 	h.MaxTime = orDefault(h.MaxTime, DefaultHandoverTime)
 	return h
 }
-
-// recheck is the longest time between two attempts of a waiter, whatever it expects: a wake
-// can be lost, or come to one who is paused. Up to a quarter of it is taken off by jitter.
-const recheck = time.Second
