@@ -146,7 +146,7 @@ var waiting = []Mutant{
 		Rule: "An entry outlives the next attempt of its waiter.",
 		Then: "The release finds no queue, and wakes nobody.",
 		Edits: []Edit{{
-			File: "entry.go",
+			File: "pace.go",
 			Old:  `	return (3*recheck + 2*c.cfg.NodeTimeoutMax).Truncate(time.Millisecond)`,
 			New:  `	return (recheck / 5).Truncate(time.Millisecond)`,
 		}},
