@@ -1,0 +1,89 @@
+package cell
+
+import (
+	"sync"
+	"time"
+
+	"github.com/HdrHistogram/hdrhistogram-go"
+)
+
+// Latency is a distribution of times, in microseconds.
+type Latency struct {
+	Count int64   `json:"count"`
+	Mean  float64 `json:"mean"`
+	P50   float64 `json:"p50"`
+	P95   float64 `json:"p95"`
+	P99   float64 `json:"p99"`
+	P999  float64 `json:"p999"`
+	Max   float64 `json:"max"`
+}
+
+// Histogram collects times. It is safe for concurrent use: each caller should use a hint of
+// its own, so that they do not get in each other's way.
+type Histogram struct{ shards [8]shard }
+
+type shard struct {
+	mu sync.Mutex
+	h  *hdrhistogram.Histogram
+}
+
+// unit is the resolution of what is recorded, and longest the most.
+const (
+	unit    = 100 * time.Nanosecond
+	longest = 5 * time.Minute
+	digits  = 3
+)
+
+// NewHistogram makes an empty one.
+func NewHistogram() *Histogram {
+	h := new(Histogram)
+	for i := range h.shards {
+		h.shards[i].h = empty()
+	}
+	return h
+}
+
+func empty() *hdrhistogram.Histogram {
+	return hdrhistogram.New(1, int64(longest/unit), digits)
+}
+
+// Record adds a time that n operations took.
+func (h *Histogram) Record(hint int, d time.Duration, n int) {
+	s := &h.shards[hint%len(h.shards)]
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	_ = s.h.RecordValues(min(int64(d/unit), int64(longest/unit)), int64(n)) // it is within the limits
+}
+
+// Encode is all of it as text, for [Summarise].
+func (h *Histogram) Encode() ([]byte, error) {
+	sum := empty()
+	for i := range h.shards {
+		s := &h.shards[i]
+		s.mu.Lock()
+		sum.Merge(s.h)
+		s.mu.Unlock()
+	}
+	return sum.Encode(hdrhistogram.V2CompressedEncodingCookieBase)
+}
+
+// Summarise merges what histograms encoded; nil if there is nothing in them.
+func Summarise(encoded [][]byte) (*Latency, error) {
+	sum := empty()
+	for _, e := range encoded {
+		h, err := hdrhistogram.Decode(e)
+		if err != nil {
+			return nil, err
+		}
+		sum.Merge(h)
+	}
+	if sum.TotalCount() == 0 {
+		return nil, nil //nolint:nilnil // nothing was measured
+	}
+	micros := func(v float64) float64 { return v * float64(unit) / float64(time.Microsecond) }
+	at := func(q float64) float64 { return micros(float64(sum.ValueAtQuantile(q))) }
+	return &Latency{
+		Count: sum.TotalCount(), Mean: micros(sum.Mean()),
+		P50: at(50), P95: at(95), P99: at(99), P999: at(99.9), Max: micros(float64(sum.Max())),
+	}, nil
+}

@@ -1,0 +1,134 @@
+package cluster
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/quorumlock/quorumlock"
+	"github.com/quorumlock/quorumlock/admin"
+	"github.com/quorumlock/quorumlock/faultinject"
+)
+
+// Fault is what befalls some of the nodes.
+type Fault string
+
+// The faults.
+const (
+	None      Fault = ""
+	Hung      Fault = "hung"      // SIGSTOP
+	Killed    Fault = "killed"    // SIGKILL, and it stays down
+	Slow      Fault = "slow"      // SlowBy each way, from the start
+	Restarted Fault = "restarted" // SIGKILL, and it comes back without its memory
+)
+
+// SlowBy is what a slow node takes longer, each way.
+const SlowBy = 50 * time.Millisecond
+
+// Cluster is the servers of one cell.
+type Cluster struct {
+	servers  []Server
+	closeAll func() error
+	proxies  []*faultinject.Proxy
+	// addresses are where clients reach the servers.
+	addresses []string
+}
+
+// Start starts n servers, the first bad of which are to suffer a fault later, or from now on
+// where they are slow. The cluster must be closed.
+func Start(ctx context.Context, source Source, n int, fault Fault, bad int) (*Cluster, error) {
+	servers, closeAll, err := source.servers(ctx, n)
+	if err != nil {
+		return nil, err
+	}
+	c := &Cluster{servers: servers, closeAll: closeAll}
+	for i, s := range servers {
+		address := s.Addr()
+		if fault == Slow && i < bad {
+			proxy, err := faultinject.NewProxy(address)
+			if err != nil {
+				return nil, errors.Join(err, c.Close())
+			}
+			proxy.SetLatency(faultinject.BothWays, SlowBy, 0)
+			c.proxies = append(c.proxies, proxy)
+			address = proxy.Addr()
+		}
+		c.addresses = append(c.addresses, address)
+	}
+	return c, nil
+}
+
+// Addresses are where clients reach the servers.
+func (c *Cluster) Addresses() []string { return slices.Clone(c.addresses) }
+
+// Mark opens the nodes for this library's clients with that configuration.
+func (c *Cluster) Mark(ctx context.Context, cfg quorumlock.Config) error {
+	_, err := admin.Init(ctx, cfg)
+	return err
+}
+
+// Break has a fault befall the first bad servers.
+func (c *Cluster) Break(ctx context.Context, fault Fault, bad int) error {
+	var errs []error
+	for i, s := range c.servers[:bad] {
+		var err error
+		switch fault {
+		case Hung:
+			err = s.Pause(ctx)
+		case Killed:
+			err = s.Kill(ctx)
+		case Restarted:
+			err = errors.Join(s.Kill(ctx), s.Start(ctx))
+		}
+		if err != nil {
+			errs = append(errs, fmt.Errorf("node %d: %s: %w", i+1, fault, err))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// Mend ends the fault.
+func (c *Cluster) Mend(ctx context.Context, fault Fault, bad int) error {
+	var errs []error
+	for _, s := range c.servers[:bad] {
+		switch fault {
+		case Hung:
+			errs = append(errs, s.Resume(ctx))
+		case Killed:
+			errs = append(errs, s.Start(ctx))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// ownPrefix is what this library's own keys start with. Its marker and its fences stay by
+// design; its queues do not.
+const ownPrefix = "quorumlock:"
+
+// Keys counts the locks, and the places in queues, that are on the nodes.
+func (c *Cluster) Keys(ctx context.Context) (n int, err error) {
+	for _, s := range c.servers {
+		text, err := s.Command(ctx, "KEYS", "*")
+		if err != nil {
+			return 0, fmt.Errorf("count keys: %w", err)
+		}
+		for key := range strings.SplitSeq(text, "\n") {
+			if key != "" && (!strings.HasPrefix(key, ownPrefix) || strings.HasPrefix(key, ownPrefix+"queue:")) {
+				n++
+			}
+		}
+	}
+	return n, nil
+}
+
+// Close ends all servers.
+func (c *Cluster) Close() error {
+	var errs []error
+	for _, p := range c.proxies {
+		errs = append(errs, p.Close())
+	}
+	return errors.Join(append(errs, c.closeAll())...)
+}

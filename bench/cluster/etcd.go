@@ -1,0 +1,82 @@
+package cluster
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"strconv"
+	"time"
+
+	"github.com/quorumlock/quorumlock/internal/redisproc"
+)
+
+// EtcdProgram is what has to be on PATH for etcd.
+const EtcdProgram = "etcd"
+
+// Etcd is one etcd, with its data in a directory of its own.
+type Etcd struct {
+	command *exec.Cmd
+	dir     string
+	address string
+}
+
+// StartEtcd starts an etcd and returns once it accepts connections. It must be closed.
+func StartEtcd(ctx context.Context) (*Etcd, error) {
+	clients, err := redisproc.FreePort()
+	if err != nil {
+		return nil, err
+	}
+	peers, err := redisproc.FreePort()
+	if err != nil {
+		return nil, err
+	}
+	dir, err := os.MkdirTemp("", "bench-etcd-")
+	if err != nil {
+		return nil, err
+	}
+	e := &Etcd{dir: dir, address: "127.0.0.1:" + strconv.Itoa(clients)}
+	url, peerURL := "http://"+e.address, "http://127.0.0.1:"+strconv.Itoa(peers)
+	e.command = exec.Command(
+		EtcdProgram, "--data-dir", dir, "--log-level", "error",
+		"--listen-client-urls", url, "--advertise-client-urls", url,
+		"--listen-peer-urls", peerURL, "--initial-advertise-peer-urls", peerURL, "--initial-cluster", "default="+peerURL,
+	)
+	if err := e.command.Start(); err != nil {
+		return nil, errors.Join(fmt.Errorf("start etcd: %w", err), os.RemoveAll(dir))
+	}
+	if err := e.await(ctx); err != nil {
+		return nil, errors.Join(err, e.Close())
+	}
+	return e, nil
+}
+
+const etcdStart = 10 * time.Second
+
+func (e *Etcd) await(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, etcdStart)
+	defer cancel()
+	for {
+		conn, err := new(net.Dialer).DialContext(ctx, "tcp", e.address)
+		if err == nil {
+			return conn.Close()
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("etcd does not answer: %w", err)
+		case <-time.After(20 * time.Millisecond):
+		}
+	}
+}
+
+// Address is where clients reach it.
+func (e *Etcd) Address() string { return e.address }
+
+// Close ends it and removes its data.
+func (e *Etcd) Close() error {
+	_ = e.command.Process.Kill() // the one error is that it is gone already
+	_ = e.command.Wait()         // killed is how it ends
+	return os.RemoveAll(e.dir)
+}

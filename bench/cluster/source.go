@@ -1,0 +1,103 @@
+package cluster
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+
+	"github.com/quorumlock/quorumlock/faultinject/container"
+	"github.com/quorumlock/quorumlock/internal/redisproc"
+)
+
+// Source says where servers come from.
+type Source struct {
+	// Addresses are servers that are there already. They are emptied before each cell.
+	Addresses []string
+	// Containers runs servers as Docker containers instead of processes.
+	Containers bool
+}
+
+// Breakable reports whether servers can be paused and killed.
+func (s Source) Breakable() bool { return len(s.Addresses) == 0 }
+
+// servers starts n servers, or takes n of those that are there; closeAll ends them.
+func (s Source) servers(ctx context.Context, n int) (servers []Server, closeAll func() error, err error) {
+	switch {
+	case len(s.Addresses) > 0:
+		return s.remotes(ctx, n)
+	case s.Containers:
+		return containers(ctx, n)
+	default:
+		return processes(ctx, n)
+	}
+}
+
+func processes(ctx context.Context, n int) (servers []Server, closeAll func() error, err error) {
+	servers = make([]Server, n)
+	errs := make([]error, n)
+	var all sync.WaitGroup
+	for i := range n {
+		all.Go(func() {
+			server, err := redisproc.TryLaunch(ctx)
+			if err == nil {
+				servers[i] = process{server: server}
+			}
+			errs[i] = err
+		})
+	}
+	all.Wait()
+	closeAll = func() error {
+		var errs []error
+		for _, s := range servers {
+			if s != nil {
+				errs = append(errs, s.Close())
+			}
+		}
+		return errors.Join(errs...)
+	}
+	if err := errors.Join(errs...); err != nil {
+		return nil, nil, errors.Join(fmt.Errorf("start redis-server: %w", err), closeAll())
+	}
+	return servers, closeAll, nil
+}
+
+func containers(ctx context.Context, n int) (servers []Server, closeAll func() error, err error) {
+	group, err := container.Start(ctx, n, container.WithTrueClock())
+	if err != nil {
+		return nil, nil, err
+	}
+	for _, s := range group.Servers() {
+		servers = append(servers, s)
+	}
+	return servers, group.Close, nil
+}
+
+func (s Source) remotes(ctx context.Context, n int) (servers []Server, closeAll func() error, err error) {
+	if n > len(s.Addresses) {
+		return nil, nil, fmt.Errorf("%d nodes are needed, and %d were given", n, len(s.Addresses))
+	}
+	for _, address := range s.Addresses[:n] {
+		r := remote{address: address}
+		if _, err := r.Command(ctx, "FLUSHALL"); err != nil {
+			return nil, nil, fmt.Errorf("node %s: empty it: %w", address, err)
+		}
+		servers = append(servers, r)
+	}
+	return servers, func() error { return nil }, nil
+}
+
+// Check refuses servers that hold anything, as they are emptied later.
+func (s Source) Check(ctx context.Context) error {
+	for _, address := range s.Addresses {
+		text, err := remote{address: address}.Command(ctx, "INFO", "keyspace")
+		if err != nil {
+			return fmt.Errorf("node %s: %w", address, err)
+		}
+		if strings.Contains(text, "keys=") {
+			return fmt.Errorf("node %s holds keys: it would be emptied, so give servers that are empty", address)
+		}
+	}
+	return nil
+}

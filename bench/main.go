@@ -1,0 +1,57 @@
+// Command bench measures this library side by side with others, and with the least that
+// locks can cost, and writes a report.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/quorumlock/quorumlock/bench/render"
+	"github.com/quorumlock/quorumlock/bench/runner"
+	"github.com/quorumlock/quorumlock/bench/worker"
+)
+
+func main() {
+	worker.Main()
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	err := run(ctx, os.Args[1:], os.Stderr)
+	stop()
+	if errors.Is(err, flag.ErrHelp) {
+		return
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "bench:", err)
+		os.Exit(1)
+	}
+}
+
+// run does all of it: progress goes to w, what came out to files.
+func run(ctx context.Context, args []string, w io.Writer) error {
+	s, err := parse(args, w)
+	if err != nil {
+		return err
+	}
+	cells, err := s.options.Plan()
+	if err != nil {
+		return err
+	}
+	if len(cells) == 0 {
+		return errors.New("nothing to measure: no scenario that is wanted has any of the peers that are wanted")
+	}
+	if err := s.options.Source.Check(ctx); err != nil {
+		return err
+	}
+	tell := func(format string, args ...any) { fmt.Fprintf(w, format+"\n", args...) }
+	results := runner.Run(ctx, s.options, cells, tell)
+	if err := render.Write(s.out, render.New(s.options, cells, results)); err != nil {
+		return err
+	}
+	tell("written: %s/index.html, results.json, results.md", s.out)
+	return failed(results)
+}

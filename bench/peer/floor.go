@@ -1,0 +1,105 @@
+package peer
+
+import (
+	"context"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/redis/rueidis"
+)
+
+var floor = Peer{
+	Name: "floor", Kind: Limit,
+	About: "The floor: for each lock and node a goroutine and an EVALSHA that locks and does nothing else; no lease, no timeout, no recovery, no token. It returns when a majority has answered.",
+	Open: func(ctx context.Context, o Options) (Client, error) {
+		clients, err := connect(ctx, o.Addresses)
+		if err != nil {
+			return nil, err
+		}
+		return &floorClient{
+			clients: clients,
+			ttl:     strconv.FormatInt(o.TTL.Milliseconds(), 10),
+			prefix:  ownerPrefix(),
+		}, nil
+	},
+}
+
+// ownerPrefix differs between the processes of a cell, as they start one after the other.
+func ownerPrefix() string { return strconv.FormatInt(time.Now().UnixNano(), 36) + ":" }
+
+type floorClient struct {
+	clients    []rueidis.Client
+	ttl        string
+	prefix     string
+	owners     atomic.Uint64
+	stragglers sync.WaitGroup
+}
+
+func (c *floorClient) Lock(name string) Lock { return &floorLock{client: c, name: name} }
+
+// Close ends the connections first: a node that hangs would have stragglers wait for ever.
+func (c *floorClient) Close(context.Context) error {
+	closeAll(c.clients)
+	c.stragglers.Wait()
+	return nil
+}
+
+// ask has a script run on all nodes, and returns when a majority has said yes, or cannot any
+// more.
+func (c *floorClient) ask(s script, args [3]string, n int) error {
+	answers := make(chan answer, len(c.clients))
+	for _, client := range c.clients {
+		c.stragglers.Go(func() {
+			yes, err := granted(client.Do(context.Background(), lockCommand(client, s, args, n)))
+			answers <- answer{yes: yes, err: err}
+		})
+	}
+	return majority(answers, len(c.clients))
+}
+
+type answer struct {
+	yes bool
+	err error
+}
+
+// majority awaits answers of n nodes as long as they matter.
+func majority(answers <-chan answer, n int) error {
+	yes, no := 0, 0
+	for {
+		a := <-answers
+		if a.yes {
+			yes++
+		} else {
+			no++
+		}
+		switch need := n/2 + 1; {
+		case yes == need:
+			return nil
+		case no > n-need && a.err != nil:
+			return a.err
+		case no > n-need:
+			return errDenied
+		}
+	}
+}
+
+type floorLock struct {
+	client *floorClient
+	name   string
+	owner  string
+}
+
+func (l *floorLock) Acquire(ctx context.Context) error {
+	l.owner = l.client.prefix + strconv.FormatUint(l.client.owners.Add(1), 10)
+	err := l.client.ask(acquireScript, [3]string{l.name, l.owner, l.client.ttl}, 3)
+	if err != nil {
+		_ = l.Release(ctx) // what some nodes gave
+	}
+	return err
+}
+
+func (l *floorLock) Release(context.Context) error {
+	return l.client.ask(releaseScript, [3]string{l.name, l.owner}, 2)
+}

@@ -1,0 +1,136 @@
+package render
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"gonum.org/v1/plot/plotter"
+
+	"github.com/quorumlock/quorumlock/bench/cell"
+	"github.com/quorumlock/quorumlock/bench/cluster"
+)
+
+// charts are those of rows of one scenario and load.
+func charts(rs []*Row) ([]string, error) {
+	c := new(album)
+	switch rs[0].Scenario {
+	case "uncontended":
+		c.uncontended(rs)
+	case "contended":
+		c.contended(rs)
+	case "faults":
+		c.faults(rs)
+	case "recovery":
+		c.overTime(rs, cluster.Restarted, 1)
+	case "waiters":
+		c.bars(axes{title: "What waiters cost", y: "commands a second and node"}, rs, sizes, sentRate)
+	case "held":
+		c.bars(axes{title: "Memory of what is held", y: "bytes of heap per lease"}, rs, sizes,
+			func(r cell.Result) float64 { return r.HeapPerLease })
+	case "nodes":
+		c.nodes(rs)
+	}
+	return c.svgs, errors.Join(c.errs...)
+}
+
+// album collects charts.
+type album struct {
+	svgs []string
+	errs []error
+}
+
+func (c *album) add(svg string, err error) {
+	if err != nil {
+		c.errs = append(c.errs, err)
+		return
+	}
+	c.svgs = append(c.svgs, svg)
+}
+
+func callers(r *Row) float64 { return float64(r.Callers) }
+
+func (c *album) uncontended(rs []*Row) {
+	a := axes{title: "Throughput", x: "callers", y: "operations a second", logX: true, logY: true}
+	c.add(lineChart(a, lines(rs, callers, rate)))
+	a.title, a.y = "How long an acquire takes: the median", "microseconds"
+	c.add(lineChart(a, lines(rs, callers, acquire(p50))))
+	a.title = "How long an acquire takes: one in a hundred takes longer"
+	c.add(lineChart(a, lines(rs, callers, acquire(p99))))
+	a.title, a.y = "What an operation costs: CPU of the client and all servers", "microseconds"
+	c.add(lineChart(a, lines(rs, callers, cpu)))
+}
+
+func cpu(r cell.Result) float64 { return r.Client + r.Servers }
+
+func (c *album) contended(rs []*Row) {
+	c.bars(axes{title: "Grants of one lock", y: "grants a second"}, rs, sizes, rate)
+	c.bars(axes{title: "From a release to the next grant: the median", y: "microseconds"}, rs, sizes, delay(p50))
+	c.bars(axes{title: "What a grant takes", y: "commands sent to all nodes"}, rs, sizes,
+		func(r cell.Result) float64 { return r.Sent })
+}
+
+func (c *album) faults(rs []*Row) {
+	c.bars(axes{title: "Throughput while nodes fail", y: "operations a second"}, rs, (*Row).variant, rate)
+	c.bars(axes{title: "How long an acquire takes: one in a hundred takes longer", y: "microseconds"}, rs, (*Row).variant, acquire(p99))
+	c.overTime(rs, cluster.Hung, 1)
+}
+
+func (c *album) nodes(rs []*Row) {
+	x := func(r *Row) float64 { return float64(r.Nodes) }
+	a := axes{title: "Throughput", x: "nodes", y: "operations a second"}
+	c.add(lineChart(a, lines(rs, x, rate)))
+	a.title, a.y = "What an operation costs: CPU of the client and all servers", "microseconds"
+	c.add(lineChart(a, lines(rs, x, cpu)))
+}
+
+// overTime shows the throughput from when the fault began, in the first round.
+func (c *album) overTime(rs []*Row, fault cluster.Fault, bad int) {
+	const perSecond = 10
+	var all []series
+	for _, r := range rs {
+		if r.Fault != fault || r.Bad != bad || len(r.results) == 0 {
+			continue
+		}
+		s := series{name: r.Peer}
+		for i, n := range r.results[0].Timeline {
+			s.points = append(s.points, plotter.XY{X: float64(i) / perSecond, Y: float64(n) * perSecond})
+		}
+		if len(s.points) > 0 {
+			all = append(all, s)
+		}
+	}
+	if len(all) > 0 {
+		title := fmt.Sprintf("Throughput from when %d node %s", bad, map[cluster.Fault]string{
+			cluster.Hung: "hangs", cluster.Restarted: "is killed and restarted",
+		}[fault])
+		c.add(timeChart(axes{title: title, x: "seconds", y: "operations a second"}, all))
+	}
+}
+
+// bars draws a group of bars for each category, in the order in which they occur.
+func (c *album) bars(a axes, rs []*Row, category func(*Row) string, of func(cell.Result) float64) {
+	var categories []string
+	for _, r := range rs {
+		if !slices.Contains(categories, category(r)) {
+			categories = append(categories, category(r))
+		}
+	}
+	all := gather(rs, func(r *Row) (plotter.XY, bool) {
+		s := r.stat(of)
+		return plotter.XY{X: float64(slices.Index(categories, category(r))), Y: s.Median}, s.Rounds > 0
+	})
+	if len(all) > 0 {
+		c.add(barChart(a, categories, all))
+	}
+}
+
+// sizes names the size of a cell.
+func sizes(r *Row) string {
+	if r.Processes == 1 {
+		return fmt.Sprint(r.Callers)
+	}
+	return fmt.Sprintf("%d in %d processes", r.Callers, r.Processes)
+}
+
+func (r *Row) variant() string { return r.Variant() }

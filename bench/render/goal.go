@@ -1,0 +1,174 @@
+package render
+
+import (
+	"github.com/quorumlock/quorumlock/bench/cell"
+	"github.com/quorumlock/quorumlock/bench/cluster"
+	"github.com/quorumlock/quorumlock/bench/peer"
+)
+
+// goal is what this library is to reach.
+type goal struct {
+	text string
+	// value is what was measured; of no rounds where that was not.
+	value func(all []*Row) Stat
+	// low and high bound the median, where they are not 0.
+	low, high float64
+	// zero is set if it must be 0.
+	zero bool
+}
+
+// met tells whether a goal is reached.
+func (g goal) met(s Stat) bool {
+	switch {
+	case g.zero:
+		return s.Max == 0
+	case g.low != 0 && s.Median < g.low:
+		return false
+	default:
+		return g.high == 0 || s.Median <= g.high
+	}
+}
+
+// goals says which of those that were measured are reached.
+func (r *Report) goals() Table {
+	t := Table{Head: []string{"goal", "measured", ""}}
+	for _, g := range allGoals() {
+		s := g.value(r.rows)
+		if s.Rounds == 0 {
+			continue
+		}
+		verdict := "not reached"
+		if g.met(s) {
+			verdict = "reached"
+		}
+		t.Rows = append(t.Rows, []string{g.text, s.String(), verdict})
+	}
+	return t
+}
+
+func allGoals() []goal {
+	goals := []goal{
+		{text: "1 caller: acquire p50 at most 1.15 times the floor's", value: compared("uncontended", 1, "floor", acquire(p50)), high: 1.15},
+		{text: "16 callers: throughput at least 1.6 times the floor's", value: compared("uncontended", 16, "floor", rate), low: 1.6},
+		{text: "128 callers: throughput at least 2 times the floor's", value: compared("uncontended", 128, "floor", rate), low: 2},
+		{text: "128 callers: throughput at least 5.5 times redsync's", value: compared("uncontended", 128, "redsync", rate), low: 5.5},
+		{text: "1,024 callers: throughput at least 2.3 times the floor's", value: compared("uncontended", 1024, "floor", rate), low: 2.3},
+		{text: "128 callers: at most 12 allocations per operation", value: own("uncontended", 128, allocs), high: 12},
+		{text: "128 callers: at most 20 us of client CPU per operation", value: own("uncontended", 128, client), high: 20},
+	}
+	for _, b := range []struct {
+		fault cluster.Fault
+		bad   int
+	}{{cluster.Hung, 1}, {cluster.Killed, 2}, {cluster.Slow, 1}} {
+		goals = append(goals, faultGoals(b.fault, b.bad)...)
+	}
+	return append(goals,
+		goal{text: "forced pass among 64 in 8 processes: at least 4 times redsync's rate", value: forced("redlock", func(r *Row, all []*Row) Stat {
+			return r.ratio(r.by(all, "redsync"), rate)
+		}), low: 4},
+		goal{text: "the same in fair order: the least share at least 0.9", value: forced("fair", func(r *Row, _ []*Row) Stat {
+			return r.stat(func(x cell.Result) float64 { return x.ShareMin })
+		}), low: 0.9},
+		goal{text: "the same in fair order: the largest share at most 1.1", value: forced("fair", func(r *Row, _ []*Row) Stat {
+			return r.stat(func(x cell.Result) float64 { return x.ShareMax })
+		}), high: 1.1},
+		goal{text: "200 waiters: at most 2 commands a second and node", value: own("waiters", 200, sentRate), high: 2},
+		goal{text: "100,000 leases: fewer than 100 goroutines", value: own("held", 100_000, func(r cell.Result) float64 { return float64(r.GoroutinesAfter) }), high: 99},
+		goal{text: "100,000 leases: less than 1 KB of heap each", value: own("held", 100_000, func(r cell.Result) float64 { return r.HeapPerLease }), high: 1023},
+		goal{text: "100,000 leases: at most 1 command per node for 100 renewals", value: own("held", 100_000, func(r cell.Result) float64 { return r.CommandsPerRenewal }), high: 0.01},
+		goal{text: "100,000 leases: none is lost", value: own("held", 100_000, func(r cell.Result) float64 { return float64(r.Lost) }), zero: true},
+		goal{text: "9 nodes: CPU per operation at most 9 times that of 1 node", value: growth, high: 9},
+		goal{text: "no lock of this library is held twice", value: violations, zero: true},
+	)
+}
+
+func allocs(r cell.Result) float64 { return r.Allocs }
+func client(r cell.Result) float64 { return r.Client }
+
+// faultGoals are those for so many nodes that fail.
+func faultGoals(fault cluster.Fault, bad int) []goal {
+	name := cell.Cell{Fault: fault, Bad: bad}.Variant()
+	with := func(of func(r *Row, all []*Row) Stat) func([]*Row) Stat {
+		return pick(of, func(r *Row) bool {
+			return r.Scenario == "faults" && r.Peer == "redlock" && r.Fault == fault && r.Bad == bad
+		})
+	}
+	toHealthy := func(of func(cell.Result) float64) func([]*Row) Stat {
+		return with(func(r *Row, all []*Row) Stat { return r.ratio(r.healthy(all), of) })
+	}
+	return []goal{
+		{text: name + ": throughput at least 0.95 of the healthy run", value: toHealthy(rate), low: 0.95},
+		{text: name + ": acquire p99 at most 1.5 times that of the healthy run", value: toHealthy(acquire(p99)), high: 1.5},
+		{text: name + ": release p99 at most 1.5 times that of the healthy run", value: toHealthy(release(p99)), high: 1.5},
+		{text: name + ": no more goroutines after it than before", value: with(func(r *Row, _ []*Row) Stat {
+			return r.stat(func(x cell.Result) float64 { return float64(max(0, x.GoroutinesAfter-x.GoroutinesBefore)) })
+		}), zero: true},
+		{text: name + ": no key left, with the nodes back and a TTL later", value: with(func(r *Row, _ []*Row) Stat {
+			return r.stat(func(x cell.Result) float64 { return float64(x.KeysLeft) })
+		}), zero: true},
+	}
+}
+
+// pick looks at the first row that is meant; the rest of a goal is about that.
+func pick(of func(r *Row, all []*Row) Stat, meant func(*Row) bool) func([]*Row) Stat {
+	return func(all []*Row) Stat {
+		for _, r := range all {
+			if meant(r) {
+				return of(r, all)
+			}
+		}
+		return Stat{}
+	}
+}
+
+// compared is a figure of ours relative to another peer's.
+func compared(scenario string, callers int, to string, of func(cell.Result) float64) func([]*Row) Stat {
+	return pick(func(r *Row, all []*Row) Stat { return r.ratio(r.by(all, to), of) }, ofOurs(scenario, callers))
+}
+
+// own is a figure of ours.
+func own(scenario string, callers int, of func(cell.Result) float64) func([]*Row) Stat {
+	return pick(func(r *Row, _ []*Row) Stat { return r.stat(of) }, ofOurs(scenario, callers))
+}
+
+func ofOurs(scenario string, callers int) func(*Row) bool {
+	return func(r *Row) bool { return r.Scenario == scenario && r.Callers == callers && r.Peer == "redlock" }
+}
+
+// forced is about the largest forced pass.
+func forced(name string, of func(r *Row, all []*Row) Stat) func([]*Row) Stat {
+	return pick(of, func(r *Row) bool {
+		return r.Load == cell.Pass && r.Callers == 64 && r.Processes == 8 && r.Peer == name
+	})
+}
+
+// growth is what an operation costs on nine nodes, relative to one.
+func growth(all []*Row) Stat {
+	at := func(n int) (row *Row) {
+		for _, r := range all {
+			if r.Scenario == "nodes" && r.Peer == "redlock" && r.Nodes == n {
+				row = r
+			}
+		}
+		return row
+	}
+	few, many := at(1), at(9)
+	if few == nil || many == nil {
+		return Stat{}
+	}
+	return many.ratio(few, cpu)
+}
+
+// violations are those of all cells of ours, in all rounds.
+func violations(all []*Row) Stat {
+	n, rounds := int64(0), 0
+	for _, r := range all {
+		if p, err := peer.Find(r.Peer); err == nil && p.Kind == peer.Ours {
+			rounds = max(rounds, len(r.results))
+			for _, x := range r.results {
+				n += x.Violations
+			}
+		}
+	}
+	return Stat{Median: float64(n), Min: float64(n), Max: float64(n), Rounds: rounds}
+}

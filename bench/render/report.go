@@ -1,0 +1,118 @@
+package render
+
+import (
+	"encoding/json"
+	"errors"
+	"os"
+	"path/filepath"
+	"runtime"
+	"time"
+
+	"github.com/quorumlock/quorumlock/bench/cell"
+	"github.com/quorumlock/quorumlock/bench/peer"
+	"github.com/quorumlock/quorumlock/bench/runner"
+)
+
+// Report is all that there is to show.
+type Report struct {
+	Made     time.Time     `json:"made"`
+	System   string        `json:"system"`
+	CPUs     int           `json:"cpus"`
+	Go       string        `json:"go"`
+	Rounds   int           `json:"rounds"`
+	Duration time.Duration `json:"durationNs"`
+	Quick    bool          `json:"quick"`
+	Seed     uint64        `json:"seed"`
+	Results  []cell.Result `json:"results"`
+
+	rows []*Row
+}
+
+// New makes a report of what was measured, listed in the order of the plan.
+func New(o runner.Options, plan []cell.Cell, results []cell.Result) *Report {
+	return &Report{
+		Made: time.Now().UTC().Truncate(time.Second), System: runtime.GOOS + "/" + runtime.GOARCH,
+		CPUs: runtime.NumCPU(), Go: runtime.Version(),
+		Rounds: o.Rounds, Duration: o.Duration, Quick: o.Quick, Seed: o.Seed,
+		Results: results, rows: rows(results, plan),
+	}
+}
+
+// Write writes it into a directory, which is made if need be.
+func Write(dir string, r *Report) error {
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return err
+	}
+	text, err := json.MarshalIndent(r, "", " ")
+	if err != nil {
+		return err
+	}
+	page, err := r.html()
+	if err != nil {
+		return err
+	}
+	write := func(name string, content []byte) error {
+		return os.WriteFile(filepath.Join(dir, name), append(content, '\n'), 0o644)
+	}
+	return errors.Join(write("results.json", text), write("results.md", []byte(r.markdown())), write("index.html", page))
+}
+
+// Section is one scenario.
+type Section struct {
+	Name, Title, About string
+	Parts              []Part
+}
+
+// Part is the tables and charts of one load of a scenario.
+type Part struct {
+	Title  string
+	Table  Table
+	Charts []string // SVG
+}
+
+var loadTitles = map[cell.Load]string{
+	cell.Handoff: "Hand-off: who gives it back asks again at once",
+	cell.Pass:    "Forced pass: who had it asks again only after somebody else had it",
+}
+
+// sections are those that anything was measured of.
+func (r *Report) sections(withCharts bool) (sections []Section, err error) {
+	for _, s := range runner.Scenarios() {
+		section := Section{Name: s.Name, Title: s.Title, About: s.About}
+		for _, load := range s.Loads {
+			var rs []*Row
+			for _, row := range r.rows {
+				if row.Scenario == s.Name && row.Load == load {
+					rs = append(rs, row)
+				}
+			}
+			if len(rs) == 0 {
+				continue
+			}
+			part := Part{Title: loadTitles[load], Table: table(rs, r.rows)}
+			if withCharts {
+				if part.Charts, err = charts(rs); err != nil {
+					return nil, err
+				}
+			}
+			section.Parts = append(section.Parts, part)
+		}
+		if len(section.Parts) > 0 {
+			sections = append(sections, section)
+		}
+	}
+	return sections, nil
+}
+
+// peers are those that anything was measured of.
+func (r *Report) peers() (peers []peer.Peer) {
+	for _, p := range peer.All() {
+		for _, row := range r.rows {
+			if row.Peer == p.Name {
+				peers = append(peers, p)
+				break
+			}
+		}
+	}
+	return peers
+}

@@ -1,0 +1,76 @@
+package render
+
+import (
+	"math"
+	"slices"
+	"strconv"
+)
+
+// Stat is what several rounds came to.
+type Stat struct {
+	Median float64 `json:"median"`
+	Min    float64 `json:"min"`
+	Max    float64 `json:"max"`
+	// Rounds is how many there were; 0 if nothing was measured.
+	Rounds int `json:"rounds"`
+}
+
+// newStat leaves out what is not a number.
+func newStat(values []float64) Stat {
+	var vs []float64
+	for _, v := range values {
+		if !math.IsNaN(v) && !math.IsInf(v, 0) {
+			vs = append(vs, v)
+		}
+	}
+	if len(vs) == 0 {
+		return Stat{}
+	}
+	slices.Sort(vs)
+	middle := len(vs) / 2
+	median := vs[middle]
+	if len(vs)%2 == 0 {
+		median = (vs[middle-1] + vs[middle]) / 2
+	}
+	return Stat{Median: median, Min: vs[0], Max: vs[len(vs)-1], Rounds: len(vs)}
+}
+
+// String is the median, and how far the rounds are from it: half the distance of the
+// extremes, in percent.
+func (s Stat) String() string {
+	switch {
+	case s.Rounds == 0:
+		return "-"
+	case s.Rounds == 1 || s.Median == 0:
+		return short(s.Median)
+	default:
+		return short(s.Median) + " ±" + strconv.FormatFloat((s.Max-s.Min)/2/s.Median*100, 'f', 0, 64) + "%"
+	}
+}
+
+// factor is a ratio, as one writes it.
+func (s Stat) factor() string {
+	if s.Rounds == 0 {
+		return "-"
+	}
+	return strconv.FormatFloat(s.Median, 'f', 2, 64)
+}
+
+// short is a number with about three digits that mean something.
+func short(v float64) string {
+	a := math.Abs(v)
+	switch {
+	case a == 0:
+		return "0"
+	case a >= 10_000:
+		return strconv.FormatFloat(v/1000, 'f', 1, 64) + "k"
+	case a >= 100:
+		return strconv.FormatFloat(v, 'f', 0, 64)
+	case a >= 10:
+		return strconv.FormatFloat(v, 'f', 1, 64)
+	case a >= 0.01:
+		return strconv.FormatFloat(v, 'f', 2, 64)
+	default:
+		return strconv.FormatFloat(v, 'g', 2, 64)
+	}
+}

@@ -1,0 +1,99 @@
+package runner
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"strings"
+	"time"
+
+	"github.com/quorumlock/quorumlock/bench/worker"
+)
+
+// child is one worker, seen from here.
+type child struct {
+	command *exec.Cmd
+	in      io.WriteCloser
+	lines   chan []byte // closed when there are no more
+	errors  bytes.Buffer
+}
+
+// startChild starts this program once more, and gives it its job.
+func startChild(job worker.Job) (*child, error) {
+	program, err := os.Executable()
+	if err != nil {
+		return nil, err
+	}
+	c := &child{command: exec.Command(program), lines: make(chan []byte, 1)}
+	c.command.Env = append(os.Environ(), worker.Env+"=1")
+	c.command.Stderr = &c.errors
+	if c.in, err = c.command.StdinPipe(); err != nil {
+		return nil, err
+	}
+	out, err := c.command.StdoutPipe()
+	if err != nil {
+		return nil, err
+	}
+	if err := c.command.Start(); err != nil {
+		return nil, fmt.Errorf("start a worker: %w", err)
+	}
+	go c.read(out)
+	if err := json.NewEncoder(c.in).Encode(job); err != nil {
+		return nil, errors.Join(err, c.close())
+	}
+	return c, nil
+}
+
+func (c *child) read(out io.Reader) {
+	defer close(c.lines)
+	lines := bufio.NewReader(out)
+	for {
+		line, err := lines.ReadBytes('\n')
+		if err != nil {
+			return
+		}
+		c.lines <- line
+	}
+}
+
+// say tells it to go on.
+func (c *child) say() error {
+	_, err := c.in.Write([]byte("\n"))
+	return err
+}
+
+// hear awaits what it says.
+func (c *child) hear(into any, patience time.Duration) error {
+	select {
+	case line, ok := <-c.lines:
+		if ok {
+			return json.Unmarshal(line, into)
+		}
+		_ = c.command.Wait() // what it said last tells more; and that is complete only now
+		return errors.New("a worker ended: " + lastLines(c.errors.String()))
+	case <-time.After(patience):
+		return errors.New("a worker did not answer in time")
+	}
+}
+
+// lastLines is the end of a long text.
+func lastLines(text string) string {
+	const most = 400
+	text = strings.TrimSpace(text)
+	return text[max(0, len(text)-most):]
+}
+
+// close ends it, whatever it does.
+func (c *child) close() error {
+	_ = c.in.Close()
+	_ = c.command.Process.Kill() // the one error is that it is gone already
+	for range c.lines {          // the reader must not be left behind
+	}
+	_ = c.command.Wait() // killed is how it ends, or it was waited for before
+	return nil
+}

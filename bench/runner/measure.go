@@ -1,0 +1,241 @@
+package runner
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/quorumlock/quorumlock/bench/cell"
+	"github.com/quorumlock/quorumlock/bench/cluster"
+	"github.com/quorumlock/quorumlock/bench/peer"
+	"github.com/quorumlock/quorumlock/bench/worker"
+)
+
+// measure measures one cell, with servers and workers of its own.
+func measure(ctx context.Context, o Options, c cell.Cell) cell.Result {
+	m := &measurement{cell: c, patience: keyPatience(o, c)}
+	result, err := m.run(ctx, o.Source)
+	if result == nil {
+		result = &cell.Result{}
+	}
+	result.Cell = c
+	if err := errors.Join(err, m.close()); err != nil {
+		result.Error = err.Error()
+	}
+	return *result
+}
+
+// measurement is one run of a cell.
+type measurement struct {
+	cell    cell.Cell
+	peer    peer.Peer
+	nodes   *cluster.Cluster // nil where the peer has a server of its own
+	etcd    *cluster.Etcd
+	dir     string
+	workers []*child
+	// patience is how long keys that are left may take to go.
+	patience time.Duration
+}
+
+// keyPatience is a TTL where nodes are broken, as what they hold then has to run out. Where
+// all are well, nothing has to.
+func keyPatience(o Options, c cell.Cell) time.Duration {
+	switch {
+	case c.Fault == cluster.None:
+		return 0
+	case o.Quick:
+		return time.Second
+	default:
+		return c.TTL
+	}
+}
+
+func (m *measurement) run(ctx context.Context, source cluster.Source) (*cell.Result, error) {
+	if err := m.start(ctx, source); err != nil {
+		return nil, err
+	}
+	ready, err := heard[worker.Ready](m, startTimeout)
+	if err != nil {
+		return nil, err
+	}
+	before := m.snapshot(ctx)
+	began := time.Now()
+	if err := m.say(); err != nil {
+		return nil, err
+	}
+	// Where nothing but time matters, only what is steady is looked at.
+	steady := m.cell.Load == cell.Wait || m.cell.Load == cell.Hold
+	time.Sleep(m.cell.Settle)
+	if steady {
+		before, began = m.snapshot(ctx), time.Now()
+	}
+	if err := m.breakNodes(ctx); err != nil {
+		return nil, err
+	}
+	var after cluster.Snapshot
+	if steady {
+		time.Sleep(m.cell.Duration)
+		after = m.snapshot(ctx)
+	}
+	passed := time.Since(began)
+	outcomes, err := heard[worker.Outcome](m, m.cell.Duration+runTimeout)
+	if err != nil {
+		return nil, err
+	}
+	if !steady {
+		after, passed = m.snapshot(ctx), time.Since(began)
+	}
+	r, err := merge(m.cell, ready, outcomes, after.Since(before, m.peer.Plain), passed)
+	if err != nil {
+		return nil, err
+	}
+	return r, m.finish(ctx, r)
+}
+
+const (
+	startTimeout = 60 * time.Second
+	runTimeout   = 60 * time.Second
+	closeTimeout = 30 * time.Second
+)
+
+// start starts servers and workers.
+func (m *measurement) start(ctx context.Context, source cluster.Source) (err error) {
+	if m.peer, err = peer.Find(m.cell.Peer); err != nil {
+		return err
+	}
+	var addresses []string
+	if m.peer.Kind == peer.Apart {
+		if m.etcd, err = cluster.StartEtcd(ctx); err != nil {
+			return err
+		}
+		addresses = []string{m.etcd.Address()}
+	} else {
+		if m.nodes, err = cluster.Start(ctx, source, m.nodeCount(), m.cell.Fault, m.cell.Bad); err != nil {
+			return err
+		}
+		addresses = m.nodes.Addresses()
+	}
+	if m.peer.Marked {
+		cfg := peer.Config(peer.Options{Addresses: addresses, TTL: m.cell.TTL})
+		if err := m.nodes.Mark(ctx, cfg); err != nil {
+			return fmt.Errorf("open the nodes: %w", err)
+		}
+	}
+	if m.dir, err = os.MkdirTemp("", "bench-"); err != nil {
+		return err
+	}
+	witness := filepath.Join(m.dir, "witness")
+	if err := worker.CreateWitness(witness, m.cell.Callers); err != nil {
+		return err
+	}
+	for i := range m.cell.Processes {
+		first, next := i*m.cell.Callers/m.cell.Processes, (i+1)*m.cell.Callers/m.cell.Processes
+		w, err := startChild(worker.Job{
+			Cell: m.cell, Index: i, First: first, Callers: next - first, Addresses: addresses, Witness: witness,
+		})
+		if err != nil {
+			return err
+		}
+		m.workers = append(m.workers, w)
+	}
+	return nil
+}
+
+// nodeCount is how many nodes the peer uses.
+func (m *measurement) nodeCount() int {
+	if m.peer.Most > 0 {
+		return min(m.peer.Most, m.cell.Nodes)
+	}
+	return m.cell.Nodes
+}
+
+func (m *measurement) snapshot(ctx context.Context) cluster.Snapshot {
+	if m.nodes == nil {
+		return nil
+	}
+	return m.nodes.Snapshot(ctx)
+}
+
+func (m *measurement) breakNodes(ctx context.Context) error {
+	if m.nodes == nil {
+		return nil
+	}
+	return m.nodes.Break(ctx, m.cell.Fault, m.cell.Bad)
+}
+
+// say tells all workers to go on.
+func (m *measurement) say() error {
+	var errs []error
+	for _, w := range m.workers {
+		errs = append(errs, w.say())
+	}
+	return errors.Join(errs...)
+}
+
+// heard is what each worker says next.
+func heard[T any](m *measurement, patience time.Duration) ([]T, error) {
+	said := make([]T, len(m.workers))
+	deadline := time.Now().Add(patience)
+	for i, w := range m.workers {
+		if err := w.hear(&said[i], time.Until(deadline)); err != nil {
+			return nil, err
+		}
+	}
+	return said, nil
+}
+
+// finish brings the nodes back, counts what is left on them, and closes the clients.
+func (m *measurement) finish(ctx context.Context, r *cell.Result) error {
+	if m.nodes != nil {
+		if err := m.nodes.Mend(ctx, m.cell.Fault, m.cell.Bad); err != nil {
+			return err
+		}
+		if err := m.countKeys(ctx, r); err != nil {
+			return err
+		}
+	}
+	if err := m.say(); err != nil {
+		return err
+	}
+	closed, err := heard[worker.Closed](m, closeTimeout)
+	for _, c := range closed {
+		r.GoroutinesClosed += c.Goroutines
+	}
+	return err
+}
+
+// keyPause is how long stragglers may take.
+const keyPause = 300 * time.Millisecond
+
+// countKeys counts the keys that are left at once, and when they have had time to go.
+func (m *measurement) countKeys(ctx context.Context, r *cell.Result) (err error) {
+	time.Sleep(keyPause)
+	deadline := time.Now().Add(m.patience)
+	r.KeysAfter, err = m.nodes.Keys(ctx)
+	r.KeysLeft = r.KeysAfter
+	for err == nil && r.KeysLeft > 0 && time.Now().Before(deadline) && ctx.Err() == nil {
+		time.Sleep(keyPause)
+		r.KeysLeft, err = m.nodes.Keys(ctx)
+	}
+	return err
+}
+
+func (m *measurement) close() error {
+	var errs []error
+	for _, w := range m.workers {
+		errs = append(errs, w.close())
+	}
+	if m.nodes != nil {
+		errs = append(errs, m.nodes.Close())
+	}
+	if m.etcd != nil {
+		errs = append(errs, m.etcd.Close())
+	}
+	if m.dir != "" {
+		errs = append(errs, os.RemoveAll(m.dir))
+	}
+	return errors.Join(errs...)
+}

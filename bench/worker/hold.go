@@ -1,0 +1,84 @@
+package worker
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/quorumlock/quorumlock/bench/peer"
+)
+
+// holders is how many goroutines take the leases that are to be held.
+const holders = 128
+
+// hold takes a lock for each caller.
+func (w *worker) hold() error {
+	w.heap = heap()
+	var next atomic.Int64
+	errs := make(chan error, holders)
+	for range holders {
+		go func() { errs <- w.holdFrom(&next) }()
+	}
+	var err error
+	for range holders {
+		if e := <-errs; e != nil {
+			err = e
+		}
+	}
+	return err
+}
+
+func (w *worker) holdFrom(next *atomic.Int64) error {
+	for {
+		i := int(next.Add(1)) - 1
+		if i >= len(w.locks) {
+			return nil
+		}
+		// A context that ends would be remembered by what is held.
+		if err := w.locks[i].Acquire(context.Background()); err != nil {
+			return fmt.Errorf("hold lock %d: %w", i, err)
+		}
+	}
+}
+
+// watch lets the leases renew themselves, and counts those that are lost.
+func (w *worker) watch() *Outcome {
+	time.Sleep(w.Cell.Settle)
+	before, renewals := used(), w.renewals.Load()
+	began := time.Now()
+	time.Sleep(w.Cell.Duration)
+	spent := used()
+	o := &Outcome{
+		Seconds: time.Since(began).Seconds(), Renewals: w.renewals.Load() - renewals,
+		Mallocs: spent.mallocs - before.mallocs, Bytes: spent.bytes - before.bytes,
+		CPU:  (spent.cpu - before.cpu).Seconds(),
+		Heap: heap() - w.heap, Goroutines: goroutines(),
+	}
+	for _, lock := range w.locks {
+		if c, can := lock.(peer.Checker); can && !c.Valid() {
+			o.Lost++
+		}
+	}
+	w.giveBack()
+	return o
+}
+
+// giveBack releases all that is held.
+func (w *worker) giveBack() {
+	var next atomic.Int64
+	var all sync.WaitGroup
+	for range holders {
+		all.Go(func() {
+			for {
+				i := int(next.Add(1)) - 1
+				if i >= len(w.locks) {
+					return
+				}
+				_ = w.locks[i].Release(context.Background()) // a lease that was lost is counted already
+			}
+		})
+	}
+	all.Wait()
+}

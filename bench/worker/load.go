@@ -1,0 +1,197 @@
+package worker
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/quorumlock/quorumlock/bench/cell"
+)
+
+// slice is the width of a step of the timeline.
+const slice = 100 * time.Millisecond
+
+// load has callers take and give back locks, again and again.
+type load struct {
+	*worker
+	acquire, release, delay *cell.Histogram
+
+	began    atomic.Pointer[time.Time] // of what is measured
+	stop     atomic.Bool
+	measured atomic.Bool
+	running  atomic.Int64
+
+	ops, all, failures, violations, switches atomic.Int64
+
+	grants   []atomic.Int64
+	timeline []atomic.Int64
+
+	mu      sync.Mutex
+	failure error // the first
+}
+
+func newLoad(w *worker) *load {
+	return &load{
+		worker:  w,
+		acquire: cell.NewHistogram(), release: cell.NewHistogram(), delay: cell.NewHistogram(),
+		grants:   make([]atomic.Int64, w.callers()),
+		timeline: make([]atomic.Int64, w.Cell.Duration/slice),
+	}
+}
+
+func (l *load) run(before int64) (*Outcome, error) {
+	// Contenders have to be called back from where they wait. Others get a context that cannot
+	// end, as some clients are faster with that.
+	ctx, cancel := context.Background(), context.CancelFunc(func() {})
+	if l.Cell.Load.Contended() {
+		ctx, cancel = context.WithCancel(ctx)
+	}
+	defer cancel()
+
+	usedBefore := used()
+	var all sync.WaitGroup
+	for i := range l.locks {
+		l.running.Add(1)
+		all.Go(func() {
+			defer l.running.Add(-1)
+			l.caller(ctx, i)
+		})
+	}
+	time.Sleep(l.Cell.Settle)
+	began := time.Now()
+	l.began.Store(&began)
+	l.measured.Store(true)
+	time.Sleep(l.Cell.Duration)
+	l.measured.Store(false)
+	seconds := time.Since(began).Seconds()
+	ops := l.ops.Load()
+	l.stop.Store(true)
+	cancel()
+	l.awaitCallers(&all)
+	spent := used()
+
+	o := &Outcome{
+		Seconds: seconds, Ops: ops, AllOps: l.all.Load(),
+		Failures: l.failures.Load(), Unfinished: l.running.Load(),
+		Violations: l.violations.Load(), Switches: l.switches.Load(),
+		Mallocs: spent.mallocs - usedBefore.mallocs, Bytes: spent.bytes - usedBefore.bytes,
+		CPU:        (spent.cpu - usedBefore.cpu).Seconds(),
+		Goroutines: settled(before),
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.failure != nil {
+		o.FirstFailure = l.failure.Error()
+	}
+	for i := range l.grants {
+		o.Grants = append(o.Grants, l.grants[i].Load())
+	}
+	for i := range l.timeline {
+		o.Timeline = append(o.Timeline, l.timeline[i].Load())
+	}
+	return o, l.encode(o)
+}
+
+func (l *load) encode(o *Outcome) error {
+	var errs [3]error
+	o.Acquire, errs[0] = l.acquire.Encode()
+	o.Release, errs[1] = l.release.Encode()
+	o.Delay, errs[2] = l.delay.Encode()
+	return errors.Join(errs[:]...)
+}
+
+// awaitCallers waits for them as long as there is grace.
+func (l *load) awaitCallers(all *sync.WaitGroup) {
+	done := make(chan struct{})
+	go func() {
+		all.Wait()
+		close(done)
+	}()
+	select {
+	case <-done:
+	case <-time.After(grace):
+	}
+}
+
+// caller takes and gives back its lock until the end.
+func (l *load) caller(ctx context.Context, i int) {
+	for !l.stop.Load() {
+		number, err := l.operate(ctx, i)
+		switch {
+		case err != nil && !l.stop.Load():
+			l.failed(err)
+			time.Sleep(time.Millisecond)
+		case err == nil && l.Cell.Load == cell.Pass:
+			l.letPass(i, number)
+		}
+	}
+}
+
+// letPass waits until somebody else has had the lock.
+func (l *load) letPass(i int, number int64) {
+	const look = 20 * time.Microsecond
+	for !l.stop.Load() && l.witness.grantsOf(l.slot(i)) == number {
+		time.Sleep(look)
+	}
+}
+
+// operate is one operation. It returns which grant of the lock it was.
+func (l *load) operate(ctx context.Context, i int) (number int64, err error) {
+	lock, weight := l.locks[i], l.weight()
+	start := time.Now()
+	if err := lock.Acquire(ctx); err != nil {
+		return 0, err
+	}
+	acquired := time.Now()
+	g := l.witness.enter(l.slot(i), l.First+i)
+	if !g.alone {
+		l.violations.Add(1)
+	}
+	l.witness.leave(l.slot(i))
+	releasing := time.Now()
+	err = lock.Release(context.Background()) // also at the end, when ctx is over
+	released := time.Now()
+	if err != nil {
+		l.failed(err)
+	}
+	l.all.Add(int64(weight))
+	began := l.began.Load()
+	if began == nil || start.Before(*began) {
+		return g.number, nil
+	}
+	l.acquire.Record(i, acquired.Sub(start), weight)
+	l.release.Record(i, released.Sub(releasing), weight)
+	if g.sinceRelease > 0 && l.Cell.Load.Contended() {
+		l.delay.Record(i, time.Duration(g.sinceRelease), 1)
+	}
+	if l.measured.Load() {
+		l.count(i, g, released.Sub(*began))
+	}
+	return g.number, nil
+}
+
+// count counts an operation that ended in the time that is measured, so long after its
+// begin.
+func (l *load) count(i int, g grant, after time.Duration) {
+	n := int64(l.weight())
+	l.ops.Add(n)
+	l.grants[i].Add(n)
+	if g.switched {
+		l.switches.Add(1)
+	}
+	if at := int(after / slice); at < len(l.timeline) {
+		l.timeline[at].Add(n)
+	}
+}
+
+// failed counts a call that returned an error, and keeps the first.
+func (l *load) failed(err error) {
+	l.failures.Add(1)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.failure == nil {
+		l.failure = err
+	}
+}

@@ -1,0 +1,39 @@
+package worker
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// await has all callers wait for a lock that is held. None should get it.
+func (w *worker) await(before int64) *Outcome {
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	var got atomic.Int64
+	var all sync.WaitGroup
+	for _, lock := range w.locks {
+		all.Go(func() {
+			if lock.Acquire(ctx) == nil {
+				got.Add(1)
+				_ = lock.Release(context.Background()) // what counts is that it was granted
+			}
+		})
+	}
+	time.Sleep(w.Cell.Settle)
+	usedBefore, began := used(), time.Now()
+	time.Sleep(w.Cell.Duration)
+	spent := used()
+	seconds := time.Since(began).Seconds()
+	cancel()
+	all.Wait()
+	if w.held != nil {
+		_ = w.held.Release(context.Background()) // the keys that are left tell
+	}
+	return &Outcome{
+		Seconds: seconds, Violations: got.Load(),
+		Mallocs: spent.mallocs - usedBefore.mallocs, Bytes: spent.bytes - usedBefore.bytes,
+		CPU: (spent.cpu - usedBefore.cpu).Seconds(), Goroutines: settled(before),
+	}
+}

@@ -1,0 +1,182 @@
+package worker
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"sync/atomic"
+	"time"
+
+	"github.com/quorumlock/quorumlock/bench/cell"
+	"github.com/quorumlock/quorumlock/bench/peer"
+)
+
+// Main makes the process a worker, and ends it, if the environment says so.
+func Main() {
+	if os.Getenv(Env) == "" {
+		return
+	}
+	if err := work(os.Stdin, os.Stdout); err != nil {
+		fmt.Fprintln(os.Stderr, "worker:", err)
+		os.Exit(1)
+	}
+	os.Exit(0)
+}
+
+const (
+	openTimeout  = 20 * time.Second
+	closeTimeout = 3 * time.Second
+	// grace is how long callers may take to come back after the end.
+	grace = 3 * time.Second
+)
+
+// worker is one run of a job.
+type worker struct {
+	Job
+	client   peer.Client
+	locks    []peer.Lock // one for each caller
+	witness  *Witness
+	renewals atomic.Int64
+	heap     int64     // before leases were taken
+	held     peer.Lock // what others wait for
+}
+
+func work(in io.Reader, out io.Writer) error {
+	lines, say := bufio.NewReader(in), json.NewEncoder(out)
+	w := new(worker)
+	if err := listen(lines, &w.Job); err != nil {
+		return err
+	}
+	atFirst := goroutines()
+	if err := w.open(); err != nil {
+		return err
+	}
+	ready := Ready{Goroutines: goroutines()}
+	if err := errors.Join(say.Encode(ready), listen(lines, nil)); err != nil {
+		return err
+	}
+	outcome, err := w.run(ready.Goroutines)
+	if err == nil {
+		err = errors.Join(say.Encode(outcome), listen(lines, nil))
+	}
+	if err != nil {
+		return err
+	}
+	return say.Encode(w.close(atFirst))
+}
+
+// listen awaits a line, and understands it unless into is nil.
+func listen(lines *bufio.Reader, into any) error {
+	line, err := lines.ReadBytes('\n')
+	if err != nil || into == nil {
+		return err
+	}
+	return json.Unmarshal(line, into)
+}
+
+func (w *worker) open() (err error) {
+	ctx, cancel := context.WithTimeout(context.Background(), openTimeout)
+	defer cancel()
+	p, err := peer.Find(w.Cell.Peer)
+	if err != nil {
+		return err
+	}
+	if w.witness, err = OpenWitness(w.Job.Witness); err != nil {
+		return err
+	}
+	o := peer.Options{Addresses: w.Addresses, TTL: w.Cell.TTL, Contended: w.Cell.Load.Contended()}
+	if w.Cell.Load == cell.Hold {
+		o.Renewed = func() { w.renewals.Add(1) }
+	}
+	if w.client, err = p.Open(ctx, o); err != nil {
+		return fmt.Errorf("%s: open a client: %w", p.Name, err)
+	}
+	for i := range w.callers() {
+		w.locks = append(w.locks, w.newLock(i))
+	}
+	return w.prepare(ctx)
+}
+
+// callers is how many there are here; of a peer that takes locks in batches, one.
+func (w *worker) callers() int {
+	if _, batches := w.client.(peer.Batcher); batches {
+		return 1
+	}
+	return w.Callers
+}
+
+// weight is how many operations one of a caller is.
+func (w *worker) weight() int { return w.Callers / w.callers() }
+
+func (w *worker) newLock(i int) peer.Lock {
+	if b, batches := w.client.(peer.Batcher); batches {
+		var names []string
+		for i := range w.Callers {
+			names = append(names, w.name(i))
+		}
+		return b.Batch(names)
+	}
+	return w.client.Lock(w.name(i))
+}
+
+// name of a caller's lock, and slot at the witness.
+func (w *worker) name(i int) string { return fmt.Sprintf("bench:%d", w.slot(i)) }
+
+func (w *worker) slot(i int) int {
+	if w.Cell.Load.Contended() {
+		return 0
+	}
+	return w.First + i
+}
+
+// prepare connects the client to the nodes, and takes what is to be held.
+func (w *worker) prepare(ctx context.Context) error {
+	first := w.client.Lock(fmt.Sprintf("bench:prepare:%d", w.Index))
+	if err := first.Acquire(ctx); err != nil {
+		return fmt.Errorf("the first acquire: %w", err)
+	}
+	if err := first.Release(ctx); err != nil {
+		return fmt.Errorf("the first release: %w", err)
+	}
+	switch {
+	case w.Cell.Load == cell.Hold:
+		return w.hold()
+	case w.Cell.Load == cell.Wait && w.Index == 0:
+		w.held = w.client.Lock(w.name(0))
+		return w.held.Acquire(context.Background())
+	}
+	return nil
+}
+
+func (w *worker) run(before int64) (*Outcome, error) {
+	switch w.Cell.Load {
+	case cell.Hold:
+		return w.watch(), nil
+	case cell.Wait:
+		return w.await(before), nil
+	default:
+		return newLoad(w).run(before)
+	}
+}
+
+func (w *worker) close(atFirst int64) Closed {
+	ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
+	defer cancel()
+	done := make(chan error, 1)
+	go func() { done <- w.client.Close(ctx) }()
+	var err error
+	select {
+	case err = <-done:
+	case <-ctx.Done():
+		err = errors.New("the client does not close")
+	}
+	c := Closed{Goroutines: settled(atFirst)}
+	if err != nil {
+		c.Error = err.Error()
+	}
+	return c
+}
