@@ -25,7 +25,7 @@ var etcdMutex = Peer{
 			return nil, err
 		}
 		c := &etcdClient{client: client, ttl: max(1, int(o.TTL.Seconds()))}
-		if !o.Contended {
+		if o.Contenders == 0 {
 			c.shared, err = c.newSession(context.WithoutCancel(ctx))
 		}
 		if err != nil {

@@ -49,8 +49,8 @@ type Options struct {
 	Addresses []string
 	// TTL is how long nodes keep a lock that is not renewed.
 	TTL time.Duration
-	// Contended is set if locks will be held by others most of the time.
-	Contended bool
+	// Contenders is how many callers want each lock; 0 if it is free.
+	Contenders int
 	// Renewed is called once for each renewal of a lock, where the peer renews, unless it is nil.
 	Renewed func()
 }

@@ -14,8 +14,9 @@ var redislockOne = Peer{
 	Open: func(_ context.Context, o Options) (Client, error) {
 		rdb := redis.NewClient(&redis.Options{Addr: o.Addresses[0]})
 		c := &redislockClient{rdb: rdb, locks: redislock.New(rdb), ttl: o.TTL}
-		if o.Contended {
-			c.options = &redislock.Options{RetryStrategy: redislock.LinearBackoff(5 * time.Millisecond)}
+		if o.Contenders > 0 {
+			backoff := min(100*time.Millisecond, time.Duration(o.Contenders)*500*time.Microsecond)
+			c.options = &redislock.Options{RetryStrategy: redislock.LinearBackoff(backoff)}
 		}
 		return c, nil
 	},

@@ -3,6 +3,7 @@ package render
 import (
 	"bytes"
 	"fmt"
+	"image/color"
 	"math"
 	"strings"
 
@@ -18,8 +19,9 @@ import (
 )
 
 const (
-	chartWidth  = 18 * vg.Centimeter
+	chartWidth  = 20 * vg.Centimeter
 	chartHeight = 10 * vg.Centimeter
+	legendWidth = 5 * vg.Centimeter
 )
 
 // series is one line of a chart, or one colour of bars.
@@ -34,9 +36,15 @@ type axes struct {
 	logX, logY  bool
 }
 
+// chart is a plot, and beside it a legend.
+type chart struct {
+	*plot.Plot
+	legend plot.Legend
+}
+
 // lineChart draws lines, each with a mark at what was measured.
 func lineChart(a axes, all []series) (string, error) {
-	p := newPlot(a)
+	p := newChart(a)
 	for _, s := range all {
 		if len(s.points) == 0 {
 			continue
@@ -46,46 +54,43 @@ func lineChart(a axes, all []series) (string, error) {
 			return "", fmt.Errorf("chart %q: %w", a.title, err)
 		}
 		i := styleOf(s.name)
-		line.Color, line.Dashes = plotutil.Color(i), plotutil.Dashes(i)
-		points.Color, points.Shape = plotutil.Color(i), plotutil.Shape(i)
+		line.Color, points.Color, points.Shape = colourOf(i), colourOf(i), plotutil.Shape(i)
 		p.Add(line, points)
-		p.Legend.Add(s.name, line, points)
+		p.legend.Add(s.name, line, points)
 	}
+	p.X.Tick.Marker = measuredAt(all)
 	if a.logX {
-		p.X.Scale, p.X.Tick.Marker = plot.LogScale{}, measuredAt(all)
-	} else {
-		p.X.Tick.Marker = measuredAt(all)
+		p.X.Scale = plot.LogScale{}
 	}
 	if a.logY {
-		p.Y.Scale, p.Y.Tick.Marker = plot.LogScale{}, plot.LogTicks{Prec: -1}
+		p.Y.Scale, p.Y.Tick.Marker = plot.LogScale{}, plot.TickerFunc(logTicks)
 	} else {
 		p.Y.Min = 0
 	}
-	return svg(p)
+	return p.svg()
 }
 
 // timeChart draws lines over time.
 func timeChart(a axes, all []series) (string, error) {
-	p := newPlot(a)
+	p := newChart(a)
 	for _, s := range all {
 		line, err := plotter.NewLine(s.points)
 		if err != nil {
 			return "", fmt.Errorf("chart %q: %w", a.title, err)
 		}
-		i := styleOf(s.name)
-		line.Color, line.Dashes = plotutil.Color(i), plotutil.Dashes(i)
+		line.Color, line.Width = colourOf(styleOf(s.name)), vg.Points(1.5)
 		p.Add(line)
-		p.Legend.Add(s.name, line)
+		p.legend.Add(s.name, line)
 	}
 	p.Y.Min = 0
-	return svg(p)
+	return p.svg()
 }
 
 // barChart draws a group of bars for each category; the X of a point is the place of the
 // category.
 func barChart(a axes, categories []string, all []series) (string, error) {
-	p := newPlot(a)
-	width := min(chartWidth*0.75/vg.Length(len(categories)*(len(all)+1)), vg.Points(30))
+	p := newChart(a)
+	width := min((chartWidth-legendWidth)*0.85/vg.Length(len(categories)*(len(all)+1)), vg.Points(30))
 	for i, s := range all {
 		values := make(plotter.Values, len(categories))
 		for _, xy := range s.points {
@@ -96,24 +101,49 @@ func barChart(a axes, categories []string, all []series) (string, error) {
 			return "", fmt.Errorf("chart %q: %w", a.title, err)
 		}
 		bars.LineStyle.Width = 0
-		bars.Color = plotutil.Color(styleOf(s.name))
+		bars.Color = colourOf(styleOf(s.name))
 		bars.Offset = width * vg.Length(float64(i)-float64(len(all)-1)/2)
 		p.Add(bars)
-		p.Legend.Add(s.name, bars)
+		p.legend.Add(s.name, bars)
 	}
 	p.NominalX(categories...)
 	p.Y.Min = 0
-	return svg(p)
+	return p.svg()
 }
 
-func newPlot(a axes) *plot.Plot {
+func newChart(a axes) *chart {
 	p := plot.New()
 	p.Title.Text, p.X.Label.Text, p.Y.Label.Text = a.title, a.x, a.y
 	p.Title.Padding = vg.Points(8)
-	p.Legend.Top, p.Legend.Left = true, true
-	p.Legend.XOffs, p.Legend.Padding = vg.Points(6), vg.Points(1)
+	p.Y.Tick.Marker = plot.TickerFunc(linearTicks)
 	p.Add(plotter.NewGrid())
-	return p
+	c := &chart{Plot: p, legend: plot.NewLegend()}
+	c.legend.Top, c.legend.Left, c.legend.Padding = true, true, vg.Points(2)
+	c.legend.YOffs = -vg.Centimeter
+	return c
+}
+
+// linearTicks are the usual ones, with labels as in tables.
+func linearTicks(least, most float64) []plot.Tick {
+	ticks := plot.DefaultTicks{}.Ticks(least, most)
+	for i := range ticks {
+		if ticks[i].Label != "" {
+			ticks[i].Label = short(ticks[i].Value)
+		}
+	}
+	return ticks
+}
+
+// logTicks are at 1, 2 and 5 of each power of ten.
+func logTicks(least, most float64) (ticks []plot.Tick) {
+	for power := math.Pow10(int(math.Floor(math.Log10(least)))); power <= most; power *= 10 {
+		for _, digit := range []float64{1, 2, 5} {
+			if v := digit * power; v >= least && v <= most {
+				ticks = append(ticks, plot.Tick{Value: v, Label: short(v)})
+			}
+		}
+	}
+	return ticks
 }
 
 // measuredAt are ticks where something was measured.
@@ -141,10 +171,31 @@ func styleOf(name string) int {
 	return 0
 }
 
-// svg draws the plot, as an element that a page can contain.
-func svg(p *plot.Plot) (string, error) {
+// colours are told apart, also by most who are colour-blind, with the shapes of the marks.
+var colours = []color.RGBA{
+	{0x1b, 0x7a, 0x3d, 0xff}, // this library is green
+	{0x66, 0xb2, 0x66, 0xff},
+	{0x0b, 0x4f, 0x2a, 0xff},
+	{0xa6, 0xc8, 0x3c, 0xff},
+	{0x44, 0x44, 0x44, 0xff}, // limits are grey
+	{0x88, 0x88, 0x88, 0xff},
+	{0xbb, 0xbb, 0xbb, 0xff},
+	{0xc6, 0x28, 0x28, 0xff}, // others
+	{0xef, 0x8a, 0x62, 0xff},
+	{0x1f, 0x5f, 0xb4, 0xff},
+	{0x74, 0xa9, 0xdb, 0xff},
+	{0x8e, 0x44, 0xad, 0xff},
+	{0xd4, 0xa0, 0x17, 0xff},
+}
+
+func colourOf(style int) color.Color { return colours[style%len(colours)] }
+
+// svg draws it, as an element that a page can contain.
+func (c *chart) svg() (string, error) {
 	canvas := vgsvg.New(chartWidth, chartHeight)
-	p.Draw(draw.New(canvas))
+	whole := draw.New(canvas)
+	c.Draw(draw.Crop(whole, 0, -legendWidth, 0, 0))
+	c.legend.Draw(draw.Crop(whole, chartWidth-legendWidth+vg.Points(8), 0, 0, 0))
 	var b bytes.Buffer
 	if _, err := canvas.WriteTo(&b); err != nil {
 		return "", err

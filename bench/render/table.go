@@ -83,12 +83,16 @@ func columns(scenario string, load cell.Load) []column {
 	case cell.Wait:
 		return []column{
 			callersColumn, processColumn, peerColumn,
-			{"commands a second and node", figure(sentRate)}, {"x redsync", relative("redsync", sentRate)},
-			goroutinesColumn, keysColumn, {"granted while held", violationsColumn.text}, failuresColumn,
+			{"commands a second and node", figure(sentRate)},
+			{"x redsync", relative("redsync", sentRate)},
+			goroutinesColumn, keysColumn,
+			{"granted while held", violationsColumn.text},
+			failuresColumn,
 		}
 	case cell.Hold:
 		return []column{
-			{"leases", callersColumn.text}, peerColumn,
+			{"leases", callersColumn.text},
+			peerColumn,
 			{"heap bytes per lease", figure(func(r cell.Result) float64 { return r.HeapPerLease })},
 			{"renewals", count(func(r cell.Result) int64 { return r.Renewals })},
 			{"commands per node and renewal", figure(func(r cell.Result) float64 { return r.CommandsPerRenewal })},

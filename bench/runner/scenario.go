@@ -93,8 +93,8 @@ func Scenarios() []Scenario {
 		},
 		{
 			Name: "faults", Title: "Nodes that hang, die, or are slow",
-			About: "Locks that are free, again; when measuring begins, some of the nodes are stopped (SIGSTOP), killed, or killed and restarted without their memory. A slow one takes 50 ms longer each way, from the start. The keys that are left are counted when the nodes are back and up to a TTL has passed.",
-			Peers: []string{"redlock", "floor", "floor-group", "redsync", "redsync-failfast", "redsync-rueidis", "redsync-rueidis-failfast"},
+			About:   "Locks that are free, again; when measuring begins, some of the nodes are stopped (SIGSTOP), killed, or killed and restarted without their memory. A slow one takes 50 ms longer each way, from the start. The keys that are left are counted when the nodes are back and up to a TTL has passed.",
+			Peers:   []string{"redlock", "floor", "floor-group", "redsync", "redsync-failfast", "redsync-rueidis", "redsync-rueidis-failfast"},
 			Callers: []int{16}, Processes: one, Nodes: usual, Loads: []cell.Load{cell.Cycle}, Settle: settle, TTL: usualTTL,
 			Faults: []Breakage{
 				{}, {cluster.Hung, 1}, {cluster.Hung, 2}, {cluster.Killed, 1}, {cluster.Killed, 2}, {cluster.Slow, 1},
@@ -106,8 +106,8 @@ func Scenarios() []Scenario {
 		},
 		{
 			Name: "recovery", Title: "A node that comes back without its memory",
-			About: "Locks that are free; when measuring begins, a node is killed and restarted. This library's clients then take no locks from it for the longest TTL and the clock skew; here that is 1.5 s, with a TTL of 1 s.",
-			Peers: []string{"redlock", "floor", "redsync", "redsync-rueidis"},
+			About:   "Locks that are free; when measuring begins, a node is killed and restarted. This library's clients then take no locks from it for the longest TTL and the clock skew; here that is 1.5 s, with a TTL of 1 s.",
+			Peers:   []string{"redlock", "floor", "redsync", "redsync-rueidis"},
 			Callers: []int{16}, Processes: one, Nodes: usual, Loads: []cell.Load{cell.Cycle}, Settle: settle, TTL: shortTTL,
 			Faults: []Breakage{{}, {cluster.Restarted, 1}}, Longer: 2,
 			Quick: Quick{
@@ -137,8 +137,8 @@ func Scenarios() []Scenario {
 		},
 		{
 			Name: "nodes", Title: "The number of nodes",
-			About: "Locks that are free, on more and more nodes. The cost of an operation should grow no faster than they do.",
-			Peers: []string{"redlock", "floor", "floor-group", "redsync", "redsync-rueidis"},
+			About:   "Locks that are free, on more and more nodes. The cost of an operation should grow no faster than they do.",
+			Peers:   []string{"redlock", "floor", "floor-group", "redsync", "redsync-rueidis"},
 			Callers: []int{128}, Processes: one, Nodes: []int{1, 3, 5, 7, 9}, Loads: []cell.Load{cell.Cycle},
 			Faults: healthy, Settle: settle, TTL: usualTTL,
 			Quick: Quick{

@@ -7,6 +7,9 @@ import (
 	"time"
 )
 
+// lateness is how much later other workers may end.
+const lateness = 300 * time.Millisecond
+
 // await has all callers wait for a lock that is held. None should get it.
 func (w *worker) await(before int64) *Outcome {
 	ctx, cancel := context.WithCancel(context.Background())
@@ -29,6 +32,7 @@ func (w *worker) await(before int64) *Outcome {
 	cancel()
 	all.Wait()
 	if w.held != nil {
+		time.Sleep(lateness)                     // or the waiters of another worker could get it
 		_ = w.held.Release(context.Background()) // the keys that are left tell
 	}
 	return &Outcome{

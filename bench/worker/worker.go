@@ -88,7 +88,10 @@ func (w *worker) open() (err error) {
 	if w.witness, err = OpenWitness(w.Job.Witness); err != nil {
 		return err
 	}
-	o := peer.Options{Addresses: w.Addresses, TTL: w.Cell.TTL, Contended: w.Cell.Load.Contended()}
+	o := peer.Options{Addresses: w.Addresses, TTL: w.Cell.TTL}
+	if w.Cell.Load.Contended() {
+		o.Contenders = w.Cell.Callers
+	}
 	if w.Cell.Load == cell.Hold {
 		o.Renewed = func() { w.renewals.Add(1) }
 	}
