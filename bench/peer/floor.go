@@ -48,11 +48,11 @@ func (c *floorClient) Close(context.Context) error {
 
 // ask has a script run on all nodes, and returns when a majority has said yes, or cannot any
 // more.
-func (c *floorClient) ask(s script, args [3]string, n int) error {
+func (c *floorClient) ask(ctx context.Context, s script, args [3]string, n int) error {
 	answers := make(chan answer, len(c.clients))
 	for _, client := range c.clients {
 		c.stragglers.Go(func() {
-			yes, err := granted(client.Do(context.Background(), lockCommand(client, s, args, n)))
+			yes, err := granted(client.Do(ctx, lockCommand(client, s, args, n)))
 			answers <- answer{yes: yes, err: err}
 		})
 	}
@@ -93,13 +93,13 @@ type floorLock struct {
 
 func (l *floorLock) Acquire(ctx context.Context) error {
 	l.owner = l.client.prefix + strconv.FormatUint(l.client.owners.Add(1), 10)
-	err := l.client.ask(acquireScript, [3]string{l.name, l.owner, l.client.ttl}, 3)
+	err := l.client.ask(ctx, acquireScript, [3]string{l.name, l.owner, l.client.ttl}, 3)
 	if err != nil {
 		_ = l.Release(ctx) // what some nodes gave
 	}
 	return err
 }
 
-func (l *floorLock) Release(context.Context) error {
-	return l.client.ask(releaseScript, [3]string{l.name, l.owner}, 2)
+func (l *floorLock) Release(ctx context.Context) error {
+	return l.client.ask(ctx, releaseScript, [3]string{l.name, l.owner}, 2)
 }

@@ -46,9 +46,6 @@ type chart struct {
 func lineChart(a axes, all []series) (string, error) {
 	p := newChart(a)
 	for _, s := range all {
-		if len(s.points) == 0 {
-			continue
-		}
 		line, points, err := plotter.NewLinePoints(s.points)
 		if err != nil {
 			return "", fmt.Errorf("chart %q: %w", a.title, err)
@@ -60,14 +57,24 @@ func lineChart(a axes, all []series) (string, error) {
 	}
 	p.X.Tick.Marker = measuredAt(all)
 	if a.logX {
-		p.X.Scale = plot.LogScale{}
+		logarithmic(&p.X)
 	}
 	if a.logY {
-		p.Y.Scale, p.Y.Tick.Marker = plot.LogScale{}, plot.TickerFunc(logTicks)
+		logarithmic(&p.Y)
+		p.Y.Tick.Marker = plot.TickerFunc(logTicks)
 	} else {
 		p.Y.Min = 0
 	}
 	return p.svg()
+}
+
+// logarithmic makes it a scale of logarithms. One value alone gets room around it; by
+// itself, the library would make that begin below zero.
+func logarithmic(a *plot.Axis) {
+	a.Scale = plot.LogScale{}
+	if a.Min == a.Max {
+		a.Min, a.Max = a.Min/2, a.Max*2
+	}
 }
 
 // timeChart draws lines over time.

@@ -24,9 +24,9 @@ func charts(rs []*Row) ([]string, error) {
 	case "recovery":
 		c.overTime(rs, cluster.Restarted, 1)
 	case "waiters":
-		c.bars(axes{title: "What waiters cost", y: "commands a second and node"}, rs, sizes, sentRate)
+		c.bars(axes{title: "What waiters cost", x: "callers", y: "commands a second and node"}, rs, sizes, sentRate)
 	case "held":
-		c.bars(axes{title: "Memory of what is held", y: "bytes of heap per lease"}, rs, sizes,
+		c.bars(axes{title: "Memory of what is held", x: "leases", y: "bytes of heap per lease"}, rs, sizes,
 			func(r cell.Result) float64 { return r.HeapPerLease })
 	case "nodes":
 		c.nodes(rs)
@@ -48,25 +48,32 @@ func (c *album) add(svg string, err error) {
 	c.svgs = append(c.svgs, svg)
 }
 
+// lines draws lines, if there are any.
+func (c *album) lines(a axes, all []series) {
+	if len(all) > 0 {
+		c.add(lineChart(a, all))
+	}
+}
+
 func callers(r *Row) float64 { return float64(r.Callers) }
 
 func (c *album) uncontended(rs []*Row) {
 	a := axes{title: "Throughput", x: "callers", y: "operations a second", logX: true, logY: true}
-	c.add(lineChart(a, lines(rs, callers, rate)))
+	c.lines(a, lines(rs, callers, rate))
 	a.title, a.y = "How long an acquire takes: the median", "microseconds"
-	c.add(lineChart(a, lines(rs, callers, acquire(p50))))
+	c.lines(a, lines(rs, callers, acquire(p50)))
 	a.title = "How long an acquire takes: one in a hundred takes longer"
-	c.add(lineChart(a, lines(rs, callers, acquire(p99))))
+	c.lines(a, lines(rs, callers, acquire(p99)))
 	a.title, a.y = "What an operation costs: CPU of the client and all servers", "microseconds"
-	c.add(lineChart(a, lines(rs, callers, cpu)))
+	c.lines(a, lines(rs, callers, cpu))
 }
 
 func cpu(r cell.Result) float64 { return r.Client + r.Servers }
 
 func (c *album) contended(rs []*Row) {
-	c.bars(axes{title: "Grants of one lock", y: "grants a second"}, rs, sizes, rate)
-	c.bars(axes{title: "From a release to the next grant: the median", y: "microseconds"}, rs, sizes, delay(p50))
-	c.bars(axes{title: "What a grant takes", y: "commands sent to all nodes"}, rs, sizes,
+	c.bars(axes{title: "Grants of one lock", x: "callers", y: "grants a second"}, rs, sizes, rate)
+	c.bars(axes{title: "From a release to the next grant: the median", x: "callers", y: "microseconds"}, rs, sizes, delay(p50))
+	c.bars(axes{title: "What a grant takes", x: "callers", y: "commands sent to all nodes"}, rs, sizes,
 		func(r cell.Result) float64 { return r.Sent })
 }
 
@@ -79,9 +86,9 @@ func (c *album) faults(rs []*Row) {
 func (c *album) nodes(rs []*Row) {
 	x := func(r *Row) float64 { return float64(r.Nodes) }
 	a := axes{title: "Throughput", x: "nodes", y: "operations a second"}
-	c.add(lineChart(a, lines(rs, x, rate)))
+	c.lines(a, lines(rs, x, rate))
 	a.title, a.y = "What an operation costs: CPU of the client and all servers", "microseconds"
-	c.add(lineChart(a, lines(rs, x, cpu)))
+	c.lines(a, lines(rs, x, cpu))
 }
 
 // overTime shows the throughput from when the fault began, in the first round.

@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"strings"
 	"time"
 
 	"github.com/quorumlock/quorumlock/bench/cell"
@@ -72,7 +73,7 @@ type Part struct {
 
 var loadTitles = map[cell.Load]string{
 	cell.Handoff: "Hand-off: who gives it back asks again at once",
-	cell.Pass:    "Forced pass: who had it asks again only after somebody else had it",
+	cell.Pass:    "Forced pass: who had it asks again after somebody else had it",
 }
 
 // sections are those that anything was measured of.
@@ -80,28 +81,42 @@ func (r *Report) sections(withCharts bool) (sections []Section, err error) {
 	for _, s := range runner.Scenarios() {
 		section := Section{Name: s.Name, Title: s.Title, About: s.About}
 		for _, load := range s.Loads {
-			var rs []*Row
-			for _, row := range r.rows {
-				if row.Scenario == s.Name && row.Load == load {
-					rs = append(rs, row)
-				}
-			}
-			if len(rs) == 0 {
-				continue
-			}
+			rs, apart := r.rowsOf(s.Name, load)
 			part := Part{Title: loadTitles[load], Table: table(rs, r.rows)}
-			if withCharts {
+			if withCharts && len(rs) > 0 {
 				if part.Charts, err = charts(rs); err != nil {
 					return nil, err
 				}
 			}
-			section.Parts = append(section.Parts, part)
+			section.add(part)
+			section.add(Part{Title: strings.TrimPrefix(loadTitles[load]+": another kind of system", ": "), Table: table(apart, r.rows)})
 		}
 		if len(section.Parts) > 0 {
 			sections = append(sections, section)
 		}
 	}
 	return sections, nil
+}
+
+func (s *Section) add(p Part) {
+	if len(p.Table.Rows) > 0 {
+		s.Parts = append(s.Parts, p)
+	}
+}
+
+// rowsOf are the rows of a scenario and load; those of other kinds of systems are apart.
+func (r *Report) rowsOf(scenario string, load cell.Load) (rs, apart []*Row) {
+	for _, row := range r.rows {
+		if row.Scenario != scenario || row.Load != load {
+			continue
+		}
+		if p, err := peer.Find(row.Peer); err == nil && p.Kind == peer.Apart {
+			apart = append(apart, row)
+		} else {
+			rs = append(rs, row)
+		}
+	}
+	return rs, apart
 }
 
 // peers are those that anything was measured of.

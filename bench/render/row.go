@@ -88,7 +88,7 @@ func (r *Row) ratio(to *Row, of func(cell.Result) float64) Stat {
 // find returns the row of the same cell with another peer, or nil.
 func find(rows []*Row, c cell.Cell) *Row {
 	for _, r := range rows {
-		if r.Cell.String() == c.String() {
+		if r.String() == c.String() {
 			return r
 		}
 	}

@@ -44,7 +44,8 @@ func startChild(job worker.Job) (*child, error) {
 	}
 	go c.read(out)
 	if err := json.NewEncoder(c.in).Encode(job); err != nil {
-		return nil, errors.Join(err, c.close())
+		c.close()
+		return nil, fmt.Errorf("give a worker its job: %w", err)
 	}
 	return c, nil
 }
@@ -89,11 +90,10 @@ func lastLines(text string) string {
 }
 
 // close ends it, whatever it does.
-func (c *child) close() error {
+func (c *child) close() {
 	_ = c.in.Close()
 	_ = c.command.Process.Kill() // the one error is that it is gone already
 	for range c.lines {          // the reader must not be left behind
 	}
 	_ = c.command.Wait() // killed is how it ends, or it was waited for before
-	return nil
 }

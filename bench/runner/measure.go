@@ -134,7 +134,7 @@ func (m *measurement) start(ctx context.Context, source cluster.Source) (err err
 	for i := range m.cell.Processes {
 		first, next := i*m.cell.Callers/m.cell.Processes, (i+1)*m.cell.Callers/m.cell.Processes
 		w, err := startChild(worker.Job{
-			Cell: m.cell, Index: i, First: first, Callers: next - first, Addresses: addresses, Witness: witness,
+			Cell: m.cell, Index: i, First: first, Callers: next - first, Addresses: addresses, WitnessFile: witness,
 		})
 		if err != nil {
 			return err
@@ -226,7 +226,7 @@ func (m *measurement) countKeys(ctx context.Context, r *cell.Result) (err error)
 func (m *measurement) close() error {
 	var errs []error
 	for _, w := range m.workers {
-		errs = append(errs, w.close())
+		w.close()
 	}
 	if m.nodes != nil {
 		errs = append(errs, m.nodes.Close())

@@ -71,6 +71,9 @@ func (o Options) cells(s Scenario) (cells []cell.Cell) {
 		if len(o.Peers) == 0 {
 			s.Peers = q.Peers
 		}
+		if q.Longer > 0 {
+			s.Longer = q.Longer
+		}
 	}
 	if len(o.Callers) > 0 && !s.Fixed {
 		s.Callers = o.Callers

@@ -45,6 +45,8 @@ type Quick struct {
 	Callers, Processes, Nodes []int
 	Loads                     []cell.Load
 	Faults                    []Breakage
+	// Longer is less than in a full run, where not everything can be seen so soon.
+	Longer int
 }
 
 var (
@@ -99,9 +101,12 @@ func Scenarios() []Scenario {
 			Faults: []Breakage{
 				{}, {cluster.Hung, 1}, {cluster.Hung, 2}, {cluster.Killed, 1}, {cluster.Killed, 2}, {cluster.Slow, 1},
 			},
+			// With a node that hangs, redsync takes ten seconds for an operation.
+			Longer: 6,
 			Quick: Quick{
 				Peers: []string{"redlock", "redsync"}, Callers: []int{16}, Processes: one, Nodes: usual,
 				Loads: []cell.Load{cell.Cycle}, Faults: []Breakage{{}, {cluster.Hung, 1}, {cluster.Killed, 1}},
+				Longer: 2,
 			},
 		},
 		{

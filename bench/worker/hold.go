@@ -14,12 +14,12 @@ import (
 const holders = 128
 
 // hold takes a lock for each caller.
-func (w *worker) hold() error {
+func (w *worker) hold(ctx context.Context) error {
 	w.heap = heap()
 	var next atomic.Int64
 	errs := make(chan error, holders)
 	for range holders {
-		go func() { errs <- w.holdFrom(&next) }()
+		go func() { errs <- w.holdFrom(ctx, &next) }()
 	}
 	var err error
 	for range holders {
@@ -30,14 +30,13 @@ func (w *worker) hold() error {
 	return err
 }
 
-func (w *worker) holdFrom(next *atomic.Int64) error {
+func (w *worker) holdFrom(ctx context.Context, next *atomic.Int64) error {
 	for {
 		i := int(next.Add(1)) - 1
 		if i >= len(w.locks) {
 			return nil
 		}
-		// A context that ends would be remembered by what is held.
-		if err := w.locks[i].Acquire(context.Background()); err != nil {
+		if err := w.locks[i].Acquire(ctx); err != nil {
 			return fmt.Errorf("hold lock %d: %w", i, err)
 		}
 	}

@@ -15,8 +15,8 @@ type Job struct {
 	Callers int `json:"callers"`
 	// Addresses of the nodes.
 	Addresses []string `json:"addresses"`
-	// Witness is the file of the witness.
-	Witness string `json:"witness"`
+	// WitnessFile is where the witness is.
+	WitnessFile string `json:"witnessFile"`
 }
 
 // Ready is said when the client is connected and the callers can begin.

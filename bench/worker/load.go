@@ -117,8 +117,9 @@ func (l *load) awaitCallers(all *sync.WaitGroup) {
 
 // caller takes and gives back its lock until the end.
 func (l *load) caller(ctx context.Context, i int) {
+	lasting := context.WithoutCancel(ctx)
 	for !l.stop.Load() {
-		number, err := l.operate(ctx, i)
+		number, err := l.operate(ctx, lasting, i)
 		switch {
 		case err != nil && !l.stop.Load():
 			l.failed(err)
@@ -137,8 +138,9 @@ func (l *load) letPass(i int, number int64) {
 	}
 }
 
-// operate is one operation. It returns which grant of the lock it was.
-func (l *load) operate(ctx context.Context, i int) (number int64, err error) {
+// operate is one operation. It returns which grant of the lock it was. What was taken when
+// ctx ended is given back under the other context, which does not end.
+func (l *load) operate(ctx, lasting context.Context, i int) (number int64, err error) {
 	lock, weight := l.locks[i], l.weight()
 	start := time.Now()
 	if err := lock.Acquire(ctx); err != nil {
@@ -151,7 +153,7 @@ func (l *load) operate(ctx context.Context, i int) (number int64, err error) {
 	}
 	l.witness.leave(l.slot(i))
 	releasing := time.Now()
-	err = lock.Release(context.Background()) // also at the end, when ctx is over
+	err = lock.Release(lasting)
 	released := time.Now()
 	if err != nil {
 		l.failed(err)

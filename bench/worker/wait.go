@@ -12,7 +12,8 @@ const lateness = 300 * time.Millisecond
 
 // await has all callers wait for a lock that is held. None should get it.
 func (w *worker) await(before int64) *Outcome {
-	ctx, cancel := context.WithCancel(context.Background())
+	lasting := context.Background()
+	ctx, cancel := context.WithCancel(lasting)
 	defer cancel()
 	var got atomic.Int64
 	var all sync.WaitGroup
@@ -20,7 +21,7 @@ func (w *worker) await(before int64) *Outcome {
 		all.Go(func() {
 			if lock.Acquire(ctx) == nil {
 				got.Add(1)
-				_ = lock.Release(context.Background()) // what counts is that it was granted
+				_ = lock.Release(lasting) // what counts is that it was granted
 			}
 		})
 	}
@@ -32,8 +33,8 @@ func (w *worker) await(before int64) *Outcome {
 	cancel()
 	all.Wait()
 	if w.held != nil {
-		time.Sleep(lateness)                     // or the waiters of another worker could get it
-		_ = w.held.Release(context.Background()) // the keys that are left tell
+		time.Sleep(lateness)        // or the waiters of another worker could get it
+		_ = w.held.Release(lasting) // the keys that are left tell
 	}
 	return &Outcome{
 		Seconds: seconds, Violations: got.Load(),

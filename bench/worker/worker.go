@@ -85,7 +85,7 @@ func (w *worker) open() (err error) {
 	if err != nil {
 		return err
 	}
-	if w.witness, err = OpenWitness(w.Job.Witness); err != nil {
+	if w.witness, err = OpenWitness(w.WitnessFile); err != nil {
 		return err
 	}
 	o := peer.Options{Addresses: w.Addresses, TTL: w.Cell.TTL}
@@ -145,12 +145,13 @@ func (w *worker) prepare(ctx context.Context) error {
 	if err := first.Release(ctx); err != nil {
 		return fmt.Errorf("the first release: %w", err)
 	}
+	lasting := context.WithoutCancel(ctx) // what is held would remember a context that ends
 	switch {
 	case w.Cell.Load == cell.Hold:
-		return w.hold()
+		return w.hold(lasting)
 	case w.Cell.Load == cell.Wait && w.Index == 0:
 		w.held = w.client.Lock(w.name(0))
-		return w.held.Acquire(context.Background())
+		return w.held.Acquire(lasting)
 	}
 	return nil
 }

@@ -1,0 +1,61 @@
+package cell
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+func TestHistogramsAreMerged(t *testing.T) {
+	a, b := NewHistogram(), NewHistogram()
+	for i := 1; i <= 99; i++ {
+		a.Record(i, time.Duration(i)*time.Microsecond, 1)
+	}
+	b.Record(0, time.Millisecond, 1)
+	encoded := make([][]byte, 2)
+	var err error
+	encoded[0], err = a.Encode()
+	require.NoError(t, err)
+	encoded[1], err = b.Encode()
+	require.NoError(t, err)
+
+	l, err := Summarise(encoded)
+	require.NoError(t, err)
+	assert.Equal(t, int64(100), l.Count)
+	assert.InDelta(t, 50, l.P50, 0.2)
+	assert.InDelta(t, 95, l.P95, 0.2)
+	assert.InDelta(t, 99, l.P99, 0.2)
+	assert.InDelta(t, 1000, l.Max, 2)
+	assert.InDelta(t, 59.5, l.Mean, 0.5)
+}
+
+func TestHistogramOfNothing(t *testing.T) {
+	e, err := NewHistogram().Encode()
+	require.NoError(t, err)
+	l, err := Summarise([][]byte{e})
+	require.NoError(t, err)
+	assert.Nil(t, l)
+}
+
+func TestHistogramTakesTheLongest(t *testing.T) {
+	h := NewHistogram()
+	h.Record(0, time.Hour, 3)
+	e, err := h.Encode()
+	require.NoError(t, err)
+	l, err := Summarise([][]byte{e})
+	require.NoError(t, err)
+	assert.Equal(t, int64(3), l.Count)
+	assert.InEpsilon(t, float64(longest.Microseconds()), l.Max, 0.01)
+}
+
+func TestCellsThatAreComparedAreOneGroup(t *testing.T) {
+	a := Cell{Scenario: "s", Load: Cycle, Callers: 1, Processes: 1, Nodes: 5, Peer: "a"}
+	b := a
+	b.Peer, b.Fault, b.Bad = "b", "hung", 2
+	assert.Equal(t, a.Group(), b.Group())
+	assert.NotEqual(t, a.String(), b.String())
+	assert.Equal(t, "healthy", a.Variant())
+	assert.Equal(t, "2 hung", b.Variant())
+}

@@ -1,0 +1,65 @@
+package cluster
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+func TestKeysThatAreLeft(t *testing.T) {
+	c, err := Start(t.Context(), Source{}, 2, None, 0)
+	require.NoError(t, err)
+	defer func() { require.NoError(t, c.Close()) }()
+	for _, key := range []string{"quorumlock:node", "quorumlock:fence:{a}"} {
+		_, err := c.servers[0].Command(t.Context(), "SET", key, "1")
+		require.NoError(t, err)
+	}
+	n, err := c.Keys(t.Context())
+	require.NoError(t, err)
+	assert.Zero(t, n, "the marker and fences stay by design")
+
+	for _, key := range []string{"quorumlock:queue:{a}", "a"} {
+		_, err := c.servers[1].Command(t.Context(), "SET", key, "1")
+		require.NoError(t, err)
+	}
+	n, err = c.Keys(t.Context())
+	require.NoError(t, err)
+	assert.Equal(t, 2, n)
+}
+
+func TestFaults(t *testing.T) {
+	c, err := Start(t.Context(), Source{}, 3, Killed, 1)
+	require.NoError(t, err)
+	defer func() { require.NoError(t, c.Close()) }()
+	require.NoError(t, c.Break(t.Context(), Killed, 1))
+	s := c.Snapshot(t.Context())
+	assert.Nil(t, s[0])
+	assert.NotNil(t, s[1])
+	require.NoError(t, c.Mend(t.Context(), Killed, 1))
+	assert.NotNil(t, c.Snapshot(t.Context())[0])
+
+	run := c.Snapshot(t.Context())[1].run
+	require.NoError(t, c.Break(t.Context(), Restarted, 2))
+	assert.NotEqual(t, run, c.Snapshot(t.Context())[1].run)
+}
+
+func TestNodesOfOthersAreNotEmptiedUnasked(t *testing.T) {
+	c, err := Start(t.Context(), Source{}, 1, None, 0)
+	require.NoError(t, err)
+	defer func() { require.NoError(t, c.Close()) }()
+	others := Source{Addresses: c.Addresses()}
+	require.NoError(t, others.Check(t.Context()))
+	_, err = c.servers[0].Command(t.Context(), "SET", "a", "1")
+	require.NoError(t, err)
+	require.ErrorContains(t, others.Check(t.Context()), "holds keys")
+
+	taken, err := Start(t.Context(), others, 1, None, 0)
+	require.NoError(t, err)
+	n, err := taken.Keys(t.Context())
+	require.NoError(t, err)
+	assert.Zero(t, n, "a cell begins with empty nodes")
+	require.Error(t, taken.Break(t.Context(), Hung, 1))
+	_, err = Start(t.Context(), others, 3, None, 0)
+	require.ErrorContains(t, err, "3 nodes are needed")
+}

@@ -1,0 +1,144 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	"github.com/quorumlock/quorumlock/bench/cell"
+	"github.com/quorumlock/quorumlock/bench/render"
+	"github.com/quorumlock/quorumlock/bench/worker"
+)
+
+// TestMain is also that of the workers, which are this program once more.
+func TestMain(m *testing.M) {
+	worker.Main()
+	goleak.VerifyTestMain(m)
+}
+
+func TestSmallRun(t *testing.T) {
+	out := t.TempDir()
+	var progress bytes.Buffer
+	require.NoError(t, run(t.Context(), []string{
+		"-out", out, "-scenarios", "uncontended", "-peers", "redlock,floor", "-conc", "1", "-n", "3", "-rounds", "1", "-duration", "200ms",
+	}, &progress), progress.String())
+	r := load(t, out)
+	require.Len(t, r.Results, 2)
+	for _, x := range r.Results {
+		assert.Empty(t, x.Error)
+		assert.Zero(t, x.Failures, x.FirstFailure)
+		assert.Zero(t, x.Violations)
+		assert.Positive(t, x.Ops)
+		assert.Positive(t, x.Allocs)
+		assert.Positive(t, x.Client)
+		require.NotNil(t, x.Acquire)
+		assert.InDelta(t, x.Ops, x.Acquire.Count, 1, "what began in the time may have ended behind it")
+		// Three nodes, an acquire and its release; a straggler may be missing.
+		assert.InDelta(t, 6, x.Scripts, 0.5)
+		assert.InDelta(t, x.Scripts, x.Sent, 0.1, "nothing is sent but scripts")
+		if x.Peer == "redlock" {
+			assert.Zero(t, x.KeysLeft)
+			assert.LessOrEqual(t, x.GoroutinesClosed, x.GoroutinesBefore)
+		}
+	}
+	page, err := os.ReadFile(filepath.Join(out, "index.html"))
+	require.NoError(t, err)
+	assert.Contains(t, string(page), "<svg")
+	text, err := os.ReadFile(filepath.Join(out, "results.md"))
+	require.NoError(t, err)
+	assert.Contains(t, string(text), "| 1 | redlock |")
+}
+
+func TestContendedRun(t *testing.T) {
+	out := t.TempDir()
+	var progress bytes.Buffer
+	require.NoError(t, run(t.Context(), []string{
+		"-quick", "-out", out, "-scenarios", "contended,waiters", "-peers", "redlock", "-n", "3", "-duration", "200ms",
+	}, &progress), progress.String())
+	r := load(t, out)
+	require.Len(t, r.Results, 2)
+	for _, x := range r.Results {
+		assert.Empty(t, x.Error)
+		assert.Zero(t, x.Violations)
+		assert.Zero(t, x.KeysLeft)
+		if x.Load == cell.Pass {
+			assert.Equal(t, 8, x.Processes)
+			assert.Positive(t, x.Ops)
+			assert.NotNil(t, x.Delay)
+			assert.Positive(t, x.Switches)
+		}
+	}
+}
+
+func TestNothingToMeasure(t *testing.T) {
+	err := run(t.Context(), []string{"-out", t.TempDir(), "-scenarios", "held", "-peers", "floor"}, new(bytes.Buffer))
+	require.ErrorContains(t, err, "nothing to measure")
+}
+
+func load(t *testing.T, dir string) render.Report {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(dir, "results.json"))
+	require.NoError(t, err)
+	var r render.Report
+	require.NoError(t, json.Unmarshal(text, &r))
+	return r
+}
+
+func TestFlags(t *testing.T) {
+	s, err := parse([]string{
+		"-scenarios", "faults, nodes", "-peers", "floor", "-conc", "1,16", "-rounds", "5", "-duration", "3s", "-out", "x", "-seed", "7",
+	}, new(bytes.Buffer))
+	require.NoError(t, err)
+	assert.Equal(t, "x", s.out)
+	assert.Equal(t, []string{"faults", "nodes"}, s.options.Scenarios)
+	assert.Equal(t, []string{"floor"}, s.options.Peers)
+	assert.Equal(t, []int{1, 16}, s.options.Callers)
+	assert.Equal(t, 5, s.options.Rounds)
+	assert.Equal(t, 3*time.Second, s.options.Duration)
+	assert.Equal(t, 5, s.options.Nodes)
+	assert.Equal(t, uint64(7), s.options.Seed)
+}
+
+func TestDefaultsOfFlags(t *testing.T) {
+	usual, err := parse(nil, new(bytes.Buffer))
+	require.NoError(t, err)
+	assert.Equal(t, "report", usual.out)
+	assert.Equal(t, defaultRounds, usual.options.Rounds)
+	assert.Equal(t, defaultDuration, usual.options.Duration)
+
+	quick, err := parse([]string{"-quick"}, new(bytes.Buffer))
+	require.NoError(t, err)
+	assert.Equal(t, 1, quick.options.Rounds)
+	assert.Equal(t, quickDuration, quick.options.Duration)
+
+	given, err := parse([]string{"-nodes", "a:1,b:2,c:3", "-quick", "-rounds", "2"}, new(bytes.Buffer))
+	require.NoError(t, err)
+	assert.Equal(t, []string{"a:1", "b:2", "c:3"}, given.options.Source.Addresses)
+	assert.Equal(t, 3, given.options.Nodes, "as many as are given")
+	assert.Equal(t, 2, given.options.Rounds, "what is said counts")
+}
+
+func TestFlagsThatMakeNoSense(t *testing.T) {
+	for _, c := range []struct {
+		args []string
+		want string
+	}{
+		{[]string{"-conc", "1,x"}, "is not a number of callers"},
+		{[]string{"-conc", "0"}, "is not a number of callers"},
+		{[]string{"-rounds", "0"}, "-rounds 0"},
+		{[]string{"-duration", "1ms"}, "-duration 1ms"},
+		{[]string{"-n", "4"}, "-n 4"},
+		{[]string{"-containers", "-nodes", "a:1"}, "one of the two"},
+		{[]string{"more"}, `"more"`},
+	} {
+		_, err := parse(c.args, new(bytes.Buffer))
+		require.ErrorContains(t, err, c.want, "%v", c.args)
+	}
+}

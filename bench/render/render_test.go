@@ -1,0 +1,177 @@
+package render
+
+import (
+	"encoding/json"
+	"math"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/quorumlock/quorumlock/bench/cell"
+	"github.com/quorumlock/quorumlock/bench/cluster"
+	"github.com/quorumlock/quorumlock/bench/runner"
+)
+
+func TestStat(t *testing.T) {
+	for _, c := range []struct {
+		values []float64
+		want   Stat
+		text   string
+	}{
+		{nil, Stat{}, "-"},
+		{[]float64{math.NaN(), math.Inf(1)}, Stat{}, "-"},
+		{[]float64{7}, Stat{Median: 7, Min: 7, Max: 7, Rounds: 1}, "7.00"},
+		{[]float64{30, 10, 20}, Stat{Median: 20, Min: 10, Max: 30, Rounds: 3}, "20.0 ±50%"},
+		{[]float64{4, 1, 2, 3}, Stat{Median: 2.5, Min: 1, Max: 4, Rounds: 4}, "2.50 ±60%"},
+		{[]float64{0, 0, 5}, Stat{Median: 0, Min: 0, Max: 5, Rounds: 3}, "0"},
+	} {
+		s := newStat(c.values)
+		assert.Equal(t, c.want, s)
+		assert.Equal(t, c.text, s.String())
+	}
+}
+
+func TestShortNumbers(t *testing.T) {
+	for v, want := range map[float64]string{0: "0", 0.00123: "0.0012", 0.5: "0.50", 12.34: "12.3", 1234: "1234", 56_789: "56.8k"} {
+		assert.Equal(t, want, short(v))
+	}
+}
+
+// measured makes a result of a cell.
+func measured(round int, peer string, rate float64, fault cluster.Fault, bad int) cell.Result {
+	latency := &cell.Latency{Count: 1, P50: 100 / rate, P95: 200 / rate, P99: 300 / rate, P999: 400 / rate, Max: 500 / rate}
+	return cell.Result{
+		Cell: cell.Cell{
+			Scenario: "faults", Peer: peer, Load: cell.Cycle, Callers: 16, Processes: 1, Nodes: 5, Fault: fault, Bad: bad,
+		},
+		Round: round, Rate: rate, Acquire: latency, Release: latency, Timeline: []int64{1, 2, 3},
+	}
+}
+
+func TestRatiosAreTakenWithinARound(t *testing.T) {
+	results := []cell.Result{
+		measured(1, "redlock", 200, "", 0), measured(1, "floor", 100, "", 0),
+		measured(2, "redlock", 20, "", 0), measured(2, "floor", 10, "", 0),
+		measured(3, "redlock", 1, "", 0), // no floor in this round
+	}
+	all := rows(results, nil)
+	require.Len(t, all, 2)
+	s := all[0].ratio(all[0].by(all, "floor"), rate)
+	assert.Equal(t, Stat{Median: 2, Min: 2, Max: 2, Rounds: 2}, s)
+	assert.Zero(t, all[0].ratio(all[0].by(all, "redsync"), rate), "there is none")
+}
+
+func TestRowsAreInTheOrderOfThePlan(t *testing.T) {
+	results := []cell.Result{measured(1, "floor", 1, "", 0), measured(1, "redlock", 1, "", 0)}
+	plan := []cell.Cell{results[1].Cell, measured(1, "redsync", 1, "", 0).Cell, results[0].Cell}
+	all := rows(results, plan)
+	require.Len(t, all, 2, "what was not measured is left out")
+	assert.Equal(t, "redlock", all[0].Peer)
+}
+
+func TestFailedRounds(t *testing.T) {
+	bad := measured(2, "redlock", 0, "", 0)
+	bad.Error = "no | server"
+	all := rows([]cell.Result{measured(1, "redlock", 10, "", 0), bad}, nil)
+	require.Len(t, all, 1)
+	assert.Equal(t, Stat{Median: 10, Min: 10, Max: 10, Rounds: 1}, all[0].stat(rate))
+	text := table(all, all).markdown()
+	assert.Contains(t, text, `1 rounds not measured: no \| server`)
+}
+
+// sample is a run of three rounds.
+func sample() *Report {
+	var results []cell.Result
+	for round := 1; round <= 3; round++ {
+		results = append(
+			results,
+			measured(round, "redlock", 100, "", 0), measured(round, "redlock", 97, cluster.Hung, 1),
+			measured(round, "redlock", 50, cluster.Killed, 2),
+			measured(round, "redsync", 20, "", 0), measured(round, "redsync", 1, cluster.Hung, 1),
+		)
+	}
+	return New(runner.Options{Rounds: 3, Duration: time.Second}, nil, results)
+}
+
+func TestGoals(t *testing.T) {
+	verdicts := map[string]string{}
+	for _, row := range sample().goals().Rows {
+		verdicts[row[0]] = row[2]
+	}
+	assert.Equal(t, "reached", verdicts["1 hung: throughput at least 0.95 of the healthy run"])
+	assert.Equal(t, "not reached", verdicts["2 killed: throughput at least 0.95 of the healthy run"])
+	assert.Equal(t, "reached", verdicts["no lock of this library is held twice"])
+	assert.NotContains(t, verdicts, "200 waiters: at most 2 commands a second and node", "not measured")
+}
+
+func TestEveryViolationCounts(t *testing.T) {
+	r := measured(1, "fair", 1, "", 0)
+	r.Violations = 1
+	report := New(runner.Options{Rounds: 1}, nil, []cell.Result{measured(1, "redlock", 1, "", 0), r})
+	assert.Contains(t, report.goals().Rows, []string{"no lock of this library is held twice", "1.00", "not reached"})
+}
+
+func TestReportIsWritten(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "new")
+	require.NoError(t, Write(dir, sample()))
+
+	text, err := os.ReadFile(filepath.Join(dir, "results.json"))
+	require.NoError(t, err)
+	var r Report
+	require.NoError(t, json.Unmarshal(text, &r))
+	assert.Equal(t, sample().Results, r.Results)
+
+	text, err = os.ReadFile(filepath.Join(dir, "results.md"))
+	require.NoError(t, err)
+	assert.Contains(t, string(text), "## Nodes that hang, die, or are slow")
+	assert.Contains(t, string(text), "| 1 hung | 16 | redlock | 97.0 ±0% | 0.97 | - | 97.00 |")
+	assert.Contains(t, string(text), "- **redsync**:")
+
+	text, err = os.ReadFile(filepath.Join(dir, "index.html"))
+	require.NoError(t, err)
+	page := string(text)
+	assert.Equal(t, 3, strings.Count(page, "<svg"))
+	assert.Equal(t, 3, strings.Count(page, "</svg>"))
+	assert.NotContains(t, page, "ZgotmplZ")
+	for _, outside := range []string{"<script", "<link", "<img", "@import", "url("} {
+		assert.NotContains(t, page, outside, "the page needs nothing else")
+	}
+}
+
+func TestErrorsAreEscaped(t *testing.T) {
+	bad := measured(1, "redlock", 0, "", 0)
+	bad.Error = "<script>"
+	page, err := New(runner.Options{Rounds: 1}, nil, []cell.Result{bad}).html()
+	require.NoError(t, err)
+	assert.NotContains(t, string(page), "<script>")
+}
+
+func TestAnotherKindOfSystemIsApart(t *testing.T) {
+	sections, err := New(runner.Options{Rounds: 1}, nil, []cell.Result{
+		measured(1, "redlock", 1, "", 0), measured(1, "etcd", 1, "", 0),
+	}).sections(true)
+	require.NoError(t, err)
+	require.Len(t, sections, 1)
+	require.Len(t, sections[0].Parts, 2)
+	assert.Len(t, sections[0].Parts[0].Table.Rows, 1)
+	assert.Empty(t, sections[0].Parts[1].Charts)
+	assert.Contains(t, sections[0].Parts[1].Title, "nother kind of system")
+}
+
+// Every chart can be drawn from one cell that has nothing but zeros, as of a peer that
+// came to nothing.
+func TestChartsOfNothing(t *testing.T) {
+	for _, s := range runner.Scenarios() {
+		for _, load := range s.Loads {
+			r := cell.Result{Cell: cell.Cell{Scenario: s.Name, Load: load, Peer: "redlock", Callers: 1, Processes: 1, Nodes: 1}}
+			r.Fault, r.Bad = cluster.Hung, 1
+			_, err := charts(rows([]cell.Result{r}, nil))
+			require.NoError(t, err, s.Name)
+		}
+	}
+}

@@ -1,0 +1,46 @@
+package worker
+
+import (
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+func TestWitness(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "witness")
+	require.NoError(t, CreateWitness(file, 2))
+	open := func() *Witness {
+		w, err := OpenWitness(file)
+		require.NoError(t, err)
+		t.Cleanup(func() { require.NoError(t, w.Close()) })
+		return w
+	}
+	// Two openings are as two processes.
+	here, there := open(), open()
+
+	first := here.enter(1, 0)
+	assert.True(t, first.alone)
+	assert.False(t, first.switched, "nobody had it before")
+	assert.Zero(t, first.sinceRelease)
+	assert.True(t, here.enter(0, 5).alone, "another lock")
+
+	second := there.enter(1, 1)
+	assert.False(t, second.alone, "the first holds it still")
+	assert.True(t, second.switched)
+	there.leave(1)
+	here.leave(1)
+
+	third := there.enter(1, 1)
+	assert.True(t, third.alone)
+	assert.False(t, third.switched, "it had it last")
+	assert.Positive(t, third.sinceRelease)
+	assert.Equal(t, int64(3), third.number)
+	assert.Equal(t, int64(3), here.grantsOf(1))
+}
+
+func TestWitnessThatIsNotThere(t *testing.T) {
+	_, err := OpenWitness(filepath.Join(t.TempDir(), "none"))
+	require.Error(t, err)
+}
