@@ -167,7 +167,7 @@ func TestAnotherKindOfSystemIsApart(t *testing.T) {
 // came to nothing.
 func TestChartsOfNothing(t *testing.T) {
 	for _, s := range runner.Scenarios() {
-		for _, load := range s.Loads {
+		for _, load := range s.Full.Loads {
 			r := cell.Result{Cell: cell.Cell{Scenario: s.Name, Load: load, Peer: "redlock", Callers: 1, Processes: 1, Nodes: 1}}
 			r.Fault, r.Bad = cluster.Hung, 1
 			_, err := charts(rows([]cell.Result{r}, nil))

@@ -80,7 +80,7 @@ var loadTitles = map[cell.Load]string{
 func (r *Report) sections(withCharts bool) (sections []Section, err error) {
 	for _, s := range runner.Scenarios() {
 		section := Section{Name: s.Name, Title: s.Title, About: s.About}
-		for _, load := range s.Loads {
+		for _, load := range s.Full.Loads {
 			rs, apart := r.rowsOf(s.Name, load)
 			part := Part{Title: loadTitles[load], Table: table(rs, r.rows)}
 			if withCharts && len(rs) > 0 {

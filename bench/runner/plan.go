@@ -65,33 +65,16 @@ func (o Options) check() error {
 
 // cells are all combinations that a scenario has.
 func (o Options) cells(s Scenario) (cells []cell.Cell) {
-	if o.Quick {
-		q := s.Quick
-		s.Callers, s.Processes, s.Nodes, s.Loads, s.Faults = q.Callers, q.Processes, q.Nodes, q.Loads, q.Faults
-		if len(o.Peers) == 0 {
-			s.Peers = q.Peers
-		}
-		if q.Longer > 0 {
-			s.Longer = q.Longer
-		}
-	}
-	if len(o.Callers) > 0 && !s.Fixed {
-		s.Callers = o.Callers
-	}
-	for _, load := range s.Loads {
-		for _, nodes := range s.Nodes {
-			for _, processes := range s.Processes {
-				for _, callers := range s.Callers {
-					for _, b := range s.Faults {
-						c := cell.Cell{
-							Scenario: s.Name, Load: load, Callers: callers, Processes: processes,
-							Nodes: max(nodes, 0), Fault: b.Fault, Bad: b.Bad,
-							Duration: o.duration(s), Settle: s.Settle, TTL: s.TTL,
-						}
-						if nodes == 0 {
-							c.Nodes = o.Nodes
-						}
-						cells = append(cells, o.withPeers(c, s.Peers)...)
+	m := o.matrix(s)
+	for _, load := range m.Loads {
+		for _, nodes := range m.Nodes {
+			for _, processes := range m.Processes {
+				for _, callers := range m.Callers {
+					for _, b := range m.Faults {
+						cells = append(cells, o.withPeers(cell.Cell{
+							Scenario: s.Name, Load: load, Callers: callers, Processes: processes, Nodes: nodes,
+							Fault: b.Fault, Bad: b.Bad, Duration: o.duration(m, s.TTL), Settle: s.Settle, TTL: s.TTL,
+						}, m.Peers)...)
 					}
 				}
 			}
@@ -100,11 +83,26 @@ func (o Options) cells(s Scenario) (cells []cell.Cell) {
 	return cells
 }
 
-// duration is never so long that a lock of the waiters' scenario could run out.
-func (o Options) duration(s Scenario) time.Duration {
-	d := o.Duration * time.Duration(max(s.Longer, 1))
-	if slices.Contains(s.Loads, cell.Wait) {
-		d = min(d, s.TTL/2)
+// matrix is that of a scenario, as the options change it.
+func (o Options) matrix(s Scenario) Matrix {
+	m := s.Full
+	if o.Quick {
+		m = s.Quick.over(s.Full)
+	}
+	if len(o.Peers) > 0 {
+		m.Peers = s.Full.Peers
+	}
+	if len(o.Callers) > 0 && !s.Fixed {
+		m.Callers = o.Callers
+	}
+	return m.over(Matrix{Processes: []int{1}, Nodes: []int{o.Nodes}, Faults: []Breakage{{}}, Longer: 1})
+}
+
+// duration is never so long that a lock that others wait for could run out.
+func (o Options) duration(m Matrix, ttl time.Duration) time.Duration {
+	d := o.Duration * time.Duration(m.Longer)
+	if slices.Contains(m.Loads, cell.Wait) {
+		d = min(d, ttl/2)
 	}
 	return d
 }
