@@ -6,7 +6,7 @@ GOLANGCI := bin/golangci-lint-$(GOLANGCI_VERSION)
 PKG ?= ./...
 BENCH ?= .
 # Modules of their own, because of what they need; PKG=... leaves them out.
-MODULES := $(if $(filter ./...,$(PKG)),faultinject examples/faults examples/fencing)
+MODULES := $(if $(filter ./...,$(PKG)),faultinject bench examples/faults examples/fencing)
 SEEDS ?= 100000
 CHAOS ?= 1m
 SOAK ?= 10m
@@ -73,8 +73,13 @@ cover: setup ## Run all tests and show the coverage of each function
 	$(GO) tool cover -func=coverage.out
 
 .PHONY: bench
-bench: setup ## Run the benchmarks (BENCH=regexp for some)
+bench: setup ## Run the benchmarks of packages, for benchstat (BENCH=regexp for some)
 	$(GO) test -run '^$$' -bench '$(BENCH)' -benchmem -timeout 30m $(PKG)
+	@if [ -n '$(MODULES)' ]; then cd bench && $(GO) test -run '^$$' -bench '$(BENCH)' -benchmem ./micro; fi
+
+.PHONY: compare
+compare: setup ## Measure side by side with others, into report/ (ARGS=-quick for a minute)
+	$(GO) run -C bench . -out '$(CURDIR)/report' $(ARGS)
 
 .PHONY: demo
 demo: ## Show the library at work

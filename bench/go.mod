@@ -80,4 +80,6 @@ replace (
 	github.com/quorumlock/quorumlock/faultinject => ../faultinject
 )
 
+// redsync's adapter asks for a newer one, which not every module proxy has. What it uses of it
+// is the same in both.
 replace github.com/redis/rueidis/rueidiscompat => github.com/redis/rueidis/rueidiscompat v1.0.69

@@ -57,7 +57,7 @@ func (m *measurement) run(ctx context.Context, source cluster.Source) (*cell.Res
 	if err := m.start(ctx, source); err != nil {
 		return nil, err
 	}
-	ready, err := heard[worker.Ready](m, startTimeout)
+	ready, err := heard[worker.Ready](m, "begin", startTimeout)
 	if err != nil {
 		return nil, err
 	}
@@ -81,7 +81,7 @@ func (m *measurement) run(ctx context.Context, source cluster.Source) (*cell.Res
 		after = m.snapshot(ctx)
 	}
 	passed := time.Since(began)
-	outcomes, err := heard[worker.Outcome](m, m.cell.Duration+runTimeout)
+	outcomes, err := heard[worker.Outcome](m, "measure", m.cell.Settle+m.cell.Duration+runTimeout)
 	if err != nil {
 		return nil, err
 	}
@@ -96,7 +96,7 @@ func (m *measurement) run(ctx context.Context, source cluster.Source) (*cell.Res
 }
 
 const (
-	startTimeout = 60 * time.Second
+	startTimeout = 2 * time.Minute
 	runTimeout   = 60 * time.Second
 	closeTimeout = 30 * time.Second
 )
@@ -175,13 +175,13 @@ func (m *measurement) say() error {
 	return errors.Join(errs...)
 }
 
-// heard is what each worker says next.
-func heard[T any](m *measurement, patience time.Duration) ([]T, error) {
+// heard is what each worker says next, when it has done what it was told.
+func heard[T any](m *measurement, what string, patience time.Duration) ([]T, error) {
 	said := make([]T, len(m.workers))
 	deadline := time.Now().Add(patience)
 	for i, w := range m.workers {
 		if err := w.hear(&said[i], time.Until(deadline)); err != nil {
-			return nil, err
+			return nil, fmt.Errorf("%s: %w", what, err)
 		}
 	}
 	return said, nil
@@ -200,7 +200,7 @@ func (m *measurement) finish(ctx context.Context, r *cell.Result) error {
 	if err := m.say(); err != nil {
 		return err
 	}
-	closed, err := heard[worker.Closed](m, closeTimeout)
+	closed, err := heard[worker.Closed](m, "close", closeTimeout)
 	for _, c := range closed {
 		r.GoroutinesClosed += c.Goroutines
 	}

@@ -99,9 +99,11 @@ func Scenarios() []Scenario {
 			About: "All callers take and give back the same lock, and hold it for no time. In a hand-off, whoever gives it back asks again at once; in a forced pass, only after somebody else had it. The delay is from just before a release to the next grant; shares are the least and the most grants of a caller, relative to their mean.",
 			Full: Matrix{
 				Peers: contenders, Callers: []int{2, 16, 64}, Processes: []int{1, 8}, Loads: []cell.Load{cell.Handoff, cell.Pass},
+				Longer: 3,
 			},
 			Quick: Matrix{
 				Peers: []string{"redlock", "fair", "redsync"}, Callers: []int{64}, Processes: []int{8}, Loads: []cell.Load{cell.Pass},
+				Longer: 2,
 			},
 			Settle: 500 * time.Millisecond, TTL: usualTTL, Fixed: true,
 		},

@@ -130,11 +130,12 @@ func (l *load) caller(ctx context.Context, i int) {
 	}
 }
 
-// letPass waits until somebody else has had the lock.
+// letPass waits until somebody else has had the lock. It looks the more seldom the longer
+// that takes, to leave the processor to those who are about to get it.
 func (l *load) letPass(i int, number int64) {
-	const look = 20 * time.Microsecond
-	for !l.stop.Load() && l.witness.grantsOf(l.slot(i)) == number {
-		time.Sleep(look)
+	const least, part = 20 * time.Microsecond, 8
+	for began := time.Now(); !l.stop.Load() && l.witness.grantsOf(l.slot(i)) == number; {
+		time.Sleep(max(least, time.Since(began)/part))
 	}
 }
 
