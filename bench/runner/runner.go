@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os/exec"
+	"strings"
 	"time"
 
 	"github.com/quorumlock/quorumlock/bench/cell"
@@ -90,7 +91,7 @@ func brief(r cell.Result) string {
 		text += fmt.Sprintf(", %d VIOLATIONS", r.Violations)
 	}
 	if r.Failures > 0 {
-		text += fmt.Sprintf(", %d failures (%s)", r.Failures, r.FirstFailure)
+		text += fmt.Sprintf(", %d failures (%s)", r.Failures, strings.ReplaceAll(r.FirstFailure, "\n", "; "))
 	}
 	return text
 }

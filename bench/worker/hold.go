@@ -15,7 +15,6 @@ const holders = 128
 
 // hold takes a lock for each caller.
 func (w *worker) hold(ctx context.Context) error {
-	w.heap = heap()
 	var next atomic.Int64
 	errs := make(chan error, holders)
 	for range holders {

@@ -41,7 +41,7 @@ type worker struct {
 	locks    []peer.Lock // one for each caller
 	witness  *Witness
 	renewals atomic.Int64
-	heap     int64     // before leases were taken
+	heap     int64     // before there were locks
 	held     peer.Lock // what others wait for
 }
 
@@ -97,6 +97,9 @@ func (w *worker) open() (err error) {
 	}
 	if w.client, err = p.Open(ctx, o); err != nil {
 		return fmt.Errorf("%s: open a client: %w", p.Name, err)
+	}
+	if w.Cell.Load == cell.Hold {
+		w.heap = heap()
 	}
 	for i := range w.callers() {
 		w.locks = append(w.locks, w.newLock(i))
