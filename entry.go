@@ -16,8 +16,10 @@ type entry struct {
 	waiter *waiter
 	client *Client
 	names  []string
-	id     string
-	ticket int64
+	// key tells it from others of the client; id is that and how long nodes are to wait for it,
+	// set with the first attempt.
+	key, id string
+	ticket  int64
 	// turns is set if it leaves free nodes to those who came before.
 	turns bool
 
@@ -47,7 +49,7 @@ func newEntry(w *waiter) *entry {
 		waiter:  w,
 		client:  c,
 		names:   w.lock.names,
-		id:      node.WaiterID(c.id, c.nextSequence(), 3*c.latency()),
+		key:     c.nextOwner(),
 		ticket:  w.ticket,
 		turns:   w.lock.takesTurns(),
 		outlook: quorum.NewOutlook(len(c.lanes), w.lock.need),
@@ -63,6 +65,9 @@ func (e *entry) begin(now time.Duration) {
 	listening, _ := e.client.inboxes.listening()
 	e.mu.Lock()
 	defer e.mu.Unlock()
+	if !e.asked {
+		e.id = node.WaiterID(e.key, 3*e.client.latency())
+	}
 	e.listening, e.standing, e.first, e.asked = listening, 0, 0, true
 	e.recheck = recheck - time.Duration(e.client.cfg.Jitter()*float64(recheck/4))
 	e.notBefore = now + e.restraint()
@@ -134,6 +139,25 @@ func (e *entry) voted(i int, now time.Duration, r node.Reply) {
 func (e *entry) returned(i int, now time.Duration) {
 	e.gaveBack(i, now)
 	e.waiter.nudge()
+}
+
+// forget has nothing that still comes of its attempts put it back into a queue: it goes with
+// the release of what was granted.
+func (e *entry) forget() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.struck = true
+}
+
+// resubscribed notes that messages of a node arrive, of a new subscription: who has an entry
+// there may have missed some.
+func (e *entry) resubscribed(i int, now time.Duration) {
+	e.mu.Lock()
+	missed := e.entered&(1<<i) != 0
+	e.mu.Unlock()
+	if missed {
+		e.woken(i, now)
+	}
 }
 
 // gaveBack notes that a node granted, and the grant is being undone.

@@ -61,7 +61,12 @@ func (b *inboxes) alignOne(i int, follower node.Follower) bool {
 
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	same, _ := box.sub.(node.Follower)
 	switch {
+	case same != follower:
+		box.aligning = false
+		b.align(i)
+		return false
 	case err != nil:
 		box.aligning = false
 		b.complain(i, err)

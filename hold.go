@@ -331,6 +331,7 @@ func (h *hold) finish(cause error, to sink) bool {
 	h.client.schedule.remove(h)
 	h.client.lines.gave(h)
 	if h.entry != nil {
+		h.entry.forget()
 		h.client.inboxes.unlist(h.entry)
 	}
 	return true

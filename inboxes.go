@@ -37,6 +37,8 @@ type inbox struct {
 	// opening is set while it is being made, deaf while it is there but was lost.
 	opening, deaf bool
 	sub           node.Inbox
+	// number tells it from those before it.
+	number int
 	// retryAt is when to try again after a failure.
 	retryAt time.Duration
 	// strays are waiters whose entries were left over, and when they were taken out last.
@@ -82,7 +84,7 @@ func (b *inboxes) enlist(w *waiter) *entry {
 	e := newEntry(w)
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.entries[e.id] = e
+	b.entries[e.key] = e
 	return e
 }
 
@@ -115,7 +117,7 @@ func (b *inboxes) served(e *entry) {
 func (b *inboxes) unlist(e *entry) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	delete(b.entries, e.id)
+	delete(b.entries, e.key)
 }
 
 // linger has the subscriptions given up some time after the last who waits has left.
@@ -145,16 +147,22 @@ func (b *inboxes) subscribe() {
 
 // listen makes the subscription on one node, and has those look again who wait for it.
 func (b *inboxes) listen(i int) {
-	nd := b.client.lanes[i].node
-	sub, err := node.Listen(b.ctx, nd, b.client.id, func(m node.Message) { b.deliver(i, m) })
+	b.mu.Lock()
+	box := &b.boxes[i]
+	box.number++
+	number := box.number
+	b.mu.Unlock()
+	sub, err := node.Listen(b.ctx, b.client.lanes[i].node, b.client.id, func(m node.Message) { b.deliver(i, number, m) })
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	box := &b.boxes[i]
 	box.opening, box.deaf, box.sub = false, false, sub
 	box.follows = make(map[string]bool)
 	b.align(i)
 	switch {
 	case err == nil:
+		for _, e := range b.entries {
+			e.resubscribed(i, b.client.clock.Now())
+		}
 	case errors.Is(err, errors.ErrUnsupported):
 		box.retryAt = never
 	default:
@@ -194,20 +202,20 @@ func (b *inboxes) listening() (nodes uint64, settled bool) {
 	return nodes, b.settled()
 }
 
-// deliver is what a node's subscription calls.
-func (b *inboxes) deliver(i int, m node.Message) {
+// deliver is what a node's subscription calls; number is that of the subscription.
+func (b *inboxes) deliver(i, number int, m node.Message) {
 	now := b.client.clock.Now()
 	switch m.Kind {
 	case node.Lost:
-		b.hear(i, false, func(e *entry) { e.deaf(i) })
+		b.hear(i, number, false, func(e *entry) { e.deaf(i) })
 	case node.Announced:
 		b.announced(i, m.Name)
 	case node.Resubscribed:
-		b.hear(i, true, func(e *entry) { e.woken(i, now) })
+		b.hear(i, number, true, func(e *entry) { e.woken(i, now) })
 	case node.Woken, node.Standby, node.Returned:
 		b.client.tokens.saw(m.Fence, m.Name)
 		b.mu.Lock()
-		e := b.entries[m.Waiter]
+		e := b.entries[node.WaiterKey(m.Waiter)]
 		b.mu.Unlock()
 		switch {
 		case e == nil:
@@ -252,9 +260,12 @@ func (b *inboxes) astray(i int, m node.Message, now time.Duration) {
 }
 
 // hear tells everybody who waits that a subscription was lost, or is back.
-func (b *inboxes) hear(i int, again bool, tell func(*entry)) {
+func (b *inboxes) hear(i, number int, again bool, tell func(*entry)) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	if b.boxes[i].number != number {
+		return // it has been given up since
+	}
 	b.boxes[i].deaf = !again
 	b.align(i)
 	for _, e := range b.entries {
@@ -276,6 +287,7 @@ func (b *inboxes) giveUp() {
 	for i := range b.boxes {
 		if sub := b.boxes[i].sub; sub != nil {
 			b.boxes[i].sub = nil
+			b.boxes[i].number++
 			b.tasks.Go(func() { _ = sub.Close() })
 		}
 	}

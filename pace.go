@@ -28,12 +28,17 @@ func (c *Client) moment() time.Duration {
 	return min(max(4*c.latency(), minMoment), maxMoment)
 }
 
-// latency is how long most nodes have taken to answer lately.
+// latency is how long most nodes have taken to answer lately, of those that have.
 func (c *Client) latency() time.Duration {
 	var buf [quorum.MaxNodes]time.Duration
 	means := buf[:0]
 	for _, l := range c.lanes {
-		means = append(means, l.latency())
+		if mean := l.latency(); mean > 0 {
+			means = append(means, mean)
+		}
+	}
+	if len(means) == 0 {
+		return 0
 	}
 	slices.Sort(means)
 	return means[len(means)/2]

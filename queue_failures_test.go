@@ -125,7 +125,12 @@ func useOnce(ctx context.Context, t *testing.T, l *quorumlock.Lock, r *referee, 
 	time.Sleep(time.Duration(rng.IntN(9)) * time.Millisecond)
 	if nested, err := l.Acquire(lease.Context()); err == nil { //nolint:contextcheck // that is how leases nest
 		assert.Equal(t, lease.Token(), nested.Token())
-		assert.Equal(t, lease.Err() == nil, nested.Err() == nil)
+		if lease.Err() != nil { // it may end between two looks, by its hold limit
+			assert.Error(t, nested.Err())
+		}
+		if nested.Err() != nil {
+			assert.Error(t, lease.Err())
+		}
 		_ = nested.Release(ctx)
 	}
 	if rng.IntN(20) == 0 {

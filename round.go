@@ -58,6 +58,9 @@ func (h *hold) answer(c *call, r node.Reply) {
 	case h.phase == acquiring && h.outbid():
 		h.proposeAgain()
 	case h.phase == ended && h.tenure == nil && h.asked&(1<<c.lane) != 0:
+		if h.entry != nil && h.round.Vote(c.lane) == quorum.Granted {
+			h.entry.returned(c.lane, now)
+		}
 		// Before what has been sent since: that may be another attempt of the same waiter.
 		h.undoOn(c.lane, &call{first: true}, nobody{})
 	}
@@ -179,6 +182,7 @@ func (h *hold) win() bool {
 		h.renewAt = quorum.NextRenewal(h.began, h.lock.ttl, 0, h.client.cfg.Jitter())
 	}
 	if !h.client.schedule.set(h, h.nextDue()) {
+		h.tenure = nil
 		return false
 	}
 	h.client.lines.took(h)

@@ -103,32 +103,35 @@ func (m *Memory) reached(kind MessageKind, name, id string) bool {
 }
 
 // precedence does what the function of that name does in the scripts.
-func (m *Memory) precedence(name, id string) time.Duration {
-	place, told := 0, time.Duration(0)
-	for dead := 0; dead < maxDead; {
+func (m *Memory) precedence(name, id string) (left time.Duration, first bool) {
+	place, dead := 0, 0
+	for dead < maxDead && place < maxPlaces {
 		q := m.queued(name)
 		if place >= len(q) || q[place].id == id {
-			return told
+			return left, false
 		}
 		e := q[place]
-		left := e.woken + patience(e.id) - m.clock.Now()
+		rest := e.woken + patience(e.id) - m.clock.Now()
 		switch {
-		case e.expected && left > 0:
-			return cmp.Or(told, left)
+		case e.expected && rest > 0:
+			return cmp.Or(left, rest), place == 0
 		case e.expected:
 			place++
 		case m.reached(Woken, name, e.id):
 			m.expect(name, place)
 			if place == 0 {
-				return patience(e.id)
+				return patience(e.id), true
 			}
-			place, told = place+1, max(told, patience(e.id))
+			place, left = place+1, max(left, patience(e.id))
 		default:
 			m.drop(name, e.id)
 			dead++
 		}
 	}
-	return cmp.Or(told, fairPatience)
+	if dead == maxDead {
+		left = cmp.Or(left, fairPatience)
+	}
+	return left, false
 }
 
 // wake does what the function of that name does in the scripts.
@@ -136,34 +139,39 @@ func (m *Memory) wake(name, except string) {
 	if _, held := m.holder(name); held || m.foreign[name] || m.unsound(name) {
 		return
 	}
-	place, kind := 0, Woken
+	kind, spare := Woken, 3
 	if except != "" {
-		kind = Returned
+		kind, spare = Returned, 1
 	}
-	for dead := 0; dead < maxDead; {
+	place, dead := 0, 0
+	for dead < maxDead && place < maxPlaces {
 		q := m.queued(name)
 		if place >= len(q) {
 			return
 		}
-		switch id := q[place].id; {
-		case id == except:
+		e := q[place]
+		frozen := e.expected && e.woken+patience(e.id) <= m.clock.Now()
+		switch {
+		case e.id == except, frozen && spare == 0:
 			place++
-		case !m.reached(kind, name, id):
-			m.drop(name, id)
+			continue
+		case !m.reached(kind, name, e.id):
+			m.drop(name, e.id)
 			dead++
+			continue
 		case kind == Standby:
 			return
+		case kind == Woken:
+			m.expect(name, place)
+		}
+		place++
+		switch {
+		case frozen:
+			spare--
+		case kind == Returned:
+			return
 		default:
-			frozen := q[place].expected && q[place].woken+patience(q[place].id) <= m.clock.Now()
-			if kind == Woken {
-				m.expect(name, place)
-			} else if !frozen {
-				return
-			}
-			place++
-			if !frozen {
-				kind = Standby
-			}
+			kind = Standby
 		}
 	}
 }
@@ -196,7 +204,7 @@ func (m *Memory) wait(op Op, denial *Holder) (rank int, err error) {
 			break
 		}
 		m.enter(name, op.Waiter)
-		if _, held := m.holder(name); held {
+		if h, held := m.holder(name); held && h.Owner != op.Owner {
 			m.came(name, op.Waiter.ID)
 		}
 	}
@@ -213,8 +221,8 @@ func (m *Memory) preceding(op Op) (denial Holder) {
 		if _, held := m.holder(name); held {
 			continue
 		}
-		left := m.precedence(name, op.Waiter.ID)
-		if left > 0 {
+		left, first := m.precedence(name, op.Waiter.ID)
+		if first {
 			m.came(name, op.Waiter.ID)
 		}
 		if left > denial.TTL {

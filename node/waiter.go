@@ -40,15 +40,22 @@ func (w Waiter) client() string {
 	return client
 }
 
-// WaiterID makes the id of a waiter: of its client, of what tells it from others of that, and,
-// for one who is far from the node, of how long a free lock is left to it once it was woken,
-// in whole milliseconds. That is 50 ms at least, and 500 ms at most.
-func WaiterID(client, x string, patience time.Duration) string {
-	id := client + ":" + x
+// WaiterID makes the id of a waiter, of what tells it from others, its client and a colon in
+// front, and of how long a free lock is left to it once it was woken, in whole milliseconds.
+// That is 50 ms at least, and 500 ms at most: it is for those who are far from the nodes.
+func WaiterID(id string, patience time.Duration) string {
 	if patience <= fairPatience {
 		return id
 	}
 	return id + "@" + strconv.FormatInt(min(patience, maxPatience).Milliseconds(), 10)
+}
+
+// WaiterKey is what a [WaiterID] was made of, and any other id itself.
+func WaiterKey(id string) string {
+	if at := strings.LastIndexByte(id, '@'); at >= 0 {
+		return id[:at]
+	}
+	return id
 }
 
 // The bounds of how long a free lock is left to a waiter that was woken.
@@ -70,6 +77,9 @@ func patience(id string) time.Duration {
 	}
 	return min(max(time.Duration(ms)*time.Millisecond, fairPatience), maxPatience)
 }
+
+// maxPlaces bounds how far down a queue one operation looks for a waiter that is not frozen.
+const maxPlaces = 100
 
 // maxDead bounds how many dead waiters one operation deals with for each name.
 const maxDead = 1000

@@ -89,19 +89,6 @@ var waiting = []Mutant{
 		}},
 	},
 	{
-		Name: "dead-waiter-woken",
-		Rule: "A waiter to whom no message gets is dropped, and the next is woken.",
-		Then: "Those behind the entry of a process that died sleep on.",
-		Edits: []Edit{{
-			File: "node/memory_queue.go",
-			Old: `		case !m.reached(kind, name, id):
-			m.drop(name, id)
-			dead++
-		case kind == Standby:`,
-			New: `		case kind == Standby:`,
-		}},
-	},
-	{
 		Name: "leaver-stays",
 		Rule: "Who gives up leaves the queues.",
 		Then: "The wake that the others need goes to one who is not there.",
@@ -174,8 +161,8 @@ var waiting = []Mutant{
 		Then: "Who is frozen, or has died without a word, keeps all others from a free lock.",
 		Edits: []Edit{{
 			File: "node/memory_queue.go",
-			Old:  `		left := e.woken + patience(e.id) - m.clock.Now()`,
-			New:  `		left := max(e.woken+patience(e.id)-m.clock.Now(), fairPatience)`,
+			Old:  `		rest := e.woken + patience(e.id) - m.clock.Now()`,
+			New:  `		rest := max(e.woken+patience(e.id)-m.clock.Now(), fairPatience)`,
 		}},
 	},
 	{

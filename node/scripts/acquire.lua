@@ -56,9 +56,9 @@ for _, name in ipairs(KEYS) do
       denial = {name, holder, left, seen}
     end
   end
-  if holder then
+  if holder and holder ~= owner then
     taken[#taken + 1] = name
-  elseif fair then
+  elseif fair and not holder then
     free[#free + 1] = {name, '', 0, seen}
   end
   if seen < token then
@@ -82,8 +82,9 @@ if queued or waiter and denial then
   if not denial and fair then
     local left = {}
     for _, other in ipairs(free) do
-      other[3] = queue.precedence(other[1], waiter, now) or 0
-      if other[3] > 0 then
+      local ms, first = queue.precedence(other[1], waiter, now)
+      other[3] = ms or 0
+      if first then
         left[#left + 1] = other[1]
       end
       if other[3] > (denial and denial[3] or 0) then

@@ -97,9 +97,9 @@ local function queues()
     end
   end
 
-  -- came notes that a waiter is not expected any more: it has come, and could not have the
-  -- names. On a name that it could have had, but for others, it stays expected: else those
-  -- behind it would not get that one for as long as it comes in vain.
+  -- came notes that a waiter is not expected any more: it has come, and somebody else had the
+  -- names, or the first in line is having its turn. Else it stays expected: those behind it
+  -- would not get a name for as long as it comes in vain, nor if many do.
   local function came(names, waiter)
     for _, name in ipairs(names) do
       redis.call('ZREM', key('woken', name), waiter or '')
@@ -112,26 +112,29 @@ local function queues()
     return math.min(math.max(tonumber(string.match(waiter, '@(%d+)$')) or 0, 50), 500)
   end
 
-  -- precedence is how many ms a waiter has to leave a free name to another, or nil. That is
-  -- whoever stands before it, and was not woken more than patience ms ago without coming
-  -- since. One that was not woken yet is woken now; behind one who has not come, all of them
-  -- are, so that any number of frozen ones costs two patiences.
+  -- places bounds how far down a queue one call looks for a waiter that is not frozen.
+  local places = 100
+
+  -- precedence is how many ms a waiter has to leave a free name to another, or nil, and whether
+  -- that is the first in the queue. It is whoever stands before it, and was not woken more than
+  -- patience ms ago without coming since. One that was not woken yet is woken now; behind one
+  -- who has not come, all of them are, so that any number of frozen ones costs two patiences.
   local function precedence(name, waiter, now)
     local place, dead, left = 0, 0, nil
-    while dead < attempts do
+    while dead < attempts and place < places do
       local other = redis.call('ZRANGE', key('queue', name), place, place)[1]
       if not other or other == waiter then
-        return left
+        return left, false
       end
       local since = redis.call('ZSCORE', key('woken', name), other)
       if since and since + patience(other) > now then
-        return left or since + patience(other) - now
+        return left or since + patience(other) - now, place == 0
       elseif since then
         place = place + 1
       elseif reached('woken', name, other) then
         expect(name, other, now)
         if place == 0 then
-          return patience(other)
+          return patience(other), true
         end
         place, left = place + 1, math.max(left or 0, patience(other))
       else
@@ -139,13 +142,14 @@ local function queues()
         dead = dead + 1
       end
     end
-    return left or patience('')
+    return left or dead == attempts and patience('') or nil, false
   end
 
   -- wake wakes the first waiter of a name that is free, and tells the next to stand by. Whom a
   -- message does not reach is dead, and is taken out; who was woken before, and has lost its
-  -- patience, may be frozen, so the next is woken too. Where a waiter gave back what it cannot
-  -- use yet, the first but itself only gets to know: nobody else can use it yet either.
+  -- patience, may be frozen, so the next is woken too, behind three of those without them.
+  -- Where a waiter gave back what it cannot use yet, the first but itself only gets to know:
+  -- nobody else can use it yet either.
   local function wake(name, except)
     if redis.pcall('EXISTS', key('queue', name)) ~= 1 or redis.call('EXISTS', name) == 1 then
       return
@@ -153,12 +157,19 @@ local function queues()
     local time = redis.call('TIME')
     local now = time[1] * 1000 + math.floor(time[2] / 1000)
     prune(name, now)
-    local place, kind, dead = 0, except and 'returned' or 'woken', 0
-    while dead < attempts do
+    local place, dead = 0, 0
+    local kind, spare = 'woken', 3
+    if except then
+      kind, spare = 'returned', 1
+    end
+    while dead < attempts and place < places do
       local waiter = redis.call('ZRANGE', key('queue', name), place, place)[1]
       if not waiter then
         return
-      elseif waiter == except then
+      end
+      local since = redis.call('ZSCORE', key('woken', name), waiter)
+      local frozen = since and since + patience(waiter) <= now
+      if waiter == except or frozen and spare == 0 then
         place = place + 1
       elseif not reached(kind, name, waiter) then
         dropped(name, waiter)
@@ -166,14 +177,17 @@ local function queues()
       elseif kind == 'standby' then
         return
       else
-        local since = redis.call('ZSCORE', key('woken', name), waiter)
-        local frozen = since and since + patience(waiter) <= now
         if kind == 'woken' then
           expect(name, waiter, now)
-        elseif not frozen then
-          return
         end
-        place, kind = place + 1, frozen and kind or 'standby'
+        place = place + 1
+        if frozen then
+          spare = spare - 1
+        elseif kind == 'returned' then
+          return
+        else
+          kind = 'standby'
+        end
       end
     end
   end

@@ -1,0 +1,98 @@
+package quorumlock_test
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/quorumlock/quorumlock"
+	"github.com/quorumlock/quorumlock/node"
+)
+
+// afar is a distant whose messages do not wait for each other on the way.
+type afar struct{ distant }
+
+func (f *afar) Listen(ctx context.Context, client string, deliver func(node.Message)) (node.Inbox, error) {
+	time.Sleep(2 * f.oneWay)
+	return f.Memory.Listen(ctx, client, func(m node.Message) { time.AfterFunc(f.oneWay, func() { deliver(m) }) })
+}
+
+// Somebody far away, also if it needs all nodes, has turns among those who are near.
+func TestWhoIsFarAmongThoseWhoAreNear(t *testing.T) {
+	for _, oneWay := range []time.Duration{10 * time.Millisecond, 20 * time.Millisecond, 30 * time.Millisecond, 40 * time.Millisecond, 50 * time.Millisecond, 60 * time.Millisecond, 100 * time.Millisecond} {
+		for _, need := range []string{"most", "all", "both all"} {
+			for _, o := range []quorumlock.LockOptions{{}, {NoHandover: true}, {Waiting: quorumlock.WaitFair}} {
+				t.Run(fmt.Sprint(oneWay, need, o.Waiting, o.NoHandover), func(t *testing.T) {
+					inVirtualTime(t, 3, func(t *testing.T, f *fleet) {
+						first := f.client()
+						far := f.client(func(cfg *quorumlock.Config) {
+							for i, nd := range f.nodes {
+								cfg.Nodes[i] = &afar{distant{Memory: nd, oneWay: oneWay + time.Duration(i)*time.Millisecond}}
+							}
+						})
+						lock := far.RedLock("job").With(o)
+						if need != "most" {
+							lock = far.MultiLock("job").With(o)
+						}
+						ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+						defer cancel()
+						turns, longest := 0, time.Duration(0)
+						var wg sync.WaitGroup
+						wg.Go(func() {
+							for {
+								began := f.clock.Now()
+								l, err := lock.Acquire(ctx)
+								longest = max(longest, f.clock.Now()-began)
+								if err != nil {
+									return
+								}
+								turns++
+								time.Sleep(3 * time.Millisecond)
+								_ = l.Release(ctx)
+							}
+						})
+						var count []int
+						if need == "both all" {
+							count = f.busyAll(ctx, []*quorumlock.Client{first, f.client(), f.client()}, o)
+							wg.Wait()
+							t.Logf("far %d turns, longest %v; near %v", turns, longest, count)
+							require.Less(t, longest, 3*time.Second)
+							return
+						}
+						s := f.busy([]*quorumlock.Client{first, f.client(), f.client()}, 2, o, 3*time.Millisecond, 10*time.Second)
+						wg.Wait()
+						t.Logf("far %d turns, longest %v; near %v, %v", turns, longest, s.count, s.longest)
+						require.Less(t, longest, 3*time.Second)
+					})
+				})
+			}
+		}
+	}
+}
+
+func (f *fleet) busyAll(ctx context.Context, clients []*quorumlock.Client, o quorumlock.LockOptions) []int {
+	count := make([]int, len(clients))
+	var wg sync.WaitGroup
+	for i, c := range clients {
+		lock := c.MultiLock("job").With(o)
+		for range 2 {
+			wg.Go(func() {
+				for {
+					l, err := lock.Acquire(ctx)
+					if err != nil {
+						return
+					}
+					count[i]++
+					time.Sleep(3 * time.Millisecond)
+					_ = l.Release(ctx)
+				}
+			})
+		}
+	}
+	wg.Wait()
+	return count
+}

@@ -1,0 +1,137 @@
+package quorumlock_test
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/quorumlock/quorumlock"
+	"github.com/quorumlock/quorumlock/node"
+)
+
+// The same where most nodes are down.
+func TestACrowdWithoutAQuorum(t *testing.T) {
+	inVirtualTime(t, 3, func(t *testing.T, f *fleet) {
+		const crowd = 40
+		before := held(t, f.client().RedLock("job"))
+		var watched [][]*spy
+		var messages atomic.Int64
+		for range crowd {
+			c, spies := f.spied()
+			for _, s := range spies {
+				s.set(func(s *spy) { s.message = func(node.Message) bool { messages.Add(1); return true } })
+			}
+			watched = append(watched, spies)
+			_ = acquiring(t.Context(), t, c.RedLock("job"))
+			time.Sleep(time.Millisecond)
+		}
+		f.stop(1, 2)
+		_ = before.Release(t.Context())
+		time.Sleep(5 * time.Second)
+		asked, told := total(watched...), messages.Load()
+		time.Sleep(5 * time.Second)
+		asked, told = total(watched...)-asked, messages.Load()-told
+		t.Logf("in 5 s: %d acquisitions, %d messages", asked, told)
+		require.LessOrEqual(t, told, int64(3*asked))
+	})
+}
+
+// Those who cannot have the lock, as they need a node that is down, hardly slow those who can.
+func TestACrowdThatCannotWinAmongThoseWhoCan(t *testing.T) {
+	for _, crowd := range []int{0, 1, 5, 20} {
+		inVirtualTime(t, 3, func(t *testing.T, f *fleet) {
+			before := held(t, f.client().RedLock("job"))
+			var messages atomic.Int64
+			var watched [][]*spy
+			for range crowd {
+				c, spies := f.spied()
+				for _, s := range spies {
+					s.set(func(s *spy) { s.message = func(node.Message) bool { messages.Add(1); return true } })
+				}
+				watched = append(watched, spies)
+				_ = acquiring(t.Context(), t, c.MultiLock("job"))
+				time.Sleep(time.Millisecond)
+			}
+			f.stop(2)
+			require.NoError(t, before.Release(t.Context()))
+			time.Sleep(time.Second)
+			clients := []*quorumlock.Client{f.client(), f.client(), f.client()}
+			asked, told := total(watched...), messages.Load()
+			s := f.busy(clients, 2, quorumlock.LockOptions{NoHandover: true}, 3*time.Millisecond, 4*time.Second)
+			asked, told = total(watched...)-asked, messages.Load()-told
+			t.Logf("crowd %d: served %v, longest %v; in vain: %d acquisitions, %d messages", crowd, s.count, s.longest, asked, told)
+			// Each turn costs two patiences and a little, however many come in vain.
+			require.GreaterOrEqual(t, s.count[0]+s.count[1]+s.count[2], 30)
+			require.LessOrEqual(t, s.longest, 2*time.Second)
+		})
+	}
+}
+
+// A subscription that is given up while somebody asks for a lock: the entry that this leaves
+// has no inbox, and the wake is lost.
+func TestTheSubscriptionIsGivenUpDuringAnAttempt(t *testing.T) {
+	inVirtualTime(t, 3, func(t *testing.T, f *fleet) {
+		c, spies := f.spied()
+		before := held(t, f.client().RedLock("job"))
+		waits := acquiring(t.Context(), t, c.RedLock("job"))
+		require.True(t, waits.waits())
+		time.Sleep(10 * time.Millisecond)
+		require.NoError(t, before.Release(t.Context()))
+		require.NoError(t, waits.has().Release(t.Context()))
+		settled()
+		before = held(t, f.client().RedLock("job"))
+		time.Sleep(10*time.Second - 5*time.Millisecond)
+		for _, s := range spies {
+			s.set(func(s *spy) { s.after = func() { time.Sleep(20 * time.Millisecond) } })
+		}
+		waits = acquiring(t.Context(), t, c.RedLock("job"))
+		time.Sleep(15 * time.Millisecond) // the subscriptions are given up by now
+		require.NoError(t, before.Release(t.Context()))
+		took := f.elapsed(func() { <-waits.done })
+		t.Log(took)
+		require.LessOrEqual(t, took, 100*time.Millisecond)
+	})
+}
+
+// The undo of an attempt that comes after the release of what the next attempt won leaves no
+// entry of a waiter that is gone.
+func TestAnUndoBehindTheRelease(t *testing.T) {
+	inVirtualTime(t, 3, func(t *testing.T, f *fleet) {
+		c, ways := f.hookedClient()
+		before := held(t, f.client().RedLock("job"))
+		waits := acquiring(t.Context(), t, c.RedLock("job"))
+		require.NoError(t, before.Release(t.Context()))
+		require.NoError(t, waits.has().Release(t.Context()))
+		settled() // the inboxes are there
+
+		f.take("job", "x", 0, 1)
+		proceed := make(chan struct{})
+		var once sync.Once
+		ways[2].set(func([]node.Op) { once.Do(func() { <-proceed }) }, nil)
+		_, _ = c.RedLock("third").TryAcquire(t.Context())
+		waits = acquiring(t.Context(), t, c.RedLock("job"))
+		require.True(t, waits.waits())
+		f.free("job", "x", 0, 1)
+		lease := waits.has()
+		require.NoError(t, lease.Release(t.Context()))
+		settled()
+		close(proceed)
+		settled()
+		f.noKeysOf(t, "job")
+		f.take("job", "x", 0, 1, 2)
+		require.Zero(t, f.waiters())
+	})
+}
+
+func (f *fleet) noKeysOf(t *testing.T, name string) {
+	t.Helper()
+	for _, n := range f.nodes {
+		require.NotContains(t, n.Keys(), name)
+	}
+}
+
+var _ = context.Background
