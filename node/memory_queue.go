@@ -40,8 +40,8 @@ func (m *Memory) unsound(name string) bool {
 
 // queued is the queue of a name now, without those whose deadline has passed.
 func (m *Memory) queued(name string) queue {
-	q := m.queues[name]
-	late := func(e entry) bool { return e.deadline <= m.clock.Now() }
+	q, now := m.queues[name], m.clock.Now()
+	late := func(e entry) bool { return e.deadline <= now }
 	if slices.ContainsFunc(q, late) {
 		q = slices.DeleteFunc(q.clone(), late)
 		m.setQueue(name, q)
@@ -66,6 +66,18 @@ func (m *Memory) drop(name, id string) bool {
 	}
 	m.setQueue(name, slices.Delete(q.clone(), i, i+1))
 	return true
+}
+
+// dropAt takes out who has a place, and returns the rest.
+func (m *Memory) dropAt(name string, place int) queue {
+	q := m.queues[name]
+	if place == 0 {
+		q = q[1:]
+	} else {
+		q = slices.Delete(q.clone(), place, place+1)
+	}
+	m.setQueue(name, q)
+	return q
 }
 
 // enter does what the function of that name does in the scripts.
@@ -104,9 +116,8 @@ func (m *Memory) reached(kind MessageKind, name, id string) bool {
 
 // precedence does what the function of that name does in the scripts.
 func (m *Memory) precedence(name, id string) (left time.Duration, first bool) {
-	place, dead := 0, 0
+	place, dead, q := 0, 0, m.queued(name)
 	for dead < maxDead && place < maxPlaces {
-		q := m.queued(name)
 		if place >= len(q) || q[place].id == id {
 			return left, false
 		}
@@ -124,7 +135,7 @@ func (m *Memory) precedence(name, id string) (left time.Duration, first bool) {
 			}
 			place, left = place+1, max(left, patience(e.id))
 		default:
-			m.drop(name, e.id)
+			q = m.dropAt(name, place)
 			dead++
 		}
 	}
@@ -143,9 +154,8 @@ func (m *Memory) wake(name, except string) {
 	if except != "" {
 		kind, spare = Returned, 1
 	}
-	place, dead := 0, 0
+	place, dead, q := 0, 0, m.queued(name)
 	for dead < maxDead && place < maxPlaces {
-		q := m.queued(name)
 		if place >= len(q) {
 			return
 		}
@@ -156,7 +166,7 @@ func (m *Memory) wake(name, except string) {
 			place++
 			continue
 		case !m.reached(kind, name, e.id):
-			m.drop(name, e.id)
+			q = m.dropAt(name, place)
 			dead++
 			continue
 		case kind == Standby:
