@@ -53,6 +53,10 @@ var undoing = []Mutant{
 			File: "lane.go",
 			Old:  `	if c.first {`,
 			New:  `	if c.first || c.until > 0 {`,
+		}, {
+			File: "lane.go",
+			Old:  `			return i + 1`,
+			New:  `			return 0 * i`,
 		}},
 	},
 	{
