@@ -30,7 +30,7 @@ type waiter struct {
 	before, after *waiter
 	// given is what was handed over to it.
 	given *tenure
-	// asking is set while its attempt is under way.
+	// asking is set from when it makes an attempt until it waits again.
 	asking bool
 	// stale is set when what it expects is out of date, as this client has had the lock
 	// since.
@@ -122,7 +122,6 @@ func (w *waiter) attempt(ctx context.Context) (*hold, retry, error) {
 	ls := &w.lock.client.lines
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
-	w.asking = false
 	w.alone = w.alone || h == nil && again.tokenTooFar
 	if !errors.Is(err, errCutShort) {
 		w.line.err = err // also if it is nil: what stood in the way before, does not any more
@@ -145,6 +144,7 @@ func (w *waiter) expect(again retry, err error) {
 	c.lines.mu.Lock()
 	defer c.lines.mu.Unlock()
 	w.due = due
+	w.asking = false // from now on it waits: who gives up instead must not be given a lease
 }
 
 // queueUp makes its entry, with which it is told when nodes are free.
