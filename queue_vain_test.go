@@ -2,6 +2,7 @@ package quorumlock_test
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -42,33 +43,40 @@ func TestACrowdWithoutAQuorum(t *testing.T) {
 
 // Those who cannot have the lock, as they need a node that is down, hardly slow those who can.
 func TestACrowdThatCannotWinAmongThoseWhoCan(t *testing.T) {
+	const samples = 7 // chance has its share in each: the one in the middle counts
 	for _, crowd := range []int{0, 1, 5, 20} {
-		inVirtualTime(t, 3, func(t *testing.T, f *fleet) {
-			before := held(t, f.client().RedLock("job"))
-			var messages atomic.Int64
-			var watched [][]*spy
-			for range crowd {
-				c, spies := f.spied()
-				for _, s := range spies {
-					s.set(func(s *spy) { s.message = func(node.Message) bool { messages.Add(1); return true } })
-				}
-				watched = append(watched, spies)
-				_ = acquiring(t.Context(), t, c.MultiLock("job"))
-				time.Sleep(time.Millisecond)
-			}
-			f.stop(2)
-			require.NoError(t, before.Release(t.Context()))
-			time.Sleep(time.Second)
-			clients := []*quorumlock.Client{f.client(), f.client(), f.client()}
-			asked, told := total(watched...), messages.Load()
-			s := f.busy(clients, 2, quorumlock.LockOptions{NoHandover: true}, 3*time.Millisecond, 4*time.Second)
-			asked, told = total(watched...)-asked, messages.Load()-told
-			t.Logf("crowd %d: served %v, longest %v; in vain: %d acquisitions, %d messages", crowd, s.count, s.longest, asked, told)
-			// Each turn costs two patiences and a little, however many come in vain.
-			require.GreaterOrEqual(t, s.count[0]+s.count[1]+s.count[2], 30)
-			require.LessOrEqual(t, s.longest, 2*time.Second)
-		})
+		var turns []int
+		var longest []time.Duration
+		for range samples {
+			inVirtualTime(t, 3, func(t *testing.T, f *fleet) {
+				s := f.amongThoseInVain(crowd)
+				turns = append(turns, s.count[0]+s.count[1]+s.count[2])
+				longest = append(longest, s.longest)
+			})
+		}
+		slices.Sort(turns)
+		slices.Sort(longest)
+		t.Logf("crowd %d: turns %v, longest %v", crowd, turns, longest)
+		// Each turn costs two patiences and a little, however many come in vain.
+		require.GreaterOrEqual(t, turns[samples/2], 30)
+		require.LessOrEqual(t, longest[samples/2], 2*time.Second)
 	}
+}
+
+// amongThoseInVain has three clients use a lock for four seconds, for which some others wait
+// that need all nodes, while one is down.
+func (f *fleet) amongThoseInVain(crowd int) *served {
+	f.t.Helper()
+	before := held(f.t, f.client().RedLock("job"))
+	for range crowd {
+		_ = acquiring(f.t.Context(), f.t, f.client().MultiLock("job"))
+		time.Sleep(time.Millisecond)
+	}
+	f.stop(2)
+	require.NoError(f.t, before.Release(f.t.Context()))
+	time.Sleep(time.Second)
+	clients := []*quorumlock.Client{f.client(), f.client(), f.client()}
+	return f.busy(clients, 2, quorumlock.LockOptions{NoHandover: true}, 3*time.Millisecond, 4*time.Second)
 }
 
 // A subscription that is given up while somebody asks for a lock: the entry that this leaves
