@@ -151,11 +151,12 @@ func (b *inboxes) listen(i int) {
 	box := &b.boxes[i]
 	box.number++
 	number := box.number
+	box.deaf = false // it may be lost before Listen returns
 	b.mu.Unlock()
 	sub, err := node.Listen(b.ctx, b.client.lanes[i].node, b.client.id, func(m node.Message) { b.deliver(i, number, m) })
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	box.opening, box.deaf, box.sub = false, false, sub
+	box.opening, box.sub = false, sub
 	box.follows = make(map[string]bool)
 	b.align(i)
 	switch {
