@@ -48,7 +48,7 @@ func TestACrowdThatCannotWinAmongThoseWhoCan(t *testing.T) {
 		var turns []int
 		var longest []time.Duration
 		for range samples {
-			inVirtualTime(t, 3, func(t *testing.T, f *fleet) {
+			inVirtualTime(t, 3, func(_ *testing.T, f *fleet) {
 				s := f.amongThoseInVain(crowd)
 				turns = append(turns, s.count[0]+s.count[1]+s.count[2])
 				longest = append(longest, s.longest)
