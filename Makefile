@@ -5,8 +5,14 @@ GOLANGCI_VERSION := v2.15.0
 GOLANGCI := bin/golangci-lint-$(GOLANGCI_VERSION)
 PKG ?= ./...
 BENCH ?= .
+BENCHTIME ?= 1s
+# The packages that have benchmarks, of all modules.
+BENCHES = $(if $(filter ./...,$(PKG)),$(shell grep -rl --include='*_test.go' '^func Benchmark' . | xargs -n1 dirname | sort -u),$(PKG))
+# How many tests at a time of those that run in parallel: more than there are processors, as they
+# wait most of the time.
+PARALLEL ?= 4
 # Modules of their own, because of what they need; PKG=... leaves them out.
-MODULES := $(if $(filter ./...,$(PKG)),faultinject bench examples/faults examples/fencing)
+MODULES := $(if $(filter ./...,$(PKG)),faultinject interop otel bench examples/faults examples/fencing examples/observed)
 SEEDS ?= 100000
 CHAOS ?= 1m
 SOAK ?= 10m
@@ -46,10 +52,16 @@ setup: ## Install what the tests need: redis-server, libfaketime and a C compile
 	$$sudo apt-get update -q && \
 	$$sudo env DEBIAN_FRONTEND=noninteractive apt-get install -q -y --no-install-recommends $$missing
 
+# The simulation keeps all processors busy: nothing that has to be in time runs beside it.
 .PHONY: test
 test: setup ## Run all tests, under the race detector (PKG=./node for one package)
-	$(GO) test -race -shuffle=on -timeout 20m $(PKG)
-	@for module in $(MODULES); do echo "$$module:"; (cd $$module && $(GO) test -race ./...) || exit 1; done
+	$(GO) test -race -shuffle=on -parallel $(PARALLEL) -timeout 20m $(PKG)
+	$(if $(MODULES),$(GO) test -race ./faultinject/sim)
+	$(if $(MODULES),$(GO) test -race $$($(GO) list $(MODULES:%=./%/...) | grep -v '/faultinject/sim$$'))
+
+.PHONY: test-long
+test-long: setup ## Run the tests of the library itself with all their cases, and for longer
+	$(GO) test -race -count=1 -shuffle=on -parallel $(PARALLEL) -timeout 2h . -args -long
 
 .PHONY: chaos
 chaos: setup ## Break real nodes for a minute, as processes and as containers (CHAOS=1m)
@@ -61,7 +73,8 @@ mutants: ## Take each rule out of the protocol, and have the simulation find tha
 	$(GO) test -count=1 -timeout 2h ./faultinject/mutant -run TestMutants -v -args -budget=10000
 
 .PHONY: soak
-soak: setup ## All night: 100,000 simulated runs, all mutants, ten minutes of waiting and of chaos (SEEDS=, SOAK=)
+soak: setup ## All night: test-long, 100,000 simulated runs, all mutants, ten minutes of waiting and of chaos (SEEDS=, SOAK=)
+	$(MAKE) test-long
 	$(GO) test -count=1 -timeout 12h ./faultinject/sim -run TestSimulation -v -args -seeds=$(SEEDS)
 	$(MAKE) mutants
 	$(GO) test -count=1 -timeout 12h -run TestRealNoLostWake -v . -args -soak=$(SOAK)
@@ -73,13 +86,16 @@ cover: setup ## Run all tests and show the coverage of each function
 	$(GO) tool cover -func=coverage.out
 
 .PHONY: bench
-bench: setup ## Run the benchmarks of packages, for benchstat (BENCH=regexp for some)
-	$(GO) test -run '^$$' -bench '$(BENCH)' -benchmem -timeout 30m $(PKG)
-	@if [ -n '$(MODULES)' ]; then cd bench && $(GO) test -run '^$$' -bench '$(BENCH)' -benchmem ./micro; fi
+bench: setup ## Run the benchmarks of packages, for benchstat (BENCH=regexp for some, BENCHTIME=)
+	$(GO) test -p 1 -run '^$$' -bench '$(BENCH)' -benchtime $(BENCHTIME) -benchmem -timeout 1h $(BENCHES)
 
 .PHONY: compare
 compare: setup ## Measure side by side with others, into report/ (ARGS=-quick for a minute)
 	$(GO) run -C bench . -out '$(CURDIR)/report' $(ARGS)
+
+.PHONY: goals
+goals: setup ## Measure what this library set out to reach, and say whether it does, in a quarter of an hour
+	$(GO) run -C bench . -out '$(CURDIR)/report' -goals $(ARGS)
 
 .PHONY: demo
 demo: ## Show the library at work

@@ -24,8 +24,13 @@ type retry struct {
 // attempt is one round: it asks all nodes and returns as soon as their votes decide.
 // The votes of the slower ones are folded into the lease later, or undone.
 func (l *Lock) attempt(ctx context.Context, w *waiter) (*hold, retry, error) {
+	l, err := l.named(w)
+	if err != nil {
+		return nil, retry{}, err
+	}
 	h := newHold(l, w)
-	h.ask()
+	h.trail = l.client.trailIn(ctx)
+	h.ask(l.client.now(w))
 	select {
 	case <-h.decided:
 	case <-ctx.Done():
@@ -135,7 +140,7 @@ func (h *hold) heldError() error {
 			most = r.Holder
 		}
 	}
-	return &HeldError{Name: most.Name, Owner: most.Owner, TTL: most.TTL}
+	return &HeldError{Name: h.lock.shown(most.Name), Owner: most.Owner, TTL: most.TTL, permits: h.lock.slots != nil}
 }
 
 // lifetime is how long a claim lasts; a key without expiry lasts for ever.

@@ -73,6 +73,31 @@ func benchmarkRedis(b *testing.B) {
 	}
 }
 
+// BenchmarkRead is the same for readers, of which each has a lock of its own, or all have one,
+// on five real servers.
+func BenchmarkRead(b *testing.B) {
+	c := startCluster(b, 5)
+	for _, lock := range []string{"own", "one"} {
+		for _, callers := range []int{1, 16, 128} {
+			b.Run(fmt.Sprintf("lock=%s/callers=%d", lock, callers), func(b *testing.B) {
+				client, err := quorumlock.New(quorumlock.Config{Addresses: c.addresses()})
+				require.NoError(b, err)
+				defer closeClient(b, client)
+				c.count(b, callers, func(name string) error {
+					if lock == "one" {
+						name = "bench"
+					}
+					lease, err := client.RWLock(name).Read().Acquire(context.Background())
+					if err != nil {
+						return err
+					}
+					return lease.Release(context.Background())
+				})
+			})
+		}
+	}
+}
+
 func takeAndGiveBack(client *quorumlock.Client) func(name string) error {
 	return func(name string) error {
 		lease, err := client.RedLock(name).Acquire(context.Background())

@@ -30,17 +30,22 @@ type Client struct {
 	id       string
 	sequence atomic.Uint64
 
+	// phase is when its leases renew; see quorum.Bunch.
+	phase time.Duration
+
 	lanes []*lane
 	// owned is set if the client made the nodes, and has to close them.
 	owned bool
 	// senders owns every goroutine that talks to a node.
-	senders  errgroup.Group
-	schedule scheduler
-	reports  reporter
-	tokens   tokens
-	servers  servers
-	lines    lines
-	inboxes  inboxes
+	senders     errgroup.Group
+	schedule    scheduler
+	reports     reporter
+	tokens      tokens
+	generations generations
+	servers     servers
+	lines       lines
+	inboxes     inboxes
+	pools       pools
 
 	mu sync.Mutex
 	// acquiring counts calls under way; none is added once closing is set.
@@ -56,10 +61,11 @@ type Client struct {
 func New(cfg Config) (*Client, error) {
 	cfg = cfg.withDefaults()
 	problems := cfg.problems()
-	nodes, owned := cfg.Nodes, false
-	if len(problems) == 0 && len(cfg.Addresses) > 0 {
-		nodes, problems = openAll(cfg)
-		owned = true
+	nodes, owned := cfg.Nodes, len(cfg.Addresses) > 0
+	if owned {
+		var wrong []string
+		nodes, wrong = openAll(cfg)
+		problems = append(problems, wrong...)
 	}
 	if len(problems) == 0 {
 		problems = duplicateProblems(nodes)
@@ -75,6 +81,7 @@ func New(cfg Config) (*Client, error) {
 		quit:   make(chan struct{}),
 		closed: make(chan struct{}),
 	}
+	c.phase = time.Duration(cfg.Jitter() * float64(cfg.MaxTTL)) // no TTL's bunches are further apart
 	c.schedule.clock = cfg.Clock
 	c.tokens = tokens{clock: cfg.Clock, furthest: cfg.limits().Recovery(), moment: max(cfg.MaxClockSkew, 2*cfg.NodeTimeoutMax)}
 	for i, nd := range nodes {
@@ -186,9 +193,6 @@ func (c *Client) enter() error {
 }
 
 func (c *Client) leave() { c.acquiring.Done() }
-
-// nextOwner makes an id that was never used before, one for each round.
-func (c *Client) nextOwner() string { return c.id + ":" + c.nextSequence() }
 
 func (c *Client) nextSequence() string { return strconv.FormatUint(c.sequence.Add(1), 10) }
 

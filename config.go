@@ -62,12 +62,17 @@ type Config struct {
 	// NodeTimeoutMin and NodeTimeoutMax bound how long one operation waits for one
 	// node; in between, the timeout follows the node's observed latency. Both belong
 	// well below the TTL. Defaults: 500 ms or a tenth of the TTL, whichever is less,
-	// at most; 100 ms or that maximum at least.
+	// at most; half of that maximum at least: on a busy machine a healthy node may be so late.
 	NodeTimeoutMin, NodeTimeoutMax time.Duration
 	// RetryMin and RetryMax bound the pause between two attempts where nodes cannot be
 	// relied on to tell when the lock is free: with WaitSpin, or while too few of them
-	// answer. It grows from one to the other, with jitter. Defaults: 10 ms and 200 ms.
+	// answer. It grows from one to the other, with jitter, and up to eight times the latency of the
+	// nodes where that is more, so that contenders do not keep each other out. Defaults: 10 ms and 200 ms.
 	RetryMin, RetryMax time.Duration
+
+	// Holder is how people recognise this client in the ids of its leases: printable, without
+	// spaces, at most MaxHolderLength bytes. See [ParseOwner]. Default: host/pid; NoHolder is nothing.
+	Holder string
 
 	// Waiting is how Acquire waits for a lock that somebody else holds. It can be set per
 	// lock. Default: WaitQueued.
@@ -112,6 +117,10 @@ type LockOptions struct {
 	// NoHandover keeps a lease from being handed over to another waiter of the client, and
 	// a waiter from getting one.
 	NoHandover bool
+	// Purpose is what the lock is taken for, for people: printable, at most MaxPurposeLength bytes.
+	// It is part of the lease's id on the nodes: see [ParseOwner]. So a lease is handed over within
+	// the client only to waiters with the same.
+	Purpose string
 	// Rule says how many nodes must agree, where a majority is not enough. Default: a
 	// majority for RedLock, all for MultiLock.
 	Rule quorum.Rule
@@ -124,10 +133,11 @@ func (c Config) withDefaults() Config {
 	c.MaxClockSkew = orDefault(c.MaxClockSkew, min(DefaultMaxClockSkew, (c.MaxTTL/2).Truncate(time.Millisecond)))
 	c.TTL = orDefault(c.TTL, min(DefaultTTL, c.MaxTTL))
 	c.NodeTimeoutMax = orDefault(c.NodeTimeoutMax, min(500*time.Millisecond, max(c.TTL/10, time.Millisecond)))
-	c.NodeTimeoutMin = orDefault(c.NodeTimeoutMin, min(100*time.Millisecond, c.NodeTimeoutMax))
+	c.NodeTimeoutMin = orDefault(c.NodeTimeoutMin, c.NodeTimeoutMax/2)
 	c.RetryMax = orDefault(c.RetryMax, max(200*time.Millisecond, c.RetryMin))
 	c.RetryMin = orDefault(c.RetryMin, min(10*time.Millisecond, c.RetryMax))
 	c.Waiting = cmp.Or(c.Waiting, WaitQueued)
+	c.Holder = cmp.Or(c.Holder, here())
 	c.Handover = c.Handover.withDefaults()
 	if c.Clock == nil {
 		c.Clock = clock.System()
@@ -180,6 +190,9 @@ func (c Config) problems() []string {
 	add(c.Waiting > WaitSpin, "Waiting %d is none of the ways to wait", c.Waiting)
 	add(c.Handover.MaxCount < 0, "Handover.MaxCount %d is negative", c.Handover.MaxCount)
 	add(c.Handover.MaxTime < 0, "Handover.MaxTime %v is negative", c.Handover.MaxTime)
+	if problem := labelProblem("Holder", c.Holder, MaxHolderLength, false); problem != "" {
+		p = append(p, problem)
+	}
 	return append(p, c.ttlProblems(c.TTL)...)
 }
 
@@ -217,7 +230,7 @@ func (c Config) nodeProblems() []string {
 	}
 	for i, nd := range c.Nodes {
 		if nd == nil || reflect.ValueOf(nd).Kind() == reflect.Pointer && reflect.ValueOf(nd).IsNil() {
-			p = append(p, fmt.Sprintf("node %d is nil", i))
+			p = append(p, fmt.Sprintf("node %d is nil", i+1))
 		}
 	}
 	return p

@@ -13,8 +13,13 @@
 //
 // [Client.RedLock] asks for a majority of the nodes and survives the loss of the
 // others. [Client.MultiLock] asks for every node and takes several names at once.
+// [Client.RWLock] has many readers, or one writer, and asks for a majority.
+// [Client.Semaphore] has so many permits, each of which is as a RedLock.
 // Every step is sent to all nodes in parallel, is decided by the rule as soon as the
 // votes suffice, and is undone on every node that may have taken part if it fails.
+//
+// [Client.Latch] counts down, [Join] takes several of these together, [Client.Striped] puts any
+// number of names on a few locks, and package election has one of several processes lead.
 //
 // # The life of a lease
 //
@@ -55,7 +60,7 @@
 //
 // [Hooks] tell of grants, failed attempts, renewals, losses, and of nodes that fail, come
 // back, or recover. The Logger of the [Config] gets a warning of whatever somebody should
-// look at.
+// look at; LogHooks tells it of the rest. The module otel makes metrics and traces of the hooks.
 //
 // # What is guaranteed
 //
@@ -79,5 +84,6 @@
 //     that is frozen when its turn comes loses it.
 //
 // docs/guarantees.md has the assumptions one by one, the proofs, and what happens when
-// an assumption breaks; docs/failures.md what to do about errors and log lines.
+// an assumption breaks; docs/handbook.md what every error and log line means, and
+// docs/README.md is the index of all that.
 package quorumlock

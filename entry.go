@@ -41,6 +41,11 @@ type entry struct {
 	// the next one may be made as long as none does.
 	tries     int
 	notBefore time.Duration
+	// hints are, by node, the slots of a semaphore that it would have the waiter take, since the
+	// last attempt; nil if none has said any.
+	hints []quorum.Slots
+	// won is what its waiter has got, if that is permits of a semaphore.
+	won *hold
 }
 
 func newEntry(w *waiter) *entry {
@@ -49,7 +54,7 @@ func newEntry(w *waiter) *entry {
 		waiter:  w,
 		client:  c,
 		names:   w.lock.names,
-		key:     c.nextOwner(),
+		key:     w.lock.slots.waiterKey(c.id + ":" + c.nextSequence()),
 		ticket:  w.ticket,
 		turns:   w.lock.takesTurns(),
 		outlook: quorum.NewOutlook(len(c.lanes), w.lock.need),
@@ -66,7 +71,11 @@ func (e *entry) begin(now time.Duration) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if !e.asked {
-		e.id = node.WaiterID(e.key, 3*e.client.latency())
+		id := node.WaiterID
+		if e.waiter.lock.reads {
+			id = node.ReaderID
+		}
+		e.id = id(e.key, 3*e.client.latency())
 	}
 	e.listening, e.standing, e.first, e.asked = listening, 0, 0, true
 	e.recheck = recheck - time.Duration(e.client.cfg.Jitter()*float64(recheck/4))
@@ -112,7 +121,7 @@ func (e *entry) afterUndo(i int) node.Waiter {
 func (e *entry) done() node.Waiter { return node.Waiter{ID: e.id} }
 
 // voted learns from the answer of a node to the acquisition.
-func (e *entry) voted(i int, now time.Duration, r node.Reply) {
+func (e *entry) voted(i int, now time.Duration, r *node.Reply) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	bit := uint64(1) << i
@@ -123,9 +132,12 @@ func (e *entry) voted(i int, now time.Duration, r node.Reply) {
 			e.first |= bit
 		}
 		until := after(now, lifetime(r.Holder))
-		if r.Holder.Owner == "" {
+		switch {
+		case r.Holder.Owner == "":
 			e.outlook.Left(i, until, r.Rank)
-		} else {
+		case e.waiter.lock.slots.misnamed(r.Pool):
+			e.outlook.Idle(i, now)
+		default:
 			e.outlook.Denied(i, until, r.Rank)
 		}
 		e.waiter.nudge() // it may be worthwhile sooner than it seemed
@@ -239,13 +251,15 @@ const (
 
 // restraint is how long to hold back after this attempt while no node tells of a release:
 // those who give back what they could not use tell each other that it is free, and must not
-// go on like that. The first retry is free, as it often succeeds. The mutex is held.
+// go on like that. The first retry is free, as it often succeeds. It is not so long that the nodes
+// forget the entry meanwhile. The mutex is held.
 func (e *entry) restraint() time.Duration {
 	e.tries++
 	if e.tries < 2 {
 		return 0
 	}
-	return quorum.Backoff(e.tries-2, minRestraint, maxRestraint, e.client.cfg.Jitter())
+	c := e.client
+	return quorum.Backoff(e.tries-2, minRestraint, max(maxRestraint, min(c.spread(), c.keepEntry()/2)), c.cfg.Jitter())
 }
 
 // covered reports whether whoever holds the lock has it on a node that will tell of its
@@ -279,6 +293,6 @@ func (e *entry) strikeOne(i int) {
 func (e *entry) strikeAt(i int) {
 	if e.entered&(1<<i) != 0 {
 		e.entered &^= 1 << i
-		e.client.lanes[i].leave(e.names, e.id)
+		e.client.lanes[i].leave(e.names, e.id, e.waiter.lock.slots.onNodes())
 	}
 }

@@ -4,9 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strconv"
 	"strings"
 	"time"
+
+	"github.com/quorumlock/quorumlock/node"
 )
 
 // What can go wrong, for errors.Is. Most come wrapped in a type of this package that
@@ -63,34 +64,34 @@ type HeldError struct {
 	// Name is the lock in question; of a MultiLock, one that is held.
 	Name string
 	// Owner is who holds it on most of the nodes that denied; another contender in
-	// the middle of its attempt looks the same. It is empty if nobody holds it, and it is
+	// the middle of its attempt looks the same. It is [node.Readers] if readers hold it, and a
+	// writer asks, or a reader before whom a writer waits. It is empty if nobody holds it, and it is
 	// left to somebody who waits for it and came before.
 	Owner string
 	// TTL is how long it stays held on those nodes if it is not renewed. It is
 	// negative if it has no expiry there, which is not of this library's doing.
 	TTL time.Duration
+	// permits is set for a semaphore, of which some permits may be free, but too few.
+	permits bool
 }
 
 // Error says by whom and for how long.
 func (e *HeldError) Error() string {
-	if e.Owner == "" {
-		return fmt.Sprintf("quorumlock: %q is free, and left for another %v to somebody who came before", e.Name, e.TTL)
+	free, held := fmt.Sprintf("%q is free", e.Name), fmt.Sprintf("%q is held by", e.Name)
+	if e.permits {
+		free, held = fmt.Sprintf("permits of %q are free", e.Name), fmt.Sprintf("too few permits of %q are free: one is held by", e.Name)
 	}
-	if e.TTL < 0 {
-		return fmt.Sprintf("quorumlock: %q is held by %s, without expiry", e.Name, printable(e.Owner))
+	left := e.TTL.Round(time.Millisecond)
+	switch {
+	case e.Owner == "":
+		return fmt.Sprintf("quorumlock: %s, and left for another %v to somebody who came before", free, left)
+	case e.Owner == node.Readers:
+		return fmt.Sprintf("quorumlock: %s readers for another %v unless renewed", held, left)
+	case e.TTL < 0:
+		return fmt.Sprintf("quorumlock: %s %s, without expiry", held, DescribeOwner(e.Owner))
+	default:
+		return fmt.Sprintf("quorumlock: %s %s for another %v unless renewed", held, DescribeOwner(e.Owner), left)
 	}
-	return fmt.Sprintf("quorumlock: %q is held by %s for another %v unless renewed", e.Name, printable(e.Owner), e.TTL)
-}
-
-// printable quotes an owner that is not of the usual letters: it comes from a server, and
-// ends up on terminals and in logs.
-func printable(owner string) string {
-	for _, r := range owner {
-		if r <= ' ' || r > '~' {
-			return strconv.Quote(owner)
-		}
-	}
-	return owner
 }
 
 // Is makes it an ErrHeld.
@@ -136,13 +137,27 @@ func (e *NoQuorumError) Is(target error) bool { return target == ErrNoQuorum }
 // Unwrap gives the nodes' reasons.
 func (e *NoQuorumError) Unwrap() []error { return reasons(e.Nodes) }
 
+// LossCause is why a lease was lost, in one word: for programs and metrics.
+type LossCause string
+
+// The causes of a loss.
+const (
+	// LossUnconfirmed: no quorum of nodes confirmed a renewal in time.
+	LossUnconfirmed LossCause = "unconfirmed"
+	// LossExpired: its TTL ran out, and the lock is Fixed.
+	LossExpired LossCause = "expired"
+	// LossForced: it was released by force.
+	LossForced LossCause = "forced"
+)
+
 // LostError says why a lease ended early. It is an ErrLost. Whoever holds it must stop
 // what the lock protects.
 type LostError struct {
 	// Names are the names of the lock, and Owner the id of the lease.
 	Names []string
 	Owner string
-	// Reason says what happened, in words.
+	// Cause says what happened in one word, Reason in several.
+	Cause  LossCause
 	Reason string
 	// Nodes has what the nodes that did not confirm said last.
 	Nodes []NodeError

@@ -26,10 +26,14 @@ func (l *Lock) reserve(token uint64) uint64 {
 func (t *tenure) handOver() bool {
 	h := t.hold
 	h.mu.Lock()
+	if h.tenure.token >= h.last {
+		h.mu.Unlock()
+		return false // most holds have no other token
+	}
 	now := h.client.clock.Now()
 	passed := h.tenure == t && h.mayPass(now) && h.client.lines.pass(h, func(l *Lock) *tenure {
 		t.end(ErrReleased)
-		h.reportEnd(t, ErrReleased, now-t.grantedAt)
+		h.reportEnd(t, ErrReleased, now-t.grantedAt, true)
 		next := &tenure{}
 		next.begin(h, l, t.token+1, now)
 		return next
@@ -45,6 +49,6 @@ func (t *tenure) handOver() bool {
 // while it has a good part of its time left.
 func (h *hold) mayPass(now time.Duration) bool {
 	most := h.client.cfg.Handover.MaxTime
-	return h.phase == held && h.tenure.token < h.last &&
+	return h.phase == held &&
 		now-h.grantedAt < most && h.validUntil-now > h.lock.ttl/2
 }

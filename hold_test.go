@@ -80,7 +80,7 @@ func keys(m ...*node.Memory) (n int) {
 	return n
 }
 
-func granted() node.Reply { return node.Reply{Outcome: node.Granted} }
+func granted() *node.Reply { return &node.Reply{Outcome: node.Granted} }
 
 func TestExpiryCountsFromTheSend(t *testing.T) {
 	inside(t, 3, func(t *testing.T, c *Client, m []*node.Memory) {
@@ -102,7 +102,7 @@ func TestClaimsAndRefusals(t *testing.T) {
 		late := h.claims[0]
 		h.note(0, time.Second, granted())
 		require.Equal(t, late, h.claims[0], "an older answer takes nothing away")
-		h.note(0, 0, node.Reply{Err: errors.New("no")})
+		h.note(0, 0, &node.Reply{Err: errors.New("no")})
 		require.Len(t, h.nodeErrors(), 1)
 		h.note(0, 6*time.Second, granted())
 		require.Empty(t, h.nodeErrors(), "a confirmation clears what was said before")
@@ -118,7 +118,7 @@ func TestNothingCountsPastTheEnd(t *testing.T) {
 		time.Sleep(DefaultTTL)
 		now := c.clock.Now()
 		// A straggler of the acquisition, and an answer to a renewal.
-		h.answer(&call{sent: now}, granted())
+		h.answer(&call{op: &node.Op{}, sent: now}, granted())
 		require.ErrorIs(t, lease.Err(), ErrLost)
 		done := make(chan error, 1)
 		r := &renewal{hold: h, began: now, tally: quorum.NewTally(1, 1), done: done}
@@ -152,9 +152,9 @@ func TestARoundWonTooLate(t *testing.T) {
 func TestVerdictNeedsAnswersToBeHeld(t *testing.T) {
 	inside(t, 5, func(t *testing.T, c *Client, _ []*node.Memory) {
 		h := newHold(c.RedLock("job"), nil)
-		h.vote(0, 0, h.token, node.Reply{Outcome: node.Denied, Holder: node.Holder{Name: "job", Owner: "x", TTL: time.Second}})
+		h.vote(0, 0, h.token, &node.Reply{Outcome: node.Denied, Holder: node.Holder{Name: "job", Owner: "x", TTL: time.Second}})
 		for i := 1; i < 4; i++ {
-			h.vote(i, 0, h.token, node.Reply{Err: errors.New("no")})
+			h.vote(i, 0, h.token, &node.Reply{Err: errors.New("no")})
 		}
 		_, err := h.verdict()
 		require.ErrorIs(t, err, ErrNoQuorum)
@@ -364,7 +364,7 @@ func TestARoundThatIsLostAtOnceAsksNobodyElse(t *testing.T) {
 		m[1].Stop()
 		_, _ = c.RedLock("job").Inspect(t.Context())
 		h := newHold(c.RedLock("job"), nil)
-		h.ask()
+		h.ask(c.clock.Now())
 		require.Zero(t, h.asked)
 		h.abandon()
 	})
@@ -398,7 +398,7 @@ func TestAReleasedLeaseIsNotCountedTwice(t *testing.T) {
 	}, 20*time.Second, time.Millisecond)
 	runtime.GC()
 	outer.tenure.hold.mu.Lock()
-	handles := outer.tenure.handles
+	handles := int(outer.tenure.handles)
 	outer.tenure.hold.mu.Unlock()
 	require.Equal(t, 1, handles, "the inner one was given back once")
 	require.NoError(t, outer.Release(t.Context()))
@@ -412,8 +412,8 @@ func TestStragglersAndHandles(t *testing.T) {
 		synctest.Wait()
 		before := lease.Remaining()
 		now := c.clock.Now()
-		lease.tenure.hold.answer(&call{lane: 1, sent: now + time.Second}, granted())
-		lease.tenure.hold.answer(&call{lane: 2, sent: now + time.Second}, granted())
+		lease.tenure.hold.answer(&call{op: &node.Op{}, lane: 1, sent: now + time.Second}, granted())
+		lease.tenure.hold.answer(&call{op: &node.Op{}, lane: 2, sent: now + time.Second}, granted())
 		require.Equal(t, before+time.Second, lease.Remaining())
 
 		require.True(t, lease.tenure.addHandle())
@@ -445,7 +445,7 @@ func TestADeniedClaimProlongsNothing(t *testing.T) {
 		h.note(1, time.Second, granted())
 		h.phase, h.validUntil = held, quorum.ValidUntil(h.claims, 2)
 		before := h.validUntil
-		h.note(0, 0, node.Reply{Outcome: node.Denied, Holder: node.Holder{Name: "job", Owner: "x", TTL: time.Second}})
+		h.note(0, 0, &node.Reply{Outcome: node.Denied, Holder: node.Holder{Name: "job", Owner: "x", TTL: time.Second}})
 		h.note(1, 9*time.Second, granted())
 		h.extendTo(0)
 		require.Equal(t, before, h.validUntil, "one node backs it now")
@@ -457,8 +457,8 @@ func TestADeniedClaimProlongsNothing(t *testing.T) {
 // could not be sent any more.
 func TestAnUnsentSecondProposalUnasksNothing(t *testing.T) {
 	inside(t, 3, func(t *testing.T, c *Client, _ []*node.Memory) {
-		unsent := node.Reply{Err: &node.Error{Node: "n3", Op: node.Acquire, Reason: node.ErrDown}, Unsent: true}
-		for proposals, want := range map[int]uint64{1: 0b011, 2: 0b111} {
+		unsent := &node.Reply{Err: &node.Error{Node: "n3", Op: node.Acquire, Reason: node.ErrDown}, Unsent: true}
+		for proposals, want := range map[uint8]uint64{1: 0b011, 2: 0b111} {
 			h := newHold(c.RedLock("job"), nil)
 			h.asked, h.proposals = 0b111, proposals
 			h.vote(2, 0, h.token, unsent)

@@ -23,7 +23,10 @@ type inboxes struct {
 	mu      sync.Mutex
 	boxes   []inbox
 	entries map[string]*entry
-	// waiting counts the entries of those who were denied, and have not been served.
+	// watchers wait for latches.
+	watchers map[*watcher]struct{}
+	// waiting counts the entries of those who were denied, and have not been served, and those
+	// who wait for latches.
 	waiting int
 	// wanted counts, by name, those who wait, where Redisson is heard.
 	wanted map[string]int
@@ -96,7 +99,7 @@ func (b *inboxes) waits(e *entry) {
 		e.denied = true
 		b.waiting++
 		b.subscribe()
-		b.want(e.names, 1)
+		b.want(e.followed(), 1)
 	}
 }
 
@@ -108,7 +111,7 @@ func (b *inboxes) served(e *entry) {
 	if e.denied {
 		e.denied = false
 		b.waiting--
-		b.want(e.names, -1)
+		b.want(e.followed(), -1)
 		b.linger()
 	}
 }
@@ -176,6 +179,7 @@ func (b *inboxes) listen(i int) {
 	for _, e := range b.entries {
 		e.waiter.nudge()
 	}
+	b.lookAgain()
 }
 
 // settled reports whether all subscriptions have been made, as far as that is possible now.
@@ -211,6 +215,8 @@ func (b *inboxes) deliver(i, number int, m node.Message) {
 		b.hear(i, number, false, func(e *entry) { e.deaf(i) })
 	case node.Announced:
 		b.announced(i, m.Name)
+	case node.Counted:
+		b.counted(i, m.Name)
 	case node.Resubscribed:
 		b.hear(i, number, true, func(e *entry) { e.woken(i, now) })
 	case node.Woken, node.Standby, node.Returned:
@@ -218,9 +224,14 @@ func (b *inboxes) deliver(i, number int, m node.Message) {
 		b.mu.Lock()
 		e := b.entries[node.WaiterKey(m.Waiter)]
 		b.mu.Unlock()
+		if pool, slots, ok := node.Vacated(m.Name); ok {
+			m.Name = pool
+			e.hint(i, slots)
+		}
 		switch {
 		case e == nil:
 			b.astray(i, m, now)
+		case e.fill(i):
 		case m.Kind == node.Woken:
 			e.woken(i, now)
 		case m.Kind == node.Returned:
@@ -256,7 +267,7 @@ func (b *inboxes) astray(i int, m node.Message, now time.Duration) {
 	}
 	b.mu.Unlock()
 	if !again {
-		b.client.lanes[i].leave([]string{m.Name}, m.Waiter)
+		b.client.lanes[i].leave([]string{m.Name}, m.Waiter, b.client.pools.onNodes(m.Name))
 	}
 }
 
@@ -271,6 +282,9 @@ func (b *inboxes) hear(i, number int, again bool, tell func(*entry)) {
 	b.align(i)
 	for _, e := range b.entries {
 		tell(e)
+	}
+	if again {
+		b.lookAgain()
 	}
 }
 

@@ -24,7 +24,8 @@ type Status struct {
 type NodeStatus struct {
 	// Node is the node's name.
 	Node string
-	// Holders are who has which of the names; names that are free are left out.
+	// Holders are who has which of the names, each reader by itself; names that are free are
+	// left out.
 	Holders []node.Holder
 	// Recovering is how long the node still gives no new locks, as it has lost its memory
 	// or is new; 0 if it gives them.
@@ -40,7 +41,7 @@ type NodeStatus struct {
 }
 
 // Holder is the owner that has every name on enough nodes for the rule, or "" if
-// nobody has.
+// nobody has; of several readers, the first by id.
 func (s *Status) Holder() string {
 	nodes := make(map[string]int)
 	for _, n := range s.Nodes {
@@ -52,12 +53,13 @@ func (s *Status) Holder() string {
 			}
 		}
 	}
+	first := ""
 	for owner, n := range nodes {
-		if n >= s.Need {
-			return owner
+		if n >= s.Need && (first == "" || owner < first) {
+			first = owner
 		}
 	}
-	return ""
+	return first
 }
 
 // Owners are all owners that any node knows of, sorted.
@@ -127,11 +129,12 @@ func (l *Lock) survey(ctx context.Context, op node.Op) (*Status, error) {
 	defer l.client.leave()
 
 	s := newSurvey(l)
-	calls := make([]call, len(l.client.lanes))
+	v := newVolley(len(l.client.lanes), op)
 	for i, lane := range l.client.lanes {
-		calls[i] = call{op: op, sink: s, lane: i, urgent: true}
-		if err := lane.submit(&calls[i]); err != nil {
-			s.answer(&calls[i], node.Reply{Err: err, Unsent: true})
+		c := &v.calls[i]
+		c.sink, c.urgent = s, true
+		if err := lane.submit(c); err != nil {
+			s.answer(c, &node.Reply{Err: err, Unsent: true})
 		}
 	}
 	select {
@@ -173,7 +176,7 @@ func newSurvey(l *Lock) *survey {
 var errNoAnswer = errors.New("no answer yet")
 
 // answer is what one node says.
-func (s *survey) answer(c *call, r node.Reply) {
+func (s *survey) answer(c *call, r *node.Reply) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	n := &s.status.Nodes[c.lane]

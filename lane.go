@@ -22,7 +22,8 @@ const (
 
 // call is one operation on its way to one node.
 type call struct {
-	op   node.Op
+	// op may be shared with calls to other nodes: it is not changed, but replaced.
+	op   *node.Op
 	sink sink
 	// lane is the index of the node.
 	lane int
@@ -45,7 +46,7 @@ type call struct {
 
 // sink is told the answer to a call, once, without any lock held.
 type sink interface {
-	answer(c *call, r node.Reply)
+	answer(c *call, r *node.Reply)
 }
 
 // lane is the way to one node: a queue, and at most one sender.
@@ -220,7 +221,7 @@ func (l *lane) take() bool {
 	l.ops, l.replies = l.ops[:0], l.replies[:0]
 	for _, c := range l.batch {
 		c.sent = now
-		l.ops = append(l.ops, c.op)
+		l.ops = append(l.ops, *c.op)
 		l.replies = append(l.replies, node.Reply{})
 	}
 	l.inFlight = l.batch
@@ -238,7 +239,7 @@ func (l *lane) settle() bool {
 	for i, c := range l.batch {
 		switch {
 		case c.until == 0:
-		case undoFailed(l.replies[i]):
+		case undoFailed(&l.replies[i]):
 			l.gone = l.gone || errors.Is(l.replies[i].Err, node.ErrClosed)
 			l.keep(c, ended)
 		case c.retried:
@@ -254,7 +255,7 @@ func (l *lane) settle() bool {
 
 	for i, c := range l.batch {
 		if c != nil {
-			c.sink.answer(c, l.replies[i])
+			c.sink.answer(c, &l.replies[i])
 		}
 	}
 	clear(l.batch)

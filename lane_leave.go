@@ -7,10 +7,11 @@ import (
 )
 
 // leave takes a waiter out of the queues of a node, which then wakes who is next, as the
-// message to this one may have been all that told of a free lock.
-func (l *lane) leave(names []string, waiter string) {
+// message to this one may have been all that told of a free lock. pool is the one that it waits
+// for slots of, if any.
+func (l *lane) leave(names []string, waiter string, pool node.Pool) {
 	c := &call{
-		op:    node.Op{Kind: node.Leave, Names: names, Waiter: node.Waiter{ID: waiter}},
+		op:    &node.Op{Kind: node.Leave, Names: names, Waiter: node.Waiter{ID: waiter}, Pool: pool},
 		sink:  nobody{},
 		until: l.client.clock.Now() + l.client.keepEntry(),
 	}

@@ -18,7 +18,7 @@ func (l *lane) lookAt(now time.Duration) {
 	for i := range l.replies {
 		r, kind := &l.replies[i], l.batch[i].op.Kind
 		switch {
-		case kind != node.Acquire && kind != node.Renew: // the others say nothing about the node
+		case kind != node.Acquire && kind != node.Renew && kind != node.Latch: // the others say nothing about the node
 		case r.Recovering > 0:
 			l.recovers(now, r)
 		case r.Outcome == node.Granted:
@@ -107,9 +107,9 @@ func (l *lane) recovers(now time.Duration, r *node.Reply) {
 }
 
 // disbelieve is the answer in the place of one with an implausible token.
-func (l *lane) disbelieve(token uint64, r node.Reply) node.Reply {
+func (l *lane) disbelieve(token uint64, r *node.Reply) *node.Reply {
 	ahead := time.Duration(min(max(r.Token, token)-token, uint64(never/time.Microsecond))) * time.Microsecond
-	return node.Reply{Err: &node.Error{
+	return &node.Reply{Err: &node.Error{
 		Node: l.node.Name(), Op: node.Acquire, Reason: node.ErrClock,
 		Err: fmt.Errorf("it says that it knows a token as large, %v ahead of ours, which cannot be", ahead),
 	}}

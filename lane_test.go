@@ -83,13 +83,13 @@ type answers struct {
 	told map[string][]node.Reply
 }
 
-func (a *answers) answer(c *call, r node.Reply) {
+func (a *answers) answer(c *call, r *node.Reply) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.told == nil {
 		a.told = make(map[string][]node.Reply)
 	}
-	a.told[c.op.Owner] = append(a.told[c.op.Owner], r)
+	a.told[c.op.Owner] = append(a.told[c.op.Owner], *r)
 }
 
 // of is the one answer for an owner.
@@ -115,11 +115,11 @@ func inLane(t *testing.T, test func(t *testing.T, l *lane, nd *scripted, a *answ
 }
 
 func ask(a *answers, owner string) *call {
-	return &call{op: node.Op{Kind: node.Acquire, Owner: owner}, sink: a}
+	return &call{op: &node.Op{Kind: node.Acquire, Owner: owner}, sink: a}
 }
 
 func undoFor(l *lane, a *answers, owner string, d time.Duration) *call {
-	return &call{op: node.Op{Kind: node.Release, Owner: owner}, sink: a, until: l.client.clock.Now() + d}
+	return &call{op: &node.Op{Kind: node.Release, Owner: owner}, sink: a, until: l.client.clock.Now() + d}
 }
 
 func TestLaneGathersWhileItSends(t *testing.T) {
@@ -345,5 +345,5 @@ func TestFailureOfABatch(t *testing.T) {
 		require.NoError(t, failureOf([]node.Reply{says(reason, false)}), "it answers")
 	}
 	require.ErrorIs(t, failureOf([]node.Reply{says(node.ErrAuth, true)}), node.ErrAuth, "it lets nobody in")
-	require.True(t, undoFailed(node.Reply{}), "no answer is no confirmation")
+	require.True(t, undoFailed(&node.Reply{}), "no answer is no confirmation")
 }

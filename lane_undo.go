@@ -35,7 +35,14 @@ func (l *lane) keep(c *call, now time.Duration) {
 		return
 	}
 	c.retried = false
-	c.op.Waiter.Keep = 0 // by then, who waited may have gone: it gets in line anew
+	if c.op.Waiter.Keep != 0 {
+		// By then, who waited may have gone: it gets in line anew. A copy, as this one may be
+		// being told just now.
+		op, again := *c.op, *c
+		op.Waiter.Keep = 0
+		again.op, again.told = &op, true
+		c = &again
+	}
 	l.kept = append(l.kept, c)
 	l.armRetry()
 }
@@ -121,6 +128,6 @@ func (l *lane) rest() (dropped int) {
 }
 
 // undoFailed reports whether a node did not confirm an undo.
-func undoFailed(r node.Reply) bool {
+func undoFailed(r *node.Reply) bool {
 	return r.Outcome != node.Released && r.Outcome != node.Absent
 }

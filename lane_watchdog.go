@@ -82,7 +82,7 @@ func (l *lane) bark() {
 // tell answers calls that the node did not answer.
 func (l *lane) tell(calls []*call, reason, err error, unsent bool) {
 	for _, c := range calls {
-		c.sink.answer(c, node.Reply{
+		c.sink.answer(c, &node.Reply{
 			Err:    &node.Error{Node: l.node.Name(), Op: c.op.Kind, Reason: reason, Err: err},
 			Unsent: unsent,
 		})

@@ -62,7 +62,7 @@ func (l *Lease) Context() context.Context {
 	return l.ctx
 }
 
-// Names are the names of the lock, sorted.
+// Names are the names of the lock, sorted; of permits, the name of their semaphore.
 func (l *Lease) Names() []string { return l.tenure.lock.Names() }
 
 // Owner is the id under which nodes know this lease. It was never used before, and will
@@ -74,7 +74,8 @@ func (l *Lease) Owner() string { return l.tenure.hold.owner }
 // clients are; the clocks of nodes must not go back. A resource that remembers the largest token that it has seen, and
 // refuses smaller ones, is safe from a holder that was paused and does not know that its
 // lease is over; package fence helps with that. It fits in 63 bits and is never 0.
-// Nested leases share it.
+// Nested leases share it, and readers may have that of a writer before them, or of each
+// other: see [RWLock.Read]. Of permits, it is that of their slots: see [Lease.Slots].
 func (l *Lease) Token() uint64 { return l.tenure.token }
 
 // ValidUntil is the end of the lease as far as nodes have confirmed it: by the wall
@@ -101,10 +102,11 @@ func (l *Lease) Backing() (have, want int) {
 	h := l.tenure.hold
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if l.tenure.over != nil || l.over != nil {
+	now := h.client.clock.Now()
+	if l.tenure.over != nil || l.over != nil || now >= h.validUntil {
 		return 0, len(h.claims)
 	}
-	return quorum.Backing(h.claims, h.client.clock.Now()), len(h.claims)
+	return quorum.Backing(h.claims, now), len(h.claims)
 }
 
 // Err is nil while the lease is valid. Then it is [*LostError], ErrReleased,
@@ -123,6 +125,11 @@ func (l *Lease) Err() error {
 // valid as long as it was; with the reason of the end if the lease has ended, as
 // nothing revives it; or with ctx's error, while the renewal goes on.
 func (l *Lease) Extend(ctx context.Context) error {
+	return l.renewing(ctx, (*tenure).extend)
+}
+
+// renewing starts a renewal, and waits for what comes of it.
+func (l *Lease) renewing(ctx context.Context, start func(*tenure, chan error) error) error {
 	if ctx == nil {
 		return errNilContext
 	}
@@ -133,7 +140,7 @@ func (l *Lease) Extend(ctx context.Context) error {
 		return whyDone(ctx)
 	}
 	done := make(chan error, 1)
-	if err := l.tenure.extend(done); err != nil {
+	if err := start(l.tenure, done); err != nil {
 		return err
 	}
 	select {
@@ -165,27 +172,37 @@ func (l *Lease) Release(ctx context.Context) error {
 }
 
 func (l *Lease) release() error {
+	r, err := l.beginRelease()
+	if r == nil {
+		return err
+	}
+	return r.wait()
+}
+
+// beginRelease gives the lock back without waiting. Where nodes have to confirm that, it returns
+// what counts them, and else what Release returns.
+func (l *Lease) beginRelease() (*releasing, error) {
 	t := l.tenure
-	before := t.err()
+	now := t.hold.client.clock.Now()
+	before := t.errAt(now)
 	if !l.finish(before) {
-		return l.Err()
+		return nil, l.Err()
 	}
 	l.cleanup.Stop()
 	if !t.dropHandle() {
-		return before
+		return nil, before
 	}
 	if before == nil && t.handOver() {
-		return nil
+		return nil, nil //nolint:nilnil // nothing to wait for, and no error
 	}
-	r := &t.hold.releasing
-	r.begin(t.hold)
-	if !t.hold.endTo(ErrReleased, r) {
-		return t.err()
+	r := newReleasing(t.hold)
+	if !t.hold.endTo(now, ErrReleased, r) {
+		return nil, t.errAt(now)
 	}
-	if err := t.err(); !errors.Is(err, ErrReleased) {
-		return err // its time had run out
+	if err := t.errAt(now); !errors.Is(err, ErrReleased) {
+		return nil, err // its time had run out
 	}
-	return r.wait()
+	return r, nil
 }
 
 // finish ends this handle, and reports whether it had not ended yet. before is why the
@@ -214,9 +231,10 @@ func (t *tenure) extend(done chan error) error {
 	return nil
 }
 
-// releasing counts which nodes have confirmed a release.
+// releasing is a release that somebody waits for. It counts which nodes have confirmed it.
 type releasing struct {
-	hold *hold
+	hold   *hold
+	volley volley
 	// decided is done when they suffice, or cannot any more.
 	decided sync.WaitGroup
 
@@ -225,14 +243,15 @@ type releasing struct {
 	errs  []NodeError
 }
 
-// begin is called once for a hold: by whoever drops its last handle.
-func (r *releasing) begin(h *hold) {
-	r.hold, r.tally = h, quorum.NewTally(len(h.claims), h.lock.need)
+// newReleasing is for whoever drops the last handle of a hold.
+func newReleasing(h *hold) *releasing {
+	r := &releasing{hold: h, tally: quorum.NewTally(len(h.claims), h.lock.need)}
 	r.decided.Add(1)
+	return r
 }
 
 // answer is a node's confirmation, or not.
-func (r *releasing) answer(c *call, reply node.Reply) {
+func (r *releasing) answer(c *call, reply *node.Reply) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	pending := r.tally.Result() == quorum.Pending

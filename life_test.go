@@ -10,6 +10,7 @@ import (
 	"regexp"
 	"runtime"
 	"strconv"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -49,27 +50,107 @@ func TestTenThousandLeasesNeedNoGoroutine(t *testing.T) {
 // TestALeakedLeaseIsReleased runs in real time: the garbage collector is not part of
 // any bubble.
 func TestALeakedLeaseIsReleased(t *testing.T) {
-	f := newFleet(t, 3)
-	ended := make(chan quorumlock.EndedEvent, 1)
-	var log bytes.Buffer // written before the hook is called, read after
-	client := f.client(func(c *quorumlock.Config) {
-		c.TTL = time.Second
-		c.Hooks.Ended = func(e quorumlock.EndedEvent) { ended <- e }
-		c.Logger = slog.New(slog.NewTextHandler(&log, nil))
-	})
-	defer func() { require.NoError(t, client.Close(context.Background())) }()
+	alone := quorumlock.LockOptions{NoHandover: true}
+	for name, test := range map[string]struct {
+		// acquire forgets the lease, but for its context.
+		acquire func(c *quorumlock.Client) (context.Context, error)
+		// ended are the locks that are then reported.
+		ended []string
+	}{
+		"Lease": {func(c *quorumlock.Client) (context.Context, error) {
+			lease, err := c.RedLock("job").Acquire(context.Background())
+			return lease.Context(), err
+		}, []string{"job"}},
+		"JointLease": {func(c *quorumlock.Client) (context.Context, error) {
+			lease, err := quorumlock.Join(c.RedLock("job"), c.RedLock("result").With(alone)).Acquire(context.Background())
+			return lease.Context(), err
+		}, []string{"job", "result"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := newFleet(t, 3)
+			ended := make(chan quorumlock.EndedEvent, 2)
+			var log bytes.Buffer // written before the hook is called, read after
+			client := f.client(func(c *quorumlock.Config) {
+				c.TTL = time.Second
+				c.Hooks.Ended = func(e quorumlock.EndedEvent) { ended <- e }
+				c.Logger = slog.New(slog.NewTextHandler(&log, nil))
+			})
+			defer func() { require.NoError(t, client.Close(context.Background())) }()
 
-	func() {
-		lease, err := client.RedLock("job").Acquire(t.Context())
-		require.NoError(t, err)
-		child, cancel := context.WithCancel(lease.Context())
-		runtime.GC()
-		runtime.GC()
-		require.NoError(t, child.Err(), "what uses its context keeps the lease")
-		runtime.KeepAlive(child)
-		cancel()
-	}()
+			func() {
+				ctx, err := test.acquire(client)
+				require.NoError(t, err)
+				child, cancel := context.WithCancel(ctx)
+				runtime.GC()
+				runtime.GC()
+				require.NoError(t, child.Err(), "what uses its context keeps the lease")
+				runtime.KeepAlive(child)
+				cancel()
+			}()
 
+			var names []string
+			for range test.ended {
+				e := collected(t, ended)
+				require.ErrorIs(t, e.Err, quorumlock.ErrLeaked)
+				names = append(names, e.Names...)
+			}
+			require.ElementsMatch(t, test.ended, names)
+			require.NoError(t, client.Close(context.Background()))
+			require.Equal(t, len(test.ended), strings.Count(log.String(), "without a Release"))
+			require.Zero(t, f.keys())
+		})
+	}
+}
+
+// TestWhoWaitsForALeakedLeaseIsTold: of the lease, nothing is left but the channel that somebody waits for.
+func TestWhoWaitsForALeakedLeaseIsTold(t *testing.T) {
+	alone := quorumlock.LockOptions{NoHandover: true}
+	for name, acquire := range map[string]func(c *quorumlock.Client) (context.Context, error){
+		"Lease": func(c *quorumlock.Client) (context.Context, error) {
+			lease, err := c.RedLock("job").Acquire(context.Background())
+			return lease.Context(), err
+		},
+		"JointLease": func(c *quorumlock.Client) (context.Context, error) {
+			lease, err := quorumlock.Join(c.RedLock("job"), c.RedLock("result").With(alone)).Acquire(context.Background())
+			return lease.Context(), err
+		},
+		"nested JointLease": func(c *quorumlock.Client) (context.Context, error) {
+			outer, err := c.RedLock("job").Acquire(context.Background())
+			if err != nil {
+				return nil, err
+			}
+			lease, err := quorumlock.Join(c.RedLock("job"), c.RedLock("result").With(alone)).Acquire(outer.Context())
+			return lease.Context(), err
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := newFleet(t, 3)
+			client := f.client(func(c *quorumlock.Config) { c.TTL = time.Second })
+			defer func() { require.NoError(t, client.Close(context.Background())) }()
+			ctx, err := acquire(client)
+			require.NoError(t, err)
+			done := ctx.Done()
+			ctx = nil //nolint:wastedassign // so that it can be collected
+			collect := time.NewTicker(10 * time.Millisecond)
+			defer collect.Stop()
+			limit := time.After(20 * time.Second)
+			for done != nil || f.keys() > 0 {
+				select {
+				case <-done:
+					done = nil
+				case <-collect.C:
+					runtime.GC()
+				case <-limit:
+					require.Fail(t, "for ever", "told: %v, keys: %d", done == nil, f.keys())
+				}
+			}
+		})
+	}
+}
+
+// collected has garbage collected until a lease has ended.
+func collected(t *testing.T, ended <-chan quorumlock.EndedEvent) quorumlock.EndedEvent {
+	t.Helper()
 	collect := time.NewTicker(10 * time.Millisecond)
 	defer collect.Stop()
 	limit := time.After(20 * time.Second)
@@ -77,12 +158,7 @@ func TestALeakedLeaseIsReleased(t *testing.T) {
 		runtime.GC()
 		select {
 		case e := <-ended:
-			require.ErrorIs(t, e.Err, quorumlock.ErrLeaked)
-			require.Equal(t, []string{"job"}, e.Names)
-			require.Contains(t, log.String(), "without a Release")
-			require.NoError(t, client.Close(context.Background()))
-			require.Zero(t, f.keys())
-			return
+			return e
 		case <-collect.C:
 		case <-limit:
 			require.FailNow(t, "a lease that nobody can reach is still held")

@@ -19,17 +19,29 @@ type lines struct {
 }
 
 // lineKey is a set of names (the name, or several with their lengths), how many nodes have to
-// grant them, and whether those in the line spin: who needs all nodes must not hold up those who
-// are content with most, and who looks from time to time not those who are woken.
+// grant them, and whether those in the line spin, or read: who needs all nodes must not hold up those who
+// are content with most, who looks from time to time not those who are woken, and who writes not
+// those who read. Readers do not wait for each other.
 type lineKey struct {
-	names       string
-	count, need int
-	spins       bool
+	id      string
+	need    uint8
+	several bool
+	spins   bool
+	reads   bool
 }
 
-func newLineKey(names []string, need int, spins bool) lineKey {
+// key is that of the line of those who want a lock.
+func (l *Lock) key() lineKey {
+	return lineKey{
+		id: l.id[0], need: uint8(l.need), //nolint:gosec // of at most quorum.MaxNodes
+		several: len(l.names) > 1 && l.slots == nil, spins: l.waiting == WaitSpin, reads: l.reads,
+	}
+}
+
+// joined is several names in one, and no others.
+func joined(names []string) string {
 	if len(names) == 1 {
-		return lineKey{names: names[0], count: 1, need: need, spins: spins}
+		return names[0]
 	}
 	var b strings.Builder
 	for _, name := range names {
@@ -37,7 +49,7 @@ func newLineKey(names []string, need int, spins bool) lineKey {
 		b.WriteByte(':')
 		b.WriteString(name)
 	}
-	return lineKey{names: b.String(), count: len(names), need: need, spins: spins}
+	return b.String()
 }
 
 // line is who of this client holds the names, and who waits for them.
@@ -46,6 +58,14 @@ type line struct {
 	holder *hold
 	// first and last are the ends of the line of waiters.
 	first, last *waiter
+	// asking is how many of them make an attempt, denied how many are known to wait for others.
+	asking, denied int32
+	// past is nil where nobody waits: there are as many lines as held locks.
+	past *past
+}
+
+// past is what those who wait have to know of those before them.
+type past struct {
 	// freed is when a hold of this client ended last while somebody waited, in microseconds
 	// by the wall clock: then the others have their turn.
 	freed int64
@@ -54,6 +74,30 @@ type line struct {
 	since, rest time.Duration
 	// err is what the last attempt of the line came to.
 	err error
+}
+
+// before is what is known of those before; made if need be.
+func (ln *line) before() *past {
+	if ln.past == nil {
+		ln.past = &past{}
+	}
+	return ln.past
+}
+
+// known is what is known of those before.
+func (ln *line) known() past {
+	if ln.past == nil {
+		return past{}
+	}
+	return *ln.past
+}
+
+// attempted notes what the last attempt came to. If it is nil, what stood in the way before does
+// not any more.
+func (ln *line) attempted(err error) {
+	if err != nil || ln.past != nil {
+		ln.before().err = err
+	}
 }
 
 // maxSpare bounds how many used lines are kept.
@@ -93,7 +137,7 @@ func (ls *lines) tidy(key lineKey, ln *line) {
 func (ls *lines) join(w *waiter) {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
-	ln := ls.of(w.lock.key)
+	ln := ls.of(w.lock.key())
 	w.line, w.before = ln, ln.last
 	if ln.last == nil {
 		ln.first = w
@@ -125,22 +169,47 @@ func (ls *lines) remove(w *waiter) {
 	} else {
 		w.after.before = w.before
 	}
+	if w.asking {
+		ln.asking--
+	}
+	if w.denied {
+		w.denied = false
+		ln.denied--
+	}
 	first := w.before == nil
 	w.line, w.before, w.after = nil, nil, nil
 	if first && ln.first != nil && ln.first.isUp() {
 		ln.first.nudge()
 	}
-	ls.tidy(w.lock.key, ln)
+	ls.tidy(w.lock.key(), ln)
+}
+
+// wait notes that a waiter has to wait for others. The mutex of the lines is held.
+func (ln *line) wait(w *waiter) {
+	if !w.denied {
+		w.denied = true
+		ln.denied++
+	}
 }
 
 // took notes that this client holds the lock.
 func (ls *lines) took(h *hold) {
+	if h.lock.slots != nil || h.lock.reads {
+		return // who holds some of a semaphore, or reads, is in nobody's way
+	}
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
-	ln := ls.of(h.lock.key)
+	ln := ls.of(h.lock.key())
 	ln.holder = h
-	if ln.since <= ln.rest {
-		ln.since = h.grantedAt
+	if h.lock.waiting == WaitSpin {
+		ln.before().takeTurn(h.grantedAt)
+	}
+}
+
+// takeTurn begins the turn of a client whose waiters spin.
+func (p *past) takeTurn(now time.Duration) {
+	if p.since <= p.rest {
+		p.since = now
 	}
 }
 
@@ -148,27 +217,31 @@ func (ls *lines) took(h *hold) {
 func (ls *lines) gave(h *hold) {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
-	ln := ls.by[h.lock.key]
+	ln := ls.by[h.lock.key()]
+	if h.lock.slots != nil && ln != nil && ln.first != nil && ln.first.leads() {
+		ln.first.hurry()
+	}
 	if ln == nil || ln.holder != h {
 		return
 	}
 	ln.holder = nil
 	if ln.first != nil {
-		ln.freed = h.client.clock.Wall().UnixMicro()
-		ln.takeRest(h)
+		p := ln.before()
+		p.freed = h.client.clock.Wall().UnixMicro()
+		p.takeRest(h)
 		ln.first.stale = true
 		ln.first.nudge()
 	}
-	ls.tidy(h.lock.key, ln)
+	ls.tidy(h.lock.key(), ln)
 }
 
 // takeRest ends the turn of a client whose waiters spin, once it has lasted as long as a lease
 // may be handed over. Those of others look at most RetryMax apart: one in a few of them
 // finds the lock free in the meantime.
-func (ln *line) takeRest(h *hold) {
+func (p *past) takeRest(h *hold) {
 	cfg, now := &h.client.cfg, h.client.clock.Now()
-	if h.lock.waiting == WaitSpin && now-ln.since >= cfg.Handover.MaxTime {
-		ln.rest = now + cfg.RetryMax/4
+	if h.lock.waiting == WaitSpin && now-p.since >= cfg.Handover.MaxTime {
+		p.rest = now + cfg.RetryMax/4
 	}
 }
 
@@ -187,7 +260,7 @@ func (ls *lines) news(w *waiter) (*hold, error) {
 	if w.line == nil {
 		return nil, nil
 	}
-	return w.line.holder, w.line.err
+	return w.line.holder, w.line.known().err
 }
 
 // equip makes a waiter one that can be nudged by anybody.
@@ -202,7 +275,7 @@ func (ls *lines) equip(w *waiter) {
 func (ls *lines) turnSince(w *waiter) int64 {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
-	return max(w.ticket, w.line.freed)
+	return max(w.ticket, w.line.known().freed)
 }
 
 // pass gives what a hold has to whoever is first in its line, if that is one who would take
@@ -210,7 +283,7 @@ func (ls *lines) turnSince(w *waiter) int64 {
 func (ls *lines) pass(h *hold, to func(*Lock) *tenure) bool {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
-	ln := ls.by[h.lock.key]
+	ln := ls.by[h.lock.key()]
 	if ln == nil || ln.holder != h || ln.first == nil || !ln.first.inherits(h) {
 		return false
 	}

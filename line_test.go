@@ -67,7 +67,7 @@ func (p *lineTwin) step(l *Lock, k int) {
 		p.line[k] = append(q[:i:i], q[i+1:]...)
 	case action == "take" && len(q) > 0 && p.holder[k] == nil:
 		w := q[0]
-		require.Same(p.t, w, ls.by[l.key].first)
+		require.Same(p.t, w, ls.by[l.key()].first)
 		h := p.hold(w.lock, w)
 		ls.took(h)
 		p.holder[k] = h

@@ -17,20 +17,28 @@ import (
 type Lock struct {
 	client *Client
 	names  []string
-	// single is where the name is, if there is one.
-	single [1]string
-	key    lineKey
+	// id is what its line is known by: its name, or several with their lengths, or the pool of a
+	// semaphore. Where there is one name, names is made of this.
+	id [1]string
 	// base is the rule of its kind, need what the rule in force asks for.
 	base    quorum.Rule
 	need    int
 	ttl     time.Duration
 	maxHold time.Duration
-	fixed   bool
-	waiting Waiting
+	// purpose is what it is for; nil if nobody has said.
+	purpose *string
+	// slots is set for a semaphore: the names are then those of an attempt, or else its own.
+	slots *slots
+	// problems are what is wrong with the names or the options. The first of them, so many as
+	// given says, are of what the names were made of, whatever the options.
+	problems []string
+	given    int32
+	fixed    bool
+	waiting  Waiting
+	// reads is set for the readers of an RWLock.
+	reads bool
 	// handover is set if a lease may be handed over to another waiter of the client.
 	handover bool
-	// problems are what is wrong with the names or the options.
-	problems []string
 }
 
 // reservedPrefix is what this library's own keys start with.
@@ -51,13 +59,14 @@ func newLock(c *Client, names []string, rule quorum.Rule) *Lock {
 		handover: !c.cfg.Handover.Off && c.cfg.Waiting != WaitFair,
 	}
 	if len(names) == 1 {
-		l.single[0] = names[0]
-		l.names = l.single[:]
+		l.id[0] = names[0]
+		l.names = l.id[:]
 	} else {
 		l.names = slices.Clone(names)
 		slices.Sort(l.names)
+		l.id[0] = joined(l.names)
 	}
-	l.key, l.problems = newLineKey(l.names, need, l.waiting == WaitSpin), nameProblems(l.names)
+	l.problems = nameProblems(l.names)
 	return l
 }
 
@@ -66,12 +75,22 @@ func newLock(c *Client, names []string, rule quorum.Rule) *Lock {
 // an [*InvalidError].
 func (l *Lock) With(o LockOptions) *Lock {
 	m := newLock(l.client, l.names, l.base)
+	if l.reads {
+		m.reading()
+	}
 	m.ttl, m.maxHold, m.fixed = cmp.Or(o.TTL, m.ttl), cmp.Or(o.MaxHold, m.maxHold), o.Fixed
 	m.need = cmp.Or(o.Rule, l.base).Need(len(l.client.lanes))
 	m.waiting = cmp.Or(o.Waiting, m.waiting)
-	m.key.need, m.key.spins = m.need, m.waiting == WaitSpin
-	m.handover = !l.client.cfg.Handover.Off && !o.NoHandover && !o.Fixed && m.waiting != WaitFair
+	m.handover = !l.client.cfg.Handover.Off && !o.NoHandover && !o.Fixed && m.waiting != WaitFair && !m.reads
+	m.given = l.given
+	m.problems = append(slices.Clone(l.problems[:l.given]), m.problems...)
 	m.problems = append(m.problems, l.client.cfg.ttlProblems(m.ttl)...)
+	if o.Purpose != "" {
+		m.purpose = &o.Purpose
+	}
+	if problem := labelProblem("Purpose", o.Purpose, MaxPurposeLength, true); problem != "" {
+		m.problems = append(m.problems, problem)
+	}
 	if m.maxHold < 0 {
 		m.problems = append(m.problems, fmt.Sprintf("MaxHold %v is negative", m.maxHold))
 	}
@@ -109,7 +128,12 @@ func nameProblems(names []string) []string {
 }
 
 // Names are the names of the lock, sorted.
-func (l *Lock) Names() []string { return slices.Clone(l.names) }
+func (l *Lock) Names() []string {
+	if l.slots != nil {
+		return []string{l.slots.semaphore}
+	}
+	return slices.Clone(l.names)
+}
 
 // check says what is wrong with a call before anything is sent.
 func (l *Lock) check(ctx context.Context) error {
@@ -168,7 +192,9 @@ func (l *Lock) acquire(ctx context.Context, way func(*Lock, context.Context) (*t
 		return nil, err
 	}
 	defer l.client.leave()
-	t, err := way(l, ctx)
+	followed, trail := l.follow(ctx)
+	t, err := way(l, followed)
+	trail.end(t, err)
 	if err != nil {
 		return nil, err
 	}
@@ -186,21 +212,25 @@ func (l *Lock) waitFor(ctx context.Context) (*tenure, error) {
 // tryOnce makes an attempt past the line.
 func (l *Lock) tryOnce(ctx context.Context) (*tenure, error) {
 	began := l.client.clock.Now()
-	h, _, err := l.attempt(ctx, nil)
-	switch {
-	case err == nil:
-		l.reportAcquired(h.tenure, AcquiredEvent{Attempts: 1, Waited: h.grantedAt - began})
-		return h.tenure, nil
-	case ctx.Err() != nil:
-		err = gaveUp(err, whyDone(ctx))
+	for tries := 1; ; tries++ {
+		h, _, err := l.try(ctx, nil)
+		switch {
+		case err == nil:
+			l.reportAcquired(h.tenure, AcquiredEvent{Attempts: tries, Waited: h.grantedAt - began})
+			return h.tenure, nil
+		case ctx.Err() != nil:
+			err = gaveUp(err, whyDone(ctx))
+		}
+		l.reportFailed(tries, err)
+		if ctx.Err() != nil || !l.tryAgain(tries, err) {
+			return nil, err
+		}
 	}
-	l.reportFailed(1, err)
-	return nil, err
 }
 
 func (l *Lock) reportAcquired(t *tenure, e AcquiredEvent) {
 	if hook := l.client.cfg.Hooks.Acquired; hook != nil {
-		e.Names, e.Owner, e.Token = l.Names(), t.hold.owner, t.token
+		e.Names, e.Owner, e.Token, e.Reads = l.Names(), t.hold.owner, t.token, l.reads
 		fire(&l.client.reports, hook, e)
 	}
 }
@@ -217,7 +247,8 @@ func (l *Lock) takesTurns() bool { return l.waiting != WaitSpin }
 // pause is how long to wait before the next attempt: a growing, jittered time, or less
 // where what the nodes said lets holders expire sooner.
 func (l *Lock) pause(attempt int, r retry) time.Duration {
-	backoff := quorum.Backoff(attempt-1, l.client.cfg.RetryMin, l.client.cfg.RetryMax, l.client.cfg.Jitter())
+	c := l.client
+	backoff := quorum.Backoff(attempt-1, c.cfg.RetryMin, max(c.cfg.RetryMax, c.spread()), c.cfg.Jitter())
 	if r.freeAfter <= 0 {
 		return backoff // nobody's expiry is waited for
 	}
@@ -232,14 +263,27 @@ func (l *Lock) pause(attempt int, r retry) time.Duration {
 // end of the lease) if the lease ended before fn returned: then somebody else may have
 // had the lock meanwhile. A release that not enough nodes confirmed is not an error
 // of Do: the lock frees itself within its TTL.
-//
-//nolint:contextcheck // fn's context is ctx, in a type of this package
 func (l *Lock) Do(ctx context.Context, fn func(ctx context.Context) error) error {
 	lease, err := l.Acquire(ctx)
 	if err != nil {
 		return err
 	}
-	held, cancel := context.WithCancelCause(leaseContext{Context: ctx, lease: lease})
+	return during(ctx, leaseContext{Context: ctx, lease: lease}, lease, fn)
+}
+
+// ends is what during has to know of a lease.
+type ends interface {
+	Context() context.Context
+	Err() error
+	Release(ctx context.Context) error
+}
+
+// during runs fn with the values of held, until it returns or the lease or held ends, and
+// releases the lease then.
+//
+//nolint:contextcheck // fn's context is held
+func during(ctx, held context.Context, lease ends, fn func(ctx context.Context) error) error {
+	held, cancel := context.WithCancelCause(held)
 	over := lease.Context()
 	stop := context.AfterFunc(over, func() { cancel(context.Cause(over)) })
 	defer func() {
@@ -247,7 +291,7 @@ func (l *Lock) Do(ctx context.Context, fn func(ctx context.Context) error) error
 		cancel(ErrReleased)
 		_ = lease.Release(ctx)
 	}()
-	err = fn(held)
+	err := fn(held)
 	if lost := lease.Err(); lost != nil && !errors.Is(err, lost) {
 		return errors.Join(err, lost)
 	}

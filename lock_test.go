@@ -43,7 +43,7 @@ func TestHeldByAnother(t *testing.T) {
 		require.Equal(t, "job", held.Name)
 		require.Equal(t, holder.Owner(), held.Owner)
 		require.Equal(t, quorumlock.DefaultTTL, held.TTL)
-		require.ErrorContains(t, err, holder.Owner())
+		require.ErrorContains(t, err, quorumlock.DescribeOwner(holder.Owner()))
 
 		require.NoError(t, holder.Release(t.Context()))
 		f.noKeys()

@@ -51,14 +51,8 @@ func (l *Lock) Token(ctx context.Context) (token uint64, ok bool) {
 // it ends with first: that is where package context finds the cancellation, and so
 // makes children without a goroutine.
 func (c leaseContext) Value(key any) any {
-	if _, ok := key.(anyKey); ok {
-		return c.lease
-	}
-	if k, ok := key.(heldKey); ok && c.lease.tenure.covers(k) {
-		return c.lease.tenure
-	}
-	if k, ok := key.(tokenKey); ok && c.lease.tenure.names(heldKey(k)) {
-		return c.lease.tenure
+	if v := c.lease.value(key); v != nil {
+		return v
 	}
 	if v := c.Context.Value(key); v != nil {
 		return v
@@ -67,6 +61,26 @@ func (c leaseContext) Value(key any) any {
 		return nil
 	}
 	return c.values.Value(key)
+}
+
+// value is what a lease itself has to say to a context that is asked.
+func (l *Lease) value(key any) any {
+	t := l.tenure
+	switch k := key.(type) {
+	case anyKey:
+		return l
+	case *holding:
+		k.add(t) // and on to those that it is within
+	case heldKey:
+		if t.covers(k) {
+			return t
+		}
+	case tokenKey:
+		if t.names(heldKey(k)) {
+			return t
+		}
+	}
+	return nil
 }
 
 // covers reports whether it is a tenure of that name, and still valid.
@@ -81,6 +95,12 @@ func (t *tenure) names(k heldKey) bool {
 // lock. It needs all the names in one lease, under a rule at least as strict: anything
 // else would have the caller wait for itself.
 func (l *Lock) nested(ctx context.Context) (*Lease, error) {
+	if l.slots != nil {
+		if l.waitsForItself(ctx) {
+			return nil, ErrOverlap
+		}
+		return nil, nil //nolint:nilnil // each acquisition takes permits of its own
+	}
 	if ctx.Value(anyKey{}) == nil {
 		return nil, nil //nolint:nilnil // see below
 	}
@@ -97,6 +117,8 @@ func (l *Lock) nested(ctx context.Context) (*Lease, error) {
 		return nil, nil //nolint:nilnil // no lease and no reason against one
 	case owner.lock.need < l.need:
 		return nil, ErrOverlap
+	case !l.reads && owner.reads():
+		return nil, ErrUpgrade
 	case !owner.addHandle():
 		return nil, nil //nolint:nilnil // it ended this instant
 	}

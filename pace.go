@@ -8,7 +8,8 @@ import (
 )
 
 // recheck is the longest time between two attempts of a waiter, whatever it expects: a wake
-// can be lost, or come to one who is paused. Up to a quarter of it is taken off by jitter.
+// can be lost, or come to one who is paused. Up to a quarter of it is taken off by jitter. On slow
+// links it is longer: who has tried in vain holds back for up to eight latencies, see spread.
 const recheck = time.Second
 
 // keepEntry is how long nodes keep an entry after each attempt: until after the next.
@@ -27,6 +28,11 @@ const (
 func (c *Client) moment() time.Duration {
 	return min(max(4*c.latency(), minMoment), maxMoment)
 }
+
+// spread is how far apart contenders have to be able to get, by their pauses: each attempt that
+// comes to nothing keeps others out for two latencies, until what it got is given back. Where the
+// pauses were shorter than that, a few contenders on slow links kept each other out for seconds.
+func (c *Client) spread() time.Duration { return 8 * c.latency() }
 
 // latency is how long most nodes have taken to answer lately, of those that have.
 func (c *Client) latency() time.Duration {

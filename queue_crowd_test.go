@@ -103,6 +103,7 @@ func TestNobodyStarves(t *testing.T) {
 	for _, o := range []quorumlock.LockOptions{{}, {NoHandover: true}, {Waiting: quorumlock.WaitFair}} {
 		for _, users := range []int{1, 4} {
 			t.Run(fmt.Sprintf("%s, no handover %t, %d each", o.Waiting, o.NoHandover, users), func(t *testing.T) {
+				t.Parallel()
 				inVirtualTime(t, 5, func(t *testing.T, f *fleet) {
 					clients := []*quorumlock.Client{f.client(), f.client(), f.client()}
 					s := f.busy(clients, users, o, 3*time.Millisecond, 2*time.Second)
@@ -133,6 +134,7 @@ func TestSkewedTickets(t *testing.T) {
 		{2, quorumlock.LockOptions{Waiting: quorumlock.WaitFair}, 4 * time.Second},
 	} {
 		t.Run(fmt.Sprintf("%s, %d each", c.Waiting, c.users), func(t *testing.T) {
+			t.Parallel()
 			inVirtualTime(t, 5, func(t *testing.T, f *fleet) {
 				clients := []*quorumlock.Client{
 					f.client(), f.client(off(f, -2*time.Second)), f.client(off(f, 900*time.Millisecond)),

@@ -51,8 +51,9 @@ func (f *fleet) shaken(ctx context.Context, rng *rand.Rand) {
 // Many who wait in every way, give up, hold on for too long, or nest, while nodes fail: no two
 // have the lock at once, tokens grow, and once nothing fails any more all are served.
 func TestWaitersAmongFailures(t *testing.T) {
-	for seed := range uint64(12) {
+	for seed := range longer[uint64](12, 120) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+			t.Parallel()
 			inVirtualTime(t, 5, func(t *testing.T, f *fleet) {
 				r := &referee{t: t}
 				ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)

@@ -23,10 +23,14 @@ func (f *afar) Listen(ctx context.Context, client string, deliver func(node.Mess
 
 // Somebody far away, also if it needs all nodes, has turns among those who are near.
 func TestWhoIsFarAmongThoseWhoAreNear(t *testing.T) {
-	for _, oneWay := range []time.Duration{10 * time.Millisecond, 20 * time.Millisecond, 30 * time.Millisecond, 40 * time.Millisecond, 50 * time.Millisecond, 60 * time.Millisecond, 100 * time.Millisecond} {
+	// Some of these are below what the nodes leave a waiter who was woken, there and back, and some above.
+	ways := longer([]int{10, 30, 60}, []int{10, 20, 30, 40, 50, 60, 100})
+	for _, ms := range ways {
+		oneWay := time.Duration(ms) * time.Millisecond
 		for _, need := range []string{"most", "all", "both all"} {
 			for _, o := range []quorumlock.LockOptions{{}, {NoHandover: true}, {Waiting: quorumlock.WaitFair}} {
 				t.Run(fmt.Sprint(oneWay, need, o.Waiting, o.NoHandover), func(t *testing.T) {
+					t.Parallel() // each in a bubble of its own, and before the next test
 					inVirtualTime(t, 3, func(t *testing.T, f *fleet) {
 						first := f.client()
 						far := f.client(func(cfg *quorumlock.Config) {
@@ -95,4 +99,28 @@ func (f *fleet) busyAll(ctx context.Context, clients []*quorumlock.Client, o quo
 	}
 	wg.Wait()
 	return count
+}
+
+// Who waits for long on slow links makes its attempts so often that the nodes do not forget it meanwhile.
+func TestWhoIsFarStaysInTheQueues(t *testing.T) {
+	const timeout, keep = time.Second, 5 * time.Second // see keepEntry
+	inVirtualTime(t, 3, func(t *testing.T, f *fleet) {
+		held, err := f.client().RedLock("job").Acquire(t.Context())
+		require.NoError(t, err)
+		last, longest := f.clock.Now(), time.Duration(0)
+		far := acquiring(t.Context(), t, f.client(func(cfg *quorumlock.Config) {
+			cfg.NodeTimeoutMax, cfg.NodeTimeoutMin = timeout, timeout
+			cfg.Hooks.AttemptFailed = func(quorumlock.AttemptFailedEvent) {
+				longest, last = max(longest, f.clock.Now()-last), f.clock.Now()
+			}
+			for i, nd := range f.nodes {
+				cfg.Nodes[i] = &afar{distant{Memory: nd, oneWay: 400 * time.Millisecond}}
+			}
+		}).RedLock("job"))
+		time.Sleep(2 * time.Minute)
+		require.NoError(t, held.Release(t.Context()))
+		<-far.done
+		require.NoError(t, far.has().Release(t.Context()))
+		require.Less(t, longest, keep)
+	})
 }

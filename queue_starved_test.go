@@ -222,6 +222,7 @@ func TestSubscriptionsOfABusyClientAreGivenUp(t *testing.T) {
 func TestAFarClient(t *testing.T) {
 	for _, oneWay := range []time.Duration{5, 15, 25, 40, 60} {
 		t.Run((oneWay * time.Millisecond).String(), func(t *testing.T) {
+			t.Parallel()
 			inVirtualTime(t, 3, func(t *testing.T, f *fleet) {
 				near := []*quorumlock.Client{f.client(), f.client()}
 				away := f.client(func(cfg *quorumlock.Config) {

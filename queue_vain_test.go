@@ -14,31 +14,45 @@ import (
 	"github.com/quorumlock/quorumlock/node"
 )
 
+// Many wait for what none of them can have, as a node is down that they need: that must not
+// have each tell all others of each attempt.
+func TestACrowdThatCannotHaveTheLock(t *testing.T) {
+	inVirtualTime(t, 3, func(_ *testing.T, f *fleet) {
+		f.crowdInVain(func(c *quorumlock.Client) *quorumlock.Lock { return c.MultiLock("job") }, 2)
+	})
+}
+
 // The same where most nodes are down.
 func TestACrowdWithoutAQuorum(t *testing.T) {
-	inVirtualTime(t, 3, func(t *testing.T, f *fleet) {
-		const crowd = 40
-		before := held(t, f.client().RedLock("job"))
-		var watched [][]*spy
-		var messages atomic.Int64
-		for range crowd {
-			c, spies := f.spied()
-			for _, s := range spies {
-				s.set(func(s *spy) { s.message = func(node.Message) bool { messages.Add(1); return true } })
-			}
-			watched = append(watched, spies)
-			_ = acquiring(t.Context(), t, c.RedLock("job"))
-			time.Sleep(time.Millisecond)
-		}
-		f.stop(1, 2)
-		_ = before.Release(t.Context())
-		time.Sleep(5 * time.Second)
-		asked, told := total(watched...), messages.Load()
-		time.Sleep(5 * time.Second)
-		asked, told = total(watched...)-asked, messages.Load()-told
-		t.Logf("in 5 s: %d acquisitions, %d messages", asked, told)
-		require.LessOrEqual(t, told, int64(3*asked))
+	inVirtualTime(t, 3, func(_ *testing.T, f *fleet) {
+		f.crowdInVain(func(c *quorumlock.Client) *quorumlock.Lock { return c.RedLock("job") }, 1, 2)
 	})
+}
+
+// crowdInVain has many wait for a lock, and then nodes go down that all of them need.
+func (f *fleet) crowdInVain(lock func(c *quorumlock.Client) *quorumlock.Lock, down ...int) {
+	f.t.Helper()
+	const crowd = 40
+	before := held(f.t, f.client().RedLock("job"))
+	var watched [][]*spy
+	var messages atomic.Int64
+	for range crowd {
+		c, spies := f.spied()
+		for _, s := range spies {
+			s.set(func(s *spy) { s.message = func(node.Message) bool { messages.Add(1); return true } })
+		}
+		watched = append(watched, spies)
+		_ = acquiring(f.t.Context(), f.t, lock(c))
+		time.Sleep(time.Millisecond)
+	}
+	f.stop(down...)
+	_ = before.Release(f.t.Context()) // where most are down, nobody confirms it
+	time.Sleep(5 * time.Second)
+	asked, told := total(watched...), messages.Load()
+	time.Sleep(5 * time.Second)
+	asked, told = total(watched...)-asked, messages.Load()-told
+	f.t.Logf("in 5 s: %d acquisitions, %d messages", asked, told)
+	require.LessOrEqual(f.t, told, int64(3*asked))
 }
 
 // Those who cannot have the lock, as they need a node that is down, hardly slow those who can.

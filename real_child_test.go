@@ -51,6 +51,7 @@ func (c *cluster) spawn(role string, env ...string) *child {
 	require.NoError(c.t, err)
 	cmd := exec.Command(exe, "-test.run=^TestChildProcess$", "-test.timeout="+childTimeout.String())
 	cmd.Env = append(os.Environ(), childRole+"="+role, childNodes+"="+strings.Join(c.addresses(), ","))
+	cmd.Env = append(cmd.Env, "GORACE=atexit_sleep_ms=0") // the race detector would wait for a second at each exit
 	cmd.Env = append(cmd.Env, env...)
 	cmd.Stderr = os.Stderr
 	in, err := cmd.StdinPipe()

@@ -105,6 +105,7 @@ func readCommand(in *bufio.Reader) (words []string, err error) {
 }
 
 func TestRealServersThatAreNoRedis(t *testing.T) {
+	t.Parallel()
 	for what, fake := range map[string]struct {
 		serve func(net.Conn)
 		// reason is what a node's error must be, where that is certain.
@@ -125,6 +126,7 @@ func TestRealServersThatAreNoRedis(t *testing.T) {
 		"an error":               {almostRedis("-OOM command not allowed\r\n"), node.ErrRejected},
 	} {
 		t.Run(what, func(t *testing.T) {
+			t.Parallel()
 			c := startCluster(t, 3)
 			fakes := []string{fakeServer(t, fake.serve), fakeServer(t, fake.serve), fakeServer(t, fake.serve)}
 
@@ -156,12 +158,14 @@ func TestRealServersThatAreNoRedis(t *testing.T) {
 // Some answers are too much for the client library below: they must not end the
 // program, which is therefore another one here.
 func TestRealServersThatBreakTheProtocol(t *testing.T) {
+	t.Parallel()
 	for what, script := range map[string]string{
 		"a length beyond reason": "$99999999999999999999\r\n",
 		"a negative length":      "*-7\r\n",
 		"one answer too many":    ":1\r\n:1\r\n",
 	} {
 		t.Run(what, func(t *testing.T) {
+			t.Parallel()
 			c := startCluster(t, 3)
 			addrs := append(c.addresses(), fakeServer(t, almostRedis(script)), fakeServer(t, almostRedis(script)))
 			user := c.spawn("use", childTTL+"=10s", childNodes+"="+strings.Join(addrs, ","))

@@ -11,6 +11,7 @@ import (
 )
 
 func TestRealForceReleaseAgainstALiveHolder(t *testing.T) {
+	t.Parallel()
 	const ttl = 2 * time.Second
 	c := startCluster(t, 5)
 	lease := acquire(t, c.client(withTTL(ttl)).RedLock("job"))

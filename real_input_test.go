@@ -81,6 +81,7 @@ func TestRealPasswords(t *testing.T) {
 }
 
 func TestRealKeysOfAnotherType(t *testing.T) {
+	t.Parallel()
 	types := map[string][]string{
 		"string": {"SET", "job", "mine"},
 		"list":   {"RPUSH", "job", "mine"},
@@ -134,9 +135,14 @@ func TestRealForeignHashWithoutExpiry(t *testing.T) {
 }
 
 func TestRealUnreachableNodes(t *testing.T) {
+	t.Parallel()
 	c := startCluster(t, 5)
+	brief := withMaxTTL(2 * time.Second) // and so a short recovery
+	var cfg quorumlock.Config
+	brief(&cfg)
+	c.open(cfg.Limits())
 	c.kill(0, 1, 2, 3, 4)
-	lock := c.client().RedLock("job") // New works while nobody answers
+	lock := c.client(brief).RedLock("job") // New works while nobody answers
 	_, err := lock.TryAcquire(t.Context())
 	var noQuorum *quorumlock.NoQuorumError
 	require.ErrorAs(t, err, &noQuorum)

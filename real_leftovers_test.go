@@ -169,6 +169,7 @@ func TestRealHungNodeKeepsNothing(t *testing.T) {
 // A node that hangs for longer than the TTL runs the acquisition when it wakes: the
 // undo must still be known then.
 func TestRealNodeHungForLongerThanTheTTL(t *testing.T) {
+	t.Parallel()
 	const ttl = 4 * time.Second
 	c := startCluster(t, 5)
 	lock := c.client(withTTL(ttl)).RedLock("job")

@@ -15,8 +15,13 @@ import (
 	"github.com/quorumlock/quorumlock/quorum"
 )
 
+// patientTTL is for leases that must not be lost, whatever else the machine does: one of a second gives
+// a node a tenth of that to answer, and on a busy machine an answer takes longer at times.
+const patientTTL = 2 * time.Second
+
 // What users of other libraries report: each of these is named by the issue.
 func TestRealPeers(t *testing.T) {
+	t.Parallel()
 	for name, test := range map[string]func(t *testing.T, c *cluster){
 		"redsync#186 redisson#1445 a bare majority splits":                        bareMajorityIsFilled,
 		"RedLock.net#48 redlock-rb#36 extending revives an expired lock":          expiredStaysExpired,
@@ -35,19 +40,22 @@ func TestRealPeers(t *testing.T) {
 		"rueidis#457 rueidis#301 rueidis#653 release against re-acquire or close": releaseRaces,
 		"RedLock.net#68 a lock extended for ever":                                 holdsAreLimited,
 	} {
-		t.Run(name, func(t *testing.T) { test(t, startCluster(t, 5)) })
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			test(t, startCluster(t, 5))
+		})
 	}
 }
 
 func bareMajorityIsFilled(t *testing.T, c *cluster) {
-	const ttl = time.Second
+	const ttl = patientTTL
 	client := c.client(withMaxTTL(ttl))
 	c.kill(3, 4)
 	lease := acquire(t, client.RedLock("job"))
 	have, _ := lease.Backing()
 	require.Equal(t, 3, have)
 	c.restart(3, 4)
-	eventually(t, 2*soon, func() bool { have, _ := lease.Backing(); return have == 5 }, "renewals fill all nodes")
+	eventually(t, ttl*3/2+soon*3/2, func() bool { have, _ := lease.Backing(); return have == 5 }, "renewals fill all nodes")
 	c.kill(0, 1) // of those that granted
 	staysValid(t, lease, 2*ttl)
 	require.NoError(t, lease.Release(t.Context()))

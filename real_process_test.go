@@ -15,10 +15,7 @@ import (
 )
 
 func TestRealExclusionBetweenProcesses(t *testing.T) {
-	span := 8 * time.Second
-	if testing.Short() {
-		span = 3 * time.Second
-	}
+	span := longer(5*time.Second, 30*time.Second) // for some pauses, and a thousand sections on a machine of today
 	c := startCluster(t, 5)
 	dir := t.TempDir()
 	var processes [4]*child
@@ -32,7 +29,7 @@ func TestRealExclusionBetweenProcesses(t *testing.T) {
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), span)
 	defer cancel()
-	pauses := c.pauseInTurn(ctx)
+	pauses := c.pauseInTurn(ctx, func(int) bool { return false })
 	readers.Wait()
 
 	lost := map[string]bool{}
@@ -62,6 +59,7 @@ func TestRealExclusionBetweenProcesses(t *testing.T) {
 }
 
 func TestRealKilledHolder(t *testing.T) {
+	t.Parallel()
 	const ttl = 2 * time.Second
 	c := startCluster(t, 5)
 	holder := c.spawn("hold", childTTL+"="+ttl.String())

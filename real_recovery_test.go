@@ -50,6 +50,7 @@ func besieged(t *testing.T, lock *quorumlock.Lock) (relieve func()) {
 // All five servers, none of which remembers anything, are restarted one after the other,
 // each when the one before has recovered. A lease that is held all the while is not lost.
 func TestRealRollingRestart(t *testing.T) {
+	t.Parallel()
 	const ttl = 2 * time.Second
 	c := startCluster(t, 5)
 	lease := acquire(t, c.client(withMaxTTL(ttl)).RedLock("job"))
@@ -85,8 +86,10 @@ func (c *cluster) recovering(i int) time.Duration {
 
 // Three of five at once: a majority has forgotten the lock, and answers.
 func TestRealMajorityForgets(t *testing.T) {
+	t.Parallel()
 	const ttl = 2 * time.Second
 	t.Run("under a lease that is renewed", func(t *testing.T) {
+		t.Parallel()
 		c := startCluster(t, 5)
 		lease := acquire(t, c.client(withMaxTTL(ttl)).RedLock("job"))
 		c.holds("job", lease.Owner())
@@ -101,6 +104,7 @@ func TestRealMajorityForgets(t *testing.T) {
 		require.NoError(t, lease.Release(t.Context()))
 	})
 	t.Run("under a lease that is not", func(t *testing.T) {
+		t.Parallel()
 		c := startCluster(t, 5)
 		lease := acquire(t, c.client(withMaxTTL(ttl)).RedLock("job").With(quorumlock.LockOptions{Fixed: true}))
 		c.holds("job", lease.Owner())
@@ -118,25 +122,26 @@ func TestRealMajorityForgets(t *testing.T) {
 // Every way in which a server loses what it held. The holder renews in one half of the
 // cases and then keeps the lock; in the other nobody gets it until the recovery is over.
 func TestRealLosses(t *testing.T) {
+	t.Parallel()
 	const ttl = time.Second
-	kill := func(s *redisproc.Server) { s.Kill(); s.Restart() }
-	var mark int64
+	kill := func(s *redisproc.Server, _ int64) { s.Kill(); s.Restart() }
 	for _, loss := range []struct {
-		name   string
-		opts   []redisproc.Option
-		before func(s *redisproc.Server)
-		lose   func(s *redisproc.Server)
+		name string
+		opts []redisproc.Option
+		// before is called when nothing is held yet, and what it returns is for lose.
+		before func(s *redisproc.Server) (mark int64)
+		lose   func(s *redisproc.Server, mark int64)
 	}{
 		{name: "restart without persistence", lose: kill},
 		{
 			name:   "append-only file without its tail",
 			opts:   []redisproc.Option{redisproc.WithAOF()},
-			before: func(s *redisproc.Server) { mark = s.AOFSize() },
-			lose:   func(s *redisproc.Server) { s.Kill(); s.TruncateAOF(mark); s.Restart() },
+			before: (*redisproc.Server).AOFSize,
+			lose:   func(s *redisproc.Server, mark int64) { s.Kill(); s.TruncateAOF(mark); s.Restart() },
 		},
-		{name: "snapshot", before: (*redisproc.Server).Save, lose: kill},
-		{name: "FLUSHALL", lose: func(s *redisproc.Server) { _, _ = s.Command("FLUSHALL") }},
-		{name: "the marker is deleted", lose: func(s *redisproc.Server) { _, _ = s.Command("DEL", "quorumlock:node", "job") }},
+		{name: "snapshot", before: func(s *redisproc.Server) int64 { s.Save(); return 0 }, lose: kill},
+		{name: "FLUSHALL", lose: func(s *redisproc.Server, _ int64) { _, _ = s.Command("FLUSHALL") }},
+		{name: "the marker is deleted", lose: func(s *redisproc.Server, _ int64) { _, _ = s.Command("DEL", "quorumlock:node", "job") }},
 	} {
 		for _, renewed := range []bool{true, false} {
 			name := loss.name + ", the lease is not renewed"
@@ -149,12 +154,13 @@ func TestRealLosses(t *testing.T) {
 				server := c.servers[0]
 				client, other := c.client(withMaxTTL(ttl)), c.client(withMaxTTL(ttl))
 				_ = acquire(t, other.RedLock("other")).Release(t.Context()) // it is connected
+				var mark int64
 				if loss.before != nil {
-					loss.before(server)
+					mark = loss.before(server)
 				}
 				lease := acquire(t, client.RedLock("job").With(quorumlock.LockOptions{Fixed: !renewed}))
 				began := time.Now()
-				loss.lose(server)
+				loss.lose(server, mark)
 				if renewed {
 					relieve := besieged(t, other.RedLock("job"))
 					eventually(t, 3*soon, func() bool { return c.recovering(0) == 0 && time.Since(began) > ttl }, "it has recovered")
@@ -259,6 +265,7 @@ func (j *junction) addr() string { return j.listener.Addr().String() }
 // A fail-over to a replica that is behind, and back to the old master, which has lost to
 // the replica what it knew. The address is the same all the time.
 func TestRealFailoverAndBack(t *testing.T) {
+	t.Parallel()
 	const ttl = time.Second
 	c := startCluster(t, 1)
 	a := c.servers[0]
@@ -310,6 +317,7 @@ func TestRealReplicaAsANode(t *testing.T) {
 // A master that is cut off from its replica, and not from all of its clients, while the
 // replica takes over. What it goes on to confirm is worth nothing, and it cannot know.
 func TestRealMasterCutOff(t *testing.T) {
+	t.Parallel()
 	const ttl = 3 * time.Second
 	for _, guarded := range []bool{true, false} {
 		name := "without min-replicas-to-write"

@@ -57,7 +57,7 @@ func renewalEndsWithTheLease(t *testing.T, c *cluster) {
 }
 
 func renewalSurvivesReconnects(t *testing.T, c *cluster) {
-	const ttl = time.Second
+	const ttl = patientTTL
 	lease := acquire(t, c.client(withTTL(ttl)).RedLock("job"))
 	for range 4 {
 		for i := range c.servers {
@@ -97,8 +97,8 @@ func renewalIsRetried(t *testing.T, c *cluster) {
 }
 
 func holdsAreLimited(t *testing.T, c *cluster) {
-	client := c.client(withTTL(time.Second))
-	limited := acquire(t, client.RedLock("limited").With(quorumlock.LockOptions{MaxHold: 1500 * time.Millisecond}))
+	client := c.client(withTTL(patientTTL))
+	limited := acquire(t, client.RedLock("limited").With(quorumlock.LockOptions{MaxHold: patientTTL * 3 / 2}))
 	require.ErrorIs(t, ends(t, limited, 2*soon), quorumlock.ErrHoldLimit)
 	require.ErrorIs(t, limited.Release(t.Context()), quorumlock.ErrHoldLimit)
 	c.noKeys()

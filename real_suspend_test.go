@@ -14,6 +14,7 @@ import (
 // The holder of Kleppmann's article: it stops in the middle of its work, wakes when
 // the lock has long been somebody else's, and must know.
 func TestRealSuspendedHolder(t *testing.T) {
+	t.Parallel()
 	const ttl = time.Second
 	c := startCluster(t, 5)
 	holder := c.spawn("hold", childTTL+"="+ttl.String())

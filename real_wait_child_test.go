@@ -142,6 +142,17 @@ func sectionsIn(t *testing.T, dir string) (all []section) {
 	return all
 }
 
+// awaitSections waits until processes have written so many sections into a directory: that is what
+// a test needs to see, however fast the machine is.
+func awaitSections(t *testing.T, dir string, want int) {
+	t.Helper()
+	got := 0
+	for deadline := time.Now().Add(atMost); got < want; got = len(sectionsIn(t, dir)) {
+		require.True(t, time.Now().Before(deadline), "%d sections of %d within %v", got, want, atMost)
+		<-time.After(20 * time.Millisecond)
+	}
+}
+
 func init() { childRoles["work"] = workInProcess }
 
 // workInProcess is the role "work".

@@ -14,10 +14,8 @@ import (
 
 // TestRealWaitingCostsNextToNothing: 200 wait for a lock that is held all the time.
 func TestRealWaitingCostsNextToNothing(t *testing.T) {
-	span := 10 * time.Second
-	if testing.Short() {
-		span = 3 * time.Second
-	}
+	// Who waits asks about once a second: this has to be a few seconds.
+	span := longer(4*time.Second, 20*time.Second)
 	for what, processes := range map[string]int{"in one process": 1, "in 20 processes": 20} {
 		t.Run(what, func(t *testing.T) {
 			c := startCluster(t, 5)
@@ -66,8 +64,9 @@ func TestRealTurnsOfProcesses(t *testing.T) {
 		t.Run(what, func(t *testing.T) {
 			c, dir := startCluster(t, 5), t.TempDir()
 			all := c.inTurns(task{Name: "job", Clients: clients, Workers: 1, Hold: 5 * time.Millisecond, Trace: dir})
+			awaitSections(t, dir, 4*clients) // everybody is in line
 			before := c.spent()
-			<-time.After(turnsSpan)
+			awaitSections(t, dir, 4*clients+longer(250, 2500))
 			after := c.spent()
 			stop(t, all...)
 			turns := 0
@@ -88,9 +87,6 @@ func TestRealTurnsOfProcesses(t *testing.T) {
 		})
 	}
 }
-
-// turnsSpan is how long turns of processes are measured.
-const turnsSpan = 4 * time.Second
 
 // TestRealHandoverBetweenProcesses measures the time from the beginning of a release to the grant
 // to somebody else, in round trips: one in which the nodes are told and tell, and one of the attempt.
@@ -113,7 +109,13 @@ func TestRealHandoverBetweenProcesses(t *testing.T) {
 				Name: "job", Clients: net.clients, Workers: 1, Hold: inLine + 4*net.way, Pause: inLine / 2,
 				Far: net.way, Probe: true, Trace: dir,
 			})
-			<-time.After(turnsSpan)
+			for sections := 0; ; { // until there are enough to know the one in the middle
+				sections += 10
+				awaitSections(t, dir, sections)
+				if delays, _ := handovers(sectionsIn(t, dir), inLine+4*net.way); len(delays) >= longer(20, 200) {
+					break
+				}
+			}
 			stop(t, all...)
 			delays, trips := handovers(sectionsIn(t, dir), inLine+4*net.way)
 			require.Greater(t, len(delays), 10)

@@ -98,6 +98,7 @@ func TestRealSpinningNeedsNoSubscription(t *testing.T) {
 }
 
 func TestRealInboxesAreGivenUp(t *testing.T) {
+	t.Parallel()
 	c := startCluster(t, 5)
 	held := acquire(t, c.client().RedLock("job"))
 	client := c.client()

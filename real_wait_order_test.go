@@ -12,36 +12,43 @@ import (
 	"github.com/quorumlock/quorumlock"
 )
 
-var sharesSpan = flag.Duration("shares", 6*time.Second, "how long TestRealShares measures each way to wait")
+var sharesSpan = flag.Duration("shares", 0, "how long TestRealShares measures each way to wait; 0 is until it has seen enough")
 
 // TestRealShares: 16 contenders, four in each of four processes, hold the lock for a
 // millisecond each. In fair order they get equal shares; of the others, the shares are told.
 func TestRealShares(t *testing.T) {
+	const contenders = 16
 	for _, order := range []struct {
 		what string
 		task task
 		fair bool
+		// sections is how many there are at least, of all together: more where shares are compared.
+		sections int
 	}{
-		{"fair", task{Waiting: quorumlock.WaitFair}, true},
-		{"queued", task{Waiting: quorumlock.WaitQueued}, false},
-		{"queued, nothing handed over", task{Waiting: quorumlock.WaitQueued, NoHandover: true}, false},
-		{"spin", task{Waiting: quorumlock.WaitSpin}, false},
+		{"fair", task{Waiting: quorumlock.WaitFair}, true, 80 * contenders},
+		{"queued", task{Waiting: quorumlock.WaitQueued}, false, 40 * contenders},
+		{"queued, nothing handed over", task{Waiting: quorumlock.WaitQueued, NoHandover: true}, false, 20 * contenders},
+		{"spin", task{Waiting: quorumlock.WaitSpin}, false, 40 * contenders},
 	} {
 		t.Run(order.what, func(t *testing.T) {
 			w := order.task
-			w.Name, w.Clients, w.Workers, w.Hold = "job", 1, 4, time.Millisecond
+			dir := t.TempDir()
+			w.Name, w.Clients, w.Workers, w.Hold, w.Trace = "job", 1, 4, time.Millisecond, dir
 			c := startCluster(t, 5)
 			processes := []*child{c.worker(w), c.worker(w), c.worker(w), c.worker(w)}
 			for _, p := range processes {
 				p.start(t)
 			}
+			began := now()
 			<-time.After(*sharesSpan)
+			awaitSections(t, dir, longer(order.sections, 10*order.sections))
+			span := now() - began
 			accounts := stop(t, processes...)
-			require.Len(t, accounts, 16)
+			require.Len(t, accounts, contenders)
 			least, most, total, longest := shares(accounts)
 			apart := 100 * float64(most-least) / float64(most)
 			t.Logf("%s: %d sections in %v, %.0f a second; shares from %d to %d, %.1f%% apart; the longest wait %v",
-				order.what, total, *sharesSpan, float64(total)/sharesSpan.Seconds(), least, most, apart, longest)
+				order.what, total, span.Round(time.Millisecond), float64(total)/span.Seconds(), least, most, apart, longest)
 			if order.fair {
 				require.Positive(t, least, "everybody has had it")
 				// In a short time, a few turns at its beginning and end are a part of the shares.
@@ -64,15 +71,17 @@ func shares(accounts []account) (least, most, total int, longest time.Duration) 
 // TestRealLocalHandover: 64 wait in one process, and one in another. That the lock is handed over
 // within the process makes it very much faster, and yet the other process has its turns.
 func TestRealLocalHandover(t *testing.T) {
-	const span = 4 * time.Second
 	rates := make(map[bool]float64)
 	for _, off := range []bool{false, true} {
-		c := startCluster(t, 5)
+		c, dir := startCluster(t, 5), t.TempDir()
 		crowd := c.worker(task{Name: "job", Clients: 1, Workers: 64, NoHandover: off})
-		single := c.worker(task{Name: "job", Clients: 1, Workers: 1, NoHandover: off})
+		single := c.worker(task{Name: "job", Clients: 1, Workers: 1, NoHandover: off, Trace: dir})
 		crowd.start(t)
+		began := now()
 		single.start(t)
-		<-time.After(span)
+		<-time.After(longer(2*time.Second, 20*time.Second)) // the beginning must not count for much
+		awaitSections(t, dir, 100)
+		span := now() - began
 		others := stop(t, single)
 		all := stop(t, crowd)
 		require.Len(t, others, 1)
@@ -80,7 +89,7 @@ func TestRealLocalHandover(t *testing.T) {
 		least, most, total, longest := shares(all)
 		rates[off] = float64(total) / span.Seconds()
 		t.Logf("handed over: %v; 64 goroutines: %d sections in %v, %.0f a second, each %d to %d, the longest wait %v; the other process: %d, the longest wait %v",
-			!off, total, span, rates[off], least, most, longest, others[0].Sections, others[0].Longest)
+			!off, total, span.Round(time.Millisecond), rates[off], least, most, longest, others[0].Sections, others[0].Longest)
 		require.Greater(t, others[0].Sections, 10, "the other process has its turns")
 		require.Less(t, others[0].Longest, 1500*time.Millisecond, "and never waits for long")
 	}

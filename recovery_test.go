@@ -151,6 +151,7 @@ func TestHoldersReassertThemselves(t *testing.T) {
 				require.NoError(t, lease.Err())
 				_ = refuses(t, other)
 			}
+			settled() // what the last attempt got after the release would stand in the way of the next
 			have, want := lease.Backing()
 			require.Equal(t, want, have)
 			require.NoError(t, lease.Release(t.Context()))
@@ -451,7 +452,7 @@ func TestInitAfterChangedLimits(t *testing.T) {
 // other limits, nor a restart.
 func TestARecoveryIsNotCutShort(t *testing.T) {
 	long := func(cfg *quorumlock.Config) {
-		cfg.MaxTTL, cfg.TTL, cfg.MaxClockSkew = time.Hour, time.Hour, 30*time.Minute
+		cfg.MaxTTL, cfg.TTL, cfg.MaxClockSkew = 10*time.Minute, 10*time.Minute, 5*time.Minute
 	}
 	for name, then := range map[string]func(t *testing.T, cfg quorumlock.Config, nodes []*node.Memory){
 		"other limits": func(t *testing.T, cfg quorumlock.Config, _ []*node.Memory) {
@@ -470,7 +471,7 @@ func TestARecoveryIsNotCutShort(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			inVirtualTime(t, 3, func(t *testing.T, f *fleet) {
-				token := use(t, f.client(long, off(f, 29*time.Minute)).RedLock("job"))
+				token := use(t, f.client(long, off(f, 5*time.Minute-10*time.Second)).RedLock("job"))
 				lease, err := f.client(long).RedLock("another").TryAcquire(t.Context())
 				require.NoError(t, err)
 				settled()
@@ -479,18 +480,19 @@ func TestARecoveryIsNotCutShort(t *testing.T) {
 					nd.Flush()
 					cfg.Nodes = append(cfg.Nodes, nd)
 				}
-				_ = refuses(t, f.client(long).RedLock("job")) // they recover for an hour and a half
+				_ = refuses(t, f.client(long).RedLock("job")) // they recover for a quarter of an hour
+				settled()                                     // all of them, also those it did not wait for
 				_, err = admin.ChangeLimits(t.Context(), cfg)
 				require.NoError(t, err)
 				then(t, cfg, f.nodes)
 				began := f.clock.Now()
 				report, err := admin.ChangeLimits(t.Context(), cfg)
 				require.NoError(t, err)
-				require.Greater(t, report.Nodes[0].Left, 89*time.Minute)
+				require.Greater(t, report.Nodes[0].Left, 15*time.Minute-10*time.Second)
 				ended := func(c *quorumlock.Config) { c.MaxTTL = cfg.MaxTTL }
 				next, err := f.client(ended).RedLock("job").Acquire(t.Context())
 				require.NoError(t, err)
-				require.GreaterOrEqual(t, f.clock.Now()-began, 89*time.Minute)
+				require.GreaterOrEqual(t, f.clock.Now()-began, 15*time.Minute-10*time.Second)
 				require.Greater(t, next.Token(), token)
 				require.Error(t, lease.Err())
 			})

@@ -17,6 +17,8 @@ type renewal struct {
 	// done gets the outcome; nil where nobody waits.
 	done chan error
 	over bool
+
+	volley volley
 }
 
 // renew sends a round of renewal. The mutex is held, and the phase is held: so no
@@ -25,14 +27,15 @@ func (h *hold) renew(now time.Duration, done chan error) {
 	n := len(h.client.lanes)
 	r := &renewal{hold: h, began: now, tally: quorum.NewTally(n, h.lock.need), done: done}
 	h.renewed = true
-	calls := make([]call, n)
+	r.volley.aim(n, h.op(node.Renew))
 	for i, l := range h.client.lanes {
-		calls[i] = call{op: h.op(node.Renew), sink: r}
 		before := h.asked
 		h.asked |= 1 << i
-		if err := l.submit(&calls[i]); err != nil {
+		c := &r.volley.calls[i]
+		c.sink = r
+		if err := l.submit(c); err != nil {
 			h.asked = before
-			r.tally.Record(i, h.note(i, 0, node.Reply{Err: err, Unsent: true}))
+			r.record(i, 0, &node.Reply{Err: err, Unsent: true})
 		}
 	}
 	if r.tally.Result() != quorum.Lost {
@@ -43,29 +46,48 @@ func (h *hold) renew(now time.Duration, done chan error) {
 	_ = r.conclude(now) // nobody has denied anything, so nothing ends the lease
 }
 
+// nextRenewal is when to renew, after a round that was sent then and has succeeded.
+func (h *hold) nextRenewal(sent time.Duration) time.Duration {
+	due := quorum.NextRenewal(sent, h.lock.ttl, 0, h.client.cfg.Jitter())
+	return quorum.Bunch(due, h.lock.ttl, h.client.phase)
+}
+
 // answer is a node's vote on the renewal. After the end of the lease it is ignored:
 // nothing revives it.
-func (r *renewal) answer(c *call, reply node.Reply) {
+func (r *renewal) answer(c *call, reply *node.Reply) {
+	if over := r.vote(c, reply); over != nil {
+		r.hold.end(over)
+	}
+}
+
+// vote counts an answer. An error is why the lease must end now.
+func (r *renewal) vote(c *call, reply *node.Reply) (over error) {
 	h := r.hold
 	h.mu.Lock()
-	now := h.client.clock.Now()
-	if h.phase != held || now >= h.validUntil {
-		h.mu.Unlock()
-		return
+	defer h.mu.Unlock()
+	if h.phase != held {
+		return nil
 	}
-	r.tally.Record(c.lane, h.note(c.lane, c.sent, reply))
+	r.record(c.lane, c.sent, reply)
+	if r.over || r.tally.Result() == quorum.Pending {
+		h.straggle()
+		return nil
+	}
+	now := h.client.clock.Now()
+	if now >= h.validUntil {
+		return nil
+	}
 	h.extendTo(now)
 	h.reportBacking(now)
-	if r.over || r.tally.Result() == quorum.Pending {
-		h.mu.Unlock()
-		return
-	}
 	r.over = true
-	over := r.conclude(now)
-	h.mu.Unlock()
-	if over != nil {
-		h.end(over)
-	}
+	return r.conclude(now)
+}
+
+// record counts a vote. The mutex is held.
+func (r *renewal) record(i int, sent time.Duration, reply *node.Reply) {
+	v := r.hold.note(i, sent, reply)
+	r.tally.Record(i, v)
+	r.hold.tellVote(node.Renew, i, sent, reply, v)
 }
 
 // conclude decides what follows from a round that is won or lost. An error is why the
@@ -74,8 +96,9 @@ func (r *renewal) conclude(now time.Duration) (over error) {
 	h := r.hold
 	if r.tally.Result() == quorum.Won {
 		h.failures = 0
+		h.forgive()
 		if !h.lock.fixed {
-			h.renewAt = quorum.NextRenewal(r.began, h.lock.ttl, 0, h.client.cfg.Jitter())
+			h.renewAt = h.nextRenewal(r.began)
 		}
 		h.client.schedule.set(h, h.nextDue())
 		if hook := h.client.cfg.Hooks.Renewed; hook != nil {
@@ -91,7 +114,7 @@ func (r *renewal) conclude(now time.Duration) (over error) {
 	if r.tally.Blocked() && h.forcedOff() {
 		// No retry can succeed, and to know early is worth more than the rest of the
 		// TTL. Other denials may be of contenders in passing.
-		return h.lost("it was released by force")
+		return h.lostTo(LossForced, "it was released by force")
 	}
 	h.retryRenewal(now)
 	r.tell(err)
@@ -111,14 +134,14 @@ func (h *hold) retryRenewal(now time.Duration) {
 		return
 	}
 	h.failures++
-	h.renewAt = quorum.NextRenewal(now, h.lock.ttl, h.failures, h.client.cfg.Jitter())
+	h.renewAt = quorum.NextRenewal(now, h.lock.ttl, int(h.failures), h.client.cfg.Jitter())
 	h.client.schedule.set(h, h.nextDue())
 }
 
 // forcedOff reports whether a node has a tombstone for this owner.
 func (h *hold) forcedOff() bool {
-	for _, r := range h.refusals {
-		if errors.Is(refusalError(r), errForcedOff) {
+	for i := range h.refusals {
+		if errors.Is(refusalError(&h.refusals[i]), errForcedOff) {
 			return true
 		}
 	}

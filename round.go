@@ -11,10 +11,10 @@ import (
 
 // ask sends the round of acquisition to all nodes in parallel. It stops early where so
 // many nodes are down that the round is lost before it has begun.
-func (h *hold) ask() {
+func (h *hold) ask(began time.Duration) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.began = h.client.clock.Now()
+	h.began = began
 	if h.entry != nil {
 		h.entry.begin(h.began)
 	}
@@ -25,63 +25,86 @@ func (h *hold) ask() {
 // held.
 func (h *hold) send() {
 	h.proposals++
-	calls := make([]call, len(h.client.lanes))
+	v := newVolley(len(h.client.lanes), h.acquisition())
 	for i, l := range h.client.lanes {
 		if h.taken.Vote(i) != quorum.Missing {
 			continue
 		}
-		calls[i] = call{op: h.acquisition(i), sink: h}
 		h.asked |= 1 << i
-		if err := l.submit(&calls[i]); err != nil {
-			h.vote(i, 0, h.token, node.Reply{Err: err, Unsent: true})
-		} else {
-			h.out |= 1 << i
-		}
-		if h.over() {
+		if h.sendTo(i, l, v); h.over() {
 			return
 		}
 	}
 }
 
+// sendTo proposes the token to one node.
+func (h *hold) sendTo(i int, l *lane, v *volley) {
+	c := &v.calls[i]
+	c.sink = h
+	h.trail.asks()
+	if h.entry != nil {
+		op := v.op
+		h.entry.sign(&op, i)
+		c.op = &op
+	}
+	if err := l.submit(c); err != nil {
+		h.vote(i, 0, h.token, &node.Reply{Err: err, Unsent: true})
+	} else {
+		h.out |= 1 << i
+	}
+}
+
 // answer is a node's vote in the round of acquisition.
-func (h *hold) answer(c *call, r node.Reply) {
+func (h *hold) answer(c *call, r *node.Reply) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.out &^= 1 << c.lane
 	h.vote(c.lane, c.sent, c.op.Token, r)
-	now := h.client.clock.Now()
 	switch {
 	case h.phase == held:
-		// A straggler of a won round: it raises the expiry, if it came in time.
-		h.extendTo(now)
-		h.reportBacking(now)
+		h.straggle()
+	case h.phase == acquiring && h.outbid() && h.lock.reads:
+		h.writeBack()
 	case h.phase == acquiring && h.outbid():
 		h.proposeAgain()
 	case h.phase == ended && h.tenure == nil && h.asked&(1<<c.lane) != 0:
+		now := h.client.clock.Now()
 		if h.entry != nil && h.round.Vote(c.lane) == quorum.Granted {
 			h.entry.returned(c.lane, now)
 		}
 		// Before what has been sent since: that may be another attempt of the same waiter.
-		h.undoOn(c.lane, &call{first: true}, nobody{})
+		h.undoOne(c.lane, now, true)
 	}
 }
 
 // vote counts a node's answer to the acquisition with this token.
-func (h *hold) vote(i int, sent time.Duration, token uint64, r node.Reply) {
+func (h *hold) vote(i int, sent time.Duration, token uint64, r *node.Reply) {
 	over := h.over()
 	if h.implausible(i, token, r) {
 		r = h.client.lanes[i].disbelieve(token, r)
 	}
+	if h.lock.reads && r.Outcome == node.Granted && r.Token == 0 {
+		r = &node.Reply{Err: &node.Error{Node: h.client.lanes[i].node.Name(), Op: node.Acquire, Reason: node.ErrProtocol, Err: errNoFence}}
+	}
 	v := h.note(i, sent, r)
+	h.tellVote(node.Acquire, i, sent, r, v)
 	if r.Unsent && h.proposals == 1 && h.tenure == nil {
 		h.asked &^= 1 << i // and no other proposal can have reached it
 	}
 	h.round.Record(i, v)
 	h.learn(i, r)
+	if h.lock.slots != nil {
+		h.lock.slots.learn(i, h.lock.names, r)
+	}
 	if h.entry != nil {
 		h.entry.voted(i, h.client.clock.Now(), r)
 	}
 	switch {
+	case h.lock.reads:
+		if v != quorum.Granted {
+			h.failed |= 1 << i
+		}
+		h.recount()
 	case v != quorum.Granted:
 		h.taken.Record(i, quorum.Unknown)
 	case token != h.token: // an answer to a proposal that has been raised since
@@ -100,7 +123,7 @@ func (h *hold) vote(i int, sent time.Duration, token uint64, r node.Reply) {
 }
 
 // learn keeps the token that a node has told, or took.
-func (h *hold) learn(i int, r node.Reply) {
+func (h *hold) learn(i int, r *node.Reply) {
 	fence := max(r.Token, r.Holder.Token)
 	switch {
 	case fence == 0 && h.fences == nil:
@@ -108,7 +131,7 @@ func (h *hold) learn(i int, r node.Reply) {
 	case h.fences == nil:
 		h.fences = make([]uint64, len(h.claims))
 	}
-	if r.Outcome == node.Granted {
+	if r.Outcome == node.Granted && !h.lock.reads {
 		fence = max(fence, h.last)
 	}
 	h.fences[i] = max(h.fences[i], fence)
@@ -124,12 +147,12 @@ func (h *hold) learnt() uint64 { return quorum.ToBeat(h.fences, h.lock.need) }
 // takes nothing that is more than MaxClockSkew ahead of its clock: to outbid such a token
 // would have all other nodes refuse us. And while this owner has the node, nobody else
 // raises the token there: one that is larger than what the node knew before, it takes.
-func (h *hold) implausible(i int, token uint64, r node.Reply) bool {
+func (h *hold) implausible(i int, token uint64, r *node.Reply) bool {
 	if r.Outcome != node.Granted || r.Token == 0 {
 		return false
 	}
 	tooFar := r.Token >= token+uint64(h.client.cfg.limits().Recovery().Microseconds())
-	raised := h.fences != nil && h.fences[i] != 0 && h.fences[i] < token
+	raised := !h.lock.reads && h.fences != nil && h.fences[i] != 0 && h.fences[i] < token
 	return tooFar || raised
 }
 
@@ -137,7 +160,7 @@ func (h *hold) implausible(i int, token uint64, r node.Reply) bool {
 // token, or so many have not granted that the others are too few.
 func (h *hold) over() bool {
 	return h.taken.Result() == quorum.Won || h.taken.Unknown() > len(h.claims)-h.lock.need ||
-		h.taken.Result() == quorum.Lost && h.proposals > len(h.claims)
+		h.taken.Result() == quorum.Lost && int(h.proposals) > len(h.claims)
 }
 
 // outbid reports whether enough nodes may grant, and yet too few have taken the token,
@@ -174,12 +197,15 @@ func (h *hold) win() bool {
 	if h.taken.Result() != quorum.Won || h.takenAndActive(now) < h.lock.need {
 		return false
 	}
-	h.phase, h.grantedAt = held, now
+	h.phase, h.grantedAt, h.decided = held, now, nil
 	h.validUntil = quorum.ValidUntil(h.claims, h.lock.need)
+	if h.lock.reads {
+		h.token, h.last = h.shared, h.shared
+	}
 	h.client.tokens.saw(h.last, h.lock.names...)
 	h.first.begin(h, h.lock, h.token, now)
 	if !h.lock.fixed {
-		h.renewAt = quorum.NextRenewal(h.began, h.lock.ttl, 0, h.client.cfg.Jitter())
+		h.renewAt = h.nextRenewal(h.began)
 	}
 	if !h.client.schedule.set(h, h.nextDue()) {
 		h.tenure = nil
@@ -208,13 +234,15 @@ func (h *hold) abandon() {
 	defer h.mu.Unlock()
 	h.phase = ended
 	h.client.tokens.saw(h.learnt(), h.lock.names...)
+	now := h.client.clock.Now()
 	for i := range h.claims {
 		if h.asked&^h.out&(1<<i) == 0 {
 			continue
 		}
 		if h.entry != nil && h.round.Vote(i) == quorum.Granted {
-			h.entry.gaveBack(i, h.client.clock.Now())
+			h.entry.gaveBack(i, now)
 		}
-		h.undoOn(i, &call{}, nobody{})
+		h.undoOne(i, now, false)
 	}
+	h.lock.unname(false)
 }

@@ -168,7 +168,7 @@ func TestGivingUpSaysWhy(t *testing.T) {
 		_, err = f.client().RedLock("job").Acquire(brief)
 		require.ErrorIs(t, err, context.DeadlineExceeded)
 		require.ErrorIs(t, err, quorumlock.ErrHeld)
-		require.ErrorContains(t, err, holder.Owner())
+		require.ErrorContains(t, err, quorumlock.DescribeOwner(holder.Owner()))
 
 		// In the middle of an attempt, too, and with a cause of the caller's.
 		stopped, stop := context.WithCancelCause(t.Context())

@@ -103,13 +103,15 @@ func (s *scheduler) run() {
 	}
 	s.running, s.armed = make(chan struct{}), 0
 	for !s.stopped && len(s.queue) > 0 && s.queue[0].due <= s.clock.Now() {
-		h := s.queue[0]
 		// It stays in the queue, so that stop finds it; its tick sets what is due next.
-		h.due = math.MaxInt64
-		heap.Fix(&s.queue, 0)
+		h, due := s.queue[0], s.queue[0].due
 		s.mu.Unlock()
 		h.tick()
 		s.mu.Lock()
+		if h.index >= 0 && h.due == due {
+			h.due = math.MaxInt64
+			heap.Fix(&s.queue, h.index)
+		}
 	}
 	close(s.running)
 	s.running = nil

@@ -22,10 +22,13 @@ type tenure struct {
 	cancel context.CancelCauseFunc
 	// handles counts its leases, leaked is set when the last of them was collected without
 	// a Release, and over is why it has ended; until is the end that was known by then.
-	handles int
+	handles int32
 	leaked  bool
 	over    error
 	until   time.Duration
+
+	// joints are the joint leases that it is part of, nil if there is none.
+	joints *joints
 }
 
 // begin begins one with a single lease. The mutex of the hold is held.
@@ -53,6 +56,7 @@ func (t *tenure) end(cause error) {
 	if t.cancel != nil {
 		t.cancel(cause)
 	}
+	t.joints.end(cause)
 }
 
 // dropHandle counts down the leases, and reports whether none is left.
@@ -76,13 +80,16 @@ func (t *tenure) addHandle() bool {
 
 // err says why it is over, also where its time is up and the scheduler has not come round
 // to it yet.
-func (t *tenure) err() error {
+func (t *tenure) err() error { return t.errAt(t.hold.client.clock.Now()) }
+
+// errAt is err for somebody who has just looked at the clock.
+func (t *tenure) errAt(now time.Duration) error {
 	t.hold.mu.Lock()
 	defer t.hold.mu.Unlock()
 	switch {
 	case t.over != nil:
 		return t.over
-	case t.hold.client.clock.Now() >= t.hold.validUntil:
+	case now >= t.hold.validUntil:
 		return t.hold.lost("its time ran out")
 	default:
 		return nil

@@ -37,6 +37,10 @@ type waiter struct {
 	stale bool
 	// nudged tells it to look again; nil until it waits for the first time.
 	nudged chan struct{}
+	// denied is set once it is known to wait for others.
+	denied bool
+	// listed is its entry, for others to look at.
+	listed *entry
 	// due is when its next attempt is worthwhile, as long as its entry does not know better.
 	due time.Duration
 }
@@ -50,6 +54,15 @@ func newWaiter(l *Lock) *waiter {
 	*w = waiter{lock: l, began: c.clock.Now(), ticket: c.clock.Wall().UnixMicro()}
 	c.lines.join(w)
 	return w
+}
+
+// now is the time; for a waiter that has not had to wait so far, when it came: that was a moment
+// ago.
+func (c *Client) now(w *waiter) time.Duration {
+	if w != nil && w.nudged == nil {
+		return w.began
+	}
+	return c.clock.Now()
 }
 
 // nudge has it look again. The mutex of the lines is held, or the channel is known to be
@@ -118,13 +131,13 @@ func (w *waiter) attempt(ctx context.Context) (*hold, retry, error) {
 	if w.entry == nil && w.lock.waiting != WaitSpin && w.lock.client.inboxes.open() {
 		w.queueUp() // a denial then leaves it in the queues at once
 	}
-	h, again, err := w.lock.attempt(ctx, w)
+	h, again, err := w.lock.try(ctx, w)
 	ls := &w.lock.client.lines
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
 	w.alone = w.alone || h == nil && again.tokenTooFar
 	if !errors.Is(err, errCutShort) {
-		w.line.err = err // also if it is nil: what stood in the way before, does not any more
+		w.line.attempted(err)
 	}
 	return h, again, err
 }
@@ -144,7 +157,9 @@ func (w *waiter) expect(again retry, err error) {
 	c.lines.mu.Lock()
 	defer c.lines.mu.Unlock()
 	w.due = due
+	w.line.wait(w)
 	w.asking = false // from now on it waits: who gives up instead must not be given a lease
+	w.line.asking--
 }
 
 // queueUp makes its entry, with which it is told when nodes are free.
@@ -152,6 +167,7 @@ func (w *waiter) queueUp() {
 	if w.entry == nil {
 		w.lock.client.lines.equip(w)
 		w.entry = w.lock.client.inboxes.enlist(w)
+		w.list()
 	}
 }
 
@@ -198,11 +214,12 @@ func (w *waiter) look() (given *tenure, nudged <-chan struct{}, wait time.Durati
 	}
 	wait = never
 	if w.isUp() {
-		wait = w.dueIn(c.clock.Now())
+		wait = w.dueIn(c.clock)
 	}
 	switch {
 	case wait <= 0:
 		w.asking, w.stale = true, false
+		w.line.asking++
 	default:
 		w.equip()
 	}
@@ -213,8 +230,16 @@ func (w *waiter) look() (given *tenure, nudged <-chan struct{}, wait time.Durati
 // client holds the lock. In fair order it does so before, too, to have its place in the queues
 // by the time of the release: others who came later would go first. The mutex of the lines
 // is held.
+//
+// Readers are all up, as what one has is of no use to the others.
+//
+// Those who wait for permits of a semaphore do so together as long as none of them is known to wait
+// for others, and there may be enough for all; and who is in the queues is woken for itself.
 func (w *waiter) isUp() bool {
-	return w.line.first == w && (w.line.holder == nil || w.lock.waiting == WaitFair)
+	if w.lock.slots != nil {
+		return w.line.first == w || w.listed != nil || w.line.denied == 0 && int(w.line.asking) < w.lock.slots.permits
+	}
+	return w.lock.reads || w.line.first == w && (w.line.holder == nil || w.lock.waiting == WaitFair)
 }
 
 // equip makes it one that can be nudged. The mutex of the lines is held.
@@ -225,15 +250,19 @@ func (w *waiter) equip() {
 }
 
 // dueIn is how long its next attempt is to be put off.
-func (w *waiter) dueIn(now time.Duration) time.Duration {
+func (w *waiter) dueIn(c clock.Clock) time.Duration {
 	due := w.due
 	switch {
 	case w.stale:
-		due = now
+		due = 0
 	case w.entry != nil:
 		due = w.entry.next()
 	}
-	return max(due, w.line.rest) - now
+	due = max(due, w.line.known().rest)
+	if due == 0 {
+		return 0 // whatever the time is
+	}
+	return due - c.Now()
 }
 
 // resign ends a wait, unless a lease was handed over in the same moment.
@@ -256,9 +285,12 @@ func (w *waiter) leave(t *tenure) {
 	switch {
 	case w.entry != nil:
 		w.lock.client.inboxes.served(w.entry)
-		if t == nil || t.hold.entry != w.entry {
+		switch {
+		case t == nil || t.hold.entry != w.entry:
 			w.lock.client.inboxes.unlist(w.entry)
 			w.entry.strike()
+		case w.lock.slots != nil:
+			w.entry.settle(t.hold)
 		}
 	case w.nudged == nil:
 		waiters.Put(w)
@@ -269,14 +301,14 @@ func (w *waiter) leave(t *tenure) {
 // The mutex of the lines is held.
 func (w *waiter) inherits(h *hold) bool {
 	l := w.lock
-	return !w.asking && l.handover && l.ttl == h.lock.ttl
+	return !w.asking && l.handover && l.ttl == h.lock.ttl && equal(l.purpose, h.lock.purpose)
 }
 
 // inTheWay is the error of somebody who waits for a hold of the same client.
 func (h *hold) inTheWay() error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return &HeldError{Name: h.lock.names[0], Owner: h.owner, TTL: max(0, h.validUntil-h.client.clock.Now())}
+	return &HeldError{Name: h.lock.shown(h.lock.names[0]), Owner: h.owner, TTL: max(0, h.validUntil-h.client.clock.Now()), permits: h.lock.slots != nil}
 }
 
 // unasked is the error of somebody who gave up before any node was asked.

@@ -21,7 +21,7 @@ type settings struct {
 const (
 	defaultRounds   = 3
 	defaultDuration = 2 * time.Second
-	quickDuration   = 400 * time.Millisecond
+	quickDuration   = 300 * time.Millisecond
 )
 
 func parse(args []string, w io.Writer) (settings, error) {
@@ -31,6 +31,7 @@ func parse(args []string, w io.Writer) (settings, error) {
 	f.SetOutput(w)
 	f.StringVar(&s.out, "out", "report", "directory for the report")
 	f.BoolVar(&o.Quick, "quick", false, "measure a little of everything, within a minute")
+	f.BoolVar(&o.Goals, "goals", false, "measure what the goals of this library need and nothing else, and say which are reached")
 	f.IntVar(&o.Rounds, "rounds", defaultRounds, "how many times each cell is measured (quick: 1)")
 	f.DurationVar(&o.Duration, "duration", defaultDuration, fmt.Sprintf("how long a cell is measured (quick: %v); some take a multiple of it", quickDuration))
 	f.IntVar(&o.Nodes, "n", 5, "number of nodes, where the scenario does not say")
@@ -56,6 +57,11 @@ func parse(args []string, w io.Writer) (settings, error) {
 	}
 	if n := len(o.Source.Addresses); n > 0 && !set["n"] {
 		o.Nodes = n
+	}
+	for _, name := range []string{"quick", "peers", "conc", "n"} {
+		if o.Goals && set[name] {
+			return s, fmt.Errorf("-goals and -%s: the goals say what is measured", name)
+		}
 	}
 	return s, s.check(f.Args())
 }

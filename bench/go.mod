@@ -6,6 +6,7 @@ require (
 	github.com/bsm/redislock v0.9.4
 	github.com/go-redsync/redsync/v4 v4.18.1
 	github.com/quorumlock/quorumlock v0.0.0
+	github.com/quorumlock/quorumlock/interop v0.0.0
 	github.com/redis/go-redis/v9 v9.23.0
 	github.com/redis/rueidis v1.0.79
 	github.com/redis/rueidis/rueidiscompat v1.0.79
@@ -78,6 +79,7 @@ require (
 replace (
 	github.com/quorumlock/quorumlock => ../
 	github.com/quorumlock/quorumlock/faultinject => ../faultinject
+	github.com/quorumlock/quorumlock/interop => ../interop
 )
 
 // redsync's adapter asks for a newer one, which not every module proxy has. What it uses of it

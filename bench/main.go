@@ -49,8 +49,12 @@ func run(ctx context.Context, args []string, w io.Writer) error {
 	}
 	tell := func(format string, args ...any) { fmt.Fprintf(w, format+"\n", args...) }
 	results := runner.Run(ctx, s.options, cells, tell)
-	if err := render.Write(s.out, render.New(s.options, cells, results)); err != nil {
+	report := render.New(s.options, cells, results)
+	if err := render.Write(s.out, report); err != nil {
 		return err
+	}
+	if s.options.Goals {
+		tell("\n%s", report.Goals())
 	}
 	tell("written: %s/index.html, results.json, results.md", s.out)
 	return failed(results)

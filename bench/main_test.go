@@ -13,8 +13,10 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/quorumlock/quorumlock/bench/cell"
+	"github.com/quorumlock/quorumlock/bench/cluster"
 	"github.com/quorumlock/quorumlock/bench/render"
 	"github.com/quorumlock/quorumlock/bench/worker"
+	"github.com/quorumlock/quorumlock/faultinject/container"
 )
 
 // TestMain is also that of the workers, which are this program once more.
@@ -41,7 +43,10 @@ func TestSmallRun(t *testing.T) {
 		require.NotNil(t, x.Acquire)
 		assert.InDelta(t, x.Ops, x.Acquire.Count, 1, "what began in the time may have ended behind it")
 		// Three nodes, an acquire and its release; a straggler may be missing.
-		assert.InDelta(t, 6, x.Scripts, 0.5)
+		// A script each for the acquire and the release on the two nodes that are waited for; on
+		// the third, a release and the next acquire may go together.
+		assert.Greater(t, x.Scripts, 4.0)
+		assert.Less(t, x.Scripts, 6.5)
 		assert.InDelta(t, x.Scripts, x.Sent, 0.1, "nothing is sent but scripts")
 		if x.Peer == "redlock" {
 			assert.Zero(t, x.KeysLeft)
@@ -74,6 +79,73 @@ func TestContendedRun(t *testing.T) {
 			assert.NotNil(t, x.Delay)
 			assert.Positive(t, x.Switches)
 		}
+	}
+}
+
+// What is shared is so within its bounds, also between processes.
+func TestKindsRun(t *testing.T) {
+	out := t.TempDir()
+	var progress bytes.Buffer
+	require.NoError(t, run(t.Context(), []string{
+		"-quick", "-out", out, "-scenarios", "kinds,kinds-contended", "-n", "3", "-duration", "200ms",
+	}, &progress), progress.String())
+	for _, x := range load(t, out).Results {
+		assert.Empty(t, x.Error, x.String())
+		assert.Zero(t, x.Violations, x.String())
+		assert.Zero(t, x.Failures, x.FirstFailure)
+		assert.Positive(t, x.Ops, x.String())
+	}
+}
+
+func TestRecoveryRun(t *testing.T) {
+	out := t.TempDir()
+	var progress bytes.Buffer
+	require.NoError(t, run(t.Context(), []string{
+		"-quick", "-out", out, "-scenarios", "recovery", "-n", "3", "-duration", "200ms",
+	}, &progress), progress.String())
+	r := load(t, out)
+	require.Len(t, r.Results, 1)
+	x := r.Results[0]
+	require.NotNil(t, x.Recovery)
+	assert.Zero(t, x.Violations)
+	assert.Zero(t, x.Lost)
+	assert.False(t, x.Recovery.Never)
+	assert.InDelta(t, 1, x.Recovery.Killed, 0.5, "a quarter of four seconds")
+	assert.Greater(t, x.Recovery.Gives, 1.0, "MaxTTL and MaxClockSkew are 1.5 s, of which the start may have taken some")
+	assert.Positive(t, x.Recovery.Before)
+	assert.Positive(t, x.Recovery.After)
+	assert.Positive(t, x.Recovery.Pause)
+}
+
+// Nodes can be containers, and suffer the same there.
+func TestContainersRun(t *testing.T) {
+	needsDocker(t)
+	out := t.TempDir()
+	var progress bytes.Buffer
+	require.NoError(t, run(t.Context(), []string{
+		"-containers", "-quick", "-out", out, "-scenarios", "faults,recovery", "-peers", "redlock", "-n", "3", "-duration", "200ms",
+	}, &progress), progress.String())
+	faults := map[cluster.Fault]int{}
+	for _, x := range load(t, out).Results {
+		faults[x.Fault]++
+		assert.Empty(t, x.Error, x.String())
+		assert.Zero(t, x.Violations, x.String())
+		assert.Positive(t, x.Ops, x.String())
+		assert.Positive(t, x.Servers, x.String())
+	}
+	assert.Equal(t, map[cluster.Fault]int{cluster.None: 1, cluster.Hung: 1, cluster.Killed: 1, cluster.Restarted: 1}, faults)
+}
+
+// needsDocker skips a test where there is no Docker engine, which is the only reason to. It
+// fails there if QUORUMLOCK_DOCKER is "required".
+func needsDocker(t *testing.T) {
+	t.Helper()
+	err := container.Available(t.Context())
+	if os.Getenv("QUORUMLOCK_DOCKER") == "required" {
+		require.NoError(t, err)
+	}
+	if err != nil {
+		t.Skip(err)
 	}
 }
 
@@ -136,6 +208,10 @@ func TestFlagsThatMakeNoSense(t *testing.T) {
 		{[]string{"-duration", "1ms"}, "-duration 1ms"},
 		{[]string{"-n", "4"}, "-n 4"},
 		{[]string{"-containers", "-nodes", "a:1"}, "one of the two"},
+		{[]string{"-goals", "-quick"}, "-goals and -quick"},
+		{[]string{"-goals", "-peers", "redlock"}, "-goals and -peers"},
+		{[]string{"-goals", "-conc", "1"}, "-goals and -conc"},
+		{[]string{"-goals", "-n", "3"}, "-goals and -n"},
 		{[]string{"more"}, `"more"`},
 	} {
 		_, err := parse(c.args, new(bytes.Buffer))

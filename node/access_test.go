@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/quorumlock/quorumlock/internal/redisproc"
+	"github.com/quorumlock/quorumlock/internal/rights"
 	"github.com/quorumlock/quorumlock/node"
 )
 
@@ -40,13 +41,15 @@ func TestRedisPassword(t *testing.T) {
 // minimalACL is all that a user needs who does not wait for locks. CLIENT INFO and CLIENT KILL are besides: without
 // them locks can be left behind by a connection that broke. Keys are the names of the
 // locks, and those below quorumlock:.
-const minimalACL = "~lock:* ~quorumlock:* +eval +evalsha +info +time +hget +hkeys +hexists +hmget +hset +pexpire +pttl +exists +get +set +del +ping"
+var minimalACL = "~lock:* " + rulesOf(rights.Locks())
 
-// waitingACL is what it needs besides to wait.
-const waitingACL = "&quorumlock:inbox:* +publish +subscribe +zadd +zrange +zrank +zrem +zscore"
+// waitingACL is what it needs besides to wait, or to read.
+var waitingACL = rulesOf(rights.Waiting())
 
 // redissonACL is what it needs besides to share locks with Redisson's clients.
-const redissonACL = "&redisson_lock__channel:* +unsubscribe"
+var redissonACL = rulesOf(rights.Redisson())
+
+func rulesOf(g rights.Group) string { return strings.Join(g.Rules, " ") }
 
 // everything runs every command that the scripts have, each of them at least once.
 func everything(n node.Node) []node.Reply {
@@ -60,7 +63,7 @@ func everything(n node.Node) []node.Reply {
 	return append(replies, node.Reply{Err: err})
 }
 
-// everyWait runs every command that waiting has besides. The server is opened for it.
+// everyWait runs every command that waiting, and reading, has besides. The server is opened for it.
 func everyWait(t *testing.T, server *redisproc.Server, n node.Node) []node.Reply {
 	t.Helper()
 	admit(t, server)
@@ -68,7 +71,10 @@ func everyWait(t *testing.T, server *redisproc.Server, n node.Node) []node.Reply
 	replies := []node.Reply{{Err: err}}
 	replies = append(replies, do(n,
 		acquire("o1", "lock:a"), waits("c:1", 1, "lock:a"), waits("c:2", 2, "lock:a"), release("o1", "lock:a"),
-		fairly("c:2", 2, "lock:a"), fairly("c:1", 1, "lock:a"), leaves("c:2", "lock:a"), force("lock:a"))...)
+		fairly("c:2", 2, "lock:a"), fairly("c:1", 1, "lock:a"), leaves("c:2", "lock:a"), force("lock:a"),
+		reads(acquire("r1", "lock:b")), reads(fairly("c:1@r", 1, "lock:b")), waits("c:2", 2, "lock:b"), reads(acquire("r2", "lock:b")),
+		reads(renew("r1", "lock:b")), reads(renew("r3", "lock:b")), reads(release("r1", "lock:b")), inspect("lock:b"), force("lock:b"),
+		acquire("w", "lock:b"), reads(renew("w", "lock:b")), reads(release("w", "lock:b")))...)
 	if err == nil {
 		require.NoError(t, inbox.Close())
 	}
@@ -146,10 +152,10 @@ func TestRedisDocumentedACL(t *testing.T) {
 	require.True(t, ok)
 	acl, _, _ := strings.Cut(strings.ReplaceAll(string(text), "\\\n", " "), "\n")
 	assert.Contains(t, string(text), "`"+redissonACL+"`")
+	assert.Contains(t, string(text), "`"+latchACL+"`")
 	rules := strings.Fields(strings.ReplaceAll(acl, "~job:*", "~lock:*"))
-	for rule := range strings.FieldsSeq(minimalACL + " " + waitingACL) {
-		assert.Contains(t, rules, rule)
-	}
+	want := strings.Fields(rights.SetUser("locker", "secret", "lock:*"))
+	assert.ElementsMatch(t, want, append([]string{"ACL", "SETUSER", "locker", "on", ">secret"}, rules...))
 	server := redisproc.Start(t)
 	command(t, server, append([]string{"ACL", "SETUSER", "locker", "on", ">secret"}, rules...)...)
 	for i, r := range everything(open(t, "redis://locker:secret@"+server.Addr())) {

@@ -29,6 +29,8 @@ func ParseAddress(address string) (rueidis.ClientOption, error) {
 		return rueidis.ClientOption{}, errors.New("node: white space in an address")
 	case strings.HasPrefix(address, "/"):
 		return parseURL(&url.URL{Scheme: "unix", Path: address})
+	case !strings.Contains(address, "://") && strings.Contains(address, ","):
+		return rueidis.ClientOption{}, errors.New("node: several addresses in one")
 	case !strings.Contains(address, "://"):
 		return parseHostPort(address)
 	}

@@ -71,6 +71,7 @@ var (
 var kinds = []node.Op{
 	acquire("o1", "a"), renew("o1", "a"), release("o1", "a"), inspect("a"), force("a"), marks, opens,
 	waits("c:1", 1, "a"), fairly("c:1", 1, "a"), leaves("c:1", "a"),
+	reads(acquire("o1", "a")), reads(renew("o1", "a")), reads(release("o1", "a")),
 }
 
 func TestRedisWrongAnswers(t *testing.T) {
@@ -101,6 +102,10 @@ func TestRedisWrongAnswers(t *testing.T) {
 		{waits("c:1", 1, "a"), []string{
 			array("a", "o2", 1, 1), array("b", "o2", 1, 1, 1), array("a", "o2", 1, 1, "1"), array("a", "o2", 1, 1, nil), array("a", "o2", 1, 1, 1, 1),
 		}},
+		{reads(acquire("o1", "a")), []string{
+			":0\r\n", ":1\r\n", ":2\r\n", array(), array(0), array(-5), array("5"), array("a", "o2", 1), array("b", "o2", 1, 1), array(1, 5, 0),
+		}},
+		{reads(renew("o1", "a")), []string{":0\r\n", ":3\r\n", array(5), array(3, 5, 0), array("b", "o2", 1, 1)}},
 		{leaves("c:1", "a"), []string{":-1\r\n", ":2\r\n", array(), array(1), array("a", "o2", 1)}},
 		{renew("o1", "a"), []string{
 			":-1\r\n", ":0\r\n", ":3\r\n", array(), array(5), array(1, 5),
@@ -114,7 +119,10 @@ func TestRedisWrongAnswers(t *testing.T) {
 			array("a", "o2", 1), array("a", "o2", 1, 1), array(0, "a", "o2", 1), array(0, "a", "o2", 1, "1"), array(0, "a", "o2", 1, 1, 1),
 			array(0, "b", "o2", 1, 1), array(0, "a", "o2", 1, 1, "b", "o3", 1, 1), array(0, "a", "o2", 1, 1, "a", "o2", 1, 1),
 		}},
-		{inspect("a", "b"), []string{array(0, "b", "o2", 1, 1, "a", "o2", 1, 1)}},
+		{inspect("a", "b"), []string{
+			array(0, "b", "o2", 1, 1, "a", "o2", 1, 1), array(0, "a", node.Readers, 1, 1, "b", "o2", 1, 1, "a", "o3", 1, 1, "b", "o2", 1, 1),
+			array(0, "", "o2", 1, 1),
+		}},
 		{force("a"), []string{
 			":0\r\n", array(0), array(0, "a", "o2", 1, 1), array("a", "o2", 1, 1), array("b", "o2", 1), array("a", "o2", 1, "b", "o3", 1),
 		}},

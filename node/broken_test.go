@@ -141,7 +141,7 @@ func TestRedisConnectionThatBreaksInMidBatch(t *testing.T) {
 				}
 				return last, false
 			})).addr())
-			replies := do(n, acquire("o1", "a"), acquire("o1", "b"), acquire("o1", "c"), acquire("o1", "d"))
+			replies := do(n, acquire("o1", "a", "b"), acquire("o1", "c", "d"), acquire("o1", "e", "f"), acquire("o1", "g", "h"))
 			for _, r := range replies {
 				require.ErrorIs(t, r.Err, node.ErrUnreachable)
 				assert.False(t, r.Unsent)
@@ -220,5 +220,22 @@ func TestRedisPushesAreNotAnswers(t *testing.T) {
 	n := open(t, newFront(t, fake(always(push+":1\r\n"+push))).addr())
 	for range 3 {
 		want(t, node.Granted, n, acquire("o1", "a"))
+	}
+}
+
+// An answer to many that ends in the middle is no answer to any of them.
+func TestRedisConnectionThatBreaksInAnAnswerToMany(t *testing.T) {
+	for _, part := range []string{"", "*4\r\n", "*4\r\n:1\r\n:1\r\n", "*4\r\n:1\r\n:1\r\n:1\r\n:"} {
+		n := open(t, newFront(t, fake(func([]string) (string, bool) { return part, false })).addr())
+		for _, r := range do(n, acquire("o1", "a"), acquire("o1", "b"), acquire("o1", "c"), acquire("o1", "d")) {
+			require.ErrorIs(t, r.Err, node.ErrUnreachable, "%q", part)
+			assert.False(t, r.Unsent)
+		}
+	}
+	for _, whole := range []string{":1\r\n", "*0\r\n", "*3\r\n:1\r\n:1\r\n:1\r\n", "*5\r\n:1\r\n:1\r\n:1\r\n:1\r\n:1\r\n", "+OK\r\n"} {
+		n := open(t, newFront(t, fake(always(whole))).addr())
+		for _, r := range do(n, acquire("o1", "a"), acquire("o1", "b"), release("o1", "c"), renew("o1", "d")) {
+			require.ErrorIs(t, r.Err, node.ErrProtocol, "%q", whole)
+		}
 	}
 }

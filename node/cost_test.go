@@ -60,7 +60,7 @@ func benchmarkScriptCost(b *testing.B, nameOf func(i int) string) {
 				for j := i; j < min(i+costBatch, b.N); j++ {
 					names = append(names, nameOf(j))
 					cmds = append(cmds, client.B().Arbitrary("EVALSHA", sha, "1").Keys(nameOf(j)).
-						Args("owner", ttl, ttl, skew, token, token).Build())
+						Args("owner", ttl, ttl, skew, "0", token, token).Build())
 				}
 				for _, r := range client.DoMulti(context.Background(), cmds...) {
 					granted, err := r.AsInt64()
@@ -127,6 +127,78 @@ func BenchmarkReleaseCost(b *testing.B) {
 			b.ReportMetric((costOf(b, server)["evalsha"].usec-before["evalsha"].usec)/float64(b.N), "server-us/op")
 		})
 	}
+}
+
+// BenchmarkManyCost is what an operation costs the server, all included, where so many come in
+// one call: the acquisition of a lock and its release, or a renewal.
+func BenchmarkManyCost(b *testing.B) {
+	limits := Limits{MaxTTL: time.Hour, MaxClockSkew: time.Minute}
+	op := func(kind Kind, i int) Op {
+		return Op{
+			Kind: kind, Names: []string{fmt.Sprint("lock", i)}, Owner: "6CXZKXDRDNPVLCWLEUMJ3GMSNH:" + strconv.Itoa(i),
+			TTL: time.Minute, Limits: limits, Fair: true,
+		}
+	}
+	for _, what := range []string{"cycle", "renew"} {
+		for _, together := range []int{1, 8, 64, 256} {
+			b.Run(fmt.Sprintf("op=%s/together=%d", what, together), func(b *testing.B) {
+				server := redisproc.Start(b)
+				n := costNode(b, server, limits)
+				var acquires, releases, renews []Op
+				for i := range together {
+					acquires, releases, renews = append(acquires, op(Acquire, i)), append(releases, op(Release, i)), append(renews, op(Renew, i))
+				}
+				replies := make([]Reply, together)
+				run := func(ops []Op, want Outcome) {
+					n.Do(context.Background(), ops, replies)
+					for _, r := range replies {
+						require.Equal(b, want, r.Outcome, "%v", r.Err)
+					}
+				}
+				cycle := func() {
+					for i := range acquires {
+						acquires[i].Token = uint64(time.Now().UnixMicro())
+					}
+					run(acquires, Granted)
+					run(releases, Released)
+				}
+				cycle()
+				run(renews, Healed)
+				if what == "cycle" {
+					run(releases, Released)
+				}
+				before := processorOf(b, server)
+				b.ResetTimer()
+				for i := 0; i < b.N; i += together {
+					if what == "cycle" {
+						cycle()
+					} else {
+						run(renews, Granted)
+					}
+				}
+				b.StopTimer()
+				done := (b.N + together - 1) / together * together
+				b.ReportMetric((processorOf(b, server)-before)/float64(done), "server-cpu-us/op")
+			})
+		}
+	}
+}
+
+// processorOf is how many microseconds of processor time a server has used so far.
+func processorOf(b *testing.B, server *redisproc.Server) (us float64) {
+	b.Helper()
+	info, err := server.Command("INFO", "cpu")
+	require.NoError(b, err)
+	for line := range strings.Lines(info) {
+		for _, part := range []string{"used_cpu_user:", "used_cpu_sys:"} {
+			if text, ok := strings.CutPrefix(strings.TrimSpace(line), part); ok {
+				seconds, err := strconv.ParseFloat(text, 64)
+				require.NoError(b, err)
+				us += seconds * 1e6
+			}
+		}
+	}
+	return us
 }
 
 // costNode is a node that is connected and open.

@@ -9,18 +9,53 @@ import (
 	"github.com/redis/rueidis"
 )
 
-// decode reads an answer as the header of its script describes it.
-func decode(op Op, result rueidis.RedisResult) Reply {
+// decodeAll reads the answer to the operations of one command.
+func decodeAll(ops []Op, result rueidis.RedisResult, replies []Reply) {
 	msg, err := result.ToMessage()
-	if err != nil {
-		return Reply{Err: err}
-	}
-	var r Reply
 	switch {
+	case err != nil:
+	case len(ops) == 1:
+		replies[0] = decode(&ops[0], &msg)
+		return
+	default:
+		err = decodeMany(ops, &msg, replies)
+	}
+	for i := range replies {
+		if err != nil {
+			replies[i] = Reply{Err: err}
+		}
+	}
+}
+
+// decodeMany reads an answer that has one for each operation.
+func decodeMany(ops []Op, msg *rueidis.RedisMessage, replies []Reply) error {
+	answers, err := msg.ToArray()
+	if err != nil || len(answers) != len(ops) {
+		return errors.Join(errGarbled, errForm, err)
+	}
+	for i := range ops {
+		if err := answers[i].Error(); err != nil {
+			replies[i] = Reply{Err: err}
+		} else {
+			replies[i] = decode(&ops[i], &answers[i])
+		}
+	}
+	return nil
+}
+
+// decode reads an answer as the header of the operation's script describes it.
+func decode(op *Op, msg *rueidis.RedisMessage) Reply {
+	var r Reply
+	var err error
+	switch {
+	case op.Kind == Resize:
+		r, err = decodeResize(msg)
 	case op.Kind == Release || op.Kind == Leave:
 		r, err = decodeCount(op, msg)
 	case op.Kind == Inspect || op.Kind == ForceRelease:
 		r, err = decodeFound(op, msg)
+	case op.Kind == Latch || op.Kind == Unlatch:
+		r, err = decodeLatch(op, msg)
 	case msg.IsInt64():
 		r, err = decodeGrant(op, msg)
 	default:
@@ -39,9 +74,9 @@ var errGarbled = errors.New("unexpected reply")
 var errForm = errors.New("not in this form")
 
 // decodeGrant reads the answer without a but.
-func decodeGrant(op Op, msg rueidis.RedisMessage) (Reply, error) {
+func decodeGrant(op *Op, msg *rueidis.RedisMessage) (Reply, error) {
 	switch n, err := msg.AsInt64(); {
-	case n == 1 && op.Kind != Mark:
+	case n == 1 && op.Kind != Mark && (op.Kind != Acquire || !op.Reads): // a reader is told the fence
 		return Reply{Outcome: Granted}, err
 	case n == 2 && op.Kind == Renew:
 		return Reply{Outcome: Healed}, err
@@ -52,14 +87,16 @@ func decodeGrant(op Op, msg rueidis.RedisMessage) (Reply, error) {
 
 // decodeArray reads the other answers of the scripts that give rights. What they mean is
 // told by their length, and by the word that some begin with.
-func decodeArray(op Op, msg rueidis.RedisMessage) (Reply, error) {
+func decodeArray(op *Op, msg *rueidis.RedisMessage) (Reply, error) {
 	values, err := msg.ToArray()
 	switch {
 	case err != nil:
 		return Reply{}, err
 	case op.Kind == Mark || op.Kind == Open:
 		return decodeMarker(op, values)
-	case len(values) == denialWidth(op):
+	case op.ofPool() && len(values) == poolDenialWidth:
+		return decodePoolDenial(op, values)
+	case !op.ofPool() && len(values) == denialWidth(op):
 		return decodeDenial(op, values)
 	case len(values) == 1 && op.Kind == Acquire:
 		n, err := integers(values)
@@ -77,7 +114,7 @@ func decodeArray(op Op, msg rueidis.RedisMessage) (Reply, error) {
 }
 
 // denialWidth is the length of a denial.
-func denialWidth(op Op) int {
+func denialWidth(op *Op) int {
 	if op.Kind == Acquire && op.Waiter.ID != "" {
 		return 5
 	}
@@ -85,7 +122,7 @@ func denialWidth(op Op) int {
 }
 
 // decodeDenial reads {name, owner, pttl, fence}, and the rank of a waiter.
-func decodeDenial(op Op, values []rueidis.RedisMessage) (Reply, error) {
+func decodeDenial(op *Op, values []rueidis.RedisMessage) (Reply, error) {
 	holders, err1 := decodeHolders(op, values[:4], 4)
 	rank, err2 := integers(values[4:])
 	if err := errors.Join(err1, err2); err != nil {
@@ -99,36 +136,36 @@ func decodeDenial(op Op, values []rueidis.RedisMessage) (Reply, error) {
 }
 
 // decodeReassertion reads {1 or 2, left, restarted}.
-func decodeReassertion(op Op, values []rueidis.RedisMessage) (Reply, error) {
+func decodeReassertion(op *Op, values []rueidis.RedisMessage) (Reply, error) {
 	n, err := integers(values)
 	if err != nil || n[1] <= 0 {
 		return Reply{}, errors.Join(err, errForm)
 	}
-	r, err := decodeGrant(op, values[0])
+	r, err := decodeGrant(op, &values[0])
 	r.Recovering, r.Restarted = milli(n[1]), n[2] != 0
 	return r, err
 }
 
 // decodeRefusal reads the answers that begin with a word.
-func decodeRefusal(op Op, values []rueidis.RedisMessage) (Reply, error) {
+func decodeRefusal(op *Op, values []rueidis.RedisMessage) (Reply, error) {
 	word, _ := values[0].ToString()
 	n, err := integers(values[1:])
 	switch {
 	case err != nil:
 		return Reply{}, err
-	case word == "RECOVERING" && op.Kind == Acquire && len(n) == 2 && n[0] > 0:
+	case word == "RECOVERING" && (op.Kind == Acquire || op.Kind == Latch) && len(n) == 2 && n[0] > 0:
 		return recovering(milli(n[0]), op.Limits.Recovery(), n[1] != 0), nil
 	case word == "SETTINGS" && len(n) == 2:
-		return differing(op, Limits{milli(n[0]), milli(n[1])}), nil
-	case word == "CLOCK" && op.Kind == Acquire && len(n) == 1:
-		return farFrom(n[0], op), nil
+		return differing(*op, Limits{milli(n[0]), milli(n[1])}), nil
+	case word == "CLOCK" && (op.Kind == Acquire || op.Kind == Latch || op.Kind == Unlatch) && len(n) == 1:
+		return farFrom(n[0], *op), nil
 	default:
 		return Reply{}, errForm
 	}
 }
 
 // decodeMarker reads the answers of mark and open that are not just 1.
-func decodeMarker(op Op, values []rueidis.RedisMessage) (Reply, error) {
+func decodeMarker(op *Op, values []rueidis.RedisMessage) (Reply, error) {
 	if op.Kind == Open && len(values) == 1 {
 		n, err := integers(values)
 		if err != nil || n[0] <= 0 {
@@ -157,7 +194,7 @@ func decodeMarker(op Op, values []rueidis.RedisMessage) (Reply, error) {
 	return r, nil
 }
 
-func decodeCount(op Op, msg rueidis.RedisMessage) (Reply, error) {
+func decodeCount(op *Op, msg *rueidis.RedisMessage) (Reply, error) {
 	n, err := msg.AsInt64()
 	switch {
 	case err != nil || !msg.IsInt64() || n < 0 || n > int64(len(op.Names)):
@@ -170,14 +207,14 @@ func decodeCount(op Op, msg rueidis.RedisMessage) (Reply, error) {
 }
 
 // decodeFound reads the answers that list holders.
-func decodeFound(op Op, msg rueidis.RedisMessage) (Reply, error) {
+func decodeFound(op *Op, msg *rueidis.RedisMessage) (Reply, error) {
 	values, err := msg.ToArray()
 	if err != nil {
 		return Reply{}, err
 	}
 	if op.Kind == ForceRelease {
 		holders, err := decodeHolders(op, values, 3)
-		return Reply{Outcome: forcedOutcome(len(holders)), Holders: holders}, err
+		return Reply{Outcome: forcedOutcome(len(holders)), Holders: singly(holders)}, err
 	}
 	if len(values) == 0 {
 		return Reply{}, errForm
@@ -187,7 +224,7 @@ func decodeFound(op Op, msg rueidis.RedisMessage) (Reply, error) {
 	if err := errors.Join(err1, err2); err != nil {
 		return Reply{}, err
 	}
-	r := Reply{Outcome: Inspected, Holders: holders, Recovering: milli(left[0])}
+	r := Reply{Outcome: Inspected, Holders: singly(holders), Recovering: milli(left[0])}
 	if left[0] < 0 {
 		r.Recovering, r.Unmarked = op.Limits.Recovery(), true
 	}
@@ -202,12 +239,13 @@ func forcedOutcome(found int) Outcome {
 }
 
 // decodeHolders reads {name, owner, pttl, ...} or {name, owner, pttl, fence, ...}, where
-// the names are some of the operation's, in their order.
-func decodeHolders(op Op, values []rueidis.RedisMessage, width int) ([]Holder, error) {
+// the names are some of the operation's, in their order. Readers as one are followed by each.
+func decodeHolders(op *Op, values []rueidis.RedisMessage, width int) ([]Holder, error) {
 	if len(values)%width != 0 {
 		return nil, fmt.Errorf("%d values, in groups of %d", len(values), width)
 	}
 	holders := make([]Holder, 0, len(values)/width)
+	read := "" // the name whose readers follow
 	for names := op.Names; len(values) > 0; values = values[width:] {
 		name, err1 := values[0].ToString()
 		owner, err2 := values[1].ToString()
@@ -215,12 +253,17 @@ func decodeHolders(op Op, values []rueidis.RedisMessage, width int) ([]Holder, e
 		if err := errors.Join(err1, err2, err3); err != nil {
 			return nil, err
 		}
-		i := slices.Index(names, name)
-		if i < 0 {
-			return nil, errors.New("an answer about another name")
+		h := Holder{Name: name, Owner: owner, TTL: leftOf(n[0]), Reads: read != "" && name == read}
+		if !h.Reads {
+			i := slices.Index(names, name)
+			if i < 0 {
+				return nil, errors.New("an answer about another name")
+			}
+			names = names[i+1:]
 		}
-		names = names[i+1:]
-		h := Holder{Name: name, Owner: owner, TTL: leftOf(n[0])}
+		if owner == Readers {
+			read = name
+		}
 		if width == 4 {
 			h.Token = uint64(max(n[1], 0))
 		}

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
+	"strings"
 )
 
 // What can go wrong with one node. Each is found with errors.Is in an [*Error].
@@ -82,8 +84,18 @@ func (e *Error) why() string {
 	case errors.As(e.Err, &before) && before.Node == e.Node:
 		return fmt.Sprintf("%v: %s", e.Reason, before.why())
 	default:
-		return fmt.Sprintf("%v: %v", e.Reason, e.Err)
+		return fmt.Sprintf("%v: %s", e.Reason, heard(e.Err))
 	}
+}
+
+// heard is what a cause says, without the ends of a connection that was open: the port of this side
+// is never the same, and one failure of several nodes is to be told in the same words.
+func heard(err error) string {
+	var broken *net.OpError
+	if !errors.As(err, &broken) || broken.Source == nil {
+		return err.Error()
+	}
+	return strings.Replace(err.Error(), broken.Error(), fmt.Sprintf("%s: %v", broken.Op, broken.Err), 1)
 }
 
 // Unwrap gives errors.Is and errors.As the reason and the cause.
@@ -116,7 +128,7 @@ func newError(node string, op Kind, reason, err error) *Error {
 	case errors.Is(reason, ErrWrongType):
 		err = nil
 	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled):
-		err = errors.New(err.Error())
+		err = errors.New(heard(err))
 	}
 	return &Error{Node: node, Op: op, Reason: reason, Err: err}
 }

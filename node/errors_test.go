@@ -2,6 +2,10 @@ package node_test
 
 import (
 	"errors"
+	"fmt"
+	"net"
+	"os"
+	"syscall"
 	"testing"
 	"time"
 
@@ -24,6 +28,22 @@ func TestErrorText(t *testing.T) {
 		"node a:1: unknown operation: access denied": {Node: "a:1", Op: 99, Reason: node.ErrAuth},
 	} {
 		assert.EqualError(t, err, want)
+	}
+}
+
+// The port of this side differs from connection to connection, and is no news.
+func TestErrorsDoNotTellOurPort(t *testing.T) {
+	here, there := &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 4711}, &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 6379}
+	broken := &net.OpError{Op: "read", Net: "tcp", Source: here, Addr: there, Err: os.ErrDeadlineExceeded}
+	refused := &net.OpError{Op: "dial", Net: "tcp", Addr: there, Err: syscall.ECONNREFUSED}
+	for want, cause := range map[string]error{
+		"node a:1: connect: unreachable: read: i/o timeout":                               broken,
+		"node a:1: connect: unreachable: wrapped: read: i/o timeout":                      fmt.Errorf("wrapped: %w", broken),
+		"node a:1: connect: unreachable: dial tcp 127.0.0.1:6379: " + refused.Err.Error(): refused,
+	} {
+		err := &node.Error{Node: "a:1", Reason: node.ErrUnreachable, Err: cause}
+		require.EqualError(t, err, want)
+		assert.ErrorIs(t, err, cause)
 	}
 }
 
@@ -85,7 +105,7 @@ func TestRefusalTexts(t *testing.T) {
 		err   error
 		parts []string
 	}{
-		{&node.RecoveryError{Left: 4 * time.Second, Length: 11 * time.Second}, []string{"since 7s ago", "for another 4s", "it is new, or has lost its memory"}},
+		{&node.RecoveryError{Left: 4 * time.Second, Length: 11 * time.Second}, []string{"for 7s already", "for another 4s", "it is new, or has lost its memory"}},
 		{&node.RecoveryError{Left: 4 * time.Second, Length: 11 * time.Second, Restarted: true}, []string{"a restart, a failover"}},
 		{&node.SettingsError{Node: theirs, Client: ours}, []string{"MaxTTL 1h0m0s and MaxClockSkew 2s", "this one has 1m0s and 1s"}},
 		{&node.SettingsError{Node: ours, Client: ours, TTL: time.Hour}, []string{"TTL 1h0m0s is over the MaxTTL 1m0s"}},

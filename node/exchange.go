@@ -5,7 +5,7 @@ import (
 	"errors"
 	"net"
 	"os"
-	"strconv"
+	"slices"
 	"strings"
 
 	"github.com/redis/rueidis"
@@ -18,13 +18,16 @@ import (
 // that stands behind it in the batch: all commands are idempotent, and only so does a
 // release that the server knew already still run after a renewal that it did not.
 func exchange(ctx context.Context, node string, l *link, ops []Op, replies []Reply) error {
-	results := send(ctx, l, ops, evalsha)
-	unknown := firstUnknownScript(results)
-	for i, result := range results {
-		replies[i] = decode(ops[i], result)
+	l.spans = spans(l.spans[:0], ops)
+	results := send(ctx, l, l.spans, ops, evalsha)
+	for i, s := range l.spans {
+		decodeAll(ops[s.from:s.to], results[i], replies[s.from:s.to])
 	}
-	if unknown >= 0 {
-		repeat(ops[unknown:], send(ctx, l, ops[unknown:], eval), replies[unknown:])
+	if unknown := firstUnknownScript(results); unknown >= 0 {
+		again := l.spans[unknown:]
+		for i, result := range send(ctx, l, again, ops, eval) {
+			repeat(ops[again[i].from:again[i].to], result, replies[again[i].from:again[i].to])
+		}
 	}
 	var broken error
 	for i := range replies {
@@ -41,94 +44,31 @@ func exchange(ctx context.Context, node string, l *link, ops []Op, replies []Rep
 	return broken
 }
 
-// repeat decodes the answers to operations that may have run before. What was released
+// repeat decodes the answer to operations that may have run before. What was released
 // or put back then counts as that, though it was not again; a token that was taken then is
 // not one that the node knew already; and a node that was opened then was not open before.
-func repeat(ops []Op, results []rueidis.RedisResult, replies []Reply) {
-	for i, result := range results {
-		before := replies[i]
-		replies[i] = decode(ops[i], result)
-		switch after := replies[i].Outcome; {
-		case before.Outcome == Released && after == Absent,
-			before.Outcome == Healed && after == Granted,
-			before.Outcome == Granted && after == Granted,
-			before.Outcome == Granted && after == Denied && ops[i].Kind == Open:
-			replies[i] = before
+func repeat(ops []Op, result rueidis.RedisResult, replies []Reply) {
+	before := slices.Clone(replies)
+	decodeAll(ops, result, replies)
+	for i := range replies {
+		switch was, is := before[i].Outcome, replies[i].Outcome; {
+		case was == Released && is == Absent,
+			was == Healed && is == Granted,
+			was == Granted && is == Granted,
+			was == Granted && is == Denied && ops[i].Kind == Open:
+			replies[i] = before[i]
 		}
 	}
 }
 
-// send runs one command for each operation.
-func send(ctx context.Context, l *link, ops []Op, build func(rueidis.Builder, *numerals, Op) rueidis.Completed) []rueidis.RedisResult {
-	b, n := l.client.B(), &l.numerals
-	n.begin(len(ops))
-	if len(ops) == 1 {
-		return l.call(ctx, build(b, n, ops[0]))
+// send runs one command for each span of the operations.
+func send(ctx context.Context, l *link, spans []span, ops []Op, build func(rueidis.Builder, *writer, []Op) rueidis.Completed) []rueidis.RedisResult {
+	l.writer.numerals.begin(len(ops))
+	l.commands = l.commands[:0]
+	for _, s := range spans {
+		l.commands = append(l.commands, build(l.client.B(), &l.writer, ops[s.from:s.to]))
 	}
-	cmds := make([]rueidis.Completed, len(ops))
-	for i, op := range ops {
-		cmds[i] = build(b, n, op)
-	}
-	return l.call(ctx, cmds...)
-}
-
-func evalsha(b rueidis.Builder, n *numerals, op Op) rueidis.Completed {
-	return command(b, n, "EVALSHA", scripts[op.Kind].sha, op)
-}
-
-func eval(b rueidis.Builder, n *numerals, op Op) rueidis.Completed {
-	return command(b, n, "EVAL", scripts[op.Kind].source, op)
-}
-
-// command has the KEYS and ARGV that the header of the operation's script names.
-func command(b rueidis.Builder, n *numerals, verb, script string, op Op) rueidis.Completed {
-	c := b.Arbitrary(verb, script, strconv.Itoa(len(op.Names))).Keys(op.Names...)
-	switch op.Kind {
-	case Acquire:
-		token := n.unsigned(op.Token)
-		end := token
-		if op.Reserve > 0 {
-			end = n.unsigned(op.end())
-		}
-		c = c.Args(op.Owner, milliseconds(op.TTL), milliseconds(op.Limits.MaxTTL), milliseconds(op.Limits.MaxClockSkew), token, end)
-		switch {
-		case op.Waiter.ID != "":
-			c = c.Args(op.Waiter.ID, n.signed(op.Waiter.Ticket), milliseconds(op.Waiter.Keep))
-		case op.Fair:
-			c = c.Args("", "0", "0")
-		}
-		if op.Fair {
-			c = c.Args("1")
-		}
-	case Renew:
-		c = c.Args(op.Owner, milliseconds(op.TTL), milliseconds(op.Limits.MaxTTL), milliseconds(op.Limits.MaxClockSkew), n.unsigned(op.Token))
-	case Release:
-		c = c.Args(op.Owner, flag(op.Announce))
-		if op.Waiter.ID != "" {
-			c = c.Args(op.Waiter.ID)
-		}
-		if op.Waiter.ID != "" && op.Waiter.Keep > 0 {
-			c = c.Args(n.signed(op.Waiter.Ticket), milliseconds(op.Waiter.Keep))
-		}
-	case Leave:
-		c = c.Args(op.Waiter.ID)
-	case ForceRelease:
-		c = c.Args(milliseconds(op.TTL), flag(op.Announce)).Args(op.Buried...)
-	case Mark:
-		c = c.Args(milliseconds(op.Limits.MaxTTL), milliseconds(op.Limits.MaxClockSkew))
-	case Open:
-		c = c.Args(milliseconds(op.Limits.MaxTTL), milliseconds(op.Limits.MaxClockSkew),
-			op.Marker.Identity, n.signed(op.Marker.Until))
-	}
-	return c.Build()
-}
-
-// flag writes a truth for a script.
-func flag(on bool) string {
-	if on {
-		return "1"
-	}
-	return "0"
+	return l.call(ctx, l.commands...)
 }
 
 // firstUnknownScript is the index of the first NOSCRIPT answer, or -1.

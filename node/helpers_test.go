@@ -134,6 +134,12 @@ func release(owner string, names ...string) node.Op {
 	return node.Op{Kind: node.Release, Names: names, Owner: owner}
 }
 
+// reads is the operation of a reader.
+func reads(op node.Op) node.Op {
+	op.Reads = true
+	return op
+}
+
 func inspect(names ...string) node.Op {
 	return node.Op{Kind: node.Inspect, Names: names}
 }

@@ -4,9 +4,18 @@ import "strings"
 
 // key is where the scripts keep something for a lock; see the function of that name there.
 func key(kind, name string) string {
-	tag := "{" + name + "}"
-	if strings.Contains(name, "{") {
-		tag = ":" + name
-	}
-	return "quorumlock:" + kind + ":" + tag
+	before, behind := affixes(name)
+	return "quorumlock:" + kind + ":" + before + name + behind
 }
+
+// affixes is what stands around a name in keys that belong to it. The colon keeps the keys of
+// the names "{a}" and "a" apart.
+func affixes(name string) (before, behind string) {
+	if tagged(name) {
+		return ":", ""
+	}
+	return "{", "}"
+}
+
+// tagged reports whether a name has a hash tag, or might.
+func tagged(name string) bool { return strings.Contains(name, "{") }

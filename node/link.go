@@ -15,8 +15,10 @@ import (
 // used by one call at a time; the atomics are shared with the dialler.
 type link struct {
 	client rueidis.Client
-	// numerals are those of the exchange under way.
-	numerals numerals
+	// spans, commands and writer are those of the exchange under way.
+	spans    []span
+	commands rueidis.Commands
+	writer   writer
 	// conn is what the client was made on; with a Sentinel, the last: the master's.
 	conn atomic.Pointer[net.Conn]
 	// dialled is how it was made, and way how the last one was that was greeted: with a

@@ -56,7 +56,7 @@ type RecoveryError struct {
 
 // Error says since when, until when, and why.
 func (e *RecoveryError) Error() string {
-	return fmt.Sprintf("since %v ago and for another %v holders keep their locks, and nobody else gets one; %s",
+	return fmt.Sprintf("for %v already, and for another %v, holders keep their locks, and nobody else gets one; %s",
 		e.Length-e.Left, e.Left, cause(e.Restarted))
 }
 

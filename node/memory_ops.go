@@ -7,8 +7,11 @@ import (
 
 // run carries out one operation, as the script of its kind does.
 func (m *Memory) run(op Op) Reply {
+	if m.foreign[op.Pool.Name] && (op.Kind == Acquire || op.Kind == Resize) {
+		return Reply{Err: &Error{Node: m.name, Op: op.Kind, Reason: ErrWrongType}}
+	}
 	for _, name := range op.Names {
-		if m.foreign[name] && op.Kind != Release && op.Kind != Leave {
+		if m.foreign[name] && op.Kind != Release && op.Kind != Leave && op.Kind != Latch && op.Kind != Unlatch {
 			return Reply{Err: &Error{Node: m.name, Op: op.Kind, Reason: ErrWrongType}}
 		}
 	}
@@ -20,6 +23,9 @@ func (m *Memory) run(op Op) Reply {
 }
 
 func (m *Memory) script(op Op) Reply {
+	if op.Reads {
+		return m.read(op)
+	}
 	switch op.Kind {
 	case Acquire:
 		return m.acquire(op)
@@ -35,12 +41,20 @@ func (m *Memory) script(op Op) Reply {
 		return m.open(op)
 	case Leave:
 		return m.leave(op)
+	case Resize:
+		return m.resize(op)
+	case Latch:
+		return m.latch(op)
+	case Unlatch:
+		return m.unlatch(op)
 	default:
 		return m.forceRelease(op)
 	}
 }
 
-func (m *Memory) acquire(op Op) Reply {
+// mayGrant refuses an acquisition that the node must not grant, whoever holds what. last is the
+// largest token that it may use.
+func (m *Memory) mayGrant(op Op, last uint64) (refusal Reply) {
 	refusal, left := m.guard(op)
 	switch {
 	case refusal.Err != nil:
@@ -49,15 +63,20 @@ func (m *Memory) acquire(op Op) Reply {
 		return recovering(left, op.Limits.Recovery(), m.marker.Restarted)
 	case op.TTL > op.Limits.MaxTTL:
 		return differing(op, op.Limits)
-	case tokenRefused(op.Token, op.end(), m.time(), op.Limits):
+	case tokenRefused(op.Token, last, m.time(), op.Limits):
 		return farFrom(m.time(), op)
 	}
-	var denial Holder
-	for _, name := range op.Names {
-		if h, held := m.holder(name); held && h.Owner != op.Owner && h.TTL > denial.TTL {
-			denial = h
-		}
+	return Reply{}
+}
+
+func (m *Memory) acquire(op Op) Reply {
+	if refusal := m.mayGrant(op, op.end()); refusal.Err != nil {
+		return refusal
 	}
+	if op.ofPool() {
+		return m.acquireSlots(op)
+	}
+	denial := m.longest(op.Names, op.place())
 	rank, err := m.wait(op, &denial)
 	if err != nil {
 		return Reply{Err: err}
@@ -65,28 +84,52 @@ func (m *Memory) acquire(op Op) Reply {
 	if denial.Name != "" {
 		return Reply{Outcome: Denied, Holder: denial, Rank: rank}
 	}
-	var known uint64
 	for _, name := range op.Names {
-		m.locks[name] = claim{owner: op.Owner, expiry: m.clock.Now() + op.TTL}
 		if i := m.queued(name).rank(op.Waiter.ID); op.Fair && i >= 0 {
 			m.expect(name, i)
 		}
+	}
+	return Reply{Outcome: Granted, Token: m.grant(op)}
+}
+
+// grant gives all names to the owner, and returns the largest token that was not beaten.
+func (m *Memory) grant(op Op) (known uint64) {
+	for _, name := range op.Names {
+		m.locks[name] = claim{owner: op.Owner, expiry: m.clock.Now() + op.TTL}
 		if seen := m.fence(name); seen >= op.Token {
 			known = max(known, seen)
 		} else {
 			m.raise(name, op.end(), op.Limits)
 		}
 	}
-	return Reply{Outcome: Granted, Token: known}
+	return known
+}
+
+// mayRenew refuses a renewal that the node must not carry out, and says how long it recovers.
+func (m *Memory) mayRenew(op Op) (refusal Reply, left time.Duration) {
+	refusal, left = m.guard(op)
+	if refusal.Err == nil && op.TTL > op.Limits.MaxTTL {
+		refusal = differing(op, op.Limits)
+	}
+	return refusal, left
+}
+
+// refence has a name keep the token of a renewal, if the node has forgotten it.
+func (m *Memory) refence(name string, op Op) {
+	if fenced(op.Token, m.time(), op.Limits) && m.fence(name) < op.Token {
+		m.raise(name, op.Token, op.Limits)
+	}
+}
+
+// renewed is the answer to a renewal, by a node that recovers for so long.
+func (m *Memory) renewed(outcome Outcome, left time.Duration) Reply {
+	return Reply{Outcome: outcome, Recovering: left, Restarted: left > 0 && m.marker.Restarted}
 }
 
 func (m *Memory) renew(op Op) Reply {
-	refusal, left := m.guard(op)
-	switch {
-	case refusal.Err != nil:
+	refusal, left := m.mayRenew(op)
+	if refusal.Err != nil {
 		return refusal
-	case op.TTL > op.Limits.MaxTTL:
-		return differing(op, op.Limits)
 	}
 	outcome := Granted
 	for _, name := range op.Names {
@@ -103,14 +146,15 @@ func (m *Memory) renew(op Op) Reply {
 	for _, name := range op.Names {
 		expiry := max(m.locks[name].expiry, m.clock.Now()+op.TTL)
 		m.locks[name] = claim{owner: op.Owner, expiry: expiry}
-		if fenced(op.Token, m.time(), op.Limits) && m.fence(name) < op.Token {
-			m.raise(name, op.Token, op.Limits)
-		}
+		m.refence(name, op)
 	}
-	return Reply{Outcome: outcome, Recovering: left, Restarted: left > 0 && m.marker.Restarted}
+	return m.renewed(outcome, left)
 }
 
 func (m *Memory) release(op Op) Reply {
+	if op.ofPool() {
+		return m.releaseSlots(op)
+	}
 	outcome := Absent
 	for _, name := range op.Names {
 		if h, held := m.holder(name); held && h.Owner == op.Owner {
@@ -121,13 +165,22 @@ func (m *Memory) release(op Op) Reply {
 			}
 		}
 	}
-	m.rejoin(op.Names, op.Waiter)
-	except := op.Waiter.ID
-	if op.Waiter.Keep == 0 {
-		except = ""
-	}
-	m.wakeAll(op.Names, except)
+	m.passOn(op)
 	return Reply{Outcome: outcome}
+}
+
+// passOn ends a release: others are woken, and not the waiter who waits on.
+func (m *Memory) passOn(op Op) {
+	m.rejoin(op.Names, op.Waiter)
+	m.wakeAll(op.Names, op.Waiter.staying())
+}
+
+// staying is the id of a waiter who stays in the queues, or none.
+func (w Waiter) staying() string {
+	if w.Keep == 0 {
+		return ""
+	}
+	return w.ID
 }
 
 func (m *Memory) inspect(op Op) Reply {
@@ -147,49 +200,13 @@ func (m *Memory) forceRelease(op Op) Reply {
 	}
 	for i, h := range found {
 		m.bury(h.Name, h.Owner, max(op.TTL, h.TTL))
-		delete(m.locks, h.Name)
 		found[i].Token = 0
-		if op.Announce {
+		if _, first := m.locks[h.Name]; first && op.Announce {
 			m.announce(h.Name)
 		}
+		delete(m.locks, h.Name)
+		delete(m.readers, h.Name)
 	}
 	m.wakeAll(op.Names, "")
 	return Reply{Outcome: forcedOutcome(len(found)), Holders: found}
-}
-
-// holder is who has a name now. What has run out is forgotten on the way.
-func (m *Memory) holder(name string) (Holder, bool) {
-	c, ok := m.locks[name]
-	if !ok {
-		return Holder{}, false
-	}
-	left := c.expiry - m.clock.Now()
-	if left <= 0 {
-		delete(m.locks, name)
-		return Holder{}, false
-	}
-	return Holder{Name: name, Owner: c.owner, TTL: left, Token: m.fence(name)}, true
-}
-
-func (m *Memory) holders(names []string) []Holder {
-	found := make([]Holder, 0, len(names))
-	for _, name := range names {
-		if h, held := m.holder(name); held {
-			found = append(found, h)
-		}
-	}
-	return found
-}
-
-func (m *Memory) bury(name, owner string, ttl time.Duration) {
-	m.tombstones[grave{name, owner}] = m.clock.Now() + ttl
-}
-
-func (m *Memory) buried(name, owner string) bool {
-	expiry, ok := m.tombstones[grave{name, owner}]
-	if ok && expiry <= m.clock.Now() {
-		delete(m.tombstones, grave{name, owner})
-		return false
-	}
-	return ok
 }

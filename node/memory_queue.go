@@ -147,10 +147,11 @@ func (m *Memory) precedence(name, id string) (left time.Duration, first bool) {
 
 // wake does what the function of that name does in the scripts.
 func (m *Memory) wake(name, except string) {
-	if _, held := m.holder(name); held || m.foreign[name] || m.unsound(name) {
+	h, shared := m.holder(name)
+	if shared && (except != "" || h.Owner != Readers) || m.foreign[name] || m.unsound(name) {
 		return
 	}
-	kind, spare := Woken, 3
+	kind, spare, reading := Woken, 3, shared
 	if except != "" {
 		kind, spare = Returned, 1
 	}
@@ -160,16 +161,24 @@ func (m *Memory) wake(name, except string) {
 			return
 		}
 		e := q[place]
-		frozen := e.expected && e.woken+patience(e.id) <= m.clock.Now()
+		frozen := m.frozen(e)
+		writes := reading && !reads(e.id)
+		if shared && !frozen && (writes || e.expected) {
+			return
+		}
+		message := kind
+		if writes {
+			message = Standby
+		}
 		switch {
-		case e.id == except, frozen && spare == 0:
+		case e.id == except, frozen && (writes || spare == 0):
 			place++
 			continue
-		case !m.reached(kind, name, e.id):
+		case !m.reached(message, name, e.id):
 			q = m.dropAt(name, place)
 			dead++
 			continue
-		case kind == Standby:
+		case message == Standby:
 			return
 		case kind == Woken:
 			m.expect(name, place)
@@ -180,10 +189,17 @@ func (m *Memory) wake(name, except string) {
 			spare--
 		case kind == Returned:
 			return
+		case reads(e.id):
+			reading = true
 		default:
 			kind = Standby
 		}
 	}
+}
+
+// frozen reports whether a waiter was woken, and has not come while it had the chance.
+func (m *Memory) frozen(e entry) bool {
+	return e.expected && e.woken+patience(e.id) <= m.clock.Now()
 }
 
 func (m *Memory) wakeAll(names []string, except string) {
@@ -214,11 +230,15 @@ func (m *Memory) wait(op Op, denial *Holder) (rank int, err error) {
 			break
 		}
 		m.enter(name, op.Waiter)
-		if h, held := m.holder(name); held && h.Owner != op.Owner {
+		if h, held := m.holder(name); held && h.Owner != op.place() {
 			m.came(name, op.Waiter.ID)
 		}
 	}
-	if denial.Name == "" {
+	switch {
+	case denial.Name != "":
+	case op.Reads:
+		*denial = m.intended(op)
+	default:
 		*denial = m.preceding(op)
 	}
 	return max(m.queued(denial.Name).rank(op.Waiter.ID), 0), nil
@@ -258,6 +278,9 @@ func (m *Memory) rejoin(names []string, w Waiter) {
 
 // leave takes a waiter out of the queues.
 func (m *Memory) leave(op Op) Reply {
+	if op.ofPool() {
+		return m.leaveSlots(op)
+	}
 	outcome := Absent
 	for _, name := range op.Names {
 		if m.drop(name, op.Waiter.ID) {

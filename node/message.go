@@ -27,6 +27,8 @@ const (
 	// Announced: a lock that is followed was released, as Redisson's clients are told; see
 	// [Follower]. Others may have it by now.
 	Announced
+	// Counted: a latch may be done, or was deleted. The Waiter is the id of the client.
+	Counted
 )
 
 // String returns the name of the kind.
@@ -44,6 +46,8 @@ func (k MessageKind) String() string {
 		return "lost"
 	case Announced:
 		return "announced"
+	case Counted:
+		return countedText
 	default:
 		return "unknown message"
 	}
@@ -77,6 +81,8 @@ func decodeMessage(text string) (m Message, ok bool) {
 		m.Kind = Standby
 	case "returned":
 		m.Kind = Returned
+	case countedText:
+		m.Kind = Counted
 	default:
 		return Message{}, false
 	}

@@ -45,6 +45,16 @@ const (
 	// each name that is free, as Release does: who was woken and does not want the lock
 	// any more passes that on.
 	Leave
+	// Resize sets how many slots a pool has, from now on and for all callers: the Size of
+	// Op.Pool, which is to be of a later Version than any that the node knows. It takes nothing
+	// from those who hold slots beyond. With Version 0 it is always denied, and so only asks.
+	Resize
+	// Latch reads a latch, and may set it, count it down, and give back what the node has
+	// lost: see [LatchOp]. Its one name is that of the latch; locks have other keys.
+	Latch
+	// Unlatch deletes a latch, and makes its token the generation of the next, unless the node
+	// has seen one that is as large. A node without the latch notes that too.
+	Unlatch
 )
 
 // String returns the name of the operation, as it stands in errors and logs.
@@ -66,6 +76,12 @@ func (k Kind) String() string {
 		return "open"
 	case Leave:
 		return "leave"
+	case Resize:
+		return "resize"
+	case Latch:
+		return "latch"
+	case Unlatch:
+		return "delete latch"
 	default:
 		return "unknown operation"
 	}
@@ -95,6 +111,11 @@ type Op struct {
 	// an end that is too far ahead as it does a token. A Renew, which has to put back the
 	// whole of it, repeats the end as its Token.
 	Reserve uint64
+	// Reads has Acquire, Renew and Release be those of a reader; see [Readers].
+	Reads bool
+	// Floor is, for the Acquire of a reader, a token that the node keeps as the fence unless
+	// it knows one as large; 0 is none.
+	Floor uint64
 	// Limits are those of the client, for Acquire, Renew, Mark and Open; for Inspect,
 	// by which it says how long a recovery that has not begun will take.
 	Limits Limits
@@ -103,7 +124,8 @@ type Op struct {
 	// Waiter is, for Acquire, who waits for the names if it is denied, and for Leave who
 	// does not any more. For Release it is on whose behalf they were acquired: if its Keep
 	// is 0 it leaves the queues; else it tries again, so it has its entries, and is not the
-	// one to be woken. Zero is nobody.
+	// one to be woken. For the Renew of a reader it is on whose behalf it was a writer, if it
+	// was: it leaves the queues of what it still held as that. Zero is nobody.
 	Waiter Waiter
 	// Fair has an Acquire leave a free name to those who wait before its Waiter, or to all
 	// who wait if it has none; else it takes a free name whoever waits. See [Waiter].
@@ -112,10 +134,19 @@ type Op struct {
 	// they removed, on the channel on which those wait for it. That needs a right of its own;
 	// without it nobody is told, and the release is one all the same. See [Follower].
 	Announce bool
+	// Pool says that the names are slots of a pool; see there. Names is then all of those that are
+	// asked for, for Leave and Resize the name of the pool itself.
+	Pool Pool
+	// Latch is what Latch and Unlatch ask; nil for the others.
+	Latch *LatchOp
 }
 
-// end is the last token of the block, or the largest one that there is if it would be beyond.
+// end is the last token of the block, or the largest one that there is if it would be beyond;
+// for a reader, the largest that the node may keep.
 func (o Op) end() uint64 {
+	if o.Reads {
+		return max(o.Token, o.Floor)
+	}
 	if end := o.Token + o.Reserve; end >= o.Token {
 		return end
 	}
@@ -131,13 +162,13 @@ const (
 	// and [Reply.Unsent] whether the node can have seen it at all.
 	Unknown Outcome = iota
 	// Granted: the names belong to the owner for a TTL from now. For Open: the node
-	// gives new rights from now on.
+	// gives new rights from now on; for Resize: this is the size.
 	Granted
 	// Healed: as Granted, by a renewal that had to put at least one name back.
 	Healed
 	// Denied: another owner has one of the names, or (fair acquire) the right to the
 	// next turn, or (renew) the owner was forced off, or (open) the marker is another by
-	// now. Nothing was changed, but that a Waiter has its entries.
+	// now, or (resize) a later size is known. Nothing was changed, but that a Waiter has its entries.
 	Denied
 	// Released: at least one name was removed; for Leave, one entry.
 	Released
@@ -186,6 +217,9 @@ type Holder struct {
 	// Token is the largest fencing token of the name that the node knows of, or 0: of
 	// this holder, or of a contender that came to nothing.
 	Token uint64
+	// Reads is set, where holders are listed, for a reader: others may read the name too. In a
+	// denial, readers stand as one, whose Owner is [Readers].
+	Reads bool
 }
 
 // Reply is a node's answer to one [Op].
@@ -201,7 +235,8 @@ type Reply struct {
 	// name of the Holder.
 	Rank int
 	// Token is not 0 if an acquisition was granted, but its token not taken, nor anything
-	// reserved, since the node knows one that is as large or larger: the largest such.
+	// reserved, since the node knows one that is as large or larger: the largest such. For a
+	// reader that was granted the names it is the fence, of several the largest.
 	Token uint64
 	// Recovering is how long the node will still give no new rights, as it has lost
 	// its memory. An acquisition fails with [ErrRecovering] meanwhile; renewals are
@@ -213,8 +248,14 @@ type Reply struct {
 	// Unmarked says, if Inspected, that the node has not begun to recover: it will, with
 	// the first acquisition or renewal.
 	Unmarked bool
+	// Pool is, if an Acquire or a Resize of a pool was denied, what is in force there;
+	// for Resize without Free, and zero if no size was ever set.
+	Pool PoolState
 	// Marker is the answer to Mark, and to an Open that was denied.
 	Marker Marker
+	// Latch is the answer to Latch and Unlatch. Granted means that all was done that was
+	// asked, Denied that nothing was.
+	Latch *LatchState
 	// Err says why the outcome is Unknown. It is always an [*Error].
 	Err error
 	// Unsent is true if the operation certainly never reached the node: then there

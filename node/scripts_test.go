@@ -61,9 +61,12 @@ func (l *lab) run(op Op, at int64) string {
 	args = append(args, op.Names...)
 	limits := []string{milliseconds(l.limits.MaxTTL), milliseconds(l.limits.MaxClockSkew)}
 	switch op.Kind {
-	case Acquire, Renew:
-		args = append(args, op.Owner, milliseconds(op.TTL))
-		args = append(append(args, limits...), strconv.FormatUint(op.Token, 10), strconv.FormatUint(op.end(), 10))
+	case Acquire:
+		args = append(append(args, op.Owner, milliseconds(op.TTL)), limits...)
+		args = append(args, "0", strconv.FormatUint(op.Token, 10), strconv.FormatUint(op.end(), 10))
+	case Renew:
+		args = append(append(args, op.Owner, milliseconds(op.TTL)), limits...)
+		args = append(args, strconv.FormatUint(op.Token, 10))
 	case Mark:
 		args = append(args, limits...)
 	case Open:

@@ -50,7 +50,26 @@ func WaiterID(id string, patience time.Duration) string {
 	return id + "@" + strconv.FormatInt(min(patience, maxPatience).Milliseconds(), 10)
 }
 
-// WaiterKey is what a [WaiterID] was made of, and any other id itself.
+// ReaderID is the [WaiterID] of one who waits in order to read, as [Op.Reads] says of its
+// operations. Those who read do not wait for each other.
+func ReaderID(id string, patience time.Duration) string {
+	if id = WaiterID(id, patience); patience <= fairPatience {
+		id += "@"
+	}
+	return id + readerMark
+}
+
+// readerMark ends the id of one who waits in order to read, behind a number or nothing.
+const readerMark = "r"
+
+// reads reports whether the waiter of this id does so in order to read.
+func reads(id string) bool {
+	id, marked := strings.CutSuffix(id, readerMark)
+	at := strings.LastIndexByte(id, '@')
+	return marked && at >= 0 && strings.Trim(id[at+1:], "0123456789") == ""
+}
+
+// WaiterKey is what a [WaiterID] or a [ReaderID] was made of, and any other id itself.
 func WaiterKey(id string) string {
 	if at := strings.LastIndexByte(id, '@'); at >= 0 {
 		return id[:at]
@@ -66,6 +85,9 @@ const (
 
 // patience is how long it is left to the waiter of this id.
 func patience(id string) time.Duration {
+	if reads(id) {
+		id = strings.TrimSuffix(id, readerMark)
+	}
 	at := strings.LastIndexByte(id, '@')
 	digits := id[at+1:]
 	if at < 0 || digits == "" || strings.Trim(digits, "0123456789") != "" {

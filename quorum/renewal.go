@@ -28,6 +28,25 @@ func NextRenewal(sent, ttl time.Duration, failed int, jitter float64) time.Durat
 	return plus(sent, max(wait, minRetry))
 }
 
+// bunches is how many there are in a TTL.
+const bunches = 128
+
+// Bunch returns the instant at which a lease is renewed that is due then: the last one not
+// after it of those that lie a 128th of the TTL apart, one of them at phase. So leases with
+// one TTL renew in bunches, many to a message, each of them earlier than it had to by less
+// than a hundredth of its TTL. Clients have phases of their own, so as not to come together.
+func Bunch(due, ttl, phase time.Duration) time.Duration {
+	grain := ttl / bunches
+	if grain <= 0 {
+		return due
+	}
+	late := (due - phase) % grain
+	if late < 0 {
+		late += grain
+	}
+	return due - late
+}
+
 // forward shortens wait by up to a tenth.
 func forward(wait time.Duration, jitter float64) time.Duration {
 	return wait - portion(wait/10, jitter)

@@ -30,7 +30,7 @@ const (
 // exclusion rests on.
 type Rule struct {
 	kind kind
-	q    int // only with atLeast
+	q    int32 // only with atLeast
 }
 
 // Majority is the rule of RedLock: N/2+1 nodes. It survives the loss of all
@@ -42,7 +42,7 @@ func All() Rule { return Rule{kind: all} }
 
 // AtLeast is the rule of a fixed number of nodes. More than a majority trades
 // availability for leases that survive the unnoticed memory loss of a node.
-func AtLeast(q int) Rule { return Rule{kind: atLeast, q: q} }
+func AtLeast(q int) Rule { return Rule{kind: atLeast, q: int32(max(-1, min(q, MaxNodes+1)))} }
 
 // Need returns how many of n nodes must grant. It is meaningful only if
 // [Rule.Validate] accepts n.
@@ -51,7 +51,7 @@ func (r Rule) Need(n int) int {
 	case all:
 		return n
 	case atLeast:
-		return r.q
+		return int(r.q)
 	default:
 		return n/2 + 1
 	}

@@ -2,6 +2,7 @@ package quorum
 
 import (
 	"fmt"
+	"math"
 	"math/bits"
 )
 
@@ -10,7 +11,7 @@ import (
 // concurrent use. The zero Tally has no nodes and is [Lost].
 type Tally struct {
 	granted, denied, unknown uint64 // one bit for each node, set in at most one of them
-	nodes, need              int
+	nodes, need              uint8
 }
 
 // NewTally returns a tally for a round over n nodes of which need must grant.
@@ -21,14 +22,14 @@ func NewTally(n, need int) Tally {
 	if n < 0 || n > MaxNodes || need < 1 {
 		panic(fmt.Sprintf("quorum: no tally for %d of %d nodes", need, n))
 	}
-	return Tally{nodes: n, need: need}
+	return Tally{nodes: uint8(n), need: uint8(min(need, math.MaxUint8))} // no need that is above n can be met
 }
 
 // Record takes the vote of node i, counted from 0. The first vote of a node
 // stands: Record returns false and changes nothing if i has voted already or
 // is out of range, or if v is [Missing] or no vote at all.
 func (t *Tally) Record(i int, v Vote) bool {
-	if i < 0 || i >= t.nodes || t.Vote(i) != Missing {
+	if i < 0 || i >= t.Nodes() || t.Vote(i) != Missing {
 		return false
 	}
 	bit := uint64(1) << i
@@ -48,7 +49,7 @@ func (t *Tally) Record(i int, v Vote) bool {
 // Vote returns the vote of node i, [Missing] if it has none or there is no
 // such node.
 func (t *Tally) Vote(i int) Vote {
-	if i < 0 || i >= t.nodes {
+	if i < 0 || i >= t.Nodes() {
 		return Missing
 	}
 	bit := uint64(1) << i
@@ -69,9 +70,9 @@ func (t *Tally) Vote(i int) Vote {
 // Once it is not [Pending] no further vote changes it.
 func (t *Tally) Result() Result {
 	switch {
-	case t.need > 0 && t.Granted() >= t.need:
+	case t.need > 0 && t.Granted() >= t.Need():
 		return Won
-	case t.Granted()+t.Missing() < t.need || t.need == 0:
+	case t.Granted()+t.Missing() < t.Need() || t.need == 0:
 		return Lost
 	default:
 		return Pending
@@ -82,7 +83,7 @@ func (t *Tally) Result() Result {
 // others, one holder or several in a split vote, have enough of the nodes to
 // keep everyone else out. Unknowns play no part, since they prove nothing about
 // another holder: a round that is lost but not blocked lacked answers.
-func (t *Tally) Blocked() bool { return t.Denied() > max(t.nodes-t.need, 0) }
+func (t *Tally) Blocked() bool { return t.Denied() > max(t.Nodes()-t.Need(), 0) }
 
 // Granted returns how many nodes granted.
 func (t *Tally) Granted() int { return bits.OnesCount64(t.granted) }
@@ -95,14 +96,14 @@ func (t *Tally) Unknown() int { return bits.OnesCount64(t.unknown) }
 
 // Missing returns how many nodes have not voted.
 func (t *Tally) Missing() int {
-	return t.nodes - bits.OnesCount64(t.granted|t.denied|t.unknown)
+	return t.Nodes() - bits.OnesCount64(t.granted|t.denied|t.unknown)
 }
 
 // Need returns how many grants win the round.
-func (t *Tally) Need() int { return t.need }
+func (t *Tally) Need() int { return int(t.need) }
 
 // Nodes returns how many nodes may vote.
-func (t *Tally) Nodes() int { return t.nodes }
+func (t *Tally) Nodes() int { return int(t.nodes) }
 
 // String describes the tally for the output of a failed test, like
 // "3 of 5 needed: 2 granted, 1 denied, 1 unknown, 1 missing".

@@ -2,6 +2,7 @@ package cell
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 	"time"
 
@@ -37,15 +38,21 @@ type Cell struct {
 	Callers   int `json:"callers"`
 	Processes int `json:"processes"`
 	Nodes     int `json:"nodes"`
-	// Fault befalls Bad of the nodes when measuring begins.
+	// Held is how many leases each process holds beside the load, where the peer renews them.
+	Held int `json:"held,omitempty"`
+	// Fault befalls Bad of the nodes, so long after measuring began.
 	Fault cluster.Fault `json:"fault,omitempty"`
 	Bad   int           `json:"bad,omitempty"`
+	After time.Duration `json:"afterNs,omitempty"`
 	// Duration is how long is measured, after a Settle in which the load is on already.
 	Duration time.Duration `json:"durationNs"`
 	Settle   time.Duration `json:"settleNs"`
 	// TTL is how long nodes keep a lock that is not renewed.
 	TTL time.Duration `json:"ttlNs"`
 }
+
+// LockName is the name of the lock for which the witness has that slot.
+func LockName(slot int) string { return "bench:" + strconv.Itoa(slot) }
 
 // Variant says what is done to the nodes, in words.
 func (c Cell) Variant() string {

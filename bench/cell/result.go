@@ -29,6 +29,9 @@ type Result struct {
 	// Delay is from just before a release to the next grant.
 	Delay *Latency `json:"delay,omitempty"`
 
+	// Recovery is what came of a node that was restarted.
+	Recovery *Recovery `json:"recovery,omitempty"`
+
 	// Switches is how many times a second another caller than before got the lock. Shares
 	// are the least and the most grants of a caller, relative to their mean.
 	Switches float64 `json:"switchesPerSecond,omitempty"`
@@ -55,7 +58,8 @@ type Result struct {
 	KeysAfter int `json:"keysAfter"`
 	KeysLeft  int `json:"keysLeft"`
 
-	// HeapPerLease is bytes; Renewals are those of single leases; Lost are leases that were.
+	// HeapPerLease is bytes; Renewals are those of single leases; Lost are leases that were lost, of
+	// those that were to be held all the time.
 	HeapPerLease       float64 `json:"heapPerLease,omitempty"`
 	Renewals           int64   `json:"renewals,omitempty"`
 	CommandsPerRenewal float64 `json:"commandsPerNodeAndRenewal,omitempty"`

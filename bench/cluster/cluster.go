@@ -80,14 +80,27 @@ func (c *Cluster) Break(ctx context.Context, fault Fault, bad int) error {
 			err = s.Pause(ctx)
 		case Killed:
 			err = s.Kill(ctx)
-		case Restarted:
-			err = errors.Join(s.Kill(ctx), s.Start(ctx))
 		}
 		if err != nil {
 			errs = append(errs, fmt.Errorf("node %d: %s: %w", i+1, fault, err))
 		}
 	}
 	return errors.Join(errs...)
+}
+
+// Restart kills the first server, and brings it back without its memory.
+func (c *Cluster) Restart(ctx context.Context) error {
+	s := c.servers[0]
+	if err := errors.Join(s.Kill(ctx), s.Start(ctx)); err != nil {
+		return fmt.Errorf("node 1: %s: %w", Restarted, err)
+	}
+	return nil
+}
+
+// Gave reports whether the first server has given any of these locks.
+func (c *Cluster) Gave(ctx context.Context, names []string) (bool, error) {
+	n, err := c.servers[0].Command(ctx, append([]string{"EXISTS"}, names...)...)
+	return err == nil && n != "0", err
 }
 
 // Mend ends the fault.
@@ -104,11 +117,12 @@ func (c *Cluster) Mend(ctx context.Context, fault Fault, bad int) error {
 	return errors.Join(errs...)
 }
 
-// ownPrefix is what this library's own keys start with. Its marker and its fences stay by
-// design; its queues do not.
-const ownPrefix = "quorumlock:"
+// lasting is what the keys of this library start with that stay by design, until they run out or
+// for good: the marker, fences, what is known of latches, and of owners whose locks were freed by
+// force.
+var lasting = []string{"quorumlock:node", "quorumlock:fence:", "quorumlock:latch:", "quorumlock:latched:", "quorumlock:tombstone:"}
 
-// Keys counts the locks, and the places in queues, that are on the nodes.
+// Keys counts the locks, the permits, and the places in queues, that are on the nodes.
 func (c *Cluster) Keys(ctx context.Context) (n int, err error) {
 	for _, s := range c.servers {
 		text, err := s.Command(ctx, "KEYS", "*")
@@ -116,7 +130,8 @@ func (c *Cluster) Keys(ctx context.Context) (n int, err error) {
 			return 0, fmt.Errorf("count keys: %w", err)
 		}
 		for key := range strings.SplitSeq(text, "\n") {
-			if key != "" && (!strings.HasPrefix(key, ownPrefix) || strings.HasPrefix(key, ownPrefix+"queue:")) {
+			stays := func(prefix string) bool { return strings.HasPrefix(key, prefix) }
+			if key != "" && !slices.ContainsFunc(lasting, stays) {
 				n++
 			}
 		}

@@ -11,21 +11,21 @@ func TestKeysThatAreLeft(t *testing.T) {
 	c, err := Start(t.Context(), Source{}, 2, None, 0)
 	require.NoError(t, err)
 	defer func() { require.NoError(t, c.Close()) }()
-	for _, key := range []string{"quorumlock:node", "quorumlock:fence:{a}"} {
+	for _, key := range []string{"quorumlock:node", "quorumlock:fence:{a}", "quorumlock:latch:{a}"} {
 		_, err := c.servers[0].Command(t.Context(), "SET", key, "1")
 		require.NoError(t, err)
 	}
 	n, err := c.Keys(t.Context())
 	require.NoError(t, err)
-	assert.Zero(t, n, "the marker and fences stay by design")
+	assert.Zero(t, n, "the marker, fences and latches stay by design")
 
-	for _, key := range []string{"quorumlock:queue:{a}", "a"} {
+	for _, key := range []string{"quorumlock:queue:{a}", "quorumlock:permit:{a}", "a"} {
 		_, err := c.servers[1].Command(t.Context(), "SET", key, "1")
 		require.NoError(t, err)
 	}
 	n, err = c.Keys(t.Context())
 	require.NoError(t, err)
-	assert.Equal(t, 2, n)
+	assert.Equal(t, 3, n)
 }
 
 func TestFaults(t *testing.T) {
@@ -39,9 +39,17 @@ func TestFaults(t *testing.T) {
 	require.NoError(t, c.Mend(t.Context(), Killed, 1))
 	assert.NotNil(t, c.Snapshot(t.Context())[0])
 
-	run := c.Snapshot(t.Context())[1].run
-	require.NoError(t, c.Break(t.Context(), Restarted, 2))
-	assert.NotEqual(t, run, c.Snapshot(t.Context())[1].run)
+	_, err = c.servers[0].Command(t.Context(), "SET", "a", "1")
+	require.NoError(t, err)
+	gave, err := c.Gave(t.Context(), []string{"a", "b"})
+	require.NoError(t, err)
+	assert.True(t, gave)
+	run := c.Snapshot(t.Context())[0].run
+	require.NoError(t, c.Restart(t.Context()))
+	assert.NotEqual(t, run, c.Snapshot(t.Context())[0].run)
+	gave, err = c.Gave(t.Context(), []string{"a", "b"})
+	require.NoError(t, err)
+	assert.False(t, gave, "it has no memory of it")
 }
 
 func TestNodesOfOthersAreNotEmptiedUnasked(t *testing.T) {

@@ -4,8 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"os"
 	"strings"
 	"sync"
+	"sync/atomic"
 
 	"github.com/quorumlock/quorumlock/faultinject/container"
 	"github.com/quorumlock/quorumlock/internal/redisproc"
@@ -63,8 +66,15 @@ func processes(ctx context.Context, n int) (servers []Server, closeAll func() er
 	return servers, closeAll, nil
 }
 
+// toldImage is set when it was told which image is run: it is the same for all cells.
+var toldImage atomic.Bool
+
 func containers(ctx context.Context, n int) (servers []Server, closeAll func() error, err error) {
-	group, err := container.Start(ctx, n, container.WithTrueClock())
+	told := io.Writer(os.Stderr)
+	if toldImage.Swap(true) {
+		told = io.Discard
+	}
+	group, err := container.Start(ctx, n, container.WithTrueClock(), container.WithOutput(told))
 	if err != nil {
 		return nil, nil, err
 	}
@@ -88,8 +98,12 @@ func (s Source) remotes(ctx context.Context, n int) (servers []Server, closeAll 
 	return servers, func() error { return nil }, nil
 }
 
-// Check refuses servers that hold anything, as they are emptied later.
+// Check refuses servers that hold anything, as they are emptied later, and containers where
+// there is no Docker.
 func (s Source) Check(ctx context.Context) error {
+	if s.Containers {
+		return container.Available(ctx)
+	}
 	for _, address := range s.Addresses {
 		text, err := remote{address: address}.Command(ctx, "INFO", "keyspace")
 		if err != nil {

@@ -80,3 +80,90 @@ func BenchmarkGate(b *testing.B) {
 		require.NoError(b, g.Do(token, func() error { return nil }))
 	}
 }
+
+// BenchmarkOutlook is what a waiter works out from one attempt to the next: all nodes deny it, most
+// of them wake it, and after each message it looks when to come again.
+func BenchmarkOutlook(b *testing.B) {
+	for _, n := range sizes {
+		b.Run(fmt.Sprintf("nodes=%d", n), func(b *testing.B) {
+			b.ReportAllocs()
+			o := quorum.NewOutlook(n, n/2+1)
+			var now, next time.Duration
+			for b.Loop() {
+				now += time.Millisecond
+				o.Ask(now, time.Millisecond)
+				for i := range n {
+					o.Denied(i, now+time.Second+time.Duration(i), i)
+					next = o.Next(time.Second)
+				}
+				for i := range n/2 + 1 {
+					o.Woken(i, now)
+					next = o.Next(time.Second)
+				}
+			}
+			if next > now+time.Millisecond {
+				b.Fatal("the attempt is worthwhile as soon as enough nodes are free")
+			}
+		})
+	}
+}
+
+// BenchmarkChooseSlots is how a client chooses a permit of a semaphore, by what all nodes have
+// told of it.
+func BenchmarkChooseSlots(b *testing.B) {
+	for _, n := range sizes {
+		for _, permits := range []int{1, 32, 1024} {
+			b.Run(fmt.Sprintf("nodes=%d/permits=%d", n, permits), func(b *testing.B) {
+				b.ReportAllocs()
+				reports := make([]quorum.Slots, n)
+				for i := range reports {
+					reports[i] = quorum.Slots{}.With(permits - 1)
+				}
+				var chosen []int
+				for start := 0; b.Loop(); start++ {
+					chosen = quorum.ChooseSlots(1, permits, n/2+1, start, reports, nil, nil)
+				}
+				if len(chosen) != 1 || chosen[0] != permits-1 {
+					b.Fatal("all nodes say which one is free")
+				}
+			})
+		}
+	}
+}
+
+// BenchmarkBackoff is the pause of a waiter who spins.
+func BenchmarkBackoff(b *testing.B) {
+	b.ReportAllocs()
+	attempt := 0
+	for b.Loop() {
+		attempt++
+		if quorum.Backoff(attempt%20, time.Millisecond, time.Second, 0.5) > time.Second {
+			b.Fatal("too long a pause")
+		}
+	}
+}
+
+// BenchmarkViewLatch is what a reader of a latch works out from the answers of all nodes, each
+// of which lists all ids.
+func BenchmarkViewLatch(b *testing.B) {
+	for _, n := range sizes {
+		for _, ids := range []int{1, 100, 10_000} {
+			b.Run(fmt.Sprintf("nodes=%d/ids=%d", n, ids), func(b *testing.B) {
+				b.ReportAllocs()
+				all := make([]string, ids)
+				for i := range all {
+					all[i] = fmt.Sprintf("%08d", i)
+				}
+				answers := make([]quorum.LatchAnswer, n)
+				for i := range answers {
+					answers[i] = quorum.LatchAnswer{Told: true, Count: ids, Since: 1, IDs: all}
+				}
+				for b.Loop() {
+					if v := quorum.ViewLatch(answers, n/2+1, nil, 1); !v.Done() || v.Holders != n {
+						b.Fatal("all have counted down")
+					}
+				}
+			})
+		}
+	}
+}

@@ -52,7 +52,7 @@ func (c *floorClient) ask(ctx context.Context, s script, args [3]string, n int) 
 	answers := make(chan answer, len(c.clients))
 	for _, client := range c.clients {
 		c.stragglers.Go(func() {
-			yes, err := granted(client.Do(ctx, lockCommand(client, s, args, n)))
+			yes, err := granted(run(ctx, client, s, args, n))
 			answers <- answer{yes: yes, err: err}
 		})
 	}

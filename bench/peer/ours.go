@@ -8,48 +8,41 @@ import (
 )
 
 var (
-	redlock = Peer{
-		Name: "redlock", Kind: Ours, Waits: true, Renews: true, Marked: true,
-		About: "This library: a majority of the nodes, turns in queues on the nodes, leases handed over within a client. Marker, fence and tokens are on.",
-		Open:  opener((*quorumlock.Client).RedLock, nil),
-	}
-	multilock = Peer{
-		Name: "multilock", Kind: Ours, Waits: true, Renews: true, Marked: true,
-		About: "This library's MultiLock: all nodes have to agree.",
-		Open: opener(func(c *quorumlock.Client, name string) *quorumlock.Lock {
-			return c.MultiLock(name)
-		}, nil),
-	}
-	fair = Peer{
-		Name: "fair", Kind: Ours, Waits: true, Renews: true, Marked: true,
-		About: "This library, every waiter served in the order in which it came.",
-		Open: opener((*quorumlock.Client).RedLock, func(c *quorumlock.Config) {
-			c.Waiting = quorumlock.WaitFair
-		}),
-	}
-	noHandover = Peer{
-		Name: "nohandover", Kind: Ours, Waits: true, Renews: true, Marked: true,
-		About: "This library, with each lease given back to the nodes, and none handed over within a client.",
-		Open: opener((*quorumlock.Client).RedLock, func(c *quorumlock.Config) {
-			c.Handover.Off = true
-		}),
-	}
+	redlock = oursPeer("redlock", plain((*quorumlock.Client).RedLock), nil,
+		"This library: a majority of the nodes, turns in queues on the nodes, leases handed over within a client. Marker, fence and tokens are on.")
+	multilock = oursPeer("multilock", plain(func(c *quorumlock.Client, name string) *quorumlock.Lock { return c.MultiLock(name) }), nil,
+		"This library's MultiLock: all nodes have to agree.")
+	fair = oursPeer("fair", plain((*quorumlock.Client).RedLock), func(c *quorumlock.Config) { c.Waiting = quorumlock.WaitFair },
+		"This library, every waiter served in the order in which it came.")
+	noHandover = oursPeer("nohandover", plain((*quorumlock.Client).RedLock), func(c *quorumlock.Config) { c.Handover.Off = true },
+		"This library, with each lease given back to the nodes, and none handed over within a client.")
 )
 
-// describe makes the description of a lock.
-type describe func(c *quorumlock.Client, name string) *quorumlock.Lock
+// oursPeer is this library, with locks of one kind.
+func oursPeer(name string, kind kind, configure func(*quorumlock.Config), about string) Peer {
+	return Peer{
+		Name: name, Kind: Ours, Waits: true, Renews: true, Marked: true, About: about,
+		Open: func(_ context.Context, o Options) (Client, error) {
+			cfg := Config(o)
+			if configure != nil {
+				configure(&cfg)
+			}
+			client, err := quorumlock.New(cfg)
+			if err != nil {
+				return nil, err
+			}
+			return &ours{client: client, options: o, kind: kind}, nil
+		},
+	}
+}
 
-func opener(lock describe, configure func(*quorumlock.Config)) func(context.Context, Options) (Client, error) {
-	return func(_ context.Context, o Options) (Client, error) {
-		cfg := Config(o)
-		if configure != nil {
-			configure(&cfg)
-		}
-		client, err := quorumlock.New(cfg)
-		if err != nil {
-			return nil, err
-		}
-		return &ours{client: client, describe: lock}, nil
+// kind makes the lock for one caller.
+type kind func(c *quorumlock.Client, name string, o Options) Lock
+
+// plain is the kind of a lock that needs nothing but a name.
+func plain(describe func(*quorumlock.Client, string) *quorumlock.Lock) kind {
+	return func(c *quorumlock.Client, name string, _ Options) Lock {
+		return &oursLock{take: leaseOf(describe(c, name))}
 	}
 }
 
@@ -68,28 +61,49 @@ func Config(o Options) quorumlock.Config {
 }
 
 type ours struct {
-	client   *quorumlock.Client
-	describe describe
+	client  *quorumlock.Client
+	options Options
+	kind    kind
 }
 
-func (o *ours) Lock(name string) Lock { return &oursLock{lock: o.describe(o.client, name)} }
+func (o *ours) Lock(name string) Lock { return o.kind(o.client, name, o.options) }
 
 func (o *ours) Close(ctx context.Context) error { return o.client.Close(ctx) }
 
+// lease is what any kind of lock gives.
+type lease interface {
+	Err() error
+	Release(ctx context.Context) error
+}
+
+// oursLock is a lock of any kind that gives a lease.
 type oursLock struct {
-	lock  *quorumlock.Lock
-	lease *quorumlock.Lease
+	take func(ctx context.Context) (lease, error)
+	held lease
 }
 
 func (l *oursLock) Acquire(ctx context.Context) (err error) {
-	l.lease, err = l.lock.Acquire(ctx)
+	l.held, err = l.take(ctx)
 	return err
 }
 
 func (l *oursLock) Release(ctx context.Context) error {
-	lease := l.lease
-	l.lease = nil
-	return lease.Release(ctx)
+	held := l.held
+	l.held = nil
+	return held.Release(ctx)
 }
 
-func (l *oursLock) Valid() bool { return l.lease != nil && l.lease.Err() == nil }
+func (l *oursLock) Valid() bool { return l.held != nil && l.held.Err() == nil }
+
+// leaseOf takes a lock.
+func leaseOf(lock *quorumlock.Lock) func(context.Context) (lease, error) {
+	return func(ctx context.Context) (lease, error) { return held(lock.Acquire(ctx)) }
+}
+
+// held keeps a nil lease from becoming something that is not nil.
+func held[L lease](l L, err error) (lease, error) {
+	if err != nil {
+		return nil, err
+	}
+	return l, nil
+}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os/exec"
 	"slices"
 	"strings"
 	"time"
@@ -40,6 +41,11 @@ type Peer struct {
 	Plain []string
 	// Open makes a client. It must not take longer than ctx allows.
 	Open func(ctx context.Context, o Options) (Client, error)
+	// Worker is the program that runs the clients of a peer that is not in Go, and of which
+	// there is no Open: it speaks with the runner as package worker does. Available tells why
+	// there is none here.
+	Worker    func() (*exec.Cmd, error)
+	Available func() error
 }
 
 // Options are what a client is opened with.
@@ -71,6 +77,32 @@ type Lock interface {
 	Release(ctx context.Context) error
 }
 
+// Numbered is a lock that has to know which of all callers it is for.
+type Numbered interface {
+	// Number is called before the first Acquire, with the number of the caller, from 0.
+	Number(caller int)
+}
+
+// Sharer is a lock that is not for one holder alone.
+type Sharer interface {
+	// Claim is what was got by the last Acquire.
+	Claim() Claim
+}
+
+// Claim is what somebody holds: so much of a whole, of which all who hold some at the same time
+// may have no more than each of them says.
+type Claim struct {
+	// Slot is which of the locks it is that all callers want; 0 if there is one.
+	Slot          int
+	Weight, Limit int64
+}
+
+// Meeter is a lock whose Acquire returns only when all callers have called it.
+type Meeter interface {
+	// Meets reports whether it is so: it is not for a caller that is alone.
+	Meets() bool
+}
+
 // Batcher is a client that takes many locks at once, instead of one for each caller.
 type Batcher interface {
 	// Batch is a lock that stands for all of these names.
@@ -92,7 +124,8 @@ func All() []Peer {
 		redlock, multilock, fair, noHandover,
 		floor, floorGroup, pipe,
 		redsyncGo, redsyncGoFailFast, redsyncRueidis, redsyncRueidisFailFast,
-		redislockOne, etcdMutex,
+		redislockOne, redissonRedLock, redissonMultiLock, redissonOne, etcdMutex,
+		semaphore, readers, mixed, oneWriter, latch, join, striped,
 	}
 }
 

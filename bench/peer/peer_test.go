@@ -2,6 +2,7 @@ package peer
 
 import (
 	"context"
+	"slices"
 	"testing"
 	"time"
 
@@ -20,19 +21,12 @@ func TestMain(m *testing.M) {
 // What is measured must be a lock: while one client has it, another has not.
 func TestEveryPeerExcludes(t *testing.T) {
 	for _, p := range All() {
-		if p.Kind == Apart {
-			continue // needs a server of its own, which few have
+		if p.Kind == Apart || p.Open == nil || slices.Contains([]string{"semaphore", "rwlock-readers", "latch"}, p.Name) {
+			continue // it needs a server or a program of its own, which few have, or is shared
 		}
 		t.Run(p.Name, func(t *testing.T) {
 			t.Parallel()
-			o := Options{TTL: 5 * time.Second, Contenders: 2}
-			for _, s := range redisproc.StartN(t, 3) {
-				o.Addresses = append(o.Addresses, s.Addr())
-			}
-			if p.Marked {
-				_, err := admin.Init(t.Context(), Config(o))
-				require.NoError(t, err)
-			}
+			o := started(t, p, 2)
 			mine, other := open(t, p, o).Lock("a"), open(t, p, o).Lock("a")
 
 			require.NoError(t, mine.Acquire(t.Context()))
@@ -47,6 +41,87 @@ func TestEveryPeerExcludes(t *testing.T) {
 			require.NoError(t, other.Release(t.Context()))
 		})
 	}
+}
+
+// started are options for clients of a peer, with nodes that are ready.
+func started(t *testing.T, p Peer, contenders int) Options {
+	t.Helper()
+	o := Options{TTL: 5 * time.Second, Contenders: contenders}
+	for _, s := range redisproc.StartN(t, 3) {
+		o.Addresses = append(o.Addresses, s.Addr())
+	}
+	if p.Marked {
+		_, err := admin.Init(t.Context(), Config(o))
+		require.NoError(t, err)
+	}
+	return o
+}
+
+func TestSemaphoreHasSoManyPermits(t *testing.T) {
+	o := started(t, semaphore, Permits+1)
+	c := open(t, semaphore, o)
+	for range Permits {
+		l := c.Lock("a")
+		require.NoError(t, l.Acquire(t.Context()))
+		assert.Equal(t, Claim{Weight: 1, Limit: Permits}, l.(Sharer).Claim())
+		defer func() { require.NoError(t, l.Release(context.Background())) }()
+	}
+	brief, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+	defer cancel()
+	require.Error(t, c.Lock("a").Acquire(brief), "there are no more")
+}
+
+// What the witness is told of readers and writers fits together if, and only if, they may hold the
+// lock at the same time.
+func TestClaimsOfReadersAndWriters(t *testing.T) {
+	o := started(t, mixed, 3)
+	c := open(t, mixed, o)
+	had := func(caller int) Lock {
+		l := c.Lock("a")
+		l.(Numbered).Number(caller)
+		require.NoError(t, l.Acquire(t.Context()))
+		return l
+	}
+	one, other := had(1), had(2)
+	reads := one.(Sharer).Claim()
+	assert.LessOrEqual(t, reads.Weight+other.(Sharer).Claim().Weight, reads.Limit)
+	require.NoError(t, one.Release(t.Context()))
+	require.NoError(t, other.Release(t.Context()))
+
+	writer := had(writesEvery)
+	writes := writer.(Sharer).Claim()
+	assert.LessOrEqual(t, writes.Weight, writes.Limit)
+	assert.Greater(t, writes.Weight+reads.Weight, writes.Limit)
+	assert.Greater(t, writes.Weight+reads.Weight, reads.Limit)
+	assert.Greater(t, 2*writes.Weight, writes.Limit)
+	require.NoError(t, writer.Release(t.Context()))
+	require.NoError(t, writer.Acquire(t.Context()))
+	assert.Equal(t, reads, writer.(Sharer).Claim(), "nobody writes twice in a row")
+	require.NoError(t, writer.Release(t.Context()))
+}
+
+func TestCallersMeetAtALatch(t *testing.T) {
+	o := started(t, latch, 2)
+	alone := open(t, latch, o).Lock("a")
+	assert.False(t, alone.(Meeter).Meets(), "it has no number")
+	require.NoError(t, alone.Acquire(t.Context()))
+	require.NoError(t, alone.Release(t.Context()))
+
+	one, other := open(t, latch, o).Lock("b"), open(t, latch, o).Lock("b")
+	one.(Numbered).Number(0)
+	other.(Numbered).Number(1)
+	assert.True(t, one.(Meeter).Meets())
+	for range 3 {
+		came := make(chan error, 1)
+		go func() { came <- one.Acquire(context.Background()) }()
+		require.NoError(t, other.Acquire(t.Context()))
+		require.NoError(t, <-came)
+		require.NoError(t, one.Release(t.Context()))
+		require.NoError(t, other.Release(t.Context()))
+	}
+	brief, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+	defer cancel()
+	require.Error(t, one.Acquire(brief), "the other does not come")
 }
 
 func open(t *testing.T, p Peer, o Options) Client {
@@ -72,6 +147,19 @@ func TestBatchIsAllOfItsLocks(t *testing.T) {
 	}
 	require.NoError(t, batch.Acquire(t.Context()))
 	require.Eventually(t, func() bool { return len(servers[0].Keys()) == 3 }, 5*time.Second, 10*time.Millisecond)
+}
+
+func TestFloorUsesANodeThatHasForgottenItsScripts(t *testing.T) {
+	o := Options{TTL: 5 * time.Second}
+	server := redisproc.StartN(t, 1)[0]
+	o.Addresses = []string{server.Addr()}
+	l := open(t, floor, o).Lock("a")
+	_, err := server.Do(t.Context(), "SCRIPT", "FLUSH")
+	require.NoError(t, err)
+	for range 2 {
+		require.NoError(t, l.Acquire(t.Context()))
+		require.NoError(t, l.Release(t.Context()))
+	}
 }
 
 func TestMajority(t *testing.T) {

@@ -47,6 +47,15 @@ func lockCommand(client rueidis.Client, s script, args [3]string, n int) rueidis
 	return client.B().Evalsha().Sha1(s.sha).Numkeys(1).Key(args[0]).Arg(args[1:n]...).Build()
 }
 
+// run calls a script, and has a node that has restarted know it again.
+func run(ctx context.Context, client rueidis.Client, s script, args [3]string, n int) rueidis.RedisResult {
+	reply := client.Do(ctx, lockCommand(client, s, args, n))
+	if err, ok := rueidis.IsRedisErr(reply.Error()); !ok || !err.IsNoScript() {
+		return reply
+	}
+	return client.Do(ctx, client.B().Eval().Script(s.source).Numkeys(1).Key(args[0]).Arg(args[1:n]...).Build())
+}
+
 // granted tells whether a script said yes.
 func granted(r rueidis.RedisResult) (bool, error) {
 	n, err := r.AsInt64()

@@ -22,7 +22,7 @@ func charts(rs []*Row) ([]string, error) {
 	case "faults":
 		c.faults(rs)
 	case "recovery":
-		c.overTime(rs, cluster.Restarted, 1)
+		c.recovery(rs)
 	case "waiters":
 		c.bars(axes{title: "What waiters cost", x: "callers", y: "commands a second and node"}, rs, sizes, sentRate)
 	case "held":
@@ -30,6 +30,11 @@ func charts(rs []*Row) ([]string, error) {
 			func(r cell.Result) float64 { return r.HeapPerLease })
 	case "nodes":
 		c.nodes(rs)
+	case "kinds":
+		c.kinds(rs)
+	case "kinds-contended":
+		c.bars(axes{title: "Grants of one lock of the kind", x: "callers", y: "grants a second"}, rs, sizes, rate)
+		c.bars(axes{title: "What a grant takes", x: "callers", y: "commands sent to all nodes"}, rs, sizes, sent)
 	}
 	return c.svgs, errors.Join(c.errs...)
 }
@@ -73,8 +78,23 @@ func cpu(r cell.Result) float64 { return r.Client + r.Servers }
 func (c *album) contended(rs []*Row) {
 	c.bars(axes{title: "Grants of one lock", x: "callers", y: "grants a second"}, rs, sizes, rate)
 	c.bars(axes{title: "From a release to the next grant: the median", x: "callers", y: "microseconds"}, rs, sizes, delay(p50))
-	c.bars(axes{title: "What a grant takes", x: "callers", y: "commands sent to all nodes"}, rs, sizes,
-		func(r cell.Result) float64 { return r.Sent })
+	c.bars(axes{title: "What a grant takes", x: "callers", y: "commands sent to all nodes"}, rs, sizes, sent)
+}
+
+func sent(r cell.Result) float64 { return r.Sent }
+
+func (c *album) kinds(rs []*Row) {
+	c.bars(axes{title: "Throughput", x: "callers", y: "operations a second"}, rs, sizes, rate)
+	c.bars(axes{title: "How long an acquire takes: the median", x: "callers", y: "microseconds"}, rs, sizes, acquire(p50))
+	c.bars(axes{title: "What an operation costs: CPU of the client and all servers", x: "callers", y: "microseconds"}, rs, sizes, cpu)
+}
+
+func (c *album) recovery(rs []*Row) {
+	c.overTime(rs, cluster.Restarted, 1)
+	rs = slices.DeleteFunc(slices.Clone(rs), func(r *Row) bool { return r.Fault != cluster.Restarted })
+	c.bars(axes{title: "Until the node gives locks again, from when it answers", y: "seconds"}, rs, (*Row).variant, recovery(gives))
+	c.bars(axes{title: "The longest pause of all callers", y: "milliseconds"}, rs, (*Row).variant,
+		recovery(func(x cell.Recovery) float64 { return x.Pause * 1000 }))
 }
 
 func (c *album) faults(rs []*Row) {
@@ -91,24 +111,27 @@ func (c *album) nodes(rs []*Row) {
 	c.lines(a, lines(rs, x, cpu))
 }
 
-// overTime shows the throughput from when the fault began, in the first round.
+// overTime shows the throughput over time, which is 0 when the fault began, in the first round.
 func (c *album) overTime(rs []*Row, fault cluster.Fault, bad int) {
-	const perSecond = 10
 	var all []series
 	for _, r := range rs {
 		if r.Fault != fault || r.Bad != bad || len(r.results) == 0 {
 			continue
 		}
-		s := series{name: r.Peer}
+		s, began := series{name: r.Peer}, 0.0
+		if r.results[0].Recovery != nil {
+			began = r.results[0].Recovery.Killed
+		}
+		step := cell.Step.Seconds()
 		for i, n := range r.results[0].Timeline {
-			s.points = append(s.points, plotter.XY{X: float64(i) / perSecond, Y: float64(n) * perSecond})
+			s.points = append(s.points, plotter.XY{X: float64(i)*step - began, Y: float64(n) / step})
 		}
 		if len(s.points) > 0 {
 			all = append(all, s)
 		}
 	}
 	if len(all) > 0 {
-		title := fmt.Sprintf("Throughput from when %d node %s", bad, map[cluster.Fault]string{
+		title := fmt.Sprintf("Throughput while %d node %s, at 0 s", bad, map[cluster.Fault]string{
 			cluster.Hung: "hangs", cluster.Restarted: "is killed and restarted",
 		}[fault])
 		c.add(timeChart(axes{title: title, x: "seconds", y: "operations a second"}, all))

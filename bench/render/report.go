@@ -27,6 +27,8 @@ type Report struct {
 	Results  []cell.Result `json:"results"`
 
 	rows []*Row
+	// goalsOnly has goals listed also where they were not measured.
+	goalsOnly bool
 }
 
 // New makes a report of what was measured, listed in the order of the plan.
@@ -35,7 +37,7 @@ func New(o runner.Options, plan []cell.Cell, results []cell.Result) *Report {
 		Made: time.Now().UTC().Truncate(time.Second), System: runtime.GOOS + "/" + runtime.GOARCH,
 		CPUs: runtime.NumCPU(), Go: runtime.Version(),
 		Rounds: o.Rounds, Duration: o.Duration, Quick: o.Quick, Seed: o.Seed,
-		Results: results, rows: rows(results, plan),
+		Results: results, rows: rows(results, plan), goalsOnly: o.Goals,
 	}
 }
 
@@ -82,14 +84,18 @@ func (r *Report) sections(withCharts bool) (sections []Section, err error) {
 		section := Section{Name: s.Name, Title: s.Title, About: s.About}
 		for _, load := range s.Full.Loads {
 			rs, apart := r.rowsOf(s.Name, load)
-			part := Part{Title: loadTitles[load], Table: table(rs, r.rows)}
+			title := loadTitles[load]
+			if len(s.Full.Loads) == 1 {
+				title = ""
+			}
+			part := Part{Title: title, Table: table(rs, r.rows)}
 			if withCharts && len(rs) > 0 {
 				if part.Charts, err = charts(rs); err != nil {
 					return nil, err
 				}
 			}
 			section.add(part)
-			section.add(Part{Title: strings.TrimPrefix(loadTitles[load]+": another kind of system", ": "), Table: table(apart, r.rows)})
+			section.add(Part{Title: strings.TrimPrefix(title+": another kind of system", ": "), Table: table(apart, r.rows)})
 		}
 		if len(section.Parts) > 0 {
 			sections = append(sections, section)

@@ -139,3 +139,13 @@ func latency(l *cell.Latency, of func(cell.Latency) float64) float64 {
 	}
 	return of(*l)
 }
+
+// recovery is not a number where no node was restarted.
+func recovery(of func(cell.Recovery) float64) func(cell.Result) float64 {
+	return func(r cell.Result) float64 {
+		if r.Recovery == nil {
+			return math.NaN()
+		}
+		return of(*r.Recovery)
+	}
+}

@@ -48,6 +48,22 @@ func (s Stat) String() string {
 	}
 }
 
+// median is the figure alone.
+func (s Stat) median() string {
+	if s.Rounds == 0 {
+		return "-"
+	}
+	return short(s.Median)
+}
+
+// extremes are the least and the most of several rounds.
+func (s Stat) extremes() string {
+	if s.Rounds < 2 {
+		return "-"
+	}
+	return short(s.Min) + " - " + short(s.Max)
+}
+
 // factor is a ratio, as one writes it.
 func (s Stat) factor() string {
 	if s.Rounds == 0 {

@@ -2,10 +2,13 @@ package render
 
 import (
 	"fmt"
+	"math"
 	"strconv"
 	"strings"
+	"text/tabwriter"
 
 	"github.com/quorumlock/quorumlock/bench/cell"
+	"github.com/quorumlock/quorumlock/bench/peer"
 )
 
 // Table is a table of text.
@@ -21,14 +24,21 @@ type column struct {
 }
 
 var (
-	peerColumn     = column{"peer", func(r *Row, _ []*Row) string { return r.Peer }}
-	callersColumn  = column{"callers", func(r *Row, _ []*Row) string { return strconv.Itoa(r.Callers) }}
-	processColumn  = column{"processes", func(r *Row, _ []*Row) string { return strconv.Itoa(r.Processes) }}
-	nodesColumn    = column{"nodes", func(r *Row, _ []*Row) string { return strconv.Itoa(r.Nodes) }}
-	faultColumn    = column{"nodes that fail", func(r *Row, _ []*Row) string { return r.Variant() }}
-	rateColumn     = column{"ops/s", figure(rate)}
-	floorColumn    = column{"x floor", relative("floor", rate)}
-	redsyncColumn  = column{"x redsync", relative("redsync", rate)}
+	peerColumn    = column{"peer", func(r *Row, _ []*Row) string { return r.Peer }}
+	callersColumn = column{"callers", func(r *Row, _ []*Row) string { return strconv.Itoa(r.Callers) }}
+	processColumn = column{"processes", func(r *Row, _ []*Row) string { return strconv.Itoa(r.Processes) }}
+	nodesColumn   = column{"nodes", func(r *Row, _ []*Row) string { return strconv.Itoa(r.Nodes) }}
+	healthyColumn = column{"x healthy", func(r *Row, all []*Row) string { return r.ratio(r.healthy(all), rate).factor() }}
+	faultColumn   = column{"nodes that fail", func(r *Row, _ []*Row) string { return r.Variant() }}
+	rateColumn    = column{"ops/s", figure(rate)}
+	floorColumn   = column{"x floor", relative("floor", rate)}
+	redsyncColumn = column{"x redsync", relative("redsync", rate)}
+	plainColumn   = column{"x plain lock", relative("redlock", rate)}
+	onNodesColumn = column{"x plain lock", relative("nohandover", rate)}
+	sharesColumn  = column{"shares: least - most", func(r *Row, _ []*Row) string {
+		return r.stat(func(x cell.Result) float64 { return x.ShareMin }).factor() + " - " +
+			r.stat(func(x cell.Result) float64 { return x.ShareMax }).factor()
+	}}
 	allocsColumn   = column{"allocs/op", figure(func(r cell.Result) float64 { return r.Allocs })}
 	clientColumn   = column{"client CPU us/op", figure(func(r cell.Result) float64 { return r.Client })}
 	serversColumn  = column{"server CPU us/op", figure(func(r cell.Result) float64 { return r.Servers })}
@@ -65,19 +75,53 @@ var (
 	}
 )
 
+// recoveryColumns are about a node that was restarted.
+var recoveryColumns = []column{
+	{"ops/s: before / while it gives no locks / after", func(r *Row, _ []*Row) string {
+		var texts []string
+		for _, of := range []func(cell.Recovery) float64{
+			func(x cell.Recovery) float64 { return x.Before },
+			func(x cell.Recovery) float64 { return x.During },
+			func(x cell.Recovery) float64 { return x.After },
+		} {
+			texts = append(texts, r.stat(recovery(of)).median())
+		}
+		return strings.Join(texts, " / ")
+	}},
+	{"s until it answers", figure(recovery(func(x cell.Recovery) float64 { return x.Back }))},
+	{"s more until it gives locks", figure(recovery(gives))},
+	{"longest pause ms", figure(recovery(func(x cell.Recovery) float64 { return x.Pause * 1000 }))},
+	{"held leases lost", func(r *Row, all []*Row) string {
+		if p, err := peer.Find(r.Peer); err != nil || !p.Renews {
+			return "-" // it holds none
+		}
+		return count(lost)(r, all)
+	}},
+}
+
+func lost(r cell.Result) int64 { return r.Lost }
+
+// gives is not a number where a node gave no lock before the end.
+func gives(x cell.Recovery) float64 {
+	if x.Never {
+		return math.NaN()
+	}
+	return x.Gives
+}
+
 // columns are those of a scenario, by what its callers do.
 func columns(scenario string, load cell.Load) []column {
 	var cs []column
 	switch load {
 	case cell.Handoff, cell.Pass:
+		if scenario == "kinds-contended" {
+			cs = []column{callersColumn, processColumn, peerColumn, rateColumn, onNodesColumn, sharesColumn, acquireColumn, releaseColumn}
+			return append(cs, costColumns...)
+		}
 		cs = []column{
 			callersColumn, processColumn, peerColumn, rateColumn, redsyncColumn,
 			{"owner changes/s", figure(switches)},
-			{"shares: least - most", func(r *Row, _ []*Row) string {
-				return r.stat(func(x cell.Result) float64 { return x.ShareMin }).factor() + " - " +
-					r.stat(func(x cell.Result) float64 { return x.ShareMax }).factor()
-			}},
-			delayColumn,
+			sharesColumn, delayColumn,
 		}
 		return append(cs, costColumns...)
 	case cell.Wait:
@@ -96,23 +140,23 @@ func columns(scenario string, load cell.Load) []column {
 			{"heap bytes per lease", figure(func(r cell.Result) float64 { return r.HeapPerLease })},
 			{"renewals", count(func(r cell.Result) int64 { return r.Renewals })},
 			{"commands per node and renewal", figure(func(r cell.Result) float64 { return r.CommandsPerRenewal })},
-			{"leases lost", count(func(r cell.Result) int64 { return r.Lost })},
+			{"leases lost", count(lost)},
 			goroutinesColumn, keysColumn, failuresColumn,
 		}
 	}
 	switch scenario {
 	case "nodes":
-		cs = []column{nodesColumn, callersColumn}
-	case "faults", "recovery":
-		cs = []column{faultColumn, callersColumn}
+		cs = []column{nodesColumn, callersColumn, peerColumn, rateColumn, floorColumn, redsyncColumn}
+	case "faults":
+		cs = []column{faultColumn, callersColumn, peerColumn, rateColumn, healthyColumn, floorColumn, redsyncColumn}
+	case "recovery":
+		cs = append([]column{faultColumn, callersColumn, peerColumn, rateColumn}, recoveryColumns...)
+	case "kinds":
+		cs = []column{callersColumn, peerColumn, rateColumn, plainColumn}
 	default:
-		cs = []column{callersColumn}
+		cs = []column{callersColumn, peerColumn, rateColumn, floorColumn, redsyncColumn}
 	}
-	cs = append(cs, peerColumn, rateColumn)
-	if scenario == "faults" || scenario == "recovery" {
-		cs = append(cs, column{"x healthy", func(r *Row, all []*Row) string { return r.ratio(r.healthy(all), rate).factor() }})
-	}
-	cs = append(cs, floorColumn, redsyncColumn, acquireColumn, releaseColumn)
+	cs = append(cs, acquireColumn, releaseColumn)
 	return append(cs, costColumns...)
 }
 
@@ -160,6 +204,17 @@ func distribution(part func(func(cell.Latency) float64) func(cell.Result) float6
 		}
 		return strings.Join(texts, " / ")
 	}
+}
+
+// plain is the table for a terminal.
+func (t Table) plain() string {
+	var b strings.Builder
+	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
+	for _, cells := range append([][]string{t.Head}, t.Rows...) {
+		fmt.Fprintln(w, strings.Join(cells, "\t"))
+	}
+	_ = w.Flush() // it writes to memory
+	return b.String()
 }
 
 // markdown is the table as text.

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/quorumlock/quorumlock/bench/peer"
 	"github.com/quorumlock/quorumlock/bench/worker"
 )
 
@@ -23,14 +24,13 @@ type child struct {
 	errors  bytes.Buffer
 }
 
-// startChild starts this program once more, and gives it its job.
-func startChild(job worker.Job) (*child, error) {
-	program, err := os.Executable()
+// startChild starts a worker, and gives it its job.
+func startChild(p peer.Peer, job worker.Job) (*child, error) {
+	command, err := workerOf(p)
 	if err != nil {
 		return nil, err
 	}
-	c := &child{command: exec.Command(program), lines: make(chan []byte, 1)}
-	c.command.Env = append(os.Environ(), worker.Env+"=1")
+	c := &child{command: command, lines: make(chan []byte, 1)}
 	c.command.Stderr = &c.errors
 	if c.in, err = c.command.StdinPipe(); err != nil {
 		return nil, err
@@ -48,6 +48,20 @@ func startChild(job worker.Job) (*child, error) {
 		return nil, fmt.Errorf("give a worker its job: %w", err)
 	}
 	return c, nil
+}
+
+// workerOf is a peer's own program, or this one once more.
+func workerOf(p peer.Peer) (*exec.Cmd, error) {
+	if p.Worker != nil {
+		return p.Worker()
+	}
+	program, err := os.Executable()
+	if err != nil {
+		return nil, err
+	}
+	command := exec.Command(program)
+	command.Env = append(os.Environ(), worker.Env+"=1")
+	return command, nil
 }
 
 func (c *child) read(out io.Reader) {

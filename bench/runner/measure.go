@@ -41,23 +41,19 @@ type measurement struct {
 }
 
 // keyPatience is a TTL where nodes are broken, as what they hold then has to run out. Where
-// all are well, nothing has to.
+// all are well nothing has to, but a node may be behind.
 func keyPatience(o Options, c cell.Cell) time.Duration {
-	switch {
-	case c.Fault == cluster.None:
-		return 0
-	case o.Quick:
+	if c.Fault == cluster.None || o.Quick {
 		return time.Second
-	default:
-		return c.TTL
 	}
+	return c.TTL
 }
 
 func (m *measurement) run(ctx context.Context, source cluster.Source) (*cell.Result, error) {
 	if err := m.start(ctx, source); err != nil {
 		return nil, err
 	}
-	ready, err := heard[worker.Ready](m, "begin", startTimeout)
+	ready, err := heard[worker.Ready](m, "begin", m.startTimeout())
 	if err != nil {
 		return nil, err
 	}
@@ -72,7 +68,8 @@ func (m *measurement) run(ctx context.Context, source cluster.Source) (*cell.Res
 	if steady {
 		before, began = m.snapshot(ctx), time.Now()
 	}
-	if err := m.breakNodes(ctx); err != nil {
+	broken, err := m.breakNodes(ctx)
+	if err != nil {
 		return nil, err
 	}
 	var after cluster.Snapshot
@@ -92,14 +89,25 @@ func (m *measurement) run(ctx context.Context, source cluster.Source) (*cell.Res
 	if err != nil {
 		return nil, err
 	}
+	if broken != nil {
+		r.Recovery = broken.of(outcomes[0].Began, time.Duration(outcomes[0].Pause).Seconds(), r.Timeline)
+	}
 	return r, m.finish(ctx, r)
 }
 
 const (
-	startTimeout = 2 * time.Minute
 	runTimeout   = 60 * time.Second
 	closeTimeout = 30 * time.Second
 )
+
+// startTimeout is longer where there is much to take first; a machine may be busy.
+func (m *measurement) startTimeout() time.Duration {
+	const usual, perLease = 2 * time.Minute, 5 * time.Millisecond
+	if m.cell.Load == cell.Hold {
+		return usual + time.Duration(m.cell.Callers)*perLease
+	}
+	return usual
+}
 
 // start starts servers and workers.
 func (m *measurement) start(ctx context.Context, source cluster.Source) (err error) {
@@ -131,17 +139,28 @@ func (m *measurement) start(ctx context.Context, source cluster.Source) (err err
 	if err := worker.CreateWitness(witness, m.cell.Callers); err != nil {
 		return err
 	}
-	for i := range m.cell.Processes {
-		first, next := i*m.cell.Callers/m.cell.Processes, (i+1)*m.cell.Callers/m.cell.Processes
-		w, err := startChild(worker.Job{
-			Cell: m.cell, Index: i, First: first, Callers: next - first, Addresses: addresses, WitnessFile: witness,
-		})
+	for _, job := range jobs(m.cell) {
+		job.Addresses, job.WitnessFile = addresses, witness
+		w, err := startChild(m.peer, job)
 		if err != nil {
 			return err
 		}
 		m.workers = append(m.workers, w)
 	}
 	return nil
+}
+
+// jobs are those of the workers of a cell. Who holds the lock that others wait for is not of
+// their process: to wait for a lock of one's own process may cost nothing.
+func jobs(c cell.Cell) (jobs []worker.Job) {
+	for i := range c.Processes {
+		first, next := i*c.Callers/c.Processes, (i+1)*c.Callers/c.Processes
+		jobs = append(jobs, worker.Job{Cell: c, Index: i, First: first, Callers: next - first})
+	}
+	if c.Load == cell.Wait {
+		jobs = append(jobs, worker.Job{Cell: c, Index: c.Processes, Holder: true})
+	}
+	return jobs
 }
 
 // nodeCount is how many nodes the peer uses.
@@ -157,13 +176,6 @@ func (m *measurement) snapshot(ctx context.Context) cluster.Snapshot {
 		return nil
 	}
 	return m.nodes.Snapshot(ctx)
-}
-
-func (m *measurement) breakNodes(ctx context.Context) error {
-	if m.nodes == nil {
-		return nil
-	}
-	return m.nodes.Break(ctx, m.cell.Fault, m.cell.Bad)
 }
 
 // say tells all workers to go on.

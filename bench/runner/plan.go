@@ -26,6 +26,8 @@ type Options struct {
 	Duration time.Duration
 	// Quick measures a little of everything, and nothing new after QuickBudget.
 	Quick bool
+	// Goals measures what the goals of the report need, and nothing else.
+	Goals bool
 	// Seed of the order of cells.
 	Seed uint64
 }
@@ -63,9 +65,16 @@ func (o Options) check() error {
 	return nil
 }
 
-// cells are all combinations that a scenario has.
+// cells are those that a scenario has.
 func (o Options) cells(s Scenario) (cells []cell.Cell) {
-	m := o.matrix(s)
+	for _, m := range o.matrices(s) {
+		cells = append(cells, o.combinations(s, m)...)
+	}
+	return cells
+}
+
+// combinations are all cells of a matrix.
+func (o Options) combinations(s Scenario, m Matrix) (cells []cell.Cell) {
 	for _, load := range m.Loads {
 		for _, nodes := range m.Nodes {
 			for _, processes := range m.Processes {
@@ -73,7 +82,7 @@ func (o Options) cells(s Scenario) (cells []cell.Cell) {
 					for _, b := range m.Faults {
 						cells = append(cells, o.withPeers(cell.Cell{
 							Scenario: s.Name, Load: load, Callers: callers, Processes: processes, Nodes: nodes,
-							Fault: b.Fault, Bad: b.Bad, Duration: o.duration(m, s.TTL), Settle: s.Settle, TTL: s.TTL,
+							Fault: b.Fault, Bad: b.Bad, Duration: o.duration(m, s.TTL), Settle: s.Settle, TTL: s.TTL, Held: s.Held,
 						}, m.Peers)...)
 					}
 				}
@@ -83,8 +92,16 @@ func (o Options) cells(s Scenario) (cells []cell.Cell) {
 	return cells
 }
 
-// matrix is that of a scenario, as the options change it.
-func (o Options) matrix(s Scenario) Matrix {
+// matrices are those of a scenario, as the options change them.
+func (o Options) matrices(s Scenario) []Matrix {
+	usual := Matrix{Processes: []int{1}, Nodes: []int{o.Nodes}, Faults: []Breakage{{}}, Longer: 1}
+	if o.Goals {
+		var ms []Matrix
+		for _, m := range s.Goals {
+			ms = append(ms, m.over(s.Full).over(usual))
+		}
+		return ms
+	}
 	m := s.Full
 	if o.Quick {
 		m = s.Quick.over(s.Full)
@@ -95,12 +112,12 @@ func (o Options) matrix(s Scenario) Matrix {
 	if len(o.Callers) > 0 && !s.Fixed {
 		m.Callers = o.Callers
 	}
-	return m.over(Matrix{Processes: []int{1}, Nodes: []int{o.Nodes}, Faults: []Breakage{{}}, Longer: 1})
+	return []Matrix{m.over(usual)}
 }
 
 // duration is never so long that a lock that others wait for could run out.
 func (o Options) duration(m Matrix, ttl time.Duration) time.Duration {
-	d := o.Duration * time.Duration(m.Longer)
+	d := max(o.Duration*time.Duration(m.Longer), m.AtLeast)
 	if slices.Contains(m.Loads, cell.Wait) {
 		d = min(d, ttl/2)
 	}
@@ -111,6 +128,9 @@ func (o Options) duration(m Matrix, ttl time.Duration) time.Duration {
 func (o Options) withPeers(c cell.Cell, peers []string) (cells []cell.Cell) {
 	if c.Processes > c.Callers || c.Bad > (c.Nodes-1)/2 {
 		return nil
+	}
+	if c.Fault == cluster.Restarted {
+		c.After = c.Duration / afterPart
 	}
 	for _, name := range peers {
 		if len(o.Peers) == 0 || slices.Contains(o.Peers, name) {

@@ -56,7 +56,7 @@ func TestPlanOfSome(t *testing.T) {
 
 func TestQuickPlanHasEveryScenario(t *testing.T) {
 	o := usualOptions()
-	o.Quick = true
+	o.Quick, o.Duration = true, 300*time.Millisecond
 	cells, err := o.Plan()
 	require.NoError(t, err)
 	scenarios := map[string]bool{}
@@ -65,6 +65,58 @@ func TestQuickPlanHasEveryScenario(t *testing.T) {
 	}
 	assert.Len(t, scenarios, len(Scenarios()))
 	assert.LessOrEqual(t, len(cells), 30)
+	var d time.Duration
+	for _, c := range cells {
+		d += estimate(c)
+	}
+	assert.LessOrEqual(t, d, QuickBudget, "nothing is left out")
+}
+
+func TestJobs(t *testing.T) {
+	c := cell.Cell{Load: cell.Wait, Callers: 10, Processes: 3}
+	var callers []int
+	for i, j := range jobs(c) {
+		assert.Equal(t, i, j.Index)
+		assert.Equal(t, i == 3, j.Holder)
+		callers = append(callers, j.Callers)
+	}
+	assert.Equal(t, []int{3, 3, 4, 0}, callers)
+	c.Load = cell.Cycle
+	assert.Len(t, jobs(c), 3, "only what others wait for is held")
+}
+
+func TestARunForTheGoalsEndsInTime(t *testing.T) {
+	o := Options{Nodes: 5, Rounds: 3, Duration: 2 * time.Second, Goals: true}
+	cells, err := o.Plan()
+	require.NoError(t, err)
+	assert.Less(t, o.Estimate(cells), 15*time.Minute)
+	seen := map[string]bool{}
+	for _, c := range cells {
+		assert.False(t, seen[c.String()], "%s is there twice", c)
+		seen[c.String()] = true
+	}
+}
+
+func TestEstimate(t *testing.T) {
+	plain := cell.Cell{Load: cell.Cycle, Processes: 1, Settle: time.Second, Duration: 2 * time.Second}
+	crowd, held := plain, plain
+	crowd.Processes = 8
+	held.Load, held.Callers = cell.Hold, 100_000
+	assert.Equal(t, 3*time.Second+perCell, estimate(plain))
+	assert.Greater(t, estimate(crowd), estimate(plain))
+	assert.Greater(t, estimate(held), 10*time.Second)
+
+	o := Options{Rounds: 3}
+	assert.Equal(t, 6*estimate(plain), o.Estimate([]cell.Cell{plain, plain}))
+	o.Quick = true
+	assert.Equal(t, QuickBudget, o.Estimate([]cell.Cell{held, held}), "a quick run ends in time")
+}
+
+// Where everything takes twice as long as was thought, the rest is taken to do so too.
+func TestProgress(t *testing.T) {
+	c := cell.Cell{Load: cell.Cycle, Processes: 1, Duration: 10*time.Second - perCell}
+	p := progress{began: time.Now().Add(-20 * time.Second), whole: 30 * time.Second}
+	assert.InDelta(t, 40, p.left(c).Seconds(), 1)
 }
 
 func TestNothingHeldRunsOutWhileOthersWait(t *testing.T) {

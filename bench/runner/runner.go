@@ -24,6 +24,8 @@ func Run(ctx context.Context, o Options, cells []cell.Cell, tell func(format str
 	random := rand.New(rand.NewPCG(o.Seed, 0))
 	var results []cell.Result
 	total := len(cells) * o.Rounds
+	progress := progress{began: began, whole: o.Estimate(cells)}
+	tell("%d cells, each measured %d times: about %v", len(cells), o.Rounds, progress.whole.Round(time.Second))
 	for round := 1; round <= o.Rounds; round++ {
 		for _, c := range mixed(cells, random) {
 			took := time.Since(began)
@@ -34,8 +36,7 @@ func Run(ctx context.Context, o Options, cells []cell.Cell, tell func(format str
 			r := measure(ctx, o, c)
 			r.Round = round
 			results = append(results, r)
-			left := time.Since(began) / time.Duration(len(results)) * time.Duration(total-len(results))
-			tell("%4d/%d, %v left: %s: %s", len(results), total, left.Round(time.Second), c, brief(r))
+			tell("%4d/%d, %v left: %s: %s", len(results), total, progress.left(c).Round(time.Second), c, brief(r))
 		}
 	}
 	return results
@@ -45,9 +46,12 @@ func Run(ctx context.Context, o Options, cells []cell.Cell, tell func(format str
 func possible(cells []cell.Cell, source cluster.Source, tell func(format string, args ...any)) (left []cell.Cell) {
 	_, err := exec.LookPath(cluster.EtcdProgram)
 	noEtcd := err != nil
-	var etcd, broken, few int
+	var etcd, java, broken, few int
 	for _, c := range cells {
+		p, _ := peer.Find(c.Peer) // the plan knows them all
 		switch {
+		case p.Available != nil && p.Available() != nil:
+			java++
 		case c.Peer == peer.Etcd && noEtcd:
 			etcd++
 		case !source.Breakable() && c.Fault != cluster.None && c.Fault != cluster.Slow:
@@ -60,6 +64,9 @@ func possible(cells []cell.Cell, source cluster.Source, tell func(format string,
 	}
 	if etcd > 0 {
 		tell("left out %d cells with etcd, which is not installed", etcd)
+	}
+	if java > 0 {
+		tell("left out %d cells with Redisson, which needs Maven and a JDK", java)
 	}
 	if broken > 0 {
 		tell("left out %d cells that break nodes, as the nodes are not ours", broken)

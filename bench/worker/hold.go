@@ -13,12 +13,12 @@ import (
 // holders is how many goroutines take the leases that are to be held.
 const holders = 128
 
-// hold takes a lock for each caller.
-func (w *worker) hold(ctx context.Context) error {
+// hold takes all of the locks.
+func hold(ctx context.Context, locks []peer.Lock) error {
 	var next atomic.Int64
 	errs := make(chan error, holders)
 	for range holders {
-		go func() { errs <- w.holdFrom(ctx, &next) }()
+		go func() { errs <- holdFrom(ctx, locks, &next) }()
 	}
 	var err error
 	for range holders {
@@ -29,13 +29,13 @@ func (w *worker) hold(ctx context.Context) error {
 	return err
 }
 
-func (w *worker) holdFrom(ctx context.Context, next *atomic.Int64) error {
+func holdFrom(ctx context.Context, locks []peer.Lock, next *atomic.Int64) error {
 	for {
 		i := int(next.Add(1)) - 1
-		if i >= len(w.locks) {
+		if i >= len(locks) {
 			return nil
 		}
-		if err := w.locks[i].Acquire(ctx); err != nil {
+		if err := locks[i].Acquire(ctx); err != nil {
 			return fmt.Errorf("hold lock %d: %w", i, err)
 		}
 	}
@@ -54,27 +54,33 @@ func (w *worker) watch() *Outcome {
 		CPU:  (spent.cpu - before.cpu).Seconds(),
 		Heap: heap() - w.heap, Goroutines: goroutines(),
 	}
-	for _, lock := range w.locks {
-		if c, can := lock.(peer.Checker); can && !c.Valid() {
-			o.Lost++
-		}
-	}
-	w.giveBack()
+	o.Lost = lost(w.locks)
+	giveBack(w.locks)
 	return o
 }
 
-// giveBack releases all that is held.
-func (w *worker) giveBack() {
+// lost is how many of the locks that were taken are not held any more.
+func lost(locks []peer.Lock) (n int64) {
+	for _, lock := range locks {
+		if c, can := lock.(peer.Checker); can && !c.Valid() {
+			n++
+		}
+	}
+	return n
+}
+
+// giveBack releases all of the locks.
+func giveBack(locks []peer.Lock) {
 	var next atomic.Int64
 	var all sync.WaitGroup
 	for range holders {
 		all.Go(func() {
 			for {
 				i := int(next.Add(1)) - 1
-				if i >= len(w.locks) {
+				if i >= len(locks) {
 					return
 				}
-				_ = w.locks[i].Release(context.Background()) // a lease that was lost is counted already
+				_ = locks[i].Release(context.Background()) // a lease that was lost is counted already
 			}
 		})
 	}

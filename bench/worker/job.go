@@ -13,6 +13,8 @@ type Job struct {
 	Index   int `json:"index"`
 	First   int `json:"first"`
 	Callers int `json:"callers"`
+	// Holder is set for a worker without callers that holds the lock for which others wait.
+	Holder bool `json:"holder,omitempty"`
 	// Addresses of the nodes.
 	Addresses []string `json:"addresses"`
 	// WitnessFile is where the witness is.
@@ -26,6 +28,8 @@ type Ready struct {
 
 // Outcome is what a worker measured.
 type Outcome struct {
+	// Began is when measuring did, by [cell.Now], and Seconds how long it lasted.
+	Began   int64   `json:"began"`
 	Seconds float64 `json:"seconds"`
 	// Ops ended in the time that is measured, AllOps at all.
 	Ops          int64   `json:"ops"`
@@ -36,6 +40,8 @@ type Outcome struct {
 	Violations   int64   `json:"violations"`
 	Switches     int64   `json:"switches"`
 	Timeline     []int64 `json:"timeline"`
+	// Pause is the longest time in which no operation ended, in nanoseconds.
+	Pause int64 `json:"pauseNs"`
 	// Grants are those of each caller in the time that is measured.
 	Grants []int64 `json:"grants"`
 
@@ -53,7 +59,8 @@ type Outcome struct {
 	// Heap is that of all leases that are held.
 	Heap     int64 `json:"heap"`
 	Renewals int64 `json:"renewals"`
-	Lost     int64 `json:"lost"`
+	// Lost are leases that were lost, of those that were to be held all the time.
+	Lost int64 `json:"lost"`
 }
 
 // Closed is said when the client is closed.

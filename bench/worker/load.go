@@ -10,12 +10,10 @@ import (
 	"github.com/quorumlock/quorumlock/bench/cell"
 )
 
-// slice is the width of a step of the timeline.
-const slice = 100 * time.Millisecond
-
 // load has callers take and give back locks, again and again.
 type load struct {
 	*worker
+	rules                   []rule // of the locks
 	acquire, release, delay *cell.Histogram
 
 	began    atomic.Pointer[time.Time] // of what is measured
@@ -27,18 +25,23 @@ type load struct {
 
 	grants   []atomic.Int64
 	timeline []atomic.Int64
+	pause    pause
 
 	mu      sync.Mutex
 	failure error // the first
 }
 
 func newLoad(w *worker) *load {
-	return &load{
+	l := &load{
 		worker:  w,
 		acquire: cell.NewHistogram(), release: cell.NewHistogram(), delay: cell.NewHistogram(),
 		grants:   make([]atomic.Int64, w.callers()),
-		timeline: make([]atomic.Int64, w.Cell.Duration/slice),
+		timeline: make([]atomic.Int64, w.Cell.Duration/cell.Step),
 	}
+	for i := range w.locks {
+		l.rules = append(l.rules, w.newRule(i))
+	}
+	return l
 }
 
 func (l *load) run(before int64) (*Outcome, error) {
@@ -61,18 +64,24 @@ func (l *load) run(before int64) (*Outcome, error) {
 	}
 	time.Sleep(l.Cell.Settle)
 	began := time.Now()
+	shared := cell.Now()
+	l.pause.begin(shared)
 	l.began.Store(&began)
 	l.measured.Store(true)
 	time.Sleep(l.Cell.Duration)
 	l.measured.Store(false)
 	seconds := time.Since(began).Seconds()
 	ops := l.ops.Load()
+	l.pause.ended(cell.Now())
 	l.stop.Store(true)
 	cancel()
 	l.awaitCallers(&all)
 	spent := used()
+	lost := lost(l.beside)
+	giveBack(l.beside)
 
 	o := &Outcome{
+		Began: shared, Pause: l.pause.longest.Load(), Lost: lost,
 		Seconds: seconds, Ops: ops, AllOps: l.all.Load(),
 		Failures: l.failures.Load(), Unfinished: l.running.Load(),
 		Violations: l.violations.Load(), Switches: l.switches.Load(),
@@ -142,17 +151,18 @@ func (l *load) letPass(i int, number int64) {
 // operate is one operation. It returns which grant of the lock it was. What was taken when
 // ctx ended is given back under the other context, which does not end.
 func (l *load) operate(ctx, lasting context.Context, i int) (number int64, err error) {
-	lock, weight := l.locks[i], l.weight()
+	lock, rule, weight := l.locks[i], l.rules[i], l.weight()
+	rule.wants()
 	start := time.Now()
 	if err := lock.Acquire(ctx); err != nil {
 		return 0, err
 	}
 	acquired := time.Now()
-	g := l.witness.enter(l.slot(i), l.First+i)
-	if !g.alone {
+	g := rule.entered()
+	if !g.allowed {
 		l.violations.Add(1)
 	}
-	l.witness.leave(l.slot(i))
+	rule.leaving()
 	releasing := time.Now()
 	err = lock.Release(lasting)
 	released := time.Now()
@@ -180,11 +190,12 @@ func (l *load) operate(ctx, lasting context.Context, i int) (number int64, err e
 func (l *load) count(i int, g grant, after time.Duration) {
 	n := int64(l.weight())
 	l.ops.Add(n)
+	l.pause.ended(cell.Now())
 	l.grants[i].Add(n)
 	if g.switched {
 		l.switches.Add(1)
 	}
-	if at := int(after / slice); at < len(l.timeline) {
+	if at := int(after / cell.Step); at < len(l.timeline) {
 		l.timeline[at].Add(n)
 	}
 }

@@ -7,6 +7,8 @@ import (
 	"unsafe"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/quorumlock/quorumlock/bench/cell"
 )
 
 // Witness sees who holds a lock, in memory that all workers of a cell share. It has one slot
@@ -18,11 +20,12 @@ type Witness struct {
 
 // slot is what is known about one lock. It fills a cache line.
 type slot struct {
-	holders  atomic.Int64
+	holders  atomic.Int64 // the weights of those who hold it
+	arrivals atomic.Int64 // where callers meet
 	grants   atomic.Int64
 	last     atomic.Int64 // who had the lock last, counted from 1
 	released atomic.Int64 // when that began to give it back, in nanoseconds of a clock that all processes share; 0 for never
-	_        [4]int64
+	_        [3]int64
 }
 
 const slotSize = int(unsafe.Sizeof(slot{}))
@@ -58,8 +61,8 @@ func (w *Witness) Close() error { return unix.Munmap(w.memory) }
 
 // grant is what the witness saw when somebody got a lock.
 type grant struct {
-	// alone is false if somebody else held it still.
-	alone bool
+	// allowed is false if others held it still, so that it is more than may be held.
+	allowed bool
 	// switched is set if somebody else had it before.
 	switched bool
 	// number of the grants of this lock so far.
@@ -69,12 +72,13 @@ type grant struct {
 	sinceRelease int64
 }
 
-// enter is called by who has got a lock.
-func (w *Witness) enter(lock, caller int) grant {
+// enter is called by who has got a lock, or a part of it. With that, no more than the limit
+// may be held.
+func (w *Witness) enter(lock, caller int, weight, limit int64) grant {
 	s := &w.slots[lock]
-	g := grant{alone: s.holders.Add(1) == 1, number: s.grants.Add(1)}
+	g := grant{allowed: s.holders.Add(weight) <= limit, number: s.grants.Add(1)}
 	if released := s.released.Load(); released != 0 {
-		g.sinceRelease = sharedNow() - released
+		g.sinceRelease = cell.Now() - released
 	}
 	last := s.last.Swap(int64(caller) + 1)
 	g.switched = last != 0 && last != int64(caller)+1
@@ -82,18 +86,15 @@ func (w *Witness) enter(lock, caller int) grant {
 }
 
 // leave is called by who is about to release it.
-func (w *Witness) leave(lock int) {
+func (w *Witness) leave(lock int, weight int64) {
 	s := &w.slots[lock]
-	s.released.Store(sharedNow())
-	s.holders.Add(-1)
+	s.released.Store(cell.Now())
+	s.holders.Add(-weight)
 }
+
+// arrive is called by who is about to meet others, and arrived is how often it was.
+func (w *Witness) arrive(lock int)        { w.slots[lock].arrivals.Add(1) }
+func (w *Witness) arrived(lock int) int64 { return w.slots[lock].arrivals.Load() }
 
 // grantsOf is how many there were so far.
 func (w *Witness) grantsOf(lock int) int64 { return w.slots[lock].grants.Load() }
-
-// sharedNow is the time by a clock that all processes share and nobody steps.
-func sharedNow() int64 {
-	var t unix.Timespec
-	_ = unix.ClockGettime(unix.CLOCK_MONOTONIC, &t) // every system has it
-	return t.Nano()
-}

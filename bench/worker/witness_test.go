@@ -20,24 +20,66 @@ func TestWitness(t *testing.T) {
 	// Two openings are as two processes.
 	here, there := open(), open()
 
-	first := here.enter(1, 0)
-	assert.True(t, first.alone)
+	first := here.enter(1, 0, 1, 1)
+	assert.True(t, first.allowed)
 	assert.False(t, first.switched, "nobody had it before")
 	assert.Zero(t, first.sinceRelease)
-	assert.True(t, here.enter(0, 5).alone, "another lock")
+	assert.True(t, here.enter(0, 5, 1, 1).allowed, "another lock")
 
-	second := there.enter(1, 1)
-	assert.False(t, second.alone, "the first holds it still")
+	second := there.enter(1, 1, 1, 1)
+	assert.False(t, second.allowed, "the first holds it still")
 	assert.True(t, second.switched)
-	there.leave(1)
-	here.leave(1)
+	there.leave(1, 1)
+	here.leave(1, 1)
 
-	third := there.enter(1, 1)
-	assert.True(t, third.alone)
+	third := there.enter(1, 1, 1, 1)
+	assert.True(t, third.allowed)
 	assert.False(t, third.switched, "it had it last")
 	assert.Positive(t, third.sinceRelease)
 	assert.Equal(t, int64(3), third.number)
 	assert.Equal(t, int64(3), here.grantsOf(1))
+}
+
+// A claim that fits is allowed, whoever holds the rest: that is how permits, and readers and
+// writers, are told from locks.
+func TestWitnessOfWhatIsShared(t *testing.T) {
+	const writer = 100
+	file := filepath.Join(t.TempDir(), "witness")
+	require.NoError(t, CreateWitness(file, 2))
+	w, err := OpenWitness(file)
+	require.NoError(t, err)
+	defer func() { require.NoError(t, w.Close()) }()
+
+	assert.True(t, w.enter(0, 0, 1, 2).allowed)
+	assert.True(t, w.enter(0, 1, 1, 2).allowed)
+	assert.False(t, w.enter(0, 2, 1, 2).allowed, "there are two permits")
+
+	assert.True(t, w.enter(1, 0, 1, writer-1).allowed)
+	assert.True(t, w.enter(1, 1, 1, writer-1).allowed, "another reader")
+	assert.False(t, w.enter(1, 2, writer, writer).allowed, "a writer beside readers")
+	assert.False(t, w.enter(1, 3, 1, writer-1).allowed, "a reader beside a writer")
+	w.leave(1, 1)
+	w.leave(1, 1)
+	w.leave(1, 1)
+	w.leave(1, writer)
+	assert.True(t, w.enter(1, 2, writer, writer).allowed, "all others have gone")
+}
+
+func TestNobodyGoesOnBeforeAllHaveCome(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "witness")
+	require.NoError(t, CreateWitness(file, 1))
+	w, err := OpenWitness(file)
+	require.NoError(t, err)
+	defer func() { require.NoError(t, w.Close()) }()
+	one, other := meeting{witness: w, callers: 2}, meeting{witness: w, callers: 2}
+
+	one.wants()
+	one.wants() // the first acquire failed
+	other.wants()
+	assert.True(t, one.entered().allowed)
+	assert.True(t, other.entered().allowed)
+	one.wants()
+	assert.False(t, one.entered().allowed, "the other has not come again")
 }
 
 func TestWitnessThatIsNotThere(t *testing.T) {

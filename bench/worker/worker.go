@@ -37,12 +37,14 @@ const (
 // worker is one run of a job.
 type worker struct {
 	Job
+	peer     peer.Peer
 	client   peer.Client
 	locks    []peer.Lock // one for each caller
 	witness  *Witness
 	renewals atomic.Int64
-	heap     int64     // before there were locks
-	held     peer.Lock // what others wait for
+	heap     int64       // of a client that is connected, before there were locks
+	held     peer.Lock   // what others wait for
+	beside   []peer.Lock // what is held beside the load
 }
 
 func work(in io.Reader, out io.Writer) error {
@@ -81,8 +83,7 @@ func listen(lines *bufio.Reader, into any) error {
 func (w *worker) open() (err error) {
 	ctx, cancel := context.WithTimeout(context.Background(), openTimeout)
 	defer cancel()
-	p, err := peer.Find(w.Cell.Peer)
-	if err != nil {
+	if w.peer, err = peer.Find(w.Cell.Peer); err != nil {
 		return err
 	}
 	if w.witness, err = OpenWitness(w.WitnessFile); err != nil {
@@ -95,8 +96,11 @@ func (w *worker) open() (err error) {
 	if w.Cell.Load == cell.Hold {
 		o.Renewed = func() { w.renewals.Add(1) }
 	}
-	if w.client, err = p.Open(ctx, o); err != nil {
-		return fmt.Errorf("%s: open a client: %w", p.Name, err)
+	if w.client, err = w.peer.Open(ctx, o); err != nil {
+		return fmt.Errorf("%s: open a client: %w", w.peer.Name, err)
+	}
+	if err := w.connect(ctx); err != nil {
+		return err
 	}
 	if w.Cell.Load == cell.Hold {
 		w.heap = heap()
@@ -104,7 +108,7 @@ func (w *worker) open() (err error) {
 	for i := range w.callers() {
 		w.locks = append(w.locks, w.newLock(i))
 	}
-	return w.prepare(ctx)
+	return w.prepare()
 }
 
 // callers is how many there are here; of a peer that takes locks in batches, one.
@@ -126,11 +130,15 @@ func (w *worker) newLock(i int) peer.Lock {
 		}
 		return b.Batch(names)
 	}
-	return w.client.Lock(w.name(i))
+	lock := w.client.Lock(w.name(i))
+	if n, can := lock.(peer.Numbered); can {
+		n.Number(w.First + i)
+	}
+	return lock
 }
 
 // name of a caller's lock, and slot at the witness.
-func (w *worker) name(i int) string { return fmt.Sprintf("bench:%d", w.slot(i)) }
+func (w *worker) name(i int) string { return cell.LockName(w.slot(i)) }
 
 func (w *worker) slot(i int) int {
 	if w.Cell.Load.Contended() {
@@ -139,8 +147,8 @@ func (w *worker) slot(i int) int {
 	return w.First + i
 }
 
-// prepare connects the client to the nodes, and takes what is to be held.
-func (w *worker) prepare(ctx context.Context) error {
+// connect has the client reach the nodes.
+func (w *worker) connect(ctx context.Context) error {
 	first := w.client.Lock(fmt.Sprintf("bench:prepare:%d", w.Index))
 	if err := first.Acquire(ctx); err != nil {
 		return fmt.Errorf("the first acquire: %w", err)
@@ -148,13 +156,23 @@ func (w *worker) prepare(ctx context.Context) error {
 	if err := first.Release(ctx); err != nil {
 		return fmt.Errorf("the first release: %w", err)
 	}
-	lasting := context.WithoutCancel(ctx) // what is held would remember a context that ends
+	return nil
+}
+
+// prepare takes what is to be held.
+func (w *worker) prepare() error {
+	lasting := context.Background() // what is held would remember a context that ends
 	switch {
 	case w.Cell.Load == cell.Hold:
-		return w.hold(lasting)
-	case w.Cell.Load == cell.Wait && w.Index == 0:
-		w.held = w.client.Lock(w.name(0))
+		return hold(lasting, w.locks)
+	case w.Holder:
+		w.held = w.client.Lock(cell.LockName(0))
 		return w.held.Acquire(lasting)
+	case w.Cell.Held > 0 && w.peer.Renews:
+		for i := range w.Cell.Held {
+			w.beside = append(w.beside, w.client.Lock(fmt.Sprintf("bench:held:%d:%d", w.Index, i)))
+		}
+		return hold(lasting, w.beside)
 	}
 	return nil
 }

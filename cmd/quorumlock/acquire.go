@@ -128,11 +128,11 @@ func (h *holder) sayWaiting(why error) {
 // nodes are called. A single try waits for nothing.
 func (h *holder) waitsForItself(err error) error {
 	held, ok := errors.AsType[*quorumlock.HeldError](err)
-	if !ok || h.flags.waits && h.flags.wait == 0 || !slices.Contains(outerOwners(), held.Owner) {
+	if !ok || h.flags.waits && h.flags.wait == 0 || !slices.Contains(outerOwners(), quorumlock.ParseOwner(held.Owner).ID) {
 		return nil
 	}
 	return &exitError{code: exitFailure, err: fmt.Errorf(
-		"%q is held by %s, the quorumlock that this one runs under: it would wait for itself for ever", held.Name, shown(held.Owner))}
+		"%q is held by %s, the quorumlock that this one runs under: it would wait for itself for ever", held.Name, quorumlock.DescribeOwner(held.Owner))}
 }
 
 // rounds remembers what the last rounds of acquisition and of renewal came to.

@@ -64,7 +64,7 @@ func notStarted(name string, err error) error {
 	return &exitError{code: code, err: fmt.Errorf("cannot run %s: %w", name, err)}
 }
 
-// ownersEnv has the owner ids of all locks that a command runs under, the outermost first.
+// ownersEnv has the ids (quorumlock.OwnerInfo) of the owners of all locks that a command runs under, the outermost first.
 const ownersEnv = "QUORUMLOCK_OWNERS"
 
 // outerOwners are the leases that this process itself runs under.
@@ -76,7 +76,7 @@ func (c *command) setEnv(keys []string, lease *quorumlock.Lease) {
 	inherited := slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, nodesEnv+"=") })
 	c.cmd.Env = append(inherited,
 		"QUORUMLOCK_OWNER="+lease.Owner(),
-		ownersEnv+"="+strings.Join(append(outerOwners(), lease.Owner()), " "),
+		ownersEnv+"="+strings.Join(append(outerOwners(), quorumlock.ParseOwner(lease.Owner()).ID), " "),
 		"QUORUMLOCK_TOKEN="+strconv.FormatUint(lease.Token(), 10),
 		"QUORUMLOCK_KEY="+keys[0],
 		"QUORUMLOCK_KEYS="+strings.Join(keys, "\n"),

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -63,7 +64,8 @@ it is held. --multi asks all nodes instead of a majority.
 	root.PersistentFlags().BoolVarP(&a.verbose, "verbose", "v", false, "log to stderr all that happens")
 	wrapped := fmt.Sprintf(".FlagUsagesWrapped %d ", helpColumns)
 	root.SetUsageTemplate(strings.ReplaceAll(root.UsageTemplate(), ".FlagUsages ", wrapped))
-	root.AddCommand(a.initCommand(), a.runCommand(), a.statusCommand(), a.releaseCommand(), a.demoCommand(), a.versionCommand())
+	root.AddCommand(a.initCommand(), a.doctorCommand(), a.runCommand(), a.statusCommand(), a.topCommand(), a.releaseCommand(), a.demoCommand(), a.versionCommand(), a.manCommand())
+	root.CompletionOptions.SetDefaultShellCompDirective(cobra.ShellCompDirectiveNoFileComp)
 	return root
 }
 
@@ -80,6 +82,14 @@ func arguments(check cobra.PositionalArgs) cobra.PositionalArgs {
 		}
 		return nil
 	}
+}
+
+// named refuses a call without the name of a lock.
+func named(_ *cobra.Command, keys []string) error {
+	if len(keys) == 0 {
+		return errors.New("no KEY: the lock needs a name")
+	}
+	return nil
 }
 
 // say prints one message to the user, on stderr: stdout is for results.

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"regexp"
 	"strconv"
 	"strings"
 	"syscall"
@@ -30,6 +29,7 @@ const (
 // exitCodeHelp is the table of the package comment, for --help.
 const exitCodeHelp = `Exit codes:
   0        success; run: the command's own status, whatever it is
+  1, 2     doctor: warnings, errors
   120      the lock was held by another when --wait was over
   121      no quorum: too few nodes answered or agreed; init: not all nodes are open
   122      the lease was lost, or --max-hold was over: the command was stopped
@@ -103,7 +103,7 @@ func plain(err error) string {
 		return text
 	}
 	if held, ok := errors.AsType[*quorumlock.HeldError](err); ok {
-		text = strings.ReplaceAll(text, "held by "+held.Owner, "held by "+shown(held.Owner))
+		text = strings.ReplaceAll(text, "held by "+held.Owner, "held by "+quorumlock.DescribeOwner(held.Owner))
 	}
 	return escaped(text)
 }
@@ -177,17 +177,6 @@ func escaped(text string) string {
 	}
 	return b.String()
 }
-
-// shown is an owner's id as it can be printed: it comes from servers, where anybody may
-// have written it. Those of this library need no quotes.
-func shown(owner string) string {
-	if ownersLetters.MatchString(owner) {
-		return owner
-	}
-	return strconv.Quote(owner)
-}
-
-var ownersLetters = regexp.MustCompile(`^[A-Za-z0-9:_.-]+$`)
 
 // reason is why an attempt or a renewal failed, where it is clear what was tried.
 func reason(err error) string {

@@ -84,19 +84,20 @@ func TestWrongUsage(t *testing.T) {
 		{"init --nodes a --max-ttl 1s --max-clock-skew 600ms", "--max-clock-skew 600ms is over half of --max-ttl 1s"},
 		{"init --nodes a --max-clock-skew 0s", "--max-clock-skew 0s is not positive"},
 		{"init --nodes a --node-timeout -1s", "--node-timeout -1s is not positive"},
-		{"status --embedded 3", "requires at least 1 arg"},
+		{"status --embedded 3", "no KEY: the lock needs a name\nTry 'quorumlock status --help'."},
 		{"status k", "no nodes: give --nodes host:port,... (or set QUORUMLOCK_NODES), or --embedded N"},
 		{"status k --embedded 0", "at least one node"},
 		{"status k --embedded 4", "use an odd number, or set --allow-even\nTry 'quorumlock status --help'."},
 		{"status k --embedded 3 --nodes a", "--nodes and --embedded exclude each other"},
 		{"status k --nodes a,,b", "address 2: empty address"},
+		{"status k --nodes a,", "address 2: empty address"},
 		{"status k --nodes a,a,b", "listed twice"},
 		{"status k --nodes redis://user:secret@b:x", "address 1: "},
 		{"status k --embedded 3 --node-timeout -1s", "--node-timeout -1s is not positive\nTry 'quorumlock status --help'."},
 		{"status k --embedded 3 --max-ttl 0s", "--max-ttl 0s is not positive"},
 		{"status quorumlock:k --embedded 3", "reserved"},
 		{"release k --embedded 3", "refused without --force: the holder may be alive"},
-		{"release --force --embedded 3", "requires at least 1 arg"},
+		{"release --force --embedded 3", "no KEY: the lock needs a name"},
 		{"run --embedded 3 --key k", "no command to run"},
 		{"run --embedded 3 -- true", "no --key"},
 		{"run --key k -- true", "no nodes"},
@@ -139,7 +140,7 @@ func TestNothingFromServersReachesTheTerminalRaw(t *testing.T) {
 		"lost":      message(&quorumlock.LostError{Names: []string{"k"}, Reason: "x", Nodes: said}),
 		"reason":    nodeReason(failure),
 		"waiting":   reason(held),
-		"shown":     shown(evil),
+		"shown":     quorumlock.DescribeOwner(evil),
 	} {
 		t.Run(name, func(t *testing.T) {
 			assert.NotContains(t, text, "\x1b")
@@ -154,12 +155,12 @@ func TestShownOwners(t *testing.T) {
 	for owner, text := range map[string]string{
 		"ABC_d-e.f:1": "ABC_d-e.f:1",
 		"":            `""`,
-		"two words":   `"two words"`,
+		"two words":   "two (words)",
 		"a\tb":        `"a\tb"`,
 		"k,forged":    `"k,forged"`,
 		"end\n":       `"end\n"`,
 	} {
-		assert.Equal(t, text, shown(owner))
+		assert.Equal(t, text, quorumlock.DescribeOwner(owner))
 	}
 	assert.Equal(t, `"k" is held by "k,forged", without expiry`, message(&quorumlock.HeldError{Name: "k", Owner: "k,forged", TTL: node.NoExpiry}))
 }
@@ -201,7 +202,7 @@ func TestAdvice(t *testing.T) {
 }
 
 func TestHelpIsNotTooWide(t *testing.T) {
-	for _, command := range []string{"", "init", "run", "status", "release", "demo", "version"} {
+	for _, command := range []string{"", "init", "doctor", "run", "status", "release", "demo", "version"} {
 		r := call(t, append(strings.Fields(command), "--help")...)
 		require.Zero(t, r.code)
 		for line := range strings.Lines(r.stdout) {

@@ -1,15 +1,19 @@
 // Command quorumlock runs commands under a distributed lock over independent Redis
-// nodes, opens new nodes, shows and breaks locks, and demonstrates them without any server.
+// nodes, opens new nodes and checks them, shows, watches and breaks locks, and demonstrates
+// them without any server.
 //
 //	quorumlock init --nodes a:6379,b:6379,c:6379
+//	quorumlock doctor --nodes a:6379,b:6379,c:6379
 //	quorumlock run --nodes a:6379,b:6379,c:6379 --key nightly -- ./backup.sh
 //	quorumlock status nightly --nodes a:6379,b:6379,c:6379
+//	quorumlock top --nodes a:6379,b:6379,c:6379
 //	quorumlock release --force nightly --nodes a:6379,b:6379,c:6379
 //	quorumlock demo
 //
 // # Exit codes
 //
 //	0        success; run: the command's own status, whatever it is
+//	1, 2     doctor: warnings, errors
 //	120      the lock was held by another when --wait was over
 //	121      no quorum: too few nodes answered or agreed; init: not all nodes are open
 //	122      the lease was lost, or --max-hold was over: the command was stopped

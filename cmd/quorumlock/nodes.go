@@ -24,7 +24,7 @@ const nodesEnv = "QUORUMLOCK_NODES"
 // closeTimeout bounds the end of a client. The nodes' timeouts end it sooner.
 const closeTimeout = 10 * time.Second
 
-// surveyTimeout is how long init, status and release wait for one node, where no lease is
+// surveyTimeout is how long init, status, top and release wait for one node, where no lease is
 // in a hurry.
 const surveyTimeout = 2 * time.Second
 
@@ -46,7 +46,7 @@ func (f *nodeFlags) register(flags *pflag.FlagSet) {
 		"use `N` in-memory nodes instead of servers, to try things out: they live in this process only, and exclude nobody outside of it")
 	flags.BoolVar(&f.allowEven, "allow-even", false, "permit an even number of nodes")
 	flags.DurationVar(&f.nodeTimeout, "node-timeout", 0,
-		"how long to wait for one node at most (default 500ms, or a tenth of the TTL if that is less; 2s for init, status and release)")
+		"how long to wait for one node at most (default 500ms, or a tenth of the TTL if that is less; 2s for init, status, top and release)")
 	flags.DurationVar(&f.maxTTL, "max-ttl", quorumlock.DefaultTTL,
 		"the largest TTL allowed, which must be the same for all programs that use these nodes")
 	flags.DurationVar(&f.maxClockSkew, "max-clock-skew", 0,

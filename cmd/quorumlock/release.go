@@ -31,7 +31,7 @@ func (a *app) releaseCommand() *cobra.Command {
 		Use:   "release --force KEY [KEY...]",
 		Short: "Take a lock from its holder",
 		Long:  releaseHelp,
-		Args:  arguments(cobra.MinimumNArgs(1)),
+		Args:  arguments(named),
 		RunE: func(c *cobra.Command, keys []string) error {
 			if !force {
 				return wrongUsage(c, errNotForced)
@@ -115,7 +115,7 @@ func whenOpen(r lockReport) string {
 func shownOwners(s *quorumlock.Status) string {
 	owners := s.Owners()
 	for i := range owners {
-		owners[i] = shown(owners[i])
+		owners[i] = quorumlock.DescribeOwner(owners[i])
 	}
 	return strings.Join(owners, " or ")
 }
@@ -130,9 +130,9 @@ func removal(key string, n quorumlock.NodeStatus) string {
 	}
 	h := n.Holders[0] // there is one at most, for one name
 	if h.TTL == node.NoExpiry {
-		return fmt.Sprintf("removed %q of %s, which never expired: not written by quorumlock", key, shown(h.Owner))
+		return fmt.Sprintf("removed %q of %s, which never expired: not written by quorumlock", key, quorumlock.DescribeOwner(h.Owner))
 	}
-	return fmt.Sprintf("removed %q of %s, %v before it would have run out", key, shown(h.Owner), h.TTL.Round(time.Millisecond))
+	return fmt.Sprintf("removed %q of %s, %v before it would have run out", key, quorumlock.DescribeOwner(h.Owner), h.TTL.Round(time.Millisecond))
 }
 
 // nodeReason is a node's error where the node's name and what it was asked stand beside

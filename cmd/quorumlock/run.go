@@ -5,7 +5,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"path/filepath"
+	"strings"
 	"time"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/spf13/cobra"
 
@@ -24,6 +28,7 @@ type runFlags struct {
 	wait      time.Duration
 	maxHold   time.Duration
 	killAfter time.Duration
+	purpose   string
 	// waits is set if --wait was given, and the waiting is bounded.
 	waits bool
 }
@@ -33,8 +38,9 @@ const runHelp = `Runs a command while it holds a lock, and releases the lock whe
 Without --wait it waits for the lock as long as it takes; --wait 0s tries once.
 
 The command finds in its environment, as of its start:
-  QUORUMLOCK_OWNER        the id of the lease, never used before or again
-  QUORUMLOCK_OWNERS       the same, behind those of the leases that quorumlock itself
+  QUORUMLOCK_OWNER        the id of the lease, never used before or again; behind it, for
+                          people, this host and process, and what the lock is for
+  QUORUMLOCK_OWNERS       the id alone, behind those of the leases that quorumlock itself
                           runs under, separated by spaces: for a lock that one of them
                           holds it does not wait, but fails with 125
   QUORUMLOCK_TOKEN        the fencing token, a number that is larger for every later lease
@@ -81,8 +87,8 @@ func (a *app) runCommand() *cobra.Command {
 		Short: "Run a command while holding a lock",
 		Long:  runHelp + exitCodeHelp,
 		Example: `  quorumlock run --nodes a:6379,b:6379,c:6379 --key nightly -- ./backup.sh
-  quorumlock run --nodes a,b,c --key nightly --wait 0s -- ./backup.sh || echo not now
-  quorumlock run --nodes a,b,c --multi --key stock --key orders -- ./reconcile
+  quorumlock run --key nightly --wait 0s -- ./backup.sh || echo not now
+  quorumlock run --multi --key stock --key orders -- ./reconcile
   quorumlock run --embedded 3 --key k -- sh -c 'echo I am $QUORUMLOCK_OWNER'`,
 		RunE: func(c *cobra.Command, args []string) error {
 			f.waits = c.Flags().Changed("wait")
@@ -99,6 +105,7 @@ func (a *app) runCommand() *cobra.Command {
 		},
 	}
 	f.register(c)
+	c.CompletionOptions.SetDefaultShellCompDirective(cobra.ShellCompDirectiveDefault) // a command's arguments may be files
 	return c
 }
 
@@ -110,6 +117,7 @@ func (f *runFlags) register(c *cobra.Command) {
 	flags.BoolVar(&f.multi, "multi", false, "take the lock on all nodes instead of a majority, and all keys at once")
 	flags.DurationVar(&f.ttl, "ttl", 0, "how long the nodes keep the lock without renewal (default 10s, or --max-ttl if that is less)")
 	flags.DurationVar(&f.wait, "wait", 0, "how long to wait for the lock; 0s tries once (default: as long as it takes)")
+	flags.StringVar(&f.purpose, "purpose", "", "what the lock is for, which those who look see with this host and process (default: the command's name)")
 	flags.DurationVar(&f.maxHold, "max-hold", 0, "stop the command after so long (default: never)")
 	flags.DurationVar(&f.killAfter, "kill-after", 0, "how long after SIGTERM to send SIGKILL, a third of the TTL at most (default 5s, or that third if it is less)")
 }
@@ -162,6 +170,7 @@ func (a *app) run(c *cobra.Command, f runFlags, args []string) error {
 	}
 	defer a.closeClient(c.Context(), client)
 
+	f.purpose = cmp.Or(f.purpose, purposeOf(args[0]))
 	h := &holder{app: a, flags: f, lock: f.lock(client), rounds: log, signals: catchSignals()}
 	defer h.signals.stop()
 	return h.hold(c.Context(), command)
@@ -169,10 +178,21 @@ func (a *app) run(c *cobra.Command, f runFlags, args []string) error {
 
 // lock is what the flags ask for.
 func (f *runFlags) lock(client *quorumlock.Client) *quorumlock.Lock {
+	options := quorumlock.LockOptions{Purpose: f.purpose}
 	if f.multi {
-		return client.MultiLock(f.keys...)
+		return client.MultiLock(f.keys...).With(options)
 	}
-	return client.RedLock(f.keys[0])
+	return client.RedLock(f.keys[0]).With(options)
+}
+
+// purposeOf is what a lock is for, by the command that is run: nothing, where that cannot be shown.
+func purposeOf(command string) string {
+	name := filepath.Base(command)
+	odd := func(r rune) bool { return r == utf8.RuneError || !unicode.IsPrint(r) }
+	if len(name) > quorumlock.MaxPurposeLength || strings.ContainsFunc(name, odd) {
+		return ""
+	}
+	return name
 }
 
 // holder holds a lock for a command.

@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/quorumlock/quorumlock"
 	"github.com/quorumlock/quorumlock/internal/redisproc"
 )
 
@@ -107,7 +108,7 @@ func TestRunHeldByAnother(t *testing.T) {
 	for _, wait := range []string{"0s", "300ms"} {
 		r := call(t, servers.on("echo ran", "--wait", wait)...)
 		assert.Equal(t, exitHeld, r.code)
-		assert.Contains(t, r.stderr, "held by "+lease.Owner())
+		assert.Contains(t, r.stderr, "held by "+quorumlock.DescribeOwner(lease.Owner()))
 		assert.Empty(t, r.stdout)
 	}
 
@@ -117,7 +118,7 @@ func TestRunHeldByAnother(t *testing.T) {
 	for _, wait := range []string{"0s", "1500ms"} {
 		r := call(t, servers.on("echo ran", "--wait", wait)...)
 		assert.Equal(t, exitHeld, r.code, r.stderr)
-		assert.Contains(t, r.stderr, "held by "+lease.Owner())
+		assert.Contains(t, r.stderr, "held by "+quorumlock.DescribeOwner(lease.Owner()))
 		assert.Empty(t, r.stdout)
 	}
 }
@@ -312,7 +313,7 @@ func TestWaitingIsTold(t *testing.T) {
 	servers := startFleet(t)
 	lease := servers.hold(t)
 	p := begin(t, servers.on("echo ran")...)
-	waitForLog(t, p, "quorumlock: waiting: held by "+lease.Owner()+" for another ")
+	waitForLog(t, p, "quorumlock: waiting: held by "+quorumlock.DescribeOwner(lease.Owner())+" for another ")
 	require.NoError(t, lease.Release(t.Context()))
 	assert.Equal(t, "ran", p.line())
 	assert.Zero(t, p.exit())

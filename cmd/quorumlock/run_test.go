@@ -15,6 +15,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/quorumlock/quorumlock"
 )
 
 // script is a run of a shell script under a lock on embedded nodes.
@@ -73,7 +75,7 @@ func TestRunTellsTheCommand(t *testing.T) {
 	require.Zero(t, r.code, r.stderr)
 	lines := strings.Split(strings.TrimSpace(r.stdout), "\n")
 	require.Len(t, lines, 5)
-	assert.Regexp(t, `^[A-Z0-9]{20,}:1$`, lines[0])
+	assert.Regexp(t, `^[A-Z0-9]{20,}:1 \S+/\d+ sh$`, lines[0])
 	assert.Equal(t, "k", lines[1])
 	assert.Equal(t, "k", lines[3])
 	assert.Regexp(t, `^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$`, lines[2])
@@ -90,9 +92,9 @@ func TestPasswordsDoNotTravel(t *testing.T) {
 	t.Setenv(ownersEnv, "A:1 B:2")
 	r := call(t, script(`echo "${QUORUMLOCK_NODES-unset}"; echo "$QUORUMLOCK_OWNERS|$QUORUMLOCK_OWNER"`)...)
 	require.Zero(t, r.code, r.stderr)
-	assert.Regexp(t, `^unset\nA:1 B:2 (\S+)\|\S+\n$`, r.stdout)
+	assert.Regexp(t, `^unset\nA:1 B:2 (\S+)\|\S+ \S+/\d+ sh\n$`, r.stdout)
 	outer, owner, _ := strings.Cut(strings.TrimSpace(r.stdout), "|")
-	assert.Equal(t, "unset\nA:1 B:2 "+owner, outer)
+	assert.Equal(t, "unset\nA:1 B:2 "+quorumlock.ParseOwner(owner).ID, outer)
 }
 
 func TestRunSeveralKeys(t *testing.T) {

@@ -106,7 +106,7 @@ func (a *app) statusCommand() *cobra.Command {
 		Use:   "status KEY [KEY...]",
 		Short: "Show who holds a lock, node by node",
 		Long:  statusHelp,
-		Args:  arguments(cobra.MinimumNArgs(1)),
+		Args:  arguments(named),
 		RunE: func(c *cobra.Command, keys []string) error {
 			return a.status(c, keys, asJSON)
 		},
@@ -177,6 +177,9 @@ func newLockReport(key string, s *quorumlock.Status) lockReport {
 		}
 		r.Nodes = append(r.Nodes, nr)
 	}
+	if r.on(node.Readers) >= r.Need {
+		r.Owner = node.Readers
+	}
 	r.State = r.state()
 	return r
 }
@@ -187,7 +190,10 @@ func newNodeReport(n quorumlock.NodeStatus) nodeReport {
 		r.Error, r.wrongType = nodeReason(n.Err), errors.Is(n.Err, node.ErrWrongType)
 	}
 	r.setRecovering(n.Recovering)
-	for _, h := range n.Holders { // one at most, for one name
+	for _, h := range n.Holders { // one at most, for one name, or all that read it
+		if h.Reads {
+			h.Owner, h.TTL = node.Readers, max(h.TTL, r.ttl)
+		}
 		r.holdsLock, r.Owner, r.Token, r.ttl, r.TTL = true, h.Owner, h.Token, h.TTL, h.TTL.Milliseconds()
 		if h.TTL == node.NoExpiry {
 			r.TTL = -1
@@ -290,7 +296,7 @@ func (r *lockReport) sentence() string {
 	total := len(r.Nodes)
 	switch r.State {
 	case stateHeld:
-		return fmt.Sprintf("%q is held by %s on %d of %d nodes (%d needed)", r.Key, shown(r.Owner), r.on(r.Owner), total, r.Need)
+		return fmt.Sprintf("%q is held by %s on %d of %d nodes (%d needed)", r.Key, quorumlock.DescribeOwner(r.Owner), r.on(r.Owner), total, r.Need)
 	case stateFree:
 		text := fmt.Sprintf("%q is free: %d of %d nodes answered (%d needed)", r.Key, r.Answered, total, r.Need)
 		if n := r.taken(); n > 0 {
@@ -371,7 +377,7 @@ func (r nodeReport) recovery() string {
 func (r nodeReport) row() string {
 	holder, token, ttl, latency, note := "-", "-", "-", "-", "-"
 	if r.holdsLock {
-		holder, ttl = shown(r.Owner), r.ttl.Round(time.Millisecond).String()
+		holder, ttl = quorumlock.DescribeOwner(r.Owner), r.ttl.Round(time.Millisecond).String()
 	}
 	if r.Token > 0 {
 		token = strconv.FormatUint(r.Token, 10)

@@ -81,8 +81,8 @@ func TestStatus(t *testing.T) {
 	assert.Zero(t, r.code)
 	lines := strings.Split(r.stdout, "\n")
 	assert.Regexp(t, `^NODE +HOLDER +LARGEST TOKEN +TTL LEFT +LATENCY +NOTE$`, lines[0])
-	assert.Regexp(t, `^127\.0\.0\.1:\d+ +\S+:\d+ +\d{16} +\d+(\.\d+)?s +\S+s +-$`, lines[1])
-	assert.Contains(t, r.stdout, fmt.Sprintf(`"k" is held by %s on 5 of 5 nodes (3 needed)`, lease.Owner()))
+	assert.Regexp(t, `^127\.0\.0\.1:\d+ +\S+:\d+ \(\S+/\d+\) +\d{16} +\d+(\.\d+)?s +\S+s +-$`, lines[1])
+	assert.Contains(t, r.stdout, fmt.Sprintf(`"k" is held by %s on 5 of 5 nodes (3 needed)`, quorumlock.DescribeOwner(lease.Owner())))
 	assert.Contains(t, r.stdout, `"j<>" is taken on 3 of 5 nodes, but nobody has the 3 needed; somebody may be about to`)
 	assert.Contains(t, r.stdout, "ask again; on 3 nodes it never expires: not written by quorumlock\n")
 	assert.Contains(t, r.stdout, `"nearly free" is free: 5 of 5 nodes answered (3 needed); it is taken on 1 node only, which is too few to hold it; on 1 node it never expires`)
@@ -123,7 +123,7 @@ func TestStatusWithNodesDown(t *testing.T) {
 	r := call(t, "status", "k", "--nodes", servers.nodes())
 	assert.Equal(t, exitNoQuorum, r.code)
 	assert.Contains(t, r.stdout, `"k": no quorum: 2 of 5 nodes answered (3 needed)`)
-	assert.Contains(t, r.stdout, lease.Owner(), "what is known is shown all the same")
+	assert.Contains(t, r.stdout, quorumlock.DescribeOwner(lease.Owner()), "what is known is shown all the same")
 	assert.Empty(t, r.stderr)
 }
 
@@ -281,11 +281,11 @@ func TestForcedRelease(t *testing.T) {
 	r = call(t, "release", "--force", "k", "--nodes", servers.nodes())
 	assert.Zero(t, r.code, r.stderr)
 	for _, s := range servers {
-		assert.Contains(t, r.stdout, fmt.Sprintf(`%s: removed "k" of %s, `, s.Addr(), lease.Owner()))
+		assert.Contains(t, r.stdout, fmt.Sprintf(`%s: removed "k" of %s, `, s.Addr(), quorumlock.DescribeOwner(lease.Owner())))
 		assert.NotContains(t, s.Keys(), "k")
 	}
 	assert.Contains(t, r.stdout, `"k" was removed from 5 of 5 nodes`)
-	assert.Contains(t, r.stderr, fmt.Sprintf("if %s is alive, it works on until its next renewal fails, and others can have %q from now on\n", lease.Owner(), "k"))
+	assert.Contains(t, r.stderr, fmt.Sprintf("if %s is alive, it works on until its next renewal fails, and others can have %q from now on\n", quorumlock.DescribeOwner(lease.Owner()), "k"))
 	select {
 	case <-lease.Context().Done():
 		require.ErrorIs(t, context.Cause(lease.Context()), quorumlock.ErrLost)

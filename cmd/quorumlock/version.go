@@ -23,12 +23,24 @@ func (a *app) versionCommand() *cobra.Command {
 	}
 }
 
-// version is what the build knows of itself: a release's number where it was installed
-// as one, otherwise one made from the commit.
+// release is the version where the build cannot know it: of a source without its repository,
+//
+//	go build -ldflags "-X main.release=v1.2.3" ./cmd/quorumlock
+var release string
+
+// version is the number and what the command was built with.
 func version() string {
-	number := "(devel)"
-	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" {
-		number = info.Main.Version
+	return fmt.Sprintf("quorumlock %s %s %s/%s", number(), runtime.Version(), runtime.GOOS, runtime.GOARCH)
+}
+
+// number is what the build was told, or else knows of itself: a release's number where it was
+// installed as one, otherwise one made from the commit.
+func number() string {
+	if release != "" {
+		return release
 	}
-	return fmt.Sprintf("quorumlock %s %s %s/%s", number, runtime.Version(), runtime.GOOS, runtime.GOARCH)
+	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" {
+		return info.Main.Version
+	}
+	return "(devel)"
 }

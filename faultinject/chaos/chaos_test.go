@@ -23,7 +23,9 @@ import (
 var (
 	duration = flag.Duration("duration", 10*time.Second, "how long TestChaos breaks things")
 	seed     = flag.Uint64("seed", 0, "what TestChaos breaks follows from it; 0 is one at random")
-	kind     = flag.String("nodes", "process", "what nodes are: process or docker")
+	nodeKind = flag.String("nodes", "process", "what nodes are: process or docker")
+	kind     = flag.String("kind", "lock,semaphore,rwlock,latch,join", "what the clients of TestChaos use, all at the same time")
+	workers  = flag.Int("workers", 2, "how many users of each kind each client of TestChaos has")
 	planFile = flag.String("plan", "", "a file with a plan for TestChaos, instead of a seed")
 	out      = flag.String("out", "", "where histories are kept; they are thrown away by default, unless a test fails")
 )
@@ -54,7 +56,7 @@ func TestChaos(t *testing.T) {
 		Seed: *seed, Nodes: nodes, Clients: clients, TTL: ttl,
 		// A hundredth of the TTL and 2 ms is what locks allow for, there and back.
 		ClockStep: 10 * time.Millisecond,
-		Losses:    *kind == "process",
+		Losses:    *nodeKind == "process",
 		// Of what only the recovery guards against there cannot be enough.
 		Episodes: append(faultinject.Episodes(), faultinject.Amnesia, faultinject.Amnesia, faultinject.Amnesia),
 	}.Plan(*duration)
@@ -66,10 +68,19 @@ func TestChaos(t *testing.T) {
 	if *planFile != "" {
 		what = *planFile
 	}
-	fmt.Printf("chaos: %s, on %d nodes of kind %q (n1, n2, ...) and %d client processes (c1, c2, ...), which want the locks\n"+
-		"alpha and beta with a TTL of %v. The plan, which -plan takes from a file:\n%s\n", what, nodes, *kind, clients, ttl, plan)
-	report := run(t, chaos.Config{Out: os.Stdout, Clients: clients, Plan: plan, Seed: *seed})
-	require.Positive(t, report.Counts.Granted)
+	kinds, err := chaos.ParseKinds(*kind)
+	require.NoError(t, err)
+	fmt.Printf("chaos: %s, on %d nodes of kind %q (n1, n2, ...) and %d client processes (c1, c2, ...), which use\n"+
+		"%v with a TTL of %v. The plan, which -plan takes from a file:\n%s\n", what, nodes, *nodeKind, clients, kinds, ttl, plan)
+	report := run(t, chaos.Config{Out: os.Stdout, Clients: clients, Workers: *workers, Kinds: kinds, Plan: plan, Seed: *seed})
+	// Or nothing was tested. The worst plans leave hardly any time between what they break.
+	least := max(int(*duration/(4*ttl)), 3)
+	for _, kind := range kinds {
+		require.GreaterOrEqual(t, report.Kinds[kind].Granted, least, "%s", kind)
+		if kind == chaos.Latch {
+			require.Less(t, report.Forgotten, report.Latches, "some latches are held to every promise")
+		}
+	}
 }
 
 func readPlan(t *testing.T, name string) faultinject.Plan {
@@ -98,7 +109,7 @@ func run(t *testing.T, cfg chaos.Config) *chaos.Report {
 	switch {
 	case err != nil || report.Err() != nil:
 		fmt.Printf("What the clients saw is in %[1]s, and what is wrong with it in %[1]s/evidence, if anything.\n"+
-			"The same faults again: -args -nodes=%[2]s -plan=%[1]s/%[3]s\n", cfg.Dir, *kind, chaos.PlanFile)
+			"The same faults again: -args -nodes=%[2]s -plan=%[1]s/%[3]s\n", cfg.Dir, *nodeKind, chaos.PlanFile)
 	case *out == "":
 		require.NoError(t, os.RemoveAll(cfg.Dir))
 	}
@@ -125,13 +136,13 @@ func start(t *testing.T) []faultinject.Server {
 	defer cancel()
 	var group *faultinject.Group
 	var err error
-	switch *kind {
+	switch *nodeKind {
 	case "process":
 		group, err = process.Start(ctx, nodes)
 	case "docker":
 		group, err = container.Start(ctx, nodes)
 	default:
-		t.Fatalf("-nodes is process or docker, not %s", *kind)
+		t.Fatalf("-nodes is process or docker, not %s", *nodeKind)
 	}
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, group.Close()) })

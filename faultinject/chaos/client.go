@@ -10,6 +10,7 @@ import (
 	"os/signal"
 	"path/filepath"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -31,16 +32,21 @@ func Client() (was bool, err error) {
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
 	defer stop()
-	// It must not outlive a test that was killed: that closes the other end.
+	// Run closes the other end when the client may close its own. A test that was killed does,
+	// too, and the client must not outlive it.
+	mayClose := make(chan struct{})
 	go func() {
 		_, _ = os.Stdin.Read(make([]byte, 1))
-		os.Exit(3)
+		if ctx.Err() == nil {
+			os.Exit(3)
+		}
+		close(mayClose)
 	}()
-	return true, s.live(ctx)
+	return true, s.live(ctx, mayClose)
 }
 
-// live works until ctx ends.
-func (s settings) live(ctx context.Context) (err error) {
+// live works until ctx ends, and then waits until it may close.
+func (s settings) live(ctx context.Context, mayClose <-chan struct{}) (err error) {
 	log, err := os.Create(filepath.Join(s.Dir, s.Label+".log"))
 	if err != nil {
 		return fmt.Errorf("chaos: the log of %s: %w", s.Label, err)
@@ -51,34 +57,58 @@ func (s settings) live(ctx context.Context) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, recorder.Close()) }()
+	var leaks atomic.Int64
 	cfg := s.config()
 	cfg.Logger = slog.New(slog.NewTextHandler(log, nil))
+	cfg.Hooks.Ended = func(e quorumlock.EndedEvent) {
+		if errors.Is(e.Err, quorumlock.ErrLeaked) {
+			leaks.Add(1)
+		}
+	}
 	client, err := quorumlock.New(cfg)
 	if err != nil {
 		return err
 	}
-	var workers sync.WaitGroup
-	errs := make([]error, s.Workers)
-	for i := range s.Workers {
-		w := &worker{settings: s, number: i + 1, client: client, recorder: recorder, rng: rand.New(rand.NewPCG(s.Seed, uint64(i)))}
-		workers.Go(func() { errs[i] = w.work(ctx) })
-	}
-	workers.Wait()
+	err = s.work(ctx, client, recorder)
+	<-mayClose
 	// What Close could not give back is gone after the TTL, which Run waits for.
 	closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
 	defer cancel()
 	_ = client.Close(closing)
-	return errors.Join(errors.Join(errs...), closing.Err())
+	if n := leaks.Load(); n > 0 { // workers forget none
+		err = errors.Join(err, fmt.Errorf("chaos: %s: the library forgot %d leases", s.Label, n))
+	}
+	return errors.Join(err, closing.Err())
 }
 
-// worker is a goroutine of a client that takes and frees locks.
+// work has all workers work until ctx ends.
+func (s settings) work(ctx context.Context, client *quorumlock.Client, recorder *history.Recorder) error {
+	var workers sync.WaitGroup
+	errs := make([]error, len(s.Kinds)*s.Workers)
+	for i := range errs {
+		w := &worker{
+			settings: s, number: i + 1, kind: s.Kinds[i/s.Workers],
+			client: client, recorder: recorder, rng: rand.New(rand.NewPCG(s.Seed, uint64(i))),
+		}
+		workers.Go(func() { errs[i] = w.work(ctx) })
+	}
+	workers.Wait()
+	return errors.Join(errs...)
+}
+
+// worker is a goroutine of a client that uses things of one kind.
 type worker struct {
 	settings
 	number   int
+	kind     Kind
 	client   *quorumlock.Client
 	recorder *history.Recorder
 	rng      *rand.Rand
 	desk     *desk
+	// joints counts what was taken together, and kept is what was lost of that, and not given
+	// back: as long as the worker knows it, nobody else can think that it was forgotten.
+	joints int
+	kept   []*had
 }
 
 func (w *worker) work(ctx context.Context) (err error) {
@@ -86,67 +116,69 @@ func (w *worker) work(ctx context.Context) (err error) {
 		return err
 	}
 	defer func() { _ = w.desk.conn.Close() }()
+	turn := w.turn
+	if w.kind == Latch {
+		turn = w.latchTurn
+	}
 	for ctx.Err() == nil {
-		if err := w.turn(ctx); err != nil {
+		if err := turn(ctx); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// turn is one try at a lock, and what comes of it.
+// turn is one try to get something, and what comes of it.
 func (w *worker) turn(ctx context.Context) error {
-	lock := w.draw()
 	patience, cancel := context.WithTimeout(ctx, w.upTo(2*w.TTL))
 	defer cancel()
-	attempt := w.recorder.Acquire(w.number, lock.Names()...)
-	lease, err := lock.Acquire(patience)
-	if err != nil {
-		attempt.Failed(err)
-		w.rest(ctx, w.upTo(20*time.Millisecond)) // it may have failed at once, and would again
+	got := w.take(patience)
+	longest := time.Now().Add(2 * w.TTL)
+	if got == nil {
+		w.rest(ctx, w.upTo(w.leisure(20*time.Millisecond))) // it may have failed at once, and would again
 		return nil
 	}
-	held := attempt.Granted(lease.Owner(), lease.Token())
-	if err := w.use(ctx, lease, held); err != nil {
+	if err := w.use(ctx, got); err != nil {
 		return err
 	}
-	if !w.Gentle && !w.Brisk && w.rng.IntN(24) == 0 {
-		w.cling(ctx, lease, held)
+	if got.downgrade != nil && w.rng.IntN(2) == 0 {
+		_ = got.read(ctx)
+		if err := w.use(ctx, got); err != nil {
+			return err
+		}
 	}
-	if err := lease.Err(); err != nil {
-		held.Lost(err)
+	if !w.Gentle && !w.Brisk && (w.rng.IntN(24) == 0 || got.keepLost && w.rng.IntN(4) == 0) {
+		w.cling(ctx, got, longest)
 	}
-	_ = held.Release(func() error { return lease.Release(ctx) })
-	w.rest(ctx, w.upTo(5*time.Millisecond))
+	if err := got.err(); err != nil {
+		got.lost(err)
+		if got.keepLost {
+			w.kept = append(w.kept, got)
+			return nil
+		}
+	}
+	got.give(ctx)
+	w.rest(ctx, w.upTo(w.leisure(5*time.Millisecond)))
 	return nil
 }
 
-// cling is a careless holder, who lets go when it is made to. It looks at its lease all the
-// time: what nobody saw proves nothing.
-func (w *worker) cling(ctx context.Context, lease *quorumlock.Lease, held *history.Holding) {
-	for held.Act(lease.Err) == nil && ctx.Err() == nil {
+// leisure is how long a pause is where several kinds are used: all together they keep the machine
+// as busy as one alone does.
+func (w *worker) leisure(pause time.Duration) time.Duration {
+	return pause * time.Duration(len(w.Kinds)*len(w.Kinds))
+}
+
+// cling is a careless holder, who lets go when it is made to, or has had it for long. It looks at
+// its lease all the time: what nobody saw proves nothing.
+func (w *worker) cling(ctx context.Context, got *had, longest time.Time) {
+	for time.Now().Before(longest) && got.act() == nil && ctx.Err() == nil {
 		w.rest(ctx, w.TTL/40)
 	}
 }
 
-// draw picks a lock.
-func (w *worker) draw() *quorumlock.Lock {
-	lock := w.client.RedLock(names[w.rng.IntN(len(names))])
-	if w.Gentle {
-		return lock
-	}
-	switch w.rng.IntN(10) {
-	case 0:
-		lock = w.client.MultiLock(names...)
-	case 1:
-		lock = w.client.MultiLock(names[w.rng.IntN(len(names))])
-	}
-	return lock.With(quorumlock.LockOptions{Fixed: w.rng.IntN(4) == 0, MaxHold: 2 * w.TTL})
-}
-
 // use is the work of a holder: it looks at its lease, and some time later it writes, as
 // programs do. A write that comes too late is refused, and it sees why.
-func (w *worker) use(ctx context.Context, lease *quorumlock.Lease, held *history.Holding) error {
+func (w *worker) use(ctx context.Context, got *had) error {
 	hold := 10 * time.Millisecond // mostly
 	switch long := w.rng.IntN(16); {
 	case w.Brisk:
@@ -157,21 +189,21 @@ func (w *worker) use(ctx context.Context, lease *quorumlock.Lease, held *history
 	}
 	until := time.Now().Add(w.upTo(hold))
 	for {
-		if held.Act(lease.Err) != nil {
+		if got.act() != nil {
 			return nil
 		}
 		w.rest(ctx, w.upTo(w.Think))
-		for _, name := range lease.Names() {
-			if _, err := w.desk.write(name, lease.Token()); err != nil && ctx.Err() == nil {
+		for _, b := range got.badges {
+			if err := w.desk.show(ctx, b); err != nil {
 				return err
 			}
 		}
 		if left := time.Until(until); left > 0 && ctx.Err() == nil {
-			w.rest(ctx, min(left, w.upTo(100*time.Millisecond)))
+			w.rest(ctx, min(left, w.upTo(w.leisure(100*time.Millisecond))))
 			continue
 		}
 		// What the resource has refused, the lease must not survive.
-		_ = held.Act(lease.Err)
+		_ = got.act()
 		return nil
 	}
 }

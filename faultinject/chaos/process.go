@@ -108,14 +108,12 @@ func (c *client) kill() error {
 
 var errLinger = errors.New("it does not end")
 
-// finish asks the process to end, and reports how it did.
+// ask asks the process to end: its workers do, and then it waits for finish.
+func (c *client) ask() error { return c.signal(syscall.SIGTERM) }
+
+// finish lets the process end that was asked to, and reports how it did.
 func (c *client) finish(within time.Duration) error {
-	if c.gone() {
-		return nil
-	}
-	if err := c.signal(syscall.SIGTERM); err != nil {
-		return err
-	}
+	_ = c.stdin.Close()
 	select {
 	case <-c.ended:
 		return c.exit

@@ -22,8 +22,13 @@ type Report struct {
 	// Counts are of all names together, and Names of each.
 	Counts history.Counts
 	Names  map[string]history.Counts
-	// Late counts the writes that the resource refused, as their token was stale.
+	// Kinds says how it went with each kind of thing that was used.
+	Kinds map[Kind]*Tally
+	// Late counts what the resource refused, as its token was stale.
 	Late int
+	// Forgotten counts the latches that a majority may have forgotten, of Latches in all: the
+	// others were held to every promise, and these to that of not being done too early.
+	Forgotten, Latches int
 	// Recovered is how long after the last fault every name had been had again.
 	Recovered time.Duration
 	// Violations are the promises that were broken, in words. There must be none.
@@ -33,6 +38,62 @@ type Report struct {
 	// Began is when the plan began, and Over when the last fault was mended, by the clock
 	// of the history.
 	Began, Over time.Duration
+}
+
+// Tally is how much happened to things of one kind, those of all names together. What is held
+// together counts for each name. Of latches, Granted is how often one was found done, Refused how many calls
+// failed, and Acts how often somebody counted down, or asked how many are left.
+type Tally struct {
+	Granted, Refused, Lost, Acts, Late, Violations int
+}
+
+// add adds what happened to one name.
+func (t *Tally) add(c history.Counts) {
+	t.Granted += c.Granted
+	t.Refused += c.Refused
+	t.Lost += c.Lost
+	t.Acts += c.Acts
+}
+
+// addLatch adds what happened to one latch.
+func (t *Tally) addLatch(c history.LatchCounts) {
+	t.Granted += c.Dones
+	t.Refused += c.Failed
+	t.Acts += c.CountDowns + c.Counts
+}
+
+// tally counts for each kind.
+func (a *arena) tally(h *history.History, result *history.Result) {
+	for _, kind := range a.Kinds {
+		t := &Tally{}
+		a.report.Kinds[kind] = t
+		for _, thing := range things[kind] {
+			counts := result.Names
+			if thing.of == history.Semaphore {
+				counts = result.Semaphores
+			}
+			t.add(counts[thing.name])
+			for name, n := range a.resource.refused {
+				if of, _, _ := strings.Cut(name, "#"); of == thing.name {
+					t.Late += n
+				}
+			}
+		}
+		a.report.Late += t.Late
+	}
+	for name, counts := range result.Latches {
+		a.report.Kinds[Latch].addLatch(counts)
+		a.report.Latches++
+		if a.forgotten(h, name) {
+			a.report.Forgotten++
+		}
+	}
+}
+
+// violatedBy notes a violation that is of one kind of things.
+func (r *Report) violatedBy(kind Kind, format string, args ...any) {
+	r.Kinds[kind].Violations++
+	r.violated("%s: %s", kind, fmt.Sprintf(format, args...))
 }
 
 func (r *Report) violated(format string, args ...any) {
@@ -57,10 +118,14 @@ func (r *Report) Print(out io.Writer) {
 		n := r.Names[name]
 		row("  of "+name, fmt.Sprintf("%d, the longest time without one %v", n.Granted, n.Silence.Round(time.Millisecond)))
 	}
-	row("attempts that failed", r.Counts.Refused)
-	row("leases lost", r.Counts.Lost)
-	row("looks at a valid lease", r.Counts.Acts)
-	row("late writes refused", r.Late)
+	for _, kind := range slices.Sorted(maps.Keys(r.Kinds)) {
+		t := r.Kinds[kind]
+		row(string(kind), fmt.Sprintf("%d had, %d attempts failed, %d lost, %d looks, %d late writes refused, %d violations",
+			t.Granted, t.Refused, t.Lost, t.Acts, t.Late, t.Violations))
+	}
+	if r.Latches > 0 {
+		row("latches", fmt.Sprintf("%d, of which a majority may have forgotten %d", r.Latches, r.Forgotten))
+	}
 	total := 0
 	for _, fault := range slices.Sorted(maps.Keys(r.Faults)) {
 		total += r.Faults[fault]

@@ -2,18 +2,23 @@ package chaos
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"net"
+	"strconv"
+	"strings"
 	"sync"
 	"time"
 
 	"github.com/quorumlock/quorumlock/fence"
 )
 
-// resource is what the locks protect: a thing for each name that takes writes under a
-// token, and refuses those under a smaller token than it has seen.
+// resource is what clients do their work on, and knows nothing of the library. For each thing
+// it takes writes under a token, and refuses those under a smaller token than it has seen; and
+// reads, which it refuses under a smaller token than that of a write. It is told of every
+// count-down before it is made, and sees whether those that make a latch done have been.
 type resource struct {
 	listener net.Listener
 	wg       sync.WaitGroup
@@ -21,10 +26,17 @@ type resource struct {
 	mu    sync.Mutex
 	conns map[net.Conn]bool
 	gates map[string]*fence.Gate
-	// grants counts tokens, each when it is seen first; writes and refused count calls.
-	last                    map[string]uint64
-	grants, writes, refused int
-	latest                  time.Time
+	// last is the largest token that each thing was written to under. grants counts them, each
+	// when it is seen first, and refused is how often each thing refused one.
+	last    map[string]uint64
+	grants  int
+	refused map[string]int
+	latest  time.Time
+	// counted are the ids of each latch, dones counts those that were done, and early are the
+	// latches that were done before enough ids had begun to count down, in words.
+	counted map[string]map[string]bool
+	dones   int
+	early   []string
 }
 
 func newResource() (*resource, error) {
@@ -34,7 +46,8 @@ func newResource() (*resource, error) {
 	}
 	r := &resource{
 		listener: listener, conns: make(map[net.Conn]bool), gates: make(map[string]*fence.Gate),
-		last: make(map[string]uint64), latest: time.Now(),
+		last: make(map[string]uint64), refused: make(map[string]int), latest: time.Now(),
+		counted: make(map[string]map[string]bool),
 	}
 	r.wg.Go(r.accept)
 	return r, nil
@@ -55,36 +68,67 @@ func (r *resource) accept() {
 	}
 }
 
-// serve answers the lines of a client: a name and a token each.
+// serve answers the lines of a client: a verb, a name, and a token, an id or a number.
 func (r *resource) serve(conn net.Conn) {
-	defer func() { _ = conn.Close() }()
+	defer func() {
+		_ = conn.Close()
+		r.mu.Lock()
+		delete(r.conns, conn)
+		r.mu.Unlock()
+	}()
 	for lines := bufio.NewScanner(conn); lines.Scan(); {
-		var name string
-		var token uint64
-		if _, err := fmt.Sscanf(lines.Text(), "%s %d", &name, &token); err != nil {
+		words := strings.Fields(lines.Text())
+		if len(words) != 3 {
 			return
 		}
-		if _, err := fmt.Fprintln(conn, r.write(name, token)); err != nil {
+		if _, err := fmt.Fprintln(conn, r.answer(words[0], words[1], words[2])); err != nil {
 			return
 		}
 	}
 }
 
-// The answers.
+// What clients say.
 const (
-	written = "written"
-	stale   = "stale"
+	write    = "write"
+	read     = "read"
+	counting = "counting"
+	done     = "done"
 )
 
-func (r *resource) write(name string, token uint64) string {
+// The answers.
+const (
+	taken = "taken"
+	stale = "stale"
+	wrong = "wrong"
+)
+
+func (r *resource) answer(verb, name, what string) string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	if verb == counting {
+		return r.counting(name, what)
+	}
+	number, err := strconv.ParseUint(what, 10, 64)
+	switch {
+	case err != nil:
+		return wrong
+	case verb == write:
+		return r.write(name, number)
+	case verb == read:
+		return r.read(name, number)
+	case verb == done:
+		return r.done(name, number)
+	default:
+		return wrong
+	}
+}
+
+func (r *resource) write(name string, token uint64) string {
 	if r.gates[name] == nil {
 		r.gates[name] = &fence.Gate{}
 	}
-	r.writes++
 	if err := r.gates[name].Do(token, func() error { return nil }); errors.Is(err, fence.ErrStale) {
-		r.refused++
+		r.refused[name]++
 		return stale
 	}
 	if r.last[name] != token {
@@ -92,14 +136,58 @@ func (r *resource) write(name string, token uint64) string {
 		r.grants++
 		r.latest = time.Now()
 	}
-	return written
+	return taken
 }
 
-// counted is how much has been seen so far.
-func (r *resource) counted() (grants, refused int, since time.Duration) {
+// read does not remember the token: readers do not come one after the other.
+func (r *resource) read(name string, token uint64) string {
+	if token < r.last[name] {
+		r.refused[name]++
+		return stale
+	}
+	return taken
+}
+
+// counting notes that a count-down is about to begin.
+func (r *resource) counting(latch, id string) string {
+	if r.counted[latch] == nil {
+		r.counted[latch] = make(map[string]bool)
+	}
+	r.counted[latch][id] = true
+	return taken
+}
+
+// done sees whether as many count-downs had begun as the latch was set to.
+func (r *resource) done(latch string, n uint64) string {
+	r.dones++
+	r.latest = time.Now()
+	if begun := len(r.counted[latch]); uint64(begun) < n {
+		r.early = append(r.early, fmt.Sprintf("%q was done when %d of %d had begun to count down", latch, begun, n))
+	}
+	return taken
+}
+
+// seen is what has been seen so far.
+type seen struct {
+	grants, dones, late int
+	since               time.Duration
+}
+
+func (r *resource) seen() seen {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.grants, r.refused, time.Since(r.latest)
+	s := seen{grants: r.grants, dones: r.dones, since: time.Since(r.latest)}
+	for _, n := range r.refused {
+		s.late += n
+	}
+	return s
+}
+
+// idle reports whether nobody is connected any more.
+func (r *resource) idle() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return len(r.conns) == 0
 }
 
 func (r *resource) close() {
@@ -127,22 +215,42 @@ func dial(ctx context.Context, addr string) (*desk, error) {
 	return &desk{conn: conn, lines: bufio.NewScanner(conn)}, nil
 }
 
-// write reports whether the resource took a write under a token.
-func (d *desk) write(name string, token uint64) (taken bool, err error) {
-	if _, err := fmt.Fprintln(d.conn, name, token); err != nil {
-		return false, fmt.Errorf("chaos: writing to the resource: %w", err)
-	}
-	if !d.lines.Scan() {
-		return false, fmt.Errorf("chaos: the resource does not answer: %w", cmpErr(d.lines.Err()))
-	}
-	return d.lines.Text() == written, nil
+// show shows a badge. That it is refused is no error: who comes too late is.
+func (d *desk) show(ctx context.Context, b badge) error {
+	return d.say(ctx, b.verb, b.name, strconv.FormatUint(b.token, 10))
 }
 
-var errHungUp = errors.New("it hung up")
+// counting says that a count-down is about to begin.
+func (d *desk) counting(ctx context.Context, latch, id string) error {
+	return d.say(ctx, counting, latch, id)
+}
 
-func cmpErr(err error) error {
-	if err == nil {
-		return errHungUp
+// done says that a latch was done that had been set to n.
+func (d *desk) done(ctx context.Context, latch string, n int) error {
+	return d.say(ctx, done, latch, strconv.Itoa(n))
+}
+
+// say says something, and waits until it was heard. That it was not is no error once ctx has
+// ended, as the resource may be gone then.
+func (d *desk) say(ctx context.Context, words ...string) error {
+	if _, err := fmt.Fprintln(d.conn, strings.Join(words, " ")); err != nil {
+		return unless(ctx, fmt.Errorf("chaos: speaking to the resource: %w", err))
+	}
+	if !d.lines.Scan() {
+		return unless(ctx, fmt.Errorf("chaos: the resource does not answer: %w", cmp.Or(d.lines.Err(), errHungUp)))
+	}
+	if d.lines.Text() == wrong {
+		return fmt.Errorf("chaos: the resource does not understand %q", words)
+	}
+	return nil
+}
+
+// unless is an error that does not matter any more when ctx has ended.
+func unless(ctx context.Context, err error) error {
+	if ctx.Err() != nil {
+		return nil
 	}
 	return err
 }
+
+var errHungUp = errors.New("it hung up")

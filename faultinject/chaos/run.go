@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -23,9 +24,11 @@ import (
 type Config struct {
 	// Servers are the nodes: new, and nobody else's.
 	Servers []faultinject.Server
-	// Clients is how many client processes there are, Workers how many locks each wants at
-	// a time. Defaults: 3 and 3.
+	// Clients is how many client processes there are, Workers how many users of each kind of
+	// thing each of them has. Defaults: 3 and 3.
 	Clients, Workers int
+	// Kinds are what clients use. Default: locks.
+	Kinds []Kind
 	// TTL is that of the locks, and the largest; clocks may be off by half of it.
 	TTL time.Duration
 	// Gentle has clients take, renew and release majority locks only. A lease that is lost
@@ -56,7 +59,8 @@ type arena struct {
 	report   *Report
 	began    time.Time
 
-	mu sync.Mutex
+	mu     sync.Mutex
+	losses []loss
 }
 
 // clientsEnd bounds how long clients take to end when they are asked to.
@@ -73,10 +77,14 @@ func Run(ctx context.Context, cfg Config) (*Report, error) {
 	if cfg.Workers == 0 {
 		cfg.Workers = 3
 	}
+	if len(cfg.Kinds) == 0 {
+		cfg.Kinds = []Kind{Lock}
+	}
 	if cfg.Think == 0 {
 		cfg.Think = 10 * time.Millisecond
 	}
-	a := &arena{Config: cfg, report: &Report{Faults: make(map[faultinject.Fault]int)}, began: time.Now()}
+	report := &Report{Faults: make(map[faultinject.Fault]int), Kinds: make(map[Kind]*Tally)}
+	a := &arena{Config: cfg, report: report, began: time.Now()}
 	for _, step := range cfg.Plan {
 		a.report.Faults[step.Fault]++
 	}
@@ -87,11 +95,8 @@ func Run(ctx context.Context, cfg Config) (*Report, error) {
 	if err == nil {
 		err = a.act(ctx)
 	}
-	err = errors.Join(err, a.tearDown())
+	err = errors.Join(err, a.tearDown(ctx, err == nil))
 	whole := err == nil
-	if whole {
-		a.leftovers(ctx)
-	}
 	if len(a.clients) > 0 {
 		// What clients saw until something went wrong is judged as well.
 		err = errors.Join(err, a.judge(whole))
@@ -119,7 +124,10 @@ func (a *arena) prepare() error {
 
 // settings are what all clients have in common.
 func (a *arena) settings() settings {
-	return settings{TTL: a.TTL, Skew: a.TTL / 2, Workers: a.Workers, Gentle: a.Gentle, Brisk: a.Brisk, Think: a.Think}
+	return settings{
+		TTL: a.TTL, Skew: a.TTL / 2, Clients: a.Clients, Workers: a.Workers, Kinds: a.Kinds,
+		Gentle: a.Gentle, Brisk: a.Brisk, Think: a.Think,
+	}
 }
 
 func (a *arena) limits() quorumlock.Config { return a.settings().config() }
@@ -177,7 +185,11 @@ func (a *arena) act(ctx context.Context) error {
 	a.report.Over = clock.System().Now()
 	if err == nil {
 		a.say("all is mended")
-		sleep(ctx, a.recovery())
+		longest := time.Duration(0)
+		for _, kind := range a.Kinds {
+			longest = max(longest, a.recoveryOf(kind))
+		}
+		sleep(ctx, longest)
 	}
 	stop()
 	watch.Wait()
@@ -187,11 +199,22 @@ func (a *arena) act(ctx context.Context) error {
 // recovery is how long after the last fault a lock must be had at the latest.
 func (a *arena) recovery() time.Duration { return a.limits().Limits().Recovery() + 2*time.Second }
 
+// recoveryOf is how long after the last fault something of a kind must be had at the latest. A latch
+// may be in the middle of its time when nothing is in its way any more, and then the next one has to
+// be done; and who takes several things together holds some of them while it waits for the others.
+func (a *arena) recoveryOf(kind Kind) time.Duration {
+	if kind == Latch || kind == Join {
+		return a.recovery() + 2*a.TTL
+	}
+	return a.recovery()
+}
+
 // watch says every few seconds how it goes.
 func (a *arena) watch(ctx context.Context) {
 	for sleep(ctx, 5*time.Second) {
-		grants, refused, since := a.resource.counted()
-		a.say("... %d grants, the last %v ago; %d late writes refused", grants, since.Round(time.Millisecond), refused)
+		s := a.resource.seen()
+		a.say("... %d grants, %d times a latch was done, the last %v ago; %d late writes refused",
+			s.grants, s.dones, s.since.Round(time.Millisecond), s.late)
 	}
 }
 
@@ -201,8 +224,17 @@ func (a *arena) say(format string, args ...any) {
 	_, _ = fmt.Fprintf(a.Out, "%7.3fs  %s\n", time.Since(a.began).Seconds(), fmt.Sprintf(format, args...))
 }
 
-// tearDown ends the clients. One that does not end, or fails, has broken a promise.
-func (a *arena) tearDown() error {
+// tearDown ends the clients: first their workers, and then, if all has gone well so far and
+// nothing is left of what these had, the rest. One that does not end, or fails, has broken a
+// promise.
+func (a *arena) tearDown(ctx context.Context, well bool) error {
+	var errs []error
+	for _, c := range a.clients {
+		errs = append(errs, c.ask())
+	}
+	if well {
+		a.leftovers(ctx)
+	}
 	var wg sync.WaitGroup
 	ends := make([]error, len(a.clients))
 	for i, c := range a.clients {
@@ -214,23 +246,29 @@ func (a *arena) tearDown() error {
 			a.report.violated("c%d: %v", i+1, err)
 		}
 	}
-	var errs []error
 	for _, ways := range a.ways {
 		for _, w := range ways {
 			errs = append(errs, w.proxy.Close())
 		}
 	}
 	if a.resource != nil {
-		_, a.report.Late, _ = a.resource.counted()
 		a.resource.close()
 	}
 	return errors.Join(errs...)
 }
 
-// leftovers looks for keys of locks that nobody holds any more. The clients have given back
-// all, and what those had that were killed has run out since: so it is not the TTL that has
-// to be waited for.
+// leftovers waits until the workers have ended, and then looks for keys of what nobody holds any
+// more. The clients live on and would renew what they still had; what those had that were killed
+// has run out since: so it is not the TTL that has to be waited for.
 func (a *arena) leftovers(ctx context.Context) {
+	busy, cancel := context.WithTimeout(ctx, clientsEnd)
+	defer cancel()
+	for !a.resource.idle() {
+		if !sleep(busy, 10*time.Millisecond) {
+			a.report.violated("workers had not ended %v after they were asked to", clientsEnd)
+			return
+		}
+	}
 	bound, cancel := context.WithTimeout(ctx, a.TTL/4)
 	defer cancel()
 	for _, s := range a.Servers {
@@ -240,14 +278,17 @@ func (a *arena) leftovers(ctx context.Context) {
 				break
 			}
 			if !sleep(bound, 50*time.Millisecond) {
-				a.report.violated("after the clients have given back all and ended, %s has the keys %v (%v)", s.Name(), left, err)
+				a.report.violated("after all workers have given back what they had and ended, %s has the keys %v (%v)", s.Name(), left, err)
 				return
 			}
 		}
 	}
 }
 
-// leftOn lists the keys of a server that are not for good, and not fences, which end.
+// lasting are the keys of fences and latches, which end by themselves, and are meant to last until then.
+var lasting = regexp.MustCompile(`^quorumlock:(fence|latch|latched|awaiting):`)
+
+// leftOn lists the keys of a server that nobody needs any more, and those that ought to have an end.
 func leftOn(ctx context.Context, s faultinject.Server) ([]string, error) {
 	text, err := s.Command(ctx, "KEYS", "*")
 	if err != nil {
@@ -260,7 +301,7 @@ func leftOn(ctx context.Context, s faultinject.Server) ([]string, error) {
 		}
 	}
 	return slices.DeleteFunc(keys, func(key string) bool {
-		return key == "quorumlock:node" || strings.HasPrefix(key, "quorumlock:fence:")
+		return key == "quorumlock:node" || lasting.MatchString(key)
 	}), nil
 }
 
@@ -272,7 +313,8 @@ func (a *arena) judge(whole bool) error {
 	}
 	result := history.Check(h, time.Minute)
 	a.report.History, a.report.Counts, a.report.Names = h, result.Total, result.Names
-	a.blame(result)
+	a.tally(h, result)
+	a.blame(h, result)
 	if whole {
 		a.progress(h)
 		a.recovered(h)
@@ -283,20 +325,18 @@ func (a *arena) judge(whole bool) error {
 	return nil
 }
 
-// blame takes over what is wrong with the history.
-func (a *arena) blame(result *history.Result) {
-	if !a.TokensOnly {
-		if err := result.Err(); err != nil {
-			a.report.violated("%v", err)
-		}
-		return
+// blame takes over what is wrong with the history, and what the resource has seen.
+func (a *arena) blame(h *history.History, result *history.Result) {
+	for _, early := range a.resource.early {
+		a.report.violatedBy(Latch, "the latch %s", early)
 	}
 	for _, v := range result.Violations {
-		switch v.Kind {
-		case history.Overlap, history.ActAfterGrant: // that is what tokens are for
-		case history.Unexplained: // an overlap may be why
+		switch {
+		case a.TokensOnly && (v.Kind == history.Overlap || v.Kind == history.ActAfterGrant): // that is what tokens are for
+		case a.TokensOnly && v.Kind == history.Unexplained: // an overlap may be why
+		case excusable(v) && a.forgotten(h, v.Name):
 		default:
-			a.report.violated("%v", v)
+			a.report.violatedBy(kindOf(thing{v.Of, v.Name}), "%v", v)
 		}
 	}
 	if len(result.Undecided) > 0 {
@@ -304,31 +344,50 @@ func (a *arena) blame(result *history.Result) {
 	}
 }
 
-// progress sees when each name was had again after the last fault.
+// progress sees when each name was had again after the last fault, and that some latch was done.
 func (a *arena) progress(h *history.History) {
-	for _, name := range names {
-		first := time.Duration(-1)
-		for _, e := range h.Events() {
-			since := e.Return - a.report.Over
-			if e.Kind == history.Acquire && e.Token != 0 && slices.Contains(e.Names, name) && since > 0 && (first < 0 || since < first) {
-				first = since
-			}
+	for _, kind := range a.Kinds {
+		for _, t := range things[kind] {
+			a.soon(h, kind, fmt.Sprintf("%q was had", t.name), func(e history.Event) bool {
+				return e.Kind == history.Acquire && e.Error == "" && e.Of == t.of && slices.Contains(e.Names, t.name)
+			})
 		}
-		if first < 0 || first > a.recovery() {
-			a.report.violated("%q was not had within %v after the last fault was mended", name, a.recovery())
+		if kind == Latch {
+			a.soon(h, kind, "a latch was done", func(e history.Event) bool {
+				return e.Kind == history.Await && e.Error == ""
+			})
 		}
-		a.report.Recovered = max(a.report.Recovered, first)
 	}
 }
 
-// recovered sees whether every client can use the nodes again after the last fault: it had a
-// lock, or was told who has it.
+// soon sees when something came about first after the last fault.
+func (a *arena) soon(h *history.History, kind Kind, what string, is func(history.Event) bool) {
+	bound := a.recoveryOf(kind)
+	first := time.Duration(-1)
+	for _, e := range h.Events() {
+		since := e.Return - a.report.Over
+		if is(e) && since > 0 && (first < 0 || since < first) {
+			first = since
+		}
+	}
+	if first < 0 || first > bound {
+		a.report.violatedBy(kind, "not within %v after the last fault was mended: %s", bound, what)
+	}
+	a.report.Recovered = max(a.report.Recovered, first)
+}
+
+// answered are the kinds of events that take the answers of enough nodes to succeed.
+var answered = map[history.Kind]bool{history.Acquire: true, history.Set: true, history.CountDown: true, history.Count: true}
+
+// recovered sees whether every client can use the nodes again after the last fault: it had
+// something, or was told who has it.
 func (a *arena) recovered(h *history.History) {
 	for i := range a.clients {
 		place := fmt.Sprintf("c%d", i+1)
 		if !slices.ContainsFunc(h.Events(), func(e history.Event) bool {
 			here := e.Client == place || strings.HasPrefix(e.Client, place+".")
-			return here && e.Kind == history.Acquire && e.Return > a.report.Over && (e.Token != 0 || strings.Contains(e.Error, "is held by"))
+			got := e.Error == "" || e.Kind == history.Acquire && strings.Contains(e.Error, "is held by")
+			return here && answered[e.Kind] && e.Return > a.report.Over && got
 		}) {
 			a.report.violated("%s never got through to enough nodes after the last fault was mended", place)
 		}

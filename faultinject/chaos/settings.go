@@ -9,9 +9,6 @@ import (
 	"github.com/quorumlock/quorumlock/clock"
 )
 
-// The locks that clients fight over.
-var names = []string{"alpha", "beta"}
-
 // settings are what a client process is told.
 type settings struct {
 	// Label is its name in the history, Dir where that is written.
@@ -21,9 +18,11 @@ type settings struct {
 	Nodes    []string
 	Resource string
 	Seed     uint64
-	Workers  int
-	TTL      time.Duration
-	Skew     time.Duration
+	// Clients is how many processes there are, Workers how many users of each of the Kinds
+	// this one has.
+	Clients, Workers int
+	Kinds            []Kind
+	TTL, Skew        time.Duration
 	// Wall is how far its wall clock is off, from which tokens are taken.
 	Wall time.Duration
 	// Gentle clients take a majority's lock, renew it and release it. Others do all that

@@ -19,7 +19,7 @@ func (a *arena) Begin(ctx context.Context, s faultinject.Step) error {
 	case ofWay(s):
 		return a.bend(s, true)
 	default:
-		return faultinject.Begin(ctx, a.Servers[s.Node], s)
+		return a.during(s, func() error { return faultinject.Begin(ctx, a.Servers[s.Node], s) })
 	}
 }
 
@@ -33,7 +33,7 @@ func (a *arena) End(ctx context.Context, s faultinject.Step) error {
 	case ofWay(s):
 		return a.bend(s, false)
 	default:
-		return faultinject.End(ctx, a.Servers[s.Node], s)
+		return a.during(s, func() error { return faultinject.End(ctx, a.Servers[s.Node], s) })
 	}
 }
 

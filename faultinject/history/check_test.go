@@ -250,11 +250,11 @@ func TestAViolationNeedsNoPorcupine(t *testing.T) {
 
 func TestWhatOnlyPorcupineFindsIsToldOf(t *testing.T) {
 	r := &Result{}
-	r.add("job", "Illegal")
-	r.add("fine", "Ok")
+	r.add(subject{name: "job", slot: none}, "Illegal")
+	r.add(subject{name: "fine", slot: none}, "Ok")
 	require.Len(t, r.Violations, 1)
 	require.Equal(t, Unexplained, r.Violations[0].Kind)
-	r.add("job", "Illegal")
+	r.add(subject{name: "job", slot: none}, "Illegal")
 	require.Len(t, r.Violations, 1, "what is told of already is not told again")
 }
 

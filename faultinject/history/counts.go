@@ -10,7 +10,7 @@ type Counts struct {
 	// Granted, Refused and Unanswered are the acquisitions that gave a lease, that failed,
 	// and that have no return.
 	Granted, Refused, Unanswered int
-	// Acts are how often leases were seen valid, releases not counted.
+	// Acts are how often leases were seen valid, releases and downgrades not counted.
 	Acts int
 	// Lost are the leases that were seen to have ended without a release.
 	Lost int
@@ -23,13 +23,13 @@ type Counts struct {
 	Silence, SilenceFrom time.Duration
 }
 
-// count counts what happened to a name, or to all for which of says true.
-func (h *History) count(of func(names []string) bool) Counts {
+// count counts what happened to leases of a name, or to all for which of says true.
+func (h *History) count(of func(e Event) bool) Counts {
 	var c Counts
 	first, last := h.span()
 	grants := []time.Duration{first}
 	for _, e := range h.events {
-		if !of(e.Names) {
+		if !of(e) {
 			continue
 		}
 		c.event(e)
@@ -38,7 +38,7 @@ func (h *History) count(of func(names []string) bool) Counts {
 		}
 	}
 	for _, l := range h.leases {
-		if of(l.grant.Names) && l.over != nil && l.over.Kind != Release {
+		if of(l.grant) && l.over != nil && l.over.Kind != Release {
 			c.Lost++
 		}
 	}
@@ -71,4 +71,33 @@ func (c *Counts) silence(instants []time.Duration, start time.Duration) {
 			c.Silence, c.SilenceFrom = to-from, from-start
 		}
 	}
+}
+
+// LatchCounts are how much happened to a latch.
+type LatchCounts struct {
+	// Sets, CountDowns and Deletes are the calls that changed it and returned without an error,
+	// repetitions among them.
+	Sets, CountDowns, Deletes int
+	// Dones is how often somebody was told that it is done, by Await, and Counts how often
+	// how many are left.
+	Dones, Counts int
+	// Failed and Unanswered are the calls that returned an error, and that have no return.
+	Failed, Unanswered int
+}
+
+// countLatch counts what happened to a latch.
+func countLatch(events []Event) LatchCounts {
+	var c LatchCounts
+	of := map[Kind]*int{Set: &c.Sets, CountDown: &c.CountDowns, Delete: &c.Deletes, Await: &c.Dones, Count: &c.Counts}
+	for _, e := range events {
+		switch {
+		case !e.returned():
+			c.Unanswered++
+		case e.Error != "":
+			c.Failed++
+		default:
+			*of[e.Kind]++
+		}
+	}
+	return c
 }

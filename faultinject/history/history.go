@@ -102,7 +102,13 @@ func (b *builder) add(place string, e Event) error {
 
 // sameCall reports whether two events can be call and return of one operation.
 func sameCall(a, b Event) bool {
-	return a.Kind == b.Kind && a.Call == b.Call && a.Worker == b.Worker && a.Lease == b.Lease && slices.Equal(a.Names, b.Names)
+	return a.Kind == b.Kind && a.Call == b.Call && a.Worker == b.Worker && a.Lease == b.Lease && sameThing(a, b) &&
+		a.ID == b.ID && (a.Kind != Set || a.Count == b.Count)
+}
+
+// sameThing reports whether two events are about the same, and want as much of it.
+func sameThing(a, b Event) bool {
+	return a.Of == b.Of && slices.Equal(a.Names, b.Names) && a.Reads == b.Reads && a.Permits == b.Permits && a.Size == b.Size
 }
 
 // history is the end of building.
@@ -127,14 +133,14 @@ func (b *builder) history() (*History, error) {
 
 // checkLease reports whether the lease that an event is about was the client's by then.
 func (b *builder) checkLease(e Event) error {
-	if e.Kind == Acquire {
+	if !e.ofLease() {
 		return nil
 	}
 	grant, ok := b.ops[id{e.Client, e.Lease}]
 	switch {
 	case !ok || !grant.granted():
 		return fmt.Errorf("%s of lease %d, which client %s was not granted", e.Kind, e.Lease, e.Client)
-	case grant.Token != e.Token || grant.Owner != e.Owner || !slices.Equal(grant.Names, e.Names):
+	case grant.Token != e.Token || grant.Owner != e.Owner || !sameThing(grant.Event, e) || !slices.Equal(grant.Slots, e.Slots):
 		return fmt.Errorf("%s of lease %d, which has another owner, token or name at %s", e.Kind, e.Lease, grant.place)
 	case e.Call < grant.Return:
 		return fmt.Errorf("%s of lease %d before it was granted at %s", e.Kind, e.Lease, grant.place)

@@ -1,10 +1,6 @@
 package history
 
-import (
-	"cmp"
-	"slices"
-	"time"
-)
+import "time"
 
 // lease is a lease that was granted, and what is known about it.
 type lease struct {
@@ -15,6 +11,8 @@ type lease struct {
 	// over is the event by whose return it had ended, of several the earliest; nil if the
 	// end was not seen.
 	over *Event
+	// downgrade is the first that made it a reader's, or may have; nil if there is none.
+	downgrade *Event
 }
 
 // leasesOf lists the leases in a history, in the order of their acquisitions. Events about
@@ -30,15 +28,19 @@ func leasesOf(events []Event) []*lease {
 		}
 	}
 	for _, e := range events {
-		if l := byID[id{e.Client, e.Lease}]; l != nil && e.Kind != Acquire {
+		if l := byID[id{e.Client, e.Lease}]; l != nil && e.ofLease() {
 			l.add(e)
 		}
 	}
 	return all
 }
 
-// add takes an event about the lease. What has no return may not have happened.
+// add takes an event about the lease. What has no return may not have happened; but from the
+// call of a downgrade on, whatever comes of it, the lease may be a reader's.
 func (l *lease) add(e Event) {
+	if e.Kind == Downgrade && l.downgrade == nil {
+		l.downgrade = &e
+	}
 	if !e.returned() {
 		return
 	}
@@ -46,7 +48,7 @@ func (l *lease) add(e Event) {
 	if valid {
 		l.seen = append(l.seen, e)
 	}
-	ended := !valid || e.Kind == Release
+	ended := !valid && e.Kind != Downgrade || e.Kind == Release
 	if ended && (l.over == nil || e.Return < l.over.Return) {
 		l.over = &e
 	}
@@ -65,26 +67,18 @@ func (l *lease) lastSeen() Event {
 // instant which is no earlier than the call.
 func (l *lease) validUntil() time.Duration { return l.lastSeen().Call }
 
-// byName sorts the leases of each name by token, and lists the names that any event is
-// about.
-func (h *History) byName() (names []string, leases map[string][]*lease) {
-	leases = map[string][]*lease{}
-	for _, e := range h.events {
-		for _, name := range e.Names {
-			if _, ok := leases[name]; !ok {
-				leases[name] = nil
-				names = append(names, name)
-			}
-		}
+// writes reports whether it was granted to a writer, who is alone.
+func (l *lease) writes() bool { return !l.grant.Reads }
+
+// aloneUntil is a time until which the lease of a writer certainly excluded readers: while it
+// was valid, and no longer than until it was to be a reader's. It is 0 for that of a reader.
+func (l *lease) aloneUntil() time.Duration {
+	switch {
+	case !l.writes():
+		return 0
+	case l.downgrade != nil:
+		return min(l.downgrade.Call, l.validUntil())
+	default:
+		return l.validUntil()
 	}
-	for _, l := range h.leases {
-		for _, name := range l.grant.Names {
-			leases[name] = append(leases[name], l)
-		}
-	}
-	for _, of := range leases {
-		slices.SortStableFunc(of, func(a, b *lease) int { return cmp.Compare(a.grant.Token, b.grant.Token) })
-	}
-	slices.Sort(names)
-	return names, leases
 }

@@ -1,7 +1,9 @@
 package history
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -10,18 +12,24 @@ import (
 
 // state is what the model of a lock remembers of one name.
 type state struct {
-	// token is the largest so far, and that of the holder if the lock is held.
+	// turn is how many steps were made.
+	turn int
+	// token is the largest so far.
 	token uint64
-	held  bool
-	// seen is how often the holder's lease has been seen valid.
-	seen int
+	// alone is set while a writer holds it; else there are so many readers.
+	alone   bool
+	readers int
 }
 
 func (s state) String() string {
-	if s.held {
+	switch {
+	case s.alone:
 		return fmt.Sprintf("held with token %d", s.token)
+	case s.readers > 0:
+		return fmt.Sprintf("held by %d readers, largest token %d", s.readers, s.token)
+	default:
+		return fmt.Sprintf("free, largest token %d", s.token)
 	}
-	return fmt.Sprintf("free, largest token %d", s.token)
 }
 
 // stepKind is what can happen to a lock.
@@ -30,39 +38,67 @@ type stepKind uint8
 const (
 	granted stepKind = iota + 1
 	seenValid
+	shared
 	ended
 )
 
 // step is what happened to a lock at some instant.
 //
-// after and seen do not change what is legal, only how fast it is found. Every lease must
-// get its place, and tokens must grow, so a grant can only come right after that of the
-// next smaller token. An end can only come after all that saw its lease valid; and these
-// may as well come in the order of their calls, since each can happen at its call or at the
-// grant, whichever is later. Told so, porcupine has no choice left, and needs one
-// pass over the history: else it would try all waiters whenever the lock is free, all
-// orders of concurrent acts, and for each lease all instants at which it may have ended.
+// turn does not change what is legal, only how fast it is found. Every lease must get its
+// place, and tokens must grow, so grants come in one order (readers with one token in any: this is
+// by return, and no other is legal where that is not). A writer's grant can only come after the
+// ends of all before it, a reader's after the writers before it are gone or readers too; an end
+// after all that saw its lease valid. So it is known of each step which others must come
+// before it, and nothing else matters. Each has an earliest instant, which is the latest call of
+// all these, and if any order is legal, that by earliest instants is. Told so, porcupine has no
+// choice left, and needs one pass over the history.
 type step struct {
 	kind  stepKind
-	token uint64
-	after uint64 // for a grant: the token of the grant before
-	seen  int    // otherwise: how often the lease was seen valid before
+	turn  int
+	lease *lease
 	text  string
 }
 
 // next is the state after a step, if the step is legal.
 func (s state) next(do *step) (bool, state) {
+	if do.turn != s.turn {
+		return false, s
+	}
+	s.turn++
+	token := do.lease.grant.Token
 	switch do.kind {
 	case granted:
-		ok := !s.held && do.token > s.token && do.after == s.token
-		return ok, state{token: do.token, held: true}
+		if !do.lease.writes() {
+			ok := !s.alone && token >= s.token
+			s.token = token
+			s.readers++
+			return ok, s
+		}
+		ok := !s.alone && s.readers == 0 && token > s.token
+		s.token, s.alone = token, true
+		return ok, s
 	case seenValid:
-		ok := s.held && do.token == s.token && do.seen == s.seen
-		return ok, state{token: s.token, held: true, seen: s.seen + 1}
+		return s.alone || s.readers > 0, s
+	case shared:
+		ok := s.alone
+		s.alone = false
+		s.readers++
+		return ok, s
 	default:
-		ok := s.held && do.token == s.token && do.seen == s.seen
-		return ok, state{token: s.token}
+		return s.left(do.lease)
 	}
+}
+
+// left is the state after the end of a lease.
+func (s state) left(l *lease) (bool, state) {
+	if l.writes() && l.downgrade == nil {
+		ok := s.alone
+		s.alone = false
+		return ok, s
+	}
+	ok := s.readers > 0
+	s.readers--
+	return ok, s
 }
 
 // model is that of one name.
@@ -80,39 +116,79 @@ func model() porcupine.Model {
 
 // linearize has porcupine search for instants at which the steps of one name can have
 // happened, until a deadline.
-func linearize(leases []*lease, until time.Duration, deadline time.Time) porcupine.CheckResult {
+func linearize(m porcupine.Model, deadline time.Time, steps func() []porcupine.Operation) porcupine.CheckResult {
 	left := time.Until(deadline)
 	if left <= 0 {
 		return porcupine.Unknown
 	}
-	return porcupine.CheckOperationsTimeout(model(), operations(leases, until, newRows()), left)
+	return porcupine.CheckOperationsTimeout(m, steps(), left)
 }
 
-// operations are the steps of one name for porcupine. The leases are sorted by token,
-// and until is a time after all others: that of what may come never.
+// operations are the steps of one name for porcupine. The leases are in the order of their
+// grants, and until is a time after all others: that of what may come never.
 func operations(leases []*lease, until time.Duration, rows *rows) []porcupine.Operation {
-	var ops []porcupine.Operation
-	after := uint64(0)
+	o := ordering{until: until, rows: rows}
 	for _, l := range leases {
-		token := l.grant.Token
-		add := func(e Event, do *step) {
-			do.token = token
-			if do.text == "" {
-				do.text = e.String()
-			}
-			ops = append(ops, porcupine.Operation{
-				ClientId: rows.of(e, do.kind), Input: do, Call: int64(e.Call), Return: int64(e.Return),
-			})
-		}
-		add(l.grant, &step{kind: granted, after: after})
-		for i, e := range l.seen {
-			add(e, &step{kind: seenValid, seen: i})
-		}
-		end, text := l.end(until)
-		add(end, &step{kind: ended, seen: len(l.seen), text: text})
-		after = token
+		o.lease(l)
 	}
-	return ops
+	order := make([]int, len(o.ops))
+	for i := range order {
+		order[i] = i
+	}
+	// What is as early is in order already: each step was added after those that come before it.
+	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(o.earliest[a], o.earliest[b]) })
+	for turn, i := range order {
+		o.ops[i].Input.(*step).turn = turn
+	}
+	return o.ops
+}
+
+// ordering makes the steps of one name, lease by lease.
+type ordering struct {
+	until    time.Duration
+	rows     *rows
+	ops      []porcupine.Operation
+	earliest []time.Duration // of each
+	// granted is the earliest instant of the grant so far, opened that at which readers may
+	// come beside the leases so far, and free that at which all have ended.
+	granted, opened, free time.Duration
+}
+
+func (o *ordering) lease(l *lease) {
+	from := max(o.granted, o.opened)
+	if l.writes() {
+		from = max(from, o.free)
+	}
+	o.granted = o.add(l, granted, l.grant, from, "")
+	last := o.granted
+	for _, e := range l.seen {
+		last = max(last, o.add(l, seenValid, e, o.granted, ""))
+	}
+	if l.writes() && l.downgrade != nil {
+		e := *l.downgrade
+		e.Call, e.Return = l.aloneUntil(), o.until
+		at := o.add(l, shared, e, o.granted, l.downgrade.String())
+		o.opened, last = max(o.opened, at), max(last, at)
+	}
+	end, text := l.end(o.until)
+	at := o.add(l, ended, end, last, text)
+	o.free = max(o.free, at)
+	if l.writes() && l.downgrade == nil {
+		o.opened = max(o.opened, at)
+	}
+}
+
+// add adds a step that cannot come before some instant, and returns its earliest.
+func (o *ordering) add(l *lease, kind stepKind, e Event, from time.Duration, text string) time.Duration {
+	if text == "" {
+		text = e.String()
+	}
+	from = max(from, e.Call)
+	o.earliest = append(o.earliest, from)
+	o.ops = append(o.ops, porcupine.Operation{
+		ClientId: o.rows.of(e, kind), Input: &step{kind: kind, lease: l, text: text}, Call: int64(e.Call), Return: int64(e.Return),
+	})
+	return from
 }
 
 // end is the end of a lease as an event: not before it was last seen valid, not after it
@@ -130,8 +206,8 @@ func (l *lease) end(until time.Duration) (e Event, text string) {
 	return e, fmt.Sprintf("%s/w%d end of %s, token %d: %s", e.Client, e.Worker, strings.Join(e.Names, ","), e.Token, why)
 }
 
-// rows gives each worker a row in a visualisation, and one more for the ends of its
-// leases, which overlap with what the worker does next.
+// rows gives each worker a row in a visualisation, and more for the ends and the
+// downgrades of its leases, which overlap with what the worker does next.
 type rows struct {
 	index map[row]int
 }
@@ -140,12 +216,13 @@ type row struct {
 	client string
 	worker int
 	ends   bool
+	opens  bool
 }
 
 func newRows() *rows { return &rows{index: map[row]int{}} }
 
 func (r *rows) of(e Event, kind stepKind) int {
-	key := row{e.Client, e.Worker, kind == ended}
+	key := row{e.Client, e.Worker, kind == ended, kind == shared}
 	if _, ok := r.index[key]; !ok {
 		r.index[key] = len(r.index)
 	}

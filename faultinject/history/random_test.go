@@ -44,11 +44,21 @@ func (s *simulation) add(e Event) Event {
 func (s *simulation) lease(names ...string) {
 	s.now += 1 + s.upTo(s.slack)
 	s.token += 1 + s.Uint64N(3)
-	grant := s.add(Event{
-		Client: fmt.Sprintf("c%d", s.IntN(s.clients)), Worker: s.IntN(4), Kind: Acquire, Names: names, Owner: "o" + strconv.FormatUint(s.token, 36), Token: s.token,
-		Call: s.now - s.upTo(5*s.slack), Return: s.now + s.upTo(s.slack),
-	})
-	about := Event{Client: grant.Client, Worker: grant.Worker, Names: names, Lease: grant.Op, Owner: grant.Owner, Token: grant.Token}
+	s.hold(s.grant(Event{Names: names}))
+}
+
+// grant is a grant that happens now, with the last token.
+func (s *simulation) grant(e Event) Event {
+	e.Client, e.Worker, e.Kind = fmt.Sprintf("c%d", s.IntN(s.clients)), s.IntN(4), Acquire
+	e.Owner, e.Token = "o"+strconv.FormatUint(s.token, 36), s.token
+	e.Call, e.Return = s.now-s.upTo(5*s.slack), s.now+s.upTo(s.slack)
+	return s.add(e)
+}
+
+// hold is what becomes of a lease.
+func (s *simulation) hold(grant Event) {
+	about := grant
+	about.Lease = grant.Op
 	for range s.IntN(2*s.acts + 1) {
 		s.now += 1 + s.upTo(s.slack)
 		if s.now < grant.Return {

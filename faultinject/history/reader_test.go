@@ -16,6 +16,8 @@ import (
 const (
 	callLine   = `{"client":"c1","op":1,"kind":"acquire","names":["job"],"call":10}` + "\n"
 	returnLine = `{"client":"c1","op":1,"kind":"acquire","names":["job"],"owner":"o","token":5,"call":10,"return":20}` + "\n"
+	permitLine = `{"client":"c1","op":5,"kind":"acquire","of":"semaphore","names":["job"],"owner":"o","token":5,"permits":2,"slots":[0,3],"size":5,"call":10,"return":20}` + "\n"
+	downLine   = `{"client":"c1","op":7,"kind":"countdown","of":"latch","names":["job"],"id":"a","call":40,"return":50}` + "\n"
 	actLine    = `{"client":"c1","op":2,"kind":"act","names":["job"],"lease":1,"owner":"o","token":5,"call":20,"return":30}` + "\n"
 )
 
@@ -64,6 +66,28 @@ func TestReadNamesTheLine(t *testing.T) {
 		{"an act with another token", returnLine + strings.Replace(actLine, `:5`, `:6`, 1), "line 2: act of lease 1, which has another owner, token or name at line 1"},
 		{"an act before the grant", returnLine + strings.Replace(actLine, `"call":20`, `"call":19`, 1), "line 2: act of lease 1 before it was granted at line 1"},
 		{"a loss without a time", returnLine + strings.NewReplacer(`"act"`, `"lost"`, `,"return":30`, "").Replace(actLine), "line 2: a loss without a time"},
+		{"a reader's act of a writer's lease", returnLine + strings.Replace(actLine, `"call"`, `"reads":true,"call"`, 1), "line 2: act of lease 1, which has another owner, token or name at line 1"},
+		{"no such type", strings.Replace(callLine, `"names"`, `"of":"barrier","names"`, 1), `line 1: no type is called "barrier"`},
+		{"a kind of another type", strings.Replace(callLine, `"names"`, `"of":"latch","names"`, 1), `line 1: no kind of a latch is called "acquire"`},
+		{"permits of a lock", strings.Replace(callLine, `"call"`, `"permits":1,"call"`, 1), "line 1: acquire of 1 permits"},
+		{"a size of a lock", strings.Replace(callLine, `"call"`, `"size":1,"call"`, 1), "line 1: acquire with 1 permits in all"},
+		{"an id of a lock", strings.Replace(callLine, `"call"`, `"id":"a","call"`, 1), `line 1: acquire with the id "a"`},
+		{"a number of a lock", strings.Replace(callLine, `"call"`, `"count":1,"call"`, 1), "line 1: acquire of 1"},
+		{"no permits", strings.Replace(permitLine, `"permits":2`, `"permits":0`, 1), "line 1: acquire of 0 permits"},
+		{"a semaphore without a size", strings.Replace(permitLine, `"size":5,`, "", 1), "line 1: acquire with 0 permits in all"},
+		{"too few slots", strings.Replace(permitLine, `[0,3]`, "[0]", 1), "line 1: slots [0] for 2 permits"},
+		{"a slot twice", strings.Replace(permitLine, `[0,3]`, "[3,3]", 1), "line 1: slots [3 3] for 2 permits"},
+		{"a slot below 0", strings.Replace(permitLine, `[0,3]`, "[0,-3]", 1), "line 1: slots [0 -3] for 2 permits"},
+		{"slots without a grant", strings.NewReplacer(`"owner":"o","token":5,`, "", `,"return":20`, "").Replace(permitLine), "line 1: owner or token without a grant"},
+		{"slots without a token", strings.Replace(permitLine, `"token":5,`, "", 1), "line 1: a grant without owner and token"},
+		{"a reader of a semaphore", strings.Replace(permitLine, `"call"`, `"reads":true,"call"`, 1), "line 1: a reader of a semaphore"},
+		{"two semaphores", strings.Replace(permitLine, `"job"`, `"a","b"`, 1), "line 1: several names of a semaphore"},
+		{"a count-down without an id", strings.Replace(downLine, `"id":"a",`, "", 1), `line 1: countdown with the id ""`},
+		{"a count-down with a lease", strings.Replace(downLine, `"id"`, `"lease":1,"id"`, 1), "line 1: countdown with a lease"},
+		{"a latch set to none", strings.NewReplacer("countdown", "set", `"id":"a",`, "").Replace(downLine), "line 1: set of 0"},
+		{"fewer than none left", strings.NewReplacer("countdown", "count", `"id":"a"`, `"count":-1`).Replace(downLine), "line 1: count of -1"},
+		{"a number without an answer", strings.NewReplacer("countdown", "count", `"id":"a"`, `"count":1`, `,"return":50`, "").Replace(downLine), "line 1: a number without an answer"},
+		{"two ids of one count-down", downLine[:len(downLine)-len(`,"return":50}`+"\n")] + "}\n" + strings.Replace(downLine, `"a"`, `"b"`, 1), "line 2: operation 7 of client c1 is also at line 1, and is another"},
 		{"two returns", returnLine + returnLine, "line 2: operation 1 of client c1 has returned already at line 1"},
 		{"two operations of one number", callLine + strings.Replace(returnLine, `"call":10`, `"call":11`, 1), "line 2: operation 1 of client c1 is also at line 1, and is another"},
 	} {
@@ -72,6 +96,29 @@ func TestReadNamesTheLine(t *testing.T) {
 			require.ErrorContains(t, err, "faultinject: history: "+c.want)
 		})
 	}
+}
+
+// Histories of locks are as they were before there were other things, so that both read each other's.
+func TestHistoriesOfLocksHaveNothingNew(t *testing.T) {
+	h, err := Read(strings.NewReader(callLine + returnLine + actLine))
+	require.NoError(t, err)
+	var out bytes.Buffer
+	require.NoError(t, h.Encode(&out))
+	requireLines(t, returnLine+actLine, out.String())
+}
+
+func TestReadOfOtherThings(t *testing.T) {
+	h, err := Read(strings.NewReader(permitLine + downLine))
+	require.NoError(t, err)
+	var out bytes.Buffer
+	require.NoError(t, h.Encode(&out))
+	requireLines(t, permitLine+downLine, out.String())
+}
+
+// requireLines compares texts to the byte, but for the number of the worker, which is always there.
+func requireLines(t *testing.T, want, got string) {
+	t.Helper()
+	require.Equal(t, strings.Split(strings.ReplaceAll(want, `"op"`, `"worker":0,"op"`), "\n"), strings.Split(got, "\n"))
 }
 
 func TestReadDir(t *testing.T) {
@@ -123,6 +170,9 @@ func FuzzRead(f *testing.F) {
 	f.Add([]byte(returnLine + strings.Replace(actLine, `"act"`, `"lost"`, 1)))
 	f.Add([]byte(returnLine + strings.Replace(actLine, `"act"`, `"release"`, 1) + strings.ReplaceAll(returnLine, "c1", "c2")))
 	f.Add([]byte("\n\n{}"))
+	f.Add([]byte(permitLine + strings.NewReplacer("c1", "c2", "[0,3]", "[3,4]").Replace(permitLine)))
+	f.Add([]byte(downLine + strings.NewReplacer("countdown", "set", `"id":"a"`, `"count":2`, `"op":7`, `"op":8`).Replace(downLine)))
+	f.Add([]byte(strings.Replace(returnLine, `"call"`, `"reads":true,"call"`, 1)))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		h, err := Read(bytes.NewReader(data))
 		if err != nil {

@@ -22,7 +22,7 @@ const suffix = ".jsonl"
 // killed then does not lose it. It is safe for concurrent use.
 //
 // Its methods never fail the client. If an event cannot be written, or is none (a name is
-// empty, a token 0), none is written after it, and
+// empty, the token of a lock 0), none is written after it, and
 // [Recorder.Err] and [Recorder.Close] say why; the beginning is still a sound history.
 type Recorder struct {
 	client string
@@ -133,17 +133,37 @@ type Attempt struct {
 // is a number for the goroutine. How it ends is for Granted or Failed to say, one of them
 // once; without either it may have happened.
 func (r *Recorder) Acquire(worker int, names ...string) *Attempt {
-	e := r.begin(Acquire, worker, slices.Clone(names))
+	return r.acquire(r.begin(Acquire, worker, slices.Clone(names)))
+}
+
+// AcquireRead is Acquire for a reader of the lock.
+func (r *Recorder) AcquireRead(worker int, name string) *Attempt {
+	e := r.begin(Acquire, worker, []string{name})
+	e.Reads = true
+	return r.acquire(e)
+}
+
+// AcquirePermits is Acquire for so many permits of a semaphore, which has as many in all by the
+// configuration of the client as size says.
+func (r *Recorder) AcquirePermits(worker int, semaphore string, permits, size int) *Attempt {
+	e := r.begin(Acquire, worker, []string{semaphore})
+	e.Of, e.Permits, e.Size = Semaphore, permits, size
+	return r.acquire(e)
+}
+
+func (r *Recorder) acquire(e Event) *Attempt {
 	e.Call = r.now()
 	r.write(e)
 	return &Attempt{recorder: r, event: e}
 }
 
-// Granted records that the acquisition gave a lease; it is to be called right after.
-func (a *Attempt) Granted(owner string, token uint64) *Holding {
+// Granted records that the acquisition gave a lease; it is to be called right after. The
+// slots are the numbers of the permits, none for a lock. The semaphore of another library may
+// have neither numbers nor tokens: then the token is 0.
+func (a *Attempt) Granted(owner string, token uint64, slots ...int) *Holding {
 	e := a.event
 	e.Return = a.recorder.now()
-	e.Owner, e.Token = owner, token
+	e.Owner, e.Token, e.Slots = owner, token, slices.Clone(slots)
 	a.recorder.write(e)
 	return &Holding{recorder: a.recorder, grant: e}
 }
@@ -164,8 +184,9 @@ type Holding struct {
 
 // begin is an event about the lease.
 func (h *Holding) begin(kind Kind) Event {
-	e := h.recorder.begin(kind, h.grant.Worker, h.grant.Names)
-	e.Lease, e.Owner, e.Token = h.grant.Op, h.grant.Owner, h.grant.Token
+	e := h.grant
+	e.Op, e.Kind, e.Lease = h.recorder.begin(kind, e.Worker, e.Names).Op, kind, e.Op
+	e.Call, e.Return = 0, 0
 	return e
 }
 
@@ -187,14 +208,14 @@ func (h *Holding) Act(valid func() error) error {
 // returns the same. The call of release must end the lease whatever it returns, and
 // return nil only if the lease had not ended by itself.
 func (h *Holding) Release(release func() error) error {
-	e := h.begin(Release)
-	e.Call = h.recorder.now()
-	h.recorder.write(e)
-	err := release()
-	e.Return = h.recorder.now()
-	e.Error = reason(err, "")
-	h.recorder.write(e)
-	return err
+	return h.recorder.during(h.begin(Release), release)
+}
+
+// Downgrade makes the lease of a writer that of a reader by calling downgrade, and records when,
+// and what it says. It returns the same. From the call on the lease must only be used to read,
+// whatever comes of it, and nil must mean that it had not ended by itself.
+func (h *Holding) Downgrade(downgrade func() error) error {
+	return h.recorder.during(h.begin(Downgrade), downgrade)
 }
 
 // Lost records that the lease was seen to have ended by itself, by now.
@@ -204,6 +225,17 @@ func (h *Holding) Lost(cause error) {
 	e.Return = e.Call
 	e.Error = reason(cause, "")
 	h.recorder.write(e)
+}
+
+// during records an event around a call.
+func (r *Recorder) during(e Event, call func() error) error {
+	e.Call = r.now()
+	r.write(e)
+	err := call()
+	e.Return = r.now()
+	e.Error = reason(err, "")
+	r.write(e)
+	return err
 }
 
 // reason is the text of an error. An error without a text must not look like none.

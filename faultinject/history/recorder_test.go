@@ -56,6 +56,71 @@ func TestARecorderWritesWhatIsRead(t *testing.T) {
 	require.Equal(t, "c1/w4 acquire c -> ?", h.Events()[5].String())
 }
 
+func TestARecorderWritesOfReadersPermitsAndLatches(t *testing.T) {
+	var out bytes.Buffer
+	now := clock.NewManual(time.Time{})
+	r := NewRecorder("c1", &out, now)
+	ends := func(err error) func() error { return func() error { now.Advance(1); return err } }
+	takes, fails := ends(nil), ends(errors.New("no quorum"))
+	now.Advance(10)
+	require.NoError(t, r.AcquireRead(2, "a").Granted("owner", 17).Act(takes))
+	require.EqualError(t, r.Acquire(2, "b").Granted("owner", 18).Downgrade(fails), "no quorum")
+	require.NoError(t, r.AcquirePermits(2, "s", 2, 5).Granted("owner", 19, 0, 3).Release(takes))
+	r.AcquirePermits(2, "s", 1, 5).Failed(errors.New("full"))
+	require.NoError(t, r.AcquirePermits(2, "counter", 1, 5).Granted("owner", 0).Act(takes))
+	require.NoError(t, r.Resize(2, "s", 6, takes))
+	require.NoError(t, r.SetLatch(2, "l", 2, takes))
+	require.EqualError(t, r.CountDown(2, "l", "id", fails), "no quorum")
+	left, err := r.CountLatch(2, "l", func() (int, error) { return 1, takes() })
+	require.NoError(t, err)
+	require.Equal(t, 1, left)
+	_, err = r.CountLatch(2, "l", func() (int, error) { return 7, fails() })
+	require.EqualError(t, err, "no quorum")
+	require.EqualError(t, r.AwaitLatch(2, "l", fails), "no quorum")
+	require.NoError(t, r.DeleteLatch(2, "l", takes))
+	require.NoError(t, r.Close())
+
+	h, err := Read(&out)
+	require.NoError(t, err)
+	var told []string
+	for _, e := range h.Events() {
+		told = append(told, e.String())
+	}
+	require.Equal(t, []string{
+		"c1/w2 acquire a to read -> token 17",
+		"c1/w2 act a (token 17) -> ok",
+		"c1/w2 acquire b -> token 18",
+		"c1/w2 downgrade b (token 18) -> no quorum",
+		"c1/w2 acquire 2 of s -> token 19, slots [0 3]",
+		"c1/w2 release s (token 19, slots [0 3]) -> ok",
+		"c1/w2 acquire 1 of s -> full",
+		"c1/w2 acquire 1 of counter -> token 0",
+		"c1/w2 act counter (token 0) -> ok",
+		"c1/w2 resize s to 6 -> ok",
+		"c1/w2 set l to 2 -> ok",
+		`c1/w2 countdown l by "id" -> no quorum`,
+		"c1/w2 count l -> 1 left",
+		"c1/w2 count l -> no quorum",
+		"c1/w2 await l -> no quorum",
+		"c1/w2 delete l -> ok",
+	}, told)
+	require.NoError(t, Check(h, ample).Err())
+	require.Equal(t, 5, h.Events()[4].Size)
+}
+
+// A process that dies in a call leaves it without a return.
+func TestACallOfALatchIsToldOfAtOnce(t *testing.T) {
+	var out bytes.Buffer
+	r := NewRecorder("c1", &out, clock.NewManual(time.Time{}))
+	_ = r.CountDown(1, "l", "id", func() error {
+		h, err := Read(strings.NewReader(out.String()))
+		require.NoError(t, err)
+		require.Equal(t, `c1/w1 countdown l by "id" -> ?`, h.Events()[0].String())
+		return nil
+	})
+	require.NoError(t, r.Err())
+}
+
 func TestRecordersOfSeveralGoroutines(t *testing.T) {
 	const workers, rounds = 8, 50
 	dir := t.TempDir()

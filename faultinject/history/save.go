@@ -24,9 +24,9 @@ const (
 )
 
 // Save writes the history into a directory, which it makes if need be; and unless the
-// verdict is Ok, what is wrong. The visualisation, which there is for illegal histories,
-// shows the first violation of each name with the leases around it. Files of the same names
-// are replaced. The directory must not be one that ReadDir reads.
+// verdict is Ok, what is wrong. The visualisation, which there is for illegal histories of locks
+// and of permits with numbers, shows the first violation of each with the leases around it. Files
+// of the same names are replaced. The directory must not be one that ReadDir reads.
 func (r *Result) Save(dir string) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return fmt.Errorf("faultinject: saving a history: %w", err)
@@ -35,7 +35,7 @@ func (r *Result) Save(dir string) error {
 	if r.Verdict != Ok {
 		files = append(files, file{ViolationsFile, r.describe})
 	}
-	if r.Verdict == Illegal {
+	if r.pictured() {
 		files = append(files, file{VisualFile, r.visualize})
 	}
 	for _, f := range files {
@@ -85,7 +85,7 @@ func (h *History) surroundings(out io.Writer, v Violation, start time.Duration) 
 	var events []Event
 	var proofs []int
 	for _, e := range h.events {
-		if slices.Contains(e.Names, v.Name) {
+		if e.about(v.subject()) {
 			if v.provenBy(e) {
 				proofs = append(proofs, len(events))
 			}
@@ -129,21 +129,31 @@ const (
 	pictures = 20
 )
 
+// pictured reports whether anything is wrong that the visualisation shows.
+func (r *Result) pictured() bool {
+	_, _, leases := r.history.bySubject()
+	return slices.ContainsFunc(r.Violations, func(v Violation) bool {
+		_, ok := leases[v.subject()]
+		return ok
+	})
+}
+
 // visualize writes porcupine's page. Of a history that is legal, every choice of leases
 // and acts is, so what is shown is illegal by itself.
 func (r *Result) visualize(out io.Writer) error {
 	first, last := r.history.span()
-	_, leases := r.history.byName()
+	_, _, leases := r.history.bySubject()
 	rows := newRows()
 	var parts [][]porcupine.Operation
 	var notes []porcupine.Annotation
-	var names []string
+	var shownOf []subject
 	for _, v := range r.Violations {
-		if slices.Contains(names, v.Name) || len(names) == pictures {
+		of := v.subject()
+		if _, ok := leases[of]; !ok || slices.Contains(shownOf, of) || len(shownOf) == pictures {
 			continue
 		}
-		names = append(names, v.Name)
-		parts = append(parts, operations(v.window(leases[v.Name]), last+1, rows))
+		shownOf = append(shownOf, of)
+		parts = append(parts, operations(v.window(leases[of]), last+1, rows))
 		notes = append(notes, v.note(first))
 	}
 	shown := model()
@@ -170,7 +180,7 @@ func (v Violation) window(leases []*lease) []*lease {
 	}
 	brief := make([]*lease, len(shown))
 	for i, l := range shown {
-		brief[i] = &lease{grant: l.grant, seen: l.seen[max(0, len(l.seen)-lastActs):], over: l.over}
+		brief[i] = &lease{grant: l.grant, seen: l.seen[max(0, len(l.seen)-lastActs):], over: l.over, downgrade: l.downgrade}
 	}
 	return brief
 }
@@ -185,6 +195,6 @@ func (v Violation) note(start time.Duration) porcupine.Annotation {
 		from, to = min(from, e.Call), max(to, e.Return)
 	}
 	return porcupine.Annotation{
-		Tag: v.Name, Start: int64(from), End: int64(to), Description: string(v.Kind), Details: v.Text, BackgroundColor: "#ffb0b0",
+		Tag: v.subject().String(), Start: int64(from), End: int64(to), Description: string(v.Kind), Details: v.Text, BackgroundColor: "#ffb0b0",
 	}
 }

@@ -72,10 +72,19 @@ func TestWhatIsShownIsIllegalByItself(t *testing.T) {
 		for range 3 {
 			corrupt(r, s.events)
 		}
+		if r.IntN(2) == 0 {
+			for range 60 {
+				s.turn()
+			}
+			for range 3 {
+				corrupt(r, s.events)
+			}
+		}
 		h := s.history(t)
-		_, leases := h.byName()
-		for _, v := range inspect("a", leases["a"], 0) {
-			require.NotEmpty(t, inspect("a", v.window(leases["a"]), 0), "%s", v)
+		a := subject{name: "a", slot: none}
+		_, _, leases := h.bySubject()
+		for _, v := range inspect(a, leases[a], 0) {
+			require.NotEmpty(t, inspect(a, v.window(leases[a]), 0), "%s", v)
 		}
 	})
 }
@@ -106,7 +115,7 @@ func TestSaveShowsWhatOnlyPorcupineFound(t *testing.T) {
 	s.grant(6, 30, 40)
 	r := Check(s.history(t), ample)
 	r.Verdict = Illegal
-	r.add("job", "Illegal")
+	r.add(subject{name: "job", slot: none}, "Illegal")
 	require.NoError(t, r.Save(dir))
 	require.Contains(t, read(t, dir, ViolationsFile), string(Unexplained))
 	require.Equal(t, 2, strings.Count(read(t, dir, VisualFile), " acquire job -\\u003e token"))

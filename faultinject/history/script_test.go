@@ -1,6 +1,8 @@
 package history
 
 import (
+	"maps"
+	"slices"
 	"testing"
 	"time"
 
@@ -26,9 +28,46 @@ func (s *script) grant(token uint64, call, ret time.Duration, names ...string) E
 	return s.add(Event{Kind: Acquire, Names: names, Owner: "owner", Token: token, Call: call, Return: ret})
 }
 
-func (s *script) about(l Event, kind Kind, call, ret time.Duration, err string) {
-	s.add(Event{Kind: kind, Names: l.Names, Lease: l.Op, Owner: l.Owner, Token: l.Token, Call: call, Return: ret, Error: err})
+// read is a grant to a reader.
+func (s *script) read(token uint64, call, ret time.Duration) Event {
+	return s.add(Event{Kind: Acquire, Reads: true, Owner: "owner", Token: token, Call: call, Return: ret})
 }
+
+// permits is a grant of permits with these numbers, of two.
+func (s *script) permits(token uint64, call, ret time.Duration, slots ...int) Event {
+	return s.add(Event{
+		Kind: Acquire, Of: Semaphore, Size: 2, Permits: len(slots), Slots: slots, Owner: "owner", Token: token, Call: call, Return: ret,
+	})
+}
+
+// counted is a grant of a permit without a number, of two.
+func (s *script) counted(call, ret time.Duration) Event {
+	return s.add(Event{Kind: Acquire, Of: Semaphore, Size: 2, Permits: 1, Owner: "owner", Call: call, Return: ret})
+}
+
+func (s *script) resize(to int, call, ret time.Duration, err string) {
+	s.add(Event{Kind: Resize, Of: Semaphore, Size: to, Call: call, Return: ret, Error: err})
+}
+
+// latch is a call of a latch. What it is about is an id, or a number.
+func (s *script) latch(kind Kind, about any, call, ret time.Duration, err string) {
+	e := Event{Kind: kind, Of: Latch, Call: call, Return: ret, Error: err}
+	switch about := about.(type) {
+	case string:
+		e.ID = about
+	case int:
+		e.Count = about
+	}
+	s.add(e)
+}
+
+func (s *script) about(l Event, kind Kind, call, ret time.Duration, err string) {
+	e := l
+	e.Kind, e.Lease, e.Call, e.Return, e.Error = kind, l.Op, call, ret, err
+	s.add(e)
+}
+
+func (s *script) downgrade(l Event, call, ret time.Duration) { s.about(l, Downgrade, call, ret, "") }
 
 func (s *script) act(l Event, call, ret time.Duration)     { s.about(l, Act, call, ret, "") }
 func (s *script) refused(l Event, call, ret time.Duration) { s.about(l, Act, call, ret, "over") }
@@ -52,33 +91,62 @@ func (s *script) history(t testing.TB) *History {
 	return h
 }
 
+// plainState is what plainModel remembers: which leases there are, and which of them are writers'.
+type plainState struct {
+	token uint64
+	held  map[*lease]bool
+}
+
+func (s plainState) with(l *lease, writes bool) plainState {
+	held := maps.Clone(s.held)
+	held[l] = writes
+	return plainState{token: l.grant.Token, held: held}
+}
+
 // plainModel is the model as it stands in the documentation of the package, without what
 // makes it fast. It is to judge the one that is used.
 func plainModel() porcupine.Model {
 	return porcupine.Model{
-		Init: func() any { return state{} },
-		Step: func(old, input, _ any) (bool, any) {
-			s, do := old.(state), input.(*step)
-			switch do.kind {
-			case granted:
-				return !s.held && do.token > s.token, state{token: do.token, held: true}
-			case seenValid:
-				return s.held && s.token == do.token, s
-			default:
-				return s.held && s.token == do.token, state{token: s.token}
-			}
+		Init: func() any { return plainState{held: map[*lease]bool{}} },
+		Step: func(s, do, _ any) (bool, any) { return plainStep(s.(plainState), do.(*step)) },
+		Equal: func(a, b any) bool {
+			return a.(plainState).token == b.(plainState).token && maps.Equal(a.(plainState).held, b.(plainState).held)
 		},
 	}
 }
 
-// judges are the ways to find out whether the history of each name is legal.
+func plainStep(s plainState, do *step) (bool, plainState) {
+	_, held := s.held[do.lease]
+	alone := slices.Contains(slices.Collect(maps.Values(s.held)), true)
+	token := do.lease.grant.Token
+	switch {
+	case do.kind == granted && do.lease.writes():
+		return len(s.held) == 0 && token > s.token, s.with(do.lease, true)
+	case do.kind == granted:
+		return !alone && token >= s.token, s.with(do.lease, false)
+	case !held:
+		return do.kind == shared, s
+	case do.kind == shared:
+		next := s.with(do.lease, false)
+		next.token = s.token
+		return true, next
+	case do.kind == ended:
+		next := plainState{token: s.token, held: maps.Clone(s.held)}
+		delete(next.held, do.lease)
+		return true, next
+	default:
+		return true, s
+	}
+}
+
+// judges are the ways to find out whether the history of each lock, or permit, is legal.
 func judges(h *History) (direct, quick, plain bool) {
 	first, last := h.span()
-	names, leases := h.byName()
+	_, exclusive, leases := h.bySubject()
 	direct, quick, plain = true, true, true
-	for _, name := range names {
-		ops := operations(leases[name], last+1, newRows())
-		direct = direct && len(inspect(name, leases[name], first)) == 0
+	for _, s := range exclusive {
+		ops := operations(leases[s], last+1, newRows())
+		direct = direct && len(inspect(s, leases[s], first)) == 0
 		quick = quick && porcupine.CheckOperations(model(), ops)
 		plain = plain && porcupine.CheckOperations(plainModel(), ops)
 	}

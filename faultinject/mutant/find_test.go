@@ -30,7 +30,7 @@ var (
 const most = 20 * time.Minute
 
 // atOnce is how many mutants are built and run at a time. Each run has one core to itself.
-const atOnce = 2
+const atOnce = 4
 
 // TestMutants builds the simulation with each mutant, and has it run until it sees a promise
 // broken. The seeds are the same each time, so the count is too.
@@ -52,7 +52,7 @@ func TestMutants(t *testing.T) {
 			began := time.Now()
 			binary := build(t, m)
 			built := time.Since(began)
-			r := simulate(t, binary)
+			r := simulate(t, binary, m.Kind)
 			r.mutant, r.building, r.running = m, built, time.Since(began)-built
 			found.add(r)
 			t.Logf("seeds: %d, broken promise: %s", r.seeds, r.promise)
@@ -101,7 +101,7 @@ func build(t *testing.T, m mutant.Mutant) (binary string) {
 	overlay, err := m.Apply(root, dir)
 	require.NoError(t, err)
 	binary = filepath.Join(dir, "sim.test")
-	command := exec.CommandContext(t.Context(), "go", "test", "-c", "-overlay", overlay, "-o", binary, "./sim")
+	command := exec.CommandContext(t.Context(), "go", "test", "-c", "-overlay", overlay, "-ldflags=-s -w", "-o", binary, "./sim")
 	command.Dir = ".."
 	out, err := command.CombinedOutput()
 	require.NoError(t, err, "the mutant does not compile:\n%s", out)
@@ -120,10 +120,10 @@ type result struct {
 var failure = regexp.MustCompile(`(?m)^failed after (\d+) seeds: \S+: (\w+):`)
 
 // simulate runs seeds until one fails.
-func simulate(t *testing.T, binary string) result {
+func simulate(t *testing.T, binary, kind string) result {
 	t.Helper()
 	command := exec.CommandContext(t.Context(), binary, "-test.run=^TestSimulation$", "-test.timeout="+most.String(),
-		"-step=1", "-from=1", "-history=false", fmt.Sprintf("-seeds=%d", *budget))
+		"-step=1", "-from=1", "-history=false", fmt.Sprintf("-seeds=%d", *budget), "-kind="+kind)
 	var out bytes.Buffer
 	command.Stdout, command.Stderr = &out, &out
 	err := command.Run()

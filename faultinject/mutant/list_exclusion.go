@@ -17,10 +17,8 @@ var exclusion = []Mutant{
 		Then: "Of two names, the second is taken from its holder.",
 		Edits: []Edit{{
 			File: "node/memory_ops.go",
-			Old: `	var denial Holder
-	for _, name := range op.Names {`,
-			New: `	var denial Holder
-	for _, name := range op.Names[:1] {`,
+			Old:  `m.longest(op.Names, op.place())`,
+			New:  `m.longest(op.Names[:1], op.place())`,
 		}},
 	},
 	{
@@ -91,9 +89,9 @@ var exclusion = []Mutant{
 		Rule: "Two owners of one client are two owners.",
 		Then: "A client that holds the lock is granted it once more.",
 		Edits: []Edit{{
-			File: "client.go",
-			Old:  `func (c *Client) nextOwner() string { return c.id + ":" + c.nextSequence() }`,
-			New:  `func (c *Client) nextOwner() string { return c.id + ":0" }`,
+			File: "holder.go",
+			Old:  `id = strconv.AppendUint(id, c.sequence.Add(1), 10)`,
+			New:  `id = strconv.AppendUint(id, 0, 10)`,
 		}},
 	},
 	{
@@ -101,7 +99,7 @@ var exclusion = []Mutant{
 		Rule: "No answer is no vote.",
 		Then: "A denial that was lost on its way is counted as a grant.",
 		Edits: []Edit{{
-			File: "hold.go",
+			File: "claims.go",
 			Old: `	default:
 		h.refuse(i, r)
 		return quorum.Unknown`,

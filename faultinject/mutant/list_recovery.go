@@ -49,7 +49,7 @@ var recovery = []Mutant{
 		Rule: "What a recovering node confirms counts only for a holder whose own claim there is still active.",
 		Then: "H heals on node 3, which was emptied, and counts it; its claim on 1 lapses; H' has 3, from before the crash, and 1.",
 		Edits: []Edit{{
-			File: "hold.go",
+			File: "claims.go",
 			Old:  `if r.Recovering > 0 && h.claims[i] <= h.client.clock.Now() {`,
 			New:  `if r.Recovering < 0 {`,
 		}},
@@ -61,7 +61,7 @@ var recovery = []Mutant{
 		Edits: []Edit{{
 			File: "node/memory_ops.go",
 			Old: `func (m *Memory) renew(op Op) Reply {
-	refusal, left := m.guard(op)`,
+	refusal, left := m.mayRenew(op)`,
 			New: `func (m *Memory) renew(op Op) Reply {
 	var refusal Reply
 	left := max(0, 0*op.TTL)`,
@@ -94,14 +94,14 @@ var recovery = []Mutant{
 		Edits: []Edit{{
 			File: "node/memory_ops.go",
 			Old: `func (m *Memory) renew(op Op) Reply {
-	refusal, left := m.guard(op)`,
+	refusal, left := m.mayRenew(op)`,
 			New: `func (m *Memory) renew(op Op) Reply {
 	var refusal Reply
 	var left time.Duration
 	if m.marker != nil {
 		left = m.recovery()
 	} else {
-		refusal, left = m.guard(op)
+		refusal, left = m.mayRenew(op)
 	}`,
 		}},
 	},

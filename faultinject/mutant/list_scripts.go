@@ -13,7 +13,7 @@ var scripts = []Mutant{
 			Old:  `local length, restarted = max_ttl + max_skew, known and 1 or 0`,
 			New:  `local length, restarted = 0, known and 1 or 0`,
 		}, {
-			File: "node/scripts/acquire.lua",
+			File: "node/scripts/lib/refusal.lua",
 			Old:  `if differs or recovering then`,
 			New:  `if differs or recovering and recovering[2] > 0 then`,
 		}},
@@ -35,7 +35,7 @@ var scripts = []Mutant{
 		Then: "Server 1 is flushed, and H' takes 1 and 3.",
 		Real: true,
 		Edits: []Edit{{
-			File: "node/scripts/acquire.lua",
+			File: "node/scripts/lib/refusal.lua",
 			Old:  `if differs or recovering then`,
 			New:  `if differs or recovering and recovering[3] == 1 then`,
 		}},
@@ -46,7 +46,7 @@ var scripts = []Mutant{
 		Then: "H heals on a server that was emptied and counts it, beside H' who had it before.",
 		Real: true,
 		Edits: []Edit{{
-			File: "node/scripts/renew.lua",
+			File: "node/scripts/lib/prolong.lua",
 			Old:  `return recovering and {done, recovering[2] or life, recovering[3] or 0} or done`,
 			New:  `return done`,
 		}},
@@ -57,9 +57,9 @@ var scripts = []Mutant{
 		Then: "The undo of a round that was lost frees the lock of the holder.",
 		Real: true,
 		Edits: []Edit{{
-			File: "node/scripts/release.lua",
-			Old:  `local own = redis.pcall('HEXISTS', name, ARGV[1])`,
-			New:  `local own = redis.pcall('HLEN', name)`,
+			File: "node/scripts/lib/give.lua",
+			Old:  `local own = redis.pcall('HDEL', name, owner)`,
+			New:  `local own = redis.pcall('DEL', name)`,
 		}},
 	},
 	{
@@ -68,13 +68,13 @@ var scripts = []Mutant{
 		Then: "The late renewal of a lease that is over takes the lock from the next holder.",
 		Real: true,
 		Edits: []Edit{{
-			File: "node/scripts/renew.lua",
-			Old: `  elseif holder then
-    return {name, holder, redis.call('PTTL', name), tonumber(redis.call('GET', key('fence', name)) or 0)}
+			File: "node/scripts/lib/prolong.lua",
+			Old: `    elseif holder then
+      return {name, holder, redis.call('PTTL', name), tonumber(redis.call('GET', key('fence', name)) or 0) or 0}
 `,
-			New: `  elseif holder then
-    redis.call('DEL', name)
-    absent[#absent + 1] = name
+			New: `    elseif holder then
+      redis.call('DEL', name)
+      absent[#absent + 1] = name
 `,
 		}},
 	},
@@ -84,9 +84,46 @@ var scripts = []Mutant{
 		Then: "A slow client gets a smaller token than the fast one before it.",
 		Real: true,
 		Edits: []Edit{{
-			File: "node/scripts/acquire.lua",
+			File: "node/scripts/lib/contend.lua",
 			Old:  `return fence > 0 and {fence} or 1`,
 			New:  `return 1`,
+		}, {
+			File: "node/scripts/lib/take.lua",
+			Old:  `reply = {tonumber(before)}`,
+			New:  `reply = 1`,
+		}},
+	},
+	{
+		Name: "script-slot-held-twice",
+		Rule: "A server grants a slot to one owner.",
+		Then: "Two have the same permit, and all together one more than there are.",
+		Real: true,
+		Edits: []Edit{{
+			File: "node/scripts/permits_acquire.lua",
+			Old:  `  if holder and holder ~= owner then`,
+			New:  `  if holder and holder ~= owner and need > 1 then`,
+		}},
+	},
+	{
+		Name: "script-reader-beside-a-writer",
+		Rule: "A server lets nobody read what somebody else writes.",
+		Then: "A reader and a writer have the lock at once.",
+		Real: true,
+		Edits: []Edit{{
+			File: "node/scripts/acquireread.lua",
+			Old:  `  if holder and holder ~= readers then`,
+			New:  `  if holder and holder ~= readers and ttl < 0 then`,
+		}},
+	},
+	{
+		Name: "script-first-reader-frees-the-lock",
+		Rule: "A lock is free when its last reader has gone.",
+		Then: "The first of two readers to go lets a writer in beside the other.",
+		Real: true,
+		Edits: []Edit{{
+			File: "node/scripts/releaseread.lua",
+			Old:  `    return true, redis.call('HGET', name, readers) and settle(name, now)`,
+			New:  `    return true, redis.call('DEL', name) == 1`,
 		}},
 	},
 }

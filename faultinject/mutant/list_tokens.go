@@ -8,9 +8,9 @@ var tokens = []Mutant{
 		Then: "A slow client gets a smaller token than the fast one before it.",
 		Edits: []Edit{{
 			File: "node/memory_ops.go",
-			Old:  `	return Reply{Outcome: Granted, Token: known}`,
-			New: `	known = 0
-	return Reply{Outcome: Granted, Token: known}`,
+			Old:  `	return Reply{Outcome: Granted, Token: m.grant(op)}`,
+			New: `	m.grant(op)
+	return Reply{Outcome: Granted}`,
 		}},
 	},
 	{

@@ -7,10 +7,10 @@ var undoing = []Mutant{
 		Rule: "A round is undone on each node that may have seen it, also where the outcome is unknown.",
 		Then: "An acquisition that runs after its timeout leaves a lock behind.",
 		Edits: []Edit{{
-			File: "hold.go",
+			File: "undo.go",
 			Old: `	if h.asked&(1<<i) == 0 {
 		to.answer(`,
-			New: `	if h.asked&(1<<i) == 0 || h.round.Vote(i) == quorum.Unknown {
+			New: `	if h.asked&(1<<i) == 0 || h.refusals != nil && h.refusals[i].Err != nil {
 		to.answer(`,
 		}},
 	},
@@ -77,11 +77,12 @@ var undoing = []Mutant{
 			{
 				File: "hold.go",
 				Old: `	case h.phase != held:
+		return nil
 	case h.tenure.leaked:`,
 				New: `	case h.tenure.leaked:`,
 			},
 			{
-				File: "hold.go",
+				File: "ending.go",
 				Old: `	h.client.schedule.remove(h)
 `,
 				New: "",

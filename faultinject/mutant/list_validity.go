@@ -8,7 +8,7 @@ var validity = []Mutant{
 		Then: "The answer comes late, and the claim outlives the lock.",
 		Edits: []Edit{
 			{File: "round.go", Old: `h.vote(c.lane, c.sent, c.op.Token, r)`, New: `h.vote(c.lane, h.client.clock.Now(), c.op.Token, r)`},
-			{File: "renewal.go", Old: `h.note(c.lane, c.sent, reply)`, New: `h.note(c.lane, now, reply)`},
+			{File: "renewal.go", Old: `r.record(c.lane, c.sent, reply)`, New: `r.record(c.lane, h.client.clock.Now(), reply)`},
 		},
 	},
 	{
@@ -36,9 +36,16 @@ var validity = []Mutant{
 		Rule: "Nothing revives a lease whose time is over.",
 		Then: "A process wakes behind the end of its lease, processes an answer that came before, and acts after the next holder.",
 		Edits: []Edit{
-			{File: "renewal.go", Old: `	if h.phase != held || now >= h.validUntil {`, New: `	if h.phase != held {`},
 			{
-				File: "hold.go",
+				File: "renewal.go",
+				Old: `	if now >= h.validUntil {
+		return nil
+	}
+`,
+				New: "",
+			},
+			{
+				File: "claims.go",
 				Old: `	if now < h.validUntil {
 		h.validUntil = max(`,
 				New: `	if now >= 0 {
@@ -52,7 +59,7 @@ var validity = []Mutant{
 		Then: "A process that was frozen acts on its lease before the timer ends it.",
 		Edits: []Edit{{
 			File: "tenure.go",
-			Old: `	case t.hold.client.clock.Now() >= t.hold.validUntil:
+			Old: `	case now >= t.hold.validUntil:
 		return t.hold.lost("its time ran out")
 `,
 			New: "",

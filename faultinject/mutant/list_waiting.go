@@ -11,7 +11,7 @@ var waiting = []Mutant{
 			Old: `		t.end(ErrReleased)
 `,
 			New: `		t.end(ErrReleased)
-		h.undo(nobody{})
+		h.undo(now, nil)
 `,
 		}},
 	},
@@ -42,8 +42,8 @@ var waiting = []Mutant{
 		Then: "The next client has got that token, or will.",
 		Edits: []Edit{{
 			File: "handover.go",
-			Old:  `h.phase == held && h.tenure.token < h.last &&`,
-			New:  `h.phase == held &&`,
+			Old:  `if h.tenure.token >= h.last {`,
+			New:  `if h.tenure == nil {`,
 		}},
 	},
 	{
@@ -82,9 +82,9 @@ var waiting = []Mutant{
 		Then: "It sleeps for as long as the lock might have lasted.",
 		Edits: []Edit{{
 			File: "node/memory_ops.go",
-			Old:  `	m.wakeAll(op.Names, except)`,
+			Old:  `	m.wakeAll(op.Names, op.Waiter.staying())`,
 			New: `	if op.Waiter.Keep > 0 {
-		m.wakeAll(op.Names, except)
+		m.wakeAll(op.Names, op.Waiter.staying())
 	}`,
 		}},
 	},
@@ -94,13 +94,13 @@ var waiting = []Mutant{
 		Then: "The wake that the others need goes to one who is not there.",
 		Edits: []Edit{{
 			File: "entry.go",
-			Old: `		e.client.lanes[i].leave(e.names, e.id)
+			Old: `		e.client.lanes[i].leave(e.names, e.id, e.waiter.lock.slots.onNodes())
 `,
 			New: "",
 		}, {
 			File: "inboxes.go",
 			Old: `	if !again {
-		b.client.lanes[i].leave([]string{m.Name}, m.Waiter)
+		b.client.lanes[i].leave([]string{m.Name}, m.Waiter, b.client.pools.onNodes(m.Name))
 	}
 `,
 			New: "",
@@ -137,23 +137,6 @@ var waiting = []Mutant{
 			Old:  `	return (3*recheck + 2*c.cfg.NodeTimeoutMax).Truncate(time.Millisecond)`,
 			New:  `	return (recheck / 5).Truncate(time.Millisecond)`,
 		}},
-	},
-	{
-		Name: "entry-before-the-subscription",
-		Rule: "A waiter enters the queue of a node when its subscription there is confirmed, not before.",
-		Then: "The message finds nobody, and the entry is dropped as that of a dead one.",
-		Edits: []Edit{
-			{
-				File: "entry.go",
-				Old:  `	if e.listening&(1<<i) == 0 {`,
-				New:  `	if e.standing |= 1 << i; e.client == nil {`,
-			},
-			{
-				File: "entry.go",
-				Old:  `	case !e.asked && settled:`,
-				New:  `	case !e.asked && (settled || true):`,
-			},
-		},
 	},
 	{
 		Name: "silent-head-keeps-its-privilege",

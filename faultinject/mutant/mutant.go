@@ -17,9 +17,12 @@ type Mutant struct {
 	// World is set if it is not the protocol that is changed but what it assumes of the
 	// world, as the simulation has it: the promises end where the assumptions do.
 	World bool
-	// Real is set if it changes what runs on Redis servers only. The simulation does not see
-	// it; package chaos does, with an overlay.
+	// Real is set if it changes what runs on Redis servers only, or what the simulation has
+	// none of: latches, and locks that are joined. The simulation does not see it; package chaos
+	// does, with an overlay.
 	Real bool
+	// Kind is the kind of cases that it takes to find it, as sim.Kind; of locks if it is empty.
+	Kind string
 	// Edits make the mutant of the source.
 	Edits []Edit
 }

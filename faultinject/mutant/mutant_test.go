@@ -48,7 +48,7 @@ func TestEveryMutantIsDescribed(t *testing.T) {
 		assert.NotEmpty(t, m.Edits, m.Name)
 		for _, e := range m.Edits {
 			lua := filepath.Ext(e.File) == ".lua"
-			assert.Equal(t, m.Real, lua, "%s: the simulation has no scripts", m.Name)
+			assert.True(t, m.Real || !lua, "%s: the simulation has no scripts", m.Name)
 			assert.Equal(t, m.World, strings.HasPrefix(e.File, "faultinject/"), "%s: %s", m.Name, e.File)
 		}
 	}

@@ -13,7 +13,9 @@ import (
 
 // Case is all that is decided about a run before it begins.
 type Case struct {
-	Seed    uint64
+	Seed uint64
+	// Kind is what some of the tasks want instead of locks.
+	Kind    Kind
 	Nodes   []Clock
 	Clients []Clock
 	// Opened is set if the nodes were set up before; otherwise each begins with a
@@ -25,6 +27,10 @@ type Case struct {
 	Weather Weather
 	// Handover bounds how leases pass from one waiter of a client to the next.
 	Handover quorumlock.Handover
+	// Permits is how many there are of the semaphore that some of the tasks want; 0 if none does.
+	Permits int
+	// Sound is how many of the nodes, the first ones, never lose their memory.
+	Sound int
 	// Faults are what is broken, and Tasks what clients do meanwhile.
 	Faults faultinject.Plan
 	Tasks  []Task
@@ -77,8 +83,15 @@ type Task struct {
 	// Nested is set if it takes the lock within the lease once more, Swapped if it then
 	// gives the outer lease back first.
 	Nested, Swapped bool
+	// Reads is set if it is a reader of the lock, Downgrade if it becomes one when it has had
+	// the lock for half of Hold.
+	Reads, Downgrade bool
 	// TTL is that of the lock, where it is less than the largest; 0 if not.
 	TTL time.Duration
+	// Permits is how many permits it wants instead of a lock, of the semaphore of the case.
+	Permits int
+	// Latch is the call of the latch that it makes instead, if any.
+	Latch *LatchCall
 }
 
 // dropped is what [Shrink] has taken from a case.
@@ -92,6 +105,9 @@ type dropped struct {
 // String is the case in short, for ParseCase.
 func (c *Case) String() string {
 	parts := []string{fmt.Sprintf("%#x", c.Seed)}
+	if c.Kind != OfLocks {
+		parts = append(parts, string(c.Kind))
+	}
 	if c.dropped.faults != nil {
 		parts = append(parts, "faults="+numbers(c.dropped.faults))
 	}
@@ -123,9 +139,10 @@ func ParseCase(text string) (*Case, error) {
 		return nil, fmt.Errorf("sim: the case %q must begin with a seed: %w", text, err)
 	}
 	var d dropped
+	kind := OfLocks
 	for _, part := range parts[1:] {
-		kind, list, _ := strings.Cut(part, "=")
-		switch kind {
+		word, list, _ := strings.Cut(part, "=")
+		switch word {
 		case "faults":
 			d.faults, err = parseNumbers(list)
 		case "tasks":
@@ -135,13 +152,15 @@ func ParseCase(text string) (*Case, error) {
 		case "exact":
 			d.exact = true
 		default:
-			err = fmt.Errorf("%q means nothing", part)
+			if kind = Kind(part); kind.draws() == nil {
+				err = fmt.Errorf("%q means nothing", part)
+			}
 		}
 		if err != nil {
 			return nil, fmt.Errorf("sim: the case %q: %w", text, err)
 		}
 	}
-	return Draw(seed).without(d)
+	return kind.Draw(seed).without(d)
 }
 
 func parseNumbers(list string) ([]int, error) {
@@ -219,8 +238,14 @@ func (c *Case) Describe() string {
 	} else if h != (quorumlock.Handover{}) {
 		fmt.Fprintf(&b, ", handed over %d times for %v", h.MaxCount, h.MaxTime)
 	}
+	if c.Permits > 0 {
+		fmt.Fprintf(&b, ", a semaphore of %d permits", c.Permits)
+	}
 	if w := c.Weather; w.Forget > 0 {
 		fmt.Fprintf(&b, ", %.0f%% of grants forgotten", 100*w.Forget)
+	}
+	if c.Sound > 0 {
+		fmt.Fprintf(&b, ", %d of the nodes never forget anything", c.Sound)
 	}
 	if w := c.Weather; w.Lose > 0 || w.Double > 0 || w.Unordered {
 		fmt.Fprintf(&b, ", %.0f%% lost, %.0f%% doubled", 100*w.Lose, 100*w.Double)

@@ -20,7 +20,8 @@
 //     all the time in the world;
 //   - waking: who waits has the lock 1.5 seconds after the last that stood in its way, and where
 //     nothing ever goes wrong and all want one lock, after 0.4 seconds: no wake is lost;
-//   - order: where waiters take turns, and nothing goes wrong, nobody is passed over.
+//   - order: where waiters take turns, and nothing goes wrong, nobody is passed over;
+//   - counting: what calls of a latch tell can be explained.
 //
 // Package mutant shows that it finds protocols which lack a rule.
 //

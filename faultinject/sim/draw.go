@@ -22,7 +22,8 @@ var limits = node.Limits{MaxTTL: ttl, MaxClockSkew: maxSkew}
 // settings is the configuration of every client, but for its clock and nodes.
 func (c *Case) settings() quorumlock.Config {
 	return quorumlock.Config{
-		TTL: ttl, MaxTTL: limits.MaxTTL, MaxClockSkew: limits.MaxClockSkew,
+		Holder: quorumlock.NoHolder,
+		TTL:    ttl, MaxTTL: limits.MaxTTL, MaxClockSkew: limits.MaxClockSkew,
 		NodeTimeoutMin: c.Timeout - 70*time.Millisecond, NodeTimeoutMax: c.Timeout,
 		RetryMin: 5 * time.Millisecond, RetryMax: 100 * time.Millisecond,
 		AllowEven: true,
@@ -62,6 +63,7 @@ func Draw(seed uint64) *Case {
 		crowd.crowd(c)
 	}
 	crowd.waits(c)
+	drawer{rand.New(rand.NewPCG(seed, 8)), d.moments}.readers(c)
 	return c
 }
 

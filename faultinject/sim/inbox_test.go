@@ -37,6 +37,7 @@ func listen(t *testing.T, test func(l *listening)) {
 		w.witness = newWitness(w, false)
 		w.servers = []*server{newServer(w, 0, Clock{Rate: 1})}
 		w.open()
+		w.latch.init(w.c)
 		w.ways, w.processes = [][]*way{newWays(1)}, []*process{nil}
 		w.start(0)
 		l := &listening{T: t, world: w, server: w.servers[0]}

@@ -17,6 +17,7 @@ import (
 type server struct {
 	*node.Memory
 	world *world
+	index int
 
 	mu  sync.Mutex
 	rng *rand.Rand
@@ -34,7 +35,7 @@ func newServer(w *world, index int, c Clock) *server {
 	skewed := clock.NewSkewed(w.clock, c.Rate)
 	skewed.StepWall(c.Wall)
 	return &server{
-		world: w, rng: rand.New(rand.NewPCG(w.c.Seed, uint64(300+index))),
+		world: w, index: index, rng: rand.New(rand.NewPCG(w.c.Seed, uint64(300+index))),
 		Memory: node.NewMemory(fmt.Sprintf("n%d", index+1), skewed),
 	}
 }
@@ -77,9 +78,9 @@ func (s *server) saveNowAndThen(ctx context.Context, rng *rand.Rand) {
 func (s *server) forgetful(x *exchange) {
 	granted := false
 	for i, r := range x.replies {
-		granted = granted || x.ops[i].Kind == node.Acquire && r.Outcome == node.Granted
+		granted = granted || (x.ops[i].Kind == node.Acquire || r.Latch != nil) && r.Outcome == node.Granted
 	}
-	if !granted {
+	if !granted || s.index < s.world.c.Sound {
 		return
 	}
 	s.mu.Lock()
@@ -93,7 +94,7 @@ func (s *server) forgetful(x *exchange) {
 		time.Sleep(after)
 		s.world.note("%s forgets", s.Name())
 		if flushed {
-			s.Flush()
+			s.flush()
 		} else {
 			s.restart()
 		}
@@ -107,7 +108,7 @@ func (s *server) begin(fault faultinject.Fault) {
 	case faultinject.Clock, faultinject.Memory, faultinject.Lose:
 		panic(fmt.Sprintf("sim: the fault %q is for real servers", fault))
 	case faultinject.Flush:
-		s.Flush()
+		s.flush()
 		return
 	case faultinject.Pause:
 		s.mu.Lock()
@@ -139,6 +140,13 @@ func (s *server) restart() {
 		sub.letGo()
 	}
 	s.Crash()
+	s.world.latch.lost(s.index)
+}
+
+// flush has it forget everything.
+func (s *server) flush() {
+	s.Flush()
+	s.world.latch.lost(s.index)
 }
 
 func (s *server) end(fault faultinject.Fault) {

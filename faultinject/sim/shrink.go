@@ -9,7 +9,7 @@ const shrinkRuns = 600
 // tasks and faults. fails says of a case whether it still fails in the same way. The case is
 // drawn anew from its seed: one that was changed by hand is not what is shortened.
 func Shrink(c *Case, fails func(*Case) bool) *Case {
-	s := shrinker{full: Draw(c.Seed), best: c, fails: fails, left: shrinkRuns}
+	s := shrinker{full: c.Kind.Draw(c.Seed), best: c, fails: fails, left: shrinkRuns}
 	d := c.dropped
 	if d.tasks == nil {
 		d.tasks = upTo(len(s.full.Tasks))

@@ -22,6 +22,7 @@ import (
 var (
 	seeds   = flag.Int("seeds", defaultSeeds, "how many seeds TestSimulation runs")
 	from    = flag.Uint64("from", 0, "the first of them; 0 is one at random")
+	kind    = flag.String("kind", "", "what TestSimulation draws cases of besides locks: permits, latches, or nothing")
 	step    = flag.Int("step", 0, "run every so manieth seed, in this process; 0 is all, in a process for each core")
 	skip    = flag.Int("skip", 0, "how many seeds to leave out at first, with -step")
 	replay  = flag.String("case", "", "the case that TestReplay plays, as a failure has printed it")
@@ -39,9 +40,9 @@ func TestSimulation(t *testing.T) {
 		inProcesses(t, first)
 		return
 	}
-	grants, lost := 0, 0
+	var sum counts
 	for i := *skip; i < *seeds; i += *step {
-		c := sim.Draw(first + uint64(i))
+		c := sim.Kind(*kind).Draw(first + uint64(i))
 		fmt.Println("at", c)
 		stuck := time.AfterFunc(runtimeLimit, func() {
 			fmt.Println("a run does not come to an end")
@@ -54,9 +55,26 @@ func TestSimulation(t *testing.T) {
 			report(t, c, v.Violations[0].Promise)
 			t.FailNow()
 		}
-		grants, lost = grants+v.Grants, lost+v.Lost
+		sum.add(v)
 	}
-	fmt.Printf("done %d %d\n", grants, lost)
+	fmt.Printf(doneFormat, sum.grants, sum.lost, sum.calls, sum.excused)
+}
+
+// TestSimulationOfPermits is TestSimulation of a semaphore.
+func TestSimulationOfPermits(t *testing.T) { simulationOf(t, sim.OfPermits) }
+
+// TestSimulationOfLatches is TestSimulation of a latch.
+func TestSimulationOfLatches(t *testing.T) { simulationOf(t, sim.OfLatches) }
+
+func simulationOf(t *testing.T, of sim.Kind) {
+	t.Helper()
+	defer func(before string) { *kind = before }(*kind)
+	*kind = string(of)
+	first := *from
+	if first == 0 {
+		first = rand.Uint64N(1 << 32)
+	}
+	inProcesses(t, first)
 }
 
 // inProcesses has a process for each core run its share: a run has one core to itself, so
@@ -71,7 +89,7 @@ func inProcesses(t *testing.T, first uint64) {
 		defer cancel()
 		s.cancels = append(s.cancels, cancel)
 		children[i] = exec.CommandContext(ctx, os.Args[0], "-test.run=^TestSimulation$", fmt.Sprintf("-step=%d", cores),
-			fmt.Sprintf("-skip=%d", i), fmt.Sprintf("-seeds=%d", *seeds), fmt.Sprintf("-from=%d", first), fmt.Sprintf("-history=%t", *history))
+			fmt.Sprintf("-skip=%d", i), fmt.Sprintf("-seeds=%d", *seeds), fmt.Sprintf("-from=%d", first), fmt.Sprintf("-history=%t", *history), "-kind="+*kind)
 		children[i].Stderr = os.Stderr
 	}
 	var wg sync.WaitGroup
@@ -90,8 +108,8 @@ func inProcesses(t *testing.T, first uint64) {
 	}
 	wg.Wait()
 	took := time.Since(began)
-	fmt.Printf("simulation: %d seeds from %d in %.1f s (%.0f a minute on %d cores): %d grants, %d leases lost\n",
-		*seeds, first, took.Seconds(), float64(*seeds)/took.Minutes(), cores, s.grants, s.lost)
+	fmt.Printf("simulation: %d seeds from %d in %.1f s (%.0f a minute on %d cores): %s\n",
+		*seeds, first, took.Seconds(), float64(*seeds)/took.Minutes(), cores, s.sum)
 	if !t.Failed() {
 		require.Equal(t, cores, s.done, "processes that ran all of their share")
 	}
@@ -102,11 +120,34 @@ const runtimeLimit = time.Minute
 
 // shares is what the processes have come to.
 type shares struct {
-	mu                 sync.Mutex
-	cancels            []context.CancelFunc
-	failed             int      // the process that failed first, or -1
-	at                 []string // what each plays now
-	done, grants, lost int
+	mu      sync.Mutex
+	cancels []context.CancelFunc
+	failed  int      // the process that failed first, or -1
+	at      []string // what each plays now
+	done    int
+	sum     counts
+}
+
+// counts are what came of many runs.
+type counts struct{ grants, lost, calls, excused int }
+
+// doneFormat is the line in which a process tells its counts.
+const doneFormat = "done %d %d %d %d\n"
+
+func (c *counts) add(v sim.Verdict) {
+	c.grants, c.lost, c.calls = c.grants+v.Grants, c.lost+v.Lost, c.calls+v.Calls
+	if v.Excused {
+		c.excused++
+	}
+}
+
+// String says what they are.
+func (c counts) String() string {
+	text := fmt.Sprintf("%d grants, %d leases lost", c.grants, c.lost)
+	if c.calls > 0 {
+		text += fmt.Sprintf(", %d calls of latches; in %d runs too many nodes forgot", c.calls, c.excused)
+	}
+	return text
 }
 
 // read takes a line that a process has printed, and passes on what is for people.
@@ -117,9 +158,10 @@ func (s *shares) read(process int, line string) {
 		s.at[process] = now
 		return
 	}
-	var grants, lost int
-	if n, _ := fmt.Sscanf(line, "done %d %d", &grants, &lost); n == 2 {
-		s.done, s.grants, s.lost = s.done+1, s.grants+grants, s.lost+lost
+	var c counts
+	if n, _ := fmt.Sscanf(line+"\n", doneFormat, &c.grants, &c.lost, &c.calls, &c.excused); n == 4 {
+		s.done++
+		s.sum = counts{s.sum.grants + c.grants, s.sum.lost + c.lost, s.sum.calls + c.calls, s.sum.excused + c.excused}
 		return
 	}
 	if s.failed < 0 && strings.HasPrefix(line, "failed after ") {

@@ -91,8 +91,10 @@ func (s *subscription) passThere() bool {
 
 // published is a message of the server's node.
 func (s *subscription) published(m node.Message) {
-	if m.Kind == node.Woken || m.Kind == node.Standby {
-		s.send(frame{kind: message, message: m}) // what it says of its subscriptions is told by ends
+	switch m.Kind {
+	case node.Lost, node.Resubscribed: // that is told by ends
+	default:
+		s.send(frame{kind: message, message: m})
 	}
 }
 

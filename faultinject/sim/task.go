@@ -14,6 +14,10 @@ import (
 // if it is like that.
 func (w *world) perform(index int, t Task) {
 	time.Sleep(t.At)
+	if t.Latch != nil {
+		w.useLatch(index, t)
+		return
+	}
 	rng := rand.New(rand.NewPCG(w.c.Seed, uint64(200+index)))
 	for range t.Again + 1 {
 		p := w.process(t.Client)
@@ -33,7 +37,14 @@ func (w *world) use(p *process, lease *quorumlock.Lease, t Task, rng *rand.Rand,
 	if t.Nested {
 		lease = w.nest(p, lease, t)
 	}
+	if t.Downgrade {
+		t.Hold /= 2
+	}
 	over := w.keep(p, lease, t, rng, index)
+	if t.Downgrade && !over {
+		w.downgrade(p, lease, t)
+		over = w.keep(p, lease, t, rng, index)
+	}
 	switch {
 	case !p.awake():
 		return
@@ -55,14 +66,21 @@ func (w *world) use(p *process, lease *quorumlock.Lease, t Task, rng *rand.Rand,
 // lock is what a task wants.
 func (w *world) lock(p *process, t Task) *quorumlock.Lock {
 	lock := p.client.RedLock(t.Names[0])
-	if t.All {
+	switch {
+	case t.All:
 		lock = p.client.MultiLock(t.Names...)
+	case t.Reads:
+		lock = p.client.RWLock(t.Names[0]).Read()
 	}
+	return lock.With(w.options(t))
+}
+
+func (w *world) options(t Task) quorumlock.LockOptions {
 	options := quorumlock.LockOptions{Fixed: t.Fixed, TTL: w.ttlOf(t), Waiting: t.Waiting, NoHandover: t.NoHandover}
 	if t.Careless {
 		options.MaxHold = max(t.Hold, time.Millisecond)
 	}
-	return lock.With(options)
+	return options
 }
 
 // take waits for the lock, and tells the witness.
@@ -74,25 +92,40 @@ func (w *world) take(p *process, t Task, index int) *quorumlock.Lease {
 	}
 	defer cancel()
 	w.note("%s wants %v%s", p.label, t.Names, waitingOf(t))
-	lock, acquire := w.lock(p, t), (*quorumlock.Lock).Acquire
-	if t.Try {
-		acquire = (*quorumlock.Lock).TryAcquire
-	} else {
+	if !t.Try && t.Permits == 0 {
 		defer w.waits(p, t, cancel)()
 	}
-	began := w.now()
-	lease, err := acquire(lock, patience)
+	began, before := w.now(), w.last(t.Names)
+	lease, err := w.acquire(patience, p, t)
 	if err != nil {
 		w.note("%s gives up %v: %v", p.label, t.Names, err)
 		return nil
 	}
-	w.granted(p, lease)
-	w.inTurn(p, t, began)
+	w.grantedTo(p, lease, t.Reads, before)
+	if t.Permits == 0 {
+		w.inTurn(p, t, began)
+	}
 	return lease
+}
+
+// acquire is what a task calls.
+func (w *world) acquire(ctx context.Context, p *process, t Task) (*quorumlock.Lease, error) {
+	switch s := w.semaphore(p, t); {
+	case t.Permits > 0 && t.Try:
+		return s.TryAcquire(ctx, t.Permits)
+	case t.Permits > 0:
+		return s.Acquire(ctx, t.Permits)
+	case t.Try:
+		return w.lock(p, t).TryAcquire(ctx)
+	default:
+		return w.lock(p, t).Acquire(ctx)
+	}
 }
 
 func waitingOf(t Task) string {
 	switch {
+	case t.Reads:
+		return fmt.Sprintf(", to read (%v)", t.Waiting)
 	case t.Try:
 		return ", now"
 	case t.NoHandover:
@@ -115,7 +148,7 @@ func (w *world) nest(p *process, outer *quorumlock.Lease, t Task) *quorumlock.Le
 		return outer // it ended meanwhile
 	case inner.Token() != outer.Token() && outer.Err() != nil: // likewise
 		w.finished(outer)
-		w.granted(p, inner)
+		w.grantedTo(p, inner, t.Reads, 0)
 		return inner
 	case inner.Token() != outer.Token() || w.now() != began:
 		w.violated(Exclusion, "%s holds %v, and got it once more, after %v", p.label, t.Names, w.now()-began)

@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"sync"
@@ -39,6 +40,9 @@ type waiting struct {
 	// the lock since the faults were over.
 	free, lawful time.Duration
 	grants       int
+	// passed is since when a reader that came later reads, if one does: this one reads too then,
+	// and is to be told soon.
+	passed time.Duration
 	// over is set once it has waited in vain, or for too long.
 	over   bool
 	cancel context.CancelFunc
@@ -130,6 +134,9 @@ func (w *world) examine(one *waiting, states []node.Reply) {
 	case timely && now-since > patience:
 		w.violated(Waking, "%s waits for %v since %v, and nothing has stood in its way since %v", one.process.label, one.task.Names, one.began, since)
 		one.over = true
+	case one.passed > 0 && now-one.passed > mostLate:
+		w.violated(Order, "%s still waits for %v since %v, and others who came later read it since %v", one.process.label, one.task.Names, one.began, one.passed)
+		one.over = true
 	case one.task.Endless && now-one.lawful > span+limits.Recovery()+2*time.Second+roundTrips*w.c.Weather.Most:
 		if timely {
 			w.violated(Progress, "%s still waits for %v since %v; others had it for %v since the faults", one.process.label, one.task.Names, one.began, one.lawful)
@@ -142,7 +149,8 @@ func (w *world) examine(one *waiting, states []node.Reply) {
 }
 
 // inTurn checks that nobody is passed over who came well before whoever has got a lock, where all
-// waiters want it in the order in which they came.
+// waiters want it in the order in which they came. Readers are called together: in which order they
+// get in does not matter.
 func (w *world) inTurn(p *process, t Task, began time.Duration) {
 	if !w.c.orderly() {
 		return
@@ -151,7 +159,12 @@ func (w *world) inTurn(p *process, t Task, began time.Duration) {
 	w.waiters.mu.Lock()
 	defer w.waiters.mu.Unlock()
 	for _, other := range w.waiters.list {
-		if lead := ticket - other.began - w.c.Clients[other.task.Client].Wall; min(lead, w.now()-other.began) > mostLate {
+		lead := ticket - other.began - w.c.Clients[other.task.Client].Wall
+		switch {
+		case min(lead, w.now()-other.began) <= mostLate:
+		case t.Reads && other.task.Reads:
+			other.passed = cmp.Or(other.passed, w.now())
+		default:
 			w.violated(Order, "%s has %v, and %s asked for it %v before", p.label, t.Names, other.process.label, lead)
 		}
 	}

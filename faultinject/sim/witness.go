@@ -18,6 +18,10 @@ type Verdict struct {
 	History []string
 	// Grants is how often a lock was had, Lost how many leases ended by themselves.
 	Grants, Lost int
+	// Calls is how many calls of a latch succeeded. Excused is set if so many nodes forgot it
+	// that little is promised.
+	Calls   int
+	Excused bool
 	// Took is how much virtual time it took.
 	Took time.Duration
 }
@@ -34,6 +38,7 @@ const (
 	Waking    Promise = "waking"
 	Order     Promise = "order"
 	Tidiness  Promise = "tidiness"
+	Counting  Promise = "counting"
 )
 
 // Violation says how a promise was broken, and when.
@@ -58,7 +63,8 @@ type witness struct {
 	leases     map[string][]*record
 	all        map[*quorumlock.Lease]*record
 	largest    map[string]uint64
-	granting   map[string]int // how often each name was granted
+	written    map[string]uint64 // the same, of writers
+	granting   map[string]int    // how often each name was granted
 	violations []Violation
 	history    []string
 	grants     int
@@ -72,6 +78,8 @@ type witness struct {
 type record struct {
 	lease   *quorumlock.Lease
 	process *process
+	// reads is set if it is a reader's, or has become that.
+	reads bool
 	// over is set once the lease has been seen to be over, by its process or by the witness.
 	over bool
 	// told is set once its process knows.
@@ -83,30 +91,30 @@ func newWitness(w *world, traced bool) *witness {
 		world: w, traced: traced,
 		leases:  make(map[string][]*record),
 		all:     make(map[*quorumlock.Lease]*record),
-		largest: make(map[string]uint64), granting: make(map[string]int),
+		largest: make(map[string]uint64), written: make(map[string]uint64), granting: make(map[string]int),
 		ids: make(map[string]string),
 	}
 }
 
 // granted checks that a new lease is alone, and that its token is larger than all before.
 // Nobody else can have become valid since the last grant, so to look now is enough.
-func (w *witness) granted(p *process, lease *quorumlock.Lease) {
+func (w *witness) granted(p *process, lease *quorumlock.Lease) { w.grantedTo(p, lease, false, 0) }
+
+// grantedTo does that for a reader too, who is alone but for other readers.
+func (w *witness) grantedTo(p *process, lease *quorumlock.Lease, reads bool, before uint64) {
 	w.seen.Lock()
 	defer w.seen.Unlock()
 	w.look()
 	w.grants++
 	w.tell("%s has %v: %s with token %d, for %v", p.label, lease.Names(), w.short(lease.Owner()), lease.Token(), lease.Remaining())
-	r := &record{lease: lease, process: p}
+	r := &record{lease: lease, process: p, reads: reads}
 	w.all[lease] = r
-	for _, name := range lease.Names() {
-		if lease.Token() <= w.largest[name] {
-			w.violate(Tokens, "token %d of %q was granted to %s after %d", lease.Token(), name, w.short(lease.Owner()), w.largest[name])
-		}
+	for _, name := range held(lease) {
+		w.checkToken(name, r, before)
 		w.granting[name]++
-		w.largest[name] = max(w.largest[name], lease.Token())
 		for _, other := range w.leases[name] {
 			switch {
-			case lease.Err() != nil:
+			case lease.Err() != nil, reads && other.reads:
 			case other.lease.Err() == nil:
 				w.violate(Exclusion, "two leases of %q are valid: %s of %s, and %s of %s", name,
 					w.short(other.lease.Owner()), other.process.label, w.short(lease.Owner()), p.label)
@@ -133,9 +141,9 @@ func (w *witness) acts(p *process, lease *quorumlock.Lease) {
 		r.over, r.told = true, true
 		return
 	}
-	for _, name := range lease.Names() {
-		if lease.Token() < w.largest[name] {
-			w.violate(Finality, "%s acts under token %d of %q, after %d was granted", p.label, lease.Token(), name, w.largest[name])
+	for _, name := range held(lease) {
+		if last := w.outdated(name, r); lease.Token() < last {
+			w.violate(Finality, "%s acts under token %d of %q, after %d was granted", p.label, lease.Token(), name, last)
 		}
 	}
 }
@@ -143,7 +151,7 @@ func (w *witness) acts(p *process, lease *quorumlock.Lease) {
 // look checks that no lease is valid that was over before, whether its process noticed or
 // was frozen then.
 func (w *witness) look() {
-	for _, name := range names {
+	for _, name := range places {
 		for _, r := range w.leases[name] {
 			switch {
 			case r.lease.Err() != nil:
@@ -243,7 +251,9 @@ func (w *witness) tell(format string, args ...any) {
 func (w *witness) verdict() Verdict {
 	w.seen.Lock()
 	defer w.seen.Unlock()
-	return Verdict{Violations: w.violations, History: w.history, Grants: w.grants, Lost: w.lost, Took: w.world.now()}
+	v := Verdict{Violations: w.violations, History: w.history, Grants: w.grants, Lost: w.lost, Took: w.world.now()}
+	v.Calls, v.Excused = w.world.latch.sum()
+	return v
 }
 
 // short is an owner as history tells it: the random ids of clients are letters instead, in

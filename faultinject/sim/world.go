@@ -40,6 +40,7 @@ type world struct {
 	ways [][]*way
 	*witness
 	waiters waiters
+	latch   latchWitness
 
 	mu        sync.Mutex
 	processes []*process // by client; nil while it is dead
@@ -50,6 +51,7 @@ type world struct {
 func play(c *Case, traced bool) Verdict {
 	w := &world{c: c, clock: clock.Process(), began: time.Now()}
 	w.witness = newWitness(w, traced)
+	w.latch.init(c)
 	for i, at := range c.Nodes {
 		w.servers = append(w.servers, newServer(w, i, at))
 	}
@@ -82,6 +84,7 @@ func play(c *Case, traced bool) Verdict {
 	tasks.Wait()
 	close(done)
 	w.epilogue()
+	w.checkLatch()
 	return w.verdict()
 }
 
@@ -233,7 +236,9 @@ func (w *world) epilogue() {
 		w.finished(lease)
 		_ = lease.Release(context.Background())
 	}
+	w.allPermits(bound, newcomer)
 	w.oldHands()
+	w.afterAll(newcomer)
 	for _, p := range append(w.living(), newcomer) {
 		_ = p.client.Close(context.Background())
 	}
@@ -278,11 +283,14 @@ func (w *world) nothingLeft() {
 
 // ran tells the history what a server did.
 func (w *world) ran(l *link, x *exchange) {
+	for i := range x.ops {
+		w.latch.answered(l.server.index, x.replies[i])
+	}
 	if !w.traced {
 		return
 	}
 	for i, op := range x.ops {
-		w.note("%s asks %s to %s %v for %s%s: %s", l.process.label, l.Name(), op.Kind, op.Names, w.short(op.Owner), tokenOf(op), w.answer(x.replies[i]))
+		w.note("%s asks %s to %s %v%s for %s%s: %s", l.process.label, l.Name(), op.Kind, op.Names, reader(op), w.short(op.Owner), tokenOf(op), w.answer(x.replies[i]))
 	}
 }
 
@@ -297,6 +305,13 @@ func (w *world) heard(l *link, m node.Message) {
 	}
 }
 
+func reader(op node.Op) string {
+	if op.Reads {
+		return ", to read,"
+	}
+	return ""
+}
+
 func tokenOf(op node.Op) string {
 	if op.Token == 0 || op.Kind != node.Acquire {
 		return ""
@@ -309,6 +324,8 @@ func (w *world) answer(r node.Reply) string {
 	switch {
 	case r.Err != nil:
 		text = cmp.Or(r.Err, error(nil)).Error()
+	case r.Latch != nil:
+		text += ", " + latchState(r.Latch)
 	case r.Outcome == node.Denied:
 		text += fmt.Sprintf(" by %s for %v", w.short(r.Holder.Owner), r.Holder.TTL)
 	case r.Token != 0:

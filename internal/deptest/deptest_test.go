@@ -60,6 +60,14 @@ var rules = []rule{
 		allow: []string{module + "/fence"},
 	},
 	{
+		name: "election is built on what everybody can use",
+		docs: "election/ shows that the public face suffices: it imports that, and nothing else of this module.",
+		pkg:  module + "/election",
+		allow: []string{
+			module + "$", module + "/clock", module + "/quorum",
+		},
+	},
+	{
 		name:  "quorum is a pure leaf",
 		docs:  "quorum/ decides and does nothing else: it imports the standard library only, and has no I/O, goroutine or clock in it.",
 		pkg:   module + "/quorum",

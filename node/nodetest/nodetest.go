@@ -64,12 +64,21 @@ func Run(t *testing.T, open func(t *testing.T) Subject) {
 		{name: "batch", promises: batching},
 		{name: "names", promises: naming},
 		{name: "life", promises: living},
+		{name: "recovery", promises: recovery, fresh: true},
+		{name: "limits", promises: limiting, fresh: true},
 		{name: "marker", promises: marking, fresh: true},
 		{name: "fence", promises: fencing},
 		{name: "queue", promises: queueing, waits: true},
 		{name: "fair", promises: fairness, waits: true},
 		{name: "inbox", promises: listening, waits: true},
+		{name: "pool", promises: pooling},
+		{name: "pool queue", promises: pooledWaits, waits: true},
+		{name: "read", promises: readAndWrite},
+		{name: "read fence", promises: readFences},
+		{name: "read queue", promises: readQueues, waits: true},
 		{name: "follow", promises: followed, waits: true},
+		{name: "latch", promises: latching},
+		{name: "latch messages", promises: latchMessages, waits: true},
 	} {
 		t.Run(group.name, func(t *testing.T) {
 			for _, p := range group.promises {

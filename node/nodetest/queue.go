@@ -351,7 +351,7 @@ var queueing = []promise{
 		x.queues("c:1", 1, 0, "a", "b")
 		x.want(node.Healed, renew("o1", long, "a", "b"))
 		x.want(node.Inspected, inspect("a", "b"))
-		x.denied(acquire("o2", long, "a", "b", "d"), "a", "o1")
+		x.denied(acquire("o2", long, "a", "d"), "a", "o1")
 		b.receives()
 	}},
 	{"a refusal makes no entry", func(x *trial) {

@@ -119,6 +119,7 @@ var junk = node.Reply{
 	Holder:     node.Holder{Name: "junk", Owner: "junk", TTL: 1, Token: 1},
 	Holders:    []node.Holder{{Name: "junk", Owner: "junk", TTL: 1, Token: 1}},
 	Rank:       1,
+	Pool:       node.PoolState{Size: 1, Version: 1, Free: []byte{1}},
 	Token:      1,
 	Recovering: 1,
 	Restarted:  true,
@@ -176,6 +177,7 @@ func (x *trial) answered(outcome node.Outcome, r node.Reply) {
 	if outcome != node.Denied {
 		assert.Zero(x, r.Holder)
 		assert.Zero(x, r.Rank)
+		assert.Zero(x, r.Pool)
 	}
 	if outcome != node.Inspected && outcome != node.Released {
 		assert.Empty(x, r.Holders)
@@ -225,6 +227,7 @@ func (x *trial) failed(reason error, op node.Op, r node.Reply) {
 	assert.Zero(x, r.Holder)
 	assert.Empty(x, r.Holders)
 	assert.Zero(x, r.Rank)
+	assert.Zero(x, r.Pool)
 	assert.Zero(x, r.Token)
 	assert.Zero(x, r.Marker)
 	if !errors.Is(reason, node.ErrRecovering) {

@@ -4,7 +4,8 @@
 -- ARGV[1]   TTL of the tombstones in ms, at least: one lives as long as its lock would
 -- ARGV[2]   1 if Redisson's clients are to be told
 -- ARGV[3..] owners to bury besides those found here
--- Reply     {name, owner, pttl, ...} for the names that were held
+-- Reply     {name, owner, pttl, ...} for the names that were held; of a name that was read,
+--           the readers as one are followed by each of them
 --
 -- Without a tombstone the holder's next renewal would find the name absent, take that
 -- for a lost memory, and put it back. Tombstones are written before the lock is
@@ -15,9 +16,13 @@ local found = {}
 for _, name in ipairs(KEYS) do
   local holder = redis.call('HKEYS', name)[1]
   if holder then
-    found[#found + 1] = name
-    found[#found + 1] = holder
-    found[#found + 1] = redis.call('PTTL', name)
+    local function list(owner, left)
+      found[#found + 1] = name
+      found[#found + 1] = owner
+      found[#found + 1] = left
+    end
+    list(holder, redis.call('PTTL', name))
+    each(name, holder, list)
   end
 end
 
@@ -31,10 +36,14 @@ for i = 3, #ARGV do
   end
 end
 for i = 1, #found, 3 do
-  bury(found[i], found[i + 1], math.max(ARGV[1], found[i + 2]))
-  redis.call('DEL', found[i])
-  if ARGV[2] == '1' then
-    announce(found[i])
+  local name, owner = found[i], found[i + 1]
+  if owner == readers then
+    redis.call('DEL', key('readers', name))
+  else
+    bury(name, owner, math.max(ARGV[1], found[i + 2]))
+  end
+  if redis.call('DEL', name) == 1 and ARGV[2] == '1' then
+    announce(name)
   end
 end
 queues().wake_all(KEYS)

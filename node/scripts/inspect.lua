@@ -2,7 +2,8 @@
 --
 -- KEYS      the names of the locks
 -- Reply     {left, name, owner, pttl, fence, ...} for the names that are held. The node
---           gives no new rights for left ms, or before it has begun to recover if -1.
+--           gives no new rights for left ms, or before it has begun to recover if -1. Of a
+--           name that is read, the readers as one are followed by each of them
 
 local identity = string.match(redis.call('INFO', 'replication'), 'master_replid:(%w+)')
 local marker = redis.call('HMGET', 'quorumlock:node', 'identity', 'until', 'max_ttl', 'max_skew')
@@ -15,10 +16,15 @@ end
 for _, name in ipairs(KEYS) do
   local holder = redis.call('HKEYS', name)[1]
   if holder then
-    found[#found + 1] = name
-    found[#found + 1] = holder
-    found[#found + 1] = redis.call('PTTL', name)
-    found[#found + 1] = tonumber(redis.call('GET', key('fence', name)) or 0)
+    local fence = tonumber(redis.call('GET', key('fence', name)) or 0) or 0
+    local function list(owner, left)
+      found[#found + 1] = name
+      found[#found + 1] = owner
+      found[#found + 1] = left
+      found[#found + 1] = fence
+    end
+    list(holder, redis.call('PTTL', name))
+    each(name, holder, list)
   end
 end
 return found

@@ -15,49 +15,8 @@
 --
 -- A renewal never shortens a life, so a late or repeated one does no harm.
 
-local owner, ttl, token = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[5])
-local max_ttl, max_skew = tonumber(ARGV[3]), tonumber(ARGV[4])
-local short, absent, low = {}, {}, {}
-
 local now, differs, recovering = guard(ARGV[3], ARGV[4])
 if differs then
   return differs
 end
-if ttl > max_ttl then
-  return {'SETTINGS', max_ttl, max_skew}
-end
-
--- The fence goes along with the lock as long as acquire could still take a smaller token.
-local life = max_ttl + max_skew
-local fenced = token > now - life * 1000 and token <= now + max_skew * 1000
-
-for _, name in ipairs(KEYS) do
-  local holder = redis.call('HKEYS', name)[1]
-  if holder == owner then
-    if redis.call('PTTL', name) < ttl then
-      short[#short + 1] = name
-    end
-  elseif holder then
-    return {name, holder, redis.call('PTTL', name), tonumber(redis.call('GET', key('fence', name)) or 0)}
-  elseif redis.call('EXISTS', key('tombstone', name) .. ':' .. owner) == 1 then
-    return {name, '', 0, 0}
-  else
-    absent[#absent + 1] = name
-  end
-  if fenced and tonumber(redis.call('GET', key('fence', name)) or 0) < token then
-    low[#low + 1] = name
-  end
-end
-
--- PEXPIRE works on a node that is out of memory, HSET and SET do not: what is there is
--- kept alive first.
-for _, name in ipairs(short) do
-  redis.call('PEXPIRE', name, ttl)
-end
-for _, name in ipairs(absent) do
-  redis.call('HSET', name, owner, 1)
-  redis.call('PEXPIRE', name, ttl)
-end
-raise(low, ARGV[5], life)
-local done = #absent > 0 and 2 or 1
-return recovering and {done, recovering[2] or life, recovering[3] or 0} or done
+return prolong(now, recovering, KEYS, ARGV[1], ARGV[2], tonumber(ARGV[3]), tonumber(ARGV[4]), ARGV[5])

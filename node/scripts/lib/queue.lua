@@ -109,7 +109,12 @@ local function queues()
   -- patience is how many ms a free name is left to a waiter that was woken: what its id ends
   -- with, within bounds.
   local function patience(waiter)
-    return math.min(math.max(tonumber(string.match(waiter, '@(%d+)$')) or 0, 50), 500)
+    return math.min(math.max(tonumber(string.match(waiter, '@(%d+)r?$')) or 0, 50), 500)
+  end
+
+  -- reads reports whether a waiter does so in order to read: its id ends with that.
+  local function reads(waiter)
+    return string.find(waiter, '@%d*r$') ~= nil
   end
 
   -- places bounds how far down a queue one call looks for a waiter that is not frozen.
@@ -145,20 +150,72 @@ local function queues()
     return left or dead == attempts and patience('') or nil, false
   end
 
+  -- writer is the first in the queue before a waiter that does not wait in order to read, and
+  -- was not woken more than patience ms ago without coming since; since when it is expected, if
+  -- it is, and whether it is the first of all.
+  local function writer(name, waiter, now)
+    local place = 0
+    repeat
+      local others = redis.call('ZRANGE', key('queue', name), place, place + places - 1)
+      for i, other in ipairs(others) do
+        if other == waiter then
+          return nil
+        end
+        if not reads(other) then
+          local since = redis.call('ZSCORE', key('woken', name), other)
+          if not since or since + patience(other) > now then
+            return other, since, place + i == 1
+          end
+        end
+      end
+      place = place + #others
+    until #others == 0
+  end
+
+  -- intent is how many ms a reader has to leave a name to a writer that came before, or nil, and
+  -- whether it is that one's turn, and nobody's else. On a name that is free, the first in the
+  -- queue that was not woken yet is woken now.
+  local function intent(name, waiter, now, free)
+    local dead = 0
+    while dead < attempts do
+      local other, since, first = writer(name, waiter, now)
+      if not other then
+        return nil, false
+      elseif not free then
+        return math.max(redis.call('PTTL', name), 1), true
+      elseif since or not first then
+        return since and since + patience(other) - now or patience(other), first
+      elseif reached('woken', name, other) then
+        expect(name, other, now)
+        return patience(other), true
+      end
+      dropped(name, other)
+      dead = dead + 1
+    end
+    return patience(''), false
+  end
+
   -- wake wakes the first waiter of a name that is free, and tells the next to stand by. Whom a
   -- message does not reach is dead, and is taken out; who was woken before, and has lost its
   -- patience, may be frozen, so the next is woken too, behind three of those without them.
   -- Where a waiter gave back what it cannot use yet, the first but itself only gets to know:
   -- nobody else can use it yet either.
+  -- Those who wait in order to read share the name: if the first does, all are woken that stand
+  -- before the first writer. So they are on a name that others read already, where nobody else
+  -- is. One that has been woken and is expected there wakes those behind it when it has come.
   local function wake(name, except)
-    if redis.pcall('EXISTS', key('queue', name)) ~= 1 or redis.call('EXISTS', name) == 1 then
+    if redis.pcall('EXISTS', key('queue', name)) ~= 1 then
+      return
+    end
+    local shared = redis.call('EXISTS', name) == 1
+    if shared and (except or redis.pcall('HGET', name, 'quorumlock:readers') ~= '1') then
       return
     end
     local time = redis.call('TIME')
     local now = time[1] * 1000 + math.floor(time[2] / 1000)
     prune(name, now)
     local place, dead = 0, 0
-    local kind, spare = 'woken', 3
+    local kind, spare, reading = 'woken', 3, shared
     if except then
       kind, spare = 'returned', 1
     end
@@ -169,12 +226,17 @@ local function queues()
       end
       local since = redis.call('ZSCORE', key('woken', name), waiter)
       local frozen = since and since + patience(waiter) <= now
-      if waiter == except or frozen and spare == 0 then
+      local writes = reading and not reads(waiter)
+      if shared and not frozen and (writes or since) then
+        return
+      end
+      local message = writes and 'standby' or kind
+      if waiter == except or frozen and (writes or spare == 0) then
         place = place + 1
-      elseif not reached(kind, name, waiter) then
+      elseif not reached(message, name, waiter) then
         dropped(name, waiter)
         dead = dead + 1
-      elseif kind == 'standby' then
+      elseif message == 'standby' then
         return
       else
         if kind == 'woken' then
@@ -185,6 +247,8 @@ local function queues()
           spare = spare - 1
         elseif kind == 'returned' then
           return
+        elseif reads(waiter) then
+          reading = true
         else
           kind = 'standby'
         end
@@ -220,5 +284,6 @@ local function queues()
     end
   end
 
-  return {sound = sound, enter_all = enter_all, came = came, expect_all = expect_all, rejoin = rejoin, precedence = precedence, dropped = dropped, wake_all = wake_all}
+  return {sound = sound, enter_all = enter_all, came = came, expect_all = expect_all, rejoin = rejoin, precedence = precedence, intent = intent, dropped = dropped, wake_all = wake_all,
+    prune = prune, reached = reached, expect = expect, patience = patience}
 end

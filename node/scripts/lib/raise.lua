@@ -1,7 +1,6 @@
--- raise sets the fences of the names to a token, for life ms past its time.
+-- raise sets the fences of the names to a token.
 local function raise(names, token, life)
-  local expiry = math.floor(token / 1000) + life
   for _, name in ipairs(names) do
-    redis.call('SET', key('fence', name), token, 'PXAT', expiry)
+    redis.call('SET', key('fence', name), token, 'PXAT', expiry(token, life))
   end
 end

@@ -1,0 +1,64 @@
+package micro
+
+import (
+	"fmt"
+	"log/slog"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/quorumlock/quorumlock"
+	"github.com/quorumlock/quorumlock/admin"
+	"github.com/quorumlock/quorumlock/node"
+)
+
+// memory is a configuration of so many in-memory nodes, which are new, and the nodes.
+func memory(n int) (cfg quorumlock.Config, nodes []*node.Memory) {
+	cfg = quorumlock.Config{AllowEven: true, Logger: slog.New(slog.DiscardHandler)}
+	for i := range n {
+		m := node.NewMemory(fmt.Sprintf("n%d", i+1), nil)
+		nodes, cfg.Nodes = append(nodes, m), append(cfg.Nodes, m)
+	}
+	return cfg, nodes
+}
+
+// BenchmarkInit sets up nodes, which are new, or have been set up before.
+func BenchmarkInit(b *testing.B) {
+	for _, n := range sizes {
+		for _, found := range []string{"new", "open"} {
+			b.Run(fmt.Sprintf("nodes=%d/found=%s", n, found), func(b *testing.B) {
+				b.ReportAllocs()
+				cfg, nodes := memory(n)
+				_, err := admin.Init(b.Context(), cfg)
+				require.NoError(b, err)
+				for b.Loop() {
+					if found == "new" {
+						for _, m := range nodes {
+							m.Flush()
+						}
+					}
+					if _, err := admin.Init(b.Context(), cfg); err != nil {
+						b.Fatal(err)
+					}
+				}
+			})
+		}
+	}
+}
+
+// BenchmarkChangeLimits finds that there is nothing to change.
+func BenchmarkChangeLimits(b *testing.B) {
+	for _, n := range sizes {
+		b.Run(fmt.Sprintf("nodes=%d", n), func(b *testing.B) {
+			b.ReportAllocs()
+			cfg, _ := memory(n)
+			_, err := admin.Init(b.Context(), cfg)
+			require.NoError(b, err)
+			for b.Loop() {
+				if _, err := admin.ChangeLimits(b.Context(), cfg); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}

@@ -1,0 +1,200 @@
+package main
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/redis/rueidis"
+	"github.com/spf13/cobra"
+
+	"github.com/quorumlock/quorumlock"
+	"github.com/quorumlock/quorumlock/internal/doctor"
+	"github.com/quorumlock/quorumlock/node"
+)
+
+// The exit codes of doctor, as those who watch services know them.
+const (
+	exitWarnings = 1
+	exitErrors   = 2
+)
+
+const doctorHelp = `Looks at each node and at the set, and says what is wrong and what to do: whether they
+answer, what they are, whether they evict, what they have on disk, whether two addresses
+are one server, whether they recover, whether their limits are those of the programs,
+replicas, clocks, round trips, scripts, and the rights of the user in the address.
+
+It writes no key and no setting. Rights are asked for with ACL DRYRUN, where the user may
+run it; else the commands are tried in a way that has no effect, and what is denied then
+stands in the server's ACL LOG.
+
+Call it as the programs are configured: with their user, from where they run, and with
+their --max-ttl and --max-clock-skew. --node-timeout is what they have as NodeTimeoutMax,
+with which round trips are compared. --key names a lock that they use, or several.
+
+Findings are errors (a promise of the library is broken, or nobody gets locks), warnings
+(a risk, or something does not work as well as it could), and notes. What could not be
+checked is said, and is neither a finding nor an OK. It ends with
+
+  0    nothing worse than a note
+  1    warnings
+  2    errors
+  125  wrong usage
+
+--json prints, for scripts:
+
+  {"severity": the worst of "ok", "note", "unknown", "warning", "error", in this order
+   "nodes": [{
+     "node":      the node's name
+     "reached":   whether it answered
+     "version":   "redis 7.0.15"; this and what follows is "" or null if not known
+     "role":      "master", "replica"
+     "user":      the user of the ACL
+     "clock_ms":  how far its clock is ahead of this machine's
+     "clock_error_ms": give or take
+     "round_trip_ms": how long an answer takes, the median
+     "slowest_ms": and at worst
+   }],
+   "checks": [{
+     "id":        what was checked, in a word that does not change
+     "about":     what is well if there are no findings
+     "severity":  the worst of them
+     "findings": [{
+       "severity": as above
+       "nodes":    those that it is about; none for the whole set
+       "found":    what is wrong
+       "why":      why that matters
+       "do":       what to do
+       "commands": what to type, in redis-cli on each of these nodes, or in a shell if it
+                   begins with quorumlock or chronyc
+     }]
+   }]}
+`
+
+func (a *app) doctorCommand() *cobra.Command {
+	var asJSON bool
+	var keys []string
+	c := &cobra.Command{
+		Use:   "doctor",
+		Short: "Check the nodes, and say what to do",
+		Long:  doctorHelp,
+		Example: `  quorumlock doctor --nodes a:6379,b:6379,c:6379 --key nightly-report
+  quorumlock doctor --json | jq '.checks[] | select(.severity == "error")'`,
+		Args: arguments(cobra.NoArgs),
+		RunE: func(c *cobra.Command, _ []string) error {
+			return a.examine(c, keys, asJSON)
+		},
+	}
+	c.Flags().BoolVar(&asJSON, "json", false, "print JSON, as described above")
+	c.Flags().StringArrayVar(&keys, "key", nil, "the `name` of a lock, to check the rights on it; can be repeated")
+	return c
+}
+
+func (a *app) examine(c *cobra.Command, keys []string, asJSON bool) error {
+	cfg, err := a.doctorConfig(c)
+	if err != nil {
+		return err
+	}
+	cfg.Names = keys
+	facts := doctor.Examine(c.Context(), cfg)
+	report := facts.Report()
+	if asJSON {
+		err = printDoctorJSON(a.stdout, facts, report)
+	} else {
+		err = (&doctorText{w: a.stdout, colour: wantsColour(a.stdout)}).print(facts, report)
+	}
+	switch {
+	case err != nil:
+		return err
+	case report.Severity == doctor.Error:
+		return &exitError{code: exitErrors} // the report says it
+	case report.Severity == doctor.Warning:
+		return &exitError{code: exitWarnings}
+	default:
+		return nil
+	}
+}
+
+// doctorConfig is what the flags say. What programs would refuse about the set of nodes is for the
+// report.
+func (a *app) doctorConfig(c *cobra.Command) (doctor.Config, error) {
+	f := a.nodes
+	if c.Flags().Changed("embedded") {
+		return doctor.Config{}, wrongUsage(c, errors.New("--embedded means nothing here: nodes in memory have nothing to check"))
+	}
+	if err := f.check(c); err != nil {
+		return doctor.Config{}, err
+	}
+	parsed, err := a.config(c)
+	if err != nil {
+		return doctor.Config{}, err
+	}
+	limits := parsed.Limits()
+	if limits.MaxClockSkew > limits.MaxTTL/2 {
+		return doctor.Config{}, wrongUsage(c, fmt.Errorf("--max-clock-skew %v is over half of --max-ttl %v", limits.MaxClockSkew, limits.MaxTTL))
+	}
+	timeout := cmp.Or(f.nodeTimeout, programsTimeout(limits))
+	cfg := doctor.Config{AllowEven: f.allowEven, Limits: limits, Timeout: timeout, Patience: max(surveyTimeout, 4*timeout)}
+	cfg.Nodes, err = a.nodeOptions(c, parsed.Addresses)
+	return cfg, err
+}
+
+// nodeOptions are the options for addresses.
+func (a *app) nodeOptions(c *cobra.Command, addresses []string) ([]rueidis.ClientOption, error) {
+	options := make([]rueidis.ClientOption, len(addresses))
+	for i, address := range addresses {
+		var err error
+		if options[i], err = node.ParseAddress(address); err != nil {
+			return nil, wrongUsage(c, fmt.Errorf("address %d: %s", i+1, strings.TrimPrefix(err.Error(), "node: ")))
+		}
+	}
+	return options, nil
+}
+
+// programsTimeout is how long programs wait for a node that set neither NodeTimeoutMax nor a TTL:
+// see quorumlock.Config.
+func programsTimeout(l node.Limits) time.Duration {
+	return min(500*time.Millisecond, max(min(quorumlock.DefaultTTL, l.MaxTTL)/10, time.Millisecond))
+}
+
+// doctorNode is a node as --json has it.
+type doctorNode struct {
+	Node       string   `json:"node"`
+	Reached    bool     `json:"reached"`
+	Version    string   `json:"version"`
+	Role       string   `json:"role"`
+	User       string   `json:"user"`
+	Clock      *float64 `json:"clock_ms"`
+	ClockError *float64 `json:"clock_error_ms"`
+	RoundTrip  *float64 `json:"round_trip_ms"`
+	Slowest    *float64 `json:"slowest_ms"`
+}
+
+// doctorReport is what --json prints, and doctorHelp documents: names are never changed, only added.
+type doctorReport struct {
+	Severity doctor.Severity `json:"severity"`
+	Nodes    []doctorNode    `json:"nodes"`
+	Checks   []doctor.Check  `json:"checks"`
+}
+
+func newDoctorNode(n *doctor.Node) doctorNode {
+	d := doctorNode{Node: n.Name, Reached: n.Unreached == nil, User: n.User}
+	if n.Unreached != nil {
+		return d
+	}
+	d.Version, d.Role = n.Version(), n.Role()
+	if n.Clock.Known() {
+		d.Clock, d.ClockError = milliseconds(n.Clock.Value.Ahead), milliseconds(n.Clock.Value.Error)
+	}
+	if usual, slowest, ok := n.RoundTrips(); ok {
+		d.RoundTrip, d.Slowest = milliseconds(usual), milliseconds(slowest)
+	}
+	return d
+}
+
+func milliseconds(d time.Duration) *float64 {
+	ms := float64(d.Microseconds()) / 1000
+	return &ms
+}

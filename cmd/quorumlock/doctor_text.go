@@ -1,0 +1,248 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/quorumlock/quorumlock/internal/doctor"
+)
+
+func printDoctorJSON(w io.Writer, facts *doctor.Facts, report *doctor.Report) error {
+	d := doctorReport{Severity: report.Severity, Checks: report.Checks}
+	for i := range facts.Nodes {
+		d.Nodes = append(d.Nodes, newDoctorNode(&facts.Nodes[i]))
+	}
+	encoder := json.NewEncoder(w)
+	encoder.SetIndent("", "  ")
+	encoder.SetEscapeHTML(false)
+	return encoder.Encode(d)
+}
+
+// doctorText prints a report for people. What servers said is made fit for a terminal.
+type doctorText struct {
+	w      io.Writer
+	colour bool
+	// nodes is how many there are.
+	nodes int
+}
+
+func (d *doctorText) print(facts *doctor.Facts, report *doctor.Report) error {
+	d.nodes = len(facts.Nodes)
+	if err := d.table(facts); err != nil {
+		return err
+	}
+	for _, s := range []doctor.Severity{doctor.Error, doctor.Warning, doctor.Note} {
+		for _, c := range report.Checks {
+			for _, f := range c.Findings {
+				if f.Severity == s {
+					d.finding(c.ID, f)
+				}
+			}
+		}
+	}
+	d.unknowns(report)
+	d.fine(report)
+	d.summary(report)
+	return nil
+}
+
+// table has a line for each node.
+func (d *doctorText) table(facts *doctor.Facts) error {
+	table := tabwriter.NewWriter(d.w, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(table, "NODE\tSERVER\tROLE\tCLOCK\tROUND TRIP\tSLOWEST")
+	for i := range facts.Nodes {
+		fmt.Fprintln(table, doctorRow(&facts.Nodes[i]))
+	}
+	return table.Flush()
+}
+
+func doctorRow(n *doctor.Node) string {
+	if n.Unreached != nil {
+		return n.Name + "\t-\t-\t-\t-\t-"
+	}
+	clock, usual, slowest := "-", "-", "-"
+	if n.Clock.Known() {
+		ahead := n.Clock.Value.Ahead.Round(100 * time.Microsecond) // or a little behind would be -0.0
+		clock = fmt.Sprintf("%+.1fms ±%.1f", inMilliseconds(ahead), inMilliseconds(n.Clock.Value.Error))
+	}
+	if a, b, ok := n.RoundTrips(); ok {
+		usual, slowest = briefly(a), briefly(b)
+	}
+	return strings.Join([]string{n.Name, orDash(n.Version()), orDash(n.Role()), clock, usual, slowest}, "\t")
+}
+
+// briefly is a time in a table. What is too short for it took some time all the same.
+func briefly(d time.Duration) string {
+	const least = 100 * time.Microsecond
+	if d < least {
+		return "<0.1ms"
+	}
+	return fmt.Sprintf("%.1fms", inMilliseconds(d))
+}
+
+func inMilliseconds(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
+
+func orDash(text string) string {
+	if text == "" {
+		return "-"
+	}
+	return escaped(text)
+}
+
+// The indents of a finding: of its text below its heading, and of what to type.
+const (
+	textIndent    = "      "
+	commandIndent = textIndent + "       "
+)
+
+func (d *doctorText) finding(id string, f doctor.Finding) {
+	fmt.Fprintln(d.w)
+	where := ""
+	if len(f.Nodes) > 0 {
+		where = " on " + d.named(f.Nodes)
+	}
+	fmt.Fprintf(d.w, "%s %s%s\n", d.painted(f.Severity), id, escaped(where))
+	d.field("", f.Found)
+	d.field("why: ", f.Why)
+	d.field("do:  ", f.Do)
+	for _, command := range f.Commands {
+		fmt.Fprintln(d.w, commandIndent+escaped(command))
+	}
+}
+
+// named is which nodes something is about: their names, unless it is all of several.
+func (d *doctorText) named(nodes []string) string {
+	if len(nodes) == d.nodes && d.nodes > 1 {
+		return "all " + nodeCount(d.nodes)
+	}
+	return enumerated(nodes)
+}
+
+// field prints text in lines of helpColumns at most, all of them behind the label.
+func (d *doctorText) field(label, text string) {
+	indent := textIndent
+	for _, line := range folded(escaped(text), helpColumns-len(indent)-len(label)) {
+		fmt.Fprintln(d.w, indent+label+line)
+		label = strings.Repeat(" ", len(label))
+	}
+}
+
+// folded cuts text into lines, between words only.
+func folded(text string, columns int) (lines []string) {
+	line := ""
+	for word := range strings.FieldsSeq(text) {
+		if line != "" && len(line)+1+len(word) > columns {
+			lines, line = append(lines, line), ""
+		}
+		line = strings.TrimPrefix(line+" "+word, " ")
+	}
+	if line == "" {
+		return lines
+	}
+	return append(lines, line)
+}
+
+// The colours of severities, as terminals number them.
+var severityColours = map[doctor.Severity]string{doctor.Error: "31", doctor.Warning: "33", doctor.Note: "36"}
+
+func (d *doctorText) painted(s doctor.Severity) string {
+	if colour := severityColours[s]; d.colour && colour != "" {
+		return "\x1b[1;" + colour + "m" + s.String() + "\x1b[0m"
+	}
+	return s.String()
+}
+
+// many checks that could not be made for one reason are not listed: it is a node that is down.
+const many = 5
+
+// unknowns lists what could not be checked, in a line for each reason.
+func (d *doctorText) unknowns(report *doctor.Report) {
+	var reasons []string
+	checks := make(map[string][]string)
+	for _, c := range report.Checks {
+		for _, f := range c.Findings {
+			if f.Severity != doctor.Unknown {
+				continue
+			}
+			reason := f.Found
+			if len(f.Nodes) > 0 {
+				reason = d.named(f.Nodes) + ": " + reason
+			}
+			if !slices.Contains(reasons, reason) {
+				reasons = append(reasons, reason)
+			}
+			checks[reason] = append(checks[reason], c.ID)
+		}
+	}
+	if len(reasons) > 0 {
+		fmt.Fprintf(d.w, "\ncould not be checked\n")
+	}
+	for _, reason := range reasons {
+		what := strings.Join(checks[reason], ", ")
+		if len(checks[reason]) > many {
+			what = "everything else"
+		}
+		d.field("", what+": "+reason)
+	}
+}
+
+// fine lists the checks that found nothing, and where.
+func (d *doctorText) fine(report *doctor.Report) {
+	everywhere, elsewhere := "ok", "ok where they could be made"
+	ids := make(map[string][]string)
+	for _, c := range report.Checks {
+		switch {
+		case len(c.Findings) == 0:
+			ids[everywhere] = append(ids[everywhere], c.ID)
+		case c.Severity == doctor.Unknown && len(about(c)) < d.nodes:
+			ids[elsewhere] = append(ids[elsewhere], c.ID)
+		}
+	}
+	for _, heading := range []string{everywhere, elsewhere} {
+		if len(ids[heading]) > 0 {
+			fmt.Fprintf(d.w, "\n%s\n", heading)
+			d.field("", strings.Join(ids[heading], ", "))
+		}
+	}
+}
+
+// about are the nodes that the findings of a check are about.
+func about(c doctor.Check) map[string]bool {
+	nodes := make(map[string]bool)
+	for _, f := range c.Findings {
+		for _, n := range f.Nodes {
+			nodes[n] = true
+		}
+	}
+	return nodes
+}
+
+// summary is the last line.
+func (d *doctorText) summary(report *doctor.Report) {
+	var counts []string
+	for _, s := range []doctor.Severity{doctor.Error, doctor.Warning, doctor.Note} {
+		if n := report.Count(s); n > 0 {
+			counts = append(counts, plural(n, s.String()))
+		}
+	}
+	if len(counts) == 0 {
+		counts = []string{"nothing is wrong"}
+	}
+	text := nodeCount(d.nodes) + ": " + enumerated(counts)
+	if report.Count(doctor.Unknown) > 0 {
+		text += "; not all could be checked"
+	}
+	fmt.Fprintf(d.w, "\n%s\n", text)
+}
+
+func plural(n int, word string) string {
+	if n != 1 {
+		word += "s"
+	}
+	return fmt.Sprintf("%d %s", n, word)
+}

@@ -1,0 +1,205 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+
+	"github.com/quorumlock/quorumlock/internal/watch"
+)
+
+const topHelp = `Shows who holds which locks, since when and what for, on how many nodes, who waits, and
+how the nodes are: again and again on a terminal, until Ctrl-C; once, as plain text, with
+--once or where the output is none. It changes nothing.
+
+Without names it searches the nodes' keys for locks, --scan keys of each node for each
+picture, from where it stopped. For that the user in the address needs two commands more
+than those who take locks: +scan +hlen. Who may not run them gives the names. Locks are the
+hashes of one field that expire, and whose field looks like the id of an owner.
+
+  NODES   on how many nodes the lock stands for its holder
+  TTL     how long enough nodes keep it, if it is not renewed
+  HELD    since when, by the clock of the holder. Nodes know that for the first --max-ttl and
+          --max-clock-skew of a lease; of one that is older, ">" is the least that it can be
+  WAIT    how many wait: each client once, unless its waiters are fair; of a semaphore,
+          those who wait for any permit
+
+With --once it ends with 0, and with 121 if too few nodes answered. --json prints, for
+scripts:
+
+  {"need":     how many nodes decide
+   "answered": how many of them answered
+   "complete": whether all keys were searched, or none had to be
+   "nodes": [{
+     "node":       the node's name
+     "error":      why it does not answer; "" if it does
+     "latency_ms": how long an answer took
+     "recovering_ms": how long it gives no new locks, see status; 0 if it gives them
+     "locks":      how many of the locks it has
+     "note":       what could not be learnt, and what is unusual
+   }],
+   "locks": [{
+     "key":        the lock's name, for status and release
+     "semaphore":  the semaphore, if the lock is a permit of one
+     "permit":     the number of that permit; -1 if it is none
+     "state":      as that of status
+     "owner":      who holds it, or has it on most nodes if nobody does; "" for nobody
+     "holder":     where the owner runs, as it says: host/process; "" if it does not say
+     "purpose":    what for, as it says
+     "readers":    how many hold it, if it is held by readers
+     "since":      since when (RFC 3339); "" if not known
+     "held_ms":    how long that is
+     "held_at_least": whether it may be longer
+     "ttl_ms":     how long enough nodes keep it, without renewal; -1 for ever
+     "backing":    how many nodes have it for the owner
+     "waiters":    how many wait, at least: 100 is the most that is counted
+   }]}
+`
+
+// topFlags are the flags of top.
+type topFlags struct {
+	once, json bool
+	interval   time.Duration
+	scan       int
+	sort       string
+}
+
+// minInterval keeps a view from being a load.
+const minInterval = 100 * time.Millisecond
+
+// defaultScan is how many keys of each node one look searches.
+const defaultScan = 10000
+
+func (a *app) topCommand() *cobra.Command {
+	var f topFlags
+	c := &cobra.Command{
+		Use:   "top [KEY...]",
+		Short: "Watch the locks and the nodes",
+		Long:  topHelp,
+		Example: `  quorumlock top --nodes a:6379,b:6379,c:6379
+  quorumlock top nightly-report --once
+  quorumlock top --once --json | jq '.locks[] | select(.waiters > 0)'`,
+		Args: arguments(cobra.ArbitraryArgs),
+		RunE: func(c *cobra.Command, keys []string) error {
+			return a.top(c, f, keys)
+		},
+	}
+	c.Flags().BoolVar(&f.once, "once", false, "look once, and print plain text")
+	c.Flags().BoolVar(&f.json, "json", false, "print JSON, as described above; only with --once")
+	c.Flags().DurationVar(&f.interval, "interval", 2*time.Second, "how long to wait between two looks")
+	c.Flags().IntVar(&f.scan, "scan", defaultScan,
+		"search so many `keys` of each node for locks at a time; 0 for none, which is the default if names are given")
+	c.Flags().StringVar(&f.sort, "sort", "name", "list locks by `order`: name, held (longest first), ttl (shortest first), waiters (most first)")
+	orders := slices.Sorted(maps.Keys(topOrders))
+	_ = c.RegisterFlagCompletionFunc("sort", cobra.FixedCompletions(orders, cobra.ShellCompDirectiveNoFileComp)) // the flag is there
+	return c
+}
+
+// checked are the flags, if they make sense.
+func (f topFlags) checked(c *cobra.Command, keys []string) (topFlags, error) {
+	if len(keys) > 0 && !c.Flags().Changed("scan") {
+		f.scan = 0
+	}
+	switch {
+	case f.json && !f.once:
+		return f, wrongUsage(c, errors.New("--json is for --once"))
+	case f.interval < minInterval:
+		return f, wrongUsage(c, fmt.Errorf("--interval %v is under %v", f.interval, minInterval))
+	case f.scan < 0:
+		return f, wrongUsage(c, fmt.Errorf("--scan %d is negative", f.scan))
+	case f.scan == 0 && len(keys) == 0:
+		return f, wrongUsage(c, errors.New("without names there is nothing to show if --scan is 0"))
+	case topOrders[f.sort] == nil:
+		return f, wrongUsage(c, fmt.Errorf("--sort %q is none of name, held, ttl and waiters", f.sort))
+	default:
+		return f, nil
+	}
+}
+
+func (a *app) top(c *cobra.Command, flags topFlags, keys []string) error {
+	f, err := flags.checked(c, keys)
+	if err != nil {
+		return err
+	}
+	watcher, err := a.watcher(c, f, keys)
+	if err != nil {
+		return err
+	}
+	defer watcher.Close()
+	t := &topper{limits: a.nodes.limits(), given: keys, order: topOrders[f.sort]}
+	facts := watcher.Look(c.Context())
+	if err := c.Context().Err(); err != nil {
+		return err
+	}
+	if len(keys) == 0 && nothingListed(facts) {
+		return errors.New("the user in the addresses may not list keys: name the locks (quorumlock top KEY...), or permit it +scan +hlen")
+	}
+	report := t.report(time.Now(), facts)
+	if out, ok := a.stdout.(*os.File); ok && !f.once && term.IsTerminal(int(out.Fd())) {
+		return a.live(c.Context(), out, f.interval, report, func(ctx context.Context) *topReport {
+			facts := watcher.Look(ctx)
+			return t.report(time.Now(), facts)
+		})
+	}
+	return a.printTop(report, f.json)
+}
+
+// watcher is what the flags say.
+func (a *app) watcher(c *cobra.Command, f topFlags, keys []string) (*watch.Watcher, error) {
+	if c.Flags().Changed("embedded") {
+		return nil, wrongUsage(c, errors.New("--embedded means nothing here: nodes in memory have no locks of others"))
+	}
+	if err := a.nodes.check(c); err != nil {
+		return nil, err
+	}
+	parsed, err := a.config(c)
+	if err != nil {
+		return nil, err
+	}
+	cfg := watch.Config{Limits: parsed.Limits(), Patience: cmp.Or(a.nodes.nodeTimeout, surveyTimeout), Names: keys, Scan: f.scan}
+	if cfg.Nodes, err = a.nodeOptions(c, parsed.Addresses); err != nil {
+		return nil, err
+	}
+	return watch.New(cfg)
+}
+
+// nothingListed reports whether there are nodes that could be searched, and none of them lets the user.
+func nothingListed(facts *watch.Facts) bool {
+	denied := 0
+	for i := range facts.Nodes {
+		switch n := &facts.Nodes[i]; {
+		case watch.IsDenied(n.Unlisted):
+			denied++
+		case n.Err == nil:
+			return false
+		}
+	}
+	return denied > 0
+}
+
+func (a *app) printTop(r *topReport, asJSON bool) error {
+	var err error
+	if asJSON {
+		encoder := json.NewEncoder(a.stdout)
+		encoder.SetIndent("", "  ")
+		encoder.SetEscapeHTML(false)
+		err = encoder.Encode(r)
+	} else {
+		_, err = io.WriteString(a.stdout, strings.Join((&topText{}).lines(r), "\n")+"\n")
+	}
+	if err == nil && r.Answered < r.Need {
+		return &exitError{code: exitNoQuorum} // the report says it
+	}
+	return err
+}

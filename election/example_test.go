@@ -1,0 +1,97 @@
+package election_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log"
+	"time"
+
+	"github.com/quorumlock/quorumlock"
+	"github.com/quorumlock/quorumlock/admin"
+	"github.com/quorumlock/quorumlock/election"
+	"github.com/quorumlock/quorumlock/node"
+)
+
+// exampleClient is a client on three in-memory nodes; with real servers, set Addresses.
+func exampleClient() *quorumlock.Client {
+	var cfg quorumlock.Config
+	for i := range 3 {
+		cfg.Nodes = append(cfg.Nodes, node.NewMemory(fmt.Sprintf("n%d", i+1), nil))
+	}
+	if _, err := admin.Init(context.Background(), cfg); err != nil { // once, by whoever sets the nodes up
+		log.Fatal(err)
+	}
+	client, err := quorumlock.New(cfg)
+	if err != nil {
+		log.Fatal(err)
+	}
+	return client
+}
+
+func ExampleRun() {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	client := exampleClient()
+	defer func() { _ = client.Close(context.WithoutCancel(ctx)) }()
+
+	err := election.Run(ctx, client, "scheduler", func(ctx context.Context, term election.Term) error {
+		fmt.Println("leads, with a token for what it writes to:", term.Token > 0)
+		<-ctx.Done() // the work, until the lead is lost or the program is to end
+		return nil
+	})
+	fmt.Println(err)
+	// Output:
+	// leads, with a token for what it writes to: true
+	// context deadline exceeded
+}
+
+func ExampleElection_Resign() {
+	ctx := context.Background()
+	client := exampleClient()
+	defer func() { _ = client.Close(ctx) }()
+
+	candidate := election.New(client, "scheduler", election.Config{Name: "web-1"})
+	err := candidate.Run(ctx, func(ctx context.Context, term election.Term) error {
+		go candidate.Resign() // from a signal or an HTTP handler, for instance
+		<-ctx.Done()
+		fmt.Println(term.Name, "was told to stop:", errors.Is(context.Cause(ctx), election.ErrResigned))
+		return election.ErrDone // or nil, to stand again
+	})
+	fmt.Println(err)
+	// Output:
+	// web-1 was told to stop: true
+	// <nil>
+}
+
+func ExampleElection_Watch() {
+	ctx := context.Background()
+	client := exampleClient()
+	defer func() { _ = client.Close(ctx) }()
+
+	observer := election.New(client, "scheduler", election.Config{Interval: 10 * time.Millisecond})
+	candidate := make(chan error, 1)
+	for leader, err := range observer.Watch(ctx) {
+		switch {
+		case errors.Is(err, election.ErrNoLeader):
+			fmt.Println("nobody leads")
+			go func() {
+				candidate <- election.Run(ctx, client, "scheduler", func(context.Context, election.Term) error {
+					time.Sleep(100 * time.Millisecond)
+					return election.ErrDone
+				})
+			}()
+			continue
+		case err != nil:
+			fmt.Println("nobody knows:", err)
+			continue
+		}
+		fmt.Println("somebody leads:", leader.Owner != "", leader.Token > 0, !leader.Since.IsZero())
+		break
+	}
+	fmt.Println(<-candidate)
+	// Output:
+	// nobody leads
+	// somebody leads: true true true
+	// <nil>
+}

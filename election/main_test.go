@@ -1,0 +1,164 @@
+package election_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	"github.com/quorumlock/quorumlock"
+	"github.com/quorumlock/quorumlock/admin"
+	"github.com/quorumlock/quorumlock/clock"
+	"github.com/quorumlock/quorumlock/election"
+	"github.com/quorumlock/quorumlock/node"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// world is a set of in-memory nodes in virtual time.
+type world struct {
+	t     *testing.T
+	clock clock.Clock
+	nodes []*node.Memory
+	cfg   quorumlock.Config
+}
+
+// inVirtualTime runs a test on five in-memory nodes in a bubble, where time passes only while
+// everybody waits.
+func inVirtualTime(t *testing.T, test func(t *testing.T, w *world)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		w := &world{t: t, clock: clock.Process()}
+		w.cfg = quorumlock.Config{Clock: w.clock, Logger: slog.New(slog.DiscardHandler)}
+		for i := range 5 {
+			nd := node.NewMemory(fmt.Sprintf("n%d", i+1), w.clock)
+			w.nodes, w.cfg.Nodes = append(w.nodes, nd), append(w.cfg.Nodes, nd)
+		}
+		_, err := admin.Init(t.Context(), w.cfg)
+		require.NoError(t, err)
+		test(t, w)
+	})
+}
+
+func (w *world) client() *quorumlock.Client {
+	w.t.Helper()
+	c, err := quorumlock.New(w.cfg)
+	require.NoError(w.t, err)
+	w.t.Cleanup(func() { _ = c.Close(context.Background()) })
+	return c
+}
+
+// candidate is a candidate with a client of its own.
+func (w *world) candidate(name string, changes ...func(*election.Config)) *election.Election {
+	w.t.Helper()
+	return w.candidateOf(w.client(), name, changes...)
+}
+
+func (w *world) candidateOf(client *quorumlock.Client, name string, changes ...func(*election.Config)) *election.Election {
+	cfg := election.Config{Name: name, Clock: w.clock, Logger: slog.New(slog.DiscardHandler)}
+	for _, change := range changes {
+		change(&cfg)
+	}
+	return election.New(client, "office", cfg)
+}
+
+// pause has nodes hang; resume ends that.
+func (w *world) pause(nodes ...int) {
+	for _, i := range nodes {
+		w.nodes[i].Pause()
+	}
+}
+
+func (w *world) resume(nodes ...int) {
+	for _, i := range nodes {
+		w.nodes[i].Resume()
+	}
+}
+
+func (w *world) keys() (total int) {
+	for _, nd := range w.nodes {
+		total += len(nd.Keys())
+	}
+	return total
+}
+
+// run is a candidate's Run in a goroutine of its own.
+type run struct {
+	t      *testing.T
+	cancel context.CancelFunc
+	// terms gets each term as it begins.
+	terms chan led
+	done  chan error
+}
+
+// led is a term as the lead function sees it.
+type led struct {
+	election.Term
+	ctx context.Context
+	// leave is what the function returns once something is sent.
+	leave chan error
+}
+
+var errWork = errors.New("the work failed")
+
+// start runs a candidate whose lead function returns when its context ends, or when told to.
+func start(t *testing.T, e *election.Election) *run {
+	t.Helper()
+	return startStubborn(t, e, false)
+}
+
+// startStubborn runs one whose lead function may ignore its context.
+func startStubborn(t *testing.T, e *election.Election, stubborn bool) *run {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	r := &run{t: t, cancel: cancel, terms: make(chan led, 100), done: make(chan error, 1)}
+	go func() {
+		r.done <- e.Run(ctx, func(ctx context.Context, term election.Term) error {
+			l := led{term, ctx, make(chan error)}
+			r.terms <- l
+			over := ctx.Done()
+			if stubborn {
+				over = nil
+			}
+			select {
+			case err := <-l.leave:
+				return err
+			case <-over:
+				return nil
+			}
+		})
+	}()
+	t.Cleanup(cancel)
+	return r
+}
+
+// stop ends the candidacy, and returns what Run returned.
+func (r *run) stop() error {
+	r.cancel()
+	return <-r.done
+}
+
+// leads waits for the next term.
+func (r *run) leads() led {
+	r.t.Helper()
+	select {
+	case l := <-r.terms:
+		return l
+	case <-time.After(time.Minute):
+		r.t.Fatal("it must be elected within a minute")
+		return led{}
+	}
+}
+
+// waits requires that the candidate is not elected.
+func (r *run) waits() {
+	r.t.Helper()
+	synctest.Wait()
+	require.Empty(r.t, r.terms, "it must not lead")
+}

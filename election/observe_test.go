@@ -1,0 +1,143 @@
+package election_test
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/quorumlock/quorumlock"
+	"github.com/quorumlock/quorumlock/election"
+)
+
+func TestLeader(t *testing.T) {
+	inVirtualTime(t, func(t *testing.T, w *world) {
+		e, observer := w.candidate("a"), w.candidate("observer")
+		_, err := observer.Leader(t.Context())
+		require.ErrorIs(t, err, election.ErrNoLeader)
+		_, leads := e.Leading()
+		require.False(t, leads)
+
+		began := time.Now()
+		a := start(t, e)
+		term := a.leads()
+		mine, leads := e.Leading()
+		require.True(t, leads)
+		require.Equal(t, term.Term, mine)
+
+		leader, err := observer.Leader(t.Context())
+		require.NoError(t, err)
+		require.Equal(t, term.Owner, leader.Owner)
+		require.Equal(t, term.Token, leader.Token)
+		require.Equal(t, "a", leader.Name)
+		require.WithinDuration(t, began, leader.Since, time.Second)
+		time.Sleep(time.Minute) // nodes forget the token, not the leader
+		leader, err = observer.Leader(t.Context())
+		require.NoError(t, err)
+		require.Equal(t, election.Leader{Owner: term.Owner, Name: "a"}, leader)
+
+		w.pause(0, 1, 2)
+		_, err = observer.Leader(t.Context())
+		require.ErrorIs(t, err, quorumlock.ErrNoQuorum)
+		w.resume(0, 1, 2)
+	})
+}
+
+// Contenders that came to nothing leave larger tokens on fewer nodes than the rule asks for.
+func TestLeaderTokenBesideContenders(t *testing.T) {
+	inVirtualTime(t, func(t *testing.T, w *world) {
+		w.nodes[0].Stop()
+		w.nodes[1].Stop()
+		a := start(t, w.candidate("a"))
+		term := a.leads()
+		w.nodes[0].Start()
+		w.nodes[1].Start()
+		time.Sleep(time.Millisecond)
+		_, err := w.client().RedLock("office").TryAcquire(t.Context())
+		require.ErrorIs(t, err, quorumlock.ErrHeld)
+		time.Sleep(5 * time.Second) // the leader renews there, behind that
+		leader, err := w.candidate("observer").Leader(t.Context())
+		require.NoError(t, err)
+		require.Equal(t, term.Token, leader.Token)
+	})
+}
+
+func TestWatch(t *testing.T) {
+	inVirtualTime(t, func(t *testing.T, w *world) {
+		ctx, cancel := context.WithCancel(t.Context())
+		type sight struct {
+			leader election.Leader
+			err    error
+		}
+		seen := make(chan sight, 100)
+		over := make(chan struct{})
+		observer := w.candidate("observer")
+		go func() {
+			defer close(over)
+			for leader, err := range observer.Watch(ctx) {
+				seen <- sight{leader, err}
+			}
+		}()
+		require.ErrorIs(t, (<-seen).err, election.ErrNoLeader)
+		e := w.candidate("a")
+		a := start(t, e)
+		former := a.leads()
+		s := <-seen
+		require.NoError(t, s.err)
+		require.Equal(t, former.Owner, s.leader.Owner)
+		require.Equal(t, former.Token, s.leader.Token)
+		time.Sleep(time.Minute)
+		require.Empty(t, seen, "nothing has changed, though nodes have forgotten the token")
+
+		b := start(t, w.candidate("b"))
+		synctest.Wait()
+		require.True(t, e.Resign())
+		next := b.leads()
+		require.Equal(t, next.Owner, (<-seen).leader.Owner)
+
+		w.pause(0, 1, 2)
+		require.ErrorIs(t, (<-seen).err, quorumlock.ErrNoQuorum)
+		w.resume(0, 1, 2)
+		require.NotEmpty(t, (<-seen).leader.Owner)
+		cancel()
+		<-over
+	})
+}
+
+func TestWatchCanBeLeft(t *testing.T) {
+	inVirtualTime(t, func(t *testing.T, w *world) {
+		for _, err := range w.candidate("observer").Watch(t.Context()) {
+			require.ErrorIs(t, err, election.ErrNoLeader)
+			break
+		}
+		closed := w.client()
+		require.NoError(t, closed.Close(t.Context()))
+		looks := 0
+		for _, err := range w.candidateOf(closed, "observer").Watch(t.Context()) {
+			require.ErrorIs(t, err, quorumlock.ErrClosed)
+			looks++
+		}
+		require.Equal(t, 1, looks, "there is nothing to wait for")
+	})
+}
+
+// Who has no name of its own goes by what its client says.
+func TestNames(t *testing.T) {
+	inVirtualTime(t, func(t *testing.T, w *world) {
+		w.cfg.Holder = "web-3/4711"
+		e := w.candidate("")
+		a := start(t, e)
+		require.Equal(t, "web-3/4711", a.leads().Name)
+		leader, err := e.Leader(t.Context())
+		require.NoError(t, err)
+		require.Equal(t, "web-3/4711", leader.Name)
+		_ = a.stop()
+
+		long := w.candidate(strings.Repeat("x", quorumlock.MaxPurposeLength+1))
+		_, err = long.Leader(t.Context())
+		require.ErrorIs(t, err, quorumlock.ErrInvalid)
+	})
+}

@@ -1,0 +1,386 @@
+package election_test
+
+import (
+	"context"
+	"errors"
+	"runtime"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/quorumlock/quorumlock"
+	"github.com/quorumlock/quorumlock/election"
+	"github.com/quorumlock/quorumlock/quorum"
+)
+
+func TestOneLeads(t *testing.T) {
+	inVirtualTime(t, func(t *testing.T, w *world) {
+		a, b := start(t, w.candidate("a")), start(t, w.candidate("b"))
+		first, second := a, b
+		synctest.Wait()
+		if len(a.terms) == 0 {
+			first, second = b, a
+		}
+		term := first.leads()
+		require.NotZero(t, term.Token)
+		for range 60 {
+			time.Sleep(time.Second)
+			second.waits()
+			require.NoError(t, term.ctx.Err())
+		}
+		require.ErrorIs(t, first.stop(), context.Canceled)
+		require.ErrorIs(t, second.stop(), context.Canceled)
+		synctest.Wait()
+		require.Zero(t, w.keys())
+	})
+}
+
+// A leader that stops hands over at once, not after a TTL, nor after the second look of a waiter.
+func TestHandOverAtOnce(t *testing.T) {
+	ways := map[string]func(e *election.Election, r *run, l led){
+		"its context ends": func(_ *election.Election, r *run, _ led) { r.cancel() },
+		"it resigns":       func(e *election.Election, _ *run, _ led) { e.Resign() },
+		"it returns":       func(_ *election.Election, _ *run, l led) { l.leave <- nil },
+		"it fails":         func(_ *election.Election, _ *run, l led) { l.leave <- errWork },
+		"it is done":       func(_ *election.Election, _ *run, l led) { l.leave <- election.ErrDone },
+	}
+	for name, end := range ways {
+		t.Run(name, func(t *testing.T) {
+			inVirtualTime(t, func(t *testing.T, w *world) {
+				e := w.candidate("a")
+				a := start(t, e)
+				former := a.leads()
+				b := start(t, w.candidate("b"))
+				time.Sleep(5300 * time.Millisecond)
+				b.waits()
+				began := w.clock.Now()
+				end(e, a, former)
+				next := b.leads()
+				require.Less(t, w.clock.Now()-began, 10*time.Millisecond)
+				require.Error(t, former.ctx.Err(), "the former context has ended")
+				require.Greater(t, next.Token, former.Token)
+			})
+		})
+	}
+}
+
+func TestLossAndReelection(t *testing.T) {
+	inVirtualTime(t, func(t *testing.T, w *world) {
+		var ends []election.EndedEvent
+		a := start(t, w.candidate("a", func(cfg *election.Config) {
+			cfg.Hooks.Ended = func(e election.EndedEvent) { ends = append(ends, e) }
+		}))
+		former := a.leads()
+		w.pause(0, 1, 2)
+		<-former.ctx.Done()
+		require.ErrorIs(t, context.Cause(former.ctx), quorumlock.ErrLost)
+		synctest.Wait()
+		require.Len(t, ends, 1)
+		require.Equal(t, former.Term, ends[0].Term)
+		require.ErrorIs(t, ends[0].Cause, quorumlock.ErrLost)
+		require.NoError(t, ends[0].Err)
+		require.Positive(t, ends[0].Held)
+		time.Sleep(time.Minute)
+		a.waits()
+		w.resume(0, 1, 2)
+		next := a.leads()
+		require.Greater(t, next.Token, former.Token)
+		require.NotEqual(t, former.Owner, next.Owner)
+		_ = a.stop()
+	})
+}
+
+// The lock is kept until the function is done with it, whatever told it to stop, but for a loss.
+func TestALeaderThatIgnoresItsContext(t *testing.T) {
+	told := map[string]struct {
+		stop  func(w *world, e *election.Election, r *run)
+		cause error
+		lost  bool
+	}{
+		"to resign": {func(_ *world, e *election.Election, _ *run) { e.Resign() }, election.ErrResigned, false},
+		"to end":    {func(_ *world, _ *election.Election, r *run) { r.cancel() }, context.Canceled, false},
+		"by a loss": {func(w *world, _ *election.Election, _ *run) {
+			w.pause(0, 1, 2)
+			time.Sleep(15 * time.Second)
+			w.resume(0, 1, 2)
+		}, quorumlock.ErrLost, true},
+	}
+	for name, told := range told {
+		t.Run(name, func(t *testing.T) {
+			inVirtualTime(t, func(t *testing.T, w *world) {
+				overdue := make(chan election.OverdueEvent, 10)
+				e := w.candidate("a", func(cfg *election.Config) {
+					cfg.Hooks.Overdue = func(e election.OverdueEvent) { overdue <- e }
+				})
+				a := startStubborn(t, e, true)
+				former := a.leads()
+				b := start(t, w.candidate("b"))
+				synctest.Wait()
+				told.stop(w, e, a)
+				synctest.Wait()
+				require.ErrorIs(t, context.Cause(former.ctx), told.cause)
+				_, leads := e.Leading()
+				require.False(t, leads)
+				require.False(t, e.Resign(), "there is nothing to resign any more")
+
+				time.Sleep(2 * election.DefaultGrace)
+				late := <-overdue
+				require.Equal(t, former.Term, late.Term)
+				require.ErrorIs(t, late.Cause, told.cause)
+				time.Sleep(time.Minute)
+				require.Empty(t, overdue, "it is told once")
+				a.waits()
+				if told.lost {
+					require.Greater(t, b.leads().Token, former.Token, "others go on after a loss")
+				} else {
+					b.waits()
+				}
+				former.leave <- nil
+				if !told.lost {
+					b.leads()
+				}
+				time.Sleep(time.Minute)
+				a.waits()
+			})
+		})
+	}
+}
+
+// A function that stops in time is not reported, and nothing is left of the alarm.
+func TestALeaderThatStopsInTime(t *testing.T) {
+	inVirtualTime(t, func(t *testing.T, w *world) {
+		e := w.candidate("a", func(cfg *election.Config) {
+			cfg.Hooks.Overdue = func(election.OverdueEvent) { t.Error("it was in time") }
+		})
+		a := startStubborn(t, e, true)
+		for range 3 {
+			term := a.leads()
+			require.True(t, e.Resign())
+			time.Sleep(election.DefaultGrace - time.Millisecond)
+			term.leave <- nil
+		}
+	})
+}
+
+func TestRests(t *testing.T) {
+	inVirtualTime(t, func(t *testing.T, w *world) {
+		a := start(t, w.candidate("a"))
+		rest := func(leave error) time.Duration {
+			a.leads().leave <- leave
+			began := w.clock.Now()
+			a.terms <- a.leads() // looked at, and left for the next
+			return w.clock.Now() - began
+		}
+		for range 3 {
+			require.InDelta(t, 0.75, rest(nil).Seconds(), 0.26, "half to all of the shortest")
+		}
+		for _, span := range []float64{1, 2, 4, 8, 16, 30, 30} {
+			require.InDelta(t, span*3/4, rest(errWork).Seconds(), span/4+0.01)
+		}
+		require.InDelta(t, 0.75, rest(nil).Seconds(), 0.26, "success begins anew")
+		rest(errWork)
+		rest(errWork)
+		term := a.leads()
+		time.Sleep(time.Hour)
+		a.terms <- term
+		require.InDelta(t, 0.75, rest(errWork).Seconds(), 0.26, "so does a term that lasted")
+	})
+}
+
+func TestAPanicReleases(t *testing.T) {
+	leave := map[string]func(){
+		"panic":  func() { panic("oh") },
+		"goexit": runtime.Goexit,
+	}
+	for name, leave := range leave {
+		t.Run(name, func(t *testing.T) {
+			inVirtualTime(t, func(t *testing.T, w *world) {
+				var ended election.EndedEvent
+				e := w.candidate("a", func(cfg *election.Config) {
+					cfg.Hooks.Ended = func(e election.EndedEvent) { ended = e }
+				})
+				var said any
+				var gone sync.WaitGroup
+				gone.Go(func() {
+					defer func() { said = recover() }()
+					_ = e.Run(t.Context(), func(context.Context, election.Term) error { leave(); return nil })
+				})
+				gone.Wait()
+				if name == "panic" {
+					require.Equal(t, "oh", said, "the panic is not caught")
+				}
+				require.ErrorIs(t, ended.Err, election.ErrPanicked)
+				synctest.Wait()
+				require.Zero(t, w.keys())
+				again := start(t, e)
+				again.leads()
+				_ = again.stop()
+			})
+		})
+	}
+}
+
+func TestClose(t *testing.T) {
+	inVirtualTime(t, func(t *testing.T, w *world) {
+		client := w.client()
+		a := start(t, w.candidateOf(client, "a"))
+		waiting := start(t, w.candidateOf(client, "b"))
+		synctest.Wait()
+		leader := a
+		if len(a.terms) == 0 {
+			leader = waiting
+		}
+		term := leader.leads()
+		require.NoError(t, client.Close(t.Context()))
+		require.ErrorIs(t, context.Cause(term.ctx), quorumlock.ErrClosed)
+		require.ErrorIs(t, <-a.done, quorumlock.ErrClosed)
+		require.ErrorIs(t, <-waiting.done, quorumlock.ErrClosed)
+		require.Zero(t, w.keys())
+	})
+}
+
+// Two candidates of one client are as those of two: terms are never handed over without the nodes.
+func TestCandidatesOfOneClient(t *testing.T) {
+	inVirtualTime(t, func(t *testing.T, w *world) {
+		client := w.client()
+		a := start(t, w.candidateOf(client, "a"))
+		former := a.leads()
+		b := start(t, w.candidateOf(client, "b"))
+		synctest.Wait()
+		former.leave <- nil
+		next := b.leads()
+		require.NotEqual(t, former.Owner, next.Owner)
+		require.Greater(t, next.Token, former.Token)
+	})
+}
+
+func TestHoldLimitEndsATerm(t *testing.T) {
+	inVirtualTime(t, func(t *testing.T, w *world) {
+		a := start(t, w.candidate("a", func(cfg *election.Config) { cfg.Lock.MaxHold = time.Minute }))
+		term := a.leads()
+		<-term.ctx.Done()
+		require.ErrorIs(t, context.Cause(term.ctx), quorumlock.ErrHoldLimit)
+		require.Greater(t, a.leads().Token, term.Token)
+	})
+}
+
+// Nodes that refuse are a reason to try again, not to give up.
+func TestRefusalIsReported(t *testing.T) {
+	inVirtualTime(t, func(t *testing.T, w *world) {
+		failed := make(chan error, 100)
+		other := w.cfg
+		other.MaxTTL, other.MaxClockSkew = 20*time.Second, time.Second
+		client, err := quorumlock.New(other)
+		require.NoError(t, err)
+		defer func() { _ = client.Close(context.Background()) }()
+		a := start(t, w.candidateOf(client, "a", func(cfg *election.Config) {
+			cfg.Hooks.Failed = func(err error) { failed <- err }
+		}))
+		time.Sleep(5 * time.Minute)
+		require.ErrorIs(t, <-failed, quorumlock.ErrNoQuorum)
+		require.InDelta(t, 13, len(failed), 6, "with growing rests")
+		a.waits()
+		require.ErrorIs(t, a.stop(), context.Canceled)
+	})
+}
+
+func TestRunReturns(t *testing.T) {
+	inVirtualTime(t, func(t *testing.T, w *world) {
+		e := w.candidate("a")
+		nothing := func(context.Context, election.Term) error { return nil }
+		gone := errors.New("gone")
+		ctx, cancel := context.WithCancelCause(t.Context())
+		cancel(gone)
+		require.ErrorIs(t, e.Run(ctx, nothing), gone)
+		require.ErrorIs(t, e.Run(t.Context(), nil), quorumlock.ErrInvalid)
+		require.ErrorIs(t, e.Run(nil, nothing), quorumlock.ErrInvalid) //nolint:staticcheck // that is what it is about
+		require.ErrorIs(t, election.New(nil, "x", election.Config{}).Run(t.Context(), nothing), quorumlock.ErrInvalid)
+		require.ErrorIs(t, election.Run(t.Context(), w.client(), "", nothing), quorumlock.ErrInvalid)
+
+		a := start(t, e)
+		term := a.leads()
+		require.ErrorIs(t, e.Run(t.Context(), nothing), election.ErrRunning)
+		require.ErrorIs(t, e.Run(term.ctx, nothing), quorumlock.ErrInvalid, "it would wait for itself")
+		term.leave <- errors.Join(errWork, election.ErrDone)
+		require.NoError(t, <-a.done)
+		again := start(t, e)
+		again.leads()
+		_ = again.stop()
+	})
+}
+
+func TestInvalidConfigs(t *testing.T) {
+	inVirtualTime(t, func(t *testing.T, w *world) {
+		bad := map[string]func(*election.Config){
+			"Fixed":    func(c *election.Config) { c.Lock.Fixed = true },
+			"RestMin":  func(c *election.Config) { c.RestMin = -1 },
+			"RestMax":  func(c *election.Config) { c.RestMax = -1 },
+			"over":     func(c *election.Config) { c.RestMin, c.RestMax = 2, 1 },
+			"Grace":    func(c *election.Config) { c.Grace = -1 },
+			"Interval": func(c *election.Config) { c.Interval = -1 },
+			"TTL":      func(c *election.Config) { c.Lock.TTL = time.Hour },
+			"majority": func(c *election.Config) { c.Lock.Rule = quorum.AtLeast(2) },
+		}
+		for word, change := range bad {
+			e := w.candidate("a", change)
+			_, err := e.Leader(t.Context())
+			require.ErrorIs(t, err, quorumlock.ErrInvalid, word)
+			require.ErrorContains(t, err, word)
+			for _, err := range e.Watch(t.Context()) {
+				require.ErrorIs(t, err, quorumlock.ErrInvalid, word)
+			}
+		}
+	})
+}
+
+// Many candidates, nodes that come and go, and leaders that do all they can: nobody leads beside
+// another, and tokens grow.
+func TestManyCandidates(t *testing.T) {
+	inVirtualTime(t, func(t *testing.T, w *world) {
+		var mu sync.Mutex
+		var leading context.Context
+		var last uint64
+		terms := map[string]int{}
+		ctx, cancel := context.WithCancel(t.Context())
+		var candidates sync.WaitGroup
+		for _, name := range []string{"a", "b", "c", "d"} {
+			e := w.candidate(name)
+			candidates.Go(func() {
+				err := e.Run(ctx, func(ctx context.Context, term election.Term) error {
+					mu.Lock()
+					if leading != nil && leading.Err() == nil {
+						t.Error("two lead")
+					}
+					if term.Token <= last {
+						t.Errorf("token %d after %d", term.Token, last)
+					}
+					leading, last = ctx, term.Token
+					terms[name]++
+					mu.Unlock()
+					work, stop := context.WithTimeout(ctx, time.Duration(term.Token%7)*time.Second)
+					defer stop()
+					<-work.Done()
+					return []error{nil, errWork}[term.Token%2]
+				})
+				assert.ErrorIs(t, err, context.Canceled)
+			})
+		}
+		for i := range 40 {
+			w.pause(i%5, (i+1)%5)
+			if i%3 == 0 {
+				w.pause((i + 2) % 5)
+			}
+			time.Sleep(time.Duration(5+i%11) * time.Second)
+			w.resume(0, 1, 2, 3, 4)
+			time.Sleep(3 * time.Second)
+		}
+		cancel()
+		candidates.Wait()
+		require.Len(t, terms, 4, "each has its turn: %v", terms)
+		t.Log(terms)
+	})
+}

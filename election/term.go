@@ -1,0 +1,179 @@
+package election
+
+import (
+	"cmp"
+	"context"
+	"sync"
+	"time"
+
+	"github.com/quorumlock/quorumlock"
+	"github.com/quorumlock/quorumlock/clock"
+)
+
+// Term is one time of leading.
+type Term struct {
+	// Token is the fencing token: larger for every later term, whoever leads. See
+	// [quorumlock.Lease.Token].
+	Token uint64
+	// Owner is the id under which nodes know the leader for this term, and nobody ever else:
+	// it is what observers see.
+	Owner string
+	// Name is that of the candidate: its Config.Name, or where it runs.
+	Name string
+}
+
+// nameOf is the name of the candidate that is behind an owner.
+func nameOf(owner string) string {
+	info := quorumlock.ParseOwner(owner)
+	return cmp.Or(info.Purpose, info.Holder)
+}
+
+// term is a term with what it needs while it lasts.
+type term struct {
+	Term
+	lease  *quorumlock.Lease
+	ctx    context.Context
+	cancel context.CancelCauseFunc
+	began  time.Duration
+	// stop ends what waits for the end of Run's context, and for that of ctx.
+	stop []func()
+}
+
+// ending is how a term ended.
+type ending struct {
+	EndedEvent
+	// lost is set if the lease had ended before the function returned.
+	lost bool
+}
+
+// serve has lead do its work for a term. The lock is kept until lead is done with it, so a leader that
+// resigns never overlaps with the next.
+//
+//nolint:contextcheck // the context of a term has the values of ctx, and ends with it
+func (e *Election) serve(ctx context.Context, lease *quorumlock.Lease, lead Lead) (end ending) {
+	t := e.begin(ctx, lease)
+	end.Err = ErrPanicked // unless it returns
+	defer func() { e.end(ctx, t, &end) }()
+	e.elected(t)
+	end.Err = lead(t.ctx, t.Term)
+	return end
+}
+
+//nolint:contextcheck // it has the values of ctx, and ends with it
+func (e *Election) begin(ctx context.Context, lease *quorumlock.Lease) *term {
+	t := &term{
+		Term:  Term{Token: lease.Token(), Owner: lease.Owner(), Name: nameOf(lease.Owner())},
+		lease: lease,
+		began: e.cfg.Clock.Now(),
+	}
+	inner, cancel := context.WithCancelCause(lease.Context()) // it has the values of ctx
+	t.ctx, t.cancel = exact{Context: inner, lease: lease, cancel: cancel}, cancel
+	stopRun := context.AfterFunc(ctx, func() { cancel(context.Cause(ctx)) })
+	overdue := &alarm{clock: e.cfg.Clock, after: e.cfg.Grace, ring: func() { e.overdue(t) }}
+	stopAlarm := context.AfterFunc(inner, overdue.set)
+	t.stop = []func(){func() { stopRun() }, func() { stopAlarm() }, overdue.off}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.term = t
+	return t
+}
+
+// end is what follows lead, also if that panics.
+//
+//nolint:contextcheck // see serve
+func (e *Election) end(ctx context.Context, t *term, end *ending) {
+	end.lost = t.lease.Err() != nil
+	if t.ctx.Err() != nil {
+		end.Cause = context.Cause(t.ctx)
+	}
+	e.mu.Lock()
+	e.term = nil
+	e.mu.Unlock()
+	for _, stop := range t.stop {
+		stop()
+	}
+	t.cancel(quorumlock.ErrReleased)
+	end.Term, end.Held = t.Term, e.cfg.Clock.Now()-t.began
+	defer e.drop(ctx, t.lease) // also if a hook panics
+	e.ended(end.EndedEvent)
+}
+
+// exact is the context of a term. A context ends when somebody gets round to it; this one does
+// when it is asked, too. So in a process that was frozen nothing that asks goes on.
+type exact struct {
+	context.Context
+	lease  *quorumlock.Lease
+	cancel context.CancelCauseFunc
+}
+
+// Err is not nil once the lease has ended by the clock.
+func (c exact) Err() error {
+	if err := c.Context.Err(); err != nil {
+		return err
+	}
+	if err := c.lease.Err(); err != nil {
+		c.cancel(err)
+	}
+	return c.Context.Err()
+}
+
+// alarm rings once, some time after it was set, unless it is off by then.
+type alarm struct {
+	clock clock.Clock
+	after time.Duration
+	ring  func()
+
+	mu    sync.Mutex
+	quiet bool
+	timer clock.Timer
+}
+
+func (a *alarm) set() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if !a.quiet {
+		a.timer = a.clock.AfterFunc(a.after, a.due)
+	}
+}
+
+func (a *alarm) due() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if !a.quiet {
+		a.ring()
+	}
+}
+
+// off waits for a ring that is under way.
+func (a *alarm) off() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.quiet = true
+	if a.timer != nil {
+		a.timer.Stop()
+	}
+}
+
+func (e *Election) elected(t *term) {
+	e.cfg.Logger.Info("election: elected", "election", e.name, "candidate", t.Name, "owner", t.Owner, "token", t.Token)
+	if hook := e.cfg.Hooks.Elected; hook != nil {
+		hook(t.Term)
+	}
+}
+
+func (e *Election) ended(end EndedEvent) {
+	e.cfg.Logger.Info("election: term ended", "election", e.name, "candidate", end.Term.Name, "owner", end.Term.Owner,
+		"token", end.Term.Token, "held", end.Held, "cause", end.Cause, "err", end.Err)
+	if hook := e.cfg.Hooks.Ended; hook != nil {
+		hook(end)
+	}
+}
+
+func (e *Election) overdue(t *term) {
+	cause := context.Cause(t.ctx)
+	e.cfg.Logger.Warn("election: the lead function goes on although its context has ended", "election", e.name, "candidate", t.Name,
+		"owner", t.Owner, "token", t.Token, "cause", cause)
+	if hook := e.cfg.Hooks.Overdue; hook != nil {
+		hook(OverdueEvent{Term: t.Term, Cause: cause})
+	}
+}

@@ -1,0 +1,68 @@
+package main
+
+import (
+	"os"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"go.yaml.in/yaml/v3"
+)
+
+// rules is a file of rules as Prometheus reads it.
+type rules struct {
+	Groups []struct {
+		Name  string
+		Rules []struct {
+			Alert       string
+			Expr        string
+			For         string
+			Labels      map[string]string
+			Annotations map[string]string
+		}
+	}
+}
+
+func TestAlertsAskForWhatThereIsAndSayWhy(t *testing.T) {
+	series := story(t)
+	file, err := os.Open("../../otel/alerts.yaml")
+	require.NoError(t, err)
+	defer file.Close()
+	var all rules
+	decoder := yaml.NewDecoder(file)
+	decoder.KnownFields(true)
+	require.NoError(t, decoder.Decode(&all))
+	require.Len(t, all.Groups, 1)
+	require.NotEmpty(t, all.Groups[0].Rules)
+	known := make(map[string]bool)
+	for _, r := range all.Groups[0].Rules {
+		require.Regexp(t, "^Quorumlock[A-Z]", r.Alert)
+		require.False(t, known[r.Alert], r.Alert)
+		known[r.Alert] = true
+		metrics := series.check(t, r.Expr)
+		require.Contains(t, []string{"critical", "warning", "info"}, r.Labels["severity"], r.Alert)
+		require.NotEmpty(t, r.Annotations["reason"], r.Alert)
+		for _, m := range regexp.MustCompile(`\$labels\.(\w+)`).FindAllStringSubmatch(r.Annotations["summary"], -1) {
+			require.Contains(t, series[metrics[0]], m[1], r.Alert)
+			require.Contains(t, r.Expr, m[1], "%s: the label is summed away", r.Alert)
+		}
+		requireHeading(t, r.Annotations["runbook_url"])
+	}
+}
+
+// requireHeading requires that a link leads somewhere.
+func requireHeading(t *testing.T, link string) {
+	t.Helper()
+	path, anchor, ok := strings.Cut(link, "#")
+	require.True(t, ok, link)
+	require.Equal(t, "docs/observability.md", path)
+	for line := range strings.Lines(documented(t)) {
+		if heading, ok := strings.CutPrefix(strings.TrimSpace(line), "### "); ok {
+			if strings.ReplaceAll(strings.ToLower(heading), " ", "-") == anchor {
+				return
+			}
+		}
+	}
+	require.Fail(t, "no such heading", link)
+}

@@ -1,0 +1,65 @@
+// Command observed runs a small service whose locks are measured and traced with OpenTelemetry, and
+// shows the numbers. Its nodes are in memory, so it needs no server: they fail, and forget,
+// and a lease is lost, within ten seconds. With -listen it goes on and on, and serves the metrics to
+// a Prometheus.
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"io"
+	"log"
+	"net"
+	"net/http"
+	"os"
+	"os/signal"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+)
+
+func main() {
+	log.SetFlags(0)
+	listen := flag.String("listen", "", "serve /metrics at this address, as localhost:9464, until interrupted")
+	flag.Parse()
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+	if err := start(ctx, *listen, os.Stdout); err != nil {
+		log.Fatal(err)
+	}
+}
+
+func start(ctx context.Context, listen string, out io.Writer) error {
+	t, err := newTelemetry() //nolint:contextcheck // hooks are told outside of any call
+	if err != nil {
+		return err
+	}
+	if listen == "" {
+		if err := t.watch(ctx); err != nil {
+			return err
+		}
+		return t.show(out)
+	}
+	return serve(ctx, listen, t, out)
+}
+
+// serve has the story told again and again, for somebody who looks at the dashboard.
+func serve(ctx context.Context, listen string, t *telemetry, out io.Writer) error {
+	l, err := net.Listen("tcp", listen)
+	if err != nil {
+		return err
+	}
+	mux := http.NewServeMux()
+	mux.Handle("/metrics", promhttp.HandlerFor(t.registry, promhttp.HandlerOpts{}))
+	server := &http.Server{Handler: mux, ReadHeaderTimeout: time.Second}
+	defer func() { _ = server.Close() }()
+	go func() { _ = server.Serve(l) }()
+	fmt.Fprintf(out, "http://%s/metrics\n", l.Addr())
+	for ctx.Err() == nil {
+		if err := t.watch(ctx); err != nil && ctx.Err() == nil {
+			return err
+		}
+	}
+	return t.show(out)
+}

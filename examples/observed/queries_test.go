@@ -1,0 +1,103 @@
+package main
+
+import (
+	"maps"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	dto "github.com/prometheus/client_model/go"
+	"github.com/prometheus/prometheus/model/labels"
+	"github.com/prometheus/prometheus/promql/parser"
+	"github.com/stretchr/testify/require"
+)
+
+// scraped is what Prometheus finds after the story: for each series its labels, and their values.
+type scraped map[string]map[string][]string
+
+// scrape takes the names as the exporter made them, and those that Prometheus makes of a histogram.
+func scrape(t *testing.T, tel *telemetry) scraped {
+	t.Helper()
+	families, err := tel.registry.Gather()
+	require.NoError(t, err)
+	all := make(scraped)
+	for _, f := range families {
+		// What Prometheus itself adds to all that it scrapes.
+		found := map[string][]string{"job": {"service"}, "instance": {"localhost:9464"}}
+		for _, m := range f.GetMetric() {
+			for _, l := range m.GetLabel() {
+				found[l.GetName()] = append(found[l.GetName()], l.GetValue())
+			}
+		}
+		if f.GetType() != dto.MetricType_HISTOGRAM {
+			all[f.GetName()] = found
+			continue
+		}
+		all[f.GetName()+"_count"], all[f.GetName()+"_sum"] = found, found
+		buckets := map[string][]string{"le": {"+Inf"}}
+		maps.Copy(buckets, found)
+		all[f.GetName()+"_bucket"] = buckets
+	}
+	return all
+}
+
+// check requires that all of a query exists: its metrics, their labels, and the values that it
+// looks for, which the service has shown, or the documentation has.
+func (s scraped) check(t *testing.T, query string) (metrics []string) {
+	t.Helper()
+	expr, err := parser.ParseExpr(query)
+	require.NoError(t, err, query)
+	parser.Inspect(expr, func(n parser.Node, _ []parser.Node) error {
+		switch n := n.(type) {
+		case *parser.VectorSelector:
+			require.Contains(t, s, n.Name, "no such metric: %s", query)
+			metrics = append(metrics, n.Name)
+			for _, m := range n.LabelMatchers {
+				s.checkMatcher(t, n.Name, m, query)
+			}
+		case *parser.AggregateExpr:
+			for _, label := range n.Grouping {
+				require.True(t, s.groups(n.Expr, label), "no metric in it has the label %s: %s", label, query)
+			}
+		}
+		return nil
+	})
+	require.NotEmpty(t, metrics, query)
+	return metrics
+}
+
+func (s scraped) checkMatcher(t *testing.T, metric string, m *labels.Matcher, query string) {
+	t.Helper()
+	if m.Name == labels.MetricName {
+		return
+	}
+	require.Contains(t, s[metric], m.Name, "%s has no such label: %s", metric, query)
+	for value := range strings.SplitSeq(m.Value, "|") {
+		if value != "" && value != ".*" && !slices.Contains(s[metric][m.Name], value) {
+			require.Contains(t, documented(t), "`"+value+"`", "%s never is that: %s", m.Name, query)
+		}
+	}
+}
+
+// groups reports whether a metric below has a label.
+func (s scraped) groups(expr parser.Expr, label string) bool {
+	found := false
+	parser.Inspect(expr, func(n parser.Node, _ []parser.Node) error {
+		if v, ok := n.(*parser.VectorSelector); ok {
+			_, has := s[v.Name][label]
+			found = found || has
+		}
+		return nil
+	})
+	return found
+}
+
+const documentation = "../../docs/observability.md"
+
+func documented(t *testing.T) string {
+	t.Helper()
+	text, err := os.ReadFile(documentation)
+	require.NoError(t, err)
+	return string(text)
+}

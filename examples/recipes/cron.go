@@ -1,0 +1,28 @@
+package recipes
+
+import (
+	"context"
+	"time"
+
+	"github.com/quorumlock/quorumlock"
+)
+
+// Ledger remembers which runs are done. A table with the primary key (job, tick) is one.
+type Ledger interface {
+	Done(ctx context.Context, job string, tick time.Time) (bool, error)
+	Record(ctx context.Context, job string, tick time.Time) error
+}
+
+// RunOnce runs a job for a tick of its schedule, unless it was run. All instances call it at each
+// tick: one runs the job, the others wait for the outcome. If it fails, or its instance dies, the next runs it.
+func RunOnce(ctx context.Context, client *quorumlock.Client, ledger Ledger, job string, tick time.Time, run func(ctx context.Context) error) error {
+	return client.RedLock("cron:"+job).Do(ctx, func(ctx context.Context) error {
+		if done, err := ledger.Done(ctx, job, tick); done || err != nil {
+			return err
+		}
+		if err := run(ctx); err != nil {
+			return err
+		}
+		return ledger.Record(ctx, job, tick)
+	})
+}

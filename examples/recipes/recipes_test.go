@@ -1,0 +1,181 @@
+package recipes_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	"github.com/quorumlock/quorumlock"
+	"github.com/quorumlock/quorumlock/admin"
+	"github.com/quorumlock/quorumlock/clock"
+	"github.com/quorumlock/quorumlock/examples/recipes"
+	"github.com/quorumlock/quorumlock/fence"
+	"github.com/quorumlock/quorumlock/node"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// instances are clients of the same nodes, one for each instance of a service, in virtual time.
+func instances(t *testing.T, n int, test func(t *testing.T, clients []*quorumlock.Client)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		cfg := quorumlock.Config{Clock: clock.Process(), Logger: slog.New(slog.DiscardHandler)}
+		for i := range 3 {
+			cfg.Nodes = append(cfg.Nodes, node.NewMemory(fmt.Sprintf("n%d", i+1), cfg.Clock))
+		}
+		_, err := admin.Init(t.Context(), cfg)
+		require.NoError(t, err)
+		var clients []*quorumlock.Client
+		for range n {
+			client, err := quorumlock.New(cfg)
+			require.NoError(t, err)
+			defer func() { _ = client.Close(context.Background()) }()
+			clients = append(clients, client)
+		}
+		test(t, clients)
+	})
+}
+
+// together runs something for each client at the same time, and waits.
+func together(clients []*quorumlock.Client, do func(i int, c *quorumlock.Client)) {
+	var all sync.WaitGroup
+	for i, c := range clients {
+		all.Go(func() { do(i, c) })
+	}
+	all.Wait()
+}
+
+func TestScheduler(t *testing.T) {
+	instances(t, 3, func(t *testing.T, clients []*quorumlock.Client) {
+		var mu sync.Mutex
+		looks, last := map[int]int{}, uint64(0)
+		together(clients, func(i int, c *quorumlock.Client) {
+			ctx, cancel := context.WithTimeout(t.Context(), time.Duration(i+1)*time.Minute) // one goes after the other
+			defer cancel()
+			err := recipes.Scheduler(ctx, c, time.Second, func(_ context.Context, token uint64) error {
+				mu.Lock()
+				defer mu.Unlock()
+				looks[i]++
+				assert.GreaterOrEqual(t, token, last)
+				last = token
+				return errors.New("nothing to do")
+			})
+			assert.ErrorIs(t, err, context.DeadlineExceeded)
+		})
+		total := 0
+		for _, n := range looks {
+			total += n
+		}
+		require.InDelta(t, 180, total, 5, "one looks each second: %v", looks)
+		require.Positive(t, looks[2], "the last one leads when the others are gone")
+	})
+}
+
+// ledger is a table in memory.
+type ledger struct {
+	mu   sync.Mutex
+	rows map[string]bool
+}
+
+func (l *ledger) Done(_ context.Context, job string, tick time.Time) (bool, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.rows[job+tick.String()], nil
+}
+
+func (l *ledger) Record(_ context.Context, job string, tick time.Time) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.rows[job+tick.String()] = true
+	return nil
+}
+
+func TestRunOnce(t *testing.T) {
+	instances(t, 5, func(t *testing.T, clients []*quorumlock.Client) {
+		table := &ledger{rows: map[string]bool{}}
+		for hour := range 24 {
+			tick := time.Date(2027, 1, 1, hour, 0, 0, 0, time.UTC)
+			var mu sync.Mutex
+			runs, failures, running := 0, 0, 0
+			together(clients, func(i int, c *quorumlock.Client) {
+				time.Sleep(time.Duration(i) * 300 * time.Millisecond) // their clocks differ
+				err := recipes.RunOnce(t.Context(), c, table, "report", tick, func(context.Context) error {
+					mu.Lock()
+					runs, running = runs+1, running+1
+					fails := runs == 1 && hour%3 == 0
+					assert.Equal(t, 1, running)
+					mu.Unlock()
+					time.Sleep(time.Duration(hour) * time.Second)
+					mu.Lock()
+					defer mu.Unlock()
+					running--
+					if fails {
+						return errors.New("the first attempt fails")
+					}
+					return nil
+				})
+				if err != nil {
+					mu.Lock()
+					defer mu.Unlock()
+					failures++
+				}
+			})
+			require.Equal(t, 1, runs-failures, "once, or again where it failed: hour %d", hour)
+		}
+	})
+}
+
+// schema is a database in memory.
+type schema struct {
+	mu      sync.Mutex
+	version int
+	token   uint64
+	steps   []int
+}
+
+func (s *schema) Version(context.Context) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.version, nil
+}
+
+func (s *schema) Step(ctx context.Context, version int, token uint64) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case ctx.Err() != nil:
+		return ctx.Err()
+	case token < s.token:
+		return &fence.StaleError{Token: token, Seen: s.token}
+	case version != s.version+1:
+		return fmt.Errorf("from %d to %d", s.version, version)
+	}
+	s.version, s.token, s.steps = version, token, append(s.steps, version)
+	return nil
+}
+
+func TestMigrate(t *testing.T) {
+	instances(t, 5, func(t *testing.T, clients []*quorumlock.Client) {
+		s := &schema{version: 2}
+		together(clients, func(_ int, c *quorumlock.Client) {
+			assert.NoError(t, recipes.Migrate(t.Context(), c, s, 5))
+		})
+		require.Equal(t, []int{3, 4, 5}, s.steps)
+		together(clients, func(_ int, c *quorumlock.Client) {
+			assert.NoError(t, recipes.Migrate(t.Context(), c, s, 5))
+		})
+		require.Equal(t, []int{3, 4, 5}, s.steps, "there is nothing left to do")
+
+		s.token = 1 << 62
+		require.ErrorIs(t, recipes.Migrate(t.Context(), clients[0], s, 6), fence.ErrStale, "whoever comes too late changes nothing")
+	})
+}

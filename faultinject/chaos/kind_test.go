@@ -1,0 +1,25 @@
+package chaos
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/quorumlock/quorumlock/faultinject/history"
+)
+
+func TestParseKinds(t *testing.T) {
+	kinds, err := ParseKinds("latch, lock,latch")
+	require.NoError(t, err)
+	require.Equal(t, []Kind{Latch, Lock}, kinds)
+	for _, text := range []string{"", "lock,", "Lock", "locks"} {
+		_, err := ParseKinds(text)
+		require.ErrorContains(t, err, "no kind is called", "%q", text)
+	}
+}
+
+func TestKindOf(t *testing.T) {
+	require.Equal(t, Join, kindOf(thing{history.Semaphore, "pool"}))
+	require.Equal(t, RWLock, kindOf(thing{history.Lock, "delta"}))
+	require.Equal(t, Latch, kindOf(thing{history.Latch, "latch-1-1"}))
+}

@@ -1,0 +1,62 @@
+package chaos
+
+import (
+	"slices"
+	"time"
+
+	"github.com/quorumlock/quorumlock/clock"
+	"github.com/quorumlock/quorumlock/faultinject"
+	"github.com/quorumlock/quorumlock/faultinject/history"
+	"github.com/quorumlock/quorumlock/quorum"
+)
+
+// loss is a time within which a node may have lost its memory.
+type loss struct {
+	node     int
+	from, to time.Duration
+}
+
+// during carries out a change of a node, and notes when it may have lost its memory by it.
+func (a *arena) during(s faultinject.Step, change func() error) error {
+	from := clock.System().Now()
+	err := change()
+	switch s.Fault {
+	case faultinject.Stop, faultinject.Kill, faultinject.Wipe, faultinject.Lose, faultinject.Flush:
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		a.losses = append(a.losses, loss{s.Node, from, clock.System().Now()})
+	}
+	return err
+}
+
+// forgotten reports whether so many nodes lost their memory while a latch was in use that no
+// majority is sure to remember it. Then it may lack count-downs, or not be set.
+func (a *arena) forgotten(h *history.History, latch string) bool {
+	var first, last time.Duration
+	for _, e := range h.Events() {
+		if e.Of == history.Latch && e.Names[0] == latch {
+			if first == 0 {
+				first = e.Call
+			}
+			last = max(last, e.Call, e.Return)
+		}
+	}
+	var nodes []int
+	for _, l := range a.losses {
+		if l.from <= last && first <= l.to && !slices.Contains(nodes, l.node) {
+			nodes = append(nodes, l.node)
+		}
+	}
+	return len(nodes) > len(a.Servers)-quorum.Majority().Need(len(a.Servers))
+}
+
+// excusable reports whether a violation is one that the loss of a majority's memory explains. That
+// a latch is done too early is none: ids may be missing then, and none is invented.
+func excusable(v history.Violation) bool {
+	switch v.Kind {
+	case history.SetTwice, history.Forgotten, history.CountRose, history.Unexplained:
+		return v.Of == history.Latch
+	default:
+		return false
+	}
+}

@@ -1,0 +1,53 @@
+package chaos
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/quorumlock/quorumlock/faultinject"
+	"github.com/quorumlock/quorumlock/faultinject/history"
+)
+
+// waitsFor bounds what takes a moment.
+const waitsFor = 10 * time.Second
+
+// The loss of a majority's memory excuses a latch that was in use, and only from some promises.
+func TestWhatAMajorityMayHaveForgotten(t *testing.T) {
+	event := func(op uint64, kind history.Kind, id string, count int, call time.Duration) history.Event {
+		return history.Event{
+			Client: "c1", Op: op, Kind: kind, Of: history.Latch, Names: []string{"latch"}, ID: id, Count: count, Call: call, Return: call + 1,
+		}
+	}
+	lost := []history.Event{
+		event(1, history.Set, "", 2, 10), event(2, history.CountDown, "a", 0, 20), event(3, history.Count, "", 2, 30),
+	}
+	early := []history.Event{
+		event(1, history.Set, "", 2, 10), event(2, history.CountDown, "a", 0, 20), event(3, history.Await, "", 0, 30),
+	}
+	for name, test := range map[string]struct {
+		events     []history.Event
+		losses     []loss
+		violations int
+	}{
+		"nobody forgot":                          {lost, nil, 1},
+		"a minority forgot":                      {lost, []loss{{0, 12, 13}, {1, 14, 15}, {1, 25, 26}}, 1},
+		"a majority forgot":                      {lost, []loss{{0, 12, 13}, {1, 14, 15}, {2, 25, 26}}, 0},
+		"a majority forgot before":               {lost, []loss{{0, 1, 2}, {1, 3, 4}, {2, 5, 6}}, 1},
+		"one of a majority forgot after":         {lost, []loss{{0, 12, 13}, {1, 14, 15}, {2, 35, 36}}, 1},
+		"a majority forgot, and it is too early": {early, []loss{{0, 12, 13}, {1, 14, 15}, {2, 25, 26}}, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			h, err := history.New(test.events...)
+			require.NoError(t, err)
+			a := &arena{
+				Config: Config{Servers: make([]faultinject.Server, 5)}, losses: test.losses, resource: &resource{},
+				report: &Report{Kinds: map[Kind]*Tally{Latch: {}}},
+			}
+			a.blame(h, history.Check(h, time.Minute))
+			require.Len(t, a.report.Violations, test.violations, "%v", a.report.Violations)
+			require.Equal(t, test.violations, a.report.Kinds[Latch].Violations)
+		})
+	}
+}

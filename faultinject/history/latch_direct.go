@@ -1,0 +1,150 @@
+package history
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+)
+
+// inspectLatch lists violations of a latch that a few of its calls show. Whether all of them
+// together are possible is for porcupine.
+func inspectLatch(f *finder, events []Event) {
+	c := latchCalls{finder: f}
+	for _, e := range events {
+		switch {
+		case e.Kind == Set:
+			c.sets = append(c.sets, e)
+		case e.Kind == CountDown:
+			c.downs = append(c.downs, e)
+		case e.Kind == Delete:
+			c.deletes = append(c.deletes, e)
+		case e.succeeded():
+			c.told = append(c.told, e)
+		}
+	}
+	c.setTwice()
+	for i, e := range c.told {
+		c.tooEarly(e)
+		c.forgotten(e)
+		c.rose(c.told[:i], e)
+	}
+}
+
+// latchCalls are the calls of one latch.
+type latchCalls struct {
+	*finder
+	sets, downs, deletes []Event
+	// told are those that told how many it lacks: for an Await none.
+	told []Event
+}
+
+// maybeDeleted reports whether the latch can have been deleted between two times.
+func (c *latchCalls) maybeDeleted(from, to time.Duration) bool {
+	return slices.ContainsFunc(c.deletes, func(d Event) bool { return d.Call <= to && d.latestReturn() >= from })
+}
+
+// void reports whether a call that ended by then was undone for certain by a deletion after it, and
+// before what was told.
+func (c *latchCalls) void(ended time.Duration, told Event) bool {
+	return slices.ContainsFunc(c.deletes, func(d Event) bool { return d.succeeded() && ended < d.Call && d.Return < told.Call })
+}
+
+// setsFor are the calls that can have set the latch to what it was when it was told of.
+func (c *latchCalls) setsFor(told Event) []Event {
+	var all []Event
+	for _, s := range c.sets {
+		if s.Call <= told.Return && !c.void(s.latestReturn(), told) {
+			all = append(all, s)
+		}
+	}
+	return all
+}
+
+func (c *latchCalls) setTwice() {
+	for i, a := range c.sets {
+		for _, b := range c.sets[:i] {
+			if a.succeeded() && b.succeeded() && a.Count != b.Count && !c.maybeDeleted(b.Call, max(a.Return, b.Return)) {
+				c.add(SetTwice, fmt.Sprintf("it was set to %d at %s, and to %d at %s, and not deleted between",
+					b.Count, c.interval(b), a.Count, c.interval(a)), b, a)
+				return
+			}
+		}
+	}
+}
+
+// tooEarly compares what was told with all ids that can have counted down by then. A count-down
+// that returned, with an error too, does not count after a deletion that was called later.
+func (c *latchCalls) tooEarly(told Event) {
+	sets := c.setsFor(told)
+	if len(sets) == 0 {
+		c.add(TooEarly, fmt.Sprintf("%s at %s, and nobody had set it", c.what(told), c.interval(told)), told)
+		return
+	}
+	least := slices.MinFunc(sets, func(a, b Event) int { return a.Count - b.Count })
+	var ids []string
+	var downs []Event
+	for _, d := range c.downs {
+		late := !d.returned() || !c.void(d.Return, told)
+		if d.Call <= told.Return && late && !slices.Contains(ids, d.ID) {
+			ids, downs = append(ids, d.ID), append(downs, d)
+		}
+	}
+	if least.Count-len(ids) > told.Count {
+		c.add(TooEarly, fmt.Sprintf("%s at %s; it was set to %d at %s, and by then no more than %d ids can have counted down: %s",
+			c.what(told), c.interval(told), least.Count, c.interval(least), len(ids), quoted(ids)),
+			append([]Event{told, least}, downs...)...)
+	}
+}
+
+// forgotten compares what was told with the ids whose count-downs had been confirmed.
+func (c *latchCalls) forgotten(told Event) {
+	sets := c.setsFor(told)
+	if len(sets) == 0 {
+		return
+	}
+	largest := slices.MaxFunc(sets, func(a, b Event) int { return a.Count - b.Count })
+	var ids []string
+	var downs []Event
+	for _, d := range c.downs {
+		certain := d.succeeded() && d.Return < told.Call && !c.maybeDeleted(d.Call, told.Return)
+		if certain && !slices.Contains(ids, d.ID) {
+			ids, downs = append(ids, d.ID), append(downs, d)
+		}
+	}
+	if told.Count > max(0, largest.Count-len(ids)) {
+		c.add(Forgotten, fmt.Sprintf("%s at %s; it was set to %d at %s, and %d ids had counted down by then: %s",
+			c.what(told), c.interval(told), largest.Count, c.interval(largest), len(ids), quoted(ids)),
+			append([]Event{told, largest}, downs...)...)
+	}
+}
+
+// rose compares what was told with what had been told before.
+func (c *latchCalls) rose(before []Event, told Event) {
+	for _, b := range before {
+		if b.Return < told.Call && b.Count < told.Count && !c.maybeDeleted(b.Call, told.Return) {
+			c.add(CountRose, fmt.Sprintf("%s at %s, and then %s at %s, and it was not deleted between",
+				c.what(b), c.interval(b), c.what(told), c.interval(told)), b, told)
+			return
+		}
+	}
+}
+
+// what is in words what a call told.
+func (c *latchCalls) what(e Event) string {
+	if e.Kind == Await {
+		return fmt.Sprintf("client %s/w%d was told that it is done", e.Client, e.Worker)
+	}
+	return fmt.Sprintf("client %s/w%d was told that %d are left", e.Client, e.Worker, e.Count)
+}
+
+func quoted(ids []string) string {
+	if len(ids) == 0 {
+		return "none"
+	}
+	all := make([]string, len(ids))
+	for i, id := range ids {
+		all[i] = fmt.Sprintf("%q", id)
+	}
+	return strings.Join(all, ", ")
+}

@@ -1,0 +1,92 @@
+package history
+
+import (
+	"time"
+
+	"github.com/anishathalye/porcupine"
+)
+
+// latchState is what the model of a latch remembers.
+type latchState struct {
+	// set is what it is set to; 0 if it is not.
+	set int
+	// ids has a bit for each id that has counted down since.
+	ids string
+	// counted is how many these are.
+	counted int
+}
+
+// left is how many have still to count down.
+func (s latchState) left() int { return max(0, s.set-s.counted) }
+
+// count counts down for an id, once.
+func (s latchState) count(id int) latchState {
+	bits := make([]byte, max(len(s.ids), id/8+1))
+	copy(bits, s.ids)
+	if bit := byte(1) << (id % 8); bits[id/8]&bit == 0 {
+		bits[id/8] |= bit
+		s.counted++
+	}
+	s.ids = string(bits)
+	return s
+}
+
+// latchStep is a call that changed a latch, or told of it.
+type latchStep struct {
+	event Event
+	id    int // of a count-down
+}
+
+// next is the state after a step, if the step is legal. What failed, or has no return, may have
+// been done or not: where it cannot be done it does nothing, and it may come after all others.
+func (s latchState) next(do *latchStep) (bool, latchState) {
+	e := do.event
+	switch {
+	case e.Kind == Set && s.set == 0:
+		return true, latchState{set: e.Count}
+	case e.Kind == Set:
+		return s.set == e.Count || !e.succeeded(), s
+	case e.Kind == CountDown && s.set == 0:
+		return !e.succeeded(), s
+	case e.Kind == CountDown:
+		return true, s.count(do.id)
+	case e.Kind == Delete:
+		return true, latchState{}
+	default:
+		return s.set > 0 && s.left() == e.Count, s
+	}
+}
+
+// latchModel is that of one latch.
+func latchModel() porcupine.Model {
+	return porcupine.Model{
+		Init: func() any { return latchState{} },
+		Step: func(s, do, _ any) (bool, any) {
+			ok, next := s.(latchState).next(do.(*latchStep))
+			return ok, next
+		},
+	}
+}
+
+// latchOperations are the calls of one latch for porcupine. An Await that succeeded says the same
+// as a Count of 0. Until is a time after all others.
+func latchOperations(events []Event, until time.Duration) []porcupine.Operation {
+	ids := map[string]int{}
+	var ops []porcupine.Operation
+	for _, e := range events {
+		if e.tells() && !e.succeeded() {
+			continue
+		}
+		if _, ok := ids[e.ID]; e.Kind == CountDown && !ok {
+			ids[e.ID] = len(ids)
+		}
+		ops = append(ops, porcupine.Operation{
+			ClientId: len(ops), Input: &latchStep{event: e, id: ids[e.ID]},
+			Call: int64(e.Call), Return: int64(min(e.latestReturn(), until)),
+		})
+	}
+	return ops
+}
+
+// tells reports whether it is a call that asks a latch, and changes nothing.
+func (e Event) tells() bool { return e.Kind == Await || e.Kind == Count }

@@ -1,0 +1,385 @@
+package history
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/anishathalye/porcupine"
+	"github.com/stretchr/testify/require"
+)
+
+func TestCheckOfPermits(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		script func(s *script)
+		want   []ViolationKind // none: it is legal
+	}{
+		{"two of two", func(s *script) {
+			a := s.permits(5, 10, 20, 0)
+			b := s.permits(4, 10, 20, 1)
+			s.act(a, 30, 31)
+			s.act(b, 30, 31)
+		}, nil},
+		{"three of two, one after the other", func(s *script) {
+			a := s.permits(5, 10, 20, 0, 1)
+			s.release(a, 21, 30)
+			s.permits(6, 22, 31, 1)
+			s.permits(7, 22, 31, 0)
+		}, nil},
+		{"one permit twice", func(s *script) {
+			a := s.permits(5, 10, 20, 0)
+			b := s.permits(6, 21, 30, 0)
+			s.act(a, 31, 32)
+			s.act(b, 31, 32)
+		}, []ViolationKind{Overlap}},
+		{"one permit with an older token", func(s *script) {
+			a := s.permits(5, 10, 20, 0, 1)
+			s.release(a, 21, 22)
+			s.permits(4, 23, 30, 1)
+		}, []ViolationKind{TokenOrder}},
+		{"a permit that there is not", func(s *script) { s.permits(5, 10, 20, 2) }, []ViolationKind{BeyondSize}},
+		{"a permit that there is since", func(s *script) {
+			s.resize(3, 10, 20, "")
+			s.permits(5, 15, 30, 2)
+		}, nil},
+		{"a permit that there may be since, as nobody knows", func(s *script) {
+			s.resize(3, 10, 0, "")
+			s.resize(4, 10, 20, "no quorum")
+			s.permits(5, 90, 91, 2)
+			s.permits(6, 90, 91, 3)
+		}, nil},
+		{"a permit before it was there", func(s *script) {
+			s.permits(5, 10, 20, 2)
+			s.resize(3, 21, 30, "")
+		}, []ViolationKind{BeyondSize}},
+		{"a permit that is not there any more", func(s *script) {
+			s.resize(1, 10, 20, "")
+			s.permits(5, 21, 30, 1)
+		}, []ViolationKind{BeyondSize}},
+		{"a permit that was asked for before it was gone", func(s *script) {
+			s.resize(1, 10, 20, "")
+			s.permits(5, 20, 30, 1)
+		}, nil},
+		{"a permit that is kept when it is gone", func(s *script) {
+			a := s.permits(5, 10, 20, 1)
+			s.resize(1, 21, 22, "")
+			b := s.permits(6, 23, 30, 0)
+			s.act(a, 90, 91)
+			s.act(b, 90, 91)
+		}, nil},
+		{"of two numbers set at the same time either counts", func(s *script) {
+			s.resize(1, 10, 20, "")
+			s.resize(3, 10, 20, "")
+			s.permits(5, 21, 30, 2)
+		}, nil},
+		{"of two numbers set one after the other the second counts", func(s *script) {
+			s.resize(3, 10, 20, "")
+			s.resize(2, 21, 30, "")
+			s.permits(5, 31, 40, 2)
+		}, []ViolationKind{BeyondSize}},
+		{"a number that would have to be set twice", func(s *script) {
+			s.resize(5, 10, 30, "")
+			s.permits(5, 11, 12, 3)
+			s.resize(1, 20, 25, "")
+			s.permits(6, 31, 32, 4)
+		}, []ViolationKind{Unexplained}},
+		{"three holders of two, by a naive counter", func(s *script) {
+			for range 3 {
+				s.act(s.counted(10, 20), 30, 31)
+			}
+		}, []ViolationKind{TooMany}},
+		{"three holders of two, of which one may have been there before", func(s *script) {
+			s.act(s.counted(10, 20), 30, 31)
+			s.act(s.counted(10, 20), 30, 31)
+			s.counted(10, 20)
+		}, nil},
+		{"three holders of two, of which one cannot have been there before", func(s *script) {
+			s.act(s.counted(10, 20), 30, 31)
+			s.act(s.counted(10, 20), 30, 31)
+			s.counted(21, 29)
+		}, []ViolationKind{TooMany}},
+		{"three holders of two, of which one came when another went", func(s *script) {
+			s.act(s.counted(10, 20), 40, 41)
+			s.release(s.counted(10, 20), 30, 31)
+			s.counted(21, 30)
+			s.act(s.counted(21, 30), 31, 32)
+		}, nil},
+		{"a permit that nobody knows of", func(s *script) {
+			s.add(Event{Kind: Acquire, Of: Semaphore, Size: 2, Permits: 2, Call: 5})
+			s.act(s.counted(10, 20), 30, 31)
+			s.act(s.counted(10, 20), 30, 31)
+		}, nil},
+		{"a counter that was made smaller, and goes by its old number", func(s *script) {
+			old := s.counted(10, 20)
+			s.resize(1, 21, 22, "")
+			a := s.counted(23, 30)
+			b := s.counted(23, 30)
+			s.act(a, 40, 41)
+			s.act(b, 40, 41)
+			s.act(old, 90, 91)
+		}, []ViolationKind{TooMany}},
+		{"a semaphore and a lock of one name", func(s *script) {
+			s.act(s.permits(5, 10, 20, 0), 30, 31)
+			s.act(s.grant(5, 10, 20), 30, 31)
+			s.latch(Set, 3, 10, 20, "")
+		}, nil},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			var s script
+			c.script(&s)
+			r := Check(s.history(t), ample)
+			require.Equal(t, c.want, kindsOf(r), "%v", r.Violations)
+			require.Equal(t, len(c.want) == 0, r.Verdict == Ok, r.Verdict)
+		})
+	}
+}
+
+func TestAViolationTellsWhoHoldsThePermits(t *testing.T) {
+	var s script
+	for range 3 {
+		s.act(s.counted(110, 120), 130, 131)
+	}
+	r := Check(s.history(t), ample)
+	require.Len(t, r.Violations, 1)
+	require.Equal(t, `too many permits of semaphore "job": 3 permits were held at +10ns, and there were no more than 2: `+
+		`1 by lease owner (client c1/w0, token 0), +0s..+10ns to +20ns (act); `+
+		`1 by lease owner (client c1/w0, token 0), +0s..+10ns to +20ns (act); `+
+		`1 by lease owner (client c1/w0, token 0), +0s..+10ns to +20ns (act)`, r.Violations[0].String())
+	require.Len(t, r.Violations[0].Events, 6)
+	require.Equal(t, 3, r.Semaphores["job"].Acts)
+	require.Empty(t, r.Names)
+
+	dir := t.TempDir()
+	require.NoError(t, r.Save(dir))
+	text := read(t, dir, ViolationsFile)
+	require.Contains(t, text, "    > +0s..+10ns c1/w0 acquire 1 of job -> token 0")
+	require.NoFileExists(t, dir+"/"+VisualFile)
+}
+
+func TestAViolationOfAPermitIsPictured(t *testing.T) {
+	var s script
+	a := s.permits(5, 110, 120, 0, 1)
+	b := s.permits(6, 121, 130, 1)
+	s.act(a, 131, 132)
+	s.act(b, 131, 132)
+	r := Check(s.history(t), ample)
+	require.Equal(t, []ViolationKind{TooMany, Overlap}, kindsOf(r))
+	require.Contains(t, r.Violations[1].String(), `overlap of semaphore "job", slot 1: lease owner`)
+	dir := t.TempDir()
+	require.NoError(t, r.Save(dir))
+	require.Contains(t, read(t, dir, VisualFile), "semaphore job, slot 1")
+	require.Contains(t, read(t, dir, ViolationsFile), "    > +0s..+10ns c1/w0 acquire 2 of job -\u003e token 5, slots [0 1]")
+}
+
+// pool is a semaphore that works, and changes its size.
+type pool struct {
+	*simulation
+	size     int
+	set      int             // by those who set it; the size if they did not
+	busy     []time.Duration // until when each slot is
+	numbered bool
+}
+
+func newPool(r *rand.Rand, numbered bool) *pool {
+	size := 1 + r.IntN(4)
+	return &pool{simulation: newSimulation(r, 3, 1, 20), size: size, set: size, busy: make([]time.Duration, 8), numbered: numbered}
+}
+
+// acquire has somebody take permits, if some are free.
+func (p *pool) acquire() {
+	p.now += 1 + p.upTo(2*p.slack)
+	var free []int
+	for slot, until := range p.busy[:p.set] {
+		if until < p.now {
+			free = append(free, slot)
+		}
+	}
+	if len(free) == 0 {
+		return
+	}
+	p.Shuffle(len(free), func(i, j int) { free[i], free[j] = free[j], free[i] })
+	free = free[:1+p.IntN(len(free))]
+	e := Event{Of: Semaphore, Names: []string{"a"}, Size: p.size, Permits: len(free)}
+	if p.numbered {
+		e.Slots = free
+	}
+	p.token++
+	granted := p.now
+	p.hold(p.grant(e))
+	for _, slot := range free {
+		p.busy[slot] = p.now
+	}
+	p.now = granted
+}
+
+// resize changes the size, whatever its client gets to know of it.
+func (p *pool) resize() {
+	p.now += 1 + p.upTo(p.slack)
+	size := 1 + p.IntN(len(p.busy))
+	e := Event{
+		Client: "admin", Kind: Resize, Of: Semaphore, Names: []string{"a"}, Size: size,
+		Call: p.now - p.upTo(5*p.slack), Return: p.now + p.upTo(5*p.slack),
+	}
+	took := true
+	switch p.IntN(4) {
+	case 0:
+		e.Return, took = 0, p.IntN(2) == 0
+	case 1:
+		e.Error, took = "no quorum", p.IntN(2) == 0
+	}
+	p.add(e)
+	if took {
+		p.set = size
+	}
+}
+
+func TestASemaphoreThatWorksIsLegal(t *testing.T) {
+	seeds(t, 100, func(t *testing.T, r *rand.Rand) {
+		p := newPool(r, r.IntN(4) > 0)
+		for range 40 {
+			p.acquire()
+			if p.numbered && r.IntN(5) == 0 {
+				p.resize()
+			}
+		}
+		if err := Check(p.history(t), ample).Err(); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// TestANaiveCounterIsIllegal has each node count to P for itself, and each client ask two of three
+// nodes: so three have two permits. All of them see it.
+func TestANaiveCounterIsIllegal(t *testing.T) {
+	seeds(t, 50, func(t *testing.T, r *rand.Rand) {
+		s := newSimulation(r, 3, 1, 20)
+		const permits = 2
+		var nodes [3]int
+		var holders []Event
+		for a := range nodes {
+			b := (a + 1) % len(nodes)
+			if nodes[a] < permits && nodes[b] < permits {
+				nodes[a]++
+				nodes[b]++
+				holders = append(holders, s.grant(Event{Of: Semaphore, Names: []string{"a"}, Size: permits, Permits: 1}))
+			}
+		}
+		for _, e := range holders {
+			e.Kind, e.Lease, e.Call, e.Return = Act, e.Op, s.now+30, s.now+40
+			s.add(e)
+		}
+		if kinds := kindsOf(Check(s.history(t), ample)); !slices.Equal(kinds, []ViolationKind{TooMany}) {
+			t.Errorf("found %v", kinds)
+		}
+	})
+}
+
+// heldState is what a model of a counting semaphore remembers.
+type heldState struct {
+	held, ended string // a byte for each lease
+}
+
+func bit(of string, i int) string { return of[:i] + "1" + of[i+1:] }
+
+// countingModel is that of a semaphore whose size does not change, as it is understood by
+// everybody. A step is a grant, or an end.
+func countingModel(leases, size int) porcupine.Model {
+	type input = [2]int // the lease; 1 for its end
+	none := fmt.Sprintf("%0*d", leases, 0)
+	return porcupine.Model{
+		Init: func() any { return heldState{none, none} },
+		Step: func(state, do, _ any) (bool, any) {
+			s, in := state.(heldState), do.(input)
+			i := in[0]
+			if in[1] == 1 {
+				return s.held[i] == '1', heldState{s.held, bit(s.ended, i)}
+			}
+			held := 0
+			for j := range s.held {
+				if s.held[j] == '1' && s.ended[j] == '0' {
+					held++
+				}
+			}
+			return held < size, heldState{bit(s.held, i), s.ended}
+		},
+	}
+}
+
+// TestSumsAgreeWithPorcupine takes small histories of a counter without any sense.
+func TestSumsAgreeWithPorcupine(t *testing.T) {
+	verdicts := map[bool]int{}
+	seeds(t, 2000, func(t *testing.T, r *rand.Rand) {
+		var s script
+		between := func(from, to time.Duration) time.Duration { return from + time.Duration(r.Int64N(int64(to-from)+1)) }
+		count := 2 + r.IntN(5)
+		var ops []porcupine.Operation
+		for i := range count {
+			call := between(1, 12)
+			l := s.counted(call, between(call, 14))
+			from := l.Call
+			if r.IntN(4) > 0 {
+				from = between(l.Return, 18)
+				s.act(l, from, from)
+			}
+			ops = append(ops,
+				porcupine.Operation{ClientId: 2 * i, Input: [2]int{i, 0}, Call: int64(l.Call), Return: int64(l.Return)},
+				porcupine.Operation{ClientId: 2*i + 1, Input: [2]int{i, 1}, Call: int64(from), Return: 100})
+		}
+		legal := porcupine.CheckOperations(countingModel(count, 2), ops)
+		verdicts[legal]++
+		if found := Check(s.history(t), ample).Violations; legal != (len(found) == 0) {
+			t.Errorf("porcupine says %t, and the sums %v", legal, found)
+		}
+	})
+	t.Log(verdicts)
+	if os.Getenv("HISTORY_SEED") == "" {
+		require.Greater(t, verdicts[true], 200)
+		require.Greater(t, verdicts[false], 200)
+	}
+}
+
+// TestSizesAgreeWithPorcupine takes small histories of permits far apart, whose numbers have no
+// sense.
+func TestSizesAgreeWithPorcupine(t *testing.T) {
+	verdicts := map[[2]bool]int{} // legal, and told in words
+	seeds(t, 2000, func(t *testing.T, r *rand.Rand) {
+		var s script
+		between := func(from, to time.Duration) time.Duration { return from + time.Duration(r.Int64N(int64(to-from)+1)) }
+		for range 2 + r.IntN(5) {
+			call := between(1, 12)
+			ret := between(call, 14)
+			switch r.IntN(5) {
+			case 0:
+				s.permits(1, call, ret, 1+r.IntN(4))
+			case 1:
+				s.resize(1+r.IntN(5), call, 0, "")
+			default:
+				s.resize(1+r.IntN(5), call, ret, "")
+			}
+		}
+		for range 1 + r.IntN(2) {
+			call := between(1, 20)
+			s.permits(1, call, between(call, 22), 1+r.IntN(4))
+		}
+		legal := porcupine.CheckOperations(sizeModel(), sizeOperations(s.events, 100))
+		kinds := kindsOf(Check(s.history(t), ample))
+		beyond := slices.Contains(kinds, BeyondSize)
+		verdicts[[2]bool{legal, beyond}]++
+		if legal && beyond {
+			t.Errorf("porcupine says that it is legal, and the comparisons %v", kinds)
+		}
+		if unexplained := slices.Contains(kinds, Unexplained); unexplained && (legal || beyond) {
+			t.Errorf("porcupine says %t, and the check %v", legal, kinds)
+		}
+	})
+	t.Log(verdicts)
+	if os.Getenv("HISTORY_SEED") == "" {
+		require.Greater(t, verdicts[[2]bool{true, false}], 200)
+		require.Greater(t, verdicts[[2]bool{false, true}], 200)
+		require.Less(t, verdicts[[2]bool{false, false}], 50, "words should mostly do")
+	}
+}

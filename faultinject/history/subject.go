@@ -1,0 +1,110 @@
+package history
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+)
+
+// subject is what one model is about.
+type subject struct {
+	of   Type
+	name string
+	slot int // of a permit; none for a lock, and for a semaphore as a whole
+}
+
+// none is the slot of what has none.
+const none = -1
+
+// String names it for people.
+func (s subject) String() string {
+	text := s.name
+	if s.of != Lock {
+		text = string(s.of) + " " + text
+	}
+	if s.slot != none {
+		text += fmt.Sprintf(", slot %d", s.slot)
+	}
+	return text
+}
+
+// subjects are those of an event by themselves: one for each name.
+func (e Event) subjects() []subject {
+	all := make([]subject, len(e.Names))
+	for i, name := range e.Names {
+		all[i] = subject{e.Of, name, none}
+	}
+	return all
+}
+
+// exclusive are those that a lease excludes others from: locks, and permits that have numbers,
+// each of which is as a lock is.
+func (e Event) exclusive() []subject {
+	if e.Of == Lock {
+		return e.subjects()
+	}
+	all := make([]subject, len(e.Slots))
+	for i, slot := range e.Slots {
+		all[i] = subject{e.Of, e.Names[0], slot}
+	}
+	return all
+}
+
+// about reports whether an event is about a subject.
+func (e Event) about(s subject) bool {
+	return e.Of == s.of && slices.Contains(e.Names, s.name) && (s.slot == none || slices.Contains(e.Slots, s.slot))
+}
+
+// bySubject lists the names that any event is about, and those that leases exclude others from,
+// with these leases in the order in which they must have been granted: by token, with a writer
+// before the readers that have its token. For readers of one token any order is as good; this is
+// by return.
+func (h *History) bySubject() (names, exclusive []subject, leases map[subject][]*lease) {
+	leases = map[subject][]*lease{}
+	named := map[subject]bool{}
+	for _, e := range h.events {
+		for _, s := range e.subjects() {
+			if !named[s] {
+				named[s] = true
+				names = append(names, s)
+			}
+		}
+		for _, s := range e.exclusive() {
+			if _, ok := leases[s]; !ok {
+				leases[s] = nil
+				exclusive = append(exclusive, s)
+			}
+		}
+	}
+	for _, l := range h.leases {
+		for _, s := range l.grant.exclusive() {
+			leases[s] = append(leases[s], l)
+		}
+	}
+	for _, of := range leases {
+		slices.SortStableFunc(of, byGrant)
+	}
+	slices.SortFunc(names, compareSubjects)
+	slices.SortFunc(exclusive, compareSubjects)
+	return names, exclusive, leases
+}
+
+func byGrant(a, b *lease) int {
+	byToken := cmp.Compare(a.grant.Token, b.grant.Token)
+	switch {
+	case byToken != 0:
+		return byToken
+	case a.writes() && b.writes():
+		return 0
+	case a.writes():
+		return -1
+	case b.writes():
+		return 1
+	default:
+		return cmp.Compare(a.grant.Return, b.grant.Return)
+	}
+}
+
+func compareSubjects(a, b subject) int {
+	return cmp.Or(cmp.Compare(a.of, b.of), cmp.Compare(a.name, b.name), cmp.Compare(a.slot, b.slot))
+}

@@ -1,0 +1,46 @@
+package mutant
+
+// joins has the mutants of locks that are held together, which chaos finds: the simulation
+// has none.
+var joins = []Mutant{
+	{
+		Name: "joint-lease-outlives-one",
+		Rule: "The loss of one of several joined locks is the loss of all.",
+		Then: "Who holds them believes to hold what somebody else has by now.",
+		Real: true,
+		Edits: []Edit{{
+			File: "joint_tenure.go",
+			Old:  `case l.conclude(cause):`,
+			New:  `case cause == nil && l.conclude(cause):`,
+		}, {
+			File: "joint_lease.go",
+			Old:  `	for i := 0; over == nil && i < len(held); i++ {`,
+			New:  `	for i := 0; over == nil && i < min(len(held), 1); i++ {`,
+		}},
+	},
+	{
+		Name: "lost-joint-lease-keeps-the-others",
+		Rule: "When one of several joined locks is lost, the others are given back.",
+		Then: "Nobody gets them as long as their holder lives.",
+		Real: true,
+		Edits: []Edit{{
+			File: "joint_tenure.go",
+			Old: `		l.giveBack()
+`,
+			New: `		l.ending.Done()
+`,
+		}},
+	},
+	{
+		Name: "failed-join-keeps-some",
+		Rule: "Who does not get all of several joined locks gives back those that it got.",
+		Then: "Nobody else gets them.",
+		Real: true,
+		Edits: []Edit{{
+			File: "join.go",
+			Old: `			_ = l.Release(ctx)
+			return nil, err`,
+			New: `			return nil, err`,
+		}},
+	},
+}

@@ -1,0 +1,134 @@
+package mutant
+
+// latches has the mutants of count-down latches: the simulation finds them in cases with a latch.
+var latches = []Mutant{
+	{
+		Name: "latch-of-forgetful-nodes",
+		Rule: "A node that has lost its memory is no witness of what was not counted.",
+		Then: "A node that forgot a count-down, and one that never heard of it, are a majority without it.",
+		Kind: "latches",
+		Edits: []Edit{{
+			File: "quorum/latch.go",
+			Old:  `	case a.Memory == 0 || a.Refilled && a.Generation == v.Generation:`,
+			New:  `	case a.Told:`,
+		}},
+	},
+	{
+		Name: "latch-of-all-generations",
+		Rule: "What was counted before the latch was deleted is void.",
+		Then: "A node that missed the deletion brings back the ids from before.",
+		Kind: "latches",
+		Edits: []Edit{{
+			File: "quorum/latch.go",
+			Old:  `bool { return a.Told && a.Generation == generation }`,
+			New:  `bool { return a.Told && a.Generation <= generation }`,
+		}},
+	},
+	{
+		Name: "latch-counted-by-one-node-less",
+		Rule: "A count-down is confirmed when a majority has it.",
+		Then: "Those who look ask other nodes, and it is missing.",
+		Kind: "latches",
+		Edits: []Edit{{
+			File: "latch_call.go",
+			Old:  `bool { return v.Known && v.Holders >= x.need }`,
+			New:  `bool { return v.Known && v.Holders >= x.need-1 }`,
+		}, {
+			File: "latch_call.go",
+			Old:  `		case !v.Known || v.Holders < x.need:`,
+			New:  `		case !v.Known || v.Holders < x.need-1:`,
+		}},
+	},
+	{
+		Name: "latch-counted-after-the-call",
+		Rule: "A count-down is over when it has returned.",
+		Then: "A node that answers late knows of a deletion since, and the id counts in the next generation too.",
+		Kind: "latches",
+		Edits: []Edit{{
+			File: "latch_call.go",
+			Old:  `	if r.any { //`,
+			New:  `	if r == nil { //`,
+		}},
+	},
+	{
+		Name: "latch-by-the-clock-alone",
+		Rule: "What a call sets or counts down is older than any deletion after it, by whatever clock.",
+		Then: "The late count-down of a client whose clock is fast counts in the generation after its own.",
+		Kind: "latches",
+		Edits: []Edit{{
+			File: "latch_call.go",
+			Old:  `	return max(x.before(token), x.seen+1)`,
+			New:  `	return token`,
+		}},
+	},
+	{
+		Name: "latch-node-counts-what-is-late",
+		Rule: "A node does not count in a generation that began after the call.",
+		Then: "A count-down that was doubled comes when the latch has been deleted and set again.",
+		Kind: "latches",
+		Edits: []Edit{{
+			File: "node/latch_memory.go",
+			Old:  `	serves := l.generation < op.Token`,
+			New:  `	serves := op.Token > 0`,
+		}},
+	},
+	{
+		Name: "latch-node-wakes-nobody",
+		Rule: "A node tells those who wait when enough have counted down.",
+		Then: "They look by themselves, after a second.",
+		Kind: "latches",
+		Edits: []Edit{{
+			File: "node/latch_memory.go",
+			Old:  `	case len(l.ids) >= l.count && news:`,
+			New:  `	case len(l.ids) > l.count && news:`,
+		}},
+	},
+	// The rest are for chaos.
+	{
+		Name: "script-latch-counts-repetitions",
+		Rule: "A server keeps the set of the ids that have counted down: one that is repeated counts once.",
+		Then: "The latch is done before so many have counted down.",
+		Real: true,
+		Edits: []Edit{{
+			File: "node/scripts/lib/latch.lua",
+			Old: `    for i = first, #ARGV, 1000 do
+`,
+			New: `    for i = first, #ARGV, 1000 do
+      if ARGV[5] ~= '1' then
+        ARGV[i] = ARGV[i] .. '@' .. ARGV[4]
+      end
+`,
+		}},
+	},
+	{
+		Name: "count-down-of-one-node",
+		Rule: "A count-down is confirmed once a majority of the nodes has it.",
+		Then: "Who is cut off from the others is told that it has counted down, and nobody else gets to know.",
+		Real: true,
+		Edits: []Edit{{
+			File: "latch_call.go",
+			Old: `		r.enough = func(v *quorum.LatchView) bool { return v.Known && v.Holders >= x.need }
+		v, err := x.ask(r)`,
+			New: `		r.enough = func(v *quorum.LatchView) bool { return v.Holders > 0 && v.Count > 0 }
+		v, err := x.ask(r)`,
+		}, {
+			File: "latch_call.go",
+			Old: `		case !v.Known || v.Holders < x.need:
+			return r, r.short()`,
+			New: `		case v.Holders == 0:
+			return r, r.short()`,
+		}},
+	},
+	{
+		Name: "script-count-downs-end-early",
+		Rule: "What a server knows of a latch lives as long as the latch.",
+		Then: "Count-downs that were confirmed are forgotten, and a latch that was done is done no more.",
+		Real: true,
+		Edits: []Edit{{
+			File: "node/scripts/lib/latch.lua",
+			Old:  `    for _, k in ipairs({meta, ids}) do`,
+			New: `    redis.call('PEXPIRE', ids, 200)
+    for _, k in ipairs({meta}) do`,
+		}},
+	},
+}

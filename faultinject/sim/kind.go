@@ -1,0 +1,35 @@
+package sim
+
+import "fmt"
+
+// Kind is what some tasks of a case want instead of locks.
+type Kind string
+
+// The kinds of cases.
+const (
+	OfLocks   Kind = ""
+	OfPermits Kind = "permits"
+	OfLatches Kind = "latches"
+)
+
+// Draw makes the case of a seed. It panics if there is no such kind.
+func (k Kind) Draw(seed uint64) *Case {
+	draw := k.draws()
+	if draw == nil {
+		panic(fmt.Sprintf("sim: no kind of cases is called %q", string(k)))
+	}
+	return draw(seed)
+}
+
+// draws is what makes a case of this kind; nil if there is none.
+func (k Kind) draws() func(seed uint64) *Case {
+	switch k {
+	case OfLocks:
+		return Draw
+	case OfPermits:
+		return DrawPermits
+	case OfLatches:
+		return DrawLatches
+	}
+	return nil
+}

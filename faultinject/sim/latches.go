@@ -1,0 +1,259 @@
+package sim
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/quorumlock/quorumlock"
+	"github.com/quorumlock/quorumlock/faultinject"
+	"github.com/quorumlock/quorumlock/faultinject/history"
+	"github.com/quorumlock/quorumlock/node"
+	"github.com/quorumlock/quorumlock/quorum"
+)
+
+// LatchCall is what a task asks of the latch of a case.
+type LatchCall struct {
+	Kind history.Kind
+	// ID is that of a count-down, Count what the latch is set to.
+	ID    string
+	Count int
+}
+
+// String is the call as history tells it.
+func (l *LatchCall) String() string {
+	switch l.Kind {
+	case history.Set:
+		return fmt.Sprintf("set the latch to %d", l.Count)
+	case history.CountDown:
+		return fmt.Sprintf("count down with %q", l.ID)
+	default:
+		return fmt.Sprintf("%s the latch", l.Kind)
+	}
+}
+
+// latchName is the name of the latch, which a lock has too: they do not know of each other.
+const latchName = "a"
+
+// mostApart bounds how far the wall clock of a client is off where there is a latch: what is late
+// is told from what comes later only if clients agree within MaxClockSkew. At their different rates
+// they move further apart.
+const mostApart = maxSkew/2 - span/50
+
+// DrawLatches makes the case of a seed, in which most tasks use a latch: it is set, counted down,
+// waited for, looked at and deleted, and then set again, where ids are the same as before. In
+// most cases a majority of the nodes never forgets, so that all is promised that a latch
+// promises; in the others it may be.
+func DrawLatches(seed uint64) *Case {
+	c := Draw(seed)
+	d := drawer{Rand: rand.New(rand.NewPCG(seed, 9))}
+	c.Kind = OfLatches
+	if d.IntN(4) > 0 {
+		d.spare(c)
+	}
+	for i, clock := range c.Clients {
+		c.Clients[i].Wall = min(max(clock.Wall, -mostApart), mostApart)
+	}
+	for _, s := range c.Faults {
+		d.moments = append(d.moments, s.At)
+		if s.For > 0 {
+			d.moments = append(d.moments, s.At+s.For)
+		}
+	}
+	c.Tasks = slices.DeleteFunc(c.Tasks, func(Task) bool { return d.IntN(4) > 0 })
+	ends := []time.Duration{span}
+	for range d.IntN(3) {
+		ends = append(ends, d.when(span))
+	}
+	slices.Sort(ends)
+	began := d.upTo(ttl)
+	for i, end := range ends {
+		if end > began {
+			d.generation(c, began, end, i == len(ends)-1)
+		}
+		began = end + d.upTo(ttl/20)
+	}
+	return c
+}
+
+// spare has a majority of the nodes never lose their memory: others do instead.
+func (d drawer) spare(c *Case) {
+	c.Sound = quorum.Majority().Need(len(c.Nodes))
+	rest := len(c.Nodes) - c.Sound
+	c.Faults = slices.DeleteFunc(c.Faults, func(s faultinject.Step) bool {
+		return rest == 0 && slices.Contains(losses, s.Fault)
+	})
+	for i, s := range c.Faults {
+		if slices.Contains(losses, s.Fault) && s.Node < c.Sound {
+			c.Faults[i].Node = c.Sound + d.IntN(rest)
+		}
+	}
+}
+
+// generation draws the calls of a latch from one deletion to the next.
+func (d drawer) generation(c *Case, from, to time.Duration, last bool) {
+	at := func() time.Duration {
+		switch at := d.when(span); {
+		case at >= from && at < to:
+			return at // soon after something else, mostly
+		case d.IntN(4) == 0:
+			return max(from, to-d.upTo(ttl/10))
+		default:
+			return from + d.upTo(to-from)
+		}
+	}
+	if !c.undisturbed() && d.IntN(2) == 0 { // a node is late where the latch is deleted
+		c.breaks(faultinject.Part, max(from, to-d.upTo(ttl/2)), min(to+d.upTo(ttl/2), span), d.IntN(len(c.Nodes)), d.IntN(len(c.Clients)))
+	}
+	n := 1 + d.IntN(4)
+	for i := range 1 + d.IntN(3) {
+		count := n
+		if d.IntN(16) == 0 {
+			count++ // a mistake of the program
+		}
+		soon := from
+		if i > 0 {
+			soon = at()
+		}
+		d.calls(c, soon+d.upTo(ttl/10), &LatchCall{Kind: history.Set, Count: count})
+	}
+	for id := range n + d.IntN(2) {
+		for range 1 + d.IntN(2) {
+			d.calls(c, at(), &LatchCall{Kind: history.CountDown, ID: string(rune('p' + id))})
+		}
+	}
+	for range 1 + d.IntN(3) {
+		d.calls(c, at(), &LatchCall{Kind: history.Await})
+	}
+	for range d.IntN(5) {
+		d.calls(c, at(), &LatchCall{Kind: history.Count})
+	}
+	if !last || d.IntN(4) == 0 {
+		d.calls(c, to, &LatchCall{Kind: history.Delete})
+	}
+}
+
+// calls adds a task.
+func (d drawer) calls(c *Case, at time.Duration, l *LatchCall) {
+	t := Task{At: at, Client: d.IntN(len(c.Clients)), Latch: l, Patience: d.upTo(3 * ttl), Endless: d.IntN(2) == 0}
+	if d.IntN(3) == 0 && l.Kind != history.Delete {
+		t.Again = 1 + d.IntN(2)
+	}
+	c.Tasks = append(c.Tasks, t)
+}
+
+// lastCall is when the last calls of a latch are given up.
+const lastCall = span + ttl + maxSkew + 3*time.Second
+
+// useLatch is a task that uses the latch, more than once if it is like that.
+func (w *world) useLatch(index int, t Task) {
+	rng := rand.New(rand.NewPCG(w.c.Seed, uint64(200+index)))
+	for range t.Again + 1 {
+		p := w.process(t.Client)
+		if p == nil || !p.awake() || w.now() > span {
+			return
+		}
+		until := min(w.now()+t.Patience, span)
+		if t.Endless {
+			until = lastCall
+		}
+		ctx, cancel := context.WithTimeout(context.Background(), until-w.now()+grain(index))
+		_ = w.call(ctx, p, t.Client, index, t.Latch)
+		cancel()
+		time.Sleep(time.Duration(rng.Int64N(int64(ttl / 4))))
+	}
+}
+
+// call makes one call of the latch, and tells the witness.
+func (w *world) call(ctx context.Context, p *process, client, worker int, do *LatchCall) error {
+	latch := p.client.Latch(latchName)
+	w.note("%s begins to %s", p.label, do)
+	over := w.latch.calls(w, p, client, worker, do)
+	left, err := 0, error(nil)
+	switch do.Kind {
+	case history.Set:
+		err = latch.Set(ctx, do.Count)
+	case history.CountDown:
+		err = latch.CountDown(ctx, do.ID)
+	case history.Await:
+		err = latch.Await(ctx)
+	case history.Delete:
+		err = latch.Delete(ctx)
+	default:
+		left, err = latch.Count(ctx)
+	}
+	over(left, err)
+	if do.Kind == history.Count && err == nil {
+		w.note("%s has found that %d are left", p.label, left)
+	} else {
+		w.note("%s is done, as it began to %s: %v", p.label, do, err)
+	}
+	return err
+}
+
+// afterAll sees whether the latch can be read once the faults are over, and be used anew.
+func (w *world) afterAll(newcomer *process) {
+	if w.c.Kind != OfLatches {
+		return
+	}
+	// What was doubled has arrived by then.
+	pause(context.Background(), max(0, span+2*ttl+ttl/2-w.now()))
+	w.readsInTheEnd(newcomer)
+	old := []*process{newcomer}
+	for client, p := range w.processes {
+		if p != nil && w.c.timely(client) {
+			old = append(old, p)
+		}
+	}
+	w.latch.ends()
+	bound, cancel := context.WithTimeout(context.Background(), limits.Recovery()+2*time.Second)
+	defer cancel()
+	latch := newcomer.client.Latch(latchName)
+	err := cmp.Or(latch.Delete(bound), latch.Set(bound, len(old)))
+	for i, p := range old {
+		if left, wrong := latch.Count(bound); err == nil && (wrong != nil || left != len(old)-i) {
+			w.violated(Counting, "of the %d that a latch was set to anew, and %d ids, %d are left: %v", len(old), i, left, wrong)
+		}
+		err = cmp.Or(err, p.client.Latch(latchName).CountDown(bound, "again "+p.label))
+	}
+	for _, p := range old {
+		err = cmp.Or(err, p.client.Latch(latchName).Await(bound))
+	}
+	if err != nil {
+		w.violated(Progress, "R and 2 s after the faults the latch cannot be deleted, set and counted down: %v", err)
+	}
+}
+
+// readsInTheEnd has a newcomer look at the latch, so that what is missing is missed.
+func (w *world) readsInTheEnd(newcomer *process) {
+	bound, cancel := context.WithTimeout(context.Background(), limits.Recovery()+2*time.Second)
+	defer cancel()
+	for {
+		err := w.call(bound, newcomer, 0, 0, &LatchCall{Kind: history.Count})
+		if !errors.Is(err, quorumlock.ErrNoQuorum) {
+			return
+		}
+		if !pause(bound, ttl/20) {
+			w.latch.unreadable(w, err)
+			return
+		}
+	}
+}
+
+// latchState is what a node says of a latch, as history tells it.
+func latchState(s *node.LatchState) string {
+	ids := ""
+	if s.Size > 0 {
+		ids = fmt.Sprintf(", %d ids %s", s.Size, strings.Join(s.IDs, " "))
+	}
+	whole := ""
+	if s.Whole {
+		whole = ", given back"
+	}
+	return fmt.Sprintf("latch of %d since %d in generation %d%s%s", s.Count, s.Since, s.Generation, ids, whole)
+}

@@ -1,0 +1,82 @@
+package sim
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+
+	"github.com/quorumlock/quorumlock"
+)
+
+// mostPermits is how many permits the semaphore of a case has at most.
+const mostPermits = 4
+
+// DrawPermits makes the case of a seed, in which most of those who want one lock want permits of
+// a semaphore instead. Whoever holds them holds slots, each of which has one holder; and there
+// are no more slots than permits.
+func DrawPermits(seed uint64) *Case {
+	c := Draw(seed)
+	d := drawer{Rand: rand.New(rand.NewPCG(seed, 7))}
+	c.Kind, c.Permits = OfPermits, 1+d.IntN(mostPermits)
+	for i := range c.Tasks {
+		t := &c.Tasks[i]
+		if t.All || d.IntN(8) == 0 {
+			continue
+		}
+		t.Permits = 1 + d.IntN(c.Permits)
+		t.Reads, t.Downgrade = false, false
+		t.Nested = false
+		if t.Endless {
+			t.Endless, t.Patience = false, 3*ttl
+		}
+	}
+	return c
+}
+
+// semaphore is what a task wants permits of.
+func (w *world) semaphore(p *process, t Task) *quorumlock.Semaphore {
+	return p.client.Semaphore("a", max(w.c.Permits, 1)).With(w.options(t))
+}
+
+// place is the name by which the witness knows a slot.
+func place(slot int) string { return fmt.Sprintf("permit %d", slot) }
+
+// places are what one lease may be of at a time: all locks, and all slots.
+var places = func() []string {
+	all := slices.Clone(names)
+	for slot := range mostPermits {
+		all = append(all, place(slot))
+	}
+	return all
+}()
+
+// held is what a lease is of.
+func held(lease *quorumlock.Lease) []string {
+	if lease.Slots() == nil {
+		return lease.Names()
+	}
+	var all []string
+	for _, slot := range lease.Slots() {
+		all = append(all, place(slot))
+	}
+	return all
+}
+
+// allPermits sees whether a newcomer gets all permits once the faults are over.
+func (w *world) allPermits(ctx context.Context, newcomer *process) {
+	if w.c.Permits == 0 {
+		return
+	}
+	lease, err := newcomer.client.Semaphore("a", w.c.Permits).Acquire(ctx, w.c.Permits)
+	if err != nil {
+		w.violated(Progress, "R and 2 s after the faults %d permits cannot be had: %v", w.c.Permits, err)
+		return
+	}
+	if len(lease.Slots()) != w.c.Permits || slices.Max(lease.Slots()) >= w.c.Permits {
+		w.violated(Exclusion, "all of %d permits are %v", w.c.Permits, lease.Slots())
+	}
+	w.granted(newcomer, lease)
+	w.finished(lease)
+	_ = lease.Release(context.WithoutCancel(ctx))
+}

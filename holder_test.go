@@ -1,0 +1,152 @@
+package quorumlock_test
+
+import (
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/quorumlock/quorumlock"
+	"github.com/quorumlock/quorumlock/node"
+)
+
+func ExampleParseOwner() {
+	owner := "LQ5QKLWAQNJZN6MSXBK6YHVZVE:12 web-3/4711 import of orders"
+	who := quorumlock.ParseOwner(owner)
+	fmt.Println(who.Holder)
+	fmt.Println(who.Purpose)
+	// Output:
+	// web-3/4711
+	// import of orders
+}
+
+// The id of a lease says who has it and what for, on every node, and to who is denied.
+func TestTheOwnerSaysWhoItIs(t *testing.T) {
+	inVirtualTime(t, 3, func(t *testing.T, f *fleet) {
+		c := f.client()
+		lock := c.RedLock("job").With(quorumlock.LockOptions{Purpose: "import of orders"})
+		lease, err := lock.TryAcquire(t.Context())
+		require.NoError(t, err)
+		defer func() { require.NoError(t, lease.Release(t.Context())) }()
+
+		host, err := os.Hostname()
+		require.NoError(t, err)
+		who := quorumlock.ParseOwner(lease.Owner())
+		assert.Equal(t, fmt.Sprintf("%s/%d", host, os.Getpid()), who.Holder)
+		assert.Equal(t, "import of orders", who.Purpose)
+
+		status, err := c.RedLock("job").Inspect(t.Context())
+		require.NoError(t, err)
+		assert.Equal(t, lease.Owner(), status.Holder())
+		_, err = c.RedLock("job").TryAcquire(t.Context())
+		var held *quorumlock.HeldError
+		require.ErrorAs(t, err, &held)
+		assert.Equal(t, who, quorumlock.ParseOwner(held.Owner))
+
+		other, err := c.RedLock("other").TryAcquire(t.Context())
+		require.NoError(t, err)
+		defer func() { require.NoError(t, other.Release(t.Context())) }()
+		assert.Equal(t, quorumlock.OwnerInfo{ID: other.Owner()[:strings.Index(other.Owner(), " ")], Client: who.Client, Holder: who.Holder}, quorumlock.ParseOwner(other.Owner()))
+	})
+}
+
+func TestTheHolderOfTheConfig(t *testing.T) {
+	for holder, want := range map[string]string{"worker-7": "worker-7", quorumlock.NoHolder: ""} {
+		inVirtualTime(t, 1, func(t *testing.T, f *fleet) {
+			c := f.client(func(cfg *quorumlock.Config) { cfg.Holder = holder })
+			for _, purpose := range []string{"", "to see"} {
+				lease, err := c.RedLock("job").With(quorumlock.LockOptions{Purpose: purpose}).TryAcquire(t.Context())
+				require.NoError(t, err)
+				who := quorumlock.ParseOwner(lease.Owner())
+				assert.Equal(t, quorumlock.OwnerInfo{ID: who.ID, Client: who.Client, Holder: want, Purpose: purpose}, who)
+				require.NoError(t, lease.Release(t.Context()))
+			}
+		})
+	}
+}
+
+func TestHoldersAndPurposesThatAreRefused(t *testing.T) {
+	nodes := []node.Node{node.NewMemory("a", nil)}
+	for holder, problem := range map[string]string{
+		"a b":                   "holds a space",
+		"a\nb":                  "cannot be printed",
+		"\xff":                  "cannot be printed",
+		strings.Repeat("x", 65): "65 bytes, more than 64",
+	} {
+		_, err := quorumlock.New(quorumlock.Config{Nodes: nodes, Holder: holder})
+		require.ErrorIs(t, err, quorumlock.ErrInvalid, holder)
+		require.ErrorContains(t, err, problem)
+	}
+	inVirtualTime(t, 1, func(t *testing.T, f *fleet) {
+		c := f.client()
+		for _, purpose := range []string{"a\nb", strings.Repeat("x", 65)} {
+			_, err := c.RedLock("job").With(quorumlock.LockOptions{Purpose: purpose}).TryAcquire(t.Context())
+			require.ErrorIs(t, err, quorumlock.ErrInvalid)
+			require.ErrorContains(t, err, "Purpose")
+		}
+	})
+}
+
+// Owners may be anything: others keep locks on the same servers too.
+func FuzzParseOwner(f *testing.F) {
+	f.Add("LQ5QKLWAQNJZN6MSXBK6YHVZVE:12 web-3/4711 import of orders")
+	f.Add("a1b2:34")
+	f.Add("")
+	f.Add(" - x")
+	f.Fuzz(func(t *testing.T, owner string) {
+		who := quorumlock.ParseOwner(owner)
+		for _, part := range []string{who.ID, who.Client, who.Holder, who.Purpose} {
+			assert.Contains(t, owner, part)
+			assert.True(t, utf8.ValidString(part) || !utf8.ValidString(owner))
+		}
+		assert.NotContains(t, who.ID+who.Client+who.Holder, " ")
+	})
+}
+
+// Nodes tell times in milliseconds; those that a client works out itself look no different.
+func TestTimesInErrorsAreForPeople(t *testing.T) {
+	for _, owner := range []string{"", "ABC:1", node.Readers} {
+		err := &quorumlock.HeldError{Name: "job", Owner: owner, TTL: 9594323017}
+		assert.ErrorContains(t, err, "for another 9.594s ")
+	}
+}
+
+// What stands on a server may be anybody's, and ends up on terminals.
+func TestOwnersInErrors(t *testing.T) {
+	for owner, want := range map[string]string{
+		"ABC:1":                      "held by ABC:1 for",
+		"ABC:1 web-3/4711":           "held by ABC:1 (web-3/4711) for",
+		"ABC:1 web-3/4711 übernacht": "held by ABC:1 (web-3/4711 übernacht) for",
+		"ABC:1 (you) as":             `held by "ABC:1 (you) as" for`,
+		"k,forged":                   `held by "k,forged" for`,
+		"ABC:1 ":                     `held by "ABC:1 " for`,
+		"ABC\x1b[31m":                `held by "ABC\x1b[31m" for`,
+		"ABC:1 web\x1b[31m":          `held by "ABC:1 web\x1b[31m" for`,
+	} {
+		err := &quorumlock.HeldError{Name: "job", Owner: owner}
+		assert.ErrorContains(t, err, want)
+	}
+}
+
+// The owner id goes with a lease that is handed over, so it is handed over to the same purpose only.
+func TestALeaseIsHandedOverForItsPurpose(t *testing.T) {
+	inVirtualTime(t, 3, func(t *testing.T, f *fleet) {
+		lock := f.client().RedLock("job")
+		billing := lock.With(quorumlock.LockOptions{Purpose: "billing"})
+		again := lock.With(quorumlock.LockOptions{Purpose: "billing"})
+		all := lined(t, billing, again, lock.With(quorumlock.LockOptions{Purpose: "backup"}), lock)
+		first := all[0].has()
+		require.NoError(t, first.Release(t.Context()))
+		second := all[1].has()
+		require.Equal(t, first.Owner(), second.Owner(), "handed over")
+		for i, purpose := range []string{"backup", ""} {
+			require.NoError(t, all[1+i].has().Release(t.Context()))
+			require.Equal(t, purpose, quorumlock.ParseOwner(all[2+i].has().Owner()).Purpose)
+		}
+		require.NoError(t, all[3].has().Release(t.Context()))
+	})
+}

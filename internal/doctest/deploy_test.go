@@ -1,0 +1,182 @@
+package doctest
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"go.yaml.in/yaml/v3"
+
+	"github.com/quorumlock/quorumlock"
+	"github.com/quorumlock/quorumlock/admin"
+	"github.com/quorumlock/quorumlock/internal/redisproc"
+	"github.com/quorumlock/quorumlock/node"
+)
+
+const deploy = root + "/deploy/"
+
+// compose is what matters of deploy/compose.yaml.
+type compose struct {
+	Services map[string]struct {
+		Image   string
+		Command []string
+		Ports   []string
+		Volumes []string
+	}
+	Volumes map[string]any
+}
+
+func readCompose(t *testing.T) (c compose, text string) {
+	t.Helper()
+	data, err := os.ReadFile(deploy + "compose.yaml")
+	require.NoError(t, err)
+	require.NoError(t, yaml.Unmarshal(data, &c))
+	return c, string(data)
+}
+
+func TestCompose(t *testing.T) {
+	c, text := readCompose(t)
+	require.Len(t, c.Services, 5)
+	var addresses []string
+	for i := range 5 {
+		name := fmt.Sprintf("locks-%d", i+1)
+		s := c.Services[name]
+		assert.NotEmpty(t, s.Image, "%s: the merge must work", name)
+		require.Len(t, s.Ports, 1)
+		address, ok := strings.CutSuffix(s.Ports[0], ":6379")
+		assert.True(t, ok, "redis.conf has that port")
+		addresses = append(addresses, address)
+		assert.Contains(t, c.Volumes, name)
+		assert.Contains(t, s.Volumes, name+":/data", "a volume of its own")
+		assert.Contains(t, s.Volumes, "./redis.conf:/etc/redis.conf:ro")
+	}
+	assert.Contains(t, text, "export QUORUMLOCK_NODES="+strings.Join(addresses, ",")+"\n", "what the comment says is what the file does")
+}
+
+// TestRedisConf starts real servers as compose does, and takes a lock on them.
+func TestRedisConf(t *testing.T) {
+	c, _ := readCompose(t)
+	var addresses []string
+	for _, s := range c.Services {
+		addresses = append(addresses, startAs(t, s.Command, map[string]string{"/etc/redis.conf": deploy + "redis.conf"}))
+	}
+	useLock(t, addresses, "")
+}
+
+// TestUnit starts real servers as the unit does, with the rights that docs/servers.md tells: a client
+// with those can take locks, and nobody else can do anything.
+func TestUnit(t *testing.T) {
+	unit := strings.Join(read(t, "deploy/redis-locks.service").lines, "\n")
+	start := regexp.MustCompile(`(?m)^ExecStart=(.*)$`).FindStringSubmatch(unit)
+	require.NotNil(t, start)
+	users, err := filepath.Abs(deploy + "users.acl") // the server has another directory
+	require.NoError(t, err)
+	lines, err := os.ReadFile(users)
+	require.NoError(t, err)
+	require.Equal(t, documentedUsers(t), string(lines), "the file has the rule of docs/servers.md")
+	var addresses []string
+	for range 3 {
+		addresses = append(addresses, startAs(t, strings.Fields(start[1]), map[string]string{
+			"/usr/bin/redis-server":       "redis-server",
+			"/etc/redis-locks/redis.conf": deploy + "redis.conf",
+			"/etc/redis-locks/users.acl":  users,
+			"/var/lib/redis-locks":        t.TempDir(),
+		}))
+	}
+	useLock(t, addresses, "locker:secret@")
+	_, err = admin.Init(t.Context(), lockConfig(addresses, ""))
+	require.ErrorIs(t, err, admin.ErrUnanswered, "without a password nobody gets in")
+	require.ErrorContains(t, err, node.ErrAuth.Error())
+}
+
+// documentedUsers is the file of users that docs/security.md describes.
+func documentedUsers(t *testing.T) string {
+	t.Helper()
+	_, rules, ok := strings.Cut(strings.Join(read(t, "docs/servers.md").lines, "\n"), "ACL SETUSER ")
+	require.True(t, ok)
+	rules, _, _ = strings.Cut(strings.ReplaceAll(rules, "\\\n", " "), "\n")
+	return "user default off\nuser " + strings.Join(strings.Fields(rules), " ") + "\n"
+}
+
+// startAs starts a server with a command line, with paths of this test and a free port, and returns
+// its address.
+func startAs(t *testing.T, line []string, paths map[string]string) string {
+	t.Helper()
+	port, err := redisproc.FreePort()
+	require.NoError(t, err)
+	args := make([]string, 0, len(line)+4)
+	for _, arg := range line {
+		if path, ok := paths[arg]; ok {
+			arg = path
+		}
+		args = append(args, arg)
+	}
+	args = append(args, "--port", strconv.Itoa(port), "--bind", "127.0.0.1")
+	if !strings.Contains(strings.Join(args, " "), "--dir ") {
+		args = append(args, "--dir", t.TempDir())
+	}
+	cmd := exec.Command(args[0], args[1:]...)
+	var output strings.Builder
+	cmd.Stdout, cmd.Stderr = &output, &output
+	require.NoError(t, cmd.Start(), "redis-server must be installed: make setup")
+	t.Cleanup(func() {
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait()
+		if t.Failed() {
+			t.Log(output.String())
+		}
+	})
+	return "127.0.0.1:" + strconv.Itoa(port)
+}
+
+func lockConfig(addresses []string, user string) quorumlock.Config {
+	cfg := quorumlock.Config{Logger: slog.New(slog.DiscardHandler)}
+	for _, address := range addresses {
+		cfg.Addresses = append(cfg.Addresses, "redis://"+user+address)
+	}
+	return cfg
+}
+
+// useLock opens the servers as soon as they answer, and takes a lock.
+func useLock(t *testing.T, addresses []string, user string) {
+	t.Helper()
+	cfg := lockConfig(addresses, user)
+	require.EventuallyWithT(t, func(t *assert.CollectT) {
+		_, err := admin.Init(context.Background(), cfg)
+		require.NoError(t, err)
+	}, time.Minute, 50*time.Millisecond)
+	client, err := quorumlock.New(cfg)
+	require.NoError(t, err)
+	defer func() { _ = client.Close(context.Background()) }()
+	require.NoError(t, client.RedLock("job:nightly").Do(t.Context(), func(ctx context.Context) error { return ctx.Err() }))
+}
+
+// TestUnitVerifies has systemd read the unit, where there is systemd.
+func TestUnitVerifies(t *testing.T) {
+	unit := strings.Join(read(t, "deploy/redis-locks.service").lines, "\n")
+	for _, section := range []string{"[Unit]", "[Service]", "[Install]"} {
+		require.Contains(t, unit, "\n"+section+"\n")
+	}
+	tool, err := exec.LookPath("systemd-analyze")
+	if err != nil {
+		return // not on this system; TestUnit has started what it starts
+	}
+	// The server may be installed elsewhere here: what is verified is the rest.
+	server, err := exec.LookPath("redis-server")
+	require.NoError(t, err, "make setup")
+	copied := filepath.Join(t.TempDir(), "redis-locks.service")
+	require.NoError(t, os.WriteFile(copied, []byte(strings.ReplaceAll(unit, "/usr/bin/redis-server", server)), 0o600))
+	out, err := exec.Command(tool, "verify", "--man=no", copied).CombinedOutput()
+	require.NoError(t, err, "%s", out)
+	require.NotContains(t, string(out), "redis-locks.service", "it finds something wrong")
+}

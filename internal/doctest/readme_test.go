@@ -1,0 +1,75 @@
+package doctest
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/quorumlock/quorumlock/internal/redisproc"
+)
+
+// TestReadmeProgram does what the README tells newcomers to do: five fresh servers, the command init,
+// and the program as it stands there.
+func TestReadmeProgram(t *testing.T) {
+	var addresses []string
+	for _, s := range redisproc.StartN(t, 5) {
+		addresses = append(addresses, s.Addr())
+	}
+	nodes := "QUORUMLOCK_NODES=" + strings.Join(addresses, ",")
+	run(t, nodes, "./cmd/quorumlock", "init")
+
+	code, _ := read(t, "README.md").blocks()
+	dir := t.TempDir()
+	program, report := filepath.Join(dir, "main.go"), filepath.Join(dir, "report.go")
+	for _, b := range code {
+		if strings.HasPrefix(b.text, "package main") {
+			require.NoError(t, os.WriteFile(program, []byte(b.text), 0o600))
+		}
+	}
+	require.NoError(t, os.WriteFile(report, []byte(`package main
+
+import (
+	"context"
+	"fmt"
+)
+
+func writeReport(context.Context) error { fmt.Println("the report is written"); return nil }
+`), 0o600))
+	require.Equal(t, "the report is written\n", run(t, nodes, program, report))
+}
+
+// run runs a program of Go, and returns what it says.
+func run(t *testing.T, env string, args ...string) string {
+	t.Helper()
+	cmd := exec.Command("go", append([]string{"run"}, args...)...)
+	cmd.Dir = root
+	cmd.Env = append(os.Environ(), env)
+	out, err := cmd.CombinedOutput()
+	require.NoError(t, err, "%s", out)
+	return string(out)
+}
+
+// TestSacredCommands keeps the two commands with which everybody begins.
+func TestSacredCommands(t *testing.T) {
+	code, _ := read(t, "README.md").blocks()
+	var all []string
+	for _, b := range code {
+		all = append(all, strings.TrimSpace(b.text))
+	}
+	require.Contains(t, all, "go run ./cmd/quorumlock demo")
+	require.Contains(t, all, "make test")
+}
+
+// TestIndex has every document in the index.
+func TestIndex(t *testing.T) {
+	index := strings.Join(read(t, "docs/README.md").lines, "\n")
+	for _, d := range documents(t) {
+		if name, ok := strings.CutPrefix(d.path, "docs/"); ok && !strings.Contains(name, "/") && name != "README.md" {
+			require.Contains(t, index, "]("+name+")", "docs/README.md must list it")
+		}
+	}
+}

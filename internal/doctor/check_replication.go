@@ -1,0 +1,111 @@
+package doctor
+
+import (
+	"fmt"
+	"strconv"
+	"time"
+)
+
+// goodReplicas is in INFO only where min-replicas-to-write is set.
+const goodReplicas = "min_slaves_good_slaves"
+
+// checkReplication looks for masters that would go on confirming when they are cut off, while one
+// of their replicas is promoted.
+var checkReplication = byInfo(func(f *Facts, n *Node, info Info) []Finding {
+	_, guarded := info[goodReplicas]
+	switch {
+	case !info.master():
+		return nil // checkRole has said it
+	case guarded:
+		return f.checkGuarded(n, info)
+	case n.Sentinel || info.number("connected_slaves") > 0:
+		return []Finding{f.unguarded(n)}
+	default:
+		return nil
+	}
+})
+
+// danger is how bad it is that two masters may serve: with a Sentinel, something promotes replicas.
+func (n *Node) danger() Severity {
+	if n.Sentinel {
+		return Error
+	}
+	return Warning
+}
+
+func (f *Facts) unguarded(n *Node) Finding {
+	return Finding{
+		Severity: n.danger(), Found: "the server has replicas, or is to have some, and min-replicas-to-write is 0",
+		Why: "A master that is cut off from its replicas goes on giving locks while one of them is promoted: two could have one lock.",
+		Do: "Servers of a set need no replicas: do without, if nothing else needs them. With them, set this on the replicas too, in their " +
+			"configuration files as well, have MaxClockSkew at 2s or more, and two replicas (docs/servers.md, \"Behind Sentinel\").",
+		Commands: []string{"CONFIG SET min-replicas-to-write 1", "CONFIG SET min-replicas-max-lag 1", "CONFIG REWRITE"},
+	}
+}
+
+// checkGuarded judges a master that stops without replicas.
+func (f *Facts) checkGuarded(n *Node, info Info) (findings []Finding) {
+	findings = append(findings, n.checkGoodReplicas(info)...)
+	lag := n.Settings["min-replicas-max-lag"]
+	if !lag.Known() {
+		return append(findings, unknown(lag.Err, "min-replicas-max-lag, which must be a second less than MaxClockSkew (%v)", f.Limits.MaxClockSkew))
+	}
+	seconds, err := strconv.Atoi(lag.Value)
+	if err != nil {
+		return append(findings, unknown(err, "min-replicas-max-lag"))
+	}
+	if f.Limits.MaxClockSkew < time.Duration(seconds+1)*time.Second {
+		findings = append(findings, f.tooLate(n, seconds))
+	}
+	return findings
+}
+
+func (n *Node) checkGoodReplicas(info Info) []Finding {
+	needed := int64(1) // at least, where the number is not told
+	if s := n.Settings["min-replicas-to-write"]; s.Known() {
+		if count, err := strconv.ParseInt(s.Value, 10, 64); err == nil {
+			needed = count
+		}
+	}
+	switch good := info.number(goodReplicas); {
+	case good < needed:
+		return []Finding{{
+			Severity: Error, Found: fmt.Sprintf("%d replicas keep up, and min-replicas-to-write demands %d", good, needed),
+			Why:      "A master without its replicas takes no writes, so it gives no locks.",
+			Do:       "Bring the replicas back. If the server is to have none, and no Sentinel watches it, turn the setting off.",
+			Commands: []string{"CONFIG SET min-replicas-to-write 0", "CONFIG REWRITE"},
+		}}
+	case good == needed:
+		return []Finding{{
+			Severity: Note, Found: fmt.Sprintf("%d replicas keep up, as many as min-replicas-to-write demands", good),
+			Why: "When one is lost, or promoted, the master gives no locks.", Do: "Have one more replica than that.",
+		}}
+	default:
+		return nil
+	}
+}
+
+// The lag to recommend, and the MaxClockSkew that it demands.
+const (
+	shortLag = 1
+	leastFor = (shortLag + 1) * time.Second
+)
+
+// tooLate is about a master that stops later than its successor begins.
+func (f *Facts) tooLate(n *Node, lag int) Finding {
+	finding := Finding{
+		Severity: n.danger(), Found: fmt.Sprintf("min-replicas-max-lag is %d s, and MaxClockSkew is %v", lag, f.Limits.MaxClockSkew),
+		Why: "A master that is cut off goes on for the lag and a second. MaxClockSkew must be that long, or its successor gives locks that the " +
+			"old one gave last, and that have not run out.",
+		Do: fmt.Sprintf("Lower the lag to %d s, on the replicas too; MaxClockSkew must be %v at least then.", shortLag, leastFor),
+	}
+	if lag > shortLag {
+		finding.Commands = []string{fmt.Sprintf("CONFIG SET min-replicas-max-lag %d", shortLag), "CONFIG REWRITE"}
+	}
+	if f.Limits.MaxClockSkew < leastFor {
+		finding.Do += " To raise it, stop all programs, set the nodes up anew, and configure all programs like that."
+		finding.Commands = append(finding.Commands,
+			fmt.Sprintf("quorumlock init --change-limits --max-ttl %v --max-clock-skew %v", max(f.Limits.MaxTTL, 2*leastFor), leastFor))
+	}
+	return finding
+}

@@ -1,0 +1,85 @@
+package doctor
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/quorumlock/quorumlock/internal/rights"
+)
+
+// consequences are what does not work without the rights of a group, and how bad that is.
+var consequences = []struct {
+	purpose  string
+	severity Severity
+	why      string
+}{
+	{rights.ForLocks, Error, "Without them the node gives no locks to this user."},
+	{rights.ForWaiting, Warning, "Who has to wait for a lock, or reads one that is shared, gets an error from this node. All else works."},
+	{rights.ForOrder, Warning, "After a connection broke, what was still under way on it cannot be stopped: a lock may be left behind for a TTL."},
+	{rights.ForLatches, Note, "Latches need them; all else works."},
+}
+
+// checkRights says which rights are missing, and what permits them.
+func checkRights(f *Facts, n *Node) (findings []Finding) {
+	for _, c := range consequences {
+		missing := slices.DeleteFunc(n.rules(c.purpose, Missing), func(rule string) bool { return rule == "+eval" }) // checkLua says it
+		if len(missing) > 0 {
+			findings = append(findings, Finding{
+				Severity: c.severity, Found: fmt.Sprintf("the server does not know %s, which %s need", commands(missing), c.purpose), Why: c.why,
+				Do: "Take the rename-command for them out of the configuration file, or the version that lacks them out of service, and restart the server.",
+			})
+		}
+		if denied := n.rules(c.purpose, Denied); len(denied) > 0 {
+			findings = append(findings, n.denied(c.purpose, c.severity, c.why, denied))
+		}
+	}
+	return append(findings, n.untried(f.Names)...)
+}
+
+// rules are those of one purpose for which something was found, each once.
+func (n *Node) rules(purpose string, v Verdict) (rules []string) {
+	for _, t := range n.Trials {
+		if t.For == purpose && t.Verdict == v && !slices.Contains(rules, t.Rule) {
+			rules = append(rules, t.Rule)
+		}
+	}
+	return rules
+}
+
+// denied says how to permit what is denied. SAVE is for users in an ACL file, REWRITE for those in
+// the configuration.
+func (n *Node) denied(purpose string, severity Severity, why string, rules []string) Finding {
+	return Finding{
+		Severity: severity, Found: fmt.Sprintf("the user %s lacks rights for %s: %s", n.User, purpose, strings.Join(rules, " ")), Why: why,
+		Do:       "Permit them, as a user who may, and keep that: with ACL SAVE where the server has an ACL file, else with CONFIG REWRITE.",
+		Commands: []string{fmt.Sprintf("ACL SETUSER %s %s", n.User, strings.Join(rules, " "))},
+	}
+}
+
+// untried says what nobody knows: rights that could not be tried, and names that were not given.
+func (n *Node) untried(names []string) (findings []Finding) {
+	var rules []string
+	var err error
+	for _, t := range n.Trials {
+		if t.Verdict == Untried && !slices.Contains(rules, t.Rule) {
+			rules, err = append(rules, t.Rule), t.Err
+		}
+	}
+	if len(rules) > 0 {
+		findings = append(findings, unknown(err, "whether the user %s has %s", n.User, strings.Join(rules, " ")))
+	}
+	if len(names) == 0 {
+		findings = append(findings, Finding{Severity: Unknown, Found: "whether the user may use the names of your locks: give some with --key"})
+	}
+	return findings
+}
+
+// commands are rules as the commands that they permit.
+func commands(rules []string) string {
+	names := make([]string, len(rules))
+	for i, r := range rules {
+		names[i] = strings.ToUpper(strings.ReplaceAll(strings.TrimPrefix(r, "+"), "|", " "))
+	}
+	return strings.Join(names, ", ")
+}

@@ -1,0 +1,189 @@
+package doctor
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+)
+
+// The oldest version that has what the scripts use.
+const oldestMajor, oldestMinor = 6, 2
+
+var checkVersion = byInfo(func(_ *Facts, _ *Node, info Info) []Finding {
+	version := info["redis_version"] // Valkey tells the one that it is compatible with, too
+	parts := strings.SplitN(version, ".", 3)
+	if len(parts) < 2 {
+		return []Finding{{Severity: Unknown, Found: fmt.Sprintf("the version %q cannot be read", version)}}
+	}
+	major, err1 := strconv.Atoi(parts[0])
+	minor, err2 := strconv.Atoi(parts[1])
+	switch {
+	case err1 != nil || err2 != nil:
+		return []Finding{{Severity: Unknown, Found: fmt.Sprintf("the version %q cannot be read", version)}}
+	case major < oldestMajor || major == oldestMajor && minor < oldestMinor:
+		return []Finding{{
+			Severity: Error, Found: "the server is " + info.version(),
+			Why: "The scripts use commands that Redis and Valkey have from 6.2 on.",
+			Do:  "Upgrade the server to 6.2 or later, one node at a time (docs/failures.md, \"Restarting nodes that have no disk\").",
+		}}
+	default:
+		return nil
+	}
+})
+
+var checkMode = byInfo(func(_ *Facts, _ *Node, info Info) []Finding {
+	if info["cluster_enabled"] != "1" {
+		return nil
+	}
+	return []Finding{{
+		Severity: Error, Found: "the server runs as part of a Redis Cluster",
+		Why: "A cluster spreads keys over its servers, and a script reaches only those of one.",
+		Do:  "Run an independent server for each node: set \"cluster-enabled no\" in its configuration file, and restart it.",
+	}}
+})
+
+var checkRole = byInfo(func(_ *Facts, n *Node, info Info) []Finding {
+	if !isReplica(n) {
+		return nil
+	}
+	master := info["master_host"] + ":" + info["master_port"]
+	return []Finding{{
+		Severity: Error, Found: "the server is a replica of " + master,
+		Why: "What a replica holds is its master's: it gives no locks, and two votes for one memory are one.",
+		Do:  "List " + master + " instead, unless it is a node already; or make the server independent, if it is to be a node of its own.",
+		// It then has another identity, and recovers first.
+		Commands: []string{"REPLICAOF NO ONE"},
+	}}
+})
+
+// checkUsable passes on what the library itself says, where no other check explains it.
+func checkUsable(_ *Facts, n *Node) []Finding {
+	explained := isReplica(n) || evicts(n.Info.Value)
+	if n.Refused == nil || explained {
+		return nil
+	}
+	if n.Info.Value["loading"] == "1" || strings.Contains(n.Refused.Error(), "LOADING") {
+		return []Finding{{
+			Severity: Warning, Found: "the server is loading its data from disk",
+			Why: "Until it has, it answers nothing.", Do: "Wait, and look again.",
+		}}
+	}
+	return []Finding{{
+		Severity: Error, Found: "the library does not use the server: " + n.Refused.Error(),
+		Why: "A node that is not used has no vote.",
+		Do:  "See the table of errors in docs/failures.md.",
+	}}
+}
+
+func evicts(info Info) bool {
+	policy := info["maxmemory_policy"]
+	return policy != "" && policy != "noeviction"
+}
+
+var checkEviction = byInfo(func(_ *Facts, _ *Node, info Info) []Finding {
+	switch {
+	case info["maxmemory_policy"] == "":
+		return []Finding{{Severity: Unknown, Found: "INFO does not tell the maxmemory-policy"}}
+	case evicts(info):
+		return []Finding{{
+			Severity: Error, Found: "maxmemory-policy is " + info["maxmemory_policy"],
+			Why: "A lock that is evicted is a loss of memory that nobody notices: two could have it. So the library refuses the server.",
+			Do: "Set it to noeviction, in the configuration file too (CONFIG REWRITE does that, where there is one). " +
+				"A server that is shared with a cache needs an instance of its own for locks.",
+			Commands: []string{"CONFIG SET maxmemory-policy noeviction", "CONFIG REWRITE"},
+		}}
+	case info.number("evicted_keys") > 0:
+		return []Finding{{
+			Severity: Warning, Found: fmt.Sprintf("%d keys were evicted since the server started", info.number("evicted_keys")),
+			Why: "Locks may have been among them, and nobody noticed. The policy is right by now.",
+			Do:  "Nothing, if that is longer ago than the MaxTTL. CONFIG RESETSTAT sets the count back.",
+		}}
+	default:
+		return nil
+	}
+})
+
+// scarce is the share of memory, in percent, from which on it is time to look.
+const scarce = 90
+
+var checkMemory = byInfo(func(_ *Facts, _ *Node, info Info) []Finding {
+	limit, used := info.number("maxmemory"), info.number("used_memory")-info.number("mem_not_counted_for_evict")
+	if limit <= 0 || used*100 < limit*scarce {
+		return nil
+	}
+	f := Finding{
+		Severity: Warning, Found: fmt.Sprintf("%d%% of maxmemory are used", used*100/limit),
+		Why:      "A server that is out of memory gives no locks.",
+		Do:       "Find out what fills it, as locks are small; or allow it more, in the configuration file too.",
+		Commands: []string{fmt.Sprintf("CONFIG SET maxmemory %d", max(2*used, 2*limit)), "CONFIG REWRITE"},
+	}
+	if used >= limit {
+		f.Severity, f.Found = Error, "the server is out of memory: "+f.Found
+	}
+	return []Finding{f}
+})
+
+// checkPersistence is no demand for a disk: exclusion does not rest on it. But a server that cannot
+// write to the disk that it has takes no writes at all.
+var checkPersistence = byInfo(func(_ *Facts, n *Node, info Info) []Finding {
+	switch {
+	case info["aof_last_write_status"] == "err":
+		return []Finding{{
+			Severity: Error, Found: "the last write to the append-only file failed",
+			Why: "Until one succeeds, the server refuses all writes, so it gives no locks.",
+			Do:  "Look at the server's log and at its disk. It goes on by itself once there is space.",
+		}}
+	case info["rdb_last_bgsave_status"] == "err":
+		return []Finding{checkSnapshot(n)}
+	case info["aof_enabled"] == "0":
+		return []Finding{{
+			Severity: Note, Found: "appendonly is off",
+			Why: "Exclusion does not rest on it. With it a server keeps the limits it was set up for, and quorumlock init can tell " +
+				"a server that was in use from a new one, also if all of them restarted together.",
+			Do:       "Leave it, or turn it on, with any appendfsync, in the configuration file too.",
+			Commands: []string{"CONFIG SET appendonly yes", "CONFIG REWRITE"},
+		}}
+	default:
+		return nil
+	}
+})
+
+// checkSnapshot judges a server whose last snapshot failed.
+func checkSnapshot(n *Node) Finding {
+	f := Finding{
+		Severity: Warning, Found: "the last snapshot failed",
+		Why: "With stop-writes-on-bgsave-error, the server refuses all writes after that, so it gives no locks.",
+		Do: "Look at the server's log and at its disk. A server that is there for locks only needs no snapshots: turn them off, " +
+			"in the configuration file too.",
+		Commands: []string{`CONFIG SET save ""`, "CONFIG REWRITE"},
+	}
+	switch stop := n.Settings["stop-writes-on-bgsave-error"]; {
+	case !stop.Known():
+		f.Found += "; whether stop-writes-on-bgsave-error is on could not be read: " + stop.Err.Error()
+	case stop.Value == "yes":
+		f.Severity, f.Found = Error, f.Found+", and stop-writes-on-bgsave-error is on"
+	}
+	return f
+}
+
+func checkLua(_ *Facts, n *Node) []Finding {
+	if n.Lua == nil {
+		return nil
+	}
+	switch verdict, err := verdictOf(n.Lua); verdict {
+	case Missing:
+		return []Finding{{
+			Severity: Error, Found: "the server runs no Lua scripts: " + err.Error(),
+			Why: "All that the library asks of a server is a script, so that it happens as a whole or not at all.",
+			Do:  "Take the rename-command for EVAL or EVALSHA, or what else turns scripts off, out of the configuration file, and restart the server.",
+		}}
+	case Permitted: // it ran, and failed
+		return []Finding{{
+			Severity: Error, Found: "a script failed: " + n.Lua.Error(),
+			Why: "All that the library asks of a server is a script.",
+			Do:  "Use a server that runs scripts as Redis does (guarantees.md, A9).",
+		}}
+	default:
+		return []Finding{unknown(n.Lua, "a script")}
+	}
+}

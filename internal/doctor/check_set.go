@@ -1,0 +1,276 @@
+package doctor
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/quorumlock/quorumlock/node"
+)
+
+// need is how many nodes a majority is.
+func (f *Facts) need() int { return len(f.Nodes)/2 + 1 }
+
+// names are the nodes of which something is true.
+func (f *Facts) names(is func(*Node) bool) (names []string) {
+	for i := range f.Nodes {
+		if is(&f.Nodes[i]) {
+			names = append(names, f.Nodes[i].Name)
+		}
+	}
+	return names
+}
+
+func isDown(n *Node) bool { return n.Unreached != nil }
+
+func isReplica(n *Node) bool { return n.Role() == "replica" }
+
+// notAsked is what a check of the whole set says of the nodes that did not answer.
+func (f *Facts) notAsked() []Finding {
+	if down := f.names(isDown); len(down) > 0 {
+		return []Finding{{Severity: Unknown, Nodes: down, Found: unreached}}
+	}
+	return nil
+}
+
+func checkCount(f *Facts) []Finding {
+	switch n := len(f.Nodes); {
+	case n%2 == 0 && !f.AllowEven:
+		return []Finding{{
+			Severity: Error, Found: fmt.Sprintf("%d nodes are an even number", n),
+			Why: fmt.Sprintf("They survive the loss of no more nodes than %d would, and programs refuse them.", n-1),
+			Do:  "Add a node or take one away, in the lists of all programs; or set Config.AllowEven in all of them, and --allow-even here.",
+		}}
+	case n == 1:
+		return []Finding{{
+			Severity: Note, Found: "there is one node",
+			Why: "While it is down, or recovers, nobody gets a lock.", Do: "Use three or five, if that matters.",
+		}}
+	default:
+		return nil
+	}
+}
+
+func checkReachable(f *Facts) (findings []Finding) {
+	for i := range f.Nodes {
+		if n := &f.Nodes[i]; n.Unreached != nil {
+			findings = append(findings, unreachable(n.Unreached).on(n))
+		}
+	}
+	if up := len(f.Nodes) - len(findings); up < f.need() {
+		findings = append(findings, Finding{
+			Severity: Error, Nodes: f.names(isDown), Found: fmt.Sprintf("%d of %d nodes answer, and %d are needed", up, len(f.Nodes), f.need()),
+			Why: "Without a majority nobody gets a lock, and leases end.",
+			Do:  "Bring back the nodes named here, or correct their addresses.",
+		})
+	}
+	return findings
+}
+
+// unreachable says what to do about a node that does not answer, by why it does not.
+func unreachable(err error) Finding {
+	f := Finding{
+		Severity: Error, Found: err.Error(),
+		Why: "A node that does not answer has no vote: the set survives the loss of so many fewer others.",
+	}
+	switch text := err.Error(); {
+	case errors.Is(err, errSentinel):
+		f.Do = "Name the master set that it watches: redis://HOST:26379?master_set=NAME, with addr=HOST:PORT for each further Sentinel."
+	case strings.Contains(text, "certificate") || strings.Contains(text, "x509"):
+		f.Do = "Have this machine trust the server's certificate: name the file of its CA in $SSL_CERT_FILE, and use a host name that is in the certificate."
+	case errors.Is(err, node.ErrAuth):
+		f.Do = "Correct user and password in the address, redis://user:password@host:port (special characters as %XX); or make the user as docs/servers.md says."
+		f.Commands = []string{"ACL LIST"}
+	case errors.Is(err, node.ErrTimeout):
+		f.Do = "Something listens there and says nothing: a server that hangs, a firewall that drops, or a port with TLS (rediss://). " +
+			"Look at the server, and at its log."
+	case errors.Is(err, node.ErrMisconfigured):
+		f.Do = "Correct the database in the address, or the server's protected-mode and bind."
+	case errors.Is(err, node.ErrProtocol):
+		f.Do = "Correct the address: what listens there is no Redis server."
+	default:
+		f.Do = "Start the server, or correct the address; look at its bind, protected-mode and port, and at firewalls between it and this machine."
+	}
+	return f
+}
+
+func checkIdentity(f *Facts) []Finding {
+	findings := f.notAsked()
+	seen := make(map[string]*Node)
+	for i := range f.Nodes {
+		n := &f.Nodes[i]
+		if n.Unreached != nil {
+			continue
+		}
+		if !n.Info.Known() {
+			findings = append(findings, unknown(n.Info.Err, "INFO").on(n))
+			continue
+		}
+		id := n.Info.Value["master_replid"]
+		switch first, twice := seen[id], seen[id] != nil; {
+		case id == "":
+			findings = append(findings, Finding{
+				Severity: Error, Found: "INFO has no master_replid",
+				Why: "By it a restart is noticed, and a server that may have forgotten locks. So the library refuses the server.",
+				Do:  "Use Redis or Valkey, 6.2 or later, without a proxy between.",
+			}.on(n))
+		case twice && !isReplica(n) && !isReplica(first):
+			findings = append(findings, Finding{
+				Severity: Error, Nodes: []string{first.Name, n.Name}, Found: "two addresses lead to one server",
+				Why: "It has one vote, and the set is smaller than it looks: it survives the loss of fewer servers.",
+				Do:  "Correct the list of nodes, in all programs: each must be a server of its own.",
+			})
+		case !twice:
+			seen[id] = n
+		}
+	}
+	return findings
+}
+
+func checkMarkers(f *Facts) []Finding {
+	findings := f.notAsked()
+	unmarked := f.names(isUnmarked)
+	for i := range f.Nodes {
+		n := &f.Nodes[i]
+		switch m := n.Marker; {
+		case n.Unreached != nil || isReplica(n): // what it has is its master's
+		case !m.Known() && strings.HasPrefix(m.Err.Error(), "WRONGTYPE"):
+			findings = append(findings, strangeMarker.on(n))
+		case !m.Known():
+			findings = append(findings, unknown(m.Err, "the marker of the node").on(n))
+		case m.Value == nil:
+		case !n.Info.Known():
+			findings = append(findings, unknown(n.Info.Err, "whether the server restarted").on(n))
+		case m.Value.Identity != n.Info.Value["master_replid"]:
+			findings = append(findings, restarted(f.recoveryOf(m.Value)).on(n))
+		case m.Value.Left > 0:
+			findings = append(findings, recovering(m.Value.Left).on(n))
+		}
+	}
+	if len(unmarked) > 0 {
+		findings = append(findings, f.unmarked(unmarked))
+	}
+	return findings
+}
+
+func isUnmarked(n *Node) bool {
+	return n.Unreached == nil && !isReplica(n) && n.Marker.Known() && n.Marker.Value == nil
+}
+
+func isMarked(n *Node) bool { return n.Unreached == nil && n.Marker.Known() && n.Marker.Value != nil }
+
+// strangeMarker is about a key of another type at the marker's name.
+var strangeMarker = Finding{
+	Severity: Error, Found: "the key " + markerKey + " is not what the library keeps there",
+	Why:      "Somebody else wrote it, and the node can give no locks.",
+	Do:       "Find out who writes to keys that begin with quorumlock:, and delete it. The node recovers then, and opens by itself.",
+	Commands: []string{"DEL " + markerKey},
+}
+
+// recoveryOf is how long a node recovers that has a marker of an earlier life.
+func (f *Facts) recoveryOf(m *Marker) time.Duration { return max(m.Limits.Recovery(), m.Left) }
+
+func restarted(length time.Duration) Finding {
+	return Finding{
+		Severity: Warning, Found: fmt.Sprintf("the server restarted, failed over, or got its first replica; it gives no new locks for %v from the first attempt on", length),
+		Why: "It may have forgotten locks that are still held.",
+		Do:  "Wait, and do not run quorumlock init. Find out what it was, if not you (docs/failures.md, \"Recoveries that nobody caused\").",
+	}
+}
+
+func recovering(left time.Duration) Finding {
+	return Finding{
+		Severity: Warning, Found: fmt.Sprintf("the node recovers, and gives no new locks for another %v", roundUp(left)),
+		Why: "It is new, or may have forgotten locks that are still held.",
+		Do:  "Wait: it ends by itself. Find out why the server restarted or was flushed, if that was not you.",
+	}
+}
+
+// unmarked is about nodes without a marker: new ones, if all are like that.
+func (f *Facts) unmarked(names []string) Finding {
+	finding := Finding{
+		Severity: Warning, Nodes: names,
+		Found: fmt.Sprintf("the node has no marker (the key quorumlock:node); it gives no locks for %v from the first attempt on", f.Limits.Recovery()),
+		Why:   "It is new, or has lost its memory; it cannot tell, and so waits until all that it may have forgotten has run out.",
+		Do:    "Wait, and do not run quorumlock init: others were in use.",
+	}
+	if len(f.names(isMarked)) == 0 {
+		finding.Do = "If the servers were never in use, open them, when all of them answer. If they were, wait: they open by themselves."
+		finding.Commands = []string{fmt.Sprintf("quorumlock init --max-ttl %v --max-clock-skew %v", f.Limits.MaxTTL, f.Limits.MaxClockSkew)}
+	}
+	return finding
+}
+
+func checkLimits(f *Facts) []Finding {
+	findings := f.notAsked()
+	for i := range f.Nodes {
+		n := &f.Nodes[i]
+		switch m := n.Marker; {
+		case n.Unreached != nil || isReplica(n) || isUnmarked(n): // a new one takes those of who comes first
+		case !m.Known():
+			findings = append(findings, unknown(m.Err, "the limits of the node").on(n))
+		case m.Value.Limits != f.Limits:
+			findings = append(findings, f.otherLimits(m.Value.Limits).on(n))
+		}
+	}
+	return findings
+}
+
+func (f *Facts) otherLimits(l node.Limits) Finding {
+	return Finding{
+		Severity: Error, Found: fmt.Sprintf("the node is set up for MaxTTL %v and MaxClockSkew %v, not %v and %v",
+			l.MaxTTL, l.MaxClockSkew, f.Limits.MaxTTL, f.Limits.MaxClockSkew),
+		Why: "All programs must have the same, as each relies on it of the others; the node refuses programs with others.",
+		Do: "If the programs have what the node has, say so to doctor too (--max-ttl, --max-clock-skew). " +
+			"If not, configure them alike; or stop all of them, and set the nodes up anew.",
+		Commands: []string{fmt.Sprintf("quorumlock init --change-limits --max-ttl %v --max-clock-skew %v", f.Limits.MaxTTL, f.Limits.MaxClockSkew)},
+	}
+}
+
+// compared are the fields of INFO that are the same on servers that were set up alike.
+var compared = []struct {
+	field, name string
+	// words are for values that are numbers and mean something else.
+	words map[string]string
+}{
+	{"redis_version", "the version", nil},
+	{"aof_enabled", "appendonly", map[string]string{"0": "no", "1": "yes"}},
+	{"maxmemory", "maxmemory", nil},
+	{"connected_slaves", "the number of replicas", nil},
+}
+
+func checkAlike(f *Facts) []Finding {
+	findings := f.notAsked()
+	for i := range f.Nodes {
+		if n := &f.Nodes[i]; n.Unreached == nil && !n.Info.Known() {
+			findings = append(findings, unknown(n.Info.Err, "INFO").on(n))
+		}
+	}
+	for _, c := range compared {
+		var values, said []string
+		for i := range f.Nodes {
+			n := &f.Nodes[i]
+			if value, ok := n.Info.Value[c.field]; ok && n.Unreached == nil {
+				values = append(values, value)
+				said = append(said, fmt.Sprintf("%s on %s", cmp.Or(c.words[value], value), n.Name))
+			}
+		}
+		if len(slices.Compact(slices.Sorted(slices.Values(values)))) > 1 {
+			findings = append(findings, Finding{
+				Severity: Note, Found: c.name + " differs: " + strings.Join(said, ", "),
+				Why: "Nothing breaks. But servers of one set that are set up differently were mostly not meant to be.",
+				Do:  "Set them up alike, or leave it if it is meant.",
+			})
+		}
+	}
+	return findings
+}
+
+// roundUp makes a time readable, and never shorter.
+func roundUp(d time.Duration) time.Duration {
+	const unit = 100 * time.Millisecond
+	return (d + unit - 1).Truncate(unit)
+}

@@ -1,0 +1,75 @@
+package doctor
+
+// check judges one thing. It returns what is worth a word, and nothing where all is well.
+type check struct {
+	id string
+	// about says what is well then.
+	about string
+	judge func(*Facts) []Finding
+}
+
+// checks are all of them, in the order in which one would look.
+var checks = []check{
+	{"count", "an odd number of nodes", checkCount},
+	{"reachable", "all nodes answer", checkReachable},
+	{"version", "Redis or Valkey from 6.2", each(checkVersion)},
+	{"mode", "no cluster, and no Sentinel in the place of a node", each(checkMode)},
+	{"role", "all are masters", each(checkRole)},
+	{"usable", "the library accepts all servers", each(checkUsable)},
+	{"eviction", "no key is evicted", each(checkEviction)},
+	{"memory", "memory is left", each(checkMemory)},
+	{"persistence", "what is on disk", each(checkPersistence)},
+	{"identity", "each node is a server of its own", checkIdentity},
+	{"marker", "all nodes give locks", checkMarkers},
+	{"limits", "nodes are set up for these --max-ttl and --max-clock-skew", checkLimits},
+	{"replication", "no master goes on alone", each(checkReplication)},
+	{"clock", "clocks agree", checkClocks},
+	{"round-trip", "answers are fast enough", each(checkTrips)},
+	{"lua", "scripts run", each(checkLua)},
+	{"rights", "the user has all rights", each(checkRights)},
+	{"alike", "servers are set up alike", checkAlike},
+}
+
+// Report judges the facts.
+func (f *Facts) Report() *Report {
+	r := &Report{}
+	for _, c := range checks {
+		done := Check{ID: c.id, About: c.about, Findings: merged(c.judge(f))}
+		for _, finding := range done.Findings {
+			done.Severity = max(done.Severity, finding.Severity)
+		}
+		r.Severity = max(r.Severity, done.Severity)
+		r.Checks = append(r.Checks, done)
+	}
+	return r
+}
+
+// unreached is what is to be said of a node that did not answer, in all checks but one.
+const unreached = "the node could not be asked"
+
+// each makes a check of one that judges a node by itself.
+func each(judge func(*Facts, *Node) []Finding) func(*Facts) []Finding {
+	return func(f *Facts) (findings []Finding) {
+		for i := range f.Nodes {
+			n := &f.Nodes[i]
+			if n.Unreached != nil {
+				findings = append(findings, Finding{Severity: Unknown, Found: unreached}.on(n))
+				continue
+			}
+			for _, finding := range judge(f, n) {
+				findings = append(findings, finding.on(n))
+			}
+		}
+		return findings
+	}
+}
+
+// byInfo makes a check of one that needs what INFO says.
+func byInfo(judge func(*Facts, *Node, Info) []Finding) func(*Facts, *Node) []Finding {
+	return func(f *Facts, n *Node) []Finding {
+		if !n.Info.Known() {
+			return []Finding{unknown(n.Info.Err, "INFO")}
+		}
+		return judge(f, n, n.Info.Value)
+	}
+}

@@ -1,0 +1,213 @@
+package doctor
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/redis/rueidis"
+
+	"github.com/quorumlock/quorumlock/clock"
+	"github.com/quorumlock/quorumlock/node"
+)
+
+// examiner asks one node.
+type examiner struct {
+	*Node
+	client rueidis.Client
+	// node is the same server, as the library sees it.
+	node  *node.Redis
+	clock clock.Clock
+	// lost is why the server is asked no more.
+	lost error
+	// guards is set once the server has refused a write in a script that must not write.
+	guards bool
+}
+
+// examine learns what there is to know of one node.
+func examine(ctx context.Context, opt rueidis.ClientOption, cfg *Config) Node {
+	opt.Dialer.Timeout = cmp.Or(opt.Dialer.Timeout, cfg.Patience)
+	opt.ConnWriteTimeout = cmp.Or(opt.ConnWriteTimeout, cfg.Patience)
+	n := Node{User: cmp.Or(opt.Username, "default"), Sentinel: opt.Sentinel.MasterSet != ""}
+	lib, err := node.NewRedis(opt)
+	if err != nil {
+		n.Unreached = err
+		return n
+	}
+	defer func() { _ = lib.Close() }() //nolint:contextcheck // it is bounded by the timeouts
+	n.Name = lib.Name()
+	// The library goes first: it finds out what is no Redis server at all.
+	switch err := reasonOf(lib.Probe(ctx)); {
+	case isDenied(err): // which is for checkRights
+	case isUnreached(err):
+		n.Unreached = err
+		return n
+	default:
+		n.Refused = err
+	}
+	client, err := connect(opt)
+	if err != nil {
+		n.Unreached = cmp.Or(n.Refused, err)
+		return n
+	}
+	defer client.Close()
+	e := &examiner{Node: &n, client: client, node: lib, clock: cfg.Clock}
+	e.askServer(ctx)
+	if e.Info.Value.role() == "sentinel" {
+		n.Unreached = errSentinel
+		return n
+	}
+	e.askMarker(ctx)
+	e.measure(ctx)
+	e.askLua(ctx)
+	e.tryRights(ctx, cfg.Names)
+	if e.lost != nil {
+		n.Unreached = fmt.Errorf("%w in the middle: %w", node.ErrUnreachable, e.lost)
+	}
+	return n
+}
+
+// errSentinel is for an address that leads to a Sentinel, and not to what that watches.
+var errSentinel = errors.New("this is a Sentinel, and no node")
+
+// reasonOf is a node's error without the node's name, which stands beside it.
+func reasonOf(err error) error {
+	e, ok := errors.AsType[*node.Error](err)
+	switch {
+	case !ok:
+		return err
+	case e.Err == nil:
+		return e.Reason
+	default:
+		return fmt.Errorf("%w: %w", e.Reason, e.Err)
+	}
+}
+
+// isUnreached reports whether there is nobody to ask.
+func isUnreached(err error) bool {
+	for _, reason := range []error{node.ErrTimeout, node.ErrUnreachable, node.ErrAuth, node.ErrProtocol, node.ErrCanceled} {
+		if errors.Is(err, reason) {
+			return true
+		}
+	}
+	return false
+}
+
+// isDenied reports whether the server knows the user, and denies a command.
+func isDenied(err error) bool { return err != nil && strings.Contains(err.Error(), "NOPERM") }
+
+// connect makes a connection that repeats nothing, and is not made again when it broke.
+func connect(opt rueidis.ClientOption) (rueidis.Client, error) {
+	opt.ForceSingleClient = opt.Sentinel.MasterSet == ""
+	opt.DisableRetry, opt.DisableCache = true, true
+	opt.PipelineMultiplex = -1
+	opt.ClientName = "quorumlock-doctor"
+	client, err := rueidis.NewClient(opt)
+	if err != nil && client != nil {
+		client.Close()
+	}
+	return client, err
+}
+
+// ask runs one command. A server that once did not answer is not asked again: each question would
+// take as long as that one.
+func (e *examiner) ask(ctx context.Context, args ...string) (rueidis.RedisMessage, error) {
+	if e.lost != nil {
+		return rueidis.RedisMessage{}, e.lost
+	}
+	answer, err := e.client.Do(ctx, e.client.B().Arbitrary(args...).Build()).ToMessage()
+	if err != nil && !isReply(err) && !rueidis.IsRedisNil(err) {
+		e.lost = err
+	}
+	return answer, err
+}
+
+// run is ask for those who want to know only whether it works.
+func (e *examiner) run(ctx context.Context, args ...string) error {
+	_, err := e.ask(ctx, args...)
+	return err
+}
+
+// settings are those that INFO does not tell.
+var settings = []string{"min-replicas-to-write", "min-replicas-max-lag", "stop-writes-on-bgsave-error"}
+
+func (e *examiner) askServer(ctx context.Context) {
+	answer, err := e.ask(ctx, "INFO")
+	text, _ := answer.ToString() // empty if there is no answer
+	e.Info = Fact[Info]{parseInfo(text), err}
+	e.Settings = make(map[string]Fact[string], len(settings))
+	for _, name := range settings {
+		answer, err := e.ask(ctx, "CONFIG", "GET", name)
+		values, _ := answer.AsStrMap() // as above
+		value, ok := values[name]
+		if err == nil && !ok {
+			err = errors.New("the server does not know this setting")
+		}
+		e.Settings[name] = Fact[string]{value, err}
+	}
+}
+
+// markerKey is where the library keeps a node's marker, as its scripts have it.
+const markerKey = "quorumlock:node"
+
+func (e *examiner) askMarker(ctx context.Context) {
+	answer, err1 := e.ask(ctx, "HMGET", markerKey, "identity", "until", "max_ttl", "max_skew")
+	now, err2 := e.serverTime(ctx)
+	fields, err3 := answer.ToArray()
+	if err := cmp.Or(err1, err2, err3); err != nil {
+		e.Marker.Err = err
+		return
+	}
+	texts := make([]string, len(fields))
+	for i, f := range fields {
+		texts[i], _ = f.ToString() // a field that is not there is empty
+	}
+	e.Marker.Value = parseMarker(texts, now)
+}
+
+// parseMarker reads the marker's fields; nil if one is not there, as the scripts have it.
+func parseMarker(fields []string, now time.Time) *Marker {
+	var numbers [3]int64
+	for i, text := range fields[1:] {
+		n, err := strconv.ParseInt(text, 10, 64)
+		if err != nil {
+			return nil
+		}
+		numbers[i] = n
+	}
+	if fields[0] == "" {
+		return nil
+	}
+	m := &Marker{Identity: fields[0], Limits: node.Limits{
+		MaxTTL:       time.Duration(numbers[1]) * time.Millisecond,
+		MaxClockSkew: time.Duration(numbers[2]) * time.Millisecond,
+	}}
+	if until := numbers[0]; until > 0 {
+		m.Left = time.UnixMicro(until).Sub(now)
+	}
+	return m
+}
+
+// serverTime is the node's clock.
+func (e *examiner) serverTime(ctx context.Context) (time.Time, error) {
+	answer, err := e.ask(ctx, "TIME")
+	if err != nil {
+		return time.Time{}, err
+	}
+	parts, err := answer.AsIntSlice()
+	if err != nil || len(parts) != 2 {
+		return time.Time{}, errors.New("the answer to TIME is no time")
+	}
+	return time.Unix(parts[0], parts[1]*int64(time.Microsecond)), nil
+}
+
+// beginning does what the library's scripts begin with.
+const beginning = `redis.call('TIME') return redis.call('INFO', 'replication')`
+
+func (e *examiner) askLua(ctx context.Context) {
+	e.Lua = e.run(ctx, "EVAL", beginning, "0")
+}

@@ -1,0 +1,183 @@
+package doctor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+
+	"github.com/redis/rueidis"
+
+	"github.com/quorumlock/quorumlock/node"
+)
+
+// probe is a command that needs a right, and has no effect: it reads, or is wrong, or is about a
+// key that nobody has. Writes are not run all the same, but only judged by the server.
+type probe struct {
+	args   []string
+	writes bool
+}
+
+// nobodys is a key that nobody has, listener the name of an inbox on which nobody is told anything.
+const (
+	nobodys  = "quorumlock:doctor"
+	listener = "doctor"
+	inbox    = "quorumlock:inbox:" + listener
+)
+
+// nobody is the id of a client that cannot be there.
+var nobody = strconv.FormatInt(math.MaxInt64, 10)
+
+// probes are the commands of each rule but those that nothing depends on. SADD would have an effect, if it
+// ever ran: see tryWrite.
+var probes = map[string]probe{
+	"+ping":        {args: []string{"PING"}},
+	"+info":        {args: []string{"INFO", "replication"}},
+	"+time":        {args: []string{"TIME"}},
+	"+eval":        {args: []string{"EVAL", "return 1", "0"}},
+	"+evalsha":     {args: []string{"EVALSHA", strings.Repeat("0", 40), "0"}},
+	"+get":         {args: []string{"GET", nobodys}},
+	"+exists":      {args: []string{"EXISTS", nobodys}},
+	"+pttl":        {args: []string{"PTTL", nobodys}},
+	"+hget":        {args: []string{"HGET", nobodys, "f"}},
+	"+hmget":       {args: []string{"HMGET", nobodys, "f"}},
+	"+hkeys":       {args: []string{"HKEYS", nobodys}},
+	"+zrange":      {args: []string{"ZRANGE", nobodys, "0", "-1"}},
+	"+zrank":       {args: []string{"ZRANK", nobodys, "m"}},
+	"+zscore":      {args: []string{"ZSCORE", nobodys, "m"}},
+	"+scard":       {args: []string{"SCARD", nobodys}},
+	"+smembers":    {args: []string{"SMEMBERS", nobodys}},
+	"+client|info": {args: []string{"CLIENT", "INFO"}},
+	"+client|kill": {args: []string{"CLIENT", "KILL", "ID", nobody}},
+	"+subscribe":   {args: []string{"SUBSCRIBE", inbox}},
+	"+del":         {args: []string{"DEL", nobodys}, writes: true},
+	"+set":         {args: []string{"SET", nobodys, "v", "XX"}, writes: true},
+	"+pexpire":     {args: []string{"PEXPIRE", nobodys, "1"}, writes: true},
+	"+hset":        {args: []string{"HSET", nobodys, "f", "v", "f"}, writes: true},
+	"+hdel":        {args: []string{"HDEL", nobodys, "f"}, writes: true},
+	"+zadd":        {args: []string{"ZADD", nobodys, "XX", "1", "m"}, writes: true},
+	"+zrem":        {args: []string{"ZREM", nobodys, "m"}, writes: true},
+	"+publish":     {args: []string{"PUBLISH", inbox, ""}, writes: true},
+	"+sadd":        {args: []string{"SADD", nobodys, "m"}, writes: true},
+}
+
+// try finds out by running a command, or by having the server refuse to.
+func (e *examiner) try(ctx context.Context, p probe) (Verdict, error) {
+	switch {
+	case p.writes:
+		return e.tryWrite(ctx, p)
+	case p.args[0] == "SUBSCRIBE":
+		return e.trySubscribe(ctx)
+	default:
+		return verdictOf(e.run(ctx, p.args...))
+	}
+}
+
+// readOnly is a script in which the server, from Redis 7 on, runs no command that writes. It looks
+// at the rights first.
+const readOnly = "#!lua flags=no-writes\nreturn redis.pcall(unpack(ARGV))"
+
+// errUnproven is for a server that does not know such scripts.
+var errUnproven = errors.New("it cannot be tried without a write, and the user may not run ACL DRYRUN (Redis 7)")
+
+// tryWrite has the server refuse a write. One that runs it knows no such scripts: what is run then
+// has no effect, and SADD, which would have one, comes last, and is not run.
+func (e *examiner) tryWrite(ctx context.Context, p probe) (Verdict, error) {
+	if p.args[0] == "SADD" && !e.guards {
+		return Untried, errUnproven
+	}
+	err := e.run(ctx, append([]string{"EVAL", readOnly, "0"}, p.args...)...)
+	e.guards = e.guards || isWriteRefusal(err)
+	return writeVerdict(err)
+}
+
+// writeVerdict reads the answer of such a script.
+func writeVerdict(err error) (Verdict, error) {
+	if isWriteRefusal(err) {
+		return Permitted, nil
+	}
+	if err != nil && isAboutEval(err.Error()) {
+		return Untried, err
+	}
+	if verdict, err := verdictOf(err); verdict == Denied || verdict == Missing {
+		return verdict, err
+	}
+	return Untried, errUnproven
+}
+
+// isAboutEval reports whether an error is about the script, and not about what it runs.
+func isAboutEval(text string) bool {
+	return strings.HasPrefix(text, "NOPERM") && !strings.Contains(text, "ACL failure in script") || strings.HasPrefix(text, "unknown command")
+}
+
+func isWriteRefusal(err error) bool {
+	return err != nil && strings.Contains(err.Error(), "not allowed from read-only scripts")
+}
+
+// trySubscribe opens an inbox, as the library does, and closes it.
+func (e *examiner) trySubscribe(ctx context.Context) (Verdict, error) {
+	if e.lost != nil {
+		return Untried, e.lost
+	}
+	in, err := node.Listen(ctx, e.node, listener, func(node.Message) {})
+	if err != nil {
+		cause := causeOf(err)
+		if aboutCommand(cause.Error()) && !strings.Contains(cause.Error(), "subscribe") {
+			return Untried, cause // it asks for other things before
+		}
+		return verdictOf(cause)
+	}
+	return Permitted, in.Close()
+}
+
+// causeOf is what the server said, behind what the library says about it.
+func causeOf(err error) error {
+	for inner := err; ; {
+		if many, ok := inner.(interface{ Unwrap() []error }); ok && len(many.Unwrap()) > 0 {
+			inner = many.Unwrap()[len(many.Unwrap())-1]
+		} else if next := errors.Unwrap(inner); next != nil {
+			inner = next
+		} else {
+			return inner
+		}
+	}
+}
+
+// verdictOf reads a server's answer to a command that is harmless.
+func verdictOf(err error) (Verdict, error) {
+	if err == nil || rueidis.IsRedisNil(err) {
+		return Permitted, nil
+	}
+	text := err.Error()
+	switch {
+	case strings.Contains(text, "NOPERM"), strings.Contains(text, "user executing the script can't"), strings.Contains(text, "ACL failure in script"):
+		return Denied, err
+	case strings.Contains(text, "unknown command"), strings.Contains(text, "Unknown Redis command"), strings.Contains(text, "Unknown command"):
+		return Missing, err
+	case isReply(err) && passes(text):
+		return Untried, fmt.Errorf("the server is not in a state to say: %w", err)
+	case isReply(err):
+		return Permitted, nil // it was looked at, and found wrong
+	default:
+		return Untried, err
+	}
+}
+
+// passes reports whether an answer is about the state of the server, and not about the command.
+func passes(text string) bool {
+	code, _, _ := strings.Cut(text, " ")
+	switch code {
+	case "LOADING", "BUSY", "MASTERDOWN", "READONLY", "OOM", "MISCONF", "NOREPLICAS", "CLUSTERDOWN", "MOVED", "TRYAGAIN":
+		return true
+	default:
+		return false
+	}
+}
+
+// isReply reports whether an error is the answer of a server.
+func isReply(err error) bool {
+	_, ok := rueidis.IsRedisErr(err)
+	return ok
+}

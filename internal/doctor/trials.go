@@ -1,0 +1,114 @@
+package doctor
+
+import (
+	"context"
+	"errors"
+	"strings"
+
+	"github.com/quorumlock/quorumlock/internal/rights"
+)
+
+// Trial is a right, and whether the user has it.
+type Trial struct {
+	// Rule gives the right, in the words of an ACL.
+	Rule string
+	// For is what it is needed for.
+	For string
+	// Verdict is what was found.
+	Verdict Verdict
+	// Err is what the server said, unless the right is there.
+	Err error
+}
+
+// Verdict is whether a right is there.
+type Verdict int
+
+// What can be found about a right.
+const (
+	Untried Verdict = iota
+	Permitted
+	Denied
+	// Missing is for a command that the server does not know: it is older, or somebody renamed it.
+	Missing
+)
+
+// tryRights finds out what the user may do. Who may ask the server that directly (ACL DRYRUN, from
+// Redis 7) does; for anybody else the commands are tried.
+func (e *examiner) tryRights(ctx context.Context, names []string) {
+	try := e.try
+	if e.mayAsk(ctx) {
+		try = e.dryRun
+	}
+	for _, group := range []rights.Group{rights.Locks(), rights.Order(), rights.Waiting(), rights.Latches()} {
+		for _, rule := range group.Rules {
+			if p, ok := probes[rule]; ok {
+				verdict, err := try(ctx, p)
+				e.note(rule, group.For, verdict, err)
+			}
+		}
+	}
+	for _, name := range names {
+		verdict, err := try(ctx, probe{args: []string{nameCommand, name, "f", "v", "f"}, writes: true})
+		e.note("~"+name, rights.ForLocks, verdict, err)
+	}
+}
+
+// nameCommand is run to try a name, and nameRule permits it.
+const (
+	nameCommand = "HSET"
+	nameRule    = "+hset"
+)
+
+// note keeps a result. A denial can be about the key or the channel instead of the command.
+func (e *examiner) note(rule, purpose string, verdict Verdict, err error) {
+	about := rule
+	switch {
+	case verdict == Denied:
+		about = deniedRule(rule, err.Error())
+	case verdict == Missing && strings.HasPrefix(rule, "~"):
+		about = nameRule
+	}
+	e.Trials = append(e.Trials, Trial{Rule: about, For: purpose, Verdict: verdict, Err: err})
+}
+
+// deniedRule is the rule that is missing, by the words of a denial.
+func deniedRule(rule, text string) string {
+	switch {
+	case strings.HasPrefix(rule, "~") && !aboutCommand(text):
+		return rule
+	case strings.HasPrefix(rule, "~"):
+		return nameRule
+	case aboutCommand(text):
+		return rule
+	case rule == "+publish" || rule == "+subscribe":
+		return "&quorumlock:inbox:*"
+	default:
+		return rights.Keys
+	}
+}
+
+// aboutCommand reports whether a denial is about the command, and not about its arguments.
+func aboutCommand(text string) bool {
+	return strings.Contains(text, "can't run this") || strings.Contains(text, "permissions to run")
+}
+
+// mayAsk reports whether the user may ask about rights.
+func (e *examiner) mayAsk(ctx context.Context) bool {
+	return e.run(ctx, "ACL", "DRYRUN", e.User, "PING") == nil
+}
+
+// dryRun asks whether the user may run a command.
+func (e *examiner) dryRun(ctx context.Context, p probe) (Verdict, error) {
+	answer, err := e.ask(ctx, append([]string{"ACL", "DRYRUN", e.User}, p.args...)...)
+	said, _ := answer.ToString() // empty if there is no answer
+	switch {
+	case err != nil && strings.Contains(err.Error(), "not found"):
+		return Missing, err
+	case err != nil:
+		return Untried, err
+	case said == "OK":
+		return Permitted, nil
+	default:
+		return Denied, errors.New(said)
+	}
+}

@@ -1,0 +1,213 @@
+package doctor
+
+import (
+	"errors"
+	"io"
+	"net"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/redis/rueidis"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/quorumlock/quorumlock/internal/redisproc"
+	"github.com/quorumlock/quorumlock/internal/rights"
+	"github.com/quorumlock/quorumlock/node"
+)
+
+// lookAt examines one server as a user.
+func lookAt(t *testing.T, server *redisproc.Server, user string) *Node {
+	t.Helper()
+	opt, err := node.ParseAddress("redis://" + user + ":secret@" + server.Addr())
+	require.NoError(t, err)
+	f := Examine(t.Context(), Config{
+		Nodes: []rueidis.ClientOption{opt}, Limits: limits, Timeout: time.Second, Patience: 5 * time.Second, Names: []string{"job:a"},
+	})
+	require.NoError(t, f.Nodes[0].Unreached)
+	return &f.Nodes[0]
+}
+
+// verdicts are the rules for which something was found, each once.
+func verdicts(n *Node, v Verdict) (rules []string) {
+	for _, t := range n.Trials {
+		if t.Verdict == v && !slices.Contains(rules, t.Rule) {
+			rules = append(rules, t.Rule)
+		}
+	}
+	return rules
+}
+
+// untold are rules of whose lack nobody is told: nothing depends on them.
+var untold = []string{"+hello", "+client|setname"}
+
+// hides are rules without which others cannot be tried, as trials are made with them.
+var hides = map[string]bool{"+eval": true, "+info": true}
+
+// Each right that a user lacks is found, and no other: by asking the server, and by trying.
+func TestEachMissingRightIsFound(t *testing.T) {
+	server := redisproc.Start(t)
+	all := strings.Fields(rights.SetUser("u", "secret", "job:*"))[3:]
+	all = append(all, rights.Latches().Rules...)
+	for way, besides := range map[string]string{"asked": "+acl|dryrun", "tried": "-acl"} {
+		user := func(rules []string) *Node {
+			_, err := server.Command(append(append([]string{"ACL", "SETUSER", "u", "reset"}, rules...), besides)...)
+			require.NoError(t, err)
+			return lookAt(t, server, "u")
+		}
+		whole := user(all)
+		assert.Empty(t, verdicts(whole, Denied), way)
+		assert.Empty(t, verdicts(whole, Untried), way)
+		for i, rule := range all {
+			if !strings.ContainsAny(rule[:1], "+~&") || slices.Contains(untold, rule) {
+				continue
+			}
+			n := user(slices.Delete(slices.Clone(all), i, i+1))
+			want := rule
+			if rule == "~job:*" {
+				want = "~job:a"
+			}
+			assert.Equal(t, []string{want}, verdicts(n, Denied), "%s: without %s", way, rule)
+			if way == "asked" || !hides[rule] {
+				assert.Empty(t, verdicts(n, Untried), "%s: without %s", way, rule)
+			}
+		}
+	}
+	keys := server.Keys()
+	assert.Empty(t, keys)
+}
+
+// A right for reading only is not enough for the name of a lock.
+func TestNamesNeedWrites(t *testing.T) {
+	server := redisproc.Start(t)
+	_, err := server.Command("ACL", "SETUSER", "u", "on", ">secret", "~quorumlock:*", "%R~job:*", "&*", "+@all")
+	require.NoError(t, err)
+	assert.Equal(t, []string{"~job:a"}, verdicts(lookAt(t, server, "u"), Denied))
+}
+
+func TestCommandsThatAreMissing(t *testing.T) {
+	server := redisproc.Start(t, redisproc.WithArgs("--rename-command", "ZADD", "", "--rename-command", "GET", "", "--rename-command", "HSET", ""),
+		redisproc.WithACL("user u on >secret ~* &* +@all -acl", "user v on >secret ~* &* +@all"))
+	for _, user := range []string{"u", "v"} {
+		assert.Equal(t, []string{"+get", "+hset", "+zadd"}, verdicts(lookAt(t, server, user), Missing), user)
+	}
+}
+
+// The words of servers, of all versions.
+func TestVerdicts(t *testing.T) {
+	for text, c := range map[string]struct {
+		verdict Verdict
+		rule    string
+	}{
+		"NOPERM this user has no permissions to run the 'hkeys' command":                                         {Denied, "+x"},
+		"NOPERM this user has no permissions to run the 'hkeys' command or its subcommand":                       {Denied, "+x"},
+		"NOPERM User u has no permissions to run the 'hkeys' command":                                            {Denied, "+x"},
+		"NOPERM this user has no permissions to access one of the keys used as arguments":                        {Denied, "~quorumlock:*"},
+		"NOPERM No permissions to access a key":                                                                  {Denied, "~quorumlock:*"},
+		"NOPERM this user has no permissions to access one of the channels used as arguments":                    {Denied, "&quorumlock:inbox:*"},
+		"NOPERM No permissions to access a channel":                                                              {Denied, "&quorumlock:inbox:*"},
+		"The user executing the script can't run this command or subcommand":                                     {Denied, "+x"},
+		"The user executing the script can't access at least one of the keys mentioned in the command arguments": {Denied, "~quorumlock:*"},
+		"The user executing the script can't publish to the channel mentioned in the command":                    {Denied, "&quorumlock:inbox:*"},
+		"ACL failure in script: User u has no permissions to run the 'hset' command":                             {Denied, "+x"},
+		"ACL failure in script: No permissions to access a key":                                                  {Denied, "~quorumlock:*"},
+		"unknown command 'EVAL', with args beginning with: ":                                                     {Missing, ""},
+		"Unknown Redis command called from script":                                                               {Missing, ""},
+		"i/o timeout": {Untried, ""},
+	} {
+		err := errors.New(text)
+		verdict, _ := verdictOf(err)
+		assert.Equal(t, c.verdict, verdict, text)
+		if verdict == Denied {
+			rule := "+x"
+			if strings.Contains(text, "channel") {
+				rule = "+publish"
+			}
+			assert.Equal(t, c.rule, deniedRule(rule, text), text)
+		}
+	}
+}
+
+// A server of 6.2 does not know scripts that may not write, and says nothing about a right.
+func TestWriteVerdicts(t *testing.T) {
+	for text, want := range map[string]Verdict{
+		"Write commands are not allowed from read-only scripts.":                                                                 Permitted,
+		"Error compiling script (new function): user_script:1: unexpected symbol near '#'":                                       Untried,
+		"Error running script (call to f_1): @user_script:2: The user executing the script can't run this command or subcommand": Denied,
+		"NOPERM User script has no permissions to run the 'eval' command":                                                        Untried,
+		"unknown command 'EVAL', with args beginning with: 'script'":                                                             Untried,
+		"NOPERM this user has no permissions to run the 'eval' command":                                                          Untried,
+		"OOM command not allowed when used memory > 'maxmemory'.":                                                                Untried,
+	} {
+		verdict, err := writeVerdict(errors.New(text))
+		assert.Equal(t, want, verdict, text)
+		assert.Equal(t, want == Permitted, err == nil, text)
+	}
+	verdict, _ := writeVerdict(nil)
+	assert.Equal(t, Untried, verdict, "a server that ran it after all")
+}
+
+// A server that stops answering in the middle is not asked thirty times more, and is no server of
+// which all that is left is well.
+func TestServerThatHangsInTheMiddle(t *testing.T) {
+	server := redisproc.Start(t)
+	const patience = 300 * time.Millisecond
+	relay := newRelay(t, server.Addr(), func(command string) bool { return strings.Contains(command, "HMGET") })
+	opt, err := node.ParseAddress(relay)
+	require.NoError(t, err)
+	began := time.Now()
+	f := Examine(t.Context(), Config{Nodes: []rueidis.ClientOption{opt}, Limits: limits, Timeout: time.Second, Patience: patience})
+	assert.Less(t, time.Since(began), 10*patience)
+	require.ErrorIs(t, f.Nodes[0].Unreached, node.ErrUnreachable)
+	assert.Equal(t, Error, f.Report().Severity)
+}
+
+// newRelay is the address of a server that falls silent for good at a command.
+func newRelay(t *testing.T, address string, silent func(command string) bool) string {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	var running sync.WaitGroup
+	t.Cleanup(func() {
+		_ = listener.Close()
+		running.Wait()
+	})
+	running.Go(func() {
+		for {
+			client, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			server, err := net.Dial("tcp", address)
+			if err != nil {
+				_ = client.Close()
+				continue
+			}
+			running.Go(func() { _, _ = io.Copy(client, server); _ = client.Close() })
+			running.Go(func() { relay(server, client, silent) })
+		}
+	})
+	return listener.Addr().String()
+}
+
+// relay passes commands on, up to one; then it only waits for the end.
+func relay(server, client net.Conn, silent func(command string) bool) {
+	defer func() { _ = server.Close() }()
+	buffer := make([]byte, 64<<10)
+	for {
+		n, err := client.Read(buffer)
+		if err != nil {
+			return
+		}
+		if silent(string(buffer[:n])) {
+			_, _ = io.Copy(io.Discard, client)
+			return
+		}
+		if _, err := server.Write(buffer[:n]); err != nil {
+			return
+		}
+	}
+}

@@ -1,0 +1,147 @@
+package watch
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+
+	"github.com/redis/rueidis"
+
+	"github.com/quorumlock/quorumlock/clock"
+	"github.com/quorumlock/quorumlock/node"
+)
+
+// batch is how many names one call of a script is about, and how many commands are sent at once.
+const batch = 200
+
+// asker asks one node. Who holds a lock the library asks; the rest has a connection of its own.
+type asker struct {
+	lib    *node.Redis
+	opt    rueidis.ClientOption
+	limits node.Limits
+	// client is nil while there is no connection.
+	client rueidis.Client
+
+	// said is what the node says in this look.
+	said Node
+	// fresh are the locks found in this look.
+	fresh []string
+	// cursor is where the search goes on, and swept is set when it has come to the end once.
+	cursor uint64
+	swept  bool
+	// denied is why the node is not searched any more: each attempt would stand in its ACL LOG.
+	denied error
+}
+
+// nobodys is a name that nobody has, of those that every user may read.
+const nobodys = "quorumlock:top"
+
+// greet finds out whether the node answers.
+func (a *asker) greet(ctx context.Context) {
+	a.said, a.fresh = Node{Name: a.lib.Name(), Locks: make(map[string]Lock)}, nil
+	// The first look connects, which is no measure of a round trip.
+	if a.lib.Identity() == "" {
+		_ = a.lib.Probe(ctx) // the next question says it
+	}
+	begun := clock.System().Now()
+	reply := a.holders(ctx, []string{nobodys})
+	a.said.Err, a.said.Recovering, a.said.Unmarked = reply.Err, reply.Recovering, reply.Unmarked
+	if reply.Err == nil {
+		a.said.Latency = clock.System().Now() - begun
+	}
+}
+
+func (a *asker) holders(ctx context.Context, names []string) node.Reply {
+	ops, replies := []node.Op{{Kind: node.Inspect, Names: names, Limits: a.limits}}, make([]node.Reply, 1)
+	a.lib.Do(ctx, ops, replies)
+	return replies[0]
+}
+
+// inspect asks who holds the names.
+func (a *asker) inspect(ctx context.Context, names []string) {
+	for few := range slices.Chunk(names, batch) {
+		a.inspectSome(ctx, few)
+	}
+}
+
+// inspectSome asks about a few names at once. One of them that the user may not read, or that is no
+// lock, spoils the answer: then it asks about each half.
+func (a *asker) inspectSome(ctx context.Context, names []string) {
+	if a.said.Err != nil {
+		return
+	}
+	reply := a.holders(ctx, names)
+	switch {
+	case reply.Err == nil:
+		for _, h := range reply.Holders {
+			l := a.said.Locks[h.Name]
+			l.Holders = append(l.Holders, h)
+			a.said.Locks[h.Name] = l
+		}
+	case isLoss(reply.Err):
+		a.lose(reply.Err)
+	case len(names) == 1:
+		a.said.Locks[names[0]] = Lock{Err: reply.Err}
+	default:
+		a.inspectSome(ctx, names[:len(names)/2])
+		a.inspectSome(ctx, names[len(names)/2:])
+	}
+}
+
+// lose notes that the node has stopped answering: what it said before is no picture of now.
+func (a *asker) lose(err error) {
+	a.said.Err = err
+	clear(a.said.Locks)
+}
+
+// isLoss reports whether an error is about the node, and not about a name.
+func isLoss(err error) bool {
+	return slices.ContainsFunc([]error{node.ErrTimeout, node.ErrUnreachable, node.ErrProtocol, node.ErrCanceled, node.ErrMisconfigured},
+		func(reason error) bool { return errors.Is(err, reason) })
+}
+
+// ask runs commands, and gives up the connection if one was not answered.
+func (a *asker) ask(ctx context.Context, commands ...[]string) []rueidis.RedisResult {
+	if a.client == nil {
+		client, err := connect(a.opt)
+		if err != nil {
+			return slices.Repeat([]rueidis.RedisResult{rueidis.NewErrorResult(err)}, len(commands))
+		}
+		a.client = client
+	}
+	built := make([]rueidis.Completed, len(commands))
+	for i, args := range commands {
+		built[i] = a.client.B().Arbitrary(args...).Build()
+	}
+	answers := a.client.DoMulti(ctx, built...)
+	if slices.ContainsFunc(answers, func(r rueidis.RedisResult) bool { return r.NonRedisError() != nil }) {
+		a.hangUp()
+	}
+	return answers
+}
+
+func (a *asker) hangUp() {
+	if a.client != nil {
+		a.client.Close()
+		a.client = nil
+	}
+}
+
+// connect makes a connection that repeats nothing.
+func connect(opt rueidis.ClientOption) (rueidis.Client, error) {
+	opt.ForceSingleClient = opt.Sentinel.MasterSet == ""
+	opt.DisableRetry, opt.DisableCache = true, true
+	opt.PipelineMultiplex = -1
+	opt.ClientName = "quorumlock-top"
+	client, err := rueidis.NewClient(opt)
+	if err != nil && client != nil {
+		client.Close()
+	}
+	return client, err
+}
+
+// isDenied reports whether a server denies the user a command, and not only some key.
+func isDenied(err error, command string) bool {
+	return err != nil && strings.Contains(err.Error(), "NOPERM") && strings.Contains(strings.ToLower(err.Error()), "'"+command+"'")
+}

@@ -1,0 +1,30 @@
+package watch
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+
+	"github.com/quorumlock/quorumlock/node"
+)
+
+func TestPermits(t *testing.T) {
+	for _, semaphore := range []string{"s", "a{b}c", "{a}", "with:colon", "a}", ""} {
+		name := node.SlotName(node.PoolName(semaphore), 12)
+		got, permit, ok := Permit(name)
+		assert.True(t, ok, name)
+		assert.Equal(t, semaphore, got)
+		assert.Equal(t, 12, permit)
+		assert.True(t, mayBeLock(name))
+	}
+	for _, name := range []string{
+		"", "s", "s:1", "quorumlock:permit:", "quorumlock:permit:1", "quorumlock:permit:{s}", "quorumlock:permit:{s}:x",
+		"quorumlock:permit:s:1", "quorumlock:permit::s:1", "quorumlock:permit:{a{b}:1", "quorumlock:permit:{s}:-1",
+	} {
+		_, _, ok := Permit(name)
+		assert.False(t, ok, name)
+	}
+	assert.False(t, mayBeLock("quorumlock:node"))
+	assert.False(t, mayBeLock(node.PoolName("s")))
+	assert.True(t, mayBeLock("quorumlock"))
+}

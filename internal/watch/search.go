@@ -1,0 +1,92 @@
+package watch
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+
+	"github.com/redis/rueidis"
+)
+
+// step is how many keys the server looks at in one command: it serves nobody else meanwhile.
+const step = 1000
+
+// errDenied is for a user that may not list keys. See [IsDenied].
+var errDenied = errors.New("the user may not list keys (+scan +hlen)")
+
+// IsDenied reports whether a node could not be searched because its user lacks the rights for that:
+// those who take locks do not need them.
+func IsDenied(unlisted error) bool { return errors.Is(unlisted, errDenied) }
+
+// search looks through so many keys of the node for locks that are not known yet. Every lock is a
+// hash of one field, whoever took it.
+func (a *asker) search(ctx context.Context, keys int, known map[string]struct{}) {
+	if keys <= 0 || a.said.Err != nil {
+		return
+	}
+	for ; keys > 0 && a.denied == nil; keys -= step {
+		hashes, err := a.hashes(ctx, min(keys, step))
+		if err == nil {
+			hashes = slices.DeleteFunc(hashes, func(key string) bool {
+				_, old := known[key]
+				return old || !mayBeLock(key)
+			})
+			err = a.addSingle(ctx, hashes)
+		}
+		if err != nil {
+			a.said.Unlisted = err
+			return
+		}
+		if a.cursor == 0 {
+			a.swept = true
+			break
+		}
+	}
+	a.said.Unlisted = a.denied
+}
+
+// hashes are those among the next keys. There may be none, and more to come.
+func (a *asker) hashes(ctx context.Context, keys int) ([]string, error) {
+	answer := a.ask(ctx, []string{"SCAN", strconv.FormatUint(a.cursor, 10), "COUNT", strconv.Itoa(keys), "TYPE", "hash"})[0]
+	entry, err := answer.AsScanEntry()
+	if isDenied(err, "scan") {
+		a.denied = fmt.Errorf("%w: %w", errDenied, err)
+		return nil, a.denied
+	}
+	if err == nil {
+		a.cursor = entry.Cursor
+	}
+	return entry.Elements, err
+}
+
+// addSingle adds the hashes that have one field: to ask who holds a large one would be a burden.
+func (a *asker) addSingle(ctx context.Context, hashes []string) error {
+	for few := range slices.Chunk(hashes, batch) {
+		questions := make([][]string, len(few))
+		for i, key := range few {
+			questions[i] = []string{"HLEN", key}
+		}
+		for i, answer := range a.ask(ctx, questions...) {
+			fields, err := answer.AsInt64()
+			switch {
+			case err == nil && fields == 1:
+				a.fresh = append(a.fresh, few[i])
+			case isDenied(err, "hlen"):
+				a.denied = fmt.Errorf("%w: %w", errDenied, err)
+				return a.denied
+			case err != nil && !isReply(err):
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// isReply reports whether an error is the answer of a server: about a key that the user may not
+// read, or that is another's by now.
+func isReply(err error) bool {
+	_, ok := rueidis.IsRedisErr(err)
+	return ok
+}

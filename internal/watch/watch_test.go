@@ -1,0 +1,316 @@
+package watch
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/rueidis"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/quorumlock/quorumlock"
+	"github.com/quorumlock/quorumlock/admin"
+	"github.com/quorumlock/quorumlock/internal/redisproc"
+	"github.com/quorumlock/quorumlock/internal/rights"
+	"github.com/quorumlock/quorumlock/node"
+)
+
+// patience bounds whatever a test waits for.
+const patience = 20 * time.Second
+
+// servers are open nodes.
+func servers(t *testing.T) (all []*redisproc.Server, addresses []string) {
+	t.Helper()
+	all = redisproc.StartN(t, 3)
+	for _, s := range all {
+		addresses = append(addresses, s.Addr())
+	}
+	_, err := admin.Init(t.Context(), quorumlock.Config{Addresses: addresses})
+	require.NoError(t, err)
+	return all, addresses
+}
+
+func client(t *testing.T, addresses []string) *quorumlock.Client {
+	t.Helper()
+	c, err := quorumlock.New(quorumlock.Config{Addresses: addresses, Logger: slog.New(slog.DiscardHandler), NodeTimeoutMax: time.Second})
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = c.Close(context.Background()) })
+	return c
+}
+
+func watcher(t *testing.T, addresses []string, scan int, names ...string) *Watcher {
+	t.Helper()
+	cfg := Config{Limits: quorumlock.Config{}.Limits(), Patience: 2 * time.Second, Names: names, Scan: scan}
+	for _, address := range addresses {
+		opt, err := node.ParseAddress(address)
+		require.NoError(t, err)
+		cfg.Nodes = append(cfg.Nodes, opt)
+	}
+	w, err := New(cfg)
+	require.NoError(t, err)
+	t.Cleanup(w.Close)
+	return w
+}
+
+// waitFor has somebody wait for a lock until the test ends, and returns when it stands in line on all
+// servers.
+func waitFor(t *testing.T, all []*redisproc.Server, acquire acquisition, queue string) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		if lease, err := acquire(ctx); err == nil {
+			_ = lease.Release(context.WithoutCancel(ctx))
+		}
+	}()
+	t.Cleanup(func() { cancel(); <-done })
+	for _, s := range all {
+		require.Eventually(t, func() bool { return slices.Contains(s.Keys(), queue) }, patience, time.Millisecond)
+	}
+}
+
+func command(t *testing.T, s *redisproc.Server, args ...string) string {
+	t.Helper()
+	answer, err := s.Command(args...)
+	require.NoError(t, err)
+	return answer
+}
+
+// acquisition takes a lock, of any kind.
+type acquisition func(context.Context) (*quorumlock.Lease, error)
+
+// hold takes a lock, and returns when all servers have it: a lock is held before the slowest of them
+// has answered.
+func (a acquisition) hold(t *testing.T, all []*redisproc.Server, name string) *quorumlock.Lease {
+	t.Helper()
+	lease, err := a(t.Context())
+	require.NoError(t, err)
+	for _, s := range all {
+		require.Eventually(t, func() bool { return slices.Contains(s.Keys(), name) }, patience, time.Millisecond)
+	}
+	return lease
+}
+
+func permit(c *quorumlock.Client) acquisition {
+	return func(ctx context.Context) (*quorumlock.Lease, error) { return c.Semaphore("s", 1).Acquire(ctx, 1) }
+}
+
+// Every kind of lock is found, with its holders and waiters, and nothing that is no lock; and nothing
+// is changed.
+func TestLook(t *testing.T) {
+	t.Parallel()
+	all, addresses := servers(t)
+	holder, other := client(t, addresses), client(t, addresses)
+	pool := node.PoolName("s")
+	slot := node.SlotName(pool, 0)
+	for name, a := range map[string]acquisition{
+		"a": holder.RedLock("a").Acquire, "x{y}z": holder.RedLock("x{y}z").Acquire, slot: permit(holder),
+		"r": holder.RWLock("r").Read().Acquire,
+	} {
+		a.hold(t, all, name)
+	}
+	reader := acquisition(other.RWLock("r").Read().Acquire).hold(t, all, "r")
+	for _, s := range all {
+		require.Eventually(t, func() bool {
+			return strings.Contains(command(t, s, "ZRANGE", "quorumlock:readers:{r}", "0", "-1"), reader.Owner())
+		}, patience, time.Millisecond)
+	}
+	waitFor(t, all, other.RedLock("a").Acquire, "quorumlock:waiting:{a}")
+	waitFor(t, all, other.RedLock("x{y}z").Acquire, "quorumlock:waiting::x{y}z")
+	waitFor(t, all, permit(other), "quorumlock:waiting::"+pool)
+	for _, s := range all {
+		command(t, s, "HSET", "two", "a:1", "1", "b:1", "1")
+		command(t, s, "SET", "text", "x")
+		command(t, s, "CONFIG", "RESETSTAT")
+	}
+
+	w := watcher(t, addresses, 1000)
+	facts := w.Look(t.Context())
+	assert.Equal(t, []string{"a", slot, "r", "x{y}z"}, facts.Names)
+	assert.True(t, facts.Whole)
+	for i, n := range facts.Nodes {
+		require.NoError(t, n.Err)
+		require.NoError(t, n.Unlisted)
+		require.NoError(t, n.Uncounted)
+		assert.Equal(t, addresses[i], n.Name)
+		assert.Positive(t, n.Latency)
+		assert.Zero(t, n.Recovering)
+		waiters := make(map[string]int)
+		holders := make(map[string]int)
+		for name, l := range n.Locks {
+			waiters[name], holders[name] = l.Waiters, len(l.Holders)
+		}
+		assert.Equal(t, map[string]int{"a": 1, "x{y}z": 1, slot: 1, "r": 0}, waiters)
+		assert.Equal(t, map[string]int{"a": 1, "x{y}z": 1, slot: 1, "r": 2}, holders)
+	}
+}
+
+// Nothing is run but what reads.
+func TestItOnlyReads(t *testing.T) {
+	t.Parallel()
+	all, addresses := servers(t)
+	for _, s := range all {
+		command(t, s, "HSET", "a", "a:1", "1")
+		command(t, s, "ZADD", "quorumlock:waiting:{a}", "9999999999999", "w:1")
+		command(t, s, "CONFIG", "RESETSTAT")
+	}
+	facts := watcher(t, addresses, 1000).Look(t.Context())
+	assert.Equal(t, 1, facts.Nodes[0].Locks["a"].Waiters)
+	reads := []string{
+		"hello", "client|setinfo", "client|info", "client|setname", "ping", "info", "config|resetstat", "eval", "evalsha", "script|load",
+		"scan", "hlen", "time", "zrange", "hmget", "hkeys", "pttl", "get",
+	}
+	for _, s := range all {
+		for _, m := range regexp.MustCompile(`cmdstat_([a-z_|]+):`).FindAllStringSubmatch(command(t, s, "INFO", "commandstats"), -1) {
+			assert.Contains(t, reads, m[1])
+		}
+	}
+}
+
+// Who got a lock after it had waited does not wait any more, although the nodes keep its place.
+func TestTheHolderDoesNotWait(t *testing.T) {
+	t.Parallel()
+	all, addresses := servers(t)
+	first := acquisition(client(t, addresses).RedLock("a").Acquire).hold(t, all, "a")
+	second := client(t, addresses).RedLock("a")
+	got := make(chan error, 1)
+	go func() { _, err := second.Acquire(t.Context()); got <- err }()
+	for _, s := range all {
+		require.Eventually(t, func() bool { return slices.Contains(s.Keys(), "quorumlock:waiting:{a}") }, patience, time.Millisecond)
+	}
+	w := watcher(t, addresses, 0, "a")
+	for _, n := range w.Look(t.Context()).Nodes {
+		assert.Equal(t, 1, n.Locks["a"].Waiters)
+	}
+	require.NoError(t, first.Release(t.Context()))
+	require.NoError(t, <-got)
+	// A node that was late, and got the lock by a renewal, still counts it. The others are enough.
+	require.Eventually(t, func() bool {
+		nodes, right := w.Look(t.Context()).Nodes, 0
+		for i, s := range all {
+			l := nodes[i].Locks["a"]
+			stands := command(t, s, "EXISTS", "quorumlock:waiting:{a}") == "1" // and so it did before
+			if stands && len(l.Holders) == 1 && l.Waiters == 0 {
+				right++
+			}
+		}
+		return right >= 2
+	}, patience, time.Millisecond)
+}
+
+// One look searches no more keys than it may, and the next goes on where it stopped.
+func TestTheSearchIsBounded(t *testing.T) {
+	t.Parallel()
+	all, addresses := servers(t)
+	s := all[0]
+	for i := range 5000 {
+		if i%1000 == 0 {
+			command(t, s, "HSET", fmt.Sprint("lock", i), "a:1", "1")
+			command(t, s, "PEXPIRE", fmt.Sprint("lock", i), "100000")
+		}
+	}
+	command(t, s, "EVAL", "for i = 1, 5000 do redis.call('SET', 'key' .. i, '') end", "0")
+	command(t, s, "CONFIG", "RESETSTAT")
+	w := watcher(t, addresses[:1], 2000)
+	looks := 1
+	facts := w.Look(t.Context())
+	require.False(t, facts.Whole)
+	for ; !facts.Whole; looks++ {
+		require.Less(t, looks, 10)
+		facts = w.Look(t.Context())
+	}
+	assert.Equal(t, []string{"lock0", "lock1000", "lock2000", "lock3000", "lock4000"}, facts.Names)
+	scans := regexp.MustCompile(`cmdstat_scan:calls=(\d+)`).FindStringSubmatch(command(t, s, "INFO", "commandstats"))
+	require.NotNil(t, scans)
+	var calls int
+	_, err := fmt.Sscan(scans[1], &calls)
+	require.NoError(t, err)
+	assert.LessOrEqual(t, calls, 2*looks)
+
+	command(t, s, "DEL", "lock2000")
+	w.Look(t.Context()) // sees that it is gone
+	assert.NotContains(t, w.Look(t.Context()).Names, "lock2000")
+}
+
+// With the documented rights names have to be given; with two more they are found.
+func TestRights(t *testing.T) {
+	t.Parallel()
+	all, addresses := servers(t)
+	holder := client(t, addresses)
+	acquisition(holder.RedLock("job:a").Acquire).hold(t, all, "job:a")
+	waitFor(t, all, client(t, addresses).RedLock("job:a").Acquire, "quorumlock:waiting:{job:a}")
+	acquisition(holder.RedLock("other").Acquire).hold(t, all, "other")
+	asUser := make([]string, len(all))
+	for i, s := range all {
+		command(t, s, strings.Fields(rights.SetUser("locker", "secret", "job:*"))...)
+		asUser[i] = "redis://locker:secret@" + s.Addr()
+	}
+
+	w := watcher(t, asUser, 1000, "job:a", "other")
+	for range 2 {
+		for _, n := range w.Look(t.Context()).Nodes {
+			require.NoError(t, n.Err)
+			assert.True(t, IsDenied(n.Unlisted), "%v", n.Unlisted)
+			require.Error(t, n.Locks["other"].Err)
+			assert.Len(t, n.Locks["job:a"].Holders, 1)
+		}
+	}
+	w = watcher(t, asUser, 0, "job:a")
+	for _, n := range w.Look(t.Context()).Nodes {
+		require.NoError(t, n.Uncounted)
+		assert.Equal(t, 1, n.Locks["job:a"].Waiters)
+	}
+
+	for _, s := range all {
+		command(t, s, "ACL", "SETUSER", "locker", "+scan")
+	}
+	assert.True(t, IsDenied(watcher(t, asUser, 1000).Look(t.Context()).Nodes[0].Unlisted))
+	for _, s := range all {
+		command(t, s, "ACL", "SETUSER", "locker", "+hlen")
+	}
+	facts := watcher(t, asUser, 1000).Look(t.Context())
+	require.NoError(t, facts.Nodes[0].Unlisted)
+	assert.Equal(t, []string{"job:a"}, facts.Names)
+}
+
+// Nodes that are down, hang, or come back, and names that are no locks, do not spoil the rest.
+func TestWhatFails(t *testing.T) {
+	t.Parallel()
+	all, addresses := servers(t)
+	acquisition(client(t, addresses).RedLock("a").Acquire).hold(t, all, "a")
+	command(t, all[0], "SET", "text", "x")
+	w := watcher(t, addresses, 1000, "text", "a", "nobody's", "a")
+	facts := w.Look(t.Context())
+	assert.Equal(t, []string{"text", "a", "nobody's"}, facts.Names)
+	require.ErrorIs(t, facts.Nodes[0].Locks["text"].Err, node.ErrWrongType)
+	assert.Len(t, facts.Nodes[0].Locks["a"].Holders, 1)
+
+	all[1].Kill()
+	all[2].Pause()
+	facts = w.Look(t.Context())
+	require.NoError(t, facts.Nodes[0].Err)
+	require.ErrorIs(t, facts.Nodes[1].Err, node.ErrUnreachable)
+	require.ErrorIs(t, facts.Nodes[2].Err, node.ErrTimeout)
+	assert.Empty(t, slices.Collect(maps.Keys(facts.Nodes[2].Locks)))
+
+	all[1].Restart()
+	all[2].Resume()
+	require.Eventually(t, func() bool {
+		nodes := w.Look(t.Context()).Nodes
+		return nodes[1].Err == nil && nodes[1].Unlisted == nil && nodes[2].Err == nil && len(nodes[2].Locks["a"].Holders) == 1
+	}, patience, time.Millisecond)
+	assert.Positive(t, w.Look(t.Context()).Nodes[1].Recovering)
+}
+
+func TestOptionsThatDescribeNoNode(t *testing.T) {
+	_, err := New(Config{Nodes: []rueidis.ClientOption{{InitAddress: []string{"a:1"}}, {}}})
+	require.Error(t, err)
+}

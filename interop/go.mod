@@ -1,0 +1,18 @@
+module github.com/quorumlock/quorumlock/interop
+
+go 1.26.0
+
+require (
+	github.com/quorumlock/quorumlock v0.0.0-00010101000000-000000000000
+	go.uber.org/goleak v1.3.0
+)
+
+require (
+	github.com/redis/rueidis v1.0.79 // indirect
+	github.com/stretchr/testify v1.12.1
+	go.yaml.in/yaml/v3 v3.0.5 // indirect
+	golang.org/x/sync v0.24.0 // indirect
+	golang.org/x/sys v0.49.0 // indirect
+)
+
+replace github.com/quorumlock/quorumlock => ../

@@ -1,0 +1,83 @@
+package redisson_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/quorumlock/quorumlock"
+	"github.com/quorumlock/quorumlock/interop/redisson"
+)
+
+// While one side has a lock, the other has not, whichever rule each of them follows.
+func TestBothSidesExcludeEachOther(t *testing.T) {
+	f := newFleet(t, 10*time.Second)
+	client, caller := f.golang(), f.caller(watchdog)
+	for _, there := range []redisson.Lock{
+		{Kind: redisson.Red},
+		{Kind: redisson.Red, Lease: time.Minute},
+		{Kind: redisson.Multi},
+		{Kind: redisson.Multi, Lease: time.Minute},
+	} {
+		there.Name = name
+		for rule, here := range map[string]*quorumlock.Lock{"RedLock": client.RedLock(name), "MultiLock": client.MultiLock(name)} {
+			t.Run(fmt.Sprintf("%s, lease %v, and %s", there.Kind, there.Lease, rule), func(t *testing.T) {
+				f.locked(caller, there)
+				_, err := here.TryAcquire(t.Context())
+				var held *quorumlock.HeldError
+				require.ErrorAs(t, err, &held)
+				assert.Contains(t, f.owners(), held.Owner)
+				assert.Greater(t, held.TTL, f.config.TTL, "as it was told by the nodes")
+				require.NoError(t, caller.Unlock(t.Context(), there))
+
+				lease := f.acquire(here)
+				got, err := caller.TryLock(t.Context(), there, 50*time.Millisecond)
+				require.NoError(t, err)
+				require.False(t, got)
+				require.NoError(t, lease.Err())
+				require.NoError(t, lease.Release(t.Context()))
+			})
+		}
+	}
+}
+
+// A client of one server is what Redisson's lock of that server is.
+func TestOneServerIsOneRLock(t *testing.T) {
+	f := newFleet(t, 10*time.Second)
+	first := f.golang(func(c *quorumlock.Config) { c.Addresses = f.addresses()[:1] }).RedLock(name)
+	caller, there := f.caller(watchdog), redisson.Lock{Kind: redisson.One, Name: name}
+
+	f.locked(caller, there)
+	_, err := first.TryAcquire(t.Context())
+	require.ErrorIs(t, err, quorumlock.ErrHeld)
+	require.NoError(t, caller.Unlock(t.Context(), there))
+
+	lease := f.acquire(first)
+	locked, err := caller.IsLocked(t.Context(), there)
+	require.NoError(t, err)
+	assert.True(t, locked)
+	got, err := caller.TryLock(t.Context(), there, 50*time.Millisecond)
+	require.NoError(t, err)
+	require.False(t, got)
+	require.NoError(t, lease.Release(t.Context()))
+}
+
+// Readers are together one more holder of the lock, as far as Redisson is concerned.
+func TestReadersExcludeRedisson(t *testing.T) {
+	f := newFleet(t, 10*time.Second)
+	lock, caller := f.golang().RWLock(name), f.caller(watchdog)
+
+	one, other := f.acquire(lock.Read()), f.acquire(lock.Read())
+	require.NoError(t, one.Release(t.Context()))
+	got, err := caller.TryLock(t.Context(), redLock, 50*time.Millisecond)
+	require.NoError(t, err)
+	require.False(t, got, "one of them still reads")
+	require.NoError(t, other.Release(t.Context()))
+	f.locked(caller, redLock)
+	_, err = lock.Read().TryAcquire(t.Context())
+	require.ErrorIs(t, err, quorumlock.ErrHeld)
+	require.NoError(t, caller.Unlock(t.Context(), redLock))
+}

@@ -1,0 +1,63 @@
+package redisson_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/quorumlock/quorumlock"
+	"github.com/quorumlock/quorumlock/interop/redisson"
+)
+
+// A lease that runs out in Java frees the lock for those who wait in Go. Giving it back when it
+// is over takes it from nobody.
+func TestALeaseOfRedissonRunsOut(t *testing.T) {
+	f := newFleet(t, 10*time.Second)
+	caller := f.caller(watchdog)
+	for _, kind := range []redisson.Kind{redisson.Red, redisson.Multi} {
+		there := redisson.Lock{Kind: kind, Name: name, Lease: time.Second}
+		f.locked(caller, there)
+		lease := f.acquire(f.golang().RedLock(name))
+		f.owned(lease.Owner())
+		if err := caller.Unlock(t.Context(), there); kind == redisson.Multi { // RedLock does not tell
+			require.ErrorContains(t, err, "IllegalMonitorStateException")
+		}
+		f.owned(lease.Owner())
+		require.NoError(t, lease.Release(t.Context()))
+	}
+}
+
+// The same with the sides changed.
+func TestALeaseOfThisLibraryRunsOut(t *testing.T) {
+	f := newFleet(t, time.Second)
+	lock := f.golang().RedLock(name).With(quorumlock.LockOptions{Fixed: true})
+	caller := f.caller(watchdog)
+	for _, kind := range []redisson.Kind{redisson.Red, redisson.Multi} {
+		there := redisson.Lock{Kind: kind, Name: name}
+		lease := f.acquire(lock)
+		f.locked(caller, there)
+		require.Error(t, lease.Err(), "by its own clock it was over before")
+		owners := f.owners()
+		require.ErrorIs(t, lease.Release(t.Context()), quorumlock.ErrLost)
+		require.Equal(t, owners, f.owners())
+		require.NoError(t, caller.Unlock(t.Context(), there))
+	}
+}
+
+// What is not given back and has no lease is renewed, by either side: nobody else gets it.
+func TestBothSidesRenew(t *testing.T) {
+	const ttl = time.Second
+	f := newFleet(t, ttl)
+	lock, caller := f.golang().RedLock(name), f.caller(ttl)
+
+	lease := f.acquire(lock)
+	got, err := caller.TryLock(t.Context(), redLock, 3*ttl)
+	require.NoError(t, err)
+	require.False(t, got)
+	require.NoError(t, lease.Release(t.Context()))
+
+	f.locked(caller, redLock)
+	f.stays(lock, 3*ttl)
+	require.NoError(t, caller.Unlock(t.Context(), redLock))
+}

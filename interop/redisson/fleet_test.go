@@ -1,0 +1,169 @@
+package redisson_test
+
+import (
+	"context"
+	"log/slog"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/quorumlock/quorumlock"
+	"github.com/quorumlock/quorumlock/admin"
+	"github.com/quorumlock/quorumlock/internal/redisproc"
+	"github.com/quorumlock/quorumlock/interop/redisson"
+)
+
+const (
+	name    = "job"
+	channel = "redisson_lock__channel:{job}"
+	queue   = "quorumlock:queue:{job}"
+	// watchdog is the TTL of Redisson's locks without a lease.
+	watchdog = 30 * time.Second
+)
+
+// redLock is this library's RedLock of that name in Java.
+var redLock = redisson.Lock{Kind: redisson.Red, Name: name}
+
+// fleet is five servers, and what both sides do with them.
+type fleet struct {
+	t       *testing.T
+	ctx     context.Context
+	servers []*redisproc.Server
+	config  quorumlock.Config
+	java    *redisson.Process
+}
+
+// newFleet starts servers that are open for clients with this TTL, and use the process that the
+// tests share.
+func newFleet(t *testing.T, ttl time.Duration) *fleet {
+	t.Helper()
+	if shared == nil {
+		process, err := startJava()
+		shared = needed(t, process, err)
+	}
+	return fleetOf(t, shared, ttl)
+}
+
+func fleetOf(t *testing.T, java *redisson.Process, ttl time.Duration) *fleet {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute+*duration)
+	t.Cleanup(cancel)
+	f := &fleet{
+		t: t, ctx: ctx, servers: redisproc.StartN(t, 5), java: java,
+		config: quorumlock.Config{TTL: ttl, MaxTTL: ttl, Redisson: true, Logger: slog.New(slog.DiscardHandler)},
+	}
+	f.config.Addresses = f.addresses()
+	_, err := admin.Init(ctx, f.config)
+	require.NoError(t, err)
+	return f
+}
+
+func (f *fleet) addresses() (all []string) {
+	for _, s := range f.servers {
+		all = append(all, s.Addr())
+	}
+	return all
+}
+
+// golang is a client of this library.
+func (f *fleet) golang(changes ...func(*quorumlock.Config)) *quorumlock.Client {
+	f.t.Helper()
+	config := f.config
+	for _, change := range changes {
+		change(&config)
+	}
+	client, err := quorumlock.New(config)
+	require.NoError(f.t, err)
+	f.t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+		defer cancel()
+		_ = client.Close(ctx) // what it could not give back is not at issue here
+	})
+	return client
+}
+
+// caller is a thread of a Redisson client of its own.
+func (f *fleet) caller(ttl time.Duration) *redisson.Caller {
+	f.t.Helper()
+	client, err := f.java.Open(f.ctx, f.addresses(), ttl)
+	require.NoError(f.t, err)
+	f.t.Cleanup(func() { _ = client.Close(context.Background()) }) // of no use where the process was killed
+	return client.Caller()
+}
+
+// command runs a command that must succeed on one server.
+func (f *fleet) command(i int, args ...string) string {
+	f.t.Helper()
+	text, err := f.servers[i].Command(args...)
+	require.NoError(f.t, err, "%v on node %d", args, i)
+	return text
+}
+
+func (f *fleet) number(i int, args ...string) int {
+	f.t.Helper()
+	n, err := strconv.Atoi(f.command(i, args...))
+	require.NoError(f.t, err, "%v on node %d", args, i)
+	return n
+}
+
+// owners are who has the lock, node by node; "" is nobody.
+func (f *fleet) owners() (all []string) {
+	f.t.Helper()
+	for i := range f.servers {
+		all = append(all, f.command(i, "HKEYS", name))
+	}
+	return all
+}
+
+// owned requires that soon one owner has the lock on all nodes.
+func (f *fleet) owned(owner string) {
+	f.t.Helper()
+	f.eventually(func() bool {
+		for _, o := range f.owners() {
+			if o != owner {
+				return false
+			}
+		}
+		return true
+	}, "%s must have it everywhere", owner)
+}
+
+func (f *fleet) eventually(cond func() bool, msg string, args ...any) {
+	f.t.Helper()
+	require.Eventually(f.t, cond, 20*time.Second, 2*time.Millisecond, append([]any{msg}, args...)...)
+}
+
+// listeners is how many listen to Redisson's channel of the lock on a node.
+func (f *fleet) listeners(i int) int {
+	f.t.Helper()
+	return f.number(i, "EVAL", "return redis.call('PUBSUB', 'NUMSUB', ARGV[1])[2]", "0", channel)
+}
+
+// acquire takes a lock that must be had.
+func (f *fleet) acquire(lock *quorumlock.Lock) *quorumlock.Lease {
+	f.t.Helper()
+	ctx, cancel := context.WithTimeout(f.ctx, 20*time.Second)
+	defer cancel()
+	lease, err := lock.Acquire(ctx)
+	require.NoError(f.t, err)
+	return lease
+}
+
+// locked has a caller take a lock that must be had.
+func (f *fleet) locked(caller *redisson.Caller, lock redisson.Lock) {
+	f.t.Helper()
+	got, err := caller.TryLock(f.ctx, lock, 10*time.Second)
+	require.NoError(f.t, err)
+	require.True(f.t, got, "the lock must be had")
+}
+
+// stays requires that nobody in Go gets the lock for some time.
+func (f *fleet) stays(lock *quorumlock.Lock, span time.Duration) {
+	f.t.Helper()
+	ctx, cancel := context.WithTimeout(f.ctx, span)
+	defer cancel()
+	_, err := lock.Acquire(ctx)
+	require.ErrorIs(f.t, err, context.DeadlineExceeded)
+}

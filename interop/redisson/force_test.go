@@ -1,0 +1,76 @@
+package redisson_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/quorumlock/quorumlock"
+	"github.com/quorumlock/quorumlock/interop/redisson"
+)
+
+// What Redisson holds can be taken from it: it finds out when it gives the lock back, and its
+// watchdog does not take it from who has it then.
+func TestForcedReleaseOfALockOfRedisson(t *testing.T) {
+	f := newFleet(t, 10*time.Second)
+	lock, caller := f.golang().RedLock(name), f.caller(watchdog)
+	there := redisson.Lock{Kind: redisson.Multi, Name: name}
+	f.locked(caller, there)
+	status, err := lock.ForceRelease(t.Context())
+	require.NoError(t, err)
+	require.Len(t, status.Owners(), len(f.servers), "to Redisson each node has a client of its own")
+	require.Empty(t, status.Holder(), "so nobody seems to have a quorum")
+
+	lease := f.acquire(lock)
+	held, err := caller.IsHeld(t.Context(), redisson.Lock{Kind: redisson.One, Name: name})
+	require.NoError(t, err)
+	require.False(t, held)
+	err = caller.Unlock(t.Context(), there)
+	var exception *redisson.Error
+	require.ErrorAs(t, err, &exception)
+	require.Contains(t, exception.Text, "IllegalMonitorStateException")
+	require.NoError(t, lease.Extend(t.Context()))
+	f.owned(lease.Owner())
+}
+
+// Redisson's forced unlock leaves nothing behind that says it was forced. To this library the
+// nodes have forgotten the lock, so the holder puts it back with its next renewal.
+func TestForcedUnlockInJavaIsUndoneByTheHolder(t *testing.T) {
+	f := newFleet(t, 10*time.Second)
+	lease, caller := f.acquire(f.golang().RedLock(name)), f.caller(watchdog)
+	f.owned(lease.Owner())
+	f.forceUnlock(caller)
+	require.NoError(t, lease.Err())
+	require.NoError(t, lease.Extend(t.Context()))
+	f.owned(lease.Owner())
+	require.NoError(t, lease.Release(t.Context()))
+}
+
+// Where somebody else was faster, there are two who believe that they hold the lock, until the
+// former holder has asked enough nodes.
+func TestForcedUnlockInJavaAndAnotherHolder(t *testing.T) {
+	f := newFleet(t, 4*time.Second)
+	fixed := f.golang().RedLock(name).With(quorumlock.LockOptions{Fixed: true}) // it asks when it is told to
+	lease, caller := f.acquire(fixed), f.caller(watchdog)
+	f.owned(lease.Owner())
+	f.forceUnlock(caller)
+	f.locked(caller, redisson.Lock{Kind: redisson.Red, Name: name})
+	require.NoError(t, lease.Err(), "it cannot know yet")
+	require.Error(t, lease.Extend(t.Context()))
+	assert.NotContains(t, f.owners(), lease.Owner(), "it does not take the lock back")
+	<-lease.Context().Done()
+	require.ErrorIs(t, context.Cause(lease.Context()), quorumlock.ErrLost)
+}
+
+// forceUnlock is for one node at a time: a MultiLock has none.
+func (f *fleet) forceUnlock(caller *redisson.Caller) {
+	f.t.Helper()
+	for i := range f.servers {
+		was, err := caller.ForceUnlock(f.ctx, redisson.Lock{Kind: redisson.One, Node: i, Name: name})
+		require.NoError(f.t, err)
+		require.True(f.t, was)
+	}
+}

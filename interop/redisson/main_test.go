@@ -1,0 +1,52 @@
+package redisson_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	"github.com/quorumlock/quorumlock/interop/redisson"
+)
+
+func TestMain(m *testing.M) {
+	beChild()
+	code := m.Run()
+	if shared != nil {
+		shared.Kill()
+	}
+	if err := goleak.Find(); code == 0 && err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		code = 1
+	}
+	os.Exit(code)
+}
+
+// buildTimeout bounds the download of what the program in Java needs, and its build.
+const buildTimeout = 5 * time.Minute
+
+// shared is the process of all tests that do not kill it, once one of them has needed it.
+var shared *redisson.Process
+
+func startJava() (*redisson.Process, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), buildTimeout)
+	defer cancel()
+	return redisson.Start(ctx, os.Stderr)
+}
+
+// needed skips a test where there is no Maven or JDK, which is the only reason to. It fails there
+// if QUORUMLOCK_REDISSON is "required".
+func needed(t *testing.T, process *redisson.Process, err error) *redisson.Process {
+	t.Helper()
+	if errors.Is(err, redisson.ErrMissing) && os.Getenv("QUORUMLOCK_REDISSON") != "required" {
+		fmt.Fprintf(os.Stderr, "%s is skipped: %v\n", t.Name(), err)
+		t.Skip(err)
+	}
+	require.NoError(t, err)
+	return process
+}

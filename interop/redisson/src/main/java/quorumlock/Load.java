@@ -1,0 +1,210 @@
+package quorumlock;
+
+import java.lang.management.ManagementFactory;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.atomic.AtomicLong;
+import java.util.concurrent.atomic.AtomicLongArray;
+import java.util.concurrent.atomic.AtomicReference;
+import java.util.stream.LongStream;
+import org.redisson.api.RLock;
+
+/** Has callers take and give back locks, again and again: what worker.load does in Go. */
+final class Load {
+    /** What was measured: worker.Outcome, less what Java does not tell. Histograms are encoded. */
+    record Outcome(
+            long began,
+            double seconds,
+            long ops,
+            long allOps,
+            long failures,
+            String firstFailure,
+            long unfinished,
+            long violations,
+            long switches,
+            long[] timeline,
+            long pauseNs,
+            long[] grants,
+            byte[] acquire,
+            byte[] release,
+            byte[] delay,
+            double cpu,
+            long goroutines) {}
+
+    private static final long SLICE = TimeUnit.MILLISECONDS.toNanos(100);
+    /** How long callers may take to come back after the end, in milliseconds. */
+    private static final long GRACE = 10_000;
+    /** How much later other workers may end, in milliseconds. */
+    private static final long LATENESS = 300;
+
+    private final Worker.Job job;
+    private final Witness witness;
+    private final List<RLock> locks;
+
+    private final Latencies acquire = new Latencies();
+    private final Latencies release = new Latencies();
+    private final Latencies delay = new Latencies();
+    private final AtomicLong ops = new AtomicLong();
+    private final AtomicLong all = new AtomicLong();
+    private final AtomicLong failures = new AtomicLong();
+    private final AtomicLong violations = new AtomicLong();
+    private final AtomicLong switches = new AtomicLong();
+    private final AtomicReference<String> firstFailure = new AtomicReference<>("");
+    private final AtomicLongArray grants;
+    private final AtomicLongArray timeline;
+
+    private final AtomicLong lastEnd = new AtomicLong(); // of any operation
+    private final AtomicLong pause = new AtomicLong(); // the longest without such an end
+    private volatile long began; // of what is measured; 0 before
+    private volatile boolean measured;
+    private volatile boolean stop;
+
+    Load(Worker.Job job, Witness witness, List<RLock> locks) {
+        this.job = job;
+        this.witness = witness;
+        this.locks = locks;
+        grants = new AtomicLongArray(locks.size());
+        timeline = new AtomicLongArray((int) (job.cell().durationNs() / SLICE));
+    }
+
+    Outcome run() throws InterruptedException {
+        return runWhile(null);
+    }
+
+    /** Runs while a lock is held, which is given back at the end; null is none. */
+    Outcome runWhile(RLock held) throws InterruptedException {
+        long cpuBefore = cpu();
+        List<Thread> callers = new ArrayList<>();
+        for (int i = 0; i < locks.size(); i++) {
+            int caller = i;
+            Thread thread = new Thread(() -> run(caller));
+            thread.setDaemon(true);
+            callers.add(thread);
+            thread.start();
+        }
+        TimeUnit.NANOSECONDS.sleep(job.cell().settleNs());
+        began = System.nanoTime();
+        lastEnd.set(began);
+        measured = true;
+        TimeUnit.NANOSECONDS.sleep(job.cell().durationNs());
+        measured = false;
+        double seconds = (System.nanoTime() - began) / 1e9;
+        long count = ops.get();
+        ended(System.nanoTime());
+        stop = true;
+        // Nobody is interrupted: Redisson can leave a lock behind then. Who waits has its turn when the others have
+        // stopped.
+        if (held != null) {
+            Thread.sleep(LATENESS); // or the waiters of another worker could get it
+            held.unlock();
+        }
+        long unfinished = await(callers);
+        return new Outcome(
+                began, seconds, count, all.get(), failures.get(), firstFailure.get(), unfinished, violations.get(),
+                switches.get(), values(timeline), pause.get(), values(grants), acquire.encode(), release.encode(), delay.encode(),
+                (cpu() - cpuBefore) / 1e9, Worker.threads());
+    }
+
+    /** Waits for the callers, and returns how many have not come back. */
+    private static long await(List<Thread> callers) throws InterruptedException {
+        long end = System.nanoTime() + TimeUnit.MILLISECONDS.toNanos(GRACE);
+        for (Thread caller : callers) {
+            caller.join(Math.max(1, TimeUnit.NANOSECONDS.toMillis(end - System.nanoTime())));
+        }
+        return callers.stream().filter(Thread::isAlive).count();
+    }
+
+    private void run(int caller) {
+        while (!stop) {
+            try {
+                long number = operate(caller);
+                if (job.cell().load().equals("pass")) {
+                    letPass(caller, number);
+                }
+            } catch (Exception e) {
+                if (!stop) {
+                    failed(e);
+                }
+            }
+        }
+    }
+
+    private int slot(int caller) {
+        return job.cell().contended() ? 0 : job.first() + caller;
+    }
+
+    /** One operation; returns which grant of the lock it was. */
+    private long operate(int caller) throws InterruptedException {
+        RLock lock = locks.get(caller);
+        long start = System.nanoTime();
+        lock.lockInterruptibly();
+        long acquired = System.nanoTime();
+        if (job.cell().load().equals("wait") && !stop) {
+            violations.incrementAndGet(); // it is held until the end
+        }
+        Witness.Grant grant = witness.enter(slot(caller), job.first() + caller);
+        if (!grant.alone()) {
+            violations.incrementAndGet();
+        }
+        witness.leave(slot(caller));
+        long releasing = System.nanoTime();
+        try {
+            lock.unlock();
+        } catch (Exception e) {
+            failed(e);
+        }
+        long released = System.nanoTime();
+        all.incrementAndGet();
+        if (began == 0 || start < began) {
+            return grant.number();
+        }
+        acquire.record(acquired - start);
+        release.record(released - releasing);
+        if (grant.sinceRelease() > 0 && job.cell().contended()) {
+            delay.record(grant.sinceRelease());
+        }
+        if (measured) {
+            count(caller, grant, released - began);
+        }
+        return grant.number();
+    }
+
+    private void count(int caller, Witness.Grant grant, long after) {
+        ops.incrementAndGet();
+        ended(System.nanoTime());
+        grants.incrementAndGet(caller);
+        if (grant.switched()) {
+            switches.incrementAndGet();
+        }
+        if (after / SLICE < timeline.length()) {
+            timeline.incrementAndGet((int) (after / SLICE));
+        }
+    }
+
+    private void ended(long now) {
+        pause.accumulateAndGet(now - lastEnd.getAndSet(now), Math::max);
+    }
+
+    /** Waits until somebody else has had the lock, and looks the more seldom the longer that takes. */
+    private void letPass(int caller, long number) throws InterruptedException {
+        final long least = TimeUnit.MICROSECONDS.toNanos(20);
+        for (long start = System.nanoTime(); !stop && witness.grantsOf(slot(caller)) == number; ) {
+            TimeUnit.NANOSECONDS.sleep(Math.max(least, (System.nanoTime() - start) / 8));
+        }
+    }
+
+    private void failed(Exception e) {
+        failures.incrementAndGet();
+        firstFailure.compareAndSet("", e.toString());
+    }
+
+    private static long[] values(AtomicLongArray array) {
+        return LongStream.range(0, array.length()).map(i -> array.get((int) i)).toArray();
+    }
+
+    private static long cpu() {
+        return ((com.sun.management.OperatingSystemMXBean) ManagementFactory.getOperatingSystemMXBean())
+                .getProcessCpuTime();
+    }
+}

@@ -1,0 +1,107 @@
+package redisson_test
+
+import (
+	"context"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/quorumlock/quorumlock"
+	"github.com/quorumlock/quorumlock/interop/redisson"
+)
+
+// wakes is within which time who waits must have the lock: less than the second after which
+// waiters of this library look by themselves, of several times less than all of them.
+const (
+	wakes = 500 * time.Millisecond
+	times = 5
+)
+
+func TestAnUnlockInJavaWakesWaitersInGo(t *testing.T) {
+	f := newFleet(t, 10*time.Second)
+	lock, caller := f.golang().RedLock(name), f.caller(watchdog)
+	for _, kind := range []redisson.Kind{redisson.Red, redisson.Multi} {
+		there := redisson.Lock{Kind: kind, Name: name}
+		for range times {
+			f.locked(caller, there)
+			granted := make(chan time.Time, 1)
+			go func() {
+				_ = lock.Do(f.ctx, func(context.Context) error {
+					granted <- time.Now()
+					return nil
+				})
+			}()
+			f.eventually(func() bool {
+				for i := range f.servers {
+					if f.number(i, "ZCARD", queue) != 1 || f.listeners(i) != 1 {
+						return false
+					}
+				}
+				return true
+			}, "it waits, and listens")
+			released := time.Now()
+			require.NoError(t, caller.Unlock(t.Context(), there))
+			require.Less(t, (<-granted).Sub(released), wakes)
+			f.eventually(func() bool { return f.owners()[0] == "" && f.listeners(0) == 0 }, "it is given back")
+		}
+	}
+}
+
+// Redisson would come back when the TTL is over that it was told, or those 1.5 seconds that it
+// gives each node.
+func TestAReleaseInGoWakesWaitersInJava(t *testing.T) {
+	f := newFleet(t, 10*time.Second)
+	lock, caller := f.golang().RedLock(name), f.caller(watchdog)
+	for _, kind := range []redisson.Kind{redisson.One, redisson.Red, redisson.Multi} {
+		there := redisson.Lock{Kind: kind, Name: name}
+		for range times {
+			took := f.awaited(lock, caller, there)
+			require.Less(t, took, wakes, "%s", kind)
+		}
+	}
+}
+
+// awaited has a caller wait for a lock that is then released, and returns how long it took
+// from then on.
+func (f *fleet) awaited(lock *quorumlock.Lock, caller *redisson.Caller, there redisson.Lock) time.Duration {
+	f.t.Helper()
+	lease := f.acquire(lock)
+	before := f.denials()
+	granted := make(chan error, 1)
+	go func() { granted <- caller.Lock(f.ctx, there) }()
+	f.eventually(func() bool { return f.listeners(0) == 1 && f.denials() == before+2 },
+		"it was denied, listens to the first node, and was denied again")
+	released := time.Now()
+	require.NoError(f.t, lease.Release(f.ctx))
+	require.NoError(f.t, <-granted)
+	took := time.Since(released)
+	require.NoError(f.t, caller.Unlock(f.ctx, there))
+	f.eventually(func() bool { return f.listeners(0) == 0 }, "it waits no more")
+	return took
+}
+
+// What Config.Redisson is for.
+func TestWithoutTheOptionRedissonWaitsForTheTTL(t *testing.T) {
+	f := newFleet(t, 4*time.Second)
+	silent := f.golang(func(c *quorumlock.Config) { c.Redisson = false }).RedLock(name)
+	took := f.awaited(silent, f.caller(watchdog), redisson.Lock{Kind: redisson.One, Name: name})
+	require.Greater(t, took, f.config.TTL/4)
+}
+
+// denials is how many times Redisson's script told on the first node for how long the lock is
+// held.
+func (f *fleet) denials() int {
+	f.t.Helper()
+	for line := range strings.Lines(f.command(0, "INFO", "commandstats")) {
+		if rest, ok := strings.CutPrefix(line, "cmdstat_pttl:calls="); ok {
+			calls, _, _ := strings.Cut(rest, ",")
+			n, err := strconv.Atoi(calls)
+			require.NoError(f.t, err)
+			return n
+		}
+	}
+	return 0
+}

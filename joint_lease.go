@@ -1,0 +1,187 @@
+package quorumlock
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+)
+
+// JointLease is the right to act as the holder of all locks of a [Join]. It is over when the
+// first of them is, and the others are then released. It must be released; one that is garbage
+// collected without that is a leak of each of its locks, as a [Lease] is. It is safe for
+// concurrent use.
+type JointLease struct {
+	joined *Joined
+	ctx    context.Context //nolint:containedctx // it is what the lease has to give
+	// cancel ends that, interrupt what is still being waited for.
+	cancel, interrupt context.CancelCauseFunc
+
+	mu   sync.Mutex
+	held []*Lease
+	// over is why it has ended.
+	over error
+	// ending is done when the release of all locks has begun; releases are those that nodes
+	// have to confirm, and failures what became of the others.
+	ending   sync.WaitGroup
+	releases []*releasing
+	failures []error
+}
+
+func newJointLease(ctx context.Context, j *Joined, interrupt context.CancelCauseFunc) *JointLease {
+	l := &JointLease{joined: j, interrupt: interrupt}
+	over, cancel := context.WithCancelCause(context.Background())
+	l.ctx, l.cancel = jointContext{Context: over, values: ctx, lease: l}, cancel
+	l.ending.Add(1)
+	return l
+}
+
+// add adds what the next step has got. It does not if the joint lease is over.
+func (l *JointLease) add(h *Lease) bool {
+	l.mu.Lock()
+	if l.over != nil {
+		l.mu.Unlock()
+		return false
+	}
+	l.held = append(l.held, h)
+	l.mu.Unlock()
+	if over := h.tenure.join(l); over != nil {
+		l.end(over)
+	}
+	return true
+}
+
+// leases are those that it has so far.
+func (l *JointLease) leases() []*Lease {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.held
+}
+
+// end ends it, if it has not ended yet.
+func (l *JointLease) end(why error) {
+	if l.conclude(why) {
+		l.giveBack()
+	}
+}
+
+// conclude has it be over, and reports whether it was not before: then its locks are to be given
+// back. The mutex of a hold may be held.
+func (l *JointLease) conclude(why error) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.over != nil {
+		return false
+	}
+	l.over = why
+	l.cancel(why)
+	l.interrupt(why)
+	return true
+}
+
+// giveBack begins to release all of its locks, and waits for none. It is called once, without
+// the mutex of any hold.
+func (l *JointLease) giveBack() {
+	defer l.ending.Done()
+	for _, h := range l.leases() {
+		if r, err := h.beginRelease(); r != nil {
+			l.releases = append(l.releases, r)
+		} else if err != nil {
+			l.failures = append(l.failures, err)
+		}
+	}
+}
+
+// Context ends when the first of the locks does, by local time and whatever the network does,
+// with the reason as its cause. It has the values of the context that acquired them, and not its
+// deadline. Passed to Acquire of any of the locks, it says that it is held already; with it,
+// [Lock.Token] finds the tokens.
+func (l *JointLease) Context() context.Context { return l.ctx }
+
+// Err is nil while all of the locks are held, and then the reason why the first of them is not
+// any more, as with [Lease.Err]; or ErrReleased. It is exact: it looks at the clock.
+func (l *JointLease) Err() error {
+	l.mu.Lock()
+	over, held := l.over, l.held
+	l.mu.Unlock()
+	for i := 0; over == nil && i < len(held); i++ {
+		over = held[i].Err()
+	}
+	return over
+}
+
+// lost says that one of the locks is over, if it is.
+func (l *JointLease) lost() error {
+	if err := l.Err(); err != nil {
+		return fmt.Errorf("%w: %w", errJoinLost, err)
+	}
+	return nil
+}
+
+// Token is the fencing token of one name of one of the locks, as [Lease.Token] is; 0 if that was
+// not joined. Names that were taken in one step share theirs.
+func (l *JointLease) Token(lock Acquirer, name string) uint64 {
+	if lock == nil {
+		return 0
+	}
+	parts, _ := lock.parts()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for i, s := range l.joined.steps {
+		for _, p := range s.parts {
+			for _, q := range parts {
+				if q.name == name && p.before(q) == 0 && i < len(l.held) {
+					return l.held[i].Token()
+				}
+			}
+		}
+	}
+	return 0
+}
+
+// Release gives all of the locks back, and waits until so many nodes have confirmed that others
+// can have them, as [Lease.Release] does. If the lease had ended before, the error says how;
+// otherwise it joins those of all locks that were not released as they should.
+func (l *JointLease) Release(ctx context.Context) error {
+	before := l.Err()
+	l.end(cmp.Or(before, ErrReleased))
+	l.ending.Wait()
+	errs := slices.Clone(l.failures)
+	for _, r := range l.releases {
+		errs = append(errs, r.wait())
+	}
+	switch {
+	case ctx == nil:
+		return errNilContext
+	case before != nil:
+		return before
+	default:
+		return errors.Join(errs...)
+	}
+}
+
+// jointContext is a context that knows the leases of several locks. As a [leaseContext], it has the
+// values of another besides its own, if there is another.
+type jointContext struct {
+	context.Context
+	values context.Context
+	lease  *JointLease
+}
+
+// Value asks all of the leases for what they know of the locks.
+func (c jointContext) Value(key any) any {
+	switch key.(type) {
+	case anyKey, heldKey, tokenKey, *holding:
+		for _, h := range c.lease.leases() {
+			if v := h.value(key); v != nil {
+				return v
+			}
+		}
+	}
+	if v := c.Context.Value(key); v != nil || c.values == nil {
+		return v
+	}
+	return c.values.Value(key)
+}

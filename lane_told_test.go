@@ -1,0 +1,44 @@
+package quorumlock
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/quorumlock/quorumlock/node"
+)
+
+// dawdling is a sink that takes its time.
+type dawdling struct{ told chan struct{} }
+
+func (d dawdling) answer(*call, *node.Reply) {
+	close(d.told)
+	time.Sleep(time.Second)
+}
+
+// The watchdog may tell of an undo while the sender puts it aside: run with -race.
+func TestAnUndoIsPutAsideWhileItIsToldOf(t *testing.T) {
+	inLane(t, func(t *testing.T, l *lane, nd *scripted, a *answers) {
+		gate, slow := make(chan struct{}), dawdling{make(chan struct{})}
+		nd.set(gate, node.ErrTimeout)
+		first, undo := ask(a, "x"), undoFor(l, a, "x", time.Minute)
+		first.sink = slow
+		undo.op.Waiter = node.Waiter{ID: "c:1", Keep: time.Minute}
+		l.mu.Lock()
+		l.queue = append(l.queue, first, undo)
+		l.start()
+		l.mu.Unlock()
+		<-slow.told // it tells of the first, and then of the undo
+		close(gate)
+		time.Sleep(2 * time.Second)
+		nd.set(nil, nil)
+		time.Sleep(probePauseMax)
+		synctest.Wait()
+		again := nd.batches[len(nd.batches)-1]
+		require.Equal(t, node.Release, again[0].Kind)
+		require.Equal(t, node.Waiter{ID: "c:1"}, again[0].Waiter, "by then, who waited may have gone")
+		require.Equal(t, time.Minute, undo.op.Waiter.Keep, "others may look at it")
+	})
+}

@@ -1,0 +1,162 @@
+package node
+
+import (
+	"strconv"
+
+	"github.com/redis/rueidis"
+)
+
+// span is the operations that one command carries, of those of an exchange: from the first on,
+// up to but not including the last. Together they are one call of the script for many.
+type span struct{ from, to int }
+
+// maxSpan bounds how long a script keeps the server from everybody else, and is well below what
+// Lua can pass to one call.
+const maxSpan = 256
+
+// spans says which operations go together, without changing their order.
+//
+// One script call for many of them has one look at the marker and the clock, and costs the
+// server, and this side, a fraction of a call for each.
+func spans(into []span, ops []Op) []span {
+	for from := 0; from < len(ops); {
+		to := from + 1
+		for to < min(len(ops), from+maxSpan) && joins(&ops[from], &ops[to]) {
+			to++
+		}
+		into = append(into, span{from, to})
+		from = to
+	}
+	return into
+}
+
+// joins reports whether an operation can stand in one command with another before it. A
+// release has no TTL, and cares for none.
+func joins(first, next *Op) bool {
+	return common(first) && common(next) && first.Limits == next.Limits &&
+		(first.TTL == next.TTL || next.Kind == Release) && tagged(first.Names[0]) == tagged(next.Names[0])
+}
+
+// common reports whether an operation is one of those that come by the thousand: of one lock,
+// for which nobody waits on its behalf, and no block for those who do without barging.
+func common(op *Op) bool {
+	switch op.Kind {
+	case Acquire, Renew, Release:
+		return len(op.Names) == 1 && !op.Reads && !op.ofPool() && op.Waiter.ID == "" && (op.Fair || op.Reserve == 0)
+	default:
+		return false
+	}
+}
+
+// writer makes commands, in memory that it uses again for the next.
+type writer struct {
+	numerals numerals
+	args     []string
+}
+
+// evalsha is the command for some operations that names their script, eval the one that has it
+// in full.
+func evalsha(b rueidis.Builder, w *writer, ops []Op) rueidis.Completed {
+	return w.command(b, ops, "EVALSHA", func(s *script) string { return s.sha })
+}
+
+func eval(b rueidis.Builder, w *writer, ops []Op) rueidis.Completed {
+	return w.command(b, ops, "EVAL", func(s *script) string { return s.source })
+}
+
+func (w *writer) command(b rueidis.Builder, ops []Op, verb string, text func(*script) string) rueidis.Completed {
+	w.args = w.args[:0]
+	if len(ops) == 1 {
+		op := &ops[0]
+		if op.ofPool() {
+			return w.ofPool(b, op, verb, text)
+		}
+		w.single(op)
+		return b.Arbitrary(verb, text(scriptOf(op)), strconv.Itoa(len(op.Names))).Keys(op.Names...).Args(w.args...).Build()
+	}
+	w.add("0", milliseconds(ops[0].Limits.MaxTTL), milliseconds(ops[0].Limits.MaxClockSkew), milliseconds(ops[0].TTL))
+	w.add(affixes(ops[0].Names[0]))
+	for i := range ops {
+		w.oneOfMany(&ops[i])
+	}
+	return b.Arbitrary(verb, text(&many)).Args(w.args...).Build()
+}
+
+func (w *writer) add(args ...string) { w.args = append(w.args, args...) }
+
+// oneOfMany adds what the header of the script for many says about an operation.
+func (w *writer) oneOfMany(op *Op) {
+	name := op.Names[0]
+	switch {
+	case op.Kind == Acquire && op.Reserve > 0:
+		w.add("reserve", name, op.Owner, w.numerals.unsigned(op.Token), w.numerals.unsigned(op.end()))
+	case op.Kind == Acquire && op.Fair:
+		w.add("acquire", name, op.Owner, w.numerals.unsigned(op.Token))
+	case op.Kind == Acquire:
+		w.add("barge", name, op.Owner, w.numerals.unsigned(op.Token))
+	case op.Kind == Renew:
+		w.add("renew", name, op.Owner, w.numerals.unsigned(op.Token))
+	case op.Announce:
+		w.add("announce", name, op.Owner)
+	default:
+		w.add("release", name, op.Owner)
+	}
+}
+
+// tokens writes the first and the last token of an acquisition, or for a reader the smallest that
+// the node is to keep.
+func (w *writer) tokens(op *Op) (token, end string) {
+	token = w.numerals.unsigned(op.Token)
+	if op.Reads {
+		return token, w.numerals.unsigned(op.Floor)
+	}
+	if op.Reserve == 0 {
+		return token, token
+	}
+	return token, w.numerals.unsigned(op.end())
+}
+
+// single adds the ARGV that the header of the operation's own script names.
+func (w *writer) single(op *Op) {
+	switch op.Kind {
+	case Acquire:
+		token, end := w.tokens(op)
+		w.add(op.Owner, milliseconds(op.TTL), milliseconds(op.Limits.MaxTTL), milliseconds(op.Limits.MaxClockSkew), flag(op.Fair), token, end)
+		if op.Waiter.ID != "" {
+			w.add(op.Waiter.ID, w.numerals.signed(op.Waiter.Ticket), milliseconds(op.Waiter.Keep))
+		}
+	case Renew:
+		w.add(op.Owner, milliseconds(op.TTL), milliseconds(op.Limits.MaxTTL), milliseconds(op.Limits.MaxClockSkew), w.numerals.unsigned(op.Token))
+		if op.Reads && op.Waiter.ID != "" {
+			w.add(op.Waiter.ID)
+		}
+	case Release:
+		w.add(op.Owner, flag(op.Announce))
+		if op.Waiter.ID != "" {
+			w.add(op.Waiter.ID)
+		}
+		if op.Waiter.ID != "" && op.Waiter.Keep > 0 {
+			w.add(w.numerals.signed(op.Waiter.Ticket), milliseconds(op.Waiter.Keep))
+		}
+	case Leave:
+		w.add(op.Waiter.ID)
+	case ForceRelease:
+		w.add(milliseconds(op.TTL), flag(op.Announce))
+		w.add(op.Buried...)
+	case Mark:
+		w.add(milliseconds(op.Limits.MaxTTL), milliseconds(op.Limits.MaxClockSkew))
+	case Latch, Unlatch:
+		w.latch(op)
+	case Open:
+		w.add(milliseconds(op.Limits.MaxTTL), milliseconds(op.Limits.MaxClockSkew),
+			op.Marker.Identity, w.numerals.signed(op.Marker.Until))
+	}
+}
+
+// flag writes a truth for a script.
+func flag(on bool) string {
+	if on {
+		return "1"
+	}
+	return "0"
+}

@@ -1,0 +1,77 @@
+package node_test
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/quorumlock/quorumlock/internal/rights"
+	"github.com/quorumlock/quorumlock/node"
+)
+
+// latchACL is what a user needs besides minimalACL to use latches.
+var latchACL = rulesOf(rights.Latches())
+
+// everyLatch runs every command of the scripts about latches.
+func everyLatch(n node.Node, token uint64) []node.Reply {
+	op := func(kind node.Kind, ask node.LatchOp) node.Op {
+		token++
+		return node.Op{Kind: kind, Names: []string{"lock:a"}, TTL: long, Token: token, Latch: &ask}
+	}
+	return do(
+		n, op(node.Latch, node.LatchOp{Count: 1, First: true, Since: token}),
+		op(node.Latch, node.LatchOp{Inbox: "c", Keep: time.Minute}),
+		op(node.Latch, node.LatchOp{IDs: []string{"x"}}),
+		op(node.Latch, node.LatchOp{List: true}),
+		op(node.Unlatch, node.LatchOp{}),
+	)
+}
+
+// Who may use latches may do all with them, also without the rights to be told; and needs no
+// other rights.
+func TestRedisLatchACL(t *testing.T) {
+	server := start(t)
+	user := func(rules ...string) []node.Reply {
+		command(t, server, "FLUSHALL")
+		command(t, server, append([]string{"ACL", "SETUSER", "u", "reset", "on", ">secret"}, rules...)...)
+		n := opened(t, open(t, "redis://u:secret@"+server.Addr()))
+		return everyLatch(n, uint64(serverTime(t, server).UnixMicro()))
+	}
+	rules := strings.Fields("resetchannels " + minimalACL + " " + latchACL)
+	for _, more := range []string{"", waitingACL} {
+		for i, r := range user(append(slices.Clone(rules), strings.Fields(more)...)...) {
+			require.NoError(t, r.Err, "operation %d", i)
+			require.Equal(t, node.Granted, r.Outcome, "operation %d", i)
+		}
+	}
+	for rule := range strings.FieldsSeq(latchACL) {
+		fewer := slices.DeleteFunc(slices.Clone(rules), func(r string) bool { return r == rule })
+		failures := 0
+		for _, r := range user(fewer...) {
+			if r.Err != nil {
+				require.ErrorIs(t, r.Err, node.ErrAuth, "without %s", rule)
+				failures++
+			}
+		}
+		assert.Positive(t, failures, "%s is not needed", rule)
+	}
+}
+
+// Keys that are something else are an error, and nothing is changed by then.
+func TestRedisLatchOfAnotherType(t *testing.T) {
+	server := start(t)
+	for _, key := range []string{"quorumlock:latch:{lock:a}", "quorumlock:latched:{lock:a}"} {
+		command(t, server, "FLUSHALL")
+		n := opened(t, open(t, server.Addr()))
+		command(t, server, "SET", key, "not a latch")
+		before := len(server.Keys())
+		for _, r := range everyLatch(n, uint64(serverTime(t, server).UnixMicro())) {
+			require.ErrorIs(t, r.Err, node.ErrWrongType)
+		}
+		require.Len(t, server.Keys(), before)
+	}
+}

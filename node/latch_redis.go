@@ -1,0 +1,75 @@
+package node
+
+import (
+	"strings"
+
+	"github.com/redis/rueidis"
+)
+
+// latch adds the ARGV of the scripts about latches.
+func (w *writer) latch(op *Op) {
+	w.add(milliseconds(op.TTL), milliseconds(op.Limits.MaxTTL), milliseconds(op.Limits.MaxClockSkew), w.numerals.unsigned(op.Token))
+	if op.Kind == Unlatch {
+		return
+	}
+	l := op.Latch
+	w.add(flag(l.Exact), w.numerals.unsigned(l.Generation), w.numerals.signed(int64(l.Count)), w.numerals.unsigned(l.Since),
+		l.flags(), w.numerals.signed(l.Whole), l.Inbox, milliseconds(l.Keep))
+	w.add(l.IDs...)
+}
+
+// flags are what the script looks for in its ninth argument.
+func (l *LatchOp) flags() string {
+	var flags strings.Builder
+	for _, f := range []struct {
+		set  bool
+		flag byte
+	}{{l.First, 'f'}, {l.Chosen, 'c'}, {l.List, 'l'}, {l.Void, 'v'}} {
+		if f.set {
+			flags.WriteByte(f.flag)
+		}
+	}
+	return flags.String()
+}
+
+// latchWidth is how many values a reply has before the ids.
+const latchWidth = 10
+
+// decodeLatch reads {done, generation, count, since, last, until, whole, size, left, restarted,
+// id, ...}, or a refusal.
+func decodeLatch(op *Op, msg *rueidis.RedisMessage) (Reply, error) {
+	values, err := msg.ToArray()
+	switch {
+	case err != nil:
+		return Reply{}, err
+	case len(values) > 1 && values[0].IsString():
+		return decodeRefusal(op, values)
+	case len(values) < latchWidth:
+		return Reply{}, errForm
+	}
+	n, err := integers(values[:latchWidth])
+	if err != nil {
+		return Reply{}, err
+	}
+	for _, v := range n {
+		if v < 0 {
+			return Reply{}, errForm
+		}
+	}
+	s := &LatchState{
+		Generation: uint64(n[1]), Count: int(n[2]), Since: uint64(n[3]), Last: uint64(n[4]),
+		Until: n[5], Whole: n[6] != 0, Size: int(n[7]),
+	}
+	for _, v := range values[latchWidth:] {
+		id, err := v.ToString()
+		if err != nil {
+			return Reply{}, err
+		}
+		s.IDs = append(s.IDs, id)
+	}
+	r := Reply{Outcome: Denied, Latch: s, Recovering: milli(n[8]), Restarted: n[9] != 0}
+	if n[0] == 1 {
+		r.Outcome = Granted
+	}
+	return r, nil
+}

@@ -1,0 +1,231 @@
+package node_test
+
+import (
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/quorumlock/quorumlock/internal/redisproc"
+	"github.com/quorumlock/quorumlock/node"
+)
+
+// immortal lists the keys of a server that never expire, but for its marker.
+func immortal(t *testing.T, server *redisproc.Server) (keys []string) {
+	t.Helper()
+	for _, key := range server.Keys() {
+		if key != "quorumlock:node" && command(t, server, "PTTL", key) == "-1" {
+			keys = append(keys, key)
+		}
+	}
+	return keys
+}
+
+// Whatever a user may not do, no lock is left without a TTL.
+func TestRedisNoRightLeavesAnImmortalLock(t *testing.T) {
+	server := start(t)
+	for _, missing := range [][]string{{"pexpire"}, {"pexpire", "del"}, {"pexpire", "hdel"}, {"set"}, {"hset"}, {"exists"}, {"hdel"}, {"hkeys"}, {"get"}, {"pttl"}, {"time"}, {"info"}, {"hmget"}} {
+		rules := minimalACL + " "
+		for _, c := range missing {
+			rules = strings.ReplaceAll(rules, " +"+c+" ", " ")
+			rules += " -" + c
+		}
+		command(t, server, append([]string{"ACL", "SETUSER", "u", "reset", "on", ">secret"}, strings.Fields(rules)...)...)
+		n := open(t, "redis://u:secret@"+server.Addr())
+		for _, ops := range [][]node.Op{
+			{acquire("o", "lock:a")},
+			{acquire("o", "lock:a", "lock:b")},
+			{renew("o", "lock:a")},
+			{acquire("o", "lock:a"), acquire("o", "lock:b"), renew("o", "lock:c"), release("o", "lock:a")},
+		} {
+			for i, r := range do(n, ops...) {
+				if r.Err != nil {
+					require.ErrorIs(t, r.Err, node.ErrAuth, "%v, %d", missing, i)
+				}
+			}
+			require.Empty(t, immortal(t, server), "%v, %v", missing, ops)
+			command(t, server, "DEL", "lock:a", "lock:b", "lock:c")
+		}
+	}
+}
+
+// Names that a user may not touch fail, and nothing else does.
+func TestManyOperationsOnForbiddenNames(t *testing.T) {
+	server := start(t)
+	command(t, server, append([]string{"ACL", "SETUSER", "u", "on", ">secret"}, strings.Fields(minimalACL)...)...)
+	n := open(t, "redis://u:secret@"+server.Addr())
+	for range 2 {
+		replies := do(n, acquire("o", "lock:a"), acquire("o", "another"), renew("o", "another"), release("o", "another"), renew("o", "lock:a"), acquire("o2", "lock:a"), release("o", "lock:a"), acquire("o2", "lock:a"), release("o2", "lock:a"))
+		for i, outcome := range []node.Outcome{node.Granted, node.Unknown, node.Unknown, node.Unknown, node.Granted, node.Denied, node.Released, node.Granted, node.Released} {
+			require.Equal(t, outcome, replies[i].Outcome, "operation %d: %v", i, replies[i].Err)
+			if outcome == node.Unknown {
+				require.ErrorIs(t, replies[i].Err, node.ErrAuth)
+			}
+		}
+	}
+	require.Empty(t, held(server))
+}
+
+// A server without memory serves who has a lock, and whatever it answers to others is what it did.
+func TestManyOperationsWithoutMemory(t *testing.T) {
+	server := start(t)
+	n := open(t, server.Addr())
+	wantAll(t, n, []node.Op{acquire("o", "a"), acquire("o", "b")}, node.Granted, node.Granted)
+	want(t, node.Granted, n, acquire("o", "c"))
+	server.Config("maxmemory", "1")
+	// As long as nothing was written, everything is refused that takes memory.
+	replies := do(n, acquire("o", "x"), acquire("o", "y"), renew("o", "gone"), acquire("o2", "a"))
+	for i := range 3 {
+		require.ErrorIs(t, replies[i].Err, node.ErrRejected)
+	}
+	require.Equal(t, node.Denied, replies[3].Outcome)
+	require.Equal(t, []string{"a", "b", "c"}, held(server))
+	short := renew("o", "a")
+	replies = do(n, acquire("o", "x"), short, release("o", "b"), acquire("o", "y"), release("o", "c"), acquire("o", "z"))
+	require.Equal(t, node.Granted, replies[1].Outcome)
+	require.Equal(t, node.Released, replies[2].Outcome)
+	require.Equal(t, node.Released, replies[4].Outcome)
+	have := []string{"a"}
+	for i, name := range map[int]string{0: "x", 3: "y", 5: "z"} {
+		if replies[i].Err == nil {
+			require.Equal(t, node.Granted, replies[i].Outcome)
+			have = append(have, name)
+		} else {
+			require.ErrorIs(t, replies[i].Err, node.ErrRejected)
+		}
+	}
+	require.ElementsMatch(t, have, held(server))
+	require.Empty(t, immortal(t, server))
+	// The marker is gone, and cannot be written: holders are served all the same.
+	server.Config("maxmemory", "0")
+	command(t, server, "DEL", "quorumlock:node", "quorumlock:fence:{q}")
+	server.Config("maxmemory", "1")
+	replies = do(n, acquire("o", "q"), renew("o", "a"), acquire("o", "q"))
+	require.Equal(t, node.Granted, replies[1].Outcome)
+	require.Positive(t, replies[1].Recovering)
+	require.Error(t, replies[0].Err)
+	require.Error(t, replies[2].Err)
+	require.NotContains(t, held(server), "q")
+	server.Config("maxmemory", "0")
+}
+
+// A replica answers nothing but with an error, and the connection to it is given up.
+func TestManyOperationsOnAReplica(t *testing.T) {
+	server := start(t)
+	n := open(t, server.Addr())
+	wantAll(t, n, []node.Op{acquire("o", "a"), acquire("o", "b")}, node.Granted, node.Granted)
+	command(t, server, "REPLICAOF", "127.0.0.1", "1")
+	for i, r := range do(n, acquire("o", "x"), release("o", "a"), renew("o", "b"), acquire("o", "y")) {
+		require.NotEqual(t, node.Granted, r.Outcome, "operation %d", i)
+		require.NotEqual(t, node.Released, r.Outcome, "operation %d", i)
+	}
+	for i, r := range do(n, release("o", "a"), release("o", "b")) {
+		require.Error(t, r.Err, "operation %d", i)
+	}
+	command(t, server, "REPLICAOF", "NO", "ONE")
+	require.Equal(t, []string{"a", "b"}, held(server))
+}
+
+// Scripts that a server forgets, all or some, cost nothing but the way there: what was answered
+// is what was done.
+func TestManyOperationsOnAForgetfulServer(t *testing.T) {
+	seed := uint64(time.Now().UnixNano())
+	r := rand.New(rand.NewPCG(seed, 0)) //nolint:gosec // a test
+	server := start(t)
+	n := open(t, server.Addr())
+	for round := range 100 {
+		if r.IntN(2) == 0 {
+			command(t, server, "SCRIPT", "FLUSH")
+		}
+		for range r.IntN(3) { // some are known again
+			do(n, exclusive(drawn(r)[:1])...)
+		}
+		first, ops := holdersOn(t, server), exclusive(drawn(r))
+		holders := maps.Clone(first)
+		for i, reply := range do(n, ops...) {
+			granted := reply.Outcome == node.Granted || reply.Outcome == node.Healed
+			for _, name := range ops[i].Names {
+				holder := holders[name]
+				switch {
+				case granted:
+					// What stands behind in a batch may run twice, and before: then it is a release.
+					require.Contains(t, []string{"", ops[i].Owner, first[name]}, holder, "seed %d, round %d, operation %d%s", seed, round, i, brief(ops))
+					holders[name] = ops[i].Owner
+				case ops[i].Kind == node.Release && reply.Err == nil && holder == ops[i].Owner:
+					delete(holders, name)
+				}
+			}
+		}
+		require.Equal(t, holders, holdersOn(t, server), "seed %d, round %d%s", seed, round, brief(ops))
+	}
+}
+
+// exclusive has nobody of a batch be a reader.
+func exclusive(ops []node.Op) []node.Op {
+	for i := range ops {
+		ops[i].Reads, ops[i].Floor = false, 0
+	}
+	return ops
+}
+
+// holdersOn is who has which names on a server.
+func holdersOn(t *testing.T, server *redisproc.Server) map[string]string {
+	t.Helper()
+	all := map[string]string{}
+	for _, name := range held(server) {
+		all[name] = command(t, server, "HKEYS", name)
+	}
+	return all
+}
+
+// On a server whose clock has just begun to run, no token is too old.
+func TestManyOperationsAtTheBeginningOfTime(t *testing.T) {
+	server := redisproc.Start(t, redisproc.WithClock(time.Hour-time.Duration(time.Now().UnixNano())))
+	admit(t, server)
+	n := open(t, server.Addr())
+	ops := []node.Op{acquire("o", "a"), acquire("o", "b"), release("o", "a"), renew("o", "b")}
+	for i := range ops {
+		ops[i].Token = uint64(time.Hour.Microseconds()) + uint64(i)
+	}
+	wantAll(t, n, ops[:1], node.Granted)
+	ops[0].Names = []string{"c"}
+	wantAll(t, n, ops, node.Granted, node.Granted, node.Released, node.Granted)
+}
+
+// A fence that was damaged keeps nobody from a renewal, which mends it, nor from an answer.
+func TestRedisRenewalsMendFences(t *testing.T) {
+	server := start(t)
+	n := open(t, server.Addr())
+	want(t, node.Granted, n, acquire("o", "a"))
+	for _, damaged := range []string{"not a number", ""} {
+		for _, ops := range [][]node.Op{{renew("o", "a")}, {renew("o", "a"), renew("o", "b")}} {
+			command(t, server, "SET", "quorumlock:fence:{a}", damaged)
+			ops = complete(ops...)
+			require.Zero(t, want(t, node.Inspected, n, inspect("a")).Holders[0].Token)
+			require.Equal(t, node.Denied, do(n, renew("o2", "a"))[0].Outcome)
+			require.Equal(t, node.Denied, do(n, renew("o2", "a"), renew("o", "b"))[0].Outcome)
+			require.Equal(t, node.Granted, do(n, ops...)[0].Outcome)
+			require.Equal(t, fmt.Sprint(ops[0].Token), command(t, server, "GET", "quorumlock:fence:{a}"))
+		}
+	}
+}
+
+// A batch may be of any length: it is cut where it is too long for one call, in its order.
+func TestManyOperationsOfAnyNumber(t *testing.T) {
+	n := open(t, start(t).Addr())
+	for _, count := range []int{2, 255, 256, 257, 258, 1000} {
+		ops := make([]node.Op, 0, 3*count)
+		for i := range count {
+			name := fmt.Sprint("n", i)
+			ops = append(ops, acquire("o1", name), acquire("o2", name), release("o1", name))
+		}
+		for i, r := range do(n, ops...) {
+			require.NoError(t, r.Err, "operation %d of %d", i, count)
+			require.Equal(t, []node.Outcome{node.Granted, node.Denied, node.Released}[i%3], r.Outcome, "operation %d of %d", i, count)
+		}
+	}
+}

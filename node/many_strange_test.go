@@ -1,0 +1,175 @@
+package node_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/quorumlock/quorumlock/internal/redisproc"
+	"github.com/quorumlock/quorumlock/node"
+)
+
+// strangeNames are names of all sorts, of which some are alike, or are keys of others.
+var strangeNames = []string{"", "a", "{a}", ":{a}", "a{a", "a}", "{}", "\x00\r\n\xff", "quorumlock:fence:{a}", "quorumlock:queue:{a}", "1e3", strings.Repeat("n", 5000)}
+
+// strange is a random batch of any operations about them.
+func strange(r *rand.Rand, last uint64) []node.Op {
+	pick := func() string { return strangeNames[min(r.IntN(len(strangeNames)), r.IntN(len(strangeNames)))] }
+	ops := make([]node.Op, 1+r.IntN(40))
+	for i := range ops {
+		owner, name := []string{"", "o1", "o2", "\xfe:\n"}[r.IntN(4)], pick()
+		switch r.IntN(20) {
+		case 0, 1, 2, 3, 4, 5:
+			ops[i] = acquire(owner, name)
+			ops[i].Fair = r.IntN(2) == 0
+			ops[i].Reserve = uint64(r.IntN(2) * r.IntN(3000))
+		case 6, 7, 8, 9, 10:
+			ops[i] = release(owner, name)
+			ops[i].Announce = r.IntN(3) == 0
+		case 11, 12, 13, 14:
+			ops[i] = renew(owner, name)
+		case 15:
+			ops[i] = acquire(owner, name)
+			ops[i].Fair = r.IntN(2) == 0
+			ops[i].Waiter = node.Waiter{ID: fmt.Sprint("c:", r.IntN(3)), Ticket: int64(r.IntN(5)), Keep: long}
+		case 16:
+			ops[i] = acquire(owner, "b", "{a}", "a")
+		case 17:
+			ops[i] = renew(owner, "a", "{a}")
+		case 18:
+			ops[i] = node.Op{Kind: node.Leave, Names: []string{name}, Waiter: node.Waiter{ID: fmt.Sprint("c:", r.IntN(3))}}
+		default:
+			ops[i] = force(name)
+			if r.IntN(3) == 0 {
+				ops[i] = inspect(name)
+			}
+		}
+		ops[i].Owner = owner
+		if r.IntN(4) == 0 {
+			ops[i].TTL = long / 2
+		}
+		ops[i].Token = last + uint64(r.IntN(6000)) - 3000
+		switch r.IntN(40) {
+		case 0:
+			ops[i].Token = 1<<64 - 1
+		case 1:
+			ops[i].Token = uint64(r.IntN(2))
+		case 2:
+			ops[i].Token = 1 << 53
+		}
+	}
+	ops = complete(ops...)
+	for i := range ops {
+		if ops[i].Kind == node.Release {
+			ops[i].TTL = time.Duration(r.IntN(2)) * long
+		}
+	}
+	return ops
+}
+
+// damage leaves something on a server that nobody would have expected there.
+func damage(r *rand.Rand, last uint64, servers ...*redisproc.Server) {
+	name := strangeNames[r.IntN(4)]
+	before, behind := "{", "}"
+	if strings.Contains(name, "{") {
+		before, behind = ":", ""
+	}
+	fence, queue := "quorumlock:fence:"+before+name+behind, "quorumlock:queue:"+before+name+behind
+	all := [][]string{
+		{"SET", name, "foreign"},
+		{"DEL", name},
+		{"EVAL", "if redis.call('EXISTS', KEYS[1]) == 0 then redis.call('HSET', KEYS[1], 'somebody', 1) end", "1", name},
+		{"SET", fence, fmt.Sprint(last + 1500), "PX", "7260000"},
+		{"SET", fence, "-5"},
+		{"SET", fence, "0x10"},
+		{"LPUSH", fence + "x", "1"},
+		{"DEL", fence},
+		{"SET", queue, "1"},
+		{"ZADD", queue, "1", "dead:1"},
+		{"DEL", queue},
+	}
+	args := all[r.IntN(len(all))]
+	for _, s := range servers {
+		_, _ = s.Command(args...) // some do not fit what is there
+	}
+}
+
+// left is what a server has, without what depends on the moment.
+func left(t *testing.T, s *redisproc.Server) (all []string) {
+	t.Helper()
+	for _, key := range s.Keys() {
+		kind := command(t, s, "TYPE", key)
+		value := ""
+		switch {
+		case key == "quorumlock:node":
+		case kind == "string":
+			value = command(t, s, "GET", key)
+		case kind == "hash":
+			value = command(t, s, "HGETALL", key)
+		case kind == "zset" && strings.HasPrefix(key, "quorumlock:queue:"):
+			value = command(t, s, "ZRANGE", key, "0", "-1", "WITHSCORES")
+		case kind == "zset":
+			members := strings.Split(command(t, s, "ZRANGE", key, "0", "-1"), "\n")
+			slices.Sort(members)
+			value = fmt.Sprint(members)
+		}
+		ttl := number(t, command(t, s, "PTTL", key))
+		all = append(all, fmt.Sprintf("%q %s %q %d", key, kind, value, (ttl+4000)/10000))
+	}
+	return all
+}
+
+// The same of strange names and owners, on servers on which strange things happened, and in both
+// versions of the protocol.
+func TestManyStrangeOperationsAreWhatEachIs(t *testing.T) {
+	seed := uint64(time.Now().UnixNano())
+	r := rand.New(rand.NewPCG(seed, 0)) //nolint:gosec // a test
+	together, inRESP2, alone := start(t), start(t), start(t)
+	opt, err := node.ParseAddress(inRESP2.Addr())
+	require.NoError(t, err)
+	opt.AlwaysRESP2 = true
+	nodes := []node.Node{open(t, together.Addr()), openWith(t, opt), open(t, alone.Addr())}
+	servers := []*redisproc.Server{together, inRESP2, alone}
+	for _, n := range nodes { // so that they know all scripts
+		do(n, acquire("o", "a"), release("o", "a"), acquire("o", "b", "c"), node.Op{Kind: node.Leave, Names: []string{"a"}, Waiter: node.Waiter{ID: "c:1"}}, force("a"), inspect("a"))
+		do(n, release("o", "b"))
+		do(n, renew("o", "d"))
+	}
+	for round := range 15 {
+		for _, s := range servers {
+			command(t, s, "FLUSHALL")
+			admit(t, s)
+		}
+		last := uint64(time.Now().UnixMicro())
+		for range 1 + r.IntN(6) {
+			for range r.IntN(3) {
+				damage(r, last, servers...)
+			}
+			ops := strange(r, last)
+			each := make([]node.Reply, 0, len(ops))
+			for _, op := range ops {
+				each = append(each, do(nodes[2], op)...)
+			}
+			expected := told(ops, each)
+			require.Equal(t, expected, told(ops, do(nodes[0], ops...)), "seed %d, round %d: %s", seed, round, brief(ops))
+			require.Equal(t, expected, told(ops, do(nodes[1], ops...)), "seed %d, round %d: %s", seed, round, brief(ops))
+		}
+		expected := left(t, alone)
+		require.Equal(t, expected, left(t, together), "seed %d, round %d", seed, round)
+		require.Equal(t, expected, left(t, inRESP2), "seed %d, round %d", seed, round)
+	}
+}
+
+// brief describes a batch for the output of a failed test.
+func brief(ops []node.Op) string {
+	var b strings.Builder
+	for i, op := range ops {
+		fmt.Fprintf(&b, "\n%d %v %.40q %q token %d+%d fair %v ttl %v w %v", i, op.Kind, op.Names, op.Owner, op.Token, op.Reserve, op.Fair, op.TTL, op.Waiter.ID)
+	}
+	return b.String()
+}

@@ -1,0 +1,298 @@
+package node
+
+import (
+	"cmp"
+	"slices"
+	"time"
+)
+
+// setting is the size that was set last for a pool.
+type setting struct {
+	size    int
+	version uint64
+}
+
+// spots are the slots of a pool as they are now: the free ones, from the lowest on and as a
+// bitmap, and for how long the others are held, from the shortest on.
+type spots struct {
+	free  []int
+	lives []time.Duration
+	// holder is who has the first of those.
+	holder string
+	state  PoolState
+}
+
+// inForce does what the function of that name does in the scripts.
+func (m *Memory) inForce(p Pool) (size int, version, known uint64) {
+	if s, ok := m.sizes[p.Name]; ok {
+		if s.version >= p.Version {
+			return s.size, s.version, s.version
+		}
+		known = s.version
+	}
+	return p.Size, p.Version, known
+}
+
+// vacancies looks at all slots.
+func (m *Memory) vacancies(p Pool) spots {
+	size, version, _ := m.inForce(p)
+	s := spots{state: PoolState{Size: size, Version: version, Free: make([]byte, (size+7)/8)}}
+	for i := range size {
+		name := SlotName(p.Name, i)
+		if h, held := m.holder(name); held || m.foreign[name] {
+			if len(s.lives) == 0 {
+				s.holder = h.Owner
+			}
+			s.lives = append(s.lives, h.TTL)
+			continue
+		}
+		s.free = append(s.free, i)
+		s.state.Free[i/8] |= 1 << (i % 8)
+	}
+	slices.Sort(s.lives)
+	return s
+}
+
+// after is how long it takes until so many slots more are free, if nobody gives one back.
+func (s spots) after(more int) time.Duration {
+	if len(s.lives) == 0 {
+		return 0
+	}
+	return s.lives[max(1, min(more, len(s.lives)))-1]
+}
+
+// acquireSlots carries out an Acquire of a pool, once the node may grant it.
+func (m *Memory) acquireSlots(op Op) Reply {
+	p, id := op.Pool, op.Waiter.ID
+	size, version, known := m.inForce(p)
+	var denial Holder
+	free := 0
+	for _, name := range op.Names {
+		h, held := m.holder(name)
+		switch {
+		case held && h.Owner != op.Owner:
+			denial = Holder{Name: name, Owner: h.Owner, Token: h.Token}
+		case held:
+		default:
+			free++
+			if SlotOf(p.Name, name) >= size && denial.Name == "" {
+				denial = Holder{Name: name, Token: m.fence(name)}
+			}
+		}
+	}
+	queued := (id != "" || op.Fair) && (len(m.queued(p.Name)) > 0 || m.foreign[key("queue", p.Name)])
+	if (queued || id != "" && denial.Name != "") && m.unsound(p.Name) {
+		return Reply{Err: ErrWrongType}
+	}
+	if denial.Name != "" || queued && op.Fair && free > 0 {
+		s := m.vacancies(p)
+		if r := m.standInLine(op, denial, s); r.Outcome == Denied {
+			return r
+		}
+	}
+	beaten := m.grant(op)
+	if queued && id != "" {
+		m.took(p.Name, id)
+	}
+	if version > known {
+		m.sizes[p.Name] = setting{size, version}
+	}
+	return Reply{Outcome: Granted, Token: beaten}
+}
+
+// standInLine has a waiter enter the queue, and denies what another holds, or is left to others.
+func (m *Memory) standInLine(op Op, denial Holder, s spots) Reply {
+	p, id, need := op.Pool, op.Waiter.ID, len(op.Names)
+	if id != "" {
+		m.enter(p.Name, op.Waiter)
+	}
+	short, first, left := denial.Name != "" && len(s.free) < need, false, false
+	if denial.Name == "" {
+		denial.TTL, left, first = m.precede(p.Name, id, need, s)
+		if left {
+			denial.Name, denial.TTL = op.Names[0], max(denial.TTL, time.Millisecond)
+		}
+	}
+	if id != "" && (first || short) {
+		m.came(p.Name, id)
+	}
+	if denial.Name == "" {
+		return Reply{}
+	}
+	rank := max(m.queued(p.Name).rank(id), 0)
+	if short {
+		denial.TTL = s.after(need - len(s.free) + rank)
+		denial.Owner = cmp.Or(denial.Owner, s.holder)
+	}
+	return Reply{Outcome: Denied, Holder: denial, Rank: rank, Pool: s.state}
+}
+
+// precede does what the function precedence does in the scripts for pools.
+func (m *Memory) precede(pool, id string, need int, s spots) (left time.Duration, leaves, first bool) {
+	place, dead, taken, q := 0, 0, 0, m.queued(pool)
+	for dead < maxDead && place < maxPlaces {
+		if place >= len(q) || q[place].id == id {
+			return 0, false, false
+		}
+		e := q[place]
+		count, rest := wanted(e.id), e.woken+patience(e.id)-m.clock.Now()
+		switch {
+		case e.expected && rest <= 0:
+			place++
+			continue
+		case !e.expected && taken+count > len(s.free):
+			return s.after(taken + count - len(s.free)), true, place == 0
+		case e.expected:
+		case m.reached(Woken, vacated(pool, s.free[taken:taken+count]), e.id):
+			m.expect(pool, place)
+			rest = patience(e.id)
+		default:
+			q = m.dropAt(pool, place)
+			dead++
+			continue
+		}
+		taken, left = taken+count, max(left, rest)
+		if taken+need > len(s.free) {
+			return left, true, place == 0
+		}
+		place++
+	}
+	return fairPatience, dead == maxDead, false
+}
+
+// wakeSlots does what the function wake does in the scripts for pools.
+func (m *Memory) wakeSlots(p Pool, except string, freed []int) {
+	if m.foreign[p.Name] || m.unsound(p.Name) || len(m.queued(p.Name)) == 0 {
+		return
+	}
+	s := m.vacancies(p)
+	if len(s.free) == 0 {
+		return
+	}
+	before := func(i int) bool { return !slices.Contains(freed, i) }
+	slices.SortStableFunc(s.free, func(a, b int) int { // those that were freed just now come first
+		switch {
+		case before(a) == before(b):
+			return 0
+		case before(a):
+			return 1
+		default:
+			return -1
+		}
+	})
+	kind, spare := Woken, 3
+	if except != "" {
+		kind, spare = Returned, 1
+	}
+	place, dead, taken, given, q := 0, 0, 0, 0, m.queued(p.Name)
+	for dead < maxDead && place < maxPlaces && place < len(q) {
+		e := q[place]
+		count := wanted(e.id)
+		fits := taken+count <= len(s.free)
+		frozen := e.expected && e.woken+patience(e.id) <= m.clock.Now()
+		name := vacated(p.Name, nil)
+		switch {
+		case e.id == except, frozen && (spare == 0 || !fits):
+			place++
+			continue
+		case kind == Woken && e.expected && !frozen:
+			if !m.reached(kind, name, e.id) {
+				q = m.dropAt(p.Name, place)
+				dead++
+				continue
+			}
+			place++
+			if taken += count; taken >= len(s.free) {
+				kind = Standby
+			}
+			continue
+		case kind != Standby && !fits:
+			return
+		case kind != Standby:
+			name = vacated(p.Name, s.free[given:given+count])
+		}
+		switch {
+		case !m.reached(kind, name, e.id):
+			q = m.dropAt(p.Name, place)
+			dead++
+			continue
+		case kind == Standby:
+			return
+		case kind == Woken:
+			m.expect(p.Name, place)
+		}
+		place++
+		switch {
+		case frozen:
+			spare--
+		case kind == Returned:
+			return
+		default:
+			given += count
+			if taken += count; taken >= len(s.free) {
+				kind = Standby
+			}
+		}
+	}
+}
+
+// took does what the function of that name does in the scripts. Since when the waiter is
+// expected is kept apart, for if it gives back what it took.
+func (m *Memory) took(pool, id string) {
+	i := m.queued(pool).rank(id)
+	if i < 0 {
+		return
+	}
+	m.expect(pool, i)
+	m.gone[grave{pool, id}] = m.queues[pool][i].woken
+	m.drop(pool, id)
+}
+
+// releaseSlots carries out a Release of a pool.
+func (m *Memory) releaseSlots(op Op) Reply {
+	outcome := Absent
+	var freed []int
+	for _, name := range op.Names {
+		if h, held := m.holder(name); held && h.Owner == op.Owner {
+			delete(m.locks, name)
+			outcome = Released
+			freed = append(freed, SlotOf(op.Pool.Name, name))
+		}
+	}
+	p, w := op.Pool, op.Waiter
+	if w.ID != "" {
+		was := grave{p.Name, w.ID}
+		if since, ok := m.gone[was]; ok && w.Keep > 0 && !m.unsound(p.Name) {
+			m.enter(p.Name, w)
+			m.queues[p.Name][m.queues[p.Name].rank(w.ID)].woken = since
+			m.queues[p.Name][m.queues[p.Name].rank(w.ID)].expected = true
+		}
+		delete(m.gone, was)
+		m.rejoin([]string{p.Name}, w)
+	}
+	m.wakeSlots(p, w.staying(), freed)
+	return Reply{Outcome: outcome}
+}
+
+// leaveSlots carries out a Leave of a pool.
+func (m *Memory) leaveSlots(op Op) Reply {
+	outcome := Absent
+	if m.drop(op.Pool.Name, op.Waiter.ID) {
+		outcome = Released
+	}
+	delete(m.gone, grave{op.Pool.Name, op.Waiter.ID})
+	m.wakeSlots(op.Pool, "", nil)
+	return Reply{Outcome: outcome}
+}
+
+// resize carries out a Resize.
+func (m *Memory) resize(op Op) Reply {
+	p := op.Pool
+	s := m.sizes[p.Name]
+	if p.Version == 0 || s.version > p.Version || s.version == p.Version && s.size != p.Size {
+		return Reply{Outcome: Denied, Pool: PoolState{Version: s.version, Size: s.size}}
+	}
+	m.sizes[p.Name] = setting{p.Size, p.Version}
+	m.wakeSlots(p, "", nil)
+	return Reply{Outcome: Granted}
+}

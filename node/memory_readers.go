@@ -1,0 +1,214 @@
+package node
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"time"
+)
+
+// read carries out one operation of a reader, as the script of its kind does.
+func (m *Memory) read(op Op) Reply {
+	if slices.ContainsFunc(op.Names, func(name string) bool { return m.foreign[key("readers", name)] }) && op.Kind != Release {
+		return Reply{Err: ErrWrongType}
+	}
+	switch op.Kind {
+	case Acquire:
+		return m.acquireRead(op)
+	case Renew:
+		return m.renewRead(op)
+	default:
+		return m.releaseRead(op)
+	}
+}
+
+func (m *Memory) acquireRead(op Op) Reply {
+	if refusal := m.mayGrant(op, max(op.Token, op.Floor)); refusal.Err != nil {
+		return refusal
+	}
+	denial := m.longest(op.Names, op.place())
+	rank, err := m.wait(op, &denial)
+	if err != nil {
+		return Reply{Err: err}
+	}
+	if denial.Name != "" {
+		return Reply{Outcome: Denied, Holder: denial, Rank: rank}
+	}
+	r := Reply{Outcome: Granted}
+	for _, name := range op.Names {
+		m.share(name, op.Owner, op.TTL)
+		r.Token = max(r.Token, m.fenceOfReader(name, op))
+		m.drop(name, op.Waiter.ID)
+	}
+	if op.Fair || op.Waiter.ID != "" {
+		m.wakeAll(op.Names, "")
+	}
+	return r
+}
+
+// fenceOfReader is the fence of a name, once the acquisition of a reader has raised it.
+func (m *Memory) fenceOfReader(name string, op Op) uint64 {
+	token := m.fence(name)
+	if token == 0 {
+		token = least(op, m.time())
+		m.fences[name] = fence{token, m.time()/1000 + op.Limits.Recovery().Milliseconds()}
+	}
+	if token < op.Floor {
+		token = op.Floor
+		m.raise(name, token, op.Limits)
+	}
+	return token
+}
+
+func (m *Memory) renewRead(op Op) Reply {
+	refusal, left := m.mayRenew(op)
+	if refusal.Err != nil {
+		return refusal
+	}
+	outcome := Granted
+	var written []string
+	for _, name := range op.Names {
+		h, held := m.holder(name)
+		switch {
+		case held && h.Owner == op.Owner:
+			written = append(written, name)
+		case held && h.Owner != Readers:
+			return Reply{Outcome: Denied, Holder: h}
+		case held && m.reading(name, op.Owner):
+		case m.buried(name, op.Owner):
+			return Reply{Outcome: Denied, Holder: Holder{Name: name}}
+		default:
+			outcome = Healed
+		}
+	}
+	for _, name := range op.Names {
+		ttl := op.TTL
+		if h, held := m.holder(name); held && h.Owner == op.Owner {
+			ttl = max(ttl, h.TTL)
+			delete(m.locks, name)
+		}
+		m.share(name, op.Owner, ttl)
+		m.refence(name, op)
+	}
+	m.rejoin(written, op.Waiter)
+	m.wakeAll(written, "")
+	return m.renewed(outcome, left)
+}
+
+func (m *Memory) releaseRead(op Op) Reply {
+	outcome := Absent
+	for _, name := range op.Names {
+		if m.foreign[name] || m.foreign[key("readers", name)] {
+			continue
+		}
+		own, free := m.giveBack(name, op.Owner)
+		if own {
+			outcome = Released
+		}
+		if free && op.Announce {
+			m.announce(name)
+		}
+	}
+	m.passOn(op)
+	return Reply{Outcome: outcome}
+}
+
+// giveBack has an owner let go of a name, which it reads, or still holds as a writer.
+func (m *Memory) giveBack(name, owner string) (own, free bool) {
+	h, held := m.holder(name)
+	if held && h.Owner == owner {
+		delete(m.locks, name)
+		return true, true
+	}
+	if !m.reading(name, owner) {
+		return false, false
+	}
+	delete(m.readers[name], owner)
+	if held && h.Owner == Readers {
+		return true, m.settle(name)
+	}
+	return true, false
+}
+
+// share has an owner read a name for a TTL from now, or longer if it does already.
+func (m *Memory) share(name, owner string, ttl time.Duration) {
+	if m.readers[name] == nil {
+		m.readers[name] = make(map[string]time.Duration)
+	}
+	m.readers[name][owner] = max(m.readers[name][owner], m.clock.Now()+ttl)
+	m.settle(name)
+}
+
+// reading reports whether an owner reads a name now.
+func (m *Memory) reading(name, owner string) bool { return m.readers[name][owner] > m.clock.Now() }
+
+// settle forgets the readers that have ended, and lets the name go with the last of them: then
+// it reports true.
+func (m *Memory) settle(name string) (free bool) {
+	now := m.clock.Now()
+	maps.DeleteFunc(m.readers[name], func(_ string, expiry time.Duration) bool { return expiry <= now })
+	if len(m.readers[name]) == 0 {
+		delete(m.readers, name)
+		delete(m.locks, name)
+		return true
+	}
+	last := slices.Max(slices.Collect(maps.Values(m.readers[name])))
+	m.locks[name] = claim{owner: Readers, expiry: last}
+	return false
+}
+
+// intended is the name that a reader has to leave to a writer for longest, or none.
+func (m *Memory) intended(op Op) (denial Holder) {
+	for _, name := range op.Names {
+		h, held := m.holder(name)
+		if held && m.reading(name, op.Owner) {
+			continue
+		}
+		left, first := m.intent(name, op.Waiter.ID, h)
+		if first {
+			m.came(name, op.Waiter.ID)
+		}
+		if left > denial.TTL {
+			denial = Holder{Name: name, Owner: h.Owner, TTL: left, Token: m.fence(name)}
+		}
+	}
+	return denial
+}
+
+// intent does what the function of that name does in the scripts.
+func (m *Memory) intent(name, id string, h Holder) (left time.Duration, first bool) {
+	for range maxDead {
+		q := m.queued(name)
+		i := slices.IndexFunc(q, func(e entry) bool { return e.id == id || !reads(e.id) && !m.frozen(e) })
+		if i < 0 || q[i].id == id {
+			return 0, false
+		}
+		e := q[i]
+		switch {
+		case h.Owner == Readers:
+			return h.TTL, true
+		case e.expected:
+			return e.woken + patience(e.id) - m.clock.Now(), i == 0
+		case i > 0:
+			return patience(e.id), false
+		case m.reached(Woken, name, e.id):
+			m.expect(name, i)
+			return patience(e.id), true
+		}
+		m.dropAt(name, i)
+	}
+	return fairPatience, false
+}
+
+// readersOf are all that hold a name together, in the order in which they end.
+func (m *Memory) readersOf(all Holder) (found []Holder) {
+	for owner, expiry := range m.readers[all.Name] {
+		if left := expiry - m.clock.Now(); left > 0 {
+			found = append(found, Holder{Name: all.Name, Owner: owner, TTL: left, Token: all.Token, Reads: true})
+		}
+	}
+	slices.SortFunc(found, func(a, b Holder) int {
+		return cmp.Or(cmp.Compare(a.TTL, b.TTL), cmp.Compare(a.Owner, b.Owner))
+	})
+	return found
+}

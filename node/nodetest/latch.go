@@ -1,0 +1,394 @@
+package nodetest
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/quorumlock/quorumlock/node"
+)
+
+// latch is an operation on a latch that asks this.
+func latch(name string, ask node.LatchOp) node.Op {
+	return node.Op{Kind: node.Latch, Names: []string{name}, TTL: long, Latch: &ask}
+}
+
+// setting sets a latch for the first time.
+func (x *trial) setting(name string, count int) node.Op {
+	token := x.token()
+	return proposing(token, latch(name, node.LatchOp{Count: count, First: true, Since: token}))
+}
+
+// counting counts down.
+func counting(name string, ids ...string) node.Op { return latch(name, node.LatchOp{IDs: ids}) }
+
+// exactly is the operation for one generation.
+func exactly(generation uint64, op node.Op) node.Op {
+	ask := *op.Latch
+	ask.Exact, ask.Generation = true, generation
+	op.Latch = &ask
+	return op
+}
+
+// looking lists the ids.
+func looking(name string) node.Op { return latch(name, node.LatchOp{List: true}) }
+
+func unlatch(name string) node.Op {
+	return node.Op{Kind: node.Unlatch, Names: []string{name}, TTL: long}
+}
+
+// latched runs an operation on a latch, and demands its outcome.
+func (x *trial) latched(outcome node.Outcome, op node.Op) *node.LatchState {
+	x.Helper()
+	r := x.do(op)[0]
+	x.answered(outcome, r)
+	require.NotNil(x, r.Latch)
+	return r.Latch
+}
+
+// stands demands what the node has of a latch.
+func (x *trial) stands(name string, generation uint64, count int, ids ...string) *node.LatchState {
+	x.Helper()
+	s := x.latched(node.Granted, looking(name))
+	assert.Equal(x, generation, s.Generation)
+	assert.Equal(x, count, s.Count)
+	assert.Equal(x, len(ids), s.Size)
+	assert.Equal(x, slices.Sorted(slices.Values(ids)), slices.Sorted(slices.Values(s.IDs)))
+	return s
+}
+
+// latching is about latches.
+var latching = []promise{
+	{"a latch that is not set is not counted down", func(x *trial) {
+		x.stands("a", 0, 0)
+		x.latched(node.Denied, counting("a", "1"))
+		x.stands("a", 0, 0)
+	}},
+	{"a latch is set once", func(x *trial) {
+		first := x.setting("a", 3)
+		s := x.latched(node.Granted, first)
+		assert.Equal(x, 3, s.Count)
+		assert.Equal(x, first.Token, s.Since)
+		s = x.latched(node.Granted, x.setting("a", 3))
+		assert.Equal(x, first.Token, s.Since, "it was set before")
+		s = x.latched(node.Denied, x.setting("a", 4))
+		assert.Equal(x, 3, s.Count)
+		x.stands("a", 0, 3)
+		x.stands("b", 0, 0)
+	}},
+	{"it is set since the first time that anybody knows of", func(x *trial) {
+		early, late := x.token(), x.token()
+		set := x.setting("a", 3)
+		x.latched(node.Granted, set)
+		for _, tc := range [][2]uint64{{set.Token + 1, set.Token}, {late, late}, {early, early}, {late, early}} {
+			op := exactly(0, latch("a", node.LatchOp{Count: 3, Since: tc[0]}))
+			assert.Equal(x, tc[1], x.latched(node.Granted, op).Since)
+		}
+		x.latched(node.Denied, exactly(0, latch("a", node.LatchOp{Count: 4, Since: 1})))
+		assert.Equal(x, early, x.stands("a", 0, 3).Since)
+	}},
+	{"an id counts once", func(x *trial) {
+		x.latched(node.Granted, x.setting("a", 3))
+		for range 3 {
+			assert.Equal(x, 1, x.latched(node.Granted, counting("a", "1")).Size)
+		}
+		assert.Equal(x, 3, x.latched(node.Granted, counting("a", "2", "1", "3")).Size)
+		assert.Equal(x, 4, x.latched(node.Granted, counting("a", "4")).Size, "more than it takes")
+		x.stands("a", 0, 3, "1", "2", "3", "4")
+	}},
+	{"a latch and a lock of one name do not know of each other", func(x *trial) {
+		x.latched(node.Granted, x.setting("a", 1))
+		x.keys()
+		x.want(node.Granted, acquire("o1", long, "a"))
+		x.latched(node.Granted, counting("a", "1"))
+		x.latched(node.Granted, unlatch("a"))
+		x.denied(acquire("o2", long, "a"), "a", "o1")
+	}},
+	{"any bytes make a name and an id, and names that look alike are different", func(x *trial) {
+		names := slices.Concat(odd, alike)
+		slices.Sort(names)
+		names = slices.Compact(names)
+		for i, name := range names {
+			x.latched(node.Granted, x.setting(name, i+1))
+			x.latched(node.Granted, counting(name, name, ""))
+		}
+		for i, name := range names {
+			x.stands(name, 0, i+1, name, "")
+		}
+	}},
+	{"many ids at once", func(x *trial) {
+		ids := make([]string, 5_000)
+		for i := range ids {
+			ids[i] = fmt.Sprint(i)
+		}
+		x.latched(node.Granted, x.setting("a", len(ids)+1))
+		x.latched(node.Granted, counting("a", ids...))
+		x.stands("a", 0, len(ids)+1, ids...)
+	}},
+	{"what was deleted is void", func(x *trial) {
+		x.latched(node.Granted, x.setting("a", 2))
+		x.latched(node.Granted, counting("a", "1"))
+		deletion := proposing(x.token(), unlatch("a"))
+		s := x.latched(node.Granted, deletion)
+		assert.Equal(x, node.LatchState{Generation: deletion.Token, Until: s.Until}, *s)
+		x.stands("a", deletion.Token, 0)
+		x.latched(node.Granted, x.setting("a", 5))
+		x.latched(node.Granted, counting("a", "2"))
+		x.stands("a", deletion.Token, 5, "2")
+		x.latched(node.Granted, deletion) // again
+		x.stands("a", deletion.Token, 5, "2")
+	}},
+	{"a deletion of what is not there counts too", func(x *trial) {
+		set := x.setting("a", 2)
+		deletion := proposing(x.token(), unlatch("a"))
+		x.latched(node.Granted, deletion)
+		x.latched(node.Denied, set)
+		x.stands("a", deletion.Token, 0)
+	}},
+	{"nothing late reaches a later generation", func(x *trial) {
+		late := proposing(x.token(), counting("a", "late"))
+		set := x.setting("a", 2)
+		x.latched(node.Granted, x.setting("a", 1))
+		deletion := proposing(x.token(), unlatch("a"))
+		x.latched(node.Granted, deletion)
+		x.latched(node.Granted, x.setting("a", 3))
+		for _, op := range []node.Op{late, set, exactly(0, counting("a", "late")), proposing(deletion.Token, counting("a", "late"))} {
+			s := x.latched(node.Denied, op)
+			assert.Equal(x, deletion.Token, s.Generation)
+		}
+		x.stands("a", deletion.Token, 3)
+	}},
+	{"a deletion has to be later than all that came before", func(x *trial) {
+		early := proposing(x.token(), unlatch("a"))
+		set := x.setting("a", 2)
+		x.latched(node.Granted, set)
+		s := x.latched(node.Denied, early)
+		assert.Equal(x, set.Token, s.Since)
+		x.latched(node.Denied, proposing(set.Token, unlatch("a")))
+		between := x.token()
+		count := proposing(x.token(), counting("a", "1"))
+		x.latched(node.Granted, count)
+		s = x.latched(node.Denied, proposing(between, unlatch("a")))
+		assert.Equal(x, count.Token, s.Last)
+		x.stands("a", 0, 2, "1")
+		deletion := proposing(x.token(), unlatch("a"))
+		x.latched(node.Granted, deletion)
+		s = x.latched(node.Denied, proposing(count.Token, unlatch("a")))
+		assert.Equal(x, deletion.Token, s.Generation)
+	}},
+	{"what is exact makes what is here of an earlier generation void", func(x *trial) {
+		x.latched(node.Granted, x.setting("a", 2))
+		x.latched(node.Granted, counting("a", "1"))
+		later, since := x.token(), x.token()
+		x.latched(node.Denied, exactly(later, counting("a", "2")))
+		x.latched(node.Denied, exactly(later, looking("a")))
+		x.stands("a", 0, 2, "1")
+		for range 2 {
+			s := x.latched(node.Granted, exactly(later, latch("a", node.LatchOp{Count: 3, Since: since, IDs: []string{"2"}})))
+			assert.Equal(x, since, s.Since)
+			x.stands("a", later, 3, "2")
+		}
+		x.latched(node.Granted, exactly(later, counting("a", "3")))
+		x.latched(node.Denied, exactly(since, counting("a", "4")))
+		x.stands("a", later, 3, "2", "3")
+	}},
+	{"a deletion that others know of can be made up for", func(x *trial) {
+		x.latched(node.Granted, x.setting("a", 2))
+		x.latched(node.Granted, counting("a", "1"))
+		later := x.token()
+		void := exactly(later, latch("a", node.LatchOp{Void: true, List: true}))
+		for range 2 {
+			s := x.latched(node.Granted, void)
+			assert.Equal(x, node.LatchState{Generation: later}, *s)
+		}
+		x.latched(node.Granted, void)
+		x.stands("a", later, 0)
+		x.latched(node.Granted, x.setting("a", 1))
+		x.latched(node.Granted, void)
+		x.stands("a", later, 1)
+		x.latched(node.Denied, exactly(later-1, latch("a", node.LatchOp{Void: true})))
+		x.stands("a", later, 1)
+		x.latched(node.Granted, exactly(later, latch("b", node.LatchOp{Void: true})))
+		x.stands("b", later, 0)
+	}},
+	{"only a count that was chosen replaces another", func(x *trial) {
+		x.latched(node.Granted, x.setting("a", 2))
+		x.latched(node.Granted, counting("a", "1"))
+		other := exactly(0, latch("a", node.LatchOp{Count: 3, Since: x.token(), IDs: []string{"2"}}))
+		x.latched(node.Denied, other)
+		x.stands("a", 0, 2, "1")
+		other.Latch.Chosen = true
+		x.latched(node.Granted, other)
+		x.stands("a", 0, 3, "1", "2")
+	}},
+	{"a latch lives for its TTL, and use refreshes it", func(x *trial) {
+		set := x.setting("a", 2)
+		set.TTL = short
+		x.latched(node.Granted, set)
+		x.Pass(short)
+		x.stands("a", 0, 0)
+		set = x.setting("a", 2)
+		set.TTL = short
+		x.latched(node.Granted, set)
+		x.latched(node.Granted, counting("a", "1"))
+		x.Pass(short)
+		look := looking("a")
+		look.TTL = short
+		assert.Equal(x, []string{"1"}, x.latched(node.Granted, look).IDs, "never shorter")
+	}},
+	{"looking refreshes it too", func(x *trial) {
+		set := x.setting("a", 2)
+		set.TTL = 3 * time.Second
+		x.latched(node.Granted, set)
+		x.stands("a", 0, 2)
+		x.Pass(set.TTL)
+		x.stands("a", 0, 2)
+	}},
+	{"a deletion is kept as long as the latch would have lived", func(x *trial) {
+		x.latched(node.Granted, x.setting("a", 2))
+		deletion := proposing(x.token(), unlatch("a"))
+		deletion.TTL = short
+		x.latched(node.Granted, deletion)
+		x.Pass(short)
+		x.stands("a", deletion.Token, 0)
+		deletion = proposing(x.token(), unlatch("b"))
+		deletion.TTL = short
+		x.latched(node.Granted, deletion)
+		x.Pass(short)
+		x.stands("b", 0, 0)
+	}},
+	{"a node that lost its memory does not let a latch be set, but takes what others know", func(x *trial) {
+		x.Forget()
+		set := x.setting("a", 2)
+		x.fails(node.ErrRecovering, set)
+		s := x.latched(node.Granted, exactly(7, latch("a", node.LatchOp{Count: 2, Since: 9, IDs: []string{"1"}})))
+		assert.Positive(x, s.Until)
+		assert.False(x, s.Whole)
+		s = x.stands("a", 7, 2, "1")
+		assert.False(x, s.Whole)
+		x.latched(node.Granted, counting("a", "2"))
+		x.latched(node.Granted, unlatch("a"))
+	}},
+	{"a node is whole once it was given back all, until it forgets again", func(x *trial) {
+		for _, lose := range []func(){x.Forget, x.Restart} {
+			lose()
+			until := x.latched(node.Granted, looking("a")).Until
+			fill := func(whole int64) node.Op {
+				return exactly(0, latch("a", node.LatchOp{Count: 2, Since: 9, IDs: []string{"1"}, Whole: whole}))
+			}
+			assert.False(x, x.latched(node.Granted, fill(until-1)).Whole, "as of an earlier life")
+			s := x.latched(node.Granted, fill(until))
+			assert.True(x, s.Whole)
+			assert.Equal(x, until, s.Until)
+			assert.True(x, x.latched(node.Granted, counting("a", "1")).Whole)
+			x.Pass(short)
+		}
+		x.Restart()
+		assert.False(x, x.stands("a", 0, 2, "1").Whole)
+	}},
+	{"a node that never lost its memory says so", func(x *trial) {
+		x.latched(node.Granted, x.setting("a", 2))
+		s := x.stands("a", 0, 2)
+		assert.Zero(x, s.Until)
+		assert.False(x, s.Whole)
+	}},
+	{"tokens that are far from the clock are refused, and other limits", func(x *trial) {
+		x.latched(node.Granted, x.setting("a", 2))
+		for _, op := range []node.Op{counting("a", "1"), looking("a"), unlatch("a")} {
+			far := x.token() + uint64(2*limits.MaxClockSkew.Microseconds())
+			x.fails(node.ErrClock, proposing(far, op))
+			x.fails(node.ErrClock, proposing(x.token()-uint64(2*limits.MaxTTL.Microseconds()), op))
+			for _, other := range others(limits) {
+				x.fails(node.ErrSettings, under(other, op))
+			}
+		}
+		x.stands("a", 0, 2)
+	}},
+}
+
+// awaiting reads a latch, and waits for it.
+func awaiting(name, client string) node.Op {
+	return latch(name, node.LatchOp{Inbox: client, Keep: middle})
+}
+
+func counted(client, name string) node.Message {
+	return node.Message{Kind: node.Counted, Waiter: client, Name: name}
+}
+
+// latchMessages are about who waits for a latch.
+var latchMessages = []promise{
+	{"who waits is told once when enough have counted down", func(x *trial) {
+		b, other := x.listen("c1"), x.listen("c2")
+		x.latched(node.Granted, x.setting("a", 2))
+		for range 3 {
+			x.latched(node.Granted, awaiting("a", "c1"))
+		}
+		x.latched(node.Granted, counting("a", "1"))
+		b.receives()
+		x.latched(node.Granted, counting("a", "1"))
+		b.receives()
+		x.latched(node.Granted, counting("a", "2"))
+		b.receives(counted("c1", "a"))
+		x.latched(node.Granted, counting("a", "3"))
+		b.receives()
+		other.receives()
+	}},
+	{"all who wait are told", func(x *trial) {
+		for _, name := range odd {
+			x.latched(node.Granted, x.setting(name, 1))
+			boxes := []*box{x.listen("c1"), x.listen("c2"), x.listen("c3")}
+			for _, b := range boxes {
+				x.latched(node.Granted, awaiting(name, b.client))
+			}
+			x.latched(node.Granted, counting(name, "1"))
+			for _, b := range boxes {
+				b.receives(counted(b.client, name))
+				require.NoError(x, b.Close())
+			}
+		}
+	}},
+	{"who comes when it is done is not told", func(x *trial) {
+		b := x.listen("c1")
+		x.latched(node.Granted, x.setting("a", 1))
+		x.latched(node.Granted, counting("a", "1"))
+		assert.Equal(x, 1, x.latched(node.Granted, awaiting("a", "c1")).Size)
+		x.latched(node.Granted, counting("a", "2"))
+		x.latched(node.Granted, unlatch("a"))
+		b.receives()
+	}},
+	{"who waits is told of a deletion", func(x *trial) {
+		b := x.listen("c1")
+		for _, end := range []func(){
+			func() { x.latched(node.Granted, unlatch("a")) },
+			func() {
+				later := x.token()
+				x.latched(node.Granted, exactly(later, latch("a", node.LatchOp{Count: 2, Since: later})))
+			},
+		} {
+			x.latched(node.Granted, x.setting("a", 2))
+			x.latched(node.Granted, awaiting("a", "c1"))
+			end()
+			b.receives(counted("c1", "a"))
+		}
+	}},
+	{"and of what a node is given back", func(x *trial) {
+		b := x.listen("c1")
+		x.latched(node.Granted, x.setting("a", 2))
+		x.latched(node.Granted, awaiting("a", "c1"))
+		x.latched(node.Granted, exactly(0, latch("a", node.LatchOp{Count: 2, Since: 1, IDs: []string{"1", "2"}})))
+		b.receives(counted("c1", "a"))
+	}},
+	{"who has not come for too long is not told", func(x *trial) {
+		b := x.listen("c1")
+		x.latched(node.Granted, x.setting("a", 2))
+		wait := awaiting("a", "c1")
+		wait.Latch.Keep = short
+		x.latched(node.Granted, wait)
+		x.Pass(short)
+		x.latched(node.Granted, counting("a", "1", "2"))
+		b.receives()
+	}},
+}

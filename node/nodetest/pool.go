@@ -1,0 +1,359 @@
+package nodetest
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/quorumlock/quorumlock/node"
+)
+
+// pool is the one that the promises about pools are about.
+var pool = node.PoolName("pool")
+
+// slotNames are the names of slots of that pool.
+func slotNames(slots ...int) []string {
+	names := make([]string, len(slots))
+	for i, slot := range slots {
+		names[i] = node.SlotName(pool, slot)
+	}
+	return names
+}
+
+// of is the operation on the pool of so many slots.
+func of(size int, op node.Op) node.Op {
+	op.Pool.Name, op.Pool.Size = pool, size
+	return op
+}
+
+// take is the acquisition of slots out of so many.
+func take(size int, owner string, slots ...int) node.Op {
+	return of(size, acquire(owner, long, slotNames(slots...)...))
+}
+
+// give is the release of slots out of so many.
+func give(size int, owner string, slots ...int) node.Op {
+	return of(size, release(owner, slotNames(slots...)...))
+}
+
+func leavePool(size int, id string) node.Op { return of(size, leave(id, pool)) }
+
+func resize(size int, version uint64) node.Op {
+	return node.Op{
+		Kind: node.Resize, Names: []string{pool},
+		Pool: node.Pool{Name: pool, Size: size, Version: version},
+	}
+}
+
+// full demands that an acquisition is denied with so many slots in force, of which these
+// are free.
+func (x *trial) full(op node.Op, size int, free ...int) node.Reply {
+	x.Helper()
+	return x.isFull(x.want(node.Denied, op), size, free...)
+}
+
+func (x *trial) isFull(r node.Reply, size int, free ...int) node.Reply {
+	x.Helper()
+	x.outcome(node.Denied, r)
+	assert.Equal(x, size, r.Pool.Size)
+	require.Len(x, r.Pool.Free, (size+7)/8)
+	var told []int
+	for i := range 8 * len(r.Pool.Free) {
+		if r.Pool.Free[i/8]&(1<<(i%8)) != 0 {
+			told = append(told, i)
+		}
+	}
+	assert.Equal(x, free, told)
+	return r
+}
+
+// vacant is the name in a message that has a waiter take slots.
+func vacant(slots string) string { return pool + ":" + slots }
+
+// pooling is about the slots of a pool.
+var pooling = []promise{
+	{"a slot is held once", func(x *trial) {
+		x.want(node.Granted, take(3, "o1", 0))
+		r := x.full(take(3, "o2", 0), 3, 1, 2)
+		assert.Equal(x, node.SlotName(pool, 0), r.Holder.Name)
+		assert.Equal(x, "o1", r.Holder.Owner)
+		x.want(node.Granted, take(3, "o2", 1))
+		x.want(node.Granted, take(3, "o3", 2))
+		r = x.full(take(3, "o4", 2), 3)
+		assert.Greater(x, r.Holder.TTL, long-slack)
+	}},
+	{"several slots are taken together or not at all", func(x *trial) {
+		x.want(node.Granted, take(4, "o1", 1))
+		x.full(take(4, "o2", 0, 1, 2), 4, 0, 2, 3)
+		x.want(node.Granted, take(4, "o2", 0, 2, 3))
+		x.want(node.Released, give(4, "o2", 0, 2, 3))
+		x.full(take(4, "o3", 1), 4, 0, 2, 3)
+	}},
+	{"repeating changes nothing", func(x *trial) {
+		op := x.complete(take(2, "o1", 0, 1))
+		x.want(node.Granted, op)
+		r := x.do(op)[0]
+		x.answered(node.Granted, r)
+		assert.Equal(x, op.Token, r.Token)
+		x.want(node.Released, give(2, "o1", 0, 1))
+		x.want(node.Absent, give(2, "o1", 0, 1))
+		x.want(node.Granted, take(2, "o2", 0))
+		x.want(node.Absent, give(2, "o1", 0))
+		x.full(take(2, "o3", 0), 2, 1)
+	}},
+	{"each slot has a life of its own", func(x *trial) {
+		x.want(node.Granted, of(2, acquire("o1", short, slotNames(0)...)))
+		x.want(node.Granted, take(2, "o2", 1))
+		x.Pass(short)
+		x.full(take(2, "o3", 1), 2, 0)
+		x.want(node.Granted, take(2, "o3", 0))
+	}},
+	{"a slot is renewed, inspected and put back as a lock is", func(x *trial) {
+		x.want(node.Granted, of(2, acquire("o1", brief, slotNames(1)...)))
+		x.want(node.Granted, renew("o1", long, slotNames(1)...))
+		x.lives(long, slotNames(1)...)
+		x.want(node.Healed, renew("o1", long, slotNames(0, 1)...))
+		x.full(take(2, "o2", 0), 2)
+	}},
+	{"each slot has a fence of its own", func(x *trial) {
+		low := x.token()
+		high := x.token()
+		x.want(node.Granted, proposing(high, take(2, "o1", 0)))
+		x.want(node.Released, give(2, "o1", 0))
+		x.want(node.Granted, proposing(low, take(2, "o2", 1)))
+		r := x.do(proposing(low, take(2, "o3", 0)))[0]
+		x.answered(node.Granted, r)
+		assert.Equal(x, high, r.Token)
+	}},
+	{"bitmaps of any size", func(x *trial) {
+		for _, size := range []int{1, 7, 8, 9, 16, 17, 1000} {
+			last := size - 1
+			x.want(node.Granted, take(size, "o1", last))
+			var free []int
+			for i := range last {
+				free = append(free, i)
+			}
+			x.full(take(size, "o2", last), size, free...)
+			x.want(node.Released, give(size, "o1", last))
+		}
+	}},
+	{"a slot beyond the size is nobody's", func(x *trial) {
+		r := x.full(take(2, "o1", 2), 2, 0, 1)
+		assert.Empty(x, r.Holder.Owner)
+		assert.Zero(x, r.Holder.TTL)
+		x.want(node.Granted, take(2, "o2", 0))
+		r = x.full(take(2, "o1", 1, 2), 2, 1)
+		assert.Equal(x, "o2", r.Holder.Owner)
+		assert.Equal(x, slotNames(2)[0], r.Holder.Name)
+	}},
+	{"a denial says when enough are free", func(x *trial) {
+		for i, ttl := range []time.Duration{long, brief, middle} {
+			x.want(node.Granted, of(3, acquire(fmt.Sprint("o", i), ttl, slotNames(i)...)))
+		}
+		for n, ttl := range []time.Duration{brief, middle, long} {
+			var all []int
+			for i := range n + 1 {
+				all = append(all, i)
+			}
+			left := x.full(take(3, "other", all...), 3).Holder.TTL
+			assert.LessOrEqual(x, left, ttl)
+			assert.Greater(x, left, ttl-slack)
+		}
+	}},
+	{"names with braces have pools of their own", func(x *trial) {
+		for _, name := range []string{"a", "{a}", "{a}b", "a{b}"} {
+			p := node.PoolName(name)
+			x.want(node.Granted, node.Op{
+				Kind: node.Acquire, Names: []string{node.SlotName(p, 0)}, Owner: "o", TTL: long,
+				Pool: node.Pool{Name: p, Size: 1},
+			})
+		}
+	}},
+	{"another limit, another clock, a recovery: as for a lock", func(x *trial) {
+		x.fails(node.ErrSettings, under(fleeting, of(1, acquire("o1", short, slotNames(0)...))))
+		x.fails(node.ErrClock, proposing(1, take(1, "o1", 0)))
+		x.Forget()
+		x.fails(node.ErrRecovering, take(1, "o1", 0))
+	}},
+	{"a later size counts, for everybody", func(x *trial) {
+		x.want(node.Granted, take(4, "o1", 3))
+		x.want(node.Granted, resize(2, 10))
+		x.want(node.Granted, resize(2, 10))
+		for _, version := range []uint64{0, 9, 10} { // with version 0, it only asks
+			r := x.want(node.Denied, resize(5, version))
+			assert.Equal(x, node.PoolState{Size: 2, Version: 10}, r.Pool)
+		}
+		r := x.full(take(4, "o2", 2), 2, 0, 1)
+		assert.Equal(x, uint64(10), r.Pool.Version)
+		x.answered(node.Granted, x.do(take(4, "o1", 3))[0]) // what was granted before stays
+		x.want(node.Granted, renew("o1", long, slotNames(3)...))
+		x.want(node.Granted, take(4, "o2", 1))
+		x.want(node.Released, give(4, "o1", 3))
+		x.full(take(4, "o1", 3), 2, 0)
+		x.want(node.Granted, resize(8, 11))
+		x.want(node.Granted, take(4, "o1", 7))
+	}},
+	{"who asks for the size changes nothing", func(x *trial) {
+		r := x.want(node.Denied, resize(5, 0))
+		assert.Zero(x, r.Pool)
+		x.full(take(2, "o1", 2), 2, 0, 1)
+	}},
+	{"a grant tells a node of a later size", func(x *trial) {
+		late := take(2, "o1", 0)
+		late.Pool.Version = 7
+		x.want(node.Granted, late)
+		x.full(take(9, "o2", 2), 2, 1)
+		x.want(node.Granted, resize(3, 8))
+		x.want(node.Granted, x.complete(late2(late)))
+		x.full(take(9, "o2", 3), 3, 2)
+	}},
+	{"something else at the name of a pool", func(x *trial) {
+		x.Plant(pool)
+		x.permanently(node.ErrWrongType, take(2, "o1", 0))
+		x.permanently(node.ErrWrongType, resize(2, 1))
+		x.want(node.Absent, give(2, "o1", 0))
+		x.want(node.Absent, leavePool(2, "c:1"))
+	}},
+	{"something else at the name of a slot", func(x *trial) {
+		x.Plant(slotNames(0)[0])
+		x.permanently(node.ErrWrongType, take(2, "o1", 0, 1))
+		x.want(node.Granted, take(2, "o1", 1))
+		x.full(take(2, "o2", 1), 2)
+		x.want(node.Released, give(2, "o1", 0, 1))
+	}},
+}
+
+// late2 is the operation of another owner, for another slot.
+func late2(op node.Op) node.Op {
+	op.Owner, op.Names, op.Token = "o3", slotNames(1), 0
+	return op
+}
+
+// pooledWaits is about those who wait for slots.
+var pooledWaits = []promise{
+	{"a release wakes the first, and says what to take", func(x *trial) {
+		b := x.listen("c")
+		x.want(node.Granted, take(2, "o1", 0))
+		x.want(node.Granted, take(2, "o2", 1))
+		x.full(waiting("c:1", 1, take(2, "o3", 0)), 2)
+		r := x.full(waiting("c:2", 2, take(2, "o4", 1)), 2)
+		assert.Equal(x, 1, r.Rank)
+		b.receives()
+		x.want(node.Released, give(2, "o2", 1))
+		b.receives(woken("c:1", vacant("1")), standby("c:2", vacant("")))
+		x.want(node.Granted, fair(waiting("c:1", 1, take(2, "o3", 1))))
+		x.want(node.Released, give(2, "o1", 0))
+		b.receives(woken("c:2", vacant("0")))
+	}},
+	{"as many are woken as there are slots for", func(x *trial) {
+		b := x.listen("c")
+		x.want(node.Granted, take(4, "o1", 0, 1, 2, 3))
+		for i := range 5 {
+			x.full(waiting(fmt.Sprint("c:", i+1), int64(i), take(4, "o", 0)), 4)
+		}
+		x.want(node.Released, give(4, "o1", 0, 1, 2, 3))
+		b.receives(woken("c:1", vacant("0")), woken("c:2", vacant("1")), woken("c:3", vacant("2")),
+			woken("c:4", vacant("3")), standby("c:5", vacant("")))
+	}},
+	{"who is on the way is not told to take another one", func(x *trial) {
+		const patient, other = "c:1@500", "c:2@500" // so the batch is over before their privileges are
+		b := x.listen("c")
+		for i := range 3 {
+			x.want(node.Granted, take(3, fmt.Sprint("o", i), i))
+		}
+		x.full(waiting(patient, 1, take(3, "o3", 0)), 3)
+		x.full(waiting(other, 2, take(3, "o4", 0)), 3)
+		x.outcomes(x.do(give(3, "o2", 2), give(3, "o0", 0)), node.Released, node.Released)
+		b.receives(woken(patient, vacant("2")), standby(other, vacant("")),
+			woken(patient, vacant("")), woken(other, vacant("0")))
+	}},
+	{"who waits for several is not overtaken", func(x *trial) {
+		b := x.listen("c")
+		for i := range 3 {
+			x.want(node.Granted, take(3, fmt.Sprint("o", i), i))
+		}
+		x.full(waiting("c:1*2", 1, take(3, "o4", 0, 1)), 3)
+		x.full(waiting("c:2", 2, take(3, "o5", 0)), 3)
+		x.want(node.Released, give(3, "o0", 0))
+		b.receives()
+		r := x.full(fair(waiting("c:2", 2, take(3, "o5", 0))), 3, 0)
+		assert.Empty(x, r.Holder.Owner)
+		x.full(fair(take(3, "o6", 0)), 3, 0)
+		x.want(node.Released, give(3, "o2", 2))
+		b.receives(woken("c:1*2", vacant("2,0")), standby("c:2", vacant("")))
+		x.want(node.Granted, fair(waiting("c:1*2", 1, take(3, "o4", 0, 2))))
+	}},
+	{"who was granted slots stands in nobody's way", func(x *trial) {
+		x.listen("c")
+		x.want(node.Granted, take(3, "o1", 0, 1, 2))
+		x.full(waiting("c:1", 1, take(3, "o2", 0)), 3)
+		x.want(node.Released, give(3, "o1", 0, 1, 2))
+		x.want(node.Granted, fair(waiting("c:1", 1, take(3, "o2", 0))))
+		x.want(node.Granted, fair(take(3, "o3", 1, 2)))
+	}},
+	{"who gives slots back has its place again", func(x *trial) {
+		b := x.listen("c")
+		x.want(node.Granted, take(1, "o1", 0))
+		x.full(waiting("c:1", 1, take(1, "o2", 0)), 1)
+		x.full(waiting("c:2", 2, take(1, "o3", 0)), 1)
+		x.want(node.Released, give(1, "o1", 0))
+		x.want(node.Granted, fair(waiting("c:1", 1, take(1, "o2", 0))))
+		b.receives(woken("c:1", vacant("0")), standby("c:2", vacant("")))
+		x.want(node.Released, waiting("c:1", 1, give(1, "o2", 0)))
+		b.receives(returned("c:2", vacant("0")))
+		x.want(node.Granted, take(1, "o4", 0))
+		r := x.full(waiting("c:2", 2, take(1, "o3", 0)), 1)
+		assert.Equal(x, 1, r.Rank)
+	}},
+	{"who leaves passes it on", func(x *trial) {
+		b := x.listen("c")
+		x.want(node.Granted, take(1, "o1", 0))
+		for i := range 3 {
+			x.full(waiting(fmt.Sprint("c:", i+1), int64(i), take(1, "o", 0)), 1)
+		}
+		x.want(node.Released, leavePool(1, "c:2"))
+		x.want(node.Absent, leavePool(1, "c:2"))
+		b.receives()
+		x.want(node.Released, give(1, "o1", 0))
+		x.want(node.Released, leavePool(1, "c:1"))
+		b.receives(woken("c:1", vacant("0")), standby("c:3", vacant("")), woken("c:3", vacant("0")))
+	}},
+	{"the dead are passed over", func(x *trial) {
+		b := x.listen("live")
+		x.want(node.Granted, take(1, "o1", 0))
+		for i := range 10 {
+			x.full(waiting(fmt.Sprint("dead", i, ":1"), int64(i), take(1, "o", 0)), 1)
+		}
+		x.full(waiting("live:1", 100, take(1, "o", 0)), 1)
+		x.want(node.Released, give(1, "o1", 0))
+		b.receives(woken("live:1", vacant("0")))
+		x.want(node.Granted, fair(take(2, "o2", 1)))
+	}},
+	{"a pool that grows wakes", func(x *trial) {
+		b := x.listen("c")
+		x.want(node.Granted, take(1, "o1", 0))
+		x.full(waiting("c:1", 1, take(1, "o2", 0)), 1)
+		x.want(node.Granted, resize(2, 1))
+		b.receives(woken("c:1", vacant("1")))
+	}},
+	{"a newcomer takes what nobody before it needs", func(x *trial) {
+		x.listen("c")
+		x.want(node.Granted, take(3, "o1", 0, 1, 2))
+		const patient = "c:1@500" // so the batch is over before its privilege is
+		x.full(waiting(patient, 1, take(3, "o2", 0)), 3)
+		replies := x.do(
+			give(3, "o1", 0, 1, 2),
+			fair(take(3, "o3", 0, 1, 2)),
+			fair(take(3, "o3", 1, 2)),
+			fair(take(3, "o4", 0)),
+			fair(waiting(patient, 1, take(3, "o2", 0))),
+		)
+		x.outcome(node.Released, replies[0])
+		x.isFull(replies[1], 3, 0, 1, 2)
+		x.outcome(node.Granted, replies[2])
+		x.isFull(replies[3], 3, 0)
+		x.outcome(node.Granted, replies[4])
+	}},
+}

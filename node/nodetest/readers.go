@@ -1,0 +1,245 @@
+package nodetest
+
+import (
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/quorumlock/quorumlock/node"
+)
+
+// reading is the operation of a reader.
+func reading(op node.Op) node.Op {
+	op.Reads = true
+	return op
+}
+
+// read is an acquisition of a reader, keep a renewal, and close a release.
+func read(owner string, ttl time.Duration, names ...string) node.Op {
+	return reading(acquire(owner, ttl, names...))
+}
+
+func keep(owner string, ttl time.Duration, names ...string) node.Op {
+	return reading(renew(owner, ttl, names...))
+}
+
+func unread(owner string, names ...string) node.Op { return reading(release(owner, names...)) }
+
+// readsFor is a fair attempt to read on behalf of a waiter, which reads says of its id.
+func readsFor(id string, ticket int64, names ...string) node.Op {
+	return fair(waiting(reads(id), ticket, read("o of "+id, long, names...)))
+}
+
+func reads(id string) string { return node.ReaderID(id, calm) }
+
+// calm is how long a name is left to the readers of the suite: long enough that a slow machine
+// does not have them woken again.
+const calm = 500 * time.Millisecond
+
+// gets demands that a reader gets names, and returns the fence that it is told.
+func (x *trial) gets(op node.Op) uint64 {
+	x.Helper()
+	r := x.do(op)[0]
+	x.answered(node.Granted, r)
+	assert.Zero(x, r.Recovering)
+	assert.NotZero(x, r.Token)
+	return r.Token
+}
+
+// readers demands who reads a name, and nobody else has it.
+func (x *trial) readers(name string, owners ...string) {
+	x.Helper()
+	r := x.do(inspect(name))[0]
+	x.answered(node.Inspected, r)
+	var found []string
+	for _, h := range r.Holders {
+		assert.True(x, h.Reads, "%s writes", h.Owner)
+		assert.Positive(x, h.TTL)
+		found = append(found, h.Owner)
+	}
+	assert.ElementsMatch(x, owners, found)
+}
+
+// isReadFor demands that readers have a name for about ttl together, and no longer.
+func (x *trial) isReadFor(ttl time.Duration, name string) {
+	x.Helper()
+	h := x.denied(acquire("stranger", long, name), name, node.Readers)
+	assert.LessOrEqual(x, h.TTL, ttl)
+	assert.Greater(x, h.TTL, ttl-slack)
+}
+
+// readAndWrite is about names that are read.
+var readAndWrite = []promise{
+	{"any number of owners read a name, and nobody writes it", func(x *trial) {
+		x.gets(read("r1", long, "a"))
+		x.gets(read("r2", long, "a"))
+		x.gets(read("r1", long, "a"))
+		x.readers("a", "r1", "r2")
+		x.keys("a")
+		h := x.denied(acquire("w", long, "a"), "a", node.Readers)
+		assert.LessOrEqual(x, h.TTL, long)
+		assert.Greater(x, h.TTL, long-slack)
+		x.denied(renew("w", long, "a"), "a", node.Readers)
+		x.want(node.Absent, release("w", "a"))
+		x.want(node.Absent, release("r1", "a"))
+		x.readers("a", "r1", "r2")
+	}},
+	{"while somebody writes it, nobody reads it", func(x *trial) {
+		token := x.token()
+		x.want(node.Granted, proposing(token, acquire("w", long, "a")))
+		h := x.denied(read("r", long, "a"), "a", "w")
+		assert.Equal(x, token, h.Token)
+		x.lives(long, "a")
+		x.denied(keep("r", long, "a"), "a", "w")
+		x.want(node.Absent, unread("r", "a"))
+		x.want(node.Granted, renew("w", long, "a"))
+		x.want(node.Released, release("w", "a"))
+		x.gets(read("r", long, "a"))
+	}},
+	{"of several names all are read, or none", func(x *trial) {
+		x.held("b")
+		x.denied(read("r", long, "a", "b", "c"), "b", "o1")
+		x.keys("b")
+		x.want(node.Released, release("o1", "b"))
+		x.gets(read("r", long, "a", "b", "c"))
+		x.keys("a", "b", "c")
+		x.want(node.Released, unread("r", "a", "b", "d"))
+		x.keys("c")
+	}},
+	{"it is free when the last reader has gone", func(x *trial) {
+		x.gets(read("r1", brief, "a"))
+		x.gets(read("r2", long, "a"))
+		x.want(node.Released, unread("r2", "a"))
+		x.want(node.Absent, unread("r2", "a"))
+		x.readers("a", "r1")
+		x.denied(acquire("w", long, "a"), "a", node.Readers)
+		x.lives(brief, "a")
+		x.want(node.Released, unread("r1", "a"))
+		x.keys()
+		x.want(node.Granted, acquire("w", long, "a"))
+	}},
+	{"each reader ends by itself", func(x *trial) {
+		x.gets(read("r1", short, "a"))
+		x.gets(read("r2", long, "a"))
+		x.isReadFor(long, "a")
+		x.Pass(short)
+		x.readers("a", "r2")
+		x.want(node.Absent, unread("r1", "a"))
+		x.want(node.Released, unread("r2", "a"))
+		x.want(node.Granted, acquire("w", long, "a"))
+	}},
+	{"and the name with the one that lives longest", func(x *trial) {
+		x.gets(read("r1", short, "a"))
+		x.gets(read("r2", short/2, "a"))
+		x.Pass(short)
+		x.want(node.Granted, acquire("w", long, "a"))
+		x.want(node.Absent, unread("r1", "a"))
+		x.readers("b")
+		x.denied(keep("r2", long, "a"), "a", "w")
+	}},
+	{"a renewal keeps one reader, and no other", func(x *trial) {
+		x.gets(read("r1", short, "a"))
+		x.gets(read("r2", short, "a"))
+		x.want(node.Granted, keep("r1", long, "a"))
+		x.Pass(short)
+		x.readers("a", "r1")
+		x.lives(long, "a")
+	}},
+	{"and never shortens a life", func(x *trial) {
+		x.gets(read("r1", long, "a"))
+		x.want(node.Granted, keep("r1", brief, "a"))
+		x.gets(read("r1", brief, "a"))
+		x.gets(read("r2", brief, "a"))
+		x.isReadFor(long, "a")
+		r := x.want(node.Inspected, inspect("a"))
+		require.Len(x, r.Holders, 2)
+		assert.Greater(x, max(r.Holders[0].TTL, r.Holders[1].TTL), long-slack)
+		assert.LessOrEqual(x, min(r.Holders[0].TTL, r.Holders[1].TTL), brief)
+	}},
+	{"it puts back what is absent, beside other readers too", func(x *trial) {
+		token := x.token()
+		x.want(node.Healed, proposing(token, keep("r1", brief, "a")))
+		x.fence(token, "a")
+		x.want(node.Healed, keep("r2", long, "a"))
+		x.want(node.Granted, keep("r2", long, "a"))
+		x.readers("a", "r1", "r2")
+		x.isReadFor(long, "a")
+		x.want(node.Healed, keep("r2", long, "a", "b"))
+		x.want(node.Released, unread("r2", "a", "b"))
+		x.lives(brief, "a")
+	}},
+	{"a writer becomes a reader, and others read too", func(x *trial) {
+		token := x.token()
+		x.want(node.Granted, proposing(token, acquire("w", long, "a")))
+		x.want(node.Granted, proposing(token, keep("w", brief, "a")))
+		x.lives(long, "a")
+		x.readers("a", "w")
+		x.want(node.Granted, proposing(token, keep("w", brief, "a")))
+		x.denied(renew("w", long, "a"), "a", node.Readers)
+		x.want(node.Absent, release("w", "a"))
+		assert.Equal(x, token, x.gets(read("r", long, "a")))
+		x.want(node.Released, unread("w", "a"))
+		x.readers("a", "r")
+	}},
+	{"one that never became a reader lets go as one all the same", func(x *trial) {
+		x.want(node.Granted, acquire("w", long, "a"))
+		x.want(node.Absent, unread("r", "a"))
+		x.want(node.Released, unread("w", "a"))
+		x.keys()
+	}},
+	{"a forced release drives all readers off", func(x *trial) {
+		x.gets(read("r1", long, "a"))
+		x.gets(read("r2", long, "a"))
+		r := x.want(node.Released, burying(force(long, "a"), "r3"))
+		require.Len(x, r.Holders, 2)
+		assert.True(x, r.Holders[0].Reads && r.Holders[1].Reads)
+		x.keys()
+		for _, owner := range []string{"r1", "r2", "r3"} {
+			x.denied(keep(owner, long, "a"), "a", "")
+		}
+		x.gets(read("r4", long, "a"))
+		x.denied(keep("r1", long, "a"), "a", "")
+		x.want(node.Granted, keep("r4", long, "a"))
+		x.readers("a", "r4")
+	}},
+	{"a node that lost its memory gives nothing to read, and has readers keep it", func(x *trial) {
+		x.gets(read("r1", long, "a"))
+		x.Forget()
+		x.recovering(read("r2", long, "b"))
+		x.reasserted(false, node.Healed, keep("r1", long, "a"))
+		x.reasserted(false, node.Granted, keep("r1", long, "a"))
+		x.recovering(read("r1", long, "a"))
+		x.readers("a", "r1")
+	}},
+	{"and writers become readers there, whether it knows them or not", func(x *trial) {
+		x.want(node.Granted, acquire("w1", long, "a"))
+		x.want(node.Granted, acquire("w2", long, "b"))
+		x.Restart()
+		x.reasserted(true, node.Granted, keep("w1", long, "a"))
+		x.Forget()
+		x.reasserted(false, node.Healed, keep("w2", long, "b"))
+		x.readers("a")
+		x.readers("b", "w2")
+	}},
+	{"other limits are refused, and a TTL beyond them", func(x *trial) {
+		other := others(limits)[0]
+		x.differs(limits, under(other, read("r", other.MaxTTL/2, "a")))
+		x.differs(limits, under(other, keep("r", other.MaxTTL/2, "a")))
+		x.settings(read("r", limits.MaxTTL+time.Millisecond, "a"))
+		x.settings(keep("r", limits.MaxTTL+time.Millisecond, "a"))
+		x.keys()
+	}},
+	{"where there is something else, nothing is changed", func(x *trial) {
+		x.gets(read("r", long, "a"))
+		x.Plant("b")
+		x.fails(node.ErrWrongType, read("r2", long, "a", "b"))
+		x.fails(node.ErrWrongType, keep("r2", long, "a", "b"))
+		x.Plant("quorumlock:readers:{c}")
+		x.fails(node.ErrWrongType, read("r2", long, "a", "c"))
+		x.fails(node.ErrWrongType, keep("r2", long, "a", "c"))
+		x.readers("a", "r")
+		x.want(node.Released, unread("r", "b", "c", "a"))
+		x.keys()
+	}},
+}

@@ -1,0 +1,213 @@
+package nodetest
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/quorumlock/quorumlock/node"
+)
+
+// readQueues is about who waits in order to read, or for readers.
+var readQueues = []promise{
+	{"when a writer goes, all readers that wait before the next are woken", func(x *trial) {
+		b := x.listen("c")
+		x.held("a")
+		for i, id := range []string{"c:1", "c:2", "c:3"} {
+			x.waits(i, readsFor(id, int64(i+1), "a"))
+		}
+		x.waits(3, fairly("c:w", 4, "a"))
+		x.waits(4, readsFor("c:5", 5, "a"))
+		x.want(node.Released, release("o1", "a"))
+		b.receives(woken(reads("c:1"), "a"), woken(reads("c:2"), "a"), woken(reads("c:3"), "a"), standby("c:w", "a"))
+		for i, id := range []string{"c:2", "c:1", "c:3"} {
+			x.gets(readsFor(id, int64(i+1), "a"))
+		}
+		x.waits(0, fairly("c:w", 4, "a"))
+		x.readers("a", "o of c:1", "o of c:2", "o of c:3")
+	}},
+	{"a reader that gets a name leaves the queue, and gets in again with its ticket", func(x *trial) {
+		x.listen("c")
+		x.held("a")
+		x.waits(0, readsFor("c:1", 1, "a"))
+		x.waits(1, fairly("c:2", 2, "a"))
+		x.want(node.Released, release("o1", "a"))
+		x.gets(readsFor("c:1", 1, "a"))
+		x.waits(0, fairly("c:2", 2, "a"))
+		x.want(node.Released, reading(waiting(reads("c:1"), 1, release("o of c:1", "a"))))
+		x.held("a")
+		x.waits(2, fairly("c:3", 3, "a"))
+		x.want(node.Released, release("o1", "a"))
+		x.gets(readsFor("c:1", 1, "a"))
+		x.waits(1, fairly("c:3", 3, "a"))
+	}},
+	{"a writer that waits keeps new readers out, and not those that read", func(x *trial) {
+		b := x.listen("c")
+		x.gets(read("r1", long, "a"))
+		x.gets(read("r2", long, "a"))
+		x.waits(0, fairly("c:w", 1, "a"))
+		h := x.waits(1, readsFor("c:1", 2, "a"))
+		assert.Equal(x, node.Readers, h.Owner)
+		assert.Greater(x, h.TTL, long-slack)
+		x.want(node.Denied, fair(read("r3", long, "a")))
+		x.want(node.Granted, keep("r1", long, "a"))
+		x.gets(fair(read("r1", long, "a")))
+		x.want(node.Released, unread("r1", "a"))
+		b.receives()
+		x.want(node.Released, unread("r2", "a"))
+		b.receives(woken("c:w", "a"), standby(reads("c:1"), "a"))
+		x.want(node.Granted, fairly("c:w", 1, "a"))
+		x.want(node.Released, releaseOf("c:w", "o of c:w", "a"))
+		b.receives(woken(reads("c:1"), "a"))
+	}},
+	{"one who came before the writer reads with the others", func(x *trial) {
+		x.listen("c")
+		x.gets(read("r1", long, "a"))
+		x.waits(0, fairly("c:w", 2, "a"))
+		x.gets(readsFor("c:1", 1, "a"))
+		x.readers("a", "r1", "o of c:1")
+	}},
+	{"who takes no turns does not ask who waits", func(x *trial) {
+		x.listen("c")
+		x.gets(read("r1", long, "a"))
+		x.waits(0, fairly("c:w", 1, "a"))
+		x.gets(read("r2", long, "a"))
+	}},
+	{"when the writer gives up, those behind it read", func(x *trial) {
+		b := x.listen("c")
+		x.gets(read("r1", long, "a"))
+		x.waits(0, fairly("c:w", 1, "a"))
+		x.waits(1, readsFor("c:1", 2, "a"))
+		x.waits(2, readsFor("c:2", 3, "a"))
+		x.want(node.Released, leave("c:w", "a"))
+		b.receives(woken(reads("c:1"), "a"), woken(reads("c:2"), "a"))
+		x.gets(readsFor("c:1", 2, "a"))
+		x.gets(readsFor("c:2", 3, "a"))
+		b.receives()
+	}},
+	{"one that reads wakes who comes behind it, and a writer not", func(x *trial) {
+		b := x.listen("c")
+		x.want(node.Granted, acquire("o1", short, "a"))
+		x.waits(0, readsFor("c:1", 1, "a"))
+		x.waits(1, readsFor("c:2", 2, "a"))
+		x.waits(2, fairly("c:w", 3, "a"))
+		x.Pass(short)
+		x.gets(readsFor("c:1", 1, "a"))
+		b.receives(woken(reads("c:2"), "a"))
+		x.gets(readsFor("c:2", 2, "a"))
+		b.receives()
+	}},
+	{"however many they are", func(x *trial) {
+		const crowd = 250
+		b := x.listen("c")
+		x.held("a")
+		ops := make([]node.Op, 0, crowd)
+		for i := range crowd {
+			ops = append(ops, readsFor(fmt.Sprint("c:", i), int64(i+1), "a"))
+		}
+		x.do(ops...)
+		x.want(node.Released, release("o1", "a"))
+		told := make(map[string]bool)
+		for len(told) < crowd { // who is not in before its patience is over, may be told again
+			m := b.next()
+			assert.Equal(x, node.Woken, m.Kind)
+			var n int
+			_, err := fmt.Sscanf(node.WaiterKey(m.Waiter), "c:%d", &n)
+			require.NoError(x, err)
+			if !told[m.Waiter] {
+				told[m.Waiter] = true
+				x.gets(ops[n])
+			}
+		}
+	}},
+	{"a writer is not woken while others read", func(x *trial) {
+		b := x.listen("c")
+		x.gets(read("r1", long, "a"))
+		x.gets(read("r2", long, "a"))
+		x.waits(0, fairly("c:w", 1, "a"))
+		x.want(node.Released, unread("r1", "a"))
+		x.want(node.Absent, release("o9", "a"))
+		x.want(node.Absent, leave("c:9", "a"))
+		b.receives()
+	}},
+	{"on a free name a reader leaves the turn to a writer that came before, and wakes it", func(x *trial) {
+		b := x.listen("c")
+		name, replies := x.promptly(func(name string) []node.Op {
+			taken := name + " taken"
+			return []node.Op{
+				acquire("o1", long, taken), fairly("c:w", 1, taken, name),
+				readsFor("c:1", 2, name), readsFor("c:2", 3, name),
+			}
+		})
+		x.yields(name, 1, replies[2])
+		x.yields(name, 2, replies[3])
+		b.receivesOf(name, woken("c:w", name))
+	}},
+	{"and one that does not come keeps it no longer than others", func(x *trial) {
+		x.listen("c")
+		x.do(freed("a", "c:w")...)
+		x.Pass(privilege)
+		x.gets(readsFor("c:1", 2, "a"))
+		x.gets(fair(read("r", long, "a")))
+		x.waits(0, fairly("c:w", 1, "a"))
+		x.waits(1, readsFor("c:2", 3, "a"))
+	}},
+	{"readers that were woken and do not come keep a writer off for their turn only", func(x *trial) {
+		x.listen("c")
+		x.held("a")
+		x.waits(0, readsFor("c:1", 1, "a"))
+		x.waits(1, readsFor("c:2", 2, "a"))
+		x.waits(2, fairly("c:w", 3, "a"))
+		x.want(node.Released, release("o1", "a"))
+		x.Pass(calm)
+		x.want(node.Granted, fairly("c:w", 3, "a"))
+	}},
+	{"dead writers stand in nobody's way on a free name", func(x *trial) {
+		x.listen("c")
+		x.held("a")
+		x.do(fairly("dead:1", 1, "a", "b"), fairly("dead:2", 2, "a", "b"))
+		x.gets(readsFor("c:1", 3, "b"))
+	}},
+	{"one who writes no longer leaves the queue, and those behind it read", func(x *trial) {
+		b := x.listen("c")
+		x.held("a")
+		x.waits(0, fairly("c:w", 1, "a"))
+		x.want(node.Released, release("o1", "a"))
+		b.receives(woken("c:w", "a"))
+		x.want(node.Granted, fairly("c:w", 1, "a"))
+		x.waits(1, readsFor("c:1", 2, "a"))
+		op := keep("o of c:w", long, "a")
+		op.Waiter = node.Waiter{ID: "c:w"}
+		x.want(node.Granted, op)
+		b.receives(woken(reads("c:1"), "a"))
+		x.gets(readsFor("c:1", 2, "a"))
+		x.waits(0, fairly("c:w2", 3, "a"))
+	}},
+	{"one who gives back what it cannot use does not wake the others for it", func(x *trial) {
+		b := x.listen("c")
+		x.held("a")
+		x.waits(0, readsFor("c:1", 1, "a"))
+		x.waits(1, readsFor("c:2", 2, "a"))
+		x.want(node.Released, release("o1", "a"))
+		b.receives(woken(reads("c:1"), "a"), woken(reads("c:2"), "a"))
+		x.gets(readsFor("c:1", 1, "a"))
+		x.want(node.Released, reading(waiting(reads("c:1"), 1, release("o of c:1", "a"))))
+		b.receives(returned(reads("c:2"), "a"))
+	}},
+	{"a reader is far away like others", func(x *trial) {
+		x.listen("c")
+		x.held("a")
+		id := node.ReaderID("c:1", 200*time.Millisecond)
+		x.waits(0, fair(waiting(id, 1, read("r1", long, "a"))))
+		x.waits(1, fairly("c:w", 2, "a"))
+		x.want(node.Released, release("o1", "a"))
+		x.Pass(privilege)
+		h := x.do(fairly("c:w", 2, "a"))[0].Holder
+		assert.Greater(x, h.TTL, privilege)
+		assert.LessOrEqual(x, h.TTL, 150*time.Millisecond)
+		x.Pass(150 * time.Millisecond)
+		x.want(node.Granted, fairly("c:w", 2, "a"))
+	}},
+}

@@ -1,0 +1,107 @@
+package node_test
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/quorumlock/quorumlock/node"
+)
+
+func TestNamesOfPools(t *testing.T) {
+	seen := make(map[string]bool)
+	for _, name := range []string{"a", "{a}", "{a}b", "a:1", "{a}:1", "{a", "a}", ":", "é\x00"} {
+		pool := node.PoolName(name)
+		assert.False(t, seen[pool], "%q shares its pool with another", name)
+		seen[pool] = true
+		for _, slot := range []int{0, 7, 1023} {
+			assert.Equal(t, slot, node.SlotOf(pool, node.SlotName(pool, slot)))
+			assert.Equal(t, -1, node.SlotOf(pool+"x", node.SlotName(pool, slot)))
+		}
+		assert.Equal(t, -1, node.SlotOf(pool, pool+":x"))
+		assert.Equal(t, -1, node.SlotOf(pool, pool+":-1"))
+
+		told, slots, ok := node.Vacated(pool + ":3,14")
+		assert.True(t, ok)
+		assert.Equal(t, pool, told)
+		assert.Equal(t, []int{3, 14}, slots)
+		told, slots, ok = node.Vacated(pool + ":")
+		assert.True(t, ok)
+		assert.Equal(t, pool, told)
+		assert.Empty(t, slots)
+	}
+	for _, name := range []string{"", "a", "a:1", "quorumlock:permit:", "quorumlock:queue:{a}:1"} {
+		_, _, ok := node.Vacated(name)
+		assert.False(t, ok, name)
+	}
+}
+
+func TestPoolWaiterID(t *testing.T) {
+	assert.Equal(t, "c:1", node.PoolWaiterID("c:1", 1))
+	assert.Equal(t, "c:1*12", node.PoolWaiterID("c:1", 12))
+	assert.Equal(t, "c:1*12", node.WaiterKey(node.WaiterID(node.PoolWaiterID("c:1", 12), maxPrivilege)))
+}
+
+// maxPrivilege is how long a free lock is left to a waiter at most.
+const maxPrivilege = 500_000_000
+
+// slots is the operation on a pool of so many slots.
+func slots(size int, op node.Op, numbers ...int) node.Op {
+	op.Pool = node.Pool{Name: node.PoolName("lock:a"), Size: size}
+	for _, i := range numbers {
+		op.Names = append(op.Names, node.SlotName(op.Pool.Name, i))
+	}
+	return op
+}
+
+// A user who may wait for locks may do everything with pools.
+func TestRedisPoolACL(t *testing.T) {
+	server := start(t)
+	rules := append(strings.Fields("resetchannels "+minimalACL), strings.Fields(waitingACL)...)
+	command(t, server, append([]string{"ACL", "SETUSER", "u", "reset", "on", ">secret"}, rules...)...)
+	n := open(t, "redis://u:secret@"+server.Addr())
+	_, err := node.Listen(context.Background(), n, "c", func(node.Message) {})
+	require.NoError(t, err)
+	waiting := func(id string, op node.Op) node.Op {
+		op.Waiter = node.Waiter{ID: id, Ticket: 1, Keep: long}
+		op.Fair = true
+		return op
+	}
+	done := waiting("c:1", slots(2, release("o3"), 0))
+	done.Waiter.Keep = 0
+	resize := slots(3, node.Op{Kind: node.Resize, Names: []string{"lock:a"}})
+	resize.Pool.Version = 1
+	wantAll(t, n, []node.Op{
+		slots(2, acquire("o1"), 0), slots(2, acquire("o2"), 1),
+		waiting("c:1", slots(2, acquire("o3"), 0)), waiting("c:2", slots(2, acquire("o4"), 0)),
+		slots(2, release("o1"), 0), waiting("c:1", slots(2, acquire("o3"), 0)), waiting("c:1", slots(2, release("o3"), 0)),
+		waiting("c:1", slots(2, acquire("o3"), 0)), done, slots(2, leaves("c:2", "lock:a")), resize,
+	}, node.Granted, node.Granted, node.Denied, node.Denied,
+		node.Released, node.Granted, node.Released, node.Granted, node.Released, node.Released, node.Granted)
+}
+
+// BenchmarkPool is an acquisition and the release of a slot of a pool; or an acquisition that is
+// denied, for which all slots are looked at.
+func BenchmarkPool(b *testing.B) {
+	n := open(b, start(b).Addr())
+	for _, size := range []int{1, 32, 1000} {
+		run := func(what string, ops ...node.Op) {
+			b.Run(fmt.Sprintf("size=%d/%s", size, what), func(b *testing.B) {
+				ops := complete(ops...)
+				replies := make([]node.Reply, len(ops))
+				for b.Loop() {
+					n.Do(context.Background(), ops, replies)
+				}
+				require.NoError(b, replies[len(ops)-1].Err)
+			})
+		}
+		run("granted", slots(size, acquire("o1"), 0), slots(size, release("o1"), 0))
+		want(b, node.Granted, n, slots(size, acquire("o2"), 0))
+		run("denied", slots(size, acquire("o1"), 0))
+		want(b, node.Released, n, slots(size, release("o2"), 0))
+	}
+}

@@ -1,0 +1,101 @@
+package node
+
+import (
+	"errors"
+	"strconv"
+
+	"github.com/redis/rueidis"
+)
+
+// poolScripts holds the scripts of those kinds of operation that have one of their own for
+// pools.
+var poolScripts = map[Kind]script{
+	Acquire: newScript("lib/key", "lib/guard", "lib/refusal", "lib/fence", "lib/raise", "lib/put", "lib/queue", "lib/pool", "permits_acquire"),
+	Release: newScript("lib/key", "lib/announce", "lib/give", "lib/queue", "lib/pool", "permits_release"),
+	Leave:   newScript("lib/key", "lib/queue", "lib/pool", "permits_leave"),
+	Resize:  newScript("lib/key", "lib/queue", "lib/pool", "permits_resize"),
+}
+
+// ofPool reports whether a script for pools carries the operation out.
+func (o *Op) ofPool() bool {
+	if o.Pool.Name == "" {
+		return false
+	}
+	_, ok := poolScripts[o.Kind]
+	return ok
+}
+
+// ofPool is the command for an operation on a pool: it has the KEYS and ARGV that the header of
+// the script names.
+func (w *writer) ofPool(b rueidis.Builder, op *Op, verb string, text func(*script) string) rueidis.Completed {
+	size, version := strconv.Itoa(op.Pool.Size), w.numerals.unsigned(op.Pool.Version)
+	slots := op.Names
+	if op.Kind == Leave || op.Kind == Resize {
+		slots = nil
+	}
+	switch op.Kind {
+	case Acquire:
+		w.add(op.Owner, milliseconds(op.TTL), milliseconds(op.Limits.MaxTTL), milliseconds(op.Limits.MaxClockSkew),
+			w.numerals.unsigned(op.Token), size, version, flag(op.Fair))
+	case Release:
+		w.add(op.Owner, size, version)
+	case Leave:
+		w.add(op.Waiter.ID, size, version)
+	default: // Resize
+		w.add(size, version)
+	}
+	if waits := op.Kind == Acquire || op.Kind == Release; waits && op.Waiter.ID != "" {
+		w.add(op.Waiter.ID)
+		if op.Waiter.Keep > 0 {
+			w.add(w.numerals.signed(op.Waiter.Ticket), milliseconds(op.Waiter.Keep))
+		}
+	}
+	script := poolScripts[op.Kind]
+	return b.Arbitrary(verb, text(&script), strconv.Itoa(1+len(slots))).Keys(op.Pool.Name).Keys(slots...).Args(w.args...).Build()
+}
+
+// maxPoolBytes bounds the bitmap that a node may answer with.
+const maxPoolBytes = 1 << 13
+
+// decodePoolDenial reads {slot, owner, left, fence, rank, size, version, free}.
+func decodePoolDenial(op *Op, values []rueidis.RedisMessage) (Reply, error) {
+	holders, err1 := decodeHolders(op, values[:4], 4)
+	n, err2 := integers(values[4:5])
+	size, err3 := values[5].AsInt64()
+	version, err4 := values[6].AsInt64()
+	free, err5 := values[7].ToString()
+	if err := errors.Join(err1, err2, err3, err4, err5); err != nil {
+		return Reply{}, err
+	}
+	if size < 0 || size > 8*maxPoolBytes || version < 0 || len(free) != int(size+7)/8 {
+		return Reply{}, errForm
+	}
+	return Reply{
+		Outcome: Denied,
+		Holder:  holders[0],
+		Rank:    int(max(n[0], 0)),
+		Pool:    PoolState{Size: int(size), Version: uint64(version), Free: []byte(free)},
+	}, nil
+}
+
+// decodeResize reads 1 or {version, size}.
+func decodeResize(msg *rueidis.RedisMessage) (Reply, error) {
+	if msg.IsInt64() {
+		if n, err := msg.AsInt64(); err != nil || n != 1 {
+			return Reply{}, errors.Join(err, errForm)
+		}
+		return Reply{Outcome: Granted}, nil
+	}
+	values, err := msg.ToArray()
+	if err != nil {
+		return Reply{}, err
+	}
+	n, err := integers(values)
+	if err != nil || len(n) != 2 || n[0] < 0 || n[1] < 0 || n[1] > 8*maxPoolBytes {
+		return Reply{}, errors.Join(err, errForm)
+	}
+	return Reply{Outcome: Denied, Pool: PoolState{Version: uint64(n[0]), Size: int(n[1])}}, nil
+}
+
+// poolDenialWidth is the length of the denial of slots.
+const poolDenialWidth = 8

@@ -1,0 +1,88 @@
+-- Read a latch; set it, count it down, and give back what the node has lost.
+--
+-- KEYS      the name of the latch
+-- ARGV[1]   TTL in ms
+-- ARGV[2]   MaxTTL of the client in ms
+-- ARGV[3]   MaxClockSkew of the client in ms
+-- ARGV[4]   token, in us of the client's clock, or 0 if exact
+-- ARGV[5]   1 if exact: only for the generation that follows, and what is here of an earlier
+--           one is void. Else for that which is here, if it began before the token
+-- ARGV[6]   generation
+-- ARGV[7]   what to set it to where it is not set, or 0
+-- ARGV[8]   since which token it is set; the smallest that the node is told counts
+-- ARGV[9]   flags: f if it is set for the first time, c if enough nodes have that count, v if
+--           what is here of an earlier generation is deleted even if nothing is set, l if the
+--           ids are to be listed
+-- ARGV[10]  if not 0: the ids that follow are all that others know, as of the recovery with
+--           this end
+-- ARGV[11]  inbox of who waits, or ''
+-- ARGV[12]  for how long, in ms
+-- ARGV[13..] ids that count down
+-- Reply     {1 or 0, generation, count, since, last, until, whole, size, left, restarted, id, ...}
+--           what is here now, after all was done that was asked, or nothing; the node gives
+--           no rights for left ms
+--           {'CLOCK', now}  the token is too far from the node's clock, in us
+--           and those of guard
+
+local ttl, max_ttl, max_skew = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3])
+local token, exact, generation = tonumber(ARGV[4]), ARGV[5] == '1', tonumber(ARGV[6])
+local count, flags = tonumber(ARGV[7]), ARGV[9]
+
+local now, differs, recovering = guard(ARGV[2], ARGV[3])
+if differs then
+  return differs
+end
+if recovering and recovering.err then
+  return recovering
+end
+local latch = latches(KEYS[1])
+if not exact and not latch.plausible(token, now, max_ttl, max_skew) then
+  return {'CLOCK', now}
+end
+
+local void = exact and latch.generation < generation
+local here = not void and latch.count or 0
+local serves = exact and latch.generation <= generation or not exact and latch.generation < token
+local sets = serves and count > 0 and (here == 0 or here ~= count and string.find(flags, 'c', 1, true))
+if sets and recovering and string.find(flags, 'f', 1, true) then
+  return recovering
+end
+local voids = serves and void and string.find(flags, 'v', 1, true)
+if voids and count == 0 then
+  latch.wake()
+  latch.live(math.max(ttl, latch.begin(ARGV[6])))
+  void = false
+end
+if count > 0 then
+  serves = serves and (sets or here == count)
+else
+  serves = serves and not void and (#ARGV < 13 or here > 0)
+end
+
+if serves and (sets or here > 0) then
+  local before = latch.size
+  if void then
+    latch.wake()
+    latch.begin(ARGV[6])
+    before = 0
+  end
+  if sets or count > 0 and tonumber(ARGV[8]) < latch.since then
+    latch.set(ARGV[7], ARGV[8])
+  end
+  latch.add(13)
+  if not exact and (sets or latch.size > before) then
+    latch.note(token)
+  end
+  if tonumber(ARGV[10]) ~= 0 and tonumber(ARGV[10]) == latch.over then
+    latch.refill()
+  end
+  latch.live(ttl)
+  if latch.size < latch.count then
+    if ARGV[11] ~= '' then
+      latch.await(ARGV[11], tonumber(ARGV[12]), math.floor(now / 1000))
+    end
+  elseif sets or latch.size > before then
+    latch.wake()
+  end
+end
+return latch.told(serves, recovering, string.find(flags, 'l', 1, true))

@@ -1,0 +1,75 @@
+-- contend takes names that others may have, or wait for; or has a waiter wait for them. What
+-- it is given and replies is what acquire is given and replies; waiter may be nil.
+--
+-- All is read before the first write, so a key of another type fails it early.
+local function contend(now, names, owner, ttl, token, last, life, fair, waiter, ticket, keep)
+  token = tonumber(token)
+  local denial
+  local fence, low = 0, {}
+  local free, taken, queued, queue = {}, {}, false, nil
+  for _, name in ipairs(names) do
+    local holder = redis.call('HKEYS', name)[1]
+    local seen = tonumber(redis.call('GET', key('fence', name)) or 0) or 0
+    if holder and holder ~= owner then
+      local left = redis.call('PTTL', name)
+      if not denial or left == -1 or (denial[3] ~= -1 and left > denial[3]) then
+        denial = {name, holder, left, seen}
+      end
+    end
+    if holder and holder ~= owner then
+      taken[#taken + 1] = name
+    elseif fair and not holder then
+      free[#free + 1] = {name, '', 0, seen}
+    end
+    if seen < token then
+      low[#low + 1] = name
+    elseif seen > fence then
+      fence = seen
+    end
+    queued = queued or (waiter or fair) and redis.call('EXISTS', key('queue', name)) == 1
+  end
+
+  if queued or waiter and denial then
+    queue = queues()
+    for _, name in ipairs(names) do
+      queue.sound(name, waiter)
+    end
+    now = math.floor(now / 1000)
+    if waiter and (denial or fair) then
+      queue.enter_all(names, waiter, ticket, tonumber(keep), now)
+      queue.came(taken, waiter)
+    end
+    if not denial and fair then
+      local left = {}
+      for _, other in ipairs(free) do
+        local ms, first = queue.precedence(other[1], waiter, now)
+        other[3] = ms or 0
+        if first then
+          left[#left + 1] = other[1]
+        end
+        if other[3] > (denial and denial[3] or 0) then
+          denial = other
+        end
+      end
+      queue.came(left, waiter)
+    end
+    if denial and waiter then
+      denial[5] = redis.call('ZRANK', key('queue', denial[1]), waiter) or 0
+    end
+  end
+  if denial then
+    return denial
+  end
+
+  for _, name in ipairs(names) do
+    local failure = put(name, owner, ttl)
+    if failure then
+      return failure
+    end
+  end
+  if queue and waiter and fair then
+    queue.expect_all(names, waiter, now) -- if it gives them back, others wait no longer for it
+  end
+  raise(low, last, life)
+  return fence > 0 and {fence} or 1
+end

@@ -1,0 +1,45 @@
+-- prolong makes names live for another TTL, and puts back those that are absent. What it is
+-- given and replies is what renew is given and replies; recovering is what guard returned.
+local function prolong(now, recovering, names, owner, text, max_ttl, max_skew, last)
+  local ttl = tonumber(text)
+  if ttl > max_ttl then
+    return {'SETTINGS', max_ttl, max_skew}
+  end
+  -- The fence goes along with the lock as long as acquire could still take a smaller token.
+  local token, life = tonumber(last), max_ttl + max_skew
+  local fenced = token > now - life * 1000 and token <= now + max_skew * 1000
+  local short, absent, low = {}, {}, {}
+
+  for _, name in ipairs(names) do
+    local holder = redis.call('HKEYS', name)[1]
+    if holder == owner then
+      if redis.call('PTTL', name) < ttl then
+        short[#short + 1] = name
+      end
+    elseif holder then
+      return {name, holder, redis.call('PTTL', name), tonumber(redis.call('GET', key('fence', name)) or 0) or 0}
+    elseif redis.call('EXISTS', key('tombstone', name) .. ':' .. owner) == 1 then
+      return {name, '', 0, 0}
+    else
+      absent[#absent + 1] = name
+    end
+    if fenced and (tonumber(redis.call('GET', key('fence', name)) or 0) or 0) < token then
+      low[#low + 1] = name
+    end
+  end
+
+  -- PEXPIRE works on a node that is out of memory, HSET and SET do not: what is there is
+  -- kept alive first.
+  for _, name in ipairs(short) do
+    redis.call('PEXPIRE', name, text)
+  end
+  for _, name in ipairs(absent) do
+    local failure = put(name, owner, text)
+    if failure then
+      return failure
+    end
+  end
+  raise(low, last, life)
+  local done = #absent > 0 and 2 or 1
+  return recovering and {done, recovering[2] or life, recovering[3] or 0} or done
+end

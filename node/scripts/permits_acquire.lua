@@ -1,0 +1,110 @@
+-- Take slots of a pool for one owner, all that are named or none, and their fencing token; or
+-- wait for as many.
+--
+-- KEYS[1]    the pool
+-- KEYS[2..]  the slots
+-- ARGV[1]    owner
+-- ARGV[2]    TTL in ms
+-- ARGV[3]    MaxTTL of the client in ms
+-- ARGV[4]    MaxClockSkew of the client in ms
+-- ARGV[5]    proposed token, in us of the client's clock: the fence of each slot
+-- ARGV[6]    size of the pool, as far as the caller knows
+-- ARGV[7]    version of that
+-- ARGV[8]    1 if free slots are left to those who came before, else 0
+-- ARGV[9]    waiter, or none: who gets an entry in the queue of the pool if this is denied
+-- ARGV[10]   its ticket
+-- ARGV[11]   how long its entry lives, in ms
+-- Reply      1        granted, and the token was taken
+--            {fence}  granted; the token was not taken: fence is as large
+--            {slot, owner, left, fence, rank, size, version, free}
+--                     denied. A slot is held by another, or there are too few that are not
+--                     left to those who came before, or it is not one of the pool, and yet enough are: then owner is ''.
+--                     In left ms enough may be free. The rank is how many stand before the waiter;
+--                     size and version are those in force; free is a bitmap of the free slots
+--            {'CLOCK', now}  the token is too far from the node's clock, in us
+--            and those of guard
+--
+-- See acquire for the order of reads and writes, and for tokens. The owner keeps the slots that
+-- it has, also those that are beyond the size by now.
+
+local pool, owner, token = KEYS[1], ARGV[1], tonumber(ARGV[5])
+local max_ttl, max_skew = tonumber(ARGV[3]), tonumber(ARGV[4])
+local fair, waiter, need = ARGV[8] == '1', ARGV[9], #KEYS - 1
+
+local now, differs, recovering = guard(ARGV[3], ARGV[4])
+local refused = refusal(now, differs, recovering, tonumber(ARGV[2]), ARGV[5], ARGV[5], max_ttl, max_skew)
+if refused then
+  return refused
+end
+
+local size, version, known = in_force(pool, ARGV[6], ARGV[7])
+local denial
+local fence, low, free = 0, {}, 0
+for i = 2, #KEYS do
+  local name = KEYS[i]
+  local holder = redis.call('HKEYS', name)[1]
+  local seen = tonumber(redis.call('GET', key('fence', name)) or 0) or 0
+  if holder and holder ~= owner then
+    denial = {name, holder, 0, seen}
+  elseif not holder then
+    free = free + 1
+    if tonumber(string.match(name, ':(%d+)$')) >= size then
+      denial = denial or {name, '', 0, seen}
+    end
+  end
+  if seen < token then
+    low[#low + 1] = name
+  elseif seen > fence then
+    fence = seen
+  end
+end
+
+local queued = (waiter or fair) and redis.call('EXISTS', key('queue', pool)) == 1
+local line, spots
+now = math.floor(now / 1000)
+if queued or waiter and denial then
+  line = pools()
+  line.queue.sound(pool, waiter)
+end
+if denial or queued and fair and free > 0 then
+  spots = vacancies(pool, size)
+  if waiter then
+    line.queue.enter_all({pool}, waiter, ARGV[10], tonumber(ARGV[11]), now)
+  end
+  local left, first
+  if not denial and fair then
+    left, first = line.precedence(pool, waiter, need, now, spots)
+    denial = left and {KEYS[2], '', math.max(left, 1), 0}
+  end
+  -- Who named slots that are taken while others are free has yet to come: for those.
+  if waiter and (first or denial and not left and #spots.free < need) then
+    line.queue.came({pool}, waiter)
+  end
+  if denial then
+    local rank = waiter and redis.call('ZRANK', key('queue', pool), waiter) or 0
+    if not left and #spots.free < need then
+      denial[3] = after(spots, need - #spots.free + rank)
+      if denial[2] == '' and spots.held[1] then -- it named slots that there are not, and these are held
+        local holders = redis.pcall('HKEYS', pool .. ':' .. spots.held[1])
+        denial[2] = holders[1] or ''
+      end
+    end
+    denial[5], denial[6], denial[7], denial[8] = rank, size, version, spots.map
+    return denial
+  end
+end
+
+for i = 2, #KEYS do
+  local failure = put(KEYS[i], owner, ARGV[2])
+  if failure then
+    return failure
+  end
+end
+if line and waiter then
+  line.took(pool, waiter, now)
+end
+raise(low, ARGV[5], max_ttl + max_skew)
+if version > known then
+  redis.call('HSET', pool, 'size', size, 'version', ARGV[7])
+end
+return fence > 0 and {fence} or 1

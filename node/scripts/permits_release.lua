@@ -1,0 +1,35 @@
+-- Remove the slots that the owner holds, and wake those who wait for any of the pool.
+--
+-- KEYS[1]    the pool
+-- KEYS[2..]  the slots
+-- ARGV[1]    owner
+-- ARGV[2]    size of the pool, as far as the caller knows
+-- ARGV[3]    version of that
+-- ARGV[4]    waiter on whose behalf they were taken, or none
+-- ARGV[5]    its ticket
+-- ARGV[6]    how long its entry lives from now on, in ms, as it tries again; it is not woken.
+--            None if it leaves the queue
+-- Reply      how many slots were removed
+--
+-- As release, it does all that it can, and tells in the end what kept a slot from being removed.
+
+local pool, removed, failure, freed = KEYS[1], 0, nil, {}
+for i = 2, #KEYS do
+  local own = give(KEYS[i], ARGV[1])
+  if own == 1 then
+    removed = removed + 1
+    freed[#freed + 1] = tonumber(string.match(KEYS[i], ':(%d+)$'))
+  elseif own ~= 0 then
+    failure = own
+  end
+end
+local keep = tonumber(ARGV[6])
+if keep or redis.pcall('EXISTS', key('queue', pool), key('woken', pool)) ~= 0 then
+  local line = pools()
+  if ARGV[4] then
+    line.queue.rejoin({pool}, ARGV[4], ARGV[5], keep)
+  end
+  local fits, size = pcall(in_force, pool, ARGV[2], ARGV[3])
+  line.wake_free(pool, fits and size or tonumber(ARGV[2]), keep and ARGV[4], freed)
+end
+return failure or removed

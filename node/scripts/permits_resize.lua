@@ -1,0 +1,17 @@
+-- Set the size of a pool, unless a later setting is known, and wake those who wait if it has
+-- grown.
+--
+-- KEYS[1]  the pool
+-- ARGV[1]  size
+-- ARGV[2]  version; 0 only asks
+-- Reply    1                this is the setting now
+--          {version, size}  another is, which is as late or later; 0 and 0 if there is none
+
+local set = redis.call('HMGET', KEYS[1], 'size', 'version')
+local known = tonumber(set[2]) or 0
+if ARGV[2] == '0' or known > tonumber(ARGV[2]) or known == tonumber(ARGV[2]) and set[1] ~= ARGV[1] then
+  return {known, tonumber(set[1]) or 0}
+end
+redis.call('HSET', KEYS[1], 'size', ARGV[1], 'version', ARGV[2])
+pools().wake_free(KEYS[1], tonumber(ARGV[1]))
+return 1

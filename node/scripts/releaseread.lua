@@ -1,0 +1,45 @@
+-- Have an owner read the names no longer, and wake who waits for those that are free.
+--
+-- KEYS, ARGV and Reply as for release
+--
+-- What it still holds as a writer goes too: the node may not have heard that it is none any
+-- more. As release, it does all that it can.
+
+local time = redis.call('TIME')
+local now = time[1] * 1000 + math.floor(time[2] / 1000)
+
+-- give lets go of one name, and reports whether it was held, and is free now.
+local function give(name)
+  if reading(name, ARGV[1], now) then
+    redis.call('ZREM', key('readers', name), ARGV[1])
+    return true, redis.call('HGET', name, readers) and settle(name, now)
+  end
+  local own = redis.call('HDEL', name, ARGV[1]) == 1
+  return own, own
+end
+
+local removed, failure, queued = 0, nil, false
+for _, name in ipairs(KEYS) do
+  local ok, own, free = pcall(give, name)
+  if ok and own then
+    removed = removed + 1
+    if free and ARGV[2] == '1' then
+      announce(name)
+    end
+  elseif not ok then
+    local text = type(own) == 'table' and own.err or own -- a string before Redis 7
+    if not string.find(text, 'WRONGTYPE', 1, true) then
+      failure = {err = text}
+    end
+  end
+  queued = queued or redis.pcall('EXISTS', key('queue', name)) == 1
+end
+local keep = tonumber(ARGV[5])
+if queued or keep then
+  local queue = queues()
+  if ARGV[3] then
+    queue.rejoin(KEYS, ARGV[3], ARGV[4], keep)
+  end
+  queue.wake_all(KEYS, keep and ARGV[3])
+end
+return failure or removed

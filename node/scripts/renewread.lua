@@ -1,0 +1,78 @@
+-- Have an owner read every name for another TTL; put back what is absent. What it holds as a
+-- writer becomes that of a reader.
+--
+-- KEYS      the names of the locks
+-- ARGV[1]   owner
+-- ARGV[2]   TTL in ms
+-- ARGV[3]   MaxTTL of the client in ms
+-- ARGV[4]   MaxClockSkew of the client in ms
+-- ARGV[5]   token of the lease, in us
+-- ARGV[6]   waiter on whose behalf it was a writer, or none: it leaves the queues
+-- Reply     as renew
+
+local owner, ttl, token = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[5])
+local max_ttl, max_skew = tonumber(ARGV[3]), tonumber(ARGV[4])
+local here, written, absent, gone, low = {}, {}, {}, {}, {}
+
+local now, differs, recovering = guard(ARGV[3], ARGV[4])
+if differs then
+  return differs
+end
+if ttl > max_ttl then
+  return {'SETTINGS', max_ttl, max_skew}
+end
+local life = max_ttl + max_skew
+local fenced = token > now - life * 1000 and token <= now + max_skew * 1000
+now = math.floor(now / 1000)
+
+for _, name in ipairs(KEYS) do
+  local holder = redis.call('HKEYS', name)[1]
+  local own = reading(name, owner, now)
+  if holder == owner then
+    written[#written + 1] = name
+  elseif holder and holder ~= readers then
+    return {name, holder, redis.call('PTTL', name), (tonumber(redis.call('GET', key('fence', name)) or 0) or 0)}
+  elseif holder and own then
+    here[#here + 1] = name
+  elseif redis.call('EXISTS', key('tombstone', name) .. ':' .. owner) == 1 then
+    return {name, '', 0, 0}
+  elseif holder then
+    gone[#gone + 1] = name
+  else
+    absent[#absent + 1] = name
+  end
+  if fenced and (tonumber(redis.call('GET', key('fence', name)) or 0) or 0) < token then
+    low[#low + 1] = name
+  end
+end
+
+for _, name in ipairs(here) do
+  share(name, owner, ttl, now)
+end
+for _, name in ipairs(written) do
+  local left = math.max(redis.call('PTTL', name), ttl)
+  redis.call('DEL', name) -- behind which a node that is out of memory does the rest
+  local failure = share(name, owner, left, now, true)
+  if failure then
+    return failure
+  end
+end
+for _, name in ipairs(gone) do
+  share(name, owner, ttl, now)
+end
+for _, name in ipairs(absent) do
+  local failure = share(name, owner, ttl, now, true)
+  if failure then
+    return failure
+  end
+end
+raise(low, ARGV[5], life)
+if #written > 0 then
+  local queue = queues()
+  if ARGV[6] then
+    queue.rejoin(written, ARGV[6])
+  end
+  queue.wake_all(written)
+end
+local done = #absent + #gone > 0 and 2 or 1
+return recovering and {done, recovering[2] or life, recovering[3] or 0} or done

@@ -1,0 +1,34 @@
+-- Delete a latch: what was set and counted down is forgotten, and another generation begins.
+--
+-- KEYS      the name of the latch
+-- ARGV[1]   TTL in ms of what is kept of the deletion, at least: as long as the latch would live
+-- ARGV[2]   MaxTTL of the client in ms
+-- ARGV[3]   MaxClockSkew of the client in ms
+-- ARGV[4]   token, in us of the client's clock: the generation that begins
+-- Reply     as that of latch: {1, ...} if that generation has begun, {0, ...} if the node has
+--           seen a token as large
+
+local max_ttl, max_skew = tonumber(ARGV[2]), tonumber(ARGV[3])
+local token = tonumber(ARGV[4])
+
+local now, differs, recovering = guard(ARGV[2], ARGV[3])
+if differs then
+  return differs
+end
+if recovering and recovering.err then
+  return recovering
+end
+local latch = latches(KEYS[1])
+if not latch.plausible(token, now, max_ttl, max_skew) then
+  return {'CLOCK', now}
+end
+local repeated = latch.generation == token
+if not repeated and (token <= latch.generation or token <= latch.since or token <= latch.last) then
+  return latch.told(false, recovering)
+end
+if not repeated then
+  local left = latch.begin(ARGV[4])
+  latch.live(math.max(tonumber(ARGV[1]), left))
+  latch.wake()
+end
+return latch.told(true, recovering)

@@ -1,0 +1,16 @@
+package node
+
+// readerScripts holds the scripts of the operations that [Op.Reads] turns into others.
+var readerScripts = [...]script{
+	Acquire: newScript("lib/key", "lib/guard", "lib/refusal", "lib/fence", "lib/raise", "lib/put", "lib/queue", "lib/readers", "acquireread"),
+	Renew:   newScript("lib/key", "lib/guard", "lib/fence", "lib/raise", "lib/put", "lib/queue", "lib/readers", "renewread"),
+	Release: newScript("lib/key", "lib/put", "lib/queue", "lib/announce", "lib/readers", "releaseread"),
+}
+
+// scriptOf is the script of an operation.
+func scriptOf(op *Op) *script {
+	if op.Reads && op.Kind <= Release {
+		return &readerScripts[op.Kind]
+	}
+	return &scripts[op.Kind]
+}

@@ -1,0 +1,169 @@
+package quorumotel
+
+import (
+	"context"
+	"errors"
+	"sync"
+
+	"go.opentelemetry.io/otel/attribute"
+	semconv "go.opentelemetry.io/otel/semconv/v1.40.0"
+
+	"github.com/quorumlock/quorumlock"
+	"github.com/quorumlock/quorumlock/node"
+)
+
+// The attributes of metrics and spans. What failed has error.type besides.
+const (
+	keyGroup      = attribute.Key("quorumlock.lock.group")
+	keyNames      = attribute.Key("quorumlock.lock.names")
+	keyReads      = attribute.Key("quorumlock.lock.reads")
+	keyOwner      = attribute.Key("quorumlock.lease.owner")
+	keyToken      = attribute.Key("quorumlock.lease.token")
+	keyHandedOver = attribute.Key("quorumlock.lease.handed_over")
+	keyEnd        = attribute.Key("quorumlock.lease.end")
+	keySpare      = attribute.Key("quorumlock.lease.spare")
+	keyAttempts   = attribute.Key("quorumlock.acquire.attempts")
+	keyAsking     = attribute.Key("quorumlock.acquire.asking")
+	keyNode       = attribute.Key("quorumlock.node.name")
+	keyOperation  = attribute.Key("quorumlock.operation")
+	keyVote       = attribute.Key("quorumlock.vote")
+	keyUnsent     = attribute.Key("quorumlock.vote.unsent")
+	keyTook       = attribute.Key("quorumlock.vote.duration")
+	keyRestarted  = attribute.Key("quorumlock.node.restarted")
+)
+
+// other is the value for what has none of its own, as in the semantic conventions.
+const other = "_OTHER"
+
+// reasons are the values of error.type for what a node says.
+var reasons = map[error]string{
+	node.ErrTimeout:       "timeout",
+	node.ErrUnreachable:   "unreachable",
+	node.ErrAuth:          "auth",
+	node.ErrWrongType:     "wrong_type",
+	node.ErrRejected:      "rejected",
+	node.ErrProtocol:      "protocol",
+	node.ErrClosed:        "closed",
+	node.ErrMisconfigured: "misconfigured",
+	node.ErrRecovering:    "recovering",
+	node.ErrSettings:      "settings",
+	node.ErrClock:         "clock",
+	node.ErrSameServer:    "same_server",
+	node.ErrDown:          "down",
+	node.ErrBusy:          "busy",
+	node.ErrCanceled:      "canceled",
+}
+
+// failures are the values of error.type for what a call returns, in the order in which they are
+// looked for: one that gave up is told by what stood in its way.
+var failures = []struct {
+	err  error
+	kind string
+}{
+	{quorumlock.ErrClosed, "closed"},
+	{quorumlock.ErrHeld, "held"},
+	{quorumlock.ErrNoQuorum, "no_quorum"},
+	{quorumlock.ErrOverlap, "overlap"},
+	{quorumlock.ErrInvalid, "invalid"},
+	{quorumlock.ErrLatchNotSet, "latch_not_set"},
+	{quorumlock.ErrLatchDeleted, "latch_deleted"},
+	{quorumlock.ErrLatchSet, "latch_set"},
+	{context.DeadlineExceeded, "timeout"},
+	{context.Canceled, "canceled"},
+}
+
+// failureOf is the error.type of what a call returned.
+func failureOf(err error) string {
+	gaveUp := errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled)
+	none, _ := errors.AsType[*quorumlock.NoQuorumError](err)
+	hasty := gaveUp && none != nil && len(none.Nodes) == 0 // no node stood in its way
+	for _, f := range failures {
+		if hasty && f.kind == "no_quorum" {
+			continue
+		}
+		if errors.Is(err, f.err) {
+			return f.kind
+		}
+	}
+	return other
+}
+
+// reasonOf is the error.type of what a node said.
+func reasonOf(err error) string {
+	if failed, ok := errors.AsType[*node.Error](err); ok {
+		if reason, ok := reasons[failed.Reason]; ok {
+			return reason
+		}
+	}
+	return other
+}
+
+// ends are the values of quorumlock.lease.end, but for those of a LostError, which tell themselves.
+var ends = []struct {
+	err error
+	end string
+}{
+	{quorumlock.ErrReleased, "released"},
+	{quorumlock.ErrClosed, "closed"},
+	{quorumlock.ErrHoldLimit, "hold_limit"},
+	{quorumlock.ErrLeaked, "leaked"},
+}
+
+// losses are those of leases that ended before they were released.
+var losses = []string{
+	string(quorumlock.LossUnconfirmed), string(quorumlock.LossExpired), string(quorumlock.LossForced), "hold_limit", "leaked",
+}
+
+// endOf is how a lease ended, in one word.
+func endOf(err error) string {
+	if lost, ok := errors.AsType[*quorumlock.LostError](err); ok {
+		return string(lost.Cause)
+	}
+	for _, e := range ends {
+		if errors.Is(err, e.err) {
+			return e.end
+		}
+	}
+	return other
+}
+
+// failed is the attribute of a failure.
+func failed(kind string) attribute.KeyValue { return semconv.ErrorTypeKey.String(kind) }
+
+// maxGroups bounds the groups of locks.
+const maxGroups = 100
+
+// groups sorts locks into groups, if it is told how.
+type groups struct {
+	sort  func(name string) string
+	mu    sync.Mutex
+	known map[string]bool
+}
+
+// with is what a metric about a lock has for attributes: these, and its group if there are groups.
+func (g *groups) with(names []string, attrs ...attribute.KeyValue) attribute.Set {
+	if group := g.of(names); group != "" {
+		attrs = append(attrs, keyGroup.String(group))
+	}
+	return attribute.NewSet(attrs...)
+}
+
+// of is the group of a lock: that of its first name.
+func (g *groups) of(names []string) string {
+	if g.sort == nil || len(names) == 0 {
+		return ""
+	}
+	group := g.sort(names[0])
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	switch {
+	case g.known[group]:
+	case len(g.known) >= maxGroups:
+		return other
+	case g.known == nil:
+		g.known = map[string]bool{group: true}
+	default:
+		g.known[group] = true
+	}
+	return group
+}

@@ -1,0 +1,114 @@
+package quorumotel
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"go.opentelemetry.io/otel/metric"
+	"go.opentelemetry.io/otel/metric/noop"
+
+	"github.com/quorumlock/quorumlock"
+)
+
+// noting is a meter that notes what is made with it, as the documentation has it.
+type noting struct {
+	noop.Meter
+	rows map[string]string
+}
+
+func (n noting) Float64Histogram(name string, o ...metric.Float64HistogramOption) (metric.Float64Histogram, error) {
+	n.rows[name] = "histogram | " + metric.NewFloat64HistogramConfig(o...).Unit()
+	return n.Meter.Float64Histogram(name, o...)
+}
+
+func (n noting) Int64Counter(name string, o ...metric.Int64CounterOption) (metric.Int64Counter, error) {
+	n.rows[name] = "counter | " + metric.NewInt64CounterConfig(o...).Unit()
+	return n.Meter.Int64Counter(name, o...)
+}
+
+func (n noting) Int64UpDownCounter(name string, o ...metric.Int64UpDownCounterOption) (metric.Int64UpDownCounter, error) {
+	n.rows[name] = "updowncounter | " + metric.NewInt64UpDownCounterConfig(o...).Unit()
+	return n.Meter.Int64UpDownCounter(name, o...)
+}
+
+func (n noting) Int64Gauge(name string, o ...metric.Int64GaugeOption) (metric.Int64Gauge, error) {
+	n.rows[name] = "gauge | " + metric.NewInt64GaugeConfig(o...).Unit()
+	return n.Meter.Int64Gauge(name, o...)
+}
+
+func documentation(t *testing.T) string {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join("..", "docs", "observability.md"))
+	require.NoError(t, err)
+	return string(text)
+}
+
+func TestEveryMetricIsDocumented(t *testing.T) {
+	made := noting{rows: make(map[string]string)}
+	_, err := newInstruments(made)
+	require.NoError(t, err)
+	documented := make(map[string]string)
+	row := regexp.MustCompile("(?m)^\\| `(quorumlock[a-z_.]+)` \\| ([a-z]+ \\| [a-z{}]+) \\|")
+	for _, m := range row.FindAllStringSubmatch(documentation(t), -1) {
+		documented[m[1]] = m[2]
+	}
+	require.Equal(t, made.rows, documented)
+}
+
+// values are the words in code of a row of the table of attributes, behind its name.
+func values(t *testing.T, attribute string) []string {
+	t.Helper()
+	for line := range strings.Lines(documentation(t)) {
+		if rest, ok := strings.CutPrefix(line, "| "+attribute+" | "); ok {
+			var words []string
+			for _, m := range regexp.MustCompile("`([a-z_]+)`").FindAllStringSubmatch(rest, -1) {
+				words = append(words, m[1])
+			}
+			slices.Sort(words)
+			return words
+		}
+	}
+	require.Fail(t, "no row", attribute)
+	return nil
+}
+
+func TestEveryValueIsDocumented(t *testing.T) {
+	var calls, votes, over []string
+	for _, f := range failures {
+		calls = append(calls, f.kind)
+	}
+	for _, reason := range reasons {
+		votes = append(votes, reason)
+	}
+	for _, e := range ends {
+		over = append(over, e.end)
+	}
+	for _, cause := range []quorumlock.LossCause{quorumlock.LossUnconfirmed, quorumlock.LossExpired, quorumlock.LossForced} {
+		over = append(over, string(cause))
+	}
+	for attribute, want := range map[string][]string{
+		"`error.type` of calls and rounds": calls,
+		"`error.type` of votes":            votes,
+		"`quorumlock.lease.end`":           over,
+	} {
+		slices.Sort(want)
+		require.Equal(t, want, values(t, attribute), attribute)
+	}
+}
+
+// Each attribute of the code has a place in the documentation.
+func TestEveryAttributeIsDocumented(t *testing.T) {
+	source, err := os.ReadFile("attributes.go")
+	require.NoError(t, err)
+	keys := regexp.MustCompile(`attribute\.Key\("([a-z_.]+)"\)`).FindAllStringSubmatch(string(source), -1)
+	require.NotEmpty(t, keys)
+	text := documentation(t)
+	for _, key := range keys {
+		require.Contains(t, text, "`"+key[1]+"`")
+	}
+}

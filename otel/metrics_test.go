@@ -1,0 +1,257 @@
+package quorumotel_test
+
+import (
+	"context"
+	"strconv"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.opentelemetry.io/otel/metric"
+	"go.opentelemetry.io/otel/metric/noop"
+
+	"github.com/quorumlock/quorumlock"
+	quorumotel "github.com/quorumlock/quorumlock/otel"
+)
+
+func TestALeaseIsMeasuredFromTheCallToItsEnd(t *testing.T) {
+	inVirtualTime(t, func(t *testing.T, f *fleet) {
+		lock := f.client().RedLock("job")
+		lease := f.acquire(lock)
+		require.Equal(t, map[string]int64{"": 1}, f.points("quorumlock.lease.count"))
+		time.Sleep(9 * time.Second)
+		f.release(lease)
+
+		require.Equal(t, map[string]int64{"": 0}, f.points("quorumlock.lease.count"))
+		require.Equal(t, map[string]int64{"lease.handed_over=false": 1}, f.points("quorumlock.acquire.duration"))
+		require.Equal(t, map[string]int64{"": 1}, f.points("quorumlock.acquire.wait.duration"))
+		require.Equal(t, map[string]int64{"": 1, "error.type=no_quorum": 0}, f.points("quorumlock.acquire.rounds"))
+		require.Equal(t, map[string]int64{
+			"lease.end=expired": 0, "lease.end=forced": 0, "lease.end=hold_limit": 0, "lease.end=leaked": 0, "lease.end=unconfirmed": 0,
+		}, f.points("quorumlock.lease.losses"), "they begin at 0, so that the first is an increase")
+		require.Equal(t, 9*time.Second, f.took("quorumlock.lease.duration", "lease.end=released"))
+		require.Positive(t, f.points("quorumlock.lease.renewals")[""])
+		for _, n := range []string{"n1", "n2", "n3"} {
+			require.EqualValues(t, 1, f.points("quorumlock.node.up")["node.name="+n])
+			require.EqualValues(t, 1, f.points("quorumlock.node.votes")["node.name="+n+" operation=acquire vote=granted"])
+			require.EqualValues(t, 1, f.points("quorumlock.node.operation.duration")["node.name="+n+" operation=acquire"])
+			require.Positive(t, f.points("quorumlock.node.votes")["node.name="+n+" operation=renew vote=granted"])
+		}
+	})
+}
+
+func TestWaitingIsMeasuredApart(t *testing.T) {
+	inVirtualTime(t, func(t *testing.T, f *fleet) {
+		held := f.acquire(f.client().RedLock("job"))
+		time.AfterFunc(3*time.Second, func() { _ = held.Release(context.Background()) })
+		f.release(f.acquire(f.client().RedLock("job")))
+		require.GreaterOrEqual(t, f.took("quorumlock.acquire.wait.duration", ""), 3*time.Second)
+		require.GreaterOrEqual(t, f.took("quorumlock.acquire.duration", "lease.handed_over=false"), 3*time.Second)
+		require.Positive(t, f.points("quorumlock.acquire.rounds")["error.type=held"])
+		require.Positive(t, f.points("quorumlock.node.votes")["node.name=n1 operation=acquire vote=denied"])
+	})
+}
+
+func TestHandoversAreToldApart(t *testing.T) {
+	inVirtualTime(t, func(t *testing.T, f *fleet) {
+		other := f.acquire(f.client().RedLock("job"))
+		client := f.client()
+		leases := make(chan *quorumlock.Lease, 2)
+		for range 2 {
+			go func() {
+				if lease, err := client.RedLock("job").Acquire(context.Background()); err == nil {
+					leases <- lease
+				}
+			}()
+		}
+		synctest.Wait()
+		f.release(other)
+		f.release(<-leases)
+		f.release(<-leases)
+		require.Equal(t, map[string]int64{"lease.handed_over=false": 2, "lease.handed_over=true": 1}, f.points("quorumlock.acquire.duration"))
+		require.EqualValues(t, 2, f.points("quorumlock.acquire.rounds")[""])
+		require.Equal(t, map[string]int64{"lease.end=released": 3}, f.points("quorumlock.lease.duration"))
+		require.Equal(t, map[string]int64{"": 0}, f.points("quorumlock.lease.count"))
+	})
+}
+
+func TestFailuresAreCountedByTheirKind(t *testing.T) {
+	inVirtualTime(t, func(t *testing.T, f *fleet) {
+		client := f.client()
+		held := f.acquire(client.RedLock("job"))
+		_, err := f.client().RedLock("job").TryAcquire(t.Context())
+		require.ErrorIs(t, err, quorumlock.ErrHeld)
+		f.release(held)
+		for _, nd := range f.nodes {
+			nd.Pause()
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+		defer cancel()
+		_, err = client.RedLock("job").TryAcquire(ctx)
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		for _, nd := range f.nodes {
+			nd.Resume()
+		}
+		f.stop(0, 1)
+		_, err = client.RedLock("job").TryAcquire(t.Context())
+		require.ErrorIs(t, err, quorumlock.ErrNoQuorum)
+		synctest.Wait()
+		require.Equal(t, map[string]int64{
+			"lease.handed_over=false": 1,
+			"error.type=held":         1, "error.type=timeout": 1, "error.type=no_quorum": 1,
+		}, f.points("quorumlock.acquire.duration"))
+		require.EqualValues(t, 1, f.points("quorumlock.acquire.rounds")["error.type=no_quorum"])
+		require.EqualValues(t, 1, f.points("quorumlock.node.votes")["error.type=unreachable node.name=n1 operation=acquire vote=unknown"])
+		require.EqualValues(t, 0, f.points("quorumlock.node.up")["node.name=n1"])
+		require.EqualValues(t, 1, f.points("quorumlock.node.up")["node.name=n3"])
+		f.nodes[0].Start()
+		require.NoError(t, f.acquire(client.RedLock("job")).Release(t.Context()))
+		synctest.Wait()
+		require.EqualValues(t, 1, f.points("quorumlock.node.up")["node.name=n1"], "it answers again")
+	})
+}
+
+func TestLossesAreCountedByCause(t *testing.T) {
+	inVirtualTime(t, func(t *testing.T, f *fleet) {
+		client := f.client()
+		lose := func(o quorumlock.LockOptions, strike func(*quorumlock.Lock)) {
+			lock := client.RedLock("job").With(o)
+			lease := f.acquire(lock)
+			strike(lock)
+			<-lease.Context().Done()
+			require.Error(t, lease.Err())
+			synctest.Wait()
+		}
+		nothing := func(*quorumlock.Lock) {}
+		lose(quorumlock.LockOptions{Fixed: true}, nothing)
+		lose(quorumlock.LockOptions{MaxHold: time.Second}, nothing)
+		lose(quorumlock.LockOptions{}, func(l *quorumlock.Lock) {
+			_, err := l.ForceRelease(t.Context())
+			require.NoError(t, err)
+		})
+		lose(quorumlock.LockOptions{}, func(*quorumlock.Lock) { f.stop(0, 1) })
+		require.Equal(t, map[string]int64{
+			"lease.end=expired": 1, "lease.end=hold_limit": 1, "lease.end=forced": 1, "lease.end=unconfirmed": 1, "lease.end=leaked": 0,
+		}, f.points("quorumlock.lease.losses"))
+		require.Positive(t, f.points("quorumlock.lease.renewals")["error.type=no_quorum"])
+	})
+}
+
+func TestAClosedClientLosesNothing(t *testing.T) {
+	inVirtualTime(t, func(t *testing.T, f *fleet) {
+		client := f.client()
+		f.acquire(client.RedLock("job"))
+		require.NoError(t, client.Close(t.Context()))
+		require.Equal(t, map[string]int64{"lease.end=closed": 1}, f.points("quorumlock.lease.duration"))
+		for cause, n := range f.points("quorumlock.lease.losses") {
+			require.Zero(t, n, cause)
+		}
+	})
+}
+
+func TestDegradedLeasesAreCountedWhileTheyLast(t *testing.T) {
+	inVirtualTime(t, func(t *testing.T, f *fleet) {
+		client := f.client()
+		a, b := f.acquire(client.RedLock("a")), f.acquire(client.RedLock("b"))
+		f.stop(2)
+		time.Sleep(15 * time.Second)
+		require.Equal(t, map[string]int64{"lease.spare=0": 2}, f.points("quorumlock.lease.degraded"))
+		f.release(a)
+		require.Equal(t, map[string]int64{"lease.spare=0": 1}, f.points("quorumlock.lease.degraded"))
+		f.nodes[2].Start()
+		time.Sleep(15 * time.Second)
+		require.Equal(t, map[string]int64{"lease.spare=0": 0}, f.points("quorumlock.lease.degraded"))
+		f.release(b)
+	})
+}
+
+func TestRecoveriesAreCounted(t *testing.T) {
+	inVirtualTime(t, func(t *testing.T, f *fleet) {
+		f.nodes[0].Flush()
+		f.release(f.acquire(f.client().RedLock("job")))
+		recoveries := f.points("quorumlock.node.recoveries")
+		require.EqualValues(t, 1, recoveries["node.name=n1 node.restarted=false"])
+		for _, none := range []string{"n1 node.restarted=true", "n2 node.restarted=false", "n3 node.restarted=false"} {
+			require.Contains(t, recoveries, "node.name="+none)
+			require.Zero(t, recoveries["node.name="+none])
+		}
+		require.EqualValues(t, 1, f.points("quorumlock.node.votes")["error.type=recovering node.name=n1 operation=acquire vote=unknown"])
+	})
+}
+
+func TestLatchesAreMeasured(t *testing.T) {
+	inVirtualTime(t, func(t *testing.T, f *fleet) {
+		latch := f.client().Latch("ready")
+		require.ErrorIs(t, latch.CountDown(t.Context(), "a"), quorumlock.ErrLatchNotSet)
+		require.NoError(t, latch.Set(t.Context(), 1))
+		require.NoError(t, latch.CountDown(t.Context(), "a"))
+		synctest.Wait()
+		require.Equal(t, map[string]int64{
+			"error.type=latch_not_set operation=count down": 1, "operation=set latch": 1, "operation=count down": 1,
+		}, f.points("quorumlock.latch.duration"))
+	})
+}
+
+func TestLocksAreSortedIntoGroups(t *testing.T) {
+	group := quorumotel.WithLockGroup(func(name string) string {
+		kind, _, _ := strings.Cut(name, "-")
+		return kind
+	})
+	inVirtualTime(t, func(t *testing.T, f *fleet) {
+		client := f.client()
+		for _, name := range []string{"invoice-1", "invoice-2", "report-1"} {
+			f.release(f.acquire(client.RedLock(name)))
+		}
+		lease, err := client.MultiLock("zebra-1", "report-1").Acquire(t.Context())
+		require.NoError(t, err)
+		f.release(lease)
+		require.Equal(t, map[string]int64{"lock.group=invoice": 2, "lock.group=report": 2}, f.points("quorumlock.acquire.wait.duration"))
+	}, group)
+}
+
+// A program whose groups are not bounded must not fill the memory of whoever keeps its metrics.
+func TestGroupsAreBounded(t *testing.T) {
+	inVirtualTime(t, func(t *testing.T, f *fleet) {
+		client := f.client()
+		for range 2 {
+			for i := range 120 {
+				f.release(f.acquire(client.RedLock("job-" + strconv.Itoa(i))))
+			}
+		}
+		calls := f.points("quorumlock.acquire.wait.duration")
+		require.Len(t, calls, 101)
+		require.EqualValues(t, 40, calls["lock.group=_OTHER"])
+		require.EqualValues(t, 2, calls["lock.group=job-99"])
+	}, quorumotel.WithLockGroup(func(name string) string { return name }))
+}
+
+func TestLockNamesAreNoAttributeByDefault(t *testing.T) {
+	inVirtualTime(t, func(t *testing.T, f *fleet) {
+		f.release(f.acquire(f.client().RedLock("very-special")))
+		for name := range f.measured() {
+			for attributes := range f.points(name) {
+				require.NotContains(t, attributes, "very-special", name)
+			}
+		}
+	})
+}
+
+// refusing is a meter that refuses one kind of instrument.
+type refusing struct{ noop.Meter }
+
+func (refusing) Int64Gauge(string, ...metric.Int64GaugeOption) (metric.Int64Gauge, error) {
+	return nil, context.Canceled
+}
+
+type refusingProvider struct{ noop.MeterProvider }
+
+func (refusingProvider) Meter(string, ...metric.MeterOption) metric.Meter { return refusing{} }
+
+func TestARefusedInstrumentIsAnError(t *testing.T) {
+	_, err := quorumotel.NewHooks(quorumotel.WithMeterProvider(refusingProvider{}))
+	require.ErrorIs(t, err, context.Canceled)
+	_, err = quorumotel.NewHooks()
+	require.NoError(t, err, "the global providers do nothing unless somebody sets them")
+}

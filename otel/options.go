@@ -1,0 +1,44 @@
+package quorumotel
+
+import (
+	"go.opentelemetry.io/otel"
+	"go.opentelemetry.io/otel/metric"
+	"go.opentelemetry.io/otel/trace"
+)
+
+// config is what options set.
+type config struct {
+	meters  metric.MeterProvider
+	tracers trace.TracerProvider
+	group   func(name string) string
+}
+
+// Option changes what NewHooks makes.
+type Option func(*config)
+
+// WithMeterProvider sets where metrics go. Default: [otel.GetMeterProvider].
+func WithMeterProvider(p metric.MeterProvider) Option {
+	return func(c *config) { c.meters = p }
+}
+
+// WithTracerProvider sets where spans go. Default: [otel.GetTracerProvider].
+func WithTracerProvider(p trace.TracerProvider) Option {
+	return func(c *config) { c.tracers = p }
+}
+
+// WithLockGroup gives the metrics about locks and leases the attribute quorumlock.lock.group, which
+// is what group makes of the name of a lock, a semaphore or a latch; of several names, of the first
+// in order. There should be few groups, as each has all the series of those metrics: "invoices"
+// for "invoice-4711". Beyond a hundred, further ones count as "_OTHER". group must be safe for
+// concurrent use.
+func WithLockGroup(group func(name string) string) Option {
+	return func(c *config) { c.group = group }
+}
+
+func newConfig(options []Option) config {
+	c := config{meters: otel.GetMeterProvider(), tracers: otel.GetTracerProvider()}
+	for _, o := range options {
+		o(&c)
+	}
+	return c
+}

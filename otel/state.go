@@ -1,0 +1,57 @@
+package quorumotel
+
+import (
+	"sync"
+
+	"github.com/quorumlock/quorumlock"
+)
+
+// backing knows of leases that not all nodes back how many more of these may fail. Clients that
+// share the hooks tell at the same time.
+type backing struct {
+	mu    sync.Mutex
+	spare map[string]int
+}
+
+// whole stands for a lease that all nodes back.
+const whole = -1
+
+// change is what became of a lease.
+type change struct{ from, to int }
+
+func (b *backing) changed(e quorumlock.BackingEvent) change {
+	spare := max(e.Have-e.Need, 0) // with fewer it is about to end
+	if e.Have == e.Want {
+		spare = whole
+	}
+	return b.move(e.Owner, spare)
+}
+
+func (b *backing) ended(owner string) change { return b.move(owner, whole) }
+
+func (b *backing) move(owner string, to int) change {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	from, ok := b.spare[owner]
+	if !ok {
+		from = whole
+	}
+	switch {
+	case to == whole:
+		delete(b.spare, owner)
+	case b.spare == nil:
+		b.spare = map[string]int{owner: to}
+	default:
+		b.spare[owner] = to
+	}
+	return change{from, to}
+}
+
+// seen are the nodes, or the groups of locks, that something is known of.
+type seen struct{ sync.Map }
+
+// first reports whether one is new.
+func (s *seen) first(name string) bool {
+	_, known := s.LoadOrStore(name, true)
+	return !known
+}

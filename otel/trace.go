@@ -1,0 +1,58 @@
+package quorumotel
+
+import (
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/codes"
+	"go.opentelemetry.io/otel/trace"
+
+	"github.com/quorumlock/quorumlock"
+	"github.com/quorumlock/quorumlock/quorum"
+)
+
+const (
+	spanName  = "quorumlock acquire"
+	eventName = "quorumlock.vote"
+)
+
+// spans makes a span of each acquisition, with an event for each vote. Votes of nodes that were too
+// slow to matter come after its end.
+type spans struct{ tracer trace.Tracer }
+
+func (s spans) acquisition(e quorumlock.AcquisitionEvent) {
+	_, span := s.tracer.Start(e.Context, spanName, trace.WithTimestamp(e.Began), trace.WithAttributes(
+		keyNames.StringSlice(e.Names),
+		keyReads.Bool(e.Reads),
+	))
+	defer span.End(trace.WithTimestamp(e.Began.Add(e.Took)))
+	if !span.IsRecording() {
+		return
+	}
+	span.SetAttributes(keyAttempts.Int(e.Attempts), keyAsking.Float64(e.Asking.Seconds()))
+	for _, v := range e.Votes {
+		span.AddEvent(eventName, trace.WithTimestamp(v.At), trace.WithAttributes(vote(v)...))
+	}
+	if e.Err == nil {
+		span.SetAttributes(keyOwner.String(e.Owner), keyToken.Int64(int64(e.Token)), keyHandedOver.Bool(e.HandedOver))
+		return
+	}
+	kind := failureOf(e.Err)
+	span.SetAttributes(failed(kind))
+	if kind != "held" { // which is an answer
+		span.SetStatus(codes.Error, e.Err.Error())
+	}
+}
+
+// vote describes one in an event.
+func vote(v quorumlock.VoteEvent) []attribute.KeyValue {
+	attrs := []attribute.KeyValue{
+		keyNode.String(v.Node),
+		keyOwner.String(v.Owner),
+		keyVote.String(v.Vote.String()),
+		keyTook.Float64(v.Took.Seconds()),
+		keyUnsent.Bool(v.Unsent),
+	}
+	if v.Vote == quorum.Unknown {
+		attrs = append(attrs, failed(reasonOf(v.Err)))
+	}
+	return attrs
+}

@@ -1,0 +1,102 @@
+package quorumotel_test
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/codes"
+	sdktrace "go.opentelemetry.io/otel/sdk/trace"
+
+	"github.com/quorumlock/quorumlock"
+)
+
+// only is the one span that was made.
+func (f *fleet) only() sdktrace.ReadOnlySpan {
+	f.t.Helper()
+	synctest.Wait()
+	spans := f.spans.Ended()
+	require.Len(f.t, spans, 1)
+	f.spans.Reset()
+	return spans[0]
+}
+
+func TestAnAcquisitionIsASpanOfItsCaller(t *testing.T) {
+	inVirtualTime(t, func(t *testing.T, f *fleet) {
+		client := f.client()
+		f.nodes[2].Pause()
+		ctx, caller := f.tracer.Tracer("caller").Start(t.Context(), "work")
+		began := time.Now()
+		lease, err := client.RedLock("job").Acquire(ctx)
+		require.NoError(t, err)
+		time.Sleep(time.Second) // until the slow node is not waited for any more
+		f.nodes[2].Resume()
+
+		span := f.only()
+		require.Equal(t, "quorumlock acquire", span.Name())
+		require.Equal(t, caller.SpanContext().SpanID(), span.Parent().SpanID())
+		require.Equal(t, caller.SpanContext().TraceID(), span.SpanContext().TraceID())
+		require.True(t, began.Equal(span.StartTime()), "%v, and not %v", began, span.StartTime())
+		require.True(t, began.Equal(span.EndTime()), "it took no time")
+		require.Equal(t, codes.Unset, span.Status().Code)
+		set := attribute.NewSet(span.Attributes()...)
+		require.Equal(t, "acquire.asking=0 acquire.attempts=1 lease.handed_over=false lease.owner="+lease.Owner()+
+			" lease.token="+attribute.Int64Value(int64(lease.Token())).String()+
+			` lock.names=["job"] lock.reads=false`, text(set))
+
+		events := span.Events()
+		require.Len(t, events, 3, "also the vote of the node that was too slow")
+		for _, e := range events[:2] {
+			require.Equal(t, "quorumlock.vote", e.Name)
+			require.True(t, began.Equal(e.Time))
+			require.Contains(t, e.Attributes, attribute.String("quorumlock.vote", "granted"))
+		}
+		late := events[2]
+		require.True(t, began.Add(500*time.Millisecond).Equal(late.Time))
+		require.Equal(t, "error.type=timeout lease.owner="+lease.Owner()+
+			" node.name=n3 vote=unknown vote.duration=0.5 vote.unsent=false", text(attribute.NewSet(late.Attributes...)))
+		caller.End()
+	})
+}
+
+func TestASpanOfAWaiterHasAllItsRounds(t *testing.T) {
+	inVirtualTime(t, func(t *testing.T, f *fleet) {
+		held := f.acquire(f.client().RedLock("job"))
+		f.only()
+		time.AfterFunc(time.Second, func() { _ = held.Release(context.Background()) })
+		f.acquire(f.client().RedLock("job"))
+		span := f.only()
+		require.GreaterOrEqual(t, span.EndTime().Sub(span.StartTime()), time.Second)
+		owners := make(map[string]bool)
+		for _, e := range span.Events() {
+			set := attribute.NewSet(e.Attributes...)
+			owner, _ := set.Value("quorumlock.lease.owner")
+			owners[owner.AsString()] = true
+		}
+		require.Greater(t, len(owners), 1, "each round has its own")
+	})
+}
+
+func TestASpanOfAFailureSaysWhy(t *testing.T) {
+	inVirtualTime(t, func(t *testing.T, f *fleet) {
+		client := f.client()
+		f.acquire(f.client().RedLock("job"))
+		f.only()
+		_, err := client.RedLock("job").TryAcquire(t.Context())
+		require.ErrorIs(t, err, quorumlock.ErrHeld)
+		span := f.only()
+		require.Equal(t, codes.Unset, span.Status().Code, "that somebody else has it is an answer")
+		require.Contains(t, span.Attributes(), attribute.String("error.type", "held"))
+
+		f.stop(0, 1)
+		_, err = client.RedLock("free").TryAcquire(t.Context())
+		require.ErrorIs(t, err, quorumlock.ErrNoQuorum)
+		span = f.only()
+		require.Equal(t, codes.Error, span.Status().Code)
+		require.Equal(t, err.Error(), span.Status().Description)
+		require.Contains(t, span.Attributes(), attribute.String("error.type", "no_quorum"))
+	})
+}

@@ -1,0 +1,37 @@
+package quorum_test
+
+import (
+	"testing"
+	"testing/quick"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/quorumlock/quorumlock/quorum"
+)
+
+func TestBunch(t *testing.T) {
+	const ttl = 128 * time.Second // so that bunches are a second apart
+	for _, c := range []struct{ due, phase, want time.Duration }{
+		{0, 0, 0},
+		{999 * time.Millisecond, 0, 0},
+		{time.Second, 0, time.Second},
+		{1999 * time.Millisecond, 0, time.Second},
+		{1999 * time.Millisecond, 500 * time.Millisecond, 1500 * time.Millisecond},
+		{1499 * time.Millisecond, 500 * time.Millisecond, 500 * time.Millisecond},
+		{100 * time.Millisecond, 500 * time.Millisecond, -500 * time.Millisecond},
+	} {
+		require.Equal(t, c.want, quorum.Bunch(c.due, ttl, c.phase), "%v after %v", c.due, c.phase)
+	}
+	require.Equal(t, 77*time.Nanosecond, quorum.Bunch(77, 127, 0), "too short to be divided")
+}
+
+// It is never later, earlier by less than a hundredth, and the same for all that are near.
+func TestBunchIsSoon(t *testing.T) {
+	require.NoError(t, quick.Check(func(due, phase uint32, ttl uint16) bool {
+		life := time.Duration(ttl) * time.Millisecond
+		at := quorum.Bunch(time.Duration(due), life, time.Duration(phase))
+		again := quorum.Bunch(at, life, time.Duration(phase))
+		return at <= time.Duration(due) && time.Duration(due)-at <= life/100 && again == at
+	}, nil))
+}

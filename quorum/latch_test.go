@@ -1,0 +1,364 @@
+package quorum_test
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"github.com/quorumlock/quorumlock/quorum"
+)
+
+func TestViewLatch(t *testing.T) {
+	type answers []quorum.LatchAnswer
+	const skew = 10
+	set := func(count int, ids ...string) quorum.LatchAnswer {
+		return quorum.LatchAnswer{Told: true, Count: count, Since: 100, IDs: ids}
+	}
+	later := func(generation uint64, a quorum.LatchAnswer) quorum.LatchAnswer {
+		a.Generation = generation
+		return a
+	}
+	lost := func(memory uint64, a quorum.LatchAnswer) quorum.LatchAnswer {
+		a.Memory = memory
+		return a
+	}
+	since := func(token uint64, a quorum.LatchAnswer) quorum.LatchAnswer {
+		a.Since = token
+		return a
+	}
+	refilled := func(a quorum.LatchAnswer) quorum.LatchAnswer {
+		a.Refilled = true
+		return a
+	}
+	unset, recovering := quorum.LatchAnswer{Told: true}, quorum.LatchAnswer{Told: true, Recovering: true, Memory: 500}
+	for _, tc := range []struct {
+		name    string
+		answers answers
+		known   []string
+		want    quorum.LatchView
+	}{
+		{"nobody has answered", answers{{}, {}, {}}, nil, quorum.LatchView{}},
+		{"too few have", answers{{}, set(2, "x"), {}}, nil, quorum.LatchView{Count: 2, Since: 100, IDs: []string{"x"}, Holders: 1}},
+		{"it is not set", answers{unset, unset, {}}, nil, quorum.LatchView{Known: true, Holders: 2}},
+		{"all agree", answers{set(2, "x"), set(2, "x"), set(2, "x")}, nil, quorum.LatchView{
+			Known: true, Count: 2, Since: 100, Chosen: true, IDs: []string{"x"}, Holders: 3,
+		}},
+		{"the union counts", answers{set(2, "x"), set(2, "y"), {}}, nil, quorum.LatchView{
+			Known: true, Count: 2, Since: 100, Chosen: true, IDs: []string{"x", "y"},
+		}},
+		{"with what the caller knows", answers{set(2, "x"), set(2, "x", "y"), {}}, []string{"y", "x"}, quorum.LatchView{
+			Known: true, Count: 2, Since: 100, Chosen: true, IDs: []string{"x", "y"}, Holders: 1,
+		}},
+		{"one that missed the setting is a witness", answers{set(2, "x"), unset, {}}, nil, quorum.LatchView{
+			Known: true, Count: 2, Since: 100, IDs: []string{"x"}, Holders: 1,
+		}},
+		{"one that has forgotten it is none", answers{set(2, "x"), lost(90, unset), {}}, nil, quorum.LatchView{
+			Count: 2, Since: 100, IDs: []string{"x"}, Holders: 1,
+		}},
+		{"nor is one that knows of some since", answers{set(2, "x"), lost(500, set(2, "y")), {}}, nil, quorum.LatchView{
+			Count: 2, Since: 100, Chosen: true, IDs: []string{"x", "y"},
+		}},
+		{"until it was given back all", answers{set(2, "x"), refilled(lost(500, set(2, "x"))), {}}, nil, quorum.LatchView{
+			Known: true, Count: 2, Since: 100, Chosen: true, IDs: []string{"x"}, Holders: 2,
+		}},
+		{"in this generation", answers{later(7, set(2)), refilled(lost(500, set(2, "x"))), {}}, nil, quorum.LatchView{
+			Generation: 7, Count: 2, Since: 100, Holders: 1,
+		}},
+		{"even if it forgot before it was set, as far as those know who answer", answers{set(2, "x"), lost(1, unset), {}}, nil, quorum.LatchView{
+			Count: 2, Since: 100, IDs: []string{"x"}, Holders: 1,
+		}},
+		{"one that forgot before it was told is a witness", answers{set(2, "x"), lost(89, set(2)), {}}, nil, quorum.LatchView{
+			Known: true, Count: 2, Since: 100, Chosen: true, IDs: []string{"x"}, Holders: 1,
+		}},
+		{"not if others were told before", answers{set(2, "x"), lost(89, set(2)), since(99, set(2))}, nil, quorum.LatchView{
+			Known: true, Count: 2, Since: 99, Chosen: true, IDs: []string{"x"},
+		}},
+		{"and then it is one of too few", answers{{}, lost(89, set(2)), since(99, set(2))}, nil, quorum.LatchView{
+			Count: 2, Since: 99, Chosen: true, Holders: 1,
+		}},
+		{"one that recovers cannot say that it is not set", answers{unset, recovering, {}}, nil, quorum.LatchView{Holders: 2}},
+		{"others can", answers{unset, recovering, unset}, nil, quorum.LatchView{Known: true, Holders: 3}},
+		{"what is of an earlier generation is void", answers{later(7, set(3, "y")), set(2, "x"), {}}, nil, quorum.LatchView{
+			Known: true, Generation: 7, Count: 3, Since: 100, IDs: []string{"y"}, Holders: 1,
+		}},
+		{"so is a latch that one knows to be deleted", answers{later(7, unset), set(2, "x"), set(2, "x")}, nil, quorum.LatchView{
+			Known: true, Generation: 7, Holders: 1,
+		}},
+		{"a majority decides what it is set to", answers{set(2, "x"), set(3, "x"), set(3)}, nil, quorum.LatchView{
+			Known: true, Count: 3, Since: 100, Chosen: true, IDs: []string{"x"}, Holders: 1,
+		}},
+		{"without one it is disputed", answers{set(3), set(2), {}}, nil, quorum.LatchView{
+			Known: true, Count: 2, Since: 100, Disputed: true, Holders: 1,
+		}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			got := quorum.ViewLatch(tc.answers, 2, tc.known, skew)
+			require.Equal(t, fmt.Sprintf("%+v", tc.want), fmt.Sprintf("%+v", got))
+		})
+	}
+}
+
+func TestWhatALatchComesTo(t *testing.T) {
+	for _, tc := range []struct {
+		count, ids, left int
+		done             bool
+	}{{0, 0, 0, false}, {0, 1, 0, false}, {2, 0, 2, false}, {2, 1, 1, false}, {2, 2, 0, true}, {2, 3, 0, true}} {
+		v := quorum.LatchView{Count: tc.count, IDs: make([]string, tc.ids)}
+		require.Equal(t, tc.done, v.Done(), "%+v", tc)
+		require.Equal(t, tc.left, v.Left(), "%+v", tc)
+	}
+	v := quorum.LatchView{Generation: 3, Count: 2, IDs: []string{"x", "y", "z"}}
+	require.Equal(t, []string{"x", "z"}, v.Missing(quorum.LatchAnswer{Told: true, Generation: 3, IDs: []string{"y"}}))
+	require.Equal(t, v.IDs, v.Missing(quorum.LatchAnswer{Told: true, Generation: 2, IDs: []string{"y"}}))
+	require.Empty(t, v.Missing(quorum.LatchAnswer{Told: true, Generation: 3, IDs: v.IDs}))
+	// What a node was told since does not stand for what it lacks.
+	require.Equal(t, []string{"z"}, v.Missing(quorum.LatchAnswer{Told: true, Generation: 3, IDs: []string{"x", "y", "y2"}}))
+	require.Empty(t, v.Missing(quorum.LatchAnswer{Told: true, Generation: 3, IDs: []string{"x", "y", "y2", "z"}}))
+}
+
+// latchNodes are nodes that keep a latch as the scripts do, and what has been told of them.
+type latchNodes struct {
+	t     *rapid.T
+	nodes []quorum.LatchAnswer
+	need  int
+	// time is the true one, and clocks are off by less than half of skew.
+	time, skew uint64
+	// mends are on their way.
+	mends []func()
+	// confirmed are ids whose count-down was confirmed, or told by a read, in the generation that
+	// deleted began, the last that was confirmed or told. set is if that was, in it.
+	confirmed map[string]bool
+	deleted   uint64
+	set       bool
+	// attempted is when the count-downs began, began when the deletions did.
+	attempted map[string]uint64
+	began     map[uint64]uint64
+}
+
+func (l *latchNodes) clock() uint64 {
+	return l.time + uint64(rapid.IntRange(0, int(l.skew)).Draw(l.t, "clock")) - l.skew/2
+}
+
+// some draws some of the nodes.
+func (l *latchNodes) some() []int {
+	var some []int
+	for i := range l.nodes {
+		if rapid.IntRange(0, 3).Draw(l.t, "asked") > 0 {
+			some = append(some, i)
+		}
+	}
+	return some
+}
+
+// told are the answers of some nodes.
+func (l *latchNodes) told(from []int, full bool, id string) []quorum.LatchAnswer {
+	answers := make([]quorum.LatchAnswer, len(l.nodes))
+	for _, i := range from {
+		answers[i] = l.nodes[i]
+		answers[i].Told, answers[i].IDs = true, slices.Clone(answers[i].IDs)
+		if !full && slices.Contains(answers[i].IDs, id) {
+			answers[i].IDs = []string{id}
+		} else if !full {
+			answers[i].IDs = nil
+		}
+	}
+	return answers
+}
+
+// mend has nodes given what they lack: now, later, or never.
+func (l *latchNodes) mend(v quorum.LatchView, answers []quorum.LatchAnswer, full bool) (arrived bool) {
+	for i, a := range answers {
+		refill := full && v.Count > 0 && !v.Member(a, l.skew)
+		if !a.Told || !v.Known || v.Disputed || v.Holds(a) && !refill {
+			continue
+		}
+		send := func() {
+			n := &l.nodes[i]
+			if n.Generation > v.Generation {
+				return
+			}
+			if n.Generation < v.Generation {
+				*n = quorum.LatchAnswer{Generation: v.Generation, Memory: n.Memory, Recovering: n.Recovering}
+			}
+			if v.Count == 0 || n.Count != 0 && n.Count != v.Count && !v.Chosen {
+				return
+			}
+			if n.Count != v.Count || v.Since < n.Since {
+				n.Count, n.Since = v.Count, v.Since
+			}
+			n.IDs = append(n.IDs, v.IDs...)
+			slices.Sort(n.IDs)
+			n.IDs = slices.Compact(n.IDs)
+			n.Refilled = n.Refilled || refill && n.Memory == a.Memory
+		}
+		switch rapid.IntRange(0, 2).Draw(l.t, "mend") {
+		case 0:
+			send()
+		case 1:
+			l.mends = append(l.mends, send)
+		}
+	}
+	return true
+}
+
+// settle looks again, after the mends that arrived, with the answers of the same nodes.
+func (l *latchNodes) settle(from []int, full bool, id string, known []string) quorum.LatchView {
+	answers := l.told(from, full, id)
+	v := quorum.ViewLatch(answers, l.need, known, l.skew)
+	l.mend(v, answers, full)
+	return quorum.ViewLatch(l.told(from, full, id), l.need, known, l.skew)
+}
+
+func (l *latchNodes) countDown(id string, token uint64) {
+	from := l.some()
+	for _, i := range from {
+		if n := &l.nodes[i]; n.Count > 0 && n.Generation < token && !slices.Contains(n.IDs, id) {
+			n.IDs = append(n.IDs, id)
+			slices.Sort(n.IDs)
+		}
+	}
+	l.attempted[id] = l.time
+	if v := l.settle(from, false, id, []string{id}); v.Known && !v.Disputed && v.Holders >= l.need {
+		l.turn(v.Generation)
+		if v.Count > 0 {
+			l.confirmed[id] = true
+		} else {
+			require.False(l.t, l.set, "it was set")
+		}
+	}
+}
+
+func (l *latchNodes) read() {
+	v := l.settle(l.some(), true, "", nil)
+	if !v.Known || v.Disputed || v.Holders < l.need {
+		return
+	}
+	l.turn(v.Generation)
+	if l.set {
+		require.Equal(l.t, 5, v.Count, "it was set")
+	}
+	for id := range l.confirmed {
+		require.Contains(l.t, v.IDs, id, "it was confirmed")
+	}
+	for _, id := range v.IDs {
+		require.GreaterOrEqual(l.t, l.attempted[id], l.began[v.Generation], "it counted down before the deletion")
+		l.confirmed[id] = true
+	}
+}
+
+// turn notes the generation that was told or confirmed. A deletion that was not may come to be
+// known later; but then for good.
+func (l *latchNodes) turn(generation uint64) {
+	require.GreaterOrEqual(l.t, generation, l.deleted, "a deleted latch")
+	if generation > l.deleted {
+		require.Contains(l.t, l.began, generation)
+		l.deleted, l.set = generation, false
+		clear(l.confirmed)
+	}
+}
+
+func (l *latchNodes) setTo(count int) {
+	from, token := l.some(), l.clock()
+	for _, i := range from {
+		if n := &l.nodes[i]; n.Count == 0 && n.Generation < token && !n.Recovering {
+			n.Count, n.Since = count, token
+		}
+	}
+	v := l.settle(from, false, "", nil)
+	if v.Known && !v.Disputed && v.Count == count && v.Holders >= l.need {
+		l.turn(v.Generation)
+		l.set = true
+	}
+}
+
+func (l *latchNodes) delete() {
+	token := l.time + l.skew
+	l.began[token] = l.time
+	granted := 0
+	for _, i := range l.some() {
+		if n := &l.nodes[i]; n.Generation < token {
+			*n = quorum.LatchAnswer{Generation: token, Memory: n.Memory, Recovering: n.Recovering}
+			granted++
+		}
+	}
+	l.time += 3 * l.skew // whoever comes next has seen that token, or has a clock that is past it
+	if granted >= l.need {
+		l.turn(token)
+	}
+}
+
+// TestLatchProperty has reads by different majorities, memory losses, deletions, and mends that
+// come late, in any order: with no more nodes forgetting at a time than others can make up for,
+// nothing that was confirmed, or told, is missing from a later read; and with any number of
+// them, nothing is told that did not happen.
+func TestLatchProperty(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		n := rapid.SampledFrom([]int{1, 2, 3, 4, 5}).Draw(t, "nodes")
+		l := &latchNodes{
+			t: t, nodes: make([]quorum.LatchAnswer, n), need: n/2 + 1, time: 10_000, skew: 20,
+			confirmed: make(map[string]bool), attempted: make(map[string]uint64), began: make(map[uint64]uint64),
+		}
+		for step := range rapid.IntRange(1, 60).Draw(t, "steps") {
+			l.time += 1 + uint64(rapid.IntRange(0, 40).Draw(t, "passes"))
+			switch rapid.SampledFrom([]string{"set", "count", "count", "count", "read", "read", "read", "forget", "recover", "mend", "mend", "delete"}).Draw(t, "action") {
+			case "set":
+				l.setTo(5)
+			case "count":
+				l.countDown(fmt.Sprint(step), l.clock()+l.skew)
+			case "read":
+				l.read()
+			case "forget":
+				i := rapid.IntRange(0, n-1).Draw(t, "node")
+				l.nodes[i] = quorum.LatchAnswer{Memory: l.clock(), Recovering: true}
+				if witnesses := l.witnesses(); witnesses < l.need {
+					return // that is more than can be made up for
+				}
+			case "recover":
+				i := rapid.IntRange(0, n-1).Draw(t, "node")
+				if l.upToDate(i) {
+					l.nodes[i].Recovering = false
+					l.time += l.skew
+				}
+			case "mend":
+				if len(l.mends) > 0 {
+					i := rapid.IntRange(0, len(l.mends)-1).Draw(t, "which")
+					l.mends[i]()
+					l.mends = slices.Delete(l.mends, i, i+1)
+				}
+			case "delete":
+				l.delete()
+			}
+		}
+	})
+}
+
+// upToDate reports whether a node knows all that there is to know, so that its recovery may end:
+// somebody has used the latch meanwhile.
+func (l *latchNodes) upToDate(i int) bool {
+	v, answers := l.all()
+	return answers[i].Generation == v.Generation && v.Member(answers[i], l.skew) || v.Count == 0 && answers[i].Generation == v.Generation
+}
+
+// witnesses is how many nodes can be relied on at once, if all answer.
+func (l *latchNodes) witnesses() (n int) {
+	v, answers := l.all()
+	for _, a := range answers {
+		if v.Member(a, l.skew) {
+			n++
+		}
+	}
+	return n
+}
+
+// all is what all nodes would say.
+func (l *latchNodes) all() (quorum.LatchView, []quorum.LatchAnswer) {
+	all := make([]int, len(l.nodes))
+	for i := range all {
+		all[i] = i
+	}
+	answers := l.told(all, true, "")
+	return quorum.ViewLatch(answers, l.need, nil, l.skew), answers
+}

@@ -1,0 +1,74 @@
+package quorumlock_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/quorumlock/quorumlock"
+)
+
+func ExampleClient_RWLock() {
+	ctx := context.Background()
+	client := exampleClient()
+	defer func() { _ = client.Close(ctx) }()
+
+	rw := client.RWLock("catalogue")
+	first, _ := rw.Read().Acquire(ctx)
+	second, _ := rw.Read().Acquire(ctx)
+	_, err := rw.Write().TryAcquire(ctx)
+	fmt.Println("two read, and nobody writes:", errors.Is(err, quorumlock.ErrHeld))
+
+	_ = first.Release(ctx)
+	_ = second.Release(ctx)
+	writer, _ := rw.Write().Acquire(ctx)
+	_, err = rw.Read().TryAcquire(ctx)
+	fmt.Println("one writes, and nobody reads:", errors.Is(err, quorumlock.ErrHeld))
+	fmt.Println("error:", writer.Release(ctx))
+	// Output:
+	// two read, and nobody writes: true
+	// one writes, and nobody reads: true
+	// error: <nil>
+}
+
+func ExampleRWLock_Downgrade() {
+	ctx := context.Background()
+	client := exampleClient()
+	defer func() { _ = client.Close(ctx) }()
+
+	rw := client.RWLock("catalogue")
+	lease, err := rw.Write().Acquire(ctx)
+	if err != nil {
+		fmt.Println("not now:", err)
+		return
+	}
+	defer func() { _ = lease.Release(ctx) }()
+	// Write, and then go on to read what was written: nobody else can write in between.
+	if err := rw.Downgrade(ctx, lease); err != nil {
+		fmt.Println("other readers may have to wait:", err)
+	}
+	other, err := rw.Read().Acquire(ctx)
+	if err != nil {
+		fmt.Println("not now:", err)
+		return
+	}
+	fmt.Println("both read under the same token:", other.Token() == lease.Token())
+	fmt.Println(other.Release(ctx))
+	// Output:
+	// both read under the same token: true
+	// <nil>
+}
+
+func ExampleRWLock_Write() {
+	ctx := context.Background()
+	client := exampleClient()
+	defer func() { _ = client.Close(ctx) }()
+
+	rw := client.RWLock("catalogue")
+	err := rw.Read().Do(ctx, func(ctx context.Context) error {
+		return rw.Write().Do(ctx, func(context.Context) error { return nil })
+	})
+	fmt.Println("a reader that asks to write would wait for itself:", errors.Is(err, quorumlock.ErrUpgrade))
+	// Output:
+	// a reader that asks to write would wait for itself: true
+}

@@ -1,0 +1,153 @@
+package quorumlock_test
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/quorumlock/quorumlock"
+)
+
+// ledger knows the leases of a semaphore that are valid by their own clocks.
+type ledger struct {
+	t    *testing.T
+	most int
+
+	mu     sync.Mutex
+	leases map[*quorumlock.Lease]bool
+	// tokens has the largest token of each slot so far.
+	tokens map[int]uint64
+	grants int
+}
+
+// enter is called by a holder, once it has its lease.
+func (l *ledger) enter(lease *quorumlock.Lease) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if lease.Err() != nil {
+		return
+	}
+	l.grants++
+	l.leases[lease] = true
+	permits, owners := 0, make(map[int]string)
+	for other := range l.leases {
+		if other.Err() != nil {
+			continue
+		}
+		for _, slot := range other.Slots() {
+			permits++
+			require.Empty(l.t, owners[slot], "slot %d is held twice", slot)
+			owners[slot] = other.Owner()
+		}
+	}
+	require.LessOrEqual(l.t, permits, l.most, "more permits are held than there are")
+	for _, slot := range lease.Slots() {
+		require.Greater(l.t, lease.Token(), l.tokens[slot], "tokens of slot %d", slot)
+		l.tokens[slot] = lease.Token()
+	}
+}
+
+// total is how many leases there have been.
+func (l *ledger) total() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.grants
+}
+
+func (l *ledger) leave(lease *quorumlock.Lease) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	delete(l.leases, lease)
+}
+
+// Nodes forget, hang and are cut off from some, messages are late or lost; never are more
+// permits held than there are, and once that stops, everybody has theirs.
+func TestPermitsUnderFaults(t *testing.T) {
+	for seed := range uint64(6) {
+		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+			inVirtualTime(t, 3+2*int(seed%2), func(t *testing.T, f *fleet) { permitsUnderFaults(t, f, seed) })
+		})
+	}
+}
+
+func permitsUnderFaults(t *testing.T, f *fleet, seed uint64) {
+	rng := rand.New(rand.NewPCG(seed, 1))
+	p := 1 + rng.IntN(4)
+	l := &ledger{t: t, most: p, leases: map[*quorumlock.Lease]bool{}, tokens: map[int]uint64{}}
+	ctx, stop := context.WithCancel(t.Context())
+	var wg sync.WaitGroup
+	var wires [][]*wire
+	var clients []*quorumlock.Client
+	for i := range p + 3 {
+		client, ways := f.wired()
+		wires, clients = append(wires, ways), append(clients, client)
+		s := client.Semaphore("jobs", p).With(quorumlock.LockOptions{Fixed: i%3 == 0})
+		mine := rand.New(rand.NewPCG(seed, uint64(i)+2))
+		wg.Go(func() {
+			for ctx.Err() == nil {
+				lease, err := s.Acquire(ctx, 1+mine.IntN(p))
+				if err != nil {
+					continue
+				}
+				l.enter(lease)
+				time.Sleep(time.Duration(mine.IntN(4000)) * time.Millisecond)
+				l.leave(lease)
+				_ = lease.Release(ctx)
+			}
+		})
+	}
+	for range 200 {
+		time.Sleep(time.Duration(rng.IntN(1500)) * time.Millisecond)
+		i, w := rng.IntN(len(f.nodes)), wires[rng.IntN(len(wires))]
+		switch rng.IntN(32) {
+		case 0:
+			f.nodes[i].Crash()
+		case 1:
+			f.nodes[i].Flush()
+		case 2, 3:
+			f.stop(i)
+		case 4, 5:
+			f.pause(i)
+		case 6, 7:
+			w[i].severed.Store(true)
+		case 8, 9:
+			w[i].slow.Store(int64(rng.IntN(2000)) * int64(time.Millisecond))
+		case 10, 11:
+			w[i].muted.Store(int64(rng.IntN(2000)) * int64(time.Millisecond))
+		default:
+			f.start(i)
+			f.resume(i)
+			for _, w := range wires {
+				w[i].severed.Store(false)
+				w[i].slow.Store(0)
+				w[i].muted.Store(0)
+			}
+		}
+	}
+	f.start(upTo(len(f.nodes))...)
+	f.resume(upTo(len(f.nodes))...)
+	for _, w := range wires {
+		for _, way := range w {
+			way.severed.Store(false)
+			way.slow.Store(0)
+			way.muted.Store(0)
+		}
+	}
+	stop()
+	wg.Wait()
+	require.NotZero(t, l.grants)
+	time.Sleep(recovery + 2*time.Second)
+	for _, c := range clients {
+		lease, err := c.Semaphore("jobs", p).Acquire(t.Context(), p)
+		require.NoError(t, err)
+		l.enter(lease)
+		l.leave(lease)
+		require.NoError(t, lease.Release(t.Context()))
+	}
+	t.Logf("%d permits, %d grants", p, l.grants)
+}

@@ -1,0 +1,175 @@
+package quorumlock_test
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/quorumlock/quorumlock"
+)
+
+// Processes of all versions have to find the same stripe, so these never change.
+func TestTheStripesOfNames(t *testing.T) {
+	inVirtualTime(t, 1, func(t *testing.T, f *fleet) {
+		client := f.client()
+		for _, tc := range []struct {
+			name                string
+			two, sixteen, prime int
+		}{
+			{"a", 1, 11, 882},
+			{"b", 0, 0, 609},
+			{"order:1", 1, 3, 595},
+			{"order:2", 1, 13, 768},
+			{"customer:0815/invoice", 0, 14, 16},
+			{"héllo, wörld \x00\xff", 1, 5, 340},
+			{strings.Repeat("x", 100_000), 0, 2, 121},
+		} {
+			got := []int{}
+			for _, stripes := range []int{2, 16, 1009} {
+				got = append(got, client.Striped("s", stripes).Stripe(tc.name))
+			}
+			require.Equal(t, []int{tc.two, tc.sixteen, tc.prime}, got, "%.20q", tc.name)
+			require.Zero(t, client.Striped("s", 1).Stripe(tc.name))
+		}
+	})
+}
+
+// However regular names are, no stripe gets many more of them than others.
+func TestNamesSpreadOverStripes(t *testing.T) {
+	inVirtualTime(t, 1, func(t *testing.T, f *fleet) {
+		for _, stripes := range []int{2, 10, 64, 127} {
+			s := f.client().Striped("s", stripes)
+			for _, pattern := range []string{"%d", "order:%08d", "%d000", "even:%d0"} {
+				const each = 1000
+				counts := make([]int, stripes)
+				for i := range each * stripes {
+					counts[s.Stripe(fmt.Sprintf(pattern, 2*i))]++
+				}
+				for i, n := range counts {
+					require.InDelta(t, each, n, each/5, "%d stripes, %s: stripe %d", stripes, pattern, i)
+				}
+			}
+		}
+	})
+}
+
+// sharing finds a name that falls on the same stripe as another, and one that does not.
+func sharing(s *quorumlock.Striped, name string) (same, other string) {
+	for i := 0; same == "" || other == ""; i++ {
+		candidate := fmt.Sprintf("%s-%d", name, i)
+		if s.Stripe(candidate) == s.Stripe(name) {
+			same = candidate
+		} else {
+			other = candidate
+		}
+	}
+	return same, other
+}
+
+func TestStripesExclude(t *testing.T) {
+	inVirtualTime(t, 3, func(t *testing.T, f *fleet) {
+		one, two := f.client().Striped("orders", 8), f.client().Striped("orders", 8)
+		same, other := sharing(one, "a")
+		lease, err := one.Lock("a").Acquire(t.Context())
+		require.NoError(t, err)
+		require.Equal(t, []string{fmt.Sprintf("orders:%d", one.Stripe("a"))}, lease.Names())
+		for _, name := range []string{"a", same} {
+			_, err = two.Lock(name).TryAcquire(t.Context())
+			require.ErrorIs(t, err, quorumlock.ErrHeld)
+		}
+		free, err := two.Lock(other).TryAcquire(t.Context())
+		require.NoError(t, err)
+		require.NoError(t, free.Release(t.Context()))
+
+		nested, err := one.Lock(same).TryAcquire(lease.Context())
+		require.NoError(t, err, "the context holds the stripe")
+		require.Equal(t, lease.Token(), nested.Token())
+		require.NoError(t, nested.Release(t.Context()))
+		_, err = one.Locks("a", other).TryAcquire(lease.Context())
+		require.ErrorIs(t, err, quorumlock.ErrOverlap)
+
+		require.NoError(t, lease.Release(t.Context()))
+		lease, err = two.Lock(same).TryAcquire(t.Context())
+		require.NoError(t, err)
+		require.NoError(t, lease.Release(t.Context()))
+		f.noKeys()
+	})
+}
+
+// Several names are taken in one step: each stripe once, by a majority.
+func TestSeveralStripes(t *testing.T) {
+	inVirtualTime(t, 3, func(t *testing.T, f *fleet) {
+		f.stop(1)
+		s := f.client().Striped("orders", 8)
+		same, other := sharing(s, "a")
+		lock := s.Locks("a", same, other, "a")
+		require.Len(t, lock.Names(), 2)
+		lease, err := lock.With(quorumlock.LockOptions{Fixed: true}).Acquire(t.Context())
+		require.NoError(t, err)
+		require.Equal(t, lock.Names(), lease.Names())
+		for _, name := range []string{"a", same, other} {
+			_, err = s.Lock(name).TryAcquire(t.Context())
+			require.ErrorIs(t, err, quorumlock.ErrHeld)
+		}
+		require.NoError(t, lease.Release(t.Context()))
+
+		many := make([]string, 1000)
+		for i := range many {
+			many[i] = fmt.Sprint(i)
+		}
+		require.Len(t, s.Locks(many...).Names(), 8)
+		require.NoError(t, s.Locks(many...).Do(t.Context(), func(ctx context.Context) error { return ctx.Err() }))
+		f.noKeys()
+	})
+}
+
+func TestStripesThatMakeNoSense(t *testing.T) {
+	inVirtualTime(t, 1, func(t *testing.T, f *fleet) {
+		client := f.client()
+		names := make([]string, 10*quorumlock.MaxNames)
+		for i := range names {
+			names[i] = fmt.Sprint(i)
+		}
+		for _, tc := range []struct {
+			lock *quorumlock.Lock
+			want string
+		}{
+			{client.Striped("s", 0).Lock("a"), "0 stripes are not between 1 and 1048576"},
+			{client.Striped("s", -1).Lock("a"), "-1 stripes"},
+			{client.Striped("s", quorumlock.MaxStripes+1).Locks("a", "b"), "1048577 stripes"},
+			{client.Striped("", 5).Lock("a"), "prefix of the stripes is empty"},
+			{client.Striped("quorumlock:s", 5).Lock("a"), "reserved"},
+			{client.Striped(strings.Repeat("x", quorumlock.MaxNameLength), 1).Lock("a"), "bytes"},
+			{client.Striped("s", 5).Lock(""), "a name is empty"},
+			{client.Striped("s", 5).Locks("a", ""), "a name is empty"},
+			{client.Striped("s", 5).Locks(), "no name"},
+			{client.Striped("s", 100_000).Locks(names...), "names are more than 128"},
+		} {
+			for _, lock := range []*quorumlock.Lock{tc.lock, tc.lock.With(quorumlock.LockOptions{Fixed: true})} {
+				_, err := lock.TryAcquire(t.Context())
+				require.ErrorIs(t, err, quorumlock.ErrInvalid, tc.want)
+				require.ErrorContains(t, err, tc.want)
+			}
+		}
+		require.NoError(t, client.Striped("s", quorumlock.MaxStripes).Lock("a").Do(t.Context(), func(context.Context) error { return nil }))
+	})
+}
+
+func ExampleClient_Striped() {
+	ctx := context.Background()
+	client := exampleClient()
+	defer func() { _ = client.Close(ctx) }()
+
+	accounts := client.Striped("account", 256) // however many accounts there are
+	err := accounts.Locks("alice", "bob").Do(ctx, func(context.Context) error {
+		fmt.Println("nobody else has the account of Alice, nor that of Bob")
+		return nil
+	})
+	fmt.Println("error:", err)
+	// Output:
+	// nobody else has the account of Alice, nor that of Bob
+	// error: <nil>
+}
