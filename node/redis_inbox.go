@@ -10,8 +10,9 @@ import (
 )
 
 const (
-	// keepalive is how often a subscription asks whether the server is still there.
-	keepalive = time.Second
+	// keepalive is how often a subscription asks whether the server is still there. Waiters look for
+	// themselves once a second, so that a subscription that is lost unnoticed costs a little time.
+	keepalive = 2 * time.Second
 	// firstPause and longestPause are the bounds of the pauses between attempts to
 	// subscribe again, each twice as long as the one before, and up to half of it random.
 	firstPause   = 50 * time.Millisecond
@@ -37,7 +38,7 @@ type redisInbox struct {
 }
 
 // Listen implements [Listener], over a connection of its own to the server to which the
-// operations go. A server that falls silent is noticed a second and the timeout of an
+// operations go. A server that falls silent is noticed two seconds and the timeout of an
 // exchange after its last sign of life.
 func (r *Redis) Listen(ctx context.Context, client string, deliver func(Message)) (Inbox, error) {
 	if err := checkClient(client); err != nil {

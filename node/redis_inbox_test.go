@@ -95,9 +95,9 @@ func TestRedisInboxOfAServerThatFallsSilent(t *testing.T) {
 	server.Pause()
 	_, err := n.Listen(context.Background(), "c", func(node.Message) {})
 	require.ErrorIs(t, err, node.ErrTimeout)
-	time.Sleep(time.Second + 3*impatient) // that nothing is said is only to be seen by waiting
+	lost(t, messages) // and only then it may say something again
 	server.Resume()
-	resubscribed(t, messages)
+	again(t, messages)
 }
 
 // A way to the server on which nothing comes through any more, though it is not broken.
