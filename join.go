@@ -39,7 +39,7 @@ func Join(locks ...Acquirer) *Joined {
 	var all []part
 	var problems []string
 	for i, lock := range locks {
-		if lock == nil {
+		if l, ok := lock.(*Lock); lock == nil || ok && l == nil {
 			problems = append(problems, fmt.Sprintf("lock %d is nil", i+1))
 			continue
 		}

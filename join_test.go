@@ -317,6 +317,7 @@ func TestJoinsThatMakeNoSense(t *testing.T) {
 		}{
 			{nil, "nothing to join"},
 			{[]quorumlock.Acquirer{c.RedLock("a"), nil}, "lock 2 is nil"},
+			{[]quorumlock.Acquirer{c.RedLock("a"), (*quorumlock.Lock)(nil)}, "lock 2 is nil"},
 			{[]quorumlock.Acquirer{c.RedLock("a"), c.RedLock("")}, "a name is empty"},
 			{[]quorumlock.Acquirer{c.RedLock("a"), c.RedLock("b"), c.RedLock("a")}, `lock "a" is joined with itself`},
 			{[]quorumlock.Acquirer{c.MultiLock("a", "b"), c.RedLock("b")}, `lock "b" is joined with itself`},
