@@ -18,7 +18,7 @@ import (
 const fewGoroutines = 10
 
 func TestRealBadNodesDelayNothing(t *testing.T) {
-	const rounds, timeout = 300, 50 * time.Millisecond
+	const rounds, timeout = 300, 200 * time.Millisecond
 	for _, bad := range []struct {
 		what   string
 		happen func(c *cluster)
