@@ -61,7 +61,7 @@ test: setup ## Run all tests, under the race detector (PKG=./node for one packag
 
 .PHONY: test-long
 test-long: setup ## Run the tests of the library itself with all their cases, and for longer
-	$(GO) test -race -count=1 -shuffle=on -parallel $(PARALLEL) -timeout 2h . -args -long
+	$(GO) test -race -count=1 -shuffle=on -parallel $(PARALLEL) -timeout 2h . ./internal/realtest -args -long
 
 .PHONY: chaos
 chaos: setup ## Break real nodes for a minute, as processes and as containers (CHAOS=1m)
@@ -77,7 +77,7 @@ soak: setup ## All night: test-long, 100,000 simulated runs, all mutants, ten mi
 	$(MAKE) test-long
 	$(GO) test -count=1 -timeout 12h ./faultinject/sim -run TestSimulation -v -args -seeds=$(SEEDS)
 	$(MAKE) mutants
-	$(GO) test -count=1 -timeout 12h -run TestRealNoLostWake -v . -args -soak=$(SOAK)
+	$(GO) test -count=1 -timeout 12h -run TestRealNoLostWake -v ./internal/realtest -args -soak=$(SOAK)
 	$(MAKE) chaos CHAOS=$(SOAK)
 
 .PHONY: cover

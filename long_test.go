@@ -1,9 +1,6 @@
 package quorumlock_test
 
-import (
-	"flag"
-	"time"
-)
+import "flag"
 
 // longForm has tests that go on for as long as one likes do so: make test-long, every night. Without
 // it each goes on until it has seen what it needs to see, which it says.
@@ -16,6 +13,3 @@ func longer[T any](short, whole T) T {
 	}
 	return short
 }
-
-// atMost bounds what a test waits for in its short form, on whatever machine.
-const atMost = time.Minute

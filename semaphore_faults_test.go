@@ -11,59 +11,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/quorumlock/quorumlock"
+	"github.com/quorumlock/quorumlock/internal/witness"
 )
-
-// ledger knows the leases of a semaphore that are valid by their own clocks.
-type ledger struct {
-	t    *testing.T
-	most int
-
-	mu     sync.Mutex
-	leases map[*quorumlock.Lease]bool
-	// tokens has the largest token of each slot so far.
-	tokens map[int]uint64
-	grants int
-}
-
-// enter is called by a holder, once it has its lease.
-func (l *ledger) enter(lease *quorumlock.Lease) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if lease.Err() != nil {
-		return
-	}
-	l.grants++
-	l.leases[lease] = true
-	permits, owners := 0, make(map[int]string)
-	for other := range l.leases {
-		if other.Err() != nil {
-			continue
-		}
-		for _, slot := range other.Slots() {
-			permits++
-			require.Empty(l.t, owners[slot], "slot %d is held twice", slot)
-			owners[slot] = other.Owner()
-		}
-	}
-	require.LessOrEqual(l.t, permits, l.most, "more permits are held than there are")
-	for _, slot := range lease.Slots() {
-		require.Greater(l.t, lease.Token(), l.tokens[slot], "tokens of slot %d", slot)
-		l.tokens[slot] = lease.Token()
-	}
-}
-
-// total is how many leases there have been.
-func (l *ledger) total() int {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.grants
-}
-
-func (l *ledger) leave(lease *quorumlock.Lease) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	delete(l.leases, lease)
-}
 
 // Nodes forget, hang and are cut off from some, messages are late or lost; never are more
 // permits held than there are, and once that stops, everybody has theirs.
@@ -78,7 +27,7 @@ func TestPermitsUnderFaults(t *testing.T) {
 func permitsUnderFaults(t *testing.T, f *fleet, seed uint64) {
 	rng := rand.New(rand.NewPCG(seed, 1))
 	p := 1 + rng.IntN(4)
-	l := &ledger{t: t, most: p, leases: map[*quorumlock.Lease]bool{}, tokens: map[int]uint64{}}
+	l := witness.OfPermits(t, p)
 	ctx, stop := context.WithCancel(t.Context())
 	var wg sync.WaitGroup
 	var wires [][]*wire
@@ -94,9 +43,9 @@ func permitsUnderFaults(t *testing.T, f *fleet, seed uint64) {
 				if err != nil {
 					continue
 				}
-				l.enter(lease)
+				l.Enter(lease)
 				time.Sleep(time.Duration(mine.IntN(4000)) * time.Millisecond)
-				l.leave(lease)
+				l.Leave(lease)
 				_ = lease.Release(ctx)
 			}
 		})
@@ -140,14 +89,14 @@ func permitsUnderFaults(t *testing.T, f *fleet, seed uint64) {
 	}
 	stop()
 	wg.Wait()
-	require.NotZero(t, l.grants)
+	require.NotZero(t, l.Grants())
 	time.Sleep(recovery + 2*time.Second)
 	for _, c := range clients {
 		lease, err := c.Semaphore("jobs", p).Acquire(t.Context(), p)
 		require.NoError(t, err)
-		l.enter(lease)
-		l.leave(lease)
+		l.Enter(lease)
+		l.Leave(lease)
 		require.NoError(t, lease.Release(t.Context()))
 	}
-	t.Logf("%d permits, %d grants", p, l.grants)
+	t.Logf("%d permits, %d grants", p, l.Grants())
 }

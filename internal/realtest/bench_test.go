@@ -1,0 +1,217 @@
+package realtest_test
+
+import (
+	"context"
+	"crypto/sha1" //nolint:gosec // Redis names scripts by their SHA-1.
+	"encoding/hex"
+	"fmt"
+	"log/slog"
+	"runtime"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/redis/rueidis"
+	"github.com/stretchr/testify/require"
+
+	"github.com/quorumlock/quorumlock"
+	"github.com/quorumlock/quorumlock/admin"
+	"github.com/quorumlock/quorumlock/node"
+)
+
+// An operation of these benchmarks is an acquire and its release, each caller on a lock
+// of its own that is free.
+
+// BenchmarkAcquireRelease is, with memory, what the coordinator itself costs. With redis
+// it compares, side by side, this library (by=quorumlock) with the least that one lock
+// after the other can cost (by=floor...): scripts that lock and do nothing else, sent by a goroutine per node
+// through rueidis and awaited until a majority has answered, with no bookkeeping at all;
+// over one connection per node, and over rueidis' default of four. Compare with:
+// benchstat -col /by.
+func BenchmarkAcquireRelease(b *testing.B) {
+	b.Run("memory", benchmarkMemory)
+	b.Run("redis", benchmarkRedis)
+}
+
+func benchmarkMemory(b *testing.B) {
+	for n := 1; n <= 7; n++ {
+		for _, callers := range []int{1, 16, 128} {
+			b.Run(fmt.Sprintf("nodes=%d/callers=%d", n, callers), func(b *testing.B) {
+				cfg := quorumlock.Config{AllowEven: true, Logger: slog.New(slog.DiscardHandler)}
+				for i := range n {
+					cfg.Nodes = append(cfg.Nodes, node.NewMemory("n"+strconv.Itoa(i), nil))
+				}
+				_, err := admin.Init(b.Context(), cfg)
+				require.NoError(b, err)
+				client, err := quorumlock.New(cfg)
+				require.NoError(b, err)
+				defer closeClient(b, client)
+				each(b, callers, takeAndGiveBack(client))
+			})
+		}
+	}
+}
+
+func benchmarkRedis(b *testing.B) {
+	for _, n := range []int{1, 3, 5, 7} {
+		b.Run(fmt.Sprintf("nodes=%d", n), func(b *testing.B) {
+			c := startCluster(b, n)
+			for _, callers := range []int{1, 16, 128} {
+				b.Run(fmt.Sprintf("callers=%d", callers), func(b *testing.B) {
+					b.Run("by=quorumlock", func(b *testing.B) {
+						client, err := quorumlock.New(quorumlock.Config{Addresses: c.addresses()})
+						require.NoError(b, err)
+						defer closeClient(b, client)
+						c.count(b, callers, takeAndGiveBack(client))
+					})
+					b.Run("by=floor1", func(b *testing.B) { c.floor(b, callers, -1) })
+					b.Run("by=floor4", func(b *testing.B) { c.floor(b, callers, 0) })
+				})
+			}
+		})
+	}
+}
+
+// BenchmarkRead is the same for readers, of which each has a lock of its own, or all have one,
+// on five real servers.
+func BenchmarkRead(b *testing.B) {
+	c := startCluster(b, 5)
+	for _, lock := range []string{"own", "one"} {
+		for _, callers := range []int{1, 16, 128} {
+			b.Run(fmt.Sprintf("lock=%s/callers=%d", lock, callers), func(b *testing.B) {
+				client, err := quorumlock.New(quorumlock.Config{Addresses: c.addresses()})
+				require.NoError(b, err)
+				defer closeClient(b, client)
+				c.count(b, callers, func(name string) error {
+					if lock == "one" {
+						name = "bench"
+					}
+					lease, err := client.RWLock(name).Read().Acquire(context.Background())
+					if err != nil {
+						return err
+					}
+					return lease.Release(context.Background())
+				})
+			})
+		}
+	}
+}
+
+func takeAndGiveBack(client *quorumlock.Client) func(name string) error {
+	return func(name string) error {
+		lease, err := client.RedLock(name).Acquire(context.Background())
+		if err != nil {
+			return err
+		}
+		return lease.Release(context.Background())
+	}
+}
+
+// each shares b.N operations out to so many callers.
+func each(b *testing.B, callers int, operate func(name string) error) {
+	b.Helper()
+	b.ReportAllocs()
+	names := make([]string, callers)
+	for i := range names {
+		names[i] = "bench:" + strconv.Itoa(i)
+	}
+	require.NoError(b, operate(names[0])) // connects
+	before := runtime.NumGoroutine()
+	var started atomic.Int64
+	var all sync.WaitGroup
+	b.ResetTimer()
+	for _, name := range names {
+		all.Go(func() {
+			for started.Add(1) <= int64(b.N) {
+				if err := operate(name); err != nil {
+					b.Error(err)
+					return
+				}
+			}
+		})
+	}
+	all.Wait()
+	b.StopTimer()
+	b.ReportMetric(float64(runtime.NumGoroutine()-before), "goroutines-left")
+}
+
+// count is each, and says how many scripts each server ran for an operation.
+func (c *cluster) count(b *testing.B, callers int, operate func(name string) error) {
+	b.Helper()
+	c.t = b
+	total := func() (calls int) {
+		for i := range c.servers {
+			calls += c.calls(i)
+		}
+		return calls
+	}
+	for i := range c.servers {
+		c.command(i, "FLUSHALL")
+	}
+	c.open(c.limits)
+	before := total()
+	each(b, callers, operate)
+	b.ReportMetric(float64(total()-before)/float64(b.N+1)/float64(len(c.servers)), "scripts/op/node")
+}
+
+// floor is what BenchmarkAcquireRelease compares with.
+func (c *cluster) floor(b *testing.B, callers, multiplex int) {
+	b.Helper()
+	acquire, release := newScript(floorAcquire), newScript(floorRelease)
+	clients := make([]rueidis.Client, 0, len(c.servers))
+	for _, addr := range c.addresses() {
+		client, err := rueidis.NewClient(rueidis.ClientOption{
+			InitAddress: []string{addr}, ForceSingleClient: true, PipelineMultiplex: multiplex,
+		})
+		require.NoError(b, err)
+		defer client.Close()
+		for _, s := range []script{acquire, release} {
+			require.NoError(b, client.Do(context.Background(), client.B().ScriptLoad().Script(s.source).Build()).Error())
+		}
+		clients = append(clients, client)
+	}
+	var stragglers sync.WaitGroup
+	defer stragglers.Wait()
+	fanOut := func(s script, name string, args ...string) error {
+		answers := make(chan error, len(clients))
+		for _, client := range clients {
+			stragglers.Go(func() {
+				cmd := client.B().Evalsha().Sha1(s.sha).Numkeys(1).Key(name).Arg(args...).Build()
+				answers <- client.Do(context.Background(), cmd).Error()
+			})
+		}
+		for range len(clients)/2 + 1 {
+			if err := <-answers; err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	var owners atomic.Uint64
+	c.count(b, callers, func(name string) error {
+		owner := "floor:" + strconv.FormatUint(owners.Add(1), 10)
+		if err := fanOut(acquire, name, owner, "10000"); err != nil {
+			return err
+		}
+		return fanOut(release, name, owner)
+	})
+}
+
+// The scripts of the floor lock as the library does, and do nothing else: no recovery, no
+// token, one name.
+const (
+	floorAcquire = `if redis.call('HKEYS', KEYS[1])[1] then return 0 end
+redis.call('HSET', KEYS[1], ARGV[1], 1)
+redis.call('PEXPIRE', KEYS[1], ARGV[2])
+return 1`
+	floorRelease = `if redis.call('HEXISTS', KEYS[1], ARGV[1]) == 0 then return 0 end
+return redis.call('DEL', KEYS[1])`
+)
+
+type script struct{ source, sha string }
+
+func newScript(source string) script {
+	sum := sha1.Sum([]byte(source)) //nolint:gosec // Redis names scripts by their SHA-1
+	return script{source: source, sha: hex.EncodeToString(sum[:])}
+}

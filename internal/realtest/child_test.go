@@ -1,0 +1,192 @@
+package realtest_test
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/quorumlock/quorumlock"
+)
+
+// How a test tells another process, which runs this same binary, what to do.
+const (
+	childRole  = "QUORUMLOCK_TEST_ROLE"
+	childNodes = "QUORUMLOCK_TEST_NODES"
+	childTTL   = "QUORUMLOCK_TEST_TTL"
+	childSpan  = "QUORUMLOCK_TEST_SPAN"
+	childDir   = "QUORUMLOCK_TEST_DIR"
+)
+
+// childRoles are the roles of TestChildProcess that have files of their own.
+var childRoles = map[string]func(*testing.T){}
+
+// childTimeout is how long a process may last.
+var childTimeout = 2 * time.Minute
+
+// child is another process that uses the locks.
+type child struct {
+	cmd *exec.Cmd
+	in  io.WriteCloser
+	out *bufio.Scanner
+}
+
+// spawn starts a process in a role of TestChildProcess. It ends with the test at the
+// latest, and by itself when this process does.
+func (c *cluster) spawn(role string, env ...string) *child {
+	c.t.Helper()
+	exe, err := os.Executable()
+	require.NoError(c.t, err)
+	cmd := exec.Command(exe, "-test.run=^TestChildProcess$", "-test.timeout="+childTimeout.String())
+	cmd.Env = append(os.Environ(), childRole+"="+role, childNodes+"="+strings.Join(c.addresses(), ","))
+	cmd.Env = append(cmd.Env, "GORACE=atexit_sleep_ms=0") // the race detector would wait for a second at each exit
+	cmd.Env = append(cmd.Env, env...)
+	cmd.Stderr = os.Stderr
+	in, err := cmd.StdinPipe()
+	require.NoError(c.t, err)
+	out, err := cmd.StdoutPipe()
+	require.NoError(c.t, err)
+	require.NoError(c.t, cmd.Start())
+	p := &child{cmd: cmd, in: in, out: bufio.NewScanner(out)}
+	c.t.Cleanup(p.kill)
+	return p
+}
+
+// kill ends the process with SIGKILL. It may be called again.
+func (p *child) kill() {
+	_ = p.cmd.Process.Kill()
+	_ = p.cmd.Wait()
+}
+
+// line is the next line of the process that starts with a word, without that word.
+func (p *child) line(t *testing.T, word string) string {
+	t.Helper()
+	for p.out.Scan() {
+		if rest, ok := strings.CutPrefix(p.out.Text(), word); ok {
+			return strings.TrimSpace(rest)
+		}
+	}
+	t.Fatalf("the child process must say %q; it ended before (%v)", word, p.out.Err())
+	return ""
+}
+
+// lines are all lines that the process writes until it ends.
+func (p *child) lines() (all []string) {
+	for p.out.Scan() {
+		all = append(all, p.out.Text())
+	}
+	return all
+}
+
+// TestChildProcess is what other tests run in processes of their own. On its own it
+// has nothing to do.
+func TestChildProcess(t *testing.T) {
+	role := os.Getenv(childRole)
+	if role == "" {
+		return
+	}
+	if play := childRoles[role]; play != nil {
+		play(t)
+		return
+	}
+	ttl, err := time.ParseDuration(os.Getenv(childTTL))
+	require.NoError(t, err)
+	client := newClient(t, withTTL(ttl), func(cfg *quorumlock.Config) {
+		cfg.Addresses = strings.Split(os.Getenv(childNodes), ",")
+	})
+	switch role {
+	case "hold":
+		holdUntilKilled(t, client)
+	case "use":
+		for range 10 {
+			lease := acquire(t, client.RedLock("job"))
+			require.NoError(t, lease.Extend(t.Context()))
+			require.NoError(t, lease.Release(t.Context()))
+		}
+		closeClient(t, client)
+		fmt.Println("survived")
+	case "contend":
+		span, err := time.ParseDuration(os.Getenv(childSpan))
+		require.NoError(t, err)
+		contendInProcess(t, client, os.Getenv(childDir), span)
+	default:
+		t.Fatalf("no such role: %s", role)
+	}
+}
+
+// holdUntilKilled holds a lock, and for every line that it is sent says what it thinks
+// of its lease.
+func holdUntilKilled(t *testing.T, client *quorumlock.Client) {
+	lease := acquire(t, client.RedLock("job"))
+	fmt.Println("held", lease.Owner())
+	for asked := bufio.NewScanner(os.Stdin); asked.Scan(); {
+		if err := lease.Err(); err != nil {
+			fmt.Println("lease", err)
+		} else {
+			fmt.Println("lease valid")
+		}
+	}
+	_ = lease.Release(t.Context())
+}
+
+// contendInProcess has four contenders take turns with those of other processes. Each
+// section has a file of which there must be one only.
+func contendInProcess(t *testing.T, client *quorumlock.Client, dir string, span time.Duration) {
+	ctx, cancel := context.WithTimeout(t.Context(), span)
+	defer cancel()
+	var contenders sync.WaitGroup
+	for range 4 {
+		contenders.Go(func() {
+			for ctx.Err() == nil {
+				name := []string{"north", "south"}[rand.IntN(2)]
+				lease, err := client.RedLock(name).Acquire(ctx)
+				if err != nil {
+					continue
+				}
+				inside(filepath.Join(dir, name), lease)
+				_ = lease.Release(ctx)
+			}
+		})
+	}
+	contenders.Wait()
+}
+
+// inside is one section, and what it says of it. A clash counts if both leases were
+// valid: this one is seen to be after the clash, and the other one unless its process
+// says, after the removal of the file, that it was lost.
+func inside(path string, lease *quorumlock.Lease) {
+	file, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
+	if errors.Is(err, fs.ErrExist) {
+		other, _ := os.ReadFile(path)
+		if lease.Err() == nil {
+			fmt.Println("clash", lease.Owner(), string(other))
+		}
+		return
+	}
+	if err == nil {
+		_, err = file.WriteString(lease.Owner())
+	}
+	if err != nil {
+		fmt.Println("broken", err)
+		return
+	}
+	time.Sleep(time.Duration(rand.Int64N(int64(time.Millisecond)))) // the work
+	_, _ = file.Close(), os.Remove(path)
+	if lease.Err() == nil {
+		fmt.Println("section", lease.Owner())
+	} else {
+		fmt.Println("lost", lease.Owner())
+	}
+}

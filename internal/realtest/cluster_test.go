@@ -1,0 +1,268 @@
+package realtest_test
+
+import (
+	"context"
+	"log/slog"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/quorumlock/quorumlock"
+	"github.com/quorumlock/quorumlock/internal/redisproc"
+	"github.com/quorumlock/quorumlock/node"
+)
+
+// cluster is a set of real servers, and what tests do with it.
+type cluster struct {
+	t       testing.TB
+	servers []*redisproc.Server
+	// limits are those that the servers are set up for: of the first client.
+	limits  node.Limits
+	clients int
+}
+
+func startCluster(t testing.TB, n int, opts ...redisproc.Option) *cluster {
+	t.Helper()
+	c := &cluster{t: t, servers: redisproc.StartN(t, n, opts...)}
+	c.open(quorumlock.Config{}.Limits())
+	return c
+}
+
+func (c *cluster) addresses() []string {
+	addrs := make([]string, 0, len(c.servers))
+	for _, s := range c.servers {
+		addrs = append(addrs, s.Addr())
+	}
+	return addrs
+}
+
+// client makes a client of all servers, closed at the end of the test.
+func (c *cluster) client(changes ...func(*quorumlock.Config)) *quorumlock.Client {
+	c.t.Helper()
+	changes = append([]func(*quorumlock.Config){func(cfg *quorumlock.Config) { cfg.Addresses = c.addresses() }}, changes...)
+	var cfg quorumlock.Config
+	for _, change := range changes {
+		change(&cfg)
+	}
+	if c.clients++; c.clients == 1 && cfg.Limits() != c.limits {
+		c.open(cfg.Limits())
+	}
+	return newClient(c.t, changes...)
+}
+
+// open has servers give locks to clients with these limits, whatever they did before.
+// Package admin would refuse that; its own tests use it.
+func (c *cluster) open(limits node.Limits) {
+	c.t.Helper()
+	c.limits = limits
+	for i := range c.servers {
+		c.command(i, "HSET", "quorumlock:node", "identity", c.servers[i].ReplicationID(), "until", "0",
+			"max_ttl", milliseconds(limits.MaxTTL), "max_skew", milliseconds(limits.MaxClockSkew), "restarted", "0")
+	}
+}
+
+func milliseconds(d time.Duration) string { return strconv.FormatInt(d.Milliseconds(), 10) }
+
+func newClient(t testing.TB, changes ...func(*quorumlock.Config)) *quorumlock.Client {
+	t.Helper()
+	cfg := quorumlock.Config{Logger: slog.New(slog.DiscardHandler)}
+	for _, change := range changes {
+		change(&cfg)
+	}
+	client, err := quorumlock.New(cfg)
+	require.NoError(t, err)
+	t.Cleanup(func() { closeClient(t, client) })
+	return client
+}
+
+// closeClient waits for the end of a client, which must come. What it could not give
+// back is not at issue here.
+func closeClient(t testing.TB, client *quorumlock.Client) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	defer cancel()
+	_ = client.Close(ctx)
+	require.NoError(t, ctx.Err(), "Close must be bounded by the timeouts of the nodes")
+}
+
+// withTTL sets the TTL of a client's locks.
+func withTTL(ttl time.Duration) func(*quorumlock.Config) {
+	return func(cfg *quorumlock.Config) { cfg.TTL = ttl }
+}
+
+// withMaxTTL sets the TTL of all locks, and with it how long a node recovers: half as long
+// again.
+func withMaxTTL(ttl time.Duration) func(*quorumlock.Config) {
+	return func(cfg *quorumlock.Config) { cfg.TTL, cfg.MaxTTL, cfg.MaxClockSkew = ttl, ttl, ttl/2 }
+}
+
+// acquire takes a lock that must be had.
+func acquire(t testing.TB, lock *quorumlock.Lock) *quorumlock.Lease {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	lease, err := lock.Acquire(ctx)
+	require.NoError(t, err, "the lock must be had")
+	return lease
+}
+
+// command runs a command that must succeed on one server.
+func (c *cluster) command(i int, args ...string) string {
+	c.t.Helper()
+	text, err := c.servers[i].Command(args...)
+	require.NoError(c.t, err, "%v on node %d", args, i)
+	return text
+}
+
+// number runs a command that answers with an integer.
+func (c *cluster) number(i int, args ...string) int {
+	c.t.Helper()
+	n, err := strconv.Atoi(c.command(i, args...))
+	require.NoError(c.t, err, "%v on node %d", args, i)
+	return n
+}
+
+// owner is who has the name on one node, "" for nobody.
+func (c *cluster) owner(i int, name string) string {
+	c.t.Helper()
+	return c.command(i, "HKEYS", name)
+}
+
+// plant has somebody else take the name on some nodes, as Redisson would write it.
+func (c *cluster) plant(name, owner string, ttl time.Duration, nodes ...int) {
+	c.t.Helper()
+	for _, i := range nodes {
+		c.command(i, "HSET", name, owner, "1")
+		c.command(i, "PEXPIRE", name, strconv.FormatInt(ttl.Milliseconds(), 10))
+	}
+}
+
+// calls is how many scripts a server has run so far.
+func (c *cluster) calls(i int) int {
+	c.t.Helper()
+	total := 0
+	for line := range strings.Lines(c.command(i, "INFO", "commandstats")) {
+		name, stats, _ := strings.Cut(line, ":calls=")
+		if name == "cmdstat_evalsha" || name == "cmdstat_eval" {
+			n, _, _ := strings.Cut(stats, ",")
+			calls, err := strconv.Atoi(n)
+			require.NoError(c.t, err)
+			total += calls
+		}
+	}
+	return total
+}
+
+// pause makes nodes hang, resume ends that, kill and restart empty them.
+func (c *cluster) pause(nodes ...int) {
+	for _, i := range nodes {
+		c.servers[i].Pause()
+	}
+}
+
+func (c *cluster) resume(nodes ...int) {
+	for _, i := range nodes {
+		c.servers[i].Resume()
+	}
+}
+
+func (c *cluster) kill(nodes ...int) {
+	for _, i := range nodes {
+		c.servers[i].Kill()
+	}
+}
+
+func (c *cluster) restart(nodes ...int) {
+	for _, i := range nodes {
+		c.servers[i].Restart()
+	}
+}
+
+// soon is well below the TTL of 10 s after which keys would go by themselves.
+const soon = 3 * time.Second
+
+// noKeys requires that every node is empty soon, because somebody removes the keys.
+func (c *cluster) noKeys() {
+	c.t.Helper()
+	left := func() (all []string) {
+		for i := range c.servers {
+			all = append(all, c.locks(i)...)
+		}
+		return all
+	}
+	eventually(c.t, soon, func() bool { return len(left()) == 0 }, "no node has any key; there are %v", left)
+}
+
+// locks lists the keys on one server but for its marker and the fences, of which none
+// may be there for ever.
+func (c *cluster) locks(i int) []string {
+	c.t.Helper()
+	return slices.DeleteFunc(c.servers[i].Keys(), func(key string) bool {
+		if strings.HasPrefix(key, "quorumlock:fence:") {
+			require.NotEqual(c.t, -1, c.number(i, "PTTL", key), "%s expires", key)
+			return true
+		}
+		return key == "quorumlock:node"
+	})
+}
+
+// holds requires that soon one owner, and nobody else, has the name on all nodes.
+func (c *cluster) holds(name, owner string) {
+	c.t.Helper()
+	owners := func() (all []string) {
+		for i := range c.servers {
+			all = append(all, c.owner(i, name))
+		}
+		return all
+	}
+	eventually(c.t, soon, func() bool {
+		return !slices.ContainsFunc(owners(), func(o string) bool { return o != owner })
+	}, "every node has %q for %s; it is %v", name, owner, owners)
+}
+
+// eventually asks until what is expected has come true. Functions among the arguments
+// of its description are called for the message.
+func eventually(t testing.TB, within time.Duration, cond func() bool, expected string, args ...any) {
+	t.Helper()
+	deadline := time.Now().Add(within)
+	ticker := time.NewTicker(5 * time.Millisecond)
+	defer ticker.Stop()
+	for !cond() {
+		if time.Now().After(deadline) {
+			for i, arg := range args {
+				if describe, ok := arg.(func() []string); ok {
+					args[i] = describe()
+				}
+			}
+			t.Fatalf("expected within %v: "+expected, append([]any{within}, args...)...)
+		}
+		<-ticker.C
+	}
+}
+
+// staysValid requires that a lease lives on for some time, whatever it lives through.
+func staysValid(t testing.TB, lease *quorumlock.Lease, span time.Duration) {
+	t.Helper()
+	select {
+	case <-lease.Context().Done():
+		t.Fatalf("the lease must last; it ended with: %v", context.Cause(lease.Context()))
+	case <-time.After(span):
+	}
+	require.NoError(t, lease.Err())
+}
+
+// ends waits for the end of a lease and returns its cause.
+func ends(t testing.TB, lease *quorumlock.Lease, within time.Duration) error {
+	t.Helper()
+	select {
+	case <-lease.Context().Done():
+		return context.Cause(lease.Context())
+	case <-time.After(within):
+		t.Fatalf("the lease must end within %v; it has %v left", within, lease.Remaining())
+		return nil
+	}
+}

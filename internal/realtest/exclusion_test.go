@@ -1,0 +1,200 @@
+package realtest_test
+
+import (
+	"context"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/quorumlock/quorumlock"
+)
+
+// onlooker watches, outside of Redis, that a name has one holder at a time.
+type onlooker struct {
+	t        *testing.T
+	word     map[string]*atomic.Pointer[quorumlock.Lease]
+	sections map[string]*atomic.Int64
+}
+
+func newOnlooker(t *testing.T, names []string) *onlooker {
+	w := &onlooker{t: t, word: map[string]*atomic.Pointer[quorumlock.Lease]{}, sections: map[string]*atomic.Int64{}}
+	for _, name := range names {
+		w.word[name] = new(atomic.Pointer[quorumlock.Lease])
+		w.sections[name] = new(atomic.Int64)
+	}
+	return w
+}
+
+// enter is called by a holder. If somebody else is inside, both leases must not be
+// valid: the other is looked at first, so both were valid when it was.
+func (w *onlooker) enter(name string, lease *quorumlock.Lease) {
+	w.sections[name].Add(1)
+	for {
+		other := w.word[name].Load()
+		w.both(name, other, lease)
+		if w.word[name].CompareAndSwap(other, lease) {
+			return
+		}
+	}
+}
+
+// total is how many sections there were so far.
+func (w *onlooker) total() (n int64) {
+	for _, one := range w.sections {
+		n += one.Load()
+	}
+	return n
+}
+
+// leave is called before the release.
+func (w *onlooker) leave(name string, lease *quorumlock.Lease) {
+	if !w.word[name].CompareAndSwap(lease, nil) {
+		w.both(name, w.word[name].Load(), lease)
+	}
+}
+
+func (w *onlooker) both(name string, other, lease *quorumlock.Lease) {
+	if other != nil && other.Err() == nil && lease.Err() == nil {
+		w.t.Errorf("one holder at a time of %q expected; %s and %s both hold valid leases", name, other.Owner(), lease.Owner())
+	}
+}
+
+func TestRealExclusion(t *testing.T) {
+	const clients, each, ttl = 5, 10, time.Second
+	names := []string{"north", "south", "west"}
+	// It is enough when there were so many sections, and pauses of a node; a slow machine need not
+	// come to that in its time.
+	const enough, enoughPauses, span = 15_000, 15, 30 * time.Second
+	c := startCluster(t, 5)
+	w := newOnlooker(t, names)
+	var attempts atomic.Int64
+	ctx, cancel := context.WithTimeout(t.Context(), span)
+	defer cancel()
+
+	shares := make([]int, clients*each)
+	var contenders sync.WaitGroup
+	for i := range clients {
+		client := c.client(withTTL(ttl), func(cfg *quorumlock.Config) {
+			cfg.Hooks.AttemptFailed = func(quorumlock.AttemptFailedEvent) { attempts.Add(1) }
+			cfg.Hooks.Acquired = func(quorumlock.AcquiredEvent) { attempts.Add(1) }
+		})
+		for j := range each {
+			me := i*each + j
+			name := names[me%len(names)]
+			contenders.Go(func() {
+				for ctx.Err() == nil {
+					lease, err := client.RedLock(name).Acquire(ctx)
+					if err != nil {
+						assert.ErrorIs(t, err, ctx.Err(), "nothing but the end of the test ends an Acquire")
+						return
+					}
+					w.enter(name, lease)
+					shares[me]++
+					work(ctx, me, shares[me], ttl)
+					w.leave(name, lease)
+					_ = lease.Release(ctx) // what a paused node does not confirm is undone later
+				}
+			})
+		}
+	}
+	began := time.Now()
+	faults := c.pauseInTurn(ctx, func(pauses int) bool {
+		return !*longForm && pauses >= enoughPauses && w.total() >= enough
+	})
+	cancel()
+	contenders.Wait()
+	took := time.Since(began).Round(time.Millisecond)
+
+	for _, name := range names {
+		n := w.sections[name].Load()
+		assert.Greater(t, n, int64(10), "contenders for %q must get on", name)
+	}
+	slices.Sort(shares)
+	t.Logf("%d sections in %v, %d attempts, %d pauses of a node; sections per contender: least %d, median %d, most %d",
+		w.total(), took, attempts.Load(), faults, shares[0], shares[len(shares)/2], shares[len(shares)-1])
+	c.noKeys()
+}
+
+// work is what a contender does inside. Once on each name it takes longer than a TTL.
+func work(ctx context.Context, contender, section int, ttl time.Duration) {
+	length := time.Duration(rand.Int64N(int64(time.Millisecond)))
+	if contender < 3 && section == 2 {
+		length = ttl * 3 / 2
+	}
+	select {
+	case <-time.After(length):
+	case <-ctx.Done():
+	}
+}
+
+// pauseInTurn has one node at a time hang, until ctx ends or that was enough, and says how often.
+func (c *cluster) pauseInTurn(ctx context.Context, enough func(pauses int) bool) (pauses int) {
+	for ctx.Err() == nil && !enough(pauses) {
+		i := rand.IntN(len(c.servers))
+		c.pause(i)
+		pauses++
+		wait(ctx, 50*time.Millisecond, 800*time.Millisecond)
+		c.resume(i)
+		wait(ctx, 10*time.Millisecond, 300*time.Millisecond)
+	}
+	return pauses
+}
+
+func wait(ctx context.Context, least, most time.Duration) {
+	select {
+	case <-time.After(least + time.Duration(rand.Int64N(int64(most-least)))):
+	case <-ctx.Done():
+	}
+}
+
+func TestRealMultiLockExclusion(t *testing.T) {
+	const contenders = 12
+	names := []string{"a", "b", "c", "d"}
+	c := startCluster(t, 3)
+	w := newOnlooker(t, names)
+	ctx, cancel := context.WithTimeout(t.Context(), 4*time.Second)
+	defer cancel()
+
+	var sections [contenders]atomic.Int64
+	var all sync.WaitGroup
+	for i := range contenders {
+		// Every node is needed, so a machine that stutters must not look like a node that
+		// does not answer.
+		client := c.client(func(cfg *quorumlock.Config) { cfg.NodeTimeoutMin = quorumlock.DefaultTTL / 20 })
+		all.Go(func() {
+			for ctx.Err() == nil {
+				// Two of the names in any order: without one order for all, this deadlocks.
+				perm := rand.Perm(len(names))
+				asked := []string{names[perm[0]], names[perm[1]]}
+				brief, done := context.WithTimeout(ctx, time.Duration(rand.Int64N(int64(100*time.Millisecond))))
+				lease, err := client.MultiLock(asked...).Acquire(brief)
+				done()
+				if err != nil {
+					continue
+				}
+				sections[i].Add(1)
+				for _, name := range asked {
+					w.enter(name, lease)
+				}
+				for _, name := range asked {
+					w.leave(name, lease)
+				}
+				assert.NoError(t, lease.Release(ctx))
+			}
+		})
+	}
+	all.Wait()
+	total := int64(0)
+	for i := range sections {
+		total += sections[i].Load()
+	}
+	require.Greater(t, total, int64(10), "contenders must get on")
+	t.Logf("%d sections under two names each", total)
+	c.noKeys()
+}

@@ -1,0 +1,177 @@
+package realtest_test
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"net"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/quorumlock/quorumlock"
+	"github.com/quorumlock/quorumlock/node"
+)
+
+// fakeServer listens and has each connection served by a function, until the test ends.
+func fakeServer(t *testing.T, serve func(conn net.Conn)) (addr string) {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	var mu sync.Mutex
+	var conns []net.Conn
+	var all sync.WaitGroup
+	all.Go(func() {
+		for {
+			conn, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			mu.Lock()
+			conns = append(conns, conn)
+			mu.Unlock()
+			all.Go(func() {
+				serve(conn)
+				_ = conn.Close()
+			})
+		}
+	})
+	t.Cleanup(func() {
+		_ = listener.Close()
+		mu.Lock()
+		for _, conn := range conns {
+			_ = conn.Close()
+		}
+		mu.Unlock()
+		all.Wait()
+	})
+	return listener.Addr().String()
+}
+
+// almostRedis answers as a server would, until it is asked to run a script.
+func almostRedis(script string) func(net.Conn) {
+	return func(conn net.Conn) {
+		info := fmt.Sprintf("master_replid:%s\r\nmaxmemory_policy:noeviction\r\n", conn.LocalAddr())
+		for in := bufio.NewReader(conn); ; {
+			words, err := readCommand(in)
+			if err != nil {
+				return
+			}
+			reply := "+OK\r\n"
+			switch strings.ToUpper(words[0]) {
+			case "HELLO":
+				reply = "%3\r\n$6\r\nserver\r\n$5\r\nredis\r\n$7\r\nversion\r\n$5\r\n7.0.0\r\n$5\r\nproto\r\n:3\r\n"
+			case "PING":
+				reply = "+PONG\r\n"
+			case "INFO":
+				reply = fmt.Sprintf("$%d\r\n%s\r\n", len(info), info)
+			case "EVALSHA", "EVAL":
+				reply = script
+			}
+			_, err = io.WriteString(conn, reply)
+			if err != nil || reply == script && !strings.HasSuffix(script, "\r\n") {
+				return // in the middle of a reply
+			}
+		}
+	}
+}
+
+// readCommand reads an array of strings.
+func readCommand(in *bufio.Reader) (words []string, err error) {
+	length := func() (int, error) {
+		line, err := in.ReadString('\n')
+		if err != nil || len(line) < 2 {
+			return 0, io.ErrUnexpectedEOF
+		}
+		return strconv.Atoi(strings.TrimSpace(line[1:]))
+	}
+	n, err := length()
+	for ; n > 0 && err == nil; n-- {
+		var size int
+		if size, err = length(); err != nil {
+			break
+		}
+		word := make([]byte, size+len("\r\n"))
+		_, err = io.ReadFull(in, word)
+		words = append(words, string(word[:size]))
+	}
+	if err == nil && len(words) == 0 {
+		err = io.ErrUnexpectedEOF
+	}
+	return words, err
+}
+
+func TestRealServersThatAreNoRedis(t *testing.T) {
+	t.Parallel()
+	for what, fake := range map[string]struct {
+		serve func(net.Conn)
+		// reason is what a node's error must be, where that is certain.
+		reason error
+	}{
+		"closes at once":         {func(net.Conn) {}, node.ErrUnreachable},
+		"speaks HTTP":            {func(conn net.Conn) { _, _ = io.WriteString(conn, "HTTP/1.1 400 Bad Request\r\n\r\n") }, node.ErrProtocol},
+		"says nothing":           {func(conn net.Conn) { _, _ = io.Copy(io.Discard, conn) }, nil},
+		"is an echo":             {func(conn net.Conn) { _, _ = io.Copy(conn, conn) }, nil},
+		"sends noise":            {func(conn net.Conn) { _, _ = io.WriteString(conn, "\x00\x01\x02\xff\xfe\r\n\r\n") }, node.ErrProtocol},
+		"a token of nonsense":    {almostRedis("*1\r\n:-1\r\n"), node.ErrProtocol},
+		"another integer":        {almostRedis(":7\r\n"), node.ErrProtocol},
+		"a string":               {almostRedis("+granted\r\n"), node.ErrProtocol},
+		"null":                   {almostRedis("_\r\n"), node.ErrProtocol},
+		"a short denial":         {almostRedis("*2\r\n$3\r\njob\r\n$1\r\nx\r\n"), node.ErrProtocol},
+		"a denial of other kind": {almostRedis("*3\r\n:1\r\n:2\r\n:3\r\n"), nil},
+		"breaks off":             {almostRedis("*3\r\n$3\r\njo"), node.ErrUnreachable},
+		"an error":               {almostRedis("-OOM command not allowed\r\n"), node.ErrRejected},
+	} {
+		t.Run(what, func(t *testing.T) {
+			t.Parallel()
+			c := startCluster(t, 3)
+			fakes := []string{fakeServer(t, fake.serve), fakeServer(t, fake.serve), fakeServer(t, fake.serve)}
+
+			// Two such nodes of five do not matter, three do.
+			client := newClient(t, func(cfg *quorumlock.Config) { cfg.Addresses = append(c.addresses(), fakes[:2]...) })
+			lease := acquire(t, client.RedLock("job"))
+			require.NoError(t, lease.Extend(t.Context()))
+			require.NoError(t, lease.Release(t.Context()))
+			c.noKeys()
+
+			client = newClient(t, func(cfg *quorumlock.Config) { cfg.Addresses = append(c.addresses()[:2], fakes...) })
+			_, err := client.RedLock("job").TryAcquire(t.Context())
+			var noQuorum *quorumlock.NoQuorumError
+			require.ErrorAs(t, err, &noQuorum)
+			namesNodes(t, noQuorum.Nodes, fakes...)
+			for _, n := range noQuorum.Nodes {
+				var nodeErr *node.Error
+				require.ErrorAs(t, n.Err, &nodeErr, "a failure has a reason")
+				if fake.reason != nil {
+					require.ErrorIs(t, n.Err, fake.reason)
+				}
+			}
+			t.Log(noQuorum.Nodes[0].Err)
+			c.noKeys()
+		})
+	}
+}
+
+// Some answers are too much for the client library below: they must not end the
+// program, which is therefore another one here.
+func TestRealServersThatBreakTheProtocol(t *testing.T) {
+	t.Parallel()
+	for what, script := range map[string]string{
+		"a length beyond reason": "$99999999999999999999\r\n",
+		"a negative length":      "*-7\r\n",
+		"one answer too many":    ":1\r\n:1\r\n",
+	} {
+		t.Run(what, func(t *testing.T) {
+			t.Parallel()
+			c := startCluster(t, 3)
+			addrs := append(c.addresses(), fakeServer(t, almostRedis(script)), fakeServer(t, almostRedis(script)))
+			user := c.spawn("use", childTTL+"=10s", childNodes+"="+strings.Join(addrs, ","))
+			lines := user.lines()
+			require.Contains(t, lines, "survived", "two nodes of five must not end the program; it said %q", lines)
+			c.noKeys()
+		})
+	}
+}

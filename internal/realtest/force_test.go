@@ -1,0 +1,100 @@
+package realtest_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/quorumlock/quorumlock"
+)
+
+func TestRealForceReleaseAgainstALiveHolder(t *testing.T) {
+	t.Parallel()
+	const ttl = 2 * time.Second
+	c := startCluster(t, 5)
+	lease := acquire(t, c.client(withTTL(ttl)).RedLock("job"))
+	c.holds("job", lease.Owner())
+	admin := c.client(withTTL(ttl)).RedLock("job")
+
+	status, err := admin.ForceRelease(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, lease.Owner(), status.Holder(), "it says whom it took the lock from")
+	for i := range c.servers {
+		require.Empty(t, c.owner(i, "job"))
+	}
+	next, err := admin.TryAcquire(t.Context())
+	require.NoError(t, err, "the lock is free at once")
+
+	cause := ends(t, lease, ttl+soon)
+	require.ErrorIs(t, cause, quorumlock.ErrLost)
+	require.ErrorIs(t, lease.Err(), quorumlock.ErrLost)
+	staysValid(t, next, 2*ttl)
+	c.holds("job", next.Owner())
+	require.ErrorIs(t, lease.Err(), quorumlock.ErrLost)
+	require.ErrorIs(t, lease.Release(t.Context()), quorumlock.ErrLost)
+	c.holds("job", next.Owner())
+	require.NoError(t, next.Release(t.Context()))
+}
+
+func TestRealForcedOffLeaseDoesNotComeBack(t *testing.T) {
+	const ttl = 2 * time.Second
+	c := startCluster(t, 5)
+	lease := acquire(t, c.client(withTTL(ttl)).RedLock("job"))
+	c.holds("job", lease.Owner())
+	// One node forgets the lock, and must refuse its holder all the same.
+	c.command(2, "DEL", "job")
+	_, err := c.client().RedLock("job").ForceRelease(t.Context())
+	require.NoError(t, err)
+
+	cause := ends(t, lease, ttl+soon)
+	require.ErrorIs(t, cause, quorumlock.ErrLost)
+	require.ErrorContains(t, cause, "by force")
+	for i := range c.servers {
+		keys := c.locks(i)
+		require.Len(t, keys, 1, "node %d: the lock is gone, its tombstone remains: %v", i, keys)
+		require.True(t, strings.HasPrefix(keys[0], "quorumlock:tombstone:{job}:"), keys[0])
+		require.Positive(t, c.number(i, "PTTL", keys[0]), "and not for ever")
+	}
+	_, err = c.client().RedLock("free").ForceRelease(t.Context())
+	require.NoError(t, err, "harmless on a lock that nobody holds")
+}
+
+func TestRealLayoutIsRedissons(t *testing.T) {
+	c := startCluster(t, 5)
+	client := c.client()
+	lease := acquire(t, client.RedLock("job"))
+	c.holds("job", lease.Owner())
+	for i := range c.servers {
+		require.Equal(t, "hash", c.command(i, "TYPE", "job"))
+		require.Equal(t, lease.Owner()+"\n1", c.command(i, "HGETALL", "job"), "a hash with the owner as its one field")
+		left := c.number(i, "PTTL", "job")
+		require.Positive(t, left)
+		require.LessOrEqual(t, left, int(quorumlock.DefaultTTL.Milliseconds()))
+	}
+	require.NoError(t, lease.Release(t.Context()))
+	c.noKeys()
+
+	// A lock of Redisson's excludes us, and is left alone.
+	const thread = "8743c9c0-0795-4907-87fd-6c719a6b4586:31"
+	c.plant("job", thread, 30*time.Second, 0, 1, 2, 3, 4)
+	_, err := client.RedLock("job").TryAcquire(t.Context())
+	var held *quorumlock.HeldError
+	require.ErrorAs(t, err, &held)
+	require.Equal(t, thread, held.Owner)
+	require.Greater(t, held.TTL, 20*time.Second)
+	_, err = client.MultiLock("job", "task").TryAcquire(t.Context())
+	require.ErrorIs(t, err, quorumlock.ErrHeld)
+	c.holds("job", thread)
+	c.holds("task", "")
+
+	// It is free when Redisson has let go of a majority.
+	for i := range 3 {
+		c.command(i, "DEL", "job")
+	}
+	lease = acquire(t, client.RedLock("job"))
+	require.Equal(t, thread, c.owner(4, "job"))
+	require.NoError(t, lease.Release(t.Context()))
+	require.Equal(t, thread, c.owner(4, "job"))
+}

@@ -1,0 +1,117 @@
+package realtest_test
+
+import (
+	"context"
+	"log/slog"
+	"runtime"
+	"slices"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/quorumlock/quorumlock"
+)
+
+// A few goroutines more than before are those of connections and one stuck sender.
+const fewGoroutines = 10
+
+func TestRealBadNodesDelayNothing(t *testing.T) {
+	const rounds, timeout = 300, 200 * time.Millisecond
+	for _, bad := range []struct {
+		what   string
+		happen func(c *cluster)
+		repair func(c *cluster)
+	}{
+		{"none bad", func(*cluster) {}, func(*cluster) {}},
+		{"one hung", func(c *cluster) { c.pause(4) }, func(c *cluster) { c.resume(4) }},
+		{"two hung", func(c *cluster) { c.pause(0, 4) }, func(c *cluster) { c.resume(0, 4) }},
+		{"one killed", func(c *cluster) { c.kill(4) }, func(c *cluster) { c.restart(4) }},
+		{"one of each", func(c *cluster) { c.kill(0); c.pause(4) }, func(c *cluster) { c.restart(0); c.resume(4) }},
+	} {
+		t.Run(bad.what, func(t *testing.T) {
+			c := startCluster(t, 5)
+			var logged countingHandler
+			lock := c.client(func(cfg *quorumlock.Config) {
+				cfg.NodeTimeoutMin = timeout
+				cfg.Logger = slog.New(&logged)
+			}).RedLock("job")
+			measure(t, lock, 20)
+			before := runtime.NumGoroutine()
+
+			bad.happen(c)
+			for step, took := range measure(t, lock, rounds) {
+				slices.Sort(took)
+				median := took[rounds/2]
+				t.Logf("%-8s median %8v  p90 %8v  most %8v", []string{"acquire", "extend", "release"}[step],
+					median.Round(time.Microsecond), took[rounds*9/10].Round(time.Microsecond), took[rounds-1].Round(time.Microsecond))
+				require.Less(t, median, timeout, "nobody waits for a bad node's timeout")
+			}
+			eventually(t, soon, func() bool { return runtime.NumGoroutine() <= before+fewGoroutines },
+				"about %d goroutines, as before", before)
+			// rueidis #630: a log full of timeouts.
+			require.LessOrEqual(t, logged.lines.Load(), int64(4), "a bad node is worth a line, not one for each operation")
+
+			bad.repair(c)
+			c.noKeys() // also on the nodes that saw the acquisitions late
+		})
+	}
+}
+
+// A lock that is held is held, also while nodes are down that do not matter.
+func TestRealHeldIsToldWithBadNodes(t *testing.T) {
+	for what, happen := range map[string]func(c *cluster){
+		"one killed":  func(c *cluster) { c.kill(4) },
+		"two killed":  func(c *cluster) { c.kill(3, 4) },
+		"one hung":    func(c *cluster) { c.pause(4) },
+		"one of each": func(c *cluster) { c.kill(3); c.pause(4) },
+	} {
+		t.Run(what, func(t *testing.T) {
+			c := startCluster(t, 5)
+			holder := acquire(t, c.client().RedLock("job"))
+			c.holds("job", holder.Owner())
+			lock := c.client().RedLock("job")
+			happen(c)
+			for range 20 {
+				_, err := lock.TryAcquire(t.Context())
+				var held *quorumlock.HeldError
+				require.ErrorAs(t, err, &held, "three nodes answer, and all of them deny")
+				require.Equal(t, holder.Owner(), held.Owner)
+			}
+			require.NoError(t, holder.Release(t.Context()))
+		})
+	}
+}
+
+// measure does rounds of acquire, extend and release, and says how long each took.
+func measure(t *testing.T, lock *quorumlock.Lock, rounds int) (took [3][]time.Duration) {
+	t.Helper()
+	for range rounds {
+		var lease *quorumlock.Lease
+		steps := []func() error{
+			func() (err error) { lease, err = lock.Acquire(t.Context()); return err },
+			func() error { return lease.Extend(t.Context()) },
+			func() error { return lease.Release(t.Context()) },
+		}
+		for i, step := range steps {
+			began := time.Now()
+			require.NoError(t, step(), "step %d, with three good nodes of five", i)
+			took[i] = append(took[i], time.Since(began))
+		}
+	}
+	return took
+}
+
+// countingHandler counts log lines.
+type countingHandler struct{ lines atomic.Int64 }
+
+func (h *countingHandler) Enabled(context.Context, slog.Level) bool { return true }
+
+func (h *countingHandler) Handle(context.Context, slog.Record) error {
+	h.lines.Add(1)
+	return nil
+}
+
+func (h *countingHandler) WithAttrs([]slog.Attr) slog.Handler { return h }
+func (h *countingHandler) WithGroup(string) slog.Handler      { return h }

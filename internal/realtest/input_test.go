@@ -1,0 +1,238 @@
+package realtest_test
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/quorumlock/quorumlock"
+	"github.com/quorumlock/quorumlock/internal/redisproc"
+	"github.com/quorumlock/quorumlock/node"
+)
+
+// at has a client use addresses of all servers, made by a function.
+func (c *cluster) at(address func(i int, s *redisproc.Server) string) func(*quorumlock.Config) {
+	return func(cfg *quorumlock.Config) {
+		cfg.Addresses = nil
+		for i, s := range c.servers {
+			cfg.Addresses = append(cfg.Addresses, address(i, s))
+		}
+	}
+}
+
+// refused is the error of an Acquire that must not wait.
+func refused(t *testing.T, lock *quorumlock.Lock) *quorumlock.NoQuorumError {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	_, err := lock.Acquire(ctx)
+	require.NoError(t, ctx.Err(), "an Acquire that cannot succeed must not wait; it waited and said: %v", err)
+	var noQuorum *quorumlock.NoQuorumError
+	require.ErrorAs(t, err, &noQuorum)
+	require.ErrorIs(t, err, quorumlock.ErrNoQuorum)
+	return noQuorum
+}
+
+// namesNodes requires that an error tells of these nodes, and of no others.
+func namesNodes(t *testing.T, errs []quorumlock.NodeError, want ...string) {
+	t.Helper()
+	require.ElementsMatch(t, want, namesOf(errs), "the nodes that an error names")
+}
+
+func namesOf(errs []quorumlock.NodeError) []string {
+	names := make([]string, 0, len(errs))
+	for _, e := range errs {
+		names = append(names, e.Node)
+	}
+	return names
+}
+
+func TestRealPasswords(t *testing.T) {
+	c := startCluster(t, 5, redisproc.WithPassword("right"))
+	for what, userinfo := range map[string]string{"wrong": ":mistaken@", "none": "", "wrong user": "nobody:right@"} {
+		t.Run(what, func(t *testing.T) {
+			address := func(_ int, s *redisproc.Server) string { return "redis://" + userinfo + s.Addr() }
+			err := refused(t, c.client(c.at(address)).RedLock("job"))
+			require.ErrorIs(t, err, node.ErrAuth)
+			require.NotContains(t, err.Error(), "mistaken", "an error is no place for a password")
+			t.Log(err)
+			c.noKeys()
+		})
+	}
+	t.Run("right on three", func(t *testing.T) {
+		address := func(i int, s *redisproc.Server) string {
+			return "redis://:" + []string{"right", "right", "right", "mistaken", "mistaken"}[i] + "@" + s.Addr()
+		}
+		client := c.client(c.at(address))
+		require.NoError(t, acquire(t, client.RedLock("job")).Release(t.Context()))
+		err := refused(t, client.MultiLock("job"))
+		require.ErrorIs(t, err, node.ErrAuth)
+		c.noKeys()
+	})
+	t.Run("right", func(t *testing.T) {
+		address := func(_ int, s *redisproc.Server) string { return "redis://:right@" + s.Addr() }
+		require.NoError(t, acquire(t, c.client(c.at(address)).MultiLock("job")).Release(t.Context()))
+		c.noKeys()
+	})
+}
+
+func TestRealKeysOfAnotherType(t *testing.T) {
+	t.Parallel()
+	types := map[string][]string{
+		"string": {"SET", "job", "mine"},
+		"list":   {"RPUSH", "job", "mine"},
+		"set":    {"SADD", "job", "mine"},
+		"zset":   {"ZADD", "job", "1", "mine"},
+		"stream": {"XADD", "job", "*", "mine", "1"},
+	}
+	for kind, write := range types {
+		t.Run(kind, func(t *testing.T) {
+			c := startCluster(t, 5)
+			client := c.client()
+			c.command(3, write...)
+
+			// On one node it is that node's vote only.
+			require.NoError(t, acquire(t, client.RedLock("job")).Release(t.Context()))
+			err := refused(t, client.MultiLock("job", "task"))
+			require.ErrorIs(t, err, node.ErrWrongType)
+			namesNodes(t, err.Nodes, c.servers[3].Addr())
+			for i := range c.servers {
+				eventually(t, soon, func() bool { return c.owner(i, "task") == "" }, "node %d does not keep the other name", i)
+			}
+
+			for i := range c.servers {
+				if i != 3 {
+					eventually(t, soon, func() bool { return c.command(i, "TYPE", "job") == "none" }, "node %d is free", i)
+					c.command(i, write...)
+				}
+			}
+			err = refused(t, client.RedLock("job"))
+			require.ErrorIs(t, err, node.ErrWrongType)
+			t.Log(err)
+			for i := range c.servers {
+				require.Equal(t, []string{"job"}, c.locks(i))
+				require.Equal(t, kind, c.command(i, "TYPE", "job"), "it is not ours to remove")
+			}
+		})
+	}
+}
+
+func TestRealForeignHashWithoutExpiry(t *testing.T) {
+	c := startCluster(t, 3)
+	for i := range c.servers {
+		c.command(i, "HSET", "job", "somebody", "1")
+	}
+	_, err := c.client().RedLock("job").TryAcquire(t.Context())
+	var held *quorumlock.HeldError
+	require.ErrorAs(t, err, &held)
+	require.Negative(t, held.TTL, "without expiry")
+	require.ErrorContains(t, err, "somebody")
+	c.holds("job", "somebody")
+}
+
+func TestRealUnreachableNodes(t *testing.T) {
+	t.Parallel()
+	c := startCluster(t, 5)
+	brief := withMaxTTL(2 * time.Second) // and so a short recovery
+	var cfg quorumlock.Config
+	brief(&cfg)
+	c.open(cfg.Limits())
+	c.kill(0, 1, 2, 3, 4)
+	lock := c.client(brief).RedLock("job") // New works while nobody answers
+	_, err := lock.TryAcquire(t.Context())
+	var noQuorum *quorumlock.NoQuorumError
+	require.ErrorAs(t, err, &noQuorum)
+	require.ErrorIs(t, err, node.ErrUnreachable)
+	require.Equal(t, []int{0, 5, 3}, []int{noQuorum.Agreed, noQuorum.Total, noQuorum.Need})
+	require.GreaterOrEqual(t, len(noQuorum.Nodes), 3, "each node that made it fail is named: %v", err)
+	require.Subset(t, c.addresses(), namesOf(noQuorum.Nodes))
+	t.Log(err)
+
+	// They may come back: that is what Acquire waits for.
+	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+	defer cancel()
+	_, err = lock.Acquire(ctx)
+	require.ErrorIs(t, err, context.DeadlineExceeded)
+	require.ErrorIs(t, err, quorumlock.ErrNoQuorum, "it says what it waited for")
+	c.restart(0, 1, 2, 3, 4)
+	require.NoError(t, acquire(t, lock).Release(t.Context()))
+	c.noKeys()
+}
+
+func TestRealUnknownHost(t *testing.T) {
+	client := newClient(t, func(cfg *quorumlock.Config) { cfg.Addresses = []string{"nowhere.invalid:6379"} })
+	_, err := client.RedLock("job").TryAcquire(t.Context())
+	require.ErrorIs(t, err, quorumlock.ErrNoQuorum)
+	require.ErrorContains(t, err, "nowhere.invalid:6379")
+}
+
+func TestRealSameServerTwice(t *testing.T) {
+	c := startCluster(t, 3)
+	addrs := c.addresses()
+	for what, list := range map[string][]string{
+		"the same address": {addrs[0], addrs[1], addrs[0]},
+		"another user":     {addrs[0], addrs[1], "redis://me:secret@" + addrs[0]},
+		"another database": {addrs[0], addrs[1], "redis://" + addrs[0] + "/1"},
+	} {
+		t.Run(what, func(t *testing.T) {
+			_, err := quorumlock.New(quorumlock.Config{Addresses: list})
+			require.ErrorIs(t, err, quorumlock.ErrInvalid)
+			require.ErrorContains(t, err, addrs[0]+" is listed twice")
+			require.NotContains(t, err.Error(), "secret")
+		})
+	}
+}
+
+func TestRealUseAfterTheEnd(t *testing.T) {
+	c := startCluster(t, 3)
+	client := c.client()
+	lock := client.RedLock("job")
+	lease := acquire(t, lock)
+	require.NoError(t, lease.Release(t.Context()))
+	require.ErrorIs(t, lease.Release(t.Context()), quorumlock.ErrReleased, "a second release is told apart")
+	c.noKeys()
+
+	held := acquire(t, client.RedLock("held"))
+	closeClient(t, client)
+	c.noKeys()
+	require.ErrorIs(t, held.Err(), quorumlock.ErrClosed)
+	require.ErrorIs(t, held.Release(t.Context()), quorumlock.ErrClosed)
+	require.ErrorIs(t, held.Extend(t.Context()), quorumlock.ErrClosed)
+	for what, use := range map[string]func() error{
+		"Acquire":      func() error { _, err := lock.Acquire(t.Context()); return err },
+		"TryAcquire":   func() error { _, err := lock.TryAcquire(t.Context()); return err },
+		"Inspect":      func() error { _, err := lock.Inspect(t.Context()); return err },
+		"ForceRelease": func() error { _, err := lock.ForceRelease(t.Context()); return err },
+		"Do":           func() error { return lock.Do(t.Context(), func(context.Context) error { panic("not held") }) },
+	} {
+		require.ErrorIs(t, use(), quorumlock.ErrClosed, what)
+	}
+	require.NoError(t, client.Close(t.Context()))
+	c.noKeys()
+}
+
+func TestRealOddNames(t *testing.T) {
+	c := startCluster(t, 3)
+	client := c.client()
+	names := []string{
+		"with space", "line\r\nbreak", "zero\x00byte", "\xff\xfe not UTF-8", "{tag}rest", "}{", "*", "-1", "ключ",
+		strings.Repeat("n", quorumlock.MaxNameLength),
+	}
+	for _, name := range names {
+		lease := acquire(t, client.RedLock(name))
+		for i := range c.servers {
+			eventually(t, soon, func() bool { return c.owner(i, name) == lease.Owner() }, "the name %q is the key, byte by byte", name)
+		}
+		require.NoError(t, lease.Release(t.Context()), "%q", name)
+		c.noKeys()
+	}
+	slices.Reverse(names)
+	lease := acquire(t, client.MultiLock(names...))
+	require.Len(t, c.locks(1), len(names))
+	require.NoError(t, lease.Release(t.Context()))
+	c.noKeys()
+}

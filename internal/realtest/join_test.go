@@ -1,0 +1,46 @@
+package realtest_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/quorumlock/quorumlock"
+)
+
+// Joint locks on two sets of servers: all are had or none, also where the wait for the last is
+// interrupted, and the loss of one set gives the other back.
+func TestRealJoin(t *testing.T) {
+	t.Parallel()
+	c, d := startCluster(t, 3), startCluster(t, 3)
+	one, two, far := c.client(), c.client(), d.client()
+	all := quorumlock.Join(one.RedLock("a"), one.RWLock("b").Read(), one.Semaphore("c", 2).Acquirer(2), far.RedLock("z"))
+	lease, err := all.Acquire(t.Context())
+	require.NoError(t, err)
+	for _, other := range []quorumlock.Acquirer{two.RedLock("a"), two.RWLock("b").Write(), two.Semaphore("c", 2).Acquirer(1)} {
+		_, err := quorumlock.Join(other).TryAcquire(t.Context())
+		require.ErrorIs(t, err, quorumlock.ErrHeld)
+	}
+	require.NoError(t, lease.Release(t.Context()))
+	c.noKeys()
+	d.noKeys()
+
+	last, err := d.client().RedLock("z").Acquire(t.Context())
+	require.NoError(t, err)
+	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+	defer cancel()
+	_, err = all.Acquire(ctx)
+	require.ErrorIs(t, err, quorumlock.ErrHeld)
+	c.noKeys()
+	require.NoError(t, last.Release(t.Context()))
+
+	lease, err = all.Acquire(t.Context())
+	require.NoError(t, err)
+	d.kill(0, 1)
+	<-lease.Context().Done()
+	require.ErrorIs(t, context.Cause(lease.Context()), quorumlock.ErrLost)
+	require.ErrorIs(t, lease.Release(t.Context()), quorumlock.ErrLost)
+	c.noKeys()
+}

@@ -1,0 +1,126 @@
+package realtest_test
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/quorumlock/quorumlock"
+)
+
+// TestRealLatchCommandsAreCounted: an operation that nothing stands in the way of costs one
+// script on each node.
+func TestRealLatchCommandsAreCounted(t *testing.T) {
+	c := startCluster(t, 3)
+	client := c.client()
+	ran := 0
+	each := func(scripts int, what string, operate func() error) {
+		require.NoError(t, operate(), what)
+		ran += scripts
+		for i := range c.servers {
+			eventually(t, soon, func() bool { return c.calls(i) >= ran }, "%s reaches node %d", what, i)
+			require.Equal(t, ran, c.calls(i), "scripts on node %d up to %s", i, what)
+		}
+	}
+	cycle := func(scripts int) {
+		l := client.Latch("a")
+		each(scripts, "set", func() error { return l.Set(t.Context(), 2) })
+		each(1, "count down", func() error { return l.CountDown(t.Context(), "x") })
+		each(1, "count down", func() error { return l.CountDown(t.Context(), "y") })
+		each(1, "look", func() error { _, err := l.Count(t.Context()); return err })
+		each(1, "await", func() error { return l.Await(t.Context()) })
+		each(scripts, "delete", func() error { return l.Delete(t.Context()) })
+	}
+	cycle(2) // a server has to be told each script once
+	cycle(1)
+}
+
+// withDeadline bounds what must not take for ever.
+func withDeadline(t *testing.T) context.Context {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+func TestRealLatch(t *testing.T) {
+	c := startCluster(t, 3)
+	ctx := withDeadline(t)
+	const n = 20
+	var wg sync.WaitGroup
+	for i := range n {
+		l := c.client().Latch("a")
+		wg.Go(func() {
+			for _, call := range []func() error{
+				func() error { return l.Set(ctx, n) },
+				func() error { return l.CountDown(ctx, fmt.Sprint(i)) },
+				func() error { return l.CountDown(ctx, fmt.Sprint(i)) },
+				func() error { return l.Await(ctx) },
+			} {
+				if err := call(); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	l := c.client().Latch("a")
+	left(t, l, 0)
+	require.NoError(t, l.Delete(ctx))
+	_, err := l.Count(ctx)
+	require.ErrorIs(t, err, quorumlock.ErrLatchNotSet)
+	for i := range c.servers {
+		require.Positive(t, c.number(i, "PTTL", "quorumlock:latch:{a}"), "every key has a TTL")
+	}
+}
+
+// A server that forgets is given back what it was told; then another may be away.
+func TestRealLatchSurvivesALoss(t *testing.T) {
+	c := startCluster(t, 3)
+	ctx := withDeadline(t)
+	l := c.client(withMaxTTL(3 * time.Second)).Latch("a")
+	require.NoError(t, l.Set(ctx, 3))
+	done := awaiting(ctx, c.client(withMaxTTL(3*time.Second)).Latch("a"))
+	counts(t, l, "x")
+	c.command(1, "FLUSHALL")
+	eventually(t, soon, func() bool { return c.number(1, "SCARD", "quorumlock:latched:{a}") == 1 }, "who waits has it told again")
+	c.servers[0].Pause()
+	counts(t, l, "y")
+	left(t, l, 1)
+	c.servers[0].Resume()
+	counts(t, l, "z")
+	require.NoError(t, <-done)
+	for i := range c.servers {
+		eventually(t, soon, func() bool { return c.number(i, "SCARD", "quorumlock:latched:{a}") == 3 }, "all know in the end")
+		for _, key := range []string{"quorumlock:latch:{a}", "quorumlock:latched:{a}"} {
+			require.Positive(t, c.number(i, "PTTL", key), "every key has a TTL")
+		}
+	}
+}
+
+// counts counts down for all these ids.
+func counts(t *testing.T, l *quorumlock.Latch, ids ...string) {
+	t.Helper()
+	for _, id := range ids {
+		require.NoError(t, l.CountDown(t.Context(), id))
+	}
+}
+
+// left requires that so many have still to count down.
+func left(t *testing.T, l *quorumlock.Latch, want int) {
+	t.Helper()
+	got, err := l.Count(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, want, got)
+}
+
+// awaiting waits for a latch in the background; its result comes through the channel.
+func awaiting(ctx context.Context, l *quorumlock.Latch) <-chan error {
+	done := make(chan error, 1)
+	go func() { done <- l.Await(ctx) }()
+	return done
+}

@@ -1,0 +1,188 @@
+package realtest_test
+
+import (
+	"context"
+	"math/rand/v2"
+	"strconv"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/quorumlock/quorumlock"
+)
+
+// In all of these the TTL is 10 s, and keys have to be gone long before.
+
+func TestRealLosersLeaveNothing(t *testing.T) {
+	c := startCluster(t, 5)
+	holder := acquire(t, c.client().RedLock("job"))
+	c.holds("job", holder.Owner())
+
+	var losers sync.WaitGroup
+	for range 5 {
+		lock := c.client().RedLock("job")
+		losers.Go(func() {
+			for range 20 {
+				_, err := lock.TryAcquire(t.Context())
+				assert.ErrorIs(t, err, quorumlock.ErrHeld)
+			}
+		})
+	}
+	losers.Wait()
+	c.holds("job", holder.Owner())
+	require.NoError(t, holder.Release(t.Context()))
+	c.noKeys()
+}
+
+func TestRealSplitVotesLeaveNothing(t *testing.T) {
+	for _, split := range []struct {
+		what   string
+		others map[string][]int
+	}{
+		{"one owner on three", map[string][]int{"x:1": {0, 2, 4}}},
+		{"three owners", map[string][]int{"x:1": {0}, "y:1": {2}, "z:1": {4}}},
+		{"two owners, 2:2", map[string][]int{"x:1": {0, 1}, "y:1": {2, 3}}},
+		{"all taken", map[string][]int{"x:1": {0, 1, 2}, "y:1": {3, 4}}},
+	} {
+		t.Run(split.what, func(t *testing.T) {
+			c := startCluster(t, 5)
+			want := make([]string, 5)
+			for owner, nodes := range split.others {
+				c.plant("job", owner, time.Minute, nodes...)
+				for _, i := range nodes {
+					want[i] = owner
+				}
+			}
+			lock := c.client().RedLock("job")
+			for range 20 {
+				_, err := lock.TryAcquire(t.Context())
+				require.ErrorIs(t, err, quorumlock.ErrHeld)
+			}
+			for i, owner := range want {
+				eventually(t, soon, func() bool { return c.owner(i, "job") == owner },
+					"node %d has what it had before (%q)", i, owner)
+			}
+		})
+	}
+}
+
+func TestRealCancelledAcquireLeavesNothing(t *testing.T) {
+	c := startCluster(t, 5)
+	var hooks sync.Map // what an event about a name does
+	react := func(names []string) {
+		if cancel, ok := hooks.Load(names[0]); ok {
+			cancel.(context.CancelFunc)()
+		}
+	}
+	client := c.client(func(cfg *quorumlock.Config) {
+		cfg.Hooks.AttemptFailed = func(e quorumlock.AttemptFailedEvent) { react(e.Names) }
+		cfg.Hooks.Acquired = func(e quorumlock.AcquiredEvent) { react(e.Names) }
+	})
+	won, cancelled := 0, 0
+	for i := range 200 {
+		name := "job" + strconv.Itoa(i) // one of its own, as an event may come late
+		ctx, cancel := context.WithCancel(t.Context())
+		var timer *time.Timer
+		switch i % 4 {
+		case 0: // from within a hook, after a lost round
+			c.plant(name, "x:1", time.Minute, i%3, 3, 4)
+			hooks.Store(name, cancel)
+		case 1: // from within a hook, after a grant, which stands
+			hooks.Store(name, cancel)
+		case 2: // in the middle of a round
+			timer = time.AfterFunc(time.Duration(rand.Int64N(int64(500*time.Microsecond))), cancel)
+		case 3: // while waiting between two rounds, or in one of them
+			c.plant(name, "x:1", time.Minute, 0, 1, 2)
+			timer = time.AfterFunc(time.Duration(rand.Int64N(int64(20*time.Millisecond))), cancel)
+		}
+		lease, err := client.RedLock(name).Acquire(ctx)
+		if err == nil {
+			won++
+			assert.NoError(t, lease.Err(), "the end of the context does not touch a lease")
+			assert.NoError(t, lease.Release(ctx))
+		} else {
+			cancelled++
+			require.ErrorIs(t, err, context.Canceled)
+		}
+		if timer != nil {
+			timer.Stop()
+		}
+		cancel()
+		hooks.Delete(name)
+		for n := range c.servers {
+			if c.owner(n, name) == "x:1" {
+				c.command(n, "DEL", name)
+			}
+		}
+	}
+	t.Logf("%d won, %d cancelled", won, cancelled)
+	require.Greater(t, won, 40, "a cancel in a hook after the grant is too late")
+	require.Greater(t, cancelled, 80, "a cancel while others hold it ends the Acquire")
+	c.noKeys()
+}
+
+func TestRealHungNodeKeepsNothing(t *testing.T) {
+	for _, round := range []struct {
+		what string
+		do   func(t *testing.T, c *cluster, client *quorumlock.Client)
+	}{
+		{"won and released", func(t *testing.T, _ *cluster, client *quorumlock.Client) {
+			require.NoError(t, acquire(t, client.RedLock("job")).Release(t.Context()))
+		}},
+		{"lost", func(t *testing.T, c *cluster, client *quorumlock.Client) {
+			c.plant("job", "x:1", time.Minute, 0, 1, 2)
+			_, err := client.RedLock("job").TryAcquire(t.Context())
+			require.ErrorIs(t, err, quorumlock.ErrHeld)
+			for i := range 3 {
+				c.command(i, "DEL", "job")
+			}
+		}},
+		{"refused by MultiLock", func(t *testing.T, _ *cluster, client *quorumlock.Client) {
+			_, err := client.MultiLock("job", "task").TryAcquire(t.Context())
+			require.ErrorIs(t, err, quorumlock.ErrNoQuorum)
+		}},
+		{"cancelled", func(t *testing.T, _ *cluster, client *quorumlock.Client) {
+			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
+			defer cancel()
+			_, err := client.MultiLock("job").Acquire(ctx)
+			require.ErrorIs(t, err, context.DeadlineExceeded)
+		}},
+	} {
+		t.Run(round.what, func(t *testing.T) {
+			c := startCluster(t, 5)
+			client := c.client()
+			require.NoError(t, acquire(t, client.RedLock("warm")).Release(t.Context()))
+			c.noKeys()
+			ran := c.calls(4)
+			c.pause(4)
+			round.do(t, c, client)
+			c.resume(4)
+			eventually(t, soon, func() bool { return c.calls(4) > ran }, "the node has run what was sent to it")
+			c.noKeys()
+		})
+	}
+}
+
+// A node that hangs for longer than the TTL runs the acquisition when it wakes: the
+// undo must still be known then.
+func TestRealNodeHungForLongerThanTheTTL(t *testing.T) {
+	t.Parallel()
+	const ttl = 4 * time.Second
+	c := startCluster(t, 5)
+	lock := c.client(withTTL(ttl)).RedLock("job")
+	require.NoError(t, acquire(t, lock).Release(t.Context()))
+	c.noKeys()
+
+	ran := c.calls(4)
+	c.pause(4)
+	require.NoError(t, acquire(t, lock).Release(t.Context()))
+	<-time.After(ttl * 3 / 2)
+	c.resume(4)
+	// It may show up for a moment. A key that stays runs out on its own only after soon.
+	eventually(t, soon, func() bool { return c.calls(4) > ran }, "the node has run what was sent to it")
+	eventually(t, soon, func() bool { return c.owner(4, "job") == "" },
+		"a node that wakes gives back a lease that was released meanwhile")
+}

@@ -1,0 +1,200 @@
+package realtest_test
+
+import (
+	"context"
+	"runtime"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/quorumlock/quorumlock"
+	"github.com/quorumlock/quorumlock/node"
+)
+
+// gated keeps a client from a node once it is shut.
+type gated struct {
+	node.Node
+	shut *atomic.Bool
+}
+
+func (g gated) Do(ctx context.Context, ops []node.Op, replies []node.Reply) {
+	if !g.shut.Load() {
+		g.Node.Do(ctx, ops, replies)
+		return
+	}
+	for i := range ops {
+		replies[i] = node.Reply{Err: &node.Error{Node: g.Name(), Op: ops[i].Kind, Reason: node.ErrUnreachable}, Unsent: true}
+	}
+}
+
+// gatedClient is a client that can be kept from all nodes at once.
+func (c *cluster) gatedClient(changes ...func(*quorumlock.Config)) (client *quorumlock.Client, shut *atomic.Bool) {
+	c.t.Helper()
+	shut = new(atomic.Bool)
+	nodes := make([]node.Node, 0, len(c.servers))
+	for _, addr := range c.addresses() {
+		nd, err := node.OpenRedis(addr)
+		require.NoError(c.t, err)
+		c.t.Cleanup(func() { _ = nd.Close() })
+		nodes = append(nodes, gated{nd, shut})
+	}
+	return newClient(c.t, append(changes, func(cfg *quorumlock.Config) { cfg.Nodes = nodes })...), shut
+}
+
+func TestRealLeaseEndsBeforeItsKeys(t *testing.T) {
+	for _, fixed := range []bool{true, false} {
+		t.Run("fixed="+strconv.FormatBool(fixed), func(t *testing.T) {
+			// The margin is the drift allowance of 22 ms: a process that is not scheduled
+			// for so long finds the keys gone, so one good round of a few is enough.
+			for try := 1; !leaseEndsBeforeItsKeys(t, fixed); try++ {
+				require.Less(t, try, 5, "the keys must outlive the lease on every node")
+			}
+		})
+	}
+}
+
+// leaseEndsBeforeItsKeys has all nodes hang during a hold, and reports whether they
+// still had their keys when the lease had ended.
+func leaseEndsBeforeItsKeys(t *testing.T, fixed bool) bool {
+	c := startCluster(t, 5)
+	client, shut := c.gatedClient(withTTL(2 * time.Second))
+	lease := acquire(t, client.RedLock("job").With(quorumlock.LockOptions{Fixed: fixed}))
+	c.holds("job", lease.Owner())
+	if fixed {
+		for i := range c.servers {
+			left := c.number(i, "PTTL", "job")
+			require.Greater(t, time.Duration(left+1)*time.Millisecond, lease.Remaining(), "of node %d: a lease is shorter than its keys", i)
+		}
+	}
+	c.pause(0, 1, 2, 3, 4)
+	// What the client undoes at the end must not reach the nodes. If it renewed, it has
+	// found by then that they hang, and sends nothing more before they answer.
+	shut.Store(fixed)
+	cause := ends(t, lease, 2*time.Second+soon)
+	shut.Store(true)
+
+	left := make([]int, 5)
+	var servers sync.WaitGroup
+	for i, s := range c.servers {
+		servers.Go(func() {
+			s.Resume()
+			text, _ := s.Command("PTTL", "job")
+			left[i], _ = strconv.Atoi(text)
+		})
+	}
+	servers.Wait()
+	require.ErrorIs(t, cause, quorumlock.ErrLost)
+	var lost *quorumlock.LostError
+	require.ErrorAs(t, cause, &lost)
+	require.Equal(t, lease.Owner(), lost.Owner)
+	require.ErrorIs(t, lease.Err(), quorumlock.ErrLost)
+	require.ErrorIs(t, lease.Extend(t.Context()), quorumlock.ErrLost, "nothing revives it")
+	t.Logf("the keys had %v ms left; %v", left, cause)
+	for _, ms := range left {
+		if ms <= 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// Also redsync #147 and #149: a restarted node never rejoins a held lock.
+func TestRealNodesDieAndComeBackEmpty(t *testing.T) {
+	t.Parallel()
+	const ttl = time.Second
+	c := startCluster(t, 5)
+	lease := acquire(t, c.client(withMaxTTL(ttl)).RedLock("job"))
+	c.holds("job", lease.Owner())
+
+	c.kill(0, 3)
+	staysValid(t, lease, 3*ttl)
+	have, want := lease.Backing()
+	require.Equal(t, []int{3, 5}, []int{have, want}, "two of five are gone")
+
+	c.restart(0, 3)
+	require.Empty(t, c.servers[0].Keys())
+	eventually(t, 2*soon, func() bool { have, _ := lease.Backing(); return have == 5 }, "nodes that come back are filled again, and back the lease when they have recovered")
+	c.holds("job", lease.Owner())
+
+	// The lease now survives the loss of two others, and not that of three.
+	c.kill(1, 2)
+	staysValid(t, lease, 2*ttl)
+	c.kill(4)
+	cause := ends(t, lease, ttl+soon)
+	require.ErrorIs(t, cause, quorumlock.ErrLost)
+	var lost *quorumlock.LostError
+	require.ErrorAs(t, cause, &lost)
+	named := make([]string, 0, len(lost.Nodes))
+	for _, n := range lost.Nodes {
+		named = append(named, n.Node)
+		var nodeErr *node.Error
+		require.ErrorAs(t, n.Err, &nodeErr)
+		require.ErrorIs(t, n.Err, node.ErrUnreachable)
+	}
+	addrs := c.addresses()
+	require.ElementsMatch(t, []string{addrs[1], addrs[2], addrs[4]}, named, "the cause names the nodes that failed, and no other: %v", cause)
+	require.ErrorIs(t, cause, node.ErrUnreachable)
+	t.Log(cause)
+
+	c.restart(1, 2, 4)
+	require.ErrorIs(t, lease.Release(t.Context()), quorumlock.ErrLost)
+	c.noKeys()
+}
+
+func TestRealManyLeases(t *testing.T) {
+	const ttl = 6 * time.Second
+	// They are far more than the goroutines that are allowed. Ten thousand keep a small machine busy
+	// with renewals, which it must then have to itself.
+	n := longer(2000, 10_000)
+	c := startCluster(t, 5)
+	var renewed atomic.Int64
+	client := c.client(withTTL(ttl), func(cfg *quorumlock.Config) {
+		cfg.NodeTimeoutMin, cfg.NodeTimeoutMax = ttl/3, ttl/3 // the machine may be slow
+		cfg.Hooks.Renewed = func(quorumlock.RenewedEvent) { renewed.Add(1) }
+	})
+	require.NoError(t, acquire(t, client.RedLock("warm")).Release(t.Context()))
+	before := runtime.NumGoroutine()
+
+	leases := make([]*quorumlock.Lease, n)
+	began := time.Now()
+	inParallel(t, n, func(i int) (err error) {
+		leases[i], err = client.RedLock("lock:" + strconv.Itoa(i)).Acquire(t.Context())
+		return err
+	})
+	t.Logf("%d leases taken in %v", n, time.Since(began).Round(time.Millisecond))
+
+	most := 0
+	for held := time.Now(); time.Since(held) < ttl*3/2; {
+		most = max(most, runtime.NumGoroutine())
+		<-time.After(time.Millisecond)
+	}
+	for i, lease := range leases {
+		require.NoError(t, lease.Err(), "lease %d after one and a half TTLs", i)
+		have, _ := lease.Backing()
+		require.GreaterOrEqual(t, have, 3, "nodes behind lease %d", i)
+	}
+	t.Logf("%d goroutines before, at most %d while they were held; %d renewals", before, most, renewed.Load())
+	require.LessOrEqual(t, most, before+32, "a lease has no goroutine of its own")
+
+	began = time.Now()
+	inParallel(t, n, func(i int) error { return leases[i].Release(t.Context()) })
+	t.Logf("released in %v", time.Since(began).Round(time.Millisecond))
+	c.noKeys()
+	eventually(t, soon, func() bool { return runtime.NumGoroutine() <= before+fewGoroutines }, "about %d goroutines, as before", before)
+}
+
+// inParallel does something n times, 64 at a time.
+func inParallel(t *testing.T, n int, do func(i int) error) {
+	t.Helper()
+	var group errgroup.Group
+	group.SetLimit(64)
+	for i := range n {
+		group.Go(func() error { return do(i) })
+	}
+	require.NoError(t, group.Wait())
+}

@@ -1,0 +1,208 @@
+package realtest_test
+
+import (
+	"context"
+	"runtime"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/quorumlock/quorumlock"
+	"github.com/quorumlock/quorumlock/node"
+	"github.com/quorumlock/quorumlock/quorum"
+)
+
+// patientTTL is for leases that must not be lost, whatever else the machine does: one of a second gives
+// a node a tenth of that to answer, and on a busy machine an answer takes longer at times.
+const patientTTL = 2 * time.Second
+
+// What users of other libraries report: each of these is named by the issue.
+func TestRealPeers(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]func(t *testing.T, c *cluster){
+		"redsync#186 redisson#1445 a bare majority splits":                        bareMajorityIsFilled,
+		"RedLock.net#48 redlock-rb#36 extending revives an expired lock":          expiredStaysExpired,
+		"redsync#72 valid after the expiry":                                       validity,
+		"redsync#107 redsync#143 redsync#81 unlock does not say why":              releaseSaysWhy,
+		"blnk#355 authgear#5721 ncps#913 a cancelled context skips the unlock":    cancelledRelease,
+		"node-redlock#369 leftovers block the retry":                              leftoversDoNotBlock,
+		"node-redlock#296 node-redlock#299 expiry from the first attempt":         expiryFromTheLastAttempt,
+		"node-redlock#313 node-redlock#309 release goes on for ever":              releaseIsBounded,
+		"node-redlock#168 node-redlock#362 releasing an expired lock":             expiredRelease,
+		"redisson#4698 nobody is told that renewal failed":                        renewalFailureIsTold,
+		"redisson#7272 redisson#2515 renewal outlives the unlock":                 renewalEndsWithTheLease,
+		"redisson#3194 redisson#3712 renewal dies after a reconnect":              renewalSurvivesReconnects,
+		"redisson#5698 a renewal comes more than a TTL late":                      renewalIsRetried,
+		"redisson#562 redisson#6878 ownership by thread":                          ownershipTravelsInTheContext,
+		"rueidis#457 rueidis#301 rueidis#653 release against re-acquire or close": releaseRaces,
+		"RedLock.net#68 a lock extended for ever":                                 holdsAreLimited,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			test(t, startCluster(t, 5))
+		})
+	}
+}
+
+func bareMajorityIsFilled(t *testing.T, c *cluster) {
+	const ttl = patientTTL
+	client := c.client(withMaxTTL(ttl))
+	c.kill(3, 4)
+	lease := acquire(t, client.RedLock("job"))
+	have, _ := lease.Backing()
+	require.Equal(t, 3, have)
+	c.restart(3, 4)
+	eventually(t, ttl*3/2+soon*3/2, func() bool { have, _ := lease.Backing(); return have == 5 }, "renewals fill all nodes")
+	c.kill(0, 1) // of those that granted
+	staysValid(t, lease, 2*ttl)
+	require.NoError(t, lease.Release(t.Context()))
+}
+
+var fixed = quorumlock.LockOptions{Fixed: true, TTL: 1500 * time.Millisecond}
+
+func expiredStaysExpired(t *testing.T, c *cluster) {
+	lease := acquire(t, c.client().RedLock("job").With(fixed))
+	require.ErrorIs(t, ends(t, lease, soon), quorumlock.ErrLost)
+	require.ErrorIs(t, lease.Extend(t.Context()), quorumlock.ErrLost)
+	c.noKeys()
+	next := acquire(t, c.client().RedLock("job"))
+	require.ErrorIs(t, lease.Extend(t.Context()), quorumlock.ErrLost)
+	c.holds("job", next.Owner())
+	require.NoError(t, next.Release(t.Context()))
+}
+
+func validity(t *testing.T, c *cluster) {
+	lease := acquire(t, c.client().RedLock("job").With(fixed))
+	for began := time.Now(); ; {
+		until := lease.ValidUntil()
+		valid := lease.Err() == nil
+		if !valid {
+			break
+		}
+		require.Less(t, time.Since(began), fixed.TTL+soon, "it ends")
+		require.LessOrEqual(t, time.Until(until), fixed.TTL)
+	}
+	require.Zero(t, lease.Remaining())
+	require.ErrorIs(t, lease.Err(), quorumlock.ErrLost)
+	have, _ := lease.Backing()
+	require.Less(t, have, 3)
+	require.ErrorIs(t, ends(t, lease, soon), quorumlock.ErrLost, "the context agrees")
+}
+
+func releaseSaysWhy(t *testing.T, c *cluster) {
+	client := c.client()
+	lease := acquire(t, client.RedLock("job"))
+	c.kill(0, 1)
+	c.pause(2)
+	err := lease.Release(t.Context())
+	var noQuorum *quorumlock.NoQuorumError
+	require.ErrorAs(t, err, &noQuorum)
+	require.Equal(t, "release", noQuorum.Op)
+	require.Equal(t, []int{2, 3, 5}, []int{noQuorum.Agreed, noQuorum.Need, noQuorum.Total})
+	addrs := c.addresses()
+	namesNodes(t, noQuorum.Nodes, addrs[0], addrs[1], addrs[2])
+	for _, n := range noQuorum.Nodes {
+		want := node.ErrUnreachable
+		if n.Node == addrs[2] {
+			want = node.ErrTimeout
+		}
+		require.ErrorIs(t, n.Err, want, n.Node)
+	}
+	require.ErrorIs(t, lease.Release(t.Context()), quorumlock.ErrReleased, "a second release is something else")
+	c.resume(2)
+	c.restart(0, 1)
+	c.noKeys()
+}
+
+func cancelledRelease(t *testing.T, c *cluster) {
+	ctx, cancel := context.WithCancel(t.Context())
+	lease, err := c.client().RedLock("job").Acquire(ctx)
+	require.NoError(t, err)
+	cancel()
+	require.NoError(t, lease.Err(), "the context of the acquisition bounds the acquisition")
+	require.NoError(t, lease.Release(ctx))
+	c.noKeys()
+}
+
+func leftoversDoNotBlock(t *testing.T, c *cluster) {
+	c.plant("job", "x:1", 300*time.Millisecond, 0, 1, 2)
+	ctx, cancel := context.WithTimeout(t.Context(), quorumlock.DefaultTTL/2)
+	defer cancel()
+	lease, err := c.client().RedLock("job").Acquire(ctx)
+	require.NoError(t, err, "what lost rounds left on nodes 3 and 4 would block it for a TTL")
+	require.NoError(t, lease.Release(t.Context()))
+}
+
+func expiryFromTheLastAttempt(t *testing.T, c *cluster) {
+	free := time.Now().Add(time.Second) // at the earliest
+	c.plant("job", "x:1", time.Second, 0, 1, 2)
+	lease := acquire(t, c.client().RedLock("job"))
+	sinceThen := lease.Remaining() + time.Since(free)
+	require.GreaterOrEqual(t, sinceThen, quorumlock.DefaultTTL-quorum.Drift(quorumlock.DefaultTTL),
+		"the TTL counts from the attempt that won, which cannot have begun before")
+	require.LessOrEqual(t, lease.Remaining(), quorumlock.DefaultTTL)
+	require.NoError(t, lease.Release(t.Context()))
+}
+
+func releaseIsBounded(t *testing.T, c *cluster) {
+	client := c.client()
+	lease := acquire(t, client.RedLock("job"))
+	c.pause(0, 1, 2, 3, 4)
+	began := time.Now()
+	require.ErrorIs(t, lease.Release(t.Context()), quorumlock.ErrNoQuorum)
+	require.Less(t, time.Since(began), quorumlock.DefaultTTL/2, "the nodes' timeouts bound it")
+	began = time.Now()
+	ctx, cancel := context.WithTimeout(t.Context(), quorumlock.DefaultTTL)
+	defer cancel()
+	require.ErrorContains(t, client.Close(ctx), "did not confirm")
+	require.Less(t, time.Since(began), quorumlock.DefaultTTL/2, "and Close")
+}
+
+func expiredRelease(t *testing.T, c *cluster) {
+	lease := acquire(t, c.client().RedLock("job").With(fixed))
+	require.ErrorIs(t, ends(t, lease, soon), quorumlock.ErrLost)
+	c.noKeys() // the keys outlive the lease a little, and not all by the same
+	next := acquire(t, c.client().RedLock("job"))
+	c.holds("job", next.Owner())
+	for range 3 {
+		err := lease.Release(t.Context())
+		require.ErrorIs(t, err, quorumlock.ErrLost)
+		require.NotErrorIs(t, err, quorumlock.ErrNoQuorum)
+		require.NotErrorIs(t, err, quorumlock.ErrReleased)
+	}
+	c.holds("job", next.Owner())
+	require.NoError(t, next.Release(t.Context()))
+}
+
+// ownershipTravelsInTheContext: whoever has the context is the holder, on whatever
+// goroutine; the nodes are not asked.
+func ownershipTravelsInTheContext(t *testing.T, c *cluster) {
+	lock := c.client().RedLock("job")
+	require.NoError(t, acquire(t, lock).Release(t.Context())) // the servers know the scripts now
+	c.noKeys()
+	lease := acquire(t, lock)
+	c.holds("job", lease.Owner())
+	before := c.calls(0)
+	var users sync.WaitGroup
+	for range 50 {
+		users.Go(func() {
+			runtime.LockOSThread()
+			defer runtime.UnlockOSThread()
+			nested, err := lock.Acquire(lease.Context())
+			if assert.NoError(t, err) {
+				assert.Equal(t, lease.Owner(), nested.Owner())
+				assert.NoError(t, nested.Release(t.Context()))
+			}
+		})
+	}
+	users.Wait()
+	require.NoError(t, lease.Err(), "a nested release is not the last")
+	_, err := lock.TryAcquire(t.Context())
+	require.ErrorIs(t, err, quorumlock.ErrHeld, "without the context it is held, also by this client")
+	require.LessOrEqual(t, c.calls(0), before+2, "only that one attempt has reached a node")
+	require.NoError(t, lease.Release(t.Context()))
+	c.noKeys()
+}

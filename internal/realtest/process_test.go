@@ -1,0 +1,100 @@
+package realtest_test
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/quorumlock/quorumlock"
+)
+
+func TestRealExclusionBetweenProcesses(t *testing.T) {
+	span := longer(5*time.Second, 30*time.Second) // for some pauses, and a thousand sections on a machine of today
+	c := startCluster(t, 5)
+	dir := t.TempDir()
+	var processes [4]*child
+	for i := range processes {
+		processes[i] = c.spawn("contend", childTTL+"=3s", childSpan+"="+span.String(), childDir+"="+dir)
+	}
+	var said [len(processes)][]string
+	var readers sync.WaitGroup
+	for i, p := range processes {
+		readers.Go(func() { said[i] = p.lines() })
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), span)
+	defer cancel()
+	pauses := c.pauseInTurn(ctx, func(int) bool { return false })
+	readers.Wait()
+
+	lost := map[string]bool{}
+	var clashes [][]string
+	for i := range said {
+		sections := 0
+		for _, line := range said[i] {
+			switch words := strings.Fields(line); {
+			case len(words) == 0:
+			case words[0] == "section":
+				sections++
+			case words[0] == "lost":
+				lost[words[1]] = true
+			case words[0] == "clash":
+				clashes = append(clashes, append(words[1:], "?")) // the other may not have written its name
+			case words[0] == "broken":
+				t.Error(line)
+			}
+		}
+		t.Logf("process %d: %d sections", i, sections)
+		require.Greater(t, sections, 5, "every process must get on; it said %q", said[i])
+	}
+	clashes = slices.DeleteFunc(clashes, func(c []string) bool { return lost[c[1]] })
+	require.Empty(t, clashes, "two valid leases at once")
+	t.Logf("%d leases lost, %d pauses of a node", len(lost), pauses)
+	c.noKeys()
+}
+
+func TestRealKilledHolder(t *testing.T) {
+	t.Parallel()
+	const ttl = 2 * time.Second
+	c := startCluster(t, 5)
+	holder := c.spawn("hold", childTTL+"="+ttl.String())
+	owner := holder.line(t, "held")
+	lock := c.client(withTTL(ttl)).RedLock("job")
+
+	try := func() *quorumlock.Lease {
+		lease, err := lock.TryAcquire(t.Context())
+		if err == nil {
+			return lease
+		}
+		if held, ok := errors.AsType[*quorumlock.HeldError](err); ok {
+			require.Equal(t, owner, held.Owner)
+		} else {
+			require.ErrorIs(t, err, quorumlock.ErrNoQuorum) // a node was slow
+		}
+		return nil
+	}
+	for began := time.Now(); time.Since(began) < ttl*3/2; {
+		require.Nil(t, try(), "a living holder renews, and keeps the lock for longer than a TTL")
+	}
+
+	holder.kill()
+	killed := time.Now()
+	left := make([]time.Duration, 0, len(c.servers))
+	for i := range c.servers {
+		left = append(left, time.Duration(c.number(i, "PTTL", "job"))*time.Millisecond)
+	}
+	slices.Sort(left)
+	quorumFree := left[2] - time.Millisecond // PTTL rounds
+
+	var next *quorumlock.Lease
+	eventually(t, ttl+soon, func() bool { next = try(); return next != nil }, "the lock of a dead holder is free")
+	require.GreaterOrEqual(t, time.Since(killed), quorumFree, "and not before three of five nodes had let go: %v", left)
+	t.Logf("free %v after the kill; TTLs then: %v", time.Since(killed).Round(time.Millisecond), left)
+	require.NoError(t, next.Release(t.Context()))
+	c.noKeys()
+}

@@ -1,0 +1,387 @@
+package realtest_test
+
+import (
+	"context"
+	"io"
+	"net"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/quorumlock/quorumlock"
+	"github.com/quorumlock/quorumlock/internal/redisproc"
+	"github.com/quorumlock/quorumlock/node"
+)
+
+// besieged has another client try to get the lock all the time, until the test is over or
+// the returned function is called; it must not get it before.
+func besieged(t *testing.T, lock *quorumlock.Lock) (relieve func()) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	var siege sync.WaitGroup
+	var attempts atomic.Int64
+	siege.Go(func() {
+		for ctx.Err() == nil {
+			lease, err := lock.TryAcquire(ctx)
+			if err == nil {
+				t.Errorf("somebody else got the lock, token %d", lease.Token())
+				_ = lease.Release(ctx)
+				return
+			}
+			attempts.Add(1)
+			select {
+			case <-ctx.Done():
+			case <-time.After(5 * time.Millisecond):
+			}
+		}
+	})
+	relieve = sync.OnceFunc(func() {
+		cancel()
+		siege.Wait()
+		t.Logf("%d attempts of somebody else", attempts.Load())
+	})
+	t.Cleanup(relieve)
+	return relieve
+}
+
+// All five servers, none of which remembers anything, are restarted one after the other,
+// each when the one before has recovered. A lease that is held all the while is not lost.
+func TestRealRollingRestart(t *testing.T) {
+	t.Parallel()
+	const ttl = 2 * time.Second
+	c := startCluster(t, 5)
+	lease := acquire(t, c.client(withMaxTTL(ttl)).RedLock("job"))
+	c.holds("job", lease.Owner())
+	relieve := besieged(t, c.client(withMaxTTL(ttl)).RedLock("job"))
+	for i := range c.servers {
+		c.kill(i)
+		began := time.Now()
+		c.restart(i)
+		recovered := func() bool { return c.recovering(i) == 0 }
+		eventually(t, soon, func() bool { return c.recovering(i) > 0 }, "node %d recovers", i)
+		eventually(t, 3*ttl, recovered, "node %d has recovered", i)
+		require.GreaterOrEqual(t, time.Since(began), ttl*3/2)
+		eventually(t, ttl, func() bool { have, _ := lease.Backing(); return have == 5 }, "node %d backs the lease again", i)
+		require.NoError(t, lease.Err())
+	}
+	relieve()
+	require.NoError(t, lease.Release(t.Context()))
+	next := acquire(t, c.client(withMaxTTL(ttl)).RedLock("job"))
+	require.Greater(t, next.Token(), lease.Token())
+}
+
+// recovering is how much longer a node gives no new locks, by its own clock; negative
+// where it has not begun to recover.
+func (c *cluster) recovering(i int) time.Duration {
+	c.t.Helper()
+	if c.command(i, "HGET", "quorumlock:node", "identity") != c.servers[i].ReplicationID() {
+		return -1
+	}
+	until := time.UnixMicro(int64(c.number(i, "HGET", "quorumlock:node", "until")))
+	return max(time.Until(until), 0)
+}
+
+// Three of five at once: a majority has forgotten the lock, and answers.
+func TestRealMajorityForgets(t *testing.T) {
+	t.Parallel()
+	const ttl = 2 * time.Second
+	t.Run("under a lease that is renewed", func(t *testing.T) {
+		t.Parallel()
+		c := startCluster(t, 5)
+		lease := acquire(t, c.client(withMaxTTL(ttl)).RedLock("job"))
+		c.holds("job", lease.Owner())
+		relieve := besieged(t, c.client(withMaxTTL(ttl)).RedLock("job"))
+		c.kill(0, 2, 4)
+		c.restart(0, 2, 4)
+		for _, i := range []int{0, 2, 4} {
+			eventually(t, 3*ttl, func() bool { return c.recovering(i) == 0 }, "node %d has recovered", i)
+		}
+		staysValid(t, lease, ttl)
+		relieve()
+		require.NoError(t, lease.Release(t.Context()))
+	})
+	t.Run("under a lease that is not", func(t *testing.T) {
+		t.Parallel()
+		c := startCluster(t, 5)
+		lease := acquire(t, c.client(withMaxTTL(ttl)).RedLock("job").With(quorumlock.LockOptions{Fixed: true}))
+		c.holds("job", lease.Owner())
+		other := c.client(withMaxTTL(ttl))
+		began := time.Now()
+		c.kill(0, 2, 4)
+		c.restart(0, 2, 4)
+		next := acquire(t, other.MultiLock("job")) // all five, so three of those that forgot
+		require.GreaterOrEqual(t, time.Since(began), ttl*3/2, "nobody else gets it for a recovery")
+		require.Error(t, lease.Err())
+		require.Greater(t, next.Token(), lease.Token())
+	})
+}
+
+// Every way in which a server loses what it held. The holder renews in one half of the
+// cases and then keeps the lock; in the other nobody gets it until the recovery is over.
+func TestRealLosses(t *testing.T) {
+	t.Parallel()
+	const ttl = time.Second
+	kill := func(s *redisproc.Server, _ int64) { s.Kill(); s.Restart() }
+	for _, loss := range []struct {
+		name string
+		opts []redisproc.Option
+		// before is called when nothing is held yet, and what it returns is for lose.
+		before func(s *redisproc.Server) (mark int64)
+		lose   func(s *redisproc.Server, mark int64)
+	}{
+		{name: "restart without persistence", lose: kill},
+		{
+			name:   "append-only file without its tail",
+			opts:   []redisproc.Option{redisproc.WithAOF()},
+			before: (*redisproc.Server).AOFSize,
+			lose:   func(s *redisproc.Server, mark int64) { s.Kill(); s.TruncateAOF(mark); s.Restart() },
+		},
+		{name: "snapshot", before: func(s *redisproc.Server) int64 { s.Save(); return 0 }, lose: kill},
+		{name: "FLUSHALL", lose: func(s *redisproc.Server, _ int64) { _, _ = s.Command("FLUSHALL") }},
+		{name: "the marker is deleted", lose: func(s *redisproc.Server, _ int64) { _, _ = s.Command("DEL", "quorumlock:node", "job") }},
+	} {
+		for _, renewed := range []bool{true, false} {
+			name := loss.name + ", the lease is not renewed"
+			if renewed {
+				name = loss.name + ", the lease is renewed"
+			}
+			t.Run(name, func(t *testing.T) {
+				t.Parallel()
+				c := startCluster(t, 1, loss.opts...)
+				server := c.servers[0]
+				client, other := c.client(withMaxTTL(ttl)), c.client(withMaxTTL(ttl))
+				_ = acquire(t, other.RedLock("other")).Release(t.Context()) // it is connected
+				var mark int64
+				if loss.before != nil {
+					mark = loss.before(server)
+				}
+				lease := acquire(t, client.RedLock("job").With(quorumlock.LockOptions{Fixed: !renewed}))
+				began := time.Now()
+				loss.lose(server, mark)
+				if renewed {
+					relieve := besieged(t, other.RedLock("job"))
+					eventually(t, 3*soon, func() bool { return c.recovering(0) == 0 && time.Since(began) > ttl }, "it has recovered")
+					staysValid(t, lease, ttl)
+					relieve()
+					require.NoError(t, lease.Release(t.Context()))
+					return
+				}
+				_, err := other.RedLock("job").TryAcquire(t.Context())
+				require.ErrorIs(t, err, quorumlock.ErrNoQuorum)
+				next := acquire(t, other.RedLock("job"))
+				require.GreaterOrEqual(t, time.Since(began), ttl*3/2)
+				require.Greater(t, next.Token(), lease.Token())
+				require.Error(t, lease.Err())
+			})
+		}
+	}
+}
+
+// SCRIPT FLUSH loses nothing, and delays nothing.
+func TestRealScriptFlush(t *testing.T) {
+	c := startCluster(t, 3)
+	client := c.client()
+	for range 20 {
+		lease := acquire(t, client.RedLock("job"))
+		for i := range c.servers {
+			c.command(i, "SCRIPT", "FLUSH")
+		}
+		require.NoError(t, lease.Extend(t.Context()))
+		for i := range c.servers {
+			c.command(i, "SCRIPT", "FLUSH")
+		}
+		require.NoError(t, lease.Release(t.Context()))
+	}
+	c.noKeys()
+}
+
+// junction is an address that leads to one server or another, as a Sentinel's master name
+// or a load balancer's address does.
+type junction struct {
+	listener net.Listener
+	mu       sync.Mutex
+	target   string
+	conns    []net.Conn
+}
+
+func newJunction(t *testing.T, s *redisproc.Server) *junction {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	j := &junction{listener: listener, target: s.Addr()}
+	var open sync.WaitGroup
+	open.Go(func() {
+		for {
+			conn, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			open.Go(func() { j.connect(conn) })
+		}
+	})
+	t.Cleanup(func() {
+		_ = listener.Close()
+		j.turn(s)
+		open.Wait()
+	})
+	return j
+}
+
+// connect copies both ways until one end is closed.
+func (j *junction) connect(client net.Conn) {
+	j.mu.Lock()
+	server, err := net.Dial("tcp", j.target)
+	if err != nil {
+		j.mu.Unlock()
+		_ = client.Close()
+		return
+	}
+	j.conns = append(j.conns, client, server)
+	j.mu.Unlock()
+	go func() {
+		_, _ = io.Copy(server, client)
+		_ = server.Close()
+	}()
+	_, _ = io.Copy(client, server)
+	_ = client.Close()
+}
+
+// turn leads all that is new to another server, and ends what is old.
+func (j *junction) turn(s *redisproc.Server) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.target = s.Addr()
+	for _, conn := range j.conns {
+		_ = conn.Close()
+	}
+	j.conns = nil
+}
+
+func (j *junction) addr() string { return j.listener.Addr().String() }
+
+// A fail-over to a replica that is behind, and back to the old master, which has lost to
+// the replica what it knew. The address is the same all the time.
+func TestRealFailoverAndBack(t *testing.T) {
+	t.Parallel()
+	const ttl = time.Second
+	c := startCluster(t, 1)
+	a := c.servers[0]
+	b := redisproc.StartReplica(t, a)
+	var cfg quorumlock.Config
+	withMaxTTL(ttl)(&cfg)
+	c.open(cfg.Limits()) // its identity has changed with its first replica
+	b.CatchUp()
+	j := newJunction(t, a)
+	there := func(cfg *quorumlock.Config) { cfg.Addresses = []string{j.addr()} }
+	client, other := newClient(t, withMaxTTL(ttl), there), newClient(t, withMaxTTL(ttl), there)
+	lock := other.RedLock("job")
+
+	b.PauseReplication()
+	lease := acquire(t, client.RedLock("job").With(quorumlock.LockOptions{Fixed: true}))
+	began := time.Now()
+	b.Promote()
+	j.turn(b)
+	_, err := lock.TryAcquire(t.Context())
+	require.Error(t, err)
+	a.Follow(b)
+	a.Promote()
+	j.turn(a)
+	_, err = lock.TryAcquire(t.Context())
+	require.Error(t, err)
+	next := acquire(t, lock)
+	require.GreaterOrEqual(t, time.Since(began), ttl*3/2)
+	require.Greater(t, next.Token(), lease.Token())
+	require.Error(t, lease.Err())
+}
+
+// A replica that is listed beside its master has no vote, and does not cost the master its.
+func TestRealReplicaAsANode(t *testing.T) {
+	c := startCluster(t, 2)
+	r := redisproc.StartReplica(t, c.servers[0])
+	c.open(c.limits)
+	r.CatchUp()
+	addresses := append([]string{r.Addr()}, c.addresses()...)
+	for range 10 {
+		client := newClient(t, func(cfg *quorumlock.Config) { cfg.Addresses = addresses })
+		lease, err := client.RedLock("job").TryAcquire(t.Context())
+		require.NoError(t, err, "two masters of three")
+		require.NoError(t, lease.Release(t.Context()))
+		_, err = client.MultiLock("job").TryAcquire(t.Context())
+		require.ErrorContains(t, err, "replica")
+	}
+}
+
+// A master that is cut off from its replica, and not from all of its clients, while the
+// replica takes over. What it goes on to confirm is worth nothing, and it cannot know.
+func TestRealMasterCutOff(t *testing.T) {
+	t.Parallel()
+	const ttl = 3 * time.Second
+	for _, guarded := range []bool{true, false} {
+		name := "without min-replicas-to-write"
+		if guarded {
+			name = "with min-replicas-to-write"
+		}
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			c := startCluster(t, 1)
+			master := c.servers[0]
+			replica := redisproc.StartReplica(t, master)
+			// R is to be the TTL, the lag, and a second at least.
+			settings := func(cfg *quorumlock.Config) {
+				cfg.TTL, cfg.MaxTTL, cfg.MaxClockSkew = ttl, 2*ttl, ttl
+			}
+			var cfg quorumlock.Config
+			settings(&cfg)
+			c.open(cfg.Limits())
+			replica.CatchUp()
+			if guarded {
+				master.Config("min-replicas-max-lag", "1")
+				master.Config("min-replicas-to-write", "1")
+			}
+			holder := newClient(t, settings, func(cfg *quorumlock.Config) { cfg.Addresses = []string{master.Addr()} })
+			other := newClient(t, settings, func(cfg *quorumlock.Config) { cfg.Addresses = []string{replica.Addr()} })
+			lease := acquire(t, holder.RedLock("job"))
+			replica.PauseReplication()
+			replica.Promote()
+			next := acquire(t, other.RedLock("job"))
+			if guarded {
+				require.ErrorIs(t, lease.Err(), quorumlock.ErrLost, "the old master stopped in time")
+			} else {
+				require.NoError(t, lease.Err(), "two leases: this is what the setting is for")
+			}
+			require.Greater(t, next.Token(), lease.Token(), "and what the token is for")
+		})
+	}
+}
+
+// A node whose clock is wrong has no vote on new locks, and says so; the others decide.
+func TestRealWrongClocks(t *testing.T) {
+	c := startCluster(t, 5, redisproc.WithFaketime())
+	client := c.client()
+	day := 24 * time.Hour
+	c.servers[0].SetClock(day)
+	c.servers[1].SetClock(-day)
+	var last uint64
+	for range 20 {
+		lease := acquire(t, client.RedLock("job"))
+		require.Greater(t, lease.Token(), last)
+		last = lease.Token()
+		require.NoError(t, lease.Release(t.Context()))
+	}
+	_, err := client.MultiLock("job").TryAcquire(t.Context())
+	require.ErrorIs(t, err, node.ErrClock)
+	require.ErrorContains(t, err, "the node's clock") // of the one that answers first: ahead of it, or behind
+
+	c.servers[2].SetClock(day)
+	_, err = client.RedLock("job").Acquire(t.Context())
+	require.ErrorIs(t, err, node.ErrClock, "a majority is wrong, and waiting does not help")
+	c.noKeys()
+	for _, i := range []int{0, 1, 2} {
+		c.servers[i].SetClock(0)
+	}
+	lease := acquire(t, client.MultiLock("job"))
+	require.Greater(t, lease.Token(), last)
+}

@@ -1,0 +1,89 @@
+package realtest_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/redis/rueidis"
+	"github.com/stretchr/testify/require"
+
+	"github.com/quorumlock/quorumlock"
+)
+
+const redissonChannel = "redisson_lock__channel:{job}"
+
+// mixed is for a fleet with Redisson.
+func mixed(cfg *quorumlock.Config) { cfg.Redisson = true }
+
+// A lock that Redisson releases, by what its script does, is had at once, and not only at the
+// next look.
+func TestRealAReleaseByRedissonWakes(t *testing.T) {
+	c := startCluster(t, 3)
+	lock := c.client(mixed).RedLock("job")
+	for range 3 {
+		c.plant("job", "java:1", 10*time.Second, 0, 1, 2)
+		granted := make(chan time.Time, 1)
+		go func() {
+			_ = lock.Do(t.Context(), func(context.Context) error {
+				granted <- time.Now()
+				return nil
+			})
+		}()
+		require.Eventually(t, func() bool {
+			for i := range c.servers {
+				if c.number(i, "ZCARD", "quorumlock:queue:{job}") != 1 || c.listeners(i) != 1 {
+					return false
+				}
+			}
+			return true
+		}, 10*time.Second, time.Millisecond, "it waits, and listens")
+		released := time.Now()
+		for i := range c.servers {
+			c.command(i, "DEL", "job")
+			c.command(i, "PUBLISH", redissonChannel, "0")
+		}
+		require.Less(t, (<-granted).Sub(released), 500*time.Millisecond, "before it looks by itself")
+		require.Eventually(t, func() bool { return c.listeners(0) == 0 }, 10*time.Second, time.Millisecond, "it listens no more")
+	}
+}
+
+// listeners is how many listen to Redisson's channel on a node.
+func (c *cluster) listeners(i int) int {
+	c.t.Helper()
+	return c.number(i, "EVAL", "return redis.call('PUBSUB', 'NUMSUB', ARGV[1])[2]", "0", redissonChannel)
+}
+
+// Redisson's waiters listen for a message 0.
+func TestRealAReleaseIsAnnouncedToRedisson(t *testing.T) {
+	c := startCluster(t, 3)
+	java, err := rueidis.NewClient(rueidis.ClientOption{InitAddress: []string{c.servers[1].Addr()}, DisableCache: true})
+	require.NoError(t, err)
+	defer java.Close()
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	heard := make(chan string, 10)
+	go func() {
+		_ = java.Receive(ctx, java.B().Subscribe().Channel(redissonChannel).Build(), func(m rueidis.PubSubMessage) {
+			heard <- m.Message
+		})
+	}()
+	require.Eventually(t, func() bool { return c.listeners(1) == 1 }, 10*time.Second, time.Millisecond)
+
+	silent := acquire(t, c.client().RedLock("job"))
+	require.NoError(t, silent.Release(ctx))
+	loud := c.client(mixed).RedLock("job")
+	require.NoError(t, acquire(t, loud).Release(ctx))
+	_ = acquire(t, loud)
+	_, err = loud.ForceRelease(ctx)
+	require.NoError(t, err)
+	for range 2 {
+		select {
+		case m := <-heard:
+			require.Equal(t, "0", m)
+		case <-ctx.Done():
+			require.Fail(t, "nothing was heard")
+		}
+	}
+	require.Empty(t, heard, "only where it was asked for")
+}

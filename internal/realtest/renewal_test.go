@@ -1,0 +1,170 @@
+package realtest_test
+
+import (
+	"context"
+	"runtime"
+	"strconv"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/quorumlock/quorumlock"
+)
+
+// These are parts of TestRealPeers.
+
+func renewalFailureIsTold(t *testing.T, c *cluster) {
+	failed := make(chan quorumlock.RenewalFailedEvent, 1000)
+	ended := make(chan quorumlock.EndedEvent, 1)
+	client := c.client(withTTL(time.Second), func(cfg *quorumlock.Config) {
+		cfg.Hooks.RenewalFailed = func(e quorumlock.RenewalFailedEvent) { failed <- e }
+		cfg.Hooks.Ended = func(e quorumlock.EndedEvent) { ended <- e }
+	})
+	lease := acquire(t, client.RedLock("job"))
+	c.kill(0, 1)
+	c.pause(2)
+	first := <-failed
+	require.ErrorIs(t, first.Err, quorumlock.ErrNoQuorum)
+	require.Equal(t, lease.Owner(), first.Owner)
+	require.Positive(t, first.Remaining, "it is told while there is time left")
+
+	cause := ends(t, lease, time.Second+soon)
+	require.ErrorIs(t, cause, quorumlock.ErrLost)
+	end := <-ended
+	require.Equal(t, cause, end.Err)
+	require.Equal(t, lease.Owner(), end.Owner)
+	c.resume(2)
+}
+
+func renewalEndsWithTheLease(t *testing.T, c *cluster) {
+	const ttl = time.Second
+	lock := c.client(withTTL(ttl)).RedLock("job")
+	for range 100 { // also where the release comes in the middle of a renewal
+		lease := acquire(t, lock)
+		var extending sync.WaitGroup
+		extending.Go(func() { _ = lease.Extend(t.Context()) })
+		require.NoError(t, lease.Release(t.Context()))
+		extending.Wait()
+	}
+	c.noKeys()
+	before := c.calls(0)
+	<-time.After(ttl * 3 / 2)
+	require.Equal(t, before, c.calls(0), "nothing is sent for a lease that is over")
+	c.noKeys()
+}
+
+func renewalSurvivesReconnects(t *testing.T, c *cluster) {
+	const ttl = patientTTL
+	lease := acquire(t, c.client(withTTL(ttl)).RedLock("job"))
+	for range 4 {
+		for i := range c.servers {
+			c.command(i, "CLIENT", "KILL", "TYPE", "normal")
+			c.command(i, "SCRIPT", "FLUSH")
+		}
+		staysValid(t, lease, ttl*3/4)
+	}
+	c.holds("job", lease.Owner())
+	require.NoError(t, lease.Release(t.Context()))
+	c.noKeys()
+}
+
+func renewalIsRetried(t *testing.T, c *cluster) {
+	failed, renewed := make(chan struct{}, 1000), make(chan struct{}, 1000)
+	client := c.client(withTTL(6*time.Second), func(cfg *quorumlock.Config) {
+		cfg.Hooks.RenewalFailed = func(quorumlock.RenewalFailedEvent) { failed <- struct{}{} }
+		cfg.Hooks.Renewed = func(quorumlock.RenewedEvent) { renewed <- struct{}{} }
+	})
+	lease := acquire(t, client.RedLock("job"))
+	c.pause(0, 1, 2, 3, 4)
+	<-failed
+	<-failed // at 2 s and a little later, of 6
+	c.resume(0, 1, 2, 3, 4)
+	for len(renewed) > 0 {
+		<-renewed
+	}
+	select {
+	case <-renewed:
+	case <-lease.Context().Done():
+		t.Fatalf("a failed renewal must be tried again while there is time; instead: %v", lease.Err())
+	}
+	require.NoError(t, lease.Err())
+	c.holds("job", lease.Owner())
+	require.NoError(t, lease.Release(t.Context()))
+	c.noKeys()
+}
+
+func holdsAreLimited(t *testing.T, c *cluster) {
+	client := c.client(withTTL(patientTTL))
+	limited := acquire(t, client.RedLock("limited").With(quorumlock.LockOptions{MaxHold: patientTTL * 3 / 2}))
+	require.ErrorIs(t, ends(t, limited, 2*soon), quorumlock.ErrHoldLimit)
+	require.ErrorIs(t, limited.Release(t.Context()), quorumlock.ErrHoldLimit)
+	c.noKeys()
+
+	func() { acquire(t, client.RedLock("dropped")) }()
+	eventually(t, 3*soon, func() bool { runtime.GC(); return len(c.locks(0)) == 0 }, "a lease that nobody has any more is released")
+	c.noKeys()
+}
+
+// releaseRaces has releases meet new acquisitions, extensions and Close. When Close
+// has returned without an error, nothing is held.
+func releaseRaces(t *testing.T, c *cluster) {
+	client := c.client()
+	var users sync.WaitGroup
+	for range 8 {
+		users.Go(func() {
+			for range 30 {
+				lease, err := client.RedLock("job").Acquire(t.Context())
+				if err != nil {
+					t.Errorf("a lock that is given back must be had: %v", err)
+					return
+				}
+				var others sync.WaitGroup
+				others.Go(func() { _ = lease.Extend(t.Context()) })
+				others.Go(func() { _ = lease.Release(t.Context()) })
+				others.Go(func() { _ = lease.Release(t.Context()) })
+				others.Wait()
+				assert.ErrorIs(t, lease.Err(), quorumlock.ErrReleased)
+			}
+		})
+	}
+	users.Wait()
+	c.noKeys()
+
+	for range 30 {
+		closeAgainstRelease(t, c)
+	}
+}
+
+func closeAgainstRelease(t *testing.T, c *cluster) {
+	client := c.client()
+	leases := make([]*quorumlock.Lease, 64)
+	inParallel(t, len(leases), func(i int) (err error) {
+		leases[i], err = client.RedLock("lock:" + strconv.Itoa(i)).Acquire(t.Context())
+		return err
+	})
+	start := make(chan struct{})
+	var users sync.WaitGroup
+	for _, lease := range leases {
+		users.Go(func() {
+			<-start
+			_ = lease.Release(t.Context())
+		})
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	close(start)
+	runtime.Gosched()
+	err := client.Close(ctx)
+	require.NoError(t, ctx.Err(), "Close must end")
+	if err == nil {
+		for i := range c.servers {
+			require.Empty(t, c.locks(i), "node %d, after Close said that nothing is held", i)
+		}
+	} else {
+		t.Errorf("all nodes answer, so Close must not fail: %v", err)
+	}
+	users.Wait()
+}

@@ -1,0 +1,258 @@
+package realtest_test
+
+import (
+	"context"
+	"math/rand/v2"
+	"strconv"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/quorumlock/quorumlock"
+	"github.com/quorumlock/quorumlock/node"
+)
+
+// TestRealReadersAreCounted: an uncontended operation of a reader costs one script on each node.
+func TestRealReadersAreCounted(t *testing.T) {
+	c := startCluster(t, 5)
+	rw := c.client().RWLock("a")
+	ran := 0
+	each := func(scripts int, what string, operate func()) {
+		operate()
+		ran += scripts
+		for i := range c.servers {
+			eventually(t, soon, func() bool { return c.calls(i) >= ran }, "%s reaches node %d", what, i)
+			require.Equal(t, ran, c.calls(i), "scripts on node %d up to %s", i, what)
+		}
+	}
+	cycle := func(scripts int) {
+		var first, second *quorumlock.Lease
+		each(scripts, "read", func() { first = acquire(t, rw.Read()) })
+		each(1, "read beside it", func() { second = acquire(t, rw.Read()) })
+		each(scripts, "extend", func() { require.NoError(t, first.Extend(t.Context())) })
+		each(scripts, "release", func() { require.NoError(t, first.Release(t.Context())) })
+		each(1, "release of the last", func() { require.NoError(t, second.Release(t.Context())) })
+		c.noKeys()
+		each(scripts, "write", func() { first = acquire(t, rw.Write()) })
+		each(1, "downgrade", func() { require.NoError(t, rw.Downgrade(t.Context(), first)) })
+		each(1, "release of the reader", func() { require.NoError(t, first.Release(t.Context())) })
+		c.noKeys()
+	}
+	cycle(2) // a server has to be told each script once
+	cycle(1)
+}
+
+// census sees who is in at one time.
+type census struct {
+	mu                      sync.Mutex
+	readers, writers        map[*quorumlock.Lease]bool
+	reads, writes, together int
+	broken                  []string
+	downgrades, lastWriter  uint64
+}
+
+func (s *census) enter(l *quorumlock.Lease, reads bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for other := range s.writers {
+		if other.Err() == nil && l.Err() == nil {
+			s.broken = append(s.broken, "beside a writer")
+		}
+	}
+	if reads {
+		s.readers[l] = true
+		s.reads++
+		s.together = max(s.together, len(s.readers))
+		if l.Token() < s.lastWriter && l.Err() == nil {
+			s.broken = append(s.broken, "a reader behind its writer")
+		}
+		return
+	}
+	for other := range s.readers {
+		if other.Err() == nil && l.Err() == nil {
+			s.broken = append(s.broken, "a writer beside a reader")
+		}
+	}
+	if l.Token() <= s.lastWriter && l.Err() == nil {
+		s.broken = append(s.broken, "a writer's token that is not new")
+	}
+	s.writers[l] = true
+	s.writes++
+	s.lastWriter = max(s.lastWriter, l.Token())
+}
+
+func (s *census) downgrade(l *quorumlock.Lease) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.writers, l)
+	s.readers[l] = true
+	s.downgrades++
+}
+
+func (s *census) leave(l *quorumlock.Lease) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.readers, l)
+	delete(s.writers, l)
+}
+
+// Many read and write on servers that hang in turn. Readers are in together, a writer alone, and
+// everybody gets in.
+func TestRealReadersAndWriters(t *testing.T) {
+	const clients, each, ttl = 4, 6, time.Second
+	span := 10 * time.Second
+	if testing.Short() {
+		span = 3 * time.Second
+	}
+	c := startCluster(t, 5)
+	s := &census{readers: map[*quorumlock.Lease]bool{}, writers: map[*quorumlock.Lease]bool{}}
+	ctx, cancel := context.WithTimeout(t.Context(), span)
+	defer cancel()
+	var all sync.WaitGroup
+	shares := make([]int, clients*each)
+	for i := range clients {
+		rw := c.client(withTTL(ttl)).RWLock("job")
+		for j := range each {
+			me, reads := i*each+j, j > 0
+			rng := rand.New(rand.NewPCG(uint64(me), 1))
+			all.Go(func() {
+				side := rw.Write()
+				if reads {
+					side = rw.Read()
+				}
+				for ctx.Err() == nil {
+					lease, err := side.Acquire(ctx)
+					if err != nil {
+						assert.ErrorIs(t, err, context.DeadlineExceeded)
+						return
+					}
+					s.enter(lease, reads)
+					shares[me]++
+					wait(ctx, time.Millisecond, time.Duration(2+rng.IntN(5))*time.Millisecond)
+					if !reads && rng.IntN(3) == 0 {
+						s.downgrade(lease)
+						_ = rw.Downgrade(ctx, lease)
+						wait(ctx, time.Millisecond, 2*time.Millisecond)
+					}
+					s.leave(lease)
+					_ = lease.Release(ctx)
+				}
+			})
+		}
+	}
+	pauses := c.pauseInTurn(ctx, func(int) bool { return false })
+	all.Wait()
+	t.Logf("%d reads, at most %d together, %d writes, %d downgrades, %d pauses", s.reads, s.together, s.writes, s.downgrades, pauses)
+	require.Empty(t, s.broken)
+	require.Greater(t, s.together, 1)
+	for me, share := range shares {
+		assert.Positive(t, share, "user %d", me)
+	}
+	c.noKeys()
+}
+
+// A reader waits without asking, and all of them are told when the writer goes.
+func TestRealReadersAreWoken(t *testing.T) {
+	const crowd = 20
+	c := startCluster(t, 3)
+	rw := c.client().RWLock("job")
+	writer := acquire(t, c.client().RWLock("job").Write())
+	inside, out := make(chan *quorumlock.Lease, crowd), make(chan struct{})
+	var readers sync.WaitGroup
+	for range crowd {
+		readers.Go(func() {
+			lease, err := rw.Read().Acquire(t.Context())
+			if assert.NoError(t, err) {
+				inside <- lease
+				<-out
+				assert.NoError(t, lease.Release(t.Context()))
+			}
+		})
+	}
+	for i := range c.servers {
+		eventually(t, 10*time.Second, func() bool { return c.number(i, "ZCARD", "quorumlock:queue:{job}") == crowd }, "all wait")
+	}
+	began := time.Now()
+	require.NoError(t, writer.Release(t.Context()))
+	for range crowd {
+		lease := <-inside
+		require.GreaterOrEqual(t, lease.Token(), writer.Token())
+	}
+	t.Logf("%d readers were in %v after the writer had gone", crowd, time.Since(began))
+	for i := range c.servers {
+		require.Equal(t, 1, c.number(i, "EXISTS", "job"))
+		require.Equal(t, "quorumlock:readers", c.owner(i, "job"))
+	}
+	close(out)
+	readers.Wait()
+	c.noKeys()
+}
+
+// Redisson's RLock is a writer, by what its script does; and readers are one that is in its way.
+func TestRealRedissonIsAWriter(t *testing.T) {
+	c := startCluster(t, 3)
+	rw := c.client().RWLock("job")
+	c.plant("job", "java:1", 10*time.Second, 0, 1, 2)
+	_, err := rw.Read().TryAcquire(t.Context())
+	require.ErrorIs(t, err, quorumlock.ErrHeld)
+	for i := range c.servers {
+		c.command(i, "DEL", "job")
+	}
+	reader := acquire(t, rw.Read())
+	for i := range c.servers {
+		eventually(t, soon, func() bool { return c.number(i, "EXISTS", "job") == 1 }, "it is there")
+		// RLock.tryLock takes a lock that does not exist, or has it as a field.
+		require.Equal(t, 0, c.number(i, "HEXISTS", "job", "java:1"))
+		left := c.number(i, "PTTL", "job")
+		require.Positive(t, left, "and it runs out")
+		require.LessOrEqual(t, left, int(quorumlock.DefaultTTL.Milliseconds()))
+	}
+	require.NoError(t, reader.Release(t.Context()))
+	c.noKeys()
+}
+
+// A server without memory keeps the readers that it has, and does half of nothing.
+func TestRealReadersWithoutMemory(t *testing.T) {
+	c := startCluster(t, 1)
+	rw := c.client().RWLock("job")
+	first := acquire(t, rw.Read())
+	other := c.client().RWLock("other")
+	writer := acquire(t, other.Write())
+	used := c.command(0, "EVAL", "return string.match(redis.call('INFO', 'memory'), 'used_memory:(%d+)')", "0")
+	n, err := strconv.Atoi(used)
+	require.NoError(t, err)
+	c.command(0, "CONFIG", "SET", "maxmemory", strconv.Itoa(n/2))
+	require.NoError(t, first.Extend(t.Context()), "who reads goes on")
+	require.NoError(t, other.Downgrade(t.Context(), writer), "and who wrote reads")
+	_, err = c.client().RWLock("new").Read().TryAcquire(t.Context())
+	require.ErrorIs(t, err, node.ErrRejected)
+	require.Equal(t, 0, c.number(0, "EXISTS", "new", "quorumlock:readers:{new}"))
+	require.NoError(t, first.Release(t.Context()))
+	require.NoError(t, writer.Release(t.Context()))
+	c.command(0, "CONFIG", "SET", "maxmemory", "0")
+	c.noKeys()
+}
+
+// The servers restart, one after the other, without their memory: readers keep the lock.
+func TestRealReadersOverARollingRestart(t *testing.T) {
+	const ttl = time.Second
+	c := startCluster(t, 3)
+	rw := c.client(withMaxTTL(ttl)).RWLock("job")
+	reader := acquire(t, rw.Read())
+	c.holds("job", "quorumlock:readers")
+	relieve := besieged(t, c.client(withMaxTTL(ttl)).RWLock("job").Write())
+	for i := range c.servers {
+		c.kill(i)
+		c.restart(i)
+		eventually(t, 20*time.Second, func() bool {
+			have, want := reader.Backing()
+			return have == want && c.owner(i, "job") == "quorumlock:readers"
+		}, "node %d backs it again", i)
+	}
+	require.NoError(t, reader.Err())
+	relieve()
+	require.NoError(t, reader.Release(t.Context()))
+}

@@ -1,0 +1,177 @@
+package realtest_test
+
+import (
+	"context"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/quorumlock/quorumlock"
+	"github.com/quorumlock/quorumlock/internal/witness"
+	"github.com/quorumlock/quorumlock/node"
+)
+
+// realPermits takes some that must be had.
+func realPermits(t testing.TB, s *quorumlock.Semaphore, n int) *quorumlock.Lease {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	lease, err := s.Acquire(ctx, n)
+	require.NoError(t, err, "the permits must be had")
+	return lease
+}
+
+// An acquisition of permits is one script on each node, and so is a release, however many they
+// are.
+func TestRealPermitsAreOneCommand(t *testing.T) {
+	c := startCluster(t, 5)
+	s := c.client().Semaphore("jobs", 100)
+	ran := 0
+	each := func(scripts int, operate func()) {
+		operate()
+		ran += scripts
+		for i := range c.servers {
+			eventually(t, soon, func() bool { return c.calls(i) >= ran }, "it reaches node %d", i)
+			require.Equal(t, ran, c.calls(i), "scripts on node %d", i)
+		}
+	}
+	for round, n := range []int{1, 1, 7, 64} {
+		scripts := 1
+		if round == 0 {
+			scripts = 2 // a server has to be told each script once
+		}
+		var lease *quorumlock.Lease
+		each(scripts, func() { lease = realPermits(t, s, n) })
+		each(scripts, func() { require.NoError(t, lease.Extend(t.Context())) })
+		each(scripts, func() { require.NoError(t, lease.Release(t.Context())) })
+	}
+	c.noKeys()
+}
+
+// Many contenders of many clients, while one node at a time hangs: never more permits than there
+// are, and no slot twice.
+func TestRealSemaphore(t *testing.T) {
+	const p, clients, each, ttl = 3, 4, 3, time.Second
+	const enough, enoughPauses, span = 500, 8, 30 * time.Second
+	c := startCluster(t, 5)
+	l := witness.OfPermits(t, p)
+	ctx, cancel := context.WithTimeout(t.Context(), span)
+	defer cancel()
+	var wg sync.WaitGroup
+	for range clients {
+		client := c.client(withTTL(ttl))
+		for range each {
+			wg.Go(func() {
+				for ctx.Err() == nil {
+					lease, err := client.Semaphore("jobs", p).Acquire(ctx, 1+rand.IntN(2))
+					if err != nil {
+						assert.ErrorIs(t, err, ctx.Err(), "nothing but the end of the test ends an Acquire")
+						return
+					}
+					l.Enter(lease)
+					select {
+					case <-time.After(time.Duration(rand.Int64N(int64(2 * time.Millisecond)))):
+					case <-ctx.Done():
+					}
+					l.Leave(lease)
+					_ = lease.Release(ctx) // what a paused node does not confirm is undone later
+				}
+			})
+		}
+	}
+	began := time.Now()
+	pauses := c.pauseInTurn(ctx, func(pauses int) bool {
+		return !*longForm && pauses >= enoughPauses && l.Grants() >= enough
+	})
+	cancel()
+	wg.Wait()
+	t.Logf("%d grants in %v, with %d pauses", l.Grants(), time.Since(began), pauses)
+	require.Greater(t, l.Grants(), 20)
+	full := realPermits(t, c.client(withTTL(ttl)).Semaphore("jobs", p), p)
+	require.NoError(t, full.Release(t.Context()))
+	c.noKeys()
+}
+
+// A waiter is told at once, asks only now and then meanwhile, and nothing is left of it.
+func TestRealWaitingForPermits(t *testing.T) {
+	t.Parallel()
+	c := startCluster(t, 5)
+	full := realPermits(t, c.client().Semaphore("jobs", 8), 8)
+	var attempts atomic.Int64
+	waits := c.client(func(cfg *quorumlock.Config) {
+		cfg.Hooks.AttemptFailed = func(quorumlock.AttemptFailedEvent) { attempts.Add(1) }
+	}).Semaphore("jobs", 8)
+	got := make(chan *quorumlock.Lease)
+	for _, n := range []int{3, 5} {
+		go func() {
+			lease, err := waits.Acquire(t.Context(), n)
+			assert.NoError(t, err)
+			got <- lease
+		}()
+	}
+	eventually(t, soon, func() bool { return attempts.Load() >= 2 }, "they wait")
+	before := attempts.Load()
+	<-time.After(2 * time.Second)
+	require.LessOrEqual(t, attempts.Load()-before, int64(8), "nobody polls")
+	require.NoError(t, full.Release(t.Context()))
+	first, second := <-got, <-got
+	require.Len(t, append(first.Slots(), second.Slots()...), 8)
+	require.NoError(t, first.Release(t.Context()))
+	require.NoError(t, second.Release(t.Context()))
+	c.noKeys()
+}
+
+// Two of five servers are gone, and come back empty: permits that are held stay so, and are put
+// back.
+func TestRealPermitsOutliveAMinority(t *testing.T) {
+	t.Parallel()
+	const ttl = 2 * time.Second
+	c := startCluster(t, 5)
+	s := c.client(withMaxTTL(ttl)).Semaphore("jobs", 2)
+	held := realPermits(t, s, 1)
+	c.kill(0, 1)
+	other := c.client(withMaxTTL(ttl)).Semaphore("jobs", 2)
+	second := realPermits(t, other, 1)
+	_, err := other.TryAcquire(t.Context(), 1)
+	require.ErrorIs(t, err, quorumlock.ErrHeld)
+	c.restart(0, 1)
+	eventually(t, 4*ttl, func() bool {
+		have, _ := held.Backing()
+		return have == 5 && c.recovering(0) == 0 && c.recovering(1) == 0
+	}, "all nodes back it")
+	_, err = other.TryAcquire(t.Context(), 1)
+	require.ErrorIs(t, err, quorumlock.ErrHeld)
+	require.NoError(t, held.Err())
+	require.NoError(t, second.Err())
+	for i := range c.servers {
+		require.Equal(t, held.Owner(), c.owner(i, node.SlotName(node.PoolName("jobs"), held.Slots()[0])))
+	}
+}
+
+// The number is set for all, and stands on the nodes.
+func TestRealSettingThePermits(t *testing.T) {
+	t.Parallel()
+	c := startCluster(t, 3)
+	s := c.client().Semaphore("jobs", 1)
+	held := realPermits(t, s, 1)
+	_, err := s.TryAcquire(t.Context(), 1)
+	require.ErrorIs(t, err, quorumlock.ErrHeld)
+	require.NoError(t, s.SetPermits(t.Context(), 10))
+	rest := realPermits(t, c.client().Semaphore("jobs", 1), 9)
+	n, err := s.Available(t.Context())
+	require.NoError(t, err)
+	require.Zero(t, n)
+	require.NoError(t, rest.Release(t.Context()))
+	require.NoError(t, s.SetPermits(t.Context(), 1))
+	_, err = c.client().Semaphore("jobs", 10).TryAcquire(t.Context(), 1)
+	require.ErrorIs(t, err, quorumlock.ErrHeld)
+	require.NoError(t, held.Release(t.Context()))
+	for i := range c.servers {
+		require.Equal(t, "1", c.command(i, "HGET", node.PoolName("jobs"), "size"))
+	}
+}

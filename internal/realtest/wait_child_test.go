@@ -1,0 +1,294 @@
+//go:build unix
+
+package realtest_test
+
+import (
+	"bufio"
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+
+	"github.com/quorumlock/quorumlock"
+	"github.com/quorumlock/quorumlock/clock"
+)
+
+// childWork is how a process of the role "work" is told what to do: a task as JSON.
+const childWork = "QUORUMLOCK_TEST_WORK"
+
+// task is what a process does with one lock: so many workers of so many clients take it, hold
+// it, give it back, and pause, again and again.
+type task struct {
+	Name string
+	// Clients is how many there are, and Workers how many each of them has.
+	Clients, Workers int
+	// Hold is how long a section lasts, Pause what is between two of a worker.
+	Hold, Pause time.Duration
+	Waiting     quorumlock.Waiting
+	NoHandover  bool
+	TTL         time.Duration
+	// Timeout is NodeTimeoutMax.
+	Timeout time.Duration
+	// Far is how long the way to each node takes, besides what it takes anyway.
+	Far time.Duration
+	// Probe has each section measure a round trip: how long TryAcquire takes for a lock that
+	// is free.
+	Probe bool
+	// Trace is a directory where each process writes a file of its sections, as they end. Empty
+	// for none.
+	Trace string
+}
+
+// section is one of a worker: by the clock of the machine, when it asked, had the lock, and
+// began to give it back.
+type section struct {
+	Worker                     string
+	Token                      uint64
+	Asked, Had, Gave, Released time.Duration
+	// Valid says whether the lease was, when the section ended.
+	Valid bool
+	// RoundTrip is that of the probe, or 0.
+	RoundTrip time.Duration
+}
+
+// account is what became of a worker.
+type account struct {
+	Worker   string
+	Sections int
+	// Longest is the longest time for which it waited, also for what it did not get.
+	Longest time.Duration
+}
+
+// worker starts a process that has connected, and works from start on.
+func (c *cluster) worker(w task) *child {
+	c.t.Helper()
+	return c.spawn("work", childWork+"="+encode(w))
+}
+
+// start has a worker begin, when it is ready. The process says what it is asked by more lines:
+// "cpu" for the time it has used, and "stop" for its end, which an end of the input is too.
+func (p *child) start(t *testing.T) {
+	t.Helper()
+	p.line(t, "ready")
+	p.tell(t, "start")
+}
+
+func (p *child) tell(t *testing.T, what string) {
+	t.Helper()
+	_, err := fmt.Fprintln(p.in, what)
+	require.NoError(t, err)
+}
+
+// cpu is how much time the process has used of its processors so far.
+func (p *child) cpu(t *testing.T) time.Duration {
+	t.Helper()
+	p.tell(t, "cpu")
+	used, err := time.ParseDuration(p.line(t, "cpu"))
+	require.NoError(t, err)
+	return used
+}
+
+// stop has workers end, and returns what became of each.
+func stop(t *testing.T, processes ...*child) (accounts []account) {
+	t.Helper()
+	for _, p := range processes {
+		p.tell(t, "stop")
+	}
+	for _, p := range processes {
+		for _, line := range p.lines() {
+			kind, text, _ := strings.Cut(line, " ")
+			switch kind {
+			case "account":
+				var one account
+				require.NoError(t, json.Unmarshal([]byte(text), &one), "%s", line)
+				accounts = append(accounts, one)
+			case "failed":
+				t.Error(line)
+			}
+		}
+	}
+	return accounts
+}
+
+// sectionsIn are those that processes have written into a directory, in the order of their tokens.
+func sectionsIn(t *testing.T, dir string) (all []section) {
+	t.Helper()
+	files, err := os.ReadDir(dir)
+	require.NoError(t, err)
+	for _, file := range files {
+		text, err := os.ReadFile(filepath.Join(dir, file.Name()))
+		require.NoError(t, err)
+		for line := range strings.Lines(string(text)) {
+			var one section
+			if strings.HasSuffix(line, "\n") { // else its process was killed meanwhile
+				require.NoError(t, json.Unmarshal([]byte(line), &one), "%s", line)
+				all = append(all, one)
+			}
+		}
+	}
+	slices.SortFunc(all, func(a, b section) int { return cmp.Compare(a.Token, b.Token) })
+	return all
+}
+
+// awaitSections waits until processes have written so many sections into a directory: that is what
+// a test needs to see, however fast the machine is.
+func awaitSections(t *testing.T, dir string, want int) {
+	t.Helper()
+	got := 0
+	for deadline := time.Now().Add(atMost); got < want; got = len(sectionsIn(t, dir)) {
+		require.True(t, time.Now().Before(deadline), "%d sections of %d within %v", got, want, atMost)
+		<-time.After(20 * time.Millisecond)
+	}
+}
+
+func init() { childRoles["work"] = workInProcess }
+
+// workInProcess is the role "work".
+func workInProcess(t *testing.T) {
+	var w task
+	require.NoError(t, json.Unmarshal([]byte(os.Getenv(childWork)), &w))
+	ctx, cancel := context.WithCancel(t.Context())
+	var clients []*quorumlock.Client
+	for range w.Clients {
+		client := w.client(t, strings.Split(os.Getenv(childNodes), ",")...)
+		require.NoError(t, acquire(t, client.RedLock("warm:"+strconv.Itoa(os.Getpid()))).Release(t.Context()))
+		clients = append(clients, client)
+	}
+	fmt.Println("ready")
+	orders := bufio.NewScanner(os.Stdin)
+	orders.Scan() // to start, or the end
+	out, trace := &output{w: os.Stdout}, &output{w: io.Discard}
+	if w.Trace != "" {
+		file, err := os.Create(filepath.Join(w.Trace, strconv.Itoa(os.Getpid())))
+		require.NoError(t, err)
+		defer func() { _ = file.Close() }()
+		trace.w = file
+	}
+	var workers sync.WaitGroup
+	for i, client := range clients {
+		for j := range w.Workers {
+			name := fmt.Sprintf("%d/%d/%d", os.Getpid(), i, j)
+			workers.Go(func() { w.run(ctx, client, name, out, trace) })
+		}
+	}
+	for orders.Scan() && orders.Text() != "stop" {
+		if orders.Text() == "cpu" {
+			out.say("cpu", processorTime(t).String())
+		}
+	}
+	cancel()
+	workers.Wait()
+	for _, client := range clients {
+		closeClient(t, client)
+	}
+	out.say("done")
+}
+
+// client makes one that does the work on nodes.
+func (w task) client(t testing.TB, addresses ...string) *quorumlock.Client {
+	t.Helper()
+	return newClient(t, func(cfg *quorumlock.Config) {
+		cfg.TTL, cfg.NodeTimeoutMax = w.TTL, w.Timeout
+		if w.Far == 0 {
+			cfg.Addresses = addresses
+			return
+		}
+		for _, address := range addresses {
+			cfg.Nodes = append(cfg.Nodes, farNode(t, address, w.Far))
+		}
+	})
+}
+
+// run is the life of a worker.
+func (w task) run(ctx context.Context, client *quorumlock.Client, name string, out, trace *output) {
+	is := account{Worker: name}
+	lock := client.RedLock(w.Name).With(quorumlock.LockOptions{Waiting: w.Waiting, NoHandover: w.NoHandover})
+	for ctx.Err() == nil {
+		s := section{Worker: name, Asked: now()}
+		lease, err := lock.Acquire(ctx)
+		s.Had = now()
+		is.Longest = max(is.Longest, s.Had-s.Asked)
+		if err != nil {
+			if ctx.Err() == nil {
+				out.say("failed", name+": "+err.Error())
+			}
+			continue
+		}
+		s.Token = lease.Token()
+		if w.Probe { // from a process that has been idle, as one that waits is
+			pause(w.Hold)
+			s.RoundTrip = roundTrip(ctx, client)
+		}
+		pause(w.Hold)
+		s.Valid, s.Gave = lease.Err() == nil, now()
+		_ = lease.Release(ctx)
+		s.Released = now()
+		is.Sections++
+		trace.say(encode(s))
+		pause(w.Pause)
+	}
+	out.say("account", encode(is))
+}
+
+// roundTrip is how long it takes to ask all nodes for a lock that nobody wants, or 0.
+func roundTrip(ctx context.Context, client *quorumlock.Client) time.Duration {
+	lock := client.RedLock("probe:" + strconv.Itoa(os.Getpid()))
+	began := now()
+	lease, err := lock.TryAcquire(ctx)
+	took := now() - began
+	if err != nil {
+		return 0
+	}
+	_ = lease.Release(ctx)
+	return took
+}
+
+// processorTime is how much this process has used.
+func processorTime(t *testing.T) time.Duration {
+	t.Helper()
+	var used unix.Rusage
+	require.NoError(t, unix.Getrusage(unix.RUSAGE_SELF, &used))
+	return time.Duration(used.Utime.Nano() + used.Stime.Nano())
+}
+
+// now is by a clock that all processes of this machine share.
+func now() time.Duration { return clock.System().Now() }
+
+// pause is for work, not for others to get on meanwhile.
+func pause(d time.Duration) {
+	if d > 0 {
+		time.Sleep(d)
+	}
+}
+
+// output is that of a process, in whole lines.
+type output struct {
+	mu sync.Mutex
+	w  io.Writer
+}
+
+func (o *output) say(words ...any) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	fmt.Fprintln(o.w, words...)
+}
+
+func encode(what any) string {
+	text, err := json.Marshal(what)
+	if err != nil {
+		panic(err) // it is one of the structs above
+	}
+	return string(text)
+}

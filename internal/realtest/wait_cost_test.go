@@ -1,0 +1,162 @@
+//go:build unix
+
+package realtest_test
+
+import (
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/quorumlock/quorumlock"
+)
+
+// TestRealWaitingCostsNextToNothing: 200 wait for a lock that is held all the time.
+func TestRealWaitingCostsNextToNothing(t *testing.T) {
+	// Who waits asks about once a second: this has to be a few seconds.
+	span := longer(4*time.Second, 20*time.Second)
+	for what, processes := range map[string]int{"in one process": 1, "in 20 processes": 20} {
+		t.Run(what, func(t *testing.T) {
+			c := startCluster(t, 5)
+			var renewals atomic.Int64
+			held := acquire(t, c.client(func(cfg *quorumlock.Config) {
+				cfg.Hooks.Renewed = func(quorumlock.RenewedEvent) { renewals.Add(1) }
+			}).RedLock("job"))
+			var waiting []*child
+			for range processes {
+				p := c.worker(task{Name: "job", Clients: 1, Workers: 200 / processes})
+				p.start(t)
+				waiting = append(waiting, p)
+			}
+			c.queued(processes)       // the first of each speaks for all
+			<-time.After(time.Second) // and the others have joined
+
+			used := func() (all time.Duration) {
+				for _, p := range waiting {
+					all += p.cpu(t)
+				}
+				return all
+			}
+			before, cpuBefore, renewed := c.spent(), used(), renewals.Load()
+			<-time.After(span)
+			cpu := used() - cpuBefore
+			commands, messages, took := c.spent().since(before)
+			commands -= int(renewals.Load() - renewed) // those are the holder's
+			rate := float64(commands) / took.Seconds()
+			core := 100 * cpu.Seconds() / took.Seconds()
+			t.Logf("200 waiters %s for %v: on the busiest node %d commands, %.2f a second, and %d messages; CPU of all: %v, %.2f%% of a core",
+				what, took.Round(time.Millisecond), commands, rate, messages, cpu, core)
+			require.LessOrEqual(t, rate, 2*float64(processes), "commands a second on a node")
+			require.Less(t, core, 2*float64(processes), "percent of a core")
+			require.NoError(t, held.Err())
+			require.NoError(t, held.Release(t.Context()))
+			accounts := stop(t, waiting...)
+			require.Len(t, accounts, 200)
+		})
+	}
+}
+
+// TestRealTurnsOfProcesses counts what a turn costs: a release, the attempt of who is woken, and
+// the one with which who has left joins again.
+func TestRealTurnsOfProcesses(t *testing.T) {
+	for what, clients := range map[string]int{"2 clients": 1, "20 clients": 10} {
+		t.Run(what, func(t *testing.T) {
+			c, dir := startCluster(t, 5), t.TempDir()
+			all := c.inTurns(task{Name: "job", Clients: clients, Workers: 1, Hold: 5 * time.Millisecond, Trace: dir})
+			awaitSections(t, dir, 4*clients) // everybody is in line
+			before := c.spent()
+			awaitSections(t, dir, 4*clients+longer(250, 2500))
+			after := c.spent()
+			stop(t, all...)
+			turns := 0
+			for _, s := range sectionsIn(t, dir) {
+				if s.Had >= before.at && s.Had < after.at {
+					turns++
+				}
+			}
+			require.Greater(t, turns, 50)
+			commands, messages, took := after.since(before)
+			t.Logf("%s: %d turns in %v; on the busiest node %.2f commands for each, and %.2f messages",
+				what, turns, took.Round(time.Millisecond), float64(commands)/float64(turns), float64(messages)/float64(turns))
+			// Who waits asks about once a second whether it was forgotten, whether there are turns or not.
+			commands -= 2 * clients * int(took.Seconds())
+			each := float64(commands) / float64(turns)
+			t.Logf("%.2f commands without the attempts that everybody makes once a second", each)
+			require.LessOrEqual(t, each, 4.0, "commands for a hand-over, on a node")
+		})
+	}
+}
+
+// TestRealHandoverBetweenProcesses measures the time from the beginning of a release to the grant
+// to somebody else, in round trips: one in which the nodes are told and tell, and one of the attempt.
+func TestRealHandoverBetweenProcesses(t *testing.T) {
+	for _, net := range []struct {
+		what    string
+		way     time.Duration
+		clients int
+		most    float64
+	}{
+		{"2 clients on nodes 10 ms away", 5 * time.Millisecond, 1, 2.5},
+		{"20 clients on nodes 10 ms away", 5 * time.Millisecond, 10, 2.5},
+		// Here it is the work of processors that takes time, and there are two rounds of it, of
+		// operations that do more than those of the probe. On a busy machine they wait for each other.
+		{"2 clients, all on this machine", 0, 1, 5},
+	} {
+		t.Run(net.what, func(t *testing.T) {
+			c, dir := startCluster(t, 5), t.TempDir()
+			all := c.inTurns(task{
+				Name: "job", Clients: net.clients, Workers: 1, Hold: inLine + 4*net.way, Pause: inLine / 2,
+				Far: net.way, Probe: true, Trace: dir,
+			})
+			for sections := 0; ; { // until there are enough to know the one in the middle
+				sections += 10
+				awaitSections(t, dir, sections)
+				if delays, _ := handovers(sectionsIn(t, dir), inLine+4*net.way); len(delays) >= longer(20, 200) {
+					break
+				}
+			}
+			stop(t, all...)
+			delays, trips := handovers(sectionsIn(t, dir), inLine+4*net.way)
+			require.Greater(t, len(delays), 10)
+			trip, delay := quantile(trips, 0.5), quantile(delays, 0.5)
+			ratio := float64(delay) / float64(trip)
+			t.Logf("%s: %d hand-overs took %v (90%%: %v, all: %v), an uncontended round %v (90%%: %v): %.2f round trips",
+				net.what, len(delays), delay, quantile(delays, 0.9), quantile(delays, 1), trip, quantile(trips, 0.9), ratio)
+			require.LessOrEqual(t, ratio, net.most, "round trips for a hand-over, at the median")
+		})
+	}
+}
+
+// inTurns starts two processes that do the same.
+func (c *cluster) inTurns(w task) []*child {
+	t := c.t.(*testing.T)
+	t.Helper()
+	all := []*child{c.worker(w), c.worker(w)}
+	for _, p := range all {
+		p.start(t)
+	}
+	return all
+}
+
+// inLine is how long somebody needs at most to join the queues, if nothing is wrong, besides the
+// ways to the nodes.
+const inLine = 5 * time.Millisecond
+
+// handovers is how long it took from the release of one client to the grant to another that
+// had been waiting for a time by then, and what probes took.
+func handovers(sections []section, waited time.Duration) (delays, trips []time.Duration) {
+	for i, s := range sections {
+		if s.RoundTrip > 0 {
+			trips = append(trips, s.RoundTrip)
+		}
+		if i == 0 {
+			continue
+		}
+		last := sections[i-1]
+		if s.Worker != last.Worker && s.Asked < last.Gave-waited {
+			delays = append(delays, s.Had-last.Gave)
+		}
+	}
+	return delays, trips
+}

@@ -1,0 +1,192 @@
+//go:build unix
+
+package realtest_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/quorumlock/quorumlock"
+)
+
+// inboxes is how many connections to a server are subscriptions.
+func (c *cluster) inboxes(i int) int {
+	c.t.Helper()
+	return strings.Count(c.command(i, "CLIENT", "LIST", "TYPE", "pubsub"), "id=")
+}
+
+// subscribed requires that soon each server has so many subscriptions.
+func (c *cluster) subscribed(want int, within time.Duration) {
+	c.t.Helper()
+	for i := range c.servers {
+		eventually(c.t, within, func() bool { return c.inboxes(i) == want }, "%d subscriptions on node %d", want, i)
+	}
+}
+
+// waiting is an Acquire in the background.
+type waiting struct {
+	lease *quorumlock.Lease
+	err   error
+	done  chan struct{}
+	quit  context.CancelFunc
+}
+
+func waitFor(t *testing.T, lock *quorumlock.Lock) *waiting {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	w := &waiting{done: make(chan struct{}), quit: cancel}
+	t.Cleanup(func() { cancel(); <-w.done })
+	go func() {
+		defer close(w.done)
+		w.lease, w.err = lock.Acquire(ctx)
+	}()
+	return w
+}
+
+// has waits for the lease of one that gets it soon.
+func (w *waiting) has(t *testing.T) *quorumlock.Lease {
+	t.Helper()
+	select {
+	case <-w.done:
+	case <-time.After(soon):
+		t.Fatalf("who waits must have the lock within %v", soon)
+	}
+	require.NoError(t, w.err)
+	return w.lease
+}
+
+// gaveUp waits for the end of one whose context has ended.
+func (w *waiting) gaveUp(t *testing.T) {
+	t.Helper()
+	w.quit()
+	<-w.done
+	require.ErrorIs(t, w.err, context.Canceled)
+}
+
+func TestRealSpinningNeedsNoSubscription(t *testing.T) {
+	c := startCluster(t, 5)
+	held := acquire(t, c.client().RedLock("job"))
+	c.holds("job", held.Owner())
+	var attempts sync.WaitGroup
+	attempts.Add(3)
+	left := 3
+	client := c.client(func(cfg *quorumlock.Config) {
+		cfg.Waiting = quorumlock.WaitSpin
+		cfg.Hooks.AttemptFailed = func(quorumlock.AttemptFailedEvent) { // one after another
+			if left--; left >= 0 {
+				attempts.Done()
+			}
+		}
+	})
+	spins := waitFor(t, client.RedLock("job"))
+	attempts.Wait()
+	c.subscribed(0, 0)
+	for i := range c.servers {
+		require.Equal(t, []string{"job"}, c.locks(i), "and nothing tells of who waits")
+	}
+	require.NoError(t, held.Release(t.Context()))
+	lease := spins.has(t)
+	c.subscribed(0, 0)
+	require.NoError(t, lease.Release(t.Context()))
+	c.noKeys()
+}
+
+func TestRealInboxesAreGivenUp(t *testing.T) {
+	t.Parallel()
+	c := startCluster(t, 5)
+	held := acquire(t, c.client().RedLock("job"))
+	client := c.client()
+	c.subscribed(0, 0)
+	waits := waitFor(t, client.RedLock("job"))
+	c.queued(1)
+	c.subscribed(1, 0)
+	require.NoError(t, held.Release(t.Context()))
+	lease := waits.has(t)
+	began := time.Now()
+	require.NoError(t, lease.Release(t.Context()))
+	c.subscribed(1, 0)                                                         // somebody may have to wait again
+	c.subscribed(0, 20*time.Second)                                            // or not
+	require.NoError(t, acquire(t, client.RedLock("job")).Release(t.Context())) // the client works on
+	t.Logf("given up after %v", time.Since(began).Round(10*time.Millisecond))
+	c.noKeys()
+}
+
+func TestRealCloseLeavesNoInbox(t *testing.T) {
+	c := startCluster(t, 5)
+	held := acquire(t, c.client().RedLock("job"))
+	client := c.client()
+	waits := waitFor(t, client.RedLock("job"))
+	c.queued(1)
+	closeClient(t, client)
+	<-waits.done
+	require.ErrorIs(t, waits.err, quorumlock.ErrClosed)
+	c.subscribed(0, soon) // the servers see the end of the connections a moment later
+	c.queued(0)
+	require.NoError(t, held.Release(t.Context()))
+	c.noKeys()
+}
+
+func TestRealWaitersWhoGiveUpLeaveNothing(t *testing.T) {
+	for _, order := range []quorumlock.Waiting{quorumlock.WaitQueued, quorumlock.WaitFair} {
+		t.Run(order.String(), func(t *testing.T) {
+			c := startCluster(t, 5)
+			lock := func() *quorumlock.Lock {
+				return c.client().RedLock("job").With(quorumlock.LockOptions{Waiting: order})
+			}
+			held := acquire(t, lock())
+			var all []*waiting
+			for i := range 4 {
+				all = append(all, waitFor(t, lock()))
+				c.queued(i + 1)
+			}
+			all[0].gaveUp(t) // the first
+			all[2].gaveUp(t) // and one in the middle
+			c.queued(2)
+			require.NoError(t, held.Release(t.Context()))
+			require.NoError(t, all[1].has(t).Release(t.Context()))
+			require.NoError(t, all[3].has(t).Release(t.Context()))
+			c.noKeys()
+		})
+	}
+}
+
+// Who gives up in the moment in which it is woken passes that on.
+func TestRealWokenWaiterWhoGivesUp(t *testing.T) {
+	c := startCluster(t, 5)
+	// A busy machine is not at issue here: no answer is late.
+	lock := func() *quorumlock.Lock {
+		return c.client(func(cfg *quorumlock.Config) { cfg.NodeTimeoutMin, cfg.NodeTimeoutMax = 3*time.Second, 3*time.Second }).RedLock("job")
+	}
+	holder, leaver, next := lock(), lock(), lock()
+	var longest time.Duration
+	won := 0
+	for i := range 50 {
+		held := acquire(t, holder)
+		quits, waits := waitFor(t, leaver), waitFor(t, next)
+		c.queued(2)
+		began := time.Now()
+		released := make(chan error, 1)
+		go func() { released <- held.Release(context.Background()) }()
+		time.Sleep(time.Duration(i) * 50 * time.Microsecond)
+		quits.quit()
+		<-quits.done
+		if quits.err == nil {
+			won++
+			require.NoError(t, quits.lease.Release(t.Context()))
+			began = time.Now()
+		} else {
+			require.ErrorIs(t, quits.err, context.Canceled)
+		}
+		lease := waits.has(t)
+		longest = max(longest, time.Since(began))
+		require.NoError(t, errors.Join(<-released, lease.Release(t.Context())))
+		c.noKeys()
+	}
+	t.Logf("%d of 50 had the lock before they gave up; the next had it within %v", won, longest)
+}

@@ -1,0 +1,108 @@
+//go:build unix
+
+package realtest_test
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/quorumlock/quorumlock"
+)
+
+// soakTTL is the TTL of the locks of a soak: for so long a dead holder lawfully blocks others.
+const soakTTL = 2 * time.Second
+
+// habits are how workers of a soak use a lock.
+type habits struct {
+	// workers is how many each process has.
+	workers int
+	// hold and pause are the longest times for which they have it, and do without.
+	hold, pause time.Duration
+	// impatient ones give up soon at times.
+	impatient bool
+}
+
+// soakLocks are the locks of a soak: one for which many come and go, and one for which few wait
+// and nobody asks often, so that each grant depends on a single wake.
+var soakLocks = map[string]habits{
+	"crowded": {workers: 4, hold: 20 * time.Millisecond, pause: time.Millisecond, impatient: true},
+	"quiet":   {workers: 1, hold: 300 * time.Millisecond, pause: 600 * time.Millisecond},
+}
+
+// tenancy is what a worker of a soak writes when it has a lock, and again when it has released it.
+type tenancy struct {
+	Lock  string
+	Token uint64
+	// Asked is when it began to wait.
+	Asked, Had time.Duration
+	// Released is when Release returned, or 0; Undelivered is set if it did not reach enough
+	// nodes, so that the lock runs out by itself.
+	Released    time.Duration
+	Undelivered bool
+}
+
+func init() { childRoles["soak"] = soakInProcess }
+
+// soakInProcess is the role "soak": it contends until its input ends.
+func soakInProcess(t *testing.T) {
+	file, err := os.Create(filepath.Join(os.Getenv(childDir), strconv.Itoa(os.Getpid())))
+	require.NoError(t, err)
+	defer func() { _ = file.Close() }()
+	out := &output{w: file}
+	client := newClient(t, func(cfg *quorumlock.Config) {
+		cfg.Addresses = strings.Split(os.Getenv(childNodes), ",")
+		cfg.TTL, cfg.NodeTimeoutMax = soakTTL, 200*time.Millisecond
+	})
+	ctx, cancel := context.WithCancel(t.Context())
+	var workers sync.WaitGroup
+	for name, habits := range soakLocks {
+		for range habits.workers {
+			workers.Go(func() { habits.contend(ctx, client, name, out) })
+		}
+	}
+	fmt.Println("ready")
+	for in := bufio.NewScanner(os.Stdin); in.Scan(); {
+	}
+	cancel()
+	workers.Wait()
+	closeClient(t, client)
+	fmt.Println("done")
+}
+
+// contend is the life of a worker, who waits in any way that has an order.
+func (h habits) contend(ctx context.Context, client *quorumlock.Client, name string, out *output) {
+	ways := []quorumlock.LockOptions{{}, {NoHandover: true}, {Waiting: quorumlock.WaitFair}}
+	for ctx.Err() == nil {
+		patience := time.Minute
+		if h.impatient && rand.IntN(4) == 0 {
+			patience = shorter(200 * time.Millisecond)
+		}
+		is := tenancy{Lock: name, Asked: now()}
+		try, cancel := context.WithTimeout(ctx, patience)
+		lease, err := client.RedLock(name).With(ways[rand.IntN(len(ways))]).Acquire(try)
+		cancel()
+		if err != nil {
+			continue
+		}
+		is.Token, is.Had = lease.Token(), now()
+		out.say(encode(is))
+		pause(shorter(h.hold))
+		is.Undelivered = lease.Release(ctx) != nil
+		is.Released = now()
+		out.say(encode(is))
+		pause(shorter(h.pause))
+	}
+}
+
+func shorter(than time.Duration) time.Duration { return time.Duration(rand.Int64N(int64(than))) }

@@ -1,0 +1,255 @@
+//go:build unix
+
+package realtest_test
+
+import (
+	"cmp"
+	"encoding/json"
+	"flag"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+var soakSpan = flag.Duration("soak", 0, "how long TestRealNoLostWake goes on; it is two storms at least")
+
+const (
+	// stormSpan is for how long faults happen, and calmSpan for how long they do not then.
+	stormSpan, calmSpan = 4 * time.Second, 4 * time.Second
+	// maxIdle is how long a lock may be free after the faults although somebody wants it.
+	maxIdle = 1500 * time.Millisecond
+	// mostlyIdle is how long at most in 95 of 100 cases: who is not woken comes after most of a second.
+	mostlyIdle = 200 * time.Millisecond
+)
+
+// soak is a number of processes that contend while things break.
+type soak struct {
+	*cluster
+	t   *testing.T
+	dir string
+
+	mu        sync.Mutex
+	processes []*child
+	// killed is when processes were killed, by their ids.
+	killed map[string]time.Duration
+	counts map[string]int
+}
+
+// TestRealNoLostWake: whatever happens to clients, servers and connections, once that is over no
+// lock is free for long while somebody waits for it.
+func TestRealNoLostWake(t *testing.T) {
+	s := &soak{cluster: startCluster(t, 5), t: t, dir: t.TempDir(), killed: map[string]time.Duration{}, counts: map[string]int{}}
+	childTimeout += *soakSpan
+	t.Cleanup(func() { childTimeout -= *soakSpan })
+	for range 4 {
+		s.processes = append(s.processes, s.contender())
+	}
+	for _, p := range s.processes {
+		p.line(t, "ready")
+	}
+	var calms [][2]time.Duration
+	for began := now(); len(calms) < 2 || now()-began < *soakSpan; {
+		s.storm()
+		from := now()
+		<-time.After(calmSpan)
+		calms = append(calms, [2]time.Duration{from, now()})
+	}
+	for _, p := range s.processes {
+		require.NoError(t, p.in.Close())
+	}
+	for _, p := range s.processes {
+		p.line(t, "done")
+	}
+	t.Logf("%d storms: %v", len(calms), s.counts)
+	all := s.tenancies()
+	for lock := range soakLocks {
+		s.inspect(lock, all[lock], calms)
+	}
+	left := func() (keys []string) {
+		for i := range s.servers {
+			keys = append(keys, s.locks(i)...)
+		}
+		return keys
+	}
+	eventually(t, 6*time.Second, func() bool { return len(left()) == 0 }, "no key is left; there are %v", left)
+}
+
+func (s *soak) contender() *child { return s.spawn("soak", childDir+"="+s.dir) }
+
+// inspect looks for times in which nobody had a lock, and somebody waited for it.
+func (s *soak) inspect(lock string, all []tenancy, calms [][2]time.Duration) {
+	s.t.Helper()
+	// waited is since when somebody had been waiting, of those who had it then or later.
+	waited := make([]time.Duration, len(all))
+	for i := len(all) - 1; i >= 0; i-- {
+		waited[i] = all[i].Asked
+		if i+1 < len(all) {
+			waited[i] = min(waited[i], waited[i+1])
+		}
+	}
+	var idle []time.Duration
+	for _, calm := range calms {
+		free := max(calm[0], s.lastDeath(calm[0])+soakTTL)
+		for i, one := range all {
+			if one.Had >= calm[1] || one.Released < calm[0] {
+				continue
+			}
+			wasted := one.Had - max(free, waited[i])
+			if one.Had > free {
+				idle = append(idle, wasted)
+			}
+			if wasted > maxIdle {
+				s.t.Errorf("%s was free for %v while somebody waited, %v after the faults", lock, wasted, one.Had-wasted-calm[0])
+			}
+			free = max(free, one.Released)
+		}
+	}
+	require.Greater(s.t, len(idle), 10, "grants of %s in calms", lock)
+	s.t.Logf("%s: %d grants in all, %d of them in calms, each after so long in which it was free and somebody waited: %v at the median, 99%%: %v, at most %v",
+		lock, len(all), len(idle), quantile(idle, 0.5), quantile(idle, 0.99), quantile(idle, 1))
+	require.Less(s.t, quantile(idle, 0.95), mostlyIdle, "those who wait for %s are woken", lock)
+}
+
+// lastDeath is when the last process was killed before an instant. It may have had any lock, and no
+// time to say so.
+func (s *soak) lastDeath(before time.Duration) (last time.Duration) {
+	for _, at := range s.killed {
+		if at < before {
+			last = max(last, at)
+		}
+	}
+	return last
+}
+
+// tenancies are those of each lock, in the order in which they began; where a process did not
+// live to say when one ended, that is as late as it can have been.
+func (s *soak) tenancies() map[string][]tenancy {
+	s.t.Helper()
+	all := make(map[string][]tenancy)
+	files, err := os.ReadDir(s.dir)
+	require.NoError(s.t, err)
+	for _, file := range files {
+		for _, one := range s.told(file.Name()) {
+			all[one.Lock] = append(all[one.Lock], one)
+		}
+	}
+	for _, some := range all {
+		slices.SortFunc(some, func(a, b tenancy) int { return cmp.Compare(a.Had, b.Had) })
+	}
+	return all
+}
+
+// told are those of one process.
+func (s *soak) told(pid string) map[string]tenancy {
+	s.t.Helper()
+	text, err := os.ReadFile(filepath.Join(s.dir, pid))
+	require.NoError(s.t, err)
+	all := make(map[string]tenancy)
+	for line := range strings.Lines(string(text)) {
+		var one tenancy
+		if !strings.HasSuffix(line, "\n") {
+			break // it was killed meanwhile
+		}
+		require.NoError(s.t, json.Unmarshal([]byte(line), &one), "%s", line)
+		switch {
+		case one.Released == 0:
+			one.Released = s.killed[pid] + soakTTL // unless another line follows
+		case one.Undelivered:
+			one.Released += soakTTL
+		}
+		all[one.Lock+strconv.FormatUint(one.Token, 10)] = one
+	}
+	return all
+}
+
+// storm has things break for a while, and all of them work when it returns, with as many
+// processes as before.
+func (s *soak) storm() {
+	end := time.After(stormSpan)
+	over := make(chan struct{})
+	var faults sync.WaitGroup
+	for _, breaks := range []func(){
+		func() { s.breakServer(rand.IntN(3)) },
+		func() { s.breakServer(3 + rand.IntN(2)) }, // never more than two at once
+		s.freeze,
+		s.replace,
+	} {
+		faults.Go(func() {
+			for {
+				select {
+				case <-over:
+					return
+				case <-time.After(shorter(500 * time.Millisecond)):
+					breaks()
+				}
+			}
+		})
+	}
+	<-end
+	close(over)
+	faults.Wait()
+}
+
+func (s *soak) count(what string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.counts[what]++
+}
+
+// breakServer pauses one, or has it drop connections.
+func (s *soak) breakServer(i int) {
+	switch rand.IntN(3) {
+	case 0:
+		s.count("server paused")
+		s.servers[i].Pause()
+		<-time.After(shorter(2 * time.Second))
+		s.servers[i].Resume()
+	case 1:
+		s.count("inboxes cut")
+		_, _ = s.servers[i].Command("CLIENT", "KILL", "TYPE", "pubsub")
+	case 2:
+		s.count("connections cut")
+		_, _ = s.servers[i].Command("CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes")
+	}
+}
+
+// freeze stops a process, half of the times for so long that it loses its lease.
+func (s *soak) freeze() {
+	s.count("process frozen")
+	s.mu.Lock()
+	p := s.processes[rand.IntN(len(s.processes))]
+	s.mu.Unlock()
+	_ = p.cmd.Process.Signal(syscall.SIGSTOP) // it may have been killed
+	<-time.After(shorter([]time.Duration{100 * time.Millisecond, 3 * time.Second}[rand.IntN(2)]))
+	_ = p.cmd.Process.Signal(syscall.SIGCONT)
+}
+
+// replace kills a process, and starts another, one time in three.
+func (s *soak) replace() {
+	if rand.IntN(3) > 0 {
+		return
+	}
+	s.count("process killed")
+	s.mu.Lock()
+	i := rand.IntN(len(s.processes))
+	p := s.processes[i]
+	s.mu.Unlock()
+	p.kill()
+	s.mu.Lock()
+	s.killed[strconv.Itoa(p.cmd.Process.Pid)] = now()
+	s.mu.Unlock()
+	next := s.contender()
+	next.line(s.t, "ready")
+	s.mu.Lock()
+	s.processes[i] = next
+	s.mu.Unlock()
+}

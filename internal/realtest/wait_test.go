@@ -1,0 +1,87 @@
+//go:build unix
+
+package realtest_test
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// The tests in wait_*_test.go measure what waiting costs, and what it comes to, with
+// processes of their own. Each says what it has measured.
+
+// fromClients are the commands that clients send to a node. All others are run by scripts, or
+// keep connections alive (PING), or are the test's own (INFO, ZCARD, CLIENT LIST).
+var fromClients = []string{"evalsha", "eval", "hello", "auth", "subscribe", "unsubscribe", "client|kill", "client|setname", "client|setinfo", "client|tracking", "client|id", "quit"}
+
+// spent is what nodes have had to do so far: by node, the commands of clients, and the messages
+// that scripts have published.
+type spent struct {
+	at                 time.Duration
+	commands, messages []int
+}
+
+func (c *cluster) spent() spent {
+	c.t.Helper()
+	s := spent{at: now()}
+	for i := range c.servers {
+		stats := c.commandStats(i)
+		commands := 0
+		for _, name := range fromClients {
+			commands += stats[name]
+		}
+		s.commands = append(s.commands, commands)
+		s.messages = append(s.messages, stats["publish"])
+	}
+	return s
+}
+
+// since is what has been spent since, on the node where that is most.
+func (s spent) since(before spent) (commands, messages int, span time.Duration) {
+	for i := range s.commands {
+		commands = max(commands, s.commands[i]-before.commands[i])
+		messages = max(messages, s.messages[i]-before.messages[i])
+	}
+	return commands, messages, s.at - before.at
+}
+
+// commandStats is how often a server has run each command.
+func (c *cluster) commandStats(i int) map[string]int {
+	c.t.Helper()
+	stats := make(map[string]int)
+	for line := range strings.Lines(c.command(i, "INFO", "commandstats")) {
+		name, values, ok := strings.Cut(line, ":calls=")
+		if !ok {
+			continue
+		}
+		n, _, _ := strings.Cut(values, ",")
+		calls, err := strconv.Atoi(n)
+		require.NoError(c.t, err, "%s", line)
+		stats[strings.TrimPrefix(name, "cmdstat_")] = calls
+	}
+	return stats
+}
+
+// queued requires that soon so many have entries in the queue of the job on each node.
+func (c *cluster) queued(want int) {
+	c.t.Helper()
+	entries := func() (all []string) {
+		for i := range c.servers {
+			all = append(all, c.command(i, "ZCARD", "quorumlock:queue:{job}"))
+		}
+		return all
+	}
+	eventually(c.t, 20*time.Second, func() bool {
+		return !slices.ContainsFunc(entries(), func(n string) bool { return n != strconv.Itoa(want) })
+	}, "%d wait on every node; these do: %v", want, entries)
+}
+
+// quantile is that of durations, which it sorts.
+func quantile(all []time.Duration, part float64) time.Duration {
+	slices.Sort(all)
+	return all[min(len(all)-1, int(part*float64(len(all))))]
+}
