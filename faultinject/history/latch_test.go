@@ -13,11 +13,7 @@ import (
 )
 
 func TestCheckOfLatches(t *testing.T) {
-	for _, c := range []struct {
-		name   string
-		script func(s *script)
-		want   []ViolationKind // none: it is legal
-	}{
+	for _, c := range []checkCase{
 		{"set, counted down, done", func(s *script) {
 			s.latch(Set, 2, 10, 20, "")
 			s.latch(Count, 2, 21, 22, "")
@@ -149,13 +145,7 @@ func TestCheckOfLatches(t *testing.T) {
 			s.latch(Count, 2, 27, 28, "")
 		}, []ViolationKind{Unexplained}},
 	} {
-		t.Run(c.name, func(t *testing.T) {
-			var s script
-			c.script(&s)
-			r := Check(s.history(t), ample)
-			require.Equal(t, c.want, kindsOf(r), "%v", r.Violations)
-			require.Equal(t, len(c.want) == 0, r.Verdict == Ok, r.Verdict)
-		})
+		t.Run(c.name, func(t *testing.T) { c.check(t) })
 	}
 }
 

@@ -13,11 +13,7 @@ import (
 )
 
 func TestCheckOfPermits(t *testing.T) {
-	for _, c := range []struct {
-		name   string
-		script func(s *script)
-		want   []ViolationKind // none: it is legal
-	}{
+	for _, c := range []checkCase{
 		{"two of two", func(s *script) {
 			a := s.permits(5, 10, 20, 0)
 			b := s.permits(4, 10, 20, 1)
@@ -128,13 +124,7 @@ func TestCheckOfPermits(t *testing.T) {
 			s.latch(Set, 3, 10, 20, "")
 		}, nil},
 	} {
-		t.Run(c.name, func(t *testing.T) {
-			var s script
-			c.script(&s)
-			r := Check(s.history(t), ample)
-			require.Equal(t, c.want, kindsOf(r), "%v", r.Violations)
-			require.Equal(t, len(c.want) == 0, r.Verdict == Ok, r.Verdict)
-		})
+		t.Run(c.name, func(t *testing.T) { c.check(t) })
 	}
 }
 
@@ -314,15 +304,14 @@ func TestSumsAgreeWithPorcupine(t *testing.T) {
 	verdicts := map[bool]int{}
 	seeds(t, 2000, func(t *testing.T, r *rand.Rand) {
 		var s script
-		between := func(from, to time.Duration) time.Duration { return from + time.Duration(r.Int64N(int64(to-from)+1)) }
 		count := 2 + r.IntN(5)
 		var ops []porcupine.Operation
 		for i := range count {
-			call := between(1, 12)
-			l := s.counted(call, between(call, 14))
+			call := between(r, 1, 12)
+			l := s.counted(call, between(r, call, 14))
 			from := l.Call
 			if r.IntN(4) > 0 {
-				from = between(l.Return, 18)
+				from = between(r, l.Return, 18)
 				s.act(l, from, from)
 			}
 			ops = append(ops,
@@ -348,10 +337,9 @@ func TestSizesAgreeWithPorcupine(t *testing.T) {
 	verdicts := map[[2]bool]int{} // legal, and told in words
 	seeds(t, 2000, func(t *testing.T, r *rand.Rand) {
 		var s script
-		between := func(from, to time.Duration) time.Duration { return from + time.Duration(r.Int64N(int64(to-from)+1)) }
 		for range 2 + r.IntN(5) {
-			call := between(1, 12)
-			ret := between(call, 14)
+			call := between(r, 1, 12)
+			ret := between(r, call, 14)
 			switch r.IntN(5) {
 			case 0:
 				s.permits(1, call, ret, 1+r.IntN(4))
@@ -362,8 +350,8 @@ func TestSizesAgreeWithPorcupine(t *testing.T) {
 			}
 		}
 		for range 1 + r.IntN(2) {
-			call := between(1, 20)
-			s.permits(1, call, between(call, 22), 1+r.IntN(4))
+			call := between(r, 1, 20)
+			s.permits(1, call, between(r, call, 22), 1+r.IntN(4))
 		}
 		legal := porcupine.CheckOperations(sizeModel(), sizeOperations(s.events, 100))
 		kinds := kindsOf(Check(s.history(t), ample))
