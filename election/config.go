@@ -88,10 +88,10 @@ type OverdueEvent struct {
 
 func (c Config) withDefaults() Config {
 	c.Lock.Purpose = cmp.Or(c.Name, c.Lock.Purpose)
-	c.RestMin = orDefault(c.RestMin, min(DefaultRestMin, orDefault(c.RestMax, DefaultRestMin)))
-	c.RestMax = orDefault(c.RestMax, max(DefaultRestMax, c.RestMin))
-	c.Grace = orDefault(c.Grace, DefaultGrace)
-	c.Interval = orDefault(c.Interval, DefaultInterval)
+	c.RestMin = cmp.Or(c.RestMin, min(DefaultRestMin, cmp.Or(c.RestMax, DefaultRestMin)))
+	c.RestMax = cmp.Or(c.RestMax, max(DefaultRestMax, c.RestMin))
+	c.Grace = cmp.Or(c.Grace, DefaultGrace)
+	c.Interval = cmp.Or(c.Interval, DefaultInterval)
 	c.Lock.NoHandover = true // else one owner could stand for several terms
 	if c.Clock == nil {
 		c.Clock = clock.System()
@@ -100,13 +100,6 @@ func (c Config) withDefaults() Config {
 		c.Logger = slog.Default()
 	}
 	return c
-}
-
-func orDefault(d, otherwise time.Duration) time.Duration {
-	if d == 0 {
-		return otherwise
-	}
-	return d
 }
 
 // problems lists what is wrong with a Config whose defaults are filled in; what is wrong with the

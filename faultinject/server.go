@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
 	"time"
 )
 
@@ -140,40 +139,4 @@ func End(ctx context.Context, s Server, step Step) error {
 
 func notOfServer(s Server, step Step) error {
 	return fmt.Errorf("faultinject: %s: %q is not about a server alone", s.Name(), step)
-}
-
-// Group is servers that were started together.
-type Group struct {
-	servers []Server
-	release func() error
-
-	once sync.Once
-	err  error
-}
-
-// NewGroup makes a group. The function release, which may be nil, removes what the servers
-// share, after they are closed.
-func NewGroup(servers []Server, release func() error) *Group {
-	return &Group{servers: servers, release: release}
-}
-
-// Servers returns the servers in the order of their names.
-func (g *Group) Servers() []Server { return append([]Server(nil), g.servers...) }
-
-// Close closes all servers, and removes what they share. It may be called more than once,
-// and returns the same each time.
-func (g *Group) Close() error {
-	g.once.Do(func() {
-		errs := make([]error, len(g.servers))
-		var wg sync.WaitGroup
-		for i, s := range g.servers {
-			wg.Go(func() { errs[i] = s.Close() })
-		}
-		wg.Wait()
-		if g.release != nil {
-			errs = append(errs, g.release())
-		}
-		g.err = errors.Join(errs...)
-	})
-	return g.err
 }

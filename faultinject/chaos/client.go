@@ -135,7 +135,7 @@ func (w *worker) turn(ctx context.Context) error {
 	got := w.take(patience)
 	longest := time.Now().Add(2 * w.TTL)
 	if got == nil {
-		w.rest(ctx, w.upTo(w.leisure(20*time.Millisecond))) // it may have failed at once, and would again
+		sleep(ctx, w.upTo(w.leisure(20*time.Millisecond))) // it may have failed at once, and would again
 		return nil
 	}
 	if err := w.use(ctx, got); err != nil {
@@ -158,7 +158,7 @@ func (w *worker) turn(ctx context.Context) error {
 		}
 	}
 	got.give(ctx)
-	w.rest(ctx, w.upTo(w.leisure(5*time.Millisecond)))
+	sleep(ctx, w.upTo(w.leisure(5*time.Millisecond)))
 	return nil
 }
 
@@ -172,7 +172,7 @@ func (w *worker) leisure(pause time.Duration) time.Duration {
 // its lease all the time: what nobody saw proves nothing.
 func (w *worker) cling(ctx context.Context, got *had, longest time.Time) {
 	for time.Now().Before(longest) && got.act() == nil && ctx.Err() == nil {
-		w.rest(ctx, w.TTL/40)
+		sleep(ctx, w.TTL/40)
 	}
 }
 
@@ -192,28 +192,19 @@ func (w *worker) use(ctx context.Context, got *had) error {
 		if got.act() != nil {
 			return nil
 		}
-		w.rest(ctx, w.upTo(w.Think))
+		sleep(ctx, w.upTo(w.Think))
 		for _, b := range got.badges {
 			if err := w.desk.show(ctx, b); err != nil {
 				return err
 			}
 		}
 		if left := time.Until(until); left > 0 && ctx.Err() == nil {
-			w.rest(ctx, min(left, w.upTo(w.leisure(100*time.Millisecond))))
+			sleep(ctx, min(left, w.upTo(w.leisure(100*time.Millisecond))))
 			continue
 		}
 		// What the resource has refused, the lease must not survive.
 		_ = got.act()
 		return nil
-	}
-}
-
-func (w *worker) rest(ctx context.Context, d time.Duration) {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-	case <-ctx.Done():
 	}
 }
 

@@ -35,10 +35,10 @@ func (w *worker) latchTurn(ctx context.Context) error {
 
 func (w *worker) useLatch(ctx context.Context, latch *quorumlock.Latch) error {
 	name, n := latch.Name(), idsEach*w.Clients
-	w.rest(ctx, w.upTo(w.TTL/8))
+	sleep(ctx, w.upTo(w.TTL/8))
 	_ = w.recorder.SetLatch(w.number, name, n, func() error { return latch.Set(ctx, n) })
 	for i := range idsEach {
-		w.rest(ctx, w.upTo(w.TTL/8))
+		sleep(ctx, w.upTo(w.TTL/8))
 		if ctx.Err() != nil { // a call would prove nothing, and take time to check
 			return nil
 		}
@@ -52,7 +52,7 @@ func (w *worker) useLatch(ctx context.Context, latch *quorumlock.Latch) error {
 		}
 	}
 	for range 3 {
-		w.rest(ctx, w.upTo(w.TTL/8))
+		sleep(ctx, w.upTo(w.TTL/8))
 		w.count(ctx, latch)
 	}
 	if w.rng.IntN(16) == 0 && ctx.Err() == nil {

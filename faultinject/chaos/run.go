@@ -1,15 +1,13 @@
 package chaos
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"os"
 	"path/filepath"
-	"regexp"
-	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -17,7 +15,6 @@ import (
 	"github.com/quorumlock/quorumlock/admin"
 	"github.com/quorumlock/quorumlock/clock"
 	"github.com/quorumlock/quorumlock/faultinject"
-	"github.com/quorumlock/quorumlock/faultinject/history"
 )
 
 // Config is what a run is made of.
@@ -50,6 +47,16 @@ type Config struct {
 	Out io.Writer
 }
 
+func (c Config) withDefaults() Config {
+	c.Clients = cmp.Or(c.Clients, 3)
+	c.Workers = cmp.Or(c.Workers, 3)
+	c.Think = cmp.Or(c.Think, 10*time.Millisecond)
+	if len(c.Kinds) == 0 {
+		c.Kinds = []Kind{Lock}
+	}
+	return c
+}
+
 // arena is a run under way.
 type arena struct {
 	Config
@@ -71,18 +78,7 @@ const clientsEnd = 20 * time.Second
 // is in the report, which there is in any case. Client must be called first in the same
 // program. What it starts ends with it, and on Linux with the program.
 func Run(ctx context.Context, cfg Config) (*Report, error) {
-	if cfg.Clients == 0 {
-		cfg.Clients = 3
-	}
-	if cfg.Workers == 0 {
-		cfg.Workers = 3
-	}
-	if len(cfg.Kinds) == 0 {
-		cfg.Kinds = []Kind{Lock}
-	}
-	if cfg.Think == 0 {
-		cfg.Think = 10 * time.Millisecond
-	}
+	cfg = cfg.withDefaults()
 	report := &Report{Faults: make(map[faultinject.Fault]int), Kinds: make(map[Kind]*Tally)}
 	a := &arena{Config: cfg, report: report, began: time.Now()}
 	for _, step := range cfg.Plan {
@@ -196,19 +192,6 @@ func (a *arena) act(ctx context.Context) error {
 	return errors.Join(err, ctx.Err())
 }
 
-// recovery is how long after the last fault a lock must be had at the latest.
-func (a *arena) recovery() time.Duration { return a.limits().Limits().Recovery() + 2*time.Second }
-
-// recoveryOf is how long after the last fault something of a kind must be had at the latest. A latch
-// may be in the middle of its time when nothing is in its way any more, and then the next one has to
-// be done; and who takes several things together holds some of them while it waits for the others.
-func (a *arena) recoveryOf(kind Kind) time.Duration {
-	if kind == Latch || kind == Join {
-		return a.recovery() + 2*a.TTL
-	}
-	return a.recovery()
-}
-
 // watch says every few seconds how it goes.
 func (a *arena) watch(ctx context.Context) {
 	for sleep(ctx, 5*time.Second) {
@@ -257,143 +240,7 @@ func (a *arena) tearDown(ctx context.Context, well bool) error {
 	return errors.Join(errs...)
 }
 
-// leftovers waits until the workers have ended, and then looks for keys of what nobody holds any
-// more. The clients live on and would renew what they still had; what those had that were killed
-// has run out since: so it is not the TTL that has to be waited for.
-func (a *arena) leftovers(ctx context.Context) {
-	busy, cancel := context.WithTimeout(ctx, clientsEnd)
-	defer cancel()
-	for !a.resource.idle() {
-		if !sleep(busy, 10*time.Millisecond) {
-			a.report.violated("workers had not ended %v after they were asked to", clientsEnd)
-			return
-		}
-	}
-	bound, cancel := context.WithTimeout(ctx, a.TTL/4)
-	defer cancel()
-	for _, s := range a.Servers {
-		for {
-			left, err := leftOn(ctx, s)
-			if err == nil && len(left) == 0 {
-				break
-			}
-			if !sleep(bound, 50*time.Millisecond) {
-				a.report.violated("after all workers have given back what they had and ended, %s has the keys %v (%v)", s.Name(), left, err)
-				return
-			}
-		}
-	}
-}
-
-// lasting are the keys of fences and latches, which end by themselves, and are meant to last until then.
-var lasting = regexp.MustCompile(`^quorumlock:(fence|latch|latched|awaiting):`)
-
-// leftOn lists the keys of a server that nobody needs any more, and those that ought to have an end.
-func leftOn(ctx context.Context, s faultinject.Server) ([]string, error) {
-	text, err := s.Command(ctx, "KEYS", "*")
-	if err != nil {
-		return nil, err
-	}
-	keys := strings.Fields(text)
-	for _, key := range keys {
-		if ttl, err := s.Command(ctx, "PTTL", key); key != "quorumlock:node" && err == nil && ttl == "-1" {
-			return []string{key + " (without an end)"}, nil
-		}
-	}
-	return slices.DeleteFunc(keys, func(key string) bool {
-		return key == "quorumlock:node" || lasting.MatchString(key)
-	}), nil
-}
-
-// judge has the history checked.
-func (a *arena) judge(whole bool) error {
-	h, err := history.ReadDir(a.Dir)
-	if err != nil {
-		return err
-	}
-	result := history.Check(h, time.Minute)
-	a.report.History, a.report.Counts, a.report.Names = h, result.Total, result.Names
-	a.tally(h, result)
-	a.blame(h, result)
-	if whole {
-		a.progress(h)
-		a.recovered(h)
-	}
-	if len(a.report.Violations) > 0 {
-		return keep(a.Dir, result)
-	}
-	return nil
-}
-
-// blame takes over what is wrong with the history, and what the resource has seen.
-func (a *arena) blame(h *history.History, result *history.Result) {
-	for _, early := range a.resource.early {
-		a.report.violatedBy(Latch, "the latch %s", early)
-	}
-	for _, v := range result.Violations {
-		switch {
-		case a.TokensOnly && (v.Kind == history.Overlap || v.Kind == history.ActAfterGrant): // that is what tokens are for
-		case a.TokensOnly && v.Kind == history.Unexplained: // an overlap may be why
-		case excusable(v) && a.forgotten(h, v.Name):
-		default:
-			a.report.violatedBy(kindOf(thing{v.Of, v.Name}), "%v", v)
-		}
-	}
-	if len(result.Undecided) > 0 {
-		a.report.violated("it could not be decided whether the history of %v is legal", result.Undecided)
-	}
-}
-
-// progress sees when each name was had again after the last fault, and that some latch was done.
-func (a *arena) progress(h *history.History) {
-	for _, kind := range a.Kinds {
-		for _, t := range things[kind] {
-			a.soon(h, kind, fmt.Sprintf("%q was had", t.name), func(e history.Event) bool {
-				return e.Kind == history.Acquire && e.Error == "" && e.Of == t.of && slices.Contains(e.Names, t.name)
-			})
-		}
-		if kind == Latch {
-			a.soon(h, kind, "a latch was done", func(e history.Event) bool {
-				return e.Kind == history.Await && e.Error == ""
-			})
-		}
-	}
-}
-
-// soon sees when something came about first after the last fault.
-func (a *arena) soon(h *history.History, kind Kind, what string, is func(history.Event) bool) {
-	bound := a.recoveryOf(kind)
-	first := time.Duration(-1)
-	for _, e := range h.Events() {
-		since := e.Return - a.report.Over
-		if is(e) && since > 0 && (first < 0 || since < first) {
-			first = since
-		}
-	}
-	if first < 0 || first > bound {
-		a.report.violatedBy(kind, "not within %v after the last fault was mended: %s", bound, what)
-	}
-	a.report.Recovered = max(a.report.Recovered, first)
-}
-
-// answered are the kinds of events that take the answers of enough nodes to succeed.
-var answered = map[history.Kind]bool{history.Acquire: true, history.Set: true, history.CountDown: true, history.Count: true}
-
-// recovered sees whether every client can use the nodes again after the last fault: it had
-// something, or was told who has it.
-func (a *arena) recovered(h *history.History) {
-	for i := range a.clients {
-		place := fmt.Sprintf("c%d", i+1)
-		if !slices.ContainsFunc(h.Events(), func(e history.Event) bool {
-			here := e.Client == place || strings.HasPrefix(e.Client, place+".")
-			got := e.Error == "" || e.Kind == history.Acquire && strings.Contains(e.Error, "is held by")
-			return here && answered[e.Kind] && e.Return > a.report.Over && got
-		}) {
-			a.report.violated("%s never got through to enough nodes after the last fault was mended", place)
-		}
-	}
-}
-
+// sleep waits, and reports whether ctx goes on.
 func sleep(ctx context.Context, d time.Duration) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()

@@ -9,7 +9,6 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/ory/dockertest/v3"
@@ -50,12 +49,9 @@ func Start(ctx context.Context, n int, opts ...Option) (*faultinject.Group, erro
 	if err != nil {
 		return nil, err
 	}
-	servers, err := g.startServers(ctx, n)
-	all := faultinject.NewGroup(servers, func() error { return g.removeNetwork(pool) })
-	if err != nil {
-		return nil, errors.Join(err, all.Close())
-	}
-	return all, nil
+	return faultinject.StartGroup(n,
+		func(name string) (faultinject.Server, error) { return g.startServer(ctx, name) },
+		func() error { return g.removeNetwork(pool) })
 }
 
 // prepare finds the image and makes the network.
@@ -76,29 +72,6 @@ func prepare(ctx context.Context, pool *dockertest.Pool, conf config) (*group, e
 		return nil, fmt.Errorf("faultinject: make a network: %w", err)
 	}
 	return g, nil
-}
-
-func (g *group) startServers(ctx context.Context, n int) ([]faultinject.Server, error) {
-	servers := make([]faultinject.Server, n)
-	errs := make([]error, n)
-	var wg sync.WaitGroup
-	for i := range n {
-		wg.Go(func() {
-			s, err := g.startServer(ctx, "n"+strconv.Itoa(i+1))
-			if err == nil {
-				servers[i] = s
-			}
-			errs[i] = err
-		})
-	}
-	wg.Wait()
-	started := servers[:0]
-	for _, s := range servers {
-		if s != nil {
-			started = append(started, s)
-		}
-	}
-	return started, errors.Join(errs...)
 }
 
 func (g *group) removeNetwork(pool *dockertest.Pool) error {

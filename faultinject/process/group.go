@@ -2,9 +2,6 @@ package process
 
 import (
 	"context"
-	"errors"
-	"strconv"
-	"sync"
 
 	"github.com/quorumlock/quorumlock/faultinject"
 )
@@ -28,28 +25,5 @@ func Start(ctx context.Context, n int, opts ...Option) (*faultinject.Group, erro
 	for _, o := range opts {
 		o(&conf)
 	}
-	servers := make([]faultinject.Server, n)
-	errs := make([]error, n)
-	var wg sync.WaitGroup
-	for i := range n {
-		wg.Go(func() {
-			s, err := start(ctx, "n"+strconv.Itoa(i+1), conf)
-			if err == nil {
-				servers[i] = s
-			}
-			errs[i] = err
-		})
-	}
-	wg.Wait()
-	started := servers[:0]
-	for _, s := range servers {
-		if s != nil {
-			started = append(started, s)
-		}
-	}
-	group := faultinject.NewGroup(started, nil)
-	if err := errors.Join(errs...); err != nil {
-		return nil, errors.Join(err, group.Close())
-	}
-	return group, nil
+	return faultinject.StartGroup(n, func(name string) (faultinject.Server, error) { return start(ctx, name, conf) }, nil)
 }

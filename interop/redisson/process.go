@@ -71,9 +71,6 @@ func Start(ctx context.Context, log io.Writer) (*Process, error) {
 	return p, nil
 }
 
-// PID is the id of the process.
-func (p *Process) PID() int { return p.command.Process.Pid }
-
 // Kill ends the process with SIGKILL, also a stopped one: its locks stay where they are. It
 // may be called again.
 func (p *Process) Kill() {

@@ -1,0 +1,59 @@
+package chaos
+
+import (
+	"context"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/quorumlock/quorumlock/faultinject"
+)
+
+// leftovers waits until the workers have ended, and then looks for keys of what nobody holds any
+// more. The clients live on and would renew what they still had; what those had that were killed
+// has run out since: so it is not the TTL that has to be waited for.
+func (a *arena) leftovers(ctx context.Context) {
+	busy, cancel := context.WithTimeout(ctx, clientsEnd)
+	defer cancel()
+	for !a.resource.idle() {
+		if !sleep(busy, 10*time.Millisecond) {
+			a.report.violated("workers had not ended %v after they were asked to", clientsEnd)
+			return
+		}
+	}
+	bound, cancel := context.WithTimeout(ctx, a.TTL/4)
+	defer cancel()
+	for _, s := range a.Servers {
+		for {
+			left, err := leftOn(ctx, s)
+			if err == nil && len(left) == 0 {
+				break
+			}
+			if !sleep(bound, 50*time.Millisecond) {
+				a.report.violated("after all workers have given back what they had and ended, %s has the keys %v (%v)", s.Name(), left, err)
+				return
+			}
+		}
+	}
+}
+
+// lasting are the keys of fences and latches, which end by themselves, and are meant to last until then.
+var lasting = regexp.MustCompile(`^quorumlock:(fence|latch|latched|awaiting):`)
+
+// leftOn lists the keys of a server that nobody needs any more, and those that ought to have an end.
+func leftOn(ctx context.Context, s faultinject.Server) ([]string, error) {
+	text, err := s.Command(ctx, "KEYS", "*")
+	if err != nil {
+		return nil, err
+	}
+	keys := strings.Fields(text)
+	for _, key := range keys {
+		if ttl, err := s.Command(ctx, "PTTL", key); key != "quorumlock:node" && err == nil && ttl == "-1" {
+			return []string{key + " (without an end)"}, nil
+		}
+	}
+	return slices.DeleteFunc(keys, func(key string) bool {
+		return key == "quorumlock:node" || lasting.MatchString(key)
+	}), nil
+}
