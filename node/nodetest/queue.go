@@ -1,12 +1,9 @@
 package nodetest
 
 import (
-	"fmt"
-	"slices"
 	"time"
 
 	"github.com/stretchr/testify/assert"
-	"github.com/stretchr/testify/require"
 
 	"github.com/quorumlock/quorumlock/node"
 )
@@ -63,19 +60,8 @@ func (x *trial) nobody(names ...string) {
 	}
 }
 
-// queueing is about who waits, and who is woken.
+// queueing is about who waits, and whose turn it is.
 var queueing = []promise{
-	{"a release wakes the first waiter", func(x *trial) {
-		b := x.listen("c")
-		x.held("a")
-		x.queues("c:1", 1, 0, "a")
-		b.receives()
-		x.want(node.Released, release("o1", "a"))
-		b.receives(woken("c:1", "a"))
-		x.want(node.Granted, waiting("c:1", 1, acquire("o2", long, "a")))
-		x.want(node.Released, releaseOf("c:1", "o2", "a"))
-		x.nobody("a")
-	}},
 	{"turns are in the order of tickets", func(x *trial) {
 		b := x.listen("c")
 		x.held("a")
@@ -116,37 +102,6 @@ var queueing = []promise{
 		x.queues("c:2", 2, 0, "a")
 		x.want(node.Released, release("o1", "a"))
 		b.receives(woken("c:2", "a"), standby("c:3", "a"))
-	}},
-	{"however many dead wait before it, who lives is woken", func(x *trial) {
-		const dead = 400
-		b := x.listen("c")
-		x.held("a")
-		var ops []node.Op
-		for i := range dead {
-			ops = append(ops, waiting(fmt.Sprint("dead", i%7, ":", i), int64(i), acquire("o2", long, "a")))
-		}
-		x.do(ops...)
-		x.queues("c:1", dead, dead, "a")
-		for i := range dead {
-			ops[i].Waiter.Ticket += dead + 1
-			ops[i].Waiter.ID += "'"
-		}
-		x.do(ops...)
-		x.queues("c:2", 2*dead+1, 2*dead+1, "a")
-		x.want(node.Released, release("o1", "a"))
-		b.receives(woken("c:1", "a"), standby("c:2", "a"))
-		x.held("a")
-		x.queues("c:2", 2*dead+1, 1, "a")
-	}},
-	{"an entry past its deadline is not woken", func(x *trial) {
-		b := x.listen("c")
-		x.held("a", "b")
-		x.do(waitingFor(short, "c:1", 1, acquire("o2", long, "a", "b")))
-		x.do(waiting("c:2", 2, acquire("o2", long, "a")))
-		x.Pass(short)
-		x.want(node.Released, release("o1", "a", "b"))
-		b.receives(woken("c:2", "a"))
-		x.want(node.Absent, leave("c:1", "a", "b"))
 	}},
 	{"an attempt moves the deadline, and never nearer", func(x *trial) {
 		x.held("a")
@@ -230,129 +185,12 @@ var queueing = []promise{
 			x.queues("c:2", 2, 1, name)
 		}
 	}},
-	{"a second stands by, if there is one", func(x *trial) {
-		b, other := x.listen("c"), x.listen("d")
-		x.held("a")
-		x.queues("c:1", 1, 0, "a")
-		x.queues("d:2", 2, 1, "a")
-		x.queues("c:3", 3, 2, "a")
-		x.want(node.Released, release("o1", "a"))
-		b.receives(woken("c:1", "a"))
-		other.receives(standby("d:2", "a"))
-	}},
-	{"a waiter that cannot be told is dropped, and the next woken", func(x *trial) {
-		b := x.listen("c")
-		x.held("a")
-		x.queues("dead:1", 1, 0, "a")
-		x.queues("dead:2", 2, 1, "a")
-		x.queues("c:1", 3, 2, "a")
-		x.queues("dead:3", 4, 3, "a")
-		x.queues("c:2", 5, 4, "a")
-		x.want(node.Released, release("o1", "a"))
-		b.receives(woken("c:1", "a"), standby("c:2", "a"))
-		x.held("a")
-		x.queues("c:2", 5, 1, "a")
-		x.want(node.Absent, leave("dead:1", "a"))
-		x.want(node.Absent, leave("dead:3", "a"))
-	}},
-	{"any number of dead waiters is dealt with in the end", func(x *trial) {
-		b := x.listen("c")
-		x.held("a")
-		const dead = 2500
-		var ops []node.Op
-		for i := range dead {
-			ops = append(ops, waiting(fmt.Sprint("dead:", i), int64(i), acquire("o2", long, "a")))
-		}
-		x.do(ops...)
-		x.queues("c:1", dead, dead, "a")
-		x.want(node.Released, release("o1", "a"))
-		for range 2 {
-			x.want(node.Absent, release("o1", "a"))
-		}
-		b.receives(woken("c:1", "a"))
-	}},
-	{"a release wakes also where nothing was held", func(x *trial) {
-		b := x.listen("c")
-		x.held("a")
-		x.queues("c:1", 1, 0, "a", "b")
-		x.queues("c:2", 2, 1, "a", "b")
-		x.want(node.Absent, release("o3", "b"))
-		b.receives(woken("c:1", "b"), standby("c:2", "b"))
-		x.want(node.Released, release("o1", "a"))
-		x.want(node.Absent, release("o1", "a"))
-		b.receives(woken("c:1", "a"), standby("c:2", "a"), woken("c:1", "a"), standby("c:2", "a"))
-	}},
-	{"what is still held wakes nobody", func(x *trial) {
-		b := x.listen("c")
-		x.held("a", "b")
-		x.want(node.Granted, acquire("o2", long, "d"))
-		x.queues("c:1", 1, 0, "a", "b", "d")
-		x.want(node.Absent, release("o3", "a", "b", "d"))
-		b.receives()
-		x.want(node.Released, release("o1", "a", "d"))
-		b.receives(woken("c:1", "a"))
-		x.want(node.Released, leave("c:1", "b", "d"))
-		b.receives()
-	}},
-	{"who undoes its round is not woken by that, and keeps its place", func(x *trial) {
-		b := x.listen("c")
-		x.held("a")
-		x.queues("c:1", 1, 0, "a")
-		x.queues("c:2", 2, 1, "a")
-		x.queues("c:3", 3, 2, "a")
-		x.want(node.Released, waiting("c:1", 1, release("o1", "a")))
-		b.receives(returned("c:2", "a"))
-		x.want(node.Absent, waiting("c:2", 2, release("o1", "a")))
-		b.receives(returned("c:1", "a"))
-		x.held("a")
-		x.queues("c:1", 9, 0, "a")
-		x.queues("c:2", 9, 1, "a")
-	}},
-	{"who is alone and undoes its round wakes nobody", func(x *trial) {
-		b := x.listen("c")
-		x.held("a")
-		x.queues("c:1", 1, 0, "a")
-		x.want(node.Released, waiting("c:1", 1, release("o1", "a")))
-		b.receives()
-	}},
-	{"a forced release wakes", func(x *trial) {
-		b := x.listen("c")
-		x.held("a")
-		x.queues("c:1", 1, 0, "a", "b")
-		x.queues("c:2", 2, 1, "a")
-		r := x.want(node.Released, force(long, "a", "b"))
-		assert.Len(x, r.Holders, 1)
-		b.receives(woken("c:1", "a"), standby("c:2", "a"), woken("c:1", "b"))
-	}},
-	{"who leaves has no entry, and passes on that it was woken", func(x *trial) {
-		b := x.listen("c")
-		x.held("a", "b")
-		x.queues("c:1", 1, 0, "a", "b")
-		x.queues("c:2", 2, 1, "a", "b")
-		x.want(node.Released, release("o1", "a"))
-		b.receives(woken("c:1", "a"), standby("c:2", "a"))
-		x.want(node.Released, leave("c:1", "a", "b"))
-		b.receives(woken("c:2", "a"))
-		x.want(node.Absent, leave("c:1", "a", "b"))
-		b.receives(woken("c:2", "a"))
-		x.queues("c:2", 2, 0, "b")
-		x.keys("b")
-	}},
 	{"who has left may come again", func(x *trial) {
 		x.held("a")
 		x.queues("c:1", 1, 0, "a")
 		x.queues("c:2", 2, 1, "a")
 		x.want(node.Released, leave("c:1", "a"))
 		x.queues("c:1", 3, 1, "a")
-	}},
-	{"a renewal, an inspection and a denial wake nobody", func(x *trial) {
-		b := x.listen("c")
-		x.held("a")
-		x.queues("c:1", 1, 0, "a", "b")
-		x.want(node.Healed, renew("o1", long, "a", "b"))
-		x.want(node.Inspected, inspect("a", "b"))
-		x.denied(acquire("o2", long, "a", "d"), "a", "o1")
-		b.receives()
 	}},
 	{"a refusal makes no entry", func(x *trial) {
 		x.held("a")
@@ -402,24 +240,5 @@ var queueing = []promise{
 		x.do(back, back)
 		x.held("a")
 		x.queues("c:2", 2, 0, "a")
-	}},
-	{"a thousand wait", func(x *trial) {
-		b := x.listen("c")
-		x.held("a")
-		const many = 1000
-		ops := make([]node.Op, many)
-		for i := range ops {
-			ops[i] = waiting(fmt.Sprintf("c:%04d", i), int64(many-i), acquire("o2", long, "a"))
-		}
-		for some := range slices.Chunk(ops, 100) {
-			for _, r := range x.do(some...) {
-				x.outcome(node.Denied, r)
-				require.Zero(x, r.Rank)
-			}
-		}
-		x.want(node.Released, release("o1", "a"))
-		b.receives(woken("c:0999", "a"), standby("c:0998", "a"))
-		x.held("a")
-		x.waits(many-1, ops[0])
 	}},
 }
