@@ -12,7 +12,6 @@ import (
 	"os/exec"
 	"regexp"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -313,65 +312,22 @@ func TestDoctorFinds(t *testing.T) {
 // slowly is the address of a server behind a network on which everything takes its time.
 func slowly(t *testing.T, address string, delay time.Duration) string {
 	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	var running sync.WaitGroup
-	t.Cleanup(func() {
-		_ = listener.Close()
-		running.Wait()
-	})
-	running.Go(func() {
+	return redisproc.Relay(t, address, func(server, client net.Conn) {
+		buffer := make([]byte, 64<<10)
 		for {
-			client, err := listener.Accept()
-			if err != nil {
+			n, err := client.Read(buffer)
+			time.Sleep(delay)
+			if _, wrong := server.Write(buffer[:n]); wrong != nil || err != nil {
 				return
 			}
-			server, err := net.Dial("tcp", address)
-			if err != nil {
-				_ = client.Close()
-				continue
-			}
-			running.Go(func() { forward(server, client, delay) })
-			running.Go(func() { forward(client, server, 0) })
 		}
-	})
-	return listener.Addr().String()
+	}, redisproc.Copy)
 }
 
 // greeter is the address of a service that says something else than a server of Redis does.
 func greeter(t *testing.T) string {
 	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	var running sync.WaitGroup
-	t.Cleanup(func() {
-		_ = listener.Close()
-		running.Wait()
-	})
-	running.Go(func() {
-		for {
-			client, err := listener.Accept()
-			if err != nil {
-				return
-			}
-			_, _ = io.WriteString(client, "220 mail.example.org ESMTP\r\n")
-			_ = client.Close()
-		}
-	})
-	return listener.Addr().String()
-}
-
-// forward passes on what it reads, after a delay.
-func forward(to, from net.Conn, delay time.Duration) {
-	defer func() { _, _ = to.Close(), from.Close() }()
-	buffer := make([]byte, 64<<10)
-	for {
-		n, err := from.Read(buffer)
-		time.Sleep(delay)
-		if _, wrong := to.Write(buffer[:n]); wrong != nil || err != nil {
-			return
-		}
-	}
+	return redisproc.Serve(t, func(client net.Conn) { _, _ = io.WriteString(client, "220 mail.example.org ESMTP\r\n") })
 }
 
 // A user with exactly the documented rights, over TLS with certificates of one's own: all can be

@@ -1,12 +1,12 @@
 package doctor
 
 import (
+	"bytes"
 	"errors"
 	"io"
 	"net"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -155,8 +155,7 @@ func TestWriteVerdicts(t *testing.T) {
 func TestServerThatHangsInTheMiddle(t *testing.T) {
 	server := redisproc.Start(t)
 	const patience = 300 * time.Millisecond
-	relay := newRelay(t, server.Addr(), func(command string) bool { return strings.Contains(command, "HMGET") })
-	opt, err := node.ParseAddress(relay)
+	opt, err := node.ParseAddress(redisproc.Relay(t, server.Addr(), untilHMGET, redisproc.Copy))
 	require.NoError(t, err)
 	began := time.Now()
 	f := Examine(t.Context(), Config{Nodes: []rueidis.ClientOption{opt}, Limits: limits, Timeout: time.Second, Patience: patience})
@@ -165,44 +164,15 @@ func TestServerThatHangsInTheMiddle(t *testing.T) {
 	assert.Equal(t, Error, f.Report().Severity)
 }
 
-// newRelay is the address of a server that falls silent for good at a command.
-func newRelay(t *testing.T, address string, silent func(command string) bool) string {
-	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	var running sync.WaitGroup
-	t.Cleanup(func() {
-		_ = listener.Close()
-		running.Wait()
-	})
-	running.Go(func() {
-		for {
-			client, err := listener.Accept()
-			if err != nil {
-				return
-			}
-			server, err := net.Dial("tcp", address)
-			if err != nil {
-				_ = client.Close()
-				continue
-			}
-			running.Go(func() { _, _ = io.Copy(client, server); _ = client.Close() })
-			running.Go(func() { relay(server, client, silent) })
-		}
-	})
-	return listener.Addr().String()
-}
-
-// relay passes commands on, up to one; then it only waits for the end.
-func relay(server, client net.Conn, silent func(command string) bool) {
-	defer func() { _ = server.Close() }()
+// untilHMGET passes commands on, up to that one; then it only waits for the end.
+func untilHMGET(server, client net.Conn) {
 	buffer := make([]byte, 64<<10)
 	for {
 		n, err := client.Read(buffer)
 		if err != nil {
 			return
 		}
-		if silent(string(buffer[:n])) {
+		if bytes.Contains(buffer[:n], []byte("HMGET")) {
 			_, _ = io.Copy(io.Discard, client)
 			return
 		}
