@@ -1,0 +1,168 @@
+package main
+
+import (
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/quorumlock/quorumlock"
+	"github.com/quorumlock/quorumlock/node"
+)
+
+// What can be known of a lock: see statusHelp.
+const (
+	stateHeld       = "held"
+	stateFree       = "free"
+	stateRecovering = "recovering"
+	statePartial    = "partial"
+	// stateWrongType is for good, until somebody renames the lock or deletes the key.
+	stateWrongType = "wrong_type"
+	stateNoQuorum  = "no_quorum"
+)
+
+// statusReport is what status prints, and documents in its help: names are never
+// changed, only added.
+type statusReport struct {
+	Locks []lockReport `json:"locks"`
+}
+
+type lockReport struct {
+	Key      string       `json:"key"`
+	State    string       `json:"state"`
+	Owner    string       `json:"owner"`
+	Need     int          `json:"need"`
+	Answered int          `json:"answered"`
+	Nodes    []nodeReport `json:"nodes"`
+}
+
+type nodeReport struct {
+	Node       string  `json:"node"`
+	Owner      string  `json:"owner"`
+	Token      uint64  `json:"token"`
+	TTL        int64   `json:"ttl_ms"`
+	Recovering int64   `json:"recovering_ms"`
+	Latency    float64 `json:"latency_ms"`
+	Error      string  `json:"error"`
+	ttl        time.Duration
+	recovering time.Duration
+	latency    time.Duration
+	holdsLock  bool
+	// toBegin is set if its recovery has not begun.
+	toBegin bool
+	// wrongType is set if a key stands there that is no lock.
+	wrongType bool
+}
+
+// known reports whether a quorum answered for every lock.
+func (r *statusReport) known() bool {
+	return !slices.ContainsFunc(r.Locks, func(l lockReport) bool { return l.State == stateNoQuorum })
+}
+
+func newLockReport(key string, s *quorumlock.Status) lockReport {
+	r := lockReport{Key: key, Owner: s.Holder(), Need: s.Need}
+	for _, n := range s.Nodes {
+		nr := newNodeReport(n)
+		if n.Err == nil || nr.wrongType {
+			r.Answered++
+		}
+		r.Nodes = append(r.Nodes, nr)
+	}
+	if r.on(node.Readers) >= r.Need {
+		r.Owner = node.Readers
+	}
+	r.State = r.state()
+	return r
+}
+
+func newNodeReport(n quorumlock.NodeStatus) nodeReport {
+	r := nodeReport{Node: n.Node, latency: n.Latency, Latency: float64(n.Latency.Microseconds()) / 1000}
+	if n.Err != nil {
+		r.Error, r.wrongType = nodeReason(n.Err), errors.Is(n.Err, node.ErrWrongType)
+	}
+	r.setRecovering(n.Recovering)
+	for _, h := range n.Holders { // one at most, for one name, or all that read it
+		if h.Reads {
+			h.Owner, h.TTL = node.Readers, max(h.TTL, r.ttl)
+		}
+		r.holdsLock, r.Owner, r.Token, r.ttl, r.TTL = true, h.Owner, h.Token, h.TTL, h.TTL.Milliseconds()
+		if h.TTL == node.NoExpiry {
+			r.TTL = -1
+		}
+	}
+	return r
+}
+
+func (r *nodeReport) setRecovering(left time.Duration) {
+	r.recovering, r.Recovering = left, left.Milliseconds()
+}
+
+// free reports whether the node answered that nobody has the lock there. One that
+// recovers may have forgotten who has.
+func (r nodeReport) free() bool { return r.Error == "" && !r.holdsLock }
+
+func (r nodeReport) recovers() bool { return r.recovering > 0 }
+
+// state sums up what the nodes say.
+func (r *lockReport) state() string {
+	free := r.count(nodeReport.free)
+	sure := r.count(func(n nodeReport) bool { return n.free() && !n.recovers() })
+	switch {
+	case r.wrongType() > len(r.Nodes)-r.Need:
+		return stateWrongType
+	case r.Answered < r.Need:
+		return stateNoQuorum
+	case r.Owner != "":
+		return stateHeld
+	case sure >= r.Need:
+		return stateFree
+	case free >= r.Need:
+		return stateRecovering
+	default:
+		return statePartial
+	}
+}
+
+// count counts the nodes of which something is true.
+func (r *lockReport) count(is func(nodeReport) bool) (count int) {
+	for _, n := range r.Nodes {
+		if is(n) {
+			count++
+		}
+	}
+	return count
+}
+
+// taken counts the nodes that have the lock for somebody.
+func (r *lockReport) taken() int {
+	return r.count(func(n nodeReport) bool { return n.holdsLock })
+}
+
+// on counts the nodes that have the lock for one owner.
+func (r *lockReport) on(owner string) int {
+	return r.count(func(n nodeReport) bool { return n.holdsLock && n.Owner == owner })
+}
+
+// wrongType counts the nodes where a key stands that is no lock.
+func (r *lockReport) wrongType() int {
+	return r.count(func(n nodeReport) bool { return n.wrongType })
+}
+
+// forever counts the nodes whose key never expires.
+func (r *lockReport) forever() int {
+	return r.count(func(n nodeReport) bool { return n.holdsLock && n.ttl == node.NoExpiry })
+}
+
+// opensIn is how long it is until as many of these nodes as are needed have recovered.
+func (r *lockReport) opensIn(these func(nodeReport) bool) time.Duration {
+	var left []time.Duration
+	for _, n := range r.Nodes {
+		if n.Error == "" && these(n) {
+			left = append(left, n.recovering)
+		}
+	}
+	if len(left) < r.Need {
+		return 0 // it is not a matter of time
+	}
+	slices.Sort(left)
+	return left[r.Need-1]
+}
