@@ -1,0 +1,216 @@
+//go:build unix
+
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/quorumlock/quorumlock/internal/redisproc"
+)
+
+func TestRunSurvivesTheLossOfTwoNodes(t *testing.T) {
+	t.Parallel()
+	t.Run("before the hold", func(t *testing.T) {
+		t.Parallel()
+		servers := startFleet(t)
+		servers[0].Pause()
+		servers[1].Kill()
+		p := servers.holding(t, "--ttl", "2s")
+		holdFor(t, servers[2], 2)
+		p.reply()
+		assert.Zero(t, p.exit())
+		servers[0].Resume()
+		requireCleanSoon(t, servers)
+	})
+	t.Run("during the hold", func(t *testing.T) {
+		t.Parallel()
+		servers := startFleet(t)
+		p := servers.holding(t, "--ttl", "2s")
+		servers[0].Pause()
+		servers[1].Kill()
+		holdFor(t, servers[2], 5) // more than a TTL: it does not live on what was there
+		p.reply()
+		assert.Zero(t, p.exit())
+		servers[0].Resume()
+		requireCleanSoon(t, servers)
+	})
+	t.Run("that come back", func(t *testing.T) {
+		t.Parallel()
+		servers := startFleet(t)
+		p := servers.holding(t, "--ttl", "2s")
+		servers[0].Pause()
+		servers[1].Kill()
+		holdFor(t, servers[2], 2)
+		servers[0].Resume()
+		servers[1].Restart()
+		holdFor(t, servers[0], 1)
+		holdFor(t, servers[1], 1)
+		p.reply()
+		assert.Zero(t, p.exit())
+		servers.requireClean(t)
+	})
+}
+
+// holdFor waits until a server was asked so often to renew.
+func holdFor(t *testing.T, s *redisproc.Server, renewals int) {
+	t.Helper()
+	ttl := func() (ms int) {
+		text, err := s.Command("PTTL", "k")
+		require.NoError(t, err)
+		_, err = fmt.Sscan(text, &ms)
+		require.NoError(t, err)
+		return ms
+	}
+	last := ttl()
+	require.Eventually(t, func() bool {
+		now := ttl()
+		if now > last {
+			renewals--
+		}
+		last = now
+		return renewals <= 0
+	}, patience, 5*time.Millisecond)
+}
+
+// requireCleanSoon is for servers that did not answer when the lock was released, or
+// were not waited for.
+func requireCleanSoon(t *testing.T, servers fleet) {
+	t.Helper()
+	for _, s := range servers {
+		if s.PID() != 0 {
+			require.Eventually(t, func() bool { return len(lockKeys(s)) == 0 }, patience, 5*time.Millisecond)
+		}
+	}
+}
+
+func TestLossStopsTheCommand(t *testing.T) {
+	t.Parallel()
+	servers := startFleet(t)
+	// The shell has a child, and both would go on for ever.
+	p := begin(t, servers.on(`trap "" TERM; sh -c 'echo $$; while :; do sleep 0.05; done' & wait`, "--ttl", "2s", "--kill-after", "300ms")...)
+	child := p.line()
+	lastKey := servers[2]
+	for _, s := range servers[:2] {
+		s.Kill()
+	}
+	lastKey.Pause() // hangs, but keeps its key until the TTL is over
+	assert.Equal(t, exitLost, p.exit())
+	lastKey.Resume()
+	requireGone(t, child)
+	text := p.stderr.String()
+	assert.Regexp(t, `(?m)^quorumlock: the lease of "k" cannot be kept, and ends in [\d.]+m?s: no quorum: 2 of 5 nodes agreed, 3 needed`, text)
+	requireHumanLines(t, text)
+	assert.Contains(t, text, "SIGTERM now, SIGKILL in")
+	assert.Contains(t, text, "the command has ended: signal: killed")
+	requireCleanSoon(t, servers)
+}
+
+// The command is dead before the keys can be another's.
+func TestLossStopsTheCommandInTime(t *testing.T) {
+	t.Parallel()
+	servers := startFleet(t)
+	alive := filepath.Join(t.TempDir(), "alive")
+	p := begin(t, servers.on(`trap "" TERM; echo ready; while :; do : > "`+alive+`"; sleep 0.01; done`, "--ttl", "3s")...)
+	assert.Equal(t, "ready", p.line())
+	for _, s := range servers[:3] {
+		s.Kill()
+	}
+	// The keys of the others stay until the TTL is over from their last renewal: those
+	// are released when the command is dead. Two dead nodes had their last renewal
+	// before this instant.
+	keysGone := time.Now().Add(3 * time.Second)
+	assert.Equal(t, exitLost, p.exit())
+	info, err := os.Stat(alive)
+	require.NoError(t, err)
+	assert.True(t, info.ModTime().Before(keysGone), "it worked on until %v", info.ModTime().Sub(keysGone))
+	servers.requireClean(t)
+}
+
+func TestForcedReleaseStopsTheCommand(t *testing.T) {
+	t.Parallel()
+	servers := startFleet(t)
+	p := begin(t, servers.on(`trap 'echo told; exit 3' TERM; echo ready; while :; do sleep 0.02; done`, "--ttl", "1s")...)
+	assert.Equal(t, "ready", p.line())
+	r := call(t, "release", "--force", "k", "--nodes", servers.nodes())
+	assert.Zero(t, r.code, r.stderr)
+	assert.Equal(t, "told", p.line())
+	assert.Equal(t, exitLost, p.exit())
+	text := p.stderr.String()
+	assert.Contains(t, text, `quorumlock: lease of "k" lost: it was released by force`)
+	requireHumanLines(t, text)
+}
+
+// A node that has lost its memory takes the lock back while it is held.
+func TestRunHealsANode(t *testing.T) {
+	t.Parallel()
+	servers := startFleet(t)
+	p := servers.holding(t, "--ttl", "2s", "-v")
+	servers[0].Restart()
+	holdFor(t, servers[0], 1)
+	p.reply()
+	assert.Zero(t, p.exit())
+	servers.requireClean(t)
+	assert.Equal(t, 1, strings.Count(p.stderr.String(), "node is new or has lost its memory"), p.stderr.String())
+}
+
+func TestNoNodesNoLock(t *testing.T) {
+	t.Parallel()
+	servers := startFleet(t)
+	for _, s := range servers {
+		s.Kill()
+	}
+	for _, wait := range []string{"0s", "1s"} {
+		r := call(t, servers.on("echo ran", "--wait", wait)...)
+		assert.Equal(t, exitNoQuorum, r.code)
+		assert.Contains(t, r.stderr, "no quorum")
+		assert.Empty(t, r.stdout)
+	}
+}
+
+func TestHangingNodesNoLock(t *testing.T) {
+	t.Parallel()
+	servers := startFleet(t)
+	for _, s := range servers {
+		s.Pause()
+	}
+	for _, wait := range []string{"50ms", "1s"} {
+		r := call(t, servers.on("echo ran", "--wait", wait)...)
+		assert.Equal(t, exitNoQuorum, r.code, r.stderr)
+		assert.Empty(t, r.stdout)
+	}
+	for _, s := range servers {
+		s.Resume()
+	}
+	requireCleanSoon(t, servers) // what they find in their buffers now runs out, or is undone
+}
+
+// When quorumlock itself is killed, the lock frees itself within its TTL, and on Linux
+// the command is told.
+func TestKilledQuorumlock(t *testing.T) {
+	t.Parallel()
+	const ttl = 2 * time.Second
+	servers := startFleet(t)
+	p := begin(t, servers.on(`trap 'echo told; exit 0' TERM; echo ready; while :; do sleep 0.02; done`, "--ttl", ttl.String())...)
+	assert.Equal(t, "ready", p.line())
+	killed := time.Now()
+	require.NoError(t, p.cmd.Process.Kill())
+	assert.Equal(t, -1, p.exit())
+	assert.Equal(t, "told", p.line())
+
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	lease, err := servers.client(t).RedLock("k").Acquire(ctx)
+	require.NoError(t, err)
+	assert.Less(t, time.Since(killed), ttl+time.Second, "a little more than the TTL: who waits asks a few times a second")
+	require.NoError(t, lease.Release(ctx))
+	requireCleanSoon(t, servers) // a majority has confirmed the release, and the client lives on
+}

@@ -1,0 +1,168 @@
+//go:build unix
+
+package main
+
+import (
+	"fmt"
+	"os"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/quorumlock/quorumlock"
+)
+
+func TestRunWaitsForTheLock(t *testing.T) {
+	t.Parallel()
+	servers := startFleet(t)
+	lease := servers.hold(t)
+	p := begin(t, servers.on("echo ran", "-v")...)
+	waitForLog(t, p, "no lock yet")
+	require.NoError(t, lease.Release(t.Context()))
+	assert.Equal(t, "ran", p.line())
+	assert.Zero(t, p.exit())
+	requireCleanSoon(t, servers) // the first holder was told when a majority had confirmed
+}
+
+func TestSignalsEndTheWaiting(t *testing.T) {
+	t.Parallel()
+	servers := startFleet(t)
+	lease := servers.hold(t)
+	requireEverywhere(t, servers)
+	for sig, code := range map[syscall.Signal]int{
+		syscall.SIGINT: 130, syscall.SIGTERM: 143, syscall.SIGHUP: 129, syscall.SIGQUIT: 131,
+	} {
+		p := begin(t, servers.on("echo ran", "-v")...)
+		waitForLog(t, p, "no lock yet")
+		p.signal(syscall.SIGUSR1) // means something to the command only
+		p.signal(sig)
+		assert.Equal(t, code, p.exit())
+		assert.Contains(t, p.stderr.String(), fmt.Sprintf("%v while waiting for the lock", sig))
+	}
+	for _, s := range servers {
+		holder, err := s.Command("HKEYS", "k")
+		require.NoError(t, err)
+		assert.Equal(t, lease.Owner(), holder, "those who gave up left nothing behind")
+	}
+	require.NoError(t, lease.Release(t.Context()))
+	requireCleanSoon(t, servers)
+}
+
+// waitForLog waits until a process has logged something.
+func waitForLog(t *testing.T, p *process, text string) {
+	t.Helper()
+	require.Eventually(t, func() bool { return strings.Contains(p.stderr.String(), text) }, patience, 5*time.Millisecond)
+}
+
+func TestWaitingIsTold(t *testing.T) {
+	t.Parallel()
+	servers := startFleet(t)
+	lease := servers.hold(t)
+	p := begin(t, servers.on("echo ran")...)
+	waitForLog(t, p, "quorumlock: waiting: held by "+quorumlock.DescribeOwner(lease.Owner())+" for another ")
+	require.NoError(t, lease.Release(t.Context()))
+	assert.Equal(t, "ran", p.line())
+	assert.Zero(t, p.exit())
+	assert.Equal(t, 1, strings.Count(p.stderr.String(), "\n"), "it is told once: %s", p.stderr.String())
+
+	for _, s := range servers[:3] {
+		s.Kill()
+	}
+	p = begin(t, servers.on("echo ran")...)
+	waitForLog(t, p, "quorumlock: waiting: no quorum: ")
+	p.signal(syscall.SIGTERM)
+	assert.Equal(t, 143, p.exit())
+}
+
+// Nobody has opened these servers.
+func TestRunWaitsThroughARecovery(t *testing.T) {
+	t.Parallel()
+	servers := newFleet(t, 3)
+	began := time.Now()
+	p := begin(t, servers.on("echo ran", quickly...)...)
+	assert.Equal(t, "ran", p.line())
+	assert.GreaterOrEqual(t, time.Since(began), quick.Recovery())
+	assert.Zero(t, p.exit())
+	text := p.stderr.String()
+	assert.Regexp(t, `(?m)^quorumlock: waiting: no quorum: .*127\.0\.0\.1:\d+: acquire: recovering: for another [\d.]+m?s`, text)
+	assert.Equal(t, 1, strings.Count(text, "\nquorumlock: a node that is new, or has restarted, may have forgotten locks that are still held"), text)
+}
+
+// Two reasons for waiting, one after the other.
+func TestWaitingForAHolderAndThenForARecovery(t *testing.T) {
+	t.Parallel()
+	servers := newFleet(t, 3)
+	servers.open(t, quick)
+	for _, s := range servers {
+		_, err := s.Command("HSET", "k", "somebody", "1")
+		require.NoError(t, err)
+	}
+	p := begin(t, servers.on("echo ran", quickly...)...)
+	waitForLog(t, p, "quorumlock: waiting: held by somebody, without expiry\n")
+	for _, s := range servers {
+		_, err := s.Command("FLUSHALL")
+		require.NoError(t, err)
+	}
+	waitForLog(t, p, ": acquire: recovering: for another ")
+	assert.Equal(t, "ran", p.line())
+	assert.Zero(t, p.exit())
+	assert.Equal(t, 1, strings.Count(p.stderr.String(), "waiting: held by"), p.stderr.String())
+}
+
+func TestNoWaitingForARecovery(t *testing.T) {
+	t.Parallel()
+	servers := newFleet(t, 3)
+	for _, wait := range []string{"0s", "500ms"} {
+		r := call(t, servers.on("echo ran", "--wait", wait)...)
+		assert.Equal(t, exitNoQuorum, r.code)
+		assert.Empty(t, r.stdout)
+		assert.Contains(t, r.stderr, ": acquire: recovering: for another ")
+		assert.Equal(t, 1, strings.Count(r.stderr, "'quorumlock init'"), "it is told once: %s", r.stderr)
+	}
+}
+
+func TestRunRefusesToWaitForItself(t *testing.T) {
+	t.Parallel()
+	servers := startFleet(t)
+	self, err := os.Executable()
+	require.NoError(t, err)
+	run := func(key string) string { return self + " run --nodes " + servers.nodes() + " --key " + key }
+	for name, inner := range map[string]string{
+		"at once":      run("k") + " -- echo ran",
+		"in between":   run("j") + " -- " + run("k") + " -- echo ran",
+		"with a bound": run("k") + " --wait 1m -- echo ran",
+	} {
+		p := begin(t, servers.on(inner+"; echo $?")...)
+		assert.Equal(t, "125", p.line(), name)
+		assert.Zero(t, p.exit())
+		assert.Contains(t, p.stderr.String(), "the quorumlock that this one runs under: it would wait for itself for ever")
+		assert.NotContains(t, p.stderr.String(), "waiting:")
+	}
+	p := begin(t, servers.on(run("k")+" --wait 0s -- echo ran; echo $?")...)
+	assert.Equal(t, "120", p.line(), "a single try waits for nothing")
+	assert.Zero(t, p.exit())
+	p = begin(t, servers.on(run("j")+" -- echo ran")...)
+	assert.Equal(t, "ran", p.line(), "another lock is no matter")
+	assert.Zero(t, p.exit())
+}
+
+func TestNodesThatComeBackEndTheWaiting(t *testing.T) {
+	t.Parallel()
+	servers := newFleet(t, 5)
+	servers.open(t, quick)
+	for _, s := range servers[:3] {
+		s.Kill()
+	}
+	p := begin(t, servers.on("echo ran", append(quickly, "-v")...)...)
+	waitForLog(t, p, "no quorum")
+	for _, s := range servers[:3] {
+		s.Restart()
+	}
+	assert.Equal(t, "ran", p.line())
+	assert.Zero(t, p.exit())
+	servers.requireClean(t)
+}
