@@ -62,33 +62,42 @@ func (l *load) run(before int64) (*Outcome, error) {
 			l.caller(ctx, i)
 		})
 	}
-	time.Sleep(l.Cell.Settle)
-	began := time.Now()
-	shared := cell.Now()
-	l.pause.begin(shared)
-	l.began.Store(&began)
-	l.measured.Store(true)
-	time.Sleep(l.Cell.Duration)
-	l.measured.Store(false)
-	seconds := time.Since(began).Seconds()
-	ops := l.ops.Load()
-	l.pause.ended(cell.Now())
+	o := l.measure()
 	l.stop.Store(true)
 	cancel()
 	l.awaitCallers(&all)
 	spent := used()
-	lost := lost(l.beside)
+	o.Lost = lost(l.beside)
 	giveBack(l.beside)
 
-	o := &Outcome{
-		Began: shared, Pause: l.pause.longest.Load(), Lost: lost,
-		Seconds: seconds, Ops: ops, AllOps: l.all.Load(),
-		Failures: l.failures.Load(), Unfinished: l.running.Load(),
-		Violations: l.violations.Load(), Switches: l.switches.Load(),
-		Mallocs: spent.mallocs - usedBefore.mallocs, Bytes: spent.bytes - usedBefore.bytes,
-		CPU:        (spent.cpu - usedBefore.cpu).Seconds(),
-		Goroutines: settled(before),
-	}
+	o.Mallocs, o.Bytes = spent.mallocs-usedBefore.mallocs, spent.bytes-usedBefore.bytes
+	o.CPU = (spent.cpu - usedBefore.cpu).Seconds()
+	err := l.sum(o) // before time is spent on who has not ended yet
+	o.Goroutines = settled(before)
+	return o, err
+}
+
+// measure lets the callers settle, and then counts what they do for a while.
+func (l *load) measure() *Outcome {
+	time.Sleep(l.Cell.Settle)
+	began := time.Now()
+	o := &Outcome{Began: cell.Now()}
+	l.pause.begin(o.Began)
+	l.began.Store(&began)
+	l.measured.Store(true)
+	time.Sleep(l.Cell.Duration)
+	l.measured.Store(false)
+	o.Seconds = time.Since(began).Seconds()
+	o.Ops = l.ops.Load()
+	l.pause.ended(cell.Now())
+	return o
+}
+
+// sum adds all that was counted.
+func (l *load) sum(o *Outcome) error {
+	o.Pause, o.AllOps = l.pause.longest.Load(), l.all.Load()
+	o.Failures, o.Unfinished = l.failures.Load(), l.running.Load()
+	o.Violations, o.Switches = l.violations.Load(), l.switches.Load()
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.failure != nil {
@@ -100,7 +109,7 @@ func (l *load) run(before int64) (*Outcome, error) {
 	for i := range l.timeline {
 		o.Timeline = append(o.Timeline, l.timeline[i].Load())
 	}
-	return o, l.encode(o)
+	return l.encode(o)
 }
 
 func (l *load) encode(o *Outcome) error {

@@ -75,7 +75,7 @@ func newLockReport(key string, s *quorumlock.Status) lockReport {
 }
 
 func newNodeReport(n quorumlock.NodeStatus) nodeReport {
-	r := nodeReport{Node: n.Node, latency: n.Latency, Latency: float64(n.Latency.Microseconds()) / 1000}
+	r := nodeReport{Node: n.Node, latency: n.Latency, Latency: inMilliseconds(n.Latency)}
 	if n.Err != nil {
 		r.Error, r.wrongType = nodeReason(n.Err), errors.Is(n.Err, node.ErrWrongType)
 	}

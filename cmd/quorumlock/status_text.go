@@ -56,12 +56,14 @@ func (r nodeReport) row() string {
 	return fmt.Sprintf("%s\t%s\t%s\t%s\t%s\t%s", r.Node, holder, token, ttl, latency, note)
 }
 
-// recovery says how long the node recovers.
-func (r nodeReport) recovery() string {
-	if r.toBegin {
-		return fmt.Sprintf("recovers for %s from the first attempt at a lock on", span(r.recovering))
+func (r nodeReport) recovery() string { return recoveryText(r.recovering, !r.toBegin) }
+
+// recoveryText says how long a node recovers, from now on or from when it begins.
+func recoveryText(left time.Duration, begun bool) string {
+	if !begun {
+		return fmt.Sprintf("recovers for %s from the first attempt at a lock on", span(left))
 	}
-	return "recovers for another " + span(r.recovering)
+	return "recovers for another " + span(left)
 }
 
 // summary is the state in a line, and what is unusual about it.

@@ -2,7 +2,6 @@ package main
 
 import (
 	"cmp"
-	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -110,10 +109,8 @@ func newTopNode(n *watch.Node) topNode {
 	case n.Err != nil:
 		t.Error = nodeReason(n.Err)
 		return t
-	case n.Unmarked:
-		notes = append(notes, fmt.Sprintf("recovers for %s from the first attempt at a lock on", span(n.Recovering)))
-	case n.Recovering > 0:
-		notes = append(notes, "recovers for another "+span(n.Recovering))
+	case n.Unmarked, n.Recovering > 0:
+		notes = append(notes, recoveryText(n.Recovering, !n.Unmarked))
 	}
 	if n.Unlisted != nil {
 		notes = append(notes, "not searched for locks: "+escaped(n.Unlisted.Error()))

@@ -8,102 +8,16 @@ import (
 	"time"
 )
 
-// ViolationKind says what a lock has not kept.
-type ViolationKind string
-
-// The kinds of [Violation].
-const (
-	// Overlap: two leases were valid at one instant, and not both were readers'.
-	Overlap ViolationKind = "overlap"
-	// TokenOrder: a lease that was granted after another one has the smaller token, or is
-	// that of a writer and has the token of a reader.
-	TokenOrder ViolationKind = "token order"
-	// TokenTwice: two leases have the same token, and both are writers'.
-	TokenTwice ViolationKind = "token twice"
-	// ActAfterGrant: a lease was seen valid after one was granted that comes after it by its
-	// token, and has to come after its end.
-	ActAfterGrant ViolationKind = "act after a newer grant"
-	// Revived: a lease was seen valid after it was seen to have ended.
-	Revived ViolationKind = "revived"
-	// TooMany: more permits of a semaphore were held at one instant than there were.
-	TooMany ViolationKind = "too many permits"
-	// BeyondSize: a permit was granted whose number is not below how many there were.
-	BeyondSize ViolationKind = "permit beyond the size"
-	// SetTwice: a latch was set to two numbers, and not deleted between.
-	SetTwice ViolationKind = "set twice"
-	// TooEarly: a latch was told to be nearer to its end than so many different ids can have
-	// brought it; or to be there at all, and nobody had set it.
-	TooEarly ViolationKind = "counted too early"
-	// Forgotten: a latch lacked more than it can have, after the count-downs that it had
-	// confirmed.
-	Forgotten ViolationKind = "count-down forgotten"
-	// CountRose: a latch lacked more than it had before, or was not done any more.
-	CountRose ViolationKind = "count rose"
-	// Unexplained: porcupine finds no order of the events that a lock would allow, and no
-	// pair of them shows why.
-	Unexplained ViolationKind = "unexplained"
-)
-
-// Violation is something that no lock with expiry and tokens does, no semaphore, or no latch.
-type Violation struct {
-	Kind ViolationKind
-	// Of and Name say of what.
-	Of   Type
-	Name string
-	// Events are those that prove it, the grants of the leases first. There are none for
-	// Unexplained.
-	Events []Event
-	// Text says in words what is wrong. Its times count from the first call.
-	Text string
-
-	slot int // of the permit, or none
-}
-
-// String is the violation as a sentence.
-func (v Violation) String() string {
-	of := fmt.Sprintf("%q", v.Name)
-	if v.Of != Lock {
-		of = fmt.Sprintf("%s %q", v.Of, v.Name)
-	}
-	if v.slot != none {
-		of += fmt.Sprintf(", slot %d", v.slot)
-	}
-	return fmt.Sprintf("%s of %s: %s", v.Kind, of, v.Text)
-}
-
-// subject is what it is about.
-func (v Violation) subject() subject { return subject{v.Of, v.Name, v.slot} }
-
-// finder gathers the violations of one subject.
-type finder struct {
-	subject subject
-	start   time.Duration
-	found   []Violation
-}
-
-func (f *finder) at(t time.Duration) string { return "+" + (t - f.start).String() }
-
-func (f *finder) interval(e Event) string {
-	if !e.returned() {
-		return f.at(e.Call) + "..?"
-	}
-	return f.at(e.Call) + ".." + f.at(e.Return)
-}
-
-func (f *finder) add(kind ViolationKind, text string, events ...Event) {
-	s := f.subject
-	f.found = append(f.found, Violation{Kind: kind, Of: s.of, Name: s.name, slot: s.slot, Events: distinct(events), Text: text})
-}
-
 // inspector looks for violations of one name by comparing times.
 //
-// The leases of a name have one order, by token; a writer comes before the readers that have its
-// token, and among these there is none. There are instants for all steps of the model unless one
-// that comes before another, by this order, was called after that had returned. What
-// comes before the grant of a lease are the grants of those before it; what they saw valid, if it
-// is a writer's; and what saw those of writers before they became readers, if it is a reader's, and
-// all that comes before the writer before it. Of a lease, the first return is that of its grant. So it is enough to compare the grant of each
-// lease with the calls of those before it, and each lease with its own end.
+// The leases of a name have one order, by token; a writer comes before the readers that have
+// its token, and among these there is none. There are instants for all steps of the model
+// unless one that comes before another, by this order, was called after that had returned.
+// What comes before the grant of a lease are the grants of those before it; what they saw
+// valid, if it is a writer's; and what saw those of writers before they became readers, if
+// it is a reader's, and all that comes before the writer before it. Of a lease, the first
+// return is that of its grant. So it is enough to compare the grant of each lease with the
+// calls of those before it, and each lease with its own end.
 type inspector struct {
 	finder
 	leases []*lease // in the order of their grants
@@ -124,18 +38,6 @@ func inspect(of subject, leases []*lease, start time.Duration) []Violation {
 	i.tokens()
 	i.revivals()
 	return i.found
-}
-
-// distinct leaves out repetitions, as the grant of a lease can be all that is known of it.
-func distinct(events []Event) []Event {
-	var all []Event
-	for _, e := range events {
-		same := func(other Event) bool { return other.Client == e.Client && other.Op == e.Op }
-		if !slices.ContainsFunc(all, same) {
-			all = append(all, e)
-		}
-	}
-	return all
 }
 
 // overlaps compares the times at which leases were certainly valid, whatever their tokens:

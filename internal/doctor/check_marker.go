@@ -1,0 +1,115 @@
+package doctor
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/quorumlock/quorumlock/node"
+)
+
+func checkMarkers(f *Facts) []Finding {
+	findings := f.notAsked()
+	unmarked := f.names(isUnmarked)
+	for i := range f.Nodes {
+		n := &f.Nodes[i]
+		switch m := n.Marker; {
+		case n.Unreached != nil || isReplica(n): // what it has is its master's
+		case !m.Known() && strings.HasPrefix(m.Err.Error(), "WRONGTYPE"):
+			findings = append(findings, strangeMarker.on(n))
+		case !m.Known():
+			findings = append(findings, unknown(m.Err, "the marker of the node").on(n))
+		case m.Value == nil:
+		case !n.Info.Known():
+			findings = append(findings, unknown(n.Info.Err, "whether the server restarted").on(n))
+		case m.Value.Identity != n.Info.Value["master_replid"]:
+			findings = append(findings, restarted(f.recoveryOf(m.Value)).on(n))
+		case m.Value.Left > 0:
+			findings = append(findings, recovering(m.Value.Left).on(n))
+		}
+	}
+	if len(unmarked) > 0 {
+		findings = append(findings, f.unmarked(unmarked))
+	}
+	return findings
+}
+
+func isUnmarked(n *Node) bool {
+	return n.Unreached == nil && !isReplica(n) && n.Marker.Known() && n.Marker.Value == nil
+}
+
+func isMarked(n *Node) bool { return n.Unreached == nil && n.Marker.Known() && n.Marker.Value != nil }
+
+// strangeMarker is about a key of another type at the marker's name.
+var strangeMarker = Finding{
+	Severity: Error, Found: "the key " + markerKey + " is not what the library keeps there",
+	Why:      "Somebody else wrote it, and the node can give no locks.",
+	Do:       "Find out who writes to keys that begin with quorumlock:, and delete it. The node recovers then, and opens by itself.",
+	Commands: []string{"DEL " + markerKey},
+}
+
+// recoveryOf is how long a node recovers that has a marker of an earlier life.
+func (f *Facts) recoveryOf(m *Marker) time.Duration { return max(m.Limits.Recovery(), m.Left) }
+
+func restarted(length time.Duration) Finding {
+	return Finding{
+		Severity: Warning, Found: fmt.Sprintf("the server restarted, failed over, or got its first replica; it gives no new locks for %v from the first attempt on", length),
+		Why: "It may have forgotten locks that are still held.",
+		Do:  "Wait, and do not run quorumlock init. Find out what it was, if not you (docs/failures.md, \"Recoveries that nobody caused\").",
+	}
+}
+
+func recovering(left time.Duration) Finding {
+	return Finding{
+		Severity: Warning, Found: fmt.Sprintf("the node recovers, and gives no new locks for another %v", roundUp(left)),
+		Why: "It is new, or may have forgotten locks that are still held.",
+		Do:  "Wait: it ends by itself. Find out why the server restarted or was flushed, if that was not you.",
+	}
+}
+
+// unmarked is about nodes without a marker: new ones, if all are like that.
+func (f *Facts) unmarked(names []string) Finding {
+	finding := Finding{
+		Severity: Warning, Nodes: names,
+		Found: fmt.Sprintf("the node has no marker (the key quorumlock:node); it gives no locks for %v from the first attempt on", f.Limits.Recovery()),
+		Why:   "It is new, or has lost its memory; it cannot tell, and so waits until all that it may have forgotten has run out.",
+		Do:    "Wait, and do not run quorumlock init: others were in use.",
+	}
+	if len(f.names(isMarked)) == 0 {
+		finding.Do = "If the servers were never in use, open them, when all of them answer. If they were, wait: they open by themselves."
+		finding.Commands = []string{fmt.Sprintf("quorumlock init --max-ttl %v --max-clock-skew %v", f.Limits.MaxTTL, f.Limits.MaxClockSkew)}
+	}
+	return finding
+}
+
+// roundUp makes a time readable, and never shorter.
+func roundUp(d time.Duration) time.Duration {
+	const unit = 100 * time.Millisecond
+	return (d + unit - 1).Truncate(unit)
+}
+
+func checkLimits(f *Facts) []Finding {
+	findings := f.notAsked()
+	for i := range f.Nodes {
+		n := &f.Nodes[i]
+		switch m := n.Marker; {
+		case n.Unreached != nil || isReplica(n) || isUnmarked(n): // a new one takes those of who comes first
+		case !m.Known():
+			findings = append(findings, unknown(m.Err, "the limits of the node").on(n))
+		case m.Value.Limits != f.Limits:
+			findings = append(findings, f.otherLimits(m.Value.Limits).on(n))
+		}
+	}
+	return findings
+}
+
+func (f *Facts) otherLimits(l node.Limits) Finding {
+	return Finding{
+		Severity: Error, Found: fmt.Sprintf("the node is set up for MaxTTL %v and MaxClockSkew %v, not %v and %v",
+			l.MaxTTL, l.MaxClockSkew, f.Limits.MaxTTL, f.Limits.MaxClockSkew),
+		Why: "All programs must have the same, as each relies on it of the others; the node refuses programs with others.",
+		Do: "If the programs have what the node has, say so to doctor too (--max-ttl, --max-clock-skew). " +
+			"If not, configure them alike; or stop all of them, and set the nodes up anew.",
+		Commands: []string{fmt.Sprintf("quorumlock init --change-limits --max-ttl %v --max-clock-skew %v", f.Limits.MaxTTL, f.Limits.MaxClockSkew)},
+	}
+}

@@ -1,0 +1,92 @@
+package nodetest
+
+import (
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/quorumlock/quorumlock/node"
+)
+
+// awaiting reads a latch, and waits for it.
+func awaiting(name, client string) node.Op {
+	return latch(name, node.LatchOp{Inbox: client, Keep: middle})
+}
+
+func counted(client, name string) node.Message {
+	return node.Message{Kind: node.Counted, Waiter: client, Name: name}
+}
+
+// latchMessages are about who waits for a latch.
+var latchMessages = []promise{
+	{"who waits is told once when enough have counted down", func(x *trial) {
+		b, other := x.listen("c1"), x.listen("c2")
+		x.latched(node.Granted, x.setting("a", 2))
+		for range 3 {
+			x.latched(node.Granted, awaiting("a", "c1"))
+		}
+		x.latched(node.Granted, counting("a", "1"))
+		b.receives()
+		x.latched(node.Granted, counting("a", "1"))
+		b.receives()
+		x.latched(node.Granted, counting("a", "2"))
+		b.receives(counted("c1", "a"))
+		x.latched(node.Granted, counting("a", "3"))
+		b.receives()
+		other.receives()
+	}},
+	{"all who wait are told", func(x *trial) {
+		for _, name := range odd {
+			x.latched(node.Granted, x.setting(name, 1))
+			boxes := []*box{x.listen("c1"), x.listen("c2"), x.listen("c3")}
+			for _, b := range boxes {
+				x.latched(node.Granted, awaiting(name, b.client))
+			}
+			x.latched(node.Granted, counting(name, "1"))
+			for _, b := range boxes {
+				b.receives(counted(b.client, name))
+				require.NoError(x, b.Close())
+			}
+		}
+	}},
+	{"who comes when it is done is not told", func(x *trial) {
+		b := x.listen("c1")
+		x.latched(node.Granted, x.setting("a", 1))
+		x.latched(node.Granted, counting("a", "1"))
+		assert.Equal(x, 1, x.latched(node.Granted, awaiting("a", "c1")).Size)
+		x.latched(node.Granted, counting("a", "2"))
+		x.latched(node.Granted, unlatch("a"))
+		b.receives()
+	}},
+	{"who waits is told of a deletion", func(x *trial) {
+		b := x.listen("c1")
+		for _, end := range []func(){
+			func() { x.latched(node.Granted, unlatch("a")) },
+			func() {
+				later := x.token()
+				x.latched(node.Granted, exactly(later, latch("a", node.LatchOp{Count: 2, Since: later})))
+			},
+		} {
+			x.latched(node.Granted, x.setting("a", 2))
+			x.latched(node.Granted, awaiting("a", "c1"))
+			end()
+			b.receives(counted("c1", "a"))
+		}
+	}},
+	{"and of what a node is given back", func(x *trial) {
+		b := x.listen("c1")
+		x.latched(node.Granted, x.setting("a", 2))
+		x.latched(node.Granted, awaiting("a", "c1"))
+		x.latched(node.Granted, exactly(0, latch("a", node.LatchOp{Count: 2, Since: 1, IDs: []string{"1", "2"}})))
+		b.receives(counted("c1", "a"))
+	}},
+	{"who has not come for too long is not told", func(x *trial) {
+		b := x.listen("c1")
+		x.latched(node.Granted, x.setting("a", 2))
+		wait := awaiting("a", "c1")
+		wait.Latch.Keep = short
+		x.latched(node.Granted, wait)
+		x.Pass(short)
+		x.latched(node.Granted, counting("a", "1", "2"))
+		b.receives()
+	}},
+}
