@@ -20,6 +20,15 @@ import (
 	"github.com/quorumlock/quorumlock/node"
 )
 
+// everyEffect is a way for a call to go wrong, of each kind.
+func everyEffect() []faultinject.Effect {
+	return []faultinject.Effect{
+		faultinject.Jitter(20*time.Millisecond, 20*time.Millisecond), faultinject.FailBefore(), faultinject.FailAfter(),
+		faultinject.Duplicate(), faultinject.DuplicateLate(time.Second), faultinject.Late(time.Second), faultinject.Stall(),
+		faultinject.CutAfter(1), faultinject.Reject(node.ErrRejected),
+	}
+}
+
 // Clients exclude each other while everything goes wrong now and then, and when they and
 // their nodes are closed nothing is left: the bubble would not end.
 func TestClientsOnFaultyNodes(t *testing.T) {
@@ -37,11 +46,7 @@ func TestClientsOnFaultyNodes(t *testing.T) {
 		_, err := admin.Init(t.Context(), cfg)
 		require.NoError(t, err)
 		for _, n := range cfg.Nodes {
-			for _, do := range []faultinject.Effect{
-				faultinject.Jitter(20*time.Millisecond, 20*time.Millisecond), faultinject.FailBefore(), faultinject.FailAfter(),
-				faultinject.Duplicate(), faultinject.DuplicateLate(time.Second), faultinject.Late(time.Second), faultinject.Stall(),
-				faultinject.CutAfter(1), faultinject.Reject(node.ErrRejected),
-			} {
+			for _, do := range everyEffect() {
 				rule := faultinject.Rule{When: faultinject.Chance(0.03), Do: do}
 				hits = append(hits, n.(*faultinject.Node).Add(rule))
 			}
@@ -55,19 +60,7 @@ func TestClientsOnFaultyNodes(t *testing.T) {
 			wg.Go(func() {
 				defer func() { _ = client.Close(context.Background()) }() // some undos may not have got through
 				for range rounds {
-					patience, cancel := context.WithTimeout(t.Context(), time.Minute)
-					err := client.RedLock("one").Do(patience, func(ctx context.Context) error {
-						assert.Equal(t, int64(1), inside.Add(1), "two at once")
-						defer inside.Add(-1)
-						held.Add(1)
-						select {
-						case <-ctx.Done():
-						case <-time.After(3 * time.Second):
-						}
-						return nil
-					})
-					cancel()
-					if err != nil {
+					if err := holdAlone(t, client, &inside, &held); err != nil {
 						t.Log(err)
 					}
 				}
@@ -81,6 +74,23 @@ func TestClientsOnFaultyNodes(t *testing.T) {
 		}
 		t.Log(held.Load(), "leases,", total, "faults")
 		require.Greater(t, total, 50)
+	})
+}
+
+// holdAlone holds a lock for a while, and counts that it did.
+func holdAlone(t *testing.T, client *quorumlock.Client, inside, held *atomic.Int64) error {
+	t.Helper()
+	patience, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	return client.RedLock("one").Do(patience, func(ctx context.Context) error {
+		assert.Equal(t, int64(1), inside.Add(1), "two at once")
+		defer inside.Add(-1)
+		held.Add(1)
+		select {
+		case <-ctx.Done():
+		case <-time.After(3 * time.Second):
+		}
+		return nil
 	})
 }
 

@@ -47,15 +47,13 @@ func TestTablesInDocuments(t *testing.T) {
 	}
 }
 
-// world is five in-memory nodes in virtual time, and a client with a TTL and the hooks that it is
-// given.
-func world(t *testing.T, ttl time.Duration, hooks quorumlock.Hooks) ([]*node.Memory, *quorumlock.Client, clock.Clock) {
+// world is in-memory nodes in virtual time, and a client of them.
+func world(t *testing.T, n int, cfg quorumlock.Config) ([]*node.Memory, *quorumlock.Client) {
 	t.Helper()
-	c := clock.Process()
-	cfg := quorumlock.Config{MaxTTL: ttl, TTL: ttl, Clock: c, Hooks: hooks, Logger: slog.New(slog.DiscardHandler)}
+	cfg.Clock, cfg.Logger = clock.Process(), slog.New(slog.DiscardHandler)
 	var nodes []*node.Memory
-	for i := range 5 {
-		nd := node.NewMemory(fmt.Sprintf("n%d", i+1), c)
+	for i := range n {
+		nd := node.NewMemory(fmt.Sprintf("n%d", i+1), cfg.Clock)
 		nodes, cfg.Nodes = append(nodes, nd), append(cfg.Nodes, nd)
 	}
 	_, err := admin.Init(t.Context(), cfg)
@@ -63,7 +61,7 @@ func world(t *testing.T, ttl time.Duration, hooks quorumlock.Hooks) ([]*node.Mem
 	client, err := quorumlock.New(cfg)
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = client.Close(context.Background()) })
-	return nodes, client, c
+	return nodes, client
 }
 
 // each runs a test for each TTL, in virtual time.
@@ -77,14 +75,12 @@ func each(t *testing.T, test func(t *testing.T, s sizing.Sizes)) {
 
 func TestRenewalsAndTimeouts(t *testing.T) {
 	each(t, func(t *testing.T, s sizing.Sizes) {
+		c := clock.Process()
 		var last, widest time.Duration
-		var c clock.Clock
-		hooks := quorumlock.Hooks{Renewed: func(quorumlock.RenewedEvent) {
+		nodes, client := world(t, 5, quorumlock.Config{MaxTTL: s.TTL, TTL: s.TTL, Hooks: quorumlock.Hooks{Renewed: func(quorumlock.RenewedEvent) {
 			now := c.Now()
 			widest, last = max(widest, now-last), now
-		}}
-		nodes, client, c2 := world(t, s.TTL, hooks)
-		c = c2
+		}}})
 		last = c.Now()
 		lease, err := client.RedLock("job").Acquire(t.Context())
 		require.NoError(t, err)
@@ -112,7 +108,7 @@ func TestRenewalsAndTimeouts(t *testing.T) {
 // Outages of the length that is promised, from every moment of a lease on.
 func TestOutagesAreSurvived(t *testing.T) {
 	each(t, func(t *testing.T, s sizing.Sizes) {
-		nodes, client, _ := world(t, s.TTL, quorumlock.Hooks{})
+		nodes, client := world(t, 5, quorumlock.Config{MaxTTL: s.TTL, TTL: s.TTL})
 		lease, err := client.RedLock("job").Acquire(t.Context())
 		require.NoError(t, err)
 		for i := range 200 {
@@ -132,7 +128,7 @@ func TestOutagesAreSurvived(t *testing.T) {
 // One that is longer than a lease is valid is survived by none.
 func TestOutagesAreNotSurvived(t *testing.T) {
 	each(t, func(t *testing.T, s sizing.Sizes) {
-		nodes, client, _ := world(t, s.TTL, quorumlock.Hooks{})
+		nodes, client := world(t, 5, quorumlock.Config{MaxTTL: s.TTL, TTL: s.TTL})
 		lease, err := client.RedLock("job").Acquire(t.Context())
 		require.NoError(t, err)
 		for _, nd := range nodes {
@@ -152,22 +148,11 @@ func TestNodesThatMayBeDown(t *testing.T) {
 		for _, rule := range []quorum.Rule{quorum.Majority(), quorum.All()} {
 			for down := range n + 1 {
 				synctest.Test(t, func(t *testing.T) {
-					c := clock.Process()
-					cfg := quorumlock.Config{Clock: c, Logger: slog.New(slog.DiscardHandler)}
-					var nodes []*node.Memory
-					for i := range n {
-						nd := node.NewMemory(fmt.Sprintf("n%d", i+1), c)
-						nodes, cfg.Nodes = append(nodes, nd), append(cfg.Nodes, nd)
-					}
-					_, err := admin.Init(t.Context(), cfg)
-					require.NoError(t, err)
-					client, err := quorumlock.New(cfg)
-					require.NoError(t, err)
-					defer func() { _ = client.Close(context.Background()) }()
+					nodes, client := world(t, n, quorumlock.Config{})
 					for _, nd := range nodes[:down] {
 						nd.Stop()
 					}
-					_, err = client.RedLock("job").With(quorumlock.LockOptions{Rule: rule}).TryAcquire(t.Context())
+					_, err := client.RedLock("job").With(quorumlock.LockOptions{Rule: rule}).TryAcquire(t.Context())
 					require.Equal(t, down <= n-rule.Need(n), err == nil, "%s of %d, %d down: %v", rule, n, down, err)
 				})
 			}
