@@ -33,6 +33,7 @@ type fleet struct {
 // while everybody waits: an hour takes a moment, and nothing depends on the machine.
 func inVirtualTime(t *testing.T, n int, test func(t *testing.T, f *fleet)) {
 	t.Helper()
+	watched(t, longest())
 	synctest.Test(t, func(t *testing.T) {
 		test(t, newFleet(t, n))
 	})

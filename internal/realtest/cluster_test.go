@@ -27,6 +27,7 @@ type cluster struct {
 
 func startCluster(t testing.TB, n int, opts ...redisproc.Option) *cluster {
 	t.Helper()
+	watched(t, longest()) // until after its servers have been closed
 	c := &cluster{t: t, servers: redisproc.StartN(t, n, opts...)}
 	c.open(quorumlock.Config{}.Limits())
 	return c

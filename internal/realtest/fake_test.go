@@ -23,6 +23,7 @@ func fakeServer(t *testing.T, serve func(conn net.Conn)) (addr string) {
 	require.NoError(t, err)
 	var mu sync.Mutex
 	var conns []net.Conn
+	closed := false
 	var all sync.WaitGroup
 	all.Go(func() {
 		for {
@@ -32,6 +33,9 @@ func fakeServer(t *testing.T, serve func(conn net.Conn)) (addr string) {
 			}
 			mu.Lock()
 			conns = append(conns, conn)
+			if closed { // it came at the last moment
+				_ = conn.Close()
+			}
 			mu.Unlock()
 			all.Go(func() {
 				serve(conn)
@@ -42,6 +46,7 @@ func fakeServer(t *testing.T, serve func(conn net.Conn)) (addr string) {
 	t.Cleanup(func() {
 		_ = listener.Close()
 		mu.Lock()
+		closed = true
 		for _, conn := range conns {
 			_ = conn.Close()
 		}

@@ -87,10 +87,12 @@ func TestRealHeldIsToldWithBadNodes(t *testing.T) {
 // measure does rounds of acquire, extend and release, and says how long each took.
 func measure(t *testing.T, lock *quorumlock.Lock, rounds int) (took [3][]time.Duration) {
 	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), atMost)
+	defer cancel()
 	for range rounds {
 		var lease *quorumlock.Lease
 		steps := []func() error{
-			func() (err error) { lease, err = lock.Acquire(t.Context()); return err },
+			func() (err error) { lease, err = lock.Acquire(ctx); return err },
 			func() error { return lease.Extend(t.Context()) },
 			func() error { return lease.Release(t.Context()) },
 		}

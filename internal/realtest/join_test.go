@@ -14,10 +14,10 @@ import (
 // interrupted, and the loss of one set gives the other back.
 func TestRealJoin(t *testing.T) {
 	t.Parallel()
-	c, d := startCluster(t, 3), startCluster(t, 3)
+	c, d, deadline := startCluster(t, 3), startCluster(t, 3), withDeadline(t)
 	one, two, far := c.client(), c.client(), d.client()
 	all := quorumlock.Join(one.RedLock("a"), one.RWLock("b").Read(), one.Semaphore("c", 2).Acquirer(2), far.RedLock("z"))
-	lease, err := all.Acquire(t.Context())
+	lease, err := all.Acquire(deadline)
 	require.NoError(t, err)
 	for _, other := range []quorumlock.Acquirer{two.RedLock("a"), two.RWLock("b").Write(), two.Semaphore("c", 2).Acquirer(1)} {
 		_, err := quorumlock.Join(other).TryAcquire(t.Context())
@@ -27,7 +27,7 @@ func TestRealJoin(t *testing.T) {
 	c.noKeys()
 	d.noKeys()
 
-	last, err := d.client().RedLock("z").Acquire(t.Context())
+	last, err := d.client().RedLock("z").Acquire(deadline)
 	require.NoError(t, err)
 	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
 	defer cancel()
@@ -36,10 +36,10 @@ func TestRealJoin(t *testing.T) {
 	c.noKeys()
 	require.NoError(t, last.Release(t.Context()))
 
-	lease, err = all.Acquire(t.Context())
+	lease, err = all.Acquire(deadline)
 	require.NoError(t, err)
 	d.kill(0, 1)
-	<-lease.Context().Done()
+	in(t, lease.Context().Done(), "the loss of one lock is the end of all")
 	require.ErrorIs(t, context.Cause(lease.Context()), quorumlock.ErrLost)
 	require.ErrorIs(t, lease.Release(t.Context()), quorumlock.ErrLost)
 	c.noKeys()

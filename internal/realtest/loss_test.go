@@ -160,10 +160,10 @@ func TestRealManyLeases(t *testing.T) {
 	require.NoError(t, acquire(t, client.RedLock("warm")).Release(t.Context()))
 	before := runtime.NumGoroutine()
 
-	leases := make([]*quorumlock.Lease, n)
+	leases, ctx := make([]*quorumlock.Lease, n), withDeadline(t)
 	began := time.Now()
 	inParallel(t, n, func(i int) (err error) {
-		leases[i], err = client.RedLock("lock:" + strconv.Itoa(i)).Acquire(t.Context())
+		leases[i], err = client.RedLock("lock:" + strconv.Itoa(i)).Acquire(ctx)
 		return err
 	})
 	t.Logf("%d leases taken in %v", n, time.Since(began).Round(time.Millisecond))

@@ -203,7 +203,7 @@ func TestRealScriptFlush(t *testing.T) {
 type junction struct {
 	listener net.Listener
 	mu       sync.Mutex
-	target   string
+	target   string // empty once it leads nowhere
 	conns    []net.Conn
 }
 
@@ -224,7 +224,7 @@ func newJunction(t *testing.T, s *redisproc.Server) *junction {
 	})
 	t.Cleanup(func() {
 		_ = listener.Close()
-		j.turn(s)
+		j.turn("") // also for who came at the last moment
 		open.Wait()
 	})
 	return j
@@ -249,11 +249,11 @@ func (j *junction) connect(client net.Conn) {
 	_ = client.Close()
 }
 
-// turn leads all that is new to another server, and ends what is old.
-func (j *junction) turn(s *redisproc.Server) {
+// turn leads all that is new to the address of another server, and ends what is old.
+func (j *junction) turn(target string) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	j.target = s.Addr()
+	j.target = target
 	for _, conn := range j.conns {
 		_ = conn.Close()
 	}
@@ -283,12 +283,12 @@ func TestRealFailoverAndBack(t *testing.T) {
 	lease := acquire(t, client.RedLock("job").With(quorumlock.LockOptions{Fixed: true}))
 	began := time.Now()
 	b.Promote()
-	j.turn(b)
+	j.turn(b.Addr())
 	_, err := lock.TryAcquire(t.Context())
 	require.Error(t, err)
 	a.Follow(b)
 	a.Promote()
-	j.turn(a)
+	j.turn(a.Addr())
 	_, err = lock.TryAcquire(t.Context())
 	require.Error(t, err)
 	next := acquire(t, lock)
@@ -376,7 +376,7 @@ func TestRealWrongClocks(t *testing.T) {
 	require.ErrorContains(t, err, "the node's clock") // of the one that answers first: ahead of it, or behind
 
 	c.servers[2].SetClock(day)
-	_, err = client.RedLock("job").Acquire(t.Context())
+	_, err = client.RedLock("job").Acquire(withDeadline(t))
 	require.ErrorIs(t, err, node.ErrClock, "a majority is wrong, and waiting does not help")
 	c.noKeys()
 	for _, i := range []int{0, 1, 2} {

@@ -26,14 +26,14 @@ func renewalFailureIsTold(t *testing.T, c *cluster) {
 	lease := acquire(t, client.RedLock("job"))
 	c.kill(0, 1)
 	c.pause(2)
-	first := <-failed
+	first := in(t, failed, "a renewal that fails is told")
 	require.ErrorIs(t, first.Err, quorumlock.ErrNoQuorum)
 	require.Equal(t, lease.Owner(), first.Owner)
 	require.Positive(t, first.Remaining, "it is told while there is time left")
 
 	cause := ends(t, lease, time.Second+soon)
 	require.ErrorIs(t, cause, quorumlock.ErrLost)
-	end := <-ended
+	end := in(t, ended, "the end is told")
 	require.Equal(t, cause, end.Err)
 	require.Equal(t, lease.Owner(), end.Owner)
 	c.resume(2)
@@ -79,8 +79,9 @@ func renewalIsRetried(t *testing.T, c *cluster) {
 	})
 	lease := acquire(t, client.RedLock("job"))
 	c.pause(0, 1, 2, 3, 4)
-	<-failed
-	<-failed // at 2 s and a little later, of 6
+	for range 2 { // at 2 s and a little later, of 6
+		in(t, failed, "a renewal that fails is told")
+	}
 	c.resume(0, 1, 2, 3, 4)
 	for len(renewed) > 0 {
 		<-renewed
@@ -111,20 +112,20 @@ func holdsAreLimited(t *testing.T, c *cluster) {
 // releaseRaces has releases meet new acquisitions, extensions and Close. When Close
 // has returned without an error, nothing is held.
 func releaseRaces(t *testing.T, c *cluster) {
-	client := c.client()
+	client, ctx := c.client(), withDeadline(t)
 	var users sync.WaitGroup
 	for range 8 {
 		users.Go(func() {
 			for range 30 {
-				lease, err := client.RedLock("job").Acquire(t.Context())
+				lease, err := client.RedLock("job").Acquire(ctx)
 				if err != nil {
 					t.Errorf("a lock that is given back must be had: %v", err)
 					return
 				}
 				var others sync.WaitGroup
-				others.Go(func() { _ = lease.Extend(t.Context()) })
-				others.Go(func() { _ = lease.Release(t.Context()) })
-				others.Go(func() { _ = lease.Release(t.Context()) })
+				others.Go(func() { _ = lease.Extend(ctx) })
+				others.Go(func() { _ = lease.Release(ctx) })
+				others.Go(func() { _ = lease.Release(ctx) })
 				others.Wait()
 				assert.ErrorIs(t, lease.Err(), quorumlock.ErrReleased)
 			}
@@ -139,10 +140,10 @@ func releaseRaces(t *testing.T, c *cluster) {
 }
 
 func closeAgainstRelease(t *testing.T, c *cluster) {
-	client := c.client()
+	client, deadline := c.client(), withDeadline(t)
 	leases := make([]*quorumlock.Lease, 64)
 	inParallel(t, len(leases), func(i int) (err error) {
-		leases[i], err = client.RedLock("lock:" + strconv.Itoa(i)).Acquire(t.Context())
+		leases[i], err = client.RedLock("lock:" + strconv.Itoa(i)).Acquire(deadline)
 		return err
 	})
 	start := make(chan struct{})

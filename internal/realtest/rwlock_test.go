@@ -160,15 +160,17 @@ func TestRealReadersAreWoken(t *testing.T) {
 	c := startCluster(t, 3)
 	rw := c.client().RWLock("job")
 	writer := acquire(t, c.client().RWLock("job").Write())
-	inside, out := make(chan *quorumlock.Lease, crowd), make(chan struct{})
+	inside, out, ctx := make(chan *quorumlock.Lease, crowd), make(chan struct{}), withDeadline(t)
+	leave := sync.OnceFunc(func() { close(out) })
+	defer leave()
 	var readers sync.WaitGroup
 	for range crowd {
 		readers.Go(func() {
-			lease, err := rw.Read().Acquire(t.Context())
+			lease, err := rw.Read().Acquire(ctx)
 			if assert.NoError(t, err) {
 				inside <- lease
 				<-out
-				assert.NoError(t, lease.Release(t.Context()))
+				assert.NoError(t, lease.Release(ctx))
 			}
 		})
 	}
@@ -178,15 +180,12 @@ func TestRealReadersAreWoken(t *testing.T) {
 	began := time.Now()
 	require.NoError(t, writer.Release(t.Context()))
 	for range crowd {
-		lease := <-inside
+		lease := in(t, inside, "every reader is in")
 		require.GreaterOrEqual(t, lease.Token(), writer.Token())
 	}
 	t.Logf("%d readers were in %v after the writer had gone", crowd, time.Since(began))
-	for i := range c.servers {
-		require.Equal(t, 1, c.number(i, "EXISTS", "job"))
-		require.Equal(t, "quorumlock:readers", c.owner(i, "job"))
-	}
-	close(out)
+	c.holds("job", "quorumlock:readers") // also where it came a moment later
+	leave()
 	readers.Wait()
 	c.noKeys()
 }

@@ -106,12 +106,12 @@ func TestRealWaitingForPermits(t *testing.T) {
 	waits := c.client(func(cfg *quorumlock.Config) {
 		cfg.Hooks.AttemptFailed = func(quorumlock.AttemptFailedEvent) { attempts.Add(1) }
 	}).Semaphore("jobs", 8)
-	got := make(chan *quorumlock.Lease)
+	got, ctx := make(chan *quorumlock.Lease, 2), withDeadline(t)
 	for _, n := range []int{3, 5} {
 		go func() {
-			lease, err := waits.Acquire(t.Context(), n)
-			assert.NoError(t, err)
-			got <- lease
+			if lease, err := waits.Acquire(ctx, n); assert.NoError(t, err) {
+				got <- lease
+			}
 		}()
 	}
 	eventually(t, soon, func() bool { return attempts.Load() >= 2 }, "they wait")
@@ -119,7 +119,7 @@ func TestRealWaitingForPermits(t *testing.T) {
 	<-time.After(2 * time.Second)
 	require.LessOrEqual(t, attempts.Load()-before, int64(8), "nobody polls")
 	require.NoError(t, full.Release(t.Context()))
-	first, second := <-got, <-got
+	first, second := in(t, got, "one has its permits"), in(t, got, "and so has the other")
 	require.Len(t, append(first.Slots(), second.Slots()...), 8)
 	require.NoError(t, first.Release(t.Context()))
 	require.NoError(t, second.Release(t.Context()))

@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -65,7 +64,7 @@ func (w *waiting) has(t *testing.T) *quorumlock.Lease {
 func (w *waiting) gaveUp(t *testing.T) {
 	t.Helper()
 	w.quit()
-	<-w.done
+	in(t, w.done, "who waits gives up")
 	require.ErrorIs(t, w.err, context.Canceled)
 }
 
@@ -73,19 +72,17 @@ func TestRealSpinningNeedsNoSubscription(t *testing.T) {
 	c := startCluster(t, 5)
 	held := acquire(t, c.client().RedLock("job"))
 	c.holds("job", held.Owner())
-	var attempts sync.WaitGroup
-	attempts.Add(3)
-	left := 3
+	tried, left := make(chan struct{}), 3
 	client := c.client(func(cfg *quorumlock.Config) {
 		cfg.Waiting = quorumlock.WaitSpin
 		cfg.Hooks.AttemptFailed = func(quorumlock.AttemptFailedEvent) { // one after another
-			if left--; left >= 0 {
-				attempts.Done()
+			if left--; left == 0 {
+				close(tried)
 			}
 		}
 	})
 	spins := waitFor(t, client.RedLock("job"))
-	attempts.Wait()
+	in(t, tried, "it tries again and again")
 	c.subscribed(0, 0)
 	for i := range c.servers {
 		require.Equal(t, []string{"job"}, c.locks(i), "and nothing tells of who waits")
@@ -124,7 +121,7 @@ func TestRealCloseLeavesNoInbox(t *testing.T) {
 	waits := waitFor(t, client.RedLock("job"))
 	c.queued(1)
 	closeClient(t, client)
-	<-waits.done
+	in(t, waits.done, "the end of the client ends the wait")
 	require.ErrorIs(t, waits.err, quorumlock.ErrClosed)
 	c.subscribed(0, soon) // the servers see the end of the connections a moment later
 	c.queued(0)
@@ -175,7 +172,7 @@ func TestRealWokenWaiterWhoGivesUp(t *testing.T) {
 		go func() { released <- held.Release(context.Background()) }()
 		time.Sleep(time.Duration(i) * 50 * time.Microsecond)
 		quits.quit()
-		<-quits.done
+		in(t, quits.done, "who waits gives up")
 		if quits.err == nil {
 			won++
 			require.NoError(t, quits.lease.Release(t.Context()))
@@ -185,7 +182,7 @@ func TestRealWokenWaiterWhoGivesUp(t *testing.T) {
 		}
 		lease := waits.has(t)
 		longest = max(longest, time.Since(began))
-		require.NoError(t, errors.Join(<-released, lease.Release(t.Context())))
+		require.NoError(t, errors.Join(in(t, released, "it is released"), lease.Release(t.Context())))
 		c.noKeys()
 	}
 	t.Logf("%d of 50 had the lock before they gave up; the next had it within %v", won, longest)

@@ -3,7 +3,6 @@
 package realtest_test
 
 import (
-	"flag"
 	"testing"
 	"time"
 
@@ -11,8 +10,6 @@ import (
 
 	"github.com/quorumlock/quorumlock"
 )
-
-var sharesSpan = flag.Duration("shares", 0, "how long TestRealShares measures each way to wait; 0 is until it has seen enough")
 
 // TestRealShares: 16 contenders, four in each of four processes, hold the lock for a
 // millisecond each. In fair order they get equal shares; of the others, the shares are told.

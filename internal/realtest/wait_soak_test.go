@@ -5,7 +5,6 @@ package realtest_test
 import (
 	"cmp"
 	"encoding/json"
-	"flag"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -19,8 +18,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 )
-
-var soakSpan = flag.Duration("soak", 0, "how long TestRealNoLostWake goes on; it is two storms at least")
 
 const (
 	// stormSpan is for how long faults happen, and calmSpan for how long they do not then.
