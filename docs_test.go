@@ -13,6 +13,8 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"runtime/debug"
+	"slices"
 	"strings"
 	"testing"
 
@@ -100,7 +102,11 @@ func compiles(fset *token.FileSet, pkg *types.Package, at token.Pos, snippet str
 // exportData finds what packages export, as the compiler wrote it.
 func exportData(t *testing.T) importer.Lookup {
 	t.Helper()
-	list := exec.CommandContext(t.Context(), "go", "list", "-export", "-deps", "-f", "{{.ImportPath}} {{.Export}}", ".", "./fence", "./node")
+	args := []string{"list", "-export", "-deps", "-f", "{{.ImportPath}} {{.Export}}", ".", "./fence", "./node"}
+	if built, _ := debug.ReadBuildInfo(); built != nil && slices.Contains(built.Settings, debug.BuildSetting{Key: "-race", Value: "true"}) {
+		args = slices.Insert(args, 1, "-race") // most has been compiled so for this test, and need not be again
+	}
+	list := exec.CommandContext(t.Context(), "go", args...)
 	list.Stderr = os.Stderr
 	out, err := list.Output()
 	require.NoError(t, err)

@@ -57,8 +57,11 @@ func (f *fleet) crowdInVain(lock func(c *quorumlock.Client) *quorumlock.Lock, do
 
 // Those who cannot have the lock, as they need a node that is down, hardly slow those who can.
 func TestACrowdThatCannotWinAmongThoseWhoCan(t *testing.T) {
-	const samples = 7 // chance has its share in each: the one in the middle counts
 	for _, crowd := range []int{0, 1, 5, 20} {
+		samples := 7 // chance has its share in each: the one in the middle counts
+		if crowd == 0 {
+			samples = 1 // nobody is in the way: each has as many turns, and many times those of the others
+		}
 		var turns []int
 		var longest []time.Duration
 		for range samples {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -305,7 +306,7 @@ func TestAWriterIsAlone(t *testing.T) {
 	}
 }
 
-// watch sees all leases of a lock for readers and writers.
+// watch sees all leases of a lock for readers and writers, until they have been released.
 type watch struct {
 	t                         *testing.T
 	mu                        sync.Mutex
@@ -364,6 +365,16 @@ func (w *watch) becomesReader(l *quorumlock.Lease) {
 	}
 }
 
+// released forgets a lease, which is over for good: to ask all that there ever were, at each grant, took
+// most of the time of the test.
+func (w *watch) released(l *quorumlock.Lease) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	assert.Error(w.t, l.Err(), "a lease that was released")
+	is := func(other *quorumlock.Lease) bool { return other == l }
+	w.readers, w.writers = slices.DeleteFunc(w.readers, is), slices.DeleteFunc(w.writers, is)
+}
+
 func (w *watch) use(ctx context.Context, rw *quorumlock.RWLock, rng *rand.Rand) {
 	for ctx.Err() == nil {
 		reads := rng.IntN(3) > 0
@@ -385,6 +396,7 @@ func (w *watch) use(ctx context.Context, rw *quorumlock.RWLock, rng *rand.Rand) 
 			time.Sleep(time.Duration(rng.IntN(30)) * time.Millisecond)
 		}
 		_ = lease.Release(context.WithoutCancel(ctx))
+		w.released(lease)
 	}
 }
 
