@@ -14,6 +14,7 @@ import (
 	"github.com/quorumlock/quorumlock"
 	"github.com/quorumlock/quorumlock/admin"
 	"github.com/quorumlock/quorumlock/clock"
+	"github.com/quorumlock/quorumlock/internal/watchdog"
 	"github.com/quorumlock/quorumlock/node"
 )
 
@@ -33,7 +34,7 @@ type fleet struct {
 // while everybody waits: an hour takes a moment, and nothing depends on the machine.
 func inVirtualTime(t *testing.T, n int, test func(t *testing.T, f *fleet)) {
 	t.Helper()
-	watched(t, longest())
+	watchdog.Watch(t, longest())
 	synctest.Test(t, func(t *testing.T) {
 		test(t, newFleet(t, n))
 	})

@@ -13,6 +13,7 @@ import (
 
 	"github.com/quorumlock/quorumlock"
 	"github.com/quorumlock/quorumlock/internal/redisproc"
+	"github.com/quorumlock/quorumlock/internal/watchdog"
 	"github.com/quorumlock/quorumlock/node"
 )
 
@@ -27,7 +28,7 @@ type cluster struct {
 
 func startCluster(t testing.TB, n int, opts ...redisproc.Option) *cluster {
 	t.Helper()
-	watched(t, longest()) // until after its servers have been closed
+	watchdog.Watch(t, longest()) // until after its servers have been closed
 	c := &cluster{t: t, servers: redisproc.StartN(t, n, opts...)}
 	c.open(quorumlock.Config{}.Limits())
 	return c
