@@ -117,14 +117,6 @@ func TestRealLatchSurvivesALoss(t *testing.T) {
 	}
 }
 
-// counts counts down for all these ids.
-func counts(t *testing.T, l *quorumlock.Latch, ids ...string) {
-	t.Helper()
-	for _, id := range ids {
-		require.NoError(t, l.CountDown(t.Context(), id))
-	}
-}
-
 // left requires that so many have still to count down.
 func left(t *testing.T, l *quorumlock.Latch, want int) {
 	t.Helper()
