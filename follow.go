@@ -44,13 +44,16 @@ func (b *inboxes) align(i int) {
 func (b *inboxes) alignOne(i int, follower node.Follower) bool {
 	b.mu.Lock()
 	box := &b.boxes[i]
-	name, follow, ok := box.misaligned(b.wanted)
-	if same, _ := box.sub.(node.Follower); !ok || same != follower {
-		box.aligning = false
+	if b.replaced(i, follower) {
 		b.mu.Unlock()
 		return false
 	}
+	name, follow, ok := box.misaligned(b.wanted)
+	box.aligning = ok
 	b.mu.Unlock()
+	if !ok {
+		return false
+	}
 
 	var err error
 	if follow {
@@ -61,11 +64,8 @@ func (b *inboxes) alignOne(i int, follower node.Follower) bool {
 
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	same, _ := box.sub.(node.Follower)
 	switch {
-	case same != follower:
-		box.aligning = false
-		b.align(i)
+	case b.replaced(i, follower):
 		return false
 	case err != nil:
 		box.aligning = false
@@ -76,6 +76,18 @@ func (b *inboxes) alignOne(i int, follower node.Follower) bool {
 	default:
 		delete(box.follows, name)
 	}
+	return true
+}
+
+// replaced reports whether another subscription has taken the place of this one, and has that
+// brought in line, if so. The mutex is held.
+func (b *inboxes) replaced(i int, follower node.Follower) bool {
+	box := &b.boxes[i]
+	if same, _ := box.sub.(node.Follower); same == follower {
+		return false
+	}
+	box.aligning = false
+	b.align(i)
 	return true
 }
 
