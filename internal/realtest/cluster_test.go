@@ -96,6 +96,11 @@ func withTTL(ttl time.Duration) func(*quorumlock.Config) {
 	return func(cfg *quorumlock.Config) { cfg.TTL = ttl }
 }
 
+// patiently gives nodes more time than a busy machine takes from them.
+func patiently(cfg *quorumlock.Config) {
+	cfg.NodeTimeoutMin, cfg.NodeTimeoutMax = time.Second, time.Second
+}
+
 // withMaxTTL sets the TTL of all locks, and with it how long a node recovers: half as long
 // again.
 func withMaxTTL(ttl time.Duration) func(*quorumlock.Config) {

@@ -90,9 +90,7 @@ func TestRealLatchSurvivesALoss(t *testing.T) {
 	c := startCluster(t, 3)
 	ctx := withDeadline(t)
 	latch := func() *quorumlock.Latch {
-		return c.client(withMaxTTL(3*time.Second), func(cfg *quorumlock.Config) {
-			cfg.NodeTimeoutMin, cfg.NodeTimeoutMax = time.Second, time.Second // the machine may be busy
-		}).Latch("a")
+		return c.client(withMaxTTL(3*time.Second), patiently).Latch("a")
 	}
 	l := latch()
 	require.NoError(t, l.Set(ctx, 3))

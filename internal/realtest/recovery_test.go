@@ -106,7 +106,7 @@ func TestRealMajorityForgets(t *testing.T) {
 	t.Run("under a lease that is not", func(t *testing.T) {
 		t.Parallel()
 		c := startCluster(t, 5)
-		lease := acquire(t, c.client(withMaxTTL(ttl)).RedLock("job").With(quorumlock.LockOptions{Fixed: true}))
+		lease := acquire(t, c.client(withMaxTTL(ttl), func(cfg *quorumlock.Config) { cfg.NodeTimeoutMin, cfg.NodeTimeoutMax = ttl/3, ttl/3 }).RedLock("job").With(quorumlock.LockOptions{Fixed: true}))
 		c.holds("job", lease.Owner())
 		other := c.client(withMaxTTL(ttl))
 		began := time.Now()

@@ -105,7 +105,7 @@ func TestRealWaitingForPermits(t *testing.T) {
 	var attempts atomic.Int64
 	waits := c.client(func(cfg *quorumlock.Config) {
 		cfg.Hooks.AttemptFailed = func(quorumlock.AttemptFailedEvent) { attempts.Add(1) }
-	}).Semaphore("jobs", 8)
+	}, patiently).Semaphore("jobs", 8)
 	got, ctx := make(chan *quorumlock.Lease, 2), withDeadline(t)
 	for _, n := range []int{3, 5} {
 		go func() {
