@@ -82,7 +82,7 @@ func New(cfg Config) (*Client, error) {
 		closed: make(chan struct{}),
 	}
 	c.phase = time.Duration(cfg.Jitter() * float64(cfg.MaxTTL)) // no TTL's bunches are further apart
-	c.schedule.clock = cfg.Clock
+	c.schedule = scheduler{clock: cfg.Clock, room: c.room, waiting: make([]holdQueue, len(nodes)+1)}
 	c.tokens = tokens{clock: cfg.Clock, furthest: cfg.limits().Recovery(), moment: max(cfg.MaxClockSkew, 2*cfg.NodeTimeoutMax)}
 	for i, nd := range nodes {
 		c.lanes = append(c.lanes, newLane(c, i, nd))

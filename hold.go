@@ -31,9 +31,10 @@ type hold struct {
 	// decided is closed when the round of acquisition is won or lost; nil once it is held.
 	decided chan struct{}
 
-	// due and index belong to the scheduler.
+	// due, index and waits belong to the scheduler.
 	due   time.Duration
 	index int
+	waits bool
 
 	// entry is that of the waiter who acquires, or nil.
 	entry *entry
@@ -146,15 +147,17 @@ func (h *hold) acquisition() node.Op {
 }
 
 // nextDue is when the scheduler has to look at a held lease next.
-func (h *hold) nextDue() time.Duration {
-	return min(h.validUntil, h.renewAt, h.tenure.limit(), h.nextLapse())
-}
+func (h *hold) nextDue() time.Duration { return min(h.renewAt, h.latest()) }
 
-// tick does what is due for a held lease: its end, its hold limit, a renewal.
-func (h *hold) tick() {
+// latest is nextDue where a renewal has to wait.
+func (h *hold) latest() time.Duration { return min(h.validUntil, h.tenure.limit(), h.nextLapse()) }
+
+// tick does what is due for a held lease: its end, its hold limit, a renewal if there is room
+// for it.
+func (h *hold) tick(room bool) {
 	h.mu.Lock()
 	now := h.client.clock.Now()
-	why := h.tickAt(now)
+	why := h.tickAt(now, room)
 	over := why != nil && h.finish(now, why, nil) // what ends, is the tenure that was looked at
 	h.mu.Unlock()
 	if over {
@@ -163,7 +166,7 @@ func (h *hold) tick() {
 }
 
 // tickAt does all of that but the end, for which it returns the reason. The mutex is held.
-func (h *hold) tickAt(now time.Duration) error {
+func (h *hold) tickAt(now time.Duration, room bool) error {
 	switch {
 	case h.phase != held:
 		return nil
@@ -176,12 +179,19 @@ func (h *hold) tickAt(now time.Duration) error {
 	case now >= h.tenure.limit():
 		return ErrHoldLimit
 	}
-	if now >= h.renewAt {
+	late := now >= h.renewAt
+	if late && room {
 		h.renewAt = never
 		h.renew(now, nil)
 	}
 	h.reportBacking(now)
-	if !h.client.schedule.set(h, h.nextDue()) {
+	on := false
+	if late && !room {
+		on = h.client.schedule.await(h, h.latest())
+	} else {
+		on = h.client.schedule.set(h, h.nextDue())
+	}
+	if !on {
 		return ErrClosed
 	}
 	return nil

@@ -64,6 +64,8 @@ type lane struct {
 
 	mu    sync.Mutex
 	queue []*call
+	// renewals counts those in the queue.
+	renewals int
 	// inFlight is what the sender has sent and has no answer to.
 	inFlight []*call
 	// kept are undos that failed and wait to be tried again.
@@ -133,6 +135,9 @@ func (l *lane) submit(c *call) error {
 	} else {
 		l.queue = append(l.queue, c)
 	}
+	if c.op.Kind == node.Renew {
+		l.renewals++
+	}
 	l.start()
 	return nil
 }
@@ -157,13 +162,18 @@ func (l *lane) refusal(c *call) (reason, err error) {
 		return node.ErrClosed, nil
 	case l.overdue:
 		return node.ErrDown, node.ErrTimeout
-	case l.health.down && !c.urgent && (l.busy || l.client.clock.Now() < l.health.probeAt):
+	case l.resting(c.urgent):
 		return node.ErrDown, l.health.err
 	case c.until == 0 && len(l.queue) >= maxQueue:
 		return node.ErrBusy, nil
 	default:
 		return nil, nil
 	}
+}
+
+// resting reports whether the node is down and not to be asked now. The mutex is held.
+func (l *lane) resting(urgent bool) bool {
+	return l.health.down && !urgent && (l.busy || l.client.clock.Now() < l.health.probeAt)
 }
 
 // start makes sure that there is a sender. The mutex is held.
@@ -216,6 +226,8 @@ func (l *lane) take() bool {
 	rest := copy(l.queue, l.queue[n:])
 	clear(l.queue[rest:])
 	l.queue = l.queue[:rest]
+	l.renewals -= renewalsIn(l.batch)
+	l.client.schedule.look()
 
 	now := l.client.clock.Now()
 	l.ops, l.replies = l.ops[:0], l.replies[:0]

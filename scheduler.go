@@ -2,8 +2,9 @@ package quorumlock
 
 import (
 	"container/heap"
-	"math"
+	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/quorumlock/quorumlock/clock"
@@ -12,11 +13,23 @@ import (
 // scheduler wakes every held lease when something is due for it: a renewal, its end,
 // its hold limit. One timer serves all leases of a client; a lease has no goroutine
 // and no timer of its own.
+//
+// Renewals are no faster than the nodes take them: one that is due and finds no room waits
+// for it, and the lease that would end first goes first. Whatever else is due waits for
+// nothing.
 type scheduler struct {
 	clock clock.Clock
+	// room reports whether renewals that need so many nodes are to be sent now.
+	room func(need int) bool
 
 	mu    sync.Mutex
 	queue holdQueue
+	// waiting has, for each number of nodes that renewals may need, the holds that wait for
+	// room, by what else is due for them first; waiters counts them.
+	waiting []holdQueue
+	waiters atomic.Int64
+	// roomy is set when there may be room since that was looked at last.
+	roomy bool
 	timer clock.Timer
 	// armed is when the timer fires; 0 while it is not set.
 	armed time.Duration
@@ -28,20 +41,52 @@ type scheduler struct {
 
 // set has the hold ticked at due, instead of when it was due before. It reports false
 // once the scheduler is stopped: the hold must end.
-func (s *scheduler) set(h *hold, due time.Duration) bool {
+func (s *scheduler) set(h *hold, due time.Duration) bool { return s.put(h, due, false) }
+
+// await has the hold ticked when there is room for its renewal, and at due at the latest.
+func (s *scheduler) await(h *hold, due time.Duration) bool { return s.put(h, due, true) }
+
+func (s *scheduler) put(h *hold, due time.Duration, waits bool) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.stopped {
 		return false
 	}
-	h.due = due
-	if h.index < 0 {
-		heap.Push(&s.queue, h)
-	} else {
-		heap.Fix(&s.queue, h.index)
-	}
+	s.place(h, due, waits)
 	s.arm()
 	return true
+}
+
+// place puts a hold where it belongs. The mutex is held.
+func (s *scheduler) place(h *hold, due time.Duration, waits bool) {
+	if h.index >= 0 && h.waits != waits {
+		s.displace(h)
+	}
+	h.due, h.waits = due, waits
+	q := s.queueOf(h)
+	if h.index >= 0 {
+		heap.Fix(q, h.index)
+		return
+	}
+	heap.Push(q, h)
+	if waits {
+		s.waiters.Add(1)
+	}
+}
+
+// displace takes a hold from where it is. The mutex is held.
+func (s *scheduler) displace(h *hold) {
+	heap.Remove(s.queueOf(h), h.index)
+	if h.waits {
+		s.waiters.Add(-1)
+	}
+}
+
+func (s *scheduler) queueOf(h *hold) *holdQueue {
+	if h.waits {
+		return &s.waiting[h.lock.need]
+	}
+	return &s.queue
 }
 
 // remove forgets a hold that has ended.
@@ -49,8 +94,19 @@ func (s *scheduler) remove(h *hold) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if h.index >= 0 {
-		heap.Remove(&s.queue, h.index)
+		s.displace(h)
 	}
+}
+
+// look has those that wait looked at, as a lane has less to do, or has failed.
+func (s *scheduler) look() {
+	if s.waiters.Load() == 0 {
+		return // who comes to wait looks for room after that
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.roomy = true
+	s.arm()
 }
 
 // stop ends all ticking, waits for the tick under way, and returns the holds that are
@@ -67,8 +123,9 @@ func (s *scheduler) stop() []*hold {
 		<-running
 		s.mu.Lock()
 	}
-	left := s.queue
-	s.queue = nil
+	left := slices.Concat(append(s.waiting, s.queue)...)
+	s.queue, s.waiting = nil, nil
+	s.waiters.Store(0)
 	for _, h := range left {
 		h.index = -1
 	}
@@ -78,23 +135,38 @@ func (s *scheduler) stop() []*hold {
 // arm sets the timer to what is due first, if that is before what it is set to. An
 // early firing does no harm, so nothing is done when something due is put off.
 func (s *scheduler) arm() {
-	if s.running != nil || s.stopped || len(s.queue) == 0 {
+	if s.running != nil || s.stopped {
 		return
 	}
-	due := s.queue[0].due
-	if s.armed != 0 && s.armed <= due {
+	due := s.first()
+	if !s.roomy && (due == never || s.armed != 0 && s.armed <= due) {
 		return
+	}
+	now := s.clock.Now()
+	if s.roomy {
+		due = min(due, now)
 	}
 	s.armed = due
-	wait := due - s.clock.Now()
 	if s.timer == nil {
-		s.timer = s.clock.AfterFunc(wait, s.run)
+		s.timer = s.clock.AfterFunc(due-now, s.run)
 	} else {
-		s.timer.Reset(wait)
+		s.timer.Reset(due - now)
 	}
 }
 
-// run ticks all that is due, the most overdue first.
+// first is when something is due next, if no room comes.
+func (s *scheduler) first() time.Duration {
+	due := s.queue.first()
+	if s.waiters.Load() > 0 {
+		for _, q := range s.waiting {
+			due = min(due, q.first())
+		}
+	}
+	return due
+}
+
+// run ticks all that is due, the most overdue first, and then what waits, as long as there
+// is room.
 func (s *scheduler) run() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -102,20 +174,64 @@ func (s *scheduler) run() {
 		return
 	}
 	s.running, s.armed = make(chan struct{}), 0
-	for !s.stopped && len(s.queue) > 0 && s.queue[0].due <= s.clock.Now() {
-		// It stays in the queue, so that stop finds it; its tick sets what is due next.
-		h, due := s.queue[0], s.queue[0].due
-		s.mu.Unlock()
-		h.tick()
-		s.mu.Lock()
-		if h.index >= 0 && h.due == due {
-			h.due = math.MaxInt64
-			heap.Fix(&s.queue, h.index)
-		}
+	for !s.stopped && (s.tickDue(s.clock.Now()) || s.tickWaiting()) {
 	}
 	close(s.running)
 	s.running = nil
 	s.arm()
+}
+
+// tickDue ticks what is due, and reports whether anything was.
+func (s *scheduler) tickDue(now time.Duration) bool {
+	if s.queue.first() <= now {
+		h := s.queue[0]
+		s.tick(h, len(s.waiting[h.lock.need]) == 0) // who came before goes first
+		return true
+	}
+	if s.waiters.Load() > 0 {
+		for _, q := range s.waiting {
+			if q.first() <= now {
+				s.tick(q[0], false)
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// tickWaiting ticks one of those that wait, if there is room, and reports whether to go on.
+// Each number of nodes has a queue of its own: who needs a node that is slow is not in the way
+// of those who do not.
+func (s *scheduler) tickWaiting() bool {
+	s.roomy = false
+	if s.waiters.Load() == 0 {
+		return false
+	}
+	for need := range s.waiting {
+		if len(s.waiting[need]) == 0 {
+			continue
+		}
+		s.mu.Unlock()
+		room := s.room(need)
+		s.mu.Lock()
+		if room && len(s.waiting[need]) > 0 {
+			s.tick(s.waiting[need][0], true)
+			return true
+		}
+	}
+	return s.roomy
+}
+
+// tick ticks one hold, which may renew itself if there is room.
+func (s *scheduler) tick(h *hold, first bool) {
+	// It stays in its queue, so that stop finds it; its tick sets what is due next.
+	due, waits := h.due, h.waits
+	s.mu.Unlock()
+	h.tick(first && (waits || s.room(h.lock.need)))
+	s.mu.Lock()
+	if h.index >= 0 && h.due == due && h.waits == waits {
+		s.place(h, never, false)
+	}
 }
 
 // holdQueue is a heap of holds by what is due first.
@@ -123,6 +239,14 @@ type holdQueue []*hold
 
 func (q holdQueue) Len() int           { return len(q) }
 func (q holdQueue) Less(i, j int) bool { return q[i].due < q[j].due }
+
+// first is when something is due.
+func (q holdQueue) first() time.Duration {
+	if len(q) == 0 {
+		return never
+	}
+	return q[0].due
+}
 
 func (q holdQueue) Swap(i, j int) {
 	q[i], q[j] = q[j], q[i]
