@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/quorumlock/quorumlock/node"
@@ -89,7 +88,7 @@ var errUntaken = errors.New("it granted the lock, but knows a fencing token as l
 // succeed.
 func (h *hold) hopeless() bool {
 	permanent := 0
-	for _, r := range h.refusals {
+	for _, r := range h.refusals.all() {
 		var nodeErr *node.Error
 		if !errors.As(r.Err, &nodeErr) {
 			continue
@@ -105,13 +104,18 @@ func (h *hold) hopeless() bool {
 
 // tokenTooFar reports whether a node has refused the token because of its clock.
 func (h *hold) tokenTooFar() bool {
-	return slices.ContainsFunc(h.refusals, func(r node.Reply) bool { return errors.Is(r.Err, node.ErrClock) })
+	for _, r := range h.refusals.all() {
+		if errors.Is(r.Err, node.ErrClock) {
+			return true
+		}
+	}
+	return false
 }
 
 // freeAfter is how long, by what the denials said, until a quorum is free.
 func (h *hold) freeAfter() time.Duration {
-	told := make([]time.Duration, 0, len(h.refusals))
-	for _, r := range h.refusals {
+	told := make([]time.Duration, 0, len(h.claims))
+	for _, r := range h.refusals.all() {
 		if r.Outcome == node.Denied {
 			told = append(told, lifetime(r.Holder))
 		}
@@ -123,7 +127,7 @@ func (h *hold) freeAfter() time.Duration {
 func (h *hold) heldError() error {
 	votes := make(map[string]int)
 	var most node.Holder
-	for _, r := range h.refusals {
+	for _, r := range h.refusals.all() {
 		if r.Outcome != node.Denied {
 			continue
 		}

@@ -17,23 +17,21 @@ func (h *hold) note(i int, sent time.Duration, r *node.Reply) quorum.Vote {
 	switch r.Outcome {
 	case node.Granted, node.Healed:
 		if r.Recovering > 0 && h.claims[i] <= h.client.clock.Now() {
-			h.refuse(i, &node.Reply{Err: &node.Error{
+			h.refusals.set(i, &node.Reply{Err: &node.Error{
 				Node: h.client.lanes[i].node.Name(), Op: node.Renew, Reason: node.ErrRecovering, Err: errUncounted,
 			}})
 			return quorum.Unknown
 		}
 		h.claims[i] = max(h.claims[i], quorum.Expiry(sent, h.lock.ttl))
-		if h.refusals != nil {
-			h.refusals[i] = node.Reply{}
-		}
+		h.refusals.forgive(i)
 		return quorum.Granted
 	case node.Denied:
 		// Whatever it confirmed before, it has let go.
 		h.claims[i] = 0
-		h.refuse(i, r)
+		h.refusals.set(i, r)
 		return quorum.Denied
 	default:
-		h.refuse(i, r)
+		h.refusals.set(i, r)
 		return quorum.Unknown
 	}
 }

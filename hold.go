@@ -23,7 +23,8 @@ const (
 
 // hold is one owner: a round of acquisition, and the lease that comes of it if the
 // round is won. Leases of the same context share it. Everything below mu is guarded by
-// it; lanes and the scheduler are called with it held, hooks and callers' code never.
+// it, but for what belongs to the scheduler; lanes and the scheduler are called with it held, hooks
+// and callers' code never.
 type hold struct {
 	client *Client
 	lock   *Lock
@@ -31,20 +32,24 @@ type hold struct {
 	// decided is closed when the round of acquisition is won or lost; nil once it is held.
 	decided chan struct{}
 
-	// due, index and waits belong to the scheduler.
-	due   time.Duration
-	index int
-	waits bool
-
 	// entry is that of the waiter who acquires, or nil.
 	entry *entry
 	// trail is that of the call that acquires, or nil.
 	trail *trail
 
-	mu    sync.Mutex
+	mu sync.Mutex
+
+	// due, index and waits belong to the scheduler. What stands behind them belongs to the mutex
+	// again: they share a word.
+	due   time.Duration
+	index int32
+	waits bool
+
 	phase phase
 	// reads is set for a reader, renewed once renewals are sent to all nodes.
 	reads, renewed bool
+	// failures counts the rounds of renewal that failed in a row.
+	failures int32
 	// proposals counts the tokens that were proposed.
 	proposals uint8
 	// backing is how many nodes backed the lease when that was reported last.
@@ -68,16 +73,13 @@ type hold struct {
 	// asked marks the nodes that may have seen this owner: those to undo on. Of these, out
 	// marks those that have an acquisition to answer.
 	asked, out uint64
-	// refusals is, for each node, its last answer if that was no confirmation; nil
-	// while all have confirmed.
-	refusals []node.Reply
+	refusals   refusals
 	// validUntil is the end of the lease by local time, as far as confirmed.
 	validUntil time.Duration
 	// began is when the round of acquisition was sent, grantedAt when it was won.
 	began, grantedAt time.Duration
-	// renewAt is when the next renewal is due, failures how many failed in a row.
-	renewAt  time.Duration
-	failures int32
+	// renewAt is when the next renewal is due.
+	renewAt time.Duration
 	// tenure is that of whoever has it now, or had it last: first, unless it was handed over.
 	tenure *tenure
 	first  tenure

@@ -96,7 +96,6 @@ func (r *renewal) conclude(now time.Duration) (over error) {
 	h := r.hold
 	if r.tally.Result() == quorum.Won {
 		h.failures = 0
-		h.forgive()
 		if !h.lock.fixed {
 			h.renewAt = h.nextRenewal(r.began)
 		}
@@ -140,8 +139,8 @@ func (h *hold) retryRenewal(now time.Duration) {
 
 // forcedOff reports whether a node has a tombstone for this owner.
 func (h *hold) forcedOff() bool {
-	for i := range h.refusals {
-		if errors.Is(refusalError(&h.refusals[i]), errForcedOff) {
+	for _, r := range h.refusals.all() {
+		if errors.Is(refusalError(r), errForcedOff) {
 			return true
 		}
 	}

@@ -65,7 +65,7 @@ func (s *scheduler) place(h *hold, due time.Duration, waits bool) {
 	h.due, h.waits = due, waits
 	q := s.queueOf(h)
 	if h.index >= 0 {
-		heap.Fix(q, h.index)
+		heap.Fix(q, int(h.index))
 		return
 	}
 	heap.Push(q, h)
@@ -76,7 +76,7 @@ func (s *scheduler) place(h *hold, due time.Duration, waits bool) {
 
 // displace takes a hold from where it is. The mutex is held.
 func (s *scheduler) displace(h *hold) {
-	heap.Remove(s.queueOf(h), h.index)
+	heap.Remove(s.queueOf(h), int(h.index))
 	if h.waits {
 		s.waiters.Add(-1)
 	}
@@ -250,13 +250,13 @@ func (q holdQueue) first() time.Duration {
 
 func (q holdQueue) Swap(i, j int) {
 	q[i], q[j] = q[j], q[i]
-	q[i].index, q[j].index = i, j
+	q[i].index, q[j].index = int32(i), int32(j) //nolint:gosec // so many leases have no room in memory
 }
 
 // Push is for container/heap.
 func (q *holdQueue) Push(x any) {
-	h := x.(*hold) //nolint:forcetypeassert // by construction
-	h.index = len(*q)
+	h := x.(*hold)           //nolint:forcetypeassert // by construction
+	h.index = int32(len(*q)) //nolint:gosec // as above
 	*q = append(*q, h)
 }
 

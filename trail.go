@@ -145,6 +145,6 @@ func (h *hold) whyNot(kind node.Kind, i int, r *node.Reply, v quorum.Vote) error
 	case kind == node.Acquire && r.Outcome == node.Denied:
 		return &HeldError{Name: h.lock.shown(r.Holder.Name), Owner: r.Holder.Owner, TTL: r.Holder.TTL}
 	default:
-		return refusalError(&h.refusals[i])
+		return refusalError(h.refusals.of(i))
 	}
 }

@@ -10,7 +10,7 @@ var undoing = []Mutant{
 			File: "undo.go",
 			Old: `	if h.asked&(1<<i) == 0 {
 		to.answer(`,
-			New: `	if h.asked&(1<<i) == 0 || h.refusals != nil && h.refusals[i].Err != nil {
+			New: `	if h.asked&(1<<i) == 0 || h.refusals.of(i) != nil && h.refusals.of(i).Err != nil {
 		to.answer(`,
 		}},
 	},
