@@ -101,14 +101,14 @@ var exclusion = []Mutant{
 		Edits: []Edit{{
 			File: "claims.go",
 			Old: `	default:
-		h.refuse(i, r)
+		h.refusals.set(i, r)
 		return quorum.Unknown`,
 			New: `	default:
 		if errors.Is(r.Err, node.ErrTimeout) {
 			h.claims[i] = max(h.claims[i], quorum.Expiry(sent, h.lock.ttl))
 			return quorum.Granted
 		}
-		h.refuse(i, r)
+		h.refusals.set(i, r)
 		return quorum.Unknown`,
 		}},
 	},

@@ -71,8 +71,8 @@ var validity = []Mutant{
 		Then: "Its holder is told with the next renewal that is due, or never.",
 		Edits: []Edit{{
 			File: "hold.go",
-			Old:  `return min(h.validUntil, h.renewAt, h.tenure.limit(), h.nextLapse())`,
-			New:  `return min(h.renewAt, h.tenure.limit(), h.nextLapse())`,
+			Old:  `return min(h.validUntil, h.tenure.limit(), h.nextLapse())`,
+			New:  `return min(h.tenure.limit(), h.nextLapse())`,
 		}},
 	},
 	{
