@@ -103,7 +103,7 @@ func TestAHandoverInTheInstantOfTheHoldLimit(t *testing.T) {
 			asleep(c, true)
 			time.Sleep(time.Millisecond)
 			var both sync.WaitGroup
-			both.Go(func() { h.tick(true) })
+			both.Go(func() { h.tick(0) })
 			both.Go(func() { _ = first.Release(context.Background()) })
 			for range 2 {
 				both.Go(func() { _, _ = first.Backing() }) // which makes it a crowd

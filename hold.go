@@ -155,8 +155,8 @@ func (h *hold) nextDue() time.Duration { return min(h.renewAt, h.latest()) }
 func (h *hold) latest() time.Duration { return min(h.validUntil, h.tenure.limit(), h.nextLapse()) }
 
 // tick does what is due for a held lease: its end, its hold limit, a renewal if there is room
-// for it.
-func (h *hold) tick(room bool) {
+// for it, which takes so long.
+func (h *hold) tick(room time.Duration) {
 	h.mu.Lock()
 	now := h.client.clock.Now()
 	why := h.tickAt(now, room)
@@ -168,7 +168,7 @@ func (h *hold) tick(room bool) {
 }
 
 // tickAt does all of that but the end, for which it returns the reason. The mutex is held.
-func (h *hold) tickAt(now time.Duration, room bool) error {
+func (h *hold) tickAt(now, room time.Duration) error {
 	switch {
 	case h.phase != held:
 		return nil
@@ -181,20 +181,30 @@ func (h *hold) tickAt(now time.Duration, room bool) error {
 	case now >= h.tenure.limit():
 		return ErrHoldLimit
 	}
-	late := now >= h.renewAt
-	if late && room {
+	if !h.renewIfDue(now, room) {
+		return ErrClosed
+	}
+	return nil
+}
+
+// renewIfDue renews a held lease if that is due, there is room for it, and it can come of that in
+// time; and says when the next is due. It reports false once the client is closed.
+func (h *hold) renewIfDue(now, room time.Duration) bool {
+	due := now >= h.renewAt
+	waits := due && room == noRoom
+	late := due && !waits && room >= h.validUntil-now
+	if due && !waits && !late {
 		h.renewAt = never
 		h.renew(now, nil)
 	}
 	h.reportBacking(now)
-	on := false
-	if late && !room {
-		on = h.client.schedule.await(h, h.latest())
-	} else {
-		on = h.client.schedule.set(h, h.nextDue())
+	switch s := &h.client.schedule; {
+	case waits:
+		return s.await(h, h.latest())
+	case late:
+		// It would come to nothing, and others would come too late who do not have to.
+		return s.set(h, h.latest())
+	default:
+		return s.set(h, h.nextDue())
 	}
-	if !on {
-		return ErrClosed
-	}
-	return nil
 }

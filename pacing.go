@@ -1,6 +1,12 @@
 package quorumlock
 
-import "github.com/quorumlock/quorumlock/node"
+import (
+	"slices"
+	"time"
+
+	"github.com/quorumlock/quorumlock/node"
+	"github.com/quorumlock/quorumlock/quorum"
+)
 
 // Renewals keep to the pace of the nodes. They come from a timer, so nothing else would slow them
 // down where nodes cannot keep up: what is queued would grow until it is refused, and the
@@ -8,21 +14,33 @@ import "github.com/quorumlock/quorumlock/node"
 // is none the worse, as long as it comes before the end of the lease; and whatever the nodes can
 // take, they take it in full batches.
 
-// room reports whether a renewal that needs so many nodes is to be sent now: when so many
-// take it, or when to wait would not help, as too many have failed. A node that is slow holds
-// up nobody who can do without it.
-func (c *Client) room(need int) bool {
-	taking, full := 0, 0
+// noRoom is what a renewal takes for which there is no room yet.
+const noRoom = never
+
+// room is how long a renewal that needs so many nodes may take if it is sent now, or noRoom. It
+// is to be sent when so many nodes take it, or when to wait would not help, as too many have
+// failed. A node that is slow holds up nobody who can do without it.
+func (c *Client) room(need int) time.Duration {
+	var buf [quorum.MaxNodes]time.Duration
+	taking, full := buf[:0], 0
 	for _, l := range c.lanes {
-		switch l.state() {
+		switch state, takes := l.outlook(); state {
 		case laneTakes:
-			taking++
+			taking = append(taking, takes)
 		case laneFull:
 			full++
 		case laneRefuses:
 		}
 	}
-	return taking >= need || taking+full < need
+	switch {
+	case len(taking) >= need:
+		slices.Sort(taking)
+		return taking[need-1]
+	case len(taking)+full >= need:
+		return noRoom
+	default:
+		return 0
+	}
 }
 
 // laneState is what a lane would do with a renewal.
@@ -36,17 +54,18 @@ const (
 	laneRefuses
 )
 
-// state says what the lane would do with a renewal now.
-func (l *lane) state() laneState {
+// outlook says what the lane would do with a renewal now, and how long that takes if it goes on
+// as lately: the exchange that is under way, those before it, and its own.
+func (l *lane) outlook() (laneState, time.Duration) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	switch {
 	case l.closed, l.overdue, l.resting(false):
-		return laneRefuses
+		return laneRefuses, 0
 	case len(l.queue) >= maxQueue, l.renewals >= max(maxBatch, len(l.queue)-l.renewals):
-		return laneFull
+		return laneFull, 0
 	default:
-		return laneTakes
+		return laneTakes, time.Duration(2+len(l.queue)/maxBatch) * l.health.mean
 	}
 }
 

@@ -84,12 +84,15 @@ func lostOf(leases []*quorumlock.Lease) (lost int, least time.Duration) {
 	return lost, least
 }
 
+// pacedTTL is that of most leases here. They are renewed each third of it if there is room.
+const pacedTTL = 10 * time.Second
+
 // A client that holds more than its nodes can renew each third of a TTL renews as fast as they
 // can, the most urgent first. It loses nothing as long as they can renew all within a TTL.
 func TestRenewalsAreNoFasterThanNodesTakeThem(t *testing.T) {
 	const (
 		held    = 20_000
-		each    = 350 * time.Microsecond // so a round of all takes 7 s of a TTL of 10 s
+		each    = 350 * time.Microsecond // so a round of all takes 7 s
 		lasting = 40 * time.Second
 	)
 	inVirtualTime(t, 3, func(t *testing.T, f *fleet) {
@@ -98,15 +101,112 @@ func TestRenewalsAreNoFasterThanNodesTakeThem(t *testing.T) {
 			cfg.Hooks.RenewalFailed = func(quorumlock.RenewalFailedEvent) { failed.Add(1) }
 		})
 		leases := take(t, held, func(i int) *quorumlock.Lock { return c.RedLock(fmt.Sprint("l", i)) })
+		short := quorumlock.LockOptions{TTL: pacedTTL / 5} // they cannot wait as long as the others
+		leases = append(leases, take(t, 20, func(i int) *quorumlock.Lock { return c.RedLock(fmt.Sprint("s", i)).With(short) })...)
 		for range int(lasting / time.Second) {
 			time.Sleep(time.Second)
 			lost, least := lostOf(leases)
 			require.Zero(t, lost)
-			require.Greater(t, least, time.Second)
+			require.Greater(t, least, pacedTTL/20)
 		}
 		require.Zero(t, failed.Load(), "nodes that answer, and are not asked for too much, do not fail")
 		for _, nd := range nodes {
 			require.Greater(t, nd.ops.Load(), 100*nd.exchanges.Load(), "what leaves together is one call")
 		}
+	})
+}
+
+// Where nodes cannot renew all leases, those that they can are not lost with the others: nothing
+// is renewed too late.
+func TestTooManyLeasesAreNotAllLost(t *testing.T) {
+	const (
+		held    = 12_000
+		each    = 1200 * time.Microsecond // so a round of all takes 14 s, and a TTL is enough for 8,300
+		lasting = 40 * time.Second
+	)
+	inVirtualTime(t, 3, func(t *testing.T, f *fleet) {
+		c, _ := f.ladenClient(each)
+		leases := take(t, held, func(i int) *quorumlock.Lock { return c.RedLock(fmt.Sprint("l", i)) })
+		time.Sleep(lasting)
+		lost, _ := lostOf(leases)
+		require.Greater(t, held-lost, 6500)
+		time.Sleep(lasting)
+		again, _ := lostOf(leases)
+		require.Equal(t, lost, again, "the others can be kept")
+	})
+}
+
+// A lease that waits for room is over when its time is, and not when its turn comes.
+func TestWhoWaitsForRoomEndsInTime(t *testing.T) {
+	const held = 5000
+	inVirtualTime(t, 3, func(t *testing.T, f *fleet) {
+		c, nodes := f.ladenClient(10 * time.Microsecond)
+		leases := take(t, held, func(i int) *quorumlock.Lock { return c.RedLock(fmt.Sprint("l", i)) })
+		for _, nd := range nodes {
+			nd.each.Store(int64(1900 * time.Microsecond)) // a full batch is just in time
+		}
+		for range int(pacedTTL / time.Second * 10) {
+			time.Sleep(100 * time.Millisecond)
+			settled()
+			for _, l := range leases {
+				require.Equal(t, l.Err() != nil, l.Context().Err() != nil)
+			}
+		}
+		lost, _ := lostOf(leases)
+		require.Positive(t, lost, "there was not room for all")
+	})
+}
+
+// A node that hangs, or is slow, holds up no renewals that can do without it, whatever others
+// wait for.
+func TestRenewalsDoNotWaitForABadNode(t *testing.T) {
+	const held, each = 4000, 100 * time.Microsecond
+	for bad, be := range map[string]func(*laden){
+		"hung": func(nd *laden) { nd.Pause() },
+		"slow": func(nd *laden) { nd.each.Store(int64(1900 * time.Microsecond)) }, // a full batch is just in time
+	} {
+		t.Run(bad, func(t *testing.T) {
+			inVirtualTime(t, 3, func(t *testing.T, f *fleet) {
+				c, nodes := f.ladenClient(each)
+				leases := take(t, held, func(i int) *quorumlock.Lock { return c.RedLock(fmt.Sprint("l", i)) })
+				_ = take(t, held/4, func(i int) *quorumlock.Lock { return c.MultiLock(fmt.Sprint("m", i)) }) // they need it
+				be(nodes[0])
+				for range 30 {
+					time.Sleep(time.Second)
+					lost, least := lostOf(leases)
+					require.Zero(t, lost)
+					require.Greater(t, least, pacedTTL*6/10)
+				}
+				nodes[0].Resume()
+			})
+		})
+	}
+}
+
+// However much others want of the nodes, renewals get as much of them.
+func TestCallersDoNotKeepRenewalsWaiting(t *testing.T) {
+	const held, callers, each = 2000, 3000, 350 * time.Microsecond
+	inVirtualTime(t, 3, func(t *testing.T, f *fleet) {
+		c, _ := f.ladenClient(each)
+		leases := take(t, held, func(i int) *quorumlock.Lock { return c.RedLock(fmt.Sprint("l", i)) })
+		ctx, cancel := context.WithCancel(context.Background())
+		var all sync.WaitGroup
+		for i := range callers {
+			all.Go(func() {
+				for ctx.Err() == nil {
+					if lease, err := c.RedLock(fmt.Sprint("c", i)).Acquire(ctx); err == nil {
+						_ = lease.Release(ctx)
+					}
+				}
+			})
+		}
+		for range 30 {
+			time.Sleep(time.Second)
+			lost, least := lostOf(leases)
+			require.Zero(t, lost)
+			require.Greater(t, least, pacedTTL/3)
+		}
+		cancel()
+		all.Wait()
 	})
 }

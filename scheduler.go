@@ -19,8 +19,8 @@ import (
 // nothing.
 type scheduler struct {
 	clock clock.Clock
-	// room reports whether renewals that need so many nodes are to be sent now.
-	room func(need int) bool
+	// room is how long a renewal that needs so many nodes may take if it is sent now, or noRoom.
+	room func(need int) time.Duration
 
 	mu    sync.Mutex
 	queue holdQueue
@@ -184,14 +184,19 @@ func (s *scheduler) run() {
 // tickDue ticks what is due, and reports whether anything was.
 func (s *scheduler) tickDue(now time.Duration) bool {
 	if s.queue.first() <= now {
-		h := s.queue[0]
-		s.tick(h, len(s.waiting[h.lock.need]) == 0) // who came before goes first
+		need, room := s.queue[0].lock.need, noRoom
+		if len(s.waiting[need]) == 0 && s.roomFor(need) != noRoom { // who came before goes first
+			room = 0 // nobody else could use it
+		}
+		if s.queue.first() <= now && s.queue[0].lock.need == need { // still
+			s.tick(s.queue[0], room)
+		}
 		return true
 	}
 	if s.waiters.Load() > 0 {
 		for _, q := range s.waiting {
 			if q.first() <= now {
-				s.tick(q[0], false)
+				s.tick(q[0], noRoom)
 				return true
 			}
 		}
@@ -211,23 +216,27 @@ func (s *scheduler) tickWaiting() bool {
 		if len(s.waiting[need]) == 0 {
 			continue
 		}
-		s.mu.Unlock()
-		room := s.room(need)
-		s.mu.Lock()
-		if room && len(s.waiting[need]) > 0 {
-			s.tick(s.waiting[need][0], true)
+		if room := s.roomFor(need); room != noRoom && len(s.waiting[need]) > 0 {
+			s.tick(s.waiting[need][0], room)
 			return true
 		}
 	}
 	return s.roomy
 }
 
+// roomFor is room, for which the mutex is let go of.
+func (s *scheduler) roomFor(need int) time.Duration {
+	s.mu.Unlock()
+	defer s.mu.Lock()
+	return s.room(need)
+}
+
 // tick ticks one hold, which may renew itself if there is room.
-func (s *scheduler) tick(h *hold, first bool) {
+func (s *scheduler) tick(h *hold, room time.Duration) {
 	// It stays in its queue, so that stop finds it; its tick sets what is due next.
 	due, waits := h.due, h.waits
 	s.mu.Unlock()
-	h.tick(first && (waits || s.room(h.lock.need)))
+	h.tick(room)
 	s.mu.Lock()
 	if h.index >= 0 && h.due == due && h.waits == waits {
 		s.place(h, never, false)
