@@ -43,6 +43,10 @@ func (c *Client) room(need int) time.Duration {
 	}
 }
 
+// maxRenewals is how many renewals are good for a lane that has little else: it sends full batches
+// then, and those who take locks leave most of it to those who hold some.
+const maxRenewals = 2 * maxBatch
+
 // laneState is what a lane would do with a renewal.
 type laneState uint8
 
@@ -62,7 +66,7 @@ func (l *lane) outlook() (laneState, time.Duration) {
 	switch {
 	case l.closed, l.overdue, l.resting(false):
 		return laneRefuses, 0
-	case len(l.queue) >= maxQueue, l.renewals >= max(maxBatch, len(l.queue)-l.renewals):
+	case len(l.queue) >= maxQueue, l.renewals >= max(maxRenewals, len(l.queue)-l.renewals):
 		return laneFull, 0
 	default:
 		return laneTakes, time.Duration(2+len(l.queue)/maxBatch) * l.health.mean
