@@ -58,8 +58,8 @@ func (h *hold) sendTo(i int, l *lane, v *volley) {
 func (h *hold) answer(c *call, r *node.Reply) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.out &^= 1 << c.lane
-	h.vote(c.lane, c.sent, c.op.Token, r)
+	h.out &^= 1 << c.lane()
+	h.vote(c.lane(), c.sent, c.op.Token, r)
 	switch {
 	case h.phase == held:
 		h.straggle()
@@ -67,13 +67,13 @@ func (h *hold) answer(c *call, r *node.Reply) {
 		h.writeBack()
 	case h.phase == acquiring && h.outbid():
 		h.proposeAgain()
-	case h.phase == ended && h.tenure == nil && h.asked&(1<<c.lane) != 0:
+	case h.phase == ended && h.tenure == nil && h.asked&(1<<c.lane()) != 0:
 		now := h.client.clock.Now()
-		if h.entry != nil && h.round.Vote(c.lane) == quorum.Granted {
-			h.entry.returned(c.lane, now)
+		if h.entry != nil && h.round.Vote(c.lane()) == quorum.Granted {
+			h.entry.returned(c.lane(), now)
 		}
 		// Before what has been sent since: that may be another attempt of the same waiter.
-		h.undoOne(c.lane, now, true)
+		h.undoOne(c.lane(), now, true)
 	}
 }
 

@@ -21,8 +21,11 @@ const maxSpan = 256
 func spans(into []span, ops []Op) []span {
 	for from := 0; from < len(ops); {
 		to := from + 1
-		for to < min(len(ops), from+maxSpan) && joins(&ops[from], &ops[to]) {
-			to++
+		if first := &ops[from]; common(first) {
+			tag := tagged(first.Names[0])
+			for to < min(len(ops), from+maxSpan) && joins(first, tag, &ops[to]) {
+				to++
+			}
 		}
 		into = append(into, span{from, to})
 		from = to
@@ -30,11 +33,11 @@ func spans(into []span, ops []Op) []span {
 	return into
 }
 
-// joins reports whether an operation can stand in one command with another before it. A
-// release has no TTL, and cares for none.
-func joins(first, next *Op) bool {
-	return common(first) && common(next) && first.Limits == next.Limits &&
-		(first.TTL == next.TTL || next.Kind == Release) && tagged(first.Names[0]) == tagged(next.Names[0])
+// joins reports whether an operation can stand in one command with a common one before it, whose
+// name has a tag or not. A release has no TTL, and cares for none.
+func joins(first *Op, tag bool, next *Op) bool {
+	return common(next) && first.Limits == next.Limits &&
+		(first.TTL == next.TTL || next.Kind == Release) && tagged(next.Names[0]) == tag
 }
 
 // common reports whether an operation is one of those that come by the thousand: of one lock,
@@ -176,8 +179,9 @@ func (w *writer) single(op *Op) {
 	case Latch, Unlatch:
 		w.latch(op)
 	case Open:
+		found := op.found()
 		w.add(milliseconds(op.Limits.MaxTTL), milliseconds(op.Limits.MaxClockSkew),
-			op.Marker.Identity, w.numerals.signed(op.Marker.Until))
+			found.Identity, w.numerals.signed(found.Until))
 	}
 }
 

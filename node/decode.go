@@ -219,7 +219,7 @@ func decodeMarker(op *Op, values []rueidis.RedisMessage) (Reply, error) {
 	if err := errors.Join(err1, err2); err != nil {
 		return Reply{}, err
 	}
-	r := Reply{Outcome: Inspected, Marker: Marker{
+	r := Reply{Outcome: Inspected, Marker: &Marker{
 		Identity:  identity,
 		Until:     n[0],
 		Limits:    Limits{milli(n[1]), milli(n[2])},
