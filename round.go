@@ -159,15 +159,16 @@ func (h *hold) implausible(i int, token uint64, r *node.Reply) bool {
 // over reports whether the round is decided: enough nodes have granted and taken the
 // token, or so many have not granted that the others are too few.
 func (h *hold) over() bool {
-	return h.taken.Result() == quorum.Won || h.taken.Unknown() > len(h.claims)-h.lock.need ||
-		h.taken.Result() == quorum.Lost && int(h.proposals) > len(h.claims)
+	result := h.taken.Result()
+	return result == quorum.Won || h.taken.Unknown() > len(h.claims)-h.lock.need ||
+		result == quorum.Lost && int(h.proposals) > len(h.claims)
 }
 
 // outbid reports whether enough nodes may grant, and yet too few have taken the token,
 // as others know a larger one. One more proposal does, or one for each node that is late
 // to tell.
 func (h *hold) outbid() bool {
-	return !h.over() && h.taken.Result() == quorum.Lost
+	return h.taken.Result() == quorum.Lost && !h.over()
 }
 
 // proposeAgain asks the nodes that granted to take a token that is larger than what enough

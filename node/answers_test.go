@@ -336,7 +336,9 @@ func sound(t *testing.T, op node.Op, r node.Reply) {
 	}
 	require.GreaterOrEqual(t, r.Recovering, time.Duration(0))
 	require.True(t, r.Recovering > 0 || !r.Restarted)
-	require.GreaterOrEqual(t, r.Marker.Left, time.Duration(0))
+	if r.Marker != nil {
+		require.GreaterOrEqual(t, r.Marker.Left, time.Duration(0))
+	}
 	if r.Token != 0 {
 		require.Equal(t, node.Acquire, op.Kind)
 	}
