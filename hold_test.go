@@ -412,8 +412,8 @@ func TestStragglersAndHandles(t *testing.T) {
 		synctest.Wait()
 		before := lease.Remaining()
 		now := c.clock.Now()
-		lease.tenure.hold.answer(&call{op: &node.Op{}, lane: 1, sent: now + time.Second}, granted())
-		lease.tenure.hold.answer(&call{op: &node.Op{}, lane: 2, sent: now + time.Second}, granted())
+		lease.tenure.hold.answer(&call{op: &node.Op{}, index: 1, sent: now + time.Second}, granted())
+		lease.tenure.hold.answer(&call{op: &node.Op{}, index: 2, sent: now + time.Second}, granted())
 		require.Equal(t, before+time.Second, lease.Remaining())
 
 		require.True(t, lease.tenure.addHandle())

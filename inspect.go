@@ -179,7 +179,7 @@ var errNoAnswer = errors.New("no answer yet")
 func (s *survey) answer(c *call, r *node.Reply) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	n := &s.status.Nodes[c.lane]
+	n := &s.status.Nodes[c.lane()]
 	n.Holders, n.Err, n.Recovering, n.Unmarked = r.Holders, r.Err, r.Recovering, r.Unmarked
 	if r.Err == nil {
 		n.Latency = s.lock.client.clock.Now() - c.sent

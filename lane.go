@@ -25,13 +25,13 @@ type call struct {
 	// op may be shared with calls to other nodes: it is not changed, but replaced.
 	op   *node.Op
 	sink sink
-	// lane is the index of the node.
-	lane int
 	// sent is the local time just before the operation was sent last.
 	sent time.Duration
 	// until, for an undo, is how long it is tried again; 0 for all else, which is
 	// sent once.
 	until time.Duration
+	// index is that of the node, of at most quorum.MaxNodes; see lane and aim.
+	index uint8
 	// urgent calls are for people who ask: a node that is down is probed for them at
 	// once, whatever pause it is in.
 	urgent bool
@@ -43,6 +43,11 @@ type call struct {
 	// told is set once the sink has its one answer. An undo may go on after it.
 	told bool
 }
+
+// lane is the index of the node.
+func (c *call) lane() int { return int(c.index) }
+
+func (c *call) aim(lane int) { c.index = uint8(lane) } //nolint:gosec // see index
 
 // sink is told the answer to a call, once, without any lock held.
 type sink interface {
@@ -121,7 +126,7 @@ func newLane(c *Client, index int, nd node.Node) *lane {
 func (l *lane) submit(c *call) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	c.lane = l.index
+	c.aim(l.index)
 	if reason, err := l.refusal(c); reason != nil {
 		refused := &node.Error{Node: l.node.Name(), Op: c.op.Kind, Reason: reason, Err: err}
 		if c.until > 0 {

@@ -95,17 +95,17 @@ func (r *latchRound) answer(c *call, reply *node.Reply) {
 func (r *latchRound) note(c *call, reply *node.Reply) {
 	s := reply.Latch
 	if reply.Err != nil || s == nil {
-		r.errs[c.lane] = reply.Err
+		r.errs[c.lane()] = reply.Err
 		return
 	}
 	l := r.call.latch
 	l.client.tokens.saw(max(s.Generation, s.Since, s.Last), l.name[0])
-	r.until[c.lane], r.errs[c.lane] = s.Until, nil
+	r.until[c.lane()], r.errs[c.lane()] = s.Until, nil
 	a := quorum.LatchAnswer{
 		Told: true, Generation: s.Generation, Count: s.Count, Since: s.Since,
 		Refilled: s.Whole, Recovering: reply.Recovering > 0,
 	}
-	if before := r.answers[c.lane]; before.Generation == a.Generation {
+	if before := r.answers[c.lane()]; before.Generation == a.Generation {
 		a.IDs = before.IDs
 	}
 	if length := l.client.cfg.limits().Recovery().Microseconds(); s.Until > length {
@@ -113,7 +113,7 @@ func (r *latchRound) note(c *call, reply *node.Reply) {
 	}
 	granted := reply.Outcome == node.Granted
 	if granted {
-		r.granted |= 1 << c.lane
+		r.granted |= 1 << c.lane()
 	}
 	switch {
 	case c.op.Latch.List:
@@ -121,7 +121,7 @@ func (r *latchRound) note(c *call, reply *node.Reply) {
 	case granted:
 		a.IDs = slices.Sorted(slices.Values(c.op.Latch.IDs))
 	}
-	r.answers[c.lane] = a
+	r.answers[c.lane()] = a
 }
 
 // view is what the answers come to so far, or the target once enough nodes have that, but not yet

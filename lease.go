@@ -256,10 +256,10 @@ func (r *releasing) answer(c *call, reply *node.Reply) {
 	defer r.mu.Unlock()
 	pending := r.tally.Result() == quorum.Pending
 	if !undoFailed(reply) {
-		r.tally.Record(c.lane, quorum.Granted)
+		r.tally.Record(c.lane(), quorum.Granted)
 	} else {
-		r.tally.Record(c.lane, quorum.Unknown)
-		r.errs = append(r.errs, NodeError{Node: r.hold.client.lanes[c.lane].node.Name(), Err: reply.Err})
+		r.tally.Record(c.lane(), quorum.Unknown)
+		r.errs = append(r.errs, NodeError{Node: r.hold.client.lanes[c.lane()].node.Name(), Err: reply.Err})
 	}
 	if pending && r.tally.Result() != quorum.Pending {
 		r.decided.Done()

@@ -68,7 +68,7 @@ func (r *renewal) vote(c *call, reply *node.Reply) (over error) {
 	if h.phase != held {
 		return nil
 	}
-	r.record(c.lane, c.sent, reply)
+	r.record(c.lane(), c.sent, reply)
 	if r.over || r.tally.Result() == quorum.Pending {
 		h.straggle()
 		return nil

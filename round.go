@@ -58,8 +58,8 @@ func (h *hold) sendTo(i int, l *lane, v *volley) {
 func (h *hold) answer(c *call, r *node.Reply) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.out &^= 1 << c.lane
-	h.vote(c.lane, c.sent, c.op.Token, r)
+	h.out &^= 1 << c.lane()
+	h.vote(c.lane(), c.sent, c.op.Token, r)
 	switch {
 	case h.phase == held:
 		h.straggle()
@@ -67,13 +67,13 @@ func (h *hold) answer(c *call, r *node.Reply) {
 		h.writeBack()
 	case h.phase == acquiring && h.outbid():
 		h.proposeAgain()
-	case h.phase == ended && h.tenure == nil && h.asked&(1<<c.lane) != 0:
+	case h.phase == ended && h.tenure == nil && h.asked&(1<<c.lane()) != 0:
 		now := h.client.clock.Now()
-		if h.entry != nil && h.round.Vote(c.lane) == quorum.Granted {
-			h.entry.returned(c.lane, now)
+		if h.entry != nil && h.round.Vote(c.lane()) == quorum.Granted {
+			h.entry.returned(c.lane(), now)
 		}
 		// Before what has been sent since: that may be another attempt of the same waiter.
-		h.undoOne(c.lane, now, true)
+		h.undoOne(c.lane(), now, true)
 	}
 }
 
@@ -159,15 +159,16 @@ func (h *hold) implausible(i int, token uint64, r *node.Reply) bool {
 // over reports whether the round is decided: enough nodes have granted and taken the
 // token, or so many have not granted that the others are too few.
 func (h *hold) over() bool {
-	return h.taken.Result() == quorum.Won || h.taken.Unknown() > len(h.claims)-h.lock.need ||
-		h.taken.Result() == quorum.Lost && int(h.proposals) > len(h.claims)
+	result := h.taken.Result()
+	return result == quorum.Won || h.taken.Unknown() > len(h.claims)-h.lock.need ||
+		result == quorum.Lost && int(h.proposals) > len(h.claims)
 }
 
 // outbid reports whether enough nodes may grant, and yet too few have taken the token,
 // as others know a larger one. One more proposal does, or one for each node that is late
 // to tell.
 func (h *hold) outbid() bool {
-	return !h.over() && h.taken.Result() == quorum.Lost
+	return h.taken.Result() == quorum.Lost && !h.over()
 }
 
 // proposeAgain asks the nodes that granted to take a token that is larger than what enough

@@ -130,15 +130,15 @@ func (r *resizing) answer(c *call, reply *node.Reply) {
 	defer r.mu.Unlock()
 	switch reply.Outcome {
 	case node.Granted:
-		r.tally.Record(c.lane, quorum.Granted)
+		r.tally.Record(c.lane(), quorum.Granted)
 	case node.Denied:
-		r.tally.Record(c.lane, quorum.Denied)
+		r.tally.Record(c.lane(), quorum.Denied)
 		if reply.Pool.Version > r.latest.Version {
 			r.latest = reply.Pool
 		}
 	default:
-		r.tally.Record(c.lane, quorum.Unknown)
-		r.errs = append(r.errs, NodeError{Node: r.lock.client.lanes[c.lane].node.Name(), Err: reply.Err})
+		r.tally.Record(c.lane(), quorum.Unknown)
+		r.errs = append(r.errs, NodeError{Node: r.lock.client.lanes[c.lane()].node.Name(), Err: reply.Err})
 	}
 	if r.tally.Missing() == 0 {
 		close(r.done)

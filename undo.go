@@ -38,7 +38,9 @@ func (h *hold) release() node.Op {
 // undoOne does so on one node, before what has been sent there since if it is to be first.
 func (h *hold) undoOne(i int, now time.Duration, first bool) {
 	op := h.release()
-	h.undoOn(i, now, &call{op: &op, lane: i, first: first}, nobody{})
+	c := &call{op: &op, first: first}
+	c.aim(i)
+	h.undoOn(i, now, c, nobody{})
 }
 
 // undoOn does so on one node, by a call that has the operation.

@@ -18,7 +18,8 @@ func (v *volley) aim(nodes int, op node.Op) {
 		v.calls = make([]call, nodes)
 	}
 	for i := range v.calls {
-		v.calls[i].op, v.calls[i].lane = &v.op, i
+		v.calls[i].op = &v.op
+		v.calls[i].aim(i)
 	}
 }
 

@@ -66,7 +66,7 @@ type NodeReport struct {
 	// Err is why the state is Failed.
 	Err error
 
-	marker node.Marker
+	marker *node.Marker
 	target node.Node
 }
 
@@ -201,7 +201,7 @@ func (n *NodeReport) do(ctx context.Context, op node.Op) node.Reply {
 	return replies[0]
 }
 
-func (n *NodeReport) found(m node.Marker) {
+func (n *NodeReport) found(m *node.Marker) {
 	n.marker, n.Limits, n.Left, n.Restarted = m, m.Limits, m.Left, m.Restarted && m.Left > 0
 	n.State = Open
 	if m.Left > 0 {

@@ -3,6 +3,7 @@ package node_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"strings"
@@ -237,5 +238,36 @@ func TestRedisConnectionThatBreaksInAnAnswerToMany(t *testing.T) {
 		for _, r := range do(n, acquire("o1", "a"), acquire("o1", "b"), release("o1", "c"), renew("o1", "d")) {
 			require.ErrorIs(t, r.Err, node.ErrProtocol, "%q", whole)
 		}
+	}
+}
+
+// An answer to many is a text of digits, or a list in which a digit is a text too.
+func TestRedisAnswersToMany(t *testing.T) {
+	ops := []node.Op{acquire("o1", "a"), release("o1", "b"), release("o1", "c"), renew("o1", "d"), renew("o1", "e")}
+	granted := []node.Outcome{node.Granted, node.Absent, node.Released, node.Granted, node.Healed}
+	for _, right := range []string{"$5\r\n10112\r\n", "+10112\r\n", array("1", "0", "1", "1", "2"), array(1, 0, 1, 1, 2)} {
+		wantAll(t, open(t, newFront(t, fake(always(right))).addr()), ops, granted...)
+	}
+	for _, wrong := range []string{"", "1011", "101121", "xxxxx", "22233", "\xff\x00/:9"} {
+		n := open(t, newFront(t, fake(always(fmt.Sprintf("$%d\r\n%s\r\n", len(wrong), wrong)))).addr())
+		for _, r := range do(n, ops...) {
+			require.ErrorIs(t, r.Err, node.ErrProtocol, "%q", wrong)
+			require.Equal(t, node.Reply{Err: r.Err}, r)
+		}
+	}
+	// Each digit is an answer to its own operation.
+	for i, mixed := range []string{"00112", "12112", "10212", "10102", "10110"} {
+		n := open(t, newFront(t, fake(always("$5\r\n"+mixed+"\r\n"))).addr())
+		for j, r := range do(n, ops...) {
+			if j == i {
+				require.ErrorIs(t, r.Err, node.ErrProtocol, "%q", mixed)
+			} else {
+				require.Equal(t, node.Reply{Outcome: granted[j]}, r, "%q", mixed)
+			}
+		}
+	}
+	n := open(t, newFront(t, fake(always(array("1", "", "10", "01", nil)))).addr())
+	for i, r := range do(n, ops...) {
+		require.Equal(t, i == 0, r.Err == nil, "%d: %v", i, r.Err)
 	}
 }

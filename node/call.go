@@ -50,7 +50,7 @@ func (l *link) abandon() {
 	if conn := l.conn.Swap(nil); conn != nil {
 		_ = (*conn).Close()
 	}
-	l.client, l.self = nil, endpoint{}
+	l.forget()
 }
 
 func broke(p any) error { return fmt.Errorf("%w: %v", errGarbled, p) }

@@ -21,8 +21,11 @@ const maxSpan = 256
 func spans(into []span, ops []Op) []span {
 	for from := 0; from < len(ops); {
 		to := from + 1
-		for to < min(len(ops), from+maxSpan) && joins(&ops[from], &ops[to]) {
-			to++
+		if first := &ops[from]; common(first) {
+			tag := tagged(first.Names[0])
+			for to < min(len(ops), from+maxSpan) && joins(first, tag, &ops[to]) {
+				to++
+			}
 		}
 		into = append(into, span{from, to})
 		from = to
@@ -30,11 +33,11 @@ func spans(into []span, ops []Op) []span {
 	return into
 }
 
-// joins reports whether an operation can stand in one command with another before it. A
-// release has no TTL, and cares for none.
-func joins(first, next *Op) bool {
-	return common(first) && common(next) && first.Limits == next.Limits &&
-		(first.TTL == next.TTL || next.Kind == Release) && tagged(first.Names[0]) == tagged(next.Names[0])
+// joins reports whether an operation can stand in one command with a common one before it, whose
+// name has a tag or not. A release has no TTL, and cares for none.
+func joins(first *Op, tag bool, next *Op) bool {
+	return common(next) && first.Limits == next.Limits &&
+		(first.TTL == next.TTL || next.Kind == Release) && tagged(next.Names[0]) == tag
 }
 
 // common reports whether an operation is one of those that come by the thousand: of one lock,
@@ -51,7 +54,14 @@ func common(op *Op) bool {
 // writer makes commands, in memory that it uses again for the next.
 type writer struct {
 	numerals numerals
+	packer   packer
 	args     []string
+}
+
+// begin begins the commands of another exchange, of so many operations.
+func (w *writer) begin(operations int) {
+	w.numerals.begin(operations)
+	w.packer.clear()
 }
 
 // evalsha is the command for some operations that names their script, eval the one that has it
@@ -74,32 +84,53 @@ func (w *writer) command(b rueidis.Builder, ops []Op, verb string, text func(*sc
 		w.single(op)
 		return b.Arbitrary(verb, text(scriptOf(op)), strconv.Itoa(len(op.Names))).Keys(op.Names...).Args(w.args...).Build()
 	}
-	w.add("0", milliseconds(ops[0].Limits.MaxTTL), milliseconds(ops[0].Limits.MaxClockSkew), milliseconds(ops[0].TTL))
-	w.add(affixes(ops[0].Names[0]))
-	for i := range ops {
-		w.oneOfMany(&ops[i])
-	}
+	w.add("0", w.packed(ops))
 	return b.Arbitrary(verb, text(&many)).Args(w.args...).Build()
 }
 
 func (w *writer) add(args ...string) { w.args = append(w.args, args...) }
 
-// oneOfMany adds what the header of the script for many says about an operation.
-func (w *writer) oneOfMany(op *Op) {
-	name := op.Names[0]
+// packed is what the header of the script for many says about operations.
+func (w *writer) packed(ops []Op) string {
+	p, first := &w.packer, &ops[0]
+	before, behind := affixes(first.Names[0])
+	p.begin()
+	for _, text := range [...]string{
+		milliseconds(first.Limits.MaxTTL), milliseconds(first.Limits.MaxClockSkew), milliseconds(first.TTL), before, behind,
+	} {
+		p.add(text)
+	}
+	for i := range ops {
+		op := &ops[i]
+		p.add(wordOf(op))
+		p.add(op.Names[0])
+		p.add(op.Owner)
+		if op.Kind == Release {
+			continue
+		}
+		p.addNumber(op.Token)
+		if op.Kind == Acquire && op.Reserve > 0 {
+			p.addNumber(op.end())
+		}
+	}
+	return p.end()
+}
+
+// wordOf is the one by which the script for many knows what to do.
+func wordOf(op *Op) string {
 	switch {
 	case op.Kind == Acquire && op.Reserve > 0:
-		w.add("reserve", name, op.Owner, w.numerals.unsigned(op.Token), w.numerals.unsigned(op.end()))
+		return "reserve"
 	case op.Kind == Acquire && op.Fair:
-		w.add("acquire", name, op.Owner, w.numerals.unsigned(op.Token))
+		return "acquire"
 	case op.Kind == Acquire:
-		w.add("barge", name, op.Owner, w.numerals.unsigned(op.Token))
+		return "barge"
 	case op.Kind == Renew:
-		w.add("renew", name, op.Owner, w.numerals.unsigned(op.Token))
+		return "renew"
 	case op.Announce:
-		w.add("announce", name, op.Owner)
+		return "announce"
 	default:
-		w.add("release", name, op.Owner)
+		return "release"
 	}
 }
 
@@ -148,8 +179,9 @@ func (w *writer) single(op *Op) {
 	case Latch, Unlatch:
 		w.latch(op)
 	case Open:
+		found := op.found()
 		w.add(milliseconds(op.Limits.MaxTTL), milliseconds(op.Limits.MaxClockSkew),
-			op.Marker.Identity, w.numerals.signed(op.Marker.Until))
+			found.Identity, w.numerals.signed(found.Until))
 	}
 }
 

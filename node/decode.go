@@ -27,8 +27,18 @@ func decodeAll(ops []Op, result rueidis.RedisResult, replies []Reply) {
 	}
 }
 
-// decodeMany reads an answer that has one for each operation.
+// decodeMany reads an answer that has one for each operation: digits, if all are.
 func decodeMany(ops []Op, msg *rueidis.RedisMessage, replies []Reply) error {
+	if msg.IsString() {
+		digits, err := msg.ToString()
+		if err != nil || len(digits) != len(ops) {
+			return errors.Join(errGarbled, errForm, err)
+		}
+		for i := range ops {
+			replies[i] = decodeDigit(&ops[i], digits[i])
+		}
+		return nil
+	}
 	answers, err := msg.ToArray()
 	if err != nil || len(answers) != len(ops) {
 		return errors.Join(errGarbled, errForm, err)
@@ -36,11 +46,22 @@ func decodeMany(ops []Op, msg *rueidis.RedisMessage, replies []Reply) error {
 	for i := range ops {
 		if err := answers[i].Error(); err != nil {
 			replies[i] = Reply{Err: err}
+		} else if digit, err := answers[i].ToString(); err == nil && len(digit) == 1 {
+			replies[i] = decodeDigit(&ops[i], digit[0])
 		} else {
 			replies[i] = decode(&ops[i], &answers[i])
 		}
 	}
 	return nil
+}
+
+// decodeDigit reads an answer that is a number, written as a digit.
+func decodeDigit(op *Op, digit byte) Reply {
+	outcome := outcomeOf(op, int64(digit)-'0')
+	if outcome == Unknown {
+		return Reply{Err: errors.Join(errGarbled, errForm)}
+	}
+	return Reply{Outcome: outcome}
 }
 
 // decode reads an answer as the header of the operation's script describes it.
@@ -50,14 +71,14 @@ func decode(op *Op, msg *rueidis.RedisMessage) Reply {
 	switch {
 	case op.Kind == Resize:
 		r, err = decodeResize(msg)
-	case op.Kind == Release || op.Kind == Leave:
-		r, err = decodeCount(op, msg)
 	case op.Kind == Inspect || op.Kind == ForceRelease:
 		r, err = decodeFound(op, msg)
 	case op.Kind == Latch || op.Kind == Unlatch:
 		r, err = decodeLatch(op, msg)
 	case msg.IsInt64():
-		r, err = decodeGrant(op, msg)
+		r, err = decodeNumber(op, msg)
+	case op.Kind == Release || op.Kind == Leave:
+		err = errForm
 	default:
 		r, err = decodeArray(op, msg)
 	}
@@ -73,15 +94,32 @@ var errGarbled = errors.New("unexpected reply")
 // errForm is for an answer of the right type and a wrong form.
 var errForm = errors.New("not in this form")
 
-// decodeGrant reads the answer without a but.
-func decodeGrant(op *Op, msg *rueidis.RedisMessage) (Reply, error) {
-	switch n, err := msg.AsInt64(); {
+// decodeNumber reads an answer that is just a number.
+func decodeNumber(op *Op, msg *rueidis.RedisMessage) (Reply, error) {
+	n, err := msg.AsInt64()
+	r := Reply{Outcome: outcomeOf(op, n)}
+	if err != nil || r.Outcome == Unknown {
+		return Reply{}, errors.Join(err, errForm)
+	}
+	return r, nil
+}
+
+// outcomeOf is what a number means that is all of an answer; Unknown if no script answers so.
+func outcomeOf(op *Op, n int64) Outcome {
+	removes := op.Kind == Release || op.Kind == Leave
+	switch {
+	case removes && n == 0:
+		return Absent
+	case removes && n > 0 && n <= int64(len(op.Names)):
+		return Released
+	case removes:
+		return Unknown
 	case n == 1 && op.Kind != Mark && (op.Kind != Acquire || !op.Reads): // a reader is told the fence
-		return Reply{Outcome: Granted}, err
+		return Granted
 	case n == 2 && op.Kind == Renew:
-		return Reply{Outcome: Healed}, err
+		return Healed
 	default:
-		return Reply{}, errForm
+		return Unknown
 	}
 }
 
@@ -141,7 +179,7 @@ func decodeReassertion(op *Op, values []rueidis.RedisMessage) (Reply, error) {
 	if err != nil || n[1] <= 0 {
 		return Reply{}, errors.Join(err, errForm)
 	}
-	r, err := decodeGrant(op, &values[0])
+	r, err := decodeNumber(op, &values[0])
 	r.Recovering, r.Restarted = milli(n[1]), n[2] != 0
 	return r, err
 }
@@ -181,7 +219,7 @@ func decodeMarker(op *Op, values []rueidis.RedisMessage) (Reply, error) {
 	if err := errors.Join(err1, err2); err != nil {
 		return Reply{}, err
 	}
-	r := Reply{Outcome: Inspected, Marker: Marker{
+	r := Reply{Outcome: Inspected, Marker: &Marker{
 		Identity:  identity,
 		Until:     n[0],
 		Limits:    Limits{milli(n[1]), milli(n[2])},
@@ -192,18 +230,6 @@ func decodeMarker(op *Op, values []rueidis.RedisMessage) (Reply, error) {
 		r.Outcome = Denied
 	}
 	return r, nil
-}
-
-func decodeCount(op *Op, msg *rueidis.RedisMessage) (Reply, error) {
-	n, err := msg.AsInt64()
-	switch {
-	case err != nil || !msg.IsInt64() || n < 0 || n > int64(len(op.Names)):
-		return Reply{}, errors.Join(err, errForm)
-	case n == 0:
-		return Reply{Outcome: Absent}, nil
-	default:
-		return Reply{Outcome: Released}, nil
-	}
 }
 
 // decodeFound reads the answers that list holders.

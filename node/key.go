@@ -18,4 +18,4 @@ func affixes(name string) (before, behind string) {
 }
 
 // tagged reports whether a name has a hash tag, or might.
-func tagged(name string) bool { return strings.Contains(name, "{") }
+func tagged(name string) bool { return strings.IndexByte(name, '{') >= 0 }

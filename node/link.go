@@ -15,7 +15,8 @@ import (
 // used by one call at a time; the atomics are shared with the dialler.
 type link struct {
 	client rueidis.Client
-	// spans, commands and writer are those of the exchange under way.
+	// spans, commands and writer are those of the exchange under way. With the client, the writer's
+	// memory is given up: what could not be sent may still be about to be.
 	spans    []span
 	commands rueidis.Commands
 	writer   writer
@@ -162,7 +163,12 @@ func (l *link) drop(ctx context.Context) {
 		_ = l.client.Do(context.WithoutCancel(ctx), l.client.B().Ping().Build())
 	}
 	l.client.Close()
-	l.client, l.self = nil, endpoint{}
+	l.forget()
+}
+
+// forget gives up the client, which is closed or of no use.
+func (l *link) forget() {
+	l.client, l.self, l.commands, l.writer = nil, endpoint{}, nil, writer{}
 }
 
 // parseEndpoint reads a line of CLIENT INFO: "id=7 addr=127.0.0.1:5000 ...". In RESP3 it

@@ -94,7 +94,7 @@ func TestMemoryCrashBringsTheMarkerBack(t *testing.T) {
 	want(t, node.Granted, m, node.Op{Kind: node.Open, Marker: first})
 	want(t, node.Granted, m, acquire("o1", "a"))
 	other := node.Limits{MaxTTL: time.Minute, MaxClockSkew: time.Second}
-	want(t, node.Granted, m, node.Op{Kind: node.Open, Marker: node.Marker{Identity: m.Identity()}, Limits: other})
+	want(t, node.Granted, m, node.Op{Kind: node.Open, Marker: &node.Marker{Identity: m.Identity()}, Limits: other})
 	assert.Equal(t, other, want(t, node.Inspected, m, marks).Marker.Limits)
 
 	c.Advance(time.Minute)

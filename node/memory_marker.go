@@ -43,15 +43,15 @@ func (m *Memory) mark(op Op) Reply {
 }
 
 // told is the marker as it is told.
-func (m *Memory) told() Marker {
+func (m *Memory) told() *Marker {
 	marker := *m.marker
 	marker.Left = m.recovery()
-	return marker
+	return &marker
 }
 
 func (m *Memory) open(op Op) Reply {
 	m.guard(op)
-	if m.marker.Identity != op.Marker.Identity || m.marker.Until != op.Marker.Until {
+	if found := op.found(); m.marker.Identity != found.Identity || m.marker.Until != found.Until {
 		return Reply{Outcome: Denied, Marker: m.told()}
 	}
 	opened := *m.marker

@@ -91,6 +91,15 @@ func (k Kind) String() string {
 // instant of the node.
 type Op struct {
 	Kind Kind
+	// Reads has Acquire, Renew and Release be those of a reader; see [Readers].
+	Reads bool
+	// Fair has an Acquire leave a free name to those who wait before its Waiter, or to all
+	// who wait if it has none; else it takes a free name whoever waits. See [Waiter].
+	Fair bool
+	// Announce has Release and ForceRelease also tell Redisson's clients of each name that
+	// they removed, on the channel on which those wait for it. That needs a right of its own;
+	// without it nobody is told, and the release is one all the same. See [Follower].
+	Announce bool
 	// Names are the locks, at least one, without duplicates; none for Mark and Open.
 	Names []string
 	// Owner identifies one round of acquisition, and is never used in another
@@ -111,29 +120,20 @@ type Op struct {
 	// an end that is too far ahead as it does a token. A Renew, which has to put back the
 	// whole of it, repeats the end as its Token.
 	Reserve uint64
-	// Reads has Acquire, Renew and Release be those of a reader; see [Readers].
-	Reads bool
 	// Floor is, for the Acquire of a reader, a token that the node keeps as the fence unless
 	// it knows one as large; 0 is none.
 	Floor uint64
 	// Limits are those of the client, for Acquire, Renew, Mark and Open; for Inspect,
 	// by which it says how long a recovery that has not begun will take.
 	Limits Limits
-	// Marker is what Mark answered, for Open.
-	Marker Marker
+	// Marker is what Mark answered, for Open; nil for the others.
+	Marker *Marker
 	// Waiter is, for Acquire, who waits for the names if it is denied, and for Leave who
 	// does not any more. For Release it is on whose behalf they were acquired: if its Keep
 	// is 0 it leaves the queues; else it tries again, so it has its entries, and is not the
 	// one to be woken. For the Renew of a reader it is on whose behalf it was a writer, if it
 	// was: it leaves the queues of what it still held as that. Zero is nobody.
 	Waiter Waiter
-	// Fair has an Acquire leave a free name to those who wait before its Waiter, or to all
-	// who wait if it has none; else it takes a free name whoever waits. See [Waiter].
-	Fair bool
-	// Announce has Release and ForceRelease also tell Redisson's clients of each name that
-	// they removed, on the channel on which those wait for it. That needs a right of its own;
-	// without it nobody is told, and the release is one all the same. See [Follower].
-	Announce bool
 	// Pool says that the names are slots of a pool; see there. Names is then all of those that are
 	// asked for, for Leave and Resize the name of the pool itself.
 	Pool Pool
@@ -151,6 +151,14 @@ func (o Op) end() uint64 {
 		return end
 	}
 	return math.MaxUint64
+}
+
+// found is the marker for which an Open is meant; a zero one is no node's.
+func (o *Op) found() Marker {
+	if o.Marker == nil {
+		return Marker{}
+	}
+	return *o.Marker
 }
 
 // Outcome is what a node did about an [Op].
@@ -225,6 +233,15 @@ type Holder struct {
 // Reply is a node's answer to one [Op].
 type Reply struct {
 	Outcome Outcome
+	// Unsent is true if the operation certainly never reached the node: then there
+	// is nothing to undo.
+	Unsent bool
+	// Restarted says, if Recovering, that it came back with a marker of an earlier
+	// life, or that its limits were changed; else it had no marker.
+	Restarted bool
+	// Unmarked says, if Inspected, that the node has not begun to recover: it will, with
+	// the first acquisition or renewal.
+	Unmarked bool
 	// Holder says, if Denied, who stands in the way: of several, the one whose TTL
 	// is longest.
 	Holder Holder
@@ -242,25 +259,16 @@ type Reply struct {
 	// its memory. An acquisition fails with [ErrRecovering] meanwhile; renewals are
 	// served, and it is up to the caller what they count for.
 	Recovering time.Duration
-	// Restarted says, if Recovering, that it came back with a marker of an earlier
-	// life, or that its limits were changed; else it had no marker.
-	Restarted bool
-	// Unmarked says, if Inspected, that the node has not begun to recover: it will, with
-	// the first acquisition or renewal.
-	Unmarked bool
 	// Pool is, if an Acquire or a Resize of a pool was denied, what is in force there;
 	// for Resize without Free, and zero if no size was ever set.
 	Pool PoolState
-	// Marker is the answer to Mark, and to an Open that was denied.
-	Marker Marker
+	// Marker is the answer to Mark, and to an Open that was denied; nil for all else.
+	Marker *Marker
 	// Latch is the answer to Latch and Unlatch. Granted means that all was done that was
 	// asked, Denied that nothing was.
 	Latch *LatchState
 	// Err says why the outcome is Unknown. It is always an [*Error].
 	Err error
-	// Unsent is true if the operation certainly never reached the node: then there
-	// is nothing to undo.
-	Unsent bool
 }
 
 // Node is one independent Redis deployment.

@@ -228,7 +228,7 @@ func TestRedisMarkerInPart(t *testing.T) {
 		command(t, server, "HDEL", "quorumlock:node", "restarted")
 		assert.Zero(t, want(t, node.Inspected, n, inspect("a")).Recovering)
 		want(t, node.Granted, n, acquire("o1", "a"))
-		assert.Equal(t, node.Marker{Identity: n.Identity(), Limits: limits}, want(t, node.Inspected, n, marks).Marker)
+		assert.Equal(t, &node.Marker{Identity: n.Identity(), Limits: limits}, want(t, node.Inspected, n, marks).Marker)
 	})
 }
 

@@ -176,7 +176,7 @@ func TestScriptBeginsRecoveries(t *testing.T) {
 	}
 	found := Marker{Identity: l.server.ReplicationID(), Until: l.now + l.limits.Recovery().Microseconds()}
 	l.limits = Limits{MaxTTL: 2 * time.Hour, MaxClockSkew: time.Second}
-	assert.Equal(t, "7260000", l.run(Op{Kind: Open, Marker: found}, l.now+5))
+	assert.Equal(t, "7260000", l.run(Op{Kind: Open, Marker: &found}, l.now+5))
 	assert.Equal(t, strconv.FormatInt(l.now+5+7_260_000_000, 10), l.command("HGET", "quorumlock:node", "until"))
 }
 
@@ -196,7 +196,7 @@ func TestScriptShortensNoRecovery(t *testing.T) {
 		found := Marker{Identity: l.server.ReplicationID(), Until: l.now + c.left}
 		l.mark(found.Until)
 		l.limits = other
-		assert.Equal(t, strconv.FormatInt(c.opened, 10), l.run(Op{Kind: Open, Marker: found}, l.now))
+		assert.Equal(t, strconv.FormatInt(c.opened, 10), l.run(Op{Kind: Open, Marker: &found}, l.now))
 		assert.Equal(t, strconv.FormatInt(l.now+c.opened*1000, 10), l.command("HGET", "quorumlock:node", "until"))
 		assert.Equal(t, "1", l.command("HGET", "quorumlock:node", "restarted"))
 

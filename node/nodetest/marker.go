@@ -71,7 +71,7 @@ var marking = []promise{
 		}
 		x.want(node.Granted, opening(first))
 		opened := x.mark()
-		assert.Equal(x, node.Marker{Identity: first.Identity, Limits: limits}, opened)
+		assert.Equal(x, &node.Marker{Identity: first.Identity, Limits: limits}, opened)
 		assert.Equal(x, opened, x.mark())
 	}},
 	{"a mark tells of a restart", func(x *trial) {
@@ -130,7 +130,8 @@ var marking = []promise{
 	}},
 	{"opening compares the identity and the end of the recovery", func(x *trial) {
 		m := x.mark()
-		for _, wrong := range []node.Marker{
+		for _, wrong := range []*node.Marker{
+			nil,
 			{},
 			{Identity: m.Identity},
 			{Until: m.Until},
@@ -209,7 +210,7 @@ var marking = []promise{
 }
 
 // mark is the node's marker, which it gets if it has none.
-func (x *trial) mark() node.Marker {
+func (x *trial) mark() *node.Marker {
 	x.Helper()
 	return x.want(node.Inspected, node.Op{Kind: node.Mark}).Marker
 }

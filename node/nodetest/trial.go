@@ -96,7 +96,7 @@ func burying(op node.Op, owners ...string) node.Op {
 }
 
 // opening is the administrative opening of a node that was found with this marker.
-func opening(found node.Marker) node.Op {
+func opening(found *node.Marker) node.Op {
 	return node.Op{Kind: node.Open, Marker: found}
 }
 
@@ -124,7 +124,7 @@ var junk = node.Reply{
 	Recovering: 1,
 	Restarted:  true,
 	Unmarked:   true,
-	Marker:     node.Marker{Identity: "junk", Until: 1},
+	Marker:     &node.Marker{Identity: "junk", Until: 1},
 	Err:        fmt.Errorf("junk"),
 	Unsent:     true,
 }

@@ -2,22 +2,25 @@
 --
 -- KEYS      none, though there are: a name that this user may not touch then fails its own
 --           operation only
--- ARGV[1]   MaxTTL of the client in ms
--- ARGV[2]   MaxClockSkew of the client in ms
--- ARGV[3]   TTL in ms
--- ARGV[4]   what stands before a name where something is kept for it, ARGV[5] behind: see key
--- ARGV      and for each operation, one behind the other:
+-- ARGV[1]   an array in MessagePack, as arguments of their own cost more, of
+--             MaxTTL of the client in ms
+--             MaxClockSkew of the client in ms
+--             TTL in ms
+--             what stands before a name where something is kept for it, and what behind: see key
+--           and for each operation, one behind the other:
 --             'acquire'   name, owner, token: one that takes its turn
 --             'barge'     the same, of one that takes a free name whoever waits
 --             'reserve'   name, owner, token, last token: one that takes its turn
 --             'renew'     name, owner, token
 --             'release'   name, owner
 --             'announce'  the same, and Redisson's clients are told
--- Reply     for each operation what its own script replies, or an error
+--           all of them as text
+-- Reply     for each operation what its own script replies, but a digit for a number, or an
+--           error; if all are digits, one text of them
 --
 -- This is the script that servers run most: it is written to do little for each operation.
 
-local argv, first = ARGV, 6
+local argv, first = cmsgpack.unpack(ARGV[1]), 6
 local width = {acquire = 4, barge = 4, reserve = 5, renew = 4, release = 3, announce = 3}
 local queue, fence, rest = 'quorumlock:queue:' .. argv[4], 'quorumlock:fence:' .. argv[4], argv[5]
 
@@ -91,8 +94,8 @@ local function release(name, owner, told)
   return own
 end
 
-local replies
-n, at, replies = 0, first, {}
+local replies, digits = {}, {[0] = '0', '1', '2'}
+n, at = 0, first
 local function run()
   while at <= count do
     local kind, name, owner, reply = argv[at], argv[at + 1], argv[at + 2], nil
@@ -104,7 +107,7 @@ local function run()
       reply = acquire(kind, name, owner, argv[at + 3], argv[at + (kind == 'reserve' and 4 or 3)])
     end
     n = n + 1
-    replies[n] = reply
+    replies[n] = digits[reply] or reply
     at = at + width[kind]
   end
 end
@@ -118,4 +121,6 @@ while at <= count do
     at = at + width[argv[at]]
   end
 end
-return replies
+
+local plain, text = pcall(table.concat, replies)
+return plain and text or replies

@@ -1,0 +1,74 @@
+package node
+
+import (
+	"context"
+	"math"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/quorumlock/quorumlock/internal/redisproc"
+)
+
+// What is packed is what a script unpacks: texts of all lengths at which the form changes, as many
+// as there may be, and several arguments at once.
+func TestPackerAsServersReadIt(t *testing.T) {
+	server := redisproc.Start(t)
+	r, err := OpenRedis(server.Addr())
+	require.NoError(t, err)
+	defer func() { require.NoError(t, r.Close()) }()
+	require.NoError(t, r.Probe(context.Background()))
+
+	var p packer
+	var packed []string
+	var texts [][]string
+	for _, n := range []int{0, 1, 31, 32, 255, 256, 1<<16 - 1, 1 << 16, 1 << 17} {
+		texts = append(texts, []string{strings.Repeat("\x00\xff{a", n)[:n], "", "end"})
+	}
+	many := make([]string, 5*maxSpan+5)
+	for i := range many {
+		many[i] = strconv.Itoa(i)
+	}
+	texts = append(texts, many)
+	for _, list := range texts {
+		p.begin()
+		for _, text := range list {
+			p.add(text)
+		}
+		packed = append(packed, p.end())
+	}
+	p.begin()
+	for _, n := range []uint64{0, 1, 9, 10, 1e15, math.MaxInt64, math.MaxUint64} {
+		p.addNumber(n)
+	}
+	packed = append(packed, p.end())
+	texts = append(texts, []string{"0", "1", "9", "10", "1000000000000000", "9223372036854775807", "18446744073709551615"})
+
+	b := r.link.client.B
+	for i, argument := range packed {
+		cmd := b().Eval().Script("return cmsgpack.unpack(ARGV[1])").Numkeys(0).Arg(argument).Build()
+		found, err := r.link.client.Do(context.Background(), cmd).AsStrSlice()
+		require.NoError(t, err)
+		require.Equal(t, texts[i], found)
+	}
+}
+
+// The next exchange is written over the last one, unless that was cut off: then it may still be
+// about to be sent.
+func TestPackerMemory(t *testing.T) {
+	var l link
+	pack := func(text string) string {
+		l.writer.begin(1)
+		l.writer.packer.begin()
+		l.writer.packer.add(text)
+		return l.writer.packer.end()
+	}
+	first := pack("first")
+	kept := strings.Clone(first)
+	l.forget()
+	pack("other")
+	require.Equal(t, kept, first)
+	require.Zero(t, testing.AllocsPerRun(10, func() { pack("again") }))
+}
