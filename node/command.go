@@ -52,6 +52,7 @@ func common(op *Op) bool {
 type writer struct {
 	numerals numerals
 	args     []string
+	forms    forms
 }
 
 // evalsha is the command for some operations that names their script, eval the one that has it
@@ -72,14 +73,13 @@ func (w *writer) command(b rueidis.Builder, ops []Op, verb string, text func(*sc
 			return w.ofPool(b, op, verb, text)
 		}
 		w.single(op)
-		return b.Arbitrary(verb, text(scriptOf(op)), strconv.Itoa(len(op.Names))).Keys(op.Names...).Args(w.args...).Build()
+		return b.Arbitrary(verb, text(w.scriptOf(op)), strconv.Itoa(len(op.Names))).Keys(op.Names...).Args(w.args...).Build()
 	}
-	w.add("0", milliseconds(ops[0].Limits.MaxTTL), milliseconds(ops[0].Limits.MaxClockSkew), milliseconds(ops[0].TTL))
-	w.add(affixes(ops[0].Names[0]))
+	w.add("0", milliseconds(ops[0].TTL))
 	for i := range ops {
 		w.oneOfMany(&ops[i])
 	}
-	return b.Arbitrary(verb, text(&many)).Args(w.args...).Build()
+	return b.Arbitrary(verb, text(w.forms.of(formOfMany(&ops[0])))).Args(w.args...).Build()
 }
 
 func (w *writer) add(args ...string) { w.args = append(w.args, args...) }
@@ -89,11 +89,11 @@ func (w *writer) oneOfMany(op *Op) {
 	name := op.Names[0]
 	switch {
 	case op.Kind == Acquire && op.Reserve > 0:
-		w.add("reserve", name, op.Owner, w.numerals.unsigned(op.Token), w.numerals.unsigned(op.end()))
+		w.add("reserve", name, op.Owner, w.numerals.unsigned(op.Token), w.fenced(op), w.numerals.unsigned(op.end()))
 	case op.Kind == Acquire && op.Fair:
-		w.add("acquire", name, op.Owner, w.numerals.unsigned(op.Token))
+		w.add("acquire", name, op.Owner, w.numerals.unsigned(op.Token), w.fenced(op))
 	case op.Kind == Acquire:
-		w.add("barge", name, op.Owner, w.numerals.unsigned(op.Token))
+		w.add("barge", name, op.Owner, w.numerals.unsigned(op.Token), w.fenced(op))
 	case op.Kind == Renew:
 		w.add("renew", name, op.Owner, w.numerals.unsigned(op.Token))
 	case op.Announce:
@@ -103,41 +103,32 @@ func (w *writer) oneOfMany(op *Op) {
 	}
 }
 
-// tokens writes the first and the last token of an acquisition, or for a reader the smallest that
-// the node is to keep.
-func (w *writer) tokens(op *Op) (token, end string) {
-	token = w.numerals.unsigned(op.Token)
-	if op.Reads {
-		return token, w.numerals.unsigned(op.Floor)
-	}
-	if op.Reserve == 0 {
-		return token, token
-	}
-	return token, w.numerals.unsigned(op.end())
+// fenced is until when the fence lives that an acquisition leaves: a recovery past its last token, in
+// milliseconds. To calculate it costs a script nine times what it costs to be given it.
+func (w *writer) fenced(op *Op) string {
+	return w.numerals.unsigned(op.end()/1000 + uint64(op.Limits.Recovery().Milliseconds()))
 }
 
 // single adds the ARGV that the header of the operation's own script names.
 func (w *writer) single(op *Op) {
+	if op.Reads && op.Kind <= Release {
+		w.singleReader(op)
+		return
+	}
 	switch op.Kind {
 	case Acquire:
-		token, end := w.tokens(op)
-		w.add(op.Owner, milliseconds(op.TTL), milliseconds(op.Limits.MaxTTL), milliseconds(op.Limits.MaxClockSkew), flag(op.Fair), token, end)
+		w.add(op.Owner, milliseconds(op.TTL), w.numerals.unsigned(op.Token), w.fenced(op))
+		if op.Reserve > 0 || op.Waiter.ID != "" {
+			w.add(w.numerals.unsigned(op.end()))
+		}
 		if op.Waiter.ID != "" {
 			w.add(op.Waiter.ID, w.numerals.signed(op.Waiter.Ticket), milliseconds(op.Waiter.Keep))
 		}
 	case Renew:
-		w.add(op.Owner, milliseconds(op.TTL), milliseconds(op.Limits.MaxTTL), milliseconds(op.Limits.MaxClockSkew), w.numerals.unsigned(op.Token))
-		if op.Reads && op.Waiter.ID != "" {
-			w.add(op.Waiter.ID)
-		}
+		w.add(op.Owner, milliseconds(op.TTL), w.numerals.unsigned(op.Token))
 	case Release:
-		w.add(op.Owner, flag(op.Announce))
-		if op.Waiter.ID != "" {
-			w.add(op.Waiter.ID)
-		}
-		if op.Waiter.ID != "" && op.Waiter.Keep > 0 {
-			w.add(w.numerals.signed(op.Waiter.Ticket), milliseconds(op.Waiter.Keep))
-		}
+		w.add(op.Owner)
+		w.rejoining(op)
 	case Leave:
 		w.add(op.Waiter.ID)
 	case ForceRelease:
@@ -150,6 +141,37 @@ func (w *writer) single(op *Op) {
 	case Open:
 		w.add(milliseconds(op.Limits.MaxTTL), milliseconds(op.Limits.MaxClockSkew),
 			op.Marker.Identity, w.numerals.signed(op.Marker.Until))
+	}
+}
+
+// singleReader does that for the operations of a reader.
+func (w *writer) singleReader(op *Op) {
+	w.add(op.Owner)
+	switch op.Kind {
+	case Acquire:
+		w.add(milliseconds(op.TTL), milliseconds(op.Limits.MaxTTL), milliseconds(op.Limits.MaxClockSkew), flag(op.Fair),
+			w.numerals.unsigned(op.Token), w.numerals.unsigned(op.Floor))
+		if op.Waiter.ID != "" {
+			w.add(op.Waiter.ID, w.numerals.signed(op.Waiter.Ticket), milliseconds(op.Waiter.Keep))
+		}
+	case Renew:
+		w.add(milliseconds(op.TTL), milliseconds(op.Limits.MaxTTL), milliseconds(op.Limits.MaxClockSkew), w.numerals.unsigned(op.Token))
+		if op.Waiter.ID != "" {
+			w.add(op.Waiter.ID)
+		}
+	default: // Release
+		w.add(flag(op.Announce))
+		w.rejoining(op)
+	}
+}
+
+// rejoining adds on whose behalf a release is, and whether it waits on.
+func (w *writer) rejoining(op *Op) {
+	if op.Waiter.ID != "" {
+		w.add(op.Waiter.ID)
+	}
+	if op.Waiter.ID != "" && op.Waiter.Keep > 0 {
+		w.add(w.numerals.signed(op.Waiter.Ticket), milliseconds(op.Waiter.Keep))
 	}
 }
 

@@ -63,7 +63,7 @@ func repeat(ops []Op, result rueidis.RedisResult, replies []Reply) {
 
 // send runs one command for each span of the operations.
 func send(ctx context.Context, l *link, spans []span, ops []Op, build func(rueidis.Builder, *writer, []Op) rueidis.Completed) []rueidis.RedisResult {
-	l.writer.numerals.begin(len(ops))
+	l.writer.numerals.begin(2 * len(ops)) // a token, and until when its fence lives
 	l.commands = l.commands[:0]
 	for _, s := range spans {
 		l.commands = append(l.commands, build(l.client.B(), &l.writer, ops[s.from:s.to]))

@@ -37,7 +37,7 @@ func newLab(t *testing.T) *lab {
 func (l *lab) mark(until int64) {
 	l.Helper()
 	l.command("HSET", "quorumlock:node", "identity", l.server.ReplicationID(), "until", strconv.FormatInt(until, 10),
-		"max_ttl", milliseconds(l.limits.MaxTTL), "max_skew", milliseconds(l.limits.MaxClockSkew), "restarted", "0")
+		"max_ttl", milliseconds(l.limits.MaxTTL), "max_skew", milliseconds(l.limits.MaxClockSkew), "restarted", "0", "open", "")
 }
 
 func (l *lab) command(args ...string) string {
@@ -57,21 +57,12 @@ func (l *lab) run(op Op, at int64) string {
 			return real.call(verb, ...)
 		end}
 	`, at/1e6, at%1e6)
-	args := []string{"EVAL", frozen + scripts[op.Kind].source, strconv.Itoa(len(op.Names))}
-	args = append(args, op.Names...)
-	limits := []string{milliseconds(l.limits.MaxTTL), milliseconds(l.limits.MaxClockSkew)}
-	switch op.Kind {
-	case Acquire:
-		args = append(append(args, op.Owner, milliseconds(op.TTL)), limits...)
-		args = append(args, "0", strconv.FormatUint(op.Token, 10), strconv.FormatUint(op.end(), 10))
-	case Renew:
-		args = append(append(args, op.Owner, milliseconds(op.TTL)), limits...)
-		args = append(args, strconv.FormatUint(op.Token, 10))
-	case Mark:
-		args = append(args, limits...)
-	case Open:
-		args = append(append(args, limits...), op.Marker.Identity, strconv.FormatInt(op.Marker.Until, 10))
-	}
+	var w writer
+	op.Limits = l.limits
+	w.numerals.begin(1)
+	w.single(&op)
+	args := []string{"EVAL", frozen + w.scriptOf(&op).source, strconv.Itoa(len(op.Names))}
+	args = append(append(args, op.Names...), w.args...)
 	return l.command(args...)
 }
 
