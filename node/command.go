@@ -56,11 +56,12 @@ type writer struct {
 	numerals numerals
 	packer   packer
 	args     []string
+	forms    forms
 }
 
 // begin begins the commands of another exchange, of so many operations.
 func (w *writer) begin(operations int) {
-	w.numerals.begin(operations)
+	w.numerals.begin(2 * operations) // a token, and until when its fence lives
 	w.packer.clear()
 }
 
@@ -82,24 +83,19 @@ func (w *writer) command(b rueidis.Builder, ops []Op, verb string, text func(*sc
 			return w.ofPool(b, op, verb, text)
 		}
 		w.single(op)
-		return b.Arbitrary(verb, text(scriptOf(op)), strconv.Itoa(len(op.Names))).Keys(op.Names...).Args(w.args...).Build()
+		return b.Arbitrary(verb, text(w.scriptOf(op)), strconv.Itoa(len(op.Names))).Keys(op.Names...).Args(w.args...).Build()
 	}
 	w.add("0", w.packed(ops))
-	return b.Arbitrary(verb, text(&many)).Args(w.args...).Build()
+	return b.Arbitrary(verb, text(w.forms.of(formOfMany(&ops[0])))).Args(w.args...).Build()
 }
 
 func (w *writer) add(args ...string) { w.args = append(w.args, args...) }
 
 // packed is what the header of the script for many says about operations.
 func (w *writer) packed(ops []Op) string {
-	p, first := &w.packer, &ops[0]
-	before, behind := affixes(first.Names[0])
+	p := &w.packer
 	p.begin()
-	for _, text := range [...]string{
-		milliseconds(first.Limits.MaxTTL), milliseconds(first.Limits.MaxClockSkew), milliseconds(first.TTL), before, behind,
-	} {
-		p.add(text)
-	}
+	p.add(milliseconds(ops[0].TTL))
 	for i := range ops {
 		op := &ops[i]
 		p.add(wordOf(op))
@@ -109,6 +105,9 @@ func (w *writer) packed(ops []Op) string {
 			continue
 		}
 		p.addNumber(op.Token)
+		if op.Kind == Acquire {
+			p.addNumber(op.fenced())
+		}
 		if op.Kind == Acquire && op.Reserve > 0 {
 			p.addNumber(op.end())
 		}
@@ -134,41 +133,30 @@ func wordOf(op *Op) string {
 	}
 }
 
-// tokens writes the first and the last token of an acquisition, or for a reader the smallest that
-// the node is to keep.
-func (w *writer) tokens(op *Op) (token, end string) {
-	token = w.numerals.unsigned(op.Token)
-	if op.Reads {
-		return token, w.numerals.unsigned(op.Floor)
-	}
-	if op.Reserve == 0 {
-		return token, token
-	}
-	return token, w.numerals.unsigned(op.end())
-}
+// fenced is until when the fence lives that an acquisition leaves: a recovery past its last token, in
+// milliseconds. To calculate it costs a script nine times what it costs to be given it.
+func (op *Op) fenced() uint64 { return op.end()/1000 + uint64(op.Limits.Recovery().Milliseconds()) }
 
 // single adds the ARGV that the header of the operation's own script names.
 func (w *writer) single(op *Op) {
+	if op.Reads && op.Kind <= Release {
+		w.singleReader(op)
+		return
+	}
 	switch op.Kind {
 	case Acquire:
-		token, end := w.tokens(op)
-		w.add(op.Owner, milliseconds(op.TTL), milliseconds(op.Limits.MaxTTL), milliseconds(op.Limits.MaxClockSkew), flag(op.Fair), token, end)
+		w.add(op.Owner, milliseconds(op.TTL), w.numerals.unsigned(op.Token), w.numerals.unsigned(op.fenced()))
+		if op.Reserve > 0 || op.Waiter.ID != "" {
+			w.add(w.numerals.unsigned(op.end()))
+		}
 		if op.Waiter.ID != "" {
 			w.add(op.Waiter.ID, w.numerals.signed(op.Waiter.Ticket), milliseconds(op.Waiter.Keep))
 		}
 	case Renew:
-		w.add(op.Owner, milliseconds(op.TTL), milliseconds(op.Limits.MaxTTL), milliseconds(op.Limits.MaxClockSkew), w.numerals.unsigned(op.Token))
-		if op.Reads && op.Waiter.ID != "" {
-			w.add(op.Waiter.ID)
-		}
+		w.add(op.Owner, milliseconds(op.TTL), w.numerals.unsigned(op.Token))
 	case Release:
-		w.add(op.Owner, flag(op.Announce))
-		if op.Waiter.ID != "" {
-			w.add(op.Waiter.ID)
-		}
-		if op.Waiter.ID != "" && op.Waiter.Keep > 0 {
-			w.add(w.numerals.signed(op.Waiter.Ticket), milliseconds(op.Waiter.Keep))
-		}
+		w.add(op.Owner)
+		w.rejoining(op)
 	case Leave:
 		w.add(op.Waiter.ID)
 	case ForceRelease:
@@ -182,6 +170,37 @@ func (w *writer) single(op *Op) {
 		found := op.found()
 		w.add(milliseconds(op.Limits.MaxTTL), milliseconds(op.Limits.MaxClockSkew),
 			found.Identity, w.numerals.signed(found.Until))
+	}
+}
+
+// singleReader does that for the operations of a reader.
+func (w *writer) singleReader(op *Op) {
+	w.add(op.Owner)
+	switch op.Kind {
+	case Acquire:
+		w.add(milliseconds(op.TTL), milliseconds(op.Limits.MaxTTL), milliseconds(op.Limits.MaxClockSkew), flag(op.Fair),
+			w.numerals.unsigned(op.Token), w.numerals.unsigned(op.Floor))
+		if op.Waiter.ID != "" {
+			w.add(op.Waiter.ID, w.numerals.signed(op.Waiter.Ticket), milliseconds(op.Waiter.Keep))
+		}
+	case Renew:
+		w.add(milliseconds(op.TTL), milliseconds(op.Limits.MaxTTL), milliseconds(op.Limits.MaxClockSkew), w.numerals.unsigned(op.Token))
+		if op.Waiter.ID != "" {
+			w.add(op.Waiter.ID)
+		}
+	default: // Release
+		w.add(flag(op.Announce))
+		w.rejoining(op)
+	}
+}
+
+// rejoining adds on whose behalf a release is, and whether it waits on.
+func (w *writer) rejoining(op *Op) {
+	if op.Waiter.ID != "" {
+		w.add(op.Waiter.ID)
+	}
+	if op.Waiter.ID != "" && op.Waiter.Keep > 0 {
+		w.add(w.numerals.signed(op.Waiter.Ticket), milliseconds(op.Waiter.Keep))
 	}
 }
 

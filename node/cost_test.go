@@ -43,7 +43,7 @@ func benchmarkScriptCost(b *testing.B, nameOf func(i int) string) {
 		{"script=set", `return redis.call('SET', KEYS[1], ARGV[1], 'NX', 'PX', ARGV[2]) and 1`},
 		{"script=lock", layout},
 		{"script=lock+marker", guard + layout},
-		{"script=acquire", scripts[Acquire].source}, // with the fence, and what denials tell
+		{"script=acquire", form{kind: Acquire, limits: limits, fair: true}.script().source}, // with the fence, and what denials tell
 	} {
 		b.Run(c.name, func(b *testing.B) {
 			server := redisproc.Start(b)
@@ -57,10 +57,14 @@ func benchmarkScriptCost(b *testing.B, nameOf func(i int) string) {
 				token := strconv.FormatInt(time.Now().UnixMicro(), 10)
 				cmds := make([]rueidis.Completed, 0, costBatch)
 				names := make([]string, 0, costBatch)
+				args := []string{"owner", ttl, ttl, skew}
+				if c.name == "script=acquire" {
+					args = []string{"owner", ttl, token, strconv.FormatInt(time.Now().Add(limits.Recovery()).UnixMilli(), 10)}
+				}
 				for j := i; j < min(i+costBatch, b.N); j++ {
 					names = append(names, nameOf(j))
 					cmds = append(cmds, client.B().Arbitrary("EVALSHA", sha, "1").Keys(nameOf(j)).
-						Args("owner", ttl, ttl, skew, "0", token, token).Build())
+						Args(args...).Build())
 				}
 				for _, r := range client.DoMulti(context.Background(), cmds...) {
 					granted, err := r.AsInt64()

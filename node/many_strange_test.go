@@ -135,10 +135,8 @@ func TestManyStrangeOperationsAreWhatEachIs(t *testing.T) {
 	opt.AlwaysRESP2 = true
 	nodes := []node.Node{open(t, together.Addr()), openWith(t, opt), open(t, alone.Addr())}
 	servers := []*redisproc.Server{together, inRESP2, alone}
-	for _, n := range nodes { // so that they know all scripts
-		do(n, acquire("o", "a"), release("o", "a"), acquire("o", "b", "c"), node.Op{Kind: node.Leave, Names: []string{"a"}, Waiter: node.Waiter{ID: "c:1"}}, force("a"), inspect("a"))
-		do(n, release("o", "b"))
-		do(n, renew("o", "d"))
+	for _, n := range nodes {
+		teach(n, limits)
 	}
 	for round := range 15 {
 		for _, s := range servers {

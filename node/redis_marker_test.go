@@ -131,20 +131,21 @@ func TestRedisMarkerAndFenceLayout(t *testing.T) {
 	server := redisproc.Start(t)
 	n := open(t, server.Addr())
 	m := want(t, node.Inspected, n, marks).Marker
-	fields := func(until int64, restarted string) []string {
+	fields := func(until int64, restarted, open string) []string {
 		return []string{
 			"identity", server.ReplicationID(), "until", strconv.FormatInt(until, 10),
-			"max_ttl", "7200000", "max_skew", "60000", "restarted", restarted,
+			"max_ttl", "7200000", "max_skew", "60000", "restarted", restarted, "open", open,
 		}
 	}
 	stands := func() []string { return strings.Split(command(t, server, "HGETALL", "quorumlock:node"), "\n") }
 	assert.Equal(t, []string{"quorumlock:node"}, server.Keys())
-	assert.ElementsMatch(t, fields(m.Until, "0"), stands())
+	assert.ElementsMatch(t, fields(m.Until, "0", ""), stands())
 	opened(t, n)
-	assert.ElementsMatch(t, fields(0, "0"), stands())
+	assert.ElementsMatch(t, fields(0, "0", ""), stands())
 
 	token := now()
 	want(t, node.Granted, n, with(token, acquire("o1", "a")))
+	assert.ElementsMatch(t, fields(0, "0", "master_replid:"+server.ReplicationID()+" 7200000 60000"), stands())
 	want(t, node.Healed, n, with(token, renew("o1", "b")))
 	want(t, node.Granted, n, with(token, acquire("o1", "{c}")))
 	fences := []string{"quorumlock:fence:{a}", "quorumlock:fence:{b}", "quorumlock:fence::{c}"}
@@ -161,7 +162,7 @@ func TestRedisMarkerAndFenceLayout(t *testing.T) {
 
 	renewIdentity(t, server)
 	m = want(t, node.Inspected, n, marks).Marker
-	assert.ElementsMatch(t, fields(m.Until, "1"), stands())
+	assert.ElementsMatch(t, fields(m.Until, "1", ""), stands())
 }
 
 // Somebody deletes the marker, and nothing else: it counts as a loss of everything.

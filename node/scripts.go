@@ -13,7 +13,7 @@ var files embed.FS
 // script is a Lua script and the name under which a server caches it.
 type script struct{ source, sha string }
 
-// newScript puts a script together from the functions that it calls and its own file.
+// newScript puts a script together from files.
 func newScript(parts ...string) script { return hashed(source(parts...)) }
 
 func hashed(source string) script {
@@ -21,7 +21,7 @@ func hashed(source string) script {
 	return script{source: source, sha: hex.EncodeToString(sum[:])}
 }
 
-// source is the text of some files, one behind the other.
+// source is the text of some files, one behind the other, each with what it includes.
 func source(parts ...string) string {
 	var b strings.Builder
 	for _, part := range parts {
@@ -29,17 +29,22 @@ func source(parts ...string) string {
 		if err != nil {
 			panic(err) // by construction
 		}
-		b.Write(text)
+		for line := range strings.Lines(string(text)) {
+			if included, ok := strings.CutPrefix(strings.TrimSpace(line), "-- include "); ok {
+				line = source(included)
+			}
+			b.WriteString(line)
+		}
 	}
 	return b.String()
 }
 
-// scripts holds the script of each kind of operation.
+// scripts holds the script of each kind of operation. Those that have
+// a [form] begin with that.
 var scripts = [...]script{
-	Acquire: newScript("lib/key", "lib/number", "lib/guard", "lib/refusal", "lib/fence", "lib/put", "lib/take", "acquire",
-		"lib/raise", "lib/queue", "lib/contend", "contend"),
-	Renew:        newScript("lib/key", "lib/guard", "lib/fence", "lib/raise", "lib/put", "lib/prolong", "renew"),
-	Release:      newScript("lib/key", "lib/announce", "lib/give", "release", "lib/queue", "wake"),
+	Acquire:      newScript("acquire"),
+	Renew:        newScript("renew"),
+	Release:      newScript("release"),
 	Inspect:      newScript("lib/key", "lib/put", "lib/readers", "inspect"),
 	ForceRelease: newScript("lib/key", "lib/queue", "lib/announce", "lib/put", "lib/readers", "forcerelease"),
 	Mark:         newScript("lib/guard", "lib/state", "mark"),
@@ -49,10 +54,5 @@ var scripts = [...]script{
 	Unlatch:      newScript("lib/key", "lib/guard", "lib/latch", "unlatch"),
 }
 
-// many does what the scripts of operations do, for many of them. Each call of a script makes its
-// functions anew: those that only contention and recovery need, when they do.
-var many = hashed(source("lib/key", "lib/number", "lib/guard", "lib/refusal", "lib/fence", "lib/put", "lib/take",
-	"lib/extend", "lib/announce", "lib/give") +
-	"local function rarely()\n" + source("lib/raise", "lib/queue", "lib/contend", "lib/prolong") +
-	"return {queues = queues, contend = contend, prolong = prolong}\nend\n" +
-	source("many"))
+// many does what the scripts of operations do, for many of them.
+var many = newScript("many")

@@ -7,8 +7,11 @@ var readerScripts = [...]script{
 	Release: newScript("lib/key", "lib/put", "lib/queue", "lib/announce", "lib/readers", "releaseread"),
 }
 
-// scriptOf is the script of an operation.
-func scriptOf(op *Op) *script {
+// scriptOf is the script of an operation that is not one of a pool.
+func (w *writer) scriptOf(op *Op) *script {
+	if f, ok := formOf(op); ok {
+		return w.forms.of(f)
+	}
 	if op.Reads && op.Kind <= Release {
 		return &readerScripts[op.Kind]
 	}

@@ -1,6 +1,7 @@
 package node
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"strconv"
@@ -21,6 +22,10 @@ type lab struct {
 	server *redisproc.Server
 	limits Limits
 	now    int64
+	// info is what INFO answers, as Lua, where text is what it really does.
+	info string
+	// together has operations run by the script for many.
+	together bool
 }
 
 func newLab(t *testing.T) *lab {
@@ -37,7 +42,7 @@ func newLab(t *testing.T) *lab {
 func (l *lab) mark(until int64) {
 	l.Helper()
 	l.command("HSET", "quorumlock:node", "identity", l.server.ReplicationID(), "until", strconv.FormatInt(until, 10),
-		"max_ttl", milliseconds(l.limits.MaxTTL), "max_skew", milliseconds(l.limits.MaxClockSkew), "restarted", "0")
+		"max_ttl", milliseconds(l.limits.MaxTTL), "max_skew", milliseconds(l.limits.MaxClockSkew), "restarted", "0", "open", "")
 }
 
 func (l *lab) command(args ...string) string {
@@ -54,24 +59,19 @@ func (l *lab) run(op Op, at int64) string {
 		local real = redis
 		local redis = {pcall = real.pcall, call = function(verb, ...)
 			if verb == 'TIME' then return {'%d', '%d'} end
-			return real.call(verb, ...)
+			local text = real.call(verb, ...)
+			if verb == 'INFO' then return %s end
+			return text
 		end}
-	`, at/1e6, at%1e6)
-	args := []string{"EVAL", frozen + scripts[op.Kind].source, strconv.Itoa(len(op.Names))}
-	args = append(args, op.Names...)
-	limits := []string{milliseconds(l.limits.MaxTTL), milliseconds(l.limits.MaxClockSkew)}
-	switch op.Kind {
-	case Acquire:
-		args = append(append(args, op.Owner, milliseconds(op.TTL)), limits...)
-		args = append(args, "0", strconv.FormatUint(op.Token, 10), strconv.FormatUint(op.end(), 10))
-	case Renew:
-		args = append(append(args, op.Owner, milliseconds(op.TTL)), limits...)
-		args = append(args, strconv.FormatUint(op.Token, 10))
-	case Mark:
-		args = append(args, limits...)
-	case Open:
-		args = append(append(args, limits...), op.Marker.Identity, strconv.FormatInt(op.Marker.Until, 10))
+	`, at/1e6, at%1e6, cmp.Or(l.info, "text"))
+	var w writer
+	op.Limits = l.limits
+	if l.together && op.Kind <= Release {
+		return l.command("EVAL", frozen+formOfMany(&op).script().source, "0", w.packed([]Op{op}))
 	}
+	w.single(&op)
+	args := []string{"EVAL", frozen + w.scriptOf(&op).source, strconv.Itoa(len(op.Names))}
+	args = append(append(args, op.Names...), w.args...)
 	return l.command(args...)
 }
 
@@ -82,6 +82,93 @@ func near(bounds ...int64) []int64 {
 		all = append(all, b-1000, b-1, b, b+1, b+1000)
 	}
 	return all
+}
+
+// The short way by whole seconds takes no token that is refused to the microsecond.
+func TestScriptTakesTokensBySeconds(t *testing.T) {
+	l := newLab(t)
+	us := time.Duration.Microseconds
+	for _, l.limits = range []Limits{
+		{MaxTTL: 10 * time.Second, MaxClockSkew: time.Second},
+		{MaxTTL: 3999 * time.Millisecond, MaxClockSkew: 1999 * time.Millisecond},
+		{MaxTTL: 2 * time.Second, MaxClockSkew: 999 * time.Millisecond},
+		{MaxTTL: 999 * time.Millisecond, MaxClockSkew: time.Millisecond},
+	} {
+		l.mark(0)
+		for _, fraction := range []int64{0, 1, 500_000, 999_999} {
+			now := l.now/1e6*1e6 + fraction
+			bounds := []int64{now, now - us(l.limits.MaxTTL), now + us(l.limits.MaxClockSkew)}
+			for _, b := range bounds[:3:3] {
+				bounds = append(bounds, b/1e6*1e6, b/1e6*1e6+1e6)
+			}
+			for _, token := range near(bounds...) {
+				for _, l.together = range []bool{false, true} {
+					for _, reserve := range []uint64{0, 700_000} {
+						op := Op{Kind: Acquire, Names: []string{"a"}, Owner: "o1", TTL: time.Millisecond, Token: uint64(token), Reserve: reserve, Fair: true}
+						want := "1"
+						if tokenRefused(op.Token, op.end(), now, l.limits) {
+							want = fmt.Sprintf("CLOCK\n%d", now)
+						}
+						assert.Equal(t, want, l.run(op, now), "%d+%d at %d under %v, together %v", token-now, reserve, fraction, l.limits, l.together)
+						l.command("DEL", "a", "quorumlock:fence:{a}")
+					}
+				}
+			}
+		}
+	}
+}
+
+// That the node is open is noted once it is seen, and counts for this server and these limits alone.
+func TestScriptNotesThatANodeIsOpen(t *testing.T) {
+	l := newLab(t)
+	acquire := Op{Kind: Acquire, Names: []string{"a"}, Owner: "o1", TTL: time.Second, Token: uint64(l.now), Fair: true}
+	renew := Op{Kind: Renew, Names: []string{"b"}, Owner: "o1", TTL: time.Second, Token: uint64(l.now)}
+	take := func() string {
+		l.command("DEL", "a", "quorumlock:fence:{a}")
+		return l.run(acquire, l.now)
+	}
+	noted := func() string { return l.command("HGET", "quorumlock:node", "open") }
+	is := "master_replid:" + l.server.ReplicationID() + " 3600000 60000"
+	shifted := `'# Replication\r\nmaster_replid2:' .. string.rep('0', 40) .. '\r\n' .. text`
+	other := `string.gsub(string.gsub(text, 'master_replid2:%x+', ''), 'master_replid:(%x+)', 'master_replid:` + strings.Repeat("0", 40) + `\r\nmaster_replid2:%1') .. ''`
+	for _, l.together = range []bool{false, true} {
+		for _, l.info = range []string{"", shifted} {
+			l.mark(0)
+			assert.Empty(t, noted())
+			for range 2 {
+				assert.Equal(t, "1", take())
+				assert.Equal(t, is, noted())
+			}
+		}
+		l.info = ""
+		for name, change := range map[string]func(){
+			"another server":       func() { l.info = other },
+			"a marker of another":  func() { l.command("HSET", "quorumlock:node", "identity", "x", "open", "master_replid:x 3600000 60000") },
+			"no marker":            func() { l.command("DEL", "quorumlock:node") },
+			"a recovery by a mark": func() { l.command("HDEL", "quorumlock:node", "max_ttl"); l.run(Op{Kind: Mark}, l.now) },
+		} {
+			l.mark(0)
+			take()
+			change()
+			assert.Contains(t, take(), "RECOVERING", "%s, together %v", name, l.together)
+			assert.Contains(t, l.run(renew, l.now), "\n3660000\n", "%s, together %v", name, l.together)
+			assert.Empty(t, noted(), name)
+			l.info = ""
+		}
+
+		usual := l.limits
+		l.mark(0)
+		take()
+		l.limits = Limits{MaxTTL: 2 * time.Hour, MaxClockSkew: time.Second}
+		assert.Contains(t, take(), "SETTINGS")
+		assert.Equal(t, is, noted(), "it is open to the others still")
+		l.run(Op{Kind: Open, Marker: &Marker{Identity: l.server.ReplicationID()}}, l.now)
+		assert.Empty(t, noted())
+		assert.Contains(t, take(), "RECOVERING")
+		l.limits = usual
+		assert.Contains(t, take(), "SETTINGS")
+		assert.Contains(t, l.run(renew, l.now), "SETTINGS")
+	}
 }
 
 // What a script takes is what the in-memory node takes.

@@ -27,6 +27,10 @@ var scripts = []Mutant{
 			File: "node/scripts/lib/guard.lua",
 			Old:  `if whole and known == identity then`,
 			New:  `if whole then`,
+		}, {
+			File: "node/scripts/inline/look.lua",
+			Old:  `open = seal == string.sub(info, 84, 137) .. LIMITS`,
+			New:  `open = seal and string.sub(seal, 55) == LIMITS`,
 		}},
 	},
 	{
@@ -58,8 +62,16 @@ var scripts = []Mutant{
 		Real: true,
 		Edits: []Edit{{
 			File: "node/scripts/lib/give.lua",
-			Old:  `local own = redis.pcall('HDEL', name, owner)`,
-			New:  `local own = redis.pcall('DEL', name)`,
+			Old:  `own = own or redis.pcall('HDEL', name, owner)`,
+			New:  `own = own or redis.pcall('DEL', name)`,
+		}, {
+			File: "node/scripts/release.lua",
+			Old:  `own = redis.pcall('HDEL', KEYS[1], ARGV[1])`,
+			New:  `own = redis.pcall('DEL', KEYS[1])`,
+		}, {
+			File: "node/scripts/many.lua",
+			Old:  `reply = redis.pcall('HDEL', name, owner)`,
+			New:  `reply = redis.pcall('DEL', name)`,
 		}},
 	},
 	{
@@ -88,7 +100,7 @@ var scripts = []Mutant{
 			Old:  `return fence > 0 and {fence} or 1`,
 			New:  `return 1`,
 		}, {
-			File: "node/scripts/lib/take.lua",
+			File: "node/scripts/inline/take.lua",
 			Old:  `reply = {tonumber(before)}`,
 			New:  `reply = 1`,
 		}},

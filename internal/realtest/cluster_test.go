@@ -63,7 +63,7 @@ func (c *cluster) open(limits node.Limits) {
 	c.limits = limits
 	for i := range c.servers {
 		c.command(i, "HSET", "quorumlock:node", "identity", c.servers[i].ReplicationID(), "until", "0",
-			"max_ttl", milliseconds(limits.MaxTTL), "max_skew", milliseconds(limits.MaxClockSkew), "restarted", "0")
+			"max_ttl", milliseconds(limits.MaxTTL), "max_skew", milliseconds(limits.MaxClockSkew), "restarted", "0", "open", "")
 	}
 }
 

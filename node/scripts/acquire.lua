@@ -3,14 +3,13 @@
 -- KEYS      the names of the locks
 -- ARGV[1]   owner
 -- ARGV[2]   TTL in ms
--- ARGV[3]   MaxTTL of the client in ms
--- ARGV[4]   MaxClockSkew of the client in ms
--- ARGV[5]   1 if a free name is left to those who came before; else it is taken whoever waits
--- ARGV[6]   proposed token, in us of the client's clock
--- ARGV[7]   last of the tokens from there on that are reserved, or the same: the fence
--- ARGV[8]   waiter, or none: who gets an entry in the queues if this is denied
--- ARGV[9]   its ticket
--- ARGV[10]  how long its entry lives, in ms
+-- ARGV[3]   proposed token, in us of the client's clock
+-- ARGV[4]   until when the fence lives, in ms of the node's clock: see expiry
+-- ARGV[5]   last of the tokens from there on that are reserved: the fence. None, and no more
+--           arguments, if it is the same
+-- ARGV[6]   waiter, or none: who gets an entry in the queues if this is denied
+-- ARGV[7]   its ticket
+-- ARGV[8]   how long its entry lives, in ms
 -- Reply     1                           granted, and the token was taken
 --           {fence}                     granted; the token was not taken: fence is as large
 --           {name, owner, pttl, fence}  held by another: the one that lives longest
@@ -20,16 +19,37 @@
 --           many stand before it in the queue of that name
 --
 -- A lock is a hash with one field, its owner: the layout of Redisson's RLock.
+--
+-- One name that is free, on a node that is open, with a token that is plausible by whole seconds, is all
+-- that happens mostly. It comes first, and without a function: each call of a script makes those anew.
 
-local owner, token, last = ARGV[1], ARGV[6], ARGV[7]
-local ttl, max_ttl, max_skew = tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4])
-local life = max_ttl + max_skew
+local call, name, owner, ttl, token = redis.call, KEYS[1], ARGV[1], ARGV[2], ARGV[3]
+local fenced, last = ARGV[4], ARGV[5] or token
+if not (KEYS[2] or ARGV[6]) then
+  local open, time, reply
+  -- include inline/look
+  if open and ttl - MAX_TTL <= 0 then
+    local seconds = string.sub(token, 1, -7)
+    local ahead = seconds == time[1] and 0 or (tonumber(seconds) or 0) - time[1]
+    local further = last == token and ahead or (tonumber(string.sub(last, 1, -7)) or 0) - time[1]
+    if ahead >= OLDEST and further <= NEWEST and call('EXISTS', name, QUEUE .. name .. REST) == 0 then
+      -- include inline/take
+      return reply
+    end
+  end
+end
 
-local now, differs, recovering = guard(ARGV[3], ARGV[4])
-local refused = refusal(now, differs, recovering, ttl, token, last, max_ttl, max_skew)
+-- include lib/key
+-- include lib/guard
+-- include lib/refusal
+-- include lib/fence
+-- include lib/raise
+-- include lib/put
+-- include lib/queue
+-- include lib/contend
+local now, differs, recovering = guard(tostring(MAX_TTL), tostring(MAX_SKEW))
+local refused = refusal(now, differs, recovering, tonumber(ttl), token, last, MAX_TTL, MAX_SKEW)
 if refused then
   return refused
 end
-if #KEYS == 1 and redis.call('EXISTS', KEYS[1], key('queue', KEYS[1])) == 0 then
-  return take(KEYS[1], key('fence', KEYS[1]), owner, ARGV[2], token, last, life)
-end
+return contend(now, KEYS, owner, ttl, token, last, MAX_TTL + MAX_SKEW, FAIR, ARGV[6], ARGV[7], ARGV[8])

@@ -3,14 +3,11 @@
 -- KEYS      none, though there are: a name that this user may not touch then fails its own
 --           operation only
 -- ARGV[1]   an array in MessagePack, as arguments of their own cost more, of
---             MaxTTL of the client in ms
---             MaxClockSkew of the client in ms
 --             TTL in ms
---             what stands before a name where something is kept for it, and what behind: see key
 --           and for each operation, one behind the other:
---             'acquire'   name, owner, token: one that takes its turn
+--             'acquire'   name, owner, token, until when the fence lives: one that takes its turn
 --             'barge'     the same, of one that takes a free name whoever waits
---             'reserve'   name, owner, token, last token: one that takes its turn
+--             'reserve'   the same, last token: one that takes its turn, too
 --             'renew'     name, owner, token
 --             'release'   name, owner
 --             'announce'  the same, and Redisson's clients are told
@@ -18,11 +15,12 @@
 -- Reply     for each operation what its own script replies, but a digit for a number, or an
 --           error; if all are digits, one text of them
 --
--- This is the script that servers run most: it is written to do little for each operation.
+-- This is the script that servers run most: it is written to do little for each operation, and to
+-- make no function before it is needed.
 
-local argv, first = cmsgpack.unpack(ARGV[1]), 6
-local width = {acquire = 4, barge = 4, reserve = 5, renew = 4, release = 3, announce = 3}
-local queue, fence, rest = 'quorumlock:queue:' .. argv[4], 'quorumlock:fence:' .. argv[4], argv[5]
+local argv, call, first = cmsgpack.unpack(ARGV[1]), redis.call, 2
+local ttl = argv[1]
+local width = {acquire = 5, barge = 5, reserve = 6, renew = 4, release = 3, announce = 3}
 
 -- One call finds out whether anybody has or waits for any of the names that are to be taken
 -- or given. Mostly nobody does. Names that come up twice are looked at when it is their turn.
@@ -33,7 +31,7 @@ while at <= count do
   local steps = width[kind]
   if kind ~= 'renew' then
     n = n + 1
-    looked[n] = queue .. name .. rest
+    looked[n] = QUEUE .. name .. REST
   end
   if known[name] ~= nil then
     known[name] = false
@@ -49,62 +47,89 @@ end
 -- pcall, as one name that this user may not touch must not fail the others.
 local quiet = n > 0 and redis.pcall('EXISTS', unpack(looked)) == 0
 
-local ttl, max_ttl, max_skew = tonumber(argv[3]), tonumber(argv[1]), tonumber(argv[2])
-local life = max_ttl + max_skew
-local now, differs, recovering, oldest, newest, settled
-local function look()
-  now, differs, recovering = guard(argv[1], argv[2])
-  -- What refusal says of tokens, for numbers that are not read. It has the last word.
-  oldest, newest = string.format('%.0f', now - max_ttl * 1000 + 1), string.format('%.0f', now + max_skew * 1000)
-  -- Nobody can take a smaller token any more than one of then.
-  settled = string.format('%.0f', math.max(0, now - life * 1000))
-end
-
-local function acquire(kind, name, owner, token, last)
-  if not now then
-    look()
+-- rarely makes what is for operations that something stands in the way of.
+local functions
+local function rarely()
+  if functions then
+    return functions
   end
-  if differs or recovering or ttl > max_ttl or not later(token, oldest) or not later(newest, last) then
-    local refused = refusal(now, differs, recovering, ttl, token, last, max_ttl, max_skew)
-    if refused then -- else oldest is negative
-      return refused
+  -- include lib/key
+  -- include lib/guard
+  -- include lib/refusal
+  -- include lib/fence
+  -- include lib/raise
+  -- include lib/put
+  -- include lib/queue
+  -- include lib/contend
+  -- include lib/prolong
+  -- include lib/announce
+  -- include lib/give
+  local now, differs, recovering
+  local function look()
+    if not now then
+      now, differs, recovering = guard(tostring(MAX_TTL), tostring(MAX_SKEW))
     end
   end
-  if quiet and known[name] or redis.call('EXISTS', name, queue .. name .. rest) == 0 then
-    return take(name, fence .. name .. rest, owner, argv[3], token, last, life)
-  end
-  return rarely().contend(now, {name}, owner, argv[3], token, last, life, kind ~= 'barge')
-end
-
-local function renew(name, owner, token)
-  if not now then
-    look()
-  end
-  if not differs and not recovering and ttl <= max_ttl and later(settled, token) and extend(name, owner, ttl, argv[3]) then
-    return 1
-  end
-  return differs or rarely().prolong(now, recovering, {name}, owner, argv[3], max_ttl, max_skew, token)
-end
-
-local function release(name, owner, told)
-  local own = give(name, owner, told)
-  if not quiet and redis.pcall('EXISTS', queue .. name .. rest) == 1 then
-    rarely().queues().wake_all({name})
-  end
-  return own
+  functions = {
+    acquire = function(name, owner, token, last, fair)
+      look()
+      return refusal(now, differs, recovering, tonumber(ttl), token, last, MAX_TTL, MAX_SKEW)
+        or contend(now, {name}, owner, ttl, token, last, MAX_TTL + MAX_SKEW, fair)
+    end,
+    renew = function(name, owner, token)
+      look()
+      return differs or prolong(now, recovering, {name}, owner, ttl, MAX_TTL, MAX_SKEW, token)
+    end,
+    give = give,
+    wake = function(name)
+      queues().wake_all({name})
+    end,
+  }
+  return functions
 end
 
 local replies, digits = {}, {[0] = '0', '1', '2'}
+local open, time, oldest, newest, settled
 n, at = 0, first
 local function run()
   while at <= count do
-    local kind, name, owner, reply = argv[at], argv[at + 1], argv[at + 2], nil
+    local kind, name, owner, token, reply = argv[at], argv[at + 1], argv[at + 2], argv[at + 3], nil
     if kind == 'release' or kind == 'announce' then
-      reply = release(name, owner, kind == 'announce')
-    elseif kind == 'renew' then
-      reply = renew(name, owner, argv[at + 3])
+      reply = redis.pcall('HDEL', name, owner)
+      if reply ~= 0 and (reply ~= 1 or kind == 'announce') then
+        reply = rarely().give(name, owner, kind == 'announce', reply)
+      end
+      if not quiet and redis.pcall('EXISTS', QUEUE .. name .. REST) == 1 then
+        rarely().wake(name)
+      end
     else
-      reply = acquire(kind, name, owner, argv[at + 3], argv[at + (kind == 'reserve' and 4 or 3)])
+      if not time then
+        -- include inline/look
+        open = open and ttl - MAX_TTL <= 0
+        -- Tokens of a second with which an acquisition is plausible for sure, and of which a renewal
+        -- need not raise the fence.
+        if OLDEST <= 0 and NEWEST >= 0 then
+          oldest, newest = time[1] .. '000000', time[1] .. '999999'
+        end
+      end
+      if kind == 'renew' then
+        if open then
+          settled = settled or time[1] - RECOVERY .. '000000'
+          -- include inline/extend
+        end
+        reply = reply or rarely().renew(name, owner, token)
+      else
+        local fenced, last = argv[at + 4], kind == 'reserve' and argv[at + 5] or token
+        if open and oldest and (token < oldest or last > newest) then -- not of this second
+          oldest, newest = time[1] + OLDEST .. '000000', time[1] + NEWEST .. '999999'
+        end
+        if open and oldest and #token == #oldest and #last == #newest and token >= oldest and last <= newest
+          and (quiet and known[name] or call('EXISTS', name, QUEUE .. name .. REST) == 0) then
+          -- include inline/take
+        else
+          reply = rarely().acquire(name, owner, token, last, kind ~= 'barge')
+        end
+      end
     end
     n = n + 1
     replies[n] = digits[reply] or reply

@@ -27,5 +27,5 @@ end
 -- What was granted, and tokens that were taken, under the limits so far have to be in the
 -- past; and what was so before those, which the recovery under way tells.
 local left = math.max(math.max(ARGV[1], found[3]) + math.max(ARGV[2], found[4]), found[5])
-redis.call('HSET', 'quorumlock:node', 'until', now + left * 1000, 'max_ttl', ARGV[1], 'max_skew', ARGV[2], 'restarted', 1)
+redis.call('HSET', 'quorumlock:node', 'until', now + left * 1000, 'max_ttl', ARGV[1], 'max_skew', ARGV[2], 'restarted', 1, 'open', '')
 return {left}

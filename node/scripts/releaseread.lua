@@ -1,6 +1,10 @@
 -- Have an owner read the names no longer, and wake who waits for those that are free.
 --
--- KEYS, ARGV and Reply as for release
+-- KEYS      the names of the locks
+-- ARGV[1]   owner
+-- ARGV[2]   1 if Redisson's clients are to be told
+-- ARGV[3..5]  waiter, its ticket, and how long its entries live from now on, as for release
+-- Reply     as for release
 --
 -- What it still holds as a writer goes too: the node may not have heard that it is none any
 -- more. As release, it does all that it can.

@@ -3,9 +3,7 @@
 -- KEYS      the names of the locks
 -- ARGV[1]   owner
 -- ARGV[2]   TTL in ms
--- ARGV[3]   MaxTTL of the client in ms
--- ARGV[4]   MaxClockSkew of the client in ms
--- ARGV[5]   token of the lease, in us
+-- ARGV[3]   token of the lease, in us
 -- Reply     1                            extended
 --           2                            extended, and at least one name was put back
 --           {1 or 2, left, restarted}    the same, on a node that recovers for left ms
@@ -15,8 +13,28 @@
 --
 -- A renewal never shortens a life, so a late or repeated one does no harm.
 
-local now, differs, recovering = guard(ARGV[3], ARGV[4])
+local call, name, owner, ttl, token = redis.call, KEYS[1], ARGV[1], ARGV[2], ARGV[3]
+if not KEYS[2] then
+  local open, time, reply
+  -- include inline/look
+  if open and ttl - MAX_TTL <= 0 then
+    local settled = time[1] - RECOVERY .. '000000'
+    -- include inline/extend
+    if reply then
+      return reply
+    end
+  end
+end
+
+-- The rest: mostly it is not reached, and what it needs is not made.
+-- include lib/key
+-- include lib/guard
+-- include lib/fence
+-- include lib/raise
+-- include lib/put
+-- include lib/prolong
+local now, differs, recovering = guard(tostring(MAX_TTL), tostring(MAX_SKEW))
 if differs then
   return differs
 end
-return prolong(now, recovering, KEYS, ARGV[1], ARGV[2], tonumber(ARGV[3]), tonumber(ARGV[4]), ARGV[5])
+return prolong(now, recovering, KEYS, owner, ttl, MAX_TTL, MAX_SKEW, token)
