@@ -126,6 +126,9 @@ func (e *entry) voted(i int, now time.Duration, r *node.Reply) {
 	defer e.mu.Unlock()
 	bit := uint64(1) << i
 	e.pending &^= bit
+	if r.Outcome == node.Granted {
+		e.standing &^= bit // an earlier attempt may have been told there, late, of who had it then
+	}
 	if r.Outcome == node.Denied {
 		e.standing |= e.entered & bit
 		if r.Rank == 0 {
