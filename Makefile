@@ -75,7 +75,7 @@ mutants: ## Take each rule out of the protocol, and have the simulation find tha
 .PHONY: soak
 soak: setup ## All night: test-long, 100,000 simulated runs, all mutants, ten minutes of waiting and of chaos (SEEDS=, SOAK=)
 	$(MAKE) test-long
-	$(GO) test -count=1 -timeout 12h ./faultinject/sim -run TestSimulation -v -args -seeds=$(SEEDS)
+	$(GO) test -count=1 -timeout 12h ./faultinject/sim -run TestSimulation -v -args -from=0 -seeds=$(SEEDS)
 	$(MAKE) mutants
 	$(GO) test -count=1 -timeout 12h -run TestRealNoLostWake -v ./internal/realtest -args -soak=$(SOAK)
 	$(MAKE) chaos CHAOS=$(SOAK)

@@ -38,8 +38,9 @@ func (a *arena) leftovers(ctx context.Context) {
 	}
 }
 
-// lasting are the keys of fences and latches, which end by themselves, and are meant to last until then.
-var lasting = regexp.MustCompile(`^quorumlock:(fence|latch|latched|awaiting):`)
+// lasting are the keys of fences and latches, and since when those are expected who have been given
+// permits: they end by themselves, and are meant to last until then.
+var lasting = regexp.MustCompile(`^quorumlock:(fence|latch|latched|awaiting|woken::quorumlock:permit):`)
 
 // leftOn lists the keys of a server that nobody needs any more, and those that ought to have an end.
 func leftOn(ctx context.Context, s faultinject.Server) ([]string, error) {

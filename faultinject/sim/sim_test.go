@@ -21,7 +21,7 @@ import (
 
 var (
 	seeds   = flag.Int("seeds", defaultSeeds, "how many seeds TestSimulation runs")
-	from    = flag.Uint64("from", 0, "the first of them; 0 is one at random")
+	from    = flag.Uint64("from", 1, "the first of them; 0 is one at random")
 	kind    = flag.String("kind", "", "what TestSimulation draws cases of besides locks: permits, latches, or nothing")
 	step    = flag.Int("step", 0, "run every so manieth seed, in this process; 0 is all, in a process for each core")
 	skip    = flag.Int("skip", 0, "how many seeds to leave out at first, with -step")

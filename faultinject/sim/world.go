@@ -20,9 +20,10 @@ import (
 func Run(t *testing.T, c *Case, traced bool) Verdict {
 	t.Helper()
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
-	var v Verdict
-	synctest.Test(t, func(*testing.T) { v = play(c, traced) })
-	return v
+	var w *world
+	synctest.Test(t, func(*testing.T) { w = play(c, traced) })
+	w.latch.explain(w)
+	return w.verdict()
 }
 
 // world is one run: everything there is in it.
@@ -31,6 +32,8 @@ type world struct {
 	c       *Case
 	clock   clock.Clock
 	began   time.Time
+	// ended is when it was over; 0 while it is not.
+	ended time.Duration
 	servers []*server
 	// ways are those of each client to each server, whatever process it has.
 	ways [][]*way
@@ -44,7 +47,7 @@ type world struct {
 	quiet     bool
 }
 
-func play(c *Case, traced bool) Verdict {
+func play(c *Case, traced bool) *world {
 	w := &world{c: c, clock: clock.Process(), began: time.Now()}
 	w.witness = newWitness(w, traced)
 	w.latch.init(c)
@@ -81,7 +84,8 @@ func play(c *Case, traced bool) Verdict {
 	close(done)
 	w.epilogue()
 	w.checkLatch()
-	return w.verdict()
+	w.ended = w.now()
+	return w
 }
 
 // open sets the nodes up, as who runs them does.
@@ -121,7 +125,12 @@ func (w *world) living() []*process {
 	return slices.DeleteFunc(slices.Clone(w.processes), func(p *process) bool { return p == nil })
 }
 
-func (w *world) now() time.Duration { return time.Since(w.began) }
+func (w *world) now() time.Duration {
+	if w.ended > 0 {
+		return w.ended // the bubble is over, and its time
+	}
+	return time.Since(w.began)
+}
 
 // weather is that of the case, until everything gets quiet.
 func (w *world) weather() Weather {
