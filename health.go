@@ -35,6 +35,7 @@ func newHealth(least, most time.Duration) health {
 
 // answered records an exchange that took rtt, and reports whether the node was down.
 func (h *health) answered(rtt time.Duration) (recovered bool) {
+	rtt = min(rtt, h.most) // nobody waits longer; and it may have been this client that was suspended
 	if h.mean == 0 {
 		h.mean, h.deviation = rtt, rtt/2
 	} else {

@@ -69,8 +69,8 @@ type lane struct {
 
 	mu    sync.Mutex
 	queue []*call
-	// renewals counts those in the queue.
-	renewals int
+	// renewals counts those in the queue, by how many nodes they need.
+	renewals []int
 	// inFlight is what the sender has sent and has no answer to.
 	inFlight []*call
 	// kept are undos that failed and wait to be tried again.
@@ -111,10 +111,11 @@ type lane struct {
 
 func newLane(c *Client, index int, nd node.Node) *lane {
 	l := &lane{
-		index:  index,
-		node:   nd,
-		client: c,
-		health: newHealth(c.cfg.NodeTimeoutMin, c.cfg.NodeTimeoutMax),
+		index:    index,
+		node:     nd,
+		client:   c,
+		renewals: make([]int, len(c.schedule.waiting)),
+		health:   newHealth(c.cfg.NodeTimeoutMin, c.cfg.NodeTimeoutMax),
 	}
 	l.sender = l.drain
 	return l
@@ -140,9 +141,7 @@ func (l *lane) submit(c *call) error {
 	} else {
 		l.queue = append(l.queue, c)
 	}
-	if c.op.Kind == node.Renew {
-		l.renewals++
-	}
+	l.countRenewal(c, 1)
 	l.start()
 	return nil
 }
@@ -231,7 +230,9 @@ func (l *lane) take() bool {
 	rest := copy(l.queue, l.queue[n:])
 	clear(l.queue[rest:])
 	l.queue = l.queue[:rest]
-	l.renewals -= renewalsIn(l.batch)
+	for _, c := range l.batch {
+		l.countRenewal(c, -1)
+	}
 	l.client.schedule.look()
 
 	now := l.client.clock.Now()

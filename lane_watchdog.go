@@ -19,7 +19,8 @@ func (l *lane) refuseQueue(now time.Duration) (waiting []*call) {
 		}
 	}
 	clear(l.queue)
-	l.queue, l.renewals = l.queue[:0], 0
+	l.queue = l.queue[:0]
+	clear(l.renewals)
 	l.client.schedule.look()
 	return waiting
 }

@@ -4,7 +4,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/quorumlock/quorumlock/node"
 	"github.com/quorumlock/quorumlock/quorum"
 )
 
@@ -24,7 +23,7 @@ func (c *Client) room(need int) time.Duration {
 	var buf [quorum.MaxNodes]time.Duration
 	taking, full := buf[:0], 0
 	for _, l := range c.lanes {
-		switch state, takes := l.outlook(); state {
+		switch state, takes := l.outlook(need); state {
 		case laneTakes:
 			taking = append(taking, takes)
 		case laneFull:
@@ -58,27 +57,39 @@ const (
 	laneRefuses
 )
 
-// outlook says what the lane would do with a renewal now, and how long that takes if it goes on
-// as lately: the exchange that is under way, those before it, and its own.
-func (l *lane) outlook() (laneState, time.Duration) {
+// outlook says what the lane would do with a renewal now that needs so many nodes, and how long that
+// takes if it goes on as lately: the exchange that is under way, those before it, and its own.
+func (l *lane) outlook(need int) (laneState, time.Duration) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	switch {
 	case l.closed, l.overdue, l.resting(false):
 		return laneRefuses, 0
-	case len(l.queue) >= maxQueue, l.renewals >= max(maxRenewals, len(l.queue)-l.renewals):
+	case len(l.queue) >= maxQueue, l.hasEnough(need):
 		return laneFull, 0
 	default:
 		return laneTakes, time.Duration(2+len(l.queue)/maxBatch) * l.health.mean
 	}
 }
 
-// renewalsIn is how many of the calls are renewals.
-func renewalsIn(calls []*call) (n int) {
-	for _, c := range calls {
-		if c.op.Kind == node.Renew {
-			n++
-		}
+// hasEnough reports whether the queue has as many renewals as are good for it, of those that need
+// as many nodes. The others do not count: a lane with room for those who need all nodes is rare
+// where others fill each that they find, and they would be crowded out. The mutex is held.
+func (l *lane) hasEnough(need int) bool {
+	mine := l.renewals[need]
+	if mine < maxRenewals {
+		return false
 	}
-	return n
+	others := len(l.queue)
+	for _, n := range l.renewals {
+		others -= n
+	}
+	return mine >= others
+}
+
+// countRenewal counts a call that comes to the queue, or goes, if it renews. The mutex is held.
+func (l *lane) countRenewal(c *call, by int) {
+	if r, ok := c.sink.(*renewal); ok {
+		l.renewals[r.tally.Need()] += by
+	}
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/quorumlock/quorumlock"
+	"github.com/quorumlock/quorumlock/clock"
 	"github.com/quorumlock/quorumlock/node"
 )
 
@@ -208,5 +209,67 @@ func TestCallersDoNotKeepRenewalsWaiting(t *testing.T) {
 		}
 		cancel()
 		all.Wait()
+	})
+}
+
+// Leases that need all nodes are renewed among many others that can do without one, as long as the
+// nodes can renew all of them.
+func TestWhoNeedsMoreNodesIsNotCrowdedOut(t *testing.T) {
+	const held, each = 12_000, 500 * time.Microsecond // so a round of all takes 6 s
+	inVirtualTime(t, 3, func(t *testing.T, f *fleet) {
+		c, _ := f.ladenClient(each)
+		all := take(t, 200, func(i int) *quorumlock.Lock { return c.MultiLock(fmt.Sprint("m", i)) })
+		most := take(t, held, func(i int) *quorumlock.Lock { return c.RedLock(fmt.Sprint("l", i)) })
+		for range 30 {
+			time.Sleep(time.Second)
+			lost, _ := lostOf(all)
+			require.Zero(t, lost, "of those who need all nodes")
+			lost, _ = lostOf(most)
+			require.Zero(t, lost, "of those who do not")
+		}
+	})
+}
+
+// An exchange that a suspend of the client fell into says nothing of what the nodes take from then on:
+// nobody is left to end for that.
+func TestASuspendIsNotThePaceOfTheNodes(t *testing.T) {
+	const held, each = 12_000, 40 * time.Microsecond // so a round of all takes half a second
+	inVirtualTime(t, 3, func(t *testing.T, f *fleet) {
+		local := clock.NewSkewed(f.clock, 1)
+		c, nodes := f.ladenClient(each, func(cfg *quorumlock.Config) { cfg.Clock = local })
+		leases := take(t, held, func(i int) *quorumlock.Lock { return c.RedLock(fmt.Sprint("l", i)) })
+		time.Sleep(pacedTTL)
+		for _, nd := range nodes {
+			nd.each.Store(int64(10 * time.Millisecond))
+		}
+		go func() { _, _ = c.RedLock("other").TryAcquire(context.Background()) }()
+		time.Sleep(time.Millisecond) // it is under way
+		for _, nd := range nodes {
+			nd.each.Store(int64(each))
+		}
+		_, least := lostOf(leases)
+		local.Jump(least - pacedTTL/10) // which is time enough
+		for range 20 {
+			time.Sleep(time.Second)
+			lost, _ := lostOf(leases)
+			require.Zero(t, lost)
+		}
+	})
+}
+
+// Nodes that are back in time renew what is left, however often they were asked in vain before.
+func TestNoLeaseEndsInThePauseBetweenTwoTries(t *testing.T) {
+	const held, each = 12_000, 40 * time.Microsecond // so a round of all takes half a second
+	inVirtualTime(t, 3, func(t *testing.T, f *fleet) {
+		c, _ := f.ladenClient(each)
+		leases := take(t, held, func(i int) *quorumlock.Lock { return c.RedLock(fmt.Sprint("l", i)) })
+		time.Sleep(pacedTTL)
+		f.pause(0, 1, 2)
+		_, least := lostOf(leases)
+		time.Sleep(least - pacedTTL/20)
+		f.resume(0, 1, 2)
+		time.Sleep(pacedTTL)
+		lost, _ := lostOf(leases)
+		require.Zero(t, lost)
 	})
 }

@@ -127,13 +127,18 @@ func (r *renewal) tell(err error) {
 	}
 }
 
-// retryRenewal has a failed round tried again soon.
+// minRetry is how soon a failed round of renewal is tried again at the earliest, as its lease ends.
+const minRetry = 10 * time.Millisecond
+
+// retryRenewal has a failed round tried again soon, and well before the end of the lease: pauses
+// grow with the failures, beyond what is left of it at last, and nodes may be back before that.
 func (h *hold) retryRenewal(now time.Duration) {
 	if h.lock.fixed {
 		return
 	}
 	h.failures++
-	h.renewAt = quorum.NextRenewal(now, h.lock.ttl, int(h.failures), h.client.cfg.Jitter())
+	again := quorum.NextRenewal(now, h.lock.ttl, int(h.failures), h.client.cfg.Jitter())
+	h.renewAt = min(again, now+max((h.validUntil-now)/2, minRetry))
 	h.client.schedule.set(h, h.nextDue())
 }
 

@@ -181,18 +181,9 @@ func (s *scheduler) run() {
 	s.arm()
 }
 
-// tickDue ticks what is due, and reports whether anything was.
+// tickDue ticks what is due, and reports whether anything was. First come those that wait for room: it
+// is their end, mostly.
 func (s *scheduler) tickDue(now time.Duration) bool {
-	if s.queue.first() <= now {
-		need, room := s.queue[0].lock.need, noRoom
-		if len(s.waiting[need]) == 0 && s.roomFor(need) != noRoom { // who came before goes first
-			room = 0 // nobody else could use it
-		}
-		if s.queue.first() <= now && s.queue[0].lock.need == need { // still
-			s.tick(s.queue[0], room)
-		}
-		return true
-	}
 	if s.waiters.Load() > 0 {
 		for _, q := range s.waiting {
 			if q.first() <= now {
@@ -201,7 +192,17 @@ func (s *scheduler) tickDue(now time.Duration) bool {
 			}
 		}
 	}
-	return false
+	if s.queue.first() > now {
+		return false
+	}
+	need, room := s.queue[0].lock.need, noRoom
+	if len(s.waiting[need]) == 0 && s.roomFor(need) != noRoom { // who came before goes first
+		room = 0 // nobody else could use it
+	}
+	if s.queue.first() <= now && s.queue[0].lock.need == need { // still
+		s.tick(s.queue[0], room)
+	}
+	return true
 }
 
 // tickWaiting ticks one of those that wait, if there is room, and reports whether to go on.
