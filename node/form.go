@@ -43,7 +43,7 @@ func formOfMany(op *Op) form { return form{limits: op.Limits, tagged: tagged(op.
 //	LIMITS             the end of what a marker says of an open node
 //	OLDEST, NEWEST     by how many seconds the second of a token may differ from the node's, for it to
 //	                   be plausible whatever the fractions are
-//	RECOVERY           how long that lasts, in seconds, rounded up
+//	RECOVERY           how long a recovery lasts, in seconds, rounded up
 //	QUEUE, FENCE       what stands before a name where something is kept for it, REST behind
 //	FAIR, ANNOUNCE     see [Op]
 func (f form) header() string {
@@ -54,9 +54,13 @@ func (f form) header() string {
 local OLDEST, NEWEST, RECOVERY = %d, %d, %d
 local QUEUE, FENCE, REST = 'quorumlock:queue:%s', 'quorumlock:fence:%s', '%s'
 local FAIR, ANNOUNCE = %t, %t
-`, ttl, skew, ttl, skew, 1-ttl/second, skew/second-1, (ttl+skew+second-1)/second,
+`, ttl, skew, ttl, skew, 1-ttl/second, skew/second-1, min((ttl+skew+second-1)/second, maxRecovery),
 		before, before, behind, f.fair, f.announce)
 }
+
+// maxRecovery is 34 years, in seconds. A script that goes back by more may come to before 1970, where
+// tokens are not compared as text any more; and no clock is so far behind.
+const maxRecovery = 1 << 30
 
 // script is the script in this form.
 func (f form) script() script {

@@ -207,6 +207,40 @@ func TestScriptRenewsFences(t *testing.T) {
 	}
 }
 
+// The short way of a renewal says that a fence is as it has to be only where it is.
+func TestScriptRenewsFencesTheShortWay(t *testing.T) {
+	l := newLab(t)
+	const key, year = "quorumlock:fence:{a}", 365 * 24 * time.Hour
+	l.now = l.now/1e6*1e6 + 500_000
+	op := Op{Kind: Renew, Names: []string{"a"}, Owner: "o1", TTL: time.Second}
+	for _, l.together = range []bool{false, true} {
+		// A recovery ago and longer, a token needs no fence, and what is in its place is nothing to look at.
+		l.mark(0)
+		l.command("HSET", "a", "o1", "1")
+		l.command("RPUSH", key, "a list")
+		for _, past := range []int64{0, 1, 499_999, 500_001, 1_500_000} {
+			op.Token = uint64(l.now - l.limits.Recovery().Microseconds() - past)
+			assert.Equal(t, "1", l.run(op, l.now), "%d us past, together %v", past, l.together)
+		}
+		l.command("DEL", key)
+
+		// A recovery that goes back to before all time leaves no token without.
+		usual := l.limits
+		for years := 40; years <= 120; years += 10 {
+			l.limits = Limits{MaxTTL: time.Duration(years) * year, MaxClockSkew: time.Minute}
+			l.mark(0)
+			op.Token = uint64(l.now)
+			for range 2 { // the first finds out that the node is open
+				l.command("DEL", key)
+				assert.Equal(t, "1", l.run(op, l.now))
+				assert.Equal(t, strconv.FormatInt(l.now, 10), l.command("GET", key), "%d years, together %v", years, l.together)
+			}
+		}
+		l.limits = usual
+		l.command("DEL", "a", key)
+	}
+}
+
 // A fence is there for a recovery, and to the end of its last millisecond.
 func TestScriptKeepsFences(t *testing.T) {
 	l := newLab(t)
