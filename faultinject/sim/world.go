@@ -29,11 +29,11 @@ func Run(t *testing.T, c *Case, traced bool) Verdict {
 // world is one run: everything there is in it.
 type world struct {
 	sync.WaitGroup
-	c       *Case
-	clock   clock.Clock
-	began   time.Time
+	c     *Case
+	clock clock.Clock
+	began time.Time
 	// ended is when it was over; 0 while it is not.
-	ended time.Duration
+	ended   time.Duration
 	servers []*server
 	// ways are those of each client to each server, whatever process it has.
 	ways [][]*way
