@@ -57,6 +57,7 @@ final class Load {
     private final AtomicLong lastEnd = new AtomicLong(); // of any operation
     private final AtomicLong pause = new AtomicLong(); // the longest without such an end
     private volatile long began; // of what is measured; 0 before
+    private volatile long over; // likewise
     private volatile boolean measured;
     private volatile boolean stop;
 
@@ -88,6 +89,7 @@ final class Load {
         lastEnd.set(began);
         measured = true;
         TimeUnit.NANOSECONDS.sleep(job.cell().durationNs());
+        over = System.nanoTime();
         measured = false;
         double seconds = (System.nanoTime() - began) / 1e9;
         long count = ops.get();
@@ -156,7 +158,7 @@ final class Load {
         }
         long released = System.nanoTime();
         all.incrementAndGet();
-        if (began == 0 || start < began) {
+        if (began == 0 || start < began || over != 0 && start > over) {
             return grant.number();
         }
         acquire.record(acquired - start);
