@@ -185,6 +185,34 @@ func TestAForgottenDeletion(t *testing.T) {
 	})
 }
 
+// A node that forgot before the latch was deleted, and missed the deletion, cannot have forgotten
+// anything that was counted since: with it, those who remember are a majority.
+func TestALossBeforeADeletionThatIsMissed(t *testing.T) {
+	forEachLoss(t, func(t *testing.T, f *fleet, save func(), lose func(int)) {
+		l := f.client().Latch("a")
+		require.NoError(t, l.Set(t.Context(), 3))
+		settled()
+		save()
+		lose(0)
+		left(t, l, 3) // the first was given back what it had forgotten
+		time.Sleep(f.limits.Recovery())
+		f.stop(0)
+		require.NoError(t, l.Delete(t.Context()))
+		require.NoError(t, l.Set(t.Context(), 2))
+		counts(t, l, "x")
+		settled()
+		save()
+		lose(1)
+		f.start(0)
+		time.Sleep(2 * time.Second)
+		left(t, l, 1)
+		f.stop(2) // the others were given what they lacked
+		time.Sleep(2 * time.Second)
+		left(t, l, 1)
+		f.start(2)
+	})
+}
+
 // What a node was given back after one loss says nothing about what it knows after another.
 func TestALossAfterALoss(t *testing.T) {
 	inVirtualTime(t, 3, func(t *testing.T, f *fleet) {

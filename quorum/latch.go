@@ -50,10 +50,11 @@ type LatchView struct {
 // known are ids of this generation that the caller knows of besides. skew is how far the clocks
 // of nodes and clients may be apart, in the unit of tokens.
 //
-// A generation begins when the latch is set, and a node that has lost its memory since is no
-// witness of what did not happen: only what it has counts. Nor is one that has lost it at any
-// time, and was not told that the latch is set: those who know since when may not be among the
-// others, but only some who were told later.
+// A node that has lost its memory since the latch was set is no witness of what did not happen:
+// only what it has counts. Nor is one that has lost it at any time, and was not told that the latch
+// is set: those who know since when may not be among the others, but only some who were told later.
+// But all of a generation comes after the deletion that began it: who forgot before that is a witness,
+// whether it was told of it or not.
 func ViewLatch(answers []LatchAnswer, need int, known []string, skew uint64) LatchView {
 	var v LatchView
 	for _, a := range answers {
@@ -140,8 +141,14 @@ func (v *LatchView) Member(a LatchAnswer, skew uint64) bool {
 	case a.Memory == 0 || a.Refilled && a.Generation == v.Generation:
 		return true
 	default:
-		return a.of(v.Generation) && a.Count > 0 && a.Memory <= v.Since && v.Since-a.Memory > skew
+		return a.forgotBefore(v.Generation, skew) || a.of(v.Generation) && a.Count > 0 && a.forgotBefore(v.Since, skew)
 	}
+}
+
+// forgotBefore reports whether a node lost its memory before a token was made, if it ever did, by
+// whatever clocks.
+func (a LatchAnswer) forgotBefore(token, skew uint64) bool {
+	return a.Memory < token && token-a.Memory > skew
 }
 
 // Alike reports whether another view is of the same latch, at most with other ids: either both

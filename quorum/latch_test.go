@@ -79,6 +79,18 @@ func TestViewLatch(t *testing.T) {
 		{"and then it is one of too few", answers{{}, lost(89, set(2)), since(99, set(2))}, nil, quorum.LatchView{
 			Count: 2, Since: 99, Chosen: true, Holders: 1,
 		}},
+		{"one that forgot before the latch was deleted is a witness of what came after", answers{later(511, since(600, set(2, "x"))), refilled(lost(500, set(3, "y"))), {}}, nil, quorum.LatchView{
+			Known: true, Generation: 511, Count: 2, Since: 600, IDs: []string{"x"}, Holders: 1,
+		}},
+		{"even if it was told nothing", answers{later(511, since(600, set(2, "x"))), lost(500, unset), later(511, lost(500, unset))}, nil, quorum.LatchView{
+			Known: true, Generation: 511, Count: 2, Since: 600, IDs: []string{"x"}, Holders: 1,
+		}},
+		{"not if it may have been after that", answers{later(510, since(600, set(2, "x"))), refilled(lost(500, set(3, "y"))), later(510, lost(500, unset))}, nil, quorum.LatchView{
+			Generation: 510, Count: 2, Since: 600, IDs: []string{"x"}, Holders: 1,
+		}},
+		{"or was", answers{later(489, since(600, set(2, "x"))), refilled(lost(500, set(3, "y"))), {}}, nil, quorum.LatchView{
+			Generation: 489, Count: 2, Since: 600, IDs: []string{"x"}, Holders: 1,
+		}},
 		{"one that recovers cannot say that it is not set", answers{unset, recovering, {}}, nil, quorum.LatchView{Holders: 2}},
 		{"others can", answers{unset, recovering, unset}, nil, quorum.LatchView{Known: true, Holders: 3}},
 		{"what is of an earlier generation is void", answers{later(7, set(3, "y")), set(2, "x"), {}}, nil, quorum.LatchView{
@@ -260,8 +272,17 @@ func (l *latchNodes) turn(generation uint64) {
 	}
 }
 
+// propose is a token by some clock, of who has seen the deletions before.
+func (l *latchNodes) propose() uint64 {
+	token := l.clock()
+	for began := range l.began {
+		token = max(token, began+1)
+	}
+	return token
+}
+
 func (l *latchNodes) setTo(count int) {
-	from, token := l.some(), l.clock()
+	from, token := l.some(), l.propose()
 	for _, i := range from {
 		if n := &l.nodes[i]; n.Count == 0 && n.Generation < token && !n.Recovering {
 			n.Count, n.Since = count, token
@@ -275,7 +296,7 @@ func (l *latchNodes) setTo(count int) {
 }
 
 func (l *latchNodes) delete() {
-	token := l.time + l.skew
+	token := l.propose()
 	l.began[token] = l.time
 	granted := 0
 	for _, i := range l.some() {
@@ -284,7 +305,6 @@ func (l *latchNodes) delete() {
 			granted++
 		}
 	}
-	l.time += 3 * l.skew // whoever comes next has seen that token, or has a clock that is past it
 	if granted >= l.need {
 		l.turn(token)
 	}
