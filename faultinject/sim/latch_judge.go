@@ -120,7 +120,7 @@ func (l *latchWitness) refused(w *world, c *latchCall) {
 // woken checks that nobody has waited for long since enough had counted down for certain, or since
 // the latch was deleted for good.
 func (l *latchWitness) woken(w *world, c *latchCall) {
-	if l.stuck || c.Kind != history.Await || errors.Is(c.err, quorumlock.ErrClosed) || !w.c.timely(c.client) {
+	if c.Kind != history.Await || errors.Is(c.err, quorumlock.ErrClosed) || !w.c.timely(c.client) {
 		return
 	}
 	since, why := l.done(c)
@@ -135,7 +135,7 @@ func (l *latchWitness) woken(w *world, c *latchCall) {
 		patience = patienceAfter + 4*w.c.Weather.Most
 		since = max(since, span+limits.Recovery())
 	}
-	if since = max(since, c.Call); c.Return > since+patience {
+	if l.legible(max(since, c.Call), c.Return) > patience {
 		w.violated(Waking, "%s waited from %v to %v, and the latch was %s by %v: %v", c.Client, c.Call, c.Return, why, since, c.err)
 	}
 }

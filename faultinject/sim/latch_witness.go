@@ -1,7 +1,6 @@
 package sim
 
 import (
-	"slices"
 	"sync"
 
 	"github.com/quorumlock/quorumlock/faultinject/history"
@@ -16,12 +15,13 @@ type latchWitness struct {
 	ended bool
 	// set is set once somebody has begun to set it.
 	set bool
-	// forgot are the nodes that have lost their memory since, and were not given it back;
-	// unaware those that have at any time, and were not told since that the latch is set.
-	forgot, unaware []bool
-	// excused is set if so many have forgotten that the latch may have, and stuck if nobody can
-	// say, as so many are unaware.
-	excused, stuck bool
+	// forgot are the nodes that have lost their memory since, and were not given it back.
+	forgot []bool
+	// nodes are what the nodes know, stuck the times in which too few of them did to read it.
+	nodes []latchNode
+	stuck []stuck
+	// excused is set if so many have forgotten that the latch may have.
+	excused bool
 }
 
 // latchCall is one call.
@@ -62,17 +62,23 @@ func (l *latchWitness) ends() {
 }
 
 func (l *latchWitness) init(c *Case) {
-	l.forgot, l.unaware = make([]bool, len(c.Nodes)), slices.Repeat([]bool{!c.Opened}, len(c.Nodes))
+	l.forgot, l.nodes = make([]bool, len(c.Nodes)), make([]latchNode, len(c.Nodes))
+	for i := range l.nodes {
+		if !c.Opened {
+			l.knows(i, forgetful, 0)
+		}
+	}
 }
 
 // lost notes that a node has lost its memory. It may be that of too many.
-func (l *latchWitness) lost(server int) {
+func (l *latchWitness) lost(w *world, server int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.ended {
 		return
 	}
-	l.unaware[server], l.forgot[server] = true, l.set
+	l.knows(server, forgetful, w.now())
+	l.forgot[server] = l.set
 	l.excused = l.excused || tooMany(l.forgot)
 }
 
@@ -90,7 +96,7 @@ func tooMany(nodes []bool) bool {
 // answered looks at what a node knows of the latch: it was given back what it had forgotten, or
 // knows of a deletion since. If it has recovered, and was told nothing, nobody has used the latch:
 // then it may count as one that was never set.
-func (l *latchWitness) answered(server int, r node.Reply) {
+func (l *latchWitness) answered(w *world, server int, r node.Reply) {
 	s := r.Latch
 	if s == nil || r.Err != nil {
 		return
@@ -100,30 +106,22 @@ func (l *latchWitness) answered(server int, r node.Reply) {
 	if l.ended {
 		return
 	}
-	certain := uint64(max(s.Until-limits.Recovery().Microseconds(), 0) + maxSkew.Microseconds())
-	switch {
-	case s.Count > 0 && (s.Whole || s.Since > certain):
-		l.unaware[server] = false
-	case s.Count == 0 && s.Until > limits.Recovery().Microseconds():
-		l.unaware[server] = true // it has lost its memory once, and was told of a deletion since
-	}
+	n := newLatchNode(s)
+	l.knows(server, n, w.now())
 	switch {
 	case !l.forgot[server]:
-	case s.Whole, s.Generation > certain:
+	case s.Whole, s.Generation > n.certain:
 		l.forgot[server] = false
 	case s.Count == 0 && r.Recovering == 0:
 		l.excused = true
 	}
 }
 
-// unreadable judges that the latch could not be read in the end. It may be that some nodes have a
-// generation in which somebody has begun to set it, and the others do not count there.
+// unreadable judges that the latch could not be read in the end.
 func (l *latchWitness) unreadable(w *world, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.stuck = true
-	unfinished := slices.ContainsFunc(l.list, func(c *latchCall) bool { return c.Kind == history.Set && !c.succeeded() })
-	if !l.excused && !unfinished && !tooMany(l.unaware) {
+	if !l.excused && !tooMany(unaware(l.nodes)) {
 		w.violated(Progress, "R and 2 s after the faults the latch cannot be read: %v", err)
 	}
 }

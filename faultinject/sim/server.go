@@ -140,13 +140,13 @@ func (s *server) restart() {
 		sub.letGo()
 	}
 	s.Crash()
-	s.world.latch.lost(s.index)
+	s.world.latch.lost(s.world, s.index)
 }
 
 // flush has it forget everything.
 func (s *server) flush() {
 	s.Flush()
-	s.world.latch.lost(s.index)
+	s.world.latch.lost(s.world, s.index)
 }
 
 func (s *server) end(fault faultinject.Fault) {

@@ -9,7 +9,7 @@ import (
 // ran tells the history what a server did.
 func (w *world) ran(l *link, x *exchange) {
 	for i := range x.ops {
-		w.latch.answered(l.server.index, x.replies[i])
+		w.latch.answered(w, l.server.index, x.replies[i])
 	}
 	if !w.traced {
 		return
