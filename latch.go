@@ -27,8 +27,8 @@ import (
 //
 // A node that has lost its memory (a restart, a failover, a flush) does not count until it was
 // given back what it has forgotten, by whoever uses the latch while a majority remembers: those
-// who wait do so within a second or two, and so do CountDown and Count. Until then it is one node
-// less, and calls fail with a [*NoQuorumError] where too few are left. Two things this cannot
+// who wait do so within a second or two, and so do CountDown and Count; or until the latch is
+// deleted, for what comes after that. Until then it is one node less, and calls fail with a [*NoQuorumError] where too few are left. Two things this cannot
 // mend:
 //
 //   - A majority that forgets before that. What it knew is gone; the latch has to be deleted and
