@@ -87,6 +87,7 @@ func TestAnAcquisitionThatWaitsTellsForHowLong(t *testing.T) {
 		client, other := f.client(acquisitions(&told)), f.client()
 		held, err := other.RedLock("job").Acquire(t.Context())
 		require.NoError(t, err)
+		settled() // a majority has granted it; the last node does now, too
 		time.AfterFunc(3*time.Second, func() { _ = held.Release(context.Background()) })
 		lease, err := client.RedLock("job").Acquire(t.Context())
 		require.NoError(t, err)
