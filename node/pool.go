@@ -31,7 +31,7 @@ type PoolState struct {
 	Free []byte
 }
 
-// poolPrefix begins the names of all pools, and slotPrefix those of all slots. What follows is the
+// poolPrefix begins the names of all pools, and slotPrefix the names of all slots. The end is the
 // same for a pool and its slots: a colon, and the name of the semaphore as [key] writes it.
 const (
 	poolPrefix = "quorumlock:permits"
@@ -42,7 +42,7 @@ const (
 func PoolName(semaphore string) string { return key("permits", semaphore) }
 
 // SlotName is the name of a slot of a pool, by its number from 0 on. It is also its key, laid
-// out as that of a lock. The number stands before the name of the semaphore, which may itself end
+// out as the key of a lock. The number stands before the name of the semaphore, which may itself end
 // with a colon and a number.
 func SlotName(pool string, slot int) string { return slotsName(pool, strconv.Itoa(slot)) }
 

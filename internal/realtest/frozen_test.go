@@ -53,7 +53,7 @@ func frozenMasterGrants(t *testing.T) bool {
 	replica.CatchUp()
 
 	master.Pause()
-	// Until it is promoted, the replica acknowledges what it has once a second. These acknowledgements
+	// Until it is promoted, the replica sends an acknowledgement each second. These acknowledgements
 	// wait in the socket of the master, which takes them for news when it wakes.
 	eventually(t, patience, func() bool { return silence(t, replica) >= 3 }, "the replica hears nothing from its master")
 	replica.Promote()

@@ -6,7 +6,7 @@ import (
 	"github.com/quorumlock/quorumlock/node"
 )
 
-// own is what the library's own keys begin with, and pools what the names of pools do.
+// own begins the library's own keys, and pools the names of pools.
 const (
 	own   = "quorumlock:"
 	pools = own + "permits"
