@@ -18,7 +18,7 @@ type source struct {
 	// of them are there once complete is set. Most mutants with a hint need one or two.
 	text     map[string]string
 	complete bool
-	// changed are those of them that edits have changed.
+	// changed has the files that edits have changed.
 	changed map[string]string
 }
 
@@ -38,7 +38,7 @@ func (s *source) change(file, text string) {
 	s.text[file], s.changed[file] = text, text
 }
 
-// find returns the file in which an edit fits: the one that the edit names, or else the only one
+// find returns the file in which an edit fits: the file that it names, or else the only file
 // that has its text, and has it once.
 func (s *source) find(e Edit) (file string, err error) {
 	if e.Old == "" {
