@@ -1,0 +1,66 @@
+package respguard
+
+import (
+	"net"
+	"syscall"
+)
+
+// Conn is a connection to a server whose replies are checked. One goroutine at a time may read,
+// and one may write, as on a connection of a client library. The other methods are those of the
+// wrapped connection.
+type Conn struct {
+	net.Conn
+	turns    turns
+	requests requests
+	replies  replies
+	// broken is set once the server has broken a rule. Only Read uses it.
+	broken error
+}
+
+// New wraps a connection before its first command. The connection must carry plain RESP: a TLS
+// connection is wrapped, not what lies below it. Whatever the client read before does not count.
+//
+// The result is a *Conn, and a [syscall.Conn] if the wrapped connection is one.
+func New(conn net.Conn) net.Conn {
+	c := &Conn{Conn: conn}
+	c.requests.turns, c.replies.messages.turns = &c.turns, &c.turns
+	if raw, ok := conn.(syscall.Conn); ok {
+		return &rawConn{Conn: c, raw: raw}
+	}
+	return c
+}
+
+// rawConn is a Conn whose wrapped connection has a file descriptor.
+type rawConn struct {
+	*Conn
+	raw syscall.Conn
+}
+
+// SyscallConn returns the raw connection of the wrapped one.
+func (c *rawConn) SyscallConn() (syscall.RawConn, error) { return c.raw.SyscallConn() }
+
+// NetConn returns the wrapped connection, as a TLS connection does. Whoever reads from it or
+// writes to it bypasses the checks and the counting.
+func (c *Conn) NetConn() net.Conn { return c.Conn }
+
+// Read reads from the wrapped connection. If what came breaks a rule, Read returns none of it, and
+// a [Violation]; so does every later Read.
+func (c *Conn) Read(p []byte) (int, error) {
+	if c.broken != nil {
+		return 0, c.broken
+	}
+	n, err := c.Conn.Read(p)
+	if n > 0 {
+		if broken := c.replies.scan(p[:n]); broken != nil {
+			c.broken = broken
+			return 0, broken
+		}
+	}
+	return n, err
+}
+
+// Write counts the commands that end in p, and then writes p.
+func (c *Conn) Write(p []byte) (int, error) {
+	c.requests.scan(p)
+	return c.Conn.Write(p)
+}
