@@ -1,10 +1,13 @@
 package node_test
 
 import (
+	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"io"
 	"net"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"runtime"
@@ -50,42 +53,32 @@ var hostile = map[string]struct {
 // stages are the commands that a hostile server answers as it likes. The others it answers well.
 var stages = []string{"HELLO", "CLIENT INFO", "INFO REPLICATION", "EVALSHA"}
 
-// hostileAt serves connections until the command that it answers with something else.
-func hostileAt(stage, says, goesOn string) func(net.Conn) {
+// hostileAt answers well until a command that begins like this.
+func hostileAt(stage, says, goesOn string, well func([]string) (string, bool)) func(net.Conn) {
 	return func(c net.Conn) {
-		well := fake(func(args []string) (string, bool) { return ":1\r\n", true })
-		well(&ambush{Conn: c, stage: stage, says: says, goesOn: goesOn})
+		converse(c, func(args []string) (string, bool) {
+			if strings.HasPrefix(strings.ToUpper(strings.Join(args, " ")), stage) {
+				rave(c, says, goesOn)
+				return "", false
+			}
+			if args[0] == "PING" {
+				return "+PONG\r\n", true
+			}
+			if reply, ok := hello(args); ok {
+				return reply, true
+			}
+			return well(args)
+		})
 	}
 }
 
-// ambush is the server's side of a connection on which one command is answered differently.
-type ambush struct {
-	net.Conn
-	stage, says, goesOn string
-	sprung              bool
-}
-
-func (a *ambush) Read(p []byte) (int, error) {
-	n, err := a.Conn.Read(p)
-	text := strings.ToUpper(strings.ReplaceAll(string(p[:n]), "\r\n", " "))
-	for i := range 9 { // the lengths of the arguments
-		text = strings.ReplaceAll(text, fmt.Sprintf("$%d ", i+1), "")
-		text = strings.ReplaceAll(text, fmt.Sprintf("$%d ", i+10), "")
+// rave says something, goes on for as long as the client listens, and waits until it hangs up.
+func rave(c net.Conn, says, goesOn string) {
+	_, err := io.WriteString(c, says)
+	for more := strings.Repeat(goesOn, 1<<10); goesOn != "" && err == nil; {
+		_, err = io.WriteString(c, more)
 	}
-	a.sprung = a.sprung || strings.Contains(text, a.stage)
-	if !a.sprung || err != nil {
-		return n, err
-	}
-	if _, err = io.WriteString(a.Conn, a.says); err != nil {
-		return 0, err
-	}
-	for more := strings.Repeat(a.goesOn, 1+(16<<10)/max(1, len(a.goesOn))); a.goesOn != ""; {
-		if _, err = io.WriteString(a.Conn, more); err != nil {
-			return 0, err
-		}
-	}
-	_, _ = io.Copy(io.Discard, a.Conn)
-	return 0, io.EOF
+	_, _ = io.Copy(io.Discard, c)
 }
 
 const (
@@ -102,11 +95,61 @@ func TestRedisHostileServers(t *testing.T) {
 		for what, c := range hostile {
 			t.Run(strings.ToLower(stage)+" "+what, func(t *testing.T) {
 				t.Parallel()
-				said := visit(t, newFront(t, hostileAt(stage, c.says, c.goesOn)).addr())
+				said := visit(t, newFront(t, hostileAt(stage, c.says, c.goesOn, always(":1\r\n"))).addr())
 				require.Contains(t, said, "survived")
 				require.Contains(t, said, node.ErrProtocol.Error()+": "+c.err.Error())
 			})
 		}
+	}
+}
+
+// What a Sentinel says goes to goroutines of the client library. It dials again where a
+// subscription fails, so that its own error may be another one.
+func TestRedisHostileSentinels(t *testing.T) {
+	pushes := func(verb string) string { return ">3\r\n" + bulk(verb) + bulk("+sentinel") + ":1\r\n" }
+	const anything respguard.Violation = ""
+	for stage, replies := range map[string]map[string]respguard.Violation{
+		"UNSUBSCRIBE": {
+			"$100000000000\r\n": anything, "+QUEUED\r\n": anything, strings.Repeat("+PONG\r\n", 9): anything,
+			pushes("subscribe"): anything,
+		},
+		"SUBSCRIBE": {
+			"%1000000000\r\n": anything, "+QUEUED\r\n": anything, strings.Repeat("*1\r\n", 1000): anything,
+			strings.Repeat(pushes("subscribe"), 9): anything, pushes("subscribe") + pushes("unsubscribe"): anything,
+		},
+		"SENTINEL GET-MASTER-ADDR-BY-NAME": {
+			"!100000000000\r\n": respguard.LongString, ">1000000000\r\n": respguard.ManyValues, "*?\r\n": respguard.Streamed,
+			strings.Repeat("+OK\r\n", 9): anything, strings.Repeat(pushes("subscribe"), 9): respguard.Unasked,
+		},
+	} {
+		for says, broken := range replies {
+			t.Run(fmt.Sprintf("%s %.20q", strings.ToLower(stage), says), func(t *testing.T) {
+				t.Parallel()
+				front := newFront(t, hostileAt(stage, says, "", fakeSentinel(func() string { return "127.0.0.1:1" })))
+				said := visit(t, "redis://"+front.addr()+"?master_set=mymaster")
+				require.Contains(t, said, "survived")
+				require.NotContains(t, said, "<nil>")
+				require.Contains(t, said, broken)
+			})
+		}
+	}
+}
+
+// The guard reads what TLS has decrypted.
+func TestRedisHostileServerBehindTLS(t *testing.T) {
+	web := httptest.NewTLSServer(nil)
+	web.Close()
+	for what, c := range hostile {
+		t.Run(what, func(t *testing.T) {
+			serve := hostileAt("EVALSHA", c.says, c.goesOn, always(":1\r\n"))
+			f := newFront(t, func(c net.Conn) { serve(tls.Server(c, web.TLS)) })
+			opt, err := node.ParseAddress("rediss://" + f.addr())
+			require.NoError(t, err)
+			opt.TLSConfig.RootCAs = x509.NewCertPool()
+			opt.TLSConfig.RootCAs.AddCert(web.Certificate())
+			failed := failure(t, node.ErrProtocol, openWith(t, opt), acquire("o1", "a"))
+			require.ErrorIs(t, failed, c.err)
+		})
 	}
 }
 
@@ -154,7 +197,7 @@ func TestRedisUsesAHostileServerAgain(t *testing.T) {
 	server := start(t)
 	for what, c := range hostile {
 		t.Run(what, func(t *testing.T) {
-			f := newFront(t, hostileAt("EVALSHA", c.says, c.goesOn))
+			f := newFront(t, hostileAt("EVALSHA", c.says, c.goesOn, always(":1\r\n")))
 			n := open(t, f.addr())
 			for range 2 {
 				err := failure(t, node.ErrProtocol, n, acquire("o1", "a"))

@@ -44,19 +44,27 @@ func (c *rawConn) SyscallConn() (syscall.RawConn, error) { return c.raw.SyscallC
 func (c *Conn) NetConn() net.Conn { return c.Conn }
 
 // Read reads from the wrapped connection. If what came breaks a rule, Read returns none of it, and
-// a [Violation]; so does every later Read.
+// a [Violation]: the replies that came with it may belong to other commands. A connection that has
+// subscribed gets what came before, and the Violation next. Every later Read returns it again.
 func (c *Conn) Read(p []byte) (int, error) {
 	if c.broken != nil {
 		return 0, c.broken
 	}
 	n, err := c.Conn.Read(p)
-	if n > 0 {
-		if broken := c.replies.scan(p[:n]); broken != nil {
-			c.broken = broken
-			return 0, broken
-		}
+	if n <= 0 {
+		return n, err
 	}
-	return n, err
+	whole, broken := c.replies.scan(p[:n])
+	switch {
+	case broken == nil:
+		return n, err
+	case whole > 0 && c.turns.subscribed.Load():
+		c.broken = broken
+		return whole, nil
+	default:
+		c.broken = broken
+		return 0, broken
+	}
 }
 
 // Write counts the commands that end in p, and then writes p.

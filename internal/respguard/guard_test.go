@@ -401,6 +401,20 @@ func TestGuardFollowsSubscriptions(t *testing.T) {
 	}
 }
 
+// Whoever has subscribed gets the messages before a broken rule, even of the same fragment.
+func TestGuardPassesMessagesBeforeABrokenRule(t *testing.T) {
+	confirmed := confirms("*", "subscribe", "a")
+	message := confirms("*", "message", "a")
+	for _, bad := range []string{"$100000000000\r\n", "?what", ":1\r\n", confirms("*", "subscribe", "a")} {
+		for _, sizes := range fragmentations(confirmed + message + bad) {
+			passed, err := verdict(t, request("SUBSCRIBE", "a"), confirmed+message+bad, sizes...)
+			require.Error(t, err)
+			require.True(t, strings.HasPrefix(passed, confirmed+message), "%q", passed)
+			require.Less(t, len(passed), len(confirmed+message+bad))
+		}
+	}
+}
+
 func TestGuardPassesErrorsOfTheConnection(t *testing.T) {
 	client, server := net.Pipe()
 	guard := respguard.New(client)

@@ -45,21 +45,22 @@ const (
 	atLF
 )
 
-// scan follows p, up to the first byte that breaks a rule.
-func (r *replies) scan(p []byte) error {
-	for len(p) > 0 {
-		n, err := r.wholeString(p), error(nil)
-		if n == 0 {
-			n, err = r.take(p)
-		} else {
+// scan follows p, up to the first byte that breaks a rule. It returns how many bytes before that
+// one may be passed on.
+func (r *replies) scan(p []byte) (whole int, err error) {
+	for whole < len(p) {
+		n := r.wholeString(p[whole:])
+		if n > 0 {
 			err = r.complete('$')
+		} else {
+			n, err = r.take(p[whole:])
 		}
 		if err != nil {
-			return err
+			return whole, err
 		}
-		p = p[n:]
+		whole += n
 	}
-	return nil
+	return whole, nil
 }
 
 // wholeString takes a string inside of an aggregate, if all of it is there and it breaks no rule.
