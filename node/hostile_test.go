@@ -22,8 +22,8 @@ import (
 	"github.com/quorumlock/quorumlock/node"
 )
 
-// hostile is what a server says that must end no process. rueidis alone reserves what is announced,
-// gathers lines and nested values without a bound, and panics where it knows no better.
+// hostile are replies that must end no process. Alone, rueidis reserves any announced length,
+// gathers lines and nested values without a bound, and panics on replies to no command.
 var hostile = map[string]struct {
 	// says is how the reply begins, and goesOn what follows it again and again.
 	says, goesOn string
@@ -83,8 +83,8 @@ func rave(c net.Conn, says, goesOn string) {
 
 const (
 	hostileAddr = "QUORUMLOCK_TEST_HOSTILE"
-	// mostMemory is what a process may take from the system that talks to a hostile server: most of
-	// it is the test's own.
+	// mostMemory bounds the memory of a process that talks to a hostile server. The test itself
+	// takes most of it.
 	mostMemory = 128 << 20
 )
 
@@ -103,8 +103,8 @@ func TestRedisHostileServers(t *testing.T) {
 	}
 }
 
-// What a Sentinel says goes to goroutines of the client library. It dials again where a
-// subscription fails, so that its own error may be another one.
+// Goroutines of the client library read the replies of a Sentinel. The library dials again if a
+// subscription fails, so that the node's error may be another one.
 func TestRedisHostileSentinels(t *testing.T) {
 	pushes := func(verb string) string { return ">3\r\n" + bulk(verb) + bulk("+sentinel") + ":1\r\n" }
 	const anything respguard.Violation = ""
@@ -153,7 +153,7 @@ func TestRedisHostileServerBehindTLS(t *testing.T) {
 	}
 }
 
-// visit runs TestHostileVisitor in another process, and returns what that wrote.
+// visit runs TestHostileVisitor in another process, and returns its output.
 func visit(t *testing.T, addr string) string {
 	t.Helper()
 	exe, err := os.Executable()

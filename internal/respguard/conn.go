@@ -6,8 +6,7 @@ import (
 )
 
 // Conn is a connection to a server whose replies are checked. One goroutine at a time may read,
-// and one may write, as on a connection of a client library. The other methods are those of the
-// wrapped connection.
+// and one may write, as client libraries do. The other methods come from the wrapped connection.
 type Conn struct {
 	net.Conn
 	turns    turns
@@ -17,8 +16,8 @@ type Conn struct {
 	broken error
 }
 
-// New wraps a connection before its first command. The connection must carry plain RESP: a TLS
-// connection is wrapped, not what lies below it. Whatever the client read before does not count.
+// New wraps a connection before its first command. The connection must carry plain RESP: wrap the
+// TLS connection, not the socket below it. Replies that the client read before do not count.
 //
 // The result is a *Conn, and a [syscall.Conn] if the wrapped connection is one.
 func New(conn net.Conn) net.Conn {
@@ -39,13 +38,14 @@ type rawConn struct {
 // SyscallConn returns the raw connection of the wrapped one.
 func (c *rawConn) SyscallConn() (syscall.RawConn, error) { return c.raw.SyscallConn() }
 
-// NetConn returns the wrapped connection, as a TLS connection does. Whoever reads from it or
-// writes to it bypasses the checks and the counting.
+// NetConn returns the wrapped connection, as a TLS connection does. Reading from it or writing to
+// it bypasses the checks and the counting.
 func (c *Conn) NetConn() net.Conn { return c.Conn }
 
-// Read reads from the wrapped connection. If what came breaks a rule, Read returns none of it, and
-// a [Violation]: the replies that came with it may belong to other commands. A connection that has
-// subscribed gets what came before, and the Violation next. Every later Read returns it again.
+// Read reads from the wrapped connection. If a fragment breaks a rule, Read returns none of it, and
+// a [Violation]: the replies in the same fragment may belong to other commands. On a connection
+// that has subscribed, Read returns the bytes before the broken rule, and the Violation next.
+// Every later Read returns the Violation again.
 func (c *Conn) Read(p []byte) (int, error) {
 	if c.broken != nil {
 		return 0, c.broken

@@ -2,8 +2,8 @@
 //
 // A client library trusts the lengths that a server announces: it reserves memory for them, and
 // panics where that is impossible. One bad server then ends the process. [New] wraps a connection:
-// its Read fails with a [Violation] instead of returning bytes that break RESP or a limit. All
-// limits are far above what the scripts of this library reply.
+// its Read fails with a [Violation] instead of returning bytes that break RESP or a limit. The
+// replies of this library's scripts stay far below all limits.
 //
 // The guard also counts commands and replies. A reply that no command asked for is a violation too.
 //

@@ -169,15 +169,15 @@ func read(text string) (replies int, err error) {
 	return replies, nil
 }
 
-// orders are what a fuzzed connection may have sent.
+// orders are the commands that a fuzzed connection may have sent.
 var orders = []string{
 	ping, three, request("HELLO", "3"), request("SUBSCRIBE", "a"), request("UNSUBSCRIBE", "a", "b"), request("PSUBSCRIBE", "a"),
 	request("UNSUBSCRIBE"), request("SELECT", "1"),
 }
 
-// FuzzGuard has a guard read anything behind any commands. Fragments change nothing about what it
-// lets through. What it lets through, a parser that knows nothing of fragments takes too, and
-// there are no more replies than commands.
+// FuzzGuard lets a guard read anything behind any commands. The verdict must not depend on the
+// fragments. A parser that knows nothing of fragments must take the same bytes, and there must be
+// no more replies than commands.
 func FuzzGuard(f *testing.F) {
 	for _, replies := range fine {
 		if len(replies) < 1<<10 {

@@ -18,11 +18,11 @@ import (
 	"github.com/quorumlock/quorumlock/internal/respguard"
 )
 
-// tape is a connection from which a test reads what it chose, in fragments of its choice.
+// tape is a connection from which a test reads a text of its choice, in fragments of its choice.
 type tape struct {
 	net.Conn
 	text []byte
-	// sizes are those of the next fragments; then the rest comes at once.
+	// sizes are the lengths of the next fragments. The rest comes at once.
 	sizes []int
 	sent  bytes.Buffer
 }
@@ -60,8 +60,8 @@ func confirms(kind, verb, channel string) string {
 	return kind + "3\r\n" + bulk(verb) + bulk(channel) + ":1\r\n"
 }
 
-// verdict sends the commands, reads all that the server says in fragments of these sizes, and
-// returns what the guard let through and what it ended with.
+// verdict sends the commands and reads the replies in fragments of these sizes. It returns the
+// bytes that the guard let through, and the error at the end.
 func verdict(t testing.TB, commands, replies string, sizes ...int) (passed string, err error) {
 	t.Helper()
 	c := &tape{text: []byte(replies), sizes: sizes}
@@ -163,8 +163,9 @@ func TestGuardPassesWhatServersSay(t *testing.T) {
 	}
 }
 
-// What rueidis v1.0.79 cannot bear, and what else no server says. In pipe.go and resp.go:
-//   - readB, readA and readMap reserve what is announced: out of memory, or a panic of makeslice;
+// broken are the replies that rueidis v1.0.79 cannot bear, and others that no server sends. In
+// pipe.go and resp.go of rueidis:
+//   - readB, readA and readMap reserve any announced length: out of memory, or a panic of makeslice;
 //   - readBlobString and readE gather streamed values without an end;
 //   - readS gathers a line without an end, and readNextMessage recurses without an end;
 //   - _backgroundRead panics, in a goroutine, on an answer to no command, on a subscription that is
@@ -257,7 +258,7 @@ func TestGuardStopsWhatServersDoNotSay(t *testing.T) {
 	}
 }
 
-// A reply may be of 256 MiB, and no more, whatever it consists of.
+// A reply may be of 256 MiB, and no more, be it of strings or of lines.
 func TestGuardBoundsAWholeReply(t *testing.T) {
 	large := fmt.Sprintf("$%d\r\n%s\r\n", respguard.MaxString, strings.Repeat("x", respguard.MaxString))
 	read := func(header string, parts ...string) error {
@@ -401,7 +402,7 @@ func TestGuardFollowsSubscriptions(t *testing.T) {
 	}
 }
 
-// Whoever has subscribed gets the messages before a broken rule, even of the same fragment.
+// A connection that has subscribed gets the messages before a broken rule, even of one fragment.
 func TestGuardPassesMessagesBeforeABrokenRule(t *testing.T) {
 	confirmed := confirms("*", "subscribe", "a")
 	message := confirms("*", "message", "a")

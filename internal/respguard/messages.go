@@ -13,8 +13,8 @@ type messages struct {
 
 	// kind is the type of the outermost value at hand.
 	kind byte
-	// unknown is set until the first word of that value decides what it is. message is set if it
-	// answers no command, or only a part of one.
+	// unknown is set until the first word of that value tells a message from a reply. message is set
+	// if the value answers no command, or only a part of one.
 	unknown, message bool
 	// hearing is set while the first word comes. first is how it begins, and letters its length.
 	hearing bool
@@ -48,7 +48,7 @@ func (m *messages) subscribing() bool {
 	return ok
 }
 
-// expect demands that a command is to be answered, and that its answer may be of this type.
+// expect demands that a command waits for an answer, and that its answer may be of this type.
 func (m *messages) expect(kind byte) error {
 	if m.turns.uncounted.Load() {
 		return nil
@@ -103,7 +103,7 @@ func (m *messages) empty(depth int) error {
 	}
 }
 
-// classify decides what the outermost value is, when its first word is complete.
+// classify tells a message from a reply when the first word of the outermost value is complete.
 func (m *messages) classify() error {
 	if !m.hearing {
 		return nil

@@ -2,8 +2,7 @@ package respguard
 
 import "bytes"
 
-// replies follows what a server sends, in any fragments, and finds the first byte that breaks a
-// rule.
+// replies follows the bytes of a server, in any fragments, and finds the first that breaks a rule.
 type replies struct {
 	step replyStep
 	// kind is the type of the value at hand.
@@ -20,7 +19,7 @@ type replies struct {
 	// open are the aggregates that are not complete, the outermost first.
 	open  [MaxDepth]aggregate
 	depth int
-	// values and size are those of the reply so far.
+	// values is how many values the reply has announced so far, and size how many bytes.
 	values, size int64
 
 	messages messages
@@ -272,7 +271,7 @@ func (r *replies) skip(p []byte) int {
 }
 
 // complete ends a value, and each aggregate of which it is the last. An attribute is no value of
-// its own: the one that it describes follows.
+// its own: it stands before the value that it describes.
 func (r *replies) complete(kind byte) error {
 	r.step = atType
 	for kind != '|' {

@@ -9,7 +9,7 @@ type requests struct {
 	number int64
 	// arguments is how many arguments of the command there are, and left how many are to come.
 	arguments, left int64
-	// word is how the first argument begins, in lower case; it has so many letters.
+	// word is how the first argument begins, in lower case, and letters is its length.
 	word    [maxVerb]byte
 	letters int64
 	// second is the second argument, if it is one byte long.

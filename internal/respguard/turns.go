@@ -11,8 +11,8 @@ type turns struct {
 	asked atomic.Int64
 	// subscribed is set by the first subscription. Until then, reading needs no mutex.
 	subscribed atomic.Bool
-	// resp3 is set by HELLO 3. The client then takes no array for a message, whatever the server
-	// answers.
+	// resp3 is set by HELLO 3. The client then takes no array for a message, even if the server
+	// refuses RESP3.
 	resp3 atomic.Bool
 	// uncounted is set where commands cannot be counted. From then on no reply is unasked.
 	uncounted atomic.Bool
@@ -48,7 +48,7 @@ const (
 // maxVerb is the length of the longest verb.
 const maxVerb = len("punsubscribe")
 
-// verbOf finds the verb in what a confirmation begins with.
+// verbOf finds the verb of a command or a confirmation by its first word.
 func verbOf(word []byte) verb {
 	switch string(word) {
 	case "subscribe":
@@ -76,7 +76,7 @@ func (t *turns) subscribe(s subscription) {
 	t.subscribed.Store(true)
 }
 
-// next returns the subscription whose answer is due, if the next answer is that of a subscription.
+// next returns the subscription whose answer is due, if a subscription is next.
 func (t *turns) next(answered int64) (s subscription, ok bool) {
 	if !t.subscribed.Load() {
 		return subscription{}, false

@@ -1,6 +1,6 @@
 package respguard
 
-// The limits of what a server may send.
+// The limits of a server's replies.
 const (
 	// MaxString is the largest length of a string, in bytes.
 	MaxString = 64 << 20
@@ -16,14 +16,14 @@ const (
 	MaxLine = 64 << 10
 )
 
-// Violation says which rule a server broke. Find it with errors.As. The connection is of no use
-// any more: every later Read returns the same Violation.
+// Violation says which rule a server broke. Find it with errors.As. The connection cannot be
+// used any more: every later Read returns the same Violation.
 type Violation string
 
-// Error says what the server did.
+// Error names the broken rule.
 func (v Violation) Error() string { return "the server broke the protocol: " + string(v) }
 
-// What a server can break.
+// The rules that a server can break.
 const (
 	LongString  Violation = "it announced a string of more than 64 MiB"
 	LongReply   Violation = "it sent a reply of more than 256 MiB"
