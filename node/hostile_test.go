@@ -3,7 +3,6 @@ package node_test
 import (
 	"crypto/tls"
 	"crypto/x509"
-	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -203,7 +202,7 @@ func TestRedisUsesAHostileServerAgain(t *testing.T) {
 				err := failure(t, node.ErrProtocol, n, acquire("o1", "a"))
 				assert.True(t, err.Permanent())
 				var broken respguard.Violation
-				require.True(t, errors.As(err, &broken), "%v", err)
+				require.ErrorAs(t, err, &broken)
 				assert.Equal(t, c.err, broken)
 			}
 			f.replace(forward(server.Addr()))

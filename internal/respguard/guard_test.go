@@ -463,7 +463,7 @@ func TestViolation(t *testing.T) {
 	require.ErrorAs(t, fmt.Errorf("wrapped: %w", err), &v)
 	require.Equal(t, respguard.LongString, v)
 	require.EqualError(t, err, "the server broke the protocol: it announced a string of more than 64 MiB")
-	require.False(t, errors.Is(err, io.EOF))
+	require.NotErrorIs(t, err, io.EOF)
 }
 
 func TestGuardAllocatesNothing(t *testing.T) {
