@@ -234,8 +234,8 @@ type way struct {
 	cfg    *tls.Config
 }
 
-// connect makes a connection, and waits for an answer to a PING. A guard checks all later replies,
-// those of a Sentinel too: one bad server must not end the process.
+// connect makes a connection, and waits for an answer to a PING. A guard checks all later replies:
+// one bad server, or Sentinel, must not end the process.
 func (w *way) connect(ctx context.Context) (net.Conn, error) {
 	conn, err := w.dial(ctx, w.addr, w.dialer, w.cfg)
 	if err != nil {
