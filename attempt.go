@@ -73,9 +73,9 @@ func (h *hold) verdict() (retry, error) {
 	}
 	err := h.noQuorum("acquire", &h.taken)
 	err.Late = h.taken.Result() == quorum.Won
-	for i, l := range h.client.lanes {
+	for i := range h.client.nodes.Len() {
 		if h.taken.Vote(i) == quorum.Denied {
-			err.Nodes = append(err.Nodes, NodeError{Node: l.node.Name(), Err: errUntaken})
+			err.Nodes = append(err.Nodes, NodeError{Node: h.client.nodes.Name(i), Err: errUntaken})
 		}
 	}
 	return again, err

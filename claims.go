@@ -18,7 +18,7 @@ func (h *hold) note(i int, sent time.Duration, r *node.Reply) quorum.Vote {
 	case node.Granted, node.Healed:
 		if r.Recovering > 0 && h.claims[i] <= h.client.clock.Now() {
 			h.refusals.set(i, &node.Reply{Err: &node.Error{
-				Node: h.client.lanes[i].node.Name(), Op: node.Renew, Reason: node.ErrRecovering, Err: errUncounted,
+				Node: h.client.nodes.Name(i), Op: node.Renew, Reason: node.ErrRecovering, Err: errUncounted,
 			}})
 			return quorum.Unknown
 		}

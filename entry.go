@@ -57,7 +57,7 @@ func newEntry(w *waiter) *entry {
 		key:     w.lock.slots.waiterKey(c.id + ":" + c.nextSequence()),
 		ticket:  w.ticket,
 		turns:   w.lock.takesTurns(),
-		outlook: quorum.NewOutlook(len(c.lanes), w.lock.need),
+		outlook: quorum.NewOutlook(c.nodes.Len(), w.lock.need),
 	}
 	if w.lock.waiting != WaitFair {
 		e.ticket = c.lines.turnSince(w)
@@ -75,7 +75,7 @@ func (e *entry) begin(now time.Duration) {
 		if e.waiter.lock.reads {
 			id = node.ReaderID
 		}
-		e.id = id(e.key, 3*e.client.latency())
+		e.id = id(e.key, 3*e.client.nodes.MedianLatency())
 	}
 	e.listening, e.standing, e.first, e.asked = listening, 0, 0, true
 	e.recheck = recheck - time.Duration(e.client.cfg.Jitter()*float64(recheck/4))
@@ -269,7 +269,7 @@ func (e *entry) restraint() time.Duration {
 // release. The mutex is held.
 func (e *entry) covered() bool {
 	lock := e.waiter.lock
-	return bits.OnesCount64(e.standing) > len(e.client.lanes)-lock.need
+	return bits.OnesCount64(e.standing) > e.client.nodes.Len()-lock.need
 }
 
 // strike takes the entry out of the queues. On a node that has not answered yet that is
@@ -278,7 +278,7 @@ func (e *entry) strike() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.struck = true
-	for i := range e.client.lanes {
+	for i := range e.client.nodes.Len() {
 		if e.pending&(1<<i) == 0 {
 			e.strikeAt(i)
 		}
@@ -296,6 +296,6 @@ func (e *entry) strikeOne(i int) {
 func (e *entry) strikeAt(i int) {
 	if e.entered&(1<<i) != 0 {
 		e.entered &^= 1 << i
-		e.client.lanes[i].leave(e.names, e.id, e.waiter.lock.slots.onNodes())
+		e.client.nodes.Leave(i, e.names, e.id, e.waiter.lock.slots.onNodes(), e.client.keepEntry())
 	}
 }

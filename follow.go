@@ -110,7 +110,7 @@ func (box *inbox) misaligned(wanted map[string]int) (name string, follow, ok boo
 func (b *inboxes) complain(i int, err error) {
 	if !b.boxes[i].complained {
 		b.boxes[i].complained = true
-		b.client.warn("quorumlock: waiters do not hear when Redisson releases a lock, and look once a second", "node", b.client.lanes[i].node.Name(), "err", err)
+		b.client.warn("quorumlock: waiters do not hear when Redisson releases a lock, and look once a second", "node", b.client.nodes.Name(i), "err", err)
 	}
 }
 

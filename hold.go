@@ -92,7 +92,7 @@ const fewNodes = 5
 const never = time.Duration(math.MaxInt64)
 
 func newHold(l *Lock, w *waiter) *hold {
-	n := len(l.client.lanes)
+	n := l.client.nodes.Len()
 	h := &hold{
 		client:  l.client,
 		lock:    l,

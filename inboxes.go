@@ -61,7 +61,7 @@ const (
 
 func (b *inboxes) init(c *Client) {
 	b.client = c
-	b.boxes = make([]inbox, len(c.lanes))
+	b.boxes = make([]inbox, c.nodes.Len())
 	for i := range b.boxes {
 		b.boxes[i].strays = make(map[string]time.Duration)
 	}
@@ -156,7 +156,7 @@ func (b *inboxes) listen(i int) {
 	number := box.number
 	box.deaf = false // it may be lost before Listen returns
 	b.mu.Unlock()
-	sub, err := node.Listen(b.ctx, b.client.lanes[i].node, b.client.id, func(m node.Message) { b.deliver(i, number, m) })
+	sub, err := node.Listen(b.ctx, b.client.nodes.Node(i), b.client.id, func(m node.Message) { b.deliver(i, number, m) })
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	box.opening, box.sub = false, sub
@@ -252,7 +252,7 @@ const maxStrays = 1000
 // queue, and the next is woken then. Else it is left over, from an acquisition that came late,
 // and has to be taken out.
 func (b *inboxes) astray(i int, m node.Message, now time.Duration) {
-	if b.client.lanes[i].leaves(m.Waiter) {
+	if b.client.nodes.Leaves(i, m.Waiter) {
 		return
 	}
 	b.mu.Lock()
@@ -267,7 +267,7 @@ func (b *inboxes) astray(i int, m node.Message, now time.Duration) {
 	}
 	b.mu.Unlock()
 	if !again {
-		b.client.lanes[i].leave([]string{m.Name}, m.Waiter, b.client.pools.onNodes(m.Name))
+		b.client.nodes.Leave(i, []string{m.Name}, m.Waiter, b.client.pools.onNodes(m.Name), b.client.keepEntry())
 	}
 }
 

@@ -38,7 +38,7 @@ func (ps *pools) of(c *Client, semaphore string) *pool {
 	if ps.by == nil {
 		ps.by = make(map[string]*pool)
 	}
-	p := &pool{client: c, name: name, reports: make([]quorum.Slots, len(c.lanes))}
+	p := &pool{client: c, name: name, reports: make([]quorum.Slots, c.nodes.Len())}
 	ps.by[name] = p
 	return p
 }

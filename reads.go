@@ -3,6 +3,7 @@ package quorumlock
 import (
 	"errors"
 
+	"github.com/quorumlock/quorumlock/internal/dispatch"
 	"github.com/quorumlock/quorumlock/quorum"
 )
 
@@ -61,12 +62,12 @@ func (h *hold) has(i int) quorum.Vote {
 func (h *hold) writeBack() {
 	h.proposals++
 	untaken := h.taken
-	v := newVolley(len(h.client.lanes), h.acquisition())
-	for i, l := range h.client.lanes {
+	v := dispatch.NewCalls(h.client.nodes.Len(), h.acquisition())
+	for i := range h.client.nodes.Len() {
 		if untaken.Vote(i) != quorum.Denied {
 			continue
 		}
-		if h.sendTo(i, l, v); h.over() {
+		if h.sendTo(i, v); h.over() {
 			return
 		}
 	}

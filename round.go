@@ -1,10 +1,12 @@
 package quorumlock
 
 import (
+	"fmt"
 	"math"
 	"slices"
 	"time"
 
+	"github.com/quorumlock/quorumlock/internal/dispatch"
 	"github.com/quorumlock/quorumlock/node"
 	"github.com/quorumlock/quorumlock/quorum"
 )
@@ -25,29 +27,29 @@ func (h *hold) ask(began time.Duration) {
 // held.
 func (h *hold) send() {
 	h.proposals++
-	v := newVolley(len(h.client.lanes), h.acquisition())
-	for i, l := range h.client.lanes {
+	v := dispatch.NewCalls(h.client.nodes.Len(), h.acquisition())
+	for i := range h.client.nodes.Len() {
 		if h.taken.Vote(i) != quorum.Missing {
 			continue
 		}
 		h.asked |= 1 << i
-		if h.sendTo(i, l, v); h.over() {
+		if h.sendTo(i, v); h.over() {
 			return
 		}
 	}
 }
 
 // sendTo proposes the token to one node.
-func (h *hold) sendTo(i int, l *lane, v *volley) {
-	c := &v.calls[i]
-	c.sink = h
+func (h *hold) sendTo(i int, v *dispatch.Calls) {
+	c := v.To(i)
+	c.To = h
 	h.trail.asks()
 	if h.entry != nil {
-		op := v.op
+		op := v.Op
 		h.entry.sign(&op, i)
-		c.op = &op
+		c.Op = &op
 	}
-	if err := l.submit(c); err != nil {
+	if err := h.client.nodes.Submit(i, c); err != nil {
 		h.vote(i, 0, h.token, &node.Reply{Err: err, Unsent: true})
 	} else {
 		h.out |= 1 << i
@@ -55,11 +57,11 @@ func (h *hold) sendTo(i int, l *lane, v *volley) {
 }
 
 // answer is a node's vote in the round of acquisition.
-func (h *hold) answer(c *call, r *node.Reply) {
+func (h *hold) Answer(c *dispatch.Call, r *node.Reply) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.out &^= 1 << c.lane()
-	h.vote(c.lane(), c.sent, c.op.Token, r)
+	h.out &^= 1 << c.Node()
+	h.vote(c.Node(), c.Sent, c.Op.Token, r)
 	switch {
 	case h.phase == held:
 		h.straggle()
@@ -67,13 +69,13 @@ func (h *hold) answer(c *call, r *node.Reply) {
 		h.writeBack()
 	case h.phase == acquiring && h.outbid():
 		h.proposeAgain()
-	case h.phase == ended && h.tenure == nil && h.asked&(1<<c.lane()) != 0:
+	case h.phase == ended && h.tenure == nil && h.asked&(1<<c.Node()) != 0:
 		now := h.client.clock.Now()
-		if h.entry != nil && h.round.Vote(c.lane()) == quorum.Granted {
-			h.entry.returned(c.lane(), now)
+		if h.entry != nil && h.round.Vote(c.Node()) == quorum.Granted {
+			h.entry.returned(c.Node(), now)
 		}
 		// Before what has been sent since: that may be another attempt of the same waiter.
-		h.undoOne(c.lane(), now, true)
+		h.undoOne(c.Node(), now, true)
 	}
 }
 
@@ -81,10 +83,10 @@ func (h *hold) answer(c *call, r *node.Reply) {
 func (h *hold) vote(i int, sent time.Duration, token uint64, r *node.Reply) {
 	over := h.over()
 	if h.implausible(i, token, r) {
-		r = h.client.lanes[i].disbelieve(token, r)
+		r = h.disbelieve(i, token, r)
 	}
 	if h.lock.reads && r.Outcome == node.Granted && r.Token == 0 {
-		r = &node.Reply{Err: &node.Error{Node: h.client.lanes[i].node.Name(), Op: node.Acquire, Reason: node.ErrProtocol, Err: errNoFence}}
+		r = &node.Reply{Err: &node.Error{Node: h.client.nodes.Name(i), Op: node.Acquire, Reason: node.ErrProtocol, Err: errNoFence}}
 	}
 	v := h.note(i, sent, r)
 	h.tellVote(node.Acquire, i, sent, r, v)
@@ -154,6 +156,15 @@ func (h *hold) implausible(i int, token uint64, r *node.Reply) bool {
 	tooFar := r.Token >= token+uint64(h.client.cfg.limits().Recovery().Microseconds())
 	raised := !h.lock.reads && h.fences != nil && h.fences[i] != 0 && h.fences[i] < token
 	return tooFar || raised
+}
+
+// disbelieve is the answer in the place of one with an implausible token.
+func (h *hold) disbelieve(i int, token uint64, r *node.Reply) *node.Reply {
+	ahead := time.Duration(min(max(r.Token, token)-token, uint64(never/time.Microsecond))) * time.Microsecond
+	return &node.Reply{Err: &node.Error{
+		Node: h.client.nodes.Name(i), Op: node.Acquire, Reason: node.ErrClock,
+		Err: fmt.Errorf("it says that it knows a token as large, %v ahead of ours, which cannot be", ahead),
+	}}
 }
 
 // over reports whether the round is decided: enough nodes have granted and taken the

@@ -3,6 +3,7 @@ package quorumlock
 import (
 	"math/bits"
 
+	"github.com/quorumlock/quorumlock/internal/dispatch"
 	"github.com/quorumlock/quorumlock/node"
 	"github.com/quorumlock/quorumlock/quorum"
 )
@@ -23,7 +24,7 @@ func (e *entry) hint(i int, slots []int) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.hints == nil {
-		e.hints = make([]quorum.Slots, len(e.client.lanes))
+		e.hints = make([]quorum.Slots, e.client.nodes.Len())
 	}
 	e.hints[i] = nil
 	for _, slot := range slots {
@@ -55,7 +56,7 @@ func (e *entry) settle(h *hold) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.won = h
-	for i := range e.client.lanes {
+	for i := range e.client.nodes.Len() {
 		switch h.round.Vote(i) {
 		case quorum.Granted:
 			e.entered &^= 1 << i
@@ -90,7 +91,7 @@ func (h *hold) renewOn(i int) {
 	h.renewed = true
 	h.asked |= 1 << i
 	op := h.op(node.Renew)
-	if err := h.client.lanes[i].submit(&call{op: &op, sink: r}); err != nil {
+	if err := h.client.nodes.Submit(i, &dispatch.Call{Op: &op, To: r, Renews: h.renews()}); err != nil {
 		r.record(i, 0, &node.Reply{Err: err, Unsent: true})
 	}
 }

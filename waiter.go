@@ -313,6 +313,6 @@ func (h *hold) inTheWay() error {
 
 // unasked is the error of somebody who gave up before any node was asked.
 func (l *Lock) unasked() error {
-	n := len(l.client.lanes)
+	n := l.client.nodes.Len()
 	return &NoQuorumError{Op: node.Acquire.String(), Names: l.Names(), Need: l.need, Pending: n, Total: n}
 }

@@ -19,9 +19,9 @@ var undoing = []Mutant{
 		Rule: "A call that is overdue may have reached the node.",
 		Then: "It is not undone.",
 		Edits: []Edit{{
-			File: "lane_watchdog.go",
-			Old:  `l.tell(sent, node.ErrTimeout, nil, false)`,
-			New:  `l.tell(sent, node.ErrTimeout, nil, true)`,
+			File: "internal/dispatch/timeout.go",
+			Old:  `s.fail(sent, node.ErrTimeout, nil, false)`,
+			New:  `s.fail(sent, node.ErrTimeout, nil, true)`,
 		}},
 	},
 	{
@@ -29,10 +29,10 @@ var undoing = []Mutant{
 		Rule: "An undo that fails is tried again.",
 		Then: "What was granted on a node that could not be reached then stays.",
 		Edits: []Edit{{
-			File: "lane_undo.go",
-			Old: `	l.kept = append(l.kept, c)
-	l.armRetry()`,
-			New: `	l.dropped++`,
+			File: "internal/dispatch/undo.go",
+			Old: `	s.kept = append(s.kept, c)
+	s.armRetryLocked()`,
+			New: `	s.dropped++`,
 		}},
 	},
 	{
@@ -40,9 +40,9 @@ var undoing = []Mutant{
 		Rule: "An undo is never sent before what it undoes.",
 		Then: "The release finds nothing, and then the acquisition is granted.",
 		Edits: []Edit{{
-			File: "lane_undo.go",
-			Old:  `	if l.health.down && l.busy && !l.closed {`,
-			New:  `	if l.health.down && l.busy && !l.closed && l.client == nil {`,
+			File: "internal/dispatch/undo.go",
+			Old:  `	if s.health.down && s.busy && !s.closed {`,
+			New:  `	if s.health.down && s.busy && !s.closed && s.nodes == nil {`,
 		}},
 	},
 	{
@@ -50,11 +50,11 @@ var undoing = []Mutant{
 		Rule: "What is sent to a node is sent in the order in which it was submitted.",
 		Then: "A release overtakes the renewal before it, which puts the lock back.",
 		Edits: []Edit{{
-			File: "lane.go",
-			Old:  `	if c.first {`,
-			New:  `	if c.first || c.until > 0 {`,
+			File: "internal/dispatch/sender.go",
+			Old:  `	if c.Front {`,
+			New:  `	if c.Front || c.Until > 0 {`,
 		}, {
-			File: "lane.go",
+			File: "internal/dispatch/sender.go",
 			Old:  `			return i + 1`,
 			New:  `			return 0 * i`,
 		}},
@@ -105,7 +105,7 @@ var undoing = []Mutant{
 		Rule: "A node that failed is asked again when it answers.",
 		Then: "A client whose nodes were all down once gets no lock for minutes.",
 		Edits: []Edit{{
-			File: "health.go",
+			File: "internal/dispatch/health.go",
 			Old:  `h.probeAt = now + quorum.Backoff(`,
 			New:  `h.probeAt = now + 1000*quorum.Backoff(`,
 		}},

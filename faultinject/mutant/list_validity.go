@@ -7,8 +7,8 @@ var validity = []Mutant{
 		Rule: "A claim lasts for a TTL from before its command was sent.",
 		Then: "The answer comes late, and the claim outlives the lock.",
 		Edits: []Edit{
-			{File: "round.go", Old: `h.vote(c.lane(), c.sent, c.op.Token, r)`, New: `h.vote(c.lane(), h.client.clock.Now(), c.op.Token, r)`},
-			{File: "renewal.go", Old: `r.record(c.lane(), c.sent, reply)`, New: `r.record(c.lane(), h.client.clock.Now(), reply)`},
+			{File: "round.go", Old: `h.vote(c.Node(), c.Sent, c.Op.Token, r)`, New: `h.vote(c.Node(), h.client.clock.Now(), c.Op.Token, r)`},
+			{File: "renewal.go", Old: `r.record(c.Node(), c.Sent, reply)`, New: `r.record(c.Node(), h.client.clock.Now(), reply)`},
 		},
 	},
 	{

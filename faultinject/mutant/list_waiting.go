@@ -94,13 +94,13 @@ var waiting = []Mutant{
 		Then: "The wake that the others need goes to one who is not there.",
 		Edits: []Edit{{
 			File: "entry.go",
-			Old: `		e.client.lanes[i].leave(e.names, e.id, e.waiter.lock.slots.onNodes())
+			Old: `		e.client.nodes.Leave(i, e.names, e.id, e.waiter.lock.slots.onNodes(), e.client.keepEntry())
 `,
 			New: "",
 		}, {
 			File: "inboxes.go",
 			Old: `	if !again {
-		b.client.lanes[i].leave([]string{m.Name}, m.Waiter, b.client.pools.onNodes(m.Name))
+		b.client.nodes.Leave(i, []string{m.Name}, m.Waiter, b.client.pools.onNodes(m.Name), b.client.keepEntry())
 	}
 `,
 			New: "",

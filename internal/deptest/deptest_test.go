@@ -71,6 +71,15 @@ var rules = []rule{
 		},
 	},
 	{
+		name: "dispatch carries operations and knows no leases",
+		docs: "internal/dispatch sends operations to nodes. It reports answers through its interfaces, so that it can be read and " +
+			"tested without the rest of the client.",
+		pkg: module + "/internal/dispatch",
+		allow: []string{
+			"golang.org/x/sync/errgroup", module + "/clock", module + "/node", module + "/quorum",
+		},
+	},
+	{
 		name:  "quorum is a pure leaf",
 		docs:  "quorum/ decides and does nothing else: it imports the standard library only, and has no I/O, goroutine or clock in it.",
 		pkg:   module + "/quorum",
