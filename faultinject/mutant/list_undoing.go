@@ -9,9 +9,9 @@ var undoing = []Mutant{
 		Edits: []Edit{{
 			File: "undo.go",
 			Old: `	if h.asked&(1<<i) == 0 {
-		to.answer(`,
+		to.Answer(`,
 			New: `	if h.asked&(1<<i) == 0 || h.refusals.of(i) != nil && h.refusals.of(i).Err != nil {
-		to.answer(`,
+		to.Answer(`,
 		}},
 	},
 	{
