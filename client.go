@@ -15,6 +15,7 @@ import (
 
 	"github.com/quorumlock/quorumlock/clock"
 	"github.com/quorumlock/quorumlock/internal/dispatch"
+	"github.com/quorumlock/quorumlock/internal/slots"
 	"github.com/quorumlock/quorumlock/node"
 )
 
@@ -42,7 +43,7 @@ type Client struct {
 	generations generations
 	lines       lines
 	inboxes     inboxes
-	pools       pools
+	pools       *slots.Pools
 
 	mu sync.Mutex
 	// acquiring counts calls under way; none is added once closing is set.
@@ -89,6 +90,7 @@ func New(cfg Config) (*Client, error) {
 		Recovery:   cfg.limits().Recovery(),
 		Events:     nodeEvents{c},
 	})
+	c.pools = slots.NewPools(len(nodes), cfg.Jitter)
 	c.inboxes.init(c)
 	return c, nil
 }

@@ -54,7 +54,7 @@ func newEntry(w *waiter) *entry {
 		waiter:  w,
 		client:  c,
 		names:   w.lock.names,
-		key:     w.lock.slots.waiterKey(c.id + ":" + c.nextSequence()),
+		key:     w.lock.slots.WaiterID(c.id + ":" + c.nextSequence()),
 		ticket:  w.ticket,
 		turns:   w.lock.takesTurns(),
 		outlook: quorum.NewOutlook(c.nodes.Len(), w.lock.need),
@@ -138,7 +138,7 @@ func (e *entry) voted(i int, now time.Duration, r *node.Reply) {
 		switch {
 		case r.Holder.Owner == "":
 			e.outlook.Left(i, until, r.Rank)
-		case e.waiter.lock.slots.misnamed(r.Pool):
+		case e.waiter.lock.slots.WrongSlots(r.Pool):
 			e.outlook.Idle(i, now)
 		default:
 			e.outlook.Denied(i, until, r.Rank)
@@ -296,6 +296,6 @@ func (e *entry) strikeOne(i int) {
 func (e *entry) strikeAt(i int) {
 	if e.entered&(1<<i) != 0 {
 		e.entered &^= 1 << i
-		e.client.nodes.Leave(i, e.names, e.id, e.waiter.lock.slots.onNodes(), e.client.keepEntry())
+		e.client.nodes.Leave(i, e.names, e.id, e.waiter.lock.slots.OnNodes(), e.client.keepEntry())
 	}
 }

@@ -131,7 +131,7 @@ func (h *hold) op(kind node.Kind) node.Op {
 		Token:  h.last,
 		Reads:  h.reads,
 		Limits: h.client.cfg.limits(),
-		Pool:   h.lock.slots.onNodes(),
+		Pool:   h.lock.slots.OnNodes(),
 	}
 	if kind == node.Renew && h.reads && !h.lock.reads && h.entry != nil {
 		op.Waiter = h.entry.done() // where it was a writer until now, it stands in the way of readers

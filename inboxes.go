@@ -267,7 +267,7 @@ func (b *inboxes) astray(i int, m node.Message, now time.Duration) {
 	}
 	b.mu.Unlock()
 	if !again {
-		b.client.nodes.Leave(i, []string{m.Name}, m.Waiter, b.client.pools.onNodes(m.Name), b.client.keepEntry())
+		b.client.nodes.Leave(i, []string{m.Name}, m.Waiter, b.client.pools.OnNodes(m.Name), b.client.keepEntry())
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/quorumlock/quorumlock/internal/slots"
 	"github.com/quorumlock/quorumlock/quorum"
 )
 
@@ -28,7 +29,7 @@ type Lock struct {
 	// purpose is what it is for; nil if nobody has said.
 	purpose *string
 	// slots is set for a semaphore: the names are then those of an attempt, or else its own.
-	slots *slots
+	slots *slots.Request
 	// problems are what is wrong with the names or the options. The first of them, so many as
 	// given says, are of what the names were made of, whatever the options.
 	problems []string
@@ -130,7 +131,7 @@ func nameProblems(names []string) []string {
 // Names are the names of the lock, sorted.
 func (l *Lock) Names() []string {
 	if l.slots != nil {
-		return []string{l.slots.semaphore}
+		return []string{l.slots.Semaphore}
 	}
 	return slices.Clone(l.names)
 }

@@ -96,7 +96,7 @@ func (h *hold) vote(i int, sent time.Duration, token uint64, r *node.Reply) {
 	h.round.Record(i, v)
 	h.learn(i, r)
 	if h.lock.slots != nil {
-		h.lock.slots.learn(i, h.lock.names, r)
+		h.lock.slots.Learn(i, h.lock.names, r)
 	}
 	if h.entry != nil {
 		h.entry.voted(i, h.client.clock.Now(), r)

@@ -34,15 +34,15 @@ func (s *Semaphore) SetPermits(ctx context.Context, permits int) error {
 		return err
 	}
 	defer l.client.leave()
-	_, seen := l.slots.inForce()
+	_, seen := l.slots.Size()
 	for range maxTries {
 		version := quorum.NextToken(l.client.tokens.now(), seen)
-		r, err := l.resizing(ctx, node.Pool{Name: l.slots.pool.name, Size: permits, Version: version})
+		r, err := l.resizing(ctx, node.Pool{Name: l.slots.Pool.Name(), Size: permits, Version: version})
 		if err != nil {
 			return err
 		}
 		if r.tally.Result() == quorum.Won {
-			l.slots.pool.learnSize(permits, version)
+			l.slots.Pool.LearnSize(permits, version)
 			return nil
 		}
 		if r.latest.Version <= seen {
@@ -61,23 +61,16 @@ func (s *Semaphore) Permits(ctx context.Context) (int, error) {
 		return 0, err
 	}
 	defer l.client.leave()
-	r, err := l.resizing(ctx, node.Pool{Name: l.slots.pool.name})
+	r, err := l.resizing(ctx, node.Pool{Name: l.slots.Pool.Name()})
 	if err != nil {
 		return 0, err
 	}
 	if r.tally.Unknown() > r.tally.Nodes()-l.need {
 		return 0, r.failure()
 	}
-	l.slots.pool.learnSize(r.latest.Size, r.latest.Version)
-	size, _ := l.slots.inForce()
+	l.slots.Pool.LearnSize(r.latest.Size, r.latest.Version)
+	size, _ := l.slots.Size()
 	return size, nil
-}
-
-// learnSize notes a setting of the size.
-func (p *pool) learnSize(size int, version uint64) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.set(size, version)
 }
 
 // mayAsk says what is wrong with a call before anything is sent, and registers it if there is

@@ -237,7 +237,7 @@ func (w *waiter) look() (given *tenure, nudged <-chan struct{}, wait time.Durati
 // for others, and there may be enough for all; and who is in the queues is woken for itself.
 func (w *waiter) isUp() bool {
 	if w.lock.slots != nil {
-		return w.line.first == w || w.listed != nil || w.line.denied == 0 && int(w.line.asking) < w.lock.slots.permits
+		return w.line.first == w || w.listed != nil || w.line.denied == 0 && int(w.line.asking) < w.lock.slots.Permits
 	}
 	return w.lock.reads || w.line.first == w && (w.line.holder == nil || w.lock.waiting == WaitFair)
 }

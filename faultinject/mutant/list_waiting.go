@@ -94,13 +94,13 @@ var waiting = []Mutant{
 		Then: "The wake that the others need goes to one who is not there.",
 		Edits: []Edit{{
 			File: "entry.go",
-			Old: `		e.client.nodes.Leave(i, e.names, e.id, e.waiter.lock.slots.onNodes(), e.client.keepEntry())
+			Old: `		e.client.nodes.Leave(i, e.names, e.id, e.waiter.lock.slots.OnNodes(), e.client.keepEntry())
 `,
 			New: "",
 		}, {
 			File: "inboxes.go",
 			Old: `	if !again {
-		b.client.nodes.Leave(i, []string{m.Name}, m.Waiter, b.client.pools.onNodes(m.Name), b.client.keepEntry())
+		b.client.nodes.Leave(i, []string{m.Name}, m.Waiter, b.client.pools.OnNodes(m.Name), b.client.keepEntry())
 	}
 `,
 			New: "",

@@ -80,6 +80,12 @@ var rules = []rule{
 		},
 	},
 	{
+		name:  "slots are arithmetic",
+		docs:  "internal/slots chooses slots of semaphores. It does no I/O and knows no leases.",
+		pkg:   module + "/internal/slots",
+		allow: []string{module + "/node", module + "/quorum"},
+	},
+	{
 		name:  "quorum is a pure leaf",
 		docs:  "quorum/ decides and does nothing else: it imports the standard library only, and has no I/O, goroutine or clock in it.",
 		pkg:   module + "/quorum",
