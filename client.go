@@ -42,7 +42,7 @@ type Client struct {
 	tokens      tokens
 	generations generations
 	lines       lines
-	inboxes     inboxes
+	router      router
 	pools       *slots.Pools
 
 	mu sync.Mutex
@@ -91,7 +91,7 @@ func New(cfg Config) (*Client, error) {
 		Events:     nodeEvents{c},
 	})
 	c.pools = slots.NewPools(len(nodes), cfg.Jitter)
-	c.inboxes.init(c)
+	c.router.init(c, nodes)
 	return c, nil
 }
 
@@ -166,7 +166,7 @@ func (c *Client) shutDown() {
 	for _, h := range c.schedule.stop() {
 		h.end(ErrClosed)
 	}
-	c.inboxes.close()
+	c.router.subscriptions.Close()
 	var errs []error
 	for i, n := range c.nodes.Close() {
 		if n > 0 {

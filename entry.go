@@ -32,7 +32,7 @@ type entry struct {
 	// asked is set once an attempt has carried it, polling if the last one did not find
 	// enough nodes that could tell anything, and struck when its waiter has gone.
 	asked, polling, struck bool
-	// denied is set once it had to wait; guarded by the mutex of the inboxes.
+	// denied is set once it had to wait; guarded by the mutex of the router.
 	denied bool
 	// poll is when to ask if nodes cannot be relied on to tell, and recheck how long after
 	// an attempt in any case.
@@ -67,7 +67,7 @@ func newEntry(w *waiter) *entry {
 
 // begin notes that an attempt is made.
 func (e *entry) begin(now time.Duration) {
-	listening, _ := e.client.inboxes.listening()
+	listening, _ := e.client.router.subscriptions.Listening()
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if !e.asked {
@@ -231,7 +231,7 @@ func (e *entry) deaf(i int) {
 
 // next is when the next attempt is worthwhile.
 func (e *entry) next() time.Duration {
-	_, settled := e.client.inboxes.listening()
+	_, settled := e.client.router.subscriptions.Listening()
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	switch {

@@ -128,7 +128,7 @@ func (w *waiter) reason(err error) error {
 // attempt makes one, and tells the line what became of it.
 func (w *waiter) attempt(ctx context.Context) (*hold, retry, error) {
 	w.attempts++
-	if w.entry == nil && w.lock.waiting != WaitSpin && w.lock.client.inboxes.open() {
+	if w.entry == nil && w.lock.waiting != WaitSpin && w.lock.client.router.subscriptions.Open() {
 		w.queueUp() // a denial then leaves it in the queues at once
 	}
 	h, again, err := w.lock.try(ctx, w)
@@ -151,7 +151,7 @@ func (w *waiter) expect(again retry, err error) {
 		w.queueUp()
 	}
 	if w.entry != nil {
-		c.inboxes.waits(w.entry)
+		c.router.waits(w.entry)
 		w.entry.failed(due, held)
 	}
 	c.lines.mu.Lock()
@@ -166,7 +166,7 @@ func (w *waiter) expect(again retry, err error) {
 func (w *waiter) queueUp() {
 	if w.entry == nil {
 		w.lock.client.lines.equip(w)
-		w.entry = w.lock.client.inboxes.enlist(w)
+		w.entry = w.lock.client.router.enlist(w)
 		w.list()
 	}
 }
@@ -284,10 +284,10 @@ func (w *waiter) leave(t *tenure) {
 	w.lock.client.lines.leave(w)
 	switch {
 	case w.entry != nil:
-		w.lock.client.inboxes.served(w.entry)
+		w.lock.client.router.served(w.entry)
 		switch {
 		case t == nil || t.hold.entry != w.entry:
-			w.lock.client.inboxes.unlist(w.entry)
+			w.lock.client.router.unlist(w.entry)
 			w.entry.strike()
 		case w.lock.slots != nil:
 			w.entry.settle(t.hold)

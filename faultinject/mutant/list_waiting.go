@@ -98,9 +98,9 @@ var waiting = []Mutant{
 `,
 			New: "",
 		}, {
-			File: "inboxes.go",
+			File: "messages.go",
 			Old: `	if !again {
-		b.client.nodes.Leave(i, []string{m.Name}, m.Waiter, b.client.pools.OnNodes(m.Name), b.client.keepEntry())
+		r.client.nodes.Leave(i, []string{m.Name}, m.Waiter, r.client.pools.OnNodes(m.Name), r.client.keepEntry())
 	}
 `,
 			New: "",

@@ -86,6 +86,12 @@ var rules = []rule{
 		allow: []string{module + "/node", module + "/quorum"},
 	},
 	{
+		name:  "inbox subscribes and knows no waiters",
+		docs:  "internal/inbox keeps subscriptions open. It passes messages to a Handler, and knows neither queues nor leases.",
+		pkg:   module + "/internal/inbox",
+		allow: []string{module + "/clock", module + "/node"},
+	},
+	{
 		name:  "quorum is a pure leaf",
 		docs:  "quorum/ decides and does nothing else: it imports the standard library only, and has no I/O, goroutine or clock in it.",
 		pkg:   module + "/quorum",
