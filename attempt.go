@@ -67,7 +67,7 @@ func (h *hold) verdict() (retry, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	again := retry{worthwhile: !h.hopeless(), tokenTooFar: h.tokenTooFar(), freeAfter: h.freeAfter()}
-	if h.round.Result() == quorum.Lost && h.round.Denied() > 0 && h.round.Unknown() <= len(h.claims)-h.lock.need {
+	if h.round.Result() == quorum.Lost && h.round.Denied() > 0 && h.round.Unknown() <= h.claims.Nodes()-h.lock.need {
 		// Enough nodes answer: what stands in the way is who holds it there.
 		return again, h.heldError()
 	}
@@ -99,7 +99,7 @@ func (h *hold) hopeless() bool {
 			permanent++
 		}
 	}
-	return permanent > len(h.claims)-h.lock.need
+	return permanent > h.claims.Nodes()-h.lock.need
 }
 
 // tokenTooFar reports whether a node has refused the token because of its clock.
@@ -114,13 +114,13 @@ func (h *hold) tokenTooFar() bool {
 
 // freeAfter is how long, by what the denials said, until a quorum is free.
 func (h *hold) freeAfter() time.Duration {
-	told := make([]time.Duration, 0, len(h.claims))
+	told := make([]time.Duration, 0, h.claims.Nodes())
 	for _, r := range h.refusals.all() {
 		if r.Outcome == node.Denied {
 			told = append(told, lifetime(r.Holder))
 		}
 	}
-	return quorum.FreeAfter(told, len(h.claims)-len(told), h.lock.need)
+	return quorum.FreeAfter(told, h.claims.Nodes()-len(told), h.lock.need)
 }
 
 // heldError names the owner that denied on most nodes.

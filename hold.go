@@ -66,10 +66,7 @@ type hold struct {
 	// fences are the tokens that the nodes have told in this round, or that they took; nil
 	// while none has told one.
 	fences []uint64
-	// claims is, for each node, until when what it confirmed may be relied on; few is where
-	// that is kept of few nodes.
-	claims []time.Duration
-	few    [fewNodes]time.Duration
+	claims quorum.Claims
 	// asked marks the nodes that may have seen this owner: those to undo on. Of these, out
 	// marks those that have an acquisition to answer.
 	asked, out uint64
@@ -84,9 +81,6 @@ type hold struct {
 	tenure *tenure
 	first  tenure
 }
-
-// fewNodes is how many there are, in most deployments, at most.
-const fewNodes = 5
 
 // never is a time that does not come.
 const never = time.Duration(math.MaxInt64)
@@ -105,11 +99,7 @@ func newHold(l *Lock, w *waiter) *hold {
 		backing: uint8(n), //nolint:gosec // of at most quorum.MaxNodes
 		reads:   l.reads,
 	}
-	if n <= fewNodes {
-		h.claims = h.few[:n]
-	} else {
-		h.claims = make([]time.Duration, n)
-	}
+	h.claims = quorum.NewClaims(n)
 	h.token = l.client.tokens.propose(l.names, 0)
 	h.last = h.token
 	if w != nil {

@@ -108,9 +108,9 @@ func TestClaimsAndRefusals(t *testing.T) {
 	inside(t, 3, func(t *testing.T, c *Client, _ []*node.Memory) {
 		h := newHold(c.RedLock("job"), nil)
 		h.note(0, 5*time.Second, granted())
-		late := h.claims[0]
+		late := h.claims.Expiry(0)
 		h.note(0, time.Second, granted())
-		require.Equal(t, late, h.claims[0], "an older answer takes nothing away")
+		require.Equal(t, late, h.claims.Expiry(0), "an older answer takes nothing away")
 		h.note(0, 0, &node.Reply{Err: errors.New("no")})
 		require.Len(t, h.nodeErrors(), 1)
 		h.note(0, 6*time.Second, granted())
@@ -482,13 +482,13 @@ func TestADeniedClaimProlongsNothing(t *testing.T) {
 		h := newHold(c.RedLock("job"), nil)
 		h.note(0, 6*time.Second, granted())
 		h.note(1, time.Second, granted())
-		h.phase, h.validUntil = held, quorum.ValidUntil(h.claims, 2)
+		h.phase, h.validUntil = held, h.claims.ValidUntil(2)
 		before := h.validUntil
 		h.note(0, 0, &node.Reply{Outcome: node.Denied, Holder: node.Holder{Name: "job", Owner: "x", TTL: time.Second}})
 		h.note(1, 9*time.Second, granted())
 		h.extendTo(0)
 		require.Equal(t, before, h.validUntil, "one node backs it now")
-		require.Equal(t, 1, quorum.Backing(h.claims, 0))
+		require.Equal(t, 1, h.claims.Backing(0))
 	})
 }
 

@@ -105,9 +105,9 @@ func (l *Lease) Backing() (have, want int) {
 	defer h.mu.Unlock()
 	now := h.client.clock.Now()
 	if l.tenure.over != nil || l.over != nil || now >= h.validUntil {
-		return 0, len(h.claims)
+		return 0, h.claims.Nodes()
 	}
-	return quorum.Backing(h.claims, now), len(h.claims)
+	return h.claims.Backing(now), h.claims.Nodes()
 }
 
 // Err is nil while the lease is valid. Then it is [*LostError], ErrReleased,
@@ -246,7 +246,7 @@ type releasing struct {
 
 // newReleasing is for whoever drops the last handle of a hold.
 func newReleasing(h *hold) *releasing {
-	r := &releasing{hold: h, tally: quorum.NewTally(len(h.claims), h.lock.need)}
+	r := &releasing{hold: h, tally: quorum.NewTally(h.claims.Nodes(), h.lock.need)}
 	r.decided.Add(1)
 	return r
 }

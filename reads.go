@@ -18,21 +18,21 @@ var errNoFence = errors.New("it granted a reader the lock, and told no fencing t
 // recount finds, for a reader, the token that it can act under by what the nodes have told, and
 // which of them have it.
 func (h *hold) recount() {
-	var few [fewNodes]uint64
-	told := few[:0]
-	for i := range h.claims {
+	var buf [quorum.MaxNodes]uint64
+	told := buf[:0]
+	for i := range h.claims.Nodes() {
 		if h.round.Vote(i) == quorum.Granted {
 			told = append(told, h.fences[i])
 		}
 	}
-	n := len(h.claims)
+	n := h.claims.Nodes()
 	// Of a writer it is certain only that a majority has its token.
 	token := quorum.ReadToken(told, n, quorum.Majority().Need(n))
 	if len(told) >= h.lock.need && (h.shared == 0 || token < h.shared) {
 		h.shared = token
 	}
 	h.taken = quorum.NewTally(n, h.lock.need)
-	for i := range h.claims {
+	for i := range h.claims.Nodes() {
 		h.taken.Record(i, h.has(i))
 	}
 }

@@ -131,7 +131,7 @@ func (h *hold) learn(i int, r *node.Reply) {
 	case fence == 0 && h.fences == nil:
 		return
 	case h.fences == nil:
-		h.fences = make([]uint64, len(h.claims))
+		h.fences = make([]uint64, h.claims.Nodes())
 	}
 	if r.Outcome == node.Granted && !h.lock.reads {
 		fence = max(fence, h.last)
@@ -171,8 +171,8 @@ func (h *hold) disbelieve(i int, token uint64, r *node.Reply) *node.Reply {
 // token, or so many have not granted that the others are too few.
 func (h *hold) over() bool {
 	result := h.taken.Result()
-	return result == quorum.Won || h.taken.Unknown() > len(h.claims)-h.lock.need ||
-		result == quorum.Lost && int(h.proposals) > len(h.claims)
+	return result == quorum.Won || h.taken.Unknown() > h.claims.Nodes()-h.lock.need ||
+		result == quorum.Lost && int(h.proposals) > h.claims.Nodes()
 }
 
 // outbid reports whether enough nodes may grant, and yet too few have taken the token,
@@ -187,9 +187,9 @@ func (h *hold) outbid() bool {
 // Those that have failed the round are out of it.
 func (h *hold) proposeAgain() {
 	last := h.taken
-	h.taken = quorum.NewTally(len(h.claims), h.lock.need)
+	h.taken = quorum.NewTally(h.claims.Nodes(), h.lock.need)
 	fences := slices.Clone(h.fences)
-	for i := range h.claims {
+	for i := range h.claims.Nodes() {
 		if last.Vote(i) == quorum.Unknown {
 			h.taken.Record(i, quorum.Unknown)
 			fences[i] = math.MaxUint64 // it takes nothing
@@ -210,7 +210,7 @@ func (h *hold) win() bool {
 		return false
 	}
 	h.phase, h.grantedAt, h.decided = held, now, nil
-	h.validUntil = quorum.ValidUntil(h.claims, h.lock.need)
+	h.validUntil = h.claims.ValidUntil(h.lock.need)
 	if h.lock.reads {
 		h.token, h.last = h.shared, h.shared
 	}
@@ -230,8 +230,8 @@ func (h *hold) win() bool {
 // takenAndActive is how many nodes took the token under a claim that still lasts.
 func (h *hold) takenAndActive(now time.Duration) int {
 	n := 0
-	for i, expiry := range h.claims {
-		if expiry > now && h.taken.Vote(i) == quorum.Granted {
+	for i := range h.claims.Nodes() {
+		if h.claims.Expiry(i) > now && h.taken.Vote(i) == quorum.Granted {
 			n++
 		}
 	}
@@ -247,7 +247,7 @@ func (h *hold) abandon() {
 	h.phase = ended
 	h.client.tokens.saw(h.learnt(), h.lock.names...)
 	now := h.client.clock.Now()
-	for i := range h.claims {
+	for i := range h.claims.Nodes() {
 		if h.asked&^h.out&(1<<i) == 0 {
 			continue
 		}

@@ -87,7 +87,7 @@ func (e *entry) fill(i int) bool {
 
 // renewOn renews the lease on one node. The mutex is held, and the phase is held.
 func (h *hold) renewOn(i int) {
-	r := &renewal{hold: h, tally: quorum.NewTally(len(h.claims), h.lock.need), over: true}
+	r := &renewal{hold: h, tally: quorum.NewTally(h.claims.Nodes(), h.lock.need), over: true}
 	h.renewed = true
 	h.asked |= 1 << i
 	op := h.op(node.Renew)
