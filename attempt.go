@@ -54,7 +54,7 @@ var errCutShort = errors.New("the attempt was cut short")
 func (h *hold) cutShort() error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return fmt.Errorf("%w: %w", h.noQuorum("acquire", &h.taken), errCutShort)
+	return fmt.Errorf("%w: %w", h.noQuorum("acquire", h.proposal.Taken()), errCutShort)
 }
 
 // gaveUp is the error of an acquisition whose context has ended.
@@ -67,14 +67,15 @@ func (h *hold) verdict() (retry, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	again := retry{worthwhile: !h.hopeless(), tokenTooFar: h.tokenTooFar(), freeAfter: h.freeAfter()}
-	if h.round.Result() == quorum.Lost && h.round.Denied() > 0 && h.round.Unknown() <= h.claims.Nodes()-h.lock.need {
+	votes := h.proposal.Votes()
+	if votes.Result() == quorum.Lost && votes.Denied() > 0 && votes.Unknown() <= h.claims.Nodes()-h.lock.need {
 		// Enough nodes answer: what stands in the way is who holds it there.
 		return again, h.heldError()
 	}
-	err := h.noQuorum("acquire", &h.taken)
-	err.Late = h.taken.Result() == quorum.Won
+	err := h.noQuorum("acquire", h.proposal.Taken())
+	err.Late = h.proposal.Taken().Result() == quorum.Won
 	for i := range h.client.nodes.Len() {
-		if h.taken.Vote(i) == quorum.Denied {
+		if h.proposal.Taken().Vote(i) == quorum.Denied {
 			err.Nodes = append(err.Nodes, NodeError{Node: h.client.nodes.Name(i), Err: errUntaken})
 		}
 	}
@@ -94,7 +95,7 @@ func (h *hold) hopeless() bool {
 			continue
 		}
 		// A block of tokens reaches further than one does that is the time.
-		timely := h.last == h.token && h.client.tokens.timely(h.token)
+		timely := h.proposal.End() == h.proposal.Token() && h.client.tokens.timely(h.proposal.Token())
 		if nodeErr.Permanent() || nodeErr.Reason == node.ErrClock && timely { //nolint:errorlint // a reason is never wrapped
 			permanent++
 		}

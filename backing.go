@@ -15,7 +15,7 @@ func (h *hold) nextLapse() time.Duration {
 // is not news. The mutex is held.
 func (h *hold) reportBacking(now time.Duration) {
 	hook := h.client.cfg.Hooks.BackingChanged
-	if hook == nil || h.phase != held || h.round.Missing() > 0 {
+	if hook == nil || h.phase != held || h.proposal.Votes().Missing() > 0 {
 		return
 	}
 	have := h.claims.Backing(now)

@@ -147,8 +147,8 @@ func TestNothingCountsPastTheEnd(t *testing.T) {
 func TestARoundWonTooLate(t *testing.T) {
 	inside(t, 3, func(t *testing.T, c *Client, _ []*node.Memory) {
 		h := newHold(c.RedLock("job"), nil)
-		h.vote(0, 0, h.token, granted())
-		h.vote(1, 0, h.token, granted())
+		h.vote(0, 0, h.proposal.Token(), granted())
+		h.vote(1, 0, h.proposal.Token(), granted())
 		time.Sleep(11 * time.Second)
 		require.False(t, h.win())
 		_, err := h.verdict()
@@ -161,9 +161,9 @@ func TestARoundWonTooLate(t *testing.T) {
 func TestVerdictNeedsAnswersToBeHeld(t *testing.T) {
 	inside(t, 5, func(t *testing.T, c *Client, _ []*node.Memory) {
 		h := newHold(c.RedLock("job"), nil)
-		h.vote(0, 0, h.token, &node.Reply{Outcome: node.Denied, Holder: node.Holder{Name: "job", Owner: "x", TTL: time.Second}})
+		h.vote(0, 0, h.proposal.Token(), &node.Reply{Outcome: node.Denied, Holder: node.Holder{Name: "job", Owner: "x", TTL: time.Second}})
 		for i := 1; i < 4; i++ {
-			h.vote(i, 0, h.token, &node.Reply{Err: errors.New("no")})
+			h.vote(i, 0, h.proposal.Token(), &node.Reply{Err: errors.New("no")})
 		}
 		_, err := h.verdict()
 		require.ErrorIs(t, err, ErrNoQuorum)
@@ -404,7 +404,7 @@ func TestARoundThatIsLostAtOnceAsksNobodyElse(t *testing.T) {
 		_, _ = c.RedLock("job").Inspect(t.Context())
 		h := newHold(c.RedLock("job"), nil)
 		h.ask(c.clock.Now())
-		require.Zero(t, h.asked)
+		require.Zero(t, h.proposal.Exposed())
 		h.abandon()
 	})
 }
@@ -489,19 +489,5 @@ func TestADeniedClaimProlongsNothing(t *testing.T) {
 		h.extendTo(0)
 		require.Equal(t, before, h.validUntil, "one node backs it now")
 		require.Equal(t, 1, h.claims.Backing(0))
-	})
-}
-
-// What a node was asked in the first round is undone there, also where the second round
-// could not be sent any more.
-func TestAnUnsentSecondProposalUnasksNothing(t *testing.T) {
-	inside(t, 3, func(t *testing.T, c *Client, _ []*node.Memory) {
-		unsent := &node.Reply{Err: &node.Error{Node: "n3", Op: node.Acquire, Reason: node.ErrDown}, Unsent: true}
-		for proposals, want := range map[uint8]uint64{1: 0b011, 2: 0b111} {
-			h := newHold(c.RedLock("job"), nil)
-			h.asked, h.proposals = 0b111, proposals
-			h.vote(2, 0, h.token, unsent)
-			require.Equal(t, want, h.asked)
-		}
 	})
 }

@@ -27,17 +27,16 @@ type renewal struct {
 func (h *hold) renew(now time.Duration, done chan error) {
 	n := h.client.nodes.Len()
 	r := &renewal{hold: h, began: now, tally: quorum.NewTally(n, h.lock.need), done: done}
-	h.renewed = true
+	h.proposal.Renews()
 	r.calls.Aim(n, h.op(node.Renew))
 	for i := range n {
-		before := h.asked
-		h.asked |= 1 << i
 		c := r.calls.To(i)
 		c.To, c.Renews = r, h.renews()
 		if err := h.client.nodes.Submit(i, c); err != nil {
-			h.asked = before
 			r.record(i, 0, &node.Reply{Err: err, Unsent: true})
+			continue
 		}
+		h.proposal.Expose(i)
 	}
 	if r.tally.Result() != quorum.Lost {
 		return

@@ -57,7 +57,7 @@ func (e *entry) settle(h *hold) {
 	defer e.mu.Unlock()
 	e.won = h
 	for i := range e.client.nodes.Len() {
-		switch h.round.Vote(i) {
+		switch h.proposal.Votes().Vote(i) {
 		case quorum.Granted:
 			e.entered &^= 1 << i
 		case quorum.Unknown:
@@ -88,8 +88,8 @@ func (e *entry) fill(i int) bool {
 // renewOn renews the lease on one node. The mutex is held, and the phase is held.
 func (h *hold) renewOn(i int) {
 	r := &renewal{hold: h, tally: quorum.NewTally(h.claims.Nodes(), h.lock.need), over: true}
-	h.renewed = true
-	h.asked |= 1 << i
+	h.proposal.Renews()
+	h.proposal.Expose(i)
 	op := h.op(node.Renew)
 	if err := h.client.nodes.Submit(i, &dispatch.Call{Op: &op, To: r, Renews: h.renews()}); err != nil {
 		r.record(i, 0, &node.Reply{Err: err, Unsent: true})

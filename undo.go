@@ -52,7 +52,7 @@ func (h *hold) undoOn(i int, now time.Duration, c *dispatch.Call, to dispatch.Re
 		op.Waiter = h.entryAfter(i)
 		c.Op = &op
 	}
-	if h.asked&(1<<i) == 0 {
+	if !h.proposal.Exposed().Has(i) {
 		to.Answer(c, &node.Reply{Outcome: node.Absent})
 		return
 	}
@@ -67,7 +67,7 @@ func (h *hold) entryAfter(i int) node.Waiter {
 	if h.tenure == nil {
 		return h.entry.afterUndo(i)
 	}
-	if h.asked&(1<<i) == 0 {
+	if !h.proposal.Exposed().Has(i) {
 		h.entry.strikeOne(i)
 	}
 	return h.entry.done()

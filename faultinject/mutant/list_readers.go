@@ -38,9 +38,9 @@ var readers = []Mutant{
 		Rule: "The token of a reader is kept by a majority.",
 		Then: "The next reader asks other nodes, and acts under a smaller one.",
 		Edits: []Edit{{
-			File: "reads.go",
-			Old:  `case h.fences[i] >= h.shared:`,
-			New:  `case h.fences[i] > 0:`,
+			File: "quorum/proposal.go",
+			Old:  `case p.fence(i) >= p.readToken:`,
+			New:  `case p.fence(i) > 0:`,
 		}},
 	},
 	{

@@ -28,11 +28,11 @@ var tokens = []Mutant{
 		Rule: "A grant counts only from nodes that took the token.",
 		Then: "A lease has a token that is smaller than one before, on a node that said so.",
 		Edits: []Edit{{
-			File: "round.go",
+			File: "quorum/proposal.go",
 			Old: `	default:
-		h.taken.Record(i, quorum.Denied)`,
+		p.taken.Record(i, Denied)`,
 			New: `	default:
-		h.taken.Record(i, quorum.Granted)`,
+		p.taken.Record(i, Granted)`,
 		}},
 	},
 	{

@@ -8,9 +8,9 @@ var undoing = []Mutant{
 		Then: "An acquisition that runs after its timeout leaves a lock behind.",
 		Edits: []Edit{{
 			File: "undo.go",
-			Old: `	if h.asked&(1<<i) == 0 {
+			Old: `	if !h.proposal.Exposed().Has(i) {
 		to.Answer(`,
-			New: `	if h.asked&(1<<i) == 0 || h.refusals.of(i) != nil && h.refusals.of(i).Err != nil {
+			New: `	if !h.proposal.Exposed().Has(i) || h.refusals.of(i) != nil && h.refusals.of(i).Err != nil {
 		to.Answer(`,
 		}},
 	},
@@ -65,8 +65,8 @@ var undoing = []Mutant{
 		Then: "A node that was down at first keeps the lock after its release.",
 		Edits: []Edit{{
 			File: "renewal.go",
-			Old:  `		h.asked |= 1 << i`,
-			New:  `		h.asked |= 0 << i`,
+			Old:  `		h.proposal.Expose(i)`,
+			New:  ``,
 		}},
 	},
 	{

@@ -7,7 +7,7 @@ var validity = []Mutant{
 		Rule: "A claim lasts for a TTL from before its command was sent.",
 		Then: "The answer comes late, and the claim outlives the lock.",
 		Edits: []Edit{
-			{File: "round.go", Old: `h.vote(c.Node(), c.Sent, c.Op.Token, r)`, New: `h.vote(c.Node(), h.client.clock.Now(), c.Op.Token, r)`},
+			{File: "round.go", Old: `h.vote(i, c.Sent, c.Op.Token, r)`, New: `h.vote(i, h.client.clock.Now(), c.Op.Token, r)`},
 			{File: "renewal.go", Old: `r.record(c.Node(), c.Sent, reply)`, New: `r.record(c.Node(), h.client.clock.Now(), reply)`},
 		},
 	},
@@ -80,9 +80,9 @@ var validity = []Mutant{
 		Rule: "A round is won only if a quorum of its claims is still active then.",
 		Then: "A process that was frozen in its round gets a lease with an old token, after the next holder.",
 		Edits: []Edit{{
-			File: "round.go",
-			Old:  `if h.taken.Result() != quorum.Won || h.takenAndActive(now) < h.lock.need {`,
-			New:  `if h.taken.Result() != quorum.Won {`,
+			File: "quorum/proposal.go",
+			Old:  `if p.taken.Result() != Won || p.activeTaken(c, now) < p.taken.Need() {`,
+			New:  `if p.taken.Result() != Won {`,
 		}},
 	},
 }

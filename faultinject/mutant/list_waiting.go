@@ -42,7 +42,7 @@ var waiting = []Mutant{
 		Then: "The next client has got that token, or will.",
 		Edits: []Edit{{
 			File: "handover.go",
-			Old:  `if h.tenure.token >= h.last {`,
+			Old:  `if h.tenure.token >= h.proposal.End() {`,
 			New:  `if h.tenure == nil {`,
 		}},
 	},
@@ -52,8 +52,8 @@ var waiting = []Mutant{
 		Then: "The token of who was handed the lease is that of the next grant, too.",
 		Edits: []Edit{{
 			File: "hold.go",
-			Old:  `op.Token, op.Reserve = h.token, h.last-h.token`,
-			New:  `op.Token = h.token`,
+			Old:  `op.Token, op.Reserve = h.proposal.Token(), h.proposal.End()-h.proposal.Token()`,
+			New:  `op.Token = h.proposal.Token()`,
 		}},
 	},
 	{
