@@ -2,14 +2,18 @@ package node
 
 import "strings"
 
-// key is where the scripts keep something for a lock; see the function of that name there.
+// key is the key of one kind that belongs to a name; the scripts have a function of the same name.
+//
+// No two names share a key. All keys of a name have the hash tag of the name, or the whole name as
+// their hash tag. A Redis Cluster would therefore keep them in the slot of the name itself. The
+// exception is a name that has a '}' but no hash tag, such as "a}b": no hash tag can hold it.
 func key(kind, name string) string {
 	before, behind := affixes(tagged(name))
 	return "quorumlock:" + kind + ":" + before + name + behind
 }
 
-// affixes is what stands around a name, with or without a hash tag of its own, in keys that belong
-// to it. The colon keeps the keys of the names "{a}" and "a" apart.
+// affixes are the text before and behind a name in its keys. They differ for names with a hash tag
+// and names without one. The colon keeps the keys of the names "{a}" and "a" apart.
 func affixes(tagged bool) (before, behind string) {
 	if tagged {
 		return ":", ""
@@ -17,5 +21,9 @@ func affixes(tagged bool) (before, behind string) {
 	return "{", "}"
 }
 
-// tagged reports whether a name has a hash tag, or might.
-func tagged(name string) bool { return strings.IndexByte(name, '{') >= 0 }
+// tagged reports whether Redis finds a hash tag in a name: a '{' and a '}' behind it, with at least
+// one byte between the first '{' and the first '}' that follows.
+func tagged(name string) bool {
+	begin := strings.IndexByte(name, '{')
+	return begin >= 0 && strings.IndexByte(name[begin+1:], '}') > 0
+}

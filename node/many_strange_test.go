@@ -15,7 +15,7 @@ import (
 )
 
 // strangeNames are names of all sorts, of which some are alike, or are keys of others.
-var strangeNames = []string{"", "a", "{a}", ":{a}", "a{a", "a}", "{}", "\x00\r\n\xff", "quorumlock:fence:{a}", "quorumlock:queue:{a}", "1e3", strings.Repeat("n", 5000)}
+var strangeNames = []string{"", "a", "{a}", ":{a}", "a{a", "a}", "{}", "a{}b{c}", "{}}", "\x00\r\n\xff", "quorumlock:fence:{a}", "quorumlock:queue:{a}", "1e3", strings.Repeat("n", 5000)}
 
 // strange is a random batch of any operations about them.
 func strange(r *rand.Rand, last uint64) []node.Op {

@@ -251,7 +251,7 @@ func TestDamagedFencesAreNone(t *testing.T) {
 	server := start(t)
 	n := open(t, server.Addr())
 	pool := node.Pool{Name: node.PoolName("s"), Size: 2}
-	slot := pool.Name + ":0"
+	slot := node.SlotName(pool.Name, 0)
 	for _, name := range []string{"{a}", ":" + slot} {
 		command(t, server, "SET", "quorumlock:fence:"+name, "damaged")
 	}

@@ -31,21 +31,44 @@ type PoolState struct {
 	Free []byte
 }
 
+// poolPrefix begins the names of all pools, and slotPrefix the names of all slots. The end is the
+// same for a pool and its slots: a colon, and the name of the semaphore as [key] writes it.
+const (
+	poolPrefix = "quorumlock:permits"
+	slotPrefix = "quorumlock:permit:"
+)
+
 // PoolName is the name of the pool of a semaphore, under which its nodes keep it.
-func PoolName(semaphore string) string { return key("permit", semaphore) }
+func PoolName(semaphore string) string { return key("permits", semaphore) }
 
 // SlotName is the name of a slot of a pool, by its number from 0 on. It is also its key, laid
-// out as that of a lock.
-func SlotName(pool string, slot int) string { return pool + ":" + strconv.Itoa(slot) }
+// out as the key of a lock. The number stands before the name of the semaphore, which may itself end
+// with a colon and a number.
+func SlotName(pool string, slot int) string { return slotsName(pool, strconv.Itoa(slot)) }
+
+// slotsName is the name of a slot, or of several slots in a message; see [Vacated].
+func slotsName(pool, numbers string) string {
+	return slotPrefix + numbers + strings.TrimPrefix(pool, poolPrefix)
+}
 
 // SlotOf is the number of a slot by its name, or -1 if that is none of the pool.
 func SlotOf(pool, name string) int {
-	digits, ok := strings.CutPrefix(name, pool+":")
-	slot, err := strconv.ParseUint(digits, 10, 31)
-	if !ok || err != nil {
+	of, numbers := cutSlots(name)
+	slot, err := strconv.ParseUint(numbers, 10, 31)
+	if of != pool || err != nil {
 		return -1
 	}
 	return int(slot)
+}
+
+// cutSlots is the opposite of slotsName. It returns no pool for any other name.
+func cutSlots(name string) (pool, numbers string) {
+	rest, ok := strings.CutPrefix(name, slotPrefix)
+	end := strings.IndexByte(rest, ':')
+	if !ok || end < 0 {
+		return "", ""
+	}
+	return poolPrefix + rest[end:], rest[:end]
 }
 
 // PoolWaiterID makes the first part of the id of a waiter for several slots, of what tells it
@@ -68,33 +91,27 @@ func wanted(id string) int {
 	return int(n)
 }
 
-// Vacated takes apart the name in a message to somebody who waits for slots of a pool: the
-// pool, and the slots that the node would have this waiter take, none if it is to stand by. It
-// is not ok for a message about anything else.
+// Vacated takes apart the name in a message to a waiter for slots of a pool. It returns the pool,
+// and the slots that the node would have this waiter take: none if the waiter is to stand by. The
+// name of one slot stands for that slot. It is not ok for a message about anything else.
 func Vacated(name string) (pool string, slots []int, ok bool) {
-	at := strings.LastIndexByte(name, ':')
-	if !strings.HasPrefix(name, poolPrefix) || at < len(poolPrefix) {
-		return "", nil, false
-	}
-	for digits := range strings.SplitSeq(name[at+1:], ",") {
+	pool, numbers := cutSlots(name)
+	for digits := range strings.SplitSeq(numbers, ",") {
 		if slot, err := strconv.ParseUint(digits, 10, 31); err == nil {
 			slots = append(slots, int(slot))
 		}
 	}
-	return name[:at], slots, true
+	return pool, slots, pool != ""
 }
-
-// poolPrefix begins the names of all pools.
-const poolPrefix = "quorumlock:permit:"
 
 // vacated is what Vacated takes apart.
 func vacated(pool string, slots []int) string {
-	name := append([]byte(pool), ':')
+	var numbers []byte
 	for i, slot := range slots {
 		if i > 0 {
-			name = append(name, ',')
+			numbers = append(numbers, ',')
 		}
-		name = strconv.AppendInt(name, int64(slot), 10)
+		numbers = strconv.AppendInt(numbers, int64(slot), 10)
 	}
-	return string(name)
+	return slotsName(pool, string(numbers))
 }

@@ -14,7 +14,7 @@ import (
 
 func TestNamesOfPools(t *testing.T) {
 	seen := make(map[string]bool)
-	for _, name := range []string{"a", "{a}", "{a}b", "a:1", "{a}:1", "{a", "a}", ":", "é\x00"} {
+	for _, name := range []string{"a", "{a}", "{a}b", "a:1", "{a}:1", "{a}:0", "{a", "a}", "{}x", ":", "é\x00"} {
 		pool := node.PoolName(name)
 		assert.False(t, seen[pool], "%q shares its pool with another", name)
 		seen[pool] = true
@@ -22,19 +22,20 @@ func TestNamesOfPools(t *testing.T) {
 			assert.Equal(t, slot, node.SlotOf(pool, node.SlotName(pool, slot)))
 			assert.Equal(t, -1, node.SlotOf(pool+"x", node.SlotName(pool, slot)))
 		}
-		assert.Equal(t, -1, node.SlotOf(pool, pool+":x"))
-		assert.Equal(t, -1, node.SlotOf(pool, pool+":-1"))
+		rest := strings.TrimPrefix(pool, "quorumlock:permits:")
+		assert.Equal(t, -1, node.SlotOf(pool, "quorumlock:permit:x:"+rest))
+		assert.Equal(t, -1, node.SlotOf(pool, "quorumlock:permit:-1:"+rest))
 
-		told, slots, ok := node.Vacated(pool + ":3,14")
+		told, slots, ok := node.Vacated("quorumlock:permit:3,14:" + rest)
 		assert.True(t, ok)
 		assert.Equal(t, pool, told)
 		assert.Equal(t, []int{3, 14}, slots)
-		told, slots, ok = node.Vacated(pool + ":")
+		told, slots, ok = node.Vacated("quorumlock:permit::" + rest)
 		assert.True(t, ok)
 		assert.Equal(t, pool, told)
 		assert.Empty(t, slots)
 	}
-	for _, name := range []string{"", "a", "a:1", "quorumlock:permit:", "quorumlock:queue:{a}:1"} {
+	for _, name := range []string{"", "a", "a:1", "quorumlock:permit:", "quorumlock:permit:1", "quorumlock:permits:{a}", "quorumlock:queue:{a}:1"} {
 		_, _, ok := node.Vacated(name)
 		assert.False(t, ok, name)
 	}

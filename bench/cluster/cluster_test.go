@@ -19,7 +19,7 @@ func TestKeysThatAreLeft(t *testing.T) {
 	require.NoError(t, err)
 	assert.Zero(t, n, "the marker, fences and latches stay by design")
 
-	for _, key := range []string{"quorumlock:queue:{a}", "quorumlock:permit:{a}", "a"} {
+	for _, key := range []string{"quorumlock:queue:{a}", "quorumlock:permit:0:{a}", "a"} {
 		_, err := c.servers[1].Command(t.Context(), "SET", key, "1")
 		require.NoError(t, err)
 	}

@@ -50,7 +50,7 @@ var lasting = regexp.MustCompile(`^quorumlock:(fence|latch|latched|awaiting):`)
 // expected matches the keys that note when a woken waiter is expected to take permits. Releasing the
 // permits deletes them, unless the server came back with older data and lost that release. They then
 // expire within entryEnd.
-var expected = regexp.MustCompile(`^quorumlock:woken::quorumlock:permit:`)
+var expected = regexp.MustCompile(`^quorumlock:woken::quorumlock:permits:`)
 
 // entryEnd is longer than an entry lives in a queue.
 const entryEnd = 5 * time.Second

@@ -175,3 +175,18 @@ func TestRealSettingThePermits(t *testing.T) {
 		require.Equal(t, "1", c.command(i, "HGET", node.PoolName("jobs"), "size"))
 	}
 }
+
+// A number of permits that was set for one semaphore is no permit of another.
+func TestRealSemaphoresWithOneHashTag(t *testing.T) {
+	t.Parallel()
+	c := startCluster(t, 3)
+	client := c.client()
+	for _, name := range []string{"{tenant}:0", "{tenant}:1"} {
+		require.NoError(t, client.Semaphore(name, 1).SetPermits(t.Context(), 5))
+	}
+	held := realPermits(t, client.Semaphore("{tenant}", 2), 2)
+	require.Len(t, held.Slots(), 2)
+	n, err := client.Semaphore("{tenant}:0", 1).Available(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, 5, n)
+}

@@ -6,10 +6,10 @@ import (
 	"github.com/quorumlock/quorumlock/node"
 )
 
-// own is what the library's own keys begin with, and permits what those of semaphores do.
+// own begins the library's own keys, and pools the names of pools.
 const (
-	own     = "quorumlock:"
-	permits = own + "permit:"
+	own   = "quorumlock:"
+	pools = own + "permits"
 )
 
 // mayBeLock reports whether a lock can be at a key: all but those that the library keeps beside them.
@@ -20,36 +20,24 @@ func mayBeLock(key string) bool {
 
 // Permit is which permit of which semaphore a lock is, if it is one.
 func Permit(name string) (semaphore string, permit int, ok bool) {
-	pool, semaphore := poolOf(name)
-	if pool == "" || node.PoolName(semaphore) != pool {
+	pool, slots, ok := node.Vacated(name)
+	if !ok || len(slots) != 1 || node.SlotName(pool, slots[0]) != name {
 		return "", 0, false
 	}
-	permit = node.SlotOf(pool, name)
-	return semaphore, permit, permit >= 0
-}
-
-// poolOf is the pool of a slot, and the semaphore by that; "" if it is none.
-func poolOf(name string) (pool, semaphore string) {
-	i := strings.LastIndexByte(name, ':')
-	if !strings.HasPrefix(name, permits) || i <= len(permits) {
-		return "", ""
-	}
-	pool = name[:i]
-	semaphore = pool[len(permits):]
+	semaphore = strings.TrimPrefix(pool, pools+":")
 	if tagged, ok := strings.CutPrefix(semaphore, ":"); ok {
-		return pool, tagged
+		semaphore = tagged
+	} else {
+		semaphore = strings.TrimSuffix(strings.TrimPrefix(semaphore, "{"), "}")
 	}
-	return pool, strings.TrimSuffix(strings.TrimPrefix(semaphore, "{"), "}")
+	return semaphore, slots[0], node.PoolName(semaphore) == pool
 }
 
 // queueKey is where a node keeps one of the sorted sets of the queue of a name: see
-// node/scripts/lib/queue.lua. For permits they wait in the queue of their pool.
+// node/scripts/lib/queue.lua. Waiters for permits stand in the queue of their pool.
 func queueKey(kind, name string) string {
 	if semaphore, _, ok := Permit(name); ok {
 		name = node.PoolName(semaphore)
 	}
-	if strings.Contains(name, "{") {
-		return own + kind + "::" + name
-	}
-	return own + kind + ":{" + name + "}"
+	return own + kind + strings.TrimPrefix(node.PoolName(name), pools) // all keys of a name end alike
 }

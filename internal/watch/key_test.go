@@ -9,7 +9,7 @@ import (
 )
 
 func TestPermits(t *testing.T) {
-	for _, semaphore := range []string{"s", "a{b}c", "{a}", "with:colon", "a}", ""} {
+	for _, semaphore := range []string{"s", "a{b}c", "{a}", "{a}:0", "with:colon", "s:1", "a}", "a{b", "{", "{}x", ":{a}", ""} {
 		name := node.SlotName(node.PoolName(semaphore), 12)
 		got, permit, ok := Permit(name)
 		assert.True(t, ok, name)
@@ -18,8 +18,10 @@ func TestPermits(t *testing.T) {
 		assert.True(t, mayBeLock(name))
 	}
 	for _, name := range []string{
-		"", "s", "s:1", "quorumlock:permit:", "quorumlock:permit:1", "quorumlock:permit:{s}", "quorumlock:permit:{s}:x",
-		"quorumlock:permit:s:1", "quorumlock:permit::s:1", "quorumlock:permit:{a{b}:1", "quorumlock:permit:{s}:-1",
+		"", "s", "s:1", "quorumlock:permit:", "quorumlock:permit:1", "quorumlock:permit:1:", "quorumlock:permit:{s}",
+		"quorumlock:permit::{s}", "quorumlock:permit:x:{s}", "quorumlock:permit:-1:{s}", "quorumlock:permit:01:{s}",
+		"quorumlock:permit:1,2:{s}", "quorumlock:permit:1:s", "quorumlock:permit:1::s", "quorumlock:permit:1:{{s}}",
+		"quorumlock:permits:{s}", "quorumlock:permits:1:{s}",
 	} {
 		_, _, ok := Permit(name)
 		assert.False(t, ok, name)

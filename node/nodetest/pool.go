@@ -70,7 +70,7 @@ func (x *trial) isFull(r node.Reply, size int, free ...int) node.Reply {
 }
 
 // vacant is the name in a message that has a waiter take slots.
-func vacant(slots string) string { return pool + ":" + slots }
+func vacant(slots string) string { return "quorumlock:permit:" + slots + ":{pool}" }
 
 // pooling is about the slots of a pool.
 var pooling = []promise{
@@ -163,12 +163,25 @@ var pooling = []promise{
 		}
 	}},
 	{"names with braces have pools of their own", func(x *trial) {
-		for _, name := range []string{"a", "{a}", "{a}b", "a{b}"} {
+		for _, name := range []string{"a", "{a}", "{a}b", "a{b}", "{a", "{", "{}", "a}"} {
 			p := node.PoolName(name)
 			x.want(node.Granted, node.Op{
 				Kind: node.Acquire, Names: []string{node.SlotName(p, 0)}, Owner: "o", TTL: long,
 				Pool: node.Pool{Name: p, Size: 1},
 			})
+		}
+	}},
+	{"the size of one semaphore is no permit of another", func(x *trial) {
+		for _, name := range []string{"a", "{a}", "{a}:1", "a:0", "{}"} {
+			mine, other := node.PoolName(name), node.PoolName(name+":0")
+			x.want(node.Granted, node.Op{
+				Kind: node.Resize, Names: []string{other}, Pool: node.Pool{Name: other, Size: 3, Version: 7},
+			})
+			x.want(node.Granted, node.Op{
+				Kind: node.Acquire, Names: []string{node.SlotName(mine, 0)}, Owner: "o", TTL: long,
+				Pool: node.Pool{Name: mine, Size: 1},
+			})
+			x.want(node.Denied, node.Op{Kind: node.Resize, Names: []string{other}, Pool: node.Pool{Name: other, Size: 3, Version: 0}})
 		}
 	}},
 	{"another limit, another clock, a recovery: as for a lock", func(x *trial) {

@@ -48,7 +48,7 @@ for i = 2, #KEYS do
     denial = {name, holder, 0, seen}
   elseif not holder then
     free = free + 1
-    if tonumber(string.match(name, ':(%d+)$')) >= size then
+    if number_of(name) >= size then
       denial = denial or {name, '', 0, seen}
     end
   end
@@ -85,7 +85,7 @@ if denial or queued and fair and free > 0 then
     if not left and #spots.free < need then
       denial[3] = after(spots, need - #spots.free + rank)
       if denial[2] == '' and spots.held[1] then -- it named slots that there are not, and these are held
-        local holders = redis.pcall('HKEYS', pool .. ':' .. spots.held[1])
+        local holders = redis.pcall('HKEYS', slot(pool, spots.held[1]))
         denial[2] = holders[1] or ''
       end
     end

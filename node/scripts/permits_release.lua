@@ -18,7 +18,7 @@ for i = 2, #KEYS do
   local own = give(KEYS[i], ARGV[1])
   if own == 1 then
     removed = removed + 1
-    freed[#freed + 1] = tonumber(string.match(KEYS[i], ':(%d+)$'))
+    freed[#freed + 1] = number_of(KEYS[i])
   elseif own ~= 0 then
     failure = own
   end

@@ -1,9 +1,22 @@
 -- pools makes the functions about pools: slots, each of which is a lock, and one queue of those
 -- who wait for any of them.
 --
--- The pool is a name of its own, under which the nodes keep its queue. A slot is at the name of
--- the pool, a colon, and its number from 0 on. At the name of the pool itself is the size
--- that was set last, if it ever was: a hash of size and version, without a TTL.
+-- The pool is a name of its own, under which the nodes keep its queue. At the name of the pool
+-- itself is the size that was set last, if it ever was: a hash of size and version, without a TTL.
+
+local SLOT, POOL = 'quorumlock:permit:', 'quorumlock:permits'
+
+-- slot is the name of a slot of a pool, by its number from 0 on; or of several in a message, by
+-- their numbers with commas between. The number stands before the name of the semaphore, which may
+-- itself end with a colon and a number.
+local function slot(pool, numbers)
+  return SLOT .. numbers .. string.sub(pool, #POOL + 1)
+end
+
+-- number_of is the number of a slot, by its name.
+local function number_of(name)
+  return tonumber(string.match(name, '^%d+', #SLOT + 1))
+end
 
 -- in_force is the size of a pool, its version, and the version that the node has: what was set
 -- last, as far as the node or the caller knows.
@@ -20,9 +33,9 @@ end
 -- are held, each from the lowest on, and the free ones as a bitmap. Mostly nearly all are held:
 -- then it asks for many at once.
 local function vacancies(pool, size)
-  local free, held, bytes, names, prefix = {}, {}, {}, {}, pool .. ':'
+  local free, held, bytes, names, rest = {}, {}, {}, {}, string.sub(pool, #POOL + 1)
   for i = 0, size - 1 do
-    names[i] = prefix .. i
+    names[i] = SLOT .. i .. rest
   end
   local function look(from, to)
     local there = redis.call('EXISTS', unpack(names, from, to))
@@ -58,7 +71,7 @@ end
 local function after(spots, more)
   local lives = {}
   for i = 1, math.min(#spots.held, 64) do
-    local left = redis.call('PTTL', spots.pool .. ':' .. spots.held[i])
+    local left = redis.call('PTTL', slot(spots.pool, spots.held[i]))
     lives[i] = left == -1 and 2 ^ 43 or left
   end
   table.sort(lives)
@@ -75,9 +88,9 @@ local function pools()
   end
 
   -- vacated is the name of a pool in a message that has a waiter take these slots: so many of the
-  -- free ones, from a place on. A message to stand by has a colon there, too, and no slots.
+  -- free ones, from a place on. A message to stand by has no numbers of slots.
   local function vacated(pool, spots, from, count)
-    return pool .. ':' .. table.concat(spots.free, ',', from, from + count - 1)
+    return slot(pool, table.concat(spots.free, ',', from, from + count - 1))
   end
 
   -- precedence is how many ms a waiter has to leave free slots to others, or nil, and whether
@@ -160,7 +173,7 @@ local function pools()
       end
       local since, count = redis.call('ZSCORE', key('woken', pool), waiter), wanted(waiter)
       local frozen = since and since + queue.patience(waiter) <= now
-      local name = pool .. ':'
+      local name = slot(pool, '')
       if waiter == except or frozen and (spare == 0 or taken + count > #spots.free) then
         place = place + 1
       elseif kind == 'woken' and since and not frozen then

@@ -1,0 +1,92 @@
+package node
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/quorumlock/quorumlock/internal/redisproc"
+)
+
+// kinds are all kinds of keys that the scripts keep for a name.
+var kinds = []string{"fence", "queue", "waiting", "woken", "readers", "latch", "latched", "awaiting", "tombstone"}
+
+// everyName lists all names of one to six bytes over an alphabet.
+func everyName(alphabet string) (names []string) {
+	last := []string{""}
+	for range 6 {
+		var longer []string
+		for _, name := range last {
+			for _, letter := range alphabet {
+				longer = append(longer, name+string(letter))
+			}
+		}
+		names = append(names, longer...)
+		last = longer
+	}
+	return names
+}
+
+// hashTag is the part of a key that a Redis Cluster hashes, as its specification says.
+func hashTag(key string) string {
+	begin := strings.IndexByte(key, '{')
+	if begin < 0 {
+		return key
+	}
+	length := strings.IndexByte(key[begin+1:], '}')
+	if length <= 0 {
+		return key
+	}
+	return key[begin+1 : begin+1+length]
+}
+
+// Two names never share a key, and a Redis Cluster keeps all keys of a name in one slot. There can be
+// no such keys for a name that has a '}' but no hash tag: no hash tag can hold a '}'.
+func TestEveryNameHasKeysOfItsOwn(t *testing.T) {
+	of := make(map[string]string)
+	for _, name := range everyName("a{}:0") {
+		pool := PoolName(name)
+		keys := []string{name, pool, SlotName(pool, 0), SlotName(pool, 1), SlotName(pool, 2)}
+		for _, kind := range kinds {
+			keys = append(keys, key(kind, name), key(kind, pool), key(kind, SlotName(pool, 0)), key(kind, SlotName(pool, 2)))
+		}
+		stable := hashTag(name) != name || !strings.Contains(name, "}")
+		for _, k := range keys {
+			if other, taken := of[k]; taken {
+				t.Fatalf("%q is a key of %q and of %q", k, other, name)
+			}
+			of[k] = name
+			if stable && hashTag(k) != hashTag(name) {
+				t.Fatalf("%q is a key of %q, and has another hash tag", k, name)
+			}
+		}
+	}
+}
+
+// The scripts and this package agree on the keys of every name.
+func TestScriptsKnowTheKeysOfEveryName(t *testing.T) {
+	server := redisproc.Start(t)
+	script := source("lib/key", "lib/queue", "lib/pool") + `
+local keys = {}
+for _, name in ipairs(ARGV) do
+  keys[#keys + 1] = key('fence', name)
+  local pool = key('permits', name)
+  keys[#keys + 1] = slot(pool, 12)
+  keys[#keys + 1] = slot(pool, '')
+  keys[#keys + 1] = number_of(slot(pool, 12))
+end
+return table.concat(keys, '\n')`
+	names := append(everyName("a{}:0"), "", "\x00", "{\x00}", "\x00{a}\x00", "%{.}", strings.Repeat("{", 500), strings.Repeat("a", 500)+"{}")
+	for some := range slices.Chunk(names, 1000) {
+		var keys []string
+		for _, name := range some {
+			pool := PoolName(name)
+			keys = append(keys, key("fence", name), SlotName(pool, 12), vacated(pool, nil), "12")
+		}
+		text, err := server.Command(append([]string{"EVAL", script, "0"}, some...)...)
+		require.NoError(t, err)
+		require.Equal(t, keys, strings.Split(text, "\n"))
+	}
+}
