@@ -7,8 +7,8 @@ var exclusion = []Mutant{
 		Rule: "A majority is more than half of the nodes.",
 		Then: "Two holders have two nodes each, of four.",
 		Edits: []Edit{
-			{File: "quorum/rule.go", Old: `return n/2 + 1`, New: `return (n + 1) / 2`},
-			{File: "quorum/rule.go", Old: `case q <= n/2:`, New: `case q < n/2:`},
+			{Old: `return n/2 + 1`, New: `return (n + 1) / 2`},
+			{Old: `case q <= n/2:`, New: `case q < n/2:`},
 		},
 	},
 	{
@@ -26,7 +26,6 @@ var exclusion = []Mutant{
 		Rule: "A renewal does not take a name from another owner.",
 		Then: "The late renewal of a lease that is over takes the lock from the next holder.",
 		Edits: []Edit{{
-			File: "node/memory_ops.go",
 			Old: `		case h.Owner != op.Owner:
 			return Reply{Outcome: Denied, Holder: h}
 `,
@@ -51,9 +50,8 @@ var exclusion = []Mutant{
 		Rule: "A node keeps a lock for its TTL.",
 		Then: "It lets go some percent early, which is more than the allowance for drift.",
 		Edits: []Edit{{
-			File: "node/memory_ops.go",
-			Old:  `claim{owner: op.Owner, expiry: m.clock.Now() + op.TTL}`,
-			New:  `claim{owner: op.Owner, expiry: m.clock.Now() + op.TTL - op.TTL/32}`,
+			Old: `claim{owner: op.Owner, expiry: m.clock.Now() + op.TTL}`,
+			New: `claim{owner: op.Owner, expiry: m.clock.Now() + op.TTL - op.TTL/32}`,
 		}},
 	},
 	{
@@ -62,7 +60,6 @@ var exclusion = []Mutant{
 		Then: "The late release of one round deletes the lock that the next round of the same call has got.",
 		Edits: []Edit{
 			{
-				File: "waiter.go",
 				Old: `	attempts int
 `,
 				New: `	attempts int
@@ -70,7 +67,6 @@ var exclusion = []Mutant{
 `,
 			},
 			{
-				File: "attempt.go",
 				Old: `	h := newHold(l, w)
 `,
 				New: `	h := newHold(l, w)
@@ -89,9 +85,8 @@ var exclusion = []Mutant{
 		Rule: "Two owners of one client are two owners.",
 		Then: "A client that holds the lock is granted it once more.",
 		Edits: []Edit{{
-			File: "holder.go",
-			Old:  `id = strconv.AppendUint(id, c.sequence.Add(1), 10)`,
-			New:  `id = strconv.AppendUint(id, 0, 10)`,
+			Old: `id = strconv.AppendUint(id, c.sequence.Add(1), 10)`,
+			New: `id = strconv.AppendUint(id, 0, 10)`,
 		}},
 	},
 	{
@@ -99,7 +94,6 @@ var exclusion = []Mutant{
 		Rule: "No answer is no vote.",
 		Then: "A denial that was lost on its way is counted as a grant.",
 		Edits: []Edit{{
-			File: "claims.go",
 			Old: `	default:
 		h.refusals.set(i, r)
 		return quorum.Unknown`,

@@ -9,13 +9,11 @@ var joins = []Mutant{
 		Then: "Who holds them believes to hold what somebody else has by now.",
 		Real: true,
 		Edits: []Edit{{
-			File: "joint_tenure.go",
-			Old:  `case l.conclude(cause):`,
-			New:  `case cause == nil && l.conclude(cause):`,
+			Old: `case l.conclude(cause):`,
+			New: `case cause == nil && l.conclude(cause):`,
 		}, {
-			File: "joint_lease.go",
-			Old:  `	for i := 0; over == nil && i < len(held); i++ {`,
-			New:  `	for i := 0; over == nil && i < min(len(held), 1); i++ {`,
+			Old: `	for i := 0; over == nil && i < len(held); i++ {`,
+			New: `	for i := 0; over == nil && i < min(len(held), 1); i++ {`,
 		}},
 	},
 	{
@@ -24,10 +22,11 @@ var joins = []Mutant{
 		Then: "Nobody gets them as long as their holder lives.",
 		Real: true,
 		Edits: []Edit{{
-			File: "joint_tenure.go",
-			Old: `		l.giveBack()
+			Old: `	for _, l := range js.ended {
+		l.giveBack()
 `,
-			New: `		l.ending.Done()
+			New: `	for _, l := range js.ended {
+		l.ending.Done()
 `,
 		}},
 	},
@@ -37,7 +36,6 @@ var joins = []Mutant{
 		Then: "Nobody else gets them.",
 		Real: true,
 		Edits: []Edit{{
-			File: "join.go",
 			Old: `			_ = l.Release(ctx)
 			return nil, err`,
 			New: `			return nil, err`,

@@ -8,9 +8,8 @@ var latches = []Mutant{
 		Then: "A node that forgot a count-down, and one that never heard of it, are a majority without it.",
 		Kind: "latches",
 		Edits: []Edit{{
-			File: "quorum/latch.go",
-			Old:  `	case a.Memory == 0 || a.Refilled && a.Generation == v.Generation:`,
-			New:  `	case a.Told:`,
+			Old: `	case a.Memory == 0 || a.Refilled && a.Generation == v.Generation:`,
+			New: `	case a.Told:`,
 		}},
 	},
 	{
@@ -19,9 +18,8 @@ var latches = []Mutant{
 		Then: "A node that missed the deletion brings back the ids from before.",
 		Kind: "latches",
 		Edits: []Edit{{
-			File: "quorum/latch.go",
-			Old:  `bool { return a.Told && a.Generation == generation }`,
-			New:  `bool { return a.Told && a.Generation <= generation }`,
+			Old: `bool { return a.Told && a.Generation == generation }`,
+			New: `bool { return a.Told && a.Generation <= generation }`,
 		}},
 	},
 	{
@@ -30,13 +28,11 @@ var latches = []Mutant{
 		Then: "Those who look ask other nodes, and it is missing.",
 		Kind: "latches",
 		Edits: []Edit{{
-			File: "latch_call.go",
-			Old:  `bool { return v.Known && v.Holders >= x.need }`,
-			New:  `bool { return v.Known && v.Holders >= x.need-1 }`,
+			Old: `bool { return v.Known && v.Holders >= x.need }`,
+			New: `bool { return v.Known && v.Holders >= x.need-1 }`,
 		}, {
-			File: "latch_call.go",
-			Old:  `		case !v.Known || v.Holders < x.need:`,
-			New:  `		case !v.Known || v.Holders < x.need-1:`,
+			Old: `		case !v.Known || v.Holders < x.need:`,
+			New: `		case !v.Known || v.Holders < x.need-1:`,
 		}},
 	},
 	{
@@ -45,9 +41,8 @@ var latches = []Mutant{
 		Then: "A node that answers late knows of a deletion since, and the id counts in the next generation too.",
 		Kind: "latches",
 		Edits: []Edit{{
-			File: "latch_call.go",
-			Old:  `	if r.any { //`,
-			New:  `	if r == nil { //`,
+			Old: `	if r.any { //`,
+			New: `	if r == nil { //`,
 		}},
 	},
 	{
@@ -56,9 +51,8 @@ var latches = []Mutant{
 		Then: "The late count-down of a client whose clock is fast counts in the generation after its own.",
 		Kind: "latches",
 		Edits: []Edit{{
-			File: "latch_call.go",
-			Old:  `	return max(x.before(token), x.seen+1)`,
-			New:  `	return token`,
+			Old: `	return max(x.before(token), x.seen+1)`,
+			New: `	return token`,
 		}},
 	},
 	{
@@ -67,9 +61,8 @@ var latches = []Mutant{
 		Then: "A count-down that was doubled comes when the latch has been deleted and set again.",
 		Kind: "latches",
 		Edits: []Edit{{
-			File: "node/latch_memory.go",
-			Old:  `	serves := l.generation < op.Token`,
-			New:  `	serves := op.Token > 0`,
+			Old: `	serves := l.generation < op.Token`,
+			New: `	serves := op.Token > 0`,
 		}},
 	},
 	{
@@ -78,9 +71,8 @@ var latches = []Mutant{
 		Then: "They look by themselves, after a second.",
 		Kind: "latches",
 		Edits: []Edit{{
-			File: "node/latch_memory.go",
-			Old:  `	case len(l.ids) >= l.count && news:`,
-			New:  `	case len(l.ids) > l.count && news:`,
+			Old: `	case len(l.ids) >= l.count && news:`,
+			New: `	case len(l.ids) > l.count && news:`,
 		}},
 	},
 	// The rest are for chaos.
@@ -90,7 +82,6 @@ var latches = []Mutant{
 		Then: "The latch is done before so many have counted down.",
 		Real: true,
 		Edits: []Edit{{
-			File: "node/scripts/lib/latch.lua",
 			Old: `    for i = first, #ARGV, 1000 do
 `,
 			New: `    for i = first, #ARGV, 1000 do
@@ -106,13 +97,11 @@ var latches = []Mutant{
 		Then: "Who is cut off from the others is told that it has counted down, and nobody else gets to know.",
 		Real: true,
 		Edits: []Edit{{
-			File: "latch_call.go",
 			Old: `		r.enough = func(v *quorum.LatchView) bool { return v.Known && v.Holders >= x.need }
 		v, err := x.ask(r)`,
 			New: `		r.enough = func(v *quorum.LatchView) bool { return v.Holders > 0 && v.Count > 0 }
 		v, err := x.ask(r)`,
 		}, {
-			File: "latch_call.go",
 			Old: `		case !v.Known || v.Holders < x.need:
 			return r, r.short()`,
 			New: `		case v.Holders == 0:
@@ -125,8 +114,7 @@ var latches = []Mutant{
 		Then: "Count-downs that were confirmed are forgotten, and a latch that was done is done no more.",
 		Real: true,
 		Edits: []Edit{{
-			File: "node/scripts/lib/latch.lua",
-			Old:  `    for _, k in ipairs({meta, ids}) do`,
+			Old: `    for _, k in ipairs({meta, ids}) do`,
 			New: `    redis.call('PEXPIRE', ids, 200)
     for _, k in ipairs({meta}) do`,
 		}},

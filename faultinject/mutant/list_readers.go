@@ -17,8 +17,7 @@ var readers = []Mutant{
 		Rule: "A lock is free when its last reader has gone.",
 		Then: "The first of two readers to go lets a writer in beside the other.",
 		Edits: []Edit{{
-			File: "node/memory_readers.go",
-			Old:  `		return true, m.settle(name)`,
+			Old: `		return true, m.settle(name)`,
 			New: `		delete(m.locks, name)
 		return true, true`,
 		}},
@@ -28,9 +27,8 @@ var readers = []Mutant{
 		Rule: "A node that has lost its memory lets nobody read whom it did not let before.",
 		Then: "A reader gets the node that forgot its writer, and one that the writer never had.",
 		Edits: []Edit{{
-			File: "node/memory_ops.go",
-			Old:  `	case left > 0:`,
-			New:  `	case left > 0 && !op.Reads:`,
+			Old: `	case left > 0:`,
+			New: `	case left > 0 && !op.Reads:`,
 		}},
 	},
 	{
@@ -38,9 +36,8 @@ var readers = []Mutant{
 		Rule: "The token of a reader is kept by a majority.",
 		Then: "The next reader asks other nodes, and acts under a smaller one.",
 		Edits: []Edit{{
-			File: "quorum/proposal.go",
-			Old:  `case p.fence(i) >= p.readToken:`,
-			New:  `case p.fence(i) > 0:`,
+			Old: `case p.fence(i) >= p.readToken:`,
+			New: `case p.fence(i) > 0:`,
 		}},
 	},
 	{
@@ -48,9 +45,8 @@ var readers = []Mutant{
 		Rule: "The token of a reader is as large as that of every writer before.",
 		Then: "A reader acts under the token of a writer before the last.",
 		Edits: []Edit{{
-			File: "quorum/readtoken.go",
-			Old:  `	rank := len(fences) - (n - need)`,
-			New:  `	rank := len(fences)`,
+			Old: `	rank := len(fences) - (n - need)`,
+			New: `	rank := len(fences)`,
 		}},
 	},
 	{
@@ -58,9 +54,8 @@ var readers = []Mutant{
 		Rule: "Where no token is known, a reader gets one as large as all that were forgotten.",
 		Then: "The first reader after a recovery, or after a while, acts under a smaller one than the writer before.",
 		Edits: []Edit{{
-			File: "node/memory_readers.go",
-			Old:  `		token = least(op, m.time())`,
-			New:  `		token = 1`,
+			Old: `		token = least(op, m.time())`,
+			New: `		token = 1`,
 		}},
 	},
 	{
@@ -68,7 +63,6 @@ var readers = []Mutant{
 		Rule: "A writer becomes a reader in one step on each node.",
 		Then: "Another writer comes in between the release and the acquisition.",
 		Edits: []Edit{{
-			File: "node/memory_readers.go",
 			Old: `			delete(m.locks, name)
 		}
 		m.share`,

@@ -7,9 +7,8 @@ var recovery = []Mutant{
 		Rule: "A node that lost its memory gives nothing new for a time.",
 		Then: "H holds nodes 1 and 2; node 1 restarts; H' takes 1 and 3.",
 		Edits: []Edit{{
-			File: "node/memory_marker.go",
-			Old:  `until := m.time() + limits.Recovery().Microseconds()`,
-			New:  `until := m.time()`,
+			Old: `until := m.time() + limits.Recovery().Microseconds()`,
+			New: `until := m.time()`,
 		}},
 	},
 	{
@@ -17,9 +16,8 @@ var recovery = []Mutant{
 		Rule: "A recovery lasts at least as long as the longest TTL.",
 		Then: "The recovery is over while a claim lasts that the node has forgotten.",
 		Edits: []Edit{{
-			File: "node/memory_marker.go",
-			Old:  `until := m.time() + limits.Recovery().Microseconds()`,
-			New:  `until := m.time() + (limits.MaxTTL * 3 / 4).Microseconds()`,
+			Old: `until := m.time() + limits.Recovery().Microseconds()`,
+			New: `until := m.time() + (limits.MaxTTL * 3 / 4).Microseconds()`,
 		}},
 	},
 	{
@@ -27,9 +25,8 @@ var recovery = []Mutant{
 		Rule: "A recovery lasts for MaxClockSkew longer than the longest TTL.",
 		Then: "The node forgets the token of a fast client, and takes one as large from a slow client.",
 		Edits: []Edit{{
-			File: "node/memory_marker.go",
-			Old:  `until := m.time() + limits.Recovery().Microseconds()`,
-			New:  `until := m.time() + limits.MaxTTL.Microseconds()`,
+			Old: `until := m.time() + limits.Recovery().Microseconds()`,
+			New: `until := m.time() + limits.MaxTTL.Microseconds()`,
 		}},
 	},
 	{
@@ -37,8 +34,7 @@ var recovery = []Mutant{
 		Rule: "A node that loses its memory while it recovers begins to recover anew.",
 		Then: "A holder re-asserts its claim, the node forgets that too, and its first recovery ends before the claim does.",
 		Edits: []Edit{{
-			File: "node/memory_marker.go",
-			Old:  `			until = max(until, m.marker.Until)`,
+			Old: `			until = max(until, m.marker.Until)`,
 			New: `			if m.marker.Until > m.time() {
 				until = m.marker.Until
 			}`,
@@ -49,9 +45,8 @@ var recovery = []Mutant{
 		Rule: "What a recovering node confirms counts only for a holder whose own claim there is still active.",
 		Then: "H heals on node 3, which was emptied, and counts it; its claim on 1 lapses; H' has 3, from before the crash, and 1.",
 		Edits: []Edit{{
-			File: "quorum/claims.go",
-			Old:  `if recovering && *e <= now {`,
-			New:  `if recovering && *e < 0 {`,
+			Old: `if recovering && *e <= now {`,
+			New: `if recovering && *e < 0 {`,
 		}},
 	},
 	{
@@ -59,7 +54,6 @@ var recovery = []Mutant{
 		Rule: "A renewal looks at the marker too, and tells that the node recovers.",
 		Then: "The node is flushed, H heals there and counts it, beside H' who had it before.",
 		Edits: []Edit{{
-			File: "node/memory_ops.go",
 			Old: `func (m *Memory) renew(op Op) Reply {
 	refusal, left := m.mayRenew(op)`,
 			New: `func (m *Memory) renew(op Op) Reply {
@@ -72,9 +66,8 @@ var recovery = []Mutant{
 		Rule: "A node without a marker gives nothing new: whether it is new or has forgotten everything cannot be told.",
 		Then: "Node 1 is flushed, and H' takes 1 and 3.",
 		Edits: []Edit{{
-			File: "node/memory_ops.go",
-			Old:  `	case left > 0:`,
-			New:  `	case left > 0 && m.marker.Restarted:`,
+			Old: `	case left > 0:`,
+			New: `	case left > 0 && m.marker.Restarted:`,
 		}},
 	},
 	{
@@ -82,9 +75,8 @@ var recovery = []Mutant{
 		Rule: "The marker counts only with the identity of the server as it runs now.",
 		Then: "A restart brings the marker back from the disk, and not the locks behind it.",
 		Edits: []Edit{{
-			File: "node/memory_marker.go",
-			Old:  `	if m.marker == nil || m.marker.Identity != m.identity {`,
-			New:  `	if m.marker == nil {`,
+			Old: `	if m.marker == nil || m.marker.Identity != m.identity {`,
+			New: `	if m.marker == nil {`,
 		}},
 	},
 	{
@@ -92,7 +84,6 @@ var recovery = []Mutant{
 		Rule: "A renewal compares the identity too.",
 		Then: "After a restart from an old disk, H heals on a node and counts it, beside H' who had it before.",
 		Edits: []Edit{{
-			File: "node/memory_ops.go",
 			Old: `func (m *Memory) renew(op Op) Reply {
 	refusal, left := m.mayRenew(op)`,
 			New: `func (m *Memory) renew(op Op) Reply {

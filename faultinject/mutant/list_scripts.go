@@ -9,13 +9,11 @@ var scripts = []Mutant{
 		Then: "H holds servers 1 and 2; server 1 restarts; H' takes 1 and 3.",
 		Real: true,
 		Edits: []Edit{{
-			File: "node/scripts/lib/guard.lua",
-			Old:  `local length, restarted = max_ttl + max_skew, known and 1 or 0`,
-			New:  `local length, restarted = 0, known and 1 or 0`,
+			Old: `local length, restarted = max_ttl + max_skew, known and 1 or 0`,
+			New: `local length, restarted = 0, known and 1 or 0`,
 		}, {
-			File: "node/scripts/lib/refusal.lua",
-			Old:  `if differs or recovering then`,
-			New:  `if differs or recovering and recovering[2] > 0 then`,
+			Old: `if differs or recovering then`,
+			New: `if differs or recovering and recovering[2] > 0 then`,
 		}},
 	},
 	{
@@ -24,13 +22,11 @@ var scripts = []Mutant{
 		Then: "A restart brings the marker back from the disk, and not the locks behind it.",
 		Real: true,
 		Edits: []Edit{{
-			File: "node/scripts/lib/guard.lua",
-			Old:  `if whole and known == identity then`,
-			New:  `if whole then`,
+			Old: `if whole and known == identity then`,
+			New: `if whole then`,
 		}, {
-			File: "node/scripts/inline/look.lua",
-			Old:  `open = seal == string.sub(info, 84, 137) .. LIMITS`,
-			New:  `open = seal and string.sub(seal, 55) == LIMITS`,
+			Old: `open = seal == string.sub(info, 84, 137) .. LIMITS`,
+			New: `open = seal and string.sub(seal, 55) == LIMITS`,
 		}},
 	},
 	{
@@ -39,9 +35,8 @@ var scripts = []Mutant{
 		Then: "Server 1 is flushed, and H' takes 1 and 3.",
 		Real: true,
 		Edits: []Edit{{
-			File: "node/scripts/lib/refusal.lua",
-			Old:  `if differs or recovering then`,
-			New:  `if differs or recovering and recovering[3] == 1 then`,
+			Old: `if differs or recovering then`,
+			New: `if differs or recovering and recovering[3] == 1 then`,
 		}},
 	},
 	{
@@ -61,17 +56,14 @@ var scripts = []Mutant{
 		Then: "The undo of a round that was lost frees the lock of the holder.",
 		Real: true,
 		Edits: []Edit{{
-			File: "node/scripts/lib/give.lua",
-			Old:  `own = own or redis.pcall('HDEL', name, owner)`,
-			New:  `own = own or redis.pcall('DEL', name)`,
+			Old: `own = own or redis.pcall('HDEL', name, owner)`,
+			New: `own = own or redis.pcall('DEL', name)`,
 		}, {
-			File: "node/scripts/release.lua",
-			Old:  `own = redis.pcall('HDEL', KEYS[1], ARGV[1])`,
-			New:  `own = redis.pcall('DEL', KEYS[1])`,
+			Old: `own = redis.pcall('HDEL', KEYS[1], ARGV[1])`,
+			New: `own = redis.pcall('DEL', KEYS[1])`,
 		}, {
-			File: "node/scripts/many.lua",
-			Old:  `reply = redis.pcall('HDEL', name, owner)`,
-			New:  `reply = redis.pcall('DEL', name)`,
+			Old: `reply = redis.pcall('HDEL', name, owner)`,
+			New: `reply = redis.pcall('DEL', name)`,
 		}},
 	},
 	{
@@ -80,7 +72,6 @@ var scripts = []Mutant{
 		Then: "The late renewal of a lease that is over takes the lock from the next holder.",
 		Real: true,
 		Edits: []Edit{{
-			File: "node/scripts/lib/prolong.lua",
 			Old: `    elseif holder then
       return {name, holder, redis.call('PTTL', name), tonumber(redis.call('GET', key('fence', name)) or 0) or 0}
 `,
@@ -122,9 +113,8 @@ var scripts = []Mutant{
 		Then: "A reader and a writer have the lock at once.",
 		Real: true,
 		Edits: []Edit{{
-			File: "node/scripts/acquireread.lua",
-			Old:  `  if holder and holder ~= readers then`,
-			New:  `  if holder and holder ~= readers and ttl < 0 then`,
+			Old: `  if holder and holder ~= readers then`,
+			New: `  if holder and holder ~= readers and ttl < 0 then`,
 		}},
 	},
 	{
@@ -133,9 +123,8 @@ var scripts = []Mutant{
 		Then: "The first of two readers to go lets a writer in beside the other.",
 		Real: true,
 		Edits: []Edit{{
-			File: "node/scripts/releaseread.lua",
-			Old:  `    return true, redis.call('HGET', name, readers) and settle(name, now)`,
-			New:  `    return true, redis.call('DEL', name) == 1`,
+			Old: `    return true, redis.call('HGET', name, readers) and settle(name, now)`,
+			New: `    return true, redis.call('DEL', name) == 1`,
 		}},
 	},
 }

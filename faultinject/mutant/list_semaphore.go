@@ -8,9 +8,8 @@ var semaphores = []Mutant{
 		Then: "Two have the same permit, and all together one more than there are.",
 		Kind: "permits",
 		Edits: []Edit{{
-			File: "node/memory_pool.go",
-			Old:  `		case held && h.Owner != op.Owner:`,
-			New:  `		case held && h.Owner != op.Owner && len(op.Names) > 1:`,
+			Old: `		case held && h.Owner != op.Owner:`,
+			New: `		case held && h.Owner != op.Owner && len(op.Names) > 1:`,
 		}},
 	},
 	{
@@ -19,7 +18,6 @@ var semaphores = []Mutant{
 		Then: "Each node is within its bound, and more have a majority than there are permits: it is a counter.",
 		Kind: "permits",
 		Edits: []Edit{{
-			File: "node/memory_pool.go",
 			Old: `	var denial Holder
 	free := 0
 `,

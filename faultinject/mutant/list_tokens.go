@@ -7,8 +7,7 @@ var tokens = []Mutant{
 		Rule: "A node that knows a token as large as the one proposed says so.",
 		Then: "A slow client gets a smaller token than the fast one before it.",
 		Edits: []Edit{{
-			File: "node/memory_ops.go",
-			Old:  `	return Reply{Outcome: Granted, Token: m.grant(op)}`,
+			Old: `	return Reply{Outcome: Granted, Token: m.grant(op)}`,
 			New: `	m.grant(op)
 	return Reply{Outcome: Granted}`,
 		}},
@@ -18,9 +17,8 @@ var tokens = []Mutant{
 		Rule: "A node takes a token only if it is larger than the fence, not if it is equal.",
 		Then: "The same token is given twice.",
 		Edits: []Edit{{
-			File: "node/memory_ops.go",
-			Old:  `if seen := m.fence(name); seen >= op.Token {`,
-			New:  `if seen := m.fence(name); seen > op.Token {`,
+			Old: `if seen := m.fence(name); seen >= op.Token {`,
+			New: `if seen := m.fence(name); seen > op.Token {`,
 		}},
 	},
 	{
@@ -28,7 +26,6 @@ var tokens = []Mutant{
 		Rule: "A grant counts only from nodes that took the token.",
 		Then: "A lease has a token that is smaller than one before, on a node that said so.",
 		Edits: []Edit{{
-			File: "quorum/proposal.go",
 			Old: `	default:
 		p.taken.Record(i, Denied)`,
 			New: `	default:
@@ -40,9 +37,8 @@ var tokens = []Mutant{
 		Rule: "A fence lives until the node's clock is a recovery past the token.",
 		Then: "It is gone when a slow client proposes a smaller token.",
 		Edits: []Edit{{
-			File: "node/memory_marker.go",
-			Old:  `int64(token)/1000 + l.Recovery().Milliseconds()}`,
-			New:  `int64(token)/1000 + l.MaxTTL.Milliseconds()/4}`,
+			Old: `int64(token)/1000 + l.Recovery().Milliseconds()}`,
+			New: `int64(token)/1000 + l.MaxTTL.Milliseconds()/4}`,
 		}},
 	},
 	{
@@ -63,7 +59,6 @@ var tokens = []Mutant{
 		Rule: "A lock of several names raises the fence of each.",
 		Then: "The next lease of the other name has a smaller token.",
 		Edits: []Edit{{
-			File: "node/memory_ops.go",
 			Old: `		} else {
 			m.raise(name, op.end(), op.Limits)`,
 			New: `		} else if name == op.Names[0] {
@@ -75,9 +70,8 @@ var tokens = []Mutant{
 		Rule: "A node takes no token that is older than MaxTTL.",
 		Then: "A client whose clock is far behind gets a token that is smaller than one which the node has forgotten.",
 		Edits: []Edit{{
-			File: "node/refusal.go",
-			Old:  `return instant(end) > now+l.MaxClockSkew.Microseconds() || instant(first) <= now-l.MaxTTL.Microseconds()`,
-			New:  `return instant(end) > now+l.MaxClockSkew.Microseconds()`,
+			Old: `return instant(end) > now+l.MaxClockSkew.Microseconds() || instant(first) <= now-l.MaxTTL.Microseconds()`,
+			New: `return instant(end) > now+l.MaxClockSkew.Microseconds()`,
 		}},
 	},
 	{
@@ -85,9 +79,8 @@ var tokens = []Mutant{
 		Rule: "A node takes no token that is ahead of its clock by more than MaxClockSkew.",
 		Then: "A client whose clock is far ahead gets a token, the node forgets it, and gives a smaller one.",
 		Edits: []Edit{{
-			File: "node/refusal.go",
-			Old:  `return instant(end) > now+l.MaxClockSkew.Microseconds() || instant(first) <= now-l.MaxTTL.Microseconds()`,
-			New:  `return instant(first) <= now-l.MaxTTL.Microseconds()`,
+			Old: `return instant(end) > now+l.MaxClockSkew.Microseconds() || instant(first) <= now-l.MaxTTL.Microseconds()`,
+			New: `return instant(first) <= now-l.MaxTTL.Microseconds()`,
 		}},
 	},
 }

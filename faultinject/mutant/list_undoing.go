@@ -7,7 +7,6 @@ var undoing = []Mutant{
 		Rule: "A round is undone on each node that may have seen it, also where the outcome is unknown.",
 		Then: "An acquisition that runs after its timeout leaves a lock behind.",
 		Edits: []Edit{{
-			File: "undo.go",
 			Old: `	if !h.proposal.Exposed().Has(i) {
 		to.Answer(`,
 			New: `	if !h.proposal.Exposed().Has(i) || h.refusals.of(i) != nil && h.refusals.of(i).Err != nil {
@@ -19,9 +18,8 @@ var undoing = []Mutant{
 		Rule: "A call that is overdue may have reached the node.",
 		Then: "It is not undone.",
 		Edits: []Edit{{
-			File: "internal/dispatch/timeout.go",
-			Old:  `s.fail(sent, node.ErrTimeout, nil, false)`,
-			New:  `s.fail(sent, node.ErrTimeout, nil, true)`,
+			Old: `s.fail(sent, node.ErrTimeout, nil, false)`,
+			New: `s.fail(sent, node.ErrTimeout, nil, true)`,
 		}},
 	},
 	{
@@ -29,7 +27,6 @@ var undoing = []Mutant{
 		Rule: "An undo that fails is tried again.",
 		Then: "What was granted on a node that could not be reached then stays.",
 		Edits: []Edit{{
-			File: "internal/dispatch/undo.go",
 			Old: `	s.kept = append(s.kept, c)
 	s.armRetryLocked()`,
 			New: `	s.dropped++`,
@@ -40,9 +37,8 @@ var undoing = []Mutant{
 		Rule: "An undo is never sent before what it undoes.",
 		Then: "The release finds nothing, and then the acquisition is granted.",
 		Edits: []Edit{{
-			File: "internal/dispatch/undo.go",
-			Old:  `	if s.health.down && s.busy && !s.closed {`,
-			New:  `	if s.health.down && s.busy && !s.closed && s.nodes == nil {`,
+			Old: `	if s.health.down && s.busy && !s.closed {`,
+			New: `	if s.health.down && s.busy && !s.closed && s.nodes == nil {`,
 		}},
 	},
 	{
@@ -50,13 +46,11 @@ var undoing = []Mutant{
 		Rule: "What is sent to a node is sent in the order in which it was submitted.",
 		Then: "A release overtakes the renewal before it, which puts the lock back.",
 		Edits: []Edit{{
-			File: "internal/dispatch/sender.go",
-			Old:  `	if c.Front {`,
-			New:  `	if c.Front || c.Until > 0 {`,
+			Old: `	if c.Front {`,
+			New: `	if c.Front || c.Until > 0 {`,
 		}, {
-			File: "internal/dispatch/sender.go",
-			Old:  `			return i + 1`,
-			New:  `			return 0 * i`,
+			Old: `			return i + 1`,
+			New: `			return 0 * i`,
 		}},
 	},
 	{
@@ -64,9 +58,13 @@ var undoing = []Mutant{
 		Rule: "A lease is released also on nodes that only its renewals have reached.",
 		Then: "A node that was down at first keeps the lock after its release.",
 		Edits: []Edit{{
-			File: "renewal.go",
-			Old:  `		h.proposal.Expose(i)`,
-			New:  ``,
+			Old: `			continue
+		}
+		h.proposal.Expose(i)
+`,
+			New: `			continue
+		}
+`,
 		}},
 	},
 	{
@@ -75,14 +73,12 @@ var undoing = []Mutant{
 		Then: "The renewal puts back what was released.",
 		Edits: []Edit{
 			{
-				File: "hold.go",
 				Old: `	case h.phase != held:
 		return nil
 	case h.tenure.leaked:`,
 				New: `	case h.tenure.leaked:`,
 			},
 			{
-				File: "ending.go",
 				Old: `	h.client.schedule.remove(h)
 `,
 				New: "",
@@ -94,7 +90,6 @@ var undoing = []Mutant{
 		Rule: "What is undone does not depend on the caller's context.",
 		Then: "An Acquire that is cut short leaves what it took.",
 		Edits: []Edit{{
-			File: "attempt.go",
 			Old: `	case <-ctx.Done():
 		h.abandon()`,
 			New: `	case <-ctx.Done():`,
@@ -105,9 +100,8 @@ var undoing = []Mutant{
 		Rule: "A node that failed is asked again when it answers.",
 		Then: "A client whose nodes were all down once gets no lock for minutes.",
 		Edits: []Edit{{
-			File: "internal/dispatch/health.go",
-			Old:  `h.probeAt = now + quorum.Backoff(`,
-			New:  `h.probeAt = now + 1000*quorum.Backoff(`,
+			Old: `h.probeAt = now + quorum.Backoff(`,
+			New: `h.probeAt = now + 1000*quorum.Backoff(`,
 		}},
 	},
 }

@@ -7,8 +7,8 @@ var validity = []Mutant{
 		Rule: "A claim lasts for a TTL from before its command was sent.",
 		Then: "The answer comes late, and the claim outlives the lock.",
 		Edits: []Edit{
-			{File: "round.go", Old: `h.vote(i, c.Sent, c.Op.Token, r)`, New: `h.vote(i, h.client.clock.Now(), c.Op.Token, r)`},
-			{File: "renewal.go", Old: `r.record(c.Node(), c.Sent, reply)`, New: `r.record(c.Node(), h.client.clock.Now(), reply)`},
+			{Old: `h.vote(i, c.Sent, c.Op.Token, r)`, New: `h.vote(i, h.client.clock.Now(), c.Op.Token, r)`},
+			{Old: `r.record(c.Node(), c.Sent, reply)`, New: `r.record(c.Node(), h.client.clock.Now(), reply)`},
 		},
 	},
 	{
@@ -16,9 +16,8 @@ var validity = []Mutant{
 		Rule: "An allowance for clocks of different rates is taken off the TTL.",
 		Then: "A slow clock thinks that it has a lock which a fast one has let go.",
 		Edits: []Edit{{
-			File: "quorum/validity.go",
-			Old:  `return percent + driftFixed`,
-			New:  `return 0 * (percent + driftFixed)`,
+			Old: `return percent + driftFixed`,
+			New: `return 0 * (percent + driftFixed)`,
 		}},
 	},
 	{
@@ -26,9 +25,8 @@ var validity = []Mutant{
 		Rule: "A lease ends when fewer than a quorum of its claims are active.",
 		Then: "It goes on with one less, and another gets the others.",
 		Edits: []Edit{{
-			File: "quorum/validity.go",
-			Old:  `if e > until && countFrom(expiries, e) >= need {`,
-			New:  `if e > until && countFrom(expiries, e) >= max(need-1, 1) {`,
+			Old: `if e > until && countFrom(expiries, e) >= need {`,
+			New: `if e > until && countFrom(expiries, e) >= max(need-1, 1) {`,
 		}},
 	},
 	{
@@ -37,7 +35,6 @@ var validity = []Mutant{
 		Then: "A process wakes behind the end of its lease, processes an answer that came before, and acts after the next holder.",
 		Edits: []Edit{
 			{
-				File: "renewal.go",
 				Old: `	if now >= h.validUntil {
 		return nil
 	}
@@ -45,7 +42,6 @@ var validity = []Mutant{
 				New: "",
 			},
 			{
-				File: "claims.go",
 				Old: `	if now < h.validUntil {
 		h.validUntil = max(`,
 				New: `	if now >= 0 {
@@ -58,7 +54,6 @@ var validity = []Mutant{
 		Rule: "Whether a lease is valid is decided by the clock, not by a timer that should have fired.",
 		Then: "A process that was frozen acts on its lease before the timer ends it.",
 		Edits: []Edit{{
-			File: "tenure.go",
 			Old: `	case now >= t.hold.validUntil:
 		return t.hold.lost("its time ran out")
 `,
@@ -70,9 +65,8 @@ var validity = []Mutant{
 		Rule: "The context of a lease ends when the lease does, whatever the network does.",
 		Then: "Its holder is told with the next renewal that is due, or never.",
 		Edits: []Edit{{
-			File: "hold.go",
-			Old:  `return min(h.validUntil, h.tenure.limit(), h.nextLapse())`,
-			New:  `return min(h.tenure.limit(), h.nextLapse())`,
+			Old: `return min(h.validUntil, h.tenure.limit(), h.nextLapse())`,
+			New: `return min(h.tenure.limit(), h.nextLapse())`,
 		}},
 	},
 	{
@@ -80,9 +74,8 @@ var validity = []Mutant{
 		Rule: "A round is won only if a quorum of its claims is still active then.",
 		Then: "A process that was frozen in its round gets a lease with an old token, after the next holder.",
 		Edits: []Edit{{
-			File: "quorum/proposal.go",
-			Old:  `if p.taken.Result() != Won || p.activeTaken(c, now) < p.taken.Need() {`,
-			New:  `if p.taken.Result() != Won {`,
+			Old: `if p.taken.Result() != Won || p.activeTaken(c, now) < p.taken.Need() {`,
+			New: `if p.taken.Result() != Won {`,
 		}},
 	},
 }

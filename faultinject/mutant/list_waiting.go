@@ -7,7 +7,6 @@ var waiting = []Mutant{
 		Rule: "No lease is handed over once its release was sent.",
 		Then: "One node is free already, another client takes it with a second one, and the waiter who got the lease holds it too.",
 		Edits: []Edit{{
-			File: "handover.go",
 			Old: `		t.end(ErrReleased)
 `,
 			New: `		t.end(ErrReleased)
@@ -20,7 +19,6 @@ var waiting = []Mutant{
 		Rule: "The context of a former holder ends before the lease is handed over.",
 		Then: "Two go on.",
 		Edits: []Edit{{
-			File: "handover.go",
 			Old: `		t.end(ErrReleased)
 `,
 			New: "",
@@ -31,9 +29,8 @@ var waiting = []Mutant{
 		Rule: "Who is handed a lease has a token of its own.",
 		Then: "A resource cannot tell it from the former holder.",
 		Edits: []Edit{{
-			File: "handover.go",
-			Old:  `next.begin(h, l, t.token+1, now)`,
-			New:  `next.begin(h, l, t.token, now)`,
+			Old: `next.begin(h, l, t.token+1, now)`,
+			New: `next.begin(h, l, t.token, now)`,
 		}},
 	},
 	{
@@ -41,9 +38,8 @@ var waiting = []Mutant{
 		Rule: "A lease is handed over as long as its block of tokens has another one.",
 		Then: "The next client has got that token, or will.",
 		Edits: []Edit{{
-			File: "handover.go",
-			Old:  `if h.tenure.token >= h.proposal.End() {`,
-			New:  `if h.tenure == nil {`,
+			Old: `if h.tenure.token >= h.proposal.End() {`,
+			New: `if h.tenure == nil {`,
 		}},
 	},
 	{
@@ -51,9 +47,8 @@ var waiting = []Mutant{
 		Rule: "The fence of a block of tokens is its end.",
 		Then: "The token of who was handed the lease is that of the next grant, too.",
 		Edits: []Edit{{
-			File: "hold.go",
-			Old:  `op.Token, op.Reserve = h.proposal.Token(), h.proposal.End()-h.proposal.Token()`,
-			New:  `op.Token = h.proposal.Token()`,
+			Old: `op.Token, op.Reserve = h.proposal.Token(), h.proposal.End()-h.proposal.Token()`,
+			New: `op.Token = h.proposal.Token()`,
 		}},
 	},
 	{
@@ -61,9 +56,8 @@ var waiting = []Mutant{
 		Rule: "A wake that comes before the denial of the attempt it belongs to is kept.",
 		Then: "The waiter believes the denial, which is older, and sleeps on.",
 		Edits: []Edit{{
-			File: "quorum/outlook.go",
-			Old:  `	o.expect(i, after(until, time.Duration(max(rank, 0))*spread))`,
-			New:  `	o.first, o.free[i] = never, after(until, time.Duration(max(rank, 0))*spread)`,
+			Old: `	o.expect(i, after(until, time.Duration(max(rank, 0))*spread))`,
+			New: `	o.first, o.free[i] = never, after(until, time.Duration(max(rank, 0))*spread)`,
 		}},
 	},
 	{
@@ -71,9 +65,8 @@ var waiting = []Mutant{
 		Rule: "A waiter tries again after a second, whatever it expects.",
 		Then: "A wake that is lost, or came to one who is frozen, was the last.",
 		Edits: []Edit{{
-			File: "quorum/outlook.go",
-			Old:  `	next := min(after(o.asked, recheck), after(o.first, o.others))`,
-			New:  `	next := after(o.first, o.others)`,
+			Old: `	next := min(after(o.asked, recheck), after(o.first, o.others))`,
+			New: `	next := after(o.first, o.others)`,
 		}},
 	},
 	{
@@ -81,8 +74,7 @@ var waiting = []Mutant{
 		Rule: "A release wakes the first waiter.",
 		Then: "It sleeps for as long as the lock might have lasted.",
 		Edits: []Edit{{
-			File: "node/memory_ops.go",
-			Old:  `	m.wakeAll(op.Names, op.Waiter.staying())`,
+			Old: `	m.wakeAll(op.Names, op.Waiter.staying())`,
 			New: `	if op.Waiter.Keep > 0 {
 		m.wakeAll(op.Names, op.Waiter.staying())
 	}`,
@@ -93,12 +85,10 @@ var waiting = []Mutant{
 		Rule: "Who gives up leaves the queues.",
 		Then: "The wake that the others need goes to one who is not there.",
 		Edits: []Edit{{
-			File: "entry.go",
 			Old: `		e.client.nodes.Leave(i, e.names, e.id, e.waiter.lock.slots.OnNodes(), e.client.keepEntry())
 `,
 			New: "",
 		}, {
-			File: "messages.go",
 			Old: `	if !again {
 		r.client.nodes.Leave(i, []string{m.Name}, m.Waiter, r.client.pools.OnNodes(m.Name), r.client.keepEntry())
 	}
@@ -111,9 +101,8 @@ var waiting = []Mutant{
 		Rule: "Who gives up at the head of a client's line tells the next that it has its turn.",
 		Then: "It waits for ever.",
 		Edits: []Edit{{
-			File: "line.go",
-			Old:  `	if first && ln.first != nil && ln.first.isUp() {`,
-			New:  `	if first && ln.first != nil && ln.first.isUp() && ln.first.attempts > 0 {`,
+			Old: `	if first && ln.first != nil && ln.first.isUp() {`,
+			New: `	if first && ln.first != nil && ln.first.isUp() && ln.first.attempts > 0 {`,
 		}},
 	},
 	{
@@ -121,7 +110,6 @@ var waiting = []Mutant{
 		Rule: "The end of a lease tells the client's own line.",
 		Then: "It waits for the rest of the TTL, or for ever.",
 		Edits: []Edit{{
-			File: "line.go",
 			Old: `		ln.first.stale = true
 		ln.first.nudge()
 `,
@@ -133,9 +121,8 @@ var waiting = []Mutant{
 		Rule: "An entry outlives the next attempt of its waiter.",
 		Then: "The release finds no queue, and wakes nobody.",
 		Edits: []Edit{{
-			File: "pace.go",
-			Old:  `	return (3*recheck + 2*c.cfg.NodeTimeoutMax).Truncate(time.Millisecond)`,
-			New:  `	return (recheck / 5).Truncate(time.Millisecond)`,
+			Old: `	return (3*recheck + 2*c.cfg.NodeTimeoutMax).Truncate(time.Millisecond)`,
+			New: `	return (recheck / 5).Truncate(time.Millisecond)`,
 		}},
 	},
 	{
@@ -143,9 +130,8 @@ var waiting = []Mutant{
 		Rule: "A head that was woken and does not come loses its privilege.",
 		Then: "Who is frozen, or has died without a word, keeps all others from a free lock.",
 		Edits: []Edit{{
-			File: "node/memory_queue.go",
-			Old:  `		rest := e.woken + patience(e.id) - m.clock.Now()`,
-			New:  `		rest := max(e.woken+patience(e.id)-m.clock.Now(), fairPatience)`,
+			Old: `		rest := e.woken + patience(e.id) - m.clock.Now()`,
+			New: `		rest := max(e.woken+patience(e.id)-m.clock.Now(), fairPatience)`,
 		}},
 	},
 	{
@@ -153,9 +139,8 @@ var waiting = []Mutant{
 		Rule: "Nodes sort waiters by their tickets.",
 		Then: "Each has an order of its own, and those who came first wait for those who came last.",
 		Edits: []Edit{{
-			File: "node/memory_queue.go",
-			Old:  `		return cmp.Or(cmp.Compare(a.ticket, b.ticket), cmp.Compare(a.id, b.id))`,
-			New:  `		return cmp.Or(-cmp.Compare(a.ticket, b.ticket), cmp.Compare(a.id, b.id))`,
+			Old: `		return cmp.Or(cmp.Compare(a.ticket, b.ticket), cmp.Compare(a.id, b.id))`,
+			New: `		return cmp.Or(-cmp.Compare(a.ticket, b.ticket), cmp.Compare(a.id, b.id))`,
 		}},
 	},
 }

@@ -9,9 +9,8 @@ var world = []Mutant{
 		Then:  "A lease outlasts its keys: two leases.",
 		World: true,
 		Edits: []Edit{{
-			File: "faultinject/sim/draw.go",
-			Old:  `const most = 0.00495`,
-			New:  `const most = 0.01`,
+			Old: `const most = 0.00495`,
+			New: `const most = 0.01`,
 		}},
 	},
 	{
@@ -20,7 +19,6 @@ var world = []Mutant{
 		Then:  "They forget locks without notice: two leases.",
 		World: true,
 		Edits: []Edit{{
-			File: "faultinject/sim/server.go",
 			Old: `		s.Save()
 	}
 }`,

@@ -27,12 +27,14 @@ type Mutant struct {
 	Edits []Edit
 }
 
-// Edit replaces a piece of a source file.
+// Edit replaces a piece of the source.
 type Edit struct {
-	// File is the path from the root of the repository, with slashes.
+	// File is a hint: the path of the file in which to look first, from the root of the
+	// repository, with slashes. It is empty where Old occurs only once in the source, so that
+	// code can move between files and packages.
 	File string
-	// Old is the piece, which must stand in the file exactly once, and New what stands there
-	// instead.
+	// Old is the piece, and New its replacement. Old must occur exactly once in File, or else
+	// exactly once in the source that the mutant may change; see [Mutant.Apply].
 	Old, New string
 }
 
@@ -40,14 +42,17 @@ type Edit struct {
 // them an overlay, whose path it returns: `go build -overlay` and `go test -overlay` build
 // the mutant with it, and the source stays as it is. root is the root of the repository.
 //
-// It fails if an edit does not fit the source any more: the mutant is to be brought up to
-// date then, as it stands for a rule that still has to be tested. It may be repeated.
+// A mutant of the world changes the Go files and scripts below faultinject, any other mutant
+// those outside of it. Tests, hidden directories and this package are left alone.
+//
+// Apply fails if an edit does not fit the source any more: the mutant must be updated then,
+// since it stands for a rule that still has to be tested. It may be repeated.
 func (m Mutant) Apply(root, dir string) (overlay string, err error) {
 	root, err = filepath.Abs(root)
 	if err != nil {
 		return "", fmt.Errorf("faultinject: mutant %s: %w", m.Name, err)
 	}
-	changed, err := m.change(root)
+	changed, err := m.change(newSource(root, m.World))
 	if err != nil {
 		return "", fmt.Errorf("faultinject: mutant %s: %w", m.Name, err)
 	}
@@ -58,24 +63,17 @@ func (m Mutant) Apply(root, dir string) (overlay string, err error) {
 	return overlay, nil
 }
 
-// change reads the files that are edited, and returns what they are after that.
-func (m Mutant) change(root string) (map[string]string, error) {
-	changed := make(map[string]string)
+// change makes the edits, one after another, and returns the files that are different then.
+// An edit may change what an earlier one has made.
+func (m Mutant) change(s *source) (map[string]string, error) {
 	for i, e := range m.Edits {
-		text, ok := changed[e.File]
-		if !ok {
-			read, err := os.ReadFile(filepath.Join(root, filepath.FromSlash(e.File)))
-			if err != nil {
-				return nil, err
-			}
-			text = string(read)
+		file, err := s.find(e)
+		if err != nil {
+			return nil, fmt.Errorf("edit %d: %w", i+1, err)
 		}
-		if n := strings.Count(text, e.Old); n != 1 {
-			return nil, fmt.Errorf("edit %d: %s has this %d times instead of once:\n%s", i+1, e.File, n, e.Old)
-		}
-		changed[e.File] = strings.Replace(text, e.Old, e.New, 1)
+		s.change(file, strings.Replace(s.text[file], e.Old, e.New, 1))
 	}
-	return changed, nil
+	return s.changed, nil
 }
 
 // write puts changed files into a directory, with the overlay that has them built.

@@ -17,11 +17,16 @@ import (
 
 // This is what fails when the code moves on: bring the edit up to date then.
 func TestEveryMutantFitsTheSource(t *testing.T) {
+	source, err := filepath.Abs(root)
+	require.NoError(t, err)
 	for _, m := range mutant.All() {
 		t.Run(m.Name, func(t *testing.T) {
 			overlay, err := m.Apply(root, t.TempDir())
 			require.NoError(t, err)
 			for file, changed := range replaced(t, overlay) {
+				assert.True(t, m.Real || filepath.Ext(file) != ".lua", "%s: the simulation has no scripts", file)
+				world := strings.HasPrefix(file, filepath.Join(source, "faultinject")+string(filepath.Separator))
+				assert.Equal(t, m.World, world, file)
 				before, err := os.ReadFile(file)
 				require.NoError(t, err)
 				after, err := os.ReadFile(changed)
@@ -46,44 +51,71 @@ func TestEveryMutantIsDescribed(t *testing.T) {
 			assert.True(t, strings.HasSuffix(text, "."), "%s: %q is no sentence", m.Name, text)
 		}
 		assert.NotEmpty(t, m.Edits, m.Name)
-		for _, e := range m.Edits {
-			lua := filepath.Ext(e.File) == ".lua"
-			assert.True(t, m.Real || !lua, "%s: the simulation has no scripts", m.Name)
-			assert.Equal(t, m.World, strings.HasPrefix(e.File, "faultinject/"), "%s: %s", m.Name, e.File)
-		}
 	}
 }
 
-func TestApply(t *testing.T) {
+// An edit finds its text wherever the code has moved to, and takes none of two.
+func TestEditFindsItsText(t *testing.T) {
 	source := t.TempDir()
-	require.NoError(t, os.Mkdir(filepath.Join(source, "sub"), 0o755))
-	require.NoError(t, os.WriteFile(filepath.Join(source, "sub", "a.go"), []byte("one two two three"), 0o600))
-	edit := func(old, replacement string) mutant.Edit {
-		return mutant.Edit{File: "sub/a.go", Old: old, New: replacement}
+	for file, text := range map[string]string{
+		"sub/a.go":                       "one two two three",
+		"sub/b.go":                       "five six",
+		"sub/a_test.go":                  "one four",
+		"c.go":                           "five seven",
+		"scripts/d.lua":                  "eight",
+		"e.md":                           "one eight",
+		".cache/f.go":                    "one eight",
+		"faultinject/sim/server.go":      "one nine",
+		"faultinject/mutant/list_all.go": "one eight nine",
+	} {
+		path := filepath.Join(source, filepath.FromSlash(file))
+		require.NoError(t, os.MkdirAll(filepath.Dir(path), 0o755))
+		require.NoError(t, os.WriteFile(path, []byte(text), 0o600))
+	}
+	edit := func(file, old, replacement string) mutant.Edit {
+		return mutant.Edit{File: file, Old: old, New: replacement}
 	}
 	for name, test := range map[string]struct {
 		edits []mutant.Edit
-		want  string
+		world bool
+		want  map[string]string
 		fails string
 	}{
-		"once":               {[]mutant.Edit{edit("one", "1")}, "1 two two three", ""},
-		"one behind another": {[]mutant.Edit{edit("one", "1"), edit("1 two", "12")}, "12 two three", ""},
-		"gone":               {[]mutant.Edit{edit("four", "4")}, "", "0 times"},
-		"ambiguous":          {[]mutant.Edit{edit("one", "1"), edit("two", "2")}, "", "edit 2: sub/a.go has this 2 times"},
-		"no such file":       {[]mutant.Edit{{File: "b.go", Old: "a", New: "b"}}, "", "b.go"},
+		"in the file of the hint":      {edits: []mutant.Edit{edit("c.go", "five", "5")}, want: map[string]string{"c.go": "5 seven"}},
+		"without a hint":               {edits: []mutant.Edit{edit("", "one", "1")}, want: map[string]string{"sub/a.go": "1 two two three"}},
+		"in a script":                  {edits: []mutant.Edit{edit("", "eight", "8")}, want: map[string]string{"scripts/d.lua": "8"}},
+		"moved out of the hint":        {edits: []mutant.Edit{edit("c.go", "six", "6")}, want: map[string]string{"sub/b.go": "five 6"}},
+		"the file of the hint is gone": {edits: []mutant.Edit{edit("gone.go", "six", "6")}, want: map[string]string{"sub/b.go": "five 6"}},
+		"in what an edit before made":  {edits: []mutant.Edit{edit("", "one", "1"), edit("", "1 two", "12")}, want: map[string]string{"sub/a.go": "12 two three"}},
+		"in two files": {
+			edits: []mutant.Edit{edit("sub/b.go", "five", "5"), edit("", "seven", "7")},
+			want:  map[string]string{"sub/b.go": "5 six", "c.go": "five 7"},
+		},
+		"of the world":               {edits: []mutant.Edit{edit("", "one", "1")}, world: true, want: map[string]string{"faultinject/sim/server.go": "1 nine"}},
+		"gone":                       {edits: []mutant.Edit{edit("c.go", "four", "4")}, fails: "edit 1: the source does not have this any more:\nfour"},
+		"only in the tests":          {edits: []mutant.Edit{edit("", "nine", "9")}, fails: "edit 1: the source does not have this any more"},
+		"twice in one file":          {edits: []mutant.Edit{edit("", "one", "1"), edit("", "two", "2")}, fails: "edit 2: the source has this 2 times instead of once, in sub/a.go:\ntwo"},
+		"in two files, no hint":      {edits: []mutant.Edit{edit("", "five", "5")}, fails: "2 times instead of once, in c.go, sub/b.go:"},
+		"in two files, a wrong hint": {edits: []mutant.Edit{edit("sub/a.go", "five", "5")}, fails: "2 times instead of once, in c.go, sub/b.go:"},
+		"nothing":                    {edits: []mutant.Edit{edit("c.go", "", "5")}, fails: "edit 1: it replaces nothing"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			overlay, err := mutant.Mutant{Name: "some", Edits: test.edits}.Apply(source, t.TempDir())
+			overlay, err := mutant.Mutant{Name: "some", World: test.world, Edits: test.edits}.Apply(source, t.TempDir())
 			if test.fails != "" {
 				require.ErrorContains(t, err, "faultinject: mutant some: ")
 				require.ErrorContains(t, err, test.fails)
 				return
 			}
 			require.NoError(t, err)
-			changed := replaced(t, overlay)[filepath.Join(source, "sub", "a.go")]
-			text, err := os.ReadFile(changed)
-			require.NoError(t, err)
-			assert.Equal(t, test.want, string(text))
+			changed := make(map[string]string)
+			for file, to := range replaced(t, overlay) {
+				text, err := os.ReadFile(to)
+				require.NoError(t, err)
+				file, err := filepath.Rel(source, file)
+				require.NoError(t, err)
+				changed[filepath.ToSlash(file)] = string(text)
+			}
+			assert.Equal(t, test.want, changed)
 		})
 	}
 }

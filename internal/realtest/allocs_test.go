@@ -1,0 +1,38 @@
+//go:build !race
+
+package realtest_test
+
+import (
+	"log/slog"
+	"strconv"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/quorumlock/quorumlock"
+	"github.com/quorumlock/quorumlock/admin"
+	"github.com/quorumlock/quorumlock/node"
+)
+
+// cycleAllocs is how many allocations one caller makes on five in-memory nodes to acquire a free
+// lock and release it, the senders included.
+const cycleAllocs = 35
+
+// TestUncontendedCycleAllocations guards the hot path, as TestRealCommandsAreCounted does. One
+// allocation more is let through, since the senders may batch in another way on another machine.
+func TestUncontendedCycleAllocations(t *testing.T) {
+	cfg := quorumlock.Config{Logger: slog.New(slog.DiscardHandler)}
+	for i := range 5 {
+		cfg.Nodes = append(cfg.Nodes, node.NewMemory("n"+strconv.Itoa(i), nil))
+	}
+	_, err := admin.Init(t.Context(), cfg)
+	require.NoError(t, err)
+	client, err := quorumlock.New(cfg)
+	require.NoError(t, err)
+	defer closeClient(t, client)
+	cycle := takeAndGiveBack(client)
+	allocs := testing.AllocsPerRun(2000, func() { err = cycle("a") })
+	require.NoError(t, err)
+	t.Logf("%v allocations", allocs)
+	require.LessOrEqual(t, allocs, cycleAllocs+1.0)
+}
