@@ -45,7 +45,14 @@ type scope struct {
 	renews bool
 	// sameClock lets both owners propose the same token at the same tick.
 	sameClock bool
-	states    int // at least so many states are reached: the exploration is not empty
+	// holder starts with a lease of A that nodes 0 and 1 have granted; node 2 was not reached. A
+	// keeps the lease until its end.
+	holder bool
+	// begun starts with an acquisition of A on its way to nodes 0 and 1 only.
+	begun bool
+	// prompt delivers each answer as soon as its request has run.
+	prompt bool
+	states int // at least so many states are reached: the exploration is not empty
 }
 
 // request is an operation on its way to a node.
@@ -222,7 +229,14 @@ func (p *modelOwner) quiet() bool {
 func explore(t *testing.T, s scope) int {
 	t.Helper()
 	seen := make(map[string]struct{})
-	todo := []*world{{}}
+	start := &world{}
+	switch {
+	case s.holder:
+		start = start.holding(t, s)
+	case s.begun:
+		start = start.beginning(t, s)
+	}
+	todo := []*world{start}
 	for len(todo) > 0 {
 		w := todo[len(todo)-1]
 		todo = todo[:len(todo)-1]
@@ -235,6 +249,28 @@ func explore(t *testing.T, s scope) int {
 		w.successors(t, s, func(next *world) { todo = append(todo, next) })
 	}
 	return len(seen)
+}
+
+// holding is a state in which A holds the lock.
+func (w *world) holding(t *testing.T, s scope) *world {
+	t.Helper()
+	c := w.beginning(t, s)
+	for i := range modelNeed {
+		c.run(0, i, false)
+		c.hear(t, 0, i)
+	}
+	c.conclude(t, 0)
+	return c
+}
+
+// beginning is a state in which A has asked nodes 0 and 1.
+func (w *world) beginning(t *testing.T, s scope) *world {
+	t.Helper()
+	c := w.clone("A asks nodes 0 and 1")
+	c.begin(0, s)
+	c.timeOut(0, 2)
+	c.hear(t, 0, 2)
+	return c
 }
 
 // successors yields every state that can follow.
@@ -279,9 +315,11 @@ func (w *world) decisions(t *testing.T, s scope, o int, yield func(*world)) {
 		c.rollBack(o)
 		yield(c)
 	case p.phase == held:
-		c := w.clone("%s releases", name)
-		c.release(o)
-		yield(c)
+		if !s.holder {
+			c := w.clone("%s releases", name)
+			c.release(o)
+			yield(c)
+		}
 		if s.renews && o == 0 && !p.renewed && w.time() < p.validUntil {
 			c := w.clone("%s renews", name)
 			c.renew(o)
@@ -303,6 +341,9 @@ func (w *world) deliveries(t *testing.T, s scope, o, i int, yield func(*world)) 
 	}
 	c := w.clone("node %d runs %s", i, name)
 	c.run(o, i, false)
+	if s.prompt && len(c.owners[o].links[i].answers) > 0 {
+		c.hear(t, o, i)
+	}
 	yield(c)
 	// Undos are repeated until they succeed.
 	if l.requests[0].kind == releases || w.faults >= s.faults {
@@ -494,14 +535,17 @@ func (w *world) note(p *modelOwner, i int, a answer) Vote {
 
 func TestEveryOrderOfEvents(t *testing.T) {
 	scopes := []scope{
-		{name: "one loss", ticks: 0, faults: 1, sameClock: true, states: 10_000},
-		{name: "time passes", ticks: 2, states: 10_000},
-		{name: "a node forgets", ticks: 2, forgets: 1, states: 10_000},
+		{name: "a loss", faults: 1, sameClock: true, states: 100_000},
+		{name: "a tick", ticks: 1, sameClock: true, states: 100_000},
+		{name: "late answers", begun: true, ticks: 2, states: 100_000},
+		{name: "a holder and a node that forgets", holder: true, prompt: true, ticks: 2, forgets: 1, renews: true, states: 10_000},
 	}
 	if *deep {
 		scopes = append(scopes,
-			scope{name: "a node forgets, a renewal", ticks: 2, forgets: 1, renews: true, states: 10_000},
-			scope{name: "two losses", ticks: 1, faults: 2, sameClock: true, states: 10_000},
+			scope{name: "two ticks, prompt answers", prompt: true, ticks: 2, forgets: 1, states: 100_000},
+			scope{name: "two ticks", ticks: 2, states: 500_000},
+			scope{name: "a node forgets", ticks: 2, forgets: 1, states: 1_000_000},
+			scope{name: "a holder, a node that forgets, late answers", holder: true, ticks: 2, forgets: 1, renews: true, states: 1_000_000},
 		)
 	}
 	for _, s := range scopes {
