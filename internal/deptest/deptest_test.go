@@ -106,6 +106,13 @@ var rules = []rule{
 		allow: []string{module + "/clock", "golang.org/x/sys"},
 	},
 	{
+		name:  "respguard is a leaf",
+		docs:  "internal/respguard stands between a connection and any client library: it imports the standard library only.",
+		pkg:   module + "/internal/respguard",
+		deps:  true,
+		allow: []string{module + "/internal/respguard"},
+	},
+	{
 		name: "quorum does no I/O itself",
 		docs: "quorum/ takes votes and times as values: what talks, waits or runs in parallel belongs to the coordinator.",
 		pkg:  module + "/quorum",
@@ -120,10 +127,11 @@ var rules = []rule{
 	},
 	{
 		name: "node imports little",
-		docs: "node/ is one node: it may import clock, quorum, its own subpackages, rueidis and golang.org/x/sync.",
+		docs: "node/ is one node: it may import clock, quorum, internal/respguard, its own subpackages, rueidis and golang.org/x/sync.",
 		pkg:  module + "/node",
 		allow: []string{
-			module + "/node", module + "/clock", module + "/quorum", "github.com/redis/rueidis", "golang.org/x/sync",
+			module + "/node", module + "/clock", module + "/quorum", module + "/internal/respguard", "github.com/redis/rueidis",
+			"golang.org/x/sync",
 		},
 	},
 }
