@@ -71,6 +71,27 @@ var rules = []rule{
 		},
 	},
 	{
+		name: "dispatch carries operations and knows no leases",
+		docs: "internal/dispatch sends operations to nodes. It reports answers through its interfaces, so that it can be read and " +
+			"tested without the rest of the client.",
+		pkg: module + "/internal/dispatch",
+		allow: []string{
+			"golang.org/x/sync/errgroup", module + "/clock", module + "/node", module + "/quorum",
+		},
+	},
+	{
+		name:  "slots are arithmetic",
+		docs:  "internal/slots chooses slots of semaphores. It does no I/O and knows no leases.",
+		pkg:   module + "/internal/slots",
+		allow: []string{module + "/node", module + "/quorum"},
+	},
+	{
+		name:  "inbox subscribes and knows no waiters",
+		docs:  "internal/inbox keeps subscriptions open. It passes messages to a Handler, and knows neither queues nor leases.",
+		pkg:   module + "/internal/inbox",
+		allow: []string{module + "/clock", module + "/node"},
+	},
+	{
 		name:  "quorum is a pure leaf",
 		docs:  "quorum/ decides and does nothing else: it imports the standard library only, and has no I/O, goroutine or clock in it.",
 		pkg:   module + "/quorum",
