@@ -30,6 +30,9 @@ type call struct {
 	// until, for an undo, is how long it is tried again; 0 for all else, which is
 	// sent once.
 	until time.Duration
+	// deadline is the local time from which the sink does not wait for the answer any more; 0
+	// where the timeout of the exchange bounds that alone.
+	deadline time.Duration
 	// index is that of the node, of at most quorum.MaxNodes; see lane and aim.
 	index uint8
 	// urgent calls are for people who ask: a node that is down is probed for them at
@@ -42,6 +45,8 @@ type call struct {
 	retried bool
 	// told is set once the sink has its one answer. An undo may go on after it.
 	told bool
+	// late is set if it was told so after the call had been sent, at the deadline of the call.
+	late bool
 }
 
 // lane is the index of the node.
@@ -82,6 +87,8 @@ type lane struct {
 	began, deadline time.Duration
 	// overdue is set once it was: its callers have been told, and nobody waits.
 	overdue bool
+	// soonest is the earliest deadline of a call that waits, or 0.
+	soonest time.Duration
 	// closed is set when no failed undo is to be tried again; gone when the node was
 	// closed by somebody.
 	closed, gone bool
@@ -142,6 +149,7 @@ func (l *lane) submit(c *call) error {
 		l.queue = append(l.queue, c)
 	}
 	l.countRenewal(c, 1)
+	l.expect(c)
 	l.start()
 	return nil
 }
@@ -263,7 +271,7 @@ func (l *lane) settle() bool {
 		case c.retried:
 			l.requeue()
 		}
-		if c.told {
+		if c.told && !c.late {
 			l.batch[i] = nil
 		} else {
 			c.told = true
@@ -272,7 +280,11 @@ func (l *lane) settle() bool {
 	l.mu.Unlock()
 
 	for i, c := range l.batch {
-		if c != nil {
+		switch {
+		case c == nil:
+		case c.late:
+			c.belated(&l.replies[i])
+		default:
 			c.sink.answer(c, &l.replies[i])
 		}
 	}

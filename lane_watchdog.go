@@ -25,22 +25,38 @@ func (l *lane) refuseQueue(now time.Duration) (waiting []*call) {
 	return waiting
 }
 
-// watch has the watchdog look at an exchange that begins now. The timer is left running
-// from one exchange to the next: to set it anew for each would cost more than to have it
-// fire once in a while for nothing. The mutex is held.
+// watch has the watchdog look at an exchange that begins now. The mutex is held.
 func (l *lane) watch(now time.Duration) {
 	l.began, l.deadline = now, now+l.health.timeout
-	if !l.watched || l.barkAt > l.deadline {
-		l.armWatchdog(now)
+	l.guard(now, l.deadline)
+}
+
+// guard has the watchdog run at an instant, or before. The timer is left running from one
+// exchange to the next: to set it anew for each would cost more than to have it fire once
+// in a while for nothing. The mutex is held.
+func (l *lane) guard(now, at time.Duration) {
+	if l.watched && l.barkAt <= at {
+		return
+	}
+	l.watched, l.barkAt = true, at
+	if l.watchdog == nil {
+		l.watchdog = l.client.clock.AfterFunc(at-now, l.bark)
+	} else {
+		l.watchdog.Reset(at - now)
 	}
 }
 
-func (l *lane) armWatchdog(now time.Duration) {
-	l.watched, l.barkAt = true, l.deadline
-	if l.watchdog == nil {
-		l.watchdog = l.client.clock.AfterFunc(l.deadline-now, l.bark)
-	} else {
-		l.watchdog.Reset(l.deadline - now)
+// guardOn has the watchdog run when it is needed next, if it is. The mutex is held.
+func (l *lane) guardOn(now time.Duration) {
+	next := never
+	if l.deadline != 0 && !l.overdue {
+		next = l.deadline
+	}
+	if l.soonest != 0 {
+		next = min(next, max(l.soonest, now+trifle)) // not for each of a crowd by itself
+	}
+	if next != never {
+		l.guard(now, next)
 	}
 }
 
@@ -51,34 +67,38 @@ func (l *lane) unwatch() (overdue bool) {
 	return overdue
 }
 
-// bark runs when an exchange is overdue: those who wait are told that its outcome is
-// unknown, and those behind them that the node was not asked. The sender stays with
-// the exchange until the node's own bound ends it.
+// bark runs when calls or an exchange are overdue, and tells those who wait.
 func (l *lane) bark() {
 	l.mu.Lock()
 	now := l.client.clock.Now()
 	l.watched = false
-	if l.deadline == 0 || now < l.deadline || l.overdue {
-		if l.deadline != 0 && !l.overdue {
-			l.armWatchdog(now) // for an exchange that began after it was set
-		}
-		l.mu.Unlock()
-		return
+	late, unsent := l.giveUp(now)
+	var sent, queued []*call
+	if l.deadline != 0 && now >= l.deadline && !l.overdue {
+		sent, queued = l.exceed(now)
 	}
+	l.guardOn(now)
+	l.mu.Unlock()
+
+	l.tell(late, node.ErrTimeout, nil, false)
+	l.tell(unsent, node.ErrBusy, node.ErrTimeout, true)
+	l.tell(sent, node.ErrTimeout, nil, false)
+	l.tell(queued, node.ErrDown, node.ErrTimeout, true)
+}
+
+// exceed notes that an exchange is overdue: those who wait are to be told that its outcome is
+// unknown, and those behind them that the node was not asked. The sender stays with the
+// exchange until the node's own bound ends it. The mutex is held.
+func (l *lane) exceed(now time.Duration) (sent, queued []*call) {
 	l.overdue = true
 	l.health.late()
-	var sent []*call
 	for _, c := range l.inFlight {
 		if !c.told {
 			c.told = true
 			sent = append(sent, c)
 		}
 	}
-	queued := l.refuseQueue(now)
-	l.mu.Unlock()
-
-	l.tell(sent, node.ErrTimeout, nil, false)
-	l.tell(queued, node.ErrDown, node.ErrTimeout, true)
+	return sent, l.refuseQueue(now)
 }
 
 // tell answers calls that the node did not answer.

@@ -78,7 +78,7 @@ func (l *Lock) With(o LockOptions) *Lock {
 	if l.reads {
 		m.reading()
 	}
-	m.ttl, m.maxHold, m.fixed = cmp.Or(o.TTL, m.ttl), cmp.Or(o.MaxHold, m.maxHold), o.Fixed
+	m.ttl, m.maxHold, m.fixed = wholeTTL(cmp.Or(o.TTL, m.ttl)), cmp.Or(o.MaxHold, m.maxHold), o.Fixed
 	m.need = cmp.Or(o.Rule, l.base).Need(len(l.client.lanes))
 	m.waiting = cmp.Or(o.Waiting, m.waiting)
 	m.handover = !l.client.cfg.Handover.Off && !o.NoHandover && !o.Fixed && m.waiting != WaitFair && !m.reads

@@ -32,7 +32,7 @@ func (h *hold) renew(now time.Duration, done chan error) {
 		before := h.asked
 		h.asked |= 1 << i
 		c := &r.volley.calls[i]
-		c.sink = r
+		c.sink, c.deadline = r, h.lock.deadline(now)
 		if err := l.submit(c); err != nil {
 			h.asked = before
 			r.record(i, 0, &node.Reply{Err: err, Unsent: true})

@@ -40,7 +40,7 @@ func (h *hold) send() {
 // sendTo proposes the token to one node.
 func (h *hold) sendTo(i int, l *lane, v *volley) {
 	c := &v.calls[i]
-	c.sink = h
+	c.sink, c.deadline = h, h.lock.deadline(h.began)
 	h.trail.asks()
 	if h.entry != nil {
 		op := v.op

@@ -19,6 +19,9 @@ func (h *hold) undo(now time.Duration, r *releasing) {
 		return
 	}
 	r.volley.aim(len(h.client.lanes), h.release())
+	for i := range r.volley.calls {
+		r.volley.calls[i].deadline = h.lock.deadline(now) // as somebody waits
+	}
 	h.undoBy(&r.volley, now, r)
 }
 
