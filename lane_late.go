@@ -20,7 +20,7 @@ func (l *Lock) deadline(now time.Duration) time.Duration {
 	return now + patience
 }
 
-// expect has the watchdog run at the deadline of a call, if it has one. The mutex is held.
+// expect sets the watchdog to the deadline of a call, if the call has one. The mutex is held.
 func (l *lane) expect(c *call) {
 	if c.deadline == 0 || c.told {
 		return
@@ -31,8 +31,9 @@ func (l *lane) expect(c *call) {
 	}
 }
 
-// giveUp finds the calls whose deadlines have passed, to be told so: those that were sent, and
-// those that were not, which are not sent any more unless they undo. The mutex is held.
+// giveUp takes the calls whose deadlines have passed, for the caller to answer them. It returns
+// sent calls and unsent ones. An unsent call leaves the queue, unless it is an undo. The mutex
+// is held.
 func (l *lane) giveUp(now time.Duration) (sent, unsent []*call) {
 	if l.soonest == 0 || now < l.soonest {
 		return nil, nil
@@ -64,8 +65,8 @@ func (l *lane) giveUp(now time.Duration) (sent, unsent []*call) {
 	return sent, unsent
 }
 
-// isLate reports whether the sink of a call waits, and its deadline has passed: it is then taken
-// to have been told. Of the others it notes the earliest deadline. The mutex is held.
+// isLate reports whether a call has no answer yet and its deadline has passed. It marks such a
+// call as told. Of the other calls it notes the earliest deadline. The mutex is held.
 func (l *lane) isLate(c *call, now time.Duration) bool {
 	switch {
 	case c.told || c.deadline == 0:
@@ -80,7 +81,7 @@ func (l *lane) isLate(c *call, now time.Duration) bool {
 }
 
 // belated is the answer of a node that had been counted as late. A grant is being undone by now.
-// A renewal is not, so what the node confirmed counts, as long as the lease is valid.
+// A renewal is not, so the confirmation counts, as long as the lease is valid.
 func (c *call) belated(reply *node.Reply) {
 	if r, ok := c.sink.(*renewal); ok {
 		r.hold.belated(c, reply)

@@ -25,15 +25,15 @@ func (l *lane) refuseQueue(now time.Duration) (waiting []*call) {
 	return waiting
 }
 
-// watch has the watchdog look at an exchange that begins now. The mutex is held.
+// watch sets the watchdog to an exchange that begins now. The mutex is held.
 func (l *lane) watch(now time.Duration) {
 	l.began, l.deadline = now, now+l.health.timeout
 	l.guard(now, l.deadline)
 }
 
-// guard has the watchdog run at an instant, or before. The timer is left running from one
-// exchange to the next: to set it anew for each would cost more than to have it fire once
-// in a while for nothing. The mutex is held.
+// guard makes sure that the watchdog runs at an instant, or before. The timer keeps running from
+// one exchange to the next: to set it for each would cost more than a timer that fires for
+// nothing once in a while. The mutex is held.
 func (l *lane) guard(now, at time.Duration) {
 	if l.watched && l.barkAt <= at {
 		return
@@ -46,14 +46,14 @@ func (l *lane) guard(now, at time.Duration) {
 	}
 }
 
-// guardOn has the watchdog run when it is needed next, if it is. The mutex is held.
+// guardOn sets the watchdog to the next deadline, if there is one. The mutex is held.
 func (l *lane) guardOn(now time.Duration) {
 	next := never
 	if l.deadline != 0 && !l.overdue {
 		next = l.deadline
 	}
 	if l.soonest != 0 {
-		next = min(next, max(l.soonest, now+trifle)) // not for each of a crowd by itself
+		next = min(next, max(l.soonest, now+trifle)) // one run serves a crowd of calls
 	}
 	if next != never {
 		l.guard(now, next)
@@ -67,7 +67,7 @@ func (l *lane) unwatch() (overdue bool) {
 	return overdue
 }
 
-// bark runs when calls or an exchange are overdue, and tells those who wait.
+// bark runs when calls or an exchange are overdue, and answers the callers.
 func (l *lane) bark() {
 	l.mu.Lock()
 	now := l.client.clock.Now()
@@ -86,9 +86,9 @@ func (l *lane) bark() {
 	l.tell(queued, node.ErrDown, node.ErrTimeout, true)
 }
 
-// exceed notes that an exchange is overdue: those who wait are to be told that its outcome is
-// unknown, and those behind them that the node was not asked. The sender stays with the
-// exchange until the node's own bound ends it. The mutex is held.
+// exceed notes that an exchange is overdue. It returns the calls whose outcome is unknown, and
+// the calls behind them, for which the node was not asked. The sender stays with the exchange
+// until the node's own bound ends it. The mutex is held.
 func (l *lane) exceed(now time.Duration) (sent, queued []*call) {
 	l.overdue = true
 	l.health.late()

@@ -91,7 +91,7 @@ func TestATTLIsRoundedDown(t *testing.T) {
 	})
 }
 
-// Whoever sets a timeout needs it for the nodes, so a lock must not shorten it.
+// A caller who sets a timeout needs it for the nodes, so a lock must not shorten it.
 func TestATimeoutThatIsSetAsksForAMatchingTTL(t *testing.T) {
 	inVirtualTime(t, 3, func(t *testing.T, f *fleet) {
 		for what, test := range map[string]struct {
@@ -124,7 +124,7 @@ func TestATimeoutThatIsSetAsksForAMatchingTTL(t *testing.T) {
 }
 
 // Nodes that hang hold up the caller of a lock for a third of its TTL, and others of the same
-// client as long as before. What they grant after that is undone.
+// client as long as before. A grant after that is undone.
 func TestHungNodesHoldUpAShortLockForAThirdOfItsTTL(t *testing.T) {
 	inVirtualTime(t, 3, func(t *testing.T, f *fleet) {
 		c := f.client()
@@ -165,7 +165,7 @@ func TestHungNodesHoldUpAShortLockForAThirdOfItsTTL(t *testing.T) {
 }
 
 // Nodes that answer after a third of the TTL, and before the timeout of the client, are not given
-// up: they are asked again at once, and what they granted late is gone by then.
+// up: the client asks them again at once, and their late grants are gone by then.
 func TestALateGrantOfAShortLockIsUndone(t *testing.T) {
 	inVirtualTime(t, 3, func(t *testing.T, f *fleet) {
 		var failed []string
@@ -175,7 +175,7 @@ func TestALateGrantOfAShortLockIsUndone(t *testing.T) {
 		f.pause(0, 1)
 		_, err := c.RedLock("job").With(withTTL(shortTTL)).TryAcquire(t.Context())
 		require.ErrorIs(t, err, quorumlock.ErrNoQuorum)
-		f.resume(0, 1) // both grant now, and nobody waits for that any more
+		f.resume(0, 1) // both grant now, too late for the caller
 		f.noKeys()
 		lease, err := other.RedLock("job").TryAcquire(t.Context())
 		require.NoError(t, err)

@@ -20,7 +20,7 @@ func (h *hold) undo(now time.Duration, r *releasing) {
 	}
 	r.volley.aim(len(h.client.lanes), h.release())
 	for i := range r.volley.calls {
-		r.volley.calls[i].deadline = h.lock.deadline(now) // as somebody waits
+		r.volley.calls[i].deadline = h.lock.deadline(now) // a caller waits
 	}
 	h.undoBy(&r.volley, now, r)
 }
