@@ -103,7 +103,7 @@ func (l *Lease) Backing() (have, want int) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	now := h.client.clock.Now()
-	if l.tenure.over != nil || l.over != nil || now >= h.validUntil {
+	if l.over != nil || l.tenure.overAt(now) != nil {
 		return 0, len(h.claims)
 	}
 	return quorum.Backing(h.claims, now), len(h.claims)
@@ -222,7 +222,7 @@ func (t *tenure) extend(done chan error) error {
 	h := t.hold
 	h.mu.Lock()
 	now := h.client.clock.Now()
-	if t.over != nil || now >= h.validUntil {
+	if t.overAt(now) != nil {
 		h.mu.Unlock()
 		return t.err()
 	}
