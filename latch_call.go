@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"math/bits"
+	"sync"
 	"time"
 
 	"github.com/quorumlock/quorumlock/node"
@@ -20,6 +21,10 @@ type latchCall struct {
 	rounds int
 	// seen is the latest generation that it was told of, or its client before.
 	seen uint64
+
+	// mu is held while something is submitted, left is set once it does not wait any more.
+	mu   sync.Mutex
+	left bool
 }
 
 // propose makes a token that is larger than all that were seen with this latch.
@@ -268,13 +273,13 @@ func (r *latchRound) refused() bool {
 }
 
 // await waits until enough have counted down.
-func (x *latchCall) await() error {
+func (x *latchCall) await() (err error) {
 	c := x.latch.client
 	var w *watcher
 	var seen *quorum.LatchView
 	defer func() {
 		if w != nil {
-			c.inboxes.unwatch(w)
+			x.leave(w, err == nil)
 		}
 	}()
 	for {
@@ -307,6 +312,28 @@ func (x *latchCall) await() error {
 			return gaveUp(x.notDone(v, err), why)
 		}
 	}
+}
+
+// leave ends the wait of a watcher. Unless another call of this client waits for the latch, or it
+// is done, it has the nodes forget the client.
+func (x *latchCall) leave(w *watcher, done bool) {
+	l, b := x.latch, &x.latch.client.inboxes
+	x.mu.Lock()
+	x.left = true // what is sent from now on asks for no messages
+	x.mu.Unlock()
+	if others := b.unwatch(w); others || done {
+		return
+	}
+	op := &node.Op{
+		Kind: node.Latch, Names: l.name[:], TTL: l.ttl, Token: x.propose(), Limits: l.client.cfg.limits(),
+		Latch: &node.LatchOp{Inbox: l.client.id},
+	}
+	for i, lane := range l.client.lanes {
+		if w.entered&(1<<i) != 0 {
+			_ = lane.submit(&call{op: op, sink: nobody{}}) // else it runs out by itself
+		}
+	}
+	b.lookAgainFor(l.name[0])
 }
 
 // notDone says what a wait that is given up was for.

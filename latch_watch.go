@@ -15,6 +15,8 @@ type watcher struct {
 	// set if it should ask in any case, and asked once it has with its subscriptions made.
 	listening, told uint64
 	look, asked     bool
+	// entered are all nodes that ever were.
+	entered uint64
 }
 
 // watch has somebody told of a latch, from the next round on that carries its inbox.
@@ -31,12 +33,29 @@ func (b *inboxes) watch(name string, need int) *watcher {
 	return w
 }
 
-func (b *inboxes) unwatch(w *watcher) {
+// unwatch ends that, and reports whether others of this client wait for the same latch.
+func (b *inboxes) unwatch(w *watcher) (others bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	delete(b.watchers, w)
 	b.waiting--
 	b.linger()
+	for other := range b.watchers {
+		others = others || other.name == w.name
+	}
+	return others
+}
+
+// lookAgainFor has all who wait for a latch ask: the nodes may just have been told to forget them.
+func (b *inboxes) lookAgainFor(name string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for w := range b.watchers {
+		if w.name == name {
+			w.look = true
+			w.nudge()
+		}
+	}
 }
 
 // counted tells those who wait for a latch what a node has said of it.
@@ -73,6 +92,7 @@ func (w *watcher) begin() uint64 {
 	w.inboxes.mu.Lock()
 	defer w.inboxes.mu.Unlock()
 	w.listening, w.told, w.look, w.asked = listening, 0, false, settled
+	w.entered |= listening
 	return listening
 }
 
