@@ -314,12 +314,12 @@ func (x *latchCall) await() (err error) {
 	}
 }
 
-// leave ends the wait of a watcher. Unless another call of this client waits for the latch, or it
-// is done, it has the nodes forget the client.
+// leave ends the wait of a watcher. It tells the nodes to forget the client, unless the latch is
+// done or another call of this client waits for it.
 func (x *latchCall) leave(w *watcher, done bool) {
 	l, b := x.latch, &x.latch.client.inboxes
 	x.mu.Lock()
-	x.left = true // what is sent from now on asks for no messages
+	x.left = true // later operations of this call ask for no messages
 	x.mu.Unlock()
 	if others := b.unwatch(w); others || done {
 		return

@@ -46,7 +46,7 @@ func (b *inboxes) unwatch(w *watcher) (others bool) {
 	return others
 }
 
-// lookAgainFor has all who wait for a latch ask: the nodes may just have been told to forget them.
+// lookAgainFor makes all watchers of a latch ask: the nodes may just have been told to forget them.
 func (b *inboxes) lookAgainFor(name string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -70,8 +70,8 @@ local function latches(name)
     end
   end
 
-  -- await has an inbox told, for keep ms, or not any more if that is 0. It forgets those that have
-  -- not come for too long.
+  -- await notes an inbox for keep ms, or forgets it if that is 0. It forgets inboxes that have not
+  -- come for too long.
   -- Who waits comes again by itself, so it is no failure that a node has no memory for it, or
   -- that the user lacks a right, hence pcall.
   function s.await(inbox, keep, now)
