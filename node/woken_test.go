@@ -38,7 +38,7 @@ func TestRedisExpectsNobodyWithoutAnEntry(t *testing.T) {
 	want(t, node.Released, n, release("o1", "a"))
 	require.Equal(t, "c:1", next(t, messages).Waiter)
 	pass(t, server, turn)
-	// Nobody listens for this one: whoever looks for its turn takes it out, which is a write.
+	// This waiter has no inbox: the next one who looks takes it out, which is a write.
 	want(t, node.Denied, n, fairly("gone:3", 3, "a"))
 	pass(t, server, turn)
 
@@ -54,8 +54,8 @@ func TestRedisExpectsNobodyWithoutAnEntry(t *testing.T) {
 	noneExpected(t, server)
 }
 
-// A waiter with a short life must not shorten that of a queue: those who are expected would
-// stay so when the queue has gone.
+// A waiter with a short life must not shorten the life of a queue: the other waiters would stay
+// expected when the queue has gone.
 func TestRedisExpectsNobodyLongerThanTheQueueLives(t *testing.T) {
 	server := start(t)
 	n := open(t, server.Addr())
@@ -87,7 +87,7 @@ func TestRedisExpectsNobodyLongerThanTheQueueLives(t *testing.T) {
 	require.False(t, outlives())
 }
 
-// Whatever has become of a queue, the release for a waiter forgets that it was expected.
+// A release for a waiter forgets that it was expected, also where its queue has gone.
 func TestRedisReleaseForgetsWhoWasExpected(t *testing.T) {
 	server := start(t)
 	n := open(t, server.Addr())
