@@ -17,6 +17,13 @@ func patient(l *lane, c *call, d time.Duration) *call {
 	return c
 }
 
+// count is how many calls were answered.
+func (a *answers) count() int {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return len(a.told)
+}
+
 // A call whose deadline passes is answered alone: the others of its exchange, and of the queue, wait
 // on, and the node is not given up.
 func TestLaneAnswersACallAtItsDeadline(t *testing.T) {
@@ -35,14 +42,14 @@ func TestLaneAnswersACallAtItsDeadline(t *testing.T) {
 
 		time.Sleep(20 * time.Millisecond)
 		synctest.Wait()
-		require.Len(t, a.told, 1)
+		require.Equal(t, 1, a.count())
 		queued := a.of(t, "queued")
 		require.ErrorIs(t, queued.Err, node.ErrBusy)
 		require.ErrorIs(t, queued.Err, node.ErrTimeout)
 		require.True(t, queued.Unsent, "it cannot have happened")
 		time.Sleep(10 * time.Millisecond)
 		synctest.Wait()
-		require.Len(t, a.told, 3)
+		require.Equal(t, 3, a.count())
 		require.ErrorIs(t, a.of(t, "short").Err, node.ErrTimeout)
 		require.False(t, a.of(t, "short").Unsent, "it may have happened")
 		require.Error(t, a.of(t, "undo").Err)
@@ -70,7 +77,7 @@ func TestADeadlineEndsWithItsCall(t *testing.T) {
 		require.NoError(t, l.submit(ask(a, "hangs")))
 		time.Sleep(l.client.cfg.NodeTimeoutMin - 1)
 		synctest.Wait()
-		require.Len(t, a.told, 1)
+		require.Equal(t, 1, a.count())
 		time.Sleep(1)
 		synctest.Wait()
 		require.ErrorIs(t, a.of(t, "hangs").Err, node.ErrTimeout, "the timeout of the exchange holds as ever")
@@ -93,11 +100,11 @@ func TestACrowdOfDeadlines(t *testing.T) {
 			time.Sleep(10 * time.Microsecond)
 		}
 		runs := 0
-		for len(a.told) < crowd {
-			told := len(a.told)
+		for a.count() < crowd {
+			told := a.count()
 			time.Sleep(10 * time.Microsecond)
 			synctest.Wait()
-			if len(a.told) > told {
+			if a.count() > told {
 				runs++
 			}
 		}
