@@ -50,13 +50,13 @@ func TestRealShortTTL(t *testing.T) {
 					longest.Store(max(longest.Load(), int64(time.Since(granted))))
 				}
 				witness.leave("job", lease)
-				switch err := lease.Release(t.Context()); {
+				switch err := lease.Release(ctx); {
+				case err == nil:
+					kept.Add(1)
 				case errors.Is(err, quorumlock.ErrLost):
 					lost.Add(1)
-				case err != nil:
-					assert.ErrorIs(t, err, quorumlock.ErrNoQuorum, "a busy machine may confirm the release too late")
-				default:
-					kept.Add(1)
+				case !errors.Is(err, quorumlock.ErrNoQuorum): // a busy machine may confirm it too late
+					t.Errorf("the release failed: %v", err)
 				}
 			}
 		})
