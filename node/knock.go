@@ -24,7 +24,7 @@ func knock(ctx context.Context, conn net.Conn, timeout time.Duration) error {
 	if err := conn.SetDeadline(deadline); err != nil {
 		return err
 	}
-	if _, err := io.WriteString(conn, "*1\r\n$4\r\nPING\r\n"); err != nil {
+	if _, err := io.WriteString(conn, ping); err != nil {
 		return err
 	}
 	line, err := readLine(conn)
@@ -35,6 +35,47 @@ func knock(ctx context.Context, conn net.Conn, timeout time.Duration) error {
 		return err
 	}
 	return conn.SetDeadline(time.Time{})
+}
+
+// ping is the command that every server answers, whoever asks.
+const ping = "*1\r\n$4\r\nPING\r\n"
+
+// knocker is a connection that knocks by itself, and saves the round trip for that: the PING goes
+// ahead of what is written first, and the answer is taken off before anything is read. Until the
+// answer is that of a Redis server, nothing else is read, and never if it is not.
+type knocker struct {
+	net.Conn
+	// knocked belongs to the one who writes, the others to the one who reads.
+	knocked, heard bool
+	refusal        error
+}
+
+func (k *knocker) Write(b []byte) (int, error) {
+	if k.knocked {
+		return k.Conn.Write(b)
+	}
+	k.knocked = true
+	n, err := k.Conn.Write(append([]byte(ping), b...))
+	return max(n-len(ping), 0), err
+}
+
+func (k *knocker) Read(b []byte) (int, error) {
+	if !k.heard {
+		k.heard, k.refusal = true, k.hear()
+	}
+	if k.refusal != nil {
+		return 0, k.refusal
+	}
+	return k.Conn.Read(b)
+}
+
+// hear reads the answer to the PING.
+func (k *knocker) hear() error {
+	line, err := readLine(k.Conn)
+	if err != nil {
+		return err
+	}
+	return judge(line)
 }
 
 // maxLine bounds a line of a server that has no line ends.

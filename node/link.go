@@ -7,6 +7,7 @@ import (
 	"net"
 	"strings"
 	"sync/atomic"
+	"time"
 
 	"github.com/redis/rueidis"
 )
@@ -15,12 +16,17 @@ import (
 // used by one call at a time; the atomics are shared with the dialler.
 type link struct {
 	client rueidis.Client
+	// began is when the exchange under way, or the last, began; fresh says that the client was
+	// made for it.
+	began time.Time
+	fresh bool
 	// spans, commands and writer are those of the exchange under way. With the client, the writer's
 	// memory is given up: what could not be sent may still be about to be.
 	spans    []span
 	commands rueidis.Commands
 	writer   writer
-	// conn is what the client was made on; with a Sentinel, the last: the master's.
+	// conn is what the client was made on, as the dialler returned it; with a Sentinel, the last:
+	// the master's.
 	conn atomic.Pointer[net.Conn]
 	// dialled is how it was made, and way how the last one was that was greeted: with a
 	// Sentinel, the former may lead there.
@@ -56,7 +62,8 @@ type endpoint struct{ id, addr string }
 // is in use from here on, until rest.
 func (l *link) open(ctx context.Context, opt rueidis.ClientOption) error {
 	l.phase.Store(using)
-	if l.client != nil && !l.moved.Load() {
+	l.fresh = !l.connected()
+	if !l.fresh {
 		return nil
 	}
 	l.drop(ctx)
@@ -73,6 +80,19 @@ func (l *link) open(ctx context.Context, opt rueidis.ClientOption) error {
 	}
 	l.way.Store(l.dialled.Load())
 	return nil
+}
+
+// connected reports whether there is a connection that can be used: one that has been idle is
+// looked at. An exchange begins.
+func (l *link) connected() bool {
+	now := in(0)
+	idle := now.Sub(l.began)
+	l.began = now
+	if l.client == nil || l.moved.Load() {
+		return false
+	}
+	conn := l.conn.Load()
+	return idle < idleAfter || conn == nil || sound(*conn)
 }
 
 // rest ends the use of the link.
@@ -212,7 +232,7 @@ func (l *link) dialler(opt rueidis.ClientOption) dialFunc {
 			}
 		}
 		w := &way{dial, addr, d, cfg}
-		conn, err := w.connect(ctx)
+		conn, err := w.dial(ctx, w.addr, w.dialer, w.cfg)
 		if err != nil {
 			return nil, err
 		}
@@ -220,7 +240,7 @@ func (l *link) dialler(opt rueidis.ClientOption) dialFunc {
 			l.conn.Store(&conn)
 			l.dialled.Store(w)
 		}
-		return conn, nil
+		return &knocker{Conn: conn}, nil
 	}
 }
 

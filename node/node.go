@@ -236,6 +236,14 @@ type Reply struct {
 	// Unsent is true if the operation certainly never reached the node: then there
 	// is nothing to undo.
 	Unsent bool
+	// Repeated is true if the node ran the operation in this call, and may have run it before in
+	// the same call: the connection broke before the answer to the first run came, and a node that
+	// sends a batch again on a new connection has to set it. What the first run has changed, the
+	// answer to the second no longer shows. So Absent may mean that the first run removed the
+	// names, Granted that it put them back, a Token as large as that of the operation that it
+	// took this one, and a denied Open that it was the one that opened the node. A lease that
+	// still lasts was not lost because of such an Absent.
+	Repeated bool
 	// Restarted says, if Recovering, that it came back with a marker of an earlier
 	// life, or that its limits were changed; else it had no marker.
 	Restarted bool
