@@ -94,7 +94,7 @@ func New(cfg Config) (*Client, error) {
 // openAll makes the nodes of a Config's addresses, bounded by its timeouts.
 func openAll(cfg Config) (nodes []node.Node, problems []string) {
 	for i, address := range cfg.Addresses {
-		nd, err := openNode(address, cfg.NodeTimeoutMax)
+		nd, err := openNode(address, cfg.NodeTimeoutMax, cfg.ConnectTimeout)
 		if err != nil {
 			problems = append(problems, fmt.Sprintf("address %d: %s", i+1, strings.TrimPrefix(err.Error(), "node: ")))
 			continue
@@ -104,26 +104,22 @@ func openAll(cfg Config) (nodes []node.Node, problems []string) {
 	return nodes, problems
 }
 
-func openNode(address string, timeout time.Duration) (node.Node, error) {
+func openNode(address string, timeout, connect time.Duration) (node.Node, error) {
 	opt, err := node.ParseAddress(address)
 	if err != nil {
 		return nil, err
 	}
-	bound(&opt, timeout)
+	bound(&opt, timeout, connect)
 	return node.NewRedis(opt)
 }
 
-// minDialTimeout is what a connection may take at least: that is several round trips,
-// and a timeout that is too tight for it would never let one come about.
-const minDialTimeout = 250 * time.Millisecond
-
-// bound limits connecting to a node, and an exchange with it, where the address did not.
-func bound(opt *rueidis.ClientOption, timeout time.Duration) {
+// bound limits an exchange with a node, and connecting to it, where the address did not.
+func bound(opt *rueidis.ClientOption, timeout, connect time.Duration) {
 	if opt.ConnWriteTimeout == 0 {
 		opt.ConnWriteTimeout = timeout
 	}
 	if opt.Dialer.Timeout == 0 {
-		opt.Dialer.Timeout = max(timeout, minDialTimeout)
+		opt.Dialer.Timeout = connect
 	}
 }
 

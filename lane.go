@@ -88,6 +88,12 @@ type lane struct {
 	// dropped counts undos that were given up.
 	dropped int
 	health  health
+	// connector is the node, if it can say whether it is connected; connecting is set while the
+	// sender has it connect, before any operation is sent.
+	connector  node.Connector
+	connecting bool
+	// greeters are told, once, whether the node is connected.
+	greeters []chan<- greeting
 	// identity is that of the server that answered last, twin the node that is the same
 	// server and has the vote, recoverUntil the end of the recovery that was told last.
 	identity, twin string
@@ -117,6 +123,7 @@ func newLane(c *Client, index int, nd node.Node) *lane {
 		renewals: make([]int, len(c.schedule.waiting)),
 		health:   newHealth(c.cfg.NodeTimeoutMin, c.cfg.NodeTimeoutMax),
 	}
+	l.connector, _ = nd.(node.Connector)
 	l.sender = l.drain
 	return l
 }
@@ -191,7 +198,7 @@ func (l *lane) start() {
 // drain is the sender: it sends batch after batch until nothing is left, or the node
 // fails.
 func (l *lane) drain() error {
-	for l.probe() && l.take() {
+	for l.ready() && l.take() {
 		l.node.Do(context.Background(), l.ops, l.replies)
 		if !l.settle() {
 			break
@@ -203,11 +210,7 @@ func (l *lane) drain() error {
 // probe asks a node that is down for a sign of life, before any operation is risked.
 func (l *lane) probe() (alive bool) {
 	l.mu.Lock()
-	if !l.health.down {
-		l.mu.Unlock()
-		return true
-	}
-	l.watch(l.client.clock.Now())
+	l.watch(l.client.clock.Now(), l.health.timeout)
 	l.mu.Unlock()
 
 	err := l.node.Probe(context.Background())
@@ -223,6 +226,7 @@ func (l *lane) take() bool {
 	defer l.mu.Unlock()
 	n := min(len(l.queue), maxBatch)
 	if n == 0 {
+		l.greet(nil) // they came after the node was found ready
 		l.busy = false
 		return false
 	}
@@ -243,7 +247,7 @@ func (l *lane) take() bool {
 		l.replies = append(l.replies, node.Reply{})
 	}
 	l.inFlight = l.batch
-	l.watch(now)
+	l.watch(now, l.health.timeout)
 	return true
 }
 
@@ -286,8 +290,14 @@ func (l *lane) settle() bool {
 // concluded records how an exchange or a probe ended, and tells those who wait for a
 // node that failed. It is called with the mutex held, and returns without it.
 func (l *lane) concluded(now time.Duration, overdue bool, failure error) (alive bool) {
+	connecting := l.connecting
+	l.connecting = false
+	l.greet(failure)
 	if failure == nil {
-		recovered := l.health.answered(now - l.began)
+		recovered := false
+		if !connecting { // which takes several round trips
+			recovered = l.health.answered(now - l.began)
+		}
 		if recovered || overdue {
 			l.requeue()
 		}
@@ -305,7 +315,11 @@ func (l *lane) concluded(now time.Duration, overdue bool, failure error) (alive 
 	l.busy = false
 	l.mu.Unlock()
 
-	l.tell(refused, node.ErrDown, failure, true)
+	reason, why := node.ErrDown, failure
+	if connecting {
+		reason, why = reasonOf(failure)
+	}
+	l.tell(refused, reason, why, true)
 	if news {
 		l.client.nodeDown(l.node.Name(), failure)
 	}

@@ -25,11 +25,11 @@ func (l *lane) refuseQueue(now time.Duration) (waiting []*call) {
 	return waiting
 }
 
-// watch has the watchdog look at an exchange that begins now. The timer is left running
+// watch has the watchdog look at an exchange that begins now, and is overdue after the timeout. The timer is left running
 // from one exchange to the next: to set it anew for each would cost more than to have it
 // fire once in a while for nothing. The mutex is held.
-func (l *lane) watch(now time.Duration) {
-	l.began, l.deadline = now, now+l.health.timeout
+func (l *lane) watch(now, timeout time.Duration) {
+	l.began, l.deadline = now, now+timeout
 	if !l.watched || l.barkAt > l.deadline {
 		l.armWatchdog(now)
 	}
@@ -66,7 +66,13 @@ func (l *lane) bark() {
 		return
 	}
 	l.overdue = true
-	l.health.late()
+	reason, why := node.ErrDown, node.ErrTimeout
+	if l.connecting {
+		reason, why = node.ErrTimeout, errConnecting
+		l.greet(&node.Error{Node: l.node.Name(), Reason: reason, Err: why})
+	} else {
+		l.health.late()
+	}
 	var sent []*call
 	for _, c := range l.inFlight {
 		if !c.told {
@@ -78,7 +84,7 @@ func (l *lane) bark() {
 	l.mu.Unlock()
 
 	l.tell(sent, node.ErrTimeout, nil, false)
-	l.tell(queued, node.ErrDown, node.ErrTimeout, true)
+	l.tell(queued, reason, why, true)
 }
 
 // tell answers calls that the node did not answer.

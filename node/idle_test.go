@@ -40,7 +40,10 @@ func securePair(t *testing.T) (client, server *tls.Conn) {
 	roots.AddCert(web.Certificate())
 	below, above := pair(t)
 	client = tls.Client(below, &tls.Config{RootCAs: roots, ServerName: "example.com", MinVersion: tls.VersionTLS13, ClientSessionCache: tls.NewLRUClientSessionCache(1)})
-	server = tls.Server(above, &tls.Config{Certificates: web.TLS.Certificates, MinVersion: tls.VersionTLS13})
+	server = tls.Server(above, &tls.Config{
+		Certificates: web.TLS.Certificates, MinVersion: tls.VersionTLS13,
+		ClientAuth: tls.RequestClientCert, // so the ticket comes after the last message of the client
+	})
 	shaken := make(chan error, 1)
 	go func() { shaken <- server.Handshake() }()
 	require.NoError(t, client.Handshake())

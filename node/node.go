@@ -304,3 +304,13 @@ type Node interface {
 	// ErrClosed or a broken connection. Closing twice is harmless.
 	Close() error
 }
+
+// Connector is a [Node] that can say whether it is connected. Whoever asks such a node has it
+// connect first, by Probe, as that may take longer than an operation. Else Do connects.
+type Connector interface {
+	Node
+	// Connected reports whether there is a connection that can be used, as far as this side can tell
+	// without sending anything. It does not block. A node that is closed counts as connected: Do
+	// says so.
+	Connected() bool
+}

@@ -40,6 +40,8 @@ type Redis struct {
 var (
 	_ Node     = (*Redis)(nil)
 	_ Listener = (*Redis)(nil)
+
+	_ Connector = (*Redis)(nil)
 )
 
 // OpenRedis makes a node from an address as [ParseAddress] takes it. It fails only for
@@ -186,6 +188,23 @@ func (r *Redis) repeat(ctx context.Context, ops []Op, replies []Reply) {
 	}
 	for i := range replies {
 		replies[i].Repeated = true
+	}
+}
+
+// Connected implements [Connector]. A connection that has been idle is looked at, where the system
+// and the dialler offer that. One that is in use just now counts as sound.
+func (r *Redis) Connected() bool {
+	select {
+	case r.turn <- struct{}{}:
+	default:
+		return true
+	}
+	defer func() { <-r.turn }()
+	select {
+	case <-r.closed:
+		return true
+	default:
+		return r.link.connected()
 	}
 }
 
