@@ -274,3 +274,70 @@ func TestRedisThatIsGoneFails(t *testing.T) {
 	r := do(n, acquire("o1", "a"))[0]
 	require.ErrorIs(t, r.Err, node.ErrUnreachable)
 }
+
+// turns counts how often the client has spoken after the server: the round trips, but for those of
+// TCP and TLS.
+type turns struct {
+	*front
+	n atomic.Int32
+}
+
+func newTurns(t testing.TB, target string) *turns {
+	t.Helper()
+	w := &turns{front: newFront(t, func(net.Conn) {})}
+	w.replace(func(down net.Conn) {
+		up, err := net.Dial("tcp", target)
+		if err != nil {
+			return
+		}
+		defer func() { _ = up.Close() }()
+		var spoke atomic.Bool // the client was the last to say something
+		w.wg.Go(func() {
+			defer func() { _ = down.Close() }()
+			for buf := make([]byte, 1<<16); ; {
+				n, err := up.Read(buf)
+				if err != nil {
+					return
+				}
+				spoke.Store(false)
+				_, _ = down.Write(buf[:n])
+			}
+		})
+		for buf := make([]byte, 1<<16); ; {
+			n, err := down.Read(buf)
+			if err != nil {
+				return
+			}
+			if !spoke.Swap(true) {
+				w.n.Add(1)
+			}
+			_, _ = up.Write(buf[:n])
+		}
+	})
+	return w
+}
+
+// Connecting takes two round trips besides that of TCP, and no right but those that it needs.
+func TestRedisConnectsInFewRoundTrips(t *testing.T) {
+	server := start(t)
+	warm(t, open(t, server.Addr()))
+	w := newTurns(t, server.Addr())
+
+	n := open(t, w.addr())
+	assert.False(t, n.Connected())
+	require.NoError(t, n.Probe(t.Context()))
+	assert.EqualValues(t, 2, w.n.Load(), "HELLO, and what the server is")
+	assert.True(t, n.Connected())
+	want(t, node.Granted, n, acquire("o1", "a"))
+	assert.EqualValues(t, 3, w.n.Load())
+	require.NoError(t, n.Probe(t.Context()))
+	assert.EqualValues(t, 4, w.n.Load(), "a PING")
+
+	want(t, node.Granted, open(t, w.addr()), acquire("o1", "a"))
+	assert.EqualValues(t, 7, w.n.Load(), "an operation connects, too")
+
+	w.sever()
+	poll(t, func() bool { return !n.Connected() }, func() any { return "the end of the connection is seen" })
+	require.NoError(t, n.Close())
+	assert.True(t, n.Connected(), "so that the next operation says that it is closed")
+}
