@@ -64,7 +64,7 @@ func (l *lane) whenConnected(told chan<- greeting) {
 	l.start()
 }
 
-// greet tells those who wait for a connection. The mutex is held.
+// greet tells the greeters that the node is connected, or why it is not. The mutex is held.
 func (l *lane) greet(err error) {
 	for _, told := range l.greeters {
 		told <- greeting{l.index, err}
@@ -74,9 +74,8 @@ func (l *lane) greet(err error) {
 
 // Connect connects to all nodes at once, which the first operation does otherwise, and returns nil
 // once a majority is connected: that is enough for a RedLock, and a service can start while a
-// minority of its nodes is down. The others go on connecting in the background. It is worth while
-// where the first lock is to be as fast as the second, and to find out early that nodes cannot be
-// reached. Config.ConnectTimeout bounds it, as ctx does.
+// minority of its nodes is down. The others go on connecting in the background. After a Connect, the
+// first lock takes one round trip. Config.ConnectTimeout bounds it, and so does ctx.
 //
 // The error is a [*NoQuorumError] that names each node which is not connected, and why. The client
 // can be used all the same: it connects with the next operation, too. If ctx ends first, or the

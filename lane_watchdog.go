@@ -25,7 +25,7 @@ func (l *lane) refuseQueue(now time.Duration) (waiting []*call) {
 	return waiting
 }
 
-// watch has the watchdog look at an exchange that begins now, and is overdue after the timeout. The timer is left running
+// watch sets the watchdog on an exchange that begins now and is overdue after the timeout. The timer is left running
 // from one exchange to the next: to set it anew for each would cost more than to have it
 // fire once in a while for nothing. The mutex is held.
 func (l *lane) watch(now, timeout time.Duration) {

@@ -113,7 +113,7 @@ func (h *hold) vote(i int, sent time.Duration, token uint64, r *node.Reply) {
 	default:
 		h.taken.Record(i, quorum.Denied)
 	}
-	if v == quorum.Denied && token == h.token && !h.renewed {
+	if v == quorum.Denied && token == h.token && !h.renewed && !r.Repeated {
 		// It has nothing of this owner: all that was sent before has been answered, too.
 		h.asked &^= 1 << i
 	}
@@ -146,13 +146,14 @@ func (h *hold) learnt() uint64 { return quorum.ToBeat(h.fences, h.lock.need) }
 // It did not refuse ours as too old, so its clock is less than MaxTTL ahead of that, and it
 // takes nothing that is more than MaxClockSkew ahead of its clock: to outbid such a token
 // would have all other nodes refuse us. And while this owner has the node, nobody else
-// raises the token there: one that is larger than what the node knew before, it takes.
+// raises the token there: one that is larger than what the node knew before, it takes. If the
+// operation ran twice, the second run finds the token of the first.
 func (h *hold) implausible(i int, token uint64, r *node.Reply) bool {
 	if r.Outcome != node.Granted || r.Token == 0 {
 		return false
 	}
 	tooFar := r.Token >= token+uint64(h.client.cfg.limits().Recovery().Microseconds())
-	raised := !h.lock.reads && h.fences != nil && h.fences[i] != 0 && h.fences[i] < token
+	raised := !r.Repeated && !h.lock.reads && h.fences != nil && h.fences[i] != 0 && h.fences[i] < token
 	return tooFar || raised
 }
 

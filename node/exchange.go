@@ -111,15 +111,15 @@ func reasonOf(err error) error {
 	return ErrUnreachable
 }
 
-// isTimeout reports whether somebody did not answer in time.
+// isTimeout reports whether an answer did not come in time.
 func isTimeout(err error) bool {
 	var netErr net.Error
 	return errors.Is(err, context.DeadlineExceeded) || errors.Is(err, os.ErrDeadlineExceeded) ||
 		errors.As(err, &netErr) && netErr.Timeout()
 }
 
-// severed reports whether a connection broke or was closed by the other side: no answer comes any
-// more, and the server may have run what was sent. A timeout is something else.
+// severed reports whether the connection broke, or the other side closed it: no answer comes any
+// more, and the server may have run the commands. A timeout is not an end of the connection.
 func severed(err error) bool {
 	var broken *net.OpError
 	return !isTimeout(err) &&

@@ -19,10 +19,10 @@ const (
 	recordTime = 20 * time.Millisecond
 )
 
-// sound reports whether an idle connection can be used. It neither blocks nor sends anything. It is
-// sure of a connection that it refuses: the server closed it, or said what nobody asked for. Of
-// others it may be wrong: what breaks after the look is found by the exchange, as it is where the
-// system or the dialler offers no look.
+// sound reports whether an idle connection can be used. It neither blocks nor sends anything. It
+// refuses a connection only if the server closed it, or sent bytes without a request. It may accept
+// a broken one: if the connection breaks after the look, or the system or the dialler offers no look.
+// The exchange then finds out.
 func sound(conn net.Conn) bool {
 	secure, isTLS := conn.(*tls.Conn)
 	if isTLS {
@@ -52,7 +52,7 @@ func quiet(conn *tls.Conn) bool {
 	return n == 0 && isTimeout(err)
 }
 
-// socketState is what a look at a socket finds.
+// socketState is the result of a look at a socket.
 type socketState uint8
 
 const (

@@ -30,8 +30,8 @@ func pair(t *testing.T) (client, server net.Conn) {
 	return client, server
 }
 
-// securePair is both ends of a TLS 1.3 connection after the handshake. What the server sent behind
-// it, which is a session ticket, lies in the socket of the client.
+// securePair is both ends of a TLS 1.3 connection after the handshake. A session ticket, which the
+// server sent behind it, lies in the socket of the client.
 func securePair(t *testing.T) (client, server *tls.Conn) {
 	t.Helper()
 	web := httptest.NewTLSServer(nil) // has certificates
@@ -52,7 +52,7 @@ func securePair(t *testing.T) (client, server *tls.Conn) {
 	return client, server
 }
 
-// await returns once a look at the socket finds what it should.
+// await returns once a look at the socket finds this state.
 func await(t *testing.T, conn net.Conn, state socketState) {
 	t.Helper()
 	require.Eventually(t, func() bool { return peek(conn.(syscall.Conn)) == state }, 30*time.Second, time.Millisecond)
@@ -131,7 +131,7 @@ func TestClosedTLSConnectionIsNotSound(t *testing.T) {
 	}
 }
 
-// BenchmarkLook is what a look at an idle connection costs.
+// BenchmarkLook measures a look at an idle connection.
 func BenchmarkLook(b *testing.B) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(b, err)

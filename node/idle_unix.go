@@ -7,8 +7,8 @@ import (
 	"syscall"
 )
 
-// peek looks what a read of the socket would do, and does not read. Control is used, as Read would
-// fail by the deadline of the exchange before.
+// peek finds out whether the socket has bytes or is closed, and leaves the bytes in it. It uses
+// Control, because Read would fail by the deadline of the exchange before.
 func peek(socket syscall.Conn) socketState {
 	raw, err := socket.SyscallConn()
 	if err != nil {

@@ -1,12 +1,10 @@
 package node
 
 import (
-	"context"
 	"fmt"
 	"io"
 	"net"
 	"strings"
-	"time"
 )
 
 // replyError is an error reply of a server, read before rueidis has the connection.
@@ -14,38 +12,16 @@ type replyError string
 
 func (e replyError) Error() string { return string(e) }
 
-// knock asks whoever listens for a PONG, before rueidis has the connection: rueidis
-// panics, in a goroutine of its own, on answers that nobody asked for, as a server of
-// another protocol gives. It also gets to see why a server hangs up at once.
-func knock(ctx context.Context, conn net.Conn, timeout time.Duration) error {
-	ctx, cancel := context.WithTimeout(ctx, timeout)
-	defer cancel()
-	deadline, _ := ctx.Deadline()
-	if err := conn.SetDeadline(deadline); err != nil {
-		return err
-	}
-	if _, err := io.WriteString(conn, ping); err != nil {
-		return err
-	}
-	line, err := readLine(conn)
-	if err != nil {
-		return err
-	}
-	if err := judge(line); err != nil {
-		return err
-	}
-	return conn.SetDeadline(time.Time{})
-}
-
-// ping is the command that every server answers, whoever asks.
+// ping is the command that every server answers, also to strangers.
 const ping = "*1\r\n$4\r\nPING\r\n"
 
-// knocker is a connection that knocks by itself, and saves the round trip for that: the PING goes
-// ahead of what is written first, and the answer is taken off before anything is read. Until the
-// answer is that of a Redis server, nothing else is read, and never if it is not.
+// knocker is a connection that asks the server for a PONG, and reads it before anything else: rueidis
+// panics, in a goroutine of its own, on surplus answers, and servers of other protocols give such. The
+// knocker also finds out why a server hangs up at once. It sends the PING in one write with the
+// first command, which saves a round trip. If no Redis server answers, it reads nothing else.
 type knocker struct {
 	net.Conn
-	// knocked belongs to the one who writes, the others to the one who reads.
+	// knocked belongs to the writer, the others to the reader.
 	knocked, heard bool
 	refusal        error
 }

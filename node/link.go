@@ -25,8 +25,8 @@ type link struct {
 	spans    []span
 	commands rueidis.Commands
 	writer   writer
-	// conn is what the client was made on, as the dialler returned it; with a Sentinel, the last:
-	// the master's.
+	// conn is the connection of the client, as the dialler returned it. With a Sentinel it is the last
+	// one, to the master.
 	conn atomic.Pointer[net.Conn]
 	// dialled is how it was made, and way how the last one was that was greeted: with a
 	// Sentinel, the former may lead there.
@@ -232,15 +232,15 @@ func (l *link) dialler(opt rueidis.ClientOption) dialFunc {
 			}
 		}
 		w := &way{dial, addr, d, cfg}
-		conn, err := w.dial(ctx, w.addr, w.dialer, w.cfg)
+		raw, conn, err := w.connect(ctx)
 		if err != nil {
 			return nil, err
 		}
 		if l.phase.Load() == opening {
-			l.conn.Store(&conn)
+			l.conn.Store(&raw)
 			l.dialled.Store(w)
 		}
-		return &knocker{Conn: conn}, nil
+		return conn, nil
 	}
 }
 
@@ -252,17 +252,14 @@ type way struct {
 	cfg    *tls.Config
 }
 
-// connect makes a connection to whoever listens there, and has it answer.
-func (w *way) connect(ctx context.Context) (net.Conn, error) {
-	conn, err := w.dial(ctx, w.addr, w.dialer, w.cfg)
+// connect makes a connection, and the wrapper through which to use it. The wrapper believes nothing
+// of the server before the answer to a PING.
+func (w *way) connect(ctx context.Context) (raw, conn net.Conn, err error) {
+	raw, err = w.dial(ctx, w.addr, w.dialer, w.cfg)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	if err := knock(ctx, conn, w.dialer.Timeout); err != nil {
-		_ = conn.Close()
-		return nil, err
-	}
-	return conn, nil
+	return raw, &knocker{Conn: raw}, nil
 }
 
 // dialTCP connects as rueidis does where no dialler is given.

@@ -27,14 +27,14 @@ func awaitClosed(t testing.TB, server *redisproc.Server) {
 }
 
 // The server closes the idle connection in each of the ways that servers have. The next operation
-// succeeds, whatever it is.
+// succeeds.
 func TestRedisSurvivesIdleConnectionsThatTheServerCloses(t *testing.T) {
 	for name, c := range map[string]struct {
 		opts    []redisproc.Option
 		address func(*redisproc.Server) string
 		closes  func(t *testing.T, server *redisproc.Server)
-		// steps is how many operations are tried; idle says that the connection was idle for long
-		// enough to be looked at, whatever the machine does.
+		// steps is the number of operations to try. idle is set if the connection was certainly idle
+		// for long enough for a look.
 		steps int
 		idle  bool
 	}{
@@ -120,7 +120,7 @@ type cutter struct {
 	*front
 	target string
 	conns  atomic.Int32
-	// cuts is how many scripts are still met by a cut; answered has the server run them first.
+	// cuts counts the scripts that still lead to a cut. If answered is set, the server runs them first.
 	cuts     atomic.Int32
 	answered atomic.Bool
 }
@@ -168,7 +168,7 @@ func (c *cutter) carry(down net.Conn) {
 	}
 }
 
-// run has the server run what the client sent, on a connection of its own.
+// run sends the commands to the server on another connection, and waits for the answer.
 func (c *cutter) run(commands []byte) {
 	conn, err := net.Dial("tcp", c.target)
 	if err != nil {
@@ -265,7 +265,7 @@ func TestRedisSendsNothingAgainAfterATimeout(t *testing.T) {
 	assert.False(t, r.Repeated)
 }
 
-// A node that is gone for good fails as one that was never there, but for what was sent.
+// A server that does not come back is a failure of the node.
 func TestRedisThatIsGoneFails(t *testing.T) {
 	server := start(t)
 	n := open(t, server.Addr())
@@ -275,8 +275,7 @@ func TestRedisThatIsGoneFails(t *testing.T) {
 	require.ErrorIs(t, r.Err, node.ErrUnreachable)
 }
 
-// turns counts how often the client has spoken after the server: the round trips, but for those of
-// TCP and TLS.
+// turns counts the round trips of a client above TCP: the client writes after the server wrote.
 type turns struct {
 	*front
 	n atomic.Int32
@@ -317,7 +316,7 @@ func newTurns(t testing.TB, target string) *turns {
 	return w
 }
 
-// Connecting takes two round trips besides that of TCP, and no right but those that it needs.
+// Connecting takes two round trips above TCP.
 func TestRedisConnectsInFewRoundTrips(t *testing.T) {
 	server := start(t)
 	warm(t, open(t, server.Addr()))

@@ -152,7 +152,7 @@ func delayed(t testing.TB, target string, way time.Duration) (addr string) {
 	return listener.Addr().String()
 }
 
-// crawl copies what comes, each piece late by the way.
+// crawl copies bytes, each piece late by the way.
 func crawl(to, from net.Conn, way time.Duration) {
 	type piece struct {
 		due  time.Time
