@@ -215,8 +215,7 @@ func TestConnectFails(t *testing.T) {
 			" (n2: connect: unreachable: connection refused; n3: connect: unreachable: it is not connected yet): gave up: context deadline exceeded", err.Error())
 
 		other := f.client(far)
-		var took time.Duration
-		took = f.elapsed(func() { err = other.Connect(t.Context()) })
+		took := f.elapsed(func() { err = other.Connect(t.Context()) })
 		assert.Equal(t, 2*time.Second, took, "ConnectTimeout bounds it")
 		require.ErrorIs(t, err, node.ErrTimeout)
 		require.NoError(t, other.Close(context.Background()))

@@ -48,8 +48,7 @@ func (l *lane) connect() bool {
 
 // reasonOf splits a failure to connect into what an error of an operation says of it.
 func reasonOf(failure error) (reason, why error) {
-	var nodeErr *node.Error
-	if errors.As(failure, &nodeErr) {
+	if nodeErr, ok := errors.AsType[*node.Error](failure); ok {
 		return nodeErr.Reason, nodeErr.Err
 	}
 	return node.ErrUnreachable, failure

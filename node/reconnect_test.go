@@ -115,6 +115,38 @@ func TestRedisSurvivesIdleTLSConnectionsThatTheServerCloses(t *testing.T) {
 	}
 }
 
+// A Sentinel and the master close their idle connections. The next operation asks the Sentinel again.
+func TestRedisSurvivesIdleConnectionsBehindASentinel(t *testing.T) {
+	server := start(t)
+	sentinel := redisproc.StartSentinel(t, "mymaster", server)
+	n := openWith(t, sentinelOf(sentinel.Addr()))
+	eventually(t, node.Granted, n, acquire("o1", "a"))
+	for range 3 {
+		_, err := sentinel.Command("CLIENT", "KILL", "TYPE", "normal")
+		require.NoError(t, err)
+		command(t, server, "CLIENT", "KILL", "TYPE", "normal")
+		awaitClosed(t, server)
+		want(t, node.Granted, n, renew("o1", "a"))
+	}
+}
+
+// An inbox subscribes again after the server has closed all connections, in one round trip.
+func TestRedisInboxSurvivesClosedConnections(t *testing.T) {
+	server := start(t)
+	n := open(t, server.Addr())
+	want(t, node.Granted, n, acquire("o1", "a"))
+	told := make(chan node.Message, 16)
+	in, err := node.Listen(t.Context(), n, "client", func(m node.Message) { told <- m })
+	require.NoError(t, err)
+	defer func() { _ = in.Close() }()
+	for range 2 {
+		command(t, server, "CLIENT", "KILL", "TYPE", "normal")
+		command(t, server, "CLIENT", "KILL", "TYPE", "pubsub")
+		require.Equal(t, node.Lost, (<-told).Kind)
+		require.Equal(t, node.Resubscribed, (<-told).Kind)
+	}
+}
+
 // cutter is a way to a server that breaks connections in the middle of an exchange.
 type cutter struct {
 	*front

@@ -267,7 +267,7 @@ func TestRealConnectIsBounded(t *testing.T) {
 		})
 	}
 	began := time.Now()
-	_, err := hung(300*time.Millisecond).RedLock("a").TryAcquire(t.Context())
+	_, err := hung(300 * time.Millisecond).RedLock("a").TryAcquire(t.Context())
 	require.ErrorIs(t, err, quorumlock.ErrNoQuorum)
 	require.ErrorIs(t, err, node.ErrTimeout)
 	assert.GreaterOrEqual(t, time.Since(began), 290*time.Millisecond)
