@@ -47,11 +47,14 @@ func (r *remote) Probe(ctx context.Context) error {
 	return r.Memory.Probe(ctx)
 }
 
-// hangUp closes the connection.
-func (r *remote) hangUp() {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.connected = false
+// hangUp closes the connections, once nothing is under way on them.
+func hangUp(nodes []*remote) {
+	settled()
+	for _, r := range nodes {
+		r.mu.Lock()
+		r.connected = false
+		r.mu.Unlock()
+	}
 }
 
 // set changes how connecting goes from now on.
@@ -93,14 +96,10 @@ func TestOperationsWaitForTheConnection(t *testing.T) {
 			assert.Greater(t, lease.Remaining(), quorumlock.DefaultTTL*95/100, "connecting is no part of the TTL")
 			assert.Zero(t, f.elapsed(func() { err = lease.Extend(t.Context()) }))
 			require.NoError(t, err)
-			for _, nd := range nodes {
-				nd.hangUp()
-			}
+			hangUp(nodes)
 			assert.Equal(t, takes, f.elapsed(func() { err = lease.Release(t.Context()) }))
 			require.NoError(t, err)
-			for _, nd := range nodes {
-				nd.hangUp()
-			}
+			hangUp(nodes)
 		}
 		settled()
 		assert.Empty(t, down)
@@ -179,9 +178,7 @@ func TestConnect(t *testing.T) {
 		}
 
 		// A Connect joins the connecting that an operation has begun.
-		for _, nd := range nodes {
-			nd.hangUp()
-		}
+		hangUp(nodes)
 		tried := make(chan error, 1)
 		go func() {
 			_, err := client.RedLock("a").TryAcquire(t.Context())

@@ -55,9 +55,9 @@ func OpenRedis(address string) (*Redis, error) {
 }
 
 // NewRedis makes a node from rueidis' own options: user and password, TLS, database
-// number, dialler, Sentinel. Dialer.Timeout bounds connecting and ConnWriteTimeout an
-// exchange; both are [DefaultTimeout] if not positive, and belong well below the TTL of
-// the locks. Options that would add connections, replace one by itself or repeat commands
+// number, dialler, Sentinel. Dialer.Timeout bounds each step of connecting and ConnWriteTimeout an
+// exchange, of which a call makes two at most; both are [DefaultTimeout] if not positive.
+// ConnWriteTimeout belongs well below the TTL of the locks. Options that would add connections, replace one by itself or repeat commands
 // are overruled. It fails only for options that do not describe one deployment.
 func NewRedis(opt rueidis.ClientOption) (*Redis, error) {
 	switch {
