@@ -135,7 +135,7 @@ func TestConnectingGoesOnBehindTheCallers(t *testing.T) {
 	})
 }
 
-// A node that cannot be connected says why to those who waited for it, and counts as down then.
+// If connecting fails, the waiting callers get the reason, and the node then counts as down.
 func TestConnectingFails(t *testing.T) {
 	inVirtualTime(t, 1, func(t *testing.T, f *fleet) {
 		refused := errors.New("connection refused")

@@ -15,8 +15,8 @@ import (
 // repeating is a node in memory that runs acquisitions twice, as after a connection that broke.
 type repeating struct {
 	*node.Memory
-	// times is how many acquisitions are still to be repeated; denies has the second run denied, as if
-	// another owner had come between the two.
+	// times counts the acquisitions that the node still repeats. If denies is set, it denies the second
+	// run, as if another owner had come between the two.
 	times  atomic.Int32
 	denies bool
 }
