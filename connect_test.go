@@ -3,6 +3,7 @@ package quorumlock_test
 import (
 	"context"
 	"errors"
+	"io"
 	"sync"
 	"testing"
 	"time"
@@ -22,6 +23,22 @@ type remote struct {
 	takes     time.Duration
 	fails     error
 	probes    int
+	// breaks says that the next exchange fails: its connection breaks, and there is a new one at once.
+	breaks bool
+}
+
+func (r *remote) Do(ctx context.Context, ops []node.Op, replies []node.Reply) {
+	r.mu.Lock()
+	breaks := r.breaks
+	r.breaks = false
+	r.mu.Unlock()
+	if !breaks {
+		r.Memory.Do(ctx, ops, replies)
+		return
+	}
+	for i := range ops {
+		replies[i] = node.Reply{Err: &node.Error{Node: r.Name(), Op: ops[i].Kind, Reason: node.ErrUnreachable, Err: io.EOF}}
+	}
 }
 
 func (r *remote) Connected() bool {
@@ -155,6 +172,26 @@ func TestConnectingFails(t *testing.T) {
 		lease, err := client.RedLock("a").TryAcquire(t.Context())
 		require.NoError(t, err)
 		require.NoError(t, lease.Release(t.Context()))
+	})
+}
+
+// One dead connection is not a dead node: if the node has a new one, it is asked again at once.
+func TestBrokenConnectionIsNoFailureOfTheNode(t *testing.T) {
+	inVirtualTime(t, 1, func(t *testing.T, f *fleet) {
+		nodes, far := f.remotely(time.Second)
+		client := f.client(far, func(cfg *quorumlock.Config) {
+			cfg.Hooks.NodeDown = func(name string, _ error) { t.Errorf("%s counts as down", name) }
+		})
+		require.NoError(t, client.Connect(t.Context()))
+		nodes[0].mu.Lock()
+		nodes[0].breaks = true
+		nodes[0].mu.Unlock()
+		_, err := client.RedLock("a").TryAcquire(t.Context())
+		require.ErrorIs(t, err, node.ErrUnreachable)
+		lease, err := client.RedLock("a").TryAcquire(t.Context())
+		require.NoError(t, err)
+		require.NoError(t, lease.Release(t.Context()))
+		settled()
 	})
 }
 

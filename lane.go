@@ -284,7 +284,7 @@ func (l *lane) settle() bool {
 	clear(l.ops)
 
 	l.mu.Lock()
-	return l.concluded(ended, overdue, failureOf(l.replies))
+	return l.concluded(ended, overdue, l.spared(failureOf(l.replies)))
 }
 
 // concluded records how an exchange or a probe ended, and tells those who wait for a

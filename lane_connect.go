@@ -46,6 +46,15 @@ func (l *lane) connect() bool {
 	return l.concluded(l.client.clock.Now(), overdue, err)
 }
 
+// spared is the failure of an exchange, unless it says nothing about the node: its connection broke,
+// and it has a new one.
+func (l *lane) spared(failure error) error {
+	if l.connector != nil && errors.Is(failure, node.ErrUnreachable) && l.connector.Connected() {
+		return nil
+	}
+	return failure
+}
+
 // reasonOf splits a failure to connect into what an error of an operation says of it.
 func reasonOf(failure error) (reason, why error) {
 	if nodeErr, ok := errors.AsType[*node.Error](failure); ok {
