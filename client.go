@@ -37,10 +37,12 @@ type Client struct {
 	// owned is set if the client made the nodes, and has to close them.
 	owned bool
 	// senders owns every goroutine that talks to a node.
-	senders     errgroup.Group
-	schedule    scheduler
-	reports     reporter
-	tokens      tokens
+	senders  errgroup.Group
+	schedule scheduler
+	reports  reporter
+	tokens   tokens
+	// refills are those that give nodes back what they have forgotten of latches.
+	refills     refills
 	generations generations
 	servers     servers
 	lines       lines

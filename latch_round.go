@@ -11,7 +11,8 @@ import (
 )
 
 // latchRound asks all nodes about a latch, and gives those that lack something what the others
-// have, once each. Answers that come after it was decided are folded in all the same.
+// have, once each. Where it reads ids, or gives many, it does so a bounded number at a time, the
+// next after the answer to the last: no operation keeps a node from others for long. Answers that come after it was decided are folded in all the same.
 type latchRound struct {
 	call *latchCall
 	kind node.Kind
@@ -37,14 +38,55 @@ type latchRound struct {
 	until           []int64
 	errs            []error
 	granted, mended uint64
+	// before are the ends of the recoveries that the call knew of before the round.
+	before []int64
+	// born tells one memory of a node from the next, told what it said last, without ids. goals are
+	// how many ids there were when it was asked first. gifts are the ids that it is being given, and
+	// rests those of them that have still to be sent.
+	born  []int64
+	told  []quorum.LatchAnswer
+	goals []int
+	gifts []latchGift
 	// target is what has to be on enough nodes before it may be told: all that there was when
 	// enough had answered. What others do meanwhile is not waited for.
 	target *quorum.LatchView
 	// out counts the operations that are to be answered.
 	out  int
 	over bool
+	// bySizes is set once sizes have decided it: ids need not be read any more.
+	bySizes bool
 	// outcome is the view that decided the round: what comes later is of no account to who asked.
 	outcome quorum.LatchView
+}
+
+// latchGift is what a node is being given.
+type latchGift struct {
+	ask node.LatchOp
+	// all are the ids, sent how many of them the node was sent.
+	all  []string
+	sent int
+}
+
+// next is the operation that gives the next of them. Only the last one says that these were all.
+func (g *latchGift) next() *node.LatchOp {
+	ask := g.ask
+	ask.IDs = g.all[g.sent:min(g.sent+latchChunk, len(g.all))]
+	if g.sent += len(ask.IDs); g.sent < len(g.all) {
+		ask.Whole = 0
+	}
+	return &ask
+}
+
+// latchChunk is how many ids one operation gives to a node. Tests have it smaller.
+var latchChunk = node.MaxListed
+
+// init makes room for the answers of the nodes.
+func (r *latchRound) init(nodes int) {
+	r.answers, r.told = make([]quorum.LatchAnswer, nodes), make([]quorum.LatchAnswer, nodes)
+	r.until, r.born, r.errs = make([]int64, nodes), make([]int64, nodes), make([]error, nodes)
+	r.goals, r.gifts = make([]int, nodes), make([]latchGift, nodes)
+	r.before = r.call.untils(nodes)
+	r.decided = make(chan struct{})
 }
 
 // send asks all nodes.
@@ -52,21 +94,22 @@ func (r *latchRound) send() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	lanes := r.call.latch.client.lanes
-	r.answers = make([]quorum.LatchAnswer, len(lanes))
-	r.until, r.errs = make([]int64, len(lanes)), make([]error, len(lanes))
-	r.decided = make(chan struct{})
+	r.init(len(lanes))
 	for i := range lanes {
 		ask, token := r.ask, r.token
+		if ask.List {
+			ask.From = r.call.copyOf(i).next()
+		}
 		if ask.First || len(ask.IDs) > 0 {
 			token = r.call.earliest(token)
 		}
 		r.submit(i, &ask, token)
 	}
-	r.judge()
+	r.judge(true)
 }
 
-// submit sends one operation. The mutex is held.
-func (r *latchRound) submit(i int, ask *node.LatchOp, token uint64) {
+// submit sends one operation, and reports whether an answer will come. The mutex is held.
+func (r *latchRound) submit(i int, ask *node.LatchOp, token uint64) bool {
 	l := r.call.latch
 	if r.inboxes&(1<<i) != 0 {
 		ask.Inbox, ask.Keep = l.client.id, l.client.keepEntry()
@@ -76,9 +119,10 @@ func (r *latchRound) submit(i int, ask *node.LatchOp, token uint64) {
 	}}
 	if err := l.client.lanes[i].submit(c); err != nil {
 		r.errs[i] = err
-		return
+		return false
 	}
 	r.out++
+	return true
 }
 
 // answer is what one node says.
@@ -86,42 +130,73 @@ func (r *latchRound) answer(c *call, reply *node.Reply) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.out--
-	r.note(c, reply)
-	r.mend()
-	r.judge()
+	news := r.note(c, reply)
+	if news {
+		r.mend()
+	}
+	r.judge(news)
 }
 
-// note keeps an answer. A node that fails a later operation has still said what it has.
-func (r *latchRound) note(c *call, reply *node.Reply) {
-	s := reply.Latch
+// note keeps an answer, and reports whether it is one: not if more has to be read from the node, or
+// given to it. A node that fails a later operation has still said what it has.
+func (r *latchRound) note(c *call, reply *node.Reply) (news bool) {
+	i, s := c.lane(), reply.Latch
 	if reply.Err != nil || s == nil {
-		r.errs[c.lane()] = reply.Err
-		return
+		r.errs[i] = reply.Err
+		return true
 	}
 	l := r.call.latch
 	l.client.tokens.saw(max(s.Generation, s.Since, s.Last), l.name[0])
-	r.until[c.lane()], r.errs[c.lane()] = s.Until, nil
 	a := quorum.LatchAnswer{
 		Told: true, Generation: s.Generation, Count: s.Count, Since: s.Since,
-		Refilled: s.Whole, Recovering: reply.Recovering > 0,
-	}
-	if before := r.answers[c.lane()]; before.Generation == a.Generation {
-		a.IDs = before.IDs
+		Refilled: s.Whole, Recovering: reply.Recovering > 0, Size: s.Size,
 	}
 	if length := l.client.cfg.limits().Recovery().Microseconds(); s.Until > length {
 		a.Memory = uint64(s.Until - length)
 	}
+	if before := &r.answers[i]; before.Generation == a.Generation && r.until[i] == s.Until && r.born[i] == s.Born {
+		a.IDs = before.IDs
+	}
+	r.until[i], r.born[i], r.errs[i], r.told[i] = s.Until, s.Born, nil, a
+	r.told[i].IDs = nil
 	granted := reply.Outcome == node.Granted
 	if granted {
-		r.granted |= 1 << c.lane()
+		r.granted |= 1 << i
 	}
 	switch {
 	case c.op.Latch.List:
-		a.IDs = slices.Sorted(slices.Values(s.IDs))
+		read, more := r.read(c, s)
+		if more {
+			return false
+		}
+		a.IDs = read
+	case granted && c.op.Latch.Exact:
+		if r.gifts[i].sent < len(r.gifts[i].all) && r.submit(i, r.gifts[i].next(), 0) {
+			return false
+		}
+		a.IDs = quorum.UnionOfIDs(a.IDs, r.gifts[i].all[:r.gifts[i].sent])
 	case granted:
-		a.IDs = slices.Sorted(slices.Values(c.op.Latch.IDs))
+		a.IDs = quorum.UnionOfIDs(a.IDs, slices.Sorted(slices.Values(c.op.Latch.IDs)))
 	}
-	r.answers[c.lane()] = a
+	r.answers[i] = a
+	return true
+}
+
+// read takes what a node has listed, and asks for more until the call has read as many ids as there
+// were when the round asked first. What was read then is all that the node had at some moment of the
+// round, as ids keep their order.
+func (r *latchRound) read(c *call, s *node.LatchState) (ids []string, more bool) {
+	i, ask := c.lane(), *c.op.Latch
+	one := r.call.copyOf(i)
+	read := one.add(ask.From, s)
+	if r.goals[i] == 0 || read < ask.From { // the first answer, or one of another memory
+		r.goals[i] = s.Size
+	}
+	ask.From = read
+	if read < r.goals[i] && !r.bySizes && r.submit(i, &ask, r.token) {
+		return nil, true
+	}
+	return one.all(), false
 }
 
 // view is what the answers come to so far, or the target once enough nodes have that, but not yet
@@ -130,21 +205,30 @@ func (r *latchRound) view() quorum.LatchView {
 	v := r.union()
 	if t := r.target; t != nil && v.Known && v.Holders < r.call.need && t.Alike(&v) {
 		if holders := t.HeldBy(r.answers); holders >= r.call.need {
-			v, v.Holders = *t, holders
+			full := v.Full
+			v, v.Holders, v.Full = *t, holders, full
 		}
 	}
 	return v
 }
 
+// sizes is what the nodes have told so far but for their ids. The mutex is held.
+func (r *latchRound) sizes() quorum.LatchView {
+	return quorum.ViewLatch(r.told, r.call.need, nil, r.skew())
+}
+
+// skew is how far clocks may be apart, in the unit of tokens.
+func (r *latchRound) skew() uint64 {
+	return uint64(r.call.latch.client.cfg.limits().MaxClockSkew.Microseconds())
+}
+
 // union is all that the answers come to so far. The mutex is held.
 func (r *latchRound) union() quorum.LatchView {
-	limits := r.call.latch.client.cfg.limits()
-	skew := uint64(limits.MaxClockSkew.Microseconds())
 	var known []string
 	if r.any || r.generation == r.latest() {
 		known = r.known
 	}
-	return quorum.ViewLatch(r.answers, r.call.need, known, skew)
+	return quorum.ViewLatch(r.answers, r.call.need, known, r.skew())
 }
 
 func (r *latchRound) latest() (generation uint64) {
@@ -156,8 +240,10 @@ func (r *latchRound) latest() (generation uint64) {
 
 // mend gives nodes what others have, and they lack, once enough have said what there is. One
 // that lost its memory is whole again with that, if all ids are known. Each is given it once for
-// a target: then it has that, and what others do meanwhile could be run after for ever. The mutex
-// is held.
+// a target: then it has that, and what others do meanwhile could be run after for ever.
+//
+// One that lost its memory is whole only with all that the others knew after the loss. So the call
+// has to know of the loss before it asks them. The mutex is held.
 func (r *latchRound) mend() {
 	v := r.union()
 	if r.kind != node.Latch || !v.Known || v.Disputed {
@@ -166,31 +252,41 @@ func (r *latchRound) mend() {
 	if r.target == nil || !r.target.Alike(&v) {
 		r.target, r.mended = &v, 0
 	}
-	skew := uint64(r.call.latch.client.cfg.limits().MaxClockSkew.Microseconds())
 	for i, a := range r.answers {
-		refill := r.ask.List && v.Count > 0 && !v.Member(a, skew)
+		refill := r.ask.List && v.Count > 0 && !v.Member(a, r.skew()) && r.before[i] == r.until[i]
 		if !a.Told || r.mended&(1<<i) != 0 || v.Holds(a) && !refill {
 			continue
 		}
 		r.mended |= 1 << i
-		ask := &node.LatchOp{Exact: true, Generation: v.Generation, Void: true, List: r.ask.List}
+		gift := latchGift{ask: node.LatchOp{Exact: true, Generation: v.Generation, Void: true}}
 		if v.Count > 0 {
-			ask.Count, ask.Since, ask.Chosen, ask.IDs = v.Count, v.Since, v.Chosen, v.Missing(a)
+			gift.ask.Count, gift.ask.Since, gift.ask.Chosen, gift.all = v.Count, v.Since, v.Chosen, v.Missing(a)
 		}
 		if refill {
-			ask.Whole = r.until[i]
+			gift.ask.Whole = r.until[i]
 		}
-		r.submit(i, ask, 0)
+		r.gifts[i] = gift
+		r.submit(i, r.gifts[i].next(), 0)
 	}
 }
 
-// judge ends the round once it is decided, or nothing more is to come. The mutex is held.
-func (r *latchRound) judge() {
+// judge ends the round once it is decided, or nothing more is to come. Where there is no news but
+// sizes, these may decide what is read: if enough nodes have as many ids as it takes, the ids are of
+// no account. The mutex is held.
+func (r *latchRound) judge(news bool) {
 	if r.over {
 		return
 	}
-	v := r.view()
-	if r.out == 0 || r.enough(&v) {
+	var v quorum.LatchView
+	if news || r.out == 0 {
+		v = r.view()
+	}
+	if r.ask.List && r.out > 0 && !(v.Known && r.enough(&v)) {
+		if s := r.sizes(); s.Known && s.Full >= r.call.need && !r.forgetful(&s) {
+			v, r.bySizes = s, true
+		}
+	}
+	if r.out == 0 || v.Known && r.enough(&v) || r.kind == node.Unlatch && r.enough(&v) {
 		r.over, r.outcome = true, v
 		close(r.decided)
 	}
@@ -199,8 +295,19 @@ func (r *latchRound) judge() {
 // forgetful reports whether a node has answered that is no witness, as it has lost its memory.
 // The mutex is held.
 func (r *latchRound) forgetful(v *quorum.LatchView) bool {
-	skew := uint64(r.call.latch.client.cfg.limits().MaxClockSkew.Microseconds())
-	return slices.ContainsFunc(r.answers, func(a quorum.LatchAnswer) bool { return a.Told && !v.Member(a, skew) })
+	return slices.ContainsFunc(r.told, func(a quorum.LatchAnswer) bool { return a.Told && !v.Member(a, r.skew()) })
+}
+
+// glance is what the sizes come to. The mutex is held.
+func (r *latchRound) glance(v *quorum.LatchView) latchGlance {
+	g := latchGlance{
+		count: v.Count, most: v.Most, mayBeDone: v.MayBeDone(r.told, r.call.need, r.skew()), forgetful: r.forgetful(v),
+	}
+	for i, a := range r.told {
+		g.sum += a.Size
+		g.read += len(r.answers[i].IDs)
+	}
+	return g
 }
 
 // errForgotten is why the answer of a node did not count.
@@ -208,8 +315,7 @@ var errForgotten = errors.New("it has lost its memory since the latch was set, a
 
 // noQuorum says why too few nodes agreed. The mutex is held.
 func (r *latchRound) noQuorum() *NoQuorumError {
-	l, v := r.call.latch, r.view()
-	skew := uint64(l.client.cfg.limits().MaxClockSkew.Microseconds())
+	l, v, skew := r.call.latch, r.view(), r.skew()
 	e := &NoQuorumError{Op: r.call.op, Names: l.name[:], Need: r.call.need, Total: len(r.answers)}
 	for i, a := range r.answers {
 		err := r.errs[i]

@@ -28,8 +28,10 @@ type LatchOp struct {
 	// Whole, if not 0, says that IDs are all that enough other nodes knew after this node told
 	// of its marker that it ends its recovery at that time.
 	Whole int64
-	// List has the ids told.
+	// List has ids told, in the order in which the node was told of them: those from place From
+	// on, at most [MaxListed] of them.
 	List bool
+	From int
 	// Inbox is, for who waits, the id of the client. It gets [Counted] when as many have counted
 	// down on this node as it takes, and when the latch is deleted, if that happens within
 	// Keep.
@@ -50,10 +52,17 @@ type LatchState struct {
 	Until int64
 	// Whole is set if the latch was given back since to a node that had lost its memory.
 	Whole bool
-	// Size is how many ids there are, and IDs what they are, in no order, if they are listed.
+	// Born tells what the node has from what it had before it forgot or deleted that: as long as
+	// Generation, Until and Born are the same, each id keeps its place. It is 0 if the latch is not set.
+	Born int64
+	// Size is how many ids there are, and IDs are those that are listed, in the order of their places.
 	Size int
 	IDs  []string
 }
+
+// MaxListed is how many ids of a latch one operation lists at most, and how many one should carry:
+// each operation keeps the server from others.
+const MaxListed = 1000
 
 // countedText is what is sent to an inbox: as other messages are, but about all who wait for
 // the name in that client.

@@ -156,7 +156,7 @@ func transient(t *testing.T, server *redisproc.Server) {
 // queueKeysOf are the keys of queues that there are.
 func queueKeysOf(server *redisproc.Server) (keys []string) {
 	for _, key := range server.Keys() {
-		for _, kind := range []string{"queue", "waiting", "woken"} {
+		for _, kind := range []string{"queue", "waiting", "woken", "writers"} {
 			if strings.HasPrefix(key, "quorumlock:"+kind+":") {
 				keys = append(keys, key)
 			}
