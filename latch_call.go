@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"math/bits"
-	"slices"
 	"time"
 
 	"github.com/quorumlock/quorumlock/node"
@@ -21,18 +20,10 @@ type latchCall struct {
 	rounds int
 	// seen is the latest generation that it was told of, or its client before.
 	seen uint64
-	// memories are the ends of the nodes' recoveries, as they have told it last.
-	memories []int64
+	// glanced is the last round that read sizes only.
+	glanced *latchRound
 	// copies are what it has read of the ids on the nodes.
 	copies []*latchCopy
-}
-
-// untils are the ends of the nodes' recoveries as far as the call knows; 0 is none.
-func (x *latchCall) untils(nodes int) []int64 {
-	if x.memories == nil {
-		return make([]int64, nodes)
-	}
-	return slices.Clone(x.memories)
 }
 
 // copyOf is what the call has read of the ids on a node.
@@ -84,7 +75,6 @@ func (x *latchCall) ask(r *latchRound) (quorum.LatchView, error) {
 	if r.any { // whoever answers later may know of a deletion after this call
 		r.any, r.generation = false, r.latest()
 	}
-	x.memories = slices.Clone(r.until)
 	x.latch.client.tokens.saw(r.token, x.latch.name[0])
 	if err != nil && !errors.Is(err, ErrClosed) {
 		err = gaveUp(errors.Join(r.noQuorum(), errCutShort), err)
@@ -226,7 +216,6 @@ func (x *latchCall) giveBack() {
 	if refills, name := &x.latch.client.refills, x.latch.name[0]; refills.begin(name) {
 		defer refills.end(name)
 		_, _, _ = x.look(nil)
-		x.rounds-- // nobody waits for it to know what there is
 	}
 }
 
@@ -250,7 +239,14 @@ func (x *latchCall) glance(inboxes uint64) (*quorum.LatchView, latchGlance, erro
 	r.enough = func(v *quorum.LatchView) bool {
 		return v.Full >= x.need || v.Count > v.Most || v.Count == 0 && v.Holders >= x.need
 	}
-	return x.read(r, func(v *quorum.LatchView) bool { return v.Count > 0 })
+	v, g, err := x.read(r, func(v *quorum.LatchView) bool { return v.Count > 0 })
+	if last := x.glanced; last != nil { // a node may have answered when it was over
+		last.mu.Lock()
+		g.forgetful = g.forgetful || v.Known && last.forgetful(v)
+		last.mu.Unlock()
+	}
+	x.glanced = r
+	return v, g, err
 }
 
 // read makes a round that changes nothing but what nodes lack. fine reports whether a view is one
@@ -274,17 +270,15 @@ func (x *latchCall) read(r *latchRound, fine func(*quorum.LatchView) bool) (*quo
 
 // count is how many have still to count down.
 func (x *latchCall) count() (int, error) {
-	v, g, err := x.look(nil)
+	v, _, err := x.look(nil)
 	switch {
 	case err != nil:
 		return 0, err
-	case g.forgetful:
-		x.giveBack()
-	}
-	if v.Full >= x.need {
+	case v.Full >= x.need:
 		return 0, nil
+	default:
+		return v.Left(), nil
 	}
-	return v.Left(), nil
 }
 
 // delete deletes the latch. All attempts are one deletion, if they can be: what a node has confirmed

@@ -38,8 +38,16 @@ type latchRound struct {
 	until           []int64
 	errs            []error
 	granted, mended uint64
-	// before are the ends of the recoveries that the call knew of before the round.
-	before []int64
+	// began is when the round did, as a token by the clock of the client.
+	began uint64
+	// lost are the ends of the recoveries of nodes that are known to have lost their memory, and
+	// readings how often nodes were asked for their ids because of such news. readBefore is after
+	// which of these a node told its ids, and lostBefore the one that the loss of a node led to.
+	lost                   []int64
+	readings               int
+	readBefore, lostBefore []int
+	// begun are the operations that begin to read a node's ids, or go on with that.
+	begun map[*node.LatchOp]latchReading
 	// born tells one memory of a node from the next, told what it said last, without ids. goals are
 	// how many ids there were when it was asked first. gifts are the ids that it is being given, and
 	// rests those of them that have still to be sent.
@@ -59,12 +67,21 @@ type latchRound struct {
 	outcome quorum.LatchView
 }
 
+// latchReading is what an operation reads for.
+type latchReading struct {
+	// number is how many readings there were before, and first is set where it begins.
+	number int
+	first  bool
+}
+
 // latchGift is what a node is being given.
 type latchGift struct {
 	ask node.LatchOp
 	// all are the ids, sent how many of them the node was sent.
 	all  []string
 	sent int
+	// busy is set until the node has answered the last operation: no other gift begins before.
+	busy bool
 }
 
 // next is the operation that gives the next of them. Only the last one says that these were all.
@@ -85,7 +102,8 @@ func (r *latchRound) init(nodes int) {
 	r.answers, r.told = make([]quorum.LatchAnswer, nodes), make([]quorum.LatchAnswer, nodes)
 	r.until, r.born, r.errs = make([]int64, nodes), make([]int64, nodes), make([]error, nodes)
 	r.goals, r.gifts = make([]int, nodes), make([]latchGift, nodes)
-	r.before = r.call.untils(nodes)
+	r.lost, r.readBefore, r.lostBefore = make([]int64, nodes), make([]int, nodes), make([]int, nodes)
+	r.begun = make(map[*node.LatchOp]latchReading)
 	r.decided = make(chan struct{})
 }
 
@@ -95,17 +113,27 @@ func (r *latchRound) send() {
 	defer r.mu.Unlock()
 	lanes := r.call.latch.client.lanes
 	r.init(len(lanes))
+	r.began = uint64(max(r.call.latch.client.tokens.now(), 0))
 	for i := range lanes {
-		ask, token := r.ask, r.token
-		if ask.List {
-			ask.From = r.call.copyOf(i).next()
+		if r.ask.List {
+			r.begin(i)
+			continue
 		}
+		ask, token := r.ask, r.token
 		if ask.First || len(ask.IDs) > 0 {
 			token = r.call.earliest(token)
 		}
 		r.submit(i, &ask, token)
 	}
 	r.judge(true)
+}
+
+// begin has a node list its ids, from the first on that the call has not read. The mutex is held.
+func (r *latchRound) begin(i int) {
+	ask := r.ask
+	ask.From = r.call.copyOf(i).next()
+	r.begun[&ask] = latchReading{r.readings, true}
+	r.submit(i, &ask, r.token)
 }
 
 // submit sends one operation, and reports whether an answer will come. The mutex is held.
@@ -143,6 +171,9 @@ func (r *latchRound) note(c *call, reply *node.Reply) (news bool) {
 	i, s := c.lane(), reply.Latch
 	if reply.Err != nil || s == nil {
 		r.errs[i] = reply.Err
+		if c.op.Latch != nil && c.op.Latch.Exact {
+			r.gifts[i].busy = false
+		}
 		return true
 	}
 	l := r.call.latch
@@ -170,11 +201,17 @@ func (r *latchRound) note(c *call, reply *node.Reply) (news bool) {
 			return false
 		}
 		a.IDs = read
-	case granted && c.op.Latch.Exact:
-		if r.gifts[i].sent < len(r.gifts[i].all) && r.submit(i, r.gifts[i].next(), 0) {
-			return false
+		r.readBefore[i] = max(r.readBefore[i], r.begun[c.op.Latch].number)
+	case c.op.Latch.Exact:
+		gift := &r.gifts[i]
+		if granted {
+			sent := gift.all[:gift.sent]
+			if len(sent) < len(gift.all) && r.submit(i, gift.next(), 0) {
+				return false
+			}
+			a.IDs = quorum.UnionOfIDs(a.IDs, sent)
 		}
-		a.IDs = quorum.UnionOfIDs(a.IDs, r.gifts[i].all[:r.gifts[i].sent])
+		gift.busy = false
 	case granted:
 		a.IDs = quorum.UnionOfIDs(a.IDs, slices.Sorted(slices.Values(c.op.Latch.IDs)))
 	}
@@ -189,14 +226,44 @@ func (r *latchRound) read(c *call, s *node.LatchState) (ids []string, more bool)
 	i, ask := c.lane(), *c.op.Latch
 	one := r.call.copyOf(i)
 	read := one.add(ask.From, s)
-	if r.goals[i] == 0 || read < ask.From { // the first answer, or one of another memory
+	reading := r.begun[c.op.Latch]
+	switch {
+	case read < ask.From: // it has another memory
 		r.goals[i] = s.Size
+	case reading.first:
+		r.goals[i] = max(r.goals[i], s.Size)
 	}
-	ask.From = read
-	if read < r.goals[i] && !r.bySizes && r.submit(i, &ask, r.token) {
-		return nil, true
+	ask.From, ask.Inbox = read, ""
+	if read < r.goals[i] && !r.bySizes {
+		r.begun[&ask] = latchReading{number: reading.number}
+		if r.submit(i, &ask, r.token) {
+			return nil, true
+		}
 	}
 	return one.all(), false
+}
+
+// forgot reports whether enough witnesses have been read since a node lost its memory: then what they
+// have is all that it may have forgotten. What was read before may lack a count-down that it forgot. So
+// a loss that may have happened during the round has all ids read again. The mutex is held.
+func (r *latchRound) forgot(i int, v *quorum.LatchView) (known bool) {
+	if r.answers[i].ForgotBefore(r.began, r.skew()) {
+		return true
+	}
+	if r.lost[i] != r.until[i] {
+		r.readings++
+		r.lost[i], r.lostBefore[i] = r.until[i], r.readings
+		for j := range r.answers {
+			r.begin(j)
+		}
+	}
+	witnesses := 0
+	for j, a := range r.answers {
+		if v.Member(a, r.skew()) && r.readBefore[j] >= r.lostBefore[i] {
+			witnesses++
+		}
+	}
+	return witnesses >= r.call.need
 }
 
 // view is what the answers come to so far, or the target once enough nodes have that, but not yet
@@ -242,8 +309,8 @@ func (r *latchRound) latest() (generation uint64) {
 // that lost its memory is whole again with that, if all ids are known. Each is given it once for
 // a target: then it has that, and what others do meanwhile could be run after for ever.
 //
-// One that lost its memory is whole only with all that the others knew after the loss. So the call
-// has to know of the loss before it asks them. The mutex is held.
+// One that lost its memory is whole only with all that the others knew after the loss, see forgot. The
+// mutex is held.
 func (r *latchRound) mend() {
 	v := r.union()
 	if r.kind != node.Latch || !v.Known || v.Disputed {
@@ -253,8 +320,11 @@ func (r *latchRound) mend() {
 		r.target, r.mended = &v, 0
 	}
 	for i, a := range r.answers {
-		refill := r.ask.List && v.Count > 0 && !v.Member(a, r.skew()) && r.before[i] == r.until[i]
-		if !a.Told || r.mended&(1<<i) != 0 || v.Holds(a) && !refill {
+		if !a.Told || r.mended&(1<<i) != 0 || r.gifts[i].busy {
+			continue
+		}
+		refill := r.ask.List && v.Count > 0 && !v.Member(a, r.skew())
+		if refill && !r.forgot(i, &v) || v.Holds(a) && !refill {
 			continue
 		}
 		r.mended |= 1 << i
@@ -266,7 +336,7 @@ func (r *latchRound) mend() {
 			gift.ask.Whole = r.until[i]
 		}
 		r.gifts[i] = gift
-		r.submit(i, r.gifts[i].next(), 0)
+		r.gifts[i].busy = r.submit(i, r.gifts[i].next(), 0)
 	}
 }
 

@@ -171,13 +171,13 @@ func (v *LatchView) Member(a LatchAnswer, skew uint64) bool {
 	case a.Memory == 0 || a.Refilled && a.Generation == v.Generation:
 		return true
 	default:
-		return a.forgotBefore(v.Generation, skew) || a.of(v.Generation) && a.Count > 0 && a.forgotBefore(v.Since, skew)
+		return a.ForgotBefore(v.Generation, skew) || a.of(v.Generation) && a.Count > 0 && a.ForgotBefore(v.Since, skew)
 	}
 }
 
-// forgotBefore reports whether a node lost its memory before a token was made, if it ever did, by
+// ForgotBefore reports whether a node lost its memory before a token was made, if it ever did, by
 // whatever clocks.
-func (a LatchAnswer) forgotBefore(token, skew uint64) bool {
+func (a LatchAnswer) ForgotBefore(token, skew uint64) bool {
 	return a.Memory < token && token-a.Memory > skew
 }
 
