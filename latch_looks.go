@@ -4,10 +4,10 @@ import (
 	"github.com/quorumlock/quorumlock/node"
 )
 
-// latchGlance is what the sizes of a latch on the nodes come to.
+// latchGlance sums up the sizes of a latch on the nodes.
 type latchGlance struct {
-	// count is what the latch is set to, most the largest size, and sum that of all sizes; read is how
-	// many ids were read of all nodes together.
+	// count is the number to which the latch is set. most is the largest size, sum the sum of all
+	// sizes, and read the number of ids that were read of all nodes together.
 	count, most, sum, read int
 	// mayBeDone is set if the latch may be done by the sizes, forgetful if a node has lost its memory.
 	mayBeDone, forgetful bool
@@ -32,7 +32,7 @@ type latchLooks struct {
 // grow: as long as they do, a node that has enough of them is about to tell.
 const patientLooks = 8
 
-// worthwhile reports whether to read the ids, after a glance.
+// worthwhile reports whether the waiter should read the ids, after a glance.
 func (l *latchLooks) worthwhile(g latchGlance) bool {
 	grows := g.sum != l.last.sum
 	l.last, l.soon = g, g.mayBeDone && g.most >= g.count
@@ -52,7 +52,7 @@ func (l *latchLooks) worthwhile(g latchGlance) bool {
 	return g.count <= node.MaxListed || !grows || l.glances >= patientLooks
 }
 
-// noted notes that the ids were read, and what that came to.
+// noted notes that the ids were read, with this result.
 func (l *latchLooks) noted(g latchGlance, err error) {
 	l.glances, l.read = 0, 0
 	if err == nil {

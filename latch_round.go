@@ -11,8 +11,8 @@ import (
 )
 
 // latchRound asks all nodes about a latch, and gives those that lack something what the others
-// have, once each. Where it reads ids, or gives many, it does so a bounded number at a time, the
-// next after the answer to the last: no operation keeps a node from others for long. Answers that come after it was decided are folded in all the same.
+// have, once each. It reads and gives ids in pieces of a bounded size, the next piece after the answer
+// to the last: no operation keeps a node from others for long. Answers that come after it was decided are folded in all the same.
 type latchRound struct {
 	call *latchCall
 	kind node.Kind
@@ -40,17 +40,18 @@ type latchRound struct {
 	granted, mended uint64
 	// began is when the round did, as a token by the clock of the client.
 	began uint64
-	// lost are the ends of the recoveries of nodes that are known to have lost their memory, and
-	// readings how often nodes were asked for their ids because of such news. readBefore is after
-	// which of these a node told its ids, and lostBefore the one that the loss of a node led to.
+	// lost are the ends of the recoveries of nodes that may have lost their memory during the round.
+	// Each such loss has all ids read again, and readings counts these readings. readBefore is, for each
+	// node, the number of the latest reading for which it told its ids. lostBefore is the number of the
+	// reading that began because the node itself had lost its memory.
 	lost                   []int64
 	readings               int
 	readBefore, lostBefore []int
 	// begun are the operations that begin to read a node's ids, or go on with that.
 	begun map[*node.LatchOp]latchReading
-	// born tells one memory of a node from the next, told what it said last, without ids. goals are
-	// how many ids there were when it was asked first. gifts are the ids that it is being given, and
-	// rests those of them that have still to be sent.
+	// born tells one memory of a node from the next. told are the last answers of the nodes, without
+	// ids. goals are the numbers of ids that a reading has to reach. gifts are the ids that nodes are
+	// being given.
 	born  []int64
 	told  []quorum.LatchAnswer
 	goals []int
@@ -67,14 +68,14 @@ type latchRound struct {
 	outcome quorum.LatchView
 }
 
-// latchReading is what an operation reads for.
+// latchReading says for which reading an operation lists ids.
 type latchReading struct {
-	// number is how many readings there were before, and first is set where it begins.
+	// number is that of the reading. first is set for the operation that begins it on a node.
 	number int
 	first  bool
 }
 
-// latchGift is what a node is being given.
+// latchGift is a set of ids that a node is being given, in pieces.
 type latchGift struct {
 	ask node.LatchOp
 	// all are the ids, sent how many of them the node was sent.
@@ -219,8 +220,8 @@ func (r *latchRound) note(c *call, reply *node.Reply) (news bool) {
 	return true
 }
 
-// read takes what a node has listed, and asks for more until the call has read as many ids as there
-// were when the round asked first. What was read then is all that the node had at some moment of the
+// read takes the ids that a node has listed. It asks for more until the call has read as many ids as
+// the node had when the reading began. These are all ids that the node had at some moment of the
 // round, as ids keep their order.
 func (r *latchRound) read(c *call, s *node.LatchState) (ids []string, more bool) {
 	i, ask := c.lane(), *c.op.Latch
@@ -243,9 +244,10 @@ func (r *latchRound) read(c *call, s *node.LatchState) (ids []string, more bool)
 	return one.all(), false
 }
 
-// forgot reports whether enough witnesses have been read since a node lost its memory: then what they
-// have is all that it may have forgotten. What was read before may lack a count-down that it forgot. So
-// a loss that may have happened during the round has all ids read again. The mutex is held.
+// forgot reports whether enough witnesses have been read since a node lost its memory. Only then do
+// they have all that the node may have forgotten: an earlier answer of a witness may lack a count-down
+// that came to both later. If the loss may have happened during the round, all ids are read again.
+// The mutex is held.
 func (r *latchRound) forgot(i int, v *quorum.LatchView) (known bool) {
 	if r.answers[i].ForgotBefore(r.began, r.skew()) {
 		return true
@@ -279,7 +281,7 @@ func (r *latchRound) view() quorum.LatchView {
 	return v
 }
 
-// sizes is what the nodes have told so far but for their ids. The mutex is held.
+// sizes is the view of the answers so far, without ids. The mutex is held.
 func (r *latchRound) sizes() quorum.LatchView {
 	return quorum.ViewLatch(r.told, r.call.need, nil, r.skew())
 }
@@ -340,9 +342,9 @@ func (r *latchRound) mend() {
 	}
 }
 
-// judge ends the round once it is decided, or nothing more is to come. Where there is no news but
-// sizes, these may decide what is read: if enough nodes have as many ids as it takes, the ids are of
-// no account. The mutex is held.
+// judge ends the round once it is decided, or no answer is outstanding. The sizes may decide a round
+// that is still reading ids: if enough nodes have enough ids, nobody needs to know which ones. The
+// mutex is held.
 func (r *latchRound) judge(news bool) {
 	if r.over {
 		return
@@ -368,7 +370,7 @@ func (r *latchRound) forgetful(v *quorum.LatchView) bool {
 	return slices.ContainsFunc(r.told, func(a quorum.LatchAnswer) bool { return a.Told && !v.Member(a, r.skew()) })
 }
 
-// glance is what the sizes come to. The mutex is held.
+// glance sums up the sizes. The mutex is held.
 func (r *latchRound) glance(v *quorum.LatchView) latchGlance {
 	g := latchGlance{
 		count: v.Count, most: v.Most, mayBeDone: v.MayBeDone(r.told, r.call.need, r.skew()), forgetful: r.forgetful(v),

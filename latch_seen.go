@@ -39,7 +39,7 @@ func (g *generations) of(name string) uint64 {
 	return g.latest[name]
 }
 
-// refills are the latches of which a call of this client gives nodes back what they have forgotten.
+// refills are the latches for which a call of this client gives ids back to nodes that forgot them.
 type refills struct {
 	mu   sync.Mutex
 	busy map[string]struct{}

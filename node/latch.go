@@ -52,10 +52,10 @@ type LatchState struct {
 	Until int64
 	// Whole is set if the latch was given back since to a node that had lost its memory.
 	Whole bool
-	// Born tells what the node has from what it had before it forgot or deleted that: as long as
-	// Generation, Until and Born are the same, each id keeps its place. It is 0 if the latch is not set.
+	// Born is when the node was told that the latch is set, by its own clock, or 0. As long as
+	// Generation, Until and Born are the same, the node has forgotten nothing, and each id keeps its place.
 	Born int64
-	// Size is how many ids there are, and IDs are those that are listed, in the order of their places.
+	// Size is the number of ids on the node. IDs are the listed ones, in the order of their places.
 	Size int
 	IDs  []string
 }

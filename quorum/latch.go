@@ -23,7 +23,7 @@ type LatchAnswer struct {
 	Refilled, Recovering bool
 	// Size is how many have counted down on the node, as it said last.
 	Size int
-	// IDs are those of them that the caller knows, sorted, each once: all, if it has read them.
+	// IDs are the ids that the caller knows to be on the node, sorted, each once.
 	IDs []string
 }
 
@@ -47,7 +47,7 @@ type LatchView struct {
 	// it too: before, it may not be told.
 	Holders int
 	// Most is the largest size that a node has told, and Full how many nodes have as many ids as
-	// the latch was set to. If Full nodes are enough, the latch is done, and whoever looks later
+	// the latch was set to. If Full nodes are enough, the latch is done, and every later read
 	// will see it: any majority has one of them. No id has to be read to know that.
 	Most, Full int
 }

@@ -14,7 +14,7 @@
 -- there was when an entry was made, and no waiter stands in the other two without one in
 -- the first. What follows raises an error at a key of another type, but for wake_all.
 --
--- Nobody reads the slots of a pool, so its queue has no index: pooled is set then.
+-- The queue of a pool has no index, as its slots have no readers: pooled is set for it.
 local function queues(pooled)
   -- reads reports whether a waiter does so in order to read: its id ends with that.
   local function reads(waiter)
@@ -231,8 +231,8 @@ local function queues(pooled)
     if shared and (except or redis.pcall('HGET', name, 'quorumlock:readers') ~= '1') then
       return
     end
-    -- While half of those that one call wakes have not come, no more are woken beside readers. Else
-    -- each reader of a crowd would look past all of them, to wake one more.
+    -- Beside readers, no more are woken while more than half a batch is expected. Else each reader of
+    -- a crowd would look past all expected ones, to wake one more.
     if shared and redis.call('ZRANGE', key('woken', name), places / 2, places / 2)[1] then
       return
     end
