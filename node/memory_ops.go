@@ -132,16 +132,21 @@ func (m *Memory) renew(op Op) Reply {
 		return refusal
 	}
 	outcome := Granted
+	var denial Holder
 	for _, name := range op.Names {
 		h, held := m.holder(name)
 		switch {
-		case !held && m.buried(name, op.Owner):
+		case held && h.Owner == op.Owner:
+		case m.buried(name, op.Owner): // whoever holds the name now
 			return Reply{Outcome: Denied, Holder: Holder{Name: name}}
 		case !held:
 			outcome = Healed
-		case h.Owner != op.Owner:
-			return Reply{Outcome: Denied, Holder: h}
+		case denial.Name == "":
+			denial = h
 		}
+	}
+	if denial.Name != "" {
+		return Reply{Outcome: Denied, Holder: denial}
 	}
 	for _, name := range op.Names {
 		expiry := max(m.locks[name].expiry, m.clock.Now()+op.TTL)

@@ -67,19 +67,25 @@ func (m *Memory) renewRead(op Op) Reply {
 	}
 	outcome := Granted
 	var written []string
+	var denial Holder
 	for _, name := range op.Names {
 		h, held := m.holder(name)
 		switch {
 		case held && h.Owner == op.Owner:
 			written = append(written, name)
-		case held && h.Owner != Readers:
-			return Reply{Outcome: Denied, Holder: h}
-		case held && m.reading(name, op.Owner):
-		case m.buried(name, op.Owner):
+		case held && h.Owner == Readers && m.reading(name, op.Owner):
+		case m.buried(name, op.Owner): // whoever holds the name now
 			return Reply{Outcome: Denied, Holder: Holder{Name: name}}
+		case held && h.Owner != Readers:
+			if denial.Name == "" {
+				denial = h
+			}
 		default:
 			outcome = Healed
 		}
+	}
+	if denial.Name != "" {
+		return Reply{Outcome: Denied, Holder: denial}
 	}
 	for _, name := range op.Names {
 		ttl := op.TTL
