@@ -5,11 +5,8 @@ import (
 	"context"
 	"errors"
 	"runtime"
-	"slices"
-	"sync"
 	"time"
 
-	"github.com/quorumlock/quorumlock/node"
 	"github.com/quorumlock/quorumlock/quorum"
 )
 
@@ -163,6 +160,22 @@ func (l *Lease) renewing(ctx context.Context, start func(*tenure, chan error) er
 // the lock by themselves when its TTL is over. If the lease had ended before, the
 // error says how: [*LostError], ErrReleased for a second Release, ErrHoldLimit,
 // ErrClosed; it may be called at any time, from any goroutine, and however often.
+//
+// It also returns a [*LostError] if the lease was valid by all that the nodes had confirmed,
+// and yet fewer of them still had it than its rule asks for: names were deleted by hand or by
+// force, evicted, or taken by another owner. Then another holder may have been at work at the
+// same time. See [Hooks.LossFound]. The first answers of the nodes decide:
+//
+//   - A node that removed all names had the lease.
+//   - A node that found a name missing did not have it. An answer that came after the lease's
+//     time was over proves nothing, as names run out then. Nor does one to an operation that
+//     may have run before, nor that of a node that recovers from a loss of its memory: such a
+//     node has given the lock to nobody else.
+//   - A node that did not answer may have had it.
+//
+// So as many nodes as the rule asks for, each of which removed all names, decide at once. Where
+// nodes found names missing, Release waits for as many of the others as can still show a loss,
+// each bounded by its timeout.
 func (l *Lease) Release(ctx context.Context) error {
 	err := l.release()
 	if ctx == nil {
@@ -195,7 +208,7 @@ func (l *Lease) beginRelease() (*releasing, error) {
 	if before == nil && t.handOver() {
 		return nil, nil //nolint:nilnil // nothing to wait for, and no error
 	}
-	r := newReleasing(t.hold)
+	r := newReleasing(t)
 	if !t.hold.endTo(now, ErrReleased, r) {
 		return nil, t.errAt(now)
 	}
@@ -229,58 +242,4 @@ func (t *tenure) extend(done chan error) error {
 	h.renew(now, done)
 	h.mu.Unlock()
 	return nil
-}
-
-// releasing is a release that somebody waits for. It counts which nodes have confirmed it.
-type releasing struct {
-	hold   *hold
-	volley volley
-	// decided is done when they suffice, or cannot any more.
-	decided sync.WaitGroup
-
-	mu    sync.Mutex
-	tally quorum.Tally
-	errs  []NodeError
-}
-
-// newReleasing is for whoever drops the last handle of a hold.
-func newReleasing(h *hold) *releasing {
-	r := &releasing{hold: h, tally: quorum.NewTally(len(h.claims), h.lock.need)}
-	r.decided.Add(1)
-	return r
-}
-
-// answer is a node's confirmation, or not.
-func (r *releasing) answer(c *call, reply *node.Reply) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	pending := r.tally.Result() == quorum.Pending
-	if !undoFailed(reply) {
-		r.tally.Record(c.lane(), quorum.Granted)
-	} else {
-		r.tally.Record(c.lane(), quorum.Unknown)
-		r.errs = append(r.errs, NodeError{Node: r.hold.client.lanes[c.lane()].node.Name(), Err: reply.Err})
-	}
-	if pending && r.tally.Result() != quorum.Pending {
-		r.decided.Done()
-	}
-}
-
-// wait returns when the confirmations suffice, or cannot any more.
-func (r *releasing) wait() error {
-	r.decided.Wait()
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.tally.Result() == quorum.Won {
-		return nil
-	}
-	return &NoQuorumError{
-		Op:      "release",
-		Names:   r.hold.lock.Names(),
-		Need:    r.tally.Need(),
-		Agreed:  r.tally.Granted(),
-		Pending: r.tally.Missing(),
-		Total:   r.tally.Nodes(),
-		Nodes:   slices.Clone(r.errs),
-	}
 }

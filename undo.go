@@ -18,6 +18,7 @@ func (h *hold) undo(now time.Duration, r *releasing) {
 		h.undoBy(newVolley(len(h.client.lanes), h.release()), now, nobody{})
 		return
 	}
+	r.forced = h.forcedOff()
 	r.volley.aim(len(h.client.lanes), h.release())
 	h.undoBy(&r.volley, now, r)
 }

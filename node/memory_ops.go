@@ -160,18 +160,26 @@ func (m *Memory) release(op Op) Reply {
 	if op.ofPool() {
 		return m.releaseSlots(op)
 	}
-	outcome := Absent
+	removed := 0
 	for _, name := range op.Names {
 		if h, held := m.holder(name); held && h.Owner == op.Owner {
 			delete(m.locks, name)
-			outcome = Released
+			removed++
 			if op.Announce {
 				m.announce(name)
 			}
 		}
 	}
 	m.passOn(op)
-	return Reply{Outcome: outcome}
+	return released(op, removed)
+}
+
+// released is the answer to a release that removed so many of the names.
+func released(op Op, removed int) Reply {
+	if removed == 0 {
+		return Reply{Outcome: Absent}
+	}
+	return Reply{Outcome: Released, Partial: removed < len(op.Names)}
 }
 
 // passOn ends a release: others are woken, and not the waiter who waits on.

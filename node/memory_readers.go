@@ -102,21 +102,21 @@ func (m *Memory) renewRead(op Op) Reply {
 }
 
 func (m *Memory) releaseRead(op Op) Reply {
-	outcome := Absent
+	removed := 0
 	for _, name := range op.Names {
 		if m.foreign[name] || m.foreign[key("readers", name)] {
 			continue
 		}
 		own, free := m.giveBack(name, op.Owner)
 		if own {
-			outcome = Released
+			removed++
 		}
 		if free && op.Announce {
 			m.announce(name)
 		}
 	}
 	m.passOn(op)
-	return Reply{Outcome: outcome}
+	return released(op, removed)
 }
 
 // giveBack has an owner let go of a name, which it reads, or still holds as a writer.

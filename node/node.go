@@ -236,6 +236,11 @@ type Reply struct {
 	// Unsent is true if the operation certainly never reached the node: then there
 	// is nothing to undo.
 	Unsent bool
+	// Repeated is set if the operation may have run before, on a connection that broke.
+	Repeated bool
+	// Partial is set, if a Release of several names was Released, when the owner no longer
+	// had some of them.
+	Partial bool
 	// Restarted says, if Recovering, that it came back with a marker of an earlier
 	// life, or that its limits were changed; else it had no marker.
 	Restarted bool

@@ -1,0 +1,217 @@
+package quorumlock
+
+import (
+	"errors"
+	"slices"
+	"sync"
+
+	"github.com/quorumlock/quorumlock/node"
+	"github.com/quorumlock/quorumlock/quorum"
+)
+
+// releasing is a release whose outcome a caller wants to know. The first answers of the nodes
+// settle two questions: whether so many have confirmed it that others can have the lock, and
+// whether so many did not have the lease any more that it had lost its quorum before.
+type releasing struct {
+	hold   *hold
+	token  uint64
+	volley volley
+	// decided is done when both questions are settled.
+	decided sync.WaitGroup
+
+	mu sync.Mutex
+	// tally counts the nodes that confirmed, and gone those that did not have the lease. The
+	// latter is won by so many that the others are fewer than the rule asks for.
+	tally, gone quorum.Tally
+	errs        []NodeError
+	// forced is set if a renewal had met a tombstone.
+	forced bool
+	lost   *LostError
+}
+
+// newReleasing is for the caller that drops the last handle of a tenure.
+func newReleasing(t *tenure) *releasing {
+	n, need := len(t.hold.claims), t.hold.lock.need
+	r := &releasing{
+		hold: t.hold, token: t.token,
+		tally: quorum.NewTally(n, need), gone: quorum.NewTally(n, n-need+1),
+	}
+	r.decided.Add(1)
+	return r
+}
+
+// answer is what a node did about the release. The mutex of the hold may be held.
+func (r *releasing) answer(c *call, reply *node.Reply) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	pending := r.pending()
+	switch i := c.lane(); {
+	case undoFailed(reply):
+		r.tally.Record(i, quorum.Unknown)
+		r.gone.Record(i, quorum.Unknown)
+		r.errs = append(r.errs, NodeError{Node: r.nameOf(i), Err: reply.Err})
+	case r.missed(reply):
+		r.tally.Record(i, quorum.Granted)
+		r.gone.Record(i, quorum.Granted)
+	default:
+		r.tally.Record(i, quorum.Granted)
+		r.gone.Record(i, quorum.Denied)
+	}
+	switch {
+	case !pending || r.pending():
+	case r.gone.Result() == quorum.Won:
+		r.inquire()
+	default:
+		r.decided.Done()
+	}
+}
+
+// pending reports whether either question is open.
+func (r *releasing) pending() bool {
+	return r.tally.Result() == quorum.Pending || r.gone.Result() == quorum.Pending
+}
+
+// missed reports whether an answer shows that the node did not have the lease. While the lease
+// is valid, as many nodes as the rule asks for have it: each other answer of this kind is one of
+// a node that had not granted it. Later the names run out.
+func (r *releasing) missed(reply *node.Reply) bool {
+	absent := reply.Outcome == node.Absent || reply.Partial
+	return absent && !reply.Repeated && r.hold.client.clock.Now() < r.hold.validUntil
+}
+
+// wait returns when both questions are settled.
+func (r *releasing) wait() error {
+	r.decided.Wait()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	switch {
+	case r.lost != nil:
+		return r.lost
+	case r.tally.Result() == quorum.Won:
+		return nil
+	}
+	return &NoQuorumError{
+		Op:      "release",
+		Names:   r.hold.lock.Names(),
+		Need:    r.tally.Need(),
+		Agreed:  r.tally.Granted(),
+		Pending: r.tally.Missing(),
+		Total:   r.tally.Nodes(),
+		Nodes:   slices.Clone(r.errs),
+	}
+}
+
+func (r *releasing) nameOf(i int) string { return r.hold.client.lanes[i].node.Name() }
+
+// inquiry asks the nodes that did not have a lease whether they have lost their memory, and who
+// has the lock now. It is made only where the lease has lost its quorum, so its round trip
+// costs nothing else anything.
+type inquiry struct {
+	release *releasing
+	left    int
+	// replies are those of the nodes that were asked; asked marks these.
+	replies []node.Reply
+	asked   []bool
+}
+
+// inquire begins an inquiry. The mutex is held.
+func (r *releasing) inquire() {
+	h := r.hold
+	n := r.gone.Nodes()
+	q := &inquiry{release: r, left: r.gone.Granted(), replies: make([]node.Reply, n), asked: make([]bool, n)}
+	v := newVolley(n, node.Op{Kind: node.Inspect, Names: h.lock.names, Limits: h.client.cfg.limits()})
+	for i := range n {
+		if r.gone.Vote(i) != quorum.Granted {
+			continue
+		}
+		q.asked[i] = true
+		c := &v.calls[i]
+		c.sink = q
+		if err := h.client.lanes[i].submit(c); err != nil {
+			q.record(i, &node.Reply{Err: err})
+		}
+	}
+}
+
+// answer is what a node says of the lock now.
+func (q *inquiry) answer(c *call, reply *node.Reply) {
+	q.release.mu.Lock()
+	defer q.release.mu.Unlock()
+	q.record(c.lane(), reply)
+}
+
+// record keeps an answer; the last one concludes. The mutex of the release is held.
+func (q *inquiry) record(i int, reply *node.Reply) {
+	q.replies[i] = *reply
+	if q.left--; q.left == 0 {
+		q.conclude()
+	}
+}
+
+// conclude settles whether the lease was lost. A node that recovers has given the lock to nobody
+// since it lost its memory, so it counts as one that has the lease. A node that does not answer
+// now is taken at its first word.
+func (q *inquiry) conclude() {
+	r := q.release
+	defer r.decided.Done()
+	gone := 0
+	for i := range q.replies {
+		if q.asked[i] && q.replies[i].Recovering > 0 {
+			q.asked[i] = false
+		} else if q.asked[i] {
+			gone++
+		}
+	}
+	if gone < r.gone.Need() {
+		return
+	}
+	r.lost = q.loss()
+	r.hold.reportLossFound(r.token, r.lost)
+}
+
+// loss is the error for a release that comes behind a loss.
+func (q *inquiry) loss() *LostError {
+	r := q.release
+	h := r.hold
+	e := &LostError{Names: h.lock.Names(), Owner: h.owner, Cause: LossGone, Reason: "too few nodes still had it when it was released"}
+	holders := make([]string, len(q.replies))
+	for i := range q.replies {
+		if !q.asked[i] {
+			continue
+		}
+		err := errGone
+		if other, ok := otherHolder(q.replies[i].Holders, h.owner); ok {
+			holders[i] = other.Owner
+			err = &HeldError{Name: other.Name, Owner: other.Owner, TTL: other.TTL}
+		}
+		e.Nodes = append(e.Nodes, NodeError{Node: r.nameOf(i), Err: err})
+	}
+	e.Nodes = append(e.Nodes, r.errs...)
+	if r.forced {
+		e.Cause, e.Reason = LossForced, "it was released by force"
+	} else if owner, ok := quorum.Usurper(holders); ok {
+		return takenBy(owner, e)
+	}
+	return e
+}
+
+// errGone is what a node says that did not have a lease when that was released.
+var errGone = errors.New("it did not have the lease any more")
+
+// otherHolder is another owner that holds one of the names.
+func otherHolder(holders []node.Holder, owner string) (node.Holder, bool) {
+	i := slices.IndexFunc(holders, func(h node.Holder) bool { return h.Owner != owner && h.Owner != node.Readers })
+	if i < 0 {
+		return node.Holder{}, false
+	}
+	return holders[i], true
+}
+
+// reportLossFound tells the log and the hook of a loss that a release has found.
+func (h *hold) reportLossFound(token uint64, lost *LostError) {
+	c := h.client
+	c.warn("quorumlock: a lease was lost before its release", "names", h.lock.names, "owner", h.owner, "err", lost)
+	if hook := c.cfg.Hooks.LossFound; hook != nil {
+		fire(&c.reports, hook, LossFoundEvent{Names: h.lock.Names(), Owner: h.owner, Token: token, Err: lost})
+	}
+}
