@@ -103,28 +103,25 @@ func (r *releasing) wait() error {
 
 func (r *releasing) nameOf(i int) string { return r.hold.client.lanes[i].node.Name() }
 
-// inquiry asks the nodes that did not have a lease whether they have lost their memory, and who
-// has the lock now. It is made only where the lease has lost its quorum, so its round trip
-// costs nothing else anything.
+// inquiry asks the nodes whether they have lost their memory, and who has the lock now. It is
+// made only where the lease seems to have lost its quorum, so no other release pays for it.
 type inquiry struct {
 	release *releasing
+	// left is how many nodes have not answered yet, and replies what the others said.
 	left    int
-	// replies are those of the nodes that were asked; asked marks these.
 	replies []node.Reply
-	asked   []bool
 }
 
 // inquire begins an inquiry. The mutex is held.
 func (r *releasing) inquire() {
 	h := r.hold
 	n := r.gone.Nodes()
-	q := &inquiry{release: r, left: r.gone.Granted(), replies: make([]node.Reply, n), asked: make([]bool, n)}
+	q := &inquiry{release: r, left: n - r.gone.Unknown(), replies: make([]node.Reply, n)}
 	v := newVolley(n, node.Op{Kind: node.Inspect, Names: h.lock.names, Limits: h.client.cfg.limits()})
 	for i := range n {
-		if r.gone.Vote(i) != quorum.Granted {
-			continue
+		if r.gone.Vote(i) == quorum.Unknown {
+			continue // it has just failed
 		}
-		q.asked[i] = true
 		c := &v.calls[i]
 		c.sink = q
 		if err := h.client.lanes[i].submit(c); err != nil {
@@ -156,9 +153,7 @@ func (q *inquiry) conclude() {
 	defer r.decided.Done()
 	gone := 0
 	for i := range q.replies {
-		if q.asked[i] && q.replies[i].Recovering > 0 {
-			q.asked[i] = false
-		} else if q.asked[i] {
+		if q.misses(i) {
 			gone++
 		}
 	}
@@ -169,6 +164,11 @@ func (q *inquiry) conclude() {
 	r.hold.reportLossFound(r.token, r.lost)
 }
 
+// misses reports whether a node did not have the lease, and has not lost its memory.
+func (q *inquiry) misses(i int) bool {
+	return q.release.gone.Vote(i) == quorum.Granted && q.replies[i].Recovering == 0
+}
+
 // loss is the error for a release that comes behind a loss.
 func (q *inquiry) loss() *LostError {
 	r := q.release
@@ -176,15 +176,14 @@ func (q *inquiry) loss() *LostError {
 	e := &LostError{Names: h.lock.Names(), Owner: h.owner, Cause: LossGone, Reason: "too few nodes still had it when it was released"}
 	holders := make([]string, len(q.replies))
 	for i := range q.replies {
-		if !q.asked[i] {
-			continue
-		}
 		err := errGone
 		if other, ok := otherHolder(q.replies[i].Holders, h.owner); ok {
 			holders[i] = other.Owner
 			err = &HeldError{Name: other.Name, Owner: other.Owner, TTL: other.TTL}
 		}
-		e.Nodes = append(e.Nodes, NodeError{Node: r.nameOf(i), Err: err})
+		if q.misses(i) {
+			e.Nodes = append(e.Nodes, NodeError{Node: r.nameOf(i), Err: err})
+		}
 	}
 	e.Nodes = append(e.Nodes, r.errs...)
 	if r.forced {
