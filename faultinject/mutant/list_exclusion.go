@@ -27,11 +27,11 @@ var exclusion = []Mutant{
 		Then: "The late renewal of a lease that is over takes the lock from the next holder.",
 		Edits: []Edit{{
 			File: "node/memory_ops.go",
-			Old: `		case h.Owner != op.Owner:
-			return Reply{Outcome: Denied, Holder: h}
+			Old: `		case denial.Name == "":
+			denial = h
 `,
 			New: `
-		case h.Owner != op.Owner:
+		case denial.Name == "":
 			m.locks[name] = claim{}
 `,
 		}},

@@ -82,7 +82,7 @@ var scripts = []Mutant{
 		Edits: []Edit{{
 			File: "node/scripts/lib/prolong.lua",
 			Old: `    elseif holder then
-      return {name, holder, redis.call('PTTL', name), tonumber(redis.call('GET', key('fence', name)) or 0) or 0}
+      denial = denial or {name, holder, redis.call('PTTL', name), tonumber(redis.call('GET', key('fence', name)) or 0) or 0}
 `,
 			New: `    elseif holder then
       redis.call('DEL', name)
