@@ -79,7 +79,9 @@ func (e *Election) checkRun(ctx context.Context, lead Lead) error {
 // drop gives back what was granted in the instant in which ctx ended.
 func (e *Election) drop(ctx context.Context, lease *quorumlock.Lease) {
 	if lease != nil {
-		_ = lease.Release(ctx) // what is not confirmed is repeated, and frees itself within a TTL
+		// What is not confirmed is repeated, and frees itself within a TTL. A loss that the release
+		// finds is told by the log and the hooks of the client: the term is over.
+		_ = lease.Release(ctx)
 	}
 }
 

@@ -109,9 +109,11 @@ var ends = []struct {
 	{quorumlock.ErrLeaked, "leaked"},
 }
 
-// losses are those of leases that ended before they were released.
+// losses are those of leases that ended before they were released, or of which their release
+// found that.
 var losses = []string{
-	string(quorumlock.LossUnconfirmed), string(quorumlock.LossExpired), string(quorumlock.LossForced), "hold_limit", "leaked",
+	string(quorumlock.LossUnconfirmed), string(quorumlock.LossExpired), string(quorumlock.LossForced),
+	string(quorumlock.LossTaken), string(quorumlock.LossGone), "hold_limit", "leaked",
 }
 
 // endOf is how a lease ended, in one word.
