@@ -34,7 +34,7 @@ func (r *renewal) evictedBy(reply *node.Reply) error {
 }
 
 // holders are the owners that nodes named when they denied this round. Readers stand as one in
-// a denial, so what a node says of them names no owner. The mutex is held.
+// a denial, which then names no single owner. The mutex is held.
 func (r *renewal) holders() []string {
 	owners := make([]string, r.tally.Nodes())
 	for i, reply := range r.hold.refusals.all() {

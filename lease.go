@@ -161,21 +161,21 @@ func (l *Lease) renewing(ctx context.Context, start func(*tenure, chan error) er
 // error says how: [*LostError], ErrReleased for a second Release, ErrHoldLimit,
 // ErrClosed; it may be called at any time, from any goroutine, and however often.
 //
-// It also returns a [*LostError] if the lease was valid by all that the nodes had confirmed,
-// and yet fewer of them still had it than its rule asks for: names were deleted by hand or by
-// force, evicted, or taken by another owner. Then another holder may have been at work at the
-// same time. See [Hooks.LossFound]. The first answers of the nodes decide:
+// It also returns a [*LostError] if the lease was still valid by its own time, but fewer nodes
+// had it than its rule needs: names were deleted by hand or by force, evicted, or taken by
+// another owner. Then another holder may have been at work at the same time. See
+// [Hooks.LossFound]. The first answers of the nodes decide:
 //
 //   - A node that removed all names had the lease.
 //   - A node that found a name missing did not have it. An answer that came after the lease's
-//     time was over proves nothing, as names run out then. Nor does one to an operation that
-//     may have run before, nor that of a node that recovers from a loss of its memory: such a
-//     node has given the lock to nobody else.
+//     time was over proves nothing, as names run out then. An answer to an operation that
+//     may have run before proves nothing. The answer of a node that recovers from a loss of its
+//     memory proves nothing: such a node has given the lock to no other.
 //   - A node that did not answer may have had it.
 //
-// So as many nodes as the rule asks for, each of which removed all names, decide at once. Where
-// nodes found names missing, Release waits for as many of the others as can still show a loss,
-// each bounded by its timeout.
+// Once the need of the rule is met by nodes that removed all names, Release returns at once. Where
+// nodes found names missing, it waits until the other answers cannot change the outcome. Each
+// answer is bounded by the timeout of its node.
 func (l *Lease) Release(ctx context.Context) error {
 	err := l.release()
 	if ctx == nil {

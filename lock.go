@@ -261,7 +261,7 @@ func (l *Lock) pause(attempt int, r retry) time.Duration {
 // the lease or ctx does: fn must then return. [Lock.Token] finds the token in it. The lock is released when fn returns or
 // panics. Do returns fn's error, joined with a [*LostError] (or another cause of the
 // end of the lease) if the lease ended before fn returned, or if its release finds that it was
-// lost, as [Lease.Release] says: then somebody else may have
+// lost, as [Lease.Release] says: then another holder may have
 // had the lock meanwhile. A release that not enough nodes confirmed is not an error
 // of Do: the lock frees itself within its TTL.
 func (l *Lock) Do(ctx context.Context, fn func(ctx context.Context) error) error {

@@ -10,8 +10,8 @@ import (
 )
 
 // releasing is a release whose outcome a caller wants to know. The first answers of the nodes
-// settle two questions: whether so many have confirmed it that others can have the lock, and
-// whether so many did not have the lease any more that it had lost its quorum before.
+// settle two questions. Have enough nodes confirmed it for others to get the lock? And had the
+// lease lost its quorum before, as too few nodes still had it?
 type releasing struct {
 	hold   *hold
 	token  uint64
@@ -20,8 +20,8 @@ type releasing struct {
 	decided sync.WaitGroup
 
 	mu sync.Mutex
-	// tally counts the nodes that confirmed, and gone those that did not have the lease. The
-	// latter is won by so many that the others are fewer than the rule asks for.
+	// tally counts the nodes that confirmed the release. gone counts the nodes that did not have
+	// the lease: it is won when the other nodes are fewer than the need of the rule.
 	tally, gone quorum.Tally
 	errs        []NodeError
 	// forced is set if a renewal had met a tombstone.
@@ -40,7 +40,7 @@ func newReleasing(t *tenure) *releasing {
 	return r
 }
 
-// answer is what a node did about the release. The mutex of the hold may be held.
+// answer counts a node's answer to the release. The mutex of the hold may be held.
 func (r *releasing) answer(c *call, reply *node.Reply) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -71,9 +71,9 @@ func (r *releasing) pending() bool {
 	return r.tally.Result() == quorum.Pending || r.gone.Result() == quorum.Pending
 }
 
-// missed reports whether an answer shows that the node did not have the lease. While the lease
-// is valid, as many nodes as the rule asks for have it: each other answer of this kind is one of
-// a node that had not granted it. Later the names run out.
+// missed reports whether an answer shows that the node did not have the lease. Up to validUntil
+// at least the need of the rule must have it, so no more than the others may miss it. After
+// that, names run out, and an absent name shows nothing.
 func (r *releasing) missed(reply *node.Reply) bool {
 	absent := reply.Outcome == node.Absent || reply.Partial
 	return absent && !reply.Repeated && r.hold.client.clock.Now() < r.hold.validUntil
@@ -103,11 +103,11 @@ func (r *releasing) wait() error {
 
 func (r *releasing) nameOf(i int) string { return r.hold.client.lanes[i].node.Name() }
 
-// inquiry asks the nodes whether they have lost their memory, and who has the lock now. It is
+// inquiry asks the nodes whether they have lost their memory, and for the present holder. It is
 // made only where the lease seems to have lost its quorum, so no other release pays for it.
 type inquiry struct {
 	release *releasing
-	// left is how many nodes have not answered yet, and replies what the others said.
+	// left counts the nodes that have not answered yet. replies has the answers of the others.
 	left    int
 	replies []node.Reply
 }
@@ -130,7 +130,7 @@ func (r *releasing) inquire() {
 	}
 }
 
-// answer is what a node says of the lock now.
+// answer counts a node's answer to the inquiry.
 func (q *inquiry) answer(c *call, reply *node.Reply) {
 	q.release.mu.Lock()
 	defer q.release.mu.Unlock()
@@ -145,9 +145,9 @@ func (q *inquiry) record(i int, reply *node.Reply) {
 	}
 }
 
-// conclude settles whether the lease was lost. A node that recovers has given the lock to nobody
-// since it lost its memory, so it counts as one that has the lease. A node that does not answer
-// now is taken at its first word.
+// conclude settles whether the lease was lost. A node that recovers has given the lock to no
+// other since it lost its memory, so it counts as one that has the lease. Where a node does not
+// answer now, its first answer stands.
 func (q *inquiry) conclude() {
 	r := q.release
 	defer r.decided.Done()
@@ -194,7 +194,7 @@ func (q *inquiry) loss() *LostError {
 	return e
 }
 
-// errGone is what a node says that did not have a lease when that was released.
+// errGone is the reason of a node that did not have the lease when it was released.
 var errGone = errors.New("it did not have the lease any more")
 
 // otherHolder is another owner that holds one of the names.

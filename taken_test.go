@@ -11,7 +11,7 @@ import (
 	"github.com/quorumlock/quorumlock/node"
 )
 
-// lossOf is what a LostError says.
+// lossOf finds the LostError in an error.
 func lossOf(t *testing.T, err error) *quorumlock.LostError {
 	t.Helper()
 	var lost *quorumlock.LostError
@@ -118,7 +118,7 @@ func TestPermitsThatAnotherHasTakenEnd(t *testing.T) {
 	})
 }
 
-// What different owners have is nobody's.
+// Different owners have no majority, even if they deny together.
 func TestSeveralContendersEndNothing(t *testing.T) {
 	inVirtualTime(t, 5, func(t *testing.T, f *fleet) {
 		lease := held(t, f.client().RedLock("job"))
@@ -201,7 +201,7 @@ func TestAReleaseTellsThatTheLockWasForcedOff(t *testing.T) {
 	})
 }
 
-// A minority of deleted names took nothing from anybody.
+// A lease survives the deletion of its names on a minority of the nodes.
 func TestAReleaseIgnoresAMinority(t *testing.T) {
 	inVirtualTime(t, 5, func(t *testing.T, f *fleet) {
 		for _, lost := range [][]int{{0}, {0, 1}, {3, 4}} {
@@ -240,7 +240,7 @@ func TestAReleaseTellsOfReadersAndPermits(t *testing.T) {
 }
 
 // A loss of memory that the nodes notice takes nothing from the holder: they give the lock to
-// nobody else.
+// no other.
 func TestAReleaseIgnoresLossesThatNodesNotice(t *testing.T) {
 	inVirtualTime(t, 3, func(t *testing.T, f *fleet) {
 		client := f.client()
@@ -324,7 +324,7 @@ func TestDoTellsThatTheLockWasDeleted(t *testing.T) {
 	})
 }
 
-// owners are those who hold a lock on any node, once all nodes have granted it.
+// owners lists the holders of a lock on any node, once all nodes have granted it.
 func owners(t *testing.T, lock *quorumlock.Lock) []string {
 	t.Helper()
 	settled()
@@ -333,7 +333,7 @@ func owners(t *testing.T, lock *quorumlock.Lock) []string {
 	return status.Owners()
 }
 
-// What is handed over within the client is not given back: the last holder learns of it.
+// A handed-over lease is released once, at the end: the last holder learns of the loss.
 func TestTheLastHolderLearnsOfALoss(t *testing.T) {
 	inVirtualTime(t, 3, func(t *testing.T, f *fleet) {
 		client := f.client()

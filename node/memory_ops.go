@@ -137,7 +137,7 @@ func (m *Memory) renew(op Op) Reply {
 		h, held := m.holder(name)
 		switch {
 		case held && h.Owner == op.Owner:
-		case m.buried(name, op.Owner): // whoever holds the name now
+		case m.buried(name, op.Owner): // even if another owner holds the name now
 			return Reply{Outcome: Denied, Holder: Holder{Name: name}}
 		case !held:
 			outcome = Healed
@@ -174,7 +174,7 @@ func (m *Memory) release(op Op) Reply {
 	return released(op, removed)
 }
 
-// released is the answer to a release that removed so many of the names.
+// released is the answer to a release that removed this number of names.
 func released(op Op, removed int) Reply {
 	if removed == 0 {
 		return Reply{Outcome: Absent}

@@ -74,7 +74,7 @@ func (m *Memory) renewRead(op Op) Reply {
 		case held && h.Owner == op.Owner:
 			written = append(written, name)
 		case held && h.Owner == Readers && m.reading(name, op.Owner):
-		case m.buried(name, op.Owner): // whoever holds the name now
+		case m.buried(name, op.Owner): // even if another owner holds the name now
 			return Reply{Outcome: Denied, Holder: Holder{Name: name}}
 		case held && h.Owner != Readers:
 			if denial.Name == "" {

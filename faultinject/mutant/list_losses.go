@@ -1,16 +1,16 @@
 package mutant
 
-// losses has the mutants of how a lease ends that was taken away, and of who is told.
+// losses has the mutants of leases that are taken away, and of the errors that say so.
 var losses = []Mutant{
 	{
 		Name: "tombstone-behind-the-holder",
-		Rule: "A renewal looks for the owner's tombstone whoever holds the name now.",
+		Rule: "A renewal looks for the owner's tombstone, also where another holds the name now.",
 		Then: "A holder that was forced off does not learn it while the next one has the lock.",
 		Kind: "tampering",
 		Edits: []Edit{{
 			File: "node/memory_ops.go",
-			Old:  `		case m.buried(name, op.Owner): // whoever`,
-			New:  `		case !held && m.buried(name, op.Owner): // whoever`,
+			Old:  `		case m.buried(name, op.Owner): // even`,
+			New:  `		case !held && m.buried(name, op.Owner): // even`,
 		}},
 	},
 	{
@@ -47,7 +47,7 @@ var losses = []Mutant{
 	},
 	{
 		Name: "noticed-loss-is-told",
-		Rule: "A node that recovers has given the lock to nobody since it lost its memory.",
+		Rule: "A node that recovers has given the lock to no other since it lost its memory.",
 		Then: "Releases tell of losses after restarts, which cost nobody the lock.",
 		Edits: []Edit{{
 			File: "releasing.go",

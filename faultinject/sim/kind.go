@@ -2,7 +2,7 @@ package sim
 
 import "fmt"
 
-// Kind is what some tasks of a case want instead of locks, or what becomes of the locks.
+// Kind says how a case differs from one of plain locks.
 type Kind string
 
 // The kinds of cases.

@@ -33,7 +33,7 @@ func (t Tamper) String() string {
 	return fmt.Sprintf("at %v %q is deleted on the nodes %v", t.At, t.Name, t.Nodes)
 }
 
-// mostTampered bounds the latency of such a case: what it checks has to happen in time.
+// mostTampered bounds the latency of such a case, as its checks have deadlines.
 const mostTampered = 20 * time.Millisecond
 
 // DrawTampering makes the case of a seed in which locks are released by force, and deleted by
@@ -66,11 +66,11 @@ type tampering struct {
 	mu sync.Mutex
 	// tampered is when each name was tampered with last.
 	tampered map[string]time.Duration
-	// releases are, by owner and node, what came of the first release there.
+	// releases has the outcome of each owner's first release on each node.
 	releases map[string]map[int]release
 }
 
-// release is what came of one release on one node.
+// release is the outcome of one release on one node.
 type release struct{ removed bool }
 
 func newTampering() tampering {
@@ -85,7 +85,7 @@ func (l *tampering) excused(name string) bool {
 	return ok
 }
 
-// tamper does what a case has planned.
+// tamper carries out one act of the case.
 func (w *world) tamper(t Tamper) {
 	time.Sleep(t.At)
 	w.note("%v", t)
@@ -148,7 +148,7 @@ func (w *world) valid(name string) []*record {
 	return slices.DeleteFunc(slices.Clone(w.leases[name]), func(r *record) bool { return r.lease.Err() != nil })
 }
 
-// follows has a lease that was just granted end those that it took the lock from.
+// follows watches the leases that a new lease took the lock from.
 func (w *world) follows(next *quorumlock.Lease) {
 	if w.c.Kind != OfTampering {
 		return
@@ -188,14 +188,14 @@ func (w *world) hasMajority(name, owner string) bool {
 	return n >= quorum.Majority().Need(len(w.servers))
 }
 
-// holders are those of a name.
+// holders lists the holders of a name on this server.
 func (s *server) holders(name string) []node.Holder {
 	found := make([]node.Reply, 1)
 	s.Do(context.Background(), []node.Op{{Kind: node.Inspect, Names: []string{name}, Limits: limits}}, found)
 	return found[0].Holders
 }
 
-// deleteByHand deletes a name, whoever holds it.
+// deleteByHand deletes a name without its holder.
 func (s *server) deleteByHand(name string) {
 	for _, h := range s.holders(name) {
 		if h.Owner != node.Readers {
@@ -205,7 +205,7 @@ func (s *server) deleteByHand(name string) {
 	}
 }
 
-// ran notes what came of the releases of an exchange.
+// ran notes the outcomes of the releases in an exchange.
 func (l *tampering) ran(server int, x *exchange) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -222,8 +222,8 @@ func (l *tampering) ran(server int, x *exchange) {
 	}
 }
 
-// released checks what a release of a lease has returned. left is what the lease had left when
-// it was released: 0 if it had ended.
+// released checks the error of a release. left is the validity that remained when the release
+// was called: 0 if the lease had ended.
 func (w *world) released(lease *quorumlock.Lease, need int, left time.Duration, err error) {
 	had, missed := 0, 0
 	w.tampering.mu.Lock()
@@ -251,8 +251,8 @@ func (w *world) released(lease *quorumlock.Lease, need int, left time.Duration, 
 // takenAway are the causes of losses that nothing but tampering brings about.
 var takenAway = []quorumlock.LossCause{quorumlock.LossForced, quorumlock.LossTaken, quorumlock.LossGone}
 
-// notTaken demands that no lease was taken away unless its lock was tampered with: whatever nodes
-// have forgotten, as long as they noticed.
+// notTaken demands that no lease is told of a theft unless its lock was tampered with. A loss of
+// memory that nodes notice is no theft.
 func (w *world) notTaken(lease *quorumlock.Lease, err error) {
 	lost, ok := errors.AsType[*quorumlock.LostError](err)
 	if ok && slices.Contains(takenAway, lost.Cause) && !slices.ContainsFunc(held(lease), w.tampering.excused) {

@@ -10,7 +10,7 @@ import (
 	"github.com/quorumlock/quorumlock/node"
 )
 
-// lossOf is what a LostError says.
+// lossOf finds the LostError in an error.
 func lossOf(t *testing.T, err error) *quorumlock.LostError {
 	t.Helper()
 	var lost *quorumlock.LostError
@@ -60,7 +60,7 @@ func TestRealReleaseTellsThatTheLockIsGone(t *testing.T) {
 	t.Parallel()
 	c := startCluster(t, 3)
 	client := c.client(patiently)
-	// del deletes keys of the lease on so many nodes.
+	// del deletes a key on the first nodes.
 	del := func(nodes int, key string) {
 		for i := range nodes {
 			require.Equal(t, 1, c.number(i, "DEL", key))
@@ -104,7 +104,7 @@ func TestRealReleaseTellsThatTheLockIsGone(t *testing.T) {
 	require.NoError(t, next.Release(t.Context()))
 }
 
-// Nodes that notice their loss of memory have given the lock to nobody else.
+// Nodes that notice their loss of memory have given the lock to no other.
 func TestRealReleaseIgnoresLossesThatNodesNotice(t *testing.T) {
 	t.Parallel()
 	c := startCluster(t, 3)

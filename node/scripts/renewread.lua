@@ -33,7 +33,7 @@ for _, name in ipairs(KEYS) do
   elseif holder == readers and own then
     here[#here + 1] = name
   elseif redis.call('EXISTS', key('tombstone', name) .. ':' .. owner) == 1 then
-    return {name, '', 0, 0} -- whoever holds the name now
+    return {name, '', 0, 0} -- even if another owner holds the name now
   elseif holder and holder ~= readers then
     denial = denial or {name, holder, redis.call('PTTL', name), tonumber(redis.call('GET', key('fence', name)) or 0) or 0}
   elseif holder then

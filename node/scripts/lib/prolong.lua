@@ -17,7 +17,7 @@ local function prolong(now, recovering, names, owner, text, max_ttl, max_skew, l
         short[#short + 1] = name
       end
     elseif redis.call('EXISTS', key('tombstone', name) .. ':' .. owner) == 1 then
-      return {name, '', 0, 0} -- whoever holds the name now
+      return {name, '', 0, 0} -- even if another owner holds the name now
     elseif holder then
       denial = denial or {name, holder, redis.call('PTTL', name), tonumber(redis.call('GET', key('fence', name)) or 0) or 0}
     else
