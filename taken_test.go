@@ -310,7 +310,7 @@ func TestAReleaseIsDecidedByThoseThatHeldTheLock(t *testing.T) {
 func TestDoTellsThatTheLockWasDeleted(t *testing.T) {
 	inVirtualTime(t, 3, func(t *testing.T, f *fleet) {
 		client := f.client()
-		remove := func(context.Context) error {
+		remove := func(context.Context) error { //nolint:contextcheck // it deletes keys by hand
 			for _, owner := range owners(t, client.RedLock("job")) {
 				f.free("job", owner, 0, 1)
 			}
