@@ -33,16 +33,22 @@ func (r *renewal) evictedBy(reply *node.Reply) error {
 	return r.evicted()
 }
 
-// holders are the owners that nodes named when they denied this round. Readers stand as one in
-// a denial, which then names no single owner. The mutex is held.
+// holders are the owners that nodes named when they denied this round. The mutex is held.
 func (r *renewal) holders() []string {
 	owners := make([]string, r.tally.Nodes())
 	for i, reply := range r.hold.refusals.all() {
-		if r.tally.Vote(i) == quorum.Denied && reply.Outcome == node.Denied && reply.Holder.Owner != node.Readers {
+		if r.tally.Vote(i) == quorum.Denied && reply.Outcome == node.Denied && r.hold.isFollowedBy(&reply.Holder) {
 			owners[i] = reply.Holder.Owner
 		}
 	}
 	return owners
+}
+
+// isFollowedBy reports whether the holder on a node came after this owner: the node then knows a
+// larger token. A former holder, which a late renewal has put back, came before. Readers stand
+// as one in a denial, which then names no single owner.
+func (h *hold) isFollowedBy(other *node.Holder) bool {
+	return other.Owner != h.owner && other.Owner != node.Readers && other.Token > h.last
 }
 
 // forcedOff reports whether a node has a tombstone for this owner. The mutex is held.

@@ -178,7 +178,9 @@ func (q *inquiry) loss() *LostError {
 	for i := range q.replies {
 		err := errGone
 		if other, ok := otherHolder(q.replies[i].Holders, h.owner); ok {
-			holders[i] = other.Owner
+			if h.isFollowedBy(&other) {
+				holders[i] = other.Owner
+			}
 			err = &HeldError{Name: other.Name, Owner: other.Owner, TTL: other.TTL}
 		}
 		if q.misses(i) {
