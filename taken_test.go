@@ -132,6 +132,26 @@ func TestSeveralContendersEndNothing(t *testing.T) {
 	})
 }
 
+// A late renewal can put a former holder back on nodes that have forgotten the lock. It has no
+// lease any more, and a smaller token.
+func TestAFormerHolderThatIsPutBackEndsNothing(t *testing.T) {
+	inVirtualTime(t, 3, func(t *testing.T, f *fleet) {
+		lease := held(t, f.client().RedLock("job"))
+		f.free("job", lease.Owner(), 0, 1)
+		for _, nd := range f.nodes[:2] {
+			replies := make([]node.Reply, 1)
+			nd.Do(t.Context(), []node.Op{{
+				Kind: node.Renew, Names: []string{"job"}, Owner: "x:1", TTL: time.Second, Token: lease.Token() - 1, Limits: f.limits,
+			}}, replies)
+			require.Equal(t, node.Healed, replies[0].Outcome)
+		}
+		require.ErrorIs(t, lease.Extend(t.Context()), quorumlock.ErrNoQuorum)
+		require.NoError(t, lease.Err())
+		time.Sleep(2 * time.Second)
+		require.NoError(t, lease.Extend(t.Context()))
+	})
+}
+
 // Readers stand as one in a denial: it does not show that one of them has a majority.
 func TestReadersInPassingEndNothing(t *testing.T) {
 	inVirtualTime(t, 3, func(t *testing.T, f *fleet) {

@@ -5,7 +5,8 @@ package quorum
 //
 // Such an owner may be a valid holder under some rule, and no other owner can be one: any two
 // majorities share a node, and a node has one holder of a name. Fewer nodes prove nothing, as a
-// contender that is about to fail looks the same.
+// contender that is about to fail looks the same. The caller leaves out owners that came before
+// its own.
 func Usurper(holders []string) (owner string, ok bool) {
 	need := Majority().Need(len(holders))
 	for _, candidate := range holders {

@@ -35,6 +35,17 @@ var losses = []Mutant{
 		}},
 	},
 	{
+		Name: "former-holder-takes",
+		Rule: "An owner that came before a lease does not end it.",
+		Then: "A late renewal puts a former holder back on nodes that forgot the lock, and the holder loses it.",
+		Kind: "permits",
+		Edits: []Edit{{
+			File: "eviction.go",
+			Old:  `other.Token > h.last`,
+			New:  `other.Token >= 0`,
+		}},
+	},
+	{
 		Name: "release-hides-a-loss",
 		Rule: "A release tells that too few nodes still had the lease.",
 		Then: "The holder does not learn that its lock was deleted or evicted.",
