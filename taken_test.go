@@ -332,7 +332,7 @@ func TestDoTellsThatTheLockWasDeleted(t *testing.T) {
 		client := f.client()
 		remove := func(context.Context) error { //nolint:contextcheck // it deletes keys by hand
 			for _, owner := range owners(t, client.RedLock("job")) {
-				f.free("job", owner, 0, 1)
+				f.free("job", owner, 0, 1) //nolint:contextcheck // by hand, too
 			}
 			return nil
 		}
