@@ -80,7 +80,7 @@ func TestRealExclusion(t *testing.T) {
 	shares := make([]int, clients*each)
 	var contenders sync.WaitGroup
 	for i := range clients {
-		client := c.client(withTTL(ttl), func(cfg *quorumlock.Config) {
+		client := c.client(withDefaultTimeouts(ttl), func(cfg *quorumlock.Config) {
 			cfg.Hooks.AttemptFailed = func(quorumlock.AttemptFailedEvent) { attempts.Add(1) }
 			cfg.Hooks.Acquired = func(quorumlock.AcquiredEvent) { attempts.Add(1) }
 		})

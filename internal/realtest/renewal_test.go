@@ -19,7 +19,7 @@ import (
 func renewalFailureIsTold(t *testing.T, c *cluster) {
 	failed := make(chan quorumlock.RenewalFailedEvent, 1000)
 	ended := make(chan quorumlock.EndedEvent, 1)
-	client := c.client(withTTL(time.Second), func(cfg *quorumlock.Config) {
+	client := c.client(withTTL(patientTTL), func(cfg *quorumlock.Config) {
 		cfg.Hooks.RenewalFailed = func(e quorumlock.RenewalFailedEvent) { failed <- e }
 		cfg.Hooks.Ended = func(e quorumlock.EndedEvent) { ended <- e }
 	})
@@ -31,7 +31,7 @@ func renewalFailureIsTold(t *testing.T, c *cluster) {
 	require.Equal(t, lease.Owner(), first.Owner)
 	require.Positive(t, first.Remaining, "it is told while there is time left")
 
-	cause := ends(t, lease, time.Second+soon)
+	cause := ends(t, lease, patientTTL+soon)
 	require.ErrorIs(t, cause, quorumlock.ErrLost)
 	end := in(t, ended, "the end is told")
 	require.Equal(t, cause, end.Err)

@@ -1,20 +1,21 @@
 package testkit
 
 import (
+	"slices"
 	"sync"
 	"testing"
 	"time"
 )
 
 // tick is how often a Strain looks at the clock.
-const tick = 2 * time.Millisecond
+const tick = 5 * time.Millisecond
 
 // Strain measures how late the machine runs what is due: how long a goroutine that should wake up
-// has to wait for a processor. Bounds on latency are compared with it. Its methods may be called
-// from several goroutines.
+// waits for a processor. Bounds on latency are compared with it. Its methods may be called from
+// several goroutines.
 type Strain struct {
-	mu    sync.Mutex
-	worst time.Duration
+	mu   sync.Mutex
+	late []time.Duration // of each tick
 }
 
 // MeasureStrain begins to measure, until the test ends.
@@ -50,19 +51,20 @@ func (s *Strain) watch(stop <-chan struct{}) {
 func (s *Strain) note(late time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.worst = max(s.worst, late)
+	s.late = append(s.late, late)
 }
 
-// Worst is the longest delay since the measurement began, or since the last Reset.
-func (s *Strain) Worst() time.Duration {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.worst
-}
+// Worst is the longest delay so far.
+func (s *Strain) Worst() time.Duration { return s.Quantile(1) }
 
-// Reset forgets the delays so far.
-func (s *Strain) Reset() {
+// Quantile is the delay that a part of all ticks so far did not exceed: 0.9 is for nine of ten.
+func (s *Strain) Quantile(part float64) time.Duration {
 	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.worst = 0
+	late := slices.Clone(s.late)
+	s.mu.Unlock()
+	if len(late) == 0 {
+		return 0
+	}
+	slices.Sort(late)
+	return late[min(len(late)-1, int(part*float64(len(late))))]
 }

@@ -124,8 +124,6 @@ func (r *results) endPackage(e event) {
 	verdict := map[string]string{"pass": "ok", "skip": "-", "fail": "FAIL"}[e.Action]
 	if e.Action == "fail" && !r.blamed[e.Package] {
 		r.packages = append(r.packages, short(e.Package))
-	}
-	if e.Action == "fail" {
 		fmt.Fprintf(r.out, "\n=== FAILED: package %s\n%s\n", short(e.Package), said)
 	}
 	fmt.Fprintf(r.out, "%-4s  %7.1f s  %s\n", verdict, e.Elapsed, short(e.Package))
