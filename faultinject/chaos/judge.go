@@ -44,7 +44,7 @@ func (a *arena) blame(h *history.History, result *history.Result) {
 		}
 	}
 	if len(result.Undecided) > 0 {
-		a.report.violated("it could not be decided whether the history of %v is legal", result.Undecided)
+		a.report.slow("it could not be decided whether the history of %v is legal", result.Undecided)
 	}
 }
 
@@ -87,8 +87,11 @@ func (a *arena) soon(h *history.History, kind Kind, what string, is func(history
 			first = since
 		}
 	}
-	if first < 0 || first > bound {
-		a.report.violatedBy(kind, "not within %v after the last fault was mended: %s", bound, what)
+	switch {
+	case first < 0:
+		a.report.violatedBy(kind, "not within %v after the last fault was mended: %s", bound+patience, what)
+	case first > bound:
+		a.report.slow("%v and not %v after the last fault was mended: %s", first, bound, what)
 	}
 	a.report.Recovered = max(a.report.Recovered, first)
 }

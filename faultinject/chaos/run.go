@@ -181,15 +181,31 @@ func (a *arena) act(ctx context.Context) error {
 	a.report.Over = clock.System().Now()
 	if err == nil {
 		a.say("all is mended")
-		longest := time.Duration(0)
-		for _, kind := range a.Kinds {
-			longest = max(longest, a.recoveryOf(kind))
-		}
-		sleep(ctx, longest)
+		a.recover(ctx)
 	}
 	stop()
 	watch.Wait()
 	return errors.Join(err, ctx.Err())
+}
+
+// patience is how long a run waits, beyond the time that a recovery may take, for everything to be had
+// again. What is had then was slow, and what is not is a broken promise.
+const patience = 30 * time.Second
+
+// recover leaves clients the time that a recovery may take, and more to those that the machine does not
+// let finish in it.
+func (a *arena) recover(ctx context.Context) {
+	mended := time.Now()
+	longest := time.Duration(0)
+	for _, kind := range a.Kinds {
+		longest = max(longest, a.recoveryOf(kind))
+	}
+	sleep(ctx, longest)
+	for !a.resource.had(a.Kinds, mended) && time.Since(mended) < longest+patience {
+		if !sleep(ctx, 50*time.Millisecond) {
+			return
+		}
+	}
 }
 
 // watch says every few seconds how it goes.

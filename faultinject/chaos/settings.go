@@ -38,7 +38,11 @@ type settings struct {
 func (s settings) config() quorumlock.Config {
 	wall := clock.NewSkewed(clock.System(), 1)
 	wall.StepWall(s.Wall)
-	return quorumlock.Config{Addresses: s.Nodes, TTL: s.TTL, MaxTTL: s.TTL, MaxClockSkew: s.Skew, Clock: wall}
+	cfg := quorumlock.Config{Addresses: s.Nodes, TTL: s.TTL, MaxTTL: s.TTL, MaxClockSkew: s.Skew, Clock: wall}
+	if s.Gentle { // no lease is lost to a node that is slow because the machine is busy
+		cfg.NodeTimeoutMin, cfg.NodeTimeoutMax = s.TTL/3, s.TTL/3
+	}
+	return cfg
 }
 
 // environment is the variable that carries them.
