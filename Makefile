@@ -10,7 +10,7 @@ BENCHTIME ?= 1s
 BENCHES = $(if $(filter ./...,$(PKG)),$(shell grep -rl --include='*_test.go' '^func Benchmark' . | xargs -n1 dirname | sort -u),$(PKG))
 # How many tests at a time of those that run in parallel: more than there are processors, as they
 # wait most of the time.
-PARALLEL ?= 4
+PARALLEL ?= 6
 # Modules of their own, because of what they need; PKG=... leaves them out.
 MODULES := $(if $(filter ./...,$(PKG)),faultinject interop otel bench examples/faults examples/fencing examples/observed)
 SEEDS ?= 100000

@@ -38,7 +38,7 @@ func scenario(t *testing.T, cfg chaos.Config, unseen func(r *chaos.Report, late 
 		}
 		t.Logf("not seen in this run: %s", strings.Join(lacks, "; "))
 	}
-	lacking(t, strain, lacks)
+	strain.Missing(t, "%s", strings.Join(lacks, "; "))
 }
 
 // unless is a list of what is lacking, empty if that is seen.

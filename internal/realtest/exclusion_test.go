@@ -66,6 +66,7 @@ func (w *onlooker) both(name string, other, lease *quorumlock.Lease) {
 }
 
 func TestRealExclusion(t *testing.T) {
+	t.Parallel()
 	const clients, each, ttl = 5, 10, time.Second
 	names := []string{"north", "south", "west"}
 	// It is enough when there were so many sections, and pauses of a node; a slow machine need not
@@ -154,6 +155,7 @@ func wait(ctx context.Context, least, most time.Duration) {
 }
 
 func TestRealMultiLockExclusion(t *testing.T) {
+	t.Parallel()
 	const contenders = 12
 	names := []string{"a", "b", "c", "d"}
 	c := startCluster(t, 3)

@@ -6,8 +6,6 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
-
-	"github.com/quorumlock/quorumlock/internal/testkit"
 )
 
 // longForm has tests that go on for as long as one likes do so: make test-long, every night. Without
@@ -45,18 +43,6 @@ func in[T any](t testing.TB, channel <-chan T, what string) T {
 		require.Fail(t, "within "+atMost.String()+": "+what)
 		panic("not reached")
 	}
-}
-
-// lacking ends a test that has not seen progress, or a latency, that it looks for. It fails, but on a
-// machine that was busy while strain was measured the test is inconclusive.
-func lacking(t testing.TB, strain *testkit.Strain, expected string, args ...any) {
-	t.Helper()
-	const quiet = time.Millisecond
-	late := strain.Quantile(0.9)
-	if late <= quiet {
-		t.Fatalf("expected: "+expected, args...)
-	}
-	testkit.Inconclusive(t, "expected: "+expected+"; one goroutine in ten was late by %v or more", append(args, late)...)
 }
 
 // atMost bounds what a test waits for in its short form, on whatever machine.

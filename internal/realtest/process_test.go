@@ -15,6 +15,7 @@ import (
 )
 
 func TestRealExclusionBetweenProcesses(t *testing.T) {
+	t.Parallel()
 	span := longer(5*time.Second, 30*time.Second) // for some pauses, and a thousand sections on a machine of today
 	c := startCluster(t, 5)
 	dir := t.TempDir()

@@ -73,13 +73,14 @@ func renewalSurvivesReconnects(t *testing.T, c *cluster) {
 
 func renewalIsRetried(t *testing.T, c *cluster) {
 	failed, renewed := make(chan struct{}, 1000), make(chan struct{}, 1000)
-	client := c.client(withTTL(6*time.Second), func(cfg *quorumlock.Config) {
+	client := c.client(func(cfg *quorumlock.Config) {
+		cfg.TTL = 9 * time.Second
 		cfg.Hooks.RenewalFailed = func(quorumlock.RenewalFailedEvent) { failed <- struct{}{} }
 		cfg.Hooks.Renewed = func(quorumlock.RenewedEvent) { renewed <- struct{}{} }
 	})
 	lease := acquire(t, client.RedLock("job"))
 	c.pause(0, 1, 2, 3, 4)
-	for range 2 { // at 2 s and a little later, of 6
+	for range 2 { // at 3 s and a little later, of 9
 		in(t, failed, "a renewal that fails is told")
 	}
 	c.resume(0, 1, 2, 3, 4)

@@ -104,6 +104,7 @@ func (s *census) leave(l *quorumlock.Lease) {
 // Many read and write on servers that hang in turn. Readers are in together, a writer alone, and
 // everybody gets in.
 func TestRealReadersAndWriters(t *testing.T) {
+	t.Parallel()
 	const clients, each, ttl = 4, 6, time.Second
 	least := 10 * time.Second
 	if testing.Short() {
@@ -162,7 +163,7 @@ func TestRealReadersAndWriters(t *testing.T) {
 	require.Empty(t, s.broken)
 	c.noKeys()
 	if s.together < 2 || excluded() {
-		lacking(t, strain, "everybody is in within %v, and readers are together", atMost)
+		strain.Missing(t, "everybody is in within %v, and readers are together", atMost)
 	}
 }
 
@@ -249,6 +250,7 @@ func TestRealReadersWithoutMemory(t *testing.T) {
 
 // The servers restart, one after the other, without their memory: readers keep the lock.
 func TestRealReadersOverARollingRestart(t *testing.T) {
+	t.Parallel()
 	const ttl = patientTTL
 	c := startCluster(t, 3)
 	rw := c.client(withMaxTTL(ttl)).RWLock("job")

@@ -57,6 +57,7 @@ func TestRealPermitsAreOneCommand(t *testing.T) {
 // Many contenders of many clients, while one node at a time hangs: never more permits than there
 // are, and no slot twice.
 func TestRealSemaphore(t *testing.T) {
+	t.Parallel()
 	const p, clients, each, ttl = 3, 4, 3, time.Second
 	const enough, enoughPauses, span = 500, 8, 30 * time.Second
 	c := startCluster(t, 5)

@@ -96,7 +96,7 @@ func bestOfThree(t *testing.T, measure func() (value float64, good bool), must s
 		}
 		values = append(values, value)
 	}
-	lacking(t, strain, must+"; it was %.2f", append(args, values)...)
+	strain.Missing(t, must+"; it was %.2f", append(args, values)...)
 }
 
 // quantile is that of durations, which it sorts.

@@ -68,3 +68,38 @@ func (s *Strain) Quantile(part float64) time.Duration {
 	slices.Sort(late)
 	return late[min(len(late)-1, int(part*float64(len(late))))]
 }
+
+// quiet is how late one wake-up in ten is on a machine that has time left.
+const quiet = time.Millisecond
+
+// Missing ends a test that has not seen progress, or a latency, that it looks for. The test fails, but
+// is inconclusive on a machine that was busy while s measured.
+func (s *Strain) Missing(t testing.TB, expected string, args ...any) {
+	t.Helper()
+	late := s.Quantile(0.9)
+	if late <= quiet {
+		t.Fatalf("expected: "+expected, args...)
+		return
+	}
+	Inconclusive(t, "expected: "+expected+"; one goroutine in ten was late by %v or more", append(args, late)...)
+}
+
+// hops is how many wake-ups of goroutines and processes an operation takes at most, one after another.
+const hops = 20
+
+// Allowance is how much longer an operation may take because each of its wake-ups was late.
+func (s *Strain) Allowance() time.Duration { return hops * s.Worst() }
+
+// Within requires that an operation took no longer than a bound. The test is inconclusive where it took
+// longer by no more than the Allowance.
+func (s *Strain) Within(t testing.TB, took, bound time.Duration, what string) {
+	t.Helper()
+	allowance := s.Allowance()
+	switch {
+	case took <= bound:
+	case took <= bound+allowance:
+		Inconclusive(t, "%s: %v and not %v, while goroutines were late by up to %v", what, took, bound, allowance/hops)
+	default:
+		t.Fatalf("%s: %v and not %v, while goroutines were late by no more than %v", what, took, bound, allowance/hops)
+	}
+}
