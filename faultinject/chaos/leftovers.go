@@ -30,8 +30,8 @@ func (a *arena) leftovers(ctx context.Context) {
 	}
 }
 
-// swept waits until a server has no keys that nobody needs any more, and reports whether it came to that.
-// Keys that go only after a quarter of the TTL were slow to go, and those that outlive the TTL are left.
+// swept waits until a server has no keys without a user, and reports whether it came to that. Keys that
+// go only after a quarter of the TTL were slow. Keys that outlive the TTL are a violation.
 func (a *arena) swept(ctx context.Context, s faultinject.Server, idle time.Time) bool {
 	var late []string
 	for {

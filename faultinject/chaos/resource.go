@@ -32,8 +32,8 @@ type resource struct {
 	grants  int
 	refused map[string]int
 	latest  time.Time
-	// shown is when a token of each thing was taken last, whatever the slot, and doneAt when a latch
-	// was done last.
+	// shown is the time at which a token of each thing, of any slot, was last taken. doneAt is the time
+	// at which a latch was last done.
 	shown  map[string]time.Time
 	doneAt time.Time
 	// counted are the ids of each latch, dones counts those that were done, and early are the

@@ -189,11 +189,11 @@ func (a *arena) act(ctx context.Context) error {
 }
 
 // patience is how long a run waits, beyond the time that a recovery may take, for everything to be had
-// again. What is had then was slow, and what is not is a broken promise.
+// again. A thing that is had only then was slow. One that is never had breaks a promise.
 const patience = 30 * time.Second
 
-// recover leaves clients the time that a recovery may take, and more to those that the machine does not
-// let finish in it.
+// recover leaves clients the time that a recovery may take, and more on a machine that is too busy for
+// them to finish in it.
 func (a *arena) recover(ctx context.Context) {
 	mended := time.Now()
 	longest := time.Duration(0)

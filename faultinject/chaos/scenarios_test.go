@@ -21,9 +21,9 @@ func parse(t *testing.T, text string) faultinject.Plan {
 	return plan
 }
 
-// scenario plays a plan until the report has what the test looks for, up to three times on new nodes.
-// unseen says what it has not; it is told by how much later than planned things may have happened. A
-// broken promise fails the test in any run.
+// scenario plays a plan up to three times, on new nodes, until the report shows all that the test looks
+// for. unseen lists the rest. Events may have happened late by up to the given time. A broken promise
+// fails the test in any run.
 func scenario(t *testing.T, cfg chaos.Config, unseen func(r *chaos.Report, late time.Duration) []string) {
 	t.Helper()
 	t.Parallel()
@@ -41,7 +41,7 @@ func scenario(t *testing.T, cfg chaos.Config, unseen func(r *chaos.Report, late 
 	strain.Missing(t, "%s", strings.Join(lacks, "; "))
 }
 
-// unless is a list of what is lacking, empty if that is seen.
+// unless returns a list with one entry if something was not seen, and otherwise an empty one.
 func unless(seen bool, format string, args ...any) []string {
 	if seen {
 		return nil

@@ -101,7 +101,7 @@ func withTTL(ttl time.Duration) func(*quorumlock.Config) {
 	}
 }
 
-// withDefaultTimeouts sets the TTL, and has the timeouts of nodes follow from it as in production: for
+// withDefaultTimeouts sets the TTL, from which the timeouts of nodes follow as in production. It is for
 // tests in which a lease may be lost.
 func withDefaultTimeouts(ttl time.Duration) func(*quorumlock.Config) {
 	return func(cfg *quorumlock.Config) {
@@ -248,9 +248,9 @@ func (c *cluster) holds(name, owner string) {
 	}, "every node has %q for %s; it is %v", name, owner, owners)
 }
 
-// eventually asks until what is expected has come true. The bound is for a machine that runs what is
-// due at once: what this one is late by does not count. Functions among the arguments of the
-// description are called for the message.
+// eventually repeats a check until it succeeds. The bound is for a machine that runs each goroutine when
+// it is due: delays of a busy machine do not count. Functions among the arguments of the description
+// are called for the message.
 func eventually(t testing.TB, within time.Duration, cond func() bool, expected string, args ...any) {
 	t.Helper()
 	const pause = 5 * time.Millisecond

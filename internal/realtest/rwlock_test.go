@@ -147,7 +147,7 @@ func TestRealReadersAndWriters(t *testing.T) {
 		}
 	}
 	began := time.Now()
-	excluded := func() bool { // somebody has not been in yet
+	excluded := func() bool { // a user has not been in yet
 		for me := range shares {
 			if shares[me].Load() == 0 {
 				return true

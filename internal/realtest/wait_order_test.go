@@ -42,8 +42,8 @@ func TestRealShares(t *testing.T) {
 	}
 }
 
-// measureShares has contenders in four processes take turns, and returns how often the one that had the
-// lock least, and the one that had it most, did.
+// measureShares lets contenders in four processes take turns. It returns the number of turns of the
+// contender with the fewest, and of the contender with the most.
 func measureShares(t *testing.T, what string, w task, contenders, sections int) (least, most int) {
 	t.Helper()
 	dir := t.TempDir()

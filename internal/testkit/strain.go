@@ -10,8 +10,8 @@ import (
 // tick is how often a Strain looks at the clock.
 const tick = 5 * time.Millisecond
 
-// Strain measures how late the machine runs what is due: how long a goroutine that should wake up
-// waits for a processor. Bounds on latency are compared with it. Its methods may be called from
+// Strain measures how late the machine is: how long a goroutine that should wake up waits for a
+// processor. Bounds on latency are compared with it. Its methods may be called from
 // several goroutines.
 type Strain struct {
 	mu   sync.Mutex
@@ -72,7 +72,7 @@ func (s *Strain) Quantile(part float64) time.Duration {
 // quiet is how late one wake-up in ten is on a machine that has time left.
 const quiet = time.Millisecond
 
-// Missing ends a test that has not seen progress, or a latency, that it looks for. The test fails, but
+// Missing ends a test that has not seen the progress or the latency that it looks for. The test fails, but
 // is inconclusive on a machine that was busy while s measured.
 func (s *Strain) Missing(t testing.TB, expected string, args ...any) {
 	t.Helper()

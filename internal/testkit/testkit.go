@@ -6,7 +6,7 @@ import "testing"
 // Prefix begins the message of an inconclusive test. internal/testrun counts the tests by it.
 const Prefix = "INCONCLUSIVE: "
 
-// Inconclusive ends a test that could not see what it looks for, as the machine was too busy. The
+// Inconclusive ends a test that saw too little to decide, as the machine was too busy. The
 // test counts as neither passed nor failed, and the summary of make test names it with the reason.
 //
 // Safety is never inconclusive: two holders, or a token out of order, fail the test on any machine.

@@ -3,7 +3,7 @@
 //
 //	go run ./internal/testrun -without 'the race detector: make check' -- -shuffle=on ./...
 //
-// What follows "--" goes to go test. The exit status is that of go test.
+// The arguments after "--" go to go test, whose exit status testrun returns.
 package main
 
 import (
@@ -39,7 +39,7 @@ func run(args []string) (status int, err error) {
 	if err := flags.Parse(args); err != nil {
 		return 1, err
 	}
-	// A terminal interrupts go test as well. The summary then says what was seen until go test ended.
+	// A terminal interrupts go test as well. The summary then counts the tests until then.
 	signal.Notify(make(chan os.Signal, 1), os.Interrupt)
 	began := time.Now()
 	results := newResults(os.Stdout)

@@ -12,13 +12,13 @@ import (
 	"github.com/quorumlock/quorumlock/internal/testkit"
 )
 
-// event is one of those that go test -json prints; see go doc test2json.
+// event is a line of the output of go test -json; see go doc test2json.
 type event struct {
 	Action, Package, ImportPath, Test, Output string
 	Elapsed                                   float64 // seconds
 }
 
-// results are what is known of all tests so far.
+// results collects the events of all tests.
 type results struct {
 	out io.Writer
 	// running has the output of each test, and of each package under the empty name, until it ends.
@@ -28,7 +28,7 @@ type results struct {
 	passed  map[test]bool
 	// failed are in the order in which they ended.
 	failed []test
-	// packages are those that failed outside of any test: they did not compile, say.
+	// packages are the packages that failed outside of any test: they did not compile, say.
 	packages []string
 	// inconclusive and skipped have the reason of each test.
 	inconclusive, skipped map[test]string
@@ -84,7 +84,7 @@ func (r *results) take(e event) {
 	}
 }
 
-// endTest notes how a test ended, and shows what it said if it failed.
+// endTest notes how a test ended, and shows its output if it failed.
 func (r *results) endTest(it test, how string) {
 	said := ""
 	if output := r.running[it]; output != nil {
@@ -149,7 +149,7 @@ func (r *results) finish() {
 	}
 }
 
-// reasonOf finds why a test was skipped in what it said. Go ends the output with the line
+// reasonOf finds in the output of a test why it was skipped. Go ends the output with the line
 // "--- SKIP", and has the place of the call before the reason.
 func reasonOf(said string) (reason string, inconclusive bool) {
 	if _, text, ok := strings.Cut(said, testkit.Prefix); ok {

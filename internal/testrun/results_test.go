@@ -32,7 +32,7 @@ func module(t *testing.T, tests string) {
 	t.Setenv("GOFLAGS", "")
 }
 
-// runTests runs the tests of the module as main does, and returns what it prints.
+// runTests runs the tests of the module as main does, and returns the output and the summary.
 func runTests(t *testing.T) (status int, shown, summary string) {
 	t.Helper()
 	var out strings.Builder

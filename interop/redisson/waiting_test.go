@@ -69,7 +69,7 @@ func TestAReleaseInGoWakesWaitersInJava(t *testing.T) {
 	}
 }
 
-// awaited has a caller wait for a lock that is then released. It returns for how long the caller waited,
+// awaited lets a caller wait for a lock, and then releases the lock. It returns for how long the caller waited,
 // and how much of that was after the release.
 func (f *fleet) awaited(lock *quorumlock.Lock, caller *redisson.Caller, there redisson.Lock) (waited, took time.Duration) {
 	f.t.Helper()
@@ -95,7 +95,7 @@ func TestWithoutTheOptionRedissonWaitsForTheTTL(t *testing.T) {
 	silent := f.golang(func(c *quorumlock.Config) { c.Redisson = false }).RedLock(name)
 	caller := f.caller(watchdog)
 	waited, took := f.awaited(silent, caller, redisson.Lock{Kind: redisson.One, Name: name})
-	// Redisson was told a TTL when it was denied: what a lease has left between two renewals. The machine
+	// The denial told Redisson the TTL that the lease had left. Renewals keep that over a half. The machine
 	// may then have taken its time until the release.
 	told := f.config.TTL / 2
 	if waited-took > told {
