@@ -93,7 +93,7 @@ func openNodes(t *testing.T, nodes string, limits ...node.Limits) {
 // the flags for them.
 var (
 	quick   = node.Limits{MaxTTL: 2 * time.Second, MaxClockSkew: 100 * time.Millisecond}
-	quickly = []string{"--max-ttl", "2s", "--max-clock-skew", "100ms"}
+	quickly = []string{"--max-ttl", "2s", "--max-clock-skew", "100ms", "--node-timeout", "600ms"}
 )
 
 // nodes is the value of --nodes.

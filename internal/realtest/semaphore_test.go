@@ -120,7 +120,10 @@ func TestRealWaitingForPermits(t *testing.T) {
 			}
 		}()
 	}
-	eventually(t, soon, func() bool { return attempts.Load() >= 2 }, "they wait")
+	for i := range c.servers { // each asks some times until it stands in all queues
+		queue := "quorumlock:queue::" + node.PoolName("jobs")
+		eventually(t, atMost, func() bool { return c.number(i, "ZCARD", queue) == 2 }, "they wait at node %d", i)
+	}
 	before, began := attempts.Load(), time.Now()
 	<-time.After(2 * time.Second)
 	asked, span := attempts.Load()-before, time.Since(began)
