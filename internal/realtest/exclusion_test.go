@@ -10,9 +10,9 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/assert"
-	"github.com/stretchr/testify/require"
 
 	"github.com/quorumlock/quorumlock"
+	"github.com/quorumlock/quorumlock/internal/testkit"
 )
 
 // onlooker watches, outside of Redis, that a name has one holder at a time.
@@ -160,6 +160,7 @@ func TestRealMultiLockExclusion(t *testing.T) {
 	names := []string{"a", "b", "c", "d"}
 	c := startCluster(t, 3)
 	w := newOnlooker(t, names)
+	strain := testkit.MeasureStrain(t)
 	ctx, cancel := context.WithTimeout(t.Context(), 4*time.Second)
 	defer cancel()
 
@@ -196,7 +197,9 @@ func TestRealMultiLockExclusion(t *testing.T) {
 	for i := range sections {
 		total += sections[i].Load()
 	}
-	require.Greater(t, total, int64(10), "contenders must get on")
 	t.Logf("%d sections under two names each", total)
 	c.noKeys()
+	if total <= 10 {
+		strain.Missing(t, "contenders get on; they had %d sections", total)
+	}
 }
