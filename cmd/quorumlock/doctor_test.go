@@ -45,7 +45,7 @@ const roundTrip = "round-trip"
 func (d diagnosis) excuse(t *testing.T, check string) {
 	t.Helper()
 	const busy = 5 * time.Millisecond
-	if found := d.worse("error warning note unknown")[check]; found != "" && d.late > busy {
+	if found := d.worse("error warning")[check]; found != "" && d.late > busy {
 		testkit.Inconclusive(t, "goroutines were late by up to %v, and the doctor found: %s", d.late, strings.ReplaceAll(found, "\n", " "))
 	}
 }

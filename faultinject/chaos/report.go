@@ -33,8 +33,8 @@ type Report struct {
 	Recovered time.Duration
 	// Violations are the promises that were broken, in words. There must be none.
 	Violations []string
-	// Slow is what took longer than it may on a machine with time to spare, in words: no promise was
-	// broken by that.
+	// Slow lists, in words, the progress that was not seen in time. There must be none on a machine
+	// with time to spare.
 	Slow []string
 	// Lag is by how much the step of the plan that was latest came later than the plan says.
 	Lag time.Duration

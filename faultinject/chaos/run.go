@@ -31,6 +31,8 @@ type Config struct {
 	// Gentle has clients take, renew and release majority locks only. A lease that is lost
 	// then was lost by a fault.
 	Gentle bool
+	// Patient gives nodes a third of the TTL to answer: a busy machine then costs clients little.
+	Patient bool
 	// Brisk has clients hold nothing for long: who gets no lock then is kept from it.
 	Brisk bool
 	// Think is how long a holder takes, at most, from its look at the lease to its write.
@@ -122,7 +124,7 @@ func (a *arena) prepare() error {
 func (a *arena) settings() settings {
 	return settings{
 		TTL: a.TTL, Skew: a.TTL / 2, Clients: a.Clients, Workers: a.Workers, Kinds: a.Kinds,
-		Gentle: a.Gentle, Brisk: a.Brisk, Think: a.Think,
+		Gentle: a.Gentle, Patient: a.Patient, Brisk: a.Brisk, Think: a.Think,
 	}
 }
 
@@ -189,7 +191,7 @@ func (a *arena) act(ctx context.Context) error {
 }
 
 // patience is how long a run waits, beyond the time that a recovery may take, for everything to be had
-// again. A thing that is had only then was slow. One that is never had breaks a promise.
+// again.
 const patience = 30 * time.Second
 
 // recover leaves clients the time that a recovery may take, and more on a machine that is too busy for

@@ -30,7 +30,7 @@ func scenario(t *testing.T, cfg chaos.Config, unseen func(r *chaos.Report, late 
 	strain := testkit.MeasureStrain(t)
 	var lacks []string
 	for range 3 {
-		cfg.Out = t.Output()
+		cfg.Out, cfg.Patient = t.Output(), true
 		report := run(t, cfg)
 		lacks = append(slices.Clone(report.Slow), unseen(report, report.Lag+strain.Worst())...)
 		if len(lacks) == 0 {

@@ -6,9 +6,11 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strconv"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -335,4 +337,21 @@ func TestKeysAreSorted(t *testing.T) {
 	assert.Empty(t, s.Keys())
 	command(t, s, "MSET", "b", "", "c", "", "a\nx", "")
 	assert.Equal(t, []string{"a\nx", "b", "c"}, s.Keys())
+}
+
+// A port is the server's own while that is down: connections are refused, and others cannot listen.
+func TestDeadServerKeepsItsPort(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skip("other systems may let a port go")
+	}
+	s := Start(t)
+	require.NoError(t, pingTCP(s.Addr(), commandTimeout)) // a connection that the kill leaves behind
+	for _, end := range []func(){s.Kill, func() { require.NoError(t, s.TryStop(t.Context())) }} {
+		end()
+		require.ErrorIs(t, pingTCP(s.Addr(), commandTimeout), syscall.ECONNREFUSED)
+		_, err := net.Listen("tcp", s.Addr())
+		require.ErrorIs(t, err, syscall.EADDRINUSE)
+		s.Restart()
+		require.NoError(t, pingTCP(s.Addr(), commandTimeout))
+	}
 }
