@@ -126,9 +126,10 @@ func assertEmptyDir(t *testing.T, dir string) {
 func TestTakenPortIsRecognised(t *testing.T) {
 	s := Start(t)
 	s.Kill()
+	s.mu.Lock()
+	s.releasePorts() // as on a system on which they cannot be kept
 	l, err := net.Listen("tcp", s.Addr())
 	require.NoError(t, err)
-	s.mu.Lock()
 	err = s.start(t.Context())
 	s.mu.Unlock()
 	require.ErrorIs(t, err, errPortTaken)
