@@ -135,10 +135,14 @@ func (a *arena) setUp(ctx context.Context) error {
 	for _, s := range a.Servers {
 		cfg.Addresses = append(cfg.Addresses, s.Addr())
 	}
-	if _, err := admin.Init(ctx, cfg); err != nil {
+	cfg.NodeTimeoutMin, cfg.NodeTimeoutMax = a.TTL/3, a.TTL/3
+	_, err := admin.Init(ctx, cfg)
+	for began := time.Now(); errors.Is(err, admin.ErrUnanswered) && time.Since(began) < patience; { // a busy machine
+		_, err = admin.Init(ctx, cfg)
+	}
+	if err != nil {
 		return fmt.Errorf("chaos: opening the nodes: %w", err)
 	}
-	var err error
 	if a.resource, err = newResource(); err != nil {
 		return err
 	}

@@ -117,7 +117,6 @@ func TestRealNodesDieAndComeBackEmpty(t *testing.T) {
 	require.Equal(t, []int{3, 5}, []int{have, want}, "two of five are gone")
 
 	c.restart(0, 3)
-	require.Empty(t, c.servers[0].Keys())
 	eventually(t, ttl*3/2+2*soon, func() bool { have, _ := lease.Backing(); return have == 5 }, "nodes that come back are filled again, and back the lease when they have recovered")
 	c.holds("job", lease.Owner())
 
