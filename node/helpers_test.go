@@ -190,8 +190,8 @@ func failure(t testing.TB, reason error, n node.Node, op node.Op) *node.Error {
 	return err
 }
 
-// eventually repeats an operation until it is answered, and demands the outcome, or that of repeating
-// an operation whose answer was lost.
+// eventually repeats an operation until it is answered, and demands the outcome. Where an answer was lost,
+// the outcome may be the one of a repetition.
 func eventually(t testing.TB, outcome node.Outcome, n node.Node, op node.Op) node.Reply {
 	t.Helper()
 	var last node.Reply
