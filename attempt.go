@@ -12,9 +12,9 @@ import (
 
 // retry says what to expect of another attempt.
 type retry struct {
-	worthwhile bool
-	// tokenTooFar is set if a node has refused the token because of its clock.
-	tokenTooFar bool
+	useful bool
+	// tokenRejected is set if a node has refused the token because of its clock.
+	tokenRejected bool
 	// freeAfter is when enough nodes can be expected to be free even if nobody
 	// releases.
 	freeAfter time.Duration
@@ -22,72 +22,72 @@ type retry struct {
 
 // attempt is one round: it asks all nodes and returns as soon as their votes decide.
 // The votes of the slower ones are folded into the lease later, or undone.
-func (l *Lock) attempt(ctx context.Context, w *waiter) (*hold, retry, error) {
-	l, err := l.named(w)
+func (l *Lock) attempt(ctx context.Context, w *waiter) (*grant, retry, error) {
+	l, err := l.pickSlots(w)
 	if err != nil {
 		return nil, retry{}, err
 	}
-	h := newHold(l, w)
-	h.trail = l.client.trailIn(ctx)
-	h.ask(l.client.now(w))
+	h := newGrant(l, w)
+	h.trace = l.client.traceFrom(ctx)
+	h.start(l.client.now(w))
 	select {
 	case <-h.decided:
 	case <-ctx.Done():
-		h.abandon()
-		return nil, retry{}, h.cutShort()
+		h.rollBack()
+		return nil, retry{}, h.cutShortError()
 	case <-l.client.quit:
-		h.abandon()
+		h.rollBack()
 		return nil, retry{}, ErrClosed
 	}
-	if h.win() {
+	if h.becomeHeld() {
 		return h, retry{}, nil
 	}
-	h.abandon()
-	again, err := h.verdict()
+	h.rollBack()
+	again, err := h.lossError()
 	return nil, again, err
 }
 
 // errCutShort marks what an attempt had come to when its context ended.
 var errCutShort = errors.New("the attempt was cut short")
 
-// cutShort says how far the round had come.
-func (h *hold) cutShort() error {
+// cutShortError says how far the round had come.
+func (h *grant) cutShortError() error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return fmt.Errorf("%w: %w", h.noQuorum("acquire", h.proposal.Taken()), errCutShort)
+	return fmt.Errorf("%w: %w", h.noQuorumError("acquire", h.proposal.Taken()), errCutShort)
 }
 
-// gaveUp is the error of an acquisition whose context has ended.
-func gaveUp(err, why error) error {
+// gaveUpError is the error of an acquisition whose context has ended.
+func gaveUpError(err, why error) error {
 	return fmt.Errorf("%w: gave up: %w", err, why)
 }
 
-// verdict says why the round was lost, and what that means for another.
-func (h *hold) verdict() (retry, error) {
+// lossError says why the round was lost, and what that means for another.
+func (h *grant) lossError() (retry, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	again := retry{worthwhile: !h.hopeless(), tokenTooFar: h.tokenTooFar(), freeAfter: h.freeAfter()}
+	again := retry{useful: !h.permanentlyRefused(), tokenRejected: h.tokenTooFar(), freeAfter: h.expectedFreeAfter()}
 	votes := h.proposal.Votes()
 	if votes.Result() == quorum.Lost && votes.Denied() > 0 && votes.Unknown() <= h.claims.Nodes()-h.lock.need {
 		// Enough nodes answer: what stands in the way is who holds it there.
 		return again, h.heldError()
 	}
-	err := h.noQuorum("acquire", h.proposal.Taken())
+	err := h.noQuorumError("acquire", h.proposal.Taken())
 	err.Late = h.proposal.Taken().Result() == quorum.Won
 	for i := range h.client.nodes.Len() {
 		if h.proposal.Taken().Vote(i) == quorum.Denied {
-			err.Nodes = append(err.Nodes, NodeError{Node: h.client.nodes.Name(i), Err: errUntaken})
+			err.Nodes = append(err.Nodes, NodeError{Node: h.client.nodes.Name(i), Err: errTokenNotTaken})
 		}
 	}
 	return again, err
 }
 
-// errUntaken is why the grant of a node did not count.
-var errUntaken = errors.New("it granted the lock, but knows a fencing token as large as ours")
+// errTokenNotTaken is why the grant of a node did not count.
+var errTokenNotTaken = errors.New("it granted the lock, but knows a fencing token as large as ours")
 
-// hopeless reports whether so many nodes reject this call for good that no attempt can
+// permanentlyRefused reports whether so many nodes reject this call for good that no attempt can
 // succeed.
-func (h *hold) hopeless() bool {
+func (h *grant) permanentlyRefused() bool {
 	permanent := 0
 	for _, r := range h.refusals.all() {
 		var nodeErr *node.Error
@@ -95,7 +95,7 @@ func (h *hold) hopeless() bool {
 			continue
 		}
 		// A block of tokens reaches further than one does that is the time.
-		timely := h.proposal.End() == h.proposal.Token() && h.client.tokens.timely(h.proposal.Token())
+		timely := h.proposal.End() == h.proposal.Token() && h.client.tokenClock.isCurrent(h.proposal.Token())
 		if nodeErr.Permanent() || nodeErr.Reason == node.ErrClock && timely { //nolint:errorlint // a reason is never wrapped
 			permanent++
 		}
@@ -104,7 +104,7 @@ func (h *hold) hopeless() bool {
 }
 
 // tokenTooFar reports whether a node has refused the token because of its clock.
-func (h *hold) tokenTooFar() bool {
+func (h *grant) tokenTooFar() bool {
 	for _, r := range h.refusals.all() {
 		if errors.Is(r.Err, node.ErrClock) {
 			return true
@@ -113,19 +113,19 @@ func (h *hold) tokenTooFar() bool {
 	return false
 }
 
-// freeAfter is how long, by what the denials said, until a quorum is free.
-func (h *hold) freeAfter() time.Duration {
+// expectedFreeAfter is how long, by what the denials said, until a quorum is free.
+func (h *grant) expectedFreeAfter() time.Duration {
 	told := make([]time.Duration, 0, h.claims.Nodes())
 	for _, r := range h.refusals.all() {
 		if r.Outcome == node.Denied {
-			told = append(told, lifetime(r.Holder))
+			told = append(told, holderTTL(r.Holder))
 		}
 	}
 	return quorum.FreeAfter(told, h.claims.Nodes()-len(told), h.lock.need)
 }
 
 // heldError names the owner that denied on most nodes.
-func (h *hold) heldError() error {
+func (h *grant) heldError() error {
 	votes := make(map[string]int)
 	var most node.Holder
 	for _, r := range h.refusals.all() {
@@ -138,18 +138,18 @@ func (h *hold) heldError() error {
 		votes[r.Holder.Owner]++
 		switch n := votes[r.Holder.Owner]; {
 		case most.Owner == r.Holder.Owner:
-			if lifetime(r.Holder) > lifetime(most) {
+			if holderTTL(r.Holder) > holderTTL(most) {
 				most = r.Holder
 			}
 		case n > votes[most.Owner], most.Owner == "":
 			most = r.Holder
 		}
 	}
-	return &HeldError{Name: h.lock.shown(most.Name), Owner: most.Owner, TTL: most.TTL, permits: h.lock.slots != nil}
+	return &HeldError{Name: h.lock.displayName(most.Name), Owner: most.Owner, TTL: most.TTL, permits: h.lock.slots != nil}
 }
 
-// lifetime is how long a claim lasts; a key without expiry lasts for ever.
-func lifetime(h node.Holder) time.Duration {
+// holderTTL is how long a claim lasts; a key without expiry lasts for ever.
+func holderTTL(h node.Holder) time.Duration {
 	if h.TTL == node.NoExpiry {
 		return never
 	}

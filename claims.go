@@ -8,8 +8,8 @@ import (
 	"github.com/quorumlock/quorumlock/quorum"
 )
 
-// note records what a node answered, and returns the vote that it counts as.
-func (h *hold) note(i int, sent time.Duration, r *node.Reply) quorum.Vote {
+// recordReply records what a node answered, and returns the vote that it counts as.
+func (h *grant) recordReply(i int, sent time.Duration, r *node.Reply) quorum.Vote {
 	switch r.Outcome {
 	case node.Granted, node.Healed:
 		recovering := r.Recovering > 0
@@ -19,11 +19,11 @@ func (h *hold) note(i int, sent time.Duration, r *node.Reply) quorum.Vote {
 		}
 		if !h.claims.Confirm(i, sent, h.lock.ttl, now, recovering) {
 			h.refusals.set(i, &node.Reply{Err: &node.Error{
-				Node: h.client.nodes.Name(i), Op: node.Renew, Reason: node.ErrRecovering, Err: errUncounted,
+				Node: h.client.nodes.Name(i), Op: node.Renew, Reason: node.ErrRecovering, Err: errHealUncounted,
 			}})
 			return quorum.Unknown
 		}
-		h.refusals.forgive(i)
+		h.refusals.clear(i)
 		return quorum.Granted
 	case node.Denied:
 		h.claims.Drop(i)
@@ -35,27 +35,27 @@ func (h *hold) note(i int, sent time.Duration, r *node.Reply) quorum.Vote {
 	}
 }
 
-// trifle is what it is not worth to look at the clock for, in the life of a lease.
-const trifle = time.Millisecond
+// minGain is what it is not worth to look at the clock for, in the life of a lease.
+const minGain = time.Millisecond
 
-// straggle has the answer of a node that does not decide prolong a lease that is held.
-func (h *hold) straggle() {
+// applyLateVote has the answer of a node that does not decide prolong a lease that is held.
+func (h *grant) applyLateVote() {
 	gain := h.claims.ValidUntil(h.lock.need) - h.validUntil
-	if gain < trifle && h.client.cfg.Hooks.BackingChanged == nil {
+	if gain < minGain && h.client.cfg.Hooks.BackingChanged == nil {
 		return
 	}
 	now := h.client.clock.Now()
-	h.extendTo(now)
+	h.extendValidity(now)
 	h.reportBacking(now)
 }
 
-// extendTo moves validUntil to what the claims allow. Nothing revives a lease whose
+// extendValidity moves validUntil to what the claims allow. Nothing revives a lease whose
 // time is over: such claims come to nothing.
-func (h *hold) extendTo(now time.Duration) {
+func (h *grant) extendValidity(now time.Duration) {
 	if now < h.validUntil {
 		h.validUntil = max(h.validUntil, h.claims.ValidUntil(h.lock.need))
 	}
 }
 
-// errUncounted is why a renewal that a node took did not count.
-var errUncounted = errors.New("it took the lock back, which counts from the first renewal after its recovery")
+// errHealUncounted is why a renewal that a node took did not count.
+var errHealUncounted = errors.New("it took the lock back, which counts from the first renewal after its recovery")

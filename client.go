@@ -31,29 +31,29 @@ type Client struct {
 	id       string
 	sequence atomic.Uint64
 
-	// phase is when its leases renew; see quorum.Bunch.
-	phase time.Duration
+	// renewalPhase is when its leases renew; see quorum.Bunch.
+	renewalPhase time.Duration
 
 	nodes *dispatch.Nodes
-	// owned is set if the client made the nodes, and has to close them.
-	owned    bool
-	schedule scheduler
-	reports  reporter
-	tokens   tokens
+	// ownsNodes is set if the client made the nodes, and has to close them.
+	ownsNodes  bool
+	scheduler  scheduler
+	reporter   reporter
+	tokenClock tokenClock
 	// refills are those that give nodes back what they have forgotten of latches.
 	refills     refills
-	generations generations
-	lines       lines
-	router      router
-	pools       *slots.Pools
+	generations latchGenerations
+	queues      localQueues
+	messages    messageRouter
+	slotTables  *slots.Pools
 
 	mu sync.Mutex
-	// acquiring counts calls under way; none is added once closing is set.
-	acquiring sync.WaitGroup
-	closing   bool
-	quit      chan struct{}
-	closed    chan struct{}
-	closeErr  error
+	// pendingCalls counts calls under way; none is added once closing is set.
+	pendingCalls sync.WaitGroup
+	closing      bool
+	quit         chan struct{}
+	closed       chan struct{}
+	closeErr     error
 }
 
 // New makes a client. It checks the configuration and reports every problem at once,
@@ -64,7 +64,7 @@ func New(cfg Config) (*Client, error) {
 	nodes, owned := cfg.Nodes, len(cfg.Addresses) > 0
 	if owned {
 		var wrong []string
-		nodes, wrong = openAll(cfg)
+		nodes, wrong = openNodes(cfg)
 		problems = append(problems, wrong...)
 	}
 	if len(problems) == 0 {
@@ -74,16 +74,16 @@ func New(cfg Config) (*Client, error) {
 		return nil, &InvalidError{Problems: problems}
 	}
 	c := &Client{
-		cfg:    cfg,
-		clock:  cfg.Clock,
-		id:     rand.Text(),
-		owned:  owned,
-		quit:   make(chan struct{}),
-		closed: make(chan struct{}),
+		cfg:       cfg,
+		clock:     cfg.Clock,
+		id:        rand.Text(),
+		ownsNodes: owned,
+		quit:      make(chan struct{}),
+		closed:    make(chan struct{}),
 	}
-	c.phase = time.Duration(cfg.Jitter() * float64(cfg.MaxTTL)) // no TTL's bunches are further apart
-	c.schedule = scheduler{clock: cfg.Clock, room: c.renewalRoom, waiting: make([]holdQueue, len(nodes)+1)}
-	c.tokens = tokens{clock: cfg.Clock, furthest: cfg.limits().Recovery(), moment: max(cfg.MaxClockSkew, 2*cfg.NodeTimeoutMax)}
+	c.renewalPhase = time.Duration(cfg.Jitter() * float64(cfg.MaxTTL)) // no TTL's bunches are further apart
+	c.scheduler = scheduler{clock: cfg.Clock, capacity: c.renewalRoom, starved: make([]grantHeap, len(nodes)+1)}
+	c.tokenClock = tokenClock{clock: cfg.Clock, maxAhead: cfg.limits().Recovery(), freshness: max(cfg.MaxClockSkew, 2*cfg.NodeTimeoutMax)}
 	c.nodes = dispatch.New(nodes, dispatch.Env{
 		Clock:          cfg.Clock,
 		TimeoutMin:     cfg.NodeTimeoutMin,
@@ -93,13 +93,13 @@ func New(cfg Config) (*Client, error) {
 		Recovery:       cfg.limits().Recovery(),
 		Events:         nodeEvents{c},
 	})
-	c.pools = slots.NewPools(len(nodes), cfg.Jitter)
-	c.router.init(c, nodes)
+	c.slotTables = slots.NewPools(len(nodes), cfg.Jitter)
+	c.messages.init(c, nodes)
 	return c, nil
 }
 
-// openAll makes the nodes of a Config's addresses, bounded by its timeouts.
-func openAll(cfg Config) (nodes []node.Node, problems []string) {
+// openNodes makes the nodes of a Config's addresses, bounded by its timeouts.
+func openNodes(cfg Config) (nodes []node.Node, problems []string) {
 	for i, address := range cfg.Addresses {
 		nd, err := openNode(address, cfg.NodeTimeoutMax, cfg.ConnectTimeout)
 		if err != nil {
@@ -116,12 +116,12 @@ func openNode(address string, timeout, connect time.Duration) (node.Node, error)
 	if err != nil {
 		return nil, err
 	}
-	bound(&opt, timeout, connect)
+	setTimeouts(&opt, timeout, connect)
 	return node.NewRedis(opt)
 }
 
-// bound limits an exchange with a node, and connecting to it, where the address did not.
-func bound(opt *rueidis.ClientOption, timeout, connect time.Duration) {
+// setTimeouts limits an exchange with a node, and connecting to it, where the address did not.
+func setTimeouts(opt *rueidis.ClientOption, timeout, connect time.Duration) {
 	if opt.ConnWriteTimeout == 0 {
 		opt.ConnWriteTimeout = timeout
 	}
@@ -161,45 +161,45 @@ func (c *Client) Close(ctx context.Context) error {
 // shutDown does what Close waits for. Each step is bounded by the nodes' timeouts.
 func (c *Client) shutDown() {
 	defer close(c.closed)
-	c.acquiring.Wait()
-	for _, h := range c.schedule.stop() {
+	c.pendingCalls.Wait()
+	for _, h := range c.scheduler.stop() {
 		h.end(ErrClosed)
 	}
-	c.router.subscriptions.Close()
+	c.messages.subscriptions.Close()
 	var errs []error
 	for i, n := range c.nodes.Close() {
 		if n > 0 {
 			errs = append(errs, fmt.Errorf("quorumlock: node %s did not confirm %d releases: what it holds runs out by itself", c.nodes.Name(i), n))
 		}
-		if c.owned {
+		if c.ownsNodes {
 			errs = append(errs, c.nodes.Node(i).Close())
 		}
 	}
 	c.closeErr = errors.Join(errs...)
-	c.reports.wait()
+	c.reporter.wait()
 }
 
-// enter registers a call that may send to the nodes; leave ends it. It fails once the
+// beginCall registers a call that may send to the nodes; leave ends it. It fails once the
 // client is closing.
-func (c *Client) enter() error {
+func (c *Client) beginCall() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.closing {
 		return ErrClosed
 	}
-	c.acquiring.Add(1)
+	c.pendingCalls.Add(1)
 	return nil
 }
 
-func (c *Client) leave() { c.acquiring.Done() }
+func (c *Client) endCall() { c.pendingCalls.Done() }
 
 func (c *Client) nextSequence() string { return strconv.FormatUint(c.sequence.Add(1), 10) }
 
 // warn writes a log line, without having anybody wait for it.
 func (c *Client) warn(msg string, args ...any) {
-	c.reports.tell(func() { c.cfg.Logger.Warn(msg, args...) })
+	c.reporter.enqueue(func() { c.cfg.Logger.Warn(msg, args...) })
 }
 
 func (c *Client) info(msg string, args ...any) {
-	c.reports.tell(func() { c.cfg.Logger.Info(msg, args...) })
+	c.reporter.enqueue(func() { c.cfg.Logger.Info(msg, args...) })
 }

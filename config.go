@@ -216,7 +216,7 @@ func (c Config) problems() []string {
 	add(c.Waiting > WaitSpin, "Waiting %d is none of the ways to wait", c.Waiting)
 	add(c.Handover.MaxCount < 0, "Handover.MaxCount %d is negative", c.Handover.MaxCount)
 	add(c.Handover.MaxTime < 0, "Handover.MaxTime %v is negative", c.Handover.MaxTime)
-	if problem := labelProblem("Holder", c.Holder, MaxHolderLength, false); problem != "" {
+	if problem := checkLabel("Holder", c.Holder, MaxHolderLength, false); problem != "" {
 		p = append(p, problem)
 	}
 	return append(p, c.ttlProblems(c.TTL)...)

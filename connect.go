@@ -21,10 +21,10 @@ func (c *Client) Connect(ctx context.Context) error {
 	if ctx == nil {
 		return errNilContext
 	}
-	if err := c.enter(); err != nil {
+	if err := c.beginCall(); err != nil {
 		return err
 	}
-	defer c.leave()
+	defer c.endCall()
 	return newConnecting(c).wait(ctx)
 }
 
@@ -62,7 +62,7 @@ func (g *connecting) wait(ctx context.Context) error {
 				g.agreed++
 			}
 		case <-ctx.Done():
-			return fmt.Errorf("%w: gave up: %w", g.failure(), whyDone(ctx))
+			return fmt.Errorf("%w: gave up: %w", g.failure(), contextError(ctx))
 		case <-g.client.quit:
 			return fmt.Errorf("%w: gave up: %w", g.failure(), ErrClosed)
 		}

@@ -139,7 +139,7 @@ func (e *NoQuorumError) Error() string {
 func (e *NoQuorumError) Is(target error) bool { return target == ErrNoQuorum }
 
 // Unwrap gives the nodes' reasons.
-func (e *NoQuorumError) Unwrap() []error { return reasons(e.Nodes) }
+func (e *NoQuorumError) Unwrap() []error { return nodeReasons(e.Nodes) }
 
 // LossCause is why a lease was lost, in one word: for programs and metrics.
 type LossCause string
@@ -186,11 +186,11 @@ func (e *LostError) Error() string {
 func (e *LostError) Is(target error) bool { return target == ErrLost }
 
 // Unwrap gives the nodes' reasons.
-func (e *LostError) Unwrap() []error { return reasons(e.Nodes) }
+func (e *LostError) Unwrap() []error { return nodeReasons(e.Nodes) }
 
-// reasons are what the nodes said, denials left out: an error is either ErrHeld or
+// nodeReasons are what the nodes said, denials left out: an error is either ErrHeld or
 // ErrNoQuorum, never both.
-func reasons(nodes []NodeError) []error {
+func nodeReasons(nodes []NodeError) []error {
 	errs := make([]error, 0, len(nodes))
 	for _, n := range nodes {
 		if !errors.Is(n.Err, ErrHeld) {
@@ -232,8 +232,8 @@ func quoted(names []string) string {
 	return fmt.Sprintf("%q", names)
 }
 
-// whyDone is the error of a context that has ended, together with its cause.
-func whyDone(ctx context.Context) error {
+// contextError is the error of a context that has ended, together with its cause.
+func contextError(ctx context.Context) error {
 	cause := context.Cause(ctx)
 	if errors.Is(cause, ctx.Err()) {
 		return cause

@@ -13,10 +13,10 @@ import (
 //
 // Any other denial, and any number of unknown answers, is not the loss of the lease: the
 // denial may be of a contender in passing. See docs/adr/0007 and 0036.
-func (r *renewal) evicted() error {
-	h := r.hold
-	if r.tally.Blocked() && h.forcedOff() {
-		return h.lostTo(LossForced, "it was released by force")
+func (r *renewalRound) evicted() error {
+	h := r.grant
+	if r.tally.Blocked() && h.hasTombstone() {
+		return h.lostError(LossForced, "it was released by force")
 	}
 	if owner, ok := quorum.Usurper(r.holders()); ok {
 		return h.lostToOwner(owner)
@@ -25,8 +25,8 @@ func (r *renewal) evicted() error {
 }
 
 // evictedBy is evicted for a vote that came after the round was decided. The mutex is held.
-func (r *renewal) evictedBy(reply *node.Reply) error {
-	h := r.hold
+func (r *renewalRound) evictedBy(reply *node.Reply) error {
+	h := r.grant
 	if reply.Outcome != node.Denied || h.client.clock.Now() >= h.validUntil {
 		return nil
 	}
@@ -34,10 +34,10 @@ func (r *renewal) evictedBy(reply *node.Reply) error {
 }
 
 // holders are the owners that nodes named when they denied this round. The mutex is held.
-func (r *renewal) holders() []string {
+func (r *renewalRound) holders() []string {
 	owners := make([]string, r.tally.Nodes())
-	for i, reply := range r.hold.refusals.all() {
-		if r.tally.Vote(i) == quorum.Denied && reply.Outcome == node.Denied && r.hold.isFollowedBy(&reply.Holder) {
+	for i, reply := range r.grant.refusals.all() {
+		if r.tally.Vote(i) == quorum.Denied && reply.Outcome == node.Denied && r.grant.isFollowedBy(&reply.Holder) {
 			owners[i] = reply.Holder.Owner
 		}
 	}
@@ -47,14 +47,14 @@ func (r *renewal) holders() []string {
 // isFollowedBy reports whether the holder on a node came after this owner: the node then knows a
 // larger token. A former holder, which a late renewal has put back, came before. Readers stand
 // as one in a denial, which then names no single owner.
-func (h *hold) isFollowedBy(other *node.Holder) bool {
+func (h *grant) isFollowedBy(other *node.Holder) bool {
 	return other.Owner != h.owner && other.Owner != node.Readers && other.Token > h.proposal.End()
 }
 
-// forcedOff reports whether a node has a tombstone for this owner. The mutex is held.
-func (h *hold) forcedOff() bool {
+// hasTombstone reports whether a node has a tombstone for this owner. The mutex is held.
+func (h *grant) hasTombstone() bool {
 	for _, r := range h.refusals.all() {
-		if errors.Is(refusalError(r), errForcedOff) {
+		if errors.Is(replyError(r), errForcedOff) {
 			return true
 		}
 	}
@@ -62,7 +62,7 @@ func (h *hold) forcedOff() bool {
 }
 
 // lostToOwner is the error for a lease that another owner has taken. The mutex is held.
-func (h *hold) lostToOwner(owner string) error {
+func (h *grant) lostToOwner(owner string) error {
 	return takenBy(owner, &LostError{Names: h.lock.Names(), Owner: h.owner, Nodes: h.nodeErrors()})
 }
 

@@ -39,9 +39,9 @@ func inLine(t *testing.T, l *Lock, next *Lock) (first *Lease, second <-chan *Lea
 func TestALeakedLeaseIsNotHandedOver(t *testing.T) {
 	inside(t, 3, func(t *testing.T, c *Client, _ []*node.Memory) {
 		first, second := inLine(t, c.RedLock("job"), c.RedLock("job"))
-		leak(first.tenure) // what the garbage collector does
+		onLeak(first.lease) // what the garbage collector does
 		next := <-second
-		require.ErrorIs(t, first.tenure.err(), ErrLeaked)
+		require.ErrorIs(t, first.lease.err(), ErrLeaked)
 		require.NotEqual(t, first.Owner(), next.Owner())
 		require.Greater(t, next.Token(), first.Token())
 		require.NoError(t, next.Release(t.Context()))
@@ -55,8 +55,8 @@ func TestAHandedOverLeaseIsLeaked(t *testing.T) {
 		require.NoError(t, first.Release(t.Context()))
 		next := <-second
 		require.Equal(t, first.Owner(), next.Owner())
-		leak(next.tenure)
-		<-next.tenure.context().Done()
+		onLeak(next.lease)
+		<-next.lease.context().Done()
 		require.ErrorIs(t, next.Err(), ErrLeaked)
 		require.ErrorIs(t, first.Err(), ErrReleased)
 		require.Zero(t, keys(m...))
@@ -72,10 +72,10 @@ func TestTheEndIsToldBeforeTheHandover(t *testing.T) {
 		first, second := inLine(t, c.RedLock("job"), limited)
 		synctest.Wait()
 		story = nil
-		c.schedule.mu.Lock() // which the former holder needs, as the limits differ
+		c.scheduler.mu.Lock() // which the former holder needs, as the limits differ
 		go func() { _ = first.Release(context.Background()) }()
 		next := <-second
-		c.schedule.mu.Unlock()
+		c.scheduler.mu.Unlock()
 		synctest.Wait()
 		require.Equal(t, []string{"ended", "handed over"}, story)
 		require.NoError(t, next.Release(t.Context()))
@@ -99,11 +99,11 @@ func TestAHandoverInTheInstantOfTheHoldLimit(t *testing.T) {
 		for range 1500 {
 			limited := c.RedLock("job").With(LockOptions{MaxHold: time.Millisecond})
 			first, second := inLine(t, limited, c.RedLock("job"))
-			h := first.tenure.hold
+			h := first.lease.grant
 			asleep(c, true)
 			time.Sleep(time.Millisecond)
 			var both sync.WaitGroup
-			both.Go(func() { h.tick(0) })
+			both.Go(func() { h.onDue(0) })
 			both.Go(func() { _ = first.Release(context.Background()) })
 			for range 2 {
 				both.Go(func() { _, _ = first.Backing() }) // which makes it a crowd

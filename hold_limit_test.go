@@ -33,7 +33,7 @@ func TestTheHoldLimitEndsALeaseOnTime(t *testing.T) {
 		have, _ = lease.Backing()
 		require.Zero(t, have)
 		require.ErrorIs(t, lease.Extend(t.Context()), ErrHoldLimit)
-		require.False(t, lease.tenure.addHandle(), "nothing nests")
+		require.False(t, lease.lease.retainHandle(), "nothing nests")
 
 		time.Sleep(2 * DefaultTTL)
 		require.Equal(t, ErrHoldLimit, lease.Err(), "the reason stays, though the TTL is over too by now")
@@ -54,7 +54,7 @@ func TestATickThatIsLateTellsTheHoldLimit(t *testing.T) {
 		asleep(c, true)
 		time.Sleep(2 * DefaultTTL)
 		asleep(c, false)
-		c.schedule.run()
+		c.scheduler.run()
 		require.Equal(t, ErrHoldLimit, context.Cause(ctx))
 	})
 }

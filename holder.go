@@ -51,8 +51,8 @@ func ParseOwner(owner string) OwnerInfo {
 func DescribeOwner(owner string) string {
 	id, label, labelled := strings.Cut(owner, " ")
 	switch {
-	case !idsLetters.MatchString(id), labelled && label == "", strings.ContainsAny(label, "()"),
-		labelProblem("", label, len(label), true) != "":
+	case !ownerIDPattern.MatchString(id), labelled && label == "", strings.ContainsAny(label, "()"),
+		checkLabel("", label, len(label), true) != "":
 		return strconv.Quote(owner)
 	case labelled:
 		return fmt.Sprintf("%s (%s)", id, label)
@@ -61,24 +61,24 @@ func DescribeOwner(owner string) string {
 	}
 }
 
-// idsLetters are those of ids, ours and Redisson's.
-var idsLetters = regexp.MustCompile(`^[A-Za-z0-9:_.-]+$`)
+// ownerIDPattern are those of ids, ours and Redisson's.
+var ownerIDPattern = regexp.MustCompile(`^[A-Za-z0-9:_.-]+$`)
 
 // here is where this process runs: host/pid.
 var here = sync.OnceValue(func() string {
 	pid := "/" + strconv.Itoa(os.Getpid())
 	host, err := os.Hostname()
-	if err != nil || labelProblem("", host, MaxHolderLength-len(pid), false) != "" {
+	if err != nil || checkLabel("", host, MaxHolderLength-len(pid), false) != "" {
 		host, _, _ = strings.Cut(host, ".")
 	}
-	if err != nil || labelProblem("", host, MaxHolderLength-len(pid), false) != "" {
+	if err != nil || checkLabel("", host, MaxHolderLength-len(pid), false) != "" {
 		host = "host"
 	}
 	return host + pid
 })
 
-// labelProblem says what is wrong with a piece of an owner id.
-func labelProblem(kind, label string, most int, spaces bool) string {
+// checkLabel says what is wrong with a piece of an owner id.
+func checkLabel(kind, label string, most int, spaces bool) string {
 	switch {
 	case len(label) > most:
 		return fmt.Sprintf("%s has %d bytes, more than %d", kind, len(label), most)
@@ -91,8 +91,8 @@ func labelProblem(kind, label string, most int, spaces bool) string {
 	}
 }
 
-// equal reports whether two purposes are the same.
-func equal(a, b *string) bool { return a == b || a != nil && b != nil && *a == *b }
+// equalStrings reports whether two purposes are the same.
+func equalStrings(a, b *string) bool { return a == b || a != nil && b != nil && *a == *b }
 
 // nextOwner makes an id for a round of acquisition that was never used before.
 func (l *Lock) nextOwner() string {

@@ -20,7 +20,7 @@ import (
 // rounds, err. The line about a call that got no lease is written with the context of the call,
 // in which handlers find its trace.
 func LogHooks(logger *slog.Logger) Hooks {
-	l := hookLog{logger}
+	l := logHooks{logger}
 	return Hooks{
 		Acquired:       l.acquired,
 		Acquisition:    l.acquisition,
@@ -32,35 +32,35 @@ func LogHooks(logger *slog.Logger) Hooks {
 		LossFound:      l.lossFound,
 		Latch:          l.latch,
 		NodeDown: func(node string, err error) {
-			l.tell(slog.LevelDebug, "node failed", slog.String("node", node), slog.Any("err", err))
+			l.log(slog.LevelDebug, "node failed", slog.String("node", node), slog.Any("err", err))
 		},
-		NodeUp:         func(node string) { l.tell(slog.LevelDebug, "node answers again", slog.String("node", node)) },
+		NodeUp:         func(node string) { l.log(slog.LevelDebug, "node answers again", slog.String("node", node)) },
 		NodeRecovering: l.nodeRecovering,
 	}
 }
 
-// hookLog writes events to a logger.
-type hookLog struct{ logger *slog.Logger }
+// logHooks writes events to a logger.
+type logHooks struct{ logger *slog.Logger }
 
-func (l hookLog) tell(level slog.Level, msg string, attrs ...slog.Attr) {
+func (l logHooks) log(level slog.Level, msg string, attrs ...slog.Attr) {
 	l.logger.LogAttrs(context.Background(), level, "quorumlock: "+msg, attrs...)
 }
 
-// serious is the level of a failure: to find a lock held is none.
-func serious(failure bool) slog.Level {
+// levelOf is the level of a failure: to find a lock held is none.
+func levelOf(failure bool) slog.Level {
 	if failure {
 		return slog.LevelWarn
 	}
 	return slog.LevelDebug
 }
 
-func (l hookLog) acquired(e AcquiredEvent) {
-	l.tell(slog.LevelDebug, "lease granted", slog.Any("names", e.Names), slog.String("owner", e.Owner),
+func (l logHooks) acquired(e AcquiredEvent) {
+	l.log(slog.LevelDebug, "lease granted", slog.Any("names", e.Names), slog.String("owner", e.Owner),
 		slog.Uint64("token", e.Token), slog.Int("attempts", e.Attempts), slog.Duration("waited", e.Waited),
 		slog.Bool("reads", e.Reads), slog.Bool("handed_over", e.HandedOver))
 }
 
-func (l hookLog) acquisition(e AcquisitionEvent) {
+func (l logHooks) acquisition(e AcquisitionEvent) {
 	if e.Err == nil {
 		return // Acquired has told it
 	}
@@ -68,42 +68,42 @@ func (l hookLog) acquisition(e AcquisitionEvent) {
 		slog.Int("attempts", e.Attempts), slog.Duration("took", e.Took), slog.Bool("reads", e.Reads), slog.Any("err", e.Err))
 }
 
-func (l hookLog) attemptFailed(e AttemptFailedEvent) {
-	l.tell(serious(errors.Is(e.Err, ErrNoQuorum)), "attempt failed",
+func (l logHooks) attemptFailed(e AttemptFailedEvent) {
+	l.log(levelOf(errors.Is(e.Err, ErrNoQuorum)), "attempt failed",
 		slog.Any("names", e.Names), slog.Int("attempt", e.Attempt), slog.Any("err", e.Err))
 }
 
-func (l hookLog) renewed(e RenewedEvent) {
-	l.tell(slog.LevelDebug, "lease renewed",
+func (l logHooks) renewed(e RenewedEvent) {
+	l.log(slog.LevelDebug, "lease renewed",
 		slog.Any("names", e.Names), slog.String("owner", e.Owner), slog.Duration("remaining", e.Remaining))
 }
 
-func (l hookLog) renewalFailed(e RenewalFailedEvent) {
-	l.tell(slog.LevelWarn, "renewal failed", slog.Any("names", e.Names), slog.String("owner", e.Owner),
+func (l logHooks) renewalFailed(e RenewalFailedEvent) {
+	l.log(slog.LevelWarn, "renewal failed", slog.Any("names", e.Names), slog.String("owner", e.Owner),
 		slog.Duration("remaining", e.Remaining), slog.Any("err", e.Err))
 }
 
-func (l hookLog) backingChanged(e BackingEvent) {
-	l.tell(serious(e.Have < e.Want), "backing changed", slog.Any("names", e.Names), slog.String("owner", e.Owner),
+func (l logHooks) backingChanged(e BackingEvent) {
+	l.log(levelOf(e.Have < e.Want), "backing changed", slog.Any("names", e.Names), slog.String("owner", e.Owner),
 		slog.Int("have", e.Have), slog.Int("want", e.Want), slog.Int("need", e.Need))
 }
 
-func (l hookLog) ended(e EndedEvent) {
-	l.tell(slog.LevelDebug, "lease ended", slog.Any("names", e.Names), slog.String("owner", e.Owner),
+func (l logHooks) ended(e EndedEvent) {
+	l.log(slog.LevelDebug, "lease ended", slog.Any("names", e.Names), slog.String("owner", e.Owner),
 		slog.Uint64("token", e.Token), slog.Duration("held", e.Held), slog.Bool("handed_over", e.HandedOver), slog.Any("err", e.Err))
 }
 
-func (l hookLog) lossFound(e LossFoundEvent) {
-	l.tell(slog.LevelDebug, "lease lost before its release", slog.Any("names", e.Names), slog.String("owner", e.Owner),
+func (l logHooks) lossFound(e LossFoundEvent) {
+	l.log(slog.LevelDebug, "lease lost before its release", slog.Any("names", e.Names), slog.String("owner", e.Owner),
 		slog.Uint64("token", e.Token), slog.Any("err", e.Err))
 }
 
-func (l hookLog) latch(e LatchEvent) {
-	l.tell(serious(errors.Is(e.Err, ErrNoQuorum) || errors.Is(e.Err, ErrLatchSet)), "latch", slog.String("op", e.Op), slog.String("name", e.Name),
+func (l logHooks) latch(e LatchEvent) {
+	l.log(levelOf(errors.Is(e.Err, ErrNoQuorum) || errors.Is(e.Err, ErrLatchSet)), "latch", slog.String("op", e.Op), slog.String("name", e.Name),
 		slog.String("id", e.ID), slog.Int("rounds", e.Rounds), slog.Duration("took", e.Took), slog.Any("err", e.Err))
 }
 
-func (l hookLog) nodeRecovering(e NodeRecoveringEvent) {
-	l.tell(slog.LevelDebug, "node recovers", slog.String("node", e.Node), slog.Time("since", e.Since),
+func (l logHooks) nodeRecovering(e NodeRecoveringEvent) {
+	l.log(slog.LevelDebug, "node recovers", slog.String("node", e.Node), slog.Time("since", e.Since),
 		slog.Time("until", e.Until), slog.Bool("restarted", e.Restarted))
 }

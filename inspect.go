@@ -89,7 +89,7 @@ func (s *Status) longest() (ttl time.Duration) {
 // by its timeout, and changes nothing. It returns what it learnt also with an error: a
 // [*NoQuorumError] if fewer nodes answered than the rule needs, or ctx's error.
 func (l *Lock) Inspect(ctx context.Context) (*Status, error) {
-	return l.survey(ctx, node.Op{Kind: node.Inspect, Names: l.names, Limits: l.client.cfg.limits()})
+	return l.inspectAll(ctx, node.Op{Kind: node.Inspect, Names: l.names, Limits: l.client.cfg.limits()})
 }
 
 // ForceRelease takes the lock from whoever holds it, and keeps that lease from
@@ -106,7 +106,7 @@ func (l *Lock) ForceRelease(ctx context.Context) (*Status, error) {
 	if err != nil && !errors.Is(err, ErrNoQuorum) {
 		return before, err
 	}
-	return l.survey(ctx, node.Op{
+	return l.inspectAll(ctx, node.Op{
 		Kind:   node.ForceRelease,
 		Names:  l.names,
 		TTL:    max(l.client.cfg.MaxTTL, min(before.longest(), maxMaxTTL)),
@@ -116,20 +116,20 @@ func (l *Lock) ForceRelease(ctx context.Context) (*Status, error) {
 	})
 }
 
-// survey sends one operation to every node and waits for all answers.
-func (l *Lock) survey(ctx context.Context, op node.Op) (*Status, error) {
-	if err := l.check(ctx); err != nil {
+// inspectAll sends one operation to every node and waits for all answers.
+func (l *Lock) inspectAll(ctx context.Context, op node.Op) (*Status, error) {
+	if err := l.validate(ctx); err != nil {
 		return nil, err
 	}
 	if ctx.Err() != nil {
-		return nil, whyDone(ctx)
+		return nil, contextError(ctx)
 	}
-	if err := l.client.enter(); err != nil {
+	if err := l.client.beginCall(); err != nil {
 		return nil, err
 	}
-	defer l.client.leave()
+	defer l.client.endCall()
 
-	s := newSurvey(l)
+	s := newGather(l)
 	v := dispatch.NewCalls(l.client.nodes.Len(), op)
 	for i := range l.client.nodes.Len() {
 		c := v.To(i)
@@ -143,15 +143,15 @@ func (l *Lock) survey(ctx context.Context, op node.Op) (*Status, error) {
 		return s.result(op.Kind)
 	case <-ctx.Done():
 		status, _ := s.result(op.Kind)
-		return status, whyDone(ctx)
+		return status, contextError(ctx)
 	case <-l.client.quit:
 		status, _ := s.result(op.Kind)
 		return status, ErrClosed
 	}
 }
 
-// survey gathers every node's answer to one operation.
-type survey struct {
+// gather gathers every node's answer to one operation.
+type gather struct {
 	lock *Lock
 	done chan struct{}
 
@@ -160,8 +160,8 @@ type survey struct {
 	status Status
 }
 
-func newSurvey(l *Lock) *survey {
-	s := &survey{
+func newGather(l *Lock) *gather {
+	s := &gather{
 		lock:   l,
 		done:   make(chan struct{}),
 		left:   l.client.nodes.Len(),
@@ -177,7 +177,7 @@ func newSurvey(l *Lock) *survey {
 var errNoAnswer = errors.New("no answer yet")
 
 // answer is what one node says.
-func (s *survey) Answer(c *dispatch.Call, r *node.Reply) {
+func (s *gather) Answer(c *dispatch.Call, r *node.Reply) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	n := &s.status.Nodes[c.Node()]
@@ -191,7 +191,7 @@ func (s *survey) Answer(c *dispatch.Call, r *node.Reply) {
 }
 
 // result is what is known now.
-func (s *survey) result(kind node.Kind) (*Status, error) {
+func (s *gather) result(kind node.Kind) (*Status, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	status := s.status

@@ -12,14 +12,14 @@ import (
 type Acquirer interface {
 	// parts are what the lock consists of, each with a place in the order in which locks are
 	// taken; the error is an [*InvalidError].
-	parts() ([]part, error)
+	parts() ([]joinPart, error)
 }
 
 // Joined is several locks that are held together or not at all: of any kind, with any options,
 // on the same or on different nodes. It is made by [Join]; it is a description, immutable, and
 // safe for concurrent use.
 type Joined struct {
-	steps []step
+	steps []joinStep
 	err   error
 }
 
@@ -36,7 +36,7 @@ type Joined struct {
 // an [*InvalidError], and so is what is wrong with any of the locks.
 func Join(locks ...Acquirer) *Joined {
 	j := &Joined{}
-	var all []part
+	var all []joinPart
 	var problems []string
 	for i, lock := range locks {
 		if l, ok := lock.(*Lock); lock == nil || ok && l == nil {
@@ -52,9 +52,9 @@ func Join(locks ...Acquirer) *Joined {
 	if len(locks) == 0 {
 		problems = append(problems, "nothing to join")
 	}
-	slices.SortStableFunc(all, part.before)
+	slices.SortStableFunc(all, joinPart.compare)
 	for i := range all {
-		if i > 0 && all[i-1].before(all[i]) == 0 {
+		if i > 0 && all[i-1].compare(all[i]) == 0 {
 			problems = append(problems, fmt.Sprintf("%s %q is joined with itself", all[i].kind, all[i].name))
 		}
 	}
@@ -62,7 +62,7 @@ func Join(locks ...Acquirer) *Joined {
 		j.err = &InvalidError{Problems: problems}
 		return j
 	}
-	j.steps = stepsOf(all)
+	j.steps = joinSteps(all)
 	return j
 }
 
@@ -112,7 +112,7 @@ func (j *Joined) attempt(ctx context.Context, wait bool) (*JointLease, error) {
 		if err == nil && !l.add(lease) {
 			_ = lease.Release(ctx)
 		}
-		if over := l.lost(); over != nil && (err == nil || ctx.Err() == nil) {
+		if over := l.joinLostError(); over != nil && (err == nil || ctx.Err() == nil) {
 			err = over
 		}
 		if err != nil {
@@ -130,5 +130,5 @@ func (j *Joined) Do(ctx context.Context, fn func(ctx context.Context) error) err
 	if err != nil {
 		return err
 	}
-	return during(ctx, jointContext{Context: ctx, lease: lease}, lease, fn)
+	return runWhileHeld(ctx, jointContext{Context: ctx, lease: lease}, lease, fn)
 }

@@ -14,7 +14,7 @@ import (
 func TestALockThatIsGrantedAfterTheLossOfAnother(t *testing.T) {
 	inside(t, 3, func(t *testing.T, c *Client, m []*node.Memory) {
 		var first *Lease
-		j := &Joined{steps: []step{{
+		j := &Joined{steps: []joinStep{{
 			take: func(ctx context.Context, _ bool) (_ *Lease, err error) {
 				first, err = c.RedLock("a").Acquire(ctx)
 				return first, err
@@ -22,7 +22,7 @@ func TestALockThatIsGrantedAfterTheLossOfAnother(t *testing.T) {
 		}, {
 			take: func(ctx context.Context, _ bool) (*Lease, error) {
 				second, err := c.RedLock("b").Acquire(ctx)
-				first.tenure.hold.end(ErrHoldLimit)
+				first.lease.grant.end(ErrHoldLimit)
 				synctest.Wait()
 				return second, err
 			},

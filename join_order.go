@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// part is one name of a lock that is joined.
-type part struct {
+// joinPart is one name of a lock that is joined.
+type joinPart struct {
 	// name, kind and nodes say which it is, in any process: kind is that of locks that exclude
 	// each other, nodes the names of the nodes.
 	name, kind, nodes string
@@ -18,25 +18,25 @@ type part struct {
 	lock *Lock
 }
 
-// before orders the parts of all locks, in all processes alike.
-func (p part) before(q part) int {
+// compare orders the parts of all locks, in all processes alike.
+func (p joinPart) compare(q joinPart) int {
 	return cmp.Or(strings.Compare(p.name, q.name), strings.Compare(p.kind, q.kind), strings.Compare(p.nodes, q.nodes))
 }
 
 // parts makes a Lock an Acquirer.
-func (l *Lock) parts() ([]part, error) {
+func (l *Lock) parts() ([]joinPart, error) {
 	if len(l.problems) > 0 {
 		return nil, &InvalidError{Problems: l.problems}
 	}
-	parts := make([]part, len(l.names))
+	parts := make([]joinPart, len(l.names))
 	for i, name := range l.names {
-		parts[i] = part{name: name, kind: "lock", nodes: l.client.nodeNames(), lock: l}
+		parts[i] = joinPart{name: name, kind: "lock", nodes: l.client.sortedNodeNames(), lock: l}
 	}
 	return parts, nil
 }
 
-// nodeNames are the names of the nodes, in one order.
-func (c *Client) nodeNames() string {
+// sortedNodeNames are the names of the nodes, in one order.
+func (c *Client) sortedNodeNames() string {
 	names := make([]string, c.nodes.Len())
 	for i := range names {
 		names[i] = c.nodes.Name(i)
@@ -45,38 +45,38 @@ func (c *Client) nodeNames() string {
 	return strings.Join(names, " ")
 }
 
-// on is the same lock on some of its names, and on those of others that are alike.
-func (l *Lock) on(names []string) *Lock {
+// withNames is the same lock on some of its names, and on those of others that are alike.
+func (l *Lock) withNames(names []string) *Lock {
 	if slices.Equal(l.names, names) {
 		return l
 	}
 	m := *l
-	m.names, m.id[0], m.problems = names, joined(names), nameProblems(names)
+	m.names, m.queueName[0], m.problems = names, joinNames(names), nameProblems(names)
 	return &m
 }
 
-// alike reports whether names of both locks can be taken at once. Readers take one each.
-func (l *Lock) alike(m *Lock) bool {
-	return !l.reads && !m.reads && l.client == m.client && l.need == m.need && l.ttl == m.ttl && l.maxHold == m.maxHold &&
-		l.fixed == m.fixed && equal(l.purpose, m.purpose) && l.waiting == m.waiting && l.handover == m.handover
+// sameOptions reports whether names of both locks can be taken at once. Readers take one each.
+func (l *Lock) sameOptions(m *Lock) bool {
+	return !l.shared && !m.shared && l.client == m.client && l.need == m.need && l.ttl == m.ttl && l.maxHold == m.maxHold &&
+		l.noRenew == m.noRenew && equalStrings(l.purpose, m.purpose) && l.waitMode == m.waitMode && l.mayHandOver == m.mayHandOver
 }
 
-// step is what is taken at once.
-type step struct {
-	parts []part
+// joinStep is what is taken at once.
+type joinStep struct {
+	parts []joinPart
 	take  func(ctx context.Context, wait bool) (*Lease, error)
 }
 
-// stepsOf puts neighbours together that can be taken at once. Whoever waits for a step holds
+// joinSteps puts neighbours together that can be taken at once. Whoever waits for a step holds
 // only what comes before all of it.
-func stepsOf(all []part) []step {
-	var steps []step
+func joinSteps(all []joinPart) []joinStep {
+	var steps []joinStep
 	for _, p := range all {
-		if n := len(steps); n > 0 && steps[n-1].takes(p) {
+		if n := len(steps); n > 0 && steps[n-1].canInclude(p) {
 			steps[n-1].parts = append(steps[n-1].parts, p)
 			continue
 		}
-		steps = append(steps, step{parts: []part{p}, take: p.take})
+		steps = append(steps, joinStep{parts: []joinPart{p}, take: p.take})
 	}
 	for i, s := range steps {
 		if first := s.parts[0].lock; first != nil {
@@ -84,20 +84,20 @@ func stepsOf(all []part) []step {
 			for k, p := range s.parts {
 				names[k] = p.name
 			}
-			steps[i].take = first.on(names).take
+			steps[i].take = first.withNames(names).acquireOrTry
 		}
 	}
 	return steps
 }
 
-// takes reports whether a part can be taken in the same step.
-func (s step) takes(p part) bool {
+// canInclude reports whether a part can be taken in the same step.
+func (s joinStep) canInclude(p joinPart) bool {
 	first := s.parts[0].lock
-	return first != nil && p.lock != nil && first.alike(p.lock) && len(s.parts) < MaxNames
+	return first != nil && p.lock != nil && first.sameOptions(p.lock) && len(s.parts) < MaxNames
 }
 
-// take takes the lock, or tries to.
-func (l *Lock) take(ctx context.Context, wait bool) (*Lease, error) {
+// acquireOrTry takes the lock, or tries to.
+func (l *Lock) acquireOrTry(ctx context.Context, wait bool) (*Lease, error) {
 	if wait {
 		return l.Acquire(ctx)
 	}

@@ -19,35 +19,35 @@ type JointLease struct {
 	// cancel ends that, interrupt what is still being waited for.
 	cancel, interrupt context.CancelCauseFunc
 
-	mu   sync.Mutex
-	held []*Lease
-	// over is why it has ended.
-	over error
-	// ending is done when the release of all locks has begun; releases are those that nodes
+	mu    sync.Mutex
+	parts []*Lease
+	// endCause is why it has ended.
+	endCause error
+	// releasesBegun is done when the release of all locks has begun; releases are those that nodes
 	// have to confirm, and failures what became of the others.
-	ending   sync.WaitGroup
-	releases []*releasing
-	failures []error
+	releasesBegun sync.WaitGroup
+	releases      []*releaseRound
+	failures      []error
 }
 
 func newJointLease(ctx context.Context, j *Joined, interrupt context.CancelCauseFunc) *JointLease {
 	l := &JointLease{joined: j, interrupt: interrupt}
 	over, cancel := context.WithCancelCause(context.Background())
 	l.ctx, l.cancel = jointContext{Context: over, values: ctx, lease: l}, cancel
-	l.ending.Add(1)
+	l.releasesBegun.Add(1)
 	return l
 }
 
 // add adds what the next step has got. It does not if the joint lease is over.
 func (l *JointLease) add(h *Lease) bool {
 	l.mu.Lock()
-	if l.over != nil {
+	if l.endCause != nil {
 		l.mu.Unlock()
 		return false
 	}
-	l.held = append(l.held, h)
+	l.parts = append(l.parts, h)
 	l.mu.Unlock()
-	if over := h.tenure.join(l); over != nil {
+	if over := h.lease.joinTo(l); over != nil {
 		l.end(over)
 	}
 	return true
@@ -57,34 +57,34 @@ func (l *JointLease) add(h *Lease) bool {
 func (l *JointLease) leases() []*Lease {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.held
+	return l.parts
 }
 
 // end ends it, if it has not ended yet.
 func (l *JointLease) end(why error) {
-	if l.conclude(why) {
-		l.giveBack()
+	if l.markEnded(why) {
+		l.beginReleases()
 	}
 }
 
-// conclude has it be over, and reports whether it was not before: then its locks are to be given
+// markEnded has it be over, and reports whether it was not before: then its locks are to be given
 // back. The mutex of a hold may be held.
-func (l *JointLease) conclude(why error) bool {
+func (l *JointLease) markEnded(why error) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.over != nil {
+	if l.endCause != nil {
 		return false
 	}
-	l.over = why
+	l.endCause = why
 	l.cancel(why)
 	l.interrupt(why)
 	return true
 }
 
-// giveBack begins to release all of its locks, and waits for none. It is called once, without
+// beginReleases begins to release all of its locks, and waits for none. It is called once, without
 // the mutex of any hold.
-func (l *JointLease) giveBack() {
-	defer l.ending.Done()
+func (l *JointLease) beginReleases() {
+	defer l.releasesBegun.Done()
 	for _, h := range l.leases() {
 		if r, err := h.beginRelease(); r != nil {
 			l.releases = append(l.releases, r)
@@ -104,7 +104,7 @@ func (l *JointLease) Context() context.Context { return l.ctx }
 // any more, as with [Lease.Err]; or ErrReleased. It is exact: it looks at the clock.
 func (l *JointLease) Err() error {
 	l.mu.Lock()
-	over, held := l.over, l.held
+	over, held := l.endCause, l.parts
 	l.mu.Unlock()
 	for i := 0; over == nil && i < len(held); i++ {
 		over = held[i].Err()
@@ -112,8 +112,8 @@ func (l *JointLease) Err() error {
 	return over
 }
 
-// lost says that one of the locks is over, if it is.
-func (l *JointLease) lost() error {
+// joinLostError says that one of the locks is over, if it is.
+func (l *JointLease) joinLostError() error {
 	if err := l.Err(); err != nil {
 		return fmt.Errorf("%w: %w", errJoinLost, err)
 	}
@@ -132,8 +132,8 @@ func (l *JointLease) Token(lock Acquirer, name string) uint64 {
 	for i, s := range l.joined.steps {
 		for _, p := range s.parts {
 			for _, q := range parts {
-				if q.name == name && p.before(q) == 0 && i < len(l.held) {
-					return l.held[i].Token()
+				if q.name == name && p.compare(q) == 0 && i < len(l.parts) {
+					return l.parts[i].Token()
 				}
 			}
 		}
@@ -147,7 +147,7 @@ func (l *JointLease) Token(lock Acquirer, name string) uint64 {
 func (l *JointLease) Release(ctx context.Context) error {
 	before := l.Err()
 	l.end(cmp.Or(before, ErrReleased))
-	l.ending.Wait()
+	l.releasesBegun.Wait()
 	errs := slices.Clone(l.failures)
 	for _, r := range l.releases {
 		errs = append(errs, r.wait())
@@ -173,9 +173,9 @@ type jointContext struct {
 // Value asks all of the leases for what they know of the locks.
 func (c jointContext) Value(key any) any {
 	switch key.(type) {
-	case anyKey, heldKey, tokenKey, *holding:
+	case anyKey, heldKey, tokenKey, *permitQuery:
 		for _, h := range c.lease.leases() {
-			if v := h.value(key); v != nil {
+			if v := h.contextValue(key); v != nil {
 				return v
 			}
 		}

@@ -10,37 +10,37 @@ import (
 // is declared over, and its context ends. The others are given back without that mutex: those are
 // holds too, and two that end at the same time would wait for each other.
 
-// joints are the joint leases that a tenure is part of: those that end with it, and then those
+// jointLeases are the joint leases that a tenure is part of: those that end with it, and then those
 // that have, and hold other locks that are still to be given back.
-type joints struct {
-	all   []joint
+type jointLeases struct {
+	all   []jointRef
 	ended []*JointLease
 }
 
-// joint is a joint lease, which it does not keep from being collected, and found to be a leak, and
+// jointRef is a joint lease, which it does not keep from being collected, and found to be a leak, and
 // the end of its context, for which somebody may wait who keeps nothing else. That keeps the lease
 // only by contexts that are made of its own.
-type joint struct {
+type jointRef struct {
 	lease  weak.Pointer[JointLease]
 	cancel context.CancelCauseFunc
 }
 
-// join has a joint lease end when the tenure does; the error is why that is over already.
-func (t *tenure) join(l *JointLease) error {
-	t.hold.mu.Lock()
-	defer t.hold.mu.Unlock()
-	if t.over != nil {
-		return t.over
+// joinTo has a joint lease end when the tenure does; the error is why that is over already.
+func (t *lease) joinTo(l *JointLease) error {
+	t.grant.mu.Lock()
+	defer t.grant.mu.Unlock()
+	if t.endCause != nil {
+		return t.endCause
 	}
-	if t.joints == nil {
-		t.joints = &joints{}
+	if t.jointLeases == nil {
+		t.jointLeases = &jointLeases{}
 	}
-	t.joints.all = append(slices.DeleteFunc(t.joints.all, joint.isOver), joint{weak.Make(l), l.cancel})
+	t.jointLeases.all = append(slices.DeleteFunc(t.jointLeases.all, jointRef.isOver), jointRef{weak.Make(l), l.cancel})
 	return nil
 }
 
 // isOver reports whether a joint lease has ended, or was collected.
-func (j joint) isOver() bool {
+func (j jointRef) isOver() bool {
 	l := j.lease.Value()
 	if l == nil {
 		j.cancel(ErrLeaked)
@@ -48,11 +48,11 @@ func (j joint) isOver() bool {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.over != nil
+	return l.endCause != nil
 }
 
-// end ends them. The mutex of the hold is held.
-func (js *joints) end(cause error) {
+// markEnded ends them. The mutex of the hold is held.
+func (js *jointLeases) markEnded(cause error) {
 	if js == nil {
 		return
 	}
@@ -60,19 +60,19 @@ func (js *joints) end(cause error) {
 		switch l := j.lease.Value(); {
 		case l == nil:
 			j.cancel(cause)
-		case l.conclude(cause):
+		case l.markEnded(cause):
 			js.ended = append(js.ended, l)
 		}
 	}
 }
 
-// giveBack gives back what they hold besides, once the hold has ended and its mutex is not held
+// beginReleases gives back what they hold besides, once the hold has ended and its mutex is not held
 // any more.
-func (js *joints) giveBack() {
+func (js *jointLeases) beginReleases() {
 	if js == nil {
 		return
 	}
 	for _, l := range js.ended {
-		l.giveBack()
+		l.beginReleases()
 	}
 }

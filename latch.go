@@ -112,7 +112,7 @@ func (l *Latch) Set(ctx context.Context, n int) error {
 	if n < 1 || n > MaxLatchCount {
 		invalid = append(invalid, fmt.Sprintf("a latch cannot be set to %d: from 1 to %d", n, MaxLatchCount))
 	}
-	return l.do(ctx, latchSet, "", invalid, func(x *latchCall) error { return x.set(n) })
+	return l.runCall(ctx, opSet, "", invalid, func(x *latchCall) error { return x.set(n) })
 }
 
 // CountDown counts down, once for each id: of a worker, a task, or a random one. It may be
@@ -130,7 +130,7 @@ func (l *Latch) CountDown(ctx context.Context, id string) error {
 	case len(id) > MaxNameLength:
 		invalid = append(invalid, fmt.Sprintf("id %.20q... has %d bytes, more than %d", id, len(id), MaxNameLength))
 	}
-	return l.do(ctx, latchCountDown, id, invalid, func(x *latchCall) error { return x.countDown(id) })
+	return l.runCall(ctx, opCountDown, id, invalid, func(x *latchCall) error { return x.countDown(id) })
 }
 
 // Await waits until as many have counted down as the latch was set to, and returns nil; at
@@ -142,13 +142,13 @@ func (l *Latch) CountDown(ctx context.Context, id string) error {
 // goes on while too few of them answer. When ctx ends, the error holds ctx's error, and a
 // [*NoQuorumError] if it was for that.
 func (l *Latch) Await(ctx context.Context) error {
-	return l.do(ctx, latchAwait, "", nil, (*latchCall).await)
+	return l.runCall(ctx, opAwait, "", nil, (*latchCall).await)
 }
 
 // Count is how many have still to count down. It asks once: if too few nodes answer, the error
 // is a [*NoQuorumError]; if the latch is not set, ErrLatchNotSet.
 func (l *Latch) Count(ctx context.Context) (left int, err error) {
-	err = l.do(ctx, latchLook, "", nil, func(x *latchCall) error {
+	err = l.runCall(ctx, opCount, "", nil, func(x *latchCall) error {
 		left, err = x.count()
 		return err
 	})
@@ -162,16 +162,16 @@ func (l *Latch) Count(ctx context.Context) (left int, err error) {
 // it may delete what is set meanwhile. To delete one that is not set does nothing. It keeps trying, and ends with errors, as [Latch.Set]
 // does.
 func (l *Latch) Delete(ctx context.Context) error {
-	return l.do(ctx, latchDelete, "", nil, (*latchCall).delete)
+	return l.runCall(ctx, opDelete, "", nil, (*latchCall).delete)
 }
 
 // The operations on latches, as hooks and errors name them.
 const (
-	latchSet       = "set latch"
-	latchCountDown = "count down"
-	latchAwait     = "await latch"
-	latchLook      = "look at latch"
-	latchDelete    = "delete latch"
+	opSet       = "set latch"
+	opCountDown = "count down"
+	opAwait     = "await latch"
+	opCount     = "look at latch"
+	opDelete    = "delete latch"
 )
 
 // LatchEvent describes a call that has ended.
@@ -188,26 +188,26 @@ type LatchEvent struct {
 	Err error
 }
 
-// do does what is common to all calls.
-func (l *Latch) do(ctx context.Context, op, id string, invalid []string, run func(*latchCall) error) error {
+// runCall does what is common to all calls.
+func (l *Latch) runCall(ctx context.Context, op, id string, invalid []string, run func(*latchCall) error) error {
 	switch problems := slices.Concat(l.problems, invalid); {
 	case ctx == nil:
 		return errNilContext
 	case len(problems) > 0:
 		return &InvalidError{Problems: problems}
 	case ctx.Err() != nil:
-		return whyDone(ctx)
+		return contextError(ctx)
 	}
-	if err := l.client.enter(); err != nil {
+	if err := l.client.beginCall(); err != nil {
 		return err
 	}
-	defer l.client.leave()
+	defer l.client.endCall()
 	x := &latchCall{latch: l, ctx: ctx, op: op, need: quorum.Majority().Need(l.client.nodes.Len())}
-	x.seen = l.client.generations.of(l.name[0])
+	x.seen = l.client.generations.latestOf(l.name[0])
 	began := l.client.clock.Now()
 	err := run(x)
 	if hook := l.client.cfg.Hooks.Latch; hook != nil {
-		fire(&l.client.reports, hook, LatchEvent{
+		report(&l.client.reporter, hook, LatchEvent{
 			Op: op, Name: l.name[0], ID: id, Rounds: x.rounds, Took: l.client.clock.Now() - began, Err: err,
 		})
 	}

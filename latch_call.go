@@ -44,23 +44,23 @@ func (x *latchCall) copyOf(i int) *latchCopy {
 }
 
 // propose makes a token that is larger than all that were seen with this latch.
-func (x *latchCall) propose() uint64 { return x.latch.client.tokens.propose(x.latch.name[:], 0) }
+func (x *latchCall) propose() uint64 { return x.latch.client.tokenClock.propose(x.latch.name[:], 0) }
 
-// earliest is the token under which the nodes set the latch and count down: smaller than that of a
+// operationToken is the token under which the nodes set the latch and count down: smaller than that of a
 // deletion which is called later, by whatever clock within MaxClockSkew of this one. So what
 // arrives late does nothing in a generation that began after this call, but for one of which it was
 // told while it was under way.
-func (x *latchCall) earliest(token uint64) uint64 {
-	return max(x.before(token), x.seen+1)
+func (x *latchCall) operationToken(token uint64) uint64 {
+	return max(x.minusSkew(token), x.seen+1)
 }
 
-// before is a token from MaxClockSkew before another.
-func (x *latchCall) before(token uint64) uint64 {
+// minusSkew is a token from MaxClockSkew before another.
+func (x *latchCall) minusSkew(token uint64) uint64 {
 	return token - min(token, uint64(x.latch.client.cfg.limits().MaxClockSkew.Microseconds()))
 }
 
-// ask makes a round, and returns what it came to. The error is of the context or the client.
-func (x *latchCall) ask(r *latchRound) (quorum.LatchView, error) {
+// runRound makes a round, and returns what it came to. The error is of the context or the client.
+func (x *latchCall) runRound(r *latchRound) (quorum.LatchView, error) {
 	x.rounds++
 	r.call = x
 	r.send()
@@ -68,39 +68,39 @@ func (x *latchCall) ask(r *latchRound) (quorum.LatchView, error) {
 	select {
 	case <-r.decided:
 	case <-x.ctx.Done():
-		err = whyDone(x.ctx)
+		err = contextError(x.ctx)
 	case <-x.latch.client.quit:
 		err = ErrClosed
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if c := x.latch.client; c.tokens.plausible(r.latest(), c.tokens.now()) {
+	if c := x.latch.client; c.tokenClock.plausible(r.latest(), c.tokenClock.now()) {
 		x.seen = max(x.seen, r.latest())
-		c.generations.saw(x.latch.name[0], x.seen, x.before(r.token))
+		c.generations.observe(x.latch.name[0], x.seen, x.minusSkew(r.token))
 	}
-	if r.any { // whoever answers later may know of a deletion after this call
-		r.any, r.generation = false, r.latest()
+	if r.anyGeneration { // whoever answers later may know of a deletion after this call
+		r.anyGeneration, r.generation = false, r.latest()
 	}
-	x.latch.client.tokens.saw(r.token, x.latch.name[0])
+	x.latch.client.tokenClock.observe(r.token, x.latch.name[0])
 	if err != nil && !errors.Is(err, ErrClosed) {
-		err = gaveUp(errors.Join(r.noQuorum(), errCutShort), err)
+		err = gaveUpError(errors.Join(r.noQuorum(), errCutShort), err)
 	}
-	if r.over {
+	if r.done {
 		return r.outcome, err
 	}
 	return r.view(), err
 }
 
-// short is the error of a round that did not come to enough.
-func (r *latchRound) short() error {
+// shortError is the error of a round that did not come to enough.
+func (r *latchRound) shortError() error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.noQuorum()
 }
 
-// persist makes attempts until one succeeds, or fails for another reason than that too few
+// retryUntil makes attempts until one succeeds, or fails for another reason than that too few
 // nodes agree, or more of them cannot help.
-func (x *latchCall) persist(attempt func() (*latchRound, error)) error {
+func (x *latchCall) retryUntil(attempt func() (*latchRound, error)) error {
 	for n := 1; ; n++ {
 		seen := x.seen
 		r, err := attempt()
@@ -113,7 +113,7 @@ func (x *latchCall) persist(attempt func() (*latchRound, error)) error {
 		}
 		cfg := &x.latch.client.cfg
 		if why := x.sleep(quorum.Backoff(n-1, cfg.RetryMin, cfg.RetryMax, cfg.Jitter()), nil); why != nil {
-			return gaveUp(err, why)
+			return gaveUpError(err, why)
 		}
 	}
 }
@@ -127,7 +127,7 @@ func (r *latchRound) hopeless() bool {
 	for _, err := range r.errs {
 		var nodeErr *node.Error
 		if errors.As(err, &nodeErr) &&
-			(nodeErr.Permanent() || nodeErr.Reason == node.ErrClock && r.call.latch.client.tokens.timely(r.token)) { //nolint:errorlint // a reason is never wrapped
+			(nodeErr.Permanent() || nodeErr.Reason == node.ErrClock && r.call.latch.client.tokenClock.isCurrent(r.token)) { //nolint:errorlint // a reason is never wrapped
 			permanent++
 		}
 	}
@@ -146,7 +146,7 @@ func (x *latchCall) sleep(d time.Duration, nudged <-chan struct{}) error {
 	case <-nudged:
 		return nil
 	case <-x.ctx.Done():
-		return whyDone(x.ctx)
+		return contextError(x.ctx)
 	case <-c.quit:
 		return ErrClosed
 	}
@@ -154,28 +154,28 @@ func (x *latchCall) sleep(d time.Duration, nudged <-chan struct{}) error {
 
 // set sets the latch.
 func (x *latchCall) set(n int) error {
-	return x.persist(func() (*latchRound, error) {
+	return x.retryUntil(func() (*latchRound, error) {
 		token := x.propose()
 		r := &latchRound{kind: node.Latch, token: token, ask: node.LatchOp{Count: n, First: true, Since: token}}
 		r.enough = func(v *quorum.LatchView) bool {
 			return v.Known && (v.Chosen && v.Count != n || v.Count == n && v.Holders >= x.need)
 		}
-		v, err := x.ask(r)
+		v, err := x.runRound(r)
 		switch {
 		case err != nil:
 			return r, err
 		case v.Known && v.Disputed, v.Known && v.Count > 0 && v.Count != n:
-			return r, &LatchSetError{Name: x.latch.name[0], Count: r.other(&v, n), Chosen: v.Chosen}
+			return r, &LatchSetError{Name: x.latch.name[0], Count: r.otherCount(&v, n), Chosen: v.Chosen}
 		case !v.Known || v.Count == 0 || v.Holders < x.need:
-			return r, r.short()
+			return r, r.shortError()
 		default:
 			return r, nil
 		}
 	})
 }
 
-// other is what a node says that the latch is set to, if not to n.
-func (r *latchRound) other(v *quorum.LatchView, n int) int {
+// otherCount is what a node says that the latch is set to, if not to n.
+func (r *latchRound) otherCount(v *quorum.LatchView, n int) int {
 	if v.Count != n {
 		return v.Count
 	}
@@ -191,23 +191,23 @@ func (r *latchRound) other(v *quorum.LatchView, n int) int {
 
 // countDown counts down for an id.
 func (x *latchCall) countDown(id string) error {
-	return x.persist(func() (*latchRound, error) {
+	return x.retryUntil(func() (*latchRound, error) {
 		r := &latchRound{kind: node.Latch, token: x.propose(), ask: node.LatchOp{IDs: []string{id}}}
-		r.known, r.any = r.ask.IDs, true
+		r.known, r.anyGeneration = r.ask.IDs, true
 		r.enough = func(v *quorum.LatchView) bool { return v.Known && v.Holders >= x.need }
-		v, err := x.ask(r)
+		v, err := x.runRound(r)
 		switch {
 		case err != nil:
 			return r, err
 		case v.Known && v.Disputed:
 			return r, &LatchSetError{Name: x.latch.name[0], Count: v.Count}
 		case !v.Known || v.Holders < x.need:
-			return r, r.short()
+			return r, r.shortError()
 		case v.Count == 0:
-			return r, x.latch.says(ErrLatchNotSet)
+			return r, x.latch.wrapError(ErrLatchNotSet)
 		}
 		r.mu.Lock()
-		forgetful := r.forgetful(&v)
+		forgetful := r.anyForgot(&v)
 		r.mu.Unlock()
 		if forgetful {
 			x.giveBack()
@@ -221,18 +221,18 @@ func (x *latchCall) countDown(id string) error {
 func (x *latchCall) giveBack() {
 	if refills, name := &x.latch.client.refills, x.latch.name[0]; refills.begin(name) {
 		defer refills.end(name)
-		_, _, _ = x.look(nil)
+		_, _, _ = x.lookUp(nil)
 	}
 }
 
-// look reads all ids, and has the nodes agree on them. known is what the caller has seen before, or
+// lookUp reads all ids, and has the nodes agree on them. known is what the caller has seen before, or
 // nil.
-func (x *latchCall) look(known *quorum.LatchView) (*quorum.LatchView, latchGlance, error) {
+func (x *latchCall) lookUp(known *quorum.LatchView) (*quorum.LatchView, latchGlance, error) {
 	r := &latchRound{kind: node.Latch, token: x.propose(), ask: node.LatchOp{List: true}}
 	if known != nil {
 		r.known, r.generation = known.IDs, known.Generation
 	}
-	waits := x.op == latchAwait
+	waits := x.op == opAwait
 	r.enough = func(v *quorum.LatchView) bool {
 		return v.Full >= x.need || waits && v.Left() > 0 || v.Holders >= x.need
 	}
@@ -248,7 +248,7 @@ func (x *latchCall) glance(inboxes uint64) (*quorum.LatchView, latchGlance, erro
 	v, g, err := x.read(r, func(v *quorum.LatchView) bool { return v.Count > 0 })
 	if last := x.glanced; last != nil { // a node may have answered when it was over
 		last.mu.Lock()
-		g.forgetful = g.forgetful || v.Known && last.forgetful(v)
+		g.forgetful = g.forgetful || v.Known && last.anyForgot(v)
 		last.mu.Unlock()
 	}
 	x.glanced = r
@@ -258,7 +258,7 @@ func (x *latchCall) glance(inboxes uint64) (*quorum.LatchView, latchGlance, erro
 // read makes a round that changes nothing but what nodes lack. fine reports whether a view is one
 // though too few nodes have all of it.
 func (x *latchCall) read(r *latchRound, fine func(*quorum.LatchView) bool) (*quorum.LatchView, latchGlance, error) {
-	v, err := x.ask(r)
+	v, err := x.runRound(r)
 	r.mu.Lock()
 	g := r.glance(&v)
 	r.mu.Unlock()
@@ -267,16 +267,16 @@ func (x *latchCall) read(r *latchRound, fine func(*quorum.LatchView) bool) (*quo
 	case v.Known && v.Disputed:
 		err = &LatchSetError{Name: x.latch.name[0], Count: v.Count}
 	case !v.Known || v.Full < x.need && v.Holders < x.need && !fine(&v):
-		err = r.short()
+		err = r.shortError()
 	case v.Count == 0:
-		err = x.latch.says(ErrLatchNotSet)
+		err = x.latch.wrapError(ErrLatchNotSet)
 	}
 	return &v, g, err
 }
 
 // count is how many have still to count down.
 func (x *latchCall) count() (int, error) {
-	v, _, err := x.look(nil)
+	v, _, err := x.lookUp(nil)
 	switch {
 	case err != nil:
 		return 0, err
@@ -291,11 +291,11 @@ func (x *latchCall) count() (int, error) {
 // of it stays so.
 func (x *latchCall) delete() error {
 	token, before := x.propose(), uint64(0)
-	return x.persist(func() (*latchRound, error) {
+	return x.retryUntil(func() (*latchRound, error) {
 		r := &latchRound{kind: node.Unlatch, token: token, granted: before}
 		confirmed := func() bool { return bits.OnesCount64(r.granted) >= x.need }
 		r.enough = func(*quorum.LatchView) bool { return confirmed() }
-		if _, err := x.ask(r); err != nil {
+		if _, err := x.runRound(r); err != nil {
 			return r, err
 		}
 		r.mu.Lock()
@@ -303,7 +303,7 @@ func (x *latchCall) delete() error {
 		switch {
 		case confirmed():
 			return r, nil
-		case r.refused():
+		case r.tokenRefused():
 			token, before = x.propose(), 0
 		default:
 			before = r.granted
@@ -312,9 +312,9 @@ func (x *latchCall) delete() error {
 	})
 }
 
-// refused reports whether a node does not take the token, or not any more. Only then is another one
+// tokenRefused reports whether a node does not take the token, or not any more. Only then is another one
 // proposed: it would delete what was set where this one has done its work. The mutex is held.
-func (r *latchRound) refused() bool {
+func (r *latchRound) tokenRefused() bool {
 	for i, a := range r.answers {
 		var refusal *node.Error
 		if a.Told && r.granted&(1<<i) == 0 || errors.As(r.errs[i], &refusal) && refusal.Reason == node.ErrClock { //nolint:errorlint // a reason is never wrapped
@@ -327,7 +327,7 @@ func (r *latchRound) refused() bool {
 // await waits until enough have counted down.
 func (x *latchCall) await() (err error) {
 	c := x.latch.client
-	var w *watcher
+	var w *latchWatcher
 	var seen *quorum.LatchView
 	defer func() {
 		if w != nil {
@@ -342,7 +342,7 @@ func (x *latchCall) await() (err error) {
 		}
 		v, glance, err := x.glance(inboxes)
 		if err == nil && v.Full < x.need && looks.worthwhile(glance) {
-			v, glance, err = x.look(seen)
+			v, glance, err = x.lookUp(seen)
 			looks.noted(glance, err)
 		}
 		var short *NoQuorumError
@@ -350,7 +350,7 @@ func (x *latchCall) await() (err error) {
 		case errors.Is(err, errCutShort):
 			return err
 		case v.Known && seen != nil && v.Generation != seen.Generation:
-			return x.latch.says(ErrLatchDeleted)
+			return x.latch.wrapError(ErrLatchDeleted)
 		case err != nil && !errors.As(err, &short):
 			return err
 		case err == nil && (v.Full >= x.need || v.Done()):
@@ -359,22 +359,22 @@ func (x *latchCall) await() (err error) {
 			seen = v
 		}
 		if w == nil {
-			w = c.router.watch(x.latch.name[0], x.need)
+			w = c.messages.addWatcher(x.latch.name[0], x.need)
 		}
 		if why := w.wait(x, looks.soon); why != nil {
-			return gaveUp(x.notDone(v, err), why)
+			return gaveUpError(x.openError(v, err), why)
 		}
 	}
 }
 
 // leave ends the wait of a watcher. It tells the nodes to forget the client, unless the latch is
 // done or another call of this client waits for it.
-func (x *latchCall) leave(w *watcher, done bool) {
-	l, r := x.latch, &x.latch.client.router
+func (x *latchCall) leave(w *latchWatcher, done bool) {
+	l, r := x.latch, &x.latch.client.messages
 	x.mu.Lock()
 	x.left = true // later operations of this call ask for no messages
 	x.mu.Unlock()
-	if others := r.unwatch(w); others || done {
+	if others := r.removeWatcher(w); others || done {
 		return
 	}
 	op := &node.Op{
@@ -384,11 +384,11 @@ func (x *latchCall) leave(w *watcher, done bool) {
 	for i := range w.entered.All() {
 		_ = l.client.nodes.Submit(i, &dispatch.Call{Op: op, To: dispatch.Ignore}) // if it is lost, the entry expires
 	}
-	r.lookAgainFor(l.name[0])
+	r.wakeWatchersOf(l.name[0])
 }
 
-// notDone says what a wait that is given up was for.
-func (x *latchCall) notDone(v *quorum.LatchView, err error) error {
+// openError says what a wait that is given up was for.
+func (x *latchCall) openError(v *quorum.LatchView, err error) error {
 	if err != nil {
 		return err
 	}

@@ -15,8 +15,8 @@ var (
 	ErrLatchSet = errors.New("latch set to another number")
 )
 
-// says is an error with the name of the latch.
-func (l *Latch) says(err error) error { return fmt.Errorf("%w: %q", err, l.name[0]) }
+// wrapError is an error with the name of the latch.
+func (l *Latch) wrapError(err error) error { return fmt.Errorf("%w: %q", err, l.name[0]) }
 
 // LatchSetError says what a latch is set to instead. It is an ErrLatchSet.
 type LatchSetError struct {

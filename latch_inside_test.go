@@ -18,13 +18,13 @@ func TestIDsAreOfOneGeneration(t *testing.T) {
 		}
 		r.init(1)
 		counts := &dispatch.Call{Op: &node.Op{Kind: node.Latch, Latch: &node.LatchOp{IDs: []string{"q"}}}}
-		r.note(counts, &node.Reply{Outcome: node.Granted, Latch: &node.LatchState{Count: 1, Since: 1}})
-		assert.Equal(t, []string{"q"}, r.union().IDs)
+		r.recordReply(counts, &node.Reply{Outcome: node.Granted, Latch: &node.LatchState{Count: 1, Since: 1}})
+		assert.Equal(t, []string{"q"}, r.merged().IDs)
 
 		mends := &dispatch.Call{Op: &node.Op{Kind: node.Latch, Latch: &node.LatchOp{Exact: true}}}
-		r.note(mends, &node.Reply{Outcome: node.Denied, Latch: &node.LatchState{Count: 1, Since: 1}})
-		assert.Equal(t, []string{"q"}, r.union().IDs, "it still has them")
-		r.note(mends, &node.Reply{Outcome: node.Denied, Latch: &node.LatchState{Generation: 5, Count: 1, Since: 6}})
-		assert.Empty(t, r.union().IDs, "it has others now, if any")
+		r.recordReply(mends, &node.Reply{Outcome: node.Denied, Latch: &node.LatchState{Count: 1, Since: 1}})
+		assert.Equal(t, []string{"q"}, r.merged().IDs, "it still has them")
+		r.recordReply(mends, &node.Reply{Outcome: node.Denied, Latch: &node.LatchState{Generation: 5, Count: 1, Since: 6}})
+		assert.Empty(t, r.merged().IDs, "it has others now, if any")
 	})
 }

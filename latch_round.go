@@ -24,21 +24,21 @@ type latchRound struct {
 	inboxes uint64
 	// known are ids that count whatever the nodes say, if this is the generation they are of,
 	// or if it is any.
-	known      []string
-	generation uint64
-	any        bool
+	known         []string
+	generation    uint64
+	anyGeneration bool
 	// enough reports whether a view decides the round before all have answered.
 	enough  func(v *quorum.LatchView) bool
 	decided chan struct{}
 
 	mu      sync.Mutex
 	answers []quorum.LatchAnswer
-	// until are the ends of the nodes' recoveries as they stand in their markers, errs why
+	// recoveryEnds are the ends of the nodes' recoveries as they stand in their markers, errs why
 	// there is no answer, granted those that did what they were asked, mended those that were
 	// given what they lacked.
-	until           []int64
-	errs            []error
-	granted, mended uint64
+	recoveryEnds      []int64
+	errs              []error
+	granted, repaired uint64
 	// began is when the round did, as a token by the clock of the client.
 	began uint64
 	// lost are the ends of the recoveries of nodes that may have lost their memory during the round.
@@ -57,12 +57,12 @@ type latchRound struct {
 	told  []quorum.LatchAnswer
 	goals []int
 	gifts []latchGift
-	// target is what has to be on enough nodes before it may be told: all that there was when
+	// repairTarget is what has to be on enough nodes before it may be told: all that there was when
 	// enough had answered. What others do meanwhile is not waited for.
-	target *quorum.LatchView
-	// out counts the operations that are to be answered.
-	out  int
-	over bool
+	repairTarget *quorum.LatchView
+	// unanswered counts the operations that are to be answered.
+	unanswered int
+	done       bool
 	// bySizes is set once sizes have decided it: ids need not be read any more.
 	bySizes bool
 	// outcome is the view that decided the round: what comes later is of no account to who asked.
@@ -102,7 +102,7 @@ var latchChunk = node.MaxListed
 // init makes room for the answers of the nodes.
 func (r *latchRound) init(nodes int) {
 	r.answers, r.told = make([]quorum.LatchAnswer, nodes), make([]quorum.LatchAnswer, nodes)
-	r.until, r.born, r.errs = make([]int64, nodes), make([]int64, nodes), make([]error, nodes)
+	r.recoveryEnds, r.born, r.errs = make([]int64, nodes), make([]int64, nodes), make([]error, nodes)
 	r.goals, r.gifts = make([]int, nodes), make([]latchGift, nodes)
 	r.lost, r.readBefore, r.lostBefore = make([]int64, nodes), make([]int, nodes), make([]int, nodes)
 	r.begun = make(map[*node.LatchOp]latchReading)
@@ -115,7 +115,7 @@ func (r *latchRound) send() {
 	defer r.mu.Unlock()
 	n := r.call.latch.client.nodes.Len()
 	r.init(n)
-	r.began = uint64(max(r.call.latch.client.tokens.now(), 0))
+	r.began = uint64(max(r.call.latch.client.tokenClock.now(), 0))
 	for i := range n {
 		if r.ask.List {
 			r.begin(i)
@@ -123,11 +123,11 @@ func (r *latchRound) send() {
 		}
 		ask, token := r.ask, r.token
 		if ask.First || len(ask.IDs) > 0 {
-			token = r.call.earliest(token)
+			token = r.call.operationToken(token)
 		}
 		r.submit(i, &ask, token)
 	}
-	r.judge(true)
+	r.decideIfDone(true)
 }
 
 // begin has a node list its ids, from the first on that the call has not read. The mutex is held.
@@ -144,7 +144,7 @@ func (r *latchRound) submit(i int, ask *node.LatchOp, token uint64) bool {
 	r.call.mu.Lock()
 	defer r.call.mu.Unlock()
 	if r.inboxes&(1<<i) != 0 && !r.call.left {
-		ask.Inbox, ask.Keep = l.client.id, l.client.keepEntry()
+		ask.Inbox, ask.Keep = l.client.id, l.client.entryTTL()
 	}
 	c := &dispatch.Call{To: r, Op: &node.Op{
 		Kind: r.kind, Names: l.name[:], TTL: l.ttl, Token: token, Limits: l.client.cfg.limits(), Latch: ask,
@@ -153,7 +153,7 @@ func (r *latchRound) submit(i int, ask *node.LatchOp, token uint64) bool {
 		r.errs[i] = err
 		return false
 	}
-	r.out++
+	r.unanswered++
 	return true
 }
 
@@ -161,17 +161,17 @@ func (r *latchRound) submit(i int, ask *node.LatchOp, token uint64) bool {
 func (r *latchRound) Answer(c *dispatch.Call, reply *node.Reply) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.out--
-	news := r.note(c, reply)
+	r.unanswered--
+	news := r.recordReply(c, reply)
 	if news {
-		r.mend()
+		r.repair()
 	}
-	r.judge(news)
+	r.decideIfDone(news)
 }
 
-// note keeps an answer, and reports whether it is one: not if more has to be read from the node, or
+// recordReply keeps an answer, and reports whether it is one: not if more has to be read from the node, or
 // given to it. A node that fails a later operation has still said what it has.
-func (r *latchRound) note(c *dispatch.Call, reply *node.Reply) (news bool) {
+func (r *latchRound) recordReply(c *dispatch.Call, reply *node.Reply) (news bool) {
 	i, s := c.Node(), reply.Latch
 	if reply.Err != nil || s == nil {
 		r.errs[i] = reply.Err
@@ -181,7 +181,7 @@ func (r *latchRound) note(c *dispatch.Call, reply *node.Reply) (news bool) {
 		return true
 	}
 	l := r.call.latch
-	l.client.tokens.saw(max(s.Generation, s.Since, s.Last), l.name[0])
+	l.client.tokenClock.observe(max(s.Generation, s.Since, s.Last), l.name[0])
 	a := quorum.LatchAnswer{
 		Told: true, Generation: s.Generation, Count: s.Count, Since: s.Since,
 		Refilled: s.Whole, Recovering: reply.Recovering > 0, Size: s.Size,
@@ -189,10 +189,10 @@ func (r *latchRound) note(c *dispatch.Call, reply *node.Reply) (news bool) {
 	if length := l.client.cfg.limits().Recovery().Microseconds(); s.Until > length {
 		a.Memory = uint64(s.Until - length)
 	}
-	if before := &r.answers[i]; before.Generation == a.Generation && r.until[i] == s.Until && r.born[i] == s.Born {
+	if before := &r.answers[i]; before.Generation == a.Generation && r.recoveryEnds[i] == s.Until && r.born[i] == s.Born {
 		a.IDs = before.IDs
 	}
-	r.until[i], r.born[i], r.errs[i], r.told[i] = s.Until, s.Born, nil, a
+	r.recoveryEnds[i], r.born[i], r.errs[i], r.told[i] = s.Until, s.Born, nil, a
 	r.told[i].IDs = nil
 	granted := reply.Outcome == node.Granted
 	if granted {
@@ -255,9 +255,9 @@ func (r *latchRound) forgot(i int, v *quorum.LatchView) (known bool) {
 	if r.answers[i].ForgotBefore(r.began, r.skew()) {
 		return true
 	}
-	if r.lost[i] != r.until[i] {
+	if r.lost[i] != r.recoveryEnds[i] {
 		r.readings++
-		r.lost[i], r.lostBefore[i] = r.until[i], r.readings
+		r.lost[i], r.lostBefore[i] = r.recoveryEnds[i], r.readings
 		for j := range r.answers {
 			r.begin(j)
 		}
@@ -274,8 +274,8 @@ func (r *latchRound) forgot(i int, v *quorum.LatchView) (known bool) {
 // view is what the answers come to so far, or the target once enough nodes have that, but not yet
 // what came to it since. The mutex is held.
 func (r *latchRound) view() quorum.LatchView {
-	v := r.union()
-	if t := r.target; t != nil && v.Known && v.Holders < r.call.need && t.Alike(&v) {
+	v := r.merged()
+	if t := r.repairTarget; t != nil && v.Known && v.Holders < r.call.need && t.Alike(&v) {
 		if holders := t.HeldBy(r.answers); holders >= r.call.need {
 			full := v.Full
 			v, v.Holders, v.Full = *t, holders, full
@@ -294,10 +294,10 @@ func (r *latchRound) skew() uint64 {
 	return uint64(r.call.latch.client.cfg.limits().MaxClockSkew.Microseconds())
 }
 
-// union is all that the answers come to so far. The mutex is held.
-func (r *latchRound) union() quorum.LatchView {
+// merged is all that the answers come to so far. The mutex is held.
+func (r *latchRound) merged() quorum.LatchView {
 	var known []string
-	if r.any || r.generation == r.latest() {
+	if r.anyGeneration || r.generation == r.latest() {
 		known = r.known
 	}
 	return quorum.ViewLatch(r.answers, r.call.need, known, r.skew())
@@ -310,73 +310,73 @@ func (r *latchRound) latest() (generation uint64) {
 	return generation
 }
 
-// mend gives nodes what others have, and they lack, once enough have said what there is. One
+// repair gives nodes what others have, and they lack, once enough have said what there is. One
 // that lost its memory is whole again with that, if all ids are known. Each is given it once for
 // a target: then it has that, and what others do meanwhile could be run after for ever.
 //
 // One that lost its memory is whole only with all that the others knew after the loss, see forgot. The
 // mutex is held.
-func (r *latchRound) mend() {
-	v := r.union()
+func (r *latchRound) repair() {
+	v := r.merged()
 	if r.kind != node.Latch || !v.Known || v.Disputed {
 		return
 	}
-	if r.target == nil || !r.target.Alike(&v) {
-		r.target, r.mended = &v, 0
+	if r.repairTarget == nil || !r.repairTarget.Alike(&v) {
+		r.repairTarget, r.repaired = &v, 0
 	}
 	for i, a := range r.answers {
-		if !a.Told || r.mended&(1<<i) != 0 || r.gifts[i].busy {
+		if !a.Told || r.repaired&(1<<i) != 0 || r.gifts[i].busy {
 			continue
 		}
 		refill := r.ask.List && v.Count > 0 && !v.Member(a, r.skew())
 		if refill && !r.forgot(i, &v) || v.Holds(a) && !refill {
 			continue
 		}
-		r.mended |= 1 << i
+		r.repaired |= 1 << i
 		gift := latchGift{ask: node.LatchOp{Exact: true, Generation: v.Generation, Void: true}}
 		if v.Count > 0 {
 			gift.ask.Count, gift.ask.Since, gift.ask.Chosen, gift.all = v.Count, v.Since, v.Chosen, v.Missing(a)
 		}
 		if refill {
-			gift.ask.Whole = r.until[i]
+			gift.ask.Whole = r.recoveryEnds[i]
 		}
 		r.gifts[i] = gift
 		r.gifts[i].busy = r.submit(i, r.gifts[i].next(), 0)
 	}
 }
 
-// judge ends the round once it is decided, or no answer is outstanding. The sizes may decide a round
+// decideIfDone ends the round once it is decided, or no answer is outstanding. The sizes may decide a round
 // that is still reading ids: if enough nodes have enough ids, nobody needs to know which ones. The
 // mutex is held.
-func (r *latchRound) judge(news bool) {
-	if r.over {
+func (r *latchRound) decideIfDone(news bool) {
+	if r.done {
 		return
 	}
 	var v quorum.LatchView
-	if news || r.out == 0 {
+	if news || r.unanswered == 0 {
 		v = r.view()
 	}
-	if r.ask.List && r.out > 0 && !(v.Known && r.enough(&v)) {
-		if s := r.sizes(); s.Known && s.Full >= r.call.need && !r.forgetful(&s) {
+	if r.ask.List && r.unanswered > 0 && !(v.Known && r.enough(&v)) {
+		if s := r.sizes(); s.Known && s.Full >= r.call.need && !r.anyForgot(&s) {
 			v, r.bySizes = s, true
 		}
 	}
-	if r.out == 0 || v.Known && r.enough(&v) || r.kind == node.Unlatch && r.enough(&v) {
-		r.over, r.outcome = true, v
+	if r.unanswered == 0 || v.Known && r.enough(&v) || r.kind == node.Unlatch && r.enough(&v) {
+		r.done, r.outcome = true, v
 		close(r.decided)
 	}
 }
 
-// forgetful reports whether a node has answered that is no witness, as it has lost its memory.
+// anyForgot reports whether a node has answered that is no witness, as it has lost its memory.
 // The mutex is held.
-func (r *latchRound) forgetful(v *quorum.LatchView) bool {
+func (r *latchRound) anyForgot(v *quorum.LatchView) bool {
 	return slices.ContainsFunc(r.told, func(a quorum.LatchAnswer) bool { return a.Told && !v.Member(a, r.skew()) })
 }
 
 // glance sums up the sizes. The mutex is held.
 func (r *latchRound) glance(v *quorum.LatchView) latchGlance {
 	g := latchGlance{
-		count: v.Count, most: v.Most, mayBeDone: v.MayBeDone(r.told, r.call.need, r.skew()), forgetful: r.forgetful(v),
+		count: v.Count, most: v.Most, mayBeDone: v.MayBeDone(r.told, r.call.need, r.skew()), forgetful: r.anyForgot(v),
 	}
 	for i, a := range r.told {
 		g.sum += a.Size

@@ -15,30 +15,30 @@ import (
 // when its next renewal is due, and reported as a leak; what still uses its context
 // keeps it.
 type Lease struct {
-	tenure *tenure
+	lease *lease
 	// values is the context that acquired it, ctx its own, once somebody has asked for it;
 	// guarded by the hold's mutex.
 	values  context.Context
 	ctx     *leaseContext
 	cleanup runtime.Cleanup
-	// over is why this handle has ended; guarded by the hold's mutex.
-	over error
+	// ended is why this handle has ended; guarded by the hold's mutex.
+	ended error
 }
 
 // newLease makes a handle on a tenure. Its context ends with that and has the values of
 // ctx.
-func newLease(ctx context.Context, t *tenure) *Lease {
-	l := &Lease{tenure: t, values: ctx}
-	l.cleanup = runtime.AddCleanup(l, leak, t)
+func newLease(ctx context.Context, t *lease) *Lease {
+	l := &Lease{lease: t, values: ctx}
+	l.cleanup = runtime.AddCleanup(l, onLeak, t)
 	return l
 }
 
-// leak is run for a handle that was collected without a Release. It leaves the rest to
+// onLeak is run for a handle that was collected without a Release. It leaves the rest to
 // the next tick of the hold: the goroutine that runs cleanups must not be held up.
-func leak(t *tenure) {
-	last := t.dropHandle()
-	t.hold.mu.Lock()
-	defer t.hold.mu.Unlock()
+func onLeak(t *lease) {
+	last := t.releaseHandle()
+	t.grant.mu.Lock()
+	defer t.grant.mu.Unlock()
 	t.leaked = last
 }
 
@@ -48,9 +48,9 @@ func leak(t *tenure) {
 // that acquired the lease, and not its deadline. Passed to Acquire, it says that the
 // lock is held already.
 func (l *Lease) Context() context.Context {
-	over := l.tenure.context()
-	l.tenure.hold.mu.Lock()
-	defer l.tenure.hold.mu.Unlock()
+	over := l.lease.context()
+	l.lease.grant.mu.Lock()
+	defer l.lease.grant.mu.Unlock()
 	if l.ctx == nil {
 		l.ctx = &leaseContext{Context: over, values: l.values, lease: l}
 	}
@@ -58,11 +58,11 @@ func (l *Lease) Context() context.Context {
 }
 
 // Names are the names of the lock, sorted; of permits, the name of their semaphore.
-func (l *Lease) Names() []string { return l.tenure.lock.Names() }
+func (l *Lease) Names() []string { return l.lease.lock.Names() }
 
 // Owner is the id under which nodes know this lease. It was never used before, and will
 // never be again, but for leases that are handed over within the client: they keep it.
-func (l *Lease) Owner() string { return l.tenure.hold.owner }
+func (l *Lease) Owner() string { return l.lease.grant.owner }
 
 // Token is the fencing token: a number that is larger for every later lease of any of
 // the names, whoever gets it, whatever nodes have lost, and however wrong the clocks of
@@ -71,14 +71,14 @@ func (l *Lease) Owner() string { return l.tenure.hold.owner }
 // lease is over; package fence helps with that. It fits in 63 bits and is never 0.
 // Nested leases share it, and readers may have that of a writer before them, or of each
 // other: see [RWLock.Read]. Of permits, it is that of their slots: see [Lease.Slots].
-func (l *Lease) Token() uint64 { return l.tenure.token }
+func (l *Lease) Token() uint64 { return l.lease.token }
 
 // ValidUntil is the end of the lease as far as nodes have confirmed it: by the wall
 // clock, for display, as of now. It moves with each renewal. To decide, use Remaining
 // or Context, which no step of the wall clock can move.
 func (l *Lease) ValidUntil() time.Time {
-	c := l.tenure.hold.client.clock
-	return c.Wall().Add(l.tenure.lasts() - c.Now())
+	c := l.lease.grant.client.clock
+	return c.Wall().Add(l.lease.expiry() - c.Now())
 }
 
 // Remaining is how long the lease is certainly still valid: what is left of its TTL
@@ -87,18 +87,18 @@ func (l *Lease) Remaining() time.Duration {
 	if l.Err() != nil {
 		return 0
 	}
-	return max(l.tenure.lasts()-l.tenure.hold.client.clock.Now(), 0)
+	return max(l.lease.expiry()-l.lease.grant.client.clock.Now(), 0)
 }
 
 // Backing is how many nodes back the lease now, and how many there are. Each renewal
 // asks all nodes, also those that were down before, so have returns to want when they
 // do. Below the need of the rule the lease is about to end.
 func (l *Lease) Backing() (have, want int) {
-	h := l.tenure.hold
+	h := l.lease.grant
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	now := h.client.clock.Now()
-	if l.over != nil || l.tenure.overAt(now) != nil {
+	if l.ended != nil || l.lease.overAt(now) != nil {
 		return 0, h.claims.Nodes()
 	}
 	return h.claims.Backing(now), h.claims.Nodes()
@@ -107,10 +107,10 @@ func (l *Lease) Backing() (have, want int) {
 // Err is nil while the lease is valid. Then it is [*LostError], ErrReleased,
 // ErrHoldLimit, ErrLeaked or ErrClosed. It is exact: it looks at the clock.
 func (l *Lease) Err() error {
-	l.tenure.hold.mu.Lock()
-	over := l.over
-	l.tenure.hold.mu.Unlock()
-	return cmp.Or(over, l.tenure.err())
+	l.lease.grant.mu.Lock()
+	over := l.ended
+	l.lease.grant.mu.Unlock()
+	return cmp.Or(over, l.lease.err())
 }
 
 // Extend renews the lease on every node now, besides the renewals that it makes by
@@ -120,11 +120,11 @@ func (l *Lease) Err() error {
 // valid as long as it was; with the reason of the end if the lease has ended, as
 // nothing revives it; or with ctx's error, while the renewal goes on.
 func (l *Lease) Extend(ctx context.Context) error {
-	return l.renewing(ctx, (*tenure).extend)
+	return l.startAndWait(ctx, (*lease).extend)
 }
 
-// renewing starts a renewal, and waits for what comes of it.
-func (l *Lease) renewing(ctx context.Context, start func(*tenure, chan error) error) error {
+// startAndWait starts a renewal, and waits for what comes of it.
+func (l *Lease) startAndWait(ctx context.Context, start func(*lease, chan error) error) error {
 	if ctx == nil {
 		return errNilContext
 	}
@@ -132,19 +132,19 @@ func (l *Lease) renewing(ctx context.Context, start func(*tenure, chan error) er
 		return err
 	}
 	if ctx.Err() != nil {
-		return whyDone(ctx)
+		return contextError(ctx)
 	}
 	done := make(chan error, 1)
-	if err := start(l.tenure, done); err != nil {
+	if err := start(l.lease, done); err != nil {
 		return err
 	}
 	select {
 	case err := <-done:
 		return err
-	case <-l.tenure.context().Done():
-		return l.tenure.err()
+	case <-l.lease.context().Done():
+		return l.lease.err()
 	case <-ctx.Done():
-		return whyDone(ctx)
+		return contextError(ctx)
 	}
 }
 
@@ -192,22 +192,22 @@ func (l *Lease) release() error {
 
 // beginRelease gives the lock back without waiting. Where nodes have to confirm that, it returns
 // what counts them, and else what Release returns.
-func (l *Lease) beginRelease() (*releasing, error) {
-	t := l.tenure
-	now := t.hold.client.clock.Now()
+func (l *Lease) beginRelease() (*releaseRound, error) {
+	t := l.lease
+	now := t.grant.client.clock.Now()
 	before := t.errAt(now)
-	if !l.finish(before) {
+	if !l.endHandle(before) {
 		return nil, l.Err()
 	}
 	l.cleanup.Stop()
-	if !t.dropHandle() {
+	if !t.releaseHandle() {
 		return nil, before
 	}
 	if before == nil && t.handOver() {
 		return nil, nil //nolint:nilnil // nothing to wait for, and no error
 	}
-	r := newReleasing(t)
-	if !t.hold.endTo(now, ErrReleased, r) {
+	r := newReleaseRound(t)
+	if !t.grant.endAt(now, ErrReleased, r) {
 		return nil, t.errAt(now)
 	}
 	if err := t.errAt(now); !errors.Is(err, ErrReleased) {
@@ -216,21 +216,21 @@ func (l *Lease) beginRelease() (*releasing, error) {
 	return r, nil
 }
 
-// finish ends this handle, and reports whether it had not ended yet. before is why the
+// endHandle ends this handle, and reports whether it had not ended yet. before is why the
 // lease was over by then, if it was.
-func (l *Lease) finish(before error) bool {
-	l.tenure.hold.mu.Lock()
-	defer l.tenure.hold.mu.Unlock()
-	if l.over != nil {
+func (l *Lease) endHandle(before error) bool {
+	l.lease.grant.mu.Lock()
+	defer l.lease.grant.mu.Unlock()
+	if l.ended != nil {
 		return false
 	}
-	l.over = cmp.Or(before, ErrReleased)
+	l.ended = cmp.Or(before, ErrReleased)
 	return true
 }
 
 // extend starts a renewal whose outcome goes to done.
-func (t *tenure) extend(done chan error) error {
-	h := t.hold
+func (t *lease) extend(done chan error) error {
+	h := t.grant
 	h.mu.Lock()
 	now := h.client.clock.Now()
 	if t.overAt(now) != nil {

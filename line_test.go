@@ -23,8 +23,8 @@ func TestLinesTwin(t *testing.T) {
 	locks := []*Lock{c.RedLock("a"), c.MultiLock("a", "b"), c.MultiLock("b", "a"), c.RedLock("1:a1:b"), c.RedLock("a")}
 	twin := []int{0, 1, 1, 2, 0} // which of them are of one line
 	rapid.Check(t, func(t *rapid.T) {
-		c.lines = lines{}
-		p := &lineTwin{t: t, c: c, line: make([][]*waiter, 3), holder: make([]*hold, 3), alert: make(map[*waiter]bool)}
+		c.queues = localQueues{}
+		p := &lineTwin{t: t, c: c, line: make([][]*waiter, 3), holder: make([]*grant, 3), alert: make(map[*waiter]bool)}
 		steps := rapid.IntRange(1, 60).Draw(t, "steps")
 		for range steps {
 			which := rapid.IntRange(0, len(locks)-1).Draw(t, "lock")
@@ -33,10 +33,10 @@ func TestLinesTwin(t *testing.T) {
 			p.awake()
 		}
 		p.empty()
-		require.Empty(t, c.lines.by)
-		require.LessOrEqual(t, len(c.lines.spare), maxSpare)
-		for _, ln := range c.lines.spare {
-			require.Equal(t, line{}, *ln)
+		require.Empty(t, c.queues.by)
+		require.LessOrEqual(t, len(c.queues.spare), maxSpareQueues)
+		for _, ln := range c.queues.spare {
+			require.Equal(t, localQueue{}, *ln)
 		}
 	})
 }
@@ -46,14 +46,14 @@ type lineTwin struct {
 	t      *rapid.T
 	c      *Client
 	line   [][]*waiter
-	holder []*hold
+	holder []*grant
 	// alert are those who looked when it was their turn, and will look again in time.
 	alert map[*waiter]bool
 }
 
 // step does something that can be done with a line, or nothing.
 func (p *lineTwin) step(l *Lock, k int) {
-	ls := &p.c.lines
+	ls := &p.c.queues
 	q := p.line[k]
 	switch action := rapid.SampledFrom([]string{"join", "join", "leave", "take", "take from outside", "give", "pass"}).Draw(p.t, "action"); {
 	case action == "join":
@@ -62,24 +62,24 @@ func (p *lineTwin) step(l *Lock, k int) {
 		p.look(w)
 	case action == "leave" && len(q) > 0:
 		i := rapid.IntRange(0, len(q)-1).Draw(p.t, "place")
-		ls.leave(q[i])
-		ls.leave(q[i]) // to leave twice does no harm
+		ls.removeIfQueued(q[i])
+		ls.removeIfQueued(q[i]) // to leave twice does no harm
 		p.line[k] = append(q[:i:i], q[i+1:]...)
 	case action == "take" && len(q) > 0 && p.holder[k] == nil:
 		w := q[0]
-		require.Same(p.t, w, ls.by[l.key()].first)
+		require.Same(p.t, w, ls.by[l.queueKey()].head)
 		h := p.hold(w.lock, w)
-		ls.took(h)
+		ls.onTaken(h)
 		p.holder[k] = h
-		ls.leave(w)
+		ls.removeIfQueued(w)
 		p.line[k] = q[1:]
 	case action == "take from outside" && p.holder[k] == nil:
 		h := p.hold(l, nil)
-		ls.took(h)
+		ls.onTaken(h)
 		p.holder[k] = h
 	case action == "give" && p.holder[k] != nil:
-		ls.gave(p.holder[k])
-		ls.gave(p.holder[k]) // nor to give back twice
+		ls.onReleased(p.holder[k])
+		ls.onReleased(p.holder[k]) // nor to give back twice
 		p.holder[k] = nil
 		if len(q) > 0 {
 			require.True(p.t, q[0].stale, "what it expects is out of date")
@@ -92,27 +92,27 @@ func (p *lineTwin) step(l *Lock, k int) {
 
 // pass hands the lock over to the first, if there is one, and it is not asking.
 func (p *lineTwin) pass(k int) {
-	ls, q := &p.c.lines, p.line[k]
-	given := &tenure{}
-	passed := ls.pass(p.holder[k], func(*Lock) *tenure { return given })
+	ls, q := &p.c.queues, p.line[k]
+	given := &lease{}
+	passed := ls.handOver(p.holder[k], func(*Lock) *lease { return given })
 	require.Equal(p.t, len(q) > 0, passed)
 	if !passed {
 		return
 	}
 	w := q[0]
-	require.Same(p.t, given, w.given)
-	got, _, _ := w.look()
+	require.Same(p.t, given, w.handedOver)
+	got, _, _ := w.untilAttempt()
 	require.Same(p.t, given, got)
 	require.Len(p.t, w.nudged, 1)
 	p.line[k] = q[1:]
 	for _, other := range p.line[k] {
-		require.Nil(p.t, other.given)
+		require.Nil(p.t, other.handedOver)
 	}
 }
 
-func (p *lineTwin) hold(l *Lock, w *waiter) *hold {
-	h := newHold(l, w)
-	h.phase = held
+func (p *lineTwin) hold(l *Lock, w *waiter) *grant {
+	h := newGrant(l, w)
+	h.state = stateHeld
 	return h
 }
 
@@ -123,12 +123,12 @@ func (p *lineTwin) look(w *waiter) {
 	case <-w.nudged:
 	default:
 	}
-	_, _, wait := w.look()
+	_, _, wait := w.untilAttempt()
 	if wait <= 0 {
-		w.lock.client.lines.mu.Lock()
-		w.asking, w.due = false, p.c.clock.Now()+time.Hour
-		w.lock.client.lines.mu.Unlock()
-		_, _, wait = w.look()
+		w.lock.client.queues.mu.Lock()
+		w.attempting, w.nextAttempt = false, p.c.clock.Now()+time.Hour
+		w.lock.client.queues.mu.Unlock()
+		_, _, wait = w.untilAttempt()
 	}
 	require.Positive(p.t, wait)
 	p.alert[w] = wait < never
@@ -150,9 +150,9 @@ func (p *lineTwin) awake() {
 // its turn has come.
 func (p *lineTwin) check() {
 	for k, q := range p.line {
-		var ln *line
-		for _, other := range p.c.lines.by {
-			if len(q) > 0 && other == q[0].line || p.holder[k] != nil && other.holder == p.holder[k] {
+		var ln *localQueue
+		for _, other := range p.c.queues.by {
+			if len(q) > 0 && other == q[0].queue || p.holder[k] != nil && other.heldBy == p.holder[k] {
 				ln = other
 			}
 		}
@@ -160,15 +160,15 @@ func (p *lineTwin) check() {
 			continue
 		}
 		require.NotNil(p.t, ln)
-		require.Same(p.t, p.holder[k], ln.holder)
+		require.Same(p.t, p.holder[k], ln.heldBy)
 		var got []*waiter
-		for w := ln.first; w != nil; w = w.after {
+		for w := ln.head; w != nil; w = w.next {
 			got = append(got, w)
 		}
 		require.Len(p.t, got, len(q))
 		for i := range q {
 			require.Same(p.t, q[i], got[i])
-			require.Equal(p.t, i < len(q)-1, p.c.lines.others(q[i]))
+			require.Equal(p.t, i < len(q)-1, p.c.queues.hasFollower(q[i]))
 		}
 		if len(q) > 0 && p.holder[k] == nil && !p.alert[q[0]] {
 			require.Len(p.t, q[0].nudged, 1, "it misses its turn")
@@ -180,10 +180,10 @@ func (p *lineTwin) check() {
 func (p *lineTwin) empty() {
 	for k := range p.line {
 		if p.holder[k] != nil {
-			p.c.lines.gave(p.holder[k])
+			p.c.queues.onReleased(p.holder[k])
 		}
 		for _, w := range p.line[k] {
-			p.c.lines.leave(w)
+			p.c.queues.removeIfQueued(w)
 		}
 	}
 }

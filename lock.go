@@ -18,28 +18,28 @@ import (
 type Lock struct {
 	client *Client
 	names  []string
-	// id is what its line is known by: its name, or several with their lengths, or the pool of a
+	// queueName is what its line is known by: its name, or several with their lengths, or the pool of a
 	// semaphore. Where there is one name, names is made of this.
-	id [1]string
-	// base is the rule of its kind, need what the rule in force asks for.
-	base    quorum.Rule
-	need    int
-	ttl     time.Duration
-	maxHold time.Duration
+	queueName [1]string
+	// defaultRule is the rule of its kind, need what the rule in force asks for.
+	defaultRule quorum.Rule
+	need        int
+	ttl         time.Duration
+	maxHold     time.Duration
 	// purpose is what it is for; nil if nobody has said.
 	purpose *string
 	// slots is set for a semaphore: the names are then those of an attempt, or else its own.
 	slots *slots.Request
 	// problems are what is wrong with the names or the options. The first of them, so many as
 	// given says, are of what the names were made of, whatever the options.
-	problems []string
-	given    int32
-	fixed    bool
-	waiting  Waiting
-	// reads is set for the readers of an RWLock.
-	reads bool
-	// handover is set if a lease may be handed over to another waiter of the client.
-	handover bool
+	problems    []string
+	ownProblems int32
+	noRenew     bool
+	waitMode    Waiting
+	// shared is set for the readers of an RWLock.
+	shared bool
+	// mayHandOver is set if a lease may be handed over to another waiter of the client.
+	mayHandOver bool
 }
 
 // reservedPrefix is what this library's own keys start with.
@@ -51,21 +51,21 @@ var errNilContext = &InvalidError{Problems: []string{"the context is nil"}}
 func newLock(c *Client, names []string, rule quorum.Rule) *Lock {
 	need := rule.Need(c.nodes.Len())
 	l := &Lock{
-		client:   c,
-		base:     rule,
-		need:     need,
-		ttl:      c.cfg.TTL,
-		maxHold:  c.cfg.MaxHold,
-		waiting:  c.cfg.Waiting,
-		handover: !c.cfg.Handover.Off && c.cfg.Waiting != WaitFair,
+		client:      c,
+		defaultRule: rule,
+		need:        need,
+		ttl:         c.cfg.TTL,
+		maxHold:     c.cfg.MaxHold,
+		waitMode:    c.cfg.Waiting,
+		mayHandOver: !c.cfg.Handover.Off && c.cfg.Waiting != WaitFair,
 	}
 	if len(names) == 1 {
-		l.id[0] = names[0]
-		l.names = l.id[:]
+		l.queueName[0] = names[0]
+		l.names = l.queueName[:]
 	} else {
 		l.names = slices.Clone(names)
 		slices.Sort(l.names)
-		l.id[0] = joined(l.names)
+		l.queueName[0] = joinNames(l.names)
 	}
 	l.problems = nameProblems(l.names)
 	return l
@@ -75,30 +75,30 @@ func newLock(c *Client, names []string, rule quorum.Rule) *Lock {
 // is forgotten. Options that make no sense are reported by every method of the lock, as
 // an [*InvalidError].
 func (l *Lock) With(o LockOptions) *Lock {
-	m := newLock(l.client, l.names, l.base)
-	if l.reads {
-		m.reading()
+	m := newLock(l.client, l.names, l.defaultRule)
+	if l.shared {
+		m.asReader()
 	}
-	m.ttl, m.maxHold, m.fixed = wholeTTL(cmp.Or(o.TTL, m.ttl)), cmp.Or(o.MaxHold, m.maxHold), o.Fixed
-	m.need = cmp.Or(o.Rule, l.base).Need(l.client.nodes.Len())
-	m.waiting = cmp.Or(o.Waiting, m.waiting)
-	m.handover = !l.client.cfg.Handover.Off && !o.NoHandover && !o.Fixed && m.waiting != WaitFair && !m.reads
-	m.given = l.given
-	m.problems = append(slices.Clone(l.problems[:l.given]), m.problems...)
+	m.ttl, m.maxHold, m.noRenew = wholeTTL(cmp.Or(o.TTL, m.ttl)), cmp.Or(o.MaxHold, m.maxHold), o.Fixed
+	m.need = cmp.Or(o.Rule, l.defaultRule).Need(l.client.nodes.Len())
+	m.waitMode = cmp.Or(o.Waiting, m.waitMode)
+	m.mayHandOver = !l.client.cfg.Handover.Off && !o.NoHandover && !o.Fixed && m.waitMode != WaitFair && !m.shared
+	m.ownProblems = l.ownProblems
+	m.problems = append(slices.Clone(l.problems[:l.ownProblems]), m.problems...)
 	m.problems = append(m.problems, l.client.cfg.ttlProblems(m.ttl)...)
 	if o.Purpose != "" {
 		m.purpose = &o.Purpose
 	}
-	if problem := labelProblem("Purpose", o.Purpose, MaxPurposeLength, true); problem != "" {
+	if problem := checkLabel("Purpose", o.Purpose, MaxPurposeLength, true); problem != "" {
 		m.problems = append(m.problems, problem)
 	}
 	if m.maxHold < 0 {
 		m.problems = append(m.problems, fmt.Sprintf("MaxHold %v is negative", m.maxHold))
 	}
-	if m.waiting > WaitSpin {
-		m.problems = append(m.problems, fmt.Sprintf("Waiting %d is none of the ways to wait", m.waiting))
+	if m.waitMode > WaitSpin {
+		m.problems = append(m.problems, fmt.Sprintf("Waiting %d is none of the ways to wait", m.waitMode))
 	}
-	if err := cmp.Or(o.Rule, l.base).Validate(l.client.nodes.Len()); err != nil {
+	if err := cmp.Or(o.Rule, l.defaultRule).Validate(l.client.nodes.Len()); err != nil {
 		m.problems = append(m.problems, err.Error())
 	}
 	return m
@@ -136,8 +136,8 @@ func (l *Lock) Names() []string {
 	return slices.Clone(l.names)
 }
 
-// check says what is wrong with a call before anything is sent.
-func (l *Lock) check(ctx context.Context) error {
+// validate says what is wrong with a call before anything is sent.
+func (l *Lock) validate(ctx context.Context) error {
 	if ctx == nil {
 		return errNilContext
 	}
@@ -154,7 +154,7 @@ func (l *Lock) check(ctx context.Context) error {
 // nodes answer. What it took on some nodes is then being given back. ctx bounds the attempt
 // only: the lease outlives it. See [Lock.Acquire] for the rest.
 func (l *Lock) TryAcquire(ctx context.Context) (*Lease, error) {
-	return l.acquire(ctx, (*Lock).tryOnce)
+	return l.acquire(ctx, (*Lock).acquireNow)
 }
 
 // Acquire takes the lock, and waits for it as long as ctx allows. How it waits, and when its
@@ -175,81 +175,81 @@ func (l *Lock) TryAcquire(ctx context.Context) (*Lease, error) {
 // key of another type, other limits, a clock that is far off). Whatever the error, nothing is left on any node, or it is
 // being removed in the background.
 func (l *Lock) Acquire(ctx context.Context) (*Lease, error) {
-	return l.acquire(ctx, (*Lock).waitFor)
+	return l.acquire(ctx, (*Lock).acquireWaiting)
 }
 
 // acquire does what is common to all ways of acquiring.
-func (l *Lock) acquire(ctx context.Context, way func(*Lock, context.Context) (*tenure, error)) (*Lease, error) {
-	if err := l.check(ctx); err != nil {
+func (l *Lock) acquire(ctx context.Context, way func(*Lock, context.Context) (*lease, error)) (*Lease, error) {
+	if err := l.validate(ctx); err != nil {
 		return nil, err
 	}
 	if ctx.Err() != nil {
-		return nil, whyDone(ctx)
+		return nil, contextError(ctx)
 	}
-	if lease, err := l.nested(ctx); lease != nil || err != nil {
+	if lease, err := l.nestedLease(ctx); lease != nil || err != nil {
 		return lease, err
 	}
-	if err := l.client.enter(); err != nil {
+	if err := l.client.beginCall(); err != nil {
 		return nil, err
 	}
-	defer l.client.leave()
-	followed, trail := l.follow(ctx)
+	defer l.client.endCall()
+	followed, trail := l.startTrace(ctx)
 	t, err := way(l, followed)
-	trail.end(t, err)
+	trail.onReturn(t, err)
 	if err != nil {
 		return nil, err
 	}
 	return newLease(ctx, t), nil
 }
 
-// waitFor stands in line until the lock is taken, or waiting is pointless.
-func (l *Lock) waitFor(ctx context.Context) (*tenure, error) {
+// acquireWaiting stands in line until the lock is taken, or waiting is pointless.
+func (l *Lock) acquireWaiting(ctx context.Context) (*lease, error) {
 	w := newWaiter(l)
-	t, err := w.acquire(ctx)
-	w.leave(t)
+	t, err := w.run(ctx)
+	w.finish(t)
 	return t, err
 }
 
-// tryOnce makes an attempt past the line.
-func (l *Lock) tryOnce(ctx context.Context) (*tenure, error) {
+// acquireNow makes an attempt past the line.
+func (l *Lock) acquireNow(ctx context.Context) (*lease, error) {
 	began := l.client.clock.Now()
 	for tries := 1; ; tries++ {
-		h, _, err := l.try(ctx, nil)
+		h, _, err := l.tracedAttempt(ctx, nil)
 		switch {
 		case err == nil:
-			l.reportAcquired(h.tenure, AcquiredEvent{Attempts: tries, Waited: h.grantedAt - began})
-			return h.tenure, nil
+			l.reportAcquired(h.lease, AcquiredEvent{Attempts: tries, Waited: h.grantedAt - began})
+			return h.lease, nil
 		case ctx.Err() != nil:
-			err = gaveUp(err, whyDone(ctx))
+			err = gaveUpError(err, contextError(ctx))
 		}
 		l.reportFailed(tries, err)
-		if ctx.Err() != nil || !l.tryAgain(tries, err) {
+		if ctx.Err() != nil || !l.slotsWereMisnamed(tries, err) {
 			return nil, err
 		}
 	}
 }
 
-func (l *Lock) reportAcquired(t *tenure, e AcquiredEvent) {
+func (l *Lock) reportAcquired(t *lease, e AcquiredEvent) {
 	if hook := l.client.cfg.Hooks.Acquired; hook != nil {
-		e.Names, e.Owner, e.Token, e.Reads = l.Names(), t.hold.owner, t.token, l.reads
-		fire(&l.client.reports, hook, e)
+		e.Names, e.Owner, e.Token, e.Reads = l.Names(), t.grant.owner, t.token, l.shared
+		report(&l.client.reporter, hook, e)
 	}
 }
 
 func (l *Lock) reportFailed(attempt int, err error) {
 	if hook := l.client.cfg.Hooks.AttemptFailed; hook != nil {
-		fire(&l.client.reports, hook, AttemptFailedEvent{Names: l.Names(), Attempt: attempt, Err: err})
+		report(&l.client.reporter, hook, AttemptFailedEvent{Names: l.Names(), Attempt: attempt, Err: err})
 	}
 }
 
-// takesTurns reports whether an attempt leaves a free lock to those who came before.
-func (l *Lock) takesTurns() bool { return l.waiting != WaitSpin }
+// isFIFO reports whether an attempt leaves a free lock to those who came before.
+func (l *Lock) isFIFO() bool { return l.waitMode != WaitSpin }
 
-// pause is how long to wait before the next attempt: a growing, jittered time, or less
+// backoffBefore is how long to wait before the next attempt: a growing, jittered time, or less
 // where what the nodes said lets holders expire sooner.
-func (l *Lock) pause(attempt int, r retry) time.Duration {
+func (l *Lock) backoffBefore(attempt int, r retry) time.Duration {
 	c := l.client
-	backoff := quorum.Backoff(attempt-1, c.cfg.RetryMin, max(c.cfg.RetryMax, c.spread()), c.cfg.Jitter())
+	backoff := quorum.Backoff(attempt-1, c.cfg.RetryMin, max(c.cfg.RetryMax, c.contentionPause()), c.cfg.Jitter())
 	if r.freeAfter <= 0 {
 		return backoff // nobody's expiry is waited for
 	}
@@ -270,21 +270,21 @@ func (l *Lock) Do(ctx context.Context, fn func(ctx context.Context) error) error
 	if err != nil {
 		return err
 	}
-	return during(ctx, leaseContext{Context: ctx, lease: lease}, lease, fn)
+	return runWhileHeld(ctx, leaseContext{Context: ctx, lease: lease}, lease, fn)
 }
 
-// ends is what during has to know of a lease.
-type ends interface {
+// heldLease is what during has to know of a lease.
+type heldLease interface {
 	Context() context.Context
 	Err() error
 	Release(ctx context.Context) error
 }
 
-// during runs fn with the values of held, until it returns or the lease or held ends, and
+// runWhileHeld runs fn with the values of held, until it returns or the lease or held ends, and
 // releases the lease then.
 //
 //nolint:contextcheck // fn's context is held
-func during(ctx, held context.Context, lease ends, fn func(ctx context.Context) error) (err error) {
+func runWhileHeld(ctx, held context.Context, lease heldLease, fn func(ctx context.Context) error) (err error) {
 	held, cancel := context.WithCancelCause(held)
 	end := lease.Context()
 	stop := context.AfterFunc(end, func() { cancel(context.Cause(end)) })

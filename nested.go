@@ -36,9 +36,9 @@ func (l *Lock) Token(ctx context.Context) (token uint64, ok bool) {
 	if ctx == nil || len(l.names) == 0 {
 		return 0, false
 	}
-	var owner *tenure
+	var owner *lease
 	for i, name := range l.names {
-		t, held := ctx.Value(tokenKey{l.client, name}).(*tenure)
+		t, held := ctx.Value(tokenKey{l.client, name}).(*lease)
 		if !held || i > 0 && t != owner {
 			return 0, false
 		}
@@ -51,7 +51,7 @@ func (l *Lock) Token(ctx context.Context) (token uint64, ok bool) {
 // it ends with first: that is where package context finds the cancellation, and so
 // makes children without a goroutine.
 func (c leaseContext) Value(key any) any {
-	if v := c.lease.value(key); v != nil {
+	if v := c.lease.contextValue(key); v != nil {
 		return v
 	}
 	if v := c.Context.Value(key); v != nil {
@@ -63,40 +63,40 @@ func (c leaseContext) Value(key any) any {
 	return c.values.Value(key)
 }
 
-// value is what a lease itself has to say to a context that is asked.
-func (l *Lease) value(key any) any {
-	t := l.tenure
+// contextValue is what a lease itself has to say to a context that is asked.
+func (l *Lease) contextValue(key any) any {
+	t := l.lease
 	switch k := key.(type) {
 	case anyKey:
 		return l
-	case *holding:
-		k.add(t) // and on to those that it is within
+	case *permitQuery:
+		k.count(t) // and on to those that it is within
 	case heldKey:
-		if t.covers(k) {
+		if t.isValidFor(k) {
 			return t
 		}
 	case tokenKey:
-		if t.names(heldKey(k)) {
+		if t.isFor(heldKey(k)) {
 			return t
 		}
 	}
 	return nil
 }
 
-// covers reports whether it is a tenure of that name, and still valid.
-func (t *tenure) covers(k heldKey) bool { return t.names(k) && t.err() == nil }
+// isValidFor reports whether it is a tenure of that name, and still valid.
+func (t *lease) isValidFor(k heldKey) bool { return t.isFor(k) && t.err() == nil }
 
-// names reports whether it is, or was, a tenure of that name.
-func (t *tenure) names(k heldKey) bool {
-	return t.hold.client == k.client && slices.Contains(t.lock.names, k.name)
+// isFor reports whether it is, or was, a tenure of that name.
+func (t *lease) isFor(k heldKey) bool {
+	return t.grant.client == k.client && slices.Contains(t.lock.names, k.name)
 }
 
-// nested is a lease on what the context holds already; nil if it holds nothing of the
+// nestedLease is a lease on what the context holds already; nil if it holds nothing of the
 // lock. It needs all the names in one lease, under a rule at least as strict: anything
 // else would have the caller wait for itself.
-func (l *Lock) nested(ctx context.Context) (*Lease, error) {
+func (l *Lock) nestedLease(ctx context.Context) (*Lease, error) {
 	if l.slots != nil {
-		if l.waitsForItself(ctx) {
+		if l.wouldSelfDeadlock(ctx) {
 			return nil, ErrOverlap
 		}
 		return nil, nil //nolint:nilnil // each acquisition takes permits of its own
@@ -104,9 +104,9 @@ func (l *Lock) nested(ctx context.Context) (*Lease, error) {
 	if ctx.Value(anyKey{}) == nil {
 		return nil, nil //nolint:nilnil // see below
 	}
-	var owner *tenure
+	var owner *lease
 	for i, name := range l.names {
-		t, _ := ctx.Value(heldKey{l.client, name}).(*tenure)
+		t, _ := ctx.Value(heldKey{l.client, name}).(*lease)
 		if i > 0 && t != owner {
 			return nil, ErrOverlap
 		}
@@ -117,9 +117,9 @@ func (l *Lock) nested(ctx context.Context) (*Lease, error) {
 		return nil, nil //nolint:nilnil // no lease and no reason against one
 	case owner.lock.need < l.need:
 		return nil, ErrOverlap
-	case !l.reads && owner.reads():
+	case !l.shared && owner.reads():
 		return nil, ErrUpgrade
-	case !owner.addHandle():
+	case !owner.retainHandle():
 		return nil, nil //nolint:nilnil // it ended this instant
 	}
 	return newLease(ctx, owner), nil

@@ -9,7 +9,7 @@ func (e nodeEvents) NodeDown(name string, err error) {
 	c := e.client
 	c.warn("quorumlock: node failed, and is only probed from now on", "node", name, "err", err)
 	if hook := c.cfg.Hooks.NodeDown; hook != nil {
-		c.reports.tell(func() { hook(name, err) })
+		c.reporter.enqueue(func() { hook(name, err) })
 	}
 }
 
@@ -17,7 +17,7 @@ func (e nodeEvents) NodeUp(name string) {
 	c := e.client
 	c.info("quorumlock: node answers again", "node", name)
 	if hook := c.cfg.Hooks.NodeUp; hook != nil {
-		c.reports.tell(func() { hook(name) })
+		c.reporter.enqueue(func() { hook(name) })
 	}
 }
 
@@ -27,7 +27,7 @@ func (e nodeEvents) NodeRecovering(name string, since, until time.Time, restarte
 		"node", name, "since", since, "until", until, "restarted", restarted)
 	if hook := c.cfg.Hooks.NodeRecovering; hook != nil {
 		event := NodeRecoveringEvent{Node: name, Since: since, Until: until, Restarted: restarted}
-		c.reports.tell(func() { hook(event) })
+		c.reporter.enqueue(func() { hook(event) })
 	}
 }
 
@@ -47,4 +47,4 @@ func (e nodeEvents) SameServer(name, other string) {
 	e.client.warn("quorumlock: two nodes are one server: only one of them votes", "node", name, "same_as", other)
 }
 
-func (e nodeEvents) CapacityFreed() { e.client.schedule.look() }
+func (e nodeEvents) CapacityFreed() { e.client.scheduler.onCapacity() }

@@ -13,30 +13,30 @@ type refusals struct{ first *refusal }
 
 type refusal struct {
 	reply node.Reply
-	lane  int
+	node  int
 	next  *refusal
 }
 
 // all are all of them, each with the index of its node.
 func (rs *refusals) all() iter.Seq2[int, *node.Reply] {
 	return func(yield func(int, *node.Reply) bool) {
-		for r := rs.first; r != nil && yield(r.lane, &r.reply); r = r.next {
+		for r := rs.first; r != nil && yield(r.node, &r.reply); r = r.next {
 		}
 	}
 }
 
-// of is that of a node, or nil.
-func (rs *refusals) of(i int) *node.Reply {
-	if r := *rs.at(i); r != nil && r.lane == i {
+// get is that of a node, or nil.
+func (rs *refusals) get(i int) *node.Reply {
+	if r := *rs.find(i); r != nil && r.node == i {
 		return &r.reply
 	}
 	return nil
 }
 
-// at is where that of a node is, or would be.
-func (rs *refusals) at(i int) **refusal {
+// find is where that of a node is, or would be.
+func (rs *refusals) find(i int) **refusal {
 	p := &rs.first
-	for *p != nil && (*p).lane < i {
+	for *p != nil && (*p).node < i {
 		p = &(*p).next
 	}
 	return p
@@ -44,25 +44,25 @@ func (rs *refusals) at(i int) **refusal {
 
 // set keeps what a node refused with.
 func (rs *refusals) set(i int, r *node.Reply) {
-	p := rs.at(i)
-	if *p == nil || (*p).lane != i {
-		*p = &refusal{lane: i, next: *p}
+	p := rs.find(i)
+	if *p == nil || (*p).node != i {
+		*p = &refusal{node: i, next: *p}
 	}
 	(*p).reply = *r
 }
 
-// forgive forgets what a node refused with, as it does not any more.
-func (rs *refusals) forgive(i int) {
-	if p := rs.at(i); *p != nil && (*p).lane == i {
+// clear forgets what a node refused with, as it does not any more.
+func (rs *refusals) clear(i int) {
+	if p := rs.find(i); *p != nil && (*p).node == i {
 		*p = (*p).next
 	}
 }
 
 // nodeErrors is what the nodes that did not confirm said last. The mutex is held.
-func (h *hold) nodeErrors() []NodeError {
+func (h *grant) nodeErrors() []NodeError {
 	var errs []NodeError
 	for i, r := range h.refusals.all() {
-		if err := refusalError(r); err != nil {
+		if err := replyError(r); err != nil {
 			errs = append(errs, NodeError{Node: h.client.nodes.Name(i), Err: err})
 		}
 	}
@@ -72,8 +72,8 @@ func (h *hold) nodeErrors() []NodeError {
 // errForcedOff is what a node says whose lock was released by force.
 var errForcedOff = errors.New("released by force")
 
-// refusalError is the reason in a node's answer; nil for a confirmation.
-func refusalError(r *node.Reply) error {
+// replyError is the reason in a node's answer; nil for a confirmation.
+func replyError(r *node.Reply) error {
 	switch {
 	case r.Outcome == node.Denied && r.Holder.Owner == "":
 		return errForcedOff

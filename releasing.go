@@ -10,11 +10,11 @@ import (
 	"github.com/quorumlock/quorumlock/quorum"
 )
 
-// releasing is a release whose outcome a caller wants to know. The first answers of the nodes
+// releaseRound is a release whose outcome a caller wants to know. The first answers of the nodes
 // settle two questions. Have enough nodes confirmed it for others to get the lock? And had the
 // lease lost its quorum before, as too few nodes still had it?
-type releasing struct {
-	hold  *hold
+type releaseRound struct {
+	grant *grant
 	token uint64
 	calls dispatch.Calls
 	// decided is done when both questions are settled.
@@ -30,11 +30,11 @@ type releasing struct {
 	lost   *LostError
 }
 
-// newReleasing is for the caller that drops the last handle of a tenure.
-func newReleasing(t *tenure) *releasing {
-	n, need := t.hold.claims.Nodes(), t.hold.lock.need
-	r := &releasing{
-		hold: t.hold, token: t.token,
+// newReleaseRound is for the caller that drops the last handle of a tenure.
+func newReleaseRound(t *lease) *releaseRound {
+	n, need := t.grant.claims.Nodes(), t.grant.lock.need
+	r := &releaseRound{
+		grant: t.grant, token: t.token,
 		tally: quorum.NewTally(n, need), gone: quorum.NewTally(n, n-need+1),
 	}
 	r.decided.Add(1)
@@ -42,7 +42,7 @@ func newReleasing(t *tenure) *releasing {
 }
 
 // answer counts a node's answer to the release. The mutex of the hold may be held.
-func (r *releasing) Answer(c *dispatch.Call, reply *node.Reply) {
+func (r *releaseRound) Answer(c *dispatch.Call, reply *node.Reply) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	pending := r.pending()
@@ -68,20 +68,20 @@ func (r *releasing) Answer(c *dispatch.Call, reply *node.Reply) {
 }
 
 // pending reports whether either question is open.
-func (r *releasing) pending() bool {
+func (r *releaseRound) pending() bool {
 	return r.tally.Result() == quorum.Pending || r.gone.Result() == quorum.Pending
 }
 
 // missed reports whether an answer shows that the node did not have the lease. Up to validUntil
 // at least the need of the rule must have it, so no more than the others may miss it. After
 // that, names run out, and an absent name shows nothing.
-func (r *releasing) missed(reply *node.Reply) bool {
+func (r *releaseRound) missed(reply *node.Reply) bool {
 	absent := reply.Outcome == node.Absent || reply.Partial
-	return absent && !reply.Repeated && r.hold.client.clock.Now() < r.hold.validUntil
+	return absent && !reply.Repeated && r.grant.client.clock.Now() < r.grant.validUntil
 }
 
 // wait returns when both questions are settled.
-func (r *releasing) wait() error {
+func (r *releaseRound) wait() error {
 	r.decided.Wait()
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -93,7 +93,7 @@ func (r *releasing) wait() error {
 	}
 	return &NoQuorumError{
 		Op:      "release",
-		Names:   r.hold.lock.Names(),
+		Names:   r.grant.lock.Names(),
 		Need:    r.tally.Need(),
 		Agreed:  r.tally.Granted(),
 		Pending: r.tally.Missing(),
@@ -102,22 +102,22 @@ func (r *releasing) wait() error {
 	}
 }
 
-func (r *releasing) nameOf(i int) string { return r.hold.client.nodes.Name(i) }
+func (r *releaseRound) nameOf(i int) string { return r.grant.client.nodes.Name(i) }
 
-// inquiry asks the nodes whether they have lost their memory, and for the present holder. It is
+// lossInquiry asks the nodes whether they have lost their memory, and for the present holder. It is
 // made only where the lease seems to have lost its quorum, so no other release pays for it.
-type inquiry struct {
-	release *releasing
+type lossInquiry struct {
+	release *releaseRound
 	// left counts the nodes that have not answered yet. replies has the answers of the others.
 	left    int
 	replies []node.Reply
 }
 
 // inquire begins an inquiry. The mutex is held.
-func (r *releasing) inquire() {
-	h := r.hold
+func (r *releaseRound) inquire() {
+	h := r.grant
 	n := r.gone.Nodes()
-	q := &inquiry{release: r, left: n - r.gone.Unknown(), replies: make([]node.Reply, n)}
+	q := &lossInquiry{release: r, left: n - r.gone.Unknown(), replies: make([]node.Reply, n)}
 	v := dispatch.NewCalls(n, node.Op{Kind: node.Inspect, Names: h.lock.names, Limits: h.client.cfg.limits()})
 	for i := range n {
 		if r.gone.Vote(i) == quorum.Unknown {
@@ -132,14 +132,14 @@ func (r *releasing) inquire() {
 }
 
 // answer counts a node's answer to the inquiry.
-func (q *inquiry) Answer(c *dispatch.Call, reply *node.Reply) {
+func (q *lossInquiry) Answer(c *dispatch.Call, reply *node.Reply) {
 	q.release.mu.Lock()
 	defer q.release.mu.Unlock()
 	q.record(c.Node(), reply)
 }
 
 // record keeps an answer; the last one concludes. The mutex of the release is held.
-func (q *inquiry) record(i int, reply *node.Reply) {
+func (q *lossInquiry) record(i int, reply *node.Reply) {
 	q.replies[i] = *reply
 	if q.left--; q.left == 0 {
 		q.conclude()
@@ -149,7 +149,7 @@ func (q *inquiry) record(i int, reply *node.Reply) {
 // conclude settles whether the lease was lost. A node that recovers has given the lock to no
 // other since it lost its memory, so it counts as one that has the lease. Where a node does not
 // answer now, its first answer stands.
-func (q *inquiry) conclude() {
+func (q *lossInquiry) conclude() {
 	r := q.release
 	defer r.decided.Done()
 	gone := 0
@@ -162,18 +162,18 @@ func (q *inquiry) conclude() {
 		return
 	}
 	r.lost = q.loss()
-	r.hold.reportLossFound(r.token, r.lost)
+	r.grant.reportLossFound(r.token, r.lost)
 }
 
 // misses reports whether a node did not have the lease, and has not lost its memory.
-func (q *inquiry) misses(i int) bool {
+func (q *lossInquiry) misses(i int) bool {
 	return q.release.gone.Vote(i) == quorum.Granted && q.replies[i].Recovering == 0
 }
 
 // loss is the error for a release that comes behind a loss.
-func (q *inquiry) loss() *LostError {
+func (q *lossInquiry) loss() *LostError {
 	r := q.release
-	h := r.hold
+	h := r.grant
 	e := &LostError{Names: h.lock.Names(), Owner: h.owner, Cause: LossGone, Reason: "too few nodes still had it when it was released"}
 	holders := make([]string, len(q.replies))
 	for i := range q.replies {
@@ -210,10 +210,10 @@ func otherHolder(holders []node.Holder, owner string) (node.Holder, bool) {
 }
 
 // reportLossFound tells the log and the hook of a loss that a release has found.
-func (h *hold) reportLossFound(token uint64, lost *LostError) {
+func (h *grant) reportLossFound(token uint64, lost *LostError) {
 	c := h.client
 	c.warn("quorumlock: a lease was lost before its release", "names", h.lock.names, "owner", h.owner, "err", lost)
 	if hook := c.cfg.Hooks.LossFound; hook != nil {
-		fire(&c.reports, hook, LossFoundEvent{Names: h.lock.Names(), Owner: h.owner, Token: token, Err: lost})
+		report(&c.reporter, hook, LossFoundEvent{Names: h.lock.Names(), Owner: h.owner, Token: token, Err: lost})
 	}
 }

@@ -8,31 +8,31 @@ import (
 	"github.com/quorumlock/quorumlock/quorum"
 )
 
-// renewal is one round that asks every node, also those that did not have the lease
+// renewalRound is one round that asks every node, also those that did not have the lease
 // before, to keep it for another TTL.
-type renewal struct {
-	hold  *hold
-	began time.Duration
-	tally quorum.Tally
+type renewalRound struct {
+	grant  *grant
+	sentAt time.Duration
+	tally  quorum.Tally
 	// done gets the outcome; nil where nobody waits.
-	done chan error
-	over bool
+	done    chan error
+	decided bool
 
 	calls dispatch.Calls
 }
 
 // renew sends a round of renewal. The mutex is held, and the phase is held: so no
 // renewal is ever submitted behind the release of its owner.
-func (h *hold) renew(now time.Duration, done chan error) {
+func (h *grant) renew(now time.Duration, done chan error) {
 	n := h.client.nodes.Len()
-	r := &renewal{hold: h, began: now, tally: quorum.NewTally(n, h.lock.need), done: done}
+	r := &renewalRound{grant: h, sentAt: now, tally: quorum.NewTally(n, h.lock.need), done: done}
 	h.proposal.Renews()
-	r.calls.Aim(n, h.op(node.Renew))
+	r.calls.Aim(n, h.operation(node.Renew))
 	for i := range n {
 		c := r.calls.To(i)
 		c.To, c.Renews, c.Deadline = r, h.renews(), h.lock.deadline(now)
 		if err := h.client.nodes.Submit(i, c); err != nil {
-			r.record(i, 0, &node.Reply{Err: err, Unsent: true})
+			r.recordVote(i, 0, &node.Reply{Err: err, Unsent: true})
 			continue
 		}
 		h.proposal.Expose(i)
@@ -41,103 +41,103 @@ func (h *hold) renew(now time.Duration, done chan error) {
 		return
 	}
 	// So many nodes are down that the round has failed before it began.
-	r.over = true
-	_ = r.conclude(now) // nobody has denied anything, so nothing ends the lease
+	r.decided = true
+	_ = r.finish(now) // nobody has denied anything, so nothing ends the lease
 }
 
 // renews is how many nodes a renewal needs.
-func (h *hold) renews() uint8 { return uint8(h.lock.need) } //nolint:gosec // at most quorum.MaxNodes
+func (h *grant) renews() uint8 { return uint8(h.lock.need) } //nolint:gosec // at most quorum.MaxNodes
 
 // nextRenewal is when to renew, after a round that was sent then and has succeeded.
-func (h *hold) nextRenewal(sent time.Duration) time.Duration {
+func (h *grant) nextRenewal(sent time.Duration) time.Duration {
 	due := quorum.NextRenewal(sent, h.lock.ttl, 0, h.client.cfg.Jitter())
-	return quorum.Bunch(due, h.lock.ttl, h.client.phase)
+	return quorum.Bunch(due, h.lock.ttl, h.client.renewalPhase)
 }
 
 // answer is a node's vote on the renewal. After the end of the lease it is ignored:
 // nothing revives it.
-func (r *renewal) Answer(c *dispatch.Call, reply *node.Reply) {
-	if over := r.vote(c, reply); over != nil {
-		r.hold.end(over)
+func (r *renewalRound) Answer(c *dispatch.Call, reply *node.Reply) {
+	if over := r.countVote(c, reply); over != nil {
+		r.grant.end(over)
 	}
 }
 
 // AnswerLate is a node's answer after the deadline of its call. The confirmation counts all the
 // same, while the lease is valid.
-func (r *renewal) AnswerLate(c *dispatch.Call, reply *node.Reply) {
-	h := r.hold
+func (r *renewalRound) AnswerLate(c *dispatch.Call, reply *node.Reply) {
+	h := r.grant
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.phase == held {
-		h.note(c.Node(), c.Sent, reply)
-		h.straggle()
+	if h.state == stateHeld {
+		h.recordReply(c.Node(), c.Sent, reply)
+		h.applyLateVote()
 	}
 }
 
-// vote counts an answer. An error is why the lease must end now.
-func (r *renewal) vote(c *dispatch.Call, reply *node.Reply) (over error) {
-	h := r.hold
+// countVote counts an answer. An error is why the lease must end now.
+func (r *renewalRound) countVote(c *dispatch.Call, reply *node.Reply) (over error) {
+	h := r.grant
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.phase != held {
+	if h.state != stateHeld {
 		return nil
 	}
-	r.record(c.Node(), c.Sent, reply)
+	r.recordVote(c.Node(), c.Sent, reply)
 	if r.tally.Result() == quorum.Pending {
-		h.straggle()
+		h.applyLateVote()
 		return nil
 	}
-	if r.over {
-		h.straggle()
+	if r.decided {
+		h.applyLateVote()
 		return r.evictedBy(reply)
 	}
 	now := h.client.clock.Now()
 	if now >= h.validUntil {
 		return nil
 	}
-	h.extendTo(now)
+	h.extendValidity(now)
 	h.reportBacking(now)
-	r.over = true
-	return r.conclude(now)
+	r.decided = true
+	return r.finish(now)
 }
 
-// record counts a vote. The mutex is held.
-func (r *renewal) record(i int, sent time.Duration, reply *node.Reply) {
-	v := r.hold.note(i, sent, reply)
+// recordVote counts a vote. The mutex is held.
+func (r *renewalRound) recordVote(i int, sent time.Duration, reply *node.Reply) {
+	v := r.grant.recordReply(i, sent, reply)
 	r.tally.Record(i, v)
-	r.hold.tellVote(node.Renew, i, sent, reply, v)
+	r.grant.reportVote(node.Renew, i, sent, reply, v)
 }
 
-// conclude decides what follows from a round that is won or lost. An error is why the
+// finish decides what follows from a round that is won or lost. An error is why the
 // lease must end now. The mutex is held.
-func (r *renewal) conclude(now time.Duration) (over error) {
-	h := r.hold
+func (r *renewalRound) finish(now time.Duration) (over error) {
+	h := r.grant
 	if r.tally.Result() == quorum.Won {
-		h.failures = 0
-		if !h.lock.fixed {
-			h.renewAt = h.nextRenewal(r.began)
+		h.failedRenewals = 0
+		if !h.lock.noRenew {
+			h.nextRenewalAt = h.nextRenewal(r.sentAt)
 		}
-		h.client.schedule.set(h, h.nextDue())
+		h.client.scheduler.schedule(h, h.nextDue())
 		if hook := h.client.cfg.Hooks.Renewed; hook != nil {
-			fire(&h.client.reports, hook, RenewedEvent{Names: h.lock.Names(), Owner: h.owner, Remaining: h.validUntil - now})
+			report(&h.client.reporter, hook, RenewedEvent{Names: h.lock.Names(), Owner: h.owner, Remaining: h.validUntil - now})
 		}
-		r.tell(nil)
+		r.reportResult(nil)
 		return nil
 	}
-	err := h.noQuorum("extend", &r.tally)
+	err := h.noQuorumError("extend", &r.tally)
 	if hook := h.client.cfg.Hooks.RenewalFailed; hook != nil {
-		fire(&h.client.reports, hook, RenewalFailedEvent{Names: h.lock.Names(), Owner: h.owner, Remaining: h.validUntil - now, Err: err})
+		report(&h.client.reporter, hook, RenewalFailedEvent{Names: h.lock.Names(), Owner: h.owner, Remaining: h.validUntil - now, Err: err})
 	}
 	if over := r.evicted(); over != nil {
 		return over
 	}
 	h.retryRenewal(now)
-	r.tell(err)
+	r.reportResult(err)
 	return nil
 }
 
-// tell gives the outcome to who waits, if anybody does. There is room for it.
-func (r *renewal) tell(err error) {
+// reportResult gives the outcome to who waits, if anybody does. There is room for it.
+func (r *renewalRound) reportResult(err error) {
 	if r.done != nil {
 		r.done <- err
 	}
@@ -148,18 +148,18 @@ const minRetry = 10 * time.Millisecond
 
 // retryRenewal has a failed round tried again soon, and well before the end of the lease: pauses
 // grow with the failures, beyond what is left of it at last, and nodes may be back before that.
-func (h *hold) retryRenewal(now time.Duration) {
-	if h.lock.fixed {
+func (h *grant) retryRenewal(now time.Duration) {
+	if h.lock.noRenew {
 		return
 	}
-	h.failures++
-	again := quorum.NextRenewal(now, h.lock.ttl, int(h.failures), h.client.cfg.Jitter())
-	h.renewAt = min(again, now+max((h.validUntil-now)/2, minRetry))
-	h.client.schedule.set(h, h.nextDue())
+	h.failedRenewals++
+	again := quorum.NextRenewal(now, h.lock.ttl, int(h.failedRenewals), h.client.cfg.Jitter())
+	h.nextRenewalAt = min(again, now+max((h.validUntil-now)/2, minRetry))
+	h.client.scheduler.schedule(h, h.nextDue())
 }
 
-// noQuorum is the error for a round of this owner without a quorum.
-func (h *hold) noQuorum(op string, t *quorum.Tally) *NoQuorumError {
+// noQuorumError is the error for a round of this owner without a quorum.
+func (h *grant) noQuorumError(op string, t *quorum.Tally) *NoQuorumError {
 	return &NoQuorumError{
 		Op:      op,
 		Names:   h.lock.Names(),

@@ -13,8 +13,8 @@ type reporter struct {
 	running chan struct{}
 }
 
-// tell queues something to be told.
-func (r *reporter) tell(report func()) {
+// enqueue queues something to be told.
+func (r *reporter) enqueue(report func()) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.queue = append(r.queue, report)
@@ -53,9 +53,9 @@ func (r *reporter) wait() {
 	}
 }
 
-// fire tells a hook of an event, if there is such a hook.
-func fire[E any](r *reporter, hook func(E), event E) {
+// report tells a hook of an event, if there is such a hook.
+func report[E any](r *reporter, hook func(E), event E) {
 	if hook != nil {
-		r.tell(func() { hook(event) })
+		r.enqueue(func() { hook(event) })
 	}
 }

@@ -23,7 +23,7 @@ type RWLock struct {
 // another way.
 func (c *Client) RWLock(name string) *RWLock {
 	return &RWLock{
-		read:  newLock(c, []string{name}, quorum.Majority()).reading(),
+		read:  newLock(c, []string{name}, quorum.Majority()).asReader(),
 		write: newLock(c, []string{name}, quorum.Majority()),
 	}
 }
@@ -73,10 +73,10 @@ func (rw *RWLock) Downgrade(ctx context.Context, l *Lease) error {
 		return errNilContext
 	case l == nil:
 		return &InvalidError{Problems: []string{"the lease is nil"}}
-	case l.tenure.hold.client != rw.write.client || !slices.Equal(l.tenure.lock.names, rw.write.names):
+	case l.lease.grant.client != rw.write.client || !slices.Equal(l.lease.lock.names, rw.write.names):
 		return &InvalidError{Problems: []string{fmt.Sprintf("the lease is of another lock than %s", quoted(rw.write.names))}}
 	}
-	return l.renewing(ctx, (*tenure).downgrade)
+	return l.startAndWait(ctx, (*lease).downgrade)
 }
 
 // ErrUpgrade means that the context holds the lock as a reader, and asks for it as a writer. It is
@@ -94,17 +94,17 @@ func (upgradeError) Unwrap() error { return ErrOverlap }
 // ErrShared means that a lease cannot become a reader's, as nested leases share what it holds.
 var ErrShared = errors.New("quorumlock: the lease is nested, or others are nested in it; release those first")
 
-// reading is the same lock for readers.
-func (l *Lock) reading() *Lock {
-	l.reads, l.handover = true, false
+// asReader is the same lock for readers.
+func (l *Lock) asReader() *Lock {
+	l.shared, l.mayHandOver = true, false
 	return l
 }
 
 // downgrade starts the renewal that has the nodes make a writer's claims those of a reader. The
 // others of this client who want to write have to ask the nodes from now on: only there do new
 // readers see that they wait.
-func (t *tenure) downgrade(done chan error) error {
-	h := t.hold
+func (t *lease) downgrade(done chan error) error {
+	h := t.grant
 	h.mu.Lock()
 	now := h.client.clock.Now()
 	switch {
@@ -117,14 +117,14 @@ func (t *tenure) downgrade(done chan error) error {
 	}
 	h.reads = true
 	h.renew(now, done)
-	h.client.lines.gave(h)
+	h.client.queues.onReleased(h)
 	h.mu.Unlock()
 	return nil
 }
 
 // reads reports whether its leases are those of a reader.
-func (t *tenure) reads() bool {
-	t.hold.mu.Lock()
-	defer t.hold.mu.Unlock()
-	return t.hold.reads
+func (t *lease) reads() bool {
+	t.grant.mu.Lock()
+	defer t.grant.mu.Unlock()
+	return t.grant.reads
 }

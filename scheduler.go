@@ -19,99 +19,99 @@ import (
 // nothing.
 type scheduler struct {
 	clock clock.Clock
-	// room is how long a renewal that needs so many nodes may take if it is sent now, or noRoom.
-	room func(need int) time.Duration
+	// capacity is how long a renewal that needs so many nodes may take if it is sent now, or noRoom.
+	capacity func(need int) time.Duration
 
 	mu    sync.Mutex
-	queue holdQueue
-	// waiting has, for each number of nodes that renewals may need, the holds that wait for
+	queue grantHeap
+	// starved has, for each number of nodes that renewals may need, the holds that wait for
 	// room, by what else is due for them first; waiters counts them.
-	waiting []holdQueue
-	waiters atomic.Int64
-	// roomy is set when there may be room since that was looked at last.
-	roomy bool
-	timer clock.Timer
-	// armed is when the timer fires; 0 while it is not set.
-	armed time.Duration
+	starved      []grantHeap
+	starvedCount atomic.Int64
+	// capacityFreed is set when there may be room since that was looked at last.
+	capacityFreed bool
+	timer         clock.Timer
+	// armedAt is when the timer fires; 0 while it is not set.
+	armedAt time.Duration
 	// running is closed when the run under way ends, which arms the timer itself; nil
 	// while there is none.
 	running chan struct{}
 	stopped bool
 }
 
-// set has the hold ticked at due, instead of when it was due before. It reports false
+// schedule has the hold ticked at due, instead of when it was due before. It reports false
 // once the scheduler is stopped: the hold must end.
-func (s *scheduler) set(h *hold, due time.Duration) bool { return s.put(h, due, false) }
+func (s *scheduler) schedule(h *grant, due time.Duration) bool { return s.insert(h, due, false) }
 
-// await has the hold ticked when there is room for its renewal, and at due at the latest.
-func (s *scheduler) await(h *hold, due time.Duration) bool { return s.put(h, due, true) }
+// awaitCapacity has the hold ticked when there is room for its renewal, and at due at the latest.
+func (s *scheduler) awaitCapacity(h *grant, due time.Duration) bool { return s.insert(h, due, true) }
 
-func (s *scheduler) put(h *hold, due time.Duration, waits bool) bool {
+func (s *scheduler) insert(h *grant, due time.Duration, waits bool) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.stopped {
 		return false
 	}
-	s.place(h, due, waits)
-	s.arm()
+	s.placeLocked(h, due, waits)
+	s.armLocked()
 	return true
 }
 
-// place puts a hold where it belongs. The mutex is held.
-func (s *scheduler) place(h *hold, due time.Duration, waits bool) {
-	if h.index >= 0 && h.waits != waits {
-		s.displace(h)
+// placeLocked puts a hold where it belongs. The mutex is held.
+func (s *scheduler) placeLocked(h *grant, due time.Duration, waits bool) {
+	if h.heapIndex >= 0 && h.awaitsCapacity != waits {
+		s.removeLocked(h)
 	}
-	h.due, h.waits = due, waits
+	h.dueAt, h.awaitsCapacity = due, waits
 	q := s.queueOf(h)
-	if h.index >= 0 {
-		heap.Fix(q, int(h.index))
+	if h.heapIndex >= 0 {
+		heap.Fix(q, int(h.heapIndex))
 		return
 	}
 	heap.Push(q, h)
 	if waits {
-		s.waiters.Add(1)
+		s.starvedCount.Add(1)
 	}
 }
 
-// displace takes a hold from where it is. The mutex is held.
-func (s *scheduler) displace(h *hold) {
-	heap.Remove(s.queueOf(h), int(h.index))
-	if h.waits {
-		s.waiters.Add(-1)
+// removeLocked takes a hold from where it is. The mutex is held.
+func (s *scheduler) removeLocked(h *grant) {
+	heap.Remove(s.queueOf(h), int(h.heapIndex))
+	if h.awaitsCapacity {
+		s.starvedCount.Add(-1)
 	}
 }
 
-func (s *scheduler) queueOf(h *hold) *holdQueue {
-	if h.waits {
-		return &s.waiting[h.lock.need]
+func (s *scheduler) queueOf(h *grant) *grantHeap {
+	if h.awaitsCapacity {
+		return &s.starved[h.lock.need]
 	}
 	return &s.queue
 }
 
 // remove forgets a hold that has ended.
-func (s *scheduler) remove(h *hold) {
+func (s *scheduler) remove(h *grant) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if h.index >= 0 {
-		s.displace(h)
+	if h.heapIndex >= 0 {
+		s.removeLocked(h)
 	}
 }
 
-// look has those that wait looked at, as a lane has less to do, or has failed.
-func (s *scheduler) look() {
-	if s.waiters.Load() == 0 {
+// onCapacity has those that wait looked at, as a lane has less to do, or has failed.
+func (s *scheduler) onCapacity() {
+	if s.starvedCount.Load() == 0 {
 		return // who comes to wait looks for room after that
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.roomy = true
-	s.arm()
+	s.capacityFreed = true
+	s.armLocked()
 }
 
 // stop ends all ticking, waits for the tick under way, and returns the holds that are
 // left.
-func (s *scheduler) stop() []*hold {
+func (s *scheduler) stop() []*grant {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.stopped = true
@@ -123,30 +123,30 @@ func (s *scheduler) stop() []*hold {
 		<-running
 		s.mu.Lock()
 	}
-	left := slices.Concat(append(s.waiting, s.queue)...)
-	s.queue, s.waiting = nil, nil
-	s.waiters.Store(0)
+	left := slices.Concat(append(s.starved, s.queue)...)
+	s.queue, s.starved = nil, nil
+	s.starvedCount.Store(0)
 	for _, h := range left {
-		h.index = -1
+		h.heapIndex = -1
 	}
 	return left
 }
 
-// arm sets the timer to what is due first, if that is before what it is set to. An
+// armLocked sets the timer to what is due first, if that is before what it is set to. An
 // early firing does no harm, so nothing is done when something due is put off.
-func (s *scheduler) arm() {
+func (s *scheduler) armLocked() {
 	if s.running != nil || s.stopped {
 		return
 	}
-	due := s.first()
-	if !s.roomy && (due == never || s.armed != 0 && s.armed <= due) {
+	due := s.firstDue()
+	if !s.capacityFreed && (due == never || s.armedAt != 0 && s.armedAt <= due) {
 		return
 	}
 	now := s.clock.Now()
-	if s.roomy {
+	if s.capacityFreed {
 		due = min(due, now)
 	}
-	s.armed = due
+	s.armedAt = due
 	if s.timer == nil {
 		s.timer = s.clock.AfterFunc(due-now, s.run)
 	} else {
@@ -154,11 +154,11 @@ func (s *scheduler) arm() {
 	}
 }
 
-// first is when something is due next, if no room comes.
-func (s *scheduler) first() time.Duration {
+// firstDue is when something is due next, if no room comes.
+func (s *scheduler) firstDue() time.Duration {
 	due := s.queue.first()
-	if s.waiters.Load() > 0 {
-		for _, q := range s.waiting {
+	if s.starvedCount.Load() > 0 {
+		for _, q := range s.starved {
 			due = min(due, q.first())
 		}
 	}
@@ -173,21 +173,21 @@ func (s *scheduler) run() {
 	if s.running != nil {
 		return
 	}
-	s.running, s.armed = make(chan struct{}), 0
-	for !s.stopped && (s.tickDue(s.clock.Now()) || s.tickWaiting()) {
+	s.running, s.armedAt = make(chan struct{}), 0
+	for !s.stopped && (s.runDue(s.clock.Now()) || s.runStarved()) {
 	}
 	close(s.running)
 	s.running = nil
-	s.arm()
+	s.armLocked()
 }
 
-// tickDue ticks what is due, and reports whether anything was. First come those that wait for room: it
+// runDue ticks what is due, and reports whether anything was. First come those that wait for room: it
 // is their end, mostly.
-func (s *scheduler) tickDue(now time.Duration) bool {
-	if s.waiters.Load() > 0 {
-		for _, q := range s.waiting {
+func (s *scheduler) runDue(now time.Duration) bool {
+	if s.starvedCount.Load() > 0 {
+		for _, q := range s.starved {
 			if q.first() <= now {
-				s.tick(q[0], noRoom)
+				s.runOne(q[0], noCapacity)
 				return true
 			}
 		}
@@ -195,87 +195,87 @@ func (s *scheduler) tickDue(now time.Duration) bool {
 	if s.queue.first() > now {
 		return false
 	}
-	need, room := s.queue[0].lock.need, noRoom
-	if len(s.waiting[need]) == 0 && s.roomFor(need) != noRoom { // who came before goes first
+	need, room := s.queue[0].lock.need, noCapacity
+	if len(s.starved[need]) == 0 && s.capacityFor(need) != noCapacity { // who came before goes first
 		room = 0 // nobody else could use it
 	}
 	if s.queue.first() <= now && s.queue[0].lock.need == need { // still
-		s.tick(s.queue[0], room)
+		s.runOne(s.queue[0], room)
 	}
 	return true
 }
 
-// tickWaiting ticks one of those that wait, if there is room, and reports whether to go on.
+// runStarved ticks one of those that wait, if there is room, and reports whether to go on.
 // Each number of nodes has a queue of its own: who needs a node that is slow is not in the way
 // of those who do not.
-func (s *scheduler) tickWaiting() bool {
-	s.roomy = false
-	if s.waiters.Load() == 0 {
+func (s *scheduler) runStarved() bool {
+	s.capacityFreed = false
+	if s.starvedCount.Load() == 0 {
 		return false
 	}
-	for need := range s.waiting {
-		if len(s.waiting[need]) == 0 {
+	for need := range s.starved {
+		if len(s.starved[need]) == 0 {
 			continue
 		}
-		if room := s.roomFor(need); room != noRoom && len(s.waiting[need]) > 0 {
-			s.tick(s.waiting[need][0], room)
+		if room := s.capacityFor(need); room != noCapacity && len(s.starved[need]) > 0 {
+			s.runOne(s.starved[need][0], room)
 			return true
 		}
 	}
-	return s.roomy
+	return s.capacityFreed
 }
 
-// roomFor is room, for which the mutex is let go of.
-func (s *scheduler) roomFor(need int) time.Duration {
+// capacityFor is room, for which the mutex is let go of.
+func (s *scheduler) capacityFor(need int) time.Duration {
 	s.mu.Unlock()
 	defer s.mu.Lock()
-	return s.room(need)
+	return s.capacity(need)
 }
 
-// tick ticks one hold, which may renew itself if there is room.
-func (s *scheduler) tick(h *hold, room time.Duration) {
+// runOne ticks one hold, which may renew itself if there is room.
+func (s *scheduler) runOne(h *grant, room time.Duration) {
 	// It stays in its queue, so that stop finds it; its tick sets what is due next.
-	due, waits := h.due, h.waits
+	due, waits := h.dueAt, h.awaitsCapacity
 	s.mu.Unlock()
-	h.tick(room)
+	h.onDue(room)
 	s.mu.Lock()
-	if h.index >= 0 && h.due == due && h.waits == waits {
-		s.place(h, never, false)
+	if h.heapIndex >= 0 && h.dueAt == due && h.awaitsCapacity == waits {
+		s.placeLocked(h, never, false)
 	}
 }
 
-// holdQueue is a heap of holds by what is due first.
-type holdQueue []*hold
+// grantHeap is a heap of holds by what is due first.
+type grantHeap []*grant
 
-func (q holdQueue) Len() int           { return len(q) }
-func (q holdQueue) Less(i, j int) bool { return q[i].due < q[j].due }
+func (q grantHeap) Len() int           { return len(q) }
+func (q grantHeap) Less(i, j int) bool { return q[i].dueAt < q[j].dueAt }
 
 // first is when something is due.
-func (q holdQueue) first() time.Duration {
+func (q grantHeap) first() time.Duration {
 	if len(q) == 0 {
 		return never
 	}
-	return q[0].due
+	return q[0].dueAt
 }
 
-func (q holdQueue) Swap(i, j int) {
+func (q grantHeap) Swap(i, j int) {
 	q[i], q[j] = q[j], q[i]
-	q[i].index, q[j].index = int32(i), int32(j) //nolint:gosec // so many leases have no room in memory
+	q[i].heapIndex, q[j].heapIndex = int32(i), int32(j) //nolint:gosec // so many leases have no room in memory
 }
 
 // Push is for container/heap.
-func (q *holdQueue) Push(x any) {
-	h := x.(*hold)           //nolint:forcetypeassert // by construction
-	h.index = int32(len(*q)) //nolint:gosec // as above
+func (q *grantHeap) Push(x any) {
+	h := x.(*grant)              //nolint:forcetypeassert // by construction
+	h.heapIndex = int32(len(*q)) //nolint:gosec // as above
 	*q = append(*q, h)
 }
 
 // Pop is for container/heap.
-func (q *holdQueue) Pop() any {
+func (q *grantHeap) Pop() any {
 	old := *q
 	h := old[len(old)-1]
 	old[len(old)-1] = nil
 	*q = old[:len(old)-1]
-	h.index = -1
+	h.heapIndex = -1
 	return h
 }

@@ -50,15 +50,15 @@ func (s *Semaphore) With(o LockOptions) *Semaphore {
 }
 
 func newSemaphore(c *Client, name string, permits int, o LockOptions) *Semaphore {
-	p := c.pools.Of(name)
+	p := c.slotTables.Of(name)
 	// What With makes of a lock of that name is right here, but for the names on the nodes.
 	l := newLock(c, []string{name}, quorum.Majority())
 	if o != (LockOptions{}) {
 		l = l.With(o)
 	}
-	l.id[0] = p.Name()
-	l.names = l.id[:]
-	l.handover = false
+	l.queueName[0] = p.Name()
+	l.names = l.queueName[:]
+	l.mayHandOver = false
 	l.slots = &slots.Request{Pool: p, Semaphore: name, Want: 1, Permits: permits}
 	if permits < 1 || permits > MaxPermits {
 		l.problems = append(l.problems, fmt.Sprintf("a semaphore has from 1 to %d permits, not %d", MaxPermits, permits))
@@ -69,10 +69,10 @@ func newSemaphore(c *Client, name string, permits int, o LockOptions) *Semaphore
 // Name is the name of the semaphore.
 func (s *Semaphore) Name() string { return s.name }
 
-// of is what acquires n permits.
-func (s *Semaphore) of(n int) *Lock {
+// lockFor is what acquires n permits.
+func (s *Semaphore) lockFor(n int) *Lock {
 	l := *s.lock
-	l.names = l.id[:]
+	l.names = l.queueName[:]
 	request := *l.slots
 	request.Want = n
 	l.slots = &request
@@ -83,7 +83,7 @@ func (s *Semaphore) of(n int) *Lock {
 	return &l
 }
 
-func tooMany(n, size int) string {
+func tooManyPermits(n, size int) string {
 	return fmt.Sprintf("%d permits are more than the %d that there are", n, size)
 }
 
@@ -105,93 +105,93 @@ func tooMany(n, size int) string {
 // errors are the same, with the [*InvalidError] for more permits than there are besides. That
 // of a full semaphore is a [*HeldError], which names one of those who hold permits.
 func (s *Semaphore) Acquire(ctx context.Context, n int) (*Lease, error) {
-	return s.acquire(ctx, n, (*Lock).waitFor)
+	return s.acquire(ctx, n, (*Lock).acquireWaiting)
 }
 
 // TryAcquire takes n permits if that is possible now, without waiting for anybody. It
 // fails as [Lock.TryAcquire] does: with a [*HeldError] if too few are free, or are left to
 // somebody who waits and came before; and with a [*NoQuorumError] if too few nodes answer.
 func (s *Semaphore) TryAcquire(ctx context.Context, n int) (*Lease, error) {
-	return s.acquire(ctx, n, (*Lock).tryOnce)
+	return s.acquire(ctx, n, (*Lock).acquireNow)
 }
 
 // Do runs fn while it holds n permits. It is to Acquire as [Lock.Do] is to Lock.Acquire.
 func (s *Semaphore) Do(ctx context.Context, n int, fn func(ctx context.Context) error) error {
-	l, err := s.enough(ctx, n)
+	l, err := s.acquirable(ctx, n)
 	if err != nil {
 		return err
 	}
 	return l.Do(ctx, fn)
 }
 
-func (s *Semaphore) acquire(ctx context.Context, n int, way func(*Lock, context.Context) (*tenure, error)) (*Lease, error) {
-	l, err := s.enough(ctx, n)
+func (s *Semaphore) acquire(ctx context.Context, n int, way func(*Lock, context.Context) (*lease, error)) (*Lease, error) {
+	l, err := s.acquirable(ctx, n)
 	if err != nil {
 		return nil, err
 	}
 	return l.acquire(ctx, way)
 }
 
-// enough is what acquires n permits. If there seem to be fewer than ctx would then hold, it asks
+// acquirable is what acquires n permits. If there seem to be fewer than ctx would then hold, it asks
 // the nodes, as the number may have been set since.
-func (s *Semaphore) enough(ctx context.Context, n int) (*Lock, error) {
-	l := s.of(n)
-	if err := l.check(ctx); err != nil {
+func (s *Semaphore) acquirable(ctx context.Context, n int) (*Lock, error) {
+	l := s.lockFor(n)
+	if err := l.validate(ctx); err != nil {
 		return nil, err
 	}
-	if size, _ := l.slots.Size(); l.heldIn(ctx)+n > size {
+	if size, _ := l.slots.Size(); l.permitsHeldBy(ctx)+n > size {
 		if _, err := s.Permits(ctx); err != nil {
 			return nil, err
 		}
 	}
 	if size, _ := l.slots.Size(); n > size {
-		return nil, &InvalidError{Problems: []string{tooMany(n, size)}}
+		return nil, &InvalidError{Problems: []string{tooManyPermits(n, size)}}
 	}
 	return l, nil
 }
 
-// maxTries bounds how often a TryAcquire asks for slots that nodes have just said are free.
-const maxTries = 5
+// maxSlotAttempts bounds how often a TryAcquire asks for slots that nodes have just said are free.
+const maxSlotAttempts = 5
 
-// tryAgain reports whether an attempt that failed had named slots that are taken, while enough
+// slotsWereMisnamed reports whether an attempt that failed had named slots that are taken, while enough
 // others are free.
-func (l *Lock) tryAgain(tries int, err error) bool {
+func (l *Lock) slotsWereMisnamed(tries int, err error) bool {
 	var held *HeldError
-	if l.slots == nil || tries >= maxTries || !errors.As(err, &held) {
+	if l.slots == nil || tries >= maxSlotAttempts || !errors.As(err, &held) {
 		return false
 	}
 	left := held.Owner == "" && held.TTL > 0 // to somebody who came before
 	return !left && l.slots.Promising(l.need)
 }
 
-// named is the lock on the names that an attempt asks for: those of a semaphore are chosen
+// pickSlots is the lock on the names that an attempt asks for: those of a semaphore are chosen
 // anew each time, by what nodes have told its waiter, if there is one.
-func (l *Lock) named(w *waiter) (*Lock, error) {
+func (l *Lock) pickSlots(w *waiter) (*Lock, error) {
 	if l.slots == nil {
 		return l, nil
 	}
 	var hints []quorum.Slots
-	if w != nil && w.entry != nil {
-		hints = w.entry.takeHints()
+	if w != nil && w.ticket != nil {
+		hints = w.ticket.takeHints()
 	}
 	names, size, ok := l.slots.Choose(l.need, hints)
 	if !ok {
-		return nil, &InvalidError{Problems: []string{tooMany(l.slots.Want, size)}}
+		return nil, &InvalidError{Problems: []string{tooManyPermits(l.slots.Want, size)}}
 	}
 	m := *l
 	m.names = names
 	return &m, nil
 }
 
-// unname ends what named began: an attempt, or the lease that came of it.
-func (l *Lock) unname(released bool) {
+// returnSlots ends what named began: an attempt, or the lease that came of it.
+func (l *Lock) returnSlots(released bool) {
 	if l.slots != nil {
 		l.slots.GiveUp(l.names, released)
 	}
 }
 
-// shown is what people are told for a name of the lock.
-func (l *Lock) shown(name string) string {
+// displayName is what people are told for a name of the lock.
+func (l *Lock) displayName(name string) string {
 	if l.slots != nil {
 		return l.slots.Semaphore
 	}
@@ -205,21 +205,21 @@ func (s *Semaphore) Slots(ctx context.Context) (slots []int, token uint64, ok bo
 	if ctx == nil {
 		return nil, 0, false
 	}
-	q := &holding{pool: s.lock.slots.Pool}
+	q := &permitQuery{pool: s.lock.slots.Pool}
 	ctx.Value(q)
 	if q.innermost == nil {
 		return nil, 0, false
 	}
-	return q.innermost.slots(), q.innermost.token, true
+	return q.innermost.slotNumbers(), q.innermost.token, true
 }
 
 // Slots are the numbers of the permits that the lease is for, from 0 to one less than there are,
 // in ascending order; nil for the lease of a lock. While the lease is valid nobody else has one of
 // them, so they can stand for something that there is as many of: a port, a shard.
-func (l *Lease) Slots() []int { return l.tenure.slots() }
+func (l *Lease) Slots() []int { return l.lease.slotNumbers() }
 
-// slots are those that it has.
-func (t *tenure) slots() []int {
+// slotNumbers are those that it has.
+func (t *lease) slotNumbers() []int {
 	s := t.lock.slots
 	if s == nil {
 		return nil
@@ -232,16 +232,16 @@ func (t *tenure) slots() []int {
 	return numbers
 }
 
-// holding asks a context how many permits of a pool it holds: each of its leases adds its own.
-type holding struct {
+// permitQuery asks a context how many permits of a pool it holds: each of its leases adds its own.
+type permitQuery struct {
 	pool    *slots.Pool
 	permits int
 	// innermost is the lease that was acquired last, whether it is still valid or not.
-	innermost *tenure
+	innermost *lease
 }
 
-// add adds those of a lease.
-func (q *holding) add(t *tenure) {
+// count adds those of a lease.
+func (q *permitQuery) count(t *lease) {
 	s := t.lock.slots
 	if s == nil || s.Pool != q.pool {
 		return
@@ -254,20 +254,20 @@ func (q *holding) add(t *tenure) {
 	}
 }
 
-// waitsForItself reports whether a context holds so many permits that there would be too few
+// wouldSelfDeadlock reports whether a context holds so many permits that there would be too few
 // even if nobody else had any.
-func (l *Lock) waitsForItself(ctx context.Context) bool {
+func (l *Lock) wouldSelfDeadlock(ctx context.Context) bool {
 	size, _ := l.slots.Size()
-	has := l.heldIn(ctx)
+	has := l.permitsHeldBy(ctx)
 	return has > 0 && has+l.slots.Want > size
 }
 
-// heldIn is how many permits a context holds.
-func (l *Lock) heldIn(ctx context.Context) int {
+// permitsHeldBy is how many permits a context holds.
+func (l *Lock) permitsHeldBy(ctx context.Context) int {
 	if ctx.Value(anyKey{}) == nil {
 		return 0
 	}
-	q := &holding{pool: l.slots.Pool}
+	q := &permitQuery{pool: l.slots.Pool}
 	ctx.Value(q)
 	return q.permits
 }

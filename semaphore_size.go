@@ -26,18 +26,18 @@ import (
 // each program goes back to what it was configured with. A [*NoQuorumError] says that too few
 // nodes have taken it; it may count or not, and to repeat it does no harm.
 func (s *Semaphore) SetPermits(ctx context.Context, permits int) error {
-	l := s.of(1)
+	l := s.lockFor(1)
 	if permits < 1 || permits > MaxPermits {
 		return &InvalidError{Problems: []string{fmt.Sprintf("a semaphore has from 1 to %d permits, not %d", MaxPermits, permits)}}
 	}
-	if err := l.mayAsk(ctx); err != nil {
+	if err := l.beginInspect(ctx); err != nil {
 		return err
 	}
-	defer l.client.leave()
+	defer l.client.endCall()
 	_, seen := l.slots.Size()
-	for range maxTries {
-		version := quorum.NextToken(l.client.tokens.now(), seen)
-		r, err := l.resizing(ctx, node.Pool{Name: l.slots.Pool.Name(), Size: permits, Version: version})
+	for range maxSlotAttempts {
+		version := quorum.NextToken(l.client.tokenClock.now(), seen)
+		r, err := l.askSize(ctx, node.Pool{Name: l.slots.Pool.Name(), Size: permits, Version: version})
 		if err != nil {
 			return err
 		}
@@ -56,12 +56,12 @@ func (s *Semaphore) SetPermits(ctx context.Context, permits int) error {
 // Permits is how many permits there are by what the nodes know: the number that was set last, or
 // the one that this semaphore was made with if none was. It fails as [Lock.Inspect] does.
 func (s *Semaphore) Permits(ctx context.Context) (int, error) {
-	l := s.of(1)
-	if err := l.mayAsk(ctx); err != nil {
+	l := s.lockFor(1)
+	if err := l.beginInspect(ctx); err != nil {
 		return 0, err
 	}
-	defer l.client.leave()
-	r, err := l.resizing(ctx, node.Pool{Name: l.slots.Pool.Name()})
+	defer l.client.endCall()
+	r, err := l.askSize(ctx, node.Pool{Name: l.slots.Pool.Name()})
 	if err != nil {
 		return 0, err
 	}
@@ -73,20 +73,20 @@ func (s *Semaphore) Permits(ctx context.Context) (int, error) {
 	return size, nil
 }
 
-// mayAsk says what is wrong with a call before anything is sent, and registers it if there is
+// beginInspect says what is wrong with a call before anything is sent, and registers it if there is
 // nothing: leave ends it.
-func (l *Lock) mayAsk(ctx context.Context) error {
-	if err := l.check(ctx); err != nil {
+func (l *Lock) beginInspect(ctx context.Context) error {
+	if err := l.validate(ctx); err != nil {
 		return err
 	}
 	if ctx.Err() != nil {
-		return whyDone(ctx)
+		return contextError(ctx)
 	}
-	return l.client.enter()
+	return l.client.beginCall()
 }
 
-// resizing gathers what every node says to a size.
-type resizing struct {
+// sizeGather gathers what every node says to a size.
+type sizeGather struct {
 	lock *Lock
 	done chan struct{}
 
@@ -97,9 +97,9 @@ type resizing struct {
 	errs   []NodeError
 }
 
-// resizing sends a size to all nodes and waits for their answers.
-func (l *Lock) resizing(ctx context.Context, p node.Pool) (*resizing, error) {
-	r := &resizing{lock: l, done: make(chan struct{}), tally: quorum.NewTally(l.client.nodes.Len(), l.need)}
+// askSize sends a size to all nodes and waits for their answers.
+func (l *Lock) askSize(ctx context.Context, p node.Pool) (*sizeGather, error) {
+	r := &sizeGather{lock: l, done: make(chan struct{}), tally: quorum.NewTally(l.client.nodes.Len(), l.need)}
 	v := dispatch.NewCalls(l.client.nodes.Len(), node.Op{Kind: node.Resize, Names: []string{p.Name}, Pool: p, Limits: l.client.cfg.limits()})
 	for i := range l.client.nodes.Len() {
 		c := v.To(i)
@@ -112,14 +112,14 @@ func (l *Lock) resizing(ctx context.Context, p node.Pool) (*resizing, error) {
 	case <-r.done:
 		return r, nil
 	case <-ctx.Done():
-		return nil, whyDone(ctx)
+		return nil, contextError(ctx)
 	case <-l.client.quit:
 		return nil, ErrClosed
 	}
 }
 
 // answer is what one node says.
-func (r *resizing) Answer(c *dispatch.Call, reply *node.Reply) {
+func (r *sizeGather) Answer(c *dispatch.Call, reply *node.Reply) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	switch reply.Outcome {
@@ -140,7 +140,7 @@ func (r *resizing) Answer(c *dispatch.Call, reply *node.Reply) {
 }
 
 // failure says why too few nodes have agreed.
-func (r *resizing) failure() error {
+func (r *sizeGather) failure() error {
 	return &NoQuorumError{
 		Op: node.Resize.String(), Names: r.lock.Names(), Need: r.tally.Need(), Agreed: r.tally.Granted() + r.tally.Denied(),
 		Total: r.tally.Nodes(), Nodes: slices.Clone(r.errs),

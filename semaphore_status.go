@@ -89,12 +89,12 @@ func (s *Semaphore) Inspect(ctx context.Context) (*SemaphoreStatus, error) {
 	if err != nil {
 		return nil, err
 	}
-	l := s.of(1)
+	l := s.lockFor(1)
 	names := make([]string, permits)
 	for i := range names {
 		names[i] = node.SlotName(l.slots.Pool.Name(), i)
 	}
-	status, err := l.survey(ctx, node.Op{Kind: node.Inspect, Names: names, Limits: l.client.cfg.limits()})
+	status, err := l.inspectAll(ctx, node.Op{Kind: node.Inspect, Names: names, Limits: l.client.cfg.limits()})
 	if status == nil {
 		return nil, err
 	}

@@ -16,10 +16,10 @@ func TestNothingIsPutBackPastTheEnd(t *testing.T) {
 		lease, err := c.Semaphore("s", 1).With(LockOptions{Fixed: true}).Acquire(t.Context(), 1)
 		require.NoError(t, err)
 		asleep(c, true)
-		h := lease.tenure.hold
-		e := &entry{client: c, won: h, waiter: &waiter{lock: h.lock}}
+		h := lease.lease.grant
+		e := &ticket{client: c, grant: h, waiter: &waiter{lock: h.lock}}
 		time.Sleep(DefaultTTL)
-		require.True(t, e.fill(0))
+		require.True(t, e.returnHintedSlot(0))
 		require.False(t, h.proposal.Renewed(), "a renewal was sent past the end")
 		asleep(c, false)
 	})

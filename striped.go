@@ -48,12 +48,12 @@ func (c *Client) Striped(prefix string, stripes int) *Striped {
 func (s *Striped) Stripe(name string) int {
 	h := fnv.New64a()
 	_, _ = h.Write([]byte(name)) // it never fails
-	return int(mixed(h.Sum64()) % uint64(s.stripes))
+	return int(mixHash(h.Sum64()) % uint64(s.stripes))
 }
 
-// mixed spreads what is in each bit over all of them. FNV-1a alone does not: its lowest bit is
+// mixHash spreads what is in each bit over all of them. FNV-1a alone does not: its lowest bit is
 // the sum of the lowest bits of all bytes, and would put all even numbers on one of two stripes.
-func mixed(h uint64) uint64 {
+func mixHash(h uint64) uint64 {
 	h ^= h >> 33
 	h *= 0xff51afd7ed558ccd
 	h ^= h >> 33
@@ -88,6 +88,6 @@ func (s *Striped) Locks(names ...string) *Lock {
 		locks = append(locks, s.prefix+":"+strconv.Itoa(i))
 	}
 	l := newLock(s.client, locks, quorum.Majority())
-	l.problems, l.given = append(given, l.problems...), int32(len(given)) //nolint:gosec // a few
+	l.problems, l.ownProblems = append(given, l.problems...), int32(len(given)) //nolint:gosec // a few
 	return l
 }

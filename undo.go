@@ -12,48 +12,48 @@ import (
 // them when it wakes.
 const undoMargin = time.Minute
 
-// undo releases this owner on every node that may have seen it. A node that fails is
+// releaseEverywhere releases this owner on every node that may have seen it. A node that fails is
 // tried again until the TTL has passed, and a margin.
-func (h *hold) undo(now time.Duration, r *releasing) {
+func (h *grant) releaseEverywhere(now time.Duration, r *releaseRound) {
 	if r == nil {
-		h.undoBy(dispatch.NewCalls(h.client.nodes.Len(), h.release()), now, dispatch.Ignore)
+		h.submitReleases(dispatch.NewCalls(h.client.nodes.Len(), h.releaseOp()), now, dispatch.Ignore)
 		return
 	}
-	r.forced = h.forcedOff()
-	r.calls.Aim(h.client.nodes.Len(), h.release())
+	r.forced = h.hasTombstone()
+	r.calls.Aim(h.client.nodes.Len(), h.releaseOp())
 	for i := range h.client.nodes.Len() {
 		r.calls.To(i).Deadline = h.lock.deadline(now) // a caller waits
 	}
-	h.undoBy(&r.calls, now, r)
+	h.submitReleases(&r.calls, now, r)
 }
 
-func (h *hold) undoBy(v *dispatch.Calls, now time.Duration, to dispatch.Receiver) {
+func (h *grant) submitReleases(v *dispatch.Calls, now time.Duration, to dispatch.Receiver) {
 	for i := range h.client.nodes.Len() {
-		h.undoOn(i, now, v.To(i), to)
+		h.submitUndo(i, now, v.To(i), to)
 	}
 }
 
-// release is the operation that undoes.
-func (h *hold) release() node.Op {
-	op := h.op(node.Release)
+// releaseOp is the operation that undoes.
+func (h *grant) releaseOp() node.Op {
+	op := h.operation(node.Release)
 	op.Announce = h.client.cfg.Redisson
 	return op
 }
 
-// undoOne does so on one node, before what has been sent there since if it is to be first.
-func (h *hold) undoOne(i int, now time.Duration, first bool) {
-	op := h.release()
+// undoAt does so on one node, before what has been sent there since if it is to be first.
+func (h *grant) undoAt(i int, now time.Duration, first bool) {
+	op := h.releaseOp()
 	c := dispatch.NewCall(i, &op, dispatch.Ignore)
 	c.Front = first
-	h.undoOn(i, now, c, c.To)
+	h.submitUndo(i, now, c, c.To)
 }
 
-// undoOn does so on one node, by a call that has the operation.
-func (h *hold) undoOn(i int, now time.Duration, c *dispatch.Call, to dispatch.Receiver) {
+// submitUndo does so on one node, by a call that has the operation.
+func (h *grant) submitUndo(i int, now time.Duration, c *dispatch.Call, to dispatch.Receiver) {
 	c.To, c.Until = to, now+h.lock.ttl+undoMargin
-	if h.entry != nil {
+	if h.ticket != nil {
 		op := *c.Op
-		op.Waiter = h.entryAfter(i)
+		op.Waiter = h.ticketAfterUndo(i)
 		c.Op = &op
 	}
 	if !h.proposal.Exposed().Has(i) {
@@ -65,14 +65,14 @@ func (h *hold) undoOn(i int, now time.Duration, c *dispatch.Call, to dispatch.Re
 	}
 }
 
-// entryAfter is what becomes of the waiter's entry on a node, when what that granted is
+// ticketAfterUndo is what becomes of the waiter's entry on a node, when what that granted is
 // undone: one who has not got the lock waits on.
-func (h *hold) entryAfter(i int) node.Waiter {
-	if h.tenure == nil {
-		return h.entry.afterUndo(i)
+func (h *grant) ticketAfterUndo(i int) node.Waiter {
+	if h.lease == nil {
+		return h.ticket.onUndo(i)
 	}
 	if !h.proposal.Exposed().Has(i) {
-		h.entry.strikeOne(i)
+		h.ticket.leaveNode(i)
 	}
-	return h.entry.done()
+	return h.ticket.asLeaver()
 }

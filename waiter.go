@@ -16,43 +16,43 @@ type waiter struct {
 	lock *Lock
 	// began is when it joined, ticket the same by the wall clock, in microseconds.
 	began  time.Duration
-	ticket int64
+	number int64
 	// attempts counts them.
 	attempts int
-	// alone is set when nodes refuse a block of tokens, where they may take a single one.
-	alone bool
-	// entry is what nodes know of it; nil while they know nothing.
-	entry *entry
+	// noBlock is set when nodes refuse a block of tokens, where they may take a single one.
+	noBlock bool
+	// ticket is what nodes know of it; nil while they know nothing.
+	ticket *ticket
 
 	// What follows is guarded by the mutex of the lines.
 
-	line          *line
-	before, after *waiter
-	// given is what was handed over to it.
-	given *tenure
-	// asking is set from when it makes an attempt until it waits again.
-	asking bool
+	queue      *localQueue
+	prev, next *waiter
+	// handedOver is what was handed over to it.
+	handedOver *lease
+	// attempting is set from when it makes an attempt until it waits again.
+	attempting bool
 	// stale is set when what it expects is out of date, as this client has had the lock
 	// since.
 	stale bool
 	// nudged tells it to look again; nil until it waits for the first time.
 	nudged chan struct{}
-	// denied is set once it is known to wait for others.
-	denied bool
-	// listed is its entry, for others to look at.
-	listed *entry
-	// due is when its next attempt is worthwhile, as long as its entry does not know better.
-	due time.Duration
+	// blocked is set once it is known to wait for others.
+	blocked bool
+	// visibleTicket is its entry, for others to look at.
+	visibleTicket *ticket
+	// nextAttempt is when its next attempt is worthwhile, as long as its entry does not know better.
+	nextAttempt time.Duration
 }
 
-// waiters are those that never had to wait, so that nobody else knows them.
-var waiters = sync.Pool{New: func() any { return &waiter{} }}
+// waiterPool are those that never had to wait, so that nobody else knows them.
+var waiterPool = sync.Pool{New: func() any { return &waiter{} }}
 
 func newWaiter(l *Lock) *waiter {
 	c := l.client
-	w := waiters.Get().(*waiter) //nolint:forcetypeassert // by construction
-	*w = waiter{lock: l, began: c.clock.Now(), ticket: c.clock.Wall().UnixMicro()}
-	c.lines.join(w)
+	w := waiterPool.Get().(*waiter) //nolint:forcetypeassert // by construction
+	*w = waiter{lock: l, began: c.clock.Now(), number: c.clock.Wall().UnixMicro()}
+	c.queues.push(w)
 	return w
 }
 
@@ -74,11 +74,11 @@ func (w *waiter) nudge() {
 	}
 }
 
-// acquire waits for its turn and makes attempts, until one succeeds, or it is given a
+// run waits for its turn and makes attempts, until one succeeds, or it is given a
 // lease, or waiting is pointless.
-func (w *waiter) acquire(ctx context.Context) (*tenure, error) {
+func (w *waiter) run(ctx context.Context) (*lease, error) {
 	for {
-		given, err := w.await(ctx)
+		given, err := w.awaitTurn(ctx)
 		switch {
 		case given != nil:
 			w.report(given, true)
@@ -88,92 +88,92 @@ func (w *waiter) acquire(ctx context.Context) (*tenure, error) {
 		}
 		h, again, err := w.attempt(ctx)
 		if err == nil {
-			w.report(h.tenure, false)
-			return h.tenure, nil
+			w.report(h.lease, false)
+			return h.lease, nil
 		}
 		w.lock.reportFailed(w.attempts, err)
 		switch {
 		case ctx.Err() != nil:
-			return nil, gaveUp(w.reason(err), whyDone(ctx))
-		case !again.worthwhile:
+			return nil, gaveUpError(w.giveUpReason(err), contextError(ctx))
+		case !again.useful:
 			return nil, err
 		}
-		w.expect(again, err)
+		w.planNext(again, err)
 	}
 }
 
-func (w *waiter) report(t *tenure, handedOver bool) {
+func (w *waiter) report(t *lease, handedOver bool) {
 	w.lock.reportAcquired(t, AcquiredEvent{Attempts: w.attempts, HandedOver: handedOver, Waited: t.grantedAt - w.began})
 }
 
-// reason is what is worth telling of a wait that ends after an attempt that came to err, or
+// giveUpReason is what is worth telling of a wait that ends after an attempt that came to err, or
 // before any: a whole attempt says more than one that was cut short.
-func (w *waiter) reason(err error) error {
+func (w *waiter) giveUpReason(err error) error {
 	if err != nil && !errors.Is(err, errCutShort) {
 		return err
 	}
-	holder, last := w.lock.client.lines.news(w)
+	holder, last := w.lock.client.queues.obstacle(w)
 	switch {
 	case holder != nil:
-		return holder.inTheWay()
+		return holder.heldLocallyError()
 	case last != nil:
 		return last
 	case err != nil:
 		return err
 	default:
-		return w.lock.unasked()
+		return w.lock.notAskedError()
 	}
 }
 
 // attempt makes one, and tells the line what became of it.
-func (w *waiter) attempt(ctx context.Context) (*hold, retry, error) {
+func (w *waiter) attempt(ctx context.Context) (*grant, retry, error) {
 	w.attempts++
-	if w.entry == nil && w.lock.waiting != WaitSpin && w.lock.client.router.subscriptions.Open() {
-		w.queueUp() // a denial then leaves it in the queues at once
+	if w.ticket == nil && w.lock.waitMode != WaitSpin && w.lock.client.messages.subscriptions.Open() {
+		w.takeTicket() // a denial then leaves it in the queues at once
 	}
-	h, again, err := w.lock.try(ctx, w)
-	ls := &w.lock.client.lines
+	h, again, err := w.lock.tracedAttempt(ctx, w)
+	ls := &w.lock.client.queues
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
-	w.alone = w.alone || h == nil && again.tokenTooFar
+	w.noBlock = w.noBlock || h == nil && again.tokenRejected
 	if !errors.Is(err, errCutShort) {
-		w.line.attempted(err)
+		w.queue.recordAttempt(err)
 	}
 	return h, again, err
 }
 
-// expect says when the next attempt is worthwhile, after one that failed.
-func (w *waiter) expect(again retry, err error) {
+// planNext says when the next attempt is worthwhile, after one that failed.
+func (w *waiter) planNext(again retry, err error) {
 	c := w.lock.client
-	due := c.clock.Now() + w.lock.pause(w.attempts, again)
+	due := c.clock.Now() + w.lock.backoffBefore(w.attempts, again)
 	held := errors.Is(err, ErrHeld)
-	if held && w.lock.waiting != WaitSpin {
-		w.queueUp()
+	if held && w.lock.waitMode != WaitSpin {
+		w.takeTicket()
 	}
-	if w.entry != nil {
-		c.router.waits(w.entry)
-		w.entry.failed(due, held)
+	if w.ticket != nil {
+		c.messages.onDenied(w.ticket)
+		w.ticket.onAttemptFailed(due, held)
 	}
-	c.lines.mu.Lock()
-	defer c.lines.mu.Unlock()
-	w.due = due
-	w.line.wait(w)
-	w.asking = false // from now on it waits: who gives up instead must not be given a lease
-	w.line.asking--
+	c.queues.mu.Lock()
+	defer c.queues.mu.Unlock()
+	w.nextAttempt = due
+	w.queue.markBlocked(w)
+	w.attempting = false // from now on it waits: who gives up instead must not be given a lease
+	w.queue.attempting--
 }
 
-// queueUp makes its entry, with which it is told when nodes are free.
-func (w *waiter) queueUp() {
-	if w.entry == nil {
-		w.lock.client.lines.equip(w)
-		w.entry = w.lock.client.router.enlist(w)
-		w.list()
+// takeTicket makes its entry, with which it is told when nodes are free.
+func (w *waiter) takeTicket() {
+	if w.ticket == nil {
+		w.lock.client.queues.ensureNudge(w)
+		w.ticket = w.lock.client.messages.addTicket(w)
+		w.publishTicket()
 	}
 }
 
-// await returns when an attempt is worthwhile, with a lease that was handed over, or with an
+// awaitTurn returns when an attempt is worthwhile, with a lease that was handed over, or with an
 // error when ctx or the client has ended.
-func (w *waiter) await(ctx context.Context) (given *tenure, err error) {
+func (w *waiter) awaitTurn(ctx context.Context) (given *lease, err error) {
 	c := w.lock.client
 	var timer clock.Timer
 	defer func() {
@@ -182,7 +182,7 @@ func (w *waiter) await(ctx context.Context) (given *tenure, err error) {
 		}
 	}()
 	for {
-		given, nudged, wait := w.look()
+		given, nudged, wait := w.untilAttempt()
 		switch {
 		case given != nil:
 			return given, nil
@@ -197,36 +197,36 @@ func (w *waiter) await(ctx context.Context) (given *tenure, err error) {
 		select {
 		case <-nudged:
 		case <-ctx.Done():
-			return w.resign(whyDone(ctx))
+			return w.cancel(contextError(ctx))
 		case <-c.quit:
-			return w.resign(ErrClosed)
+			return w.cancel(ErrClosed)
 		}
 	}
 }
 
-// look says how long to wait before an attempt, unless nudged: 0 if that is worthwhile now.
-func (w *waiter) look() (given *tenure, nudged <-chan struct{}, wait time.Duration) {
+// untilAttempt says how long to wait before an attempt, unless nudged: 0 if that is worthwhile now.
+func (w *waiter) untilAttempt() (given *lease, nudged <-chan struct{}, wait time.Duration) {
 	c := w.lock.client
-	c.lines.mu.Lock()
-	defer c.lines.mu.Unlock()
-	if w.given != nil {
-		return w.given, nil, 0
+	c.queues.mu.Lock()
+	defer c.queues.mu.Unlock()
+	if w.handedOver != nil {
+		return w.handedOver, nil, 0
 	}
 	wait = never
-	if w.isUp() {
-		wait = w.dueIn(c.clock)
+	if w.mayAttempt() {
+		wait = w.untilDue(c.clock)
 	}
 	switch {
 	case wait <= 0:
-		w.asking, w.stale = true, false
-		w.line.asking++
+		w.attempting, w.stale = true, false
+		w.queue.attempting++
 	default:
-		w.equip()
+		w.ensureNudge()
 	}
 	return nil, w.nudged, wait
 }
 
-// isUp reports whether it is to talk to the nodes: the first of a line is, while nobody of this
+// mayAttempt reports whether it is to talk to the nodes: the first of a line is, while nobody of this
 // client holds the lock. In fair order it does so before, too, to have its place in the queues
 // by the time of the release: others who came later would go first. The mutex of the lines
 // is held.
@@ -235,84 +235,84 @@ func (w *waiter) look() (given *tenure, nudged <-chan struct{}, wait time.Durati
 //
 // Those who wait for permits of a semaphore do so together as long as none of them is known to wait
 // for others, and there may be enough for all; and who is in the queues is woken for itself.
-func (w *waiter) isUp() bool {
+func (w *waiter) mayAttempt() bool {
 	if w.lock.slots != nil {
-		return w.line.first == w || w.listed != nil || w.line.denied == 0 && int(w.line.asking) < w.lock.slots.Permits
+		return w.queue.head == w || w.visibleTicket != nil || w.queue.blocked == 0 && int(w.queue.attempting) < w.lock.slots.Permits
 	}
-	return w.lock.reads || w.line.first == w && (w.line.holder == nil || w.lock.waiting == WaitFair)
+	return w.lock.shared || w.queue.head == w && (w.queue.heldBy == nil || w.lock.waitMode == WaitFair)
 }
 
-// equip makes it one that can be nudged. The mutex of the lines is held.
-func (w *waiter) equip() {
+// ensureNudge makes it one that can be nudged. The mutex of the lines is held.
+func (w *waiter) ensureNudge() {
 	if w.nudged == nil {
 		w.nudged = make(chan struct{}, 1)
 	}
 }
 
-// dueIn is how long its next attempt is to be put off.
-func (w *waiter) dueIn(c clock.Clock) time.Duration {
-	due := w.due
+// untilDue is how long its next attempt is to be put off.
+func (w *waiter) untilDue(c clock.Clock) time.Duration {
+	due := w.nextAttempt
 	switch {
 	case w.stale:
 		due = 0
-	case w.entry != nil:
-		due = w.entry.next()
+	case w.ticket != nil:
+		due = w.ticket.nextAttempt()
 	}
-	due = max(due, w.line.known().rest)
+	due = max(due, w.queue.historyCopy().turnRest)
 	if due == 0 {
 		return 0 // whatever the time is
 	}
 	return due - c.Now()
 }
 
-// resign ends a wait, unless a lease was handed over in the same moment.
-func (w *waiter) resign(why error) (*tenure, error) {
-	err := gaveUp(w.reason(nil), why)
-	ls := &w.lock.client.lines
+// cancel ends a wait, unless a lease was handed over in the same moment.
+func (w *waiter) cancel(why error) (*lease, error) {
+	err := gaveUpError(w.giveUpReason(nil), why)
+	ls := &w.lock.client.queues
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
-	if w.given != nil {
-		return w.given, nil
+	if w.handedOver != nil {
+		return w.handedOver, nil
 	}
 	ls.remove(w)
 	return nil, err
 }
 
-// leave ends it: others have their turn. Nodes forget it now, or if it has a lease, with the
+// finish ends it: others have their turn. Nodes forget it now, or if it has a lease, with the
 // release of that.
-func (w *waiter) leave(t *tenure) {
-	w.lock.client.lines.leave(w)
+func (w *waiter) finish(t *lease) {
+	w.lock.client.queues.removeIfQueued(w)
 	switch {
-	case w.entry != nil:
-		w.lock.client.router.served(w.entry)
+	case w.ticket != nil:
+		w.lock.client.messages.onServed(w.ticket)
 		switch {
-		case t == nil || t.hold.entry != w.entry:
-			w.lock.client.router.unlist(w.entry)
-			w.entry.strike()
+		case t == nil || t.grant.ticket != w.ticket:
+			w.lock.client.messages.removeTicket(w.ticket)
+			w.ticket.leaveAll()
 		case w.lock.slots != nil:
-			w.entry.settle(t.hold)
+			w.ticket.keepPlaces(t.grant)
 		}
 	case w.nudged == nil:
-		waiters.Put(w)
+		waiterPool.Put(w)
 	}
 }
 
-// inherits reports whether a hold can be handed over to it: it has to be what it asked for.
+// canInherit reports whether a hold can be handed over to it: it has to be what it asked for.
 // The mutex of the lines is held.
-func (w *waiter) inherits(h *hold) bool {
+func (w *waiter) canInherit(h *grant) bool {
 	l := w.lock
-	return !w.asking && l.handover && l.ttl == h.lock.ttl && equal(l.purpose, h.lock.purpose)
+	return !w.attempting && l.mayHandOver && l.ttl == h.lock.ttl && equalStrings(l.purpose, h.lock.purpose)
 }
 
-// inTheWay is the error of somebody who waits for a hold of the same client.
-func (h *hold) inTheWay() error {
+// heldLocallyError is the error of somebody who waits for a hold of the same client.
+func (h *grant) heldLocallyError() error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return &HeldError{Name: h.lock.shown(h.lock.names[0]), Owner: h.owner, TTL: max(0, h.validUntil-h.client.clock.Now()), permits: h.lock.slots != nil}
+	return &HeldError{Name: h.lock.displayName(h.lock.names[0]), Owner: h.owner, TTL: max(0, h.validUntil-h.client.clock.Now()), permits: h.lock.slots != nil}
 }
 
-// unasked is the error of somebody who gave up before any node was asked.
-func (l *Lock) unasked() error {
+// notAskedError is the error of somebody who gave up before any node was asked.
+func (l *Lock) notAskedError() error {
 	n := l.client.nodes.Len()
 	return &NoQuorumError{Op: node.Acquire.String(), Names: l.Names(), Need: l.need, Pending: n, Total: n}
 }

@@ -67,9 +67,9 @@ var exclusion = []Mutant{
 `,
 			},
 			{
-				Old: `	h := newHold(l, w)
+				Old: `	h := newGrant(l, w)
 `,
-				New: `	h := newHold(l, w)
+				New: `	h := newGrant(l, w)
 	if w != nil && w.owner == "" {
 		w.owner = h.owner
 	}

@@ -9,8 +9,8 @@ var joins = []Mutant{
 		Then: "Who holds them believes to hold what somebody else has by now.",
 		Real: true,
 		Edits: []Edit{{
-			Old: `case l.conclude(cause):`,
-			New: `case cause == nil && l.conclude(cause):`,
+			Old: `case l.markEnded(cause):`,
+			New: `case cause == nil && l.markEnded(cause):`,
 		}, {
 			Old: `	for i := 0; over == nil && i < len(held); i++ {`,
 			New: `	for i := 0; over == nil && i < min(len(held), 1); i++ {`,
@@ -23,10 +23,10 @@ var joins = []Mutant{
 		Real: true,
 		Edits: []Edit{{
 			Old: `	for _, l := range js.ended {
-		l.giveBack()
+		l.beginReleases()
 `,
 			New: `	for _, l := range js.ended {
-		l.ending.Done()
+		l.releasesBegun.Done()
 `,
 		}},
 	},

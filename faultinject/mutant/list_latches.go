@@ -41,7 +41,7 @@ var latches = []Mutant{
 		Then: "A node that answers late knows of a deletion since, and the id counts in the next generation too.",
 		Kind: "latches",
 		Edits: []Edit{{
-			Old: `	if r.any { //`,
+			Old: `	if r.anyGeneration { //`,
 			New: `	if r == nil { //`,
 		}},
 	},
@@ -51,7 +51,7 @@ var latches = []Mutant{
 		Then: "The late count-down of a client whose clock is fast counts in the generation after its own.",
 		Kind: "latches",
 		Edits: []Edit{{
-			Old: `	return max(x.before(token), x.seen+1)`,
+			Old: `	return max(x.minusSkew(token), x.seen+1)`,
 			New: `	return token`,
 		}},
 	},
@@ -120,14 +120,14 @@ var latches = []Mutant{
 		Real: true,
 		Edits: []Edit{{
 			Old: `		r.enough = func(v *quorum.LatchView) bool { return v.Known && v.Holders >= x.need }
-		v, err := x.ask(r)`,
+		v, err := x.runRound(r)`,
 			New: `		r.enough = func(v *quorum.LatchView) bool { return v.Holders > 0 && v.Count > 0 }
-		v, err := x.ask(r)`,
+		v, err := x.runRound(r)`,
 		}, {
 			Old: `		case !v.Known || v.Holders < x.need:
-			return r, r.short()`,
+			return r, r.shortError()`,
 			New: `		case v.Holders == 0:
-			return r, r.short()`,
+			return r, r.shortError()`,
 		}},
 	},
 	{

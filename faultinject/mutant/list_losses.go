@@ -72,8 +72,8 @@ var losses = []Mutant{
 		Then: "A release in the last instant tells of a loss.",
 		Edits: []Edit{{
 			File: "releasing.go",
-			Old:  `!reply.Repeated && r.hold.client.clock.Now() < r.hold.validUntil`,
-			New:  `!reply.Repeated && r.hold.client.clock.Now() >= 0`,
+			Old:  `!reply.Repeated && r.grant.client.clock.Now() < r.grant.validUntil`,
+			New:  `!reply.Repeated && r.grant.client.clock.Now() >= 0`,
 		}},
 	},
 }

@@ -9,7 +9,7 @@ var undoing = []Mutant{
 		Edits: []Edit{{
 			Old: `	if !h.proposal.Exposed().Has(i) {
 		to.Answer(`,
-			New: `	if !h.proposal.Exposed().Has(i) || h.refusals.of(i) != nil && h.refusals.of(i).Err != nil {
+			New: `	if !h.proposal.Exposed().Has(i) || h.refusals.get(i) != nil && h.refusals.get(i).Err != nil {
 		to.Answer(`,
 		}},
 	},
@@ -73,15 +73,15 @@ var undoing = []Mutant{
 		Then: "The renewal puts back what was released.",
 		Edits: []Edit{
 			{
-				Old: `	case h.phase != held:
+				Old: `	case h.state != stateHeld:
 		return nil
-	case h.tenure.leaked:`,
-				New: `	case h.tenure.leaked:`,
+	case h.lease.leaked:`,
+				New: `	case h.lease.leaked:`,
 			},
 			{
-				Old: `	h.client.schedule.remove(h)
+				Old: `	h.client.scheduler.remove(h)
 `,
-				New: "",
+				New: ``,
 			},
 		},
 	},
@@ -91,7 +91,7 @@ var undoing = []Mutant{
 		Then: "An Acquire that is cut short leaves what it took.",
 		Edits: []Edit{{
 			Old: `	case <-ctx.Done():
-		h.abandon()`,
+		h.rollBack()`,
 			New: `	case <-ctx.Done():`,
 		}},
 	},

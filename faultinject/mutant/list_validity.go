@@ -7,8 +7,8 @@ var validity = []Mutant{
 		Rule: "A claim lasts for a TTL from before its command was sent.",
 		Then: "The answer comes late, and the claim outlives the lock.",
 		Edits: []Edit{
-			{Old: `h.vote(i, c.Sent, c.Op.Token, r)`, New: `h.vote(i, h.client.clock.Now(), c.Op.Token, r)`},
-			{Old: `r.record(c.Node(), c.Sent, reply)`, New: `r.record(c.Node(), h.client.clock.Now(), reply)`},
+			{Old: `h.countVote(i, c.Sent, c.Op.Token, r)`, New: `h.countVote(i, h.client.clock.Now(), c.Op.Token, r)`},
+			{Old: `r.recordVote(c.Node(), c.Sent, reply)`, New: `r.recordVote(c.Node(), h.client.clock.Now(), reply)`},
 		},
 	},
 	{
@@ -54,10 +54,10 @@ var validity = []Mutant{
 		Rule: "Whether a lease is valid is decided by the clock, not by a timer that should have fired.",
 		Then: "A process that was frozen acts on its lease before the timer ends it.",
 		Edits: []Edit{{
-			Old: `	case now >= t.hold.validUntil:
-		return t.hold.lost("its time ran out")
+			Old: `	case now >= t.grant.validUntil:
+		return t.grant.expiredError("its time ran out")
 `,
-			New: "",
+			New: ``,
 		}},
 	},
 	{
@@ -65,8 +65,8 @@ var validity = []Mutant{
 		Rule: "The context of a lease ends when the lease does, whatever the network does.",
 		Then: "Its holder is told with the next renewal that is due, or never.",
 		Edits: []Edit{{
-			Old: `return min(h.validUntil, h.tenure.limit(), h.nextLapse())`,
-			New: `return min(h.tenure.limit(), h.nextLapse())`,
+			Old: `return min(h.validUntil, h.lease.holdLimit(), h.nextClaimExpiry())`,
+			New: `return min(h.lease.holdLimit(), h.nextClaimExpiry())`,
 		}},
 	},
 	{

@@ -10,7 +10,7 @@ var waiting = []Mutant{
 			Old: `		t.end(ErrReleased)
 `,
 			New: `		t.end(ErrReleased)
-		h.undo(now, nil)
+		h.releaseEverywhere(now, nil)
 `,
 		}},
 	},
@@ -29,8 +29,8 @@ var waiting = []Mutant{
 		Rule: "Who is handed a lease has a token of its own.",
 		Then: "A resource cannot tell it from the former holder.",
 		Edits: []Edit{{
-			Old: `next.begin(h, l, t.token+1, now)`,
-			New: `next.begin(h, l, t.token, now)`,
+			Old: `next.start(h, l, t.token+1, now)`,
+			New: `next.start(h, l, t.token, now)`,
 		}},
 	},
 	{
@@ -38,8 +38,8 @@ var waiting = []Mutant{
 		Rule: "A lease is handed over as long as its block of tokens has another one.",
 		Then: "The next client has got that token, or will.",
 		Edits: []Edit{{
-			Old: `if h.tenure.token >= h.proposal.End() {`,
-			New: `if h.tenure == nil {`,
+			Old: `if h.lease.token >= h.proposal.End() {`,
+			New: `if h.lease == nil {`,
 		}},
 	},
 	{
@@ -85,15 +85,15 @@ var waiting = []Mutant{
 		Rule: "Who gives up leaves the queues.",
 		Then: "The wake that the others need goes to one who is not there.",
 		Edits: []Edit{{
-			Old: `		e.client.nodes.Leave(i, e.names, e.id, e.waiter.lock.slots.OnNodes(), e.client.keepEntry())
+			Old: `		e.client.nodes.Leave(i, e.names, e.nodeID, e.waiter.lock.slots.OnNodes(), e.client.entryTTL())
 `,
-			New: "",
+			New: ``,
 		}, {
 			Old: `	if !again {
-		r.client.nodes.Leave(i, []string{m.Name}, m.Waiter, r.client.pools.OnNodes(m.Name), r.client.keepEntry())
+		r.client.nodes.Leave(i, []string{m.Name}, m.Waiter, r.client.slotTables.OnNodes(m.Name), r.client.entryTTL())
 	}
 `,
-			New: "",
+			New: ``,
 		}},
 	},
 	{
@@ -101,8 +101,8 @@ var waiting = []Mutant{
 		Rule: "Who gives up at the head of a client's line tells the next that it has its turn.",
 		Then: "It waits for ever.",
 		Edits: []Edit{{
-			Old: `	if first && ln.first != nil && ln.first.isUp() {`,
-			New: `	if first && ln.first != nil && ln.first.isUp() && ln.first.attempts > 0 {`,
+			Old: `	if first && ln.head != nil && ln.head.mayAttempt() {`,
+			New: `	if first && ln.head != nil && ln.head.mayAttempt() && ln.head.attempts > 0 {`,
 		}},
 	},
 	{
@@ -110,10 +110,10 @@ var waiting = []Mutant{
 		Rule: "The end of a lease tells the client's own line.",
 		Then: "It waits for the rest of the TTL, or for ever.",
 		Edits: []Edit{{
-			Old: `		ln.first.stale = true
-		ln.first.nudge()
+			Old: `		ln.head.stale = true
+		ln.head.nudge()
 `,
-			New: "",
+			New: ``,
 		}},
 	},
 	{
@@ -121,8 +121,8 @@ var waiting = []Mutant{
 		Rule: "An entry outlives the next attempt of its waiter.",
 		Then: "The release finds no queue, and wakes nobody.",
 		Edits: []Edit{{
-			Old: `	return (3*recheck + 2*c.cfg.NodeTimeoutMax).Truncate(time.Millisecond)`,
-			New: `	return (recheck / 5).Truncate(time.Millisecond)`,
+			Old: `	return (3*recheckInterval + 2*c.cfg.NodeTimeoutMax).Truncate(time.Millisecond)`,
+			New: `	return (recheckInterval / 5).Truncate(time.Millisecond)`,
 		}},
 	},
 	{

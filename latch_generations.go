@@ -5,18 +5,18 @@ import (
 	"sync"
 )
 
-// generations are those of latches that were deleted a moment ago, as far as this client was told:
+// latchGenerations are those of latches that were deleted a moment ago, as far as this client was told:
 // its next call of such a latch need not be refused first. They are of use as long as clocks may
 // be apart, see [latchCall.earliest].
-type generations struct {
+type latchGenerations struct {
 	mu     sync.Mutex
 	latest map[string]uint64
-	// tidyAt is how many there may be before those of no use are thrown out.
-	tidyAt int
+	// sweepAt is how many there may be before those of no use are thrown out.
+	sweepAt int
 }
 
-// saw notes a generation, where those up to passed are of no use any more.
-func (g *generations) saw(name string, generation, passed uint64) {
+// observe notes a generation, where those up to passed are of no use any more.
+func (g *latchGenerations) observe(name string, generation, passed uint64) {
 	if generation <= passed {
 		return
 	}
@@ -25,15 +25,15 @@ func (g *generations) saw(name string, generation, passed uint64) {
 	if g.latest == nil {
 		g.latest = make(map[string]uint64)
 	}
-	if len(g.latest) >= max(g.tidyAt, minTidy) {
+	if len(g.latest) >= max(g.sweepAt, minSweep) {
 		maps.DeleteFunc(g.latest, func(_ string, old uint64) bool { return old <= passed })
-		g.tidyAt = 2 * len(g.latest)
+		g.sweepAt = 2 * len(g.latest)
 	}
 	g.latest[name] = max(g.latest[name], generation)
 }
 
-// of is the latest generation of a latch that is known; 0 if none is.
-func (g *generations) of(name string) uint64 {
+// latestOf is the latest generation of a latch that is known; 0 if none is.
+func (g *latchGenerations) latestOf(name string) uint64 {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return g.latest[name]

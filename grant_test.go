@@ -62,7 +62,7 @@ func open(t *testing.T, cfg Config) {
 // grab has somebody else take a name on one node.
 func grab(t *testing.T, c *Client, n node.Node, name, owner string, ttl time.Duration) {
 	t.Helper()
-	op := node.Op{Kind: node.Acquire, Names: []string{name}, Owner: owner, TTL: ttl, Token: uint64(c.tokens.now()), Limits: c.cfg.limits()}
+	op := node.Op{Kind: node.Acquire, Names: []string{name}, Owner: owner, TTL: ttl, Token: uint64(c.tokenClock.now()), Limits: c.cfg.limits()}
 	replies := make([]node.Reply, 1)
 	n.Do(t.Context(), []node.Op{op}, replies)
 	require.Equal(t, node.Granted, replies[0].Outcome)
@@ -71,13 +71,13 @@ func grab(t *testing.T, c *Client, n node.Node, name, owner string, ttl time.Dur
 // asleep keeps the scheduler from running: the time between the end of a lease and the
 // tick that notices it, made long.
 func asleep(c *Client, asleep bool) {
-	c.schedule.mu.Lock()
-	defer c.schedule.mu.Unlock()
+	c.scheduler.mu.Lock()
+	defer c.scheduler.mu.Unlock()
 	if asleep {
-		c.schedule.running = make(chan struct{})
+		c.scheduler.running = make(chan struct{})
 	} else {
-		close(c.schedule.running)
-		c.schedule.running = nil
+		close(c.scheduler.running)
+		c.scheduler.running = nil
 	}
 }
 
@@ -106,14 +106,14 @@ func TestExpiryCountsFromTheSend(t *testing.T) {
 
 func TestClaimsAndRefusals(t *testing.T) {
 	inside(t, 3, func(t *testing.T, c *Client, _ []*node.Memory) {
-		h := newHold(c.RedLock("job"), nil)
-		h.note(0, 5*time.Second, granted())
+		h := newGrant(c.RedLock("job"), nil)
+		h.recordReply(0, 5*time.Second, granted())
 		late := h.claims.Expiry(0)
-		h.note(0, time.Second, granted())
+		h.recordReply(0, time.Second, granted())
 		require.Equal(t, late, h.claims.Expiry(0), "an older answer takes nothing away")
-		h.note(0, 0, &node.Reply{Err: errors.New("no")})
+		h.recordReply(0, 0, &node.Reply{Err: errors.New("no")})
 		require.Len(t, h.nodeErrors(), 1)
-		h.note(0, 6*time.Second, granted())
+		h.recordReply(0, 6*time.Second, granted())
 		require.Empty(t, h.nodeErrors(), "a confirmation clears what was said before")
 	})
 }
@@ -123,22 +123,22 @@ func TestNothingCountsPastTheEnd(t *testing.T) {
 		lease, err := c.RedLock("job").With(LockOptions{Fixed: true}).TryAcquire(t.Context())
 		require.NoError(t, err)
 		asleep(c, true)
-		h := lease.tenure.hold
+		h := lease.lease.grant
 		time.Sleep(DefaultTTL)
 		now := c.clock.Now()
 		// A straggler of the acquisition, and an answer to a renewal.
 		h.Answer(answered(0, now), granted())
 		require.ErrorIs(t, lease.Err(), ErrLost)
 		done := make(chan error, 1)
-		r := &renewal{hold: h, began: now, tally: quorum.NewTally(1, 1), done: done}
+		r := &renewalRound{grant: h, sentAt: now, tally: quorum.NewTally(1, 1), done: done}
 		r.Answer(answered(0, now), granted())
 		require.Empty(t, done, "an extension has not succeeded")
 		require.ErrorIs(t, lease.Err(), ErrLost)
 		// Nothing is sent, and nothing nests.
-		require.ErrorIs(t, h.tenure.extend(done), ErrLost)
+		require.ErrorIs(t, h.lease.extend(done), ErrLost)
 		synctest.Wait()
 		require.Zero(t, keys(m[0]))
-		require.False(t, h.tenure.addHandle())
+		require.False(t, h.lease.retainHandle())
 		require.ErrorIs(t, lease.Release(t.Context()), ErrLost, "its time was over before")
 		asleep(c, false)
 	})
@@ -146,12 +146,12 @@ func TestNothingCountsPastTheEnd(t *testing.T) {
 
 func TestARoundWonTooLate(t *testing.T) {
 	inside(t, 3, func(t *testing.T, c *Client, _ []*node.Memory) {
-		h := newHold(c.RedLock("job"), nil)
-		h.vote(0, 0, h.proposal.Token(), granted())
-		h.vote(1, 0, h.proposal.Token(), granted())
+		h := newGrant(c.RedLock("job"), nil)
+		h.countVote(0, 0, h.proposal.Token(), granted())
+		h.countVote(1, 0, h.proposal.Token(), granted())
 		time.Sleep(11 * time.Second)
-		require.False(t, h.win())
-		_, err := h.verdict()
+		require.False(t, h.becomeHeld())
+		_, err := h.lossError()
 		var noQuorum *NoQuorumError
 		require.ErrorAs(t, err, &noQuorum)
 		require.True(t, noQuorum.Late)
@@ -160,12 +160,12 @@ func TestARoundWonTooLate(t *testing.T) {
 
 func TestVerdictNeedsAnswersToBeHeld(t *testing.T) {
 	inside(t, 5, func(t *testing.T, c *Client, _ []*node.Memory) {
-		h := newHold(c.RedLock("job"), nil)
-		h.vote(0, 0, h.proposal.Token(), &node.Reply{Outcome: node.Denied, Holder: node.Holder{Name: "job", Owner: "x", TTL: time.Second}})
+		h := newGrant(c.RedLock("job"), nil)
+		h.countVote(0, 0, h.proposal.Token(), &node.Reply{Outcome: node.Denied, Holder: node.Holder{Name: "job", Owner: "x", TTL: time.Second}})
 		for i := 1; i < 4; i++ {
-			h.vote(i, 0, h.proposal.Token(), &node.Reply{Err: errors.New("no")})
+			h.countVote(i, 0, h.proposal.Token(), &node.Reply{Err: errors.New("no")})
 		}
-		_, err := h.verdict()
+		_, err := h.lossError()
 		require.ErrorIs(t, err, ErrNoQuorum)
 		require.NotErrorIs(t, err, ErrHeld)
 	})
@@ -224,9 +224,9 @@ func TestAFailedRenewalIsRetried(t *testing.T) {
 			m[1].Start()
 			time.Sleep(2 * time.Second)
 			require.NoError(t, lease.Err())
-			lease.tenure.hold.mu.Lock()
-			failures := lease.tenure.hold.failures
-			lease.tenure.hold.mu.Unlock()
+			lease.lease.grant.mu.Lock()
+			failures := lease.lease.grant.failedRenewals
+			lease.lease.grant.mu.Unlock()
 			require.Zero(t, failures)
 		}
 	})
@@ -297,7 +297,7 @@ func TestTheSchedulerForgets(t *testing.T) {
 			}
 			synctest.Wait()
 		}
-		require.Empty(t, c.schedule.queue)
+		require.Empty(t, c.scheduler.queue)
 	})
 }
 
@@ -402,10 +402,10 @@ func TestARoundThatIsLostAtOnceAsksNobodyElse(t *testing.T) {
 		m[0].Stop()
 		m[1].Stop()
 		_, _ = c.RedLock("job").Inspect(t.Context())
-		h := newHold(c.RedLock("job"), nil)
-		h.ask(c.clock.Now())
+		h := newGrant(c.RedLock("job"), nil)
+		h.start(c.clock.Now())
 		require.Zero(t, h.proposal.Exposed())
-		h.abandon()
+		h.rollBack()
 	})
 }
 
@@ -436,9 +436,9 @@ func TestAReleasedLeaseIsNotCountedTwice(t *testing.T) {
 		}
 	}, 20*time.Second, time.Millisecond)
 	runtime.GC()
-	outer.tenure.hold.mu.Lock()
-	handles := int(outer.tenure.handles)
-	outer.tenure.hold.mu.Unlock()
+	outer.lease.grant.mu.Lock()
+	handles := int(outer.lease.handles)
+	outer.lease.grant.mu.Unlock()
 	require.Equal(t, 1, handles, "the inner one was given back once")
 	require.NoError(t, outer.Release(t.Context()))
 	require.NoError(t, c.Close(t.Context()))
@@ -451,14 +451,14 @@ func TestStragglersAndHandles(t *testing.T) {
 		synctest.Wait()
 		before := lease.Remaining()
 		now := c.clock.Now()
-		lease.tenure.hold.Answer(answered(1, now+time.Second), granted())
-		lease.tenure.hold.Answer(answered(2, now+time.Second), granted())
+		lease.lease.grant.Answer(answered(1, now+time.Second), granted())
+		lease.lease.grant.Answer(answered(2, now+time.Second), granted())
 		require.Equal(t, before+time.Second, lease.Remaining())
 
-		require.True(t, lease.tenure.addHandle())
-		require.False(t, lease.tenure.dropHandle())
-		require.True(t, lease.tenure.dropHandle())
-		require.False(t, lease.tenure.addHandle(), "the last one has gone: it is being released")
+		require.True(t, lease.lease.retainHandle())
+		require.False(t, lease.lease.releaseHandle())
+		require.True(t, lease.lease.releaseHandle())
+		require.False(t, lease.lease.retainHandle(), "the last one has gone: it is being released")
 	})
 }
 
@@ -479,14 +479,14 @@ func TestOverlapOfTwoNames(t *testing.T) {
 // must not help to prolong the lease.
 func TestADeniedClaimProlongsNothing(t *testing.T) {
 	inside(t, 3, func(t *testing.T, c *Client, _ []*node.Memory) {
-		h := newHold(c.RedLock("job"), nil)
-		h.note(0, 6*time.Second, granted())
-		h.note(1, time.Second, granted())
-		h.phase, h.validUntil = held, h.claims.ValidUntil(2)
+		h := newGrant(c.RedLock("job"), nil)
+		h.recordReply(0, 6*time.Second, granted())
+		h.recordReply(1, time.Second, granted())
+		h.state, h.validUntil = stateHeld, h.claims.ValidUntil(2)
 		before := h.validUntil
-		h.note(0, 0, &node.Reply{Outcome: node.Denied, Holder: node.Holder{Name: "job", Owner: "x", TTL: time.Second}})
-		h.note(1, 9*time.Second, granted())
-		h.extendTo(0)
+		h.recordReply(0, 0, &node.Reply{Outcome: node.Denied, Holder: node.Holder{Name: "job", Owner: "x", TTL: time.Second}})
+		h.recordReply(1, 9*time.Second, granted())
+		h.extendValidity(0)
 		require.Equal(t, before, h.validUntil, "one node backs it now")
 		require.Equal(t, 1, h.claims.Backing(0))
 	})

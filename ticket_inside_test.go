@@ -15,25 +15,25 @@ func TestALateDenialCoversNothingWhereANodeHasGranted(t *testing.T) {
 	inside(t, 3, func(t *testing.T, c *Client, _ []*node.Memory) {
 		l := c.MultiLock("a")
 		w := newWaiter(l)
-		w.queueUp()
-		e := w.entry
-		c.router.waits(e)
-		for _, settled := c.router.subscriptions.Listening(); !settled; _, settled = c.router.subscriptions.Listening() {
+		w.takeTicket()
+		e := w.ticket
+		c.messages.onDenied(e)
+		for _, settled := c.messages.subscriptions.Listening(); !settled; _, settled = c.messages.subscriptions.Listening() {
 			time.Sleep(time.Millisecond)
 		}
 		now := c.clock.Now()
 		for range 2 { // attempts
-			e.begin(now)
+			e.beginAttempt(now)
 			for i := range 3 {
-				e.sign(&node.Op{}, i)
+				e.stamp(&node.Op{}, i)
 			}
 		}
 		denied := &node.Reply{Outcome: node.Denied, Holder: node.Holder{Owner: "o", TTL: time.Second}, Rank: 0}
 		e.voted(1, now, denied)
-		require.True(t, e.covered(), "node 2 will tell when the holder releases")
+		require.True(t, e.holderIsCovered(), "node 2 will tell when the holder releases")
 		e.voted(1, now, &node.Reply{Outcome: node.Granted})
-		require.False(t, e.covered())
-		_, err := w.resign(ErrClosed)
+		require.False(t, e.holderIsCovered())
+		_, err := w.cancel(ErrClosed)
 		require.ErrorIs(t, err, ErrClosed)
 	})
 }

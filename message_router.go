@@ -1,0 +1,172 @@
+package quorumlock
+
+import (
+	"sync"
+	"time"
+
+	"github.com/quorumlock/quorumlock/internal/inbox"
+	"github.com/quorumlock/quorumlock/node"
+)
+
+// messageRouter passes messages of the nodes on to the waiters of a client: those in queues, who have an
+// entry, and those of latches, who have a watcher.
+type messageRouter struct {
+	client        *Client
+	subscriptions *inbox.Set
+
+	// mu may be taken while the mutex of subscriptions is held, but not the other way round.
+	mu       sync.Mutex
+	tickets  map[string]*ticket
+	watchers map[*latchWatcher]struct{}
+	// stale has, for each node, the waiters whose entries were left over there, and when they
+	// were removed last.
+	stale []map[string]time.Duration
+}
+
+func (r *messageRouter) init(c *Client, nodes []node.Node) {
+	r.client = c
+	r.tickets = make(map[string]*ticket)
+	r.watchers = make(map[*latchWatcher]struct{})
+	for range nodes {
+		r.stale = append(r.stale, make(map[string]time.Duration))
+	}
+	r.subscriptions = inbox.New(c.clock, nodes, c.id, c.cfg.Redisson, inboxHandler{r})
+}
+
+// addTicket makes an entry for a waiter, which gets messages from then on.
+func (r *messageRouter) addTicket(w *waiter) *ticket {
+	e := newTicket(w)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.tickets[e.id] = e
+	return e
+}
+
+// onDenied records that the waiter of an entry was denied, so that it needs messages.
+func (r *messageRouter) onDenied(e *ticket) {
+	if r.setDenied(e, true) {
+		r.subscriptions.Use(e.redissonNames())
+	}
+}
+
+// onServed records that the waiter of an entry has the lock, and needs no messages. The entry stays
+// until the release, as it is in the queues until then.
+func (r *messageRouter) onServed(e *ticket) {
+	if r.setDenied(e, false) {
+		r.subscriptions.Done(e.redissonNames())
+	}
+}
+
+// setDenied sets the mark of an entry, and reports whether that changed it.
+func (r *messageRouter) setDenied(e *ticket, denied bool) (changed bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	changed = e.counted != denied
+	e.counted = denied
+	return changed
+}
+
+// removeTicket ends the messages to an entry.
+func (r *messageRouter) removeTicket(e *ticket) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	delete(r.tickets, e.id)
+}
+
+// eachTicket calls f for all entries.
+func (r *messageRouter) eachTicket(f func(*ticket)) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, e := range r.tickets {
+		f(e)
+	}
+}
+
+// inboxHandler implements inbox.Handler.
+type inboxHandler struct{ *messageRouter }
+
+func (h inboxHandler) Message(i int, m node.Message) {
+	now := h.client.clock.Now()
+	switch m.Kind {
+	case node.Announced:
+		h.eachTicket(func(e *ticket) { e.onAnnounced(i, m.Name, now) })
+	case node.Counted:
+		h.onLatchMessage(i, m.Name)
+	case node.Woken, node.Standby, node.Returned:
+		h.client.tokenClock.observe(m.Fence, m.Name)
+		h.wakeTicket(i, m, now)
+	}
+}
+
+func (h inboxHandler) Opened(i int) {
+	now := h.client.clock.Now()
+	h.eachTicket(func(e *ticket) { e.onResubscribed(i, now) })
+}
+
+func (h inboxHandler) Lost(i int) { h.eachTicket(func(e *ticket) { e.onLost(i) }) }
+
+func (h inboxHandler) Resubscribed(i int) {
+	now := h.client.clock.Now()
+	h.eachTicket(func(e *ticket) { e.onWoken(i, now) })
+	h.wakeWatchers()
+}
+
+func (h inboxHandler) Settled() {
+	h.eachTicket(func(e *ticket) { e.waiter.nudge() })
+	h.wakeWatchers()
+}
+
+func (h inboxHandler) CannotFollow(i int, err error) {
+	h.client.warn("quorumlock: waiters do not hear when Redisson releases a lock, and look once a second", "node", h.client.nodes.Name(i), "err", err)
+}
+
+// wakeTicket passes a message on to the waiter that it names.
+func (r *messageRouter) wakeTicket(i int, m node.Message, now time.Duration) {
+	r.mu.Lock()
+	e := r.tickets[node.WaiterKey(m.Waiter)]
+	r.mu.Unlock()
+	if pool, slots, ok := node.Vacated(m.Name); ok {
+		m.Name = pool
+		e.addHint(i, slots)
+	}
+	switch {
+	case e == nil:
+		r.dropStale(i, m, now)
+	case e.returnHintedSlot(i):
+	case m.Kind == node.Woken:
+		e.onWoken(i, now)
+	case m.Kind == node.Returned:
+		e.onReturned(i, now)
+	default:
+		e.onStandby(i, now)
+	}
+}
+
+// stalePause is the time between two attempts to remove the same entry.
+const stalePause = 100 * time.Millisecond
+
+// maxStale bounds how many attempts are remembered for each node.
+const maxStale = 1000
+
+// dropStale handles a message to a waiter that is gone. Mostly an operation that removes its entry
+// is on its way, and the next waiter is woken then. Otherwise a late acquisition has left the
+// entry behind, and it is removed here.
+func (r *messageRouter) dropStale(i int, m node.Message, now time.Duration) {
+	if r.client.nodes.Leaves(i, m.Waiter) {
+		return
+	}
+	r.mu.Lock()
+	strays := r.stale[i]
+	last, before := strays[m.Waiter]
+	again := before && now-last < stalePause
+	if !again {
+		if len(strays) >= maxStale {
+			clear(strays)
+		}
+		strays[m.Waiter] = now
+	}
+	r.mu.Unlock()
+	if !again {
+		r.client.nodes.Leave(i, []string{m.Name}, m.Waiter, r.client.slotTables.OnNodes(m.Name), r.client.entryTTL())
+	}
+}
