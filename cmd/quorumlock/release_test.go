@@ -42,6 +42,9 @@ func requireRelease(t *testing.T, binary string, build *exec.Cmd) {
 
 // The commands of the image's build stage work, and the image has what it needs and runs as nobody.
 func TestDockerfile(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it builds a release, all packages of Go included: make check")
+	}
 	text, err := os.ReadFile(filepath.Join(root, "Dockerfile"))
 	require.NoError(t, err)
 	instructions := regexp.MustCompile(`(?m)^(FROM|ENV|WORKDIR|COPY|RUN|ARG|USER|ENTRYPOINT) (.+)$`).FindAllStringSubmatch(string(text), -1)
