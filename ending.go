@@ -40,7 +40,7 @@ func (h *hold) finish(now time.Duration, cause error, r *releasing) bool {
 	h.client.lines.gave(h)
 	if h.entry != nil {
 		h.entry.forget()
-		h.client.inboxes.unlist(h.entry)
+		h.client.router.unlist(h.entry)
 	}
 	return true
 }

@@ -274,7 +274,7 @@ func (x *latchCall) await() error {
 	var seen *quorum.LatchView
 	defer func() {
 		if w != nil {
-			c.inboxes.unwatch(w)
+			c.router.unwatch(w)
 		}
 	}()
 	for {
@@ -301,7 +301,7 @@ func (x *latchCall) await() error {
 			seen = v
 		}
 		if w == nil {
-			w = c.inboxes.watch(x.latch.name[0], x.need)
+			w = c.router.watch(x.latch.name[0], x.need)
 		}
 		if why := w.wait(x); why != nil {
 			return gaveUp(x.notDone(v, err), why)
