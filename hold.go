@@ -147,12 +147,12 @@ func (h *hold) tickAt(now, room time.Duration) error {
 		return nil
 	case h.tenure.leaked:
 		return ErrLeaked
+	case h.tenure.reachedLimit(now):
+		return ErrHoldLimit
 	case now >= h.validUntil && h.lock.fixed:
 		return h.lost("its TTL ran out, and it does not renew")
 	case now >= h.validUntil:
 		return h.lost("no quorum of nodes confirmed a renewal in time")
-	case now >= h.tenure.limit():
-		return ErrHoldLimit
 	}
 	if !h.renewIfDue(now, room) {
 		return ErrClosed

@@ -69,7 +69,9 @@ func (r *latchRound) send() {
 // submit sends one operation. The mutex is held.
 func (r *latchRound) submit(i int, ask *node.LatchOp, token uint64) {
 	l := r.call.latch
-	if r.inboxes&(1<<i) != 0 {
+	r.call.mu.Lock()
+	defer r.call.mu.Unlock()
+	if r.inboxes&(1<<i) != 0 && !r.call.left {
 		ask.Inbox, ask.Keep = l.client.id, l.client.keepEntry()
 	}
 	c := &dispatch.Call{To: r, Op: &node.Op{

@@ -3,6 +3,8 @@ package quorumlock
 import (
 	"math/bits"
 	"time"
+
+	"github.com/quorumlock/quorumlock/quorum"
 )
 
 // watcher is who waits for a latch. All but its channel is guarded by the mutex of the router.
@@ -15,6 +17,8 @@ type watcher struct {
 	// set if it should ask in any case, and asked once it has with its subscriptions made.
 	listening, told uint64
 	look, asked     bool
+	// entered are all nodes that ever were.
+	entered quorum.Set
 }
 
 // watch has somebody told of a latch, from the next round on that carries its inbox.
@@ -27,11 +31,28 @@ func (r *router) watch(name string, need int) *watcher {
 	return w
 }
 
-func (r *router) unwatch(w *watcher) {
+// unwatch ends that, and reports whether others of this client wait for the same latch.
+func (r *router) unwatch(w *watcher) (others bool) {
 	r.mu.Lock()
 	delete(r.watchers, w)
+	for other := range r.watchers {
+		others = others || other.name == w.name
+	}
 	r.mu.Unlock()
 	r.subscriptions.Done(nil)
+	return others
+}
+
+// lookAgainFor makes all watchers of a latch ask: the nodes may just have been told to forget them.
+func (r *router) lookAgainFor(name string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for w := range r.watchers {
+		if w.name == name {
+			w.look = true
+			w.nudge()
+		}
+	}
 }
 
 // counted tells those who wait for a latch what a node has said of it.
@@ -70,6 +91,7 @@ func (w *watcher) begin() uint64 {
 	w.router.mu.Lock()
 	defer w.router.mu.Unlock()
 	w.listening, w.told, w.look, w.asked = listening, 0, false, settled
+	w.entered |= quorum.Set(listening)
 	return listening
 }
 

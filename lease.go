@@ -104,7 +104,7 @@ func (l *Lease) Backing() (have, want int) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	now := h.client.clock.Now()
-	if l.tenure.over != nil || l.over != nil || now >= h.validUntil {
+	if l.over != nil || l.tenure.overAt(now) != nil {
 		return 0, h.claims.Nodes()
 	}
 	return h.claims.Backing(now), h.claims.Nodes()
@@ -223,7 +223,7 @@ func (t *tenure) extend(done chan error) error {
 	h := t.hold
 	h.mu.Lock()
 	now := h.client.clock.Now()
-	if t.over != nil || now >= h.validUntil {
+	if t.overAt(now) != nil {
 		h.mu.Unlock()
 		return t.err()
 	}

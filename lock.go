@@ -79,7 +79,7 @@ func (l *Lock) With(o LockOptions) *Lock {
 	if l.reads {
 		m.reading()
 	}
-	m.ttl, m.maxHold, m.fixed = cmp.Or(o.TTL, m.ttl), cmp.Or(o.MaxHold, m.maxHold), o.Fixed
+	m.ttl, m.maxHold, m.fixed = wholeTTL(cmp.Or(o.TTL, m.ttl)), cmp.Or(o.MaxHold, m.maxHold), o.Fixed
 	m.need = cmp.Or(o.Rule, l.base).Need(l.client.nodes.Len())
 	m.waiting = cmp.Or(o.Waiting, m.waiting)
 	m.handover = !l.client.cfg.Handover.Off && !o.NoHandover && !o.Fixed && m.waiting != WaitFair && !m.reads
@@ -297,4 +297,14 @@ func during(ctx, held context.Context, lease ends, fn func(ctx context.Context) 
 		return errors.Join(err, lost)
 	}
 	return err
+}
+
+// deadline is when the operations of the lock that begin now count a node as late: after a third
+// of the TTL. It is 0 where the timeout of the client is not longer than that.
+func (l *Lock) deadline(now time.Duration) time.Duration {
+	patience := (l.ttl / 3).Truncate(time.Millisecond)
+	if patience >= l.client.cfg.NodeTimeoutMax {
+		return 0
+	}
+	return now + patience
 }

@@ -31,7 +31,7 @@ func (h *hold) renew(now time.Duration, done chan error) {
 	r.calls.Aim(n, h.op(node.Renew))
 	for i := range n {
 		c := r.calls.To(i)
-		c.To, c.Renews = r, h.renews()
+		c.To, c.Renews, c.Deadline = r, h.renews(), h.lock.deadline(now)
 		if err := h.client.nodes.Submit(i, c); err != nil {
 			r.record(i, 0, &node.Reply{Err: err, Unsent: true})
 			continue
@@ -60,6 +60,18 @@ func (h *hold) nextRenewal(sent time.Duration) time.Duration {
 func (r *renewal) Answer(c *dispatch.Call, reply *node.Reply) {
 	if over := r.vote(c, reply); over != nil {
 		r.hold.end(over)
+	}
+}
+
+// AnswerLate is a node's answer after the deadline of its call. The confirmation counts all the
+// same, while the lease is valid.
+func (r *renewal) AnswerLate(c *dispatch.Call, reply *node.Reply) {
+	h := r.hold
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.phase == held {
+		h.note(c.Node(), c.Sent, reply)
+		h.straggle()
 	}
 }
 

@@ -31,7 +31,7 @@ func (h *hold) sendTo(nodes quorum.Set) {
 	calls := dispatch.NewCalls(h.client.nodes.Len(), h.acquisition())
 	for i := range nodes.All() {
 		c := calls.To(i)
-		c.To = h
+		c.To, c.Deadline = h, h.lock.deadline(h.began)
 		h.trail.asks()
 		if h.entry != nil {
 			op := calls.Op

@@ -20,6 +20,9 @@ func (h *hold) undo(now time.Duration, r *releasing) {
 		return
 	}
 	r.calls.Aim(h.client.nodes.Len(), h.release())
+	for i := range h.client.nodes.Len() {
+		r.calls.To(i).Deadline = h.lock.deadline(now) // a caller waits
+	}
 	h.undoBy(&r.calls, now, r)
 }
 

@@ -59,7 +59,7 @@ func newWaiter(l *Lock) *waiter {
 // now is the time; for a waiter that has not had to wait so far, when it came: that was a moment
 // ago.
 func (c *Client) now(w *waiter) time.Duration {
-	if w != nil && w.nudged == nil {
+	if w != nil && w.nudged == nil && w.attempts < 2 {
 		return w.began
 	}
 	return c.clock.Now()

@@ -16,6 +16,9 @@ type Call struct {
 	// Until makes the call an undo: it is repeated until it succeeds, or until this time.
 	// 0 for all other calls, which are sent once.
 	Until time.Duration
+	// Deadline is the local time from which the receiver does not wait for the answer; 0 if
+	// only the timeout of the exchange bounds that. See also [LateReceiver].
+	Deadline time.Duration
 	// node is the index of the node, which is below quorum.MaxNodes.
 	node uint8
 	// Renews is, for a renewal, how many nodes it needs; 0 for all other calls.
@@ -30,6 +33,8 @@ type Call struct {
 	retried bool
 	// answered is set once the receiver has its answer. An undo may be repeated after that.
 	answered bool
+	// late is set if it got that at its deadline, after the operation was sent.
+	late bool
 }
 
 // Node is the index of the node.

@@ -48,6 +48,8 @@ type sender struct {
 	began, deadline time.Duration
 	// overdue is set once it is: its receivers have been told, and no caller waits for it.
 	overdue bool
+	// soonest is the earliest deadline of a call that has no answer, or 0.
+	soonest time.Duration
 	// closed is set when failed undos are no longer kept, gone when the node itself was closed.
 	closed, gone bool
 	// dropped counts releases that were given up.
@@ -104,6 +106,7 @@ func (s *sender) submit(c *Call) error {
 		s.queue = append(s.queue, c)
 	}
 	s.countRenewalLocked(c, 1)
+	s.expectLocked(c)
 	s.startLocked()
 	return nil
 }
@@ -223,7 +226,7 @@ func (s *sender) settle() bool {
 		case c.retried:
 			s.requeueLocked()
 		}
-		if c.answered {
+		if c.answered && !c.late {
 			s.batch[i] = nil
 		} else {
 			c.answered = true
@@ -232,7 +235,13 @@ func (s *sender) settle() bool {
 	s.mu.Unlock()
 
 	for i, c := range s.batch {
-		if c != nil {
+		switch {
+		case c == nil:
+		case c.late:
+			if to, ok := c.To.(LateReceiver); ok {
+				to.AnswerLate(c, &s.replies[i])
+			}
+		default:
 			c.To.Answer(c, &s.replies[i])
 		}
 	}

@@ -6,22 +6,34 @@ import (
 	"github.com/quorumlock/quorumlock/node"
 )
 
-// startTimeoutLocked starts the timeout of an exchange that begins now. The timer keeps running
-// from one exchange to the next: resetting it for each would cost more than one firing too
-// early now and then.
+// startTimeoutLocked starts the timeout of an exchange that begins now.
 func (s *sender) startTimeoutLocked(now time.Duration) {
 	s.began, s.deadline = now, now+s.health.timeout
-	if !s.timerSet || s.timerAt > s.deadline {
-		s.armTimeoutLocked(now)
+	s.armTimeoutLocked(now, s.deadline)
+}
+
+// armTimeoutLocked makes sure that onTimeout runs at an instant, or before. The timer keeps running
+// from one exchange to the next: resetting it for each would cost more than one firing too
+// early now and then.
+func (s *sender) armTimeoutLocked(now, at time.Duration) {
+	if s.timerSet && s.timerAt <= at {
+		return
+	}
+	s.timerSet, s.timerAt = true, at
+	if s.timer == nil {
+		s.timer = s.nodes.env.Clock.AfterFunc(at-now, s.onTimeout)
+	} else {
+		s.timer.Reset(at - now)
 	}
 }
 
-func (s *sender) armTimeoutLocked(now time.Duration) {
-	s.timerSet, s.timerAt = true, s.deadline
-	if s.timer == nil {
-		s.timer = s.nodes.env.Clock.AfterFunc(s.deadline-now, s.onTimeout)
-	} else {
-		s.timer.Reset(s.deadline - now)
+// rearmTimeoutLocked sets the timer to the next deadline, if there is one.
+func (s *sender) rearmTimeoutLocked(now time.Duration) {
+	if s.deadline != 0 && !s.overdue {
+		s.armTimeoutLocked(now, s.deadline)
+	}
+	if s.soonest != 0 {
+		s.armTimeoutLocked(now, max(s.soonest, now+minDeadlineGap))
 	}
 }
 
@@ -32,34 +44,38 @@ func (s *sender) stopTimeoutLocked() (overdue bool) {
 	return overdue
 }
 
-// onTimeout runs when an exchange may be overdue. The receivers of its calls are told that the
-// outcome is unknown, and the receivers of queued calls that the node was not asked. The sender's
-// goroutine stays with the exchange until the node's own timeout ends it.
+// onTimeout runs when calls or an exchange may be overdue, and answers the calls.
 func (s *sender) onTimeout() {
 	s.mu.Lock()
 	now := s.nodes.env.Clock.Now()
 	s.timerSet = false
-	if s.deadline == 0 || now < s.deadline || s.overdue {
-		if s.deadline != 0 && !s.overdue {
-			s.armTimeoutLocked(now) // an exchange began after the timer was set
-		}
-		s.mu.Unlock()
-		return
+	late, unsent := s.expireLocked(now)
+	var sent, queued []*Call
+	if s.deadline != 0 && now >= s.deadline && !s.overdue {
+		sent, queued = s.overdueLocked(now)
 	}
+	s.rearmTimeoutLocked(now)
+	s.mu.Unlock()
+
+	s.fail(late, node.ErrTimeout, nil, false)
+	s.fail(unsent, node.ErrBusy, node.ErrTimeout, true)
+	s.fail(sent, node.ErrTimeout, nil, false)
+	s.fail(queued, node.ErrDown, node.ErrTimeout, true)
+}
+
+// overdueLocked records that an exchange is overdue. It returns the calls whose outcome is unknown,
+// and the calls behind them, for which the node was not asked. The sender's goroutine stays with
+// the exchange until the node's own timeout ends it.
+func (s *sender) overdueLocked(now time.Duration) (sent, queued []*Call) {
 	s.overdue = true
 	s.health.late()
-	var sent []*Call
 	for _, c := range s.inFlight {
 		if !c.answered {
 			c.answered = true
 			sent = append(sent, c)
 		}
 	}
-	queued := s.refuseQueueLocked(now)
-	s.mu.Unlock()
-
-	s.fail(sent, node.ErrTimeout, nil, false)
-	s.fail(queued, node.ErrDown, node.ErrTimeout, true)
+	return sent, s.refuseQueueLocked(now)
 }
 
 // refuseQueueLocked empties the queue of a node that failed. Undos are kept. It returns the calls
