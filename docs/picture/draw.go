@@ -98,7 +98,7 @@ type caption struct {
 	text   string
 }
 
-// captions are what the marks say, in lines that fit.
+// captions returns the texts of the marks, wrapped to the width, and the number of lines.
 func captions() (lines []caption, n int) {
 	for i, m := range marks {
 		line := fmt.Sprintf("%d  ", i+1)

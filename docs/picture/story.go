@@ -1,6 +1,6 @@
 package main
 
-// kind is what a span of time is filled with.
+// kind is the state of a client or a server during a span of time.
 type kind string
 
 const (
