@@ -36,10 +36,12 @@ type Client struct {
 
 	nodes *dispatch.Nodes
 	// owned is set if the client made the nodes, and has to close them.
-	owned       bool
-	schedule    scheduler
-	reports     reporter
-	tokens      tokens
+	owned    bool
+	schedule scheduler
+	reports  reporter
+	tokens   tokens
+	// refills are those that give nodes back what they have forgotten of latches.
+	refills     refills
 	generations generations
 	lines       lines
 	router      router

@@ -119,13 +119,13 @@ func TestDoctorWithTheDocumentedRightsOverTLS(t *testing.T) {
 	assert.Zero(t, d.code)
 	assert.Empty(t, d.worse("error warning unknown"))
 	assert.Equal(t, map[string]string{"rights": "note " + d.Nodes[0].Node + " " + d.Nodes[1].Node + " " + d.Nodes[2].Node +
-		": the user locker lacks rights for latches: +sadd +scard +smembers\n" +
+		": the user locker lacks rights for latches: +zcard\n" +
 		"Permit them, as a user who may, and keep that: with ACL SAVE where the server has an ACL file, else with CONFIG REWRITE.\n" +
-		"ACL SETUSER locker +sadd +scard +smembers\n"}, d.worse("note"))
+		"ACL SETUSER locker +zcard\n"}, d.worse("note"))
 
 	// The line that it says is the one that helps.
 	for _, s := range servers {
-		_, err := s.Command(strings.Fields("ACL SETUSER locker +sadd +scard +smembers")...)
+		_, err := s.Command(strings.Fields("ACL SETUSER locker +zcard")...)
 		require.NoError(t, err)
 	}
 	d = diagnose(t, []string{"SSL_CERT_FILE=" + servers[0].CAFile()}, "--nodes", nodes)

@@ -24,8 +24,6 @@ type examiner struct {
 	clock clock.Clock
 	// lost is why the server is asked no more.
 	lost error
-	// guards is set once the server has refused a write in a script that must not write.
-	guards bool
 }
 
 // examine learns what there is to know of one node.

@@ -41,7 +41,7 @@ func Waiting() Group {
 }
 
 // Latches are for latches.
-func Latches() Group { return Group{ForLatches, strings.Fields("+sadd +scard +smembers")} }
+func Latches() Group { return Group{ForLatches, strings.Fields("+zadd +zcard +zrange")} }
 
 // Redisson is for locks that are shared with Redisson's clients.
 func Redisson() Group {
