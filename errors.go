@@ -152,6 +152,11 @@ const (
 	LossExpired LossCause = "expired"
 	// LossForced: it was released by force.
 	LossForced LossCause = "forced"
+	// LossTaken: another owner has it on a majority of the nodes.
+	LossTaken LossCause = "taken"
+	// LossGone: a Release found that fewer nodes still had it than the rule asks for: names
+	// were deleted by hand or by force, evicted, or ran out early.
+	LossGone LossCause = "gone"
 )
 
 // LostError says why a lease ended early. It is an ErrLost. Whoever holds it must stop
@@ -163,6 +168,8 @@ type LostError struct {
 	// Cause says what happened in one word, Reason in several.
 	Cause  LossCause
 	Reason string
+	// TakenBy is, for LossTaken, the owner that has the lock now.
+	TakenBy string
 	// Nodes has what the nodes that did not confirm said last.
 	Nodes []NodeError
 }

@@ -244,6 +244,9 @@ type Reply struct {
 	// that is as large as the token of the operation may be the operation's own. A denied Open may
 	// have opened the node. A Denied may follow a grant, so the caller undoes it as one.
 	Repeated bool
+	// Partial is set, if a Release of several names was Released, when the owner no longer
+	// had some of them.
+	Partial bool
 	// Restarted says, if Recovering, that it came back with a marker of an earlier
 	// life, or that its limits were changed; else it had no marker.
 	Restarted bool

@@ -60,6 +60,22 @@ func TestRunSurvivesTheLossOfTwoNodes(t *testing.T) {
 	})
 }
 
+func TestRunTellsThatTheLockWasDeleted(t *testing.T) {
+	t.Parallel()
+	servers := startFleet(t)
+	p := servers.holding(t)
+	for _, s := range servers {
+		require.EventuallyWithT(t, func(c *assert.CollectT) {
+			removed, err := s.Command("DEL", "k")
+			assert.NoError(c, err)
+			assert.Equal(c, "1", removed)
+		}, 10*time.Second, 10*time.Millisecond, "a node must have granted the lock")
+	}
+	p.reply()
+	assert.Zero(t, p.exit(), "the command's own status")
+	assert.Contains(t, p.stderr.String(), lostBefore)
+}
+
 // holdFor waits until a server was asked so often to renew.
 func holdFor(t *testing.T, s *redisproc.Server, renewals int) {
 	t.Helper()

@@ -35,6 +35,9 @@ type Case struct {
 	Faults faultinject.Plan
 	Tasks  []Task
 
+	// Tampers are what takes locks away from their holders.
+	Tampers []Tamper
+
 	// dropped says what was taken from the case since it was drawn.
 	dropped dropped
 }
@@ -254,6 +257,9 @@ func (c *Case) Describe() string {
 		}
 	}
 	b.WriteString("\n")
+	for _, t := range c.Tampers {
+		fmt.Fprintln(&b, t)
+	}
 	tell := func(kind string, clocks []Clock) {
 		for i, clock := range clocks {
 			if clock != (Clock{Rate: 1}) {

@@ -21,7 +21,9 @@
 //   - waking: who waits has the lock 1.5 seconds after the last that stood in its way, and where
 //     nothing ever goes wrong and all want one lock, after 0.4 seconds: no wake is lost;
 //   - order: where waiters take turns, and nothing goes wrong, nobody is passed over;
-//   - counting: what calls of a latch tell can be explained.
+//   - counting: what calls of a latch tell can be explained;
+//   - losses: a lease that was released by force, or that another took as its lock was deleted by
+//     hand, ends with its next renewal, or its release says so; and no other lease is told that.
 //
 // Package mutant shows that it finds protocols which lack a rule.
 //

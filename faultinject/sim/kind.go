@@ -2,7 +2,7 @@ package sim
 
 import "fmt"
 
-// Kind is what some tasks of a case want instead of locks.
+// Kind says how a case differs from one of plain locks.
 type Kind string
 
 // The kinds of cases.
@@ -10,6 +10,8 @@ const (
 	OfLocks   Kind = ""
 	OfPermits Kind = "permits"
 	OfLatches Kind = "latches"
+	// OfTampering is of locks that are released by force and deleted by hand.
+	OfTampering Kind = "tampering"
 )
 
 // Draw makes the case of a seed. It panics if there is no such kind.
@@ -30,6 +32,8 @@ func (k Kind) draws() func(seed uint64) *Case {
 		return DrawPermits
 	case OfLatches:
 		return DrawLatches
+	case OfTampering:
+		return DrawTampering
 	}
 	return nil
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/quorumlock/quorumlock"
+	"github.com/quorumlock/quorumlock/quorum"
 )
 
 // perform is one task: it asks for the lock, acts as its holder, and lets go; again and again
@@ -56,7 +57,10 @@ func (w *world) use(p *process, lease *quorumlock.Lease, t Task, rng *rand.Rand,
 		w.acts(p, lease)
 	}
 	w.note("%s lets go of %v (%s)", p.label, t.Names, w.short(lease.Owner()))
-	_ = lease.Release(context.Background())
+	w.notTaken(lease, lease.Err())
+	left := lease.Remaining()
+	err := lease.Release(context.Background())
+	w.released(lease, w.needOf(t), left, err)
 	if lease.Context().Err() == nil {
 		w.violated(Finality, "%s has released %v (%s), and the context of its lease goes on", p.label, t.Names, w.short(lease.Owner()))
 	}
@@ -102,6 +106,8 @@ func (w *world) take(p *process, t Task, index int) *quorumlock.Lease {
 		return nil
 	}
 	w.grantedTo(p, lease, t.Reads, before)
+	w.renews(lease, !t.Fixed)
+	w.follows(lease)
 	if t.Permits == 0 {
 		w.inTurn(p, t, began)
 	}
@@ -209,6 +215,14 @@ func (w *world) extend(p *process, lease *quorumlock.Lease, t Task) {
 	if left := lease.Remaining(); err == nil && !t.Careless && lease.Err() == nil && left < least {
 		w.violated(Finality, "%s was told that it extended %v, and has %v left instead of %v", p.label, t.Names, left, least)
 	}
+}
+
+// needOf is how many nodes have to grant a task's lock.
+func (w *world) needOf(t Task) int {
+	if t.All {
+		return len(w.servers)
+	}
+	return quorum.Majority().Need(len(w.servers))
 }
 
 // ttlOf is the TTL of a task's lock. A short one needs short timeouts.
