@@ -98,7 +98,7 @@ type caption struct {
 	text   string
 }
 
-// captions returns the texts of the marks, wrapped to the width, and the number of lines.
+// captions are what the marks say, in lines that fit.
 func captions() (lines []caption, n int) {
 	for i, m := range marks {
 		line := fmt.Sprintf("%d  ", i+1)

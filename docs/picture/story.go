@@ -1,6 +1,6 @@
 package main
 
-// kind is the state of a client or a server during a span of time.
+// kind is what a span of time is filled with.
 type kind string
 
 const (
