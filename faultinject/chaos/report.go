@@ -33,6 +33,11 @@ type Report struct {
 	Recovered time.Duration
 	// Violations are the promises that were broken, in words. There must be none.
 	Violations []string
+	// Slow lists, in words, the progress that was not seen in time. There must be none on a machine
+	// with time to spare.
+	Slow []string
+	// Lag is by how much the step of the plan that was latest came later than the plan says.
+	Lag time.Duration
 	// History has what every client did, for further questions.
 	History *history.History
 	// Began is when the plan began, and Over when the last fault was mended, by the clock
@@ -100,6 +105,10 @@ func (r *Report) violated(format string, args ...any) {
 	r.Violations = append(r.Violations, fmt.Sprintf(format, args...))
 }
 
+func (r *Report) slow(format string, args ...any) {
+	r.Slow = append(r.Slow, fmt.Sprintf(format, args...))
+}
+
 // Err is an error that lists the violations, or nil.
 func (r *Report) Err() error {
 	if len(r.Violations) == 0 {
@@ -136,7 +145,11 @@ func (r *Report) Print(out io.Writer) {
 	}
 	row("had again after the last", r.Recovered.Round(time.Millisecond))
 	row("violations", len(r.Violations))
+	row("slow", len(r.Slow))
 	_ = table.Flush()
+	for _, what := range r.Slow {
+		_, _ = fmt.Fprintln(out, "SLOW:", what)
+	}
 	for _, v := range r.Violations {
 		_, _ = fmt.Fprintln(out, "VIOLATION:", v)
 	}

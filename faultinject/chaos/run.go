@@ -31,6 +31,8 @@ type Config struct {
 	// Gentle has clients take, renew and release majority locks only. A lease that is lost
 	// then was lost by a fault.
 	Gentle bool
+	// Patient gives nodes a third of the TTL to answer: a busy machine then costs clients little.
+	Patient bool
 	// Brisk has clients hold nothing for long: who gets no lock then is kept from it.
 	Brisk bool
 	// Think is how long a holder takes, at most, from its look at the lease to its write.
@@ -122,7 +124,7 @@ func (a *arena) prepare() error {
 func (a *arena) settings() settings {
 	return settings{
 		TTL: a.TTL, Skew: a.TTL / 2, Clients: a.Clients, Workers: a.Workers, Kinds: a.Kinds,
-		Gentle: a.Gentle, Brisk: a.Brisk, Think: a.Think,
+		Gentle: a.Gentle, Patient: a.Patient, Brisk: a.Brisk, Think: a.Think,
 	}
 }
 
@@ -133,10 +135,14 @@ func (a *arena) setUp(ctx context.Context) error {
 	for _, s := range a.Servers {
 		cfg.Addresses = append(cfg.Addresses, s.Addr())
 	}
-	if _, err := admin.Init(ctx, cfg); err != nil {
+	cfg.NodeTimeoutMin, cfg.NodeTimeoutMax = a.TTL/3, a.TTL/3
+	_, err := admin.Init(ctx, cfg)
+	for began := time.Now(); errors.Is(err, admin.ErrUnanswered) && time.Since(began) < patience; { // a busy machine
+		_, err = admin.Init(ctx, cfg)
+	}
+	if err != nil {
 		return fmt.Errorf("chaos: opening the nodes: %w", err)
 	}
-	var err error
 	if a.resource, err = newResource(); err != nil {
 		return err
 	}
@@ -181,15 +187,31 @@ func (a *arena) act(ctx context.Context) error {
 	a.report.Over = clock.System().Now()
 	if err == nil {
 		a.say("all is mended")
-		longest := time.Duration(0)
-		for _, kind := range a.Kinds {
-			longest = max(longest, a.recoveryOf(kind))
-		}
-		sleep(ctx, longest)
+		a.recover(ctx)
 	}
 	stop()
 	watch.Wait()
 	return errors.Join(err, ctx.Err())
+}
+
+// patience is how long a run waits, beyond the time that a recovery may take, for everything to be had
+// again.
+const patience = 30 * time.Second
+
+// recover leaves clients the time that a recovery may take, and more on a machine that is too busy for
+// them to finish in it.
+func (a *arena) recover(ctx context.Context) {
+	mended := time.Now()
+	longest := time.Duration(0)
+	for _, kind := range a.Kinds {
+		longest = max(longest, a.recoveryOf(kind))
+	}
+	sleep(ctx, longest)
+	for !a.resource.had(a.Kinds, mended) && time.Since(mended) < longest+patience {
+		if !sleep(ctx, 50*time.Millisecond) {
+			return
+		}
+	}
 }
 
 // watch says every few seconds how it goes.

@@ -28,6 +28,8 @@ type settings struct {
 	// Gentle clients take a majority's lock, renew it and release it. Others do all that
 	// the library offers, and forget a lock now and then.
 	Gentle bool
+	// Patient clients give nodes a third of the TTL to answer.
+	Patient bool
 	// Brisk clients hold nothing for long, so that others have their turn.
 	Brisk bool
 	// Think is how long a holder takes, at most, from its look at the lease to its write.
@@ -38,7 +40,11 @@ type settings struct {
 func (s settings) config() quorumlock.Config {
 	wall := clock.NewSkewed(clock.System(), 1)
 	wall.StepWall(s.Wall)
-	return quorumlock.Config{Addresses: s.Nodes, TTL: s.TTL, MaxTTL: s.TTL, MaxClockSkew: s.Skew, Clock: wall}
+	cfg := quorumlock.Config{Addresses: s.Nodes, TTL: s.TTL, MaxTTL: s.TTL, MaxClockSkew: s.Skew, Clock: wall}
+	if s.Patient {
+		cfg.NodeTimeoutMin, cfg.NodeTimeoutMax = s.TTL/3, s.TTL/3
+	}
+	return cfg
 }
 
 // environment is the variable that carries them.

@@ -20,10 +20,13 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// needsDocker skips a test where there is no Docker engine, which is the only reason to. It
-// fails there if QUORUMLOCK_DOCKER is "required".
+// needsDocker skips a test in short mode, and where there is no Docker engine. It fails there if
+// QUORUMLOCK_DOCKER is "required".
 func needsDocker(t testing.TB) {
 	t.Helper()
+	if testing.Short() {
+		t.Skip("it needs Docker: make check")
+	}
 	err := Available(t.Context())
 	if err == nil {
 		return

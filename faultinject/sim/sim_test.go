@@ -83,8 +83,11 @@ func simulationOf(t *testing.T, of sim.Kind) {
 // inProcesses has a process for each core run its share: a run has one core to itself, so
 // that it is the same each time. The first that fails ends the others.
 func inProcesses(t *testing.T, first uint64) {
-	began := time.Now()
-	cores := min(runtime.NumCPU(), *seeds)
+	began, seeds := time.Now(), *seeds
+	if testing.Short() {
+		seeds = min(seeds, 300)
+	}
+	cores := min(runtime.NumCPU(), seeds)
 	s := shares{failed: -1, at: make([]string, cores)}
 	children := make([]*exec.Cmd, cores)
 	for i := range children {
@@ -92,7 +95,7 @@ func inProcesses(t *testing.T, first uint64) {
 		defer cancel()
 		s.cancels = append(s.cancels, cancel)
 		children[i] = exec.CommandContext(ctx, os.Args[0], "-test.run=^TestSimulation$", fmt.Sprintf("-step=%d", cores),
-			fmt.Sprintf("-skip=%d", i), fmt.Sprintf("-seeds=%d", *seeds), fmt.Sprintf("-from=%d", first), fmt.Sprintf("-history=%t", *history), "-kind="+*kind)
+			fmt.Sprintf("-skip=%d", i), fmt.Sprintf("-seeds=%d", seeds), fmt.Sprintf("-from=%d", first), fmt.Sprintf("-history=%t", *history), "-kind="+*kind)
 		children[i].Stderr = os.Stderr
 	}
 	var wg sync.WaitGroup
@@ -112,7 +115,7 @@ func inProcesses(t *testing.T, first uint64) {
 	wg.Wait()
 	took := time.Since(began)
 	fmt.Printf("simulation: %d seeds from %d in %.1f s (%.0f a minute on %d cores): %s\n",
-		*seeds, first, took.Seconds(), float64(*seeds)/took.Minutes(), cores, s.sum)
+		seeds, first, took.Seconds(), float64(seeds)/took.Minutes(), cores, s.sum)
 	if !t.Failed() {
 		require.Equal(t, cores, s.done, "processes that ran all of their share")
 	}
