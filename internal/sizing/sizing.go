@@ -44,7 +44,7 @@ func Of(ttl time.Duration) Sizes {
 // TTLTable is a Markdown table of the sizes of TTLs.
 func TTLTable(ttls ...time.Duration) string {
 	var b strings.Builder
-	b.WriteString("| TTL = MaxTTL | a dead holder's lock is free after | renewed every | a node is waited for | an outage of all nodes is survived up to | a node without its memory waits (R) | renewals of a lease per node and minute, about |\n")
+	b.WriteString("| TTL = MaxTTL | a dead holder's lock is free after | renewal interval | node timeout | longest outage of all nodes that a lease survives | recovery (R) | renewals per lease, node and minute, about |\n")
 	b.WriteString("|---|---|---|---|---|---|---|\n")
 	for _, ttl := range ttls {
 		s := Of(ttl)
@@ -69,7 +69,7 @@ func short(d time.Duration) time.Duration {
 // NodesTable is a Markdown table of what numbers of nodes survive.
 func NodesTable(numbers ...int) string {
 	var b strings.Builder
-	b.WriteString("| | nodes | must agree | may be down while you hold, or want, a lock | lose a lock each without notice, and it is still yours alone |\n")
+	b.WriteString("| | nodes | must agree | nodes that may be down | nodes that may lose your lock without notice, while it stays exclusive |\n")
 	b.WriteString("|---|---|---|---|---|\n")
 	for _, kind := range []struct {
 		name string
