@@ -1,6 +1,8 @@
 package quorumlock
 
 import (
+	"errors"
+	"iter"
 	"math"
 	"sync"
 	"time"
@@ -182,4 +184,159 @@ func (h *grant) renewIfDue(now, room time.Duration) bool {
 	default:
 		return s.schedule(h, h.nextDue())
 	}
+}
+
+// recordReply records what a node answered, and returns the vote that it counts as.
+func (h *grant) recordReply(i int, sent time.Duration, r *node.Reply) quorum.Vote {
+	switch r.Outcome {
+	case node.Granted, node.Healed:
+		recovering := r.Recovering > 0
+		var now time.Duration
+		if recovering {
+			now = h.client.clock.Now()
+		}
+		if !h.claims.Confirm(i, sent, h.lock.ttl, now, recovering) {
+			h.refusals.set(i, &node.Reply{Err: &node.Error{
+				Node: h.client.nodes.Name(i), Op: node.Renew, Reason: node.ErrRecovering, Err: errHealUncounted,
+			}})
+			return quorum.Unknown
+		}
+		h.refusals.clear(i)
+		return quorum.Granted
+	case node.Denied:
+		h.claims.Drop(i)
+		h.refusals.set(i, r)
+		return quorum.Denied
+	default:
+		h.refusals.set(i, r)
+		return quorum.Unknown
+	}
+}
+
+// minGain is what it is not worth to look at the clock for, in the life of a lease.
+const minGain = time.Millisecond
+
+// applyLateVote has the answer of a node that does not decide prolong a lease that is held.
+func (h *grant) applyLateVote() {
+	gain := h.claims.ValidUntil(h.lock.need) - h.validUntil
+	if gain < minGain && h.client.cfg.Hooks.BackingChanged == nil {
+		return
+	}
+	now := h.client.clock.Now()
+	h.extendValidity(now)
+	h.reportBacking(now)
+}
+
+// extendValidity moves validUntil to what the claims allow. Nothing revives a lease whose
+// time is over: such claims come to nothing.
+func (h *grant) extendValidity(now time.Duration) {
+	if now < h.validUntil {
+		h.validUntil = max(h.validUntil, h.claims.ValidUntil(h.lock.need))
+	}
+}
+
+// errHealUncounted is why a renewal that a node took did not count.
+var errHealUncounted = errors.New("it took the lock back, which counts from the first renewal after its recovery")
+
+// refusals are the last answers of those nodes whose last answer was no confirmation, in the
+// order of the nodes. Most holds have none, and many have one, of a node that is down or slow.
+type refusals struct{ first *refusal }
+
+type refusal struct {
+	reply node.Reply
+	node  int
+	next  *refusal
+}
+
+// all are all of them, each with the index of its node.
+func (rs *refusals) all() iter.Seq2[int, *node.Reply] {
+	return func(yield func(int, *node.Reply) bool) {
+		for r := rs.first; r != nil && yield(r.node, &r.reply); r = r.next {
+		}
+	}
+}
+
+// get is that of a node, or nil.
+func (rs *refusals) get(i int) *node.Reply {
+	if r := *rs.find(i); r != nil && r.node == i {
+		return &r.reply
+	}
+	return nil
+}
+
+// find is where that of a node is, or would be.
+func (rs *refusals) find(i int) **refusal {
+	p := &rs.first
+	for *p != nil && (*p).node < i {
+		p = &(*p).next
+	}
+	return p
+}
+
+// set keeps what a node refused with.
+func (rs *refusals) set(i int, r *node.Reply) {
+	p := rs.find(i)
+	if *p == nil || (*p).node != i {
+		*p = &refusal{node: i, next: *p}
+	}
+	(*p).reply = *r
+}
+
+// clear forgets what a node refused with, as it does not any more.
+func (rs *refusals) clear(i int) {
+	if p := rs.find(i); *p != nil && (*p).node == i {
+		*p = (*p).next
+	}
+}
+
+// nodeErrors is what the nodes that did not confirm said last. The mutex is held.
+func (h *grant) nodeErrors() []NodeError {
+	var errs []NodeError
+	for i, r := range h.refusals.all() {
+		if err := replyError(r); err != nil {
+			errs = append(errs, NodeError{Node: h.client.nodes.Name(i), Err: err})
+		}
+	}
+	return errs
+}
+
+// errForcedOff is what a node says whose lock was released by force.
+var errForcedOff = errors.New("released by force")
+
+// replyError is the reason in a node's answer; nil for a confirmation.
+func replyError(r *node.Reply) error {
+	switch {
+	case r.Outcome == node.Denied && r.Holder.Owner == "":
+		return errForcedOff
+	case r.Outcome == node.Denied:
+		return &HeldError{Name: r.Holder.Name, Owner: r.Holder.Owner, TTL: r.Holder.TTL}
+	default:
+		return r.Err
+	}
+}
+
+// nextClaimExpiry is when the next claim runs out unless it is renewed.
+func (h *grant) nextClaimExpiry() time.Duration {
+	if h.client.cfg.Hooks.BackingChanged == nil {
+		return never // no hook to tell
+	}
+	return h.claims.NextLapse(h.client.clock.Now())
+}
+
+// reportBacking tells the hook if the number of nodes that back a held lease is another
+// than when that was told last. While the slower votes of the acquisition are out it
+// is not news. The mutex is held.
+func (h *grant) reportBacking(now time.Duration) {
+	hook := h.client.cfg.Hooks.BackingChanged
+	if hook == nil || h.state != stateHeld || h.proposal.Votes().Missing() > 0 {
+		return
+	}
+	have := h.claims.Backing(now)
+	if have == int(h.reportedBacking) {
+		return
+	}
+	h.reportedBacking = uint8(have) //nolint:gosec // of at most quorum.MaxNodes
+	report(&h.client.reporter, hook, BackingEvent{
+		Names: h.lock.Names(), Owner: h.owner, Have: have, Want: h.claims.Nodes(), Need: h.lock.need,
+	})
 }

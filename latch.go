@@ -3,8 +3,11 @@ package quorumlock
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
+	"maps"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/quorumlock/quorumlock/quorum"
@@ -212,4 +215,108 @@ func (l *Latch) runCall(ctx context.Context, op, id string, invalid []string, ru
 		})
 	}
 	return err
+}
+
+// What can go wrong with a latch, for errors.Is.
+var (
+	// ErrLatchNotSet: the latch is not set, or its TTL has passed without any use.
+	ErrLatchNotSet = errors.New("quorumlock: latch not set")
+	// ErrLatchDeleted: the latch was deleted while the call was waiting for it.
+	ErrLatchDeleted = errors.New("quorumlock: latch deleted")
+	// ErrLatchSet: the latch is set to another number. See [LatchSetError].
+	ErrLatchSet = errors.New("latch set to another number")
+)
+
+// wrapError is an error with the name of the latch.
+func (l *Latch) wrapError(err error) error { return fmt.Errorf("%w: %q", err, l.name[0]) }
+
+// LatchSetError says what a latch is set to instead. It is an ErrLatchSet.
+type LatchSetError struct {
+	Name string
+	// Count is what it is set to, or what some nodes say if not Chosen.
+	Count int
+	// Chosen is set if a majority of the nodes agrees on Count. Otherwise others set it at the
+	// same time, or did not finish.
+	Chosen bool
+}
+
+// Error says what the latch is set to.
+func (e *LatchSetError) Error() string {
+	if e.Chosen {
+		return fmt.Sprintf("quorumlock: latch %q is set to %d", e.Name, e.Count)
+	}
+	return fmt.Sprintf("quorumlock: latch %q was set to different numbers at the same time, %d on some nodes, and no majority agrees on one", e.Name, e.Count)
+}
+
+// Is makes it an ErrLatchSet.
+func (e *LatchSetError) Is(target error) bool { return target == ErrLatchSet }
+
+// latchOpenError says how far a latch had come when somebody stopped waiting for it.
+type latchOpenError struct {
+	name        string
+	left, count int
+}
+
+func (e *latchOpenError) Error() string {
+	return fmt.Sprintf("quorumlock: latch %q: %d of %d have still to count down", e.name, e.left, e.count)
+}
+
+// latchGenerations are those of latches that were deleted a moment ago, as far as this client was told:
+// its next call of such a latch need not be refused first. They are of use as long as clocks may
+// be apart, see [latchCall.earliest].
+type latchGenerations struct {
+	mu     sync.Mutex
+	latest map[string]uint64
+	// sweepAt is how many there may be before those of no use are thrown out.
+	sweepAt int
+}
+
+// observe notes a generation, where those up to passed are of no use any more.
+func (g *latchGenerations) observe(name string, generation, passed uint64) {
+	if generation <= passed {
+		return
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.latest == nil {
+		g.latest = make(map[string]uint64)
+	}
+	if len(g.latest) >= max(g.sweepAt, minSweep) {
+		maps.DeleteFunc(g.latest, func(_ string, old uint64) bool { return old <= passed })
+		g.sweepAt = 2 * len(g.latest)
+	}
+	g.latest[name] = max(g.latest[name], generation)
+}
+
+// latestOf is the latest generation of a latch that is known; 0 if none is.
+func (g *latchGenerations) latestOf(name string) uint64 {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.latest[name]
+}
+
+// refills are the latches for which a call of this client gives ids back to nodes that forgot them.
+type refills struct {
+	mu   sync.Mutex
+	busy map[string]struct{}
+}
+
+// begin reports whether no other call does it.
+func (f *refills) begin(name string) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if _, busy := f.busy[name]; busy {
+		return false
+	}
+	if f.busy == nil {
+		f.busy = make(map[string]struct{})
+	}
+	f.busy[name] = struct{}{}
+	return true
+}
+
+func (f *refills) end(name string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	delete(f.busy, name)
 }

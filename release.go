@@ -4,11 +4,155 @@ import (
 	"errors"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/quorumlock/quorumlock/internal/dispatch"
 	"github.com/quorumlock/quorumlock/node"
 	"github.com/quorumlock/quorumlock/quorum"
 )
+
+// end ends the lease, if it has not ended yet, and undoes it on the nodes.
+func (h *grant) end(cause error) { h.endAt(h.client.clock.Now(), cause, nil) }
+
+// endAt is end for somebody who waits for the nodes, if there is one, and who has just looked at
+// the clock. It reports whether this call ended the lease.
+func (h *grant) endAt(now time.Duration, cause error, r *releaseRound) bool {
+	h.mu.Lock()
+	over := h.endLocked(now, cause, r)
+	h.mu.Unlock()
+	if over {
+		h.lease.jointLeases.beginReleases()
+	}
+	return over
+}
+
+// endLocked is endTo with the mutex held; what joint leases hold besides is left to the caller.
+func (h *grant) endLocked(now time.Duration, cause error, r *releaseRound) bool {
+	if h.state != stateHeld {
+		return false
+	}
+	t := h.lease
+	switch {
+	case t.leaked:
+	case t.reachedLimit(now):
+		cause = ErrHoldLimit
+	case now >= h.validUntil && !errors.Is(cause, ErrLost):
+		cause = h.expiredError("its time had run out before it was released")
+	}
+	h.state = stateEnded
+	t.end(cause)
+	h.reportEnd(t, cause, now-t.grantedAt, false) // before anybody else can report a grant
+	// In this order: a Close that does not find the hold any more may close the lanes. And
+	// who of this client is next must not send anything before the release.
+	h.releaseEverywhere(now, r)
+	h.client.scheduler.remove(h)
+	h.lock.returnSlots(true)
+	h.client.queues.onReleased(h)
+	if h.ticket != nil {
+		h.ticket.abandon()
+		h.client.messages.removeTicket(h.ticket)
+	}
+	return true
+}
+
+// reportEnd tells the log and the hooks. Only what nobody asked for is worth a line.
+func (h *grant) reportEnd(t *lease, cause error, heldFor time.Duration, handedOver bool) {
+	c := h.client
+	switch {
+	case errors.Is(cause, ErrReleased), errors.Is(cause, ErrClosed):
+	case errors.Is(cause, ErrLeaked):
+		c.warn("quorumlock: a lease was dropped without a Release; it is released now", "names", h.lock.names, "owner", h.owner, "held", heldFor)
+	default:
+		c.warn("quorumlock: lease ended", "names", h.lock.names, "owner", h.owner, "held", heldFor, "err", cause)
+	}
+	if hook := c.cfg.Hooks.Ended; hook != nil {
+		report(&c.reporter, hook, EndedEvent{
+			Names: h.lock.Names(), Owner: h.owner, Token: t.token, Held: heldFor, HandedOver: handedOver, Err: cause,
+		})
+	}
+}
+
+// expiredError is the error for a lease that ends by itself, as its time is up. The mutex is held.
+func (h *grant) expiredError(reason string) error {
+	if h.lock.noRenew {
+		return h.lostError(LossExpired, reason)
+	}
+	return h.lostError(LossUnconfirmed, reason)
+}
+
+func (h *grant) lostError(cause LossCause, reason string) error {
+	return &LostError{Names: h.lock.Names(), Owner: h.owner, Cause: cause, Reason: reason, Nodes: h.nodeErrors()}
+}
+
+// undoMargin is how long undos are repeated besides the TTL. What a node has granted is
+// over after the TTL; but a node that hangs may have commands in its buffers, and run
+// them when it wakes.
+const undoMargin = time.Minute
+
+// releaseEverywhere releases this owner on every node that may have seen it. A node that fails is
+// tried again until the TTL has passed, and a margin.
+func (h *grant) releaseEverywhere(now time.Duration, r *releaseRound) {
+	if r == nil {
+		h.submitReleases(dispatch.NewCalls(h.client.nodes.Len(), h.releaseOp()), now, dispatch.Ignore)
+		return
+	}
+	r.forced = h.hasTombstone()
+	r.calls.Aim(h.client.nodes.Len(), h.releaseOp())
+	for i := range h.client.nodes.Len() {
+		r.calls.To(i).Deadline = h.lock.deadline(now) // a caller waits
+	}
+	h.submitReleases(&r.calls, now, r)
+}
+
+func (h *grant) submitReleases(v *dispatch.Calls, now time.Duration, to dispatch.Receiver) {
+	for i := range h.client.nodes.Len() {
+		h.submitUndo(i, now, v.To(i), to)
+	}
+}
+
+// releaseOp is the operation that undoes.
+func (h *grant) releaseOp() node.Op {
+	op := h.operation(node.Release)
+	op.Announce = h.client.cfg.Redisson
+	return op
+}
+
+// undoAt does so on one node, before what has been sent there since if it is to be first.
+func (h *grant) undoAt(i int, now time.Duration, first bool) {
+	op := h.releaseOp()
+	c := dispatch.NewCall(i, &op, dispatch.Ignore)
+	c.Front = first
+	h.submitUndo(i, now, c, c.To)
+}
+
+// submitUndo does so on one node, by a call that has the operation.
+func (h *grant) submitUndo(i int, now time.Duration, c *dispatch.Call, to dispatch.Receiver) {
+	c.To, c.Until = to, now+h.lock.ttl+undoMargin
+	if h.ticket != nil {
+		op := *c.Op
+		op.Waiter = h.ticketAfterUndo(i)
+		c.Op = &op
+	}
+	if !h.proposal.Exposed().Has(i) {
+		to.Answer(c, &node.Reply{Outcome: node.Absent})
+		return
+	}
+	if err := h.client.nodes.Submit(i, c); err != nil {
+		to.Answer(c, &node.Reply{Err: err})
+	}
+}
+
+// ticketAfterUndo is what becomes of the waiter's entry on a node, when what that granted is
+// undone: one who has not got the lock waits on.
+func (h *grant) ticketAfterUndo(i int) node.Waiter {
+	if h.lease == nil {
+		return h.ticket.onUndo(i)
+	}
+	if !h.proposal.Exposed().Has(i) {
+		h.ticket.leaveNode(i)
+	}
+	return h.ticket.asLeaver()
+}
 
 // releaseRound is a release whose outcome a caller wants to know. The first answers of the nodes
 // settle two questions. Have enough nodes confirmed it for others to get the lock? And had the
