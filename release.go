@@ -291,8 +291,8 @@ func (q *lossInquiry) record(i int, reply *node.Reply) {
 }
 
 // conclude settles whether the lease was lost. A node that recovers has given the lock to no
-// other since it lost its memory, so it counts as one that has the lease. Where a node does not
-// answer now, its first answer stands.
+// other since it lost its memory, so it counts as one that has the lease. A node that does not
+// answer now may recover, so its first answer proves nothing.
 func (q *lossInquiry) conclude() {
 	r := q.release
 	defer r.decided.Done()
@@ -311,7 +311,7 @@ func (q *lossInquiry) conclude() {
 
 // misses reports whether a node did not have the lease, and has not lost its memory.
 func (q *lossInquiry) misses(i int) bool {
-	return q.release.gone.Vote(i) == quorum.Granted && q.replies[i].Recovering == 0
+	return q.release.gone.Vote(i) == quorum.Granted && q.replies[i].Err == nil && q.replies[i].Recovering == 0
 }
 
 // loss is the error for a release that comes behind a loss.

@@ -278,6 +278,24 @@ func TestAReleaseIgnoresLossesThatNodesNotice(t *testing.T) {
 	})
 }
 
+// A node that recovers and fails before it can say so is no proof of a loss.
+func TestAReleaseIgnoresLossesThatNodesCannotTellOf(t *testing.T) {
+	inVirtualTime(t, 3, func(t *testing.T, f *fleet) {
+		client, ways := f.hookedClient()
+		lease := held(t, client.RedLock("job"))
+		for i := range 2 {
+			f.nodes[i].Flush()
+			ways[i].set(func(ops []node.Op) {
+				if ops[0].Kind == node.Inspect {
+					f.stop(i)
+				}
+			}, nil)
+		}
+		require.NoError(t, lease.Release(t.Context()))
+		f.start(0, 1)
+	})
+}
+
 // The names run out while the release is under way: they were there when it was called.
 func TestAReleaseInTheLastInstantIsNoLoss(t *testing.T) {
 	inVirtualTime(t, 3, func(t *testing.T, f *fleet) {
