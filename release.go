@@ -96,7 +96,7 @@ func (h *grant) releaseEverywhere(now time.Duration, r *releaseRound) {
 		h.submitReleases(dispatch.NewCalls(h.client.nodes.Len(), h.releaseOp()), now, dispatch.Ignore)
 		return
 	}
-	r.forced = h.hasTombstone()
+	r.forced, r.asked = h.hasTombstone(), h.proposal.Exposed()
 	r.calls.Aim(h.client.nodes.Len(), h.releaseOp())
 	for i := range h.client.nodes.Len() {
 		r.calls.To(i).Deadline = h.lock.deadline(now) // a caller waits
@@ -169,8 +169,9 @@ type releaseRound struct {
 	// the lease: it is won when the other nodes are fewer than the need of the rule.
 	tally, gone quorum.Tally
 	errs        []NodeError
-	// forced is set if a renewal had met a tombstone.
+	// forced is set if a renewal had met a tombstone. asked are the nodes that may have had the lease.
 	forced bool
+	asked  quorum.Set
 	lost   *LostError
 }
 
@@ -292,7 +293,7 @@ func (q *lossInquiry) record(i int, reply *node.Reply) {
 
 // conclude settles whether the lease was lost. A node that recovers has given the lock to no
 // other since it lost its memory, so it counts as one that has the lease. A node that does not
-// answer now may recover, so its first answer proves nothing.
+// answer now may recover, so it counts the same, unless it never had the lease.
 func (q *lossInquiry) conclude() {
 	r := q.release
 	defer r.decided.Done()
@@ -311,7 +312,8 @@ func (q *lossInquiry) conclude() {
 
 // misses reports whether a node did not have the lease, and has not lost its memory.
 func (q *lossInquiry) misses(i int) bool {
-	return q.release.gone.Vote(i) == quorum.Granted && q.replies[i].Err == nil && q.replies[i].Recovering == 0
+	answered := q.replies[i].Err == nil || !q.release.asked.Has(i)
+	return q.release.gone.Vote(i) == quorum.Granted && answered && q.replies[i].Recovering == 0
 }
 
 // loss is the error for a release that comes behind a loss.

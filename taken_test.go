@@ -296,6 +296,19 @@ func TestAReleaseIgnoresLossesThatNodesCannotTellOf(t *testing.T) {
 	})
 }
 
+// A node that is down all the time never had the lock, and one more without it is a loss.
+func TestAReleaseCountsANodeThatIsDown(t *testing.T) {
+	inVirtualTime(t, 3, func(t *testing.T, f *fleet) {
+		f.stop(2)
+		client := f.client()
+		_ = client.RedLock("other").Do(t.Context(), func(context.Context) error { return nil }) // finds it down
+		settled()
+		lease := held(t, client.RedLock("job"))
+		f.free("job", lease.Owner(), 0)
+		require.Equal(t, quorumlock.LossGone, lossOf(t, lease.Release(t.Context())).Cause)
+	})
+}
+
 // The names run out while the release is under way: they were there when it was called.
 func TestAReleaseInTheLastInstantIsNoLoss(t *testing.T) {
 	inVirtualTime(t, 3, func(t *testing.T, f *fleet) {
