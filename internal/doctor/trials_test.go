@@ -65,7 +65,10 @@ func TestEachMissingRightIsFound(t *testing.T) {
 			if !strings.ContainsAny(rule[:1], "+~&") || slices.Contains(untold, rule) {
 				continue
 			}
-			n := user(slices.Delete(slices.Clone(all), i, i+1))
+			if slices.Contains(all[:i], rule) {
+				continue // two groups need it
+			}
+			n := user(slices.DeleteFunc(slices.Clone(all), func(other string) bool { return other == rule }))
 			want := rule
 			if rule == "~job:*" {
 				want = "~job:a"
