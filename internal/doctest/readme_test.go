@@ -12,8 +12,8 @@ import (
 	"github.com/quorumlock/quorumlock/internal/redisproc"
 )
 
-// TestReadmeProgram does what the README tells newcomers to do: five fresh servers, the command init,
-// and the program as it stands there.
+// TestReadmeProgram follows the README as a new user does: five fresh servers, the command init, and the program
+// copied from the page.
 func TestReadmeProgram(t *testing.T) {
 	var addresses []string
 	for _, s := range redisproc.StartN(t, 5) {
@@ -42,7 +42,7 @@ func writeReport(context.Context) error { fmt.Println("the report is written"); 
 	require.Equal(t, "the report is written\n", run(t, nodes, program, report))
 }
 
-// run runs a program of Go, and returns what it says.
+// run runs a Go program, and returns its output.
 func run(t *testing.T, env string, args ...string) string {
 	t.Helper()
 	cmd := exec.Command("go", append([]string{"run"}, args...)...)
@@ -53,7 +53,7 @@ func run(t *testing.T, env string, args ...string) string {
 	return string(out)
 }
 
-// TestSacredCommands keeps the two commands with which everybody begins.
+// TestSacredCommands checks the two commands of the quick start, which must never change.
 func TestSacredCommands(t *testing.T) {
 	code, _ := read(t, "README.md").blocks()
 	var all []string
@@ -64,7 +64,7 @@ func TestSacredCommands(t *testing.T) {
 	require.Contains(t, all, "make test")
 }
 
-// TestIndex has every document in the index.
+// TestIndex checks that the index lists every document.
 func TestIndex(t *testing.T) {
 	index := strings.Join(read(t, "docs/README.md").lines, "\n")
 	for _, d := range documents(t) {
