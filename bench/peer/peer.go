@@ -136,6 +136,7 @@ func Find(name string) (Peer, error) {
 	return all[i], nil
 }
 
+// Names returns the names of all peers.
 func Names() []string {
 	var names []string
 	for _, p := range All() {

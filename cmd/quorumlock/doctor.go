@@ -15,7 +15,7 @@ import (
 	"github.com/quorumlock/quorumlock/node"
 )
 
-// The exit codes of doctor, as those who watch services know them.
+// The exit codes of doctor follow the convention of monitoring plugins.
 const (
 	exitWarnings = 1
 	exitErrors   = 2
@@ -109,7 +109,7 @@ func (a *app) examine(c *cobra.Command, keys []string, asJSON bool) error {
 	case err != nil:
 		return err
 	case report.Severity == doctor.Error:
-		return &exitError{code: exitErrors} // the report says it
+		return &exitError{code: exitErrors} // the report has the reason
 	case report.Severity == doctor.Warning:
 		return &exitError{code: exitWarnings}
 	default:
@@ -117,8 +117,7 @@ func (a *app) examine(c *cobra.Command, keys []string, asJSON bool) error {
 	}
 }
 
-// doctorConfig is what the flags say. What programs would refuse about the set of nodes is for the
-// report.
+// doctorConfig reads the flags. Problems of the set of nodes, which programs would refuse, belong in the report.
 func (a *app) doctorConfig(c *cobra.Command) (doctor.Config, error) {
 	f := a.nodes
 	if c.Flags().Changed("embedded") {
@@ -141,7 +140,7 @@ func (a *app) doctorConfig(c *cobra.Command) (doctor.Config, error) {
 	return cfg, err
 }
 
-// nodeOptions are the options for addresses.
+// nodeOptions parses addresses into options.
 func (a *app) nodeOptions(c *cobra.Command, addresses []string) ([]rueidis.ClientOption, error) {
 	options := make([]rueidis.ClientOption, len(addresses))
 	for i, address := range addresses {
@@ -153,13 +152,13 @@ func (a *app) nodeOptions(c *cobra.Command, addresses []string) ([]rueidis.Clien
 	return options, nil
 }
 
-// programsTimeout is how long programs wait for a node that set neither NodeTimeoutMax nor a TTL:
-// see quorumlock.Config.
+// programsTimeout is how long programs wait for a node if they set neither NodeTimeoutMax nor a TTL: see
+// quorumlock.Config.
 func programsTimeout(l node.Limits) time.Duration {
 	return min(500*time.Millisecond, max(min(quorumlock.DefaultTTL, l.MaxTTL)/10, time.Millisecond))
 }
 
-// doctorNode is a node as --json has it.
+// doctorNode is a node in the output of --json.
 type doctorNode struct {
 	Node       string   `json:"node"`
 	Reached    bool     `json:"reached"`
@@ -172,7 +171,7 @@ type doctorNode struct {
 	Slowest    *float64 `json:"slowest_ms"`
 }
 
-// doctorReport is what --json prints, and doctorHelp documents: names are never changed, only added.
+// doctorReport is the output of --json, which doctorHelp documents. Names are never changed, only added.
 type doctorReport struct {
 	Severity doctor.Severity `json:"severity"`
 	Nodes    []doctorNode    `json:"nodes"`

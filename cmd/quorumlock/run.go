@@ -16,8 +16,7 @@ import (
 	"github.com/quorumlock/quorumlock"
 )
 
-// defaultKillAfter is how long a command has between SIGTERM and SIGKILL, unless a
-// third of the TTL is less.
+// defaultKillAfter is the time between SIGTERM and SIGKILL, at most a third of the TTL.
 const defaultKillAfter = 5 * time.Second
 
 // runFlags are the flags of run.
@@ -29,7 +28,7 @@ type runFlags struct {
 	maxHold   time.Duration
 	killAfter time.Duration
 	purpose   string
-	// waits is set if --wait was given, and the waiting is bounded.
+	// waits is set if --wait was given, which bounds the wait.
 	waits bool
 }
 
@@ -111,24 +110,23 @@ func (a *app) runCommand() *cobra.Command {
 
 func (f *runFlags) register(c *cobra.Command) {
 	flags := c.Flags()
-	// What stands behind the command's name is the command's, also without a "--".
+	// Arguments after the command's name belong to the command, also without a "--".
 	flags.SetInterspersed(false)
 	flags.StringArrayVar(&f.keys, "key", nil, "the `name` of the lock; several need --multi")
 	flags.BoolVar(&f.multi, "multi", false, "take the lock on all nodes instead of a majority, and all keys at once")
 	flags.DurationVar(&f.ttl, "ttl", 0, "how long the nodes keep the lock without renewal (default 10s, or --max-ttl if that is less)")
 	flags.DurationVar(&f.wait, "wait", 0, "how long to wait for the lock; 0s tries once (default: as long as it takes)")
-	flags.StringVar(&f.purpose, "purpose", "", "what the lock is for, which those who look see with this host and process (default: the command's name)")
+	flags.StringVar(&f.purpose, "purpose", "", "what the lock is for; status shows it with this host and process (default: the command's name)")
 	flags.DurationVar(&f.maxHold, "max-hold", 0, "stop the command after so long (default: never)")
 	flags.DurationVar(&f.killAfter, "kill-after", 0, "how long after SIGTERM to send SIGKILL, a third of the TTL at most (default 5s, or that third if it is less)")
 }
 
-// effectiveTTL is the TTL of the lock, by the library's defaults where it is not given.
+// effectiveTTL is the TTL of the lock, or the library's default if none is given.
 func (f *runFlags) effectiveTTL(maxTTL time.Duration) time.Duration {
 	return cmp.Or(f.ttl, min(quorumlock.DefaultTTL, maxTTL))
 }
 
-// check says what is wrong with the flags before anything is tried. The library checks
-// what is its own: names, and the TTL.
+// check validates the flags before anything is tried. The library itself checks names and the TTL.
 func (f *runFlags) check(args []string, maxTTL time.Duration) error {
 	third := f.effectiveTTL(maxTTL) / 3
 	switch {
@@ -151,11 +149,11 @@ func (f *runFlags) check(args []string, maxTTL time.Duration) error {
 	}
 }
 
-// run takes the lock, runs the command, and releases the lock.
+// run acquires the lock, runs the command, and releases the lock.
 func (a *app) run(c *cobra.Command, f runFlags, args []string) error {
 	command, err := newCommand(args, a)
 	if err != nil {
-		return err // before the lock is asked for: nobody has to wait for a typing error
+		return err // before the lock is requested: no client must wait for a typing error
 	}
 	cfg, err := a.config(c)
 	if err != nil {
@@ -176,7 +174,7 @@ func (a *app) run(c *cobra.Command, f runFlags, args []string) error {
 	return h.hold(c.Context(), command)
 }
 
-// lock is what the flags ask for.
+// lock returns the lock that the flags describe.
 func (f *runFlags) lock(client *quorumlock.Client) *quorumlock.Lock {
 	options := quorumlock.LockOptions{Purpose: f.purpose}
 	if f.multi {
@@ -185,7 +183,7 @@ func (f *runFlags) lock(client *quorumlock.Client) *quorumlock.Lock {
 	return client.RedLock(f.keys[0]).With(options)
 }
 
-// purposeOf is what a lock is for, by the command that is run: nothing, where that cannot be shown.
+// purposeOf derives the lock's purpose from the command; "" if that cannot be shown.
 func purposeOf(command string) string {
 	name := filepath.Base(command)
 	odd := func(r rune) bool { return r == utf8.RuneError || !unicode.IsPrint(r) }
@@ -202,11 +200,11 @@ type holder struct {
 	lock    *quorumlock.Lock
 	rounds  *rounds
 	signals *signals
-	// explained is set when the user has been told what is wrong with the nodes.
+	// explained is set when the user has been told the problem of the nodes.
 	explained bool
 }
 
-// hold runs the command under the lock. Whatever happens, the lock is released last.
+// hold runs the command under the lock. In every case, it releases the lock last.
 func (h *holder) hold(ctx context.Context, command *command) error {
 	lease, err := h.acquire(ctx)
 	if err != nil {
@@ -223,8 +221,7 @@ func (h *holder) hold(ctx context.Context, command *command) error {
 
 const unconfirmed = "too few nodes confirmed the release, so the lock stays taken until its TTL is over"
 
-// release gives the lock back. The command has ended by now, so a node that does not
-// confirm is worth a warning only.
+// release releases the lock. The command has ended by now, so a missing confirmation is only worth a warning.
 func (h *holder) release(ctx context.Context, lease *quorumlock.Lease) {
 	err := lease.Release(context.WithoutCancel(ctx))
 	switch {

@@ -80,12 +80,12 @@ func (a *app) status(c *cobra.Command, keys []string, asJSON bool) error {
 		return err
 	}
 	if !report.known() {
-		return &exitError{code: exitNoQuorum} // the report says it
+		return &exitError{code: exitNoQuorum} // the report has the reason
 	}
 	return nil
 }
 
-// survey asks for each lock. That too few nodes answer is a state like others.
+// survey inspects each lock. Too few answers are a state, not an error.
 func survey(ctx context.Context, client *surveyor, keys []string) (report statusReport, err error) {
 	for _, key := range keys {
 		status, err := client.RedLock(key).Inspect(ctx)
@@ -97,8 +97,8 @@ func survey(ctx context.Context, client *surveyor, keys []string) (report status
 	return report, nil
 }
 
-// report is what was learnt about one lock. For a node that has not begun to recover, the
-// library tells what that takes a client with its limits.
+// report describes one lock. For a node whose recovery has not begun, it uses the duration that the library reports
+// for a client with its limits.
 func (s *surveyor) report(key string, status *quorumlock.Status) lockReport {
 	r := newLockReport(key, status)
 	for i := range r.Nodes {

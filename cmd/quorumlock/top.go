@@ -54,7 +54,7 @@ scripts:
      "semaphore":  the semaphore, if the lock is a permit of one
      "permit":     the number of that permit; -1 if it is none
      "state":      as that of status
-     "owner":      who holds it, or has it on most nodes if nobody does; "" for nobody
+     "owner":      its holder, or the owner with the most nodes if it is not held; "" for none
      "holder":     where the owner runs, as it says: host/process; "" if it does not say
      "purpose":    what for, as it says
      "readers":    how many hold it, if it is held by readers
@@ -67,7 +67,6 @@ scripts:
    }]}
 `
 
-// topFlags are the flags of top.
 type topFlags struct {
 	once, json bool
 	interval   time.Duration
@@ -75,10 +74,10 @@ type topFlags struct {
 	sort       string
 }
 
-// minInterval keeps a view from being a load.
+// minInterval keeps a view from loading the nodes.
 const minInterval = 100 * time.Millisecond
 
-// defaultScan is how many keys of each node one look searches.
+// defaultScan is how many keys of each node one round searches.
 const defaultScan = 10000
 
 func (a *app) topCommand() *cobra.Command {
@@ -106,7 +105,7 @@ func (a *app) topCommand() *cobra.Command {
 	return c
 }
 
-// checked are the flags, if they make sense.
+// checked validates the flags and sets defaults.
 func (f topFlags) checked(c *cobra.Command, keys []string) (topFlags, error) {
 	if len(keys) > 0 && !c.Flags().Changed("scan") {
 		f.scan = 0
@@ -155,7 +154,7 @@ func (a *app) top(c *cobra.Command, flags topFlags, keys []string) error {
 	return a.printTop(report, f.json)
 }
 
-// watcher is what the flags say.
+// watcher makes a watcher from the flags.
 func (a *app) watcher(c *cobra.Command, f topFlags, keys []string) (*watch.Watcher, error) {
 	if c.Flags().Changed("embedded") {
 		return nil, wrongUsage(c, errors.New("--embedded means nothing here: nodes in memory have no locks of others"))
@@ -174,7 +173,7 @@ func (a *app) watcher(c *cobra.Command, f topFlags, keys []string) (*watch.Watch
 	return watch.New(cfg)
 }
 
-// nothingListed reports whether there are nodes that could be searched, and none of them lets the user.
+// nothingListed reports whether every node that could be searched denies this to the user.
 func nothingListed(facts *watch.Facts) bool {
 	denied := 0
 	for i := range facts.Nodes {
@@ -199,7 +198,7 @@ func (a *app) printTop(r *topReport, asJSON bool) error {
 		_, err = io.WriteString(a.stdout, strings.Join((&topText{}).lines(r), "\n")+"\n")
 	}
 	if err == nil && r.Answered < r.Need {
-		return &exitError{code: exitNoQuorum} // the report says it
+		return &exitError{code: exitNoQuorum} // the report has the reason
 	}
 	return err
 }

@@ -40,12 +40,16 @@ const (
 	// Resize sets the number of permits of a semaphore.
 	Resize Kind = "resize"
 
-	Set       Kind = "set"
+	// Set sets a latch.
+	Set Kind = "set"
+
+	// CountDown counts down for an id.
 	CountDown Kind = "countdown"
 	// Await waits until a latch is done.
 	Await Kind = "await"
 	// Count asks how many ids have still to count down.
-	Count  Kind = "count"
+	Count Kind = "count"
+	// Delete deletes a latch.
 	Delete Kind = "delete"
 )
 
@@ -82,8 +86,9 @@ type Event struct {
 	Slots   []int `json:"slots,omitempty"`
 	// Size is the size of the semaphore. For an acquisition, it is the size in the client's configuration; for a
 	// Resize, the new size.
-	Size int    `json:"size,omitempty"`
-	ID   string `json:"id,omitempty"`
+	Size int `json:"size,omitempty"`
+	// ID is the id of a count-down.
+	ID string `json:"id,omitempty"`
 	// Count is the number that a latch is set to, or the reported number of missing ids.
 	Count int `json:"count,omitempty"`
 	// Call is the time just before the call began, and Return just after it ended, in nanoseconds of a clock that all

@@ -101,6 +101,7 @@ func New(cfg Config) (*Watcher, error) {
 	return w, nil
 }
 
+// Close closes all connections.
 func (w *Watcher) Close() {
 	for _, a := range w.nodes {
 		a.hangUp()
