@@ -147,7 +147,7 @@ func (s *stage) farewell() {
 	defer s.mu.Unlock()
 	fmt.Fprintf(s.w, "\nSeen: one holder at a time, two nodes of five lost without a break, the lock handed over in %v,\n", round(s.handOver))
 	fmt.Fprintf(s.w, "a lease that was over %v before its keys, when no majority was left to renew it, three nodes of five\n", round(s.early))
-	fmt.Fprintf(s.w, "that forgot the lock and gave it to nobody, and %d leases whose tokens only grew.\n", len(s.tokens))
+	fmt.Fprintf(s.w, "that forgot the lock and gave it to no other client, and %d leases whose tokens only grew.\n", len(s.tokens))
 	fmt.Fprint(s.w, "Next: quorumlock run --help, for locks on your own servers; README.md and docs/, for the library.\n")
 }
 

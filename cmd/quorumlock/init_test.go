@@ -200,9 +200,9 @@ func TestInitIsOvertaken(t *testing.T) {
 		state("c", admin.Failed, &node.Error{Node: "c", Op: node.Open, Reason: node.ErrRejected, Err: errors.New("\x1b[2J")}),
 	}}}
 	assert.Equal(t, "opened", i.became(i.report.Nodes[0]))
-	assert.Equal(t, "failed: it lost its memory, or was set up by somebody else, in the meantime", i.became(i.report.Nodes[1]))
+	assert.Equal(t, "failed: it lost its memory, or another client set it up, in the meantime", i.became(i.report.Nodes[1]))
 	assert.Equal(t, `failed: rejected: \x1b[2J`, i.became(i.report.Nodes[2]))
-	assert.EqualError(t, i.failed(), "b and c failed when the others were opened: run it again to see what became of that")
+	assert.EqualError(t, i.failed(), "b and c failed when the others were opened: run it again to see their state")
 }
 
 func TestSpans(t *testing.T) {

@@ -42,7 +42,7 @@ func (f *nodeFlags) register(flags *pflag.FlagSet) {
 		"the `nodes`, separated by commas or in several flags: host:port, redis://, rediss:// or unix:// "+
 			"(default: $"+nodesEnv+", the place for addresses with passwords; a comma in one is %2C)")
 	flags.IntVar(&f.embedded, "embedded", 0,
-		"use `N` in-memory nodes instead of servers, to try things out: they live in this process only, and exclude nobody outside of it")
+		"use `N` in-memory nodes instead of servers, to try things out: they live in this process only, and do not exclude other processes")
 	flags.BoolVar(&f.allowEven, "allow-even", false, "permit an even number of nodes")
 	flags.DurationVar(&f.nodeTimeout, "node-timeout", 0,
 		"how long to wait for one node at most (default 500ms, or a tenth of the TTL if that is less; 2s for init, status, top and release)")
@@ -118,7 +118,7 @@ func (a *app) config(c *cobra.Command) (quorumlock.Config, error) {
 		return cfg, wrongUsage(c, fmt.Errorf("--embedded %d: at least one node is needed", f.embedded))
 	case embedded:
 		cfg.Nodes = memoryNodes("embedded", f.embedded)
-		a.say("note: --embedded nodes live in this process and exclude nobody outside of it")
+		a.say("note: --embedded nodes live in this process and do not exclude other processes")
 		return cfg, nil
 	}
 	cfg.Addresses = f.list()

@@ -111,7 +111,7 @@ func TestRunWithoutDashes(t *testing.T) {
 
 func TestRunIsQuiet(t *testing.T) {
 	r := call(t, script("true")...)
-	assert.Equal(t, "quorumlock: note: --embedded nodes live in this process and exclude nobody outside of it\n", r.stderr)
+	assert.Equal(t, "quorumlock: note: --embedded nodes live in this process and do not exclude other processes\n", r.stderr)
 	r = call(t, script("true", "-v")...)
 	assert.Contains(t, r.stderr, "lock acquired")
 }

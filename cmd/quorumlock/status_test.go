@@ -83,7 +83,7 @@ func TestStatus(t *testing.T) {
 	assert.Regexp(t, `^NODE +HOLDER +LARGEST TOKEN +TTL LEFT +LATENCY +NOTE$`, lines[0])
 	assert.Regexp(t, `^127\.0\.0\.1:\d+ +\S+:\d+ \(\S+/\d+\) +\d{16} +\d+(\.\d+)?s +\S+s +-$`, lines[1])
 	assert.Contains(t, r.stdout, fmt.Sprintf(`"k" is held by %s on 5 of 5 nodes (3 needed)`, quorumlock.DescribeOwner(lease.Owner())))
-	assert.Contains(t, r.stdout, `"j<>" is taken on 3 of 5 nodes, but nobody has the 3 needed; somebody may be about to`)
+	assert.Contains(t, r.stdout, `"j<>" is taken on 3 of 5 nodes, but no owner has the 3 needed; an acquire or a release may be`)
 	assert.Contains(t, r.stdout, "ask again; on 3 nodes it never expires: not written by quorumlock\n")
 	assert.Contains(t, r.stdout, `"nearly free" is free: 5 of 5 nodes answered (3 needed); it is taken on 1 node only, which is too few to hold it; on 1 node it never expires`)
 	assert.Regexp(t, `\n\S+ +somebody +- +never expires +\S+s +-\n`, r.stdout)

@@ -108,18 +108,18 @@ func (r *lockReport) recoveringSentence() string {
 	recovering, left := r.count(nodeReport.recovers), span(r.opensIn(nodeReport.free))
 	text := fmt.Sprintf("%q cannot be had now, as %d of %d nodes recover (%d needed): ", r.Key, recovering, len(r.Nodes), r.Need)
 	if r.count(func(n nodeReport) bool { return n.toBegin }) > 0 {
-		return text + fmt.Sprintf("enough give new locks %s after the first attempt at a lock; who has it keeps it", left)
+		return text + fmt.Sprintf("enough give new locks %s after the first attempt at a lock; its holder keeps it", left)
 	}
-	return text + fmt.Sprintf("enough give new locks in %s; who has it keeps it", left)
+	return text + fmt.Sprintf("enough give new locks in %s; its holder keeps it", left)
 }
 
 // partialSentence describes a lock that seems to be neither held nor free.
 func (r *lockReport) partialSentence() string {
-	text := fmt.Sprintf("%q is taken on %d of %d nodes, but nobody has the %d needed", r.Key, r.taken(), len(r.Nodes), r.Need)
+	text := fmt.Sprintf("%q is taken on %d of %d nodes, but no owner has the %d needed", r.Key, r.taken(), len(r.Nodes), r.Need)
 	if n := len(r.Nodes) - r.Answered; n > 0 {
 		return text + fmt.Sprintf("; %s did not answer, so it may be held all the same", nodeCount(n))
 	}
-	return text + "; somebody may be about to take it or to release it: ask again"
+	return text + "; an acquire or a release may be in flight: ask again"
 }
 
 func nodeCount(n int) string {
