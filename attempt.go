@@ -54,7 +54,7 @@ var errCutShort = errors.New("the attempt was cut short")
 func (h *hold) cutShort() error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return fmt.Errorf("%w: %w", h.noQuorum("acquire", &h.taken), errCutShort)
+	return fmt.Errorf("%w: %w", h.noQuorum("acquire", h.proposal.Taken()), errCutShort)
 }
 
 // gaveUp is the error of an acquisition whose context has ended.
@@ -67,15 +67,16 @@ func (h *hold) verdict() (retry, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	again := retry{worthwhile: !h.hopeless(), tokenTooFar: h.tokenTooFar(), freeAfter: h.freeAfter()}
-	if h.round.Result() == quorum.Lost && h.round.Denied() > 0 && h.round.Unknown() <= len(h.claims)-h.lock.need {
+	votes := h.proposal.Votes()
+	if votes.Result() == quorum.Lost && votes.Denied() > 0 && votes.Unknown() <= h.claims.Nodes()-h.lock.need {
 		// Enough nodes answer: what stands in the way is who holds it there.
 		return again, h.heldError()
 	}
-	err := h.noQuorum("acquire", &h.taken)
-	err.Late = h.taken.Result() == quorum.Won
-	for i, l := range h.client.lanes {
-		if h.taken.Vote(i) == quorum.Denied {
-			err.Nodes = append(err.Nodes, NodeError{Node: l.node.Name(), Err: errUntaken})
+	err := h.noQuorum("acquire", h.proposal.Taken())
+	err.Late = h.proposal.Taken().Result() == quorum.Won
+	for i := range h.client.nodes.Len() {
+		if h.proposal.Taken().Vote(i) == quorum.Denied {
+			err.Nodes = append(err.Nodes, NodeError{Node: h.client.nodes.Name(i), Err: errUntaken})
 		}
 	}
 	return again, err
@@ -94,12 +95,12 @@ func (h *hold) hopeless() bool {
 			continue
 		}
 		// A block of tokens reaches further than one does that is the time.
-		timely := h.last == h.token && h.client.tokens.timely(h.token)
+		timely := h.proposal.End() == h.proposal.Token() && h.client.tokens.timely(h.proposal.Token())
 		if nodeErr.Permanent() || nodeErr.Reason == node.ErrClock && timely { //nolint:errorlint // a reason is never wrapped
 			permanent++
 		}
 	}
-	return permanent > len(h.claims)-h.lock.need
+	return permanent > h.claims.Nodes()-h.lock.need
 }
 
 // tokenTooFar reports whether a node has refused the token because of its clock.
@@ -114,13 +115,13 @@ func (h *hold) tokenTooFar() bool {
 
 // freeAfter is how long, by what the denials said, until a quorum is free.
 func (h *hold) freeAfter() time.Duration {
-	told := make([]time.Duration, 0, len(h.claims))
+	told := make([]time.Duration, 0, h.claims.Nodes())
 	for _, r := range h.refusals.all() {
 		if r.Outcome == node.Denied {
 			told = append(told, lifetime(r.Holder))
 		}
 	}
-	return quorum.FreeAfter(told, len(h.claims)-len(told), h.lock.need)
+	return quorum.FreeAfter(told, h.claims.Nodes()-len(told), h.lock.need)
 }
 
 // heldError names the owner that denied on most nodes.

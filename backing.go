@@ -1,24 +1,13 @@
 package quorumlock
 
-import (
-	"time"
-
-	"github.com/quorumlock/quorumlock/quorum"
-)
+import "time"
 
 // nextLapse is when the next claim runs out unless it is renewed.
 func (h *hold) nextLapse() time.Duration {
-	next := never
 	if h.client.cfg.Hooks.BackingChanged == nil {
-		return next // nobody wants to know
+		return never // no hook to tell
 	}
-	now := h.client.clock.Now()
-	for _, c := range h.claims {
-		if c > now {
-			next = min(next, c)
-		}
-	}
-	return next
+	return h.claims.NextLapse(h.client.clock.Now())
 }
 
 // reportBacking tells the hook if the number of nodes that back a held lease is another
@@ -26,15 +15,15 @@ func (h *hold) nextLapse() time.Duration {
 // is not news. The mutex is held.
 func (h *hold) reportBacking(now time.Duration) {
 	hook := h.client.cfg.Hooks.BackingChanged
-	if hook == nil || h.phase != held || h.round.Missing() > 0 {
+	if hook == nil || h.phase != held || h.proposal.Votes().Missing() > 0 {
 		return
 	}
-	have := quorum.Backing(h.claims, now)
+	have := h.claims.Backing(now)
 	if have == int(h.backing) {
 		return
 	}
 	h.backing = uint8(have) //nolint:gosec // of at most quorum.MaxNodes
 	fire(&h.client.reports, hook, BackingEvent{
-		Names: h.lock.Names(), Owner: h.owner, Have: have, Want: len(h.claims), Need: h.lock.need,
+		Names: h.lock.Names(), Owner: h.owner, Have: have, Want: h.claims.Nodes(), Need: h.lock.need,
 	})
 }

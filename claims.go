@@ -8,26 +8,25 @@ import (
 	"github.com/quorumlock/quorumlock/quorum"
 )
 
-// note keeps what a node answered, and says what it counts as.
-//
-// A node that recovers has forgotten whom it granted the lock before. That it took this
-// owner's renewal says nothing, unless this owner had a claim there all the time: then
-// nobody else can have had one.
+// note records what a node answered, and returns the vote that it counts as.
 func (h *hold) note(i int, sent time.Duration, r *node.Reply) quorum.Vote {
 	switch r.Outcome {
 	case node.Granted, node.Healed:
-		if r.Recovering > 0 && h.claims[i] <= h.client.clock.Now() {
+		recovering := r.Recovering > 0
+		var now time.Duration
+		if recovering {
+			now = h.client.clock.Now()
+		}
+		if !h.claims.Confirm(i, sent, h.lock.ttl, now, recovering) {
 			h.refusals.set(i, &node.Reply{Err: &node.Error{
-				Node: h.client.lanes[i].node.Name(), Op: node.Renew, Reason: node.ErrRecovering, Err: errUncounted,
+				Node: h.client.nodes.Name(i), Op: node.Renew, Reason: node.ErrRecovering, Err: errUncounted,
 			}})
 			return quorum.Unknown
 		}
-		h.claims[i] = max(h.claims[i], quorum.Expiry(sent, h.lock.ttl))
 		h.refusals.forgive(i)
 		return quorum.Granted
 	case node.Denied:
-		// Whatever it confirmed before, it has let go.
-		h.claims[i] = 0
+		h.claims.Drop(i)
 		h.refusals.set(i, r)
 		return quorum.Denied
 	default:
@@ -41,7 +40,7 @@ const trifle = time.Millisecond
 
 // straggle has the answer of a node that does not decide prolong a lease that is held.
 func (h *hold) straggle() {
-	gain := quorum.ValidUntil(h.claims, h.lock.need) - h.validUntil
+	gain := h.claims.ValidUntil(h.lock.need) - h.validUntil
 	if gain < trifle && h.client.cfg.Hooks.BackingChanged == nil {
 		return
 	}
@@ -54,7 +53,7 @@ func (h *hold) straggle() {
 // time is over: such claims come to nothing.
 func (h *hold) extendTo(now time.Duration) {
 	if now < h.validUntil {
-		h.validUntil = max(h.validUntil, quorum.ValidUntil(h.claims, h.lock.need))
+		h.validUntil = max(h.validUntil, h.claims.ValidUntil(h.lock.need))
 	}
 }
 

@@ -12,9 +12,10 @@ import (
 	"time"
 
 	"github.com/redis/rueidis"
-	"golang.org/x/sync/errgroup"
 
 	"github.com/quorumlock/quorumlock/clock"
+	"github.com/quorumlock/quorumlock/internal/dispatch"
+	"github.com/quorumlock/quorumlock/internal/slots"
 	"github.com/quorumlock/quorumlock/node"
 )
 
@@ -33,19 +34,16 @@ type Client struct {
 	// phase is when its leases renew; see quorum.Bunch.
 	phase time.Duration
 
-	lanes []*lane
+	nodes *dispatch.Nodes
 	// owned is set if the client made the nodes, and has to close them.
-	owned bool
-	// senders owns every goroutine that talks to a node.
-	senders     errgroup.Group
+	owned       bool
 	schedule    scheduler
 	reports     reporter
 	tokens      tokens
 	generations generations
-	servers     servers
 	lines       lines
-	inboxes     inboxes
-	pools       pools
+	router      router
+	pools       *slots.Pools
 
 	mu sync.Mutex
 	// acquiring counts calls under way; none is added once closing is set.
@@ -82,12 +80,18 @@ func New(cfg Config) (*Client, error) {
 		closed: make(chan struct{}),
 	}
 	c.phase = time.Duration(cfg.Jitter() * float64(cfg.MaxTTL)) // no TTL's bunches are further apart
-	c.schedule = scheduler{clock: cfg.Clock, room: c.room, waiting: make([]holdQueue, len(nodes)+1)}
+	c.schedule = scheduler{clock: cfg.Clock, room: c.renewalRoom, waiting: make([]holdQueue, len(nodes)+1)}
 	c.tokens = tokens{clock: cfg.Clock, furthest: cfg.limits().Recovery(), moment: max(cfg.MaxClockSkew, 2*cfg.NodeTimeoutMax)}
-	for i, nd := range nodes {
-		c.lanes = append(c.lanes, newLane(c, i, nd))
-	}
-	c.inboxes.init(c)
+	c.nodes = dispatch.New(nodes, dispatch.Env{
+		Clock:      cfg.Clock,
+		TimeoutMin: cfg.NodeTimeoutMin,
+		TimeoutMax: cfg.NodeTimeoutMax,
+		Jitter:     cfg.Jitter,
+		Recovery:   cfg.limits().Recovery(),
+		Events:     nodeEvents{c},
+	})
+	c.pools = slots.NewPools(len(nodes), cfg.Jitter)
+	c.router.init(c, nodes)
 	return c, nil
 }
 
@@ -162,18 +166,14 @@ func (c *Client) shutDown() {
 	for _, h := range c.schedule.stop() {
 		h.end(ErrClosed)
 	}
-	c.inboxes.close()
-	for _, l := range c.lanes {
-		l.finish()
-	}
-	_ = c.senders.Wait() // senders return no errors: answers go to those who asked
+	c.router.subscriptions.Close()
 	var errs []error
-	for _, l := range c.lanes {
-		if n := l.rest(); n > 0 {
-			errs = append(errs, fmt.Errorf("quorumlock: node %s did not confirm %d releases: what it holds runs out by itself", l.node.Name(), n))
+	for i, n := range c.nodes.Close() {
+		if n > 0 {
+			errs = append(errs, fmt.Errorf("quorumlock: node %s did not confirm %d releases: what it holds runs out by itself", c.nodes.Name(i), n))
 		}
 		if c.owned {
-			errs = append(errs, l.node.Close())
+			errs = append(errs, c.nodes.Node(i).Close())
 		}
 	}
 	c.closeErr = errors.Join(errs...)
@@ -203,18 +203,4 @@ func (c *Client) warn(msg string, args ...any) {
 
 func (c *Client) info(msg string, args ...any) {
 	c.reports.tell(func() { c.cfg.Logger.Info(msg, args...) })
-}
-
-func (c *Client) nodeDown(name string, err error) {
-	c.warn("quorumlock: node failed, and is only probed from now on", "node", name, "err", err)
-	if hook := c.cfg.Hooks.NodeDown; hook != nil {
-		c.reports.tell(func() { hook(name, err) })
-	}
-}
-
-func (c *Client) nodeUp(name string) {
-	c.info("quorumlock: node answers again", "node", name)
-	if hook := c.cfg.Hooks.NodeUp; hook != nil {
-		c.reports.tell(func() { hook(name) })
-	}
 }

@@ -44,7 +44,7 @@ type Config struct {
 	AllowEven bool
 
 	// TTL is how long nodes keep a lock without renewal: DefaultTTL, or MaxTTL where
-	// that is less. It can be set per lock.
+	// that is less. It can be set per lock. Fractions of a millisecond are dropped.
 	TTL time.Duration
 	// MaxTTL bounds every TTL. It must be the same in all clients of the same nodes.
 	// Default: DefaultTTL. A node that has lost its memory gives no new locks for
@@ -60,9 +60,13 @@ type Config struct {
 	MaxHold time.Duration
 
 	// NodeTimeoutMin and NodeTimeoutMax bound how long one operation waits for one
-	// node; in between, the timeout follows the node's observed latency. Both belong
-	// well below the TTL. Defaults: 500 ms or a tenth of the TTL, whichever is less,
-	// at most; half of that maximum at least: on a busy machine a healthy node may be so late.
+	// node; in between, the timeout follows the node's observed latency. Defaults of the
+	// maximum: a tenth of the TTL, at least 100 ms and at most 500 ms. Default of the minimum:
+	// half of the maximum, as a healthy node may be so late on a busy machine.
+	//
+	// The operations of one lock wait for a third of its TTL at most, in whole milliseconds.
+	// So a lock with a short TTL needs no other setting. A timeout that is set is never
+	// shortened: a TTL under three times that is refused.
 	NodeTimeoutMin, NodeTimeoutMax time.Duration
 	// RetryMin and RetryMax bound the pause between two attempts where nodes cannot be
 	// relied on to tell when the lock is free: with WaitSpin, or while too few of them
@@ -100,12 +104,16 @@ type Config struct {
 	Logger *slog.Logger
 	// Hooks are told what happens.
 	Hooks Hooks
+
+	// timeoutMinSet and timeoutMaxSet tell timeouts that were set from defaults.
+	timeoutMinSet, timeoutMaxSet bool
 }
 
 // LockOptions are the settings of one lock. The zero value of each field means what
 // the client's Config says.
 type LockOptions struct {
-	// TTL is how long nodes keep the lock without renewal.
+	// TTL is how long nodes keep the lock without renewal. Fractions of a millisecond are
+	// dropped.
 	TTL time.Duration
 	// MaxHold ends a lease that lasts longer.
 	MaxHold time.Duration
@@ -131,8 +139,9 @@ type LockOptions struct {
 func (c Config) withDefaults() Config {
 	c.MaxTTL = orDefault(c.MaxTTL, DefaultTTL)
 	c.MaxClockSkew = orDefault(c.MaxClockSkew, min(DefaultMaxClockSkew, (c.MaxTTL/2).Truncate(time.Millisecond)))
-	c.TTL = orDefault(c.TTL, min(DefaultTTL, c.MaxTTL))
-	c.NodeTimeoutMax = orDefault(c.NodeTimeoutMax, min(500*time.Millisecond, max(c.TTL/10, time.Millisecond)))
+	c.TTL = wholeTTL(orDefault(c.TTL, min(DefaultTTL, c.MaxTTL)))
+	c.timeoutMinSet, c.timeoutMaxSet = c.NodeTimeoutMin != 0, c.NodeTimeoutMax != 0
+	c.NodeTimeoutMax = orDefault(c.NodeTimeoutMax, min(500*time.Millisecond, max(c.TTL/10, 100*time.Millisecond)))
 	c.NodeTimeoutMin = orDefault(c.NodeTimeoutMin, c.NodeTimeoutMax/2)
 	c.RetryMax = orDefault(c.RetryMax, max(200*time.Millisecond, c.RetryMin))
 	c.RetryMin = orDefault(c.RetryMin, min(10*time.Millisecond, c.RetryMax))
@@ -149,6 +158,15 @@ func (c Config) withDefaults() Config {
 		c.Logger = slog.Default()
 	}
 	return c
+}
+
+// wholeTTL drops the fraction of a millisecond, which nodes do not keep. A TTL that is too short
+// stays as it was set, for problems to name it.
+func wholeTTL(ttl time.Duration) time.Duration {
+	if ttl < MinTTL {
+		return ttl
+	}
+	return ttl.Truncate(time.Millisecond)
 }
 
 func orDefault(d, otherwise time.Duration) time.Duration {
@@ -205,13 +223,17 @@ func (c Config) ttlProblems(ttl time.Duration) []string {
 		return []string{fmt.Sprintf("TTL %v is under %v", ttl, MinTTL)}
 	case ttl > c.MaxTTL:
 		return []string{fmt.Sprintf("TTL %v is over MaxTTL %v (raise MaxTTL in all clients of these nodes alike)", ttl, c.MaxTTL)}
-	case ttl%time.Millisecond != 0:
-		return []string{fmt.Sprintf("TTL %v is not a whole number of milliseconds", ttl)}
-	case c.NodeTimeoutMax > ttl/3:
-		return []string{fmt.Sprintf("TTL %v is too small for NodeTimeoutMax %v: it must be three times that, to leave time for a second try", ttl, c.NodeTimeoutMax)}
+	case c.timeoutMaxSet && c.NodeTimeoutMax > ttl/3:
+		return []string{tooSmall(ttl, "NodeTimeoutMax", c.NodeTimeoutMax)}
+	case c.timeoutMinSet && c.NodeTimeoutMin > ttl/3:
+		return []string{tooSmall(ttl, "NodeTimeoutMin", c.NodeTimeoutMin)}
 	default:
 		return nil
 	}
+}
+
+func tooSmall(ttl time.Duration, field string, timeout time.Duration) string {
+	return fmt.Sprintf("TTL %v is too small for %s %v, which is set: the TTL must be three times that, to leave time for a second try; without that setting, the lock waits for a third of its TTL", ttl, field, timeout)
 }
 
 // nodeProblems lists what is wrong with the set of nodes.

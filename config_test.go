@@ -41,7 +41,7 @@ func TestBadConfigurationIsNamed(t *testing.T) {
 		"a negative TTL":        {quorumlock.Config{Nodes: three, TTL: -time.Second}, []string{"TTL -1s is not positive"}},
 		"a tiny TTL":            {quorumlock.Config{Nodes: three, TTL: 9 * time.Millisecond}, []string{"TTL 9ms is under 10ms"}},
 		"a TTL over the limit":  {quorumlock.Config{Nodes: three, TTL: time.Minute}, []string{"TTL 1m0s is over MaxTTL 10s"}},
-		"a fraction":            {quorumlock.Config{Nodes: three, TTL: time.Second + time.Microsecond}, []string{"whole number of milliseconds"}},
+		"a fraction":            {quorumlock.Config{Nodes: three, MaxTTL: time.Second + time.Microsecond}, []string{"whole number of milliseconds"}},
 		"a TTL for no timeout":  {quorumlock.Config{Nodes: three, TTL: time.Second, NodeTimeoutMax: time.Second}, []string{"too small for NodeTimeoutMax 1s"}},
 		"timeouts swapped":      {quorumlock.Config{Nodes: three, NodeTimeoutMin: time.Second, NodeTimeoutMax: time.Millisecond}, []string{"NodeTimeoutMin 1s is over"}},
 		"negative timeouts":     {quorumlock.Config{Nodes: three, NodeTimeoutMin: -2, NodeTimeoutMax: -1}, []string{"NodeTimeoutMin -2ns", "NodeTimeoutMax -1ns"}},
@@ -65,7 +65,7 @@ func TestBadConfigurationIsNamed(t *testing.T) {
 
 func TestBadLocksAreNamedAndLeaveNothing(t *testing.T) {
 	inVirtualTime(t, 3, func(t *testing.T, f *fleet) {
-		c := f.client()
+		c := f.client(func(cfg *quorumlock.Config) { cfg.NodeTimeoutMax = 500 * time.Millisecond })
 		options := func(o quorumlock.LockOptions) *quorumlock.Lock { return c.RedLock("job").With(o) }
 		for what, test := range map[string]struct {
 			lock *quorumlock.Lock

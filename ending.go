@@ -26,7 +26,11 @@ func (h *hold) finish(now time.Duration, cause error, r *releasing) bool {
 		return false
 	}
 	t := h.tenure
-	if now >= h.validUntil && !errors.Is(cause, ErrLost) && !t.leaked {
+	switch {
+	case t.leaked:
+	case t.reachedLimit(now):
+		cause = ErrHoldLimit
+	case now >= h.validUntil && !errors.Is(cause, ErrLost):
 		cause = h.lost("its time had run out before it was released")
 	}
 	h.phase = ended
@@ -40,7 +44,7 @@ func (h *hold) finish(now time.Duration, cause error, r *releasing) bool {
 	h.client.lines.gave(h)
 	if h.entry != nil {
 		h.entry.forget()
-		h.client.inboxes.unlist(h.entry)
+		h.client.router.unlist(h.entry)
 	}
 	return true
 }

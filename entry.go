@@ -32,7 +32,7 @@ type entry struct {
 	// asked is set once an attempt has carried it, polling if the last one did not find
 	// enough nodes that could tell anything, and struck when its waiter has gone.
 	asked, polling, struck bool
-	// denied is set once it had to wait; guarded by the mutex of the inboxes.
+	// denied is set once it had to wait; guarded by the mutex of the router.
 	denied bool
 	// poll is when to ask if nodes cannot be relied on to tell, and recheck how long after
 	// an attempt in any case.
@@ -54,10 +54,10 @@ func newEntry(w *waiter) *entry {
 		waiter:  w,
 		client:  c,
 		names:   w.lock.names,
-		key:     w.lock.slots.waiterKey(c.id + ":" + c.nextSequence()),
+		key:     w.lock.slots.WaiterID(c.id + ":" + c.nextSequence()),
 		ticket:  w.ticket,
 		turns:   w.lock.takesTurns(),
-		outlook: quorum.NewOutlook(len(c.lanes), w.lock.need),
+		outlook: quorum.NewOutlook(c.nodes.Len(), w.lock.need),
 	}
 	if w.lock.waiting != WaitFair {
 		e.ticket = c.lines.turnSince(w)
@@ -67,7 +67,7 @@ func newEntry(w *waiter) *entry {
 
 // begin notes that an attempt is made.
 func (e *entry) begin(now time.Duration) {
-	listening, _ := e.client.inboxes.listening()
+	listening, _ := e.client.router.subscriptions.Listening()
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if !e.asked {
@@ -75,7 +75,7 @@ func (e *entry) begin(now time.Duration) {
 		if e.waiter.lock.reads {
 			id = node.ReaderID
 		}
-		e.id = id(e.key, 3*e.client.latency())
+		e.id = id(e.key, 3*e.client.nodes.MedianLatency())
 	}
 	e.listening, e.standing, e.first, e.asked = listening, 0, 0, true
 	e.recheck = recheck - time.Duration(e.client.cfg.Jitter()*float64(recheck/4))
@@ -138,7 +138,7 @@ func (e *entry) voted(i int, now time.Duration, r *node.Reply) {
 		switch {
 		case r.Holder.Owner == "":
 			e.outlook.Left(i, until, r.Rank)
-		case e.waiter.lock.slots.misnamed(r.Pool):
+		case e.waiter.lock.slots.WrongSlots(r.Pool):
 			e.outlook.Idle(i, now)
 		default:
 			e.outlook.Denied(i, until, r.Rank)
@@ -231,7 +231,7 @@ func (e *entry) deaf(i int) {
 
 // next is when the next attempt is worthwhile.
 func (e *entry) next() time.Duration {
-	_, settled := e.client.inboxes.listening()
+	_, settled := e.client.router.subscriptions.Listening()
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	switch {
@@ -269,7 +269,7 @@ func (e *entry) restraint() time.Duration {
 // release. The mutex is held.
 func (e *entry) covered() bool {
 	lock := e.waiter.lock
-	return bits.OnesCount64(e.standing) > len(e.client.lanes)-lock.need
+	return bits.OnesCount64(e.standing) > e.client.nodes.Len()-lock.need
 }
 
 // strike takes the entry out of the queues. On a node that has not answered yet that is
@@ -278,7 +278,7 @@ func (e *entry) strike() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.struck = true
-	for i := range e.client.lanes {
+	for i := range e.client.nodes.Len() {
 		if e.pending&(1<<i) == 0 {
 			e.strikeAt(i)
 		}
@@ -296,6 +296,6 @@ func (e *entry) strikeOne(i int) {
 func (e *entry) strikeAt(i int) {
 	if e.entered&(1<<i) != 0 {
 		e.entered &^= 1 << i
-		e.client.lanes[i].leave(e.names, e.id, e.waiter.lock.slots.onNodes())
+		e.client.nodes.Leave(i, e.names, e.id, e.waiter.lock.slots.OnNodes(), e.client.keepEntry())
 	}
 }

@@ -17,8 +17,8 @@ func TestALateDenialCoversNothingWhereANodeHasGranted(t *testing.T) {
 		w := newWaiter(l)
 		w.queueUp()
 		e := w.entry
-		c.inboxes.waits(e)
-		for _, settled := c.inboxes.listening(); !settled; _, settled = c.inboxes.listening() {
+		c.router.waits(e)
+		for _, settled := c.router.subscriptions.Listening(); !settled; _, settled = c.router.subscriptions.Listening() {
 			time.Sleep(time.Millisecond)
 		}
 		now := c.clock.Now()

@@ -26,7 +26,7 @@ func (l *Lock) reserve(token uint64) uint64 {
 func (t *tenure) handOver() bool {
 	h := t.hold
 	h.mu.Lock()
-	if h.tenure.token >= h.last {
+	if h.tenure.token >= h.proposal.End() {
 		h.mu.Unlock()
 		return false // most holds have no other token
 	}

@@ -46,34 +46,15 @@ type hold struct {
 	waits bool
 
 	phase phase
-	// reads is set for a reader, renewed once renewals are sent to all nodes.
-	reads, renewed bool
+	// reads is set for a reader.
+	reads bool
 	// failures counts the rounds of renewal that failed in a row.
 	failures int32
-	// proposals counts the tokens that were proposed.
-	proposals uint8
 	// backing is how many nodes backed the lease when that was reported last.
-	backing uint8
-	// round counts the votes of acquisition, taken which nodes took the token that was
-	// proposed last, and token is that. The nodes keep last instead, the end of a block of
-	// tokens that begins with it.
-	round, taken quorum.Tally
-	token, last  uint64
-	// shared is the token that a reader acts under, as far as it knows, and failed marks the
-	// nodes that granted and would not keep that.
-	shared uint64
-	failed uint64
-	// fences are the tokens that the nodes have told in this round, or that they took; nil
-	// while none has told one.
-	fences []uint64
-	// claims is, for each node, until when what it confirmed may be relied on; few is where
-	// that is kept of few nodes.
-	claims []time.Duration
-	few    [fewNodes]time.Duration
-	// asked marks the nodes that may have seen this owner: those to undo on. Of these, out
-	// marks those that have an acquisition to answer.
-	asked, out uint64
-	refusals   refusals
+	backing  uint8
+	proposal quorum.Proposal
+	claims   quorum.Claims
+	refusals refusals
 	// validUntil is the end of the lease by local time, as far as confirmed.
 	validUntil time.Duration
 	// began is when the round of acquisition was sent, grantedAt when it was won.
@@ -85,39 +66,31 @@ type hold struct {
 	first  tenure
 }
 
-// fewNodes is how many there are, in most deployments, at most.
-const fewNodes = 5
-
 // never is a time that does not come.
 const never = time.Duration(math.MaxInt64)
 
 func newHold(l *Lock, w *waiter) *hold {
-	n := len(l.client.lanes)
+	n := l.client.nodes.Len()
 	h := &hold{
 		client:  l.client,
 		lock:    l,
 		owner:   l.nextOwner(),
 		decided: make(chan struct{}),
 		index:   -1,
-		round:   quorum.NewTally(n, l.need),
-		taken:   quorum.NewTally(n, l.need),
 		renewAt: never,
 		backing: uint8(n), //nolint:gosec // of at most quorum.MaxNodes
 		reads:   l.reads,
 	}
-	if n <= fewNodes {
-		h.claims = h.few[:n]
-	} else {
-		h.claims = make([]time.Duration, n)
-	}
-	h.token = l.client.tokens.propose(l.names, 0)
-	h.last = h.token
+	h.claims = quorum.NewClaims(n)
+	token := l.client.tokens.propose(l.names, 0)
+	end := token
 	if w != nil {
 		h.entry = w.entry
 		if !w.alone && l.client.lines.others(w) {
-			h.last += l.reserve(h.token)
+			end += l.reserve(token)
 		}
 	}
+	h.proposal = quorum.NewProposal(n, l.need, l.reads, token, end)
 	return h
 }
 
@@ -128,10 +101,10 @@ func (h *hold) op(kind node.Kind) node.Op {
 		Names:  h.lock.names,
 		Owner:  h.owner,
 		TTL:    h.lock.ttl,
-		Token:  h.last,
+		Token:  h.proposal.End(),
 		Reads:  h.reads,
 		Limits: h.client.cfg.limits(),
-		Pool:   h.lock.slots.onNodes(),
+		Pool:   h.lock.slots.OnNodes(),
 	}
 	if kind == node.Renew && h.reads && !h.lock.reads && h.entry != nil {
 		op.Waiter = h.entry.done() // where it was a writer until now, it stands in the way of readers
@@ -142,8 +115,8 @@ func (h *hold) op(kind node.Kind) node.Op {
 // acquisition is the one that acquires.
 func (h *hold) acquisition() node.Op {
 	op := h.op(node.Acquire)
-	op.Token, op.Reserve = h.token, h.last-h.token
-	op.Floor = h.shared
+	op.Token, op.Reserve = h.proposal.Token(), h.proposal.End()-h.proposal.Token()
+	op.Floor = h.proposal.ReadToken()
 	op.Fair = h.entry == nil && h.lock.takesTurns()
 	return op
 }
@@ -174,12 +147,12 @@ func (h *hold) tickAt(now, room time.Duration) error {
 		return nil
 	case h.tenure.leaked:
 		return ErrLeaked
+	case h.tenure.reachedLimit(now):
+		return ErrHoldLimit
 	case now >= h.validUntil && h.lock.fixed:
 		return h.lost("its TTL ran out, and it does not renew")
 	case now >= h.validUntil:
 		return h.lost("no quorum of nodes confirmed a renewal in time")
-	case now >= h.tenure.limit():
-		return ErrHoldLimit
 	}
 	if !h.renewIfDue(now, room) {
 		return ErrClosed

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"runtime"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -13,9 +14,17 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/quorumlock/quorumlock/clock"
+	"github.com/quorumlock/quorumlock/internal/dispatch"
 	"github.com/quorumlock/quorumlock/node"
 	"github.com/quorumlock/quorumlock/quorum"
 )
+
+// answered is a call of an acquisition to node i that was sent at the given time.
+func answered(i int, sent time.Duration) *dispatch.Call {
+	c := dispatch.NewCall(i, &node.Op{}, dispatch.Ignore)
+	c.Sent = sent
+	return c
+}
 
 // inside runs a test on a client of n in-memory nodes, in virtual time.
 func inside(t *testing.T, n int, test func(t *testing.T, c *Client, m []*node.Memory), changes ...func(*Config)) {
@@ -99,9 +108,9 @@ func TestClaimsAndRefusals(t *testing.T) {
 	inside(t, 3, func(t *testing.T, c *Client, _ []*node.Memory) {
 		h := newHold(c.RedLock("job"), nil)
 		h.note(0, 5*time.Second, granted())
-		late := h.claims[0]
+		late := h.claims.Expiry(0)
 		h.note(0, time.Second, granted())
-		require.Equal(t, late, h.claims[0], "an older answer takes nothing away")
+		require.Equal(t, late, h.claims.Expiry(0), "an older answer takes nothing away")
 		h.note(0, 0, &node.Reply{Err: errors.New("no")})
 		require.Len(t, h.nodeErrors(), 1)
 		h.note(0, 6*time.Second, granted())
@@ -118,11 +127,11 @@ func TestNothingCountsPastTheEnd(t *testing.T) {
 		time.Sleep(DefaultTTL)
 		now := c.clock.Now()
 		// A straggler of the acquisition, and an answer to a renewal.
-		h.answer(&call{op: &node.Op{}, sent: now}, granted())
+		h.Answer(answered(0, now), granted())
 		require.ErrorIs(t, lease.Err(), ErrLost)
 		done := make(chan error, 1)
 		r := &renewal{hold: h, began: now, tally: quorum.NewTally(1, 1), done: done}
-		r.answer(&call{sent: now}, granted())
+		r.Answer(answered(0, now), granted())
 		require.Empty(t, done, "an extension has not succeeded")
 		require.ErrorIs(t, lease.Err(), ErrLost)
 		// Nothing is sent, and nothing nests.
@@ -138,8 +147,8 @@ func TestNothingCountsPastTheEnd(t *testing.T) {
 func TestARoundWonTooLate(t *testing.T) {
 	inside(t, 3, func(t *testing.T, c *Client, _ []*node.Memory) {
 		h := newHold(c.RedLock("job"), nil)
-		h.vote(0, 0, h.token, granted())
-		h.vote(1, 0, h.token, granted())
+		h.vote(0, 0, h.proposal.Token(), granted())
+		h.vote(1, 0, h.proposal.Token(), granted())
 		time.Sleep(11 * time.Second)
 		require.False(t, h.win())
 		_, err := h.verdict()
@@ -152,9 +161,9 @@ func TestARoundWonTooLate(t *testing.T) {
 func TestVerdictNeedsAnswersToBeHeld(t *testing.T) {
 	inside(t, 5, func(t *testing.T, c *Client, _ []*node.Memory) {
 		h := newHold(c.RedLock("job"), nil)
-		h.vote(0, 0, h.token, &node.Reply{Outcome: node.Denied, Holder: node.Holder{Name: "job", Owner: "x", TTL: time.Second}})
+		h.vote(0, 0, h.proposal.Token(), &node.Reply{Outcome: node.Denied, Holder: node.Holder{Name: "job", Owner: "x", TTL: time.Second}})
 		for i := 1; i < 4; i++ {
-			h.vote(i, 0, h.token, &node.Reply{Err: errors.New("no")})
+			h.vote(i, 0, h.proposal.Token(), &node.Reply{Err: errors.New("no")})
 		}
 		_, err := h.verdict()
 		require.ErrorIs(t, err, ErrNoQuorum)
@@ -303,16 +312,46 @@ func TestWaitersKnowWhenAHolderExpires(t *testing.T) {
 	}, func(cfg *Config) { cfg.RetryMin, cfg.RetryMax = time.Minute, time.Minute })
 }
 
+// releases counts the releases that a node has confirmed.
+type releases struct {
+	node.Node
+	confirmed atomic.Int32
+}
+
+func (r *releases) Do(ctx context.Context, ops []node.Op, replies []node.Reply) {
+	r.Node.Do(ctx, ops, replies)
+	for i := range ops {
+		if ops[i].Kind == node.Release && replies[i].Err == nil {
+			r.confirmed.Add(1)
+		}
+	}
+}
+
 func TestUndosOutlastTheTTL(t *testing.T) {
-	inside(t, 1, func(t *testing.T, c *Client, m []*node.Memory) {
-		lease, err := c.RedLock("job").TryAcquire(t.Context())
-		require.NoError(t, err)
-		m[0].Stop()
-		require.Error(t, lease.Release(t.Context()))
-		synctest.Wait()
-		require.Len(t, c.lanes[0].kept, 1)
-		require.Equal(t, c.clock.Now()+DefaultTTL+undoMargin, c.lanes[0].kept[0].until)
-	})
+	const probes = 2 * time.Second // more than two probes are apart
+	for _, tc := range []struct {
+		down time.Duration
+		want int32
+	}{
+		{DefaultTTL + undoMargin - probes, 1},
+		{DefaultTTL + undoMargin + probes, 0},
+	} {
+		counting := &releases{}
+		inside(t, 1, func(t *testing.T, c *Client, m []*node.Memory) {
+			lease, err := c.RedLock("job").TryAcquire(t.Context())
+			require.NoError(t, err)
+			m[0].Stop()
+			require.Error(t, lease.Release(t.Context()))
+			time.Sleep(tc.down)
+			m[0].Start()
+			time.Sleep(probes)
+			synctest.Wait()
+			require.Equal(t, tc.want, counting.confirmed.Load(), "the node was down for %v", tc.down)
+		}, func(cfg *Config) {
+			counting.Node = cfg.Nodes[0]
+			cfg.Nodes[0] = counting
+		})
+	}
 }
 
 func TestOverlapWithAnEndedLease(t *testing.T) {
@@ -365,7 +404,7 @@ func TestARoundThatIsLostAtOnceAsksNobodyElse(t *testing.T) {
 		_, _ = c.RedLock("job").Inspect(t.Context())
 		h := newHold(c.RedLock("job"), nil)
 		h.ask(c.clock.Now())
-		require.Zero(t, h.asked)
+		require.Zero(t, h.proposal.Exposed())
 		h.abandon()
 	})
 }
@@ -412,8 +451,8 @@ func TestStragglersAndHandles(t *testing.T) {
 		synctest.Wait()
 		before := lease.Remaining()
 		now := c.clock.Now()
-		lease.tenure.hold.answer(&call{op: &node.Op{}, index: 1, sent: now + time.Second}, granted())
-		lease.tenure.hold.answer(&call{op: &node.Op{}, index: 2, sent: now + time.Second}, granted())
+		lease.tenure.hold.Answer(answered(1, now+time.Second), granted())
+		lease.tenure.hold.Answer(answered(2, now+time.Second), granted())
 		require.Equal(t, before+time.Second, lease.Remaining())
 
 		require.True(t, lease.tenure.addHandle())
@@ -443,26 +482,12 @@ func TestADeniedClaimProlongsNothing(t *testing.T) {
 		h := newHold(c.RedLock("job"), nil)
 		h.note(0, 6*time.Second, granted())
 		h.note(1, time.Second, granted())
-		h.phase, h.validUntil = held, quorum.ValidUntil(h.claims, 2)
+		h.phase, h.validUntil = held, h.claims.ValidUntil(2)
 		before := h.validUntil
 		h.note(0, 0, &node.Reply{Outcome: node.Denied, Holder: node.Holder{Name: "job", Owner: "x", TTL: time.Second}})
 		h.note(1, 9*time.Second, granted())
 		h.extendTo(0)
 		require.Equal(t, before, h.validUntil, "one node backs it now")
-		require.Equal(t, 1, quorum.Backing(h.claims, 0))
-	})
-}
-
-// What a node was asked in the first round is undone there, also where the second round
-// could not be sent any more.
-func TestAnUnsentSecondProposalUnasksNothing(t *testing.T) {
-	inside(t, 3, func(t *testing.T, c *Client, _ []*node.Memory) {
-		unsent := &node.Reply{Err: &node.Error{Node: "n3", Op: node.Acquire, Reason: node.ErrDown}, Unsent: true}
-		for proposals, want := range map[uint8]uint64{1: 0b011, 2: 0b111} {
-			h := newHold(c.RedLock("job"), nil)
-			h.asked, h.proposals = 0b111, proposals
-			h.vote(2, 0, h.token, unsent)
-			require.Equal(t, want, h.asked)
-		}
+		require.Equal(t, 1, h.claims.Backing(0))
 	})
 }

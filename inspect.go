@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/quorumlock/quorumlock/internal/dispatch"
 	"github.com/quorumlock/quorumlock/node"
 )
 
@@ -129,12 +130,12 @@ func (l *Lock) survey(ctx context.Context, op node.Op) (*Status, error) {
 	defer l.client.leave()
 
 	s := newSurvey(l)
-	v := newVolley(len(l.client.lanes), op)
-	for i, lane := range l.client.lanes {
-		c := &v.calls[i]
-		c.sink, c.urgent = s, true
-		if err := lane.submit(c); err != nil {
-			s.answer(c, &node.Reply{Err: err, Unsent: true})
+	v := dispatch.NewCalls(l.client.nodes.Len(), op)
+	for i := range l.client.nodes.Len() {
+		c := v.To(i)
+		c.To, c.Urgent = s, true
+		if err := l.client.nodes.Submit(i, c); err != nil {
+			s.Answer(c, &node.Reply{Err: err, Unsent: true})
 		}
 	}
 	select {
@@ -163,11 +164,11 @@ func newSurvey(l *Lock) *survey {
 	s := &survey{
 		lock:   l,
 		done:   make(chan struct{}),
-		left:   len(l.client.lanes),
+		left:   l.client.nodes.Len(),
 		status: Status{Names: l.Names(), Need: l.need},
 	}
-	for _, lane := range l.client.lanes {
-		s.status.Nodes = append(s.status.Nodes, NodeStatus{Node: lane.node.Name(), Err: errNoAnswer})
+	for i := range l.client.nodes.Len() {
+		s.status.Nodes = append(s.status.Nodes, NodeStatus{Node: l.client.nodes.Name(i), Err: errNoAnswer})
 	}
 	return s
 }
@@ -176,13 +177,13 @@ func newSurvey(l *Lock) *survey {
 var errNoAnswer = errors.New("no answer yet")
 
 // answer is what one node says.
-func (s *survey) answer(c *call, r *node.Reply) {
+func (s *survey) Answer(c *dispatch.Call, r *node.Reply) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	n := &s.status.Nodes[c.lane()]
+	n := &s.status.Nodes[c.Node()]
 	n.Holders, n.Err, n.Recovering, n.Unmarked = r.Holders, r.Err, r.Recovering, r.Unmarked
 	if r.Err == nil {
-		n.Latency = s.lock.client.clock.Now() - c.sent
+		n.Latency = s.lock.client.clock.Now() - c.Sent
 	}
 	if s.left--; s.left == 0 {
 		close(s.done)

@@ -37,9 +37,9 @@ func (l *Lock) parts() ([]part, error) {
 
 // nodeNames are the names of the nodes, in one order.
 func (c *Client) nodeNames() string {
-	names := make([]string, len(c.lanes))
-	for i, l := range c.lanes {
-		names[i] = l.node.Name()
+	names := make([]string, c.nodes.Len())
+	for i := range names {
+		names[i] = c.nodes.Name(i)
 	}
 	slices.Sort(names)
 	return strings.Join(names, " ")

@@ -202,7 +202,7 @@ func (l *Latch) do(ctx context.Context, op, id string, invalid []string, run fun
 		return err
 	}
 	defer l.client.leave()
-	x := &latchCall{latch: l, ctx: ctx, op: op, need: quorum.Majority().Need(len(l.client.lanes))}
+	x := &latchCall{latch: l, ctx: ctx, op: op, need: quorum.Majority().Need(l.client.nodes.Len())}
 	x.seen = l.client.generations.of(l.name[0])
 	began := l.client.clock.Now()
 	err := run(x)

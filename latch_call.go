@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"math/bits"
+	"sync"
 	"time"
 
+	"github.com/quorumlock/quorumlock/internal/dispatch"
 	"github.com/quorumlock/quorumlock/node"
 	"github.com/quorumlock/quorumlock/quorum"
 )
@@ -20,6 +22,10 @@ type latchCall struct {
 	rounds int
 	// seen is the latest generation that it was told of, or its client before.
 	seen uint64
+
+	// mu is held while something is submitted, left is set once it does not wait any more.
+	mu   sync.Mutex
+	left bool
 }
 
 // propose makes a token that is larger than all that were seen with this latch.
@@ -268,13 +274,13 @@ func (r *latchRound) refused() bool {
 }
 
 // await waits until enough have counted down.
-func (x *latchCall) await() error {
+func (x *latchCall) await() (err error) {
 	c := x.latch.client
 	var w *watcher
 	var seen *quorum.LatchView
 	defer func() {
 		if w != nil {
-			c.inboxes.unwatch(w)
+			x.leave(w, err == nil)
 		}
 	}()
 	for {
@@ -301,12 +307,32 @@ func (x *latchCall) await() error {
 			seen = v
 		}
 		if w == nil {
-			w = c.inboxes.watch(x.latch.name[0], x.need)
+			w = c.router.watch(x.latch.name[0], x.need)
 		}
 		if why := w.wait(x); why != nil {
 			return gaveUp(x.notDone(v, err), why)
 		}
 	}
+}
+
+// leave ends the wait of a watcher. It tells the nodes to forget the client, unless the latch is
+// done or another call of this client waits for it.
+func (x *latchCall) leave(w *watcher, done bool) {
+	l, r := x.latch, &x.latch.client.router
+	x.mu.Lock()
+	x.left = true // later operations of this call ask for no messages
+	x.mu.Unlock()
+	if others := r.unwatch(w); others || done {
+		return
+	}
+	op := &node.Op{
+		Kind: node.Latch, Names: l.name[:], TTL: l.ttl, Token: x.propose(), Limits: l.client.cfg.limits(),
+		Latch: &node.LatchOp{Inbox: l.client.id},
+	}
+	for i := range w.entered.All() {
+		_ = l.client.nodes.Submit(i, &dispatch.Call{Op: op, To: dispatch.Ignore}) // if it is lost, the entry expires
+	}
+	r.lookAgainFor(l.name[0])
 }
 
 // notDone says what a wait that is given up was for.

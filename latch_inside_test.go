@@ -5,6 +5,7 @@ import (
 
 	"github.com/stretchr/testify/assert"
 
+	"github.com/quorumlock/quorumlock/internal/dispatch"
 	"github.com/quorumlock/quorumlock/node"
 	"github.com/quorumlock/quorumlock/quorum"
 )
@@ -17,11 +18,11 @@ func TestIDsAreOfOneGeneration(t *testing.T) {
 			call: &latchCall{latch: c.Latch("ready"), need: 1}, kind: node.Latch,
 			answers: make([]quorum.LatchAnswer, 1), until: make([]int64, 1), errs: make([]error, 1),
 		}
-		counts := &call{op: &node.Op{Kind: node.Latch, Latch: &node.LatchOp{IDs: []string{"q"}}}}
+		counts := &dispatch.Call{Op: &node.Op{Kind: node.Latch, Latch: &node.LatchOp{IDs: []string{"q"}}}}
 		r.note(counts, &node.Reply{Outcome: node.Granted, Latch: &node.LatchState{Count: 1, Since: 1}})
 		assert.Equal(t, []string{"q"}, r.union().IDs)
 
-		mends := &call{op: &node.Op{Kind: node.Latch, Latch: &node.LatchOp{Exact: true}}}
+		mends := &dispatch.Call{Op: &node.Op{Kind: node.Latch, Latch: &node.LatchOp{Exact: true}}}
 		r.note(mends, &node.Reply{Outcome: node.Denied, Latch: &node.LatchState{Count: 1, Since: 1}})
 		assert.Equal(t, []string{"q"}, r.union().IDs, "it still has them")
 		r.note(mends, &node.Reply{Outcome: node.Denied, Latch: &node.LatchState{Generation: 5, Count: 1, Since: 6}})

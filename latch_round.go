@@ -6,6 +6,7 @@ import (
 	"slices"
 	"sync"
 
+	"github.com/quorumlock/quorumlock/internal/dispatch"
 	"github.com/quorumlock/quorumlock/node"
 	"github.com/quorumlock/quorumlock/quorum"
 )
@@ -51,11 +52,11 @@ type latchRound struct {
 func (r *latchRound) send() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	lanes := r.call.latch.client.lanes
-	r.answers = make([]quorum.LatchAnswer, len(lanes))
-	r.until, r.errs = make([]int64, len(lanes)), make([]error, len(lanes))
+	n := r.call.latch.client.nodes.Len()
+	r.answers = make([]quorum.LatchAnswer, n)
+	r.until, r.errs = make([]int64, n), make([]error, n)
 	r.decided = make(chan struct{})
-	for i := range lanes {
+	for i := range n {
 		ask, token := r.ask, r.token
 		if ask.First || len(ask.IDs) > 0 {
 			token = r.call.earliest(token)
@@ -68,13 +69,15 @@ func (r *latchRound) send() {
 // submit sends one operation. The mutex is held.
 func (r *latchRound) submit(i int, ask *node.LatchOp, token uint64) {
 	l := r.call.latch
-	if r.inboxes&(1<<i) != 0 {
+	r.call.mu.Lock()
+	defer r.call.mu.Unlock()
+	if r.inboxes&(1<<i) != 0 && !r.call.left {
 		ask.Inbox, ask.Keep = l.client.id, l.client.keepEntry()
 	}
-	c := &call{sink: r, op: &node.Op{
+	c := &dispatch.Call{To: r, Op: &node.Op{
 		Kind: r.kind, Names: l.name[:], TTL: l.ttl, Token: token, Limits: l.client.cfg.limits(), Latch: ask,
 	}}
-	if err := l.client.lanes[i].submit(c); err != nil {
+	if err := l.client.nodes.Submit(i, c); err != nil {
 		r.errs[i] = err
 		return
 	}
@@ -82,7 +85,7 @@ func (r *latchRound) submit(i int, ask *node.LatchOp, token uint64) {
 }
 
 // answer is what one node says.
-func (r *latchRound) answer(c *call, reply *node.Reply) {
+func (r *latchRound) Answer(c *dispatch.Call, reply *node.Reply) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.out--
@@ -92,20 +95,20 @@ func (r *latchRound) answer(c *call, reply *node.Reply) {
 }
 
 // note keeps an answer. A node that fails a later operation has still said what it has.
-func (r *latchRound) note(c *call, reply *node.Reply) {
+func (r *latchRound) note(c *dispatch.Call, reply *node.Reply) {
 	s := reply.Latch
 	if reply.Err != nil || s == nil {
-		r.errs[c.lane()] = reply.Err
+		r.errs[c.Node()] = reply.Err
 		return
 	}
 	l := r.call.latch
 	l.client.tokens.saw(max(s.Generation, s.Since, s.Last), l.name[0])
-	r.until[c.lane()], r.errs[c.lane()] = s.Until, nil
+	r.until[c.Node()], r.errs[c.Node()] = s.Until, nil
 	a := quorum.LatchAnswer{
 		Told: true, Generation: s.Generation, Count: s.Count, Since: s.Since,
 		Refilled: s.Whole, Recovering: reply.Recovering > 0,
 	}
-	if before := r.answers[c.lane()]; before.Generation == a.Generation {
+	if before := r.answers[c.Node()]; before.Generation == a.Generation {
 		a.IDs = before.IDs
 	}
 	if length := l.client.cfg.limits().Recovery().Microseconds(); s.Until > length {
@@ -113,15 +116,15 @@ func (r *latchRound) note(c *call, reply *node.Reply) {
 	}
 	granted := reply.Outcome == node.Granted
 	if granted {
-		r.granted |= 1 << c.lane()
+		r.granted |= 1 << c.Node()
 	}
 	switch {
-	case c.op.Latch.List:
+	case c.Op.Latch.List:
 		a.IDs = slices.Sorted(slices.Values(s.IDs))
 	case granted:
-		a.IDs = slices.Sorted(slices.Values(c.op.Latch.IDs))
+		a.IDs = slices.Sorted(slices.Values(c.Op.Latch.IDs))
 	}
-	r.answers[c.lane()] = a
+	r.answers[c.Node()] = a
 }
 
 // view is what the answers come to so far, or the target once enough nodes have that, but not yet
@@ -224,7 +227,7 @@ func (r *latchRound) noQuorum() *NoQuorumError {
 			e.Agreed++
 			continue
 		}
-		e.Nodes = append(e.Nodes, NodeError{Node: l.client.lanes[i].node.Name(), Err: err})
+		e.Nodes = append(e.Nodes, NodeError{Node: l.client.nodes.Name(i), Err: err})
 	}
 	if r.kind == node.Unlatch {
 		e.Agreed = bits.OnesCount64(r.granted)

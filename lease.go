@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/quorumlock/quorumlock/internal/dispatch"
 	"github.com/quorumlock/quorumlock/node"
 	"github.com/quorumlock/quorumlock/quorum"
 )
@@ -103,10 +104,10 @@ func (l *Lease) Backing() (have, want int) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	now := h.client.clock.Now()
-	if l.tenure.over != nil || l.over != nil || now >= h.validUntil {
-		return 0, len(h.claims)
+	if l.over != nil || l.tenure.overAt(now) != nil {
+		return 0, h.claims.Nodes()
 	}
-	return quorum.Backing(h.claims, now), len(h.claims)
+	return h.claims.Backing(now), h.claims.Nodes()
 }
 
 // Err is nil while the lease is valid. Then it is [*LostError], ErrReleased,
@@ -222,7 +223,7 @@ func (t *tenure) extend(done chan error) error {
 	h := t.hold
 	h.mu.Lock()
 	now := h.client.clock.Now()
-	if t.over != nil || now >= h.validUntil {
+	if t.overAt(now) != nil {
 		h.mu.Unlock()
 		return t.err()
 	}
@@ -233,8 +234,8 @@ func (t *tenure) extend(done chan error) error {
 
 // releasing is a release that somebody waits for. It counts which nodes have confirmed it.
 type releasing struct {
-	hold   *hold
-	volley volley
+	hold  *hold
+	calls dispatch.Calls
 	// decided is done when they suffice, or cannot any more.
 	decided sync.WaitGroup
 
@@ -245,21 +246,21 @@ type releasing struct {
 
 // newReleasing is for whoever drops the last handle of a hold.
 func newReleasing(h *hold) *releasing {
-	r := &releasing{hold: h, tally: quorum.NewTally(len(h.claims), h.lock.need)}
+	r := &releasing{hold: h, tally: quorum.NewTally(h.claims.Nodes(), h.lock.need)}
 	r.decided.Add(1)
 	return r
 }
 
 // answer is a node's confirmation, or not.
-func (r *releasing) answer(c *call, reply *node.Reply) {
+func (r *releasing) Answer(c *dispatch.Call, reply *node.Reply) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	pending := r.tally.Result() == quorum.Pending
-	if !undoFailed(reply) {
-		r.tally.Record(c.lane(), quorum.Granted)
+	if !dispatch.UndoFailed(reply) {
+		r.tally.Record(c.Node(), quorum.Granted)
 	} else {
-		r.tally.Record(c.lane(), quorum.Unknown)
-		r.errs = append(r.errs, NodeError{Node: r.hold.client.lanes[c.lane()].node.Name(), Err: reply.Err})
+		r.tally.Record(c.Node(), quorum.Unknown)
+		r.errs = append(r.errs, NodeError{Node: r.hold.client.nodes.Name(c.Node()), Err: reply.Err})
 	}
 	if pending && r.tally.Result() != quorum.Pending {
 		r.decided.Done()

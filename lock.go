@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/quorumlock/quorumlock/internal/slots"
 	"github.com/quorumlock/quorumlock/quorum"
 )
 
@@ -28,7 +29,7 @@ type Lock struct {
 	// purpose is what it is for; nil if nobody has said.
 	purpose *string
 	// slots is set for a semaphore: the names are then those of an attempt, or else its own.
-	slots *slots
+	slots *slots.Request
 	// problems are what is wrong with the names or the options. The first of them, so many as
 	// given says, are of what the names were made of, whatever the options.
 	problems []string
@@ -48,7 +49,7 @@ const reservedPrefix = "quorumlock:"
 var errNilContext = &InvalidError{Problems: []string{"the context is nil"}}
 
 func newLock(c *Client, names []string, rule quorum.Rule) *Lock {
-	need := rule.Need(len(c.lanes))
+	need := rule.Need(c.nodes.Len())
 	l := &Lock{
 		client:   c,
 		base:     rule,
@@ -78,8 +79,8 @@ func (l *Lock) With(o LockOptions) *Lock {
 	if l.reads {
 		m.reading()
 	}
-	m.ttl, m.maxHold, m.fixed = cmp.Or(o.TTL, m.ttl), cmp.Or(o.MaxHold, m.maxHold), o.Fixed
-	m.need = cmp.Or(o.Rule, l.base).Need(len(l.client.lanes))
+	m.ttl, m.maxHold, m.fixed = wholeTTL(cmp.Or(o.TTL, m.ttl)), cmp.Or(o.MaxHold, m.maxHold), o.Fixed
+	m.need = cmp.Or(o.Rule, l.base).Need(l.client.nodes.Len())
 	m.waiting = cmp.Or(o.Waiting, m.waiting)
 	m.handover = !l.client.cfg.Handover.Off && !o.NoHandover && !o.Fixed && m.waiting != WaitFair && !m.reads
 	m.given = l.given
@@ -97,7 +98,7 @@ func (l *Lock) With(o LockOptions) *Lock {
 	if m.waiting > WaitSpin {
 		m.problems = append(m.problems, fmt.Sprintf("Waiting %d is none of the ways to wait", m.waiting))
 	}
-	if err := cmp.Or(o.Rule, l.base).Validate(len(l.client.lanes)); err != nil {
+	if err := cmp.Or(o.Rule, l.base).Validate(l.client.nodes.Len()); err != nil {
 		m.problems = append(m.problems, err.Error())
 	}
 	return m
@@ -130,7 +131,7 @@ func nameProblems(names []string) []string {
 // Names are the names of the lock, sorted.
 func (l *Lock) Names() []string {
 	if l.slots != nil {
-		return []string{l.slots.semaphore}
+		return []string{l.slots.Semaphore}
 	}
 	return slices.Clone(l.names)
 }
@@ -296,4 +297,14 @@ func during(ctx, held context.Context, lease ends, fn func(ctx context.Context) 
 		return errors.Join(err, lost)
 	}
 	return err
+}
+
+// deadline is when the operations of the lock that begin now count a node as late: after a third
+// of the TTL. It is 0 where the timeout of the client is not longer than that.
+func (l *Lock) deadline(now time.Duration) time.Duration {
+	patience := (l.ttl / 3).Truncate(time.Millisecond)
+	if patience >= l.client.cfg.NodeTimeoutMax {
+		return 0
+	}
+	return now + patience
 }

@@ -63,7 +63,7 @@ func (h *hold) nodeErrors() []NodeError {
 	var errs []NodeError
 	for i, r := range h.refusals.all() {
 		if err := refusalError(r); err != nil {
-			errs = append(errs, NodeError{Node: h.client.lanes[i].node.Name(), Err: err})
+			errs = append(errs, NodeError{Node: h.client.nodes.Name(i), Err: err})
 		}
 	}
 	return errs

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"time"
 
+	"github.com/quorumlock/quorumlock/internal/dispatch"
 	"github.com/quorumlock/quorumlock/node"
 	"github.com/quorumlock/quorumlock/quorum"
 )
@@ -18,25 +19,24 @@ type renewal struct {
 	done chan error
 	over bool
 
-	volley volley
+	calls dispatch.Calls
 }
 
 // renew sends a round of renewal. The mutex is held, and the phase is held: so no
 // renewal is ever submitted behind the release of its owner.
 func (h *hold) renew(now time.Duration, done chan error) {
-	n := len(h.client.lanes)
+	n := h.client.nodes.Len()
 	r := &renewal{hold: h, began: now, tally: quorum.NewTally(n, h.lock.need), done: done}
-	h.renewed = true
-	r.volley.aim(n, h.op(node.Renew))
-	for i, l := range h.client.lanes {
-		before := h.asked
-		h.asked |= 1 << i
-		c := &r.volley.calls[i]
-		c.sink = r
-		if err := l.submit(c); err != nil {
-			h.asked = before
+	h.proposal.Renews()
+	r.calls.Aim(n, h.op(node.Renew))
+	for i := range n {
+		c := r.calls.To(i)
+		c.To, c.Renews, c.Deadline = r, h.renews(), h.lock.deadline(now)
+		if err := h.client.nodes.Submit(i, c); err != nil {
 			r.record(i, 0, &node.Reply{Err: err, Unsent: true})
+			continue
 		}
+		h.proposal.Expose(i)
 	}
 	if r.tally.Result() != quorum.Lost {
 		return
@@ -46,6 +46,9 @@ func (h *hold) renew(now time.Duration, done chan error) {
 	_ = r.conclude(now) // nobody has denied anything, so nothing ends the lease
 }
 
+// renews is how many nodes a renewal needs.
+func (h *hold) renews() uint8 { return uint8(h.lock.need) } //nolint:gosec // at most quorum.MaxNodes
+
 // nextRenewal is when to renew, after a round that was sent then and has succeeded.
 func (h *hold) nextRenewal(sent time.Duration) time.Duration {
 	due := quorum.NextRenewal(sent, h.lock.ttl, 0, h.client.cfg.Jitter())
@@ -54,21 +57,33 @@ func (h *hold) nextRenewal(sent time.Duration) time.Duration {
 
 // answer is a node's vote on the renewal. After the end of the lease it is ignored:
 // nothing revives it.
-func (r *renewal) answer(c *call, reply *node.Reply) {
+func (r *renewal) Answer(c *dispatch.Call, reply *node.Reply) {
 	if over := r.vote(c, reply); over != nil {
 		r.hold.end(over)
 	}
 }
 
+// AnswerLate is a node's answer after the deadline of its call. The confirmation counts all the
+// same, while the lease is valid.
+func (r *renewal) AnswerLate(c *dispatch.Call, reply *node.Reply) {
+	h := r.hold
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.phase == held {
+		h.note(c.Node(), c.Sent, reply)
+		h.straggle()
+	}
+}
+
 // vote counts an answer. An error is why the lease must end now.
-func (r *renewal) vote(c *call, reply *node.Reply) (over error) {
+func (r *renewal) vote(c *dispatch.Call, reply *node.Reply) (over error) {
 	h := r.hold
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.phase != held {
 		return nil
 	}
-	r.record(c.lane(), c.sent, reply)
+	r.record(c.Node(), c.Sent, reply)
 	if r.over || r.tally.Result() == quorum.Pending {
 		h.straggle()
 		return nil

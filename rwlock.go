@@ -108,7 +108,7 @@ func (t *tenure) downgrade(done chan error) error {
 	h.mu.Lock()
 	now := h.client.clock.Now()
 	switch {
-	case t.over != nil || now >= h.validUntil:
+	case t.overAt(now) != nil:
 		h.mu.Unlock()
 		return t.err()
 	case !h.reads && t.handles > 1:

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/quorumlock/quorumlock/internal/slots"
 	"github.com/quorumlock/quorumlock/node"
 	"github.com/quorumlock/quorumlock/quorum"
 )
@@ -45,20 +46,20 @@ func (c *Client) Semaphore(name string, permits int) *Semaphore {
 // permits are never handed over within a client. Options that make no sense are reported
 // by every method, as an [*InvalidError].
 func (s *Semaphore) With(o LockOptions) *Semaphore {
-	return newSemaphore(s.client, s.name, s.lock.slots.permits, o)
+	return newSemaphore(s.client, s.name, s.lock.slots.Permits, o)
 }
 
 func newSemaphore(c *Client, name string, permits int, o LockOptions) *Semaphore {
-	p := c.pools.of(c, name)
+	p := c.pools.Of(name)
 	// What With makes of a lock of that name is right here, but for the names on the nodes.
 	l := newLock(c, []string{name}, quorum.Majority())
 	if o != (LockOptions{}) {
 		l = l.With(o)
 	}
-	l.id[0] = p.name
+	l.id[0] = p.Name()
 	l.names = l.id[:]
 	l.handover = false
-	l.slots = &slots{pool: p, semaphore: name, want: 1, permits: permits}
+	l.slots = &slots.Request{Pool: p, Semaphore: name, Want: 1, Permits: permits}
 	if permits < 1 || permits > MaxPermits {
 		l.problems = append(l.problems, fmt.Sprintf("a semaphore has from 1 to %d permits, not %d", MaxPermits, permits))
 	}
@@ -72,9 +73,9 @@ func (s *Semaphore) Name() string { return s.name }
 func (s *Semaphore) of(n int) *Lock {
 	l := *s.lock
 	l.names = l.id[:]
-	want := *l.slots
-	want.want = n
-	l.slots = &want
+	request := *l.slots
+	request.Want = n
+	l.slots = &request
 	if n < 1 || n > MaxNames {
 		problem := fmt.Sprintf("from 1 to %d permits can be acquired at once, not %d", MaxNames, n)
 		l.problems = append(slices.Clone(l.problems), problem)
@@ -138,12 +139,12 @@ func (s *Semaphore) enough(ctx context.Context, n int) (*Lock, error) {
 	if err := l.check(ctx); err != nil {
 		return nil, err
 	}
-	if size, _ := l.slots.inForce(); l.heldIn(ctx)+n > size {
+	if size, _ := l.slots.Size(); l.heldIn(ctx)+n > size {
 		if _, err := s.Permits(ctx); err != nil {
 			return nil, err
 		}
 	}
-	if size, _ := l.slots.inForce(); n > size {
+	if size, _ := l.slots.Size(); n > size {
 		return nil, &InvalidError{Problems: []string{tooMany(n, size)}}
 	}
 	return l, nil
@@ -160,7 +161,7 @@ func (l *Lock) tryAgain(tries int, err error) bool {
 		return false
 	}
 	left := held.Owner == "" && held.TTL > 0 // to somebody who came before
-	return !left && l.slots.promising(l.need)
+	return !left && l.slots.Promising(l.need)
 }
 
 // named is the lock on the names that an attempt asks for: those of a semaphore are chosen
@@ -173,9 +174,9 @@ func (l *Lock) named(w *waiter) (*Lock, error) {
 	if w != nil && w.entry != nil {
 		hints = w.entry.takeHints()
 	}
-	names, err := l.slots.choose(l.need, hints)
-	if err != nil {
-		return nil, err
+	names, size, ok := l.slots.Choose(l.need, hints)
+	if !ok {
+		return nil, &InvalidError{Problems: []string{tooMany(l.slots.Want, size)}}
 	}
 	m := *l
 	m.names = names
@@ -185,14 +186,14 @@ func (l *Lock) named(w *waiter) (*Lock, error) {
 // unname ends what named began: an attempt, or the lease that came of it.
 func (l *Lock) unname(released bool) {
 	if l.slots != nil {
-		l.slots.gaveUp(l.names, released)
+		l.slots.GiveUp(l.names, released)
 	}
 }
 
 // shown is what people are told for a name of the lock.
 func (l *Lock) shown(name string) string {
 	if l.slots != nil {
-		return l.slots.semaphore
+		return l.slots.Semaphore
 	}
 	return name
 }
@@ -204,7 +205,7 @@ func (s *Semaphore) Slots(ctx context.Context) (slots []int, token uint64, ok bo
 	if ctx == nil {
 		return nil, 0, false
 	}
-	q := &holding{pool: s.lock.slots.pool}
+	q := &holding{pool: s.lock.slots.Pool}
 	ctx.Value(q)
 	if q.innermost == nil {
 		return nil, 0, false
@@ -225,7 +226,7 @@ func (t *tenure) slots() []int {
 	}
 	numbers := make([]int, len(t.lock.names))
 	for i, name := range t.lock.names {
-		numbers[i] = node.SlotOf(s.pool.name, name)
+		numbers[i] = node.SlotOf(s.Pool.Name(), name)
 	}
 	slices.Sort(numbers)
 	return numbers
@@ -233,7 +234,7 @@ func (t *tenure) slots() []int {
 
 // holding asks a context how many permits of a pool it holds: each of its leases adds its own.
 type holding struct {
-	pool    *pool
+	pool    *slots.Pool
 	permits int
 	// innermost is the lease that was acquired last, whether it is still valid or not.
 	innermost *tenure
@@ -242,23 +243,23 @@ type holding struct {
 // add adds those of a lease.
 func (q *holding) add(t *tenure) {
 	s := t.lock.slots
-	if s == nil || s.pool != q.pool {
+	if s == nil || s.Pool != q.pool {
 		return
 	}
 	if q.innermost == nil {
 		q.innermost = t
 	}
 	if t.err() == nil {
-		q.permits += s.want
+		q.permits += s.Want
 	}
 }
 
 // waitsForItself reports whether a context holds so many permits that there would be too few
 // even if nobody else had any.
 func (l *Lock) waitsForItself(ctx context.Context) bool {
-	size, _ := l.slots.inForce()
+	size, _ := l.slots.Size()
 	has := l.heldIn(ctx)
-	return has > 0 && has+l.slots.want > size
+	return has > 0 && has+l.slots.Want > size
 }
 
 // heldIn is how many permits a context holds.
@@ -266,7 +267,7 @@ func (l *Lock) heldIn(ctx context.Context) int {
 	if ctx.Value(anyKey{}) == nil {
 		return 0
 	}
-	q := &holding{pool: l.slots.pool}
+	q := &holding{pool: l.slots.Pool}
 	ctx.Value(q)
 	return q.permits
 }

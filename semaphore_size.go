@@ -6,6 +6,7 @@ import (
 	"slices"
 	"sync"
 
+	"github.com/quorumlock/quorumlock/internal/dispatch"
 	"github.com/quorumlock/quorumlock/node"
 	"github.com/quorumlock/quorumlock/quorum"
 )
@@ -33,15 +34,15 @@ func (s *Semaphore) SetPermits(ctx context.Context, permits int) error {
 		return err
 	}
 	defer l.client.leave()
-	_, seen := l.slots.inForce()
+	_, seen := l.slots.Size()
 	for range maxTries {
 		version := quorum.NextToken(l.client.tokens.now(), seen)
-		r, err := l.resizing(ctx, node.Pool{Name: l.slots.pool.name, Size: permits, Version: version})
+		r, err := l.resizing(ctx, node.Pool{Name: l.slots.Pool.Name(), Size: permits, Version: version})
 		if err != nil {
 			return err
 		}
 		if r.tally.Result() == quorum.Won {
-			l.slots.pool.learnSize(permits, version)
+			l.slots.Pool.LearnSize(permits, version)
 			return nil
 		}
 		if r.latest.Version <= seen {
@@ -49,7 +50,7 @@ func (s *Semaphore) SetPermits(ctx context.Context, permits int) error {
 		}
 		seen = r.latest.Version
 	}
-	return &NoQuorumError{Op: node.Resize.String(), Names: l.Names(), Need: l.need, Total: len(l.client.lanes)}
+	return &NoQuorumError{Op: node.Resize.String(), Names: l.Names(), Need: l.need, Total: l.client.nodes.Len()}
 }
 
 // Permits is how many permits there are by what the nodes know: the number that was set last, or
@@ -60,23 +61,16 @@ func (s *Semaphore) Permits(ctx context.Context) (int, error) {
 		return 0, err
 	}
 	defer l.client.leave()
-	r, err := l.resizing(ctx, node.Pool{Name: l.slots.pool.name})
+	r, err := l.resizing(ctx, node.Pool{Name: l.slots.Pool.Name()})
 	if err != nil {
 		return 0, err
 	}
 	if r.tally.Unknown() > r.tally.Nodes()-l.need {
 		return 0, r.failure()
 	}
-	l.slots.pool.learnSize(r.latest.Size, r.latest.Version)
-	size, _ := l.slots.inForce()
+	l.slots.Pool.LearnSize(r.latest.Size, r.latest.Version)
+	size, _ := l.slots.Size()
 	return size, nil
-}
-
-// learnSize notes a setting of the size.
-func (p *pool) learnSize(size int, version uint64) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.set(size, version)
 }
 
 // mayAsk says what is wrong with a call before anything is sent, and registers it if there is
@@ -105,13 +99,13 @@ type resizing struct {
 
 // resizing sends a size to all nodes and waits for their answers.
 func (l *Lock) resizing(ctx context.Context, p node.Pool) (*resizing, error) {
-	r := &resizing{lock: l, done: make(chan struct{}), tally: quorum.NewTally(len(l.client.lanes), l.need)}
-	v := newVolley(len(l.client.lanes), node.Op{Kind: node.Resize, Names: []string{p.Name}, Pool: p, Limits: l.client.cfg.limits()})
-	for i, lane := range l.client.lanes {
-		c := &v.calls[i]
-		c.sink, c.urgent = r, true
-		if err := lane.submit(c); err != nil {
-			r.answer(c, &node.Reply{Err: err, Unsent: true})
+	r := &resizing{lock: l, done: make(chan struct{}), tally: quorum.NewTally(l.client.nodes.Len(), l.need)}
+	v := dispatch.NewCalls(l.client.nodes.Len(), node.Op{Kind: node.Resize, Names: []string{p.Name}, Pool: p, Limits: l.client.cfg.limits()})
+	for i := range l.client.nodes.Len() {
+		c := v.To(i)
+		c.To, c.Urgent = r, true
+		if err := l.client.nodes.Submit(i, c); err != nil {
+			r.Answer(c, &node.Reply{Err: err, Unsent: true})
 		}
 	}
 	select {
@@ -125,20 +119,20 @@ func (l *Lock) resizing(ctx context.Context, p node.Pool) (*resizing, error) {
 }
 
 // answer is what one node says.
-func (r *resizing) answer(c *call, reply *node.Reply) {
+func (r *resizing) Answer(c *dispatch.Call, reply *node.Reply) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	switch reply.Outcome {
 	case node.Granted:
-		r.tally.Record(c.lane(), quorum.Granted)
+		r.tally.Record(c.Node(), quorum.Granted)
 	case node.Denied:
-		r.tally.Record(c.lane(), quorum.Denied)
+		r.tally.Record(c.Node(), quorum.Denied)
 		if reply.Pool.Version > r.latest.Version {
 			r.latest = reply.Pool
 		}
 	default:
-		r.tally.Record(c.lane(), quorum.Unknown)
-		r.errs = append(r.errs, NodeError{Node: r.lock.client.lanes[c.lane()].node.Name(), Err: reply.Err})
+		r.tally.Record(c.Node(), quorum.Unknown)
+		r.errs = append(r.errs, NodeError{Node: r.lock.client.nodes.Name(c.Node()), Err: reply.Err})
 	}
 	if r.tally.Missing() == 0 {
 		close(r.done)

@@ -92,7 +92,7 @@ func (s *Semaphore) Inspect(ctx context.Context) (*SemaphoreStatus, error) {
 	l := s.of(1)
 	names := make([]string, permits)
 	for i := range names {
-		names[i] = node.SlotName(l.slots.pool.name, i)
+		names[i] = node.SlotName(l.slots.Pool.Name(), i)
 	}
 	status, err := l.survey(ctx, node.Op{Kind: node.Inspect, Names: names, Limits: l.client.cfg.limits()})
 	if status == nil {

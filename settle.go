@@ -3,6 +3,7 @@ package quorumlock
 import (
 	"math/bits"
 
+	"github.com/quorumlock/quorumlock/internal/dispatch"
 	"github.com/quorumlock/quorumlock/node"
 	"github.com/quorumlock/quorumlock/quorum"
 )
@@ -23,7 +24,7 @@ func (e *entry) hint(i int, slots []int) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.hints == nil {
-		e.hints = make([]quorum.Slots, len(e.client.lanes))
+		e.hints = make([]quorum.Slots, e.client.nodes.Len())
 	}
 	e.hints[i] = nil
 	for _, slot := range slots {
@@ -55,8 +56,8 @@ func (e *entry) settle(h *hold) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.won = h
-	for i := range e.client.lanes {
-		switch h.round.Vote(i) {
+	for i := range e.client.nodes.Len() {
+		switch h.proposal.Votes().Vote(i) {
 		case quorum.Granted:
 			e.entered &^= 1 << i
 		case quorum.Unknown:
@@ -86,11 +87,11 @@ func (e *entry) fill(i int) bool {
 
 // renewOn renews the lease on one node. The mutex is held, and the phase is held.
 func (h *hold) renewOn(i int) {
-	r := &renewal{hold: h, tally: quorum.NewTally(len(h.claims), h.lock.need), over: true}
-	h.renewed = true
-	h.asked |= 1 << i
+	r := &renewal{hold: h, tally: quorum.NewTally(h.claims.Nodes(), h.lock.need), over: true}
+	h.proposal.Renews()
+	h.proposal.Expose(i)
 	op := h.op(node.Renew)
-	if err := h.client.lanes[i].submit(&call{op: &op, sink: r}); err != nil {
+	if err := h.client.nodes.Submit(i, &dispatch.Call{Op: &op, To: r, Renews: h.renews()}); err != nil {
 		r.record(i, 0, &node.Reply{Err: err, Unsent: true})
 	}
 }

@@ -20,7 +20,7 @@ func TestNothingIsPutBackPastTheEnd(t *testing.T) {
 		e := &entry{client: c, won: h, waiter: &waiter{lock: h.lock}}
 		time.Sleep(DefaultTTL)
 		require.True(t, e.fill(0))
-		require.False(t, h.renewed, "a renewal was sent past the end")
+		require.False(t, h.proposal.Renewed(), "a renewal was sent past the end")
 		asleep(c, false)
 	})
 }

@@ -43,9 +43,9 @@ func (t *tenure) context() context.Context {
 	defer t.hold.mu.Unlock()
 	if t.ctx == nil {
 		t.ctx, t.cancel = context.WithCancelCause(context.Background())
-		if t.over != nil {
-			t.cancel(t.over)
-		}
+	}
+	if over := t.overAt(t.hold.client.clock.Now()); over != nil {
+		t.cancel(over)
 	}
 	return t.ctx
 }
@@ -71,7 +71,7 @@ func (t *tenure) dropHandle() bool {
 func (t *tenure) addHandle() bool {
 	t.hold.mu.Lock()
 	defer t.hold.mu.Unlock()
-	if t.over != nil || t.hold.client.clock.Now() >= t.hold.validUntil || t.handles == 0 {
+	if t.overAt(t.hold.client.clock.Now()) != nil || t.handles == 0 {
 		return false
 	}
 	t.handles++
@@ -86,9 +86,16 @@ func (t *tenure) err() error { return t.errAt(t.hold.client.clock.Now()) }
 func (t *tenure) errAt(now time.Duration) error {
 	t.hold.mu.Lock()
 	defer t.hold.mu.Unlock()
+	return t.overAt(now)
+}
+
+// overAt is errAt with the mutex of the hold held.
+func (t *tenure) overAt(now time.Duration) error {
 	switch {
 	case t.over != nil:
 		return t.over
+	case t.reachedLimit(now):
+		return ErrHoldLimit
 	case now >= t.hold.validUntil:
 		return t.hold.lost("its time ran out")
 	default:
@@ -105,6 +112,13 @@ func (t *tenure) lasts() time.Duration {
 		return t.until
 	}
 	return min(t.hold.validUntil, t.limit())
+}
+
+// reachedLimit reports whether it has reached its hold limit, and was valid until then. The mutex
+// of the hold is held.
+func (t *tenure) reachedLimit(now time.Duration) bool {
+	limit := t.limit()
+	return now >= limit && limit <= t.hold.validUntil
 }
 
 // limit is when its hold limit is reached.

@@ -125,7 +125,7 @@ func (h *hold) tellVote(kind node.Kind, i int, sent time.Duration, r *node.Reply
 		return
 	}
 	e := VoteEvent{
-		Node: h.client.lanes[i].node.Name(), Op: kind, Names: h.lock.Names(), Owner: h.owner,
+		Node: h.client.nodes.Name(i), Op: kind, Names: h.lock.Names(), Owner: h.owner,
 		Vote: v, Unsent: r.Unsent, At: h.client.clock.Wall(), Err: h.whyNot(kind, i, r, v),
 	}
 	if !r.Unsent {

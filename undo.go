@@ -3,6 +3,7 @@ package quorumlock
 import (
 	"time"
 
+	"github.com/quorumlock/quorumlock/internal/dispatch"
 	"github.com/quorumlock/quorumlock/node"
 )
 
@@ -15,16 +16,19 @@ const undoMargin = time.Minute
 // tried again until the TTL has passed, and a margin.
 func (h *hold) undo(now time.Duration, r *releasing) {
 	if r == nil {
-		h.undoBy(newVolley(len(h.client.lanes), h.release()), now, nobody{})
+		h.undoBy(dispatch.NewCalls(h.client.nodes.Len(), h.release()), now, dispatch.Ignore)
 		return
 	}
-	r.volley.aim(len(h.client.lanes), h.release())
-	h.undoBy(&r.volley, now, r)
+	r.calls.Aim(h.client.nodes.Len(), h.release())
+	for i := range h.client.nodes.Len() {
+		r.calls.To(i).Deadline = h.lock.deadline(now) // a caller waits
+	}
+	h.undoBy(&r.calls, now, r)
 }
 
-func (h *hold) undoBy(v *volley, now time.Duration, to sink) {
-	for i := range v.calls {
-		h.undoOn(i, now, &v.calls[i], to)
+func (h *hold) undoBy(v *dispatch.Calls, now time.Duration, to dispatch.Receiver) {
+	for i := range h.client.nodes.Len() {
+		h.undoOn(i, now, v.To(i), to)
 	}
 }
 
@@ -38,25 +42,25 @@ func (h *hold) release() node.Op {
 // undoOne does so on one node, before what has been sent there since if it is to be first.
 func (h *hold) undoOne(i int, now time.Duration, first bool) {
 	op := h.release()
-	c := &call{op: &op, first: first}
-	c.aim(i)
-	h.undoOn(i, now, c, nobody{})
+	c := dispatch.NewCall(i, &op, dispatch.Ignore)
+	c.Front = first
+	h.undoOn(i, now, c, c.To)
 }
 
 // undoOn does so on one node, by a call that has the operation.
-func (h *hold) undoOn(i int, now time.Duration, c *call, to sink) {
-	c.sink, c.until = to, now+h.lock.ttl+undoMargin
+func (h *hold) undoOn(i int, now time.Duration, c *dispatch.Call, to dispatch.Receiver) {
+	c.To, c.Until = to, now+h.lock.ttl+undoMargin
 	if h.entry != nil {
-		op := *c.op
+		op := *c.Op
 		op.Waiter = h.entryAfter(i)
-		c.op = &op
+		c.Op = &op
 	}
-	if h.asked&(1<<i) == 0 {
-		to.answer(c, &node.Reply{Outcome: node.Absent})
+	if !h.proposal.Exposed().Has(i) {
+		to.Answer(c, &node.Reply{Outcome: node.Absent})
 		return
 	}
-	if err := h.client.lanes[i].submit(c); err != nil {
-		to.answer(c, &node.Reply{Err: err})
+	if err := h.client.nodes.Submit(i, c); err != nil {
+		to.Answer(c, &node.Reply{Err: err})
 	}
 }
 
@@ -66,13 +70,8 @@ func (h *hold) entryAfter(i int) node.Waiter {
 	if h.tenure == nil {
 		return h.entry.afterUndo(i)
 	}
-	if h.asked&(1<<i) == 0 {
+	if !h.proposal.Exposed().Has(i) {
 		h.entry.strikeOne(i)
 	}
 	return h.entry.done()
 }
-
-// nobody is told about undos that no caller waits for.
-type nobody struct{}
-
-func (nobody) answer(*call, *node.Reply) {}

@@ -59,7 +59,7 @@ func newWaiter(l *Lock) *waiter {
 // now is the time; for a waiter that has not had to wait so far, when it came: that was a moment
 // ago.
 func (c *Client) now(w *waiter) time.Duration {
-	if w != nil && w.nudged == nil {
+	if w != nil && w.nudged == nil && w.attempts < 2 {
 		return w.began
 	}
 	return c.clock.Now()
@@ -128,7 +128,7 @@ func (w *waiter) reason(err error) error {
 // attempt makes one, and tells the line what became of it.
 func (w *waiter) attempt(ctx context.Context) (*hold, retry, error) {
 	w.attempts++
-	if w.entry == nil && w.lock.waiting != WaitSpin && w.lock.client.inboxes.open() {
+	if w.entry == nil && w.lock.waiting != WaitSpin && w.lock.client.router.subscriptions.Open() {
 		w.queueUp() // a denial then leaves it in the queues at once
 	}
 	h, again, err := w.lock.try(ctx, w)
@@ -151,7 +151,7 @@ func (w *waiter) expect(again retry, err error) {
 		w.queueUp()
 	}
 	if w.entry != nil {
-		c.inboxes.waits(w.entry)
+		c.router.waits(w.entry)
 		w.entry.failed(due, held)
 	}
 	c.lines.mu.Lock()
@@ -166,7 +166,7 @@ func (w *waiter) expect(again retry, err error) {
 func (w *waiter) queueUp() {
 	if w.entry == nil {
 		w.lock.client.lines.equip(w)
-		w.entry = w.lock.client.inboxes.enlist(w)
+		w.entry = w.lock.client.router.enlist(w)
 		w.list()
 	}
 }
@@ -237,7 +237,7 @@ func (w *waiter) look() (given *tenure, nudged <-chan struct{}, wait time.Durati
 // for others, and there may be enough for all; and who is in the queues is woken for itself.
 func (w *waiter) isUp() bool {
 	if w.lock.slots != nil {
-		return w.line.first == w || w.listed != nil || w.line.denied == 0 && int(w.line.asking) < w.lock.slots.permits
+		return w.line.first == w || w.listed != nil || w.line.denied == 0 && int(w.line.asking) < w.lock.slots.Permits
 	}
 	return w.lock.reads || w.line.first == w && (w.line.holder == nil || w.lock.waiting == WaitFair)
 }
@@ -284,10 +284,10 @@ func (w *waiter) leave(t *tenure) {
 	w.lock.client.lines.leave(w)
 	switch {
 	case w.entry != nil:
-		w.lock.client.inboxes.served(w.entry)
+		w.lock.client.router.served(w.entry)
 		switch {
 		case t == nil || t.hold.entry != w.entry:
-			w.lock.client.inboxes.unlist(w.entry)
+			w.lock.client.router.unlist(w.entry)
 			w.entry.strike()
 		case w.lock.slots != nil:
 			w.entry.settle(t.hold)
@@ -313,6 +313,6 @@ func (h *hold) inTheWay() error {
 
 // unasked is the error of somebody who gave up before any node was asked.
 func (l *Lock) unasked() error {
-	n := len(l.client.lanes)
+	n := l.client.nodes.Len()
 	return &NoQuorumError{Op: node.Acquire.String(), Names: l.Names(), Need: l.need, Pending: n, Total: n}
 }

@@ -289,9 +289,6 @@ func FuzzRedisAnswers(f *testing.F) {
 	server := newFront(f, fake(func([]string) (string, bool) { return answer, false }))
 	opt := rueidis.ClientOption{InitAddress: []string{server.addr()}}
 	f.Fuzz(func(t *testing.T, kind byte, text string) {
-		if !measured(text) {
-			return
-		}
 		answer = text
 		n, err := node.NewRedis(opt)
 		require.NoError(t, err)
@@ -345,21 +342,4 @@ func sound(t *testing.T, op node.Op, r node.Reply) {
 	if r.Rank != 0 {
 		require.True(t, r.Rank > 0 && r.Outcome == node.Denied && op.Waiter.ID != "")
 	}
-}
-
-// measured reports whether no length in an answer is out of all proportion: rueidis
-// reserves what a server announces, and panics where that cannot be.
-func measured(answer string) bool {
-	for line := range strings.SplitSeq(answer, "\n") {
-		for i := range line {
-			var n int64
-			if _, err := fmt.Sscanf(line[i:], "%d", &n); err == nil && (n < -1 || n > 1000) {
-				return false
-			}
-		}
-		if strings.ContainsAny(line, "-") && strings.ContainsAny(line, "$*%~>|=!;") && !strings.HasSuffix(line, "-1\r") {
-			return false
-		}
-	}
-	return true
 }

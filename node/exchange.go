@@ -9,6 +9,8 @@ import (
 	"strings"
 
 	"github.com/redis/rueidis"
+
+	"github.com/quorumlock/quorumlock/internal/respguard"
 )
 
 // exchange sends the operations in one pipelined write and reads the answers. It
@@ -85,6 +87,7 @@ func firstUnknownScript(results []rueidis.RedisResult) int {
 func reasonOf(err error) error {
 	var netErr net.Error
 	var reply replyError
+	var broken respguard.Violation
 	if reason := reasonOfRefusal(err); reason != nil {
 		return reason
 	}
@@ -93,7 +96,7 @@ func reasonOf(err error) error {
 		return ErrMisconfigured
 	case errors.Is(err, errReplica):
 		return ErrRejected
-	case errors.Is(err, errGarbled), rueidis.IsRedisNil(err): // no script of ours answers nil
+	case errors.As(err, &broken), errors.Is(err, errGarbled), rueidis.IsRedisNil(err): // no script of ours answers nil
 		return ErrProtocol
 	case errors.Is(err, context.Canceled):
 		return ErrCanceled

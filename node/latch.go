@@ -32,7 +32,7 @@ type LatchOp struct {
 	List bool
 	// Inbox is, for who waits, the id of the client. It gets [Counted] when as many have counted
 	// down on this node as it takes, and when the latch is deleted, if that happens within
-	// Keep.
+	// Keep. With a Keep of 0 it is forgotten.
 	Inbox string
 	Keep  time.Duration
 }

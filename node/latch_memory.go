@@ -98,6 +98,8 @@ func (m *Memory) applyLatch(op Op, l latch, void, sets bool) latch {
 	switch {
 	case len(l.ids) >= l.count && news:
 		m.wakeLatch(name, &l)
+	case ask.Keep == 0:
+		delete(l.awaiting, ask.Inbox)
 	case len(l.ids) < l.count && ask.Inbox != "":
 		if l.awaiting == nil {
 			l.awaiting = make(map[string]time.Duration)

@@ -9,6 +9,8 @@ import (
 	"sync/atomic"
 
 	"github.com/redis/rueidis"
+
+	"github.com/quorumlock/quorumlock/internal/respguard"
 )
 
 // link is the one connection of a [Redis], and what is known of the one before it. It is
@@ -232,7 +234,8 @@ type way struct {
 	cfg    *tls.Config
 }
 
-// connect makes a connection to whoever listens there, and has it answer.
+// connect makes a connection, and waits for an answer to a PING. A guard checks all later replies:
+// one bad server, or Sentinel, must not end the process.
 func (w *way) connect(ctx context.Context) (net.Conn, error) {
 	conn, err := w.dial(ctx, w.addr, w.dialer, w.cfg)
 	if err != nil {
@@ -242,7 +245,7 @@ func (w *way) connect(ctx context.Context) (net.Conn, error) {
 		_ = conn.Close()
 		return nil, err
 	}
-	return conn, nil
+	return respguard.New(conn), nil
 }
 
 // dialTCP connects as rueidis does where no dialler is given.

@@ -98,7 +98,7 @@ func (m *Memory) renewRead(op Op) Reply {
 func (m *Memory) releaseRead(op Op) Reply {
 	outcome := Absent
 	for _, name := range op.Names {
-		if m.foreign[name] || m.foreign[key("readers", name)] {
+		if m.foreign[name] {
 			continue
 		}
 		own, free := m.giveBack(name, op.Owner)
@@ -120,7 +120,7 @@ func (m *Memory) giveBack(name, owner string) (own, free bool) {
 		delete(m.locks, name)
 		return true, true
 	}
-	if !m.reading(name, owner) {
+	if m.foreign[key("readers", name)] || !m.reading(name, owner) {
 		return false, false
 	}
 	delete(m.readers[name], owner)

@@ -179,7 +179,7 @@ func (r *Redis) Close() error {
 	case <-r.closed:
 	default:
 		close(r.closed)
-		r.link.drop(context.Background())
+		r.link.close(r.opt)
 	}
 	return nil
 }

@@ -155,7 +155,7 @@ func (a *app) nodeOptions(c *cobra.Command, addresses []string) ([]rueidis.Clien
 // programsTimeout is how long programs wait for a node if they set neither NodeTimeoutMax nor a TTL: see
 // quorumlock.Config.
 func programsTimeout(l node.Limits) time.Duration {
-	return min(500*time.Millisecond, max(min(quorumlock.DefaultTTL, l.MaxTTL)/10, time.Millisecond))
+	return min(500*time.Millisecond, max(min(quorumlock.DefaultTTL, l.MaxTTL)/10, 100*time.Millisecond))
 }
 
 // doctorNode is a node in the output of --json.

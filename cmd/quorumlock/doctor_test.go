@@ -183,7 +183,7 @@ func TestDoctorWrongUsage(t *testing.T) {
 // As the comment of quorumlock.Config has it.
 func TestProgramsTimeout(t *testing.T) {
 	for maxTTL, timeout := range map[time.Duration]time.Duration{
-		time.Minute: 500 * time.Millisecond, 10 * time.Second: 500 * time.Millisecond, time.Second: 100 * time.Millisecond, 5 * time.Millisecond: time.Millisecond,
+		time.Minute: 500 * time.Millisecond, 10 * time.Second: 500 * time.Millisecond, time.Second: 100 * time.Millisecond, 50 * time.Millisecond: 100 * time.Millisecond,
 	} {
 		assert.Equal(t, timeout, programsTimeout(node.Limits{MaxTTL: maxTTL}))
 	}

@@ -45,7 +45,7 @@ func (f *nodeFlags) register(flags *pflag.FlagSet) {
 		"use `N` in-memory nodes instead of servers, to try things out: they live in this process only, and do not exclude other processes")
 	flags.BoolVar(&f.allowEven, "allow-even", false, "permit an even number of nodes")
 	flags.DurationVar(&f.nodeTimeout, "node-timeout", 0,
-		"how long to wait for one node at most (default 500ms, or a tenth of the TTL if that is less; 2s for init, status, top and release)")
+		"how long to wait for one node at most (default a tenth of the TTL, between 100ms and 500ms, and a third of the TTL at most; 2s for init, status, top and release)")
 	flags.DurationVar(&f.maxTTL, "max-ttl", quorumlock.DefaultTTL,
 		"the largest TTL allowed, which must be the same for all programs that use these nodes")
 	flags.DurationVar(&f.maxClockSkew, "max-clock-skew", 0,

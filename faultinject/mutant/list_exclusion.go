@@ -99,7 +99,7 @@ var exclusion = []Mutant{
 		return quorum.Unknown`,
 			New: `	default:
 		if errors.Is(r.Err, node.ErrTimeout) {
-			h.claims[i] = max(h.claims[i], quorum.Expiry(sent, h.lock.ttl))
+			h.claims.Confirm(i, sent, h.lock.ttl, 0, false)
 			return quorum.Granted
 		}
 		h.refusals.set(i, r)

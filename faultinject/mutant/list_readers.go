@@ -36,8 +36,8 @@ var readers = []Mutant{
 		Rule: "The token of a reader is kept by a majority.",
 		Then: "The next reader asks other nodes, and acts under a smaller one.",
 		Edits: []Edit{{
-			Old: `case h.fences[i] >= h.shared:`,
-			New: `case h.fences[i] > 0:`,
+			Old: `case p.fence(i) >= p.readToken:`,
+			New: `case p.fence(i) > 0:`,
 		}},
 	},
 	{

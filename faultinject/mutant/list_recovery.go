@@ -45,8 +45,8 @@ var recovery = []Mutant{
 		Rule: "What a recovering node confirms counts only for a holder whose own claim there is still active.",
 		Then: "H heals on node 3, which was emptied, and counts it; its claim on 1 lapses; H' has 3, from before the crash, and 1.",
 		Edits: []Edit{{
-			Old: `if r.Recovering > 0 && h.claims[i] <= h.client.clock.Now() {`,
-			New: `if r.Recovering < 0 {`,
+			Old: `if recovering && *e <= now {`,
+			New: `if recovering && *e < 0 {`,
 		}},
 	},
 	{

@@ -27,9 +27,9 @@ var tokens = []Mutant{
 		Then: "A lease has a token that is smaller than one before, on a node that said so.",
 		Edits: []Edit{{
 			Old: `	default:
-		h.taken.Record(i, quorum.Denied)`,
+		p.taken.Record(i, Denied)`,
 			New: `	default:
-		h.taken.Record(i, quorum.Granted)`,
+		p.taken.Record(i, Granted)`,
 		}},
 	},
 	{

@@ -7,10 +7,10 @@ var undoing = []Mutant{
 		Rule: "A round is undone on each node that may have seen it, also where the outcome is unknown.",
 		Then: "An acquisition that runs after its timeout leaves a lock behind.",
 		Edits: []Edit{{
-			Old: `	if h.asked&(1<<i) == 0 {
-		to.answer(`,
-			New: `	if h.asked&(1<<i) == 0 || h.refusals.of(i) != nil && h.refusals.of(i).Err != nil {
-		to.answer(`,
+			Old: `	if !h.proposal.Exposed().Has(i) {
+		to.Answer(`,
+			New: `	if !h.proposal.Exposed().Has(i) || h.refusals.of(i) != nil && h.refusals.of(i).Err != nil {
+		to.Answer(`,
 		}},
 	},
 	{
@@ -18,8 +18,8 @@ var undoing = []Mutant{
 		Rule: "A call that is overdue may have reached the node.",
 		Then: "It is not undone.",
 		Edits: []Edit{{
-			Old: `l.tell(sent, node.ErrTimeout, nil, false)`,
-			New: `l.tell(sent, node.ErrTimeout, nil, true)`,
+			Old: `s.fail(sent, node.ErrTimeout, nil, false)`,
+			New: `s.fail(sent, node.ErrTimeout, nil, true)`,
 		}},
 	},
 	{
@@ -27,9 +27,9 @@ var undoing = []Mutant{
 		Rule: "An undo that fails is tried again.",
 		Then: "What was granted on a node that could not be reached then stays.",
 		Edits: []Edit{{
-			Old: `	l.kept = append(l.kept, c)
-	l.armRetry()`,
-			New: `	l.dropped++`,
+			Old: `	s.kept = append(s.kept, c)
+	s.armRetryLocked()`,
+			New: `	s.dropped++`,
 		}},
 	},
 	{
@@ -37,8 +37,8 @@ var undoing = []Mutant{
 		Rule: "An undo is never sent before what it undoes.",
 		Then: "The release finds nothing, and then the acquisition is granted.",
 		Edits: []Edit{{
-			Old: `	if l.health.down && l.busy && !l.closed {`,
-			New: `	if l.health.down && l.busy && !l.closed && l.client == nil {`,
+			Old: `	if s.health.down && s.busy && !s.closed {`,
+			New: `	if s.health.down && s.busy && !s.closed && s.nodes == nil {`,
 		}},
 	},
 	{
@@ -46,8 +46,8 @@ var undoing = []Mutant{
 		Rule: "What is sent to a node is sent in the order in which it was submitted.",
 		Then: "A release overtakes the renewal before it, which puts the lock back.",
 		Edits: []Edit{{
-			Old: `	if c.first {`,
-			New: `	if c.first || c.until > 0 {`,
+			Old: `	if c.Front {`,
+			New: `	if c.Front || c.Until > 0 {`,
 		}, {
 			Old: `			return i + 1`,
 			New: `			return 0 * i`,
@@ -58,10 +58,13 @@ var undoing = []Mutant{
 		Rule: "A lease is released also on nodes that only its renewals have reached.",
 		Then: "A node that was down at first keeps the lock after its release.",
 		Edits: []Edit{{
-			Old: `		h.asked |= 1 << i
-		c := `,
-			New: `		h.asked |= 0 << i
-		c := `,
+			Old: `			continue
+		}
+		h.proposal.Expose(i)
+`,
+			New: `			continue
+		}
+`,
 		}},
 	},
 	{

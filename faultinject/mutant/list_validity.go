@@ -7,8 +7,8 @@ var validity = []Mutant{
 		Rule: "A claim lasts for a TTL from before its command was sent.",
 		Then: "The answer comes late, and the claim outlives the lock.",
 		Edits: []Edit{
-			{Old: `h.vote(c.lane(), c.sent, c.op.Token, r)`, New: `h.vote(c.lane(), h.client.clock.Now(), c.op.Token, r)`},
-			{Old: `r.record(c.lane(), c.sent, reply)`, New: `r.record(c.lane(), h.client.clock.Now(), reply)`},
+			{Old: `h.vote(i, c.Sent, c.Op.Token, r)`, New: `h.vote(i, h.client.clock.Now(), c.Op.Token, r)`},
+			{Old: `r.record(c.Node(), c.Sent, reply)`, New: `r.record(c.Node(), h.client.clock.Now(), reply)`},
 		},
 	},
 	{
@@ -74,8 +74,8 @@ var validity = []Mutant{
 		Rule: "A round is won only if a quorum of its claims is still active then.",
 		Then: "A process that was frozen in its round gets a lease with an old token, after the next holder.",
 		Edits: []Edit{{
-			Old: `if h.taken.Result() != quorum.Won || h.takenAndActive(now) < h.lock.need {`,
-			New: `if h.taken.Result() != quorum.Won {`,
+			Old: `if p.taken.Result() != Won || p.activeTaken(c, now) < p.taken.Need() {`,
+			New: `if p.taken.Result() != Won {`,
 		}},
 	},
 }

@@ -38,7 +38,7 @@ var waiting = []Mutant{
 		Rule: "A lease is handed over as long as its block of tokens has another one.",
 		Then: "The next client has got that token, or will.",
 		Edits: []Edit{{
-			Old: `if h.tenure.token >= h.last {`,
+			Old: `if h.tenure.token >= h.proposal.End() {`,
 			New: `if h.tenure == nil {`,
 		}},
 	},
@@ -47,8 +47,8 @@ var waiting = []Mutant{
 		Rule: "The fence of a block of tokens is its end.",
 		Then: "The token of who was handed the lease is that of the next grant, too.",
 		Edits: []Edit{{
-			Old: `op.Token, op.Reserve = h.token, h.last-h.token`,
-			New: `op.Token = h.token`,
+			Old: `op.Token, op.Reserve = h.proposal.Token(), h.proposal.End()-h.proposal.Token()`,
+			New: `op.Token = h.proposal.Token()`,
 		}},
 	},
 	{
@@ -85,12 +85,12 @@ var waiting = []Mutant{
 		Rule: "Who gives up leaves the queues.",
 		Then: "The wake that the others need goes to one who is not there.",
 		Edits: []Edit{{
-			Old: `		e.client.lanes[i].leave(e.names, e.id, e.waiter.lock.slots.onNodes())
+			Old: `		e.client.nodes.Leave(i, e.names, e.id, e.waiter.lock.slots.OnNodes(), e.client.keepEntry())
 `,
 			New: "",
 		}, {
 			Old: `	if !again {
-		b.client.lanes[i].leave([]string{m.Name}, m.Waiter, b.client.pools.onNodes(m.Name))
+		r.client.nodes.Leave(i, []string{m.Name}, m.Waiter, r.client.pools.OnNodes(m.Name), r.client.keepEntry())
 	}
 `,
 			New: "",

@@ -71,6 +71,27 @@ var rules = []rule{
 		},
 	},
 	{
+		name: "dispatch carries operations and knows no leases",
+		docs: "internal/dispatch sends operations to nodes. It reports answers through its interfaces, so that it can be read and " +
+			"tested without the rest of the client.",
+		pkg: module + "/internal/dispatch",
+		allow: []string{
+			"golang.org/x/sync/errgroup", module + "/clock", module + "/node", module + "/quorum",
+		},
+	},
+	{
+		name:  "slots are arithmetic",
+		docs:  "internal/slots chooses slots of semaphores. It does no I/O and knows no leases.",
+		pkg:   module + "/internal/slots",
+		allow: []string{module + "/node", module + "/quorum"},
+	},
+	{
+		name:  "inbox subscribes and knows no waiters",
+		docs:  "internal/inbox keeps subscriptions open. It passes messages to a Handler, and knows neither queues nor leases.",
+		pkg:   module + "/internal/inbox",
+		allow: []string{module + "/clock", module + "/node"},
+	},
+	{
 		name:  "quorum is a pure leaf",
 		docs:  "quorum/ decides and does nothing else: it imports the standard library only, and has no I/O, goroutine or clock in it.",
 		pkg:   module + "/quorum",
@@ -83,6 +104,13 @@ var rules = []rule{
 		pkg:   module + "/clock",
 		deps:  true,
 		allow: []string{module + "/clock", "golang.org/x/sys"},
+	},
+	{
+		name:  "respguard is a leaf",
+		docs:  "internal/respguard stands between a connection and any client library: it imports the standard library only.",
+		pkg:   module + "/internal/respguard",
+		deps:  true,
+		allow: []string{module + "/internal/respguard"},
 	},
 	{
 		name: "quorum does no I/O itself",
@@ -99,10 +127,11 @@ var rules = []rule{
 	},
 	{
 		name: "node imports little",
-		docs: "node/ is one node: it may import clock, quorum, its own subpackages, rueidis and golang.org/x/sync.",
+		docs: "node/ is one node: it may import clock, quorum, internal/respguard, its own subpackages, rueidis and golang.org/x/sync.",
 		pkg:  module + "/node",
 		allow: []string{
-			module + "/node", module + "/clock", module + "/quorum", "github.com/redis/rueidis", "golang.org/x/sync",
+			module + "/node", module + "/clock", module + "/quorum", module + "/internal/respguard", "github.com/redis/rueidis",
+			"golang.org/x/sync",
 		},
 	},
 }

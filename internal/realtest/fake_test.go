@@ -84,6 +84,21 @@ func almostRedis(script string) func(net.Conn) {
 	}
 }
 
+// refuses answers a PING well, and the handshake behind it like this.
+func refuses(reply string) func(net.Conn) {
+	return func(conn net.Conn) {
+		in := bufio.NewReader(conn)
+		if _, err := readCommand(in); err != nil {
+			return
+		}
+		_, _ = io.WriteString(conn, "+PONG\r\n")
+		if _, err := readCommand(in); err == nil {
+			_, _ = io.WriteString(conn, reply)
+			_, _ = io.Copy(io.Discard, in)
+		}
+	}
+}
+
 // readCommand reads an array of strings.
 func readCommand(in *bufio.Reader) (words []string, err error) {
 	length := func() (int, error) {
@@ -164,15 +179,21 @@ func TestRealServersThatAreNoRedis(t *testing.T) {
 // program, which is therefore another one here.
 func TestRealServersThatBreakTheProtocol(t *testing.T) {
 	t.Parallel()
-	for what, script := range map[string]string{
-		"a length beyond reason": "$99999999999999999999\r\n",
-		"a negative length":      "*-7\r\n",
-		"one answer too many":    ":1\r\n:1\r\n",
+	for what, serve := range map[string]func(net.Conn){
+		"a length beyond reason": almostRedis("$99999999999999999999\r\n"),
+		"a negative length":      almostRedis("*-7\r\n"),
+		"one answer too many":    almostRedis(":1\r\n:1\r\n"),
+		"a string of 100 GB":     almostRedis("$100000000000\r\n"),
+		"a map of 10^9":          almostRedis("%1000000000\r\n"),
+		"a line of 64 MiB":       almostRedis("+" + strings.Repeat("x", 64<<20) + "\r\n"),
+		"a million levels":       almostRedis(strings.Repeat("*1\r\n", 1_000_000)),
+		"a handshake too long":   refuses("-ERR no\r\n" + strings.Repeat("+OK\r\n", 10)),
+		"a handshake of 100 GB":  refuses("=100000000000\r\n"),
 	} {
 		t.Run(what, func(t *testing.T) {
 			t.Parallel()
 			c := startCluster(t, 3)
-			addrs := append(c.addresses(), fakeServer(t, almostRedis(script)), fakeServer(t, almostRedis(script)))
+			addrs := append(c.addresses(), fakeServer(t, serve), fakeServer(t, serve))
 			user := c.spawn("use", childTTL+"=10s", childNodes+"="+strings.Join(addrs, ","))
 			lines := user.lines()
 			require.Contains(t, lines, "survived", "two nodes of five must not end the program; it said %q", lines)

@@ -129,3 +129,49 @@ func awaiting(ctx context.Context, l *quorumlock.Latch) <-chan error {
 	go func() { done <- l.Await(ctx) }()
 	return done
 }
+
+// A client that waits for a latch no more leaves nothing of that on the nodes. The key would run
+// out by itself only after seconds.
+func TestRealLatchForgetsWhoLeaves(t *testing.T) {
+	c := startCluster(t, 3)
+	other := c.client().Latch("ready")
+	require.NoError(t, other.Set(t.Context(), 2))
+	awaiting := func(i int) int { return c.number(i, "EXISTS", "quorumlock:awaiting:{ready}") }
+	everywhere := func() bool { return awaiting(0)+awaiting(1)+awaiting(2) == 3 }
+	for _, end := range []string{"cancel", "close"} {
+		client := c.client()
+		waits := func(ctx context.Context) <-chan error {
+			done := make(chan error, 1)
+			go func() { done <- client.Latch("ready").Await(ctx) }()
+			return done
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		first, second := waits(ctx), waits(t.Context())
+		require.Eventually(t, everywhere, soon, time.Millisecond)
+		cancel()
+		require.ErrorIs(t, in(t, first, "the wait ends"), context.Canceled)
+		if end == "close" {
+			closeClient(t, client)
+			require.ErrorIs(t, in(t, second, "the wait ends"), quorumlock.ErrClosed)
+		} else {
+			require.NoError(t, other.CountDown(t.Context(), "1"))
+			require.NoError(t, other.CountDown(t.Context(), "2"))
+			require.NoError(t, in(t, second, "the other still waits, and is told"))
+			require.NoError(t, other.Delete(t.Context()))
+			require.NoError(t, other.Set(t.Context(), 2))
+		}
+		for i := range c.servers {
+			require.Zero(t, awaiting(i), "%s: node %d", end, i)
+		}
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	last, done := c.client(), make(chan error, 1)
+	go func() { done <- last.Latch("ready").Await(ctx) }()
+	require.Eventually(t, everywhere, soon, time.Millisecond)
+	cancel()
+	require.ErrorIs(t, in(t, done, "the wait ends"), context.Canceled)
+	require.NoError(t, last.Close(t.Context()))
+	for i := range c.servers {
+		require.Zero(t, awaiting(i), "after a cancellation, node %d", i)
+	}
+}

@@ -79,6 +79,20 @@ var latchMessages = []promise{
 		x.latched(node.Granted, exactly(0, latch("a", node.LatchOp{Count: 2, Since: 1, IDs: []string{"1", "2"}})))
 		b.receives(counted("c1", "a"))
 	}},
+	{"a client that leaves is not told, and the others are", func(x *trial) {
+		left, stays := x.listen("c1"), x.listen("c2")
+		x.latched(node.Granted, x.setting("a", 1))
+		x.latched(node.Granted, awaiting("a", "c1"))
+		x.latched(node.Granted, awaiting("a", "c2"))
+		leave := awaiting("a", "c1")
+		leave.Latch.Keep = 0
+		for range 2 {
+			x.latched(node.Granted, leave)
+		}
+		x.latched(node.Granted, counting("a", "1"))
+		left.receives()
+		stays.receives(counted("c2", "a"))
+	}},
 	{"who has not come for too long is not told", func(x *trial) {
 		b := x.listen("c1")
 		x.latched(node.Granted, x.setting("a", 2))

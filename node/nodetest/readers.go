@@ -242,4 +242,16 @@ var readAndWrite = []promise{
 		x.want(node.Released, unread("r", "b", "c", "a"))
 		x.keys()
 	}},
+	{"where its readers would be is something else, a writer that was to become one is removed", func(x *trial) {
+		x.want(node.Granted, acquire("w", long, "a", "b"))
+		x.Plant("quorumlock:readers:{a}")
+		x.fails(node.ErrWrongType, keep("w", long, "a", "b"))
+		x.want(node.Absent, unread("other", "a", "b"))
+		x.keys("a", "b")
+		x.want(node.Released, unread("w", "a"))
+		x.keys("b")
+		x.want(node.Released, unread("w", "a", "b"))
+		x.keys()
+		x.want(node.Absent, unread("w", "a", "b"))
+	}},
 }

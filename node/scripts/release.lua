@@ -32,7 +32,7 @@ for _, name in ipairs(KEYS) do
   else
     removed = removed + own
   end
-  queued = queued or redis.pcall('EXISTS', key('queue', name)) == 1
+  queued = queued or redis.pcall('EXISTS', key('queue', name), key('woken', name)) ~= 0
 end
 local keep = tonumber(ARGV[4])
 if queued or keep then

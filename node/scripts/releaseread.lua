@@ -12,13 +12,18 @@
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
 
--- give lets go of one name, and reports whether it was held, and is free now.
+-- give lets go of one name, and reports whether it was held, and is free now. A key of another
+-- type in the place of the readers does not keep a writer from being removed.
 local function give(name)
-  if reading(name, ARGV[1], now) then
+  local ok, reads = pcall(reading, name, ARGV[1], now)
+  if ok and reads then
     redis.call('ZREM', key('readers', name), ARGV[1])
     return true, redis.call('HGET', name, readers) and settle(name, now)
   end
   local own = redis.call('HDEL', name, ARGV[1]) == 1
+  if not ok and not own then
+    error(reads, 0)
+  end
   return own, own
 end
 
@@ -36,7 +41,7 @@ for _, name in ipairs(KEYS) do
       failure = {err = text}
     end
   end
-  queued = queued or redis.pcall('EXISTS', key('queue', name)) == 1
+  queued = queued or redis.pcall('EXISTS', key('queue', name), key('woken', name)) ~= 0
 end
 local keep = tonumber(ARGV[5])
 if queued or keep then

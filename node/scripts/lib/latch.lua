@@ -70,13 +70,18 @@ local function latches(name)
     end
   end
 
-  -- await has an inbox told, for keep ms, and forgets those that have not come for too long.
+  -- await notes an inbox for keep ms, or forgets it if that is 0. It forgets inboxes that have not
+  -- come for too long.
   -- Who waits comes again by itself, so it is no failure that a node has no memory for it, or
   -- that the user lacks a right, hence pcall.
   function s.await(inbox, keep, now)
     local late = redis.pcall('ZRANGE', awaiting, '-inf', now, 'BYSCORE', 'LIMIT', 0, 1000)
     if #late > 0 then
       redis.pcall('ZREM', awaiting, unpack(late))
+    end
+    if keep == 0 then
+      redis.pcall('ZREM', awaiting, inbox)
+      return
     end
     redis.pcall('ZADD', awaiting, 'GT', now + keep, inbox)
     if redis.call('PTTL', awaiting) < keep then

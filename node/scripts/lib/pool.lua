@@ -219,7 +219,7 @@ local function pools()
   -- behind it wait for other slots. Since when it is expected stays, for if it gives them back:
   -- it has no new privilege then.
   local function took(pool, waiter, now)
-    queue.expect(pool, waiter, now)
+    queue.expect_all({pool}, waiter, now)
     redis.call('ZREM', key('waiting', pool), waiter)
     redis.call('ZREM', key('queue', pool), waiter)
     local old = redis.call('ZRANGE', key('woken', pool), '-inf', now - 60000, 'BYSCORE', 'LIMIT', 0, 100)

@@ -8,8 +8,8 @@
 --   woken    by the time since when those who were woken are expected
 --
 -- Times are in ms of the node's clock. The keys live as long as the longest deadline that
--- there was when an entry was made, and no waiter stands in the other two without one in
--- the first. What follows raises an error at a key of another type, but for wake_all.
+-- there ever was. No waiter stands in the other two without one in the first, and woken never
+-- lives longer than the first: else it would stay behind. What follows raises an error at a key of another type, but for wake_all.
 local function queues()
   -- dropped takes waiters out of the queue of a name, and returns how many there were.
   local function dropped(name, ...)
@@ -45,18 +45,25 @@ local function queues()
     return not silent[inbox]
   end
 
-  -- expect notes when a waiter was woken. Who was woken before and has not come since, is
-  -- expected since then. It has been woken all the same where the node has no memory to note
+  -- expect notes when a waiter of the queue was woken. A waiter that was woken before and has not come
+  -- since is expected since then. It has been woken all the same where the node has no memory to note
   -- it, hence pcall.
   local function expect(name, waiter, now)
-    redis.pcall('ZADD', key('woken', name), 'NX', now, waiter)
-    redis.pcall('PEXPIRE', key('woken', name), redis.call('PTTL', key('queue', name)))
+    local left = redis.call('PTTL', key('queue', name))
+    if left > 0 then
+      redis.pcall('ZADD', key('woken', name), 'NX', now, waiter)
+      redis.pcall('PEXPIRE', key('woken', name), left)
+    end
   end
 
-  -- expect_all does that for several names.
+  -- expect_all does that for several names, where the waiter has an entry. It has none if the node
+  -- was out of memory when the waiter came. Such a node takes all writes once a script has written
+  -- something. So the waiter could be expected without an entry, and stay so when the queue has gone.
   local function expect_all(names, waiter, now)
     for _, name in ipairs(names) do
-      expect(name, waiter, now)
+      if redis.call('ZSCORE', key('queue', name), waiter) then
+        expect(name, waiter, now)
+      end
     end
   end
 
@@ -75,8 +82,7 @@ local function queues()
   -- and never lives shorter.
   local function enter(name, waiter, ticket, keep, now)
     prune(name, now)
-    local last = redis.call('ZRANGE', key('waiting', name), -1, -1, 'WITHSCORES')[2]
-    local left = math.max(keep, math.min((tonumber(last) or 0) - now, 2 ^ 43)) -- PEXPIRE takes no more
+    local left = math.max(keep, redis.call('PTTL', key('queue', name)))
     redis.call('ZADD', key('queue', name), 'NX', ticket, waiter)
     redis.call('PEXPIRE', key('queue', name), left)
     redis.call('ZADD', key('waiting', name), 'GT', now + keep, waiter)

@@ -1,4 +1,4 @@
-package quorumlock
+package dispatch
 
 import (
 	"testing"
@@ -13,23 +13,23 @@ import (
 // dawdling is a sink that takes its time.
 type dawdling struct{ told chan struct{} }
 
-func (d dawdling) answer(*call, *node.Reply) {
+func (d dawdling) Answer(*Call, *node.Reply) {
 	close(d.told)
 	time.Sleep(time.Second)
 }
 
 // The watchdog may tell of an undo while the sender puts it aside: run with -race.
 func TestAnUndoIsPutAsideWhileItIsToldOf(t *testing.T) {
-	inLane(t, func(t *testing.T, l *lane, nd *scripted, a *answers) {
+	inSender(t, func(t *testing.T, s *sender, nd *scripted, a *answers) {
 		gate, slow := make(chan struct{}), dawdling{make(chan struct{})}
 		nd.set(gate, node.ErrTimeout)
-		first, undo := ask(a, "x"), undoFor(l, a, "x", time.Minute)
-		first.sink = slow
-		undo.op.Waiter = node.Waiter{ID: "c:1", Keep: time.Minute}
-		l.mu.Lock()
-		l.queue = append(l.queue, first, undo)
-		l.start()
-		l.mu.Unlock()
+		first, undo := ask(a, "x"), undoFor(s, a, "x", time.Minute)
+		first.To = slow
+		undo.Op.Waiter = node.Waiter{ID: "c:1", Keep: time.Minute}
+		s.mu.Lock()
+		s.queue = append(s.queue, first, undo)
+		s.startLocked()
+		s.mu.Unlock()
 		<-slow.told // it tells of the first, and then of the undo
 		close(gate)
 		time.Sleep(2 * time.Second)
@@ -39,6 +39,6 @@ func TestAnUndoIsPutAsideWhileItIsToldOf(t *testing.T) {
 		again := nd.batches[len(nd.batches)-1]
 		require.Equal(t, node.Release, again[0].Kind)
 		require.Equal(t, node.Waiter{ID: "c:1"}, again[0].Waiter, "by then, who waited may have gone")
-		require.Equal(t, time.Minute, undo.op.Waiter.Keep, "others may look at it")
+		require.Equal(t, time.Minute, undo.Op.Waiter.Keep, "others may look at it")
 	})
 }

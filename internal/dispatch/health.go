@@ -1,4 +1,4 @@
-package quorumlock
+package dispatch
 
 import (
 	"time"
@@ -6,14 +6,14 @@ import (
 	"github.com/quorumlock/quorumlock/quorum"
 )
 
-// How a node that fails is probed: soon at first, then less and less often.
+// A node that failed is probed soon at first, then less and less often.
 const (
 	probePauseMin = 20 * time.Millisecond
 	probePauseMax = 500 * time.Millisecond
 )
 
-// health is what a lane has learnt of its node: how long to wait for it, and whether
-// to ask it at all. It is guarded by the lane's mutex.
+// health is what a sender has learnt of its node: how long to wait for it, and whether
+// to ask it at all. It is guarded by the sender's mutex.
 type health struct {
 	least, most time.Duration
 
@@ -35,7 +35,8 @@ func newHealth(least, most time.Duration) health {
 
 // answered records an exchange that took rtt, and reports whether the node was down.
 func (h *health) answered(rtt time.Duration) (recovered bool) {
-	rtt = min(rtt, h.most) // nobody waits longer; and it may have been this client that was suspended
+	// No caller waits longer than most. A larger rtt may be a suspend of this process.
+	rtt = min(rtt, h.most)
 	if h.mean == 0 {
 		h.mean, h.deviation = rtt, rtt/2
 	} else {
@@ -53,7 +54,7 @@ func (h *health) late() {
 	h.timeout = min(2*h.timeout, h.most)
 }
 
-// failed records an exchange that came to nothing, and reports whether that is news.
+// failed records an exchange that failed, and reports whether the node was up before.
 func (h *health) failed(now time.Duration, err error, jitter float64) (news bool) {
 	news = !h.down
 	h.down, h.err = true, err

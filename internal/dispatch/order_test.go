@@ -1,15 +1,13 @@
-package quorumlock
+package dispatch
 
 import (
 	"context"
-	"log/slog"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/quorumlock/quorumlock/clock"
 	"github.com/quorumlock/quorumlock/node"
 )
 
@@ -29,18 +27,17 @@ func (g *gated) Probe(ctx context.Context) error {
 func TestAnUndoDuringAProbeStaysBehindItsOwn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		nd, a := &gated{}, &answers{}
-		c, err := New(Config{Nodes: []node.Node{nd}, Clock: clock.Process(), Logger: slog.New(slog.DiscardHandler)})
-		require.NoError(t, err)
-		l := c.lanes[0]
+		n := newNodes(&events{}, nd)
+		s := n.senders[0]
 		nd.set(nil, node.ErrUnreachable)
-		require.NoError(t, l.submit(ask(a, "first")))
+		require.NoError(t, s.submit(ask(a, "first")))
 		synctest.Wait()
 		time.Sleep(probePauseMin)
 		nd.set(nil, nil)
 		nd.probing = make(chan struct{})
-		require.NoError(t, l.submit(ask(a, "x")))
+		require.NoError(t, s.submit(ask(a, "x")))
 		synctest.Wait()
-		require.Error(t, l.submit(undoFor(l, a, "x", time.Minute)))
+		require.Error(t, s.submit(undoFor(s, a, "x", time.Minute)))
 		close(nd.probing)
 		synctest.Wait()
 		time.Sleep(time.Second)
@@ -51,37 +48,37 @@ func TestAnUndoDuringAProbeStaysBehindItsOwn(t *testing.T) {
 			}
 		}
 		require.Equal(t, []node.Kind{node.Acquire, node.Release}, kinds)
-		require.NoError(t, c.Close(t.Context()))
+		n.Close()
 	})
 }
 
 func TestKeptUndosGoFirst(t *testing.T) {
-	inLane(t, func(t *testing.T, l *lane, nd *scripted, a *answers) {
+	inSender(t, func(t *testing.T, s *sender, nd *scripted, a *answers) {
 		// When a node recovers.
 		nd.set(nil, node.ErrUnreachable)
-		require.NoError(t, l.submit(undoFor(l, a, "undo", time.Minute)))
+		require.NoError(t, s.submit(undoFor(s, a, "undo", time.Minute)))
 		synctest.Wait()
 		nd.set(nil, nil)
 		again := ask(a, "again")
-		again.urgent = true
-		require.NoError(t, l.submit(again))
+		again.Urgent = true
+		require.NoError(t, s.submit(again))
 		synctest.Wait()
 		require.Equal(t, [][]string{{"undo"}, {"undo", "again"}}, nd.owners())
 
 		time.Sleep(time.Second)
 		// And when a node that rejected them is asked again.
 		nd.set(nil, node.ErrRejected)
-		require.NoError(t, l.submit(undoFor(l, a, "rejected", time.Minute)))
+		require.NoError(t, s.submit(undoFor(s, a, "rejected", time.Minute)))
 		synctest.Wait()
 		gate := make(chan struct{})
 		nd.set(gate, nil)
 		time.Sleep(probePauseMax - 100*time.Millisecond)
-		require.NoError(t, l.submit(ask(a, "slow")))
+		require.NoError(t, s.submit(ask(a, "slow")))
 		synctest.Wait()
-		require.NoError(t, l.submit(ask(a, "behind")))
-		l.mu.Lock()
-		l.deadline += time.Hour // let it be slow
-		l.mu.Unlock()
+		require.NoError(t, s.submit(ask(a, "behind")))
+		s.mu.Lock()
+		s.deadline += time.Hour // let it be slow
+		s.mu.Unlock()
 		time.Sleep(200 * time.Millisecond)
 		synctest.Wait()
 		nd.set(nil, nil)
@@ -93,38 +90,38 @@ func TestKeptUndosGoFirst(t *testing.T) {
 }
 
 func TestTheWatchdogCoversEveryExchange(t *testing.T) {
-	inLane(t, func(t *testing.T, l *lane, nd *scripted, a *answers) {
-		most := l.client.cfg.NodeTimeoutMax
-		require.NoError(t, l.submit(ask(a, "quick"))) // sets the timer
+	inSender(t, func(t *testing.T, s *sender, nd *scripted, a *answers) {
+		most := timeoutMax
+		require.NoError(t, s.submit(ask(a, "quick"))) // sets the timer
 		synctest.Wait()
-		l.mu.Lock()
-		l.health.timeout = most
-		l.mu.Unlock()
+		s.mu.Lock()
+		s.health.timeout = most
+		s.mu.Unlock()
 		time.Sleep(most / 2)
 		gate := make(chan struct{})
 		nd.set(gate, nil)
-		require.NoError(t, l.submit(ask(a, "hangs")))
+		require.NoError(t, s.submit(ask(a, "hangs")))
 		time.Sleep(most)
 		synctest.Wait()
 		require.ErrorIs(t, a.of(t, "hangs").Err, node.ErrTimeout)
 		nd.set(nil, nil)
 		close(gate)
 		synctest.Wait()
-		require.NoError(t, l.submit(ask(a, "after")), "once the exchange has ended, the node is asked again")
+		require.NoError(t, s.submit(ask(a, "after")), "once the exchange has ended, the node is asked again")
 		synctest.Wait()
 		require.Equal(t, node.Granted, a.of(t, "after").Outcome)
 	})
-	inLane(t, func(t *testing.T, l *lane, nd *scripted, a *answers) {
-		require.NoError(t, l.submit(ask(a, "quick")))
+	inSender(t, func(t *testing.T, s *sender, nd *scripted, a *answers) {
+		require.NoError(t, s.submit(ask(a, "quick")))
 		synctest.Wait()
-		require.Equal(t, l.client.cfg.NodeTimeoutMin, l.health.timeout, "it answered at once: less patience from now on")
+		require.Equal(t, timeoutMin, s.health.timeout, "it answered at once: less patience from now on")
 		gate := make(chan struct{})
 		nd.set(gate, nil)
-		require.NoError(t, l.submit(ask(a, "hangs")))
-		time.Sleep(l.client.cfg.NodeTimeoutMin)
+		require.NoError(t, s.submit(ask(a, "hangs")))
+		time.Sleep(timeoutMin)
 		synctest.Wait()
 		require.ErrorIs(t, a.of(t, "hangs").Err, node.ErrTimeout)
-		require.Equal(t, 2*l.client.cfg.NodeTimeoutMin, l.health.timeout, "and more after")
+		require.Equal(t, 2*timeoutMin, s.health.timeout, "and more after")
 		nd.set(nil, nil)
 		close(gate)
 	})
@@ -133,19 +130,18 @@ func TestTheWatchdogCoversEveryExchange(t *testing.T) {
 func TestOneProbeAtATime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		nd, a := &gated{}, &answers{}
-		c, err := New(Config{Nodes: []node.Node{nd}, Clock: clock.Process(), Logger: slog.New(slog.DiscardHandler)})
-		require.NoError(t, err)
-		l := c.lanes[0]
+		n := newNodes(&events{}, nd)
+		s := n.senders[0]
 		nd.set(nil, node.ErrUnreachable)
-		require.NoError(t, l.submit(ask(a, "first")))
+		require.NoError(t, s.submit(ask(a, "first")))
 		synctest.Wait()
 		time.Sleep(probePauseMin)
 		nd.probing = make(chan struct{})
-		require.NoError(t, l.submit(ask(a, "probe")))
+		require.NoError(t, s.submit(ask(a, "probe")))
 		synctest.Wait()
-		require.ErrorIs(t, l.submit(ask(a, "other")), node.ErrDown)
+		require.ErrorIs(t, s.submit(ask(a, "other")), node.ErrDown)
 		close(nd.probing)
 		synctest.Wait()
-		require.NoError(t, c.Close(t.Context()))
+		n.Close()
 	})
 }

@@ -1,8 +1,9 @@
-package quorumlock
+package dispatch
 
 import (
 	"context"
 	"fmt"
+	"math/rand/v2"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -77,19 +78,19 @@ func (s *scripted) owners() (sent [][]string) {
 	return sent
 }
 
-// answers is a sink that remembers what it was told.
+// answers is a receiver that keeps the answers.
 type answers struct {
 	mu   sync.Mutex
 	told map[string][]node.Reply
 }
 
-func (a *answers) answer(c *call, r *node.Reply) {
+func (a *answers) Answer(c *Call, r *node.Reply) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.told == nil {
 		a.told = make(map[string][]node.Reply)
 	}
-	a.told[c.op.Owner] = append(a.told[c.op.Owner], *r)
+	a.told[c.Op.Owner] = append(a.told[c.Op.Owner], *r)
 }
 
 // of is the one answer for an owner.
@@ -101,33 +102,72 @@ func (a *answers) of(t *testing.T, owner string) node.Reply {
 	return a.told[owner][0]
 }
 
-// inLane runs a test on the lane of one scripted node, in virtual time.
-func inLane(t *testing.T, test func(t *testing.T, l *lane, nd *scripted, a *answers)) {
-	t.Helper()
-	synctest.Test(t, func(t *testing.T) {
-		nd := &scripted{}
-		c, err := New(Config{Nodes: []node.Node{nd}, Clock: clock.Process()})
-		require.NoError(t, err)
-		test(t, c.lanes[0], nd, &answers{})
-		nd.set(nil, nil)
-		require.NoError(t, c.Close(context.WithoutCancel(t.Context())))
+// The timeouts of the senders in these tests.
+const (
+	timeoutMin = 250 * time.Millisecond
+	timeoutMax = 500 * time.Millisecond
+)
+
+// events records which nodes went down and came up.
+type events struct {
+	mu   sync.Mutex
+	news []string
+}
+
+func (e *events) add(news string) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.news = append(e.news, news)
+}
+
+func (e *events) NodeDown(name string, err error) { e.add("down " + name + ": " + err.Error()) }
+func (e *events) NodeUp(name string)              { e.add("up " + name) }
+
+func (e *events) NodeRecovering(string, time.Time, time.Time, bool) {}
+func (e *events) NodeRecovered(string)                              {}
+func (e *events) NodeRefuses(string, error)                         {}
+func (e *events) NodeServes(string)                                 {}
+func (e *events) SameServer(string, string)                         {}
+func (e *events) CapacityFreed()                                    {}
+
+// newNodes returns senders that report to events.
+func newNodes(e *events, nodes ...node.Node) *Nodes {
+	return New(nodes, Env{
+		Clock:      clock.Process(),
+		TimeoutMin: timeoutMin,
+		TimeoutMax: timeoutMax,
+		Jitter:     rand.Float64,
+		Recovery:   11 * time.Second,
+		Events:     e,
 	})
 }
 
-func ask(a *answers, owner string) *call {
-	return &call{op: &node.Op{Kind: node.Acquire, Owner: owner}, sink: a}
+// inSender runs a test on the sender of one scripted node, in virtual time.
+func inSender(t *testing.T, test func(t *testing.T, s *sender, nd *scripted, a *answers)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		nd := &scripted{}
+		n := newNodes(&events{}, nd)
+		test(t, n.senders[0], nd, &answers{})
+		nd.set(nil, nil)
+		n.Close()
+	})
 }
 
-func undoFor(l *lane, a *answers, owner string, d time.Duration) *call {
-	return &call{op: &node.Op{Kind: node.Release, Owner: owner}, sink: a, until: l.client.clock.Now() + d}
+func ask(a *answers, owner string) *Call {
+	return &Call{Op: &node.Op{Kind: node.Acquire, Owner: owner}, To: a}
 }
 
-func TestLaneGathersWhileItSends(t *testing.T) {
-	inLane(t, func(t *testing.T, l *lane, nd *scripted, a *answers) {
+func undoFor(s *sender, a *answers, owner string, d time.Duration) *Call {
+	return &Call{Op: &node.Op{Kind: node.Release, Owner: owner}, To: a, Until: s.nodes.env.Clock.Now() + d}
+}
+
+func TestSenderGathersWhileItSends(t *testing.T) {
+	inSender(t, func(t *testing.T, s *sender, nd *scripted, a *answers) {
 		gate := make(chan struct{})
 		nd.set(gate, nil)
 		for i := range maxBatch + 3 {
-			require.NoError(t, l.submit(ask(a, fmt.Sprint(i))))
+			require.NoError(t, s.submit(ask(a, fmt.Sprint(i))))
 			synctest.Wait()
 		}
 		require.Len(t, nd.owners(), 1, "one exchange at a time")
@@ -143,18 +183,18 @@ func TestLaneGathersWhileItSends(t *testing.T) {
 	})
 }
 
-func TestLaneTellsWhoWaitsTooLong(t *testing.T) {
-	inLane(t, func(t *testing.T, l *lane, nd *scripted, a *answers) {
+func TestSenderTellsWhoWaitsTooLong(t *testing.T) {
+	inSender(t, func(t *testing.T, s *sender, nd *scripted, a *answers) {
 		gate := make(chan struct{})
 		nd.set(gate, nil)
-		require.NoError(t, l.submit(ask(a, "sent")))
+		require.NoError(t, s.submit(ask(a, "sent")))
 		synctest.Wait()
-		require.NoError(t, l.submit(ask(a, "queued")))
-		require.NoError(t, l.submit(undoFor(l, a, "undo", time.Minute)))
-		began := l.client.clock.Now()
-		time.Sleep(l.client.cfg.NodeTimeoutMax)
+		require.NoError(t, s.submit(ask(a, "queued")))
+		require.NoError(t, s.submit(undoFor(s, a, "undo", time.Minute)))
+		began := s.nodes.env.Clock.Now()
+		time.Sleep(timeoutMax)
 		synctest.Wait()
-		require.Equal(t, l.client.cfg.NodeTimeoutMax, l.client.clock.Now()-began)
+		require.Equal(t, timeoutMax, s.nodes.env.Clock.Now()-began)
 
 		require.ErrorIs(t, a.of(t, "sent").Err, node.ErrTimeout)
 		require.False(t, a.of(t, "sent").Unsent, "it may have happened")
@@ -163,8 +203,8 @@ func TestLaneTellsWhoWaitsTooLong(t *testing.T) {
 		require.ErrorIs(t, a.of(t, "undo").Err, node.ErrDown)
 
 		// Nothing new is risked on it, but undos are taken.
-		require.ErrorIs(t, l.submit(ask(a, "refused")), node.ErrDown)
-		require.ErrorIs(t, l.submit(undoFor(l, a, "undo2", time.Minute)), node.ErrDown)
+		require.ErrorIs(t, s.submit(ask(a, "refused")), node.ErrDown)
+		require.ErrorIs(t, s.submit(undoFor(s, a, "undo2", time.Minute)), node.ErrDown)
 		require.Len(t, nd.owners(), 1)
 
 		close(gate)
@@ -182,10 +222,10 @@ func TestLaneTellsWhoWaitsTooLong(t *testing.T) {
 	})
 }
 
-func TestLaneProbesANodeThatFailed(t *testing.T) {
-	inLane(t, func(t *testing.T, l *lane, nd *scripted, a *answers) {
+func TestSenderProbesANodeThatFailed(t *testing.T) {
+	inSender(t, func(t *testing.T, s *sender, nd *scripted, a *answers) {
 		nd.set(nil, node.ErrUnreachable)
-		require.NoError(t, l.submit(ask(a, "first")))
+		require.NoError(t, s.submit(ask(a, "first")))
 		synctest.Wait()
 		require.ErrorIs(t, a.of(t, "first").Err, node.ErrUnreachable)
 
@@ -193,7 +233,7 @@ func TestLaneProbesANodeThatFailed(t *testing.T) {
 		// asked to do anything.
 		for i := range 6000 {
 			owner := fmt.Sprint(i)
-			if err := l.submit(ask(a, owner)); err == nil {
+			if err := s.submit(ask(a, owner)); err == nil {
 				synctest.Wait()
 				require.True(t, a.of(t, owner).Unsent)
 			} else {
@@ -207,19 +247,19 @@ func TestLaneProbesANodeThatFailed(t *testing.T) {
 
 		nd.set(nil, nil)
 		time.Sleep(probePauseMax)
-		require.NoError(t, l.submit(ask(a, "back")))
+		require.NoError(t, s.submit(ask(a, "back")))
 		synctest.Wait()
 		require.Equal(t, node.Granted, a.of(t, "back").Outcome)
 	})
 }
 
-func TestLaneKeepsUndosUntilTheyAreMoot(t *testing.T) {
-	inLane(t, func(t *testing.T, l *lane, nd *scripted, a *answers) {
+func TestSenderKeepsUndosUntilTheyAreMoot(t *testing.T) {
+	inSender(t, func(t *testing.T, s *sender, nd *scripted, a *answers) {
 		nd.set(nil, node.ErrUnreachable)
-		require.NoError(t, l.submit(undoFor(l, a, "short", 5*time.Second)))
+		require.NoError(t, s.submit(undoFor(s, a, "short", 5*time.Second)))
 		synctest.Wait()
 		require.ErrorIs(t, a.of(t, "short").Err, node.ErrUnreachable)
-		require.Error(t, l.submit(undoFor(l, a, "long", time.Minute)))
+		require.Error(t, s.submit(undoFor(s, a, "long", time.Minute)))
 		time.Sleep(30 * time.Second)
 		nd.set(nil, nil)
 		time.Sleep(2 * probePauseMax)
@@ -231,10 +271,10 @@ func TestLaneKeepsUndosUntilTheyAreMoot(t *testing.T) {
 	})
 }
 
-func TestLaneRetriesAnUndoThatWasRejected(t *testing.T) {
-	inLane(t, func(t *testing.T, l *lane, nd *scripted, a *answers) {
+func TestSenderRetriesAnUndoThatWasRejected(t *testing.T) {
+	inSender(t, func(t *testing.T, s *sender, nd *scripted, a *answers) {
 		nd.set(nil, node.ErrRejected) // such as a server that is loading
-		require.NoError(t, l.submit(undoFor(l, a, "undo", time.Minute)))
+		require.NoError(t, s.submit(undoFor(s, a, "undo", time.Minute)))
 		time.Sleep(10*time.Second - time.Millisecond)
 		synctest.Wait()
 		require.Len(t, nd.owners(), 20, "at a steady pace")
@@ -248,11 +288,11 @@ func TestLaneRetriesAnUndoThatWasRejected(t *testing.T) {
 	})
 }
 
-func TestLaneDoesNotFloodANodeThatRejects(t *testing.T) {
-	inLane(t, func(t *testing.T, l *lane, nd *scripted, a *answers) {
+func TestSenderDoesNotFloodANodeThatRejects(t *testing.T) {
+	inSender(t, func(t *testing.T, s *sender, nd *scripted, a *answers) {
 		nd.set(nil, node.ErrRejected)
 		for i := range 6000 { // a hundred a second, for a minute
-			require.NoError(t, l.submit(undoFor(l, a, fmt.Sprint(i), time.Hour)))
+			require.NoError(t, s.submit(undoFor(s, a, fmt.Sprint(i), time.Hour)))
 			time.Sleep(10 * time.Millisecond)
 		}
 		synctest.Wait()
@@ -266,26 +306,26 @@ func TestLaneDoesNotFloodANodeThatRejects(t *testing.T) {
 		nd.set(nil, nil)
 		time.Sleep(probePauseMax)
 		synctest.Wait()
-		require.Empty(t, l.kept, "the first that succeeds brings the rest with it")
+		require.Empty(t, s.kept, "the first that succeeds brings the rest with it")
 	})
 }
 
-func TestLaneBoundsWhatWaits(t *testing.T) {
-	inLane(t, func(t *testing.T, l *lane, nd *scripted, a *answers) {
+func TestSenderBoundsWhatWaits(t *testing.T) {
+	inSender(t, func(t *testing.T, s *sender, nd *scripted, a *answers) {
 		gate := make(chan struct{})
 		nd.set(gate, nil)
-		require.NoError(t, l.submit(ask(a, "sent")))
+		require.NoError(t, s.submit(ask(a, "sent")))
 		synctest.Wait()
 		for i := range maxQueue {
-			require.NoError(t, l.submit(ask(a, fmt.Sprint(i))))
+			require.NoError(t, s.submit(ask(a, fmt.Sprint(i))))
 		}
-		require.ErrorIs(t, l.submit(ask(a, "more")), node.ErrBusy)
-		require.NoError(t, l.submit(undoFor(l, a, "undo", time.Minute)), "undos always fit")
+		require.ErrorIs(t, s.submit(ask(a, "more")), node.ErrBusy)
+		require.NoError(t, s.submit(undoFor(s, a, "undo", time.Minute)), "undos always fit")
 		close(gate)
 	})
 }
 
-func TestLaneTimeoutFollowsTheNode(t *testing.T) {
+func TestSenderTimeoutFollowsTheNode(t *testing.T) {
 	h := newHealth(10*time.Millisecond, time.Second)
 	require.Equal(t, time.Second, h.timeout, "nothing is known: the most")
 	for range 50 {
@@ -306,30 +346,21 @@ func TestLaneTimeoutFollowsTheNode(t *testing.T) {
 	require.Equal(t, time.Second, h.timeout, "never above the most")
 }
 
-func TestLaneReportsANodeOnce(t *testing.T) {
+func TestSenderReportsANodeOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var news []string
-		nd := &scripted{}
-		c, err := New(Config{Nodes: []node.Node{nd}, Clock: clock.Process(), Hooks: Hooks{
-			NodeDown: func(name string, err error) {
-				news = append(news, "down "+name)
-				require.ErrorIs(t, err, node.ErrUnreachable)
-			},
-			NodeUp: func(name string) { news = append(news, "up "+name) },
-		}})
-		require.NoError(t, err)
+		e, nd, a := &events{}, &scripted{}, &answers{}
+		n := newNodes(e, nd)
 		nd.set(nil, node.ErrUnreachable)
-		for range 10 {
-			_, err := c.RedLock("job").TryAcquire(t.Context())
-			require.Error(t, err)
+		for i := range 10 {
+			_ = n.Submit(0, ask(a, fmt.Sprint(i)))
 			time.Sleep(time.Second)
 		}
 		nd.set(nil, nil)
 		time.Sleep(probePauseMax)
-		_, err = c.RedLock("job").TryAcquire(t.Context())
-		require.NoError(t, err)
-		require.NoError(t, c.Close(t.Context())) // which waits for the hooks
-		require.Equal(t, []string{"down scripted", "up scripted"}, news)
+		require.NoError(t, n.Submit(0, ask(a, "back")))
+		n.Close()
+		down := &node.Error{Node: "scripted", Op: node.Acquire, Reason: node.ErrUnreachable}
+		require.Equal(t, []string{"down scripted: " + down.Error(), "up scripted"}, e.news)
 	})
 }
 
@@ -345,5 +376,5 @@ func TestFailureOfABatch(t *testing.T) {
 		require.NoError(t, failureOf([]node.Reply{says(reason, false)}), "it answers")
 	}
 	require.ErrorIs(t, failureOf([]node.Reply{says(node.ErrAuth, true)}), node.ErrAuth, "it lets nobody in")
-	require.True(t, undoFailed(&node.Reply{}), "no answer is no confirmation")
+	require.True(t, UndoFailed(&node.Reply{}), "no answer is no confirmation")
 }

@@ -1,0 +1,34 @@
+package mutant_test
+
+import (
+	"os/exec"
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// ofTheCore are the mutants that package quorum finds by itself: it explores every order of events
+// for its own Proposal and Claims. Package quorum has the scopes that it explores.
+var ofTheCore = []string{"any-heal-counts", "grant-without-a-second-look", "no-second-token-round"}
+
+// TestMutantsOfTheCore shows that the exploration is able to find what it looks for.
+func TestMutantsOfTheCore(t *testing.T) {
+	if *budget == 0 {
+		t.Skip("no budget: run it with -args -budget=10000")
+	}
+	for _, m := range selected(t) {
+		if !slices.Contains(ofTheCore, m.Name) {
+			continue
+		}
+		t.Run(m.Name, func(t *testing.T) {
+			overlay, err := m.Apply(root, t.TempDir())
+			require.NoError(t, err)
+			command := exec.CommandContext(t.Context(), "go", "test", "-count=1", "-overlay", overlay, "-run", "^TestEveryOrderOfEvents$", "./quorum")
+			command.Dir = root
+			out, err := command.CombinedOutput()
+			require.Error(t, err, "the exploration did not find it:\n%s\n%s", m.Rule, m.Then)
+			require.Contains(t, string(out), "--- FAIL: TestEveryOrderOfEvents", "it does not compile")
+		})
+	}
+}

@@ -1,0 +1,99 @@
+package dispatch
+
+import (
+	"time"
+
+	"github.com/quorumlock/quorumlock/node"
+)
+
+// Call is one operation on its way to one node. Its fields are set before it is submitted.
+type Call struct {
+	// Op may be shared with calls to other nodes: it is replaced, never changed.
+	Op *node.Op
+	To Receiver
+	// Sent is the local time just before the operation was sent last, set by the sender.
+	Sent time.Duration
+	// Until makes the call an undo: it is repeated until it succeeds, or until this time.
+	// 0 for all other calls, which are sent once.
+	Until time.Duration
+	// Deadline is the local time from which the receiver does not wait for the answer; 0 if
+	// only the timeout of the exchange bounds that. See also [LateReceiver].
+	Deadline time.Duration
+	// node is the index of the node, which is below quorum.MaxNodes.
+	node uint8
+	// Renews is, for a renewal, how many nodes it needs; 0 for all other calls.
+	Renews uint8
+	// Urgent calls are sent to a node that is down at once, without waiting for the next
+	// probe: a person is waiting.
+	Urgent bool
+	// Front puts an undo ahead of the calls of other owners that are queued. It is set where
+	// the operation it undoes was sent before them.
+	Front bool
+	// retried is set for the one undo that tries a node which rejected it before.
+	retried bool
+	// answered is set once the receiver has its answer. An undo may be repeated after that.
+	answered bool
+	// late is set if it got that at its deadline, after the operation was sent.
+	late bool
+}
+
+// Node is the index of the node.
+func (c *Call) Node() int { return int(c.node) }
+
+func (c *Call) setNode(i int) { c.node = uint8(i) } //nolint:gosec // below quorum.MaxNodes
+
+// Receiver gets the answer to a call.
+type Receiver interface {
+	// Answer is called exactly once for each call that Submit has accepted, with no lock of
+	// this package held. It must not keep r.
+	Answer(c *Call, r *node.Reply)
+}
+
+// Ignore is a receiver for calls whose answer matters to no caller.
+var Ignore Receiver = ignore{}
+
+type ignore struct{}
+
+func (ignore) Answer(*Call, *node.Reply) {}
+
+// inlineNodes is how many nodes most deployments have at most.
+const inlineNodes = 5
+
+// Calls are the calls of one operation to every node, in one piece of memory. It must not be
+// copied once Aim was called.
+type Calls struct {
+	Op     node.Op
+	calls  []Call
+	inline [inlineNodes]Call
+}
+
+// NewCalls returns calls of an operation to each of so many nodes.
+func NewCalls(nodes int, op node.Op) *Calls {
+	c := &Calls{}
+	c.Aim(nodes, op)
+	return c
+}
+
+// Aim prepares zero Calls for an operation on each of so many nodes.
+func (c *Calls) Aim(nodes int, op node.Op) {
+	c.Op = op
+	if nodes <= inlineNodes {
+		c.calls = c.inline[:nodes]
+	} else {
+		c.calls = make([]Call, nodes)
+	}
+	for i := range c.calls {
+		c.calls[i].Op = &c.Op
+		c.calls[i].setNode(i)
+	}
+}
+
+// To is the call to node i.
+func (c *Calls) To(i int) *Call { return &c.calls[i] }
+
+// NewCall returns a call of an operation to node i.
+func NewCall(i int, op *node.Op, to Receiver) *Call {
+	c := &Call{Op: op, To: to}
+	c.setNode(i)
+	return c
+}

@@ -1,0 +1,94 @@
+package dispatch
+
+import (
+	"slices"
+	"time"
+
+	"github.com/quorumlock/quorumlock/quorum"
+)
+
+// Renewals are paced by the capacity of the nodes. A timer starts them, so nothing else would
+// slow them down where nodes cannot keep up. Their queues would grow until calls are refused,
+// and renewals that can still be in time would wait behind ones that cannot. A renewal
+// that is sent later loses nothing as long as it is answered before the lease ends.
+
+// maxRenewals is how many renewals one sender queues: it sends full batches then, and
+// acquisitions leave most of a batch to renewals.
+const maxRenewals = 2 * maxBatch
+
+// Capacity says how long a renewal that needs so many nodes would take if it were sent now.
+// ok is false while it should wait: too few nodes have room, and enough would have it once
+// they have worked off what they have. Events.CapacityFreed then says when to ask again. If too
+// many nodes are down for the renewal to succeed, waiting does not help, and ok is true.
+func (n *Nodes) Capacity(need int) (takes time.Duration, ok bool) {
+	var buf [quorum.MaxNodes]time.Duration
+	taking, full := buf[:0], 0
+	for _, s := range n.senders {
+		switch state, takes := s.capacity(need); state {
+		case hasRoom:
+			taking = append(taking, takes)
+		case isFull:
+			full++
+		case refuses:
+		}
+	}
+	switch {
+	case len(taking) >= need:
+		slices.Sort(taking)
+		return taking[need-1], true
+	case len(taking)+full >= need:
+		return 0, false
+	default:
+		return 0, true
+	}
+}
+
+// capacityState is what a sender would do with a renewal.
+type capacityState uint8
+
+const (
+	hasRoom capacityState = iota
+	// isFull: it has as many renewals as it should have. It is sending, so either it takes the
+	// next batch or its node fails, and CapacityFreed follows in both cases.
+	isFull
+	refuses
+)
+
+// capacity says what the sender would do now with a renewal that needs so many nodes. takes
+// estimates how long that would take at the latest pace: the exchange under way, those
+// before the renewal, and its own.
+func (s *sender) capacity(need int) (state capacityState, takes time.Duration) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case s.closed, s.overdue, s.pausedLocked(false):
+		return refuses, 0
+	case len(s.queue) >= maxQueue, s.fullLocked(need):
+		return isFull, 0
+	default:
+		return hasRoom, time.Duration(2+len(s.queue)/maxBatch) * s.health.mean
+	}
+}
+
+// fullLocked reports whether the queue has as many renewals as it should have of those that
+// need so many nodes. Renewals are counted per quorum size: otherwise majority locks
+// would fill every place that becomes free, and renewals of MultiLocks, which need room on all
+// nodes at once, would starve.
+func (s *sender) fullLocked(need int) bool {
+	mine := s.renewals[need]
+	if mine < maxRenewals {
+		return false
+	}
+	others := len(s.queue)
+	for _, n := range s.renewals {
+		others -= n
+	}
+	return mine >= others
+}
+
+// countRenewalLocked counts a call that enters the queue or leaves it, if it is a renewal.
+func (s *sender) countRenewalLocked(c *Call, by int) {
+	if c.Renews > 0 {
+		s.renewals[c.Renews] += by
+	}
+}

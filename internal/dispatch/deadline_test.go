@@ -1,0 +1,116 @@
+package dispatch
+
+import (
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/quorumlock/quorumlock/node"
+)
+
+// patient is a call that waits so long for its answer.
+func patient(s *sender, c *Call, d time.Duration) *Call {
+	c.Deadline = s.nodes.env.Clock.Now() + d
+	return c
+}
+
+// count is how many calls were answered.
+func (a *answers) count() int {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return len(a.told)
+}
+
+// A call whose deadline passes is answered alone: the others of its exchange, and of the queue, wait
+// on, and the node is not given up.
+func TestSenderAnswersACallAtItsDeadline(t *testing.T) {
+	inSender(t, func(t *testing.T, s *sender, nd *scripted, a *answers) {
+		gate := make(chan struct{})
+		nd.set(gate, nil)
+		s.mu.Lock()
+		s.queue = append(s.queue, patient(s, ask(a, "short"), 30*time.Millisecond), ask(a, "long"))
+		s.expectLocked(s.queue[0])
+		s.startLocked()
+		s.mu.Unlock()
+		synctest.Wait()
+		require.NoError(t, s.submit(patient(s, ask(a, "queued"), 20*time.Millisecond)))
+		require.NoError(t, s.submit(ask(a, "behind")))
+		require.NoError(t, s.submit(patient(s, undoFor(s, a, "undo", time.Minute), 25*time.Millisecond)))
+
+		time.Sleep(20 * time.Millisecond)
+		synctest.Wait()
+		require.Equal(t, 1, a.count())
+		queued := a.of(t, "queued")
+		require.ErrorIs(t, queued.Err, node.ErrBusy)
+		require.ErrorIs(t, queued.Err, node.ErrTimeout)
+		require.True(t, queued.Unsent, "it cannot have happened")
+		time.Sleep(10 * time.Millisecond)
+		synctest.Wait()
+		require.Equal(t, 3, a.count())
+		require.ErrorIs(t, a.of(t, "short").Err, node.ErrTimeout)
+		require.False(t, a.of(t, "short").Unsent, "it may have happened")
+		require.Error(t, a.of(t, "undo").Err)
+		require.False(t, s.overdue)
+
+		nd.set(nil, nil)
+		close(gate)
+		synctest.Wait()
+		require.Equal(t, [][]string{{"short", "long"}, {"behind", "undo"}}, nd.owners(), "an undo goes on after its caller was told")
+		require.Equal(t, node.Granted, a.of(t, "long").Outcome)
+		require.Equal(t, node.Granted, a.of(t, "behind").Outcome)
+		a.of(t, "short") // once
+		a.of(t, "undo")
+	})
+}
+
+// The deadline of a call that was answered in time does no harm to the next exchange.
+func TestADeadlineEndsWithItsCall(t *testing.T) {
+	inSender(t, func(t *testing.T, s *sender, nd *scripted, a *answers) {
+		require.NoError(t, s.submit(patient(s, ask(a, "quick"), 10*time.Millisecond)))
+		synctest.Wait()
+		require.Equal(t, node.Granted, a.of(t, "quick").Outcome)
+		gate := make(chan struct{})
+		nd.set(gate, nil)
+		require.NoError(t, s.submit(ask(a, "hangs")))
+		time.Sleep(timeoutMin - 1)
+		synctest.Wait()
+		require.Equal(t, 1, a.count())
+		time.Sleep(time.Nanosecond)
+		synctest.Wait()
+		require.ErrorIs(t, a.of(t, "hangs").Err, node.ErrTimeout, "the timeout of the exchange holds as ever")
+		nd.set(nil, nil)
+		close(gate)
+	})
+}
+
+// The watchdog runs once a millisecond at most, however many deadlines there are.
+func TestACrowdOfDeadlines(t *testing.T) {
+	inSender(t, func(t *testing.T, s *sender, nd *scripted, a *answers) {
+		gate := make(chan struct{})
+		nd.set(gate, nil)
+		require.NoError(t, s.submit(ask(a, "first")))
+		synctest.Wait()
+		const crowd = 1000
+		began := s.nodes.env.Clock.Now()
+		for i := range crowd {
+			require.NoError(t, s.submit(patient(s, ask(a, fmt.Sprint(i)), 30*time.Millisecond)))
+			time.Sleep(10 * time.Microsecond)
+		}
+		runs := 0
+		for a.count() < crowd {
+			told := a.count()
+			time.Sleep(10 * time.Microsecond)
+			synctest.Wait()
+			if a.count() > told {
+				runs++
+			}
+		}
+		require.LessOrEqual(t, s.nodes.env.Clock.Now()-began, 41*time.Millisecond)
+		require.LessOrEqual(t, runs, 12)
+		nd.set(nil, nil)
+		close(gate)
+	})
+}

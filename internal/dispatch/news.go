@@ -1,0 +1,100 @@
+package dispatch
+
+import (
+	"errors"
+	"time"
+
+	"github.com/quorumlock/quorumlock/node"
+	"github.com/quorumlock/quorumlock/quorum"
+)
+
+// inspectLocked finds what a batch of answers says about the node itself.
+func (s *sender) inspectLocked(now time.Duration) {
+	if failureOf(s.replies) == nil {
+		s.identifyLocked()
+	}
+	for i := range s.replies {
+		r, kind := &s.replies[i], s.batch[i].Op.Kind
+		switch {
+		case kind != node.Acquire && kind != node.Renew && kind != node.Latch: // other answers say nothing about the node
+		case r.Recovering > 0:
+			s.recoveringLocked(now, r)
+		case r.Outcome == node.Granted:
+			s.servesLocked(kind)
+		case r.Err != nil:
+			s.refusesLocked(r.Err)
+		}
+		if s.twin != "" && (r.Err == nil || isAnswer(r.Err)) && kind != node.Release && kind != node.ForceRelease {
+			*r = node.Reply{Err: &node.Error{Node: s.node.Name(), Op: kind, Reason: node.ErrSameServer, Err: sameServerError(s.twin)}}
+		}
+	}
+}
+
+// sameServerError is the name of the node that has the vote.
+type sameServerError string
+
+func (e sameServerError) Error() string {
+	return "it is " + string(e) + " by another address, and has no vote of its own"
+}
+
+// identifyLocked finds out whether another node is the same server.
+func (s *sender) identifyLocked() {
+	identity := s.node.Identity()
+	if identity == s.identity && s.twin == "" {
+		return
+	}
+	before := s.twin
+	s.identity = identity
+	s.twin = s.nodes.identities.claim(s.index, s.node.Name(), identity)
+	if s.twin != "" && s.twin != before {
+		s.nodes.env.Events.SameServer(s.node.Name(), s.twin)
+	}
+}
+
+// servesLocked ends what was reported of the node. A node that refuses acquisitions because of
+// the clock still grants renewals, so only an acquisition shows that the clock is right.
+func (s *sender) servesLocked(kind node.Kind) {
+	if s.recoverUntil != 0 {
+		s.recoverUntil = 0
+		s.nodes.env.Events.NodeRecovered(s.node.Name())
+	}
+	if s.complaint != nil && kind == node.Acquire {
+		s.complaint = nil
+		s.nodes.env.Events.NodeServes(s.node.Name())
+	}
+}
+
+// refusesLocked reports once that a node refuses this client for a reason that a person must
+// correct. While only a minority does, nothing else would show it.
+func (s *sender) refusesLocked(err error) {
+	var refusal *node.Error
+	if !errors.As(err, &refusal) {
+		return
+	}
+	switch refusal.Reason {
+	case node.ErrSettings, node.ErrClock: //nolint:errorlint // a reason is never wrapped
+		if s.complaint != refusal.Reason { //nolint:errorlint // see above
+			s.complaint = refusal.Reason
+			s.nodes.env.Events.NodeRefuses(s.node.Name(), err)
+		}
+	}
+}
+
+// maxRecovery bounds what a node may say of its recovery, to keep sums of times from overflow.
+// Every allowed MaxTTL and MaxClockSkew together are shorter.
+const maxRecovery = 2 * 365 * 24 * time.Hour
+
+// recoveringLocked reports a recovery, unless it is the one that was reported last. The node
+// measured the time left somewhere between question and answer. So it is a new recovery
+// only if its earliest possible end is later than the last one's, by more than clocks drift.
+func (s *sender) recoveringLocked(now time.Duration, r *node.Reply) {
+	env := &s.nodes.env
+	left := min(r.Recovering, maxRecovery)
+	earliest := s.began + left
+	if s.recoverUntil != 0 && earliest <= s.recoverUntil+quorum.Drift(env.Recovery) {
+		return
+	}
+	s.recoverUntil = now + left
+	end := env.Clock.Wall().Add(left)
+	env.Events.NodeRecovering(s.node.Name(), end.Add(-max(env.Recovery, left)), end, r.Restarted)
+}

@@ -1,0 +1,145 @@
+// Package dispatch carries operations to nodes and their answers back.
+//
+// Each node has one sender: a queue, and at most one goroutine that sends what the queue
+// holds, batch after batch, in order. A sender measures how fast its node answers, gives up
+// on exchanges that take too long, probes a node that failed instead of flooding it, and
+// keeps undos that failed until they succeed or are pointless.
+//
+// The package knows nothing of locks and leases: it reports answers to a [Receiver], and
+// what it learns about a node to [Events].
+package dispatch
+
+import (
+	"slices"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/quorumlock/quorumlock/clock"
+	"github.com/quorumlock/quorumlock/node"
+	"github.com/quorumlock/quorumlock/quorum"
+)
+
+// Env is what senders need from their client. All fields are required.
+type Env struct {
+	Clock clock.Clock
+	// TimeoutMin and TimeoutMax bound how long a sender waits for an exchange.
+	TimeoutMin, TimeoutMax time.Duration
+	// Jitter returns a random number in [0, 1), for the pauses between probes.
+	Jitter func() float64
+	// Recovery is how long a node recovers that has lost its memory.
+	Recovery time.Duration
+	Events   Events
+}
+
+// Events are told what a sender learns about its node. The methods are called with the
+// sender's mutex held: they must not block, and must not call this package.
+type Events interface {
+	// NodeDown says that an exchange with the node failed; the node is only probed until NodeUp.
+	NodeDown(node string, err error)
+	// NodeUp says that a node that was down answers again.
+	NodeUp(node string)
+	// NodeRecovering says that the node has lost its memory and gives no new rights until
+	// the given time. restarted is set if it still has its data.
+	NodeRecovering(node string, since, until time.Time, restarted bool)
+	// NodeRecovered says that the node gives new rights again.
+	NodeRecovered(node string)
+	// NodeRefuses says that the node rejects this client until its settings or its clock are corrected.
+	NodeRefuses(node string, err error)
+	// NodeServes says that a node that refused this client serves it again.
+	NodeServes(node string)
+	// SameServer says that two nodes are one server: node has no vote, the other one has.
+	SameServer(node, other string)
+	// CapacityFreed says that Capacity may have grown.
+	CapacityFreed()
+}
+
+// Nodes are the nodes of one client, with a sender each. It is safe for concurrent use.
+type Nodes struct {
+	env        Env
+	senders    []*sender
+	identities identities
+	// goroutines owns every goroutine that talks to a node.
+	goroutines errgroup.Group
+}
+
+// New returns senders for the nodes, in the same order. It starts no goroutine.
+func New(nodes []node.Node, env Env) *Nodes {
+	n := &Nodes{env: env}
+	for i, nd := range nodes {
+		n.senders = append(n.senders, newSender(n, i, len(nodes), nd))
+	}
+	return n
+}
+
+// Len is the number of nodes.
+func (n *Nodes) Len() int { return len(n.senders) }
+
+// Node is node i.
+func (n *Nodes) Node(i int) node.Node { return n.senders[i].node }
+
+// Name is the name of node i.
+func (n *Nodes) Name(i int) string { return n.senders[i].node.Name() }
+
+// Submit queues a call to node i. Calls to one node are sent in the order of their submission,
+// except undos with Front set.
+//
+// An error means that the node is not asked now, and the receiver will not be told. Such a
+// call is dropped, unless it is an undo: that is kept, and sent when the node answers again.
+func (n *Nodes) Submit(i int, c *Call) error { return n.senders[i].submit(c) }
+
+// Leave removes a waiter from the queues of these names on node i, or from the queue for the slots
+// of a pool. The node then wakes the next waiter: the message to this one may have been the
+// only one that told of a free lock. Leave is tried again for the time that node entries last.
+func (n *Nodes) Leave(i int, names []string, waiter string, pool node.Pool, entry time.Duration) {
+	// An error only means that the call is kept for later.
+	_ = n.Submit(i, &Call{
+		Op:    &node.Op{Kind: node.Leave, Names: names, Waiter: node.Waiter{ID: waiter}, Pool: pool},
+		To:    Ignore,
+		Until: n.env.Clock.Now() + entry,
+	})
+}
+
+// Leaves reports whether an operation is on its way to node i that removes this waiter from the queues there.
+func (n *Nodes) Leaves(i int, waiter string) bool { return n.senders[i].leaves(waiter) }
+
+// Latency is how long node i has taken to answer lately: a smoothed mean, or 0 if it has not
+// been asked yet.
+func (n *Nodes) Latency(i int) time.Duration { return n.senders[i].latency() }
+
+// MedianLatency is the median of the latencies of the nodes that have been asked, or 0.
+func (n *Nodes) MedianLatency() time.Duration {
+	var buf [quorum.MaxNodes]time.Duration
+	means := buf[:0]
+	for _, s := range n.senders {
+		if mean := s.latency(); mean > 0 {
+			means = append(means, mean)
+		}
+	}
+	if len(means) == 0 {
+		return 0
+	}
+	slices.Sort(means)
+	return means[len(means)/2]
+}
+
+// Close sends what is queued, tries the undos that are kept once more, and waits until all
+// goroutines have ended. Calls submitted later are refused. unconfirmed has, for each node,
+// how many releases were given up without a confirmation.
+func (n *Nodes) Close() (unconfirmed []int) {
+	for _, s := range n.senders {
+		s.finish()
+	}
+	_ = n.goroutines.Wait() // senders return no errors: answers go to receivers
+	for _, s := range n.senders {
+		unconfirmed = append(unconfirmed, s.stopTimers())
+	}
+	return unconfirmed
+}
+
+// latency implements Nodes.Latency.
+func (s *sender) latency() time.Duration {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.health.mean
+}

@@ -1,0 +1,108 @@
+package dispatch
+
+import (
+	"time"
+
+	"github.com/quorumlock/quorumlock/node"
+)
+
+// startTimeoutLocked starts the timeout of an exchange that begins now.
+func (s *sender) startTimeoutLocked(now time.Duration) {
+	s.began, s.deadline = now, now+s.health.timeout
+	s.armTimeoutLocked(now, s.deadline)
+}
+
+// armTimeoutLocked makes sure that onTimeout runs at an instant, or before. The timer keeps running
+// from one exchange to the next: resetting it for each would cost more than one firing too
+// early now and then.
+func (s *sender) armTimeoutLocked(now, at time.Duration) {
+	if s.timerSet && s.timerAt <= at {
+		return
+	}
+	s.timerSet, s.timerAt = true, at
+	if s.timer == nil {
+		s.timer = s.nodes.env.Clock.AfterFunc(at-now, s.onTimeout)
+	} else {
+		s.timer.Reset(at - now)
+	}
+}
+
+// rearmTimeoutLocked sets the timer to the next deadline, if there is one.
+func (s *sender) rearmTimeoutLocked(now time.Duration) {
+	if s.deadline != 0 && !s.overdue {
+		s.armTimeoutLocked(now, s.deadline)
+	}
+	if s.soonest != 0 {
+		s.armTimeoutLocked(now, max(s.soonest, now+minDeadlineGap))
+	}
+}
+
+// stopTimeoutLocked ends the timeout, and reports whether the exchange was overdue.
+func (s *sender) stopTimeoutLocked() (overdue bool) {
+	overdue = s.overdue
+	s.deadline, s.overdue = 0, false
+	return overdue
+}
+
+// onTimeout runs when calls or an exchange may be overdue, and answers the calls.
+func (s *sender) onTimeout() {
+	s.mu.Lock()
+	now := s.nodes.env.Clock.Now()
+	s.timerSet = false
+	late, unsent := s.expireLocked(now)
+	var sent, queued []*Call
+	if s.deadline != 0 && now >= s.deadline && !s.overdue {
+		sent, queued = s.overdueLocked(now)
+	}
+	s.rearmTimeoutLocked(now)
+	s.mu.Unlock()
+
+	s.fail(late, node.ErrTimeout, nil, false)
+	s.fail(unsent, node.ErrBusy, node.ErrTimeout, true)
+	s.fail(sent, node.ErrTimeout, nil, false)
+	s.fail(queued, node.ErrDown, node.ErrTimeout, true)
+}
+
+// overdueLocked records that an exchange is overdue. It returns the calls whose outcome is unknown,
+// and the calls behind them, for which the node was not asked. The sender's goroutine stays with
+// the exchange until the node's own timeout ends it.
+func (s *sender) overdueLocked(now time.Duration) (sent, queued []*Call) {
+	s.overdue = true
+	s.health.late()
+	for _, c := range s.inFlight {
+		if !c.answered {
+			c.answered = true
+			sent = append(sent, c)
+		}
+	}
+	return sent, s.refuseQueueLocked(now)
+}
+
+// refuseQueueLocked empties the queue of a node that failed. Undos are kept. It returns the calls
+// whose receivers must be told.
+func (s *sender) refuseQueueLocked(now time.Duration) (refused []*Call) {
+	for _, c := range s.queue {
+		if !c.answered {
+			c.answered = true
+			refused = append(refused, c)
+		}
+		if c.Until > 0 {
+			s.keepLocked(c, now)
+		}
+	}
+	clear(s.queue)
+	s.queue = s.queue[:0]
+	clear(s.renewals)
+	s.nodes.env.Events.CapacityFreed()
+	return refused
+}
+
+// fail answers calls that the node has not answered.
+func (s *sender) fail(calls []*Call, reason, err error, unsent bool) {
+	for _, c := range calls {
+		c.To.Answer(c, &node.Reply{
+			Err:    &node.Error{Node: s.node.Name(), Op: c.Op.Kind, Reason: reason, Err: err},
+			Unsent: unsent,
+		})
+	}
+}

@@ -1,0 +1,139 @@
+package dispatch
+
+import (
+	"slices"
+	"time"
+
+	"github.com/quorumlock/quorumlock/node"
+)
+
+// deferUndoLocked keeps an undo that cannot be sent now. During a probe it goes behind the calls
+// that are queued for the end of the probe: a release that overtakes its own acquisition or
+// renewal would leave the lock behind.
+func (s *sender) deferUndoLocked(c *Call) {
+	if s.health.down && s.busy && !s.closed {
+		s.queue = append(s.queue, c)
+		return
+	}
+	s.keepLocked(c, s.nodes.env.Clock.Now())
+}
+
+// maxKept bounds the undos that are kept for one node. Beyond it, keys expire by themselves.
+const maxKept = 1 << 16
+
+// keepLocked sets an undo that failed aside, unless its keys have expired by now, or nothing
+// more can be sent to the node.
+func (s *sender) keepLocked(c *Call, now time.Duration) {
+	switch {
+	case now >= c.Until:
+		return
+	case s.closed, s.gone, len(s.kept) >= maxKept:
+		if c.Op.Kind == node.Release {
+			s.dropped++
+		}
+		return
+	}
+	c.retried = false
+	if c.Op.Waiter.Keep != 0 {
+		// The waiter may be gone by then, so the repeated undo removes its entry. The call is
+		// copied, as its receiver may be reading it.
+		op, again := *c.Op, *c
+		op.Waiter.Keep = 0
+		again.Op, again.answered = &op, true
+		c = &again
+	}
+	s.kept = append(s.kept, c)
+	s.armRetryLocked()
+}
+
+// armRetryLocked sets the timer that repeats the kept undos: when a node that is down may be asked
+// again, or after a pause if the node answers but rejects them. A later undo does not delay
+// an earlier one.
+func (s *sender) armRetryLocked() {
+	now := s.nodes.env.Clock.Now()
+	at := now + probePauseMax
+	if s.health.down {
+		at = max(s.health.probeAt, now+time.Millisecond)
+	}
+	if s.retryAt != 0 && s.retryAt <= at {
+		return
+	}
+	s.retryAt = at
+	if s.retry == nil {
+		s.retry = s.nodes.env.Clock.AfterFunc(at-now, s.retryKept)
+	} else {
+		s.retry.Reset(at - now)
+	}
+}
+
+// retryKept queues kept undos again, unless it is too early to ask the node. A node that
+// answers but rejects undos gets a single one: the others follow when that succeeds.
+func (s *sender) retryKept() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.retryAt = 0
+	switch {
+	case len(s.kept) == 0:
+	case !s.health.down && !s.overdue:
+		s.kept[0].retried = true
+		s.queue = slices.Insert(s.queue, 0, s.kept[0])
+		s.kept = slices.Delete(s.kept, 0, 1)
+		s.startLocked()
+		if len(s.kept) > 0 {
+			s.armRetryLocked()
+		}
+	case s.nodes.env.Clock.Now() < s.health.probeAt:
+		s.armRetryLocked()
+	default:
+		s.requeueLocked()
+		s.startLocked()
+	}
+}
+
+// requeueLocked puts the kept undos in front of the queue: they were submitted before all that
+// is queued now.
+func (s *sender) requeueLocked() {
+	if len(s.kept) == 0 {
+		return
+	}
+	s.queue = append(s.kept, s.queue...)
+	s.kept = nil
+}
+
+// finish tries the kept undos once more, and keeps none from now on. Queued calls are still sent.
+func (s *sender) finish() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.kept) > 0 {
+		s.requeueLocked()
+		s.startLocked()
+	}
+	s.closed = true
+	if s.retry != nil {
+		s.retry.Stop()
+	}
+}
+
+// stopTimers stops the timeout of a sender that has finished, and returns how many releases were
+// given up without a confirmation.
+func (s *sender) stopTimers() (dropped int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.timer != nil {
+		s.timer.Stop()
+	}
+	return s.dropped
+}
+
+// UndoFailed reports whether a node did not confirm an undo.
+func UndoFailed(r *node.Reply) bool {
+	return r.Outcome != node.Released && r.Outcome != node.Absent
+}
+
+// leaves reports whether an operation is queued or under way that removes this waiter.
+func (s *sender) leaves(waiter string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	is := func(c *Call) bool { return c.Op.Waiter.ID == waiter && c.Op.Waiter.Keep == 0 }
+	return slices.ContainsFunc(s.queue, is) || slices.ContainsFunc(s.inFlight, is)
+}

@@ -1,0 +1,270 @@
+// Package inbox keeps a client's subscriptions: one on each node, through which the node wakes the
+// client's waiters.
+//
+// Subscriptions are opened when the first waiter needs them, opened again after a loss, and
+// closed when no waiter has needed them for a while. In a mixed fleet they also follow the
+// channels on which Redisson announces releases.
+package inbox
+
+import (
+	"context"
+	"errors"
+	"math"
+	"sync"
+	"time"
+
+	"github.com/quorumlock/quorumlock/clock"
+	"github.com/quorumlock/quorumlock/node"
+)
+
+const (
+	// retryAfter is the pause between a failed subscription and the next try.
+	retryAfter = time.Second
+	// linger is how long subscriptions stay open for the next waiter.
+	linger = 10 * time.Second
+	// never is a time that does not come.
+	never = time.Duration(math.MaxInt64)
+)
+
+// Handler gets what arrives through the subscriptions. All methods but Message are called with
+// the mutex of the Set held: they must not block, and must not call the Set.
+type Handler interface {
+	// Message is called for each message to a waiter of this client, one after another for a node.
+	Message(i int, m node.Message)
+	// Opened says that messages of node i arrive from now on. Earlier ones may have been missed.
+	Opened(i int)
+	// Lost says that messages of node i do not arrive, until Resubscribed or Opened.
+	Lost(i int)
+	// Resubscribed says that messages of node i arrive again. Some may have been missed.
+	Resubscribed(i int)
+	// Settled says that a subscription was opened or failed, and none is being opened now.
+	Settled()
+	// CannotFollow says, once for each node, that node i does not let this client hear of
+	// Redisson's releases.
+	CannotFollow(i int, err error)
+}
+
+// Set is the subscriptions of one client. It is safe for concurrent use.
+type Set struct {
+	clock   clock.Clock
+	nodes   []node.Node
+	id      string
+	follows bool
+	handler Handler
+
+	// ctx ends with Close; tasks are the subscriptions that are being opened or closed.
+	ctx    context.Context
+	cancel context.CancelFunc
+	tasks  sync.WaitGroup
+
+	mu            sync.Mutex
+	subscriptions []subscription
+	// users counts the calls of Use without a Done.
+	users int
+	// wanted counts the users of each name, where the set follows Redisson.
+	wanted map[string]int
+	// idle closes the subscriptions.
+	idle   clock.Timer
+	closed bool
+}
+
+// subscription is the one on one node.
+type subscription struct {
+	// opening is set while it is being opened, lost while it is there but broken.
+	opening, lost bool
+	inbox         node.Inbox
+	// number tells it from those before it.
+	number int
+	// retryAt is when to try again after a failure.
+	retryAt time.Duration
+	// following are the Redisson channels that it follows, by name of the lock. aligning is set
+	// while that changes, and reported once it has failed.
+	following          map[string]bool
+	aligning, reported bool
+}
+
+// New returns a set for the client with this id, with no open subscription. followRedisson makes
+// the subscriptions follow Redisson's channels of the names in use.
+func New(c clock.Clock, nodes []node.Node, id string, followRedisson bool, h Handler) *Set {
+	s := &Set{
+		clock: c, nodes: nodes, id: id, follows: followRedisson, handler: h,
+		subscriptions: make([]subscription, len(nodes)),
+		wanted:        make(map[string]int),
+	}
+	s.ctx, s.cancel = context.WithCancel(context.Background())
+	return s
+}
+
+// Use opens the subscriptions, for a waiter for these names. Done must follow.
+func (s *Set) Use(names []string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.users++
+	s.subscribeLocked()
+	s.wantLocked(names, 1)
+}
+
+// Done ends one Use of the same names.
+func (s *Set) Done(names []string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.users--
+	s.wantLocked(names, -1)
+	s.lingerLocked()
+}
+
+// Open reports whether any subscription is open.
+func (s *Set) Open() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for i := range s.subscriptions {
+		if s.subscriptions[i].inbox != nil {
+			return true
+		}
+	}
+	return false
+}
+
+// Listening returns the nodes whose messages arrive, as a bit set. settled is false while
+// subscriptions are being opened. Missing ones are opened again if they are in use.
+func (s *Set) Listening() (nodes uint64, settled bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.subscribeLocked()
+	for i := range s.subscriptions {
+		if s.subscriptions[i].inbox != nil && !s.subscriptions[i].lost {
+			nodes |= 1 << i
+		}
+	}
+	return nodes, s.settledLocked()
+}
+
+// Close closes all subscriptions, and waits until they are closed.
+func (s *Set) Close() {
+	s.mu.Lock()
+	s.closed = true
+	if s.idle != nil {
+		s.idle.Stop()
+	}
+	s.cancel()
+	s.closeAllLocked()
+	s.mu.Unlock()
+	s.tasks.Wait()
+	// Now those that were being opened.
+	s.mu.Lock()
+	s.closeAllLocked()
+	s.mu.Unlock()
+	s.tasks.Wait()
+}
+
+// subscribeLocked opens the subscriptions that are missing, except where that has just failed.
+func (s *Set) subscribeLocked() {
+	if s.closed || s.users == 0 {
+		return
+	}
+	now := s.clock.Now()
+	for i := range s.subscriptions {
+		sub := &s.subscriptions[i]
+		if sub.inbox != nil || sub.opening || now < sub.retryAt {
+			continue
+		}
+		sub.opening = true
+		s.tasks.Go(func() { s.open(i) })
+	}
+}
+
+// open opens the subscription on one node.
+func (s *Set) open(i int) {
+	s.mu.Lock()
+	sub := &s.subscriptions[i]
+	sub.number++
+	number := sub.number
+	sub.lost = false // it may be lost before Listen returns
+	s.mu.Unlock()
+	inbox, err := node.Listen(s.ctx, s.nodes[i], s.id, func(m node.Message) { s.deliver(i, number, m) })
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	sub.opening, sub.inbox = false, inbox
+	sub.following = make(map[string]bool)
+	s.alignLocked(i)
+	switch {
+	case err == nil:
+		s.handler.Opened(i)
+	case errors.Is(err, errors.ErrUnsupported):
+		sub.retryAt = never
+	default:
+		sub.retryAt = s.clock.Now() + retryAfter
+	}
+	s.lingerLocked()
+	if s.settledLocked() {
+		s.handler.Settled()
+	}
+}
+
+func (s *Set) settledLocked() bool {
+	for i := range s.subscriptions {
+		if s.subscriptions[i].opening {
+			return false
+		}
+	}
+	return true
+}
+
+// deliver is called by the subscription with this number on node i.
+func (s *Set) deliver(i, number int, m node.Message) {
+	switch m.Kind {
+	case node.Lost:
+		s.changed(i, number, true)
+	case node.Resubscribed:
+		s.changed(i, number, false)
+	default:
+		s.handler.Message(i, m)
+	}
+}
+
+// changed records that a subscription was lost or is back, unless it has been replaced.
+func (s *Set) changed(i, number int, lost bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	sub := &s.subscriptions[i]
+	if sub.number != number {
+		return
+	}
+	sub.lost = lost
+	s.alignLocked(i)
+	if lost {
+		s.handler.Lost(i)
+	} else {
+		s.handler.Resubscribed(i)
+	}
+}
+
+// lingerLocked closes the subscriptions after a while if they are not in use.
+func (s *Set) lingerLocked() {
+	switch {
+	case s.users > 0 || s.closed:
+	case s.idle == nil:
+		s.idle = s.clock.AfterFunc(linger, s.onIdle)
+	default:
+		s.idle.Reset(linger)
+	}
+}
+
+func (s *Set) onIdle() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.users == 0 {
+		s.closeAllLocked()
+	}
+}
+
+func (s *Set) closeAllLocked() {
+	for i := range s.subscriptions {
+		sub := &s.subscriptions[i]
+		if inbox := sub.inbox; inbox != nil {
+			sub.inbox = nil
+			sub.number++
+			s.tasks.Go(func() { _ = inbox.Close() })
+		}
+	}
+}

@@ -1,0 +1,191 @@
+package inbox
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	"github.com/quorumlock/quorumlock/clock"
+	"github.com/quorumlock/quorumlock/node"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// events is a handler that keeps what it was told.
+type events struct {
+	mu   sync.Mutex
+	told []string
+}
+
+func (e *events) add(format string, args ...any) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.told = append(e.told, fmt.Sprintf(format, args...))
+}
+
+func (e *events) take() []string {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	told := e.told
+	e.told = nil
+	return told
+}
+
+func (e *events) Message(i int, m node.Message) { e.add("message %d to %s", i, m.Waiter) }
+func (e *events) Opened(i int)                  { e.add("opened %d", i) }
+func (e *events) Lost(i int)                    { e.add("lost %d", i) }
+func (e *events) Resubscribed(i int)            { e.add("resubscribed %d", i) }
+func (e *events) Settled()                      { e.add("settled") }
+func (e *events) CannotFollow(i int, err error) { e.add("cannot follow %d: %v", i, err) }
+
+// listener is a node that lets a test send messages, and fails subscriptions on demand.
+type listener struct {
+	node.Node
+	mu     sync.Mutex
+	err    error
+	tell   func(node.Message)
+	opened int
+	closed int
+}
+
+func (l *listener) Listen(_ context.Context, _ string, tell func(node.Message)) (node.Inbox, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.err != nil {
+		return nil, l.err
+	}
+	l.opened++
+	l.tell = tell
+	return l, nil
+}
+
+func (l *listener) Close() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.closed++
+	return nil
+}
+
+func (l *listener) send(m node.Message) {
+	l.mu.Lock()
+	tell := l.tell
+	l.mu.Unlock()
+	tell(m)
+}
+
+func (l *listener) fail(err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.err = err
+}
+
+func (l *listener) counts() (opened, closed int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.opened, l.closed
+}
+
+func inSet(t *testing.T, test func(t *testing.T, s *Set, l *listener, e *events)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		l, e := &listener{}, &events{}
+		s := New(clock.Process(), []node.Node{l}, "c", false, e)
+		test(t, s, l, e)
+		s.Close()
+		opened, closed := l.counts()
+		require.Equal(t, opened, closed, "Close closes what was opened")
+	})
+}
+
+func TestSubscriptionsAreOpenWhileTheyAreUsed(t *testing.T) {
+	inSet(t, func(t *testing.T, s *Set, l *listener, e *events) {
+		require.False(t, s.Open())
+		s.Use(nil)
+		s.Use(nil)
+		synctest.Wait()
+		require.Equal(t, []string{"opened 0", "settled"}, e.take())
+		nodes, settled := s.Listening()
+		require.True(t, settled)
+		require.EqualValues(t, 1, nodes)
+
+		s.Done(nil)
+		time.Sleep(2 * linger)
+		require.True(t, s.Open(), "one user is left")
+		s.Done(nil)
+		time.Sleep(linger - time.Second)
+		s.Use(nil)
+		s.Done(nil)
+		time.Sleep(linger - time.Second)
+		require.True(t, s.Open(), "a new user restarts the pause")
+		time.Sleep(time.Second)
+		synctest.Wait()
+		require.False(t, s.Open())
+		s.Use(nil)
+		synctest.Wait()
+		opened, _ := l.counts()
+		require.Equal(t, 2, opened)
+	})
+}
+
+func TestAFailedSubscriptionIsTriedAgain(t *testing.T) {
+	inSet(t, func(t *testing.T, s *Set, l *listener, e *events) {
+		l.fail(errors.New("refused"))
+		s.Use(nil)
+		synctest.Wait()
+		require.Equal(t, []string{"settled"}, e.take(), "waiters know that no message will come")
+		l.fail(nil)
+		nodes, settled := s.Listening()
+		require.Zero(t, nodes)
+		require.True(t, settled, "it is too early for the next try")
+		time.Sleep(retryAfter)
+		s.Listening()
+		synctest.Wait()
+		require.Equal(t, []string{"opened 0", "settled"}, e.take())
+		s.Done(nil)
+	})
+}
+
+func TestANodeWithoutSubscriptionsIsAskedOnce(t *testing.T) {
+	inSet(t, func(t *testing.T, s *Set, l *listener, e *events) {
+		l.fail(fmt.Errorf("no subscriptions: %w", errors.ErrUnsupported))
+		s.Use(nil)
+		synctest.Wait()
+		e.take()
+		l.fail(nil)
+		time.Sleep(time.Hour)
+		s.Listening()
+		synctest.Wait()
+		require.Empty(t, e.take())
+		s.Done(nil)
+	})
+}
+
+func TestALossIsReported(t *testing.T) {
+	inSet(t, func(t *testing.T, s *Set, l *listener, e *events) {
+		s.Use(nil)
+		synctest.Wait()
+		e.take()
+		l.send(node.Message{Kind: node.Woken, Waiter: "w"})
+		l.send(node.Message{Kind: node.Lost})
+		nodes, _ := s.Listening()
+		require.Zero(t, nodes)
+		l.send(node.Message{Kind: node.Resubscribed})
+		nodes, _ = s.Listening()
+		require.EqualValues(t, 1, nodes)
+		require.Equal(t, []string{"message 0 to w", "lost 0", "resubscribed 0"}, e.take())
+
+		s.Done(nil)
+		time.Sleep(linger)
+		synctest.Wait()
+		require.False(t, s.Open())
+		l.send(node.Message{Kind: node.Lost})
+		require.Empty(t, e.take(), "a subscription that was closed has nothing more to say")
+	})
+}

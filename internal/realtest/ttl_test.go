@@ -1,0 +1,78 @@
+package realtest_test
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/quorumlock/quorumlock"
+)
+
+// Locks with a TTL of 100 ms work with the default configuration: three clients contend, and each
+// holder renews for several TTLs. However busy the machine is, two leases are never valid at once. A
+// machine that stands still for most of a TTL takes the lease from its holder: that is no failure here.
+func TestRealShortTTL(t *testing.T) {
+	const ttl = 100 * time.Millisecond
+	c := startCluster(t, 3)
+	witness := newOnlooker(t, []string{"job"})
+	var longest atomic.Int64
+	var lost, kept atomic.Int64
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	began := time.Now()
+	// At least two seconds, and on until a lease was renewed for three TTLs.
+	over := func() bool {
+		return ctx.Err() != nil || time.Since(began) > 2*time.Second && longest.Load() > int64(3*ttl)
+	}
+	var contenders sync.WaitGroup
+	for range 3 {
+		lock := c.client().RedLock("job").With(quorumlock.LockOptions{TTL: ttl})
+		contenders.Go(func() {
+			for !over() {
+				lease, err := lock.Acquire(ctx)
+				if err != nil {
+					assert.ErrorIs(t, err, context.DeadlineExceeded, "only the end of the test ends a wait")
+					return
+				}
+				witness.enter("job", lease)
+				granted := time.Now()
+				select {
+				case <-lease.Context().Done():
+				case <-time.After(4 * ttl):
+				}
+				if lease.Err() == nil {
+					longest.Store(max(longest.Load(), int64(time.Since(granted))))
+				}
+				witness.leave("job", lease)
+				switch err := lease.Release(ctx); {
+				case err == nil:
+					kept.Add(1)
+				case errors.Is(err, quorumlock.ErrLost):
+					lost.Add(1)
+				case !errors.Is(err, quorumlock.ErrNoQuorum): // a busy machine may confirm it too late
+					t.Errorf("the release failed: %v", err)
+				}
+			}
+		})
+	}
+	contenders.Wait()
+	t.Logf("%d leases were released and %d lost; one was valid for %v", kept.Load(), lost.Load(), time.Duration(longest.Load()))
+	require.Positive(t, witness.total(), "the lock must be had in half a minute")
+	if longest.Load() <= int64(3*ttl) {
+		t.Log("inconclusive: the machine was too busy to keep any lease for three TTLs")
+	}
+	require.Eventually(t, func() bool {
+		for i := range c.servers {
+			if c.owner(i, "job") != "" {
+				return false
+			}
+		}
+		return true
+	}, soon, 10*time.Millisecond, "what is left runs out by itself")
+}

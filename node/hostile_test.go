@@ -1,0 +1,213 @@
+package node_test
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"fmt"
+	"io"
+	"net"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/quorumlock/quorumlock/internal/respguard"
+	"github.com/quorumlock/quorumlock/node"
+)
+
+// hostile are replies that must end no process. Alone, rueidis reserves any announced length,
+// gathers lines and nested values without a bound, and panics on replies to no command.
+var hostile = map[string]struct {
+	// says is how the reply begins, and goesOn what follows it again and again.
+	says, goesOn string
+	// err is which rule it breaks.
+	err respguard.Violation
+}{
+	"a string":            {"$100000000000\r\n", "", respguard.LongString},
+	"a verbatim string":   {"=100000000000\r\n", "", respguard.LongString},
+	"a blob error":        {"!100000000000\r\n", "", respguard.LongString},
+	"a string of 2^63-1":  {"$9223372036854775807\r\n", "", respguard.LongString},
+	"an array":            {"*1000000000\r\n", "", respguard.ManyValues},
+	"a set":               {"~1000000000\r\n", "", respguard.ManyValues},
+	"a map":               {"%1000000000\r\n", "", respguard.ManyValues},
+	"a map of 2^63-1":     {"%9223372036854775807\r\n", "", respguard.ManyValues},
+	"a push":              {">1000000000\r\n", "", respguard.ManyValues},
+	"attributes":          {"|1000000000\r\n", "", respguard.ManyValues},
+	"a negative map":      {"%-1\r\n", "", respguard.Negative},
+	"a streamed string":   {"$?\r\n;100000000000\r\n", "", respguard.Streamed},
+	"a streamed array":    {"*?\r\n", ":1\r\n", respguard.Streamed},
+	"a line":              {"+", "line without an end, ", respguard.LongLine},
+	"nested arrays":       {"", "*1\r\n", respguard.Deep},
+	"many attributes":     {"", "|0\r\n", respguard.ManyValues},
+	"too many replies":    {"-ERR no\r\n+OK\r\n+OK\r\n+OK\r\n+OK\r\n+OK\r\n", "", respguard.Unasked},
+	"replies without end": {"", ":1\r\n", respguard.Unasked},
+}
+
+// stages are the commands that a hostile server answers as it likes. The others it answers well.
+var stages = []string{"HELLO", "CLIENT INFO", "INFO REPLICATION", "EVALSHA"}
+
+// hostileAt answers well until a command that begins like this.
+func hostileAt(stage, says, goesOn string, well func([]string) (string, bool)) func(net.Conn) {
+	return func(c net.Conn) {
+		converse(c, func(args []string) (string, bool) {
+			if strings.HasPrefix(strings.ToUpper(strings.Join(args, " ")), stage) {
+				rave(c, says, goesOn)
+				return "", false
+			}
+			if args[0] == "PING" {
+				return "+PONG\r\n", true
+			}
+			if reply, ok := hello(args); ok {
+				return reply, true
+			}
+			return well(args)
+		})
+	}
+}
+
+// rave says something, goes on for as long as the client listens, and waits until it hangs up.
+func rave(c net.Conn, says, goesOn string) {
+	_, err := io.WriteString(c, says)
+	for more := strings.Repeat(goesOn, 1<<10); goesOn != "" && err == nil; {
+		_, err = io.WriteString(c, more)
+	}
+	_, _ = io.Copy(io.Discard, c)
+}
+
+const (
+	hostileAddr = "QUORUMLOCK_TEST_HOSTILE"
+	// mostMemory bounds the memory of a process that talks to a hostile server. The test itself
+	// takes most of it.
+	mostMemory = 128 << 20
+)
+
+// Each server is visited by a process of its own: where one such reply ends it, as it does without
+// the guard, this one tells of it.
+func TestRedisHostileServers(t *testing.T) {
+	for _, stage := range stages {
+		for what, c := range hostile {
+			t.Run(strings.ToLower(stage)+" "+what, func(t *testing.T) {
+				t.Parallel()
+				said := visit(t, newFront(t, hostileAt(stage, c.says, c.goesOn, always(":1\r\n"))).addr())
+				require.Contains(t, said, "survived")
+				require.Contains(t, said, node.ErrProtocol.Error()+": "+c.err.Error())
+			})
+		}
+	}
+}
+
+// Goroutines of the client library read the replies of a Sentinel. The library dials again if a
+// subscription fails, so that the node's error may be another one.
+func TestRedisHostileSentinels(t *testing.T) {
+	pushes := func(verb string) string { return ">3\r\n" + bulk(verb) + bulk("+sentinel") + ":1\r\n" }
+	const anything respguard.Violation = ""
+	for stage, replies := range map[string]map[string]respguard.Violation{
+		"UNSUBSCRIBE": {
+			"$100000000000\r\n": anything, "+QUEUED\r\n": anything, strings.Repeat("+PONG\r\n", 9): anything,
+			pushes("subscribe"): anything,
+		},
+		"SUBSCRIBE": {
+			"%1000000000\r\n": anything, "+QUEUED\r\n": anything, strings.Repeat("*1\r\n", 1000): anything,
+			strings.Repeat(pushes("subscribe"), 9): anything, pushes("subscribe") + pushes("unsubscribe"): anything,
+		},
+		"SENTINEL GET-MASTER-ADDR-BY-NAME": {
+			"!100000000000\r\n": respguard.LongString, ">1000000000\r\n": respguard.ManyValues, "*?\r\n": respguard.Streamed,
+			strings.Repeat("+OK\r\n", 9): anything, strings.Repeat(pushes("subscribe"), 9): respguard.Unasked,
+		},
+	} {
+		for says, broken := range replies {
+			t.Run(fmt.Sprintf("%s %.20q", strings.ToLower(stage), says), func(t *testing.T) {
+				t.Parallel()
+				front := newFront(t, hostileAt(stage, says, "", fakeSentinel(func() string { return "127.0.0.1:1" })))
+				said := visit(t, "redis://"+front.addr()+"?master_set=mymaster")
+				require.Contains(t, said, "survived")
+				require.NotContains(t, said, "<nil>")
+				require.Contains(t, said, broken)
+			})
+		}
+	}
+}
+
+// The guard reads what TLS has decrypted.
+func TestRedisHostileServerBehindTLS(t *testing.T) {
+	web := httptest.NewTLSServer(nil)
+	web.Close()
+	for what, c := range hostile {
+		t.Run(what, func(t *testing.T) {
+			serve := hostileAt("EVALSHA", c.says, c.goesOn, always(":1\r\n"))
+			f := newFront(t, func(c net.Conn) { serve(tls.Server(c, web.TLS)) })
+			opt, err := node.ParseAddress("rediss://" + f.addr())
+			require.NoError(t, err)
+			opt.TLSConfig.RootCAs = x509.NewCertPool()
+			opt.TLSConfig.RootCAs.AddCert(web.Certificate())
+			failed := failure(t, node.ErrProtocol, openWith(t, opt), acquire("o1", "a"))
+			require.ErrorIs(t, failed, c.err)
+		})
+	}
+}
+
+// visit runs TestHostileVisitor in another process, and returns its output.
+func visit(t *testing.T, addr string) string {
+	t.Helper()
+	exe, err := os.Executable()
+	require.NoError(t, err)
+	cmd := exec.CommandContext(t.Context(), exe, "-test.run=^TestHostileVisitor$", "-test.timeout=1m")
+	if runtime.GOOS == "linux" && !raced {
+		// What asks for more must fail soon, and leave the machine alone.
+		cmd = exec.CommandContext(t.Context(), "sh", append([]string{"-c", `ulimit -v 8000000; exec "$0" "$@"`}, cmd.Args...)...)
+	}
+	cmd.Env = append(os.Environ(), hostileAddr+"="+addr, "GORACE=atexit_sleep_ms=0")
+	out, _ := cmd.CombinedOutput()
+	return string(out)
+}
+
+// TestHostileVisitor is what TestRedisHostileServers runs in processes of their own. On its own it
+// has nothing to do.
+func TestHostileVisitor(t *testing.T) {
+	addr := os.Getenv(hostileAddr)
+	if addr == "" {
+		return
+	}
+	opt, err := node.ParseAddress(addr)
+	require.NoError(t, err)
+	opt.Dialer.Timeout, opt.ConnWriteTimeout = 5*time.Second, 5*time.Second
+	n := openWith(t, opt)
+	for range 2 {
+		fmt.Println(do(n, acquire("o1", "a"))[0].Err)
+	}
+	require.NoError(t, n.Close())
+	var memory runtime.MemStats
+	runtime.ReadMemStats(&memory)
+	if !raced {
+		require.Less(t, memory.Sys, uint64(mostMemory))
+	}
+	fmt.Println("survived")
+}
+
+// Nothing of a hostile reply stays: the server is used again when it is well. This process does not
+// survive either without the guard.
+func TestRedisUsesAHostileServerAgain(t *testing.T) {
+	server := start(t)
+	for what, c := range hostile {
+		t.Run(what, func(t *testing.T) {
+			f := newFront(t, hostileAt("EVALSHA", c.says, c.goesOn, always(":1\r\n")))
+			n := open(t, f.addr())
+			for range 2 {
+				err := failure(t, node.ErrProtocol, n, acquire("o1", "a"))
+				assert.True(t, err.Permanent())
+				var broken respguard.Violation
+				require.ErrorAs(t, err, &broken)
+				assert.Equal(t, c.err, broken)
+			}
+			f.replace(forward(server.Addr()))
+			eventually(t, node.Granted, n, acquire("o1", "a"))
+			eventually(t, node.Released, n, release("o1", "a"))
+		})
+	}
+}

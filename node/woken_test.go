@@ -1,0 +1,104 @@
+package node_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/quorumlock/quorumlock/internal/redisproc"
+	"github.com/quorumlock/quorumlock/node"
+)
+
+// turn is longer than a name is left to a waiter that was woken.
+const turn = 60 * time.Millisecond
+
+const (
+	queueOfA = "quorumlock:queue:{a}"
+	wokenOfA = "quorumlock:woken:{a}"
+)
+
+// noneExpected requires that nobody is expected where nobody waits.
+func noneExpected(t *testing.T, server *redisproc.Server) {
+	t.Helper()
+	require.Empty(t, command(t, server, "ZRANGE", queueOfA, "0", "-1"))
+	require.Empty(t, command(t, server, "ZRANGE", wokenOfA, "0", "-1"))
+}
+
+// A node that is out of memory makes no entry for a waiter, and may still grant it the lock, as it has
+// written something by then. The waiter must not be expected: it would stay so when the queue has
+// gone.
+func TestRedisExpectsNobodyWithoutAnEntry(t *testing.T) {
+	server := start(t)
+	n := open(t, server.Addr())
+	messages := listen(t, n, "c")
+	want(t, node.Granted, n, acquire("o1", "a"))
+	want(t, node.Denied, n, waits("c:1", 1, "a"))
+	want(t, node.Denied, n, waits("c:2", 2, "a"))
+	want(t, node.Released, n, release("o1", "a"))
+	require.Equal(t, "c:1", next(t, messages).Waiter)
+	pass(t, server, turn)
+	// This waiter has no inbox: the next one who looks takes it out, which is a write.
+	want(t, node.Denied, n, fairly("gone:3", 3, "a"))
+	pass(t, server, turn)
+
+	server.Config("maxmemory", "1")
+	want(t, node.Granted, n, fairly("c:4", 4, "a"))
+	server.Config("maxmemory", "0")
+	require.Equal(t, "c:1\nc:2", command(t, server, "ZRANGE", queueOfA, "0", "-1"))
+	require.Equal(t, "c:1\nc:2", command(t, server, "ZRANGE", wokenOfA, "0", "-1"))
+	want(t, node.Released, n, leaves("c:1", "a"))
+	want(t, node.Released, n, leaves("c:2", "a"))
+	noneExpected(t, server)
+	want(t, node.Released, n, releasesFor("c:4", "o of c:4", "a"))
+	noneExpected(t, server)
+}
+
+// A waiter with a short life must not shorten the life of a queue: the other waiters would stay
+// expected when the queue has gone.
+func TestRedisExpectsNobodyLongerThanTheQueueLives(t *testing.T) {
+	server := start(t)
+	n := open(t, server.Addr())
+	messages := listen(t, n, "c")
+	short := func(op node.Op) node.Op {
+		op.Waiter.Keep = long / 10
+		return op
+	}
+	outlives := func() bool {
+		queue, woken := number(t, command(t, server, "PTTL", queueOfA)), number(t, command(t, server, "PTTL", wokenOfA))
+		return woken > queue+1000 // a second has passed between the two if the machine is very busy
+	}
+	want(t, node.Granted, n, acquire("o1", "a"))
+	want(t, node.Denied, n, short(waits("c:1@500", 1, "a")))
+	want(t, node.Denied, n, short(waits("c:2@500", 2, "a")))
+	want(t, node.Denied, n, waits("c:3", 3, "a"))
+	want(t, node.Released, n, release("o1", "a"))
+	require.Equal(t, "c:1@500", next(t, messages).Waiter)
+	want(t, node.Released, n, leaves("c:3", "a")) // the one with the long life
+	require.Equal(t, "c:1@500", command(t, server, "ZRANGE", wokenOfA, "0", "-1"))
+	do(n, short(fairly("c:2@500", 2, "a"))) // it is the turn of the other, mostly
+	require.False(t, outlives())
+
+	// The other takes the lock, and gives it back for another try.
+	want(t, node.Granted, n, short(fairly("c:1@500", 1, "a")))
+	again := releasesFor("c:1@500", "o of c:1@500", "a")
+	again.Waiter.Ticket = 1
+	want(t, node.Released, n, short(again))
+	require.False(t, outlives())
+}
+
+// A release for a waiter forgets that it was expected, also where its queue has gone.
+func TestRedisReleaseForgetsWhoWasExpected(t *testing.T) {
+	server := start(t)
+	n := open(t, server.Addr())
+	for _, reads := range []bool{false, true} {
+		op := acquire("o1", "a")
+		op.Reads = reads
+		want(t, node.Granted, n, op)
+		command(t, server, "ZADD", wokenOfA, "1", "c:1")
+		op = releasesFor("c:1", "o1", "a")
+		op.Reads = reads
+		want(t, node.Released, n, op)
+		noneExpected(t, server)
+	}
+}

@@ -1,0 +1,78 @@
+package quorum
+
+import "time"
+
+// inlineNodes is how many nodes most deployments have at most: claims on so many take no
+// memory of their own.
+const inlineNodes = 5
+
+// Claims are what nodes have confirmed for one owner: until when, by local time, each
+// node's confirmation can be relied on. They decide until when a lease is valid.
+//
+// The zero value is of no use; see [NewClaims]. Claims must not be copied after their first
+// use, and are not safe for concurrent use.
+type Claims struct {
+	nodes  int
+	inline [inlineNodes]time.Duration
+	more   []time.Duration
+}
+
+// NewClaims returns claims on so many nodes, none of which has confirmed anything.
+func NewClaims(nodes int) Claims {
+	c := Claims{nodes: nodes}
+	if nodes > inlineNodes {
+		c.more = make([]time.Duration, nodes)
+	}
+	return c
+}
+
+// Nodes returns the number of nodes.
+func (c *Claims) Nodes() int { return c.nodes }
+
+func (c *Claims) expiries() []time.Duration {
+	if c.more != nil {
+		return c.more
+	}
+	return c.inline[:c.nodes]
+}
+
+// Confirm records that node i has confirmed the claim in answer to a command that was sent at sent
+// with this TTL. now is when the answer is processed. It reports whether that counts.
+//
+// An answer of a recovering node counts only as a re-assertion: this owner's claim there must
+// still be active. Such a node has forgotten to whom it gave the lock before, so its answer
+// alone does not show that no other owner has a claim there. An active claim of this owner
+// shows that. (DESIGN: counting a heal.)
+//
+// A claim never ends earlier by a confirmation, whatever order answers arrive in.
+func (c *Claims) Confirm(i int, sent, ttl, now time.Duration, recovering bool) bool {
+	e := &c.expiries()[i]
+	if recovering && *e <= now {
+		return false
+	}
+	*e = max(*e, Expiry(sent, ttl))
+	return true
+}
+
+// Drop records that node i does not have the claim: whatever it confirmed before is void.
+func (c *Claims) Drop(i int) { c.expiries()[i] = 0 }
+
+// Expiry returns until when the claim on node i can be relied on; 0 if there is none.
+func (c *Claims) Expiry(i int) time.Duration { return c.expiries()[i] }
+
+// ValidUntil returns until when at least need claims are active. See the function [ValidUntil].
+func (c *Claims) ValidUntil(need int) time.Duration { return ValidUntil(c.expiries(), need) }
+
+// Backing returns how many claims are active after now.
+func (c *Claims) Backing(now time.Duration) int { return Backing(c.expiries(), now) }
+
+// NextLapse returns when the next active claim ends, or the largest Duration if none is active.
+func (c *Claims) NextLapse(now time.Duration) time.Duration {
+	next := time.Duration(1<<63 - 1)
+	for _, e := range c.expiries() {
+		if e > now {
+			next = min(next, e)
+		}
+	}
+	return next
+}
