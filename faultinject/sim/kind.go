@@ -2,7 +2,7 @@ package sim
 
 import "fmt"
 
-// Kind is what some tasks of a case want instead of locks.
+// Kind is the kind of object that some tasks use instead of locks.
 type Kind string
 
 // The kinds of cases.
@@ -12,7 +12,7 @@ const (
 	OfLatches Kind = "latches"
 )
 
-// Draw makes the case of a seed. It panics if there is no such kind.
+// Draw draws the case of a seed. It panics for an unknown kind.
 func (k Kind) Draw(seed uint64) *Case {
 	draw := k.draws()
 	if draw == nil {
@@ -21,7 +21,7 @@ func (k Kind) Draw(seed uint64) *Case {
 	return draw(seed)
 }
 
-// draws is what makes a case of this kind; nil if there is none.
+// draws returns the function that draws cases of this kind; nil for an unknown kind.
 func (k Kind) draws() func(seed uint64) *Case {
 	switch k {
 	case OfLocks:
