@@ -15,8 +15,6 @@ import (
 //
 // A Predicate must not change anything, and must depend only on its arguments; use the Rand of the exchange for
 // random decisions. Counting is up to the Rule.
-// It must not change anything, and depend on nothing but what it is given; for chance there
-// is the Rand of the exchange. What must be counted, a Rule counts.
 type Predicate func(x *Exchange, op node.Op) bool
 
 // And selects operations that both predicates select.

@@ -10,9 +10,8 @@ import (
 	"github.com/quorumlock/quorumlock/faultinject"
 )
 
-// leftovers waits until the workers have ended, and then looks for keys of what nobody holds any
-// more. The clients live on and would renew what they still had; what those had that were killed
-// has run out since: so it is not the TTL that has to be waited for.
+// leftovers waits until the workers have ended, and then looks for keys of released locks. The clients still run and
+// would renew leaked leases. Locks of killed clients have expired by then. So it need not wait for the TTL.
 func (a *arena) leftovers(ctx context.Context) {
 	busy, cancel := context.WithTimeout(ctx, clientsEnd)
 	defer cancel()
@@ -37,7 +36,7 @@ func (a *arena) leftovers(ctx context.Context) {
 				until = longer
 			}
 			if !sleep(until, 50*time.Millisecond) {
-				a.report.violated("after all workers have given back what they had and ended, %s has the keys %v (%v)", s.Name(), left, err)
+				a.report.violated("after all workers have released their locks and ended, %s has the keys %v (%v)", s.Name(), left, err)
 				return
 			}
 		}
@@ -55,7 +54,7 @@ var expected = regexp.MustCompile(`^quorumlock:woken::quorumlock:permits:`)
 // entryEnd is longer than an entry lives in a queue.
 const entryEnd = 5 * time.Second
 
-// leftOn lists the keys of a server that nobody needs any more, and those that ought to have an end.
+// leftOn lists the keys of a server that should be gone, and those that lack an expiry.
 func leftOn(ctx context.Context, s faultinject.Server) ([]string, error) {
 	text, err := s.Command(ctx, "KEYS", "*")
 	if err != nil {

@@ -10,10 +10,11 @@ import (
 	"github.com/quorumlock/quorumlock/faultinject/history"
 )
 
-// waitsFor bounds what takes a moment.
+// waitsFor bounds short waits.
 const waitsFor = 10 * time.Second
 
-// The loss of a majority's memory excuses a latch that was in use, and only from some promises.
+// TestWhatAMajorityMayHaveForgotten: the loss of a majority's memory excuses only a latch that was in use, and only
+// from some promises.
 func TestWhatAMajorityMayHaveForgotten(t *testing.T) {
 	event := func(op uint64, kind history.Kind, id string, count int, call time.Duration) history.Event {
 		return history.Event{

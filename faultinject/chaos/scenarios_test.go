@@ -18,8 +18,8 @@ func parse(t *testing.T, text string) faultinject.Plan {
 	return plan
 }
 
-// A majority lock does not notice what can be spared: one node after the other is killed,
-// slow, cut off for moments, or restarted with nothing, and two are kept from one client.
+// TestScenarioWhatCanBeSpared: a majority lock tolerates the loss of a minority. One node after the other is killed,
+// slow, cut off briefly, or restarted empty, and two are cut off from one client.
 func TestScenarioWhatCanBeSpared(t *testing.T) {
 	t.Parallel()
 	report := run(t, chaos.Config{Out: t.Output(), Gentle: true, Plan: parse(t, `
@@ -46,7 +46,8 @@ func TestScenarioWhatCanBeSpared(t *testing.T) {
 	}
 }
 
-// Without a majority there is no lock, and an error that says so; with one again, there is.
+// TestScenarioWithoutAMajority: without a majority, acquiring fails with an error that says so. With a majority
+// again, it succeeds.
 func TestScenarioWithoutAMajority(t *testing.T) {
 	t.Parallel()
 	report := run(t, chaos.Config{Out: t.Output(), Plan: parse(t, `
@@ -69,7 +70,7 @@ func TestScenarioWithoutAMajority(t *testing.T) {
 		10 * time.Second: 14 * time.Second,
 		17 * time.Second: 19*time.Second + 3*time.Second,
 	} {
-		require.Zero(t, report.Grants("", from+moment, to-moment), "nobody gets a lock between %v and %v", from, to)
+		require.Zero(t, report.Grants("", from+moment, to-moment), "no client gets a lock between %v and %v", from, to)
 		refusals := report.Refusals(from+moment, to-moment)
 		require.NotEmpty(t, refusals)
 		for _, why := range refusals {
@@ -80,7 +81,7 @@ func TestScenarioWithoutAMajority(t *testing.T) {
 	require.Positive(t, report.Grants("", 14*time.Second, 17*time.Second))
 }
 
-// A client that is cut off from a majority gets nothing, and the others go on.
+// TestScenarioPartitionedClient: a client that is cut off from a majority acquires nothing, and the others continue.
 func TestScenarioPartitionedClient(t *testing.T) {
 	t.Parallel()
 	report := run(t, chaos.Config{Out: t.Output(), Brisk: true, Plan: parse(t, `
@@ -102,8 +103,8 @@ func TestScenarioPartitionedClient(t *testing.T) {
 	require.Positive(t, report.Grants("c1", 14*time.Second, 20*time.Second), "c1 gets locks again")
 }
 
-// Holders are stopped between their look at the lease and their write, until others have
-// been there. What they write when they wake is refused.
+// TestScenarioSleepingHolder freezes holders between the check of the lease and the write, until others have held the
+// lock. Their late writes are refused.
 func TestScenarioSleepingHolder(t *testing.T) {
 	t.Parallel()
 	report := run(t, chaos.Config{Out: t.Output(), Clients: 4, Think: ttl / 2, Plan: parse(t, `
@@ -121,7 +122,7 @@ func TestScenarioSleepingHolder(t *testing.T) {
 	require.Positive(t, report.Late, "late writes are refused")
 }
 
-// The locks of a client that is killed are free after the TTL.
+// TestScenarioKilledClient: the locks of a killed client are free after the TTL.
 func TestScenarioKilledClient(t *testing.T) {
 	t.Parallel()
 	report := run(t, chaos.Config{Out: t.Output(), Plan: parse(t, `
@@ -134,13 +135,13 @@ func TestScenarioKilledClient(t *testing.T) {
 	`)})
 	require.NoError(t, report.Err())
 	for name, counts := range report.Names {
-		// A killed holder, and then one that keeps it for as long as it may.
+		// First a killed holder, and then one that holds the lock for the longest time.
 		require.Less(t, counts.Silence, ttl+2*ttl+2*time.Second, "%s is had again", name)
 	}
 }
 
-// Where the clock of a node steps further than locks allow for, two may think that they
-// hold one. Then tokens tell who came later.
+// TestScenarioClockSteps: if a node's clock steps further than locks allow for, two clients may hold one lock. Tokens
+// still show the order.
 func TestScenarioClockSteps(t *testing.T) {
 	t.Parallel()
 	report := run(t, chaos.Config{Out: t.Output(), TokensOnly: true, Plan: parse(t, `
