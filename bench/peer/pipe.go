@@ -43,7 +43,7 @@ func (c *pipeClient) Batch(names []string) Lock {
 func (c *pipeClient) Close(context.Context) error {
 	for _, n := range c.nodes {
 		close(n.batches)
-		_ = n.conn.Close() // whatever was under way fails
+		_ = n.conn.Close() // calls in flight fail
 	}
 	c.running.Wait()
 	return nil
