@@ -10,12 +10,13 @@ BENCHTIME ?= 1s
 BENCHES = $(if $(filter ./...,$(PKG)),$(shell grep -rl --include='*_test.go' '^func Benchmark' . | xargs -n1 dirname | sort -u),$(PKG))
 # How many tests at a time of those that run in parallel: more than there are processors, as they
 # wait most of the time.
-PARALLEL ?= 4
+PARALLEL ?= 6
 # Modules of their own, because of what they need; PKG=... leaves them out.
 MODULES := $(if $(filter ./...,$(PKG)),faultinject interop otel bench examples/faults examples/fencing examples/observed)
 SEEDS ?= 100000
 CHAOS ?= 1m
 SOAK ?= 10m
+RUNS ?= 20
 
 .DEFAULT_GOAL := help
 
@@ -52,12 +53,27 @@ setup: ## Install what the tests need: redis-server, libfaketime and a C compile
 	$$sudo apt-get update -q && \
 	$$sudo env DEBIAN_FRONTEND=noninteractive apt-get install -q -y --no-install-recommends $$missing
 
-# The simulation keeps all processors busy: nothing that has to be in time runs beside it.
+# The packages that take longest come first, so that others run beside them. Some of these wait for
+# servers most of the time, and others, such as the simulation, calculate.
+TESTED = $(if $(filter ./...,$(PKG)),./internal/realtest ./faultinject/chaos ./cmd/quorumlock ./node ./... \
+	$(addsuffix /...,$(addprefix ./,$(if $(FULL),$(MODULES),$(filter-out bench interop,$(MODULES))))),$(PKG))
+# What make test leaves out, besides tests that say so themselves. FULL=1, for CI, leaves nothing out.
+LONG := the race detector, thousands of seeds of the simulation, mutants, chaos for a minute: make check
+APART := the modules bench, and interop with Redisson, which needs Java and Maven: make check
+WITHOUT = $(if $(FULL),,-without '$(LONG)' $(if $(filter ./...,$(PKG)),-without '$(APART)'))
+
 .PHONY: test
-test: setup ## Run all tests, under the race detector (PKG=./node for one package)
-	$(GO) test -race -shuffle=on -parallel $(PARALLEL) -timeout 20m $(PKG)
-	$(if $(MODULES),$(GO) test -race ./faultinject/sim)
-	$(if $(MODULES),$(GO) test -race $$($(GO) list $(MODULES:%=./%/...) | grep -v '/faultinject/sim$$'))
+test: setup ## Run the tests, in under four minutes, and say what was left out (PKG=./node for one package)
+	$(GO) run ./internal/testrun $(WITHOUT) $(if $(SUMMARY),-summary '$(SUMMARY)') -- \
+		$(if $(FULL),-race,-short) -shuffle=on -p 4 -parallel $(PARALLEL) -timeout 20m $(TESTFLAGS) $(TESTED)
+
+.PHONY: check
+check: ## Run everything that CI runs, in some 20 minutes: with Docker and Maven where there are these
+	DOCKER=present bash .ci/run
+
+.PHONY: test-load
+test-load: setup ## Run make test beside busy processes, twice as many as processors (RUNS=20)
+	bash .ci/load $(RUNS)
 
 .PHONY: test-long
 test-long: setup ## Run the tests of the library itself with all their cases, and for longer

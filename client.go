@@ -36,10 +36,12 @@ type Client struct {
 
 	nodes *dispatch.Nodes
 	// owned is set if the client made the nodes, and has to close them.
-	owned       bool
-	schedule    scheduler
-	reports     reporter
-	tokens      tokens
+	owned    bool
+	schedule scheduler
+	reports  reporter
+	tokens   tokens
+	// refills are those that give nodes back what they have forgotten of latches.
+	refills     refills
 	generations generations
 	lines       lines
 	router      router
@@ -83,12 +85,13 @@ func New(cfg Config) (*Client, error) {
 	c.schedule = scheduler{clock: cfg.Clock, room: c.renewalRoom, waiting: make([]holdQueue, len(nodes)+1)}
 	c.tokens = tokens{clock: cfg.Clock, furthest: cfg.limits().Recovery(), moment: max(cfg.MaxClockSkew, 2*cfg.NodeTimeoutMax)}
 	c.nodes = dispatch.New(nodes, dispatch.Env{
-		Clock:      cfg.Clock,
-		TimeoutMin: cfg.NodeTimeoutMin,
-		TimeoutMax: cfg.NodeTimeoutMax,
-		Jitter:     cfg.Jitter,
-		Recovery:   cfg.limits().Recovery(),
-		Events:     nodeEvents{c},
+		Clock:          cfg.Clock,
+		TimeoutMin:     cfg.NodeTimeoutMin,
+		TimeoutMax:     cfg.NodeTimeoutMax,
+		ConnectTimeout: cfg.ConnectTimeout,
+		Jitter:         cfg.Jitter,
+		Recovery:       cfg.limits().Recovery(),
+		Events:         nodeEvents{c},
 	})
 	c.pools = slots.NewPools(len(nodes), cfg.Jitter)
 	c.router.init(c, nodes)
@@ -98,7 +101,7 @@ func New(cfg Config) (*Client, error) {
 // openAll makes the nodes of a Config's addresses, bounded by its timeouts.
 func openAll(cfg Config) (nodes []node.Node, problems []string) {
 	for i, address := range cfg.Addresses {
-		nd, err := openNode(address, cfg.NodeTimeoutMax)
+		nd, err := openNode(address, cfg.NodeTimeoutMax, cfg.ConnectTimeout)
 		if err != nil {
 			problems = append(problems, fmt.Sprintf("address %d: %s", i+1, strings.TrimPrefix(err.Error(), "node: ")))
 			continue
@@ -108,26 +111,22 @@ func openAll(cfg Config) (nodes []node.Node, problems []string) {
 	return nodes, problems
 }
 
-func openNode(address string, timeout time.Duration) (node.Node, error) {
+func openNode(address string, timeout, connect time.Duration) (node.Node, error) {
 	opt, err := node.ParseAddress(address)
 	if err != nil {
 		return nil, err
 	}
-	bound(&opt, timeout)
+	bound(&opt, timeout, connect)
 	return node.NewRedis(opt)
 }
 
-// minDialTimeout is what a connection may take at least: that is several round trips,
-// and a timeout that is too tight for it would never let one come about.
-const minDialTimeout = 250 * time.Millisecond
-
-// bound limits connecting to a node, and an exchange with it, where the address did not.
-func bound(opt *rueidis.ClientOption, timeout time.Duration) {
+// bound limits an exchange with a node, and connecting to it, where the address did not.
+func bound(opt *rueidis.ClientOption, timeout, connect time.Duration) {
 	if opt.ConnWriteTimeout == 0 {
 		opt.ConnWriteTimeout = timeout
 	}
 	if opt.Dialer.Timeout == 0 {
-		opt.Dialer.Timeout = max(timeout, minDialTimeout)
+		opt.Dialer.Timeout = connect
 	}
 }
 

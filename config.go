@@ -68,6 +68,12 @@ type Config struct {
 	// So a lock with a short TTL needs no other setting. A timeout that is set is never
 	// shortened: a TTL under three times that is refused.
 	NodeTimeoutMin, NodeTimeoutMax time.Duration
+	// ConnectTimeout bounds how long an operation waits for a node to which there is no connection
+	// yet, or no more as it was closed while it was idle. To connect takes three round trips, with
+	// TLS four or five, and is not taken off any TTL. A node that takes longer counts as one that does
+	// not answer; connecting goes on, and a later operation finds the connection. An address
+	// can say dial_timeout for itself. Default: four times NodeTimeoutMax, one second at least.
+	ConnectTimeout time.Duration
 	// RetryMin and RetryMax bound the pause between two attempts where nodes cannot be
 	// relied on to tell when the lock is free: with WaitSpin, or while too few of them
 	// answer. It grows from one to the other, with jitter, and up to eight times the latency of the
@@ -143,6 +149,7 @@ func (c Config) withDefaults() Config {
 	c.timeoutMinSet, c.timeoutMaxSet = c.NodeTimeoutMin != 0, c.NodeTimeoutMax != 0
 	c.NodeTimeoutMax = orDefault(c.NodeTimeoutMax, min(500*time.Millisecond, max(c.TTL/10, 100*time.Millisecond)))
 	c.NodeTimeoutMin = orDefault(c.NodeTimeoutMin, c.NodeTimeoutMax/2)
+	c.ConnectTimeout = orDefault(c.ConnectTimeout, max(4*c.NodeTimeoutMax, time.Second))
 	c.RetryMax = orDefault(c.RetryMax, max(200*time.Millisecond, c.RetryMin))
 	c.RetryMin = orDefault(c.RetryMin, min(10*time.Millisecond, c.RetryMax))
 	c.Waiting = cmp.Or(c.Waiting, WaitQueued)
@@ -201,6 +208,7 @@ func (c Config) problems() []string {
 	add(c.NodeTimeoutMin < 0, "NodeTimeoutMin %v is negative", c.NodeTimeoutMin)
 	add(c.NodeTimeoutMax < 0, "NodeTimeoutMax %v is negative", c.NodeTimeoutMax)
 	add(c.NodeTimeoutMin > c.NodeTimeoutMax, "NodeTimeoutMin %v is over NodeTimeoutMax %v", c.NodeTimeoutMin, c.NodeTimeoutMax)
+	add(c.ConnectTimeout < 0, "ConnectTimeout %v is negative", c.ConnectTimeout)
 	add(c.RetryMin < 0, "RetryMin %v is negative", c.RetryMin)
 	add(c.RetryMax < 0, "RetryMax %v is negative", c.RetryMax)
 	add(c.RetryMin > c.RetryMax, "RetryMin %v is over RetryMax %v", c.RetryMin, c.RetryMax)

@@ -102,9 +102,9 @@ func (e *HeldError) Is(target error) bool { return target == ErrHeld }
 // left behind; a release that ends so frees the lock when its TTL runs out at the
 // latest; an extension that ends so leaves the lease valid as long as it was.
 type NoQuorumError struct {
-	// Op is what was tried: acquire, extend, release, inspect, force-release.
+	// Op is what was tried: acquire, extend, release, inspect, force-release, connect.
 	Op string
-	// Names are the names of the lock.
+	// Names are the names of the lock; none for connect.
 	Names []string
 	// Need is how many of Total nodes had to agree, and Agreed how many had when it
 	// was clear that too few would.
@@ -120,7 +120,11 @@ type NoQuorumError struct {
 // Error counts the votes and gives each node's reason.
 func (e *NoQuorumError) Error() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "quorumlock: %s %s: no quorum: %d of %d nodes agreed, %d needed", e.Op, quoted(e.Names), e.Agreed, e.Total, e.Need)
+	what := e.Op
+	if len(e.Names) > 0 {
+		what += " " + quoted(e.Names)
+	}
+	fmt.Fprintf(&b, "quorumlock: %s: no quorum: %d of %d nodes agreed, %d needed", what, e.Agreed, e.Total, e.Need)
 	if e.Pending > 0 {
 		fmt.Fprintf(&b, ", %d not waited for", e.Pending)
 	}
@@ -148,6 +152,11 @@ const (
 	LossExpired LossCause = "expired"
 	// LossForced: it was released by force.
 	LossForced LossCause = "forced"
+	// LossTaken: another owner has it on a majority of the nodes.
+	LossTaken LossCause = "taken"
+	// LossGone: a Release found that fewer nodes still had it than the rule asks for: names
+	// were deleted by hand or by force, evicted, or ran out early.
+	LossGone LossCause = "gone"
 )
 
 // LostError says why a lease ended early. It is an ErrLost. Whoever holds it must stop
@@ -159,6 +168,8 @@ type LostError struct {
 	// Cause says what happened in one word, Reason in several.
 	Cause  LossCause
 	Reason string
+	// TakenBy is, for LossTaken, the owner that has the lock now.
+	TakenBy string
 	// Nodes has what the nodes that did not confirm said last.
 	Nodes []NodeError
 }

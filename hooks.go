@@ -40,6 +40,9 @@ type Hooks struct {
 	// Ended: a lease is over: released, lost, over its limit, leaked, or closed. Err
 	// is the cause of its context.
 	Ended func(EndedEvent)
+	// LossFound: a Release has found that its lease was lost before. It is told after Ended,
+	// which says that the lease was released: this is known only once the nodes have answered.
+	LossFound func(LossFoundEvent)
 	// Latch: a call on a latch has ended.
 	Latch func(LatchEvent)
 	// NodeDown: a node does not answer, and is only probed from now on.
@@ -171,4 +174,13 @@ type EndedEvent struct {
 	// HandedOver is set if it was handed over to another waiter of this client.
 	HandedOver bool
 	Err        error
+}
+
+// LossFoundEvent describes a loss that the release of a lease has found.
+type LossFoundEvent struct {
+	Names []string
+	Owner string
+	Token uint64
+	// Err is what Release returns: its cause is LossGone, LossTaken or LossForced.
+	Err *LostError
 }

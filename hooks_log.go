@@ -29,6 +29,7 @@ func LogHooks(logger *slog.Logger) Hooks {
 		RenewalFailed:  l.renewalFailed,
 		BackingChanged: l.backingChanged,
 		Ended:          l.ended,
+		LossFound:      l.lossFound,
 		Latch:          l.latch,
 		NodeDown: func(node string, err error) {
 			l.tell(slog.LevelDebug, "node failed", slog.String("node", node), slog.Any("err", err))
@@ -90,6 +91,11 @@ func (l hookLog) backingChanged(e BackingEvent) {
 func (l hookLog) ended(e EndedEvent) {
 	l.tell(slog.LevelDebug, "lease ended", slog.Any("names", e.Names), slog.String("owner", e.Owner),
 		slog.Uint64("token", e.Token), slog.Duration("held", e.Held), slog.Bool("handed_over", e.HandedOver), slog.Any("err", e.Err))
+}
+
+func (l hookLog) lossFound(e LossFoundEvent) {
+	l.tell(slog.LevelDebug, "lease lost before its release", slog.Any("names", e.Names), slog.String("owner", e.Owner),
+		slog.Uint64("token", e.Token), slog.Any("err", e.Err))
 }
 
 func (l hookLog) latch(e LatchEvent) {

@@ -12,6 +12,7 @@ func MultiHooks(all ...Hooks) Hooks {
 		RenewalFailed:  multi(all, func(h Hooks) func(RenewalFailedEvent) { return h.RenewalFailed }),
 		BackingChanged: multi(all, func(h Hooks) func(BackingEvent) { return h.BackingChanged }),
 		Ended:          multi(all, func(h Hooks) func(EndedEvent) { return h.Ended }),
+		LossFound:      multi(all, func(h Hooks) func(LossFoundEvent) { return h.LossFound }),
 		Latch:          multi(all, func(h Hooks) func(LatchEvent) { return h.Latch }),
 		NodeDown:       multiDown(all),
 		NodeUp:         multi(all, func(h Hooks) func(string) { return h.NodeUp }),

@@ -40,7 +40,7 @@ import (
 //
 // Both may have fewer ids told than have counted down, never more. What a call that is under way
 // knows, it has the nodes told again: an id is not lost before its CountDown has returned, nor
-// one that a waiter has seen, as long as a majority remembers that the latch is set.
+// one that a waiter has read (it does where nodes differ), as long as a majority remembers that the latch is set.
 //
 // All keys have a TTL, see [LatchOptions], which every use refreshes, also by those who wait.
 type Latch struct {
@@ -65,8 +65,8 @@ const (
 	// MinLatchTTL is the smallest TTL of a latch: those who wait refresh it about once a
 	// second, if they are not held up.
 	MinLatchTTL = 10 * time.Second
-	// MaxLatchCount is the largest number that a latch can be set to. Nodes list all ids to
-	// whoever waits, so far smaller ones are better.
+	// MaxLatchCount is the largest number that a latch can be set to. Count reads all ids of a
+	// latch, a thousand at a time; those who wait read only sizes, unless each node lacks some ids.
 	MaxLatchCount = 100_000
 )
 

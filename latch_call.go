@@ -26,6 +26,21 @@ type latchCall struct {
 	// mu is held while something is submitted, left is set once it does not wait any more.
 	mu   sync.Mutex
 	left bool
+	// glanced is the last round that read sizes only.
+	glanced *latchRound
+	// copies are what it has read of the ids on the nodes.
+	copies []*latchCopy
+}
+
+// copyOf is what the call has read of the ids on a node.
+func (x *latchCall) copyOf(i int) *latchCopy {
+	if x.copies == nil { // the first round that reads makes them
+		x.copies = make([]*latchCopy, x.latch.client.nodes.Len())
+		for i := range x.copies {
+			x.copies[i] = &latchCopy{}
+		}
+	}
+	return x.copies[i]
 }
 
 // propose makes a token that is larger than all that were seen with this latch.
@@ -195,45 +210,81 @@ func (x *latchCall) countDown(id string) error {
 		forgetful := r.forgetful(&v)
 		r.mu.Unlock()
 		if forgetful {
-			_, _ = x.look(nil, 0, 0) // it gives back to that node what it has lost
+			x.giveBack()
 		}
 		return r, nil
 	})
 }
 
-// look reads all that there is, and has the nodes agree on it. known are ids of a generation
-// that the caller has seen before, inboxes the nodes that are to tell it more.
-func (x *latchCall) look(known []string, generation, inboxes uint64) (*quorum.LatchView, error) {
-	r := &latchRound{
-		kind: node.Latch, token: x.propose(), ask: node.LatchOp{List: true},
-		known: known, generation: generation, inboxes: inboxes,
+// giveBack has the nodes that have lost their memory told what the others know. One call of the
+// client does that for a latch at a time: it reads all ids.
+func (x *latchCall) giveBack() {
+	if refills, name := &x.latch.client.refills, x.latch.name[0]; refills.begin(name) {
+		defer refills.end(name)
+		_, _, _ = x.look(nil)
 	}
-	waits := inboxes != 0 || x.op == latchAwait
+}
+
+// look reads all ids, and has the nodes agree on them. known is what the caller has seen before, or
+// nil.
+func (x *latchCall) look(known *quorum.LatchView) (*quorum.LatchView, latchGlance, error) {
+	r := &latchRound{kind: node.Latch, token: x.propose(), ask: node.LatchOp{List: true}}
+	if known != nil {
+		r.known, r.generation = known.IDs, known.Generation
+	}
+	waits := x.op == latchAwait
 	r.enough = func(v *quorum.LatchView) bool {
-		return v.Known && (waits && v.Left() > 0 || v.Holders >= x.need)
+		return v.Full >= x.need || waits && v.Left() > 0 || v.Holders >= x.need
 	}
+	return x.read(r, func(v *quorum.LatchView) bool { return waits && v.Left() > 0 })
+}
+
+// glance reads how many ids the nodes have, and has the nodes tell the inboxes of more.
+func (x *latchCall) glance(inboxes uint64) (*quorum.LatchView, latchGlance, error) {
+	r := &latchRound{kind: node.Latch, token: x.propose(), inboxes: inboxes}
+	r.enough = func(v *quorum.LatchView) bool {
+		return v.Full >= x.need || v.Count > v.Most || v.Count == 0 && v.Holders >= x.need
+	}
+	v, g, err := x.read(r, func(v *quorum.LatchView) bool { return v.Count > 0 })
+	if last := x.glanced; last != nil { // a node may have answered when it was over
+		last.mu.Lock()
+		g.forgetful = g.forgetful || v.Known && last.forgetful(v)
+		last.mu.Unlock()
+	}
+	x.glanced = r
+	return v, g, err
+}
+
+// read makes a round that changes nothing but what nodes lack. fine reports whether a view is one
+// though too few nodes have all of it.
+func (x *latchCall) read(r *latchRound, fine func(*quorum.LatchView) bool) (*quorum.LatchView, latchGlance, error) {
 	v, err := x.ask(r)
+	r.mu.Lock()
+	g := r.glance(&v)
+	r.mu.Unlock()
 	switch {
 	case err != nil:
-		return &v, err
 	case v.Known && v.Disputed:
-		return &v, &LatchSetError{Name: x.latch.name[0], Count: v.Count}
-	case !v.Known || (!waits || v.Left() == 0) && v.Holders < x.need:
-		return &v, r.short()
+		err = &LatchSetError{Name: x.latch.name[0], Count: v.Count}
+	case !v.Known || v.Full < x.need && v.Holders < x.need && !fine(&v):
+		err = r.short()
 	case v.Count == 0:
-		return &v, x.latch.says(ErrLatchNotSet)
-	default:
-		return &v, nil
+		err = x.latch.says(ErrLatchNotSet)
 	}
+	return &v, g, err
 }
 
 // count is how many have still to count down.
 func (x *latchCall) count() (int, error) {
-	v, err := x.look(nil, 0, 0)
-	if err != nil {
+	v, _, err := x.look(nil)
+	switch {
+	case err != nil:
 		return 0, err
+	case v.Full >= x.need:
+		return 0, nil
+	default:
+		return v.Left(), nil
 	}
-	return v.Left(), nil
 }
 
 // delete deletes the latch. All attempts are one deletion, if they can be: what a node has confirmed
@@ -283,16 +334,17 @@ func (x *latchCall) await() (err error) {
 			x.leave(w, err == nil)
 		}
 	}()
+	var looks latchLooks
 	for {
-		var known []string
-		var generation, inboxes uint64
-		if seen != nil {
-			known, generation = seen.IDs, seen.Generation
-		}
+		var inboxes uint64
 		if w != nil {
 			inboxes = w.begin()
 		}
-		v, err := x.look(known, generation, inboxes)
+		v, glance, err := x.glance(inboxes)
+		if err == nil && v.Full < x.need && looks.worthwhile(glance) {
+			v, glance, err = x.look(seen)
+			looks.noted(glance, err)
+		}
 		var short *NoQuorumError
 		switch {
 		case errors.Is(err, errCutShort):
@@ -301,15 +353,15 @@ func (x *latchCall) await() (err error) {
 			return x.latch.says(ErrLatchDeleted)
 		case err != nil && !errors.As(err, &short):
 			return err
-		case err == nil && v.Done():
+		case err == nil && (v.Full >= x.need || v.Done()):
 			return nil
-		case v.Known:
+		case v.Known && (seen == nil || len(v.IDs) > 0):
 			seen = v
 		}
 		if w == nil {
 			w = c.router.watch(x.latch.name[0], x.need)
 		}
-		if why := w.wait(x); why != nil {
+		if why := w.wait(x, looks.soon); why != nil {
 			return gaveUp(x.notDone(v, err), why)
 		}
 	}
@@ -340,5 +392,5 @@ func (x *latchCall) notDone(v *quorum.LatchView, err error) error {
 	if err != nil {
 		return err
 	}
-	return &latchOpenError{name: x.latch.name[0], left: v.Left(), count: v.Count}
+	return &latchOpenError{name: x.latch.name[0], left: v.LeftAtMost(), count: v.Count}
 }

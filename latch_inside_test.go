@@ -7,7 +7,6 @@ import (
 
 	"github.com/quorumlock/quorumlock/internal/dispatch"
 	"github.com/quorumlock/quorumlock/node"
-	"github.com/quorumlock/quorumlock/quorum"
 )
 
 // A node that counted an id down, and says later that the latch was deleted since, has not counted
@@ -16,8 +15,8 @@ func TestIDsAreOfOneGeneration(t *testing.T) {
 	inside(t, 1, func(t *testing.T, c *Client, _ []*node.Memory) {
 		r := &latchRound{
 			call: &latchCall{latch: c.Latch("ready"), need: 1}, kind: node.Latch,
-			answers: make([]quorum.LatchAnswer, 1), until: make([]int64, 1), errs: make([]error, 1),
 		}
+		r.init(1)
 		counts := &dispatch.Call{Op: &node.Op{Kind: node.Latch, Latch: &node.LatchOp{IDs: []string{"q"}}}}
 		r.note(counts, &node.Reply{Outcome: node.Granted, Latch: &node.LatchState{Count: 1, Since: 1}})
 		assert.Equal(t, []string{"q"}, r.union().IDs)

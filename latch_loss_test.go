@@ -206,7 +206,8 @@ func TestALossBeforeADeletionThatIsMissed(t *testing.T) {
 		f.start(0)
 		time.Sleep(2 * time.Second)
 		left(t, l, 1)
-		f.stop(2) // the others were given what they lacked
+		settled() // the others are given what they lack, once all have been read after the loss
+		f.stop(2)
 		time.Sleep(2 * time.Second)
 		left(t, l, 1)
 		f.start(2)

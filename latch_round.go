@@ -12,7 +12,8 @@ import (
 )
 
 // latchRound asks all nodes about a latch, and gives those that lack something what the others
-// have, once each. Answers that come after it was decided are folded in all the same.
+// have, once each. It reads and gives ids in pieces of a bounded size, the next piece after the answer
+// to the last: no operation keeps a node from others for long. Answers that come after it was decided are folded in all the same.
 type latchRound struct {
 	call *latchCall
 	kind node.Kind
@@ -38,14 +39,74 @@ type latchRound struct {
 	until           []int64
 	errs            []error
 	granted, mended uint64
+	// began is when the round did, as a token by the clock of the client.
+	began uint64
+	// lost are the ends of the recoveries of nodes that may have lost their memory during the round.
+	// Each such loss has all ids read again, and readings counts these readings. readBefore is, for each
+	// node, the number of the latest reading for which it told its ids. lostBefore is the number of the
+	// reading that began because the node itself had lost its memory.
+	lost                   []int64
+	readings               int
+	readBefore, lostBefore []int
+	// begun are the operations that begin to read a node's ids, or go on with that.
+	begun map[*node.LatchOp]latchReading
+	// born tells one memory of a node from the next. told are the last answers of the nodes, without
+	// ids. goals are the numbers of ids that a reading has to reach. gifts are the ids that nodes are
+	// being given.
+	born  []int64
+	told  []quorum.LatchAnswer
+	goals []int
+	gifts []latchGift
 	// target is what has to be on enough nodes before it may be told: all that there was when
 	// enough had answered. What others do meanwhile is not waited for.
 	target *quorum.LatchView
 	// out counts the operations that are to be answered.
 	out  int
 	over bool
+	// bySizes is set once sizes have decided it: ids need not be read any more.
+	bySizes bool
 	// outcome is the view that decided the round: what comes later is of no account to who asked.
 	outcome quorum.LatchView
+}
+
+// latchReading says for which reading an operation lists ids.
+type latchReading struct {
+	// number is that of the reading. first is set for the operation that begins it on a node.
+	number int
+	first  bool
+}
+
+// latchGift is a set of ids that a node is being given, in pieces.
+type latchGift struct {
+	ask node.LatchOp
+	// all are the ids, sent how many of them the node was sent.
+	all  []string
+	sent int
+	// busy is set until the node has answered the last operation: no other gift begins before.
+	busy bool
+}
+
+// next is the operation that gives the next of them. Only the last one says that these were all.
+func (g *latchGift) next() *node.LatchOp {
+	ask := g.ask
+	ask.IDs = g.all[g.sent:min(g.sent+latchChunk, len(g.all))]
+	if g.sent += len(ask.IDs); g.sent < len(g.all) {
+		ask.Whole = 0
+	}
+	return &ask
+}
+
+// latchChunk is how many ids one operation gives to a node. Tests have it smaller.
+var latchChunk = node.MaxListed
+
+// init makes room for the answers of the nodes.
+func (r *latchRound) init(nodes int) {
+	r.answers, r.told = make([]quorum.LatchAnswer, nodes), make([]quorum.LatchAnswer, nodes)
+	r.until, r.born, r.errs = make([]int64, nodes), make([]int64, nodes), make([]error, nodes)
+	r.goals, r.gifts = make([]int, nodes), make([]latchGift, nodes)
+	r.lost, r.readBefore, r.lostBefore = make([]int64, nodes), make([]int, nodes), make([]int, nodes)
+	r.begun = make(map[*node.LatchOp]latchReading)
+	r.decided = make(chan struct{})
 }
 
 // send asks all nodes.
@@ -53,21 +114,32 @@ func (r *latchRound) send() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	n := r.call.latch.client.nodes.Len()
-	r.answers = make([]quorum.LatchAnswer, n)
-	r.until, r.errs = make([]int64, n), make([]error, n)
-	r.decided = make(chan struct{})
+	r.init(n)
+	r.began = uint64(max(r.call.latch.client.tokens.now(), 0))
 	for i := range n {
+		if r.ask.List {
+			r.begin(i)
+			continue
+		}
 		ask, token := r.ask, r.token
 		if ask.First || len(ask.IDs) > 0 {
 			token = r.call.earliest(token)
 		}
 		r.submit(i, &ask, token)
 	}
-	r.judge()
+	r.judge(true)
 }
 
-// submit sends one operation. The mutex is held.
-func (r *latchRound) submit(i int, ask *node.LatchOp, token uint64) {
+// begin has a node list its ids, from the first on that the call has not read. The mutex is held.
+func (r *latchRound) begin(i int) {
+	ask := r.ask
+	ask.From = r.call.copyOf(i).next()
+	r.begun[&ask] = latchReading{r.readings, true}
+	r.submit(i, &ask, r.token)
+}
+
+// submit sends one operation, and reports whether an answer will come. The mutex is held.
+func (r *latchRound) submit(i int, ask *node.LatchOp, token uint64) bool {
 	l := r.call.latch
 	r.call.mu.Lock()
 	defer r.call.mu.Unlock()
@@ -79,9 +151,10 @@ func (r *latchRound) submit(i int, ask *node.LatchOp, token uint64) {
 	}}
 	if err := l.client.nodes.Submit(i, c); err != nil {
 		r.errs[i] = err
-		return
+		return false
 	}
 	r.out++
+	return true
 }
 
 // answer is what one node says.
@@ -89,42 +162,113 @@ func (r *latchRound) Answer(c *dispatch.Call, reply *node.Reply) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.out--
-	r.note(c, reply)
-	r.mend()
-	r.judge()
+	news := r.note(c, reply)
+	if news {
+		r.mend()
+	}
+	r.judge(news)
 }
 
-// note keeps an answer. A node that fails a later operation has still said what it has.
-func (r *latchRound) note(c *dispatch.Call, reply *node.Reply) {
-	s := reply.Latch
+// note keeps an answer, and reports whether it is one: not if more has to be read from the node, or
+// given to it. A node that fails a later operation has still said what it has.
+func (r *latchRound) note(c *dispatch.Call, reply *node.Reply) (news bool) {
+	i, s := c.Node(), reply.Latch
 	if reply.Err != nil || s == nil {
-		r.errs[c.Node()] = reply.Err
-		return
+		r.errs[i] = reply.Err
+		if c.Op.Latch != nil && c.Op.Latch.Exact {
+			r.gifts[i].busy = false
+		}
+		return true
 	}
 	l := r.call.latch
 	l.client.tokens.saw(max(s.Generation, s.Since, s.Last), l.name[0])
-	r.until[c.Node()], r.errs[c.Node()] = s.Until, nil
 	a := quorum.LatchAnswer{
 		Told: true, Generation: s.Generation, Count: s.Count, Since: s.Since,
-		Refilled: s.Whole, Recovering: reply.Recovering > 0,
-	}
-	if before := r.answers[c.Node()]; before.Generation == a.Generation {
-		a.IDs = before.IDs
+		Refilled: s.Whole, Recovering: reply.Recovering > 0, Size: s.Size,
 	}
 	if length := l.client.cfg.limits().Recovery().Microseconds(); s.Until > length {
 		a.Memory = uint64(s.Until - length)
 	}
+	if before := &r.answers[i]; before.Generation == a.Generation && r.until[i] == s.Until && r.born[i] == s.Born {
+		a.IDs = before.IDs
+	}
+	r.until[i], r.born[i], r.errs[i], r.told[i] = s.Until, s.Born, nil, a
+	r.told[i].IDs = nil
 	granted := reply.Outcome == node.Granted
 	if granted {
-		r.granted |= 1 << c.Node()
+		r.granted |= 1 << i
 	}
 	switch {
 	case c.Op.Latch.List:
-		a.IDs = slices.Sorted(slices.Values(s.IDs))
+		read, more := r.read(c, s)
+		if more {
+			return false
+		}
+		a.IDs = read
+		r.readBefore[i] = max(r.readBefore[i], r.begun[c.Op.Latch].number)
+	case c.Op.Latch.Exact:
+		gift := &r.gifts[i]
+		if granted {
+			sent := gift.all[:gift.sent]
+			if len(sent) < len(gift.all) && r.submit(i, gift.next(), 0) {
+				return false
+			}
+			a.IDs = quorum.UnionOfIDs(a.IDs, sent)
+		}
+		gift.busy = false
 	case granted:
-		a.IDs = slices.Sorted(slices.Values(c.Op.Latch.IDs))
+		a.IDs = quorum.UnionOfIDs(a.IDs, slices.Sorted(slices.Values(c.Op.Latch.IDs)))
 	}
-	r.answers[c.Node()] = a
+	r.answers[i] = a
+	return true
+}
+
+// read takes the ids that a node has listed. It asks for more until the call has read as many ids as
+// the node had when the reading began. These are all ids that the node had at some moment of the
+// round, as ids keep their order.
+func (r *latchRound) read(c *dispatch.Call, s *node.LatchState) (ids []string, more bool) {
+	i, ask := c.Node(), *c.Op.Latch
+	one := r.call.copyOf(i)
+	read := one.add(ask.From, s)
+	reading := r.begun[c.Op.Latch]
+	switch {
+	case read < ask.From: // it has another memory
+		r.goals[i] = s.Size
+	case reading.first:
+		r.goals[i] = max(r.goals[i], s.Size)
+	}
+	ask.From, ask.Inbox = read, ""
+	if read < r.goals[i] && !r.bySizes {
+		r.begun[&ask] = latchReading{number: reading.number}
+		if r.submit(i, &ask, r.token) {
+			return nil, true
+		}
+	}
+	return one.all(), false
+}
+
+// forgot reports whether enough witnesses have been read since a node lost its memory. Only then do
+// they have all that the node may have forgotten: an earlier answer of a witness may lack a count-down
+// that came to both later. If the loss may have happened during the round, all ids are read again.
+// The mutex is held.
+func (r *latchRound) forgot(i int, v *quorum.LatchView) (known bool) {
+	if r.answers[i].ForgotBefore(r.began, r.skew()) {
+		return true
+	}
+	if r.lost[i] != r.until[i] {
+		r.readings++
+		r.lost[i], r.lostBefore[i] = r.until[i], r.readings
+		for j := range r.answers {
+			r.begin(j)
+		}
+	}
+	witnesses := 0
+	for j, a := range r.answers {
+		if v.Member(a, r.skew()) && r.readBefore[j] >= r.lostBefore[i] {
+			witnesses++
+		}
+	}
+	return witnesses >= r.call.need
 }
 
 // view is what the answers come to so far, or the target once enough nodes have that, but not yet
@@ -133,21 +277,30 @@ func (r *latchRound) view() quorum.LatchView {
 	v := r.union()
 	if t := r.target; t != nil && v.Known && v.Holders < r.call.need && t.Alike(&v) {
 		if holders := t.HeldBy(r.answers); holders >= r.call.need {
-			v, v.Holders = *t, holders
+			full := v.Full
+			v, v.Holders, v.Full = *t, holders, full
 		}
 	}
 	return v
 }
 
+// sizes is the view of the answers so far, without ids. The mutex is held.
+func (r *latchRound) sizes() quorum.LatchView {
+	return quorum.ViewLatch(r.told, r.call.need, nil, r.skew())
+}
+
+// skew is how far clocks may be apart, in the unit of tokens.
+func (r *latchRound) skew() uint64 {
+	return uint64(r.call.latch.client.cfg.limits().MaxClockSkew.Microseconds())
+}
+
 // union is all that the answers come to so far. The mutex is held.
 func (r *latchRound) union() quorum.LatchView {
-	limits := r.call.latch.client.cfg.limits()
-	skew := uint64(limits.MaxClockSkew.Microseconds())
 	var known []string
 	if r.any || r.generation == r.latest() {
 		known = r.known
 	}
-	return quorum.ViewLatch(r.answers, r.call.need, known, skew)
+	return quorum.ViewLatch(r.answers, r.call.need, known, r.skew())
 }
 
 func (r *latchRound) latest() (generation uint64) {
@@ -159,8 +312,10 @@ func (r *latchRound) latest() (generation uint64) {
 
 // mend gives nodes what others have, and they lack, once enough have said what there is. One
 // that lost its memory is whole again with that, if all ids are known. Each is given it once for
-// a target: then it has that, and what others do meanwhile could be run after for ever. The mutex
-// is held.
+// a target: then it has that, and what others do meanwhile could be run after for ever.
+//
+// One that lost its memory is whole only with all that the others knew after the loss, see forgot. The
+// mutex is held.
 func (r *latchRound) mend() {
 	v := r.union()
 	if r.kind != node.Latch || !v.Known || v.Disputed {
@@ -169,31 +324,44 @@ func (r *latchRound) mend() {
 	if r.target == nil || !r.target.Alike(&v) {
 		r.target, r.mended = &v, 0
 	}
-	skew := uint64(r.call.latch.client.cfg.limits().MaxClockSkew.Microseconds())
 	for i, a := range r.answers {
-		refill := r.ask.List && v.Count > 0 && !v.Member(a, skew)
-		if !a.Told || r.mended&(1<<i) != 0 || v.Holds(a) && !refill {
+		if !a.Told || r.mended&(1<<i) != 0 || r.gifts[i].busy {
+			continue
+		}
+		refill := r.ask.List && v.Count > 0 && !v.Member(a, r.skew())
+		if refill && !r.forgot(i, &v) || v.Holds(a) && !refill {
 			continue
 		}
 		r.mended |= 1 << i
-		ask := &node.LatchOp{Exact: true, Generation: v.Generation, Void: true, List: r.ask.List}
+		gift := latchGift{ask: node.LatchOp{Exact: true, Generation: v.Generation, Void: true}}
 		if v.Count > 0 {
-			ask.Count, ask.Since, ask.Chosen, ask.IDs = v.Count, v.Since, v.Chosen, v.Missing(a)
+			gift.ask.Count, gift.ask.Since, gift.ask.Chosen, gift.all = v.Count, v.Since, v.Chosen, v.Missing(a)
 		}
 		if refill {
-			ask.Whole = r.until[i]
+			gift.ask.Whole = r.until[i]
 		}
-		r.submit(i, ask, 0)
+		r.gifts[i] = gift
+		r.gifts[i].busy = r.submit(i, r.gifts[i].next(), 0)
 	}
 }
 
-// judge ends the round once it is decided, or nothing more is to come. The mutex is held.
-func (r *latchRound) judge() {
+// judge ends the round once it is decided, or no answer is outstanding. The sizes may decide a round
+// that is still reading ids: if enough nodes have enough ids, nobody needs to know which ones. The
+// mutex is held.
+func (r *latchRound) judge(news bool) {
 	if r.over {
 		return
 	}
-	v := r.view()
-	if r.out == 0 || r.enough(&v) {
+	var v quorum.LatchView
+	if news || r.out == 0 {
+		v = r.view()
+	}
+	if r.ask.List && r.out > 0 && !(v.Known && r.enough(&v)) {
+		if s := r.sizes(); s.Known && s.Full >= r.call.need && !r.forgetful(&s) {
+			v, r.bySizes = s, true
+		}
+	}
+	if r.out == 0 || v.Known && r.enough(&v) || r.kind == node.Unlatch && r.enough(&v) {
 		r.over, r.outcome = true, v
 		close(r.decided)
 	}
@@ -202,8 +370,19 @@ func (r *latchRound) judge() {
 // forgetful reports whether a node has answered that is no witness, as it has lost its memory.
 // The mutex is held.
 func (r *latchRound) forgetful(v *quorum.LatchView) bool {
-	skew := uint64(r.call.latch.client.cfg.limits().MaxClockSkew.Microseconds())
-	return slices.ContainsFunc(r.answers, func(a quorum.LatchAnswer) bool { return a.Told && !v.Member(a, skew) })
+	return slices.ContainsFunc(r.told, func(a quorum.LatchAnswer) bool { return a.Told && !v.Member(a, r.skew()) })
+}
+
+// glance sums up the sizes. The mutex is held.
+func (r *latchRound) glance(v *quorum.LatchView) latchGlance {
+	g := latchGlance{
+		count: v.Count, most: v.Most, mayBeDone: v.MayBeDone(r.told, r.call.need, r.skew()), forgetful: r.forgetful(v),
+	}
+	for i, a := range r.told {
+		g.sum += a.Size
+		g.read += len(r.answers[i].IDs)
+	}
+	return g
 }
 
 // errForgotten is why the answer of a node did not count.
@@ -211,8 +390,7 @@ var errForgotten = errors.New("it has lost its memory since the latch was set, a
 
 // noQuorum says why too few nodes agreed. The mutex is held.
 func (r *latchRound) noQuorum() *NoQuorumError {
-	l, v := r.call.latch, r.view()
-	skew := uint64(l.client.cfg.limits().MaxClockSkew.Microseconds())
+	l, v, skew := r.call.latch, r.view(), r.skew()
 	e := &NoQuorumError{Op: r.call.op, Names: l.name[:], Need: r.call.need, Total: len(r.answers)}
 	for i, a := range r.answers {
 		err := r.errs[i]

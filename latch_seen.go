@@ -38,3 +38,29 @@ func (g *generations) of(name string) uint64 {
 	defer g.mu.Unlock()
 	return g.latest[name]
 }
+
+// refills are the latches for which a call of this client gives ids back to nodes that forgot them.
+type refills struct {
+	mu   sync.Mutex
+	busy map[string]struct{}
+}
+
+// begin reports whether no other call does it.
+func (f *refills) begin(name string) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if _, busy := f.busy[name]; busy {
+		return false
+	}
+	if f.busy == nil {
+		f.busy = make(map[string]struct{})
+	}
+	f.busy[name] = struct{}{}
+	return true
+}
+
+func (f *refills) end(name string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	delete(f.busy, name)
+}

@@ -96,10 +96,15 @@ func (w *watcher) begin() uint64 {
 }
 
 // wait returns when another round is worthwhile: when enough nodes have told of the latch, or a
-// moment after the first has; when subscriptions have changed; or after a while in any case.
-func (w *watcher) wait(x *latchCall) error {
+// moment after the first has; when subscriptions have changed; or after a while in any case, a
+// shorter one if it should look soon.
+func (w *watcher) wait(x *latchCall, soon bool) error {
 	c := w.router.client
-	due := c.clock.Now() + recheck - time.Duration(c.cfg.Jitter()*float64(recheck/4))
+	after := recheck - time.Duration(c.cfg.Jitter()*float64(recheck/4))
+	if soon {
+		after /= 16
+	}
+	due := c.clock.Now() + after
 	first := true
 	for {
 		told, look := w.news()

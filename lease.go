@@ -5,13 +5,7 @@ import (
 	"context"
 	"errors"
 	"runtime"
-	"slices"
-	"sync"
 	"time"
-
-	"github.com/quorumlock/quorumlock/internal/dispatch"
-	"github.com/quorumlock/quorumlock/node"
-	"github.com/quorumlock/quorumlock/quorum"
 )
 
 // Lease is the right to act as the holder of a lock, from its grant until Release,
@@ -164,6 +158,22 @@ func (l *Lease) renewing(ctx context.Context, start func(*tenure, chan error) er
 // the lock by themselves when its TTL is over. If the lease had ended before, the
 // error says how: [*LostError], ErrReleased for a second Release, ErrHoldLimit,
 // ErrClosed; it may be called at any time, from any goroutine, and however often.
+//
+// It also returns a [*LostError] if the lease was still valid by its own time, but fewer nodes
+// had it than its rule needs: names were deleted by hand or by force, evicted, or taken by
+// another owner. Then another holder may have been at work at the same time. See
+// [Hooks.LossFound]. The first answers of the nodes decide:
+//
+//   - A node that removed all names had the lease.
+//   - A node that found a name missing did not have it. An answer that came after the lease's
+//     time was over proves nothing, as names run out then. An answer to an operation that
+//     may have run before proves nothing. The answer of a node that recovers from a loss of its
+//     memory proves nothing: such a node has given the lock to no other.
+//   - A node that did not answer may have had it.
+//
+// Once the need of the rule is met by nodes that removed all names, Release returns at once. Where
+// nodes found names missing, it waits until the other answers cannot change the outcome. Each
+// answer is bounded by the timeout of its node.
 func (l *Lease) Release(ctx context.Context) error {
 	err := l.release()
 	if ctx == nil {
@@ -196,7 +206,7 @@ func (l *Lease) beginRelease() (*releasing, error) {
 	if before == nil && t.handOver() {
 		return nil, nil //nolint:nilnil // nothing to wait for, and no error
 	}
-	r := newReleasing(t.hold)
+	r := newReleasing(t)
 	if !t.hold.endTo(now, ErrReleased, r) {
 		return nil, t.errAt(now)
 	}
@@ -230,58 +240,4 @@ func (t *tenure) extend(done chan error) error {
 	h.renew(now, done)
 	h.mu.Unlock()
 	return nil
-}
-
-// releasing is a release that somebody waits for. It counts which nodes have confirmed it.
-type releasing struct {
-	hold  *hold
-	calls dispatch.Calls
-	// decided is done when they suffice, or cannot any more.
-	decided sync.WaitGroup
-
-	mu    sync.Mutex
-	tally quorum.Tally
-	errs  []NodeError
-}
-
-// newReleasing is for whoever drops the last handle of a hold.
-func newReleasing(h *hold) *releasing {
-	r := &releasing{hold: h, tally: quorum.NewTally(h.claims.Nodes(), h.lock.need)}
-	r.decided.Add(1)
-	return r
-}
-
-// answer is a node's confirmation, or not.
-func (r *releasing) Answer(c *dispatch.Call, reply *node.Reply) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	pending := r.tally.Result() == quorum.Pending
-	if !dispatch.UndoFailed(reply) {
-		r.tally.Record(c.Node(), quorum.Granted)
-	} else {
-		r.tally.Record(c.Node(), quorum.Unknown)
-		r.errs = append(r.errs, NodeError{Node: r.hold.client.nodes.Name(c.Node()), Err: reply.Err})
-	}
-	if pending && r.tally.Result() != quorum.Pending {
-		r.decided.Done()
-	}
-}
-
-// wait returns when the confirmations suffice, or cannot any more.
-func (r *releasing) wait() error {
-	r.decided.Wait()
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.tally.Result() == quorum.Won {
-		return nil
-	}
-	return &NoQuorumError{
-		Op:      "release",
-		Names:   r.hold.lock.Names(),
-		Need:    r.tally.Need(),
-		Agreed:  r.tally.Granted(),
-		Pending: r.tally.Missing(),
-		Total:   r.tally.Nodes(),
-		Nodes:   slices.Clone(r.errs),
-	}
 }

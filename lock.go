@@ -261,7 +261,8 @@ func (l *Lock) pause(attempt int, r retry) time.Duration {
 // The context that fn gets is ctx, with the values of the lease, and ends as soon as
 // the lease or ctx does: fn must then return. [Lock.Token] finds the token in it. The lock is released when fn returns or
 // panics. Do returns fn's error, joined with a [*LostError] (or another cause of the
-// end of the lease) if the lease ended before fn returned: then somebody else may have
+// end of the lease) if the lease ended before fn returned, or if its release finds that it was
+// lost, as [Lease.Release] says: then another holder may have
 // had the lock meanwhile. A release that not enough nodes confirmed is not an error
 // of Do: the lock frees itself within its TTL.
 func (l *Lock) Do(ctx context.Context, fn func(ctx context.Context) error) error {
@@ -283,18 +284,30 @@ type ends interface {
 // releases the lease then.
 //
 //nolint:contextcheck // fn's context is held
-func during(ctx, held context.Context, lease ends, fn func(ctx context.Context) error) error {
+func during(ctx, held context.Context, lease ends, fn func(ctx context.Context) error) (err error) {
 	held, cancel := context.WithCancelCause(held)
-	over := lease.Context()
-	stop := context.AfterFunc(over, func() { cancel(context.Cause(over)) })
+	end := lease.Context()
+	stop := context.AfterFunc(end, func() { cancel(context.Cause(end)) })
+	var over error // why the lease had ended when fn returned
 	defer func() {
 		stop()
 		cancel(ErrReleased)
-		_ = lease.Release(ctx)
+		if lost := lossFound(lease.Release(ctx)); lost != nil && over == nil {
+			err = errors.Join(err, lost)
+		}
 	}()
-	err := fn(held)
-	if lost := lease.Err(); lost != nil && !errors.Is(err, lost) {
-		return errors.Join(err, lost)
+	err = fn(held)
+	over = lease.Err()
+	if over != nil && !errors.Is(err, over) {
+		return errors.Join(err, over)
+	}
+	return err
+}
+
+// lossFound is the part of a release's error that says that the lease was lost before.
+func lossFound(err error) error {
+	if !errors.Is(err, ErrLost) {
+		return nil
 	}
 	return err
 }

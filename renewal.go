@@ -1,7 +1,6 @@
 package quorumlock
 
 import (
-	"errors"
 	"time"
 
 	"github.com/quorumlock/quorumlock/internal/dispatch"
@@ -84,9 +83,13 @@ func (r *renewal) vote(c *dispatch.Call, reply *node.Reply) (over error) {
 		return nil
 	}
 	r.record(c.Node(), c.Sent, reply)
-	if r.over || r.tally.Result() == quorum.Pending {
+	if r.tally.Result() == quorum.Pending {
 		h.straggle()
 		return nil
+	}
+	if r.over {
+		h.straggle()
+		return r.evictedBy(reply)
 	}
 	now := h.client.clock.Now()
 	if now >= h.validUntil {
@@ -125,10 +128,8 @@ func (r *renewal) conclude(now time.Duration) (over error) {
 	if hook := h.client.cfg.Hooks.RenewalFailed; hook != nil {
 		fire(&h.client.reports, hook, RenewalFailedEvent{Names: h.lock.Names(), Owner: h.owner, Remaining: h.validUntil - now, Err: err})
 	}
-	if r.tally.Blocked() && h.forcedOff() {
-		// No retry can succeed, and to know early is worth more than the rest of the
-		// TTL. Other denials may be of contenders in passing.
-		return h.lostTo(LossForced, "it was released by force")
+	if over := r.evicted(); over != nil {
+		return over
 	}
 	h.retryRenewal(now)
 	r.tell(err)
@@ -155,16 +156,6 @@ func (h *hold) retryRenewal(now time.Duration) {
 	again := quorum.NextRenewal(now, h.lock.ttl, int(h.failures), h.client.cfg.Jitter())
 	h.renewAt = min(again, now+max((h.validUntil-now)/2, minRetry))
 	h.client.schedule.set(h, h.nextDue())
-}
-
-// forcedOff reports whether a node has a tombstone for this owner.
-func (h *hold) forcedOff() bool {
-	for _, r := range h.refusals.all() {
-		if errors.Is(refusalError(r), errForcedOff) {
-			return true
-		}
-	}
-	return false
 }
 
 // noQuorum is the error for a round of this owner without a quorum.

@@ -95,7 +95,7 @@ func (h *hold) vote(i int, sent time.Duration, token uint64, r *node.Reply) {
 
 // answerOf is what a reply to an acquisition says, but for the vote.
 func answerOf(token uint64, r *node.Reply) quorum.Answer {
-	a := quorum.Answer{Proposed: token, Fence: max(r.Token, r.Holder.Token), Unsent: r.Unsent}
+	a := quorum.Answer{Proposed: token, Fence: max(r.Token, r.Holder.Token), Unsent: r.Unsent, Repeated: r.Repeated}
 	if r.Outcome == node.Granted {
 		a.Known = r.Token
 	}

@@ -67,16 +67,16 @@ func (rw *RWLock) Write() *Lock { return rw.write }
 // downgrade goes on; with ErrShared, and then changes nothing, if other leases are nested in
 // this one, or it in them, as their holders count on being alone; and with an [*InvalidError] if
 // the lease is of another lock.
-func (rw *RWLock) Downgrade(ctx context.Context, lease *Lease) error {
+func (rw *RWLock) Downgrade(ctx context.Context, l *Lease) error {
 	switch {
 	case ctx == nil:
 		return errNilContext
-	case lease == nil:
+	case l == nil:
 		return &InvalidError{Problems: []string{"the lease is nil"}}
-	case lease.tenure.hold.client != rw.write.client || !slices.Equal(lease.tenure.lock.names, rw.write.names):
+	case l.tenure.hold.client != rw.write.client || !slices.Equal(l.tenure.lock.names, rw.write.names):
 		return &InvalidError{Problems: []string{fmt.Sprintf("the lease is of another lock than %s", quoted(rw.write.names))}}
 	}
-	return lease.renewing(ctx, (*tenure).downgrade)
+	return l.renewing(ctx, (*tenure).downgrade)
 }
 
 // ErrUpgrade means that the context holds the lock as a reader, and asks for it as a writer. It is

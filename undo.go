@@ -19,6 +19,7 @@ func (h *hold) undo(now time.Duration, r *releasing) {
 		h.undoBy(dispatch.NewCalls(h.client.nodes.Len(), h.release()), now, dispatch.Ignore)
 		return
 	}
+	r.forced = h.forcedOff()
 	r.calls.Aim(h.client.nodes.Len(), h.release())
 	for i := range h.client.nodes.Len() {
 		r.calls.To(i).Deadline = h.lock.deadline(now) // a caller waits

@@ -172,8 +172,11 @@ func (n *NodeReport) open(ctx context.Context, limits node.Limits) {
 	case reply.Err != nil:
 		return
 	case reply.Outcome == node.Denied:
+		before := n.Limits
 		n.found(reply.Marker)
-		if n.State != Open || n.Limits != limits { // else an answer was lost, or somebody else did it
+		// Its answer was lost, or another administrator did it. New limits begin a recovery.
+		done := n.State == Open || reply.Repeated && before != limits
+		if !done || n.Limits != limits {
 			n.State, n.Err = Failed, ErrChanged
 			return
 		}

@@ -135,10 +135,13 @@ func TestContainersRun(t *testing.T) {
 	assert.Equal(t, map[cluster.Fault]int{cluster.None: 1, cluster.Hung: 1, cluster.Killed: 1, cluster.Restarted: 1}, faults)
 }
 
-// needsDocker skips a test where there is no Docker engine, which is the only reason to. It
-// fails there if QUORUMLOCK_DOCKER is "required".
+// needsDocker skips a test in short mode, and where there is no Docker engine. It fails there if
+// QUORUMLOCK_DOCKER is "required".
 func needsDocker(t *testing.T) {
 	t.Helper()
+	if testing.Short() {
+		t.Skip("it needs Docker: make check")
+	}
 	err := container.Available(t.Context())
 	if os.Getenv("QUORUMLOCK_DOCKER") == "required" {
 		require.NoError(t, err)

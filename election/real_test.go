@@ -34,7 +34,10 @@ const realTTL = 3 * time.Second
 const patience = time.Minute
 
 func realConfig(addresses []string) quorumlock.Config {
-	return quorumlock.Config{Addresses: addresses, TTL: realTTL, Logger: slog.New(slog.DiscardHandler)}
+	return quorumlock.Config{
+		Addresses: addresses, TTL: realTTL, Logger: slog.New(slog.DiscardHandler),
+		NodeTimeoutMin: realTTL / 3, NodeTimeoutMax: realTTL / 3, // no term ends because the machine is busy
+	}
 }
 
 // startServers starts real servers and opens them, as an operator does.

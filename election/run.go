@@ -79,7 +79,9 @@ func (e *Election) checkRun(ctx context.Context, lead Lead) error {
 // drop releases a lease that was granted at the instant in which ctx ended.
 func (e *Election) drop(ctx context.Context, lease *quorumlock.Lease) {
 	if lease != nil {
-		_ = lease.Release(ctx) // what is not confirmed is repeated, and frees itself within a TTL
+		// The client repeats a release that nodes did not confirm, and the lock frees itself within
+		// a TTL. The client's log and hooks tell of a loss that the release finds.
+		_ = lease.Release(ctx)
 	}
 }
 

@@ -160,7 +160,8 @@ func TestRedisServerThatFallsSilent(t *testing.T) {
 	r := do(n, acquire("o1", "a"))[0]
 	require.ErrorIs(t, r.Err, node.ErrTimeout)
 	assert.False(t, r.Unsent)
-	require.ErrorIs(t, n.Probe(context.Background()), node.ErrTimeout)
+	require.NoError(t, n.Probe(context.Background()), "the server answers the greeting of a new connection")
+	require.ErrorIs(t, n.Probe(context.Background()), node.ErrTimeout, "and then nothing")
 	assert.Less(t, time.Since(began), soon)
 	f.replace(forward(server.Addr()))
 	eventually(t, node.Granted, n, acquire("o1", "a"))

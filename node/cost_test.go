@@ -206,7 +206,7 @@ func processorOf(b *testing.B, server *redisproc.Server) (us float64) {
 }
 
 // costNode is a node that is connected and open.
-func costNode(b *testing.B, server *redisproc.Server, limits Limits) *Redis {
+func costNode(b testing.TB, server *redisproc.Server, limits Limits) *Redis {
 	b.Helper()
 	n, err := OpenRedis(server.Addr())
 	require.NoError(b, err)
@@ -227,7 +227,7 @@ type cost struct {
 var costLine = regexp.MustCompile(`^cmdstat_([a-z|]+):calls=(\d+),usec=(\d+)`)
 
 // costOf is what each command has cost the server so far.
-func costOf(b *testing.B, server *redisproc.Server) map[string]cost {
+func costOf(b testing.TB, server *redisproc.Server) map[string]cost {
 	b.Helper()
 	info, err := server.Command("INFO", "commandstats")
 	require.NoError(b, err)

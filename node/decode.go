@@ -101,6 +101,7 @@ func decodeNumber(op *Op, msg *rueidis.RedisMessage) (Reply, error) {
 	if err != nil || r.Outcome == Unknown {
 		return Reply{}, errors.Join(err, errForm)
 	}
+	r.Partial = op.Kind == Release && r.Outcome == Released && n < int64(len(op.Names))
 	return r, nil
 }
 

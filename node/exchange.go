@@ -3,6 +3,7 @@ package node
 import (
 	"context"
 	"errors"
+	"io"
 	"net"
 	"os"
 	"slices"
@@ -85,7 +86,6 @@ func firstUnknownScript(results []rueidis.RedisResult) int {
 
 // reasonOf classifies what rueidis or the server said.
 func reasonOf(err error) error {
-	var netErr net.Error
 	var reply replyError
 	var broken respguard.Violation
 	if reason := reasonOfRefusal(err); reason != nil {
@@ -100,8 +100,7 @@ func reasonOf(err error) error {
 		return ErrProtocol
 	case errors.Is(err, context.Canceled):
 		return ErrCanceled
-	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, os.ErrDeadlineExceeded),
-		errors.As(err, &netErr) && netErr.Timeout():
+	case isTimeout(err):
 		return ErrTimeout
 	case errors.As(err, &reply):
 		return reasonOfReply(string(reply))
@@ -113,6 +112,21 @@ func reasonOf(err error) error {
 		return ErrProtocol // the last are "received unknown", "received unexpected"
 	}
 	return ErrUnreachable
+}
+
+// isTimeout reports whether an answer did not come in time.
+func isTimeout(err error) bool {
+	var netErr net.Error
+	return errors.Is(err, context.DeadlineExceeded) || errors.Is(err, os.ErrDeadlineExceeded) ||
+		errors.As(err, &netErr) && netErr.Timeout()
+}
+
+// severed reports whether the connection broke, or the other side closed it: no answer comes any
+// more, and the server may have run the commands. A timeout is not an end of the connection.
+func severed(err error) bool {
+	var broken *net.OpError
+	return !isTimeout(err) &&
+		(errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.As(err, &broken))
 }
 
 // reasonOfReply classifies an error reply by its first word, as Redis means it to be.

@@ -28,8 +28,10 @@ type LatchOp struct {
 	// Whole, if not 0, says that IDs are all that enough other nodes knew after this node told
 	// of its marker that it ends its recovery at that time.
 	Whole int64
-	// List has the ids told.
+	// List has ids told, in the order in which the node was told of them: those from place From
+	// on, at most [MaxListed] of them.
 	List bool
+	From int
 	// Inbox is, for who waits, the id of the client. It gets [Counted] when as many have counted
 	// down on this node as it takes, and when the latch is deleted, if that happens within
 	// Keep. With a Keep of 0 it is forgotten.
@@ -50,10 +52,17 @@ type LatchState struct {
 	Until int64
 	// Whole is set if the latch was given back since to a node that had lost its memory.
 	Whole bool
-	// Size is how many ids there are, and IDs what they are, in no order, if they are listed.
+	// Born is when the node was told that the latch is set, by its own clock, or 0. As long as
+	// Generation, Until and Born are the same, the node has forgotten nothing, and each id keeps its place.
+	Born int64
+	// Size is the number of ids on the node. IDs are the listed ones, in the order of their places.
 	Size int
 	IDs  []string
 }
+
+// MaxListed is how many ids of a latch one operation lists at most, and how many one should carry:
+// each operation keeps the server from others.
+const MaxListed = 1000
 
 // countedText is what is sent to an inbox: as other messages are, but about all who wait for
 // the name in that client.

@@ -12,14 +12,18 @@ type latch struct {
 	count                   int
 	// whole is the end of the recovery after which it was given back.
 	whole int64
-	ids   map[string]struct{}
+	// born is when the node was told that it is set, places the ids in the order in which it was
+	// told of them.
+	born   int64
+	ids    map[string]struct{}
+	places []string
 	// expiry is the end of its life, awaiting the deadlines of the inboxes of those who wait.
 	expiry   time.Duration
 	awaiting map[string]time.Duration
 }
 
 func (l latch) clone() latch {
-	l.ids, l.awaiting = maps.Clone(l.ids), maps.Clone(l.awaiting)
+	l.ids, l.places, l.awaiting = maps.Clone(l.ids), slices.Clone(l.places), maps.Clone(l.awaiting)
 	return l
 }
 
@@ -84,8 +88,14 @@ func (m *Memory) applyLatch(op Op, l latch, void, sets bool) latch {
 	if l.ids == nil {
 		l.ids = make(map[string]struct{})
 	}
+	if l.born == 0 {
+		l.born = m.time()
+	}
 	for _, id := range ask.IDs {
-		l.ids[id] = struct{}{}
+		if _, has := l.ids[id]; !has {
+			l.ids[id] = struct{}{}
+			l.places = append(l.places, id)
+		}
 	}
 	news := sets || len(l.ids) > before
 	if news && !ask.Exact {
@@ -149,10 +159,10 @@ func (m *Memory) wakeLatch(name string, l *latch) {
 func (m *Memory) latchReply(op Op, l latch, done bool, left time.Duration) Reply {
 	s := &LatchState{
 		Generation: l.generation, Count: l.count, Since: l.since, Last: l.last,
-		Until: m.marker.Until, Whole: l.whole == m.marker.Until && l.whole != 0, Size: len(l.ids),
+		Until: m.marker.Until, Whole: l.whole == m.marker.Until && l.whole != 0, Size: len(l.ids), Born: l.born,
 	}
-	if op.Latch != nil && op.Latch.List && len(l.ids) > 0 {
-		s.IDs = slices.Sorted(maps.Keys(l.ids))
+	if op.Latch != nil && op.Latch.List && op.Latch.From < len(l.places) {
+		s.IDs = slices.Clone(l.places[op.Latch.From:min(op.Latch.From+MaxListed, len(l.places))])
 	}
 	r := Reply{Outcome: Denied, Latch: s, Recovering: left, Restarted: left > 0 && m.marker.Restarted}
 	if done {

@@ -14,7 +14,7 @@ func (w *writer) latch(op *Op) {
 	}
 	l := op.Latch
 	w.add(flag(l.Exact), w.numerals.unsigned(l.Generation), w.numerals.signed(int64(l.Count)), w.numerals.unsigned(l.Since),
-		l.flags(), w.numerals.signed(l.Whole), l.Inbox, milliseconds(l.Keep))
+		l.flags(), w.numerals.signed(l.Whole), l.Inbox, milliseconds(l.Keep), w.numerals.signed(int64(l.From)))
 	w.add(l.IDs...)
 }
 
@@ -33,10 +33,10 @@ func (l *LatchOp) flags() string {
 }
 
 // latchWidth is how many values a reply has before the ids.
-const latchWidth = 10
+const latchWidth = 11
 
 // decodeLatch reads {done, generation, count, since, last, until, whole, size, left, restarted,
-// id, ...}, or a refusal.
+// born, id, ...}, or a refusal.
 func decodeLatch(op *Op, msg *rueidis.RedisMessage) (Reply, error) {
 	values, err := msg.ToArray()
 	switch {
@@ -58,7 +58,7 @@ func decodeLatch(op *Op, msg *rueidis.RedisMessage) (Reply, error) {
 	}
 	s := &LatchState{
 		Generation: uint64(n[1]), Count: int(n[2]), Since: uint64(n[3]), Last: uint64(n[4]),
-		Until: n[5], Whole: n[6] != 0, Size: int(n[7]),
+		Until: n[5], Whole: n[6] != 0, Size: int(n[7]), Born: n[10],
 	}
 	for _, v := range values[latchWidth:] {
 		id, err := v.ToString()

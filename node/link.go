@@ -7,6 +7,7 @@ import (
 	"net"
 	"strings"
 	"sync/atomic"
+	"time"
 
 	"github.com/redis/rueidis"
 
@@ -17,12 +18,17 @@ import (
 // used by one call at a time; the atomics are shared with the dialler.
 type link struct {
 	client rueidis.Client
+	// began is when the exchange under way, or the last, began; fresh says that the client was
+	// made for it.
+	began time.Time
+	fresh bool
 	// spans, commands and writer are those of the exchange under way. With the client, the writer's
 	// memory is given up: what could not be sent may still be about to be.
 	spans    []span
 	commands rueidis.Commands
 	writer   writer
-	// conn is what the client was made on; with a Sentinel, the last: the master's.
+	// conn is the connection of the client, as the dialler returned it. With a Sentinel it is the last
+	// one, to the master.
 	conn atomic.Pointer[net.Conn]
 	// dialled is how it was made, and way how the last one was that was greeted: with a
 	// Sentinel, the former may lead there.
@@ -58,7 +64,8 @@ type endpoint struct{ id, addr string }
 // is in use from here on, until rest.
 func (l *link) open(ctx context.Context, opt rueidis.ClientOption) error {
 	l.phase.Store(using)
-	if l.client != nil && !l.moved.Load() {
+	l.fresh = !l.connected()
+	if !l.fresh {
 		return nil
 	}
 	l.drop(ctx)
@@ -75,6 +82,19 @@ func (l *link) open(ctx context.Context, opt rueidis.ClientOption) error {
 	}
 	l.way.Store(l.dialled.Load())
 	return nil
+}
+
+// connected reports whether there is a connection that can be used: one that has been idle is
+// looked at. An exchange begins.
+func (l *link) connected() bool {
+	now := in(0)
+	idle := now.Sub(l.began)
+	l.began = now
+	if l.client == nil || l.moved.Load() {
+		return false
+	}
+	conn := l.conn.Load()
+	return idle < idleAfter || conn == nil || sound(*conn)
 }
 
 // rest ends the use of the link.
@@ -214,12 +234,12 @@ func (l *link) dialler(opt rueidis.ClientOption) dialFunc {
 			}
 		}
 		w := &way{dial, addr, d, cfg}
-		conn, err := w.connect(ctx)
+		raw, conn, err := w.connect(ctx)
 		if err != nil {
 			return nil, err
 		}
 		if l.phase.Load() == opening {
-			l.conn.Store(&conn)
+			l.conn.Store(&raw)
 			l.dialled.Store(w)
 		}
 		return conn, nil
@@ -234,18 +254,15 @@ type way struct {
 	cfg    *tls.Config
 }
 
-// connect makes a connection, and waits for an answer to a PING. A guard checks all later replies:
-// one bad server, or Sentinel, must not end the process.
-func (w *way) connect(ctx context.Context) (net.Conn, error) {
-	conn, err := w.dial(ctx, w.addr, w.dialer, w.cfg)
+// connect makes a connection, and the wrappers through which to use it. They believe nothing of the
+// server before the answer to a PING, and check all replies: one bad server, or Sentinel, must not
+// end the process. The guard is outside, as it must not count that PING.
+func (w *way) connect(ctx context.Context) (raw, conn net.Conn, err error) {
+	raw, err = w.dial(ctx, w.addr, w.dialer, w.cfg)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	if err := knock(ctx, conn, w.dialer.Timeout); err != nil {
-		_ = conn.Close()
-		return nil, err
-	}
-	return respguard.New(conn), nil
+	return raw, respguard.New(&knocker{Conn: raw}), nil
 }
 
 // dialTCP connects as rueidis does where no dialler is given.

@@ -132,16 +132,21 @@ func (m *Memory) renew(op Op) Reply {
 		return refusal
 	}
 	outcome := Granted
+	var denial Holder
 	for _, name := range op.Names {
 		h, held := m.holder(name)
 		switch {
-		case !held && m.buried(name, op.Owner):
+		case held && h.Owner == op.Owner:
+		case m.buried(name, op.Owner): // even if another owner holds the name now
 			return Reply{Outcome: Denied, Holder: Holder{Name: name}}
 		case !held:
 			outcome = Healed
-		case h.Owner != op.Owner:
-			return Reply{Outcome: Denied, Holder: h}
+		case denial.Name == "":
+			denial = h
 		}
+	}
+	if denial.Name != "" {
+		return Reply{Outcome: Denied, Holder: denial}
 	}
 	for _, name := range op.Names {
 		expiry := max(m.locks[name].expiry, m.clock.Now()+op.TTL)
@@ -155,18 +160,26 @@ func (m *Memory) release(op Op) Reply {
 	if op.ofPool() {
 		return m.releaseSlots(op)
 	}
-	outcome := Absent
+	removed := 0
 	for _, name := range op.Names {
 		if h, held := m.holder(name); held && h.Owner == op.Owner {
 			delete(m.locks, name)
-			outcome = Released
+			removed++
 			if op.Announce {
 				m.announce(name)
 			}
 		}
 	}
 	m.passOn(op)
-	return Reply{Outcome: outcome}
+	return released(op, removed)
+}
+
+// released is the answer to a release that removed this number of names.
+func released(op Op, removed int) Reply {
+	if removed == 0 {
+		return Reply{Outcome: Absent}
+	}
+	return Reply{Outcome: Released, Partial: removed < len(op.Names)}
 }
 
 // passOn ends a release: others are woken, and not the waiter who waits on.

@@ -250,12 +250,12 @@ func (m *Memory) took(pool, id string) {
 
 // releaseSlots carries out a Release of a pool.
 func (m *Memory) releaseSlots(op Op) Reply {
-	outcome := Absent
+	removed := 0
 	var freed []int
 	for _, name := range op.Names {
 		if h, held := m.holder(name); held && h.Owner == op.Owner {
 			delete(m.locks, name)
-			outcome = Released
+			removed++
 			freed = append(freed, SlotOf(op.Pool.Name, name))
 		}
 	}
@@ -271,7 +271,7 @@ func (m *Memory) releaseSlots(op Op) Reply {
 		m.rejoin([]string{p.Name}, w)
 	}
 	m.wakeSlots(p, w.staying(), freed)
-	return Reply{Outcome: outcome}
+	return released(op, removed)
 }
 
 // leaveSlots carries out a Leave of a pool.

@@ -28,8 +28,8 @@ func (q queue) rank(id string) int {
 }
 
 // queueKeys are where the scripts keep the queue of a name.
-func queueKeys(name string) [3]string {
-	return [...]string{key("queue", name), key("waiting", name), key("woken", name)}
+func queueKeys(name string) [4]string {
+	return [...]string{key("queue", name), key("waiting", name), key("woken", name), key("writers", name)}
 }
 
 // unsound reports whether there is something else at one of them.
@@ -151,6 +151,9 @@ func (m *Memory) wake(name, except string) {
 	if shared && (except != "" || h.Owner != Readers) || m.foreign[name] || m.unsound(name) {
 		return
 	}
+	if shared && m.expecting(name) > maxPlaces/2 {
+		return
+	}
 	kind, spare, reading := Woken, 3, shared
 	if except != "" {
 		kind, spare = Returned, 1
@@ -195,6 +198,16 @@ func (m *Memory) wake(name, except string) {
 			kind = Standby
 		}
 	}
+}
+
+// expecting is how many waiters of a name were woken, and have not come since.
+func (m *Memory) expecting(name string) (n int) {
+	for _, e := range m.queues[name] {
+		if e.expected {
+			n++
+		}
+	}
+	return n
 }
 
 // frozen reports whether a waiter was woken, and has not come while it had the chance.

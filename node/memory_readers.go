@@ -67,19 +67,25 @@ func (m *Memory) renewRead(op Op) Reply {
 	}
 	outcome := Granted
 	var written []string
+	var denial Holder
 	for _, name := range op.Names {
 		h, held := m.holder(name)
 		switch {
 		case held && h.Owner == op.Owner:
 			written = append(written, name)
-		case held && h.Owner != Readers:
-			return Reply{Outcome: Denied, Holder: h}
-		case held && m.reading(name, op.Owner):
-		case m.buried(name, op.Owner):
+		case held && h.Owner == Readers && m.reading(name, op.Owner):
+		case m.buried(name, op.Owner): // even if another owner holds the name now
 			return Reply{Outcome: Denied, Holder: Holder{Name: name}}
+		case held && h.Owner != Readers:
+			if denial.Name == "" {
+				denial = h
+			}
 		default:
 			outcome = Healed
 		}
+	}
+	if denial.Name != "" {
+		return Reply{Outcome: Denied, Holder: denial}
 	}
 	for _, name := range op.Names {
 		ttl := op.TTL
@@ -96,21 +102,21 @@ func (m *Memory) renewRead(op Op) Reply {
 }
 
 func (m *Memory) releaseRead(op Op) Reply {
-	outcome := Absent
+	removed := 0
 	for _, name := range op.Names {
 		if m.foreign[name] {
 			continue
 		}
 		own, free := m.giveBack(name, op.Owner)
 		if own {
-			outcome = Released
+			removed++
 		}
 		if free && op.Announce {
 			m.announce(name)
 		}
 	}
 	m.passOn(op)
-	return Reply{Outcome: outcome}
+	return released(op, removed)
 }
 
 // giveBack has an owner let go of a name, which it reads, or still holds as a writer.

@@ -236,6 +236,17 @@ type Reply struct {
 	// Unsent is true if the operation certainly never reached the node: then there
 	// is nothing to undo.
 	Unsent bool
+	// Repeated is true if the operation may have run twice within this call, and this is the answer
+	// to the second run: the connection broke before the first answer came. An implementation that
+	// sends operations again on a new connection has to set it. The second answer does not show the
+	// changes of the first run. Absent may mean that the first run removed the names, so it is no
+	// proof that a lease was lost. Granted may mean that the first run put the names back. A Token
+	// that is as large as the token of the operation may be the operation's own. A denied Open may
+	// have opened the node. A Denied may follow a grant, so the caller undoes it as one.
+	Repeated bool
+	// Partial is set, if a Release of several names was Released, when the owner no longer
+	// had some of them.
+	Partial bool
 	// Restarted says, if Recovering, that it came back with a marker of an earlier
 	// life, or that its limits were changed; else it had no marker.
 	Restarted bool
@@ -295,4 +306,14 @@ type Node interface {
 	// Close frees the connection. Calls under way and later ones fail with
 	// ErrClosed or a broken connection. Closing twice is harmless.
 	Close() error
+}
+
+// Connector is a [Node] that can say whether it is connected. A caller first has such a node connect,
+// by Probe, because that may take longer than an operation. Otherwise Do connects.
+type Connector interface {
+	Node
+	// Connected reports whether there is a usable connection, as far as the client knows without
+	// sending anything. It does not block. A closed node counts as connected, so that Do answers
+	// with ErrClosed.
+	Connected() bool
 }

@@ -63,7 +63,7 @@ func next(t testing.TB, messages <-chan node.Message) node.Message {
 	}
 }
 
-var queueKeys = []string{"quorumlock:queue:{a}", "quorumlock:waiting:{a}", "quorumlock:woken:{a}"}
+var queueKeys = []string{"quorumlock:queue:{a}", "quorumlock:waiting:{a}", "quorumlock:woken:{a}", "quorumlock:writers:{a}"}
 
 // What stands where a queue would be does not keep a lock from being released, and makes
 // waiting fail before anything is changed.
@@ -156,7 +156,7 @@ func transient(t *testing.T, server *redisproc.Server) {
 // queueKeysOf are the keys of queues that there are.
 func queueKeysOf(server *redisproc.Server) (keys []string) {
 	for _, key := range server.Keys() {
-		for _, kind := range []string{"queue", "waiting", "woken"} {
+		for _, kind := range []string{"queue", "waiting", "woken", "writers"} {
 			if strings.HasPrefix(key, "quorumlock:"+kind+":") {
 				keys = append(keys, key)
 			}
@@ -188,12 +188,12 @@ func TestRedisQueueKeysGo(t *testing.T) {
 	assert.Greater(t, left, (long / 4).Milliseconds(), "it covers the longest deadline")
 	want(t, node.Denied, n, waits("c:3", 3, "a", "b"))
 	want(t, node.Released, n, release("o1", "a", "b"))
-	assert.Len(t, queueKeysOf(server), 6)
+	assert.Len(t, queueKeysOf(server), 8)
 	transient(t, server)
 	want(t, node.Granted, n, waits("c:1", 1, "a", "b"))
-	assert.Len(t, queueKeysOf(server), 6, "until it gives them back, it has its place")
+	assert.Len(t, queueKeysOf(server), 8, "until it gives them back, it has its place")
 	want(t, node.Released, n, releasesFor("c:1", "o of c:1", "a", "b"))
-	assert.Len(t, queueKeysOf(server), 6)
+	assert.Len(t, queueKeysOf(server), 8)
 	want(t, node.Released, n, leaves("c:3", "a", "b"))
 	assert.Empty(t, queueKeysOf(server))
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"slices"
 	"sync"
 	"time"
 
@@ -39,6 +40,8 @@ type Redis struct {
 var (
 	_ Node     = (*Redis)(nil)
 	_ Listener = (*Redis)(nil)
+
+	_ Connector = (*Redis)(nil)
 )
 
 // OpenRedis makes a node from an address as [ParseAddress] takes it. It fails only for
@@ -52,9 +55,9 @@ func OpenRedis(address string) (*Redis, error) {
 }
 
 // NewRedis makes a node from rueidis' own options: user and password, TLS, database
-// number, dialler, Sentinel. Dialer.Timeout bounds connecting and ConnWriteTimeout an
-// exchange; both are [DefaultTimeout] if not positive, and belong well below the TTL of
-// the locks. Options that would add connections, replace one by itself or repeat commands
+// number, dialler, Sentinel. Dialer.Timeout bounds each step of connecting and ConnWriteTimeout an
+// exchange, of which a call makes two at most; both are [DefaultTimeout] if not positive.
+// ConnWriteTimeout belongs well below the TTL of the locks. Options that would add connections, replace one by itself or repeat commands
 // are overruled. It fails only for options that do not describe one deployment.
 func NewRedis(opt rueidis.ClientOption) (*Redis, error) {
 	switch {
@@ -106,6 +109,10 @@ func (r *Redis) tune(opt rueidis.ClientOption) rueidis.ClientOption {
 	if opt.ClientName == "" {
 		opt.ClientName = "quorumlock"
 	}
+	if opt.ClientSetInfo == nil {
+		// To say which library this is takes a right that nothing else here needs.
+		opt.ClientSetInfo = rueidis.DisableClientSetInfo
+	}
 	opt.DialCtxFn = r.link.dialler(opt)
 	return opt
 }
@@ -134,7 +141,8 @@ func (r *Redis) Identity() string {
 	return ""
 }
 
-// Do implements [Node].
+// Do implements [Node]. A connection that was used before, and turns out to be broken, is replaced,
+// and the batch is sent once more on the new one: see [Reply.Repeated].
 func (r *Redis) Do(ctx context.Context, ops []Op, replies []Reply) {
 	if err := r.begin(ctx); err != nil {
 		fail(r.name, ops, replies, err, nil, true)
@@ -145,28 +153,91 @@ func (r *Redis) Do(ctx context.Context, ops []Op, replies []Reply) {
 		fail(r.name, ops, replies, reasonOf(err), err, true)
 		return
 	}
-	if err := exchange(ctx, r.name, &r.link, ops, replies); err != nil {
-		r.link.drop(ctx)
+	err := exchange(ctx, r.name, &r.link, ops, replies)
+	if err == nil {
+		return
+	}
+	r.link.drop(ctx)
+	if r.mayRepeat(ctx, err) {
+		from := slices.IndexFunc(replies, func(r Reply) bool { return r.Err != nil && severed(r.Err) })
+		r.repeat(ctx, ops[from:], replies[from:])
 	}
 }
 
-// Probe implements [Node].
-func (r *Redis) Probe(ctx context.Context) error { return r.ask(ctx, (*link).ping) }
+// mayRepeat reports whether to connect and ask again after an error: where the connection was used
+// before, and broke. The server or something on the way may have closed it while it was idle, which
+// says nothing about the next one. A new connection that breaks is a failure of the node.
+func (r *Redis) mayRepeat(ctx context.Context, err error) bool {
+	return !r.link.fresh && severed(err) && ctx.Err() == nil
+}
 
-// ask asks something on the connection, which is given up if it is not answered.
+// repeat sends operations again, of which it is not known whether they ran. All are idempotent, and
+// the greeting kills the broken connection first, so the first run cannot come after the second.
+// A batch whose time is over stays unanswered: its caller no longer waits.
+func (r *Redis) repeat(ctx context.Context, ops []Op, replies []Reply) {
+	began := r.link.began
+	if err := r.link.open(ctx, r.opt); err != nil {
+		fail(r.name, ops, replies, reasonOf(err), err, false)
+		return
+	}
+	if in(0).Sub(began) > r.opt.ConnWriteTimeout {
+		return
+	}
+	if err := exchange(ctx, r.name, &r.link, ops, replies); err != nil {
+		r.link.drop(ctx)
+	}
+	for i := range replies {
+		replies[i].Repeated = true
+	}
+}
+
+// Connected implements [Connector]. A connection that has been idle is looked at, where the system
+// and the dialler offer that. One that is in use just now counts as sound.
+func (r *Redis) Connected() bool {
+	select {
+	case r.turn <- struct{}{}:
+	default:
+		return true
+	}
+	defer func() { <-r.turn }()
+	select {
+	case <-r.closed:
+		return true
+	default:
+		return r.link.connected()
+	}
+}
+
+// Probe implements [Node]. A server that has just been greeted has answered.
+func (r *Redis) Probe(ctx context.Context) error {
+	return r.ask(ctx, func(l *link, ctx context.Context) error {
+		if l.fresh {
+			return nil
+		}
+		return l.ping(ctx)
+	})
+}
+
+// ask asks something on the connection, which is given up if it is not answered, and replaced once
+// if it was broken.
 func (r *Redis) ask(ctx context.Context, question func(*link, context.Context) error) error {
 	if err := r.begin(ctx); err != nil {
 		return &Error{Node: r.name, Reason: err}
 	}
 	defer r.end()
-	if err := r.link.open(ctx, r.opt); err != nil {
-		return newError(r.name, 0, reasonOf(err), err)
-	}
-	if err := question(&r.link, ctx); err != nil {
+	for {
+		if err := r.link.open(ctx, r.opt); err != nil {
+			return newError(r.name, 0, reasonOf(err), err)
+		}
+		err := question(&r.link, ctx)
+		if err == nil {
+			return nil
+		}
 		r.link.drop(ctx)
-		return newError(r.name, 0, reasonOf(err), err)
+		if !r.mayRepeat(ctx, err) {
+			return newError(r.name, 0, reasonOf(err), err)
+		}
 	}
-	return nil
 }
 
 // Close implements [Node], and closes all inboxes. It waits for the exchange that is under

@@ -123,7 +123,7 @@ func (b *redisInbox) announced(channel string) []string {
 func (s *subscription) request(r request, args ...string) {
 	s.requests = append(s.requests, r)
 	_ = s.conn.SetWriteDeadline(in(s.inbox.node.opt.ConnWriteTimeout))
-	if s.send(append([]string{r.verb}, args...)...) != nil {
+	if s.send(append([]string{r.verb}, args...)) != nil {
 		_ = s.conn.Close()
 	}
 }

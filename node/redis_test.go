@@ -79,7 +79,6 @@ func TestRedisServerThatRestarts(t *testing.T) {
 	server.Kill()
 	r := do(n, renew("o1", "a"))[0]
 	require.ErrorIs(t, r.Err, node.ErrUnreachable)
-	assert.False(t, r.Unsent, "nobody can know that")
 	r = do(n, renew("o1", "a"))[0]
 	require.ErrorIs(t, r.Err, node.ErrUnreachable)
 	assert.True(t, r.Unsent)
@@ -87,11 +86,9 @@ func TestRedisServerThatRestarts(t *testing.T) {
 	want(t, node.Healed, n, renew("o1", "a"))
 
 	server.Restart()
-	fails(t, node.ErrUnreachable, n, renew("o1", "a"))
 	want(t, node.Healed, n, renew("o1", "a"))
 
 	server.Restart()
-	require.ErrorIs(t, n.Probe(context.Background()), node.ErrUnreachable)
 	require.NoError(t, n.Probe(context.Background()))
 }
 

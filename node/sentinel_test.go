@@ -78,7 +78,7 @@ func TestRedisSentinelThatHangs(t *testing.T) {
 	sentinel.Pause()
 	eventually(t, node.Granted, n, renew("o1", "a"))
 	server.Kill()
-	fails(t, node.ErrUnreachable, n, renew("o1", "a"))
+	fails(t, node.ErrTimeout, n, renew("o1", "a")) // it asks the Sentinel for the way
 	began := time.Now()
 	r := do(n, renew("o1", "a"))[0]
 	require.ErrorIs(t, r.Err, node.ErrTimeout)

@@ -35,7 +35,7 @@ var errLost = errors.New("the subscription is lost")
 
 // open connects, and returns once the server has confirmed the subscription to all channels.
 func (s *subscription) open(w *way, channels []string) error {
-	conn, err := w.connect(s.inbox.ctx)
+	_, conn, err := w.connect(s.inbox.ctx)
 	if err != nil {
 		return err
 	}
@@ -53,7 +53,7 @@ func (s *subscription) close() {
 	_ = s.conn.Close()
 }
 
-// greet says who this is, and subscribes.
+// greet says who this is, and subscribes, in one round trip.
 func (s *subscription) greet(channels []string) error {
 	opt := s.inbox.node.opt
 	if err := s.conn.SetDeadline(in(opt.ConnWriteTimeout)); err != nil {
@@ -70,26 +70,33 @@ func (s *subscription) greet(channels []string) error {
 	if user == "" {
 		user = "default"
 	}
-	if password != "" || user != "default" {
-		if _, err := s.ask("AUTH", user, password); err != nil {
+	var commands [][]string
+	authenticates := password != "" || user != "default"
+	if authenticates {
+		commands = append(commands, []string{"AUTH", user, password})
+	}
+	commands = append(commands, []string{"CLIENT", "SETNAME", opt.ClientName}, []string{"INFO", "replication"},
+		append([]string{"SUBSCRIBE"}, channels...))
+	if err := s.send(commands...); err != nil {
+		return err
+	}
+	if authenticates {
+		if _, err := readPush(s.in); err != nil {
 			return err
 		}
 	}
 	var reply replyError
-	if _, err := s.ask("CLIENT", "SETNAME", opt.ClientName); err != nil && !errors.As(err, &reply) {
+	if _, err := readPush(s.in); err != nil && !errors.As(err, &reply) {
 		return err
 	}
 	if err := s.identify(); err != nil {
 		return err
 	}
-	return s.subscribe(channels)
+	return s.subscribed(channels)
 }
 
-// subscribe subscribes to all channels, or fails.
-func (s *subscription) subscribe(channels []string) error {
-	if err := s.send(append([]string{"SUBSCRIBE"}, channels...)...); err != nil {
-		return err
-	}
+// subscribed reads that the server has subscribed this connection to all channels.
+func (s *subscription) subscribed(channels []string) error {
 	for _, channel := range channels {
 		answer, err := readPush(s.in)
 		var reply replyError
@@ -109,10 +116,10 @@ func (s *subscription) subscribe(channels []string) error {
 // the operations are connected.
 var errElsewhere = errors.New("the address leads to another server than the operations go to")
 
-// identify makes sure that this is the server to which the operations go, which have to have
-// the right to ask for that, too.
+// identify makes sure, by the answer to INFO, that this is the server to which the operations go,
+// which have to have the right to ask for that, too.
 func (s *subscription) identify() error {
-	info, err := s.ask("INFO", "replication")
+	info, err := readPush(s.in)
 	if err != nil {
 		return err
 	}
@@ -123,19 +130,14 @@ func (s *subscription) identify() error {
 	return err
 }
 
-// ask runs a command.
-func (s *subscription) ask(args ...string) ([]string, error) {
-	if err := s.send(args...); err != nil {
-		return nil, err
-	}
-	return readPush(s.in)
-}
-
-func (s *subscription) send(args ...string) error {
+// send sends commands in one write.
+func (s *subscription) send(commands ...[]string) error {
 	var b strings.Builder
-	fmt.Fprintf(&b, "*%d\r\n", len(args))
-	for _, arg := range args {
-		fmt.Fprintf(&b, "$%d\r\n%s\r\n", len(arg), arg)
+	for _, args := range commands {
+		fmt.Fprintf(&b, "*%d\r\n", len(args))
+		for _, arg := range args {
+			fmt.Fprintf(&b, "$%d\r\n%s\r\n", len(arg), arg)
+		}
 	}
 	_, err := io.WriteString(s.conn, b.String())
 	return err

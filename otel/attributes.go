@@ -109,9 +109,10 @@ var ends = []struct {
 	{quorumlock.ErrLeaked, "leaked"},
 }
 
-// losses are the ends of leases that ended before they were released.
+// losses are the values of quorumlock.lease.end that count as a loss of the lease.
 var losses = []string{
-	string(quorumlock.LossUnconfirmed), string(quorumlock.LossExpired), string(quorumlock.LossForced), "hold_limit", "leaked",
+	string(quorumlock.LossUnconfirmed), string(quorumlock.LossExpired), string(quorumlock.LossForced),
+	string(quorumlock.LossTaken), string(quorumlock.LossGone), "hold_limit", "leaked",
 }
 
 // endOf describes the end of a lease in one word.

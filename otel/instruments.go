@@ -47,7 +47,7 @@ func newInstruments(meter metric.Meter) (*instruments, error) {
 		leaseDuration: m.seconds("quorumlock.lease.duration", holds,
 			"Time that a lease was held, by how it ended."),
 		leaseLosses: m.count("quorumlock.lease.losses", "{lease}",
-			"Leases that ended before they were released."),
+			"Leases that ended before they were released, or that their release did not find."),
 		leaseRenewals: m.count("quorumlock.lease.renewals", "{renewal}",
 			"Rounds of renewal, by outcome."),
 		leaseDegraded: m.level("quorumlock.lease.degraded", "{lease}",

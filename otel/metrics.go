@@ -31,6 +31,7 @@ func (m *meters) hooks() quorumlock.Hooks {
 		RenewalFailed:  func(e quorumlock.RenewalFailedEvent) { m.renewal(e.Names, e.Err) },
 		BackingChanged: m.backingChanged,
 		Ended:          m.ended,
+		LossFound:      m.lossFound,
 		Latch:          m.latch,
 		NodeDown:       func(node string, _ error) { m.node(node, false) },
 		NodeUp:         func(node string) { m.node(node, true) },
@@ -113,6 +114,11 @@ func (m *meters) ended(e quorumlock.EndedEvent) {
 	if !e.HandedOver { // else whoever has it now is backed by the same nodes
 		m.degraded(e.Names, m.backing.ended(e.Owner))
 	}
+}
+
+// lossFound counts a loss whose lease Ended has told as released.
+func (m *meters) lossFound(e quorumlock.LossFoundEvent) {
+	m.leaseLosses.Add(background, 1, m.about(e.Names, keyEnd.String(string(e.Err.Cause))))
 }
 
 func (m *meters) backingChanged(e quorumlock.BackingEvent) {

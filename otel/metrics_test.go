@@ -13,6 +13,7 @@ import (
 	"go.opentelemetry.io/otel/metric/noop"
 
 	"github.com/quorumlock/quorumlock"
+	"github.com/quorumlock/quorumlock/node"
 	quorumotel "github.com/quorumlock/quorumlock/otel"
 )
 
@@ -30,6 +31,7 @@ func TestALeaseIsMeasuredFromTheCallToItsEnd(t *testing.T) {
 		require.Equal(t, map[string]int64{"": 1, "error.type=no_quorum": 0}, f.points("quorumlock.acquire.rounds"))
 		require.Equal(t, map[string]int64{
 			"lease.end=expired": 0, "lease.end=forced": 0, "lease.end=hold_limit": 0, "lease.end=leaked": 0, "lease.end=unconfirmed": 0,
+			"lease.end=taken": 0, "lease.end=gone": 0,
 		}, f.points("quorumlock.lease.losses"), "they begin at 0, so that the first is an increase")
 		require.Equal(t, 9*time.Second, f.took("quorumlock.lease.duration", "lease.end=released"))
 		require.Positive(t, f.points("quorumlock.lease.renewals")[""])
@@ -131,9 +133,28 @@ func TestLossesAreCountedByCause(t *testing.T) {
 			_, err := l.ForceRelease(t.Context())
 			require.NoError(t, err)
 		})
+		deletes := func(owner string) { // by hand, on all nodes
+			for _, nd := range f.nodes {
+				nd.Do(t.Context(), []node.Op{{Kind: node.Release, Names: []string{"job"}, Owner: owner}}, make([]node.Reply, 1))
+			}
+		}
+		var next *quorumlock.Lease
+		other := f.client()
+		lose(quorumlock.LockOptions{}, func(l *quorumlock.Lock) {
+			synctest.Wait()
+			status, err := l.Inspect(t.Context())
+			require.NoError(t, err)
+			deletes(status.Holder())
+			next = f.acquire(other.RedLock("job"))
+		})
+		synctest.Wait()
+		deletes(next.Owner())
+		require.ErrorIs(t, next.Release(t.Context()), quorumlock.ErrLost)
+		synctest.Wait()
 		lose(quorumlock.LockOptions{}, func(*quorumlock.Lock) { f.stop(0, 1) })
 		require.Equal(t, map[string]int64{
 			"lease.end=expired": 1, "lease.end=hold_limit": 1, "lease.end=forced": 1, "lease.end=unconfirmed": 1, "lease.end=leaked": 0,
+			"lease.end=taken": 1, "lease.end=gone": 1,
 		}, f.points("quorumlock.lease.losses"))
 		require.Positive(t, f.points("quorumlock.lease.renewals")["error.type=no_quorum"])
 	})

@@ -21,7 +21,9 @@ type LatchAnswer struct {
 	// rights.
 	Memory               uint64
 	Refilled, Recovering bool
-	// IDs are those that have counted down, sorted, each once.
+	// Size is how many have counted down on the node, as it said last.
+	Size int
+	// IDs are the ids that the caller knows to be on the node, sorted, each once.
 	IDs []string
 }
 
@@ -44,6 +46,10 @@ type LatchView struct {
 	// Holders is how many nodes have all of that. Once they are enough, others who look will see
 	// it too: before, it may not be told.
 	Holders int
+	// Most is the largest size that a node has told, and Full how many nodes have as many ids as
+	// the latch was set to. If Full nodes are enough, the latch is done, and every later read
+	// will see it: any majority has one of them. No id has to be read to know that.
+	Most, Full int
 }
 
 // ViewLatch puts together what nodes have answered, for a rule that asks for so many of them.
@@ -65,7 +71,7 @@ func ViewLatch(answers []LatchAnswer, need int, known []string, skew uint64) Lat
 		if !a.of(v.Generation) {
 			continue
 		}
-		v.IDs = union(v.IDs, a.IDs)
+		v.IDs = UnionOfIDs(v.IDs, a.IDs)
 		if a.Count > 0 && (v.Since == 0 || a.Since < v.Since) {
 			v.Since = a.Since
 		}
@@ -76,14 +82,38 @@ func ViewLatch(answers []LatchAnswer, need int, known []string, skew uint64) Lat
 		if v.Member(a, skew) {
 			members++
 		}
+		if a.of(v.Generation) {
+			v.Most = max(v.Most, a.Size)
+		}
+		if v.Count > 0 && v.alike(a) && a.Size >= v.Count {
+			v.Full++
+		}
 	}
 	v.Holders = v.HeldBy(answers)
 	v.Known = need > 0 && members >= need
 	return v
 }
 
-// union merges two sorted lists. Most nodes know the same, and that costs nothing.
-func union(a, b []string) []string {
+// MayBeDone reports whether the sizes allow that as many count-downs as it takes have been
+// confirmed. A count-down that was confirmed is on need of the nodes, or has been given back to
+// those that forgot it. So all nodes but need may lack it, and every other witness counts it.
+func (v *LatchView) MayBeDone(answers []LatchAnswer, need int, skew uint64) bool {
+	sum, witnesses := 0, 0
+	for _, a := range answers {
+		if !v.Member(a, skew) {
+			continue
+		}
+		witnesses++
+		if a.of(v.Generation) {
+			sum += a.Size
+		}
+	}
+	return v.Count > 0 && (v.Most >= v.Count || sum >= v.Count*(witnesses+need-len(answers)))
+}
+
+// UnionOfIDs merges two sorted lists of ids. Most nodes know the same, and that costs nothing. The
+// result may share memory with either.
+func UnionOfIDs(a, b []string) []string {
 	switch {
 	case len(a) == 0 || slices.Equal(a, b):
 		return b
@@ -141,13 +171,13 @@ func (v *LatchView) Member(a LatchAnswer, skew uint64) bool {
 	case a.Memory == 0 || a.Refilled && a.Generation == v.Generation:
 		return true
 	default:
-		return a.forgotBefore(v.Generation, skew) || a.of(v.Generation) && a.Count > 0 && a.forgotBefore(v.Since, skew)
+		return a.ForgotBefore(v.Generation, skew) || a.of(v.Generation) && a.Count > 0 && a.ForgotBefore(v.Since, skew)
 	}
 }
 
-// forgotBefore reports whether a node lost its memory before a token was made, if it ever did, by
+// ForgotBefore reports whether a node lost its memory before a token was made, if it ever did, by
 // whatever clocks.
-func (a LatchAnswer) forgotBefore(token, skew uint64) bool {
+func (a LatchAnswer) ForgotBefore(token, skew uint64) bool {
 	return a.Memory < token && token-a.Memory > skew
 }
 
@@ -170,8 +200,12 @@ func (v *LatchView) HeldBy(answers []LatchAnswer) (holders int) {
 // Holds reports whether a node has all that is in the view; of a latch that is not set, that is
 // the generation.
 func (v *LatchView) Holds(a LatchAnswer) bool {
-	return a.of(v.Generation) && a.Count == v.Count &&
-		(v.Count == 0 || a.Since == v.Since && len(v.Missing(a)) == 0)
+	return v.alike(a) && (v.Count == 0 || len(v.Missing(a)) == 0)
+}
+
+// alike reports whether a node has the same generation, and is set alike.
+func (v *LatchView) alike(a LatchAnswer) bool {
+	return a.of(v.Generation) && a.Count == v.Count && (v.Count == 0 || a.Since == v.Since)
 }
 
 // Missing are the ids that a node does not have, sorted.
@@ -191,8 +225,11 @@ func (v *LatchView) Missing(a LatchAnswer) []string {
 	return missing
 }
 
-// Done reports whether enough have counted down.
+// Done reports whether enough have counted down, by the ids.
 func (v *LatchView) Done() bool { return v.Count > 0 && len(v.IDs) >= v.Count }
 
-// Left is how many have still to count down.
+// Left is how many have still to count down, by the ids.
 func (v *LatchView) Left() int { return max(v.Count-len(v.IDs), 0) }
+
+// LeftAtMost is how many have still to count down at most, by the ids and the sizes.
+func (v *LatchView) LeftAtMost() int { return max(v.Count-max(len(v.IDs), v.Most), 0) }

@@ -145,6 +145,8 @@ type latchNodes struct {
 	confirmed map[string]bool
 	deleted   uint64
 	set       bool
+	// full is set once enough nodes had as many ids as the latch was set to.
+	full bool
 	// attempted is when the count-downs began, began when the deletions did.
 	attempted map[string]uint64
 	began     map[uint64]uint64
@@ -171,6 +173,7 @@ func (l *latchNodes) told(from []int, full bool, id string) []quorum.LatchAnswer
 	for _, i := range from {
 		answers[i] = l.nodes[i]
 		answers[i].Told, answers[i].IDs = true, slices.Clone(answers[i].IDs)
+		answers[i].Size = len(answers[i].IDs)
 		if !full && slices.Contains(answers[i].IDs, id) {
 			answers[i].IDs = []string{id}
 		} else if !full {
@@ -255,9 +258,31 @@ func (l *latchNodes) read() {
 	for id := range l.confirmed {
 		require.Contains(l.t, v.IDs, id, "it was confirmed")
 	}
+	require.True(l.t, !l.full || v.Done(), "it was done by the sizes")
 	for _, id := range v.IDs {
 		require.GreaterOrEqual(l.t, l.attempted[id], l.began[v.Generation], "it counted down before the deletion")
 		l.confirmed[id] = true
+	}
+}
+
+// glance reads sizes only. They tell that the latch is done only if it is and stays so, and never
+// exclude that it is where all count-downs that it takes were confirmed.
+func (l *latchNodes) glance() {
+	const count = 5
+	answers := l.told(l.some(), true, "")
+	for i := range answers {
+		answers[i].IDs = nil
+	}
+	v := quorum.ViewLatch(answers, l.need, nil, l.skew)
+	if !v.Known || v.Disputed || v.Generation < l.deleted {
+		return
+	}
+	if v.Full >= l.need {
+		l.turn(v.Generation)
+		l.full, l.set = true, true
+	}
+	if v.Generation == l.deleted && l.set && len(l.confirmed) >= count {
+		require.True(l.t, v.MayBeDone(answers, l.need, l.skew), "all were confirmed")
 	}
 }
 
@@ -267,7 +292,7 @@ func (l *latchNodes) turn(generation uint64) {
 	require.GreaterOrEqual(l.t, generation, l.deleted, "a deleted latch")
 	if generation > l.deleted {
 		require.Contains(l.t, l.began, generation)
-		l.deleted, l.set = generation, false
+		l.deleted, l.set, l.full = generation, false, false
 		clear(l.confirmed)
 	}
 }
@@ -323,13 +348,15 @@ func TestLatchProperty(t *testing.T) {
 		}
 		for step := range rapid.IntRange(1, 60).Draw(t, "steps") {
 			l.time += 1 + uint64(rapid.IntRange(0, 40).Draw(t, "passes"))
-			switch rapid.SampledFrom([]string{"set", "count", "count", "count", "read", "read", "read", "forget", "recover", "mend", "mend", "delete"}).Draw(t, "action") {
+			switch rapid.SampledFrom([]string{"set", "count", "count", "count", "read", "read", "read", "glance", "glance", "forget", "recover", "mend", "mend", "delete"}).Draw(t, "action") {
 			case "set":
 				l.setTo(5)
 			case "count":
 				l.countDown(fmt.Sprint(step), l.clock()+l.skew)
 			case "read":
 				l.read()
+			case "glance":
+				l.glance()
 			case "forget":
 				i := rapid.IntRange(0, n-1).Draw(t, "node")
 				l.nodes[i] = quorum.LatchAnswer{Memory: l.clock(), Recovering: true}
@@ -381,4 +408,31 @@ func (l *latchNodes) all() (quorum.LatchView, []quorum.LatchAnswer) {
 	}
 	answers := l.told(all, true, "")
 	return quorum.ViewLatch(answers, l.need, nil, l.skew), answers
+}
+
+func TestWhetherSizesAllowThatALatchIsDone(t *testing.T) {
+	node := func(size int) quorum.LatchAnswer {
+		return quorum.LatchAnswer{Told: true, Count: 10, Since: 100, Size: size}
+	}
+	lost := func(a quorum.LatchAnswer) quorum.LatchAnswer {
+		a.Memory = 500
+		return a
+	}
+	for _, tc := range []struct {
+		answers []quorum.LatchAnswer
+		want    bool
+	}{
+		{[]quorum.LatchAnswer{node(0), node(0), node(0)}, false},
+		{[]quorum.LatchAnswer{node(6), node(6), node(7)}, false},
+		{[]quorum.LatchAnswer{node(6), node(7), node(7)}, true}, // each id on two of them
+		{[]quorum.LatchAnswer{node(4), node(5), {}}, false},
+		{[]quorum.LatchAnswer{node(5), node(5), {}}, true},
+		{[]quorum.LatchAnswer{node(0), node(0), node(10)}, true},
+		{[]quorum.LatchAnswer{node(4), node(5), lost(node(9))}, false},
+		{[]quorum.LatchAnswer{node(5), node(5), lost(node(0))}, true},
+		{[]quorum.LatchAnswer{{Told: true}, {Told: true}, {Told: true}}, false},
+	} {
+		v := quorum.ViewLatch(tc.answers, 2, nil, 10)
+		require.Equal(t, tc.want, v.MayBeDone(tc.answers, 2, 10), "%+v", tc.answers)
+	}
 }

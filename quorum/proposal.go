@@ -51,8 +51,8 @@ type Answer struct {
 	Known uint64
 	// Fence is the largest token that the node told, in a grant or in a denial; 0 if none.
 	Fence uint64
-	// Unsent is set if the operation did not reach the node.
-	Unsent bool
+	// Unsent is set if the operation did not reach the node, Repeated if it may have run twice.
+	Unsent, Repeated bool
 }
 
 // NewProposal returns an acquisition on so many nodes that needs need of them. token is the first
@@ -128,7 +128,7 @@ func (p *Proposal) Answer(i int, a Answer) {
 	default:
 		p.taken.Record(i, Denied)
 	}
-	if a.Vote == Denied && a.Proposed == p.token && !p.renewed {
+	if a.Vote == Denied && a.Proposed == p.token && !p.renewed && !a.Repeated {
 		// The node has nothing of this owner: all that was sent before was answered before.
 		p.exposed = p.exposed.Without(i)
 	}
@@ -155,14 +155,14 @@ func (p *Proposal) recordFence(i int, a Answer) {
 // A node refuses a proposal that is older than MaxTTL by its clock. So if it accepts ours, its clock
 // is less than MaxTTL ahead of it. The node takes no token that is more than MaxClockSkew ahead of
 // its clock. To outbid a token beyond both would make all other nodes refuse us. And while this
-// owner has the node, no other owner raises the token there: the node takes a
-// token that is larger than what it knew before.
+// owner has the node, no other owner raises the token there: the node takes a token that is larger
+// than what it knew before. If the operation ran twice, the second run finds the token of the first.
 func (p *Proposal) Implausible(i int, a Answer, maxAhead uint64) bool {
 	if a.Known == 0 {
 		return false
 	}
 	tooFar := a.Known >= a.Proposed+maxAhead
-	raised := !p.reads && p.fence(i) != 0 && p.fence(i) < a.Proposed
+	raised := !a.Repeated && !p.reads && p.fence(i) != 0 && p.fence(i) < a.Proposed
 	return tooFar || raised
 }
 

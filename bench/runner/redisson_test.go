@@ -15,6 +15,9 @@ import (
 
 // TestRedissonIsMeasured: workers in Java follow the same protocol as those in Go, and share the witness.
 func TestRedissonIsMeasured(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it needs Java and Maven: make check")
+	}
 	if err := redisson.Available(); err != nil && os.Getenv("QUORUMLOCK_REDISSON") != "required" {
 		fmt.Fprintf(os.Stderr, "%s is skipped: %v\n", t.Name(), err)
 		t.Skip(err)

@@ -17,6 +17,7 @@ import (
 
 	"github.com/quorumlock/quorumlock/internal/redisproc"
 	"github.com/quorumlock/quorumlock/internal/rights"
+	"github.com/quorumlock/quorumlock/internal/testkit"
 	"github.com/quorumlock/quorumlock/node"
 )
 
@@ -32,6 +33,21 @@ type diagnosis struct {
 		}
 	}
 	code int
+	// late is how late this process was at most while the doctor looked.
+	late time.Duration
+}
+
+// roundTrip is the check that finds answers slow.
+const roundTrip = "round-trip"
+
+// excuse ends a test as inconclusive if a check found something on a machine so busy that the finding
+// is true: nodes were slow.
+func (d diagnosis) excuse(t *testing.T, check string) {
+	t.Helper()
+	const busy = 5 * time.Millisecond
+	if found := d.worse("error warning")[check]; found != "" && d.late > busy {
+		testkit.Inconclusive(t, "goroutines were late by up to %v, and the doctor found: %s", d.late, strings.ReplaceAll(found, "\n", " "))
+	}
 }
 
 // diagnose runs doctor as a process of its own.
@@ -41,7 +57,9 @@ func diagnose(t *testing.T, env []string, args ...string) (d diagnosis) {
 	cmd.Env = append(cmd.Env, env...)
 	var stderr bytes.Buffer
 	cmd.Stderr = &stderr
+	strain := testkit.MeasureStrain(t)
 	out, err := cmd.Output()
+	d.late = strain.Worst()
 	if exit, ok := errors.AsType[*exec.ExitError](err); ok {
 		d.code = exit.ExitCode()
 	} else {
@@ -77,6 +95,7 @@ func TestDoctorFindsNothing(t *testing.T) {
 	t.Parallel()
 	servers := healthy(t)
 	d := diagnose(t, nil, "--nodes", servers.nodes())
+	d.excuse(t, roundTrip)
 	assert.Zero(t, d.code)
 	assert.Equal(t, "ok", d.Severity)
 	assert.Empty(t, d.worse("error warning note unknown"))
@@ -88,7 +107,11 @@ func TestDoctorFindsNothing(t *testing.T) {
 		assert.Positive(t, *n.RoundTrip)
 	}
 
+	strain := testkit.MeasureStrain(t)
 	r := call(t, "doctor", "--nodes", servers.nodes(), "--key", "job:a")
+	if strings.Contains(r.stdout, "an answer takes") {
+		strain.Missing(t, "no answer is slow: %s", strings.ReplaceAll(r.stdout, "\n", " "))
+	}
 	assert.Zero(t, r.code)
 	assert.True(t, strings.HasSuffix(r.stdout, "\n3 nodes: nothing is wrong\n"), r.stdout)
 	assert.NotContains(t, r.stdout, "\x1b", "no colour but on a terminal")
@@ -116,19 +139,21 @@ func TestDoctorWithTheDocumentedRightsOverTLS(t *testing.T) {
 		nodes = strings.ReplaceAll(nodes, "redis://locker:secret@"+s.Addr(), "rediss://locker:secret@"+s.TLSAddr())
 	}
 	d := diagnose(t, []string{"SSL_CERT_FILE=" + servers[0].CAFile()}, "--nodes", nodes)
+	d.excuse(t, roundTrip)
 	assert.Zero(t, d.code)
 	assert.Empty(t, d.worse("error warning unknown"))
 	assert.Equal(t, map[string]string{"rights": "note " + d.Nodes[0].Node + " " + d.Nodes[1].Node + " " + d.Nodes[2].Node +
-		": the user locker lacks rights for latches: +sadd +scard +smembers\n" +
+		": the user locker lacks rights for latches: +zcard\n" +
 		"Permit them, as a user who may, and keep that: with ACL SAVE where the server has an ACL file, else with CONFIG REWRITE.\n" +
-		"ACL SETUSER locker +sadd +scard +smembers\n"}, d.worse("note"))
+		"ACL SETUSER locker +zcard\n"}, d.worse("note"))
 
 	// The line that it says is the one that helps.
 	for _, s := range servers {
-		_, err := s.Command(strings.Fields("ACL SETUSER locker +sadd +scard +smembers")...)
+		_, err := s.Command(strings.Fields("ACL SETUSER locker +zcard")...)
 		require.NoError(t, err)
 	}
 	d = diagnose(t, []string{"SSL_CERT_FILE=" + servers[0].CAFile()}, "--nodes", nodes)
+	d.excuse(t, roundTrip)
 	assert.Equal(t, "ok", d.Severity)
 }
 

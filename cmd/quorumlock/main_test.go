@@ -81,9 +81,9 @@ func (f fleet) open(t *testing.T, limits ...node.Limits) {
 
 func openNodes(t *testing.T, nodes string, limits ...node.Limits) {
 	t.Helper()
-	cfg := quorumlock.Config{Addresses: strings.Split(nodes, ",")}
+	cfg := quorumlock.Config{Addresses: strings.Split(nodes, ","), NodeTimeoutMax: time.Second}
 	for _, l := range limits {
-		cfg.MaxTTL, cfg.MaxClockSkew = l.MaxTTL, l.MaxClockSkew
+		cfg.MaxTTL, cfg.MaxClockSkew, cfg.NodeTimeoutMax = l.MaxTTL, l.MaxClockSkew, l.MaxTTL/3
 	}
 	_, err := admin.Init(t.Context(), cfg)
 	require.NoError(t, err)
@@ -93,7 +93,7 @@ func openNodes(t *testing.T, nodes string, limits ...node.Limits) {
 // the flags for them.
 var (
 	quick   = node.Limits{MaxTTL: 2 * time.Second, MaxClockSkew: 100 * time.Millisecond}
-	quickly = []string{"--max-ttl", "2s", "--max-clock-skew", "100ms"}
+	quickly = []string{"--max-ttl", "2s", "--max-clock-skew", "100ms", "--node-timeout", "600ms"}
 )
 
 // nodes is the value of --nodes.
@@ -109,8 +109,9 @@ func (f fleet) nodes() string {
 func (f fleet) client(t *testing.T) *quorumlock.Client {
 	t.Helper()
 	c, err := quorumlock.New(quorumlock.Config{
-		Addresses: strings.Split(f.nodes(), ","),
-		Logger:    slog.New(slog.DiscardHandler),
+		Addresses:      strings.Split(f.nodes(), ","),
+		Logger:         slog.New(slog.DiscardHandler),
+		NodeTimeoutMax: time.Second,
 	})
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = c.Close(context.Background()) })

@@ -79,6 +79,9 @@ func TestDockerfile(t *testing.T) {
 
 // What a release is made with works: the fields are those of GoReleaser 2.
 func TestGoReleaser(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it builds a release, all packages of Go included: make check")
+	}
 	text, err := os.ReadFile(filepath.Join(root, ".goreleaser.yaml"))
 	require.NoError(t, err)
 	var config struct {

@@ -219,12 +219,18 @@ func (h *holder) hold(ctx context.Context, command *command) error {
 	return h.supervise(ctx, lease, command)
 }
 
-const unconfirmed = "too few nodes confirmed the release, so the lock stays taken until its TTL is over"
+const (
+	unconfirmed = "too few nodes confirmed the release, so the lock stays taken until its TTL is over"
+	lostBefore  = "another may have had the lock while the command ran"
+)
 
 // release releases the lock. The command has ended by now, so a missing confirmation is only worth a warning.
 func (h *holder) release(ctx context.Context, lease *quorumlock.Lease) {
+	before := lease.Err()
 	err := lease.Release(context.WithoutCancel(ctx))
 	switch {
+	case before == nil && errors.Is(err, quorumlock.ErrLost):
+		h.say("warning: "+lostBefore+": %s", plain(err))
 	case errors.Is(err, quorumlock.ErrNoQuorum) && h.explained:
 		h.say("warning: " + unconfirmed)
 	case errors.Is(err, quorumlock.ErrNoQuorum):

@@ -21,24 +21,34 @@ func (a *arena) leftovers(ctx context.Context) {
 			return
 		}
 	}
-	bound, cancel := context.WithTimeout(ctx, a.TTL/4)
-	defer cancel()
-	longer, cancelLonger := context.WithTimeout(ctx, entryEnd)
-	defer cancelLonger()
+	idle := time.Now()
 	for _, s := range a.Servers {
-		for {
-			left, err := leftOn(ctx, s)
-			if err == nil && len(left) == 0 {
-				break
+		if !a.swept(ctx, s, idle) {
+			return
+		}
+	}
+}
+
+// swept waits until a server has only keys that are in use, and reports whether that happened. Keys that remain for
+// more than a quarter of the TTL are slow. Keys that outlive the TTL are a violation.
+func (a *arena) swept(ctx context.Context, s faultinject.Server, idle time.Time) bool {
+	var late []string
+	for {
+		left, err := leftOn(ctx, s)
+		since := time.Since(idle)
+		if err == nil && len(left) == 0 {
+			if len(late) > 0 {
+				a.report.slow("%v and not %v after all workers had ended, %s had no keys any more; it had %v", since, a.TTL/4, s.Name(), late)
 			}
-			until := bound
-			if err == nil && !slices.ContainsFunc(left, func(key string) bool { return !expected.MatchString(key) }) {
-				until = longer
-			}
-			if !sleep(until, 50*time.Millisecond) {
-				a.report.violated("after all workers have released their locks and ended, %s has the keys %v (%v)", s.Name(), left, err)
-				return
-			}
+			return true
+		}
+		unexpected := slices.DeleteFunc(slices.Clone(left), expected.MatchString)
+		if since > a.TTL/4 && len(unexpected) > 0 {
+			late = unexpected
+		}
+		if since > max(a.TTL, entryEnd) || !sleep(ctx, 50*time.Millisecond) {
+			a.report.violated("%v after all workers have given back what they had and ended, %s has the keys %v (%v)", since, s.Name(), left, err)
+			return false
 		}
 	}
 }

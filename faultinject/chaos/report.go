@@ -33,6 +33,10 @@ type Report struct {
 	Recovered time.Duration
 	// Violations describe the broken promises. There must be none.
 	Violations []string
+	// Slow describes progress that came late. There must be none on a machine with time to spare.
+	Slow []string
+	// Lag is the largest delay of a step behind its time in the plan.
+	Lag time.Duration
 	// History has the calls of every client.
 	History *history.History
 	// Began is when the plan began, and Over when the last fault was repaired, by the clock of the history.
@@ -98,6 +102,10 @@ func (r *Report) violated(format string, args ...any) {
 	r.Violations = append(r.Violations, fmt.Sprintf(format, args...))
 }
 
+func (r *Report) slow(format string, args ...any) {
+	r.Slow = append(r.Slow, fmt.Sprintf(format, args...))
+}
+
 // Err is an error that lists the violations, or nil.
 func (r *Report) Err() error {
 	if len(r.Violations) == 0 {
@@ -134,7 +142,11 @@ func (r *Report) Print(out io.Writer) {
 	}
 	row("had again after the last", r.Recovered.Round(time.Millisecond))
 	row("violations", len(r.Violations))
+	row("slow", len(r.Slow))
 	_ = table.Flush()
+	for _, what := range r.Slow {
+		_, _ = fmt.Fprintln(out, "SLOW:", what)
+	}
 	for _, v := range r.Violations {
 		_, _ = fmt.Fprintln(out, "VIOLATION:", v)
 	}

@@ -32,6 +32,10 @@ type resource struct {
 	grants  int
 	refused map[string]int
 	latest  time.Time
+	// shown is the time at which a token of each thing, of any slot, was last taken. doneAt is the time
+	// at which a latch was last done.
+	shown  map[string]time.Time
+	doneAt time.Time
 	// counted are the ids of each latch, dones counts those that were done, and early are the
 	// latches that were done before enough ids had begun to count down, in words.
 	counted map[string]map[string]bool
@@ -47,7 +51,7 @@ func newResource() (*resource, error) {
 	r := &resource{
 		listener: listener, conns: make(map[net.Conn]bool), gates: make(map[string]*fence.Gate),
 		last: make(map[string]uint64), refused: make(map[string]int), latest: time.Now(),
-		counted: make(map[string]map[string]bool),
+		counted: make(map[string]map[string]bool), shown: make(map[string]time.Time),
 	}
 	r.wg.Go(r.accept)
 	return r, nil
@@ -112,14 +116,23 @@ func (r *resource) answer(verb, name, what string) string {
 	case err != nil:
 		return wrong
 	case verb == write:
-		return r.write(name, number)
+		return r.note(name, r.write(name, number))
 	case verb == read:
-		return r.read(name, number)
+		return r.note(name, r.read(name, number))
 	case verb == done:
 		return r.done(name, number)
 	default:
 		return wrong
 	}
+}
+
+// note notes that a thing was shown, unless its token was stale, and returns the answer.
+func (r *resource) note(name, answer string) string {
+	if answer == taken {
+		thing, _, _ := strings.Cut(name, "#")
+		r.shown[thing] = time.Now()
+	}
+	return answer
 }
 
 func (r *resource) write(name string, token uint64) string {
@@ -160,10 +173,29 @@ func (r *resource) counting(latch, id string) string {
 func (r *resource) done(latch string, n uint64) string {
 	r.dones++
 	r.latest = time.Now()
+	r.doneAt = r.latest
 	if begun := len(r.counted[latch]); uint64(begun) < n {
 		r.early = append(r.early, fmt.Sprintf("%q was done when %d of %d had begun to count down", latch, begun, n))
 	}
 	return taken
+}
+
+// had reports whether objects of each kind were shown since an instant: all objects of the kind, or a latch that is
+// done.
+func (r *resource) had(kinds []Kind, since time.Time) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, kind := range kinds {
+		if kind == Latch && !r.doneAt.After(since) {
+			return false
+		}
+		for _, thing := range things[kind] {
+			if !r.shown[thing.name].After(since) {
+				return false
+			}
+		}
+	}
+	return true
 }
 
 // seen is the observations so far.

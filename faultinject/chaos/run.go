@@ -31,6 +31,8 @@ type Config struct {
 	// Gentle limits clients to acquiring, renewing and releasing majority locks. Then only a fault can cause a lost
 	// lease.
 	Gentle bool
+	// Patient gives nodes a third of the TTL to answer: a busy machine then costs clients little.
+	Patient bool
 	// Brisk makes holds short, so that a client without a lock was kept from it by a fault.
 	Brisk bool
 	// Think is the longest time between a holder's check of its lease and its write. Default: 10 ms.
@@ -119,7 +121,7 @@ func (a *arena) prepare() error {
 func (a *arena) settings() settings {
 	return settings{
 		TTL: a.TTL, Skew: a.TTL / 2, Clients: a.Clients, Workers: a.Workers, Kinds: a.Kinds,
-		Gentle: a.Gentle, Brisk: a.Brisk, Think: a.Think,
+		Gentle: a.Gentle, Patient: a.Patient, Brisk: a.Brisk, Think: a.Think,
 	}
 }
 
@@ -130,10 +132,14 @@ func (a *arena) setUp(ctx context.Context) error {
 	for _, s := range a.Servers {
 		cfg.Addresses = append(cfg.Addresses, s.Addr())
 	}
-	if _, err := admin.Init(ctx, cfg); err != nil {
+	cfg.NodeTimeoutMin, cfg.NodeTimeoutMax = a.TTL/3, a.TTL/3
+	_, err := admin.Init(ctx, cfg)
+	for began := time.Now(); errors.Is(err, admin.ErrUnanswered) && time.Since(began) < patience; { // a busy machine
+		_, err = admin.Init(ctx, cfg)
+	}
+	if err != nil {
 		return fmt.Errorf("chaos: opening the nodes: %w", err)
 	}
-	var err error
 	if a.resource, err = newResource(); err != nil {
 		return err
 	}
@@ -178,15 +184,30 @@ func (a *arena) act(ctx context.Context) error {
 	a.report.Over = clock.System().Now()
 	if err == nil {
 		a.say("all is mended")
-		longest := time.Duration(0)
-		for _, kind := range a.Kinds {
-			longest = max(longest, a.recoveryOf(kind))
-		}
-		sleep(ctx, longest)
+		a.recover(ctx)
 	}
 	stop()
 	watch.Wait()
 	return errors.Join(err, ctx.Err())
+}
+
+// patience is how long a run waits, beyond the longest recovery, for everything to be acquired again.
+const patience = 30 * time.Second
+
+// recover gives clients the time of the longest recovery. It waits longer if the machine is too busy for them to
+// finish in time.
+func (a *arena) recover(ctx context.Context) {
+	mended := time.Now()
+	longest := time.Duration(0)
+	for _, kind := range a.Kinds {
+		longest = max(longest, a.recoveryOf(kind))
+	}
+	sleep(ctx, longest)
+	for !a.resource.had(a.Kinds, mended) && time.Since(mended) < longest+patience {
+		if !sleep(ctx, 50*time.Millisecond) {
+			return
+		}
+	}
 }
 
 // watch prints the progress every few seconds.

@@ -27,6 +27,8 @@ type settings struct {
 	// Gentle clients acquire, renew and release majority locks. Others use the whole library, and leak a lock now and
 	// then.
 	Gentle bool
+	// Patient clients give nodes a third of the TTL to answer.
+	Patient bool
 	// Brisk clients hold nothing for long, so that others can acquire.
 	Brisk bool
 	// Think is the longest time between a holder's check of its lease and its write.
@@ -37,7 +39,11 @@ type settings struct {
 func (s settings) config() quorumlock.Config {
 	wall := clock.NewSkewed(clock.System(), 1)
 	wall.StepWall(s.Wall)
-	return quorumlock.Config{Addresses: s.Nodes, TTL: s.TTL, MaxTTL: s.TTL, MaxClockSkew: s.Skew, Clock: wall}
+	cfg := quorumlock.Config{Addresses: s.Nodes, TTL: s.TTL, MaxTTL: s.TTL, MaxClockSkew: s.Skew, Clock: wall}
+	if s.Patient {
+		cfg.NodeTimeoutMin, cfg.NodeTimeoutMax = s.TTL/3, s.TTL/3
+	}
+	return cfg
 }
 
 // environment is the environment variable with the settings.

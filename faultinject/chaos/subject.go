@@ -6,11 +6,13 @@ import (
 	"fmt"
 	"syscall"
 
+	"github.com/quorumlock/quorumlock/clock"
 	"github.com/quorumlock/quorumlock/faultinject"
 )
 
 // Begin implements [faultinject.Subject].
 func (a *arena) Begin(ctx context.Context, s faultinject.Step) error {
+	defer a.begun(s)
 	switch {
 	case s.Fault == faultinject.Freeze:
 		return a.clients[s.Client].signal(syscall.SIGSTOP)
@@ -21,6 +23,14 @@ func (a *arena) Begin(ctx context.Context, s faultinject.Step) error {
 	default:
 		return a.during(s, func() error { return faultinject.Begin(ctx, a.Servers[s.Node], s) })
 	}
+}
+
+// begun notes how late a step is.
+func (a *arena) begun(s faultinject.Step) {
+	late := clock.System().Now() - a.report.Began - s.At
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.report.Lag = max(a.report.Lag, late)
 }
 
 // End implements [faultinject.Subject].

@@ -20,10 +20,13 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// needsDocker skips a test if there is no Docker engine, which is the only reason to skip. If QUORUMLOCK_DOCKER is
-// "required", the test fails instead.
+// needsDocker skips a test in short mode, and if there is no Docker engine. If QUORUMLOCK_DOCKER is "required", the
+// test fails instead.
 func needsDocker(t testing.TB) {
 	t.Helper()
+	if testing.Short() {
+		t.Skip("it needs Docker: make check")
+	}
 	err := Available(t.Context())
 	if err == nil {
 		return

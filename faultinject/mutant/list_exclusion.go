@@ -26,11 +26,11 @@ var exclusion = []Mutant{
 		Rule: "A renewal does not take a name from another owner.",
 		Then: "The late renewal of a lease that is over takes the lock from the next holder.",
 		Edits: []Edit{{
-			Old: `		case h.Owner != op.Owner:
-			return Reply{Outcome: Denied, Holder: h}
+			Old: `		case denial.Name == "":
+			denial = h
 `,
 			New: `
-		case h.Owner != op.Owner:
+		case denial.Name == "":
 			m.locks[name] = claim{}
 `,
 		}},

@@ -75,6 +75,28 @@ var latches = []Mutant{
 			New: `	case len(l.ids) > l.count && news:`,
 		}},
 	},
+	{
+		Name: "latch-done-one-too-early",
+		Rule: "A latch is done by the sizes once a majority has as many ids as it takes.",
+		Then: "Those who wait go on before the last has counted down.",
+		Kind: "latches",
+		Edits: []Edit{{
+			File: "quorum/latch.go",
+			Old:  `v.alike(a) && a.Size >= v.Count {`,
+			New:  `v.alike(a) && a.Size >= v.Count-1 {`,
+		}},
+	},
+	{
+		Name: "latch-waiter-never-reads-ids",
+		Rule: "Where each node lacks ids that others have, those who wait read them, and put them together.",
+		Then: "All have counted down, no node has all of them, and those who wait go on waiting.",
+		Kind: "latches",
+		Edits: []Edit{{
+			File: "quorum/latch.go",
+			Old:  `	return v.Count > 0 && (v.Most >= v.Count || sum`,
+			New:  `	return v.Count < 0 && (v.Most >= v.Count || sum`,
+		}},
+	},
 	// The rest are for chaos.
 	{
 		Name: "script-latch-counts-repetitions",
@@ -82,9 +104,9 @@ var latches = []Mutant{
 		Then: "The latch is done before so many have counted down.",
 		Real: true,
 		Edits: []Edit{{
-			Old: `    for i = first, #ARGV, 1000 do
+			Old: `    for i = first, #ARGV do
 `,
-			New: `    for i = first, #ARGV, 1000 do
+			New: `    for i = first, #ARGV do
       if ARGV[5] ~= '1' then
         ARGV[i] = ARGV[i] .. '@' .. ARGV[4]
       end

@@ -73,7 +73,7 @@ var scripts = []Mutant{
 		Real: true,
 		Edits: []Edit{{
 			Old: `    elseif holder then
-      return {name, holder, redis.call('PTTL', name), tonumber(redis.call('GET', key('fence', name)) or 0) or 0}
+      denial = denial or {name, holder, redis.call('PTTL', name), tonumber(redis.call('GET', key('fence', name)) or 0) or 0}
 `,
 			New: `    elseif holder then
       redis.call('DEL', name)

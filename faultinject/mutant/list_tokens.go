@@ -48,10 +48,10 @@ var tokens = []Mutant{
 		Edits: []Edit{{
 			File: "node/memory_ops.go",
 			Old: `			delete(m.locks, name)
-			outcome = Released`,
+			removed++`,
 			New: `			delete(m.locks, name)
 			delete(m.fences, name)
-			outcome = Released`,
+			removed++`,
 		}},
 	},
 	{

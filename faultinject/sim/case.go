@@ -35,6 +35,9 @@ type Case struct {
 	Faults faultinject.Plan
 	Tasks  []Task
 
+	// Tampers are interventions that take locks away from their holders.
+	Tampers []Tamper
+
 	// dropped has the parts that Shrink removed from the drawn case.
 	dropped dropped
 }
@@ -253,6 +256,9 @@ func (c *Case) Describe() string {
 		}
 	}
 	b.WriteString("\n")
+	for _, t := range c.Tampers {
+		fmt.Fprintln(&b, t)
+	}
 	tell := func(kind string, clocks []Clock) {
 		for i, clock := range clocks {
 			if clock != (Clock{Rate: 1}) {

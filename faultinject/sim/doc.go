@@ -8,17 +8,27 @@
 // lists the broken promises:
 //
 //   - exclusion: no two leases of a name are valid at one instant of true time;
+//
 //   - tokens: each grant of a name has a larger token than all before, and no holder sees its
 //     lease valid after a later grant;
+//
 //   - finality: a lease that has ended is never valid again, and no context outlives a release;
+//
 //   - nothing is left: at the end, no node has a key of a lock, and no command of an owner runs
 //     after its release if the network keeps the order;
+//
 //   - progress: when the faults stop, newcomers and old processes can acquire the lock within R
 //     and two seconds, and no endless waiter still waits;
+//
 //   - waking: a waiter acquires the lock within 1.5 seconds after the last obstacle is gone. If
 //     nothing ever goes wrong and all want one lock, within 0.4 seconds: no wake is lost;
+//
 //   - order: in FIFO order, and if nothing goes wrong, no waiter is passed over;
-//   - counting: the models of a latch explain the results of its calls.
+//
+//   - counting: the models of a latch explain the results of its calls;
+//
+//   - losses: a lease that was forced off, or that another client took after its lock was deleted
+//     by hand, ends with its next renewal, or its release reports that; and no other lease does.
 //
 // Package mutant shows that the simulation finds protocols which lack a rule.
 //

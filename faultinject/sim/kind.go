@@ -2,7 +2,7 @@ package sim
 
 import "fmt"
 
-// Kind is the kind of object that some tasks use instead of locks.
+// Kind is the difference between a case and one of plain locks.
 type Kind string
 
 // The kinds of cases.
@@ -10,6 +10,8 @@ const (
 	OfLocks   Kind = ""
 	OfPermits Kind = "permits"
 	OfLatches Kind = "latches"
+	// OfTampering is of locks that are released by force and deleted by hand.
+	OfTampering Kind = "tampering"
 )
 
 // Draw draws the case of a seed. It panics for an unknown kind.
@@ -30,6 +32,8 @@ func (k Kind) draws() func(seed uint64) *Case {
 		return DrawPermits
 	case OfLatches:
 		return DrawLatches
+	case OfTampering:
+		return DrawTampering
 	}
 	return nil
 }

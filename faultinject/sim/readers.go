@@ -61,9 +61,9 @@ func (w *witness) checkToken(name string, r *record, before uint64) {
 	token := r.lease.Token()
 	switch {
 	case r.reads && token < max(before, w.written[name]):
-		w.violate(Tokens, "token %d of %q was given to the reader %s after %d", token, name, w.short(r.lease.Owner()), max(before, w.written[name]))
+		w.violateOf(name, Tokens, "token %d of %q was given to the reader %s after %d", token, name, w.short(r.lease.Owner()), max(before, w.written[name]))
 	case !r.reads && token <= w.largest[name]:
-		w.violate(Tokens, "token %d of %q was granted to %s after %d", token, name, w.short(r.lease.Owner()), w.largest[name])
+		w.violateOf(name, Tokens, "token %d of %q was granted to %s after %d", token, name, w.short(r.lease.Owner()), w.largest[name])
 	}
 	w.largest[name] = max(w.largest[name], token)
 	if !r.reads {

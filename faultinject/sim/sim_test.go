@@ -22,7 +22,7 @@ import (
 var (
 	seeds   = flag.Int("seeds", defaultSeeds, "how many seeds TestSimulation runs")
 	from    = flag.Uint64("from", 1, "the first of them; 0 is one at random")
-	kind    = flag.String("kind", "", "what TestSimulation draws cases of besides locks: permits, latches, or nothing")
+	kind    = flag.String("kind", "", "what TestSimulation draws cases of besides locks: permits, latches, tampering, or nothing")
 	step    = flag.Int("step", 0, "run every so manieth seed, in this process; 0 is all, in a process for each core")
 	skip    = flag.Int("skip", 0, "how many seeds to leave out at first, with -step")
 	replay  = flag.String("case", "", "the case that TestReplay plays, as a failure has printed it")
@@ -66,6 +66,9 @@ func TestSimulationOfPermits(t *testing.T) { simulationOf(t, sim.OfPermits) }
 // TestSimulationOfLatches is TestSimulation of a latch.
 func TestSimulationOfLatches(t *testing.T) { simulationOf(t, sim.OfLatches) }
 
+// TestSimulationOfTampering is TestSimulation of locks that are taken away by hand.
+func TestSimulationOfTampering(t *testing.T) { simulationOf(t, sim.OfTampering) }
+
 func simulationOf(t *testing.T, of sim.Kind) {
 	t.Helper()
 	defer func(before string) { *kind = before }(*kind)
@@ -80,8 +83,11 @@ func simulationOf(t *testing.T, of sim.Kind) {
 // inProcesses runs shares of the seeds in one process for each core. A run has one core to itself, so that it can be
 // repeated. The first failure ends the others.
 func inProcesses(t *testing.T, first uint64) {
-	began := time.Now()
-	cores := min(runtime.NumCPU(), *seeds)
+	began, seeds := time.Now(), *seeds
+	if testing.Short() {
+		seeds = min(seeds, 300)
+	}
+	cores := min(runtime.NumCPU(), seeds)
 	s := shares{failed: -1, at: make([]string, cores)}
 	children := make([]*exec.Cmd, cores)
 	for i := range children {
@@ -89,7 +95,7 @@ func inProcesses(t *testing.T, first uint64) {
 		defer cancel()
 		s.cancels = append(s.cancels, cancel)
 		children[i] = exec.CommandContext(ctx, os.Args[0], "-test.run=^TestSimulation$", fmt.Sprintf("-step=%d", cores),
-			fmt.Sprintf("-skip=%d", i), fmt.Sprintf("-seeds=%d", *seeds), fmt.Sprintf("-from=%d", first), fmt.Sprintf("-history=%t", *history), "-kind="+*kind)
+			fmt.Sprintf("-skip=%d", i), fmt.Sprintf("-seeds=%d", seeds), fmt.Sprintf("-from=%d", first), fmt.Sprintf("-history=%t", *history), "-kind="+*kind)
 		children[i].Stderr = os.Stderr
 	}
 	var wg sync.WaitGroup
@@ -109,7 +115,7 @@ func inProcesses(t *testing.T, first uint64) {
 	wg.Wait()
 	took := time.Since(began)
 	fmt.Printf("simulation: %d seeds from %d in %.1f s (%.0f a minute on %d cores): %s\n",
-		*seeds, first, took.Seconds(), float64(*seeds)/took.Minutes(), cores, s.sum)
+		seeds, first, took.Seconds(), float64(seeds)/took.Minutes(), cores, s.sum)
 	if !t.Failed() {
 		require.Equal(t, cores, s.done, "processes that ran all of their share")
 	}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/quorumlock/quorumlock"
+	"github.com/quorumlock/quorumlock/quorum"
 )
 
 // perform runs one task: it acquires the lock, acts as its holder, and releases it, repeatedly if the task says so.
@@ -55,7 +56,10 @@ func (w *world) use(p *process, lease *quorumlock.Lease, t Task, rng *rand.Rand,
 		w.acts(p, lease)
 	}
 	w.note("%s lets go of %v (%s)", p.label, t.Names, w.short(lease.Owner()))
-	_ = lease.Release(context.Background())
+	w.notTaken(lease, lease.Err())
+	left := lease.Remaining()
+	err := lease.Release(context.Background())
+	w.released(lease, w.needOf(t), left, err)
 	if lease.Context().Err() == nil {
 		w.violated(Finality, "%s has released %v (%s), and the context of its lease goes on", p.label, t.Names, w.short(lease.Owner()))
 	}
@@ -101,6 +105,8 @@ func (w *world) take(p *process, t Task, index int) *quorumlock.Lease {
 		return nil
 	}
 	w.grantedTo(p, lease, t.Reads, before)
+	w.renews(lease, !t.Fixed)
+	w.follows(lease)
 	if t.Permits == 0 {
 		w.inTurn(p, t, began)
 	}
@@ -206,6 +212,14 @@ func (w *world) extend(p *process, lease *quorumlock.Lease, t Task) {
 	if left := lease.Remaining(); err == nil && !t.Careless && lease.Err() == nil && left < least {
 		w.violated(Finality, "%s was told that it extended %v, and has %v left instead of %v", p.label, t.Names, left, least)
 	}
+}
+
+// needOf returns how many nodes must grant a task's lock.
+func (w *world) needOf(t Task) int {
+	if t.All {
+		return len(w.servers)
+	}
+	return quorum.Majority().Need(len(w.servers))
 }
 
 // ttlOf returns the TTL of a task's lock. A short one needs short timeouts.

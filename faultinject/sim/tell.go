@@ -11,6 +11,7 @@ func (w *world) ran(l *link, x *exchange) {
 	for i := range x.ops {
 		w.latch.answered(w, l.server.index, x.replies[i])
 	}
+	w.tampering.ran(l.server.index, x)
 	if !w.traced {
 		return
 	}

@@ -38,8 +38,9 @@ type world struct {
 	// ways are the ways of each client to each server, for any of its processes.
 	ways [][]*way
 	*witness
-	waiters waiters
-	latch   latchWitness
+	waiters   waiters
+	latch     latchWitness
+	tampering tampering
 
 	mu        sync.Mutex
 	processes []*process // by client; nil while it is dead
@@ -51,6 +52,7 @@ func play(c *Case, traced bool) *world {
 	w := &world{c: c, clock: clock.Process(), began: time.Now()}
 	w.witness = newWitness(w, traced)
 	w.latch.init(c)
+	w.tampering = newTampering()
 	for i, at := range c.Nodes {
 		w.servers = append(w.servers, newServer(w, i, at))
 	}
@@ -71,6 +73,9 @@ func play(c *Case, traced bool) *world {
 	}
 	for _, step := range c.Faults {
 		w.Go(func() { w.inflict(step) })
+	}
+	for _, t := range c.Tampers {
+		w.Go(func() { w.tamper(t) })
 	}
 	var tasks sync.WaitGroup
 	for i, task := range c.Tasks {

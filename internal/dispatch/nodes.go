@@ -25,6 +25,8 @@ type Env struct {
 	Clock clock.Clock
 	// TimeoutMin and TimeoutMax bound how long a sender waits for an exchange.
 	TimeoutMin, TimeoutMax time.Duration
+	// ConnectTimeout bounds how long calls wait while the sender connects to the node.
+	ConnectTimeout time.Duration
 	// Jitter returns a random number in [0, 1), for the pauses between probes.
 	Jitter func() float64
 	// Recovery is how long a node recovers that has lost its memory.

@@ -55,6 +55,12 @@ type sender struct {
 	// dropped counts releases that were given up.
 	dropped int
 	health  health
+	// connector is the node, if it can say whether it is connected. connecting is set while the
+	// goroutine connects the node, before it sends any operation. connectWaiters are told once how
+	// that ended.
+	connector      node.Connector
+	connecting     bool
+	connectWaiters []chan<- Connection
 	// identity is the identity of the server that answered last. twin names the node that is
 	// the same server and has the vote. recoverUntil ends the recovery that was reported last.
 	identity, twin string
@@ -83,6 +89,7 @@ func newSender(n *Nodes, index, count int, nd node.Node) *sender {
 		renewals: make([]int, count+1),
 		health:   newHealth(n.env.TimeoutMin, n.env.TimeoutMax),
 	}
+	s.connector, _ = nd.(node.Connector)
 	s.run = s.drain
 	return s
 }
@@ -154,7 +161,7 @@ func (s *sender) startLocked() {
 
 // drain is the goroutine: it sends batch after batch until the queue is empty or the node fails.
 func (s *sender) drain() error {
-	for s.probe() && s.take() {
+	for s.ready() && s.take() {
 		s.node.Do(context.Background(), s.ops, s.replies)
 		if !s.settle() {
 			break
@@ -166,11 +173,7 @@ func (s *sender) drain() error {
 // probe asks a node that is down whether it answers, before any operation is risked.
 func (s *sender) probe() (alive bool) {
 	s.mu.Lock()
-	if !s.health.down {
-		s.mu.Unlock()
-		return true
-	}
-	s.startTimeoutLocked(s.nodes.env.Clock.Now())
+	s.startTimeoutLocked(s.nodes.env.Clock.Now(), s.health.timeout)
 	s.mu.Unlock()
 
 	err := s.node.Probe(context.Background())
@@ -186,6 +189,7 @@ func (s *sender) take() bool {
 	defer s.mu.Unlock()
 	n := min(len(s.queue), maxBatch)
 	if n == 0 {
+		s.connectedLocked(nil) // those who came after the node was found ready
 		s.busy = false
 		return false
 	}
@@ -206,7 +210,7 @@ func (s *sender) take() bool {
 		s.replies = append(s.replies, node.Reply{})
 	}
 	s.inFlight = s.batch
-	s.startTimeoutLocked(now)
+	s.startTimeoutLocked(now, s.health.timeout)
 	return true
 }
 
@@ -249,14 +253,20 @@ func (s *sender) settle() bool {
 	clear(s.ops)
 
 	s.mu.Lock()
-	return s.concluded(ended, overdue, failureOf(s.replies))
+	return s.concluded(ended, overdue, s.nodeFailure(failureOf(s.replies)))
 }
 
 // concluded records how an exchange or a probe ended. If the node failed, it answers all queued
 // calls. It requires s.mu, and unlocks it.
 func (s *sender) concluded(now time.Duration, overdue bool, failure error) (alive bool) {
+	connecting := s.connecting
+	s.connecting = false
+	s.connectedLocked(failure)
 	if failure == nil {
-		recovered := s.health.answered(now - s.began)
+		recovered := false
+		if !connecting { // connecting takes several round trips
+			recovered = s.health.answered(now - s.began)
+		}
 		if recovered || overdue {
 			s.requeueLocked()
 		}
@@ -274,7 +284,11 @@ func (s *sender) concluded(now time.Duration, overdue bool, failure error) (aliv
 	s.busy = false
 	s.mu.Unlock()
 
-	s.fail(refused, node.ErrDown, failure, true)
+	reason, cause := node.ErrDown, failure
+	if connecting {
+		reason, cause = splitFailure(failure)
+	}
+	s.fail(refused, reason, cause, true)
 	if news {
 		s.nodes.env.Events.NodeDown(s.node.Name(), failure)
 	}

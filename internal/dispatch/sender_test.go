@@ -133,12 +133,13 @@ func (e *events) CapacityFreed()                                    {}
 // newNodes returns senders that report to events.
 func newNodes(e *events, nodes ...node.Node) *Nodes {
 	return New(nodes, Env{
-		Clock:      clock.Process(),
-		TimeoutMin: timeoutMin,
-		TimeoutMax: timeoutMax,
-		Jitter:     rand.Float64,
-		Recovery:   11 * time.Second,
-		Events:     e,
+		Clock:          clock.Process(),
+		TimeoutMin:     timeoutMin,
+		TimeoutMax:     timeoutMax,
+		ConnectTimeout: time.Second,
+		Jitter:         rand.Float64,
+		Recovery:       11 * time.Second,
+		Events:         e,
 	})
 }
 

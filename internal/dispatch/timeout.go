@@ -7,8 +7,8 @@ import (
 )
 
 // startTimeoutLocked starts the timeout of an exchange that begins now.
-func (s *sender) startTimeoutLocked(now time.Duration) {
-	s.began, s.deadline = now, now+s.health.timeout
+func (s *sender) startTimeoutLocked(now, timeout time.Duration) {
+	s.began, s.deadline = now, now+timeout
 	s.armTimeoutLocked(now, s.deadline)
 }
 
@@ -51,7 +51,11 @@ func (s *sender) onTimeout() {
 	s.timerSet = false
 	late, unsent := s.expireLocked(now)
 	var sent, queued []*Call
+	reason, cause := node.ErrDown, node.ErrTimeout
 	if s.deadline != 0 && now >= s.deadline && !s.overdue {
+		if s.connecting {
+			reason, cause = node.ErrTimeout, ErrConnecting
+		}
 		sent, queued = s.overdueLocked(now)
 	}
 	s.rearmTimeoutLocked(now)
@@ -60,7 +64,7 @@ func (s *sender) onTimeout() {
 	s.fail(late, node.ErrTimeout, nil, false)
 	s.fail(unsent, node.ErrBusy, node.ErrTimeout, true)
 	s.fail(sent, node.ErrTimeout, nil, false)
-	s.fail(queued, node.ErrDown, node.ErrTimeout, true)
+	s.fail(queued, reason, cause, true)
 }
 
 // overdueLocked records that an exchange is overdue. It returns the calls whose outcome is unknown,
@@ -68,7 +72,11 @@ func (s *sender) onTimeout() {
 // the exchange until the node's own timeout ends it.
 func (s *sender) overdueLocked(now time.Duration) (sent, queued []*Call) {
 	s.overdue = true
-	s.health.late()
+	if s.connecting {
+		s.connectedLocked(&node.Error{Node: s.node.Name(), Reason: node.ErrTimeout, Err: ErrConnecting})
+	} else {
+		s.health.late()
+	}
 	for _, c := range s.inFlight {
 		if !c.answered {
 			c.answered = true

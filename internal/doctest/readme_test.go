@@ -4,6 +4,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -62,6 +63,21 @@ func TestSacredCommands(t *testing.T) {
 	}
 	require.Contains(t, all, "go run ./cmd/quorumlock demo")
 	require.Contains(t, all, "make test")
+}
+
+// TestMakeTargets checks that the Makefile has each target that a document names.
+func TestMakeTargets(t *testing.T) {
+	makefile, err := os.ReadFile(filepath.Join(root, "Makefile"))
+	require.NoError(t, err)
+	named := regexp.MustCompile("(?m)(?:`|^    )make ([a-z-]+)\\b")
+	found := 0
+	for _, d := range documents(t) {
+		for _, match := range named.FindAllStringSubmatch(strings.Join(d.lines, "\n"), -1) {
+			found++
+			require.Regexp(t, "(?m)^"+match[1]+":", string(makefile), "%s names make %s", d.path, match[1])
+		}
+	}
+	require.Greater(t, found, 10, "the search finds too few names")
 }
 
 // TestIndex checks that the index lists every document.

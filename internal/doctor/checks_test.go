@@ -161,7 +161,7 @@ func TestChecks(t *testing.T) {
 		"no right to lock":     {trial("+hset", rights.ForLocks, Denied), []string{"rights error n0"}},
 		"no right to wait":     {trial("+zadd", rights.ForWaiting, Denied), []string{"rights warning n0"}},
 		"no right to kill":     {trial("+client|kill", rights.ForOrder, Denied), []string{"rights warning n0"}},
-		"no right for latches": {trial("+sadd", rights.ForLatches, Denied), []string{"rights note n0"}},
+		"no right for latches": {trial("+zcard", rights.ForLatches, Denied), []string{"rights note n0"}},
 		"no such command":      {trial("+hset", rights.ForLocks, Missing), []string{"rights error n0"}},
 		"an untried right":     {trial("+hset", rights.ForLocks, Untried), []string{"rights unknown n0"}},
 		"no names":             {func(f *Facts, _ *Node, _ Info) { f.Names = nil }, []string{"rights unknown n0 n1 n2"}},

@@ -24,8 +24,6 @@ type examiner struct {
 	clock clock.Clock
 	// lost is why the server is no longer asked.
 	lost error
-	// guards is set once the server has refused a write in a read-only script.
-	guards bool
 }
 
 // examine collects the facts about one node.

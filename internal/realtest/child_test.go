@@ -103,7 +103,11 @@ func TestChildProcess(t *testing.T) {
 	}
 	ttl, err := time.ParseDuration(os.Getenv(childTTL))
 	require.NoError(t, err)
-	client := newClient(t, withTTL(ttl), func(cfg *quorumlock.Config) {
+	timeouts := withTTL
+	if role == "contend" {
+		timeouts = withDefaultTimeouts
+	}
+	client := newClient(t, timeouts(ttl), func(cfg *quorumlock.Config) {
 		cfg.Addresses = strings.Split(os.Getenv(childNodes), ",")
 	})
 	switch role {

@@ -10,9 +10,9 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/assert"
-	"github.com/stretchr/testify/require"
 
 	"github.com/quorumlock/quorumlock"
+	"github.com/quorumlock/quorumlock/internal/testkit"
 )
 
 // onlooker watches, outside of Redis, that a name has one holder at a time.
@@ -66,6 +66,7 @@ func (w *onlooker) both(name string, other, lease *quorumlock.Lease) {
 }
 
 func TestRealExclusion(t *testing.T) {
+	t.Parallel()
 	const clients, each, ttl = 5, 10, time.Second
 	names := []string{"north", "south", "west"}
 	// It is enough when there were so many sections, and pauses of a node; a slow machine need not
@@ -80,7 +81,7 @@ func TestRealExclusion(t *testing.T) {
 	shares := make([]int, clients*each)
 	var contenders sync.WaitGroup
 	for i := range clients {
-		client := c.client(withTTL(ttl), func(cfg *quorumlock.Config) {
+		client := c.client(withDefaultTimeouts(ttl), func(cfg *quorumlock.Config) {
 			cfg.Hooks.AttemptFailed = func(quorumlock.AttemptFailedEvent) { attempts.Add(1) }
 			cfg.Hooks.Acquired = func(quorumlock.AcquiredEvent) { attempts.Add(1) }
 		})
@@ -154,10 +155,12 @@ func wait(ctx context.Context, least, most time.Duration) {
 }
 
 func TestRealMultiLockExclusion(t *testing.T) {
+	t.Parallel()
 	const contenders = 12
 	names := []string{"a", "b", "c", "d"}
 	c := startCluster(t, 3)
 	w := newOnlooker(t, names)
+	strain := testkit.MeasureStrain(t)
 	ctx, cancel := context.WithTimeout(t.Context(), 4*time.Second)
 	defer cancel()
 
@@ -194,7 +197,9 @@ func TestRealMultiLockExclusion(t *testing.T) {
 	for i := range sections {
 		total += sections[i].Load()
 	}
-	require.Greater(t, total, int64(10), "contenders must get on")
 	t.Logf("%d sections under two names each", total)
 	c.noKeys()
+	if total <= 10 {
+		strain.Missing(t, "contenders get on; they had %d sections", total)
+	}
 }

@@ -100,7 +100,7 @@ func TestRealLatchSurvivesALoss(t *testing.T) {
 	// The id alone is not enough: the count-down may be what gives it back, where it reaches this server
 	// after the loss, and does not know whether that is all. Without who waits, no majority would be left.
 	eventually(t, soon, func() bool { return c.whole(1, "a") }, "who waits has it told again")
-	require.Equal(t, 1, c.number(1, "SCARD", "quorumlock:latched:{a}"))
+	require.Equal(t, 1, c.number(1, "ZCARD", "quorumlock:latched:{a}"))
 	c.servers[0].Pause()
 	require.NoError(t, l.CountDown(ctx, "y"))
 	left(t, l, 1)
@@ -108,7 +108,7 @@ func TestRealLatchSurvivesALoss(t *testing.T) {
 	require.NoError(t, l.CountDown(ctx, "z"))
 	require.NoError(t, in(t, done, "the wait ends"))
 	for i := range c.servers {
-		eventually(t, soon, func() bool { return c.number(i, "SCARD", "quorumlock:latched:{a}") == 3 }, "all know in the end")
+		eventually(t, soon, func() bool { return c.number(i, "ZCARD", "quorumlock:latched:{a}") == 3 }, "all know in the end")
 		for _, key := range []string{"quorumlock:latch:{a}", "quorumlock:latched:{a}"} {
 			require.Positive(t, c.number(i, "PTTL", key), "every key has a TTL")
 		}

@@ -61,11 +61,11 @@ func bareMajorityIsFilled(t *testing.T, c *cluster) {
 	require.NoError(t, lease.Release(t.Context()))
 }
 
-var fixed = quorumlock.LockOptions{Fixed: true, TTL: 1500 * time.Millisecond}
+var fixed = quorumlock.LockOptions{Fixed: true, TTL: 3 * time.Second}
 
 func expiredStaysExpired(t *testing.T, c *cluster) {
 	lease := acquire(t, c.client().RedLock("job").With(fixed))
-	require.ErrorIs(t, ends(t, lease, soon), quorumlock.ErrLost)
+	require.ErrorIs(t, ends(t, lease, fixed.TTL+soon), quorumlock.ErrLost)
 	require.ErrorIs(t, lease.Extend(t.Context()), quorumlock.ErrLost)
 	c.noKeys()
 	next := acquire(t, c.client().RedLock("job"))
@@ -89,7 +89,7 @@ func validity(t *testing.T, c *cluster) {
 	require.ErrorIs(t, lease.Err(), quorumlock.ErrLost)
 	have, _ := lease.Backing()
 	require.Less(t, have, 3)
-	require.ErrorIs(t, ends(t, lease, soon), quorumlock.ErrLost, "the context agrees")
+	require.ErrorIs(t, ends(t, lease, fixed.TTL+soon), quorumlock.ErrLost, "the context agrees")
 }
 
 func releaseSaysWhy(t *testing.T, c *cluster) {
@@ -163,7 +163,7 @@ func releaseIsBounded(t *testing.T, c *cluster) {
 
 func expiredRelease(t *testing.T, c *cluster) {
 	lease := acquire(t, c.client().RedLock("job").With(fixed))
-	require.ErrorIs(t, ends(t, lease, soon), quorumlock.ErrLost)
+	require.ErrorIs(t, ends(t, lease, fixed.TTL+soon), quorumlock.ErrLost)
 	c.noKeys() // the keys outlive the lease a little, and not all by the same
 	next := acquire(t, c.client().RedLock("job"))
 	c.holds("job", next.Owner())

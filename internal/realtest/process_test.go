@@ -3,6 +3,7 @@ package realtest_test
 import (
 	"context"
 	"errors"
+	"math"
 	"slices"
 	"strings"
 	"sync"
@@ -12,9 +13,11 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/quorumlock/quorumlock"
+	"github.com/quorumlock/quorumlock/internal/testkit"
 )
 
 func TestRealExclusionBetweenProcesses(t *testing.T) {
+	t.Parallel()
 	span := longer(5*time.Second, 30*time.Second) // for some pauses, and a thousand sections on a machine of today
 	c := startCluster(t, 5)
 	dir := t.TempDir()
@@ -22,6 +25,7 @@ func TestRealExclusionBetweenProcesses(t *testing.T) {
 	for i := range processes {
 		processes[i] = c.spawn("contend", childTTL+"=3s", childSpan+"="+span.String(), childDir+"="+dir)
 	}
+	strain := testkit.MeasureStrain(t)
 	var said [len(processes)][]string
 	var readers sync.WaitGroup
 	for i, p := range processes {
@@ -34,6 +38,7 @@ func TestRealExclusionBetweenProcesses(t *testing.T) {
 
 	lost := map[string]bool{}
 	var clashes [][]string
+	least := math.MaxInt
 	for i := range said {
 		sections := 0
 		for _, line := range said[i] {
@@ -50,12 +55,15 @@ func TestRealExclusionBetweenProcesses(t *testing.T) {
 			}
 		}
 		t.Logf("process %d: %d sections", i, sections)
-		require.Greater(t, sections, 5, "every process must get on; it said %q", said[i])
+		least = min(least, sections)
 	}
 	clashes = slices.DeleteFunc(clashes, func(c []string) bool { return lost[c[1]] })
 	require.Empty(t, clashes, "two valid leases at once")
 	t.Logf("%d leases lost, %d pauses of a node", len(lost), pauses)
 	c.noKeys()
+	if least <= 5 {
+		strain.Missing(t, "every process gets on; one had %d sections", least)
+	}
 }
 
 func TestRealKilledHolder(t *testing.T) {

@@ -19,7 +19,7 @@ import (
 func renewalFailureIsTold(t *testing.T, c *cluster) {
 	failed := make(chan quorumlock.RenewalFailedEvent, 1000)
 	ended := make(chan quorumlock.EndedEvent, 1)
-	client := c.client(withTTL(time.Second), func(cfg *quorumlock.Config) {
+	client := c.client(withTTL(patientTTL), func(cfg *quorumlock.Config) {
 		cfg.Hooks.RenewalFailed = func(e quorumlock.RenewalFailedEvent) { failed <- e }
 		cfg.Hooks.Ended = func(e quorumlock.EndedEvent) { ended <- e }
 	})
@@ -31,7 +31,7 @@ func renewalFailureIsTold(t *testing.T, c *cluster) {
 	require.Equal(t, lease.Owner(), first.Owner)
 	require.Positive(t, first.Remaining, "it is told while there is time left")
 
-	cause := ends(t, lease, time.Second+soon)
+	cause := ends(t, lease, patientTTL+soon)
 	require.ErrorIs(t, cause, quorumlock.ErrLost)
 	end := in(t, ended, "the end is told")
 	require.Equal(t, cause, end.Err)
@@ -73,13 +73,14 @@ func renewalSurvivesReconnects(t *testing.T, c *cluster) {
 
 func renewalIsRetried(t *testing.T, c *cluster) {
 	failed, renewed := make(chan struct{}, 1000), make(chan struct{}, 1000)
-	client := c.client(withTTL(6*time.Second), func(cfg *quorumlock.Config) {
+	client := c.client(func(cfg *quorumlock.Config) {
+		cfg.TTL = 9 * time.Second
 		cfg.Hooks.RenewalFailed = func(quorumlock.RenewalFailedEvent) { failed <- struct{}{} }
 		cfg.Hooks.Renewed = func(quorumlock.RenewedEvent) { renewed <- struct{}{} }
 	})
 	lease := acquire(t, client.RedLock("job"))
 	c.pause(0, 1, 2, 3, 4)
-	for range 2 { // at 2 s and a little later, of 6
+	for range 2 { // at 3 s and a little later, of 9
 		in(t, failed, "a renewal that fails is told")
 	}
 	c.resume(0, 1, 2, 3, 4)

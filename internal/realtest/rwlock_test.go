@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -12,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/quorumlock/quorumlock"
+	"github.com/quorumlock/quorumlock/internal/testkit"
 	"github.com/quorumlock/quorumlock/node"
 )
 
@@ -102,19 +104,20 @@ func (s *census) leave(l *quorumlock.Lease) {
 // Many read and write on servers that hang in turn. Readers are in together, a writer alone, and
 // everybody gets in.
 func TestRealReadersAndWriters(t *testing.T) {
+	t.Parallel()
 	const clients, each, ttl = 4, 6, time.Second
-	span := 10 * time.Second
+	least := 10 * time.Second
 	if testing.Short() {
-		span = 3 * time.Second
+		least = 3 * time.Second
 	}
 	c := startCluster(t, 5)
 	s := &census{readers: map[*quorumlock.Lease]bool{}, writers: map[*quorumlock.Lease]bool{}}
-	ctx, cancel := context.WithTimeout(t.Context(), span)
+	ctx, cancel := context.WithTimeout(t.Context(), atMost)
 	defer cancel()
 	var all sync.WaitGroup
-	shares := make([]int, clients*each)
+	var shares [clients * each]atomic.Int64
 	for i := range clients {
-		rw := c.client(withTTL(ttl)).RWLock("job")
+		rw := c.client(withDefaultTimeouts(ttl)).RWLock("job")
 		for j := range each {
 			me, reads := i*each+j, j > 0
 			rng := rand.New(rand.NewPCG(uint64(me), 1))
@@ -126,11 +129,11 @@ func TestRealReadersAndWriters(t *testing.T) {
 				for ctx.Err() == nil {
 					lease, err := side.Acquire(ctx)
 					if err != nil {
-						assert.ErrorIs(t, err, context.DeadlineExceeded)
+						assert.ErrorIs(t, err, ctx.Err(), "nothing but the end of the test ends an Acquire")
 						return
 					}
 					s.enter(lease, reads)
-					shares[me]++
+					shares[me].Add(1)
 					wait(ctx, time.Millisecond, time.Duration(2+rng.IntN(5))*time.Millisecond)
 					if !reads && rng.IntN(3) == 0 {
 						s.downgrade(lease)
@@ -143,15 +146,25 @@ func TestRealReadersAndWriters(t *testing.T) {
 			})
 		}
 	}
-	pauses := c.pauseInTurn(ctx, func(int) bool { return false })
+	began := time.Now()
+	excluded := func() bool { // a user has not been in yet
+		for me := range shares {
+			if shares[me].Load() == 0 {
+				return true
+			}
+		}
+		return false
+	}
+	strain := testkit.MeasureStrain(t)
+	pauses := c.pauseInTurn(ctx, func(int) bool { return time.Since(began) > least && !excluded() })
+	cancel()
 	all.Wait()
 	t.Logf("%d reads, at most %d together, %d writes, %d downgrades, %d pauses", s.reads, s.together, s.writes, s.downgrades, pauses)
 	require.Empty(t, s.broken)
-	require.Greater(t, s.together, 1)
-	for me, share := range shares {
-		assert.Positive(t, share, "user %d", me)
-	}
 	c.noKeys()
+	if s.together < 2 || excluded() {
+		strain.Missing(t, "everybody is in within %v, and readers are together", atMost)
+	}
 }
 
 // A reader waits without asking, and all of them are told when the writer goes.
@@ -237,7 +250,8 @@ func TestRealReadersWithoutMemory(t *testing.T) {
 
 // The servers restart, one after the other, without their memory: readers keep the lock.
 func TestRealReadersOverARollingRestart(t *testing.T) {
-	const ttl = time.Second
+	t.Parallel()
+	const ttl = patientTTL
 	c := startCluster(t, 3)
 	rw := c.client(withMaxTTL(ttl)).RWLock("job")
 	reader := acquire(t, rw.Read())

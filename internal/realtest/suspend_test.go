@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 )
@@ -15,7 +14,7 @@ import (
 // the lock has long been somebody else's, and must know.
 func TestRealSuspendedHolder(t *testing.T) {
 	t.Parallel()
-	const ttl = time.Second
+	const ttl = patientTTL
 	c := startCluster(t, 5)
 	holder := c.spawn("hold", childTTL+"="+ttl.String())
 	holder.line(t, "held")

@@ -39,8 +39,6 @@ type task struct {
 	Waiting     quorumlock.Waiting
 	NoHandover  bool
 	TTL         time.Duration
-	// Timeout is NodeTimeoutMax.
-	Timeout time.Duration
 	// Far is how long the way to each node takes, besides what it takes anyway.
 	Far time.Duration
 	// Probe has each section measure a round trip: how long TryAcquire takes for a lock that
@@ -146,11 +144,7 @@ func sectionsIn(t *testing.T, dir string) (all []section) {
 // a test needs to see, however fast the machine is.
 func awaitSections(t *testing.T, dir string, want int) {
 	t.Helper()
-	got := 0
-	for deadline := time.Now().Add(atMost); got < want; got = len(sectionsIn(t, dir)) {
-		require.True(t, time.Now().Before(deadline), "%d sections of %d within %v", got, want, atMost)
-		<-time.After(20 * time.Millisecond)
-	}
+	eventually(t, atMost, func() bool { return len(sectionsIn(t, dir)) >= want }, "%d sections", want)
 }
 
 func init() { childRoles["work"] = workInProcess }
@@ -200,7 +194,7 @@ func workInProcess(t *testing.T) {
 func (w task) client(t testing.TB, addresses ...string) *quorumlock.Client {
 	t.Helper()
 	return newClient(t, func(cfg *quorumlock.Config) {
-		cfg.TTL, cfg.NodeTimeoutMax = w.TTL, w.Timeout
+		cfg.TTL = w.TTL
 		if w.Far == 0 {
 			cfg.Addresses = addresses
 			return

@@ -90,6 +90,9 @@ func TestRealTurnsOfProcesses(t *testing.T) {
 
 // TestRealHandoverBetweenProcesses measures the time from the beginning of a release to the grant
 // to somebody else, in round trips: one in which the nodes are told and tell, and one of the attempt.
+//
+// A machine that is busy for a while makes hand-overs slow, and a fault of the library makes all of them
+// slow: one good measurement of three is enough.
 func TestRealHandoverBetweenProcesses(t *testing.T) {
 	for _, net := range []struct {
 		what    string
@@ -104,28 +107,37 @@ func TestRealHandoverBetweenProcesses(t *testing.T) {
 		{"2 clients, all on this machine", 0, 1, 5},
 	} {
 		t.Run(net.what, func(t *testing.T) {
-			c, dir := startCluster(t, 5), t.TempDir()
-			all := c.inTurns(task{
-				Name: "job", Clients: net.clients, Workers: 1, Hold: inLine + 4*net.way, Pause: inLine / 2,
-				Far: net.way, Probe: true, Trace: dir,
-			})
-			for sections := 0; ; { // until there are enough to know the one in the middle
-				sections += 10
-				awaitSections(t, dir, sections)
-				if delays, _ := handovers(sectionsIn(t, dir), inLine+4*net.way); len(delays) >= longer(20, 200) {
-					break
-				}
-			}
-			stop(t, all...)
-			delays, trips := handovers(sectionsIn(t, dir), inLine+4*net.way)
-			require.Greater(t, len(delays), 10)
-			trip, delay := quantile(trips, 0.5), quantile(delays, 0.5)
-			ratio := float64(delay) / float64(trip)
-			t.Logf("%s: %d hand-overs took %v (90%%: %v, all: %v), an uncontended round %v (90%%: %v): %.2f round trips",
-				net.what, len(delays), delay, quantile(delays, 0.9), quantile(delays, 1), trip, quantile(trips, 0.9), ratio)
-			require.LessOrEqual(t, ratio, net.most, "round trips for a hand-over, at the median")
+			bestOfThree(t, func() (float64, bool) {
+				ratio := measureHandovers(t, net.way, net.clients)
+				return ratio, ratio <= net.most
+			}, "at most %.1f round trips for a hand-over, at the median", net.most)
 		})
 	}
+}
+
+// measureHandovers returns how many round trips a hand-over takes, at the median.
+func measureHandovers(t *testing.T, way time.Duration, clients int) float64 {
+	t.Helper()
+	c, dir := startCluster(t, 5), t.TempDir()
+	all := c.inTurns(task{
+		Name: "job", Clients: clients, Workers: 1, Hold: inLine + 4*way, Pause: inLine / 2,
+		Far: way, Probe: true, Trace: dir,
+	})
+	for sections := 0; ; { // until there are enough to know the one in the middle
+		sections += 10
+		awaitSections(t, dir, sections)
+		if delays, _ := handovers(sectionsIn(t, dir), inLine+4*way); len(delays) >= longer(20, 200) {
+			break
+		}
+	}
+	stop(t, all...)
+	delays, trips := handovers(sectionsIn(t, dir), inLine+4*way)
+	require.Greater(t, len(delays), 10)
+	trip, delay := quantile(trips, 0.5), quantile(delays, 0.5)
+	ratio := float64(delay) / float64(trip)
+	t.Logf("%d hand-overs took %v (90%%: %v, all: %v), an uncontended round %v (90%%: %v): %.2f round trips",
+		len(delays), delay, quantile(delays, 0.9), quantile(delays, 1), trip, quantile(trips, 0.9), ratio)
+	return ratio
 }
 
 // inTurns starts two processes that do the same.

@@ -48,14 +48,10 @@ func waitFor(t *testing.T, lock *quorumlock.Lock) *waiting {
 	return w
 }
 
-// has waits for the lease of one that gets it soon.
+// has waits for the lease of one that gets it.
 func (w *waiting) has(t *testing.T) *quorumlock.Lease {
 	t.Helper()
-	select {
-	case <-w.done:
-	case <-time.After(soon):
-		t.Fatalf("who waits must have the lock within %v", soon)
-	}
+	in(t, w.done, "who waits has the lock")
 	require.NoError(t, w.err)
 	return w.lease
 }

@@ -62,7 +62,7 @@ func soakInProcess(t *testing.T) {
 	out := &output{w: file}
 	client := newClient(t, func(cfg *quorumlock.Config) {
 		cfg.Addresses = strings.Split(os.Getenv(childNodes), ",")
-		cfg.TTL, cfg.NodeTimeoutMax = soakTTL, 200*time.Millisecond
+		cfg.TTL, cfg.NodeTimeoutMin, cfg.NodeTimeoutMax = soakTTL, 0, 200*time.Millisecond
 	})
 	ctx, cancel := context.WithCancel(t.Context())
 	var workers sync.WaitGroup

@@ -5,6 +5,7 @@ package realtest_test
 import (
 	"cmp"
 	"encoding/json"
+	"fmt"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -17,6 +18,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/quorumlock/quorumlock/internal/testkit"
 )
 
 const (
@@ -31,8 +34,11 @@ const (
 // soak is a number of processes that contend while things break.
 type soak struct {
 	*cluster
-	t   *testing.T
-	dir string
+	t      *testing.T
+	dir    string
+	strain *testkit.Strain
+	// doubts are about bounds that were exceeded by no more than the machine may be the cause of.
+	doubts []string
 
 	mu        sync.Mutex
 	processes []*child
@@ -54,6 +60,7 @@ func TestRealNoLostWake(t *testing.T) {
 		p.line(t, "ready")
 	}
 	var calms [][2]time.Duration
+	s.strain = testkit.MeasureStrain(t)
 	for began := now(); len(calms) < 2 || now()-began < *soakSpan; {
 		s.storm()
 		from := now()
@@ -78,6 +85,22 @@ func TestRealNoLostWake(t *testing.T) {
 		return keys
 	}
 	eventually(t, 6*time.Second, func() bool { return len(left()) == 0 }, "no key is left; there are %v", left)
+	if len(s.doubts) > 0 {
+		testkit.Inconclusive(t, "goroutines were late by up to %v: %s", s.strain.Worst(), strings.Join(s.doubts, "; "))
+	}
+}
+
+// bounded requires that a time is within a bound. Where it is longer by no more than the machine may be
+// the cause of, it notes a doubt instead.
+func (s *soak) bounded(took, bound time.Duration, what string) {
+	s.t.Helper()
+	switch {
+	case took <= bound:
+	case took <= bound+s.strain.Allowance():
+		s.doubts = append(s.doubts, fmt.Sprintf("%s: %v, and not %v", what, took, bound))
+	default:
+		s.t.Errorf("%s: %v, and not %v, while goroutines were late by no more than %v", what, took, bound, s.strain.Worst())
+	}
 }
 
 func (s *soak) contender() *child { return s.spawn("soak", childDir+"="+s.dir) }
@@ -104,16 +127,18 @@ func (s *soak) inspect(lock string, all []tenancy, calms [][2]time.Duration) {
 			if one.Had > free {
 				idle = append(idle, wasted)
 			}
-			if wasted > maxIdle {
-				s.t.Errorf("%s was free for %v while somebody waited, %v after the faults", lock, wasted, one.Had-wasted-calm[0])
-			}
+			s.bounded(wasted, maxIdle, fmt.Sprintf("%s was free while somebody waited, %v after the faults", lock, one.Had-wasted-calm[0]))
 			free = max(free, one.Released)
 		}
 	}
-	require.Greater(s.t, len(idle), 10, "grants of %s in calms", lock)
+	if len(idle) <= 10 {
+		require.Greater(s.t, s.strain.Quantile(0.9), time.Millisecond, "%d grants of %s in calms, on a machine that is not busy", len(idle), lock)
+		s.doubts = append(s.doubts, fmt.Sprintf("%d grants of %s in calms", len(idle), lock))
+		return
+	}
 	s.t.Logf("%s: %d grants in all, %d of them in calms, each after so long in which it was free and somebody waited: %v at the median, 99%%: %v, at most %v",
 		lock, len(all), len(idle), quantile(idle, 0.5), quantile(idle, 0.99), quantile(idle, 1))
-	require.Less(s.t, quantile(idle, 0.95), mostlyIdle, "those who wait for %s are woken", lock)
+	s.bounded(quantile(idle, 0.95), mostlyIdle, "19 of 20 who wait for "+lock+" are woken in time")
 }
 
 // lastDeath is when the last process was killed before an instant. It may have had any lock, and no

@@ -14,6 +14,7 @@ import (
 // Where all spin, no order is promised. But a process whose own waiters take turns must not keep
 // the lock from the others for ever: its bounds for hand-overs are there for that.
 func TestRealSpinningProcessesAreAllServed(t *testing.T) {
+	t.Parallel()
 	for what, off := range map[string]bool{"handed over": false, "nothing handed over": true} {
 		t.Run(what, func(t *testing.T) {
 			c, crowds, singles := startCluster(t, 5), t.TempDir(), t.TempDir()

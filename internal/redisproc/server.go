@@ -43,6 +43,7 @@ type Server struct {
 	maxMemory int64         // in bytes, also after a restart; 0 for no limit of its own
 	master    *Server       // followed, also after a restart; nil for a master
 	closed    bool
+	reserved  []func() // give up the ports that are kept while the server is down
 }
 
 // Start launches a server that answers, and closes it when the test ends.
@@ -128,7 +129,29 @@ func (s *Server) kill() {
 	if s.proc != nil {
 		s.proc.kill()
 		s.proc = nil
+		s.reservePorts()
 	}
+}
+
+// reservePorts keeps the ports of a server that is down from others, where that can be done. s.mu must
+// be held.
+func (s *Server) reservePorts() {
+	for _, port := range []int{s.port, s.tlsPort} {
+		if port == 0 {
+			continue
+		}
+		if release, err := reserve(port); err == nil {
+			s.reserved = append(s.reserved, release)
+		}
+	}
+}
+
+// releasePorts ends what reservePorts began. s.mu must be held.
+func (s *Server) releasePorts() {
+	for _, release := range s.reserved {
+		release()
+	}
+	s.reserved = nil
 }
 
 // Pause stops the server with SIGSTOP and returns once all its threads stand still. Connections

@@ -89,6 +89,7 @@ func (s *Server) restart(ctx context.Context) error {
 
 // start runs the process and waits until it answers. Requires s.mu.
 func (s *Server) start(ctx context.Context) error {
+	s.releasePorts()
 	p, err := spawn(s.commandLine(), s.faketimeEnv(), s.logFile())
 	if err != nil {
 		return err

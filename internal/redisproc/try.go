@@ -46,6 +46,7 @@ func (s *Server) TryStop(ctx context.Context) error {
 	select {
 	case <-s.proc.done:
 		s.proc = nil
+		s.reservePorts()
 		return nil
 	case <-ctx.Done():
 		return ctx.Err()
@@ -125,6 +126,7 @@ func (s *Server) TryClose() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.kill()
+	s.releasePorts()
 	s.closed = true
 	return s.remove("")
 }

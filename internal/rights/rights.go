@@ -40,7 +40,7 @@ func Waiting() Group {
 }
 
 // Latches returns the rights for latches.
-func Latches() Group { return Group{ForLatches, strings.Fields("+sadd +scard +smembers")} }
+func Latches() Group { return Group{ForLatches, strings.Fields("+zadd +zcard +zrange")} }
 
 // Redisson returns the rights for locks that are shared with Redisson's clients.
 func Redisson() Group {

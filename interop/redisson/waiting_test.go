@@ -2,6 +2,7 @@ package redisson_test
 
 import (
 	"context"
+	"fmt"
 	"strconv"
 	"strings"
 	"testing"
@@ -10,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/quorumlock/quorumlock"
+	"github.com/quorumlock/quorumlock/internal/testkit"
 	"github.com/quorumlock/quorumlock/interop/redisson"
 )
 
@@ -23,6 +25,7 @@ const (
 func TestAnUnlockInJavaWakesWaitersInGo(t *testing.T) {
 	f := newFleet(t, 10*time.Second)
 	lock, caller := f.golang().RedLock(name), f.caller(watchdog)
+	strain := testkit.MeasureStrain(t)
 	for _, kind := range []redisson.Kind{redisson.Red, redisson.Multi} {
 		there := redisson.Lock{Kind: kind, Name: name}
 		for range times {
@@ -44,8 +47,9 @@ func TestAnUnlockInJavaWakesWaitersInGo(t *testing.T) {
 			}, "it waits, and listens")
 			released := time.Now()
 			require.NoError(t, caller.Unlock(t.Context(), there))
-			require.Less(t, (<-granted).Sub(released), wakes)
+			took := (<-granted).Sub(released)
 			f.eventually(func() bool { return f.owners()[0] == "" && f.listeners(0) == 0 }, "it is given back")
+			strain.Within(t, took, wakes, "it has the lock before it looks by itself")
 		}
 	}
 }
@@ -55,39 +59,49 @@ func TestAnUnlockInJavaWakesWaitersInGo(t *testing.T) {
 func TestAReleaseInGoWakesWaitersInJava(t *testing.T) {
 	f := newFleet(t, 10*time.Second)
 	lock, caller := f.golang().RedLock(name), f.caller(watchdog)
+	strain := testkit.MeasureStrain(t)
 	for _, kind := range []redisson.Kind{redisson.One, redisson.Red, redisson.Multi} {
 		there := redisson.Lock{Kind: kind, Name: name}
 		for range times {
-			took := f.awaited(lock, caller, there)
-			require.Less(t, took, wakes, "%s", kind)
+			_, took := f.awaited(lock, caller, there)
+			strain.Within(t, took, wakes, fmt.Sprintf("%s has the lock", kind))
 		}
 	}
 }
 
-// awaited makes a caller wait for a lock that is then released, and returns the time from the release to the grant.
-func (f *fleet) awaited(lock *quorumlock.Lock, caller *redisson.Caller, there redisson.Lock) time.Duration {
+// awaited makes a caller wait for a lock, and then releases the lock. It returns the length of the wait, and the part
+// of it after the release.
+func (f *fleet) awaited(lock *quorumlock.Lock, caller *redisson.Caller, there redisson.Lock) (waited, took time.Duration) {
 	f.t.Helper()
 	lease := f.acquire(lock)
 	before := f.denials()
 	granted := make(chan error, 1)
+	began := time.Now()
 	go func() { granted <- caller.Lock(f.ctx, there) }()
 	f.eventually(func() bool { return f.listeners(0) == 1 && f.denials() == before+2 },
 		"it was denied, listens to the first node, and was denied again")
 	released := time.Now()
 	require.NoError(f.t, lease.Release(f.ctx))
 	require.NoError(f.t, <-granted)
-	took := time.Since(released)
+	waited, took = time.Since(began), time.Since(released)
 	require.NoError(f.t, caller.Unlock(f.ctx, there))
 	f.eventually(func() bool { return f.listeners(0) == 0 }, "it waits no more")
-	return took
+	return waited, took
 }
 
 // TestWithoutTheOptionRedissonWaitsForTheTTL shows the purpose of Config.Redisson.
 func TestWithoutTheOptionRedissonWaitsForTheTTL(t *testing.T) {
 	f := newFleet(t, 4*time.Second)
 	silent := f.golang(func(c *quorumlock.Config) { c.Redisson = false }).RedLock(name)
-	took := f.awaited(silent, f.caller(watchdog), redisson.Lock{Kind: redisson.One, Name: name})
-	require.Greater(t, took, f.config.TTL/4)
+	caller := f.caller(watchdog)
+	waited, took := f.awaited(silent, caller, redisson.Lock{Kind: redisson.One, Name: name})
+	// The denial told Redisson the TTL that the lease had left. Renewals keep that over a half. The machine
+	// may then have taken its time until the release.
+	told := f.config.TTL / 2
+	if waited-took > told {
+		testkit.Inconclusive(t, "%v passed between the denial and the release, and a waiter was told no more than %v", waited-took, f.config.TTL)
+	}
+	require.Greater(t, waited, told)
 }
 
 // denials counts how often Redisson's script reported on the first node how long the lock is held.

@@ -42,10 +42,47 @@ var forcing = []promise{
 		x.want(node.Granted, acquire("o1", long, "a"))
 		x.want(node.Released, force(long, "a"))
 		x.want(node.Granted, acquire("o2", long, "a"))
-		x.denied(renew("o1", long, "a"), "a", "o2")
 		x.want(node.Granted, renew("o2", long, "a"))
 		x.want(node.Released, release("o2", "a"))
 		x.denied(renew("o1", long, "a"), "a", "")
+	}},
+	{"a holder that was forced off is told so, whoever holds the name now", func(x *trial) {
+		x.want(node.Granted, acquire("o1", long, "a"))
+		x.want(node.Released, force(long, "a"))
+		x.want(node.Granted, acquire("o2", long, "a"))
+		x.denied(renew("o1", long, "a"), "a", "")
+		x.denied(renew("o3", long, "a"), "a", "o2")
+		x.want(node.Granted, renew("o2", long, "a"))
+	}},
+	{"a tombstone of any name comes before the holder of any name", func(x *trial) {
+		x.want(node.Granted, acquire("o1", long, "a", "b"))
+		x.want(node.Released, force(long, "b"))
+		x.want(node.Released, release("o1", "a"))
+		x.want(node.Granted, acquire("o2", long, "a", "b"))
+		x.denied(renew("o1", long, "a", "b"), "b", "")
+		x.denied(renew("o3", long, "a", "b"), "a", "o2")
+	}},
+	{"readers and writers that were forced off are told so, whoever holds the name now", func(x *trial) {
+		x.gets(read("o1", long, "a"))
+		x.want(node.Released, force(long, "a"))
+		x.want(node.Granted, acquire("o2", long, "a"))
+		x.denied(keep("o1", long, "a"), "a", "")
+		x.denied(keep("o4", long, "a"), "a", "o2")
+		x.want(node.Released, force(long, "a"))
+		x.gets(read("o3", long, "a"))
+		x.denied(keep("o1", long, "a"), "a", "")
+		x.denied(renew("o2", long, "a"), "a", "")
+		x.denied(keep("o2", long, "a"), "a", "")
+	}},
+	{"many renewals in one exchange are told so, too", func(x *trial) {
+		x.want(node.Granted, acquire("o1", long, "a"))
+		x.want(node.Granted, acquire("o1", long, "b"))
+		x.want(node.Released, force(long, "a"))
+		x.want(node.Granted, acquire("o2", long, "a"))
+		r := x.do(renew("o1", long, "a"), renew("o1", long, "b"))
+		require.Equal(x, node.Denied, r[0].Outcome)
+		assert.Equal(x, node.Holder{Name: "a"}, r[0].Holder)
+		assert.Equal(x, node.Granted, r[1].Outcome)
 	}},
 	{"owners that only other nodes know are buried", func(x *trial) {
 		x.want(node.Granted, acquire("o3", long, "b"))

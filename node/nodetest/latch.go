@@ -56,8 +56,20 @@ func (x *trial) stands(name string, generation uint64, count int, ids ...string)
 	assert.Equal(x, generation, s.Generation)
 	assert.Equal(x, count, s.Count)
 	assert.Equal(x, len(ids), s.Size)
-	assert.Equal(x, slices.Sorted(slices.Values(ids)), slices.Sorted(slices.Values(s.IDs)))
+	listed := s.IDs
+	for len(listed) < s.Size && len(s.IDs) > 0 {
+		next := looking(name)
+		next.Latch.From = len(listed)
+		s = x.latched(node.Granted, next)
+		listed = append(listed, s.IDs...)
+	}
+	assert.Equal(x, slices.Sorted(slices.Values(ids)), slices.Sorted(slices.Values(listed)))
 	return s
+}
+
+// listing lists the ids from a place on.
+func listing(name string, from int) node.Op {
+	return latch(name, node.LatchOp{List: true, From: from})
 }
 
 // latching is about latches.
@@ -127,6 +139,42 @@ var latching = []promise{
 		x.latched(node.Granted, x.setting("a", len(ids)+1))
 		x.latched(node.Granted, counting("a", ids...))
 		x.stands("a", 0, len(ids)+1, ids...)
+	}},
+	{"ids keep their places, and an operation lists so many of them at most", func(x *trial) {
+		ids := make([]string, 2*node.MaxListed+10)
+		for i := range ids {
+			ids[i] = fmt.Sprint("id ", (i*7919)%len(ids)) // in no order of their own
+		}
+		x.latched(node.Granted, x.setting("a", len(ids)))
+		for from := 0; from < len(ids); from += 500 {
+			x.latched(node.Granted, counting("a", slices.Concat(ids[from/2:from/2+1], ids[from:min(from+500, len(ids))])...))
+		}
+		for _, from := range []int{0, 1, node.MaxListed, len(ids) - 10, len(ids) - 1, len(ids), len(ids) + 1} {
+			s := x.latched(node.Granted, listing("a", from))
+			assert.Equal(x, len(ids), s.Size)
+			want := ids[min(from, len(ids)):min(from+node.MaxListed, len(ids))]
+			assert.True(x, slices.Equal(want, s.IDs), "%d ids from place %d on", len(s.IDs), from)
+		}
+		assert.Empty(x, x.latched(node.Granted, latch("a", node.LatchOp{From: 1})).IDs, "it was not asked to")
+	}},
+	{"places begin anew with what a node has forgotten, or deleted", func(x *trial) {
+		assert.Zero(x, x.stands("a", 0, 0).Born)
+		x.latched(node.Granted, x.setting("a", 2))
+		first := x.latched(node.Granted, counting("a", "1"))
+		assert.Positive(x, first.Born)
+		assert.Equal(x, first.Born, x.latched(node.Granted, x.setting("a", 2)).Born)
+		deletion := proposing(x.token(), unlatch("a"))
+		assert.Zero(x, x.latched(node.Granted, deletion).Born)
+		second := x.latched(node.Granted, x.setting("a", 2))
+		assert.Positive(x, second.Born)
+		x.latched(node.Granted, counting("a", "2"))
+		assert.Equal(x, []string{"2"}, x.latched(node.Granted, listing("a", 0)).IDs)
+
+		brief := x.setting("b", 2)
+		brief.TTL = short
+		born := x.latched(node.Granted, brief).Born
+		x.Pass(short)
+		assert.Greater(x, x.latched(node.Granted, x.setting("b", 2)).Born, born)
 	}},
 	{"what was deleted is void", func(x *trial) {
 		x.latched(node.Granted, x.setting("a", 2))

@@ -198,16 +198,12 @@ var readQueues = []promise{
 	}},
 	{"a reader is far away like others", func(x *trial) {
 		x.listen("c")
-		x.held("a")
-		id := node.ReaderID("c:1", 200*time.Millisecond)
-		x.waits(0, fair(waiting(id, 1, read("r1", long, "a"))))
-		x.waits(1, fairly("c:w", 2, "a"))
-		x.want(node.Released, release("o1", "a"))
-		x.Pass(privilege)
-		h := x.do(fairly("c:w", 2, "a"))[0].Holder
-		assert.Greater(x, h.TTL, privilege)
-		assert.LessOrEqual(x, h.TTL, 150*time.Millisecond)
-		x.Pass(150 * time.Millisecond)
-		x.want(node.Granted, fairly("c:w", 2, "a"))
+		const distance = 200 * time.Millisecond
+		id := node.ReaderID("c:1", distance)
+		x.awaitsFar(distance, func(name string) []node.Op {
+			return []node.Op{
+				acquire("o1", long, name), fair(waiting(id, 1, read("r1", long, name))), fairly("c:w", 2, name), release("o1", name),
+			}
+		}, func(name string) node.Op { return fairly("c:w", 2, name) })
 	}},
 }

@@ -1,6 +1,10 @@
 package nodetest
 
-import "github.com/quorumlock/quorumlock/node"
+import (
+	"github.com/stretchr/testify/assert"
+
+	"github.com/quorumlock/quorumlock/node"
+)
 
 var releasing = []promise{
 	{"an own name is free afterwards", func(x *trial) {
@@ -27,8 +31,21 @@ var releasing = []promise{
 	{"of own, another's and absent names the own ones go", func(x *trial) {
 		x.want(node.Granted, acquire("o1", long, "a", "d"))
 		x.want(node.Granted, acquire("o2", long, "b"))
-		x.want(node.Released, release("o1", "b", "c", "a", "d"))
+		assert.True(x, x.want(node.Released, release("o1", "b", "c", "a", "d")).Partial)
 		x.keys("b")
+	}},
+	{"a release tells whether it removed all of the names", func(x *trial) {
+		for _, kind := range []func(node.Op) node.Op{func(op node.Op) node.Op { return op }, reading} {
+			x.answered(node.Granted, x.do(kind(acquire("o1", long, "a", "b")))[0])
+			assert.False(x, x.want(node.Released, kind(release("o1", "a", "b"))).Partial)
+			x.answered(node.Granted, x.do(kind(acquire("o1", long, "a", "b")))[0])
+			assert.False(x, x.want(node.Released, kind(release("o1", "b"))).Partial)
+			assert.True(x, x.want(node.Released, kind(release("o1", "a", "b"))).Partial)
+			assert.False(x, x.want(node.Absent, kind(release("o1", "a", "b"))).Partial)
+		}
+		x.want(node.Granted, take(4, "o1", 0, 1))
+		assert.False(x, x.want(node.Released, give(4, "o1", 0)).Partial)
+		assert.True(x, x.want(node.Released, give(4, "o1", 0, 1)).Partial)
 	}},
 	{"a late release does not touch the next owner", func(x *trial) {
 		x.want(node.Granted, acquire("o1", long, "a"))

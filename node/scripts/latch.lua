@@ -12,13 +12,14 @@
 -- ARGV[8]   since which token it is set; the smallest that the node is told counts
 -- ARGV[9]   flags: f if it is set for the first time, c if enough nodes have that count, v if
 --           what is here of an earlier generation is deleted even if nothing is set, l if the
---           ids are to be listed
+--           ids are to be listed, at most a thousand of them
 -- ARGV[10]  if not 0: the ids that follow are all that others know, as of the recovery with
 --           this end
 -- ARGV[11]  inbox of who waits, or ''
 -- ARGV[12]  for how long, in ms
--- ARGV[13..] ids that count down
--- Reply     {1 or 0, generation, count, since, last, until, whole, size, left, restarted, id, ...}
+-- ARGV[13]  from which place on, counted from 0, the ids are listed
+-- ARGV[14..] ids that count down
+-- Reply     {1 or 0, generation, count, since, last, until, whole, size, left, restarted, born, id, ...}
 --           what is here now, after all was done that was asked, or nothing; the node gives
 --           no rights for left ms
 --           {'CLOCK', now}  the token is too far from the node's clock, in us
@@ -56,7 +57,7 @@ end
 if count > 0 then
   serves = serves and (sets or here == count)
 else
-  serves = serves and not void and (#ARGV < 13 or here > 0)
+  serves = serves and not void and (#ARGV < 14 or here > 0)
 end
 
 if serves and (sets or here > 0) then
@@ -67,9 +68,9 @@ if serves and (sets or here > 0) then
     before = 0
   end
   if sets or count > 0 and tonumber(ARGV[8]) < latch.since then
-    latch.set(ARGV[7], ARGV[8])
+    latch.set(ARGV[7], ARGV[8], now)
   end
-  latch.add(13)
+  latch.add(14)
   if not exact and (sets or latch.size > before) then
     latch.note(token)
   end
@@ -85,4 +86,4 @@ if serves and (sets or here > 0) then
     latch.wake()
   end
 end
-return latch.told(serves, recovering, string.find(flags, 'l', 1, true))
+return latch.told(serves, recovering, string.find(flags, 'l', 1, true) and tonumber(ARGV[13]))

@@ -14,6 +14,7 @@ for _, name in ipairs(KEYS) do
     removed = removed + own
     redis.pcall('ZREM', key('waiting', name), ARGV[1])
     redis.pcall('ZREM', key('woken', name), ARGV[1])
+    redis.pcall('ZREM', key('writers', name), ARGV[1])
   elseif not string.find(own.err, 'WRONGTYPE', 1, true) then
     failure = own
   end

@@ -12,7 +12,7 @@
 
 local owner, ttl, token = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[5])
 local max_ttl, max_skew = tonumber(ARGV[3]), tonumber(ARGV[4])
-local here, written, absent, gone, low = {}, {}, {}, {}, {}
+local here, written, absent, gone, low, denial = {}, {}, {}, {}, {}, nil
 
 local now, differs, recovering = guard(ARGV[3], ARGV[4])
 if differs then
@@ -30,12 +30,12 @@ for _, name in ipairs(KEYS) do
   local own = reading(name, owner, now)
   if holder == owner then
     written[#written + 1] = name
-  elseif holder and holder ~= readers then
-    return {name, holder, redis.call('PTTL', name), (tonumber(redis.call('GET', key('fence', name)) or 0) or 0)}
-  elseif holder and own then
+  elseif holder == readers and own then
     here[#here + 1] = name
   elseif redis.call('EXISTS', key('tombstone', name) .. ':' .. owner) == 1 then
-    return {name, '', 0, 0}
+    return {name, '', 0, 0} -- even if another owner holds the name now
+  elseif holder and holder ~= readers then
+    denial = denial or {name, holder, redis.call('PTTL', name), tonumber(redis.call('GET', key('fence', name)) or 0) or 0}
   elseif holder then
     gone[#gone + 1] = name
   else
@@ -44,6 +44,9 @@ for _, name in ipairs(KEYS) do
   if fenced and (tonumber(redis.call('GET', key('fence', name)) or 0) or 0) < token then
     low[#low + 1] = name
   end
+end
+if denial then
+  return denial
 end
 
 for _, name in ipairs(here) do

@@ -3,19 +3,22 @@
 --
 --   latch     hash: generation, the token of the last deletion; count, what it was set to;
 --             since, the token with which it was; last, the largest token that came with an
---             operation; whole, the end of the recovery after which it was given back
---   latched   set of the ids that have counted down
+--             operation; whole, the end of the recovery after which it was given back; born,
+--             when the node was told that the latch is set, in us of its own clock
+--   latched   sorted set of the ids that have counted down, by place: the n-th that the node was
+--             told has the score n
 --   awaiting  sorted set of the inboxes of those who wait, by deadline, in ms
 --
 -- All of it lives for the TTL of the last operation that found the latch set.
 local function latches(name)
   local meta, ids, awaiting = key('latch', name), key('latched', name), key('awaiting', name)
-  local found = redis.call('HMGET', meta, 'generation', 'count', 'since', 'last', 'whole')
+  local found = redis.call('HMGET', meta, 'generation', 'count', 'since', 'last', 'whole', 'born')
   local over = tonumber(redis.call('HGET', 'quorumlock:node', 'until')) or 0
   local s = {
     generation = tonumber(found[1]) or 0, count = tonumber(found[2]) or 0, since = tonumber(found[3]) or 0,
     last = tonumber(found[4]) or 0, over = over, whole = over ~= 0 and tonumber(found[5]) == over,
-    size = redis.call('SCARD', ids), -- all is read before the first write: a key of another type fails
+    born = tonumber(found[6]) or 0,
+    size = redis.call('ZCARD', ids), -- all is read before the first write: a key of another type fails
   }
 
   -- plausible reports whether the node may take a token, in us: as with those of locks.
@@ -37,15 +40,18 @@ local function latches(name)
   function s.begin(generation)
     local left = redis.call('PTTL', meta)
     redis.call('HSET', meta, 'generation', generation)
-    redis.call('HDEL', meta, 'count', 'since', 'last', 'whole')
+    redis.call('HDEL', meta, 'count', 'since', 'last', 'whole', 'born')
     redis.call('DEL', ids)
-    s.generation, s.count, s.since, s.last, s.whole, s.size = tonumber(generation), 0, 0, 0, false, 0
+    s.generation, s.count, s.since, s.last, s.whole, s.born, s.size = tonumber(generation), 0, 0, 0, false, 0, 0
     return left
   end
 
   -- set sets the latch.
-  function s.set(count, since)
-    redis.call('HSET', meta, 'generation', s.generation, 'count', count, 'since', since)
+  function s.set(count, since, now)
+    if s.born == 0 then
+      s.born = now
+    end
+    redis.call('HSET', meta, 'generation', s.generation, 'count', count, 'since', since, 'born', s.born)
     s.count, s.since = tonumber(count), tonumber(since)
   end
 
@@ -65,8 +71,8 @@ local function latches(name)
 
   -- add counts down for the ids from the first-th argument on.
   function s.add(first)
-    for i = first, #ARGV, 1000 do
-      s.size = s.size + redis.call('SADD', ids, unpack(ARGV, i, math.min(i + 999, #ARGV)))
+    for i = first, #ARGV do
+      s.size = s.size + redis.call('ZADD', ids, 'NX', s.size + 1, ARGV[i])
     end
   end
 
@@ -97,14 +103,15 @@ local function latches(name)
     redis.call('DEL', awaiting)
   end
 
-  -- told is the reply.
-  function s.told(done, recovering, list)
+  -- told is the reply. It lists the ids from a place on, at most a thousand of them, if any: more
+  -- would keep the server from others for too long.
+  function s.told(done, recovering, from)
     local reply = {
       done and 1 or 0, s.generation, s.count, s.since, s.last, s.over, s.whole and 1 or 0, s.size,
-      recovering and recovering[2] or 0, recovering and recovering[3] or 0,
+      recovering and recovering[2] or 0, recovering and recovering[3] or 0, s.born,
     }
-    if list then
-      for _, id in ipairs(redis.call('SMEMBERS', ids)) do
+    if from then
+      for _, id in ipairs(redis.call('ZRANGE', ids, from, from + 999)) do
         reply[#reply + 1] = id
       end
     end

@@ -79,7 +79,7 @@ local function after(spots, more)
 end
 
 local function pools()
-  local queue = queues()
+  local queue = queues(true)
   local places, attempts = 100, 1000
 
   -- wanted is for how many slots a waiter waits, by its id.

@@ -8,7 +8,7 @@ local function prolong(now, recovering, names, owner, text, max_ttl, max_skew, l
   -- The fence goes along with the lock as long as acquire could still take a smaller token.
   local token, life = tonumber(last), max_ttl + max_skew
   local fenced = token > now - life * 1000 and token <= now + max_skew * 1000
-  local short, absent, low = {}, {}, {}
+  local short, absent, low, denial = {}, {}, {}, nil
 
   for _, name in ipairs(names) do
     local holder = redis.call('HKEYS', name)[1]
@@ -16,16 +16,19 @@ local function prolong(now, recovering, names, owner, text, max_ttl, max_skew, l
       if redis.call('PTTL', name) < ttl then
         short[#short + 1] = name
       end
-    elseif holder then
-      return {name, holder, redis.call('PTTL', name), tonumber(redis.call('GET', key('fence', name)) or 0) or 0}
     elseif redis.call('EXISTS', key('tombstone', name) .. ':' .. owner) == 1 then
-      return {name, '', 0, 0}
+      return {name, '', 0, 0} -- even if another owner holds the name now
+    elseif holder then
+      denial = denial or {name, holder, redis.call('PTTL', name), tonumber(redis.call('GET', key('fence', name)) or 0) or 0}
     else
       absent[#absent + 1] = name
     end
     if fenced and (tonumber(redis.call('GET', key('fence', name)) or 0) or 0) < token then
       low[#low + 1] = name
     end
+  end
+  if denial then
+    return denial
   end
 
   -- PEXPIRE works on a node that is out of memory, HSET and SET do not: what is there is

@@ -7,14 +7,27 @@
 --   waiting  by deadline: who has not come until then, waits no longer
 --   woken    by the time since when those who were woken are expected
 --
+-- A fourth one, writers, is an index of the queue: the waiters of it that do not wait in order to
+-- read, by ticket. A reader finds the writer before it there, however many readers wait.
+--
 -- Times are in ms of the node's clock. The keys live as long as the longest deadline that
 -- there ever was. No waiter stands in the other two without one in the first, and woken never
 -- lives longer than the first: else it would stay behind. What follows raises an error at a key of another type, but for wake_all.
-local function queues()
+--
+-- The queue of a pool has no index, as its slots have no readers: pooled is set for it.
+local function queues(pooled)
+  -- reads reports whether a waiter does so in order to read: its id ends with that.
+  local function reads(waiter)
+    return string.find(waiter, '@%d*r$') ~= nil
+  end
+
   -- dropped takes waiters out of the queue of a name, and returns how many there were.
   local function dropped(name, ...)
     redis.call('ZREM', key('woken', name), ...)
     redis.call('ZREM', key('waiting', name), ...)
+    if not pooled and not (select('#', ...) == 1 and reads(...)) then
+      redis.call('ZREM', key('writers', name), ...)
+    end
     return redis.call('ZREM', key('queue', name), ...)
   end
 
@@ -76,6 +89,9 @@ local function queues()
     redis.call('ZSCORE', key('queue', name), waiter)
     redis.call('ZSCORE', key('waiting', name), waiter)
     redis.call('ZSCORE', key('woken', name), waiter)
+    if not pooled then
+      redis.call('ZSCORE', key('writers', name), waiter)
+    end
   end
 
   -- enter gives a waiter an entry, for keep ms from now. One that it has keeps its ticket,
@@ -83,6 +99,10 @@ local function queues()
   local function enter(name, waiter, ticket, keep, now)
     prune(name, now)
     local left = math.max(keep, redis.call('PTTL', key('queue', name)))
+    if not pooled and not reads(waiter) then
+      redis.call('ZADD', key('writers', name), 'NX', ticket, waiter)
+      redis.call('PEXPIRE', key('writers', name), left)
+    end
     redis.call('ZADD', key('queue', name), 'NX', ticket, waiter)
     redis.call('PEXPIRE', key('queue', name), left)
     redis.call('ZADD', key('waiting', name), 'GT', now + keep, waiter)
@@ -116,11 +136,6 @@ local function queues()
   -- with, within bounds.
   local function patience(waiter)
     return math.min(math.max(tonumber(string.match(waiter, '@(%d+)r?$')) or 0, 50), 500)
-  end
-
-  -- reads reports whether a waiter does so in order to read: its id ends with that.
-  local function reads(waiter)
-    return string.find(waiter, '@%d*r$') ~= nil
   end
 
   -- places bounds how far down a queue one call looks for a waiter that is not frozen.
@@ -158,24 +173,29 @@ local function queues()
 
   -- writer is the first in the queue before a waiter that does not wait in order to read, and
   -- was not woken more than patience ms ago without coming since; since when it is expected, if
-  -- it is, and whether it is the first of all.
+  -- it is, and whether it is the first of all. An entry of the index may be left over from a waiter
+  -- whose own entry has expired: it goes.
   local function writer(name, waiter, now)
+    local rank = waiter and redis.call('ZRANK', key('queue', name), waiter)
     local place = 0
-    repeat
-      local others = redis.call('ZRANGE', key('queue', name), place, place + places - 1)
-      for i, other in ipairs(others) do
-        if other == waiter then
-          return nil
-        end
-        if not reads(other) then
-          local since = redis.call('ZSCORE', key('woken', name), other)
-          if not since or since + patience(other) > now then
-            return other, since, place + i == 1
-          end
-        end
+    while true do
+      local other = redis.call('ZRANGE', key('writers', name), place, place)[1]
+      if not other then
+        return nil
       end
-      place = place + #others
-    until #others == 0
+      local before = redis.call('ZRANK', key('queue', name), other)
+      if not before then
+        redis.call('ZREM', key('writers', name), other)
+      elseif rank and before >= rank then
+        return nil
+      else
+        local since = redis.call('ZSCORE', key('woken', name), other)
+        if not since or since + patience(other) > now then
+          return other, since, before == 0
+        end
+        place = place + 1
+      end
+    end
   end
 
   -- intent is how many ms a reader has to leave a name to a writer that came before, or nil, and
@@ -215,6 +235,11 @@ local function queues()
     end
     local shared = redis.call('EXISTS', name) == 1
     if shared and (except or redis.pcall('HGET', name, 'quorumlock:readers') ~= '1') then
+      return
+    end
+    -- Beside readers, no more are woken while more than half a batch is expected. Else each reader of
+    -- a crowd would look past all expected ones, to wake one more.
+    if shared and redis.call('ZRANGE', key('woken', name), places / 2, places / 2)[1] then
       return
     end
     local time = redis.call('TIME')

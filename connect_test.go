@@ -1,0 +1,271 @@
+package quorumlock_test
+
+import (
+	"context"
+	"errors"
+	"io"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/quorumlock/quorumlock"
+	"github.com/quorumlock/quorumlock/node"
+)
+
+// remote is a node in memory to which it takes time to connect.
+type remote struct {
+	*node.Memory
+	mu        sync.Mutex
+	connected bool
+	takes     time.Duration
+	fails     error
+	probes    int
+	// breaks says that the next exchange fails: its connection breaks, and there is a new one at once.
+	breaks bool
+}
+
+func (r *remote) Do(ctx context.Context, ops []node.Op, replies []node.Reply) {
+	r.mu.Lock()
+	breaks := r.breaks
+	r.breaks = false
+	r.mu.Unlock()
+	if !breaks {
+		r.Memory.Do(ctx, ops, replies)
+		return
+	}
+	for i := range ops {
+		replies[i] = node.Reply{Err: &node.Error{Node: r.Name(), Op: ops[i].Kind, Reason: node.ErrUnreachable, Err: io.EOF}}
+	}
+}
+
+func (r *remote) Connected() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.connected
+}
+
+func (r *remote) Probe(ctx context.Context) error {
+	r.mu.Lock()
+	r.probes++
+	connected, takes, fails := r.connected, r.takes, r.fails
+	r.mu.Unlock()
+	if !connected {
+		time.Sleep(takes)
+	}
+	if fails != nil {
+		return &node.Error{Node: r.Name(), Reason: node.ErrUnreachable, Err: fails}
+	}
+	r.mu.Lock()
+	r.connected = true
+	r.mu.Unlock()
+	return r.Memory.Probe(ctx)
+}
+
+// hangUp closes the connections, once nothing is under way on them.
+func hangUp(nodes []*remote) {
+	settled()
+	for _, r := range nodes {
+		r.mu.Lock()
+		r.connected = false
+		r.mu.Unlock()
+	}
+}
+
+// set changes how connecting goes from now on.
+func (r *remote) set(takes time.Duration, fails error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.takes, r.fails = takes, fails
+}
+
+// remotely has a client reach the nodes of a fleet after so long.
+func (f *fleet) remotely(takes time.Duration) (nodes []*remote, change func(*quorumlock.Config)) {
+	for _, nd := range f.nodes {
+		nodes = append(nodes, &remote{Memory: nd, takes: takes})
+	}
+	return nodes, func(cfg *quorumlock.Config) {
+		cfg.Nodes = nil
+		for _, nd := range nodes {
+			cfg.Nodes = append(cfg.Nodes, nd)
+		}
+	}
+}
+
+// Connecting takes longer than an operation may. The first operation waits for it, nothing of its TTL
+// is gone meanwhile, and the same goes for connections that were closed since.
+func TestOperationsWaitForTheConnection(t *testing.T) {
+	inVirtualTime(t, 3, func(t *testing.T, f *fleet) {
+		const takes = 1900 * time.Millisecond
+		nodes, far := f.remotely(takes)
+		var down []string
+		client := f.client(far, func(cfg *quorumlock.Config) {
+			cfg.Hooks.NodeDown = func(name string, _ error) { down = append(down, name) }
+		})
+		lock := client.RedLock("a").With(quorumlock.LockOptions{Fixed: true})
+		for range 2 {
+			var lease *quorumlock.Lease
+			var err error
+			assert.Equal(t, takes, f.elapsed(func() { lease, err = lock.TryAcquire(t.Context()) }))
+			require.NoError(t, err)
+			assert.Greater(t, lease.Remaining(), quorumlock.DefaultTTL*95/100, "connecting is no part of the TTL")
+			assert.Zero(t, f.elapsed(func() { err = lease.Extend(t.Context()) }))
+			require.NoError(t, err)
+			hangUp(nodes)
+			assert.Equal(t, takes, f.elapsed(func() { err = lease.Release(t.Context()) }))
+			require.NoError(t, err)
+			hangUp(nodes)
+		}
+		settled()
+		assert.Empty(t, down)
+		f.noKeys()
+	})
+}
+
+// Callers are told that a node takes too long to connect. It goes on, and a later operation finds the
+// connection.
+func TestConnectingGoesOnBehindTheCallers(t *testing.T) {
+	inVirtualTime(t, 1, func(t *testing.T, f *fleet) {
+		nodes, far := f.remotely(5 * time.Second)
+		client := f.client(far)
+		lock := client.RedLock("a")
+		var err error
+		took := f.elapsed(func() { _, err = lock.TryAcquire(t.Context()) })
+		assert.Equal(t, 2*time.Second, took, "the default of ConnectTimeout")
+		require.ErrorIs(t, err, quorumlock.ErrNoQuorum)
+		require.ErrorIs(t, err, node.ErrTimeout)
+		require.NotErrorIs(t, err, node.ErrDown)
+		assert.Contains(t, err.Error(), "it is not connected yet")
+
+		assert.Zero(t, f.elapsed(func() { _, err = lock.TryAcquire(t.Context()) }))
+		require.ErrorIs(t, err, node.ErrDown)
+
+		time.Sleep(3 * time.Second)
+		settled()
+		lease, err := lock.TryAcquire(t.Context())
+		require.NoError(t, err)
+		require.NoError(t, lease.Release(t.Context()))
+		assert.Equal(t, 1, nodes[0].probes)
+		f.noKeys()
+	})
+}
+
+// If connecting fails, the waiting callers get the reason, and the node then counts as down.
+func TestConnectingFails(t *testing.T) {
+	inVirtualTime(t, 1, func(t *testing.T, f *fleet) {
+		refused := errors.New("connection refused")
+		nodes, far := f.remotely(time.Second)
+		nodes[0].set(time.Second, refused)
+		client := f.client(far)
+		_, err := client.RedLock("a").TryAcquire(t.Context())
+		require.ErrorIs(t, err, refused)
+		require.ErrorIs(t, err, node.ErrUnreachable)
+		require.NotErrorIs(t, err, node.ErrDown, "it was not down before")
+		_, err = client.RedLock("a").TryAcquire(t.Context())
+		require.ErrorIs(t, err, node.ErrDown)
+
+		// Connect asks in whatever pause the node is.
+		nodes[0].set(time.Second, nil)
+		require.NoError(t, client.Connect(t.Context()))
+		lease, err := client.RedLock("a").TryAcquire(t.Context())
+		require.NoError(t, err)
+		require.NoError(t, lease.Release(t.Context()))
+	})
+}
+
+// One dead connection is not a dead node: if the node has a new one, it is asked again at once.
+func TestBrokenConnectionIsNoFailureOfTheNode(t *testing.T) {
+	inVirtualTime(t, 1, func(t *testing.T, f *fleet) {
+		nodes, far := f.remotely(time.Second)
+		client := f.client(far, func(cfg *quorumlock.Config) {
+			cfg.Hooks.NodeDown = func(name string, _ error) { t.Errorf("%s counts as down", name) }
+		})
+		require.NoError(t, client.Connect(t.Context()))
+		nodes[0].mu.Lock()
+		nodes[0].breaks = true
+		nodes[0].mu.Unlock()
+		_, err := client.RedLock("a").TryAcquire(t.Context())
+		require.ErrorIs(t, err, node.ErrUnreachable)
+		lease, err := client.RedLock("a").TryAcquire(t.Context())
+		require.NoError(t, err)
+		require.NoError(t, lease.Release(t.Context()))
+		settled()
+	})
+}
+
+// Connect returns at a majority, and not before.
+func TestConnect(t *testing.T) {
+	inVirtualTime(t, 5, func(t *testing.T, f *fleet) {
+		nodes, far := f.remotely(0)
+		for i, nd := range nodes {
+			nd.set(time.Duration(i+1)*300*time.Millisecond, nil)
+		}
+		client := f.client(far)
+		var err error
+		assert.Equal(t, 900*time.Millisecond, f.elapsed(func() { err = client.Connect(t.Context()) }))
+		require.NoError(t, err)
+		assert.Zero(t, f.elapsed(func() { err = client.Connect(t.Context()) }))
+		require.NoError(t, err)
+		time.Sleep(time.Second)
+		settled()
+		for i, nd := range nodes {
+			assert.True(t, nd.Connected(), "the others go on: %d", i)
+		}
+
+		// A Connect joins the connecting that an operation has begun.
+		hangUp(nodes)
+		tried := make(chan error, 1)
+		go func() {
+			_, err := client.RedLock("a").TryAcquire(t.Context())
+			tried <- err
+		}()
+		settled()
+		require.NoError(t, client.Connect(t.Context()))
+		require.NoError(t, <-tried)
+		for _, nd := range nodes {
+			assert.Equal(t, 2, nd.probes)
+		}
+	})
+}
+
+// A Connect that fails names each node. One that gives up says that it did.
+func TestConnectFails(t *testing.T) {
+	inVirtualTime(t, 3, func(t *testing.T, f *fleet) {
+		nodes, far := f.remotely(10 * time.Second)
+		nodes[0].set(100*time.Millisecond, nil)
+		nodes[1].set(200*time.Millisecond, errors.New("connection refused"))
+		client := f.client(far)
+
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		err := client.Connect(ctx)
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		var failure *quorumlock.NoQuorumError
+		require.ErrorAs(t, err, &failure)
+		assert.Equal(t, 1, failure.Pending)
+		assert.Equal(t, "quorumlock: connect: no quorum: 1 of 3 nodes agreed, 2 needed, 1 not waited for"+
+			" (n2: connect: unreachable: connection refused; n3: connect: unreachable: it is not connected yet): gave up: context deadline exceeded", err.Error())
+
+		other := f.client(far)
+		took := f.elapsed(func() { err = other.Connect(t.Context()) })
+		assert.Equal(t, 2*time.Second, took, "ConnectTimeout bounds it")
+		require.ErrorIs(t, err, node.ErrTimeout)
+		require.NoError(t, other.Close(context.Background()))
+		require.ErrorIs(t, other.Connect(t.Context()), quorumlock.ErrClosed)
+		require.ErrorIs(t, client.Connect(nil), quorumlock.ErrInvalid) //nolint:staticcheck // the mistake in question
+	})
+}
+
+// Nodes that cannot say whether they are connected are probed.
+func TestConnectProbesOtherNodes(t *testing.T) {
+	inVirtualTime(t, 3, func(t *testing.T, f *fleet) {
+		client := f.client()
+		require.NoError(t, client.Connect(t.Context()))
+		f.stop(0, 1)
+		require.ErrorIs(t, client.Connect(t.Context()), quorumlock.ErrNoQuorum)
+		f.start(0, 1)
+		require.NoError(t, client.Connect(t.Context()))
+	})
+}

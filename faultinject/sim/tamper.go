@@ -1,0 +1,261 @@
+package sim
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/quorumlock/quorumlock"
+	"github.com/quorumlock/quorumlock/node"
+	"github.com/quorumlock/quorumlock/quorum"
+)
+
+// Tamper is one act by which a lock is taken from its holder, behind the back of the protocol.
+type Tamper struct {
+	At   time.Duration
+	Name string
+	// Force is set for a forced release by a client. Otherwise Name is deleted by hand on Nodes.
+	Force  bool
+	Client int
+	Nodes  []int
+}
+
+// String is the act in words.
+func (t Tamper) String() string {
+	if t.Force {
+		return fmt.Sprintf("at %v c%d releases %q by force", t.At, t.Client+1, t.Name)
+	}
+	return fmt.Sprintf("at %v %q is deleted on the nodes %v", t.At, t.Name, t.Nodes)
+}
+
+// mostTampered bounds the latency of such a case, as its checks have deadlines.
+const mostTampered = 20 * time.Millisecond
+
+// DrawTampering makes the case of a seed in which locks are released by force, and deleted by
+// hand. No promise of exclusion covers that. But a lease that lost its lock so must end, and say
+// why. Nothing else goes wrong, so that this can be judged.
+func DrawTampering(seed uint64) *Case {
+	c := Draw(seed)
+	d := drawer{Rand: rand.New(rand.NewPCG(seed, 9))}
+	c.Kind, c.Opened, c.Faults, c.Timeout = OfTampering, true, nil, ttl/3
+	c.Weather = Weather{Least: c.Weather.Least, Most: max(min(c.Weather.Most, mostTampered), c.Weather.Least)}
+	for i := range c.Tasks {
+		t := &c.Tasks[i]
+		t.TTL = 0
+		if d.IntN(2) == 0 {
+			t.Hold = d.between(ttl/2, 3*ttl)
+		}
+	}
+	for range 2 + d.IntN(4) {
+		t := Tamper{At: d.upTo(span - ttl), Name: names[min(d.IntN(4), 1)*d.IntN(2)], Force: d.IntN(2) == 0, Client: d.IntN(len(c.Clients))}
+		n := len(c.Nodes)
+		t.Nodes = d.Perm(n)[:min(quorum.Majority().Need(n)+d.IntN(3)-1+d.IntN(2), n)]
+		slices.Sort(t.Nodes)
+		c.Tampers = append(c.Tampers, t)
+	}
+	return c
+}
+
+// tampering watches over leases that were taken away.
+type tampering struct {
+	mu sync.Mutex
+	// tampered is when each name was tampered with last.
+	tampered map[string]time.Duration
+	// releases has the outcome of each owner's first release on each node.
+	releases map[string]map[int]release
+}
+
+// release is the outcome of one release on one node.
+type release struct{ removed bool }
+
+func newTampering() tampering {
+	return tampering{tampered: make(map[string]time.Duration), releases: make(map[string]map[int]release)}
+}
+
+// excused reports whether a name was tampered with: exclusion is not promised for it any more.
+func (l *tampering) excused(name string) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	_, ok := l.tampered[name]
+	return ok
+}
+
+// tamper carries out one act of the case.
+func (w *world) tamper(t Tamper) {
+	time.Sleep(t.At)
+	w.note("%v", t)
+	w.tampering.mu.Lock()
+	w.tampering.tampered[t.Name] = w.now()
+	w.tampering.mu.Unlock()
+	if t.Force {
+		w.force(t)
+		return
+	}
+	for _, i := range t.Nodes {
+		w.servers[i].deleteByHand(t.Name)
+	}
+}
+
+// force releases a lock by force, and has all leases watched that a quorum of nodes knew.
+func (w *world) force(t Tamper) {
+	p := w.process(t.Client)
+	status, err := p.client.RedLock(t.Name).ForceRelease(context.Background())
+	if err != nil {
+		w.note("the forced release failed: %v", err)
+		return
+	}
+	w.tampering.mu.Lock()
+	w.tampering.tampered[t.Name] = w.now()
+	w.tampering.mu.Unlock()
+	known := make(map[string]int)
+	for _, n := range status.Nodes {
+		for _, h := range n.Holders {
+			known[h.Owner]++
+		}
+	}
+	for _, r := range w.valid(t.Name) {
+		if known[r.lease.Owner()] >= status.Need && !r.fixed {
+			w.Go(func() { w.endsForced(r, t.Name) })
+		}
+	}
+}
+
+// soonLost is within which a lease renews itself, and the answers come: far less than the TTL
+// that it would have left otherwise.
+const soonLost = ttl/3 + 6*mostTampered
+
+// endsForced demands that a lease ends which was released by force, and says so.
+func (w *world) endsForced(r *record, name string) {
+	time.Sleep(soonLost)
+	var lost *quorumlock.LostError
+	switch err := r.lease.Err(); {
+	case err == nil:
+		w.violated(Losses, "the lease %s of %q by %s was released by force %v ago, and goes on", w.short(r.lease.Owner()), name, r.process.label, soonLost)
+	case errors.As(err, &lost) && lost.Cause != quorumlock.LossForced:
+		w.violated(Losses, "the lease %s of %q by %s was released by force, and says: %v", w.short(r.lease.Owner()), name, r.process.label, err)
+	}
+}
+
+// valid are the leases of a name that are valid now.
+func (w *world) valid(name string) []*record {
+	w.seen.Lock()
+	defer w.seen.Unlock()
+	return slices.DeleteFunc(slices.Clone(w.leases[name]), func(r *record) bool { return r.lease.Err() != nil })
+}
+
+// follows watches the leases that a new lease took the lock from.
+func (w *world) follows(next *quorumlock.Lease) {
+	if w.c.Kind != OfTampering {
+		return
+	}
+	for _, name := range held(next) {
+		for _, r := range w.valid(name) {
+			if r.lease.Owner() != next.Owner() && !r.fixed && w.hasMajority(name, next.Owner()) {
+				w.Go(func() { w.endsTaken(r, next, name) })
+			}
+		}
+	}
+}
+
+// endsTaken demands that a lease ends once another has its lock on a majority of the nodes.
+func (w *world) endsTaken(r *record, next *quorumlock.Lease, name string) {
+	began := w.now()
+	time.Sleep(soonLost)
+	w.tampering.mu.Lock()
+	undisturbed := w.tampering.tampered[name] < began
+	w.tampering.mu.Unlock()
+	if undisturbed && next.Err() == nil && w.hasMajority(name, next.Owner()) && r.lease.Err() == nil {
+		w.violated(Losses, "the lease %s of %q by %s goes on, and %s has had the lock on a majority of the nodes for %v",
+			w.short(r.lease.Owner()), name, r.process.label, w.short(next.Owner()), soonLost)
+	}
+}
+
+// hasMajority reports whether a writer has a name on a majority of the nodes.
+func (w *world) hasMajority(name, owner string) bool {
+	n := 0
+	for _, s := range w.servers {
+		for _, h := range s.holders(name) {
+			if h.Owner == owner && !h.Reads {
+				n++
+			}
+		}
+	}
+	return n >= quorum.Majority().Need(len(w.servers))
+}
+
+// holders lists the holders of a name on this server.
+func (s *server) holders(name string) []node.Holder {
+	found := make([]node.Reply, 1)
+	s.Do(context.Background(), []node.Op{{Kind: node.Inspect, Names: []string{name}, Limits: limits}}, found)
+	return found[0].Holders
+}
+
+// deleteByHand deletes a name without its holder.
+func (s *server) deleteByHand(name string) {
+	for _, h := range s.holders(name) {
+		if h.Owner != node.Readers {
+			op := node.Op{Kind: node.Release, Names: []string{name}, Owner: h.Owner, Reads: h.Reads}
+			s.Do(context.Background(), []node.Op{op}, make([]node.Reply, 1))
+		}
+	}
+}
+
+// ran notes the outcomes of the releases in an exchange.
+func (l *tampering) ran(server int, x *exchange) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for i, op := range x.ops {
+		if op.Kind != node.Release || op.Owner == "" {
+			continue
+		}
+		if l.releases[op.Owner] == nil {
+			l.releases[op.Owner] = make(map[int]release)
+		}
+		if _, ok := l.releases[op.Owner][server]; !ok {
+			l.releases[op.Owner][server] = release{x.replies[i].Outcome == node.Released && !x.replies[i].Partial}
+		}
+	}
+}
+
+// released checks the error of a release. left is the validity that remained when the release
+// was called: 0 if the lease had ended.
+func (w *world) released(lease *quorumlock.Lease, need int, left time.Duration, err error) {
+	had, missed := 0, 0
+	w.tampering.mu.Lock()
+	for _, r := range w.tampering.releases[lease.Owner()] {
+		if r.removed {
+			had++
+		} else {
+			missed++
+		}
+	}
+	w.tampering.mu.Unlock()
+	lost, told := errors.AsType[*quorumlock.LostError](err)
+	told = told && slices.Contains(takenAway, lost.Cause)
+	switch {
+	case w.c.Kind != OfTampering || left < 5*mostTampered:
+	case !told && missed > len(w.servers)-need:
+		w.violated(Losses, "the release of %v (%s) returned %v, and %d of %d nodes did not have it",
+			lease.Names(), w.short(lease.Owner()), err, missed, len(w.servers))
+	case told && had >= need:
+		w.violated(Losses, "the release of %v (%s) returned %v, and %d of %d nodes had it", lease.Names(), w.short(lease.Owner()), err, had, len(w.servers))
+	}
+	w.notTaken(lease, err)
+}
+
+// takenAway are the causes of losses that nothing but tampering brings about.
+var takenAway = []quorumlock.LossCause{quorumlock.LossForced, quorumlock.LossTaken, quorumlock.LossGone}
+
+// notTaken demands that no lease is told of a theft unless its lock was tampered with. A loss of
+// memory that nodes notice is no theft.
+func (w *world) notTaken(lease *quorumlock.Lease, err error) {
+	lost, ok := errors.AsType[*quorumlock.LostError](err)
+	if ok && slices.Contains(takenAway, lost.Cause) && !slices.ContainsFunc(held(lease), w.tampering.excused) {
+		w.violated(Losses, "%s (%s) was taken away by nobody: %v", strings.Join(lease.Names(), " "), w.short(lease.Owner()), err)
+	}
+}

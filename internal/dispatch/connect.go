@@ -1,0 +1,86 @@
+package dispatch
+
+import (
+	"context"
+	"errors"
+
+	"github.com/quorumlock/quorumlock/node"
+)
+
+// Connecting takes several round trips, and has a bound of its own: Env.ConnectTimeout. The sender
+// connects before it takes a batch, so the time that this takes is not taken off any TTL.
+
+// ErrConnecting is why a node that is not connected yet has not been asked.
+var ErrConnecting = errors.New("it is not connected yet")
+
+// Connection says that a node is connected, or why it is not.
+type Connection struct {
+	Node int
+	Err  error
+}
+
+// Connect connects node i, even if it is down and its next probe is not due. told, which must have
+// room, gets the outcome once.
+func (n *Nodes) Connect(i int, told chan<- Connection) {
+	s := n.senders[i]
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.connectWaiters = append(s.connectWaiters, told)
+	s.startLocked()
+}
+
+// ready makes sure that the node can be asked: that it answers again, if it was down, and that it
+// is connected, if the node can tell. Calls that are queued meanwhile wait for that.
+func (s *sender) ready() bool {
+	s.mu.Lock()
+	down, waiters := s.health.down, len(s.connectWaiters)
+	s.mu.Unlock()
+	switch {
+	case down:
+		return s.probe()
+	case s.connector != nil && !s.connector.Connected(), s.connector == nil && waiters > 0:
+		return s.connect()
+	default:
+		return true
+	}
+}
+
+// connect connects a node that is not down: it was never asked, or its connection was closed while
+// it was idle. Neither says anything about the node.
+func (s *sender) connect() bool {
+	s.mu.Lock()
+	s.connecting = true
+	s.startTimeoutLocked(s.nodes.env.Clock.Now(), s.nodes.env.ConnectTimeout)
+	s.mu.Unlock()
+
+	err := s.node.Probe(context.Background())
+
+	s.mu.Lock()
+	overdue := s.stopTimeoutLocked()
+	return s.concluded(s.nodes.env.Clock.Now(), overdue, err)
+}
+
+// nodeFailure is the failure of an exchange, unless that says nothing about the node: its connection
+// broke, and it has a new one.
+func (s *sender) nodeFailure(failure error) error {
+	if s.connector != nil && errors.Is(failure, node.ErrUnreachable) && s.connector.Connected() {
+		return nil
+	}
+	return failure
+}
+
+// connectedLocked tells those who wait for a connection how connecting ended.
+func (s *sender) connectedLocked(err error) {
+	for _, told := range s.connectWaiters {
+		told <- Connection{s.index, err}
+	}
+	s.connectWaiters = nil
+}
+
+// splitFailure splits a failure to connect into the reason and the cause of an error of an operation.
+func splitFailure(failure error) (reason, cause error) {
+	if nodeErr, ok := errors.AsType[*node.Error](failure); ok {
+		return nodeErr.Reason, nodeErr.Err
+	}
+	return node.ErrUnreachable, failure
+}

@@ -1,0 +1,285 @@
+package realtest_test
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"io"
+	"net"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/quorumlock/quorumlock"
+	"github.com/quorumlock/quorumlock/node"
+)
+
+// hangUp has all servers close the connections of clients, once the last of them has run its script: a
+// connection that is closed while it is made is a failure of the node.
+func (c *cluster) hangUp() {
+	c.t.Helper()
+	for i := range c.servers {
+		eventually(c.t, 30*time.Second, func() bool {
+			for line := range strings.Lines(c.command(i, "CLIENT", "LIST")) {
+				if strings.Contains(line, "name=quorumlock ") {
+					return strings.Contains(line, "cmd=eval")
+				}
+			}
+			return false
+		}, "node %d runs a script", i)
+	}
+	for i := range c.servers {
+		c.command(i, "CLIENT", "KILL", "TYPE", "normal")
+	}
+	c.hungUp()
+}
+
+// hungUp returns once no server has a connection of a client.
+func (c *cluster) hungUp() {
+	c.t.Helper()
+	for i := range c.servers {
+		last := ""
+		eventually(c.t, 30*time.Second, func() bool {
+			last = c.command(i, "CLIENT", "LIST")
+			return !strings.Contains(last, "name=quorumlock ")
+		}, "node %d closes what is idle: %v", i, func() []string { return []string{last} })
+	}
+}
+
+// watchNodes counts how often nodes are said to be down.
+func watchNodes(down *atomic.Int32) func(*quorumlock.Config) {
+	return func(cfg *quorumlock.Config) {
+		cfg.Hooks.NodeDown = func(string, error) { down.Add(1) }
+	}
+}
+
+// TestRealIdleConnections: all servers close the idle connections at once, so no majority helps. The
+// next call succeeds, and no node counts as failed.
+func TestRealIdleConnections(t *testing.T) {
+	for _, n := range []int{1, 3} {
+		t.Run(strconv.Itoa(n), func(t *testing.T) {
+			t.Parallel()
+			var down atomic.Int32
+			c := startCluster(t, n)
+			client := c.client(watchNodes(&down), patiently)
+			lock := client.RedLock("a").With(quorumlock.LockOptions{Fixed: true})
+			cycle := func(between func()) {
+				lease, err := lock.TryAcquire(t.Context())
+				require.NoError(t, err)
+				between()
+				require.NoError(t, lease.Extend(t.Context()))
+				between()
+				require.NoError(t, lease.Release(t.Context()))
+				between()
+			}
+			cycle(func() {}) // the servers learn the scripts
+			for range 3 {
+				cycle(c.hangUp)
+			}
+			for i := range c.servers {
+				c.servers[i].Config("timeout", "1")
+			}
+			cycle(c.hungUp)
+			cycle(c.hungUp)
+			require.NoError(t, client.Close(t.Context()))
+			assert.Zero(t, down.Load(), "a connection that was closed is no node that is down")
+			c.noKeys()
+		})
+	}
+}
+
+// distant has a client reach the servers on ways on which each direction takes half of the round trip,
+// with the timeouts that it would give to addresses.
+func (c *cluster) distant(roundTrip time.Duration) func(*quorumlock.Config) {
+	c.t.Helper()
+	var nodes []node.Node
+	for _, s := range c.servers {
+		opt, err := node.ParseAddress(delayed(c.t, s.Addr(), roundTrip/2))
+		require.NoError(c.t, err)
+		opt.ConnWriteTimeout, opt.Dialer.Timeout = 500*time.Millisecond, 2*time.Second
+		opt.DialCtxFn = func(ctx context.Context, addr string, d *net.Dialer, _ *tls.Config) (net.Conn, error) {
+			time.Sleep(roundTrip) // the handshake of TCP, which the way below cannot hold up
+			return d.DialContext(ctx, "tcp", addr)
+		}
+		nd, err := node.NewRedis(opt)
+		require.NoError(c.t, err)
+		c.t.Cleanup(func() { _ = nd.Close() })
+		nodes = append(nodes, nd)
+	}
+	return func(cfg *quorumlock.Config) { cfg.Addresses, cfg.Nodes = nil, nodes }
+}
+
+// delayed is a way to a server.
+func delayed(t testing.TB, target string, way time.Duration) (addr string) {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	var all sync.WaitGroup
+	ctx, cancel := context.WithCancel(context.Background())
+	all.Go(func() {
+		for {
+			down, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			all.Go(func() {
+				defer func() { _ = down.Close() }()
+				up, err := net.Dial("tcp", target)
+				if err != nil {
+					return
+				}
+				defer func() { _ = up.Close() }()
+				stop := context.AfterFunc(ctx, func() { _, _ = down.Close(), up.Close() })
+				defer stop()
+				var back sync.WaitGroup
+				defer back.Wait()
+				back.Go(func() { crawl(down, up, way) })
+				crawl(up, down, way)
+			})
+		}
+	})
+	t.Cleanup(func() {
+		_ = listener.Close()
+		cancel()
+		all.Wait()
+	})
+	return listener.Addr().String()
+}
+
+// crawl copies bytes, each piece late by the way.
+func crawl(to, from net.Conn, way time.Duration) {
+	type piece struct {
+		due  time.Time
+		data []byte
+	}
+	pieces := make(chan piece, 1024)
+	var writer sync.WaitGroup
+	writer.Go(func() {
+		defer func() { _ = to.Close() }()
+		for p := range pieces {
+			time.Sleep(time.Until(p.due)) // the link
+			_, _ = to.Write(p.data)
+		}
+	})
+	defer writer.Wait()
+	defer close(pieces)
+	for buf := make([]byte, 64<<10); ; {
+		n, err := from.Read(buf)
+		if n > 0 {
+			pieces <- piece{time.Now().Add(way), append([]byte(nil), buf[:n]...)}
+		}
+		if err != nil {
+			if !errors.Is(err, io.EOF) {
+				_ = from.Close()
+			}
+			return
+		}
+	}
+}
+
+// TestRealFirstAcquireOnFarNodes: the first attempt of a new client succeeds, though to connect
+// takes several round trips.
+func TestRealFirstAcquireOnFarNodes(t *testing.T) {
+	for _, roundTrip := range []time.Duration{100, 200, 300} {
+		roundTrip *= time.Millisecond
+		t.Run(roundTrip.String(), func(t *testing.T) {
+			t.Parallel()
+			c := startCluster(t, 3)
+			lease := acquire(t, c.client().RedLock("a")) // the servers know the scripts
+			require.NoError(t, lease.Release(t.Context()))
+
+			var down atomic.Int32
+			far := c.client(watchNodes(&down), c.distant(roundTrip))
+			began := time.Now()
+			lease, err := far.RedLock("a").TryAcquire(t.Context())
+			require.NoError(t, err, "after %v", time.Since(began))
+			t.Logf("the first attempt took %.1f round trips", float64(time.Since(began))/float64(roundTrip))
+			assert.Greater(t, lease.Remaining(), quorumlock.DefaultTTL*9/10-3*time.Second)
+			require.NoError(t, lease.Release(t.Context()))
+
+			// Connecting again after an idle time has the same bound.
+			c.hangUp()
+			time.Sleep(roundTrip) // until the end of the connections is through to the client
+			lease, err = far.RedLock("b").TryAcquire(t.Context())
+			require.NoError(t, err)
+			require.NoError(t, lease.Release(t.Context()))
+			assert.Zero(t, down.Load())
+		})
+	}
+}
+
+// TestRealConnect: a client that has connected needs one round trip for its first lock.
+func TestRealConnect(t *testing.T) {
+	c := startCluster(t, 3)
+	client := c.client()
+	require.NoError(t, client.Connect(t.Context()))
+	require.NoError(t, client.Connect(t.Context()), "twice is harmless")
+	lease, err := client.RedLock("a").TryAcquire(t.Context())
+	require.NoError(t, err)
+	require.NoError(t, lease.Release(t.Context()))
+
+	// A minority that is down does not matter.
+	c.servers[0].Kill()
+	require.NoError(t, c.client().Connect(t.Context()))
+
+	// A majority does, and each node that is not connected is named.
+	c.servers[1].Kill()
+	lost := c.client()
+	err = lost.Connect(t.Context())
+	var failure *quorumlock.NoQuorumError
+	require.ErrorAs(t, err, &failure)
+	assert.Equal(t, "connect", failure.Op)
+	assert.Equal(t, 1, failure.Agreed)
+	assert.Len(t, failure.Nodes, 2)
+	require.ErrorIs(t, err, node.ErrUnreachable)
+	assert.Contains(t, err.Error(), c.servers[0].Addr())
+	assert.Contains(t, err.Error(), c.servers[1].Addr())
+
+	// A client that could not connect finds the nodes when they are there.
+	c.servers[0].Restart()
+	c.servers[1].Restart()
+	c.open(c.limits)
+	require.NoError(t, lost.Connect(t.Context()), "it asks at once, in whatever pause the nodes are")
+	_, err = lost.RedLock("b").TryAcquire(t.Context())
+	require.NoError(t, err)
+
+	closing := c.client()
+	require.NoError(t, closing.Close(t.Context()))
+	require.ErrorIs(t, closing.Connect(t.Context()), quorumlock.ErrClosed)
+}
+
+// TestRealConnectIsBounded: servers that take connections and never answer hold up a Connect, and the
+// first attempt, for ConnectTimeout; and a Connect no longer than its context lasts.
+func TestRealConnectIsBounded(t *testing.T) {
+	silent := func(conn net.Conn) { _, _ = io.Copy(io.Discard, conn) }
+	hung := func(timeout time.Duration) *quorumlock.Client {
+		return newClient(t, func(cfg *quorumlock.Config) {
+			cfg.ConnectTimeout = timeout
+			for range 3 {
+				cfg.Addresses = append(cfg.Addresses, fakeServer(t, silent))
+			}
+		})
+	}
+	began := time.Now()
+	_, err := hung(300 * time.Millisecond).RedLock("a").TryAcquire(t.Context())
+	require.ErrorIs(t, err, quorumlock.ErrNoQuorum)
+	require.ErrorIs(t, err, node.ErrTimeout)
+	assert.GreaterOrEqual(t, time.Since(began), 290*time.Millisecond)
+
+	err = hung(300 * time.Millisecond).Connect(t.Context())
+	require.ErrorIs(t, err, node.ErrTimeout)
+
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	began = time.Now()
+	err = hung(2 * time.Second).Connect(ctx)
+	require.ErrorIs(t, err, context.DeadlineExceeded)
+	require.ErrorIs(t, err, quorumlock.ErrNoQuorum)
+	assert.Less(t, time.Since(began), 2*time.Second)
+}

@@ -1,0 +1,217 @@
+package realtest_test
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/quorumlock/quorumlock"
+)
+
+// usage is what scripts have cost a server so far, by its own account.
+type usage struct {
+	calls int
+	took  time.Duration
+}
+
+// scripts is what the scripts have cost all servers so far.
+func (c *cluster) scripts() (sum usage) {
+	c.t.Helper()
+	for i := range c.servers {
+		for line := range strings.Lines(c.command(i, "INFO", "commandstats")) {
+			name, stats, _ := strings.Cut(line, ":calls=")
+			if name != "cmdstat_evalsha" && name != "cmdstat_eval" {
+				continue
+			}
+			calls, rest, _ := strings.Cut(stats, ",usec=")
+			usec, _, _ := strings.Cut(rest, ",")
+			n, err := strconv.Atoi(calls)
+			require.NoError(c.t, err)
+			us, err := strconv.Atoi(usec)
+			require.NoError(c.t, err)
+			sum.calls += n
+			sum.took += time.Duration(us) * time.Microsecond
+		}
+	}
+	return sum
+}
+
+// slowest is the longest time that a script has kept a server busy, of those over 1 ms.
+func (c *cluster) slowest() (longest time.Duration, slow int) {
+	c.t.Helper()
+	for i := range c.servers {
+		lines := strings.Split(c.command(i, "SLOWLOG", "GET", "-1"), "\n")
+		for j, line := range lines {
+			if strings.HasPrefix(strings.TrimSpace(line), "EVAL") && j > 0 {
+				us, err := strconv.Atoi(strings.TrimSpace(lines[j-1]))
+				if err == nil {
+					longest = max(longest, time.Duration(us)*time.Microsecond)
+					slow++
+				}
+			}
+		}
+	}
+	return longest, slow
+}
+
+// bystander takes a lock of its own again and again until it is stopped, and says how long the
+// slowest acquisition took.
+func bystander(b testing.TB, client *quorumlock.Client) (stop func() (longest time.Duration, turns int)) {
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan struct{})
+	var longest time.Duration
+	turns := 0
+	go func() {
+		defer close(done)
+		for ctx.Err() == nil {
+			began := time.Now()
+			lease, err := client.RedLock("bystander").Acquire(context.Background())
+			if err != nil {
+				b.Error(err)
+				return
+			}
+			longest = max(longest, time.Since(began))
+			turns++
+			if err := lease.Release(context.Background()); err != nil {
+				b.Error(err)
+				return
+			}
+			time.Sleep(time.Millisecond)
+		}
+	}()
+	return func() (time.Duration, int) {
+		cancel()
+		<-done
+		return longest, turns
+	}
+}
+
+// BenchmarkLargeLatch counts a latch down from 100,000, one id at a time, while eight clients wait
+// for it and another one uses a lock on the same servers.
+func BenchmarkLargeLatch(b *testing.B) {
+	for _, n := range []int{1000, 10_000, quorumlock.MaxLatchCount} {
+		for _, waiters := range []int{0, 8} {
+			b.Run(fmt.Sprintf("n=%d/waiters=%d", n, waiters), func(b *testing.B) {
+				c := startCluster(b, 3)
+				for i := range c.servers {
+					c.command(i, "CONFIG", "SET", "slowlog-log-slower-than", "2000")
+				}
+				counter, other := c.client(patiently), c.client(patiently)
+				var crowd []*quorumlock.Client
+				for range waiters {
+					crowd = append(crowd, c.client(patiently))
+				}
+				for b.Loop() {
+					ctx := context.Background()
+					l := counter.Latch("job")
+					require.NoError(b, l.Set(ctx, n))
+					var wait, count sync.WaitGroup
+					for _, w := range crowd {
+						wait.Go(func() {
+							if err := w.Latch("job").Await(ctx); err != nil {
+								b.Error(err)
+							}
+						})
+					}
+					stop := bystander(b, other)
+					before, began := c.scripts(), time.Now()
+					var next atomic.Int64
+					for range 128 {
+						count.Go(func() {
+							for i := next.Add(1); i <= int64(n); i = next.Add(1) {
+								if err := l.CountDown(ctx, strconv.FormatInt(i, 10)); err != nil {
+									b.Error(err)
+									return
+								}
+							}
+						})
+					}
+					count.Wait()
+					counted := time.Since(began)
+					wait.Wait()
+					after := c.scripts()
+					longest, turns := stop()
+					slowest, slow := c.slowest()
+					b.ReportMetric(counted.Seconds(), "count-s")
+					b.ReportMetric(time.Since(began).Seconds(), "all-s")
+					b.ReportMetric(float64(after.calls-before.calls)/float64(n*3), "scripts/id/node")
+					b.ReportMetric(float64((after.took-before.took).Microseconds())/float64(n*3), "server-us/id/node")
+					b.ReportMetric(float64(longest.Milliseconds()), "others-ms")
+					b.ReportMetric(float64(turns), "others")
+					b.ReportMetric(float64(slowest.Milliseconds()), "slowest-ms")
+					b.ReportMetric(float64(slow), "slow")
+					require.NoError(b, l.Delete(ctx))
+				}
+			})
+		}
+	}
+}
+
+// BenchmarkReaderCrowd has so many readers wait for a writer, and come in once it has gone, while
+// another client uses a lock on the same servers.
+func BenchmarkReaderCrowd(b *testing.B) {
+	for _, n := range []int{500, 1000, 2000, 5000} {
+		b.Run(fmt.Sprintf("readers=%d", n), func(b *testing.B) {
+			c := startCluster(b, 3)
+			for i := range c.servers {
+				c.command(i, "CONFIG", "SET", "slowlog-log-slower-than", "2000")
+			}
+			holder, crowd, other := c.client(patiently), c.client(patiently), c.client(patiently)
+			for b.Loop() {
+				ctx := context.Background()
+				writer := acquire(b, holder.RWLock("job").Write())
+				in, out := make(chan struct{}, n), make(chan struct{})
+				var readers sync.WaitGroup
+				start, began := c.scripts(), time.Now()
+				for range n {
+					readers.Go(func() {
+						lease, err := crowd.RWLock("job").Read().Acquire(ctx)
+						if err != nil {
+							b.Error(err)
+							in <- struct{}{}
+							return
+						}
+						in <- struct{}{}
+						<-out
+						if err := lease.Release(ctx); err != nil {
+							b.Error(err)
+						}
+					})
+				}
+				for i := range c.servers {
+					eventually(b, time.Minute, func() bool { return c.number(i, "ZCARD", "quorumlock:queue:{job}") == n }, "all wait")
+				}
+				b.ReportMetric(time.Since(began).Seconds(), "queue-s")
+				stop := bystander(b, other)
+				before, began := c.scripts(), time.Now()
+				require.NoError(b, writer.Release(ctx))
+				for range n {
+					<-in
+				}
+				took := time.Since(began)
+				after := c.scripts()
+				longest, turns := stop()
+				close(out)
+				readers.Wait()
+				slowest, slow := c.slowest()
+				b.ReportMetric(took.Seconds(), "in-s")
+				b.ReportMetric(float64(before.calls-start.calls)/float64(n*3), "queue-scripts/reader/node")
+				b.ReportMetric(float64((before.took-start.took).Microseconds())/float64(before.calls-start.calls), "queue-us/script")
+				b.ReportMetric(float64(after.calls-before.calls)/float64(n*3), "scripts/reader/node")
+				b.ReportMetric(float64((after.took-before.took).Microseconds())/float64(after.calls-before.calls), "server-us/script")
+				b.ReportMetric(float64((after.took-before.took).Microseconds())/float64(n*3), "server-us/reader/node")
+				b.ReportMetric(float64(longest.Milliseconds()), "others-ms")
+				b.ReportMetric(float64(turns), "others")
+				b.ReportMetric(float64(slowest.Milliseconds()), "slowest-ms")
+				b.ReportMetric(float64(slow), "slow")
+			}
+		})
+	}
+}

@@ -1,0 +1,17 @@
+// Package testkit has what tests share that depend on how much time the machine gives them.
+package testkit
+
+import "testing"
+
+// Prefix begins the message of an inconclusive test. internal/testrun counts the tests by it.
+const Prefix = "INCONCLUSIVE: "
+
+// Inconclusive ends a test that saw too little to decide, as the machine was too busy. The
+// test counts as neither passed nor failed, and the summary of make test names it with the reason.
+//
+// Safety is never inconclusive: two holders, or a token out of order, fail the test on any machine.
+// A test that has failed before stays failed.
+func Inconclusive(t testing.TB, format string, args ...any) {
+	t.Helper()
+	t.Skipf(Prefix+format, args...)
+}

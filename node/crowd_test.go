@@ -1,0 +1,108 @@
+package node
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/quorumlock/quorumlock/internal/redisproc"
+)
+
+// The server runs the same number of commands for a reader however many readers wait: while they
+// queue, while they come in, and while a writer stands among them. The test counts commands, as
+// their number does not depend on how busy the machine is.
+func TestAReaderCostsTheSameInAnyCrowd(t *testing.T) {
+	const few, many = 400, 4000
+	small, large := crowdCosts(t, few), crowdCosts(t, many)
+	for what, calls := range small {
+		t.Logf("%s: %.1f commands a reader in a crowd of %d, %.1f in one of %d", what, calls, few, large[what], many)
+		require.Less(t, large[what], 2*calls, what)
+	}
+}
+
+// crowdCosts counts the commands that the scripts of each reader run in a crowd of n.
+func crowdCosts(t *testing.T, n int) map[string]float64 {
+	t.Helper()
+	x := newCrowd(t, n)
+	costs := map[string]float64{}
+	x.do(x.writer("holder", Waiter{}))
+	costs["queue behind a holder"] = x.cost(func() { x.do(x.readers...) })
+	x.do(Op{Kind: Release, Names: []string{"a"}, Owner: "holder"})
+	rand.Shuffle(n, func(i, j int) { x.readers[i], x.readers[j] = x.readers[j], x.readers[i] })
+	costs["come in, in any order"] = x.cost(func() {
+		for _, r := range x.do(x.readers...) {
+			require.Equal(t, Granted, r.Outcome)
+		}
+	})
+	x.do(x.writer("waiting", Waiter{ID: "c:w", Ticket: int64(n / 2), Keep: time.Hour}))
+	for i := range x.readers {
+		x.readers[i].Owner += " again"
+	}
+	costs["queue around a writer"] = x.cost(func() { x.do(x.readers...) })
+	costs["ask again"] = x.cost(func() { x.do(x.readers...) })
+	return costs
+}
+
+// crowd is readers of one name on one server.
+type crowd struct {
+	t       *testing.T
+	server  *redisproc.Server
+	node    *Redis
+	limits  Limits
+	readers []Op
+}
+
+func newCrowd(t *testing.T, n int) *crowd {
+	t.Helper()
+	x := &crowd{t: t, server: redisproc.Start(t), limits: Limits{MaxTTL: time.Hour, MaxClockSkew: time.Minute}}
+	x.node = costNode(t, x.server, x.limits)
+	inbox, err := x.node.Listen(context.Background(), "c", func(Message) {})
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = inbox.Close() })
+	for i := range n {
+		op := x.writer(fmt.Sprint("reader ", i), Waiter{ID: ReaderID(fmt.Sprint("c:", i), 0), Ticket: int64(i), Keep: time.Hour})
+		op.Reads = true
+		x.readers = append(x.readers, op)
+	}
+	return x
+}
+
+func (x *crowd) writer(owner string, w Waiter) Op {
+	return Op{Kind: Acquire, Names: []string{"a"}, Owner: owner, TTL: time.Hour, Limits: x.limits, Fair: true, Waiter: w}
+}
+
+// do runs operations, a few at a time.
+func (x *crowd) do(ops ...Op) []Reply {
+	x.t.Helper()
+	const together = 50
+	replies := make([]Reply, len(ops))
+	for from := 0; from < len(ops); from += together {
+		to := min(from+together, len(ops))
+		for i := from; i < to; i++ {
+			ops[i].Token = uint64(time.Now().UnixMicro())
+		}
+		x.node.Do(context.Background(), ops[from:to], replies[from:to])
+	}
+	for _, r := range replies {
+		require.NoError(x.t, r.Err)
+	}
+	return replies
+}
+
+// cost is how many commands a server ran meanwhile for each reader.
+func (x *crowd) cost(run func()) float64 {
+	x.t.Helper()
+	calls := func() (sum int) {
+		for _, c := range costOf(x.t, x.server) {
+			sum += c.calls
+		}
+		return sum
+	}
+	before := calls()
+	run()
+	return float64(calls()-before) / float64(len(x.readers))
+}

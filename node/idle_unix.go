@@ -1,0 +1,38 @@
+//go:build unix
+
+package node
+
+import (
+	"errors"
+	"syscall"
+)
+
+// peek finds out whether the socket has bytes or is closed, and leaves the bytes in it. It uses
+// Control, because Read would fail by the deadline of the exchange before.
+func peek(socket syscall.Conn) socketState {
+	raw, err := socket.SyscallConn()
+	if err != nil {
+		return socketClosed
+	}
+	state := socketClosed
+	err = raw.Control(func(fd uintptr) {
+		var b [1]byte
+		for {
+			// Go has all of its sockets non-blocking.
+			n, _, err := syscall.Recvfrom(int(fd), b[:], syscall.MSG_PEEK)
+			switch {
+			case errors.Is(err, syscall.EINTR):
+				continue
+			case errors.Is(err, syscall.EAGAIN), errors.Is(err, syscall.EWOULDBLOCK):
+				state = socketQuiet
+			case err == nil && n > 0:
+				state = socketReadable
+			}
+			return
+		}
+	})
+	if err != nil {
+		return socketClosed
+	}
+	return state
+}
