@@ -18,7 +18,7 @@
 // term. When the function has returned, the lock is released and the next candidate is woken at once. The candidate
 // then stands again, at the end of the queue.
 //
-// # What is guaranteed
+// # Guarantees
 //
 //   - The contexts of two leaders never live at the same time, under the assumptions of package
 //     quorumlock, as reported by their Err. Err reads the clock, so a process that was frozen finds

@@ -51,7 +51,7 @@ func (e *Election) Run(ctx context.Context, lead Lead) error {
 				return nil
 			}
 			if end.lost {
-				continue // whoever is elected now was not kept waiting by this candidate
+				continue // no other candidate had to wait for this one
 			}
 			failures = e.failures(failures, end)
 		}

@@ -22,7 +22,7 @@ type flow struct {
 
 	ring    byteRing
 	marks   []mark   // of all that is in the ring, and the end
-	portion *portion // what it has asked a throttled link for, nil if nothing
+	portion *portion // requested from a throttled link, or nil
 
 	// shut means that later data is dropped, ended that no more will come, and finished that the receiver was told
 	// so.

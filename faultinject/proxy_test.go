@@ -180,7 +180,7 @@ func randomBytes(seed byte, n int) []byte {
 	return data
 }
 
-// transfer sends all of it, then the end, and returns what has arrived up to the end.
+// transfer sends the data and the end, and returns the data that has arrived up to the end.
 func transfer(t testing.TB, from, to *net.TCPConn, data []byte) []byte {
 	t.Helper()
 	var wg sync.WaitGroup
@@ -370,9 +370,8 @@ func TestAwaitEndsWithItsContext(t *testing.T) {
 	require.ErrorContains(t, err, "ToServer:{Received:5 ")
 }
 
-// stick has the client send more than all buffers hold, and waits until the proxy is stuck in
-// a write to the server, which does not read. It returns what the client sends; errors of
-// the sending are not looked at.
+// stick makes the client send more than all buffers hold, and waits until the proxy is stuck in a write to the
+// server, which does not read. It returns the client's data, and ignores errors of the sending.
 func stick(t testing.TB, l lane) []byte {
 	t.Helper()
 	require.NoError(t, l.server.SetReadBuffer(256<<10))

@@ -20,8 +20,7 @@ type diary struct {
 	mu    sync.Mutex
 	began time.Time
 	lines []string
-	// takes is how long each change takes, unless its context ends; fails is the one that
-	// fails.
+	// takes is how long each change takes, unless its context ends. fails is the change that fails.
 	takes time.Duration
 	fails string
 }

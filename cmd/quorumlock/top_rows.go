@@ -89,7 +89,7 @@ func (t *topper) report(now time.Time, facts *watch.Facts) *topReport {
 		lock := t.lock(now, status, facts, seen)
 		r.Locks = append(r.Locks, lock)
 	}
-	if r.Answered < r.Need { // who has a lock of which nothing was heard may have it still
+	if r.Answered < r.Need { // an unreachable lock may still have its holder
 		maps.Copy(seen, t.known)
 	}
 	t.known = seen

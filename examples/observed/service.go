@@ -135,7 +135,7 @@ func (s *service) tell(ctx context.Context) error {
 		func() { hang(ctx, s.clients[0]) }, // all is well with the nodes, and a worker takes too long
 		func() { s.stop(4) },               // one fails: leases have less to spare
 		func() { s.forget(4) },             // it comes back with nothing, and recovers
-		func() { s.stop(0, 1) },            // two fail: leases live on what is left
+		func() { s.stop(0, 1) },            // two fail: leases live on the rest
 		func() { s.stop(2) },               // no quorum: the report is lost
 		func() { s.start(0, 1, 2) },
 	} {

@@ -15,10 +15,9 @@ import (
 	"github.com/quorumlock/quorumlock/fence"
 )
 
-// resource is what clients do their work on, and knows nothing of the library. For each thing
-// it takes writes under a token, and refuses those under a smaller token than it has seen; and
-// reads, which it refuses under a smaller token than that of a write. It is told of every
-// count-down before it is made, and sees whether those that make a latch done have been.
+// resource is the resource that clients write to. It does not use the library. For each object, it accepts writes
+// under a token, and refuses tokens smaller than the largest seen. It refuses reads under a smaller token than that
+// of a write. It learns of every count-down before it begins, and checks that enough had begun when a latch is done.
 type resource struct {
 	listener net.Listener
 	wg       sync.WaitGroup

@@ -14,7 +14,7 @@ func checkMarkers(f *Facts) []Finding {
 	for i := range f.Nodes {
 		n := &f.Nodes[i]
 		switch m := n.Marker; {
-		case n.Unreached != nil || isReplica(n): // what it has is its master's
+		case n.Unreached != nil || isReplica(n): // its data is its master's
 		case !m.Known() && strings.HasPrefix(m.Err.Error(), "WRONGTYPE"):
 			findings = append(findings, strangeMarker.on(n))
 		case !m.Known():
@@ -93,7 +93,7 @@ func checkLimits(f *Facts) []Finding {
 	for i := range f.Nodes {
 		n := &f.Nodes[i]
 		switch m := n.Marker; {
-		case n.Unreached != nil || isReplica(n) || isUnmarked(n): // a new one takes those of who comes first
+		case n.Unreached != nil || isReplica(n) || isUnmarked(n): // a new one takes the limits of its first client
 		case !m.Known():
 			findings = append(findings, unknown(m.Err, "the limits of the node").on(n))
 		case m.Value.Limits != f.Limits:

@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// assertClock checks what the server's clock is off by, which it has read within the bounds.
+// assertClock checks the offset of the server's clock, which is known within bounds.
 func assertClock(t *testing.T, want time.Duration, s *Server) {
 	t.Helper()
 	least, most, err := s.clockOffset(t.Context())
