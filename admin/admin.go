@@ -34,6 +34,7 @@ var (
 // State is the state of a node after a call of this package.
 type State string
 
+// States of a node after a call of this package.
 const (
 	// Open: the node grants locks, and did so before the call.
 	Open State = "open"

@@ -10,6 +10,7 @@ import (
 	"github.com/quorumlock/quorumlock/clock"
 )
 
+// Defaults of a [Config].
 const (
 	DefaultRestMin  = time.Second
 	DefaultRestMax  = 30 * time.Second

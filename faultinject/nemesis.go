@@ -31,6 +31,7 @@ type Nemesis struct {
 // Episode is a kind of trouble.
 type Episode string
 
+// The episodes.
 const (
 	// Minority kills as many nodes as can be spared, counting those that have other faults already. Other episodes
 	// may follow at the same time.

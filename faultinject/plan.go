@@ -60,6 +60,7 @@ func (s Step) String() string {
 	return b.String()
 }
 
+// End returns the time at which the step is over.
 func (s Step) End() time.Duration { return s.At + s.For }
 
 // Plan is a schedule of faults.

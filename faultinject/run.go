@@ -11,6 +11,7 @@ import (
 	"time"
 )
 
+// Subject is the target of a plan.
 type Subject interface {
 	// Begin injects the step's fault, End repairs it. Steps on one target come one after the other, those on several
 	// targets in parallel. A step of a single instant has no End.

@@ -42,6 +42,7 @@ var (
 	_ node.Listener = (*Node)(nil)
 )
 
+// WrapOption is an option of [Wrap].
 type WrapOption func(*Node)
 
 // Seed sets a seed for random decisions, by default 0. They also depend on the name of the node, the number of the

@@ -12,6 +12,7 @@ import (
 // Load is the work that callers do while a cell is measured.
 type Load string
 
+// The loads.
 const (
 	// Cycle: each caller acquires and releases a lock of its own, which is free.
 	Cycle Load = "cycle"

@@ -16,6 +16,7 @@ import (
 // Fault is a fault of some of the nodes.
 type Fault string
 
+// The faults.
 const (
 	None      Fault = ""
 	Hung      Fault = "hung"      // SIGSTOP

@@ -13,6 +13,7 @@ import (
 // Kind is the role of a peer in the comparison.
 type Kind string
 
+// The kinds of peers.
 const (
 	Ours  Kind = "ours"  // this library
 	Limit Kind = "limit" // not a lock one could use: what the least costs

@@ -14,7 +14,7 @@ type Job struct {
 	First   int `json:"first"`
 	Callers int `json:"callers"`
 	// Holder marks a worker without callers. It holds the lock that the other workers wait for.
-	Holder bool `json:"holder,omitempty"`
+	Holder    bool     `json:"holder,omitempty"`
 	Addresses []string `json:"addresses"`
 	// WitnessFile is the path of the file that backs the [Witness].
 	WitnessFile string `json:"witnessFile"`

@@ -100,7 +100,7 @@ func (h *holder) settle(ctx context.Context, got acquired, ended os.Signal) (*qu
 	}
 }
 
-// timeUp returns the error at the end of --wait: that of the last attempt, without the deadline error beside it.
+// timeUp returns the last attempt's error, without the deadline error beside it, at the end of --wait.
 func (h *holder) timeUp(err error) error {
 	if held, ok := errors.AsType[*quorumlock.HeldError](err); ok {
 		return fmt.Errorf("no lock after --wait %v: %w", h.flags.wait, held)

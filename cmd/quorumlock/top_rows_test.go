@@ -100,7 +100,7 @@ func TestTopOfWhatIsUnusual(t *testing.T) {
 		facts.Nodes[i].Locks = map[string]watch.Lock{
 			"read":     {Holders: []node.Holder{reader("C:1"), reader("D:1")}},
 			slot:       held(slot, "C:9", time.Second, 0),
-			"for ever": held("for ever", "C:3", node.NoExpiry, 0), // no lock of anybody's
+			"for ever": held("for ever", "C:3", node.NoExpiry, 0), // not a lock
 			"text":     held("text", "some field", time.Second, 0),
 		}
 	}

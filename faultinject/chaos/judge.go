@@ -29,7 +29,7 @@ func (a *arena) judge(whole bool) error {
 	return nil
 }
 
-// blame reports the violations of the history, and those that the resource has seen.
+// blame reports the violations of the history, and violations that the resource has seen.
 func (a *arena) blame(h *history.History, result *history.Result) {
 	for _, early := range a.resource.early {
 		a.report.violatedBy(Latch, "the latch %s", early)

@@ -11,6 +11,7 @@ import (
 // Kind is a kind of object that clients use.
 type Kind string
 
+// The kinds.
 const (
 	// Lock stands for locks of one or two names, on a majority or on all nodes.
 	Lock Kind = "lock"

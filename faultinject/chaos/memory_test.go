@@ -32,7 +32,7 @@ func TestWhatAMajorityMayHaveForgotten(t *testing.T) {
 		losses     []loss
 		violations int
 	}{
-		"nobody forgot":                          {lost, nil, 1},
+		"no node forgot":                         {lost, nil, 1},
 		"a minority forgot":                      {lost, []loss{{0, 12, 13}, {1, 14, 15}, {1, 25, 26}}, 1},
 		"a majority forgot":                      {lost, []loss{{0, 12, 13}, {1, 14, 15}, {2, 25, 26}}, 0},
 		"a majority forgot before":               {lost, []loss{{0, 1, 2}, {1, 3, 4}, {2, 5, 6}}, 1},

@@ -19,7 +19,7 @@ type Report struct {
 	Took time.Duration
 	// Faults counts the faults of each kind.
 	Faults map[faultinject.Fault]int
-	// Counts are the totals of all names, and Names those of each.
+	// Counts has the totals of all names, and Names the totals of each.
 	Counts history.Counts
 	Names  map[string]history.Counts
 	// Kinds has the totals for each kind of object.

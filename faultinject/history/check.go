@@ -13,6 +13,7 @@ import (
 // Verdict says whether the models of locks, semaphores and latches explain a history.
 type Verdict string
 
+// The verdicts.
 const (
 	// Ok: there are instants at which correct locks, semaphores and latches could have done all of this.
 	Ok Verdict = "ok"

@@ -25,6 +25,7 @@ const (
 // Kind is the kind of call that a client made.
 type Kind string
 
+// The kinds of an [Event].
 const (
 	// Acquire requests a lease.
 	Acquire Kind = "acquire"

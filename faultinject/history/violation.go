@@ -9,6 +9,7 @@ import (
 // ViolationKind is the promise that was broken.
 type ViolationKind string
 
+// The kinds of a [Violation].
 const (
 	// Overlap: two leases were valid at one instant, and not both were readers'.
 	Overlap ViolationKind = "overlap"

@@ -76,7 +76,7 @@ func TestOverlays(t *testing.T) {
 	}
 }
 
-// root is that of the repository, from here.
+// root is the root of the repository, relative to this directory.
 const root = "../.."
 
 // selected are the mutants whose names match the flag.

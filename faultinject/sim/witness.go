@@ -29,6 +29,7 @@ type Verdict struct {
 // Promise is a promise that a run checks.
 type Promise string
 
+// The promises.
 const (
 	Exclusion Promise = "exclusion"
 	Tokens    Promise = "tokens"

@@ -26,6 +26,7 @@ type Fact[T any] struct {
 	Err   error
 }
 
+// Known reports whether the fact is known.
 func (f Fact[T]) Known() bool { return f.Err == nil }
 
 // Node is the facts about one node.

@@ -23,6 +23,7 @@ type Trial struct {
 // Verdict is the result of testing a right.
 type Verdict int
 
+// The verdicts.
 const (
 	Untried Verdict = iota
 	Permitted

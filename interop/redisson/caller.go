@@ -30,6 +30,7 @@ func (c *Client) Close(ctx context.Context) error {
 // Kind is the composition of a lock.
 type Kind string
 
+// The kinds of locks.
 const (
 	One   Kind = "one"   // RLock of one node
 	Multi Kind = "multi" // RedissonMultiLock of an RLock of each node
@@ -53,6 +54,7 @@ type Caller struct {
 	name   string
 }
 
+// Caller makes a new caller.
 func (c *Client) Caller() *Caller { return &Caller{client: c, name: c.process.newName()} }
 
 // Lock acquires a lock, and waits as long as ctx allows: lockInterruptibly. With several nodes, Redisson takes an

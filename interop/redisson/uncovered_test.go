@@ -63,7 +63,7 @@ func TestALeaseOfRedissonEndsThatOfAnother(t *testing.T) {
 	f.eventually(func() bool { return f.command(2, "HKEYS", name) != "" }, "it has what it needs, and asks the node that hangs")
 	lease := f.acquire(lock)
 	require.NoError(t, <-granted, "it believes that it has the lock")
-	require.NoError(t, lease.Err(), "who has it knows nothing of that")
+	require.NoError(t, lease.Err(), "its holder knows nothing of that")
 	for i := range 3 {
 		if f.command(i, "HKEYS", name) == lease.Owner() { // it may have done without one of these
 			require.LessOrEqual(t, f.number(i, "PTTL", name), 2000)
