@@ -29,8 +29,8 @@ func (a *app) demoCommand() *cobra.Command {
 		Use:   "demo",
 		Short: "See the library at work, without any server",
 		Long: `Two clients contend for one lock on five nodes in this process, while nodes are stopped,
-started, and lose their memory. It takes about twelve seconds. Each line is printed when
-what it says has happened and was checked; if anything goes differently, the demo says so
+started, and lose their memory. It takes about twelve seconds. Each line is printed after
+the event has happened and was checked. After any unexpected event, the demo reports it
 and fails.`,
 		Args: arguments(cobra.NoArgs),
 		RunE: func(c *cobra.Command, _ []string) error {

@@ -21,22 +21,22 @@ const (
 	exitErrors   = 2
 )
 
-const doctorHelp = `Looks at each node and at the set, and says what is wrong and what to do: whether they
-answer, what they are, whether they evict, what they have on disk, whether two addresses
-are one server, whether they recover, whether their limits are those of the programs,
-replicas, clocks, round trips, scripts, and the rights of the user in the address.
+const doctorHelp = `Examines each node and the set, and reports problems and remedies. It checks whether the
+nodes answer, their versions and roles, eviction, persistence, addresses of one server,
+recoveries, limits that differ from those of the programs, replicas, clocks, round trips,
+scripts, and the rights of the user in the address.
 
-It writes no key and no setting. Rights are asked for with ACL DRYRUN, where the user may
-run it; else the commands are tried in a way that has no effect, and what is denied then
-stands in the server's ACL LOG.
+It writes no key and no setting. It tests rights with ACL DRYRUN if the user may run it.
+Otherwise it tries the commands in a way that has no effect; denied commands then appear
+in the server's ACL LOG.
 
-Call it as the programs are configured: with their user, from where they run, and with
-their --max-ttl and --max-clock-skew. --node-timeout is what they have as NodeTimeoutMax,
-with which round trips are compared. --key names a lock that they use, or several.
+Call it as the programs are configured: with their user, from the same place, and with
+their --max-ttl and --max-clock-skew. --node-timeout is their NodeTimeoutMax, which round
+trips are compared with. --key names a lock that they use; it may be repeated.
 
-Findings are errors (a promise of the library is broken, or nobody gets locks), warnings
-(a risk, or something does not work as well as it could), and notes. What could not be
-checked is said, and is neither a finding nor an OK. It ends with
+Findings are errors (a promise of the library is broken, or no client gets locks),
+warnings (a risk, or something works less well than it could), and notes. A check that was not
+possible is reported, and is neither a finding nor an OK. The exit code is
 
   0    nothing worse than a note
   1    warnings
@@ -49,26 +49,26 @@ checked is said, and is neither a finding nor an OK. It ends with
    "nodes": [{
      "node":      the node's name
      "reached":   whether it answered
-     "version":   "redis 7.0.15"; this and what follows is "" or null if not known
+     "version":   "redis 7.0.15"; this and the following are "" or null if unknown
      "role":      "master", "replica"
      "user":      the user of the ACL
      "clock_ms":  how far its clock is ahead of this machine's
-     "clock_error_ms": give or take
-     "round_trip_ms": how long an answer takes, the median
-     "slowest_ms": and at worst
+     "clock_error_ms": the error of that, plus or minus
+     "round_trip_ms": the median round trip
+     "slowest_ms": the longest round trip
    }],
    "checks": [{
-     "id":        what was checked, in a word that does not change
-     "about":     what is well if there are no findings
+     "id":        the name of the check, which never changes
+     "about":     the checked aspect, if there are no findings
      "severity":  the worst of them
      "findings": [{
        "severity": as above
-       "nodes":    those that it is about; none for the whole set
-       "found":    what is wrong
-       "why":      why that matters
-       "do":       what to do
-       "commands": what to type, in redis-cli on each of these nodes, or in a shell if it
-                   begins with quorumlock or chronyc
+       "nodes":    the nodes of the finding; none for the whole set
+       "found":    the problem
+       "why":      why it matters
+       "do":       the remedy
+       "commands": commands to type, in redis-cli on each of these nodes, or in a shell
+                   if they begin with quorumlock or chronyc
      }]
    }]}
 `

@@ -15,23 +15,23 @@ import (
 	"github.com/quorumlock/quorumlock/node"
 )
 
-const initHelp = `Opens new nodes, so that they give locks at once. It is for whoever sets up the servers,
-and may be repeated: nodes that are all open are left as they are. All of them have to
-answer, and all are open if it ends with 0.
+const initHelp = `Opens new nodes, so that they give locks at once. It is for the operator of the servers.
+It may be repeated: if all nodes are open, it changes nothing. All nodes must answer. All
+are open if the exit code is 0.
 
 Do not use it after an accident, nor at the start of a program. A node that came back
-without its memory may have forgotten locks that are still held. As long as another one
-is open, init can tell that, and refuses; but it cannot tell nodes that have all lost
-their memory from new ones. Then only waiting is safe.
+without its memory may have forgotten locks that are still held. As long as another node
+is open, init notices that, and refuses. But it cannot distinguish new nodes from nodes
+that have all lost their memory. Then only waiting is safe.
 
-Without it nothing breaks: from the first attempt at a lock on, a node that is new, or
-has lost its memory, gives no new locks for --max-ttl and --max-clock-skew together, 11s
-by default. It lets holders keep theirs meanwhile, and then opens by itself.
+Nothing breaks without init. A node that is new, or has lost its memory, gives no new
+locks for --max-ttl plus --max-clock-skew, 11s by default, from the first attempt at a
+lock. Holders keep their locks meanwhile, and the node then opens by itself.
 
 --change-limits sets nodes up for another --max-ttl or --max-clock-skew. Stop all programs
-that use them first: those with the old limits are refused from then on, and lose their
-leases. The nodes then give no new locks for the two together, of each the longer of old
-and new, and open by themselves after that.
+that use them first: programs with the old limits are refused from then on, and lose their
+leases. The nodes then give no new locks for the longer --max-ttl plus the longer
+--max-clock-skew, and open by themselves after that.
 `
 
 // initialiser is one run of init.

@@ -13,13 +13,13 @@ import (
 	"github.com/quorumlock/quorumlock/node"
 )
 
-const releaseHelp = `Takes a lock from whoever holds it, on all nodes. This is for holders that are known to
-be dead; the lock of a dead holder frees itself when its TTL is over, too.
+const releaseHelp = `Takes a lock from its holder, on all nodes. Use it if the holder is known to be dead. The
+lock of a dead holder also frees itself when its TTL is over.
 
-A holder that is alive is not asked. It learns of it at its next renewal, a third of
-its TTL later or, in the worst case, when its lease is over. Until then it works on,
-while the next holder may be at work already. Its renewals cannot put the lock back:
-each node remembers whom it was taken from.
+A live holder is not asked. It notices the release at its next renewal, a third of its TTL
+later or, in the worst case, when its lease is over. Until then it continues to work, while
+the next holder may already be working. Its renewals cannot put the lock back: each node
+remembers the former owner.
 `
 
 var errNotForced = errors.New("refused without --force: the holder may be alive, and would work on beside the next one until it notices; " +
