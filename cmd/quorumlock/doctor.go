@@ -35,8 +35,8 @@ their --max-ttl and --max-clock-skew. --node-timeout is their NodeTimeoutMax, wh
 trips are compared with. --key names a lock that they use; it may be repeated.
 
 Findings are errors (a promise of the library is broken, or no client gets locks),
-warnings (a risk, or something works less well than it could), and notes. A check that was not
-possible is reported, and is neither a finding nor an OK. The exit code is
+warnings (a risk, or something works less well than it could), and notes. A check that was
+not possible is reported, and is neither a finding nor an OK. The exit code is
 
   0    nothing worse than a note
   1    warnings

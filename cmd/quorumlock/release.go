@@ -17,8 +17,8 @@ const releaseHelp = `Takes a lock from its holder, on all nodes. Use it if the h
 lock of a dead holder also frees itself when its TTL is over.
 
 A live holder is not asked. It notices the release at its next renewal, a third of its TTL
-later or, in the worst case, when its lease is over. Until then it continues to work, while
-the next holder may already be working. Its renewals cannot put the lock back: each node
+later or, in the worst case, when its lease is over. Until then it continues to work,
+while the next holder may already be working. Its renewals cannot put the lock back: each node
 remembers the former owner.
 `
 
