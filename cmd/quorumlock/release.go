@@ -18,8 +18,8 @@ lock of a dead holder also frees itself when its TTL is over.
 
 A live holder is not asked. It notices the release at its next renewal, a third of its TTL
 later or, in the worst case, when its lease is over. Until then it continues to work,
-while the next holder may already be working. Its renewals cannot put the lock back: each node
-remembers the former owner.
+while the next holder may already be working. Its renewals cannot put the lock back:
+each node remembers the former owner.
 `
 
 var errNotForced = errors.New("refused without --force: the holder may be alive, and would work on beside the next one until it notices; " +
