@@ -356,7 +356,7 @@ func (r *latchRound) decideIfDone(news bool) {
 	if news || r.unanswered == 0 {
 		v = r.view()
 	}
-	if r.ask.List && r.unanswered > 0 && !(v.Known && r.enough(&v)) {
+	if r.ask.List && r.unanswered > 0 && (!v.Known || !r.enough(&v)) {
 		if s := r.sizes(); s.Known && s.Full >= r.call.need && !r.anyForgot(&s) {
 			v, r.bySizes = s, true
 		}

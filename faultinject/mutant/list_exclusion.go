@@ -1,6 +1,6 @@
 package mutant
 
-// exclusion has the mutants of what one node, and a round, do to grant a lock once.
+// exclusion has the mutants of a node's decision, and an attempt's, to grant a lock once.
 var exclusion = []Mutant{
 	{
 		Name: "half-is-a-majority",
@@ -13,7 +13,7 @@ var exclusion = []Mutant{
 	},
 	{
 		Name: "grant-over-another",
-		Rule: "A node grants a name only where nobody else has it.",
+		Rule: "A node grants a name only if no other owner has it.",
 		Then: "Of two names, the second is taken from its holder.",
 		Edits: []Edit{{
 			File: "node/memory_ops.go",

@@ -59,7 +59,7 @@ var losses = []Mutant{
 	{
 		Name: "noticed-loss-is-told",
 		Rule: "A node that recovers has given the lock to no other since it lost its memory.",
-		Then: "Releases tell of losses after restarts, which cost nobody the lock.",
+		Then: "Releases report losses after restarts that cost no client its lock.",
 		Edits: []Edit{{
 			File: "releasing.go",
 			Old:  `q.replies[i].Recovering == 0`,

@@ -26,7 +26,7 @@ var waiting = []Mutant{
 	},
 	{
 		Name: "hand-over-with-the-same-token",
-		Rule: "Who is handed a lease has a token of its own.",
+		Rule: "A holder that is handed a lease gets a token of its own.",
 		Then: "A resource cannot tell it from the former holder.",
 		Edits: []Edit{{
 			Old: `next.start(h, l, t.token+1, now)`,
@@ -45,7 +45,7 @@ var waiting = []Mutant{
 	{
 		Name: "block-not-reserved",
 		Rule: "The fence of a block of tokens is its end.",
-		Then: "The token of who was handed the lease is that of the next grant, too.",
+		Then: "The holder that was handed the lease and the next grant have the same token.",
 		Edits: []Edit{{
 			Old: `op.Token, op.Reserve = h.proposal.Token(), h.proposal.End()-h.proposal.Token()`,
 			New: `op.Token = h.proposal.Token()`,
@@ -63,7 +63,7 @@ var waiting = []Mutant{
 	{
 		Name: "no-recheck",
 		Rule: "A waiter tries again after a second, whatever it expects.",
-		Then: "A wake that is lost, or came to one who is frozen, was the last.",
+		Then: "A wake that was lost, or reached a frozen waiter, was the last.",
 		Edits: []Edit{{
 			Old: `	next := min(after(o.asked, recheck), after(o.first, o.others))`,
 			New: `	next := after(o.first, o.others)`,
@@ -82,8 +82,8 @@ var waiting = []Mutant{
 	},
 	{
 		Name: "leaver-stays",
-		Rule: "Who gives up leaves the queues.",
-		Then: "The wake that the others need goes to one who is not there.",
+		Rule: "A waiter that gives up leaves the queues.",
+		Then: "The wake that the others need goes to a waiter that has left.",
 		Edits: []Edit{{
 			Old: `		e.client.nodes.Leave(i, e.names, e.nodeID, e.waiter.lock.slots.OnNodes(), e.client.entryTTL())
 `,
@@ -98,7 +98,7 @@ var waiting = []Mutant{
 	},
 	{
 		Name: "next-in-line-not-told",
-		Rule: "Who gives up at the head of a client's line tells the next that it has its turn.",
+		Rule: "A waiter that gives up at the head of the local queue wakes the next.",
 		Then: "It waits for ever.",
 		Edits: []Edit{{
 			Old: `	if first && ln.head != nil && ln.head.mayAttempt() {`,
@@ -119,7 +119,7 @@ var waiting = []Mutant{
 	{
 		Name: "entry-too-short",
 		Rule: "An entry outlives the next attempt of its waiter.",
-		Then: "The release finds no queue, and wakes nobody.",
+		Then: "The release finds no queue, and wakes no waiter.",
 		Edits: []Edit{{
 			Old: `	return (3*recheckInterval + 2*c.cfg.NodeTimeoutMax).Truncate(time.Millisecond)`,
 			New: `	return (recheckInterval / 5).Truncate(time.Millisecond)`,
@@ -128,7 +128,7 @@ var waiting = []Mutant{
 	{
 		Name: "silent-head-keeps-its-privilege",
 		Rule: "A head that was woken and does not come loses its privilege.",
-		Then: "Who is frozen, or has died without a word, keeps all others from a free lock.",
+		Then: "A waiter that is frozen, or has died silently, keeps all others from a free lock.",
 		Edits: []Edit{{
 			Old: `		rest := e.woken + patience(e.id) - m.clock.Now()`,
 			New: `		rest := max(e.woken+patience(e.id)-m.clock.Now(), fairPatience)`,
@@ -137,7 +137,7 @@ var waiting = []Mutant{
 	{
 		Name: "turns-without-tickets",
 		Rule: "Nodes sort waiters by their tickets.",
-		Then: "Each has an order of its own, and those who came first wait for those who came last.",
+		Then: "Each has an order of its own, and the first waiters wait for the last.",
 		Edits: []Edit{{
 			Old: `		return cmp.Or(cmp.Compare(a.ticket, b.ticket), cmp.Compare(a.id, b.id))`,
 			New: `		return cmp.Or(-cmp.Compare(a.ticket, b.ticket), cmp.Compare(a.id, b.id))`,

@@ -15,7 +15,7 @@ var (
 	heading = regexp.MustCompile(`^#{1,6} +(.*)$`)
 )
 
-// TestLinks follows every link of every document to a file of this project, and to the heading in it.
+// TestLinks checks every link of every document to a file of this project, and to the heading in it.
 func TestLinks(t *testing.T) {
 	docs := documents(t)
 	anchors := map[string][]string{}
@@ -44,7 +44,7 @@ func TestLinks(t *testing.T) {
 	}
 }
 
-// anchors are what links to headings end with.
+// anchors returns the anchors of a document's headings.
 func (d document) anchors() (all []string) {
 	_, prose := d.blocks()
 	for _, line := range prose {
@@ -55,7 +55,7 @@ func (d document) anchors() (all []string) {
 	return all
 }
 
-// anchorOf is how GitHub makes one of a heading.
+// anchorOf returns the anchor that GitHub makes of a heading.
 func anchorOf(text string) string {
 	return strings.Map(func(r rune) rune {
 		switch {

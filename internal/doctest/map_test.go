@@ -15,8 +15,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The page that leads maintainers through the code names functions, types and mutexes. These
-// tests fail when code moves or is renamed, and the page does not follow.
+// The page that leads maintainers through the code names functions, types and mutexes. These tests fail when code
+// moves or is renamed, and the page does not follow.
 const architecture = "docs/architecture.md"
 
 // named is a link from a name in backticks to a Go file: [`Tally.Result`](../quorum/tally.go).
@@ -49,7 +49,7 @@ func TestStepsHaveOneLink(t *testing.T) {
 	}
 }
 
-// TestEveryMutexHasItsPlace compares the mutexes of the library with the table of their order.
+// TestEveryMutexHasItsPlace compares the mutexes of the library with the table of the lock order.
 func TestEveryMutexHasItsPlace(t *testing.T) {
 	text := strings.Join(read(t, architecture).lines, "\n")
 	mutexes := 0
@@ -63,13 +63,13 @@ func TestEveryMutexHasItsPlace(t *testing.T) {
 	require.Equal(t, mutexes, strings.Count(text, ".mu`]("), "%s lists a mutex that is gone", architecture)
 }
 
-// TestEveryGoroutineHasItsOwner compares the places that start goroutines with the tables of them.
+// TestEveryGoroutineHasItsOwner compares the places that start goroutines with the tables of goroutines.
 func TestEveryGoroutineHasItsOwner(t *testing.T) {
 	section := sectionOf(t, "## Goroutines")
 	starts := 0
 	for _, path := range libraryFiles(t) {
 		if strings.HasPrefix(path, "clock/") {
-			continue // it makes the timers
+			continue // clock implements the timers
 		}
 		if startsGoroutine(parse(t, path)) {
 			starts++
@@ -104,8 +104,8 @@ func parse(t *testing.T, path string) *ast.File {
 	return file
 }
 
-// declared lists the names that a file declares: functions and values as f, methods, fields and
-// methods of interfaces as T.f.
+// declared lists the names that a file declares: functions and values as f, methods, fields and methods of interfaces
+// as T.f.
 func declared(t *testing.T, path string) (names []string) {
 	t.Helper()
 	for _, d := range parse(t, path).Decls {
@@ -121,7 +121,7 @@ func declared(t *testing.T, path string) (names []string) {
 	return names
 }
 
-// receiver is the type of a method and a dot, or nothing.
+// receiver returns the type of a method and a dot, or nothing for a function.
 func receiver(d *ast.FuncDecl) string {
 	if d.Recv == nil {
 		return ""
@@ -181,7 +181,7 @@ func mutexesOf(file *ast.File) (names []string) {
 		}
 		return true
 	})
-	// Those of clocks are leaves, and are described together.
+	// The mutexes of clocks are leaves, and are described together.
 	if file.Name.Name == "clock" {
 		return nil
 	}
@@ -204,7 +204,7 @@ func startsGoroutine(file *ast.File) (starts bool) {
 	return starts
 }
 
-// sectionOf is the text of the architecture under a heading, up to the next of its level.
+// sectionOf returns the text of the architecture under a heading, up to the next heading of its level.
 func sectionOf(t *testing.T, title string) string {
 	t.Helper()
 	text := "\n" + strings.Join(read(t, architecture).lines, "\n")
@@ -216,7 +216,7 @@ func sectionOf(t *testing.T, title string) string {
 
 var numbered = regexp.MustCompile(`^\d+\. `)
 
-// stepsOf are the numbered items of a section, each in one line.
+// stepsOf returns the numbered items of a section, each joined to one line.
 func stepsOf(t *testing.T, title string) (steps []string) {
 	t.Helper()
 	for line := range strings.Lines(sectionOf(t, title)) {
