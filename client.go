@@ -162,8 +162,8 @@ func (c *Client) Close(ctx context.Context) error {
 func (c *Client) shutDown() {
 	defer close(c.closed)
 	c.pendingCalls.Wait()
-	for _, h := range c.scheduler.stop() {
-		h.end(ErrClosed)
+	for _, g := range c.scheduler.stop() {
+		g.end(ErrClosed)
 	}
 	c.messages.subscriptions.Close()
 	var errs []error

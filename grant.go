@@ -73,7 +73,7 @@ const never = time.Duration(math.MaxInt64)
 
 func newGrant(l *Lock, w *waiter) *grant {
 	n := l.client.nodes.Len()
-	h := &grant{
+	g := &grant{
 		client:          l.client,
 		lock:            l,
 		owner:           l.nextOwner(),
@@ -83,82 +83,82 @@ func newGrant(l *Lock, w *waiter) *grant {
 		reportedBacking: uint8(n), //nolint:gosec // of at most quorum.MaxNodes
 		reads:           l.shared,
 	}
-	h.claims = quorum.NewClaims(n)
+	g.claims = quorum.NewClaims(n)
 	token := l.client.tokenClock.propose(l.names, 0)
 	end := token
 	if w != nil {
-		h.ticket = w.ticket
+		g.ticket = w.ticket
 		if !w.noBlock && l.client.queues.hasFollower(w) {
 			end += l.blockSize(token)
 		}
 	}
-	h.proposal = quorum.NewProposal(n, l.need, l.shared, token, end)
-	return h
+	g.proposal = quorum.NewProposal(n, l.need, l.shared, token, end)
+	return g
 }
 
 // operation is an operation of this owner. Its token is the largest that it may ever use.
-func (h *grant) operation(kind node.Kind) node.Op {
+func (g *grant) operation(kind node.Kind) node.Op {
 	op := node.Op{
 		Kind:   kind,
-		Names:  h.lock.names,
-		Owner:  h.owner,
-		TTL:    h.lock.ttl,
-		Token:  h.proposal.End(),
-		Reads:  h.reads,
-		Limits: h.client.cfg.limits(),
-		Pool:   h.lock.slots.OnNodes(),
+		Names:  g.lock.names,
+		Owner:  g.owner,
+		TTL:    g.lock.ttl,
+		Token:  g.proposal.End(),
+		Reads:  g.reads,
+		Limits: g.client.cfg.limits(),
+		Pool:   g.lock.slots.OnNodes(),
 	}
-	if kind == node.Renew && h.reads && !h.lock.shared && h.ticket != nil {
-		op.Waiter = h.ticket.asLeaver() // where it was a writer until now, it stands in the way of readers
+	if kind == node.Renew && g.reads && !g.lock.shared && g.ticket != nil {
+		op.Waiter = g.ticket.asLeaver() // where it was a writer until now, it stands in the way of readers
 	}
 	return op
 }
 
 // acquireOp is the one that acquires.
-func (h *grant) acquireOp() node.Op {
-	op := h.operation(node.Acquire)
-	op.Token, op.Reserve = h.proposal.Token(), h.proposal.End()-h.proposal.Token()
-	op.Floor = h.proposal.ReadToken()
-	op.Fair = h.ticket == nil && h.lock.isFIFO()
+func (g *grant) acquireOp() node.Op {
+	op := g.operation(node.Acquire)
+	op.Token, op.Reserve = g.proposal.Token(), g.proposal.End()-g.proposal.Token()
+	op.Floor = g.proposal.ReadToken()
+	op.Fair = g.ticket == nil && g.lock.isFIFO()
 	return op
 }
 
 // nextDue is when the scheduler has to look at a held lease next.
-func (h *grant) nextDue() time.Duration { return min(h.nextRenewalAt, h.dueWithoutRenewal()) }
+func (g *grant) nextDue() time.Duration { return min(g.nextRenewalAt, g.dueWithoutRenewal()) }
 
 // dueWithoutRenewal is nextDue where a renewal has to wait.
-func (h *grant) dueWithoutRenewal() time.Duration {
-	return min(h.validUntil, h.lease.holdLimit(), h.nextClaimExpiry())
+func (g *grant) dueWithoutRenewal() time.Duration {
+	return min(g.validUntil, g.lease.holdLimit(), g.nextClaimExpiry())
 }
 
 // onDue does what is due for a held lease: its end, its hold limit, a renewal if there is room
 // for it, which takes so long.
-func (h *grant) onDue(room time.Duration) {
-	h.mu.Lock()
-	now := h.client.clock.Now()
-	why := h.reasonToEnd(now, room)
-	over := why != nil && h.endLocked(now, why, nil) // what ends, is the tenure that was looked at
-	h.mu.Unlock()
+func (g *grant) onDue(room time.Duration) {
+	g.mu.Lock()
+	now := g.client.clock.Now()
+	why := g.reasonToEnd(now, room)
+	over := why != nil && g.endLocked(now, why, nil) // what ends, is the tenure that was looked at
+	g.mu.Unlock()
 	if over {
-		h.lease.jointLeases.beginReleases()
+		g.lease.jointLeases.beginReleases()
 	}
 }
 
 // reasonToEnd does all of that but the end, for which it returns the reason. The mutex is held.
-func (h *grant) reasonToEnd(now, room time.Duration) error {
+func (g *grant) reasonToEnd(now, room time.Duration) error {
 	switch {
-	case h.state != stateHeld:
+	case g.state != stateHeld:
 		return nil
-	case h.lease.leaked:
+	case g.lease.leaked:
 		return ErrLeaked
-	case h.lease.reachedLimit(now):
+	case g.lease.reachedLimit(now):
 		return ErrHoldLimit
-	case now >= h.validUntil && h.lock.noRenew:
-		return h.expiredError("its TTL ran out, and it does not renew")
-	case now >= h.validUntil:
-		return h.expiredError("no quorum of nodes confirmed a renewal in time")
+	case now >= g.validUntil && g.lock.noRenew:
+		return g.expiredError("its TTL ran out, and it does not renew")
+	case now >= g.validUntil:
+		return g.expiredError("no quorum of nodes confirmed a renewal in time")
 	}
-	if !h.renewIfDue(now, room) {
+	if !g.renewIfDue(now, room) {
 		return ErrClosed
 	}
 	return nil
@@ -166,49 +166,49 @@ func (h *grant) reasonToEnd(now, room time.Duration) error {
 
 // renewIfDue renews a held lease if that is due, there is room for it, and it can come of that in
 // time; and says when the next is due. It reports false once the client is closed.
-func (h *grant) renewIfDue(now, room time.Duration) bool {
-	due := now >= h.nextRenewalAt
+func (g *grant) renewIfDue(now, room time.Duration) bool {
+	due := now >= g.nextRenewalAt
 	waits := due && room == noCapacity
-	late := due && !waits && room >= h.validUntil-now
+	late := due && !waits && room >= g.validUntil-now
 	if due && !waits && !late {
-		h.nextRenewalAt = never
-		h.renew(now, nil)
+		g.nextRenewalAt = never
+		g.renew(now, nil)
 	}
-	h.reportBacking(now)
-	switch s := &h.client.scheduler; {
+	g.reportBacking(now)
+	switch s := &g.client.scheduler; {
 	case waits:
-		return s.awaitCapacity(h, h.dueWithoutRenewal())
+		return s.awaitCapacity(g, g.dueWithoutRenewal())
 	case late:
 		// It would come to nothing, and others would come too late who do not have to.
-		return s.schedule(h, h.dueWithoutRenewal())
+		return s.schedule(g, g.dueWithoutRenewal())
 	default:
-		return s.schedule(h, h.nextDue())
+		return s.schedule(g, g.nextDue())
 	}
 }
 
 // recordReply records what a node answered, and returns the vote that it counts as.
-func (h *grant) recordReply(i int, sent time.Duration, r *node.Reply) quorum.Vote {
+func (g *grant) recordReply(i int, sent time.Duration, r *node.Reply) quorum.Vote {
 	switch r.Outcome {
 	case node.Granted, node.Healed:
 		recovering := r.Recovering > 0
 		var now time.Duration
 		if recovering {
-			now = h.client.clock.Now()
+			now = g.client.clock.Now()
 		}
-		if !h.claims.Confirm(i, sent, h.lock.ttl, now, recovering) {
-			h.refusals.set(i, &node.Reply{Err: &node.Error{
-				Node: h.client.nodes.Name(i), Op: node.Renew, Reason: node.ErrRecovering, Err: errHealUncounted,
+		if !g.claims.Confirm(i, sent, g.lock.ttl, now, recovering) {
+			g.refusals.set(i, &node.Reply{Err: &node.Error{
+				Node: g.client.nodes.Name(i), Op: node.Renew, Reason: node.ErrRecovering, Err: errHealUncounted,
 			}})
 			return quorum.Unknown
 		}
-		h.refusals.clear(i)
+		g.refusals.clear(i)
 		return quorum.Granted
 	case node.Denied:
-		h.claims.Drop(i)
-		h.refusals.set(i, r)
+		g.claims.Drop(i)
+		g.refusals.set(i, r)
 		return quorum.Denied
 	default:
-		h.refusals.set(i, r)
+		g.refusals.set(i, r)
 		return quorum.Unknown
 	}
 }
@@ -217,21 +217,21 @@ func (h *grant) recordReply(i int, sent time.Duration, r *node.Reply) quorum.Vot
 const minGain = time.Millisecond
 
 // applyLateVote has the answer of a node that does not decide prolong a lease that is held.
-func (h *grant) applyLateVote() {
-	gain := h.claims.ValidUntil(h.lock.need) - h.validUntil
-	if gain < minGain && h.client.cfg.Hooks.BackingChanged == nil {
+func (g *grant) applyLateVote() {
+	gain := g.claims.ValidUntil(g.lock.need) - g.validUntil
+	if gain < minGain && g.client.cfg.Hooks.BackingChanged == nil {
 		return
 	}
-	now := h.client.clock.Now()
-	h.extendValidity(now)
-	h.reportBacking(now)
+	now := g.client.clock.Now()
+	g.extendValidity(now)
+	g.reportBacking(now)
 }
 
 // extendValidity moves validUntil to what the claims allow. Nothing revives a lease whose
 // time is over: such claims come to nothing.
-func (h *grant) extendValidity(now time.Duration) {
-	if now < h.validUntil {
-		h.validUntil = max(h.validUntil, h.claims.ValidUntil(h.lock.need))
+func (g *grant) extendValidity(now time.Duration) {
+	if now < g.validUntil {
+		g.validUntil = max(g.validUntil, g.claims.ValidUntil(g.lock.need))
 	}
 }
 
@@ -290,11 +290,11 @@ func (rs *refusals) clear(i int) {
 }
 
 // nodeErrors is what the nodes that did not confirm said last. The mutex is held.
-func (h *grant) nodeErrors() []NodeError {
+func (g *grant) nodeErrors() []NodeError {
 	var errs []NodeError
-	for i, r := range h.refusals.all() {
+	for i, r := range g.refusals.all() {
 		if err := replyError(r); err != nil {
-			errs = append(errs, NodeError{Node: h.client.nodes.Name(i), Err: err})
+			errs = append(errs, NodeError{Node: g.client.nodes.Name(i), Err: err})
 		}
 	}
 	return errs
@@ -316,27 +316,27 @@ func replyError(r *node.Reply) error {
 }
 
 // nextClaimExpiry is when the next claim runs out unless it is renewed.
-func (h *grant) nextClaimExpiry() time.Duration {
-	if h.client.cfg.Hooks.BackingChanged == nil {
+func (g *grant) nextClaimExpiry() time.Duration {
+	if g.client.cfg.Hooks.BackingChanged == nil {
 		return never // no hook to tell
 	}
-	return h.claims.NextLapse(h.client.clock.Now())
+	return g.claims.NextLapse(g.client.clock.Now())
 }
 
 // reportBacking tells the hook if the number of nodes that back a held lease is another
 // than when that was told last. While the slower votes of the acquisition are out it
 // is not news. The mutex is held.
-func (h *grant) reportBacking(now time.Duration) {
-	hook := h.client.cfg.Hooks.BackingChanged
-	if hook == nil || h.state != stateHeld || h.proposal.Votes().Missing() > 0 {
+func (g *grant) reportBacking(now time.Duration) {
+	hook := g.client.cfg.Hooks.BackingChanged
+	if hook == nil || g.state != stateHeld || g.proposal.Votes().Missing() > 0 {
 		return
 	}
-	have := h.claims.Backing(now)
-	if have == int(h.reportedBacking) {
+	have := g.claims.Backing(now)
+	if have == int(g.reportedBacking) {
 		return
 	}
-	h.reportedBacking = uint8(have) //nolint:gosec // of at most quorum.MaxNodes
-	report(&h.client.reporter, hook, BackingEvent{
-		Names: h.lock.Names(), Owner: h.owner, Have: have, Want: h.claims.Nodes(), Need: h.lock.need,
+	g.reportedBacking = uint8(have) //nolint:gosec // of at most quorum.MaxNodes
+	report(&g.client.reporter, hook, BackingEvent{
+		Names: g.lock.Names(), Owner: g.owner, Have: have, Want: g.claims.Nodes(), Need: g.lock.need,
 	})
 }

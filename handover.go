@@ -24,31 +24,31 @@ func (l *Lock) blockSize(token uint64) uint64 {
 // handOver ends a tenure by giving the hold to the next waiter of this client. Nothing is
 // sent, so nothing may have been sent that ends the hold: it is still the same on all nodes.
 func (t *lease) handOver() bool {
-	h := t.grant
-	h.mu.Lock()
-	if h.lease.token >= h.proposal.End() {
-		h.mu.Unlock()
+	g := t.grant
+	g.mu.Lock()
+	if g.lease.token >= g.proposal.End() {
+		g.mu.Unlock()
 		return false // most holds have no other token
 	}
-	now := h.client.clock.Now()
-	passed := h.lease == t && h.mayHandOver(now) && h.client.queues.handOver(h, func(l *Lock) *lease {
+	now := g.client.clock.Now()
+	passed := g.lease == t && g.mayHandOver(now) && g.client.queues.handOver(g, func(l *Lock) *lease {
 		t.end(ErrReleased)
-		h.reportEnd(t, ErrReleased, now-t.grantedAt, true)
+		g.reportEnd(t, ErrReleased, now-t.grantedAt, true)
 		next := &lease{}
-		next.start(h, l, t.token+1, now)
+		next.start(g, l, t.token+1, now)
 		return next
 	})
-	if passed && t.holdLimit() != h.lease.holdLimit() {
-		h.client.scheduler.schedule(h, h.nextDue())
+	if passed && t.holdLimit() != g.lease.holdLimit() {
+		g.client.scheduler.schedule(g, g.nextDue())
 	}
-	h.mu.Unlock()
+	g.mu.Unlock()
 	return passed
 }
 
 // mayHandOver reports whether a hold may go to another holder as it is: within its bounds, and
 // while it has a good part of its time left.
-func (h *grant) mayHandOver(now time.Duration) bool {
-	most := h.client.cfg.Handover.MaxTime
-	return h.state == stateHeld &&
-		now-h.grantedAt < most && h.validUntil-now > h.lock.ttl/2
+func (g *grant) mayHandOver(now time.Duration) bool {
+	most := g.client.cfg.Handover.MaxTime
+	return g.state == stateHeld &&
+		now-g.grantedAt < most && g.validUntil-now > g.lock.ttl/2
 }

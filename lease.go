@@ -94,14 +94,14 @@ func (l *Lease) Remaining() time.Duration {
 // asks all nodes, also those that were down before, so have returns to want when they
 // do. Below the need of the rule the lease is about to end.
 func (l *Lease) Backing() (have, want int) {
-	h := l.lease.grant
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	now := h.client.clock.Now()
+	g := l.lease.grant
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	now := g.client.clock.Now()
 	if l.ended != nil || l.lease.overAt(now) != nil {
-		return 0, h.claims.Nodes()
+		return 0, g.claims.Nodes()
 	}
-	return h.claims.Backing(now), h.claims.Nodes()
+	return g.claims.Backing(now), g.claims.Nodes()
 }
 
 // Err is nil while the lease is valid. Then it is [*LostError], ErrReleased,
@@ -230,15 +230,15 @@ func (l *Lease) endHandle(before error) bool {
 
 // extend starts a renewal whose outcome goes to done.
 func (t *lease) extend(done chan error) error {
-	h := t.grant
-	h.mu.Lock()
-	now := h.client.clock.Now()
+	g := t.grant
+	g.mu.Lock()
+	now := g.client.clock.Now()
 	if t.overAt(now) != nil {
-		h.mu.Unlock()
+		g.mu.Unlock()
 		return t.err()
 	}
-	h.renew(now, done)
-	h.mu.Unlock()
+	g.renew(now, done)
+	g.mu.Unlock()
 	return nil
 }
 
@@ -269,9 +269,9 @@ type lease struct {
 }
 
 // start begins one with a single lease. The mutex of the hold is held.
-func (t *lease) start(h *grant, l *Lock, token uint64, now time.Duration) {
-	t.grant, t.lock, t.token, t.grantedAt, t.handles = h, l, token, now, 1
-	h.lease = t
+func (t *lease) start(g *grant, l *Lock, token uint64, now time.Duration) {
+	t.grant, t.lock, t.token, t.grantedAt, t.handles = g, l, token, now, 1
+	g.lease = t
 }
 
 // context is one that ends with it.

@@ -214,11 +214,11 @@ func (l *Lock) acquireWaiting(ctx context.Context) (*lease, error) {
 func (l *Lock) acquireNow(ctx context.Context) (*lease, error) {
 	began := l.client.clock.Now()
 	for tries := 1; ; tries++ {
-		h, _, err := l.tracedAttempt(ctx, nil)
+		g, _, err := l.tracedAttempt(ctx, nil)
 		switch {
 		case err == nil:
-			l.reportAcquired(h.lease, AcquiredEvent{Attempts: tries, Waited: h.grantedAt - began})
-			return h.lease, nil
+			l.reportAcquired(g.lease, AcquiredEvent{Attempts: tries, Waited: g.grantedAt - began})
+			return g.lease, nil
 		case ctx.Err() != nil:
 			err = gaveUpError(err, contextError(ctx))
 		}

@@ -12,76 +12,76 @@ import (
 )
 
 // end ends the lease, if it has not ended yet, and undoes it on the nodes.
-func (h *grant) end(cause error) { h.endAt(h.client.clock.Now(), cause, nil) }
+func (g *grant) end(cause error) { g.endAt(g.client.clock.Now(), cause, nil) }
 
 // endAt is end for somebody who waits for the nodes, if there is one, and who has just looked at
 // the clock. It reports whether this call ended the lease.
-func (h *grant) endAt(now time.Duration, cause error, r *releaseRound) bool {
-	h.mu.Lock()
-	over := h.endLocked(now, cause, r)
-	h.mu.Unlock()
+func (g *grant) endAt(now time.Duration, cause error, r *releaseRound) bool {
+	g.mu.Lock()
+	over := g.endLocked(now, cause, r)
+	g.mu.Unlock()
 	if over {
-		h.lease.jointLeases.beginReleases()
+		g.lease.jointLeases.beginReleases()
 	}
 	return over
 }
 
 // endLocked is endTo with the mutex held; what joint leases hold besides is left to the caller.
-func (h *grant) endLocked(now time.Duration, cause error, r *releaseRound) bool {
-	if h.state != stateHeld {
+func (g *grant) endLocked(now time.Duration, cause error, r *releaseRound) bool {
+	if g.state != stateHeld {
 		return false
 	}
-	t := h.lease
+	t := g.lease
 	switch {
 	case t.leaked:
 	case t.reachedLimit(now):
 		cause = ErrHoldLimit
-	case now >= h.validUntil && !errors.Is(cause, ErrLost):
-		cause = h.expiredError("its time had run out before it was released")
+	case now >= g.validUntil && !errors.Is(cause, ErrLost):
+		cause = g.expiredError("its time had run out before it was released")
 	}
-	h.state = stateEnded
+	g.state = stateEnded
 	t.end(cause)
-	h.reportEnd(t, cause, now-t.grantedAt, false) // before anybody else can report a grant
+	g.reportEnd(t, cause, now-t.grantedAt, false) // before anybody else can report a grant
 	// In this order: a Close that does not find the hold any more may close the lanes. And
 	// who of this client is next must not send anything before the release.
-	h.releaseEverywhere(now, r)
-	h.client.scheduler.remove(h)
-	h.lock.returnSlots(true)
-	h.client.queues.onReleased(h)
-	if h.ticket != nil {
-		h.ticket.abandon()
-		h.client.messages.removeTicket(h.ticket)
+	g.releaseEverywhere(now, r)
+	g.client.scheduler.remove(g)
+	g.lock.returnSlots(true)
+	g.client.queues.onReleased(g)
+	if g.ticket != nil {
+		g.ticket.abandon()
+		g.client.messages.removeTicket(g.ticket)
 	}
 	return true
 }
 
 // reportEnd tells the log and the hooks. Only what nobody asked for is worth a line.
-func (h *grant) reportEnd(t *lease, cause error, heldFor time.Duration, handedOver bool) {
-	c := h.client
+func (g *grant) reportEnd(t *lease, cause error, heldFor time.Duration, handedOver bool) {
+	c := g.client
 	switch {
 	case errors.Is(cause, ErrReleased), errors.Is(cause, ErrClosed):
 	case errors.Is(cause, ErrLeaked):
-		c.warn("quorumlock: a lease was dropped without a Release; it is released now", "names", h.lock.names, "owner", h.owner, "held", heldFor)
+		c.warn("quorumlock: a lease was dropped without a Release; it is released now", "names", g.lock.names, "owner", g.owner, "held", heldFor)
 	default:
-		c.warn("quorumlock: lease ended", "names", h.lock.names, "owner", h.owner, "held", heldFor, "err", cause)
+		c.warn("quorumlock: lease ended", "names", g.lock.names, "owner", g.owner, "held", heldFor, "err", cause)
 	}
 	if hook := c.cfg.Hooks.Ended; hook != nil {
 		report(&c.reporter, hook, EndedEvent{
-			Names: h.lock.Names(), Owner: h.owner, Token: t.token, Held: heldFor, HandedOver: handedOver, Err: cause,
+			Names: g.lock.Names(), Owner: g.owner, Token: t.token, Held: heldFor, HandedOver: handedOver, Err: cause,
 		})
 	}
 }
 
 // expiredError is the error for a lease that ends by itself, as its time is up. The mutex is held.
-func (h *grant) expiredError(reason string) error {
-	if h.lock.noRenew {
-		return h.lostError(LossExpired, reason)
+func (g *grant) expiredError(reason string) error {
+	if g.lock.noRenew {
+		return g.lostError(LossExpired, reason)
 	}
-	return h.lostError(LossUnconfirmed, reason)
+	return g.lostError(LossUnconfirmed, reason)
 }
 
-func (h *grant) lostError(cause LossCause, reason string) error {
-	return &LostError{Names: h.lock.Names(), Owner: h.owner, Cause: cause, Reason: reason, Nodes: h.nodeErrors()}
+func (g *grant) lostError(cause LossCause, reason string) error {
+	return &LostError{Names: g.lock.Names(), Owner: g.owner, Cause: cause, Reason: reason, Nodes: g.nodeErrors()}
 }
 
 // undoMargin is how long undos are repeated besides the TTL. What a node has granted is
@@ -91,67 +91,67 @@ const undoMargin = time.Minute
 
 // releaseEverywhere releases this owner on every node that may have seen it. A node that fails is
 // tried again until the TTL has passed, and a margin.
-func (h *grant) releaseEverywhere(now time.Duration, r *releaseRound) {
+func (g *grant) releaseEverywhere(now time.Duration, r *releaseRound) {
 	if r == nil {
-		h.submitReleases(dispatch.NewCalls(h.client.nodes.Len(), h.releaseOp()), now, dispatch.Ignore)
+		g.submitReleases(dispatch.NewCalls(g.client.nodes.Len(), g.releaseOp()), now, dispatch.Ignore)
 		return
 	}
-	r.forced = h.hasTombstone()
-	r.calls.Aim(h.client.nodes.Len(), h.releaseOp())
-	for i := range h.client.nodes.Len() {
-		r.calls.To(i).Deadline = h.lock.deadline(now) // a caller waits
+	r.forced = g.hasTombstone()
+	r.calls.Aim(g.client.nodes.Len(), g.releaseOp())
+	for i := range g.client.nodes.Len() {
+		r.calls.To(i).Deadline = g.lock.deadline(now) // a caller waits
 	}
-	h.submitReleases(&r.calls, now, r)
+	g.submitReleases(&r.calls, now, r)
 }
 
-func (h *grant) submitReleases(v *dispatch.Calls, now time.Duration, to dispatch.Receiver) {
-	for i := range h.client.nodes.Len() {
-		h.submitUndo(i, now, v.To(i), to)
+func (g *grant) submitReleases(v *dispatch.Calls, now time.Duration, to dispatch.Receiver) {
+	for i := range g.client.nodes.Len() {
+		g.submitUndo(i, now, v.To(i), to)
 	}
 }
 
 // releaseOp is the operation that undoes.
-func (h *grant) releaseOp() node.Op {
-	op := h.operation(node.Release)
-	op.Announce = h.client.cfg.Redisson
+func (g *grant) releaseOp() node.Op {
+	op := g.operation(node.Release)
+	op.Announce = g.client.cfg.Redisson
 	return op
 }
 
 // undoAt does so on one node, before what has been sent there since if it is to be first.
-func (h *grant) undoAt(i int, now time.Duration, first bool) {
-	op := h.releaseOp()
+func (g *grant) undoAt(i int, now time.Duration, first bool) {
+	op := g.releaseOp()
 	c := dispatch.NewCall(i, &op, dispatch.Ignore)
 	c.Front = first
-	h.submitUndo(i, now, c, c.To)
+	g.submitUndo(i, now, c, c.To)
 }
 
 // submitUndo does so on one node, by a call that has the operation.
-func (h *grant) submitUndo(i int, now time.Duration, c *dispatch.Call, to dispatch.Receiver) {
-	c.To, c.Until = to, now+h.lock.ttl+undoMargin
-	if h.ticket != nil {
+func (g *grant) submitUndo(i int, now time.Duration, c *dispatch.Call, to dispatch.Receiver) {
+	c.To, c.Until = to, now+g.lock.ttl+undoMargin
+	if g.ticket != nil {
 		op := *c.Op
-		op.Waiter = h.ticketAfterUndo(i)
+		op.Waiter = g.ticketAfterUndo(i)
 		c.Op = &op
 	}
-	if !h.proposal.Exposed().Has(i) {
+	if !g.proposal.Exposed().Has(i) {
 		to.Answer(c, &node.Reply{Outcome: node.Absent})
 		return
 	}
-	if err := h.client.nodes.Submit(i, c); err != nil {
+	if err := g.client.nodes.Submit(i, c); err != nil {
 		to.Answer(c, &node.Reply{Err: err})
 	}
 }
 
 // ticketAfterUndo is what becomes of the waiter's entry on a node, when what that granted is
 // undone: one who has not got the lock waits on.
-func (h *grant) ticketAfterUndo(i int) node.Waiter {
-	if h.lease == nil {
-		return h.ticket.onUndo(i)
+func (g *grant) ticketAfterUndo(i int) node.Waiter {
+	if g.lease == nil {
+		return g.ticket.onUndo(i)
 	}
-	if !h.proposal.Exposed().Has(i) {
-		h.ticket.leaveNode(i)
+	if !g.proposal.Exposed().Has(i) {
+		g.ticket.leaveNode(i)
 	}
-	return h.ticket.asLeaver()
+	return g.ticket.asLeaver()
 }
 
 // releaseRound is a release whose outcome a caller wants to know. The first answers of the nodes
@@ -259,17 +259,17 @@ type lossInquiry struct {
 
 // inquire begins an inquiry. The mutex is held.
 func (r *releaseRound) inquire() {
-	h := r.grant
+	g := r.grant
 	n := r.gone.Nodes()
 	q := &lossInquiry{release: r, left: n - r.gone.Unknown(), replies: make([]node.Reply, n)}
-	v := dispatch.NewCalls(n, node.Op{Kind: node.Inspect, Names: h.lock.names, Limits: h.client.cfg.limits()})
+	v := dispatch.NewCalls(n, node.Op{Kind: node.Inspect, Names: g.lock.names, Limits: g.client.cfg.limits()})
 	for i := range n {
 		if r.gone.Vote(i) == quorum.Unknown {
 			continue // it has just failed
 		}
 		c := v.To(i)
 		c.To = q
-		if err := h.client.nodes.Submit(i, c); err != nil {
+		if err := g.client.nodes.Submit(i, c); err != nil {
 			q.record(i, &node.Reply{Err: err})
 		}
 	}
@@ -317,13 +317,13 @@ func (q *lossInquiry) misses(i int) bool {
 // loss is the error for a release that comes behind a loss.
 func (q *lossInquiry) loss() *LostError {
 	r := q.release
-	h := r.grant
-	e := &LostError{Names: h.lock.Names(), Owner: h.owner, Cause: LossGone, Reason: "too few nodes still had it when it was released"}
+	g := r.grant
+	e := &LostError{Names: g.lock.Names(), Owner: g.owner, Cause: LossGone, Reason: "too few nodes still had it when it was released"}
 	holders := make([]string, len(q.replies))
 	for i := range q.replies {
 		err := errGone
-		if other, ok := otherHolder(q.replies[i].Holders, h.owner); ok {
-			if h.isFollowedBy(&other) {
+		if other, ok := otherHolder(q.replies[i].Holders, g.owner); ok {
+			if g.isFollowedBy(&other) {
 				holders[i] = other.Owner
 			}
 			err = &HeldError{Name: other.Name, Owner: other.Owner, TTL: other.TTL}
@@ -354,10 +354,10 @@ func otherHolder(holders []node.Holder, owner string) (node.Holder, bool) {
 }
 
 // reportLossFound tells the log and the hook of a loss that a release has found.
-func (h *grant) reportLossFound(token uint64, lost *LostError) {
-	c := h.client
-	c.warn("quorumlock: a lease was lost before its release", "names", h.lock.names, "owner", h.owner, "err", lost)
+func (g *grant) reportLossFound(token uint64, lost *LostError) {
+	c := g.client
+	c.warn("quorumlock: a lease was lost before its release", "names", g.lock.names, "owner", g.owner, "err", lost)
 	if hook := c.cfg.Hooks.LossFound; hook != nil {
-		report(&c.reporter, hook, LossFoundEvent{Names: h.lock.Names(), Owner: h.owner, Token: token, Err: lost})
+		report(&c.reporter, hook, LossFoundEvent{Names: g.lock.Names(), Owner: g.owner, Token: token, Err: lost})
 	}
 }

@@ -24,19 +24,19 @@ type renewalRound struct {
 
 // renew sends a round of renewal. The mutex is held, and the phase is held: so no
 // renewal is ever submitted behind the release of its owner.
-func (h *grant) renew(now time.Duration, done chan error) {
-	n := h.client.nodes.Len()
-	r := &renewalRound{grant: h, sentAt: now, tally: quorum.NewTally(n, h.lock.need), done: done}
-	h.proposal.Renews()
-	r.calls.Aim(n, h.operation(node.Renew))
+func (g *grant) renew(now time.Duration, done chan error) {
+	n := g.client.nodes.Len()
+	r := &renewalRound{grant: g, sentAt: now, tally: quorum.NewTally(n, g.lock.need), done: done}
+	g.proposal.Renews()
+	r.calls.Aim(n, g.operation(node.Renew))
 	for i := range n {
 		c := r.calls.To(i)
-		c.To, c.Renews, c.Deadline = r, h.renews(), h.lock.deadline(now)
-		if err := h.client.nodes.Submit(i, c); err != nil {
+		c.To, c.Renews, c.Deadline = r, g.renews(), g.lock.deadline(now)
+		if err := g.client.nodes.Submit(i, c); err != nil {
 			r.recordVote(i, 0, &node.Reply{Err: err, Unsent: true})
 			continue
 		}
-		h.proposal.Expose(i)
+		g.proposal.Expose(i)
 	}
 	if r.tally.Result() != quorum.Lost {
 		return
@@ -47,12 +47,12 @@ func (h *grant) renew(now time.Duration, done chan error) {
 }
 
 // renews is how many nodes a renewal needs.
-func (h *grant) renews() uint8 { return uint8(h.lock.need) } //nolint:gosec // at most quorum.MaxNodes
+func (g *grant) renews() uint8 { return uint8(g.lock.need) } //nolint:gosec // at most quorum.MaxNodes
 
 // nextRenewal is when to renew, after a round that was sent then and has succeeded.
-func (h *grant) nextRenewal(sent time.Duration) time.Duration {
-	due := quorum.NextRenewal(sent, h.lock.ttl, 0, h.client.cfg.Jitter())
-	return quorum.Bunch(due, h.lock.ttl, h.client.renewalPhase)
+func (g *grant) nextRenewal(sent time.Duration) time.Duration {
+	due := quorum.NextRenewal(sent, g.lock.ttl, 0, g.client.cfg.Jitter())
+	return quorum.Bunch(due, g.lock.ttl, g.client.renewalPhase)
 }
 
 // answer is a node's vote on the renewal. After the end of the lease it is ignored:
@@ -66,38 +66,38 @@ func (r *renewalRound) Answer(c *dispatch.Call, reply *node.Reply) {
 // AnswerLate is a node's answer after the deadline of its call. The confirmation counts all the
 // same, while the lease is valid.
 func (r *renewalRound) AnswerLate(c *dispatch.Call, reply *node.Reply) {
-	h := r.grant
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if h.state == stateHeld {
-		h.recordReply(c.Node(), c.Sent, reply)
-		h.applyLateVote()
+	g := r.grant
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.state == stateHeld {
+		g.recordReply(c.Node(), c.Sent, reply)
+		g.applyLateVote()
 	}
 }
 
 // countVote counts an answer. An error is why the lease must end now.
 func (r *renewalRound) countVote(c *dispatch.Call, reply *node.Reply) (over error) {
-	h := r.grant
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if h.state != stateHeld {
+	g := r.grant
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.state != stateHeld {
 		return nil
 	}
 	r.recordVote(c.Node(), c.Sent, reply)
 	if r.tally.Result() == quorum.Pending {
-		h.applyLateVote()
+		g.applyLateVote()
 		return nil
 	}
 	if r.decided {
-		h.applyLateVote()
+		g.applyLateVote()
 		return r.evictedBy(reply)
 	}
-	now := h.client.clock.Now()
-	if now >= h.validUntil {
+	now := g.client.clock.Now()
+	if now >= g.validUntil {
 		return nil
 	}
-	h.extendValidity(now)
-	h.reportBacking(now)
+	g.extendValidity(now)
+	g.reportBacking(now)
 	r.decided = true
 	return r.finish(now)
 }
@@ -112,27 +112,27 @@ func (r *renewalRound) recordVote(i int, sent time.Duration, reply *node.Reply) 
 // finish decides what follows from a round that is won or lost. An error is why the
 // lease must end now. The mutex is held.
 func (r *renewalRound) finish(now time.Duration) (over error) {
-	h := r.grant
+	g := r.grant
 	if r.tally.Result() == quorum.Won {
-		h.failedRenewals = 0
-		if !h.lock.noRenew {
-			h.nextRenewalAt = h.nextRenewal(r.sentAt)
+		g.failedRenewals = 0
+		if !g.lock.noRenew {
+			g.nextRenewalAt = g.nextRenewal(r.sentAt)
 		}
-		h.client.scheduler.schedule(h, h.nextDue())
-		if hook := h.client.cfg.Hooks.Renewed; hook != nil {
-			report(&h.client.reporter, hook, RenewedEvent{Names: h.lock.Names(), Owner: h.owner, Remaining: h.validUntil - now})
+		g.client.scheduler.schedule(g, g.nextDue())
+		if hook := g.client.cfg.Hooks.Renewed; hook != nil {
+			report(&g.client.reporter, hook, RenewedEvent{Names: g.lock.Names(), Owner: g.owner, Remaining: g.validUntil - now})
 		}
 		r.reportResult(nil)
 		return nil
 	}
-	err := h.noQuorumError("extend", &r.tally)
-	if hook := h.client.cfg.Hooks.RenewalFailed; hook != nil {
-		report(&h.client.reporter, hook, RenewalFailedEvent{Names: h.lock.Names(), Owner: h.owner, Remaining: h.validUntil - now, Err: err})
+	err := g.noQuorumError("extend", &r.tally)
+	if hook := g.client.cfg.Hooks.RenewalFailed; hook != nil {
+		report(&g.client.reporter, hook, RenewalFailedEvent{Names: g.lock.Names(), Owner: g.owner, Remaining: g.validUntil - now, Err: err})
 	}
 	if over := r.evicted(); over != nil {
 		return over
 	}
-	h.retryRenewal(now)
+	g.retryRenewal(now)
 	r.reportResult(err)
 	return nil
 }
@@ -149,26 +149,26 @@ const minRetry = 10 * time.Millisecond
 
 // retryRenewal has a failed round tried again soon, and well before the end of the lease: pauses
 // grow with the failures, beyond what is left of it at last, and nodes may be back before that.
-func (h *grant) retryRenewal(now time.Duration) {
-	if h.lock.noRenew {
+func (g *grant) retryRenewal(now time.Duration) {
+	if g.lock.noRenew {
 		return
 	}
-	h.failedRenewals++
-	again := quorum.NextRenewal(now, h.lock.ttl, int(h.failedRenewals), h.client.cfg.Jitter())
-	h.nextRenewalAt = min(again, now+max((h.validUntil-now)/2, minRetry))
-	h.client.scheduler.schedule(h, h.nextDue())
+	g.failedRenewals++
+	again := quorum.NextRenewal(now, g.lock.ttl, int(g.failedRenewals), g.client.cfg.Jitter())
+	g.nextRenewalAt = min(again, now+max((g.validUntil-now)/2, minRetry))
+	g.client.scheduler.schedule(g, g.nextDue())
 }
 
 // noQuorumError is the error for a round of this owner without a quorum.
-func (h *grant) noQuorumError(op string, t *quorum.Tally) *NoQuorumError {
+func (g *grant) noQuorumError(op string, t *quorum.Tally) *NoQuorumError {
 	return &NoQuorumError{
 		Op:      op,
-		Names:   h.lock.Names(),
+		Names:   g.lock.Names(),
 		Need:    t.Need(),
 		Agreed:  t.Granted(),
 		Pending: t.Missing(),
 		Total:   t.Nodes(),
-		Nodes:   h.nodeErrors(),
+		Nodes:   g.nodeErrors(),
 	}
 }
 
@@ -191,20 +191,20 @@ func (c *Client) renewalRoom(need int) time.Duration {
 // Any other denial, and any number of unknown answers, is not the loss of the lease: the
 // denial may be of a contender in passing. See docs/adr/0007 and 0036.
 func (r *renewalRound) evicted() error {
-	h := r.grant
-	if r.tally.Blocked() && h.hasTombstone() {
-		return h.lostError(LossForced, "it was released by force")
+	g := r.grant
+	if r.tally.Blocked() && g.hasTombstone() {
+		return g.lostError(LossForced, "it was released by force")
 	}
 	if owner, ok := quorum.Usurper(r.holders()); ok {
-		return h.lostToOwner(owner)
+		return g.lostToOwner(owner)
 	}
 	return nil
 }
 
 // evictedBy is evicted for a vote that came after the round was decided. The mutex is held.
 func (r *renewalRound) evictedBy(reply *node.Reply) error {
-	h := r.grant
-	if reply.Outcome != node.Denied || h.client.clock.Now() >= h.validUntil {
+	g := r.grant
+	if reply.Outcome != node.Denied || g.client.clock.Now() >= g.validUntil {
 		return nil
 	}
 	return r.evicted()
@@ -224,13 +224,13 @@ func (r *renewalRound) holders() []string {
 // isFollowedBy reports whether the holder on a node came after this owner: the node then knows a
 // larger token. A former holder, which a late renewal has put back, came before. Readers stand
 // as one in a denial, which then names no single owner.
-func (h *grant) isFollowedBy(other *node.Holder) bool {
-	return other.Owner != h.owner && other.Owner != node.Readers && other.Token > h.proposal.End()
+func (g *grant) isFollowedBy(other *node.Holder) bool {
+	return other.Owner != g.owner && other.Owner != node.Readers && other.Token > g.proposal.End()
 }
 
 // hasTombstone reports whether a node has a tombstone for this owner. The mutex is held.
-func (h *grant) hasTombstone() bool {
-	for _, r := range h.refusals.all() {
+func (g *grant) hasTombstone() bool {
+	for _, r := range g.refusals.all() {
 		if errors.Is(replyError(r), errForcedOff) {
 			return true
 		}
@@ -239,8 +239,8 @@ func (h *grant) hasTombstone() bool {
 }
 
 // lostToOwner is the error for a lease that another owner has taken. The mutex is held.
-func (h *grant) lostToOwner(owner string) error {
-	return takenBy(owner, &LostError{Names: h.lock.Names(), Owner: h.owner, Nodes: h.nodeErrors()})
+func (g *grant) lostToOwner(owner string) error {
+	return takenBy(owner, &LostError{Names: g.lock.Names(), Owner: g.owner, Nodes: g.nodeErrors()})
 }
 
 // takenBy has an error say who took the lock.

@@ -41,60 +41,60 @@ type scheduler struct {
 
 // schedule has the hold ticked at due, instead of when it was due before. It reports false
 // once the scheduler is stopped: the hold must end.
-func (s *scheduler) schedule(h *grant, due time.Duration) bool { return s.insert(h, due, false) }
+func (s *scheduler) schedule(g *grant, due time.Duration) bool { return s.insert(g, due, false) }
 
 // awaitCapacity has the hold ticked when there is room for its renewal, and at due at the latest.
-func (s *scheduler) awaitCapacity(h *grant, due time.Duration) bool { return s.insert(h, due, true) }
+func (s *scheduler) awaitCapacity(g *grant, due time.Duration) bool { return s.insert(g, due, true) }
 
-func (s *scheduler) insert(h *grant, due time.Duration, waits bool) bool {
+func (s *scheduler) insert(g *grant, due time.Duration, waits bool) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.stopped {
 		return false
 	}
-	s.placeLocked(h, due, waits)
+	s.placeLocked(g, due, waits)
 	s.armLocked()
 	return true
 }
 
 // placeLocked puts a hold where it belongs. The mutex is held.
-func (s *scheduler) placeLocked(h *grant, due time.Duration, waits bool) {
-	if h.heapIndex >= 0 && h.awaitsCapacity != waits {
-		s.removeLocked(h)
+func (s *scheduler) placeLocked(g *grant, due time.Duration, waits bool) {
+	if g.heapIndex >= 0 && g.awaitsCapacity != waits {
+		s.removeLocked(g)
 	}
-	h.dueAt, h.awaitsCapacity = due, waits
-	q := s.queueOf(h)
-	if h.heapIndex >= 0 {
-		heap.Fix(q, int(h.heapIndex))
+	g.dueAt, g.awaitsCapacity = due, waits
+	q := s.queueOf(g)
+	if g.heapIndex >= 0 {
+		heap.Fix(q, int(g.heapIndex))
 		return
 	}
-	heap.Push(q, h)
+	heap.Push(q, g)
 	if waits {
 		s.starvedCount.Add(1)
 	}
 }
 
 // removeLocked takes a hold from where it is. The mutex is held.
-func (s *scheduler) removeLocked(h *grant) {
-	heap.Remove(s.queueOf(h), int(h.heapIndex))
-	if h.awaitsCapacity {
+func (s *scheduler) removeLocked(g *grant) {
+	heap.Remove(s.queueOf(g), int(g.heapIndex))
+	if g.awaitsCapacity {
 		s.starvedCount.Add(-1)
 	}
 }
 
-func (s *scheduler) queueOf(h *grant) *grantHeap {
-	if h.awaitsCapacity {
-		return &s.starved[h.lock.need]
+func (s *scheduler) queueOf(g *grant) *grantHeap {
+	if g.awaitsCapacity {
+		return &s.starved[g.lock.need]
 	}
 	return &s.queue
 }
 
 // remove forgets a hold that has ended.
-func (s *scheduler) remove(h *grant) {
+func (s *scheduler) remove(g *grant) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if h.heapIndex >= 0 {
-		s.removeLocked(h)
+	if g.heapIndex >= 0 {
+		s.removeLocked(g)
 	}
 }
 
@@ -126,8 +126,8 @@ func (s *scheduler) stop() []*grant {
 	left := slices.Concat(append(s.starved, s.queue)...)
 	s.queue, s.starved = nil, nil
 	s.starvedCount.Store(0)
-	for _, h := range left {
-		h.heapIndex = -1
+	for _, g := range left {
+		g.heapIndex = -1
 	}
 	return left
 }
@@ -233,14 +233,14 @@ func (s *scheduler) capacityFor(need int) time.Duration {
 }
 
 // runOne ticks one hold, which may renew itself if there is room.
-func (s *scheduler) runOne(h *grant, room time.Duration) {
+func (s *scheduler) runOne(g *grant, room time.Duration) {
 	// It stays in its queue, so that stop finds it; its tick sets what is due next.
-	due, waits := h.dueAt, h.awaitsCapacity
+	due, waits := g.dueAt, g.awaitsCapacity
 	s.mu.Unlock()
-	h.onDue(room)
+	g.onDue(room)
 	s.mu.Lock()
-	if h.heapIndex >= 0 && h.dueAt == due && h.awaitsCapacity == waits {
-		s.placeLocked(h, never, false)
+	if g.heapIndex >= 0 && g.dueAt == due && g.awaitsCapacity == waits {
+		s.placeLocked(g, never, false)
 	}
 }
 
@@ -265,17 +265,17 @@ func (q grantHeap) Swap(i, j int) {
 
 // Push is for container/heap.
 func (q *grantHeap) Push(x any) {
-	h := x.(*grant)              //nolint:forcetypeassert // by construction
-	h.heapIndex = int32(len(*q)) //nolint:gosec // as above
-	*q = append(*q, h)
+	g := x.(*grant)              //nolint:forcetypeassert // by construction
+	g.heapIndex = int32(len(*q)) //nolint:gosec // as above
+	*q = append(*q, g)
 }
 
 // Pop is for container/heap.
 func (q *grantHeap) Pop() any {
 	old := *q
-	h := old[len(old)-1]
+	g := old[len(old)-1]
 	old[len(old)-1] = nil
 	*q = old[:len(old)-1]
-	h.heapIndex = -1
-	return h
+	g.heapIndex = -1
+	return g
 }

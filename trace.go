@@ -58,14 +58,14 @@ func (l *Lock) tracedAttempt(ctx context.Context, w *waiter) (*grant, retry, err
 		return l.attempt(ctx, w)
 	}
 	began := l.client.clock.Now()
-	h, again, err := l.attempt(ctx, w)
+	g, again, err := l.attempt(ctx, w)
 	took := l.client.clock.Now() - began
 
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.event.Attempts++
 	t.event.Asking += took
-	return h, again, err
+	return g, again, err
 }
 
 // onReturn notes what the call came to.
@@ -115,9 +115,9 @@ func (t *trace) done() {
 }
 
 // reportVote tells the hooks what a node voted, if anybody wants to know. The mutex is held.
-func (h *grant) reportVote(kind node.Kind, i int, sent time.Duration, r *node.Reply, v quorum.Vote) {
-	hook := h.client.cfg.Hooks.Voted
-	trail := h.trace
+func (g *grant) reportVote(kind node.Kind, i int, sent time.Duration, r *node.Reply, v quorum.Vote) {
+	hook := g.client.cfg.Hooks.Voted
+	trail := g.trace
 	if kind != node.Acquire {
 		trail = nil
 	}
@@ -125,26 +125,26 @@ func (h *grant) reportVote(kind node.Kind, i int, sent time.Duration, r *node.Re
 		return
 	}
 	e := VoteEvent{
-		Node: h.client.nodes.Name(i), Op: kind, Names: h.lock.Names(), Owner: h.owner,
-		Vote: v, Unsent: r.Unsent, At: h.client.clock.Wall(), Err: h.denialError(kind, i, r, v),
+		Node: g.client.nodes.Name(i), Op: kind, Names: g.lock.Names(), Owner: g.owner,
+		Vote: v, Unsent: r.Unsent, At: g.client.clock.Wall(), Err: g.denialError(kind, i, r, v),
 	}
 	if !r.Unsent {
-		e.Took = h.client.clock.Now() - sent
+		e.Took = g.client.clock.Now() - sent
 	}
-	report(&h.client.reporter, hook, e)
+	report(&g.client.reporter, hook, e)
 	if trail != nil {
 		trail.onVote(e)
 	}
 }
 
 // denialError is why a node did not grant. The mutex is held.
-func (h *grant) denialError(kind node.Kind, i int, r *node.Reply, v quorum.Vote) error {
+func (g *grant) denialError(kind node.Kind, i int, r *node.Reply, v quorum.Vote) error {
 	switch {
 	case v == quorum.Granted:
 		return nil
 	case kind == node.Acquire && r.Outcome == node.Denied:
-		return &HeldError{Name: h.lock.displayName(r.Holder.Name), Owner: r.Holder.Owner, TTL: r.Holder.TTL}
+		return &HeldError{Name: g.lock.displayName(r.Holder.Name), Owner: r.Holder.Owner, TTL: r.Holder.TTL}
 	default:
-		return replyError(h.refusals.get(i))
+		return replyError(g.refusals.get(i))
 	}
 }
