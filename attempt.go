@@ -11,18 +11,18 @@ import (
 	"github.com/quorumlock/quorumlock/quorum"
 )
 
-// retry says what to expect of another attempt.
+// retry tells the waiter what to expect of another attempt.
 type retry struct {
+	// useful is set if another attempt can succeed.
 	useful bool
-	// tokenRejected is set if a node has refused the token because of its clock.
+	// tokenRejected is set if the clock of a node rejected the token.
 	tokenRejected bool
-	// freeAfter is when enough nodes can be expected to be free even if nobody
-	// releases.
+	// freeAfter is how long until enough claims expire, if no holder releases.
 	freeAfter time.Duration
 }
 
-// attempt is one round: it asks all nodes and returns as soon as their votes decide.
-// The votes of the slower ones are folded into the lease later, or undone.
+// attempt asks all nodes once, and returns as soon as their votes decide. A late vote extends the
+// lease, or is undone.
 func (l *Lock) attempt(ctx context.Context, w *waiter) (*grant, retry, error) {
 	l, err := l.pickSlots(w)
 	if err != nil {
@@ -48,29 +48,29 @@ func (l *Lock) attempt(ctx context.Context, w *waiter) (*grant, retry, error) {
 	return nil, again, err
 }
 
-// errCutShort marks what an attempt had come to when its context ended.
+// errCutShort marks the error of an attempt whose context ended before the votes decided.
 var errCutShort = errors.New("the attempt was cut short")
 
-// cutShortError says how far the round had come.
+// cutShortError counts the votes that had arrived when the context ended.
 func (g *grant) cutShortError() error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return fmt.Errorf("%w: %w", g.noQuorumError("acquire", g.proposal.Taken()), errCutShort)
 }
 
-// gaveUpError is the error of an acquisition whose context has ended.
+// gaveUpError wraps the last error of an acquisition whose context has ended.
 func gaveUpError(err, why error) error {
 	return fmt.Errorf("%w: gave up: %w", err, why)
 }
 
-// lossError says why the round was lost, and what that means for another.
+// lossError returns why the attempt was lost, and what to expect of another.
 func (g *grant) lossError() (retry, error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	again := retry{useful: !g.permanentlyRefused(), tokenRejected: g.tokenTooFar(), freeAfter: g.expectedFreeAfter()}
 	votes := g.proposal.Votes()
 	if votes.Result() == quorum.Lost && votes.Denied() > 0 && votes.Unknown() <= g.claims.Nodes()-g.lock.need {
-		// Enough nodes answer: what stands in the way is who holds it there.
+		// Enough nodes answered, so the holder is the obstacle.
 		return again, g.heldError()
 	}
 	err := g.noQuorumError("acquire", g.proposal.Taken())
@@ -83,10 +83,10 @@ func (g *grant) lossError() (retry, error) {
 	return again, err
 }
 
-// errTokenNotTaken is why the grant of a node did not count.
-var errTokenNotTaken = errors.New("it granted the lock, but knows a fencing token as large as ours")
+// errTokenNotTaken explains why the grant of a node did not count.
+var errTokenNotTaken = errors.New("granted, but rejected our fencing token as too small")
 
-// permanentlyRefused reports whether so many nodes reject this call for good that no attempt can
+// permanentlyRefused reports whether too many nodes reject the call for good: then no attempt can
 // succeed.
 func (g *grant) permanentlyRefused() bool {
 	permanent := 0
@@ -95,7 +95,7 @@ func (g *grant) permanentlyRefused() bool {
 		if !errors.As(r.Err, &nodeErr) {
 			continue
 		}
-		// A block of tokens reaches further than one does that is the time.
+		// The end of a token block lies ahead of the clock, so a clock error about it proves nothing.
 		timely := g.proposal.End() == g.proposal.Token() && g.client.tokenClock.isCurrent(g.proposal.Token())
 		if nodeErr.Permanent() || nodeErr.Reason == node.ErrClock && timely { //nolint:errorlint // a reason is never wrapped
 			permanent++
@@ -104,7 +104,7 @@ func (g *grant) permanentlyRefused() bool {
 	return permanent > g.claims.Nodes()-g.lock.need
 }
 
-// tokenTooFar reports whether a node has refused the token because of its clock.
+// tokenTooFar reports whether the clock of a node rejected the token.
 func (g *grant) tokenTooFar() bool {
 	for _, r := range g.refusals.all() {
 		if errors.Is(r.Err, node.ErrClock) {
@@ -114,7 +114,7 @@ func (g *grant) tokenTooFar() bool {
 	return false
 }
 
-// expectedFreeAfter is how long, by what the denials said, until a quorum is free.
+// expectedFreeAfter estimates from the denials how long until a quorum is free.
 func (g *grant) expectedFreeAfter() time.Duration {
 	told := make([]time.Duration, 0, g.claims.Nodes())
 	for _, r := range g.refusals.all() {
@@ -125,7 +125,7 @@ func (g *grant) expectedFreeAfter() time.Duration {
 	return quorum.FreeAfter(told, g.claims.Nodes()-len(told), g.lock.need)
 }
 
-// heldError names the owner that denied on most nodes.
+// heldError returns the error for a denied attempt. It names the owner that most nodes named.
 func (g *grant) heldError() error {
 	votes := make(map[string]int)
 	var most node.Holder
@@ -134,7 +134,7 @@ func (g *grant) heldError() error {
 			continue
 		}
 		if r.Holder.Owner == "" && most.Owner != "" {
-			continue // it is left to another waiter there, and others know more
+			continue // free there but reserved, and other nodes named the holder
 		}
 		votes[r.Holder.Owner]++
 		switch n := votes[r.Holder.Owner]; {
@@ -149,7 +149,7 @@ func (g *grant) heldError() error {
 	return &HeldError{Name: g.lock.displayName(most.Name), Owner: most.Owner, TTL: most.TTL, permits: g.lock.slots != nil}
 }
 
-// holderTTL is how long a claim lasts; a key without expiry lasts for ever.
+// holderTTL returns how long a claim lasts. A key without expiry lasts for ever.
 func holderTTL(h node.Holder) time.Duration {
 	if h.TTL == node.NoExpiry {
 		return never
@@ -157,8 +157,8 @@ func holderTTL(h node.Holder) time.Duration {
 	return h.TTL
 }
 
-// start sends the round of acquisition to all nodes in parallel. It stops early where so
-// many nodes are down that the round is lost before it has begun.
+// start submits the attempt to all nodes. It stops early if too many nodes are down: the attempt
+// is already lost.
 func (g *grant) start(began time.Duration) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -169,11 +169,10 @@ func (g *grant) start(began time.Duration) {
 	g.propose()
 }
 
-// propose proposes the token to every node that has not failed the round. The mutex is
-// held.
+// propose proposes the token to every node that has not failed in this attempt. Requires g.mu.
 func (g *grant) propose() { g.proposeTo(g.proposal.Begin()) }
 
-// proposeTo sends the acquisition to some nodes, until the round is decided. The mutex is held.
+// proposeTo submits the acquisition to some nodes, until the attempt is decided. Requires g.mu.
 func (g *grant) proposeTo(nodes quorum.Set) {
 	calls := dispatch.NewCalls(g.client.nodes.Len(), g.acquireOp())
 	for i := range nodes.All() {
@@ -196,7 +195,7 @@ func (g *grant) proposeTo(nodes quorum.Set) {
 	}
 }
 
-// Answer is a node's vote in the round of acquisition.
+// Answer counts a node's vote on the acquisition.
 func (g *grant) Answer(c *dispatch.Call, r *node.Reply) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -215,12 +214,12 @@ func (g *grant) Answer(c *dispatch.Call, r *node.Reply) {
 		if g.ticket != nil && g.proposal.Votes().Vote(i) == quorum.Granted {
 			g.ticket.onReturned(i, now)
 		}
-		// Before what has been sent since: that may be another attempt of the same waiter.
+		// The undo goes to the front: the same waiter may have queued another attempt since.
 		g.undoAt(i, now, true)
 	}
 }
 
-// countVote counts a node's answer to the acquisition with this token.
+// countVote counts a node's answer to the acquisition with this token. Requires g.mu.
 func (g *grant) countVote(i int, sent time.Duration, token uint64, r *node.Reply) {
 	decided := g.proposal.Decided()
 	r = g.plausible(i, token, r)
@@ -240,7 +239,7 @@ func (g *grant) countVote(i int, sent time.Duration, token uint64, r *node.Reply
 	}
 }
 
-// answerOf is what a reply to an acquisition says, but for the vote.
+// answerOf converts a reply to an acquisition, except for the vote.
 func answerOf(token uint64, r *node.Reply) quorum.Answer {
 	a := quorum.Answer{Proposed: token, Fence: max(r.Token, r.Holder.Token), Unsent: r.Unsent, Repeated: r.Repeated}
 	if r.Outcome == node.Granted {
@@ -249,7 +248,7 @@ func answerOf(token uint64, r *node.Reply) quorum.Answer {
 	return a
 }
 
-// plausible is the reply, or an error in its place where the node says what cannot be.
+// plausible returns the reply, or an error in its place if no sound node could give that reply.
 func (g *grant) plausible(i int, token uint64, r *node.Reply) *node.Reply {
 	name := g.client.nodes.Name(i)
 	switch {
@@ -263,25 +262,24 @@ func (g *grant) plausible(i int, token uint64, r *node.Reply) *node.Reply {
 	}
 }
 
-// errNoFence is for a node that does not do what readers need.
-var errNoFence = errors.New("it granted a reader the lock, and told no fencing token")
+// errNoFence means that a node granted a reader without a fencing token, which readers need.
+var errNoFence = errors.New("granted a reader the lock without a fencing token")
 
-// errImplausible is for a token that is so far ahead of ours that the node cannot have taken it.
+// errImplausible is a token so far ahead of ours that no sound node could have accepted it.
 type errImplausible time.Duration
 
 func (e errImplausible) Error() string {
-	return fmt.Sprintf("it says that it knows a token as large, %v ahead of ours, which cannot be", time.Duration(e))
+	return fmt.Sprintf("reported an implausible fencing token, %v ahead of ours", time.Duration(e))
 }
 
-// proposeHigher asks the nodes that granted to take a token that is larger than what enough
-// of them have told.
+// proposeHigher proposes a token above the fences that the nodes told. Requires g.mu.
 func (g *grant) proposeHigher() {
 	g.proposal.Raise(func(above uint64) uint64 { return g.client.tokenClock.propose(g.lock.names, above) })
 	g.propose()
 }
 
-// becomeHeld turns a round that was won in time into a lease: at this instant, enough nodes
-// have granted it, took its token, and have not let go.
+// becomeHeld turns a won attempt into a lease. It reports false if, at this instant, too few nodes
+// have a claim that is still valid and took the token.
 func (g *grant) becomeHeld() bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -304,9 +302,9 @@ func (g *grant) becomeHeld() bool {
 	return true
 }
 
-// rollBack ends a round that was lost, or that nobody waits for any more. Every node
-// that may have taken it gives it back, once it has answered: one that denies has nothing.
-// What was learnt of tokens serves the next.
+// rollBack ends an attempt that was lost, or whose caller has given up. Each node that may have
+// granted it undoes it, after its answer. A node that denied has nothing to undo. The next attempt
+// uses the fences that this one learned.
 func (g *grant) rollBack() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
