@@ -9,21 +9,21 @@ import (
 	"github.com/quorumlock/quorumlock/quorum"
 )
 
-// renewalRound is one round that asks every node, also those that did not have the lease
-// before, to keep it for another TTL.
+// renewalRound is one fan-out of renewals. It asks every node, also those without the lease, to
+// keep it for another TTL.
 type renewalRound struct {
 	grant  *grant
 	sentAt time.Duration
 	tally  quorum.Tally
-	// done gets the outcome; nil where nobody waits.
+	// done receives the outcome. It is nil if no caller waits.
 	done    chan error
 	decided bool
 
 	calls dispatch.Calls
 }
 
-// renew sends a round of renewal. The mutex is held, and the phase is held: so no
-// renewal is ever submitted behind the release of its owner.
+// renew sends a renewal round. Requires g.mu and stateHeld: so no renewal is ever queued behind the
+// release of its owner.
 func (g *grant) renew(now time.Duration, done chan error) {
 	n := g.client.nodes.Len()
 	r := &renewalRound{grant: g, sentAt: now, tally: quorum.NewTally(n, g.lock.need), done: done}
@@ -41,30 +41,30 @@ func (g *grant) renew(now time.Duration, done chan error) {
 	if r.tally.Result() != quorum.Lost {
 		return
 	}
-	// So many nodes are down that the round has failed before it began.
+	// Too many nodes are down: the round failed before it began.
 	r.decided = true
-	_ = r.finish(now) // nobody has denied anything, so nothing ends the lease
+	_ = r.finish(now) // no node has denied it, so nothing ends the lease
 }
 
-// renews is how many nodes a renewal needs.
+// renews returns how many nodes a renewal needs.
 func (g *grant) renews() uint8 { return uint8(g.lock.need) } //nolint:gosec // at most quorum.MaxNodes
 
-// nextRenewal is when to renew, after a round that was sent then and has succeeded.
+// nextRenewal returns when to renew after a successful round that was sent at the given time.
 func (g *grant) nextRenewal(sent time.Duration) time.Duration {
 	due := quorum.NextRenewal(sent, g.lock.ttl, 0, g.client.cfg.Jitter())
 	return quorum.Bunch(due, g.lock.ttl, g.client.renewalPhase)
 }
 
-// answer is a node's vote on the renewal. After the end of the lease it is ignored:
-// nothing revives it.
+// Answer counts a node's vote on the renewal. A vote after the end of the lease is ignored: nothing
+// revives a lease.
 func (r *renewalRound) Answer(c *dispatch.Call, reply *node.Reply) {
 	if over := r.countVote(c, reply); over != nil {
 		r.grant.end(over)
 	}
 }
 
-// AnswerLate is a node's answer after the deadline of its call. The confirmation counts all the
-// same, while the lease is valid.
+// AnswerLate counts a node's answer after the deadline of its call. A late confirmation still
+// counts while the lease is valid.
 func (r *renewalRound) AnswerLate(c *dispatch.Call, reply *node.Reply) {
 	g := r.grant
 	g.mu.Lock()
@@ -75,7 +75,7 @@ func (r *renewalRound) AnswerLate(c *dispatch.Call, reply *node.Reply) {
 	}
 }
 
-// countVote counts an answer. An error is why the lease must end now.
+// countVote counts an answer. It returns an error if the lease must end now.
 func (r *renewalRound) countVote(c *dispatch.Call, reply *node.Reply) (over error) {
 	g := r.grant
 	g.mu.Lock()
@@ -102,15 +102,15 @@ func (r *renewalRound) countVote(c *dispatch.Call, reply *node.Reply) (over erro
 	return r.finish(now)
 }
 
-// recordVote counts a vote. The mutex is held.
+// recordVote records a vote in the tally and the claims. Requires r.grant.mu.
 func (r *renewalRound) recordVote(i int, sent time.Duration, reply *node.Reply) {
 	v := r.grant.recordReply(i, sent, reply)
 	r.tally.Record(i, v)
 	r.grant.reportVote(node.Renew, i, sent, reply, v)
 }
 
-// finish decides what follows from a round that is won or lost. An error is why the
-// lease must end now. The mutex is held.
+// finish acts on a round that is won or lost. It returns an error if the lease must end now.
+// Requires r.grant.mu.
 func (r *renewalRound) finish(now time.Duration) (over error) {
 	g := r.grant
 	if r.tally.Result() == quorum.Won {
@@ -137,18 +137,20 @@ func (r *renewalRound) finish(now time.Duration) (over error) {
 	return nil
 }
 
-// reportResult gives the outcome to who waits, if anybody does. There is room for it.
+// reportResult sends the outcome to the caller, if one waits. The channel has room for it.
 func (r *renewalRound) reportResult(err error) {
 	if r.done != nil {
 		r.done <- err
 	}
 }
 
-// minRetry is how soon a failed round of renewal is tried again at the earliest, as its lease ends.
+// minRetry is the shortest pause before a failed renewal round is repeated near the end of its
+// lease.
 const minRetry = 10 * time.Millisecond
 
-// retryRenewal has a failed round tried again soon, and well before the end of the lease: pauses
-// grow with the failures, beyond what is left of it at last, and nodes may be back before that.
+// retryRenewal schedules the next round after a failed one. The pauses grow with the failures, but
+// never beyond half of the remaining validity: the nodes may return before the lease ends. Requires
+// g.mu.
 func (g *grant) retryRenewal(now time.Duration) {
 	if g.lock.noRenew {
 		return
@@ -159,7 +161,7 @@ func (g *grant) retryRenewal(now time.Duration) {
 	g.client.scheduler.schedule(g, g.nextDue())
 }
 
-// noQuorumError is the error for a round of this owner without a quorum.
+// noQuorumError returns the error for a round of this owner that has no quorum. Requires g.mu.
 func (g *grant) noQuorumError(op string, t *quorum.Tally) *NoQuorumError {
 	return &NoQuorumError{
 		Op:      op,
@@ -172,10 +174,10 @@ func (g *grant) noQuorumError(op string, t *quorum.Tally) *NoQuorumError {
 	}
 }
 
-// noCapacity is what renewalRoom returns while a renewal has to wait.
+// noCapacity means that the nodes have no capacity for another renewal now.
 const noCapacity = never
 
-// renewalRoom is how long a renewal that needs so many nodes takes if it is sent now, or noRoom.
+// renewalRoom returns how long a renewal on need nodes takes if it is sent now, or noCapacity.
 func (c *Client) renewalRoom(need int) time.Duration {
 	takes, ok := c.nodes.Capacity(need)
 	if !ok {
@@ -184,12 +186,11 @@ func (c *Client) renewalRoom(need int) time.Duration {
 	return takes
 }
 
-// evicted says why the denials of a round of renewal end the lease, or nil if they do not. To
-// end a lease early is always safe, and its holder learns of it a good part of a TTL earlier.
-// The mutex is held.
+// evicted returns why the denials of a renewal round end the lease, or nil if they do not. To end a
+// lease early is always safe, and its holder learns of the loss much sooner. Requires r.grant.mu.
 //
-// Any other denial, and any number of unknown answers, is not the loss of the lease: the
-// denial may be of a contender in passing. See docs/adr/0007 and 0036.
+// Other denials, and any number of unknown answers, do not end the lease: a contender may deny it
+// for a moment and then roll back. See docs/adr/0007 and 0036.
 func (r *renewalRound) evicted() error {
 	g := r.grant
 	if r.tally.Blocked() && g.hasTombstone() {
@@ -201,7 +202,7 @@ func (r *renewalRound) evicted() error {
 	return nil
 }
 
-// evictedBy is evicted for a vote that came after the round was decided. The mutex is held.
+// evictedBy is evicted for a vote that arrived after the round was decided. Requires r.grant.mu.
 func (r *renewalRound) evictedBy(reply *node.Reply) error {
 	g := r.grant
 	if reply.Outcome != node.Denied || g.client.clock.Now() >= g.validUntil {
@@ -210,7 +211,8 @@ func (r *renewalRound) evictedBy(reply *node.Reply) error {
 	return r.evicted()
 }
 
-// holders are the owners that nodes named when they denied this round. The mutex is held.
+// holders returns the later owners that nodes named when they denied this round. Requires
+// r.grant.mu.
 func (r *renewalRound) holders() []string {
 	owners := make([]string, r.tally.Nodes())
 	for i, reply := range r.grant.refusals.all() {
@@ -222,13 +224,13 @@ func (r *renewalRound) holders() []string {
 }
 
 // isFollowedBy reports whether the holder on a node came after this owner: the node then knows a
-// larger token. A former holder, which a late renewal has put back, came before. Readers stand
-// as one in a denial, which then names no single owner.
+// larger token. A former holder, restored by a late renewal, came before. Readers stand as one in a
+// denial, which then names no single owner.
 func (g *grant) isFollowedBy(other *node.Holder) bool {
 	return other.Owner != g.owner && other.Owner != node.Readers && other.Token > g.proposal.End()
 }
 
-// hasTombstone reports whether a node has a tombstone for this owner. The mutex is held.
+// hasTombstone reports whether a node has a tombstone for this owner. Requires g.mu.
 func (g *grant) hasTombstone() bool {
 	for _, r := range g.refusals.all() {
 		if errors.Is(replyError(r), errForcedOff) {
@@ -238,12 +240,12 @@ func (g *grant) hasTombstone() bool {
 	return false
 }
 
-// lostToOwner is the error for a lease that another owner has taken. The mutex is held.
+// lostToOwner returns the error for a lease that another owner has taken. Requires g.mu.
 func (g *grant) lostToOwner(owner string) error {
 	return takenBy(owner, &LostError{Names: g.lock.Names(), Owner: g.owner, Nodes: g.nodeErrors()})
 }
 
-// takenBy has an error say who took the lock.
+// takenBy writes into the error which owner took the lock.
 func takenBy(owner string, e *LostError) *LostError {
 	e.Cause, e.TakenBy = LossTaken, owner
 	e.Reason = "another owner has it on a majority of the nodes: " + DescribeOwner(owner)
