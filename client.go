@@ -169,7 +169,7 @@ func (c *Client) shutDown() {
 	var errs []error
 	for i, n := range c.nodes.Close() {
 		if n > 0 {
-			errs = append(errs, fmt.Errorf("quorumlock: node %s did not confirm %d releases: what it holds runs out by itself", c.nodes.Name(i), n))
+			errs = append(errs, fmt.Errorf("quorumlock: node %s did not confirm %d releases: its keys expire by themselves", c.nodes.Name(i), n))
 		}
 		if c.ownsNodes {
 			errs = append(errs, c.nodes.Node(i).Close())

@@ -213,7 +213,7 @@ func (c Config) problems() []string {
 	add(c.RetryMax < 0, "RetryMax %v is negative", c.RetryMax)
 	add(c.RetryMin > c.RetryMax, "RetryMin %v is over RetryMax %v", c.RetryMin, c.RetryMax)
 	add(c.MaxHold < 0, "MaxHold %v is negative", c.MaxHold)
-	add(c.Waiting > WaitSpin, "Waiting %d is none of the ways to wait", c.Waiting)
+	add(c.Waiting > WaitSpin, "unknown Waiting %d", c.Waiting)
 	add(c.Handover.MaxCount < 0, "Handover.MaxCount %d is negative", c.Handover.MaxCount)
 	add(c.Handover.MaxTime < 0, "Handover.MaxTime %v is negative", c.Handover.MaxTime)
 	if problem := checkLabel("Holder", c.Holder, MaxHolderLength, false); problem != "" {

@@ -102,7 +102,7 @@ func (j *Joined) acquire(ctx context.Context, wait bool) (*JointLease, error) {
 }
 
 // errJoinLost marks the loss of one lock while others were waited for.
-var errJoinLost = errors.New("lost before the others were had")
+var errJoinLost = errors.New("lost before the other locks were acquired")
 
 // attempt takes one step after the other. What ends what it has, ends the wait for the next.
 func (j *Joined) attempt(ctx context.Context, wait bool) (*JointLease, error) {

@@ -96,7 +96,7 @@ func (l *Lock) With(o LockOptions) *Lock {
 		m.problems = append(m.problems, fmt.Sprintf("MaxHold %v is negative", m.maxHold))
 	}
 	if m.waitMode > WaitSpin {
-		m.problems = append(m.problems, fmt.Sprintf("Waiting %d is none of the ways to wait", m.waitMode))
+		m.problems = append(m.problems, fmt.Sprintf("unknown Waiting %d", m.waitMode))
 	}
 	if err := cmp.Or(o.Rule, l.defaultRule).Validate(l.client.nodes.Len()); err != nil {
 		m.problems = append(m.problems, err.Error())
