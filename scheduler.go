@@ -10,40 +10,40 @@ import (
 	"github.com/quorumlock/quorumlock/clock"
 )
 
-// scheduler wakes every held lease when something is due for it: a renewal, its end,
-// its hold limit. One timer serves all leases of a client; a lease has no goroutine
-// and no timer of its own.
+// scheduler calls the grant of every held lease when something is due for it: a renewal, its end,
+// its hold limit. One timer serves all leases of a client. A lease has no goroutine and no timer of
+// its own.
 //
-// Renewals are no faster than the nodes take them: one that is due and finds no room waits
-// for it, and the lease that would end first goes first. Whatever else is due waits for
-// nothing.
+// Renewals are paced by the capacity of the nodes. A due renewal without capacity waits for it, and
+// the lease that would end first goes first. Other due work never waits.
 type scheduler struct {
 	clock clock.Clock
-	// capacity is how long a renewal that needs so many nodes may take if it is sent now, or noRoom.
+	// capacity returns how long a renewal on need nodes may take if it is sent now, or noCapacity.
 	capacity func(need int) time.Duration
 
 	mu    sync.Mutex
 	queue grantHeap
-	// starved has, for each number of nodes that renewals may need, the holds that wait for
-	// room, by what else is due for them first; waiters counts them.
+	// starved has a heap for each number of nodes that renewals may need. Its grants wait for
+	// capacity, ordered by when other work is due for them. starvedCount counts them all.
 	starved      []grantHeap
 	starvedCount atomic.Int64
-	// capacityFreed is set when there may be room since that was looked at last.
+	// capacityFreed is set if capacity may have become free since the last look.
 	capacityFreed bool
 	timer         clock.Timer
-	// armedAt is when the timer fires; 0 while it is not set.
+	// armedAt is when the timer fires, or 0 while it is not set.
 	armedAt time.Duration
-	// running is closed when the run under way ends, which arms the timer itself; nil
-	// while there is none.
+	// running is closed when the current run ends, and is nil while there is none. A run arms the
+	// timer at its end.
 	running chan struct{}
 	stopped bool
 }
 
-// schedule has the hold ticked at due, instead of when it was due before. It reports false
-// once the scheduler is stopped: the hold must end.
+// schedule sets when the grant is due, in place of an earlier time. It reports false once the
+// scheduler is stopped: the grant must end.
 func (s *scheduler) schedule(g *grant, due time.Duration) bool { return s.insert(g, due, false) }
 
-// awaitCapacity has the hold ticked when there is room for its renewal, and at due at the latest.
+// awaitCapacity makes the grant due when there is capacity for its renewal, and at due at the
+// latest.
 func (s *scheduler) awaitCapacity(g *grant, due time.Duration) bool { return s.insert(g, due, true) }
 
 func (s *scheduler) insert(g *grant, due time.Duration, waits bool) bool {
@@ -57,7 +57,7 @@ func (s *scheduler) insert(g *grant, due time.Duration, waits bool) bool {
 	return true
 }
 
-// placeLocked puts a hold where it belongs. The mutex is held.
+// placeLocked puts a grant into its heap, or moves it there. Requires s.mu.
 func (s *scheduler) placeLocked(g *grant, due time.Duration, waits bool) {
 	if g.heapIndex >= 0 && g.awaitsCapacity != waits {
 		s.removeLocked(g)
@@ -74,7 +74,7 @@ func (s *scheduler) placeLocked(g *grant, due time.Duration, waits bool) {
 	}
 }
 
-// removeLocked takes a hold from where it is. The mutex is held.
+// removeLocked takes a grant out of its heap. Requires s.mu.
 func (s *scheduler) removeLocked(g *grant) {
 	heap.Remove(s.queueOf(g), int(g.heapIndex))
 	if g.awaitsCapacity {
@@ -89,7 +89,7 @@ func (s *scheduler) queueOf(g *grant) *grantHeap {
 	return &s.queue
 }
 
-// remove forgets a hold that has ended.
+// remove forgets a grant that has ended.
 func (s *scheduler) remove(g *grant) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -98,10 +98,11 @@ func (s *scheduler) remove(g *grant) {
 	}
 }
 
-// onCapacity has those that wait looked at, as a lane has less to do, or has failed.
+// onCapacity makes the scheduler look at the starved grants. A sender calls it when it has less to
+// do, or has failed.
 func (s *scheduler) onCapacity() {
 	if s.starvedCount.Load() == 0 {
-		return // who comes to wait looks for room after that
+		return // a grant that starves from now on looks at the capacity afterwards
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -109,8 +110,7 @@ func (s *scheduler) onCapacity() {
 	s.armLocked()
 }
 
-// stop ends all ticking, waits for the tick under way, and returns the holds that are
-// left.
+// stop ends all scheduling, waits for the current run, and returns the grants that are left.
 func (s *scheduler) stop() []*grant {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -132,8 +132,8 @@ func (s *scheduler) stop() []*grant {
 	return left
 }
 
-// armLocked sets the timer to what is due first, if that is before what it is set to. An
-// early firing does no harm, so nothing is done when something due is put off.
+// armLocked sets the timer to the first due time, unless the timer fires earlier. An early firing
+// does no harm, so postponed work does not reset it. Requires s.mu.
 func (s *scheduler) armLocked() {
 	if s.running != nil || s.stopped {
 		return
@@ -154,7 +154,7 @@ func (s *scheduler) armLocked() {
 	}
 }
 
-// firstDue is when something is due next, if no room comes.
+// firstDue returns when something is due next if no capacity becomes free. Requires s.mu.
 func (s *scheduler) firstDue() time.Duration {
 	due := s.queue.first()
 	if s.starvedCount.Load() > 0 {
@@ -165,8 +165,7 @@ func (s *scheduler) firstDue() time.Duration {
 	return due
 }
 
-// run ticks all that is due, the most overdue first, and then what waits, as long as there
-// is room.
+// run handles all due grants, most overdue first, and then starved grants while there is capacity.
 func (s *scheduler) run() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -181,8 +180,8 @@ func (s *scheduler) run() {
 	s.armLocked()
 }
 
-// runDue ticks what is due, and reports whether anything was. First come those that wait for room: it
-// is their end, mostly.
+// runDue handles one due grant, and reports whether there was one. Starved grants come first: their
+// leases mostly end now. Requires s.mu.
 func (s *scheduler) runDue(now time.Duration) bool {
 	if s.starvedCount.Load() > 0 {
 		for _, q := range s.starved {
@@ -196,18 +195,18 @@ func (s *scheduler) runDue(now time.Duration) bool {
 		return false
 	}
 	need, room := s.queue[0].lock.need, noCapacity
-	if len(s.starved[need]) == 0 && s.capacityFor(need) != noCapacity { // who came before goes first
-		room = 0 // nobody else could use it
+	if len(s.starved[need]) == 0 && s.capacityFor(need) != noCapacity { // starved grants go first
+		room = 0 // no other grant could use the capacity
 	}
-	if s.queue.first() <= now && s.queue[0].lock.need == need { // still
+	if s.queue.first() <= now && s.queue[0].lock.need == need { // unchanged while s.mu was unlocked
 		s.runOne(s.queue[0], room)
 	}
 	return true
 }
 
-// runStarved ticks one of those that wait, if there is room, and reports whether to go on.
-// Each number of nodes has a queue of its own: who needs a node that is slow is not in the way
-// of those who do not.
+// runStarved handles one starved grant if there is capacity, and reports whether to go on. Each
+// number of nodes has a heap of its own: a lease that needs a slow node must not block the others.
+// Requires s.mu.
 func (s *scheduler) runStarved() bool {
 	s.capacityFreed = false
 	if s.starvedCount.Load() == 0 {
@@ -225,16 +224,17 @@ func (s *scheduler) runStarved() bool {
 	return s.capacityFreed
 }
 
-// capacityFor is room, for which the mutex is let go of.
+// capacityFor calls capacity without s.mu. Requires s.mu, which it unlocks for the call.
 func (s *scheduler) capacityFor(need int) time.Duration {
 	s.mu.Unlock()
 	defer s.mu.Lock()
 	return s.capacity(need)
 }
 
-// runOne ticks one hold, which may renew itself if there is room.
+// runOne calls one grant without s.mu, as the grant locks its own mutex first. The grant may renew
+// if there is capacity. Requires s.mu.
 func (s *scheduler) runOne(g *grant, room time.Duration) {
-	// It stays in its queue, so that stop finds it; its tick sets what is due next.
+	// The grant stays in its heap, so that stop finds it. onDue sets its next due time.
 	due, waits := g.dueAt, g.awaitsCapacity
 	s.mu.Unlock()
 	g.onDue(room)
@@ -244,13 +244,13 @@ func (s *scheduler) runOne(g *grant, room time.Duration) {
 	}
 }
 
-// grantHeap is a heap of holds by what is due first.
+// grantHeap is a heap of grants by due time.
 type grantHeap []*grant
 
 func (q grantHeap) Len() int           { return len(q) }
 func (q grantHeap) Less(i, j int) bool { return q[i].dueAt < q[j].dueAt }
 
-// first is when something is due.
+// first returns the earliest due time, or never.
 func (q grantHeap) first() time.Duration {
 	if len(q) == 0 {
 		return never
@@ -260,17 +260,17 @@ func (q grantHeap) first() time.Duration {
 
 func (q grantHeap) Swap(i, j int) {
 	q[i], q[j] = q[j], q[i]
-	q[i].heapIndex, q[j].heapIndex = int32(i), int32(j) //nolint:gosec // so many leases have no room in memory
+	q[i].heapIndex, q[j].heapIndex = int32(i), int32(j) //nolint:gosec // memory bounds the number of leases
 }
 
-// Push is for container/heap.
+// Push implements heap.Interface.
 func (q *grantHeap) Push(x any) {
 	g := x.(*grant)              //nolint:forcetypeassert // by construction
 	g.heapIndex = int32(len(*q)) //nolint:gosec // as above
 	*q = append(*q, g)
 }
 
-// Pop is for container/heap.
+// Pop implements heap.Interface.
 func (q *grantHeap) Pop() any {
 	old := *q
 	g := old[len(old)-1]
