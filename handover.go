@@ -6,12 +6,12 @@ import (
 	"github.com/quorumlock/quorumlock/quorum"
 )
 
-// maxBlockAhead is how far ahead of this client's clock the tokens are at most that it reserves
-// to hand a lease over: who comes next proposes the time, or more.
+// maxBlockAhead bounds how far a reserved token block may run ahead of the clock. The next
+// contender's proposal is the time, which must still be larger.
 const maxBlockAhead = 10 * time.Millisecond
 
-// blockSize is how many tokens behind its own an acquisition asks for: none if nobody of this
-// client waits behind, or nothing may be handed over.
+// blockSize returns how many tokens an acquisition reserves beyond its own, for hand-overs. It is 0
+// if hand-over is off.
 func (l *Lock) blockSize(token uint64) uint64 {
 	c := l.client
 	if !l.mayHandOver {
@@ -21,14 +21,14 @@ func (l *Lock) blockSize(token uint64) uint64 {
 	return quorum.Block(c.clock.Wall().Add(ahead).UnixMicro(), token, c.cfg.Handover.MaxCount)
 }
 
-// handOver ends a tenure by giving the hold to the next waiter of this client. Nothing is
-// sent, so nothing may have been sent that ends the hold: it is still the same on all nodes.
+// handOver ends a lease by giving its grant to the next waiter of this client. It sends nothing, as
+// the grant stays the same on all nodes. It reports whether a waiter took over.
 func (t *lease) handOver() bool {
 	g := t.grant
 	g.mu.Lock()
 	if g.lease.token >= g.proposal.End() {
 		g.mu.Unlock()
-		return false // most holds have no other token
+		return false // most grants have no further token
 	}
 	now := g.client.clock.Now()
 	passed := g.lease == t && g.mayHandOver(now) && g.client.queues.handOver(g, func(l *Lock) *lease {
@@ -45,8 +45,8 @@ func (t *lease) handOver() bool {
 	return passed
 }
 
-// mayHandOver reports whether a hold may go to another holder as it is: within its bounds, and
-// while it has a good part of its time left.
+// mayHandOver reports whether the grant may go to another holder: within the bounds of
+// Config.Handover, and with more than half of the TTL left. Requires g.mu.
 func (g *grant) mayHandOver(now time.Duration) bool {
 	most := g.client.cfg.Handover.MaxTime
 	return g.state == stateHeld &&
