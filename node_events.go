@@ -2,7 +2,7 @@ package quorumlock
 
 import "time"
 
-// nodeEvents turns what senders learn about nodes into log lines and hooks.
+// nodeEvents turns the senders' news of nodes into log lines and hooks.
 type nodeEvents struct{ client *Client }
 
 func (e nodeEvents) NodeDown(name string, err error) {
