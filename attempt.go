@@ -48,115 +48,6 @@ func (l *Lock) attempt(ctx context.Context, w *waiter) (*grant, retry, error) {
 	return nil, again, err
 }
 
-// errCutShort marks the error of an attempt whose context ended before the votes decided.
-var errCutShort = errors.New("the attempt was cut short")
-
-// cutShortError counts the votes that had arrived when the context ended.
-func (g *grant) cutShortError() error {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	return fmt.Errorf("%w: %w", g.noQuorumError("acquire", g.proposal.Taken()), errCutShort)
-}
-
-// gaveUpError wraps the last error of an acquisition whose context has ended.
-func gaveUpError(err, why error) error {
-	return fmt.Errorf("%w: gave up: %w", err, why)
-}
-
-// lossError returns why the attempt was lost, and what to expect of another.
-func (g *grant) lossError() (retry, error) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	again := retry{useful: !g.permanentlyRefused(), tokenRejected: g.tokenTooFar(), freeAfter: g.expectedFreeAfter()}
-	votes := g.proposal.Votes()
-	if votes.Result() == quorum.Lost && votes.Denied() > 0 && votes.Unknown() <= g.claims.Nodes()-g.lock.need {
-		// Enough nodes answered, so the holder is the obstacle.
-		return again, g.heldError()
-	}
-	err := g.noQuorumError("acquire", g.proposal.Taken())
-	err.Late = g.proposal.Taken().Result() == quorum.Won
-	for i := range g.client.nodes.Len() {
-		if g.proposal.Taken().Vote(i) == quorum.Denied {
-			err.Nodes = append(err.Nodes, NodeError{Node: g.client.nodes.Name(i), Err: errTokenNotTaken})
-		}
-	}
-	return again, err
-}
-
-// errTokenNotTaken explains why the grant of a node did not count.
-var errTokenNotTaken = errors.New("granted, but rejected our fencing token as too small")
-
-// permanentlyRefused reports whether too many nodes reject the call for good: then no attempt can
-// succeed.
-func (g *grant) permanentlyRefused() bool {
-	permanent := 0
-	for _, r := range g.refusals.all() {
-		var nodeErr *node.Error
-		if !errors.As(r.Err, &nodeErr) {
-			continue
-		}
-		// The end of a token block lies ahead of the clock, so a clock error about it proves nothing.
-		timely := g.proposal.End() == g.proposal.Token() && g.client.tokenClock.isCurrent(g.proposal.Token())
-		if nodeErr.Permanent() || nodeErr.Reason == node.ErrClock && timely { //nolint:errorlint // a reason is never wrapped
-			permanent++
-		}
-	}
-	return permanent > g.claims.Nodes()-g.lock.need
-}
-
-// tokenTooFar reports whether the clock of a node rejected the token.
-func (g *grant) tokenTooFar() bool {
-	for _, r := range g.refusals.all() {
-		if errors.Is(r.Err, node.ErrClock) {
-			return true
-		}
-	}
-	return false
-}
-
-// expectedFreeAfter estimates from the denials how long until a quorum is free.
-func (g *grant) expectedFreeAfter() time.Duration {
-	told := make([]time.Duration, 0, g.claims.Nodes())
-	for _, r := range g.refusals.all() {
-		if r.Outcome == node.Denied {
-			told = append(told, holderTTL(r.Holder))
-		}
-	}
-	return quorum.FreeAfter(told, g.claims.Nodes()-len(told), g.lock.need)
-}
-
-// heldError returns the error for a denied attempt. It names the owner that most nodes named.
-func (g *grant) heldError() error {
-	votes := make(map[string]int)
-	var most node.Holder
-	for _, r := range g.refusals.all() {
-		if r.Outcome != node.Denied {
-			continue
-		}
-		if r.Holder.Owner == "" && most.Owner != "" {
-			continue // free there but reserved, and other nodes named the holder
-		}
-		votes[r.Holder.Owner]++
-		switch n := votes[r.Holder.Owner]; {
-		case most.Owner == r.Holder.Owner:
-			if holderTTL(r.Holder) > holderTTL(most) {
-				most = r.Holder
-			}
-		case n > votes[most.Owner], most.Owner == "":
-			most = r.Holder
-		}
-	}
-	return &HeldError{Name: g.lock.displayName(most.Name), Owner: most.Owner, TTL: most.TTL, permits: g.lock.slots != nil}
-}
-
-// holderTTL returns how long a claim lasts. A key without expiry lasts for ever.
-func holderTTL(h node.Holder) time.Duration {
-	if h.TTL == node.NoExpiry {
-		return never
-	}
-	return h.TTL
-}
-
 // start submits the attempt to all nodes. It stops early if too many nodes are down: the attempt
 // is already lost.
 func (g *grant) start(began time.Duration) {
@@ -321,4 +212,113 @@ func (g *grant) rollBack() {
 		g.undoAt(i, now, false)
 	}
 	g.lock.returnSlots(false)
+}
+
+// errCutShort marks the error of an attempt whose context ended before the votes decided.
+var errCutShort = errors.New("the attempt was cut short")
+
+// cutShortError counts the votes that had arrived when the context ended.
+func (g *grant) cutShortError() error {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return fmt.Errorf("%w: %w", g.noQuorumError("acquire", g.proposal.Taken()), errCutShort)
+}
+
+// gaveUpError wraps the last error of an acquisition whose context has ended.
+func gaveUpError(err, why error) error {
+	return fmt.Errorf("%w: gave up: %w", err, why)
+}
+
+// lossError returns why the attempt was lost, and what to expect of another.
+func (g *grant) lossError() (retry, error) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	again := retry{useful: !g.permanentlyRefused(), tokenRejected: g.tokenTooFar(), freeAfter: g.expectedFreeAfter()}
+	votes := g.proposal.Votes()
+	if votes.Result() == quorum.Lost && votes.Denied() > 0 && votes.Unknown() <= g.claims.Nodes()-g.lock.need {
+		// Enough nodes answered, so the holder is the obstacle.
+		return again, g.heldError()
+	}
+	err := g.noQuorumError("acquire", g.proposal.Taken())
+	err.Late = g.proposal.Taken().Result() == quorum.Won
+	for i := range g.client.nodes.Len() {
+		if g.proposal.Taken().Vote(i) == quorum.Denied {
+			err.Nodes = append(err.Nodes, NodeError{Node: g.client.nodes.Name(i), Err: errTokenNotTaken})
+		}
+	}
+	return again, err
+}
+
+// errTokenNotTaken explains why the grant of a node did not count.
+var errTokenNotTaken = errors.New("granted, but rejected our fencing token as too small")
+
+// permanentlyRefused reports whether too many nodes reject the call for good: then no attempt can
+// succeed.
+func (g *grant) permanentlyRefused() bool {
+	permanent := 0
+	for _, r := range g.refusals.all() {
+		var nodeErr *node.Error
+		if !errors.As(r.Err, &nodeErr) {
+			continue
+		}
+		// The end of a token block lies ahead of the clock, so a clock error about it proves nothing.
+		timely := g.proposal.End() == g.proposal.Token() && g.client.tokenClock.isCurrent(g.proposal.Token())
+		if nodeErr.Permanent() || nodeErr.Reason == node.ErrClock && timely { //nolint:errorlint // a reason is never wrapped
+			permanent++
+		}
+	}
+	return permanent > g.claims.Nodes()-g.lock.need
+}
+
+// tokenTooFar reports whether the clock of a node rejected the token.
+func (g *grant) tokenTooFar() bool {
+	for _, r := range g.refusals.all() {
+		if errors.Is(r.Err, node.ErrClock) {
+			return true
+		}
+	}
+	return false
+}
+
+// expectedFreeAfter estimates from the denials how long until a quorum is free.
+func (g *grant) expectedFreeAfter() time.Duration {
+	told := make([]time.Duration, 0, g.claims.Nodes())
+	for _, r := range g.refusals.all() {
+		if r.Outcome == node.Denied {
+			told = append(told, holderTTL(r.Holder))
+		}
+	}
+	return quorum.FreeAfter(told, g.claims.Nodes()-len(told), g.lock.need)
+}
+
+// heldError returns the error for a denied attempt. It names the owner that most nodes named.
+func (g *grant) heldError() error {
+	votes := make(map[string]int)
+	var most node.Holder
+	for _, r := range g.refusals.all() {
+		if r.Outcome != node.Denied {
+			continue
+		}
+		if r.Holder.Owner == "" && most.Owner != "" {
+			continue // free there but reserved, and other nodes named the holder
+		}
+		votes[r.Holder.Owner]++
+		switch n := votes[r.Holder.Owner]; {
+		case most.Owner == r.Holder.Owner:
+			if holderTTL(r.Holder) > holderTTL(most) {
+				most = r.Holder
+			}
+		case n > votes[most.Owner], most.Owner == "":
+			most = r.Holder
+		}
+	}
+	return &HeldError{Name: g.lock.displayName(most.Name), Owner: most.Owner, TTL: most.TTL, permits: g.lock.slots != nil}
+}
+
+// holderTTL returns how long a claim lasts. A key without expiry lasts for ever.
+func holderTTL(h node.Holder) time.Duration {
+	if h.TTL == node.NoExpiry {
+		return never
+	}
+	return h.TTL
 }

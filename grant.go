@@ -127,6 +127,59 @@ func (g *grant) acquireOp() node.Op {
 	return op
 }
 
+// recordReply records a node's answer, and returns the vote that it counts as. Requires g.mu.
+func (g *grant) recordReply(i int, sent time.Duration, r *node.Reply) quorum.Vote {
+	switch r.Outcome {
+	case node.Granted, node.Healed:
+		recovering := r.Recovering > 0
+		var now time.Duration
+		if recovering {
+			now = g.client.clock.Now()
+		}
+		if !g.claims.Confirm(i, sent, g.lock.ttl, now, recovering) {
+			g.refusals.set(i, &node.Reply{Err: &node.Error{
+				Node: g.client.nodes.Name(i), Op: node.Renew, Reason: node.ErrRecovering, Err: errHealUncounted,
+			}})
+			return quorum.Unknown
+		}
+		g.refusals.clear(i)
+		return quorum.Granted
+	case node.Denied:
+		g.claims.Drop(i)
+		g.refusals.set(i, r)
+		return quorum.Denied
+	default:
+		g.refusals.set(i, r)
+		return quorum.Unknown
+	}
+}
+
+// errHealUncounted explains why a renewal that a node accepted did not count.
+var errHealUncounted = errors.New("restored the lock, which counts from the first renewal after its recovery")
+
+// minGain bounds the work for late votes: a vote that extends a lease by less is ignored, to save a
+// clock read.
+const minGain = time.Millisecond
+
+// applyLateVote lets a vote that does not decide a round extend a held lease. Requires g.mu.
+func (g *grant) applyLateVote() {
+	gain := g.claims.ValidUntil(g.lock.need) - g.validUntil
+	if gain < minGain && g.client.cfg.Hooks.BackingChanged == nil {
+		return
+	}
+	now := g.client.clock.Now()
+	g.extendValidity(now)
+	g.reportBacking(now)
+}
+
+// extendValidity advances validUntil as the claims allow. Nothing revives a lease after its end.
+// Requires g.mu.
+func (g *grant) extendValidity(now time.Duration) {
+	if now < g.validUntil {
+		g.validUntil = max(g.validUntil, g.claims.ValidUntil(g.lock.need))
+	}
+}
+
 // nextDue returns when the scheduler must look at a held lease next.
 func (g *grant) nextDue() time.Duration { return min(g.nextRenewalAt, g.dueWithoutRenewal()) }
 
@@ -191,58 +244,31 @@ func (g *grant) renewIfDue(now, room time.Duration) bool {
 	}
 }
 
-// recordReply records a node's answer, and returns the vote that it counts as. Requires g.mu.
-func (g *grant) recordReply(i int, sent time.Duration, r *node.Reply) quorum.Vote {
-	switch r.Outcome {
-	case node.Granted, node.Healed:
-		recovering := r.Recovering > 0
-		var now time.Duration
-		if recovering {
-			now = g.client.clock.Now()
-		}
-		if !g.claims.Confirm(i, sent, g.lock.ttl, now, recovering) {
-			g.refusals.set(i, &node.Reply{Err: &node.Error{
-				Node: g.client.nodes.Name(i), Op: node.Renew, Reason: node.ErrRecovering, Err: errHealUncounted,
-			}})
-			return quorum.Unknown
-		}
-		g.refusals.clear(i)
-		return quorum.Granted
-	case node.Denied:
-		g.claims.Drop(i)
-		g.refusals.set(i, r)
-		return quorum.Denied
-	default:
-		g.refusals.set(i, r)
-		return quorum.Unknown
+// nextClaimExpiry returns when the next claim expires unless it is renewed.
+func (g *grant) nextClaimExpiry() time.Duration {
+	if g.client.cfg.Hooks.BackingChanged == nil {
+		return never // only the hook needs it
 	}
+	return g.claims.NextLapse(g.client.clock.Now())
 }
 
-// minGain bounds the work for late votes: a vote that extends a lease by less is ignored, to save a
-// clock read.
-const minGain = time.Millisecond
-
-// applyLateVote lets a vote that does not decide a round extend a held lease. Requires g.mu.
-func (g *grant) applyLateVote() {
-	gain := g.claims.ValidUntil(g.lock.need) - g.validUntil
-	if gain < minGain && g.client.cfg.Hooks.BackingChanged == nil {
+// reportBacking tells the hook when the number of nodes that back a held lease has changed. It
+// waits until all votes of the attempt have arrived: until then a small number is normal. Requires
+// g.mu.
+func (g *grant) reportBacking(now time.Duration) {
+	hook := g.client.cfg.Hooks.BackingChanged
+	if hook == nil || g.state != stateHeld || g.proposal.Votes().Missing() > 0 {
 		return
 	}
-	now := g.client.clock.Now()
-	g.extendValidity(now)
-	g.reportBacking(now)
-}
-
-// extendValidity advances validUntil as the claims allow. Nothing revives a lease after its end.
-// Requires g.mu.
-func (g *grant) extendValidity(now time.Duration) {
-	if now < g.validUntil {
-		g.validUntil = max(g.validUntil, g.claims.ValidUntil(g.lock.need))
+	have := g.claims.Backing(now)
+	if have == int(g.reportedBacking) {
+		return
 	}
+	g.reportedBacking = uint8(have) //nolint:gosec // of at most quorum.MaxNodes
+	report(&g.client.reporter, hook, BackingEvent{
+		Names: g.lock.Names(), Owner: g.owner, Have: have, Want: g.claims.Nodes(), Need: g.lock.need,
+	})
 }
-
-// errHealUncounted explains why a renewal that a node accepted did not count.
-var errHealUncounted = errors.New("restored the lock, which counts from the first renewal after its recovery")
 
 // refusals lists the last answers of the nodes that did not confirm, ordered by node. Most grants
 // have none, and many have one, of a node that is down or slow.
@@ -319,30 +345,4 @@ func replyError(r *node.Reply) error {
 	default:
 		return r.Err
 	}
-}
-
-// nextClaimExpiry returns when the next claim expires unless it is renewed.
-func (g *grant) nextClaimExpiry() time.Duration {
-	if g.client.cfg.Hooks.BackingChanged == nil {
-		return never // only the hook needs it
-	}
-	return g.claims.NextLapse(g.client.clock.Now())
-}
-
-// reportBacking tells the hook when the number of nodes that back a held lease has changed. It
-// waits until all votes of the attempt have arrived: until then a small number is normal. Requires
-// g.mu.
-func (g *grant) reportBacking(now time.Duration) {
-	hook := g.client.cfg.Hooks.BackingChanged
-	if hook == nil || g.state != stateHeld || g.proposal.Votes().Missing() > 0 {
-		return
-	}
-	have := g.claims.Backing(now)
-	if have == int(g.reportedBacking) {
-		return
-	}
-	g.reportedBacking = uint8(have) //nolint:gosec // of at most quorum.MaxNodes
-	report(&g.client.reporter, hook, BackingEvent{
-		Names: g.lock.Names(), Owner: g.owner, Have: have, Want: g.claims.Nodes(), Need: g.lock.need,
-	})
 }

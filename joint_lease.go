@@ -40,15 +40,15 @@ func newJointLease(ctx context.Context, j *Joined, interrupt context.CancelCause
 }
 
 // add appends the lease of the next step. It reports false if the joint lease is over.
-func (l *JointLease) add(h *Lease) bool {
+func (l *JointLease) add(part *Lease) bool {
 	l.mu.Lock()
 	if l.endCause != nil {
 		l.mu.Unlock()
 		return false
 	}
-	l.parts = append(l.parts, h)
+	l.parts = append(l.parts, part)
 	l.mu.Unlock()
-	if over := h.lease.joinTo(l); over != nil {
+	if over := part.lease.joinTo(l); over != nil {
 		l.end(over)
 	}
 	return true
@@ -86,8 +86,8 @@ func (l *JointLease) markEnded(why error) bool {
 // of a grant held.
 func (l *JointLease) beginReleases() {
 	defer l.releasesBegun.Done()
-	for _, h := range l.leases() {
-		if r, err := h.beginRelease(); r != nil {
+	for _, part := range l.leases() {
+		if r, err := part.beginRelease(); r != nil {
 			l.releases = append(l.releases, r)
 		} else if err != nil {
 			l.failures = append(l.failures, err)
@@ -175,8 +175,8 @@ type jointContext struct {
 func (c jointContext) Value(key any) any {
 	switch key.(type) {
 	case anyKey, heldKey, tokenKey, *permitQuery:
-		for _, h := range c.lease.leases() {
-			if v := h.contextValue(key); v != nil {
+		for _, part := range c.lease.leases() {
+			if v := part.contextValue(key); v != nil {
 				return v
 			}
 		}

@@ -229,20 +229,6 @@ func (l *Lease) endHandle(before error) bool {
 	return true
 }
 
-// extend starts a renewal, and sends its outcome to done.
-func (t *lease) extend(done chan error) error {
-	g := t.grant
-	g.mu.Lock()
-	now := g.client.clock.Now()
-	if t.overAt(now) != nil {
-		g.mu.Unlock()
-		return t.err()
-	}
-	g.renew(now, done)
-	g.mu.Unlock()
-	return nil
-}
-
 // lease is one holder's period within a grant. Nested Lease handles share it. Most grants have one
 // lease. A hand-over ends the lease and starts another in the same grant.
 type lease struct {
@@ -285,6 +271,20 @@ func (t *lease) context() context.Context {
 		t.cancel(over)
 	}
 	return t.ctx
+}
+
+// extend starts a renewal, and sends its outcome to done.
+func (t *lease) extend(done chan error) error {
+	g := t.grant
+	g.mu.Lock()
+	now := g.client.clock.Now()
+	if t.overAt(now) != nil {
+		g.mu.Unlock()
+		return t.err()
+	}
+	g.renew(now, done)
+	g.mu.Unlock()
+	return nil
 }
 
 // end marks the lease as ended and cancels its context. Requires t.grant.mu.

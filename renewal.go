@@ -55,6 +55,18 @@ func (g *grant) nextRenewal(sent time.Duration) time.Duration {
 	return quorum.Bunch(due, g.lock.ttl, g.client.renewalPhase)
 }
 
+// noCapacity means that the nodes have no capacity for another renewal now.
+const noCapacity = never
+
+// renewalRoom returns how long a renewal on need nodes takes if it is sent now, or noCapacity.
+func (c *Client) renewalRoom(need int) time.Duration {
+	takes, ok := c.nodes.Capacity(need)
+	if !ok {
+		return noCapacity
+	}
+	return takes
+}
+
 // Answer counts a node's vote on the renewal. A vote after the end of the lease is ignored: nothing
 // revives a lease.
 func (r *renewalRound) Answer(c *dispatch.Call, reply *node.Reply) {
@@ -172,18 +184,6 @@ func (g *grant) noQuorumError(op string, t *quorum.Tally) *NoQuorumError {
 		Total:   t.Nodes(),
 		Nodes:   g.nodeErrors(),
 	}
-}
-
-// noCapacity means that the nodes have no capacity for another renewal now.
-const noCapacity = never
-
-// renewalRoom returns how long a renewal on need nodes takes if it is sent now, or noCapacity.
-func (c *Client) renewalRoom(need int) time.Duration {
-	takes, ok := c.nodes.Capacity(need)
-	if !ok {
-		return noCapacity
-	}
-	return takes
 }
 
 // evicted returns why the denials of a renewal round end the lease, or nil if they do not. To end a

@@ -110,28 +110,6 @@ func (s *scheduler) onCapacity() {
 	s.armLocked()
 }
 
-// stop ends all scheduling, waits for the current run, and returns the grants that are left.
-func (s *scheduler) stop() []*grant {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.stopped = true
-	if s.timer != nil {
-		s.timer.Stop()
-	}
-	if running := s.running; running != nil {
-		s.mu.Unlock()
-		<-running
-		s.mu.Lock()
-	}
-	left := slices.Concat(append(s.starved, s.queue)...)
-	s.queue, s.starved = nil, nil
-	s.starvedCount.Store(0)
-	for _, g := range left {
-		g.heapIndex = -1
-	}
-	return left
-}
-
 // armLocked sets the timer to the first due time, unless the timer fires earlier. An early firing
 // does no harm, so postponed work does not reset it. Requires s.mu.
 func (s *scheduler) armLocked() {
@@ -242,6 +220,28 @@ func (s *scheduler) runOne(g *grant, room time.Duration) {
 	if g.heapIndex >= 0 && g.dueAt == due && g.awaitsCapacity == waits {
 		s.placeLocked(g, never, false)
 	}
+}
+
+// stop ends all scheduling, waits for the current run, and returns the grants that are left.
+func (s *scheduler) stop() []*grant {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.stopped = true
+	if s.timer != nil {
+		s.timer.Stop()
+	}
+	if running := s.running; running != nil {
+		s.mu.Unlock()
+		<-running
+		s.mu.Lock()
+	}
+	left := slices.Concat(append(s.starved, s.queue)...)
+	s.queue, s.starved = nil, nil
+	s.starvedCount.Store(0)
+	for _, g := range left {
+		g.heapIndex = -1
+	}
+	return left
 }
 
 // grantHeap is a heap of grants by due time.
