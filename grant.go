@@ -188,12 +188,12 @@ func (g *grant) dueWithoutRenewal() time.Duration {
 	return min(g.validUntil, g.lease.holdLimit(), g.nextClaimExpiry())
 }
 
-// onDue handles a held lease that is due: its end, its hold limit, or a renewal. A renewal sent now
-// takes the time room, or has to wait if room is noCapacity.
-func (g *grant) onDue(room time.Duration) {
+// onDue handles a held lease that is due: its end, its hold limit, or a renewal. takes is how long a
+// renewal takes if it is sent now, or noCapacity.
+func (g *grant) onDue(takes time.Duration) {
 	g.mu.Lock()
 	now := g.client.clock.Now()
-	why := g.reasonToEnd(now, room)
+	why := g.reasonToEnd(now, takes)
 	over := why != nil && g.endLocked(now, why, nil) // under the same g.mu, so it ends the lease that was checked
 	g.mu.Unlock()
 	if over {
@@ -203,7 +203,7 @@ func (g *grant) onDue(room time.Duration) {
 
 // reasonToEnd returns why the lease must end now, or nil. If it need not end, a due renewal is
 // sent. Requires g.mu.
-func (g *grant) reasonToEnd(now, room time.Duration) error {
+func (g *grant) reasonToEnd(now, takes time.Duration) error {
 	switch {
 	case g.state != stateHeld:
 		return nil
@@ -216,7 +216,7 @@ func (g *grant) reasonToEnd(now, room time.Duration) error {
 	case now >= g.validUntil:
 		return g.expiredError("no quorum of nodes confirmed a renewal in time")
 	}
-	if !g.renewIfDue(now, room) {
+	if !g.renewIfDue(now, takes) {
 		return ErrClosed
 	}
 	return nil
@@ -224,10 +224,10 @@ func (g *grant) reasonToEnd(now, room time.Duration) error {
 
 // renewIfDue sends a due renewal if there is capacity and it can succeed in time, and schedules the
 // next look. It reports false once the client is closed. Requires g.mu.
-func (g *grant) renewIfDue(now, room time.Duration) bool {
+func (g *grant) renewIfDue(now, takes time.Duration) bool {
 	due := now >= g.nextRenewalAt
-	waits := due && room == noCapacity
-	late := due && !waits && room >= g.validUntil-now
+	waits := due && takes == noCapacity
+	late := due && !waits && takes >= g.validUntil-now
 	if due && !waits && !late {
 		g.nextRenewalAt = never
 		g.renew(now, nil)

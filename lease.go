@@ -42,10 +42,10 @@ func onLeak(t *lease) {
 }
 
 // Context returns a context that ends when the lease does, by local time, with the reason as its
-// cause: see [context.Cause] and [Lease.Err]. The network cannot delay that. Nested leases share
-// one hold of the lock, so their contexts end when the last of them does. The context has the
-// values of the context that acquired the lease, but not its deadline. Acquire treats the lock as
-// already held if it gets this context.
+// cause: see [context.Cause] and [Lease.Err]. The network cannot delay that. The contexts of nested
+// leases end when the last of these leases does. The context has the values of the context that
+// acquired the lease, but not its deadline. Acquire treats the lock as already held if it gets this
+// context.
 func (l *Lease) Context() context.Context {
 	over := l.lease.context()
 	l.lease.grant.mu.Lock()

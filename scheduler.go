@@ -172,12 +172,12 @@ func (s *scheduler) runDue(now time.Duration) bool {
 	if s.queue.first() > now {
 		return false
 	}
-	need, room := s.queue[0].lock.need, noCapacity
+	need, takes := s.queue[0].lock.need, noCapacity
 	if len(s.starved[need]) == 0 && s.capacityFor(need) != noCapacity { // starved grants go first
-		room = 0 // no other grant could use the capacity
+		takes = 0 // no other grant could use the capacity
 	}
 	if s.queue.first() <= now && s.queue[0].lock.need == need { // unchanged while s.mu was unlocked
-		s.runOne(s.queue[0], room)
+		s.runOne(s.queue[0], takes)
 	}
 	return true
 }
@@ -194,8 +194,8 @@ func (s *scheduler) runStarved() bool {
 		if len(s.starved[need]) == 0 {
 			continue
 		}
-		if room := s.capacityFor(need); room != noCapacity && len(s.starved[need]) > 0 {
-			s.runOne(s.starved[need][0], room)
+		if takes := s.capacityFor(need); takes != noCapacity && len(s.starved[need]) > 0 {
+			s.runOne(s.starved[need][0], takes)
 			return true
 		}
 	}
@@ -211,11 +211,11 @@ func (s *scheduler) capacityFor(need int) time.Duration {
 
 // runOne calls one grant without s.mu, as the grant locks its own mutex first. The grant may renew
 // if there is capacity. Requires s.mu.
-func (s *scheduler) runOne(g *grant, room time.Duration) {
+func (s *scheduler) runOne(g *grant, takes time.Duration) {
 	// The grant stays in its heap, so that stop finds it. onDue sets its next due time.
 	due, waits := g.dueAt, g.awaitsCapacity
 	s.mu.Unlock()
-	g.onDue(room)
+	g.onDue(takes)
 	s.mu.Lock()
 	if g.heapIndex >= 0 && g.dueAt == due && g.awaitsCapacity == waits {
 		s.placeLocked(g, never, false)
