@@ -48,8 +48,8 @@ func (l *Lock) attempt(ctx context.Context, w *waiter) (*grant, retry, error) {
 	return nil, again, err
 }
 
-// start submits the attempt to all nodes. It stops early if too many nodes are down: the attempt
-// is already lost.
+// start submits the attempt to all nodes. It stops early if too many nodes are down: the attempt is
+// already lost.
 func (g *grant) start(began time.Duration) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -261,7 +261,8 @@ func (g *grant) permanentlyRefused() bool {
 		if !errors.As(r.Err, &nodeErr) {
 			continue
 		}
-		// The end of a token block lies ahead of the clock, so a clock error about it proves nothing.
+		// The end of a token block lies ahead of the clock, so a clock error about it proves
+		// nothing.
 		timely := g.proposal.End() == g.proposal.Token() && g.client.tokenClock.isCurrent(g.proposal.Token())
 		if nodeErr.Permanent() || nodeErr.Reason == node.ErrClock && timely { //nolint:errorlint // a reason is never wrapped
 			permanent++

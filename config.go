@@ -35,8 +35,8 @@ const (
 type Config struct {
 	// Nodes are the independent deployments, an odd number of them. The caller closes them.
 	Nodes []node.Node
-	// Addresses are an alternative to Nodes: Redis servers, as host:port, redis://,
-	// rediss:// or unix:// (see node.ParseAddress). The client owns these nodes.
+	// Addresses are an alternative to Nodes: Redis servers, as host:port, redis://, rediss:// or
+	// unix:// (see node.ParseAddress). The client owns these nodes.
 	Addresses []string
 	// AllowEven permits an even number of nodes. It is off by default: four nodes survive the loss
 	// of one, as three do, and are more likely to lose one.
@@ -91,9 +91,9 @@ type Config struct {
 
 	// Redisson is for fleets in which Java services lock the same names on the same nodes through
 	// Redisson. The client then announces releases on Redisson's channel too, and its waiters
-	// listen there, so that waiters of both libraries wake at once. Redisson wakes all of its
-	// waiters, so each release costs a message to each of them. Set it alike in all clients.
-	// Without it, both libraries still exclude each other, but learn of releases later.
+	// listen there. So waiters of both libraries wake at once. Redisson wakes all of its waiters,
+	// so each release costs a message to each of them. Set it alike in all clients. Without it,
+	// both libraries still exclude each other, but learn of releases later.
 	Redisson bool
 
 	// Clock is the source of time. Default: clock.System().
@@ -102,8 +102,8 @@ type Config struct {
 	// do at the same instant. A simulation sets it, to make runs repeatable. It must be safe for
 	// concurrent use. Default: rand.Float64 of math/rand/v2.
 	Jitter func() float64
-	// Logger gets a warning when a lease is lost or leaks, and when a node goes down, has lost its
-	// memory, refuses this client, or is another node at a second address. It gets a line at level
+	// Logger gets a warning when a lease is lost or leaks. It also gets one when a node goes down,
+	// loses its memory, refuses this client, or is listed at two addresses. It gets a line at level
 	// Info when a node recovers from that. Default: slog.Default().
 	Logger *slog.Logger
 	// Hooks are called for events. Default: none.
@@ -128,9 +128,9 @@ type LockOptions struct {
 	// NoHandover excludes this lock from hand-overs within the client: its leases are not handed
 	// over, and its waiters get none.
 	NoHandover bool
-	// Purpose tells people what the lock is for. It must be printable, at most MaxPurposeLength
-	// bytes. It is part of the lease's id on the nodes: see [ParseOwner]. So the client hands a
-	// lease over only to waiters with the same Purpose.
+	// Purpose describes the use of the lock, for people. It must be printable, at most
+	// MaxPurposeLength bytes. It is part of the lease's id on the nodes: see [ParseOwner]. So the
+	// client hands a lease over only to waiters with the same Purpose.
 	Purpose string
 	// Rule says how many nodes must agree. Default: a majority for RedLock, all for MultiLock.
 	Rule quorum.Rule
@@ -218,7 +218,7 @@ func (c Config) problems() []string {
 	return append(p, c.ttlProblems(c.TTL)...)
 }
 
-// ttlProblems lists what is invalid in a TTL under this Config.
+// ttlProblems lists the problems of a TTL under this Config.
 func (c Config) ttlProblems(ttl time.Duration) []string {
 	switch {
 	case ttl <= 0:
@@ -240,7 +240,7 @@ func tooSmall(ttl time.Duration, field string, timeout time.Duration) string {
 	return fmt.Sprintf("TTL %v is too small for %s %v, which is set: the TTL must be three times that, to leave time for a second try; without that setting, the lock waits for a third of its TTL", ttl, field, timeout)
 }
 
-// nodeProblems lists what is invalid in the set of nodes.
+// nodeProblems lists the problems of the set of nodes.
 func (c Config) nodeProblems() []string {
 	n := len(c.Nodes) + len(c.Addresses)
 	var p []string

@@ -188,8 +188,8 @@ func (g *grant) dueWithoutRenewal() time.Duration {
 	return min(g.validUntil, g.lease.holdLimit(), g.nextClaimExpiry())
 }
 
-// onDue handles a held lease that is due: its end, its hold limit, or a renewal. takes is how long a
-// renewal takes if it is sent now, or noCapacity.
+// onDue handles a held lease that is due: its end, its hold limit, or a renewal. takes is how long
+// a renewal takes if it is sent now, or noCapacity.
 func (g *grant) onDue(takes time.Duration) {
 	g.mu.Lock()
 	now := g.client.clock.Now()

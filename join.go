@@ -13,8 +13,8 @@ import (
 // writers, or permits of a semaphore, see [Semaphore.Acquirer]. Its method is unexported, so other
 // packages cannot implement it.
 type Acquirer interface {
-	// parts returns what the lock consists of, each part with a place in the order in which locks
-	// are taken. The error is an [*InvalidError].
+	// parts returns the parts of the lock, each with its place in the order of acquisition. The
+	// error is an [*InvalidError].
 	parts() ([]joinPart, error)
 }
 
@@ -26,14 +26,14 @@ type Joined struct {
 	err   error
 }
 
-// Join joins locks. Names of one client, under the same options, are taken in one step, as far as
-// the order allows.
+// Join joins locks. Names of one client, under the same options, are taken in one step, where the
+// order allows.
 //
 // Every Join takes its locks in one order: by name, byte by byte, then by kind, then by the sorted
-// names of the nodes. So joins never wait for each other in a circle, whatever order their callers
-// list the locks in, and in whatever processes they run. One condition applies to locks of one name
-// on several sets of nodes: all clients must give the nodes the same names. A program that takes
-// locks one by one, inside or outside a Join, must keep to that order too, or use TryAcquire.
+// names of the nodes. So joins in any processes never wait for each other in a circle, whatever
+// order their callers list the locks in. One condition applies to locks of one name on several sets
+// of nodes: all clients must give the nodes the same names. A program that takes locks one by one
+// must keep to that order too, or use TryAcquire.
 //
 // If a lock is listed twice, two names are the same, or a lock is invalid, every method returns an
 // [*InvalidError].
@@ -76,10 +76,10 @@ func (j *Joined) TryAcquire(ctx context.Context) (*JointLease, error) { return j
 // Acquire takes all of the locks, one step after the other, and waits for each as long as ctx
 // allows. If it loses one while it waits for the next, it releases all and begins anew.
 //
-// It returns the errors that [Lock.Acquire] does, and then holds nothing. It releases what it took
-// before it returns, whatever the state of ctx, bounded by the timeouts of the nodes. For locks
-// that ctx holds already, the result has nested leases. If ctx holds only some of the names of one
-// step, the error is ErrOverlap.
+// It returns the errors that [Lock.Acquire] does. After an error it holds nothing: it releases its
+// locks before it returns, whatever the state of ctx, bounded by the timeouts of the nodes. For
+// locks that ctx holds already, the result has nested leases. If ctx holds only some of the names
+// of one step, the error is ErrOverlap.
 func (j *Joined) Acquire(ctx context.Context) (*JointLease, error) { return j.acquire(ctx, true) }
 
 func (j *Joined) acquire(ctx context.Context, wait bool) (*JointLease, error) {

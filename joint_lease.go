@@ -12,8 +12,7 @@ import (
 
 // JointLease is the right to act as the holder of all locks of a [Join]. It ends when the first of
 // them does, and the others are then released. It must be released. A joint lease that is garbage
-// collected without a Release is a leak of each of its locks, as with a [Lease]. It is safe for
-// concurrent use.
+// collected without a Release is a leak of each of its locks. It is safe for concurrent use.
 type JointLease struct {
 	joined *Joined
 	ctx    context.Context //nolint:containedctx // the result of Context
@@ -68,8 +67,8 @@ func (l *JointLease) end(why error) {
 	}
 }
 
-// markEnded marks the joint lease as over, and reports whether this call did so. The caller must
-// then call beginReleases. The caller may hold the mutex of a grant.
+// markEnded marks the joint lease as over, and reports false if it was over before. After true, the
+// caller must call beginReleases. The caller may hold the mutex of a grant.
 func (l *JointLease) markEnded(why error) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -198,9 +197,9 @@ type jointLeases struct {
 	ended []*JointLease
 }
 
-// jointRef is a weak reference to a joint lease, so that a leak can be detected, and the cancel
-// function of its context, which a caller may hold alone. A context made from that one keeps the
-// joint lease alive.
+// jointRef has a weak reference to a joint lease, so that a leak can be detected. It has the cancel
+// function of its context, as a caller may hold that context alone. A context made from that one
+// keeps the joint lease alive.
 type jointRef struct {
 	lease  weak.Pointer[JointLease]
 	cancel context.CancelCauseFunc

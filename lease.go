@@ -11,9 +11,9 @@ import (
 // Lease is the right to act as the holder of a lock. It lasts from its grant until Release, loss,
 // Close, or MaxHold. It is safe for concurrent use.
 //
-// It must be released. A lease that is garbage collected without a Release is released when its
-// next renewal is due, and reported as a leak. Code that still uses its context keeps it from being
-// collected.
+// It must be released. A lease that is garbage collected without a Release is a leak. The client
+// reports it, and releases it when its next renewal is due. Code that still uses its context keeps
+// it from being collected.
 type Lease struct {
 	lease *lease
 	// values is the context that acquired the lease. ctx is the context of the lease, made when
@@ -67,10 +67,10 @@ func (l *Lease) Owner() string { return l.lease.grant.owner }
 // names. This holds for every owner, whatever memory nodes have lost, and however wrong the clocks
 // of clients are. It requires that the clocks of nodes do not go back.
 //
-// A resource that remembers the largest token it has seen, and refuses smaller ones, is safe from a
-// paused holder whose lease is over. Package fence helps with that. A token fits in 63 bits and is
-// never 0. Nested leases share it. Readers may have the token of an earlier writer, or of each
-// other: see [RWLock.Read]. Permits have the token of their slots: see [Lease.Slots].
+// A resource that remembers the largest token, and refuses smaller ones, is safe from a paused
+// holder whose lease is over. Package fence helps with that. A token fits in 63 bits and is never
+// 0. Nested leases share it. Readers may have the token of an earlier writer, or of each other: see
+// [RWLock.Read]. Permits have the token of their slots: see [Lease.Slots].
 func (l *Lease) Token() uint64 { return l.lease.token }
 
 // ValidUntil returns the end of the lease by the wall clock, for display, as nodes have confirmed
@@ -82,8 +82,7 @@ func (l *Lease) ValidUntil() time.Time {
 }
 
 // Remaining returns how long the lease is certainly still valid. That is the rest of its TTL, less
-// the time spent acquiring it and clock drift, or the rest of its MaxHold. It is 0 when the lease
-// has ended.
+// clock drift and the time spent acquiring it, or of its MaxHold. It is 0 when the lease has ended.
 func (l *Lease) Remaining() time.Duration {
 	if l.Err() != nil {
 		return 0
@@ -149,27 +148,27 @@ func (l *Lease) startAndWait(ctx context.Context, start func(*lease, chan error)
 	}
 }
 
-// Release releases the lock on every node. It returns once enough nodes have confirmed for others to
-// acquire the lock. It is sent whatever the state of ctx, from which it takes values only; the
+// Release releases the lock on every node. It returns once enough nodes have confirmed for others
+// to acquire the lock. It is sent whatever the state of ctx, from which it takes values only; the
 // timeout of each node bounds it.
 //
-// It returns nil once confirmed. It returns nil at once for a nested lease, and for a lease that is
-// handed over to the next waiter of this client. A [*NoQuorumError] names the nodes that did not
-// confirm. The library retries them in the background, and they free the lock when its TTL is over.
-// If the lease had ended before, the error says how: [*LostError], ErrReleased for a second
-// Release, ErrHoldLimit, ErrClosed. Release may be called at any time, from any goroutine, and any
-// number of times.
+// It returns nil once confirmed. It returns nil at once for a nested lease, and for a hand-over to
+// the next waiter of this client. A [*NoQuorumError] names the nodes that did not confirm. The
+// library retries them in the background, and they free the lock when its TTL is over. If the lease
+// had ended before, the error says how: [*LostError], ErrReleased for a second Release,
+// ErrHoldLimit, ErrClosed. Release may be called at any time, from any goroutine, and any number of
+// times.
 //
-// It also returns a [*LostError] if the lease was still valid by local time, but fewer nodes had it
-// than its rule needs: names were deleted by hand or by force, evicted, or taken by another owner.
-// Then another holder may have been at work at the same time. See [Hooks.LossFound]. The first
-// answers of the nodes decide:
+// It also returns a [*LostError] if the lease was still valid by local time, but too few nodes had
+// it for its rule: names were deleted by hand or by force, evicted, or taken by another owner. Then
+// another holder may have been at work at the same time. See [Hooks.LossFound]. The first answers
+// of the nodes decide:
 //
 //   - A node that removed all names had the lease.
-//   - A node that found a name missing did not have it, with three exceptions that prove nothing:
-//     an answer after the end of the lease, as names expire then; an answer to an operation that
-//     may have run before; and the answer of a node that recovers from a loss of its memory, as
-//     such a node has granted the lock to no other owner.
+//   - A node that found a name missing did not have it, with three exceptions that prove nothing.
+//     First, an answer after the end of the lease, as names expire then. Second, an answer to an
+//     operation that may have run before. Third, the answer of a node that recovers from a loss of
+//     its memory, as such a node has granted the lock to no other owner.
 //   - A node that did not answer may have had it.
 //
 // Release returns at once when nodes that removed all names meet the need of the rule. If nodes

@@ -102,7 +102,7 @@ func (l *Lock) With(o LockOptions) *Lock {
 	return m
 }
 
-// nameProblems lists what is invalid in a lock's names, which are sorted.
+// nameProblems lists the problems of a lock's names, which are sorted.
 func nameProblems(names []string) []string {
 	var p []string
 	switch {
@@ -147,10 +147,11 @@ func (l *Lock) validate(ctx context.Context) error {
 
 // TryAcquire takes the lock if that is possible now, in one attempt.
 //
-// It fails with a [*HeldError] if another owner has the lock, or if the lock is free but reserved
-// for an earlier waiter (except with WaitSpin). It fails with a [*NoQuorumError] if too few nodes
-// answer. After a failure, the library undoes partial grants in the background. ctx bounds the
-// attempt only: the lease outlives it. See [Lock.Acquire] for the rest.
+// It fails with a [*HeldError] if another owner has the lock. That error also means that the lock
+// is free but reserved for an earlier waiter, except with WaitSpin. It fails with a
+// [*NoQuorumError] if too few nodes answer. After a failure, the library undoes partial grants in
+// the background. ctx bounds the attempt only: the lease outlives it. See [Lock.Acquire] for the
+// rest.
 func (l *Lock) TryAcquire(ctx context.Context) (*Lease, error) {
 	return l.acquire(ctx, (*Lock).acquireNow)
 }
@@ -171,7 +172,7 @@ func (l *Lock) TryAcquire(ctx context.Context) (*Lease, error) {
 // help: with [ErrClosed], [ErrOverlap], [ErrUpgrade] or an [*InvalidError], or with a
 // [*NoQuorumError] if too many nodes reject the call for good. Such rejections are a wrong
 // password, a key of another type, other limits, or a clock that is far off. After any error, no
-// node keeps a grant: the library removes what is left in the background.
+// node keeps a grant: the library removes the remains in the background.
 func (l *Lock) Acquire(ctx context.Context) (*Lease, error) {
 	return l.acquire(ctx, (*Lock).acquireWaiting)
 }
@@ -260,10 +261,10 @@ func (l *Lock) backoffBefore(attempt int, r retry) time.Duration {
 // fn gets ctx with the values of the lease. That context ends as soon as the lease or ctx does: fn
 // must then return. [Lock.Token] finds the token in it.
 //
-// Do returns fn's error. It joins a [*LostError], or another cause of the end, if the lease ended
-// before fn returned, or if the release finds that the lease was lost, as [Lease.Release] says.
-// Then another holder may have had the lock meanwhile. Do does not report a release that too few
-// nodes confirmed: the lock frees itself within its TTL.
+// Do returns fn's error. If the lease ended before fn returned, Do joins the cause: a [*LostError]
+// or another. It also joins a [*LostError] if the release finds one, as [Lease.Release] says. Then
+// another holder may have had the lock meanwhile. Do does not report a release that too few nodes
+// confirmed: the lock frees itself within its TTL.
 func (l *Lock) Do(ctx context.Context, fn func(ctx context.Context) error) error {
 	lease, err := l.Acquire(ctx)
 	if err != nil {

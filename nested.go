@@ -61,7 +61,7 @@ func (c leaseContext) Value(key any) any {
 	return c.values.Value(key)
 }
 
-// contextValue returns what the lease itself knows of a context key, or nil.
+// contextValue returns the lease's own value for a context key, or nil.
 func (l *Lease) contextValue(key any) any {
 	t := l.lease
 	switch k := key.(type) {

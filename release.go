@@ -44,8 +44,8 @@ func (g *grant) endLocked(now time.Duration, cause error, r *releaseRound) bool 
 	g.state = stateEnded
 	t.end(cause)
 	g.reportEnd(t, cause, now-t.grantedAt, false) // before the next holder can report its grant
-	// The releases are queued first. A Close that does not find the grant may close the senders,
-	// and the next waiter of this client must send nothing before the release.
+	// The releases are queued first. A Close that does not find the grant may close the senders.
+	// The next waiter of this client must send nothing before the release.
 	g.releaseEverywhere(now, r)
 	g.client.scheduler.remove(g)
 	g.lock.returnSlots(true)
@@ -87,7 +87,7 @@ func (g *grant) lostError(cause LossCause, reason string) error {
 	return &LostError{Names: g.lock.Names(), Owner: g.owner, Cause: cause, Reason: reason, Nodes: g.nodeErrors()}
 }
 
-// undoMargin is how long undos are repeated beyond the TTL. A claim is over after the TTL, but a
+// undoMargin is how long undos are repeated beyond the TTL. A claim is over after the TTL. But a
 // node that hangs may have buffered commands, and run them when it wakes.
 const undoMargin = time.Minute
 
@@ -157,8 +157,8 @@ func (g *grant) ticketAfterUndo(i int) node.Waiter {
 }
 
 // releaseRound is a release whose caller wants to know the outcome. The first answers of the nodes
-// settle two questions. Have enough nodes confirmed it for others to acquire the lock? Had the
-// lease lost its quorum before, because too few nodes still had it?
+// settle two questions. Have enough nodes confirmed for others to acquire the lock? Had the lease
+// lost its quorum before?
 type releaseRound struct {
 	grant *grant
 	token uint64
@@ -293,8 +293,8 @@ func (q *lossInquiry) record(i int, reply *node.Reply) {
 }
 
 // conclude settles whether the lease was lost. A recovering node has granted the lock to no other
-// owner since it lost its memory, so it counts as one that has the lease. If a node does not answer
-// now, its first answer stands. Requires q.release.mu.
+// owner since it lost its memory. So it counts as a node that has the lease. If a node does not
+// answer now, its first answer stands. Requires q.release.mu.
 func (q *lossInquiry) conclude() {
 	r := q.release
 	defer r.decided.Done()

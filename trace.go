@@ -10,8 +10,8 @@ import (
 	"github.com/quorumlock/quorumlock/quorum"
 )
 
-// trace records one acquiring call for the hook Acquisition. It is nil unless that hook is set: a nil
-// trace records nothing.
+// trace records one acquiring call for the hook Acquisition. It is nil unless that hook is set: a
+// nil trace records nothing.
 //
 // A call returns before the slower nodes have voted, and the trace ends when all have. The trace
 // travels in the context of the attempts, as an attempt is made either by a waiter or by
