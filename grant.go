@@ -28,10 +28,11 @@ const (
 //
 // mu guards the fields below it, except the fields of the scheduler.
 //
-// The lock order of the package is grant, localQueues, inbox.Set, messageRouter, ticket, sender;
-// every other mutex is locked after these. No goroutine holds two mutexes of one type, so two
-// grants are never locked together. Hooks, callers' functions and operations of nodes never run
-// under a mutex. docs/architecture.md lists all pairs.
+// The lock order of the package is grant, localQueues, inbox.Set, messageRouter, ticket, sender.
+// latchRound and releaseRound come before sender, too. All other mutexes come last.
+// docs/architecture.md lists all pairs. No goroutine holds two mutexes of one type, so two grants
+// are never locked together. Hooks, callers' functions and operations of nodes never run under a
+// mutex.
 type grant struct {
 	client *Client
 	lock   *Lock
