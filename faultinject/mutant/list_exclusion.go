@@ -67,14 +67,14 @@ var exclusion = []Mutant{
 `,
 			},
 			{
-				Old: `	h := newGrant(l, w)
+				Old: `	g := newGrant(l, w)
 `,
-				New: `	h := newGrant(l, w)
+				New: `	g := newGrant(l, w)
 	if w != nil && w.owner == "" {
-		w.owner = h.owner
+		w.owner = g.owner
 	}
 	if w != nil {
-		h.owner = w.owner
+		g.owner = w.owner
 	}
 `,
 			},
@@ -95,14 +95,14 @@ var exclusion = []Mutant{
 		Then: "A denial that was lost on its way is counted as a grant.",
 		Edits: []Edit{{
 			Old: `	default:
-		h.refusals.set(i, r)
+		g.refusals.set(i, r)
 		return quorum.Unknown`,
 			New: `	default:
 		if errors.Is(r.Err, node.ErrTimeout) {
-			h.claims.Confirm(i, sent, h.lock.ttl, 0, false)
+			g.claims.Confirm(i, sent, g.lock.ttl, 0, false)
 			return quorum.Granted
 		}
-		h.refusals.set(i, r)
+		g.refusals.set(i, r)
 		return quorum.Unknown`,
 		}},
 	},

@@ -41,7 +41,7 @@ var losses = []Mutant{
 		Kind: "permits",
 		Edits: []Edit{{
 			File: "eviction.go",
-			Old:  `other.Token > h.proposal.End()`,
+			Old:  `other.Token > g.proposal.End()`,
 			New:  `other.Token >= 0`,
 		}},
 	},

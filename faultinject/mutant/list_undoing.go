@@ -7,9 +7,9 @@ var undoing = []Mutant{
 		Rule: "A round is undone on each node that may have seen it, also where the outcome is unknown.",
 		Then: "An acquisition that runs after its timeout leaves a lock behind.",
 		Edits: []Edit{{
-			Old: `	if !h.proposal.Exposed().Has(i) {
+			Old: `	if !g.proposal.Exposed().Has(i) {
 		to.Answer(`,
-			New: `	if !h.proposal.Exposed().Has(i) || h.refusals.get(i) != nil && h.refusals.get(i).Err != nil {
+			New: `	if !g.proposal.Exposed().Has(i) || g.refusals.get(i) != nil && g.refusals.get(i).Err != nil {
 		to.Answer(`,
 		}},
 	},
@@ -60,7 +60,7 @@ var undoing = []Mutant{
 		Edits: []Edit{{
 			Old: `			continue
 		}
-		h.proposal.Expose(i)
+		g.proposal.Expose(i)
 `,
 			New: `			continue
 		}
@@ -73,13 +73,13 @@ var undoing = []Mutant{
 		Then: "The renewal puts the released lock back.",
 		Edits: []Edit{
 			{
-				Old: `	case h.state != stateHeld:
+				Old: `	case g.state != stateHeld:
 		return nil
-	case h.lease.leaked:`,
-				New: `	case h.lease.leaked:`,
+	case g.lease.leaked:`,
+				New: `	case g.lease.leaked:`,
 			},
 			{
-				Old: `	h.client.scheduler.remove(h)
+				Old: `	g.client.scheduler.remove(g)
 `,
 				New: ``,
 			},
@@ -91,7 +91,7 @@ var undoing = []Mutant{
 		Then: "A cancelled Acquire leaves its locks behind.",
 		Edits: []Edit{{
 			Old: `	case <-ctx.Done():
-		h.rollBack()`,
+		g.rollBack()`,
 			New: `	case <-ctx.Done():`,
 		}},
 	},

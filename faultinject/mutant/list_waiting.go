@@ -29,8 +29,8 @@ var waiting = []Mutant{
 		Rule: "A holder that is handed a lease gets a token of its own.",
 		Then: "A resource cannot tell it from the former holder.",
 		Edits: []Edit{{
-			Old: `next.start(h, l, t.token+1, now)`,
-			New: `next.start(h, l, t.token, now)`,
+			Old: `next.start(g, l, t.token+1, now)`,
+			New: `next.start(g, l, t.token, now)`,
 		}},
 	},
 	{
@@ -38,8 +38,8 @@ var waiting = []Mutant{
 		Rule: "A lease is handed over as long as its block of tokens has another one.",
 		Then: "The next client has got that token, or will.",
 		Edits: []Edit{{
-			Old: `if h.lease.token >= h.proposal.End() {`,
-			New: `if h.lease == nil {`,
+			Old: `if g.lease.token >= g.proposal.End() {`,
+			New: `if g.lease == nil {`,
 		}},
 	},
 	{
@@ -47,8 +47,8 @@ var waiting = []Mutant{
 		Rule: "The fence of a block of tokens is its end.",
 		Then: "The holder that was handed the lease and the next grant have the same token.",
 		Edits: []Edit{{
-			Old: `op.Token, op.Reserve = h.proposal.Token(), h.proposal.End()-h.proposal.Token()`,
-			New: `op.Token = h.proposal.Token()`,
+			Old: `op.Token, op.Reserve = g.proposal.Token(), g.proposal.End()-g.proposal.Token()`,
+			New: `op.Token = g.proposal.Token()`,
 		}},
 	},
 	{
