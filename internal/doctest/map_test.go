@@ -67,7 +67,9 @@ func TestEveryMutexHasItsPlace(t *testing.T) {
 		}
 	}
 	require.Positive(t, mutexes)
-	require.Equal(t, mutexes, strings.Count(text, ".mu`]("), "%s lists a mutex that is gone", architecture)
+	if listed := strings.Count(text, ".mu`]("); listed > mutexes {
+		t.Errorf("%s lists %d mutexes, and the code has %d", architecture, listed, mutexes)
+	}
 }
 
 // TestEveryGoroutineHasItsOwner compares the places that start goroutines with the tables of them.
