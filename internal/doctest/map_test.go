@@ -4,6 +4,7 @@ import (
 	"go/ast"
 	"go/parser"
 	"go/token"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
@@ -11,7 +12,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
 
@@ -31,6 +31,9 @@ func TestLinkedNamesAreDeclared(t *testing.T) {
 			for _, m := range named.FindAllStringSubmatch(line, -1) {
 				found++
 				path := filepath.Join(filepath.Dir(d.path), m[2])
+				if _, err := os.Stat(filepath.Join(root, path)); err != nil {
+					continue // TestLinks reports that the file does not exist
+				}
 				if names := declared(t, path); !slices.Contains(names, m[1]) {
 					t.Errorf("%s:%d: %s does not declare %s", d.path, i+1, path, m[1])
 				}
@@ -45,7 +48,9 @@ func TestStepsHaveOneLink(t *testing.T) {
 	steps := stepsOf(t, "## Five operations, step by step")
 	require.Greater(t, len(steps), 50)
 	for _, step := range steps {
-		assert.Len(t, link.FindAllString(step, -1), 1, "a step must link to one place: %s", step)
+		if links := link.FindAllString(step, -1); len(links) != 1 {
+			t.Errorf("a step must link to one place, and not to %d: %s", len(links), strings.TrimSpace(step))
+		}
 	}
 }
 
@@ -56,11 +61,15 @@ func TestEveryMutexHasItsPlace(t *testing.T) {
 	for _, path := range libraryFiles(t) {
 		for _, name := range mutexesOf(parse(t, path)) {
 			mutexes++
-			assert.Contains(t, text, "| [`"+name+"`](../"+path+") |", "the table of %s must say when %s may be locked", architecture, name)
+			if !strings.Contains(text, "| [`"+name+"`](../"+path+") |") {
+				t.Errorf("the table of %s must say when %s of %s may be locked", architecture, name, path)
+			}
 		}
 	}
 	require.Positive(t, mutexes)
-	require.Equal(t, mutexes, strings.Count(text, ".mu`]("), "%s lists a mutex that is gone", architecture)
+	if listed := strings.Count(text, ".mu`]("); listed > mutexes {
+		t.Errorf("%s lists %d mutexes, and the code has %d", architecture, listed, mutexes)
+	}
 }
 
 // TestEveryGoroutineHasItsOwner compares the places that start goroutines with the tables of goroutines.
@@ -73,7 +82,9 @@ func TestEveryGoroutineHasItsOwner(t *testing.T) {
 		}
 		if startsGoroutine(parse(t, path)) {
 			starts++
-			assert.Contains(t, section, "](../"+path+")", "%s must name the goroutine or timer that %s starts, and its owner", architecture, path)
+			if !strings.Contains(section, "](../"+path+")") {
+				t.Errorf("%s must name the goroutine or timer that %s starts, and its owner", architecture, path)
+			}
 		}
 	}
 	require.Positive(t, starts)
