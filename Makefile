@@ -77,7 +77,7 @@ test-load: setup ## Run make test beside busy processes, twice as many as proces
 
 .PHONY: test-long
 test-long: setup ## Run the tests of the library itself with all their cases, and for longer
-	$(GO) test -race -count=1 -shuffle=on -parallel $(PARALLEL) -timeout 2h . ./internal/realtest -args -long
+	$(GO) test -race -count=1 -shuffle=on -parallel $(PARALLEL) -timeout 2h ./internal/tests/... ./internal/realtest -args -long
 
 .PHONY: chaos
 chaos: setup ## Break real nodes for a minute, as processes and as containers (CHAOS=1m)
