@@ -26,7 +26,7 @@ type Fleet struct {
 	T     *testing.T
 	Clock clock.Clock // of the nodes, and of clients that set no other
 	Nodes []*node.Memory
-	// Limits are those that the nodes are set up for, by default those of the first client.
+	// Limits are the limits of the nodes: by default the limits of the first client.
 	Limits  node.Limits
 	clients int
 }
@@ -52,7 +52,7 @@ func New(t *testing.T, n int) *Fleet {
 	return f
 }
 
-// SetUp initializes the nodes for clients with this configuration, as an operator does. It deletes what the nodes hold,
+// SetUp initializes the nodes for clients with this configuration, as an operator does. It empties the nodes first,
 // unless they are set up for the same limits already.
 func (f *Fleet) SetUp(cfg quorumlock.Config) {
 	f.T.Helper()

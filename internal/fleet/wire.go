@@ -16,7 +16,7 @@ type Wire struct {
 	NodeName string
 	// Severed fails every call, unsent.
 	Severed atomic.Bool
-	// Slow delays requests, and Muted delays replies, by so many nanoseconds.
+	// Slow is the delay of requests, Muted the delay of replies, in nanoseconds.
 	Slow, Muted atomic.Int64
 }
 
