@@ -46,13 +46,13 @@ var rules = []rule{
 	},
 	{
 		name: "what starts servers and runs suites stays out of the library",
-		docs: "node/nodetest, internal/redisproc, internal/testkit, internal/watchdog and internal/witness are for tests: only " +
-			"_test.go files, and packages that the root does not import, may use them.",
+		docs: "node/nodetest, internal/fleet, internal/redisproc, internal/testkit, internal/watchdog and internal/witness are for " +
+			"tests: only _test.go files, and packages that the root does not import, may use them.",
 		pkg:  module,
 		deps: true,
 		deny: []string{
-			module + "/node/nodetest", module + "/internal/redisproc", module + "/internal/testkit", module + "/internal/watchdog",
-			module + "/internal/witness", "testing",
+			module + "/node/nodetest", module + "/internal/fleet", module + "/internal/redisproc", module + "/internal/testkit",
+			module + "/internal/watchdog", module + "/internal/witness", "testing",
 		},
 	},
 	{
