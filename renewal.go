@@ -52,7 +52,7 @@ func (h *grant) renews() uint8 { return uint8(h.lock.need) } //nolint:gosec // a
 // nextRenewal is when to renew, after a round that was sent then and has succeeded.
 func (h *grant) nextRenewal(sent time.Duration) time.Duration {
 	due := quorum.NextRenewal(sent, h.lock.ttl, 0, h.client.cfg.Jitter())
-	return quorum.Bunch(due, h.lock.ttl, h.client.renewalPhase)
+	return quorum.AlignToBunch(due, h.lock.ttl, h.client.renewalPhase)
 }
 
 // answer is a node's vote on the renewal. After the end of the lease it is ignored:

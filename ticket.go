@@ -25,7 +25,7 @@ type ticket struct {
 	fifo bool
 
 	mu       sync.Mutex
-	forecast quorum.Outlook
+	forecast quorum.Forecast
 	// listening are the nodes whose messages arrive, as of the last attempt; entered those
 	// in whose queues it may be; standing those that have said so since, and first those
 	// where nobody stands before it; and pending those that have not answered.
@@ -58,7 +58,7 @@ func newTicket(w *waiter) *ticket {
 		id:       w.lock.slots.WaiterID(c.id + ":" + c.nextSequence()),
 		number:   w.number,
 		fifo:     w.lock.isFIFO(),
-		forecast: quorum.NewOutlook(c.nodes.Len(), w.lock.need),
+		forecast: quorum.NewForecast(c.nodes.Len(), w.lock.need),
 	}
 	if w.lock.waitMode != WaitFair {
 		e.number = c.queues.ticketNumber(w)
@@ -81,7 +81,7 @@ func (e *ticket) beginAttempt(now time.Duration) {
 	e.listening, e.confirmedAt, e.headAt, e.attempted = listening, 0, 0, true
 	e.recheckAfter = recheckInterval - time.Duration(e.client.cfg.Jitter()*float64(recheckInterval/4))
 	e.notBefore = now + e.backoff()
-	e.forecast.Ask(now, e.client.settleTime())
+	e.forecast.StartAttempt(now, e.client.settleTime())
 }
 
 // stamp has an acquisition on one node leave an entry if it is denied.
@@ -138,9 +138,9 @@ func (e *ticket) voted(i int, now time.Duration, r *node.Reply) {
 		until := addTime(now, holderTTL(r.Holder))
 		switch {
 		case r.Holder.Owner == "":
-			e.forecast.Left(i, until, r.Rank)
+			e.forecast.Reserved(i, until, r.Rank)
 		case e.waiter.lock.slots.WrongSlots(r.Pool):
-			e.forecast.Idle(i, now)
+			e.forecast.Free(i, now)
 		default:
 			e.forecast.Denied(i, until, r.Rank)
 		}
@@ -180,7 +180,7 @@ func (e *ticket) onResubscribed(i int, now time.Duration) {
 func (e *ticket) onGaveBack(i int, now time.Duration) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.forecast.Idle(i, now)
+	e.forecast.Free(i, now)
 }
 
 // onAttemptFailed notes what an attempt has come to: until when to wait at most if there are too few
@@ -241,9 +241,9 @@ func (e *ticket) nextAttempt() time.Duration {
 	case !e.attempted:
 		return e.pollAt
 	case e.mustPoll || !e.holderIsCovered():
-		return min(e.pollAt, max(e.notBefore, e.forecast.Next(e.recheckAfter)))
+		return min(e.pollAt, max(e.notBefore, e.forecast.NextAttempt(e.recheckAfter)))
 	default:
-		return max(e.notBefore, e.forecast.Next(e.recheckAfter))
+		return max(e.notBefore, e.forecast.NextAttempt(e.recheckAfter))
 	}
 }
 

@@ -180,7 +180,7 @@ func (p *Proposal) NeedsHigherToken() bool { return p.taken.Result() == Lost && 
 
 // FenceToBeat returns the largest of the tokens that need nodes have told at most: whatever the
 // other nodes know, need nodes take a larger one.
-func (p *Proposal) FenceToBeat() uint64 { return ToBeat(p.fences, p.taken.Need()) }
+func (p *Proposal) FenceToBeat() uint64 { return TokenToBeat(p.fences, p.taken.Need()) }
 
 // Raise proposes a higher token to the nodes that have not failed: next is asked for one above a
 // given token. Begin must follow. It is the same owner's acquisition again, so the nodes that
@@ -195,7 +195,7 @@ func (p *Proposal) Raise(next func(above uint64) uint64) {
 			fences[i] = math.MaxUint64 // it takes nothing
 		}
 	}
-	p.token = next(max(p.end, ToBeat(fences, need)))
+	p.token = next(max(p.end, TokenToBeat(fences, need)))
 	p.end = p.token // a proposal that outbids others reserves no block
 }
 

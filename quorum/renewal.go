@@ -31,11 +31,11 @@ func NextRenewal(sent, ttl time.Duration, failed int, jitter float64) time.Durat
 // bunches is how many there are in a TTL.
 const bunches = 128
 
-// Bunch returns the instant at which a lease is renewed that is due then: the last one not
+// AlignToBunch returns the instant at which a lease is renewed that is due then: the last one not
 // after it of those that lie a 128th of the TTL apart, one of them at phase. So leases with
 // one TTL renew in bunches, many to a message, each of them earlier than it had to by less
 // than a hundredth of its TTL. Clients have phases of their own, so as not to come together.
-func Bunch(due, ttl, phase time.Duration) time.Duration {
+func AlignToBunch(due, ttl, phase time.Duration) time.Duration {
 	grain := ttl / bunches
 	if grain <= 0 {
 		return due

@@ -12,11 +12,11 @@ func NextToken(clock int64, seen uint64) uint64 {
 	return max(uint64(max(clock, 0)), seen+1)
 }
 
-// ToBeat returns the largest of the need smallest fences: a token above it is one that
+// TokenToBeat returns the largest of the need smallest fences: a token above it is one that
 // need nodes will take, and no node beyond those has a say in how large it must be, such
 // as one whose clock is far ahead. It neither allocates nor reorders its argument, and
 // returns 0 if there are fewer than need fences, or need is below 1.
-func ToBeat(fences []uint64, need int) uint64 {
+func TokenToBeat(fences []uint64, need int) uint64 {
 	if need < 1 || len(fences) < need {
 		return 0
 	}
