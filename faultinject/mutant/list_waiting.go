@@ -56,8 +56,8 @@ var waiting = []Mutant{
 		Rule: "A wake that comes before the denial of the attempt it belongs to is kept.",
 		Then: "The waiter believes the denial, which is older, and sleeps on.",
 		Edits: []Edit{{
-			Old: `	o.expect(i, after(until, time.Duration(max(rank, 0))*spread))`,
-			New: `	o.first, o.free[i] = never, after(until, time.Duration(max(rank, 0))*spread)`,
+			Old: `	f.expect(i, after(until, time.Duration(max(rank, 0))*spread))`,
+			New: `	f.releasedAt, f.freeAt[i] = never, after(until, time.Duration(max(rank, 0))*spread)`,
 		}},
 	},
 	{
@@ -65,8 +65,8 @@ var waiting = []Mutant{
 		Rule: "A waiter tries again after a second, whatever it expects.",
 		Then: "A wake that is lost, or came to one who is frozen, was the last.",
 		Edits: []Edit{{
-			Old: `	next := min(after(o.asked, recheck), after(o.first, o.others))`,
-			New: `	next := after(o.first, o.others)`,
+			Old: `	next := min(after(f.attemptAt, recheck), after(f.releasedAt, f.grace))`,
+			New: `	next := after(f.releasedAt, f.grace)`,
 		}},
 	},
 	{
