@@ -7,21 +7,19 @@ import (
 	"time"
 )
 
-// localQueues are all those of one client who wait for locks, in one line for each set of names
-// and rule.
-// Only the first of a line talks to the nodes, and only while nobody of this client holds
-// the lock: to wait in a line costs nothing.
+// localQueues are the local queues of one client: the waiters of one lock each. Only the first
+// waiter of a queue talks to the nodes, and only while this client does not hold the lock. A waiter
+// behind it costs the nodes nothing.
 type localQueues struct {
 	mu sync.Mutex
 	by map[queueKey]*localQueue
-	// spare are lines that were used up.
+	// spare are empty queues, for reuse.
 	spare []*localQueue
 }
 
-// queueKey is a set of names (the name, or several with their lengths), how many nodes have to
-// grant them, and whether those in the line spin, or read: who needs all nodes must not hold up those who
-// are content with most, who looks from time to time not those who are woken, and who writes not
-// those who read. Readers do not wait for each other.
+// queueKey identifies a local queue: the names, the number of nodes that must grant, and the kind
+// of waiter. Waiters queue separately by quorum, by spinning and by reading: a MultiLock must not
+// block a RedLock, a spinning waiter a notified one, or a writer the readers.
 type queueKey struct {
 	id        string
 	need      uint8
@@ -30,7 +28,6 @@ type queueKey struct {
 	reads     bool
 }
 
-// queueKey is that of the line of those who want a lock.
 func (l *Lock) queueKey() queueKey {
 	return queueKey{
 		id: l.queueName[0], need: uint8(l.need), //nolint:gosec // of at most quorum.MaxNodes
@@ -38,7 +35,8 @@ func (l *Lock) queueKey() queueKey {
 	}
 }
 
-// joinNames is several names in one, and no others.
+// joinNames encodes a list of names as one string, uniquely: one name as itself, several with their
+// lengths.
 func joinNames(names []string) string {
 	if len(names) == 1 {
 		return names[0]
@@ -52,31 +50,34 @@ func joinNames(names []string) string {
 	return b.String()
 }
 
-// localQueue is who of this client holds the names, and who waits for them.
+// localQueue has this client's waiters for one lock, in FIFO order, and the grant if this client
+// holds it.
 type localQueue struct {
-	// heldBy is the hold of this client, or nil.
+	// heldBy is the grant of this client, or nil.
 	heldBy *grant
-	// head and last are the ends of the line of waiters.
+	// head and tail are the ends of the list of waiters.
 	head, tail *waiter
-	// attempting is how many of them make an attempt, denied how many are known to wait for others.
+	// attempting counts the waiters that make an attempt, blocked the waiters that are known to
+	// wait for others.
 	attempting, blocked int32
-	// history is nil where nobody waits: there are as many lines as held locks.
+	// history is nil while no waiter is queued: every held lock has a queue, so an idle queue must
+	// be small.
 	history *queueHistory
 }
 
-// queueHistory is what those who wait have to know of those before them.
+// queueHistory is what a waiter needs to know of earlier attempts and holders of its queue.
 type queueHistory struct {
-	// lastFreed is when a hold of this client ended last while somebody waited, in microseconds
-	// by the wall clock: then the others have their turn.
+	// lastFreed is when a grant of this client last ended while a waiter was queued, in
+	// microseconds by the wall clock. After it, other clients have their turn.
 	lastFreed int64
-	// Where nobody can be woken, since is when this client's turn began, and rest until when
-	// it leaves the lock to those who look for it from time to time.
+	// turnStart and turnRest are for waiters that spin, which no node can wake. This client's turn
+	// began at turnStart. Until turnRest, it leaves the lock to the clients that poll for it.
 	turnStart, turnRest time.Duration
-	// lastErr is what the last attempt of the line came to.
+	// lastErr is the result of the last attempt of this queue.
 	lastErr error
 }
 
-// ensureHistory is what is known of those before; made if need be.
+// ensureHistory returns the queue's history, and allocates it if necessary.
 func (ln *localQueue) ensureHistory() *queueHistory {
 	if ln.history == nil {
 		ln.history = &queueHistory{}
@@ -84,7 +85,7 @@ func (ln *localQueue) ensureHistory() *queueHistory {
 	return ln.history
 }
 
-// historyCopy is what is known of those before.
+// historyCopy returns a copy of the queue's history, or the zero value.
 func (ln *localQueue) historyCopy() queueHistory {
 	if ln.history == nil {
 		return queueHistory{}
@@ -92,18 +93,17 @@ func (ln *localQueue) historyCopy() queueHistory {
 	return *ln.history
 }
 
-// recordAttempt notes what the last attempt came to. If it is nil, what stood in the way before does
-// not any more.
+// recordAttempt records the result of the last attempt. A nil err clears the earlier obstacle.
 func (ln *localQueue) recordAttempt(err error) {
 	if err != nil || ln.history != nil {
 		ln.ensureHistory().lastErr = err
 	}
 }
 
-// maxSpareQueues bounds how many used lines are kept.
+// maxSpareQueues bounds the number of empty queues that are kept for reuse.
 const maxSpareQueues = 64
 
-// queueFor is the line of a key, made if need be. The mutex is held.
+// queueFor returns the queue of a key, and creates it if necessary. Requires ls.mu.
 func (ls *localQueues) queueFor(key queueKey) *localQueue {
 	if ln := ls.by[key]; ln != nil {
 		return ln
@@ -121,7 +121,7 @@ func (ls *localQueues) queueFor(key queueKey) *localQueue {
 	return ln
 }
 
-// forgetIfEmpty forgets a line of which nothing is left. The mutex is held.
+// forgetIfEmpty drops a queue that has neither a grant nor a waiter. Requires ls.mu.
 func (ls *localQueues) forgetIfEmpty(key queueKey, ln *localQueue) {
 	if ln.heldBy != nil || ln.head != nil {
 		return
@@ -133,7 +133,7 @@ func (ls *localQueues) forgetIfEmpty(key queueKey, ln *localQueue) {
 	}
 }
 
-// push puts a waiter at the end of its line.
+// push appends a waiter to its queue.
 func (ls *localQueues) push(w *waiter) {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
@@ -147,7 +147,7 @@ func (ls *localQueues) push(w *waiter) {
 	ln.tail = w
 }
 
-// removeIfQueued takes a waiter out, if it is still in. Who is first then has its turn.
+// removeIfQueued removes a waiter if it is still queued. The next waiter then has its turn.
 func (ls *localQueues) removeIfQueued(w *waiter) {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
@@ -156,7 +156,7 @@ func (ls *localQueues) removeIfQueued(w *waiter) {
 	}
 }
 
-// remove takes a waiter out of its line. The mutex is held.
+// remove removes a waiter from its queue. Requires ls.mu.
 func (ls *localQueues) remove(w *waiter) {
 	ln := w.queue
 	if w.prev == nil {
@@ -184,7 +184,7 @@ func (ls *localQueues) remove(w *waiter) {
 	ls.forgetIfEmpty(w.lock.queueKey(), ln)
 }
 
-// markBlocked notes that a waiter has to wait for others. The mutex of the lines is held.
+// markBlocked records that a waiter waits for others. Requires the mutex of localQueues.
 func (ln *localQueue) markBlocked(w *waiter) {
 	if !w.blocked {
 		w.blocked = true
@@ -192,10 +192,10 @@ func (ln *localQueue) markBlocked(w *waiter) {
 	}
 }
 
-// onTaken notes that this client holds the lock.
+// onTaken records that this client holds the lock.
 func (ls *localQueues) onTaken(h *grant) {
 	if h.lock.slots != nil || h.lock.shared {
-		return // who holds some of a semaphore, or reads, is in nobody's way
+		return // permits and readers block no other waiter of this client
 	}
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
@@ -206,14 +206,14 @@ func (ls *localQueues) onTaken(h *grant) {
 	}
 }
 
-// takeTurn begins the turn of a client whose waiters spin.
+// takeTurn begins the turn of a client whose waiters spin, unless one has begun.
 func (p *queueHistory) takeTurn(now time.Duration) {
 	if p.turnStart <= p.turnRest {
 		p.turnStart = now
 	}
 }
 
-// onReleased notes that a hold has ended, and that its release is on its way.
+// onReleased records that a grant has ended, and that its release is on its way.
 func (ls *localQueues) onReleased(h *grant) {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
@@ -235,9 +235,9 @@ func (ls *localQueues) onReleased(h *grant) {
 	ls.forgetIfEmpty(h.lock.queueKey(), ln)
 }
 
-// takeRest ends the turn of a client whose waiters spin, once it has lasted as long as a lease
-// may be handed over. Those of others look at most RetryMax apart: one in a few of them
-// finds the lock free in the meantime.
+// takeRest ends the turn of a client whose waiters spin, once it has lasted Handover.MaxTime.
+// Waiters of other clients poll at least every RetryMax. So within the rest, one in a few of them
+// finds the lock free.
 func (p *queueHistory) takeRest(h *grant) {
 	cfg, now := &h.client.cfg, h.client.clock.Now()
 	if h.lock.waitMode == WaitSpin && now-p.turnStart >= cfg.Handover.MaxTime {
@@ -245,15 +245,15 @@ func (p *queueHistory) takeRest(h *grant) {
 	}
 }
 
-// hasFollower reports whether somebody waits behind a waiter.
+// hasFollower reports whether another waiter is queued behind w.
 func (ls *localQueues) hasFollower(w *waiter) bool {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
 	return w.next != nil
 }
 
-// obstacle is what stands in the way of a waiter: a hold of this client, or what the last
-// attempt of its line came to.
+// obstacle returns what keeps a waiter from the lock: the grant of this client, or the error of its
+// queue's last attempt.
 func (ls *localQueues) obstacle(w *waiter) (*grant, error) {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
@@ -263,23 +263,23 @@ func (ls *localQueues) obstacle(w *waiter) (*grant, error) {
 	return w.queue.heldBy, w.queue.historyCopy().lastErr
 }
 
-// ensureNudge makes a waiter one that can be nudged by anybody.
+// ensureNudge is waiter.ensureNudge under the mutex.
 func (ls *localQueues) ensureNudge(w *waiter) {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
 	w.ensureNudge()
 }
 
-// ticketNumber is when the turn of a waiter's client has begun to be due: when it came, or when
-// its client had the lock last.
+// ticketNumber returns since when it is the turn of the waiter's client: when the waiter came, or
+// when its client last had the lock.
 func (ls *localQueues) ticketNumber(w *waiter) int64 {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
 	return max(w.number, w.queue.historyCopy().lastFreed)
 }
 
-// handOver gives what a hold has to whoever is first in its line, if that is one who would take
-// it as it is. The tenure is made with the mutex held.
+// handOver gives the grant h to the first waiter of its queue, if that can inherit it, and reports
+// whether it did. It calls to, which makes the next lease, under the mutex.
 func (ls *localQueues) handOver(h *grant, to func(*Lock) *lease) bool {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
