@@ -11,41 +11,41 @@ import (
 	"github.com/quorumlock/quorumlock/quorum"
 )
 
-// ticket is what stands in the queues of the nodes for a waiter, and when they can be
-// expected to be free. The nodes forget it when keep has passed since its last attempt.
+// ticket is a waiter's place in the queues of the nodes, with a forecast of when they are free.
+// Nodes forget it after entryTTL without an attempt.
 type ticket struct {
 	waiter *waiter
 	client *Client
 	names  []string
-	// id tells it from others of the client; id is that and how long nodes are to wait for it,
-	// set with the first attempt.
+	// id tells the ticket from others of the client. nodeID is id with the time that nodes give the
+	// woken waiter; the first attempt sets it.
 	id, nodeID string
 	number     int64
-	// fifo is set if it leaves free nodes to those who came before.
+	// fifo is set if the waiter leaves free nodes to earlier waiters.
 	fifo bool
 
 	mu       sync.Mutex
 	forecast quorum.Forecast
-	// listening are the nodes whose messages arrive, as of the last attempt; entered those
-	// in whose queues it may be; standing those that have said so since, and first those
-	// where nobody stands before it; and pending those that have not answered.
+	// These are sets of nodes. listening: their messages arrived at the last attempt. queuedAt: the
+	// ticket may be in their queues. confirmedAt: they have confirmed that since the last attempt.
+	// headAt: no waiter is ahead there. unanswered: they have not answered.
 	listening, queuedAt, confirmedAt, headAt, unanswered uint64
-	// attempted is set once an attempt has carried it, polling if the last one did not find
-	// enough nodes that could tell anything, and struck when its waiter has gone.
+	// attempted is set once an attempt has carried the ticket. mustPoll is set if the last attempt
+	// found too few nodes that can wake the waiter. left is set when the waiter has gone.
 	attempted, mustPoll, left bool
-	// counted is set once it had to wait; guarded by the mutex of the router.
+	// counted is set once the waiter was denied. Guarded by the mutex of the router.
 	counted bool
-	// pollAt is when to ask if nodes cannot be relied on to tell, and recheck how long after
-	// an attempt in any case.
+	// pollAt is when to ask if the nodes may not wake the waiter. recheckAfter is how long after an
+	// attempt to ask in any case.
 	pollAt, recheckAfter time.Duration
-	// attemptsSinceWake counts the attempts since a node has told of a release, and notBefore is when
-	// the next one may be made as long as none does.
+	// attemptsSinceWake counts the attempts since a node last reported a release. While none does,
+	// the next attempt is not before notBefore.
 	attemptsSinceWake int
 	notBefore         time.Duration
-	// slotHints are, by node, the slots of a semaphore that it would have the waiter take, since the
-	// last attempt; nil if none has said any.
+	// slotHints has, for each node, the slots of a semaphore that it has offered since the last
+	// attempt; nil if none has.
 	slotHints []quorum.Slots
-	// grant is what its waiter has got, if that is permits of a semaphore.
+	// grant is the waiter's grant, if it got permits of a semaphore.
 	grant *grant
 }
 
@@ -66,7 +66,7 @@ func newTicket(w *waiter) *ticket {
 	return e
 }
 
-// beginAttempt notes that an attempt is made.
+// beginAttempt prepares the ticket for an attempt.
 func (e *ticket) beginAttempt(now time.Duration) {
 	listening, _ := e.client.messages.subscriptions.Listening()
 	e.mu.Lock()
@@ -84,13 +84,14 @@ func (e *ticket) beginAttempt(now time.Duration) {
 	e.forecast.StartAttempt(now, e.client.settleTime())
 }
 
-// stamp has an acquisition on one node leave an entry if it is denied.
+// stamp adds the ticket to an acquisition on one node: a denial then enters it into the queue
+// there.
 func (e *ticket) stamp(op *node.Op, i int) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.listening&(1<<i) == 0 {
-		// It cannot stand in the queue there, so it takes what it gets. To leave the node to
-		// others, who leave theirs to it, would be to wait for each other.
+		// This ticket cannot queue on the node, so the waiter barges. If two waiters left such
+		// nodes to each other, they would deadlock.
 		return
 	}
 	op.Fair = e.fifo
@@ -99,12 +100,12 @@ func (e *ticket) stamp(op *node.Op, i int) {
 	op.Waiter = e.asWaiter()
 }
 
-// asWaiter is what nodes are told of its waiter as long as that waits.
+// asWaiter is the ticket as nodes see it while the waiter waits.
 func (e *ticket) asWaiter() node.Waiter {
 	return node.Waiter{ID: e.nodeID, Ticket: e.number, Keep: e.client.entryTTL()}
 }
 
-// onUndo is what a node is told of it as it undoes an attempt that came to nothing.
+// onUndo returns the ticket as a node should see it when a failed attempt is undone there.
 func (e *ticket) onUndo(i int) node.Waiter {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -112,23 +113,23 @@ func (e *ticket) onUndo(i int) node.Waiter {
 	case e.left:
 		return e.asLeaver()
 	case e.queuedAt&(1<<i) == 0:
-		return node.Waiter{} // it could not be told anything there
+		return node.Waiter{} // the ticket is not queued there
 	default:
 		return e.asWaiter()
 	}
 }
 
-// asLeaver is what nodes are told of its waiter when that waits no longer: they forget it.
+// asLeaver is the ticket as nodes see it when the waiter has gone: they remove it.
 func (e *ticket) asLeaver() node.Waiter { return node.Waiter{ID: e.nodeID} }
 
-// voted learns from the answer of a node to the acquisition.
+// voted updates the forecast with a node's answer to the acquisition.
 func (e *ticket) voted(i int, now time.Duration, r *node.Reply) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	bit := uint64(1) << i
 	e.unanswered &^= bit
 	if r.Outcome == node.Granted {
-		e.confirmedAt &^= bit // an earlier attempt may have been told there, late, of who had it then
+		e.confirmedAt &^= bit // a late denial of an earlier attempt may have set it
 	}
 	if r.Outcome == node.Denied {
 		e.confirmedAt |= e.queuedAt & bit
@@ -144,29 +145,28 @@ func (e *ticket) voted(i int, now time.Duration, r *node.Reply) {
 		default:
 			e.forecast.Denied(i, until, r.Rank)
 		}
-		e.waiter.nudge() // it may be worthwhile sooner than it seemed
+		e.waiter.nudge() // the next attempt may be due sooner
 	}
-	if e.left && r.Outcome != node.Granted { // else it goes with what was granted
+	if e.left && r.Outcome != node.Granted { // a grant is undone, and the ticket with it
 		e.leaveNodeLocked(i)
 	}
 }
 
-// onReturned notes that a node is free, as somebody else gave back what was no use alone.
+// onReturned records that a node is free, since another contender undid its grant there.
 func (e *ticket) onReturned(i int, now time.Duration) {
 	e.onGaveBack(i, now)
 	e.waiter.nudge()
 }
 
-// abandon has nothing that still comes of its attempts put it back into a queue: it goes with
-// the release of what was granted.
+// abandon keeps late answers from queueing the ticket again. The release of the grant removes it.
 func (e *ticket) abandon() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.left = true
 }
 
-// onResubscribed notes that messages of a node arrive, of a new subscription: who has an entry
-// there may have missed some.
+// onResubscribed records that messages of a node arrive again, by a new subscription. A queued
+// ticket may have missed a wake, so it counts as woken.
 func (e *ticket) onResubscribed(i int, now time.Duration) {
 	e.mu.Lock()
 	missed := e.queuedAt&(1<<i) != 0
@@ -176,15 +176,15 @@ func (e *ticket) onResubscribed(i int, now time.Duration) {
 	}
 }
 
-// onGaveBack notes that a node granted, and the grant is being undone.
+// onGaveBack records that a node has granted, and that the grant is being undone.
 func (e *ticket) onGaveBack(i int, now time.Duration) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.forecast.Free(i, now)
 }
 
-// onAttemptFailed notes what an attempt has come to: until when to wait at most if there are too few
-// nodes that can tell.
+// onAttemptFailed records a failed attempt. poll is when to ask again at the latest if too few
+// nodes can wake the waiter.
 func (e *ticket) onAttemptFailed(poll time.Duration, held bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -206,8 +206,8 @@ func (e *ticket) onStandby(i int, now time.Duration) {
 	e.waiter.nudge()
 }
 
-// onAnnounced notes that a lock was released on a node, by somebody who tells everybody. Who
-// is not the first there holds back: if the queue is told too, then another is woken now.
+// onAnnounced handles a release that a node announced to all waiters. Only the waiter at the head
+// of the queue goes at once. The others stand by: the queue may wake another waiter now.
 func (e *ticket) onAnnounced(i int, name string, now time.Duration) {
 	if _, waits := slices.BinarySearch(e.names, name); !waits {
 		return
@@ -222,7 +222,7 @@ func (e *ticket) onAnnounced(i int, name string, now time.Duration) {
 	e.waiter.nudge()
 }
 
-// onLost notes that messages of a node do not arrive any more.
+// onLost records that messages of a node no longer arrive.
 func (e *ticket) onLost(i int) {
 	e.mu.Lock()
 	e.confirmedAt &^= 1 << i
@@ -230,7 +230,7 @@ func (e *ticket) onLost(i int) {
 	e.waiter.nudge()
 }
 
-// nextAttempt is when the next attempt is worthwhile.
+// nextAttempt returns when to make the next attempt.
 func (e *ticket) nextAttempt() time.Duration {
 	_, settled := e.client.messages.subscriptions.Listening()
 	e.mu.Lock()
@@ -247,16 +247,16 @@ func (e *ticket) nextAttempt() time.Duration {
 	}
 }
 
-// The bounds of the pause between two attempts for which there seems to be reason.
+// The bounds of the backoff of a waiter that keeps failing though nodes seem free.
 const (
 	minBackoff = time.Millisecond
 	maxBackoff = 50 * time.Millisecond
 )
 
-// backoff is how long to hold back after this attempt while no node tells of a release:
-// those who give back what they could not use tell each other that it is free, and must not
-// go on like that. The first retry is free, as it often succeeds. It is not so long that the nodes
-// forget the entry meanwhile. The mutex is held.
+// backoff returns how long to pause after this attempt while no node reports a release. Contenders
+// that split the votes and undo them wake each other, and must not do that without end. The first
+// retry is immediate, as it often succeeds. The pause is short enough for nodes to keep the ticket.
+// Requires e.mu.
 func (e *ticket) backoff() time.Duration {
 	e.attemptsSinceWake++
 	if e.attemptsSinceWake < 2 {
@@ -266,15 +266,15 @@ func (e *ticket) backoff() time.Duration {
 	return quorum.Backoff(e.attemptsSinceWake-2, minBackoff, max(maxBackoff, min(c.contentionPause(), c.entryTTL()/2)), c.cfg.Jitter())
 }
 
-// holderIsCovered reports whether whoever holds the lock has it on a node that will tell of its
-// release. The mutex is held.
+// holderIsCovered reports whether every possible holder holds a node that will wake this waiter.
+// Requires e.mu.
 func (e *ticket) holderIsCovered() bool {
 	lock := e.waiter.lock
 	return bits.OnesCount64(e.confirmedAt) > e.client.nodes.Len()-lock.need
 }
 
-// leaveAll takes the entry out of the queues. On a node that has not answered yet that is
-// done when it has.
+// leaveAll removes the ticket from the queues of all nodes. On a node that has not answered yet,
+// that happens when it answers.
 func (e *ticket) leaveAll() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -286,14 +286,13 @@ func (e *ticket) leaveAll() {
 	}
 }
 
-// leaveNode does so on one node, by itself.
+// leaveNode removes the ticket from the queue of one node.
 func (e *ticket) leaveNode(i int) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.leaveNodeLocked(i)
 }
 
-// leaveNodeLocked does so on one node. The mutex is held.
 func (e *ticket) leaveNodeLocked(i int) {
 	if e.queuedAt&(1<<i) != 0 {
 		e.queuedAt &^= 1 << i
@@ -301,7 +300,8 @@ func (e *ticket) leaveNodeLocked(i int) {
 	}
 }
 
-// redissonNames are the names whose releases Redisson may announce: it knows nothing of semaphores here.
+// redissonNames returns the names whose releases Redisson may announce. It does not know our
+// semaphores.
 func (e *ticket) redissonNames() []string {
 	if e.waiter.lock.slots != nil {
 		return nil
@@ -309,7 +309,7 @@ func (e *ticket) redissonNames() []string {
 	return e.names
 }
 
-// addHint notes which slots a node would have the waiter take.
+// addHint records the slots that a node offers to the waiter.
 func (e *ticket) addHint(i int, slots []int) {
 	if e == nil || len(slots) == 0 {
 		return
@@ -327,7 +327,7 @@ func (e *ticket) addHint(i int, slots []int) {
 	}
 }
 
-// takeHints are the hints since the last attempt, for the next.
+// takeHints returns and clears the hints, for the next attempt.
 func (e *ticket) takeHints() []quorum.Slots {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -336,13 +336,12 @@ func (e *ticket) takeHints() []quorum.Slots {
 	return hints
 }
 
-// What becomes of the entry of a waiter that has got its permits. The nodes that granted them
-// have forgotten it. The others have denied, mostly since the release that made room had not
-// come through to them: there it stays, and waits for that. For another to be woken by it
-// would be in vain, as most nodes have given the slot away.
-
-// keepPlaces notes what the waiter of the entry has got, and takes the entry out of the queues of those
-// nodes that may have it and have not said so.
+// keepPlaces records the grant of the waiter, and decides on which nodes its ticket stays queued. A
+// node that granted has removed it. A node whose answer is unknown is told to remove it.
+//
+// On a node that denied, the ticket stays. Mostly the release that made room has not reached that
+// node yet. Without the ticket, that release would wake another waiter, for a slot that most nodes
+// have given away.
 func (e *ticket) keepPlaces(h *grant) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -359,9 +358,9 @@ func (e *ticket) keepPlaces(h *grant) {
 	}
 }
 
-// returnHintedSlot has a node that tells a waiter of free slots put back the one that it has got elsewhere,
-// and forget the waiter: if others are free too, somebody else is woken then. It reports
-// whether the waiter has got any.
+// returnHintedSlot handles an offer of free slots to a waiter that already has its permits, and
+// reports whether it has. The node is told to set these permits and to remove the ticket. If other
+// slots are free too, it then wakes another waiter.
 func (e *ticket) returnHintedSlot(i int) bool {
 	e.mu.Lock()
 	h := e.grant
@@ -378,7 +377,7 @@ func (e *ticket) returnHintedSlot(i int) bool {
 	return true
 }
 
-// renewNode renews the lease on one node. The mutex is held, and the phase is held.
+// renewNode renews the lease on one node. Requires h.mu and the state stateHeld.
 func (h *grant) renewNode(i int) {
 	r := &renewalRound{grant: h, tally: quorum.NewTally(h.claims.Nodes(), h.lock.need), decided: true}
 	h.proposal.Renews()
@@ -389,19 +388,20 @@ func (h *grant) renewNode(i int) {
 	}
 }
 
-// attemptNow has a waiter try now, whatever it expects. The mutex of the lines is held.
+// attemptNow makes the waiter attempt now, whatever its forecast. Requires the mutex of
+// localQueues.
 func (w *waiter) attemptNow() {
 	w.stale = true
 	w.nudge()
 }
 
-// mayBeFirst reports whether a waiter is not known to stand behind others: it has no entry, or is
-// the first in the queues of enough nodes. The mutex of the lines is held.
+// mayBeFirst reports whether the waiter may be first on the nodes: it has no ticket, or its ticket
+// is at the head on enough nodes. Requires the mutex of localQueues.
 func (w *waiter) mayBeFirst() bool {
 	return w.visibleTicket == nil || w.visibleTicket.mayBeFirst()
 }
 
-// publishTicket has others see the entry of a waiter.
+// publishTicket makes the ticket visible to other waiters.
 func (w *waiter) publishTicket() {
 	ls := &w.lock.client.queues
 	ls.mu.Lock()
