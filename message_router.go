@@ -8,18 +8,18 @@ import (
 	"github.com/quorumlock/quorumlock/node"
 )
 
-// messageRouter passes messages of the nodes on to the waiters of a client: those in queues, who have an
-// entry, and those of latches, who have a watcher.
+// messageRouter passes messages of the nodes to the waiters of a client. Waiters for locks have a
+// ticket, waiters for latches a watcher.
 type messageRouter struct {
 	client        *Client
 	subscriptions *inbox.Set
 
-	// mu may be taken while the mutex of subscriptions is held, but not the other way round.
+	// mu may be taken while the mutex of subscriptions is held, never the other way round.
 	mu       sync.Mutex
 	tickets  map[string]*ticket
 	watchers map[*latchWatcher]struct{}
-	// stale has, for each node, the waiters whose entries were left over there, and when they
-	// were removed last.
+	// stale has, for each node, the tickets that were left over there, and when their removal was
+	// last requested.
 	stale []map[string]time.Duration
 }
 
@@ -33,7 +33,7 @@ func (r *messageRouter) init(c *Client, nodes []node.Node) {
 	r.subscriptions = inbox.New(c.clock, nodes, c.id, c.cfg.Redisson, inboxHandler{r})
 }
 
-// addTicket makes an entry for a waiter, which gets messages from then on.
+// addTicket makes a ticket for a waiter, and routes messages to it.
 func (r *messageRouter) addTicket(w *waiter) *ticket {
 	e := newTicket(w)
 	r.mu.Lock()
@@ -42,22 +42,22 @@ func (r *messageRouter) addTicket(w *waiter) *ticket {
 	return e
 }
 
-// onDenied records that the waiter of an entry was denied, so that it needs messages.
+// onDenied records that the waiter was denied, so that it needs messages.
 func (r *messageRouter) onDenied(e *ticket) {
 	if r.setDenied(e, true) {
 		r.subscriptions.Use(e.redissonNames())
 	}
 }
 
-// onServed records that the waiter of an entry has the lock, and needs no messages. The entry stays
-// until the release, as it is in the queues until then.
+// onServed records that the waiter has the lock, and needs no messages. The ticket stays until the
+// release, since nodes may have it until then.
 func (r *messageRouter) onServed(e *ticket) {
 	if r.setDenied(e, false) {
 		r.subscriptions.Done(e.redissonNames())
 	}
 }
 
-// setDenied sets the mark of an entry, and reports whether that changed it.
+// setDenied sets the mark of a ticket, and reports whether it changed.
 func (r *messageRouter) setDenied(e *ticket, denied bool) (changed bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -66,14 +66,13 @@ func (r *messageRouter) setDenied(e *ticket, denied bool) (changed bool) {
 	return changed
 }
 
-// removeTicket ends the messages to an entry.
+// removeTicket ends the messages to a ticket.
 func (r *messageRouter) removeTicket(e *ticket) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	delete(r.tickets, e.id)
 }
 
-// eachTicket calls f for all entries.
 func (r *messageRouter) eachTicket(f func(*ticket)) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -120,7 +119,7 @@ func (h inboxHandler) CannotFollow(i int, err error) {
 	h.client.warn("quorumlock: waiters do not hear when Redisson releases a lock, and look once a second", "node", h.client.nodes.Name(i), "err", err)
 }
 
-// wakeTicket passes a message on to the waiter that it names.
+// wakeTicket passes a message to the waiter that it names.
 func (r *messageRouter) wakeTicket(i int, m node.Message, now time.Duration) {
 	r.mu.Lock()
 	e := r.tickets[node.WaiterKey(m.Waiter)]
@@ -142,15 +141,15 @@ func (r *messageRouter) wakeTicket(i int, m node.Message, now time.Duration) {
 	}
 }
 
-// stalePause is the time between two attempts to remove the same entry.
+// stalePause is the time between two requests to remove the same stale ticket.
 const stalePause = 100 * time.Millisecond
 
-// maxStale bounds how many attempts are remembered for each node.
+// maxStale bounds how many stale tickets are remembered for each node.
 const maxStale = 1000
 
-// dropStale handles a message to a waiter that is gone. Mostly an operation that removes its entry
-// is on its way, and the next waiter is woken then. Otherwise a late acquisition has left the
-// entry behind, and it is removed here.
+// dropStale handles a message to a waiter that is gone. Mostly the removal of its ticket is on its
+// way, and wakes the next waiter. Otherwise a late acquisition has left the ticket behind, and it
+// is removed here.
 func (r *messageRouter) dropStale(i int, m node.Message, now time.Duration) {
 	if r.client.nodes.Leaves(i, m.Waiter) {
 		return
