@@ -72,9 +72,9 @@ func TestTheHolderOfTheConfig(t *testing.T) {
 func TestHoldersAndPurposesThatAreRefused(t *testing.T) {
 	nodes := []node.Node{node.NewMemory("a", nil)}
 	for holder, problem := range map[string]string{
-		"a b":                   "holds a space",
-		"a\nb":                  "cannot be printed",
-		"\xff":                  "cannot be printed",
+		"a b":                   "has a space",
+		"a\nb":                  "has unprintable characters",
+		"\xff":                  "has unprintable characters",
 		strings.Repeat("x", 65): "65 bytes, more than 64",
 	} {
 		_, err := quorumlock.New(quorumlock.Config{Nodes: nodes, Holder: holder})

@@ -111,7 +111,7 @@ func (l *Latch) Name() string { return l.name[0] }
 func (l *Latch) Set(ctx context.Context, n int) error {
 	var invalid []string
 	if n < 1 || n > MaxLatchCount {
-		invalid = append(invalid, fmt.Sprintf("a latch cannot be set to %d: from 1 to %d", n, MaxLatchCount))
+		invalid = append(invalid, fmt.Sprintf("a latch cannot be set to %d: the range is 1 to %d", n, MaxLatchCount))
 	}
 	return l.runCall(ctx, opSet, "", invalid, func(x *latchCall) error { return x.set(n) })
 }

@@ -384,7 +384,7 @@ func (r *latchRound) glance(v *quorum.LatchView) latchGlance {
 }
 
 // errForgotten is why the answer of a node did not count.
-var errForgotten = errors.New("it has lost its memory since the latch was set, and was not given it back yet")
+var errForgotten = errors.New("it has lost its memory since the latch was set, and has not got it back yet")
 
 // noQuorum returns the error that says why too few nodes agreed. Requires r.mu.
 func (r *latchRound) noQuorum() *NoQuorumError {

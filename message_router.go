@@ -116,7 +116,7 @@ func (h inboxHandler) Settled() {
 }
 
 func (h inboxHandler) CannotFollow(i int, err error) {
-	h.client.warn("quorumlock: waiters do not hear when Redisson releases a lock, and look once a second", "node", h.client.nodes.Name(i), "err", err)
+	h.client.warn("quorumlock: cannot subscribe to Redisson's releases, waiters poll once a second", "node", h.client.nodes.Name(i), "err", err)
 }
 
 // wakeTicket passes a message to the waiter that it names.

@@ -76,7 +76,7 @@ func (rw *RWLock) Downgrade(ctx context.Context, l *Lease) error {
 	case l == nil:
 		return &InvalidError{Problems: []string{"the lease is nil"}}
 	case l.lease.grant.client != rw.write.client || !slices.Equal(l.lease.lock.names, rw.write.names):
-		return &InvalidError{Problems: []string{fmt.Sprintf("the lease is of another lock than %s", quoted(rw.write.names))}}
+		return &InvalidError{Problems: []string{fmt.Sprintf("the lease belongs to another lock than %s", quoted(rw.write.names))}}
 	}
 	return l.startAndWait(ctx, (*lease).downgrade)
 }

@@ -82,7 +82,7 @@ func (s *Semaphore) lockFor(n int) *Lock {
 }
 
 func tooManyPermits(n, size int) string {
-	return fmt.Sprintf("%d permits are more than the %d that there are", n, size)
+	return fmt.Sprintf("%d permits requested, the semaphore has %d", n, size)
 }
 
 // Acquire takes n permits at once, all or none, and waits for them as long as ctx allows. The

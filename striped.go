@@ -33,7 +33,7 @@ const MaxStripes = 1 << 20
 func (c *Client) Striped(prefix string, stripes int) *Striped {
 	s := &Striped{client: c, prefix: prefix, stripes: stripes}
 	if stripes < 1 || stripes > MaxStripes {
-		s.problems = append(s.problems, fmt.Sprintf("%d stripes are not between 1 and %d", stripes, MaxStripes))
+		s.problems = append(s.problems, fmt.Sprintf("%d stripes requested, the range is 1 to %d", stripes, MaxStripes))
 		s.stripes = 1
 	}
 	if prefix == "" {
