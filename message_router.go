@@ -35,49 +35,49 @@ func (r *messageRouter) init(c *Client, nodes []node.Node) {
 
 // addTicket makes a ticket for a waiter, and routes messages to it.
 func (r *messageRouter) addTicket(w *waiter) *ticket {
-	e := newTicket(w)
+	t := newTicket(w)
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.tickets[e.id] = e
-	return e
+	r.tickets[t.id] = t
+	return t
 }
 
 // onDenied records that the waiter was denied, so that it needs messages.
-func (r *messageRouter) onDenied(e *ticket) {
-	if r.setDenied(e, true) {
-		r.subscriptions.Use(e.redissonNames())
+func (r *messageRouter) onDenied(t *ticket) {
+	if r.setDenied(t, true) {
+		r.subscriptions.Use(t.redissonNames())
 	}
 }
 
 // onServed records that the waiter has the lock, and needs no messages. The ticket stays until the
 // release, since nodes may have it until then.
-func (r *messageRouter) onServed(e *ticket) {
-	if r.setDenied(e, false) {
-		r.subscriptions.Done(e.redissonNames())
+func (r *messageRouter) onServed(t *ticket) {
+	if r.setDenied(t, false) {
+		r.subscriptions.Done(t.redissonNames())
 	}
 }
 
 // setDenied sets the mark of a ticket, and reports whether it changed.
-func (r *messageRouter) setDenied(e *ticket, denied bool) (changed bool) {
+func (r *messageRouter) setDenied(t *ticket, denied bool) (changed bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	changed = e.counted != denied
-	e.counted = denied
+	changed = t.counted != denied
+	t.counted = denied
 	return changed
 }
 
 // removeTicket ends the messages to a ticket.
-func (r *messageRouter) removeTicket(e *ticket) {
+func (r *messageRouter) removeTicket(t *ticket) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	delete(r.tickets, e.id)
+	delete(r.tickets, t.id)
 }
 
 func (r *messageRouter) eachTicket(f func(*ticket)) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for _, e := range r.tickets {
-		f(e)
+	for _, t := range r.tickets {
+		f(t)
 	}
 }
 
@@ -88,7 +88,7 @@ func (h inboxHandler) Message(i int, m node.Message) {
 	now := h.client.clock.Now()
 	switch m.Kind {
 	case node.Announced:
-		h.eachTicket(func(e *ticket) { e.onAnnounced(i, m.Name, now) })
+		h.eachTicket(func(t *ticket) { t.onAnnounced(i, m.Name, now) })
 	case node.Counted:
 		h.onLatchMessage(i, m.Name)
 	case node.Woken, node.Standby, node.Returned:
@@ -99,19 +99,19 @@ func (h inboxHandler) Message(i int, m node.Message) {
 
 func (h inboxHandler) Opened(i int) {
 	now := h.client.clock.Now()
-	h.eachTicket(func(e *ticket) { e.onResubscribed(i, now) })
+	h.eachTicket(func(t *ticket) { t.onResubscribed(i, now) })
 }
 
-func (h inboxHandler) Lost(i int) { h.eachTicket(func(e *ticket) { e.onLost(i) }) }
+func (h inboxHandler) Lost(i int) { h.eachTicket(func(t *ticket) { t.onLost(i) }) }
 
 func (h inboxHandler) Resubscribed(i int) {
 	now := h.client.clock.Now()
-	h.eachTicket(func(e *ticket) { e.onWoken(i, now) })
+	h.eachTicket(func(t *ticket) { t.onWoken(i, now) })
 	h.wakeWatchers()
 }
 
 func (h inboxHandler) Settled() {
-	h.eachTicket(func(e *ticket) { e.waiter.nudge() })
+	h.eachTicket(func(t *ticket) { t.waiter.nudge() })
 	h.wakeWatchers()
 }
 
@@ -122,22 +122,22 @@ func (h inboxHandler) CannotFollow(i int, err error) {
 // wakeTicket passes a message to the waiter that it names.
 func (r *messageRouter) wakeTicket(i int, m node.Message, now time.Duration) {
 	r.mu.Lock()
-	e := r.tickets[node.WaiterKey(m.Waiter)]
+	t := r.tickets[node.WaiterKey(m.Waiter)]
 	r.mu.Unlock()
 	if pool, slots, ok := node.Vacated(m.Name); ok {
 		m.Name = pool
-		e.addHint(i, slots)
+		t.addHint(i, slots)
 	}
 	switch {
-	case e == nil:
+	case t == nil:
 		r.dropStale(i, m, now)
-	case e.returnHintedSlot(i):
+	case t.returnHintedSlot(i):
 	case m.Kind == node.Woken:
-		e.onWoken(i, now)
+		t.onWoken(i, now)
 	case m.Kind == node.Returned:
-		e.onReturned(i, now)
+		t.onReturned(i, now)
 	default:
-		e.onStandby(i, now)
+		t.onStandby(i, now)
 	}
 }
 

@@ -78,185 +78,185 @@ type queueHistory struct {
 }
 
 // ensureHistory returns the queue's history, and allocates it if necessary.
-func (ln *localQueue) ensureHistory() *queueHistory {
-	if ln.history == nil {
-		ln.history = &queueHistory{}
+func (q *localQueue) ensureHistory() *queueHistory {
+	if q.history == nil {
+		q.history = &queueHistory{}
 	}
-	return ln.history
+	return q.history
 }
 
 // historyCopy returns a copy of the queue's history, or the zero value.
-func (ln *localQueue) historyCopy() queueHistory {
-	if ln.history == nil {
+func (q *localQueue) historyCopy() queueHistory {
+	if q.history == nil {
 		return queueHistory{}
 	}
-	return *ln.history
+	return *q.history
 }
 
 // recordAttempt records the result of the last attempt. A nil err clears the earlier obstacle.
-func (ln *localQueue) recordAttempt(err error) {
-	if err != nil || ln.history != nil {
-		ln.ensureHistory().lastErr = err
+func (q *localQueue) recordAttempt(err error) {
+	if err != nil || q.history != nil {
+		q.ensureHistory().lastErr = err
 	}
 }
 
 // maxSpareQueues bounds the number of empty queues that are kept for reuse.
 const maxSpareQueues = 64
 
-// queueFor returns the queue of a key, and creates it if necessary. Requires ls.mu.
-func (ls *localQueues) queueFor(key queueKey) *localQueue {
-	if ln := ls.by[key]; ln != nil {
-		return ln
+// queueFor returns the queue of a key, and creates it if necessary. Requires qs.mu.
+func (qs *localQueues) queueFor(key queueKey) *localQueue {
+	if q := qs.by[key]; q != nil {
+		return q
 	}
-	var ln *localQueue
-	if n := len(ls.spare); n > 0 {
-		ln, ls.spare = ls.spare[n-1], ls.spare[:n-1]
+	var q *localQueue
+	if n := len(qs.spare); n > 0 {
+		q, qs.spare = qs.spare[n-1], qs.spare[:n-1]
 	} else {
-		ln = &localQueue{}
+		q = &localQueue{}
 	}
-	if ls.by == nil {
-		ls.by = make(map[queueKey]*localQueue)
+	if qs.by == nil {
+		qs.by = make(map[queueKey]*localQueue)
 	}
-	ls.by[key] = ln
-	return ln
+	qs.by[key] = q
+	return q
 }
 
-// forgetIfEmpty drops a queue that has neither a grant nor a waiter. Requires ls.mu.
-func (ls *localQueues) forgetIfEmpty(key queueKey, ln *localQueue) {
-	if ln.heldBy != nil || ln.head != nil {
+// forgetIfEmpty drops a queue that has neither a grant nor a waiter. Requires qs.mu.
+func (qs *localQueues) forgetIfEmpty(key queueKey, q *localQueue) {
+	if q.heldBy != nil || q.head != nil {
 		return
 	}
-	delete(ls.by, key)
-	*ln = localQueue{}
-	if len(ls.spare) < maxSpareQueues {
-		ls.spare = append(ls.spare, ln)
+	delete(qs.by, key)
+	*q = localQueue{}
+	if len(qs.spare) < maxSpareQueues {
+		qs.spare = append(qs.spare, q)
 	}
 }
 
 // push appends a waiter to its queue.
-func (ls *localQueues) push(w *waiter) {
-	ls.mu.Lock()
-	defer ls.mu.Unlock()
-	ln := ls.queueFor(w.lock.queueKey())
-	w.queue, w.prev = ln, ln.tail
-	if ln.tail == nil {
-		ln.head = w
+func (qs *localQueues) push(w *waiter) {
+	qs.mu.Lock()
+	defer qs.mu.Unlock()
+	q := qs.queueFor(w.lock.queueKey())
+	w.queue, w.prev = q, q.tail
+	if q.tail == nil {
+		q.head = w
 	} else {
-		ln.tail.next = w
+		q.tail.next = w
 	}
-	ln.tail = w
+	q.tail = w
 }
 
 // removeIfQueued removes a waiter if it is still queued. The next waiter then has its turn.
-func (ls *localQueues) removeIfQueued(w *waiter) {
-	ls.mu.Lock()
-	defer ls.mu.Unlock()
+func (qs *localQueues) removeIfQueued(w *waiter) {
+	qs.mu.Lock()
+	defer qs.mu.Unlock()
 	if w.queue != nil {
-		ls.remove(w)
+		qs.remove(w)
 	}
 }
 
-// remove removes a waiter from its queue. Requires ls.mu.
-func (ls *localQueues) remove(w *waiter) {
-	ln := w.queue
+// remove removes a waiter from its queue. Requires qs.mu.
+func (qs *localQueues) remove(w *waiter) {
+	q := w.queue
 	if w.prev == nil {
-		ln.head = w.next
+		q.head = w.next
 	} else {
 		w.prev.next = w.next
 	}
 	if w.next == nil {
-		ln.tail = w.prev
+		q.tail = w.prev
 	} else {
 		w.next.prev = w.prev
 	}
 	if w.attempting {
-		ln.attempting--
+		q.attempting--
 	}
 	if w.blocked {
 		w.blocked = false
-		ln.blocked--
+		q.blocked--
 	}
 	first := w.prev == nil
 	w.queue, w.prev, w.next = nil, nil, nil
-	if first && ln.head != nil && ln.head.mayAttempt() {
-		ln.head.nudge()
+	if first && q.head != nil && q.head.mayAttempt() {
+		q.head.nudge()
 	}
-	ls.forgetIfEmpty(w.lock.queueKey(), ln)
+	qs.forgetIfEmpty(w.lock.queueKey(), q)
 }
 
 // markBlocked records that a waiter waits for others. Requires the mutex of localQueues.
-func (ln *localQueue) markBlocked(w *waiter) {
+func (q *localQueue) markBlocked(w *waiter) {
 	if !w.blocked {
 		w.blocked = true
-		ln.blocked++
+		q.blocked++
 	}
 }
 
 // onTaken records that this client holds the lock.
-func (ls *localQueues) onTaken(h *grant) {
+func (qs *localQueues) onTaken(h *grant) {
 	if h.lock.slots != nil || h.lock.shared {
 		return // permits and readers block no other waiter of this client
 	}
-	ls.mu.Lock()
-	defer ls.mu.Unlock()
-	ln := ls.queueFor(h.lock.queueKey())
-	ln.heldBy = h
+	qs.mu.Lock()
+	defer qs.mu.Unlock()
+	q := qs.queueFor(h.lock.queueKey())
+	q.heldBy = h
 	if h.lock.waitMode == WaitSpin {
-		ln.ensureHistory().takeTurn(h.grantedAt)
+		q.ensureHistory().takeTurn(h.grantedAt)
 	}
 }
 
 // takeTurn begins the turn of a client whose waiters spin, unless one has begun.
-func (p *queueHistory) takeTurn(now time.Duration) {
-	if p.turnStart <= p.turnRest {
-		p.turnStart = now
+func (qh *queueHistory) takeTurn(now time.Duration) {
+	if qh.turnStart <= qh.turnRest {
+		qh.turnStart = now
 	}
 }
 
 // onReleased records that a grant has ended, and that its release is on its way.
-func (ls *localQueues) onReleased(h *grant) {
-	ls.mu.Lock()
-	defer ls.mu.Unlock()
-	ln := ls.by[h.lock.queueKey()]
-	if h.lock.slots != nil && ln != nil && ln.head != nil && ln.head.mayBeFirst() {
-		ln.head.attemptNow()
+func (qs *localQueues) onReleased(h *grant) {
+	qs.mu.Lock()
+	defer qs.mu.Unlock()
+	q := qs.by[h.lock.queueKey()]
+	if h.lock.slots != nil && q != nil && q.head != nil && q.head.mayBeFirst() {
+		q.head.attemptNow()
 	}
-	if ln == nil || ln.heldBy != h {
+	if q == nil || q.heldBy != h {
 		return
 	}
-	ln.heldBy = nil
-	if ln.head != nil {
-		p := ln.ensureHistory()
-		p.lastFreed = h.client.clock.Wall().UnixMicro()
-		p.takeRest(h)
-		ln.head.stale = true
-		ln.head.nudge()
+	q.heldBy = nil
+	if q.head != nil {
+		qh := q.ensureHistory()
+		qh.lastFreed = h.client.clock.Wall().UnixMicro()
+		qh.takeRest(h)
+		q.head.stale = true
+		q.head.nudge()
 	}
-	ls.forgetIfEmpty(h.lock.queueKey(), ln)
+	qs.forgetIfEmpty(h.lock.queueKey(), q)
 }
 
 // takeRest ends the turn of a client whose waiters spin, once it has lasted Handover.MaxTime.
 // Waiters of other clients poll at least every RetryMax. So within the rest, one in a few of them
 // finds the lock free.
-func (p *queueHistory) takeRest(h *grant) {
+func (qh *queueHistory) takeRest(h *grant) {
 	cfg, now := &h.client.cfg, h.client.clock.Now()
-	if h.lock.waitMode == WaitSpin && now-p.turnStart >= cfg.Handover.MaxTime {
-		p.turnRest = now + cfg.RetryMax/4
+	if h.lock.waitMode == WaitSpin && now-qh.turnStart >= cfg.Handover.MaxTime {
+		qh.turnRest = now + cfg.RetryMax/4
 	}
 }
 
 // hasFollower reports whether another waiter is queued behind w.
-func (ls *localQueues) hasFollower(w *waiter) bool {
-	ls.mu.Lock()
-	defer ls.mu.Unlock()
+func (qs *localQueues) hasFollower(w *waiter) bool {
+	qs.mu.Lock()
+	defer qs.mu.Unlock()
 	return w.next != nil
 }
 
 // obstacle returns what keeps a waiter from the lock: the grant of this client, or the error of its
 // queue's last attempt.
-func (ls *localQueues) obstacle(w *waiter) (*grant, error) {
-	ls.mu.Lock()
-	defer ls.mu.Unlock()
+func (qs *localQueues) obstacle(w *waiter) (*grant, error) {
+	qs.mu.Lock()
+	defer qs.mu.Unlock()
 	if w.queue == nil {
 		return nil, nil
 	}
@@ -264,31 +264,31 @@ func (ls *localQueues) obstacle(w *waiter) (*grant, error) {
 }
 
 // ensureNudge is waiter.ensureNudge under the mutex.
-func (ls *localQueues) ensureNudge(w *waiter) {
-	ls.mu.Lock()
-	defer ls.mu.Unlock()
+func (qs *localQueues) ensureNudge(w *waiter) {
+	qs.mu.Lock()
+	defer qs.mu.Unlock()
 	w.ensureNudge()
 }
 
 // ticketNumber returns since when it is the turn of the waiter's client: when the waiter came, or
 // when its client last had the lock.
-func (ls *localQueues) ticketNumber(w *waiter) int64 {
-	ls.mu.Lock()
-	defer ls.mu.Unlock()
+func (qs *localQueues) ticketNumber(w *waiter) int64 {
+	qs.mu.Lock()
+	defer qs.mu.Unlock()
 	return max(w.number, w.queue.historyCopy().lastFreed)
 }
 
 // handOver gives the grant h to the first waiter of its queue, if that can inherit it, and reports
 // whether it did. It calls to, which makes the next lease, under the mutex.
-func (ls *localQueues) handOver(h *grant, to func(*Lock) *lease) bool {
-	ls.mu.Lock()
-	defer ls.mu.Unlock()
-	ln := ls.by[h.lock.queueKey()]
-	if ln == nil || ln.heldBy != h || ln.head == nil || !ln.head.canInherit(h) {
+func (qs *localQueues) handOver(h *grant, to func(*Lock) *lease) bool {
+	qs.mu.Lock()
+	defer qs.mu.Unlock()
+	q := qs.by[h.lock.queueKey()]
+	if q == nil || q.heldBy != h || q.head == nil || !q.head.canInherit(h) {
 		return false
 	}
-	w := ln.head
-	ls.remove(w)
+	w := q.head
+	qs.remove(w)
 	w.handedOver = to(w.lock)
 	w.nudge()
 	return true

@@ -51,7 +51,7 @@ type ticket struct {
 
 func newTicket(w *waiter) *ticket {
 	c := w.lock.client
-	e := &ticket{
+	t := &ticket{
 		waiter:   w,
 		client:   c,
 		names:    w.lock.names,
@@ -61,189 +61,189 @@ func newTicket(w *waiter) *ticket {
 		forecast: quorum.NewForecast(c.nodes.Len(), w.lock.need),
 	}
 	if w.lock.waitMode != WaitFair {
-		e.number = c.queues.ticketNumber(w)
+		t.number = c.queues.ticketNumber(w)
 	}
-	return e
+	return t
 }
 
 // beginAttempt prepares the ticket for an attempt.
-func (e *ticket) beginAttempt(now time.Duration) {
-	listening, _ := e.client.messages.subscriptions.Listening()
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if !e.attempted {
+func (t *ticket) beginAttempt(now time.Duration) {
+	listening, _ := t.client.messages.subscriptions.Listening()
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if !t.attempted {
 		id := node.WaiterID
-		if e.waiter.lock.shared {
+		if t.waiter.lock.shared {
 			id = node.ReaderID
 		}
-		e.nodeID = id(e.id, 3*e.client.nodes.MedianLatency())
+		t.nodeID = id(t.id, 3*t.client.nodes.MedianLatency())
 	}
-	e.listening, e.confirmedAt, e.headAt, e.attempted = listening, 0, 0, true
-	e.recheckAfter = recheckInterval - time.Duration(e.client.cfg.Jitter()*float64(recheckInterval/4))
-	e.notBefore = now + e.backoff()
-	e.forecast.StartAttempt(now, e.client.settleTime())
+	t.listening, t.confirmedAt, t.headAt, t.attempted = listening, 0, 0, true
+	t.recheckAfter = recheckInterval - time.Duration(t.client.cfg.Jitter()*float64(recheckInterval/4))
+	t.notBefore = now + t.backoff()
+	t.forecast.StartAttempt(now, t.client.settleTime())
 }
 
 // stamp adds the ticket to an acquisition on one node: a denial then enters it into the queue
 // there.
-func (e *ticket) stamp(op *node.Op, i int) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if e.listening&(1<<i) == 0 {
+func (t *ticket) stamp(op *node.Op, i int) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.listening&(1<<i) == 0 {
 		// This ticket cannot queue on the node, so the waiter barges. If two waiters left such
 		// nodes to each other, they would deadlock.
 		return
 	}
-	op.Fair = e.fifo
-	e.queuedAt |= 1 << i
-	e.unanswered |= 1 << i
-	op.Waiter = e.asWaiter()
+	op.Fair = t.fifo
+	t.queuedAt |= 1 << i
+	t.unanswered |= 1 << i
+	op.Waiter = t.asWaiter()
 }
 
 // asWaiter is the ticket as nodes see it while the waiter waits.
-func (e *ticket) asWaiter() node.Waiter {
-	return node.Waiter{ID: e.nodeID, Ticket: e.number, Keep: e.client.entryTTL()}
+func (t *ticket) asWaiter() node.Waiter {
+	return node.Waiter{ID: t.nodeID, Ticket: t.number, Keep: t.client.entryTTL()}
 }
 
 // onUndo returns the ticket as a node should see it when a failed attempt is undone there.
-func (e *ticket) onUndo(i int) node.Waiter {
-	e.mu.Lock()
-	defer e.mu.Unlock()
+func (t *ticket) onUndo(i int) node.Waiter {
+	t.mu.Lock()
+	defer t.mu.Unlock()
 	switch {
-	case e.left:
-		return e.asLeaver()
-	case e.queuedAt&(1<<i) == 0:
+	case t.left:
+		return t.asLeaver()
+	case t.queuedAt&(1<<i) == 0:
 		return node.Waiter{} // the ticket is not queued there
 	default:
-		return e.asWaiter()
+		return t.asWaiter()
 	}
 }
 
 // asLeaver is the ticket as nodes see it when the waiter has gone: they remove it.
-func (e *ticket) asLeaver() node.Waiter { return node.Waiter{ID: e.nodeID} }
+func (t *ticket) asLeaver() node.Waiter { return node.Waiter{ID: t.nodeID} }
 
 // voted updates the forecast with a node's answer to the acquisition.
-func (e *ticket) voted(i int, now time.Duration, r *node.Reply) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
+func (t *ticket) voted(i int, now time.Duration, r *node.Reply) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
 	bit := uint64(1) << i
-	e.unanswered &^= bit
+	t.unanswered &^= bit
 	if r.Outcome == node.Granted {
-		e.confirmedAt &^= bit // a late denial of an earlier attempt may have set it
+		t.confirmedAt &^= bit // a late denial of an earlier attempt may have set it
 	}
 	if r.Outcome == node.Denied {
-		e.confirmedAt |= e.queuedAt & bit
+		t.confirmedAt |= t.queuedAt & bit
 		if r.Rank == 0 {
-			e.headAt |= bit
+			t.headAt |= bit
 		}
 		until := addTime(now, holderTTL(r.Holder))
 		switch {
 		case r.Holder.Owner == "":
-			e.forecast.Reserved(i, until, r.Rank)
-		case e.waiter.lock.slots.WrongSlots(r.Pool):
-			e.forecast.Free(i, now)
+			t.forecast.Reserved(i, until, r.Rank)
+		case t.waiter.lock.slots.WrongSlots(r.Pool):
+			t.forecast.Free(i, now)
 		default:
-			e.forecast.Denied(i, until, r.Rank)
+			t.forecast.Denied(i, until, r.Rank)
 		}
-		e.waiter.nudge() // the next attempt may be due sooner
+		t.waiter.nudge() // the next attempt may be due sooner
 	}
-	if e.left && r.Outcome != node.Granted { // a grant is undone, and the ticket with it
-		e.leaveNodeLocked(i)
+	if t.left && r.Outcome != node.Granted { // a grant is undone, and the ticket with it
+		t.leaveNodeLocked(i)
 	}
 }
 
 // onReturned records that a node is free, since another contender undid its grant there.
-func (e *ticket) onReturned(i int, now time.Duration) {
-	e.onGaveBack(i, now)
-	e.waiter.nudge()
+func (t *ticket) onReturned(i int, now time.Duration) {
+	t.onGaveBack(i, now)
+	t.waiter.nudge()
 }
 
 // abandon keeps late answers from queueing the ticket again. The release of the grant removes it.
-func (e *ticket) abandon() {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	e.left = true
+func (t *ticket) abandon() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.left = true
 }
 
 // onResubscribed records that messages of a node arrive again, by a new subscription. A queued
 // ticket may have missed a wake, so it counts as woken.
-func (e *ticket) onResubscribed(i int, now time.Duration) {
-	e.mu.Lock()
-	missed := e.queuedAt&(1<<i) != 0
-	e.mu.Unlock()
+func (t *ticket) onResubscribed(i int, now time.Duration) {
+	t.mu.Lock()
+	missed := t.queuedAt&(1<<i) != 0
+	t.mu.Unlock()
 	if missed {
-		e.onWoken(i, now)
+		t.onWoken(i, now)
 	}
 }
 
 // onGaveBack records that a node has granted, and that the grant is being undone.
-func (e *ticket) onGaveBack(i int, now time.Duration) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	e.forecast.Free(i, now)
+func (t *ticket) onGaveBack(i int, now time.Duration) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.forecast.Free(i, now)
 }
 
 // onAttemptFailed records a failed attempt. poll is when to ask again at the latest if too few
 // nodes can wake the waiter.
-func (e *ticket) onAttemptFailed(poll time.Duration, held bool) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	e.pollAt, e.mustPoll = poll, !held
+func (t *ticket) onAttemptFailed(poll time.Duration, held bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.pollAt, t.mustPoll = poll, !held
 }
 
-func (e *ticket) onWoken(i int, now time.Duration) {
-	e.mu.Lock()
-	e.forecast.Woken(i, now)
-	e.attemptsSinceWake, e.notBefore = 0, 0
-	e.mu.Unlock()
-	e.waiter.nudge()
+func (t *ticket) onWoken(i int, now time.Duration) {
+	t.mu.Lock()
+	t.forecast.Woken(i, now)
+	t.attemptsSinceWake, t.notBefore = 0, 0
+	t.mu.Unlock()
+	t.waiter.nudge()
 }
 
-func (e *ticket) onStandby(i int, now time.Duration) {
-	e.mu.Lock()
-	e.forecast.Standby(i, now)
-	e.mu.Unlock()
-	e.waiter.nudge()
+func (t *ticket) onStandby(i int, now time.Duration) {
+	t.mu.Lock()
+	t.forecast.Standby(i, now)
+	t.mu.Unlock()
+	t.waiter.nudge()
 }
 
 // onAnnounced handles a release that a node announced to all waiters. Only the waiter at the head
 // of the queue goes at once. The others stand by: the queue may wake another waiter now.
-func (e *ticket) onAnnounced(i int, name string, now time.Duration) {
-	if _, waits := slices.BinarySearch(e.names, name); !waits {
+func (t *ticket) onAnnounced(i int, name string, now time.Duration) {
+	if _, waits := slices.BinarySearch(t.names, name); !waits {
 		return
 	}
-	e.mu.Lock()
-	if e.headAt&(1<<i) != 0 {
-		e.forecast.Woken(i, now)
+	t.mu.Lock()
+	if t.headAt&(1<<i) != 0 {
+		t.forecast.Woken(i, now)
 	} else {
-		e.forecast.Standby(i, now)
+		t.forecast.Standby(i, now)
 	}
-	e.mu.Unlock()
-	e.waiter.nudge()
+	t.mu.Unlock()
+	t.waiter.nudge()
 }
 
 // onLost records that messages of a node no longer arrive.
-func (e *ticket) onLost(i int) {
-	e.mu.Lock()
-	e.confirmedAt &^= 1 << i
-	e.mu.Unlock()
-	e.waiter.nudge()
+func (t *ticket) onLost(i int) {
+	t.mu.Lock()
+	t.confirmedAt &^= 1 << i
+	t.mu.Unlock()
+	t.waiter.nudge()
 }
 
 // nextAttempt returns when to make the next attempt.
-func (e *ticket) nextAttempt() time.Duration {
-	_, settled := e.client.messages.subscriptions.Listening()
-	e.mu.Lock()
-	defer e.mu.Unlock()
+func (t *ticket) nextAttempt() time.Duration {
+	_, settled := t.client.messages.subscriptions.Listening()
+	t.mu.Lock()
+	defer t.mu.Unlock()
 	switch {
-	case !e.attempted && settled:
+	case !t.attempted && settled:
 		return 0
-	case !e.attempted:
-		return e.pollAt
-	case e.mustPoll || !e.holderIsCovered():
-		return min(e.pollAt, max(e.notBefore, e.forecast.NextAttempt(e.recheckAfter)))
+	case !t.attempted:
+		return t.pollAt
+	case t.mustPoll || !t.holderIsCovered():
+		return min(t.pollAt, max(t.notBefore, t.forecast.NextAttempt(t.recheckAfter)))
 	default:
-		return max(e.notBefore, e.forecast.NextAttempt(e.recheckAfter))
+		return max(t.notBefore, t.forecast.NextAttempt(t.recheckAfter))
 	}
 }
 
@@ -256,83 +256,83 @@ const (
 // backoff returns how long to pause after this attempt while no node reports a release. Contenders
 // that split the votes and undo them wake each other, and must not do that without end. The first
 // retry is immediate, as it often succeeds. The pause is short enough for nodes to keep the ticket.
-// Requires e.mu.
-func (e *ticket) backoff() time.Duration {
-	e.attemptsSinceWake++
-	if e.attemptsSinceWake < 2 {
+// Requires t.mu.
+func (t *ticket) backoff() time.Duration {
+	t.attemptsSinceWake++
+	if t.attemptsSinceWake < 2 {
 		return 0
 	}
-	c := e.client
-	return quorum.Backoff(e.attemptsSinceWake-2, minBackoff, max(maxBackoff, min(c.contentionPause(), c.entryTTL()/2)), c.cfg.Jitter())
+	c := t.client
+	return quorum.Backoff(t.attemptsSinceWake-2, minBackoff, max(maxBackoff, min(c.contentionPause(), c.entryTTL()/2)), c.cfg.Jitter())
 }
 
 // holderIsCovered reports whether every possible holder holds a node that will wake this waiter.
-// Requires e.mu.
-func (e *ticket) holderIsCovered() bool {
-	lock := e.waiter.lock
-	return bits.OnesCount64(e.confirmedAt) > e.client.nodes.Len()-lock.need
+// Requires t.mu.
+func (t *ticket) holderIsCovered() bool {
+	lock := t.waiter.lock
+	return bits.OnesCount64(t.confirmedAt) > t.client.nodes.Len()-lock.need
 }
 
 // leaveAll removes the ticket from the queues of all nodes. On a node that has not answered yet,
 // that happens when it answers.
-func (e *ticket) leaveAll() {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	e.left = true
-	for i := range e.client.nodes.Len() {
-		if e.unanswered&(1<<i) == 0 {
-			e.leaveNodeLocked(i)
+func (t *ticket) leaveAll() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.left = true
+	for i := range t.client.nodes.Len() {
+		if t.unanswered&(1<<i) == 0 {
+			t.leaveNodeLocked(i)
 		}
 	}
 }
 
 // leaveNode removes the ticket from the queue of one node.
-func (e *ticket) leaveNode(i int) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	e.leaveNodeLocked(i)
+func (t *ticket) leaveNode(i int) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.leaveNodeLocked(i)
 }
 
-func (e *ticket) leaveNodeLocked(i int) {
-	if e.queuedAt&(1<<i) != 0 {
-		e.queuedAt &^= 1 << i
-		e.client.nodes.Leave(i, e.names, e.nodeID, e.waiter.lock.slots.OnNodes(), e.client.entryTTL())
+func (t *ticket) leaveNodeLocked(i int) {
+	if t.queuedAt&(1<<i) != 0 {
+		t.queuedAt &^= 1 << i
+		t.client.nodes.Leave(i, t.names, t.nodeID, t.waiter.lock.slots.OnNodes(), t.client.entryTTL())
 	}
 }
 
 // redissonNames returns the names whose releases Redisson may announce. It does not know our
 // semaphores.
-func (e *ticket) redissonNames() []string {
-	if e.waiter.lock.slots != nil {
+func (t *ticket) redissonNames() []string {
+	if t.waiter.lock.slots != nil {
 		return nil
 	}
-	return e.names
+	return t.names
 }
 
 // addHint records the slots that a node offers to the waiter.
-func (e *ticket) addHint(i int, slots []int) {
-	if e == nil || len(slots) == 0 {
+func (t *ticket) addHint(i int, slots []int) {
+	if t == nil || len(slots) == 0 {
 		return
 	}
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if e.slotHints == nil {
-		e.slotHints = make([]quorum.Slots, e.client.nodes.Len())
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.slotHints == nil {
+		t.slotHints = make([]quorum.Slots, t.client.nodes.Len())
 	}
-	e.slotHints[i] = nil
+	t.slotHints[i] = nil
 	for _, slot := range slots {
 		if slot < MaxPermits {
-			e.slotHints[i] = e.slotHints[i].With(slot)
+			t.slotHints[i] = t.slotHints[i].With(slot)
 		}
 	}
 }
 
 // takeHints returns and clears the hints, for the next attempt.
-func (e *ticket) takeHints() []quorum.Slots {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	hints := e.slotHints
-	e.slotHints = nil
+func (t *ticket) takeHints() []quorum.Slots {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	hints := t.slotHints
+	t.slotHints = nil
 	return hints
 }
 
@@ -342,18 +342,18 @@ func (e *ticket) takeHints() []quorum.Slots {
 // On a node that denied, the ticket stays. Mostly the release that made room has not reached that
 // node yet. Without the ticket, that release would wake another waiter, for a slot that most nodes
 // have given away.
-func (e *ticket) keepPlaces(h *grant) {
+func (t *ticket) keepPlaces(h *grant) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	e.grant = h
-	for i := range e.client.nodes.Len() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.grant = h
+	for i := range t.client.nodes.Len() {
 		switch h.proposal.Votes().Vote(i) {
 		case quorum.Granted:
-			e.queuedAt &^= 1 << i
+			t.queuedAt &^= 1 << i
 		case quorum.Unknown:
-			e.leaveNodeLocked(i)
+			t.leaveNodeLocked(i)
 		}
 	}
 }
@@ -361,10 +361,10 @@ func (e *ticket) keepPlaces(h *grant) {
 // returnHintedSlot handles an offer of free slots to a waiter that already has its permits, and
 // reports whether it has. The node is told to set these permits and to remove the ticket. If other
 // slots are free too, it then wakes another waiter.
-func (e *ticket) returnHintedSlot(i int) bool {
-	e.mu.Lock()
-	h := e.grant
-	e.mu.Unlock()
+func (t *ticket) returnHintedSlot(i int) bool {
+	t.mu.Lock()
+	h := t.grant
+	t.mu.Unlock()
 	if h == nil {
 		return false
 	}
@@ -372,7 +372,7 @@ func (e *ticket) returnHintedSlot(i int) bool {
 	defer h.mu.Unlock()
 	if h.state == stateHeld && h.client.clock.Now() < h.validUntil {
 		h.renewNode(i)
-		e.leaveNode(i)
+		t.leaveNode(i)
 	}
 	return true
 }
@@ -403,14 +403,14 @@ func (w *waiter) mayBeFirst() bool {
 
 // publishTicket makes the ticket visible to other waiters.
 func (w *waiter) publishTicket() {
-	ls := &w.lock.client.queues
-	ls.mu.Lock()
-	defer ls.mu.Unlock()
+	qs := &w.lock.client.queues
+	qs.mu.Lock()
+	defer qs.mu.Unlock()
 	w.visibleTicket = w.ticket
 }
 
-func (e *ticket) mayBeFirst() bool {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	return !e.attempted || bits.OnesCount64(e.headAt) >= e.waiter.lock.need
+func (t *ticket) mayBeFirst() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return !t.attempted || bits.OnesCount64(t.headAt) >= t.waiter.lock.need
 }

@@ -128,9 +128,9 @@ func (w *waiter) attempt(ctx context.Context) (*grant, retry, error) {
 		w.takeTicket() // a denial then queues it at once
 	}
 	h, again, err := w.lock.tracedAttempt(ctx, w)
-	ls := &w.lock.client.queues
-	ls.mu.Lock()
-	defer ls.mu.Unlock()
+	qs := &w.lock.client.queues
+	qs.mu.Lock()
+	defer qs.mu.Unlock()
 	w.noBlock = w.noBlock || h == nil && again.tokenRejected
 	if !errors.Is(err, errCutShort) {
 		w.queue.recordAttempt(err)
@@ -265,13 +265,13 @@ func (w *waiter) untilDue(c clock.Clock) time.Duration {
 // cancel ends the wait, unless a lease has just been handed over.
 func (w *waiter) cancel(why error) (*lease, error) {
 	err := gaveUpError(w.giveUpReason(nil), why)
-	ls := &w.lock.client.queues
-	ls.mu.Lock()
-	defer ls.mu.Unlock()
+	qs := &w.lock.client.queues
+	qs.mu.Lock()
+	defer qs.mu.Unlock()
 	if w.handedOver != nil {
 		return w.handedOver, nil
 	}
-	ls.remove(w)
+	qs.remove(w)
 	return nil, err
 }
 

@@ -85,7 +85,7 @@ var waiting = []Mutant{
 		Rule: "Who gives up leaves the queues.",
 		Then: "The wake that the others need goes to one who is not there.",
 		Edits: []Edit{{
-			Old: `		e.client.nodes.Leave(i, e.names, e.nodeID, e.waiter.lock.slots.OnNodes(), e.client.entryTTL())
+			Old: `		t.client.nodes.Leave(i, t.names, t.nodeID, t.waiter.lock.slots.OnNodes(), t.client.entryTTL())
 `,
 			New: ``,
 		}, {
@@ -101,8 +101,8 @@ var waiting = []Mutant{
 		Rule: "Who gives up at the head of a client's line tells the next that it has its turn.",
 		Then: "It waits for ever.",
 		Edits: []Edit{{
-			Old: `	if first && ln.head != nil && ln.head.mayAttempt() {`,
-			New: `	if first && ln.head != nil && ln.head.mayAttempt() && ln.head.attempts > 0 {`,
+			Old: `	if first && q.head != nil && q.head.mayAttempt() {`,
+			New: `	if first && q.head != nil && q.head.mayAttempt() && q.head.attempts > 0 {`,
 		}},
 	},
 	{
@@ -110,8 +110,8 @@ var waiting = []Mutant{
 		Rule: "The end of a lease tells the client's own line.",
 		Then: "It waits for the rest of the TTL, or for ever.",
 		Edits: []Edit{{
-			Old: `		ln.head.stale = true
-		ln.head.nudge()
+			Old: `		q.head.stale = true
+		q.head.nudge()
 `,
 			New: ``,
 		}},
