@@ -273,6 +273,13 @@ func (t *ticket) holderIsCovered() bool {
 	return bits.OnesCount64(t.confirmedAt) > t.client.nodes.Len()-lock.need
 }
 
+// mayBeFirst reports whether the ticket may be at the head of the queues of enough nodes.
+func (t *ticket) mayBeFirst() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return !t.attempted || bits.OnesCount64(t.headAt) >= t.waiter.lock.need
+}
+
 // leaveAll removes the ticket from the queues of all nodes. On a node that has not answered yet,
 // that happens when it answers.
 func (t *ticket) leaveAll() {
@@ -386,31 +393,4 @@ func (h *grant) renewNode(i int) {
 	if err := h.client.nodes.Submit(i, &dispatch.Call{Op: &op, To: r, Renews: h.renews()}); err != nil {
 		r.recordVote(i, 0, &node.Reply{Err: err, Unsent: true})
 	}
-}
-
-// attemptNow makes the waiter attempt now, whatever its forecast. Requires the mutex of
-// localQueues.
-func (w *waiter) attemptNow() {
-	w.stale = true
-	w.nudge()
-}
-
-// mayBeFirst reports whether the waiter may be first on the nodes: it has no ticket, or its ticket
-// is at the head on enough nodes. Requires the mutex of localQueues.
-func (w *waiter) mayBeFirst() bool {
-	return w.visibleTicket == nil || w.visibleTicket.mayBeFirst()
-}
-
-// publishTicket makes the ticket visible to other waiters.
-func (w *waiter) publishTicket() {
-	qs := &w.lock.client.queues
-	qs.mu.Lock()
-	defer qs.mu.Unlock()
-	w.visibleTicket = w.ticket
-}
-
-func (t *ticket) mayBeFirst() bool {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return !t.attempted || bits.OnesCount64(t.headAt) >= t.waiter.lock.need
 }

@@ -167,6 +167,14 @@ func (w *waiter) takeTicket() {
 	}
 }
 
+// publishTicket makes the ticket visible to other waiters.
+func (w *waiter) publishTicket() {
+	qs := &w.lock.client.queues
+	qs.mu.Lock()
+	defer qs.mu.Unlock()
+	w.visibleTicket = w.ticket
+}
+
 // awaitTurn returns when an attempt is due, or with a lease that was handed over. It returns an
 // error when ctx or the client has ended.
 func (w *waiter) awaitTurn(ctx context.Context) (given *lease, err error) {
@@ -260,6 +268,19 @@ func (w *waiter) untilDue(c clock.Clock) time.Duration {
 		return 0 // saves a clock read
 	}
 	return due - c.Now()
+}
+
+// mayBeFirst reports whether the waiter may be first on the nodes: it has no ticket, or its ticket
+// is at the head on enough nodes. Requires the mutex of localQueues.
+func (w *waiter) mayBeFirst() bool {
+	return w.visibleTicket == nil || w.visibleTicket.mayBeFirst()
+}
+
+// attemptNow makes the waiter attempt now, whatever its forecast. Requires the mutex of
+// localQueues.
+func (w *waiter) attemptNow() {
+	w.stale = true
+	w.nudge()
 }
 
 // cancel ends the wait, unless a lease has just been handed over.
