@@ -26,7 +26,7 @@ func TestBunch(t *testing.T) {
 	require.Equal(t, 77*time.Nanosecond, quorum.AlignToBunch(77, 127, 0), "too short to be divided")
 }
 
-// It is never later, earlier by less than a hundredth, and the same for all that are near.
+// An aligned renewal is never late, less than TTL/100 early, and the same for all nearby renewals.
 func TestBunchIsSoon(t *testing.T) {
 	require.NoError(t, quick.Check(func(due, phase uint32, ttl uint16) bool {
 		life := time.Duration(ttl) * time.Millisecond

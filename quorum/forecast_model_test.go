@@ -11,14 +11,15 @@ import (
 	"github.com/quorumlock/quorumlock/quorum"
 )
 
-// told is what one node has said since the last attempt.
+// told has the messages of one node since the last attempt.
 type told struct {
 	woken, standby, idle, denied bool
-	// at is when it said so last, until the end of a claim, with what those before it take.
+	// The times are when the node last said so. until is the end of a denying claim, plus the turns
+	// of earlier waiters.
 	wokenAt, standbyAt, idleAt, until time.Duration
 }
 
-// free is when it can be expected to be free.
+// free is when the node can be expected to be free.
 func (n told) free() time.Duration {
 	free := time.Duration(never)
 	if n.standby {
@@ -39,9 +40,9 @@ func (n told) free() time.Duration {
 
 const never = 1<<63 - 1
 
-// TestForecastModel has nodes say anything in any order, and compares with a model that keeps
-// all of it: nothing that was said is forgotten, but by the next attempt, and what nodes say
-// of a release is newer than a denial, whichever arrives first.
+// TestForecastModel sends messages in any order, and compares with a model that keeps all of them.
+// Only the next attempt discards messages. A release is newer than a denial, whichever arrives
+// first.
 func TestForecastModel(t *testing.T) {
 	const recheck = time.Second
 	rapid.Check(t, func(t *rapid.T) {
@@ -106,7 +107,7 @@ func TestForecastModel(t *testing.T) {
 	})
 }
 
-// A node's word that somebody else was woken is not lost if it overtakes the denial.
+// A standby message is not lost if it overtakes the denial.
 func TestAStandbyBeforeItsDenial(t *testing.T) {
 	f := quorum.NewForecast(1, 1)
 	f.StartAttempt(0, time.Millisecond)
