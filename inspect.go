@@ -130,23 +130,23 @@ func (l *Lock) inspectAll(ctx context.Context, op node.Op) (*Status, error) {
 	}
 	defer l.client.endCall()
 
-	s := newGather(l)
+	g := newGather(l)
 	v := dispatch.NewCalls(l.client.nodes.Len(), op)
 	for i := range l.client.nodes.Len() {
 		c := v.To(i)
-		c.To, c.Urgent = s, true
+		c.To, c.Urgent = g, true
 		if err := l.client.nodes.Submit(i, c); err != nil {
-			s.Answer(c, &node.Reply{Err: err, Unsent: true})
+			g.Answer(c, &node.Reply{Err: err, Unsent: true})
 		}
 	}
 	select {
-	case <-s.done:
-		return s.result(op.Kind)
+	case <-g.done:
+		return g.result(op.Kind)
 	case <-ctx.Done():
-		status, _ := s.result(op.Kind)
+		status, _ := g.result(op.Kind)
 		return status, contextError(ctx)
 	case <-l.client.quit:
-		status, _ := s.result(op.Kind)
+		status, _ := g.result(op.Kind)
 		return status, ErrClosed
 	}
 }
@@ -162,40 +162,40 @@ type gather struct {
 }
 
 func newGather(l *Lock) *gather {
-	s := &gather{
+	g := &gather{
 		lock:   l,
 		done:   make(chan struct{}),
 		left:   l.client.nodes.Len(),
 		status: Status{Names: l.Names(), Need: l.need},
 	}
 	for i := range l.client.nodes.Len() {
-		s.status.Nodes = append(s.status.Nodes, NodeStatus{Node: l.client.nodes.Name(i), Err: errNoAnswer})
+		g.status.Nodes = append(g.status.Nodes, NodeStatus{Node: l.client.nodes.Name(i), Err: errNoAnswer})
 	}
-	return s
+	return g
 }
 
 // errNoAnswer stands for a node that had not answered when the call ended.
 var errNoAnswer = errors.New("no answer yet")
 
 // Answer implements dispatch.Receiver.
-func (s *gather) Answer(c *dispatch.Call, r *node.Reply) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	n := &s.status.Nodes[c.Node()]
+func (g *gather) Answer(c *dispatch.Call, r *node.Reply) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	n := &g.status.Nodes[c.Node()]
 	n.Holders, n.Err, n.Recovering, n.Unmarked = r.Holders, r.Err, r.Recovering, r.Unmarked
 	if r.Err == nil {
-		n.Latency = s.lock.client.clock.Now() - c.Sent
+		n.Latency = g.lock.client.clock.Now() - c.Sent
 	}
-	if s.left--; s.left == 0 {
-		close(s.done)
+	if g.left--; g.left == 0 {
+		close(g.done)
 	}
 }
 
 // result returns the answers so far, and an error if they are too few.
-func (s *gather) result(kind node.Kind) (*Status, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	status := s.status
+func (g *gather) result(kind node.Kind) (*Status, error) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	status := g.status
 	status.Nodes = slices.Clone(status.Nodes)
 	var errs []NodeError
 	for _, n := range status.Nodes {
@@ -204,13 +204,13 @@ func (s *gather) result(kind node.Kind) (*Status, error) {
 		}
 	}
 	agreed := len(status.Nodes) - len(errs)
-	if agreed >= s.lock.need {
+	if agreed >= g.lock.need {
 		return &status, nil
 	}
 	return &status, &NoQuorumError{
 		Op:     kind.String(),
 		Names:  status.Names,
-		Need:   s.lock.need,
+		Need:   g.lock.need,
 		Agreed: agreed,
 		Total:  len(status.Nodes),
 		Nodes:  errs,

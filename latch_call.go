@@ -253,7 +253,7 @@ func (x *latchCall) glance(inboxes uint64) (*quorum.LatchView, latchGlance, erro
 	return v, g, err
 }
 
-// read makes a round that changes only what nodes lack. fine reports whether a view is sufficient
+// read makes a round that changes nothing except by repairs. fine reports whether a view suffices
 // though too few nodes have all of it.
 func (x *latchCall) read(r *latchRound, fine func(*quorum.LatchView) bool) (*quorum.LatchView, latchGlance, error) {
 	v, err := x.runRound(r)
@@ -337,9 +337,9 @@ func (x *latchCall) await() (err error) {
 			inboxes = w.begin()
 		}
 		v, glance, err := x.glance(inboxes)
-		if err == nil && v.Full < x.need && looks.worthwhile(glance) {
+		if err == nil && v.Full < x.need && looks.shouldRead(glance) {
 			v, glance, err = x.lookUp(seen)
-			looks.noted(glance, err)
+			looks.recordRead(glance, err)
 		}
 		var short *NoQuorumError
 		switch {
@@ -378,7 +378,7 @@ func (x *latchCall) leave(w *latchWatcher, done bool) {
 		Latch: &node.LatchOp{Inbox: l.client.id},
 	}
 	for i := range w.entered.All() {
-		_ = l.client.nodes.Submit(i, &dispatch.Call{Op: op, To: dispatch.Ignore}) // if it is lost, the entry expires
+		_ = l.client.nodes.Submit(i, &dispatch.Call{Op: op, To: dispatch.Ignore}) // if it is lost, the node forgets the client later
 	}
 	r.wakeWatchersOf(l.name[0])
 }

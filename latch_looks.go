@@ -33,8 +33,8 @@ type latchLooks struct {
 // as they grow, a node with enough ids is about to report.
 const patientLooks = 8
 
-// worthwhile reports whether the waiter should read the ids after a glance.
-func (l *latchLooks) worthwhile(g latchGlance) bool {
+// shouldRead reports whether the waiter should read the ids after a glance.
+func (l *latchLooks) shouldRead(g latchGlance) bool {
 	grows := g.sum != l.last.sum
 	l.last, l.soon = g, g.mayBeDone && g.most >= g.count
 	switch {
@@ -53,8 +53,8 @@ func (l *latchLooks) worthwhile(g latchGlance) bool {
 	return g.count <= node.MaxListed || !grows || l.glances >= patientLooks
 }
 
-// noted records that the ids were read, with this result.
-func (l *latchLooks) noted(g latchGlance, err error) {
+// recordRead records that the ids were read, with this result.
+func (l *latchLooks) recordRead(g latchGlance, err error) {
 	l.glances, l.read = 0, 0
 	if err == nil {
 		l.read = g.read

@@ -11,7 +11,7 @@ import (
 	"github.com/quorumlock/quorumlock/quorum"
 )
 
-// latchRound asks all nodes about a latch, and gives each node once what it lacks and others have.
+// latchRound asks all nodes about a latch, and repairs each node once with the ids of the others.
 // It reads and gives ids in pieces of a bounded size, one after another, so that no operation
 // occupies a node for long. Answers after the decision still count for repairs.
 type latchRound struct {
@@ -22,7 +22,7 @@ type latchRound struct {
 	token   uint64
 	ask     node.LatchOp
 	inboxes uint64
-	// known are ids that count whatever the nodes say. They count in the given generation, or in
+	// known are ids that count even if no node has them. They count in the given generation, or in
 	// any if anyGeneration is set.
 	known         []string
 	generation    uint64
@@ -33,9 +33,9 @@ type latchRound struct {
 
 	mu      sync.Mutex
 	answers []quorum.LatchAnswer
-	// recoveryEnds has the end of each node's recovery, by its marker. errs has the reason why a
-	// node has no answer. granted are the nodes that did what they were asked, repaired the nodes
-	// that were given what they lacked.
+	// recoveryEnds is the end of each node's recovery, by its marker. errs is why a node has no
+	// answer. granted are the nodes that did as asked. repaired are the nodes that were given their
+	// missing ids.
 	recoveryEnds      []int64
 	errs              []error
 	granted, repaired uint64
@@ -50,7 +50,7 @@ type latchRound struct {
 	readBefore, lostBefore []int
 	// begun are the operations that start or continue to list a node's ids.
 	begun map[*node.LatchOp]latchReading
-	// born identifies one memory of each node. told has the last answer of each node, without ids.
+	// born identifies one memory of each node. told is the last answer of each node, without ids.
 	// goals is how many ids a reading has to reach on each node. gifts are the ids that each node
 	// is being given.
 	born  []int64
@@ -310,11 +310,11 @@ func (r *latchRound) latest() (generation uint64) {
 	return generation
 }
 
-// repair gives each node what it lacks, once enough nodes have answered. A node gets one repair for
-// each target; otherwise the repairs would chase concurrent count-downs for ever.
+// repair gives each node its missing ids, once enough nodes have answered. A node gets one repair
+// for each target; otherwise the repairs would chase concurrent count-downs for ever.
 //
-// A node that lost its memory counts again after a repair, but only if the repair has everything
-// that the others knew after the loss; see forgot. Requires r.mu.
+// A node that lost its memory counts again after a repair. The repair must include everything that
+// the others knew after the loss; see forgot. Requires r.mu.
 func (r *latchRound) repair() {
 	v := r.merged()
 	if r.kind != node.Latch || !v.Known || v.Disputed {

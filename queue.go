@@ -65,7 +65,7 @@ type localQueue struct {
 	history *queueHistory
 }
 
-// queueHistory is what a waiter needs to know of earlier attempts and holders of its queue.
+// queueHistory has the results of earlier attempts and holders of a queue, for its waiters.
 type queueHistory struct {
 	// lastFreed is when a grant of this client last ended while a waiter was queued, in
 	// microseconds by the wall clock. After it, other clients have their turn.

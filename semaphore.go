@@ -30,7 +30,7 @@ type Semaphore struct {
 }
 
 // Semaphore describes a semaphore with the given number of permits, from 1 to MaxPermits. Each
-// permit needs a majority of the nodes. The rules for names are those of [Client.RedLock]. A
+// permit needs a majority of the nodes. The rules for names are as for [Client.RedLock]. A
 // semaphore and a lock of the same name are independent.
 //
 // All programs should give the same number. If they differ, at most the largest number of permits

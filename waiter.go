@@ -71,7 +71,7 @@ func (w *waiter) nudge() {
 	}
 }
 
-// run waits for turns and makes attempts until it has a lease or cannot get one.
+// run waits for turns and makes attempts until it gets a lease, or cannot get one.
 func (w *waiter) run(ctx context.Context) (*lease, error) {
 	for {
 		given, err := w.awaitTurn(ctx)
@@ -315,7 +315,7 @@ func (w *waiter) finish(t *lease) {
 	}
 }
 
-// canInherit reports whether the grant h has what the waiter asked for. Requires the mutex of
+// canInherit reports whether the grant h suits the waiter's lock. Requires the mutex of
 // localQueues.
 func (w *waiter) canInherit(h *grant) bool {
 	l := w.lock

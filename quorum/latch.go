@@ -56,7 +56,7 @@ type LatchView struct {
 // clients may differ, in the unit of tokens.
 //
 // A node that lost its memory after the latch was set is no witness for what did not happen; only
-// what it has counts. A node that lost its memory at any time and does not know that the latch is
+// its own ids count. A node that lost its memory at any time and does not know that the latch is
 // set is no witness either. The nodes that know when it was set may be missing among the answers.
 //
 // But a generation begins with a deletion. A node that lost its memory before the deletion is a

@@ -22,7 +22,7 @@ type Proposal struct {
 	votes, taken Tally
 	reads        bool
 	// won is set by Win. renewed is set once renewals were sent. From then on, an answer to the
-	// acquisition no longer says what the node keeps of this owner.
+	// acquisition no longer shows the state of this owner on the node.
 	won, renewed bool
 	// rounds counts the fan-outs: 1, and 1 more for each higher token or write-back.
 	rounds uint8
