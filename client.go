@@ -32,7 +32,7 @@ type Client struct {
 	id       string
 	sequence atomic.Uint64
 
-	// renewalPhase aligns the renewals of this client's leases; see quorum.Bunch.
+	// renewalPhase aligns the renewals of this client's leases; see quorum.AlignToBunch.
 	renewalPhase time.Duration
 
 	nodes *dispatch.Nodes

@@ -52,7 +52,7 @@ func (g *grant) renews() uint8 { return uint8(g.lock.need) } //nolint:gosec // a
 // nextRenewal returns when to renew after a successful round that was sent at the given time.
 func (g *grant) nextRenewal(sent time.Duration) time.Duration {
 	due := quorum.NextRenewal(sent, g.lock.ttl, 0, g.client.cfg.Jitter())
-	return quorum.Bunch(due, g.lock.ttl, g.client.renewalPhase)
+	return quorum.AlignToBunch(due, g.lock.ttl, g.client.renewalPhase)
 }
 
 // noCapacity means that the nodes have no capacity for another renewal now.

@@ -26,7 +26,7 @@ func TestClientsDoNotRenewTogether(t *testing.T) {
 				Jitter: r.Float64,
 			})
 			require.NoError(t, err)
-			at := quorum.Bunch(ttl, ttl, c.renewalPhase)
+			at := quorum.AlignToBunch(ttl, ttl, c.renewalPhase)
 			parts[int(8*(ttl-at)/grain)] = true
 			require.NoError(t, c.Close(t.Context()))
 		}

@@ -138,7 +138,7 @@ func TestStripesThatMakeNoSense(t *testing.T) {
 			lock *quorumlock.Lock
 			want string
 		}{
-			{client.Striped("s", 0).Lock("a"), "0 stripes are not between 1 and 1048576"},
+			{client.Striped("s", 0).Lock("a"), "0 stripes requested, the range is 1 to 1048576"},
 			{client.Striped("s", -1).Lock("a"), "-1 stripes"},
 			{client.Striped("s", quorumlock.MaxStripes+1).Locks("a", "b"), "1048577 stripes"},
 			{client.Striped("", 5).Lock("a"), "prefix of the stripes is empty"},

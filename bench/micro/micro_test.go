@@ -81,24 +81,24 @@ func BenchmarkGate(b *testing.B) {
 	}
 }
 
-// BenchmarkOutlook is a waiter's computation between two attempts: all nodes deny, most of them wake it, and after
+// BenchmarkForecast is a waiter's computation between two attempts: all nodes deny, most of them wake it, and after
 // each message it computes its next attempt.
-func BenchmarkOutlook(b *testing.B) {
+func BenchmarkForecast(b *testing.B) {
 	for _, n := range sizes {
 		b.Run(fmt.Sprintf("nodes=%d", n), func(b *testing.B) {
 			b.ReportAllocs()
-			o := quorum.NewOutlook(n, n/2+1)
+			f := quorum.NewForecast(n, n/2+1)
 			var now, next time.Duration
 			for b.Loop() {
 				now += time.Millisecond
-				o.Ask(now, time.Millisecond)
+				f.StartAttempt(now, time.Millisecond)
 				for i := range n {
-					o.Denied(i, now+time.Second+time.Duration(i), i)
-					next = o.Next(time.Second)
+					f.Denied(i, now+time.Second+time.Duration(i), i)
+					next = f.NextAttempt(time.Second)
 				}
 				for i := range n/2 + 1 {
-					o.Woken(i, now)
-					next = o.Next(time.Second)
+					f.Woken(i, now)
+					next = f.NextAttempt(time.Second)
 				}
 			}
 			if next > now+time.Millisecond {

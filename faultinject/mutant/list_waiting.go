@@ -56,8 +56,8 @@ var waiting = []Mutant{
 		Rule: "A wake that comes before the denial of the attempt it belongs to is kept.",
 		Then: "The waiter believes the denial, which is older, and sleeps on.",
 		Edits: []Edit{{
-			Old: `	o.expect(i, after(until, time.Duration(max(rank, 0))*spread))`,
-			New: `	o.first, o.free[i] = never, after(until, time.Duration(max(rank, 0))*spread)`,
+			Old: `	f.expect(i, after(until, time.Duration(max(rank, 0))*spread))`,
+			New: `	f.releasedAt, f.freeAt[i] = never, after(until, time.Duration(max(rank, 0))*spread)`,
 		}},
 	},
 	{
@@ -65,8 +65,8 @@ var waiting = []Mutant{
 		Rule: "A waiter tries again after a second, whatever it expects.",
 		Then: "A wake that was lost, or reached a frozen waiter, was the last.",
 		Edits: []Edit{{
-			Old: `	next := min(after(o.asked, recheck), after(o.first, o.others))`,
-			New: `	next := after(o.first, o.others)`,
+			Old: `	next := min(after(f.attemptAt, recheck), after(f.releasedAt, f.grace))`,
+			New: `	next := after(f.releasedAt, f.grace)`,
 		}},
 	},
 	{
@@ -85,7 +85,7 @@ var waiting = []Mutant{
 		Rule: "A waiter that gives up leaves the queues.",
 		Then: "The wake that the others need goes to a waiter that has left.",
 		Edits: []Edit{{
-			Old: `		e.client.nodes.Leave(i, e.names, e.nodeID, e.waiter.lock.slots.OnNodes(), e.client.entryTTL())
+			Old: `		t.client.nodes.Leave(i, t.names, t.nodeID, t.waiter.lock.slots.OnNodes(), t.client.entryTTL())
 `,
 			New: ``,
 		}, {
@@ -101,8 +101,8 @@ var waiting = []Mutant{
 		Rule: "A waiter that gives up at the head of the local queue wakes the next.",
 		Then: "It waits for ever.",
 		Edits: []Edit{{
-			Old: `	if first && ln.head != nil && ln.head.mayAttempt() {`,
-			New: `	if first && ln.head != nil && ln.head.mayAttempt() && ln.head.attempts > 0 {`,
+			Old: `	if first && q.head != nil && q.head.mayAttempt() {`,
+			New: `	if first && q.head != nil && q.head.mayAttempt() && q.head.attempts > 0 {`,
 		}},
 	},
 	{
@@ -110,8 +110,8 @@ var waiting = []Mutant{
 		Rule: "The end of a lease tells the client's own line.",
 		Then: "It waits for the rest of the TTL, or for ever.",
 		Edits: []Edit{{
-			Old: `		ln.head.stale = true
-		ln.head.nudge()
+			Old: `		q.head.stale = true
+		q.head.nudge()
 `,
 			New: ``,
 		}},

@@ -189,7 +189,7 @@ func (s *sender) take() bool {
 	defer s.mu.Unlock()
 	n := min(len(s.queue), maxBatch)
 	if n == 0 {
-		s.connectedLocked(nil) // those who came after the node was found ready
+		s.connectedLocked(nil) // for waiters that came after the node was ready
 		s.busy = false
 		return false
 	}

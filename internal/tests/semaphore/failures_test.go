@@ -508,7 +508,7 @@ func TestWrongPermits(t *testing.T) {
 		_, err := s.Acquire(nil, 1) //nolint:staticcheck // that is what is tested
 		require.ErrorIs(t, err, quorumlock.ErrInvalid)
 		_, err = c.Semaphore("jobs", 3).Acquire(t.Context(), 4)
-		require.ErrorContains(t, err, "4 permits are more than the 3 that there are")
+		require.ErrorContains(t, err, "4 permits requested, the semaphore has 3")
 	})
 }
 

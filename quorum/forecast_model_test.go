@@ -11,14 +11,15 @@ import (
 	"github.com/quorumlock/quorumlock/quorum"
 )
 
-// told is what one node has said since the last attempt.
+// told has the messages of one node since the last attempt.
 type told struct {
 	woken, standby, idle, denied bool
-	// at is when it said so last, until the end of a claim, with what those before it take.
+	// The times are when the node last said so. until is the end of a denying claim, plus the turns
+	// of earlier waiters.
 	wokenAt, standbyAt, idleAt, until time.Duration
 }
 
-// free is when it can be expected to be free.
+// free is when the node can be expected to be free.
 func (n told) free() time.Duration {
 	free := time.Duration(never)
 	if n.standby {
@@ -39,16 +40,16 @@ func (n told) free() time.Duration {
 
 const never = 1<<63 - 1
 
-// TestOutlookModel has nodes say anything in any order, and compares with a model that keeps
-// all of it: nothing that was said is forgotten, but by the next attempt, and what nodes say
-// of a release is newer than a denial, whichever arrives first.
-func TestOutlookModel(t *testing.T) {
+// TestForecastModel sends messages in any order, and compares with a model that keeps all of them.
+// Only the next attempt discards messages. A release is newer than a denial, whichever arrives
+// first.
+func TestForecastModel(t *testing.T) {
 	const recheck = time.Second
 	rapid.Check(t, func(t *rapid.T) {
 		n := rapid.IntRange(1, 7).Draw(t, "nodes")
 		need := rapid.IntRange(1, n).Draw(t, "need")
-		o := quorum.NewOutlook(n, need)
-		require.Zero(t, o.Next(recheck))
+		f := quorum.NewForecast(n, need)
+		require.Zero(t, f.NextAttempt(recheck))
 		var now, asked, moment time.Duration
 		first := time.Duration(never)
 		nodes := make([]told, n)
@@ -63,7 +64,7 @@ func TestOutlookModel(t *testing.T) {
 			switch rapid.SampledFrom(actions).Draw(t, "action") {
 			case "ask":
 				moment = time.Duration(rapid.IntRange(0, 50).Draw(t, "moment")) * time.Millisecond
-				o.Ask(now, moment)
+				f.StartAttempt(now, moment)
 				asked, first = now, never
 				clear(nodes)
 			case "denied":
@@ -72,22 +73,22 @@ func TestOutlookModel(t *testing.T) {
 				}
 				rank := rapid.IntRange(-1, 5).Draw(t, "rank")
 				until := now + time.Duration(rapid.IntRange(0, 100).Draw(t, "left"))*time.Millisecond
-				o.Denied(i, until, rank)
+				f.Denied(i, until, rank)
 				nodes[i].denied, nodes[i].until = true, until+time.Duration(max(rank, 0))*2*time.Millisecond
 			case "idle":
 				if nodes[i].idle || nodes[i].denied {
 					continue
 				}
-				o.Idle(i, now)
+				f.Free(i, now)
 				nodes[i].idle, nodes[i].idleAt = true, now
 			case "woken":
-				o.Woken(i, now)
+				f.Woken(i, now)
 				first = min(first, now)
 				if !nodes[i].woken {
 					nodes[i].woken, nodes[i].wokenAt = true, now
 				}
 			case "standby":
-				o.Standby(i, now)
+				f.Standby(i, now)
 				if !nodes[i].standby {
 					nodes[i].standby, nodes[i].standbyAt = true, now
 				}
@@ -101,16 +102,16 @@ func TestOutlookModel(t *testing.T) {
 				free[i] = nodes[i].free()
 			}
 			slices.Sort(free)
-			require.Equal(t, min(want, free[need-1]), o.Next(recheck))
+			require.Equal(t, min(want, free[need-1]), f.NextAttempt(recheck))
 		}
 	})
 }
 
-// A node's word that somebody else was woken is not lost if it overtakes the denial.
+// A standby message is not lost if it overtakes the denial.
 func TestAStandbyBeforeItsDenial(t *testing.T) {
-	o := quorum.NewOutlook(1, 1)
-	o.Ask(0, time.Millisecond)
-	o.Standby(0, 5*time.Millisecond)
-	o.Denied(0, 9*time.Second, 1)
-	require.Equal(t, 35*time.Millisecond, o.Next(time.Second))
+	f := quorum.NewForecast(1, 1)
+	f.StartAttempt(0, time.Millisecond)
+	f.Standby(0, 5*time.Millisecond)
+	f.Denied(0, 9*time.Second, 1)
+	require.Equal(t, 35*time.Millisecond, f.NextAttempt(time.Second))
 }
