@@ -11,102 +11,269 @@ import (
 	"github.com/quorumlock/quorumlock/quorum"
 )
 
-// retry says what to expect of another attempt.
+// retry tells the waiter what to expect of another attempt.
 type retry struct {
+	// useful is set if another attempt can succeed.
 	useful bool
-	// tokenRejected is set if a node has refused the token because of its clock.
+	// tokenRejected is set if the clock of a node rejected the token.
 	tokenRejected bool
-	// freeAfter is when enough nodes can be expected to be free even if nobody
-	// releases.
+	// freeAfter is how long until enough claims expire, if no holder releases.
 	freeAfter time.Duration
 }
 
-// attempt is one round: it asks all nodes and returns as soon as their votes decide.
-// The votes of the slower ones are folded into the lease later, or undone.
+// attempt asks all nodes once, and returns as soon as their votes decide. A late vote extends the
+// lease, or is undone.
 func (l *Lock) attempt(ctx context.Context, w *waiter) (*grant, retry, error) {
 	l, err := l.pickSlots(w)
 	if err != nil {
 		return nil, retry{}, err
 	}
-	h := newGrant(l, w)
-	h.trace = l.client.traceFrom(ctx)
-	h.start(l.client.now(w))
+	g := newGrant(l, w)
+	g.trace = l.client.traceFrom(ctx)
+	g.start(l.client.now(w))
 	select {
-	case <-h.decided:
+	case <-g.decided:
 	case <-ctx.Done():
-		h.rollBack()
-		return nil, retry{}, h.cutShortError()
+		g.rollBack()
+		return nil, retry{}, g.cutShortError()
 	case <-l.client.quit:
-		h.rollBack()
+		g.rollBack()
 		return nil, retry{}, ErrClosed
 	}
-	if h.becomeHeld() {
-		return h, retry{}, nil
+	if g.becomeHeld() {
+		return g, retry{}, nil
 	}
-	h.rollBack()
-	again, err := h.lossError()
+	g.rollBack()
+	again, err := g.lossError()
 	return nil, again, err
 }
 
-// errCutShort marks what an attempt had come to when its context ended.
-var errCutShort = errors.New("the attempt was cut short")
-
-// cutShortError says how far the round had come.
-func (h *grant) cutShortError() error {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return fmt.Errorf("%w: %w", h.noQuorumError("acquire", h.proposal.Taken()), errCutShort)
+// start submits the attempt to all nodes. It stops early if too many nodes are down: the attempt is
+// already lost.
+func (g *grant) start(began time.Duration) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.sentAt = began
+	if g.ticket != nil {
+		g.ticket.beginAttempt(g.sentAt)
+	}
+	g.propose()
 }
 
-// gaveUpError is the error of an acquisition whose context has ended.
+// propose proposes the token to every node that has not failed in this attempt. Requires g.mu.
+func (g *grant) propose() { g.proposeTo(g.proposal.Begin()) }
+
+// proposeTo submits the acquisition to some nodes, until the attempt is decided. Requires g.mu.
+func (g *grant) proposeTo(nodes quorum.Set) {
+	calls := dispatch.NewCalls(g.client.nodes.Len(), g.acquireOp())
+	for i := range nodes.All() {
+		c := calls.To(i)
+		c.To, c.Deadline = g, g.lock.deadline(g.sentAt)
+		g.trace.onAsked()
+		if g.ticket != nil {
+			op := calls.Op
+			g.ticket.stamp(&op, i)
+			c.Op = &op
+		}
+		if err := g.client.nodes.Submit(i, c); err != nil {
+			g.countVote(i, 0, g.proposal.Token(), &node.Reply{Err: err, Unsent: true})
+		} else {
+			g.proposal.Sent(i)
+		}
+		if g.proposal.Decided() {
+			return
+		}
+	}
+}
+
+// Answer counts a node's vote on the acquisition.
+func (g *grant) Answer(c *dispatch.Call, r *node.Reply) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	i := c.Node()
+	g.proposal.Answered(i)
+	g.countVote(i, c.Sent, c.Op.Token, r)
+	switch {
+	case g.state == stateHeld:
+		g.applyLateVote()
+	case g.state == stateAcquiring && g.proposal.NeedsHigherToken() && g.lock.shared:
+		g.proposeTo(g.proposal.WriteBack())
+	case g.state == stateAcquiring && g.proposal.NeedsHigherToken():
+		g.proposeHigher()
+	case g.state == stateEnded && g.lease == nil && g.proposal.Exposed().Has(i):
+		now := g.client.clock.Now()
+		if g.ticket != nil && g.proposal.Votes().Vote(i) == quorum.Granted {
+			g.ticket.onReturned(i, now)
+		}
+		// The undo goes to the front: the same waiter may have queued another attempt since.
+		g.undoAt(i, now, true)
+	}
+}
+
+// countVote counts a node's answer to the acquisition with this token. Requires g.mu.
+func (g *grant) countVote(i int, sent time.Duration, token uint64, r *node.Reply) {
+	decided := g.proposal.Decided()
+	r = g.plausible(i, token, r)
+	v := g.recordReply(i, sent, r)
+	g.reportVote(node.Acquire, i, sent, r, v)
+	a := answerOf(token, r)
+	a.Vote = v
+	g.proposal.Answer(i, a)
+	if g.lock.slots != nil {
+		g.lock.slots.Learn(i, g.lock.names, r)
+	}
+	if g.ticket != nil {
+		g.ticket.voted(i, g.client.clock.Now(), r)
+	}
+	if !decided && g.proposal.Decided() {
+		close(g.decided)
+	}
+}
+
+// answerOf converts a reply to an acquisition, except for the vote.
+func answerOf(token uint64, r *node.Reply) quorum.Answer {
+	a := quorum.Answer{Proposed: token, Fence: max(r.Token, r.Holder.Token), Unsent: r.Unsent, Repeated: r.Repeated}
+	if r.Outcome == node.Granted {
+		a.Known = r.Token
+	}
+	return a
+}
+
+// plausible returns the reply, or an error in its place if no sound node could give that reply.
+func (g *grant) plausible(i int, token uint64, r *node.Reply) *node.Reply {
+	name := g.client.nodes.Name(i)
+	switch {
+	case g.proposal.Implausible(i, answerOf(token, r), uint64(g.client.cfg.limits().Recovery().Microseconds())):
+		ahead := time.Duration(min(max(r.Token, token)-token, uint64(never/time.Microsecond))) * time.Microsecond
+		return &node.Reply{Err: &node.Error{Node: name, Op: node.Acquire, Reason: node.ErrClock, Err: errImplausible(ahead)}}
+	case g.lock.shared && r.Outcome == node.Granted && r.Token == 0:
+		return &node.Reply{Err: &node.Error{Node: name, Op: node.Acquire, Reason: node.ErrProtocol, Err: errNoFence}}
+	default:
+		return r
+	}
+}
+
+// errNoFence means that a node granted a reader without a fencing token, which readers need.
+var errNoFence = errors.New("granted a reader the lock without a fencing token")
+
+// errImplausible is a token so far ahead of ours that no sound node could have accepted it.
+type errImplausible time.Duration
+
+func (e errImplausible) Error() string {
+	return fmt.Sprintf("reported an implausible fencing token, %v ahead of ours", time.Duration(e))
+}
+
+// proposeHigher proposes a token above the fences that the nodes told. Requires g.mu.
+func (g *grant) proposeHigher() {
+	g.proposal.Raise(func(above uint64) uint64 { return g.client.tokenClock.propose(g.lock.names, above) })
+	g.propose()
+}
+
+// becomeHeld turns a won attempt into a lease. It reports false if, at this instant, too few nodes
+// have a claim that is still valid and took the token.
+func (g *grant) becomeHeld() bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	now := g.client.clock.Now()
+	if !g.proposal.Win(&g.claims, now) {
+		return false
+	}
+	g.state, g.grantedAt, g.decided = stateHeld, now, nil
+	g.validUntil = g.claims.ValidUntil(g.lock.need)
+	g.client.tokenClock.observe(g.proposal.End(), g.lock.names...)
+	g.firstLease.start(g, g.lock, g.proposal.Token(), now)
+	if !g.lock.noRenew {
+		g.nextRenewalAt = g.nextRenewal(g.sentAt)
+	}
+	if !g.client.scheduler.schedule(g, g.nextDue()) {
+		g.lease = nil
+		return false
+	}
+	g.client.queues.onTaken(g)
+	return true
+}
+
+// rollBack ends an attempt that was lost, or whose caller has given up. Each node that may have
+// granted it undoes it, after its answer. A node that denied has nothing to undo. The next attempt
+// uses the fences that this one learned.
+func (g *grant) rollBack() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.state = stateEnded
+	g.client.tokenClock.observe(g.proposal.FenceToBeat(), g.lock.names...)
+	now := g.client.clock.Now()
+	for i := range g.proposal.Exposed().All() {
+		if g.proposal.Unanswered().Has(i) {
+			continue
+		}
+		if g.ticket != nil && g.proposal.Votes().Vote(i) == quorum.Granted {
+			g.ticket.onGaveBack(i, now)
+		}
+		g.undoAt(i, now, false)
+	}
+	g.lock.returnSlots(false)
+}
+
+// errCutShort marks the error of an attempt whose context ended before the votes decided.
+var errCutShort = errors.New("the attempt was cut short")
+
+// cutShortError counts the votes that had arrived when the context ended.
+func (g *grant) cutShortError() error {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return fmt.Errorf("%w: %w", g.noQuorumError("acquire", g.proposal.Taken()), errCutShort)
+}
+
+// gaveUpError wraps the last error of an acquisition whose context has ended.
 func gaveUpError(err, why error) error {
 	return fmt.Errorf("%w: gave up: %w", err, why)
 }
 
-// lossError says why the round was lost, and what that means for another.
-func (h *grant) lossError() (retry, error) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	again := retry{useful: !h.permanentlyRefused(), tokenRejected: h.tokenTooFar(), freeAfter: h.expectedFreeAfter()}
-	votes := h.proposal.Votes()
-	if votes.Result() == quorum.Lost && votes.Denied() > 0 && votes.Unknown() <= h.claims.Nodes()-h.lock.need {
-		// Enough nodes answer: what stands in the way is who holds it there.
-		return again, h.heldError()
+// lossError returns why the attempt was lost, and what to expect of another.
+func (g *grant) lossError() (retry, error) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	again := retry{useful: !g.permanentlyRefused(), tokenRejected: g.tokenTooFar(), freeAfter: g.expectedFreeAfter()}
+	votes := g.proposal.Votes()
+	if votes.Result() == quorum.Lost && votes.Denied() > 0 && votes.Unknown() <= g.claims.Nodes()-g.lock.need {
+		// Enough nodes answered, so the holder is the obstacle.
+		return again, g.heldError()
 	}
-	err := h.noQuorumError("acquire", h.proposal.Taken())
-	err.Late = h.proposal.Taken().Result() == quorum.Won
-	for i := range h.client.nodes.Len() {
-		if h.proposal.Taken().Vote(i) == quorum.Denied {
-			err.Nodes = append(err.Nodes, NodeError{Node: h.client.nodes.Name(i), Err: errTokenNotTaken})
+	err := g.noQuorumError("acquire", g.proposal.Taken())
+	err.Late = g.proposal.Taken().Result() == quorum.Won
+	for i := range g.client.nodes.Len() {
+		if g.proposal.Taken().Vote(i) == quorum.Denied {
+			err.Nodes = append(err.Nodes, NodeError{Node: g.client.nodes.Name(i), Err: errTokenNotTaken})
 		}
 	}
 	return again, err
 }
 
-// errTokenNotTaken is why the grant of a node did not count.
-var errTokenNotTaken = errors.New("it granted the lock, but knows a fencing token as large as ours")
+// errTokenNotTaken explains why the grant of a node did not count.
+var errTokenNotTaken = errors.New("granted, but rejected our fencing token as too small")
 
-// permanentlyRefused reports whether so many nodes reject this call for good that no attempt can
+// permanentlyRefused reports whether too many nodes reject the call for good: then no attempt can
 // succeed.
-func (h *grant) permanentlyRefused() bool {
+func (g *grant) permanentlyRefused() bool {
 	permanent := 0
-	for _, r := range h.refusals.all() {
+	for _, r := range g.refusals.all() {
 		var nodeErr *node.Error
 		if !errors.As(r.Err, &nodeErr) {
 			continue
 		}
-		// A block of tokens reaches further than one does that is the time.
-		timely := h.proposal.End() == h.proposal.Token() && h.client.tokenClock.isCurrent(h.proposal.Token())
+		// The end of a token block lies ahead of the clock, so a clock error about it proves
+		// nothing.
+		timely := g.proposal.End() == g.proposal.Token() && g.client.tokenClock.isCurrent(g.proposal.Token())
 		if nodeErr.Permanent() || nodeErr.Reason == node.ErrClock && timely { //nolint:errorlint // a reason is never wrapped
 			permanent++
 		}
 	}
-	return permanent > h.claims.Nodes()-h.lock.need
+	return permanent > g.claims.Nodes()-g.lock.need
 }
 
-// tokenTooFar reports whether a node has refused the token because of its clock.
-func (h *grant) tokenTooFar() bool {
-	for _, r := range h.refusals.all() {
+// tokenTooFar reports whether the clock of a node rejected the token.
+func (g *grant) tokenTooFar() bool {
+	for _, r := range g.refusals.all() {
 		if errors.Is(r.Err, node.ErrClock) {
 			return true
 		}
@@ -114,27 +281,27 @@ func (h *grant) tokenTooFar() bool {
 	return false
 }
 
-// expectedFreeAfter is how long, by what the denials said, until a quorum is free.
-func (h *grant) expectedFreeAfter() time.Duration {
-	told := make([]time.Duration, 0, h.claims.Nodes())
-	for _, r := range h.refusals.all() {
+// expectedFreeAfter estimates from the denials how long until a quorum is free.
+func (g *grant) expectedFreeAfter() time.Duration {
+	told := make([]time.Duration, 0, g.claims.Nodes())
+	for _, r := range g.refusals.all() {
 		if r.Outcome == node.Denied {
 			told = append(told, holderTTL(r.Holder))
 		}
 	}
-	return quorum.FreeAfter(told, h.claims.Nodes()-len(told), h.lock.need)
+	return quorum.FreeAfter(told, g.claims.Nodes()-len(told), g.lock.need)
 }
 
-// heldError names the owner that denied on most nodes.
-func (h *grant) heldError() error {
+// heldError returns the error for a denied attempt. It names the owner that most nodes named.
+func (g *grant) heldError() error {
 	votes := make(map[string]int)
 	var most node.Holder
-	for _, r := range h.refusals.all() {
+	for _, r := range g.refusals.all() {
 		if r.Outcome != node.Denied {
 			continue
 		}
 		if r.Holder.Owner == "" && most.Owner != "" {
-			continue // it is left to another waiter there, and others know more
+			continue // free there but reserved, and other nodes named the holder
 		}
 		votes[r.Holder.Owner]++
 		switch n := votes[r.Holder.Owner]; {
@@ -146,181 +313,13 @@ func (h *grant) heldError() error {
 			most = r.Holder
 		}
 	}
-	return &HeldError{Name: h.lock.displayName(most.Name), Owner: most.Owner, TTL: most.TTL, permits: h.lock.slots != nil}
+	return &HeldError{Name: g.lock.displayName(most.Name), Owner: most.Owner, TTL: most.TTL, permits: g.lock.slots != nil}
 }
 
-// holderTTL is how long a claim lasts; a key without expiry lasts for ever.
+// holderTTL returns how long a claim lasts. A key without expiry lasts for ever.
 func holderTTL(h node.Holder) time.Duration {
 	if h.TTL == node.NoExpiry {
 		return never
 	}
 	return h.TTL
-}
-
-// start sends the round of acquisition to all nodes in parallel. It stops early where so
-// many nodes are down that the round is lost before it has begun.
-func (h *grant) start(began time.Duration) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.sentAt = began
-	if h.ticket != nil {
-		h.ticket.beginAttempt(h.sentAt)
-	}
-	h.propose()
-}
-
-// propose proposes the token to every node that has not failed the round. The mutex is
-// held.
-func (h *grant) propose() { h.proposeTo(h.proposal.Begin()) }
-
-// proposeTo sends the acquisition to some nodes, until the round is decided. The mutex is held.
-func (h *grant) proposeTo(nodes quorum.Set) {
-	calls := dispatch.NewCalls(h.client.nodes.Len(), h.acquireOp())
-	for i := range nodes.All() {
-		c := calls.To(i)
-		c.To, c.Deadline = h, h.lock.deadline(h.sentAt)
-		h.trace.onAsked()
-		if h.ticket != nil {
-			op := calls.Op
-			h.ticket.stamp(&op, i)
-			c.Op = &op
-		}
-		if err := h.client.nodes.Submit(i, c); err != nil {
-			h.countVote(i, 0, h.proposal.Token(), &node.Reply{Err: err, Unsent: true})
-		} else {
-			h.proposal.Sent(i)
-		}
-		if h.proposal.Decided() {
-			return
-		}
-	}
-}
-
-// Answer is a node's vote in the round of acquisition.
-func (h *grant) Answer(c *dispatch.Call, r *node.Reply) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	i := c.Node()
-	h.proposal.Answered(i)
-	h.countVote(i, c.Sent, c.Op.Token, r)
-	switch {
-	case h.state == stateHeld:
-		h.applyLateVote()
-	case h.state == stateAcquiring && h.proposal.NeedsHigherToken() && h.lock.shared:
-		h.proposeTo(h.proposal.WriteBack())
-	case h.state == stateAcquiring && h.proposal.NeedsHigherToken():
-		h.proposeHigher()
-	case h.state == stateEnded && h.lease == nil && h.proposal.Exposed().Has(i):
-		now := h.client.clock.Now()
-		if h.ticket != nil && h.proposal.Votes().Vote(i) == quorum.Granted {
-			h.ticket.onReturned(i, now)
-		}
-		// Before what has been sent since: that may be another attempt of the same waiter.
-		h.undoAt(i, now, true)
-	}
-}
-
-// countVote counts a node's answer to the acquisition with this token.
-func (h *grant) countVote(i int, sent time.Duration, token uint64, r *node.Reply) {
-	decided := h.proposal.Decided()
-	r = h.plausible(i, token, r)
-	v := h.recordReply(i, sent, r)
-	h.reportVote(node.Acquire, i, sent, r, v)
-	a := answerOf(token, r)
-	a.Vote = v
-	h.proposal.Answer(i, a)
-	if h.lock.slots != nil {
-		h.lock.slots.Learn(i, h.lock.names, r)
-	}
-	if h.ticket != nil {
-		h.ticket.voted(i, h.client.clock.Now(), r)
-	}
-	if !decided && h.proposal.Decided() {
-		close(h.decided)
-	}
-}
-
-// answerOf is what a reply to an acquisition says, but for the vote.
-func answerOf(token uint64, r *node.Reply) quorum.Answer {
-	a := quorum.Answer{Proposed: token, Fence: max(r.Token, r.Holder.Token), Unsent: r.Unsent, Repeated: r.Repeated}
-	if r.Outcome == node.Granted {
-		a.Known = r.Token
-	}
-	return a
-}
-
-// plausible is the reply, or an error in its place where the node says what cannot be.
-func (h *grant) plausible(i int, token uint64, r *node.Reply) *node.Reply {
-	name := h.client.nodes.Name(i)
-	switch {
-	case h.proposal.Implausible(i, answerOf(token, r), uint64(h.client.cfg.limits().Recovery().Microseconds())):
-		ahead := time.Duration(min(max(r.Token, token)-token, uint64(never/time.Microsecond))) * time.Microsecond
-		return &node.Reply{Err: &node.Error{Node: name, Op: node.Acquire, Reason: node.ErrClock, Err: errImplausible(ahead)}}
-	case h.lock.shared && r.Outcome == node.Granted && r.Token == 0:
-		return &node.Reply{Err: &node.Error{Node: name, Op: node.Acquire, Reason: node.ErrProtocol, Err: errNoFence}}
-	default:
-		return r
-	}
-}
-
-// errNoFence is for a node that does not do what readers need.
-var errNoFence = errors.New("it granted a reader the lock, and told no fencing token")
-
-// errImplausible is for a token that is so far ahead of ours that the node cannot have taken it.
-type errImplausible time.Duration
-
-func (e errImplausible) Error() string {
-	return fmt.Sprintf("it says that it knows a token as large, %v ahead of ours, which cannot be", time.Duration(e))
-}
-
-// proposeHigher asks the nodes that granted to take a token that is larger than what enough
-// of them have told.
-func (h *grant) proposeHigher() {
-	h.proposal.Raise(func(above uint64) uint64 { return h.client.tokenClock.propose(h.lock.names, above) })
-	h.propose()
-}
-
-// becomeHeld turns a round that was won in time into a lease: at this instant, enough nodes
-// have granted it, took its token, and have not let go.
-func (h *grant) becomeHeld() bool {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	now := h.client.clock.Now()
-	if !h.proposal.Win(&h.claims, now) {
-		return false
-	}
-	h.state, h.grantedAt, h.decided = stateHeld, now, nil
-	h.validUntil = h.claims.ValidUntil(h.lock.need)
-	h.client.tokenClock.observe(h.proposal.End(), h.lock.names...)
-	h.firstLease.start(h, h.lock, h.proposal.Token(), now)
-	if !h.lock.noRenew {
-		h.nextRenewalAt = h.nextRenewal(h.sentAt)
-	}
-	if !h.client.scheduler.schedule(h, h.nextDue()) {
-		h.lease = nil
-		return false
-	}
-	h.client.queues.onTaken(h)
-	return true
-}
-
-// rollBack ends a round that was lost, or that nobody waits for any more. Every node
-// that may have taken it gives it back, once it has answered: one that denies has nothing.
-// What was learnt of tokens serves the next.
-func (h *grant) rollBack() {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.state = stateEnded
-	h.client.tokenClock.observe(h.proposal.FenceToBeat(), h.lock.names...)
-	now := h.client.clock.Now()
-	for i := range h.proposal.Exposed().All() {
-		if h.proposal.Unanswered().Has(i) {
-			continue
-		}
-		if h.ticket != nil && h.proposal.Votes().Vote(i) == quorum.Granted {
-			h.ticket.onGaveBack(i, now)
-		}
-		h.undoAt(i, now, false)
-	}
-	h.lock.returnSlots(false)
 }

@@ -19,28 +19,29 @@ import (
 	"github.com/quorumlock/quorumlock/node"
 )
 
-// Client takes locks on one set of nodes. It is safe for concurrent use, and a program
-// needs one for each set. While it holds nothing and asks for nothing, it has no goroutine,
-// but for some seconds after somebody has waited; a timer may be left until what it was set
-// for would have been due.
+// Client takes locks on one set of nodes. A program needs one Client for each set. It is safe for
+// concurrent use.
+//
+// An idle client has no goroutines, except for about ten seconds after a call to Acquire had to
+// wait. A pending timer may outlive its purpose.
 type Client struct {
 	cfg   Config
 	clock clock.Clock
-	// id is the part of every owner id that no other client has; sequence makes them
-	// distinct within the client.
+	// id is the part of every owner id that no other client has. sequence makes the ids distinct
+	// within the client.
 	id       string
 	sequence atomic.Uint64
 
-	// renewalPhase is when its leases renew; see quorum.Bunch.
+	// renewalPhase aligns the renewals of this client's leases; see quorum.AlignToBunch.
 	renewalPhase time.Duration
 
 	nodes *dispatch.Nodes
-	// ownsNodes is set if the client made the nodes, and has to close them.
+	// ownsNodes is set if the client made the nodes, and so must close them.
 	ownsNodes  bool
 	scheduler  scheduler
 	reporter   reporter
 	tokenClock tokenClock
-	// refills are those that give nodes back what they have forgotten of latches.
+	// refills are the calls that restore latches on nodes that forgot them.
 	refills     refills
 	generations latchGenerations
 	queues      localQueues
@@ -48,7 +49,7 @@ type Client struct {
 	slotTables  *slots.Pools
 
 	mu sync.Mutex
-	// pendingCalls counts calls under way; none is added once closing is set.
+	// pendingCalls counts the current calls. No call is added once closing is set.
 	pendingCalls sync.WaitGroup
 	closing      bool
 	quit         chan struct{}
@@ -56,8 +57,8 @@ type Client struct {
 	closeErr     error
 }
 
-// New makes a client. It checks the configuration and reports every problem at once,
-// in an [*InvalidError]; it does not touch the network, so nodes may be down.
+// New makes a client. It checks the configuration and reports every problem at once, in an
+// [*InvalidError]. It does not touch the network, so nodes may be down.
 func New(cfg Config) (*Client, error) {
 	cfg = cfg.withDefaults()
 	problems := cfg.problems()
@@ -81,7 +82,7 @@ func New(cfg Config) (*Client, error) {
 		quit:      make(chan struct{}),
 		closed:    make(chan struct{}),
 	}
-	c.renewalPhase = time.Duration(cfg.Jitter() * float64(cfg.MaxTTL)) // no TTL's bunches are further apart
+	c.renewalPhase = time.Duration(cfg.Jitter() * float64(cfg.MaxTTL)) // the bunches of no TTL are further apart than MaxTTL
 	c.scheduler = scheduler{clock: cfg.Clock, capacity: c.renewalRoom, starved: make([]grantHeap, len(nodes)+1)}
 	c.tokenClock = tokenClock{clock: cfg.Clock, maxAhead: cfg.limits().Recovery(), freshness: max(cfg.MaxClockSkew, 2*cfg.NodeTimeoutMax)}
 	c.nodes = dispatch.New(nodes, dispatch.Env{
@@ -98,7 +99,7 @@ func New(cfg Config) (*Client, error) {
 	return c, nil
 }
 
-// openNodes makes the nodes of a Config's addresses, bounded by its timeouts.
+// openNodes makes the nodes of a Config's addresses, with its timeouts.
 func openNodes(cfg Config) (nodes []node.Node, problems []string) {
 	for i, address := range cfg.Addresses {
 		nd, err := openNode(address, cfg.NodeTimeoutMax, cfg.ConnectTimeout)
@@ -120,7 +121,8 @@ func openNode(address string, timeout, connect time.Duration) (node.Node, error)
 	return node.NewRedis(opt)
 }
 
-// setTimeouts limits an exchange with a node, and connecting to it, where the address did not.
+// setTimeouts bounds exchanges and connecting with the client's timeouts, unless the address has
+// its own.
 func setTimeouts(opt *rueidis.ClientOption, timeout, connect time.Duration) {
 	if opt.ConnWriteTimeout == 0 {
 		opt.ConnWriteTimeout = timeout
@@ -130,14 +132,13 @@ func setTimeouts(opt *rueidis.ClientOption, timeout, connect time.Duration) {
 	}
 }
 
-// Close ends every lease with ErrClosed and releases it, ends every Acquire under way,
-// waits for all that is to be sent to the nodes, and closes the nodes that the client
-// made. A node that does not answer holds it up no longer than that node's timeouts.
+// Close ends every lease with ErrClosed and releases it, and ends every call of Acquire. It waits
+// until the nodes have answered all operations, and closes the nodes that the client made. A node
+// that does not answer delays Close no longer than that node's timeouts.
 //
-// Nothing is held and no goroutine is left when it returns nil. Where a release could
-// not be delivered, the error says on which nodes the keys now run out by themselves.
-// If ctx ends first, the rest goes on in the background. Calls after the first wait
-// for the same end.
+// When Close returns nil, nothing is held and no goroutine is left. If a release could not be
+// delivered, the error names the nodes on which keys now expire by themselves. If ctx ends first,
+// the rest goes on in the background. Later calls wait for the same end and return the same error.
 func (c *Client) Close(ctx context.Context) error {
 	if ctx == nil {
 		return errNilContext
@@ -158,18 +159,18 @@ func (c *Client) Close(ctx context.Context) error {
 	}
 }
 
-// shutDown does what Close waits for. Each step is bounded by the nodes' timeouts.
+// shutDown does the work of Close. The timeouts of the nodes bound each step.
 func (c *Client) shutDown() {
 	defer close(c.closed)
 	c.pendingCalls.Wait()
-	for _, h := range c.scheduler.stop() {
-		h.end(ErrClosed)
+	for _, g := range c.scheduler.stop() {
+		g.end(ErrClosed)
 	}
 	c.messages.subscriptions.Close()
 	var errs []error
 	for i, n := range c.nodes.Close() {
 		if n > 0 {
-			errs = append(errs, fmt.Errorf("quorumlock: node %s did not confirm %d releases: what it holds runs out by itself", c.nodes.Name(i), n))
+			errs = append(errs, fmt.Errorf("quorumlock: node %s did not confirm %d releases: its keys expire by themselves", c.nodes.Name(i), n))
 		}
 		if c.ownsNodes {
 			errs = append(errs, c.nodes.Node(i).Close())
@@ -179,8 +180,8 @@ func (c *Client) shutDown() {
 	c.reporter.wait()
 }
 
-// beginCall registers a call that may send to the nodes; leave ends it. It fails once the
-// client is closing.
+// beginCall registers a call that may send to the nodes, and endCall ends it. beginCall fails once
+// the client is closing.
 func (c *Client) beginCall() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -195,7 +196,7 @@ func (c *Client) endCall() { c.pendingCalls.Done() }
 
 func (c *Client) nextSequence() string { return strconv.FormatUint(c.sequence.Add(1), 10) }
 
-// warn writes a log line, without having anybody wait for it.
+// warn queues a log line. The caller does not wait for the logger.
 func (c *Client) warn(msg string, args ...any) {
 	c.reporter.enqueue(func() { c.cfg.Logger.Warn(msg, args...) })
 }

@@ -15,133 +15,128 @@ import (
 
 // The defaults of a [Config], and limits that have no setting.
 const (
-	// DefaultTTL is the TTL of a lock, and the largest one allowed. It is short on
-	// purpose: it bounds how long a dead holder blocks others.
+	// DefaultTTL is the default of TTL and MaxTTL. It is short because it bounds how long a dead
+	// holder blocks others.
 	DefaultTTL = 10 * time.Second
-	// DefaultMaxClockSkew is how far clocks may be apart.
+	// DefaultMaxClockSkew is the default of MaxClockSkew.
 	DefaultMaxClockSkew = time.Second
-	// MinTTL is the smallest TTL. Below, drift and scheduling leave nothing of it.
+	// MinTTL is the smallest TTL. A smaller one would be used up by drift and scheduling.
 	MinTTL = 10 * time.Millisecond
 	// MaxNameLength is the longest name of a lock, in bytes.
 	MaxNameLength = 512
 	// MaxNames is the most names that one MultiLock can take.
 	MaxNames = 128
-	// maxMaxTTL keeps sums of times far from overflow. Nobody wants to wait so long.
+	// maxMaxTTL keeps sums of times far from overflow.
 	maxMaxTTL = 365 * 24 * time.Hour
 )
 
-// Config describes a client. The zero value of each field means its default; New
-// checks all of it at once and names everything that is wrong.
+// Config describes a client. The zero value of each field means its default. New checks all fields
+// at once and reports every problem.
 type Config struct {
-	// Nodes are the independent deployments, an odd number of them. Closing them is
-	// up to whoever made them.
+	// Nodes are the independent deployments, an odd number of them. The caller closes them.
 	Nodes []node.Node
-	// Addresses are an alternative to Nodes: Redis servers, as host:port, redis://,
-	// rediss:// or unix:// (see node.ParseAddress). The client owns these nodes.
+	// Addresses are an alternative to Nodes: Redis servers, as host:port, redis://, rediss:// or
+	// unix:// (see node.ParseAddress). The client owns these nodes.
 	Addresses []string
-	// AllowEven permits an even number of nodes. It is not the default, because four
-	// nodes survive the loss of one, as three do, and offer one more to lose.
+	// AllowEven permits an even number of nodes. It is off by default: four nodes survive the loss
+	// of one, as three do, and are more likely to lose one.
 	AllowEven bool
 
-	// TTL is how long nodes keep a lock without renewal: DefaultTTL, or MaxTTL where
-	// that is less. It can be set per lock. Fractions of a millisecond are dropped.
+	// TTL is how long nodes keep a lock without renewal. It can be set per lock. Fractions of a
+	// millisecond are dropped. Default: min(DefaultTTL, MaxTTL).
 	TTL time.Duration
-	// MaxTTL bounds every TTL. It must be the same in all clients of the same nodes.
-	// Default: DefaultTTL. A node that has lost its memory gives no new locks for
-	// MaxTTL and MaxClockSkew together.
+	// MaxTTL bounds every TTL. It must be the same in all clients of the same nodes. A node that
+	// has lost its memory gives no new locks for MaxTTL+MaxClockSkew. Default: DefaultTTL.
 	MaxTTL time.Duration
-	// MaxClockSkew is how far the clock of a client may be ahead of a node's. It
-	// matters for fencing tokens only; a client that is off by more is refused. It must
-	// be the same in all clients of the same nodes, and at most half of MaxTTL.
-	// Default: one second, or that half where it is less.
+	// MaxClockSkew is how far the clock of a client may be ahead of a node's. It matters for
+	// fencing tokens only. A node refuses a client that is off by more. It must be the same in all
+	// clients of the same nodes, and at most MaxTTL/2. Default: min(1s, MaxTTL/2).
 	MaxClockSkew time.Duration
-	// MaxHold ends every lease that lasts longer, however well it renews. Default: no
-	// limit. It can be set per lock.
+	// MaxHold ends every lease that lasts longer, even if its renewals succeed. It can be set per
+	// lock. Default: no limit.
 	MaxHold time.Duration
 
-	// NodeTimeoutMin and NodeTimeoutMax bound how long one operation waits for one
-	// node; in between, the timeout follows the node's observed latency. Defaults of the
-	// maximum: a tenth of the TTL, at least 100 ms and at most 500 ms. Default of the minimum:
-	// half of the maximum, as a healthy node may be so late on a busy machine.
+	// NodeTimeoutMin and NodeTimeoutMax bound how long one operation waits for one node. Within the
+	// bounds, the timeout follows the node's observed latency. NodeTimeoutMax defaults to
+	// min(500ms, max(100ms, TTL/10)), NodeTimeoutMin to NodeTimeoutMax/2: on a busy machine a
+	// healthy node can be that slow.
 	//
-	// The operations of one lock wait for a third of its TTL at most, in whole milliseconds.
-	// So a lock with a short TTL needs no other setting. A timeout that is set is never
-	// shortened: a TTL under three times that is refused.
+	// The operations of one lock wait for TTL/3 at most, in whole milliseconds. So a lock with a
+	// short TTL needs no other setting. A timeout that is set is never shortened: a TTL below three
+	// times such a timeout is invalid.
 	NodeTimeoutMin, NodeTimeoutMax time.Duration
-	// ConnectTimeout bounds how long an operation waits for a node to which there is no connection
-	// yet, or no more as it was closed while it was idle. To connect takes three round trips, with
-	// TLS four or five, and is not taken off any TTL. A node that takes longer counts as one that does
-	// not answer; connecting goes on, and a later operation finds the connection. An address
-	// can say dial_timeout for itself. Default: four times NodeTimeoutMax, one second at least.
+	// ConnectTimeout bounds how long an operation waits for a node that it must first connect to.
+	// That is the first operation, or one after an idle connection was closed. Connecting takes
+	// three round trips, four or five with TLS, and does not shorten any TTL. A node that takes
+	// longer counts as one that does not answer. Connecting goes on, and a later operation finds
+	// the connection. An address can have its own dial_timeout. Default: max(1s, 4*NodeTimeoutMax).
 	ConnectTimeout time.Duration
-	// RetryMin and RetryMax bound the pause between two attempts where nodes cannot be
-	// relied on to tell when the lock is free: with WaitSpin, or while too few of them
-	// answer. It grows from one to the other, with jitter, and up to eight times the latency of the
-	// nodes where that is more, so that contenders do not keep each other out. Defaults: 10 ms and 200 ms.
+	// RetryMin and RetryMax bound the backoff between two attempts when nodes cannot notify a
+	// waiter: with WaitSpin, or while too few nodes answer. The backoff grows from RetryMin to
+	// RetryMax, with jitter. The upper bound is at least eight times the latency of the nodes, so
+	// that contenders do not block each other. Defaults: 10 ms and 200 ms.
 	RetryMin, RetryMax time.Duration
 
-	// Holder is how people recognise this client in the ids of its leases: printable, without
-	// spaces, at most MaxHolderLength bytes. See [ParseOwner]. Default: host/pid; NoHolder is nothing.
+	// Holder identifies this client to people, in the ids of its leases. It must be printable,
+	// without spaces, at most MaxHolderLength bytes. See [ParseOwner]. Default: host/pid. NoHolder
+	// leaves it out.
 	Holder string
 
-	// Waiting is how Acquire waits for a lock that somebody else holds. It can be set per
-	// lock. Default: WaitQueued.
+	// Waiting is how Acquire waits for a lock that another owner holds. It can be set per lock.
+	// Default: WaitQueued.
 	Waiting Waiting
-	// Handover bounds how a lease passes among the waiters of this client. It can be turned
-	// off per lock.
+	// Handover bounds how a lease passes among the waiters of this client. It can be turned off per
+	// lock.
 	Handover Handover
 
-	// Redisson is for fleets in which Java services lock the same names on the same nodes
-	// through Redisson: releases are announced on its channel too, and waiters listen there,
-	// so that those of either side are woken at once. Redisson wakes all of its waiters, so
-	// it costs a message to each of them per release. Set it in all clients alike; without
-	// it, both sides exclude each other all the same, and find out later.
+	// Redisson is for fleets in which Java services lock the same names on the same nodes through
+	// Redisson. The client then announces releases on Redisson's channel too, and its waiters
+	// listen there. So waiters of both libraries wake at once. Redisson wakes all of its waiters,
+	// so each release costs a message to each of them. Set it alike in all clients. Without it,
+	// both libraries still exclude each other, but learn of releases later.
 	Redisson bool
 
 	// Clock is the source of time. Default: clock.System().
 	Clock clock.Clock
-	// Jitter gives random numbers in [0, 1), which spread what many clients would
-	// otherwise do at the same instant. A simulation sets it, to have every run alike; it
-	// must be safe for concurrent use. Default: that of math/rand/v2.
+	// Jitter returns random numbers in [0, 1). They spread work that many clients would otherwise
+	// do at the same instant. A simulation sets it, to make runs repeatable. It must be safe for
+	// concurrent use. Default: rand.Float64 of math/rand/v2.
 	Jitter func() float64
-	// Logger gets a warning when a lease is lost or leaks, and when a node goes down,
-	// has lost its memory, refuses this client, or is another node by another address;
-	// the end of that is at level Info. Default: slog.Default().
+	// Logger gets a warning when a lease is lost or leaks. It also gets one when a node goes down,
+	// loses its memory, refuses this client, or is listed at two addresses. It gets a line at level
+	// Info when a node recovers from that. Default: slog.Default().
 	Logger *slog.Logger
-	// Hooks are told what happens.
+	// Hooks are called for events. Default: none.
 	Hooks Hooks
 
-	// timeoutMinSet and timeoutMaxSet tell timeouts that were set from defaults.
+	// timeoutMinSet and timeoutMaxSet are set for timeouts that are not defaults.
 	timeoutMinSet, timeoutMaxSet bool
 }
 
-// LockOptions are the settings of one lock. The zero value of each field means what
-// the client's Config says.
+// LockOptions are the settings of one lock. The zero value of each field means the value of the
+// client's Config.
 type LockOptions struct {
-	// TTL is how long nodes keep the lock without renewal. Fractions of a millisecond are
-	// dropped.
+	// TTL is how long nodes keep the lock without renewal. Fractions of a millisecond are dropped.
 	TTL time.Duration
 	// MaxHold ends a lease that lasts longer.
 	MaxHold time.Duration
-	// Fixed turns renewal off: the lease ends TTL after its grant, a little less for
-	// drift, unless Extend is called.
+	// Fixed turns renewal off. The lease ends TTL after its grant, less an allowance for drift,
+	// unless Extend is called.
 	Fixed bool
-	// Waiting is how Acquire waits for a lock that somebody else holds.
+	// Waiting is how Acquire waits for a lock that another owner holds.
 	Waiting Waiting
-	// NoHandover keeps a lease from being handed over to another waiter of the client, and
-	// a waiter from getting one.
+	// NoHandover excludes this lock from hand-overs within the client: its leases are not handed
+	// over, and its waiters get none.
 	NoHandover bool
-	// Purpose is what the lock is taken for, for people: printable, at most MaxPurposeLength bytes.
-	// It is part of the lease's id on the nodes: see [ParseOwner]. So a lease is handed over within
-	// the client only to waiters with the same.
+	// Purpose describes the use of the lock, for people. It must be printable, at most
+	// MaxPurposeLength bytes. It is part of the lease's id on the nodes: see [ParseOwner]. So the
+	// client hands a lease over only to waiters with the same Purpose.
 	Purpose string
-	// Rule says how many nodes must agree, where a majority is not enough. Default: a
-	// majority for RedLock, all for MultiLock.
+	// Rule says how many nodes must agree. Default: a majority for RedLock, all for MultiLock.
 	Rule quorum.Rule
 }
 
-// withDefaults fills in what was left open. Values that make no sense are kept for
-// problems to find.
+// withDefaults fills in the defaults. It keeps invalid values, which problems reports.
 func (c Config) withDefaults() Config {
 	c.MaxTTL = orDefault(c.MaxTTL, DefaultTTL)
 	c.MaxClockSkew = orDefault(c.MaxClockSkew, min(DefaultMaxClockSkew, (c.MaxTTL/2).Truncate(time.Millisecond)))
@@ -167,8 +162,8 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
-// wholeTTL drops the fraction of a millisecond, which nodes do not keep. A TTL that is too short
-// stays as it was set, for problems to name it.
+// wholeTTL drops the fraction of a millisecond, which nodes do not keep. It keeps a TTL below
+// MinTTL as it was set, so that the error can name it.
 func wholeTTL(ttl time.Duration) time.Duration {
 	if ttl < MinTTL {
 		return ttl
@@ -183,14 +178,15 @@ func orDefault(d, otherwise time.Duration) time.Duration {
 	return d
 }
 
-// Limits are what clients of the same nodes have to agree on, defaults filled in.
+// Limits returns the settings that clients of the same nodes must agree on, with defaults filled
+// in.
 func (c Config) Limits() node.Limits { return c.withDefaults().limits() }
 
 func (c Config) limits() node.Limits {
 	return node.Limits{MaxTTL: c.MaxTTL, MaxClockSkew: c.MaxClockSkew}
 }
 
-// problems lists everything that is wrong with a Config whose defaults are filled in.
+// problems lists everything that is invalid in a Config whose defaults are filled in.
 func (c Config) problems() []string {
 	var p []string
 	add := func(bad bool, format string, args ...any) {
@@ -213,7 +209,7 @@ func (c Config) problems() []string {
 	add(c.RetryMax < 0, "RetryMax %v is negative", c.RetryMax)
 	add(c.RetryMin > c.RetryMax, "RetryMin %v is over RetryMax %v", c.RetryMin, c.RetryMax)
 	add(c.MaxHold < 0, "MaxHold %v is negative", c.MaxHold)
-	add(c.Waiting > WaitSpin, "Waiting %d is none of the ways to wait", c.Waiting)
+	add(c.Waiting > WaitSpin, "unknown Waiting %d", c.Waiting)
 	add(c.Handover.MaxCount < 0, "Handover.MaxCount %d is negative", c.Handover.MaxCount)
 	add(c.Handover.MaxTime < 0, "Handover.MaxTime %v is negative", c.Handover.MaxTime)
 	if problem := checkLabel("Holder", c.Holder, MaxHolderLength, false); problem != "" {
@@ -222,7 +218,7 @@ func (c Config) problems() []string {
 	return append(p, c.ttlProblems(c.TTL)...)
 }
 
-// ttlProblems lists what is wrong with a TTL under this Config.
+// ttlProblems lists the problems of a TTL under this Config.
 func (c Config) ttlProblems(ttl time.Duration) []string {
 	switch {
 	case ttl <= 0:
@@ -244,7 +240,7 @@ func tooSmall(ttl time.Duration, field string, timeout time.Duration) string {
 	return fmt.Sprintf("TTL %v is too small for %s %v, which is set: the TTL must be three times that, to leave time for a second try; without that setting, the lock waits for a third of its TTL", ttl, field, timeout)
 }
 
-// nodeProblems lists what is wrong with the set of nodes.
+// nodeProblems lists the problems of the set of nodes.
 func (c Config) nodeProblems() []string {
 	n := len(c.Nodes) + len(c.Addresses)
 	var p []string
@@ -266,7 +262,7 @@ func (c Config) nodeProblems() []string {
 	return p
 }
 
-// duplicateProblems lists nodes that stand in the set twice.
+// duplicateProblems lists nodes that are in the set twice.
 func duplicateProblems(nodes []node.Node) []string {
 	var p []string
 	seen := make(map[string]bool, len(nodes))

@@ -10,6 +10,7 @@ import (
 
 	"github.com/quorumlock/quorumlock"
 	"github.com/quorumlock/quorumlock/clock"
+	"github.com/quorumlock/quorumlock/internal/fleet"
 	"github.com/quorumlock/quorumlock/node"
 	"github.com/quorumlock/quorumlock/quorum"
 )
@@ -64,8 +65,8 @@ func TestBadConfigurationIsNamed(t *testing.T) {
 }
 
 func TestBadLocksAreNamedAndLeaveNothing(t *testing.T) {
-	inVirtualTime(t, 3, func(t *testing.T, f *fleet) {
-		c := f.client(func(cfg *quorumlock.Config) { cfg.NodeTimeoutMax = 500 * time.Millisecond })
+	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
+		c := f.Client(func(cfg *quorumlock.Config) { cfg.NodeTimeoutMax = 500 * time.Millisecond })
 		options := func(o quorumlock.LockOptions) *quorumlock.Lock { return c.RedLock("job").With(o) }
 		for what, test := range map[string]struct {
 			lock *quorumlock.Lock
@@ -95,19 +96,19 @@ func TestBadLocksAreNamedAndLeaveNothing(t *testing.T) {
 			_, err = test.lock.ForceRelease(t.Context())
 			require.ErrorIs(t, err, quorumlock.ErrInvalid, what)
 		}
-		f.noKeys()
+		f.RequireNoKeys()
 	})
 }
 
 func TestUnusualNames(t *testing.T) {
-	inVirtualTime(t, 3, func(t *testing.T, f *fleet) {
+	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
 		for _, name := range []string{" ", "a\x00b", "{a}b", "\xff\xfe", "größe", strings.Repeat("x", 512)} {
-			lease, err := f.client().RedLock(name).Acquire(t.Context())
+			lease, err := f.Client().RedLock(name).Acquire(t.Context())
 			require.NoError(t, err, "%q", name)
-			settled()
-			require.Equal(t, []string{name}, f.nodes[0].Keys())
+			fleet.Settle()
+			require.Equal(t, []string{name}, f.Nodes[0].Keys())
 			require.NoError(t, lease.Release(t.Context()))
-			f.noKeys()
+			f.RequireNoKeys()
 		}
 	})
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/quorumlock/quorumlock"
+	"github.com/quorumlock/quorumlock/internal/fleet"
 	"github.com/quorumlock/quorumlock/node"
 )
 
@@ -66,7 +67,7 @@ func (r *remote) Probe(ctx context.Context) error {
 
 // hangUp closes the connections, once nothing is under way on them.
 func hangUp(nodes []*remote) {
-	settled()
+	fleet.Settle()
 	for _, r := range nodes {
 		r.mu.Lock()
 		r.connected = false
@@ -82,8 +83,8 @@ func (r *remote) set(takes time.Duration, fails error) {
 }
 
 // remotely has a client reach the nodes of a fleet after so long.
-func (f *fleet) remotely(takes time.Duration) (nodes []*remote, change func(*quorumlock.Config)) {
-	for _, nd := range f.nodes {
+func remotely(f *fleet.Fleet, takes time.Duration) (nodes []*remote, change func(*quorumlock.Config)) {
+	for _, nd := range f.Nodes {
 		nodes = append(nodes, &remote{Memory: nd, takes: takes})
 	}
 	return nodes, func(cfg *quorumlock.Config) {
@@ -97,68 +98,68 @@ func (f *fleet) remotely(takes time.Duration) (nodes []*remote, change func(*quo
 // Connecting takes longer than an operation may. The first operation waits for it, nothing of its TTL
 // is gone meanwhile, and the same goes for connections that were closed since.
 func TestOperationsWaitForTheConnection(t *testing.T) {
-	inVirtualTime(t, 3, func(t *testing.T, f *fleet) {
+	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
 		const takes = 1900 * time.Millisecond
-		nodes, far := f.remotely(takes)
+		nodes, far := remotely(f, takes)
 		var down []string
-		client := f.client(far, func(cfg *quorumlock.Config) {
+		client := f.Client(far, func(cfg *quorumlock.Config) {
 			cfg.Hooks.NodeDown = func(name string, _ error) { down = append(down, name) }
 		})
 		lock := client.RedLock("a").With(quorumlock.LockOptions{Fixed: true})
 		for range 2 {
 			var lease *quorumlock.Lease
 			var err error
-			assert.Equal(t, takes, f.elapsed(func() { lease, err = lock.TryAcquire(t.Context()) }))
+			assert.Equal(t, takes, f.Elapsed(func() { lease, err = lock.TryAcquire(t.Context()) }))
 			require.NoError(t, err)
 			assert.Greater(t, lease.Remaining(), quorumlock.DefaultTTL*95/100, "connecting is no part of the TTL")
-			assert.Zero(t, f.elapsed(func() { err = lease.Extend(t.Context()) }))
+			assert.Zero(t, f.Elapsed(func() { err = lease.Extend(t.Context()) }))
 			require.NoError(t, err)
 			hangUp(nodes)
-			assert.Equal(t, takes, f.elapsed(func() { err = lease.Release(t.Context()) }))
+			assert.Equal(t, takes, f.Elapsed(func() { err = lease.Release(t.Context()) }))
 			require.NoError(t, err)
 			hangUp(nodes)
 		}
-		settled()
+		fleet.Settle()
 		assert.Empty(t, down)
-		f.noKeys()
+		f.RequireNoKeys()
 	})
 }
 
 // Callers are told that a node takes too long to connect. It goes on, and a later operation finds the
 // connection.
 func TestConnectingGoesOnBehindTheCallers(t *testing.T) {
-	inVirtualTime(t, 1, func(t *testing.T, f *fleet) {
-		nodes, far := f.remotely(5 * time.Second)
-		client := f.client(far)
+	fleet.InVirtualTime(t, 1, func(t *testing.T, f *fleet.Fleet) {
+		nodes, far := remotely(f, 5*time.Second)
+		client := f.Client(far)
 		lock := client.RedLock("a")
 		var err error
-		took := f.elapsed(func() { _, err = lock.TryAcquire(t.Context()) })
+		took := f.Elapsed(func() { _, err = lock.TryAcquire(t.Context()) })
 		assert.Equal(t, 2*time.Second, took, "the default of ConnectTimeout")
 		require.ErrorIs(t, err, quorumlock.ErrNoQuorum)
 		require.ErrorIs(t, err, node.ErrTimeout)
 		require.NotErrorIs(t, err, node.ErrDown)
 		assert.Contains(t, err.Error(), "it is not connected yet")
 
-		assert.Zero(t, f.elapsed(func() { _, err = lock.TryAcquire(t.Context()) }))
+		assert.Zero(t, f.Elapsed(func() { _, err = lock.TryAcquire(t.Context()) }))
 		require.ErrorIs(t, err, node.ErrDown)
 
 		time.Sleep(3 * time.Second)
-		settled()
+		fleet.Settle()
 		lease, err := lock.TryAcquire(t.Context())
 		require.NoError(t, err)
 		require.NoError(t, lease.Release(t.Context()))
 		assert.Equal(t, 1, nodes[0].probes)
-		f.noKeys()
+		f.RequireNoKeys()
 	})
 }
 
 // If connecting fails, the waiting callers get the reason, and the node then counts as down.
 func TestConnectingFails(t *testing.T) {
-	inVirtualTime(t, 1, func(t *testing.T, f *fleet) {
+	fleet.InVirtualTime(t, 1, func(t *testing.T, f *fleet.Fleet) {
 		refused := errors.New("connection refused")
-		nodes, far := f.remotely(time.Second)
+		nodes, far := remotely(f, time.Second)
 		nodes[0].set(time.Second, refused)
-		client := f.client(far)
+		client := f.Client(far)
 		_, err := client.RedLock("a").TryAcquire(t.Context())
 		require.ErrorIs(t, err, refused)
 		require.ErrorIs(t, err, node.ErrUnreachable)
@@ -177,9 +178,9 @@ func TestConnectingFails(t *testing.T) {
 
 // One dead connection is not a dead node: if the node has a new one, it is asked again at once.
 func TestBrokenConnectionIsNoFailureOfTheNode(t *testing.T) {
-	inVirtualTime(t, 1, func(t *testing.T, f *fleet) {
-		nodes, far := f.remotely(time.Second)
-		client := f.client(far, func(cfg *quorumlock.Config) {
+	fleet.InVirtualTime(t, 1, func(t *testing.T, f *fleet.Fleet) {
+		nodes, far := remotely(f, time.Second)
+		client := f.Client(far, func(cfg *quorumlock.Config) {
 			cfg.Hooks.NodeDown = func(name string, _ error) { t.Errorf("%s counts as down", name) }
 		})
 		require.NoError(t, client.Connect(t.Context()))
@@ -191,25 +192,25 @@ func TestBrokenConnectionIsNoFailureOfTheNode(t *testing.T) {
 		lease, err := client.RedLock("a").TryAcquire(t.Context())
 		require.NoError(t, err)
 		require.NoError(t, lease.Release(t.Context()))
-		settled()
+		fleet.Settle()
 	})
 }
 
 // Connect returns at a majority, and not before.
 func TestConnect(t *testing.T) {
-	inVirtualTime(t, 5, func(t *testing.T, f *fleet) {
-		nodes, far := f.remotely(0)
+	fleet.InVirtualTime(t, 5, func(t *testing.T, f *fleet.Fleet) {
+		nodes, far := remotely(f, 0)
 		for i, nd := range nodes {
 			nd.set(time.Duration(i+1)*300*time.Millisecond, nil)
 		}
-		client := f.client(far)
+		client := f.Client(far)
 		var err error
-		assert.Equal(t, 900*time.Millisecond, f.elapsed(func() { err = client.Connect(t.Context()) }))
+		assert.Equal(t, 900*time.Millisecond, f.Elapsed(func() { err = client.Connect(t.Context()) }))
 		require.NoError(t, err)
-		assert.Zero(t, f.elapsed(func() { err = client.Connect(t.Context()) }))
+		assert.Zero(t, f.Elapsed(func() { err = client.Connect(t.Context()) }))
 		require.NoError(t, err)
 		time.Sleep(time.Second)
-		settled()
+		fleet.Settle()
 		for i, nd := range nodes {
 			assert.True(t, nd.Connected(), "the others go on: %d", i)
 		}
@@ -221,7 +222,7 @@ func TestConnect(t *testing.T) {
 			_, err := client.RedLock("a").TryAcquire(t.Context())
 			tried <- err
 		}()
-		settled()
+		fleet.Settle()
 		require.NoError(t, client.Connect(t.Context()))
 		require.NoError(t, <-tried)
 		for _, nd := range nodes {
@@ -232,11 +233,11 @@ func TestConnect(t *testing.T) {
 
 // A Connect that fails names each node. One that gives up says that it did.
 func TestConnectFails(t *testing.T) {
-	inVirtualTime(t, 3, func(t *testing.T, f *fleet) {
-		nodes, far := f.remotely(10 * time.Second)
+	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
+		nodes, far := remotely(f, 10*time.Second)
 		nodes[0].set(100*time.Millisecond, nil)
 		nodes[1].set(200*time.Millisecond, errors.New("connection refused"))
-		client := f.client(far)
+		client := f.Client(far)
 
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
@@ -248,8 +249,8 @@ func TestConnectFails(t *testing.T) {
 		assert.Equal(t, "quorumlock: connect: no quorum: 1 of 3 nodes agreed, 2 needed, 1 not waited for"+
 			" (n2: connect: unreachable: connection refused; n3: connect: unreachable: it is not connected yet): gave up: context deadline exceeded", err.Error())
 
-		other := f.client(far)
-		took := f.elapsed(func() { err = other.Connect(t.Context()) })
+		other := f.Client(far)
+		took := f.Elapsed(func() { err = other.Connect(t.Context()) })
 		assert.Equal(t, 2*time.Second, took, "ConnectTimeout bounds it")
 		require.ErrorIs(t, err, node.ErrTimeout)
 		require.NoError(t, other.Close(context.Background()))
@@ -260,12 +261,12 @@ func TestConnectFails(t *testing.T) {
 
 // Nodes that cannot say whether they are connected are probed.
 func TestConnectProbesOtherNodes(t *testing.T) {
-	inVirtualTime(t, 3, func(t *testing.T, f *fleet) {
-		client := f.client()
+	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
+		client := f.Client()
 		require.NoError(t, client.Connect(t.Context()))
-		f.stop(0, 1)
+		f.Stop(0, 1)
 		require.ErrorIs(t, client.Connect(t.Context()), quorumlock.ErrNoQuorum)
-		f.start(0, 1)
+		f.Start(0, 1)
 		require.NoError(t, client.Connect(t.Context()))
 	})
 }

@@ -10,15 +10,15 @@ import (
 	"github.com/quorumlock/quorumlock/node"
 )
 
-// What can go wrong, for errors.Is. Most come wrapped in a type of this package that
-// says more, for errors.As; what a single node said is a *node.Error within.
+// The errors of this package, for errors.Is. Most come wrapped in a type of this package that has
+// details, for errors.As. The error of a single node is a *node.Error inside.
 var (
-	// ErrInvalid: the configuration, or an argument, makes no sense. Nothing was sent
-	// (but a Release without a context does release).
+	// ErrInvalid: the configuration or an argument is invalid. Nothing was sent (but a Release
+	// without a context does release).
 	ErrInvalid = errors.New("invalid")
-	// ErrHeld: somebody else holds the lock. See [HeldError].
+	// ErrHeld: another owner holds the lock. See [HeldError].
 	ErrHeld = errors.New("held by another")
-	// ErrNoQuorum: too few nodes answered for any decision. See [NoQuorumError].
+	// ErrNoQuorum: too few nodes answered for a decision. See [NoQuorumError].
 	ErrNoQuorum = errors.New("no quorum")
 	// ErrLost: the lease ended before it was released. See [LostError].
 	ErrLost = errors.New("lease lost")
@@ -30,24 +30,23 @@ var (
 	ErrLeaked = errors.New("quorumlock: lease leaked")
 	// ErrClosed: the client is closed.
 	ErrClosed = errors.New("quorumlock: client closed")
-	// ErrOverlap: the context holds some, but not all, of the names that it asks for,
-	// or holds them under a weaker rule: to wait would be to wait for itself.
+	// ErrOverlap: the context holds some but not all of the requested names, or holds them under a
+	// weaker rule. The call would wait for its own context.
 	ErrOverlap = errors.New("quorumlock: the context holds this lock already, but only in part or under a weaker rule; acquire all of it first")
 )
 
-// NodeError is what one node contributed to a failure.
+// NodeError is the error of one node within a failure.
 type NodeError struct {
 	// Node is the node's name.
 	Node string
-	// Err is a *node.Error, or for a node that denied a *HeldError, or an error that says
-	// that the owner was released by force.
+	// Err is a *node.Error. For a node that denied, it is a *HeldError, or an error that says that
+	// the owner was released by force.
 	Err error
 }
 
-// InvalidError names everything that is wrong with a configuration or a call at once.
-// It is an ErrInvalid.
+// InvalidError lists all problems of a configuration or a call at once. It is an ErrInvalid.
 type InvalidError struct {
-	// Problems has one sentence for each.
+	// Problems has one sentence for each problem.
 	Problems []string
 }
 
@@ -56,26 +55,26 @@ func (e *InvalidError) Error() string {
 	return "quorumlock: " + strings.Join(e.Problems, "; ")
 }
 
-// Is makes it an ErrInvalid.
+// Is reports whether target is ErrInvalid.
 func (e *InvalidError) Is(target error) bool { return target == ErrInvalid }
 
-// HeldError says who holds a lock. It is an ErrHeld. Trying again later can help.
+// HeldError says which owner holds a lock. It is an ErrHeld. Trying again later can help.
 type HeldError struct {
-	// Name is the lock in question; of a MultiLock, one that is held.
+	// Name is the lock in question; of a MultiLock, one name that is held.
 	Name string
-	// Owner is who holds it on most of the nodes that denied; another contender in
-	// the middle of its attempt looks the same. It is [node.Readers] if readers hold it, and a
-	// writer asks, or a reader before whom a writer waits. It is empty if nobody holds it, and it is
-	// left to somebody who waits for it and came before.
+	// Owner is the owner on most of the nodes that denied. A contender in the middle of its attempt
+	// looks the same. It is [node.Readers] if readers hold the lock and a writer asks, or if a
+	// writer waits ahead of a reader. It is empty if the lock is free but reserved for an earlier
+	// waiter.
 	Owner string
-	// TTL is how long it stays held on those nodes if it is not renewed. It is
-	// negative if it has no expiry there, which is not of this library's doing.
+	// TTL is how long the lock stays held or reserved on those nodes unless it is renewed. It is
+	// negative if the lock has no expiry there; this library always sets one.
 	TTL time.Duration
-	// permits is set for a semaphore, of which some permits may be free, but too few.
+	// permits is set for a semaphore. Some of its permits may be free, but too few.
 	permits bool
 }
 
-// Error says by whom and for how long.
+// Error names the owner and the remaining time.
 func (e *HeldError) Error() string {
 	free, held := fmt.Sprintf("%q is free", e.Name), fmt.Sprintf("%q is held by", e.Name)
 	if e.permits {
@@ -84,7 +83,7 @@ func (e *HeldError) Error() string {
 	left := e.TTL.Round(time.Millisecond)
 	switch {
 	case e.Owner == "":
-		return fmt.Sprintf("quorumlock: %s, and left for another %v to somebody who came before", free, left)
+		return fmt.Sprintf("quorumlock: %s but reserved for an earlier waiter for %v", free, left)
 	case e.Owner == node.Readers:
 		return fmt.Sprintf("quorumlock: %s readers for another %v unless renewed", held, left)
 	case e.TTL < 0:
@@ -94,26 +93,27 @@ func (e *HeldError) Error() string {
 	}
 }
 
-// Is makes it an ErrHeld.
+// Is reports whether target is ErrHeld.
 func (e *HeldError) Is(target error) bool { return target == ErrHeld }
 
-// NoQuorumError says why too few nodes agreed. It is an ErrNoQuorum, and what each
-// node said is found in it with errors.Is and errors.As. Of an acquisition nothing is
-// left behind; a release that ends so frees the lock when its TTL runs out at the
-// latest; an extension that ends so leaves the lease valid as long as it was.
+// NoQuorumError says why too few nodes agreed. It is an ErrNoQuorum. It wraps the errors of the
+// nodes, for errors.Is and errors.As. After a failed acquisition, nothing stays behind. After a
+// failed release, the lock is free at the latest when its TTL runs out. After a failed extension,
+// the lease stays valid as long as it was before.
 type NoQuorumError struct {
-	// Op is what was tried: acquire, extend, release, inspect, force-release, connect.
+	// Op is the operation: acquire, extend, release, inspect, force-release, connect, ...
 	Op string
 	// Names are the names of the lock; none for connect.
 	Names []string
-	// Need is how many of Total nodes had to agree, and Agreed how many had when it
-	// was clear that too few would.
+	// Need is how many of Total nodes had to agree. Agreed is how many had when the failure was
+	// certain.
 	Need, Agreed, Total int
-	// Pending is how many had not answered by then, and could not have changed it.
+	// Pending is how many nodes had not answered by then. Their answers could not change the
+	// result.
 	Pending int
-	// Late is set if enough nodes agreed, but only when their TTL was over already.
+	// Late is set if enough nodes agreed, but only after the TTL had passed.
 	Late bool
-	// Nodes has the reason of each node that did not.
+	// Nodes has the reason of each node that did not agree.
 	Nodes []NodeError
 }
 
@@ -135,13 +135,13 @@ func (e *NoQuorumError) Error() string {
 	return b.String()
 }
 
-// Is makes it an ErrNoQuorum.
+// Is reports whether target is ErrNoQuorum.
 func (e *NoQuorumError) Is(target error) bool { return target == ErrNoQuorum }
 
-// Unwrap gives the nodes' reasons.
+// Unwrap returns the nodes' reasons, except denials.
 func (e *NoQuorumError) Unwrap() []error { return nodeReasons(e.Nodes) }
 
-// LossCause is why a lease was lost, in one word: for programs and metrics.
+// LossCause says in one word why a lease was lost: for programs and metrics.
 type LossCause string
 
 // The causes of a loss.
@@ -152,29 +152,29 @@ const (
 	LossExpired LossCause = "expired"
 	// LossForced: it was released by force.
 	LossForced LossCause = "forced"
-	// LossTaken: another owner has it on a majority of the nodes.
+	// LossTaken: another owner holds the lock on a majority of the nodes.
 	LossTaken LossCause = "taken"
-	// LossGone: a Release found that fewer nodes still had it than the rule asks for: names
-	// were deleted by hand or by force, evicted, or ran out early.
+	// LossGone: a Release found the lock on fewer nodes than the rule needs. Its names were deleted
+	// by hand or by force, evicted, or expired early.
 	LossGone LossCause = "gone"
 )
 
-// LostError says why a lease ended early. It is an ErrLost. Whoever holds it must stop
-// what the lock protects.
+// LostError says why a lease ended early. It is an ErrLost. The holder must stop using the resource
+// that the lock protects.
 type LostError struct {
 	// Names are the names of the lock, and Owner the id of the lease.
 	Names []string
 	Owner string
-	// Cause says what happened in one word, Reason in several.
+	// Cause is the reason in one word, and Reason in a sentence.
 	Cause  LossCause
 	Reason string
 	// TakenBy is, for LossTaken, the owner that has the lock now.
 	TakenBy string
-	// Nodes has what the nodes that did not confirm said last.
+	// Nodes has the last error of each node that did not confirm.
 	Nodes []NodeError
 }
 
-// Error says why, and what each node said last.
+// Error gives the reason, and the last error of each node.
 func (e *LostError) Error() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "quorumlock: lease of %s lost: %s", quoted(e.Names), e.Reason)
@@ -182,13 +182,13 @@ func (e *LostError) Error() string {
 	return b.String()
 }
 
-// Is makes it an ErrLost.
+// Is reports whether target is ErrLost.
 func (e *LostError) Is(target error) bool { return target == ErrLost }
 
-// Unwrap gives the nodes' reasons.
+// Unwrap returns the nodes' reasons, except denials.
 func (e *LostError) Unwrap() []error { return nodeReasons(e.Nodes) }
 
-// nodeReasons are what the nodes said, denials left out: an error is either ErrHeld or
+// nodeReasons returns the errors of the nodes without denials: an error is either ErrHeld or
 // ErrNoQuorum, never both.
 func nodeReasons(nodes []NodeError) []error {
 	errs := make([]error, 0, len(nodes))
@@ -200,8 +200,8 @@ func nodeReasons(nodes []NodeError) []error {
 	return errs
 }
 
-// writeReasons adds each reason, without this package's prefix, once for all nodes that
-// gave it: what they have in common is told at a glance.
+// writeReasons appends the reasons, without this package's prefix. Nodes with the same reason share
+// one entry.
 func writeReasons(b *strings.Builder, nodes []NodeError) {
 	var texts []string
 	by := make(map[string][]string)
@@ -232,7 +232,7 @@ func quoted(names []string) string {
 	return fmt.Sprintf("%q", names)
 }
 
-// contextError is the error of a context that has ended, together with its cause.
+// contextError returns the error of a context that has ended, together with its cause.
 func contextError(ctx context.Context) error {
 	cause := context.Cause(ctx)
 	if errors.Is(cause, ctx.Err()) {

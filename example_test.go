@@ -144,3 +144,45 @@ func ExampleLock_Inspect() {
 	fmt.Println(err, status.Holder() == lease.Owner(), len(status.Nodes))
 	// Output: <nil> true 5
 }
+
+func ExampleJoin() {
+	ctx := context.Background()
+	client, other := exampleClient(), exampleClient() // on two sets of nodes
+	defer func() { _ = client.Close(ctx) }()
+	defer func() { _ = other.Close(ctx) }()
+
+	err := quorumlock.Join(client.RedLock("stock"), other.RedLock("ledger")).Do(ctx, func(context.Context) error {
+		fmt.Println("both are held, or neither")
+		return nil
+	})
+	fmt.Println("error:", err)
+	// Output:
+	// both are held, or neither
+	// error: <nil>
+}
+
+func ExampleClient_Latch() {
+	ctx := context.Background()
+	client := exampleClient()
+	defer func() { _ = client.Close(ctx) }()
+
+	latch := client.Latch("import-42")
+	if err := latch.Set(ctx, 3); err != nil { // anybody may, with the same number
+		fmt.Println(err)
+		return
+	}
+	for _, part := range []string{"customers", "orders", "invoices"} {
+		go func() { // in another process, say; with the same id, once more does no harm
+			_ = client.Latch("import-42").CountDown(ctx, part)
+		}()
+	}
+	if err := latch.Await(ctx); err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Println("all parts are in")
+	fmt.Println("error:", latch.Delete(ctx))
+	// Output:
+	// all parts are in
+	// error: <nil>
+}

@@ -11,59 +11,64 @@ import (
 	"github.com/quorumlock/quorumlock/quorum"
 )
 
-// grantState is where a hold is in its life. It only moves forward.
+// grantState is where a grant is in its life. It only moves forward.
 type grantState uint8
 
 const (
-	// stateAcquiring: the round is under way.
+	// stateAcquiring: the attempt is under way.
 	stateAcquiring grantState = iota
-	// stateHeld: the round was won, and the lease is valid.
+	// stateHeld: the attempt was won, and the lease is valid.
 	stateHeld
-	// stateEnded: lost, released, or never won. What may be on the nodes is being undone.
+	// stateEnded: lost, released, or never won. The nodes are being told to undo it.
 	stateEnded
 )
 
-// grant is one owner: a round of acquisition, and the lease that comes of it if the
-// round is won. Leases of the same context share it. Everything below mu is guarded by
-// it, but for what belongs to the scheduler; lanes and the scheduler are called with it held, hooks
-// and callers' code never.
+// grant is one owner on the nodes: an attempt, and the leases that follow if the attempt is won.
+// Nested leases share the grant, and a hand-over gives it to the next holder.
+//
+// mu guards the fields below it, except the fields of the scheduler.
+//
+// The lock order of the package is grant, localQueues, inbox.Set, messageRouter, ticket, sender.
+// latchRound and releaseRound come before sender, too. All other mutexes come last.
+// docs/architecture.md lists all pairs. No goroutine holds two mutexes of one type, so two grants
+// are never locked together. Hooks, callers' functions and operations of nodes never run under a
+// mutex.
 type grant struct {
 	client *Client
 	lock   *Lock
 	owner  string
-	// decided is closed when the round of acquisition is won or lost; nil once it is held.
+	// decided is closed when the attempt is won or lost. It is nil once the grant is held.
 	decided chan struct{}
 
-	// ticket is that of the waiter who acquires, or nil.
+	// ticket is the ticket of the waiter that acquires, or nil.
 	ticket *ticket
-	// trace is that of the call that acquires, or nil.
+	// trace records the call that acquires, or is nil.
 	trace *trace
 
 	mu sync.Mutex
 
-	// dueAt, index and waits belong to the scheduler. What stands behind them belongs to the mutex
-	// again: they share a word.
+	// scheduler.mu guards the next three fields.
 	dueAt          time.Duration
 	heapIndex      int32
 	awaitsCapacity bool
 
+	// mu guards the fields below again: state fills the padding of a word.
 	state grantState
-	// reads is set for a reader.
+	// reads is set while the owner is a reader.
 	reads bool
-	// failedRenewals counts the rounds of renewal that failed in a row.
+	// failedRenewals counts the renewal rounds that failed in a row.
 	failedRenewals int32
-	// reportedBacking is how many nodes backed the lease when that was reported last.
+	// reportedBacking is the number of nodes that the hook BackingChanged was told last.
 	reportedBacking uint8
 	proposal        quorum.Proposal
 	claims          quorum.Claims
 	refusals        refusals
-	// validUntil is the end of the lease by local time, as far as confirmed.
+	// validUntil is the end of the lease by local time, as the nodes have confirmed it.
 	validUntil time.Duration
-	// sentAt is when the round of acquisition was sent, grantedAt when it was won.
+	// sentAt is when the attempt was sent, grantedAt when it was won.
 	sentAt, grantedAt time.Duration
-	// nextRenewalAt is when the next renewal is due.
-	nextRenewalAt time.Duration
-	// lease is that of whoever has it now, or had it last: first, unless it was handed over.
+	nextRenewalAt     time.Duration
+	// lease is the current lease, or the last one: firstLease, unless the grant was handed over.
 	lease      *lease
 	firstLease lease
 }
@@ -73,7 +78,7 @@ const never = time.Duration(math.MaxInt64)
 
 func newGrant(l *Lock, w *waiter) *grant {
 	n := l.client.nodes.Len()
-	h := &grant{
+	g := &grant{
 		client:          l.client,
 		lock:            l,
 		owner:           l.nextOwner(),
@@ -83,163 +88,191 @@ func newGrant(l *Lock, w *waiter) *grant {
 		reportedBacking: uint8(n), //nolint:gosec // of at most quorum.MaxNodes
 		reads:           l.shared,
 	}
-	h.claims = quorum.NewClaims(n)
+	g.claims = quorum.NewClaims(n)
 	token := l.client.tokenClock.propose(l.names, 0)
 	end := token
 	if w != nil {
-		h.ticket = w.ticket
+		g.ticket = w.ticket
 		if !w.noBlock && l.client.queues.hasFollower(w) {
 			end += l.blockSize(token)
 		}
 	}
-	h.proposal = quorum.NewProposal(n, l.need, l.shared, token, end)
-	return h
+	g.proposal = quorum.NewProposal(n, l.need, l.shared, token, end)
+	return g
 }
 
-// operation is an operation of this owner. Its token is the largest that it may ever use.
-func (h *grant) operation(kind node.Kind) node.Op {
+// operation returns an operation of this owner. Its token is the largest that the owner may ever
+// use.
+func (g *grant) operation(kind node.Kind) node.Op {
 	op := node.Op{
 		Kind:   kind,
-		Names:  h.lock.names,
-		Owner:  h.owner,
-		TTL:    h.lock.ttl,
-		Token:  h.proposal.End(),
-		Reads:  h.reads,
-		Limits: h.client.cfg.limits(),
-		Pool:   h.lock.slots.OnNodes(),
+		Names:  g.lock.names,
+		Owner:  g.owner,
+		TTL:    g.lock.ttl,
+		Token:  g.proposal.End(),
+		Reads:  g.reads,
+		Limits: g.client.cfg.limits(),
+		Pool:   g.lock.slots.OnNodes(),
 	}
-	if kind == node.Renew && h.reads && !h.lock.shared && h.ticket != nil {
-		op.Waiter = h.ticket.asLeaver() // where it was a writer until now, it stands in the way of readers
+	if kind == node.Renew && g.reads && !g.lock.shared && g.ticket != nil {
+		op.Waiter = g.ticket.asLeaver() // a writer that became a reader must not block readers with its entry
 	}
 	return op
 }
 
-// acquireOp is the one that acquires.
-func (h *grant) acquireOp() node.Op {
-	op := h.operation(node.Acquire)
-	op.Token, op.Reserve = h.proposal.Token(), h.proposal.End()-h.proposal.Token()
-	op.Floor = h.proposal.ReadToken()
-	op.Fair = h.ticket == nil && h.lock.isFIFO()
+func (g *grant) acquireOp() node.Op {
+	op := g.operation(node.Acquire)
+	op.Token, op.Reserve = g.proposal.Token(), g.proposal.End()-g.proposal.Token()
+	op.Floor = g.proposal.ReadToken()
+	op.Fair = g.ticket == nil && g.lock.isFIFO()
 	return op
 }
 
-// nextDue is when the scheduler has to look at a held lease next.
-func (h *grant) nextDue() time.Duration { return min(h.nextRenewalAt, h.dueWithoutRenewal()) }
-
-// dueWithoutRenewal is nextDue where a renewal has to wait.
-func (h *grant) dueWithoutRenewal() time.Duration {
-	return min(h.validUntil, h.lease.holdLimit(), h.nextClaimExpiry())
-}
-
-// onDue does what is due for a held lease: its end, its hold limit, a renewal if there is room
-// for it, which takes so long.
-func (h *grant) onDue(room time.Duration) {
-	h.mu.Lock()
-	now := h.client.clock.Now()
-	why := h.reasonToEnd(now, room)
-	over := why != nil && h.endLocked(now, why, nil) // what ends, is the tenure that was looked at
-	h.mu.Unlock()
-	if over {
-		h.lease.jointLeases.beginReleases()
-	}
-}
-
-// reasonToEnd does all of that but the end, for which it returns the reason. The mutex is held.
-func (h *grant) reasonToEnd(now, room time.Duration) error {
-	switch {
-	case h.state != stateHeld:
-		return nil
-	case h.lease.leaked:
-		return ErrLeaked
-	case h.lease.reachedLimit(now):
-		return ErrHoldLimit
-	case now >= h.validUntil && h.lock.noRenew:
-		return h.expiredError("its TTL ran out, and it does not renew")
-	case now >= h.validUntil:
-		return h.expiredError("no quorum of nodes confirmed a renewal in time")
-	}
-	if !h.renewIfDue(now, room) {
-		return ErrClosed
-	}
-	return nil
-}
-
-// renewIfDue renews a held lease if that is due, there is room for it, and it can come of that in
-// time; and says when the next is due. It reports false once the client is closed.
-func (h *grant) renewIfDue(now, room time.Duration) bool {
-	due := now >= h.nextRenewalAt
-	waits := due && room == noCapacity
-	late := due && !waits && room >= h.validUntil-now
-	if due && !waits && !late {
-		h.nextRenewalAt = never
-		h.renew(now, nil)
-	}
-	h.reportBacking(now)
-	switch s := &h.client.scheduler; {
-	case waits:
-		return s.awaitCapacity(h, h.dueWithoutRenewal())
-	case late:
-		// It would come to nothing, and others would come too late who do not have to.
-		return s.schedule(h, h.dueWithoutRenewal())
-	default:
-		return s.schedule(h, h.nextDue())
-	}
-}
-
-// recordReply records what a node answered, and returns the vote that it counts as.
-func (h *grant) recordReply(i int, sent time.Duration, r *node.Reply) quorum.Vote {
+// recordReply records a node's answer, and returns the vote that it counts as. Requires g.mu.
+func (g *grant) recordReply(i int, sent time.Duration, r *node.Reply) quorum.Vote {
 	switch r.Outcome {
 	case node.Granted, node.Healed:
 		recovering := r.Recovering > 0
 		var now time.Duration
 		if recovering {
-			now = h.client.clock.Now()
+			now = g.client.clock.Now()
 		}
-		if !h.claims.Confirm(i, sent, h.lock.ttl, now, recovering) {
-			h.refusals.set(i, &node.Reply{Err: &node.Error{
-				Node: h.client.nodes.Name(i), Op: node.Renew, Reason: node.ErrRecovering, Err: errHealUncounted,
+		if !g.claims.Confirm(i, sent, g.lock.ttl, now, recovering) {
+			g.refusals.set(i, &node.Reply{Err: &node.Error{
+				Node: g.client.nodes.Name(i), Op: node.Renew, Reason: node.ErrRecovering, Err: errHealUncounted,
 			}})
 			return quorum.Unknown
 		}
-		h.refusals.clear(i)
+		g.refusals.clear(i)
 		return quorum.Granted
 	case node.Denied:
-		h.claims.Drop(i)
-		h.refusals.set(i, r)
+		g.claims.Drop(i)
+		g.refusals.set(i, r)
 		return quorum.Denied
 	default:
-		h.refusals.set(i, r)
+		g.refusals.set(i, r)
 		return quorum.Unknown
 	}
 }
 
-// minGain is what it is not worth to look at the clock for, in the life of a lease.
+// errHealUncounted explains why a renewal that a node accepted did not count.
+var errHealUncounted = errors.New("restored the lock, which counts from the first renewal after its recovery")
+
+// minGain bounds the work for late votes: a vote that extends a lease by less is ignored, to save a
+// clock read.
 const minGain = time.Millisecond
 
-// applyLateVote has the answer of a node that does not decide prolong a lease that is held.
-func (h *grant) applyLateVote() {
-	gain := h.claims.ValidUntil(h.lock.need) - h.validUntil
-	if gain < minGain && h.client.cfg.Hooks.BackingChanged == nil {
+// applyLateVote lets a vote that does not decide a round extend a held lease. Requires g.mu.
+func (g *grant) applyLateVote() {
+	gain := g.claims.ValidUntil(g.lock.need) - g.validUntil
+	if gain < minGain && g.client.cfg.Hooks.BackingChanged == nil {
 		return
 	}
-	now := h.client.clock.Now()
-	h.extendValidity(now)
-	h.reportBacking(now)
+	now := g.client.clock.Now()
+	g.extendValidity(now)
+	g.reportBacking(now)
 }
 
-// extendValidity moves validUntil to what the claims allow. Nothing revives a lease whose
-// time is over: such claims come to nothing.
-func (h *grant) extendValidity(now time.Duration) {
-	if now < h.validUntil {
-		h.validUntil = max(h.validUntil, h.claims.ValidUntil(h.lock.need))
+// extendValidity advances validUntil as the claims allow. Nothing revives a lease after its end.
+// Requires g.mu.
+func (g *grant) extendValidity(now time.Duration) {
+	if now < g.validUntil {
+		g.validUntil = max(g.validUntil, g.claims.ValidUntil(g.lock.need))
 	}
 }
 
-// errHealUncounted is why a renewal that a node took did not count.
-var errHealUncounted = errors.New("it took the lock back, which counts from the first renewal after its recovery")
+// nextDue returns when the scheduler must look at a held lease next.
+func (g *grant) nextDue() time.Duration { return min(g.nextRenewalAt, g.dueWithoutRenewal()) }
 
-// refusals are the last answers of those nodes whose last answer was no confirmation, in the
-// order of the nodes. Most holds have none, and many have one, of a node that is down or slow.
+// dueWithoutRenewal is nextDue for a renewal that waits for capacity.
+func (g *grant) dueWithoutRenewal() time.Duration {
+	return min(g.validUntil, g.lease.holdLimit(), g.nextClaimExpiry())
+}
+
+// onDue handles a held lease that is due: its end, its hold limit, or a renewal. takes is how long
+// a renewal takes if it is sent now, or noCapacity.
+func (g *grant) onDue(takes time.Duration) {
+	g.mu.Lock()
+	now := g.client.clock.Now()
+	why := g.reasonToEnd(now, takes)
+	over := why != nil && g.endLocked(now, why, nil) // under the same g.mu, so it ends the lease that was checked
+	g.mu.Unlock()
+	if over {
+		g.lease.jointLeases.beginReleases()
+	}
+}
+
+// reasonToEnd returns why the lease must end now, or nil. If it need not end, a due renewal is
+// sent. Requires g.mu.
+func (g *grant) reasonToEnd(now, takes time.Duration) error {
+	switch {
+	case g.state != stateHeld:
+		return nil
+	case g.lease.leaked:
+		return ErrLeaked
+	case g.lease.reachedLimit(now):
+		return ErrHoldLimit
+	case now >= g.validUntil && g.lock.noRenew:
+		return g.expiredError("its TTL ran out, and it does not renew")
+	case now >= g.validUntil:
+		return g.expiredError("no quorum of nodes confirmed a renewal in time")
+	}
+	if !g.renewIfDue(now, takes) {
+		return ErrClosed
+	}
+	return nil
+}
+
+// renewIfDue sends a due renewal if there is capacity and it can succeed in time, and schedules the
+// next look. It reports false once the client is closed. Requires g.mu.
+func (g *grant) renewIfDue(now, takes time.Duration) bool {
+	due := now >= g.nextRenewalAt
+	waits := due && takes == noCapacity
+	late := due && !waits && takes >= g.validUntil-now
+	if due && !waits && !late {
+		g.nextRenewalAt = never
+		g.renew(now, nil)
+	}
+	g.reportBacking(now)
+	switch s := &g.client.scheduler; {
+	case waits:
+		return s.awaitCapacity(g, g.dueWithoutRenewal())
+	case late:
+		// It cannot arrive in time, and would delay renewals that can.
+		return s.schedule(g, g.dueWithoutRenewal())
+	default:
+		return s.schedule(g, g.nextDue())
+	}
+}
+
+// nextClaimExpiry returns when the next claim expires unless it is renewed.
+func (g *grant) nextClaimExpiry() time.Duration {
+	if g.client.cfg.Hooks.BackingChanged == nil {
+		return never // only the hook needs it
+	}
+	return g.claims.NextLapse(g.client.clock.Now())
+}
+
+// reportBacking tells the hook when the number of nodes that back a held lease has changed. It
+// waits until all votes of the attempt have arrived: until then a small number is normal. Requires
+// g.mu.
+func (g *grant) reportBacking(now time.Duration) {
+	hook := g.client.cfg.Hooks.BackingChanged
+	if hook == nil || g.state != stateHeld || g.proposal.Votes().Missing() > 0 {
+		return
+	}
+	have := g.claims.Backing(now)
+	if have == int(g.reportedBacking) {
+		return
+	}
+	g.reportedBacking = uint8(have) //nolint:gosec // of at most quorum.MaxNodes
+	report(&g.client.reporter, hook, BackingEvent{
+		Names: g.lock.Names(), Owner: g.owner, Have: have, Want: g.claims.Nodes(), Need: g.lock.need,
+	})
+}
+
+// refusals lists the last answers of the nodes that did not confirm, ordered by node. Most grants
+// have none, and many have one, of a node that is down or slow.
 type refusals struct{ first *refusal }
 
 type refusal struct {
@@ -248,7 +281,7 @@ type refusal struct {
 	next  *refusal
 }
 
-// all are all of them, each with the index of its node.
+// all yields each answer with the index of its node.
 func (rs *refusals) all() iter.Seq2[int, *node.Reply] {
 	return func(yield func(int, *node.Reply) bool) {
 		for r := rs.first; r != nil && yield(r.node, &r.reply); r = r.next {
@@ -256,7 +289,7 @@ func (rs *refusals) all() iter.Seq2[int, *node.Reply] {
 	}
 }
 
-// get is that of a node, or nil.
+// get returns the answer of a node, or nil.
 func (rs *refusals) get(i int) *node.Reply {
 	if r := *rs.find(i); r != nil && r.node == i {
 		return &r.reply
@@ -264,7 +297,7 @@ func (rs *refusals) get(i int) *node.Reply {
 	return nil
 }
 
-// find is where that of a node is, or would be.
+// find returns the link to a node's answer, or the link where it belongs.
 func (rs *refusals) find(i int) **refusal {
 	p := &rs.first
 	for *p != nil && (*p).node < i {
@@ -273,7 +306,7 @@ func (rs *refusals) find(i int) **refusal {
 	return p
 }
 
-// set keeps what a node refused with.
+// set keeps a node's answer.
 func (rs *refusals) set(i int, r *node.Reply) {
 	p := rs.find(i)
 	if *p == nil || (*p).node != i {
@@ -282,28 +315,28 @@ func (rs *refusals) set(i int, r *node.Reply) {
 	(*p).reply = *r
 }
 
-// clear forgets what a node refused with, as it does not any more.
+// clear forgets a node's answer once the node has confirmed.
 func (rs *refusals) clear(i int) {
 	if p := rs.find(i); *p != nil && (*p).node == i {
 		*p = (*p).next
 	}
 }
 
-// nodeErrors is what the nodes that did not confirm said last. The mutex is held.
-func (h *grant) nodeErrors() []NodeError {
+// nodeErrors returns the last error of each node that did not confirm. Requires g.mu.
+func (g *grant) nodeErrors() []NodeError {
 	var errs []NodeError
-	for i, r := range h.refusals.all() {
+	for i, r := range g.refusals.all() {
 		if err := replyError(r); err != nil {
-			errs = append(errs, NodeError{Node: h.client.nodes.Name(i), Err: err})
+			errs = append(errs, NodeError{Node: g.client.nodes.Name(i), Err: err})
 		}
 	}
 	return errs
 }
 
-// errForcedOff is what a node says whose lock was released by force.
+// errForcedOff means that a node has a tombstone for this owner.
 var errForcedOff = errors.New("released by force")
 
-// replyError is the reason in a node's answer; nil for a confirmation.
+// replyError returns the reason in a node's answer, or nil for a confirmation.
 func replyError(r *node.Reply) error {
 	switch {
 	case r.Outcome == node.Denied && r.Holder.Owner == "":
@@ -313,30 +346,4 @@ func replyError(r *node.Reply) error {
 	default:
 		return r.Err
 	}
-}
-
-// nextClaimExpiry is when the next claim runs out unless it is renewed.
-func (h *grant) nextClaimExpiry() time.Duration {
-	if h.client.cfg.Hooks.BackingChanged == nil {
-		return never // no hook to tell
-	}
-	return h.claims.NextLapse(h.client.clock.Now())
-}
-
-// reportBacking tells the hook if the number of nodes that back a held lease is another
-// than when that was told last. While the slower votes of the acquisition are out it
-// is not news. The mutex is held.
-func (h *grant) reportBacking(now time.Duration) {
-	hook := h.client.cfg.Hooks.BackingChanged
-	if hook == nil || h.state != stateHeld || h.proposal.Votes().Missing() > 0 {
-		return
-	}
-	have := h.claims.Backing(now)
-	if have == int(h.reportedBacking) {
-		return
-	}
-	h.reportedBacking = uint8(have) //nolint:gosec // of at most quorum.MaxNodes
-	report(&h.client.reporter, hook, BackingEvent{
-		Names: h.lock.Names(), Owner: h.owner, Have: have, Want: h.claims.Nodes(), Need: h.lock.need,
-	})
 }

@@ -6,12 +6,12 @@ import (
 	"github.com/quorumlock/quorumlock/quorum"
 )
 
-// maxBlockAhead is how far ahead of this client's clock the tokens are at most that it reserves
-// to hand a lease over: who comes next proposes the time, or more.
+// maxBlockAhead bounds how far a reserved token block may run ahead of the clock. The next
+// contender's proposal is the time, which must still be larger.
 const maxBlockAhead = 10 * time.Millisecond
 
-// blockSize is how many tokens behind its own an acquisition asks for: none if nobody of this
-// client waits behind, or nothing may be handed over.
+// blockSize returns how many tokens an acquisition reserves beyond its own, for hand-overs. It is 0
+// if hand-over is off.
 func (l *Lock) blockSize(token uint64) uint64 {
 	c := l.client
 	if !l.mayHandOver {
@@ -21,34 +21,34 @@ func (l *Lock) blockSize(token uint64) uint64 {
 	return quorum.Block(c.clock.Wall().Add(ahead).UnixMicro(), token, c.cfg.Handover.MaxCount)
 }
 
-// handOver ends a tenure by giving the hold to the next waiter of this client. Nothing is
-// sent, so nothing may have been sent that ends the hold: it is still the same on all nodes.
+// handOver ends a lease by giving its grant to the next waiter of this client. It sends nothing, as
+// the grant stays the same on all nodes. It reports whether a waiter took over.
 func (t *lease) handOver() bool {
-	h := t.grant
-	h.mu.Lock()
-	if h.lease.token >= h.proposal.End() {
-		h.mu.Unlock()
-		return false // most holds have no other token
+	g := t.grant
+	g.mu.Lock()
+	if g.lease.token >= g.proposal.End() {
+		g.mu.Unlock()
+		return false // most grants have no further token
 	}
-	now := h.client.clock.Now()
-	passed := h.lease == t && h.mayHandOver(now) && h.client.queues.handOver(h, func(l *Lock) *lease {
+	now := g.client.clock.Now()
+	passed := g.lease == t && g.mayHandOver(now) && g.client.queues.handOver(g, func(l *Lock) *lease {
 		t.end(ErrReleased)
-		h.reportEnd(t, ErrReleased, now-t.grantedAt, true)
+		g.reportEnd(t, ErrReleased, now-t.grantedAt, true)
 		next := &lease{}
-		next.start(h, l, t.token+1, now)
+		next.start(g, l, t.token+1, now)
 		return next
 	})
-	if passed && t.holdLimit() != h.lease.holdLimit() {
-		h.client.scheduler.schedule(h, h.nextDue())
+	if passed && t.holdLimit() != g.lease.holdLimit() {
+		g.client.scheduler.schedule(g, g.nextDue())
 	}
-	h.mu.Unlock()
+	g.mu.Unlock()
 	return passed
 }
 
-// mayHandOver reports whether a hold may go to another holder as it is: within its bounds, and
-// while it has a good part of its time left.
-func (h *grant) mayHandOver(now time.Duration) bool {
-	most := h.client.cfg.Handover.MaxTime
-	return h.state == stateHeld &&
-		now-h.grantedAt < most && h.validUntil-now > h.lock.ttl/2
+// mayHandOver reports whether the grant may go to another holder: within the bounds of
+// Config.Handover, and with more than half of the TTL left. Requires g.mu.
+func (g *grant) mayHandOver(now time.Duration) bool {
+	most := g.client.cfg.Handover.MaxTime
+	return g.state == stateHeld &&
+		now-g.grantedAt < most && g.validUntil-now > g.lock.ttl/2
 }

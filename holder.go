@@ -16,26 +16,27 @@ const (
 	MaxHolderLength = 64
 	// MaxPurposeLength is the longest LockOptions.Purpose, in bytes.
 	MaxPurposeLength = 64
-	// NoHolder as Config.Holder keeps out of owner ids who the client is.
+	// NoHolder as Config.Holder keeps the client's host and process out of owner ids.
 	NoHolder = "-"
 )
 
-// OwnerInfo is what an owner id says to people. It is part of the id, so it is wherever the lock is,
-// for as long, and costs no command.
+// OwnerInfo is the readable part of an owner id. It is part of the id, so it is wherever the lock
+// is, for as long, and costs no command.
 type OwnerInfo struct {
-	// ID is the owner id without what it says to people; no other owner has it.
+	// ID is the unique part of the owner id.
 	ID string
-	// Client is the id of the client: all leases of one [Client] share it, and no others.
+	// Client is the id of the client. All leases of one [Client] share it, and no others.
 	Client string
-	// Holder is the Config.Holder of the client: where it runs, unless it says otherwise. Empty if
-	// it does not tell, and for Redisson's.
+	// Holder is the Config.Holder of the client; by default its host and process. It is empty for
+	// NoHolder, and for Redisson's owners.
 	Holder string
-	// Purpose is what the lease is for, if it was acquired with a LockOptions.Purpose.
+	// Purpose is the LockOptions.Purpose with which the lease was acquired, or empty.
 	Purpose string
 }
 
-// ParseOwner reads an owner id, as of [Lease.Owner], [HeldError.Owner] and [Status.Owners]. It takes
-// any text: what is no id of this library's is the id of a client that tells nothing else.
+// ParseOwner reads an owner id, for example from [Lease.Owner], [HeldError.Owner] or
+// [Status.Owners]. It accepts any text: an id that is not of this library counts as the id of a
+// client, without further information.
 func ParseOwner(owner string) OwnerInfo {
 	id, rest, _ := strings.Cut(owner, " ")
 	client, _, _ := strings.Cut(id, ":")
@@ -46,8 +47,8 @@ func ParseOwner(owner string) OwnerInfo {
 	return OwnerInfo{ID: id, Client: client, Holder: holder, Purpose: purpose}
 }
 
-// DescribeOwner is an owner id for people: with who that is in brackets. It quotes what cannot be
-// printed, as it comes from a server, and ends up on terminals and in logs.
+// DescribeOwner returns an owner id for people, with its holder and purpose in brackets. It quotes
+// ids with unprintable characters: they come from a server, and end up on terminals and in logs.
 func DescribeOwner(owner string) string {
 	id, label, labelled := strings.Cut(owner, " ")
 	switch {
@@ -61,10 +62,10 @@ func DescribeOwner(owner string) string {
 	}
 }
 
-// ownerIDPattern are those of ids, ours and Redisson's.
+// ownerIDPattern matches the unique part of our ids and Redisson's ids.
 var ownerIDPattern = regexp.MustCompile(`^[A-Za-z0-9:_.-]+$`)
 
-// here is where this process runs: host/pid.
+// here returns where this process runs: host/pid.
 var here = sync.OnceValue(func() string {
 	pid := "/" + strconv.Itoa(os.Getpid())
 	host, err := os.Hostname()
@@ -77,15 +78,15 @@ var here = sync.OnceValue(func() string {
 	return host + pid
 })
 
-// checkLabel says what is wrong with a piece of an owner id.
+// checkLabel returns what makes a part of an owner id invalid, or "".
 func checkLabel(kind, label string, most int, spaces bool) string {
 	switch {
 	case len(label) > most:
 		return fmt.Sprintf("%s has %d bytes, more than %d", kind, len(label), most)
 	case !utf8.ValidString(label) || strings.ContainsFunc(label, func(r rune) bool { return !unicode.IsPrint(r) }):
-		return fmt.Sprintf("%s %q holds what cannot be printed", kind, label)
+		return fmt.Sprintf("%s %q has unprintable characters", kind, label)
 	case !spaces && strings.Contains(label, " "):
-		return fmt.Sprintf("%s %q holds a space", kind, label)
+		return fmt.Sprintf("%s %q has a space", kind, label)
 	default:
 		return ""
 	}
@@ -94,7 +95,7 @@ func checkLabel(kind, label string, most int, spaces bool) string {
 // equalStrings reports whether two purposes are the same.
 func equalStrings(a, b *string) bool { return a == b || a != nil && b != nil && *a == *b }
 
-// nextOwner makes an id for a round of acquisition that was never used before.
+// nextOwner returns an owner id for an attempt. No id is used twice.
 func (l *Lock) nextOwner() string {
 	c := l.client
 	var buf [2*MaxHolderLength + MaxPurposeLength]byte

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/quorumlock/quorumlock"
+	"github.com/quorumlock/quorumlock/internal/fleet"
 	"github.com/quorumlock/quorumlock/node"
 )
 
@@ -26,8 +27,8 @@ func ExampleParseOwner() {
 
 // The id of a lease says who has it and what for, on every node, and to who is denied.
 func TestTheOwnerSaysWhoItIs(t *testing.T) {
-	inVirtualTime(t, 3, func(t *testing.T, f *fleet) {
-		c := f.client()
+	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
+		c := f.Client()
 		lock := c.RedLock("job").With(quorumlock.LockOptions{Purpose: "import of orders"})
 		lease, err := lock.TryAcquire(t.Context())
 		require.NoError(t, err)
@@ -56,8 +57,8 @@ func TestTheOwnerSaysWhoItIs(t *testing.T) {
 
 func TestTheHolderOfTheConfig(t *testing.T) {
 	for holder, want := range map[string]string{"worker-7": "worker-7", quorumlock.NoHolder: ""} {
-		inVirtualTime(t, 1, func(t *testing.T, f *fleet) {
-			c := f.client(func(cfg *quorumlock.Config) { cfg.Holder = holder })
+		fleet.InVirtualTime(t, 1, func(t *testing.T, f *fleet.Fleet) {
+			c := f.Client(func(cfg *quorumlock.Config) { cfg.Holder = holder })
 			for _, purpose := range []string{"", "to see"} {
 				lease, err := c.RedLock("job").With(quorumlock.LockOptions{Purpose: purpose}).TryAcquire(t.Context())
 				require.NoError(t, err)
@@ -72,17 +73,17 @@ func TestTheHolderOfTheConfig(t *testing.T) {
 func TestHoldersAndPurposesThatAreRefused(t *testing.T) {
 	nodes := []node.Node{node.NewMemory("a", nil)}
 	for holder, problem := range map[string]string{
-		"a b":                   "holds a space",
-		"a\nb":                  "cannot be printed",
-		"\xff":                  "cannot be printed",
+		"a b":                   "has a space",
+		"a\nb":                  "has unprintable characters",
+		"\xff":                  "has unprintable characters",
 		strings.Repeat("x", 65): "65 bytes, more than 64",
 	} {
 		_, err := quorumlock.New(quorumlock.Config{Nodes: nodes, Holder: holder})
 		require.ErrorIs(t, err, quorumlock.ErrInvalid, holder)
 		require.ErrorContains(t, err, problem)
 	}
-	inVirtualTime(t, 1, func(t *testing.T, f *fleet) {
-		c := f.client()
+	fleet.InVirtualTime(t, 1, func(t *testing.T, f *fleet.Fleet) {
+		c := f.Client()
 		for _, purpose := range []string{"a\nb", strings.Repeat("x", 65)} {
 			_, err := c.RedLock("job").With(quorumlock.LockOptions{Purpose: purpose}).TryAcquire(t.Context())
 			require.ErrorIs(t, err, quorumlock.ErrInvalid)
@@ -109,9 +110,13 @@ func FuzzParseOwner(f *testing.F) {
 
 // Nodes tell times in milliseconds; those that a client works out itself look no different.
 func TestTimesInErrorsAreForPeople(t *testing.T) {
-	for _, owner := range []string{"", "ABC:1", node.Readers} {
+	for owner, want := range map[string]string{
+		"":           `quorumlock: "job" is free but reserved for an earlier waiter for 9.594s`,
+		"ABC:1":      `quorumlock: "job" is held by ABC:1 for another 9.594s unless renewed`,
+		node.Readers: `quorumlock: "job" is held by readers for another 9.594s unless renewed`,
+	} {
 		err := &quorumlock.HeldError{Name: "job", Owner: owner, TTL: 9594323017}
-		assert.ErrorContains(t, err, "for another 9.594s ")
+		assert.EqualError(t, err, want)
 	}
 }
 
@@ -134,19 +139,19 @@ func TestOwnersInErrors(t *testing.T) {
 
 // The owner id goes with a lease that is handed over, so it is handed over to the same purpose only.
 func TestALeaseIsHandedOverForItsPurpose(t *testing.T) {
-	inVirtualTime(t, 3, func(t *testing.T, f *fleet) {
-		lock := f.client().RedLock("job")
+	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
+		lock := f.Client().RedLock("job")
 		billing := lock.With(quorumlock.LockOptions{Purpose: "billing"})
 		again := lock.With(quorumlock.LockOptions{Purpose: "billing"})
-		all := lined(t, billing, again, lock.With(quorumlock.LockOptions{Purpose: "backup"}), lock)
-		first := all[0].has()
+		all := fleet.LineUp(t, billing, again, lock.With(quorumlock.LockOptions{Purpose: "backup"}), lock)
+		first := all[0].Has()
 		require.NoError(t, first.Release(t.Context()))
-		second := all[1].has()
+		second := all[1].Has()
 		require.Equal(t, first.Owner(), second.Owner(), "handed over")
 		for i, purpose := range []string{"backup", ""} {
-			require.NoError(t, all[1+i].has().Release(t.Context()))
-			require.Equal(t, purpose, quorumlock.ParseOwner(all[2+i].has().Owner()).Purpose)
+			require.NoError(t, all[1+i].Has().Release(t.Context()))
+			require.Equal(t, purpose, quorumlock.ParseOwner(all[2+i].Has().Owner()).Purpose)
 		}
-		require.NoError(t, all[3].has().Release(t.Context()))
+		require.NoError(t, all[3].Has().Release(t.Context()))
 	})
 }

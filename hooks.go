@@ -8,49 +8,47 @@ import (
 	"github.com/quorumlock/quorumlock/quorum"
 )
 
-// Hooks are told what happens, for metrics and logs. Every function may be nil. They
-// are called one after another, in the order of events, from a goroutine of their own:
-// a slow hook delays the next, but no lease and no node, and what waits to be told is
-// kept in memory. They may call this package, except that a Close waits for them. A
-// panic in a hook ends the program, as in any goroutine.
+// Hooks receive events, for metrics and logs. Every function may be nil. They are called one after
+// another, in the order of events, on a goroutine of their own. A slow hook delays the next one,
+// but no lease and no node; events that wait are kept in memory. Hooks may call this package, but
+// not Close, which waits for them. A panic in a hook ends the program, as in any goroutine.
 type Hooks struct {
-	// Acquired: a lease was granted after so many attempts and so much waiting.
+	// Acquired: a lease was granted or handed over.
 	Acquired func(AcquiredEvent)
-	// Acquisition: a call that acquires has ended, with a lease or without, and all nodes
-	// that it asked have voted. The slower ones vote later: so this may be told after
-	// Acquired, and even after Ended, by no more than the timeout of a node.
+	// Acquisition: a call to acquire has ended, with or without a lease, and all nodes that it
+	// asked have voted. Slow nodes vote after the call has returned. So this event may come after
+	// Acquired, and even after Ended, by at most the timeout of a node.
 	//
-	// Calls that are answered without asking anybody are not told: of leases that are nested,
-	// arguments that make no sense, contexts that have ended.
+	// Calls that ask no node are not reported: nested leases, invalid arguments, contexts that have
+	// ended.
 	Acquisition func(AcquisitionEvent)
-	// Voted: a node has voted on an acquisition or a renewal, or it is known that it will
-	// not. There is one for each node and round, so a busy client tells very many.
+	// Voted: a node has voted on an acquisition or a renewal, or it is certain that it will not.
+	// There is one event for each node and fan-out, so a busy client reports very many.
 	Voted func(VoteEvent)
-	// AttemptFailed: an attempt to acquire ended without a lease. Err is what
-	// TryAcquire returns; Acquire tries again unless that cannot help.
+	// AttemptFailed: an attempt to acquire ended without a lease. TryAcquire returns Err. Acquire
+	// tries again unless that cannot help.
 	AttemptFailed func(AttemptFailedEvent)
 	// Renewed: a quorum confirmed a renewal.
 	Renewed func(RenewedEvent)
-	// RenewalFailed: a round of renewal did not get a quorum. It is tried again until
-	// the lease ends.
+	// RenewalFailed: a renewal got no quorum. It is repeated until the lease ends.
 	RenewalFailed func(RenewalFailedEvent)
-	// BackingChanged: more or fewer nodes back a lease than before; of a lease that all
-	// nodes back from the start, nothing is told until one does not.
+	// BackingChanged: more or fewer nodes back a lease than before. If all nodes back it from the
+	// start, the first event comes when one no longer does.
 	BackingChanged func(BackingEvent)
-	// Ended: a lease is over: released, lost, over its limit, leaked, or closed. Err
-	// is the cause of its context.
+	// Ended: a lease has ended: released, lost, over its hold limit, leaked, or closed. Err is the
+	// cause of its context.
 	Ended func(EndedEvent)
-	// LossFound: a Release has found that its lease was lost before. It is told after Ended,
-	// which says that the lease was released: this is known only once the nodes have answered.
+	// LossFound: a Release has found that its lease had been lost before. It comes after Ended,
+	// which reports a release: the loss is known only once the nodes have answered.
 	LossFound func(LossFoundEvent)
 	// Latch: a call on a latch has ended.
 	Latch func(LatchEvent)
 	// NodeDown: a node does not answer, and is only probed from now on.
 	NodeDown func(node string, err error)
-	// NodeUp: it answers again.
+	// NodeUp: the node answers again.
 	NodeUp func(node string)
-	// NodeRecovering: a node has lost its memory, or is new, and gives no new locks for
-	// a time.
+	// NodeRecovering: a node has lost its memory or is new, and gives no new locks until it has
+	// recovered.
 	NodeRecovering func(NodeRecoveringEvent)
 }
 
@@ -61,60 +59,59 @@ type AcquiredEvent struct {
 	Token uint64
 	// Reads is set if it was granted to a reader; see [RWLock].
 	Reads bool
-	// Attempts is how many there were: none of a lease that was handed over at once.
+	// Attempts is how many attempts there were; 0 if the lease was handed over before the first.
 	Attempts int
-	// HandedOver is set if it came from another lease of this client, without the network.
+	// HandedOver is set if another lease of this client was handed over, without the network.
 	HandedOver bool
 	// Waited is the time from the call to the grant.
 	Waited time.Duration
 }
 
-// AcquisitionEvent describes a call that acquires, from its beginning to its end.
+// AcquisitionEvent describes a call to acquire, from beginning to end.
 type AcquisitionEvent struct {
-	// Context is that of the call, for its values: it may have ended.
+	// Context is the context of the call, for its values: it may have ended.
 	Context context.Context
 	Names   []string
 	// Reads is set for a reader; see [RWLock].
 	Reads bool
-	// Began is the time of the call, by the wall clock of this process, and Took the time
-	// from then to the grant, or to the failure.
+	// Began is the time of the call, by the wall clock of this process. Took is the time from then
+	// to the grant or the failure.
 	Began time.Time
 	Took  time.Duration
-	// Attempts is how many there were, and Asking how much of Took they needed. The rest of it
-	// was waiting for others.
+	// Attempts is how many attempts there were. Asking is the part of Took that they needed; the
+	// rest was waiting for other holders.
 	Attempts int
 	Asking   time.Duration
-	// Votes are those of all attempts, in the order in which they came; of more than 128
-	// the last ones, and Dropped counts the others.
+	// Votes has the votes of all attempts, in the order of arrival. It keeps the last 128, and
+	// Dropped counts the others.
 	Votes   []VoteEvent
 	Dropped int
-	// Owner and Token are those of the lease, and HandedOver is set if it came from another
-	// lease of this client, without the network.
+	// Owner and Token are the lease's. HandedOver is set if another lease of this client was handed
+	// over, without the network.
 	Owner      string
 	Token      uint64
 	HandedOver bool
-	// Err is what the call returned, if there is no lease.
+	// Err is the error that the call returned, or nil if there is a lease.
 	Err error
 }
 
-// VoteEvent describes the vote of one node in one round.
+// VoteEvent describes the vote of one node in one fan-out.
 type VoteEvent struct {
 	Node string
 	// Op is Acquire or Renew.
 	Op    node.Kind
 	Names []string
-	// Owner is that of the round: of those that fail, each has its own.
+	// Owner is the owner id of the attempt; failed attempts have ids of their own.
 	Owner string
 	Vote  quorum.Vote
-	// Unsent is set if the node was not asked, as it had failed just before, or had too much
-	// to do.
+	// Unsent is set if the node was not asked, since it had just failed or had too much to do.
 	Unsent bool
-	// At is when the vote was counted, by the wall clock of this process, and Took the time
-	// since the operation was sent, or until it was not waited for any longer; 0 if Unsent.
+	// At is when the vote was counted, by the wall clock of this process. Took is the time since
+	// the operation was sent, or until the call stopped waiting for it; 0 if Unsent.
 	At   time.Time
 	Took time.Duration
-	// Err is why it was not granted: a [*HeldError] if it was denied (or an error that says that
-	// the owner was released by force), a [*node.Error] if the vote is unknown.
+	// Err is why the vote is not a grant. If it is a denial, Err is a [*HeldError], or an error
+	// that says that the owner was released by force. If it is unknown, Err is a [*node.Error].
 	Err error
 }
 
@@ -130,24 +127,24 @@ type AttemptFailedEvent struct {
 type RenewedEvent struct {
 	Names []string
 	Owner string
-	// Remaining is what the lease has left now.
+	// Remaining is how long the lease is still valid.
 	Remaining time.Duration
 }
 
-// RenewalFailedEvent describes a round of renewal without a quorum.
+// RenewalFailedEvent describes a renewal without a quorum.
 type RenewalFailedEvent struct {
 	Names []string
 	Owner string
-	// Remaining is what the lease has left now.
+	// Remaining is how long the lease is still valid.
 	Remaining time.Duration
 	Err       error
 }
 
-// BackingEvent describes which part of the nodes backs a lease.
+// BackingEvent describes how many nodes back a lease.
 type BackingEvent struct {
 	Names []string
 	Owner string
-	// Have nodes of Want back the lease; it ends when they are fewer than Need.
+	// Have of Want nodes back the lease. It ends when they are fewer than Need.
 	Have, Want, Need int
 }
 
@@ -156,9 +153,9 @@ type NodeRecoveringEvent struct {
 	Node string
 	// Since and Until are its beginning and its end, by the wall clock of this process.
 	Since, Until time.Time
-	// Restarted is set if the node came back with what it had on its disk, took over
-	// from another server, got a first replica, or had its limits changed; else it came
-	// back with nothing, or is new.
+	// Restarted is set if the node came back with the data of its disk, took over from another
+	// server, got a first replica, or had its limits changed. Otherwise it came back empty, or is
+	// new.
 	Restarted bool
 }
 
@@ -166,12 +163,12 @@ type NodeRecoveringEvent struct {
 type EndedEvent struct {
 	Names []string
 	Owner string
-	// Token is that of the lease: leases that were handed over within the client have the
-	// same owner.
+	// Token is the token of the lease. Leases that were handed over within the client have the same
+	// owner, but different tokens.
 	Token uint64
-	// Held is the time since the grant, or since it was handed over.
+	// Held is the time since the grant, or since the hand-over to this lease.
 	Held time.Duration
-	// HandedOver is set if it was handed over to another waiter of this client.
+	// HandedOver is set if the lease was handed over to another waiter of this client.
 	HandedOver bool
 	Err        error
 }
@@ -181,12 +178,13 @@ type LossFoundEvent struct {
 	Names []string
 	Owner string
 	Token uint64
-	// Err is what Release returns: its cause is LossGone, LossTaken or LossForced.
+	// Err is the error that Release returns: its Cause is LossGone, LossTaken or LossForced.
 	Err *LostError
 }
 
-// MultiHooks are hooks that tell all of these, in this order: for a program that has its own,
-// and metrics besides. What none of them wants to know stays nil, and so costs nothing.
+// MultiHooks combines hooks: each event goes to all of them, in this order. For example, a program
+// can combine its own hooks with metrics. A function that is nil in all of them stays nil, and
+// costs nothing.
 func MultiHooks(all ...Hooks) Hooks {
 	return Hooks{
 		Acquired:       multi(all, func(h Hooks) func(AcquiredEvent) { return h.Acquired }),
@@ -205,7 +203,7 @@ func MultiHooks(all ...Hooks) Hooks {
 	}
 }
 
-// multi calls one function of each.
+// multi returns a function that calls the given hook of each, or nil.
 func multi[E any](all []Hooks, of func(Hooks) func(E)) func(E) {
 	var set []func(E)
 	for _, h := range all {
@@ -226,7 +224,7 @@ func multi[E any](all []Hooks, of func(Hooks) func(E)) func(E) {
 	}
 }
 
-// multiDown is multi for the one that takes two arguments.
+// multiDown is multi for NodeDown, which takes two arguments.
 func multiDown(all []Hooks) func(node string, err error) {
 	type down struct {
 		node string

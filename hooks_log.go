@@ -6,19 +6,19 @@ import (
 	"log/slog"
 )
 
-// LogHooks are hooks that write a line for every event but single votes.
+// LogHooks returns hooks that log every event except single votes.
 //
-//   - At level Warn is what somebody should look at: a round without a quorum, of acquisition,
-//     renewal, or on a latch; a lease that not all nodes back any more; a latch that is set to
-//     something else.
-//   - At level Debug is the rest: what is as it should be, locks that others hold, and all that
-//     the Logger of the [Config] gets a warning of anyway (leases that are lost or leak, nodes that
-//     fail, answer again, and recover), so that one logger can be used for both.
+//   - Level Warn is for events that need attention: a fan-out without a quorum, of an acquisition,
+//     a renewal, or on a latch; a lease that some nodes no longer back; a latch that is set to
+//     another number.
+//   - Level Debug is for all other events. They include locks that others hold, and everything for
+//     which the Logger of the [Config] gets a warning anyway: leases that are lost or leak, nodes
+//     that fail, answer again, or recover. So one logger can serve both.
 //
-// The keys are, as far as an event has them: names, owner, token, reads, attempt, attempts, waited,
-// took, handed_over, held, remaining, have, want, need, node, since, until, restarted, op, name, id,
-// rounds, err. The line about a call that got no lease is written with the context of the call,
-// in which handlers find its trace.
+// The keys are, where an event has them: names, owner, token, reads, attempt, attempts, waited,
+// took, handed_over, held, remaining, have, want, need, node, since, until, restarted, op, name,
+// id, rounds, err. The line for a call without a lease is logged with the context of the call, in
+// which handlers find its trace.
 func LogHooks(logger *slog.Logger) Hooks {
 	l := logHooks{logger}
 	return Hooks{
@@ -46,7 +46,7 @@ func (l logHooks) log(level slog.Level, msg string, attrs ...slog.Attr) {
 	l.logger.LogAttrs(context.Background(), level, "quorumlock: "+msg, attrs...)
 }
 
-// levelOf is the level of a failure: to find a lock held is none.
+// levelOf returns the level of an event. A lock that others hold is no failure.
 func levelOf(failure bool) slog.Level {
 	if failure {
 		return slog.LevelWarn
@@ -62,7 +62,7 @@ func (l logHooks) acquired(e AcquiredEvent) {
 
 func (l logHooks) acquisition(e AcquisitionEvent) {
 	if e.Err == nil {
-		return // Acquired has told it
+		return // Acquired has reported it
 	}
 	l.logger.LogAttrs(e.Context, slog.LevelDebug, "quorumlock: no lease", slog.Any("names", e.Names),
 		slog.Int("attempts", e.Attempts), slog.Duration("took", e.Took), slog.Bool("reads", e.Reads), slog.Any("err", e.Err))

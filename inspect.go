@@ -11,38 +11,37 @@ import (
 	"github.com/quorumlock/quorumlock/node"
 )
 
-// Status is who holds a lock, as its nodes see it at one time.
+// Status says which owners hold a lock, as its nodes reported it.
 type Status struct {
 	// Names are the names of the lock, sorted.
 	Names []string
-	// Need is how many nodes the rule of the lock asks for.
+	// Need is how many nodes the rule of the lock needs.
 	Need int
 	// Nodes has one entry for each node, in the order of the configuration.
 	Nodes []NodeStatus
 }
 
-// NodeStatus is what one node says.
+// NodeStatus is the answer of one node.
 type NodeStatus struct {
 	// Node is the node's name.
 	Node string
-	// Holders are who has which of the names, each reader by itself; names that are free are
-	// left out.
+	// Holders has an entry for each held name and its owner, and one for each reader. Free names
+	// are left out.
 	Holders []node.Holder
-	// Recovering is how long the node still gives no new locks, as it has lost its memory
-	// or is new; 0 if it gives them.
+	// Recovering is how long the node still gives no new locks, since it has lost its memory or is
+	// new; 0 if it gives them.
 	Recovering time.Duration
-	// Unmarked is set if the recovery has not begun: it will, and last for all of
-	// Recovering, with the first attempt to acquire or to renew anything.
+	// Unmarked is set if the recovery has not begun yet. It begins with the first attempt to
+	// acquire or renew anything, and then lasts for all of Recovering.
 	Unmarked bool
-	// Latency is the time from sending to the answer.
+	// Latency is the time from sending the operation to the answer.
 	Latency time.Duration
-	// Err is why there is no answer, a *node.Error unless ctx ended first; nil if there is
-	// an answer.
+	// Err is why there is no answer, or nil. It is a *node.Error unless ctx ended first.
 	Err error
 }
 
-// Holder is the owner that has every name on enough nodes for the rule, or "" if
-// nobody has; of several readers, the first by id.
+// Holder returns the owner that holds every name on enough nodes for the rule, or "" if there is
+// none. Of several readers it returns the first by id.
 func (s *Status) Holder() string {
 	nodes := make(map[string]int)
 	for _, n := range s.Nodes {
@@ -63,7 +62,7 @@ func (s *Status) Holder() string {
 	return first
 }
 
-// Owners are all owners that any node knows of, sorted.
+// Owners returns all owners that any node reported, sorted.
 func (s *Status) Owners() []string {
 	var owners []string
 	for _, n := range s.Nodes {
@@ -75,7 +74,7 @@ func (s *Status) Owners() []string {
 	return slices.Compact(owners)
 }
 
-// longest is the longest TTL that any node knows of.
+// longest returns the longest TTL that any node reported.
 func (s *Status) longest() (ttl time.Duration) {
 	for _, n := range s.Nodes {
 		for _, h := range n.Holders {
@@ -85,23 +84,25 @@ func (s *Status) longest() (ttl time.Duration) {
 	return ttl
 }
 
-// Inspect asks every node who holds the lock. It waits for all of them, each bounded
-// by its timeout, and changes nothing. It returns what it learnt also with an error: a
+// Inspect asks every node for the holders of the lock. It changes nothing. It waits for all nodes,
+// each bounded by its timeout. With an error it still returns the answers it has: a
 // [*NoQuorumError] if fewer nodes answered than the rule needs, or ctx's error.
 func (l *Lock) Inspect(ctx context.Context) (*Status, error) {
 	return l.inspectAll(ctx, node.Op{Kind: node.Inspect, Names: l.names, Limits: l.client.cfg.limits()})
 }
 
-// ForceRelease takes the lock from whoever holds it, and keeps that lease from
-// renewing itself: it ends with an ErrLost at its next renewal, or when its time is
-// up. Between the two, its holder and the next one may both be at work; this is for
-// holders that are known to be dead. Who acquires it in the same moment may escape, and so
-// may a holder of whom a majority of nodes forgets, before its next renewal, that it was
-// forced off. It returns what was removed, and the same errors as Inspect. It is harmless
-// on a lock that nobody holds.
+// ForceRelease takes the lock from its holder, and keeps that lease from renewing. The lease ends
+// with an ErrLost at its next renewal, or when its time is up. Until then, both this holder and the
+// next one may be at work. So use it only for holders that are known to be dead.
+//
+// An owner that acquires the lock at the same moment may escape. So may a holder if, before its
+// next renewal, a majority of the nodes forgets the forced release.
+//
+// It returns the holders that were removed, and the same errors as Inspect. It is harmless if the
+// lock is free.
 func (l *Lock) ForceRelease(ctx context.Context) (*Status, error) {
-	// Nodes that forgot the lock must know whom to refuse, too: so all owners that any
-	// node knows are buried on all nodes.
+	// Nodes that forgot the lock must refuse its owner, too. So every node gets tombstones for all
+	// owners that any node reported.
 	before, err := l.Inspect(ctx)
 	if err != nil && !errors.Is(err, ErrNoQuorum) {
 		return before, err
@@ -129,28 +130,28 @@ func (l *Lock) inspectAll(ctx context.Context, op node.Op) (*Status, error) {
 	}
 	defer l.client.endCall()
 
-	s := newGather(l)
+	g := newGather(l)
 	v := dispatch.NewCalls(l.client.nodes.Len(), op)
 	for i := range l.client.nodes.Len() {
 		c := v.To(i)
-		c.To, c.Urgent = s, true
+		c.To, c.Urgent = g, true
 		if err := l.client.nodes.Submit(i, c); err != nil {
-			s.Answer(c, &node.Reply{Err: err, Unsent: true})
+			g.Answer(c, &node.Reply{Err: err, Unsent: true})
 		}
 	}
 	select {
-	case <-s.done:
-		return s.result(op.Kind)
+	case <-g.done:
+		return g.result(op.Kind)
 	case <-ctx.Done():
-		status, _ := s.result(op.Kind)
+		status, _ := g.result(op.Kind)
 		return status, contextError(ctx)
 	case <-l.client.quit:
-		status, _ := s.result(op.Kind)
+		status, _ := g.result(op.Kind)
 		return status, ErrClosed
 	}
 }
 
-// gather gathers every node's answer to one operation.
+// gather collects the answers of all nodes to one operation.
 type gather struct {
 	lock *Lock
 	done chan struct{}
@@ -161,40 +162,40 @@ type gather struct {
 }
 
 func newGather(l *Lock) *gather {
-	s := &gather{
+	g := &gather{
 		lock:   l,
 		done:   make(chan struct{}),
 		left:   l.client.nodes.Len(),
 		status: Status{Names: l.Names(), Need: l.need},
 	}
 	for i := range l.client.nodes.Len() {
-		s.status.Nodes = append(s.status.Nodes, NodeStatus{Node: l.client.nodes.Name(i), Err: errNoAnswer})
+		g.status.Nodes = append(g.status.Nodes, NodeStatus{Node: l.client.nodes.Name(i), Err: errNoAnswer})
 	}
-	return s
+	return g
 }
 
-// errNoAnswer stands for a node that has not answered when a survey is cut short.
+// errNoAnswer stands for a node that had not answered when the call ended.
 var errNoAnswer = errors.New("no answer yet")
 
-// answer is what one node says.
-func (s *gather) Answer(c *dispatch.Call, r *node.Reply) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	n := &s.status.Nodes[c.Node()]
+// Answer implements dispatch.Receiver.
+func (g *gather) Answer(c *dispatch.Call, r *node.Reply) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	n := &g.status.Nodes[c.Node()]
 	n.Holders, n.Err, n.Recovering, n.Unmarked = r.Holders, r.Err, r.Recovering, r.Unmarked
 	if r.Err == nil {
-		n.Latency = s.lock.client.clock.Now() - c.Sent
+		n.Latency = g.lock.client.clock.Now() - c.Sent
 	}
-	if s.left--; s.left == 0 {
-		close(s.done)
+	if g.left--; g.left == 0 {
+		close(g.done)
 	}
 }
 
-// result is what is known now.
-func (s *gather) result(kind node.Kind) (*Status, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	status := s.status
+// result returns the answers so far, and an error if they are too few.
+func (g *gather) result(kind node.Kind) (*Status, error) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	status := g.status
 	status.Nodes = slices.Clone(status.Nodes)
 	var errs []NodeError
 	for _, n := range status.Nodes {
@@ -203,13 +204,13 @@ func (s *gather) result(kind node.Kind) (*Status, error) {
 		}
 	}
 	agreed := len(status.Nodes) - len(errs)
-	if agreed >= s.lock.need {
+	if agreed >= g.lock.need {
 		return &status, nil
 	}
 	return &status, &NoQuorumError{
 		Op:     kind.String(),
 		Names:  status.Names,
-		Need:   s.lock.need,
+		Need:   g.lock.need,
 		Agreed: agreed,
 		Total:  len(status.Nodes),
 		Nodes:  errs,

@@ -9,33 +9,34 @@ import (
 	"strings"
 )
 
-// Acquirer is a lock that can be joined with others: a [Lock], readers and writers too, or so many
-// permits of a semaphore, see [Semaphore.Acquirer]. What it needs for that is its own to know, so no other package has one.
+// Acquirer is a lock that [Join] can join with others: a [Lock], which includes readers and
+// writers, or permits of a semaphore, see [Semaphore.Acquirer]. Its method is unexported, so other
+// packages cannot implement it.
 type Acquirer interface {
-	// parts are what the lock consists of, each with a place in the order in which locks are
-	// taken; the error is an [*InvalidError].
+	// parts returns the parts of the lock, each with its place in the order of acquisition. The
+	// error is an [*InvalidError].
 	parts() ([]joinPart, error)
 }
 
-// Joined is several locks that are held together or not at all: of any kind, with any options,
-// on the same or on different nodes. It is made by [Join]; it is a description, immutable, and
-// safe for concurrent use.
+// Joined is several locks that are held together or not at all. They may be of any kind, with any
+// options, on the same nodes or on different ones. A Joined is made by [Join]. It is an immutable
+// description, and safe for concurrent use.
 type Joined struct {
 	steps []joinStep
 	err   error
 }
 
-// Join joins locks. Names of one client, under the same options, are taken in one step, as far
-// as the order allows.
+// Join joins locks. Names of one client, under the same options, are taken in one step, where the
+// order allows.
 //
-// All who join take what they need in one order: by name, byte by byte, then by kind, then by
-// the names of the nodes, sorted. So those who join never wait for each other in a circle,
-// whatever order they list the locks in, and in whatever processes they are, provided that those
-// who join locks of one name on several sets of nodes call the nodes by the same names. Who takes
-// locks one by one, inside or outside of a Join, has to keep to that order, too, or to TryAcquire.
+// Every Join takes its locks in one order: by name, byte by byte, then by kind, then by the sorted
+// names of the nodes. So joins in any processes never wait for each other in a circle, whatever
+// order their callers list the locks in. One condition applies to locks of one name on several sets
+// of nodes: all clients must give the nodes the same names. A program that takes locks one by one
+// must keep to that order too, or use TryAcquire.
 //
-// That a lock is listed twice, or two of its names are the same, is reported by every method, as
-// an [*InvalidError], and so is what is wrong with any of the locks.
+// If a lock is listed twice, two names are the same, or a lock is invalid, every method returns an
+// [*InvalidError].
 func Join(locks ...Acquirer) *Joined {
 	j := &Joined{}
 	var all []joinPart
@@ -68,18 +69,17 @@ func Join(locks ...Acquirer) *Joined {
 	return j
 }
 
-// TryAcquire takes all of the locks if that is possible now, and otherwise none: what it took
-// is given back before it returns the error of the lock that it did not get.
+// TryAcquire takes all of the locks if that is possible now, and otherwise none. It releases what
+// it took before it returns the error of the lock that it could not take.
 func (j *Joined) TryAcquire(ctx context.Context) (*JointLease, error) { return j.acquire(ctx, false) }
 
 // Acquire takes all of the locks, one step after the other, and waits for each as long as ctx
-// allows. If one that it has got is lost while it waits for the next, it gives all back and
-// begins anew.
+// allows. If it loses one while it waits for the next, it releases all and begins anew.
 //
-// It returns the errors that [Lock.Acquire] does, and then holds nothing: what it took is given
-// back before it returns, whatever the state of ctx, bounded by the timeouts of the nodes. Locks
-// that ctx holds already are held once more by the result, as nested leases are; where it holds
-// only some of the names that are taken in one step, the error is ErrOverlap.
+// It returns the errors that [Lock.Acquire] does. After an error it holds nothing: it releases its
+// locks before it returns, whatever the state of ctx, bounded by the timeouts of the nodes. For
+// locks that ctx holds already, the result has nested leases. If ctx holds only some of the names
+// of one step, the error is ErrOverlap.
 func (j *Joined) Acquire(ctx context.Context) (*JointLease, error) { return j.acquire(ctx, true) }
 
 func (j *Joined) acquire(ctx context.Context, wait bool) (*JointLease, error) {
@@ -101,10 +101,10 @@ func (j *Joined) acquire(ctx context.Context, wait bool) (*JointLease, error) {
 	}
 }
 
-// errJoinLost marks the loss of one lock while others were waited for.
-var errJoinLost = errors.New("lost before the others were had")
+// errJoinLost marks the loss of one lock while Join waited for another.
+var errJoinLost = errors.New("lost before the other locks were acquired")
 
-// attempt takes one step after the other. What ends what it has, ends the wait for the next.
+// attempt takes one step after the other. The loss of a lock it has ends the wait for the next.
 func (j *Joined) attempt(ctx context.Context, wait bool) (*JointLease, error) {
 	waiting, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -125,8 +125,8 @@ func (j *Joined) attempt(ctx context.Context, wait bool) (*JointLease, error) {
 	return l, nil
 }
 
-// Do runs fn while it holds all of the locks. It waits for them as Acquire does, and all else is
-// as with [Lock.Do].
+// Do runs fn while it holds all of the locks. It waits for them as Acquire does. Otherwise it
+// behaves as [Lock.Do].
 func (j *Joined) Do(ctx context.Context, fn func(ctx context.Context) error) error {
 	lease, err := j.Acquire(ctx)
 	if err != nil {
@@ -135,18 +135,18 @@ func (j *Joined) Do(ctx context.Context, fn func(ctx context.Context) error) err
 	return runWhileHeld(ctx, jointContext{Context: ctx, lease: lease}, lease, fn)
 }
 
-// joinPart is one name of a lock that is joined.
+// joinPart is one name of a joined lock.
 type joinPart struct {
-	// name, kind and nodes say which it is, in any process: kind is that of locks that exclude
-	// each other, nodes the names of the nodes.
+	// name, kind and nodes identify the part in every process. Locks of one kind exclude each
+	// other. nodes has the names of the nodes.
 	name, kind, nodes string
-	// take takes it, or tries to.
+	// take acquires the part, waiting or not. It is nil if lock is set.
 	take func(ctx context.Context, wait bool) (*Lease, error)
-	// lock is set if it is of a plain lock: several names of such locks can be taken at once.
+	// lock is set for a plain lock: several names of such locks can be taken at once.
 	lock *Lock
 }
 
-// compare orders the parts of all locks, in all processes alike.
+// compare orders the parts of all locks, alike in all processes.
 func (p joinPart) compare(q joinPart) int {
 	return cmp.Or(strings.Compare(p.name, q.name), strings.Compare(p.kind, q.kind), strings.Compare(p.nodes, q.nodes))
 }
@@ -163,7 +163,7 @@ func (l *Lock) parts() ([]joinPart, error) {
 	return parts, nil
 }
 
-// sortedNodeNames are the names of the nodes, in one order.
+// sortedNodeNames returns the names of the nodes, sorted and joined.
 func (c *Client) sortedNodeNames() string {
 	names := make([]string, c.nodes.Len())
 	for i := range names {
@@ -173,7 +173,8 @@ func (c *Client) sortedNodeNames() string {
 	return strings.Join(names, " ")
 }
 
-// withNames is the same lock on some of its names, and on those of others that are alike.
+// withNames returns the same lock on other names: some of its own, and names of locks with
+// sameOptions.
 func (l *Lock) withNames(names []string) *Lock {
 	if slices.Equal(l.names, names) {
 		return l
@@ -183,20 +184,21 @@ func (l *Lock) withNames(names []string) *Lock {
 	return &m
 }
 
-// sameOptions reports whether names of both locks can be taken at once. Readers take one each.
+// sameOptions reports whether names of both locks can be taken in one step. Readers take one name
+// at a time.
 func (l *Lock) sameOptions(m *Lock) bool {
 	return !l.shared && !m.shared && l.client == m.client && l.need == m.need && l.ttl == m.ttl && l.maxHold == m.maxHold &&
 		l.noRenew == m.noRenew && equalStrings(l.purpose, m.purpose) && l.waitMode == m.waitMode && l.mayHandOver == m.mayHandOver
 }
 
-// joinStep is what is taken at once.
+// joinStep is the parts that are taken at once.
 type joinStep struct {
 	parts []joinPart
 	take  func(ctx context.Context, wait bool) (*Lease, error)
 }
 
-// joinSteps puts neighbours together that can be taken at once. Whoever waits for a step holds
-// only what comes before all of it.
+// joinSteps groups neighbours that can be taken at once. While Acquire waits for a step, it holds
+// only parts that come before all of that step.
 func joinSteps(all []joinPart) []joinStep {
 	var steps []joinStep
 	for _, p := range all {
@@ -218,13 +220,12 @@ func joinSteps(all []joinPart) []joinStep {
 	return steps
 }
 
-// canInclude reports whether a part can be taken in the same step.
+// canInclude reports whether the step can take a further part.
 func (s joinStep) canInclude(p joinPart) bool {
 	first := s.parts[0].lock
 	return first != nil && p.lock != nil && first.sameOptions(p.lock) && len(s.parts) < MaxNames
 }
 
-// acquireOrTry takes the lock, or tries to.
 func (l *Lock) acquireOrTry(ctx context.Context, wait bool) (*Lease, error) {
 	if wait {
 		return l.Acquire(ctx)
@@ -232,16 +233,17 @@ func (l *Lock) acquireOrTry(ctx context.Context, wait bool) (*Lease, error) {
 	return l.TryAcquire(ctx)
 }
 
-// Acquirer is so many permits of the semaphore, to be joined with other locks by [Join].
+// Acquirer returns permits of the semaphore as a lock for [Join]. They are taken all at once, or
+// none.
 func (s *Semaphore) Acquirer(permits int) Acquirer { return semaphorePermits{s, permits} }
 
-// semaphorePermits is some permits of a semaphore.
+// semaphorePermits is the Acquirer of some permits.
 type semaphorePermits struct {
 	semaphore *Semaphore
 	permits   int
 }
 
-// parts makes it an Acquirer: all permits are taken at once, or none.
+// parts makes semaphorePermits an Acquirer.
 func (p semaphorePermits) parts() ([]joinPart, error) {
 	if problems := p.semaphore.lockFor(p.permits).problems; len(problems) > 0 {
 		return nil, &InvalidError{Problems: problems}

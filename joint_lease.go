@@ -10,22 +10,21 @@ import (
 	"weak"
 )
 
-// JointLease is the right to act as the holder of all locks of a [Join]. It is over when the
-// first of them is, and the others are then released. It must be released; one that is garbage
-// collected without that is a leak of each of its locks, as a [Lease] is. It is safe for
-// concurrent use.
+// JointLease is the right to act as the holder of all locks of a [Join]. It ends when the first of
+// them does, and the others are then released. It must be released. A joint lease that is garbage
+// collected without a Release is a leak of each of its locks. It is safe for concurrent use.
 type JointLease struct {
 	joined *Joined
-	ctx    context.Context //nolint:containedctx // it is what the lease has to give
-	// cancel ends that, interrupt what is still being waited for.
+	ctx    context.Context //nolint:containedctx // the result of Context
+	// cancel ends ctx. interrupt ends the wait for the next lock.
 	cancel, interrupt context.CancelCauseFunc
 
 	mu    sync.Mutex
 	parts []*Lease
-	// endCause is why it has ended.
+	// endCause is why the joint lease has ended.
 	endCause error
-	// releasesBegun is done when the release of all locks has begun; releases are those that nodes
-	// have to confirm, and failures what became of the others.
+	// releasesBegun is done when the release of all locks has begun. releases has the rounds that
+	// nodes must confirm, failures the errors of the other locks.
 	releasesBegun sync.WaitGroup
 	releases      []*releaseRound
 	failures      []error
@@ -39,37 +38,37 @@ func newJointLease(ctx context.Context, j *Joined, interrupt context.CancelCause
 	return l
 }
 
-// add adds what the next step has got. It does not if the joint lease is over.
-func (l *JointLease) add(h *Lease) bool {
+// add appends the lease of the next step. It reports false if the joint lease is over.
+func (l *JointLease) add(part *Lease) bool {
 	l.mu.Lock()
 	if l.endCause != nil {
 		l.mu.Unlock()
 		return false
 	}
-	l.parts = append(l.parts, h)
+	l.parts = append(l.parts, part)
 	l.mu.Unlock()
-	if over := h.lease.joinTo(l); over != nil {
+	if over := part.lease.joinTo(l); over != nil {
 		l.end(over)
 	}
 	return true
 }
 
-// leases are those that it has so far.
+// leases returns the leases acquired so far.
 func (l *JointLease) leases() []*Lease {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.parts
 }
 
-// end ends it, if it has not ended yet.
+// end ends the joint lease, unless it has ended, and begins the releases.
 func (l *JointLease) end(why error) {
 	if l.markEnded(why) {
 		l.beginReleases()
 	}
 }
 
-// markEnded has it be over, and reports whether it was not before: then its locks are to be given
-// back. The mutex of a hold may be held.
+// markEnded marks the joint lease as over, and reports false if it was over before. After true, the
+// caller must call beginReleases. The caller may hold the mutex of a grant.
 func (l *JointLease) markEnded(why error) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -82,12 +81,12 @@ func (l *JointLease) markEnded(why error) bool {
 	return true
 }
 
-// beginReleases begins to release all of its locks, and waits for none. It is called once, without
-// the mutex of any hold.
+// beginReleases begins to release all locks, and waits for none. It is called once, with no mutex
+// of a grant held.
 func (l *JointLease) beginReleases() {
 	defer l.releasesBegun.Done()
-	for _, h := range l.leases() {
-		if r, err := h.beginRelease(); r != nil {
+	for _, part := range l.leases() {
+		if r, err := part.beginRelease(); r != nil {
 			l.releases = append(l.releases, r)
 		} else if err != nil {
 			l.failures = append(l.failures, err)
@@ -95,14 +94,14 @@ func (l *JointLease) beginReleases() {
 	}
 }
 
-// Context ends when the first of the locks does, by local time and whatever the network does,
-// with the reason as its cause. It has the values of the context that acquired them, and not its
-// deadline. Passed to Acquire of any of the locks, it says that it is held already; with it,
-// [Lock.Token] finds the tokens.
+// Context returns a context that ends when the first of the locks does, by local time, with the
+// reason as its cause. The network cannot delay that. It has the values of the context that
+// acquired the locks, but not its deadline. Acquire of any of the locks treats the lock as already
+// held if it gets this context. [Lock.Token] finds the tokens in it.
 func (l *JointLease) Context() context.Context { return l.ctx }
 
-// Err is nil while all of the locks are held, and then the reason why the first of them is not
-// any more, as with [Lease.Err]; or ErrReleased. It is exact: it looks at the clock.
+// Err returns nil while all locks are held. After that it returns why the first of them ended, as
+// [Lease.Err] does, or ErrReleased. It is exact: it reads the clock.
 func (l *JointLease) Err() error {
 	l.mu.Lock()
 	over, held := l.endCause, l.parts
@@ -113,7 +112,7 @@ func (l *JointLease) Err() error {
 	return over
 }
 
-// joinLostError says that one of the locks is over, if it is.
+// joinLostError returns an error if one of the locks is over.
 func (l *JointLease) joinLostError() error {
 	if err := l.Err(); err != nil {
 		return fmt.Errorf("%w: %w", errJoinLost, err)
@@ -121,8 +120,8 @@ func (l *JointLease) joinLostError() error {
 	return nil
 }
 
-// Token is the fencing token of one name of one of the locks, as [Lease.Token] is; 0 if that was
-// not joined. Names that were taken in one step share theirs.
+// Token returns the fencing token of one name of one of the locks, as [Lease.Token] does. It is 0
+// if that name of the lock was not joined. Names that were taken in one step share a token.
 func (l *JointLease) Token(lock Acquirer, name string) uint64 {
 	if lock == nil {
 		return 0
@@ -142,9 +141,9 @@ func (l *JointLease) Token(lock Acquirer, name string) uint64 {
 	return 0
 }
 
-// Release gives all of the locks back, and waits until so many nodes have confirmed that others
-// can have them, as [Lease.Release] does. If the lease had ended before, the error says how;
-// otherwise it joins those of all locks that were not released as they should.
+// Release releases all of the locks, and waits until enough nodes have confirmed each, as
+// [Lease.Release] does. If the joint lease had ended before, the error says how. Otherwise Release
+// joins the errors of the locks whose release failed.
 func (l *JointLease) Release(ctx context.Context) error {
 	before := l.Err()
 	l.end(cmp.Or(before, ErrReleased))
@@ -163,20 +162,20 @@ func (l *JointLease) Release(ctx context.Context) error {
 	}
 }
 
-// jointContext is a context that knows the leases of several locks. As a [leaseContext], it has the
-// values of another besides its own, if there is another.
+// jointContext is a context that carries the leases of several locks. Like a [leaseContext], it has
+// the values of another context besides its own, unless values is nil.
 type jointContext struct {
 	context.Context
 	values context.Context
 	lease  *JointLease
 }
 
-// Value asks all of the leases for what they know of the locks.
+// Value asks all leases first, then the context of the joint lease, then values.
 func (c jointContext) Value(key any) any {
 	switch key.(type) {
 	case anyKey, heldKey, tokenKey, *permitQuery:
-		for _, h := range c.lease.leases() {
-			if v := h.contextValue(key); v != nil {
+		for _, part := range c.lease.leases() {
+			if v := part.contextValue(key); v != nil {
 				return v
 			}
 		}
@@ -187,26 +186,27 @@ func (c jointContext) Value(key any) any {
 	return c.values.Value(key)
 }
 
-// A joint lease ends with the first of its tenures, in two steps. With the mutex of that hold it
-// is declared over, and its context ends. The others are given back without that mutex: those are
-// holds too, and two that end at the same time would wait for each other.
-
-// jointLeases are the joint leases that a tenure is part of: those that end with it, and then those
-// that have, and hold other locks that are still to be given back.
+// jointLeases lists the joint leases that a lease is part of. When the lease ends, the joint leases
+// that end with it move to ended, until their other locks are released.
+//
+// That takes two steps. With the mutex of the grant held, markEnded ends the joint lease and its
+// context. Without that mutex, beginReleases releases the other locks. They are grants too, and two
+// that end at the same time would otherwise wait for each other.
 type jointLeases struct {
 	all   []jointRef
 	ended []*JointLease
 }
 
-// jointRef is a joint lease, which it does not keep from being collected, and found to be a leak, and
-// the end of its context, for which somebody may wait who keeps nothing else. That keeps the lease
-// only by contexts that are made of its own.
+// jointRef has a weak reference to a joint lease, so that a leak can be detected. It has the cancel
+// function of its context, as a caller may hold that context alone. A context made from that one
+// keeps the joint lease alive.
 type jointRef struct {
 	lease  weak.Pointer[JointLease]
 	cancel context.CancelCauseFunc
 }
 
-// joinTo has a joint lease end when the tenure does; the error is why that is over already.
+// joinTo makes a joint lease end when this lease does. It returns the cause if this lease is
+// already over.
 func (t *lease) joinTo(l *JointLease) error {
 	t.grant.mu.Lock()
 	defer t.grant.mu.Unlock()
@@ -232,7 +232,7 @@ func (j jointRef) isOver() bool {
 	return l.endCause != nil
 }
 
-// markEnded ends them. The mutex of the hold is held.
+// markEnded ends the joint leases. Requires the mutex of the lease's grant.
 func (js *jointLeases) markEnded(cause error) {
 	if js == nil {
 		return
@@ -247,8 +247,8 @@ func (js *jointLeases) markEnded(cause error) {
 	}
 }
 
-// beginReleases gives back what they hold besides, once the hold has ended and its mutex is not held
-// any more.
+// beginReleases releases the other locks of the joint leases. It is called after the grant has
+// ended, without its mutex.
 func (js *jointLeases) beginReleases() {
 	if js == nil {
 		return

@@ -13,39 +13,40 @@ import (
 	"github.com/quorumlock/quorumlock/quorum"
 )
 
-// Latch is a count-down latch: it is set to a number once, so many count down, and those who
-// wait for it go on. It is made by [Client.Latch]; it is a description, which costs nothing and
-// holds nothing, is immutable, and safe for concurrent use. Latches and locks of one name do
-// not know of each other.
+// Latch is a count-down latch: it is set to a number once, that many ids count down, and then all
+// waiters go on. It is made by [Client.Latch]. A Latch is a description: it costs nothing, holds
+// nothing, is immutable, and safe for concurrent use. A latch and a lock of the same name are
+// independent.
 //
-// Each count-down has an id, and counts once however often it is repeated: the nodes keep the
-// set of ids. What a majority of the nodes has confirmed is found by whoever asks a majority.
-// So a latch survives the loss of the other nodes, and tells nothing that it takes back later:
+// Each count-down has an id, and counts once however often it is repeated: the nodes keep the set
+// of ids. Every later call to a majority finds all that an earlier majority confirmed. So
+// a latch survives the loss of the other nodes, and never takes back a result:
 //
-//   - Once Set, CountDown or Delete has returned nil, that is so for all calls that begin later,
-//     in any process.
-//   - Once one Await has returned nil, or Count 0, all do so, until the latch is deleted.
-//   - Await never returns nil before so many different ids have counted down as the latch was
-//     set to, since it was deleted last.
+//   - Once Set, CountDown or Delete has returned nil, all calls that begin later see its effect, in
+//     any process.
+//   - Once one Await has returned nil, or Count has returned 0, all later calls do, until the latch
+//     is deleted.
+//   - Await never returns nil before as many different ids have counted down as the latch was set
+//     to, since its last deletion.
 //
-// A node that has lost its memory (a restart, a failover, a flush) does not count until it was
-// given back what it has forgotten, by whoever uses the latch while a majority remembers: those
-// who wait do so within a second or two, and so do CountDown and Count; or until the latch is
-// deleted, for what comes after that. Until then it is one node less, and calls fail with a [*NoQuorumError] where too few are left. Two things this cannot
-// mend:
+// A node that has lost its memory (a restart, a failover, a flush) does not count until it gets
+// back the ids that it forgot. Calls on the latch give it back while a majority remembers: waiters
+// within a second or two, CountDown and Count at once. A deletion of the latch also makes the node
+// count again, for everything after it. Until then it is one node less, and calls fail with a
+// [*NoQuorumError] if too few are left. Two cases cannot be repaired:
 //
-//   - A majority that forgets before that. What it knew is gone; the latch has to be deleted and
-//     set again, or if all have forgotten it, set again.
-//   - A node that forgets a latch which another node never heard of, while nobody uses the
-//     latch for as long as the node recovers (MaxTTL and MaxClockSkew). Whoever sets the latch
-//     again after that may reach these two only, and read less than was counted before, until
-//     somebody reaches one that remembers.
+//   - A majority forgets before that. Its knowledge is gone. Delete the latch and set it again; if
+//     all nodes have forgotten it, only set it again.
+//   - A node forgets a latch of which another node never heard, and no call uses the latch while
+//     the node recovers (MaxTTL + MaxClockSkew). A Set after that may reach these two only, and
+//     read less than was counted before, until a call reaches a node that remembers.
 //
-// Both may have fewer ids told than have counted down, never more. What a call that is under way
-// knows, it has the nodes told again: an id is not lost before its CountDown has returned, nor
-// one that a waiter has read (it does where nodes differ), as long as a majority remembers that the latch is set.
+// In both cases fewer ids may be reported than have counted down, never more. A running call
+// repeats its knowledge to the nodes. So an id is not lost before its CountDown has returned, nor
+// after a waiter has read it, as long as a majority remembers that the latch is set. (A waiter
+// reads ids where nodes differ.)
 //
-// All keys have a TTL, see [LatchOptions], which every use refreshes, also by those who wait.
+// All keys have a TTL, see [LatchOptions]. Every use refreshes it, and so does waiting.
 type Latch struct {
 	client   *Client
 	name     [1]string
@@ -53,36 +54,34 @@ type Latch struct {
 	problems []string
 }
 
-// LatchOptions are the settings of one latch. All who use it should agree on them.
+// LatchOptions are the settings of one latch. All its users should agree on them.
 type LatchOptions struct {
-	// TTL is how long the nodes keep a latch that nobody uses. It must be longer than any node
-	// is cut off from all who use the latch, and at least MinLatchTTL. Default:
-	// DefaultLatchTTL.
+	// TTL is how long the nodes keep an unused latch. It must be longer than any node is ever cut
+	// off from all users of the latch, and at least MinLatchTTL. Default: DefaultLatchTTL.
 	TTL time.Duration
 }
 
 // The limits of latches.
 const (
-	// DefaultLatchTTL is how long nodes keep a latch that nobody uses.
+	// DefaultLatchTTL is how long nodes keep an unused latch by default.
 	DefaultLatchTTL = 24 * time.Hour
-	// MinLatchTTL is the smallest TTL of a latch: those who wait refresh it about once a
-	// second, if they are not held up.
+	// MinLatchTTL is the smallest TTL of a latch. Waiters refresh it about once a second, unless
+	// they are delayed.
 	MinLatchTTL = 10 * time.Second
-	// MaxLatchCount is the largest number that a latch can be set to. Count reads all ids of a
-	// latch, a thousand at a time; those who wait read only sizes, unless each node lacks some ids.
+	// MaxLatchCount is the largest number to which a latch can be set. Count reads all ids of a
+	// latch, 1,000 at a time. Waiters read only sizes, unless each node lacks some ids.
 	MaxLatchCount = 100_000
 )
 
-// Latch describes the latch with a name: not empty, no longer than MaxNameLength, and not
-// beginning with "quorumlock:". One that breaks this is reported by every method, as an
-// [*InvalidError].
+// Latch describes the latch with a name: not empty, no longer than MaxNameLength, and not beginning
+// with "quorumlock:". Every method reports an invalid name, as an [*InvalidError].
 func (c *Client) Latch(name string) *Latch {
 	l := &Latch{client: c, name: [1]string{name}, ttl: DefaultLatchTTL}
 	l.problems = nameProblems(l.name[:])
 	return l
 }
 
-// With is the same latch with these options, and no others.
+// With returns the same latch with these options, which replace all earlier ones.
 func (l *Latch) With(o LatchOptions) *Latch {
 	m := l.client.Latch(l.name[0])
 	m.ttl = cmp.Or(o.TTL, m.ttl)
@@ -97,34 +96,32 @@ func (l *Latch) With(o LatchOptions) *Latch {
 	return m
 }
 
-// Name is the name of the latch.
+// Name returns the name of the latch.
 func (l *Latch) Name() string { return l.name[0] }
 
-// Set sets the latch to n, from 1 to MaxLatchCount. It does nothing, and returns nil, if that
-// is what it is set to already, however many have counted down: so all who use a latch may
-// set it, in any order. If it is set to another number, the error is a [*LatchSetError]; where
-// several set a latch to different numbers at the same time, at most one of them gets nil, and
-// if none does and it stays so, the latch has to be deleted.
+// Set sets the latch to n, from 1 to MaxLatchCount. If the latch is already set to n, Set does
+// nothing and returns nil, however many ids have counted down. So all users of a latch may set it,
+// in any order. If it is set to another number, the error is a [*LatchSetError]. If several calls
+// set different numbers at the same time, at most one number wins. If none does and that persists,
+// delete the latch.
 //
-// While too few nodes answer it keeps trying. When ctx ends, the error holds both ctx's error
-// and the last attempt's, a [*NoQuorumError]; whether the latch is set is then not certain, and
-// to set it again does no harm. It returns early where waiting cannot help, as [Lock.Acquire]
-// does.
+// Set keeps trying while too few nodes answer. When ctx ends, the error holds ctx's error and the
+// last attempt's [*NoQuorumError]. Then it is uncertain whether the latch is set; repeating Set is
+// harmless. Set returns early if waiting cannot help, as [Lock.Acquire] does.
 func (l *Latch) Set(ctx context.Context, n int) error {
 	var invalid []string
 	if n < 1 || n > MaxLatchCount {
-		invalid = append(invalid, fmt.Sprintf("a latch cannot be set to %d: from 1 to %d", n, MaxLatchCount))
+		invalid = append(invalid, fmt.Sprintf("a latch cannot be set to %d: the range is 1 to %d", n, MaxLatchCount))
 	}
 	return l.runCall(ctx, opSet, "", invalid, func(x *latchCall) error { return x.set(n) })
 }
 
-// CountDown counts down, once for each id: of a worker, a task, or a random one. It may be
-// repeated, by anybody, as often as needed, and returns nil each time; more ids than the latch
-// was set to do no harm. If the latch is not set, the error is ErrLatchNotSet, and nothing is
-// counted.
+// CountDown counts down, once for each id: of a worker, of a task, or a random one. Any process may
+// repeat it, and each call returns nil. More ids than the latch was set to are harmless. If the
+// latch is not set, the error is ErrLatchNotSet, and nothing is counted.
 //
-// It keeps trying, and ends with errors, as [Latch.Set] does: if it fails for want of a quorum,
-// the id may have been counted, or will be.
+// It keeps trying, and fails, as [Latch.Set] does. After a failure for lack of a quorum, the id may
+// be counted, now or later.
 func (l *Latch) CountDown(ctx context.Context, id string) error {
 	var invalid []string
 	switch {
@@ -136,20 +133,20 @@ func (l *Latch) CountDown(ctx context.Context, id string) error {
 	return l.runCall(ctx, opCountDown, id, invalid, func(x *latchCall) error { return x.countDown(id) })
 }
 
-// Await waits until as many have counted down as the latch was set to, and returns nil; at
-// once, if they have. If the latch is not set, it returns ErrLatchNotSet at once; if it is
-// deleted meanwhile, ErrLatchDeleted, even if it was done before and this call did not get to
-// know; so it is for the last of those who wait to delete it.
+// Await waits until as many ids have counted down as the latch was set to, and returns nil. If the
+// latch is not set, it returns ErrLatchNotSet at once. If the latch is deleted meanwhile, it
+// returns ErrLatchDeleted, even if the latch was done before and this call had not seen that. So
+// leave the deletion to the last waiter.
 //
-// The nodes tell when they have heard from enough, and it asks them once a second besides. It
-// goes on while too few of them answer. When ctx ends, the error holds ctx's error, and a
-// [*NoQuorumError] if it was for that.
+// The nodes wake the call when enough ids have counted down, and it also asks them once a second.
+// It goes on while too few nodes answer. When ctx ends, the error holds ctx's error, and a
+// [*NoQuorumError] if too few nodes answered.
 func (l *Latch) Await(ctx context.Context) error {
 	return l.runCall(ctx, opAwait, "", nil, (*latchCall).await)
 }
 
-// Count is how many have still to count down. It asks once: if too few nodes answer, the error
-// is a [*NoQuorumError]; if the latch is not set, ErrLatchNotSet.
+// Count returns how many ids must still count down. It asks once. If too few nodes answer, the
+// error is a [*NoQuorumError]; if the latch is not set, ErrLatchNotSet.
 func (l *Latch) Count(ctx context.Context) (left int, err error) {
 	err = l.runCall(ctx, opCount, "", nil, func(x *latchCall) error {
 		left, err = x.count()
@@ -158,17 +155,18 @@ func (l *Latch) Count(ctx context.Context) (left int, err error) {
 	return left, err
 }
 
-// Delete deletes the latch: it may be set anew then, and count-downs from before, however late
-// they arrive, do not count any more, as long as the clocks of clients agree within MaxClockSkew. A
-// Set or a CountDown that is under way meanwhile may be carried out before, after, or both. So
-// may the deletion itself, if it is under way for longer than MaxTTL less MaxClockSkew, or while others delete it:
-// it may delete what is set meanwhile. To delete one that is not set does nothing. It keeps trying, and ends with errors, as [Latch.Set]
-// does.
+// Delete deletes the latch, so that it may be set anew. Earlier count-downs no longer count,
+// however late they arrive, while the clocks of clients agree within MaxClockSkew. A concurrent Set
+// or CountDown may take effect before the deletion, after it, or both.
+//
+// So may the deletion itself if it runs for longer than MaxTTL - MaxClockSkew, or if others delete
+// the latch at the same time. It may then delete a latch that was set meanwhile. Deleting a latch that is
+// not set does nothing. Delete keeps trying, and fails, as [Latch.Set] does.
 func (l *Latch) Delete(ctx context.Context) error {
 	return l.runCall(ctx, opDelete, "", nil, (*latchCall).delete)
 }
 
-// The operations on latches, as hooks and errors name them.
+// The names of latch calls in hooks and errors.
 const (
 	opSet       = "set latch"
 	opCountDown = "count down"
@@ -177,21 +175,22 @@ const (
 	opDelete    = "delete latch"
 )
 
-// LatchEvent describes a call that has ended.
+// LatchEvent describes a call on a latch that has ended.
 type LatchEvent struct {
 	// Op is "set latch", "count down", "await latch", "look at latch" or "delete latch".
 	Op string
-	// Name is that of the latch, and ID that of a count-down.
+	// Name is the name of the latch, and ID the id of a count-down.
 	Name, ID string
-	// Rounds is how often the nodes were asked: once if nothing stood in the way.
+	// Rounds is how often the nodes were asked: once in the simplest case.
 	Rounds int
 	// Took is the time from the call to its end.
 	Took time.Duration
-	// Err is what it returned.
+	// Err is the error that the call returned.
 	Err error
 }
 
-// runCall does what is common to all calls.
+// runCall runs one call of a method: it checks the arguments, registers the call, and reports it to
+// the hook.
 func (l *Latch) runCall(ctx context.Context, op, id string, invalid []string, run func(*latchCall) error) error {
 	switch problems := slices.Concat(l.problems, invalid); {
 	case ctx == nil:
@@ -217,7 +216,7 @@ func (l *Latch) runCall(ctx context.Context, op, id string, invalid []string, ru
 	return err
 }
 
-// What can go wrong with a latch, for errors.Is.
+// Errors of latches, for errors.Is.
 var (
 	// ErrLatchNotSet: the latch is not set, or its TTL has passed without any use.
 	ErrLatchNotSet = errors.New("quorumlock: latch not set")
@@ -227,20 +226,20 @@ var (
 	ErrLatchSet = errors.New("latch set to another number")
 )
 
-// wrapError is an error with the name of the latch.
+// wrapError adds the name of the latch.
 func (l *Latch) wrapError(err error) error { return fmt.Errorf("%w: %q", err, l.name[0]) }
 
-// LatchSetError says what a latch is set to instead. It is an ErrLatchSet.
+// LatchSetError says that a latch is set to another number. It is an ErrLatchSet.
 type LatchSetError struct {
 	Name string
-	// Count is what it is set to, or what some nodes say if not Chosen.
+	// Count is the number to which the latch is set, or if not Chosen, the number on some nodes.
 	Count int
-	// Chosen is set if a majority of the nodes agrees on Count. Otherwise others set it at the
-	// same time, or did not finish.
+	// Chosen is set if a majority of the nodes agrees on Count. Otherwise other calls set the latch
+	// at the same time, or did not finish.
 	Chosen bool
 }
 
-// Error says what the latch is set to.
+// Error says to which number the latch is set.
 func (e *LatchSetError) Error() string {
 	if e.Chosen {
 		return fmt.Sprintf("quorumlock: latch %q is set to %d", e.Name, e.Count)
@@ -248,10 +247,10 @@ func (e *LatchSetError) Error() string {
 	return fmt.Sprintf("quorumlock: latch %q was set to different numbers at the same time, %d on some nodes, and no majority agrees on one", e.Name, e.Count)
 }
 
-// Is makes it an ErrLatchSet.
+// Is reports whether target is ErrLatchSet.
 func (e *LatchSetError) Is(target error) bool { return target == ErrLatchSet }
 
-// latchOpenError says how far a latch had come when somebody stopped waiting for it.
+// latchOpenError is the error of a wait that ended before the latch was done.
 type latchOpenError struct {
 	name        string
 	left, count int
@@ -261,17 +260,17 @@ func (e *latchOpenError) Error() string {
 	return fmt.Sprintf("quorumlock: latch %q: %d of %d have still to count down", e.name, e.left, e.count)
 }
 
-// latchGenerations are those of latches that were deleted a moment ago, as far as this client was told:
-// its next call of such a latch need not be refused first. They are of use as long as clocks may
-// be apart, see [latchCall.earliest].
+// latchGenerations has the generations of recently deleted latches, which this client knows.
+// With it, the next call on such a latch need not be refused first. Entries are useful while clocks
+// may differ, see [latchCall.operationToken].
 type latchGenerations struct {
 	mu     sync.Mutex
 	latest map[string]uint64
-	// sweepAt is how many there may be before those of no use are thrown out.
+	// sweepAt is the number of entries at which useless ones are removed.
 	sweepAt int
 }
 
-// observe notes a generation, where those up to passed are of no use any more.
+// observe records a generation. Generations up to passed are no longer useful.
 func (g *latchGenerations) observe(name string, generation, passed uint64) {
 	if generation <= passed {
 		return
@@ -288,7 +287,7 @@ func (g *latchGenerations) observe(name string, generation, passed uint64) {
 	g.latest[name] = max(g.latest[name], generation)
 }
 
-// latestOf is the latest generation of a latch that is known; 0 if none is.
+// latestOf returns the latest known generation of a latch; 0 if none is known.
 func (g *latchGenerations) latestOf(name string) uint64 {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -301,7 +300,7 @@ type refills struct {
 	busy map[string]struct{}
 }
 
-// begin reports whether no other call does it.
+// begin reports whether the caller may refill: no other call refills this latch.
 func (f *refills) begin(name string) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()

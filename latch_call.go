@@ -12,7 +12,7 @@ import (
 	"github.com/quorumlock/quorumlock/quorum"
 )
 
-// latchCall is one call of a method of a latch, on whoever's goroutine it is.
+// latchCall is one call of a method of a latch. It runs on the caller's goroutine.
 type latchCall struct {
 	latch *Latch
 	ctx   context.Context //nolint:containedctx // it lives as long as the call whose context it is
@@ -20,19 +20,19 @@ type latchCall struct {
 	need  int
 	// rounds counts how often the nodes were asked.
 	rounds int
-	// seen is the latest generation that it was told of, or its client before.
+	// seen is the latest generation that this call or its client has seen.
 	seen uint64
 
-	// mu is held while something is submitted, left is set once it does not wait any more.
+	// mu is held while an operation is submitted. left is set once the call no longer waits.
 	mu   sync.Mutex
 	left bool
 	// glanced is the last round that read sizes only.
 	glanced *latchRound
-	// copies are what it has read of the ids on the nodes.
+	// copies has the ids that this call has read from each node.
 	copies []*latchCopy
 }
 
-// copyOf is what the call has read of the ids on a node.
+// copyOf returns the ids that this call has read from node i.
 func (x *latchCall) copyOf(i int) *latchCopy {
 	if x.copies == nil { // the first round that reads makes them
 		x.copies = make([]*latchCopy, x.latch.client.nodes.Len())
@@ -43,23 +43,23 @@ func (x *latchCall) copyOf(i int) *latchCopy {
 	return x.copies[i]
 }
 
-// propose makes a token that is larger than all that were seen with this latch.
+// propose returns a token larger than all that were seen with this latch.
 func (x *latchCall) propose() uint64 { return x.latch.client.tokenClock.propose(x.latch.name[:], 0) }
 
-// operationToken is the token under which the nodes set the latch and count down: smaller than that of a
-// deletion which is called later, by whatever clock within MaxClockSkew of this one. So what
-// arrives late does nothing in a generation that began after this call, but for one of which it was
-// told while it was under way.
+// operationToken is the token with which nodes set the latch and count down. It is smaller than the
+// token of any deletion that is called later, if clocks agree within MaxClockSkew. So a late
+// operation has no effect on a generation that began after this call, unless the call was told of
+// that generation.
 func (x *latchCall) operationToken(token uint64) uint64 {
 	return max(x.minusSkew(token), x.seen+1)
 }
 
-// minusSkew is a token from MaxClockSkew before another.
+// minusSkew returns the token from MaxClockSkew earlier.
 func (x *latchCall) minusSkew(token uint64) uint64 {
 	return token - min(token, uint64(x.latch.client.cfg.limits().MaxClockSkew.Microseconds()))
 }
 
-// runRound makes a round, and returns what it came to. The error is of the context or the client.
+// runRound makes a round, and returns its result. The error is of the context or the client.
 func (x *latchCall) runRound(r *latchRound) (quorum.LatchView, error) {
 	x.rounds++
 	r.call = x
@@ -78,7 +78,7 @@ func (x *latchCall) runRound(r *latchRound) (quorum.LatchView, error) {
 		x.seen = max(x.seen, r.latest())
 		c.generations.observe(x.latch.name[0], x.seen, x.minusSkew(r.token))
 	}
-	if r.anyGeneration { // whoever answers later may know of a deletion after this call
+	if r.anyGeneration { // a later answer may know of a deletion after this call
 		r.anyGeneration, r.generation = false, r.latest()
 	}
 	x.latch.client.tokenClock.observe(r.token, x.latch.name[0])
@@ -91,15 +91,15 @@ func (x *latchCall) runRound(r *latchRound) (quorum.LatchView, error) {
 	return r.view(), err
 }
 
-// shortError is the error of a round that did not come to enough.
+// shortError is the error of a round in which too few nodes agreed.
 func (r *latchRound) shortError() error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.noQuorum()
 }
 
-// retryUntil makes attempts until one succeeds, or fails for another reason than that too few
-// nodes agree, or more of them cannot help.
+// retryUntil repeats attempt until it succeeds, or until more attempts cannot help. It repeats only
+// if too few nodes agreed.
 func (x *latchCall) retryUntil(attempt func() (*latchRound, error)) error {
 	for n := 1; ; n++ {
 		seen := x.seen
@@ -109,7 +109,7 @@ func (x *latchCall) retryUntil(attempt func() (*latchRound, error)) error {
 			return err
 		}
 		if x.seen > seen {
-			continue // it was told what kept it from it
+			continue // the next attempt knows the newer generation
 		}
 		cfg := &x.latch.client.cfg
 		if why := x.sleep(quorum.Backoff(n-1, cfg.RetryMin, cfg.RetryMax, cfg.Jitter()), nil); why != nil {
@@ -118,8 +118,7 @@ func (x *latchCall) retryUntil(attempt func() (*latchRound, error)) error {
 	}
 }
 
-// hopeless reports whether so many nodes reject this call for good that no attempt can
-// succeed.
+// hopeless reports whether too many nodes reject the call permanently for any attempt to succeed.
 func (r *latchRound) hopeless() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -134,7 +133,8 @@ func (r *latchRound) hopeless() bool {
 	return permanent > len(r.errs)-r.call.need
 }
 
-// sleep waits for so long, or until it is nudged, and says why it cannot.
+// sleep waits for d, or until it is nudged. It returns an error if the context or the client ends
+// first.
 func (x *latchCall) sleep(d time.Duration, nudged <-chan struct{}) error {
 	c := x.latch.client
 	late := make(chan struct{})
@@ -152,7 +152,6 @@ func (x *latchCall) sleep(d time.Duration, nudged <-chan struct{}) error {
 	}
 }
 
-// set sets the latch.
 func (x *latchCall) set(n int) error {
 	return x.retryUntil(func() (*latchRound, error) {
 		token := x.propose()
@@ -174,7 +173,7 @@ func (x *latchCall) set(n int) error {
 	})
 }
 
-// otherCount is what a node says that the latch is set to, if not to n.
+// otherCount returns a number other than n to which some node says the latch is set.
 func (r *latchRound) otherCount(v *quorum.LatchView, n int) int {
 	if v.Count != n {
 		return v.Count
@@ -189,7 +188,6 @@ func (r *latchRound) otherCount(v *quorum.LatchView, n int) int {
 	return 0
 }
 
-// countDown counts down for an id.
 func (x *latchCall) countDown(id string) error {
 	return x.retryUntil(func() (*latchRound, error) {
 		r := &latchRound{kind: node.Latch, token: x.propose(), ask: node.LatchOp{IDs: []string{id}}}
@@ -216,8 +214,8 @@ func (x *latchCall) countDown(id string) error {
 	})
 }
 
-// giveBack has the nodes that have lost their memory told what the others know. One call of the
-// client does that for a latch at a time: it reads all ids.
+// giveBack lets a round refill the nodes that have lost their memory. It reads all ids, so only one
+// call of the client does that for a latch at a time.
 func (x *latchCall) giveBack() {
 	if refills, name := &x.latch.client.refills, x.latch.name[0]; refills.begin(name) {
 		defer refills.end(name)
@@ -225,7 +223,7 @@ func (x *latchCall) giveBack() {
 	}
 }
 
-// lookUp reads all ids, and has the nodes agree on them. known is what the caller has seen before, or
+// lookUp reads all ids, and makes the nodes agree on them. known is the last view of the caller, or
 // nil.
 func (x *latchCall) lookUp(known *quorum.LatchView) (*quorum.LatchView, latchGlance, error) {
 	r := &latchRound{kind: node.Latch, token: x.propose(), ask: node.LatchOp{List: true}}
@@ -239,14 +237,14 @@ func (x *latchCall) lookUp(known *quorum.LatchView) (*quorum.LatchView, latchGla
 	return x.read(r, func(v *quorum.LatchView) bool { return waits && v.Left() > 0 })
 }
 
-// glance reads how many ids the nodes have, and has the nodes tell the inboxes of more.
+// glance reads how many ids the nodes have. The nodes in inboxes are told to report more ids.
 func (x *latchCall) glance(inboxes uint64) (*quorum.LatchView, latchGlance, error) {
 	r := &latchRound{kind: node.Latch, token: x.propose(), inboxes: inboxes}
 	r.enough = func(v *quorum.LatchView) bool {
 		return v.Full >= x.need || v.Count > v.Most || v.Count == 0 && v.Holders >= x.need
 	}
 	v, g, err := x.read(r, func(v *quorum.LatchView) bool { return v.Count > 0 })
-	if last := x.glanced; last != nil { // a node may have answered when it was over
+	if last := x.glanced; last != nil { // a node may have answered after the decision
 		last.mu.Lock()
 		g.forgetful = g.forgetful || v.Known && last.anyForgot(v)
 		last.mu.Unlock()
@@ -255,7 +253,7 @@ func (x *latchCall) glance(inboxes uint64) (*quorum.LatchView, latchGlance, erro
 	return v, g, err
 }
 
-// read makes a round that changes nothing but what nodes lack. fine reports whether a view is one
+// read makes a round that changes nothing except by repairs. fine reports whether a view suffices
 // though too few nodes have all of it.
 func (x *latchCall) read(r *latchRound, fine func(*quorum.LatchView) bool) (*quorum.LatchView, latchGlance, error) {
 	v, err := x.runRound(r)
@@ -274,7 +272,6 @@ func (x *latchCall) read(r *latchRound, fine func(*quorum.LatchView) bool) (*quo
 	return &v, g, err
 }
 
-// count is how many have still to count down.
 func (x *latchCall) count() (int, error) {
 	v, _, err := x.lookUp(nil)
 	switch {
@@ -287,8 +284,8 @@ func (x *latchCall) count() (int, error) {
 	}
 }
 
-// delete deletes the latch. All attempts are one deletion, if they can be: what a node has confirmed
-// of it stays so.
+// delete deletes the latch. If possible, all attempts are one deletion with one token: a node's
+// confirmation stays valid for all of them.
 func (x *latchCall) delete() error {
 	token, before := x.propose(), uint64(0)
 	return x.retryUntil(func() (*latchRound, error) {
@@ -312,8 +309,8 @@ func (x *latchCall) delete() error {
 	})
 }
 
-// tokenRefused reports whether a node does not take the token, or not any more. Only then is another one
-// proposed: it would delete what was set where this one has done its work. The mutex is held.
+// tokenRefused reports whether a node refuses the token. Only then is another token proposed: it
+// would also delete a latch that was set after this one took effect. Requires r.mu.
 func (r *latchRound) tokenRefused() bool {
 	for i, a := range r.answers {
 		var refusal *node.Error
@@ -324,7 +321,6 @@ func (r *latchRound) tokenRefused() bool {
 	return false
 }
 
-// await waits until enough have counted down.
 func (x *latchCall) await() (err error) {
 	c := x.latch.client
 	var w *latchWatcher
@@ -341,9 +337,9 @@ func (x *latchCall) await() (err error) {
 			inboxes = w.begin()
 		}
 		v, glance, err := x.glance(inboxes)
-		if err == nil && v.Full < x.need && looks.worthwhile(glance) {
+		if err == nil && v.Full < x.need && looks.shouldRead(glance) {
 			v, glance, err = x.lookUp(seen)
-			looks.noted(glance, err)
+			looks.recordRead(glance, err)
 		}
 		var short *NoQuorumError
 		switch {
@@ -382,12 +378,13 @@ func (x *latchCall) leave(w *latchWatcher, done bool) {
 		Latch: &node.LatchOp{Inbox: l.client.id},
 	}
 	for i := range w.entered.All() {
-		_ = l.client.nodes.Submit(i, &dispatch.Call{Op: op, To: dispatch.Ignore}) // if it is lost, the entry expires
+		_ = l.client.nodes.Submit(i, &dispatch.Call{Op: op, To: dispatch.Ignore}) // if it is lost, the node forgets the client later
 	}
 	r.wakeWatchersOf(l.name[0])
 }
 
-// openError says what a wait that is given up was for.
+// openError is the error of a wait that ended early: why the last round failed, or how far the
+// latch had come.
 func (x *latchCall) openError(v *quorum.LatchView, err error) error {
 	if err != nil {
 		return err

@@ -8,28 +8,29 @@ import (
 	"github.com/quorumlock/quorumlock/quorum"
 )
 
-// latchCopy is what a call has read of the ids on one node. A node lists a bounded number of ids at a
-// time, in the order in which it was told of them, and that order does not change while the node
-// remembers. So the call reads each id once, however often it looks.
+// latchCopy has the ids that a call has read from one node. A node lists a bounded number of ids at
+// a time, in the order in which they arrived. That order does not change while the node remembers.
+// So the call reads each id once, however often it asks.
 type latchCopy struct {
 	mu sync.Mutex
-	// generation, until and born tell one memory of the node from the next.
+	// generation, until and born identify one memory of the node.
 	generation  uint64
 	until, born int64
-	// ids are those that were read, in the order of the node, sorted the same in theirs up to now.
+	// ids are the ids that were read, in the order of the node. sorted are the same ids in order;
+	// it may lag behind.
 	ids, sorted []string
 }
 
-// next is the place from which on ids have not been read.
+// next returns the position of the first id that was not read yet.
 func (c *latchCopy) next() int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return len(c.ids)
 }
 
-// add takes what a node has listed from a place on, and reports how many of its ids are read now.
-// It forgets what it has if the node has another memory than before. Then, if the place is not the
-// first, reading begins anew.
+// add adds the ids that a node has listed from position from on. It returns how many of the node's
+// ids are read now. If the node has another memory than before, add discards the earlier ids. Then,
+// unless from is 0, reading starts again.
 func (c *latchCopy) add(from int, s *node.LatchState) (read int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -43,7 +44,7 @@ func (c *latchCopy) add(from int, s *node.LatchState) (read int) {
 	return len(c.ids)
 }
 
-// all are the ids that were read, sorted.
+// all returns the ids that were read, sorted.
 func (c *latchCopy) all() []string {
 	c.mu.Lock()
 	defer c.mu.Unlock()

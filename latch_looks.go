@@ -6,34 +6,35 @@ import (
 
 // latchGlance sums up the sizes of a latch on the nodes.
 type latchGlance struct {
-	// count is the number to which the latch is set. most is the largest size, sum the sum of all
-	// sizes, and read the number of ids that were read of all nodes together.
+	// count is the number to which the latch is set, most the largest size, and sum the sum of all
+	// sizes. read is how many ids were read, of all nodes together.
 	count, most, sum, read int
-	// mayBeDone is set if the latch may be done by the sizes, forgetful if a node has lost its memory.
+	// mayBeDone is set if the latch may be done by the sizes, forgetful if a node has lost its
+	// memory.
 	mayBeDone, forgetful bool
 }
 
-// latchLooks decides when a waiter reads the ids of a latch. Mostly it never does: it glances at the
-// sizes, and the latch is done once enough nodes have enough ids. It has to read where each of the
-// nodes lacks some that others have, or where one has lost its memory and needs them all.
+// latchLooks decides when a waiter reads the ids of a latch. Usually it never does: it reads the
+// sizes, and the latch is done once enough nodes have enough ids. It must read the ids if each node
+// lacks some, or if a node has lost its memory and needs them all.
 type latchLooks struct {
 	last latchGlance
-	// glances is how often it has glanced since it read the ids though the latch may be done, and
-	// read how many these were: while the sizes come to that, there is nothing new to read.
+	// glances counts the glances at a latch that may be done, since the ids were read. read is how
+	// many ids there were: while the sum of sizes equals it, there is nothing new to read.
 	glances, read int
-	// rest is how many glances it leaves a node that lost its memory to others, as its own help did
-	// not arrive; pause is how many it is next time.
+	// rest is for how many glances the waiter leaves a forgetful node to others, after its own
+	// refill did not arrive. pause is the next rest.
 	rest, pause int
-	// soon is set if it should look again sooner than usual: a node has as many ids as it takes.
+	// soon is set if the waiter should ask again sooner than usual, since a node has enough ids.
 	soon bool
 }
 
-// patientLooks is how many glances a waiter takes at most where the latch may be done and the sizes
-// grow: as long as they do, a node that has enough of them is about to tell.
+// patientLooks bounds the glances at a latch that may be done while its sizes still grow. As long
+// as they grow, a node with enough ids is about to report.
 const patientLooks = 8
 
-// worthwhile reports whether the waiter should read the ids, after a glance.
-func (l *latchLooks) worthwhile(g latchGlance) bool {
+// shouldRead reports whether the waiter should read the ids after a glance.
+func (l *latchLooks) shouldRead(g latchGlance) bool {
 	grows := g.sum != l.last.sum
 	l.last, l.soon = g, g.mayBeDone && g.most >= g.count
 	switch {
@@ -52,8 +53,8 @@ func (l *latchLooks) worthwhile(g latchGlance) bool {
 	return g.count <= node.MaxListed || !grows || l.glances >= patientLooks
 }
 
-// noted notes that the ids were read, with this result.
-func (l *latchLooks) noted(g latchGlance, err error) {
+// recordRead records that the ids were read, with this result.
+func (l *latchLooks) recordRead(g latchGlance, err error) {
 	l.glances, l.read = 0, 0
 	if err == nil {
 		l.read = g.read

@@ -11,67 +11,67 @@ import (
 	"github.com/quorumlock/quorumlock/quorum"
 )
 
-// latchRound asks all nodes about a latch, and gives those that lack something what the others
-// have, once each. It reads and gives ids in pieces of a bounded size, the next piece after the answer
-// to the last: no operation keeps a node from others for long. Answers that come after it was decided are folded in all the same.
+// latchRound asks all nodes about a latch, and repairs each node once with the ids of the others.
+// It reads and gives ids in pieces of a bounded size, one after another, so that no operation
+// occupies a node for long. Answers after the decision still count for repairs.
 type latchRound struct {
 	call *latchCall
 	kind node.Kind
-	// token is that of the operation, ask what it asks of the nodes. inboxes are the nodes on
-	// which the client is to be told.
+	// token is the token of the operation, and ask its arguments. inboxes are the nodes that should
+	// report later changes to the client.
 	token   uint64
 	ask     node.LatchOp
 	inboxes uint64
-	// known are ids that count whatever the nodes say, if this is the generation they are of,
-	// or if it is any.
+	// known are ids that count even if no node has them. They count in the given generation, or in
+	// any if anyGeneration is set.
 	known         []string
 	generation    uint64
 	anyGeneration bool
-	// enough reports whether a view decides the round before all have answered.
+	// enough reports whether a view decides the round before all nodes have answered.
 	enough  func(v *quorum.LatchView) bool
 	decided chan struct{}
 
 	mu      sync.Mutex
 	answers []quorum.LatchAnswer
-	// recoveryEnds are the ends of the nodes' recoveries as they stand in their markers, errs why
-	// there is no answer, granted those that did what they were asked, mended those that were
-	// given what they lacked.
+	// recoveryEnds is the end of each node's recovery, by its marker. errs is why a node has no
+	// answer. granted are the nodes that did as asked. repaired are the nodes that were given their
+	// missing ids.
 	recoveryEnds      []int64
 	errs              []error
 	granted, repaired uint64
-	// began is when the round did, as a token by the clock of the client.
+	// began is when the round began, as a token by the client's clock.
 	began uint64
-	// lost are the ends of the recoveries of nodes that may have lost their memory during the round.
-	// Each such loss has all ids read again, and readings counts these readings. readBefore is, for each
-	// node, the number of the latest reading for which it told its ids. lostBefore is the number of the
-	// reading that began because the node itself had lost its memory.
+	// lost has the recovery ends of nodes that may have lost their memory during the round. Each
+	// such loss makes the round read all ids again, and readings counts that. readBefore is, for
+	// each node, the latest reading in which it listed its ids. lostBefore is the reading that its
+	// own loss started.
 	lost                   []int64
 	readings               int
 	readBefore, lostBefore []int
-	// begun are the operations that begin to read a node's ids, or go on with that.
+	// begun are the operations that start or continue to list a node's ids.
 	begun map[*node.LatchOp]latchReading
-	// born tells one memory of a node from the next. told are the last answers of the nodes, without
-	// ids. goals are the numbers of ids that a reading has to reach. gifts are the ids that nodes are
-	// being given.
+	// born identifies one memory of each node. told is the last answer of each node, without ids.
+	// goals is how many ids a reading has to reach on each node. gifts are the ids that each node
+	// is being given.
 	born  []int64
 	told  []quorum.LatchAnswer
 	goals []int
 	gifts []latchGift
-	// repairTarget is what has to be on enough nodes before it may be told: all that there was when
-	// enough had answered. What others do meanwhile is not waited for.
+	// repairTarget must be on enough nodes before its ids may be told: everything that was known
+	// when enough nodes had answered. Later count-downs do not delay it.
 	repairTarget *quorum.LatchView
-	// unanswered counts the operations that are to be answered.
+	// unanswered counts the operations in flight.
 	unanswered int
 	done       bool
-	// bySizes is set once sizes have decided it: ids need not be read any more.
+	// bySizes is set once sizes have decided the round: no more ids are read.
 	bySizes bool
-	// outcome is the view that decided the round: what comes later is of no account to who asked.
+	// outcome is the view that decided the round; later answers do not change it.
 	outcome quorum.LatchView
 }
 
-// latchReading says for which reading an operation lists ids.
+// latchReading says to which reading an operation belongs.
 type latchReading struct {
-	// number is that of the reading. first is set for the operation that begins it on a node.
+	// number is the number of the reading. first is set for its first operation on a node.
 	number int
 	first  bool
 }
@@ -79,14 +79,15 @@ type latchReading struct {
 // latchGift is a set of ids that a node is being given, in pieces.
 type latchGift struct {
 	ask node.LatchOp
-	// all are the ids, sent how many of them the node was sent.
+	// all are the ids, and sent is how many of them were sent.
 	all  []string
 	sent int
-	// busy is set until the node has answered the last operation: no other gift begins before.
+	// busy is set until the node has answered the last piece: no other gift begins before.
 	busy bool
 }
 
-// next is the operation that gives the next of them. Only the last one says that these were all.
+// next returns the operation that gives the next piece. Only the last piece says that the node is
+// whole.
 func (g *latchGift) next() *node.LatchOp {
 	ask := g.ask
 	ask.IDs = g.all[g.sent:min(g.sent+latchChunk, len(g.all))]
@@ -96,10 +97,9 @@ func (g *latchGift) next() *node.LatchOp {
 	return &ask
 }
 
-// latchChunk is how many ids one operation gives to a node. Tests have it smaller.
+// latchChunk is how many ids one operation gives to a node. Tests reduce it.
 var latchChunk = node.MaxListed
 
-// init makes room for the answers of the nodes.
 func (r *latchRound) init(nodes int) {
 	r.answers, r.told = make([]quorum.LatchAnswer, nodes), make([]quorum.LatchAnswer, nodes)
 	r.recoveryEnds, r.born, r.errs = make([]int64, nodes), make([]int64, nodes), make([]error, nodes)
@@ -109,7 +109,6 @@ func (r *latchRound) init(nodes int) {
 	r.decided = make(chan struct{})
 }
 
-// send asks all nodes.
 func (r *latchRound) send() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -130,7 +129,7 @@ func (r *latchRound) send() {
 	r.decideIfDone(true)
 }
 
-// begin has a node list its ids, from the first on that the call has not read. The mutex is held.
+// begin asks a node to list its ids, from the first that the call has not read. Requires r.mu.
 func (r *latchRound) begin(i int) {
 	ask := r.ask
 	ask.From = r.call.copyOf(i).next()
@@ -138,7 +137,7 @@ func (r *latchRound) begin(i int) {
 	r.submit(i, &ask, r.token)
 }
 
-// submit sends one operation, and reports whether an answer will come. The mutex is held.
+// submit sends one operation, and reports whether an answer will come. Requires r.mu.
 func (r *latchRound) submit(i int, ask *node.LatchOp, token uint64) bool {
 	l := r.call.latch
 	r.call.mu.Lock()
@@ -157,7 +156,7 @@ func (r *latchRound) submit(i int, ask *node.LatchOp, token uint64) bool {
 	return true
 }
 
-// answer is what one node says.
+// Answer implements dispatch.Receiver.
 func (r *latchRound) Answer(c *dispatch.Call, reply *node.Reply) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -169,8 +168,9 @@ func (r *latchRound) Answer(c *dispatch.Call, reply *node.Reply) {
 	r.decideIfDone(news)
 }
 
-// recordReply keeps an answer, and reports whether it is one: not if more has to be read from the node, or
-// given to it. A node that fails a later operation has still said what it has.
+// recordReply records an answer, and reports whether it is complete. It is not if more ids have to
+// be read from the node, or given to it. If a later operation on a node fails, its earlier answer
+// stays.
 func (r *latchRound) recordReply(c *dispatch.Call, reply *node.Reply) (news bool) {
 	i, s := c.Node(), reply.Latch
 	if reply.Err != nil || s == nil {
@@ -223,16 +223,16 @@ func (r *latchRound) recordReply(c *dispatch.Call, reply *node.Reply) (news bool
 	return true
 }
 
-// read takes the ids that a node has listed. It asks for more until the call has read as many ids as
-// the node had when the reading began. These are all ids that the node had at some moment of the
-// round, as ids keep their order.
+// read takes the ids that a node has listed. It asks for more until the call has read as many ids
+// as the node had when the reading began. Since ids keep their order, the node had all of them at
+// one moment of the round.
 func (r *latchRound) read(c *dispatch.Call, s *node.LatchState) (ids []string, more bool) {
 	i, ask := c.Node(), *c.Op.Latch
 	one := r.call.copyOf(i)
 	read := one.add(ask.From, s)
 	reading := r.begun[c.Op.Latch]
 	switch {
-	case read < ask.From: // it has another memory
+	case read < ask.From: // the node has another memory
 		r.goals[i] = s.Size
 	case reading.first:
 		r.goals[i] = max(r.goals[i], s.Size)
@@ -248,9 +248,9 @@ func (r *latchRound) read(c *dispatch.Call, s *node.LatchState) (ids []string, m
 }
 
 // forgot reports whether enough witnesses have been read since a node lost its memory. Only then do
-// they have all that the node may have forgotten: an earlier answer of a witness may lack a count-down
-// that came to both later. If the loss may have happened during the round, all ids are read again.
-// The mutex is held.
+// they have everything that the node may have forgotten. An earlier answer of a witness may lack a
+// count-down that reached both later. If the loss may have happened during the round, all ids are
+// read again. Requires r.mu.
 func (r *latchRound) forgot(i int, v *quorum.LatchView) (known bool) {
 	if r.answers[i].ForgotBefore(r.began, r.skew()) {
 		return true
@@ -271,8 +271,8 @@ func (r *latchRound) forgot(i int, v *quorum.LatchView) (known bool) {
 	return witnesses >= r.call.need
 }
 
-// view is what the answers come to so far, or the target once enough nodes have that, but not yet
-// what came to it since. The mutex is held.
+// view is the combined answers, or the repair target once enough nodes have that but not yet what
+// was added since. Requires r.mu.
 func (r *latchRound) view() quorum.LatchView {
 	v := r.merged()
 	if t := r.repairTarget; t != nil && v.Known && v.Holders < r.call.need && t.Alike(&v) {
@@ -284,17 +284,17 @@ func (r *latchRound) view() quorum.LatchView {
 	return v
 }
 
-// sizes is the view of the answers so far, without ids. The mutex is held.
+// sizes is the combined answers without ids. Requires r.mu.
 func (r *latchRound) sizes() quorum.LatchView {
 	return quorum.ViewLatch(r.told, r.call.need, nil, r.skew())
 }
 
-// skew is how far clocks may be apart, in the unit of tokens.
+// skew is how far clocks may differ, in the unit of tokens.
 func (r *latchRound) skew() uint64 {
 	return uint64(r.call.latch.client.cfg.limits().MaxClockSkew.Microseconds())
 }
 
-// merged is all that the answers come to so far. The mutex is held.
+// merged is the combined answers. Requires r.mu.
 func (r *latchRound) merged() quorum.LatchView {
 	var known []string
 	if r.anyGeneration || r.generation == r.latest() {
@@ -310,12 +310,11 @@ func (r *latchRound) latest() (generation uint64) {
 	return generation
 }
 
-// repair gives nodes what others have, and they lack, once enough have said what there is. One
-// that lost its memory is whole again with that, if all ids are known. Each is given it once for
-// a target: then it has that, and what others do meanwhile could be run after for ever.
+// repair gives each node its missing ids, once enough nodes have answered. A node gets one repair
+// for each target; otherwise the repairs would chase concurrent count-downs for ever.
 //
-// One that lost its memory is whole only with all that the others knew after the loss, see forgot. The
-// mutex is held.
+// A node that lost its memory counts again after a repair. The repair must include everything that
+// the others knew after the loss; see forgot. Requires r.mu.
 func (r *latchRound) repair() {
 	v := r.merged()
 	if r.kind != node.Latch || !v.Known || v.Disputed {
@@ -345,9 +344,9 @@ func (r *latchRound) repair() {
 	}
 }
 
-// decideIfDone ends the round once it is decided, or no answer is outstanding. The sizes may decide a round
-// that is still reading ids: if enough nodes have enough ids, nobody needs to know which ones. The
-// mutex is held.
+// decideIfDone ends the round once it is decided, or no operation is in flight. The sizes may
+// decide a round that is still reading ids: if enough nodes have enough ids, the ids do not matter.
+// Requires r.mu.
 func (r *latchRound) decideIfDone(news bool) {
 	if r.done {
 		return
@@ -356,7 +355,7 @@ func (r *latchRound) decideIfDone(news bool) {
 	if news || r.unanswered == 0 {
 		v = r.view()
 	}
-	if r.ask.List && r.unanswered > 0 && !(v.Known && r.enough(&v)) {
+	if r.ask.List && r.unanswered > 0 && (!v.Known || !r.enough(&v)) {
 		if s := r.sizes(); s.Known && s.Full >= r.call.need && !r.anyForgot(&s) {
 			v, r.bySizes = s, true
 		}
@@ -367,13 +366,12 @@ func (r *latchRound) decideIfDone(news bool) {
 	}
 }
 
-// anyForgot reports whether a node has answered that is no witness, as it has lost its memory.
-// The mutex is held.
+// anyForgot reports whether an answer is of a node that has lost its memory. Requires r.mu.
 func (r *latchRound) anyForgot(v *quorum.LatchView) bool {
 	return slices.ContainsFunc(r.told, func(a quorum.LatchAnswer) bool { return a.Told && !v.Member(a, r.skew()) })
 }
 
-// glance sums up the sizes. The mutex is held.
+// glance sums up the sizes. Requires r.mu.
 func (r *latchRound) glance(v *quorum.LatchView) latchGlance {
 	g := latchGlance{
 		count: v.Count, most: v.Most, mayBeDone: v.MayBeDone(r.told, r.call.need, r.skew()), forgetful: r.anyForgot(v),
@@ -386,9 +384,9 @@ func (r *latchRound) glance(v *quorum.LatchView) latchGlance {
 }
 
 // errForgotten is why the answer of a node did not count.
-var errForgotten = errors.New("it has lost its memory since the latch was set, and was not given it back yet")
+var errForgotten = errors.New("it has lost its memory since the latch was set, and has not got it back yet")
 
-// noQuorum says why too few nodes agreed. The mutex is held.
+// noQuorum returns the error that says why too few nodes agreed. Requires r.mu.
 func (r *latchRound) noQuorum() *NoQuorumError {
 	l, v, skew := r.call.latch, r.view(), r.skew()
 	e := &NoQuorumError{Op: r.call.op, Names: l.name[:], Need: r.call.need, Total: len(r.answers)}

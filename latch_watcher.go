@@ -7,21 +7,23 @@ import (
 	"github.com/quorumlock/quorumlock/quorum"
 )
 
-// latchWatcher is who waits for a latch. All but its channel is guarded by the mutex of the router.
+// latchWatcher is a call that waits for a latch. The mutex of the router guards its fields, except
+// nudged.
 type latchWatcher struct {
 	router *messageRouter
 	name   string
 	need   int
 	nudged chan struct{}
-	// listening are the nodes that were asked to tell it, told those that have since; look is
-	// set if it should ask in any case, and asked once it has with its subscriptions made.
+	// listening are the nodes that were asked to report, and toldBy the nodes that have since.
+	// mustAsk is set if the watcher should ask in any case. askedSettled is set if the last round
+	// was asked with all subscriptions made.
 	listening, toldBy     uint64
 	mustAsk, askedSettled bool
-	// entered are all nodes that ever were.
+	// entered are all nodes that were ever asked to report.
 	entered quorum.Set
 }
 
-// addWatcher has somebody told of a latch, from the next round on that carries its inbox.
+// addWatcher routes messages about a latch to a new watcher, from its next round on.
 func (r *messageRouter) addWatcher(name string, need int) *latchWatcher {
 	w := &latchWatcher{router: r, name: name, need: need, nudged: make(chan struct{}, 1)}
 	r.mu.Lock()
@@ -31,7 +33,8 @@ func (r *messageRouter) addWatcher(name string, need int) *latchWatcher {
 	return w
 }
 
-// removeWatcher ends that, and reports whether others of this client wait for the same latch.
+// removeWatcher removes a watcher, and reports whether another watcher of this client waits for the
+// same latch.
 func (r *messageRouter) removeWatcher(w *latchWatcher) (others bool) {
 	r.mu.Lock()
 	delete(r.watchers, w)
@@ -43,7 +46,8 @@ func (r *messageRouter) removeWatcher(w *latchWatcher) (others bool) {
 	return others
 }
 
-// wakeWatchersOf makes all watchers of a latch ask: the nodes may just have been told to forget them.
+// wakeWatchersOf makes all watchers of a latch ask: the nodes may just have been told to forget
+// them.
 func (r *messageRouter) wakeWatchersOf(name string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -55,7 +59,7 @@ func (r *messageRouter) wakeWatchersOf(name string) {
 	}
 }
 
-// onLatchMessage tells those who wait for a latch what a node has said of it.
+// onLatchMessage passes a message about a latch to its watchers.
 func (r *messageRouter) onLatchMessage(i int, name string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -67,8 +71,8 @@ func (r *messageRouter) onLatchMessage(i int, name string) {
 	}
 }
 
-// wakeWatchers has all who wait for latches ask: they may have missed something, or can be told
-// from now on.
+// wakeWatchers makes all watchers ask: they may have missed messages, or can receive them only from
+// now on.
 func (r *messageRouter) wakeWatchers() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -85,7 +89,7 @@ func (w *latchWatcher) nudge() {
 	}
 }
 
-// begin begins a round: these are the nodes that are to tell what comes after it.
+// begin begins a round. It returns the nodes that should report later changes.
 func (w *latchWatcher) begin() uint64 {
 	listening, settled := w.router.subscriptions.Listening()
 	w.router.mu.Lock()
@@ -95,9 +99,9 @@ func (w *latchWatcher) begin() uint64 {
 	return listening
 }
 
-// wait returns when another round is worthwhile: when enough nodes have told of the latch, or a
-// moment after the first has; when subscriptions have changed; or after a while in any case, a
-// shorter one if it should look soon.
+// wait returns when to make another round: when enough nodes have reported, or a short time after
+// the first; when subscriptions have changed; and after about a second in any case, or less if soon
+// is set.
 func (w *latchWatcher) wait(x *latchCall, soon bool) error {
 	c := w.router.client
 	after := recheckInterval - time.Duration(c.cfg.Jitter()*float64(recheckInterval/4))
@@ -124,8 +128,7 @@ func (w *latchWatcher) wait(x *latchCall, soon bool) error {
 	}
 }
 
-// state is what has happened since the last round: which nodes have told of the latch, and
-// whether to look again whatever they say.
+// state returns which nodes have reported since the last round, and whether to ask in any case.
 func (w *latchWatcher) state() (told uint64, look bool) {
 	_, settled := w.router.subscriptions.Listening()
 	w.router.mu.Lock()

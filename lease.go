@@ -8,33 +8,32 @@ import (
 	"time"
 )
 
-// Lease is the right to act as the holder of a lock, from its grant until Release,
-// loss, Close, or MaxHold. It is safe for concurrent use.
+// Lease is the right to act as the holder of a lock. It lasts from its grant until Release, loss,
+// Close, or MaxHold. It is safe for concurrent use.
 //
-// It must be released. A lease that is garbage collected without that is released
-// when its next renewal is due, and reported as a leak; what still uses its context
-// keeps it.
+// It must be released. A lease that is garbage collected without a Release is a leak. The client
+// reports it, and releases it when its next renewal is due. Code that still uses its context keeps
+// it from being collected.
 type Lease struct {
 	lease *lease
-	// values is the context that acquired it, ctx its own, once somebody has asked for it;
-	// guarded by the hold's mutex.
+	// values is the context that acquired the lease. ctx is the context of the lease, made when
+	// first asked for; guarded by grant.mu.
 	values  context.Context
 	ctx     *leaseContext
 	cleanup runtime.Cleanup
-	// ended is why this handle has ended; guarded by the hold's mutex.
+	// ended is why this handle has ended; guarded by grant.mu.
 	ended error
 }
 
-// newLease makes a handle on a tenure. Its context ends with that and has the values of
-// ctx.
+// newLease makes a handle on a lease. Its context ends with the lease and has the values of ctx.
 func newLease(ctx context.Context, t *lease) *Lease {
 	l := &Lease{lease: t, values: ctx}
 	l.cleanup = runtime.AddCleanup(l, onLeak, t)
 	return l
 }
 
-// onLeak is run for a handle that was collected without a Release. It leaves the rest to
-// the next tick of the hold: the goroutine that runs cleanups must not be held up.
+// onLeak runs for a handle that was collected without a Release. It only marks the lease, as the
+// goroutine that runs cleanups must not block. The scheduler does the rest when the grant is due.
 func onLeak(t *lease) {
 	last := t.releaseHandle()
 	t.grant.mu.Lock()
@@ -42,11 +41,11 @@ func onLeak(t *lease) {
 	t.leaked = last
 }
 
-// Context ends when the lease does, by local time and whatever the network does, with
-// the reason as its cause: see [context.Cause] and [Lease.Err]. Of nested leases, which
-// share one hold of the lock, it ends with the last. It has the values of the context
-// that acquired the lease, and not its deadline. Passed to Acquire, it says that the
-// lock is held already.
+// Context returns a context that ends when the lease does, by local time, with the reason as its
+// cause: see [context.Cause] and [Lease.Err]. The network cannot delay that. The contexts of nested
+// leases end when the last of these leases does. The context has the values of the context that
+// acquired the lease, but not its deadline. Acquire treats the lock as already held if it gets this
+// context.
 func (l *Lease) Context() context.Context {
 	over := l.lease.context()
 	l.lease.grant.mu.Lock()
@@ -57,32 +56,33 @@ func (l *Lease) Context() context.Context {
 	return l.ctx
 }
 
-// Names are the names of the lock, sorted; of permits, the name of their semaphore.
+// Names returns the names of the lock, sorted. A lease of permits has one name, the semaphore's.
 func (l *Lease) Names() []string { return l.lease.lock.Names() }
 
-// Owner is the id under which nodes know this lease. It was never used before, and will
-// never be again, but for leases that are handed over within the client: they keep it.
+// Owner returns the id under which nodes know this lease. An id is never used again, except that a
+// lease handed over within the client keeps its id.
 func (l *Lease) Owner() string { return l.lease.grant.owner }
 
-// Token is the fencing token: a number that is larger for every later lease of any of
-// the names, whoever gets it, whatever nodes have lost, and however wrong the clocks of
-// clients are; the clocks of nodes must not go back. A resource that remembers the largest token that it has seen, and
-// refuses smaller ones, is safe from a holder that was paused and does not know that its
-// lease is over; package fence helps with that. It fits in 63 bits and is never 0.
-// Nested leases share it, and readers may have that of a writer before them, or of each
-// other: see [RWLock.Read]. Of permits, it is that of their slots: see [Lease.Slots].
+// Token returns the fencing token: a number that is larger for every later lease of any of the
+// names. This holds for every owner, whatever memory nodes have lost, and however wrong the clocks
+// of clients are. It requires that the clocks of nodes do not go back.
+//
+// A resource that remembers the largest token, and refuses smaller ones, is safe from a paused
+// holder whose lease is over. Package fence helps with that. A token fits in 63 bits and is never
+// 0. Nested leases share it. Readers may have the token of an earlier writer, or of each other: see
+// [RWLock.Read]. Permits have the token of their slots: see [Lease.Slots].
 func (l *Lease) Token() uint64 { return l.lease.token }
 
-// ValidUntil is the end of the lease as far as nodes have confirmed it: by the wall
-// clock, for display, as of now. It moves with each renewal. To decide, use Remaining
-// or Context, which no step of the wall clock can move.
+// ValidUntil returns the end of the lease by the wall clock, for display, as nodes have confirmed
+// it so far. Each renewal moves it. To decide, use Remaining or Context, which no step of the wall
+// clock can move.
 func (l *Lease) ValidUntil() time.Time {
 	c := l.lease.grant.client.clock
 	return c.Wall().Add(l.lease.expiry() - c.Now())
 }
 
-// Remaining is how long the lease is certainly still valid: what is left of its TTL
-// after the time spent acquiring it, and clock drift, or of its MaxHold. It is 0 when the lease has ended.
+// Remaining returns how long the lease is certainly still valid. That is the rest of its TTL, less
+// clock drift and the time spent acquiring it, or of its MaxHold. It is 0 when the lease has ended.
 func (l *Lease) Remaining() time.Duration {
 	if l.Err() != nil {
 		return 0
@@ -90,22 +90,22 @@ func (l *Lease) Remaining() time.Duration {
 	return max(l.lease.expiry()-l.lease.grant.client.clock.Now(), 0)
 }
 
-// Backing is how many nodes back the lease now, and how many there are. Each renewal
-// asks all nodes, also those that were down before, so have returns to want when they
-// do. Below the need of the rule the lease is about to end.
+// Backing returns how many nodes back the lease now, and how many nodes there are. Each renewal
+// asks all nodes, so have returns to want when failed nodes do. If have is below the need of the
+// rule, the lease is about to end.
 func (l *Lease) Backing() (have, want int) {
-	h := l.lease.grant
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	now := h.client.clock.Now()
+	g := l.lease.grant
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	now := g.client.clock.Now()
 	if l.ended != nil || l.lease.overAt(now) != nil {
-		return 0, h.claims.Nodes()
+		return 0, g.claims.Nodes()
 	}
-	return h.claims.Backing(now), h.claims.Nodes()
+	return g.claims.Backing(now), g.claims.Nodes()
 }
 
-// Err is nil while the lease is valid. Then it is [*LostError], ErrReleased,
-// ErrHoldLimit, ErrLeaked or ErrClosed. It is exact: it looks at the clock.
+// Err returns nil while the lease is valid. After that it returns a [*LostError], ErrReleased,
+// ErrHoldLimit, ErrLeaked or ErrClosed. It is exact: it reads the clock.
 func (l *Lease) Err() error {
 	l.lease.grant.mu.Lock()
 	over := l.ended
@@ -113,17 +113,17 @@ func (l *Lease) Err() error {
 	return cmp.Or(over, l.lease.err())
 }
 
-// Extend renews the lease on every node now, besides the renewals that it makes by
-// itself: it lasts a TTL from now. It is the way to prolong a Fixed lease.
+// Extend renews the lease on every node now, in addition to its automatic renewals: the lease then
+// lasts a TTL from now. Use it to prolong a Fixed lease.
 //
-// It fails with a [*NoQuorumError] if too few nodes confirm it, and the lease is then
-// valid as long as it was; with the reason of the end if the lease has ended, as
-// nothing revives it; or with ctx's error, while the renewal goes on.
+// It fails with a [*NoQuorumError] if too few nodes confirm; the lease is then valid as long as it
+// was before. If the lease has ended, Extend returns the reason, as nothing revives a lease. If ctx
+// ends, it returns ctx's error, and the renewal goes on.
 func (l *Lease) Extend(ctx context.Context) error {
 	return l.startAndWait(ctx, (*lease).extend)
 }
 
-// startAndWait starts a renewal, and waits for what comes of it.
+// startAndWait starts a renewal, and waits for its outcome.
 func (l *Lease) startAndWait(ctx context.Context, start func(*lease, chan error) error) error {
 	if ctx == nil {
 		return errNilContext
@@ -148,32 +148,32 @@ func (l *Lease) startAndWait(ctx context.Context, start func(*lease, chan error)
 	}
 }
 
-// Release gives the lock back on every node, and waits until so many have confirmed
-// that others can have it. It is sent whatever the state of ctx, from which it takes
-// values only; each node's timeout bounds it.
+// Release releases the lock on every node. It returns once enough nodes have confirmed for others
+// to acquire the lock. It is sent whatever the state of ctx, from which it takes values only; the
+// timeout of each node bounds it.
 //
-// It returns nil once confirmed, and at once for a nested lease, and for one that is handed
-// over to the next waiter of this client. A [*NoQuorumError]
-// says which nodes did not confirm: they are asked again in the background, and free
-// the lock by themselves when its TTL is over. If the lease had ended before, the
-// error says how: [*LostError], ErrReleased for a second Release, ErrHoldLimit,
-// ErrClosed; it may be called at any time, from any goroutine, and however often.
+// It returns nil once confirmed. It returns nil at once for a nested lease, and for a hand-over to
+// the next waiter of this client. A [*NoQuorumError] names the nodes that did not confirm. The
+// library retries them in the background, and they free the lock when its TTL is over. If the lease
+// had ended before, the error says how: [*LostError], ErrReleased for a second Release,
+// ErrHoldLimit, ErrClosed. Release may be called at any time, from any goroutine, and any number of
+// times.
 //
-// It also returns a [*LostError] if the lease was still valid by its own time, but fewer nodes
-// had it than its rule needs: names were deleted by hand or by force, evicted, or taken by
-// another owner. Then another holder may have been at work at the same time. See
-// [Hooks.LossFound]. The first answers of the nodes decide:
+// It also returns a [*LostError] if the lease was still valid by local time, but too few nodes had
+// it for its rule: names were deleted by hand or by force, evicted, or taken by another owner. Then
+// another holder may have been at work at the same time. See [Hooks.LossFound]. The first answers
+// of the nodes decide:
 //
 //   - A node that removed all names had the lease.
-//   - A node that found a name missing did not have it. An answer that came after the lease's
-//     time was over proves nothing, as names run out then. An answer to an operation that
-//     may have run before proves nothing. The answer of a node that recovers from a loss of its
-//     memory proves nothing: such a node has given the lock to no other.
+//   - A node that found a name missing did not have it, with three exceptions that prove nothing.
+//     First, an answer after the end of the lease, as names expire then. Second, an answer to an
+//     operation that may have run before. Third, the answer of a node that recovers from a loss of
+//     its memory, as such a node has granted the lock to no other owner.
 //   - A node that did not answer may have had it.
 //
-// Once the need of the rule is met by nodes that removed all names, Release returns at once. Where
-// nodes found names missing, it waits until the other answers cannot change the outcome. Each
-// answer is bounded by the timeout of its node.
+// Release returns at once when nodes that removed all names meet the need of the rule. If nodes
+// found names missing, it waits until the other answers cannot change the outcome. The timeout of
+// each node bounds its answer.
 func (l *Lease) Release(ctx context.Context) error {
 	err := l.release()
 	if ctx == nil {
@@ -190,8 +190,8 @@ func (l *Lease) release() error {
 	return r.wait()
 }
 
-// beginRelease gives the lock back without waiting. Where nodes have to confirm that, it returns
-// what counts them, and else what Release returns.
+// beginRelease releases the handle without waiting. If nodes have to confirm it, beginRelease
+// returns the round that counts them. Otherwise it returns the result of Release.
 func (l *Lease) beginRelease() (*releaseRound, error) {
 	t := l.lease
 	now := t.grant.client.clock.Now()
@@ -211,13 +211,13 @@ func (l *Lease) beginRelease() (*releaseRound, error) {
 		return nil, t.errAt(now)
 	}
 	if err := t.errAt(now); !errors.Is(err, ErrReleased) {
-		return nil, err // its time had run out
+		return nil, err // its time was over first
 	}
 	return r, nil
 }
 
-// endHandle ends this handle, and reports whether it had not ended yet. before is why the
-// lease was over by then, if it was.
+// endHandle ends this handle, and reports whether it had not ended yet. If the lease itself was
+// already over, before is the reason.
 func (l *Lease) endHandle(before error) bool {
 	l.lease.grant.mu.Lock()
 	defer l.lease.grant.mu.Unlock()
@@ -228,53 +228,38 @@ func (l *Lease) endHandle(before error) bool {
 	return true
 }
 
-// extend starts a renewal whose outcome goes to done.
-func (t *lease) extend(done chan error) error {
-	h := t.grant
-	h.mu.Lock()
-	now := h.client.clock.Now()
-	if t.overAt(now) != nil {
-		h.mu.Unlock()
-		return t.err()
-	}
-	h.renew(now, done)
-	h.mu.Unlock()
-	return nil
-}
-
-// lease is the time during which one holder has a hold. Its leases are nested in each
-// other. Most holds have one tenure; where they are handed over, one begins as the one
-// before ends.
+// lease is one holder's period within a grant. Nested Lease handles share it. Most grants have one
+// lease. A hand-over ends the lease and starts another in the same grant.
 type lease struct {
 	grant *grant
-	// lock is what its holder asked for: the names are those of the hold.
+	// lock is the lock that the holder asked for. It has the names of the grant.
 	lock      *Lock
 	token     uint64
 	grantedAt time.Duration
 
-	// What follows is guarded by the mutex of the hold.
+	// grant.mu guards the fields below.
 
-	// ctx ends with it; nil until somebody asks for it: most leases are released before.
+	// ctx ends with the lease. It is nil until a caller asks for it: most leases end before that.
 	ctx    context.Context
 	cancel context.CancelCauseFunc
-	// handles counts its leases, leaked is set when the last of them was collected without
-	// a Release, and over is why it has ended; until is the end that was known by then.
+	// handles counts the open handles. leaked is set when the last of them was collected without a
+	// Release. endCause is why the lease has ended, and endedValidUntil its end as known then.
 	handles         int32
 	leaked          bool
 	endCause        error
 	endedValidUntil time.Duration
 
-	// jointLeases are the joint leases that it is part of, nil if there is none.
+	// jointLeases lists the joint leases that this lease is part of. It is nil if there is none.
 	jointLeases *jointLeases
 }
 
-// start begins one with a single lease. The mutex of the hold is held.
-func (t *lease) start(h *grant, l *Lock, token uint64, now time.Duration) {
-	t.grant, t.lock, t.token, t.grantedAt, t.handles = h, l, token, now, 1
-	h.lease = t
+// start begins a lease with a single handle. Requires g.mu.
+func (t *lease) start(g *grant, l *Lock, token uint64, now time.Duration) {
+	t.grant, t.lock, t.token, t.grantedAt, t.handles = g, l, token, now, 1
+	g.lease = t
 }
 
-// context is one that ends with it.
+// context returns a context that ends with the lease.
 func (t *lease) context() context.Context {
 	t.grant.mu.Lock()
 	defer t.grant.mu.Unlock()
@@ -287,7 +272,21 @@ func (t *lease) context() context.Context {
 	return t.ctx
 }
 
-// end ends it, for a reason. The mutex of the hold is held.
+// extend starts a renewal, and sends its outcome to done.
+func (t *lease) extend(done chan error) error {
+	g := t.grant
+	g.mu.Lock()
+	now := g.client.clock.Now()
+	if t.overAt(now) != nil {
+		g.mu.Unlock()
+		return t.err()
+	}
+	g.renew(now, done)
+	g.mu.Unlock()
+	return nil
+}
+
+// end marks the lease as ended and cancels its context. Requires t.grant.mu.
 func (t *lease) end(cause error) {
 	t.endCause, t.endedValidUntil = cause, min(t.grant.validUntil, t.holdLimit())
 	if t.cancel != nil {
@@ -296,7 +295,7 @@ func (t *lease) end(cause error) {
 	t.jointLeases.markEnded(cause)
 }
 
-// releaseHandle counts down the leases, and reports whether none is left.
+// releaseHandle counts one handle less, and reports whether none is left.
 func (t *lease) releaseHandle() bool {
 	t.grant.mu.Lock()
 	defer t.grant.mu.Unlock()
@@ -304,7 +303,7 @@ func (t *lease) releaseHandle() bool {
 	return t.handles == 0
 }
 
-// retainHandle counts one more lease, unless it is over.
+// retainHandle counts one handle more. It reports false if the lease is over.
 func (t *lease) retainHandle() bool {
 	t.grant.mu.Lock()
 	defer t.grant.mu.Unlock()
@@ -315,18 +314,18 @@ func (t *lease) retainHandle() bool {
 	return true
 }
 
-// err says why it is over, also where its time is up and the scheduler has not come round
-// to it yet.
+// err returns why the lease is over, or nil. It reads the clock: the scheduler may not have ended
+// the lease yet.
 func (t *lease) err() error { return t.errAt(t.grant.client.clock.Now()) }
 
-// errAt is err for somebody who has just looked at the clock.
+// errAt is err for a caller that has just read the clock.
 func (t *lease) errAt(now time.Duration) error {
 	t.grant.mu.Lock()
 	defer t.grant.mu.Unlock()
 	return t.overAt(now)
 }
 
-// overAt is errAt with the mutex of the hold held.
+// overAt is errAt for a caller that holds the mutex. Requires t.grant.mu.
 func (t *lease) overAt(now time.Duration) error {
 	switch {
 	case t.endCause != nil:
@@ -340,8 +339,8 @@ func (t *lease) overAt(now time.Duration) error {
 	}
 }
 
-// expiry is its end by local time, as far as it is known now, or was when it ended: what the
-// next who has the hold adds to it is not its own.
+// expiry returns when this lease ends by local time. The value is frozen once the lease has ended:
+// renewals by a later holder of the same grant do not count.
 func (t *lease) expiry() time.Duration {
 	t.grant.mu.Lock()
 	defer t.grant.mu.Unlock()
@@ -351,14 +350,14 @@ func (t *lease) expiry() time.Duration {
 	return min(t.grant.validUntil, t.holdLimit())
 }
 
-// reachedLimit reports whether it has reached its hold limit, and was valid until then. The mutex
-// of the hold is held.
+// reachedLimit reports whether the lease has reached its hold limit, and was valid until then.
+// Requires t.grant.mu.
 func (t *lease) reachedLimit(now time.Duration) bool {
 	limit := t.holdLimit()
 	return now >= limit && limit <= t.grant.validUntil
 }
 
-// holdLimit is when its hold limit is reached.
+// holdLimit returns when the lease reaches its hold limit, or never.
 func (t *lease) holdLimit() time.Duration {
 	if t.lock.maxHold == 0 {
 		return never

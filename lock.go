@@ -13,25 +13,25 @@ import (
 	"github.com/quorumlock/quorumlock/quorum"
 )
 
-// Lock describes a lock: its names, its rule, its options. It is made by
-// [Client.RedLock] or [Client.MultiLock]; it is immutable, and safe for concurrent use.
+// Lock describes a lock: its names, its rule, its options. It is made by [Client.RedLock] or
+// [Client.MultiLock]. It is immutable, and safe for concurrent use.
 type Lock struct {
 	client *Client
 	names  []string
-	// queueName is what its line is known by: its name, or several with their lengths, or the pool of a
-	// semaphore. Where there is one name, names is made of this.
+	// queueName identifies the local queue: the name, or several names with their lengths, or the
+	// pool of a semaphore. An array, so that the names of a lock with one name need no allocation.
 	queueName [1]string
-	// defaultRule is the rule of its kind, need what the rule in force asks for.
+	// defaultRule is the rule of the lock's kind. need is the number of nodes of the rule in force.
 	defaultRule quorum.Rule
 	need        int
 	ttl         time.Duration
 	maxHold     time.Duration
-	// purpose is what it is for; nil if nobody has said.
+	// purpose is LockOptions.Purpose, or nil.
 	purpose *string
-	// slots is set for a semaphore: the names are then those of an attempt, or else its own.
+	// slots is set for a semaphore. names then has the slots of an attempt, or the lock's own name.
 	slots *slots.Request
-	// problems are what is wrong with the names or the options. The first of them, so many as
-	// given says, are of what the names were made of, whatever the options.
+	// problems lists the invalid names and options. The first ownProblems of them come from how the
+	// names were built (Striped) and survive With.
 	problems    []string
 	ownProblems int32
 	noRenew     bool
@@ -42,10 +42,9 @@ type Lock struct {
 	mayHandOver bool
 }
 
-// reservedPrefix is what this library's own keys start with.
+// reservedPrefix starts the keys of the library itself.
 const reservedPrefix = "quorumlock:"
 
-// errNilContext is for calls without a context.
 var errNilContext = &InvalidError{Problems: []string{"the context is nil"}}
 
 func newLock(c *Client, names []string, rule quorum.Rule) *Lock {
@@ -71,9 +70,8 @@ func newLock(c *Client, names []string, rule quorum.Rule) *Lock {
 	return l
 }
 
-// With is the same lock with these options, and no others: what an earlier With had set
-// is forgotten. Options that make no sense are reported by every method of the lock, as
-// an [*InvalidError].
+// With returns the same lock with these options, and no others: it forgets the options of an
+// earlier With. Every method of the result reports invalid options, as an [*InvalidError].
 func (l *Lock) With(o LockOptions) *Lock {
 	m := newLock(l.client, l.names, l.defaultRule)
 	if l.shared {
@@ -96,7 +94,7 @@ func (l *Lock) With(o LockOptions) *Lock {
 		m.problems = append(m.problems, fmt.Sprintf("MaxHold %v is negative", m.maxHold))
 	}
 	if m.waitMode > WaitSpin {
-		m.problems = append(m.problems, fmt.Sprintf("Waiting %d is none of the ways to wait", m.waitMode))
+		m.problems = append(m.problems, fmt.Sprintf("unknown Waiting %d", m.waitMode))
 	}
 	if err := cmp.Or(o.Rule, l.defaultRule).Validate(l.client.nodes.Len()); err != nil {
 		m.problems = append(m.problems, err.Error())
@@ -104,7 +102,7 @@ func (l *Lock) With(o LockOptions) *Lock {
 	return m
 }
 
-// nameProblems lists what is wrong with a lock's names, which are sorted.
+// nameProblems lists the problems of a lock's names, which are sorted.
 func nameProblems(names []string) []string {
 	var p []string
 	switch {
@@ -128,7 +126,7 @@ func nameProblems(names []string) []string {
 	return p
 }
 
-// Names are the names of the lock, sorted.
+// Names returns the names of the lock, sorted. A semaphore has one name, its own.
 func (l *Lock) Names() []string {
 	if l.slots != nil {
 		return []string{l.slots.Semaphore}
@@ -136,7 +134,7 @@ func (l *Lock) Names() []string {
 	return slices.Clone(l.names)
 }
 
-// validate says what is wrong with a call before anything is sent.
+// validate rejects an invalid call before anything is sent.
 func (l *Lock) validate(ctx context.Context) error {
 	if ctx == nil {
 		return errNilContext
@@ -149,36 +147,37 @@ func (l *Lock) validate(ctx context.Context) error {
 
 // TryAcquire takes the lock if that is possible now, in one attempt.
 //
-// It fails with a [*HeldError] if somebody else has it, or if it is free and left to somebody
-// who waits for it and came before (not with WaitSpin); and with a [*NoQuorumError] if too few
-// nodes answer. What it took on some nodes is then being given back. ctx bounds the attempt
-// only: the lease outlives it. See [Lock.Acquire] for the rest.
+// It fails with a [*HeldError] if another owner has the lock. That error also means that the lock
+// is free but reserved for an earlier waiter, except with WaitSpin. It fails with a
+// [*NoQuorumError] if too few nodes answer. After a failure, the library undoes partial grants in
+// the background. ctx bounds the attempt only: the lease outlives it. See [Lock.Acquire] for the
+// rest.
 func (l *Lock) TryAcquire(ctx context.Context) (*Lease, error) {
 	return l.acquire(ctx, (*Lock).acquireNow)
 }
 
-// Acquire takes the lock, and waits for it as long as ctx allows. How it waits, and when its
-// turn comes, is up to [Waiting].
+// Acquire takes the lock, and waits for it as long as ctx allows. [Waiting] says how it waits, and
+// when its turn comes.
 //
-// Where ctx comes from a lease of this lock, or carries its [Lease.Context], the lock
-// is held already: the result is a nested lease, at once and without the network. It has
-// the names, the TTL and the limits of the lease that it is nested in.
-// Without that context a second Acquire waits, as sync.Mutex would.
+// If ctx comes from a lease of this lock, or carries its [Lease.Context], the lock is held already.
+// Acquire then returns a nested lease, at once and without the network. It has the names, the TTL
+// and the limits of the lease that it is nested in. Without that context a second Acquire waits, as
+// sync.Mutex would.
 //
-// ctx bounds the acquisition only. The lease lives until Release, loss, Close, or its
-// MaxHold, and renews itself until then unless the lock is Fixed.
+// ctx bounds the acquisition only. The lease lives until Release, loss, Close, or its MaxHold, and
+// renews itself until then unless the lock is Fixed.
 //
-// While too few nodes answer it keeps trying too. When ctx ends, the error holds both
-// ctx's error and the last attempt's, a [*HeldError] or [*NoQuorumError]. It returns
-// early where waiting cannot help: [ErrClosed], [ErrOverlap], [*InvalidError], or a
-// [*NoQuorumError] because too many nodes reject the call for good (wrong password, a
-// key of another type, other limits, a clock that is far off). Whatever the error, nothing is left on any node, or it is
-// being removed in the background.
+// Acquire also retries while too few nodes answer. When ctx ends, the error wraps both ctx's error
+// and the last attempt's, a [*HeldError] or [*NoQuorumError]. It returns early if waiting cannot
+// help: with [ErrClosed], [ErrOverlap], [ErrUpgrade] or an [*InvalidError], or with a
+// [*NoQuorumError] if too many nodes reject the call for good. Such rejections are a wrong
+// password, a key of another type, other limits, or a clock that is far off. After any error, no
+// node keeps a grant: the library removes the remains in the background.
 func (l *Lock) Acquire(ctx context.Context) (*Lease, error) {
 	return l.acquire(ctx, (*Lock).acquireWaiting)
 }
 
-// acquire does what is common to all ways of acquiring.
+// acquire does what all ways of acquiring share.
 func (l *Lock) acquire(ctx context.Context, way func(*Lock, context.Context) (*lease, error)) (*Lease, error) {
 	if err := l.validate(ctx); err != nil {
 		return nil, err
@@ -193,16 +192,16 @@ func (l *Lock) acquire(ctx context.Context, way func(*Lock, context.Context) (*l
 		return nil, err
 	}
 	defer l.client.endCall()
-	followed, trail := l.startTrace(ctx)
-	t, err := way(l, followed)
-	trail.onReturn(t, err)
+	traced, tr := l.startTrace(ctx)
+	t, err := way(l, traced)
+	tr.onReturn(t, err)
 	if err != nil {
 		return nil, err
 	}
 	return newLease(ctx, t), nil
 }
 
-// acquireWaiting stands in line until the lock is taken, or waiting is pointless.
+// acquireWaiting waits in the local queue until the lock is taken, or waiting cannot help.
 func (l *Lock) acquireWaiting(ctx context.Context) (*lease, error) {
 	w := newWaiter(l)
 	t, err := w.run(ctx)
@@ -210,15 +209,15 @@ func (l *Lock) acquireWaiting(ctx context.Context) (*lease, error) {
 	return t, err
 }
 
-// acquireNow makes an attempt past the line.
+// acquireNow makes an attempt without the local queue.
 func (l *Lock) acquireNow(ctx context.Context) (*lease, error) {
 	began := l.client.clock.Now()
 	for tries := 1; ; tries++ {
-		h, _, err := l.tracedAttempt(ctx, nil)
+		g, _, err := l.tracedAttempt(ctx, nil)
 		switch {
 		case err == nil:
-			l.reportAcquired(h.lease, AcquiredEvent{Attempts: tries, Waited: h.grantedAt - began})
-			return h.lease, nil
+			l.reportAcquired(g.lease, AcquiredEvent{Attempts: tries, Waited: g.grantedAt - began})
+			return g.lease, nil
 		case ctx.Err() != nil:
 			err = gaveUpError(err, contextError(ctx))
 		}
@@ -242,29 +241,30 @@ func (l *Lock) reportFailed(attempt int, err error) {
 	}
 }
 
-// isFIFO reports whether an attempt leaves a free lock to those who came before.
+// isFIFO reports whether an attempt leaves a free lock to earlier waiters.
 func (l *Lock) isFIFO() bool { return l.waitMode != WaitSpin }
 
-// backoffBefore is how long to wait before the next attempt: a growing, jittered time, or less
-// where what the nodes said lets holders expire sooner.
+// backoffBefore returns the pause before the next attempt: a growing, jittered backoff, or the time
+// until the claims expire if that is less.
 func (l *Lock) backoffBefore(attempt int, r retry) time.Duration {
 	c := l.client
 	backoff := quorum.Backoff(attempt-1, c.cfg.RetryMin, max(c.cfg.RetryMax, c.contentionPause()), c.cfg.Jitter())
 	if r.freeAfter <= 0 {
-		return backoff // nobody's expiry is waited for
+		return backoff // no expiry to wait for
 	}
 	return min(backoff, max(r.freeAfter, time.Millisecond))
 }
 
-// Do runs fn while it holds the lock. It waits for the lock as Acquire does.
+// Do runs fn while it holds the lock. It waits for the lock as Acquire does, and releases it when
+// fn returns or panics.
 //
-// The context that fn gets is ctx, with the values of the lease, and ends as soon as
-// the lease or ctx does: fn must then return. [Lock.Token] finds the token in it. The lock is released when fn returns or
-// panics. Do returns fn's error, joined with a [*LostError] (or another cause of the
-// end of the lease) if the lease ended before fn returned, or if its release finds that it was
-// lost, as [Lease.Release] says: then another holder may have
-// had the lock meanwhile. A release that not enough nodes confirmed is not an error
-// of Do: the lock frees itself within its TTL.
+// fn gets ctx with the values of the lease. That context ends as soon as the lease or ctx does: fn
+// must then return. [Lock.Token] finds the token in it.
+//
+// Do returns fn's error. If the lease ended before fn returned, Do joins the cause: a [*LostError]
+// or another. It also joins a [*LostError] if the release finds one, as [Lease.Release] says. Then
+// another holder may have had the lock meanwhile. Do does not report a release that too few nodes
+// confirmed: the lock frees itself within its TTL.
 func (l *Lock) Do(ctx context.Context, fn func(ctx context.Context) error) error {
 	lease, err := l.Acquire(ctx)
 	if err != nil {
@@ -273,22 +273,21 @@ func (l *Lock) Do(ctx context.Context, fn func(ctx context.Context) error) error
 	return runWhileHeld(ctx, leaseContext{Context: ctx, lease: lease}, lease, fn)
 }
 
-// heldLease is what during has to know of a lease.
+// heldLease is what runWhileHeld needs of a lease.
 type heldLease interface {
 	Context() context.Context
 	Err() error
 	Release(ctx context.Context) error
 }
 
-// runWhileHeld runs fn with the values of held, until it returns or the lease or held ends, and
-// releases the lease then.
+// runWhileHeld runs fn with held, which also ends when the lease does, and then releases the lease.
 //
 //nolint:contextcheck // fn's context is held
 func runWhileHeld(ctx, held context.Context, lease heldLease, fn func(ctx context.Context) error) (err error) {
 	held, cancel := context.WithCancelCause(held)
 	end := lease.Context()
 	stop := context.AfterFunc(end, func() { cancel(context.Cause(end)) })
-	var over error // why the lease had ended when fn returned
+	var over error // why the lease had ended when fn returned, or nil
 	defer func() {
 		stop()
 		cancel(ErrReleased)
@@ -304,7 +303,7 @@ func runWhileHeld(ctx, held context.Context, lease heldLease, fn func(ctx contex
 	return err
 }
 
-// lossFound is the part of a release's error that says that the lease was lost before.
+// lossFound returns the error of a release if it reports a loss, or nil.
 func lossFound(err error) error {
 	if !errors.Is(err, ErrLost) {
 		return nil
@@ -312,8 +311,8 @@ func lossFound(err error) error {
 	return err
 }
 
-// deadline is when the operations of the lock that begin now count a node as late: after a third
-// of the TTL. It is 0 where the timeout of the client is not longer than that.
+// deadline returns when an operation that begins now counts the node as late: after ttl/3, in whole
+// milliseconds. It is 0 if NodeTimeoutMax is not longer than that.
 func (l *Lock) deadline(now time.Duration) time.Duration {
 	patience := (l.ttl / 3).Truncate(time.Millisecond)
 	if patience >= l.client.cfg.NodeTimeoutMax {

@@ -8,15 +8,16 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/quorumlock/quorumlock"
+	"github.com/quorumlock/quorumlock/internal/fleet"
 )
 
 func TestAcquireAndRelease(t *testing.T) {
 	for _, n := range []int{1, 2, 3, 5, 7} {
-		inVirtualTime(t, n, func(t *testing.T, f *fleet) {
-			lease, err := f.client().RedLock("job").Acquire(t.Context())
+		fleet.InVirtualTime(t, n, func(t *testing.T, f *fleet.Fleet) {
+			lease, err := f.Client().RedLock("job").Acquire(t.Context())
 			require.NoError(t, err)
-			settled()
-			require.Equal(t, n, f.keys(), "every node has the lock")
+			fleet.Settle()
+			require.Equal(t, n, f.Keys(), "every node has the lock")
 			have, want := lease.Backing()
 			require.Equal(t, []int{n, n}, []int{have, want})
 			require.NoError(t, lease.Err())
@@ -25,17 +26,17 @@ func TestAcquireAndRelease(t *testing.T) {
 			require.NoError(t, lease.Release(t.Context()))
 			require.ErrorIs(t, lease.Err(), quorumlock.ErrReleased)
 			require.ErrorIs(t, context.Cause(lease.Context()), quorumlock.ErrReleased)
-			f.noKeys()
+			f.RequireNoKeys()
 		})
 	}
 }
 
 func TestHeldByAnother(t *testing.T) {
-	inVirtualTime(t, 5, func(t *testing.T, f *fleet) {
-		holder, err := f.client().RedLock("job").Acquire(t.Context())
+	fleet.InVirtualTime(t, 5, func(t *testing.T, f *fleet.Fleet) {
+		holder, err := f.Client().RedLock("job").Acquire(t.Context())
 		require.NoError(t, err)
 
-		_, err = f.client().RedLock("job").TryAcquire(t.Context())
+		_, err = f.Client().RedLock("job").TryAcquire(t.Context())
 		var held *quorumlock.HeldError
 		require.ErrorAs(t, err, &held)
 		require.ErrorIs(t, err, quorumlock.ErrHeld)
@@ -46,24 +47,24 @@ func TestHeldByAnother(t *testing.T) {
 		require.ErrorContains(t, err, quorumlock.DescribeOwner(holder.Owner()))
 
 		require.NoError(t, holder.Release(t.Context()))
-		f.noKeys()
+		f.RequireNoKeys()
 	})
 }
 
 func TestAcquireWaitsForTheRelease(t *testing.T) {
-	inVirtualTime(t, 5, func(t *testing.T, f *fleet) {
-		first, err := f.client().RedLock("job").Acquire(t.Context())
+	fleet.InVirtualTime(t, 5, func(t *testing.T, f *fleet.Fleet) {
+		first, err := f.Client().RedLock("job").Acquire(t.Context())
 		require.NoError(t, err)
 		time.AfterFunc(time.Minute, func() { _ = first.Release(t.Context()) })
 
-		second := f.client().RedLock("job")
-		waited := f.elapsed(func() {
+		second := f.Client().RedLock("job")
+		waited := f.Elapsed(func() {
 			lease, err := second.Acquire(t.Context())
 			require.NoError(t, err)
 			require.NoError(t, lease.Release(t.Context()))
 		})
 		require.GreaterOrEqual(t, waited, time.Minute, "while the first holder renewed")
 		require.Less(t, waited, time.Minute+time.Second)
-		f.noKeys()
+		f.RequireNoKeys()
 	})
 }

@@ -8,18 +8,18 @@ import (
 	"github.com/quorumlock/quorumlock/node"
 )
 
-// messageRouter passes messages of the nodes on to the waiters of a client: those in queues, who have an
-// entry, and those of latches, who have a watcher.
+// messageRouter passes messages of the nodes to the waiters of a client. Waiters for locks have a
+// ticket, waiters for latches a watcher.
 type messageRouter struct {
 	client        *Client
 	subscriptions *inbox.Set
 
-	// mu may be taken while the mutex of subscriptions is held, but not the other way round.
+	// mu may be taken while the mutex of subscriptions is held, never the other way round.
 	mu       sync.Mutex
 	tickets  map[string]*ticket
 	watchers map[*latchWatcher]struct{}
-	// stale has, for each node, the waiters whose entries were left over there, and when they
-	// were removed last.
+	// stale has, for each node, the tickets that were left over there, and when their removal was
+	// last requested.
 	stale []map[string]time.Duration
 }
 
@@ -33,52 +33,51 @@ func (r *messageRouter) init(c *Client, nodes []node.Node) {
 	r.subscriptions = inbox.New(c.clock, nodes, c.id, c.cfg.Redisson, inboxHandler{r})
 }
 
-// addTicket makes an entry for a waiter, which gets messages from then on.
+// addTicket makes a ticket for a waiter, and routes messages to it.
 func (r *messageRouter) addTicket(w *waiter) *ticket {
-	e := newTicket(w)
+	t := newTicket(w)
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.tickets[e.id] = e
-	return e
+	r.tickets[t.id] = t
+	return t
 }
 
-// onDenied records that the waiter of an entry was denied, so that it needs messages.
-func (r *messageRouter) onDenied(e *ticket) {
-	if r.setDenied(e, true) {
-		r.subscriptions.Use(e.redissonNames())
+// onDenied records that the waiter was denied, so that it needs messages.
+func (r *messageRouter) onDenied(t *ticket) {
+	if r.setDenied(t, true) {
+		r.subscriptions.Use(t.redissonNames())
 	}
 }
 
-// onServed records that the waiter of an entry has the lock, and needs no messages. The entry stays
-// until the release, as it is in the queues until then.
-func (r *messageRouter) onServed(e *ticket) {
-	if r.setDenied(e, false) {
-		r.subscriptions.Done(e.redissonNames())
+// onServed records that the waiter has the lock, and needs no messages. The ticket stays until the
+// release, since nodes may have it until then.
+func (r *messageRouter) onServed(t *ticket) {
+	if r.setDenied(t, false) {
+		r.subscriptions.Done(t.redissonNames())
 	}
 }
 
-// setDenied sets the mark of an entry, and reports whether that changed it.
-func (r *messageRouter) setDenied(e *ticket, denied bool) (changed bool) {
+// setDenied sets the mark of a ticket, and reports whether it changed.
+func (r *messageRouter) setDenied(t *ticket, denied bool) (changed bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	changed = e.counted != denied
-	e.counted = denied
+	changed = t.counted != denied
+	t.counted = denied
 	return changed
 }
 
-// removeTicket ends the messages to an entry.
-func (r *messageRouter) removeTicket(e *ticket) {
+// removeTicket ends the messages to a ticket.
+func (r *messageRouter) removeTicket(t *ticket) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	delete(r.tickets, e.id)
+	delete(r.tickets, t.id)
 }
 
-// eachTicket calls f for all entries.
 func (r *messageRouter) eachTicket(f func(*ticket)) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for _, e := range r.tickets {
-		f(e)
+	for _, t := range r.tickets {
+		f(t)
 	}
 }
 
@@ -89,7 +88,7 @@ func (h inboxHandler) Message(i int, m node.Message) {
 	now := h.client.clock.Now()
 	switch m.Kind {
 	case node.Announced:
-		h.eachTicket(func(e *ticket) { e.onAnnounced(i, m.Name, now) })
+		h.eachTicket(func(t *ticket) { t.onAnnounced(i, m.Name, now) })
 	case node.Counted:
 		h.onLatchMessage(i, m.Name)
 	case node.Woken, node.Standby, node.Returned:
@@ -100,57 +99,57 @@ func (h inboxHandler) Message(i int, m node.Message) {
 
 func (h inboxHandler) Opened(i int) {
 	now := h.client.clock.Now()
-	h.eachTicket(func(e *ticket) { e.onResubscribed(i, now) })
+	h.eachTicket(func(t *ticket) { t.onResubscribed(i, now) })
 }
 
-func (h inboxHandler) Lost(i int) { h.eachTicket(func(e *ticket) { e.onLost(i) }) }
+func (h inboxHandler) Lost(i int) { h.eachTicket(func(t *ticket) { t.onLost(i) }) }
 
 func (h inboxHandler) Resubscribed(i int) {
 	now := h.client.clock.Now()
-	h.eachTicket(func(e *ticket) { e.onWoken(i, now) })
+	h.eachTicket(func(t *ticket) { t.onWoken(i, now) })
 	h.wakeWatchers()
 }
 
 func (h inboxHandler) Settled() {
-	h.eachTicket(func(e *ticket) { e.waiter.nudge() })
+	h.eachTicket(func(t *ticket) { t.waiter.nudge() })
 	h.wakeWatchers()
 }
 
 func (h inboxHandler) CannotFollow(i int, err error) {
-	h.client.warn("quorumlock: waiters do not hear when Redisson releases a lock, and look once a second", "node", h.client.nodes.Name(i), "err", err)
+	h.client.warn("quorumlock: cannot subscribe to Redisson's releases, waiters poll once a second", "node", h.client.nodes.Name(i), "err", err)
 }
 
-// wakeTicket passes a message on to the waiter that it names.
+// wakeTicket passes a message to the waiter that it names.
 func (r *messageRouter) wakeTicket(i int, m node.Message, now time.Duration) {
 	r.mu.Lock()
-	e := r.tickets[node.WaiterKey(m.Waiter)]
+	t := r.tickets[node.WaiterKey(m.Waiter)]
 	r.mu.Unlock()
 	if pool, slots, ok := node.Vacated(m.Name); ok {
 		m.Name = pool
-		e.addHint(i, slots)
+		t.addHint(i, slots)
 	}
 	switch {
-	case e == nil:
+	case t == nil:
 		r.dropStale(i, m, now)
-	case e.returnHintedSlot(i):
+	case t.returnHintedSlot(i):
 	case m.Kind == node.Woken:
-		e.onWoken(i, now)
+		t.onWoken(i, now)
 	case m.Kind == node.Returned:
-		e.onReturned(i, now)
+		t.onReturned(i, now)
 	default:
-		e.onStandby(i, now)
+		t.onStandby(i, now)
 	}
 }
 
-// stalePause is the time between two attempts to remove the same entry.
+// stalePause is the time between two requests to remove the same stale ticket.
 const stalePause = 100 * time.Millisecond
 
-// maxStale bounds how many attempts are remembered for each node.
+// maxStale bounds how many stale tickets are remembered for each node.
 const maxStale = 1000
 
-// dropStale handles a message to a waiter that is gone. Mostly an operation that removes its entry
-// is on its way, and the next waiter is woken then. Otherwise a late acquisition has left the
-// entry behind, and it is removed here.
+// dropStale handles a message to a waiter that is gone. Mostly the removal of its ticket is on its
+// way, and wakes the next waiter. Otherwise a late acquisition has left the ticket behind, and it
+// is removed here.
 func (r *messageRouter) dropStale(i int, m node.Message, now time.Duration) {
 	if r.client.nodes.Leaves(i, m.Waiter) {
 		return

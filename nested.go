@@ -5,18 +5,17 @@ import (
 	"slices"
 )
 
-// leaseContext is a context that knows which lease it belongs to. Go has no identity
-// of threads, so this is how ownership travels: whoever has the context acts for the
-// holder. It ends as the embedded context does, and has the values of another
-// besides its own, if there is another.
+// leaseContext is a context that carries its lease. Go has no thread identity, so ownership travels
+// in the context: code with the context acts for the holder. It ends as the embedded context does,
+// and has the values of another context besides its own, unless values is nil.
 type leaseContext struct {
 	context.Context
 	values context.Context
 	lease  *Lease
 }
 
-// anyKey asks a context whether it carries any lease. Most do not, and to find that out costs
-// nothing.
+// anyKey asks a context whether it carries any lease. Most carry none, so this one query saves one
+// query per name.
 type anyKey struct{}
 
 // heldKey asks a context for the lease on a name of a client.
@@ -25,13 +24,13 @@ type heldKey struct {
 	name   string
 }
 
-// tokenKey asks a context for the token of a name of a client, whether the lease is still
-// valid or not: a resource can tell.
+// tokenKey asks a context for the token of a name of a client. The lease may be over: a resource
+// rejects a stale token.
 type tokenKey heldKey
 
-// Token is the fencing token of the lease on this lock that ctx carries: the context that Do
-// gives its function, or one with a [Lease.Context] in it. It is ok also when the lease has
-// ended since, and not if ctx never held all of the lock in one lease.
+// Token returns the fencing token of the lease on this lock that ctx carries. That is the context
+// that Do passes to its function, or one derived from a [Lease.Context]. ok is true even if the
+// lease has ended since. It is false if ctx never held all names of the lock in one lease.
 func (l *Lock) Token(ctx context.Context) (token uint64, ok bool) {
 	if ctx == nil || len(l.names) == 0 {
 		return 0, false
@@ -47,9 +46,8 @@ func (l *Lock) Token(ctx context.Context) (token uint64, ok bool) {
 	return owner.token, true
 }
 
-// Value answers for the names that the lease holds. Else it looks in the context that
-// it ends with first: that is where package context finds the cancellation, and so
-// makes children without a goroutine.
+// Value asks the lease first, then the embedded context, then values. Package context finds the
+// cancellation in the embedded context, and so makes children without a goroutine.
 func (c leaseContext) Value(key any) any {
 	if v := c.lease.contextValue(key); v != nil {
 		return v
@@ -63,14 +61,14 @@ func (c leaseContext) Value(key any) any {
 	return c.values.Value(key)
 }
 
-// contextValue is what a lease itself has to say to a context that is asked.
+// contextValue returns the lease's own value for a context key, or nil.
 func (l *Lease) contextValue(key any) any {
 	t := l.lease
 	switch k := key.(type) {
 	case anyKey:
 		return l
 	case *permitQuery:
-		k.count(t) // and on to those that it is within
+		k.count(t) // the query goes on to the outer leases
 	case heldKey:
 		if t.isValidFor(k) {
 			return t
@@ -83,17 +81,17 @@ func (l *Lease) contextValue(key any) any {
 	return nil
 }
 
-// isValidFor reports whether it is a tenure of that name, and still valid.
+// isValidFor reports whether the lease is valid and has that name.
 func (t *lease) isValidFor(k heldKey) bool { return t.isFor(k) && t.err() == nil }
 
-// isFor reports whether it is, or was, a tenure of that name.
+// isFor reports whether the lease has that name, even if it is over.
 func (t *lease) isFor(k heldKey) bool {
 	return t.grant.client == k.client && slices.Contains(t.lock.names, k.name)
 }
 
-// nestedLease is a lease on what the context holds already; nil if it holds nothing of the
-// lock. It needs all the names in one lease, under a rule at least as strict: anything
-// else would have the caller wait for itself.
+// nestedLease returns a nested lease if the context holds the lock already, or nil if it holds none
+// of its names. One lease must have all the names, under a rule at least as strict. Otherwise
+// nestedLease fails: the caller would wait for itself.
 func (l *Lock) nestedLease(ctx context.Context) (*Lease, error) {
 	if l.slots != nil {
 		if l.wouldSelfDeadlock(ctx) {
@@ -102,7 +100,7 @@ func (l *Lock) nestedLease(ctx context.Context) (*Lease, error) {
 		return nil, nil //nolint:nilnil // each acquisition takes permits of its own
 	}
 	if ctx.Value(anyKey{}) == nil {
-		return nil, nil //nolint:nilnil // see below
+		return nil, nil //nolint:nilnil // no lease, and no reason against one
 	}
 	var owner *lease
 	for i, name := range l.names {
@@ -114,7 +112,7 @@ func (l *Lock) nestedLease(ctx context.Context) (*Lease, error) {
 	}
 	switch {
 	case owner == nil:
-		return nil, nil //nolint:nilnil // no lease and no reason against one
+		return nil, nil //nolint:nilnil // no lease, and no reason against one
 	case owner.lock.need < l.need:
 		return nil, ErrOverlap
 	case !l.shared && owner.reads():

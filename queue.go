@@ -7,21 +7,19 @@ import (
 	"time"
 )
 
-// localQueues are all those of one client who wait for locks, in one line for each set of names
-// and rule.
-// Only the first of a line talks to the nodes, and only while nobody of this client holds
-// the lock: to wait in a line costs nothing.
+// localQueues are the local queues of one client: the waiters of one lock each. Only the first
+// waiter of a queue talks to the nodes, and only while this client does not hold the lock. A waiter
+// behind it costs the nodes nothing.
 type localQueues struct {
 	mu sync.Mutex
 	by map[queueKey]*localQueue
-	// spare are lines that were used up.
+	// spare are empty queues, for reuse.
 	spare []*localQueue
 }
 
-// queueKey is a set of names (the name, or several with their lengths), how many nodes have to
-// grant them, and whether those in the line spin, or read: who needs all nodes must not hold up those who
-// are content with most, who looks from time to time not those who are woken, and who writes not
-// those who read. Readers do not wait for each other.
+// queueKey identifies a local queue: the names, the number of nodes that must grant, and the kind
+// of waiter. Waiters queue separately by quorum, by spinning and by reading: a MultiLock must not
+// block a RedLock, a spinning waiter a notified one, or a writer the readers.
 type queueKey struct {
 	id        string
 	need      uint8
@@ -30,7 +28,6 @@ type queueKey struct {
 	reads     bool
 }
 
-// queueKey is that of the line of those who want a lock.
 func (l *Lock) queueKey() queueKey {
 	return queueKey{
 		id: l.queueName[0], need: uint8(l.need), //nolint:gosec // of at most quorum.MaxNodes
@@ -38,7 +35,8 @@ func (l *Lock) queueKey() queueKey {
 	}
 }
 
-// joinNames is several names in one, and no others.
+// joinNames encodes a list of names as one string, uniquely: one name as itself, several with their
+// lengths.
 func joinNames(names []string) string {
 	if len(names) == 1 {
 		return names[0]
@@ -52,243 +50,245 @@ func joinNames(names []string) string {
 	return b.String()
 }
 
-// localQueue is who of this client holds the names, and who waits for them.
+// localQueue has this client's waiters for one lock, in FIFO order, and the grant if this client
+// holds it.
 type localQueue struct {
-	// heldBy is the hold of this client, or nil.
+	// heldBy is the grant of this client, or nil.
 	heldBy *grant
-	// head and last are the ends of the line of waiters.
+	// head and tail are the ends of the list of waiters.
 	head, tail *waiter
-	// attempting is how many of them make an attempt, denied how many are known to wait for others.
+	// attempting counts the waiters that make an attempt, blocked the waiters that are known to
+	// wait for others.
 	attempting, blocked int32
-	// history is nil where nobody waits: there are as many lines as held locks.
+	// history is nil while no waiter is queued: every held lock has a queue, so an idle queue must
+	// be small.
 	history *queueHistory
 }
 
-// queueHistory is what those who wait have to know of those before them.
+// queueHistory has the results of earlier attempts and holders of a queue, for its waiters.
 type queueHistory struct {
-	// lastFreed is when a hold of this client ended last while somebody waited, in microseconds
-	// by the wall clock: then the others have their turn.
+	// lastFreed is when a grant of this client last ended while a waiter was queued, in
+	// microseconds by the wall clock. After it, other clients have their turn.
 	lastFreed int64
-	// Where nobody can be woken, since is when this client's turn began, and rest until when
-	// it leaves the lock to those who look for it from time to time.
+	// turnStart and turnRest are for waiters that spin, which no node can wake. This client's turn
+	// began at turnStart. Until turnRest, it leaves the lock to the clients that poll for it.
 	turnStart, turnRest time.Duration
-	// lastErr is what the last attempt of the line came to.
+	// lastErr is the result of the last attempt of this queue.
 	lastErr error
 }
 
-// ensureHistory is what is known of those before; made if need be.
-func (ln *localQueue) ensureHistory() *queueHistory {
-	if ln.history == nil {
-		ln.history = &queueHistory{}
+// ensureHistory returns the queue's history, and allocates it if necessary.
+func (q *localQueue) ensureHistory() *queueHistory {
+	if q.history == nil {
+		q.history = &queueHistory{}
 	}
-	return ln.history
+	return q.history
 }
 
-// historyCopy is what is known of those before.
-func (ln *localQueue) historyCopy() queueHistory {
-	if ln.history == nil {
+// historyCopy returns a copy of the queue's history, or the zero value.
+func (q *localQueue) historyCopy() queueHistory {
+	if q.history == nil {
 		return queueHistory{}
 	}
-	return *ln.history
+	return *q.history
 }
 
-// recordAttempt notes what the last attempt came to. If it is nil, what stood in the way before does
-// not any more.
-func (ln *localQueue) recordAttempt(err error) {
-	if err != nil || ln.history != nil {
-		ln.ensureHistory().lastErr = err
+// recordAttempt records the result of the last attempt. A nil err clears the earlier obstacle.
+func (q *localQueue) recordAttempt(err error) {
+	if err != nil || q.history != nil {
+		q.ensureHistory().lastErr = err
 	}
 }
 
-// maxSpareQueues bounds how many used lines are kept.
+// maxSpareQueues bounds the number of empty queues that are kept for reuse.
 const maxSpareQueues = 64
 
-// queueFor is the line of a key, made if need be. The mutex is held.
-func (ls *localQueues) queueFor(key queueKey) *localQueue {
-	if ln := ls.by[key]; ln != nil {
-		return ln
+// queueFor returns the queue of a key, and creates it if necessary. Requires qs.mu.
+func (qs *localQueues) queueFor(key queueKey) *localQueue {
+	if q := qs.by[key]; q != nil {
+		return q
 	}
-	var ln *localQueue
-	if n := len(ls.spare); n > 0 {
-		ln, ls.spare = ls.spare[n-1], ls.spare[:n-1]
+	var q *localQueue
+	if n := len(qs.spare); n > 0 {
+		q, qs.spare = qs.spare[n-1], qs.spare[:n-1]
 	} else {
-		ln = &localQueue{}
+		q = &localQueue{}
 	}
-	if ls.by == nil {
-		ls.by = make(map[queueKey]*localQueue)
+	if qs.by == nil {
+		qs.by = make(map[queueKey]*localQueue)
 	}
-	ls.by[key] = ln
-	return ln
+	qs.by[key] = q
+	return q
 }
 
-// forgetIfEmpty forgets a line of which nothing is left. The mutex is held.
-func (ls *localQueues) forgetIfEmpty(key queueKey, ln *localQueue) {
-	if ln.heldBy != nil || ln.head != nil {
+// forgetIfEmpty drops a queue that has neither a grant nor a waiter. Requires qs.mu.
+func (qs *localQueues) forgetIfEmpty(key queueKey, q *localQueue) {
+	if q.heldBy != nil || q.head != nil {
 		return
 	}
-	delete(ls.by, key)
-	*ln = localQueue{}
-	if len(ls.spare) < maxSpareQueues {
-		ls.spare = append(ls.spare, ln)
+	delete(qs.by, key)
+	*q = localQueue{}
+	if len(qs.spare) < maxSpareQueues {
+		qs.spare = append(qs.spare, q)
 	}
 }
 
-// push puts a waiter at the end of its line.
-func (ls *localQueues) push(w *waiter) {
-	ls.mu.Lock()
-	defer ls.mu.Unlock()
-	ln := ls.queueFor(w.lock.queueKey())
-	w.queue, w.prev = ln, ln.tail
-	if ln.tail == nil {
-		ln.head = w
+// push appends a waiter to its queue.
+func (qs *localQueues) push(w *waiter) {
+	qs.mu.Lock()
+	defer qs.mu.Unlock()
+	q := qs.queueFor(w.lock.queueKey())
+	w.queue, w.prev = q, q.tail
+	if q.tail == nil {
+		q.head = w
 	} else {
-		ln.tail.next = w
+		q.tail.next = w
 	}
-	ln.tail = w
+	q.tail = w
 }
 
-// removeIfQueued takes a waiter out, if it is still in. Who is first then has its turn.
-func (ls *localQueues) removeIfQueued(w *waiter) {
-	ls.mu.Lock()
-	defer ls.mu.Unlock()
+// removeIfQueued removes a waiter if it is still queued. The next waiter then has its turn.
+func (qs *localQueues) removeIfQueued(w *waiter) {
+	qs.mu.Lock()
+	defer qs.mu.Unlock()
 	if w.queue != nil {
-		ls.remove(w)
+		qs.remove(w)
 	}
 }
 
-// remove takes a waiter out of its line. The mutex is held.
-func (ls *localQueues) remove(w *waiter) {
-	ln := w.queue
+// remove removes a waiter from its queue. Requires qs.mu.
+func (qs *localQueues) remove(w *waiter) {
+	q := w.queue
 	if w.prev == nil {
-		ln.head = w.next
+		q.head = w.next
 	} else {
 		w.prev.next = w.next
 	}
 	if w.next == nil {
-		ln.tail = w.prev
+		q.tail = w.prev
 	} else {
 		w.next.prev = w.prev
 	}
 	if w.attempting {
-		ln.attempting--
+		q.attempting--
 	}
 	if w.blocked {
 		w.blocked = false
-		ln.blocked--
+		q.blocked--
 	}
 	first := w.prev == nil
 	w.queue, w.prev, w.next = nil, nil, nil
-	if first && ln.head != nil && ln.head.mayAttempt() {
-		ln.head.nudge()
+	if first && q.head != nil && q.head.mayAttempt() {
+		q.head.nudge()
 	}
-	ls.forgetIfEmpty(w.lock.queueKey(), ln)
+	qs.forgetIfEmpty(w.lock.queueKey(), q)
 }
 
-// markBlocked notes that a waiter has to wait for others. The mutex of the lines is held.
-func (ln *localQueue) markBlocked(w *waiter) {
+// markBlocked records that a waiter waits for others. Requires the mutex of localQueues.
+func (q *localQueue) markBlocked(w *waiter) {
 	if !w.blocked {
 		w.blocked = true
-		ln.blocked++
+		q.blocked++
 	}
 }
 
-// onTaken notes that this client holds the lock.
-func (ls *localQueues) onTaken(h *grant) {
+// onTaken records that this client holds the lock.
+func (qs *localQueues) onTaken(h *grant) {
 	if h.lock.slots != nil || h.lock.shared {
-		return // who holds some of a semaphore, or reads, is in nobody's way
+		return // permits and readers block no other waiter of this client
 	}
-	ls.mu.Lock()
-	defer ls.mu.Unlock()
-	ln := ls.queueFor(h.lock.queueKey())
-	ln.heldBy = h
+	qs.mu.Lock()
+	defer qs.mu.Unlock()
+	q := qs.queueFor(h.lock.queueKey())
+	q.heldBy = h
 	if h.lock.waitMode == WaitSpin {
-		ln.ensureHistory().takeTurn(h.grantedAt)
+		q.ensureHistory().takeTurn(h.grantedAt)
 	}
 }
 
-// takeTurn begins the turn of a client whose waiters spin.
-func (p *queueHistory) takeTurn(now time.Duration) {
-	if p.turnStart <= p.turnRest {
-		p.turnStart = now
+// takeTurn begins the turn of a client whose waiters spin, unless one has begun.
+func (qh *queueHistory) takeTurn(now time.Duration) {
+	if qh.turnStart <= qh.turnRest {
+		qh.turnStart = now
 	}
 }
 
-// onReleased notes that a hold has ended, and that its release is on its way.
-func (ls *localQueues) onReleased(h *grant) {
-	ls.mu.Lock()
-	defer ls.mu.Unlock()
-	ln := ls.by[h.lock.queueKey()]
-	if h.lock.slots != nil && ln != nil && ln.head != nil && ln.head.mayBeFirst() {
-		ln.head.attemptNow()
+// onReleased records that a grant has ended, and that its release is on its way.
+func (qs *localQueues) onReleased(h *grant) {
+	qs.mu.Lock()
+	defer qs.mu.Unlock()
+	q := qs.by[h.lock.queueKey()]
+	if h.lock.slots != nil && q != nil && q.head != nil && q.head.mayBeFirst() {
+		q.head.attemptNow()
 	}
-	if ln == nil || ln.heldBy != h {
+	if q == nil || q.heldBy != h {
 		return
 	}
-	ln.heldBy = nil
-	if ln.head != nil {
-		p := ln.ensureHistory()
-		p.lastFreed = h.client.clock.Wall().UnixMicro()
-		p.takeRest(h)
-		ln.head.stale = true
-		ln.head.nudge()
+	q.heldBy = nil
+	if q.head != nil {
+		qh := q.ensureHistory()
+		qh.lastFreed = h.client.clock.Wall().UnixMicro()
+		qh.takeRest(h)
+		q.head.stale = true
+		q.head.nudge()
 	}
-	ls.forgetIfEmpty(h.lock.queueKey(), ln)
+	qs.forgetIfEmpty(h.lock.queueKey(), q)
 }
 
-// takeRest ends the turn of a client whose waiters spin, once it has lasted as long as a lease
-// may be handed over. Those of others look at most RetryMax apart: one in a few of them
-// finds the lock free in the meantime.
-func (p *queueHistory) takeRest(h *grant) {
+// takeRest ends the turn of a client whose waiters spin, once it has lasted Handover.MaxTime.
+// Waiters of other clients poll at least every RetryMax. So within the rest, one in a few of them
+// finds the lock free.
+func (qh *queueHistory) takeRest(h *grant) {
 	cfg, now := &h.client.cfg, h.client.clock.Now()
-	if h.lock.waitMode == WaitSpin && now-p.turnStart >= cfg.Handover.MaxTime {
-		p.turnRest = now + cfg.RetryMax/4
+	if h.lock.waitMode == WaitSpin && now-qh.turnStart >= cfg.Handover.MaxTime {
+		qh.turnRest = now + cfg.RetryMax/4
 	}
 }
 
-// hasFollower reports whether somebody waits behind a waiter.
-func (ls *localQueues) hasFollower(w *waiter) bool {
-	ls.mu.Lock()
-	defer ls.mu.Unlock()
+// hasFollower reports whether another waiter is queued behind w.
+func (qs *localQueues) hasFollower(w *waiter) bool {
+	qs.mu.Lock()
+	defer qs.mu.Unlock()
 	return w.next != nil
 }
 
-// obstacle is what stands in the way of a waiter: a hold of this client, or what the last
-// attempt of its line came to.
-func (ls *localQueues) obstacle(w *waiter) (*grant, error) {
-	ls.mu.Lock()
-	defer ls.mu.Unlock()
+// obstacle returns what keeps a waiter from the lock: the grant of this client, or the error of its
+// queue's last attempt.
+func (qs *localQueues) obstacle(w *waiter) (*grant, error) {
+	qs.mu.Lock()
+	defer qs.mu.Unlock()
 	if w.queue == nil {
 		return nil, nil
 	}
 	return w.queue.heldBy, w.queue.historyCopy().lastErr
 }
 
-// ensureNudge makes a waiter one that can be nudged by anybody.
-func (ls *localQueues) ensureNudge(w *waiter) {
-	ls.mu.Lock()
-	defer ls.mu.Unlock()
+// ensureNudge is waiter.ensureNudge under the mutex.
+func (qs *localQueues) ensureNudge(w *waiter) {
+	qs.mu.Lock()
+	defer qs.mu.Unlock()
 	w.ensureNudge()
 }
 
-// ticketNumber is when the turn of a waiter's client has begun to be due: when it came, or when
-// its client had the lock last.
-func (ls *localQueues) ticketNumber(w *waiter) int64 {
-	ls.mu.Lock()
-	defer ls.mu.Unlock()
+// ticketNumber returns since when it is the turn of the waiter's client: when the waiter came, or
+// when its client last had the lock.
+func (qs *localQueues) ticketNumber(w *waiter) int64 {
+	qs.mu.Lock()
+	defer qs.mu.Unlock()
 	return max(w.number, w.queue.historyCopy().lastFreed)
 }
 
-// handOver gives what a hold has to whoever is first in its line, if that is one who would take
-// it as it is. The tenure is made with the mutex held.
-func (ls *localQueues) handOver(h *grant, to func(*Lock) *lease) bool {
-	ls.mu.Lock()
-	defer ls.mu.Unlock()
-	ln := ls.by[h.lock.queueKey()]
-	if ln == nil || ln.heldBy != h || ln.head == nil || !ln.head.canInherit(h) {
+// handOver gives the grant h to the first waiter of its queue, if that can inherit it, and reports
+// whether it did. It calls to, which makes the next lease, under the mutex.
+func (qs *localQueues) handOver(h *grant, to func(*Lock) *lease) bool {
+	qs.mu.Lock()
+	defer qs.mu.Unlock()
+	q := qs.by[h.lock.queueKey()]
+	if q == nil || q.heldBy != h || q.head == nil || !q.head.canInherit(h) {
 		return false
 	}
-	w := ln.head
-	ls.remove(w)
+	w := q.head
+	qs.remove(w)
 	w.handedOver = to(w.lock)
 	w.nudge()
 	return true

@@ -11,152 +11,154 @@ import (
 	"github.com/quorumlock/quorumlock/quorum"
 )
 
-// end ends the lease, if it has not ended yet, and undoes it on the nodes.
-func (h *grant) end(cause error) { h.endAt(h.client.clock.Now(), cause, nil) }
+// end ends the lease, unless it has ended, and releases it on the nodes. Nothing waits for the
+// nodes.
+func (g *grant) end(cause error) { g.endAt(g.client.clock.Now(), cause, nil) }
 
-// endAt is end for somebody who waits for the nodes, if there is one, and who has just looked at
-// the clock. It reports whether this call ended the lease.
-func (h *grant) endAt(now time.Duration, cause error, r *releaseRound) bool {
-	h.mu.Lock()
-	over := h.endLocked(now, cause, r)
-	h.mu.Unlock()
+// endAt ends the lease at now. If r is not nil, r is told when nodes confirm the release. It
+// reports whether this call ended the lease.
+func (g *grant) endAt(now time.Duration, cause error, r *releaseRound) bool {
+	g.mu.Lock()
+	over := g.endLocked(now, cause, r)
+	g.mu.Unlock()
 	if over {
-		h.lease.jointLeases.beginReleases()
+		g.lease.jointLeases.beginReleases()
 	}
 	return over
 }
 
-// endLocked is endTo with the mutex held; what joint leases hold besides is left to the caller.
-func (h *grant) endLocked(now time.Duration, cause error, r *releaseRound) bool {
-	if h.state != stateHeld {
+// endLocked is endAt without the releases of joint leases, which the caller begins after it unlocks
+// g.mu. Requires g.mu.
+func (g *grant) endLocked(now time.Duration, cause error, r *releaseRound) bool {
+	if g.state != stateHeld {
 		return false
 	}
-	t := h.lease
+	t := g.lease
 	switch {
 	case t.leaked:
 	case t.reachedLimit(now):
 		cause = ErrHoldLimit
-	case now >= h.validUntil && !errors.Is(cause, ErrLost):
-		cause = h.expiredError("its time had run out before it was released")
+	case now >= g.validUntil && !errors.Is(cause, ErrLost):
+		cause = g.expiredError("its time had run out before it was released")
 	}
-	h.state = stateEnded
+	g.state = stateEnded
 	t.end(cause)
-	h.reportEnd(t, cause, now-t.grantedAt, false) // before anybody else can report a grant
-	// In this order: a Close that does not find the hold any more may close the lanes. And
-	// who of this client is next must not send anything before the release.
-	h.releaseEverywhere(now, r)
-	h.client.scheduler.remove(h)
-	h.lock.returnSlots(true)
-	h.client.queues.onReleased(h)
-	if h.ticket != nil {
-		h.ticket.abandon()
-		h.client.messages.removeTicket(h.ticket)
+	g.reportEnd(t, cause, now-t.grantedAt, false) // before the next holder can report its grant
+	// The releases are queued first. A Close that does not find the grant may close the senders.
+	// The next waiter of this client must send nothing before the release.
+	g.releaseEverywhere(now, r)
+	g.client.scheduler.remove(g)
+	g.lock.returnSlots(true)
+	g.client.queues.onReleased(g)
+	if g.ticket != nil {
+		g.ticket.abandon()
+		g.client.messages.removeTicket(g.ticket)
 	}
 	return true
 }
 
-// reportEnd tells the log and the hooks. Only what nobody asked for is worth a line.
-func (h *grant) reportEnd(t *lease, cause error, heldFor time.Duration, handedOver bool) {
-	c := h.client
+// reportEnd tells the log and the hooks. The log gets only ends that the program did not ask for.
+func (g *grant) reportEnd(t *lease, cause error, heldFor time.Duration, handedOver bool) {
+	c := g.client
 	switch {
 	case errors.Is(cause, ErrReleased), errors.Is(cause, ErrClosed):
 	case errors.Is(cause, ErrLeaked):
-		c.warn("quorumlock: a lease was dropped without a Release; it is released now", "names", h.lock.names, "owner", h.owner, "held", heldFor)
+		c.warn("quorumlock: a lease was dropped without a Release; it is released now", "names", g.lock.names, "owner", g.owner, "held", heldFor)
 	default:
-		c.warn("quorumlock: lease ended", "names", h.lock.names, "owner", h.owner, "held", heldFor, "err", cause)
+		c.warn("quorumlock: lease ended", "names", g.lock.names, "owner", g.owner, "held", heldFor, "err", cause)
 	}
 	if hook := c.cfg.Hooks.Ended; hook != nil {
 		report(&c.reporter, hook, EndedEvent{
-			Names: h.lock.Names(), Owner: h.owner, Token: t.token, Held: heldFor, HandedOver: handedOver, Err: cause,
+			Names: g.lock.Names(), Owner: g.owner, Token: t.token, Held: heldFor, HandedOver: handedOver, Err: cause,
 		})
 	}
 }
 
-// expiredError is the error for a lease that ends by itself, as its time is up. The mutex is held.
-func (h *grant) expiredError(reason string) error {
-	if h.lock.noRenew {
-		return h.lostError(LossExpired, reason)
+// expiredError returns the error for a lease whose time is over. Requires g.mu.
+func (g *grant) expiredError(reason string) error {
+	if g.lock.noRenew {
+		return g.lostError(LossExpired, reason)
 	}
-	return h.lostError(LossUnconfirmed, reason)
+	return g.lostError(LossUnconfirmed, reason)
 }
 
-func (h *grant) lostError(cause LossCause, reason string) error {
-	return &LostError{Names: h.lock.Names(), Owner: h.owner, Cause: cause, Reason: reason, Nodes: h.nodeErrors()}
+// lostError returns the error for a lost lease, with the last errors of the nodes. Requires g.mu.
+func (g *grant) lostError(cause LossCause, reason string) error {
+	return &LostError{Names: g.lock.Names(), Owner: g.owner, Cause: cause, Reason: reason, Nodes: g.nodeErrors()}
 }
 
-// undoMargin is how long undos are repeated besides the TTL. What a node has granted is
-// over after the TTL; but a node that hangs may have commands in its buffers, and run
-// them when it wakes.
+// undoMargin is how long undos are repeated beyond the TTL. A claim is over after the TTL. But a
+// node that hangs may have buffered commands, and run them when it wakes.
 const undoMargin = time.Minute
 
 // releaseEverywhere releases this owner on every node that may have seen it. A node that fails is
-// tried again until the TTL has passed, and a margin.
-func (h *grant) releaseEverywhere(now time.Duration, r *releaseRound) {
+// retried for ttl+undoMargin. If r is nil, the answers are ignored. Requires g.mu.
+func (g *grant) releaseEverywhere(now time.Duration, r *releaseRound) {
 	if r == nil {
-		h.submitReleases(dispatch.NewCalls(h.client.nodes.Len(), h.releaseOp()), now, dispatch.Ignore)
+		g.submitReleases(dispatch.NewCalls(g.client.nodes.Len(), g.releaseOp()), now, dispatch.Ignore)
 		return
 	}
-	r.forced, r.asked = h.hasTombstone(), h.proposal.Exposed()
-	r.calls.Aim(h.client.nodes.Len(), h.releaseOp())
-	for i := range h.client.nodes.Len() {
-		r.calls.To(i).Deadline = h.lock.deadline(now) // a caller waits
+	r.forced, r.asked = g.hasTombstone(), g.proposal.Exposed()
+	r.calls.Aim(g.client.nodes.Len(), g.releaseOp())
+	for i := range g.client.nodes.Len() {
+		r.calls.To(i).Deadline = g.lock.deadline(now) // a caller waits
 	}
-	h.submitReleases(&r.calls, now, r)
+	g.submitReleases(&r.calls, now, r)
 }
 
-func (h *grant) submitReleases(v *dispatch.Calls, now time.Duration, to dispatch.Receiver) {
-	for i := range h.client.nodes.Len() {
-		h.submitUndo(i, now, v.To(i), to)
+func (g *grant) submitReleases(v *dispatch.Calls, now time.Duration, to dispatch.Receiver) {
+	for i := range g.client.nodes.Len() {
+		g.submitUndo(i, now, v.To(i), to)
 	}
 }
 
-// releaseOp is the operation that undoes.
-func (h *grant) releaseOp() node.Op {
-	op := h.operation(node.Release)
-	op.Announce = h.client.cfg.Redisson
+func (g *grant) releaseOp() node.Op {
+	op := g.operation(node.Release)
+	op.Announce = g.client.cfg.Redisson
 	return op
 }
 
-// undoAt does so on one node, before what has been sent there since if it is to be first.
-func (h *grant) undoAt(i int, now time.Duration, first bool) {
-	op := h.releaseOp()
+// undoAt releases this owner on one node. With front, the release goes ahead of operations that
+// were queued later. Requires g.mu.
+func (g *grant) undoAt(i int, now time.Duration, front bool) {
+	op := g.releaseOp()
 	c := dispatch.NewCall(i, &op, dispatch.Ignore)
-	c.Front = first
-	h.submitUndo(i, now, c, c.To)
+	c.Front = front
+	g.submitUndo(i, now, c, c.To)
 }
 
-// submitUndo does so on one node, by a call that has the operation.
-func (h *grant) submitUndo(i int, now time.Duration, c *dispatch.Call, to dispatch.Receiver) {
-	c.To, c.Until = to, now+h.lock.ttl+undoMargin
-	if h.ticket != nil {
+// submitUndo sends a prepared release to one node. Requires g.mu.
+func (g *grant) submitUndo(i int, now time.Duration, c *dispatch.Call, to dispatch.Receiver) {
+	c.To, c.Until = to, now+g.lock.ttl+undoMargin
+	if g.ticket != nil {
 		op := *c.Op
-		op.Waiter = h.ticketAfterUndo(i)
+		op.Waiter = g.ticketAfterUndo(i)
 		c.Op = &op
 	}
-	if !h.proposal.Exposed().Has(i) {
+	if !g.proposal.Exposed().Has(i) {
 		to.Answer(c, &node.Reply{Outcome: node.Absent})
 		return
 	}
-	if err := h.client.nodes.Submit(i, c); err != nil {
+	if err := g.client.nodes.Submit(i, c); err != nil {
 		to.Answer(c, &node.Reply{Err: err})
 	}
 }
 
-// ticketAfterUndo is what becomes of the waiter's entry on a node, when what that granted is
-// undone: one who has not got the lock waits on.
-func (h *grant) ticketAfterUndo(i int) node.Waiter {
-	if h.lease == nil {
-		return h.ticket.onUndo(i)
+// ticketAfterUndo returns the waiter's state for a node on which the claim is undone. A waiter
+// without the lock keeps waiting. Requires g.mu.
+func (g *grant) ticketAfterUndo(i int) node.Waiter {
+	if g.lease == nil {
+		return g.ticket.onUndo(i)
 	}
-	if !h.proposal.Exposed().Has(i) {
-		h.ticket.leaveNode(i)
+	if !g.proposal.Exposed().Has(i) {
+		g.ticket.leaveNode(i)
 	}
-	return h.ticket.asLeaver()
+	return g.ticket.asLeaver()
 }
 
-// releaseRound is a release whose outcome a caller wants to know. The first answers of the nodes
-// settle two questions. Have enough nodes confirmed it for others to get the lock? And had the
-// lease lost its quorum before, as too few nodes still had it?
+// releaseRound is a release whose caller wants to know the outcome. The first answers of the nodes
+// settle two questions. Have enough nodes confirmed for others to acquire the lock? Had the lease
+// lost its quorum before?
 type releaseRound struct {
 	grant *grant
 	token uint64
@@ -166,16 +168,16 @@ type releaseRound struct {
 
 	mu sync.Mutex
 	// tally counts the nodes that confirmed the release. gone counts the nodes that did not have
-	// the lease: it is won when the other nodes are fewer than the need of the rule.
+	// the lock. It is won when the other nodes are fewer than the need of the rule.
 	tally, gone quorum.Tally
 	errs        []NodeError
-	// forced is set if a renewal had met a tombstone. asked are the nodes that may have had the lease.
+	// forced is set if a renewal met a tombstone. asked are the nodes that may have had the lease.
 	forced bool
 	asked  quorum.Set
 	lost   *LostError
 }
 
-// newReleaseRound is for the caller that drops the last handle of a tenure.
+// newReleaseRound makes the round for the caller that releases the last handle of a lease.
 func newReleaseRound(t *lease) *releaseRound {
 	n, need := t.grant.claims.Nodes(), t.grant.lock.need
 	r := &releaseRound{
@@ -186,7 +188,7 @@ func newReleaseRound(t *lease) *releaseRound {
 	return r
 }
 
-// answer counts a node's answer to the release. The mutex of the hold may be held.
+// Answer counts a node's answer to the release. The caller may hold r.grant.mu.
 func (r *releaseRound) Answer(c *dispatch.Call, reply *node.Reply) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -212,20 +214,20 @@ func (r *releaseRound) Answer(c *dispatch.Call, reply *node.Reply) {
 	}
 }
 
-// pending reports whether either question is open.
+// pending reports whether either question is open. Requires r.mu.
 func (r *releaseRound) pending() bool {
 	return r.tally.Result() == quorum.Pending || r.gone.Result() == quorum.Pending
 }
 
-// missed reports whether an answer shows that the node did not have the lease. Up to validUntil
-// at least the need of the rule must have it, so no more than the others may miss it. After
-// that, names run out, and an absent name shows nothing.
+// missed reports whether an answer shows that the node did not have the lock. Until validUntil at
+// least the need of the rule must have it, so no more than the others may miss it. After
+// validUntil, names expire, and an absent name shows nothing.
 func (r *releaseRound) missed(reply *node.Reply) bool {
 	absent := reply.Outcome == node.Absent || reply.Partial
 	return absent && !reply.Repeated && r.grant.client.clock.Now() < r.grant.validUntil
 }
 
-// wait returns when both questions are settled.
+// wait blocks until both questions are settled, and returns what Release returns.
 func (r *releaseRound) wait() error {
 	r.decided.Wait()
 	r.mu.Lock()
@@ -249,41 +251,41 @@ func (r *releaseRound) wait() error {
 
 func (r *releaseRound) nameOf(i int) string { return r.grant.client.nodes.Name(i) }
 
-// lossInquiry asks the nodes whether they have lost their memory, and for the present holder. It is
-// made only where the lease seems to have lost its quorum, so no other release pays for it.
+// lossInquiry asks the nodes whether they have lost their memory, and for the present holder. Only
+// a release that seems to have lost its quorum pays for it.
 type lossInquiry struct {
 	release *releaseRound
-	// left counts the nodes that have not answered yet. replies has the answers of the others.
+	// left counts the nodes that have not answered. replies has the answers of the others.
 	left    int
 	replies []node.Reply
 }
 
-// inquire begins an inquiry. The mutex is held.
+// inquire begins an inquiry. Requires r.mu.
 func (r *releaseRound) inquire() {
-	h := r.grant
+	g := r.grant
 	n := r.gone.Nodes()
 	q := &lossInquiry{release: r, left: n - r.gone.Unknown(), replies: make([]node.Reply, n)}
-	v := dispatch.NewCalls(n, node.Op{Kind: node.Inspect, Names: h.lock.names, Limits: h.client.cfg.limits()})
+	v := dispatch.NewCalls(n, node.Op{Kind: node.Inspect, Names: g.lock.names, Limits: g.client.cfg.limits()})
 	for i := range n {
 		if r.gone.Vote(i) == quorum.Unknown {
 			continue // it has just failed
 		}
 		c := v.To(i)
 		c.To = q
-		if err := h.client.nodes.Submit(i, c); err != nil {
+		if err := g.client.nodes.Submit(i, c); err != nil {
 			q.record(i, &node.Reply{Err: err})
 		}
 	}
 }
 
-// answer counts a node's answer to the inquiry.
+// Answer counts a node's answer to the inquiry.
 func (q *lossInquiry) Answer(c *dispatch.Call, reply *node.Reply) {
 	q.release.mu.Lock()
 	defer q.release.mu.Unlock()
 	q.record(c.Node(), reply)
 }
 
-// record keeps an answer; the last one concludes. The mutex of the release is held.
+// record keeps an answer. The last answer concludes the inquiry. Requires q.release.mu.
 func (q *lossInquiry) record(i int, reply *node.Reply) {
 	q.replies[i] = *reply
 	if q.left--; q.left == 0 {
@@ -291,9 +293,10 @@ func (q *lossInquiry) record(i int, reply *node.Reply) {
 	}
 }
 
-// conclude settles whether the lease was lost. A node that recovers has given the lock to no
-// other since it lost its memory, so it counts as one that has the lease. A node that does not
-// answer now may recover, so it counts the same, unless it never had the lease.
+// conclude settles whether the lease was lost. A recovering node has granted the lock to no other
+// owner since it lost its memory. So it counts as a node that has the lease. A node that does not
+// answer now may recover too. So it counts the same, unless it never had the lease. Requires
+// q.release.mu.
 func (q *lossInquiry) conclude() {
 	r := q.release
 	defer r.decided.Done()
@@ -316,16 +319,16 @@ func (q *lossInquiry) misses(i int) bool {
 	return q.release.gone.Vote(i) == quorum.Granted && answered && q.replies[i].Recovering == 0
 }
 
-// loss is the error for a release that comes behind a loss.
+// loss returns the error for a release that came after a loss.
 func (q *lossInquiry) loss() *LostError {
 	r := q.release
-	h := r.grant
-	e := &LostError{Names: h.lock.Names(), Owner: h.owner, Cause: LossGone, Reason: "too few nodes still had it when it was released"}
+	g := r.grant
+	e := &LostError{Names: g.lock.Names(), Owner: g.owner, Cause: LossGone, Reason: "too few nodes still had it when it was released"}
 	holders := make([]string, len(q.replies))
 	for i := range q.replies {
 		err := errGone
-		if other, ok := otherHolder(q.replies[i].Holders, h.owner); ok {
-			if h.isFollowedBy(&other) {
+		if other, ok := otherHolder(q.replies[i].Holders, g.owner); ok {
+			if g.isFollowedBy(&other) {
 				holders[i] = other.Owner
 			}
 			err = &HeldError{Name: other.Name, Owner: other.Owner, TTL: other.TTL}
@@ -343,10 +346,10 @@ func (q *lossInquiry) loss() *LostError {
 	return e
 }
 
-// errGone is the reason of a node that did not have the lease when it was released.
+// errGone is the error of a node that did not have the lease when it was released.
 var errGone = errors.New("it did not have the lease any more")
 
-// otherHolder is another owner that holds one of the names.
+// otherHolder returns a holder with another owner id. Readers stand as one, which names no owner.
 func otherHolder(holders []node.Holder, owner string) (node.Holder, bool) {
 	i := slices.IndexFunc(holders, func(h node.Holder) bool { return h.Owner != owner && h.Owner != node.Readers })
 	if i < 0 {
@@ -355,11 +358,11 @@ func otherHolder(holders []node.Holder, owner string) (node.Holder, bool) {
 	return holders[i], true
 }
 
-// reportLossFound tells the log and the hook of a loss that a release has found.
-func (h *grant) reportLossFound(token uint64, lost *LostError) {
-	c := h.client
-	c.warn("quorumlock: a lease was lost before its release", "names", h.lock.names, "owner", h.owner, "err", lost)
+// reportLossFound tells the log and the hook of a loss that a release found.
+func (g *grant) reportLossFound(token uint64, lost *LostError) {
+	c := g.client
+	c.warn("quorumlock: a lease was lost before its release", "names", g.lock.names, "owner", g.owner, "err", lost)
 	if hook := c.cfg.Hooks.LossFound; hook != nil {
-		report(&c.reporter, hook, LossFoundEvent{Names: h.lock.Names(), Owner: h.owner, Token: token, Err: lost})
+		report(&c.reporter, hook, LossFoundEvent{Names: g.lock.Names(), Owner: g.owner, Token: token, Err: lost})
 	}
 }

@@ -2,18 +2,18 @@ package quorumlock
 
 import "sync"
 
-// reporter runs hooks and writes log lines, one after another in the order of events,
-// in a goroutine of its own that exists while there is something to tell. Whatever a
-// hook does, and however long, no lease and no node waits for it.
+// reporter runs hooks and writes log lines, one after another in the order of events. It has a
+// goroutine of its own while there is something to report. However long a hook runs, no lease and
+// no node waits for it.
 type reporter struct {
 	mu    sync.Mutex
 	queue []func()
-	// running is closed when the goroutine ends; nil while there is none. (A WaitGroup
-	// would not do: something may be told while somebody waits.)
+	// running is closed when the goroutine ends, and is nil while there is none. A WaitGroup does
+	// not fit: a report may be queued while a caller waits.
 	running chan struct{}
 }
 
-// enqueue queues something to be told.
+// enqueue queues a report.
 func (r *reporter) enqueue(report func()) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -43,7 +43,7 @@ func (r *reporter) next() func() {
 	return report
 }
 
-// wait returns when all has been told that was to be told when it was called.
+// wait returns when the reports that were queued before the call have run.
 func (r *reporter) wait() {
 	r.mu.Lock()
 	running := r.running
@@ -53,7 +53,7 @@ func (r *reporter) wait() {
 	}
 }
 
-// report tells a hook of an event, if there is such a hook.
+// report queues the call of a hook, unless the hook is nil.
 func report[E any](r *reporter, hook func(E), event E) {
 	if hook != nil {
 		r.enqueue(func() { hook(event) })

@@ -9,18 +9,18 @@ import (
 	"github.com/quorumlock/quorumlock/quorum"
 )
 
-// RWLock is a lock that any number of readers hold at the same time, or one writer. Both need a
-// majority of the nodes. It is a description, as a [Lock] is: immutable, and safe for concurrent
-// use.
+// RWLock is a lock that either any number of readers hold at the same time, or one writer. Both
+// need a majority of the nodes. Like a [Lock] it is a description: immutable, and safe for
+// concurrent use.
 type RWLock struct {
 	read, write *Lock
 }
 
-// RWLock describes a lock for readers and writers. What RedLock says of names holds for it.
+// RWLock describes a lock for readers and writers. The rules for names are the same as for
+// [Client.RedLock].
 //
-// Its writer is a RedLock of the same name, no more and no less: either excludes the other, and
-// the readers. So does Redisson's RLock, but not its RReadWriteLock, which is laid out in
-// another way.
+// Its writer is exactly a RedLock of the same name: it excludes other RedLocks and the readers. It
+// also excludes Redisson's RLock, but not Redisson's RReadWriteLock, whose keys have another form.
 func (c *Client) RWLock(name string) *RWLock {
 	return &RWLock{
 		read:  newLock(c, []string{name}, quorum.Majority()).asReader(),
@@ -28,45 +28,47 @@ func (c *Client) RWLock(name string) *RWLock {
 	}
 }
 
-// With is the same lock with these options, and no others, for readers and writers.
+// With returns the same lock with these options, which replace all earlier ones, for readers and
+// writers.
 func (rw *RWLock) With(o LockOptions) *RWLock {
 	return &RWLock{read: rw.read.With(o), write: rw.write.With(o)}
 }
 
-// Read is the lock of the readers. A reader shares it with all others, in this process and
-// elsewhere, and nobody writes meanwhile.
+// Read returns the lock of the readers. All readers share it, in this process and elsewhere, and
+// exclude the writer.
 //
-// Turns are in the order in which they came: readers that came before the first writer that
-// waits go together, and those that come later go after it. So neither can keep the other out
-// for ever. Whoever waits is woken; only with WaitSpin do readers take the lock past writers
-// that wait. Leases of readers are not handed over; see [Handover].
+// Turns are FIFO. Readers that came before the first waiting writer go together, and readers that
+// came later go after it. So neither kind can starve the other. Waiters are woken. Only with
+// WaitSpin do readers overtake waiting writers. Leases of readers are not handed over; see
+// [Handover].
 //
-// The token of a reader is that of the last writer, or when there has been none for a time, one
-// that is larger than that and smaller than the next one's. Several readers, and a writer and
-// the readers after it, may have the same. So what the lock protects remembers the tokens of
-// writers only, and refuses those of readers that are smaller.
+// A reader's token is the token of the last writer. If there has been none for some time, it is
+// larger than that, and smaller than the next writer's token. Several readers may have the same
+// token, and so may a writer and the readers after it. So the protected resource should remember
+// only the tokens of writers, and refuse readers whose token is smaller.
 //
-// A context that holds the lock already, as a reader or as the writer, gets a nested lease.
+// A context that already holds the lock, as reader or writer, gets a nested lease.
 func (rw *RWLock) Read() *Lock { return rw.read }
 
-// Write is the lock of the writer, whom it leaves alone with what the lock protects.
+// Write returns the lock of the writer, which excludes all others.
 //
-// A context that holds the lock as a reader gets an ErrUpgrade: the writer would wait for the
-// reader, which is itself.
+// If the context holds the lock as a reader, the error is ErrUpgrade: the writer would wait for its
+// own reader.
 func (rw *RWLock) Write() *Lock { return rw.write }
 
-// Downgrade makes the lease of a writer that of a reader, without letting another writer in:
-// from the call on it must only be used to read. Its token stays the same, and it renews itself as
-// before.
+// Downgrade turns a writer's lease into a reader's, without letting another writer in. From the
+// call on, use the lease only to read. Its token stays the same, and it renews itself as before.
 //
-// It returns nil once so many nodes have confirmed it that other readers can have the lock too,
-// and at once in effect where the lease is a reader's already. It may be repeated. It fails with a
-// [*NoQuorumError] if too few nodes confirm it: the lease is a reader's all the same, and the
-// renewals have the other nodes follow, those of a Fixed lease excepted, for which Extend is
-// there. It fails with the reason of the end if the lease has ended; with ctx's error, while the
-// downgrade goes on; with ErrShared, and then changes nothing, if other leases are nested in
-// this one, or it in them, as their holders count on being alone; and with an [*InvalidError] if
-// the lease is of another lock.
+// It returns nil once enough nodes have confirmed it that other readers can get the lock. If the
+// lease is a reader's already, it returns nil at once. It may be repeated. It fails with
+//
+//   - a [*NoQuorumError] if too few nodes confirm it. The lease is a reader's all the same, and its
+//     renewals make the other nodes follow; for a Fixed lease, Extend does.
+//   - the lease's error if the lease has ended.
+//   - ctx's error, while the downgrade goes on.
+//   - ErrShared if other leases are nested in this one, or it is nested in another. Then nothing
+//     changes, since their holders rely on exclusion.
+//   - an [*InvalidError] if the lease belongs to another lock.
 func (rw *RWLock) Downgrade(ctx context.Context, l *Lease) error {
 	switch {
 	case ctx == nil:
@@ -74,7 +76,7 @@ func (rw *RWLock) Downgrade(ctx context.Context, l *Lease) error {
 	case l == nil:
 		return &InvalidError{Problems: []string{"the lease is nil"}}
 	case l.lease.grant.client != rw.write.client || !slices.Equal(l.lease.lock.names, rw.write.names):
-		return &InvalidError{Problems: []string{fmt.Sprintf("the lease is of another lock than %s", quoted(rw.write.names))}}
+		return &InvalidError{Problems: []string{fmt.Sprintf("the lease belongs to another lock than %s", quoted(rw.write.names))}}
 	}
 	return l.startAndWait(ctx, (*lease).downgrade)
 }
@@ -91,18 +93,18 @@ func (upgradeError) Error() string {
 
 func (upgradeError) Unwrap() error { return ErrOverlap }
 
-// ErrShared means that a lease cannot become a reader's, as nested leases share what it holds.
+// ErrShared means that a writer's lease cannot become a reader's, since nested leases share it.
 var ErrShared = errors.New("quorumlock: the lease is nested, or others are nested in it; release those first")
 
-// asReader is the same lock for readers.
+// asReader turns l into the lock of the readers, and returns it.
 func (l *Lock) asReader() *Lock {
 	l.shared, l.mayHandOver = true, false
 	return l
 }
 
-// downgrade starts the renewal that has the nodes make a writer's claims those of a reader. The
-// others of this client who want to write have to ask the nodes from now on: only there do new
-// readers see that they wait.
+// downgrade starts the renewal that turns the writer's claims into a reader's on all nodes. From
+// now on, this client's other writers must ask the nodes: only there do new readers notice waiting
+// writers.
 func (t *lease) downgrade(done chan error) error {
 	h := t.grant
 	h.mu.Lock()
@@ -122,7 +124,7 @@ func (t *lease) downgrade(done chan error) error {
 	return nil
 }
 
-// reads reports whether its leases are those of a reader.
+// reads reports whether the lease is a reader's.
 func (t *lease) reads() bool {
 	t.grant.mu.Lock()
 	defer t.grant.mu.Unlock()

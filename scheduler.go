@@ -10,98 +10,99 @@ import (
 	"github.com/quorumlock/quorumlock/clock"
 )
 
-// scheduler wakes every held lease when something is due for it: a renewal, its end,
-// its hold limit. One timer serves all leases of a client; a lease has no goroutine
-// and no timer of its own.
+// scheduler calls the grant of every held lease when something is due for it: a renewal, its end,
+// its hold limit. One timer serves all leases of a client. A lease has no goroutine and no timer of
+// its own.
 //
-// Renewals are no faster than the nodes take them: one that is due and finds no room waits
-// for it, and the lease that would end first goes first. Whatever else is due waits for
-// nothing.
+// Renewals are paced by the capacity of the nodes. A due renewal without capacity waits for it, and
+// the lease that would end first goes first. Other due work never waits.
 type scheduler struct {
 	clock clock.Clock
-	// capacity is how long a renewal that needs so many nodes may take if it is sent now, or noRoom.
+	// capacity returns how long a renewal on need nodes may take if it is sent now, or noCapacity.
 	capacity func(need int) time.Duration
 
 	mu    sync.Mutex
 	queue grantHeap
-	// starved has, for each number of nodes that renewals may need, the holds that wait for
-	// room, by what else is due for them first; waiters counts them.
+	// starved has a heap for each number of nodes that renewals may need. Its grants wait for
+	// capacity, ordered by when other work is due for them. starvedCount counts them all.
 	starved      []grantHeap
 	starvedCount atomic.Int64
-	// capacityFreed is set when there may be room since that was looked at last.
+	// capacityFreed is set if capacity may have become free since the last look.
 	capacityFreed bool
 	timer         clock.Timer
-	// armedAt is when the timer fires; 0 while it is not set.
+	// armedAt is when the timer fires, or 0 while it is not set.
 	armedAt time.Duration
-	// running is closed when the run under way ends, which arms the timer itself; nil
-	// while there is none.
+	// running is closed when the current run ends, and is nil while there is none. A run arms the
+	// timer at its end.
 	running chan struct{}
 	stopped bool
 }
 
-// schedule has the hold ticked at due, instead of when it was due before. It reports false
-// once the scheduler is stopped: the hold must end.
-func (s *scheduler) schedule(h *grant, due time.Duration) bool { return s.insert(h, due, false) }
+// schedule sets when the grant is due, in place of an earlier time. It reports false once the
+// scheduler is stopped: the grant must end.
+func (s *scheduler) schedule(g *grant, due time.Duration) bool { return s.insert(g, due, false) }
 
-// awaitCapacity has the hold ticked when there is room for its renewal, and at due at the latest.
-func (s *scheduler) awaitCapacity(h *grant, due time.Duration) bool { return s.insert(h, due, true) }
+// awaitCapacity makes the grant due when there is capacity for its renewal, and at due at the
+// latest.
+func (s *scheduler) awaitCapacity(g *grant, due time.Duration) bool { return s.insert(g, due, true) }
 
-func (s *scheduler) insert(h *grant, due time.Duration, waits bool) bool {
+func (s *scheduler) insert(g *grant, due time.Duration, waits bool) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.stopped {
 		return false
 	}
-	s.placeLocked(h, due, waits)
+	s.placeLocked(g, due, waits)
 	s.armLocked()
 	return true
 }
 
-// placeLocked puts a hold where it belongs. The mutex is held.
-func (s *scheduler) placeLocked(h *grant, due time.Duration, waits bool) {
-	if h.heapIndex >= 0 && h.awaitsCapacity != waits {
-		s.removeLocked(h)
+// placeLocked puts a grant into its heap, or moves it there. Requires s.mu.
+func (s *scheduler) placeLocked(g *grant, due time.Duration, waits bool) {
+	if g.heapIndex >= 0 && g.awaitsCapacity != waits {
+		s.removeLocked(g)
 	}
-	h.dueAt, h.awaitsCapacity = due, waits
-	q := s.queueOf(h)
-	if h.heapIndex >= 0 {
-		heap.Fix(q, int(h.heapIndex))
+	g.dueAt, g.awaitsCapacity = due, waits
+	q := s.queueOf(g)
+	if g.heapIndex >= 0 {
+		heap.Fix(q, int(g.heapIndex))
 		return
 	}
-	heap.Push(q, h)
+	heap.Push(q, g)
 	if waits {
 		s.starvedCount.Add(1)
 	}
 }
 
-// removeLocked takes a hold from where it is. The mutex is held.
-func (s *scheduler) removeLocked(h *grant) {
-	heap.Remove(s.queueOf(h), int(h.heapIndex))
-	if h.awaitsCapacity {
+// removeLocked takes a grant out of its heap. Requires s.mu.
+func (s *scheduler) removeLocked(g *grant) {
+	heap.Remove(s.queueOf(g), int(g.heapIndex))
+	if g.awaitsCapacity {
 		s.starvedCount.Add(-1)
 	}
 }
 
-func (s *scheduler) queueOf(h *grant) *grantHeap {
-	if h.awaitsCapacity {
-		return &s.starved[h.lock.need]
+func (s *scheduler) queueOf(g *grant) *grantHeap {
+	if g.awaitsCapacity {
+		return &s.starved[g.lock.need]
 	}
 	return &s.queue
 }
 
-// remove forgets a hold that has ended.
-func (s *scheduler) remove(h *grant) {
+// remove forgets a grant that has ended.
+func (s *scheduler) remove(g *grant) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if h.heapIndex >= 0 {
-		s.removeLocked(h)
+	if g.heapIndex >= 0 {
+		s.removeLocked(g)
 	}
 }
 
-// onCapacity has those that wait looked at, as a lane has less to do, or has failed.
+// onCapacity makes the scheduler look at the starved grants. A sender calls it when it has less to
+// do, or has failed.
 func (s *scheduler) onCapacity() {
 	if s.starvedCount.Load() == 0 {
-		return // who comes to wait looks for room after that
+		return // a grant that starves from now on looks at the capacity afterwards
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -109,31 +110,8 @@ func (s *scheduler) onCapacity() {
 	s.armLocked()
 }
 
-// stop ends all ticking, waits for the tick under way, and returns the holds that are
-// left.
-func (s *scheduler) stop() []*grant {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.stopped = true
-	if s.timer != nil {
-		s.timer.Stop()
-	}
-	if running := s.running; running != nil {
-		s.mu.Unlock()
-		<-running
-		s.mu.Lock()
-	}
-	left := slices.Concat(append(s.starved, s.queue)...)
-	s.queue, s.starved = nil, nil
-	s.starvedCount.Store(0)
-	for _, h := range left {
-		h.heapIndex = -1
-	}
-	return left
-}
-
-// armLocked sets the timer to what is due first, if that is before what it is set to. An
-// early firing does no harm, so nothing is done when something due is put off.
+// armLocked sets the timer to the first due time, unless the timer fires earlier. An early firing
+// does no harm, so postponed work does not reset it. Requires s.mu.
 func (s *scheduler) armLocked() {
 	if s.running != nil || s.stopped {
 		return
@@ -154,7 +132,7 @@ func (s *scheduler) armLocked() {
 	}
 }
 
-// firstDue is when something is due next, if no room comes.
+// firstDue returns when something is due next if no capacity becomes free. Requires s.mu.
 func (s *scheduler) firstDue() time.Duration {
 	due := s.queue.first()
 	if s.starvedCount.Load() > 0 {
@@ -165,8 +143,7 @@ func (s *scheduler) firstDue() time.Duration {
 	return due
 }
 
-// run ticks all that is due, the most overdue first, and then what waits, as long as there
-// is room.
+// run handles all due grants, most overdue first, and then starved grants while there is capacity.
 func (s *scheduler) run() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -181,8 +158,8 @@ func (s *scheduler) run() {
 	s.armLocked()
 }
 
-// runDue ticks what is due, and reports whether anything was. First come those that wait for room: it
-// is their end, mostly.
+// runDue handles one due grant, and reports whether there was one. Starved grants come first: their
+// leases mostly end now. Requires s.mu.
 func (s *scheduler) runDue(now time.Duration) bool {
 	if s.starvedCount.Load() > 0 {
 		for _, q := range s.starved {
@@ -195,19 +172,19 @@ func (s *scheduler) runDue(now time.Duration) bool {
 	if s.queue.first() > now {
 		return false
 	}
-	need, room := s.queue[0].lock.need, noCapacity
-	if len(s.starved[need]) == 0 && s.capacityFor(need) != noCapacity { // who came before goes first
-		room = 0 // nobody else could use it
+	need, takes := s.queue[0].lock.need, noCapacity
+	if len(s.starved[need]) == 0 && s.capacityFor(need) != noCapacity { // starved grants go first
+		takes = 0 // no other grant could use the capacity
 	}
-	if s.queue.first() <= now && s.queue[0].lock.need == need { // still
-		s.runOne(s.queue[0], room)
+	if s.queue.first() <= now && s.queue[0].lock.need == need { // unchanged while s.mu was unlocked
+		s.runOne(s.queue[0], takes)
 	}
 	return true
 }
 
-// runStarved ticks one of those that wait, if there is room, and reports whether to go on.
-// Each number of nodes has a queue of its own: who needs a node that is slow is not in the way
-// of those who do not.
+// runStarved handles one starved grant if there is capacity, and reports whether to go on. Each
+// number of nodes has a heap of its own: a lease that needs a slow node must not block the others.
+// Requires s.mu.
 func (s *scheduler) runStarved() bool {
 	s.capacityFreed = false
 	if s.starvedCount.Load() == 0 {
@@ -217,40 +194,63 @@ func (s *scheduler) runStarved() bool {
 		if len(s.starved[need]) == 0 {
 			continue
 		}
-		if room := s.capacityFor(need); room != noCapacity && len(s.starved[need]) > 0 {
-			s.runOne(s.starved[need][0], room)
+		if takes := s.capacityFor(need); takes != noCapacity && len(s.starved[need]) > 0 {
+			s.runOne(s.starved[need][0], takes)
 			return true
 		}
 	}
 	return s.capacityFreed
 }
 
-// capacityFor is room, for which the mutex is let go of.
+// capacityFor calls capacity without s.mu. Requires s.mu, which it unlocks for the call.
 func (s *scheduler) capacityFor(need int) time.Duration {
 	s.mu.Unlock()
 	defer s.mu.Lock()
 	return s.capacity(need)
 }
 
-// runOne ticks one hold, which may renew itself if there is room.
-func (s *scheduler) runOne(h *grant, room time.Duration) {
-	// It stays in its queue, so that stop finds it; its tick sets what is due next.
-	due, waits := h.dueAt, h.awaitsCapacity
+// runOne calls one grant without s.mu, as the grant locks its own mutex first. The grant may renew
+// if there is capacity. Requires s.mu.
+func (s *scheduler) runOne(g *grant, takes time.Duration) {
+	// The grant stays in its heap, so that stop finds it. onDue sets its next due time.
+	due, waits := g.dueAt, g.awaitsCapacity
 	s.mu.Unlock()
-	h.onDue(room)
+	g.onDue(takes)
 	s.mu.Lock()
-	if h.heapIndex >= 0 && h.dueAt == due && h.awaitsCapacity == waits {
-		s.placeLocked(h, never, false)
+	if g.heapIndex >= 0 && g.dueAt == due && g.awaitsCapacity == waits {
+		s.placeLocked(g, never, false)
 	}
 }
 
-// grantHeap is a heap of holds by what is due first.
+// stop ends all scheduling, waits for the current run, and returns the grants that are left.
+func (s *scheduler) stop() []*grant {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.stopped = true
+	if s.timer != nil {
+		s.timer.Stop()
+	}
+	if running := s.running; running != nil {
+		s.mu.Unlock()
+		<-running
+		s.mu.Lock()
+	}
+	left := slices.Concat(append(s.starved, s.queue)...)
+	s.queue, s.starved = nil, nil
+	s.starvedCount.Store(0)
+	for _, g := range left {
+		g.heapIndex = -1
+	}
+	return left
+}
+
+// grantHeap is a heap of grants by due time.
 type grantHeap []*grant
 
 func (q grantHeap) Len() int           { return len(q) }
 func (q grantHeap) Less(i, j int) bool { return q[i].dueAt < q[j].dueAt }
 
-// first is when something is due.
+// first returns the earliest due time, or never.
 func (q grantHeap) first() time.Duration {
 	if len(q) == 0 {
 		return never
@@ -260,22 +260,22 @@ func (q grantHeap) first() time.Duration {
 
 func (q grantHeap) Swap(i, j int) {
 	q[i], q[j] = q[j], q[i]
-	q[i].heapIndex, q[j].heapIndex = int32(i), int32(j) //nolint:gosec // so many leases have no room in memory
+	q[i].heapIndex, q[j].heapIndex = int32(i), int32(j) //nolint:gosec // memory bounds the number of leases
 }
 
-// Push is for container/heap.
+// Push implements heap.Interface.
 func (q *grantHeap) Push(x any) {
-	h := x.(*grant)              //nolint:forcetypeassert // by construction
-	h.heapIndex = int32(len(*q)) //nolint:gosec // as above
-	*q = append(*q, h)
+	g := x.(*grant)              //nolint:forcetypeassert // by construction
+	g.heapIndex = int32(len(*q)) //nolint:gosec // as above
+	*q = append(*q, g)
 }
 
-// Pop is for container/heap.
+// Pop implements heap.Interface.
 func (q *grantHeap) Pop() any {
 	old := *q
-	h := old[len(old)-1]
+	g := old[len(old)-1]
 	old[len(old)-1] = nil
 	*q = old[:len(old)-1]
-	h.heapIndex = -1
-	return h
+	g.heapIndex = -1
+	return g
 }

@@ -11,47 +11,45 @@ import (
 	"github.com/quorumlock/quorumlock/quorum"
 )
 
-// MaxPermits is the most permits that a semaphore can have. A single Acquire takes MaxNames of
-// them at most.
+// MaxPermits is the largest number of permits of a semaphore. One Acquire takes at most MaxNames of
+// them.
 const MaxPermits = 1024
 
-// Semaphore describes a semaphore: so many permits, of which anybody can hold some, and all
-// together never more than there are. It is made by [Client.Semaphore]; it is immutable, and
-// safe for concurrent use.
+// Semaphore describes a semaphore with a number of permits. Any client may hold some of them, and
+// at most that many are held at once. It is made by [Client.Semaphore]. It is immutable, and safe
+// for concurrent use.
 //
-// Each permit is a slot with a number, and each slot a lock that a majority of the nodes has to
-// grant. So whoever holds permits has a [Lease], with all that belongs to it: it renews
-// itself, ends in time, is lost when its nodes are, and survives the loss of a minority.
+// Each permit is a numbered slot, and each slot is a lock that needs a majority of the nodes. So
+// the holder of permits has a [Lease] with all its properties: it renews itself, ends in time, is
+// lost with its nodes, and survives the loss of a minority.
 type Semaphore struct {
 	client *Client
 	name   string
-	// lock is what is common to all of its acquisitions, for a single permit.
+	// lock has the settings that all acquisitions share, for a single permit.
 	lock *Lock
 }
 
-// Semaphore is a semaphore of so many permits, from 1 to MaxPermits. A majority of the nodes
-// has to grant each, as with [Client.RedLock], and what that says of names holds here too.
-// A semaphore and a lock of one name have nothing to do with each other.
+// Semaphore describes a semaphore with the given number of permits, from 1 to MaxPermits. Each
+// permit needs a majority of the nodes. The rules for names are as for [Client.RedLock]. A
+// semaphore and a lock of the same name are independent.
 //
-// The number is what this program believes. All programs should say the same; if they
-// differ, no more permits are held than the largest of the numbers. To change it while
-// programs run, see [Semaphore.SetPermits], which from then on counts for all of them, whatever
-// they say.
+// All programs should give the same number. If they differ, at most the largest number of permits
+// is held. To change the number while programs run, use [Semaphore.SetPermits]: it then counts for
+// all programs, whatever number they give.
 func (c *Client) Semaphore(name string, permits int) *Semaphore {
 	return newSemaphore(c, name, permits, LockOptions{})
 }
 
-// With is the same semaphore with these options, and no others: what an earlier With had set is
-// forgotten. WaitFair is no different from WaitQueued here, and NoHandover has no effect, as
-// permits are never handed over within a client. Options that make no sense are reported
-// by every method, as an [*InvalidError].
+// With returns the same semaphore with these options, which replace all earlier ones. WaitFair
+// works as WaitQueued here. NoHandover has no effect, as permits are never handed over within a
+// client. Every method reports invalid options, as an [*InvalidError].
 func (s *Semaphore) With(o LockOptions) *Semaphore {
 	return newSemaphore(s.client, s.name, s.lock.slots.Permits, o)
 }
 
 func newSemaphore(c *Client, name string, permits int, o LockOptions) *Semaphore {
 	p := c.slotTables.Of(name)
-	// What With makes of a lock of that name is right here, but for the names on the nodes.
+	// The options apply as they do to a lock of that name; only the names on the nodes differ.
 	l := newLock(c, []string{name}, quorum.Majority())
 	if o != (LockOptions{}) {
 		l = l.With(o)
@@ -66,10 +64,10 @@ func newSemaphore(c *Client, name string, permits int, o LockOptions) *Semaphore
 	return &Semaphore{client: c, name: name, lock: l}
 }
 
-// Name is the name of the semaphore.
+// Name returns the name of the semaphore.
 func (s *Semaphore) Name() string { return s.name }
 
-// lockFor is what acquires n permits.
+// lockFor returns the lock that acquires n permits.
 func (s *Semaphore) lockFor(n int) *Lock {
 	l := *s.lock
 	l.names = l.queueName[:]
@@ -84,38 +82,37 @@ func (s *Semaphore) lockFor(n int) *Lock {
 }
 
 func tooManyPermits(n, size int) string {
-	return fmt.Sprintf("%d permits are more than the %d that there are", n, size)
+	return fmt.Sprintf("%d permits requested, the semaphore has %d", n, size)
 }
 
 // Acquire takes n permits at once, all or none, and waits for them as long as ctx allows. The
-// result is one lease, which gives all of them back together.
+// result is one lease, whose release gives all of them back.
 //
-// Turns are in the order in which clients came, and within a client in the order of calls, as
-// far as clocks agree. Who waits for several permits is not overtaken by those who want fewer: they
-// wait until it has got its own. Nobody polls: who gives permits back wakes as many as they
-// are enough for.
+// Acquire is FIFO: across clients in the order in which they came, and within a client in the order
+// of calls, as exactly as clocks agree. A waiter for several permits is not overtaken by waiters
+// for fewer: these wait until it has its permits. Waiters do not poll: a release wakes as many
+// waiters as its permits suffice for.
 //
-// While permits are free it takes one round trip if this client names free slots. It does as
-// long as it knows which are; else the nodes tell it, and the second does. See
-// docs/semaphore.md.
+// If permits are free, Acquire takes one round trip when this client knows which slots are free.
+// Otherwise the nodes tell it, and it takes two. See docs/semaphore.md.
 //
-// Every call takes permits of its own: leases of a semaphore are not nested, whatever the
-// context. A context that holds so many permits that it would have to wait for itself gets
-// ErrOverlap. The rest is as for [Lock.Acquire]: ctx bounds the acquisition only, and the
-// errors are the same, with the [*InvalidError] for more permits than there are besides. That
-// of a full semaphore is a [*HeldError], which names one of those who hold permits.
+// Every call takes permits of its own: leases of a semaphore are not nested, whatever the context.
+// If the context holds so many permits that the call would wait for itself, the error is
+// ErrOverlap. The rest is as for [Lock.Acquire]: ctx bounds only the acquisition, and the errors
+// are the same. In addition, asking for more permits than the semaphore has is an [*InvalidError].
+// If the semaphore is full, the [*HeldError] names one of the holders.
 func (s *Semaphore) Acquire(ctx context.Context, n int) (*Lease, error) {
 	return s.acquire(ctx, n, (*Lock).acquireWaiting)
 }
 
-// TryAcquire takes n permits if that is possible now, without waiting for anybody. It
-// fails as [Lock.TryAcquire] does: with a [*HeldError] if too few are free, or are left to
-// somebody who waits and came before; and with a [*NoQuorumError] if too few nodes answer.
+// TryAcquire takes n permits if it can at once, without waiting for other holders. It fails as
+// [Lock.TryAcquire] does: with a [*HeldError] if too few permits are free or they are reserved for
+// earlier waiters, and with a [*NoQuorumError] if too few nodes answer.
 func (s *Semaphore) TryAcquire(ctx context.Context, n int) (*Lease, error) {
 	return s.acquire(ctx, n, (*Lock).acquireNow)
 }
 
-// Do runs fn while it holds n permits. It is to Acquire as [Lock.Do] is to Lock.Acquire.
+// Do runs fn while it holds n permits. It relates to Acquire as [Lock.Do] does to [Lock.Acquire].
 func (s *Semaphore) Do(ctx context.Context, n int, fn func(ctx context.Context) error) error {
 	l, err := s.acquirable(ctx, n)
 	if err != nil {
@@ -132,8 +129,8 @@ func (s *Semaphore) acquire(ctx context.Context, n int, way func(*Lock, context.
 	return l.acquire(ctx, way)
 }
 
-// acquirable is what acquires n permits. If there seem to be fewer than ctx would then hold, it asks
-// the nodes, as the number may have been set since.
+// acquirable returns the lock that acquires n permits. If ctx would then hold more permits than
+// there seem to be, it first asks the nodes: the number may have been set since.
 func (s *Semaphore) acquirable(ctx context.Context, n int) (*Lock, error) {
 	l := s.lockFor(n)
 	if err := l.validate(ctx); err != nil {
@@ -150,22 +147,23 @@ func (s *Semaphore) acquirable(ctx context.Context, n int) (*Lock, error) {
 	return l, nil
 }
 
-// maxSlotAttempts bounds how often a TryAcquire asks for slots that nodes have just said are free.
+// maxSlotAttempts bounds how often a TryAcquire asks for slots that the nodes have just reported as
+// free.
 const maxSlotAttempts = 5
 
-// slotsWereMisnamed reports whether an attempt that failed had named slots that are taken, while enough
+// slotsWereMisnamed reports whether a failed attempt asked for slots that are taken, while enough
 // others are free.
 func (l *Lock) slotsWereMisnamed(tries int, err error) bool {
 	var held *HeldError
 	if l.slots == nil || tries >= maxSlotAttempts || !errors.As(err, &held) {
 		return false
 	}
-	left := held.Owner == "" && held.TTL > 0 // to somebody who came before
+	left := held.Owner == "" && held.TTL > 0 // reserved for an earlier waiter
 	return !left && l.slots.Promising(l.need)
 }
 
-// pickSlots is the lock on the names that an attempt asks for: those of a semaphore are chosen
-// anew each time, by what nodes have told its waiter, if there is one.
+// pickSlots returns the lock on the names for one attempt. For a semaphore it chooses the slots
+// anew each time, by the hints that nodes have sent to the waiter, if any.
 func (l *Lock) pickSlots(w *waiter) (*Lock, error) {
 	if l.slots == nil {
 		return l, nil
@@ -183,14 +181,15 @@ func (l *Lock) pickSlots(w *waiter) (*Lock, error) {
 	return &m, nil
 }
 
-// returnSlots ends what named began: an attempt, or the lease that came of it.
+// returnSlots ends what pickSlots began: an attempt, or the lease that it became.
 func (l *Lock) returnSlots(released bool) {
 	if l.slots != nil {
 		l.slots.GiveUp(l.names, released)
 	}
 }
 
-// displayName is what people are told for a name of the lock.
+// displayName returns the name to show for a name of the lock: a semaphore's name instead of a
+// slot's.
 func (l *Lock) displayName(name string) string {
 	if l.slots != nil {
 		return l.slots.Semaphore
@@ -198,9 +197,10 @@ func (l *Lock) displayName(name string) string {
 	return name
 }
 
-// Slots are the numbers of the permits that ctx carries, as [Lease.Slots] and [Lease.Token] tell
-// them of a lease: ctx is the context that Do gives its function, or one with a [Lease.Context] in
-// it. Of several leases it is the last that was acquired. It is ok also when that has ended since.
+// Slots returns the slot numbers and the token of the permits that ctx carries; see [Lease.Slots]
+// and [Lease.Token]. ctx is the context that Do passes to its function, or one that holds a
+// [Lease.Context]. Of several leases it is the last acquired. ok is true even if that lease has
+// ended since.
 func (s *Semaphore) Slots(ctx context.Context) (slots []int, token uint64, ok bool) {
 	if ctx == nil {
 		return nil, 0, false
@@ -213,12 +213,12 @@ func (s *Semaphore) Slots(ctx context.Context) (slots []int, token uint64, ok bo
 	return q.innermost.slotNumbers(), q.innermost.token, true
 }
 
-// Slots are the numbers of the permits that the lease is for, from 0 to one less than there are,
-// in ascending order; nil for the lease of a lock. While the lease is valid nobody else has one of
-// them, so they can stand for something that there is as many of: a port, a shard.
+// Slots returns the numbers of the lease's permits, from 0 to the number of permits - 1, in
+// ascending order; nil for the lease of a lock. While the lease is valid, no other owner has one of
+// them. So they can stand for one of several resources: a port, a shard.
 func (l *Lease) Slots() []int { return l.lease.slotNumbers() }
 
-// slotNumbers are those that it has.
+// slotNumbers implements Lease.Slots.
 func (t *lease) slotNumbers() []int {
 	s := t.lock.slots
 	if s == nil {
@@ -236,11 +236,11 @@ func (t *lease) slotNumbers() []int {
 type permitQuery struct {
 	pool    *slots.Pool
 	permits int
-	// innermost is the lease that was acquired last, whether it is still valid or not.
+	// innermost is the lease that was acquired last, even if it has ended.
 	innermost *lease
 }
 
-// count adds those of a lease.
+// count adds the permits of a lease.
 func (q *permitQuery) count(t *lease) {
 	s := t.lock.slots
 	if s == nil || s.Pool != q.pool {
@@ -254,15 +254,15 @@ func (q *permitQuery) count(t *lease) {
 	}
 }
 
-// wouldSelfDeadlock reports whether a context holds so many permits that there would be too few
-// even if nobody else had any.
+// wouldSelfDeadlock reports whether the context holds so many permits that the rest would not
+// suffice, even if no other owner had any.
 func (l *Lock) wouldSelfDeadlock(ctx context.Context) bool {
 	size, _ := l.slots.Size()
 	has := l.permitsHeldBy(ctx)
 	return has > 0 && has+l.slots.Want > size
 }
 
-// permitsHeldBy is how many permits a context holds.
+// permitsHeldBy returns how many permits a context holds.
 func (l *Lock) permitsHeldBy(ctx context.Context) int {
 	if ctx.Value(anyKey{}) == nil {
 		return 0

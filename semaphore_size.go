@@ -11,20 +11,21 @@ import (
 	"github.com/quorumlock/quorumlock/quorum"
 )
 
-// SetPermits sets how many permits the semaphore has, from 1 to MaxPermits, for all programs
-// and whatever they were configured with, until it is set again. Of several who set it at the
-// same time, the last one counts.
+// SetPermits sets how many permits the semaphore has, from 1 to MaxPermits, until it is set again.
+// The number counts for all programs, whatever number they were configured with. Of several
+// concurrent calls, the last one counts.
 //
-// Once it returns nil, no permit is granted any more beyond that number, but to acquisitions
-// that were under way. It takes no permit from anybody: where there are fewer now, those who
-// hold too many keep them until they release them. Where there are more, waiters get them at
-// once.
+// After it returns nil, only acquisitions that were already running may get permits beyond that
+// number. It takes no permit away: if the number shrinks, holders keep their permits until they
+// release them. If it grows, waiters get the new permits at once.
 //
-// The nodes keep the number as they keep locks, in memory, and without a TTL. It counts as long
-// as so many of them know it that the others are no quorum; those that have lost it, or were
-// down, learn it again from the first who knows it and is granted a permit there. Below that,
-// each program goes back to what it was configured with. A [*NoQuorumError] says that too few
-// nodes have taken it; it may count or not, and to repeat it does no harm.
+// The nodes keep the number in memory, as they keep locks, and without a TTL. It counts while
+// enough nodes know it that the others are no quorum. A node that lost it, or was down, learns it
+// from the next client that knows it and acquires a permit there. If too few nodes know it, each
+// program uses its configured number again.
+//
+// A [*NoQuorumError] means that too few nodes have taken the number. It may count or not, and
+// repeating the call is harmless.
 func (s *Semaphore) SetPermits(ctx context.Context, permits int) error {
 	l := s.lockFor(1)
 	if permits < 1 || permits > MaxPermits {
@@ -53,8 +54,8 @@ func (s *Semaphore) SetPermits(ctx context.Context, permits int) error {
 	return &NoQuorumError{Op: node.Resize.String(), Names: l.Names(), Need: l.need, Total: l.client.nodes.Len()}
 }
 
-// Permits is how many permits there are by what the nodes know: the number that was set last, or
-// the one that this semaphore was made with if none was. It fails as [Lock.Inspect] does.
+// Permits returns how many permits there are, as the nodes know it: the number that was set last,
+// or this semaphore's configured number if none was. It fails as [Lock.Inspect] does.
 func (s *Semaphore) Permits(ctx context.Context) (int, error) {
 	l := s.lockFor(1)
 	if err := l.beginInspect(ctx); err != nil {
@@ -73,8 +74,8 @@ func (s *Semaphore) Permits(ctx context.Context) (int, error) {
 	return size, nil
 }
 
-// beginInspect says what is wrong with a call before anything is sent, and registers it if there is
-// nothing: leave ends it.
+// beginInspect checks a call before anything is sent, and registers it. After a nil error,
+// Client.endCall must follow.
 func (l *Lock) beginInspect(ctx context.Context) error {
 	if err := l.validate(ctx); err != nil {
 		return err
@@ -85,19 +86,19 @@ func (l *Lock) beginInspect(ctx context.Context) error {
 	return l.client.beginCall()
 }
 
-// sizeGather gathers what every node says to a size.
+// sizeGather collects the answers of all nodes to a size.
 type sizeGather struct {
 	lock *Lock
 	done chan struct{}
 
 	mu    sync.Mutex
 	tally quorum.Tally
-	// latest is the latest setting that any has told.
+	// latest is the latest setting that a node reported.
 	latest node.PoolState
 	errs   []NodeError
 }
 
-// askSize sends a size to all nodes and waits for their answers.
+// askSize sends a size to all nodes, and waits for their answers.
 func (l *Lock) askSize(ctx context.Context, p node.Pool) (*sizeGather, error) {
 	r := &sizeGather{lock: l, done: make(chan struct{}), tally: quorum.NewTally(l.client.nodes.Len(), l.need)}
 	v := dispatch.NewCalls(l.client.nodes.Len(), node.Op{Kind: node.Resize, Names: []string{p.Name}, Pool: p, Limits: l.client.cfg.limits()})
@@ -118,7 +119,7 @@ func (l *Lock) askSize(ctx context.Context, p node.Pool) (*sizeGather, error) {
 	}
 }
 
-// answer is what one node says.
+// Answer implements dispatch.Receiver.
 func (r *sizeGather) Answer(c *dispatch.Call, reply *node.Reply) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -139,7 +140,7 @@ func (r *sizeGather) Answer(c *dispatch.Call, reply *node.Reply) {
 	}
 }
 
-// failure says why too few nodes have agreed.
+// failure returns the error that says why too few nodes agreed.
 func (r *sizeGather) failure() error {
 	return &NoQuorumError{
 		Op: node.Resize.String(), Names: r.lock.Names(), Need: r.tally.Need(), Agreed: r.tally.Granted() + r.tally.Denied(),

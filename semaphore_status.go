@@ -8,28 +8,28 @@ import (
 	"github.com/quorumlock/quorumlock/node"
 )
 
-// SemaphoreStatus is who holds the permits of a semaphore, as its nodes see it at one time.
+// SemaphoreStatus says which owners hold the permits of a semaphore, as its nodes reported it.
 type SemaphoreStatus struct {
-	// Name is that of the semaphore.
+	// Name is the name of the semaphore.
 	Name string
-	// Permits is how many there are.
+	// Permits is the number of permits.
 	Permits int
-	// Need is how many nodes have to grant a permit.
+	// Need is how many nodes must grant a permit.
 	Need int
-	// Nodes has one entry for each node, in the order of the configuration. The names of
-	// holders are the keys of the permits' slots.
+	// Nodes has one entry for each node, in the order of the configuration. The names in its
+	// Holders are the keys of the permits' slots.
 	Nodes []NodeStatus
 }
 
-// PermitHolder is who holds permits on enough nodes.
+// PermitHolder is an owner that holds permits on enough nodes.
 type PermitHolder struct {
 	// Owner is the id of the lease; see [Lease.Owner].
 	Owner string
-	// Slots are the numbers of its permits.
+	// Slots are the slot numbers of its permits.
 	Slots []int
 }
 
-// Holders are all who have permits on enough nodes, by their owner ids.
+// Holders returns all owners that have permits on enough nodes, sorted by owner id.
 func (s *SemaphoreStatus) Holders() []PermitHolder {
 	pool := node.PoolName(s.Name)
 	slots := make(map[string][]int)
@@ -55,7 +55,7 @@ func (s *SemaphoreStatus) Holders() []PermitHolder {
 	return holders
 }
 
-// Available is how many permits are free on enough of the nodes that answered.
+// Available returns how many permits are free on enough of the nodes that answered.
 func (s *SemaphoreStatus) Available() (n int) {
 	pool := node.PoolName(s.Name)
 	held := make([]int, s.Permits)
@@ -79,11 +79,11 @@ func (s *SemaphoreStatus) Available() (n int) {
 	return n
 }
 
-// Inspect asks every node how many permits there are, and who holds them. It takes two round
-// trips, waits for all nodes, each bounded by its timeout, and changes nothing. It returns what
-// it learnt also with an error: a [*NoQuorumError] if fewer nodes answered than have to grant a
-// permit, or ctx's error; and nothing if that happened before it knew how many permits there
-// are.
+// Inspect asks every node for the number of permits and their holders. It changes nothing. It takes
+// two round trips, and waits for all nodes, each bounded by its timeout.
+//
+// With an error it still returns the answers it has, unless it does not know the number of permits.
+// The error is a [*NoQuorumError] if fewer nodes answered than a permit needs, or ctx's error.
 func (s *Semaphore) Inspect(ctx context.Context) (*SemaphoreStatus, error) {
 	permits, err := s.Permits(ctx)
 	if err != nil {
@@ -101,8 +101,8 @@ func (s *Semaphore) Inspect(ctx context.Context) (*SemaphoreStatus, error) {
 	return &SemaphoreStatus{Name: s.name, Permits: permits, Need: status.Need, Nodes: status.Nodes}, err
 }
 
-// Available is how many permits are free now, as [Semaphore.Inspect] finds out. By the time that
-// it returns, that may have changed.
+// Available returns how many permits are free now, from [Semaphore.Inspect]. The number may have
+// changed by the time it returns.
 func (s *Semaphore) Available(ctx context.Context) (int, error) {
 	status, err := s.Inspect(ctx)
 	if err != nil {

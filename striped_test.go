@@ -9,12 +9,13 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/quorumlock/quorumlock"
+	"github.com/quorumlock/quorumlock/internal/fleet"
 )
 
 // Processes of all versions have to find the same stripe, so these never change.
 func TestTheStripesOfNames(t *testing.T) {
-	inVirtualTime(t, 1, func(t *testing.T, f *fleet) {
-		client := f.client()
+	fleet.InVirtualTime(t, 1, func(t *testing.T, f *fleet.Fleet) {
+		client := f.Client()
 		for _, tc := range []struct {
 			name                string
 			two, sixteen, prime int
@@ -39,9 +40,9 @@ func TestTheStripesOfNames(t *testing.T) {
 
 // However regular names are, no stripe gets many more of them than others.
 func TestNamesSpreadOverStripes(t *testing.T) {
-	inVirtualTime(t, 1, func(t *testing.T, f *fleet) {
+	fleet.InVirtualTime(t, 1, func(t *testing.T, f *fleet.Fleet) {
 		for _, stripes := range []int{2, 10, 64, 127} {
-			s := f.client().Striped("s", stripes)
+			s := f.Client().Striped("s", stripes)
 			for _, pattern := range []string{"%d", "order:%08d", "%d000", "even:%d0"} {
 				const each = 1000
 				counts := make([]int, stripes)
@@ -70,8 +71,8 @@ func sharing(s *quorumlock.Striped, name string) (same, other string) {
 }
 
 func TestStripesExclude(t *testing.T) {
-	inVirtualTime(t, 3, func(t *testing.T, f *fleet) {
-		one, two := f.client().Striped("orders", 8), f.client().Striped("orders", 8)
+	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
+		one, two := f.Client().Striped("orders", 8), f.Client().Striped("orders", 8)
 		same, other := sharing(one, "a")
 		lease, err := one.Lock("a").Acquire(t.Context())
 		require.NoError(t, err)
@@ -95,15 +96,15 @@ func TestStripesExclude(t *testing.T) {
 		lease, err = two.Lock(same).TryAcquire(t.Context())
 		require.NoError(t, err)
 		require.NoError(t, lease.Release(t.Context()))
-		f.noKeys()
+		f.RequireNoKeys()
 	})
 }
 
 // Several names are taken in one step: each stripe once, by a majority.
 func TestSeveralStripes(t *testing.T) {
-	inVirtualTime(t, 3, func(t *testing.T, f *fleet) {
-		f.stop(1)
-		s := f.client().Striped("orders", 8)
+	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
+		f.Stop(1)
+		s := f.Client().Striped("orders", 8)
 		same, other := sharing(s, "a")
 		lock := s.Locks("a", same, other, "a")
 		require.Len(t, lock.Names(), 2)
@@ -122,13 +123,13 @@ func TestSeveralStripes(t *testing.T) {
 		}
 		require.Len(t, s.Locks(many...).Names(), 8)
 		require.NoError(t, s.Locks(many...).Do(t.Context(), func(ctx context.Context) error { return ctx.Err() }))
-		f.noKeys()
+		f.RequireNoKeys()
 	})
 }
 
 func TestStripesThatMakeNoSense(t *testing.T) {
-	inVirtualTime(t, 1, func(t *testing.T, f *fleet) {
-		client := f.client()
+	fleet.InVirtualTime(t, 1, func(t *testing.T, f *fleet.Fleet) {
+		client := f.Client()
 		names := make([]string, 10*quorumlock.MaxNames)
 		for i := range names {
 			names[i] = fmt.Sprint(i)
@@ -137,7 +138,7 @@ func TestStripesThatMakeNoSense(t *testing.T) {
 			lock *quorumlock.Lock
 			want string
 		}{
-			{client.Striped("s", 0).Lock("a"), "0 stripes are not between 1 and 1048576"},
+			{client.Striped("s", 0).Lock("a"), "0 stripes requested, the range is 1 to 1048576"},
 			{client.Striped("s", -1).Lock("a"), "-1 stripes"},
 			{client.Striped("s", quorumlock.MaxStripes+1).Locks("a", "b"), "1048577 stripes"},
 			{client.Striped("", 5).Lock("a"), "prefix of the stripes is empty"},

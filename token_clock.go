@@ -8,30 +8,31 @@ import (
 	"github.com/quorumlock/quorumlock/quorum"
 )
 
-// tokenClock proposes fencing tokens. A proposal is the time, unless a larger token of the
-// name has been seen: of a client whose clock is ahead, or of this microsecond.
+// tokenClock proposes fencing tokens. A proposal is the time in microseconds, unless the client has
+// seen a larger token of the name. A larger one comes from a client whose clock is ahead, or from
+// the same microsecond.
 type tokenClock struct {
 	clock clock.Clock
-	// maxAhead is how far ahead of this clock a token can be that a node took: one that is
-	// further comes from a node that is broken, and to outbid it would help nobody.
+	// maxAhead bounds how far ahead of this clock a plausible token is. A larger token comes from a
+	// broken node, and a higher proposal would not help.
 	maxAhead time.Duration
-	// freshness is how long after it was made a proposal counts as the time.
+	// freshness is how long a proposal counts as the current time.
 	freshness time.Duration
 
 	mu sync.Mutex
-	// seenAhead has, by name, the largest token seen, as long as the clock has not passed
-	// it: after that it is of no use. Most clients never see one.
+	// seenAhead has, by name, the largest token seen. An entry is useful only until the clock has
+	// passed it. Most clients never have one.
 	seenAhead map[string]uint64
-	// sweepAt is how many names there may be before those of no use are thrown out.
+	// sweepAt is the number of names at which useless entries are swept.
 	sweepAt int
 }
 
-// minSweep is from how many names on it is worth looking for those of no use.
+// minSweep is the least number of names for which a sweep is worth its cost.
 const minSweep = 64
 
 func (t *tokenClock) now() int64 { return t.clock.Wall().UnixMicro() }
 
-// propose makes a token for these names that is larger than seen.
+// propose returns a token for these names that is larger than seen.
 func (t *tokenClock) propose(names []string, seen uint64) uint64 {
 	now := t.now()
 	t.mu.Lock()
@@ -46,14 +47,14 @@ func (t *tokenClock) propose(names []string, seen uint64) uint64 {
 	return quorum.NextToken(now, seen)
 }
 
-// isCurrent reports whether a token is the time, or was a moment ago. If a node refuses one
-// that is not, this clock may be right all the same.
+// isCurrent reports whether a token is the time, or was within freshness. If a node rejects another
+// token, this clock may still be right.
 func (t *tokenClock) isCurrent(token uint64) bool {
 	now := uint64(max(t.now(), 0))
 	return token <= now && now-token <= uint64(t.freshness.Microseconds())
 }
 
-// observe notes a token of a name.
+// observe records a token of these names.
 func (t *tokenClock) observe(token uint64, names ...string) {
 	now := max(t.now(), 0)
 	if token < uint64(now) || !t.plausible(token, now) {
@@ -72,14 +73,14 @@ func (t *tokenClock) observe(token uint64, names ...string) {
 	}
 }
 
-// plausible reports whether a node can have taken a token. It need not be for ever: this
-// clock may be set back.
+// plausible reports whether a node can have accepted a token. The answer may change: this clock may
+// be set back.
 func (t *tokenClock) plausible(token uint64, now int64) bool {
 	return token < uint64(max(now, 0)+t.maxAhead.Microseconds())
 }
 
-// sweep throws out what the clock has passed. As it is done when the number of names has
-// doubled, it costs each of them little.
+// sweep deletes entries that the clock has passed. It runs when the number of names has doubled, so
+// the cost per name is small. Requires t.mu.
 func (t *tokenClock) sweep(now int64) {
 	for name, token := range t.seenAhead {
 		if token < uint64(now) {

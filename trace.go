@@ -10,28 +10,30 @@ import (
 	"github.com/quorumlock/quorumlock/quorum"
 )
 
-// trace gathers what the hook Acquisition is told of one call that acquires. There is none
-// unless that hook is set, and then its methods do nothing.
+// trace records one acquiring call for the hook Acquisition. It is nil unless that hook is set: a
+// nil trace records nothing.
 //
-// A call has returned before the slower nodes have voted: the trail ends when all of them have.
-// It travels in the context of the attempts, as the call may be a waiter's or not.
+// A call returns before the slower nodes have voted, and the trace ends when all have. The trace
+// travels in the context of the attempts, as an attempt is made either by a waiter or by
+// TryAcquire.
 type trace struct {
 	client *Client
 	began  time.Duration
 
 	mu    sync.Mutex
 	event AcquisitionEvent
-	// open counts the votes that are out, and the call itself.
+	// open counts the missing votes, and the call itself until it returns.
 	open int
 }
 
-// maxTraceVotes bounds the votes that a trail keeps, as somebody may wait for long.
+// maxTraceVotes bounds the votes that a trace keeps, as a caller may wait for long.
 const maxTraceVotes = 128
 
-// traceKey finds the trail in a context.
+// traceKey finds the trace in a context.
 type traceKey struct{}
 
-// startTrace begins the trail of a call, if anybody wants to know. The context is for its attempts.
+// startTrace starts the trace of a call if the hook is set. The returned context is for the
+// attempts.
 func (l *Lock) startTrace(ctx context.Context) (context.Context, *trace) {
 	if l.client.cfg.Hooks.Acquisition == nil {
 		return ctx, nil
@@ -42,7 +44,7 @@ func (l *Lock) startTrace(ctx context.Context) (context.Context, *trace) {
 	return context.WithValue(ctx, traceKey{}, t), t
 }
 
-// traceFrom is the trail of the call that an attempt is made for.
+// traceFrom returns the trace of the call that an attempt belongs to, or nil.
 func (c *Client) traceFrom(ctx context.Context) *trace {
 	if c.cfg.Hooks.Acquisition == nil {
 		return nil
@@ -51,24 +53,24 @@ func (c *Client) traceFrom(ctx context.Context) *trace {
 	return t
 }
 
-// tracedAttempt makes an attempt, and notes how long that took.
+// tracedAttempt makes an attempt, and records how long it took.
 func (l *Lock) tracedAttempt(ctx context.Context, w *waiter) (*grant, retry, error) {
 	t := l.client.traceFrom(ctx)
 	if t == nil {
 		return l.attempt(ctx, w)
 	}
 	began := l.client.clock.Now()
-	h, again, err := l.attempt(ctx, w)
+	g, again, err := l.attempt(ctx, w)
 	took := l.client.clock.Now() - began
 
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.event.Attempts++
 	t.event.Asking += took
-	return h, again, err
+	return g, again, err
 }
 
-// onReturn notes what the call came to.
+// onReturn records the outcome of the call.
 func (t *trace) onReturn(got *lease, err error) {
 	if t == nil {
 		return
@@ -85,7 +87,7 @@ func (t *trace) onReturn(got *lease, err error) {
 	t.done()
 }
 
-// onAsked notes that a node is asked to vote.
+// onAsked records that a node is asked to vote.
 func (t *trace) onAsked() {
 	if t == nil {
 		return
@@ -95,7 +97,7 @@ func (t *trace) onAsked() {
 	t.open++
 }
 
-// onVote notes what it voted.
+// onVote records the vote of a node.
 func (t *trace) onVote(e VoteEvent) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -107,44 +109,44 @@ func (t *trace) onVote(e VoteEvent) {
 	t.done()
 }
 
-// done has one thing less to wait for, and tells the hook when nothing is left. The mutex is held.
+// done counts one vote or call less, and tells the hook when none is left. Requires t.mu.
 func (t *trace) done() {
 	if t.open--; t.open == 0 {
 		report(&t.client.reporter, t.client.cfg.Hooks.Acquisition, t.event)
 	}
 }
 
-// reportVote tells the hooks what a node voted, if anybody wants to know. The mutex is held.
-func (h *grant) reportVote(kind node.Kind, i int, sent time.Duration, r *node.Reply, v quorum.Vote) {
-	hook := h.client.cfg.Hooks.Voted
-	trail := h.trace
+// reportVote tells the hooks how a node voted. Requires g.mu.
+func (g *grant) reportVote(kind node.Kind, i int, sent time.Duration, r *node.Reply, v quorum.Vote) {
+	hook := g.client.cfg.Hooks.Voted
+	tr := g.trace
 	if kind != node.Acquire {
-		trail = nil
+		tr = nil
 	}
-	if hook == nil && trail == nil {
+	if hook == nil && tr == nil {
 		return
 	}
 	e := VoteEvent{
-		Node: h.client.nodes.Name(i), Op: kind, Names: h.lock.Names(), Owner: h.owner,
-		Vote: v, Unsent: r.Unsent, At: h.client.clock.Wall(), Err: h.denialError(kind, i, r, v),
+		Node: g.client.nodes.Name(i), Op: kind, Names: g.lock.Names(), Owner: g.owner,
+		Vote: v, Unsent: r.Unsent, At: g.client.clock.Wall(), Err: g.denialError(kind, i, r, v),
 	}
 	if !r.Unsent {
-		e.Took = h.client.clock.Now() - sent
+		e.Took = g.client.clock.Now() - sent
 	}
-	report(&h.client.reporter, hook, e)
-	if trail != nil {
-		trail.onVote(e)
+	report(&g.client.reporter, hook, e)
+	if tr != nil {
+		tr.onVote(e)
 	}
 }
 
-// denialError is why a node did not grant. The mutex is held.
-func (h *grant) denialError(kind node.Kind, i int, r *node.Reply, v quorum.Vote) error {
+// denialError returns why a node did not grant. Requires g.mu.
+func (g *grant) denialError(kind node.Kind, i int, r *node.Reply, v quorum.Vote) error {
 	switch {
 	case v == quorum.Granted:
 		return nil
 	case kind == node.Acquire && r.Outcome == node.Denied:
-		return &HeldError{Name: h.lock.displayName(r.Holder.Name), Owner: r.Holder.Owner, TTL: r.Holder.TTL}
+		return &HeldError{Name: g.lock.displayName(r.Holder.Name), Owner: r.Holder.Owner, TTL: r.Holder.TTL}
 	default:
-		return replyError(h.refusals.get(i))
+		return replyError(g.refusals.get(i))
 	}
 }

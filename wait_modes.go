@@ -5,27 +5,27 @@ import (
 	"time"
 )
 
-// Waiting says how Acquire waits for a lock that somebody else holds.
+// Waiting says how Acquire waits for a lock that is held.
 type Waiting uint8
 
 const (
-	// WaitDefault is what the client's Config says, and there WaitQueued.
+	// WaitDefault is the setting of the client's Config. In a Config it means WaitQueued.
 	WaitDefault Waiting = iota
-	// WaitQueued has waiters stand in a queue on each node, in the order in which
-	// they came; they are woken one at a time by whoever releases the lock. Within a client
-	// the lock may pass from one to the next without the network, see [Handover], so the
-	// order across clients is that of their turns, not of single waiters.
+	// WaitQueued queues the waiter on each node, in the order of arrival. A release wakes one
+	// waiter at a time. Within a client, the lock may pass from one waiter to the next without the
+	// network; see [Handover]. So the order across clients is the order of their turns, not of
+	// single waiters.
 	WaitQueued
-	// WaitFair is WaitQueued strictly in the order in which waiters came, as far as the clocks
-	// of clients agree: nothing is handed over.
+	// WaitFair is WaitQueued strictly in the order in which waiters came, as exactly as the clocks
+	// of clients agree. Leases are not handed over.
 	WaitFair
-	// WaitSpin is for very many locks that are held for a very short time: nothing on the
-	// nodes tells of who waits, and nobody is woken. The lock is asked for again and again,
-	// at growing, jittered intervals between RetryMin and RetryMax.
+	// WaitSpin is for very many locks that are held for a very short time. Nodes keep no queue and
+	// wake no waiter. The client polls the lock at growing, jittered intervals between RetryMin and
+	// RetryMax.
 	WaitSpin
 )
 
-// String returns the name of the way.
+// String returns the name of the mode.
 func (w Waiting) String() string {
 	switch w {
 	case WaitDefault:
@@ -47,20 +47,19 @@ const (
 	DefaultHandoverTime = 100 * time.Millisecond
 )
 
-// Handover bounds how a lease passes from one waiter of a client to the next. That takes no
-// message to any node, so it is very much faster than a release and an acquisition; and
-// while it goes on, no other client has its turn. The next holder has a lease of its own,
-// with a larger token; that of the former has ended.
+// Handover bounds how a lease passes from one waiter of a client to the next. A hand-over takes no
+// message to any node, so it is far faster than a release and an acquisition. While hand-overs go
+// on, no other client has its turn. The next holder gets a lease of its own with a larger token;
+// the former lease has ended.
 //
-// It is for locks that renew themselves, and not for WaitFair.
+// Only locks that renew themselves are handed over, and not with WaitFair.
 type Handover struct {
-	// Off turns it off.
+	// Off turns hand-overs off.
 	Off bool
-	// MaxCount is how many times in a row a lease is handed over. Default:
-	// DefaultHandovers.
+	// MaxCount is how often in a row a lease is handed over. Default: DefaultHandovers.
 	MaxCount int
-	// MaxTime is how long after its grant by the nodes a lease may still be handed over.
-	// Default: DefaultHandoverTime.
+	// MaxTime is how long after the nodes' grant a lease may still be handed over. Default:
+	// DefaultHandoverTime.
 	MaxTime time.Duration
 }
 

@@ -10,42 +10,39 @@ import (
 	"github.com/quorumlock/quorumlock/node"
 )
 
-// waiter is one call of Acquire, from when it joins its line until it has a lease or gives
-// up.
+// waiter is one call of Acquire, from entering the local queue until it has a lease or gives up.
 type waiter struct {
 	lock *Lock
-	// began is when it joined, ticket the same by the wall clock, in microseconds.
-	began  time.Duration
-	number int64
-	// attempts counts them.
+	// began is when the waiter came. number is the same by the wall clock, in microseconds.
+	began    time.Duration
+	number   int64
 	attempts int
-	// noBlock is set when nodes refuse a block of tokens, where they may take a single one.
+	// noBlock is set when nodes refuse a block of tokens but may take a single one.
 	noBlock bool
-	// ticket is what nodes know of it; nil while they know nothing.
+	// ticket is the waiter's place in the nodes' queues; nil while it has none.
 	ticket *ticket
 
-	// What follows is guarded by the mutex of the lines.
+	// The fields below are guarded by the mutex of localQueues.
 
 	queue      *localQueue
 	prev, next *waiter
-	// handedOver is what was handed over to it.
+	// handedOver is the lease that was handed over to this waiter.
 	handedOver *lease
-	// attempting is set from when it makes an attempt until it waits again.
+	// attempting is set from the start of an attempt until the waiter waits again.
 	attempting bool
-	// stale is set when what it expects is out of date, as this client has had the lock
-	// since.
+	// stale is set when the forecast is out of date, since this client has held the lock meanwhile.
 	stale bool
-	// nudged tells it to look again; nil until it waits for the first time.
+	// nudged wakes the waiter's goroutine; nil until it first waits.
 	nudged chan struct{}
-	// blocked is set once it is known to wait for others.
+	// blocked is set once the waiter is known to wait for others.
 	blocked bool
-	// visibleTicket is its entry, for others to look at.
+	// visibleTicket is ticket, for other goroutines.
 	visibleTicket *ticket
-	// nextAttempt is when its next attempt is worthwhile, as long as its entry does not know better.
+	// nextAttempt is when the next attempt is due, unless the ticket has a forecast.
 	nextAttempt time.Duration
 }
 
-// waiterPool are those that never had to wait, so that nobody else knows them.
+// waiterPool reuses waiters that never had to wait: no other goroutine knows them.
 var waiterPool = sync.Pool{New: func() any { return &waiter{} }}
 
 func newWaiter(l *Lock) *waiter {
@@ -56,8 +53,8 @@ func newWaiter(l *Lock) *waiter {
 	return w
 }
 
-// now is the time; for a waiter that has not had to wait so far, when it came: that was a moment
-// ago.
+// now returns the time. For a waiter that did not have to wait yet, its arrival is close enough,
+// and saves a clock read.
 func (c *Client) now(w *waiter) time.Duration {
 	if w != nil && w.nudged == nil && w.attempts < 2 {
 		return w.began
@@ -65,17 +62,16 @@ func (c *Client) now(w *waiter) time.Duration {
 	return c.clock.Now()
 }
 
-// nudge has it look again. The mutex of the lines is held, or the channel is known to be
-// there.
+// nudge makes the waiter look again. Requires the mutex of localQueues, or that ensureNudge has
+// been called.
 func (w *waiter) nudge() {
 	select {
 	case w.nudged <- struct{}{}:
-	default: // it has not begun to wait, or has been told already
+	default: // it does not wait yet, or was nudged already
 	}
 }
 
-// run waits for its turn and makes attempts, until one succeeds, or it is given a
-// lease, or waiting is pointless.
+// run waits for turns and makes attempts until it gets a lease, or cannot get one.
 func (w *waiter) run(ctx context.Context) (*lease, error) {
 	for {
 		given, err := w.awaitTurn(ctx)
@@ -106,8 +102,8 @@ func (w *waiter) report(t *lease, handedOver bool) {
 	w.lock.reportAcquired(t, AcquiredEvent{Attempts: w.attempts, HandedOver: handedOver, Waited: t.grantedAt - w.began})
 }
 
-// giveUpReason is what is worth telling of a wait that ends after an attempt that came to err, or
-// before any: a whole attempt says more than one that was cut short.
+// giveUpReason returns the most useful error for a wait that ends. err is the error of the last
+// attempt, or nil. An attempt that was cut short says less than an earlier complete one.
 func (w *waiter) giveUpReason(err error) error {
 	if err != nil && !errors.Is(err, errCutShort) {
 		return err
@@ -125,16 +121,16 @@ func (w *waiter) giveUpReason(err error) error {
 	}
 }
 
-// attempt makes one, and tells the line what became of it.
+// attempt makes one attempt, and records its result in the local queue.
 func (w *waiter) attempt(ctx context.Context) (*grant, retry, error) {
 	w.attempts++
 	if w.ticket == nil && w.lock.waitMode != WaitSpin && w.lock.client.messages.subscriptions.Open() {
-		w.takeTicket() // a denial then leaves it in the queues at once
+		w.takeTicket() // a denial then queues it at once
 	}
 	h, again, err := w.lock.tracedAttempt(ctx, w)
-	ls := &w.lock.client.queues
-	ls.mu.Lock()
-	defer ls.mu.Unlock()
+	qs := &w.lock.client.queues
+	qs.mu.Lock()
+	defer qs.mu.Unlock()
 	w.noBlock = w.noBlock || h == nil && again.tokenRejected
 	if !errors.Is(err, errCutShort) {
 		w.queue.recordAttempt(err)
@@ -142,7 +138,7 @@ func (w *waiter) attempt(ctx context.Context) (*grant, retry, error) {
 	return h, again, err
 }
 
-// planNext says when the next attempt is worthwhile, after one that failed.
+// planNext schedules the next attempt after a failed one.
 func (w *waiter) planNext(again retry, err error) {
 	c := w.lock.client
 	due := c.clock.Now() + w.lock.backoffBefore(w.attempts, again)
@@ -158,11 +154,11 @@ func (w *waiter) planNext(again retry, err error) {
 	defer c.queues.mu.Unlock()
 	w.nextAttempt = due
 	w.queue.markBlocked(w)
-	w.attempting = false // from now on it waits: who gives up instead must not be given a lease
+	w.attempting = false // only from now on a lease may be handed over to it
 	w.queue.attempting--
 }
 
-// takeTicket makes its entry, with which it is told when nodes are free.
+// takeTicket takes the ticket with which nodes wake the waiter.
 func (w *waiter) takeTicket() {
 	if w.ticket == nil {
 		w.lock.client.queues.ensureNudge(w)
@@ -171,7 +167,15 @@ func (w *waiter) takeTicket() {
 	}
 }
 
-// awaitTurn returns when an attempt is worthwhile, with a lease that was handed over, or with an
+// publishTicket makes the ticket visible to other waiters.
+func (w *waiter) publishTicket() {
+	qs := &w.lock.client.queues
+	qs.mu.Lock()
+	defer qs.mu.Unlock()
+	w.visibleTicket = w.ticket
+}
+
+// awaitTurn returns when an attempt is due, or with a lease that was handed over. It returns an
 // error when ctx or the client has ended.
 func (w *waiter) awaitTurn(ctx context.Context) (given *lease, err error) {
 	c := w.lock.client
@@ -204,7 +208,7 @@ func (w *waiter) awaitTurn(ctx context.Context) (given *lease, err error) {
 	}
 }
 
-// untilAttempt says how long to wait before an attempt, unless nudged: 0 if that is worthwhile now.
+// untilAttempt returns how long to wait for the next attempt unless nudged; 0 if it is due now.
 func (w *waiter) untilAttempt() (given *lease, nudged <-chan struct{}, wait time.Duration) {
 	c := w.lock.client
 	c.queues.mu.Lock()
@@ -226,15 +230,16 @@ func (w *waiter) untilAttempt() (given *lease, nudged <-chan struct{}, wait time
 	return nil, w.nudged, wait
 }
 
-// mayAttempt reports whether it is to talk to the nodes: the first of a line is, while nobody of this
-// client holds the lock. In fair order it does so before, too, to have its place in the queues
-// by the time of the release: others who came later would go first. The mutex of the lines
-// is held.
+// mayAttempt reports whether the waiter may talk to the nodes. Requires the mutex of localQueues.
 //
-// Readers are all up, as what one has is of no use to the others.
+// The first waiter of a local queue may, while this client does not hold the lock. In fair order it
+// may even then: it needs its place in the nodes' queues before the release, or later waiters of
+// other clients would go first.
 //
-// Those who wait for permits of a semaphore do so together as long as none of them is known to wait
-// for others, and there may be enough for all; and who is in the queues is woken for itself.
+// All readers may, since one reader's lease does not serve another.
+//
+// Waiters for permits of a semaphore may together, while none is known to wait for others and there
+// may be enough permits for all. A waiter with a ticket is woken for itself, so it may too.
 func (w *waiter) mayAttempt() bool {
 	if w.lock.slots != nil {
 		return w.queue.head == w || w.visibleTicket != nil || w.queue.blocked == 0 && int(w.queue.attempting) < w.lock.slots.Permits
@@ -242,14 +247,14 @@ func (w *waiter) mayAttempt() bool {
 	return w.lock.shared || w.queue.head == w && (w.queue.heldBy == nil || w.lock.waitMode == WaitFair)
 }
 
-// ensureNudge makes it one that can be nudged. The mutex of the lines is held.
+// ensureNudge makes sure that the waiter can be nudged. Requires the mutex of localQueues.
 func (w *waiter) ensureNudge() {
 	if w.nudged == nil {
 		w.nudged = make(chan struct{}, 1)
 	}
 }
 
-// untilDue is how long its next attempt is to be put off.
+// untilDue returns how long to postpone the next attempt.
 func (w *waiter) untilDue(c clock.Clock) time.Duration {
 	due := w.nextAttempt
 	switch {
@@ -260,26 +265,39 @@ func (w *waiter) untilDue(c clock.Clock) time.Duration {
 	}
 	due = max(due, w.queue.historyCopy().turnRest)
 	if due == 0 {
-		return 0 // whatever the time is
+		return 0 // saves a clock read
 	}
 	return due - c.Now()
 }
 
-// cancel ends a wait, unless a lease was handed over in the same moment.
+// mayBeFirst reports whether the waiter may be first on the nodes: it has no ticket, or its ticket
+// is at the head on enough nodes. Requires the mutex of localQueues.
+func (w *waiter) mayBeFirst() bool {
+	return w.visibleTicket == nil || w.visibleTicket.mayBeFirst()
+}
+
+// attemptNow makes the waiter attempt now, whatever its forecast. Requires the mutex of
+// localQueues.
+func (w *waiter) attemptNow() {
+	w.stale = true
+	w.nudge()
+}
+
+// cancel ends the wait, unless a lease has just been handed over.
 func (w *waiter) cancel(why error) (*lease, error) {
 	err := gaveUpError(w.giveUpReason(nil), why)
-	ls := &w.lock.client.queues
-	ls.mu.Lock()
-	defer ls.mu.Unlock()
+	qs := &w.lock.client.queues
+	qs.mu.Lock()
+	defer qs.mu.Unlock()
 	if w.handedOver != nil {
 		return w.handedOver, nil
 	}
-	ls.remove(w)
+	qs.remove(w)
 	return nil, err
 }
 
-// finish ends it: others have their turn. Nodes forget it now, or if it has a lease, with the
-// release of that.
+// finish removes the waiter from all queues. If its ticket belongs to the grant, the release
+// removes the ticket from the nodes.
 func (w *waiter) finish(t *lease) {
 	w.lock.client.queues.removeIfQueued(w)
 	switch {
@@ -297,54 +315,54 @@ func (w *waiter) finish(t *lease) {
 	}
 }
 
-// canInherit reports whether a hold can be handed over to it: it has to be what it asked for.
-// The mutex of the lines is held.
+// canInherit reports whether the grant h suits the waiter's lock. Requires the mutex of
+// localQueues.
 func (w *waiter) canInherit(h *grant) bool {
 	l := w.lock
 	return !w.attempting && l.mayHandOver && l.ttl == h.lock.ttl && equalStrings(l.purpose, h.lock.purpose)
 }
 
-// heldLocallyError is the error of somebody who waits for a hold of the same client.
-func (h *grant) heldLocallyError() error {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return &HeldError{Name: h.lock.displayName(h.lock.names[0]), Owner: h.owner, TTL: max(0, h.validUntil-h.client.clock.Now()), permits: h.lock.slots != nil}
+// heldLocallyError is the error of a waiter whose own client holds the lock.
+func (g *grant) heldLocallyError() error {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return &HeldError{Name: g.lock.displayName(g.lock.names[0]), Owner: g.owner, TTL: max(0, g.validUntil-g.client.clock.Now()), permits: g.lock.slots != nil}
 }
 
-// notAskedError is the error of somebody who gave up before any node was asked.
+// notAskedError is the error of a waiter that gave up before it asked any node.
 func (l *Lock) notAskedError() error {
 	n := l.client.nodes.Len()
 	return &NoQuorumError{Op: node.Acquire.String(), Names: l.Names(), Need: l.need, Pending: n, Total: n}
 }
 
-// recheckInterval is the longest time between two attempts of a waiter, whatever it expects: a wake
-// can be lost, or come to one who is paused. Up to a quarter of it is taken off by jitter. On slow
-// links it is longer: who has tried in vain holds back for up to eight latencies, see spread.
+// recheckInterval is the longest time between two attempts of a waiter, whatever its forecast: a
+// wake can be lost, or reach a process that is paused. Jitter takes off up to a quarter. On slow
+// links, backoff can make it up to 8 latencies, see contentionPause.
 const recheckInterval = time.Second
 
-// entryTTL is how long nodes keep an entry after each attempt: until after the next.
+// entryTTL is how long nodes keep a ticket after an attempt: until after the next.
 func (c *Client) entryTTL() time.Duration {
 	return (3*recheckInterval + 2*c.cfg.NodeTimeoutMax).Truncate(time.Millisecond)
 }
 
-// The bounds of a moment.
+// The bounds of settleTime.
 const (
 	minSettle = time.Millisecond
 	maxSettle = 20 * time.Millisecond
 )
 
-// settleTime is how long most nodes need for an answer, with a margin, so that what happens on
-// them at the same time is seen together.
+// settleTime is how long most nodes need for an answer, with a margin. Events that happen on all
+// nodes at the same time arrive within it.
 func (c *Client) settleTime() time.Duration {
 	return min(max(4*c.nodes.MedianLatency(), minSettle), maxSettle)
 }
 
-// contentionPause is how far apart contenders have to be able to get, by their pauses: each attempt that
-// comes to nothing keeps others out for two latencies, until what it got is given back. Where the
-// pauses were shorter than that, a few contenders on slow links kept each other out for seconds.
+// contentionPause is the least upper bound of backoff, 8 latencies. A failed attempt blocks other
+// contenders for 2 latencies, until its grants are undone. Shorter pauses let a few contenders on
+// slow links block each other for seconds.
 func (c *Client) contentionPause() time.Duration { return 8 * c.nodes.MedianLatency() }
 
-// addTime is d after at; never is never over.
+// addTime returns at + d, or never if that overflows.
 func addTime(at, d time.Duration) time.Duration {
 	if d > never-at {
 		return never

@@ -1,10 +1,9 @@
-// Package admin is for those who run the nodes, not for the programs that take locks.
+// Package admin is for operators of the nodes, not for the programs that take locks.
 //
-// A node that comes back without its memory looks like a new one. So every node that
-// has no marker waits before it gives locks, until all that it may have forgotten has run
-// out: Config.MaxTTL and Config.MaxClockSkew together, eleven seconds by default. Who
-// sets up new nodes, and so knows that they have never granted anything, spares them the
-// wait with [Init]. A program must not do so at its start: it cannot know.
+// A node that comes back without its memory looks like a new one. So every node without a marker waits before it
+// grants locks, until everything that it may have forgotten has expired. That takes MaxTTL + MaxClockSkew, eleven
+// seconds by default. An operator who sets up new nodes knows that they have never granted anything, and skips the
+// wait with [Init]. A program must not call Init when it starts: it cannot know that.
 package admin
 
 import (
@@ -19,71 +18,68 @@ import (
 	"github.com/quorumlock/quorumlock/node"
 )
 
-// Why nothing, or not all, was done; for errors.Is.
+// Reasons why not every node was changed; for errors.Is.
 var (
-	// ErrInUse: the nodes have been used before, so some may have forgotten what they
-	// granted. Those that recover open by themselves; the report says when.
+	// ErrInUse: some nodes have been used before, so others may have forgotten what they granted. Nodes that recover
+	// open by themselves; the report says when.
 	ErrInUse = errors.New("not all nodes are new")
-	// ErrLimits: nodes are set up for clients with another MaxTTL or MaxClockSkew. See
-	// ChangeLimits.
+	// ErrLimits: nodes are set up for clients with another MaxTTL or MaxClockSkew. See ChangeLimits.
 	ErrLimits = errors.New("nodes are set up for other limits")
-	// ErrUnanswered: nodes did not answer, or not as they should.
+	// ErrUnanswered: some nodes did not answer, or gave an invalid answer.
 	ErrUnanswered = errors.New("not all nodes answer")
-	// ErrChanged: nodes lost their memory, or were set up by somebody else, in between.
+	// ErrChanged: nodes lost their memory, or were set up by another client, in the meantime.
 	ErrChanged = errors.New("nodes changed in the meantime")
 )
 
-// State is what became of a node.
+// State is the state of a node after a call of this package.
 type State string
 
-// The states of a node after a call of this package.
+// States of a node after a call of this package.
 const (
-	// Open: it gives locks, and did so before.
+	// Open: the node grants locks, and did so before the call.
 	Open State = "open"
-	// Opened: it gives locks from now on.
+	// Opened: the node grants locks from now on.
 	Opened State = "opened"
-	// Recovering: it gives locks when its time is over.
+	// Recovering: the node grants locks after its recovery.
 	Recovering State = "recovering"
-	// Failed: it did not answer; what it does is not known.
+	// Failed: the node did not answer, so its state is unknown.
 	Failed State = "failed"
 )
 
-// Report says what became of each node, in the order of the configuration.
+// Report is the result of a call for each node, in the order of the configuration.
 type Report struct {
 	Nodes []NodeReport
 }
 
-// NodeReport is what became of one node.
+// NodeReport is the result of a call for one node.
 type NodeReport struct {
 	Node  string
 	State State
-	// Left is how long the node still gives no new locks.
+	// Left is the time until the node grants new locks.
 	Left time.Duration
-	// Limits are those that it is set up for.
+	// Limits are the limits that the node is set up for.
 	Limits node.Limits
-	// Restarted is set if it recovers with a marker of an earlier life.
+	// Restarted is set if the node recovers and has the marker of an earlier server process.
 	Restarted bool
-	// Err is why the state is Failed.
+	// Err explains the state Failed.
 	Err error
 
 	marker *node.Marker
 	target node.Node
 }
 
-// Init opens nodes that are new, for clients with this configuration. It opens none unless
-// every node answers, and all of them are new: where one gives locks already, another that
-// does not has lost its memory, and must wait. Nodes that are all open are left as they
-// are, without an error, so it can be repeated. A node that has no marker gets one in any
-// case, with the limits of this configuration; if those were wrong, and the node was never
-// in use, empty it before the next try.
+// Init opens new nodes for clients with this configuration. It opens no node unless every node answers and all are
+// new. If one node grants locks already, another node that does not has lost its memory and must wait. If all nodes
+// are open, Init changes nothing and returns no error, so it can be repeated. Init gives each node without a marker a
+// marker with the limits of this configuration. If these limits were wrong and the node was never in use, empty the
+// node before the next try.
 //
-// It is safe against whatever happens to the nodes while it runs, or is paused: a node is
-// only opened if it is still in the life, and in the recovery, in which it was found. What
-// it cannot know is whether all nodes lost their memory together. So it is for new nodes
-// only, and after an accident the right thing to do is to wait.
+// Init is safe against failures of nodes and pauses of this program while it runs. It opens a node only if the node
+// is still in the life and in the recovery in which Init found it. Init cannot know whether all nodes lost their
+// memory together. So use it for new nodes only; after an accident, wait instead.
 //
-// The report has what was learnt, also with an error: ErrUnanswered, ErrLimits, ErrInUse,
-// ErrChanged, or a *quorumlock.InvalidError without a report.
+// The report is complete also with one of the errors ErrUnanswered, ErrLimits, ErrInUse and ErrChanged. With a
+// *quorumlock.InvalidError there is no report.
 func Init(ctx context.Context, cfg quorumlock.Config) (*Report, error) {
 	return run(ctx, cfg, func(r *Report) error {
 		if err := r.firstError(
@@ -104,13 +100,12 @@ func Init(ctx context.Context, cfg quorumlock.Config) (*Report, error) {
 	})
 }
 
-// ChangeLimits sets nodes up for clients with this configuration, whose MaxTTL or
-// MaxClockSkew is another than before. Clients with the old limits are refused from then
-// on, their renewals too: stop them first, or their leases end. Each node that is changed
-// gives no new locks for the longer MaxTTL and the longer MaxClockSkew together.
+// ChangeLimits sets nodes up for clients whose MaxTTL or MaxClockSkew differs from that of earlier clients. The nodes
+// then refuse clients with the old limits, including their renewals. So stop those clients first, or their leases
+// end. Each changed node grants no new locks for the longer MaxTTL plus the longer MaxClockSkew.
 //
-// Nodes whose limits are right already are left alone, so it can be repeated, as is
-// needed after an ErrUnanswered or ErrChanged.
+// ChangeLimits leaves nodes alone whose limits are right already. So it can be repeated, as is necessary after
+// ErrUnanswered or ErrChanged.
 func ChangeLimits(ctx context.Context, cfg quorumlock.Config) (*Report, error) {
 	return run(ctx, cfg, func(r *Report) error {
 		r.each(func(n *NodeReport) {
@@ -122,11 +117,11 @@ func ChangeLimits(ctx context.Context, cfg quorumlock.Config) (*Report, error) {
 	})
 }
 
-// openAttempts is how often a node is asked to open that does not answer. When some are
-// open, another Init would refuse the rest.
+// openAttempts limits how often an unresponsive node is asked to open. If Init left only some nodes open, another
+// Init would refuse the rest.
 const openAttempts = 3
 
-// run looks at all nodes, and has do act on what was found.
+// run reads the marker of all nodes, and calls do with the result.
 func run(ctx context.Context, cfg quorumlock.Config, do func(*Report) error) (*Report, error) {
 	if ctx == nil {
 		return nil, &quorumlock.InvalidError{Problems: []string{"the context is nil"}}
@@ -154,7 +149,7 @@ func run(ctx context.Context, cfg quorumlock.Config, do func(*Report) error) (*R
 	return r, do(r)
 }
 
-// each runs fn for all nodes at once, and waits.
+// each runs fn for all nodes at once, and waits for all.
 func (r *Report) each(fn func(*NodeReport)) {
 	var wg sync.WaitGroup
 	for i := range r.Nodes {
@@ -163,7 +158,7 @@ func (r *Report) each(fn func(*NodeReport)) {
 	wg.Wait()
 }
 
-// look reads the node's marker. One that has none gets one, and so begins to recover.
+// look reads the node's marker. It gives a node without a marker one, which begins a recovery.
 func (n *NodeReport) look(ctx context.Context, limits node.Limits) {
 	reply := n.do(ctx, node.Op{Kind: node.Mark, Limits: limits})
 	if reply.Err == nil {
@@ -171,7 +166,7 @@ func (n *NodeReport) look(ctx context.Context, limits node.Limits) {
 	}
 }
 
-// open asks the node to give locks, or to take the limits, if it is still as it was found.
+// open asks the node to open, or to take the limits, if it is still in the state that look found.
 func (n *NodeReport) open(ctx context.Context, limits node.Limits) {
 	reply := n.do(ctx, node.Op{Kind: node.Open, Limits: limits, Marker: n.marker})
 	switch {
@@ -194,7 +189,6 @@ func (n *NodeReport) open(ctx context.Context, limits node.Limits) {
 	n.Err = nil
 }
 
-// do runs one operation.
 func (n *NodeReport) do(ctx context.Context, op node.Op) node.Reply {
 	replies := make([]node.Reply, 1)
 	n.target.Do(ctx, []node.Op{op}, replies)
@@ -212,7 +206,7 @@ func (n *NodeReport) found(m *node.Marker) {
 	}
 }
 
-// tellTwins fails nodes that are one server.
+// tellTwins marks nodes as failed that lead to the same server.
 func (r *Report) tellTwins() {
 	seen := make(map[string]string)
 	for i := range r.Nodes {
@@ -226,7 +220,7 @@ func (r *Report) tellTwins() {
 	}
 }
 
-// checkNew demands that all nodes are new, or all are open.
+// checkNew returns an error unless all nodes are new, or all are open.
 func (r *Report) checkNew() error {
 	open := 0
 	for _, n := range r.Nodes {
@@ -242,7 +236,7 @@ func (r *Report) checkNew() error {
 	})
 }
 
-// outcome is the error for what failed in the end.
+// outcome returns the error for the nodes that failed, if any.
 func (r *Report) outcome() error {
 	return r.firstError(
 		r.check(ErrChanged, func(n *NodeReport) bool { return errors.Is(n.Err, ErrChanged) }),
@@ -259,7 +253,7 @@ func (r *Report) firstError(errs ...error) error {
 	return nil
 }
 
-// check makes an error that names the nodes of which bad holds; nil if there are none.
+// check returns an error that names the nodes for which bad is true; nil if there are none.
 func (r *Report) check(reason error, bad func(*NodeReport) bool) error {
 	failure := &failure{reasons: []error{reason}}
 	for i := range r.Nodes {
@@ -278,7 +272,7 @@ func (r *Report) check(reason error, bad func(*NodeReport) bool) error {
 	return failure
 }
 
-// failure is a reason, and the nodes that it is about.
+// failure is a reason, and the nodes that it applies to.
 type failure struct {
 	reasons []error
 	lines   []string
@@ -290,7 +284,7 @@ func (f *failure) Error() string {
 
 func (f *failure) Unwrap() []error { return f.reasons }
 
-// describe says what the reason is in the case of this node.
+// describe explains the reason for this node.
 func (n *NodeReport) describe(reason error) string {
 	switch {
 	case errors.Is(reason, ErrLimits):

@@ -12,7 +12,7 @@ import (
 	"github.com/quorumlock/quorumlock/bench/runner"
 )
 
-// settings are what flags say.
+// settings are the values of the flags.
 type settings struct {
 	options runner.Options
 	out     string
@@ -60,7 +60,7 @@ func parse(args []string, w io.Writer) (settings, error) {
 	}
 	for _, name := range []string{"quick", "peers", "conc", "n"} {
 		if o.Goals && set[name] {
-			return s, fmt.Errorf("-goals and -%s: the goals say what is measured", name)
+			return s, fmt.Errorf("-goals and -%s: the goals select the cells", name)
 		}
 	}
 	return s, s.check(f.Args())
@@ -70,7 +70,7 @@ func (s settings) check(rest []string) error {
 	o := s.options
 	switch {
 	case len(rest) > 0:
-		return fmt.Errorf("what is %q for? all is said by flags", rest[0])
+		return fmt.Errorf("unexpected argument %q: use flags", rest[0])
 	case o.Rounds < 1:
 		return fmt.Errorf("-rounds %d: at least one is needed", o.Rounds)
 	case o.Duration < 100*time.Millisecond:
@@ -83,7 +83,7 @@ func (s settings) check(rest []string) error {
 	return nil
 }
 
-// list is a flag for words that are separated by commas.
+// list defines a flag for words that are separated by commas.
 func list(f *flag.FlagSet, into *[]string, name, usage string) {
 	f.Func(name, usage, func(text string) error {
 		*into = nil
@@ -107,7 +107,7 @@ func numbers(text string) (ns []int, err error) {
 	return ns, nil
 }
 
-// failed is an error if cells were not measured, or a lock of ours was not exclusive.
+// failed returns an error if cells were not measured, or if a lock of this library was not exclusive.
 func failed(results []cell.Result) error {
 	n := 0
 	for _, r := range results {

@@ -1,5 +1,5 @@
-// Command bench measures this library side by side with others, and with the least that
-// locks can cost, and writes a report.
+// Command bench measures this library side by side with others, and with the lowest possible cost of a lock, and
+// writes a report.
 package main
 
 import (
@@ -31,7 +31,7 @@ func main() {
 	}
 }
 
-// run does all of it: progress goes to w, what came out to files.
+// run runs the command: it writes the progress to w and the results to files.
 func run(ctx context.Context, args []string, w io.Writer) error {
 	s, err := parse(args, w)
 	if err != nil {
@@ -42,7 +42,7 @@ func run(ctx context.Context, args []string, w io.Writer) error {
 		return err
 	}
 	if len(cells) == 0 {
-		return errors.New("nothing to measure: no scenario that is wanted has any of the peers that are wanted")
+		return errors.New("nothing to measure: none of the selected scenarios has any of the selected peers")
 	}
 	if err := s.options.Source.Check(ctx); err != nil {
 		return err

@@ -19,7 +19,7 @@ import (
 	"github.com/quorumlock/quorumlock/faultinject/container"
 )
 
-// TestMain is also that of the workers, which are this program once more.
+// TestMain also runs the workers, which are this program started again.
 func TestMain(m *testing.M) {
 	worker.Main()
 	goleak.VerifyTestMain(m)
@@ -42,9 +42,8 @@ func TestSmallRun(t *testing.T) {
 		assert.Positive(t, x.Client)
 		require.NotNil(t, x.Acquire)
 		assert.InDelta(t, x.Ops, x.Acquire.Count, 1, "what began in the time may have ended behind it")
-		// Three nodes, an acquire and its release; a straggler may be missing.
-		// A script each for the acquire and the release on the two nodes that are waited for; on
-		// the third, a release and the next acquire may go together.
+		// Three nodes, an acquire and its release; a straggler may be missing. The two nodes of the majority run one
+		// script each for the acquire and the release. On the third, a release and the next acquire may go together.
 		assert.Greater(t, x.Scripts, 4.0)
 		assert.Less(t, x.Scripts, 6.5)
 		assert.InDelta(t, x.Scripts, x.Sent, 0.1, "nothing is sent but scripts")
@@ -82,7 +81,7 @@ func TestContendedRun(t *testing.T) {
 	}
 }
 
-// What is shared is so within its bounds, also between processes.
+// TestKindsRun: shared kinds keep their bounds, also between processes.
 func TestKindsRun(t *testing.T) {
 	out := t.TempDir()
 	var progress bytes.Buffer

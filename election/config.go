@@ -10,7 +10,7 @@ import (
 	"github.com/quorumlock/quorumlock/clock"
 )
 
-// The defaults of a [Config].
+// Defaults of a [Config].
 const (
 	DefaultRestMin  = time.Second
 	DefaultRestMax  = 30 * time.Second
@@ -18,51 +18,48 @@ const (
 	DefaultInterval = time.Second
 )
 
-// Config describes a candidate. The zero value of each field means its default.
+// Config describes a candidate. The zero value of a field means its default.
 type Config struct {
-	// Name tells this candidate from others, in logs and to observers: it is the purpose of the lock, so
-	// it is printable, and has quorumlock.MaxPurposeLength bytes at most. Default: what the client's
-	// Config.Holder says, host and process.
+	// Name identifies this candidate in logs and to observers. It becomes the purpose of the lock, so it must be
+	// printable, with at most quorumlock.MaxPurposeLength bytes. Default: the client's Config.Holder, host and
+	// process.
 	Name string
-	// Lock has the options of the lock: its TTL bounds how long nobody leads after a leader has
-	// died. MaxHold ends a term however well it goes, and without waiting for the lead function,
-	// so it is a loss. It cannot be Fixed, and is never handed over within a client.
-	// All candidates should have the same.
+	// Lock has the options of the lock. Its TTL bounds the time without a leader after a leader has died. MaxHold
+	// ends a term in any case, without waiting for the lead function, so its end counts as a loss. The lock cannot be
+	// Fixed, and is never handed over within a client. All candidates should have the same options.
 	Lock quorumlock.LockOptions
-	// RestMin and RestMax bound how long the candidate lets others have their turn, after
-	// a lead function that has returned although the term was not lost, and how long it
-	// waits after it could not stand at all. It grows from one to the other while lead functions return
-	// errors, with jitter. Defaults: 1 s and 30 s.
+	// RestMin and RestMax bound the pause of the candidate after a lead function has returned without a loss, which
+	// lets others lead. They also bound the pause after the candidate could not stand. The pause has jitter, and
+	// grows from RestMin to RestMax while lead functions return errors. Defaults: 1 s and 30 s.
 	RestMin, RestMax time.Duration
-	// Grace is how long a lead function may go on after its context has ended until that is
-	// reported. Default: 1 s.
+	// Grace is the time that a lead function may continue after its context has ended before Overdue reports it.
+	// Default: 1 s.
 	Grace time.Duration
-	// Interval is how often Watch looks. Default: 1 s.
+	// Interval is the polling interval of Watch. Default: 1 s.
 	Interval time.Duration
 
-	// Clock is the source of time, that of the client. Default: clock.System().
+	// Clock is the source of time, and must be the client's. Default: clock.System().
 	Clock clock.Clock
-	// Logger gets a line at level Info when this candidate is elected and when its term ends, and a
-	// warning when it cannot stand or a lead function is overdue. Default: slog.Default().
+	// Logger gets an Info line when this candidate is elected and when its term ends, and a warning when it cannot
+	// stand or a lead function is overdue. Default: slog.Default().
 	Logger *slog.Logger
-	// Hooks are told what happens.
+	// Hooks receive the events of this candidate.
 	Hooks Hooks
 }
 
-// Hooks are told what happens to a candidate. Every function may be nil. They are called on the
-// goroutine of Run, which waits for them, and Overdue on one of its own, for which the end of the term
-// waits.
+// Hooks receive the events of a candidate. Every function may be nil. Run calls them on its goroutine, and waits for
+// them. Overdue is called on a goroutine of its own, and the end of the term waits for it.
 type Hooks struct {
 	// Elected: the lead function is about to be called.
 	Elected func(Term)
 	// Ended: the lead function has returned, or panicked. The lock is released after this.
 	Ended func(EndedEvent)
-	// Overdue: the context of the lead function ended Config.Grace ago, and it has not returned.
-	// If the term was lost, another may lead already; if it was not, nobody can. A
-	// program in which either is worse than a restart ends itself here.
+	// Overdue: the context of the lead function ended Config.Grace ago, and the function has not returned. If the
+	// term was lost, another candidate may lead already. Otherwise no candidate can lead. A program for which either
+	// is worse than a restart should exit here.
 	Overdue func(OverdueEvent)
-	// Failed: this candidate cannot stand now, and tries again later: too many nodes refuse it for
-	// a reason that waiting does not cure.
+	// Failed: this candidate cannot stand now, because too many nodes refuse it for a reason that waiting does not
+	// solve. It tries again later.
 	Failed func(error)
 }
 
@@ -71,15 +68,14 @@ type EndedEvent struct {
 	Term Term
 	// Held is how long the term lasted, until the lead function returned.
 	Held time.Duration
-	// Cause is why the context of the lead function ended: a *quorumlock.LostError or another
-	// end of its lease, ErrResigned, or the cause of Run's context. It is nil if the function
-	// returned before.
+	// Cause is why the context of the lead function ended: a *quorumlock.LostError or another end of its lease,
+	// ErrResigned, or the cause of Run's context. It is nil if the function returned first.
 	Cause error
-	// Err is what the function returned, or ErrPanicked.
+	// Err is the function's result, or ErrPanicked.
 	Err error
 }
 
-// OverdueEvent describes a lead function that goes on after the end of its context.
+// OverdueEvent describes a lead function that continues after the end of its context.
 type OverdueEvent struct {
 	Term Term
 	// Cause is as in EndedEvent.
@@ -102,8 +98,7 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
-// problems lists what is wrong with a Config whose defaults are filled in; what is wrong with the
-// lock, it says itself.
+// problems lists the errors of a Config with its defaults filled in. The lock reports its own errors.
 func (c Config) problems() []string {
 	var p []string
 	add := func(bad bool, format string, args ...any) {

@@ -9,14 +9,14 @@ import (
 	"github.com/quorumlock/quorumlock"
 )
 
-// Lead is what a leader does. ctx ends when the lead may no longer be assumed, or is to be given
-// up: Lead must then return. Its ctx holds the lock, as [quorumlock.Lease.Context] does.
+// Lead does the leader's work. ctx ends when the candidate can no longer rely on its lead, or must give it up: Lead
+// must then return. ctx holds the lock, as [quorumlock.Lease.Context] does.
 //
-// To return nil or an error is to resign; see [Election.Run] for what follows.
+// A Lead that returns resigns, with or without an error; see [Election.Run] for what follows.
 type Lead func(ctx context.Context, term Term) error
 
-// Election is a candidate's part in an election: it stands, with Run, and it can look who leads.
-// Who only looks makes one, too, and does not run it. It is safe for concurrent use.
+// Election is one candidate of an election. Run stands for election, and other methods observe the leader. A process
+// that only observes makes an Election too, and does not call Run. An Election is safe for concurrent use.
 type Election struct {
 	cfg      Config
 	name     string
@@ -28,12 +28,11 @@ type Election struct {
 	term *term // while the lead function runs
 }
 
-// New makes a candidate in the election with a name, which is that of a lock: a RedLock, unless
-// Config.Lock says otherwise. It sends nothing. What is wrong with the name or the Config is
-// reported by every method that can fail, as a *quorumlock.InvalidError.
+// New makes a candidate in the election with the given name. The name is that of a lock: a RedLock, unless
+// Config.Lock says otherwise. New sends nothing. Every method that can fail reports an invalid name or Config, as a
+// *quorumlock.InvalidError.
 //
-// The client may be used for other things too. Several candidates of one client are
-// candidates like any others.
+// The client may have other uses too. Several candidates of one client are independent candidates.
 func New(client *quorumlock.Client, name string, cfg Config) *Election {
 	cfg = cfg.withDefaults()
 	e := &Election{cfg: cfg, name: name, problems: cfg.problems()}
@@ -50,8 +49,8 @@ func Run(ctx context.Context, client *quorumlock.Client, name string, lead Lead)
 	return New(client, name, Config{}).Run(ctx, lead)
 }
 
-// Leading is the term of this candidate, if it leads now. It is exact: it looks at the clock.
-// It is false also while a lead function winds up.
+// Leading returns the term of this candidate, if it leads now. It reads the clock, so the result is exact. It reports
+// false while a lead function winds up.
 func (e *Election) Leading() (Term, bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -61,10 +60,9 @@ func (e *Election) Leading() (Term, bool) {
 	return e.term.Term, true
 }
 
-// Resign ends the context of the lead function, with ErrResigned as its cause, and reports
-// whether this candidate led. The lock is released when the function has returned; Resign
-// does not wait for that, so the function may call it too. The candidate stands again, behind
-// those who wait. To leave the election, end the context of Run.
+// Resign ends the context of the lead function, with ErrResigned as its cause, and reports whether this candidate
+// led. The lock is released when the function has returned. Resign does not wait for that, so the function may call
+// it too. The candidate stands again, at the end of the queue. To leave the election, end the context of Run.
 func (e *Election) Resign() bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()

@@ -19,7 +19,7 @@ func exampleClient() *quorumlock.Client {
 	for i := range 3 {
 		cfg.Nodes = append(cfg.Nodes, node.NewMemory(fmt.Sprintf("n%d", i+1), nil))
 	}
-	if _, err := admin.Init(context.Background(), cfg); err != nil { // once, by whoever sets the nodes up
+	if _, err := admin.Init(context.Background(), cfg); err != nil { // once, by the operator of the nodes
 		log.Fatal(err)
 	}
 	client, err := quorumlock.New(cfg)

@@ -29,8 +29,7 @@ type world struct {
 	cfg   quorumlock.Config
 }
 
-// inVirtualTime runs a test on five in-memory nodes in a bubble, where time passes only while
-// everybody waits.
+// inVirtualTime runs a test on five in-memory nodes in a bubble, where time passes only while all goroutines wait.
 func inVirtualTime(t *testing.T, test func(t *testing.T, w *world)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -68,7 +67,7 @@ func (w *world) candidateOf(client *quorumlock.Client, name string, changes ...f
 	return election.New(client, "office", cfg)
 }
 
-// pause has nodes hang; resume ends that.
+// pause makes nodes hang; resume ends that.
 func (w *world) pause(nodes ...int) {
 	for _, i := range nodes {
 		w.nodes[i].Pause()
@@ -88,11 +87,11 @@ func (w *world) keys() (total int) {
 	return total
 }
 
-// run is a candidate's Run in a goroutine of its own.
+// run is a candidate's Run on a goroutine of its own.
 type run struct {
 	t      *testing.T
 	cancel context.CancelFunc
-	// terms gets each term as it begins.
+	// terms receives each term as it begins.
 	terms chan led
 	done  chan error
 }
@@ -101,19 +100,19 @@ type run struct {
 type led struct {
 	election.Term
 	ctx context.Context
-	// leave is what the function returns once something is sent.
+	// leave makes the function return the sent error.
 	leave chan error
 }
 
 var errWork = errors.New("the work failed")
 
-// start runs a candidate whose lead function returns when its context ends, or when told to.
+// start runs a candidate whose lead function returns when its context ends, or when leave gets an error.
 func start(t *testing.T, e *election.Election) *run {
 	t.Helper()
 	return startStubborn(t, e, false)
 }
 
-// startStubborn runs one whose lead function may ignore its context.
+// startStubborn runs a candidate whose lead function may ignore its context.
 func startStubborn(t *testing.T, e *election.Election, stubborn bool) *run {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -138,7 +137,7 @@ func startStubborn(t *testing.T, e *election.Election, stubborn bool) *run {
 	return r
 }
 
-// stop ends the candidacy, and returns what Run returned.
+// stop ends the context of Run, and returns Run's result.
 func (r *run) stop() error {
 	r.cancel()
 	return <-r.done

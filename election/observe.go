@@ -10,22 +10,22 @@ import (
 	"github.com/quorumlock/quorumlock"
 )
 
-// Leader is who leads, as enough nodes see it at one time. By the time that anybody looks at it
-// another may lead: what must not be done by two is decided by tokens, not by this.
+// Leader is the leader as enough nodes saw it at one time. Another may lead by the time that the caller reads it. So
+// protect resources by tokens, and not by this observation.
 type Leader struct {
-	// Owner is the id under which nodes know it: its Term.Owner.
+	// Owner is the leader's id on the nodes: its Term.Owner.
 	Owner string
-	// Name is that of the candidate, as in Term.
+	// Name is the candidate's name, as in Term.
 	Name string
-	// Token is that of its term, or 0 if nodes no longer know it: they forget it MaxTTL and MaxClockSkew after
-	// the election. It is for display. A resource compares tokens that it is shown by those who write.
+	// Token is the token of its term, or 0 if nodes no longer know it: they forget it MaxTTL + MaxClockSkew after the
+	// election. It is for display only. A resource compares the tokens that its writers show.
 	Token uint64
-	// Since is when it was elected, by its own clock, as its token tells; zero with the token.
+	// Since is the time of the election by the leader's clock, from its token; zero if Token is 0.
 	Since time.Time
 }
 
-// Leader asks every node who leads. It fails with ErrNoLeader if nobody has the lock on enough
-// nodes, and otherwise as [quorumlock.Lock.Inspect] does: if too few nodes answer, nobody knows.
+// Leader asks every node for the leader. It fails with ErrNoLeader if no candidate holds the lock on enough nodes. If
+// too few nodes answer, it fails as [quorumlock.Lock.Inspect] does.
 func (e *Election) Leader(ctx context.Context) (Leader, error) {
 	if err := e.check(ctx); err != nil {
 		return Leader{}, err
@@ -45,10 +45,10 @@ func (e *Election) Leader(ctx context.Context) (Leader, error) {
 	return leader, nil
 }
 
-// Watch looks every Config.Interval who leads, and gives what it finds at first, and whenever
-// that changes: a leader, or ErrNoLeader, or the reason why it is not known. It costs a round trip to
-// each node per look, and needs no candidate. It ends with ctx, or after a
-// *quorumlock.InvalidError or quorumlock.ErrClosed. Terms that last for less than an interval may be missed.
+// Watch asks for the leader every Config.Interval. It yields the first result, and every change: a leader,
+// ErrNoLeader, or the reason why the leader is unknown. Each poll costs a round trip to each node, and needs no
+// candidate. Watch ends with ctx, or after a *quorumlock.InvalidError or quorumlock.ErrClosed. It may miss terms that
+// are shorter than an interval.
 func (e *Election) Watch(ctx context.Context) iter.Seq2[Leader, error] {
 	return func(yield func(Leader, error) bool) {
 		last := sight{first: true}
@@ -69,21 +69,21 @@ func (e *Election) Watch(ctx context.Context) iter.Seq2[Leader, error] {
 	}
 }
 
-// sight is what Watch has seen.
+// sight is one result of Watch.
 type sight struct {
 	leader Leader
 	err    error
 	first  bool
 }
 
-// differs tells other leaders from each other, and reasons why there is none known, but not what
-// single nodes say.
+// differs reports whether the leader, or the reason why there is none, has changed. It ignores changes of the answers
+// of single nodes.
 func (s sight) differs(next sight) bool {
 	return s.first || s.leader.Owner != next.leader.Owner || (s.err == nil) != (next.err == nil) ||
 		errors.Is(s.err, ErrNoLeader) != errors.Is(next.err, ErrNoLeader)
 }
 
-// knownSince adds what was known of the same leader before.
+// knownSince copies earlier knowledge about the same leader.
 func (l Leader) knownSince(before Leader) Leader {
 	if l.Owner == before.Owner && before.Token != 0 {
 		l.Token, l.Since = before.Token, before.Since
@@ -91,8 +91,8 @@ func (l Leader) knownSince(before Leader) Leader {
 	return l
 }
 
-// tokenOf is the token of an owner by what nodes know: as many as the rule asks for have taken it,
-// and fewer than that may know larger ones, of contenders that came to nothing.
+// tokenOf returns the token of an owner, as confirmed by as many nodes as the rule needs. Fewer nodes may know larger
+// tokens, of contenders that failed.
 func tokenOf(s *quorumlock.Status, owner string) uint64 {
 	var known []uint64
 	for _, n := range s.Nodes {

@@ -46,7 +46,7 @@ func TestLeader(t *testing.T) {
 	})
 }
 
-// Contenders that came to nothing leave larger tokens on fewer nodes than the rule asks for.
+// TestLeaderTokenBesideContenders: contenders that failed leave larger tokens, on fewer nodes than the rule needs.
 func TestLeaderTokenBesideContenders(t *testing.T) {
 	inVirtualTime(t, func(t *testing.T, w *world) {
 		w.nodes[0].Stop()
@@ -124,7 +124,7 @@ func TestWatchCanBeLeft(t *testing.T) {
 	})
 }
 
-// Who has no name of its own goes by what its client says.
+// TestNames: a candidate without a name uses its client's holder.
 func TestNames(t *testing.T) {
 	inVirtualTime(t, func(t *testing.T, w *world) {
 		w.cfg.Holder = "web-3/4711"

@@ -22,7 +22,7 @@ import (
 	"github.com/quorumlock/quorumlock/internal/redisproc"
 )
 
-// How a test tells another process, which runs this same binary, what to do.
+// How a test controls another process, which runs this same binary.
 const (
 	childName  = "QUORUMLOCK_ELECTION_CHILD"
 	childNodes = "QUORUMLOCK_ELECTION_NODES"
@@ -30,7 +30,7 @@ const (
 
 const realTTL = 3 * time.Second
 
-// patience is how long a test waits for what must happen, on a busy machine too.
+// patience bounds every wait of a test, on a busy machine too.
 const patience = time.Minute
 
 func realConfig(addresses []string) quorumlock.Config {
@@ -40,7 +40,7 @@ func realConfig(addresses []string) quorumlock.Config {
 	}
 }
 
-// startServers starts real servers, and opens them as whoever sets them up does.
+// startServers starts real servers and opens them, as an operator does.
 func startServers(t *testing.T, n int) (addresses []string) {
 	t.Helper()
 	for _, s := range redisproc.StartN(t, n) {
@@ -51,9 +51,8 @@ func startServers(t *testing.T, n int) (addresses []string) {
 	return addresses
 }
 
-// TestChildProcess is what other tests run in processes of their own. On its own it has nothing
-// to do. It writes "lead TOKEN" and "stopped TOKEN", and answers each line "ask" with "leads" or
-// "ended", by the context of its latest term.
+// TestChildProcess runs in child processes of other tests, and does nothing on its own. It writes "lead TOKEN" and
+// "stopped TOKEN". It answers each line "ask" with "leads" or "ended", by the context of its latest term.
 func TestChildProcess(t *testing.T) {
 	name := os.Getenv(childName)
 	if name == "" {
@@ -69,7 +68,7 @@ func TestChildProcess(t *testing.T) {
 	latest, over := context.WithCancel(ctx)
 	over() // it has not led yet
 	go func() {
-		defer cancel() // the other end is gone
+		defer cancel() // the parent has closed the pipe
 		for orders := bufio.NewScanner(os.Stdin); orders.Scan(); {
 			switch orders.Text() {
 			case "ask":
@@ -106,8 +105,7 @@ type child struct {
 	answers chan string
 }
 
-// spawn starts a candidate. It ends with the test at the latest, and by itself when this process
-// does.
+// spawn starts a candidate. It ends with the test at the latest, and by itself when this process ends.
 func spawn(t *testing.T, name string, nodes []string) *child {
 	t.Helper()
 	exe, err := os.Executable()
@@ -169,7 +167,7 @@ func receive[T any](t *testing.T, from <-chan T, what string) T {
 	}
 }
 
-// party is several candidates, and who leads.
+// party is several candidates, and the current leader.
 type party struct {
 	t        *testing.T
 	nodes    []string
@@ -193,7 +191,7 @@ func (p *party) elected(but *child) {
 	p.t.Helper()
 	deadline := time.Now().Add(patience)
 	for {
-		require.True(p.t, time.Now().Before(deadline), "somebody must be elected")
+		require.True(p.t, time.Now().Before(deadline), "a candidate must be elected")
 		for _, c := range p.children {
 			if c == but {
 				continue
@@ -206,7 +204,7 @@ func (p *party) elected(but *child) {
 			default:
 			}
 		}
-		time.Sleep(time.Millisecond) // a look at each
+		time.Sleep(time.Millisecond) // time to check each
 	}
 }
 

@@ -11,8 +11,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The leader is frozen, and another leads. The order waits in the pipe until the former one wakes,
-// so what it says is the first thing that it does: its context has ended.
+// TestRealFrozenLeader freezes the leader until another leads. The question waits in the pipe until the former leader
+// wakes, so its answer is the first thing that it does: its context has ended.
 func TestRealFrozenLeader(t *testing.T) {
 	t.Parallel()
 	p := newParty(t, 3)
@@ -29,7 +29,7 @@ func TestRealFrozenLeader(t *testing.T) {
 	}
 }
 
-// Leaders are killed, frozen and told to resign at random.
+// TestRealMishaps kills, freezes and resigns leaders at random.
 func TestRealMishaps(t *testing.T) {
 	t.Parallel()
 	seed := rand.Uint64()

@@ -11,21 +11,21 @@ import (
 	"github.com/quorumlock/quorumlock/quorum"
 )
 
-// Run stands in the election, leads when it is elected, and stands again, until ctx ends. Lead is
-// called on the goroutine of Run, once for each term.
+// Run stands for election, leads when elected, and stands again, until ctx ends. It calls lead on its own goroutine,
+// once for each term.
 //
 //   - When a term is lost, the context of lead ends with a *quorumlock.LostError as its cause. Run
 //     waits for lead to return, and stands again at once.
-//   - When ctx ends, or Resign is called, the context of lead ends too. The lock is kept until lead
-//     has returned.
-//   - When lead returns by itself, the lock is released, and the candidate stands again after
-//     a rest, which is longer each time that lead returned an error.
-//   - When lead returns ErrDone, Run releases the lock, and returns nil.
-//   - When lead panics, Run releases the lock and does not catch the panic.
+//   - When ctx ends, or Resign is called, the context of lead ends too. Run keeps the lock until
+//     lead has returned.
+//   - When lead returns by itself, Run releases the lock. The candidate stands again after a pause,
+//     which grows each time that lead returns an error.
+//   - When lead returns ErrDone, Run releases the lock and returns nil.
+//   - When lead panics, Run releases the lock and does not recover the panic.
 //
-// It returns the cause of ctx's end; ErrClosed of package quorumlock if the client was
-// closed; ErrRunning; or a *quorumlock.InvalidError, also if ctx holds the lock of this
-// election already. That nodes fail or refuse is no reason to return: it tries again.
+// Run returns the cause of ctx's end; ErrClosed of package quorumlock if the client was closed; ErrRunning; or a
+// *quorumlock.InvalidError, also if ctx holds the lock of this election already. Failures and refusals of nodes do
+// not end Run: it tries again.
 func (e *Election) Run(ctx context.Context, lead Lead) error {
 	if err := e.checkRun(ctx, lead); err != nil {
 		return err
@@ -51,7 +51,7 @@ func (e *Election) Run(ctx context.Context, lead Lead) error {
 				return nil
 			}
 			if end.lost {
-				continue // whoever is elected now was not kept waiting by this candidate
+				continue // no other candidate had to wait for this one
 			}
 			failures = e.failures(failures, end)
 		}
@@ -76,7 +76,7 @@ func (e *Election) checkRun(ctx context.Context, lead Lead) error {
 	return &quorumlock.InvalidError{Problems: []string{problem}}
 }
 
-// drop gives back what was granted in the instant in which ctx ended.
+// drop releases a lease that was granted at the instant in which ctx ended.
 func (e *Election) drop(ctx context.Context, lease *quorumlock.Lease) {
 	if lease != nil {
 		// The client repeats a release that nodes did not confirm, and the lock frees itself within
@@ -85,13 +85,13 @@ func (e *Election) drop(ctx context.Context, lease *quorumlock.Lease) {
 	}
 }
 
-// hopeless errors are those that trying again cannot cure.
+// hopeless reports errors that a retry cannot solve.
 func hopeless(err error) bool {
 	return errors.Is(err, quorumlock.ErrInvalid) || errors.Is(err, quorumlock.ErrClosed) || errors.Is(err, quorumlock.ErrOverlap)
 }
 
-// failures is how many there were in a row after this end of a term. One that lasted for a while
-// begins anew.
+// failures counts the failed terms in a row after this end of a term. A term that lasted for a while resets the
+// count.
 func (e *Election) failures(before int, end ending) int {
 	switch {
 	case end.Err == nil || end.Cause != nil:
@@ -103,12 +103,12 @@ func (e *Election) failures(before int, end ending) int {
 	}
 }
 
-// rest lets others have their turn.
+// rest pauses to let other candidates lead.
 func (e *Election) rest(ctx context.Context, failures int) error {
 	return sleep(ctx, e.cfg.Clock, quorum.Backoff(max(failures-1, 0), e.cfg.RestMin, e.cfg.RestMax, rand.Float64()))
 }
 
-// sleep waits, and returns the cause of ctx's end if that comes first.
+// sleep waits for d, and returns the cause of ctx's end if that comes first.
 func sleep(ctx context.Context, c clock.Clock, d time.Duration) error {
 	over := make(chan struct{})
 	timer := c.AfterFunc(d, func() { close(over) })

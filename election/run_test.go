@@ -39,7 +39,7 @@ func TestOneLeads(t *testing.T) {
 	})
 }
 
-// A leader that stops hands over at once, not after a TTL, nor after the second look of a waiter.
+// TestHandOverAtOnce: a resigning leader hands over at once, not after a TTL, nor after a waiter's recheck.
 func TestHandOverAtOnce(t *testing.T) {
 	ways := map[string]func(e *election.Election, r *run, l led){
 		"its context ends": func(_ *election.Election, r *run, _ led) { r.cancel() },
@@ -94,7 +94,8 @@ func TestLossAndReelection(t *testing.T) {
 	})
 }
 
-// The lock is kept until the function is done with it, whatever told it to stop, but for a loss.
+// TestALeaderThatIgnoresItsContext: except after a loss, the lock is kept until the function has returned, whatever
+// ended its context.
 func TestALeaderThatIgnoresItsContext(t *testing.T) {
 	told := map[string]struct {
 		stop  func(w *world, e *election.Election, r *run)
@@ -150,7 +151,7 @@ func TestALeaderThatIgnoresItsContext(t *testing.T) {
 	}
 }
 
-// A function that stops in time is not reported, and nothing is left of the alarm.
+// TestALeaderThatStopsInTime: a function that stops in time is not reported, and its alarm stops.
 func TestALeaderThatStopsInTime(t *testing.T) {
 	inVirtualTime(t, func(t *testing.T, w *world) {
 		e := w.candidate("a", func(cfg *election.Config) {
@@ -172,7 +173,7 @@ func TestRests(t *testing.T) {
 		rest := func(leave error) time.Duration {
 			a.leads().leave <- leave
 			began := w.clock.Now()
-			a.terms <- a.leads() // looked at, and left for the next
+			a.terms <- a.leads() // read, and put back for the next check
 			return w.clock.Now() - began
 		}
 		for range 3 {
@@ -243,7 +244,8 @@ func TestClose(t *testing.T) {
 	})
 }
 
-// Two candidates of one client are as those of two: terms are never handed over without the nodes.
+// TestCandidatesOfOneClient: two candidates of one client behave as two of different clients. Terms are never handed
+// over without the nodes.
 func TestCandidatesOfOneClient(t *testing.T) {
 	inVirtualTime(t, func(t *testing.T, w *world) {
 		client := w.client()
@@ -268,7 +270,7 @@ func TestHoldLimitEndsATerm(t *testing.T) {
 	})
 }
 
-// Nodes that refuse are a reason to try again, not to give up.
+// TestRefusalIsReported: when nodes refuse, the candidate tries again, and does not give up.
 func TestRefusalIsReported(t *testing.T) {
 	inVirtualTime(t, func(t *testing.T, w *world) {
 		failed := make(chan error, 100)
@@ -297,7 +299,7 @@ func TestRunReturns(t *testing.T) {
 		cancel(gone)
 		require.ErrorIs(t, e.Run(ctx, nothing), gone)
 		require.ErrorIs(t, e.Run(t.Context(), nil), quorumlock.ErrInvalid)
-		require.ErrorIs(t, e.Run(nil, nothing), quorumlock.ErrInvalid) //nolint:staticcheck // that is what it is about
+		require.ErrorIs(t, e.Run(nil, nothing), quorumlock.ErrInvalid) //nolint:staticcheck // the test needs it
 		require.ErrorIs(t, election.New(nil, "x", election.Config{}).Run(t.Context(), nothing), quorumlock.ErrInvalid)
 		require.ErrorIs(t, election.Run(t.Context(), w.client(), "", nothing), quorumlock.ErrInvalid)
 
@@ -337,8 +339,8 @@ func TestInvalidConfigs(t *testing.T) {
 	})
 }
 
-// Many candidates, nodes that come and go, and leaders that do all they can: nobody leads beside
-// another, and tokens grow.
+// TestManyCandidates runs many candidates, unreliable nodes, and leaders that do everything they can. There are never
+// two leaders at once, and tokens grow.
 func TestManyCandidates(t *testing.T) {
 	inVirtualTime(t, func(t *testing.T, w *world) {
 		var mu sync.Mutex

@@ -10,44 +10,41 @@ import (
 	"github.com/quorumlock/quorumlock/clock"
 )
 
-// Term is one time of leading.
+// Term is one period as the leader.
 type Term struct {
-	// Token is the fencing token: larger for every later term, whoever leads. See
-	// [quorumlock.Lease.Token].
+	// Token is the fencing token. It is larger in every later term, of any candidate. See [quorumlock.Lease.Token].
 	Token uint64
-	// Owner is the id under which nodes know the leader for this term, and nobody ever else:
-	// it is what observers see.
+	// Owner is the leader's id on the nodes in this term, and never used again. Observers see it.
 	Owner string
-	// Name is that of the candidate: its Config.Name, or where it runs.
+	// Name is the candidate's Config.Name, or else its host and process.
 	Name string
 }
 
-// nameOf is the name of the candidate that is behind an owner.
+// nameOf returns the name of the candidate from an owner id.
 func nameOf(owner string) string {
 	info := quorumlock.ParseOwner(owner)
 	return cmp.Or(info.Purpose, info.Holder)
 }
 
-// term is a term with what it needs while it lasts.
+// term is the state of a running term.
 type term struct {
 	Term
 	lease  *quorumlock.Lease
 	ctx    context.Context
 	cancel context.CancelCauseFunc
 	began  time.Duration
-	// stop ends what waits for the end of Run's context, and for that of ctx.
+	// stop has functions that stop waiting for the end of Run's context and of ctx.
 	stop []func()
 }
 
-// ending is how a term ended.
 type ending struct {
 	EndedEvent
 	// lost is set if the lease had ended before the function returned.
 	lost bool
 }
 
-// serve has lead do its work for a term. The lock is kept until lead is done with it, so a leader that
-// resigns never overlaps with the next.
+// serve runs lead for a term. It keeps the lock until lead has returned, so a leader that resigns never overlaps with
+// the next.
 //
 //nolint:contextcheck // the context of a term has the values of ctx, and ends with it
 func (e *Election) serve(ctx context.Context, lease *quorumlock.Lease, lead Lead) (end ending) {
@@ -78,7 +75,7 @@ func (e *Election) begin(ctx context.Context, lease *quorumlock.Lease) *term {
 	return t
 }
 
-// end is what follows lead, also if that panics.
+// end completes a term after lead has returned or panicked.
 //
 //nolint:contextcheck // see serve
 func (e *Election) end(ctx context.Context, t *term, end *ending) {
@@ -98,15 +95,15 @@ func (e *Election) end(ctx context.Context, t *term, end *ending) {
 	e.ended(end.EndedEvent)
 }
 
-// exact is the context of a term. A context ends when somebody gets round to it; this one does
-// when it is asked, too. So in a process that was frozen nothing that asks goes on.
+// exact is the context of a term. An ordinary context ends when its timer gets to run. This one also checks the clock
+// when it is asked. So in a process that was frozen, code that asks does not continue.
 type exact struct {
 	context.Context
 	lease  *quorumlock.Lease
 	cancel context.CancelCauseFunc
 }
 
-// Err is not nil once the lease has ended by the clock.
+// Err returns an error once the lease has ended by the clock.
 func (c exact) Err() error {
 	if err := c.Context.Err(); err != nil {
 		return err
@@ -117,7 +114,7 @@ func (c exact) Err() error {
 	return c.Context.Err()
 }
 
-// alarm rings once, some time after it was set, unless it is off by then.
+// alarm calls its function once after a delay, unless it is off by then.
 type alarm struct {
 	clock clock.Clock
 	after time.Duration
@@ -144,7 +141,7 @@ func (a *alarm) due() {
 	}
 }
 
-// off waits for a ring that is under way.
+// off waits for a call in progress.
 func (a *alarm) off() {
 	a.mu.Lock()
 	defer a.mu.Unlock()

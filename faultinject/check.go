@@ -7,12 +7,11 @@ import (
 	"slices"
 )
 
-// Check reports what is wrong with a plan for so many nodes and clients, all at once: a
-// fault that there is not, a target that there is not, a time before the beginning, steps
-// that get in each other's way. It returns nil for a plan that can be carried out.
+// Check reports all errors of a plan for the given numbers of nodes and clients: an unknown fault, an invalid target,
+// a time before the beginning, steps that conflict. It returns nil for a valid plan.
 //
-// Two steps on one target must not overlap if they are of one fault, or both decide
-// whether a node runs: what is to be when the first of them ends would be anybody's guess.
+// Two steps on one target conflict if they overlap and have the same fault, or both decide whether a node runs: the
+// state after the first of them would be undefined.
 func (p Plan) Check(nodes, clients int) error {
 	var errs []error
 	for _, s := range p {
@@ -33,7 +32,7 @@ func (s Step) check(nodes, clients int) error {
 	case kind.instant && s.For != 0:
 		return errors.New("it is of an instant, and has no length")
 	case s.Fault == Lose && (s.Amount <= 0 || s.Amount > s.For):
-		return errors.New("what is lost is from between its beginning and its end")
+		return errors.New("the lost writes must lie between its beginning and its end")
 	case s.Fault == Slow && s.Amount < 0:
 		return errors.New("nothing can be faster than it is")
 	case kind.scope != ofClient && !there(s.Node, nodes, kind.scope):
@@ -45,12 +44,12 @@ func (s Step) check(nodes, clients int) error {
 	}
 }
 
-// there reports whether an index is one of so many, or means all of them for a way.
+// there reports whether an index is valid, or means all of them for a way.
 func there(index, of int, about scope) bool {
 	return index >= 0 && index < of || index == All && about == ofLink
 }
 
-// overlaps lists the steps that begin while another on the same target has not ended.
+// overlaps lists the steps that begin before another on the same target has ended.
 func (p Plan) overlaps() (errs []error) {
 	sorted := slices.SortedStableFunc(slices.Values(p), func(a, b Step) int { return cmp.Compare(a.At, b.At) })
 	for i, a := range sorted {
@@ -63,7 +62,7 @@ func (p Plan) overlaps() (errs []error) {
 	return errs
 }
 
-// stopsNode reports whether a fault decides whether a node runs, or needs one that does.
+// stopsNode reports whether a fault stops a node, or needs a running one.
 func (f Fault) stopsNode() bool {
 	switch f {
 	case Stop, Kill, Wipe, Lose, Pause, Flush:

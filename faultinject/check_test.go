@@ -26,7 +26,7 @@ func TestCheck(t *testing.T) {
 		"1s kill n1 for 9s\n2s kill n1 for 1s":        `faultinject: "2s kill n1 for 1s" begins before "1s kill n1 for 9s" has ended`,
 		"2s pause n1 for 1s\n1s wipe n1 for 9s":       "begins before",
 		"1s stop n1 for 2s\n2s flush n1":              "begins before",
-		"1s lose n1 by 2s for 1s":                     "what is lost is from between",
+		"1s lose n1 by 2s for 1s":                     "the lost writes must lie between",
 	} {
 		plan, err := faultinject.ParsePlan(strings.NewReader(text))
 		require.NoError(t, err)
@@ -51,13 +51,13 @@ func TestCheckOfLiterals(t *testing.T) {
 	} {
 		require.ErrorContains(t, faultinject.Plan{s}.Check(5, 3), want)
 	}
-	// What a fault is not about does not count: a zero is not the first client.
+	// The index that a fault does not use is ignored: a zero is not the first client.
 	kill := faultinject.Step{Fault: faultinject.Kill, Node: 1, For: time.Second}
 	require.NoError(t, faultinject.Plan{kill}.Check(5, 0))
 	require.Equal(t, "0s kill n2 for 1s", kill.String())
 }
 
-// Nodes are no place for a step about another.
+// TestNodesOutOfRange: Nodes refuses steps with other targets.
 func TestNodesOutOfRange(t *testing.T) {
 	plan := faultinject.Plan{{Fault: faultinject.Kill, Node: 7, For: time.Millisecond}}
 	require.ErrorContains(t, plan.Run(t.Context(), faultinject.Nodes{}, nil), "there is no such node among 0")

@@ -9,14 +9,13 @@ import (
 	"github.com/quorumlock/quorumlock/node"
 )
 
-// Effect is what a [Rule] does to an exchange: it stands between the caller and what is
-// next. It lets the exchange through by next, and fails it by [Exchange.Fail]; it must do at
-// least one of both: what it leaves unanswered fails with node.ErrProtocol, and a cause that
-// says so. It may wait, by [Exchange.Sleep], and is called concurrently where the node is.
+// Effect is the action of a [Rule] on an exchange, between the caller and the rest of the path. It passes the
+// exchange on by next, and fails it by [Exchange.Fail]; it must do at least one of both. Operations that it leaves
+// unanswered fail with node.ErrProtocol and a cause that says so. It may wait by [Exchange.Sleep], and may be called
+// concurrently.
 type Effect func(ctx context.Context, x *Exchange, next Next)
 
-// Chain is several effects at once: the first is around the others, as with rules that are
-// added one after the other.
+// Chain combines several effects. The first encloses the others, as with rules that are added one after the other.
 func Chain(effects ...Effect) Effect {
 	return func(ctx context.Context, x *Exchange, next Next) {
 		if len(effects) == 0 {
@@ -29,8 +28,8 @@ func Chain(effects ...Effect) Effect {
 	}
 }
 
-// FailBefore has nothing run: no connection can be made. The reason is node.ErrUnreachable,
-// and the replies are Unsent.
+// FailBefore runs nothing, as if no connection could be made. The reason is node.ErrUnreachable, and the replies are
+// Unsent.
 func FailBefore() Effect { return FailBeforeWith(node.ErrUnreachable) }
 
 // FailBeforeWith is [FailBefore] with another reason: an error of package node, or a
@@ -39,9 +38,8 @@ func FailBeforeWith(reason error) Effect {
 	return func(_ context.Context, x *Exchange, _ Next) { x.Fail(reason, true) }
 }
 
-// FailAfter has everything run, and the answers lost with the connection: the reason is
-// node.ErrUnreachable, and the replies are not Unsent. What has not reached the node anyway
-// keeps the error that it has.
+// FailAfter runs everything, and loses the answers with the connection. The reason is node.ErrUnreachable, and the
+// replies are not Unsent. Operations that did not reach the node keep their error.
 func FailAfter() Effect { return FailAfterWith(node.ErrUnreachable) }
 
 // FailAfterWith is [FailAfter] with another reason; see [FailBeforeWith].
@@ -52,17 +50,16 @@ func FailAfterWith(reason error) Effect {
 	}
 }
 
-// Reject has the node answer with an error, and nothing run: node.ErrRejected for a server
-// without memory, node.ErrAuth for one that has another password now. The reply is not
-// Unsent. For the reason see [FailBeforeWith]. Where no connection can be made at all, that
-// is [FailBefore].
+// Reject makes the node answer with an error, and runs nothing: node.ErrRejected for a server without memory,
+// node.ErrAuth for one with another password. The reply is not Unsent. For the reason see [FailBeforeWith]. If no
+// connection can be made at all, use [FailBefore].
 func Reject(reason error) Effect {
 	return func(_ context.Context, x *Exchange, _ Next) { x.Fail(reason, false) }
 }
 
-// Delay has commands take a while to the node, and answers back. What takes longer than the
-// timeout of the call fails then with node.ErrTimeout, and is dropped where it is; for
-// commands that arrive all the same see [Late].
+// Delay delays commands on the way to the node by before, and answers by after. If that exceeds the timeout of the
+// call, the call fails with node.ErrTimeout and the commands are dropped where they are. For commands that still
+// arrive see [Late].
 func Delay(before, after time.Duration) Effect {
 	return delay(func(*Exchange) (time.Duration, time.Duration) { return before, after })
 }
@@ -89,13 +86,13 @@ func delay(draw func(*Exchange) (before, after time.Duration)) Effect {
 	}
 }
 
-// upTo is a random time up to the most, both ends included.
+// upTo returns a random time up to most, both ends included.
 func upTo(x *Exchange, most time.Duration) time.Duration {
 	return time.Duration(x.Rand.Uint64N(uint64(max(most, 0)) + 1))
 }
 
-// Duplicate has everything run twice, one time right after the other. The caller gets the
-// answers to the first. A probe is doubled too.
+// Duplicate runs everything twice, immediately one after the other. The caller gets the first answers. A probe is
+// duplicated too.
 func Duplicate() Effect {
 	return func(ctx context.Context, x *Exchange, next Next) {
 		second := x.Copy()
@@ -104,10 +101,11 @@ func Duplicate() Effect {
 	}
 }
 
-// DuplicateLate has everything run, and once more some time after the answer, when the call
+// DuplicateLate runs everything, and once more some time after the answer. By then the call may have returned, and
+// others may have run. A probe runs only once.
 // may have returned and others may have run; a probe only once.
 //
-// This breaks, on purpose, the promise of node.Node that calls take effect in their order.
+// This deliberately breaks the promise of node.Node that calls take effect in their order.
 func DuplicateLate(after time.Duration) Effect {
 	return func(ctx context.Context, x *Exchange, next Next) {
 		next(ctx, x)
@@ -117,11 +115,10 @@ func DuplicateLate(after time.Duration) Effect {
 	}
 }
 
-// Late has a call fail with node.ErrTimeout when it has taken as long as the node allows, or
-// earlier when its context ends, and has the commands run all the same, some time after
-// that: a server that hung has them in its buffers, and wakes. A probe just fails.
+// Late fails a call with node.ErrTimeout after the node's timeout, or earlier when its context ends. The commands
+// still run some time later, as on a hung server that has them in its buffers and wakes. A probe just fails.
 //
-// This breaks, on purpose, the promise of node.Node that calls take effect in their order.
+// This deliberately breaks the promise of node.Node that calls take effect in their order.
 func Late(by time.Duration) Effect {
 	return func(ctx context.Context, x *Exchange, next Next) {
 		x.Fail(x.Sleep(ctx, math.MaxInt64), false)
@@ -131,9 +128,8 @@ func Late(by time.Duration) Effect {
 	}
 }
 
-// Stall has calls hang until the rule is removed; then they run. A call that has taken as
-// long as the node allows fails with node.ErrTimeout, and one whose context ends with
-// node.ErrCanceled; neither is run later.
+// Stall makes calls hang until the rule is removed; then they run. A call fails with node.ErrTimeout after the node's
+// timeout, and with node.ErrCanceled when its context ends. Neither runs later.
 func Stall() Effect {
 	return func(ctx context.Context, x *Exchange, next Next) {
 		if err := x.await(ctx, x.removed, time.Until(x.deadline)); err != nil {
@@ -144,10 +140,9 @@ func Stall() Effect {
 	}
 }
 
-// CutAfter has the connection break in the middle of an exchange: the first k operations
-// run and are answered, the others do not run. Those fail with node.ErrUnreachable, and are
-// not Unsent, as the caller cannot know what the node has read. An exchange of no more than
-// k operations, and a probe, is not affected.
+// CutAfter breaks the connection in the middle of an exchange: the first k operations run and are answered, the
+// others do not run. Those fail with node.ErrUnreachable and are not Unsent, because the caller cannot know what the
+// node has read. An exchange of at most k operations, and a probe, are not affected.
 func CutAfter(k int) Effect {
 	return func(ctx context.Context, x *Exchange, next Next) {
 		if x.Probe || len(x.Ops) <= k {
@@ -161,8 +156,7 @@ func CutAfter(k int) Effect {
 	}
 }
 
-// fail ends an exchange that waited before anything ran. A caller whose time is up cannot
-// know that nothing did.
+// fail ends an exchange that waited before anything ran. After a timeout, the caller cannot know that nothing ran.
 func (x *Exchange) fail(reason error) {
 	x.Fail(reason, !errors.Is(reason, node.ErrTimeout))
 }

@@ -38,7 +38,7 @@ func TestFailures(t *testing.T) {
 	}
 }
 
-// A reason may have a cause, as that of a node that recovers has.
+// TestRejectWithACause: a reason may have a cause, as a recovering node's has.
 func TestRejectWithACause(t *testing.T) {
 	cause := &node.RecoveryError{Left: time.Second, Length: time.Minute}
 	l := newLab(t, faultinject.Rule{Do: faultinject.Reject(&node.Error{Reason: node.ErrRecovering, Err: cause})})
@@ -46,7 +46,7 @@ func TestRejectWithACause(t *testing.T) {
 	require.Equal(t, []node.Reply{{Err: &node.Error{Node: "n1", Op: node.Acquire, Reason: node.ErrRecovering, Err: cause}}}, r)
 }
 
-// What has not reached the node was not lost on the way back.
+// TestFailAfterOfWhatFailedBefore: operations that did not reach the node keep their error.
 func TestFailAfterOfWhatFailedBefore(t *testing.T) {
 	l := newLab(t, faultinject.Rule{Do: faultinject.FailAfterWith(node.ErrTimeout)})
 	l.memory.Stop()
@@ -95,7 +95,7 @@ func TestTimeoutOfOnesOwn(t *testing.T) {
 	})
 }
 
-// While a call waits, its context or the node may end. Either way it has not run.
+// TestWaitsEnd: while a call waits, its context or the node may end. Either way it does not run.
 func TestWaitsEnd(t *testing.T) {
 	for name, c := range map[string]struct {
 		effect func() faultinject.Effect
@@ -119,13 +119,13 @@ func TestWaitsEnd(t *testing.T) {
 					l.failed(l.do(acquireOp("a")), node.ErrClosed, c.unsent, node.Acquire)
 				}))
 				time.Sleep(2 * time.Hour)
-				require.Empty(t, l.ran(), "what a closed node has put off does not run")
+				require.Empty(t, l.ran(), "a closed node does not run postponed calls")
 			})
 		})
 	}
 }
 
-// On the way back everything has run, so nothing is unsent.
+// TestDelayedAnswerIsLost: on the way back everything has run, so nothing is unsent.
 func TestDelayedAnswerIsLost(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
@@ -159,8 +159,7 @@ func TestDuplicate(t *testing.T) {
 	require.Equal(t, 2, l.log.probes)
 }
 
-// A duplicate that is late overtakes what came after it: here it takes a lock again that
-// was released.
+// TestDuplicateLate: a late duplicate overtakes later calls. Here it acquires a released lock again.
 func TestDuplicateLate(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) {
 		l.answered(l.do(acquireOp("a")), node.Granted)
@@ -190,7 +189,7 @@ func TestLate(t *testing.T) {
 		require.Equal(t, []string{"release a"}, l.ran())
 		time.Sleep(3 * time.Second)
 		synctest.Wait()
-		require.Equal(t, []string{"acquire a"}, l.ran(), "whatever became of the caller")
+		require.Equal(t, []string{"acquire a"}, l.ran(), "regardless of the caller")
 		l.probeFailed(node.ErrTimeout)
 	}, faultinject.Rule{
 		When: faultinject.Kind(node.Acquire).Or(faultinject.Probing()),
@@ -198,8 +197,8 @@ func TestLate(t *testing.T) {
 	})
 }
 
-// What runs later goes through the rules behind, with a timeout of its own, and Close
-// waits for it.
+// TestLateMeetsOtherRules: calls that run later pass the rules behind, with their own timeout, and Close waits for
+// them.
 func TestLateMeetsOtherRules(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) {
 		l.Add(faultinject.Rule{When: faultinject.Kind(node.Acquire), Do: faultinject.Late(0)})
@@ -254,7 +253,7 @@ func TestChain(t *testing.T) {
 	})
 }
 
-// Many copies run in the background at once, each with a chance of its own.
+// TestCopiesAreApart: many copies run in the background at once, each with its own random numbers.
 func TestCopiesAreApart(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) {
 		late := faultinject.DuplicateLate(time.Second)
@@ -272,7 +271,7 @@ func TestCopiesAreApart(t *testing.T) {
 	})
 }
 
-// An effect of one's own: every other operation is dropped.
+// TestEffectOfOnesOwn drops every other operation by a custom effect.
 func TestEffectOfOnesOwn(t *testing.T) {
 	l := newLab(t, faultinject.Rule{Do: func(ctx context.Context, x *faultinject.Exchange, next faultinject.Next) {
 		for i := range x.Ops {
@@ -289,8 +288,8 @@ func TestEffectOfOnesOwn(t *testing.T) {
 	l.answered(r[2:], node.Granted)
 }
 
-// What an effect neither lets through nor fails has failed: no call succeeds because nobody
-// answered it, whatever its replies were before.
+// TestEffectsThatForgetToAnswerFail: an operation that an effect neither passes on nor fails has failed, whatever its
+// reply was before.
 func TestEffectsThatForgetToAnswerFail(t *testing.T) {
 	forgetful := func(ctx context.Context, x *faultinject.Exchange, next faultinject.Next) {
 		if len(x.Ops) > 1 {

@@ -10,53 +10,48 @@ import (
 	"github.com/quorumlock/quorumlock/node"
 )
 
-// Exchange is one call of a [Node], or a part of one, as it is seen by a [Predicate] and an
-// [Effect]. It is valid until the call returns; whoever needs it longer copies what it needs.
+// Exchange is one call of a [Node], or a part of one, as a [Predicate] and an [Effect] see it. It is valid until the
+// call returns; code that needs data longer must copy it.
 type Exchange struct {
 	// Node is the name of the node.
 	Node string
-	// N is the number of the call among those of the node, Do and Probe alike, from 1.
+	// N numbers the calls of the node, Do and Probe alike, from 1.
 	N int
-	// Probe says that this is a call of Probe; else it is one of Do.
+	// Probe marks a call of Probe; otherwise it is a call of Do.
 	Probe bool
-	// Ops are the operations, none for a probe. They must not be changed. A client that is
-	// busy sends many in one exchange.
+	// Ops are the operations, none for a probe. They must not be changed. A busy client sends many in one exchange.
 	Ops []node.Op
-	// Replies are the answers that an Effect fills, or has filled by those behind it: that
-	// to Ops[i] is Replies[i]. For a probe there is one, of which only Err counts. What
-	// they are before is undefined to a Predicate; an Effect gets them as failed.
+	// Replies are the answers, which an Effect fills itself or by next: Replies[i] answers Ops[i]. A probe has one
+	// reply, of which only Err counts. A Predicate must not read them; an Effect gets them as failed.
 	Replies []node.Reply
-	// Rand is for chance. It is seeded for this call and this rule, so that the same call
-	// meets the same fate in each run; see [Seed]. It must not be used concurrently, nor
-	// after the call.
+	// Rand is for random decisions. Its seed belongs to this call and this rule, so that a call gets the same
+	// decisions in each run; see [Seed]. It must not be used concurrently, nor after the call.
 	Rand *rand.Rand
 
 	node *Node
-	// fate is what Rand is seeded from; copies counts those made of the exchange, which
-	// have fates of their own.
+	// fate is the seed of Rand. copies counts copies of the exchange, which have seeds of their own.
 	fate   uint64
 	copies uint64
-	// deadline is when the call has taken too long.
+	// deadline is when the call times out.
 	deadline time.Time
-	// removed is closed when the rule is removed that is being applied.
+	// removed is closed when the current rule is removed.
 	removed <-chan struct{}
 }
 
-// ofEffect tells the chance of an effect from that of a predicate, for which there is the
-// index of an operation, and from that of copies.
+// ofEffect separates the random numbers of effects from those of predicates, which use the index of an operation, and
+// from those of copies.
 const ofEffect = 1<<64 - 1
 
-// chance makes the Rand of a certain fate.
+// chance returns the Rand with a given seed.
 func chance(fate uint64) *rand.Rand { return rand.New(rand.NewPCG(fate, 0)) }
 
-// Next is what lies behind an [Effect]: other rules, and then the node. It fills the
-// Replies of the exchange. It may be called more than once, and with another exchange.
+// Next is the path behind an [Effect]: other rules, and then the node. It fills the Replies of the exchange. It may
+// be called several times, and with another exchange.
 type Next func(ctx context.Context, x *Exchange)
 
-// Fail answers all operations, or the probe, with an error, which becomes a *node.Error.
-// The reason is one of the errors of package node, or a *node.Error that has one and a
-// cause besides. What is unsent has certainly not reached the node: it is up to the caller
-// that this is so.
+// Fail answers all operations, or the probe, with an error, which becomes a *node.Error. The reason is an error of
+// package node, or a *node.Error that has one and a cause. The caller must set unsent only if nothing reached the
+// node.
 func (x *Exchange) Fail(reason error, unsent bool) {
 	var cause error
 	if given, ok := errors.AsType[*node.Error](reason); ok {
@@ -70,8 +65,7 @@ func (x *Exchange) Fail(reason error, unsent bool) {
 	}
 }
 
-// lose replaces answers by an error. What has not reached the node, and a probe that has
-// failed, keeps the error that it has.
+// lose replaces answers by an error. Operations that did not reach the node, and failed probes, keep their error.
 func (x *Exchange) lose(reason error) {
 	for i, r := range x.Replies {
 		if !r.Unsent && (!x.Probe || r.Err == nil) {
@@ -80,8 +74,8 @@ func (x *Exchange) lose(reason error) {
 	}
 }
 
-// Slice is the part of an exchange with the operations from i up to j, and their replies;
-// of a probe there are no parts, and it stands for itself.
+// Slice returns the part of an exchange with the operations from i up to j, and their replies. A probe has no parts
+// and is returned as it is.
 func (x *Exchange) Slice(i, j int) *Exchange {
 	part := *x
 	if !x.Probe {
@@ -91,7 +85,7 @@ func (x *Exchange) Slice(i, j int) *Exchange {
 	return &part
 }
 
-// Copy is an exchange with the same operations, and with replies and a chance of its own.
+// Copy returns an exchange with the same operations, but its own replies and random numbers.
 func (x *Exchange) Copy() *Exchange {
 	twin := *x
 	x.copies++
@@ -101,8 +95,8 @@ func (x *Exchange) Copy() *Exchange {
 	return &twin
 }
 
-// Sleep waits for d. An error is the reason for the call to fail meanwhile: node.ErrTimeout
-// when it has taken as long as the node allows, node.ErrCanceled, or node.ErrClosed.
+// Sleep waits for d. An error is the reason why the call fails meanwhile: node.ErrTimeout after the node's timeout,
+// node.ErrCanceled, or node.ErrClosed.
 func (x *Exchange) Sleep(ctx context.Context, d time.Duration) error {
 	if d <= 0 {
 		return nil
@@ -115,7 +109,7 @@ func (x *Exchange) Sleep(ctx context.Context, d time.Duration) error {
 	return err
 }
 
-// await waits until the channel is closed, and for d at most.
+// await waits until the channel is closed, or for d.
 func (x *Exchange) await(ctx context.Context, wake <-chan struct{}, d time.Duration) error {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
@@ -131,10 +125,10 @@ func (x *Exchange) await(ctx context.Context, wake <-chan struct{}, d time.Durat
 	}
 }
 
-// Later has the operations run in d, in the background, unless the node is closed by then.
-// Nobody learns the answers. The context of that run ends when the node is closed.
+// Later runs the operations after d, in the background, unless the node is closed by then. The answers are dropped.
+// The context of that run ends when the node is closed.
 //
-// This breaks, on purpose, the promise of node.Node that calls take effect in their order.
+// This deliberately breaks the promise of node.Node that calls take effect in their order.
 func (x *Exchange) Later(d time.Duration, next Next) {
 	late := x.Copy()
 	late.Ops = slices.Clone(x.Ops)
@@ -147,7 +141,7 @@ func (x *Exchange) Later(d time.Duration, next Next) {
 	})
 }
 
-// kind is that of what Replies[i] answers.
+// kind is the kind of the operation that Replies[i] answers.
 func (x *Exchange) kind(i int) node.Kind {
 	if x.Probe {
 		return 0

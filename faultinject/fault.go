@@ -5,25 +5,23 @@ import "fmt"
 // Fault is one way to break something, a node in memory or a real server.
 type Fault string
 
-// Faults of a node. They begin at an instant, and all but Flush end at another.
+// Faults of a node. They begin at one instant, and all but Flush end at another.
 const (
-	// Stop shuts a node down in an orderly way. It comes back with what it had.
+	// Stop shuts a node down in an orderly way. It keeps its data.
 	Stop Fault = "stop"
-	// Kill ends a node at once (SIGKILL). It comes back with what had reached its disk.
+	// Kill ends a node at once (SIGKILL). It comes back with the data that had reached its disk.
 	Kill Fault = "kill"
-	// Wipe is Kill, and the node comes back with nothing.
+	// Wipe is Kill, and the node comes back empty.
 	Wipe Fault = "wipe"
-	// Lose kills a node when the amount has passed, and it comes back without what was
-	// written meanwhile, as when a machine fails before that reached the disk: its marker
-	// is there, and its latest locks are not.
+	// Lose kills a node after the amount of time. It comes back without the writes of that time, as if a machine had
+	// failed before they reached the disk: its marker is there, and its latest locks are not.
 	Lose Fault = "lose"
-	// Flush has a node that runs forget everything (FLUSHALL).
+	// Flush makes a running node forget everything (FLUSHALL).
 	Flush Fault = "flush"
-	// Pause stops a node without ending it (SIGSTOP): connections stand, nothing answers,
-	// and what arrives meanwhile is run when it wakes.
+	// Pause stops a node without ending it (SIGSTOP). Connections stay open without answers, and commands that arrive
+	// meanwhile run when it wakes.
 	Pause Fault = "pause"
-	// Clock has the wall clock of a node off by the amount, from an instant on: it steps,
-	// and steps back at the end.
+	// Clock steps the wall clock of a node by the amount, and back at the end.
 	Clock Fault = "clock"
 	// Memory leaves a node no memory for writes.
 	Memory Fault = "memory"
@@ -31,11 +29,11 @@ const (
 
 // Faults on the way between clients and nodes.
 const (
-	// Part cuts the way both ways: nothing arrives, and nobody is told.
+	// Part cuts the way in both directions, silently.
 	Part Fault = "part"
-	// Deafen loses what clients send; what nodes send arrives.
+	// Deafen loses data from clients; data from nodes arrives.
 	Deafen Fault = "deafen"
-	// Mute loses what nodes send; they run what clients ask of them.
+	// Mute loses data from nodes; the nodes still run the clients' commands.
 	Mute Fault = "mute"
 	// Slow delays everything by the amount, each way.
 	Slow Fault = "slow"
@@ -49,7 +47,7 @@ const (
 	Murder Fault = "murder"
 )
 
-// scope is what a fault is about.
+// scope is the kind of a fault's target.
 type scope uint8
 
 const (
@@ -58,7 +56,7 @@ const (
 	ofClient
 )
 
-// kinds lists every fault, and what a step with it needs.
+// kinds lists every fault, and the fields that its steps need.
 var kinds = map[Fault]struct {
 	scope
 	amount, instant bool
@@ -79,7 +77,7 @@ var kinds = map[Fault]struct {
 	Murder: {scope: ofClient},
 }
 
-// check reports whether there is such a fault.
+// check returns an error for an unknown fault.
 func (f Fault) check() error {
 	if _, ok := kinds[f]; !ok {
 		return fmt.Errorf("no fault is called %q", string(f))

@@ -10,32 +10,30 @@ import (
 	"github.com/quorumlock/quorumlock/node"
 )
 
-// Gate holds calls until the test lets them through: Hold is the [Effect] of a rule, which
-// may be on any number of nodes. It is safe for concurrent use.
+// Gate holds calls until the test passes them. Hold is the [Effect] of a rule, which may be on any number of nodes. A
+// Gate is safe for concurrent use.
 //
-// A call waits for as long as it takes, also beyond the timeout of its node, so that a test
-// is about order and not about time. It is freed by [Held.Pass] or [Held.Do], Open, the
-// removal of the rule, the end of its context, and Close of its node. A test that ends with
-// any of the last four leaves nothing behind.
+// A call may wait longer than the timeout of its node, so that a test concerns order and not time. It is freed by
+// [Held.Pass] or [Held.Do], Open, the removal of the rule, the end of its context, and Close of its node. Any of the
+// last four leaves nothing behind at the end of a test.
 type Gate struct {
 	// open is closed when the gate is opened.
 	open chan struct{}
 
 	mu sync.Mutex
-	// waiting are the calls at the gate, in the order of their arrival. Whoever takes one
-	// out decides what becomes of it.
+	// waiting are the calls at the gate, in the order of their arrival. The goroutine that removes a call decides its
+	// fate.
 	waiting []*Held
-	// news is closed, and replaced, when one arrives.
+	// news is closed and replaced when a call arrives.
 	news chan struct{}
 }
 
-// NewGate makes a gate that holds what comes. For a test in a bubble of testing/synctest, it
-// must be made in the bubble.
+// NewGate makes a closed gate. For a test in a bubble of testing/synctest, it must be made in the bubble.
 func NewGate() *Gate {
 	return &Gate{open: make(chan struct{}), news: make(chan struct{})}
 }
 
-// errOpen ends the wait for what will never come.
+// errOpen ends a wait for a call at an open gate.
 var errOpen = errors.New("the gate is open")
 
 // Held is a call that waits at a gate, or did.
@@ -47,9 +45,9 @@ type Held struct {
 	Ops   []node.Op
 
 	gate *Gate
-	// awaited is set when a caller of Await was told; guarded by the gate's mutex.
+	// awaited is set when Await has returned the call; guarded by the gate's mutex.
 	awaited bool
-	// verdict is sent once, by who has taken the call from those that wait.
+	// verdict receives the effect once, from the goroutine that removed the call from waiting.
 	verdict chan Effect
 	// left is closed when the call has gone through, or failed.
 	left chan struct{}
@@ -74,7 +72,7 @@ func (g *Gate) Hold(ctx context.Context, x *Exchange, next Next) {
 	}
 }
 
-// arrive puts a call to those that wait. It returns nil if the gate is open.
+// arrive adds a call to waiting. It returns nil if the gate is open.
 func (g *Gate) arrive(x *Exchange) *Held {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -91,7 +89,7 @@ func (g *Gate) arrive(x *Exchange) *Held {
 	return h
 }
 
-// wait returns what is to become of the call, or why it fails.
+// wait returns the effect for the call, or why it fails.
 func (h *Held) wait(ctx context.Context, x *Exchange) (effect Effect, err error) {
 	select {
 	case effect = <-h.verdict:
@@ -104,13 +102,13 @@ func (h *Held) wait(ctx context.Context, x *Exchange) (effect Effect, err error)
 		err = node.ErrCanceled
 	}
 	if !h.gate.take(h) {
-		// Somebody has just decided.
+		// Another goroutine has just decided.
 		return <-h.verdict, nil
 	}
 	return nil, err
 }
 
-// take takes a call out of those that wait, and reports whether it was among them.
+// take removes a call from waiting, and reports whether it was there.
 func (g *Gate) take(h *Held) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -122,12 +120,11 @@ func (g *Gate) take(h *Held) bool {
 	return true
 }
 
-// Pass lets the call through, and returns when it has run, whatever came of it. It reports
-// whether the call was still there. Where it has to pass another gate behind this one, that
-// takes another goroutine.
+// Pass lets the call through, and returns when it has run, with any result. It reports whether the call was still
+// there. If the call must pass another gate behind this one, another goroutine must pass it there.
 func (h *Held) Pass() bool { return h.Do(nil) }
 
-// Do is [Held.Pass], but what the effect does befalls the call on its way: nothing, if nil.
+// Do is [Held.Pass] with an effect on the call; nil for none.
 func (h *Held) Do(e Effect) bool {
 	if !h.gate.take(h) {
 		return false
@@ -137,8 +134,8 @@ func (h *Held) Do(e Effect) bool {
 	return true
 }
 
-// Await waits for a call at the gate that it has not returned before, in the order of their
-// arrival. It fails when ctx ends, and when the gate is open.
+// Await waits for a call at the gate that it has not returned before, in the order of arrival. It fails when ctx
+// ends, and when the gate is open.
 func (g *Gate) Await(ctx context.Context) (*Held, error) {
 	for {
 		h, news := g.next()
@@ -158,7 +155,7 @@ func (g *Gate) Await(ctx context.Context) (*Held, error) {
 	}
 }
 
-// next is the first call that nobody has been told of, or else what tells of another.
+// next returns the first call that Await has not returned, or else the channel that announces another.
 func (g *Gate) next() (*Held, <-chan struct{}) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -171,15 +168,15 @@ func (g *Gate) next() (*Held, <-chan struct{}) {
 	return nil, g.news
 }
 
-// Waiting are the calls at the gate, in the order of their arrival.
+// Waiting returns the calls at the gate, in the order of their arrival.
 func (g *Gate) Waiting() []*Held {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return slices.Clone(g.waiting)
 }
 
-// PassAll lets the calls through that are at the gate now, one after the other in the order
-// of their arrival, and returns how many there were. The gate goes on holding what comes.
+// PassAll passes the calls that are at the gate now, one after the other in the order of their arrival, and returns
+// their number. The gate continues to hold later calls.
 func (g *Gate) PassAll() int {
 	passed := 0
 	for _, h := range g.Waiting() {
@@ -190,8 +187,7 @@ func (g *Gate) PassAll() int {
 	return passed
 }
 
-// Open lets everything through, at once, from now on. It returns without waiting for what it
-// frees. Opening twice is harmless.
+// Open passes all present and future calls at once. It does not wait for them. Opening twice is harmless.
 func (g *Gate) Open() {
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -21,7 +21,7 @@ func atGate(t *testing.T, test func(t *testing.T, l *lab, g *faultinject.Gate, r
 	})
 }
 
-// sends has an operation on its way, and waits until it can go no further.
+// sends sends an operation, and waits until it can go no further.
 func (l *lab) sends(ctx context.Context, o node.Op) <-chan []node.Reply {
 	done := make(chan []node.Reply, 1)
 	go func() { done <- l.doWith(ctx, o) }()
@@ -121,7 +121,7 @@ func TestGateOfARuleThatIsRemoved(t *testing.T) {
 	})
 }
 
-// A call that has gone away is neither waited for nor let through.
+// TestGateWithoutItsCall: a call that has ended is neither awaited nor passed.
 func TestGateWithoutItsCall(t *testing.T) {
 	atGate(t, func(t *testing.T, l *lab, g *faultinject.Gate, _ *faultinject.Active) {
 		ctx, cancel := context.WithCancel(t.Context())
@@ -140,7 +140,7 @@ func TestGateWithoutItsCall(t *testing.T) {
 	})
 }
 
-// When a call is let through and gives up at the same time, one of the two happens, whole.
+// TestGateDecidesOnce: when a call is passed and gives up at the same time, exactly one of the two happens.
 func TestGateDecidesOnce(t *testing.T) {
 	atGate(t, func(t *testing.T, l *lab, g *faultinject.Gate, _ *faultinject.Active) {
 		for i := range 200 {

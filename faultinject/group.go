@@ -15,9 +15,9 @@ type Group struct {
 	err  error
 }
 
-// StartGroup starts n servers in parallel, named n1 to n<n>, and returns once all have started,
-// or have all been closed again because one could not. The function release, which may be nil,
-// removes what the servers share, after they are closed.
+// StartGroup starts n servers in parallel, named n1 to n<n>. It returns once all have started, or have all been
+// closed again because one failed. The function release, which may be nil, removes shared resources after the servers
+// are closed.
 func StartGroup(n int, start func(name string) (Server, error), release func() error) (*Group, error) {
 	servers, errs := make([]Server, n), make([]error, n)
 	var wg sync.WaitGroup
@@ -40,8 +40,8 @@ func StartGroup(n int, start func(name string) (Server, error), release func() e
 // Servers returns the servers in the order of their names.
 func (g *Group) Servers() []Server { return append([]Server(nil), g.servers...) }
 
-// Close closes all servers, and removes what they share. It may be called more than once,
-// and returns the same each time.
+// Close closes all servers, and removes their shared resources. It may be called more than once, and returns the same
+// each time.
 func (g *Group) Close() error {
 	g.once.Do(func() {
 		errs := make([]error, len(g.servers))

@@ -8,24 +8,23 @@ import (
 	"time"
 )
 
-// Nemesis draws plans in which nodes and clients get into all the trouble there is: one
-// episode after the other, some of them at the same time, and moments of peace between
-// them, as a system that is never left alone shows nothing either.
+// Nemesis draws plans with all kinds of trouble for nodes and clients. Episodes follow each other, and some overlap.
+// Peaceful moments lie between them, because a system under permanent trouble shows nothing.
 //
-// Nodes and TTL must be set; Seed 0 is a seed like others.
+// Nodes and TTL must be set. Seed 0 is a seed like any other.
 type Nemesis struct {
 	Seed uint64
-	// Nodes and Clients are how many there are. Without clients, faults are such as
-	// [Nodes] can have: of nodes, and of ways that are cut for everybody.
+	// Nodes and Clients are their numbers. Without clients, faults are limited to those that [Nodes] support: faults
+	// of nodes, and ways that are cut for all clients.
 	Nodes, Clients int
-	// TTL is that of the locks: episodes are shorter and longer than it.
+	// TTL is the TTL of the locks. Episodes are shorter and longer than it.
 	TTL time.Duration
-	// ClockStep is how far the wall clocks of nodes step, at most: less than what locks
-	// allow for drift, unless the test is about more than that. 0 means no steps.
+	// ClockStep is the largest step of a node's wall clock: less than the drift that locks allow for, unless the test
+	// wants more. 0 means no steps.
 	ClockStep time.Duration
-	// Losses allows for the fault Lose, which takes servers that are a [Loser].
+	// Losses allows the fault Lose, which needs servers that are a [Loser].
 	Losses bool
-	// Episodes are those to choose from; none means all.
+	// Episodes are the episodes to choose from; none means all.
 	Episodes []Episode
 }
 
@@ -34,41 +33,41 @@ type Episode string
 
 // The episodes.
 const (
-	// Minority kills as many nodes as can be spared, those counted that something is wrong
-	// with already. Other episodes may come upon it.
+	// Minority kills as many nodes as can be spared, counting those that have other faults already. Other episodes
+	// may follow at the same time.
 	Minority Episode = "minority"
-	// Majority kills so many at once that no lock can be had.
+	// Majority kills so many nodes at once that no lock can be acquired.
 	Majority Episode = "majority"
 	// Everything kills all nodes.
 	Everything Episode = "everything"
 	// Rolling restarts all nodes in turn.
 	Rolling Episode = "rolling"
-	// Hang pauses some nodes, also for longer than the TTL.
+	// Hang pauses some nodes, sometimes for longer than the TTL.
 	Hang Episode = "hang"
-	// Amnesia has so many nodes forget, in less time than a holder takes to renew, that only
-	// their recovery keeps others out.
+	// Amnesia makes a quorum forget, in less time than a holder takes to renew. Then only their recovery keeps other
+	// clients out.
 	Amnesia Episode = "amnesia"
 	// Forget flushes some nodes.
 	Forget Episode = "forget"
 	// Partition cuts a client off from some nodes, one way or both.
 	Partition Episode = "partition"
-	// Isolation cuts a node off from everybody.
+	// Isolation cuts a node off from all clients and nodes.
 	Isolation Episode = "isolation"
-	// Flapping cuts a node off again and again, for moments.
+	// Flapping cuts a node off repeatedly, for short moments.
 	Flapping Episode = "flapping"
-	// Slowness delays what goes to and from a node.
+	// Slowness delays messages to and from a node.
 	Slowness Episode = "slowness"
 	// WrongClock steps the clock of a node.
 	WrongClock Episode = "wrong-clock"
 	// NoMemory leaves a node no memory.
 	NoMemory Episode = "no-memory"
-	// Sleeper freezes a client, also for longer than the TTL.
+	// Sleeper freezes a client, sometimes for longer than the TTL.
 	Sleeper Episode = "sleeper"
 	// Crash kills a client.
 	Crash Episode = "crash"
 )
 
-// Episodes are all that there are.
+// Episodes returns all episodes.
 func Episodes() []Episode {
 	return []Episode{
 		Minority, Majority, Everything, Rolling, Hang, Amnesia, Forget, Partition, Isolation, Flapping, Slowness,
@@ -76,11 +75,11 @@ func Episodes() []Episode {
 	}
 }
 
-// Plan draws a plan that ends within the duration. The same Nemesis draws the same plan.
-// Which episodes there are, and how many, depends on the seed: a short plan has a few only.
+// Plan draws a plan that ends within the duration. The same Nemesis draws the same plan. The seed determines the
+// episodes and their number: a short plan has only a few.
 //
-// An error says what is wrong with the Nemesis, or that nothing fits into the duration: a
-// test would not test anything.
+// An error says which field of the Nemesis is invalid, or that no episode fits into the duration, so that a test
+// would test nothing.
 func (n Nemesis) Plan(duration time.Duration) (Plan, error) {
 	if len(n.Episodes) == 0 {
 		n.Episodes = Episodes()
@@ -107,7 +106,7 @@ func (n Nemesis) Plan(duration time.Duration) (Plan, error) {
 	return d.plan, nil
 }
 
-// check says what makes no sense.
+// check returns errors for invalid fields.
 func (n Nemesis) check() error {
 	var errs []error
 	bad := func(is bool, format string, args ...any) {
@@ -125,7 +124,7 @@ func (n Nemesis) check() error {
 	return errors.Join(errs...)
 }
 
-// impossible reports whether there is nothing for an episode to befall.
+// impossible reports whether an episode has no possible target.
 func (n Nemesis) impossible(e Episode) bool {
 	switch e {
 	case WrongClock:
@@ -143,12 +142,12 @@ type drawing struct {
 	rng  *rand.Rand
 	plan Plan
 	end  time.Duration
-	// last is the end of the last step, free when each target can be broken again.
+	// last is the end of the last step. free has the time when each target can be broken again.
 	last time.Duration
 	free map[string]time.Duration
 }
 
-// add adds a step, unless its target is broken already, or it would not be over in time.
+// add adds a step, unless its target is still broken, or the step would end too late.
 func (d *drawing) add(s Step) {
 	switch s.Fault {
 	case Flush:
@@ -163,7 +162,7 @@ func (d *drawing) add(s Step) {
 	}
 	d.plan = append(d.plan, s)
 	d.last = max(d.last, s.End())
-	// A moment, so that a server which takes its time to start is not late for the next.
+	// The pause lets a server that starts slowly be ready for the next step.
 	d.free[s.Target()] = s.End() + d.TTL/4
 }
 
@@ -183,7 +182,7 @@ func (d *drawing) draw(e Episode, at time.Duration) {
 	case Hang:
 		d.each(nodes[:d.some(spare+1)], at, Pause, d.length())
 	case Amnesia:
-		// Somebody must hold a lock, so what was before has to be over, and its recovery.
+		// A lock must be held for this episode, so earlier episodes and their recoveries must be over.
 		at = max(at, d.last+2*d.TTL)
 		d.each(nodes[:spare+d.some(d.Nodes-spare)], at, d.loss(), d.upTo(d.TTL/10))
 	case Forget:
@@ -207,7 +206,7 @@ func (d *drawing) draw(e Episode, at time.Duration) {
 	}
 }
 
-// broken counts the nodes that something is wrong with at some time of a span.
+// broken counts the nodes that have a fault at some time of a span.
 func (d *drawing) broken(from, to time.Duration) int {
 	nodes := make(map[int]bool)
 	for _, s := range d.plan {
@@ -218,7 +217,7 @@ func (d *drawing) broken(from, to time.Duration) int {
 	return len(nodes)
 }
 
-// each has one fault befall several nodes within a moment.
+// each adds one fault to several nodes within a short time.
 func (d *drawing) each(nodes []int, at time.Duration, fault Fault, length time.Duration) {
 	for _, node := range nodes {
 		d.add(Step{At: at + d.upTo(d.TTL/10), For: length, Fault: fault, Node: node, Client: All})
@@ -262,7 +261,7 @@ func (d *drawing) step(node int, at time.Duration) {
 	d.add(Step{At: at, For: d.length(), Fault: Clock, Node: node, Client: All, Amount: by})
 }
 
-// loss is a way for a node to forget.
+// loss returns a random fault that makes a node forget.
 func (d *drawing) loss() Fault {
 	ways := []Fault{Flush, Wipe, Lose}
 	if !d.Losses {
@@ -281,7 +280,7 @@ func (d *drawing) cut() Fault {
 	return []Fault{Part, Deafen, Mute}[d.rng.IntN(3)]
 }
 
-// length is shorter than the TTL half of the time, and up to two of it.
+// length returns a duration: shorter than the TTL half of the time, and at most two TTLs.
 func (d *drawing) length() time.Duration {
 	if d.rng.IntN(2) == 0 {
 		return d.upTo(d.TTL / 2)
@@ -289,7 +288,7 @@ func (d *drawing) length() time.Duration {
 	return d.TTL + d.upTo(d.TTL)
 }
 
-// some is at least one, and at most so many.
+// some returns a number from one to most.
 func (d *drawing) some(most int) int { return 1 + d.rng.IntN(max(most, 1)) }
 
 func (d *drawing) upTo(most time.Duration) time.Duration {

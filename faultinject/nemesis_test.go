@@ -29,7 +29,7 @@ func TestNemesisRepeatsItself(t *testing.T) {
 	require.NotEqual(t, plan, draw(t, nemesis(2)))
 }
 
-// What is printed can be played again.
+// TestNemesisPlansAreReadable: a printed plan can be replayed.
 func TestNemesisPlansAreReadable(t *testing.T) {
 	for seed := range uint64(50) {
 		plan := draw(t, nemesis(seed))
@@ -40,7 +40,7 @@ func TestNemesisPlansAreReadable(t *testing.T) {
 	}
 }
 
-// A target that is broken is not broken again before it is whole, and all is over in time.
+// TestNemesisStepsDoNotOverlap: no target is broken again before it is whole, and all steps end in time.
 func TestNemesisStepsDoNotOverlap(t *testing.T) {
 	for seed := range uint64(50) {
 		free := make(map[string]time.Duration)
@@ -52,8 +52,7 @@ func TestNemesisStepsDoNotOverlap(t *testing.T) {
 	}
 }
 
-// Over some seeds, each fault is there; without clock steps, and with some episodes only,
-// it is as asked for.
+// TestNemesisChooses: over some seeds, each fault occurs. Options for clock steps and episodes are respected.
 func TestNemesisChooses(t *testing.T) {
 	faults := func(change func(*faultinject.Nemesis)) map[faultinject.Fault]int {
 		count := make(map[faultinject.Fault]int)
@@ -87,7 +86,7 @@ func TestNemesisChooses(t *testing.T) {
 	require.Positive(t, alone[faultinject.Part])
 }
 
-func TestNemesisThatMakesNoSense(t *testing.T) {
+func TestInvalidNemesis(t *testing.T) {
 	for text, change := range map[string]func(n *faultinject.Nemesis){
 		"0 nodes":                        func(n *faultinject.Nemesis) { n.Nodes = 0 },
 		"-1 clients":                     func(n *faultinject.Nemesis) { n.Clients = -1 },
@@ -113,7 +112,7 @@ func TestNemesisThatMakesNoSense(t *testing.T) {
 	require.Len(t, strings.Split(err.Error(), "\n"), 3, "all at once")
 }
 
-// One node, and none to spare: nothing but what can befall it.
+// TestNemesisOfOneNode: with no node to spare, only faults that fit are drawn.
 func TestNemesisOfOneNode(t *testing.T) {
 	for seed := range uint64(20) {
 		n := nemesis(seed)

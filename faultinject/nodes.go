@@ -5,9 +5,8 @@ import (
 	"fmt"
 )
 
-// Nodes is a [Subject] of servers alone, for tests of a service that runs in the test's own
-// process: plans for it are about nodes, and about ways that are cut for all clients at
-// once, such as a [Nemesis] without clients draws.
+// Nodes is a [Subject] that consists of servers only, for tests of a service in the test's own process. Its plans
+// concern nodes, and ways that are cut for all clients at once. A [Nemesis] without clients draws such plans.
 type Nodes []Server
 
 // Begin implements [Subject].

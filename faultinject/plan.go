@@ -17,20 +17,17 @@ const All = -1
 
 // Step is one fault, from an instant to another.
 type Step struct {
-	// At is when it begins, counted from the start of the plan, and For how long it
-	// lasts: 0 for a fault that is of an instant.
+	// At is the begin, counted from the start of the plan, and For the duration: 0 for a fault of a single instant.
 	At, For time.Duration
 	Fault   Fault
-	// Node and Client are the indices, from 0, of what it is about. For a fault on the
-	// way between clients and nodes both count, and either may be All; for others, the one
-	// that it is not about does not count.
+	// Node and Client are the indices of the target, from 0. A fault on the way between clients and nodes uses both,
+	// and either may be All. Other faults ignore the one that they do not need.
 	Node, Client int
-	// Amount is how far a clock steps, or how long each message is under way.
+	// Amount is the step of a clock, or the delay of each message.
 	Amount time.Duration
 }
 
-// Target is what the step is about, as it is written: n2, c1, c1-n2, or for a way, with
-// either side left out where it is about all of them, c1- or -n2.
+// Target is the target in text: n2, c1, c1-n2. For a way, the side that is All is left out: c1- or -n2.
 func (s Step) Target() string {
 	node, client := label("n", s.Node), label("c", s.Client)
 	switch kinds[s.Fault].scope {
@@ -50,8 +47,7 @@ func label(kind string, index int) string {
 	return kind + strconv.Itoa(index+1)
 }
 
-// String is the step as a line of a plan, such as "2.35s pause n2 for 800ms" or "4s slow
-// c1-n3 by 50ms for 2s".
+// String formats the step as a line of a plan, such as "2.35s pause n2 for 800ms" or "4s slow c1-n3 by 50ms for 2s".
 func (s Step) String() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%v %s %s", s.At, s.Fault, s.Target())
@@ -64,14 +60,13 @@ func (s Step) String() string {
 	return b.String()
 }
 
-// End is when the step is over.
+// End returns the time at which the step is over.
 func (s Step) End() time.Duration { return s.At + s.For }
 
 // Plan is a schedule of faults.
 type Plan []Step
 
-// String is the plan as text, a step a line in the order in which they begin:
-// what [ParsePlan] reads.
+// String formats the plan as text for [ParsePlan]: a line for each step, in the order in which they begin.
 func (p Plan) String() string {
 	sorted := slices.SortedStableFunc(slices.Values(p), func(a, b Step) int { return cmp.Compare(a.At, b.At) })
 	var b strings.Builder
@@ -81,8 +76,7 @@ func (p Plan) String() string {
 	return b.String()
 }
 
-// ParsePlan reads the text of a plan. Empty lines, and what follows a #, are left out. An
-// error names the line.
+// ParsePlan parses the text of a plan. It ignores empty lines, and text after a #. An error names the line.
 func ParsePlan(text io.Reader) (Plan, error) {
 	var plan Plan
 	lines := bufio.NewScanner(text)
@@ -104,7 +98,7 @@ func ParsePlan(text io.Reader) (Plan, error) {
 	return plan, nil
 }
 
-// ParseStep reads a step as [Step.String] writes it.
+// ParseStep parses a step in the format of [Step.String].
 func ParseStep(line string) (Step, error) {
 	s, err := parseStep(line)
 	if err != nil {
@@ -116,7 +110,7 @@ func ParseStep(line string) (Step, error) {
 func parseStep(line string) (Step, error) {
 	words := strings.Fields(line)
 	if len(words) < 3 {
-		return Step{}, fmt.Errorf("%q: expected a time, a fault and what it is about", line)
+		return Step{}, fmt.Errorf("%q: expected a time, a fault and a target", line)
 	}
 	s := Step{Fault: Fault(words[1])}
 	err := positive(&s.At, words[0])

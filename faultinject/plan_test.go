@@ -14,7 +14,7 @@ import (
 	"github.com/quorumlock/quorumlock/faultinject"
 )
 
-// allFaults has a step of each kind, as it is written.
+// allFaults has a step of each kind, and its text.
 var allFaults = []struct {
 	step   faultinject.Step
 	target string
@@ -48,7 +48,7 @@ func TestStepAsText(t *testing.T) {
 	}
 }
 
-// A plan is written in the order of its steps, and those that begin together as they stand.
+// TestPlanAsText: a plan is printed in the order of its steps. Simultaneous steps keep their order.
 func TestPlanAsText(t *testing.T) {
 	var plan faultinject.Plan
 	for _, c := range allFaults {
@@ -85,8 +85,8 @@ func TestPlanWithComments(t *testing.T) {
 
 func TestBadSteps(t *testing.T) {
 	for _, c := range []struct{ line, problem string }{
-		{"", "expected a time, a fault and what it is about"},
-		{"1s kill", "expected a time, a fault and what it is about"},
+		{"", "expected a time, a fault and a target"},
+		{"1s kill", "expected a time, a fault and a target"},
 		{"soon kill n1 for 1s", `time: invalid duration "soon"`},
 		{"1 kill n1 for 1s", `time: missing unit in duration "1"`},
 		{"-1s kill n1 for 1s", "-1s is negative"},
@@ -142,7 +142,7 @@ func TestBadPlans(t *testing.T) {
 	require.ErrorIs(t, err, broken)
 }
 
-// What is read can be written and read again, and is the same.
+// FuzzParsePlan: a parsed plan can be printed and parsed again, with the same result.
 func FuzzParsePlan(f *testing.F) {
 	for _, c := range allFaults {
 		f.Add(c.line)

@@ -9,7 +9,7 @@ import (
 	"github.com/quorumlock/quorumlock/node"
 )
 
-// Each predicate is asked for the same seven calls.
+// TestPredicates calls each predicate for the same seven calls.
 func TestPredicates(t *testing.T) {
 	never := faultinject.Chance(0)
 	var all faultinject.Predicate

@@ -7,22 +7,19 @@ import (
 	"sync"
 )
 
-// Proxy stands between clients and a server, forwards what they send over TCP, and breaks
-// it: late, slow, cut, half-closed, reset, in either direction, in the middle of a message.
-// It knows nothing of what the bytes mean.
+// Proxy forwards TCP data between clients and a server, and breaks it: late, slow, cut, half-closed, reset, in either
+// direction, in the middle of a message. It does not interpret the data.
 //
-// Faults befall all connections, standing and new ones, and can be combined. They can be
-// changed at any time, and hold for bytes under way as well. All methods are safe for
-// concurrent use. After Close, those without an error do nothing.
+// Faults apply to all connections, present and future, and can be combined. They can be changed at any time, and
+// apply to data in flight as well. All methods are safe for concurrent use. After Close, methods without an error
+// result do nothing.
 //
-// The end of a connection, a FIN or a RST, goes on behind the bytes that were sent before
-// it. For a FIN this is so on a network as well, but there a RST can overtake bytes that the
-// receiver has no room for. Here it cannot: a receiver that has stopped reading, with more
-// sent to it than its system's buffers hold, learns that its peer is gone only when it
-// reads on. To have a RST there at once, call [Proxy.Reset].
+// The end of a connection, a FIN or a RST, arrives after the data that was sent before it. On a network, this holds
+// for a FIN, but a RST can overtake data for which the receiver has no room. Here it cannot. A receiver that has
+// stopped reading, with more data sent than its system buffers, notices the end only when it reads on. To deliver a
+// RST at once, call [Proxy.Reset].
 //
-// The same seed, and traffic that arrives in the same pieces, give the same delays; see
-// [JitterSeed].
+// The same seed, and traffic in the same pieces, give the same delays; see [JitterSeed].
 type Proxy struct {
 	seed     uint64
 	buffer   int
@@ -43,26 +40,24 @@ type Proxy struct {
 // ProxyOption changes how a [Proxy] is made.
 type ProxyOption func(*Proxy)
 
-// ListenAt has the proxy listen at the address, as host:port, instead of a free port of
-// 127.0.0.1.
+// ListenAt makes the proxy listen at the address, as host:port, instead of a free port of 127.0.0.1.
 func ListenAt(addr string) ProxyOption { return func(p *Proxy) { p.entrance.addr = addr } }
 
-// JitterSeed seeds the drawing of delays, which is 0 otherwise. Each direction of each
-// connection, counted in the order in which they come, draws a sequence of its own, a number
-// for each piece that it reads.
+// JitterSeed sets the seed of random delays, which is 0 otherwise. Each direction of each connection, in the order of
+// arrival, has its own sequence, with a number for each piece that it reads.
 func JitterSeed(seed uint64) ProxyOption { return func(p *Proxy) { p.seed = seed } }
 
 // DefaultBufferSize is the size of a proxy's buffers in bytes, unless [BufferSize] says
 // otherwise.
 const DefaultBufferSize = 256 << 10
 
-// BufferSize bounds how many bytes the proxy keeps, for each direction of each
-// connection. Beyond that it does not read, and the sender blocks when the buffers of the
-// system are full as well. Buffers start small, and grow up to the bound as they are needed.
+// BufferSize bounds the bytes that the proxy keeps, for each direction of each connection. Beyond that it does not
+// read, and the sender blocks when the system's buffers are full as well. Buffers start small, and grow up to the
+// bound.
 func BufferSize(bytes int) ProxyOption { return func(p *Proxy) { p.buffer = bytes } }
 
-// NewProxy makes a proxy before the server at the target, as host:port, which need not be
-// there yet: it is dialled for each connection of a client. The caller must Close it.
+// NewProxy makes a proxy for the server at target, as host:port. The server need not run yet: the proxy dials it for
+// each connection of a client. The caller must Close the proxy.
 func NewProxy(target string, opts ...ProxyOption) (*Proxy, error) {
 	p := &Proxy{target: target, buffer: DefaultBufferSize, conns: make(map[*proxyConn]struct{})}
 	p.changed = sync.NewCond(&p.mu)
@@ -82,19 +77,18 @@ func NewProxy(target string, opts ...ProxyOption) (*Proxy, error) {
 	return p, nil
 }
 
-// Addr is where clients reach the proxy, as host:port. It never changes.
+// Addr returns the proxy's address for clients, as host:port. It never changes.
 func (p *Proxy) Addr() string { return p.entrance.addr }
 
-// Target is the address of the server that new connections are forwarded to.
+// Target returns the address of the server for new connections.
 func (p *Proxy) Target() string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.target
 }
 
-// SetTarget has new connections, and those that hang in a cut, forwarded to another
-// server, as host:port. Standing ones stay with theirs. With an address that is none it
-// fails and changes nothing.
+// SetTarget sets another server, as host:port, for new connections and those that hang in a cut. Established ones
+// stay with theirs. An invalid address is an error and changes nothing.
 func (p *Proxy) SetTarget(addr string) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -105,9 +99,8 @@ func (p *Proxy) SetTarget(addr string) error {
 	return nil
 }
 
-// Close ends all connections, and what is withheld or under way is lost. It returns when all
-// goroutines of the proxy have ended, whatever the peers do. The error is always nil, and
-// closing more than once does nothing.
+// Close ends all connections, and drops withheld data and data in flight. It returns when all goroutines of the proxy
+// have ended, whatever the peers do. The error is always nil, and closing more than once does nothing.
 func (p *Proxy) Close() error {
 	p.mu.Lock()
 	p.closed = true
@@ -121,7 +114,7 @@ func (p *Proxy) Close() error {
 	return nil
 }
 
-// admit takes in a client.
+// admit accepts a client.
 func (p *Proxy) admit(client *net.TCPConn) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -137,7 +130,7 @@ func (p *Proxy) admit(client *net.TCPConn) {
 	p.running.Go(func() { c.run(ctx) })
 }
 
-// forget drops a connection that is over.
+// forget removes an ended connection.
 func (p *Proxy) forget(c *proxyConn) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -6,8 +6,7 @@ import (
 	"time"
 )
 
-// Direction says which way bytes go through a [Proxy]. Methods that take one take
-// [BothWays] as well, and do the same for each.
+// Direction is a direction of data through a [Proxy]. Methods that take one also take BothWays.
 type Direction uint8
 
 // The directions.
@@ -34,25 +33,23 @@ func (d Direction) String() string {
 	}
 }
 
-// CutAction is what happens when the bytes of [Proxy.CutAfter] have passed.
+// CutAction is the action after the bytes of [Proxy.CutAfter].
 type CutAction uint8
 
 // The actions.
 const (
 	// ThenHold cuts the direction, as [Proxy.Cut] does, for all connections.
 	ThenHold CutAction = iota
-	// ThenReset ends the connection that passed the last byte, with a RST to both sides. As
-	// on a network, it may overtake bytes that the receiver has not read; on Linux and
-	// loopback, only those that the receiver had no room for.
+	// ThenReset ends the connection that passed the last byte, with a RST to both sides. As on a network, it may
+	// overtake data that the receiver has not read; on Linux and loopback, only data for which the receiver had no
+	// room.
 	ThenReset
-	// ThenClose shuts down the direction of the connection that passed the last byte: its
-	// receiver reads the end of the stream there, and what the sender sends from then on is
-	// swallowed. The other direction goes on.
+	// ThenClose shuts down the direction of the connection that passed the last byte: its receiver reads the end of
+	// the stream there, and later data of the sender is dropped. The other direction continues.
 	ThenClose
 )
 
-// conditions are what bytes meet in one direction, on all connections. The proxy's lock
-// guards them.
+// conditions apply to one direction of all connections. Guarded by the proxy's lock.
 type conditions struct {
 	latency, jitter time.Duration
 	held            bool
@@ -62,26 +59,26 @@ type conditions struct {
 	received, passed uint64
 }
 
-// byteLimit is how much passes before an action.
+// byteLimit is the number of bytes that pass before an action.
 type byteLimit struct {
 	left     int64
 	reserved int64 // by writes under way
 	then     CutAction
 }
 
-// due is when what arrived then, with luck from 0 to 1, goes on.
+// due returns when data that arrived at m may continue; its luck, from 0 to 1, selects the jitter.
 func (c *conditions) due(m mark) time.Time {
 	jitter := time.Duration(m.luck * float64(c.jitter))
 	return m.at.Add(c.latency + min(jitter, math.MaxInt64-c.latency)) // the sum does not overflow
 }
 
-// cut reports whether the direction is cut, or will be by the write under way that passes
-// the last byte before it: whoever has seen that byte finds it cut.
+// cut reports whether the direction is cut, or will be by the write in progress that passes the last byte before the
+// cut: after a receiver has seen that byte, the direction counts as cut.
 func (c *conditions) cut() bool {
 	return c.held || c.limit != nil && c.limit.left == 0 && c.limit.then == ThenHold
 }
 
-// setRate is in bytes per second; zero, or less, is no limit. What stands in line asks anew.
+// setRate sets the rate in bytes per second; zero, or less, is no limit. Portions in the queue ask again.
 func (c *conditions) setRate(bytesPerSecond int64) {
 	c.link = nil
 	if bytesPerSecond > 0 {

@@ -6,8 +6,8 @@ import (
 	"sync"
 )
 
-// proxyConn is one connection of a client, and, once it is made, the one to the server for
-// it. It has four goroutines, a pair for each direction. The proxy's lock guards it.
+// proxyConn is one connection of a client, and the connection to the server for it. It has four goroutines, two for
+// each direction. Guarded by the proxy's lock.
 type proxyConn struct {
 	proxy              *Proxy
 	number             uint64
@@ -30,7 +30,7 @@ func newProxyConn(p *Proxy, number uint64, client *net.TCPConn, cancel context.C
 
 func (c *proxyConn) flows() [2]*flow { return [2]*flow{c.toServer, c.toClient} }
 
-// run carries the connection to its end.
+// run serves the connection until its end.
 func (c *proxyConn) run(ctx context.Context) {
 	var wg sync.WaitGroup
 	wg.Go(c.toServer.collect) // also while it hangs: to notice that the client gives up
@@ -44,8 +44,8 @@ func (c *proxyConn) run(ctx context.Context) {
 	close(c.done)
 }
 
-// connect waits for the end of a cut, and dials the server. Where it fails, the client is
-// reset, which also has to wait for the end of a cut.
+// connect waits for the end of a cut, and dials the server. If that fails, it resets the client, for which it also
+// waits for the end of a cut.
 func (c *proxyConn) connect(ctx context.Context) bool {
 	target, ok := c.awaitWay()
 	if !ok {
@@ -76,7 +76,7 @@ func (c *proxyConn) connect(ctx context.Context) bool {
 	return true
 }
 
-// awaitWay returns the target once nothing is cut, or false if the connection ends before.
+// awaitWay returns the target once no direction is cut, or false if the connection ends before.
 func (c *proxyConn) awaitWay() (target string, ok bool) {
 	c.proxy.mu.Lock()
 	defer c.proxy.mu.Unlock()
@@ -89,11 +89,11 @@ func (c *proxyConn) awaitWay() (target string, ok bool) {
 	return c.proxy.target, !c.over
 }
 
-// unmade reports whether the connection hangs in a cut. On a network it would not be
-// established: if its client gives up now, the server must never learn of it.
+// unmade reports whether the connection hangs in a cut. On a network it would not be established: if its client gives
+// up now, the server must never see it.
 func (c *proxyConn) unmade() bool { return !c.made && c.proxy.cut() }
 
-// settle ends the connection when both sides have ended and have been told so.
+// settle ends the connection when both sides have ended and have been told.
 func (c *proxyConn) settle() {
 	for _, f := range c.flows() {
 		if !f.ended || !f.finished {
@@ -103,7 +103,7 @@ func (c *proxyConn) settle() {
 	c.end(false)
 }
 
-// end closes the sockets, with a RST or as they are, and has all goroutines end.
+// end closes the sockets, optionally with a RST, and ends all goroutines.
 func (c *proxyConn) end(reset bool) {
 	if c.over {
 		return

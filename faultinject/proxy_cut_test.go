@@ -69,7 +69,7 @@ func TestCutWithholdsEnds(t *testing.T) {
 	}
 }
 
-// What a process sent before it died arrives when the network is back.
+// TestBytesOutliveTheirSender: data that a process sent before it died arrives when the network heals.
 func TestBytesOutliveTheirSender(t *testing.T) {
 	l := newLane(t)
 	l.Cut(faultinject.ToServer)

@@ -39,8 +39,8 @@ func TestLatencyDelaysTheEnd(t *testing.T) {
 	require.GreaterOrEqual(t, time.Since(began), latency)
 }
 
-// What is sent within a latency arrives after one of them, not one after the other: that
-// would take longer than the test has patience.
+// TestLatencyIsNotPaidPerPiece: data sent within one latency arrives after one latency. Delays one after the other
+// would exceed the test's patience.
 func TestLatencyIsNotPaidPerPiece(t *testing.T) {
 	const pieces = 200
 	l := newLane(t)
@@ -138,7 +138,7 @@ func TestBandwidthIsSharedByConnections(t *testing.T) {
 	}
 }
 
-// Whatever the conditions do, bytes arrive complete and in order.
+// TestChangingConditionsLoseNothing: under all conditions, bytes arrive complete and in order.
 func TestChangingConditionsLoseNothing(t *testing.T) {
 	l := newLane(t, faultinject.BufferSize(8<<10))
 	up, down := randomBytes(7, 1<<20), randomBytes(8, 1<<20)

@@ -30,8 +30,8 @@ func (f *flow) deliver() {
 	}
 }
 
-// advance delivers all that it can at this time. It returns when to look again, or zero if
-// only a change can make a difference.
+// advance delivers all data that may pass now. It returns when to check again, or zero if only a change can make a
+// difference.
 func (f *flow) advance() (again time.Time, over bool) {
 	for !f.conn.over {
 		now := time.Now()
@@ -57,8 +57,7 @@ func (f *flow) advance() (again time.Time, over bool) {
 	return time.Time{}, true
 }
 
-// mayPass reports whether the next thing is there, and may pass or end now, or when to look
-// again.
+// mayPass reports whether the next data or end may pass now, or when to check again.
 func (f *flow) mayPass(now time.Time) (again time.Time, free bool) {
 	if f.met.held || len(f.marks) == 0 {
 		return time.Time{}, false
@@ -68,13 +67,12 @@ func (f *flow) mayPass(now time.Time) (again time.Time, free bool) {
 		return due, false
 	}
 	limit := f.met.limit
-	// Where nothing is left, but some is reserved, another connection may be about to pass
-	// the last of it.
+	// If nothing is left but some is reserved, another connection may be about to pass the last of it.
 	taken := limit != nil && limit.left == 0 && limit.reserved > 0
 	return time.Time{}, head.end != goesOn || !taken
 }
 
-// ripe is how many bytes are due. Behind a byte that is not due, none is.
+// ripe returns how many bytes are due. Bytes behind one that is not due do not count.
 func (f *flow) ripe(now time.Time) (n int) {
 	for _, m := range f.marks {
 		if m.end != goesOn || f.met.due(m).After(now) {
@@ -85,8 +83,8 @@ func (f *flow) ripe(now time.Time) (n int) {
 	return n
 }
 
-// pace says how many of n bytes may go now. If none may, again is when to look again, or
-// zero if the flow is woken for that.
+// pace returns how many of n bytes may pass now. If none may, again is when to check again, or zero if the flow will
+// be woken.
 func (f *flow) pace(n int, now time.Time) (may int, again time.Time) {
 	l := f.met.link
 	if l == nil {
@@ -101,7 +99,7 @@ func (f *flow) pace(n int, now time.Time) (may int, again time.Time) {
 	return min(n, f.portion.size), now
 }
 
-// leaveLink lets others pass that stand in line for a throttled link.
+// leaveLink leaves the queue of a throttled link, to let others pass.
 func (f *flow) leaveLink() {
 	if f.portion != nil && !f.portion.sent {
 		f.portion.leave()
@@ -109,8 +107,7 @@ func (f *flow) leaveLink() {
 	}
 }
 
-// write passes up to n bytes, within the limit if there is one. The lock is not held
-// meanwhile.
+// write passes up to n bytes, within the limit if there is one. It releases the lock meanwhile.
 func (f *flow) write(n int, limit *byteLimit) {
 	if limit != nil {
 		n = int(min(int64(n), limit.left))
@@ -140,7 +137,7 @@ func (f *flow) write(n int, limit *byteLimit) {
 	f.proxy.changed.Broadcast()
 }
 
-// pass counts n bytes as gone.
+// pass counts n bytes as passed.
 func (f *flow) pass(n int) {
 	f.met.passed += uint64(n)
 	f.ring.drop(n)
@@ -169,8 +166,7 @@ func (f *flow) pop() {
 	f.marks = f.marks[1:]
 }
 
-// settleLimit gives back what a write reserved and did not use, and acts if it used up
-// what was left.
+// settleLimit returns the reserved bytes that a write did not use. It acts if the write used up the limit.
 func (f *flow) settleLimit(limit *byteLimit, reserved, used int) {
 	limit.reserved -= int64(reserved)
 	limit.left += int64(reserved - used)
@@ -183,7 +179,7 @@ func (f *flow) settleLimit(limit *byteLimit, reserved, used int) {
 	f.proxy.wakeAll() // others may have waited for this
 }
 
-// act does what is to happen behind the last byte.
+// act performs the action after the last byte.
 func (f *flow) act(limit *byteLimit) {
 	f.met.limit = nil
 	switch limit.then {

@@ -10,8 +10,7 @@ import (
 	"time"
 )
 
-// entrance is where clients come in: a listener that can be closed and opened again at the
-// same address.
+// entrance is a listener that can be closed and opened again at the same address.
 type entrance struct {
 	addr  string
 	admit func(*net.TCPConn)
@@ -44,7 +43,7 @@ func (e *entrance) open() error {
 	return nil
 }
 
-// close has connections refused. None is admitted when it has returned.
+// close makes the system refuse connections. No connection is admitted after it has returned.
 func (e *entrance) close() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -78,9 +77,9 @@ func (e *entrance) acceptAll(l net.Listener, ended chan<- struct{}) {
 	}
 }
 
-// listen listens at the address, or if it is empty, at a free port of loopback, below those
-// that systems give to outgoing connections. One of them could be lost while the proxy
-// refuses connections, even to a client that redials and reaches itself.
+// listen listens at the address, or if it is empty, at a free port of loopback below the ports for outgoing
+// connections. Such a port could be lost while the proxy refuses connections, even to a client that redials and
+// reaches itself.
 func listen(addr string) (net.Listener, error) {
 	if addr != "" {
 		return net.Listen("tcp", addr)

@@ -9,10 +9,9 @@ import (
 	"time"
 )
 
-// flow is one direction of one connection. One goroutine collects what the sender sends
-// into a bounded ring, another delivers it to the receiver, when the conditions let it. The
-// proxy's lock guards all fields but the bytes in the ring, and is never held in a
-// read, a write, or a wait.
+// flow is one direction of one connection. One goroutine collects data of the sender in a bounded ring. Another
+// delivers it to the receiver when the conditions allow. The proxy's lock guards all fields except the bytes in the
+// ring. It is never held during a read, a write, or a wait.
 type flow struct {
 	proxy    *Proxy
 	conn     *proxyConn
@@ -23,21 +22,21 @@ type flow struct {
 
 	ring    byteRing
 	marks   []mark   // of all that is in the ring, and the end
-	portion *portion // what it has asked a throttled link for, nil if nothing
+	portion *portion // requested from a throttled link, or nil
 
-	// shut means that what still comes is swallowed, ended that nothing will, and finished
-	// that the receiver was told so.
+	// shut means that later data is dropped, ended that no more will come, and finished that the receiver was told
+	// so.
 	shut, ended, finished bool
 
-	// writing is true during a write, writes counts them, and interrupted says that the
-	// write under way was told to end.
+	// writing is true during a write, writes counts them, and interrupted means that the current write was told to
+	// end.
 	writing, interrupted bool
 	writes               uint64
 
 	wake, room chan struct{} // for the goroutine that delivers, and the one that collects
 }
 
-// mark says when bytes arrived, or the end that is behind them.
+// mark records when data arrived, or the end behind it.
 type mark struct {
 	size int
 	end  ending
@@ -96,7 +95,7 @@ func (f *flow) space() []byte {
 	return f.ring.free()
 }
 
-// arrive takes in what a read brought.
+// arrive handles the result of a read.
 func (f *flow) arrive(n int, err error) {
 	f.proxy.mu.Lock()
 	defer f.proxy.mu.Unlock()
@@ -131,8 +130,8 @@ func (f *flow) push(m mark) {
 	notify(f.wake)
 }
 
-// clear swallows what is there and what still comes, but for a RST. Only the goroutine that
-// delivers may call it: the bytes are its.
+// clear drops present and later data, but not a RST. Only the goroutine that delivers may call it, because the bytes
+// belong to it.
 func (f *flow) clear() {
 	f.shut = true
 	f.leaveLink()
@@ -141,7 +140,7 @@ func (f *flow) clear() {
 	notify(f.room)
 }
 
-// fail is for a receiver that is gone: its host would answer with a RST.
+// fail handles a receiver that is gone, whose host would answer with a RST.
 func (f *flow) fail() {
 	if f.conn.over {
 		return
@@ -152,7 +151,7 @@ func (f *flow) fail() {
 	f.conn.settle()
 }
 
-// finish has the receiver see the end.
+// finish shows the end to the receiver.
 func (f *flow) finish(how ending) {
 	f.pop()
 	if how == rst {
@@ -164,7 +163,7 @@ func (f *flow) finish(how ending) {
 	f.conn.settle()
 }
 
-// interrupt ends a write under way, and waits for that.
+// interrupt ends a write in progress, and waits for its end.
 func (f *flow) interrupt() {
 	if !f.writing {
 		return
@@ -178,7 +177,7 @@ func (f *flow) interrupt() {
 	}
 }
 
-// notify leaves word for a goroutine that waits, or will.
+// notify signals a goroutine that waits, or will wait.
 func notify(word chan<- struct{}) {
 	select {
 	case word <- struct{}{}:

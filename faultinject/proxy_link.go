@@ -5,20 +5,20 @@ import (
 	"time"
 )
 
-// link is a throttled direction. It sends for one flow at a time, a portion each, in the
-// order in which they ask. What it has not sent takes none of its time: who leaves the line
-// leaves nothing behind. The proxy's lock guards it.
+// link is a throttled direction. It sends for one flow at a time, a portion each, in the order of the requests.
+// Unsent data takes none of its time: a flow that leaves the queue leaves nothing behind. Guarded by the proxy's
+// lock.
 type link struct {
 	rate int64 // bytes per second
-	// busyUntil is when it has sent, or will have, what was taken from the line.
+	// busyUntil is the time at which all portions taken from the queue are sent.
 	busyUntil time.Time
 	line      []*portion
 }
 
-// pacing is how often a link sends, if it is fast enough for a byte in that time.
+// pacing is the interval between portions, if the link is fast enough for a byte in that time.
 const pacing = 10 * time.Millisecond
 
-// portion is how much the link sends at a time.
+// portion is the data that the link sends at one time.
 type portion struct {
 	link  *link
 	size  int
@@ -27,8 +27,7 @@ type portion struct {
 	wake  chan<- struct{}
 }
 
-// ask puts a portion of up to n bytes, at least one, at the end of the line. The flow is
-// woken when it becomes the first.
+// ask queues a portion of up to n bytes, at least one. The flow is woken when the portion becomes the first.
 func (l *link) ask(n int, now time.Time, wake chan<- struct{}) *portion {
 	most := max(1, l.rate/int64(time.Second/pacing))
 	p := &portion{link: l, size: int(min(int64(n), most)), since: now, wake: wake}
@@ -36,8 +35,8 @@ func (l *link) ask(n int, now time.Time, wake chan<- struct{}) *portion {
 	return p
 }
 
-// send reports whether the portion is sent by now. If it is not, again is when to look
-// again, or zero if others are before it.
+// send reports whether the portion has been sent. If not, again is when to check again, or zero if others are before
+// it.
 func (p *portion) send(now time.Time) (again time.Time, sent bool) {
 	l := p.link
 	if p.sent {
@@ -59,7 +58,7 @@ func (p *portion) send(now time.Time) (again time.Time, sent bool) {
 	return time.Time{}, true
 }
 
-// leave takes the portion out of the line.
+// leave removes the portion from the queue.
 func (p *portion) leave() {
 	l := p.link
 	i := slices.Index(l.line, p)

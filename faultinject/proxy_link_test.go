@@ -92,7 +92,7 @@ func TestLinkWithoutALimit(t *testing.T) {
 	}
 }
 
-// A flow that may not pass what it has does not keep others from it.
+// TestFlowLeavesTheLinkWhenItMayNotPass: a flow that may not pass its data does not block others.
 func TestFlowLeavesTheLinkWhenItMayNotPass(t *testing.T) {
 	for name, change := range map[string]func(p *Proxy, f *flow){
 		"cut":        func(p *Proxy, _ *flow) { p.toServer.held = true },

@@ -13,7 +13,7 @@ import (
 	"github.com/quorumlock/quorumlock/node"
 )
 
-// behindProxy is a node on a real server that knows two locks, behind a proxy.
+// behindProxy is a node behind a proxy, on a real server that holds two locks.
 type behindProxy struct {
 	t     *testing.T
 	proxy *faultinject.Proxy
@@ -42,8 +42,8 @@ func (b behindProxy) inspect(ctx context.Context, name string) node.Reply {
 	return replies[0]
 }
 
-// knows asks for a lock, over a new connection where the old one is broken. That is noticed
-// at once or by the first question.
+// knows asks for a lock, over a new connection if the old one is broken. The client notices that at once or by the
+// first question.
 func (b behindProxy) knows(name string) {
 	b.t.Helper()
 	var r node.Reply
@@ -58,7 +58,7 @@ func (b behindProxy) knows(name string) {
 	require.Equal(b.t, "owner-of-"+name, r.Holders[0].Owner)
 }
 
-// replySize is how many bytes the reply has that says who has a lock.
+// replySize is the size of the reply that names the holder of a lock.
 func (b behindProxy) replySize() int64 {
 	b.t.Helper()
 	b.knows("a")
@@ -80,18 +80,18 @@ func TestReplyCutInMidFrameIsNoAnswer(t *testing.T) {
 				b.t = t
 				b.proxy.CutAfter(faultinject.ToClient, n, then)
 				r := b.inspect(t.Context(), "a")
-				require.Equal(t, node.Unknown, r.Outcome)
-				var failure *node.Error
-				require.ErrorAs(t, r.Err, &failure)
-				require.False(t, r.Unsent)
-				require.Empty(t, r.Holders)
+				// The node asks once more, on a new connection. The answer is to that question.
+				require.Equalf(t, node.Inspected, r.Outcome, "%v", r.Err)
+				require.True(t, r.Repeated)
+				require.Len(t, r.Holders, 1)
+				require.Equal(t, "owner-of-a", r.Holders[0].Owner)
 				b.knows("b")
 			})
 		}
 	}
 }
 
-// Half a reply that is late, and the rest of it even later, is not the answer to the next
+// TestRestOfALateReplyAnswersNothingElse: half a reply that is late, and its even later rest, do not answer the next
 // question.
 func TestRestOfALateReplyAnswersNothingElse(t *testing.T) {
 	b := newBehindProxy(t)

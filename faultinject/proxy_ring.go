@@ -1,17 +1,17 @@
 package faultinject
 
-// byteRing is a bounded queue of bytes between one goroutine that fills it and one that
-// empties it. They take turns for the calls, under a lock, but use the slices that they
-// get without it: what is free belongs to the one, what is used to the other.
+// byteRing is a bounded queue of bytes between one goroutine that fills it and one that empties it. They call its
+// methods under a lock, but use the returned slices without it: free space belongs to the one, used space to the
+// other.
 //
-// It starts small, as most connections never have much under way, and grows by doubling.
+// It starts small, because most connections never have much data in flight, and grows by doubling.
 type byteRing struct {
 	bytes []byte
 	bound int
 	// start is where the used bytes begin, size how many they are.
 	start, size int
-	// offered is how much room the last call of free found, scarce that all of it was
-	// filled: there may have been more to read.
+	// offered is the room that the last call of free returned. scarce is set if all of it was filled, so that there
+	// may have been more to read.
 	offered int
 	scarce  bool
 }
@@ -23,12 +23,11 @@ func newByteRing(bound int) byteRing {
 	return byteRing{bytes: make([]byte, min(bound, smallRing)), bound: bound}
 }
 
-// full reports whether the ring has no room, and cannot grow.
+// full reports whether the ring has no room and cannot grow.
 func (r *byteRing) full() bool { return r.size == r.bound }
 
-// free returns room to read into, empty only if the ring is full. It is for the side that
-// fills: nobody else may know of the room of an earlier call when the ring starts over, or
-// grows.
+// free returns room to read into, empty only if the ring is full. It is for the filling side. No slice of an earlier
+// call may be in use, because the ring may start over or grow.
 func (r *byteRing) free() []byte {
 	if r.scarce || r.size == len(r.bytes) {
 		r.grow()
@@ -45,7 +44,7 @@ func (r *byteRing) free() []byte {
 	return room
 }
 
-// grow doubles the ring, up to its bound. What the other side is using stays where it is.
+// grow doubles the ring, up to its bound. Slices that the other side uses stay valid.
 func (r *byteRing) grow() {
 	r.scarce = false
 	if len(r.bytes) == r.bound {

@@ -53,7 +53,8 @@ func queueThrough(t *testing.T, bound int) {
 	require.Equal(t, in.Bytes(), out.Bytes())
 }
 
-// What a reader puts into its room stays, whatever is taken out meanwhile.
+// TestByteRingIsFilledWhileItIsEmptied: data that a reader puts into its room stays valid while other data is taken
+// out.
 func TestByteRingIsFilledWhileItIsEmptied(t *testing.T) {
 	ring := newByteRing(4)
 	copy(ring.free(), "ab")
@@ -108,7 +109,7 @@ func TestByteRingGrowsForAStream(t *testing.T) {
 	require.Len(t, ring.free(), bound)
 }
 
-// What one side has got of the ring stays as it is when the other has it grow.
+// TestByteRingGrowsWhileItIsEmptied: a slice of one side stays valid when the other grows the ring.
 func TestByteRingGrowsWhileItIsEmptied(t *testing.T) {
 	ring := newByteRing(1 << 20)
 	first := ring.free()

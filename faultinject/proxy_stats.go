@@ -6,11 +6,10 @@ import (
 	"net"
 )
 
-// ProxyStats is what a [Proxy] has done since it was made.
+// ProxyStats counts the traffic of a [Proxy] since it was made.
 type ProxyStats struct {
-	// Accepted counts connections of clients, Reached those that were connected to the
-	// target, and Unreached those that were reset because it could not be reached. Open is
-	// how many there are now, hanging ones included.
+	// Accepted counts connections of clients. Reached counts those that were connected to the target, and Unreached
+	// those that were reset because it could not be reached. Open counts the present ones, including hanging ones.
 	Accepted, Reached, Unreached, Open int
 	// ToServer and ToClient are the bytes in each direction.
 	ToServer, ToClient ProxyBytes
@@ -18,8 +17,8 @@ type ProxyStats struct {
 
 // ProxyBytes counts the bytes of one direction on all connections.
 type ProxyBytes struct {
-	// Received is what senders sent and the proxy read, Passed what it wrote to receivers.
-	// The difference is withheld, under way, or was lost with a connection.
+	// Received counts the bytes that the proxy read from senders, Passed those that it wrote to receivers. The
+	// difference is withheld, in flight, or was lost with a connection.
 	Received, Passed uint64
 }
 
@@ -41,10 +40,9 @@ func (p *Proxy) stats() ProxyStats {
 	}
 }
 
-// Await returns once the counters are as the caller wants them: so many bytes have passed,
-// so many connections are open. It is for tests that would sleep otherwise. The function
-// done is called at each change, and must not call the proxy. The error, if ctx ends or the
-// proxy is closed before, names the counters at that time.
+// Await returns once done reports true for the counters, such as a number of bytes passed or of open connections. It
+// replaces sleeps in tests. done is called at each change, and must not call the proxy. If ctx ends or the proxy is
+// closed before, the error names the counters at that time.
 func (p *Proxy) Await(ctx context.Context, done func(ProxyStats) bool) error {
 	stop := context.AfterFunc(ctx, func() {
 		p.mu.Lock()

@@ -18,9 +18,8 @@ import (
 	"github.com/quorumlock/quorumlock/faultinject"
 )
 
-// patience bounds what should not take long, so that a failure is not a hang. moment is how
-// long a test looks for what must not come: a slow machine may hide a failure, but not
-// cause one.
+// patience bounds waits for expected events, so that a failure is not a hang. moment is how long a test checks for
+// silence: a slow machine may hide a failure, but not cause one.
 const (
 	patience = 30 * time.Second
 	moment   = 20 * time.Millisecond
@@ -129,7 +128,7 @@ func awaitOpen(t testing.TB, p *faultinject.Proxy, n int) {
 	await(t, p, func(s faultinject.ProxyStats) bool { return s.Open == n })
 }
 
-// sendInto sends, and waits until the proxy has it, whether it passes or not.
+// sendInto sends, and waits until the proxy has received the data, whether it passes or not.
 func sendInto(t testing.TB, p *faultinject.Proxy, d faultinject.Direction, from net.Conn, text string) {
 	t.Helper()
 	want := counts(p.Stats(), d).Received + uint64(len(text))
@@ -164,7 +163,7 @@ func expectReset(t testing.TB, from io.Reader) {
 	require.ErrorIs(t, err, syscall.ECONNRESET)
 }
 
-// expectSilence looks for a moment whether anything comes.
+// expectSilence checks for a moment that no data arrives.
 func expectSilence(t testing.TB, from net.Conn) {
 	t.Helper()
 	require.NoError(t, from.SetReadDeadline(time.Now().Add(moment)))
@@ -180,7 +179,7 @@ func randomBytes(seed byte, n int) []byte {
 	return data
 }
 
-// transfer sends all of it, then the end, and returns what has arrived up to the end.
+// transfer sends the data and the end, and returns the data that has arrived up to the end.
 func transfer(t testing.TB, from, to *net.TCPConn, data []byte) []byte {
 	t.Helper()
 	var wg sync.WaitGroup
@@ -229,7 +228,8 @@ func TestProxyPassesResetsOn(t *testing.T) {
 	})
 }
 
-// A receiver that is gone answers with a RST, which gets to the sender as well.
+// TestProxyTellsSendersOfReceiversThatAreGone: a receiver that is gone answers with a RST, which reaches the sender
+// too.
 func TestProxyTellsSendersOfReceiversThatAreGone(t *testing.T) {
 	eachDirection(t, func(t *testing.T, d faultinject.Direction) {
 		l := newLane(t)
@@ -238,9 +238,9 @@ func TestProxyTellsSendersOfReceiversThatAreGone(t *testing.T) {
 		expectEnd(t, from)
 		var err error
 		for err == nil {
-			_, err = from.Write([]byte("is anybody there?"))
+			_, err = from.Write([]byte("are you there?"))
 		}
-		// Which of them depends on the order of the ends on the way.
+		// The error depends on the order in which the ends close.
 		require.Truef(t, errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE), "%v", err)
 		awaitOpen(t, l.Proxy, 0)
 	})
@@ -370,9 +370,8 @@ func TestAwaitEndsWithItsContext(t *testing.T) {
 	require.ErrorContains(t, err, "ToServer:{Received:5 ")
 }
 
-// stick has the client send more than all buffers hold, and waits until the proxy is stuck in
-// a write to the server, which does not read. It returns what the client sends; errors of
-// the sending are not looked at.
+// stick makes the client send more than all buffers hold, and waits until the proxy is stuck in a write to the
+// server, which does not read. It returns the client's data, and ignores errors of the sending.
 func stick(t testing.TB, l lane) []byte {
 	t.Helper()
 	require.NoError(t, l.server.SetReadBuffer(256<<10))

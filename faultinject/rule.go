@@ -9,26 +9,23 @@ import (
 	"github.com/quorumlock/quorumlock/node"
 )
 
-// Rule says what happens when. It has no state: one Rule can be added to many nodes, and
-// counts and draws for each of them on its own.
+// Rule is an effect and its conditions. It has no state: one Rule can be added to many nodes, and counts and draws
+// for each of them separately.
 type Rule struct {
-	// When says which operations the rule is for; nil: all, and probes. An exchange
-	// matches if one of its operations does.
+	// When selects the operations; nil selects all, and probes. An exchange matches if one of its operations does.
 	When Predicate
-	// Skip lets so many matches pass before the rule is applied, and Times is how often it
-	// is applied then; 0 is without limit. The third renewal is Kind(node.Renew) with a
-	// Skip of 2 and 1 for Times.
+	// Skip is the number of matches before the rule applies, and Times how often it then applies; 0 is without limit.
+	// The third renewal is Kind(node.Renew) with a Skip of 2 and Times of 1.
 	Skip, Times int
-	// Do is what happens; nil: nothing, the rule just counts.
+	// Do is the effect; nil for none, so that the rule only counts.
 	Do Effect
-	// PerOp applies the rule to those operations of an exchange that match, not to the
-	// exchange as a whole. Operations that stand next to each other and are both affected,
-	// or both not, stay together; what is left of the exchange runs in its order around
-	// them. Skip, Times and Hits then count operations.
+	// PerOp applies the rule to the matching operations of an exchange, not to the whole exchange. Adjacent
+	// operations with the same outcome stay together, and all run in their order. Skip, Times and Hits then count
+	// operations.
 	//
-	// By default a fault is one of the connection: all that is sent together has one fate.
-	// PerOp is for faults of single locks in a client that uses others at the same time,
-	// as what travels together there is a matter of timing.
+	// By default a fault concerns the connection: all operations of one exchange share it. PerOp is for faults of
+	// single locks in a client that uses others at the same time, because the grouping of operations depends on
+	// timing.
 	PerOp bool
 }
 
@@ -36,7 +33,7 @@ type Rule struct {
 type Active struct {
 	rule Rule
 	node *Node
-	// number tells the rules of a node apart: it is that of its addition, from 1.
+	// number identifies the rule on its node, in the order of addition, from 1.
 	number int
 
 	once    sync.Once
@@ -46,9 +43,8 @@ type Active struct {
 	seen, hits int
 }
 
-// Remove takes the rule off the node, and frees what it holds: what hangs because of it, or
-// waits at its gate, runs. What it has doubled or postponed runs all the same. Removing it
-// twice is harmless.
+// Remove removes the rule from the node, and frees calls that hang because of it or wait at its gate; they run. Calls
+// that it duplicated or postponed still run. Removing twice is harmless.
 func (a *Active) Remove() {
 	a.once.Do(func() {
 		a.node.drop(a)
@@ -56,14 +52,14 @@ func (a *Active) Remove() {
 	})
 }
 
-// Hits is how often the rule has been applied.
+// Hits returns how often the rule has been applied.
 func (a *Active) Hits() int {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.hits
 }
 
-// apply has an exchange go through the rule.
+// apply passes an exchange through the rule.
 func (a *Active) apply(ctx context.Context, x *Exchange, next Next) {
 	select {
 	case <-a.removed:
@@ -82,7 +78,7 @@ func (a *Active) apply(ctx context.Context, x *Exchange, next Next) {
 	next(ctx, x)
 }
 
-// split applies the rule to runs of operations that match, each an exchange of its own.
+// split applies the rule to runs of matching operations, each as its own exchange.
 func (a *Active) split(ctx context.Context, x *Exchange, next Next) {
 	hit := make([]bool, len(x.Ops))
 	asked := *x
@@ -105,10 +101,10 @@ func (a *Active) split(ctx context.Context, x *Exchange, next Next) {
 	}
 }
 
-// errUnanswered is the cause of what an effect has left as it was.
+// errUnanswered is the cause for operations that an effect did not answer.
 var errUnanswered = errors.New("faultinject: an effect has not answered")
 
-// inflict has the rule's effect on an exchange.
+// inflict applies the rule's effect to an exchange.
 func (a *Active) inflict(ctx context.Context, x *Exchange, next Next) {
 	if a.rule.Do == nil {
 		next(ctx, x)
@@ -120,8 +116,8 @@ func (a *Active) inflict(ctx context.Context, x *Exchange, next Next) {
 	a.rule.Do(ctx, &affected, next)
 }
 
-// matches reports whether one of the operations matches, or the call that has none. Each
-// is asked for with the same chance: the exchange as a whole has it or not.
+// matches reports whether one of the operations matches, or the call that has none. All operations get the same
+// random numbers: the exchange matches by chance as a whole.
 func (a *Active) matches(x *Exchange) bool {
 	if a.rule.When == nil {
 		return true
@@ -137,7 +133,7 @@ func (a *Active) matches(x *Exchange) bool {
 	return slices.ContainsFunc(x.Ops, is)
 }
 
-// count counts a match, and reports whether the rule is applied to it.
+// count counts a match, and reports whether the rule applies to it.
 func (a *Active) count() bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -149,5 +145,5 @@ func (a *Active) count() bool {
 	return true
 }
 
-// fate is what a fate of an exchange comes to for this rule.
+// fate derives a seed for this rule from a seed of the exchange.
 func (a *Active) fate(of uint64) uint64 { return mix(of, uint64(a.number)) }

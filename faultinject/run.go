@@ -11,22 +11,20 @@ import (
 	"time"
 )
 
-// Subject is what a plan is carried out on.
+// Subject is the target of a plan.
 type Subject interface {
-	// Begin breaks what the step is about, End mends it. Steps about one target come one
-	// after the other, those about several in parallel. A step of an instant has no End.
+	// Begin injects the step's fault, End repairs it. Steps on one target come one after the other, those on several
+	// targets in parallel. A step of a single instant has no End.
 	Begin(ctx context.Context, s Step) error
 	End(ctx context.Context, s Step) error
 }
 
-// Run carries out the plan, in real time or that of a bubble, and returns when its last
-// step has ended. What has begun is mended in any case, also when ctx ends, and when a step
-// has failed, as that ends the plan for its target: it is then said of which steps that it
-// cannot be. tell, if not nil, is told each beginning and end; it may be called by several
-// goroutines at a time.
+// Run executes the plan, in real time or that of a bubble, and returns when its last step has ended. It repairs every
+// fault in any case, also when ctx ends. A step that fails ends the plan for its target, and is repaired too. tell,
+// if not nil, is called for each beginning and end, possibly by several goroutines at a time.
 //
-// The error joins those of all steps, except those that come of the end of ctx. A plan
-// that Check refuses is refused before anything begins.
+// The error joins those of all steps, except errors caused by the end of ctx. Run refuses a plan that Check refuses
+// before anything begins.
 func (p Plan) Run(ctx context.Context, on Subject, tell func(line string)) error {
 	if err := p.Check(math.MaxInt, math.MaxInt); err != nil {
 		return err
@@ -56,7 +54,7 @@ func (p Plan) Run(ctx context.Context, on Subject, tell func(line string)) error
 	return errors.Join(errs...)
 }
 
-// schedule is what happens to one target.
+// schedule is the changes of one target.
 type schedule struct {
 	on      Subject
 	tell    func(string)
@@ -78,7 +76,7 @@ func (s *schedule) add(step Step) {
 	}
 }
 
-// mendTime bounds how long it may take to mend what is broken when the plan is cut short.
+// mendTime bounds the time to repair faults when the plan is cut short.
 const mendTime = 30 * time.Second
 
 func (s *schedule) run(ctx context.Context) error {
@@ -103,7 +101,7 @@ func (s *schedule) run(ctx context.Context) error {
 	return errors.Join(failure, s.mend(ctx, broken))
 }
 
-// inOrder has what ends at an instant end before something else begins.
+// inOrder sorts ends before beginnings at the same instant.
 func inOrder(a, b change) int {
 	switch {
 	case a.at != b.at:
@@ -117,7 +115,7 @@ func inOrder(a, b change) int {
 	}
 }
 
-// mend ends what is still broken, the last first.
+// mend repairs what is still broken, the last fault first.
 func (s *schedule) mend(ctx context.Context, broken []Step) error {
 	mending, cancel := context.WithTimeout(context.WithoutCancel(ctx), mendTime)
 	defer cancel()
@@ -140,7 +138,7 @@ func (s *schedule) carryOut(ctx context.Context, c change) error {
 	return nil
 }
 
-// sleepUntil reports whether ctx goes on.
+// sleepUntil waits, and reports whether ctx has not ended.
 func sleepUntil(ctx context.Context, at time.Time) bool {
 	timer := time.NewTimer(time.Until(at))
 	defer timer.Stop()

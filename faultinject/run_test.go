@@ -15,13 +15,12 @@ import (
 	"github.com/quorumlock/quorumlock/faultinject"
 )
 
-// diary is a subject that notes what happens to it, and when.
+// diary is a subject that records its events and their times.
 type diary struct {
 	mu    sync.Mutex
 	began time.Time
 	lines []string
-	// takes is how long each change takes, unless its context ends; fails is the one that
-	// fails.
+	// takes is how long each change takes, unless its context ends. fails is the change that fails.
 	takes time.Duration
 	fails string
 }
@@ -72,7 +71,7 @@ func TestRunKeepsTime(t *testing.T) {
 	})
 }
 
-// What takes its time for one target holds up the others as little as a real one does.
+// TestRunSlowTargets: a slow change of one target does not delay the others.
 func TestRunSlowTargets(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := &diary{takes: 1500 * time.Millisecond}
@@ -93,7 +92,7 @@ func TestRunMendsWhenCutShort(t *testing.T) {
 	})
 }
 
-// A step that fails ends the plan for its target, which is mended; the others go on.
+// TestRunGoesOnForOthers: a step that fails ends the plan for its target, which is repaired; the others continue.
 func TestRunGoesOnForOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := &diary{fails: "begin clock n1"}
@@ -106,7 +105,7 @@ func TestRunGoesOnForOthers(t *testing.T) {
 	})
 }
 
-// The context ends while a step is being mended: that is begun again.
+// The context ends during a repair: the repair begins again.
 func TestRunMendsAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), 4*time.Second)
@@ -118,7 +117,7 @@ func TestRunMendsAgain(t *testing.T) {
 	})
 }
 
-// What cannot be mended is told, also when the plan was cut short.
+// A fault that cannot be repaired is reported, even if the plan was cut short.
 func TestRunCannotMend(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
@@ -136,8 +135,7 @@ func TestRunCannotMend(t *testing.T) {
 	})
 }
 
-// A fault that ends when the next on its target begins has ended then, whatever the order
-// of the plan.
+// A fault that ends when the next on its target begins has ended before it, in any order of the plan.
 func TestRunOneAfterTheOther(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := &diary{}

@@ -7,15 +7,13 @@ import (
 	"time"
 )
 
-// Server is a real Redis server that can be broken: a process of package process, or a
-// container of package container. It starts empty, and keeps what was written in an
-// append-only file that survives its end, so that it comes back with its data unless that
+// Server is a real Redis server that can be broken: a process of package process, or a container of package
+// container. It starts empty. Its append-only file survives its end, so it comes back with its data unless the file
 // is wiped.
 //
-// Methods may be called concurrently; those that change the server run one after another.
-// Each is bounded by its context, names the server and the action in its errors, and has
-// returned only when what it is for is so. A fault may be laid over another: a server that
-// is paused or cut off can be killed.
+// Methods may be called concurrently; methods that change the server run one after another. Each is bounded by its
+// context, names the server and the action in its errors, and returns only when its effect is complete. Faults may
+// overlap: a server that is paused or cut off can be killed.
 type Server interface {
 	// Name is n1, n2 and so on, as a [Plan] calls the node.
 	Name() string
@@ -23,68 +21,62 @@ type Server interface {
 	// Addr is where clients reach the server, as host:port. It never changes.
 	Addr() string
 
-	// Command sends one command past any cut of the network, and returns the reply as
-	// text: strings as they are, integers in decimal, nil as "(nil)", an array with an
-	// element per line. The text of an error reply is in the error. Where ctx has no
-	// deadline, the answer is awaited for some seconds.
+	// Command sends one command past any cut of the network, and returns the reply as text: strings as they are,
+	// integers in decimal, nil as "(nil)", an array with an element per line. An error reply becomes the error. If
+	// ctx has no deadline, Command waits for the answer for some seconds.
 	Command(ctx context.Context, args ...string) (string, error)
 
-	// Start has a server that is down come back with what is on its disk. It does nothing
-	// if the server is running.
+	// Start starts a stopped server with the data on its disk. It does nothing if the server is running.
 	Start(ctx context.Context) error
 
-	// Kill ends the server at once (SIGKILL), paused or not. What a paused server had
-	// received and not read is not run. It does nothing if the server is down.
+	// Kill ends the server at once (SIGKILL), paused or not. Commands that a paused server had received but not read
+	// are not run. It does nothing if the server is down.
 	Kill(ctx context.Context) error
 
 	// Stop ends the server in an orderly way (SIGTERM): it saves its data. A paused server
 	// is resumed first. It does nothing if the server is down.
 	Stop(ctx context.Context) error
 
-	// Wipe removes what is on the disk of a server, which must be down.
+	// Wipe removes the data on a server's disk. The server must be down.
 	Wipe(ctx context.Context) error
 
-	// Pause stops the server without ending it: connections stand, nothing answers, and
-	// what arrives meanwhile is run after Resume. The server must be running; to pause a
-	// paused one does nothing.
+	// Pause stops the server without ending it: connections stay open without answers, and commands that arrive
+	// meanwhile run after Resume. The server must be running; pausing a paused one does nothing.
 	Pause(ctx context.Context) error
 
-	// Resume lets a paused server go on. It does nothing if it is not paused.
+	// Resume ends a pause. It does nothing if the server is not paused.
 	Resume(ctx context.Context) error
 
-	// CutOff has nobody reach the server at Addr, and nobody is told: connections stand
-	// and hang, new ones get no answer. It outlasts Kill and Start, and does nothing if
-	// the server is cut off.
+	// CutOff makes the server unreachable at Addr, silently: connections hang, and new ones get no answer. It
+	// outlasts Kill and Start, and does nothing if the server is cut off already.
 	CutOff(ctx context.Context) error
 
-	// Heal ends CutOff. What was sent meanwhile may arrive now, as on a network that sends
-	// again what was lost. It does nothing if the server is not cut off.
+	// Heal ends CutOff. Data that was sent meanwhile may arrive now, as on a network that retransmits. It does
+	// nothing if the server is not cut off.
 	Heal(ctx context.Context) error
 
-	// StepClock has the wall clock of the server off by offset from the true one, from now
-	// on and over restarts, running at the same rate; 0 is the true time. A server that is
-	// down or paused finds it so when it goes on. Where clocks cannot be stepped, the error
-	// is [errors.ErrUnsupported] with the reason.
+	// StepClock sets the offset of the server's wall clock, from now on and over restarts, with the normal rate; 0 is
+	// the true time. A server that is down or paused has the new clock when it continues. Where clocks cannot be
+	// stepped, the error is [errors.ErrUnsupported] with the reason.
 	StepClock(ctx context.Context, offset time.Duration) error
 
-	// SetMaxMemory limits the memory for data, in bytes, from now on and over restarts:
-	// beyond it, writes fail and nothing is evicted. 0 is no limit.
+	// SetMaxMemory limits the memory for data, in bytes, from now on and over restarts: beyond it, writes fail and
+	// nothing is evicted. 0 is no limit.
 	SetMaxMemory(ctx context.Context, limit int64) error
 
-	// Close ends the server and removes it, with all that it left behind. It may be called
-	// more than once; other methods fail after it.
+	// Close ends the server and removes it, with everything that it left behind. It may be called more than once;
+	// other methods fail after it.
 	Close() error
 }
 
 // Loser is a [Server] whose latest writes can be taken from its disk.
 type Loser interface {
-	// Lose waits for a while, kills the server, and takes from its disk what it wrote
-	// meanwhile.
+	// Lose waits for a while, kills the server, and removes the writes of that time from its disk.
 	Lose(ctx context.Context, while time.Duration) error
 }
 
-// Begin has a step begin at a server that the step is about: a fault of a node, or [Part]
-// of all clients at once. Other faults are not the server's; they are an error.
+// Begin injects the step's fault into a server: a fault of a node, or [Part] of all clients at once. Other faults are
+// an error.
 func Begin(ctx context.Context, s Server, step Step) error {
 	switch step.Fault {
 	case Stop:
@@ -115,8 +107,7 @@ func Begin(ctx context.Context, s Server, step Step) error {
 	return notOfServer(s, step)
 }
 
-// End has a step end that began by [Begin]. It is right as well where the server has met
-// other faults since.
+// End ends a step that [Begin] began. It is correct even if the server has had other faults since.
 func End(ctx context.Context, s Server, step Step) error {
 	switch step.Fault {
 	case Stop, Kill, Wipe, Lose:

@@ -10,19 +10,16 @@ import (
 	"github.com/quorumlock/quorumlock/node"
 )
 
-// Node is a node.Node with rules before it, which say what goes wrong on the way to the
-// node behind. Without rules it does what that node does. It is safe for concurrent use,
-// and lives in the bubbles of testing/synctest as well as outside; see [Wrap] for what a
-// client needs there.
+// Node is a node.Node with rules in front of it, which inject faults on the way to the inner node. Without rules it
+// behaves as the inner node. It is safe for concurrent use, and works inside and outside of bubbles of
+// testing/synctest; see [Wrap] for the requirements of a client there.
 //
-// Each rule is a layer around those that were added after it: a call comes to the rule that
-// was added first, which may let it through to the next, and so on to the node. So of two
-// rules that match, both count, unless the first lets nothing through; then the second does
-// not see the call, and its Times are not used up.
+// Each rule encloses the rules that were added after it. A call comes to the rule that was added first, which may
+// pass it to the next, and so on to the node. So if two rules match, both apply, unless the first passes nothing on.
+// Then the second does not see the call, and its Times are not used up.
 //
-// What the rules do keeps the contract of node.Node, but for the order of calls where it
-// says so: errors are of type *node.Error, and each call is bounded by a timeout, unless a
-// [Gate] holds it.
+// Rules keep the contract of node.Node, except for the order of calls where they say so. Errors are of type
+// *node.Error, and each call is bounded by a timeout, unless a [Gate] holds it.
 type Node struct {
 	inner   node.Node
 	seed    uint64
@@ -31,11 +28,11 @@ type Node struct {
 	// ctx ends when the node is closed.
 	ctx   context.Context
 	close context.CancelFunc
-	// late are runs in the background. It grows under the mutex, while ctx goes on.
+	// late counts runs in the background. It grows only under the mutex, while ctx has not ended.
 	late sync.WaitGroup
 
 	mu sync.Mutex
-	// rules is never changed, only replaced: calls under way go on with what they have.
+	// rules is immutable and only replaced: calls in flight continue with the old list.
 	rules        []*Active
 	calls, added int
 }
@@ -45,26 +42,24 @@ var (
 	_ node.Listener = (*Node)(nil)
 )
 
-// WrapOption is a setting of [Wrap].
+// WrapOption is an option of [Wrap].
 type WrapOption func(*Node)
 
-// Seed has chance depend on the seed, by default 0, besides the name of the node, the
-// number of the call, and the number of the rule on the node. So the same calls of a node
-// meet the same fate in each run, in whatever order different nodes are called.
+// Seed sets a seed for random decisions, by default 0. They also depend on the name of the node, the number of the
+// call, and the number of the rule on the node. So the same calls of a node get the same decisions in each run, in
+// whatever order different nodes are called.
 func Seed(seed uint64) WrapOption { return func(n *Node) { n.seed = seed } }
 
-// Timeout is how long a call may hang or be delayed by the rules before it fails with
-// node.ErrTimeout, by default node.DefaultTimeout. It does not change the timeout of the
-// node behind.
+// Timeout is how long rules may delay a call before it fails with node.ErrTimeout, by default node.DefaultTimeout. It
+// does not change the timeout of the inner node.
 func Timeout(d time.Duration) WrapOption { return func(n *Node) { n.timeout = d } }
 
-// Wrap puts a decorator, yet without rules, before a node. The decorator has the node's name
-// and identity, and closes the node when it is closed. Wrap panics if there is no node.
+// Wrap puts a decorator without rules in front of a node. The decorator has the node's name and identity, and closes
+// the node when it is closed. Wrap panics for a nil node.
 //
-// In a bubble of testing/synctest, time is virtual for package time, but not for
-// clock.System, by which clients and nodes in memory go by default: there, virtual time
-// would run on and on while they wait for the system's. Both need clock.Process, and all
-// has to be made, and closed, in the bubble:
+// In a bubble of testing/synctest, time is virtual for package time, but not for clock.System, the default of clients
+// and in-memory nodes: virtual time would advance endlessly while they wait for the system's. Both need
+// clock.Process, and everything must be made, and closed, in the bubble:
 //
 //	synctest.Test(t, func(t *testing.T) {
 //		c := clock.Process()
@@ -85,8 +80,8 @@ func Wrap(inner node.Node, options ...WrapOption) *Node {
 	return n
 }
 
-// Add puts a rule behind those that the node has: the next call meets it. What it returns
-// tells how often the rule was applied, and removes it.
+// Add adds a rule behind the existing ones, from the next call on. The returned [Active]
+// reports how often the rule was applied, and removes it.
 func (n *Node) Add(r Rule) *Active {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -106,8 +101,8 @@ func (n *Node) Heal() {
 	}
 }
 
-// Calls is how many calls of Do and Probe there were. It leaves out those whose context had
-// ended, or that came after Close: no rule sees them, as nothing is sent.
+// Calls counts the calls of Do and Probe. It omits calls whose context had ended, and calls after Close: they send
+// nothing, and no rule sees them.
 func (n *Node) Calls() int {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -132,15 +127,15 @@ func (n *Node) Probe(ctx context.Context) error {
 	return reply[0].Err
 }
 
-// Listen implements node.Listener, if the node behind does: see [node.Listen]. Rules do not
-// see it, nor the messages.
+// Listen implements node.Listener if the inner node does: see [node.Listen]. Rules see neither the call nor the
+// messages.
 func (n *Node) Listen(ctx context.Context, client string, deliver func(node.Message)) (node.Inbox, error) {
 	return node.Listen(ctx, n.inner, client, deliver)
 }
 
-// Close implements node.Node. It frees what hangs, is delayed, or waits at a gate, with
-// node.ErrClosed, drops what was to run later, and closes the node behind. When it returns,
-// nothing runs in the background. Closing twice is harmless.
+// Close implements node.Node. It frees calls that hang, are delayed, or wait at a gate, with node.ErrClosed. It drops
+// calls that were postponed, and closes the inner node. When it returns, nothing runs in the background. Closing
+// twice is harmless.
 func (n *Node) Close() error {
 	n.mu.Lock()
 	n.close()
@@ -150,13 +145,13 @@ func (n *Node) Close() error {
 	return err
 }
 
-// run has a call go through the rules that there are now.
+// run passes a call through the current rules.
 func (n *Node) run(ctx context.Context, x *Exchange) {
 	n.through(n.arrive(ctx, x))(ctx, x)
 }
 
-// arrive counts a call, fills in what rules see of it, and returns the rules. There are none
-// for a call that the node behind would not send anyway: it says why.
+// arrive counts a call, fills in its Exchange, and returns the rules. It returns none for a call that the inner node
+// would refuse to send anyway.
 func (n *Node) arrive(ctx context.Context, x *Exchange) []*Active {
 	if ctx.Err() != nil || n.ctx.Err() != nil {
 		return nil
@@ -170,7 +165,7 @@ func (n *Node) arrive(ctx context.Context, x *Exchange) []*Active {
 	return n.rules
 }
 
-// through is the way through rules to the node behind.
+// through is the path through rules to the inner node.
 func (n *Node) through(rules []*Active) Next {
 	if len(rules) == 0 {
 		return n.exchange
@@ -179,7 +174,7 @@ func (n *Node) through(rules []*Active) Next {
 	return func(ctx context.Context, x *Exchange) { rules[0].apply(ctx, x, next) }
 }
 
-// exchange is the end of the way: the node behind.
+// exchange is the end of the path: the inner node.
 func (n *Node) exchange(ctx context.Context, x *Exchange) {
 	if x.Probe {
 		x.Replies[0] = node.Reply{Err: n.inner.Probe(ctx)}
@@ -188,7 +183,7 @@ func (n *Node) exchange(ctx context.Context, x *Exchange) {
 	n.inner.Do(ctx, x.Ops, x.Replies)
 }
 
-// later runs something in the background in d, unless the node is closed by then.
+// later runs a function in the background after d, unless the node is closed by then.
 func (n *Node) later(d time.Duration, run func(ctx context.Context)) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -206,7 +201,7 @@ func (n *Node) later(d time.Duration, run func(ctx context.Context)) {
 	})
 }
 
-// drop takes a rule off the node.
+// drop removes a rule from the node.
 func (n *Node) drop(a *Active) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -220,8 +215,8 @@ func nameHash(name string) uint64 {
 	return h.Sum64()
 }
 
-// mix makes one number of two, in which each bit depends on each of theirs (the finalizer
-// of SplitMix64): seeds that differ little give fates that have nothing in common.
+// mix combines two numbers to one, in which each bit depends on each of theirs (the finalizer of SplitMix64). So
+// similar seeds give unrelated random numbers.
 func mix(a, b uint64) uint64 {
 	for _, n := range [...]uint64{b, 0} {
 		a += n + 0x9e3779b97f4a7c15

@@ -123,7 +123,7 @@ func (l *lab) do(ops ...node.Op) []node.Reply {
 	return l.doWith(context.Background(), ops...)
 }
 
-// doWith does what a client does: the slices are its own, and used again after the call.
+// doWith makes a client's call: the slices belong to the client, which reuses them.
 func (l *lab) doWith(ctx context.Context, ops ...node.Op) []node.Reply {
 	l.t.Helper()
 	junk := node.Reply{Outcome: node.Granted, Token: 1, Err: errors.New("junk"), Unsent: true}
@@ -134,7 +134,7 @@ func (l *lab) doWith(ctx context.Context, ops ...node.Op) []node.Reply {
 	return replies
 }
 
-// ran is what has reached the memory since it was asked last.
+// ran returns the operations that have reached the memory since the last call.
 func (l *lab) ran() []string {
 	var all []string
 	for {

@@ -6,26 +6,24 @@ import (
 )
 
 var (
-	// ErrStale means that a later holder has been here: nothing was written, and nothing
-	// will be with this token. The lock has to be taken again, and what was read under
-	// the old lease has to be read again.
+	// ErrStale means that a later holder has shown its token. Nothing was written, and every later write with this
+	// token will fail, too. Acquire the lock again, and read again all data that was read under the old lease.
 	ErrStale = errors.New("fence: the token is stale: a later holder of the lock has been here")
-	// ErrNoToken means that the token is 0, which no lease has: somebody forgot to pass it.
+	// ErrNoToken means that the token is 0, which no lease has: the caller did not pass it.
 	ErrNoToken = errors.New("fence: the token is 0, which means that there is none: pass the Token of the lease")
 )
 
-// StaleError is an [ErrStale] that knows the two tokens.
+// StaleError is an [ErrStale] with the two tokens.
 type StaleError struct {
-	// Token is the one that was refused.
+	// Token is the refused token.
 	Token uint64
-	// Seen is the largest that was seen before.
+	// Seen is the largest token that was seen before.
 	Seen uint64
 }
 
-// Error names both tokens.
 func (e *StaleError) Error() string {
 	return fmt.Sprintf("fence: token %d is stale: a later holder of the lock has been here, with %d", e.Token, e.Seen)
 }
 
-// Is makes it an ErrStale.
+// Is reports whether target is ErrStale.
 func (e *StaleError) Is(target error) bool { return target == ErrStale }

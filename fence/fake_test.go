@@ -7,9 +7,8 @@ import (
 	"io"
 )
 
-// fakeDB is a database with one row, whose token it compares and shows. It takes every
-// Exec for an UPDATE whose last argument is the token, and every query for a SELECT of
-// the token.
+// fakeDB is a database with one row, whose token it compares and returns. It treats every Exec as an UPDATE whose
+// last argument is the token, and every query as a SELECT of the token.
 type fakeDB struct {
 	token      any // int64, or nil for NULL
 	missing    bool
@@ -47,7 +46,6 @@ func (c fakeConn) QueryContext(context.Context, string, []driver.NamedValue) (dr
 	return &fakeRows{token: c.token, over: c.missing}, nil
 }
 
-// fakeRows is the one row, until it is read.
 type fakeRows struct {
 	token any
 	over  bool

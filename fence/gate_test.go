@@ -46,7 +46,7 @@ func ExampleGate() {
 }
 
 func ExampleNewGate() {
-	// What is stored outlives the process, so the token is stored with it.
+	// Stored data outlives the process, so the token is stored with it.
 	var file struct {
 		text  string
 		token uint64

@@ -176,7 +176,7 @@ func TestHostileVisitor(t *testing.T) {
 	}
 	opt, err := node.ParseAddress(addr)
 	require.NoError(t, err)
-	opt.Dialer.Timeout, opt.ConnWriteTimeout = 5*time.Second, 5*time.Second
+	opt.Dialer.Timeout, opt.ConnWriteTimeout = 20*time.Second, 20*time.Second // the guard ends it, not a timeout
 	n := openWith(t, opt)
 	for range 2 {
 		fmt.Println(do(n, acquire("o1", "a"))[0].Err)

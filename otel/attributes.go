@@ -12,7 +12,7 @@ import (
 	"github.com/quorumlock/quorumlock/node"
 )
 
-// The attributes of metrics and spans. What failed has error.type besides.
+// Attributes of metrics and spans. Failures also have error.type.
 const (
 	keyGroup      = attribute.Key("quorumlock.lock.group")
 	keyNames      = attribute.Key("quorumlock.lock.names")
@@ -32,10 +32,10 @@ const (
 	keyRestarted  = attribute.Key("quorumlock.node.restarted")
 )
 
-// other is the value for what has none of its own, as in the semantic conventions.
+// other is the value for everything without a value of its own, as in the semantic conventions.
 const other = "_OTHER"
 
-// reasons are the values of error.type for what a node says.
+// reasons are the values of error.type for answers of nodes.
 var reasons = map[error]string{
 	node.ErrTimeout:       "timeout",
 	node.ErrUnreachable:   "unreachable",
@@ -54,8 +54,8 @@ var reasons = map[error]string{
 	node.ErrCanceled:      "canceled",
 }
 
-// failures are the values of error.type for what a call returns, in the order in which they are
-// looked for: one that gave up is told by what stood in its way.
+// failures are the values of error.type for results of calls, in the order of precedence. A call that gave up is
+// described by what prevented it.
 var failures = []struct {
 	err  error
 	kind string
@@ -72,7 +72,7 @@ var failures = []struct {
 	{context.Canceled, "canceled"},
 }
 
-// failureOf is the error.type of what a call returned.
+// failureOf returns the error.type of a call's error.
 func failureOf(err error) string {
 	gaveUp := errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled)
 	none, _ := errors.AsType[*quorumlock.NoQuorumError](err)
@@ -88,7 +88,7 @@ func failureOf(err error) string {
 	return other
 }
 
-// reasonOf is the error.type of what a node said.
+// reasonOf returns the error.type of a node's error.
 func reasonOf(err error) string {
 	if failed, ok := errors.AsType[*node.Error](err); ok {
 		if reason, ok := reasons[failed.Reason]; ok {
@@ -98,7 +98,7 @@ func reasonOf(err error) string {
 	return other
 }
 
-// ends are the values of quorumlock.lease.end, but for those of a LostError, which tell themselves.
+// ends are the values of quorumlock.lease.end, except those of a LostError, which has its own.
 var ends = []struct {
 	err error
 	end string
@@ -115,7 +115,7 @@ var losses = []string{
 	string(quorumlock.LossTaken), string(quorumlock.LossGone), "hold_limit", "leaked",
 }
 
-// endOf is how a lease ended, in one word.
+// endOf describes the end of a lease in one word.
 func endOf(err error) string {
 	if lost, ok := errors.AsType[*quorumlock.LostError](err); ok {
 		return string(lost.Cause)
@@ -128,20 +128,20 @@ func endOf(err error) string {
 	return other
 }
 
-// failed is the attribute of a failure.
+// failed returns the attribute of a failure.
 func failed(kind string) attribute.KeyValue { return semconv.ErrorTypeKey.String(kind) }
 
-// maxGroups bounds the groups of locks.
+// maxGroups bounds the number of lock groups.
 const maxGroups = 100
 
-// groups sorts locks into groups, if it is told how.
+// groups assigns locks to groups, if a function for that is set.
 type groups struct {
 	sort  func(name string) string
 	mu    sync.Mutex
 	known map[string]bool
 }
 
-// with is what a metric about a lock has for attributes: these, and its group if there are groups.
+// with returns the attributes of a lock's metric: these, and the group, if there are groups.
 func (g *groups) with(names []string, attrs ...attribute.KeyValue) attribute.Set {
 	if group := g.of(names); group != "" {
 		attrs = append(attrs, keyGroup.String(group))
@@ -149,7 +149,7 @@ func (g *groups) with(names []string, attrs ...attribute.KeyValue) attribute.Set
 	return attribute.NewSet(attrs...)
 }
 
-// of is the group of a lock: that of its first name.
+// of returns the group of a lock: that of its first name.
 func (g *groups) of(names []string) string {
 	if g.sort == nil || len(names) == 0 {
 		return ""

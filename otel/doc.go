@@ -1,23 +1,21 @@
-// Package quorumotel has OpenTelemetry tell what the clients of quorumlock do: metrics, and a span
-// for every call that acquires, with an event for every vote. It makes [quorumlock.Hooks]:
+// Package quorumotel reports the work of quorumlock clients to OpenTelemetry: metrics, and a span for every acquiring
+// call, with an event for every vote. It provides [quorumlock.Hooks]:
 //
 //	hooks, err := quorumotel.NewHooks()
 //	...
 //	client, err := quorumlock.New(quorumlock.Config{Addresses: addresses, Hooks: hooks})
 //
-// With hooks of your own, [quorumlock.MultiHooks] puts them together. The hooks may serve several
-// clients.
+// [quorumlock.MultiHooks] combines them with hooks of your own. The hooks may serve several clients.
 //
 // # Names
 //
-// Names and units follow the semantic conventions of OpenTelemetry. The names of locks are no
-// attribute of metrics, as there can be any number of them: [WithLockGroup] sorts them into groups.
-// Spans do have them. docs/observability.md lists every metric with its attributes, and says
-// when to worry; grafana/ and alerts.yaml have a dashboard and alert rules for Prometheus.
+// Names and units follow the semantic conventions of OpenTelemetry. The names of locks are no attribute of metrics,
+// because their number is unbounded; [WithLockGroup] assigns them to groups. Spans do have them.
+// docs/observability.md lists every metric with its attributes and its alert threshold. grafana/ and alerts.yaml have
+// a dashboard and alert rules for Prometheus.
 //
 // # Costs
 //
-// Hooks are told from a goroutine of their own: no lease and no node waits for a metric. A span
-// is made when its acquisition is over and all votes are in, with the times at which things
-// happened; so it is not the parent of anything.
+// Hooks run on a goroutine of their own: no lease and no node waits for a metric. A span is made when its acquisition
+// is over and all votes are in, with the original times. So it cannot be the parent of another span.
 package quorumotel

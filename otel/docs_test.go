@@ -15,7 +15,7 @@ import (
 	"github.com/quorumlock/quorumlock"
 )
 
-// noting is a meter that notes what is made with it, as the documentation has it.
+// noting is a meter that records the instruments made with it, as the documentation lists them.
 type noting struct {
 	noop.Meter
 	rows map[string]string
@@ -60,7 +60,7 @@ func TestEveryMetricIsDocumented(t *testing.T) {
 	require.Equal(t, made.rows, documented)
 }
 
-// values are the words in code of a row of the table of attributes, behind its name.
+// values returns the values in a row of the table of attributes.
 func values(t *testing.T, attribute string) []string {
 	t.Helper()
 	for line := range strings.Lines(documentation(t)) {
@@ -88,7 +88,7 @@ func TestEveryValueIsDocumented(t *testing.T) {
 	for _, e := range ends {
 		over = append(over, e.end)
 	}
-	for _, cause := range []quorumlock.LossCause{quorumlock.LossUnconfirmed, quorumlock.LossExpired, quorumlock.LossForced} {
+	for _, cause := range []quorumlock.LossCause{quorumlock.LossUnconfirmed, quorumlock.LossExpired, quorumlock.LossForced, quorumlock.LossTaken, quorumlock.LossGone} {
 		over = append(over, string(cause))
 	}
 	for attribute, want := range map[string][]string{
@@ -101,7 +101,7 @@ func TestEveryValueIsDocumented(t *testing.T) {
 	}
 }
 
-// Each attribute of the code has a place in the documentation.
+// TestEveryAttributeIsDocumented: the documentation has each attribute of the code.
 func TestEveryAttributeIsDocumented(t *testing.T) {
 	source, err := os.ReadFile("attributes.go")
 	require.NoError(t, err)

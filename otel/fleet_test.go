@@ -25,7 +25,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// fleet is three nodes in memory, and what the hooks of its clients measure and trace.
+// fleet is three in-memory nodes, and the measurements and spans of its clients' hooks.
 type fleet struct {
 	t      *testing.T
 	nodes  []*node.Memory
@@ -35,7 +35,7 @@ type fleet struct {
 	tracer *sdktrace.TracerProvider
 }
 
-// inVirtualTime runs a test in a bubble, where time passes only while everybody waits.
+// inVirtualTime runs a test in a bubble, where time passes only while all goroutines wait.
 func inVirtualTime(t *testing.T, test func(t *testing.T, f *fleet), options ...quorumotel.Option) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -71,7 +71,7 @@ func (f *fleet) client() *quorumlock.Client {
 	return c
 }
 
-// acquire takes a lock, and waits until all nodes have voted.
+// acquire acquires a lock, and waits until all nodes have voted.
 func (f *fleet) acquire(l *quorumlock.Lock) *quorumlock.Lease {
 	f.t.Helper()
 	lease, err := l.Acquire(f.t.Context())
@@ -92,7 +92,7 @@ func (f *fleet) stop(nodes ...int) {
 	}
 }
 
-// measured is all that was, by name; sums are also 0 where something came and went.
+// measured returns all measurements by name. Sums that went up and down again are included with 0.
 func (f *fleet) measured() map[string]metricdata.Metrics {
 	f.t.Helper()
 	var all metricdata.ResourceMetrics
@@ -106,8 +106,8 @@ func (f *fleet) measured() map[string]metricdata.Metrics {
 	return by
 }
 
-// points are what an instrument has measured, by its attributes: "a=1 b=2". Of a histogram it is how
-// many measurements there were.
+// points returns an instrument's values by attributes: "a=1 b=2". For a histogram, it returns the number of
+// measurements.
 func (f *fleet) points(name string) map[string]int64 {
 	f.t.Helper()
 	all := make(map[string]int64)
@@ -128,7 +128,7 @@ func (f *fleet) points(name string) map[string]int64 {
 	return all
 }
 
-// took is the sum of the times that a histogram has measured under some attributes.
+// took returns the sum of a histogram's times under some attributes.
 func (f *fleet) took(name, attributes string) time.Duration {
 	f.t.Helper()
 	data, ok := f.measured()[name].Data.(metricdata.Histogram[float64])
@@ -142,7 +142,7 @@ func (f *fleet) took(name, attributes string) time.Duration {
 	return 0
 }
 
-// text is a set of attributes, without what all names here begin with.
+// text formats attributes, without their common prefix.
 func text(set attribute.Set) string {
 	encoded := ""
 	for _, kv := range set.ToSlice() {

@@ -4,11 +4,11 @@ import (
 	"github.com/quorumlock/quorumlock"
 )
 
-// scope is the name under which meters and tracers know this package.
+// scope is the name of this package for meters and tracers.
 const scope = "github.com/quorumlock/quorumlock/otel"
 
-// NewHooks makes hooks that measure and trace. It fails if the provider of meters refuses an
-// instrument. They may serve several clients; the metrics of those are then one.
+// NewHooks makes hooks that measure and trace. It fails if the meter provider refuses an instrument. The hooks may
+// serve several clients, whose metrics are then combined.
 func NewHooks(options ...Option) (quorumlock.Hooks, error) {
 	cfg := newConfig(options)
 	instruments, err := newInstruments(cfg.meters.Meter(scope))

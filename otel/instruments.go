@@ -8,15 +8,15 @@ import (
 
 // Bounds of histograms, in seconds.
 var (
-	// waits are those of what may wait for others.
+	// waits are for times that include waiting for other holders.
 	waits = []float64{.0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60, 300}
-	// trips are those of what waits for one node.
+	// trips are for times of exchanges with one node.
 	trips = []float64{.0001, .00025, .0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5}
-	// holds are those of leases.
+	// holds are for times of leases.
 	holds = []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60, 300, 1800, 3600}
 )
 
-// instruments are all that is measured; docs/observability.md has a row for each.
+// instruments are all measurements; docs/observability.md has a row for each.
 type instruments struct {
 	acquireDuration metric.Float64Histogram
 	acquireWait     metric.Float64Histogram
@@ -41,7 +41,7 @@ func newInstruments(meter metric.Meter) (*instruments, error) {
 		acquireWait: m.seconds("quorumlock.acquire.wait.duration", waits,
 			"Time that a call that acquires was waiting for others, not for nodes."),
 		acquireRounds: m.count("quorumlock.acquire.rounds", "{round}",
-			"Rounds of acquisition, by what they came to."),
+			"Rounds of acquisition, by outcome."),
 		leaseCount: m.level("quorumlock.lease.count", "{lease}",
 			"Leases that are held."),
 		leaseDuration: m.seconds("quorumlock.lease.duration", holds,
@@ -49,7 +49,7 @@ func newInstruments(meter metric.Meter) (*instruments, error) {
 		leaseLosses: m.count("quorumlock.lease.losses", "{lease}",
 			"Leases that ended before they were released, or that their release did not find."),
 		leaseRenewals: m.count("quorumlock.lease.renewals", "{renewal}",
-			"Rounds of renewal, by what they came to."),
+			"Rounds of renewal, by outcome."),
 		leaseDegraded: m.level("quorumlock.lease.degraded", "{lease}",
 			"Leases that not all nodes back, by how many more may fail."),
 		nodeVotes: m.count("quorumlock.node.votes", "{vote}",
@@ -66,7 +66,7 @@ func newInstruments(meter metric.Meter) (*instruments, error) {
 	return i, m.err
 }
 
-// maker makes instruments, and gathers what goes wrong.
+// maker makes instruments, and collects errors.
 type maker struct {
 	meter metric.Meter
 	err   error

@@ -16,8 +16,8 @@ type meters struct {
 	*instruments
 	groups  groups
 	backing backing
-	// opened are the groups, and the nodes, whose counters have begun at 0; answered are the nodes
-	// of which it is known whether they answer.
+	// opened are the groups and nodes whose counters have begun at 0. answered are the nodes for which it is known
+	// whether they answer.
 	openedGroups, openedNodes, answered seen
 }
 
@@ -39,13 +39,13 @@ func (m *meters) hooks() quorumlock.Hooks {
 	}
 }
 
-// about are the attributes of a metric about a lock.
+// about returns the attributes of a metric about a lock.
 func (m *meters) about(names []string, attrs ...attribute.KeyValue) metric.MeasurementOption {
 	return metric.WithAttributeSet(m.groups.with(names, attrs...))
 }
 
-// open has what counts the failures of a group of locks begin at 0: a series that begins with its
-// first failure does not show that as an increase.
+// open sets the failure counters of a group of locks to 0. A series that begins with its first failure would not show
+// that as an increase.
 func (m *meters) open(names []string) {
 	if !m.openedGroups.first(m.groups.of(names)) {
 		return
@@ -57,7 +57,7 @@ func (m *meters) open(names []string) {
 	m.leaseRenewals.Add(background, 0, m.about(names, failed("no_quorum")))
 }
 
-// openNode does so for a node.
+// openNode does the same for a node.
 func (m *meters) openNode(node string) {
 	if !m.openedNodes.first(node) {
 		return
@@ -71,7 +71,7 @@ func recovery(node string, restarted bool) metric.MeasurementOption {
 	return metric.WithAttributes(keyNode.String(node), keyRestarted.Bool(restarted))
 }
 
-// Events have no context of their own, but for acquisitions: there it ties a measurement to a trace.
+// Events have no context of their own, except acquisitions, whose context links a measurement to a trace.
 var background = context.Background()
 
 func (m *meters) acquisition(e quorumlock.AcquisitionEvent) {
@@ -149,7 +149,7 @@ func (m *meters) voted(e quorumlock.VoteEvent) {
 	m.nodeVotes.Add(background, 1, metric.WithAttributes(append(attrs, keyVote.String(e.Vote.String()))...))
 }
 
-// seen notes that a node answers, of which nothing was known so far.
+// seen records that a node answers, if nothing was known about it.
 func (m *meters) seen(node string) {
 	if m.answered.first(node) {
 		m.nodeUp.Record(background, 1, metric.WithAttributes(keyNode.String(node)))

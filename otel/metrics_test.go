@@ -232,7 +232,7 @@ func TestLocksAreSortedIntoGroups(t *testing.T) {
 	}, group)
 }
 
-// A program whose groups are not bounded must not fill the memory of whoever keeps its metrics.
+// TestGroupsAreBounded: a program with unbounded groups must not fill the memory of its metrics backend.
 func TestGroupsAreBounded(t *testing.T) {
 	inVirtualTime(t, func(t *testing.T, f *fleet) {
 		client := f.client()
@@ -274,5 +274,5 @@ func TestARefusedInstrumentIsAnError(t *testing.T) {
 	_, err := quorumotel.NewHooks(quorumotel.WithMeterProvider(refusingProvider{}))
 	require.ErrorIs(t, err, context.Canceled)
 	_, err = quorumotel.NewHooks()
-	require.NoError(t, err, "the global providers do nothing unless somebody sets them")
+	require.NoError(t, err, "the default global providers do nothing")
 }

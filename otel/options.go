@@ -26,11 +26,10 @@ func WithTracerProvider(p trace.TracerProvider) Option {
 	return func(c *config) { c.tracers = p }
 }
 
-// WithLockGroup gives the metrics about locks and leases the attribute quorumlock.lock.group, which
-// is what group makes of the name of a lock, a semaphore or a latch; of several names, of the first
-// in order. There should be few groups, as each has all the series of those metrics: "invoices"
-// for "invoice-4711". Beyond a hundred, further ones count as "_OTHER". group must be safe for
-// concurrent use.
+// WithLockGroup adds the attribute quorumlock.lock.group to the metrics about locks and leases. group computes it
+// from the name of a lock, a semaphore or a latch; of several names, from the first in order. Each group has all the
+// series of these metrics, so there should be few: "invoices" for "invoice-4711". Beyond a hundred groups, further
+// ones count as "_OTHER". group must be safe for concurrent use.
 func WithLockGroup(group func(name string) string) Option {
 	return func(c *config) { c.group = group }
 }

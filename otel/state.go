@@ -6,8 +6,8 @@ import (
 	"github.com/quorumlock/quorumlock"
 )
 
-// backing knows of leases that not all nodes back how many more of these may fail. Clients that
-// share the hooks tell at the same time.
+// backing records, for each lease that not all nodes back, how many more of them may fail. Clients that share the
+// hooks use it concurrently.
 type backing struct {
 	mu    sync.Mutex
 	spare map[string]int
@@ -16,7 +16,7 @@ type backing struct {
 // whole stands for a lease that all nodes back.
 const whole = -1
 
-// change is what became of a lease.
+// change is a lease's move from one count to another.
 type change struct{ from, to int }
 
 func (b *backing) changed(e quorumlock.BackingEvent) change {
@@ -47,10 +47,10 @@ func (b *backing) move(owner string, to int) change {
 	return change{from, to}
 }
 
-// seen are the nodes, or the groups of locks, that something is known of.
+// seen is the set of nodes or groups for which something is known.
 type seen struct{ sync.Map }
 
-// first reports whether one is new.
+// first adds a name, and reports whether it is new.
 func (s *seen) first(name string) bool {
 	_, known := s.LoadOrStore(name, true)
 	return !known

@@ -14,8 +14,7 @@ const (
 	eventName = "quorumlock.vote"
 )
 
-// spans makes a span of each acquisition, with an event for each vote. Votes of nodes that were too
-// slow to matter come after its end.
+// spans makes a span of each acquisition, with an event for each vote. Votes of stragglers have times after its end.
 type spans struct{ tracer trace.Tracer }
 
 func (s spans) acquisition(e quorumlock.AcquisitionEvent) {
@@ -37,12 +36,12 @@ func (s spans) acquisition(e quorumlock.AcquisitionEvent) {
 	}
 	kind := failureOf(e.Err)
 	span.SetAttributes(failed(kind))
-	if kind != "held" { // which is an answer
+	if kind != "held" { // "held" is an answer and no error
 		span.SetStatus(codes.Error, e.Err.Error())
 	}
 }
 
-// vote describes one in an event.
+// vote returns the attributes of a vote's event.
 func vote(v quorumlock.VoteEvent) []attribute.KeyValue {
 	attrs := []attribute.KeyValue{
 		keyNode.String(v.Node),

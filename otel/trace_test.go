@@ -14,7 +14,7 @@ import (
 	"github.com/quorumlock/quorumlock"
 )
 
-// only is the one span that was made.
+// only returns the one span that was made.
 func (f *fleet) only() sdktrace.ReadOnlySpan {
 	f.t.Helper()
 	synctest.Wait()
@@ -88,7 +88,7 @@ func TestASpanOfAFailureSaysWhy(t *testing.T) {
 		_, err := client.RedLock("job").TryAcquire(t.Context())
 		require.ErrorIs(t, err, quorumlock.ErrHeld)
 		span := f.only()
-		require.Equal(t, codes.Unset, span.Status().Code, "that somebody else has it is an answer")
+		require.Equal(t, codes.Unset, span.Status().Code, "held is an answer and no error")
 		require.Contains(t, span.Attributes(), attribute.String("error.type", "held"))
 
 		f.stop(0, 1)

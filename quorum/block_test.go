@@ -34,8 +34,8 @@ func TestBlock(t *testing.T) {
 	}
 }
 
-// A block is as large as it may be, and no larger; and whoever proposes the time when its end
-// has passed needs no second round.
+// A block is as large as allowed, and no larger. A client that proposes the time after the end of
+// the block needs no second round.
 func TestBlockTwin(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		clock := rapid.OneOf(rapid.Int64Range(-3, 1000), rapid.Int64()).Draw(t, "clock")

@@ -21,17 +21,17 @@ func TestBunch(t *testing.T) {
 		{1499 * time.Millisecond, 500 * time.Millisecond, 500 * time.Millisecond},
 		{100 * time.Millisecond, 500 * time.Millisecond, -500 * time.Millisecond},
 	} {
-		require.Equal(t, c.want, quorum.Bunch(c.due, ttl, c.phase), "%v after %v", c.due, c.phase)
+		require.Equal(t, c.want, quorum.AlignToBunch(c.due, ttl, c.phase), "%v after %v", c.due, c.phase)
 	}
-	require.Equal(t, 77*time.Nanosecond, quorum.Bunch(77, 127, 0), "too short to be divided")
+	require.Equal(t, 77*time.Nanosecond, quorum.AlignToBunch(77, 127, 0), "too short to be divided")
 }
 
-// It is never later, earlier by less than a hundredth, and the same for all that are near.
+// An aligned renewal is never late, less than TTL/100 early, and the same for all nearby renewals.
 func TestBunchIsSoon(t *testing.T) {
 	require.NoError(t, quick.Check(func(due, phase uint32, ttl uint16) bool {
 		life := time.Duration(ttl) * time.Millisecond
-		at := quorum.Bunch(time.Duration(due), life, time.Duration(phase))
-		again := quorum.Bunch(at, life, time.Duration(phase))
+		at := quorum.AlignToBunch(time.Duration(due), life, time.Duration(phase))
+		again := quorum.AlignToBunch(at, life, time.Duration(phase))
 		return at <= time.Duration(due) && time.Duration(due)-at <= life/100 && again == at
 	}, nil))
 }

@@ -2,22 +2,22 @@ package quorum
 
 import "time"
 
-// inlineNodes is how many nodes most deployments have at most: claims on so many take no
-// memory of their own.
+// inlineNodes is the number of nodes up to which Claims need no memory of their own. Most
+// deployments have no more.
 const inlineNodes = 5
 
-// Claims are what nodes have confirmed for one owner: until when, by local time, each
-// node's confirmation can be relied on. They decide until when a lease is valid.
+// Claims records the confirmations of one owner: for each node, until when its confirmation may be
+// relied on, by local time. The claims decide until when a lease is valid.
 //
-// The zero value is of no use; see [NewClaims]. Claims must not be copied after their first
-// use, and are not safe for concurrent use.
+// Use [NewClaims]; the zero value has no nodes. Claims must not be copied after their first use,
+// and are not safe for concurrent use.
 type Claims struct {
 	nodes  int
 	inline [inlineNodes]time.Duration
 	more   []time.Duration
 }
 
-// NewClaims returns claims on so many nodes, none of which has confirmed anything.
+// NewClaims returns the claims on the given number of nodes, none of which has confirmed yet.
 func NewClaims(nodes int) Claims {
 	c := Claims{nodes: nodes}
 	if nodes > inlineNodes {
@@ -54,7 +54,7 @@ func (c *Claims) Confirm(i int, sent, ttl, now time.Duration, recovering bool) b
 	return true
 }
 
-// Drop records that node i does not have the claim: whatever it confirmed before is void.
+// Drop records that node i does not have the claim. Its earlier confirmations are void.
 func (c *Claims) Drop(i int) { c.expiries()[i] = 0 }
 
 // Expiry returns until when the claim on node i can be relied on; 0 if there is none.

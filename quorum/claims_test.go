@@ -10,7 +10,7 @@ import (
 	"github.com/quorumlock/quorumlock/quorum"
 )
 
-// The rule of re-assertion: what a recovering node confirms counts only while this owner's
+// The rule of re-assertion: a confirmation of a recovering node counts only while this owner's
 // claim there is active.
 func TestAConfirmationOfARecoveringNode(t *testing.T) {
 	const ttl = 10 * time.Second
@@ -44,7 +44,7 @@ func TestAConfirmationOfARecoveringNode(t *testing.T) {
 	}
 }
 
-// Claims do what a plain slice and the functions of this package do, on few nodes and on many.
+// Claims behave as a plain slice with the functions of this package, on few nodes and on many.
 func TestClaimsAgainstASlice(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		n := rapid.IntRange(1, 9).Draw(t, "nodes")

@@ -12,9 +12,8 @@ import (
 	"github.com/quorumlock/quorumlock/quorum"
 )
 
-// TestScripts replays the stories of testdata. After a deliberate change
-// `go test ./quorum -run TestScripts -rewrite` writes the new answers, to be
-// read in the diff.
+// TestScripts replays the scripts in testdata. After a deliberate change, `go test ./quorum -run
+// TestScripts -rewrite` writes the new results; review them in the diff.
 func TestScripts(t *testing.T) {
 	datadriven.Walk(t, "testdata", func(t *testing.T, path string) {
 		s := &script{}
@@ -39,7 +38,7 @@ func TestScripts(t *testing.T) {
 	})
 }
 
-// script is what one file builds up.
+// script is the state that one file builds up.
 type script struct {
 	tally    quorum.Tally
 	ttl      time.Duration
@@ -101,7 +100,7 @@ func (s *script) lease(t *testing.T, d *datadriven.TestData) string {
 	return s.claims()
 }
 
-// confirm sent=D takes the nodes that confirmed what was sent then.
+// confirm sent=D takes the nodes that confirmed an operation sent at D.
 func (s *script) confirm(t *testing.T, d *datadriven.TestData) string {
 	sent := durationArg(t, d, "sent")
 	for _, node := range nodes(t, d) {
@@ -110,7 +109,7 @@ func (s *script) confirm(t *testing.T, d *datadriven.TestData) string {
 	return s.claims()
 }
 
-// forget takes the nodes whose claims are given up.
+// forget takes the nodes whose claims are dropped.
 func (s *script) forget(t *testing.T, d *datadriven.TestData) string {
 	for _, node := range nodes(t, d) {
 		s.expiries[node] = 0
@@ -136,8 +135,8 @@ func (s *script) at(t *testing.T, d *datadriven.TestData) string {
 	return out.String()
 }
 
-// schedule ttl=D jitter=F renews a lease that a quorum confirmed at 0, and
-// from then on no more, until it ends.
+// schedule ttl=D jitter=F renews a lease that a quorum confirmed at 0 and never again, until it
+// ends.
 func (s *script) schedule(t *testing.T, d *datadriven.TestData) string {
 	var jitter float64
 	d.ScanArgs(t, "jitter", &jitter)
@@ -156,7 +155,7 @@ func (s *script) schedule(t *testing.T, d *datadriven.TestData) string {
 	}
 }
 
-// denied free=F need=Q takes what each denial told.
+// denied free=F need=Q takes the TTL from each denial.
 func (s *script) denied(t *testing.T, d *datadriven.TestData) string {
 	var told []time.Duration
 	for field := range strings.FieldsSeq(d.Input) {

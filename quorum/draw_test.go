@@ -31,8 +31,7 @@ func anyTTL() *rapid.Generator[time.Duration] {
 	)
 }
 
-// anyJitter draws mostly what it should be, and now and then what a bad source
-// might give.
+// anyJitter draws mostly valid jitters, and sometimes values that a bad source might give.
 func anyJitter() *rapid.Generator[float64] {
 	return rapid.OneOf(
 		rapid.Float64Range(0, math.Nextafter(1, 0)),
@@ -41,7 +40,7 @@ func anyJitter() *rapid.Generator[float64] {
 	)
 }
 
-// ordered returns two values with the lesser first.
+// ordered returns two values, the smaller first.
 func ordered[T cmp.Ordered](a, b T) (T, T) { return min(a, b), max(a, b) }
 
 // sorted returns a sorted copy.

@@ -11,16 +11,16 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The tests in this file explore what Proposal and Claims decide for two owners on three nodes, in
-// every order in which requests can run and answers can arrive, with requests and answers lost and
-// doubled, and nodes that lose their memory. In each state that can be reached they check that
+// The tests in this file explore the decisions of Proposal and Claims for two owners on three
+// nodes. Requests run and answers arrive in every order, may be lost or doubled, and nodes may lose
+// their memory. In each reachable state the tests check that
 //
 //   - at most one lease is valid (invariant 1),
 //   - tokens grow in the order in which acquisitions are won (invariant 5),
-//   - an owner that has ended, and for which nothing is on its way, is on no node (invariant 3).
+//   - an owner that has ended, and has nothing in flight, is on no node (invariant 3).
 //
-// The nodes and the network are models; all decisions are those of the library. Time advances in
-// ticks of half a TTL.
+// The nodes and the network are models; all decisions are the library's. Time advances in ticks of
+// half a TTL.
 
 // deep makes the tests explore further, for minutes.
 var deep = flag.Bool("deep", false, "explore more states")
@@ -39,7 +39,7 @@ const (
 type scope struct {
 	name string
 	// ticks is how often time advances, faults how many losses, duplicates and cancelled calls
-	// there are, and forgets how many losses of a memory.
+	// there are, and forgets how many memory losses.
 	ticks, faults, forgets int8
 	// renews lets owner A renew its lease once.
 	renews bool
@@ -48,14 +48,14 @@ type scope struct {
 	// holder starts with a lease of A that nodes 0 and 1 have granted; node 2 was not reached. A
 	// keeps the lease until its end.
 	holder bool
-	// begun starts with an acquisition of A on its way to nodes 0 and 1 only.
+	// begun starts with an acquisition of A in flight to nodes 0 and 1 only.
 	begun bool
 	// prompt delivers each answer as soon as its request has run.
 	prompt bool
-	states int // at least so many states are reached: the exploration is not empty
+	states int // the least number of states reached: the exploration is not empty
 }
 
-// request is an operation on its way to a node.
+// request is an operation in flight to a node.
 type request struct {
 	kind  requestKind
 	token uint64
@@ -70,7 +70,7 @@ const (
 	releases
 )
 
-// answer is an answer on its way to an owner.
+// answer is an answer in flight to an owner.
 type answer struct {
 	request
 	vote       Vote
@@ -79,7 +79,7 @@ type answer struct {
 	recovering bool
 }
 
-// modelNode is what a node stores. Owners are numbered from 1; 0 is none.
+// modelNode is the data of a node. Owners are numbered from 1; 0 is none.
 type modelNode struct {
 	owner, expiry, recoverUntil int8
 	fence                       uint64
@@ -100,7 +100,7 @@ const (
 	ended
 )
 
-// modelOwner is one owner: its acquisition, and the lease that comes of it.
+// modelOwner is one owner: its acquisition, and the lease that it becomes.
 type modelOwner struct {
 	phase      phase
 	renewed    bool
@@ -136,7 +136,7 @@ func (s *step) String() string {
 
 func (w *world) time() time.Duration { return time.Duration(w.now) * modelTick }
 
-// clone copies a state. what says how the copy will differ.
+// clone copies a state. what describes how the copy will differ.
 func (w *world) clone(format string, args ...any) *world {
 	c := *w
 	c.steps = &step{fmt.Sprintf(format, args...), w.steps}
@@ -151,7 +151,8 @@ func (w *world) clone(format string, args ...any) *world {
 	return &c
 }
 
-// key is equal for states from which the same can follow. Nodes are alike, so their order does not count.
+// key is equal for states with the same possible futures. Nodes are interchangeable, so their order
+// does not count.
 func (w *world) key() string {
 	head := []byte{byte(w.now), byte(w.faults), byte(w.forgets)}
 	head = binary.AppendUvarint(head, w.lastToken)
@@ -202,7 +203,7 @@ func flagOf(b bool) byte {
 	return 0
 }
 
-// check returns what is wrong in a state.
+// check returns an error if a state violates an invariant.
 func (w *world) check() error {
 	valid := 0
 	for o := range w.owners {
@@ -220,7 +221,7 @@ func (w *world) check() error {
 	return nil
 }
 
-// quiet reports whether nothing is on its way for the owner.
+// quiet reports whether nothing is in flight for the owner.
 func (p *modelOwner) quiet() bool {
 	return !slices.ContainsFunc(p.links[:], func(l link) bool { return len(l.requests)+len(l.answers) > 0 })
 }
@@ -296,7 +297,7 @@ func (w *world) successors(t *testing.T, s scope, yield func(*world)) {
 	}
 }
 
-// decisions yields what an owner may do by itself.
+// decisions yields the possible next steps of an owner alone.
 func (w *world) decisions(t *testing.T, s scope, o int, yield func(*world)) {
 	p := &w.owners[o]
 	name := string(rune('A' + o))
@@ -328,7 +329,8 @@ func (w *world) decisions(t *testing.T, s scope, o int, yield func(*world)) {
 	}
 }
 
-// deliveries yields what may become of the first request and the first answer between an owner and a node.
+// deliveries yields the possible fates of the first request and the first answer between an owner
+// and a node.
 func (w *world) deliveries(t *testing.T, s scope, o, i int, yield func(*world)) {
 	name, l := string(rune('A'+o)), &w.owners[o].links[i]
 	if len(l.answers) > 0 {
@@ -372,7 +374,7 @@ func (w *world) tick() {
 	}
 }
 
-// clockToken is the token that a clock stands for.
+// clockToken is the token of a time by the model's clock.
 func (w *world) clockToken() int64 { return int64(w.now)*1000 + 1 }
 
 func (w *world) begin(o int, s scope) {
@@ -399,7 +401,7 @@ func (p *modelOwner) send(i int, r request) {
 	p.links[i].requests = append(p.links[i].requests, r)
 }
 
-// conclude wins the acquisition, or rolls it back.
+// conclude wins the acquisition, or undoes it.
 func (w *world) conclude(t *testing.T, o int) {
 	t.Helper()
 	p := &w.owners[o]
@@ -440,7 +442,7 @@ func (w *world) renew(o int) {
 	}
 }
 
-// run runs the first request on a node. Its answer is on its way then, unless that is lost.
+// run runs the first request on a node. Its answer is then in flight, unless it is lost.
 func (w *world) run(o, i int, lost bool) {
 	l := &w.owners[o].links[i]
 	r := l.requests[0]
@@ -463,7 +465,7 @@ func (w *world) timeOut(o, i int) {
 	l.requests = l.requests[1:]
 }
 
-// do is what the scripts of package node do.
+// do runs a request on a node, as the scripts of package node do.
 func (n *modelNode) do(o int, r request, now int8) answer {
 	owner := int8(o + 1)
 	a := answer{request: r, recovering: n.recoverUntil > now}
@@ -493,7 +495,7 @@ func (n *modelNode) do(o int, r request, now int8) answer {
 	return a
 }
 
-// hear processes the first answer of a node, as the coordinator does.
+// hear handles the first answer of a node, as the coordinator does.
 func (w *world) hear(t *testing.T, o, i int) {
 	t.Helper()
 	p := &w.owners[o]

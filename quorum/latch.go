@@ -5,62 +5,62 @@ import (
 	"strings"
 )
 
-// LatchAnswer is what one node has told of a latch. The zero value is a node that has not
+// LatchAnswer is the last answer of one node about a latch. The zero value is a node that has not
 // answered.
 type LatchAnswer struct {
 	Told bool
-	// Generation counts the times that the latch was deleted, as far as the node knows: it is
-	// the token of the last deletion, and what was before is void.
+	// Generation is the token of the last deletion that the node knows. Everything from before it
+	// is void.
 	Generation uint64
-	// Count is what the latch was set to, or 0; Since is the token with which it was.
+	// Count is the number to which the latch is set, or 0. Since is the token of that Set.
 	Count int
 	Since uint64
-	// Memory is the token of the moment from which on the node knows all that it was told;
-	// 0 if it never lost its memory. Refilled is set if it was given back, since then, what
-	// enough others knew. Recovering is set if the loss is so new that the node gives no
-	// rights.
+	// Memory is the token of the time since when the node remembers everything; 0 if it never lost
+	// its memory. Refilled is set if it has been given back what enough other nodes knew.
+	// Recovering is set if the loss is so recent that the node gives no rights.
 	Memory               uint64
 	Refilled, Recovering bool
-	// Size is how many have counted down on the node, as it said last.
+	// Size is how many ids the node last reported to have counted down.
 	Size int
 	// IDs are the ids that the caller knows to be on the node, sorted, each once.
 	IDs []string
 }
 
-// LatchView is what the answers of several nodes come to.
+// LatchView combines the answers of several nodes.
 type LatchView struct {
-	// Known reports whether enough of those who have answered remember all that they were told
-	// about this generation: what is not in their union did not happen, or is not over yet.
-	// Otherwise the rest of the view is not to be relied on.
+	// Known reports whether enough nodes answered that remember all of this generation. Then an id
+	// that none of them has was not counted down, or its call still runs. If Known is not set,
+	// ignore the rest of the view.
 	Known bool
-	// Generation is the latest that anybody knows of. All else is about it.
+	// Generation is the latest generation that any node reported. The other fields are about it.
 	Generation uint64
-	// Count is what the latch was set to, 0 if it was not. Chosen is set if enough nodes say so,
-	// and Disputed if others say something else and none has enough. Since is the first of
-	// the tokens of those who set it.
+	// Count is the number to which the latch is set, or 0. Chosen is set if enough nodes agree on
+	// it. Disputed is set if nodes differ and no number has enough nodes. Since is the smallest
+	// token of any Set that nodes reported.
 	Count            int
 	Since            uint64
 	Chosen, Disputed bool
-	// IDs are all that have counted down, sorted. They may share memory with an answer.
+	// IDs are all ids that have counted down, sorted. The slice may share memory with an answer.
 	IDs []string
-	// Holders is how many nodes have all of that. Once they are enough, others who look will see
-	// it too: before, it may not be told.
+	// Holders is how many nodes have everything in this view. The view may be told only once enough
+	// nodes have it, since only then later readers see it too.
 	Holders int
-	// Most is the largest size that a node has told, and Full how many nodes have as many ids as
-	// the latch was set to. If Full nodes are enough, the latch is done, and every later read
-	// will see it: any majority has one of them. No id has to be read to know that.
+	// Most is the largest size that a node reported. Full is how many nodes have at least Count
+	// ids. If Full is enough, the latch is done: any majority includes one of these nodes, so every
+	// later read sees it. That needs no ids.
 	Most, Full int
 }
 
-// ViewLatch puts together what nodes have answered, for a rule that asks for so many of them.
-// known are ids of this generation that the caller knows of besides. skew is how far the clocks
-// of nodes and clients may be apart, in the unit of tokens.
+// ViewLatch combines the answers of the nodes, for a rule that needs need of them. known are
+// further ids of this generation that the caller knows. skew is how far the clocks of nodes and
+// clients may differ, in the unit of tokens.
 //
-// A node that has lost its memory since the latch was set is no witness of what did not happen:
-// only what it has counts. Nor is one that has lost it at any time, and was not told that the latch
-// is set: those who know since when may not be among the others, but only some who were told later.
-// But all of a generation comes after the deletion that began it: who forgot before that is a witness,
-// whether it was told of it or not.
+// A node that lost its memory after the latch was set is no witness for what did not happen; only
+// its own ids count. A node that lost its memory at any time and does not know that the latch is
+// set is no witness either. The nodes that know when it was set may be missing among the answers.
+//
+// But a generation begins with a deletion. A node that lost its memory before the deletion is a
+// witness, even if it was not told of the deletion.
 func ViewLatch(answers []LatchAnswer, need int, known []string, skew uint64) LatchView {
 	var v LatchView
 	for _, a := range answers {
@@ -94,9 +94,9 @@ func ViewLatch(answers []LatchAnswer, need int, known []string, skew uint64) Lat
 	return v
 }
 
-// MayBeDone reports whether the sizes allow that as many count-downs as it takes have been
-// confirmed. A count-down that was confirmed is on need of the nodes, or has been given back to
-// those that forgot it. So all nodes but need may lack it, and every other witness counts it.
+// MayBeDone reports whether, by the sizes, Count ids may have been confirmed. A confirmed id is on
+// at least need nodes, or was given back to those that forgot it. So at most n-need of n nodes lack
+// it, and every other witness counts it.
 func (v *LatchView) MayBeDone(answers []LatchAnswer, need int, skew uint64) bool {
 	sum, witnesses := 0, 0
 	for _, a := range answers {
@@ -111,8 +111,8 @@ func (v *LatchView) MayBeDone(answers []LatchAnswer, need int, skew uint64) bool
 	return v.Count > 0 && (v.Most >= v.Count || sum >= v.Count*(witnesses+need-len(answers)))
 }
 
-// UnionOfIDs merges two sorted lists of ids. Most nodes know the same, and that costs nothing. The
-// result may share memory with either.
+// UnionOfIDs merges two sorted lists of ids. The result may share memory with either list: nodes
+// mostly have the same ids, and then nothing is copied.
 func UnionOfIDs(a, b []string) []string {
 	switch {
 	case len(a) == 0 || slices.Equal(a, b):
@@ -136,10 +136,10 @@ func UnionOfIDs(a, b []string) []string {
 	return append(append(all, a...), b...)
 }
 
-// of reports whether an answer is about that generation.
+// of reports whether an answer is about the given generation.
 func (a LatchAnswer) of(generation uint64) bool { return a.Told && a.Generation == generation }
 
-// elect finds what the latch was set to.
+// elect sets Count, Chosen and Disputed.
 func (v *LatchView) elect(answers []LatchAnswer, need int) {
 	most := 0
 	for _, a := range answers {
@@ -161,7 +161,7 @@ func (v *LatchView) elect(answers []LatchAnswer, need int) {
 	v.Disputed = v.Disputed && !v.Chosen
 }
 
-// Member reports whether a node is a witness of what did not happen in this generation.
+// Member reports whether a node is a witness for what did not happen in this generation.
 func (v *LatchView) Member(a LatchAnswer, skew uint64) bool {
 	switch {
 	case !a.Told:
@@ -175,19 +175,18 @@ func (v *LatchView) Member(a LatchAnswer, skew uint64) bool {
 	}
 }
 
-// ForgotBefore reports whether a node lost its memory before a token was made, if it ever did, by
-// whatever clocks.
+// ForgotBefore reports whether the node's last loss of memory came before token, even if the clocks
+// differ by skew. It is true for a node that never lost its memory.
 func (a LatchAnswer) ForgotBefore(token, skew uint64) bool {
 	return a.Memory < token && token-a.Memory > skew
 }
 
-// Alike reports whether another view is of the same latch, at most with other ids: either both
-// are done, or none is.
+// Alike reports whether two views differ at most in ids, and either both or neither are done.
 func (v *LatchView) Alike(w *LatchView) bool {
 	return v.Generation == w.Generation && v.Count == w.Count && v.Since == w.Since && v.Done() == w.Done()
 }
 
-// HeldBy is how many nodes have all that is in the view, by what they have told since.
+// HeldBy counts the nodes that have everything in the view, by their answers.
 func (v *LatchView) HeldBy(answers []LatchAnswer) (holders int) {
 	for _, a := range answers {
 		if v.Holds(a) {
@@ -197,18 +196,18 @@ func (v *LatchView) HeldBy(answers []LatchAnswer) (holders int) {
 	return holders
 }
 
-// Holds reports whether a node has all that is in the view; of a latch that is not set, that is
+// Holds reports whether a node has everything in the view. If the latch is not set, that is only
 // the generation.
 func (v *LatchView) Holds(a LatchAnswer) bool {
 	return v.alike(a) && (v.Count == 0 || len(v.Missing(a)) == 0)
 }
 
-// alike reports whether a node has the same generation, and is set alike.
+// alike reports whether a node has the same generation, count and Since.
 func (v *LatchView) alike(a LatchAnswer) bool {
 	return a.of(v.Generation) && a.Count == v.Count && (v.Count == 0 || a.Since == v.Since)
 }
 
-// Missing are the ids that a node does not have, sorted.
+// Missing returns the ids that the node lacks, sorted.
 func (v *LatchView) Missing(a LatchAnswer) []string {
 	if !a.of(v.Generation) {
 		return v.IDs
@@ -225,11 +224,11 @@ func (v *LatchView) Missing(a LatchAnswer) []string {
 	return missing
 }
 
-// Done reports whether enough have counted down, by the ids.
+// Done reports whether enough ids have counted down, by the ids alone.
 func (v *LatchView) Done() bool { return v.Count > 0 && len(v.IDs) >= v.Count }
 
-// Left is how many have still to count down, by the ids.
+// Left returns how many more must count down, by the ids alone.
 func (v *LatchView) Left() int { return max(v.Count-len(v.IDs), 0) }
 
-// LeftAtMost is how many have still to count down at most, by the ids and the sizes.
+// LeftAtMost returns how many more must count down at most, by the ids and the sizes.
 func (v *LatchView) LeftAtMost() int { return max(v.Count-max(len(v.IDs), v.Most), 0) }

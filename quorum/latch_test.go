@@ -126,28 +126,30 @@ func TestWhatALatchComesTo(t *testing.T) {
 	require.Equal(t, []string{"x", "z"}, v.Missing(quorum.LatchAnswer{Told: true, Generation: 3, IDs: []string{"y"}}))
 	require.Equal(t, v.IDs, v.Missing(quorum.LatchAnswer{Told: true, Generation: 2, IDs: []string{"y"}}))
 	require.Empty(t, v.Missing(quorum.LatchAnswer{Told: true, Generation: 3, IDs: v.IDs}))
-	// What a node was told since does not stand for what it lacks.
+	// Later ids on a node do not make up for the ids that it lacks.
 	require.Equal(t, []string{"z"}, v.Missing(quorum.LatchAnswer{Told: true, Generation: 3, IDs: []string{"x", "y", "y2"}}))
 	require.Empty(t, v.Missing(quorum.LatchAnswer{Told: true, Generation: 3, IDs: []string{"x", "y", "y2", "z"}}))
 }
 
-// latchNodes are nodes that keep a latch as the scripts do, and what has been told of them.
+// latchNodes are nodes that keep a latch as the scripts do, and the results that were reported of
+// it.
 type latchNodes struct {
 	t     *rapid.T
 	nodes []quorum.LatchAnswer
 	need  int
-	// time is the true one, and clocks are off by less than half of skew.
+	// time is the true time. The clocks are off by less than half of skew.
 	time, skew uint64
-	// mends are on their way.
+	// mends are repairs in flight.
 	mends []func()
-	// confirmed are ids whose count-down was confirmed, or told by a read, in the generation that
-	// deleted began, the last that was confirmed or told. set is if that was, in it.
+	// confirmed are the ids whose count-down was confirmed, or reported by a read, in the current
+	// generation. deleted began it: the last deletion that was confirmed or reported. set is
+	// whether a Set in it was.
 	confirmed map[string]bool
 	deleted   uint64
 	set       bool
 	// full is set once enough nodes had as many ids as the latch was set to.
 	full bool
-	// attempted is when the count-downs began, began when the deletions did.
+	// attempted is when each count-down began, and began when each deletion did.
 	attempted map[string]uint64
 	began     map[uint64]uint64
 }
@@ -156,7 +158,7 @@ func (l *latchNodes) clock() uint64 {
 	return l.time + uint64(rapid.IntRange(0, int(l.skew)).Draw(l.t, "clock")) - l.skew/2
 }
 
-// some draws some of the nodes.
+// some draws a subset of the nodes.
 func (l *latchNodes) some() []int {
 	var some []int
 	for i := range l.nodes {
@@ -183,7 +185,7 @@ func (l *latchNodes) told(from []int, full bool, id string) []quorum.LatchAnswer
 	return answers
 }
 
-// mend has nodes given what they lack: now, later, or never.
+// mend repairs nodes: now, later, or never.
 func (l *latchNodes) mend(v quorum.LatchView, answers []quorum.LatchAnswer, full bool) (arrived bool) {
 	for i, a := range answers {
 		refill := full && v.Count > 0 && !v.Member(a, l.skew)
@@ -219,7 +221,7 @@ func (l *latchNodes) mend(v quorum.LatchView, answers []quorum.LatchAnswer, full
 	return true
 }
 
-// settle looks again, after the mends that arrived, with the answers of the same nodes.
+// settle reads again from the same nodes, after the repairs that arrived.
 func (l *latchNodes) settle(from []int, full bool, id string, known []string) quorum.LatchView {
 	answers := l.told(from, full, id)
 	v := quorum.ViewLatch(answers, l.need, known, l.skew)
@@ -265,8 +267,8 @@ func (l *latchNodes) read() {
 	}
 }
 
-// glance reads sizes only. They tell that the latch is done only if it is and stays so, and never
-// exclude that it is where all count-downs that it takes were confirmed.
+// glance reads sizes only. They may report the latch as done only if it is, and stays done. They
+// must never exclude it once enough count-downs were confirmed.
 func (l *latchNodes) glance() {
 	const count = 5
 	answers := l.told(l.some(), true, "")
@@ -286,8 +288,8 @@ func (l *latchNodes) glance() {
 	}
 }
 
-// turn notes the generation that was told or confirmed. A deletion that was not may come to be
-// known later; but then for good.
+// turn records the generation that was reported or confirmed. A deletion that was neither may
+// become known later, but then for good.
 func (l *latchNodes) turn(generation uint64) {
 	require.GreaterOrEqual(l.t, generation, l.deleted, "a deleted latch")
 	if generation > l.deleted {
@@ -297,7 +299,7 @@ func (l *latchNodes) turn(generation uint64) {
 	}
 }
 
-// propose is a token by some clock, of who has seen the deletions before.
+// propose returns a token by some clock, of a client that has seen the earlier deletions.
 func (l *latchNodes) propose() uint64 {
 	token := l.clock()
 	for began := range l.began {
@@ -335,10 +337,10 @@ func (l *latchNodes) delete() {
 	}
 }
 
-// TestLatchProperty has reads by different majorities, memory losses, deletions, and mends that
-// come late, in any order: with no more nodes forgetting at a time than others can make up for,
-// nothing that was confirmed, or told, is missing from a later read; and with any number of
-// them, nothing is told that did not happen.
+// TestLatchProperty runs reads by different majorities, memory losses, deletions and late repairs
+// in any order. While no more nodes forget at a time than the others can make up for, no confirmed
+// or reported count-down is missing from a later read. With any number of losses, no read reports a
+// count-down that did not happen.
 func TestLatchProperty(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		n := rapid.SampledFrom([]int{1, 2, 3, 4, 5}).Draw(t, "nodes")
@@ -382,14 +384,14 @@ func TestLatchProperty(t *testing.T) {
 	})
 }
 
-// upToDate reports whether a node knows all that there is to know, so that its recovery may end:
-// somebody has used the latch meanwhile.
+// upToDate reports whether a node knows everything there is to know, because a call has used the
+// latch meanwhile. Then its recovery may end.
 func (l *latchNodes) upToDate(i int) bool {
 	v, answers := l.all()
 	return answers[i].Generation == v.Generation && v.Member(answers[i], l.skew) || v.Count == 0 && answers[i].Generation == v.Generation
 }
 
-// witnesses is how many nodes can be relied on at once, if all answer.
+// witnesses is how many reliable nodes there are, if all answer.
 func (l *latchNodes) witnesses() (n int) {
 	v, answers := l.all()
 	for _, a := range answers {
@@ -400,7 +402,7 @@ func (l *latchNodes) witnesses() (n int) {
 	return n
 }
 
-// all is what all nodes would say.
+// all returns the answers that all nodes would give.
 func (l *latchNodes) all() (quorum.LatchView, []quorum.LatchAnswer) {
 	all := make([]int, len(l.nodes))
 	for i := range all {

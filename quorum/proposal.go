@@ -6,57 +6,57 @@ import (
 	"time"
 )
 
-// Proposal is the state of one acquisition by one owner: which nodes have voted what, which of
-// them took the fencing token that was proposed, and on which nodes the owner may have left
-// something that must be undone. It is pure: it has no clock, does no I/O, and starts nothing.
-// It is not safe for concurrent use.
+// Proposal is the state of one acquisition by one owner: the votes of the nodes, which of them took
+// the proposed fencing token, and where the owner may have left something to undo. It is pure: it
+// has no clock, does no I/O, and starts nothing. It is not safe for concurrent use.
 //
-// A writer proposes a token. A node that grants also says whether it took the token, or knows
-// one as large. Once need nodes have granted and taken the token, the acquisition is won. If need
-// nodes may grant and too few took the token, the writer proposes a higher one with
-// [Proposal.Raise] to the nodes that have not failed.
+// A writer proposes a token. A node that grants also says whether it took the token, or knows one
+// as large. Once need nodes have granted and taken the token, the acquisition is won. If need nodes
+// may grant and too few took the token, the writer proposes a higher one with [Proposal.Raise] to
+// the nodes that have not failed.
 //
-// A reader proposes none: the nodes tell the largest token that they know, and the reader acts
-// under one that is as large as that of every writer before it. If too few nodes keep a
-// token as large, the reader has it written back, with [Proposal.WriteBack].
+// A reader proposes none. The nodes report the largest token they know. The reader acts under a
+// token that is at least as large as the token of every earlier writer. If too few nodes keep such
+// a token, the reader writes it back with [Proposal.WriteBack].
 type Proposal struct {
 	votes, taken Tally
 	reads        bool
-	// won is set by Win. renewed is set once renewals were sent: an answer to the
-	// acquisition then no longer says what the node has of this owner.
+	// won is set by Win. renewed is set once renewals were sent. From then on, an answer to the
+	// acquisition no longer shows the state of this owner on the node.
 	won, renewed bool
-	// rounds counts the rounds: one, and one more for each higher token.
+	// rounds counts the fan-outs: 1, and 1 more for each higher token or write-back.
 	rounds uint8
-	// token is the token proposed last. Nodes keep end instead, the last of the block of
-	// tokens that begins with it.
+	// token is the last proposed token. Nodes keep end instead, the last token of the block that
+	// begins with token.
 	token, end uint64
-	// readToken is the token that a reader acts under, as far as it is known.
+	// readToken is the token under which a reader acts; 0 until it is known.
 	readToken uint64
-	// fences has the largest token that each node has told or taken; nil while no node has.
+	// fences has the largest token that each node has reported or taken; nil if none has.
 	fences []uint64
-	// failed are, for a reader, the nodes that have failed a round.
+	// failed are the nodes that failed a fan-out of a reader.
 	failed Set
-	// exposed are the nodes that may have something of this owner. unanswered are those with
-	// an acquisition on its way.
+	// exposed are the nodes that may have something of this owner. unanswered are the nodes with an
+	// acquisition in flight.
 	exposed, unanswered Set
 }
 
-// Answer is what a node answered to an acquisition, or what became of the operation.
+// Answer is the answer of a node to an acquisition, or the failure of the operation.
 type Answer struct {
 	Vote Vote
 	// Proposed is the token that the operation carried.
 	Proposed uint64
-	// Known is, in a grant, a token that the node knew and that is as large as Proposed or larger; 0 if
+	// Known is, in a grant, the larger or equal token that kept the node from taking Proposed; 0 if
 	// the node took Proposed. To a reader it is the largest token that the node knows.
 	Known uint64
-	// Fence is the largest token that the node told, in a grant or in a denial; 0 if none.
+	// Fence is the largest token that the node reported, in a grant or a denial; 0 if none.
 	Fence uint64
-	// Unsent is set if the operation did not reach the node, Repeated if it may have run twice.
+	// Unsent is set if the operation did not reach the node. Repeated is set if it may have run
+	// twice.
 	Unsent, Repeated bool
 }
 
-// NewProposal returns an acquisition on so many nodes that needs need of them. token is the first
-// proposal, and end the last token of the block that begins with it. A reader's tokens are ignored.
+// NewProposal returns an acquisition that needs need of the given number of nodes. token is the
+// first proposal, and end the last token of its block. Readers ignore both.
 func NewProposal(nodes, need int, reads bool, token, end uint64) Proposal {
 	return Proposal{
 		votes: NewTally(nodes, need), taken: NewTally(nodes, need),
@@ -64,27 +64,27 @@ func NewProposal(nodes, need int, reads bool, token, end uint64) Proposal {
 	}
 }
 
-// Token returns the token proposed last, and End the last of its block. After Win, they are the
-// token and the end of the lease.
+// Token returns the last proposed token, and End the last token of its block. After Win, they are
+// the token and the end of the lease.
 func (p *Proposal) Token() uint64 { return p.token }
 
 // End returns the last token of the block that begins with Token.
 func (p *Proposal) End() uint64 { return p.end }
 
-// ReadToken returns the token that a reader acts under, as far as it is known; else 0.
+// ReadToken returns the token under which the reader acts, or 0 if it is not known yet.
 func (p *Proposal) ReadToken() uint64 { return p.readToken }
 
-// Votes returns the votes on the acquisition, whatever tokens they were about.
+// Votes returns the votes on the acquisition, whatever tokens were proposed.
 func (p *Proposal) Votes() *Tally { return &p.votes }
 
-// Taken returns the votes on the token: granted for nodes that took it, denied for nodes
-// that granted and know a larger one.
+// Taken returns the votes on the token: granted by nodes that took it, denied by nodes that granted
+// the lock and know a token as large.
 func (p *Proposal) Taken() *Tally { return &p.taken }
 
-// Fences returns the largest token that each node has told or taken, or nil.
+// Fences returns the largest token that each node has reported or taken; nil if none has.
 func (p *Proposal) Fences() []uint64 { return p.fences }
 
-// Begin starts a round, and returns the nodes to ask.
+// Begin starts a fan-out, and returns the nodes to ask.
 func (p *Proposal) Begin() Set {
 	p.rounds++
 	var ask Set
@@ -96,7 +96,7 @@ func (p *Proposal) Begin() Set {
 	return ask
 }
 
-// Sent records that the acquisition is on its way to node i.
+// Sent records that the acquisition is in flight to node i.
 func (p *Proposal) Sent(i int) {
 	p.exposed, p.unanswered = p.exposed.With(i), p.unanswered.With(i)
 	if p.readToken != 0 {
@@ -104,10 +104,10 @@ func (p *Proposal) Sent(i int) {
 	}
 }
 
-// Answered records that the operation on its way to node i has ended. Answer must follow.
+// Answered records that the operation in flight to node i has ended. Call Answer next.
 func (p *Proposal) Answered(i int) { p.unanswered = p.unanswered.Without(i) }
 
-// Answer counts what became of the operation on node i.
+// Answer counts the answer of node i, or the failure of the operation.
 func (p *Proposal) Answer(i int, a Answer) {
 	if a.Unsent && p.rounds == 1 && !p.won {
 		p.exposed = p.exposed.Without(i) // no other round can have reached it
@@ -129,12 +129,12 @@ func (p *Proposal) Answer(i int, a Answer) {
 		p.taken.Record(i, Denied)
 	}
 	if a.Vote == Denied && a.Proposed == p.token && !p.renewed && !a.Repeated {
-		// The node has nothing of this owner: all that was sent before was answered before.
+		// The node has nothing of this owner: everything sent earlier was answered earlier.
 		p.exposed = p.exposed.Without(i)
 	}
 }
 
-// recordFence keeps the largest token that a node has told or taken.
+// recordFence keeps the largest token that a node has reported or taken.
 func (p *Proposal) recordFence(i int, a Answer) {
 	switch {
 	case a.Fence == 0 && p.fences == nil:
@@ -149,14 +149,16 @@ func (p *Proposal) recordFence(i int, a Answer) {
 	p.fences[i] = max(p.fences[i], fence)
 }
 
-// Implausible reports whether node i told a token that it cannot have taken. maxAhead is MaxTTL and
-// MaxClockSkew together, in units of tokens.
+// Implausible reports whether node i claims a token that it cannot have taken. maxAhead is MaxTTL +
+// MaxClockSkew, in units of tokens.
 //
-// A node refuses a proposal that is older than MaxTTL by its clock. So if it accepts ours, its clock
-// is less than MaxTTL ahead of it. The node takes no token that is more than MaxClockSkew ahead of
-// its clock. To outbid a token beyond both would make all other nodes refuse us. And while this
-// owner has the node, no other owner raises the token there: the node takes a token that is larger
-// than what it knew before. If the operation ran twice, the second run finds the token of the first.
+// A node refuses proposals older than MaxTTL by its clock. So if it accepts ours, its clock is less
+// than MaxTTL ahead of it. A node takes no token more than MaxClockSkew ahead of its clock. A
+// proposal above a token beyond both bounds would be refused by all other nodes.
+//
+// While this owner holds the node, no other owner raises the token there. The node takes a token
+// that is larger than what it knew. If the operation ran twice, the second run finds the token of
+// the first.
 func (p *Proposal) Implausible(i int, a Answer, maxAhead uint64) bool {
 	if a.Known == 0 {
 		return false
@@ -166,25 +168,24 @@ func (p *Proposal) Implausible(i int, a Answer, maxAhead uint64) bool {
 	return tooFar || raised
 }
 
-// Decided reports whether the acquisition is won or lost: need nodes have granted and taken the
-// token, or too many have failed for that, or the token was raised for each node in turn.
+// Decided reports whether the acquisition is won or lost. It is lost if too many nodes failed, or
+// the token was raised once for each node.
 func (p *Proposal) Decided() bool {
 	result := p.taken.Result()
 	return result == Won || p.taken.Unknown() > p.taken.Nodes()-p.taken.Need() ||
 		result == Lost && int(p.rounds) > p.taken.Nodes()
 }
 
-// NeedsHigherToken reports whether need nodes may grant and too few took the token, as others
-// know a larger one. One round more suffices, or one for each node that answers late.
+// NeedsHigherToken reports whether need nodes may grant, but too few took the token because they
+// know a larger one. Usually one more fan-out suffices, else one for each node that answers late.
 func (p *Proposal) NeedsHigherToken() bool { return p.taken.Result() == Lost && !p.Decided() }
 
-// FenceToBeat returns the largest of the tokens that need nodes have told at most: whatever the
-// other nodes know, need nodes take a larger one.
-func (p *Proposal) FenceToBeat() uint64 { return ToBeat(p.fences, p.taken.Need()) }
+// FenceToBeat returns the fence above which need nodes take a token, whatever the others know. See
+// [TokenToBeat].
+func (p *Proposal) FenceToBeat() uint64 { return TokenToBeat(p.fences, p.taken.Need()) }
 
-// Raise proposes a higher token to the nodes that have not failed: next is asked for one above a
-// given token. Begin must follow. It is the same owner's acquisition again, so the nodes that
-// granted grant again.
+// Raise proposes a higher token to the nodes that have not failed. next returns a token above the
+// given one. Call Begin next. The owner stays the same, so the nodes that granted grant again.
 func (p *Proposal) Raise(next func(above uint64) uint64) {
 	last, n, need := p.taken, p.taken.Nodes(), p.taken.Need()
 	p.taken = NewTally(n, need)
@@ -195,12 +196,12 @@ func (p *Proposal) Raise(next func(above uint64) uint64) {
 			fences[i] = math.MaxUint64 // it takes nothing
 		}
 	}
-	p.token = next(max(p.end, ToBeat(fences, need)))
+	p.token = next(max(p.end, TokenToBeat(fences, need)))
 	p.end = p.token // a proposal that outbids others reserves no block
 }
 
-// WriteBack starts a round in which nodes keep the token that the reader acts under. It
-// returns the nodes to ask: those that granted, and know smaller tokens only.
+// WriteBack starts a fan-out in which nodes keep the reader's token. It returns the nodes to ask:
+// the nodes that granted and know only smaller tokens.
 func (p *Proposal) WriteBack() Set {
 	p.rounds++
 	var ask Set
@@ -219,8 +220,7 @@ func (p *Proposal) fence(i int) uint64 {
 	return p.fences[i]
 }
 
-// recount finds the token that a reader can act under by what the nodes have told, and which of
-// them have it.
+// recount determines the reader's token from the fences, and which nodes keep it.
 func (p *Proposal) recount() {
 	var buf [MaxNodes]uint64
 	told := buf[:0]
@@ -241,8 +241,8 @@ func (p *Proposal) recount() {
 	}
 }
 
-// readVote is the vote of node i on the token that a reader acts under: whether the node keeps one
-// as large, or would if it were asked to.
+// readVote is the vote of node i on the reader's token: whether the node keeps one as large, or may
+// be asked to.
 func (p *Proposal) readVote(i int) Vote {
 	switch vote := p.votes.Vote(i); {
 	case vote == Missing, vote == Granted && p.readToken == 0:
@@ -260,8 +260,8 @@ func (p *Proposal) readVote(i int) Vote {
 	}
 }
 
-// Win turns the acquisition into a lease. It reports whether it may: at this instant, need nodes
-// have granted, taken the token, and still have the claim by what they confirmed.
+// Win turns the acquisition into a lease, and reports whether it did. It needs need nodes that
+// granted, took the token, and have a claim that is active now.
 func (p *Proposal) Win(c *Claims, now time.Duration) bool {
 	if p.taken.Result() != Won || p.activeTaken(c, now) < p.taken.Need() {
 		return false
@@ -273,7 +273,7 @@ func (p *Proposal) Win(c *Claims, now time.Duration) bool {
 	return true
 }
 
-// activeTaken is how many nodes took the token under a claim that is still active.
+// activeTaken counts the nodes that took the token and have a claim that is active now.
 func (p *Proposal) activeTaken(c *Claims, now time.Duration) int {
 	n := 0
 	for i := range c.Nodes() {
@@ -290,12 +290,12 @@ func (p *Proposal) Renews() { p.renewed = true }
 // Renewed reports whether renewals of this owner were sent.
 func (p *Proposal) Renewed() bool { return p.renewed }
 
-// Expose records that a renewal of this owner is on its way to node i.
+// Expose records that a renewal of this owner is in flight to node i.
 func (p *Proposal) Expose(i int) { p.exposed = p.exposed.With(i) }
 
-// Exposed returns the nodes that may have something of this owner: those to release on.
+// Exposed returns the nodes that may have something of this owner: a release must reach them.
 func (p *Proposal) Exposed() Set { return p.exposed }
 
-// Unanswered returns the nodes with an acquisition on its way. Each must be released when that
-// is answered, if the acquisition was lost.
+// Unanswered returns the nodes with an acquisition in flight. If the acquisition was lost, release
+// each when it answers.
 func (p *Proposal) Unanswered() Set { return p.unanswered }

@@ -1,16 +1,16 @@
 package quorum
 
-// ReadToken returns the token under which a reader acts, by the fences of the nodes that have
-// granted it, of which there are fences of n nodes: 0 while there are fewer than need.
+// ReadToken returns the token under which a reader acts. fences are the fences of the nodes that
+// granted, out of n nodes. It returns 0 while there are fewer than need. need must be a majority of
+// n or more. It neither allocates nor reorders its argument.
 //
-// The token of a writer is kept by need nodes at least, so of all but n-need. Any fence that is
-// as large as that many of those that were told, and one more, is as large as that of every
-// writer before; and so is what only those few nodes have told that are more than it takes. It
-// returns the smallest such fence: with all nodes, the one that need nodes have already.
+// Every writer's token is on at least need nodes, so at most n-need nodes lack it. A fence that is
+// at least as large as n-need+1 of the given fences is therefore at least as large as every earlier
+// writer's token. ReadToken returns the smallest such fence. With fences of all nodes, need nodes
+// already have it.
 //
-// Readers whose token is kept by need nodes do not act under smaller ones than readers before
-// them either: those to which a node of theirs has forgotten it, are told one as large. It
-// neither allocates nor reorders its argument. Need is to be a majority of n, or more.
+// A reader's token is on need nodes too, by a write-back if necessary. So no later reader acts under
+// a smaller one.
 func ReadToken(fences []uint64, n, need int) uint64 {
 	rank := len(fences) - (n - need)
 	if need < 1 || len(fences) < need || rank < 1 {

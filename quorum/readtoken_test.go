@@ -40,9 +40,8 @@ func TestReadToken(t *testing.T) {
 	}
 }
 
-// Writers and readers come one after the other, each to some majority, with contenders in
-// between that leave a token on a few nodes: no reader acts under a smaller token than a writer
-// or a reader before it.
+// Writers and readers come one after another, each to some majority. In between, contenders leave a
+// token on a few nodes. No reader may act under a smaller token than an earlier writer or reader.
 func TestReadTokensGrow(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	for range 2000 {
@@ -53,7 +52,7 @@ func TestReadTokensGrow(t *testing.T) {
 		for range 20 {
 			some := rng.Perm(n)
 			switch rng.IntN(3) {
-			case 0: // a contender that comes to nothing
+			case 0: // a contender that fails
 				next++
 				for _, i := range some[:rng.IntN(need)] {
 					nodes[i] = next

@@ -2,23 +2,18 @@ package quorum
 
 import "time"
 
-// minRetry keeps a very short TTL from turning a failing renewal into a busy
-// loop.
+// minRetry keeps a failing renewal of a very short TTL from becoming a busy loop.
 const minRetry = time.Millisecond
 
-// NextRenewal returns the instant at which a lease is to be renewed.
+// NextRenewal returns when to renew a lease.
 //
-// With failed at 0 (or less), sent is when the last renewal was sent that a
-// quorum confirmed, and the next is due a third of the TTL after it, which
-// leaves time for several retries. With failed at k > 0, sent is when the
-// last of k failed rounds in a row was sent, and the retry is due after a
-// thirtieth of the TTL, doubling with each failure up to a sixth, and at
-// least 1 ms.
+// With failed <= 0, sent is when the last confirmed renewal was sent. The next one is due TTL/3
+// later, which leaves time for several retries. With failed = k > 0, sent is when the last of k
+// failed rounds in a row was sent. The retry is due after max(1ms, min(TTL/30 * 2^(k-1), TTL/6)).
 //
-// Either delay is brought forward by up to a tenth, in proportion to jitter
-// in [0,1), so that leases taken together do not stay together. Jitter never
-// makes a renewal later. The caller stops at ValidUntil: no renewal is sent
-// after it.
+// Either delay is shortened by up to a tenth, in proportion to jitter in [0,1), so that leases
+// taken together do not stay together. Jitter never makes a renewal later. The caller stops at
+// ValidUntil: it sends no renewal after that.
 func NextRenewal(sent, ttl time.Duration, failed int, jitter float64) time.Duration {
 	ttl = max(ttl, 0)
 	if failed <= 0 {
@@ -28,14 +23,13 @@ func NextRenewal(sent, ttl time.Duration, failed int, jitter float64) time.Durat
 	return plus(sent, max(wait, minRetry))
 }
 
-// bunches is how many there are in a TTL.
+// bunches is the number of bunches in a TTL.
 const bunches = 128
 
-// Bunch returns the instant at which a lease is renewed that is due then: the last one not
-// after it of those that lie a 128th of the TTL apart, one of them at phase. So leases with
-// one TTL renew in bunches, many to a message, each of them earlier than it had to by less
-// than a hundredth of its TTL. Clients have phases of their own, so as not to come together.
-func Bunch(due, ttl, phase time.Duration) time.Duration {
+// AlignToBunch returns when to renew a lease that is due at due: the last instant phase + k*TTL/128
+// that is not after due. So leases with the same TTL renew in bunches, many in one message, and
+// less than TTL/100 early. Each client has a phase of its own, so that clients do not coincide.
+func AlignToBunch(due, ttl, phase time.Duration) time.Duration {
 	grain := ttl / bunches
 	if grain <= 0 {
 		return due
@@ -52,8 +46,8 @@ func forward(wait time.Duration, jitter float64) time.Duration {
 	return wait - portion(wait/10, jitter)
 }
 
-// portion returns jitter times d, for a jitter that is forced into [0,1]: a
-// bad source of randomness must not be able to break a bound.
+// portion returns jitter * d, with jitter forced into [0,1]: a bad source of randomness must not
+// break a bound.
 func portion(d time.Duration, jitter float64) time.Duration {
 	switch {
 	case jitter >= 1:
@@ -65,8 +59,7 @@ func portion(d time.Duration, jitter float64) time.Duration {
 	}
 }
 
-// doubled returns d doubled so many times, at most limit. Shifting the limit
-// down instead of d up cannot overflow, however many times it is.
+// doubled returns min(d * 2^times, limit). Shifting the limit down instead of d up cannot overflow.
 func doubled(d time.Duration, times int, limit time.Duration) time.Duration {
 	if d > limit>>times {
 		return limit

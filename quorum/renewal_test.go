@@ -39,7 +39,7 @@ func TestNextRenewal(t *testing.T) {
 	}
 }
 
-// delayTwin is the longest delay before a renewal, counted on the fingers.
+// delayTwin computes the longest delay before a renewal step by step.
 func delayTwin(ttl time.Duration, failed int) time.Duration {
 	if failed <= 0 {
 		return ttl / 3
@@ -88,8 +88,7 @@ func TestNextRenewalIsMonotone(t *testing.T) {
 	})
 }
 
-// A lease that nobody answers is tried several times before its end: the
-// first renewal and the retries after it fit in between.
+// A lease whose renewals get no answer is retried several times before its end.
 func TestNextRenewalLeavesRoomForRetries(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		ttl := time.Duration(rapid.Int64Range(int64(time.Second), int64(time.Hour)).Draw(t, "ttl"))

@@ -5,8 +5,7 @@ import (
 	"fmt"
 )
 
-// MaxNodes is the largest number of nodes a rule may be used with. A [Tally]
-// keeps one bit for each.
+// MaxNodes is the largest number of nodes that a rule supports. A [Tally] keeps one bit for each.
 const MaxNodes = 64
 
 // ErrRule is wrapped by every error of [Rule.Validate].
@@ -21,27 +20,24 @@ const (
 	atLeast
 )
 
-// Rule says how many of N nodes must grant a lock. It is a comparable value;
-// the zero Rule works as [Majority] does, and differs from it, so that options
-// can tell a rule that was not set.
+// Rule says how many of N nodes must grant a lock. It is a comparable value. The zero Rule works as
+// [Majority] does, but differs from it, so that options can tell an unset rule.
 //
-// Whatever the rule, the number must be more than half: two sets of that size
-// then share a node, and one node never grants a lock twice. That is all that
-// exclusion rests on.
+// Every rule needs more than half of the nodes. Two sets of that size share a node, and one node
+// never grants a lock twice. Mutual exclusion rests on this alone.
 type Rule struct {
 	kind kind
 	q    int32 // only with atLeast
 }
 
-// Majority is the rule of RedLock: N/2+1 nodes. It survives the loss of all
-// the others.
+// Majority is the rule of RedLock: N/2+1 nodes. The lock survives the loss of all other nodes.
 func Majority() Rule { return Rule{kind: majority} }
 
 // All is the rule of MultiLock: every node.
 func All() Rule { return Rule{kind: all} }
 
-// AtLeast is the rule of a fixed number of nodes. More than a majority trades
-// availability for leases that survive the unnoticed memory loss of a node.
+// AtLeast is the rule of a fixed number of nodes. With more than a majority, leases survive the
+// unnoticed memory loss of a node, at the price of availability.
 func AtLeast(q int) Rule { return Rule{kind: atLeast, q: int32(max(-1, min(q, MaxNodes+1)))} }
 
 // Need returns how many of n nodes must grant. It is meaningful only if
@@ -57,9 +53,8 @@ func (r Rule) Need(n int) int {
 	}
 }
 
-// Validate reports whether the rule can be used with n nodes: from 1 to
-// [MaxNodes] of them, and a number that is more than half and not more than
-// all. The error wraps [ErrRule].
+// Validate reports whether the rule can be used with n nodes: 1 <= n <= [MaxNodes], and n/2 < need
+// <= n. The error wraps [ErrRule].
 func (r Rule) Validate(n int) error {
 	q := r.Need(n)
 	switch {

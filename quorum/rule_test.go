@@ -61,8 +61,8 @@ func TestRuleValidate(t *testing.T) {
 	}
 }
 
-// Any two sets of nodes that win share one: this is what exclusion rests on,
-// so it is checked for every number of nodes and every rule that is accepted.
+// Any two sets of nodes that win share one. Exclusion rests on this, so it is checked for every
+// number of nodes and every valid rule.
 func TestRuleQuorumsIntersect(t *testing.T) {
 	for n := 1; n <= quorum.MaxNodes; n++ {
 		rules := []quorum.Rule{quorum.Majority(), quorum.All()}

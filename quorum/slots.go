@@ -2,14 +2,14 @@ package quorum
 
 import "math/bits"
 
-// Slots is a set of slots of a pool, by their numbers: a bit for each, that of slot i being bit i%8
-// of byte i/8. What is beyond its length is not in it.
+// Slots is a set of the slots of a pool. Slot i is bit i%8 of byte i/8. A slot beyond the length is
+// not in the set.
 type Slots []byte
 
 // Has reports whether a slot is in the set.
 func (s Slots) Has(i int) bool { return i >= 0 && i/8 < len(s) && s[i/8]&(1<<(i%8)) != 0 }
 
-// Count is how many of the first size slots are in the set.
+// Count returns how many of the first size slots are in the set.
 func (s Slots) Count(size int) (n int) {
 	for i, b := range s {
 		if rest := size - 8*i; rest <= 0 {
@@ -22,7 +22,7 @@ func (s Slots) Count(size int) (n int) {
 	return n
 }
 
-// With is the set with one slot more, grown where that is necessary.
+// With returns the set with slot i added. It may modify s, or allocate to grow it.
 func (s Slots) With(i int) Slots {
 	for i/8 >= len(s) {
 		s = append(s, 0)
@@ -31,7 +31,7 @@ func (s Slots) With(i int) Slots {
 	return s
 }
 
-// Without is the set with one slot less.
+// Without returns the set with slot i removed. It modifies s.
 func (s Slots) Without(i int) Slots {
 	if s.Has(i) {
 		s[i/8] &^= 1 << (i % 8)
@@ -39,13 +39,15 @@ func (s Slots) Without(i int) Slots {
 	return s
 }
 
-// ChooseSlots returns which want of the slots from 0 to size-1 to ask for, or fewer if there
-// are not so many that may be asked for: those in none of barred. It prefers those that the
-// most nodes have reported as free, up to need of them, as that is as good as all; of these,
-// those in likely; and of the rest those that come first from a start on, round the end:
-// contenders who know the same had better begin at different ones. reports has what each node
-// said, nil of a node that has said nothing, and is the only source if it has anything: a slot
-// that no report names is worse than one that some do.
+// ChooseSlots returns which want slots to ask for, out of 0 to size-1 and none in barred. It
+// returns fewer if there are fewer.
+//
+// It prefers the slots that most nodes report as free; more than need nodes count as need, which is
+// enough. Among equals it prefers the slots in likely, and then the first slots from start on,
+// cyclically. Contenders with the same knowledge should use different starts.
+//
+// reports has one entry for each node, nil for a node that has reported nothing. Reports outrank
+// likely.
 func ChooseSlots(want, size, need, start int, reports []Slots, likely, barred Slots) []int {
 	if want < 1 || size < 1 {
 		return nil
@@ -76,7 +78,7 @@ func ChooseSlots(want, size, need, start int, reports []Slots, likely, barred Sl
 	return best
 }
 
-// reported is how many nodes have said that a slot is free.
+// reported counts the nodes that report slot i as free.
 func reported(i int, reports []Slots) (n int) {
 	for _, free := range reports {
 		if free.Has(i) {

@@ -65,8 +65,7 @@ func TestChooseSlots(t *testing.T) {
 	}
 }
 
-// What is chosen is as much as there can be, each once, none that is barred, and nothing that is
-// left is better.
+// The choice has as many slots as possible, each once, none barred, and no better slot is left.
 func TestChooseSlotsTwin(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		size, want, need := rapid.IntRange(1, 40).Draw(t, "size"), rapid.IntRange(1, 12).Draw(t, "want"), rapid.IntRange(1, 4).Draw(t, "need")

@@ -14,10 +14,9 @@ type Tally struct {
 	nodes, need              uint8
 }
 
-// NewTally returns a tally for a round over n nodes of which need must grant.
-// A need above n is allowed and lost from the start: a round that reaches too
-// few nodes cannot be won. It panics unless n is in [0, MaxNodes] and need is
-// at least 1, since such a round could be won without a grant.
+// NewTally returns a tally for a round over n nodes, of which need must grant. A need above n is
+// allowed, and lost from the start. It panics unless n is in [0, MaxNodes] and need is at least 1,
+// since a round with need 0 could be won without a grant.
 func NewTally(n, need int) Tally {
 	if n < 0 || n > MaxNodes || need < 1 {
 		panic(fmt.Sprintf("quorum: no tally for %d of %d nodes", need, n))
@@ -25,9 +24,9 @@ func NewTally(n, need int) Tally {
 	return Tally{nodes: uint8(n), need: uint8(min(need, math.MaxUint8))} // no need that is above n can be met
 }
 
-// Record takes the vote of node i, counted from 0. The first vote of a node
-// stands: Record returns false and changes nothing if i has voted already or
-// is out of range, or if v is [Missing] or no vote at all.
+// Record takes the vote of node i, counted from 0. Only the first vote of a node counts. Record
+// returns false and changes nothing if i has already voted or is out of range, or if v is [Missing]
+// or no vote at all.
 func (t *Tally) Record(i int, v Vote) bool {
 	if i < 0 || i >= t.Nodes() || t.Vote(i) != Missing {
 		return false
@@ -79,10 +78,9 @@ func (t *Tally) Result() Result {
 	}
 }
 
-// Blocked reports whether the denials alone keep the round from being won:
-// others, one holder or several in a split vote, have enough of the nodes to
-// keep everyone else out. Unknowns play no part, since they prove nothing about
-// another holder: a round that is lost but not blocked lacked answers.
+// Blocked reports whether the denials alone keep the round from being won. Other owners then hold
+// enough nodes: one holder, or several in a split vote. Unknown votes do not count, as they prove
+// nothing about another holder. A round that is lost but not blocked lacked answers.
 func (t *Tally) Blocked() bool { return t.Denied() > max(t.Nodes()-t.Need(), 0) }
 
 // Granted returns how many nodes granted.

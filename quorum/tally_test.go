@@ -77,8 +77,8 @@ func TestTallyCopyIsASnapshot(t *testing.T) {
 	require.Equal(t, 1, tally.Granted())
 }
 
-// For up to four nodes every state of a round is compared with all the ways in
-// which it may go on: it is decided exactly when they all end alike.
+// For up to four nodes, every state of a round is compared with all its continuations. It is
+// decided exactly when they all end alike.
 func TestTallyDecidesAsEarlyAsItCan(t *testing.T) {
 	for n := 1; n <= 4; n++ {
 		for need := 1; need <= n+1; need++ {

@@ -30,12 +30,12 @@ func TestNextToken(t *testing.T) {
 	}
 }
 
-func TestToBeat(t *testing.T) {
+func TestTokenToBeat(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		fences := rapid.SliceOfN(rapid.OneOf(rapid.Uint64Range(0, 4), rapid.Uint64()), 0, 9).Draw(t, "fences")
 		need := rapid.IntRange(-1, 10).Draw(t, "need")
 		before := slices.Clone(fences)
-		got := quorum.ToBeat(fences, need)
+		got := quorum.TokenToBeat(fences, need)
 		assert.Equal(t, before, fences)
 		if need < 1 || need > len(fences) {
 			assert.Zero(t, got)

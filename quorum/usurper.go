@@ -1,12 +1,12 @@
 package quorum
 
-// Usurper returns the owner that a majority of the nodes name as the holder of a lock. holders
-// has one entry for each node: the owner that the node named, or "" if it named none.
+// Usurper returns the owner that a majority of the nodes name as the holder of a lock. holders has
+// one entry for each node: the owner that it named, or "" if it named none.
 //
-// Such an owner may be a valid holder under some rule, and no other owner can be one: any two
-// majorities share a node, and a node has one holder of a name. Fewer nodes prove nothing, as a
-// contender that is about to fail looks the same. The caller leaves out owners that came before
-// its own.
+// Such an owner may be a valid holder under some rule. No other owner can be one, since two
+// majorities share a node and a node has one holder of a name. Fewer nodes prove nothing, as a
+// contender that is about to fail looks the same. The caller leaves out owners that came before its
+// own.
 func Usurper(holders []string) (owner string, ok bool) {
 	need := Majority().Need(len(holders))
 	for _, candidate := range holders {

@@ -5,15 +5,13 @@ import (
 	"time"
 )
 
-// driftFixed is the part of the drift that does not grow with the TTL: 1 ms
-// for the precision with which Redis expires a key, and 1 ms of drift for
-// small TTLs. These figures, and the 1%, are those of the reference
-// implementation of Redlock.
+// driftFixed is the part of the drift that does not grow with the TTL: 1 ms for the precision with
+// which Redis expires keys, and 1 ms of drift for small TTLs. It and the 1% are the figures of the
+// reference implementation of Redlock.
 const driftFixed = 2 * time.Millisecond
 
-// Drift returns what is taken off a TTL because the clocks of the client and
-// of the node may run at different rates: 1% of it, rounded up, and 2 ms. A
-// negative TTL counts as zero.
+// Drift returns the margin to subtract from a TTL, since the clocks of client and node may run at
+// different rates: 1% of the TTL, rounded up, plus 2 ms. A negative TTL counts as 0.
 func Drift(ttl time.Duration) time.Duration {
 	percent := max(ttl, 0) / 100
 	if ttl > percent*100 {
@@ -22,22 +20,19 @@ func Drift(ttl time.Duration) time.Duration {
 	return percent + driftFixed
 }
 
-// Expiry returns until when, by local time, a claim may be relied on that a
-// node confirmed in answer to a command sent at sent: sent + ttl - Drift(ttl),
-// within [0, the largest Duration]. It counts from the sending, not from the
-// reply: the node may have started the TTL at any moment since then.
+// Expiry returns until when a confirmed claim may be relied on, by local time: sent + ttl -
+// Drift(ttl), within [0, the largest Duration]. It counts from the sending, not from the reply: the
+// node may have started the TTL at any time since then.
 func Expiry(sent, ttl time.Duration) time.Duration {
 	return max(plus(sent, plus(ttl, -Drift(ttl))), 0)
 }
 
-// ValidUntil returns until when a lease may be relied on whose claims expire
-// at the given instants, one for each node: the need-th largest, since up to
-// then that many claims are active. It returns 0, never valid, if fewer than
-// need of them are positive or need is below 1.
+// ValidUntil returns until when a lease may be relied on. expiries has the expiry of the claim on
+// each node. The result is the need-th largest: until then, need claims are active. It returns 0,
+// never valid, if fewer than need expiries are positive or need is below 1.
 //
-// It is the only such rule, for acquisition, renewal and healing alike. It
-// neither allocates nor reorders its argument, and takes quadratic time, which
-// for the few nodes of a deployment beats a sorted copy.
+// Acquisition, renewal and healing all use this rule, and no other. It neither allocates nor
+// reorders its argument. It takes quadratic time, which for few nodes is faster than a sorted copy.
 func ValidUntil(expiries []time.Duration, need int) time.Duration {
 	if need < 1 {
 		return 0
@@ -51,8 +46,7 @@ func ValidUntil(expiries []time.Duration, need int) time.Duration {
 	return until
 }
 
-// Backing returns how many claims are still active after now, so how many
-// nodes stand behind the lease.
+// Backing returns how many claims are active after now: the number of nodes that back the lease.
 func Backing(expiries []time.Duration, now time.Duration) int {
 	if now == math.MaxInt64 {
 		return 0
@@ -71,8 +65,7 @@ func countFrom(ds []time.Duration, least time.Duration) int {
 	return n
 }
 
-// plus adds two durations and stops at the largest and the smallest Duration
-// instead of wrapping around.
+// plus adds two durations, and saturates instead of wrapping around.
 func plus(a, b time.Duration) time.Duration {
 	sum := a + b
 	switch {

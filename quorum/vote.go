@@ -12,9 +12,8 @@ const (
 	Granted
 	// Denied means that the node refused, and so did nothing.
 	Denied
-	// Unknown means a timeout, a broken connection or an error reply: the
-	// operation may have happened. It never counts as a grant, and never as
-	// proof that somebody else holds the lock.
+	// Unknown means a timeout, a broken connection or an error reply: the operation may have
+	// happened. It never counts as a grant, and never proves that another owner holds the lock.
 	Unknown
 )
 
@@ -34,12 +33,11 @@ func (v Vote) String() string {
 	}
 }
 
-// Result is what a round has come to.
+// Result is the outcome of a round.
 type Result uint8
 
 const (
-	// Pending means that the missing votes can still turn it either way. It
-	// is the zero Result.
+	// Pending means that the missing votes can still decide it either way. It is the zero Result.
 	Pending Result = iota
 	// Won means that enough nodes granted.
 	Won

@@ -5,18 +5,15 @@ import (
 	"time"
 )
 
-// never is how long to wait for something that is not expected to happen.
+// never stands for a time that is not expected to come.
 const never = time.Duration(math.MaxInt64)
 
-// Backoff returns how long to wait after the given attempt, counted from 0,
-// before the next one, where no notification ends the wait. The span doubles
-// with each attempt from least up to most, and the wait is half of the span
-// and, in proportion to jitter in [0,1), up to the other half: "equal jitter",
-// which keeps contenders apart and yet never makes one try again at once.
-// So the first wait is from least/2 to least, and no wait is above most.
+// Backoff returns how long to wait between the given attempt, counted from 0, and the next, if no
+// notification ends the wait. The span is min(least * 2^attempt, most), and the wait is span/2 +
+// jitter * span/2, with jitter in [0,1). This "equal jitter" separates contenders, and yet none of
+// them retries at once. So the first wait is in [least/2, least], and no wait is above most.
 //
-// A least below 1 ns counts as that, a most below least as least, and a
-// negative attempt as 0.
+// A least below 1 ns counts as 1 ns, a most below least as least, and a negative attempt as 0.
 func Backoff(attempt int, least, most time.Duration, jitter float64) time.Duration {
 	least = max(least, 1)
 	span := doubled(least, max(attempt, 0), max(most, least))
@@ -24,14 +21,13 @@ func Backoff(attempt int, least, most time.Duration, jitter float64) time.Durati
 	return span - half + portion(half, jitter)
 }
 
-// FreeAfter returns how long it will take until need nodes can be expected to
-// be free if nobody releases anything. told are the remaining TTLs that the
-// denials told, one for each denying node, in any order, with those below
-// zero counted as zero; free is the number of nodes that did not deny.
+// FreeAfter returns how long it takes until need nodes are free if no holder releases. told are the
+// remaining TTLs from the denials, one for each node that denied, in any order; negative ones count
+// as 0. free is the number of nodes that did not deny.
 //
-// It is 0 if enough nodes are free already, else the (need-free)-th smallest
-// of told, and the largest Duration, meaning never, if told is too short for
-// that. It neither allocates nor reorders its argument.
+// The result is 0 if enough nodes are free already, else the (need-free)-th smallest of told. If
+// told has too few entries, it is the largest Duration: never. FreeAfter neither allocates nor
+// reorders its argument.
 func FreeAfter(told []time.Duration, free, need int) time.Duration {
 	if free >= need {
 		return 0

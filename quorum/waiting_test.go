@@ -115,7 +115,7 @@ func TestFreeAfterTwin(t *testing.T) {
 		need := rapid.IntRange(0, 12).Draw(t, "need")
 		given := slices.Clone(told)
 
-		// Every free node is one that is free after no time at all.
+		// A free node is one that becomes free after 0.
 		when := slices.Concat(told, make([]time.Duration, free))
 		slices.Sort(when)
 		want := largest

@@ -1,3 +1,3 @@
-// Package cell has the words that the runner, the workers and the report share: what is
-// measured, and what came out.
+// Package cell declares the types that the runner, the workers and the report share: a cell, which is one thing to
+// measure, and its result.
 package cell

@@ -18,8 +18,8 @@ type Latency struct {
 	Max   float64 `json:"max"`
 }
 
-// Histogram collects times. It is safe for concurrent use: each caller should use a hint of
-// its own, so that they do not get in each other's way.
+// Histogram collects times. It is safe for concurrent use. Each caller should pass a hint of its own, so that callers
+// do not contend for one shard.
 type Histogram struct{ shards [8]shard }
 
 type shard struct {
@@ -27,14 +27,14 @@ type shard struct {
 	h  *hdrhistogram.Histogram
 }
 
-// unit is the resolution of what is recorded, and longest the most.
+// unit is the resolution of a histogram, and longest its upper limit.
 const (
 	unit    = 100 * time.Nanosecond
 	longest = 5 * time.Minute
 	digits  = 3
 )
 
-// NewHistogram makes an empty one.
+// NewHistogram returns an empty histogram.
 func NewHistogram() *Histogram {
 	h := new(Histogram)
 	for i := range h.shards {
@@ -47,7 +47,7 @@ func empty() *hdrhistogram.Histogram {
 	return hdrhistogram.New(1, int64(longest/unit), digits)
 }
 
-// Record adds a time that n operations took.
+// Record adds the time d, which n operations took.
 func (h *Histogram) Record(hint int, d time.Duration, n int) {
 	s := &h.shards[hint%len(h.shards)]
 	s.mu.Lock()
@@ -55,7 +55,7 @@ func (h *Histogram) Record(hint int, d time.Duration, n int) {
 	_ = s.h.RecordValues(min(int64(d/unit), int64(longest/unit)), int64(n)) // it is within the limits
 }
 
-// Encode is all of it as text, for [Summarise].
+// Encode returns the histogram as text, for [Summarise].
 func (h *Histogram) Encode() ([]byte, error) {
 	sum := empty()
 	for i := range h.shards {
@@ -67,7 +67,7 @@ func (h *Histogram) Encode() ([]byte, error) {
 	return sum.Encode(hdrhistogram.V2CompressedEncodingCookieBase)
 }
 
-// Summarise merges what histograms encoded; nil if there is nothing in them.
+// Summarise merges encoded histograms. It returns nil if all are empty.
 func Summarise(encoded [][]byte) (*Latency, error) {
 	sum := empty()
 	for _, e := range encoded {

@@ -50,7 +50,7 @@ func TestHistogramTakesTheLongest(t *testing.T) {
 	assert.InEpsilon(t, float64(longest.Microseconds()), l.Max, 0.01)
 }
 
-func TestCellsThatAreComparedAreOneGroup(t *testing.T) {
+func TestComparedCellsShareAGroup(t *testing.T) {
 	a := Cell{Scenario: "s", Load: Cycle, Callers: 1, Processes: 1, Nodes: 5, Peer: "a"}
 	b := a
 	b.Peer, b.Fault, b.Bad = "b", "hung", 2

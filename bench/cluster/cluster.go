@@ -13,7 +13,7 @@ import (
 	"github.com/quorumlock/quorumlock/faultinject"
 )
 
-// Fault is what befalls some of the nodes.
+// Fault is a fault of some of the nodes.
 type Fault string
 
 // The faults.
@@ -25,7 +25,7 @@ const (
 	Restarted Fault = "restarted" // SIGKILL, and it comes back without its memory
 )
 
-// SlowBy is what a slow node takes longer, each way.
+// SlowBy is the delay of a slow node, each way.
 const SlowBy = 50 * time.Millisecond
 
 // Cluster is the servers of one cell.
@@ -33,12 +33,12 @@ type Cluster struct {
 	servers  []Server
 	closeAll func() error
 	proxies  []*faultinject.Proxy
-	// addresses are where clients reach the servers.
+	// addresses are the clients' addresses of the servers.
 	addresses []string
 }
 
-// Start starts n servers, the first bad of which are to suffer a fault later, or from now on
-// where they are slow. The cluster must be closed.
+// Start starts n servers. The first bad of them will get the fault later, or get it now if it is Slow. The caller
+// must close the cluster.
 func Start(ctx context.Context, source Source, n int, fault Fault, bad int) (*Cluster, error) {
 	servers, closeAll, err := source.servers(ctx, n)
 	if err != nil {
@@ -61,7 +61,7 @@ func Start(ctx context.Context, source Source, n int, fault Fault, bad int) (*Cl
 	return c, nil
 }
 
-// Addresses are where clients reach the servers.
+// Addresses returns the clients' addresses of the servers.
 func (c *Cluster) Addresses() []string { return slices.Clone(c.addresses) }
 
 // Mark opens the nodes for this library's clients with that configuration.
@@ -70,7 +70,7 @@ func (c *Cluster) Mark(ctx context.Context, cfg quorumlock.Config) error {
 	return err
 }
 
-// Break has a fault befall the first bad servers.
+// Break injects the fault into the first bad servers.
 func (c *Cluster) Break(ctx context.Context, fault Fault, bad int) error {
 	var errs []error
 	for i, s := range c.servers[:bad] {
@@ -88,7 +88,7 @@ func (c *Cluster) Break(ctx context.Context, fault Fault, bad int) error {
 	return errors.Join(errs...)
 }
 
-// Restart kills the first server, and brings it back without its memory.
+// Restart kills the first server, and restarts it without its memory.
 func (c *Cluster) Restart(ctx context.Context) error {
 	s := c.servers[0]
 	if err := errors.Join(s.Kill(ctx), s.Start(ctx)); err != nil {
@@ -97,7 +97,7 @@ func (c *Cluster) Restart(ctx context.Context) error {
 	return nil
 }
 
-// Gave reports whether the first server has given any of these locks.
+// Gave reports whether the first server holds any of these locks.
 func (c *Cluster) Gave(ctx context.Context, names []string) (bool, error) {
 	n, err := c.servers[0].Command(ctx, append([]string{"EXISTS"}, names...)...)
 	return err == nil && n != "0", err
@@ -117,12 +117,11 @@ func (c *Cluster) Mend(ctx context.Context, fault Fault, bad int) error {
 	return errors.Join(errs...)
 }
 
-// lasting is what the keys of this library start with that stay by design, until they run out or
-// for good: the marker, fences, what is known of latches, and of owners whose locks were freed by
-// force.
+// lasting are the prefixes of this library's keys that remain by design, until they expire or forever: the marker,
+// fences, latches, and tombstones of owners that were forced off.
 var lasting = []string{"quorumlock:node", "quorumlock:fence:", "quorumlock:latch:", "quorumlock:latched:", "quorumlock:tombstone:"}
 
-// Keys counts the locks, the permits, and the places in queues, that are on the nodes.
+// Keys counts the locks, permits and queue entries on the nodes.
 func (c *Cluster) Keys(ctx context.Context) (n int, err error) {
 	for _, s := range c.servers {
 		text, err := s.Command(ctx, "KEYS", "*")

@@ -49,7 +49,7 @@ func TestFaults(t *testing.T) {
 	assert.NotEqual(t, run, c.Snapshot(t.Context())[0].run)
 	gave, err = c.Gave(t.Context(), []string{"a", "b"})
 	require.NoError(t, err)
-	assert.False(t, gave, "it has no memory of it")
+	assert.False(t, gave, "it has forgotten the lock")
 }
 
 func TestNodesOfOthersAreNotEmptiedUnasked(t *testing.T) {
@@ -66,7 +66,7 @@ func TestNodesOfOthersAreNotEmptiedUnasked(t *testing.T) {
 	require.NoError(t, err)
 	n, err := taken.Keys(t.Context())
 	require.NoError(t, err)
-	assert.Zero(t, n, "a cell begins with empty nodes")
+	assert.Zero(t, n, "each cell begins with empty nodes")
 	require.Error(t, taken.Break(t.Context(), Hung, 1))
 	_, err = Start(t.Context(), others, 3, None, 0)
 	require.ErrorContains(t, err, "3 nodes are needed")

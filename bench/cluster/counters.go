@@ -8,16 +8,16 @@ import (
 	"time"
 )
 
-// Counters are what one server has done since it started.
+// Counters count the work of one server since its start.
 type Counters struct {
-	// CPU is what the process has used.
+	// CPU is the CPU time of the process.
 	CPU time.Duration
-	// Calls are the calls of each command, from clients and from within scripts.
+	// Calls counts the calls of each command, from clients and from scripts.
 	Calls map[string]int64
 	run   string
 }
 
-// Snapshot is what the servers had done at about one time; nil for one that did not answer.
+// Snapshot is the counters of all servers at about one time; nil for a server that did not answer.
 type Snapshot []*Counters
 
 const snapshotTimeout = 2 * time.Second
@@ -48,11 +48,11 @@ func ask(ctx context.Context, s Server) *Counters {
 	return parseInfo(text.String())
 }
 
-// own is how many calls of INFO there are between two snapshots because of them: what
-// commandstats says does not include itself.
+// own is the number of INFO calls that a pair of snapshots itself causes: commandstats does not include the current
+// call.
 const own = 3
 
-// parseInfo reads what INFO says.
+// parseInfo parses the reply of INFO.
 func parseInfo(text string) *Counters {
 	c := &Counters{Calls: map[string]int64{}}
 	for line := range strings.Lines(text) {
@@ -73,14 +73,13 @@ func parseInfo(text string) *Counters {
 	return c
 }
 
-// Work is what the servers did between two snapshots, those left out that did not answer, or
-// had started anew.
+// Work is the work of the servers between two snapshots. It omits servers that did not answer or had restarted.
 type Work struct {
-	// Servers is how many are counted.
+	// Servers is the number of counted servers.
 	Servers int
 	CPU     time.Duration
-	// Commands counts all commands, those within scripts too; Scripts the calls of scripts;
-	// Sent what clients sent: scripts, and commands outside of them.
+	// Commands counts all commands, including those in scripts, and Scripts the calls of scripts. Sent counts the
+	// commands of clients: scripts, and commands outside of them.
 	Commands, Scripts, Sent int64
 }
 
@@ -94,8 +93,8 @@ var outside = map[string]bool{
 	"subscribe": true, "unsubscribe": true, "psubscribe": true, "ssubscribe": true, "multi": true, "exec": true,
 }
 
-// Since is what was done since an earlier snapshot. The plain commands are those that
-// clients send, and their scripts do not call.
+// Since returns the work since an earlier snapshot. The plain commands are those that clients send outside of their
+// scripts.
 func (s Snapshot) Since(before Snapshot, plain []string) (w Work) {
 	sent := map[string]bool{}
 	for _, p := range plain {

@@ -1,2 +1,2 @@
-// Package cluster starts the servers of a cell, breaks them, and counts what they do.
+// Package cluster starts the servers of a cell, injects their faults, and counts their work.
 package cluster

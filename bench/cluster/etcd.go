@@ -13,17 +13,17 @@ import (
 	"github.com/quorumlock/quorumlock/internal/redisproc"
 )
 
-// EtcdProgram is what has to be on PATH for etcd.
+// EtcdProgram is the program for etcd, looked up on PATH.
 const EtcdProgram = "etcd"
 
-// Etcd is one etcd, with its data in a directory of its own.
+// Etcd is one etcd, with its own data directory.
 type Etcd struct {
 	command *exec.Cmd
 	dir     string
 	address string
 }
 
-// StartEtcd starts an etcd and returns once it accepts connections. It must be closed.
+// StartEtcd starts an etcd, and returns once it accepts connections. The caller must close it.
 func StartEtcd(ctx context.Context) (*Etcd, error) {
 	clients, err := redisproc.FreePort()
 	if err != nil {
@@ -71,12 +71,12 @@ func (e *Etcd) await(ctx context.Context) error {
 	}
 }
 
-// Address is where clients reach it.
+// Address is the address for clients.
 func (e *Etcd) Address() string { return e.address }
 
 // Close ends it and removes its data.
 func (e *Etcd) Close() error {
-	_ = e.command.Process.Kill() // the one error is that it is gone already
-	_ = e.command.Wait()         // killed is how it ends
+	_ = e.command.Process.Kill() // the only error is that it has ended
+	_ = e.command.Wait()         // the error says that it was killed
 	return os.RemoveAll(e.dir)
 }

@@ -10,14 +10,14 @@ import (
 
 // Server is one server. A [faultinject.Server] is one, too.
 type Server interface {
-	// Addr is where clients reach it, as host:port.
+	// Addr is the address for clients, as host:port.
 	Addr() string
 	// Command sends it one command, and returns the reply as text.
 	Command(ctx context.Context, args ...string) (string, error)
 	// Pause stops it without ending it, Resume ends that.
 	Pause(ctx context.Context) error
 	Resume(ctx context.Context) error
-	// Kill ends it at once, Start has it come back, without its memory.
+	// Kill ends it at once. Start starts it again, without its memory.
 	Kill(ctx context.Context) error
 	Start(ctx context.Context) error
 	// Close ends it for good.
@@ -44,7 +44,7 @@ func (p process) Kill(context.Context) error {
 func (p process) Start(ctx context.Context) error { return p.server.TryStart(ctx) }
 func (p process) Close() error                    { return p.server.TryClose() }
 
-// remote is a server of somebody else, which is not broken.
+// remote is a server that this program did not start, and does not break.
 type remote struct{ address string }
 
 const remoteTimeout = 10 * time.Second

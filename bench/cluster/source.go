@@ -16,7 +16,7 @@ import (
 
 // Source says where servers come from.
 type Source struct {
-	// Addresses are servers that are there already. They are emptied before each cell.
+	// Addresses are existing servers. They are emptied before each cell.
 	Addresses []string
 	// Containers runs servers as Docker containers instead of processes.
 	Containers bool
@@ -25,7 +25,7 @@ type Source struct {
 // Breakable reports whether servers can be paused and killed.
 func (s Source) Breakable() bool { return len(s.Addresses) == 0 }
 
-// servers starts n servers, or takes n of those that are there; closeAll ends them.
+// servers starts n servers, or uses n of the given ones. closeAll ends them.
 func (s Source) servers(ctx context.Context, n int) (servers []Server, closeAll func() error, err error) {
 	switch {
 	case len(s.Addresses) > 0:
@@ -66,7 +66,7 @@ func processes(ctx context.Context, n int) (servers []Server, closeAll func() er
 	return servers, closeAll, nil
 }
 
-// toldImage is set when it was told which image is run: it is the same for all cells.
+// toldImage is set once the image was printed: it is the same for all cells.
 var toldImage atomic.Bool
 
 func containers(ctx context.Context, n int) (servers []Server, closeAll func() error, err error) {
@@ -86,7 +86,7 @@ func containers(ctx context.Context, n int) (servers []Server, closeAll func() e
 
 func (s Source) remotes(ctx context.Context, n int) (servers []Server, closeAll func() error, err error) {
 	if n > len(s.Addresses) {
-		return nil, nil, fmt.Errorf("%d nodes are needed, and %d were given", n, len(s.Addresses))
+		return nil, nil, fmt.Errorf("%d nodes are needed, but %d were given", n, len(s.Addresses))
 	}
 	for _, address := range s.Addresses[:n] {
 		r := remote{address: address}
@@ -98,8 +98,7 @@ func (s Source) remotes(ctx context.Context, n int) (servers []Server, closeAll 
 	return servers, func() error { return nil }, nil
 }
 
-// Check refuses servers that hold anything, as they are emptied later, and containers where
-// there is no Docker.
+// Check refuses servers that hold keys, because they are emptied later, and containers if there is no Docker.
 func (s Source) Check(ctx context.Context) error {
 	if s.Containers {
 		return container.Available(ctx)

@@ -12,7 +12,7 @@ import (
 	"github.com/quorumlock/quorumlock/node"
 )
 
-// memory is a configuration of so many in-memory nodes, which are new, and the nodes.
+// memory returns a configuration with n new in-memory nodes, and the nodes.
 func memory(n int) (cfg quorumlock.Config, nodes []*node.Memory) {
 	cfg = quorumlock.Config{AllowEven: true, Logger: slog.New(slog.DiscardHandler)}
 	for i := range n {
@@ -22,7 +22,7 @@ func memory(n int) (cfg quorumlock.Config, nodes []*node.Memory) {
 	return cfg, nodes
 }
 
-// BenchmarkInit sets up nodes, which are new, or have been set up before.
+// BenchmarkInit sets up nodes that are new, or already set up.
 func BenchmarkInit(b *testing.B) {
 	for _, n := range sizes {
 		for _, found := range []string{"new", "open"} {
@@ -46,7 +46,7 @@ func BenchmarkInit(b *testing.B) {
 	}
 }
 
-// BenchmarkChangeLimits finds that there is nothing to change.
+// BenchmarkChangeLimits finds that no change is needed.
 func BenchmarkChangeLimits(b *testing.B) {
 	for _, n := range sizes {
 		b.Run(fmt.Sprintf("nodes=%d", n), func(b *testing.B) {

@@ -1,3 +1,3 @@
-// Package micro has benchmarks of packages that have none of their own, with names that
-// benchstat understands. Those of the library itself and of package node are where they are.
+// Package micro has benchmarks of packages that have none of their own, with names for benchstat. The library and
+// package node have their own benchmarks.
 package micro

@@ -33,7 +33,7 @@ func BenchmarkTally(b *testing.B) {
 	}
 }
 
-// BenchmarkValidUntil finds until when a lease is valid.
+// BenchmarkValidUntil computes the validity of a lease.
 func BenchmarkValidUntil(b *testing.B) {
 	for _, n := range sizes {
 		b.Run(fmt.Sprintf("nodes=%d", n), func(b *testing.B) {
@@ -70,7 +70,7 @@ func BenchmarkClock(b *testing.B) {
 	})
 }
 
-// BenchmarkGate passes a resource's gate with a token that is never smaller.
+// BenchmarkGate passes a resource's gate with tokens that never get smaller.
 func BenchmarkGate(b *testing.B) {
 	b.ReportAllocs()
 	g := fence.NewGate(0)
@@ -81,35 +81,34 @@ func BenchmarkGate(b *testing.B) {
 	}
 }
 
-// BenchmarkOutlook is what a waiter works out from one attempt to the next: all nodes deny it, most
-// of them wake it, and after each message it looks when to come again.
-func BenchmarkOutlook(b *testing.B) {
+// BenchmarkForecast is a waiter's computation between two attempts: all nodes deny, most of them wake it, and after
+// each message it computes its next attempt.
+func BenchmarkForecast(b *testing.B) {
 	for _, n := range sizes {
 		b.Run(fmt.Sprintf("nodes=%d", n), func(b *testing.B) {
 			b.ReportAllocs()
-			o := quorum.NewOutlook(n, n/2+1)
+			f := quorum.NewForecast(n, n/2+1)
 			var now, next time.Duration
 			for b.Loop() {
 				now += time.Millisecond
-				o.Ask(now, time.Millisecond)
+				f.StartAttempt(now, time.Millisecond)
 				for i := range n {
-					o.Denied(i, now+time.Second+time.Duration(i), i)
-					next = o.Next(time.Second)
+					f.Denied(i, now+time.Second+time.Duration(i), i)
+					next = f.NextAttempt(time.Second)
 				}
 				for i := range n/2 + 1 {
-					o.Woken(i, now)
-					next = o.Next(time.Second)
+					f.Woken(i, now)
+					next = f.NextAttempt(time.Second)
 				}
 			}
 			if next > now+time.Millisecond {
-				b.Fatal("the attempt is worthwhile as soon as enough nodes are free")
+				b.Fatal("the attempt is due as soon as enough nodes are free")
 			}
 		})
 	}
 }
 
-// BenchmarkChooseSlots is how a client chooses a permit of a semaphore, by what all nodes have
-// told of it.
+// BenchmarkChooseSlots is a client's choice of a semaphore's permit, by the answers of all nodes.
 func BenchmarkChooseSlots(b *testing.B) {
 	for _, n := range sizes {
 		for _, permits := range []int{1, 32, 1024} {
@@ -131,7 +130,7 @@ func BenchmarkChooseSlots(b *testing.B) {
 	}
 }
 
-// BenchmarkBackoff is the pause of a waiter who spins.
+// BenchmarkBackoff is the pause of a spinning waiter.
 func BenchmarkBackoff(b *testing.B) {
 	b.ReportAllocs()
 	attempt := 0
@@ -143,8 +142,8 @@ func BenchmarkBackoff(b *testing.B) {
 	}
 }
 
-// BenchmarkViewLatch is what a reader of a latch works out from the answers of all nodes, each
-// of which lists all ids.
+// BenchmarkViewLatch is a reader's computation from the answers of all nodes about a latch. Each answer lists all
+// ids.
 func BenchmarkViewLatch(b *testing.B) {
 	for _, n := range sizes {
 		for _, ids := range []int{1, 100, 10_000} {

@@ -1,3 +1,3 @@
-// Package peer makes different distributed locks look alike, so that one harness can measure
-// them all. Each of them is one file.
+// Package peer gives different distributed locks one interface, so that one harness can measure them all. Each peer
+// has its own file.
 package peer

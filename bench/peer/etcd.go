@@ -35,8 +35,8 @@ var etcdMutex = Peer{
 	},
 }
 
-// etcdClient is one connection. Mutexes of one session do not exclude each other, so where
-// locks are contended, each has a session of its own.
+// etcdClient is one connection. Mutexes of one session do not exclude each other. So each contended mutex has a
+// session of its own.
 type etcdClient struct {
 	client *clientv3.Client
 	ttl    int
@@ -82,7 +82,7 @@ func (l *etcdLock) Acquire(ctx context.Context) error {
 
 func (l *etcdLock) Release(ctx context.Context) error { return l.mutex.Unlock(ctx) }
 
-// sessionOf is the session for one more lock.
+// sessionOf returns the session for the next lock.
 func (c *etcdClient) sessionOf(ctx context.Context) (*concurrency.Session, error) {
 	if c.shared != nil {
 		return c.shared, nil

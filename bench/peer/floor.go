@@ -26,7 +26,7 @@ var floor = Peer{
 	},
 }
 
-// ownerPrefix differs between the processes of a cell, as they start one after the other.
+// ownerPrefix differs between the processes of a cell, because they start one after the other.
 func ownerPrefix() string { return strconv.FormatInt(time.Now().UnixNano(), 36) + ":" }
 
 type floorClient struct {
@@ -39,15 +39,14 @@ type floorClient struct {
 
 func (c *floorClient) Lock(name string) Lock { return &floorLock{client: c, name: name} }
 
-// Close ends the connections first: a node that hangs would have stragglers wait for ever.
+// Close ends the connections first: otherwise stragglers would wait forever for a hanging node.
 func (c *floorClient) Close(context.Context) error {
 	closeAll(c.clients)
 	c.stragglers.Wait()
 	return nil
 }
 
-// ask has a script run on all nodes, and returns when a majority has said yes, or cannot any
-// more.
+// ask runs a script on all nodes. It returns once a majority has granted, or no majority can grant any more.
 func (c *floorClient) ask(ctx context.Context, s script, args [3]string, n int) error {
 	answers := make(chan answer, len(c.clients))
 	for _, client := range c.clients {
@@ -64,7 +63,7 @@ type answer struct {
 	err error
 }
 
-// majority awaits answers of n nodes as long as they matter.
+// majority reads answers of n nodes until they decide the result.
 func majority(answers <-chan answer, n int) error {
 	yes, no := 0, 0
 	for {
@@ -95,7 +94,7 @@ func (l *floorLock) Acquire(ctx context.Context) error {
 	l.owner = l.client.prefix + strconv.FormatUint(l.client.owners.Add(1), 10)
 	err := l.client.ask(ctx, acquireScript, [3]string{l.name, l.owner, l.client.ttl}, 3)
 	if err != nil {
-		_ = l.Release(ctx) // what some nodes gave
+		_ = l.Release(ctx) // some nodes may have granted
 	}
 	return err
 }

@@ -11,7 +11,7 @@ import (
 
 var floorGroup = Peer{
 	Name: "floor-group", Kind: Limit,
-	About: "The floor with group commit: a queue and a sender per node, which sends what has gathered while the last batch was under way.",
+	About: "The floor with group commit: a queue and a sender per node, which sends the calls that were queued while the last batch was in flight.",
 	Open: func(ctx context.Context, o Options) (Client, error) {
 		clients, err := connect(ctx, o.Addresses)
 		if err != nil {
@@ -63,7 +63,7 @@ func (c *groupClient) ask(s script, args [3]string, n int) error {
 	return majority(answers, len(c.senders))
 }
 
-// sender speaks to one node, one batch at a time.
+// sender sends to one node, one batch at a time.
 type sender struct {
 	client rueidis.Client
 	wake   chan struct{}
@@ -83,7 +83,7 @@ func (s *sender) put(q question) {
 	}
 }
 
-// swap takes what has gathered, and leaves an empty queue with the memory of the last batch.
+// swap takes the queued calls, and leaves an empty queue that reuses the memory of the last batch.
 func (s *sender) swap(last []question) []question {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -126,7 +126,7 @@ func (l *groupLock) Acquire(ctx context.Context) error {
 	l.owner = l.client.prefix + strconv.FormatUint(l.client.owners.Add(1), 10)
 	err := l.client.ask(acquireScript, [3]string{l.name, l.owner, l.client.ttl}, 3)
 	if err != nil {
-		_ = l.Release(ctx) // what some nodes gave
+		_ = l.Release(ctx) // some nodes may have granted
 	}
 	return err
 }

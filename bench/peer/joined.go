@@ -37,7 +37,7 @@ func (l *joinLock) Number(caller int) {
 	}
 }
 
-// fewStripes are those that callers contend for.
+// fewStripes is the number of stripes that callers contend for.
 const fewStripes = 4
 
 func stripedKind(c *quorumlock.Client, name string, o Options) Lock {
@@ -49,7 +49,7 @@ func stripedKind(c *quorumlock.Client, name string, o Options) Lock {
 	return l
 }
 
-// stripedLock is one of those that fall on few stripes.
+// stripedLock is a striped lock over a small number of stripes.
 type stripedLock struct {
 	oursLock
 	stripes *quorumlock.Striped

@@ -14,17 +14,17 @@ func latchKind(c *quorumlock.Client, name string, o Options) Lock {
 	return &latchLock{client: c, name: name, callers: max(1, o.Contenders), meeting: 1}
 }
 
-// latchLock is a latch for each time that it is acquired.
+// latchLock uses a new latch for each acquire.
 type latchLock struct {
 	client  *quorumlock.Client
 	name    string
 	callers int
-	// meeting is how many have to come, and caller who this is of them.
+	// meeting is the number of callers that must arrive, and caller the number of this one.
 	meeting, caller int
 	round           int
 }
 
-// Number has it meet all others; without one it is alone.
+// Number makes the caller meet all others. A caller without a number is alone.
 func (l *latchLock) Number(caller int) { l.caller, l.meeting = caller, l.callers }
 
 func (l *latchLock) Meets() bool { return l.meeting > 1 }
@@ -44,8 +44,8 @@ func (l *latchLock) Acquire(ctx context.Context) error {
 	return latch.Await(ctx)
 }
 
-// Release deletes a latch that nobody waits for any more. If callers met there, it is the one
-// before: who has come to the next has gone from that.
+// Release deletes a latch that has no waiters left. If callers met there, that is the previous latch: a caller that
+// arrived at the next one has left the previous one.
 func (l *latchLock) Release(ctx context.Context) error {
 	round := l.round
 	l.round++

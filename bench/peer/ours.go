@@ -18,7 +18,7 @@ var (
 		"This library, with each lease given back to the nodes, and none handed over within a client.")
 )
 
-// oursPeer is this library, with locks of one kind.
+// oursPeer returns this library as a peer, with locks of one kind.
 func oursPeer(name string, kind kind, configure func(*quorumlock.Config), about string) Peer {
 	return Peer{
 		Name: name, Kind: Ours, Waits: true, Renews: true, Marked: true, About: about,
@@ -36,17 +36,17 @@ func oursPeer(name string, kind kind, configure func(*quorumlock.Config), about 
 	}
 }
 
-// kind makes the lock for one caller.
+// kind creates the lock of one caller.
 type kind func(c *quorumlock.Client, name string, o Options) Lock
 
-// plain is the kind of a lock that needs nothing but a name.
+// plain is the kind of a lock that needs only a name.
 func plain(describe func(*quorumlock.Client, string) *quorumlock.Lock) kind {
 	return func(c *quorumlock.Client, name string, _ Options) Lock {
 		return &oursLock{take: leaseOf(describe(c, name))}
 	}
 }
 
-// Config is how this library's clients are configured, for whoever opens the nodes too.
+// Config returns the configuration of this library's clients. The code that opens the nodes uses it too.
 func Config(o Options) quorumlock.Config {
 	cfg := quorumlock.Config{
 		Addresses: o.Addresses,
@@ -70,13 +70,13 @@ func (o *ours) Lock(name string) Lock { return o.kind(o.client, name, o.options)
 
 func (o *ours) Close(ctx context.Context) error { return o.client.Close(ctx) }
 
-// lease is what any kind of lock gives.
+// lease is the common part of all kinds of leases.
 type lease interface {
 	Err() error
 	Release(ctx context.Context) error
 }
 
-// oursLock is a lock of any kind that gives a lease.
+// oursLock is a lock of any kind whose Acquire returns a lease.
 type oursLock struct {
 	take func(ctx context.Context) (lease, error)
 	held lease
@@ -95,12 +95,12 @@ func (l *oursLock) Release(ctx context.Context) error {
 
 func (l *oursLock) Valid() bool { return l.held != nil && l.held.Err() == nil }
 
-// leaseOf takes a lock.
+// leaseOf returns the acquire function of a lock.
 func leaseOf(lock *quorumlock.Lock) func(context.Context) (lease, error) {
 	return func(ctx context.Context) (lease, error) { return held(lock.Acquire(ctx)) }
 }
 
-// held keeps a nil lease from becoming something that is not nil.
+// held keeps a nil lease from becoming an interface that is not nil.
 func held[L lease](l L, err error) (lease, error) {
 	if err != nil {
 		return nil, err

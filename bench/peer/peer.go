@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// Kind says what a peer is measured for.
+// Kind is the role of a peer in the comparison.
 type Kind string
 
 // The kinds of peers.
@@ -21,91 +21,89 @@ const (
 	Apart Kind = "apart" // another kind of system
 )
 
-// Peer is one way to lock.
+// Peer is one implementation of locks.
 type Peer struct {
-	// Name is what flags and results call it.
+	// Name is the name in flags and results.
 	Name string
 	Kind Kind
-	// About is one sentence for readers of the report.
+	// About describes the peer to readers of the report, in one sentence.
 	About string
-	// Waits is set if Acquire waits for a lock that somebody else holds.
+	// Waits is set if Acquire waits while the lock is held.
 	Waits bool
-	// Renews is set if a lock that was acquired renews itself.
+	// Renews is set if an acquired lock renews itself.
 	Renews bool
-	// Marked is set if the nodes have to be opened by package admin.
+	// Marked is set if package admin must open the nodes.
 	Marked bool
-	// Most is the most nodes that it uses, or 0 if it uses them all.
+	// Most is the largest number of nodes that the peer uses, or 0 for all.
 	Most int
-	// Plain are the commands that it sends other than from within scripts, besides those
-	// of connections, subscriptions and scripts.
+	// Plain lists the commands that clients of the peer send outside of scripts. Commands for connections,
+	// subscriptions and scripts are not listed.
 	Plain []string
-	// Open makes a client. It must not take longer than ctx allows.
+	// Open connects a client. It must return when ctx ends.
 	Open func(ctx context.Context, o Options) (Client, error)
-	// Worker is the program that runs the clients of a peer that is not in Go, and of which
-	// there is no Open: it speaks with the runner as package worker does. Available tells why
-	// there is none here.
+	// Worker returns the program that runs the clients of a peer that is not written in Go. Such a peer has no Open;
+	// its program follows the protocol of package worker. Available says why the program cannot run here.
 	Worker    func() (*exec.Cmd, error)
 	Available func() error
 }
 
-// Options are what a client is opened with.
+// Options configure a client.
 type Options struct {
-	// Addresses are those of the nodes, as host:port; of a peer that is Apart, of its own
-	// server.
+	// Addresses are the nodes' addresses as host:port, or for a peer that is Apart, the address of its own server.
 	Addresses []string
-	// TTL is how long nodes keep a lock that is not renewed.
+	// TTL is the time after which nodes drop a lock that is not renewed.
 	TTL time.Duration
-	// Contenders is how many callers want each lock; 0 if it is free.
+	// Contenders is the number of callers of each lock; 0 if the lock is free.
 	Contenders int
-	// Renewed is called once for each renewal of a lock, where the peer renews, unless it is nil.
+	// Renewed, if not nil, is called once for each renewal of a lock.
 	Renewed func()
 }
 
 // Client is one client of a peer. It is safe for concurrent use.
 type Client interface {
-	// Lock is a lock for one caller. It costs nothing yet.
+	// Lock returns a lock for one caller. It sends nothing yet.
 	Lock(name string) Lock
-	// Close ends the client. It is called once, when no call of a lock is under way.
+	// Close ends the client. It is called once, when no call of a lock is in flight.
 	Close(ctx context.Context) error
 }
 
 // Lock is one caller's lock. It is not safe for concurrent use.
 type Lock interface {
-	// Acquire takes the lock. Where the peer waits, it does so until ctx ends.
+	// Acquire acquires the lock. A peer that waits does so until ctx ends.
 	Acquire(ctx context.Context) error
-	// Release gives it back, and is called after an Acquire without error only.
+	// Release releases the lock. It is called only after a successful Acquire.
 	Release(ctx context.Context) error
 }
 
-// Numbered is a lock that has to know which of all callers it is for.
+// Numbered is a lock that needs the number of its caller.
 type Numbered interface {
 	// Number is called before the first Acquire, with the number of the caller, from 0.
 	Number(caller int)
 }
 
-// Sharer is a lock that is not for one holder alone.
+// Sharer is a lock with several holders.
 type Sharer interface {
-	// Claim is what was got by the last Acquire.
+	// Claim describes the share that the last Acquire got.
 	Claim() Claim
 }
 
-// Claim is what somebody holds: so much of a whole, of which all who hold some at the same time
-// may have no more than each of them says.
+// Claim is a holder's share of a lock. The weights of all holders at one time must not exceed the limit of any of
+// them.
 type Claim struct {
-	// Slot is which of the locks it is that all callers want; 0 if there is one.
+	// Slot is the number of the lock among those that callers contend for; 0 if there is one.
 	Slot          int
 	Weight, Limit int64
 }
 
 // Meeter is a lock whose Acquire returns only when all callers have called it.
 type Meeter interface {
-	// Meets reports whether it is so: it is not for a caller that is alone.
+	// Meets reports whether the caller meets others. A caller that is alone does not.
 	Meets() bool
 }
 
-// Batcher is a client that takes many locks at once, instead of one for each caller.
+// Batcher is a client that acquires many locks at once, instead of one for each caller.
 type Batcher interface {
-	// Batch is a lock that stands for all of these names.
+	// Batch returns a lock that stands for all these names.
 	Batch(names []string) Lock
 }
 
@@ -115,10 +113,10 @@ type Checker interface {
 	Valid() bool
 }
 
-// errDenied is why a lock was not taken that somebody else holds on too many nodes.
+// errDenied means that another holder has the lock on too many nodes.
 var errDenied = errors.New("held by another")
 
-// All are all peers, in the order in which reports list them.
+// All returns all peers, in the order of the report.
 func All() []Peer {
 	return []Peer{
 		redlock, multilock, fair, noHandover,
@@ -139,7 +137,7 @@ func Find(name string) (Peer, error) {
 	return all[i], nil
 }
 
-// Names are the names of all peers.
+// Names returns the names of all peers.
 func Names() []string {
 	var names []string
 	for _, p := range All() {

@@ -18,7 +18,7 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// What is measured must be a lock: while one client has it, another has not.
+// TestEveryPeerExcludes: each peer must be a lock. While one client holds it, another cannot.
 func TestEveryPeerExcludes(t *testing.T) {
 	for _, p := range All() {
 		if p.Kind == Apart || p.Open == nil || slices.Contains([]string{"semaphore", "rwlock-readers", "latch"}, p.Name) {
@@ -35,7 +35,7 @@ func TestEveryPeerExcludes(t *testing.T) {
 			}
 			brief, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
 			defer cancel()
-			require.Error(t, other.Acquire(brief), "somebody has it")
+			require.Error(t, other.Acquire(brief), "another client holds it")
 			require.NoError(t, mine.Release(t.Context()))
 			require.Eventually(t, func() bool { return other.Acquire(t.Context()) == nil }, 5*time.Second, 10*time.Millisecond)
 			require.NoError(t, other.Release(t.Context()))
@@ -43,7 +43,7 @@ func TestEveryPeerExcludes(t *testing.T) {
 	}
 }
 
-// started are options for clients of a peer, with nodes that are ready.
+// started returns options for clients of a peer whose nodes are ready.
 func started(t *testing.T, p Peer, contenders int) Options {
 	t.Helper()
 	o := Options{TTL: 5 * time.Second, Contenders: contenders}
@@ -57,7 +57,7 @@ func started(t *testing.T, p Peer, contenders int) Options {
 	return o
 }
 
-func TestSemaphoreHasSoManyPermits(t *testing.T) {
+func TestSemaphoreLimitsItsPermits(t *testing.T) {
 	o := started(t, semaphore, Permits+1)
 	c := open(t, semaphore, o)
 	for range Permits {
@@ -71,8 +71,8 @@ func TestSemaphoreHasSoManyPermits(t *testing.T) {
 	require.Error(t, c.Lock("a").Acquire(brief), "there are no more")
 }
 
-// What the witness is told of readers and writers fits together if, and only if, they may hold the
-// lock at the same time.
+// TestClaimsOfReadersAndWriters: the claims of readers and writers fit together exactly if they may hold the lock at
+// the same time.
 func TestClaimsOfReadersAndWriters(t *testing.T) {
 	o := started(t, mixed, 3)
 	c := open(t, mixed, o)
@@ -96,7 +96,7 @@ func TestClaimsOfReadersAndWriters(t *testing.T) {
 	assert.Greater(t, 2*writes.Weight, writes.Limit)
 	require.NoError(t, writer.Release(t.Context()))
 	require.NoError(t, writer.Acquire(t.Context()))
-	assert.Equal(t, reads, writer.(Sharer).Claim(), "nobody writes twice in a row")
+	assert.Equal(t, reads, writer.(Sharer).Claim(), "no caller writes twice in a row")
 	require.NoError(t, writer.Release(t.Context()))
 }
 
@@ -132,7 +132,7 @@ func open(t *testing.T, p Peer, o Options) Client {
 	return c
 }
 
-func TestBatchIsAllOfItsLocks(t *testing.T) {
+func TestBatchAcquiresAllItsLocks(t *testing.T) {
 	var o Options
 	o.TTL = 5 * time.Second
 	servers := redisproc.StartN(t, 3)
@@ -149,7 +149,7 @@ func TestBatchIsAllOfItsLocks(t *testing.T) {
 	require.Eventually(t, func() bool { return len(servers[0].Keys()) == 3 }, 5*time.Second, 10*time.Millisecond)
 }
 
-func TestFloorUsesANodeThatHasForgottenItsScripts(t *testing.T) {
+func TestFloorReloadsForgottenScripts(t *testing.T) {
 	o := Options{TTL: 5 * time.Second}
 	server := redisproc.StartN(t, 1)[0]
 	o.Addresses = []string{server.Addr()}

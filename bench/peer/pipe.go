@@ -12,7 +12,7 @@ import (
 
 var pipe = Peer{
 	Name: "pipe", Kind: Limit,
-	About: "The pipe limit: what the nodes can do. One goroutine sends the scripts of all callers' locks as one batch over bare sockets, and awaits a majority.",
+	About: "The pipe limit: the most that the nodes can do. One goroutine sends the scripts of all callers' locks as one batch over bare sockets, and awaits a majority.",
 	Open: func(ctx context.Context, o Options) (Client, error) {
 		c := &pipeClient{ttl: strconv.FormatInt(o.TTL.Milliseconds(), 10), prefix: ownerPrefix()}
 		for _, address := range o.Addresses {
@@ -34,7 +34,6 @@ type pipeClient struct {
 	prefix  string
 }
 
-// Lock is a batch of one.
 func (c *pipeClient) Lock(name string) Lock { return c.Batch([]string{name}) }
 
 func (c *pipeClient) Batch(names []string) Lock {
@@ -44,27 +43,27 @@ func (c *pipeClient) Batch(names []string) Lock {
 func (c *pipeClient) Close(context.Context) error {
 	for _, n := range c.nodes {
 		close(n.batches)
-		_ = n.conn.Close() // whatever was under way fails
+		_ = n.conn.Close() // calls in flight fail
 	}
 	c.running.Wait()
 	return nil
 }
 
-// pipeBatch is the same bytes for every node, and how many replies they cause.
+// pipeBatch is a batch for every node, and the number of replies to it.
 type pipeBatch struct {
 	bytes   []byte
 	replies int
 	answer  chan<- answer
 }
 
-// pipeNode is one socket.
+// pipeNode is the connection to one node.
 type pipeNode struct {
 	conn    net.Conn
 	reader  *bufio.Reader
 	batches chan pipeBatch
 }
 
-// pipeAhead is how many batches a node may be behind the majority before it holds it up.
+// pipeAhead limits how many batches the majority may be ahead of a node.
 const pipeAhead = 64
 
 func dialPipe(ctx context.Context, address string) (*pipeNode, error) {
@@ -132,8 +131,8 @@ func appendCommand(b []byte, args ...string) []byte {
 	return b
 }
 
-// pipeLock is many locks that are taken and given back together. The owner is the same each
-// time, so its bytes can be; a node may be behind with them when they are sent again.
+// pipeLock is many locks that are acquired and released together. The owner never changes, so the commands are
+// encoded once. A node may still be processing old ones when they are sent again.
 type pipeLock struct {
 	client             *pipeClient
 	names              []string
@@ -155,7 +154,7 @@ func (l *pipeLock) Release(context.Context) error {
 	return l.client.send(l.released, len(l.names))
 }
 
-// send hands a batch to all nodes, waiting for one that is too far behind.
+// send queues a batch for all nodes. It waits for a node that is too far behind.
 func (c *pipeClient) send(bytes []byte, replies int) error {
 	answers := make(chan answer, len(c.nodes))
 	for _, n := range c.nodes {

@@ -39,7 +39,7 @@ type redislockLock struct {
 	lock   *redislock.Lock
 }
 
-// Acquire asks again where the library gives up, which it does after a TTL.
+// Acquire repeats the attempt until ctx ends, because the library gives up after a TTL.
 func (l *redislockLock) Acquire(ctx context.Context) (err error) {
 	for {
 		l.lock, err = l.client.locks.Obtain(ctx, l.name, l.client.ttl, l.client.options)

@@ -17,7 +17,7 @@ var (
 		"Redisson's RLock, in Java: a lock on one node, which is lost with that node.")
 )
 
-// redissonPeer is a lock of Redisson, which is renewed by its watchdog, as ours are.
+// redissonPeer is a lock of Redisson. Its watchdog renews the lock, as this library does.
 func redissonPeer(name string, most int, about string) Peer {
 	return Peer{
 		Name: name, Kind: Other, Waits: true, Renews: true, Most: most,

@@ -45,16 +45,15 @@ func redsyncPeer(name string, failFast bool, pools poolMaker, about string) Peer
 	}
 }
 
-// retryDelay is the default, 50 to 250 ms, or less where so few want a lock that it would be
-// free most of the time: that was found to get redsync the highest rate. With less, many
-// contenders split the votes.
+// retryDelay returns the default, 50 to 250 ms, or less where few contenders leave the lock free most of the time.
+// These delays gave redsync its highest rate in trials. With shorter ones, many contenders split the votes.
 func retryDelay(contenders int) redsync.DelayFunc {
 	const usual, each = 150 * time.Millisecond, 2500 * time.Microsecond
 	mean := min(usual, time.Duration(contenders)*each)
 	return func(int) time.Duration { return mean/3 + rand.N(mean*4/3) }
 }
 
-// poolMaker connects to the nodes, and returns what closes the connections.
+// poolMaker connects to the nodes, and returns a function that closes the connections.
 type poolMaker func(addresses []string) (pools []redis.Pool, closing func() error, err error)
 
 func goRedisPools(addresses []string) (pools []redis.Pool, closing func() error, err error) {

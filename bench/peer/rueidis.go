@@ -8,8 +8,8 @@ import (
 	"github.com/redis/rueidis"
 )
 
-// connect makes a rueidis client for each node, with the scripts loaded. One connection for
-// each: the default of four dilutes what is sent together, and breaks its order.
+// connect makes a rueidis client for each node and loads the scripts. Each client has one connection: the default of
+// four makes smaller batches and breaks their order.
 func connect(ctx context.Context, addresses []string) ([]rueidis.Client, error) {
 	var clients []rueidis.Client
 	for _, address := range addresses {
@@ -42,12 +42,11 @@ func closeAll(clients []rueidis.Client) {
 	}
 }
 
-// lockCommand is one script call.
 func lockCommand(client rueidis.Client, s script, args [3]string, n int) rueidis.Completed {
 	return client.B().Evalsha().Sha1(s.sha).Numkeys(1).Key(args[0]).Arg(args[1:n]...).Build()
 }
 
-// run calls a script, and has a node that has restarted know it again.
+// run calls a script, and loads it again if the node restarted.
 func run(ctx context.Context, client rueidis.Client, s script, args [3]string, n int) rueidis.RedisResult {
 	reply := client.Do(ctx, lockCommand(client, s, args, n))
 	if err, ok := rueidis.IsRedisErr(reply.Error()); !ok || !err.IsNoScript() {
@@ -56,7 +55,7 @@ func run(ctx context.Context, client rueidis.Client, s script, args [3]string, n
 	return client.Do(ctx, client.B().Eval().Script(s.source).Numkeys(1).Key(args[0]).Arg(args[1:n]...).Build())
 }
 
-// granted tells whether a script said yes.
+// granted reports whether a script granted the lock.
 func granted(r rueidis.RedisResult) (bool, error) {
 	n, err := r.AsInt64()
 	return n == 1, err

@@ -5,8 +5,7 @@ import (
 	"encoding/hex"
 )
 
-// The scripts of the limits lock as this library does, and do nothing else: no recovery, no
-// token, one name.
+// The scripts of the limits implement only the lock itself: no recovery, no token, one name.
 var (
 	acquireScript = newScript(`if redis.call('HKEYS', KEYS[1])[1] then return 0 end
 redis.call('HSET', KEYS[1], ARGV[1], 1)

@@ -6,7 +6,7 @@ import (
 	"github.com/quorumlock/quorumlock"
 )
 
-// Permits is how many permits a semaphore has that is measured.
+// Permits is the number of permits of the measured semaphore.
 const Permits = 8
 
 var (
@@ -33,7 +33,7 @@ type semaphoreLock struct{ oursLock }
 
 func (l *semaphoreLock) Claim() Claim { return Claim{Weight: 1, Limit: Permits} }
 
-// rwlockKind is a lock for readers and writers; writes says what a caller is the nth time.
+// rwlockKind is a lock for readers and writers. writes reports whether a caller's nth acquire is for writing.
 func rwlockKind(writes func(caller, n int) bool) kind {
 	return func(c *quorumlock.Client, name string, _ Options) Lock {
 		rw := c.RWLock(name)
@@ -53,7 +53,7 @@ type rwLock struct {
 	oursLock
 	writes func(caller, n int) bool
 	caller int
-	// n is how often it was had so far, and writer what it is this time.
+	// n counts the acquires so far, and writer is set if the current one is for writing.
 	n      int
 	writer bool
 }
@@ -65,7 +65,7 @@ func (l *rwLock) Release(ctx context.Context) error {
 	return l.oursLock.Release(ctx)
 }
 
-// Claim has a writer weigh more than all readers can.
+// Claim gives a writer more weight than all readers together.
 func (l *rwLock) Claim() Claim {
 	const all = 1 << 30
 	if l.writer {

@@ -30,7 +30,7 @@ type series struct {
 	points plotter.XYs
 }
 
-// axes say what a chart shows.
+// axes are the title and labels of a chart.
 type axes struct {
 	title, x, y string
 	logX, logY  bool
@@ -42,7 +42,7 @@ type chart struct {
 	legend plot.Legend
 }
 
-// lineChart draws lines, each with a mark at what was measured.
+// lineChart draws lines with a mark at each measured point.
 func lineChart(a axes, all []series) (string, error) {
 	p := newChart(a)
 	for _, s := range all {
@@ -68,8 +68,8 @@ func lineChart(a axes, all []series) (string, error) {
 	return p.svg()
 }
 
-// logarithmic makes it a scale of logarithms. One value alone gets room around it; by
-// itself, the library would make that begin below zero.
+// logarithmic gives an axis a logarithmic scale. A single value gets room around it; the plot library would begin
+// such an axis below zero.
 func logarithmic(a *plot.Axis) {
 	a.Scale = plot.LogScale{}
 	if a.Min == a.Max {
@@ -93,8 +93,7 @@ func timeChart(a axes, all []series) (string, error) {
 	return p.svg()
 }
 
-// barChart draws a group of bars for each category; the X of a point is the place of the
-// category.
+// barChart draws a group of bars for each category. The X of a point is the index of its category.
 func barChart(a axes, categories []string, all []series) (string, error) {
 	p := newChart(a)
 	width := min((chartWidth-legendWidth)*0.85/vg.Length(len(categories)*(len(all)+1)), vg.Points(30))
@@ -130,7 +129,7 @@ func newChart(a axes) *chart {
 	return c
 }
 
-// linearTicks are the usual ones, with labels as in tables.
+// linearTicks are the default ticks, with labels as in tables.
 func linearTicks(least, most float64) []plot.Tick {
 	ticks := plot.DefaultTicks{}.Ticks(least, most)
 	for i := range ticks {
@@ -153,7 +152,7 @@ func logTicks(least, most float64) (ticks []plot.Tick) {
 	return ticks
 }
 
-// measuredAt are ticks where something was measured.
+// measuredAt returns ticks at the measured values.
 func measuredAt(all []series) plot.ConstantTicks {
 	seen := map[float64]bool{}
 	var ticks plot.ConstantTicks
@@ -168,7 +167,7 @@ func measuredAt(all []series) plot.ConstantTicks {
 	return ticks
 }
 
-// styleOf is the same for a peer in all charts.
+// styleOf gives a peer the same style in all charts.
 func styleOf(name string) int {
 	for i, p := range peer.Names() {
 		if p == name {
@@ -178,7 +177,7 @@ func styleOf(name string) int {
 	return 0
 }
 
-// colours are told apart, also by most who are colour-blind, with the shapes of the marks.
+// colours can be told apart together with the shapes of the marks, by most colour-blind readers too.
 var colours = []color.RGBA{
 	{0x1b, 0x7a, 0x3d, 0xff}, // this library is green
 	{0x66, 0xb2, 0x66, 0xff},
@@ -204,7 +203,7 @@ var colours = []color.RGBA{
 
 func colourOf(style int) color.Color { return colours[style%len(colours)] }
 
-// svg draws it, as an element that a page can contain.
+// svg draws the chart as an element of a page.
 func (c *chart) svg() (string, error) {
 	canvas := vgsvg.New(chartWidth, chartHeight)
 	whole := draw.New(canvas)
@@ -218,8 +217,8 @@ func (c *chart) svg() (string, error) {
 	return text[max(0, strings.Index(text, "<svg")):], nil // without the XML declaration
 }
 
-// lines makes a series for each peer of what some rows measured. What is not positive is
-// left out, as it cannot be shown on a scale of logarithms.
+// lines makes a series of each peer's figures. It drops figures that are not positive, which a logarithmic scale
+// cannot show.
 func lines(rs []*Row, x func(*Row) float64, y func(cell.Result) float64) []series {
 	return gather(rs, func(r *Row) (plotter.XY, bool) {
 		v := r.stat(y)

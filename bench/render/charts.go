@@ -11,7 +11,7 @@ import (
 	"github.com/quorumlock/quorumlock/bench/cluster"
 )
 
-// charts are those of rows of one scenario and load.
+// charts returns the charts for the rows of one scenario and load.
 func charts(rs []*Row) ([]string, error) {
 	c := new(album)
 	switch rs[0].Scenario {
@@ -26,7 +26,7 @@ func charts(rs []*Row) ([]string, error) {
 	case "waiters":
 		c.bars(axes{title: "What waiters cost", x: "callers", y: "commands a second and node"}, rs, sizes, sentRate)
 	case "held":
-		c.bars(axes{title: "Memory of what is held", x: "leases", y: "bytes of heap per lease"}, rs, sizes,
+		c.bars(axes{title: "Memory of held leases", x: "leases", y: "bytes of heap per lease"}, rs, sizes,
 			func(r cell.Result) float64 { return r.HeapPerLease })
 	case "nodes":
 		c.nodes(rs)
@@ -34,7 +34,7 @@ func charts(rs []*Row) ([]string, error) {
 		c.kinds(rs)
 	case "kinds-contended":
 		c.bars(axes{title: "Grants of one lock of the kind", x: "callers", y: "grants a second"}, rs, sizes, rate)
-		c.bars(axes{title: "What a grant takes", x: "callers", y: "commands sent to all nodes"}, rs, sizes, sent)
+		c.bars(axes{title: "Cost of a grant", x: "callers", y: "commands sent to all nodes"}, rs, sizes, sent)
 	}
 	return c.svgs, errors.Join(c.errs...)
 }
@@ -78,7 +78,7 @@ func cpu(r cell.Result) float64 { return r.Client + r.Servers }
 func (c *album) contended(rs []*Row) {
 	c.bars(axes{title: "Grants of one lock", x: "callers", y: "grants a second"}, rs, sizes, rate)
 	c.bars(axes{title: "From a release to the next grant: the median", x: "callers", y: "microseconds"}, rs, sizes, delay(p50))
-	c.bars(axes{title: "What a grant takes", x: "callers", y: "commands sent to all nodes"}, rs, sizes, sent)
+	c.bars(axes{title: "Cost of a grant", x: "callers", y: "commands sent to all nodes"}, rs, sizes, sent)
 }
 
 func sent(r cell.Result) float64 { return r.Sent }
@@ -111,7 +111,7 @@ func (c *album) nodes(rs []*Row) {
 	c.lines(a, lines(rs, x, cpu))
 }
 
-// overTime shows the throughput over time, which is 0 when the fault began, in the first round.
+// overTime shows the throughput over time in the first round. The fault begins at 0.
 func (c *album) overTime(rs []*Row, fault cluster.Fault, bad int) {
 	var all []series
 	for _, r := range rs {

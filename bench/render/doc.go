@@ -1,3 +1,3 @@
-// Package render makes a report of what was measured: results.json with all of it,
-// results.md with tables, and index.html with tables and charts.
+// Package render writes the report: results.json with all results, results.md with tables, and index.html with tables
+// and charts.
 package render

@@ -6,18 +6,17 @@ import (
 	"github.com/quorumlock/quorumlock/bench/peer"
 )
 
-// goal is what this library is to reach.
+// goal is a target of this library.
 type goal struct {
 	text string
-	// value is what was measured; of no rounds where that was not.
+	// value computes the measured figure; its Rounds is 0 if the figure was not measured.
 	value func(all []*Row) Stat
-	// low and high bound the median, where they are not 0.
+	// low and high bound the median, unless they are 0.
 	low, high float64
-	// zero is set if it must be 0, in every round.
+	// zero requires the figure to be 0 in every round.
 	zero bool
 }
 
-// The verdicts.
 const (
 	reached    = "reached"
 	notReached = "not reached"
@@ -39,7 +38,7 @@ func (g goal) verdict(s Stat) string {
 	}
 }
 
-// goals says which are reached. Those that were not measured are left out, unless all are wanted.
+// goals lists the goals with their verdicts. Without goalsOnly, it leaves out goals that were not measured.
 func (r *Report) goals() Table {
 	t := Table{Head: []string{"goal", "median", "least - most", "verdict"}}
 	for _, g := range allGoals() {
@@ -50,8 +49,7 @@ func (r *Report) goals() Table {
 	return t
 }
 
-// Goals is a table of what this library is to reach, what was measured, and whether that
-// is enough, for a terminal.
+// Goals returns a table for a terminal: each goal, its measured figure, and whether the goal is reached.
 func (r *Report) Goals() string { return r.goals().plain() }
 
 func allGoals() []goal {
@@ -94,7 +92,7 @@ func allGoals() []goal {
 func allocs(r cell.Result) float64 { return r.Allocs }
 func client(r cell.Result) float64 { return r.Client }
 
-// faultGoals are those for so many nodes that fail.
+// faultGoals returns the goals for a number of nodes that fail.
 func faultGoals(fault cluster.Fault, bad int) []goal {
 	name := cell.Cell{Fault: fault, Bad: bad}.Variant()
 	with := func(of func(r *Row, all []*Row) Stat) func([]*Row) Stat {
@@ -118,7 +116,7 @@ func faultGoals(fault cluster.Fault, bad int) []goal {
 	}
 }
 
-// pick looks at the first row that is meant; the rest of a goal is about that.
+// pick applies a goal to the first row that matches.
 func pick(of func(r *Row, all []*Row) Stat, meant func(*Row) bool) func([]*Row) Stat {
 	return func(all []*Row) Stat {
 		for _, r := range all {
@@ -130,12 +128,12 @@ func pick(of func(r *Row, all []*Row) Stat, meant func(*Row) bool) func([]*Row) 
 	}
 }
 
-// compared is a figure of ours relative to another peer's, where locks are free.
+// compared is a figure of this library relative to another peer, with free locks.
 func compared(callers int, to string, of func(cell.Result) float64) func([]*Row) Stat {
 	return pick(func(r *Row, all []*Row) Stat { return r.ratio(r.by(all, to), of) }, ofOurs("uncontended", callers))
 }
 
-// own is a figure of ours.
+// own is a figure of this library.
 func own(scenario string, callers int, of func(cell.Result) float64) func([]*Row) Stat {
 	return pick(func(r *Row, _ []*Row) Stat { return r.stat(of) }, ofOurs(scenario, callers))
 }
@@ -144,14 +142,14 @@ func ofOurs(scenario string, callers int) func(*Row) bool {
 	return func(r *Row) bool { return r.Scenario == scenario && r.Callers == callers && r.Peer == "redlock" }
 }
 
-// forced is about the largest forced pass.
+// forced is a figure of the largest forced pass.
 func forced(name string, of func(r *Row, all []*Row) Stat) func([]*Row) Stat {
 	return pick(of, func(r *Row) bool {
 		return r.Load == cell.Pass && r.Callers == 64 && r.Processes == 8 && r.Peer == name
 	})
 }
 
-// waiters is what those in so many processes have each node do, for each of their processes.
+// waiters is the cost of waiting on each node, for each process.
 func waiters(processes int) func([]*Row) Stat {
 	return pick(func(r *Row, _ []*Row) Stat {
 		return r.stat(func(x cell.Result) float64 { return x.SentRate / float64(processes) })
@@ -160,8 +158,8 @@ func waiters(processes int) func([]*Row) Stat {
 	})
 }
 
-// growth is what an operation costs for each node, relative to what it costs on one node: the
-// most that this comes to on any number of nodes. It is over 1 where cost grows faster than they do.
+// growth is the cost of an operation per node, relative to its cost on one node. It returns the largest ratio over
+// all numbers of nodes. A ratio above 1 means that the cost grows faster than the number of nodes.
 func growth(all []*Row) (worst Stat) {
 	var one *Row
 	var several []*Row
@@ -183,7 +181,7 @@ func growth(all []*Row) (worst Stat) {
 	return worst
 }
 
-// violations are those of all cells of ours, in all rounds.
+// violations counts the violations of this library's cells, in all rounds.
 func violations(all []*Row) Stat {
 	n, rounds := int64(0), 0
 	for _, r := range all {

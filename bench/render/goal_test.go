@@ -37,8 +37,8 @@ func TestExtremes(t *testing.T) {
 	assert.Equal(t, "1.00 - 3.00", newStat([]float64{3, 1, 2}).extremes())
 }
 
-// figures are a result of a cell that reaches every goal just so: as good as allowed, relative to
-// a floor, a redsync and a healthy run of 100 operations a second and calls of 100 us.
+// figures returns a result that reaches every goal by the smallest margin, relative to a floor, a redsync and a
+// healthy run of 100 operations per second and calls of 100 us.
 func figures(c cell.Cell) cell.Result {
 	r := cell.Result{Cell: c, Round: 1, Rate: 100, Allocs: 12, Client: 20, ShareMin: 0.9, ShareMax: 1.1, SentRate: 2}
 	r.GoroutinesBefore, r.GoroutinesAfter, r.HeapPerLease, r.CommandsPerRenewal = 99, 99, 1023, 0.01
@@ -60,7 +60,7 @@ func figures(c cell.Cell) cell.Result {
 	return r
 }
 
-// measuredGoals is a run for the goals, of one round, with something done to each result.
+// measuredGoals is a run for the goals, of one round, with a change to each result.
 func measuredGoals(t *testing.T, change func(*cell.Result)) *Report {
 	t.Helper()
 	o := runner.Options{Nodes: 5, Rounds: 1, Goals: true}
@@ -75,7 +75,7 @@ func measuredGoals(t *testing.T, change func(*cell.Result)) *Report {
 	return New(o, plan, results)
 }
 
-// The cells that a run for the goals measures are all that the goals look at.
+// TestEveryGoalIsMeasuredInARunForThem: a run for the goals measures all cells that the goals need.
 func TestEveryGoalIsMeasuredInARunForThem(t *testing.T) {
 	r := measuredGoals(t, func(*cell.Result) {})
 	goals := r.goals()
@@ -93,7 +93,7 @@ func TestEveryCellOfARunForTheGoalsMatters(t *testing.T) {
 	whole := measuredGoals(t, func(*cell.Result) {}).Goals()
 	for _, c := range plan {
 		if c.Scenario == "nodes" {
-			continue // the worst of many counts
+			continue // only the worst of many counts
 		}
 		changed := measuredGoals(t, func(r *cell.Result) {
 			if r.String() == c.String() {
@@ -139,8 +139,7 @@ func TestEveryViolationCounts(t *testing.T) {
 	assert.Contains(t, report.goals().Rows, []string{"no lock of this library is held twice", "1.00", "-", notReached})
 }
 
-// A cost that grows with the nodes is within the goal, one that grows faster is not, wherever it
-// does.
+// TestGrowthWithTheNodes: a cost that grows with the nodes is within the goal; one that grows faster is not.
 func TestGrowthWithTheNodes(t *testing.T) {
 	at := func(nodes int, cpu float64) cell.Result {
 		return cell.Result{

@@ -10,11 +10,11 @@ import (
 var pageText string
 
 var page = template.Must(template.New("page").Funcs(template.FuncMap{
-	// The charts are made here, and contain nothing that others wrote.
+	// The charts are generated here, and contain no external text.
 	"svg": func(s string) template.HTML { return template.HTML(s) },
 }).Parse(pageText))
 
-// html is the report as one page that needs nothing else.
+// html returns the report as one self-contained page.
 func (r *Report) html() ([]byte, error) {
 	sections, err := r.sections(true)
 	if err != nil {

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// markdown is the report without charts.
+// markdown returns the report without charts.
 func (r *Report) markdown() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "# Benchmarks\n\n%s\n", r.conditions())
@@ -29,12 +29,12 @@ func (r *Report) markdown() string {
 	return strings.TrimSpace(b.String())
 }
 
-// conditions say under which all of it was measured.
+// conditions describes the conditions of the measurement.
 func (r *Report) conditions() string {
-	text := fmt.Sprintf("Measured %s on %s with %d CPUs, which clients and servers share; %s. Medians of %d rounds of %v each; behind ± is half the distance of the extremes. Ratios are taken within a round.",
+	text := fmt.Sprintf("Measured %s on %s with %d CPUs, which clients and servers share; %s. Medians of %d rounds of %v each; ± is half the distance of the extremes. Ratios are taken within a round.",
 		r.Made.Format("2006-01-02"), r.System, r.CPUs, r.Go, r.Rounds, r.Duration)
 	if r.Rounds < 3 {
-		text += " With fewer than three rounds, all of it is a first impression only."
+		text += " With fewer than three rounds, the results are only a first impression."
 	}
 	return text
 }

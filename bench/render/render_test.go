@@ -136,7 +136,8 @@ func TestReportIsWritten(t *testing.T) {
 	}
 }
 
-// A node that comes back is told of where it was restarted, and leases only of who holds any.
+// TestRecoveryIsShown: only rows with a restarted node have its recovery, and only peers with held leases have their
+// losses.
 func TestRecoveryIsShown(t *testing.T) {
 	restarted := func(name string) cell.Result {
 		r := measured(1, name, 100, cluster.Restarted, 1)
@@ -177,8 +178,7 @@ func TestAnotherKindOfSystemIsApart(t *testing.T) {
 	assert.Contains(t, sections[0].Parts[1].Title, "nother kind of system")
 }
 
-// Every chart can be drawn from one cell that has nothing but zeros, as of a peer that
-// came to nothing.
+// TestChartsOfNothing: every chart can be drawn from one cell with only zeros, as of a peer that failed.
 func TestChartsOfNothing(t *testing.T) {
 	for _, s := range runner.Scenarios() {
 		for _, load := range s.Full.Loads {

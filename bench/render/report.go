@@ -14,7 +14,7 @@ import (
 	"github.com/quorumlock/quorumlock/bench/runner"
 )
 
-// Report is all that there is to show.
+// Report is the content of all report files.
 type Report struct {
 	Made     time.Time     `json:"made"`
 	System   string        `json:"system"`
@@ -27,11 +27,11 @@ type Report struct {
 	Results  []cell.Result `json:"results"`
 
 	rows []*Row
-	// goalsOnly has goals listed also where they were not measured.
+	// goalsOnly lists goals even if they were not measured.
 	goalsOnly bool
 }
 
-// New makes a report of what was measured, listed in the order of the plan.
+// New makes a report of the results, in the order of the plan.
 func New(o runner.Options, plan []cell.Cell, results []cell.Result) *Report {
 	return &Report{
 		Made: time.Now().UTC().Truncate(time.Second), System: runtime.GOOS + "/" + runtime.GOARCH,
@@ -41,7 +41,7 @@ func New(o runner.Options, plan []cell.Cell, results []cell.Result) *Report {
 	}
 }
 
-// Write writes it into a directory, which is made if need be.
+// Write writes the report into a directory, which it creates if necessary.
 func Write(dir string, r *Report) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err
@@ -74,11 +74,11 @@ type Part struct {
 }
 
 var loadTitles = map[cell.Load]string{
-	cell.Handoff: "Hand-off: who gives it back asks again at once",
-	cell.Pass:    "Forced pass: who had it asks again after somebody else had it",
+	cell.Handoff: "Hand-off: the last holder asks again at once",
+	cell.Pass:    "Forced pass: the last holder asks again after another caller held it",
 }
 
-// sections are those that anything was measured of.
+// sections are the measured scenarios.
 func (r *Report) sections(withCharts bool) (sections []Section, err error) {
 	for _, s := range runner.Scenarios() {
 		section := Section{Name: s.Name, Title: s.Title, About: s.About}
@@ -110,7 +110,7 @@ func (s *Section) add(p Part) {
 	}
 }
 
-// rowsOf are the rows of a scenario and load; those of other kinds of systems are apart.
+// rowsOf returns the rows of a scenario and load. The rows of other kinds of systems are separate.
 func (r *Report) rowsOf(scenario string, load cell.Load) (rs, apart []*Row) {
 	for _, row := range r.rows {
 		if row.Scenario != scenario || row.Load != load {
@@ -125,7 +125,7 @@ func (r *Report) rowsOf(scenario string, load cell.Load) (rs, apart []*Row) {
 	return rs, apart
 }
 
-// peers are those that anything was measured of.
+// peers returns the measured peers.
 func (r *Report) peers() (peers []peer.Peer) {
 	for _, p := range peer.All() {
 		for _, row := range r.rows {

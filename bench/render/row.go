@@ -10,13 +10,13 @@ import (
 // Row is one cell, over all rounds.
 type Row struct {
 	cell.Cell
-	results []cell.Result // those that were measured, a round each
-	// Failed is how many rounds could not be measured, and Error why the first could not.
+	results []cell.Result // one for each measured round
+	// Failed counts the rounds that could not be measured, and Error is the first reason.
 	Failed int
 	Error  string
 }
 
-// rows gathers the results of each cell, in the order in which cells first occur in the plan.
+// rows gathers the results of each cell, in the order of the plan.
 func rows(results []cell.Result, order []cell.Cell) []*Row {
 	byName := map[string]*Row{}
 	var all []*Row
@@ -51,7 +51,7 @@ func rows(results []cell.Result, order []cell.Cell) []*Row {
 	return measured
 }
 
-// stat is a figure of the cell, over the rounds.
+// stat returns a figure of the cell, over the rounds.
 func (r *Row) stat(of func(cell.Result) float64) Stat {
 	var values []float64
 	for _, result := range r.results {
@@ -60,7 +60,7 @@ func (r *Row) stat(of func(cell.Result) float64) Stat {
 	return newStat(values)
 }
 
-// most is the worst that a count came to in any round.
+// most returns the largest value of a count in any round.
 func (r *Row) most(of func(cell.Result) int64) int64 {
 	var n int64
 	for _, result := range r.results {
@@ -69,7 +69,7 @@ func (r *Row) most(of func(cell.Result) int64) int64 {
 	return n
 }
 
-// ratio is a figure of this cell relative to that of another, taken within each round.
+// ratio returns a figure of this cell relative to another cell's, computed within each round.
 func (r *Row) ratio(to *Row, of func(cell.Result) float64) Stat {
 	if to == nil {
 		return Stat{}
@@ -132,7 +132,7 @@ func p99(l cell.Latency) float64  { return l.P99 }
 func p999(l cell.Latency) float64 { return l.P999 }
 func most(l cell.Latency) float64 { return l.Max }
 
-// latency is not a number where nothing was measured.
+// latency returns NaN if nothing was measured.
 func latency(l *cell.Latency, of func(cell.Latency) float64) float64 {
 	if l == nil {
 		return math.NaN()
@@ -140,7 +140,7 @@ func latency(l *cell.Latency, of func(cell.Latency) float64) float64 {
 	return of(*l)
 }
 
-// recovery is not a number where no node was restarted.
+// recovery returns NaN if no node was restarted.
 func recovery(of func(cell.Recovery) float64) func(cell.Result) float64 {
 	return func(r cell.Result) float64 {
 		if r.Recovery == nil {

@@ -6,16 +6,16 @@ import (
 	"strconv"
 )
 
-// Stat is what several rounds came to.
+// Stat summarises a figure over several rounds.
 type Stat struct {
 	Median float64 `json:"median"`
 	Min    float64 `json:"min"`
 	Max    float64 `json:"max"`
-	// Rounds is how many there were; 0 if nothing was measured.
+	// Rounds is the number of rounds; 0 if nothing was measured.
 	Rounds int `json:"rounds"`
 }
 
-// newStat leaves out what is not a number.
+// newStat computes the summary, without values that are not numbers.
 func newStat(values []float64) Stat {
 	var vs []float64
 	for _, v := range values {
@@ -35,8 +35,7 @@ func newStat(values []float64) Stat {
 	return Stat{Median: median, Min: vs[0], Max: vs[len(vs)-1], Rounds: len(vs)}
 }
 
-// String is the median, and how far the rounds are from it: half the distance of the
-// extremes, in percent.
+// String formats the median and the spread: half the distance of the extremes, in percent.
 func (s Stat) String() string {
 	switch {
 	case s.Rounds == 0:
@@ -56,7 +55,7 @@ func (s Stat) median() string {
 	return short(s.Median)
 }
 
-// extremes are the least and the most of several rounds.
+// extremes formats the least and the most of several rounds.
 func (s Stat) extremes() string {
 	if s.Rounds < 2 {
 		return "-"
@@ -64,7 +63,7 @@ func (s Stat) extremes() string {
 	return short(s.Min) + " - " + short(s.Max)
 }
 
-// factor is a ratio, as one writes it.
+// factor formats a ratio.
 func (s Stat) factor() string {
 	if s.Rounds == 0 {
 		return "-"
@@ -72,7 +71,7 @@ func (s Stat) factor() string {
 	return strconv.FormatFloat(s.Median, 'f', 2, 64)
 }
 
-// short is a number with about three digits that mean something.
+// short formats a number with about three significant digits.
 func short(v float64) string {
 	a := math.Abs(v)
 	switch {

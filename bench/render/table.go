@@ -75,7 +75,7 @@ var (
 	}
 )
 
-// recoveryColumns are about a node that was restarted.
+// recoveryColumns describe a restarted node.
 var recoveryColumns = []column{
 	{"ops/s: before / while it gives no locks / after", func(r *Row, _ []*Row) string {
 		var texts []string
@@ -109,7 +109,7 @@ func gives(x cell.Recovery) float64 {
 	return x.Gives
 }
 
-// columns are those of a scenario, by what its callers do.
+// columns returns the columns of a scenario's table, which depend on the load.
 func columns(scenario string, load cell.Load) []column {
 	var cs []column
 	switch load {
@@ -160,7 +160,7 @@ func columns(scenario string, load cell.Load) []column {
 	return append(cs, costColumns...)
 }
 
-// table is that of rows of one scenario and load.
+// table returns the table of rows of one scenario and load.
 func table(rs, all []*Row) Table {
 	var t Table
 	if len(rs) == 0 {
@@ -206,7 +206,7 @@ func distribution(part func(func(cell.Latency) float64) func(cell.Result) float6
 	}
 }
 
-// plain is the table for a terminal.
+// plain formats the table for a terminal.
 func (t Table) plain() string {
 	var b strings.Builder
 	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
@@ -217,7 +217,7 @@ func (t Table) plain() string {
 	return b.String()
 }
 
-// markdown is the table as text.
+// markdown formats the table as Markdown.
 func (t Table) markdown() string {
 	var b strings.Builder
 	line := func(cells []string) {

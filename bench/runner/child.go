@@ -16,7 +16,7 @@ import (
 	"github.com/quorumlock/quorumlock/bench/worker"
 )
 
-// child is one worker, seen from here.
+// child is a worker process, as the runner sees it.
 type child struct {
 	command *exec.Cmd
 	in      io.WriteCloser
@@ -24,7 +24,7 @@ type child struct {
 	errors  bytes.Buffer
 }
 
-// startChild starts a worker, and gives it its job.
+// startChild starts a worker and sends it its job.
 func startChild(p peer.Peer, job worker.Job) (*child, error) {
 	command, err := workerOf(p)
 	if err != nil {
@@ -50,7 +50,7 @@ func startChild(p peer.Peer, job worker.Job) (*child, error) {
 	return c, nil
 }
 
-// workerOf is a peer's own program, or this one once more.
+// workerOf returns the worker program of a peer: its own, or this program.
 func workerOf(p peer.Peer) (*exec.Cmd, error) {
 	if p.Worker != nil {
 		return p.Worker()
@@ -76,38 +76,38 @@ func (c *child) read(out io.Reader) {
 	}
 }
 
-// say tells it to go on.
+// say tells the worker to continue.
 func (c *child) say() error {
 	_, err := c.in.Write([]byte("\n"))
 	return err
 }
 
-// hear awaits what it says.
+// hear waits for the next message of the worker and decodes it.
 func (c *child) hear(into any, patience time.Duration) error {
 	select {
 	case line, ok := <-c.lines:
 		if ok {
 			return json.Unmarshal(line, into)
 		}
-		_ = c.command.Wait() // what it said last tells more; and that is complete only now
+		_ = c.command.Wait() // its last output explains the end, and is complete only now
 		return errors.New("a worker ended: " + lastLines(c.errors.String()))
 	case <-time.After(patience):
 		return errors.New("a worker did not answer in time")
 	}
 }
 
-// lastLines is the end of a long text.
+// lastLines returns the end of a long text.
 func lastLines(text string) string {
 	const most = 400
 	text = strings.TrimSpace(text)
 	return text[max(0, len(text)-most):]
 }
 
-// close ends it, whatever it does.
+// close kills the worker and waits for it.
 func (c *child) close() {
 	_ = c.in.Close()
-	_ = c.command.Process.Kill() // the one error is that it is gone already
-	for range c.lines {          // the reader must not be left behind
+	_ = c.command.Process.Kill() // the only error is that the process has ended
+	for range c.lines {          // lets the reading goroutine end
 	}
-	_ = c.command.Wait() // killed is how it ends, or it was waited for before
+	_ = c.command.Wait() // the error says that it was killed, or waited for before
 }

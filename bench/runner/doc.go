@@ -1,3 +1,2 @@
-// Package runner plans which cells are measured, in which order, and measures each with
-// servers and workers of its own.
+// Package runner plans the cells and their order, and measures each with its own servers and workers.
 package runner

@@ -6,16 +6,16 @@ import (
 	"github.com/quorumlock/quorumlock/bench/cell"
 )
 
-// What a cell takes besides what is measured, roughly, as seen on two cores.
+// The overhead of a cell besides the measured time, roughly, as seen on two cores.
 const (
-	// perCell is for starting and ending servers and workers, perProcess for one worker more.
+	// perCell is the time to start and end servers and workers, perProcess that for one more worker.
 	perCell    = 700 * time.Millisecond
 	perProcess = 50 * time.Millisecond
-	// perLease is for taking one that is to be held, and giving it back.
+	// perLease is the time to acquire and release one held lease.
 	perLease = 150 * time.Microsecond
 )
 
-// estimate is about how long a cell takes.
+// estimate returns the approximate time that a cell takes.
 func estimate(c cell.Cell) time.Duration {
 	d := perCell + time.Duration(len(jobs(c))-1)*perProcess + c.Settle + c.Duration
 	if c.Load == cell.Hold {
@@ -24,8 +24,7 @@ func estimate(c cell.Cell) time.Duration {
 	return d
 }
 
-// Estimate is about how long it takes to measure the cells, each once in each round. A machine that
-// is busy, or slow, takes longer.
+// Estimate returns the approximate time to measure all cells in all rounds. A busy or slow machine takes longer.
 func (o Options) Estimate(cells []cell.Cell) time.Duration {
 	var d time.Duration
 	for _, c := range cells {
@@ -38,15 +37,14 @@ func (o Options) Estimate(cells []cell.Cell) time.Duration {
 	return d
 }
 
-// progress tells how much time is left.
+// progress predicts how much time remains.
 type progress struct {
 	began time.Time
-	// whole is what all was estimated to take, and done what of that is over.
+	// whole is the estimate for all cells, and done the estimate for the finished ones.
 	whole, done time.Duration
 }
 
-// left is how long the rest takes, after one more cell, if estimates go on to be as wrong as they
-// were so far.
+// left returns the remaining time after one more cell. It scales the estimates by their error so far.
 func (p *progress) left(c cell.Cell) time.Duration {
 	p.done += estimate(c)
 	wrong := time.Since(p.began).Seconds() / p.done.Seconds()

@@ -14,7 +14,7 @@ import (
 	"github.com/quorumlock/quorumlock/bench/worker"
 )
 
-// measure measures one cell, with servers and workers of its own.
+// measure runs one cell with its own servers and workers.
 func measure(ctx context.Context, o Options, c cell.Cell) cell.Result {
 	m := &measurement{cell: c, patience: keyPatience(o, c)}
 	result, err := m.run(ctx, o.Source)
@@ -28,7 +28,6 @@ func measure(ctx context.Context, o Options, c cell.Cell) cell.Result {
 	return *result
 }
 
-// measurement is one run of a cell.
 type measurement struct {
 	cell    cell.Cell
 	peer    peer.Peer
@@ -36,12 +35,12 @@ type measurement struct {
 	etcd    *cluster.Etcd
 	dir     string
 	workers []*child
-	// patience is how long keys that are left may take to go.
+	// patience is how long remaining keys may take to expire.
 	patience time.Duration
 }
 
-// keyPatience is a TTL where nodes are broken, as what they hold then has to run out. Where
-// all are well nothing has to, but a node may be behind.
+// keyPatience is a TTL where nodes are broken, because the keys on them must expire. Healthy nodes need less: a node
+// may only be a little behind.
 func keyPatience(o Options, c cell.Cell) time.Duration {
 	if c.Fault == cluster.None || o.Quick {
 		return time.Second
@@ -62,7 +61,7 @@ func (m *measurement) run(ctx context.Context, source cluster.Source) (*cell.Res
 	if err := m.say(); err != nil {
 		return nil, err
 	}
-	// Where nothing but time matters, only what is steady is looked at.
+	// Loads that only pass time are measured by their steady cost alone.
 	steady := m.cell.Load == cell.Wait || m.cell.Load == cell.Hold
 	time.Sleep(m.cell.Settle)
 	if steady {
@@ -100,7 +99,7 @@ const (
 	closeTimeout = 30 * time.Second
 )
 
-// startTimeout is longer where there is much to take first; a machine may be busy.
+// startTimeout grows with the number of leases to acquire first, because the machine may be busy.
 func (m *measurement) startTimeout() time.Duration {
 	const usual, perLease = 2 * time.Minute, 5 * time.Millisecond
 	if m.cell.Load == cell.Hold {
@@ -109,7 +108,6 @@ func (m *measurement) startTimeout() time.Duration {
 	return usual
 }
 
-// start starts servers and workers.
 func (m *measurement) start(ctx context.Context, source cluster.Source) (err error) {
 	if m.peer, err = peer.Find(m.cell.Peer); err != nil {
 		return err
@@ -150,8 +148,8 @@ func (m *measurement) start(ctx context.Context, source cluster.Source) (err err
 	return nil
 }
 
-// jobs are those of the workers of a cell. Who holds the lock that others wait for is not of
-// their process: to wait for a lock of one's own process may cost nothing.
+// jobs returns the jobs of a cell's workers. The lock that others wait for is held by a worker of its own: waiting
+// for a lock of the same process may cost nothing.
 func jobs(c cell.Cell) (jobs []worker.Job) {
 	for i := range c.Processes {
 		first, next := i*c.Callers/c.Processes, (i+1)*c.Callers/c.Processes
@@ -163,7 +161,7 @@ func jobs(c cell.Cell) (jobs []worker.Job) {
 	return jobs
 }
 
-// nodeCount is how many nodes the peer uses.
+// nodeCount is the number of nodes that the peer uses.
 func (m *measurement) nodeCount() int {
 	if m.peer.Most > 0 {
 		return min(m.peer.Most, m.cell.Nodes)
@@ -178,7 +176,7 @@ func (m *measurement) snapshot(ctx context.Context) cluster.Snapshot {
 	return m.nodes.Snapshot(ctx)
 }
 
-// say tells all workers to go on.
+// say tells all workers to continue.
 func (m *measurement) say() error {
 	var errs []error
 	for _, w := range m.workers {
@@ -187,7 +185,7 @@ func (m *measurement) say() error {
 	return errors.Join(errs...)
 }
 
-// heard is what each worker says next, when it has done what it was told.
+// heard returns the next message of each worker.
 func heard[T any](m *measurement, what string, patience time.Duration) ([]T, error) {
 	said := make([]T, len(m.workers))
 	deadline := time.Now().Add(patience)
@@ -199,7 +197,7 @@ func heard[T any](m *measurement, what string, patience time.Duration) ([]T, err
 	return said, nil
 }
 
-// finish brings the nodes back, counts what is left on them, and closes the clients.
+// finish repairs the nodes, counts the remaining keys, and closes the clients.
 func (m *measurement) finish(ctx context.Context, r *cell.Result) error {
 	if m.nodes != nil {
 		if err := m.nodes.Mend(ctx, m.cell.Fault, m.cell.Bad); err != nil {
@@ -222,7 +220,7 @@ func (m *measurement) finish(ctx context.Context, r *cell.Result) error {
 // keyPause is how long stragglers may take.
 const keyPause = 300 * time.Millisecond
 
-// countKeys counts the keys that are left at once, and when they have had time to go.
+// countKeys counts the remaining keys at once, and again when they have had time to expire.
 func (m *measurement) countKeys(ctx context.Context, r *cell.Result) (err error) {
 	time.Sleep(keyPause)
 	deadline := time.Now().Add(m.patience)

@@ -10,7 +10,7 @@ import (
 	"github.com/quorumlock/quorumlock/bench/worker"
 )
 
-// merge makes one result of what the workers measured, and the servers did meanwhile.
+// merge combines the outcomes of the workers and the work of the servers into one result.
 func merge(c cell.Cell, ready []worker.Ready, outcomes []worker.Outcome, work cluster.Work, passed time.Duration) (*cell.Result, error) {
 	r := &cell.Result{Cell: c}
 	for _, x := range ready {
@@ -82,7 +82,7 @@ func latencies(r *cell.Result, outcomes []worker.Outcome) error {
 	return errors.Join(errs[:]...)
 }
 
-// added adds up, place by place.
+// added returns the sums of the elements.
 func added(a, b []int64) []int64 {
 	a = slices.Clone(a)
 	if len(a) < len(b) {
@@ -94,7 +94,7 @@ func added(a, b []int64) []int64 {
 	return a
 }
 
-// shares are the least and the most of the grants, relative to their mean.
+// shares returns the least and the most of the grants, relative to their mean.
 func shares(grants []int64) (least, most float64) {
 	var sum int64
 	for _, n := range grants {

@@ -49,7 +49,7 @@ func TestMergedResult(t *testing.T) {
 	assert.Equal(t, int64(10), r.Acquire.Count)
 }
 
-func TestNothingIsDividedByNothing(t *testing.T) {
+func TestMergeOfNoOperations(t *testing.T) {
 	r, err := merge(cell.Cell{Load: cell.Hold, Callers: 10}, []worker.Ready{{}}, []worker.Outcome{{Seconds: 1, Heap: 1000, Renewals: 50}},
 		cluster.Work{Servers: 2, Sent: 20}, time.Second)
 	require.NoError(t, err)

@@ -12,27 +12,27 @@ import (
 	"github.com/quorumlock/quorumlock/bench/peer"
 )
 
-// Options say what is measured.
+// Options select and configure the cells to measure.
 type Options struct {
-	// Source is where servers come from.
+	// Source provides the servers.
 	Source cluster.Source
-	// Scenarios and Peers that are wanted; all if empty.
+	// Scenarios and Peers are the wanted ones; all if empty.
 	Scenarios, Peers []string
-	// Callers replaces those of the scenarios, where they can be chosen, unless it is empty.
+	// Callers, unless empty, replaces the numbers of callers of scenarios that let choose.
 	Callers []int
-	// Nodes is how many there are where the scenario does not say.
+	// Nodes is the number of nodes where the scenario does not say.
 	Nodes    int
 	Rounds   int
 	Duration time.Duration
-	// Quick measures a little of everything, and nothing new after QuickBudget.
+	// Quick measures a little of every scenario, and begins nothing new after QuickBudget.
 	Quick bool
-	// Goals measures what the goals of the report need, and nothing else.
+	// Goals measures only the cells that the report's goals need.
 	Goals bool
-	// Seed of the order of cells.
+	// Seed determines the order of the cells.
 	Seed uint64
 }
 
-// Plan is the cells of one round, in the order of the report.
+// Plan returns the cells of one round, in the order of the report.
 func (o Options) Plan() ([]cell.Cell, error) {
 	if err := o.check(); err != nil {
 		return nil, err
@@ -46,7 +46,7 @@ func (o Options) Plan() ([]cell.Cell, error) {
 	return cells, nil
 }
 
-// check refuses names that there are not, which would be left out in silence.
+// check refuses unknown names, which would otherwise be left out silently.
 func (o Options) check() error {
 	var scenarios []string
 	for _, s := range Scenarios() {
@@ -65,7 +65,7 @@ func (o Options) check() error {
 	return nil
 }
 
-// cells are those that a scenario has.
+// cells returns the cells of a scenario.
 func (o Options) cells(s Scenario) (cells []cell.Cell) {
 	for _, m := range o.matrices(s) {
 		cells = append(cells, o.combinations(s, m)...)
@@ -73,7 +73,7 @@ func (o Options) cells(s Scenario) (cells []cell.Cell) {
 	return cells
 }
 
-// combinations are all cells of a matrix.
+// combinations returns all cells of a matrix.
 func (o Options) combinations(s Scenario, m Matrix) (cells []cell.Cell) {
 	for _, load := range m.Loads {
 		for _, nodes := range m.Nodes {
@@ -92,7 +92,7 @@ func (o Options) combinations(s Scenario, m Matrix) (cells []cell.Cell) {
 	return cells
 }
 
-// matrices are those of a scenario, as the options change them.
+// matrices returns the matrices of a scenario, as the options change them.
 func (o Options) matrices(s Scenario) []Matrix {
 	usual := Matrix{Processes: []int{1}, Nodes: []int{o.Nodes}, Faults: []Breakage{{}}, Longer: 1}
 	if o.Goals {
@@ -115,7 +115,7 @@ func (o Options) matrices(s Scenario) []Matrix {
 	return []Matrix{m.over(usual)}
 }
 
-// duration is never so long that a lock that others wait for could run out.
+// duration returns the measured time, short enough that a held lock does not expire meanwhile.
 func (o Options) duration(m Matrix, ttl time.Duration) time.Duration {
 	d := max(o.Duration*time.Duration(m.Longer), m.AtLeast)
 	if slices.Contains(m.Loads, cell.Wait) {
@@ -124,7 +124,7 @@ func (o Options) duration(m Matrix, ttl time.Duration) time.Duration {
 	return d
 }
 
-// withPeers is the cell for each peer with which it makes sense.
+// withPeers returns the cell for each peer that supports it.
 func (o Options) withPeers(c cell.Cell, peers []string) (cells []cell.Cell) {
 	if c.Processes > c.Callers || c.Bad > (c.Nodes-1)/2 {
 		return nil
@@ -141,8 +141,8 @@ func (o Options) withPeers(c cell.Cell, peers []string) (cells []cell.Cell) {
 	return cells
 }
 
-// mixed is another order of the cells: groups of those that are compared with each other
-// stay together, so that the machine is the same for all of them.
+// mixed shuffles the groups of cells. Cells that are compared with each other stay together, so that the machine is
+// in the same state for all of them.
 func mixed(cells []cell.Cell, random *rand.Rand) []cell.Cell {
 	groups := map[string][]cell.Cell{}
 	var names []string

@@ -82,10 +82,10 @@ func TestJobs(t *testing.T) {
 	}
 	assert.Equal(t, []int{3, 3, 4, 0}, callers)
 	c.Load = cell.Cycle
-	assert.Len(t, jobs(c), 3, "only what others wait for is held")
+	assert.Len(t, jobs(c), 3, "only the lock that others wait for is held")
 }
 
-func TestARunForTheGoalsEndsInTime(t *testing.T) {
+func TestGoalsRunFitsItsTime(t *testing.T) {
 	o := Options{Nodes: 5, Rounds: 3, Duration: 2 * time.Second, Goals: true}
 	cells, err := o.Plan()
 	require.NoError(t, err)
@@ -112,14 +112,14 @@ func TestEstimate(t *testing.T) {
 	assert.Equal(t, QuickBudget, o.Estimate([]cell.Cell{held, held}), "a quick run ends in time")
 }
 
-// Where everything takes twice as long as was thought, the rest is taken to do so too.
+// TestProgress: if all cells so far took twice their estimate, the rest is expected to do the same.
 func TestProgress(t *testing.T) {
 	c := cell.Cell{Load: cell.Cycle, Processes: 1, Duration: 10*time.Second - perCell}
 	p := progress{began: time.Now().Add(-20 * time.Second), whole: 30 * time.Second}
 	assert.InDelta(t, 40, p.left(c).Seconds(), 1)
 }
 
-func TestNothingHeldRunsOutWhileOthersWait(t *testing.T) {
+func TestHeldLockOutlastsTheWait(t *testing.T) {
 	o := usualOptions()
 	o.Duration, o.Scenarios = time.Minute, []string{"waiters"}
 	cells, err := o.Plan()
@@ -129,7 +129,7 @@ func TestNothingHeldRunsOutWhileOthersWait(t *testing.T) {
 	}
 }
 
-func TestPlanOfWhatThereIsNot(t *testing.T) {
+func TestPlanRefusesUnknownNames(t *testing.T) {
 	o := usualOptions()
 	o.Scenarios = []string{"nonsense"}
 	_, err := o.Plan()
@@ -158,7 +158,7 @@ func TestMixedKeepsGroupsTogether(t *testing.T) {
 	assert.Equal(t, order, mixed(cells, rand.New(rand.NewPCG(1, 0))), "the seed says it all")
 }
 
-func TestWhatIsNotPossibleIsLeftOut(t *testing.T) {
+func TestImpossibleCellsAreLeftOut(t *testing.T) {
 	t.Setenv("PATH", t.TempDir())
 	var told []string
 	tell := func(format string, _ ...any) { told = append(told, format) }

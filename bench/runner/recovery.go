@@ -8,13 +8,13 @@ import (
 	"github.com/quorumlock/quorumlock/bench/cluster"
 )
 
-// recovery is when what happened to a node that is restarted, by [cell.Now].
+// recovery records the times of a node's restart, by [cell.Now].
 type recovery struct {
-	killed, back, gave int64 // gave is 0 if it has not
+	killed, back, gave int64 // gave is 0 if it granted none
 }
 
-// restart restarts a node, and looks until a deadline whether it gives locks again. Callers hold
-// theirs briefly, so it may take a few looks to see one.
+// restart restarts a node and polls, until a deadline, whether it grants locks again. Callers hold their locks
+// briefly, so it may take several polls to see one.
 func (m *measurement) restart(ctx context.Context, deadline time.Time) (*recovery, error) {
 	const look = 3 * time.Millisecond
 	r := &recovery{killed: cell.Now()}
@@ -39,7 +39,7 @@ func (m *measurement) restart(ctx context.Context, deadline time.Time) (*recover
 	return r, nil
 }
 
-// of is the recovery as a result tells it, where measuring began at a time.
+// of returns the recovery as part of a result. Measuring began at began.
 func (r *recovery) of(began int64, pause float64, timeline []int64) *cell.Recovery {
 	seconds := func(from, to int64) float64 { return time.Duration(to - from).Seconds() }
 	c := &cell.Recovery{
@@ -52,7 +52,7 @@ func (r *recovery) of(began int64, pause float64, timeline []int64) *cell.Recove
 	return c
 }
 
-// breakNodes has the fault befall the nodes, when it is time.
+// breakNodes injects the cell's fault at its time.
 func (m *measurement) breakNodes(ctx context.Context) (*recovery, error) {
 	deadline := time.Now().Add(m.cell.Duration)
 	time.Sleep(m.cell.After)

@@ -13,7 +13,7 @@ import (
 	"github.com/quorumlock/quorumlock/interop/redisson"
 )
 
-// Workers in Java measure what those in Go do, and share the witness.
+// TestRedissonIsMeasured: workers in Java follow the same protocol as those in Go, and share the witness.
 func TestRedissonIsMeasured(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it needs Java and Maven: make check")

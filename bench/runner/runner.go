@@ -13,11 +13,10 @@ import (
 	"github.com/quorumlock/quorumlock/bench/peer"
 )
 
-// QuickBudget is after how long a quick run begins no new cell.
+// QuickBudget is the time after which a quick run begins no new cell.
 const QuickBudget = 50 * time.Second
 
-// Run measures the cells, each once in each round, and tells how it goes. It ends early,
-// with what there is, when ctx does.
+// Run measures each cell once in each round, and logs its progress. When ctx ends, Run returns the results so far.
 func Run(ctx context.Context, o Options, cells []cell.Cell, tell func(format string, args ...any)) []cell.Result {
 	began := time.Now()
 	cells = possible(cells, o.Source, tell)
@@ -42,7 +41,7 @@ func Run(ctx context.Context, o Options, cells []cell.Cell, tell func(format str
 	return results
 }
 
-// possible leaves out what cannot be measured here, and says so.
+// possible drops the cells that cannot be measured here, and logs why.
 func possible(cells []cell.Cell, source cluster.Source, tell func(format string, args ...any)) (left []cell.Cell) {
 	_, err := exec.LookPath(cluster.EtcdProgram)
 	noEtcd := err != nil
@@ -77,7 +76,7 @@ func possible(cells []cell.Cell, source cluster.Source, tell func(format string,
 	return left
 }
 
-// brief is a result in a few words.
+// brief summarises a result in a few words.
 func brief(r cell.Result) string {
 	text := ""
 	switch {

@@ -12,49 +12,48 @@ import (
 type Scenario struct {
 	Name  string
 	Title string
-	// About says what is done, and what to look at, to readers of the report.
+	// About explains the scenario to readers of the report.
 	About string
-	// Full is all that is measured. In a quick run, what is said in Quick replaces it; in one for
-	// the goals, what each of Goals says, and nothing is measured if there are none.
+	// Full is the complete matrix. In a quick run, the fields set in Quick replace its fields. In a run for the
+	// goals, each matrix of Goals does, and a scenario without Goals is left out.
 	Full, Quick Matrix
 	Goals       []Matrix
-	// Held is how many leases each process holds beside the load, where the peer renews them.
+	// Held is the number of leases that each process holds beside the load, if the peer renews leases.
 	Held int
-	// Settle is how long the load is on before anything is measured.
+	// Settle is the time that the load runs before measuring begins.
 	Settle time.Duration
-	// TTL is how long nodes keep a lock that is not renewed.
+	// TTL is the time after which nodes drop a lock that is not renewed.
 	TTL time.Duration
-	// Fixed is set if flags do not change Callers.
+	// Fixed keeps flags from changing Callers.
 	Fixed bool
 }
 
-// Matrix is cells in all combinations.
+// Matrix stands for all combinations of its fields.
 type Matrix struct {
 	Peers []string
-	// Callers are how many there are, unless flags say otherwise, and Processes over how many
-	// processes they are spread: 1 if empty.
+	// Callers are the numbers of callers, unless flags say otherwise. Processes are the numbers of processes over
+	// which the callers are spread; 1 if empty.
 	Callers, Processes []int
-	// Nodes are how many there are; what flags say if empty.
+	// Nodes are the numbers of nodes; the flag decides if empty.
 	Nodes []int
 	Loads []cell.Load
-	// Faults are what befalls the nodes; nothing if empty.
+	// Faults are the faults to measure with; none if empty.
 	Faults []Breakage
-	// Longer is how much longer than others it is measured, and at least how long.
+	// Longer multiplies the measured time, and AtLeast is its lower bound.
 	Longer  int
 	AtLeast time.Duration
 }
 
-// Breakage is a fault of so many nodes.
+// Breakage is a fault of a number of nodes.
 type Breakage struct {
 	Fault cluster.Fault
 	Bad   int
 }
 
-// afterPart is the part of what is measured after which a node is restarted. Others fail at
-// once.
+// afterPart is the part of the measured time after which a node is restarted. Other faults begin at once.
 const afterPart = 4
 
-// over is the matrix, with what it does not say taken from another.
+// over returns the matrix with its empty fields taken from another.
 func (m Matrix) over(other Matrix) Matrix {
 	return Matrix{
 		Peers: either(m.Peers, other.Peers), Callers: either(m.Callers, other.Callers),
@@ -64,7 +63,7 @@ func (m Matrix) over(other Matrix) Matrix {
 	}
 }
 
-// either is the first that is not empty.
+// either returns the first list unless it is empty.
 func either[T any](a, b []T) []T {
 	if len(a) > 0 {
 		return a
@@ -94,7 +93,7 @@ const (
 	settle   = 200 * time.Millisecond
 )
 
-// Scenarios are all of them, in the order in which reports list them.
+// Scenarios returns all scenarios, in the order of the report.
 func Scenarios() []Scenario {
 	return []Scenario{
 		{
@@ -109,8 +108,8 @@ func Scenarios() []Scenario {
 			Settle: settle, TTL: usualTTL,
 		},
 		{
-			Name: "contended", Title: "One lock that everybody wants",
-			About: "All callers take and give back the same lock, and hold it for no time. In a hand-off, whoever gives it back asks again at once; in a forced pass, only after somebody else had it. The delay is from just before a release to the next grant; shares are the least and the most grants of a caller, relative to their mean.",
+			Name: "contended", Title: "One lock that all callers want",
+			About: "All callers take and give back the same lock, and hold it for no time. In a hand-off, the last holder asks again at once; in a forced pass, only after another caller held it. The delay is from just before a release to the next grant; shares are the least and the most grants of a caller, relative to their mean.",
 			Full: Matrix{
 				Peers: contenders, Callers: []int{2, 16, 64}, Processes: []int{1, 8}, Loads: []cell.Load{cell.Handoff, cell.Pass},
 				Longer: 3,
@@ -148,7 +147,7 @@ func Scenarios() []Scenario {
 		},
 		{
 			Name: "recovery", Title: "A node that comes back without its memory",
-			About: "Locks that are free. When a quarter of the time has passed, a node is killed, and restarted at once. It has forgotten which locks it gave, so this library takes none from it until those have run out: for the longest TTL and the clock skew together, which is 1.5 s here, with a TTL of 1 s. Others take locks from it at once, also those that somebody still holds. Beside the load, 100 leases are held where the peer renews them; none should be lost. The other nodes are a majority, so nobody should have to wait; pause is the longest time in which no operation ended.",
+			About: "Locks that are free. When a quarter of the time has passed, a node is killed, and restarted at once. It has forgotten its locks, so this library takes none from it until those have expired: after MaxTTL + MaxClockSkew, which is 1.5 s here, with a TTL of 1 s. Other peers take locks from it at once, even locks that are still held. Beside the load, 100 leases are held where the peer renews them; none should be lost. The other nodes are a majority, so no caller should have to wait; pause is the longest time in which no operation ended.",
 			Full: Matrix{
 				Peers: []string{"redlock", "floor", "redsync", "redsync-rueidis"}, Callers: []int{16}, Loads: cycle,
 				Faults: []Breakage{{}, {cluster.Restarted, 1}}, Longer: 4, AtLeast: 4 * time.Second,
@@ -195,8 +194,8 @@ func Scenarios() []Scenario {
 			Settle: settle, TTL: usualTTL,
 		},
 		{
-			Name: "kinds-contended", Title: "Other kinds of locks, wanted by everybody",
-			About: "All callers want one lock of the kind, and hold it for no time. Violations are more holders of a semaphore than it has permits, anybody beside a writer, two holders of a stripe, and callers that a latch lets go before all have come. Each lease is given back to the nodes, and none handed over within a client, as with the plain lock beside them.",
+			Name: "kinds-contended", Title: "Other kinds of locks, contended",
+			About: "All callers want one lock of the kind, and hold it for no time. Violations are more holders of a semaphore than it has permits, any holder beside a writer, two holders of a stripe, and callers that a latch lets go before all have come. Each lease is given back to the nodes, and none handed over within a client, as with the plain lock beside them.",
 			Full: Matrix{
 				Peers: append([]string{"nohandover", "rwlock-writer"}, kinds...), Callers: []int{16, 64}, Processes: []int{1, 8},
 				Loads: []cell.Load{cell.Handoff}, Longer: 2,

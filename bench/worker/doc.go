@@ -1,7 +1,7 @@
-// Package worker is the child process in which the clients of a cell run, so that nothing of
-// one cell is left in the next, and that what a client costs can be told.
+// Package worker is the child process that runs the clients of one cell. A process of its own keeps cells apart, and
+// makes the cost of a client measurable.
 //
-// A worker speaks with the runner in lines of JSON. It gets a [Job] and says [Ready]; it gets
-// a line and makes its callers run; it says [Outcome]; it gets a line, closes its client, and
-// says [Closed]. When its input ends, it does too.
+// A worker and the runner exchange lines of JSON. The worker reads a [Job] and writes [Ready]. It reads a line, runs
+// its callers, and writes [Outcome]. It reads another line, closes its client, and writes [Closed]. The worker ends
+// when its input ends.
 package worker

@@ -10,10 +10,10 @@ import (
 	"github.com/quorumlock/quorumlock/bench/peer"
 )
 
-// holders is how many goroutines take the leases that are to be held.
+// holders is the number of goroutines that acquire the held leases.
 const holders = 128
 
-// hold takes all of the locks.
+// hold acquires all locks.
 func hold(ctx context.Context, locks []peer.Lock) error {
 	var next atomic.Int64
 	errs := make(chan error, holders)
@@ -41,7 +41,7 @@ func holdFrom(ctx context.Context, locks []peer.Lock, next *atomic.Int64) error 
 	}
 }
 
-// watch lets the leases renew themselves, and counts those that are lost.
+// watch waits while the leases renew themselves, and counts the lost ones.
 func (w *worker) watch() *Outcome {
 	time.Sleep(w.Cell.Settle)
 	before, renewals := used(), w.renewals.Load()
@@ -59,7 +59,7 @@ func (w *worker) watch() *Outcome {
 	return o
 }
 
-// lost is how many of the locks that were taken are not held any more.
+// lost counts the acquired locks that are no longer held.
 func lost(locks []peer.Lock) (n int64) {
 	for _, lock := range locks {
 		if c, can := lock.(peer.Checker); can && !c.Valid() {
@@ -69,7 +69,6 @@ func lost(locks []peer.Lock) (n int64) {
 	return n
 }
 
-// giveBack releases all of the locks.
 func giveBack(locks []peer.Lock) {
 	var next atomic.Int64
 	var all sync.WaitGroup
@@ -80,7 +79,7 @@ func giveBack(locks []peer.Lock) {
 				if i >= len(locks) {
 					return
 				}
-				_ = locks[i].Release(context.Background()) // a lease that was lost is counted already
+				_ = locks[i].Release(context.Background()) // a lost lease is already counted
 			}
 		})
 	}

@@ -10,13 +10,13 @@ import (
 	"github.com/quorumlock/quorumlock/bench/cell"
 )
 
-// load has callers take and give back locks, again and again.
+// load runs callers that acquire and release locks until the end.
 type load struct {
 	*worker
 	rules                   []rule // of the locks
 	acquire, release, delay *cell.Histogram
 
-	began    atomic.Pointer[time.Time] // of what is measured
+	began    atomic.Pointer[time.Time] // of the measured time
 	stop     atomic.Bool
 	measured atomic.Bool
 	running  atomic.Int64
@@ -28,7 +28,7 @@ type load struct {
 	pause    pause
 
 	mu      sync.Mutex
-	failure error // the first
+	failure error // the first error of a caller
 }
 
 func newLoad(w *worker) *load {
@@ -45,8 +45,8 @@ func newLoad(w *worker) *load {
 }
 
 func (l *load) run(before int64) (*Outcome, error) {
-	// Contenders have to be called back from where they wait. Others get a context that cannot
-	// end, as some clients are faster with that.
+	// Contended callers need a context that can be cancelled, to end their wait. The others get one that cannot end,
+	// because some clients are faster with it.
 	ctx, cancel := context.Background(), context.CancelFunc(func() {})
 	if l.Cell.Load.Contended() {
 		ctx, cancel = context.WithCancel(ctx)
@@ -72,12 +72,12 @@ func (l *load) run(before int64) (*Outcome, error) {
 
 	o.Mallocs, o.Bytes = spent.mallocs-usedBefore.mallocs, spent.bytes-usedBefore.bytes
 	o.CPU = (spent.cpu - usedBefore.cpu).Seconds()
-	err := l.sum(o) // before time is spent on who has not ended yet
+	err := l.sum(o) // before waiting for the remaining callers, which would distort it
 	o.Goroutines = settled(before)
 	return o, err
 }
 
-// measure lets the callers settle, and then counts what they do for a while.
+// measure lets the callers settle, and then counts their operations for a while.
 func (l *load) measure() *Outcome {
 	time.Sleep(l.Cell.Settle)
 	began := time.Now()
@@ -93,7 +93,7 @@ func (l *load) measure() *Outcome {
 	return o
 }
 
-// sum adds all that was counted.
+// sum adds up the counters of all callers.
 func (l *load) sum(o *Outcome) error {
 	o.Pause, o.AllOps = l.pause.longest.Load(), l.all.Load()
 	o.Failures, o.Unfinished = l.failures.Load(), l.running.Load()
@@ -120,7 +120,7 @@ func (l *load) encode(o *Outcome) error {
 	return errors.Join(errs[:]...)
 }
 
-// awaitCallers waits for them as long as there is grace.
+// awaitCallers waits for the callers, at most for the grace period.
 func (l *load) awaitCallers(all *sync.WaitGroup) {
 	done := make(chan struct{})
 	go func() {
@@ -133,7 +133,7 @@ func (l *load) awaitCallers(all *sync.WaitGroup) {
 	}
 }
 
-// caller takes and gives back its lock until the end.
+// caller acquires and releases its lock until the end.
 func (l *load) caller(ctx context.Context, i int) {
 	lasting := context.WithoutCancel(ctx)
 	for !l.stop.Load() {
@@ -148,8 +148,8 @@ func (l *load) caller(ctx context.Context, i int) {
 	}
 }
 
-// letPass waits until somebody else has had the lock. It looks the more seldom the longer
-// that takes, to leave the processor to those who are about to get it.
+// letPass waits until another caller has held the lock. It polls less and less often, to leave the processor to the
+// callers that are about to acquire.
 func (l *load) letPass(i int, number int64) {
 	const least, part = 20 * time.Microsecond, 8
 	for began := time.Now(); !l.stop.Load() && l.witness.grantsOf(l.slot(i)) == number; {
@@ -157,8 +157,8 @@ func (l *load) letPass(i int, number int64) {
 	}
 }
 
-// operate is one operation. It returns which grant of the lock it was. What was taken when
-// ctx ended is given back under the other context, which does not end.
+// operate runs one operation and returns the number of its grant. A lock that was granted when ctx ended is released
+// with the context lasting, which does not end.
 func (l *load) operate(ctx, lasting context.Context, i int) (number int64, err error) {
 	lock, rule, weight := l.locks[i], l.rules[i], l.weight()
 	rule.wants()
@@ -194,8 +194,7 @@ func (l *load) operate(ctx, lasting context.Context, i int) (number int64, err e
 	return g.number, nil
 }
 
-// count counts an operation that ended in the time that is measured, so long after its
-// begin.
+// count records an operation that ended at the given time after the begin of the measured time.
 func (l *load) count(i int, g grant, after time.Duration) {
 	n := int64(l.weight())
 	l.ops.Add(n)
@@ -209,7 +208,7 @@ func (l *load) count(i int, g grant, after time.Duration) {
 	}
 }
 
-// failed counts a call that returned an error, and keeps the first.
+// failed counts a call that returned an error, and keeps the first error.
 func (l *load) failed(err error) {
 	l.failures.Add(1)
 	l.mu.Lock()

@@ -2,16 +2,15 @@ package worker
 
 import "github.com/quorumlock/quorumlock/bench/peer"
 
-// rule has the witness see what a caller does, and tell whether it may.
+// rule tells the witness each step of a caller, and checks that the step is allowed.
 type rule interface {
-	// wants is called before an acquire, entered when it has succeeded, and leaving before the
-	// release.
+	// wants is called before an acquire, entered after a successful one, and leaving before the release.
 	wants()
 	entered() grant
 	leaving()
 }
 
-// newRule is that of a caller's lock.
+// newRule returns the rule for the lock of caller i.
 func (w *worker) newRule(i int) rule {
 	slot, lock := w.slot(i), w.locks[i]
 	if m, can := lock.(peer.Meeter); can && m.Meets() {
@@ -22,11 +21,11 @@ func (w *worker) newRule(i int) rule {
 	return h
 }
 
-// holding lets nobody hold more than there is: of most locks, one.
+// holding checks that at most the capacity of the lock is held. For most locks that is one.
 type holding struct {
 	witness     *Witness
 	own, caller int
-	sharer      peer.Sharer // nil for a lock that has one holder
+	sharer      peer.Sharer // nil for an exclusive lock
 	claim       peer.Claim
 }
 
@@ -42,13 +41,13 @@ func (h *holding) entered() grant {
 
 func (h *holding) leaving() { h.witness.leave(h.own+h.claim.Slot, h.claim.Weight) }
 
-// meeting lets nobody go on before all have come.
+// meeting checks that no caller continues before all callers have arrived.
 type meeting struct {
 	witness *Witness
 	slot    int
 	callers int64
 	round   int64
-	came    bool // this time; an acquire that failed is repeated
+	came    bool // in this cycle; a failed acquire is repeated
 }
 
 func (m *meeting) wants() {

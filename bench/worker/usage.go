@@ -7,7 +7,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// usage is what this process has used so far.
+// usage is the resources that this process has used so far.
 type usage struct {
 	mallocs, bytes uint64
 	cpu            time.Duration
@@ -24,7 +24,7 @@ func used() usage {
 	}
 }
 
-// heap is what is in use after what can be collected was.
+// heap returns the heap in use after a garbage collection.
 func heap() int64 {
 	for range 3 {
 		runtime.GC()
@@ -34,8 +34,7 @@ func heap() int64 {
 	return int64(m.HeapAlloc)
 }
 
-// settled waits a little for goroutines that are about to end, and returns how many there
-// are.
+// settled waits briefly for goroutines that are about to end, and returns the number that remain.
 func settled(most int64) int64 {
 	const patience, look = time.Second, 5 * time.Millisecond
 	for deadline := time.Now().Add(patience); time.Now().Before(deadline) && goroutines() > most; {

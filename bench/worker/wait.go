@@ -7,10 +7,10 @@ import (
 	"time"
 )
 
-// lateness is how much later other workers may end.
+// lateness is how much later than this worker another one may end.
 const lateness = 300 * time.Millisecond
 
-// await has all callers wait for a lock that is held. None should get it.
+// await lets all callers wait for a lock that is held throughout. A grant is a violation.
 func (w *worker) await(before int64) *Outcome {
 	lasting := context.Background()
 	ctx, cancel := context.WithCancel(lasting)
@@ -21,7 +21,7 @@ func (w *worker) await(before int64) *Outcome {
 		all.Go(func() {
 			if lock.Acquire(ctx) == nil {
 				got.Add(1)
-				_ = lock.Release(lasting) // what counts is that it was granted
+				_ = lock.Release(lasting) // the grant itself is the violation
 			}
 		})
 	}
@@ -33,8 +33,8 @@ func (w *worker) await(before int64) *Outcome {
 	cancel()
 	all.Wait()
 	if w.held != nil {
-		time.Sleep(lateness)        // or the waiters of another worker could get it
-		_ = w.held.Release(lasting) // the keys that are left tell
+		time.Sleep(lateness)        // otherwise the waiters of another worker could acquire it
+		_ = w.held.Release(lasting) // a failure shows in the keys that remain
 	}
 	return &Outcome{
 		Seconds: seconds, Violations: got.Load(),

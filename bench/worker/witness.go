@@ -11,31 +11,30 @@ import (
 	"github.com/quorumlock/quorumlock/bench/cell"
 )
 
-// Witness sees who holds a lock, in memory that all workers of a cell share. It has one slot
-// for each lock.
+// Witness records the holders of locks, in memory that all workers of a cell share. It has one slot for each lock.
 type Witness struct {
 	memory []byte
 	slots  []slot
 }
 
-// slot is what is known about one lock. It fills a cache line.
+// slot is the state of one lock. It fills a cache line.
 type slot struct {
-	holders  atomic.Int64 // the weights of those who hold it
-	arrivals atomic.Int64 // where callers meet
+	holders  atomic.Int64 // sum of the holders' weights
+	arrivals atomic.Int64 // callers that arrived at a meeting
 	grants   atomic.Int64
-	last     atomic.Int64 // who had the lock last, counted from 1
-	released atomic.Int64 // when that began to give it back, in nanoseconds of a clock that all processes share; 0 for never
+	last     atomic.Int64 // the last holder, counted from 1
+	released atomic.Int64 // when the last holder began its release, by [cell.Now]; 0 for never
 	_        [3]int64
 }
 
 const slotSize = int(unsafe.Sizeof(slot{}))
 
-// CreateWitness makes the file of a witness for so many locks.
+// CreateWitness creates the file of a witness with a slot for each lock.
 func CreateWitness(path string, locks int) error {
 	return os.WriteFile(path, make([]byte, locks*slotSize), 0o600)
 }
 
-// OpenWitness opens such a file. It must be closed.
+// OpenWitness maps a file that CreateWitness made. The caller must close the witness.
 func OpenWitness(path string) (*Witness, error) {
 	file, err := os.OpenFile(path, os.O_RDWR, 0)
 	if err != nil {
@@ -56,24 +55,23 @@ func OpenWitness(path string) (*Witness, error) {
 	}, nil
 }
 
-// Close ends it. No method may be called after that.
+// Close unmaps the file. No other method may be called after Close.
 func (w *Witness) Close() error { return unix.Munmap(w.memory) }
 
-// grant is what the witness saw when somebody got a lock.
+// grant describes a grant as the witness saw it.
 type grant struct {
-	// allowed is false if others held it still, so that it is more than may be held.
+	// allowed is false if the weights of the holders exceed the limit.
 	allowed bool
-	// switched is set if somebody else had it before.
+	// switched is set if the last holder was another caller.
 	switched bool
-	// number of the grants of this lock so far.
+	// number counts the grants of this lock so far.
 	number int64
-	// sinceRelease is since the last holder began to give it back, in nanoseconds; 0 if
-	// there was none.
+	// sinceRelease is the time in nanoseconds since the last holder began its release; 0 if there was none.
 	sinceRelease int64
 }
 
-// enter is called by who has got a lock, or a part of it. With that, no more than the limit
-// may be held.
+// enter records that a caller acquired the lock, or a share of that weight. The sum of the weights must not exceed
+// limit.
 func (w *Witness) enter(lock, caller int, weight, limit int64) grant {
 	s := &w.slots[lock]
 	g := grant{allowed: s.holders.Add(weight) <= limit, number: s.grants.Add(1)}
@@ -85,16 +83,16 @@ func (w *Witness) enter(lock, caller int, weight, limit int64) grant {
 	return g
 }
 
-// leave is called by who is about to release it.
+// leave records that a caller is about to release the lock.
 func (w *Witness) leave(lock int, weight int64) {
 	s := &w.slots[lock]
 	s.released.Store(cell.Now())
 	s.holders.Add(-weight)
 }
 
-// arrive is called by who is about to meet others, and arrived is how often it was.
+// arrive records an arrival at a meeting. arrived returns the number of arrivals so far.
 func (w *Witness) arrive(lock int)        { w.slots[lock].arrivals.Add(1) }
 func (w *Witness) arrived(lock int) int64 { return w.slots[lock].arrivals.Load() }
 
-// grantsOf is how many there were so far.
+// grantsOf returns the number of grants of the lock so far.
 func (w *Witness) grantsOf(lock int) int64 { return w.slots[lock].grants.Load() }

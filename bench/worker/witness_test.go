@@ -17,32 +17,32 @@ func TestWitness(t *testing.T) {
 		t.Cleanup(func() { require.NoError(t, w.Close()) })
 		return w
 	}
-	// Two openings are as two processes.
+	// Two openings stand for two processes.
 	here, there := open(), open()
 
 	first := here.enter(1, 0, 1, 1)
 	assert.True(t, first.allowed)
-	assert.False(t, first.switched, "nobody had it before")
+	assert.False(t, first.switched, "there was no holder before")
 	assert.Zero(t, first.sinceRelease)
 	assert.True(t, here.enter(0, 5, 1, 1).allowed, "another lock")
 
 	second := there.enter(1, 1, 1, 1)
-	assert.False(t, second.allowed, "the first holds it still")
+	assert.False(t, second.allowed, "the first caller still holds it")
 	assert.True(t, second.switched)
 	there.leave(1, 1)
 	here.leave(1, 1)
 
 	third := there.enter(1, 1, 1, 1)
 	assert.True(t, third.allowed)
-	assert.False(t, third.switched, "it had it last")
+	assert.False(t, third.switched, "the same caller held it last")
 	assert.Positive(t, third.sinceRelease)
 	assert.Equal(t, int64(3), third.number)
 	assert.Equal(t, int64(3), here.grantsOf(1))
 }
 
-// A claim that fits is allowed, whoever holds the rest: that is how permits, and readers and
-// writers, are told from locks.
-func TestWitnessOfWhatIsShared(t *testing.T) {
+// TestWitnessOfWeights shows that a grant is allowed as long as the weights fit the limit, as with permits, or with
+// readers and a writer.
+func TestWitnessOfWeights(t *testing.T) {
 	const writer = 100
 	file := filepath.Join(t.TempDir(), "witness")
 	require.NoError(t, CreateWitness(file, 2))
@@ -65,7 +65,7 @@ func TestWitnessOfWhatIsShared(t *testing.T) {
 	assert.True(t, w.enter(1, 2, writer, writer).allowed, "all others have gone")
 }
 
-func TestNobodyGoesOnBeforeAllHaveCome(t *testing.T) {
+func TestMeetingNeedsAllCallers(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "witness")
 	require.NoError(t, CreateWitness(file, 1))
 	w, err := OpenWitness(file)
@@ -79,10 +79,10 @@ func TestNobodyGoesOnBeforeAllHaveCome(t *testing.T) {
 	assert.True(t, one.entered().allowed)
 	assert.True(t, other.entered().allowed)
 	one.wants()
-	assert.False(t, one.entered().allowed, "the other has not come again")
+	assert.False(t, one.entered().allowed, "the other caller has not arrived again")
 }
 
-func TestWitnessThatIsNotThere(t *testing.T) {
+func TestOpenMissingWitness(t *testing.T) {
 	_, err := OpenWitness(filepath.Join(t.TempDir(), "none"))
 	require.Error(t, err)
 }

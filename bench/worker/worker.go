@@ -15,7 +15,7 @@ import (
 	"github.com/quorumlock/quorumlock/bench/peer"
 )
 
-// Main makes the process a worker, and ends it, if the environment says so.
+// Main turns the process into a worker, and exits when the worker ends, if [Env] is set.
 func Main() {
 	if os.Getenv(Env) == "" {
 		return
@@ -30,11 +30,10 @@ func Main() {
 const (
 	openTimeout  = 20 * time.Second
 	closeTimeout = 3 * time.Second
-	// grace is how long callers may take to come back after the end.
+	// grace is how long callers may take to return after the end.
 	grace = 3 * time.Second
 )
 
-// worker is one run of a job.
 type worker struct {
 	Job
 	peer     peer.Peer
@@ -42,9 +41,9 @@ type worker struct {
 	locks    []peer.Lock // one for each caller
 	witness  *Witness
 	renewals atomic.Int64
-	heap     int64       // of a client that is connected, before there were locks
-	held     peer.Lock   // what others wait for
-	beside   []peer.Lock // what is held beside the load
+	heap     int64       // with a connected client, before any lock
+	held     peer.Lock   // the lock that other workers wait for
+	beside   []peer.Lock // leases held beside the load
 }
 
 func work(in io.Reader, out io.Writer) error {
@@ -71,7 +70,7 @@ func work(in io.Reader, out io.Writer) error {
 	return say.Encode(w.close(atFirst))
 }
 
-// listen awaits a line, and understands it unless into is nil.
+// listen reads a line, and decodes it unless into is nil.
 func listen(lines *bufio.Reader, into any) error {
 	line, err := lines.ReadBytes('\n')
 	if err != nil || into == nil {
@@ -111,7 +110,7 @@ func (w *worker) open() (err error) {
 	return w.prepare()
 }
 
-// callers is how many there are here; of a peer that takes locks in batches, one.
+// callers returns the number of callers here: one, for a peer that acquires locks in batches.
 func (w *worker) callers() int {
 	if _, batches := w.client.(peer.Batcher); batches {
 		return 1
@@ -119,7 +118,7 @@ func (w *worker) callers() int {
 	return w.Callers
 }
 
-// weight is how many operations one of a caller is.
+// weight is the number of operations in one call of a caller.
 func (w *worker) weight() int { return w.Callers / w.callers() }
 
 func (w *worker) newLock(i int) peer.Lock {
@@ -137,7 +136,7 @@ func (w *worker) newLock(i int) peer.Lock {
 	return lock
 }
 
-// name of a caller's lock, and slot at the witness.
+// name returns the name of a caller's lock, and slot its slot of the witness.
 func (w *worker) name(i int) string { return cell.LockName(w.slot(i)) }
 
 func (w *worker) slot(i int) int {
@@ -147,7 +146,7 @@ func (w *worker) slot(i int) int {
 	return w.First + i
 }
 
-// connect has the client reach the nodes.
+// connect makes the client connect to the nodes, by a first acquire and release.
 func (w *worker) connect(ctx context.Context) error {
 	first := w.client.Lock(fmt.Sprintf("bench:prepare:%d", w.Index))
 	if err := first.Acquire(ctx); err != nil {
@@ -159,9 +158,9 @@ func (w *worker) connect(ctx context.Context) error {
 	return nil
 }
 
-// prepare takes what is to be held.
+// prepare acquires the locks that are held during the load.
 func (w *worker) prepare() error {
-	lasting := context.Background() // what is held would remember a context that ends
+	lasting := context.Background() // a held lease would keep a context that ends
 	switch {
 	case w.Cell.Load == cell.Hold:
 		return hold(lasting, w.locks)

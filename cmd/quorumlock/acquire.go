@@ -20,12 +20,11 @@ type acquired struct {
 	err   error
 }
 
-// waitNotice is how long a failed attempt goes unmentioned. Most waits that are shorter
-// need no word, and neither do failures that end the waiting at once.
+// waitNotice is how long a failed attempt goes unmentioned. Most shorter waits need no message, and neither do
+// failures that end the waiting at once.
 const waitNotice = 100 * time.Millisecond
 
-// acquire waits for the lock until --wait is over, a signal comes, or it turns out that
-// it waits for itself.
+// acquire waits for the lock until --wait is over, a signal arrives, or it finds that it waits for itself.
 func (h *holder) acquire(ctx context.Context) (*quorumlock.Lease, error) {
 	ctx, cancel := h.waitContext(ctx)
 	defer cancel()
@@ -69,7 +68,7 @@ func (h *holder) acquire(ctx context.Context) (*quorumlock.Lease, error) {
 	}
 }
 
-// waitContext bounds the waiting. A single try is bounded by the nodes' timeouts.
+// waitContext bounds the wait. A single attempt is bounded by the nodes' timeouts.
 func (h *holder) waitContext(ctx context.Context) (context.Context, context.CancelFunc) {
 	if h.flags.waits && h.flags.wait > 0 {
 		return context.WithTimeout(ctx, h.flags.wait)
@@ -84,8 +83,7 @@ func (h *holder) try(ctx context.Context) (*quorumlock.Lease, error) {
 	return h.lock.Acquire(ctx)
 }
 
-// settle decides what the outcome means. A lease that comes together with a signal is
-// given back.
+// settle interprets the outcome. A lease that arrives together with a signal is released.
 func (h *holder) settle(ctx context.Context, got acquired, ended os.Signal) (*quorumlock.Lease, error) {
 	switch {
 	case ended != nil:
@@ -102,8 +100,7 @@ func (h *holder) settle(ctx context.Context, got acquired, ended os.Signal) (*qu
 	}
 }
 
-// timeUp is the error at the end of --wait: what the last attempt came to, without the
-// deadline that stands beside it.
+// timeUp returns the last attempt's error, without the deadline error beside it, at the end of --wait.
 func (h *holder) timeUp(err error) error {
 	if held, ok := errors.AsType[*quorumlock.HeldError](err); ok {
 		return fmt.Errorf("no lock after --wait %v: %w", h.flags.wait, held)
@@ -115,7 +112,7 @@ func (h *holder) timeUp(err error) error {
 	return &exitError{code: exitNoQuorum, err: err}
 }
 
-// sayWaiting tells the user why nothing happens. The log of --verbose does it better.
+// sayWaiting tells the user what the command waits for. With --verbose, the log does.
 func (h *holder) sayWaiting(why error) {
 	if !h.verbose {
 		h.say("waiting: %s", reason(why))
@@ -123,9 +120,9 @@ func (h *holder) sayWaiting(why error) {
 	}
 }
 
-// waitsForItself is the error for a lock that is held by a quorumlock which this one runs
-// under: that one waits for this one's end. The owner tells it for certain, however the
-// nodes are called. A single try waits for nothing.
+// waitsForItself returns the error for a lock whose holder is a quorumlock that this one runs under. That one waits
+// for this one's end. The owner id identifies it reliably, whatever names the nodes have. A single attempt waits for
+// nothing.
 func (h *holder) waitsForItself(err error) error {
 	held, ok := errors.AsType[*quorumlock.HeldError](err)
 	if !ok || h.flags.waits && h.flags.wait == 0 || !slices.Contains(outerOwners(), quorumlock.ParseOwner(held.Owner).ID) {
@@ -135,18 +132,18 @@ func (h *holder) waitsForItself(err error) error {
 		"%q is held by %s, the quorumlock that this one runs under: it would wait for itself for ever", held.Name, quorumlock.DescribeOwner(held.Owner))}
 }
 
-// rounds remembers what the last rounds of acquisition and of renewal came to.
+// rounds records the results of the last rounds of acquisition and renewal.
 type rounds struct {
 	log *slog.Logger
-	// failed has the last attempt that failed, for who waits.
+	// failed has the last failed attempt, for the goroutine that waits.
 	failed chan quorumlock.AttemptFailedEvent
 
-	// told is what was logged of the attempts last, and before: many fail for the same
-	// reason, or for one or the other of two that are both true.
+	// told has the last two logged failures. Many attempts fail for the same reason, or alternate between two true
+	// ones.
 	told [2]string
 
 	mu sync.Mutex
-	// renewal is why the last round of renewal failed; nil if it succeeded.
+	// renewal is why the last renewal failed; nil if it succeeded.
 	renewal error
 }
 
@@ -179,7 +176,7 @@ func (r *rounds) hooks() quorumlock.Hooks {
 
 func (r *rounds) attemptFailed(e quorumlock.AttemptFailedEvent) {
 	select {
-	case <-r.failed: // nobody looked at that one in time
+	case <-r.failed: // the last one was not read in time
 	default:
 	}
 	r.failed <- e // hooks are called one after another, so there is room
@@ -189,7 +186,7 @@ func (r *rounds) attemptFailed(e quorumlock.AttemptFailedEvent) {
 	}
 }
 
-// kind tells the kinds of failure apart, without the numbers that change each time.
+// kind distinguishes failures without the numbers that change each time.
 func kind(err error) string {
 	if held, ok := errors.AsType[*quorumlock.HeldError](err); ok {
 		return "held by " + held.Owner

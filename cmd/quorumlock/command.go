@@ -16,24 +16,24 @@ import (
 )
 
 const (
-	// pipeGrace bounds how long output is still copied when the command has ended but
-	// its children have not. Output that goes to files directly is not copied at all.
+	// pipeGrace bounds how long output is still copied when the command has ended but its children have not. Output
+	// to files is not copied at all.
 	pipeGrace = time.Second
-	// groupPoll is how often to look whether a command that is being stopped has left
-	// children behind. Nothing reports that.
+	// groupPoll is the interval at which to check whether a stopped command left children behind. The system does not
+	// report that.
 	groupPoll = 5 * time.Millisecond
 )
 
-// command is the program that runs under the lock, with all that it starts.
+// command is the program that runs under the lock, with all processes that it starts.
 type command struct {
 	cmd *exec.Cmd
-	// done has the result of cmd.Wait, once.
+	// done receives the result of cmd.Wait, once.
 	done chan error
-	// terminal is lent to the command, if this process had it; nil otherwise.
+	// terminal is lent to the command if this process had it; nil otherwise.
 	terminal *terminal
 }
 
-// newCommand looks the program up, and starts nothing yet.
+// newCommand looks up the program, but does not start it.
 func newCommand(args []string, a *app) (*command, error) {
 	path, err := exec.LookPath(args[0])
 	if err != nil {
@@ -48,13 +48,13 @@ func newCommand(args []string, a *app) (*command, error) {
 	return &command{cmd: cmd, done: make(chan error, 1), terminal: foregroundTerminal(a.stdin)}, nil
 }
 
-// notStarted is the error for a command that did not start, with the codes of shells.
+// notStarted returns the error for a command that did not start, with the exit codes of shells.
 func notStarted(name string, err error) error {
 	code := exitNotRunning
 	if errors.Is(err, exec.ErrNotFound) || errors.Is(err, fs.ErrNotExist) {
 		code = exitNotFound
 	}
-	// The texts of these would repeat the name.
+	// The full texts of these errors would repeat the name.
 	if lookup, ok := errors.AsType[*exec.Error](err); ok {
 		err = lookup.Err
 	}
@@ -64,14 +64,15 @@ func notStarted(name string, err error) error {
 	return &exitError{code: code, err: fmt.Errorf("cannot run %s: %w", name, err)}
 }
 
-// ownersEnv has the ids (quorumlock.OwnerInfo) of the owners of all locks that a command runs under, the outermost first.
+// ownersEnv has the ids (quorumlock.OwnerInfo) of the owners of all locks that a command runs under, the outermost
+// first.
 const ownersEnv = "QUORUMLOCK_OWNERS"
 
-// outerOwners are the leases that this process itself runs under.
+// outerOwners returns the owners of the leases that this process itself runs under.
 func outerOwners() []string { return strings.Fields(os.Getenv(ownersEnv)) }
 
-// setEnv tells the command whose lock it runs under. It replaces what an outer
-// quorumlock may have said. The nodes' passwords are not the command's business.
+// setEnv sets the environment variables that describe the lock. It replaces those of an outer quorumlock. It removes
+// the nodes' passwords, which the command must not see.
 func (c *command) setEnv(keys []string, lease *quorumlock.Lease) {
 	inherited := slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, nodesEnv+"=") })
 	c.cmd.Env = append(inherited,
@@ -84,10 +85,10 @@ func (c *command) setEnv(keys []string, lease *quorumlock.Lease) {
 	)
 }
 
-// start runs the command, in a process group of its own where there are such.
+// start runs the command, in its own process group where the system has process groups.
 //
-// The goroutine that starts it stays on its thread until the command has ended: Linux
-// sends the signal of a parent's death when the parent's thread dies, not its process.
+// The starting goroutine keeps its thread until the command has ended: Linux sends the signal of a parent's death
+// when the parent's thread ends, not its process.
 func (c *command) start() error {
 	isolate(c.cmd, c.terminal)
 	started := make(chan error)
@@ -111,8 +112,8 @@ func (c *command) start() error {
 // end takes the terminal back.
 func (c *command) end() { c.terminal.reclaim(c.cmd.Process) }
 
-// stop has the command end, and everything in its process group: it asks, and kills
-// what is left after the grace. It returns the result of cmd.Wait once all is over.
+// stop ends the command and everything in its process group: it asks first, and kills what remains after the grace
+// period. It returns the result of cmd.Wait when all is over.
 func (c *command) stop(grace time.Duration) error {
 	adopt(true)
 	defer adopt(false)
@@ -139,7 +140,7 @@ func (c *command) stop(grace time.Duration) error {
 	return result
 }
 
-// status is what the result of cmd.Wait means for quorumlock's own exit code.
+// status translates the result of cmd.Wait to quorumlock's own exit code.
 func (c *command) status(err error) error {
 	var exit *exec.ExitError
 	switch {

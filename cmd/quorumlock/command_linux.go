@@ -6,11 +6,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// signalOnDeath has the command told when quorumlock dies without a chance to tell it.
+// signalOnDeath makes the kernel signal the command when quorumlock dies.
 func signalOnDeath(attr *syscall.SysProcAttr) { attr.Pdeathsig = syscall.SIGTERM }
 
-// adopt makes this process the parent of those whose own parent ends, while a command
-// is being stopped. In a container whose first process reaps nobody they would stay,
+// adopt makes this process the parent of orphans while a command is being stopped. In a container whose first process
+// reaps no children, they would stay zombies and look alive.
 // dead but not gone, and look alive.
 func adopt(yes bool) {
 	on := uintptr(0)
@@ -20,7 +20,7 @@ func adopt(yes bool) {
 	_ = unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, on, 0, 0, 0) // without it, the stop takes longer at worst
 }
 
-// reap removes those of a process group that were adopted and have ended.
+// reap removes ended orphans of a process group that this process adopted.
 func reap(group int) {
 	for {
 		pid, err := syscall.Wait4(-group, nil, syscall.WNOHANG, nil)

@@ -10,12 +10,10 @@ import (
 	"syscall"
 )
 
-// isolate gives the command a process group of its own, so that a signal reaches all
-// that it started and nothing else, and the foreground of the terminal if this process
-// has that.
+// isolate gives the command its own process group, so that a signal reaches exactly the processes that it started. If
+// this process has the foreground of the terminal, the command gets it.
 //
-// The command inherits that Ctrl-Z is ignored: it is told so, in the way of unix, that
-// nobody here would continue it.
+// The command inherits that Ctrl-Z is ignored. That is the Unix convention for "no shell here would continue you".
 func isolate(cmd *exec.Cmd, t *terminal) {
 	signal.Ignore(syscall.SIGTSTP)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
@@ -26,9 +24,8 @@ func isolate(cmd *exec.Cmd, t *terminal) {
 	signalOnDeath(cmd.SysProcAttr)
 }
 
-// pass hands a signal on that quorumlock got. What ends programs is for the whole
-// group, as it would be if it came from a terminal. The user's signals are an
-// arrangement with the command alone: its children would die of them.
+// pass forwards a signal to the command. A signal that ends programs goes to the whole group, as it would from a
+// terminal. User-defined signals go to the command alone: its children would die of them.
 func (c *command) pass(sig os.Signal) {
 	switch sig {
 	case syscall.SIGUSR1, syscall.SIGUSR2:
@@ -40,8 +37,8 @@ func (c *command) pass(sig os.Signal) {
 
 func (c *command) askToEnd() { c.interrupt(syscall.SIGTERM) }
 
-// interrupt sends a signal that asks to end. Who is stopped, such as by reading from a
-// terminal in the background, sees it only when continued.
+// interrupt sends a signal that asks the group to end. A stopped process, such as one that reads from a terminal in
+// the background, sees it only when continued. So interrupt continues the group.
 func (c *command) interrupt(sig syscall.Signal) {
 	c.signalGroup(sig)
 	c.signalGroup(syscall.SIGCONT)
@@ -49,8 +46,7 @@ func (c *command) interrupt(sig syscall.Signal) {
 
 func (c *command) kill() { c.signalGroup(syscall.SIGKILL) }
 
-// groupAlive reports whether a process of the group is left, when the command itself has
-// been waited for.
+// groupAlive reports whether the group has a process left after the command itself was waited for.
 func (c *command) groupAlive() bool {
 	reap(c.cmd.Process.Pid)
 	err := syscall.Kill(-c.cmd.Process.Pid, 0)
@@ -61,7 +57,7 @@ func (c *command) signalGroup(sig syscall.Signal) {
 	_ = syscall.Kill(-c.cmd.Process.Pid, sig) // no such group: it has ended
 }
 
-// endedBy is the signal that ended a process, or nil.
+// endedBy returns the signal that ended a process, or nil.
 func endedBy(state *os.ProcessState) os.Signal {
 	if ws, ok := state.Sys().(syscall.WaitStatus); ok && ws.Signaled() {
 		return ws.Signal()

@@ -4,10 +4,10 @@ package main
 
 import "syscall"
 
-// signalOnDeath does nothing: there is no such signal here.
+// signalOnDeath does nothing: this system has no such signal.
 func signalOnDeath(*syscall.SysProcAttr) {}
 
-// adopt does nothing: orphans go to init here, which reaps them.
+// adopt does nothing: orphans go to init, which reaps them.
 func adopt(bool) {}
 
 func reap(int) {}

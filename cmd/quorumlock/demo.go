@@ -15,12 +15,11 @@ import (
 const (
 	demoNodes = 5
 	demoTTL   = 2400 * time.Millisecond
-	// demoSkew is short, as a recovery takes it and the TTL together. One clock serves all
-	// nodes and clients here.
+	// demoSkew is short, because a recovery takes demoSkew + TTL. One clock serves all nodes and clients of the demo.
 	demoSkew = 100 * time.Millisecond
-	// demoBound is more than everything takes on a slow machine.
+	// demoBound is longer than any step takes on a slow machine.
 	demoBound = 30 * time.Second
-	// demoPause is for the reader, after each chapter.
+	// demoPause gives the reader time after each chapter.
 	demoPause = 500 * time.Millisecond
 	demoLock  = "report"
 )
@@ -30,8 +29,8 @@ func (a *app) demoCommand() *cobra.Command {
 		Use:   "demo",
 		Short: "See the library at work, without any server",
 		Long: `Two clients contend for one lock on five nodes in this process, while nodes are stopped,
-started, and lose their memory. It takes about twelve seconds. Each line is printed when
-what it says has happened and was checked; if anything goes differently, the demo says so
+started, and lose their memory. It takes about twelve seconds. Each line is printed after
+the event has happened and was checked. After any unexpected event, the demo reports it
 and fails.`,
 		Args: arguments(cobra.NoArgs),
 		RunE: func(c *cobra.Command, _ []string) error {
@@ -62,22 +61,22 @@ func (a *app) demo(ctx context.Context) error {
 	return nil
 }
 
-// stage is where the demo plays.
+// stage is the state of the demo.
 type stage struct {
 	*timeline
 	nodes []*node.Memory
 	a, b  *actor
-	// stopped is how many of the nodes do not answer.
+	// stopped counts the nodes that do not answer.
 	stopped int
 
-	// tokens are those of the leases of the lock, in the order of the grants.
+	// tokens are the tokens of the lock's leases, in the order of the grants.
 	tokens []uint64
 
-	// What was seen, for the last lines.
+	// Observed times for the closing lines.
 	handOver, early time.Duration
 }
 
-// actor is one client. Its channels get what its hooks are told.
+// actor is one client. Its channels receive the events of its hooks.
 type actor struct {
 	*quorumlock.Client
 	*timeline
@@ -111,7 +110,7 @@ func newStage(ctx context.Context, a *app) (*stage, error) {
 func newActor(name, colour string, t *timeline, cfg quorumlock.Config) (*actor, error) {
 	a := &actor{
 		timeline: t, name: name, colour: colour,
-		// More than the demo renews: hooks must not wait.
+		// The capacity exceeds the renewals of the demo, because hooks must not block.
 		renewed: make(chan quorumlock.RenewedEvent, 1000),
 		failed:  make(chan quorumlock.RenewalFailedEvent, 1000),
 	}
@@ -124,7 +123,7 @@ func newActor(name, colour string, t *timeline, cfg quorumlock.Config) (*actor, 
 	return a, err
 }
 
-// tells prints what this actor does.
+// tells prints an action of this actor.
 func (a *actor) tells(format string, args ...any) {
 	a.tell(a.name, a.colour, format, args...)
 }
@@ -134,8 +133,7 @@ func (s *stage) tellNodes(format string, args ...any) {
 	s.tell("nodes", colourNodes, format, args...)
 }
 
-// close ends both clients. What was on nodes that were down has run out meanwhile: that
-// its release was not confirmed is no failure.
+// close ends both clients. Locks on nodes that were down have expired, so an unconfirmed release is no failure.
 func (s *stage) close(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeTimeout)
 	defer cancel()
@@ -143,13 +141,13 @@ func (s *stage) close(ctx context.Context) {
 	_ = s.b.Close(ctx)
 }
 
-// farewell says what was seen, and where to go on.
+// farewell prints the summary, and where to read on.
 func (s *stage) farewell() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	fmt.Fprintf(s.w, "\nSeen: one holder at a time, two nodes of five lost without a break, the lock handed over in %v,\n", round(s.handOver))
 	fmt.Fprintf(s.w, "a lease that was over %v before its keys, when no majority was left to renew it, three nodes of five\n", round(s.early))
-	fmt.Fprintf(s.w, "that forgot the lock and gave it to nobody, and %d leases whose tokens only grew.\n", len(s.tokens))
+	fmt.Fprintf(s.w, "that forgot the lock and gave it to no other client, and %d leases whose tokens only grew.\n", len(s.tokens))
 	fmt.Fprint(s.w, "Next: quorumlock run --help, for locks on your own servers; README.md and docs/, for the library.\n")
 }
 

@@ -10,8 +10,7 @@ import (
 	"github.com/quorumlock/quorumlock"
 )
 
-// seen waits until A gets an answer from so many nodes, and knows that the others do
-// not answer.
+// seen waits until A gets answers from the given number of nodes, and knows that the others do not answer.
 func (s *stage) seen(ctx context.Context, nodes int) error {
 	what := fmt.Sprintf("A sees %d nodes answer", nodes)
 	return eventually(ctx, what, func() bool {
@@ -29,7 +28,7 @@ func (s *stage) seen(ctx context.Context, nodes int) error {
 	})
 }
 
-// expectKeys checks what is on all nodes. Undoing goes on for a moment after a refusal.
+// expectKeys checks the keys on all nodes. Undos may continue for a moment after a refusal.
 func (s *stage) expectKeys(ctx context.Context, keys ...string) error {
 	for _, n := range s.nodes {
 		what := fmt.Sprintf("%s holds %q", n.Name(), keys)
@@ -40,7 +39,7 @@ func (s *stage) expectKeys(ctx context.Context, keys ...string) error {
 	return nil
 }
 
-// nextRenewal is the next of this lease that was not looked at.
+// nextRenewal returns the next renewal event of this lease.
 func nextRenewal(ctx context.Context, a *actor, lease *quorumlock.Lease) (quorumlock.RenewedEvent, error) {
 	for {
 		e, err := receive(ctx, a.renewed, a.name+" renews")
@@ -50,7 +49,7 @@ func nextRenewal(ctx context.Context, a *actor, lease *quorumlock.Lease) (quorum
 	}
 }
 
-// stillWaits checks that B does.
+// stillWaits checks that B waits.
 func stillWaits(waiting <-chan granted) error {
 	select {
 	case got := <-waiting:
@@ -60,7 +59,7 @@ func stillWaits(waiting <-chan granted) error {
 	}
 }
 
-// eventually waits until something is so.
+// eventually polls until a condition holds.
 func eventually(ctx context.Context, what string, is func() bool) error {
 	tick := time.NewTicker(time.Millisecond)
 	defer tick.Stop()
@@ -72,7 +71,6 @@ func eventually(ctx context.Context, what string, is func() bool) error {
 	return nil
 }
 
-// receive waits for an event.
 func receive[T any](ctx context.Context, events <-chan T, what string) (event T, err error) {
 	select {
 	case event = <-events:
@@ -82,7 +80,7 @@ func receive[T any](ctx context.Context, events <-chan T, what string) (event T,
 	}
 }
 
-// unexpected is the error for what should have happened and did not.
+// unexpected returns the error for an expected event that did not happen.
 func unexpected(what string, err error) error {
 	if err == nil {
 		return fmt.Errorf("expected that %s, but it was not so", what)
@@ -95,7 +93,7 @@ func backing(lease *quorumlock.Lease) int {
 	return have
 }
 
-// silentNodes are the nodes that an operation got no answer from.
+// silentNodes returns the nodes that did not answer an operation.
 func silentNodes(err error) (names []string) {
 	if e, ok := errors.AsType[*quorumlock.NoQuorumError](err); ok {
 		for _, n := range e.Nodes {

@@ -13,7 +13,7 @@ import (
 // forgetful are the nodes that lose their memory: a majority.
 var forgetful = []int{1, 2, 3}
 
-// forgets: a majority loses its memory while A holds the lock, and gives it to nobody.
+// forgets: a majority loses its memory while A holds the lock, and no other client gets it.
 func (s *stage) forgets(ctx context.Context) error {
 	pause(ctx)
 	s.chapter("Three nodes lose their memory while the lock is held")
@@ -37,7 +37,7 @@ func (s *stage) forgets(ctx context.Context) error {
 	return s.getsItNext(ctx, held, waiting)
 }
 
-// crash restarts nodes that have nothing on disk.
+// crash restarts nodes that store nothing on disk.
 func (s *stage) crash() error {
 	for _, n := range forgetful {
 		m := s.nodes[n-1]
@@ -50,7 +50,7 @@ func (s *stage) crash() error {
 	return nil
 }
 
-// isKeptOut: B does not get the lock from the nodes that have forgotten A's.
+// isKeptOut: the nodes that forgot A's lock do not give it to B.
 func (s *stage) isKeptOut(ctx context.Context) (<-chan granted, error) {
 	_, err := s.b.RedLock(demoLock).TryAcquire(ctx)
 	if !errors.Is(err, quorumlock.ErrHeld) && !errors.Is(err, quorumlock.ErrNoQuorum) {
@@ -65,7 +65,7 @@ func (s *stage) isKeptOut(ctx context.Context) (<-chan granted, error) {
 	return s.waits(ctx), nil
 }
 
-// heals: A's next renewal puts the lock back where it was forgotten.
+// heals: A's next renewal puts the lock back on the nodes that forgot it.
 func (s *stage) heals(ctx context.Context, held *quorumlock.Lease) error {
 	for _, n := range forgetful {
 		m := s.nodes[n-1]
@@ -82,8 +82,8 @@ func (s *stage) heals(ctx context.Context, held *quorumlock.Lease) error {
 	return nil
 }
 
-// outlives: the recovery is longer than a lease without renewal, and two nodes alone could
-// not have renewed A's.
+// outlives: the recovery is longer than a lease without renewal, and two nodes alone could not have renewed A's
+// lease.
 func (s *stage) outlives(ctx context.Context, held *quorumlock.Lease, waiting <-chan granted) error {
 	for {
 		nodes, _, err := s.recovering(ctx)
@@ -104,12 +104,12 @@ func (s *stage) outlives(ctx context.Context, held *quorumlock.Lease, waiting <-
 	if err := stillWaits(waiting); err != nil {
 		return err
 	}
-	s.tellNodes("%s give locks again: whatever they may have forgotten has run out", s.names(forgetful))
+	s.tellNodes("%s give locks again: everything that they may have forgotten has expired", s.names(forgetful))
 	s.a.tells("still holds %q, backed by all %d nodes, and B still waits", demoLock, demoNodes)
 	return nil
 }
 
-// getsItNext: after all that, the lock changes hands as ever.
+// getsItNext: after the recovery, the lock changes hands as usual.
 func (s *stage) getsItNext(ctx context.Context, held *quorumlock.Lease, waiting <-chan granted) error {
 	if err := held.Release(ctx); err != nil {
 		return unexpected("A's release is confirmed", err)
@@ -129,7 +129,7 @@ func (s *stage) getsItNext(ctx context.Context, held *quorumlock.Lease, waiting 
 	return nil
 }
 
-// recovering are the numbers of the nodes that give no new locks, and for how long.
+// recovering returns the numbers of the nodes that grant no new locks, and how long that lasts.
 func (s *stage) recovering(ctx context.Context) (numbers []int, left time.Duration, err error) {
 	status, err := s.b.RedLock(demoLock).Inspect(ctx)
 	if err != nil {
@@ -143,7 +143,7 @@ func (s *stage) recovering(ctx context.Context) (numbers []int, left time.Durati
 	return numbers, left, nil
 }
 
-// grows checks that a lease has a larger token than all leases of the lock before.
+// grows checks that a lease has a larger token than all earlier leases of the lock.
 func (s *stage) grows(lease *quorumlock.Lease) error {
 	token := lease.Token()
 	for _, before := range s.tokens {

@@ -11,7 +11,7 @@ import (
 	"github.com/quorumlock/quorumlock/node"
 )
 
-// play runs the chapters. Every one checks what it prints.
+// play runs the chapters. Each one checks what it prints.
 func (s *stage) play(ctx context.Context) error {
 	s.chapter("Five nodes, one lock, two clients")
 	s.tellNodes("five new nodes in this process, independent and just opened; a majority, three, decides. TTL %v", demoTTL)
@@ -42,7 +42,7 @@ func (s *stage) play(ctx context.Context) error {
 	return s.forgets(ctx)
 }
 
-// takes: A gets the lock.
+// takes: A acquires the lock.
 func (s *stage) takes(ctx context.Context) (*quorumlock.Lease, error) {
 	began := time.Now()
 	lease, err := s.a.RedLock(demoLock).TryAcquire(ctx)
@@ -62,14 +62,14 @@ func (s *stage) takes(ctx context.Context) (*quorumlock.Lease, error) {
 	return lease, nil
 }
 
-// granted is what B's waiting comes to.
+// granted is the result of B's wait.
 type granted struct {
 	lease *quorumlock.Lease
 	at    time.Time
 	err   error
 }
 
-// contends: B is told who has the lock, and waits for it.
+// contends: B learns the holder of the lock, and waits for it.
 func (s *stage) contends(ctx context.Context, held *quorumlock.Lease) (<-chan granted, error) {
 	_, err := s.b.RedLock(demoLock).TryAcquire(ctx)
 	var by *quorumlock.HeldError
@@ -82,7 +82,7 @@ func (s *stage) contends(ctx context.Context, held *quorumlock.Lease) (<-chan gr
 	return waiting, s.renews(ctx, s.a, held)
 }
 
-// waits has B wait for the lock.
+// waits starts B's wait for the lock.
 func (s *stage) waits(ctx context.Context) <-chan granted {
 	waiting := make(chan granted, 1)
 	go func() {
@@ -92,12 +92,12 @@ func (s *stage) waits(ctx context.Context) <-chan granted {
 	return waiting
 }
 
-// losesTwo: the lease lives on with two nodes less.
+// losesTwo: the lease survives the loss of two nodes.
 func (s *stage) losesTwo(ctx context.Context, held *quorumlock.Lease, waiting <-chan granted) error {
 	pause(ctx)
 	s.chapter("Two nodes die while the lock is held")
 	s.stop(4, 5)
-	s.tellNodes("what they confirmed last counts until its TTL is over")
+	s.tellNodes("their last confirmation counts until its TTL is over")
 	for backing(held) > 3 {
 		if err := s.renews(ctx, s.a, held); err != nil {
 			return err
@@ -113,7 +113,7 @@ func (s *stage) losesTwo(ctx context.Context, held *quorumlock.Lease, waiting <-
 	return nil
 }
 
-// handsOver: A releases, B gets the lock.
+// handsOver: A releases, B acquires.
 func (s *stage) handsOver(ctx context.Context, held *quorumlock.Lease, waiting <-chan granted) (*quorumlock.Lease, error) {
 	pause(ctx)
 	s.chapter("A hands over")
@@ -140,7 +140,7 @@ func (s *stage) handsOver(ctx context.Context, held *quorumlock.Lease, waiting <
 	return got.lease, s.renews(ctx, s.b, got.lease)
 }
 
-// losesThird: without a majority, the lease ends before its keys do.
+// losesThird: without a majority, the lease ends before its keys expire.
 func (s *stage) losesThird(ctx context.Context, held *quorumlock.Lease) error {
 	pause(ctx)
 	s.chapter("A third node dies: no majority is left")
@@ -153,8 +153,7 @@ func (s *stage) losesThird(ctx context.Context, held *quorumlock.Lease) error {
 		return unexpected("B cannot renew for three nodes", failed.Err)
 	}
 	s.b.tells("cannot renew, as node-3, node-4 and node-5 do not answer, and tries again in the %v that are left", round(failed.Remaining))
-	// No renewal moves the end any more: nodes 4 and 5 do not have the lock, and node 3
-	// cannot be told.
+	// No renewal moves the end any more: nodes 4 and 5 do not have the lock, and node 3 does not answer.
 	until := time.Now().Add(held.Remaining())
 	keyGone := make(chan time.Time, 1)
 	go func() {
@@ -181,7 +180,7 @@ func (s *stage) losesThird(ctx context.Context, held *quorumlock.Lease) error {
 	return nil
 }
 
-// refuses: MultiLock wants every node.
+// refuses: MultiLock needs every node.
 func (s *stage) refuses(ctx context.Context) error {
 	pause(ctx)
 	s.chapter("The nodes come back; MultiLock asks all of them")
@@ -203,7 +202,7 @@ func (s *stage) refuses(ctx context.Context) error {
 	return nil
 }
 
-// takesBoth: with every node up, two names are taken at once.
+// takesBoth: with every node up, A acquires two names at once.
 func (s *stage) takesBoth(ctx context.Context) error {
 	s.start(5)
 	if err := s.seen(ctx, demoNodes); err != nil {
@@ -253,7 +252,7 @@ func (s *stage) names(numbers []int) string {
 	return enumerated(names)
 }
 
-// renews waits for the next renewal, and shows it.
+// renews waits for the next renewal, and prints it.
 func (s *stage) renews(ctx context.Context, a *actor, lease *quorumlock.Lease) error {
 	e, err := nextRenewal(ctx, a, lease)
 	if err != nil {
@@ -273,8 +272,7 @@ func pause(ctx context.Context) {
 	}
 }
 
-// backers says how many nodes back a lease, and how many of them cannot have confirmed it
-// just now.
+// backers describes how many nodes back a lease, and how many of them cannot have confirmed it just now.
 func (s *stage) backers(lease *quorumlock.Lease) string {
 	have := backing(lease)
 	text := fmt.Sprintf("%d of %d nodes", have, demoNodes)
@@ -284,7 +282,7 @@ func (s *stage) backers(lease *quorumlock.Lease) string {
 	return text
 }
 
-// short is the part of an owner's id that tells owners apart here.
+// short returns the part of an owner's id that distinguishes the owners of the demo.
 func short(owner string) string {
 	if len(owner) < 8 {
 		return owner
@@ -292,7 +290,7 @@ func short(owner string) string {
 	return owner[:6] + "…"
 }
 
-// lossReason is why a lease was lost, without the names of the nodes.
+// lossReason returns why a lease was lost, without the names of the nodes.
 func lossReason(err error) string {
 	var e *quorumlock.LostError
 	if !errors.As(err, &e) {

@@ -65,8 +65,7 @@ func TestDemo(t *testing.T) {
 	requireExplained(t, r.stdout)
 }
 
-// requireExplained checks that no line says that nodes back a lease which are stopped,
-// and leaves it at that.
+// requireExplained checks that lines which count stopped nodes as backing a lease explain it.
 func requireExplained(t *testing.T, text string) {
 	t.Helper()
 	_, text, _ = strings.Cut(text, "node-4 and node-5 stopped")
@@ -80,7 +79,7 @@ func requireExplained(t *testing.T, text string) {
 	}
 }
 
-// requireGrowingTokens checks what the time line shows of the leases of one lock.
+// requireGrowingTokens checks the tokens that the time line shows for one lock.
 func requireGrowingTokens(t *testing.T, text string) {
 	t.Helper()
 	var last uint64
@@ -94,7 +93,7 @@ func requireGrowingTokens(t *testing.T, text string) {
 	}
 }
 
-// requireInOrder checks that time on a time line does not go back.
+// requireInOrder checks that the times of a time line do not decrease.
 func requireInOrder(t *testing.T, text string) {
 	t.Helper()
 	last := 0.0
@@ -107,7 +106,7 @@ func requireInOrder(t *testing.T, text string) {
 	require.Positive(t, last)
 }
 
-// If something goes otherwise than it should, the demo must not say that it went well.
+// TestDemoFailsLoudly: after an unexpected event, the demo must not claim success.
 func TestDemoFailsLoudly(t *testing.T) {
 	ctx, cancel := context.WithTimeoutCause(t.Context(), 700*time.Millisecond, assert.AnError)
 	defer cancel()
@@ -140,7 +139,7 @@ func TestDemoNoticesATokenThatDoesNotGrow(t *testing.T) {
 	require.ErrorContains(t, s.grows(lease), "expected that tokens grow")
 }
 
-// Without the recovery, B would have the lock while A holds it.
+// Without the recovery, B would acquire the lock while A holds it.
 func TestDemoNoticesAnOpenNodeThatForgot(t *testing.T) {
 	var out bytes.Buffer
 	s, err := newStage(t.Context(), &app{stdout: &out})

@@ -15,28 +15,28 @@ import (
 	"github.com/quorumlock/quorumlock/node"
 )
 
-// The exit codes of doctor, as those who watch services know them.
+// The exit codes of doctor follow the convention of monitoring plugins.
 const (
 	exitWarnings = 1
 	exitErrors   = 2
 )
 
-const doctorHelp = `Looks at each node and at the set, and says what is wrong and what to do: whether they
-answer, what they are, whether they evict, what they have on disk, whether two addresses
-are one server, whether they recover, whether their limits are those of the programs,
-replicas, clocks, round trips, scripts, and the rights of the user in the address.
+const doctorHelp = `Examines each node and the set, and reports problems and remedies. It checks whether the
+nodes answer, their versions and roles, eviction, persistence, addresses of one server,
+recoveries, limits that differ from those of the programs, replicas, clocks, round trips,
+scripts, and the rights of the user in the address.
 
-It writes no key and no setting. Rights are asked for with ACL DRYRUN, where the user may
-run it; else the commands are tried in a way that has no effect, and what is denied then
-stands in the server's ACL LOG.
+It writes no key and no setting. It tests rights with ACL DRYRUN if the user may run it.
+Otherwise it tries the commands in a way that has no effect; denied commands then appear
+in the server's ACL LOG.
 
-Call it as the programs are configured: with their user, from where they run, and with
-their --max-ttl and --max-clock-skew. --node-timeout is what they have as NodeTimeoutMax,
-with which round trips are compared. --key names a lock that they use, or several.
+Call it as the programs are configured: with their user, from the same place, and with
+their --max-ttl and --max-clock-skew. --node-timeout is their NodeTimeoutMax, which round
+trips are compared with. --key names a lock that they use; it may be repeated.
 
-Findings are errors (a promise of the library is broken, or nobody gets locks), warnings
-(a risk, or something does not work as well as it could), and notes. What could not be
-checked is said, and is neither a finding nor an OK. It ends with
+Findings are errors (a promise of the library is broken, or no client gets locks),
+warnings (a risk, or something works less well than it could), and notes. A check that was
+not possible is reported, and is neither a finding nor an OK. The exit code is
 
   0    nothing worse than a note
   1    warnings
@@ -49,26 +49,26 @@ checked is said, and is neither a finding nor an OK. It ends with
    "nodes": [{
      "node":      the node's name
      "reached":   whether it answered
-     "version":   "redis 7.0.15"; this and what follows is "" or null if not known
+     "version":   "redis 7.0.15"; this and the following are "" or null if unknown
      "role":      "master", "replica"
      "user":      the user of the ACL
      "clock_ms":  how far its clock is ahead of this machine's
-     "clock_error_ms": give or take
-     "round_trip_ms": how long an answer takes, the median
-     "slowest_ms": and at worst
+     "clock_error_ms": the error of that, plus or minus
+     "round_trip_ms": the median round trip
+     "slowest_ms": the longest round trip
    }],
    "checks": [{
-     "id":        what was checked, in a word that does not change
-     "about":     what is well if there are no findings
+     "id":        the name of the check, which never changes
+     "about":     the checked aspect, if there are no findings
      "severity":  the worst of them
      "findings": [{
        "severity": as above
-       "nodes":    those that it is about; none for the whole set
-       "found":    what is wrong
-       "why":      why that matters
-       "do":       what to do
-       "commands": what to type, in redis-cli on each of these nodes, or in a shell if it
-                   begins with quorumlock or chronyc
+       "nodes":    the nodes of the finding; none for the whole set
+       "found":    the problem
+       "why":      why it matters
+       "do":       the remedy
+       "commands": commands to type, in redis-cli on each of these nodes, or in a shell
+                   if they begin with quorumlock or chronyc
      }]
    }]}
 `
@@ -109,7 +109,7 @@ func (a *app) examine(c *cobra.Command, keys []string, asJSON bool) error {
 	case err != nil:
 		return err
 	case report.Severity == doctor.Error:
-		return &exitError{code: exitErrors} // the report says it
+		return &exitError{code: exitErrors} // the report has the reason
 	case report.Severity == doctor.Warning:
 		return &exitError{code: exitWarnings}
 	default:
@@ -117,8 +117,7 @@ func (a *app) examine(c *cobra.Command, keys []string, asJSON bool) error {
 	}
 }
 
-// doctorConfig is what the flags say. What programs would refuse about the set of nodes is for the
-// report.
+// doctorConfig reads the flags. Problems of the set of nodes, which programs would refuse, belong in the report.
 func (a *app) doctorConfig(c *cobra.Command) (doctor.Config, error) {
 	f := a.nodes
 	if c.Flags().Changed("embedded") {
@@ -141,7 +140,7 @@ func (a *app) doctorConfig(c *cobra.Command) (doctor.Config, error) {
 	return cfg, err
 }
 
-// nodeOptions are the options for addresses.
+// nodeOptions parses addresses into options.
 func (a *app) nodeOptions(c *cobra.Command, addresses []string) ([]rueidis.ClientOption, error) {
 	options := make([]rueidis.ClientOption, len(addresses))
 	for i, address := range addresses {
@@ -153,13 +152,13 @@ func (a *app) nodeOptions(c *cobra.Command, addresses []string) ([]rueidis.Clien
 	return options, nil
 }
 
-// programsTimeout is how long programs wait for a node that set neither NodeTimeoutMax nor a TTL:
-// see quorumlock.Config.
+// programsTimeout is how long programs wait for a node if they set neither NodeTimeoutMax nor a TTL: see
+// quorumlock.Config.
 func programsTimeout(l node.Limits) time.Duration {
 	return min(500*time.Millisecond, max(min(quorumlock.DefaultTTL, l.MaxTTL)/10, 100*time.Millisecond))
 }
 
-// doctorNode is a node as --json has it.
+// doctorNode is a node in the output of --json.
 type doctorNode struct {
 	Node       string   `json:"node"`
 	Reached    bool     `json:"reached"`
@@ -172,7 +171,7 @@ type doctorNode struct {
 	Slowest    *float64 `json:"slowest_ms"`
 }
 
-// doctorReport is what --json prints, and doctorHelp documents: names are never changed, only added.
+// doctorReport is the output of --json, which doctorHelp documents. Names are never changed, only added.
 type doctorReport struct {
 	Severity doctor.Severity `json:"severity"`
 	Nodes    []doctorNode    `json:"nodes"`

@@ -15,11 +15,11 @@ import (
 	"github.com/quorumlock/quorumlock/internal/redisproc"
 )
 
-// What is wrong on purpose, which check finds it, how bad it is, and what it says to do. Nothing else
-// that is bad is found.
+// Each misconfiguration with the check that must find it, its severity, and its advice. The doctor must find no other
+// problem.
 var misconfigurations = []struct {
 	name string
-	// arrange makes it so, and says which nodes to look at.
+	// arrange sets it up, and returns the nodes and flags for the doctor.
 	arrange func(t *testing.T) (nodes string, flags []string)
 	check   string
 	code    int
@@ -45,7 +45,7 @@ var misconfigurations = []struct {
 		servers := healthy(t)
 		return strings.Replace(servers.nodes(), servers[0].Addr(), "redis://nobody:wr0ng@"+servers[0].Addr(), 1), nil
 	}, "reachable", exitErrors, []string{"access denied", "Correct user and password"}},
-	{"a certificate that nobody trusts", func(t *testing.T) (string, []string) {
+	{"an untrusted certificate", func(t *testing.T) (string, []string) {
 		servers := healthy(t, redisproc.WithTLS())
 		return strings.Replace(servers.nodes(), servers[0].Addr(), "rediss://"+servers[0].TLSAddr(), 1), nil
 	}, "reachable", exitErrors, []string{"certificate", "$SSL_CERT_FILE"}},
@@ -86,7 +86,7 @@ var misconfigurations = []struct {
 		servers := healthy(t)
 		return servers[0].Addr() + "," + servers[1].Addr() + ",unix://" + servers[0].Socket(), nil
 	}, "identity", exitErrors, []string{"two addresses lead to one server", "Correct the list"}},
-	{"new nodes that nobody opened", func(t *testing.T) (string, []string) {
+	{"new nodes that are not open", func(t *testing.T) (string, []string) {
 		return newFleet(t, 3, redisproc.WithAOF()).nodes(), nil
 	}, "marker", exitWarnings, []string{"has no marker", "quorumlock init --max-ttl 10s --max-clock-skew 1s"}},
 	{"a node that was emptied", func(t *testing.T) (string, []string) {
@@ -110,7 +110,7 @@ var misconfigurations = []struct {
 		}, patience, time.Millisecond)
 		return servers.nodes(), nil
 	}, "marker", exitWarnings, []string{"recovers, and gives no new locks for another ", "Wait"}},
-	{"a marker that somebody else wrote", func(t *testing.T) (string, []string) {
+	{"a marker of another program", func(t *testing.T) (string, []string) {
 		servers := healthy(t)
 		_, err := servers[0].Command("SET", "quorumlock:node", "x")
 		require.NoError(t, err)
@@ -214,8 +214,8 @@ func TestDoctorFinds(t *testing.T) {
 	}
 }
 
-// settle writes the markers of nodes that are open: of those that got another identity by a first
-// replica, and would recover now, and of those that cannot be opened.
+// settle writes new markers on open nodes whose identity changed with a first replica, so that they do not recover
+// now, and on nodes that cannot be opened.
 func (f fleet) settle(t *testing.T) {
 	t.Helper()
 	for _, s := range f {
@@ -224,7 +224,7 @@ func (f fleet) settle(t *testing.T) {
 	}
 }
 
-// slowly is the address of a server behind a network on which everything takes its time.
+// slowly returns the address of a server behind a slow network.
 func slowly(t *testing.T, address string, delay time.Duration) string {
 	t.Helper()
 	return redisproc.Relay(t, address, func(server, client net.Conn) {
@@ -239,7 +239,7 @@ func slowly(t *testing.T, address string, delay time.Duration) string {
 	}, redisproc.Copy)
 }
 
-// greeter is the address of a service that says something else than a server of Redis does.
+// greeter returns the address of a service that does not speak Redis's protocol.
 func greeter(t *testing.T) string {
 	t.Helper()
 	return redisproc.Serve(t, func(client net.Conn) { _, _ = io.WriteString(client, "220 mail.example.org ESMTP\r\n") })

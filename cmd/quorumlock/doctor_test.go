@@ -21,7 +21,7 @@ import (
 	"github.com/quorumlock/quorumlock/node"
 )
 
-// diagnosis is what doctor --json prints, as a script reads it.
+// diagnosis is the output of doctor --json, as a script reads it.
 type diagnosis struct {
 	Severity string
 	Nodes    []doctorNode
@@ -33,11 +33,11 @@ type diagnosis struct {
 		}
 	}
 	code int
-	// late is how late this process was at most while the doctor looked.
+	// late is the largest delay of this process while the doctor ran.
 	late time.Duration
 }
 
-// roundTrip is the check that finds answers slow.
+// roundTrip is the check that reports slow answers.
 const roundTrip = "round-trip"
 
 // excuse ends a test as inconclusive if a check found something on a machine so busy that the finding
@@ -50,7 +50,7 @@ func (d diagnosis) excuse(t *testing.T, check string) {
 	}
 }
 
-// diagnose runs doctor as a process of its own.
+// diagnose runs doctor as a separate process.
 func diagnose(t *testing.T, env []string, args ...string) (d diagnosis) {
 	t.Helper()
 	cmd := selfCommand(t, append([]string{"doctor", "--json", "--key", "job:a"}, args...)...)
@@ -70,7 +70,7 @@ func diagnose(t *testing.T, env []string, args ...string) (d diagnosis) {
 	return d
 }
 
-// worse are the checks that found something of a severity or a worse one, each with all it says.
+// worse returns the checks with findings of a severity or a worse one, with all their text.
 func (d diagnosis) worse(severities string) map[string]string {
 	found := make(map[string]string)
 	for _, c := range d.Checks {
@@ -83,7 +83,7 @@ func (d diagnosis) worse(severities string) map[string]string {
 	return found
 }
 
-// healthy starts servers of which there is nothing to say.
+// healthy starts servers without findings.
 func healthy(t *testing.T, opts ...redisproc.Option) fleet {
 	t.Helper()
 	servers := newFleet(t, 3, append([]redisproc.Option{redisproc.WithAOF()}, opts...)...)
@@ -117,7 +117,7 @@ func TestDoctorFindsNothing(t *testing.T) {
 	assert.NotContains(t, r.stdout, "\x1b", "no colour but on a terminal")
 }
 
-// as makes a user with the documented rights, and others besides, and names the servers for it.
+// as creates a user with the documented rights and further rules, and returns addresses for it.
 func (f fleet) as(t *testing.T, rules ...string) string {
 	t.Helper()
 	addresses := make([]string, len(f))
@@ -129,8 +129,8 @@ func (f fleet) as(t *testing.T, rules ...string) string {
 	return strings.Join(addresses, ",")
 }
 
-// A user with exactly the documented rights, over TLS with certificates of one's own: all can be
-// checked, and nothing is wrong.
+// TestDoctorWithTheDocumentedRightsOverTLS: a user with exactly the documented rights, over TLS with its own
+// certificates, can check everything, and nothing is wrong.
 func TestDoctorWithTheDocumentedRightsOverTLS(t *testing.T) {
 	t.Parallel()
 	servers := healthy(t, redisproc.WithTLS())
@@ -147,7 +147,7 @@ func TestDoctorWithTheDocumentedRightsOverTLS(t *testing.T) {
 		"Permit them, as a user who may, and keep that: with ACL SAVE where the server has an ACL file, else with CONFIG REWRITE.\n" +
 		"ACL SETUSER locker +zcard\n"}, d.worse("note"))
 
-	// The line that it says is the one that helps.
+	// The printed command must fix the problem.
 	for _, s := range servers {
 		_, err := s.Command(strings.Fields("ACL SETUSER locker +zcard")...)
 		require.NoError(t, err)
@@ -157,7 +157,7 @@ func TestDoctorWithTheDocumentedRightsOverTLS(t *testing.T) {
 	assert.Equal(t, "ok", d.Severity)
 }
 
-// Whatever the user may do, nothing is written: no key, no setting, no right.
+// TestDoctorChangesNothing: even with all rights, the doctor writes no key, no setting, no right.
 func TestDoctorChangesNothing(t *testing.T) {
 	t.Parallel()
 	servers := healthy(t)
@@ -176,7 +176,7 @@ func TestDoctorChangesNothing(t *testing.T) {
 	}
 }
 
-// stateOf is all of a server that a write would change, and how many writes there were.
+// stateOf returns everything that a write would change on a server, and the number of writes.
 func stateOf(t *testing.T, s *redisproc.Server) (state []string) {
 	t.Helper()
 	for _, command := range []string{"KEYS *", "DUMP quorumlock:node", "DUMP job:a", "CONFIG GET *", "ACL LIST", "PUBSUB CHANNELS"} {
@@ -205,7 +205,7 @@ func TestDoctorWrongUsage(t *testing.T) {
 	}
 }
 
-// As the comment of quorumlock.Config has it.
+// TestProgramsTimeout: as the comment of quorumlock.Config says.
 func TestProgramsTimeout(t *testing.T) {
 	for maxTTL, timeout := range map[time.Duration]time.Duration{
 		time.Minute: 500 * time.Millisecond, 10 * time.Second: 500 * time.Millisecond, time.Second: 100 * time.Millisecond, 50 * time.Millisecond: 100 * time.Millisecond,

@@ -23,11 +23,11 @@ func printDoctorJSON(w io.Writer, facts *doctor.Facts, report *doctor.Report) er
 	return encoder.Encode(d)
 }
 
-// doctorText prints a report for people. What servers said is made fit for a terminal.
+// doctorText prints a report for people. It escapes text of servers for a terminal.
 type doctorText struct {
 	w      io.Writer
 	colour bool
-	// nodes is how many there are.
+	// nodes is the number of nodes.
 	nodes int
 }
 
@@ -51,7 +51,7 @@ func (d *doctorText) print(facts *doctor.Facts, report *doctor.Report) error {
 	return nil
 }
 
-// table has a line for each node.
+// table prints a line for each node.
 func (d *doctorText) table(facts *doctor.Facts) error {
 	table := tabwriter.NewWriter(d.w, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(table, "NODE\tSERVER\tROLE\tCLOCK\tROUND TRIP\tSLOWEST")
@@ -76,7 +76,7 @@ func doctorRow(n *doctor.Node) string {
 	return strings.Join([]string{n.Name, orDash(n.Version()), orDash(n.Role()), clock, usual, slowest}, "\t")
 }
 
-// briefly is a time in a table. What is too short for it took some time all the same.
+// briefly formats a time for a table. A time that is too short for the format is still shown as more than 0.
 func briefly(d time.Duration) string {
 	const least = 100 * time.Microsecond
 	if d < least {
@@ -94,7 +94,7 @@ func orDash(text string) string {
 	return escaped(text)
 }
 
-// The indents of a finding: of its text below its heading, and of what to type.
+// Indents of a finding: of its text below the heading, and of commands.
 const (
 	textIndent    = "      "
 	commandIndent = textIndent + "       "
@@ -115,7 +115,7 @@ func (d *doctorText) finding(id string, f doctor.Finding) {
 	}
 }
 
-// named is which nodes something is about: their names, unless it is all of several.
+// named names the nodes of a finding, unless it is about all of several nodes.
 func (d *doctorText) named(nodes []string) string {
 	if len(nodes) == d.nodes && d.nodes > 1 {
 		return "all " + nodeCount(d.nodes)
@@ -123,7 +123,7 @@ func (d *doctorText) named(nodes []string) string {
 	return enumerated(nodes)
 }
 
-// field prints text in lines of helpColumns at most, all of them behind the label.
+// field prints text behind a label, in lines of at most helpColumns.
 func (d *doctorText) field(label, text string) {
 	indent := textIndent
 	for _, line := range folded(escaped(text), helpColumns-len(indent)-len(label)) {
@@ -132,7 +132,7 @@ func (d *doctorText) field(label, text string) {
 	}
 }
 
-// folded cuts text into lines, between words only.
+// folded breaks text into lines, between words only.
 func folded(text string, columns int) (lines []string) {
 	line := ""
 	for word := range strings.FieldsSeq(text) {
@@ -147,7 +147,7 @@ func folded(text string, columns int) (lines []string) {
 	return append(lines, line)
 }
 
-// The colours of severities, as terminals number them.
+// Colours of severities, as terminals number them.
 var severityColours = map[doctor.Severity]string{doctor.Error: "31", doctor.Warning: "33", doctor.Note: "36"}
 
 func (d *doctorText) painted(s doctor.Severity) string {
@@ -157,10 +157,10 @@ func (d *doctorText) painted(s doctor.Severity) string {
 	return s.String()
 }
 
-// many checks that could not be made for one reason are not listed: it is a node that is down.
+// many is the number of checks from which on a common reason replaces the list: usually, the node is down.
 const many = 5
 
-// unknowns lists what could not be checked, in a line for each reason.
+// unknowns lists the checks that could not be made, in a line for each reason.
 func (d *doctorText) unknowns(report *doctor.Report) {
 	var reasons []string
 	checks := make(map[string][]string)
@@ -191,7 +191,7 @@ func (d *doctorText) unknowns(report *doctor.Report) {
 	}
 }
 
-// fine lists the checks that found nothing, and where.
+// fine lists the checks without findings, and their nodes.
 func (d *doctorText) fine(report *doctor.Report) {
 	everywhere, elsewhere := "ok", "ok where they could be made"
 	ids := make(map[string][]string)
@@ -211,7 +211,7 @@ func (d *doctorText) fine(report *doctor.Report) {
 	}
 }
 
-// about are the nodes that the findings of a check are about.
+// about returns the nodes of a check's findings.
 func about(c doctor.Check) map[string]bool {
 	nodes := make(map[string]bool)
 	for _, f := range c.Findings {
@@ -222,7 +222,7 @@ func about(c doctor.Check) map[string]bool {
 	return nodes
 }
 
-// summary is the last line.
+// summary prints the last line.
 func (d *doctorText) summary(report *doctor.Report) {
 	var counts []string
 	for _, s := range []doctor.Severity{doctor.Error, doctor.Warning, doctor.Note} {

@@ -18,7 +18,7 @@ import (
 	"github.com/quorumlock/quorumlock/node"
 )
 
-// sick are facts for a report that has some of everything.
+// sick returns facts with all kinds of findings.
 func sick() *doctor.Facts {
 	limits := node.Limits{MaxTTL: 10 * time.Second, MaxClockSkew: time.Second}
 	sane := func(name, id string) doctor.Node {
@@ -48,7 +48,7 @@ func sick() *doctor.Facts {
 	return f
 }
 
-// inWords is the report for people.
+// inWords returns the report for people.
 func inWords(t *testing.T, facts *doctor.Facts, colour bool) string {
 	t.Helper()
 	var printed strings.Builder
@@ -56,7 +56,7 @@ func inWords(t *testing.T, facts *doctor.Facts, colour bool) string {
 	return printed.String()
 }
 
-// The sample in the documentation is what is printed.
+// TestDoctorSample: the sample in the documentation equals the output.
 func TestDoctorSample(t *testing.T) {
 	printed := inWords(t, sick(), false)
 	text, err := os.ReadFile("../../docs/doctor.md")
@@ -76,8 +76,8 @@ func TestDoctorSample(t *testing.T) {
 	}
 }
 
-// Nothing is as fast as 0.0ms, no clock is -0.0ms ahead, and nobody reads the names of all nodes again
-// and again.
+// TestDoctorIsBrief: no time is printed as 0.0ms, no clock as -0.0ms ahead, and the names of all nodes are not
+// repeated.
 func TestDoctorIsBrief(t *testing.T) {
 	facts := sick()
 	for i := range facts.Nodes {
@@ -101,7 +101,7 @@ func TestDoctorColours(t *testing.T) {
 	assert.Equal(t, plain, strings.NewReplacer("\x1b[1;31m", "", "\x1b[1;33m", "", "\x1b[1;36m", "", "\x1b[0m", "").Replace(coloured))
 }
 
-// What a server says cannot take the terminal over.
+// TestDoctorEscapes: text of a server cannot control the terminal.
 func TestDoctorEscapes(t *testing.T) {
 	facts := sick()
 	facts.Nodes[0].Info.Value["redis_version"] = "7.0\x1b[2J"
@@ -112,7 +112,7 @@ func TestDoctorEscapes(t *testing.T) {
 	assert.NotContains(t, printed, "\nerror\n")
 }
 
-// A report that cannot be written is a failure, and no diagnosis.
+// TestDoctorCannotPrint: a report that cannot be written is a failure, and not a diagnosis.
 func TestDoctorCannotPrint(t *testing.T) {
 	facts := sick()
 	require.Error(t, printDoctorJSON(broken{}, facts, facts.Report()))

@@ -13,19 +13,18 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// helpColumns is how wide help texts are at most.
+// helpColumns is the largest width of help texts.
 const helpColumns = 90
 
-// app is one call of the command: where it reads and writes, and the flags that all
-// subcommands share.
+// app is one run of the command: its input and output, and the flags that all subcommands share.
 type app struct {
 	stdin  io.Reader
 	stdout io.Writer
 	stderr *output
 	nodes  nodeFlags
-	// verbose shows what is going on, not only what goes wrong.
+	// verbose logs what happens, not only what fails.
 	verbose bool
-	// advised is set when the user has been told what to do about nodes.
+	// advised is set when the user has been told how to deal with the nodes.
 	advised bool
 }
 
@@ -69,12 +68,12 @@ it is held. --multi asks all nodes instead of a majority.
 	return root
 }
 
-// wrongUsage makes an error of how the command was called.
+// wrongUsage returns an error about the command line.
 func wrongUsage(c *cobra.Command, err error) error {
 	return &usageError{command: c.CommandPath(), err: err}
 }
 
-// arguments has a check of positional arguments reported as wrong usage.
+// arguments reports a failed check of positional arguments as wrong usage.
 func arguments(check cobra.PositionalArgs) cobra.PositionalArgs {
 	return func(c *cobra.Command, args []string) error {
 		if err := check(c, args); err != nil {
@@ -97,7 +96,7 @@ func (a *app) say(format string, args ...any) {
 	fmt.Fprintf(a.stderr, "quorumlock: "+format+"\n", args...)
 }
 
-// advise says what to do about an error, once.
+// advise prints advice about an error, once.
 func (a *app) advise(err error) {
 	if text := advice(err); text != "" && !a.advised {
 		a.advised = true
@@ -105,8 +104,8 @@ func (a *app) advise(err error) {
 	}
 }
 
-// logger writes everything to stderr with --verbose, and nothing without: what the user
-// has to know is said in sentences.
+// logger logs everything to stderr with --verbose, and nothing without. Messages that the user must see are printed
+// as sentences.
 func (a *app) logger() *slog.Logger {
 	if !a.verbose {
 		return slog.New(slog.DiscardHandler)
@@ -126,8 +125,8 @@ func (o *output) Write(p []byte) (int, error) {
 	return o.w.Write(p)
 }
 
-// direct is what a command is to write to: a file itself rather than a pipe to it, so
-// that a terminal stays a terminal and nobody has to wait for the pipe's end.
+// direct returns the writer for a command: a file itself rather than a pipe to it. Then a terminal stays a terminal,
+// and no copying outlasts the command.
 func (o *output) direct() io.Writer {
 	if f, ok := o.w.(*os.File); ok {
 		return f

@@ -12,8 +12,8 @@ import (
 	"github.com/quorumlock/quorumlock/node"
 )
 
-// The exit codes of quorumlock itself. They keep clear of those that commands use, and
-// of 124 to 127 where timeout, env and shells give them another meaning.
+// The exit codes of quorumlock itself. They avoid the codes that commands commonly use. From 124 to 127, they follow
+// timeout, env and shells.
 const (
 	exitOK         = 0
 	exitHeld       = 120
@@ -22,7 +22,7 @@ const (
 	exitFailure    = 125
 	exitNotRunning = 126
 	exitNotFound   = 127
-	// exitSignal is added to the number of a signal, as shells do.
+	// exitSignal is added to the number of a signal, as in shells.
 	exitSignal = 128
 )
 
@@ -41,7 +41,7 @@ const exitCodeHelp = `Exit codes:
 // exitError is an error with an exit code of its own.
 type exitError struct {
 	code int
-	// err is nil where everything has been said, or nothing is to be.
+	// err is nil if the message has been printed, or none is needed.
 	err error
 }
 
@@ -54,7 +54,7 @@ func (e *exitError) Error() string {
 
 func (e *exitError) Unwrap() error { return e.err }
 
-// usageError is a wrong call of a command; the hint on --help belongs to it.
+// usageError is wrong usage of a command, whose --help the message mentions.
 type usageError struct {
 	command string
 	err     error
@@ -66,8 +66,8 @@ func (e *usageError) Error() string {
 
 func (e *usageError) Unwrap() error { return e.err }
 
-// exitCode is the code for an error of any origin. Held comes before no quorum: that
-// somebody has the lock is the better news where both are true.
+// exitCode returns the code for any error. If both are true, "held" takes precedence over "no quorum": a held lock is
+// the better news.
 func exitCode(err error) int {
 	var own *exitError
 	switch {
@@ -86,7 +86,7 @@ func exitCode(err error) int {
 	}
 }
 
-// message is what to print for an error, "" for one that needs no word.
+// message returns the text to print for an error, or "" for none.
 func message(err error) string {
 	var own *exitError
 	if err == nil || errors.As(err, &own) && own.err == nil {
@@ -95,8 +95,8 @@ func message(err error) string {
 	return plain(err)
 }
 
-// plain is an error's text without the library's prefix, which would stand twice. What
-// came from servers is made fit for a terminal.
+// plain returns an error's text without the library's prefix, which would appear twice. It escapes text of servers
+// for a terminal.
 func plain(err error) string {
 	text := strings.ReplaceAll(shortened(err), "quorumlock: ", "")
 	if !fromNodes(err) {
@@ -108,8 +108,8 @@ func plain(err error) string {
 	return escaped(text)
 }
 
-// shortened is an error's text without what the nodes' reasons have in common, which
-// advice says once, and with flags instead of fields of the library.
+// shortened returns an error's text without the common part of the nodes' reasons, which advice prints once. It names
+// flags instead of fields of the library.
 func shortened(err error) string {
 	text := err.Error()
 	for _, n := range said(err) {
@@ -128,7 +128,7 @@ func shortened(err error) string {
 	return text
 }
 
-// said is what single nodes said, of an error that has more than one of them.
+// said returns the errors of single nodes, if an error has more than one of them.
 func said(err error) []quorumlock.NodeError {
 	if few, ok := errors.AsType[*quorumlock.NoQuorumError](err); ok {
 		return few.Nodes
@@ -139,8 +139,8 @@ func said(err error) []quorumlock.NodeError {
 	return nil
 }
 
-// advice is what to do about nodes that do not serve this client, or not now; "" where
-// the error says it all.
+// advice says what to do about nodes that do not serve this client, or not now. It returns "" if the error needs no
+// explanation.
 func advice(err error) string {
 	if errors.Is(err, node.ErrSettings) {
 		return "all programs that use the same nodes need the same --max-ttl and --max-clock-skew; " +
@@ -158,14 +158,14 @@ func advice(err error) string {
 	return text
 }
 
-// fromNodes reports whether an error may contain what servers said.
+// fromNodes reports whether an error may contain text of servers.
 func fromNodes(err error) bool {
 	_, one := errors.AsType[*node.Error](err)
 	return one || errors.Is(err, quorumlock.ErrHeld) || errors.Is(err, quorumlock.ErrNoQuorum) || errors.Is(err, quorumlock.ErrLost)
 }
 
-// escaped makes visible what would move the cursor, or begin a line that looks like one
-// of quorumlock's own.
+// escaped makes characters visible that would move the cursor, or begin a line that looks like one of quorumlock's
+// own.
 func escaped(text string) string {
 	var b strings.Builder
 	for _, r := range text {
@@ -178,7 +178,7 @@ func escaped(text string) string {
 	return b.String()
 }
 
-// reason is why an attempt or a renewal failed, where it is clear what was tried.
+// reason returns why an attempt or a renewal failed, where the context says what was tried.
 func reason(err error) string {
 	text := plain(err)
 	if held, ok := errors.AsType[*quorumlock.HeldError](err); ok {
@@ -190,7 +190,7 @@ func reason(err error) string {
 	return text
 }
 
-// quotedKeys are keys as the library's errors name them.
+// quotedKeys returns keys as the library's errors name them.
 func quotedKeys(keys []string) string {
 	if len(keys) == 1 {
 		return strconv.Quote(keys[0])

@@ -50,7 +50,7 @@ func TestMessages(t *testing.T) {
 	assert.Equal(t, "x\nTry 'quorumlock run --help'.", message(&usageError{command: "quorumlock run", err: errors.New("x")}))
 }
 
-// The table stands in the package comment and in --help; this keeps them the same.
+// The table is in the package comment and in --help; this test keeps them equal.
 func TestHelpAndPackageCommentAgreeOnExitCodes(t *testing.T) {
 	source, err := os.ReadFile("main.go")
 	require.NoError(t, err)
@@ -127,7 +127,7 @@ func TestWrongUsage(t *testing.T) {
 	}
 }
 
-// Owners and errors come from servers, and end up on terminals.
+// Owners and errors come from servers, and reach terminals.
 func TestNothingFromServersReachesTheTerminalRaw(t *testing.T) {
 	const evil = "\x1b[2J\nquorumlock: all is well\u202e"
 	failure := &node.Error{Node: "n", Op: node.Acquire, Reason: node.ErrRejected, Err: errors.New(evil)}
@@ -196,7 +196,7 @@ func TestAdvice(t *testing.T) {
 	assert.Empty(t, advice(few(early)))
 	assert.Empty(t, advice(&quorumlock.HeldError{}))
 
-	// A renewal that does not count is no reason to open anything.
+	// An uncounted renewal is no reason to open nodes.
 	uncounted := &node.Error{Node: "n", Op: node.Renew, Reason: node.ErrRecovering, Err: errors.New("x")}
 	assert.Empty(t, advice(&quorumlock.LostError{Nodes: []quorumlock.NodeError{{Node: "n", Err: uncounted}}}))
 }
@@ -228,7 +228,7 @@ func TestNodesFromTheEnvironment(t *testing.T) {
 	assert.NotContains(t, r.stdout, "p%2Cw", "passwords do not belong into a help text")
 
 	r = call(t, "status", "k", "--embedded", "3")
-	assert.Zero(t, r.code, "a default stands in nobody's way: %s", r.stderr)
+	assert.Zero(t, r.code, "a default does not conflict with a flag: %s", r.stderr)
 }
 
 func TestPatientSurveys(t *testing.T) {

@@ -8,9 +8,8 @@ import (
 	"syscall"
 )
 
-// What is ignored stays ignored in the processes that tests start, and under nohup, or in some
-// environments of continuous integration, SIGHUP and SIGQUIT are. A signal that this process catches
-// has its usual meaning there again.
+// Processes of tests inherit ignored signals. Under nohup, and in some CI environments, SIGHUP and SIGQUIT are
+// ignored. In child processes, a signal that this process catches has its usual meaning again.
 func init() {
 	if os.Getenv(asCommandEnv) != "" {
 		return

@@ -15,26 +15,26 @@ import (
 	"github.com/quorumlock/quorumlock/node"
 )
 
-const initHelp = `Opens new nodes, so that they give locks at once. It is for whoever sets up the servers,
-and may be repeated: nodes that are all open are left as they are. All of them have to
-answer, and all are open if it ends with 0.
+const initHelp = `Opens new nodes, so that they give locks at once. It is for the operator of the servers.
+It may be repeated: if all nodes are open, it changes nothing. All nodes must answer. All
+are open if the exit code is 0.
 
 Do not use it after an accident, nor at the start of a program. A node that came back
-without its memory may have forgotten locks that are still held. As long as another one
-is open, init can tell that, and refuses; but it cannot tell nodes that have all lost
-their memory from new ones. Then only waiting is safe.
+without its memory may have forgotten locks that are still held. As long as another node
+is open, init notices that, and refuses. But it cannot distinguish new nodes from nodes
+that have all lost their memory. Then only waiting is safe.
 
-Without it nothing breaks: from the first attempt at a lock on, a node that is new, or
-has lost its memory, gives no new locks for --max-ttl and --max-clock-skew together, 11s
-by default. It lets holders keep theirs meanwhile, and then opens by itself.
+Nothing breaks without init. A node that is new, or has lost its memory, gives no new
+locks for --max-ttl plus --max-clock-skew, 11s by default, from the first attempt at a
+lock. Holders keep their locks meanwhile, and the node then opens by itself.
 
 --change-limits sets nodes up for another --max-ttl or --max-clock-skew. Stop all programs
-that use them first: those with the old limits are refused from then on, and lose their
-leases. The nodes then give no new locks for the two together, of each the longer of old
-and new, and open by themselves after that.
+that use them first: programs with the old limits are refused from then on, and lose their
+leases. The nodes then give no new locks for the longer --max-ttl plus the longer
+--max-clock-skew, and open by themselves after that.
 `
 
-// initialiser is one call of init.
+// initialiser is one run of init.
 type initialiser struct {
 	*app
 	limits node.Limits
@@ -60,7 +60,7 @@ func (a *app) initCommand() *cobra.Command {
 
 func (a *app) initialise(c *cobra.Command, change bool) error {
 	if c.Flags().Changed("embedded") {
-		return wrongUsage(c, errors.New("--embedded means nothing here: who makes nodes in memory opens them"))
+		return wrongUsage(c, errors.New("--embedded means nothing here: in-memory nodes are opened when they are made"))
 	}
 	if err := a.nodes.check(c); err != nil {
 		return err
@@ -81,8 +81,8 @@ func (a *app) initialise(c *cobra.Command, change bool) error {
 	return i.open(c, cfg)
 }
 
-// openNodes replaces addresses by nodes with a timeout of their own: that of a client is
-// bound to its TTL, and nothing here is in such a hurry.
+// openNodes replaces addresses by nodes with their own timeout. A client's timeout is bound to its TTL, which does
+// not matter here.
 func (a *app) openNodes(c *cobra.Command, cfg *quorumlock.Config) (closeAll func(), err error) {
 	timeout := cmp.Or(a.nodes.nodeTimeout, surveyTimeout)
 	for i, address := range cfg.Addresses {
@@ -101,12 +101,12 @@ func (a *app) openNodes(c *cobra.Command, cfg *quorumlock.Config) (closeAll func
 	cfg.Addresses, cfg.NodeTimeoutMax = nil, 0
 	return func() {
 		for _, n := range cfg.Nodes {
-			_ = n.Close() // all has been said by then
+			_ = n.Close() // the report is complete by then
 		}
 	}, nil
 }
 
-// open opens new nodes, and says what became of each.
+// open opens new nodes, and reports the state of each.
 func (i *initialiser) open(c *cobra.Command, cfg quorumlock.Config) error {
 	report, err := admin.Init(c.Context(), cfg)
 	if report == nil {
@@ -127,7 +127,7 @@ func (i *initialiser) open(c *cobra.Command, cfg quorumlock.Config) error {
 	}
 }
 
-// changeLimits sets nodes up for other limits, and says what became of each.
+// changeLimits sets nodes up for other limits, and reports the state of each.
 func (i *initialiser) changeLimits(c *cobra.Command, cfg quorumlock.Config) error {
 	report, err := admin.ChangeLimits(c.Context(), cfg)
 	if report == nil {
@@ -148,7 +148,7 @@ func (i *initialiser) changeLimits(c *cobra.Command, cfg quorumlock.Config) erro
 	return nil
 }
 
-// printNodes says what became of each node.
+// printNodes prints the state of each node.
 func (i *initialiser) printNodes() {
 	for _, n := range i.report.Nodes {
 		fmt.Fprintf(i.stdout, "%s: %s\n", n.Node, i.became(n))
@@ -172,22 +172,22 @@ func (i *initialiser) became(n admin.NodeReport) (text string) {
 	return text
 }
 
-// failure is why a node failed.
+// failure returns why a node failed.
 func failure(err error) string {
 	if errors.Is(err, admin.ErrChanged) {
-		return "it lost its memory, or was set up by somebody else, in the meantime"
+		return "it lost its memory, or another client set it up, in the meantime"
 	}
 	return nodeReason(err)
 }
 
-// otherLimits is the error for nodes that are set up for other programs than this one.
+// otherLimits is the error for nodes that are set up for other limits than these.
 func (i *initialiser) otherLimits() error {
 	others := func(n admin.NodeReport) bool { return n.State != admin.Failed && n.Limits != i.limits }
 	return fmt.Errorf("nothing was opened, as other limits than %s are in force on %s: use the same for init and all programs, "+
 		"or set the nodes up for others with --change-limits, after all programs that use them have stopped", inFlags(i.limits), i.names(others))
 }
 
-// inUse is the error for nodes that have to wait, as they may not be new.
+// inUse is the error for nodes that must wait, because they may not be new.
 func (i *initialiser) inUse() error {
 	what := "may have forgotten locks that are still held"
 	if !slices.ContainsFunc(i.report.Nodes, func(n admin.NodeReport) bool { return n.State == admin.Recovering && !n.Restarted }) {
@@ -197,10 +197,10 @@ func (i *initialiser) inUse() error {
 		"Just wait: by themselves, all nodes are open in %s", i.names(inState(admin.Recovering)), what, span(i.left()))
 }
 
-// failed is the error for nodes of which it is not known that they are open.
+// failed is the error for nodes that may not be open.
 func (i *initialiser) failed() error {
 	if i.names(inState(admin.Opened)) != "" {
-		return fmt.Errorf("%s failed when the others were opened: run it again to see what became of that", i.names(inState(admin.Failed)))
+		return fmt.Errorf("%s failed when the others were opened: run it again to see their state", i.names(inState(admin.Failed)))
 	}
 	text := fmt.Sprintf("nothing was opened, as %s failed: put that right, and run it again", i.names(inState(admin.Failed)))
 	if left := i.left(); left > 0 {
@@ -209,12 +209,12 @@ func (i *initialiser) failed() error {
 	return errors.New(text)
 }
 
-// inState asks for nodes in a state.
+// inState returns a filter for nodes in a state.
 func inState(s admin.State) func(admin.NodeReport) bool {
 	return func(n admin.NodeReport) bool { return n.State == s }
 }
 
-// names are the nodes of which something is true.
+// names returns the nodes for which is returns true.
 func (i *initialiser) names(is func(admin.NodeReport) bool) string {
 	var names []string
 	for _, n := range i.report.Nodes {
@@ -228,7 +228,7 @@ func (i *initialiser) names(is func(admin.NodeReport) bool) string {
 	return enumerated(names)
 }
 
-// left is how long the last of the nodes that recover still does so.
+// left is the time until the last recovery ends.
 func (i *initialiser) left() (left time.Duration) {
 	for _, n := range i.report.Nodes {
 		left = max(left, n.Left)
@@ -236,7 +236,7 @@ func (i *initialiser) left() (left time.Duration) {
 	return left
 }
 
-// enumerated is a list as one speaks it.
+// enumerated joins words to a list in a sentence.
 func enumerated(words []string) string {
 	if len(words) < 2 {
 		return strings.Join(words, "")
@@ -245,13 +245,12 @@ func enumerated(words []string) string {
 	return strings.Join(words[:last], ", ") + " and " + words[last]
 }
 
-// inFlags are limits as one gives them to this command.
+// inFlags formats limits as the flags of this command.
 func inFlags(l node.Limits) string {
 	return fmt.Sprintf("--max-ttl %v and --max-clock-skew %v", l.MaxTTL, l.MaxClockSkew)
 }
 
-// span is a time that is left, short enough to read. It is not rounded down: who waits so
-// long must find it over.
+// span formats a remaining time for reading. It does not round down: after that time, the wait must be over.
 func span(d time.Duration) string {
 	unit := 100 * time.Millisecond
 	if d < time.Second {

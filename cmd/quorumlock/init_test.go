@@ -23,14 +23,14 @@ func (f fleet) init(t *testing.T, flags ...string) result {
 	return call(t, append([]string{"init", "--nodes", f.nodes()}, flags...)...)
 }
 
-// requireGives checks whether the servers give a lock now.
+// requireGives checks whether the servers grant a lock now.
 func (f fleet) requireGives(t *testing.T, code int) {
 	t.Helper()
 	r := call(t, "run", "--nodes", f.nodes(), "--key", "k", "--wait", "0s", "--", "echo", "ran")
 	require.Equal(t, code, r.code, r.stderr)
 }
 
-// lines is what is said of each server.
+// lines returns a line of text for each server.
 func (f fleet) lines(said ...string) string {
 	var b strings.Builder
 	for i, s := range f {
@@ -69,7 +69,8 @@ func TestInitDoesNotHurryANodeThatRestarted(t *testing.T) {
 	servers.requireGives(t, exitOK)
 }
 
-// What is on their disks tells that they were in use, also where none is open any more.
+// TestInitDoesNotHurryNodesThatAllRestarted: data on their disks shows that the nodes were in use, even if none is
+// open any more.
 func TestInitDoesNotHurryNodesThatAllRestarted(t *testing.T) {
 	t.Parallel()
 	servers := newFleet(t, 3, redisproc.WithAOF())
@@ -101,7 +102,7 @@ func TestInitNeedsAllNodes(t *testing.T) {
 	servers.requireGives(t, exitOK)
 }
 
-// A server that hangs is waited for, and no longer than it says.
+// TestInitWaitsForANode: init waits for a hanging server, but no longer than its timeout.
 func TestInitWaitsForANode(t *testing.T) {
 	t.Parallel()
 	servers := newFleet(t, 3)
@@ -138,7 +139,7 @@ func TestInitWithOtherLimits(t *testing.T) {
 	assert.Equal(t, "quorumlock: nothing was opened, as other limits than --max-ttl 10s and --max-clock-skew 1s are in force on all nodes: "+
 		"use the same for init and all programs, or set the nodes up for others with --change-limits, after all programs that use them have stopped\n", r.stderr)
 
-	// A run says it too, at once: to wait would not help.
+	// A run reports it at once, too: waiting would not help.
 	r = call(t, servers.on("echo ran")...)
 	assert.Equal(t, exitNoQuorum, r.code)
 	assert.Contains(t, r.stderr, "settings differ: --max-ttl 2s and --max-clock-skew 100ms, not 10s and 1s")
@@ -177,7 +178,7 @@ func TestChangeLimits(t *testing.T) {
 	assert.Contains(t, r.stdout, "all 3 nodes are set up for --max-ttl 1s and --max-clock-skew 100ms")
 }
 
-// Nodes whose limits were changed were in use.
+// TestInitDoesNotHurryAChangeOfLimits: nodes whose limits were changed were in use.
 func TestInitDoesNotHurryAChangeOfLimits(t *testing.T) {
 	t.Parallel()
 	servers := newFleet(t, 3)
@@ -188,7 +189,7 @@ func TestInitDoesNotHurryAChangeOfLimits(t *testing.T) {
 	assert.Contains(t, r.stderr, "Just wait: by themselves, all nodes are open in ")
 }
 
-// What happens while init runs is hard to bring about; what is said of it is not.
+// TestInitIsOvertaken tests only the messages, because changes during init are hard to cause.
 func TestInitIsOvertaken(t *testing.T) {
 	limits := node.Limits{MaxTTL: 10 * time.Second, MaxClockSkew: time.Second}
 	state := func(name string, s admin.State, err error) admin.NodeReport {
@@ -200,9 +201,9 @@ func TestInitIsOvertaken(t *testing.T) {
 		state("c", admin.Failed, &node.Error{Node: "c", Op: node.Open, Reason: node.ErrRejected, Err: errors.New("\x1b[2J")}),
 	}}}
 	assert.Equal(t, "opened", i.became(i.report.Nodes[0]))
-	assert.Equal(t, "failed: it lost its memory, or was set up by somebody else, in the meantime", i.became(i.report.Nodes[1]))
+	assert.Equal(t, "failed: it lost its memory, or another client set it up, in the meantime", i.became(i.report.Nodes[1]))
 	assert.Equal(t, `failed: rejected: \x1b[2J`, i.became(i.report.Nodes[2]))
-	assert.EqualError(t, i.failed(), "b and c failed when the others were opened: run it again to see what became of that")
+	assert.EqualError(t, i.failed(), "b and c failed when the others were opened: run it again to see their state")
 }
 
 func TestSpans(t *testing.T) {

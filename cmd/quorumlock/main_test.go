@@ -19,11 +19,11 @@ import (
 	"github.com/quorumlock/quorumlock/node"
 )
 
-// asCommandEnv turns the test binary into the command itself, for what needs a process
-// of its own: signals, terminals, SIGKILL.
+// asCommandEnv turns the test binary into the command itself, for tests that need a separate process: signals,
+// terminals, SIGKILL.
 const asCommandEnv = "QUORUMLOCK_TEST_AS_COMMAND"
 
-// patience bounds whatever a test waits for.
+// patience bounds every wait of a test.
 const patience = 20 * time.Second
 
 func TestMain(m *testing.M) {
@@ -38,7 +38,7 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// result is what one call of the command came to.
+// result is the result of one run of the command.
 type result struct {
 	code           int
 	stdout, stderr string
@@ -56,7 +56,7 @@ func callWith(ctx context.Context, args ...string) result {
 	return result{code, stdout.String(), stderr.String()}
 }
 
-// fleet is a set of servers, and how to name them to the command.
+// fleet is a set of servers, with their flags for the command.
 type fleet []*redisproc.Server
 
 // startFleet starts servers, and opens them.
@@ -67,13 +67,13 @@ func startFleet(t *testing.T) fleet {
 	return servers
 }
 
-// newFleet starts servers that nobody has opened.
+// newFleet starts servers that are not open.
 func newFleet(t *testing.T, n int, opts ...redisproc.Option) fleet {
 	t.Helper()
 	return redisproc.StartN(t, n, opts...)
 }
 
-// open has new servers give locks, as who sets them up does.
+// open opens new servers, as an operator does.
 func (f fleet) open(t *testing.T, limits ...node.Limits) {
 	t.Helper()
 	openNodes(t, f.nodes(), limits...)
@@ -89,8 +89,7 @@ func openNodes(t *testing.T, nodes string, limits ...node.Limits) {
 	require.NoError(t, err)
 }
 
-// quick are limits with which a node recovers within the patience of a test, and quickly
-// the flags for them.
+// quick are limits with which a recovery ends within the patience of a test, and the flags for them.
 var (
 	quick   = node.Limits{MaxTTL: 2 * time.Second, MaxClockSkew: 100 * time.Millisecond}
 	quickly = []string{"--max-ttl", "2s", "--max-clock-skew", "100ms", "--node-timeout", "600ms"}
@@ -118,7 +117,7 @@ func (f fleet) client(t *testing.T) *quorumlock.Client {
 	return c
 }
 
-// hold takes the lock "k" as somebody else, and keeps it until the test ends.
+// hold acquires the lock "k" for another client, and keeps it until the test ends.
 func (f fleet) hold(t *testing.T) *quorumlock.Lease {
 	t.Helper()
 	lease, err := f.client(t).RedLock("k").Acquire(t.Context())
@@ -126,7 +125,7 @@ func (f fleet) hold(t *testing.T) *quorumlock.Lease {
 	return lease
 }
 
-// requireClean checks that no server that runs has a lock left.
+// requireClean checks that no running server has a lock left.
 func (f fleet) requireClean(t *testing.T) {
 	t.Helper()
 	for _, s := range f {
@@ -136,7 +135,7 @@ func (f fleet) requireClean(t *testing.T) {
 	}
 }
 
-// lockKeys are the keys of a server but for those that the library keeps beside them.
+// lockKeys returns a server's keys, except for the library's own keys.
 func lockKeys(s *redisproc.Server) []string {
 	return slices.DeleteFunc(s.Keys(), func(key string) bool { return strings.HasPrefix(key, "quorumlock:") })
 }

@@ -9,8 +9,8 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// manCommand is for those who package the command. The help texts are laid out as they are to be read,
-// so pages show them as they are; cobra's own generator would take them for Markdown.
+// manCommand is for packagers of the command. The help texts are already laid out, so pages show them unchanged;
+// cobra's own generator would parse them as Markdown.
 func (a *app) manCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:    "man DIR",
@@ -26,7 +26,7 @@ func (a *app) manCommand() *cobra.Command {
 	}
 }
 
-// writeManuals writes a page for a command and for each below it.
+// writeManuals writes a page for a command and for each command below it.
 func writeManuals(c *cobra.Command, dir string) error {
 	if err := os.WriteFile(filepath.Join(dir, manualName(c)+".1"), []byte(manual(c)), 0o644); err != nil {
 		return err
@@ -39,7 +39,7 @@ func writeManuals(c *cobra.Command, dir string) error {
 	return nil
 }
 
-// manualsBelow are the commands below one that have pages.
+// manualsBelow returns the subcommands that have pages.
 func manualsBelow(c *cobra.Command) (commands []*cobra.Command) {
 	for _, sub := range c.Commands() {
 		if sub.IsAvailableCommand() && sub.Name() != "help" {
@@ -51,7 +51,7 @@ func manualsBelow(c *cobra.Command) (commands []*cobra.Command) {
 
 func manualName(c *cobra.Command) string { return strings.ReplaceAll(c.CommandPath(), " ", "-") }
 
-// manual is the page of a command, in the macros of man.
+// manual returns the page of a command in the man macros.
 func manual(c *cobra.Command) string {
 	var b strings.Builder
 	name := manualName(c)
@@ -75,7 +75,7 @@ func manual(c *cobra.Command) string {
 	return b.String()
 }
 
-// related are the pages of the commands above and below one.
+// related returns the pages of the commands above and below a command.
 func related(c *cobra.Command) (pages []string) {
 	if c.HasParent() {
 		pages = append(pages, manualName(c.Parent())+"(1)")
@@ -86,8 +86,7 @@ func related(c *cobra.Command) (pages []string) {
 	return pages
 }
 
-// roff has text stand for itself: no escapes, no requests at the beginnings of lines, and dashes that
-// can be copied.
+// roff escapes text so that man prints it literally, with dashes that can be copied.
 func roff(text string) string {
 	lines := strings.Split(strings.NewReplacer(`\`, `\e`, "-", `\-`).Replace(text), "\n")
 	for i, l := range lines {

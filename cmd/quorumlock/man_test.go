@@ -26,7 +26,7 @@ func TestManualPages(t *testing.T) {
 		assert.Contains(t, pages, "quorumlock-"+command+".1")
 		assert.Contains(t, pages["quorumlock.1"]+pages["quorumlock-completion.1"], strings.ReplaceAll("quorumlock-"+command+"(1)", "-", `\-`))
 	}
-	assert.NotContains(t, pages, "quorumlock-man.1", "it is for those who make packages")
+	assert.NotContains(t, pages, "quorumlock-man.1", "it is only for packagers")
 	for name, page := range pages {
 		assert.Regexp(t, `^\.TH "QUORUMLOCK`, page, name)
 		for line := range strings.Lines(page) {
@@ -63,7 +63,7 @@ func TestCompletion(t *testing.T) {
 		args []string
 		says []string
 	}{
-		{[]string{"st"}, []string{"status\tShow who holds a lock", noFiles}},
+		{[]string{"st"}, []string{"status\tShow the holder of a lock", noFiles}},
 		{[]string{"top", "--sort", ""}, []string{"held\nname\nttl\nwaiters", noFiles}},
 		{[]string{"top", "--int"}, []string{"--interval"}},
 		{[]string{"status", ""}, []string{noFiles}},

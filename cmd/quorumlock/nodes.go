@@ -17,18 +17,17 @@ import (
 	"github.com/quorumlock/quorumlock/node"
 )
 
-// nodesEnv is the default of --nodes. Addresses with passwords belong here: a process
-// list shows the arguments of everybody's commands, and not their environment.
+// nodesEnv is the default of --nodes. Addresses with passwords belong here: a process list shows the arguments of all
+// commands, but not their environment.
 const nodesEnv = "QUORUMLOCK_NODES"
 
-// closeTimeout bounds the end of a client. The nodes' timeouts end it sooner.
+// closeTimeout bounds the time to close a client. The nodes' timeouts usually end it sooner.
 const closeTimeout = 10 * time.Second
 
-// surveyTimeout is how long init, status, top and release wait for one node, where no lease is
-// in a hurry.
+// surveyTimeout is how long init, status, top and release wait for one node. No lease depends on that time.
 const surveyTimeout = 2 * time.Second
 
-// nodeFlags say which nodes to use, and how.
+// nodeFlags select and describe the nodes.
 type nodeFlags struct {
 	addresses    []string
 	embedded     int
@@ -43,7 +42,7 @@ func (f *nodeFlags) register(flags *pflag.FlagSet) {
 		"the `nodes`, separated by commas or in several flags: host:port, redis://, rediss:// or unix:// "+
 			"(default: $"+nodesEnv+", the place for addresses with passwords; a comma in one is %2C)")
 	flags.IntVar(&f.embedded, "embedded", 0,
-		"use `N` in-memory nodes instead of servers, to try things out: they live in this process only, and exclude nobody outside of it")
+		"use `N` in-memory nodes instead of servers, to try things out: they live in this process only, and do not exclude other processes")
 	flags.BoolVar(&f.allowEven, "allow-even", false, "permit an even number of nodes")
 	flags.DurationVar(&f.nodeTimeout, "node-timeout", 0,
 		"how long to wait for one node at most (default a tenth of the TTL, between 100ms and 500ms, and a third of the TTL at most; 2s for init, status, top and release)")
@@ -54,7 +53,7 @@ func (f *nodeFlags) register(flags *pflag.FlagSet) {
 			"(default 1s, or half of --max-ttl if that is less)")
 }
 
-// list is the nodes' addresses: the flag's, or else the environment's.
+// list returns the nodes' addresses, from the flag or else from the environment.
 func (f *nodeFlags) list() []string {
 	given := f.addresses
 	if len(given) == 0 && os.Getenv(nodesEnv) != "" {
@@ -69,7 +68,7 @@ func (f *nodeFlags) list() []string {
 	return addresses
 }
 
-// refuse is for commands that use no nodes: a flag that does nothing would mislead.
+// refuse rejects these flags for commands that use no nodes: a flag without effect would mislead.
 func (f *nodeFlags) refuse(c *cobra.Command) error {
 	for _, name := range []string{"nodes", "embedded", "allow-even", "node-timeout", "max-ttl", "max-clock-skew"} {
 		if c.Flags().Changed(name) {
@@ -79,7 +78,7 @@ func (f *nodeFlags) refuse(c *cobra.Command) error {
 	return nil
 }
 
-// check refuses times that make no sense, before anything is derived from them.
+// check refuses invalid times before other values are derived from them.
 func (f *nodeFlags) check(c *cobra.Command) error {
 	return cmp.Or(
 		positive(c, "node-timeout", f.nodeTimeout),
@@ -88,13 +87,12 @@ func (f *nodeFlags) check(c *cobra.Command) error {
 	)
 }
 
-// limits are what all programs that use these nodes have to agree on.
+// limits are the values that all programs that use these nodes must agree on.
 func (f *nodeFlags) limits() node.Limits {
 	return quorumlock.Config{MaxTTL: f.maxTTL, MaxClockSkew: f.maxClockSkew}.Limits()
 }
 
-// positive refuses a time that was given and is none. A zero would silently mean the
-// default.
+// positive refuses a given time that is not positive. A zero would silently mean the default.
 func positive(c *cobra.Command, flag string, d time.Duration) error {
 	if c.Flags().Changed(flag) && d <= 0 {
 		return wrongUsage(c, fmt.Errorf("--%s %v is not positive", flag, d))
@@ -102,7 +100,7 @@ func positive(c *cobra.Command, flag string, d time.Duration) error {
 	return nil
 }
 
-// config is what the flags say, with the nodes in it.
+// config returns the configuration of the flags, with the nodes in it.
 func (a *app) config(c *cobra.Command) (quorumlock.Config, error) {
 	f := a.nodes
 	cfg := quorumlock.Config{
@@ -120,7 +118,7 @@ func (a *app) config(c *cobra.Command) (quorumlock.Config, error) {
 		return cfg, wrongUsage(c, fmt.Errorf("--embedded %d: at least one node is needed", f.embedded))
 	case embedded:
 		cfg.Nodes = memoryNodes("embedded", f.embedded)
-		a.say("note: --embedded nodes live in this process and exclude nobody outside of it")
+		a.say("note: --embedded nodes live in this process and do not exclude other processes")
 		return cfg, nil
 	}
 	cfg.Addresses = f.list()
@@ -139,15 +137,14 @@ func memoryNodes(prefix string, n int) []node.Node {
 	return nodes
 }
 
-// surveyor is a client that looks at locks, and breaks them.
+// surveyor is a client that inspects and breaks locks.
 type surveyor struct {
 	*quorumlock.Client
-	// agreed are the limits that all programs have. Its own may be others: it is patient.
+	// agreed are the limits that all programs have. The surveyor's own may differ, because it waits longer.
 	agreed node.Limits
 }
 
-// surveyClient makes a client for looking at locks and breaking them. No TTL is in
-// play, so none stands against a patient --node-timeout.
+// surveyClient makes a client for inspecting and breaking locks. It takes no lease, so no TTL limits --node-timeout.
 func (a *app) surveyClient(c *cobra.Command) (*surveyor, error) {
 	if err := a.nodes.check(c); err != nil {
 		return nil, err
@@ -168,12 +165,11 @@ func (a *app) surveyClient(c *cobra.Command) (*surveyor, error) {
 	return &surveyor{client, a.nodes.limits()}, nil
 }
 
-// flagNames are the flags for what the library calls by the names of its fields.
+// flagNames are the flags for the library's field names.
 var flagNames = strings.NewReplacer("AllowEven", "--allow-even", "MaxTTL", "--max-ttl",
 	"MaxClockSkew", "--max-clock-skew", "NodeTimeoutMax", "--node-timeout")
 
-// newClient makes a client. Nodes in memory have just been made, so it opens them; servers
-// are opened by whoever sets them up, with init.
+// newClient makes a client. It opens in-memory nodes, which are new. Operators open servers, with init.
 func newClient(c *cobra.Command, cfg quorumlock.Config) (*quorumlock.Client, error) {
 	client, err := quorumlock.New(cfg)
 	if err == nil && len(cfg.Nodes) > 0 {
@@ -185,8 +181,7 @@ func newClient(c *cobra.Command, cfg quorumlock.Config) (*quorumlock.Client, err
 	return client, nil
 }
 
-// configProblem is the error for a configuration: what is wrong with it is wrong with the
-// flags.
+// configProblem turns an error about the configuration into one about the flags.
 func configProblem(c *cobra.Command, err error) error {
 	if errors.Is(err, quorumlock.ErrInvalid) {
 		return wrongUsage(c, errors.New(flagNames.Replace(plain(err))))
@@ -194,8 +189,7 @@ func configProblem(c *cobra.Command, err error) error {
 	return err
 }
 
-// closeClient ends a client and waits until nothing of it is left. What a node did not
-// confirm is no news to the user: it runs out by itself, and nobody waits for it.
+// closeClient closes a client and waits for its end. It ignores unconfirmed releases: the locks expire by themselves.
 func (a *app) closeClient(ctx context.Context, client *quorumlock.Client) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeTimeout)
 	defer cancel()

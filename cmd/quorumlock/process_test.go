@@ -16,7 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// process is the command as a process of its own.
+// process is the command in a separate process.
 type process struct {
 	t      *testing.T
 	cmd    *exec.Cmd
@@ -53,8 +53,7 @@ func begin(t *testing.T, args ...string) *process {
 func beginCommand(t *testing.T, cmd *exec.Cmd) *process {
 	t.Helper()
 	p := &process{t: t, cmd: cmd, done: make(chan struct{})}
-	// Pipes of our own: Wait would close those that exec makes, and children of the
-	// command may outlive it.
+	// The test makes its own pipes: Wait would close those of exec, and children of the command may outlive it.
 	stdin, w, err := os.Pipe()
 	require.NoError(t, err)
 	stdout, stdoutEnd, err := os.Pipe()
@@ -78,13 +77,13 @@ func beginCommand(t *testing.T, cmd *exec.Cmd) *process {
 	return p
 }
 
-// selfCommand is the test binary as the command.
+// selfCommand runs the test binary as the command.
 func selfCommand(t *testing.T, args ...string) *exec.Cmd {
 	t.Helper()
 	self, err := os.Executable()
 	require.NoError(t, err)
 	cmd := exec.Command(self, args...)
-	// The race detector would wait for a second at each exit.
+	// The race detector waits for a second at each exit otherwise.
 	cmd.Env = append(os.Environ(), asCommandEnv+"=1", "GORACE=atexit_sleep_ms=0")
 	return cmd
 }
@@ -116,7 +115,7 @@ func (p *process) line() string {
 	}
 }
 
-// reply lets a command that reads a line go on.
+// reply sends the line that a command waits for.
 func (p *process) reply() {
 	p.t.Helper()
 	_, err := io.WriteString(p.stdin, "\n")
@@ -128,7 +127,7 @@ func (p *process) signal(sig syscall.Signal) {
 	require.NoError(p.t, p.cmd.Process.Signal(sig))
 }
 
-// exit waits for the end, and returns the exit code; -1 is for a signal.
+// exit waits for the end, and returns the exit code, or -1 after a signal.
 func (p *process) exit() int {
 	p.t.Helper()
 	select {

@@ -13,13 +13,13 @@ import (
 	"github.com/quorumlock/quorumlock/node"
 )
 
-const releaseHelp = `Takes a lock from whoever holds it, on all nodes. This is for holders that are known to
-be dead; the lock of a dead holder frees itself when its TTL is over, too.
+const releaseHelp = `Takes a lock from its holder, on all nodes. Use it if the holder is known to be dead. The
+lock of a dead holder also frees itself when its TTL is over.
 
-A holder that is alive is not asked. It learns of it at its next renewal, a third of
-its TTL later or, in the worst case, when its lease is over. Until then it works on,
-while the next holder may be at work already. Its renewals cannot put the lock back:
-each node remembers whom it was taken from.
+A live holder is not asked. It notices the release at its next renewal, a third of its TTL
+later or, in the worst case, when its lease is over. Until then it continues to work,
+while the next holder may already be working. Its renewals cannot put the lock back:
+each node remembers the former owner.
 `
 
 var errNotForced = errors.New("refused without --force: the holder may be alive, and would work on beside the next one until it notices; " +
@@ -65,7 +65,7 @@ func (a *app) forceRelease(c *cobra.Command, keys []string) error {
 	return failed
 }
 
-// addRecoveries asks which nodes recover, as a forced release does not tell that.
+// addRecoveries asks which nodes recover, because a forced release does not report that.
 func (s *surveyor) addRecoveries(ctx context.Context, key string, status *quorumlock.Status) {
 	now, _ := s.RedLock(key).Inspect(ctx) // what failed before, has been told
 	if now == nil {
@@ -76,7 +76,7 @@ func (s *surveyor) addRecoveries(ctx context.Context, key string, status *quorum
 	}
 }
 
-// printRemoved says what was taken from which node, and what follows from it.
+// printRemoved prints what was removed from which node, and the consequences.
 func (a *app) printRemoved(key string, s *quorumlock.Status, by *surveyor) {
 	r := by.report(key, s)
 	removed := 0
@@ -103,7 +103,7 @@ func (a *app) printRemoved(key string, s *quorumlock.Status, by *surveyor) {
 	}
 }
 
-// whenOpen is when others can have a lock that was taken from its holder.
+// whenOpen says when others can acquire a lock that was taken from its holder.
 func whenOpen(r lockReport) string {
 	if left := r.opensIn(func(nodeReport) bool { return true }); left > 0 {
 		return "in " + span(left) + ", when enough nodes have recovered"
@@ -111,7 +111,7 @@ func whenOpen(r lockReport) string {
 	return "from now on"
 }
 
-// shownOwners are all whom a lock was taken from.
+// shownOwners lists all owners that lost the lock.
 func shownOwners(s *quorumlock.Status) string {
 	owners := s.Owners()
 	for i := range owners {
@@ -120,7 +120,7 @@ func shownOwners(s *quorumlock.Status) string {
 	return strings.Join(owners, " or ")
 }
 
-// removal is what happened on one node.
+// removal describes the result on one node.
 func removal(key string, n quorumlock.NodeStatus) string {
 	if n.Err != nil {
 		return "not removed: " + nodeReason(n.Err)
@@ -128,15 +128,14 @@ func removal(key string, n quorumlock.NodeStatus) string {
 	if len(n.Holders) == 0 {
 		return "nothing there"
 	}
-	h := n.Holders[0] // there is one at most, for one name
+	h := n.Holders[0] // at most one, for one name
 	if h.TTL == node.NoExpiry {
 		return fmt.Sprintf("removed %q of %s, which never expired: not written by quorumlock", key, quorumlock.DescribeOwner(h.Owner))
 	}
 	return fmt.Sprintf("removed %q of %s, %v before it would have run out", key, quorumlock.DescribeOwner(h.Owner), h.TTL.Round(time.Millisecond))
 }
 
-// nodeReason is a node's error where the node's name and what it was asked stand beside
-// it.
+// nodeReason returns a node's error for a line that already has the node's name and the operation.
 func nodeReason(err error) string {
 	text := plain(err)
 	if e, ok := errors.AsType[*node.Error](err); ok {

@@ -17,10 +17,10 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// root is the directory of the module. The tests build one after the other, as they compile the same.
+// root is the root of the module. The tests build one after the other, because they compile the same packages.
 const root = "../.."
 
-// requireRelease runs a command that builds this one, and checks what comes out of it.
+// requireRelease runs a command that builds this one, and checks the result.
 func requireRelease(t *testing.T, binary string, build *exec.Cmd) {
 	t.Helper()
 	build.Dir = root
@@ -40,7 +40,8 @@ func requireRelease(t *testing.T, binary string, build *exec.Cmd) {
 	}
 }
 
-// The commands of the image's build stage work, and the image has what it needs and runs as nobody.
+// TestDockerfile: the commands of the image's build stage work. The image has all necessary files, and runs as the
+// user nobody.
 func TestDockerfile(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it builds a release, all packages of Go included: make check")
@@ -80,7 +81,7 @@ func TestDockerfile(t *testing.T) {
 	requireRelease(t, binary, cmd)
 }
 
-// What a release is made with works: the fields are those of GoReleaser 2.
+// TestGoReleaser: the commands and files of a release work. The fields are from GoReleaser 2.
 func TestGoReleaser(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it builds a release, all packages of Go included: make check")
@@ -112,7 +113,7 @@ func TestGoReleaser(t *testing.T) {
 	cmd.Env = append(os.Environ(), b.Env...)
 	requireRelease(t, binary, cmd)
 
-	// The hooks fill what the archives take.
+	// The hooks create the files for the archives.
 	dir := t.TempDir()
 	for _, hook := range config.Before.Hooks {
 		hook = strings.ReplaceAll(strings.ReplaceAll(hook, "go run ./cmd/quorumlock", binary), "build/", dir+"/build/")

@@ -16,8 +16,7 @@ import (
 	"github.com/quorumlock/quorumlock"
 )
 
-// defaultKillAfter is how long a command has between SIGTERM and SIGKILL, unless a
-// third of the TTL is less.
+// defaultKillAfter is the time between SIGTERM and SIGKILL, at most a third of the TTL.
 const defaultKillAfter = 5 * time.Second
 
 // runFlags are the flags of run.
@@ -29,54 +28,54 @@ type runFlags struct {
 	maxHold   time.Duration
 	killAfter time.Duration
 	purpose   string
-	// waits is set if --wait was given, and the waiting is bounded.
+	// waits is set if --wait was given, which bounds the wait.
 	waits bool
 }
 
 const runHelp = `Runs a command while it holds a lock, and releases the lock when the command ends.
 
-Without --wait it waits for the lock as long as it takes; --wait 0s tries once.
+Without --wait it waits for the lock forever; --wait 0s tries once.
 
-The command finds in its environment, as of its start:
-  QUORUMLOCK_OWNER        the id of the lease, never used before or again; behind it, for
-                          people, this host and process, and what the lock is for
-  QUORUMLOCK_OWNERS       the id alone, behind those of the leases that quorumlock itself
-                          runs under, separated by spaces: for a lock that one of them
-                          holds it does not wait, but fails with 125
+The environment of the command has, as of its start:
+  QUORUMLOCK_OWNER        the id of the lease, which is never used again, followed by this
+                          host and process and the purpose of the lock, for people
+  QUORUMLOCK_OWNERS       the id alone, after the ids of the leases that quorumlock itself
+                          runs under, separated by spaces. A run fails with 125 instead of
+                          waiting for a lock that one of these leases holds
   QUORUMLOCK_TOKEN        the fencing token, a number that is larger for every later lease
-                          of any of the names: what the lock protects should remember the
-                          largest that it has seen, and refuse smaller ones
+                          of any of the names. The resource should remember the largest
+                          token that it has seen, and refuse smaller ones
   QUORUMLOCK_KEY          the lock's name, the first of several
   QUORUMLOCK_KEYS         all names, one on each line
-  QUORUMLOCK_VALID_UNTIL  how long the lease is valid (RFC 3339, milliseconds); each
-                          renewal moves it, so a command that runs on may be in the right
-QUORUMLOCK_NODES is taken out of it, because of the passwords there: a command that
-uses quorumlock itself has to be told its nodes in another way.
+  QUORUMLOCK_VALID_UNTIL  the end of the lease's validity (RFC 3339, milliseconds); each
+                          renewal extends it, so a command may rightly run on
+QUORUMLOCK_NODES is removed, because of the passwords there: a command that uses
+quorumlock itself must get its nodes in another way.
 
 When the lease is about to be lost, because too few nodes confirm its renewal, the
-command gets SIGTERM, and SIGKILL --kill-after later. This begins before the lease
-is over: the lease itself ends a little before the nodes' keys do (1% of the TTL and
-2 ms, for clocks that do not run alike), and SIGKILL falls no later than that end, so
-that the command is dead before anybody else can have the lock. That is why --kill-after
-can be a third of the TTL at most: a renewal is due after one third, the second is left
-for trying again, and the last for the command to end in. A shorter one rides out longer
-failures. Where the lease ends without notice, by a forced release or because this
-machine was suspended, it is the same, only that others may have the lock already.
---max-hold stops the command in the same way, while the lock is still held.
+command gets SIGTERM, and SIGKILL --kill-after later. SIGKILL comes before the end of
+the lease. The lease ends a little before the nodes' keys expire (1% of the TTL and
+2 ms, for clocks of different rates). So the command is dead before another client can
+acquire the lock. That is why --kill-after is at most a third of the TTL: a renewal is
+due after the first third, the second is for retries, and the last for the end of the
+command. A shorter --kill-after survives longer failures. If the lease ends without
+notice, by a forced release or a suspend of this machine, the same happens, but others
+may have the lock already. --max-hold stops the command in the same way, while the lock
+is still held.
 
-On unix the command gets a process group of its own, and what stops it goes to the
-whole group: also to the children of a shell, unless they left the group (daemons do).
+On Unix the command gets its own process group. Signals that stop it go to the whole
+group: also to the children of a shell, unless they left the group (daemons do).
 SIGINT, SIGTERM, SIGHUP and SIGQUIT are passed on to the group, SIGUSR1 and SIGUSR2 to
 the command alone. On a terminal the group is put in the foreground, so that Ctrl-C
 reaches it once, from the terminal. Ctrl-Z is ignored: a stopped holder would keep or
-lose the lock unnoticed. In the background, give a command that reads its input another
-one than the terminal, which would stop it. On Linux the command gets SIGTERM also when
-quorumlock itself dies (kill -9): nobody renews the lease then. This reaches the command
-only, not its children; on other systems nothing tells it, and it goes on without the
-lock.
+lose the lock unnoticed. In the background, redirect the input of a command that reads
+it: reading the terminal would stop the command. On Linux the command also gets SIGTERM
+when quorumlock itself dies (kill -9), because the lease is no longer renewed. The
+signal reaches only the command, not its children. On other systems the command gets no
+signal, and continues without the lock.
 
 When the command ends by itself, the lock is released at once: children that it leaves
-in the background go on without the lock.
+in the background continue without the lock.
 
 `
 
@@ -111,24 +110,23 @@ func (a *app) runCommand() *cobra.Command {
 
 func (f *runFlags) register(c *cobra.Command) {
 	flags := c.Flags()
-	// What stands behind the command's name is the command's, also without a "--".
+	// Arguments after the command's name belong to the command, also without a "--".
 	flags.SetInterspersed(false)
 	flags.StringArrayVar(&f.keys, "key", nil, "the `name` of the lock; several need --multi")
 	flags.BoolVar(&f.multi, "multi", false, "take the lock on all nodes instead of a majority, and all keys at once")
 	flags.DurationVar(&f.ttl, "ttl", 0, "how long the nodes keep the lock without renewal (default 10s, or --max-ttl if that is less)")
-	flags.DurationVar(&f.wait, "wait", 0, "how long to wait for the lock; 0s tries once (default: as long as it takes)")
-	flags.StringVar(&f.purpose, "purpose", "", "what the lock is for, which those who look see with this host and process (default: the command's name)")
-	flags.DurationVar(&f.maxHold, "max-hold", 0, "stop the command after so long (default: never)")
+	flags.DurationVar(&f.wait, "wait", 0, "how long to wait for the lock; 0s tries once (default: forever)")
+	flags.StringVar(&f.purpose, "purpose", "", "what the lock is for; status shows it with this host and process (default: the command's name)")
+	flags.DurationVar(&f.maxHold, "max-hold", 0, "stop the command after this time (default: never)")
 	flags.DurationVar(&f.killAfter, "kill-after", 0, "how long after SIGTERM to send SIGKILL, a third of the TTL at most (default 5s, or that third if it is less)")
 }
 
-// effectiveTTL is the TTL of the lock, by the library's defaults where it is not given.
+// effectiveTTL is the TTL of the lock, or the library's default if none is given.
 func (f *runFlags) effectiveTTL(maxTTL time.Duration) time.Duration {
 	return cmp.Or(f.ttl, min(quorumlock.DefaultTTL, maxTTL))
 }
 
-// check says what is wrong with the flags before anything is tried. The library checks
-// what is its own: names, and the TTL.
+// check validates the flags before anything is tried. The library itself checks names and the TTL.
 func (f *runFlags) check(args []string, maxTTL time.Duration) error {
 	third := f.effectiveTTL(maxTTL) / 3
 	switch {
@@ -151,11 +149,11 @@ func (f *runFlags) check(args []string, maxTTL time.Duration) error {
 	}
 }
 
-// run takes the lock, runs the command, and releases the lock.
+// run acquires the lock, runs the command, and releases the lock.
 func (a *app) run(c *cobra.Command, f runFlags, args []string) error {
 	command, err := newCommand(args, a)
 	if err != nil {
-		return err // before the lock is asked for: nobody has to wait for a typing error
+		return err // before the lock is requested: no client must wait for a typing error
 	}
 	cfg, err := a.config(c)
 	if err != nil {
@@ -176,7 +174,7 @@ func (a *app) run(c *cobra.Command, f runFlags, args []string) error {
 	return h.hold(c.Context(), command)
 }
 
-// lock is what the flags ask for.
+// lock returns the lock that the flags describe.
 func (f *runFlags) lock(client *quorumlock.Client) *quorumlock.Lock {
 	options := quorumlock.LockOptions{Purpose: f.purpose}
 	if f.multi {
@@ -185,7 +183,7 @@ func (f *runFlags) lock(client *quorumlock.Client) *quorumlock.Lock {
 	return client.RedLock(f.keys[0]).With(options)
 }
 
-// purposeOf is what a lock is for, by the command that is run: nothing, where that cannot be shown.
+// purposeOf derives the lock's purpose from the command; "" if that cannot be shown.
 func purposeOf(command string) string {
 	name := filepath.Base(command)
 	odd := func(r rune) bool { return r == utf8.RuneError || !unicode.IsPrint(r) }
@@ -202,11 +200,11 @@ type holder struct {
 	lock    *quorumlock.Lock
 	rounds  *rounds
 	signals *signals
-	// explained is set when the user has been told what is wrong with the nodes.
+	// explained is set when the user has been told the problem of the nodes.
 	explained bool
 }
 
-// hold runs the command under the lock. Whatever happens, the lock is released last.
+// hold runs the command under the lock. In every case, it releases the lock last.
 func (h *holder) hold(ctx context.Context, command *command) error {
 	lease, err := h.acquire(ctx)
 	if err != nil {
@@ -226,8 +224,7 @@ const (
 	lostBefore  = "another may have had the lock while the command ran"
 )
 
-// release gives the lock back. The command has ended by now, so a node that does not
-// confirm is worth a warning only.
+// release releases the lock. The command has ended by now, so a missing confirmation is only worth a warning.
 func (h *holder) release(ctx context.Context, lease *quorumlock.Lease) {
 	before := lease.Err()
 	err := lease.Release(context.WithoutCancel(ctx))

@@ -19,7 +19,7 @@ import (
 	"github.com/quorumlock/quorumlock/internal/testkit"
 )
 
-// lasting are flags for a lease that is short, and that a busy machine does not lose.
+// lasting are flags for a short lease that survives on a busy machine.
 var lasting = []string{"--ttl", "3s", "--node-timeout", "1s"}
 
 func TestRunSurvivesTheLossOfTwoNodes(t *testing.T) {
@@ -42,7 +42,7 @@ func TestRunSurvivesTheLossOfTwoNodes(t *testing.T) {
 		p := servers.holding(t, lasting...)
 		servers[0].Pause()
 		servers[1].Kill()
-		holdFor(t, servers[2], 4) // more than a TTL: it does not live on what was there
+		holdFor(t, servers[2], 4) // more than a TTL: the lease does not live on old claims
 		p.reply()
 		assert.Zero(t, p.exit())
 		servers[0].Resume()
@@ -81,7 +81,7 @@ func TestRunTellsThatTheLockWasDeleted(t *testing.T) {
 	assert.Contains(t, p.stderr.String(), lostBefore)
 }
 
-// holdFor waits until a server was asked so often to renew.
+// holdFor waits until a server has received the given number of renewals.
 func holdFor(t *testing.T, s *redisproc.Server, renewals int) {
 	t.Helper()
 	ttl := func() (ms int) {
@@ -102,8 +102,8 @@ func holdFor(t *testing.T, s *redisproc.Server, renewals int) {
 	}, patience, 5*time.Millisecond)
 }
 
-// requireCleanSoon is for servers that did not answer when the lock was released, or
-// were not waited for.
+// requireCleanSoon is requireClean for servers that did not answer when the lock was released, or that the release
+// did not wait for.
 func requireCleanSoon(t *testing.T, servers fleet) {
 	t.Helper()
 	for _, s := range servers {
@@ -116,7 +116,7 @@ func requireCleanSoon(t *testing.T, servers fleet) {
 func TestLossStopsTheCommand(t *testing.T) {
 	t.Parallel()
 	servers := startFleet(t)
-	// The shell has a child, and both would go on for ever.
+	// The shell has a child, and both would run forever.
 	p := begin(t, servers.on(`trap "" TERM; sh -c 'echo $$; while :; do sleep 0.05; done' & wait`, append(slices.Clone(lasting), "--kill-after", "300ms")...)...)
 	child := p.line()
 	lastKey := servers[2]
@@ -135,7 +135,7 @@ func TestLossStopsTheCommand(t *testing.T) {
 	requireCleanSoon(t, servers)
 }
 
-// The command is dead before the keys can be another's.
+// TestLossStopsTheCommandInTime: the command is dead before another client can acquire the keys.
 func TestLossStopsTheCommandInTime(t *testing.T) {
 	t.Parallel()
 	servers := startFleet(t)
@@ -145,9 +145,8 @@ func TestLossStopsTheCommandInTime(t *testing.T) {
 	for _, s := range servers[:3] {
 		s.Kill()
 	}
-	// The keys of the others stay until the TTL is over from their last renewal: those
-	// are released when the command is dead. Two dead nodes had their last renewal
-	// before this instant.
+	// The keys of the other nodes remain until a TTL after their last renewal: they are released when the command is
+	// dead. Two dead nodes had their last renewal before this instant.
 	keysGone := time.Now().Add(3 * time.Second)
 	assert.Equal(t, exitLost, p.exit())
 	info, err := os.Stat(alive)
@@ -170,7 +169,7 @@ func TestForcedReleaseStopsTheCommand(t *testing.T) {
 	requireHumanLines(t, text)
 }
 
-// A node that has lost its memory takes the lock back while it is held.
+// TestRunHealsANode: a node that has lost its memory gets the held lock back.
 func TestRunHealsANode(t *testing.T) {
 	t.Parallel()
 	servers := startFleet(t)
@@ -211,11 +210,11 @@ func TestHangingNodesNoLock(t *testing.T) {
 	for _, s := range servers {
 		s.Resume()
 	}
-	requireCleanSoon(t, servers) // what they find in their buffers now runs out, or is undone
+	requireCleanSoon(t, servers) // commands in their buffers run now, and expire or are undone
 }
 
-// When quorumlock itself is killed, the lock frees itself within its TTL, and on Linux
-// the command is told.
+// TestKilledQuorumlock: when quorumlock itself is killed, the lock expires within its TTL, and on Linux the command
+// gets a signal.
 func TestKilledQuorumlock(t *testing.T) {
 	t.Parallel()
 	const ttl = 2 * time.Second

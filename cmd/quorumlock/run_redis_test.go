@@ -16,7 +16,7 @@ import (
 	"github.com/quorumlock/quorumlock/internal/redisproc"
 )
 
-// on is a run of a shell script under the lock "k" on these servers.
+// on returns the arguments to run a shell script under the lock "k" on these servers.
 func (f fleet) on(text string, flags ...string) []string {
 	args := []string{"run", "--nodes", f.nodes(), "--key", "k"}
 	if !slices.ContainsFunc(flags, func(flag string) bool { return flag == "--ttl" || flag == "--max-ttl" }) {
@@ -26,7 +26,7 @@ func (f fleet) on(text string, flags ...string) []string {
 	return append(args, "--", "sh", "-c", text)
 }
 
-// holding begins a command that has the lock until it is replied to.
+// holding starts a command that holds the lock until reply is called.
 func (f fleet) holding(t *testing.T, flags ...string) *process {
 	t.Helper()
 	p := begin(t, f.on("echo ready; read x", flags...)...)
@@ -69,8 +69,8 @@ func TestRunMultiOnServers(t *testing.T) {
 	servers.requireClean(t)
 }
 
-// The wrong way round, a lock that needs all nodes would be none: with one node held by
-// another, it must be refused as held.
+// Acquired in another order, a lock of all nodes would exclude no one: with one node held by another client, it must
+// be refused as held.
 func TestRunMultiHeldOnOneNode(t *testing.T) {
 	t.Parallel()
 	servers := startFleet(t)
@@ -119,7 +119,7 @@ func TestRunHeldByAnother(t *testing.T) {
 		assert.Empty(t, r.stdout)
 	}
 
-	// Two nodes less leave it held, and not a matter of the nodes.
+	// With two nodes less, the lock is still held; the message must not blame the nodes.
 	servers[1].Kill()
 	servers[3].Pause()
 	for _, wait := range []string{"0s", "1500ms"} {
@@ -130,7 +130,7 @@ func TestRunHeldByAnother(t *testing.T) {
 	}
 }
 
-// requireHumanLines checks that a loss is told in sentences, and its reason once.
+// requireHumanLines checks that a loss is reported in sentences, and its reason once.
 func requireHumanLines(t *testing.T, text string) {
 	t.Helper()
 	assert.NotContains(t, text, "level=")

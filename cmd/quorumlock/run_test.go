@@ -19,7 +19,7 @@ import (
 	"github.com/quorumlock/quorumlock"
 )
 
-// script is a run of a shell script under a lock on embedded nodes.
+// script returns the arguments to run a shell script under a lock on embedded nodes.
 func script(text string, flags ...string) []string {
 	args := append([]string{"run", "--embedded", "3", "--key", "k"}, flags...)
 	return append(args, "--", "sh", "-c", text)
@@ -111,7 +111,7 @@ func TestRunWithoutDashes(t *testing.T) {
 
 func TestRunIsQuiet(t *testing.T) {
 	r := call(t, script("true")...)
-	assert.Equal(t, "quorumlock: note: --embedded nodes live in this process and exclude nobody outside of it\n", r.stderr)
+	assert.Equal(t, "quorumlock: note: --embedded nodes live in this process and do not exclude other processes\n", r.stderr)
 	r = call(t, script("true", "-v")...)
 	assert.Contains(t, r.stderr, "lock acquired")
 }
@@ -133,7 +133,8 @@ func TestMaxHoldStopsTheCommandAndItsChildren(t *testing.T) {
 	assert.Contains(t, p.stderr.String(), "--max-hold 1s is over")
 }
 
-// What is left of a command that is being stopped is killed, however it is left.
+// TestStopKillsWhatDoesNotEnd: the remaining processes of a stopped command are killed, in every way to leave them
+// behind.
 func TestStopKillsWhatDoesNotEnd(t *testing.T) {
 	for name, text := range map[string]string{
 		"the command":                 `trap "" TERM; echo $$; while :; do sleep 0.02; done`,
@@ -151,7 +152,7 @@ func TestStopKillsWhatDoesNotEnd(t *testing.T) {
 	}
 }
 
-// requireGone waits until a process has ended; one that nobody has reaped has, too.
+// requireGone waits until a process has ended. A zombie counts as ended.
 func requireGone(t *testing.T, pid string) {
 	t.Helper()
 	require.Eventually(t, func() bool {
@@ -168,7 +169,7 @@ func TestStopWithoutGrace(t *testing.T) {
 	assert.Contains(t, p.stderr.String(), "the command has ended: signal: killed")
 }
 
-// A command is free to leave children behind, if it ends by itself.
+// TestChildrenMayOutliveTheCommand: a command that ends by itself may leave children behind.
 func TestChildrenMayOutliveTheCommand(t *testing.T) {
 	p := begin(t, script(`exec 3<&0; sh -c 'echo $$; read x' <&3 & exit 4`)...)
 	pid := p.line()
@@ -213,7 +214,7 @@ func TestSignalEndsTheCommand(t *testing.T) {
 	assert.Equal(t, 143, p.exit())
 }
 
-// SIGUSR1 kills a program that does not expect it: it is for the command alone.
+// TestUserSignalsSpareTheChildren: SIGUSR1 kills a program that does not expect it, so only the command gets it.
 func TestUserSignalsSpareTheChildren(t *testing.T) {
 	p := begin(t, script(`trap 'echo told' USR1; exec 3<&0; sh -c 'echo ready; read x; echo child lives' <&3 & wait; wait`)...)
 	assert.Equal(t, "ready", p.line())

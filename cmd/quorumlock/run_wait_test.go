@@ -46,7 +46,7 @@ func TestSignalsEndTheWaiting(t *testing.T) {
 	for _, s := range servers {
 		holder, err := s.Command("HKEYS", "k")
 		require.NoError(t, err)
-		assert.Equal(t, lease.Owner(), holder, "those who gave up left nothing behind")
+		assert.Equal(t, lease.Owner(), holder, "the waiters that gave up left nothing behind")
 	}
 	require.NoError(t, lease.Release(t.Context()))
 	requireCleanSoon(t, servers)
@@ -78,7 +78,7 @@ func TestWaitingIsTold(t *testing.T) {
 	assert.Equal(t, 143, p.exit())
 }
 
-// Nobody has opened these servers.
+// TestRunWaitsThroughARecovery: these servers are not open.
 func TestRunWaitsThroughARecovery(t *testing.T) {
 	t.Parallel()
 	servers := newFleet(t, 3)
@@ -92,7 +92,7 @@ func TestRunWaitsThroughARecovery(t *testing.T) {
 	assert.Equal(t, 1, strings.Count(text, "\nquorumlock: a node that is new, or has restarted, may have forgotten locks that are still held"), text)
 }
 
-// Two reasons for waiting, one after the other.
+// TestWaitingForAHolderAndThenForARecovery: two reasons to wait, one after the other.
 func TestWaitingForAHolderAndThenForARecovery(t *testing.T) {
 	t.Parallel()
 	servers := newFleet(t, 3)

@@ -6,13 +6,13 @@ import (
 	"slices"
 )
 
-// signals are those that quorumlock gets while it waits or a command runs.
+// signals receives signals while quorumlock waits or a command runs.
 type signals struct {
 	received chan os.Signal
 }
 
-// catchSignals begins to receive them. A signal that whoever started quorumlock has
-// turned off, as nohup does, stays off, for the command too.
+// catchSignals begins to receive signals. A signal that the parent process ignored, as under nohup, stays ignored,
+// for the command too.
 func catchSignals() *signals {
 	s := &signals{received: make(chan os.Signal, 16)}
 	wanted := slices.DeleteFunc(slices.Clone(caught), signal.Ignored)
@@ -24,6 +24,6 @@ func catchSignals() *signals {
 
 func (s *signals) stop() { signal.Stop(s.received) }
 
-// endsWaiting reports whether a signal ends the waiting for a lock. The others mean
-// something to the command only, which does not exist yet.
+// endsWaiting reports whether a signal ends the wait for a lock. Other signals are for the command, which has not
+// started yet.
 func endsWaiting(sig os.Signal) bool { return slices.Contains(ending, sig) }

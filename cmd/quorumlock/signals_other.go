@@ -10,5 +10,4 @@ import (
 // ending are the signals that ask a program to end.
 var ending = []os.Signal{os.Interrupt, syscall.SIGTERM}
 
-// caught are all that are received.
 var caught = ending

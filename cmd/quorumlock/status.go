@@ -11,47 +11,47 @@ import (
 	"github.com/quorumlock/quorumlock"
 )
 
-const statusHelp = `Asks every node who holds a lock, and changes nothing.
+const statusHelp = `Asks every node for the holder of a lock, and changes nothing.
 
-With several keys, each is a lock of its own. --json prints, for scripts:
+With several keys, each is a separate lock. --json prints, for scripts:
 
   {"locks": [{
     "key":      the lock's name
-    "state":    "held"       an owner has it on as many nodes as are needed
-                "free"       a quorum of nodes has nothing
-                "recovering" neither: so many nodes recover that nobody can have it now,
-                             but for who has it already
+    "state":    "held"       an owner has it on enough nodes
+                "free"       a quorum of nodes has no holder
+                "recovering" neither: too many nodes recover for a new holder; an existing
+                             holder keeps it
                 "partial"    neither: owners have it on some nodes only, or the nodes
                              that know more do not answer
-                "wrong_type" a key of another type stands at this name on so many
-                             nodes that nobody can have the lock
+                "wrong_type" a key of another type has this name on so many nodes that
+                             the lock cannot be acquired
                 "no_quorum"  too few nodes answered to tell
-    "owner":    who holds it; "" unless held
-    "need":     how many nodes decide
-    "answered": how many of them answered
+    "owner":    its holder; "" unless held
+    "need":     the number of nodes that decide
+    "answered": the number of nodes that answered
     "nodes": [{
       "node":       the node's name
-      "owner":      who has it there; "" for nobody
+      "owner":      its holder on this node; "" for none
       "token":      the largest fencing token that the node knows of: the holder's, or
-                    that of an attempt that failed; 0 if nobody has the lock
-      "ttl_ms":     how long it stays without renewal; -1 for ever (not of this
-                    library's doing), 0 if nobody has it
-      "recovering_ms": how long the node gives no new locks, as it is new or has lost
-                    its memory; from the first attempt at a lock on, if there was none
-                    yet. 0 if it gives them
-      "latency_ms": how long the answer took
-      "error":      why there was none; "" if there was
+                    that of a failed attempt; 0 if there is no holder
+      "ttl_ms":     the time until it expires without renewal; -1 for never (not set
+                    by this library), 0 if there is no holder
+      "recovering_ms": how long the node gives no new locks, because it is new or has lost
+                    its memory; counted from the first attempt at a lock, if there was
+                    none yet. 0 if it gives locks
+      "latency_ms": the time that the answer took
+      "error":      why there was no answer; "" if there was one
     }]
   }]}
 
-It ends with 0 if the state is known, and with 121 if it is "no_quorum".
+The exit code is 0 if the state is known, and 121 if it is "no_quorum".
 `
 
 func (a *app) statusCommand() *cobra.Command {
 	var asJSON bool
 	c := &cobra.Command{
 		Use:   "status KEY [KEY...]",
-		Short: "Show who holds a lock, node by node",
+		Short: "Show the holder of a lock, node by node",
 		Long:  statusHelp,
 		Args:  arguments(named),
 		RunE: func(c *cobra.Command, keys []string) error {
@@ -80,12 +80,12 @@ func (a *app) status(c *cobra.Command, keys []string, asJSON bool) error {
 		return err
 	}
 	if !report.known() {
-		return &exitError{code: exitNoQuorum} // the report says it
+		return &exitError{code: exitNoQuorum} // the report has the reason
 	}
 	return nil
 }
 
-// survey asks for each lock. That too few nodes answer is a state like others.
+// survey inspects each lock. Too few answers are a state, not an error.
 func survey(ctx context.Context, client *surveyor, keys []string) (report statusReport, err error) {
 	for _, key := range keys {
 		status, err := client.RedLock(key).Inspect(ctx)
@@ -97,8 +97,8 @@ func survey(ctx context.Context, client *surveyor, keys []string) (report status
 	return report, nil
 }
 
-// report is what was learnt about one lock. For a node that has not begun to recover, the
-// library tells what that takes a client with its limits.
+// report describes one lock. For a node whose recovery has not begun, it uses the duration that the library reports
+// for a client with its limits.
 func (s *surveyor) report(key string, status *quorumlock.Status) lockReport {
 	r := newLockReport(key, status)
 	for i := range r.Nodes {

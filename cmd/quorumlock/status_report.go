@@ -9,19 +9,18 @@ import (
 	"github.com/quorumlock/quorumlock/node"
 )
 
-// What can be known of a lock: see statusHelp.
+// The states of a lock: see statusHelp.
 const (
 	stateHeld       = "held"
 	stateFree       = "free"
 	stateRecovering = "recovering"
 	statePartial    = "partial"
-	// stateWrongType is for good, until somebody renames the lock or deletes the key.
+	// stateWrongType lasts until the lock is renamed or the key deleted.
 	stateWrongType = "wrong_type"
 	stateNoQuorum  = "no_quorum"
 )
 
-// statusReport is what status prints, and documents in its help: names are never
-// changed, only added.
+// statusReport is the output of status, documented in its help. Names are never changed, only added.
 type statusReport struct {
 	Locks []lockReport `json:"locks"`
 }
@@ -47,9 +46,9 @@ type nodeReport struct {
 	recovering time.Duration
 	latency    time.Duration
 	holdsLock  bool
-	// toBegin is set if its recovery has not begun.
+	// toBegin is set if the node's recovery has not begun.
 	toBegin bool
-	// wrongType is set if a key stands there that is no lock.
+	// wrongType is set if the key on the node is no lock.
 	wrongType bool
 }
 
@@ -96,13 +95,13 @@ func (r *nodeReport) setRecovering(left time.Duration) {
 	r.recovering, r.Recovering = left, left.Milliseconds()
 }
 
-// free reports whether the node answered that nobody has the lock there. One that
-// recovers may have forgotten who has.
+// free reports whether the node answered that the lock is not held there. A recovering node may have forgotten a
+// holder.
 func (r nodeReport) free() bool { return r.Error == "" && !r.holdsLock }
 
 func (r nodeReport) recovers() bool { return r.recovering > 0 }
 
-// state sums up what the nodes say.
+// state summarises the answers of the nodes.
 func (r *lockReport) state() string {
 	free := r.count(nodeReport.free)
 	sure := r.count(func(n nodeReport) bool { return n.free() && !n.recovers() })
@@ -122,7 +121,7 @@ func (r *lockReport) state() string {
 	}
 }
 
-// count counts the nodes of which something is true.
+// count counts the nodes for which is returns true.
 func (r *lockReport) count(is func(nodeReport) bool) (count int) {
 	for _, n := range r.Nodes {
 		if is(n) {
@@ -132,17 +131,17 @@ func (r *lockReport) count(is func(nodeReport) bool) (count int) {
 	return count
 }
 
-// taken counts the nodes that have the lock for somebody.
+// taken counts the nodes that have a holder for the lock.
 func (r *lockReport) taken() int {
 	return r.count(func(n nodeReport) bool { return n.holdsLock })
 }
 
-// on counts the nodes that have the lock for one owner.
+// on counts the nodes on which the owner holds the lock.
 func (r *lockReport) on(owner string) int {
 	return r.count(func(n nodeReport) bool { return n.holdsLock && n.Owner == owner })
 }
 
-// wrongType counts the nodes where a key stands that is no lock.
+// wrongType counts the nodes where the key is no lock.
 func (r *lockReport) wrongType() int {
 	return r.count(func(n nodeReport) bool { return n.wrongType })
 }
@@ -152,7 +151,7 @@ func (r *lockReport) forever() int {
 	return r.count(func(n nodeReport) bool { return n.holdsLock && n.ttl == node.NoExpiry })
 }
 
-// opensIn is how long it is until as many of these nodes as are needed have recovered.
+// opensIn returns the time until enough of these nodes have recovered.
 func (r *lockReport) opensIn(these func(nodeReport) bool) time.Duration {
 	var left []time.Duration
 	for _, n := range r.Nodes {

@@ -83,15 +83,14 @@ func TestStatus(t *testing.T) {
 	assert.Regexp(t, `^NODE +HOLDER +LARGEST TOKEN +TTL LEFT +LATENCY +NOTE$`, lines[0])
 	assert.Regexp(t, `^127\.0\.0\.1:\d+ +\S+:\d+ \(\S+/\d+\) +\d{16} +\d+(\.\d+)?s +\S+s +-$`, lines[1])
 	assert.Contains(t, r.stdout, fmt.Sprintf(`"k" is held by %s on 5 of 5 nodes (3 needed)`, quorumlock.DescribeOwner(lease.Owner())))
-	assert.Contains(t, r.stdout, `"j<>" is taken on 3 of 5 nodes, but nobody has the 3 needed; somebody may be about to`)
+	assert.Contains(t, r.stdout, `"j<>" is taken on 3 of 5 nodes, but no owner has the 3 needed; an acquire or a release may be`)
 	assert.Contains(t, r.stdout, "ask again; on 3 nodes it never expires: not written by quorumlock\n")
 	assert.Contains(t, r.stdout, `"nearly free" is free: 5 of 5 nodes answered (3 needed); it is taken on 1 node only, which is too few to hold it; on 1 node it never expires`)
 	assert.Regexp(t, `\n\S+ +somebody +- +never expires +\S+s +-\n`, r.stdout)
 	assert.Contains(t, r.stdout, `"free" is free: 5 of 5 nodes answered (3 needed)`)
 }
 
-// requireEverywhere waits until all servers have the key: a lock is held before the
-// slowest of them has answered.
+// requireEverywhere waits until all servers have the key: a lock is held before the slowest server has answered.
 func requireEverywhere(t *testing.T, servers fleet) {
 	t.Helper()
 	for _, s := range servers {
@@ -123,7 +122,7 @@ func TestStatusWithNodesDown(t *testing.T) {
 	r := call(t, "status", "k", "--nodes", servers.nodes())
 	assert.Equal(t, exitNoQuorum, r.code)
 	assert.Contains(t, r.stdout, `"k": no quorum: 2 of 5 nodes answered (3 needed)`)
-	assert.Contains(t, r.stdout, quorumlock.DescribeOwner(lease.Owner()), "what is known is shown all the same")
+	assert.Contains(t, r.stdout, quorumlock.DescribeOwner(lease.Owner()), "known facts are shown in any case")
 	assert.Empty(t, r.stderr)
 }
 
@@ -140,7 +139,7 @@ func TestStatusOfNodesThatRecover(t *testing.T) {
 		assert.Contains(t, r.stdout, `"k" cannot be had now, as 3 of 3 nodes recover (2 needed): enough give new locks 11s after the first attempt at a lock`)
 	}
 
-	// A holder that does not renew: what is lost stays lost.
+	// The holder does not renew, so a lost lock is not healed.
 	servers.open(t)
 	for _, s := range servers[1:] {
 		_, err := s.Command("HSET", "k", "somebody", "1")
@@ -166,7 +165,7 @@ func TestStatusOfNodesThatRecover(t *testing.T) {
 func TestStatesOfALock(t *testing.T) {
 	failed := &node.Error{Node: "n", Op: node.Inspect, Reason: node.ErrUnreachable}
 	for _, c := range []struct {
-		holders string // of each node; "-" for nobody, "r" if it recovers too, "x" for no answer
+		holders string // of each node; "-" for none, "r" if it recovers too, "x" for no answer
 		state   string
 	}{
 		{"-----", stateFree},
@@ -222,7 +221,7 @@ func TestStatesOfALock(t *testing.T) {
 	}
 }
 
-// A key that is no lock is not a matter of nodes that do not answer, and no TTL ends it.
+// TestKeyOfAnotherType: a key of another type is not blamed on nodes, and no TTL ends it.
 func TestKeyOfAnotherType(t *testing.T) {
 	t.Parallel()
 	servers := newFleet(t, 3)

@@ -11,7 +11,7 @@ import (
 	"github.com/quorumlock/quorumlock/node"
 )
 
-// anotherName is what to do about a key of another type.
+// anotherName is the advice about a key of another type.
 const anotherName = "give the lock another name, or delete the key if nobody needs it"
 
 func printTables(w io.Writer, report statusReport) error {
@@ -32,7 +32,7 @@ func printTables(w io.Writer, report statusReport) error {
 	return nil
 }
 
-// row is a node's line of the table.
+// row returns a node's line of the table.
 func (r nodeReport) row() string {
 	holder, token, ttl, latency, note := "-", "-", "-", "-", "-"
 	if r.holdsLock {
@@ -58,7 +58,7 @@ func (r nodeReport) row() string {
 
 func (r nodeReport) recovery() string { return recoveryText(r.recovering, !r.toBegin) }
 
-// recoveryText says how long a node recovers, from now on or from when it begins.
+// recoveryText describes how long a node recovers, from now or from its begin.
 func recoveryText(left time.Duration, begun bool) string {
 	if !begun {
 		return fmt.Sprintf("recovers for %s from the first attempt at a lock on", span(left))
@@ -66,7 +66,7 @@ func recoveryText(left time.Duration, begun bool) string {
 	return "recovers for another " + span(left)
 }
 
-// summary is the state in a line, and what is unusual about it.
+// summary describes the state in a line, with anything unusual.
 func (r *lockReport) summary() string {
 	text := r.sentence()
 	if n := r.forever(); n > 0 {
@@ -103,23 +103,23 @@ func (r *lockReport) sentence() string {
 	}
 }
 
-// recoveringSentence is for a lock that is not given to anybody now, whoever has it.
+// recoveringSentence describes a lock that is not granted now, whether it is held or not.
 func (r *lockReport) recoveringSentence() string {
 	recovering, left := r.count(nodeReport.recovers), span(r.opensIn(nodeReport.free))
 	text := fmt.Sprintf("%q cannot be had now, as %d of %d nodes recover (%d needed): ", r.Key, recovering, len(r.Nodes), r.Need)
 	if r.count(func(n nodeReport) bool { return n.toBegin }) > 0 {
-		return text + fmt.Sprintf("enough give new locks %s after the first attempt at a lock; who has it keeps it", left)
+		return text + fmt.Sprintf("enough give new locks %s after the first attempt at a lock; its holder keeps it", left)
 	}
-	return text + fmt.Sprintf("enough give new locks in %s; who has it keeps it", left)
+	return text + fmt.Sprintf("enough give new locks in %s; its holder keeps it", left)
 }
 
-// partialSentence is for a lock that is neither held nor free, as far as can be seen.
+// partialSentence describes a lock that seems to be neither held nor free.
 func (r *lockReport) partialSentence() string {
-	text := fmt.Sprintf("%q is taken on %d of %d nodes, but nobody has the %d needed", r.Key, r.taken(), len(r.Nodes), r.Need)
+	text := fmt.Sprintf("%q is taken on %d of %d nodes, but no owner has the %d needed", r.Key, r.taken(), len(r.Nodes), r.Need)
 	if n := len(r.Nodes) - r.Answered; n > 0 {
 		return text + fmt.Sprintf("; %s did not answer, so it may be held all the same", nodeCount(n))
 	}
-	return text + "; somebody may be about to take it or to release it: ask again"
+	return text + "; an acquire or a release may be in flight: ask again"
 }
 
 func nodeCount(n int) string {

@@ -9,8 +9,8 @@ import (
 	"github.com/quorumlock/quorumlock/clock"
 )
 
-// supervise waits for the command's end, passes signals on to it, and stops it when
-// the lease cannot be relied on any longer.
+// supervise waits for the command's end and passes signals on to it. It stops the command when the lease can no
+// longer be relied on.
 func (h *holder) supervise(ctx context.Context, lease *quorumlock.Lease, command *command) error {
 	expiry, limit := newAlarm(), newAlarm()
 	defer expiry.stop()
@@ -42,8 +42,8 @@ func (h *holder) supervise(ctx context.Context, lease *quorumlock.Lease, command
 	}
 }
 
-// untilNotice is how long it is, without another renewal, until the command has to be
-// told to end: SIGKILL must fall within the lease.
+// untilNotice is the time, without another renewal, until the command must be told to end: SIGKILL must come before
+// the lease ends.
 func (h *holder) untilNotice(lease *quorumlock.Lease) time.Duration {
 	return lease.Remaining() - h.flags.killAfter
 }
@@ -59,8 +59,8 @@ func (h *holder) aboutToBeLost(lease *quorumlock.Lease) string {
 	return fmt.Sprintf("the lease of %s cannot be kept, and ends in %v: %s", quotedKeys(lease.Names()), left, why)
 }
 
-// finished is the result of a command that ended by itself. If the lease had ended
-// before, somebody else may have had the lock meanwhile, whatever the status.
+// finished returns the result of a command that ended by itself. If the lease had ended before, another client may
+// have held the lock meanwhile, whatever the status.
 func (h *holder) finished(lease *quorumlock.Lease, status error) error {
 	err := lease.Err()
 	if err == nil {
@@ -69,9 +69,9 @@ func (h *holder) finished(lease *quorumlock.Lease, status error) error {
 	return &exitError{code: exitLost, err: fmt.Errorf("the command ended when its lease was over already: %w", err)}
 }
 
-// stop ends the command because of what is said, and returns once it is dead.
+// stop prints why, ends the command, and returns once it is dead.
 func (h *holder) stop(lease *quorumlock.Lease, command *command, because string) error {
-	// What was confirmed last holds also where the lease ended early.
+	// The last confirmed validity holds even if the lease ended early.
 	grace := max(0, min(h.flags.killAfter, time.Until(lease.ValidUntil())))
 	h.say("%s", because)
 	h.say("stopping the command: SIGTERM now, SIGKILL in %v", grace.Round(time.Millisecond))
@@ -79,7 +79,7 @@ func (h *holder) stop(lease *quorumlock.Lease, command *command, because string)
 	return &exitError{code: exitLost}
 }
 
-// describe puts how a command ended in words.
+// describe says in words how a command ended.
 func describe(result error) string {
 	if result == nil {
 		return "exit status 0"
@@ -87,16 +87,16 @@ func describe(result error) string {
 	return result.Error()
 }
 
-// alarm rings after a time that counts suspends of the machine, as a lease does.
+// alarm is a timer that counts suspends of the machine, as a lease does.
 type alarm struct {
 	rings chan struct{}
 	timer clock.Timer
 }
 
-// newAlarm makes an alarm that does not ring until it is set.
+// newAlarm makes an alarm that is not set.
 func newAlarm() *alarm { return &alarm{rings: make(chan struct{}, 1)} }
 
-// set has it ring in so long; at once if that is not positive.
+// set makes the alarm ring after d; at once if d is not positive.
 func (a *alarm) set(d time.Duration) {
 	if a.timer != nil {
 		a.timer.Reset(d)

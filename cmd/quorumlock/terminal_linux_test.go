@@ -15,8 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// openTerminal makes a pseudo-terminal: what stands for the user, and the path of what
-// programs see.
+// openTerminal makes a pseudo-terminal. It returns the user's end, and the path of the programs' end.
 func openTerminal(t *testing.T) (user *os.File, path string) {
 	t.Helper()
 	user, err := os.OpenFile("/dev/ptmx", os.O_RDWR|unix.O_NOCTTY, 0)
@@ -35,7 +34,7 @@ func openTerminal(t *testing.T) (user *os.File, path string) {
 	return user, path
 }
 
-// session is the command on a terminal of its own.
+// session is the command on its own terminal.
 type session struct {
 	t    *testing.T
 	user *os.File
@@ -57,7 +56,7 @@ func onTerminal(t *testing.T, cmd *exec.Cmd) *session {
 	return s
 }
 
-// sees reads until the terminal shows something new.
+// sees reads until the terminal shows the text.
 func (s *session) sees(text string) {
 	s.t.Helper()
 	for !bytes.Contains(s.seen, []byte(text)) {
@@ -74,7 +73,7 @@ func (s *session) more() {
 	s.seen = append(s.seen, buf[:n]...)
 }
 
-// number reads the number that stands next, to the end of its line.
+// number reads the number at the end of the current line.
 func (s *session) number() (n int) {
 	s.t.Helper()
 	for !bytes.ContainsRune(s.seen, '\n') {
@@ -119,7 +118,7 @@ func TestCtrlCReachesTheCommandOnce(t *testing.T) {
 }
 
 func TestCtrlCEndsTheCommand(t *testing.T) {
-	// The shell reads by itself: one that has just forked may keep a signal from its child.
+	// The shell reads the line itself: a shell that has just forked may hold back its child's signal.
 	s := onTerminal(t, selfCommand(t, script("echo ready; read x; echo not reached")...))
 	s.sees("ready")
 	s.types(ctrlC)
@@ -134,7 +133,8 @@ func TestCtrlZIsIgnored(t *testing.T) {
 	assert.Zero(t, s.exit())
 }
 
-// Whoever reads the terminal in the background is stopped, and must end all the same.
+// TestSignalEndsACommandThatWaitsForTheTerminal: a background process that reads the terminal is stopped, and must
+// still end.
 func TestSignalEndsACommandThatWaitsForTheTerminal(t *testing.T) {
 	self := selfCommand(t, script(`echo "pid $$"; read x < /dev/tty; echo not reached`)...)
 	cmd := exec.Command("sh", append([]string{"-c", `"$@" </dev/null & echo "parent $!"; wait $!; echo "code $?"`, "sh"}, self.Args...)...)
@@ -153,7 +153,7 @@ func TestSignalEndsACommandThatWaitsForTheTerminal(t *testing.T) {
 	assert.Zero(t, s.exit())
 }
 
-// A script that goes on after quorumlock has the terminal again.
+// TestTerminalIsGivenBack: the calling script has the terminal again after quorumlock.
 func TestTerminalIsGivenBack(t *testing.T) {
 	for name, self := range map[string]*exec.Cmd{
 		"after the command":        selfCommand(t, script(`echo ready; read x`)...),

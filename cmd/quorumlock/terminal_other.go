@@ -7,7 +7,7 @@ import (
 	"os"
 )
 
-// terminal stands for job control, which is a matter of unix.
+// terminal stands for job control, which only Unix has.
 type terminal struct{}
 
 func foregroundTerminal(io.Reader) *terminal { return nil }

@@ -11,16 +11,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// terminal is the one that controls this process, while it has the foreground. All
-// methods do nothing on nil.
+// terminal is the controlling terminal of this process, while the process has the foreground. All methods do nothing
+// on nil.
 type terminal struct {
 	fd int
-	// group is the process group that has the foreground otherwise.
+	// group is the process group that had the foreground before the command.
 	group int
 }
 
-// foregroundTerminal is the terminal that stdin is, or nil if it is none or this
-// process is in the background.
+// foregroundTerminal returns stdin if it is a terminal and this process is in its foreground, and nil otherwise.
 func foregroundTerminal(stdin io.Reader) *terminal {
 	f, ok := stdin.(*os.File)
 	if !ok {
@@ -34,17 +33,15 @@ func foregroundTerminal(stdin io.Reader) *terminal {
 	return t
 }
 
-// lent notes that a command has got the foreground. From the background this process
-// still wants to print, and to take the terminal back; SIGTTOU would stop it for
-// either.
+// lent records that a command has got the foreground. From the background, this process must still print and take the
+// terminal back. SIGTTOU would stop it for either, so it is ignored.
 func (t *terminal) lent() {
 	if t != nil {
 		signal.Ignore(syscall.SIGTTOU)
 	}
 }
 
-// reclaim takes the foreground back from the group of a command that has ended, if it
-// was started and still has it.
+// reclaim takes the foreground back from the group of a command that has ended, if that group still has it.
 func (t *terminal) reclaim(from *os.Process) {
 	if t != nil && from != nil {
 		if now, err := unix.IoctlGetInt(t.fd, unix.TIOCGPGRP); err == nil && now == from.Pid {

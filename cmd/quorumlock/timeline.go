@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// The colours of the actors, as terminals number them.
+// Colours of the actors, as terminals number them.
 const (
 	colourA     = "36" // cyan
 	colourB     = "33" // yellow
@@ -16,7 +16,7 @@ const (
 	colourPlain = ""
 )
 
-// timeline prints what happens, with the time since its start and who does it.
+// timeline prints events with the time since its start and their actor.
 type timeline struct {
 	w      io.Writer
 	began  time.Time
@@ -30,8 +30,7 @@ func newTimeline(w io.Writer) *timeline {
 	return &timeline{w: w, began: time.Now(), colour: wantsColour(w)}
 }
 
-// wantsColour reports whether the output is a terminal whose user has nothing against
-// colours (https://no-color.org).
+// wantsColour reports whether the output is a terminal whose user has not turned colours off (https://no-color.org).
 func wantsColour(w io.Writer) bool {
 	f, ok := w.(*os.File)
 	if !ok || os.Getenv("NO_COLOR") != "" || os.Getenv("TERM") == "dumb" {
@@ -41,7 +40,6 @@ func wantsColour(w io.Writer) bool {
 	return err == nil && info.Mode()&os.ModeCharDevice != 0
 }
 
-// tell prints one event.
 func (t *timeline) tell(actor, colour, format string, args ...any) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -53,7 +51,6 @@ func (t *timeline) tell(actor, colour, format string, args ...any) {
 	fmt.Fprintf(t.w, "%6.2f s  %s  %s\n", elapsed, who, fmt.Sprintf(format, args...))
 }
 
-// chapter prints a heading.
 func (t *timeline) chapter(title string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

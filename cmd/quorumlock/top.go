@@ -19,55 +19,55 @@ import (
 	"github.com/quorumlock/quorumlock/internal/watch"
 )
 
-const topHelp = `Shows who holds which locks, since when and what for, on how many nodes, who waits, and
-how the nodes are: again and again on a terminal, until Ctrl-C; once, as plain text, with
---once or where the output is none. It changes nothing.
+const topHelp = `Shows locks with their holders, purposes, ages, nodes and waiters, and the state of the
+nodes. On a terminal it repeats until Ctrl-C. With --once, or if the output is no
+terminal, it prints plain text once. It changes nothing.
 
-Without names it searches the nodes' keys for locks, --scan keys of each node for each
-picture, from where it stopped. For that the user in the address needs two commands more
-than those who take locks: +scan +hlen. Who may not run them gives the names. Locks are the
-hashes of one field that expire, and whose field looks like the id of an owner.
+Without names it searches the nodes' keys for locks: --scan keys of each node for each
+picture, continuing where it stopped. For that the user in the address needs two more
+commands than programs that take locks: +scan +hlen. Without these rights, give the names.
+A key counts as a lock if it is a hash of one field that expires, and the field looks like
+an owner's id.
 
-  NODES   on how many nodes the lock stands for its holder
-  TTL     how long enough nodes keep it, if it is not renewed
-  HELD    since when, by the clock of the holder. Nodes know that for the first --max-ttl and
-          --max-clock-skew of a lease; of one that is older, ">" is the least that it can be
-  WAIT    how many wait: each client once, unless its waiters are fair; of a semaphore,
-          those who wait for any permit
+  NODES   the number of nodes on which the holder has the lock
+  TTL     how long enough nodes keep the lock without renewal
+  HELD    how long it has been held, by the clock of the holder. Nodes know that for the
+          first --max-ttl plus --max-clock-skew of a lease; ">" marks a lower bound
+  WAIT    the number of waiters: each client counts once, unless its waiters are fair. For
+          a semaphore, the waiters for any permit
 
-With --once it ends with 0, and with 121 if too few nodes answered. --json prints, for
+With --once the exit code is 0, or 121 if too few nodes answered. --json prints, for
 scripts:
 
-  {"need":     how many nodes decide
-   "answered": how many of them answered
+  {"need":     the number of nodes that decide
+   "answered": the number of nodes that answered
    "complete": whether all keys were searched, or none had to be
    "nodes": [{
      "node":       the node's name
      "error":      why it does not answer; "" if it does
-     "latency_ms": how long an answer took
-     "recovering_ms": how long it gives no new locks, see status; 0 if it gives them
-     "locks":      how many of the locks it has
-     "note":       what could not be learnt, and what is unusual
+     "latency_ms": the time that an answer took
+     "recovering_ms": how long it gives no new locks, see status; 0 if it gives locks
+     "locks":      the number of these locks on it
+     "note":       missing information, and anything unusual
    }],
    "locks": [{
      "key":        the lock's name, for status and release
      "semaphore":  the semaphore, if the lock is a permit of one
      "permit":     the number of that permit; -1 if it is none
-     "state":      as that of status
-     "owner":      who holds it, or has it on most nodes if nobody does; "" for nobody
-     "holder":     where the owner runs, as it says: host/process; "" if it does not say
-     "purpose":    what for, as it says
-     "readers":    how many hold it, if it is held by readers
-     "since":      since when (RFC 3339); "" if not known
-     "held_ms":    how long that is
+     "state":      as in status
+     "owner":      its holder, or the owner with the most nodes if it is not held; "" for none
+     "holder":     where the owner runs, as it says: host/process; "" if unknown
+     "purpose":    the purpose, as the owner says
+     "readers":    the number of holders, if they are readers
+     "since":      the begin of the hold (RFC 3339); "" if unknown
+     "held_ms":    the time since then
      "held_at_least": whether it may be longer
-     "ttl_ms":     how long enough nodes keep it, without renewal; -1 for ever
-     "backing":    how many nodes have it for the owner
-     "waiters":    how many wait, at least: 100 is the most that is counted
+     "ttl_ms":     how long enough nodes keep it without renewal; -1 for ever
+     "backing":    the number of nodes on which the owner has it
+     "waiters":    the number of waiters; at most 100 are counted
    }]}
 `
 
-// topFlags are the flags of top.
 type topFlags struct {
 	once, json bool
 	interval   time.Duration
@@ -75,10 +75,10 @@ type topFlags struct {
 	sort       string
 }
 
-// minInterval keeps a view from being a load.
+// minInterval keeps a view from loading the nodes.
 const minInterval = 100 * time.Millisecond
 
-// defaultScan is how many keys of each node one look searches.
+// defaultScan is how many keys of each node one round searches.
 const defaultScan = 10000
 
 func (a *app) topCommand() *cobra.Command {
@@ -99,14 +99,14 @@ func (a *app) topCommand() *cobra.Command {
 	c.Flags().BoolVar(&f.json, "json", false, "print JSON, as described above; only with --once")
 	c.Flags().DurationVar(&f.interval, "interval", 2*time.Second, "how long to wait between two looks")
 	c.Flags().IntVar(&f.scan, "scan", defaultScan,
-		"search so many `keys` of each node for locks at a time; 0 for none, which is the default if names are given")
+		"search this number of `keys` of each node for locks at a time; 0 for none, which is the default if names are given")
 	c.Flags().StringVar(&f.sort, "sort", "name", "list locks by `order`: name, held (longest first), ttl (shortest first), waiters (most first)")
 	orders := slices.Sorted(maps.Keys(topOrders))
 	_ = c.RegisterFlagCompletionFunc("sort", cobra.FixedCompletions(orders, cobra.ShellCompDirectiveNoFileComp)) // the flag is there
 	return c
 }
 
-// checked are the flags, if they make sense.
+// checked validates the flags and sets defaults.
 func (f topFlags) checked(c *cobra.Command, keys []string) (topFlags, error) {
 	if len(keys) > 0 && !c.Flags().Changed("scan") {
 		f.scan = 0
@@ -155,7 +155,7 @@ func (a *app) top(c *cobra.Command, flags topFlags, keys []string) error {
 	return a.printTop(report, f.json)
 }
 
-// watcher is what the flags say.
+// watcher makes a watcher from the flags.
 func (a *app) watcher(c *cobra.Command, f topFlags, keys []string) (*watch.Watcher, error) {
 	if c.Flags().Changed("embedded") {
 		return nil, wrongUsage(c, errors.New("--embedded means nothing here: nodes in memory have no locks of others"))
@@ -174,7 +174,7 @@ func (a *app) watcher(c *cobra.Command, f topFlags, keys []string) (*watch.Watch
 	return watch.New(cfg)
 }
 
-// nothingListed reports whether there are nodes that could be searched, and none of them lets the user.
+// nothingListed reports whether every node that could be searched denies this to the user.
 func nothingListed(facts *watch.Facts) bool {
 	denied := 0
 	for i := range facts.Nodes {
@@ -199,7 +199,7 @@ func (a *app) printTop(r *topReport, asJSON bool) error {
 		_, err = io.WriteString(a.stdout, strings.Join((&topText{}).lines(r), "\n")+"\n")
 	}
 	if err == nil && r.Answered < r.Need {
-		return &exitError{code: exitNoQuorum} // the report says it
+		return &exitError{code: exitNoQuorum} // the report has the reason
 	}
 	return err
 }

@@ -14,7 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// resize gives the terminal another size, of which its programs are told.
+// resize changes the size of the terminal, and signals its programs.
 func (s *session) resize(columns, rows uint16) {
 	s.t.Helper()
 	conn, err := s.user.SyscallConn()
@@ -53,7 +53,7 @@ func TestTopLive(t *testing.T) {
 	assert.Zero(t, s.exit())
 }
 
-// The picture follows the size of the terminal at once, not with the next look.
+// TestTopFollowsTheSize: the picture follows the size of the terminal at once, not in the next round.
 func TestTopFollowsTheSize(t *testing.T) {
 	t.Parallel()
 	servers := newFleet(t, 1)
@@ -67,7 +67,7 @@ func TestTopFollowsTheSize(t *testing.T) {
 	assert.Equal(t, 143, s.exit())
 }
 
-// Ctrl-Z gives the terminal back, and who continues sees the picture again.
+// TestTopIsSuspended: Ctrl-Z restores the terminal, and continuing shows the picture again.
 func TestTopIsSuspended(t *testing.T) {
 	t.Parallel()
 	servers := newFleet(t, 1)
@@ -85,7 +85,7 @@ func TestTopIsSuspended(t *testing.T) {
 	assert.Zero(t, s.exit())
 }
 
-// state is what a process does, as the system calls it.
+// state returns the state of a process, as the kernel names it.
 func state(cmd *exec.Cmd) byte {
 	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", cmd.Process.Pid))
 	if _, rest, ok := bytes.Cut(stat, []byte(") ")); err == nil && ok {

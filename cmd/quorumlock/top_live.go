@@ -12,7 +12,7 @@ import (
 	"golang.org/x/term"
 )
 
-// live shows reports on a terminal, one after the other, until a signal ends it.
+// live shows reports on a terminal until a signal ends it.
 func (a *app) live(ctx context.Context, out *os.File, interval time.Duration, report *topReport, look func(context.Context) *topReport) error {
 	s := &screen{out: out, colour: wantsColour(out)}
 	events := make(chan os.Signal, 16)
@@ -22,9 +22,9 @@ func (a *app) live(ctx context.Context, out *os.File, interval time.Duration, re
 	reports := looks(ctx, interval, look)
 	s.open()
 	defer func() {
-		s.close() // first: a node that hangs may keep a look for a while
+		s.close() // first: a hanging node may delay a round for a while
 		cancel()
-		for range reports { // until nobody looks any more
+		for range reports { // until the channel is closed
 		}
 	}()
 	for {
@@ -46,7 +46,7 @@ func (a *app) live(ctx context.Context, out *os.File, interval time.Duration, re
 	}
 }
 
-// looks delivers a report after each interval. When ctx has ended, it closes the channel.
+// looks delivers a report after each interval. It closes the channel when ctx has ended.
 func looks(ctx context.Context, interval time.Duration, look func(context.Context) *topReport) <-chan *topReport {
 	reports := make(chan *topReport)
 	go func() {
@@ -71,14 +71,13 @@ func looks(ctx context.Context, interval time.Duration, look func(context.Contex
 	return reports
 }
 
-// screen is a terminal that shows one picture at a time. What it showed before comes back when it is
-// closed.
+// screen is a terminal that shows one picture at a time. Closing it restores the previous content.
 type screen struct {
 	out    *os.File
 	colour bool
 }
 
-// What terminals do at these: the alternate screen, no cursor, and no lines that go on in the next.
+// Terminal sequences for the alternate screen, an invisible cursor, and no line wrapping.
 const (
 	enterScreen = "\x1b[?1049h\x1b[?25l\x1b[?7l"
 	leaveScreen = "\x1b[?7h\x1b[?25h\x1b[?1049l"
@@ -90,7 +89,7 @@ const (
 func (s *screen) open()  { fmt.Fprint(s.out, enterScreen) }
 func (s *screen) close() { fmt.Fprint(s.out, leaveScreen) }
 
-// show replaces the picture, in one write: half a picture would flicker.
+// show replaces the picture in one write, because a partial picture would flicker.
 func (s *screen) show(r *topReport) {
 	width, height, err := term.GetSize(int(s.out.Fd()))
 	if err != nil || width <= 0 || height <= 0 {

@@ -4,7 +4,7 @@ package main
 
 import "os"
 
-// screenSignals stands for what unix tells about a terminal.
+// screenSignals is empty: only Unix has signals about a terminal.
 var screenSignals []os.Signal
 
 func (s *screen) signalled(os.Signal) {}

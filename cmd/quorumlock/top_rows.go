@@ -12,7 +12,7 @@ import (
 	"github.com/quorumlock/quorumlock/node"
 )
 
-// topReport is what top --json prints, and topHelp documents: names are never changed, only added.
+// topReport is the output of top --json, which topHelp documents. Names are never changed, only added.
 type topReport struct {
 	Need     int       `json:"need"`
 	Answered int       `json:"answered"`
@@ -27,7 +27,7 @@ type topNode struct {
 	Latency    float64 `json:"latency_ms"`
 	Recovering int64   `json:"recovering_ms"`
 	Locks      int     `json:"locks"`
-	// Note is what could not be learnt, of a node that answers.
+	// Note says what could not be learnt from a node that answers.
 	Note string `json:"note"`
 }
 
@@ -49,9 +49,9 @@ type topLock struct {
 	ttl, held time.Duration
 }
 
-// tenure is since when an owner has had a lock; zero if that cannot be told. Of a lock that was taken
-// too long ago it is only known that it was not later.
-type tenure struct {
+// heldSince is the time since which an owner has held a lock; zero if unknown. For a lock that has been held for very
+// long, it is only an upper bound.
+type heldSince struct {
 	since   time.Time
 	atLeast bool
 }
@@ -59,18 +59,18 @@ type tenure struct {
 // topper makes reports of facts.
 type topper struct {
 	limits node.Limits
-	// given are the locks that are shown also if nobody has them.
+	// given are the locks that are shown even if they are not held.
 	given []string
 	order func(a, b topLock) int
-	// known is since when owners had their locks in the look before, by [tenureKey]: nodes forget the
-	// token of a lock that is held for long.
-	known map[string]tenure
+	// known has the times of the previous round, by [holdKey]: nodes forget the token of a lock that is held for a
+	// long time.
+	known map[string]heldSince
 }
 
-// tenureKey is what a tenure is remembered by.
-func tenureKey(name, owner string) string { return name + "\n" + owner }
+// holdKey identifies the hold of a lock by an owner.
+func holdKey(name, owner string) string { return name + "\n" + owner }
 
-// report says what the facts mean at a time.
+// report interprets the facts at a time.
 func (t *topper) report(now time.Time, facts *watch.Facts) *topReport {
 	r := &topReport{Need: len(facts.Nodes)/2 + 1, Complete: facts.Whole, Locks: []topLock{}}
 	for i := range facts.Nodes {
@@ -80,7 +80,7 @@ func (t *topper) report(now time.Time, facts *watch.Facts) *topReport {
 		}
 		r.Nodes = append(r.Nodes, n)
 	}
-	seen := make(map[string]tenure)
+	seen := make(map[string]heldSince)
 	for _, name := range facts.Names {
 		status := statusOf(name, facts, r.Need)
 		if !slices.Contains(t.given, name) && !lockLike(status) {
@@ -89,7 +89,7 @@ func (t *topper) report(now time.Time, facts *watch.Facts) *topReport {
 		lock := t.lock(now, status, facts, seen)
 		r.Locks = append(r.Locks, lock)
 	}
-	if r.Answered < r.Need { // who has a lock of which nothing was heard may have it still
+	if r.Answered < r.Need { // an unreachable lock may still have its holder
 		maps.Copy(seen, t.known)
 	}
 	t.known = seen
@@ -122,7 +122,7 @@ func newTopNode(n *watch.Node) topNode {
 	return t
 }
 
-// statusOf is what all nodes say about one lock.
+// statusOf combines what all nodes say about one lock.
 func statusOf(name string, facts *watch.Facts, need int) *quorumlock.Status {
 	s := &quorumlock.Status{Names: []string{name}, Need: need}
 	for i := range facts.Nodes {
@@ -136,8 +136,8 @@ func statusOf(name string, facts *watch.Facts, need int) *quorumlock.Status {
 	return s
 }
 
-// lockLike reports whether what was found is a lock, and no other hash of one field: it expires, and
-// the field looks like the id of an owner, this library's or Redisson's.
+// lockLike reports whether a hash of one field is a lock: it expires, and the field looks like an owner id of this
+// library or of Redisson.
 func lockLike(s *quorumlock.Status) bool {
 	for _, n := range s.Nodes {
 		for _, h := range n.Holders {
@@ -150,8 +150,8 @@ func lockLike(s *quorumlock.Status) bool {
 	return false
 }
 
-// lock is what is known of one lock.
-func (t *topper) lock(now time.Time, status *quorumlock.Status, facts *watch.Facts, seen map[string]tenure) topLock {
+// lock describes one lock.
+func (t *topper) lock(now time.Time, status *quorumlock.Status, facts *watch.Facts, seen map[string]heldSince) topLock {
 	name := status.Names[0]
 	report := newLockReport(name, status)
 	l := topLock{Key: name, Permit: -1, State: report.State, Owner: cmp.Or(report.Owner, report.foremost()), Waiters: waiters(name, facts, status.Need)}
@@ -172,14 +172,14 @@ func (t *topper) lock(now time.Time, status *quorumlock.Status, facts *watch.Fac
 	}
 	who := quorumlock.ParseOwner(l.Owner)
 	l.Holder, l.Purpose = who.Holder, who.Purpose
-	tenure := t.tenure(now, &report, l.Owner)
-	seen[tenureKey(name, l.Owner)] = tenure
-	l.held, l.AtLeast = max(0, now.Sub(tenure.since)), tenure.atLeast
-	l.Since, l.Held = tenure.since.UTC().Format(time.RFC3339), l.held.Milliseconds()
+	held := t.heldSince(now, &report, l.Owner)
+	seen[holdKey(name, l.Owner)] = held
+	l.held, l.AtLeast = max(0, now.Sub(held.since)), held.atLeast
+	l.Since, l.Held = held.since.UTC().Format(time.RFC3339), l.held.Milliseconds()
 	return l
 }
 
-// foremost is the owner that most nodes have, of those that none has on enough; "" if there is none.
+// foremost returns the owner with the most nodes, if no owner has enough; "" if there is none.
 func (r *lockReport) foremost() (owner string) {
 	for _, n := range r.Nodes {
 		if n.holdsLock && (owner == "" || r.on(n.Owner) > r.on(owner)) {
@@ -189,8 +189,8 @@ func (r *lockReport) foremost() (owner string) {
 	return owner
 }
 
-// keeps is how long as many nodes as decide keep the lock for an owner, without renewal; of fewer
-// nodes, the one that keeps it longest.
+// keeps is how long enough nodes for a decision keep the lock for an owner, without a renewal. With fewer nodes, it
+// is the longest of their times.
 func (r *lockReport) keeps(owner string) time.Duration {
 	var left []time.Duration
 	for _, n := range r.Nodes {
@@ -208,8 +208,8 @@ func (r *lockReport) keeps(owner string) time.Duration {
 	return left[r.Need-1]
 }
 
-// waiters counts those who wait for a lock: as many as enough nodes know of, or all where fewer answer.
-// Some wait on a few nodes only, or stand there a little longer.
+// waiters counts the waiters for a lock: as many as enough nodes know of, or all if fewer answer. Some waiters are
+// known to a few nodes only, or stay there a little longer.
 func waiters(name string, facts *watch.Facts, need int) int {
 	var counts []int
 	for i := range facts.Nodes {
@@ -225,10 +225,10 @@ func waiters(name string, facts *watch.Facts, need int) int {
 	return counts[min(need, len(counts))-1]
 }
 
-// tenure is since when an owner has the lock: the time in its token, by its own clock. What was known
-// first is best, as nodes forget.
-func (t *topper) tenure(now time.Time, r *lockReport, owner string) tenure {
-	if before, ok := t.known[tenureKey(r.Key, owner)]; ok {
+// heldSince returns the time since which an owner has held the lock: the time in its token, by the owner's clock. An
+// earlier result takes precedence, because nodes forget.
+func (t *topper) heldSince(now time.Time, r *lockReport, owner string) heldSince {
+	if before, ok := t.known[holdKey(r.Key, owner)]; ok {
 		return before
 	}
 	var token uint64
@@ -239,11 +239,11 @@ func (t *topper) tenure(now time.Time, r *lockReport, owner string) tenure {
 	}
 	switch {
 	case token > 0 && token < uint64(now.UnixMicro()):
-		return tenure{since: time.UnixMicro(int64(token))}
+		return heldSince{since: time.UnixMicro(int64(token))}
 	case token > 0 || redissons(owner):
-		return tenure{since: now, atLeast: token == 0}
+		return heldSince{since: now, atLeast: token == 0}
 	default: // nodes forget a token when this has passed since it was made
-		return tenure{since: now.Add(-t.limits.Recovery()), atLeast: true}
+		return heldSince{since: now.Add(-t.limits.Recovery()), atLeast: true}
 	}
 }
 
@@ -252,7 +252,7 @@ func redissons(owner string) bool {
 	return strings.Count(quorumlock.ParseOwner(owner).Client, "-") == 4
 }
 
-// topOrders are the orders in which locks can be listed. Where two are alike, names decide.
+// topOrders are the orders in which locks can be listed. Ties are ordered by name.
 var topOrders = map[string]func(a, b topLock) int{
 	"name":    byName,
 	"held":    then(func(a, b topLock) int { return cmp.Compare(b.held, a.held) }),
@@ -268,7 +268,7 @@ func then(first func(a, b topLock) int) func(a, b topLock) int {
 	return func(a, b topLock) int { return cmp.Or(first(a, b), byName(a, b)) }
 }
 
-// shown is the name that its users know.
+// shown returns the name that the lock's users know.
 func (l *topLock) shown() string {
 	if l.Permit >= 0 {
 		return l.Semaphore

@@ -16,12 +16,12 @@ import (
 	"github.com/quorumlock/quorumlock/node"
 )
 
-// noon is when the looks of these tests are taken.
+// noon is the time of these tests' rounds.
 var noon = time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)
 
 func tokenAt(at time.Time) uint64 { return uint64(at.UnixMicro()) }
 
-// nodesWith are nodes of which each says the same about the locks.
+// nodesWith returns nodes that all say the same about the locks.
 func nodesWith(n int, locks map[string]watch.Lock) (nodes []watch.Node) {
 	for i := range n {
 		nodes = append(nodes, watch.Node{Name: string(rune('x' + i)), Latency: time.Millisecond, Locks: locks})
@@ -59,7 +59,7 @@ func TestTopOfALock(t *testing.T) {
 	assert.Equal(t, 1, r.Nodes[0].Locks)
 }
 
-// Nodes forget the token of a lock that is held for long, and a view remembers it.
+// TestTopRemembersSinceWhen: nodes forget the token of a lock that is held for long, but top remembers it.
 func TestTopRemembersSinceWhen(t *testing.T) {
 	const owner = "C:1 web-1/77"
 	look := func(top *topper, at time.Time, owner string, token uint64) topLock {
@@ -100,7 +100,7 @@ func TestTopOfWhatIsUnusual(t *testing.T) {
 		facts.Nodes[i].Locks = map[string]watch.Lock{
 			"read":     {Holders: []node.Holder{reader("C:1"), reader("D:1")}},
 			slot:       held(slot, "C:9", time.Second, 0),
-			"for ever": held("for ever", "C:3", node.NoExpiry, 0), // no lock of anybody's
+			"for ever": held("for ever", "C:3", node.NoExpiry, 0), // not a lock
 			"text":     held("text", "some field", time.Second, 0),
 		}
 	}
@@ -159,7 +159,7 @@ func TestTopOrders(t *testing.T) {
 	}
 }
 
-// manyLocks is a report with so many locks.
+// manyLocks returns a report with n locks.
 func manyLocks(n int) *topReport {
 	facts := &watch.Facts{Whole: true, Nodes: nodesWith(3, map[string]watch.Lock{})}
 	for i := range n {

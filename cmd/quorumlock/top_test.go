@@ -13,7 +13,7 @@ import (
 	"github.com/quorumlock/quorumlock"
 )
 
-// jsonTop runs top --once --json as a process of its own, and checks the names that scripts rely on.
+// jsonTop runs top --once --json as a separate process, and checks the names that scripts rely on.
 func jsonTop(t *testing.T, args ...string) (locks, nodes map[string]map[string]any, report map[string]any) {
 	t.Helper()
 	out, err := selfCommand(t, append([]string{"top", "--once", "--json"}, args...)...).Output()
@@ -89,7 +89,7 @@ func TestTopOnce(t *testing.T) {
 	holder.reply()
 }
 
-// requireKeys waits until all servers have the keys: a lock is held before the slowest has answered.
+// requireKeys waits until all servers have the keys: a lock is held before the slowest server has answered.
 func requireKeys(t *testing.T, servers fleet, keys ...string) {
 	t.Helper()
 	for _, s := range servers {
@@ -97,7 +97,7 @@ func requireKeys(t *testing.T, servers fleet, keys ...string) {
 	}
 }
 
-// Who takes locks may not list keys, and is told what to do.
+// TestTopWithTheRightsOfPrograms: a user with only the rights of programs may not list keys, and gets advice.
 func TestTopWithTheRightsOfPrograms(t *testing.T) {
 	t.Parallel()
 	servers := newFleet(t, 3)

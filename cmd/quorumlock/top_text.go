@@ -13,27 +13,27 @@ import (
 	"github.com/quorumlock/quorumlock/node"
 )
 
-// topText lays a report out.
+// topText lays out a report.
 type topText struct {
-	// width and height are those of the screen; 0 for no bound.
+	// width and height are the size of the screen; 0 for no bound.
 	width, height int
 	colour        bool
 }
 
-// mostName is how many letters of a lock's name a screen shows, so that the rest has a place beside it.
+// mostName limits the letters of a lock's name on a screen, to leave room for the other columns.
 const mostName = 40
 
-// line is a line of text, and the colour that it has as a whole.
+// line is a line of text and its colour.
 type line struct{ text, colour string }
 
-// The colours of lines, as terminals number them.
+// Colours of lines, as terminals number them.
 const (
 	colourHeading = "1"
 	colourBad     = "31"
 	colourUneasy  = "33"
 )
 
-// lines are the report, with the locks cut off where the screen ends.
+// lines returns the report's lines. It cuts off the locks where the screen ends.
 func (t *topText) lines(r *topReport) []string {
 	all := append([]line{{topSummary(r), colourHeading}, {}}, t.nodes(r)...)
 	all = append(all, line{})
@@ -65,7 +65,7 @@ func (t *topText) painted(l line) string {
 	return "\x1b[" + l.colour + "m" + text + "\x1b[0m"
 }
 
-// shortenedTo cuts text that is longer than so many letters, and lets that be seen.
+// shortenedTo cuts longer text to the given number of letters, with a mark.
 func shortenedTo(text string, letters int) string {
 	if utf8.RuneCountInString(text) <= letters {
 		return text
@@ -148,10 +148,10 @@ func (t *topText) row(l *topLock, nodes int) []string {
 	if l.ttl == node.NoExpiry {
 		ttl = "never ends"
 	}
-	return []string{name, fmt.Sprintf("%d/%d", l.Backing, nodes), ttl, l.tenure(), wait, l.who(), orDash(escaped(l.Purpose))}
+	return []string{name, fmt.Sprintf("%d/%d", l.Backing, nodes), ttl, l.heldText(), wait, l.who(), orDash(escaped(l.Purpose))}
 }
 
-func (l *topLock) tenure() string {
+func (l *topLock) heldText() string {
 	text := l.held.Truncate(time.Second).String()
 	switch {
 	case l.Since == "":
@@ -163,7 +163,7 @@ func (l *topLock) tenure() string {
 	}
 }
 
-// who says who has the lock: where it runs, or else its id.
+// who describes the holder: where it runs, or else its id.
 func (l *topLock) who() string {
 	who := escaped(l.Holder)
 	switch {
@@ -180,7 +180,7 @@ func (l *topLock) who() string {
 	return who
 }
 
-// table lays rows out in columns.
+// table lays out rows in columns.
 func table(rows [][]string, colours []string) []line {
 	var text bytes.Buffer
 	w := tabwriter.NewWriter(&text, 0, 0, 2, ' ', 0)

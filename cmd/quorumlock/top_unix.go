@@ -7,10 +7,10 @@ import (
 	"syscall"
 )
 
-// screenSignals are those that concern a screen: another size, Ctrl-Z, and what comes after that.
+// screenSignals are the signals that concern a screen: resize, Ctrl-Z, and continue.
 var screenSignals = []os.Signal{syscall.SIGWINCH, syscall.SIGTSTP, syscall.SIGCONT}
 
-// signalled does what one of them asks for, but for the picture, which follows.
+// signalled handles such a signal. The caller draws the picture afterwards.
 func (s *screen) signalled(sig os.Signal) {
 	switch sig {
 	case syscall.SIGTSTP:

@@ -23,18 +23,18 @@ func (a *app) versionCommand() *cobra.Command {
 	}
 }
 
-// release is the version where the build cannot know it: of a source without its repository,
+// release is the version of a build that cannot know it, from a source without its repository:
 //
 //	go build -ldflags "-X main.release=v1.2.3" ./cmd/quorumlock
 var release string
 
-// version is the number and what the command was built with.
+// version returns the version number and the toolchain of the build.
 func version() string {
 	return fmt.Sprintf("quorumlock %s %s %s/%s", number(), runtime.Version(), runtime.GOOS, runtime.GOARCH)
 }
 
-// number is what the build was told, or else knows of itself: a release's number where it was
-// installed as one, otherwise one made from the commit.
+// number returns the number set at build time, or else the module's version: a release's number if it was installed
+// as one, otherwise a pseudo-version of the commit.
 func number() string {
 	if release != "" {
 		return release

@@ -9,7 +9,7 @@ import (
 // Sizes, in pixels.
 const (
 	width     = 860
-	left      = 96 // where time begins
+	left      = 96 // x of time 0
 	right     = 24
 	top       = 44
 	rowHeight = 30
@@ -19,8 +19,8 @@ const (
 	lineGap   = 19
 )
 
-// palette has a colour for each class, for light and dark surroundings. The picture has a background
-// of its own, so it is readable on any.
+// palette has a colour for each class, for light and dark surroundings. The picture has its own background, so it is
+// readable everywhere.
 var palette = []struct{ class, light, dark string }{
 	{"panel", "#ffffff", "#0d1117"},
 	{"text", "#1f2328", "#e6edf3"},
@@ -31,7 +31,7 @@ var palette = []struct{ class, light, dark string }{
 	{"line", "#59636e", "#9198a1"},
 }
 
-// draw makes the picture.
+// draw returns the picture as SVG.
 func draw() string {
 	notes, noteLines := captions()
 	bottom := top + len(clients)*rowHeight + gap + len(servers)*rowHeight + 16
@@ -65,7 +65,7 @@ func draw() string {
 	return b.String()
 }
 
-// x is where a time of the story is.
+// x returns the position of a time of the story.
 func x(at float64) float64 { return left + at*(width-left-right)/end }
 
 func (r row) draw(b *strings.Builder, y int) {
@@ -73,7 +73,7 @@ func (r row) draw(b *strings.Builder, y int) {
 	for _, s := range r.spans {
 		inset := 0
 		if s.kind == heldByA && s.text == "A, put back" {
-			inset = 3 // within the recovery
+			inset = 3 // of the hatching in a recovery
 		}
 		fmt.Fprintf(b, `<rect class="%s" x="%g" y="%d" width="%g" height="%d" rx="4"/>`+"\n", s.kind, x(s.from)+1, y+inset, x(s.to)-x(s.from)-2, barHeight-2*inset)
 		if s.text != "" {
@@ -85,7 +85,7 @@ func (r row) draw(b *strings.Builder, y int) {
 	}
 }
 
-// label is the class of the text on a span.
+// label returns the class of the text on a span.
 func (k kind) label() string {
 	if k == heldByA || k == heldByB {
 		return "on"
@@ -98,7 +98,7 @@ type caption struct {
 	text   string
 }
 
-// captions are what the marks say, in lines that fit.
+// captions returns the texts of the marks, broken into lines.
 func captions() (lines []caption, n int) {
 	for i, m := range marks {
 		line := fmt.Sprintf("%d  ", i+1)
@@ -128,7 +128,7 @@ func style() string {
 	return b.String()
 }
 
-// colours are the rules of one palette.
+// colours returns the CSS rules of one palette.
 func colours(pick func(light, dark string) string) string {
 	c := map[string]string{}
 	for _, p := range palette {

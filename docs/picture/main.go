@@ -1,5 +1,5 @@
-// Command picture draws docs/picture/lock.svg, the picture in the README: what five servers, one holder
-// and one who waits do while servers fail.
+// Command picture draws docs/picture/lock.svg, the picture in the README: five servers, one holder and one waiter,
+// while servers fail.
 package main
 
 import (

@@ -34,7 +34,7 @@ func TestWellFormed(t *testing.T) {
 	require.Greater(t, elements, 40)
 }
 
-// Every text is readable on what it stands on, by the contrast that WCAG asks for.
+// TestContrast checks each text against its background, by the contrast that WCAG demands.
 func TestContrast(t *testing.T) {
 	light, dark := map[string]string{}, map[string]string{}
 	for _, p := range palette {
@@ -69,8 +69,8 @@ func luminance(t *testing.T, colour string) float64 {
 	return 0.2126*linear(r) + 0.7152*linear(g) + 0.0722*linear(b)
 }
 
-// The story keeps to the rules: whoever holds the lock has a majority of the servers at any time, and never
-// do two.
+// TestStory checks that the story keeps the rules: the holder always has a majority of the servers, and there are
+// never two holders.
 func TestStory(t *testing.T) {
 	for step := range end * 10 {
 		at := float64(step)/10 + 0.05

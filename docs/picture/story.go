@@ -1,6 +1,6 @@
 package main
 
-// kind is what a span of time is filled with.
+// kind is the meaning of a span, which decides its fill.
 type kind string
 
 const (
@@ -24,7 +24,7 @@ type row struct {
 	spans []span
 }
 
-// mark is a moment, and what happens then.
+// mark is a moment of the story, with its caption.
 type mark struct {
 	at   float64
 	text string
@@ -56,7 +56,7 @@ var (
 		{1, "A has the lock on all five servers. Three would do."},
 		{3.5, "Server 2 restarts without its memory. It gives nothing new until all that it may have forgotten has run out; A's renewal puts the lock back."},
 		{8, "Server 5 is cut off. A does not notice: four of five back its lease."},
-		{12, "A releases the lock. B, first in line, is woken and has it at once, with a larger token. What comes back is filled by renewals."},
-		{19, "If ever too few servers back a lease, its context ends before anybody else can have the lock."},
+		{12, "A releases the lock. B, first in line, is woken and acquires it at once, with a larger token. Renewals put the lock on servers that came back."},
+		{19, "If too few servers back a lease, its context ends before another client can acquire the lock."},
 	}
 )

@@ -1,8 +1,8 @@
-// Command basic holds a lock while it works. Give it the addresses of an odd number of
-// Redis servers, or nothing for three in-memory nodes.
+// Command basic holds a lock while it works. Give it the addresses of an odd number of Redis servers, or none for
+// three in-memory nodes.
 //
-// Who sets up the servers runs "quorumlock init --nodes a,b,c" once; otherwise new ones
-// give no locks for their first eleven seconds in use.
+// The operator of new servers runs "quorumlock init --nodes a,b,c" once. Otherwise they grant no locks during their
+// first eleven seconds in use.
 package main
 
 import (
@@ -19,7 +19,7 @@ import (
 )
 
 func main() {
-	// Ctrl-C ends the work, and the lock is given back before the program ends.
+	// Ctrl-C ends the work, and the lock is released before the program ends.
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	err := run(ctx, os.Args[1:])
 	stop()
@@ -42,7 +42,7 @@ func run(ctx context.Context, addresses []string) error {
 	defer func() { _ = client.Close(context.WithoutCancel(ctx)) }()
 
 	return client.RedLock("nightly-report").Do(ctx, func(ctx context.Context) error {
-		fmt.Println("working, and nobody else is")
+		fmt.Println("working, and no other process is")
 		select {
 		case <-time.After(time.Second): // the work
 			fmt.Println("done")
@@ -53,8 +53,7 @@ func run(ctx context.Context, addresses []string) error {
 	})
 }
 
-// configFor uses in-memory nodes where no address is given. They are within this
-// process: good for a first look, and for nothing else.
+// configFor uses in-memory nodes if there are no addresses. They exist only in this process, for a first look.
 func configFor(addresses []string) quorumlock.Config {
 	if len(addresses) > 0 {
 		return quorumlock.Config{Addresses: addresses}

@@ -1,5 +1,5 @@
-// Package faults shows how to put a service of your own under faults: this is the service,
-// and service_test.go the test.
+// Package faults shows how to test a service of your own under faults. This file is the service, and service_test.go
+// the test.
 package faults
 
 import (
@@ -10,7 +10,7 @@ import (
 	"github.com/quorumlock/quorumlock/fence"
 )
 
-// Ledger is what the service writes to: a table in real life.
+// Ledger is the resource that the service writes to: in practice, a table.
 type Ledger struct {
 	gate  fence.Gate
 	mu    sync.Mutex
@@ -27,20 +27,20 @@ func (l *Ledger) Write(token uint64) error {
 	})
 }
 
-// Count is how many lines there are.
+// Count returns the number of lines.
 func (l *Ledger) Count() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return len(l.Lines)
 }
 
-// Service writes to the ledger again and again, one instance at a time.
+// Service writes to the ledger repeatedly, one instance at a time.
 type Service struct {
 	Client *quorumlock.Client
 	Ledger *Ledger
 }
 
-// Run works until ctx ends. A lock that cannot be had now, or is lost, is wanted again.
+// Run works until ctx ends. If it cannot acquire the lock, or loses it, it tries again.
 func (s *Service) Run(ctx context.Context) {
 	lock := s.Client.RedLock("ledger")
 	for ctx.Err() == nil {

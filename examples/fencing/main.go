@@ -1,7 +1,6 @@
-// Command fencing shows what a fencing token is for. A holder of a lock is paused for
-// longer than its lease lasts, and then writes: first to a table that does not look at
-// tokens, where it wipes out what another holder wrote, then to one that does, and
-// refuses it. It needs no server.
+// Command fencing shows the purpose of a fencing token. A lock holder is paused for longer than its lease lasts, and
+// then writes. A table that does not check tokens accepts the write, which destroys another holder's. A table that
+// checks tokens refuses it. The program needs no server.
 package main
 
 import (
@@ -26,8 +25,7 @@ func main() {
 	}
 }
 
-// run fails if anything comes out other than it should, above all if the table with
-// tokens admits the late write.
+// run fails on any unexpected result, above all if the table with tokens admits the late write.
 func run(ctx context.Context, out io.Writer) error {
 	fmt.Fprintln(out, "alice is to deposit 10, and bob 50, on an account with 100.")
 	fmt.Fprintln(out, "\nWithout the token:")
@@ -48,7 +46,7 @@ func withoutToken(ctx context.Context, out io.Writer) error {
 	if err := s.lateDeposit(ctx, table); err != nil {
 		return err
 	}
-	return s.conclude(ctx, 110, "bob's 50 are lost, and nobody was told.")
+	return s.conclude(ctx, 110, "bob's 50 are lost, and no error said so.")
 }
 
 func withToken(ctx context.Context, out io.Writer) error {
@@ -64,7 +62,7 @@ func withToken(ctx context.Context, out io.Writer) error {
 	case !errors.Is(err, fence.ErrStale):
 		return err
 	}
-	// What she read is out of date, so she starts again from the lock.
+	// The value that she read is out of date, so she starts again by acquiring the lock.
 	if err := s.alice.deposit(ctx, table, 10, nil); err != nil {
 		return err
 	}

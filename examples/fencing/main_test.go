@@ -47,8 +47,8 @@ func TestLateDeposit(t *testing.T) {
 	}
 }
 
-// Bob has only read when alice wakes up. If his read had not shown his token, she would
-// be admitted, and he would wipe out her deposit.
+// TestReadShowsTheToken: bob has only read when alice wakes up. If his read had not shown his token, she would be
+// admitted, and he would overwrite her deposit.
 func TestReadShowsTheToken(t *testing.T) {
 	s := tell(t)
 	table := fencedTable{s.db}

@@ -9,8 +9,8 @@ import (
 	"github.com/quorumlock/quorumlock/fence"
 )
 
-// The statements that insert, from the documentation of package fence, as an engine
-// understands them; those that update are in table.go.
+// The inserting statements from the documentation of package fence, in SQLite's dialect. Those that update are in
+// table.go.
 const (
 	upsertAccount = `INSERT INTO accounts (id, balance, token) VALUES (?, ?, ?)
 		ON CONFLICT (id) DO UPDATE SET balance = excluded.balance, token = excluded.token
@@ -20,7 +20,7 @@ const (
 		WHERE excluded.token >= fences.token`
 )
 
-// attempts are made one after the other, against a row that does not exist at first.
+// attempts run one after the other, against a row that does not exist at first.
 var attempts = []struct {
 	token uint64
 	want  error
@@ -57,7 +57,7 @@ func TestFenceOfATransaction(t *testing.T) {
 	}
 }
 
-// moveAll stands for work on several rows: only its first statement knows of the token.
+// moveAll stands for work on several rows: only its first statement compares the token.
 func moveAll(t *testing.T, db *sql.DB, token uint64, balance int) error {
 	t.Helper()
 	tx, err := db.BeginTx(t.Context(), nil)

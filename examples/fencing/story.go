@@ -13,8 +13,7 @@ import (
 	"github.com/quorumlock/quorumlock/node"
 )
 
-// story is a table, and two who write to it. They share the nodes and the table and
-// nothing else, as processes on two machines would.
+// story is a table and its two writers. They share only the nodes and the table, as processes on two machines would.
 type story struct {
 	out        io.Writer
 	db         *sql.DB
@@ -41,8 +40,7 @@ func newStory(ctx context.Context, out io.Writer) (*story, error) {
 	return &story{out: out, db: db, alice: alice, bob: bob}, nil
 }
 
-// newNodes makes in-memory nodes, in the place of servers, and opens them, as who sets up
-// new servers does once with quorumlock init.
+// newNodes makes in-memory nodes, in place of servers, and opens them, as an operator does once with quorumlock init.
 func newNodes(ctx context.Context) ([]node.Node, error) {
 	var nodes []node.Node
 	for _, name := range []string{"n1", "n2", "n3"} {
@@ -58,16 +56,16 @@ func (s *story) close(ctx context.Context) {
 	_ = s.db.Close()
 }
 
-// lateDeposit is a deposit by alice who is paused between her read and her write, until
-// her lease is over. Bob's deposit falls into that time. It returns what became of hers.
+// lateDeposit is a deposit by alice, who is paused between her read and her write until her lease has ended. Bob
+// deposits meanwhile. It returns the error of alice's deposit.
 func (s *story) lateDeposit(ctx context.Context, t table) error {
 	var meanwhile error
 	err := s.alice.deposit(ctx, t, 10, func(lease *quorumlock.Lease) {
-		// She may well have looked at her lease: the pause comes after the look.
+		// Alice may have checked her lease: the pause comes after the check.
 		s.alice.says("is paused; her lease has %v left", lease.Remaining().Round(100*time.Millisecond))
 		<-lease.Context().Done()
 		meanwhile = s.bob.deposit(ctx, t, 50, nil)
-		s.alice.says("goes on where she was; what became of her lease: %v", lease.Err())
+		s.alice.says("continues; her lease: %v", lease.Err())
 	})
 	if meanwhile != nil {
 		return fmt.Errorf("bob: %w", meanwhile)
@@ -75,7 +73,7 @@ func (s *story) lateDeposit(ctx context.Context, t table) error {
 	return err
 }
 
-// conclude compares what the table has with what it should have.
+// conclude compares the table's balance with the correct one.
 func (s *story) conclude(ctx context.Context, want int, moral string) error {
 	row, err := readRow(ctx, s.db)
 	if err != nil {
@@ -88,7 +86,7 @@ func (s *story) conclude(ctx context.Context, want int, moral string) error {
 	return nil
 }
 
-// holder is one of those who take the lock.
+// holder is one of the lock's clients.
 type holder struct {
 	name   string
 	client *quorumlock.Client
@@ -107,11 +105,9 @@ func newHolder(name string, nodes []node.Node, out io.Writer) (*holder, error) {
 	return &holder{name: name, client: client, out: out}, nil
 }
 
-// deposit adds to the balance under the lock. If pause is not nil it is called between
-// the read and the write.
+// deposit adds to the balance under the lock. If pause is not nil, it is called between the read and the write.
 func (h *holder) deposit(ctx context.Context, t table, amount int, pause func(*quorumlock.Lease)) error {
-	// Nobody renews the lease of a process that is paused as a whole. Here only its work
-	// is, so renewal is off.
+	// If a whole process is paused, its lease is not renewed. Here only its work is paused, so renewal is off.
 	lease, err := h.client.RedLock(account).With(quorumlock.LockOptions{Fixed: true}).Acquire(ctx)
 	if err != nil {
 		return err

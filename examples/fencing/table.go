@@ -10,16 +10,16 @@ import (
 	"github.com/quorumlock/quorumlock/fence"
 )
 
-// account is the row that all is about, and the name of the lock that guards it.
+// account is the row of the story, and the name of the lock that guards it.
 const account = "account-7"
 
-// table is how holders get at the balance.
+// table is a holder's access to the balance.
 type table interface {
 	read(ctx context.Context, token uint64) (balance int, err error)
 	write(ctx context.Context, token uint64, balance int) error
 }
 
-// plainTable takes what comes.
+// plainTable accepts every write.
 type plainTable struct{ db *sql.DB }
 
 func (t plainTable) read(ctx context.Context, _ uint64) (balance int, err error) {
@@ -32,12 +32,12 @@ func (t plainTable) write(ctx context.Context, _ uint64, balance int) error {
 	return err
 }
 
-// fencedTable refuses everyone whose token is smaller than the largest seen. It is the
-// same table: the difference is in the statements.
+// fencedTable refuses tokens that are smaller than the largest seen. It is the same table; only the statements
+// differ.
 type fencedTable struct{ db *sql.DB }
 
-// read shows the token, so that from here on nobody with an older one can write: what
-// is read stays true until this holder writes, or a later one comes.
+// read shows the token. From then on, no holder with an older token can write. So the value stays current until this
+// holder or a later one writes.
 func (t fencedTable) read(ctx context.Context, token uint64) (balance int, err error) {
 	err = t.db.QueryRowContext(ctx,
 		"UPDATE accounts SET token = ? WHERE id = ? AND token <= ? RETURNING balance",
@@ -48,8 +48,7 @@ func (t fencedTable) read(ctx context.Context, token uint64) (balance int, err e
 	return balance, err
 }
 
-// write compares and writes in one statement: between two there would be room for
-// another pause.
+// write compares and writes in one statement. Two statements would leave room for another pause.
 func (t fencedTable) write(ctx context.Context, token uint64, balance int) error {
 	err := fence.Check(t.db.ExecContext(ctx,
 		"UPDATE accounts SET balance = ?, token = ? WHERE id = ? AND token <= ?",
@@ -60,7 +59,7 @@ func (t fencedTable) write(ctx context.Context, token uint64, balance int) error
 	return err
 }
 
-// explain tells a stale token from a row that does not exist.
+// explain distinguishes a stale token from a missing row.
 func (t fencedTable) explain(ctx context.Context, token uint64) error {
 	return fence.Explain(token, t.db.QueryRowContext(ctx, "SELECT token FROM accounts WHERE id = ?", account))
 }
@@ -81,7 +80,7 @@ func openTable(ctx context.Context) (*sql.DB, error) {
 	return db, nil
 }
 
-// row is what the table has of the account.
+// row is the table's row of the account.
 type row struct {
 	balance int
 	token   uint64

@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// variables are what Grafana puts into a query.
+// variables are the values that Grafana puts into a query.
 var variables = strings.NewReplacer("$__rate_interval", "5m", `"$job"`, `".*"`, `"$group"`, `".*"`)
 
 type dashboard struct {
@@ -70,7 +70,7 @@ func TestTheDashboardAsksForWhatThereIs(t *testing.T) {
 	}
 }
 
-// cutPart takes off what makes the name of a histogram that of one of its series.
+// cutPart splits the name of a histogram's series into the histogram and the suffix.
 func cutPart(metric string) (name, part string, ok bool) {
 	for _, part := range []string{"_bucket", "_sum", "_count"} {
 		if name, ok := strings.CutSuffix(metric, "_seconds"+part); ok {

@@ -11,13 +11,13 @@ import (
 	"go.opentelemetry.io/otel/sdk/trace"
 )
 
-// longest is an exporter of spans that keeps the longest: the one that somebody would look for.
+// longest is a span exporter that keeps only the longest span, the most interesting one.
 type longest struct {
 	mu   sync.Mutex
 	span trace.ReadOnlySpan
 }
 
-// ExportSpans looks at spans that have ended.
+// ExportSpans receives spans that have ended.
 func (l *longest) ExportSpans(_ context.Context, spans []trace.ReadOnlySpan) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()

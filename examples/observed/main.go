@@ -1,7 +1,6 @@
-// Command observed runs a small service whose locks are measured and traced with OpenTelemetry, and
-// shows the numbers. Its nodes are in memory, so it needs no server: they fail, and forget,
-// and a lease is lost, within ten seconds. With -listen it goes on and on, and serves the metrics to
-// a Prometheus.
+// Command observed runs a small service whose locks are measured and traced with OpenTelemetry, and prints the
+// numbers. Its nodes are in memory, so it needs no server. Within ten seconds, nodes fail and forget, and a lease is
+// lost. With -listen it repeats that forever, and serves the metrics to a Prometheus.
 package main
 
 import (
@@ -44,7 +43,7 @@ func start(ctx context.Context, listen string, out io.Writer) error {
 	return serve(ctx, listen, t, out)
 }
 
-// serve has the story told again and again, for somebody who looks at the dashboard.
+// serve repeats the story, for a reader of the dashboard.
 func serve(ctx context.Context, listen string, t *telemetry, out io.Writer) error {
 	l, err := net.Listen("tcp", listen)
 	if err != nil {

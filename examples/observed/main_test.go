@@ -15,7 +15,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// story tells it in virtual time, and is what Prometheus would scrape afterwards.
+// story runs the story in virtual time, and returns the resulting metrics.
 func story(t *testing.T) (series scraped) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -33,7 +33,7 @@ func TestTheStoryShowsInTheNumbers(t *testing.T) {
 		require.NoError(t, start(t.Context(), "", &out))
 		lines := make(map[string]string)
 		for line := range strings.Lines(out.String()) {
-			// The value is the last column, but for histograms.
+			// The value is the last column, except for histograms.
 			fields := strings.Fields(line)
 			if len(fields) > 1 {
 				lines[strings.Join(fields[:len(fields)-1], " ")] = fields[len(fields)-1]

@@ -9,8 +9,8 @@ import (
 	dto "github.com/prometheus/client_model/go"
 )
 
-// show prints what Prometheus would scrape, of histograms how many measurements there were and what
-// they were on average, and the longest span.
+// show prints the metrics that Prometheus would scrape, and the longest span. For a histogram, it prints the count
+// and the average.
 func (t *telemetry) show(out io.Writer) error {
 	families, err := t.registry.Gather()
 	if err != nil {
@@ -29,7 +29,7 @@ func (t *telemetry) show(out io.Writer) error {
 	return nil
 }
 
-// labelsOf are those of a series, but for who measured it.
+// labelsOf formats the labels of a series, without the instrumentation scope.
 func labelsOf(m *dto.Metric) string {
 	var all []string
 	for _, l := range m.GetLabel() {

@@ -13,17 +13,17 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// scraped is what Prometheus finds after the story: for each series its labels, and their values.
+// scraped is the metrics after the story: for each series its labels, and their values.
 type scraped map[string]map[string][]string
 
-// scrape takes the names as the exporter made them, and those that Prometheus makes of a histogram.
+// scrape returns the exporter's names, and the names that Prometheus derives from a histogram.
 func scrape(t *testing.T, tel *telemetry) scraped {
 	t.Helper()
 	families, err := tel.registry.Gather()
 	require.NoError(t, err)
 	all := make(scraped)
 	for _, f := range families {
-		// What Prometheus itself adds to all that it scrapes.
+		// The labels that Prometheus itself adds.
 		found := map[string][]string{"job": {"service"}, "instance": {"localhost:9464"}}
 		for _, m := range f.GetMetric() {
 			for _, l := range m.GetLabel() {

@@ -25,15 +25,15 @@ const (
 	skew      = 100 * time.Millisecond
 )
 
-// service writes invoices, one worker at a time each, and a report, which one instance has for as long
-// as it can.
+// service writes invoices, which several workers share, and a report, which one instance writes for as long as it
+// can.
 type service struct {
 	nodes   []*node.Memory
 	clients []*quorumlock.Client
 }
 
-// newService starts new nodes, and the instances, which share the hooks: in real life each is a
-// process, and has its own.
+// newService starts new nodes and the instances. The instances share the hooks; in practice, each is a process with
+// its own.
 func newService(ctx context.Context, hooks quorumlock.Hooks) (*service, error) {
 	s := &service{}
 	cfg := quorumlock.Config{
@@ -58,14 +58,14 @@ func newService(ctx context.Context, hooks quorumlock.Hooks) (*service, error) {
 	return s, nil
 }
 
-// close ends the instances. What was on nodes that were down has run out by itself.
+// close ends the instances. Locks on nodes that were down have expired by themselves.
 func (s *service) close(ctx context.Context) {
 	for _, c := range s.clients {
 		_ = c.Close(context.WithoutCancel(ctx))
 	}
 }
 
-// run has everybody work while the story is told.
+// run runs all instances during the story.
 func (s *service) run(ctx context.Context) error {
 	working, stop := context.WithCancel(ctx)
 	var all sync.WaitGroup
@@ -81,7 +81,7 @@ func (s *service) run(ctx context.Context) error {
 	return err
 }
 
-// write writes one invoice after the other. If a lock cannot be had in time, it takes another.
+// write writes one invoice after the other. If it cannot acquire a lock in time, it takes another.
 func write(ctx context.Context, c *quorumlock.Client) {
 	for ctx.Err() == nil {
 		waiting, cancel := context.WithTimeout(ctx, ttl)
@@ -97,7 +97,7 @@ func write(ctx context.Context, c *quorumlock.Client) {
 	}
 }
 
-// report writes the report while this instance has the lock, and wants it again if it is lost.
+// report writes the report while this instance holds the lock, and tries again if the lock is lost.
 func report(ctx context.Context, c *quorumlock.Client) {
 	for ctx.Err() == nil {
 		err := c.RedLock("report").Do(ctx, func(ctx context.Context) error {
@@ -110,7 +110,7 @@ func report(ctx context.Context, c *quorumlock.Client) {
 	}
 }
 
-// hang has a lock for longer than it may.
+// hang holds a lock for longer than its limit.
 func hang(ctx context.Context, c *quorumlock.Client) {
 	lease, err := c.RedLock("export").With(quorumlock.LockOptions{MaxHold: ttl / 2}).Acquire(ctx)
 	if err == nil {
@@ -119,11 +119,11 @@ func hang(ctx context.Context, c *quorumlock.Client) {
 	}
 }
 
-// tell tells the story: what happens to the nodes.
+// tell runs the story: the faults of the nodes.
 func (s *service) tell(ctx context.Context) error {
 	latch := s.clients[0].Latch("started")
 	if _, err := latch.Count(ctx); !errors.Is(err, quorumlock.ErrLatchNotSet) {
-		return fmt.Errorf("a latch that nobody has set: %w", err)
+		return fmt.Errorf("a latch that is not set: %w", err)
 	}
 	if err := latch.Set(ctx, 1); err != nil {
 		return err
@@ -135,7 +135,7 @@ func (s *service) tell(ctx context.Context) error {
 		func() { hang(ctx, s.clients[0]) }, // all is well with the nodes, and a worker takes too long
 		func() { s.stop(4) },               // one fails: leases have less to spare
 		func() { s.forget(4) },             // it comes back with nothing, and recovers
-		func() { s.stop(0, 1) },            // two fail: leases live on what is left
+		func() { s.stop(0, 1) },            // two fail: leases live on the rest
 		func() { s.stop(2) },               // no quorum: the report is lost
 		func() { s.start(0, 1, 2) },
 	} {
@@ -162,7 +162,7 @@ func (s *service) forget(i int) {
 	s.nodes[i].Start()
 }
 
-// pause waits, or until ctx ends.
+// pause waits for d, or until ctx ends.
 func pause(ctx context.Context, d time.Duration) {
 	select {
 	case <-time.After(d):

@@ -13,8 +13,8 @@ import (
 	quorumotel "github.com/quorumlock/quorumlock/otel"
 )
 
-// telemetry is where metrics and spans go: a registry that Prometheus scrapes, and, in the place of a
-// collector, the longest span.
+// telemetry receives metrics and spans: a registry that Prometheus scrapes, and the longest span in place of a
+// collector.
 type telemetry struct {
 	registry *prometheus.Registry
 	longest  longest
@@ -41,7 +41,7 @@ func kind(name string) string {
 	return group
 }
 
-// watch tells the story once, and has it measured.
+// watch runs the story once, and measures it.
 func (t *telemetry) watch(ctx context.Context) error {
 	s, err := newService(ctx, t.hooks)
 	if err != nil {

@@ -1,3 +1,3 @@
-// Package recipes has common uses of locks: one leader, jobs that run once, migrations of a database. They
-// are told in docs/recipes.md, and tested here.
+// Package recipes has common uses of locks: one leader, jobs that run once, database migrations. docs/recipes.md
+// explains them, and the tests run them.
 package recipes

@@ -9,7 +9,7 @@ import (
 	"github.com/quorumlock/quorumlock/election"
 )
 
-// Scheduler has one of all processes that call it look for work every so often, until ctx ends.
+// Scheduler lets one of all calling processes poll for work at an interval, until ctx ends.
 func Scheduler(ctx context.Context, client *quorumlock.Client, every time.Duration, look func(ctx context.Context, token uint64) error) error {
 	return election.Run(ctx, client, "scheduler", func(ctx context.Context, term election.Term) error {
 		ticks := time.NewTicker(every)

@@ -45,7 +45,7 @@ func instances(t *testing.T, n int, test func(t *testing.T, clients []*quorumloc
 	})
 }
 
-// together runs something for each client at the same time, and waits.
+// together runs do for each client at the same time, and waits.
 func together(clients []*quorumlock.Client, do func(i int, c *quorumlock.Client)) {
 	var all sync.WaitGroup
 	for i, c := range clients {
@@ -80,7 +80,7 @@ func TestScheduler(t *testing.T) {
 	})
 }
 
-// ledger is a table in memory.
+// ledger is an in-memory table.
 type ledger struct {
 	mu   sync.Mutex
 	rows map[string]bool
@@ -134,7 +134,7 @@ func TestRunOnce(t *testing.T) {
 	})
 }
 
-// schema is a database in memory.
+// schema is an in-memory database.
 type schema struct {
 	mu      sync.Mutex
 	version int
@@ -176,6 +176,6 @@ func TestMigrate(t *testing.T) {
 		require.Equal(t, []int{3, 4, 5}, s.steps, "there is nothing left to do")
 
 		s.token = 1 << 62
-		require.ErrorIs(t, recipes.Migrate(t.Context(), clients[0], s, 6), fence.ErrStale, "whoever comes too late changes nothing")
+		require.ErrorIs(t, recipes.Migrate(t.Context(), clients[0], s, 6), fence.ErrStale, "a late instance changes nothing")
 	})
 }

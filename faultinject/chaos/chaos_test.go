@@ -57,10 +57,10 @@ func TestChaos(t *testing.T) {
 	}
 	plan, err := faultinject.Nemesis{
 		Seed: *seed, Nodes: nodes, Clients: clients, TTL: ttl,
-		// A hundredth of the TTL and 2 ms is what locks allow for, there and back.
+		// Locks tolerate a hundredth of the TTL and 2 ms, there and back.
 		ClockStep: 10 * time.Millisecond,
 		Losses:    *nodeKind == "process",
-		// Of what only the recovery guards against there cannot be enough.
+		// Only the recovery guards against these, so they must be frequent.
 		Episodes: append(faultinject.Episodes(), faultinject.Amnesia, faultinject.Amnesia, faultinject.Amnesia),
 	}.Plan(*duration)
 	require.NoError(t, err)
@@ -77,7 +77,7 @@ func TestChaos(t *testing.T) {
 		"%v with a TTL of %v. The plan, which -plan takes from a file:\n%s\n", what, nodes, *nodeKind, clients, kinds, ttl, plan)
 	strain := testkit.MeasureStrain(t)
 	report := run(t, chaos.Config{Out: os.Stdout, Clients: clients, Workers: *workers, Kinds: kinds, Plan: plan, Seed: *seed})
-	// Or nothing was tested. The worst plans leave hardly any time between what they break.
+	// Otherwise nothing was tested. The worst plans leave hardly any time between faults.
 	least := max(int(*duration/(4*ttl)), 3)
 	unseen := slices.Clone(report.Slow)
 	for _, kind := range kinds {
@@ -103,13 +103,13 @@ func readPlan(t *testing.T, name string) faultinject.Plan {
 	return plan
 }
 
-// run is a run on new nodes of the kind that the flags ask for.
+// run runs the plan on new nodes of the kind that the flags select.
 func run(t *testing.T, cfg chaos.Config) *chaos.Report {
 	t.Helper()
 	cfg.TTL = ttl
 	cfg.Servers = start(t)
 	cfg.Dir = directory(t)
-	// Whoever interrupts it wants no servers and containers to be left.
+	// An interrupted run must leave no servers and containers.
 	ctx, stop := signal.NotifyContext(t.Context(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	report, err := chaos.Run(ctx, cfg)
@@ -118,7 +118,7 @@ func run(t *testing.T, cfg chaos.Config) *chaos.Report {
 	}
 	switch {
 	case err != nil || report.Err() != nil:
-		fmt.Printf("What the clients saw is in %[1]s, and what is wrong with it in %[1]s/evidence, if anything.\n"+
+		fmt.Printf("The clients' histories are in %[1]s, and violations, if any, in %[1]s/evidence.\n"+
 			"The same faults again: -args -nodes=%[2]s -plan=%[1]s/%[3]s\n", cfg.Dir, *nodeKind, chaos.PlanFile)
 	case *out == "":
 		require.NoError(t, os.RemoveAll(cfg.Dir))
@@ -127,7 +127,7 @@ func run(t *testing.T, cfg chaos.Config) *chaos.Report {
 	return report
 }
 
-// directory is a new one, which outlives a test that fails.
+// directory creates a directory, which is kept if the test fails.
 func directory(t *testing.T) string {
 	t.Helper()
 	if *out != "" {
@@ -142,7 +142,7 @@ func directory(t *testing.T) string {
 
 func start(t *testing.T) []faultinject.Server {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute) // an image may have to come first
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute) // may include the download of an image
 	defer cancel()
 	var group *faultinject.Group
 	var err error

@@ -18,9 +18,8 @@ import (
 	"github.com/quorumlock/quorumlock/faultinject/history"
 )
 
-// Client is the whole life of a client process, if this one was started as such by [Run];
-// otherwise it returns at once. A program or a test binary that calls Run calls Client
-// first, and ends if it says so.
+// Client is the main function of a client process, if [Run] started this process as one; otherwise it returns at
+// once. A program or a test binary that calls Run must call Client first, and exit if it reports true.
 func Client() (was bool, err error) {
 	text, was := os.LookupEnv(environment)
 	if !was {
@@ -32,8 +31,8 @@ func Client() (was bool, err error) {
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
 	defer stop()
-	// Run closes the other end when the client may close its own. A test that was killed does,
-	// too, and the client must not outlive it.
+	// Run closes the other end when the client may close its own. The end of a killed test closes it too, so that the
+	// client does not outlive the test.
 	mayClose := make(chan struct{})
 	go func() {
 		_, _ = os.Stdin.Read(make([]byte, 1))
@@ -71,17 +70,17 @@ func (s settings) live(ctx context.Context, mayClose <-chan struct{}) (err error
 	}
 	err = s.work(ctx, client, recorder)
 	<-mayClose
-	// What Close could not give back is gone after the TTL, which Run waits for.
+	// Leases that Close could not release expire after the TTL, which Run waits for.
 	closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
 	defer cancel()
 	_ = client.Close(closing)
-	if n := leaks.Load(); n > 0 { // workers forget none
+	if n := leaks.Load(); n > 0 { // workers release all leases
 		err = errors.Join(err, fmt.Errorf("chaos: %s: the library forgot %d leases", s.Label, n))
 	}
 	return errors.Join(err, closing.Err())
 }
 
-// work has all workers work until ctx ends.
+// work runs all workers until ctx ends.
 func (s settings) work(ctx context.Context, client *quorumlock.Client, recorder *history.Recorder) error {
 	var workers sync.WaitGroup
 	errs := make([]error, len(s.Kinds)*s.Workers)
@@ -96,7 +95,7 @@ func (s settings) work(ctx context.Context, client *quorumlock.Client, recorder 
 	return errors.Join(errs...)
 }
 
-// worker is a goroutine of a client that uses things of one kind.
+// worker is a goroutine of a client that uses objects of one kind.
 type worker struct {
 	settings
 	number   int
@@ -105,8 +104,8 @@ type worker struct {
 	recorder *history.Recorder
 	rng      *rand.Rand
 	desk     *desk
-	// joints counts what was taken together, and kept is what was lost of that, and not given
-	// back: as long as the worker knows it, nobody else can think that it was forgotten.
+	// joints counts joint leases. kept has the lost ones that are not released: while the worker references them,
+	// they cannot count as leaked.
 	joints int
 	kept   []*had
 }
@@ -128,7 +127,7 @@ func (w *worker) work(ctx context.Context) (err error) {
 	return nil
 }
 
-// turn is one try to get something, and what comes of it.
+// turn is one attempt to acquire something, and its use.
 func (w *worker) turn(ctx context.Context) error {
 	patience, cancel := context.WithTimeout(ctx, w.upTo(2*w.TTL))
 	defer cancel()
@@ -162,22 +161,22 @@ func (w *worker) turn(ctx context.Context) error {
 	return nil
 }
 
-// leisure is how long a pause is where several kinds are used: all together they keep the machine
-// as busy as one alone does.
+// leisure lengthens a pause where several kinds are used, so that all kinds together keep the machine as busy as one
+// alone.
 func (w *worker) leisure(pause time.Duration) time.Duration {
 	return pause * time.Duration(len(w.Kinds)*len(w.Kinds))
 }
 
-// cling is a careless holder, who lets go when it is made to, or has had it for long. It looks at
-// its lease all the time: what nobody saw proves nothing.
+// cling is a careless holder, which releases only when its lease ends, or after a long time. It checks its lease all
+// the time: an unobserved end proves nothing.
 func (w *worker) cling(ctx context.Context, got *had, longest time.Time) {
 	for time.Now().Before(longest) && got.act() == nil && ctx.Err() == nil {
 		sleep(ctx, w.TTL/40)
 	}
 }
 
-// use is the work of a holder: it looks at its lease, and some time later it writes, as
-// programs do. A write that comes too late is refused, and it sees why.
+// use is the work of a holder: it checks its lease, and some time later it writes, as programs do. A late write is
+// refused, and then the lease must have ended.
 func (w *worker) use(ctx context.Context, got *had) error {
 	hold := 10 * time.Millisecond // mostly
 	switch long := w.rng.IntN(16); {
@@ -202,7 +201,7 @@ func (w *worker) use(ctx context.Context, got *had) error {
 			sleep(ctx, min(left, w.upTo(w.leisure(100*time.Millisecond))))
 			continue
 		}
-		// What the resource has refused, the lease must not survive.
+		// The lease must have ended if the resource refused its token.
 		_ = got.act()
 		return nil
 	}

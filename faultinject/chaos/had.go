@@ -8,21 +8,20 @@ import (
 	"github.com/quorumlock/quorumlock/faultinject/history"
 )
 
-// had is what an acquisition has given a worker: a lease, or several that are held together.
-// Whatever is recorded of it is recorded of each of its parts.
+// had is the result of an acquisition: a lease, or several joint ones. Each recorded event is recorded for each part.
 type had struct {
 	parts   []*history.Holding
 	err     func() error
 	release func(context.Context) error
-	// badges are what it shows to the resource.
+	// badges are the tokens that the worker shows to the resource.
 	badges []badge
-	// downgrade has a writer become a reader; nil for all others.
+	// downgrade turns a writer into a reader; nil for all others.
 	downgrade func(context.Context) error
-	// keepLost has the worker not give back what it has lost.
+	// keepLost keeps the worker from releasing a lost lease.
 	keepLost bool
 }
 
-// badge is the token of a thing, and what it is shown for.
+// badge is a token of an object, and the purpose for which it is shown.
 type badge struct {
 	verb, name string
 	token      uint64
@@ -33,7 +32,7 @@ func leased(held *history.Holding, lease *quorumlock.Lease, badges ...badge) *ha
 	return &had{parts: []*history.Holding{held}, err: lease.Err, release: lease.Release, badges: badges}
 }
 
-// slotBadges are those of permits. Each permit is a thing of its own.
+// slotBadges are the badges of permits. Each permit is an object of its own.
 func slotBadges(semaphore string, slots []int, token uint64) []badge {
 	all := make([]badge, len(slots))
 	for i, slot := range slots {
@@ -42,7 +41,7 @@ func slotBadges(semaphore string, slots []int, token uint64) []badge {
 	return all
 }
 
-// each has a call recorded as something that befell every part.
+// each records a call for every part.
 func (h *had) each(record func(part *history.Holding, call func() error) error, call func() error) error {
 	for _, part := range h.parts {
 		inner := call
@@ -51,22 +50,22 @@ func (h *had) each(record func(part *history.Holding, call func() error) error, 
 	return call()
 }
 
-// act looks whether it is valid.
+// act checks and records whether the lease is valid.
 func (h *had) act() error { return h.each((*history.Holding).Act, h.err) }
 
-// give gives it back.
+// give releases the lease.
 func (h *had) give(ctx context.Context) {
 	_ = h.each((*history.Holding).Release, func() error { return h.release(ctx) })
 }
 
-// lost notes that it has ended by itself.
+// lost records that the lease has ended by itself.
 func (h *had) lost(cause error) {
 	for _, part := range h.parts {
 		part.Lost(cause)
 	}
 }
 
-// read has a writer become a reader, who shows its badges as one.
+// read turns a writer into a reader, which shows its badges as one.
 func (h *had) read(ctx context.Context) error {
 	err := h.each((*history.Holding).Downgrade, func() error { return h.downgrade(ctx) })
 	for i := range h.badges {

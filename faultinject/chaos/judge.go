@@ -9,7 +9,7 @@ import (
 	"github.com/quorumlock/quorumlock/faultinject/history"
 )
 
-// judge has the history checked.
+// judge checks the history.
 func (a *arena) judge(whole bool) error {
 	h, err := history.ReadDir(a.Dir)
 	if err != nil {
@@ -29,14 +29,14 @@ func (a *arena) judge(whole bool) error {
 	return nil
 }
 
-// blame takes over what is wrong with the history, and what the resource has seen.
+// blame reports the violations of the history, and violations that the resource has seen.
 func (a *arena) blame(h *history.History, result *history.Result) {
 	for _, early := range a.resource.early {
 		a.report.violatedBy(Latch, "the latch %s", early)
 	}
 	for _, v := range result.Violations {
 		switch {
-		case a.TokensOnly && (v.Kind == history.Overlap || v.Kind == history.ActAfterGrant): // that is what tokens are for
+		case a.TokensOnly && (v.Kind == history.Overlap || v.Kind == history.ActAfterGrant): // tokens protect against that
 		case a.TokensOnly && v.Kind == history.Unexplained: // an overlap may be why
 		case excusable(v) && a.forgotten(h, v.Name):
 		default:
@@ -48,7 +48,7 @@ func (a *arena) blame(h *history.History, result *history.Result) {
 	}
 }
 
-// progress sees when each name was had again after the last fault, and that some latch was done.
+// progress checks when each name was acquired again after the last fault, and that a latch was done.
 func (a *arena) progress(h *history.History) {
 	for _, kind := range a.Kinds {
 		for _, t := range things[kind] {
@@ -64,12 +64,12 @@ func (a *arena) progress(h *history.History) {
 	}
 }
 
-// recovery is how long after the last fault a lock must be had at the latest.
+// recovery is how long after the last fault a lock must be acquired at the latest.
 func (a *arena) recovery() time.Duration { return a.limits().Limits().Recovery() + 2*time.Second }
 
-// recoveryOf is how long after the last fault something of a kind must be had at the latest. A latch
-// may be in the middle of its time when nothing is in its way any more, and then the next one has to
-// be done; and who takes several things together holds some of them while it waits for the others.
+// recoveryOf is how long after the last fault an object of a kind must be acquired at the latest. A latch may be in
+// the middle of its time when the last obstacle is gone, so the next one must be done. A joint acquisition holds some
+// locks while it waits for the others.
 func (a *arena) recoveryOf(kind Kind) time.Duration {
 	if kind == Latch || kind == Join {
 		return a.recovery() + 2*a.TTL
@@ -77,7 +77,7 @@ func (a *arena) recoveryOf(kind Kind) time.Duration {
 	return a.recovery()
 }
 
-// soon sees when something came about first after the last fault.
+// soon checks when something first happened after the last fault.
 func (a *arena) soon(h *history.History, kind Kind, what string, is func(history.Event) bool) {
 	bound := a.recoveryOf(kind)
 	first := time.Duration(-1)
@@ -96,11 +96,11 @@ func (a *arena) soon(h *history.History, kind Kind, what string, is func(history
 	a.report.Recovered = max(a.report.Recovered, first)
 }
 
-// answered are the kinds of events that take the answers of enough nodes to succeed.
+// answered are the kinds of events that need answers of enough nodes to succeed.
 var answered = map[history.Kind]bool{history.Acquire: true, history.Set: true, history.CountDown: true, history.Count: true}
 
-// recovered sees whether every client can use the nodes again after the last fault: it had
-// something, or was told who has it.
+// recovered checks that every client can use the nodes again after the last fault: it acquired something, or learned
+// the holder.
 func (a *arena) recovered(h *history.History) {
 	for i := range a.clients {
 		place := fmt.Sprintf("c%d", i+1)

@@ -8,7 +8,7 @@ import (
 	"github.com/quorumlock/quorumlock/faultinject/history"
 )
 
-// keep saves what shows a violation beside the histories of the clients.
+// keep saves the evidence of violations beside the histories of the clients.
 func keep(dir string, result *history.Result) error {
 	evidence := filepath.Join(dir, "evidence")
 	if err := os.MkdirAll(evidence, 0o755); err != nil {

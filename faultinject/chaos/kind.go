@@ -8,28 +8,28 @@ import (
 	"github.com/quorumlock/quorumlock/faultinject/history"
 )
 
-// Kind is a kind of thing that clients use.
+// Kind is a kind of object that clients use.
 type Kind string
 
 // The kinds.
 const (
-	// Lock is locks of one name or two, of a majority or of all nodes.
+	// Lock stands for locks of one or two names, on a majority or on all nodes.
 	Lock Kind = "lock"
-	// Semaphore is permits, one or several at once.
+	// Semaphore stands for permits, one or several at once.
 	Semaphore Kind = "semaphore"
-	// RWLock is a lock of readers and writers, some of whom become readers.
+	// RWLock is a lock of readers and writers. Some writers become readers.
 	RWLock Kind = "rwlock"
-	// Latch is latches, one after the other.
+	// Latch stands for latches, one after the other.
 	Latch Kind = "latch"
-	// Join is locks of several kinds that are held together or not at all, beside those who
-	// hold one of them.
+	// Join stands for locks of several kinds that are acquired together or not at all. Other workers hold single
+	// ones.
 	Join Kind = "join"
 )
 
 // Kinds are all that there are.
 func Kinds() []Kind { return []Kind{Lock, Semaphore, RWLock, Latch, Join} }
 
-// ParseKinds reads the names of kinds, with commas between them.
+// ParseKinds parses names of kinds, separated by commas.
 func ParseKinds(text string) ([]Kind, error) {
 	var kinds []Kind
 	for word := range strings.SplitSeq(text, ",") {
@@ -44,13 +44,13 @@ func ParseKinds(text string) ([]Kind, error) {
 	return kinds, nil
 }
 
-// thing is something that clients fight over: what can be held, under one name.
+// thing is an object that clients contend for, with one name.
 type thing struct {
 	of   history.Type
 	name string
 }
 
-// The things of each kind. Latches are not among them: there are ever new ones.
+// The objects of each kind. Latches are not among them, because each is new.
 var things = map[Kind][]thing{
 	Lock:      {{history.Lock, "alpha"}, {history.Lock, "beta"}},
 	Semaphore: {{history.Semaphore, "gamma"}},
@@ -58,13 +58,13 @@ var things = map[Kind][]thing{
 	Join:      {{history.Lock, "east"}, {history.Semaphore, "pool"}, {history.Lock, "west"}},
 }
 
-// The semaphores have so many permits.
+// Sizes of the semaphores.
 const (
 	gammaSize = 2
 	poolSize  = 2
 )
 
-// kindOf is the kind that a thing is of.
+// kindOf returns the kind of an object.
 func kindOf(t thing) Kind {
 	for kind, all := range things {
 		if slices.Contains(all, t) {

@@ -10,18 +10,17 @@ import (
 	"github.com/quorumlock/quorumlock/clock"
 )
 
-// A latch is used for as long as a TTL of locks, by one worker of each client, each of whom counts
-// down for two ids. All processes know by the clock which latch it is the turn of. It is done
-// within half of the time, if nothing is in the way, and from then on nobody must be told
-// otherwise.
+// One worker of each client uses each latch for one TTL, and counts down for two ids. All processes know the current
+// latch by the clock. Without obstacles, the latch is done within half of the time, and from then on no reader may
+// see it otherwise.
 
-// latchPrefix begins the names of latches.
+// latchPrefix is the prefix of latch names.
 const latchPrefix = "latch-"
 
-// idsEach is for how many ids a client counts down.
+// idsEach is the number of ids for which a client counts down.
 const idsEach = 2
 
-// latchTurn is what one worker does with one latch.
+// latchTurn is one worker's use of one latch.
 func (w *worker) latchTurn(ctx context.Context) error {
 	now, offset := clock.System().Now(), time.Duration(w.number%w.Workers)*w.TTL/time.Duration(w.Workers)
 	generation := (now + offset) / w.TTL
@@ -61,7 +60,7 @@ func (w *worker) useLatch(ctx context.Context, latch *quorumlock.Latch) error {
 	return nil
 }
 
-// countDown counts down for an id, at times twice. The resource is told of it before.
+// countDown counts down for an id, sometimes twice. It tells the resource first.
 func (w *worker) countDown(ctx context.Context, latch *quorumlock.Latch, id string) error {
 	if err := w.desk.counting(ctx, latch.Name(), id); err != nil {
 		return err
@@ -79,7 +78,7 @@ func (w *worker) count(ctx context.Context, latch *quorumlock.Latch) {
 	_, _ = w.recorder.CountLatch(w.number, latch.Name(), func() (int, error) { return latch.Count(ctx) })
 }
 
-// place is the name of the client, whichever life it has.
+// place is the name of the client's place, which is the same for each of its processes.
 func (w *worker) place() string {
 	place, _, _ := strings.Cut(w.Label, ".")
 	return place

@@ -10,9 +10,8 @@ import (
 	"github.com/quorumlock/quorumlock/faultinject"
 )
 
-// leftovers waits until the workers have ended, and then looks for keys of what nobody holds any
-// more. The clients live on and would renew what they still had; what those had that were killed
-// has run out since: so it is not the TTL that has to be waited for.
+// leftovers waits until the workers have ended, and then looks for keys of released locks. The clients still run and
+// would renew leaked leases. Locks of killed clients have expired by then. So it need not wait for the TTL.
 func (a *arena) leftovers(ctx context.Context) {
 	busy, cancel := context.WithTimeout(ctx, clientsEnd)
 	defer cancel()
@@ -30,8 +29,8 @@ func (a *arena) leftovers(ctx context.Context) {
 	}
 }
 
-// swept waits until a server has no keys without a user, and reports whether it came to that. Keys that
-// go only after a quarter of the TTL were slow. Keys that outlive the TTL are a violation.
+// swept waits until a server has only keys that are in use, and reports whether that happened. Keys that remain for
+// more than a quarter of the TTL are slow. Keys that outlive the TTL are a violation.
 func (a *arena) swept(ctx context.Context, s faultinject.Server, idle time.Time) bool {
 	var late []string
 	for {
@@ -65,7 +64,7 @@ var expected = regexp.MustCompile(`^quorumlock:woken::quorumlock:permits:`)
 // entryEnd is longer than an entry lives in a queue.
 const entryEnd = 5 * time.Second
 
-// leftOn lists the keys of a server that nobody needs any more, and those that ought to have an end.
+// leftOn lists the keys of a server that should be gone, and those that lack an expiry.
 func leftOn(ctx context.Context, s faultinject.Server) ([]string, error) {
 	text, err := s.Command(ctx, "KEYS", "*")
 	if err != nil {

@@ -10,13 +10,13 @@ import (
 	"github.com/quorumlock/quorumlock/quorum"
 )
 
-// loss is a time within which a node may have lost its memory.
+// loss is a period in which a node may have lost its memory.
 type loss struct {
 	node     int
 	from, to time.Duration
 }
 
-// during carries out a change of a node, and notes when it may have lost its memory by it.
+// during applies a change to a node, and records when that may have made the node lose its memory.
 func (a *arena) during(s faultinject.Step, change func() error) error {
 	from := clock.System().Now()
 	err := change()
@@ -29,8 +29,8 @@ func (a *arena) during(s faultinject.Step, change func() error) error {
 	return err
 }
 
-// forgotten reports whether so many nodes lost their memory while a latch was in use that no
-// majority is sure to remember it. Then it may lack count-downs, or not be set.
+// forgotten reports whether so many nodes lost their memory while a latch was in use that a majority may not remember
+// it. The latch may then lack count-downs, or not be set.
 func (a *arena) forgotten(h *history.History, latch string) bool {
 	var first, last time.Duration
 	for _, e := range h.Events() {
@@ -50,8 +50,8 @@ func (a *arena) forgotten(h *history.History, latch string) bool {
 	return len(nodes) > len(a.Servers)-quorum.Majority().Need(len(a.Servers))
 }
 
-// excusable reports whether a violation is one that the loss of a majority's memory explains. That
-// a latch is done too early is none: ids may be missing then, and none is invented.
+// excusable reports whether the loss of a majority's memory explains a violation. It does not explain a latch that is
+// done too early: ids may be lost then, but none is invented.
 func excusable(v history.Violation) bool {
 	switch v.Kind {
 	case history.SetTwice, history.Forgotten, history.CountRose, history.Unexplained:

@@ -10,10 +10,11 @@ import (
 	"github.com/quorumlock/quorumlock/faultinject/history"
 )
 
-// waitsFor bounds what takes a moment.
+// waitsFor bounds short waits.
 const waitsFor = 10 * time.Second
 
-// The loss of a majority's memory excuses a latch that was in use, and only from some promises.
+// TestWhatAMajorityMayHaveForgotten: the loss of a majority's memory excuses only a latch that was in use, and only
+// from some promises.
 func TestWhatAMajorityMayHaveForgotten(t *testing.T) {
 	event := func(op uint64, kind history.Kind, id string, count int, call time.Duration) history.Event {
 		return history.Event{
@@ -31,7 +32,7 @@ func TestWhatAMajorityMayHaveForgotten(t *testing.T) {
 		losses     []loss
 		violations int
 	}{
-		"nobody forgot":                          {lost, nil, 1},
+		"no node forgot":                         {lost, nil, 1},
 		"a minority forgot":                      {lost, []loss{{0, 12, 13}, {1, 14, 15}, {1, 25, 26}}, 1},
 		"a majority forgot":                      {lost, []loss{{0, 12, 13}, {1, 14, 15}, {2, 25, 26}}, 0},
 		"a majority forgot before":               {lost, []loss{{0, 1, 2}, {1, 3, 4}, {2, 5, 6}}, 1},

@@ -11,20 +11,20 @@ import (
 	"time"
 )
 
-// client is a place for a client process: one after the other has it.
+// client is a place for client processes, one after the other.
 type client struct {
 	settings settings
 	lives    int
 	cmd      *exec.Cmd
 	stdin    io.Closer
-	// ended is closed when the process is, and exit says how.
+	// ended is closed when the process ends, and exit has its result.
 	ended chan struct{}
 	exit  error
-	// early says how processes ended that nobody had asked to.
+	// early has the errors of processes that ended unasked.
 	early error
 }
 
-// start starts a process, with a name of its own in the history.
+// start starts a process, with its own name in the history.
 func (c *client) start() error {
 	exe, err := os.Executable()
 	if err != nil {
@@ -49,7 +49,7 @@ func (c *client) start() error {
 	c.ended = ended
 	go func(cmd *exec.Cmd) {
 		defer close(ended)
-		// To Linux, the parent is the thread that started it: it is kept until the end.
+		// For Linux, the parent is the thread that started the process. So the thread is kept until the end.
 		runtime.LockOSThread()
 		defer runtime.UnlockOSThread()
 		c.exit = cmd.Start()
@@ -64,7 +64,7 @@ func (c *client) start() error {
 	return nil
 }
 
-// label is the name of the process that there is now.
+// label is the name of the current process.
 func (c *client) label() string {
 	if c.lives > 1 {
 		return fmt.Sprintf("%s.%d", c.settings.Label, c.lives)
@@ -72,7 +72,7 @@ func (c *client) label() string {
 	return c.settings.Label
 }
 
-// gone reports whether the process has ended without being asked to, and keeps how.
+// gone reports whether the process has ended unasked, and keeps its error.
 func (c *client) gone() bool {
 	select {
 	case <-c.ended:
@@ -89,7 +89,7 @@ func (c *client) gone() bool {
 
 func (c *client) signal(s syscall.Signal) error {
 	if c.gone() {
-		return nil // which the report tells
+		return nil // the report has it
 	}
 	if err := c.cmd.Process.Signal(s); err != nil {
 		return fmt.Errorf("chaos: %s: %v: %w", c.settings.Label, s, err)
@@ -108,10 +108,10 @@ func (c *client) kill() error {
 
 var errLinger = errors.New("it does not end")
 
-// ask asks the process to end: its workers do, and then it waits for finish.
+// ask asks the process to end: its workers end, and then it waits for finish.
 func (c *client) ask() error { return c.signal(syscall.SIGTERM) }
 
-// finish lets the process end that was asked to, and reports how it did.
+// finish lets an asked process end, and returns its error.
 func (c *client) finish(within time.Duration) error {
 	_ = c.stdin.Close()
 	select {

@@ -5,8 +5,8 @@ import (
 	"syscall"
 )
 
-// endWithParent has a client end with the program, also one that is frozen, and so does not
-// see that its standard input ended; and not by a Ctrl-C, upon which the program ends it.
+// endWithParent ends a client with the program, even a frozen one that does not see the end of its standard input. A
+// Ctrl-C does not reach the client: the program ends it.
 func endWithParent(cmd *exec.Cmd) {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, Setpgid: true}
 }

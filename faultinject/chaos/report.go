@@ -14,45 +14,42 @@ import (
 	"github.com/quorumlock/quorumlock/faultinject/history"
 )
 
-// Report is what came of a run.
+// Report is the result of a run.
 type Report struct {
 	Took time.Duration
-	// Faults says how many of each kind there were.
+	// Faults counts the faults of each kind.
 	Faults map[faultinject.Fault]int
-	// Counts are of all names together, and Names of each.
+	// Counts has the totals of all names, and Names the totals of each.
 	Counts history.Counts
 	Names  map[string]history.Counts
-	// Kinds says how it went with each kind of thing that was used.
+	// Kinds has the totals for each kind of object.
 	Kinds map[Kind]*Tally
-	// Late counts what the resource refused, as its token was stale.
+	// Late counts writes that the resource refused because of a stale token.
 	Late int
-	// Forgotten counts the latches that a majority may have forgotten, of Latches in all: the
-	// others were held to every promise, and these to that of not being done too early.
+	// Forgotten counts the latches that a majority may have forgotten, of Latches in all. The others had to keep
+	// every promise; these only had to be not done too early.
 	Forgotten, Latches int
-	// Recovered is how long after the last fault every name had been had again.
+	// Recovered is the time after the last fault until every name had been acquired again.
 	Recovered time.Duration
-	// Violations are the promises that were broken, in words. There must be none.
+	// Violations describe the broken promises. There must be none.
 	Violations []string
-	// Slow lists, in words, the progress that was not seen in time. There must be none on a machine
-	// with time to spare.
+	// Slow describes progress that came late. There must be none on a machine with time to spare.
 	Slow []string
-	// Lag is by how much the step of the plan that was latest came later than the plan says.
+	// Lag is the largest delay of a step behind its time in the plan.
 	Lag time.Duration
-	// History has what every client did, for further questions.
+	// History has the calls of every client.
 	History *history.History
-	// Began is when the plan began, and Over when the last fault was mended, by the clock
-	// of the history.
+	// Began is when the plan began, and Over when the last fault was repaired, by the clock of the history.
 	Began, Over time.Duration
 }
 
-// Tally is how much happened to things of one kind, those of all names together. What is held
-// together counts for each name. Of latches, Granted is how often one was found done, Refused how many calls
-// failed, and Acts how often somebody counted down, or asked how many are left.
+// Tally has the totals of one kind of object, over all names. A joint lease counts for each name. For latches,
+// Granted counts how often one was found done, Refused failed calls, and Acts count-downs and counts.
 type Tally struct {
 	Granted, Refused, Lost, Acts, Late, Violations int
 }
 
-// add adds what happened to one name.
+// add adds the counts of one name.
 func (t *Tally) add(c history.Counts) {
 	t.Granted += c.Granted
 	t.Refused += c.Refused
@@ -60,7 +57,7 @@ func (t *Tally) add(c history.Counts) {
 	t.Acts += c.Acts
 }
 
-// addLatch adds what happened to one latch.
+// addLatch adds the counts of one latch.
 func (t *Tally) addLatch(c history.LatchCounts) {
 	t.Granted += c.Dones
 	t.Refused += c.Failed

@@ -15,10 +15,9 @@ import (
 	"github.com/quorumlock/quorumlock/fence"
 )
 
-// resource is what clients do their work on, and knows nothing of the library. For each thing
-// it takes writes under a token, and refuses those under a smaller token than it has seen; and
-// reads, which it refuses under a smaller token than that of a write. It is told of every
-// count-down before it is made, and sees whether those that make a latch done have been.
+// resource is the resource that clients write to. It does not use the library. For each object, it accepts writes
+// under a token, and refuses tokens smaller than the largest seen. It refuses reads under a smaller token than that
+// of a write. It learns of every count-down before it begins, and checks that enough had begun when a latch is done.
 type resource struct {
 	listener net.Listener
 	wg       sync.WaitGroup
@@ -91,7 +90,7 @@ func (r *resource) serve(conn net.Conn) {
 	}
 }
 
-// What clients say.
+// Verbs of clients.
 const (
 	write    = "write"
 	read     = "read"
@@ -99,7 +98,6 @@ const (
 	done     = "done"
 )
 
-// The answers.
 const (
 	taken = "taken"
 	stale = "stale"
@@ -152,7 +150,7 @@ func (r *resource) write(name string, token uint64) string {
 	return taken
 }
 
-// read does not remember the token: readers do not come one after the other.
+// read does not remember the token, because readers have no order.
 func (r *resource) read(name string, token uint64) string {
 	if token < r.last[name] {
 		r.refused[name]++
@@ -161,7 +159,7 @@ func (r *resource) read(name string, token uint64) string {
 	return taken
 }
 
-// counting notes that a count-down is about to begin.
+// counting records that a count-down is about to begin.
 func (r *resource) counting(latch, id string) string {
 	if r.counted[latch] == nil {
 		r.counted[latch] = make(map[string]bool)
@@ -170,7 +168,7 @@ func (r *resource) counting(latch, id string) string {
 	return taken
 }
 
-// done sees whether as many count-downs had begun as the latch was set to.
+// done checks that enough count-downs had begun for the number that the latch was set to.
 func (r *resource) done(latch string, n uint64) string {
 	r.dones++
 	r.latest = time.Now()
@@ -181,8 +179,8 @@ func (r *resource) done(latch string, n uint64) string {
 	return taken
 }
 
-// had reports whether something of each kind was shown since an instant: all things of the kind, or a
-// latch that is done.
+// had reports whether objects of each kind were shown since an instant: all objects of the kind, or a latch that is
+// done.
 func (r *resource) had(kinds []Kind, since time.Time) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -199,7 +197,7 @@ func (r *resource) had(kinds []Kind, since time.Time) bool {
 	return true
 }
 
-// seen is what has been seen so far.
+// seen is the observations so far.
 type seen struct {
 	grants, dones, late int
 	since               time.Duration
@@ -215,7 +213,7 @@ func (r *resource) seen() seen {
 	return s
 }
 
-// idle reports whether nobody is connected any more.
+// idle reports whether no client is connected.
 func (r *resource) idle() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -247,23 +245,23 @@ func dial(ctx context.Context, addr string) (*desk, error) {
 	return &desk{conn: conn, lines: bufio.NewScanner(conn)}, nil
 }
 
-// show shows a badge. That it is refused is no error: who comes too late is.
+// show shows a badge. A refusal is no error: a late holder is expected to be refused.
 func (d *desk) show(ctx context.Context, b badge) error {
 	return d.say(ctx, b.verb, b.name, strconv.FormatUint(b.token, 10))
 }
 
-// counting says that a count-down is about to begin.
+// counting reports that a count-down is about to begin.
 func (d *desk) counting(ctx context.Context, latch, id string) error {
 	return d.say(ctx, counting, latch, id)
 }
 
-// done says that a latch was done that had been set to n.
+// done reports that a latch that was set to n was done.
 func (d *desk) done(ctx context.Context, latch string, n int) error {
 	return d.say(ctx, done, latch, strconv.Itoa(n))
 }
 
-// say says something, and waits until it was heard. That it was not is no error once ctx has
-// ended, as the resource may be gone then.
+// say sends a line and waits for the answer. Errors after the end of ctx do not count, because the resource may be
+// gone then.
 func (d *desk) say(ctx context.Context, words ...string) error {
 	if _, err := fmt.Fprintln(d.conn, strings.Join(words, " ")); err != nil {
 		return unless(ctx, fmt.Errorf("chaos: speaking to the resource: %w", err))
@@ -277,7 +275,7 @@ func (d *desk) say(ctx context.Context, words ...string) error {
 	return nil
 }
 
-// unless is an error that does not matter any more when ctx has ended.
+// unless drops an error after the end of ctx.
 func unless(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return nil

@@ -6,7 +6,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// startResource is a resource, and a worker's connection to it.
+// startResource starts a resource, and returns it with a worker's connection.
 func startResource(t *testing.T) (*resource, *desk) {
 	t.Helper()
 	r, err := newResource()

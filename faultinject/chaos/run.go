@@ -17,35 +17,34 @@ import (
 	"github.com/quorumlock/quorumlock/faultinject"
 )
 
-// Config is what a run is made of.
+// Config configures a run.
 type Config struct {
-	// Servers are the nodes: new, and nobody else's.
+	// Servers are the nodes: new ones that no other program uses.
 	Servers []faultinject.Server
-	// Clients is how many client processes there are, Workers how many users of each kind of
-	// thing each of them has. Defaults: 3 and 3.
+	// Clients is the number of client processes. Workers is the number of users of each kind of object in each of
+	// them. Defaults: 3 and 3.
 	Clients, Workers int
-	// Kinds are what clients use. Default: locks.
+	// Kinds are the kinds of objects that clients use. Default: locks.
 	Kinds []Kind
-	// TTL is that of the locks, and the largest; clocks may be off by half of it.
+	// TTL is the locks' TTL, and the largest. Clocks may be off by half of it.
 	TTL time.Duration
-	// Gentle has clients take, renew and release majority locks only. A lease that is lost
-	// then was lost by a fault.
+	// Gentle limits clients to acquiring, renewing and releasing majority locks. Then only a fault can cause a lost
+	// lease.
 	Gentle bool
 	// Patient gives nodes a third of the TTL to answer: a busy machine then costs clients little.
 	Patient bool
-	// Brisk has clients hold nothing for long: who gets no lock then is kept from it.
+	// Brisk makes holds short, so that a client without a lock was kept from it by a fault.
 	Brisk bool
-	// Think is how long a holder takes, at most, from its look at the lease to its write.
-	// Default: 10 ms.
+	// Think is the longest time between a holder's check of its lease and its write. Default: 10 ms.
 	Think time.Duration
-	// TokensOnly has two leases at a time count as no violation: where clocks step further
-	// than locks allow for, only the token is promised.
+	// TokensOnly does not count two simultaneous leases as a violation. Where clocks step further than locks allow
+	// for, only the order of tokens is promised.
 	TokensOnly bool
 	Seed       uint64
 	Plan       faultinject.Plan
-	// Dir is where clients write their histories: it must exist, and be empty.
+	// Dir is the directory for the clients' histories. It must exist and be empty.
 	Dir string
-	// Out is told of every fault and, now and then, how it goes.
+	// Out receives every fault and, from time to time, the progress.
 	Out io.Writer
 }
 
@@ -59,7 +58,7 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
-// arena is a run under way.
+// arena is a run in progress.
 type arena struct {
 	Config
 	resource *resource
@@ -72,13 +71,12 @@ type arena struct {
 	losses []loss
 }
 
-// clientsEnd bounds how long clients take to end when they are asked to.
+// clientsEnd bounds the time that clients take to end when asked.
 const clientsEnd = 20 * time.Second
 
-// Run carries out the plan among clients at work, and reports what they saw. It returns an
-// error if something could not be done that has nothing to do with locks; a broken promise
-// is in the report, which there is in any case. Client must be called first in the same
-// program. What it starts ends with it, and on Linux with the program.
+// Run executes the plan while clients work, and reports their observations. An error means that the run itself
+// failed; broken promises are in the report, which is never nil. Client must be called first in the same program.
+// Everything that Run starts ends with it, and on Linux with the program.
 func Run(ctx context.Context, cfg Config) (*Report, error) {
 	cfg = cfg.withDefaults()
 	report := &Report{Faults: make(map[faultinject.Fault]int), Kinds: make(map[Kind]*Tally)}
@@ -96,18 +94,17 @@ func Run(ctx context.Context, cfg Config) (*Report, error) {
 	err = errors.Join(err, a.tearDown(ctx, err == nil))
 	whole := err == nil
 	if len(a.clients) > 0 {
-		// What clients saw until something went wrong is judged as well.
+		// Observations before a failure are checked as well.
 		err = errors.Join(err, a.judge(whole))
 	}
 	a.report.Took = time.Since(a.began)
 	return a.report, err
 }
 
-// PlanFile is where the plan is kept, beside the histories.
+// PlanFile is the file of the plan, beside the histories.
 const PlanFile = "plan.txt"
 
-// prepare refuses a directory with the histories of another run, to which clients could not
-// add, and keeps the plan.
+// prepare refuses a directory with the histories of another run, which clients cannot extend. It writes the plan.
 func (a *arena) prepare() error {
 	old, err := filepath.Glob(filepath.Join(a.Dir, "*.jsonl"))
 	switch {
@@ -120,7 +117,7 @@ func (a *arena) prepare() error {
 	}
 }
 
-// settings are what all clients have in common.
+// settings are the common settings of all clients.
 func (a *arena) settings() settings {
 	return settings{
 		TTL: a.TTL, Skew: a.TTL / 2, Clients: a.Clients, Workers: a.Workers, Kinds: a.Kinds,
@@ -154,7 +151,7 @@ func (a *arena) setUp(ctx context.Context) error {
 	return nil
 }
 
-// join adds a client, with a way of its own to each node.
+// join adds a client, with its own way to each node.
 func (a *arena) join(i int) error {
 	s := a.settings()
 	s.Wall = time.Duration(i%3-1) * s.Skew * 2 / 5 // behind, right, ahead: as far as is allowed, or nearly
@@ -177,7 +174,7 @@ func (a *arena) join(i int) error {
 	return nil
 }
 
-// act carries out the plan, and then leaves the clients time to recover.
+// act executes the plan, and then gives the clients time to recover.
 func (a *arena) act(ctx context.Context) error {
 	watched, stop := context.WithCancel(ctx)
 	var watch sync.WaitGroup
@@ -194,12 +191,11 @@ func (a *arena) act(ctx context.Context) error {
 	return errors.Join(err, ctx.Err())
 }
 
-// patience is how long a run waits, beyond the time that a recovery may take, for everything to be had
-// again.
+// patience is how long a run waits, beyond the longest recovery, for everything to be acquired again.
 const patience = 30 * time.Second
 
-// recover leaves clients the time that a recovery may take, and more on a machine that is too busy for
-// them to finish in it.
+// recover gives clients the time of the longest recovery. It waits longer if the machine is too busy for them to
+// finish in time.
 func (a *arena) recover(ctx context.Context) {
 	mended := time.Now()
 	longest := time.Duration(0)
@@ -214,7 +210,7 @@ func (a *arena) recover(ctx context.Context) {
 	}
 }
 
-// watch says every few seconds how it goes.
+// watch prints the progress every few seconds.
 func (a *arena) watch(ctx context.Context) {
 	for sleep(ctx, 5*time.Second) {
 		s := a.resource.seen()
@@ -229,9 +225,8 @@ func (a *arena) say(format string, args ...any) {
 	_, _ = fmt.Fprintf(a.Out, "%7.3fs  %s\n", time.Since(a.began).Seconds(), fmt.Sprintf(format, args...))
 }
 
-// tearDown ends the clients: first their workers, and then, if all has gone well so far and
-// nothing is left of what these had, the rest. One that does not end, or fails, has broken a
-// promise.
+// tearDown ends the clients. First their workers end. The clients follow if all has gone well so far and the workers
+// left nothing. A client that does not end, or fails, has broken a promise.
 func (a *arena) tearDown(ctx context.Context, well bool) error {
 	var errs []error
 	for _, c := range a.clients {
@@ -262,7 +257,7 @@ func (a *arena) tearDown(ctx context.Context, well bool) error {
 	return errors.Join(errs...)
 }
 
-// sleep waits, and reports whether ctx goes on.
+// sleep waits, and reports whether ctx has not ended.
 func sleep(ctx context.Context, d time.Duration) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()

@@ -21,9 +21,8 @@ func parse(t *testing.T, text string) faultinject.Plan {
 	return plan
 }
 
-// scenario plays a plan up to three times, on new nodes, until the report shows all that the test looks
-// for. unseen lists the rest. Events may have happened late by up to the given time. A broken promise
-// fails the test in any run.
+// scenario plays a plan up to three times, on new nodes, until the report shows everything that the test expects.
+// unseen lists the rest; events may be late by the given time. A broken promise fails the test in any run.
 func scenario(t *testing.T, cfg chaos.Config, unseen func(r *chaos.Report, late time.Duration) []string) {
 	t.Helper()
 	t.Parallel()
@@ -41,7 +40,7 @@ func scenario(t *testing.T, cfg chaos.Config, unseen func(r *chaos.Report, late 
 	strain.Missing(t, "%s", strings.Join(lacks, "; "))
 }
 
-// unless returns a list with one entry if something was not seen, and otherwise an empty one.
+// unless returns an empty list if seen is true, and otherwise one with the message.
 func unless(seen bool, format string, args ...any) []string {
 	if seen {
 		return nil
@@ -49,8 +48,8 @@ func unless(seen bool, format string, args ...any) []string {
 	return []string{fmt.Sprintf(format, args...)}
 }
 
-// A majority lock does not notice what can be spared: one node after the other is killed,
-// slow, cut off for moments, or restarted with nothing, and two are kept from one client.
+// TestScenarioWhatCanBeSpared: a majority lock tolerates the loss of a minority. One node after the other is killed,
+// slow, cut off briefly, or restarted empty, and two are cut off from one client.
 func TestScenarioWhatCanBeSpared(t *testing.T) {
 	scenario(t, chaos.Config{Gentle: true, Plan: parse(t, `
 		1s      kill n1 for 1s
@@ -77,7 +76,8 @@ func TestScenarioWhatCanBeSpared(t *testing.T) {
 	})
 }
 
-// Without a majority there is no lock, and an error that says so; with one again, there is.
+// TestScenarioWithoutAMajority: without a majority, acquiring fails with an error that says so. With a majority
+// again, it succeeds.
 func TestScenarioWithoutAMajority(t *testing.T) {
 	scenario(t, chaos.Config{Plan: parse(t, `
 		1s      kill n1 for 3s
@@ -98,7 +98,7 @@ func TestScenarioWithoutAMajority(t *testing.T) {
 			10 * time.Second: 14 * time.Second,
 			17 * time.Second: 19*time.Second + 3*time.Second,
 		} {
-			require.Zero(t, r.Grants("", from+moment, to-moment), "nobody gets a lock between %v and %v", from, to)
+			require.Zero(t, r.Grants("", from+moment, to-moment), "no client gets a lock between %v and %v", from, to)
 			refusals := r.Refusals(from+moment, to-moment)
 			lacks = append(lacks, unless(len(refusals) > 0, "clients are refused between %v and %v", from, to)...)
 			for _, why := range refusals {
@@ -110,7 +110,7 @@ func TestScenarioWithoutAMajority(t *testing.T) {
 	})
 }
 
-// A client that is cut off from a majority gets nothing, and the others go on.
+// TestScenarioPartitionedClient: a client that is cut off from a majority acquires nothing, and the others continue.
 func TestScenarioPartitionedClient(t *testing.T) {
 	scenario(t, chaos.Config{Brisk: true, Plan: parse(t, `
 		1s      part c1-n1 for 3s
@@ -132,8 +132,8 @@ func TestScenarioPartitionedClient(t *testing.T) {
 	})
 }
 
-// Holders are stopped between their look at the lease and their write, until others have
-// been there. What they write when they wake is refused.
+// TestScenarioSleepingHolder freezes holders between the check of the lease and the write, until others have held the
+// lock. Their late writes are refused.
 func TestScenarioSleepingHolder(t *testing.T) {
 	scenario(t, chaos.Config{Clients: 4, Think: ttl / 2, Plan: parse(t, `
 		2s      freeze c1 for 5s
@@ -150,7 +150,7 @@ func TestScenarioSleepingHolder(t *testing.T) {
 	})
 }
 
-// The locks of a client that is killed are free after the TTL.
+// TestScenarioKilledClient: the locks of a killed client are free after the TTL.
 func TestScenarioKilledClient(t *testing.T) {
 	scenario(t, chaos.Config{Plan: parse(t, `
 		1s      murder c1 for 1s
@@ -161,7 +161,7 @@ func TestScenarioKilledClient(t *testing.T) {
 		9s      murder c3 for 1s
 	`)}, func(r *chaos.Report, _ time.Duration) (lacks []string) {
 		for name, counts := range r.Names {
-			// A killed holder, and then one that keeps it for as long as it may.
+			// First a killed holder, and then one that holds the lock for the longest time.
 			most := ttl + 2*ttl + 2*time.Second
 			lacks = append(lacks, unless(counts.Silence < most, "%s is had again within %v: it was had after %v", name, most, counts.Silence)...)
 		}
@@ -169,8 +169,8 @@ func TestScenarioKilledClient(t *testing.T) {
 	})
 }
 
-// Where the clock of a node steps further than locks allow for, two may think that they
-// hold one. Then tokens tell who came later.
+// TestScenarioClockSteps: if a node's clock steps further than locks allow for, two clients may hold one lock. Tokens
+// still show the order.
 func TestScenarioClockSteps(t *testing.T) {
 	scenario(t, chaos.Config{TokensOnly: true, Plan: parse(t, `
 		1s      clock n1 by 3s for 2s

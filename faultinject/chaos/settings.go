@@ -9,34 +9,33 @@ import (
 	"github.com/quorumlock/quorumlock/clock"
 )
 
-// settings are what a client process is told.
+// settings are the parameters of a client process.
 type settings struct {
-	// Label is its name in the history, Dir where that is written.
+	// Label is its name in the history, Dir the directory of the history.
 	Label string
 	Dir   string
-	// Nodes are the addresses of the nodes, Resource that of the resource.
+	// Nodes are the addresses of the nodes, Resource is the address of the resource.
 	Nodes    []string
 	Resource string
 	Seed     uint64
-	// Clients is how many processes there are, Workers how many users of each of the Kinds
-	// this one has.
+	// Clients is the number of processes. Workers is the number of users of each of the Kinds in this one.
 	Clients, Workers int
 	Kinds            []Kind
 	TTL, Skew        time.Duration
-	// Wall is how far its wall clock is off, from which tokens are taken.
+	// Wall is the offset of its wall clock, which tokens come from.
 	Wall time.Duration
-	// Gentle clients take a majority's lock, renew it and release it. Others do all that
-	// the library offers, and forget a lock now and then.
+	// Gentle clients acquire, renew and release majority locks. Others use the whole library, and leak a lock now and
+	// then.
 	Gentle bool
 	// Patient clients give nodes a third of the TTL to answer.
 	Patient bool
-	// Brisk clients hold nothing for long, so that others have their turn.
+	// Brisk clients hold nothing for long, so that others can acquire.
 	Brisk bool
-	// Think is how long a holder takes, at most, from its look at the lease to its write.
+	// Think is the longest time between a holder's check of its lease and its write.
 	Think time.Duration
 }
 
-// config is the configuration of its client.
+// config returns the configuration of the client.
 func (s settings) config() quorumlock.Config {
 	wall := clock.NewSkewed(clock.System(), 1)
 	wall.StepWall(s.Wall)
@@ -47,7 +46,7 @@ func (s settings) config() quorumlock.Config {
 	return cfg
 }
 
-// environment is the variable that carries them.
+// environment is the environment variable with the settings.
 const environment = "QUORUMLOCK_CHAOS_CLIENT"
 
 func (s settings) encode() (string, error) {

@@ -47,8 +47,8 @@ func (a *arena) End(ctx context.Context, s faultinject.Step) error {
 	}
 }
 
-// ofWay reports whether a fault is of the ways between clients and nodes. A node that
-// everybody is cut off from is cut off itself.
+// ofWay reports whether a fault concerns the ways between clients and nodes. A node that is cut off from all clients
+// is cut off itself.
 func ofWay(s faultinject.Step) bool {
 	switch s.Fault {
 	case faultinject.Part:
@@ -60,7 +60,7 @@ func ofWay(s faultinject.Step) bool {
 	}
 }
 
-// bend has a fault act on the proxies of the ways that it is about, or ends it.
+// bend starts a fault on the proxies of its ways, or ends it.
 func (a *arena) bend(s faultinject.Step, begin bool) error {
 	var errs []error
 	for c, ways := range a.ways {

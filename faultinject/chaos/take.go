@@ -9,7 +9,7 @@ import (
 	"github.com/quorumlock/quorumlock/faultinject/history"
 )
 
-// take is one try to get what the kind of the worker is about; nil if it got nothing.
+// take is one attempt to acquire an object of the worker's kind; nil if it failed.
 func (w *worker) take(ctx context.Context) *had {
 	switch w.kind {
 	case Semaphore:
@@ -29,7 +29,7 @@ func (w *worker) take(ctx context.Context) *had {
 	}
 }
 
-// options has some leases not be renewed, and bounds all.
+// options turns renewal off for some leases, and limits the duration of all.
 func (w *worker) options() quorumlock.LockOptions {
 	return quorumlock.LockOptions{Fixed: w.rng.IntN(4) == 0, MaxHold: 2 * w.TTL}
 }
@@ -45,7 +45,7 @@ func (w *worker) takeLock(ctx context.Context) *had {
 	return leased(attempt.Granted(lease.Owner(), lease.Token()), lease, badgesOf(write, lease)...)
 }
 
-// badgesOf are those of each name of a lease.
+// badgesOf are the badges of each name of a lease.
 func badgesOf(verb string, lease *quorumlock.Lease) []badge {
 	var all []badge
 	for _, name := range lease.Names() {
@@ -54,7 +54,7 @@ func badgesOf(verb string, lease *quorumlock.Lease) []badge {
 	return all
 }
 
-// draw picks a lock.
+// draw selects a lock.
 func (w *worker) draw() *quorumlock.Lock {
 	names := []string{"alpha", "beta"}
 	lock := w.client.RedLock(names[w.rng.IntN(len(names))])
@@ -70,7 +70,7 @@ func (w *worker) draw() *quorumlock.Lock {
 	return lock.With(w.options())
 }
 
-// takePermits takes one permit mostly, and at times all.
+// takePermits mostly acquires one permit, and sometimes all.
 func (w *worker) takePermits(ctx context.Context) *had {
 	return w.permits(ctx, "gamma", max(1, w.rng.IntN(2*gammaSize)-gammaSize+1), gammaSize)
 }
@@ -109,7 +109,7 @@ func (w *worker) takeToWrite(ctx context.Context) *had {
 	return got
 }
 
-// takeOne takes one of the things that others join.
+// takeOne acquires one of the objects that others join.
 func (w *worker) takeOne(ctx context.Context) *had {
 	name := []string{"east", "west", "pool"}[w.rng.IntN(3)]
 	if name == "pool" {
@@ -124,22 +124,21 @@ func (w *worker) takeOne(ctx context.Context) *had {
 	return leased(attempt.Granted(lease.Owner(), lease.Token()), lease, badgesOf(write, lease)...)
 }
 
-// joined is a thing among others that are taken together.
+// joined is a part of a joint lease.
 type joined struct {
 	lock    quorumlock.Acquirer
 	attempt func() *history.Attempt
-	// granted is what to record of the grant, and to show.
+	// granted returns the slots and tokens to record and show.
 	granted func(lease *quorumlock.JointLease) (slots []int, token uint64, badges []badge)
 }
 
-// apart are the options of what is joined: nothing ends it but a fault, or that it does not
-// renew itself.
+// apart are the options of a part: only a fault, or the lack of renewals, ends it.
 func (w *worker) apart() quorumlock.LockOptions {
 	return quorumlock.LockOptions{Fixed: w.rng.IntN(4) == 0}
 }
 
-// takeTogether takes two or three things, each with a step of its own, and with an end of its own
-// if it is left to it.
+// takeTogether acquires two or three objects, each with its own step of the plan, and each ended by itself if it is
+// not released.
 //
 //nolint:contextcheck // which permits it has is asked of the context of the lease
 func (w *worker) takeTogether(ctx context.Context) *had {
@@ -169,7 +168,7 @@ func (w *worker) takeTogether(ctx context.Context) *had {
 	return got
 }
 
-// joinedEast is for reading or for writing.
+// joinedEast is a part for reading or for writing.
 func (w *worker) joinedEast() joined {
 	rw := w.client.RWLock("east").With(w.apart())
 	if w.rng.IntN(2) == 0 {

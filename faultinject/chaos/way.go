@@ -8,8 +8,8 @@ import (
 	"github.com/quorumlock/quorumlock/faultinject"
 )
 
-// way is the network between one client and one node. Faults may be laid over each other,
-// on the way itself and on all ways of its node.
+// way is the network between one client and one node. Faults may overlap, on the way itself and on all ways of its
+// node.
 type way struct {
 	proxy *faultinject.Proxy
 

@@ -20,8 +20,8 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// needsDocker skips a test in short mode, and where there is no Docker engine. It fails there if
-// QUORUMLOCK_DOCKER is "required".
+// needsDocker skips a test in short mode, and if there is no Docker engine. If QUORUMLOCK_DOCKER is "required", the
+// test fails instead.
 func needsDocker(t testing.TB) {
 	t.Helper()
 	if testing.Short() {
@@ -47,7 +47,7 @@ func start(t testing.TB, n int, opts ...Option) *faultinject.Group {
 	return group
 }
 
-// newClient asks the engine past the servers.
+// newClient connects to the engine directly.
 func newClient(t *testing.T) *docker.Client {
 	t.Helper()
 	pool, err := dockertest.NewPool("")
@@ -60,7 +60,7 @@ func BenchmarkFaults(b *testing.B) {
 	servertest.Benchmark(b, func(b *testing.B) *faultinject.Group { return start(b, 1) })
 }
 
-// idOf is the id of the group of a server.
+// idOf returns the id of a server's group.
 func idOf(t *testing.T, s faultinject.Server) string {
 	t.Helper()
 	ours, ok := s.(*server)
@@ -160,8 +160,7 @@ func TestNoSuchImage(t *testing.T) {
 	require.ErrorContains(t, err, "pull the image 127.0.0.1:1/quorumlock-no-such")
 }
 
-// importHere imports the image of what is installed under another name, so that it counts as one
-// from elsewhere.
+// importHere imports the image of the installed server under another name, so that it counts as a foreign image.
 func importHere(t *testing.T, client *docker.Client) (ref string) {
 	t.Helper()
 	img, err := importInstalled(t.Context(), client, "asked for")

@@ -9,7 +9,7 @@ import (
 
 const innerPort = "6379/tcp"
 
-// What a container may use of the machine.
+// Limits of a container.
 const (
 	memoryLimit = 512 << 20
 	cpuPeriod   = 100_000 // in microseconds, as the quota

@@ -13,12 +13,10 @@ import (
 
 const pingTimeout = 10 * time.Second
 
-// ErrNoEngine is why containers cannot run: no Docker engine answers that shares its ports
-// and files with this program.
+// ErrNoEngine means that no Docker engine answers that shares its ports and files with this program.
 var ErrNoEngine = errors.New("no Docker engine")
 
-// Available tells, in one line, why containers cannot run here; nil if they can. The error is
-// [ErrNoEngine].
+// Available returns the reason in one line why containers cannot run here, as an [ErrNoEngine]; nil if they can.
 func Available(ctx context.Context) error {
 	pool, err := connect(ctx)
 	if err != nil {
@@ -28,7 +26,7 @@ func Available(ctx context.Context) error {
 	return nil
 }
 
-// connect returns a pool whose engine answers.
+// connect returns a pool with an engine that answers.
 func connect(ctx context.Context) (*dockertest.Pool, error) {
 	pool, err := dockertest.NewPool("")
 	if err != nil {
@@ -47,7 +45,7 @@ func connect(ctx context.Context) (*dockertest.Pool, error) {
 	return pool, nil
 }
 
-// isLocal tells whether an endpoint of an engine is on this machine.
+// isLocal reports whether an engine's endpoint is on this machine.
 func isLocal(endpoint string) bool {
 	u, err := url.Parse(endpoint)
 	if err != nil {

@@ -13,11 +13,10 @@ import (
 	"github.com/quorumlock/quorumlock/internal/redisproc"
 )
 
-// sharedDir is where a container finds what this program tells it: configuration, clock and
-// libfaketime.
+// sharedDir is the container's directory for configuration, clock and libfaketime, which this program writes.
 const sharedDir = "/faultinject"
 
-// sharedPrefix begins the name of that directory here.
+// sharedPrefix is the prefix of that directory's name on this machine.
 const sharedPrefix = "quorumlock-faultinject"
 
 const (
@@ -25,14 +24,14 @@ const (
 	clockName   = "clock"
 )
 
-// faketime is whether and how clocks can be stepped.
+// faketime says whether and how clocks can be stepped.
 type faketime struct {
 	library string // here; empty where they cannot
-	why     string // they cannot
+	why     string // why clocks cannot be stepped
 }
 
-// findFaketime looks for a libfaketime that fits the image. The image made here fits by
-// itself. Others are tried: they may have another C library, or be for another machine.
+// findFaketime looks for a libfaketime that fits the image. The image made here always fits. Others are tested,
+// because they may have another C library, or be for another machine.
 func findFaketime(ctx context.Context, client *docker.Client, img image, trueClock bool) (faketime, error) {
 	if trueClock {
 		return faketime{why: "the server was started with the true clock"}, nil
@@ -47,8 +46,8 @@ func findFaketime(ctx context.Context, client *docker.Client, img image, trueClo
 	return try(ctx, client, img, library)
 }
 
-// try runs the server of the image for its version, under the library. A dynamic linker that
-// cannot load it complains, and goes on or not.
+// try runs the image's server under the library and asks for its version. A dynamic linker that cannot load the
+// library complains; it may continue or not.
 func try(ctx context.Context, client *docker.Client, img image, library string) (faketime, error) {
 	dir, err := shareDir(library)
 	if err != nil {
@@ -104,8 +103,7 @@ func faketimeEnv(img image) []string {
 	return append(env, img.env...)
 }
 
-// bind mounts a directory of this machine. It is shared with containers on machines that label
-// their files, too (z).
+// bind mounts a directory of this machine. The option z shares it on machines that label their files.
 func bind(dir string) string { return dir + ":" + sharedDir + ":ro,z" }
 
 // shareDir makes a directory that a container may read, with the library if there is one.

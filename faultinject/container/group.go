@@ -16,13 +16,13 @@ import (
 	"github.com/quorumlock/quorumlock/faultinject"
 )
 
-// Labels of all that is made here: the group, and the time from which it is nobody's.
+// Labels of everything made here: the group, and its expiry.
 const (
 	label        = "quorumlock.faultinject"
 	expiresLabel = label + ".expires"
 )
 
-// group is what the servers of a group have in common.
+// group is the common state of a group's servers.
 type group struct {
 	id       string
 	image    image
@@ -31,10 +31,9 @@ type group struct {
 	network  *dockertest.Network
 }
 
-// Start starts n servers, in parallel, on a network of their own, named n1 to n<n>, by which
-// names they reach each other as well. It returns once all answer, and has printed which image
-// they run. The group must be closed; that removes containers, volumes and the network, and
-// keeps the image. The error is [ErrNoEngine] where there is no Docker.
+// Start starts n servers in parallel on their own network, named n1 to n<n>. They also reach each other by these
+// names. Start prints the chosen image, and returns once all servers answer. The caller must close the group, which
+// removes containers, volumes and the network, and keeps the image. The error is [ErrNoEngine] if there is no Docker.
 func Start(ctx context.Context, n int, opts ...Option) (*faultinject.Group, error) {
 	conf := newConfig(opts)
 	pool, err := connect(ctx)
@@ -87,8 +86,7 @@ func (g *group) labels() map[string]string {
 	return map[string]string{label: g.id, expiresLabel: strconv.FormatInt(g.expires.Unix(), 10)}
 }
 
-// removeExpired removes the containers and networks of groups that nobody closed in time.
-// Others may do so at the same time.
+// removeExpired removes the containers and networks of expired groups. Other programs may do so at the same time.
 func removeExpired(ctx context.Context, client *docker.Client) error {
 	containers, err := client.ListContainers(docker.ListContainersOptions{
 		All: true, Filters: map[string][]string{"label": {expiresLabel}}, Context: ctx,
@@ -111,7 +109,7 @@ func removeExpired(ctx context.Context, client *docker.Client) error {
 	return err
 }
 
-// removeShared removes the directories here that a container has mounted.
+// removeShared removes directories on this machine that a container had mounted.
 func removeShared(mounts []docker.APIMount) {
 	for _, m := range mounts {
 		if m.Destination == sharedDir && strings.HasPrefix(filepath.Base(m.Source), sharedPrefix) {

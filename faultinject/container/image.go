@@ -12,7 +12,7 @@ import (
 	"github.com/ory/dockertest/v3/docker"
 )
 
-// Bounds of a pull: until the registry answers, and then between signs of progress.
+// Timeouts of a pull: until the registry answers, and then between signs of progress.
 const (
 	firstAnswer = 10 * time.Second
 	noProgress  = time.Minute
@@ -24,23 +24,22 @@ var errStalled = errors.New("no answer in time")
 // newest first: a libfaketime of this machine needs the glibc of this machine, or a newer one.
 var public = []string{"valkey/valkey:8-trixie", "valkey/valkey:8-bookworm", "redis:7-bookworm"}
 
-// image is an image that is there.
+// image is an image that the engine has.
 type image struct {
 	ref     string
 	program string   // what to run in it
 	env     []string // that it needs
-	why     string   // it was chosen
-	made    bool     // of what is installed here
+	why     string   // why it was chosen
+	made    bool     // from the installed server
 }
 
-// choices remembers what was chosen, by what was asked for: a registry that does not answer
-// is not asked again by each group.
+// choices caches the choice for each request. So a registry that does not answer is not asked again by each group.
 var choices = struct {
 	sync.Mutex
 	made map[string]image
 }{made: map[string]image{}}
 
-// choose finds an image as [WithImage] tells.
+// choose finds an image by the rules of [WithImage].
 func choose(ctx context.Context, client *docker.Client, asked string) (image, error) {
 	choices.Lock()
 	defer choices.Unlock()
@@ -107,8 +106,8 @@ func local(client *docker.Client, ref string) (image, error) {
 	return img, nil
 }
 
-// pull gets an image from its registry. A registry that does not answer in time is given up;
-// a pull that makes progress is not.
+// pull gets an image from its registry. It gives up a registry that does not answer in time, but not a pull that
+// makes progress.
 func pull(ctx context.Context, client *docker.Client, ref string, answer time.Duration) (image, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -141,7 +140,7 @@ func splitRef(ref string) (repository, tag string) {
 	return ref, "latest"
 }
 
-// postpone puts a timer off with each sign of progress.
+// postpone resets a timer with each sign of progress.
 type postpone struct{ timer *time.Timer }
 
 func (p postpone) Write(b []byte) (int, error) {

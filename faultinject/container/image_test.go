@@ -103,7 +103,7 @@ func TestAvailableTellsWhyNot(t *testing.T) {
 	}
 }
 
-// engine is one that does nothing but pull.
+// engine is a server that implements only the pull.
 func engine(t *testing.T, images http.HandlerFunc) *dockertest.Pool {
 	t.Helper()
 	mux := http.NewServeMux()

@@ -19,14 +19,14 @@ import (
 	"github.com/quorumlock/quorumlock/internal/redisproc"
 )
 
-// repository names the images made here.
+// repository is the name of the images made here.
 const repository = "quorumlock-faultinject"
 
 // dataDir is where servers keep their data, in their container.
 const dataDir = "/data"
 
-// importInstalled makes an image of the redis-server on PATH and what it is linked to, unless
-// the engine has it. The tag depends on the contents, which are the same each time.
+// importInstalled makes an image of the redis-server on PATH and its libraries, unless the engine has it. The tag
+// depends only on the contents.
 func importInstalled(ctx context.Context, client *docker.Client, why string) (image, error) {
 	program, err := installedServer()
 	if err != nil {
@@ -60,8 +60,8 @@ func importInstalled(ctx context.Context, client *docker.Client, why string) (im
 	return img, nil
 }
 
-// installedServer is the path of redis-server, as it is: it may be a link to a program that does
-// other things by other names.
+// installedServer returns the path of redis-server. It does not resolve links: the target may be a program that
+// depends on its name.
 func installedServer() (string, error) {
 	found, err := exec.LookPath("redis-server")
 	if err != nil {
@@ -70,7 +70,7 @@ func installedServer() (string, error) {
 	return filepath.Abs(found)
 }
 
-// version is the version that a server tells, such as 7.0.15.
+// version returns the version that a server reports, such as 7.0.15.
 func version(ctx context.Context, program string) string {
 	told, _ := exec.CommandContext(ctx, program, "--version").Output()
 	if v := regexp.MustCompile(`v=([0-9.]+)`).FindSubmatch(told); v != nil {
@@ -79,8 +79,8 @@ func version(ctx context.Context, program string) string {
 	return "unknown"
 }
 
-// linked returns the paths of a program and of all that it needs to run, sorted. What
-// libfaketime needs is among them if that is installed.
+// linked returns the sorted paths of a program and its libraries. They include the libraries of libfaketime, if that
+// is installed.
 func linked(ctx context.Context, program string) ([]string, error) {
 	loader, err := loader(program)
 	if err != nil {
@@ -106,7 +106,7 @@ func linked(ctx context.Context, program string) ([]string, error) {
 	return slices.Compact(files), nil
 }
 
-// searchPath has the dynamic linker find the libraries without the cache that it has here.
+// searchPath makes the dynamic linker find the libraries without this machine's cache.
 func searchPath(files []string) []string {
 	var dirs []string
 	for _, f := range files {
@@ -116,7 +116,7 @@ func searchPath(files []string) []string {
 	return []string{"LD_LIBRARY_PATH=" + strings.Join(slices.Compact(dirs), ":")}
 }
 
-// loader is the dynamic linker that a program names, empty for a static one.
+// loader returns the dynamic linker that a program names, empty for a static one.
 func loader(program string) (string, error) {
 	f, err := elf.Open(program)
 	if err != nil {
@@ -133,7 +133,7 @@ func loader(program string) (string, error) {
 	return "", nil
 }
 
-// listLinked has the dynamic linker list the libraries that a file needs, as ldd does.
+// listLinked asks the dynamic linker for the libraries of a file, as ldd does.
 func listLinked(ctx context.Context, loader, file string) ([]string, error) {
 	list, err := exec.CommandContext(ctx, loader, "--list", file).Output()
 	if err != nil {
@@ -142,8 +142,8 @@ func listLinked(ctx context.Context, loader, file string) ([]string, error) {
 	return parseLinked(string(list))
 }
 
-// parseLinked reads lines such as "libm.so.6 => /lib/x86_64-linux-gnu/libm.so.6 (0x00007f)".
-// What has no path is of the kernel, or the linker itself.
+// parseLinked reads lines such as "libm.so.6 => /lib/x86_64-linux-gnu/libm.so.6 (0x00007f)". A line without a path is
+// about the kernel, or the linker itself.
 func parseLinked(list string) (paths []string, err error) {
 	for line := range strings.Lines(list) {
 		name, where, ok := strings.Cut(strings.TrimSpace(line), " => ")
@@ -159,8 +159,8 @@ func parseLinked(list string) (paths []string, err error) {
 	return paths, nil
 }
 
-// archive is a file system of the files and an empty data directory. It has no times and
-// owners, so that it is the same each time.
+// archive is a file system with the files and an empty data directory. It has no times and owners, so that it is
+// reproducible.
 func archive(files []string) ([]byte, error) {
 	var buf bytes.Buffer
 	w := tar.NewWriter(&buf)

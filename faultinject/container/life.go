@@ -20,7 +20,7 @@ func (s *server) Stop(ctx context.Context) error {
 	})
 }
 
-// signal sends a signal that ends the server, and returns once it is gone.
+// signal sends a signal that ends the server, and returns once it has ended.
 func (s *server) signal(ctx context.Context, with docker.Signal) error {
 	state, err := s.state(ctx)
 	if err != nil || !state.Running {
@@ -87,7 +87,7 @@ func (s *server) unpause(ctx context.Context) error {
 	return s.await(ctx, s.client.UnpauseContainer)
 }
 
-// await makes a call to the engine that knows no context.
+// await makes a call to the engine that has no context parameter.
 func (s *server) await(ctx context.Context, call func(id string) error) error {
 	id, result := s.id, make(chan error, 1)
 	s.calls.Go(func() { result <- call(id) })
@@ -99,7 +99,7 @@ func (s *server) await(ctx context.Context, call func(id string) error) error {
 	}
 }
 
-// state is what the engine tells about the container; that it is down if there is none.
+// state returns the engine's state of the container. A missing container is down.
 func (s *server) state(ctx context.Context) (docker.State, error) {
 	if s.id == "" {
 		return docker.State{}, nil

@@ -32,31 +32,30 @@ func newConfig(opts []Option) config {
 	return c
 }
 
-// WithImage names the image, such as redis:7-bookworm; its program is what it runs by
-// default if that is called redis-server or valkey-server, and redis-server otherwise. It is
-// pulled if it is not there. [Installed] stands for one made from the redis-server on PATH
-// and its libraries, kept under the name quorumlock-faultinject with its version and a
-// digest of its contents as the tag, so that the next run finds it.
+// WithImage names the image, such as redis:7-bookworm. Its program is its default program if that is called
+// redis-server or valkey-server, and redis-server otherwise. A missing image is pulled. [Installed] stands for an
+// image made from the redis-server on PATH and its libraries. It is kept under the name quorumlock-faultinject, with
+// its version and a digest of its contents as the tag, so that the next run finds it.
 //
-// Without this option and [ImageEnv], it is the first that can be had of: a public image
-// that is there, a public image from its registry, and [Installed].
+// Without this option and [ImageEnv], the first available of these is used: a public image that the engine has, a
+// public image from its registry, and [Installed].
 func WithImage(image string) Option {
 	return func(c *config) { c.image = image }
 }
 
-// WithOutput is where a line tells which image was chosen, and why; os.Stderr by default.
+// WithOutput sets where to print the chosen image and the reason; os.Stderr by default.
 func WithOutput(w io.Writer) Option {
 	return func(c *config) { c.output = w }
 }
 
-// WithExpiry is how long after the start the containers end by themselves, and may be removed
-// by others; 2 hours by default, in whole seconds.
+// WithExpiry sets the time after which the containers end by themselves, and other programs may remove them; 2 hours
+// by default, in whole seconds.
 func WithExpiry(d time.Duration) Option {
 	return func(c *config) { c.expiry = d }
 }
 
-// WithTrueClock runs the servers without libfaketime, which has them look into a file at each
-// reading of the clock. Their StepClock then fails with [errors.ErrUnsupported].
+// WithTrueClock runs the servers without libfaketime, which reads a file at each reading of the clock. Their
+// StepClock then fails with [errors.ErrUnsupported].
 func WithTrueClock() Option {
 	return func(c *config) { c.trueClock = true }
 }

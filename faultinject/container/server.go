@@ -32,7 +32,7 @@ var (
 	errPortTaken = errors.New("the port is taken")
 )
 
-// server is one container. It is made anew when its data is wiped.
+// server is one container. Wiping its data replaces the container.
 type server struct {
 	name   string
 	group  *group
@@ -61,7 +61,7 @@ func (g *group) startServer(ctx context.Context, name string) (*server, error) {
 		if err == nil {
 			return s, nil
 		}
-		// Somebody may have taken the port since it was seen free.
+		// Another process may have taken the port since it was free.
 		if !errors.Is(err, errPortTaken) {
 			return nil, errors.Join(s.failed("start", err), s.close(context.WithoutCancel(ctx)))
 		}
@@ -102,7 +102,7 @@ func (s *server) Name() string { return s.name }
 
 func (s *server) Addr() string { return s.proxy.Addr() }
 
-// direct is the address past the proxy.
+// direct is the server's own address, without the proxy.
 func (s *server) direct() string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(s.port)) }
 
 func (s *server) Command(ctx context.Context, args ...string) (string, error) {
@@ -132,7 +132,7 @@ func (s *server) Start(ctx context.Context) error {
 	})
 }
 
-// startAgain starts on the port of before; whoever took it meanwhile may give it back.
+// startAgain starts on the same port. Another process that took it meanwhile may free it again.
 func (s *server) startAgain(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, startTimeout)
 	defer cancel()
@@ -144,7 +144,7 @@ func (s *server) startAgain(ctx context.Context) error {
 	}
 }
 
-// start starts the container, which it makes if there is none, and waits for an answer.
+// start starts the container, creates it if necessary, and waits for an answer.
 func (s *server) start(ctx context.Context) error {
 	if err := s.create(ctx); err != nil {
 		return err
@@ -235,7 +235,7 @@ func (s *server) failed(action string, err error) error {
 	return fmt.Errorf("faultinject: container %s: %s: %w", s.name, action, err)
 }
 
-// wait waits, and tells whether ctx allowed for it.
+// wait waits for d, and reports whether ctx lasted that long.
 func wait(ctx context.Context, d time.Duration) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()

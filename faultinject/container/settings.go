@@ -14,8 +14,8 @@ import (
 
 const configName = "redis.conf"
 
-// configText is what the server reads when it starts. Its log goes to standard output. The
-// page cache outlives the server, so that what was appended survives without a sync.
+// configText is the configuration of the server. The log goes to standard output. The page cache outlives the server,
+// so appended data survives without a sync.
 const configText = `bind 0.0.0.0
 protected-mode no
 dir ` + dataDir + `

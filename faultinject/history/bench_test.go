@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// busy is a history of one name under contention, with about so many events.
+// busy returns a history of one name under contention, with approximately the given number of events.
 func busy(b *testing.B, events int) *History {
 	b.Helper()
 	s := newSimulation(rand.New(rand.NewPCG(1, 2)), 10, 2, 1000)
@@ -17,7 +17,7 @@ func busy(b *testing.B, events int) *History {
 	return s.history(b)
 }
 
-// zombie has the holder of a lease in the middle see it valid at the end.
+// zombie makes the holder of a lease in the middle see its lease valid at the end.
 func zombie(b *testing.B, h *History) *History {
 	b.Helper()
 	events := h.Events()

@@ -10,39 +10,38 @@ import (
 	"github.com/anishathalye/porcupine"
 )
 
-// Verdict says whether locks, semaphores and latches explain a history.
+// Verdict says whether the models of locks, semaphores and latches explain a history.
 type Verdict string
 
 // The verdicts.
 const (
-	// Ok: there are instants at which locks, semaphores and latches could have done all of this.
+	// Ok: there are instants at which correct locks, semaphores and latches could have done all of this.
 	Ok Verdict = "ok"
-	// Illegal: there are none.
+	// Illegal: there are no such instants.
 	Illegal Verdict = "illegal"
-	// Unknown: porcupine had not come to an end in time. That is a failure to check.
+	// Unknown: porcupine did not finish in time. Treat that as a failed check.
 	Unknown Verdict = "unknown"
 )
 
-// Result is what [Check] found.
+// Result is the result of [Check].
 type Result struct {
 	Verdict Verdict
-	// Violations are why it is illegal, by name; of each lease one or two at most.
+	// Violations are the reasons for Illegal, sorted by name. A lease appears in at most two.
 	Violations []Violation
-	// Undecided are the names that there was no time for.
+	// Undecided are the names that the time did not suffice for.
 	Undecided []string
-	// Total is about all leases together, Names about those of each lock, and Semaphores about
-	// those of each semaphore. An event with several names counts once in Total, and for each
-	// of its names.
+	// Total counts all leases together, Names those of each lock, and Semaphores those of each semaphore. An event
+	// with several names counts once in Total, and once for each name.
 	Total      Counts
 	Names      map[string]Counts
 	Semaphores map[string]Counts
-	// Latches says what happened to each.
+	// Latches counts the calls of each latch.
 	Latches map[string]LatchCounts
 
 	history *History
 }
 
-// Err is nil if locks, semaphores and latches explain the history, and else says why not.
+// Err returns nil if the models explain the history, and else the reason why not.
 func (r *Result) Err() error {
 	switch r.Verdict {
 	case Ok:
@@ -54,12 +53,13 @@ func (r *Result) Err() error {
 	}
 }
 
-// Check decides whether locks with expiry and tokens, semaphores and latches explain the history.
-// Porcupine is given the time for all names together; 0 or less leaves none, and so no verdict but
-// Illegal. Time grows with the number of events, and memory with the square of the most
-// that one name has, as porcupine remembers each step: allow for 0.6 GB with 50,000. For a latch,
-// and for the size of a semaphore, time may grow exponentially with the number of calls that are
-// under way at one instant, to which those that failed belong for ever.
+// Check decides whether the models of locks with expiry and tokens, semaphores and latches explain the history. The
+// timeout limits porcupine for all names together. If it is 0 or less, the only possible verdict is Illegal or
+// Unknown.
+//
+// Time grows with the number of events. Memory grows with the square of the most events of one name, because
+// porcupine remembers each step: 50,000 events need 0.6 GB. For a latch, and for the size of a semaphore, time may
+// grow exponentially with the calls that are in flight at one instant. A failed call counts as in flight forever.
 func Check(h *History, timeout time.Duration) *Result {
 	deadline := time.Now().Add(timeout)
 	first, last := h.span()
@@ -99,7 +99,6 @@ func Check(h *History, timeout time.Duration) *Result {
 	return r
 }
 
-// count counts what happened to a name.
 func (r *Result) count(s subject) {
 	about := func(e Event) bool { return e.about(s) }
 	switch s.of {
@@ -112,7 +111,7 @@ func (r *Result) count(s subject) {
 	}
 }
 
-// of are the events about a subject.
+// of returns the events about a subject.
 func (h *History) of(s subject) []Event {
 	var events []Event
 	for _, e := range h.events {
@@ -123,8 +122,8 @@ func (h *History) of(s subject) []Event {
 	return events
 }
 
-// inspectWhole lists violations of what is not a matter of two leases: of a semaphore as a whole, and
-// of a latch.
+// inspectWhole lists violations that do not concern two leases: those of a semaphore as a whole, and those of a
+// latch.
 func (h *History) inspectWhole(s subject, start time.Duration) []Violation {
 	f := finder{subject: s, start: start}
 	switch s.of {
@@ -136,12 +135,12 @@ func (h *History) inspectWhole(s subject, start time.Duration) []Violation {
 	return f.found
 }
 
-// explained reports whether it is known already what is wrong with a name.
+// explained reports whether a violation of the name is already known.
 func (r *Result) explained(s subject) bool {
 	return slices.ContainsFunc(r.Violations, func(v Violation) bool { return v.subject() == s })
 }
 
-// add takes what porcupine says of a name.
+// add records porcupine's verdict about a name.
 func (r *Result) add(s subject, verdict porcupine.CheckResult) {
 	switch {
 	case verdict == porcupine.Unknown:

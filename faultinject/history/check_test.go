@@ -9,14 +9,14 @@ import (
 
 const ample = time.Minute
 
-// checkCase is a history, and what is wrong with it.
+// checkCase is a history and its expected violations.
 type checkCase struct {
 	name   string
 	script func(s *script)
-	want   []ViolationKind // none: it is legal
+	want   []ViolationKind // none if it is legal
 }
 
-// check demands of Check that it finds what is wrong, and no more. It returns the history.
+// check requires that Check finds the expected violations and no others. It returns the history.
 func (c checkCase) check(t *testing.T) *History {
 	t.Helper()
 	var s script
@@ -225,7 +225,7 @@ func TestCheck(t *testing.T) {
 	}
 }
 
-func TestAViolationTellsWhoAndWhen(t *testing.T) {
+func TestViolationNamesClientsAndTimes(t *testing.T) {
 	var s script
 	a := s.grant(5, 110, 120)
 	b := s.grant(6, 125, 130)
@@ -241,7 +241,7 @@ func TestAViolationTellsWhoAndWhen(t *testing.T) {
 	require.ErrorContains(t, r.Err(), "faultinject: history: 1 violations, the first: overlap")
 }
 
-func TestNoTimeIsNoVerdict(t *testing.T) {
+func TestCheckTimeoutIsUndecided(t *testing.T) {
 	var s script
 	s.grant(5, 10, 20)
 	r := Check(s.history(t), 0)
@@ -250,21 +250,21 @@ func TestNoTimeIsNoVerdict(t *testing.T) {
 	require.EqualError(t, r.Err(), "faultinject: history: no verdict in time for job")
 }
 
-func TestAViolationNeedsNoPorcupine(t *testing.T) {
+func TestDirectViolationNeedsNoPorcupine(t *testing.T) {
 	var s script
 	s.grant(5, 10, 20)
 	s.grant(5, 30, 40)
 	require.Equal(t, Illegal, Check(s.history(t), 0).Verdict)
 }
 
-func TestWhatOnlyPorcupineFindsIsToldOf(t *testing.T) {
+func TestViolationFoundOnlyByPorcupineIsReported(t *testing.T) {
 	r := &Result{}
 	r.add(subject{name: "job", slot: none}, "Illegal")
 	r.add(subject{name: "fine", slot: none}, "Ok")
 	require.Len(t, r.Violations, 1)
 	require.Equal(t, Unexplained, r.Violations[0].Kind)
 	r.add(subject{name: "job", slot: none}, "Illegal")
-	require.Len(t, r.Violations, 1, "what is told of already is not told again")
+	require.Len(t, r.Violations, 1, "a violation is reported once")
 }
 
 func TestCounts(t *testing.T) {
@@ -289,9 +289,9 @@ func TestCounts(t *testing.T) {
 	require.Equal(t, 2, r.Names["b"].Granted)
 }
 
-// Where clocks step, two leases at a time are no surprise, and the order of their tokens is
-// all that is promised. So it is told whatever else is.
-func TestTokenOrderIsToldBesidesAnOverlap(t *testing.T) {
+// TestTokenOrderIsReportedBesidesAnOverlap: where clocks step, two simultaneous leases are possible, and only the
+// order of their tokens is guaranteed. So a wrong order is reported in any case.
+func TestTokenOrderIsReportedBesidesAnOverlap(t *testing.T) {
 	var s script
 	a := s.grant(10, 1, 2)
 	s.release(a, 2, 2)

@@ -5,25 +5,23 @@ import (
 	"time"
 )
 
-// Counts are how much happened.
+// Counts count the events of a history.
 type Counts struct {
-	// Granted, Refused and Unanswered are the acquisitions that gave a lease, that failed,
-	// and that have no return.
+	// Granted, Refused and Unanswered count the acquisitions that gave a lease, that failed, and that have no return.
 	Granted, Refused, Unanswered int
-	// Acts are how often leases were seen valid, releases and downgrades not counted.
+	// Acts counts how often leases were seen valid, without releases and downgrades.
 	Acts int
-	// Lost are the leases that were seen to have ended without a release.
+	// Lost counts the leases that ended without a release.
 	Lost int
-	// Released and ReleasesFailed are the releases that returned without and with an
-	// error.
+	// Released and ReleasesFailed count the releases that returned without and with an error.
 	Released, ReleasesFailed int
-	// Silence is the longest time without a grant, counted between the first call and
-	// the last time in the history, and SilenceFrom when it began, counted from the first
-	// call. A lease that is held for long makes a silence as well.
+	// Silence is the longest time without a grant, between the first call and the last time in the history.
+	// SilenceFrom is its begin, counted from the first call. A lease that is held for a long time makes a silence,
+	// too.
 	Silence, SilenceFrom time.Duration
 }
 
-// count counts what happened to leases of a name, or to all for which of says true.
+// count counts the events for which of returns true.
 func (h *History) count(of func(e Event) bool) Counts {
 	var c Counts
 	first, last := h.span()
@@ -73,19 +71,16 @@ func (c *Counts) silence(instants []time.Duration, start time.Duration) {
 	}
 }
 
-// LatchCounts are how much happened to a latch.
+// LatchCounts count the calls of a latch.
 type LatchCounts struct {
-	// Sets, CountDowns and Deletes are the calls that changed it and returned without an error,
-	// repetitions among them.
+	// Sets, CountDowns and Deletes count the successful changes, including repetitions.
 	Sets, CountDowns, Deletes int
-	// Dones is how often somebody was told that it is done, by Await, and Counts how often
-	// how many are left.
+	// Dones counts the answers of Await that the latch is done, and Counts the answers of Count.
 	Dones, Counts int
-	// Failed and Unanswered are the calls that returned an error, and that have no return.
+	// Failed and Unanswered count the calls that returned an error, and those without a return.
 	Failed, Unanswered int
 }
 
-// countLatch counts what happened to a latch.
 func countLatch(events []Event) LatchCounts {
 	var c LatchCounts
 	of := map[Kind]*int{Set: &c.Sets, CountDown: &c.CountDowns, Delete: &c.Deletes, Await: &c.Dones, Count: &c.Counts}

@@ -10,26 +10,26 @@ import (
 
 // inspector looks for violations of one name by comparing times.
 //
-// The leases of a name have one order, by token; a writer comes before the readers that have
-// its token, and among these there is none. There are instants for all steps of the model
-// unless one that comes before another, by this order, was called after that had returned.
-// What comes before the grant of a lease are the grants of those before it; what they saw
-// valid, if it is a writer's; and what saw those of writers before they became readers, if
-// it is a reader's, and all that comes before the writer before it. Of a lease, the first
-// return is that of its grant. So it is enough to compare the grant of each lease with the
-// calls of those before it, and each lease with its own end.
+// Tokens order the leases of a name. A writer comes before the readers that have its token; these readers have no
+// order among themselves. A history is legal unless one step comes before another by this order, but was called after
+// the other had returned.
+//
+// Before the grant of a lease come the grants of all earlier leases. Before a writer's grant come all acts of earlier
+// leases. Before a reader's grant come the acts of earlier writers until their downgrades, and everything that comes
+// before the last of these writers. The first return of a lease is the return of its grant. So it suffices to compare
+// each grant with the calls of earlier leases, and each lease with its own end.
 type inspector struct {
 	finder
 	leases []*lease // in the order of their grants
-	// shown are leases of which a violation is told already: one is enough. Those of writers
-	// with one token are told of as such.
+	// shown are leases with a reported violation: one for each lease is enough. Two writers with one token are
+	// reported as such.
 	shown map[*lease]bool
-	// misplaced are those whose token is told to be out of order. That is told of a lease
-	// besides an overlap: where clocks step, it is all that is promised.
+	// misplaced are leases whose token was reported to be out of order. This is reported besides an overlap: where
+	// clocks step, the order is the only guarantee.
 	misplaced map[*lease]bool
 }
 
-// inspect lists violations, at least one if there are any.
+// inspect lists violations: at least one if there are any.
 func inspect(of subject, leases []*lease, start time.Duration) []Violation {
 	i := &inspector{
 		finder: finder{subject: of, start: start}, leases: leases, shown: map[*lease]bool{}, misplaced: map[*lease]bool{},
@@ -40,8 +40,8 @@ func inspect(of subject, leases []*lease, start time.Duration) []Violation {
 	return i.found
 }
 
-// overlaps compares the times at which leases were certainly valid, whatever their tokens:
-// from the return of the grant until the last call that saw them valid.
+// overlaps compares the times at which leases were certainly valid, regardless of their tokens: from the return of
+// the grant to the last call that saw the lease valid.
 func (i *inspector) overlaps() {
 	byReturn := slices.SortedStableFunc(slices.Values(i.leases), func(a, b *lease) int {
 		return cmp.Compare(a.grant.Return, b.grant.Return)
@@ -63,9 +63,9 @@ func (i *inspector) overlaps() {
 	}
 }
 
-// overlap reports whether a lease was valid at an instant at which another was, whose grant
-// returned no earlier. The other was valid at some instant of its acquisition. The times are until
-// when they certainly were, in the way that excludes each other.
+// overlap reports whether lease a was valid at an instant at which b was valid. The grant of a returned no later than
+// that of b, and b was valid at some instant of its acquisition. The times say until when each certainly excluded the
+// other.
 func overlap(a *lease, aUntil time.Duration, b *lease, bUntil time.Duration) bool {
 	throughout := a.grant.Return < b.grant.Call || bUntil > b.grant.Return
 	return aUntil > b.grant.Return && throughout
@@ -84,8 +84,8 @@ func (i *inspector) overlapped(a *lease, until time.Duration, b *lease) {
 	i.add(Overlap, text, a.grant, b.grant, a.proof(until), a.lastSeen(), b.lastSeen())
 }
 
-// proof is the event that says that a lease was as it was until then: the downgrade if that ended
-// it, or what saw it valid.
+// proof returns the event that shows the state of the lease until then: its downgrade, or the last event that saw it
+// valid.
 func (l *lease) proof(until time.Duration) Event {
 	if until < l.validUntil() {
 		return *l.downgrade
@@ -93,7 +93,7 @@ func (l *lease) proof(until time.Duration) Event {
 	return l.lastSeen()
 }
 
-// who tells leases apart: "A3f (client c1/w2, token 5)".
+// who describes a lease: "A3f (client c1/w2, token 5)".
 func who(l *lease) string {
 	role := ""
 	if !l.writes() {
@@ -102,7 +102,7 @@ func who(l *lease) string {
 	return fmt.Sprintf("%s (%sclient %s/w%d, token %d)", l.grant.Owner, role, l.grant.Client, l.grant.Worker, l.grant.Token)
 }
 
-// tokens compares each grant with the leases that come before it by their tokens.
+// tokens compares each grant with the leases that have smaller tokens.
 func (i *inspector) tokens() {
 	var before preceding
 	var same []*lease // readers with the token of the one before: there is no order among them
@@ -125,9 +125,8 @@ func (i *inspector) tokens() {
 	}
 }
 
-// preceding is what is known of the leases that come before one: which was asked for last, which
-// was seen last, and which was the last that excluded readers. writer is the last writer, and gone
-// the lease before it that was seen last.
+// preceding summarises the leases that come before another by their tokens: the last requested, the last seen valid,
+// and the last that excluded readers. writer is the last writer, and gone the lease before it that was seen last.
 type preceding struct {
 	asked, seen, alone, writer, gone *lease
 }
@@ -147,7 +146,7 @@ func (p *preceding) add(l *lease) {
 	}
 }
 
-// compare compares a grant with what comes before it.
+// compare compares a grant with the leases before it.
 func (i *inspector) compare(before *preceding, l *lease) {
 	if before.asked != nil && before.asked.grant.Call > l.grant.Return {
 		i.disordered(l, before.asked)
@@ -163,7 +162,7 @@ func (i *inspector) compare(before *preceding, l *lease) {
 	}
 }
 
-// twins reports whether two leases are writers' with one token.
+// twins reports whether two leases are both writers' and have one token.
 func (i *inspector) twins(a, b *lease) bool {
 	return a.writes() && b.writes() && a.grant.Token == b.grant.Token
 }
@@ -186,8 +185,8 @@ func (i *inspector) disordered(first, later *lease) {
 		who(first), i.at(first.grant.Return), who(later), i.at(later.grant.Call), wrong), first.grant, later.grant)
 }
 
-// acted tells of a lease that was valid when a newer one was granted, which has to come after its
-// end because of a writer: one of the two, or one between them.
+// acted reports a lease that was valid when a newer one was granted, although a writer requires its end before: one
+// of the two leases, or one between them.
 func (i *inspector) acted(older *lease, until time.Duration, newer, writer *lease) {
 	if len(older.seen) == 0 || i.shown[older] || i.twins(older, newer) {
 		return

@@ -9,13 +9,12 @@ import (
 	"unicode/utf8"
 )
 
-// Type says what kind of thing a name is that of. Things of different types have nothing to do
-// with each other, also if they have one name.
+// Type is the type of a named object. Objects of different types are independent, even if they have the same name.
 type Type string
 
-// The types of things. Histories from before there were several are about locks.
+// The types. Histories from before there were several types are about locks.
 const (
-	// Lock is a lock, or one for readers and writers.
+	// Lock is a lock, or a lock for readers and writers.
 	Lock Type = ""
 	// Semaphore is a number of permits.
 	Semaphore Type = "semaphore"
@@ -23,87 +22,86 @@ const (
 	Latch Type = "latch"
 )
 
-// Kind says what a client did.
+// Kind is the kind of call that a client made.
 type Kind string
 
-// The kinds of [Event].
+// The kinds of an [Event].
 const (
-	// Acquire asks for a lease.
+	// Acquire requests a lease.
 	Acquire Kind = "acquire"
-	// Act looks whether a lease is valid, to act on it.
+	// Act checks that a lease is valid, in order to act on it.
 	Act Kind = "act"
-	// Release gives a lease back.
+	// Release releases a lease.
 	Release Kind = "release"
-	// Lost sees that a lease has ended by itself. It is of one instant.
+	// Lost records that a lease ended by itself. It is a single instant.
 	Lost Kind = "lost"
-	// Downgrade makes a writer's lease a reader's.
+	// Downgrade turns a writer's lease into a reader's.
 	Downgrade Kind = "downgrade"
 
-	// Resize sets how many permits a semaphore has.
+	// Resize sets the number of permits of a semaphore.
 	Resize Kind = "resize"
 
 	// Set sets a latch.
 	Set Kind = "set"
-	// CountDown counts down.
+
+	// CountDown counts down for an id.
 	CountDown Kind = "countdown"
 	// Await waits until a latch is done.
 	Await Kind = "await"
-	// Count asks how many have still to count down.
+	// Count asks how many ids have still to count down.
 	Count Kind = "count"
 	// Delete deletes a latch.
 	Delete Kind = "delete"
 )
 
-// kinds are those that there are for each type.
+// kinds are the kinds that exist for each type.
 var kinds = map[Type][]Kind{
 	Lock:      {Acquire, Act, Release, Lost, Downgrade},
 	Semaphore: {Acquire, Act, Release, Lost, Resize},
 	Latch:     {Set, CountDown, Await, Count, Delete},
 }
 
-// Event is something that a client did, and a line in a file. What takes long has two
-// lines, one at its call and one at its return; the second repeats the first.
+// Event is a call of a client, and a line in a file. A call that takes time has two lines, one at its call and one at
+// its return. The second line repeats the first.
 type Event struct {
 	// Client names the process, and Worker the goroutine in it.
 	Client string `json:"client"`
 	Worker int    `json:"worker"`
-	// Op numbers what a client did, from 1.
+	// Op numbers the calls of a client, from 1.
 	Op   uint64 `json:"op"`
 	Kind Kind   `json:"kind"`
-	// Of is what the names are those of.
+	// Of is the type of the named objects.
 	Of Type `json:"of,omitempty"`
-	// Names are those of the lock, at least one, in UTF-8. A semaphore or a latch has one.
+	// Names are the names of the lock, at least one, in UTF-8. A semaphore or a latch has one.
 	Names []string `json:"names"`
-	// Lease is the Op of the acquisition that the lease is from; 0 for an acquisition.
+	// Lease is the Op of the acquisition that gave the lease; 0 for an acquisition.
 	Lease uint64 `json:"lease,omitempty"`
-	// Owner and Token are those of the lease, and empty in an acquisition that was not
-	// granted.
+	// Owner and Token are those of the lease. Both are empty in an acquisition that was not granted.
 	Owner string `json:"owner,omitempty"`
 	Token uint64 `json:"token,omitempty"`
-	// Reads says that the lease was asked for as a reader's.
+	// Reads marks a lease that was requested by a reader.
 	Reads bool `json:"reads,omitempty"`
-	// Permits is how many permits of a semaphore the lease is for, and Slots which, if they have
-	// numbers; Slots is empty in an acquisition that was not granted.
+	// Permits is the number of permits in the lease, and Slots their numbers, if they have any. Slots is empty in an
+	// acquisition that was not granted.
 	Permits int   `json:"permits,omitempty"`
 	Slots   []int `json:"slots,omitempty"`
-	// Size is how many permits the semaphore has: for an acquisition, by the configuration of
-	// the client; for a Resize, from then on.
+	// Size is the size of the semaphore. For an acquisition, it is the size in the client's configuration; for a
+	// Resize, the new size.
 	Size int `json:"size,omitempty"`
 	// ID is the id of a count-down.
 	ID string `json:"id,omitempty"`
-	// Count is what a latch is set to, or how many it was found to lack.
+	// Count is the number that a latch is set to, or the reported number of missing ids.
 	Count int `json:"count,omitempty"`
-	// Call is the time just before it began, and Return just after it ended, in
-	// nanoseconds of a clock that all clients share. A Return of 0 says that none was
-	// seen: it may have happened since, or never.
+	// Call is the time just before the call began, and Return just after it ended, in nanoseconds of a clock that all
+	// clients share. Return is 0 if no return was seen: the call may have taken effect since, or never.
 	Call   time.Duration `json:"call"`
 	Return time.Duration `json:"return,omitempty"`
-	// Error says why it failed; for an act, why the lease is not valid any more; for
-	// a loss, the cause. It is empty if it succeeded, and without a Return.
+	// Error is the reason of a failure; for an act, why the lease is no longer valid; for a loss, its cause. It is
+	// empty for a success, and without a Return.
 	Error string `json:"error,omitempty"`
 }
 
-// String is the event in short, without its times: "c1/w2 acquire job -> token 17".
+// String describes the event briefly, without its times: "c1/w2 acquire job -> token 17".
 func (e Event) String() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s/w%d %s", e.Client, e.Worker, e.Kind)
@@ -114,7 +112,7 @@ func (e Event) String() string {
 	return b.String()
 }
 
-// asked is what an event is about besides its names.
+// asked describes what the call requested besides its names.
 func (e Event) asked() string {
 	switch e.Kind {
 	case Acquire:
@@ -133,7 +131,7 @@ func (e Event) asked() string {
 	return ""
 }
 
-// slots are the numbers of the permits, if they have any.
+// slots lists the numbers of the permits, if they have any.
 func (e Event) slots() string {
 	if len(e.Slots) == 0 {
 		return ""
@@ -141,7 +139,7 @@ func (e Event) slots() string {
 	return fmt.Sprintf(", slots %v", e.Slots)
 }
 
-// result is what came of it.
+// result describes the outcome.
 func (e Event) result() string {
 	switch {
 	case !e.returned():
@@ -157,13 +155,13 @@ func (e Event) result() string {
 	}
 }
 
-// returned reports whether its end was seen.
+// returned reports whether the return was seen.
 func (e Event) returned() bool { return e.Return != 0 }
 
-// succeeded reports whether it ended, and without an error.
+// succeeded reports whether the call returned without an error.
 func (e Event) succeeded() bool { return e.returned() && e.Error == "" }
 
-// latestReturn is the return of what may have happened at any time since its call.
+// latestReturn is the latest time at which the call can have taken effect.
 func (e Event) latestReturn() time.Duration {
 	if e.succeeded() {
 		return e.Return
@@ -171,10 +169,10 @@ func (e Event) latestReturn() time.Duration {
 	return latest
 }
 
-// granted reports whether it is an acquisition that gave a lease.
+// granted reports whether the event is an acquisition that gave a lease.
 func (e Event) granted() bool { return e.Kind == Acquire && e.succeeded() }
 
-// ofLease reports whether it is about a lease that was granted before.
+// ofLease reports whether the event concerns a lease that was granted before.
 func (e Event) ofLease() bool {
 	return e.Kind == Act || e.Kind == Release || e.Kind == Lost || e.Kind == Downgrade
 }
@@ -182,7 +180,7 @@ func (e Event) ofLease() bool {
 // latest is far enough from the end of the range that nothing overflows.
 const latest = time.Duration(1) << 62
 
-// check reports what is wrong with the event by itself.
+// check validates the event by itself.
 func (e Event) check() error {
 	switch {
 	case e.Client == "" || !utf8.ValidString(e.Client):
@@ -209,7 +207,7 @@ func (e Event) check() error {
 	return e.checkLease()
 }
 
-// noKind says that the type has no such kind.
+// noKind returns the error for a kind that the type does not have.
 func (e Event) noKind() error {
 	if _, ok := kinds[e.Of]; !ok {
 		return fmt.Errorf("no type is called %q", string(e.Of))
@@ -220,7 +218,7 @@ func (e Event) noKind() error {
 	return fmt.Errorf("no kind of a %s is called %q", e.Of, string(e.Kind))
 }
 
-// checkType reports what is wrong with that which only some types and kinds have.
+// checkType validates the fields that only some types and kinds have.
 func (e Event) checkType() error {
 	leased := e.Of == Semaphore && e.Kind != Resize
 	negative := slices.ContainsFunc(e.Slots, func(n int) bool { return n < 0 })
@@ -245,7 +243,7 @@ func (e Event) checkType() error {
 	return nil
 }
 
-// repeated reports whether a number is there twice.
+// repeated reports whether a number occurs twice.
 func repeated(numbers []int) bool {
 	sorted := slices.Sorted(slices.Values(numbers))
 	return len(slices.Compact(sorted)) < len(numbers)
@@ -267,7 +265,7 @@ func (e Event) checkNames() error {
 }
 
 func (e Event) checkLease() error {
-	// The semaphores of others may count permits, without numbers and tokens.
+	// Other libraries' semaphores may count permits without numbers and tokens.
 	counted := e.Of == Semaphore && len(e.Slots) == 0
 	has := e.Owner != "" && (e.Token != 0 || counted)
 	hasNot := e.Owner == "" && e.Token == 0

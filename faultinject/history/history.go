@@ -10,16 +10,16 @@ import (
 	"time"
 )
 
-// History is what several clients did, in the order in which they began it, and complete
-// and consistent in itself. It does not change, and is safe for concurrent use.
+// History is the calls of several clients, in the order of their begin. It is complete and consistent in itself,
+// immutable, and safe for concurrent use.
 type History struct {
 	events []Event
 	leases []*lease
 }
 
-// New makes a history of events, in any order. The two lines of one operation become
-// one event. It fails if events contradict each other: two have one number, or one is
-// about a lease that its client did not have by then.
+// New makes a history of events in any order. It merges the two lines of one operation into one event. It fails if
+// events contradict each other: two have the same number, or one concerns a lease that its client did not have by
+// then.
 func New(events ...Event) (*History, error) {
 	var b builder
 	for i, e := range events {
@@ -30,7 +30,7 @@ func New(events ...Event) (*History, error) {
 	return b.history()
 }
 
-// Events are all events by the time of their calls.
+// Events returns all events in the order of their calls.
 func (h *History) Events() []Event { return slices.Clone(h.events) }
 
 // Encode writes the history as lines of JSON, one per event, which [Read] reads.
@@ -48,7 +48,7 @@ func (h *History) Encode(out io.Writer) error {
 	return nil
 }
 
-// span is the time of the first call, and the last time that is told of.
+// span returns the time of the first call, and the last time in the history.
 func (h *History) span() (first, last time.Duration) {
 	if len(h.events) == 0 {
 		return 0, 0
@@ -59,24 +59,24 @@ func (h *History) span() (first, last time.Duration) {
 	return h.events[0].Call, last
 }
 
-// id tells operations of several clients apart.
+// id identifies an operation among those of all clients.
 type id struct {
 	client string
 	op     uint64
 }
 
-// placed is an event, and where it was found.
+// placed is an event and the place where it was read.
 type placed struct {
 	Event
 	place string
 }
 
-// builder puts events together that come in any order.
+// builder assembles events that come in any order.
 type builder struct {
 	ops map[id]placed
 }
 
-// add takes an event. An error names the place.
+// add adds an event. An error names the place.
 func (b *builder) add(place string, e Event) error {
 	if err := e.check(); err != nil {
 		return fmt.Errorf("faultinject: history: %s: %w", place, err)
@@ -106,12 +106,12 @@ func sameCall(a, b Event) bool {
 		a.ID == b.ID && (a.Kind != Set || a.Count == b.Count)
 }
 
-// sameThing reports whether two events are about the same, and want as much of it.
+// sameThing reports whether two events request the same of the same object.
 func sameThing(a, b Event) bool {
 	return a.Of == b.Of && slices.Equal(a.Names, b.Names) && a.Reads == b.Reads && a.Permits == b.Permits && a.Size == b.Size
 }
 
-// history is the end of building.
+// history finishes the history.
 func (b *builder) history() (*History, error) {
 	ops := make([]placed, 0, len(b.ops))
 	for _, p := range b.ops {
@@ -131,7 +131,7 @@ func (b *builder) history() (*History, error) {
 	return h, nil
 }
 
-// checkLease reports whether the lease that an event is about was the client's by then.
+// checkLease checks that the event's lease had been granted to the client by then.
 func (b *builder) checkLease(e Event) error {
 	if !e.ofLease() {
 		return nil

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// inspectLatch lists violations of a latch that a few of its calls show. Whether all of them
-// together are possible is for porcupine.
+// inspectLatch lists violations of a latch that a few of its calls show. Porcupine checks whether all calls together
+// are possible.
 func inspectLatch(f *finder, events []Event) {
 	c := latchCalls{finder: f}
 	for _, e := range events {
@@ -31,11 +31,10 @@ func inspectLatch(f *finder, events []Event) {
 	}
 }
 
-// latchCalls are the calls of one latch.
 type latchCalls struct {
 	*finder
 	sets, downs, deletes []Event
-	// told are those that told how many it lacks: for an Await none.
+	// told are the calls that reported how many ids are missing: an Await reports none.
 	told []Event
 }
 
@@ -44,13 +43,12 @@ func (c *latchCalls) maybeDeleted(from, to time.Duration) bool {
 	return slices.ContainsFunc(c.deletes, func(d Event) bool { return d.Call <= to && d.latestReturn() >= from })
 }
 
-// void reports whether a call that ended by then was undone for certain by a deletion after it, and
-// before what was told.
+// void reports whether a deletion certainly undid a call that had ended by then, before the report told.
 func (c *latchCalls) void(ended time.Duration, told Event) bool {
 	return slices.ContainsFunc(c.deletes, func(d Event) bool { return d.succeeded() && ended < d.Call && d.Return < told.Call })
 }
 
-// setsFor are the calls that can have set the latch to what it was when it was told of.
+// setsFor returns the calls that can have made the setting that told reported.
 func (c *latchCalls) setsFor(told Event) []Event {
 	var all []Event
 	for _, s := range c.sets {
@@ -73,12 +71,12 @@ func (c *latchCalls) setTwice() {
 	}
 }
 
-// tooEarly compares what was told with all ids that can have counted down by then. A count-down
-// that returned, with an error too, does not count after a deletion that was called later.
+// tooEarly compares a report with all ids that can have counted down by then. A count-down that returned, even with
+// an error, does not count after a deletion that was called later.
 func (c *latchCalls) tooEarly(told Event) {
 	sets := c.setsFor(told)
 	if len(sets) == 0 {
-		c.add(TooEarly, fmt.Sprintf("%s at %s, and nobody had set it", c.what(told), c.interval(told)), told)
+		c.add(TooEarly, fmt.Sprintf("%s at %s, and no client had set it", c.what(told), c.interval(told)), told)
 		return
 	}
 	least := slices.MinFunc(sets, func(a, b Event) int { return a.Count - b.Count })
@@ -97,7 +95,7 @@ func (c *latchCalls) tooEarly(told Event) {
 	}
 }
 
-// forgotten compares what was told with the ids whose count-downs had been confirmed.
+// forgotten compares a report with the ids whose count-downs had been confirmed.
 func (c *latchCalls) forgotten(told Event) {
 	sets := c.setsFor(told)
 	if len(sets) == 0 {
@@ -119,7 +117,7 @@ func (c *latchCalls) forgotten(told Event) {
 	}
 }
 
-// rose compares what was told with what had been told before.
+// rose compares a report with earlier reports.
 func (c *latchCalls) rose(before []Event, told Event) {
 	for _, b := range before {
 		if b.Return < told.Call && b.Count < told.Count && !c.maybeDeleted(b.Call, told.Return) {
@@ -130,7 +128,7 @@ func (c *latchCalls) rose(before []Event, told Event) {
 	}
 }
 
-// what is in words what a call told.
+// what describes a report in words.
 func (c *latchCalls) what(e Event) string {
 	if e.Kind == Await {
 		return fmt.Sprintf("client %s/w%d was told that it is done", e.Client, e.Worker)

@@ -6,20 +6,20 @@ import (
 	"github.com/anishathalye/porcupine"
 )
 
-// latchState is what the model of a latch remembers.
+// latchState is the state of the model of a latch.
 type latchState struct {
-	// set is what it is set to; 0 if it is not.
+	// set is the number that the latch is set to; 0 if it is not set.
 	set int
 	// ids has a bit for each id that has counted down since.
 	ids string
-	// counted is how many these are.
+	// counted is the number of these ids.
 	counted int
 }
 
-// left is how many have still to count down.
+// left returns how many ids have still to count down.
 func (s latchState) left() int { return max(0, s.set-s.counted) }
 
-// count counts down for an id, once.
+// count counts down for an id. A repetition changes nothing.
 func (s latchState) count(id int) latchState {
 	bits := make([]byte, max(len(s.ids), id/8+1))
 	copy(bits, s.ids)
@@ -31,14 +31,14 @@ func (s latchState) count(id int) latchState {
 	return s
 }
 
-// latchStep is a call that changed a latch, or told of it.
+// latchStep is a call that changed a latch, or reported its state.
 type latchStep struct {
 	event Event
 	id    int // of a count-down
 }
 
-// next is the state after a step, if the step is legal. What failed, or has no return, may have
-// been done or not: where it cannot be done it does nothing, and it may come after all others.
+// next returns the state after a step, if the step is legal. A call that failed, or has no return, may have taken
+// effect or not. Where it cannot take effect it does nothing, and it may come after all others.
 func (s latchState) next(do *latchStep) (bool, latchState) {
 	e := do.event
 	switch {
@@ -57,7 +57,6 @@ func (s latchState) next(do *latchStep) (bool, latchState) {
 	}
 }
 
-// latchModel is that of one latch.
 func latchModel() porcupine.Model {
 	return porcupine.Model{
 		Init: func() any { return latchState{} },
@@ -68,8 +67,8 @@ func latchModel() porcupine.Model {
 	}
 }
 
-// latchOperations are the calls of one latch for porcupine. An Await that succeeded says the same
-// as a Count of 0. Until is a time after all others.
+// latchOperations returns the calls of one latch for porcupine. An Await that succeeded is equivalent to a Count of
+// 0. until is a time after all others.
 func latchOperations(events []Event, until time.Duration) []porcupine.Operation {
 	ids := map[string]int{}
 	var ops []porcupine.Operation
@@ -88,5 +87,5 @@ func latchOperations(events []Event, until time.Duration) []porcupine.Operation 
 	return ops
 }
 
-// tells reports whether it is a call that asks a latch, and changes nothing.
+// tells reports whether the call only reads the state of a latch.
 func (e Event) tells() bool { return e.Kind == Await || e.Kind == Count }

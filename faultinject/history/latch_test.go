@@ -64,7 +64,7 @@ func TestCheckOfLatches(t *testing.T) {
 			s.latch(Await, nil, 21, 22, "")
 			s.latch(CountDown, "a", 23, 0, "")
 		}, []ViolationKind{TooEarly}},
-		{"nobody has set it", func(s *script) { s.latch(Await, nil, 10, 20, "") }, []ViolationKind{TooEarly}},
+		{"it was never set", func(s *script) { s.latch(Await, nil, 10, 20, "") }, []ViolationKind{TooEarly}},
 		{"a wait that failed proves nothing", func(s *script) {
 			s.latch(Await, nil, 10, 20, "not set")
 			s.latch(Count, nil, 10, 20, "not set")
@@ -137,7 +137,7 @@ func TestCheckOfLatches(t *testing.T) {
 			s.latch(Set, 3, 15, 30, "")
 			s.latch(Count, 3, 31, 32, "")
 		}, nil},
-		{"a count-down that nobody missed, but which cannot be between two looks", func(s *script) {
+		{"a count-down that no reader missed, but which cannot be between two looks", func(s *script) {
 			s.latch(Set, 3, 10, 20, "")
 			s.latch(CountDown, "a", 21, 0, "")
 			s.latch(Count, 2, 23, 24, "")
@@ -149,7 +149,7 @@ func TestCheckOfLatches(t *testing.T) {
 	}
 }
 
-func TestAViolationTellsWhatWasCounted(t *testing.T) {
+func TestLatchViolationNamesCounts(t *testing.T) {
 	var s script
 	s.latch(Set, 3, 110, 120, "")
 	s.latch(CountDown, "a", 121, 122, "")
@@ -173,23 +173,23 @@ func TestAViolationTellsWhatWasCounted(t *testing.T) {
 	require.NoFileExists(t, dir+"/"+VisualFile)
 }
 
-func TestNoTimeIsNoVerdictOnALatch(t *testing.T) {
+func TestLatchCheckTimeoutIsUndecided(t *testing.T) {
 	var s script
 	s.latch(Set, 3, 10, 20, "")
 	require.EqualError(t, Check(s.history(t), 0).Err(), "faultinject: history: no verdict in time for latch job")
 }
 
-// latches is a latch that works, and clients that use it.
+// latches is a correct latch and its clients.
 type latches struct {
 	*simulation
 	set int
 	ids map[string]bool
-	// late is what is still to happen, or never will.
+	// late are calls that take effect later, or never.
 	late []Event
 }
 
-// call makes a call, and what comes of it happens now; unless it fails or has no return, and then
-// now, later, or never.
+// call makes a call that takes effect at once. A call that fails or has no return may instead take effect later, or
+// never.
 func (l *latches) call() {
 	l.now += 1 + l.upTo(2*l.slack)
 	e := Event{
@@ -227,7 +227,7 @@ func (l *latches) call() {
 	}
 }
 
-// happens does what a call is for, and reports whether it could.
+// happens applies a call, and reports whether that was possible.
 func (l *latches) happens(e Event) bool {
 	switch {
 	case e.Kind == Delete:
@@ -245,7 +245,7 @@ func (l *latches) happens(e Event) bool {
 	return true
 }
 
-// tell tells how many are left, now.
+// tell returns the number of missing ids at this time.
 func (l *latches) tell(e Event) {
 	if l.set == 0 {
 		return
@@ -273,7 +273,7 @@ func TestALatchThatWorksIsLegal(t *testing.T) {
 	})
 }
 
-// TestALatchThatForgetsIsIllegal takes a count-down back behind a look at it.
+// TestALatchThatForgetsIsIllegal undoes a count-down after a reader has seen it.
 func TestALatchThatForgetsIsIllegal(t *testing.T) {
 	seeds(t, 50, func(t *testing.T, r *rand.Rand) {
 		l := newLatches(r)
@@ -299,10 +299,10 @@ func TestALatchThatForgetsIsIllegal(t *testing.T) {
 	})
 }
 
-// TestWordsAboutLatchesAreTrue: what a few calls show to be wrong, porcupine finds too, but for a
+// TestDirectLatchViolationsAreTrue: porcupine confirms violations that a few calls show. The exception is a
 // count-down that failed before a deletion, and counts after it.
-func TestWordsAboutLatchesAreTrue(t *testing.T) {
-	verdicts := map[[2]bool]int{} // legal, and told in words
+func TestDirectLatchViolationsAreTrue(t *testing.T) {
+	verdicts := map[[2]bool]int{} // legal, and found directly
 	seeds(t, 1500, func(t *testing.T, r *rand.Rand) {
 		l := newLatches(r)
 		for range 12 {
@@ -328,7 +328,7 @@ func TestWordsAboutLatchesAreTrue(t *testing.T) {
 	}
 }
 
-// spoil changes one call so that the history may be illegal, and is still well formed.
+// spoil changes one call so that the history may be illegal but is still well-formed.
 func spoil(r *rand.Rand, events []Event) {
 	if len(events) == 0 {
 		return

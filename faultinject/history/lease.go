@@ -2,21 +2,19 @@ package history
 
 import "time"
 
-// lease is a lease that was granted, and what is known about it.
+// lease is a granted lease and the events about it.
 type lease struct {
 	grant Event
-	// seen are the events that saw it valid, in the order of their calls: acts, and
-	// releases that succeeded.
+	// seen are the events that saw the lease valid, in the order of their calls: acts, and successful releases.
 	seen []Event
-	// over is the event by whose return it had ended, of several the earliest; nil if the
-	// end was not seen.
+	// over is the event by whose return the lease had ended, the earliest of several; nil if the end was not seen.
 	over *Event
-	// downgrade is the first that made it a reader's, or may have; nil if there is none.
+	// downgrade is the first event that made the lease a reader's, or may have; nil if there is none.
 	downgrade *Event
 }
 
-// leasesOf lists the leases in a history, in the order of their acquisitions. Events about
-// a lease come after its grant.
+// leasesOf lists the leases in a history, in the order of their acquisitions. Events about a lease come after its
+// grant.
 func leasesOf(events []Event) []*lease {
 	var all []*lease
 	byID := map[id]*lease{}
@@ -35,8 +33,8 @@ func leasesOf(events []Event) []*lease {
 	return all
 }
 
-// add takes an event about the lease. What has no return may not have happened; but from the
-// call of a downgrade on, whatever comes of it, the lease may be a reader's.
+// add records an event about the lease. A call without a return may not have happened. But from the call of a
+// downgrade on, the lease may be a reader's, whatever the result.
 func (l *lease) add(e Event) {
 	if e.Kind == Downgrade && l.downgrade == nil {
 		l.downgrade = &e
@@ -54,8 +52,7 @@ func (l *lease) add(e Event) {
 	}
 }
 
-// lastSeen is the event with the latest call of those that saw the lease valid: the grant
-// if there are no others.
+// lastSeen is the last called event that saw the lease valid: the grant if there is no other.
 func (l *lease) lastSeen() Event {
 	if len(l.seen) == 0 {
 		return l.grant
@@ -63,15 +60,15 @@ func (l *lease) lastSeen() Event {
 	return l.seen[len(l.seen)-1]
 }
 
-// validUntil is a time at which the lease had certainly not ended. It saw that at an
-// instant which is no earlier than the call.
+// validUntil is a time until which the lease had certainly not ended: the last event that saw it valid did so no
+// earlier than its call.
 func (l *lease) validUntil() time.Duration { return l.lastSeen().Call }
 
-// writes reports whether it was granted to a writer, who is alone.
+// writes reports whether the lease was granted to a writer, which excludes all others.
 func (l *lease) writes() bool { return !l.grant.Reads }
 
-// aloneUntil is a time until which the lease of a writer certainly excluded readers: while it
-// was valid, and no longer than until it was to be a reader's. It is 0 for that of a reader.
+// aloneUntil is a time until which the lease of a writer certainly excluded readers: while it was valid, and before
+// its first downgrade. It is 0 for a reader.
 func (l *lease) aloneUntil() time.Duration {
 	switch {
 	case !l.writes():

@@ -46,7 +46,7 @@ func newBench(t *testing.T) *bench {
 	return b
 }
 
-// run runs a function for some workers of each client, and checks what they recorded.
+// run runs a function for several workers of each client, and checks the recorded history.
 func (b *bench) run(t *testing.T, workers int, work func(c *quorumlock.Client, r *history.Recorder, worker int) error) *history.Result {
 	t.Helper()
 	errs := make(chan error, len(b.clients)*workers)
@@ -72,7 +72,7 @@ func (b *bench) run(t *testing.T, workers int, work func(c *quorumlock.Client, r
 	return result
 }
 
-// use has a lease, once it is granted, looked at and released.
+// use records the grant of a lease, an act on it, and its release.
 func use(ctx context.Context, attempt *history.Attempt, lease *quorumlock.Lease, err error, meanwhile func(*history.Holding) error) error {
 	if err != nil {
 		attempt.Failed(err)
@@ -152,11 +152,11 @@ func TestLatchesOfTheLibrary(t *testing.T) {
 		if err := r.SetLatch(worker, "ready", 4, func() error { return l.Set(ctx, 4) }); err != nil {
 			return err
 		}
-		// Both clients count down for the same ids, and so twice for each.
+		// Both clients count down for the same ids, so each id is counted down twice.
 		if err := r.CountDown(worker, "ready", fmt.Sprint(worker), func() error { return l.CountDown(ctx, fmt.Sprint(worker)) }); err != nil {
 			return err
 		}
-		// Count asks once, and may find no quorum of nodes with the same ids while others count down.
+		// Count asks once. It may find no quorum of nodes with the same ids while others count down.
 		if _, err := r.CountLatch(worker, "ready", func() (int, error) { return l.Count(ctx) }); err != nil && !errors.Is(err, quorumlock.ErrNoQuorum) {
 			return err
 		}

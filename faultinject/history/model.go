@@ -10,13 +10,13 @@ import (
 	"github.com/anishathalye/porcupine"
 )
 
-// state is what the model of a lock remembers of one name.
+// state is the state of the model of one name.
 type state struct {
-	// turn is how many steps were made.
+	// turn is the number of steps so far.
 	turn int
-	// token is the largest so far.
+	// token is the largest token so far.
 	token uint64
-	// alone is set while a writer holds it; else there are so many readers.
+	// alone is set while a writer holds the lock; otherwise readers counts the readers.
 	alone   bool
 	readers int
 }
@@ -32,7 +32,7 @@ func (s state) String() string {
 	}
 }
 
-// stepKind is what can happen to a lock.
+// stepKind is a kind of step of the model.
 type stepKind uint8
 
 const (
@@ -42,15 +42,15 @@ const (
 	ended
 )
 
-// step is what happened to a lock at some instant.
+// step is an event of a lock that takes effect at one instant.
 //
-// turn does not change what is legal, only how fast it is found. Every lease must get its
-// place, and tokens must grow, so grants come in one order (readers with one token in any: this is
-// by return, and no other is legal where that is not). A writer's grant can only come after the
-// ends of all before it, a reader's after the writers before it are gone or readers too; an end
-// after all that saw its lease valid. So it is known of each step which others must come
-// before it, and nothing else matters. Each has an earliest instant, which is the latest call of
-// all these, and if any order is legal, that by earliest instants is. Told so, porcupine has no
+// The field turn does not change which orders are legal. It only makes porcupine find one fast. Every lease must get
+// its place and tokens must grow, so grants have one order. (Readers with one token may have any; the code orders
+// them by return. If that order is illegal, so are all others.) A writer's grant can only come after the ends of all
+// leases before it. A reader's grant comes after the writers before it have ended or become readers. An end comes
+// after all acts that saw its lease valid. So it is known of each step which others must come before it, and there is
+// no other constraint. The earliest instant of a step is the latest call of all these. If any order is legal, the
+// order by earliest instants is. Porcupine gets this order and needs one pass over the history.
 // choice left, and needs one pass over the history.
 type step struct {
 	kind  stepKind
@@ -59,7 +59,7 @@ type step struct {
 	text  string
 }
 
-// next is the state after a step, if the step is legal.
+// next returns the state after a step, if the step is legal.
 func (s state) next(do *step) (bool, state) {
 	if do.turn != s.turn {
 		return false, s
@@ -89,7 +89,7 @@ func (s state) next(do *step) (bool, state) {
 	}
 }
 
-// left is the state after the end of a lease.
+// left returns the state after the end of a lease.
 func (s state) left(l *lease) (bool, state) {
 	if l.writes() && l.downgrade == nil {
 		ok := s.alone
@@ -101,7 +101,7 @@ func (s state) left(l *lease) (bool, state) {
 	return ok, s
 }
 
-// model is that of one name.
+// model is the model of one name.
 func model() porcupine.Model {
 	return porcupine.Model{
 		Init: func() any { return state{} },
@@ -114,8 +114,7 @@ func model() porcupine.Model {
 	}
 }
 
-// linearize has porcupine search for instants at which the steps of one name can have
-// happened, until a deadline.
+// linearize lets porcupine search, until a deadline, for instants at which the steps of one name can have happened.
 func linearize(m porcupine.Model, deadline time.Time, steps func() []porcupine.Operation) porcupine.CheckResult {
 	left := time.Until(deadline)
 	if left <= 0 {
@@ -124,8 +123,8 @@ func linearize(m porcupine.Model, deadline time.Time, steps func() []porcupine.O
 	return porcupine.CheckOperationsTimeout(m, steps(), left)
 }
 
-// operations are the steps of one name for porcupine. The leases are in the order of their
-// grants, and until is a time after all others: that of what may come never.
+// operations returns the steps of one name for porcupine. The leases are in the order of their grants. until is a
+// time after all others, for steps that may not have happened yet.
 func operations(leases []*lease, until time.Duration, rows *rows) []porcupine.Operation {
 	o := ordering{until: until, rows: rows}
 	for _, l := range leases {
@@ -135,7 +134,7 @@ func operations(leases []*lease, until time.Duration, rows *rows) []porcupine.Op
 	for i := range order {
 		order[i] = i
 	}
-	// What is as early is in order already: each step was added after those that come before it.
+	// Steps with equal earliest instants are in order already: each was added after those that come before it.
 	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(o.earliest[a], o.earliest[b]) })
 	for turn, i := range order {
 		o.ops[i].Input.(*step).turn = turn
@@ -143,14 +142,14 @@ func operations(leases []*lease, until time.Duration, rows *rows) []porcupine.Op
 	return o.ops
 }
 
-// ordering makes the steps of one name, lease by lease.
+// ordering creates the steps of one name, lease by lease.
 type ordering struct {
 	until    time.Duration
 	rows     *rows
 	ops      []porcupine.Operation
-	earliest []time.Duration // of each
-	// granted is the earliest instant of the grant so far, opened that at which readers may
-	// come beside the leases so far, and free that at which all have ended.
+	earliest []time.Duration // earliest instant of each step
+	// granted is the earliest instant of the grant so far. opened is the earliest instant at which readers may join
+	// the leases so far, and free that at which all have ended.
 	granted, opened, free time.Duration
 }
 
@@ -178,7 +177,7 @@ func (o *ordering) lease(l *lease) {
 	}
 }
 
-// add adds a step that cannot come before some instant, and returns its earliest.
+// add adds a step that cannot come before some instant, and returns its earliest instant.
 func (o *ordering) add(l *lease, kind stepKind, e Event, from time.Duration, text string) time.Duration {
 	if text == "" {
 		text = e.String()
@@ -191,13 +190,12 @@ func (o *ordering) add(l *lease, kind stepKind, e Event, from time.Duration, tex
 	return from
 }
 
-// end is the end of a lease as an event: not before it was last seen valid, not after it
-// was seen to be over. If that is a contradiction, the end comes first, and the model finds
-// that the lease was seen valid afterwards.
+// end returns the end of a lease as an event: not before the lease was last seen valid, and not after it was seen to
+// have ended. If these contradict each other, the end comes first, and the model finds an act after the end.
 func (l *lease) end(until time.Duration) (e Event, text string) {
 	e = l.grant
 	e.Call, e.Return = l.validUntil(), until
-	why := "nobody saw it"
+	why := "not observed"
 	if l.over != nil {
 		e.Return = l.over.Return
 		e.Call = min(e.Call, e.Return)
@@ -206,8 +204,8 @@ func (l *lease) end(until time.Duration) (e Event, text string) {
 	return e, fmt.Sprintf("%s/w%d end of %s, token %d: %s", e.Client, e.Worker, strings.Join(e.Names, ","), e.Token, why)
 }
 
-// rows gives each worker a row in a visualisation, and more for the ends and the
-// downgrades of its leases, which overlap with what the worker does next.
+// rows gives each worker a row in a visualisation. The ends and downgrades of its leases get further rows, because
+// they overlap with the worker's next calls.
 type rows struct {
 	index map[row]int
 }

@@ -11,10 +11,9 @@ import (
 	"github.com/anishathalye/porcupine"
 )
 
-// inspectPermits lists violations of a semaphore as a whole: permits whose numbers are not below
-// how many there are, and more of them at one instant than there were. (Grants that need one
-// number to have been set at two times are for porcupine to find.) That each permit with a
-// number is one holder's, and that its tokens grow, is for the model of a lock.
+// inspectPermits lists violations of a semaphore as a whole: permits whose numbers are not below its size, and more
+// permits at one instant than its size. Porcupine finds grants that need one size at two times. The model of a lock
+// checks that each numbered permit has one holder, and that its tokens grow.
 func inspectPermits(f *finder, events []Event, all []*lease) {
 	p := permits{finder: f}
 	for _, e := range events {
@@ -37,10 +36,9 @@ type permits struct {
 	leases  []*lease
 }
 
-// most is the most permits that there can have been at an instant between two times: what was
-// configured, unless another number was set for certain before; and each number that was set,
-// unless another one was set after it for certain, and before. What failed, or has no return,
-// may be set at any time since its call.
+// most returns the largest size that the semaphore can have had at an instant between two times. The configured size
+// counts unless another was certainly set before. Each set size counts unless another was certainly set after it and
+// before that time. A Resize that failed, or has no return, may take effect at any time since its call.
 func (p *permits) most(from, to time.Duration, configured int) int {
 	var settled time.Duration // the last call of those that were set before
 	for _, r := range p.resizes {
@@ -60,7 +58,7 @@ func (p *permits) most(from, to time.Duration, configured int) int {
 	return size
 }
 
-// numbers compares the number of each permit with how many there can have been when it was granted.
+// numbers compares the number of each permit with the possible sizes at its grant.
 func (p *permits) numbers() {
 	for _, l := range p.leases {
 		if len(l.grant.Slots) == 0 {
@@ -74,7 +72,7 @@ func (p *permits) numbers() {
 	}
 }
 
-// resizesBefore are those that began by then.
+// resizesBefore returns the calls of Resize that began by then.
 func (p *permits) resizesBefore(to time.Duration) []Event {
 	var all []Event
 	for _, r := range p.resizes {
@@ -85,9 +83,9 @@ func (p *permits) resizesBefore(to time.Duration) []Event {
 	return all
 }
 
-// sums adds up what was held at one instant for certain. A lease holds its permits from the return
-// of its grant until it was last seen valid; one that was not seen at all holds them at some
-// instant of its acquisition, and so there must be one at which there was room.
+// sums adds up the permits that were certainly held at one instant. A lease holds its permits from the return of its
+// grant until it was last seen valid. A lease that was never seen valid holds them at some instant of its
+// acquisition, so there must be one at which they were available.
 func (p *permits) sums() {
 	var lasting, brief []*lease
 	for _, l := range p.leases {
@@ -112,8 +110,8 @@ func (p *permits) sums() {
 	}
 }
 
-// brief looks for an instant at which there was room for a lease. There is most of it when the
-// acquisition begins, or where another lease ends.
+// brief looks for an instant at which a lease's permits were available. The best candidates are the begin of the
+// acquisition, and the ends of other leases.
 func (p *permits) brief(l *lease, lasting []*lease) {
 	var beside []*lease
 	from := l.grant.Call
@@ -152,9 +150,9 @@ func (p *permits) brief(l *lease, lasting []*lease) {
 	p.tooMany(worst, size, from)
 }
 
-// excess finds leases among those held at one instant that are for more permits than there can have
-// been since the first of them was asked for, and how many that is. As nothing is taken from those
-// who hold permits when there are fewer, the older ones may be too many for what there is now.
+// excess finds leases, among those held at one instant, that have more permits than the semaphore can have had since
+// the first of them was requested. It also returns that size. Shrinking a semaphore takes no permit from a holder, so
+// older leases may exceed the current size.
 func (p *permits) excess(active []*lease, at time.Duration) (held []*lease, size int) {
 	newest := slices.SortedStableFunc(slices.Values(active), func(a, b *lease) int {
 		return cmp.Compare(b.grant.Call, a.grant.Call)
@@ -184,8 +182,8 @@ func (p *permits) tooMany(held []*lease, size int, at time.Duration) {
 		slices.Concat(grants, last)...)
 }
 
-// sizeModel is that of how many permits there are: 0 as long as nobody has set it, and each client
-// goes by its configuration.
+// sizeModel is the model of a semaphore's size: 0 until a client has set it. Until then each client uses its
+// configured size.
 func sizeModel() porcupine.Model {
 	return porcupine.Model{
 		Init: func() any { return 0 },
@@ -199,8 +197,8 @@ func sizeModel() porcupine.Model {
 	}
 }
 
-// sizeOperations are the steps of one semaphore for sizeModel: those that set how many permits there
-// are, and the grants of permits that there may not be at times. Until is a time after all others.
+// sizeOperations returns the steps of one semaphore for sizeModel: changes of its size, and grants of permits whose
+// numbers are not below every size. until is a time after all others.
 func sizeOperations(events []Event, until time.Duration) []porcupine.Operation {
 	least := math.MaxInt
 	for _, e := range events {

@@ -42,7 +42,7 @@ func TestCheckOfPermits(t *testing.T) {
 			s.resize(3, 10, 20, "")
 			s.permits(5, 15, 30, 2)
 		}, nil},
-		{"a permit that there may be since, as nobody knows", func(s *script) {
+		{"a permit that a failed resize may have added", func(s *script) {
 			s.resize(3, 10, 0, "")
 			s.resize(4, 10, 20, "no quorum")
 			s.permits(5, 90, 91, 2)
@@ -104,7 +104,7 @@ func TestCheckOfPermits(t *testing.T) {
 			s.counted(21, 30)
 			s.act(s.counted(21, 30), 31, 32)
 		}, nil},
-		{"a permit that nobody knows of", func(s *script) {
+		{"a permit beyond every size", func(s *script) {
 			s.add(Event{Kind: Acquire, Of: Semaphore, Size: 2, Permits: 2, Call: 5})
 			s.act(s.counted(10, 20), 30, 31)
 			s.act(s.counted(10, 20), 30, 31)
@@ -128,7 +128,7 @@ func TestCheckOfPermits(t *testing.T) {
 	}
 }
 
-func TestAViolationTellsWhoHoldsThePermits(t *testing.T) {
+func TestPermitViolationNamesHolders(t *testing.T) {
 	var s script
 	for range 3 {
 		s.act(s.counted(110, 120), 130, 131)
@@ -150,7 +150,7 @@ func TestAViolationTellsWhoHoldsThePermits(t *testing.T) {
 	require.NoFileExists(t, dir+"/"+VisualFile)
 }
 
-func TestAViolationOfAPermitIsPictured(t *testing.T) {
+func TestPermitViolationIsVisualized(t *testing.T) {
 	var s script
 	a := s.permits(5, 110, 120, 0, 1)
 	b := s.permits(6, 121, 130, 1)
@@ -165,7 +165,7 @@ func TestAViolationOfAPermitIsPictured(t *testing.T) {
 	require.Contains(t, read(t, dir, ViolationsFile), "    > +0s..+10ns c1/w0 acquire 2 of job -\u003e token 5, slots [0 1]")
 }
 
-// pool is a semaphore that works, and changes its size.
+// pool is a correct semaphore that changes its size.
 type pool struct {
 	*simulation
 	size     int
@@ -179,7 +179,7 @@ func newPool(r *rand.Rand, numbered bool) *pool {
 	return &pool{simulation: newSimulation(r, 3, 1, 20), size: size, set: size, busy: make([]time.Duration, 8), numbered: numbered}
 }
 
-// acquire has somebody take permits, if some are free.
+// acquire lets a client acquire permits, if some are free.
 func (p *pool) acquire() {
 	p.now += 1 + p.upTo(2*p.slack)
 	var free []int
@@ -206,7 +206,7 @@ func (p *pool) acquire() {
 	p.now = granted
 }
 
-// resize changes the size, whatever its client gets to know of it.
+// resize changes the size, whatever result its client gets.
 func (p *pool) resize() {
 	p.now += 1 + p.upTo(p.slack)
 	size := 1 + p.IntN(len(p.busy))
@@ -242,8 +242,8 @@ func TestASemaphoreThatWorksIsLegal(t *testing.T) {
 	})
 }
 
-// TestANaiveCounterIsIllegal has each node count to P for itself, and each client ask two of three
-// nodes: so three have two permits. All of them see it.
+// TestANaiveCounterIsIllegal: each node counts to P for itself, and each client asks two of three nodes. So three
+// clients get two permits, and all of them see it.
 func TestANaiveCounterIsIllegal(t *testing.T) {
 	seeds(t, 50, func(t *testing.T, r *rand.Rand) {
 		s := newSimulation(r, 3, 1, 20)
@@ -268,15 +268,14 @@ func TestANaiveCounterIsIllegal(t *testing.T) {
 	})
 }
 
-// heldState is what a model of a counting semaphore remembers.
+// heldState is the state of the model of a counting semaphore.
 type heldState struct {
 	held, ended string // a byte for each lease
 }
 
 func bit(of string, i int) string { return of[:i] + "1" + of[i+1:] }
 
-// countingModel is that of a semaphore whose size does not change, as it is understood by
-// everybody. A step is a grant, or an end.
+// countingModel is the model of a semaphore with a fixed size, by its usual definition. A step is a grant, or an end.
 func countingModel(leases, size int) porcupine.Model {
 	type input = [2]int // the lease; 1 for its end
 	none := fmt.Sprintf("%0*d", leases, 0)
@@ -299,7 +298,7 @@ func countingModel(leases, size int) porcupine.Model {
 	}
 }
 
-// TestSumsAgreeWithPorcupine takes small histories of a counter without any sense.
+// TestSumsAgreeWithPorcupine checks small random histories of a counter.
 func TestSumsAgreeWithPorcupine(t *testing.T) {
 	verdicts := map[bool]int{}
 	seeds(t, 2000, func(t *testing.T, r *rand.Rand) {
@@ -331,10 +330,9 @@ func TestSumsAgreeWithPorcupine(t *testing.T) {
 	}
 }
 
-// TestSizesAgreeWithPorcupine takes small histories of permits far apart, whose numbers have no
-// sense.
+// TestSizesAgreeWithPorcupine checks small histories of permits far apart, with random numbers.
 func TestSizesAgreeWithPorcupine(t *testing.T) {
-	verdicts := map[[2]bool]int{} // legal, and told in words
+	verdicts := map[[2]bool]int{} // legal, and found directly
 	seeds(t, 2000, func(t *testing.T, r *rand.Rand) {
 		var s script
 		for range 2 + r.IntN(5) {

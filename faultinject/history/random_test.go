@@ -12,8 +12,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// simulation is a lock with expiry that works, and clients that use it. It decides when
-// things really happen, and tells of intervals around these instants.
+// simulation is a correct lock with expiry, and its clients. It decides when events happen, and records intervals
+// around these instants.
 type simulation struct {
 	*rand.Rand
 	clients, acts int
@@ -39,8 +39,8 @@ func (s *simulation) add(e Event) Event {
 	return e
 }
 
-// lease has one client have the lock, from a grant to an end of any kind. What it tells of
-// comes after the return of the grant, as its client learns of the lease by that.
+// lease gives the lock to a client, from a grant to an end of any kind. All events of the lease come after the return
+// of the grant, because the client learns of the lease by that.
 func (s *simulation) lease(names ...string) {
 	s.now += 1 + s.upTo(s.slack)
 	s.token += 1 + s.Uint64N(3)
@@ -55,7 +55,7 @@ func (s *simulation) grant(e Event) Event {
 	return s.add(e)
 }
 
-// hold is what becomes of a lease.
+// hold simulates the rest of a lease's life.
 func (s *simulation) hold(grant Event) {
 	about := grant
 	about.Lease = grant.Op
@@ -101,12 +101,12 @@ func (s *simulation) history(t testing.TB) *History {
 	return h
 }
 
-// between is an instant of a small history, in which instants are often equal.
+// between returns an instant of a small history, in which instants are often equal.
 func between(r *rand.Rand, from, to time.Duration) time.Duration {
 	return from + time.Duration(r.Int64N(int64(to-from)+1))
 }
 
-// seeds runs a test with seeds that it prints, or with the one in the environment.
+// seeds runs a test with seeds that it logs, or with the seed in the environment.
 func seeds(t *testing.T, count int, test func(t *testing.T, r *rand.Rand)) {
 	t.Helper()
 	first := rand.Uint64()
@@ -140,7 +140,7 @@ func TestALockThatWorksIsLegal(t *testing.T) {
 	})
 }
 
-// corrupt changes one event so that the history may be illegal, and is still well formed.
+// corrupt changes one event so that the history may be illegal but is still well-formed.
 func corrupt(r *rand.Rand, events []Event) {
 	e := &events[r.IntN(len(events))]
 	by := time.Duration(r.IntN(200))
@@ -181,8 +181,7 @@ func TestBothCheckersAgree(t *testing.T) {
 	})
 }
 
-// TestBothCheckersAgreeOnAnything takes small histories without any sense, so that times
-// are often equal.
+// TestBothCheckersAgreeOnAnything takes small random histories, in which times are often equal.
 func TestBothCheckersAgreeOnAnything(t *testing.T) {
 	agreeOn(t, 2000, func(t *testing.T, r *rand.Rand) *History {
 		var s script
@@ -200,8 +199,7 @@ func TestBothCheckersAgreeOnAnything(t *testing.T) {
 	})
 }
 
-// agreeOn takes histories, of which some must be legal and some not, and demands of each that
-// all judges say the same.
+// agreeOn generates histories, of which some must be legal and some not. It requires that all judges agree on each.
 func agreeOn(t *testing.T, count int, history func(t *testing.T, r *rand.Rand) *History) {
 	t.Helper()
 	verdicts := map[bool]int{}
@@ -213,7 +211,7 @@ func agreeOn(t *testing.T, count int, history func(t *testing.T, r *rand.Rand) *
 	}
 }
 
-// verdict is what all judges say of a history.
+// verdict returns the common verdict of all judges.
 func verdict(t *testing.T, h *History) (legal bool) {
 	t.Helper()
 	direct, quick, plain := judges(h)
@@ -223,7 +221,7 @@ func verdict(t *testing.T, h *History) (legal bool) {
 	return direct
 }
 
-// TestALockThatForgetsIsIllegal gives a lock to two at once, so that both see it.
+// TestALockThatForgetsIsIllegal gives a lock to two clients at once, so that both see it.
 func TestALockThatForgetsIsIllegal(t *testing.T) {
 	seeds(t, 50, func(t *testing.T, r *rand.Rand) {
 		s := newSimulation(r, 3, 2, 20)

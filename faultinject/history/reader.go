@@ -12,8 +12,8 @@ import (
 	"strings"
 )
 
-// Read reads a history: the file of one recorder, or what [History.Encode] wrote. A last
-// line that was cut short is left out. An error names the line.
+// Read reads a history: the file of one recorder, or the output of [History.Encode]. It ignores a torn last line. An
+// error names the line.
 func Read(in io.Reader) (*History, error) {
 	var b builder
 	if err := b.read("line ", in); err != nil {
@@ -22,9 +22,8 @@ func Read(in io.Reader) (*History, error) {
 	return b.history()
 }
 
-// ReadDir reads the histories of all clients in a directory, in the files *.jsonl, as one.
-// Of each file, a last line that was cut short is left out. An error names file and line.
-// It fails if there is no such file.
+// ReadDir reads the files *.jsonl in a directory as one history of all clients. It ignores a torn last line of each
+// file. An error names file and line. ReadDir fails if there is no such file.
 func ReadDir(dir string) (*History, error) {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
@@ -56,7 +55,7 @@ func (b *builder) readFile(path string) error {
 	return b.read(path+":", file)
 }
 
-// read takes the lines of a file. Their places are the prefix and the number of the line.
+// read reads the lines of a file. The place of a line is the prefix and its number.
 func (b *builder) read(prefix string, in io.Reader) error {
 	lines := bufio.NewReader(in)
 	for n := 1; ; n++ {
@@ -76,8 +75,8 @@ func (b *builder) read(prefix string, in io.Reader) error {
 	}
 }
 
-// parse takes a line. One that is torn, as it has no end of the line and is no JSON, is
-// left out: a JSON object is complete with its last character only.
+// parse reads a line. It ignores a torn line, which has no line end and is no JSON: a JSON object is complete only
+// with its last character.
 func (b *builder) parse(place string, line []byte, unterminated bool) error {
 	var e Event
 	if err := json.Unmarshal(line, &e); err != nil {

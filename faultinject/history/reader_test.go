@@ -98,7 +98,8 @@ func TestReadNamesTheLine(t *testing.T) {
 	}
 }
 
-// Histories of locks are as they were before there were other things, so that both read each other's.
+// TestHistoriesOfLocksHaveNothingNew: the format of locks has not changed since other types were added, so both
+// versions can read it.
 func TestHistoriesOfLocksHaveNothingNew(t *testing.T) {
 	h, err := Read(strings.NewReader(callLine + returnLine + actLine))
 	require.NoError(t, err)
@@ -107,7 +108,7 @@ func TestHistoriesOfLocksHaveNothingNew(t *testing.T) {
 	requireLines(t, returnLine+actLine, out.String())
 }
 
-func TestReadOfOtherThings(t *testing.T) {
+func TestReadOfOtherTypes(t *testing.T) {
 	h, err := Read(strings.NewReader(permitLine + downLine))
 	require.NoError(t, err)
 	var out bytes.Buffer
@@ -115,7 +116,7 @@ func TestReadOfOtherThings(t *testing.T) {
 	requireLines(t, permitLine+downLine, out.String())
 }
 
-// requireLines compares texts to the byte, but for the number of the worker, which is always there.
+// requireLines compares texts to the byte, except for the worker's number, which is always present.
 func requireLines(t *testing.T, want, got string) {
 	t.Helper()
 	require.Equal(t, strings.Split(strings.ReplaceAll(want, `"op"`, `"worker":0,"op"`), "\n"), strings.Split(got, "\n"))
@@ -145,7 +146,7 @@ func TestReadDir(t *testing.T) {
 	require.ErrorIs(t, err, os.ErrNotExist)
 }
 
-func TestOneClientInTwoFilesIsFoundOut(t *testing.T) {
+func TestOneClientInTwoFilesIsRefused(t *testing.T) {
 	dir := t.TempDir()
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "a.jsonl"), []byte(returnLine), 0o600))
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "b.jsonl"), []byte(returnLine), 0o600))
@@ -153,7 +154,7 @@ func TestOneClientInTwoFilesIsFoundOut(t *testing.T) {
 	require.ErrorContains(t, err, "b.jsonl:1: operation 1 of client c1 has returned already at "+filepath.Join(dir, "a.jsonl")+":1")
 }
 
-func TestReadPassesErrorsOn(t *testing.T) {
+func TestReadReturnsErrorsOfItsInput(t *testing.T) {
 	broken := errors.New("broken disk")
 	_, err := Read(iotest.ErrReader(broken))
 	require.ErrorIs(t, err, broken)

@@ -168,7 +168,7 @@ func TestCheckOfReadersAndWriters(t *testing.T) {
 	}
 }
 
-func TestAViolationTellsWhoReads(t *testing.T) {
+func TestReaderViolationNamesReaders(t *testing.T) {
 	var s script
 	a := s.grant(5, 110, 120)
 	b := s.read(5, 125, 130)
@@ -185,7 +185,7 @@ func TestAViolationTellsWhoReads(t *testing.T) {
 	require.Contains(t, read(t, dir, VisualFile), "acquire job to read -\\u003e token 5")
 }
 
-// turn has a writer have the lock, who may downgrade, or readers, several at once.
+// turn gives the lock to a writer, which may downgrade, or to several readers at once.
 func (s *simulation) turn() {
 	name := Event{Names: []string{"a"}}
 	if s.IntN(2) == 0 {
@@ -220,7 +220,7 @@ func (s *simulation) turn() {
 	s.now = end
 }
 
-// downgrades makes a writer's lease a reader's now, whatever its client gets to know of it.
+// downgrades turns a writer's lease into a reader's now, whatever result the client gets.
 func (s *simulation) downgrades(writer Event) {
 	e := writer
 	e.Kind, e.Lease = Downgrade, writer.Op
@@ -261,8 +261,7 @@ func TestBothCheckersAgreeOnReaders(t *testing.T) {
 	})
 }
 
-// TestBothCheckersAgreeOnAnythingOfReaders is TestBothCheckersAgreeOnAnything with readers and
-// downgrades.
+// TestBothCheckersAgreeOnAnythingOfReaders is TestBothCheckersAgreeOnAnything with readers and downgrades.
 func TestBothCheckersAgreeOnAnythingOfReaders(t *testing.T) {
 	agreeOn(t, 2000, func(t *testing.T, r *rand.Rand) *History {
 		var s script
@@ -283,8 +282,8 @@ func TestBothCheckersAgreeOnAnythingOfReaders(t *testing.T) {
 
 func (s *script) maybeDowngrade(l Event, call, _ time.Duration) { s.about(l, Downgrade, call, 0, "") }
 
-// TestALockForReadersThatForgetsIsIllegal lets a reader in beside a writer, after long and
-// legal use, so that both see it.
+// TestALockForReadersThatForgetsIsIllegal grants a reader beside a writer after a long legal history, so that both
+// see it.
 func TestALockForReadersThatForgetsIsIllegal(t *testing.T) {
 	seeds(t, 50, func(t *testing.T, r *rand.Rand) {
 		s := newSimulation(r, 3, 2, 20)

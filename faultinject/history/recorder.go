@@ -14,16 +14,15 @@ import (
 	"github.com/quorumlock/quorumlock/clock"
 )
 
-// suffix ends the names of files with events.
+// suffix is the extension of files with events.
 const suffix = ".jsonl"
 
-// Recorder writes what one client process does. Each event is in the hands of the
-// operating system when the method that recorded it returns, so that a process that is
-// killed then does not lose it. It is safe for concurrent use.
+// Recorder writes the calls of one client process. When a method returns, the operating system has its event, so a
+// process that is killed then does not lose it. A Recorder is safe for concurrent use.
 //
-// Its methods never fail the client. If an event cannot be written, or is none (a name is
-// empty, the token of a lock 0), none is written after it, and
-// [Recorder.Err] and [Recorder.Close] say why; the beginning is still a sound history.
+// Its methods never fail the client. If an event cannot be written or is invalid (an empty name, a token 0 of a
+// lock), the recorder writes nothing more. [Recorder.Err] and [Recorder.Close] return the reason. The file up to
+// there is still a sound history.
 type Recorder struct {
 	client string
 	clock  clock.Clock
@@ -35,10 +34,9 @@ type Recorder struct {
 	err    error
 }
 
-// NewRecorder writes to out, one Write per event, and does not close it. The name of the
-// client must differ from those of all others whose events will be in one history, also
-// from that of the process in whose place this one was started. All of them must have
-// the same clock: nil stands for clock.System.
+// NewRecorder writes to out, one Write per event, and does not close it. The client's name must differ from those of
+// all other processes in the same history, including a process that this one replaces. All of them must use the same
+// clock; nil means clock.System.
 func NewRecorder(client string, out io.Writer, c clock.Clock) *Recorder {
 	if c == nil {
 		c = clock.System()
@@ -46,9 +44,8 @@ func NewRecorder(client string, out io.Writer, c clock.Clock) *Recorder {
 	return &Recorder{client: client, clock: c, out: out}
 }
 
-// Create makes the file <client>.jsonl in a directory, which must exist, and writes to it,
-// with times by clock.System. It fails if there is such a file: a process that takes the
-// place of another needs a name of its own.
+// Create makes the file <client>.jsonl in an existing directory, with times by clock.System. It fails if the file
+// exists: a process that replaces another needs a name of its own.
 func Create(dir, client string) (*Recorder, error) {
 	if client == "" || client != filepath.Base(client) {
 		return nil, fmt.Errorf("faultinject: recording a history: %q cannot name a client and its file", client)
@@ -62,18 +59,18 @@ func Create(dir, client string) (*Recorder, error) {
 	return r, nil
 }
 
-// Err is the first error in writing, or nil.
+// Err returns the first write error, or nil.
 func (r *Recorder) Err() error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.err
 }
 
-// errClosed is what comes of recording after Close.
+// errClosed is the error of recording after Close.
 var errClosed = errors.New("it is closed")
 
-// Close closes the file, and returns the first error in writing. What is recorded later is
-// dropped. Closing again does nothing, and returns the same.
+// Close closes the file and returns the first write error. Later events are dropped. Closing again does nothing, and
+// returns the same error.
 func (r *Recorder) Close() error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -85,15 +82,13 @@ func (r *Recorder) Close() error {
 	return r.err
 }
 
-// fail keeps the first error.
 func (r *Recorder) fail(err error) {
 	if err != nil && r.err == nil {
 		r.err = fmt.Errorf("faultinject: recording the history of %s: %w", r.client, err)
 	}
 }
 
-// write appends a line, if readers would take it. One that was cut short must stay the
-// last.
+// write appends a line if the reader would accept it. No line may follow a torn one.
 func (r *Recorder) write(e Event) {
 	line, err := json.Marshal(e)
 	if err == nil {
@@ -112,7 +107,7 @@ func (r *Recorder) write(e Event) {
 	r.fail(err)
 }
 
-// begin is an event of the next number. Its call is yet to be set.
+// begin creates an event with the next number. The caller sets its call time.
 func (r *Recorder) begin(kind Kind, worker int, names []string) Event {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -120,18 +115,17 @@ func (r *Recorder) begin(kind Kind, worker int, names []string) Event {
 	return Event{Client: r.client, Worker: worker, Op: r.ops, Kind: kind, Names: names}
 }
 
-// now is the time, and never 0, which stands for none.
+// now returns the time, but never 0, which means no time.
 func (r *Recorder) now() time.Duration { return max(r.clock.Now(), 1) }
 
-// Attempt is an acquisition under way.
+// Attempt is an acquisition in flight.
 type Attempt struct {
 	recorder *Recorder
 	event    Event
 }
 
-// Acquire records that an acquisition begins; it is to be called right before. The worker
-// is a number for the goroutine. How it ends is for Granted or Failed to say, one of them
-// once; without either it may have happened.
+// Acquire records the begin of an acquisition. Call it immediately before. The worker is a number for the goroutine.
+// Report the result with Granted or Failed, once. Without either, the acquisition may have happened.
 func (r *Recorder) Acquire(worker int, names ...string) *Attempt {
 	return r.acquire(r.begin(Acquire, worker, slices.Clone(names)))
 }
@@ -143,8 +137,8 @@ func (r *Recorder) AcquireRead(worker int, name string) *Attempt {
 	return r.acquire(e)
 }
 
-// AcquirePermits is Acquire for so many permits of a semaphore, which has as many in all by the
-// configuration of the client as size says.
+// AcquirePermits is Acquire for permits of a semaphore. size is the total number of permits in the client's
+// configuration.
 func (r *Recorder) AcquirePermits(worker int, semaphore string, permits, size int) *Attempt {
 	e := r.begin(Acquire, worker, []string{semaphore})
 	e.Of, e.Permits, e.Size = Semaphore, permits, size
@@ -157,9 +151,8 @@ func (r *Recorder) acquire(e Event) *Attempt {
 	return &Attempt{recorder: r, event: e}
 }
 
-// Granted records that the acquisition gave a lease; it is to be called right after. The
-// slots are the numbers of the permits, none for a lock. The semaphore of another library may
-// have neither numbers nor tokens: then the token is 0.
+// Granted records that the acquisition gave a lease. Call it immediately after. The slots are the numbers of the
+// permits, none for a lock. Another library's semaphore may have neither numbers nor tokens; its token is 0.
 func (a *Attempt) Granted(owner string, token uint64, slots ...int) *Holding {
 	e := a.event
 	e.Return = a.recorder.now()
@@ -176,13 +169,13 @@ func (a *Attempt) Failed(err error) {
 	a.recorder.write(e)
 }
 
-// Holding is a lease that was granted. It is safe for concurrent use.
+// Holding is a granted lease. It is safe for concurrent use.
 type Holding struct {
 	recorder *Recorder
 	grant    Event
 }
 
-// begin is an event about the lease.
+// begin creates an event about the lease.
 func (h *Holding) begin(kind Kind) Event {
 	e := h.grant
 	e.Op, e.Kind, e.Lease = h.recorder.begin(kind, e.Worker, e.Names).Op, kind, e.Op
@@ -190,10 +183,9 @@ func (h *Holding) begin(kind Kind) Event {
 	return e
 }
 
-// Act looks whether the lease is valid by calling valid, which is the lease's Err or ends
-// with it, and records what it says. It returns the same. The less valid does besides,
-// the more the act proves: what the holder does with its right comes after it. An act
-// that the process does not survive leaves no trace.
+// Act checks the lease by calling valid, and records and returns its result. valid is the lease's Err, or a function
+// that ends with it. An act proves more the less else valid does: the use of the lock comes after it. An act during
+// which the process dies leaves no trace.
 func (h *Holding) Act(valid func() error) error {
 	e := h.begin(Act)
 	e.Call = h.recorder.now()
@@ -204,21 +196,21 @@ func (h *Holding) Act(valid func() error) error {
 	return err
 }
 
-// Release gives the lease back by calling release, and records when, and what it says. It
-// returns the same. The call of release must end the lease whatever it returns, and
-// return nil only if the lease had not ended by itself.
+// Release releases the lease by calling release, and records its times and its result, which it returns. After that
+// call the lease must have ended, whatever the result. release must return nil only if the lease had not ended by
+// itself.
 func (h *Holding) Release(release func() error) error {
 	return h.recorder.during(h.begin(Release), release)
 }
 
-// Downgrade makes the lease of a writer that of a reader by calling downgrade, and records when,
-// and what it says. It returns the same. From the call on the lease must only be used to read,
-// whatever comes of it, and nil must mean that it had not ended by itself.
+// Downgrade turns a writer's lease into a reader's by calling downgrade, and records its times and its result, which
+// it returns. From the call on, the lease must only be used to read. downgrade must return nil only if the lease had
+// not ended by itself.
 func (h *Holding) Downgrade(downgrade func() error) error {
 	return h.recorder.during(h.begin(Downgrade), downgrade)
 }
 
-// Lost records that the lease was seen to have ended by itself, by now.
+// Lost records that the lease has ended by itself.
 func (h *Holding) Lost(cause error) {
 	e := h.begin(Lost)
 	e.Call = h.recorder.now()
@@ -238,7 +230,7 @@ func (r *Recorder) during(e Event, call func() error) error {
 	return err
 }
 
-// reason is the text of an error. An error without a text must not look like none.
+// reason returns the text of an error, and none if that text is empty.
 func reason(err error, none string) string {
 	if err == nil {
 		return none

@@ -17,7 +17,7 @@ import (
 	"github.com/quorumlock/quorumlock/clock"
 )
 
-func TestARecorderWritesWhatIsRead(t *testing.T) {
+func TestRecordedEventsAreReadBack(t *testing.T) {
 	var out bytes.Buffer
 	now := clock.NewManual(time.Time{})
 	r := NewRecorder("c1", &out, now)
@@ -56,7 +56,7 @@ func TestARecorderWritesWhatIsRead(t *testing.T) {
 	require.Equal(t, "c1/w4 acquire c -> ?", h.Events()[5].String())
 }
 
-func TestARecorderWritesOfReadersPermitsAndLatches(t *testing.T) {
+func TestRecorderOfReadersPermitsAndLatches(t *testing.T) {
 	var out bytes.Buffer
 	now := clock.NewManual(time.Time{})
 	r := NewRecorder("c1", &out, now)
@@ -108,8 +108,8 @@ func TestARecorderWritesOfReadersPermitsAndLatches(t *testing.T) {
 	require.Equal(t, 5, h.Events()[4].Size)
 }
 
-// A process that dies in a call leaves it without a return.
-func TestACallOfALatchIsToldOfAtOnce(t *testing.T) {
+// TestACallOfALatchIsWrittenAtOnce: a process that dies in a call leaves an event without a return.
+func TestACallOfALatchIsWrittenAtOnce(t *testing.T) {
 	var out bytes.Buffer
 	r := NewRecorder("c1", &out, clock.NewManual(time.Time{}))
 	_ = r.CountDown(1, "l", "id", func() error {
@@ -155,7 +155,7 @@ func TestRecordersOfSeveralGoroutines(t *testing.T) {
 	require.Equal(t, 2*workers*rounds, result.Total.Released)
 }
 
-// shortWriter has room for so many bytes.
+// shortWriter accepts a limited number of bytes.
 type shortWriter struct {
 	bytes.Buffer
 	room int
@@ -189,7 +189,7 @@ func TestNothingIsWrittenAfterAFailure(t *testing.T) {
 	require.NotEmpty(t, h.Events())
 }
 
-func TestARecorderRefusesWhatReadersWould(t *testing.T) {
+func TestARecorderRefusesInvalidEvents(t *testing.T) {
 	var out bytes.Buffer
 	r := NewRecorder("c1", &out, nil)
 	r.Acquire(1, "job").Granted("owner", 0)
@@ -199,7 +199,7 @@ func TestARecorderRefusesWhatReadersWould(t *testing.T) {
 	require.Len(t, h.Events(), 1)
 }
 
-func TestAClosedRecorderSaysSo(t *testing.T) {
+func TestAClosedRecorderReportsIt(t *testing.T) {
 	r, err := Create(t.TempDir(), "c1")
 	require.NoError(t, err)
 	require.NoError(t, r.Close())
@@ -221,10 +221,10 @@ func TestCreateNeedsANameOfItsOwn(t *testing.T) {
 	}
 }
 
-// childDir is where a child process is to record, in its environment.
+// childDir is the environment variable with the directory in which a child process records.
 const childDir = "QUORUMLOCK_HISTORY_CHILD"
 
-// recordAndDie is the child.
+// recordAndDie runs in the child.
 func recordAndDie(dir string) {
 	r, err := Create(dir, "child")
 	if err != nil {
@@ -237,7 +237,7 @@ func recordAndDie(dir string) {
 		if err = errors.Join(err, me.Kill()); err != nil {
 			panic(err)
 		}
-		select {} // it takes effect any moment
+		select {} // the kill takes effect any moment
 	})
 }
 

@@ -17,16 +17,16 @@ import (
 const (
 	// HistoryFile has the events of all clients, for [Read].
 	HistoryFile = "history" + suffix
-	// ViolationsFile says what is wrong, with the events around it.
+	// ViolationsFile describes the violations, with the events around them.
 	ViolationsFile = "violations.txt"
 	// VisualFile is porcupine's visualisation, for a browser.
 	VisualFile = "violations.html"
 )
 
-// Save writes the history into a directory, which it makes if need be; and unless the
-// verdict is Ok, what is wrong. The visualisation, which there is for illegal histories of locks
-// and of permits with numbers, shows the first violation of each with the leases around it. Files
-// of the same names are replaced. The directory must not be one that ReadDir reads.
+// Save writes the history into a directory, which it creates if necessary. Unless the verdict is Ok, it also writes
+// the violations. For illegal histories of locks and numbered permits, it adds a visualisation with the first
+// violation of each and the leases around it. Save replaces files of the same names. The directory must not be one
+// that ReadDir reads.
 func (r *Result) Save(dir string) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return fmt.Errorf("faultinject: saving a history: %w", err)
@@ -60,9 +60,9 @@ func (f file) save(dir string) error {
 }
 
 const (
-	// around is how many events before and after are shown with one that proves something.
+	// around is the number of events shown before and after one that proves a violation.
 	around = 10
-	// described is how many violations are written down in full.
+	// described limits the violations that are written in full.
 	described = 100
 )
 
@@ -80,7 +80,7 @@ func (r *Result) describe(to io.Writer) error {
 	return out.Flush()
 }
 
-// surroundings writes the events of the name around those that prove the violation.
+// surroundings writes the name's events around those that prove the violation.
 func (h *History) surroundings(out io.Writer, v Violation, start time.Duration) {
 	var events []Event
 	var proofs []int
@@ -121,15 +121,15 @@ func writeEvent(out io.Writer, e Event, marked bool, start time.Duration) {
 }
 
 const (
-	// neighbours is how many leases before and after are shown with one that violates.
+	// neighbours is the number of leases shown before and after a violating one.
 	neighbours = 10
-	// lastActs is how many of the acts of a lease are shown.
+	// lastActs is the number of acts shown of a lease.
 	lastActs = 20
-	// pictures is how many names are shown.
+	// pictures limits the names that are shown.
 	pictures = 20
 )
 
-// pictured reports whether anything is wrong that the visualisation shows.
+// pictured reports whether there is a violation that the visualisation shows.
 func (r *Result) pictured() bool {
 	_, _, leases := r.history.bySubject()
 	return slices.ContainsFunc(r.Violations, func(v Violation) bool {
@@ -138,8 +138,8 @@ func (r *Result) pictured() bool {
 	})
 }
 
-// visualize writes porcupine's page. Of a history that is legal, every choice of leases
-// and acts is, so what is shown is illegal by itself.
+// visualize writes porcupine's page. Every subset of the leases and acts of a legal history is legal, so the part
+// that is shown is illegal by itself.
 func (r *Result) visualize(out io.Writer) error {
 	first, last := r.history.span()
 	_, _, leases := r.history.bySubject()
@@ -163,8 +163,8 @@ func (r *Result) visualize(out io.Writer) error {
 	return porcupine.Visualize(shown, info, out)
 }
 
-// window are the leases around those that prove the violation, each with its last acts;
-// all leases if it is not known where it is.
+// window returns the leases around those that prove the violation, each with its last acts. It returns all leases if
+// the violation names none.
 func (v Violation) window(leases []*lease) []*lease {
 	var shown []*lease
 	to := 0

@@ -11,8 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// longIllegal is a history of two names. On the first, a holder acts long after others
-// came and went.
+// longIllegal is a history of two names. On the first, a holder acts long after later leases have come and gone.
 func longIllegal(t *testing.T) *History {
 	s := newSimulation(rand.New(rand.NewPCG(3, 4)), 3, 2, 20)
 	for range 100 {
@@ -31,7 +30,7 @@ func longIllegal(t *testing.T) *History {
 	return s.history(t)
 }
 
-func TestSaveKeepsWhatIsWrong(t *testing.T) {
+func TestSaveWritesViolations(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "made", "for", "it")
 	h := longIllegal(t)
 	r := Check(h, ample)
@@ -62,8 +61,8 @@ func TestSaveKeepsWhatIsWrong(t *testing.T) {
 	require.NotContains(t, page, "acquire b", "a name that nothing is wrong with")
 }
 
-// TestWhatIsShownIsIllegalByItself: a picture of something legal would explain nothing.
-func TestWhatIsShownIsIllegalByItself(t *testing.T) {
+// TestShownPartIsIllegalByItself: a picture of a legal part would explain nothing.
+func TestShownPartIsIllegalByItself(t *testing.T) {
 	seeds(t, 50, func(t *testing.T, r *rand.Rand) {
 		s := newSimulation(r, 3, 30, 20)
 		for range 60 {
@@ -99,7 +98,7 @@ func TestSaveOfALegalHistory(t *testing.T) {
 	require.NoFileExists(t, filepath.Join(dir, VisualFile))
 }
 
-func TestSaveWithoutAVerdict(t *testing.T) {
+func TestSaveOfAnUndecidedHistory(t *testing.T) {
 	dir := t.TempDir()
 	var s script
 	s.grant(5, 10, 20)
@@ -108,7 +107,7 @@ func TestSaveWithoutAVerdict(t *testing.T) {
 	require.NoFileExists(t, filepath.Join(dir, VisualFile))
 }
 
-func TestSaveShowsWhatOnlyPorcupineFound(t *testing.T) {
+func TestSaveShowsPorcupinesViolation(t *testing.T) {
 	dir := t.TempDir()
 	var s script
 	s.grant(5, 10, 20)
@@ -121,7 +120,7 @@ func TestSaveShowsWhatOnlyPorcupineFound(t *testing.T) {
 	require.Equal(t, 2, strings.Count(read(t, dir, VisualFile), " acquire job -\\u003e token"))
 }
 
-func TestSaveNamesWhatItCannotWrite(t *testing.T) {
+func TestSaveNamesUnwritableFile(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "file")
 	require.NoError(t, os.WriteFile(path, nil, 0o600))
 	var s script

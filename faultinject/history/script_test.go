@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// script writes down a history by hand.
+// script is a history written by hand.
 type script struct {
 	events []Event
 }
@@ -49,7 +49,7 @@ func (s *script) resize(to int, call, ret time.Duration, err string) {
 	s.add(Event{Kind: Resize, Of: Semaphore, Size: to, Call: call, Return: ret, Error: err})
 }
 
-// latch is a call of a latch. What it is about is an id, or a number.
+// latch is a call of a latch about an id or a number.
 func (s *script) latch(kind Kind, about any, call, ret time.Duration, err string) {
 	e := Event{Kind: kind, Of: Latch, Call: call, Return: ret, Error: err}
 	switch about := about.(type) {
@@ -91,7 +91,7 @@ func (s *script) history(t testing.TB) *History {
 	return h
 }
 
-// plainState is what plainModel remembers: which leases there are, and which of them are writers'.
+// plainState is the state of plainModel: the current leases, and which of them are writers'.
 type plainState struct {
 	token uint64
 	held  map[*lease]bool
@@ -103,8 +103,8 @@ func (s plainState) with(l *lease, writes bool) plainState {
 	return plainState{token: l.grant.Token, held: held}
 }
 
-// plainModel is the model as it stands in the documentation of the package, without what
-// makes it fast. It is to judge the one that is used.
+// plainModel is the model as the package documentation states it, without optimisation. It judges the model that is
+// used.
 func plainModel() porcupine.Model {
 	return porcupine.Model{
 		Init: func() any { return plainState{held: map[*lease]bool{}} },
@@ -139,7 +139,7 @@ func plainStep(s plainState, do *step) (bool, plainState) {
 	}
 }
 
-// judges are the ways to find out whether the history of each lock, or permit, is legal.
+// judges returns the verdicts of the three checkers for the history of each lock, or permit.
 func judges(h *History) (direct, quick, plain bool) {
 	first, last := h.span()
 	_, exclusive, leases := h.bySubject()

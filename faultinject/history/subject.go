@@ -6,17 +6,17 @@ import (
 	"slices"
 )
 
-// subject is what one model is about.
+// subject is the object of one model.
 type subject struct {
 	of   Type
 	name string
-	slot int // of a permit; none for a lock, and for a semaphore as a whole
+	slot int // number of a permit; none for a lock, and for a semaphore as a whole
 }
 
-// none is the slot of what has none.
+// none is the slot of a subject without one.
 const none = -1
 
-// String names it for people.
+// String describes the subject.
 func (s subject) String() string {
 	text := s.name
 	if s.of != Lock {
@@ -28,7 +28,7 @@ func (s subject) String() string {
 	return text
 }
 
-// subjects are those of an event by themselves: one for each name.
+// subjects returns the subjects of an event by itself: one for each name.
 func (e Event) subjects() []subject {
 	all := make([]subject, len(e.Names))
 	for i, name := range e.Names {
@@ -37,8 +37,7 @@ func (e Event) subjects() []subject {
 	return all
 }
 
-// exclusive are those that a lease excludes others from: locks, and permits that have numbers,
-// each of which is as a lock is.
+// exclusive returns the subjects that the event's lease holds exclusively: locks, and numbered permits.
 func (e Event) exclusive() []subject {
 	if e.Of == Lock {
 		return e.subjects()
@@ -55,10 +54,9 @@ func (e Event) about(s subject) bool {
 	return e.Of == s.of && slices.Contains(e.Names, s.name) && (s.slot == none || slices.Contains(e.Slots, s.slot))
 }
 
-// bySubject lists the names that any event is about, and those that leases exclude others from,
-// with these leases in the order in which they must have been granted: by token, with a writer
-// before the readers that have its token. For readers of one token any order is as good; this is
-// by return.
+// bySubject lists the names of all events, and the subjects that leases hold exclusively, with these leases. The
+// leases are in the order of their grants: by token, with a writer before the readers that have its token. Readers
+// with one token may have any order; they are ordered by return.
 func (h *History) bySubject() (names, exclusive []subject, leases map[subject][]*lease) {
 	leases = map[subject][]*lease{}
 	named := map[subject]bool{}

@@ -6,58 +6,52 @@ import (
 	"time"
 )
 
-// ViolationKind says what a lock has not kept.
+// ViolationKind is the promise that was broken.
 type ViolationKind string
 
-// The kinds of [Violation].
+// The kinds of a [Violation].
 const (
 	// Overlap: two leases were valid at one instant, and not both were readers'.
 	Overlap ViolationKind = "overlap"
-	// TokenOrder: a lease that was granted after another one has the smaller token, or is
-	// that of a writer and has the token of a reader.
+	// TokenOrder: a lease has a smaller token than one that was granted before it, or a writer has the token of an
+	// earlier reader.
 	TokenOrder ViolationKind = "token order"
-	// TokenTwice: two leases have the same token, and both are writers'.
+	// TokenTwice: two writers' leases have the same token.
 	TokenTwice ViolationKind = "token twice"
-	// ActAfterGrant: a lease was seen valid after one was granted that comes after it by its
-	// token, and has to come after its end.
+	// ActAfterGrant: a lease was seen valid after the grant of a lease with a larger token that requires its end.
 	ActAfterGrant ViolationKind = "act after a newer grant"
 	// Revived: a lease was seen valid after it was seen to have ended.
 	Revived ViolationKind = "revived"
-	// TooMany: more permits of a semaphore were held at one instant than there were.
+	// TooMany: more permits of a semaphore were held at one instant than it had.
 	TooMany ViolationKind = "too many permits"
-	// BeyondSize: a permit was granted whose number is not below how many there were.
+	// BeyondSize: the number of a granted permit is not below the semaphore's size.
 	BeyondSize ViolationKind = "permit beyond the size"
-	// SetTwice: a latch was set to two numbers, and not deleted between.
+	// SetTwice: a latch was set to two numbers without a deletion between.
 	SetTwice ViolationKind = "set twice"
-	// TooEarly: a latch was told to be nearer to its end than so many different ids can have
-	// brought it; or to be there at all, and nobody had set it.
+	// TooEarly: a latch was reported with fewer missing ids than its count-downs can explain, or as set although no
+	// client had set it.
 	TooEarly ViolationKind = "counted too early"
-	// Forgotten: a latch lacked more than it can have, after the count-downs that it had
-	// confirmed.
+	// Forgotten: a latch was reported with more missing ids than its confirmed count-downs allow.
 	Forgotten ViolationKind = "count-down forgotten"
-	// CountRose: a latch lacked more than it had before, or was not done any more.
+	// CountRose: a latch had more missing ids than before, or was no longer done.
 	CountRose ViolationKind = "count rose"
-	// Unexplained: porcupine finds no order of the events that a lock would allow, and no
-	// pair of them shows why.
+	// Unexplained: porcupine finds no legal order of the events, and no pair of them shows why.
 	Unexplained ViolationKind = "unexplained"
 )
 
-// Violation is something that no lock with expiry and tokens does, no semaphore, or no latch.
+// Violation is a behaviour that no correct lock with expiry and tokens, semaphore or latch shows.
 type Violation struct {
 	Kind ViolationKind
-	// Of and Name say of what.
 	Of   Type
 	Name string
-	// Events are those that prove it, the grants of the leases first. There are none for
-	// Unexplained.
+	// Events are the events that prove it, the grants of the leases first. There are none for Unexplained.
 	Events []Event
-	// Text says in words what is wrong. Its times count from the first call.
+	// Text describes the violation. Its times count from the first call.
 	Text string
 
 	slot int // of the permit, or none
 }
 
-// String is the violation as a sentence.
 func (v Violation) String() string {
 	of := fmt.Sprintf("%q", v.Name)
 	if v.Of != Lock {
@@ -69,10 +63,9 @@ func (v Violation) String() string {
 	return fmt.Sprintf("%s of %s: %s", v.Kind, of, v.Text)
 }
 
-// subject is what it is about.
 func (v Violation) subject() subject { return subject{v.Of, v.Name, v.slot} }
 
-// finder gathers the violations of one subject.
+// finder collects the violations of one subject.
 type finder struct {
 	subject subject
 	start   time.Duration
@@ -93,7 +86,7 @@ func (f *finder) add(kind ViolationKind, text string, events ...Event) {
 	f.found = append(f.found, Violation{Kind: kind, Of: s.of, Name: s.name, slot: s.slot, Events: distinct(events), Text: text})
 }
 
-// distinct leaves out repetitions, as the grant of a lease can be all that is known of it.
+// distinct removes repetitions: the grant of a lease may also be the last event that saw it valid.
 func distinct(events []Event) []Event {
 	var all []Event
 	for _, e := range events {

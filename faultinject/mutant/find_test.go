@@ -26,10 +26,10 @@ var (
 	to      = flag.String("to", "", "the directory in which TestOverlays leaves the overlays, one directory for each mutant")
 )
 
-// most is how long a mutant may run: one in which something goes round for ever is not found.
+// most is how long a mutant may run. A mutant that loops forever is not found.
 const most = 20 * time.Minute
 
-// atOnce is how many mutants are built and run at a time. Each run has one core to itself.
+// atOnce is the number of mutants that are built and run at a time. Each run has one core to itself.
 const atOnce = 4
 
 // TestMutants builds the simulation with each mutant, and has it run until it sees a promise
@@ -76,7 +76,7 @@ func TestOverlays(t *testing.T) {
 	}
 }
 
-// root is that of the repository, from here.
+// root is the root of the repository, relative to this directory.
 const root = "../.."
 
 // selected are the mutants whose names match the flag.

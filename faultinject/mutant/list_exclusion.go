@@ -1,6 +1,6 @@
 package mutant
 
-// exclusion has the mutants of what one node, and a round, do to grant a lock once.
+// exclusion has the mutants of a node's decision, and an attempt's, to grant a lock once.
 var exclusion = []Mutant{
 	{
 		Name: "half-is-a-majority",
@@ -13,7 +13,7 @@ var exclusion = []Mutant{
 	},
 	{
 		Name: "grant-over-another",
-		Rule: "A node grants a name only where nobody else has it.",
+		Rule: "A node grants a name only if no other owner has it.",
 		Then: "Of two names, the second is taken from its holder.",
 		Edits: []Edit{{
 			File: "node/memory_ops.go",
@@ -67,14 +67,14 @@ var exclusion = []Mutant{
 `,
 			},
 			{
-				Old: `	h := newGrant(l, w)
+				Old: `	g := newGrant(l, w)
 `,
-				New: `	h := newGrant(l, w)
+				New: `	g := newGrant(l, w)
 	if w != nil && w.owner == "" {
-		w.owner = h.owner
+		w.owner = g.owner
 	}
 	if w != nil {
-		h.owner = w.owner
+		g.owner = w.owner
 	}
 `,
 			},
@@ -95,14 +95,14 @@ var exclusion = []Mutant{
 		Then: "A denial that was lost on its way is counted as a grant.",
 		Edits: []Edit{{
 			Old: `	default:
-		h.refusals.set(i, r)
+		g.refusals.set(i, r)
 		return quorum.Unknown`,
 			New: `	default:
 		if errors.Is(r.Err, node.ErrTimeout) {
-			h.claims.Confirm(i, sent, h.lock.ttl, 0, false)
+			g.claims.Confirm(i, sent, g.lock.ttl, 0, false)
 			return quorum.Granted
 		}
-		h.refusals.set(i, r)
+		g.refusals.set(i, r)
 		return quorum.Unknown`,
 		}},
 	},

@@ -6,7 +6,7 @@ var joins = []Mutant{
 	{
 		Name: "joint-lease-outlives-one",
 		Rule: "The loss of one of several joined locks is the loss of all.",
-		Then: "Who holds them believes to hold what somebody else has by now.",
+		Then: "Their holder relies on a lock that another client has by now.",
 		Real: true,
 		Edits: []Edit{{
 			Old: `case l.markEnded(cause):`,
@@ -19,7 +19,7 @@ var joins = []Mutant{
 	{
 		Name: "lost-joint-lease-keeps-the-others",
 		Rule: "When one of several joined locks is lost, the others are given back.",
-		Then: "Nobody gets them as long as their holder lives.",
+		Then: "No client gets them as long as their holder lives.",
 		Real: true,
 		Edits: []Edit{{
 			Old: `	for _, l := range js.ended {
@@ -32,8 +32,8 @@ var joins = []Mutant{
 	},
 	{
 		Name: "failed-join-keeps-some",
-		Rule: "Who does not get all of several joined locks gives back those that it got.",
-		Then: "Nobody else gets them.",
+		Rule: "A client that does not get all of several joined locks releases those that it got.",
+		Then: "No other client gets them.",
 		Real: true,
 		Edits: []Edit{{
 			Old: `			_ = l.Release(ctx)

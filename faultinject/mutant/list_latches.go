@@ -14,7 +14,7 @@ var latches = []Mutant{
 	},
 	{
 		Name: "latch-of-all-generations",
-		Rule: "What was counted before the latch was deleted is void.",
+		Rule: "Count-downs from before the deletion of the latch are void.",
 		Then: "A node that missed the deletion brings back the ids from before.",
 		Kind: "latches",
 		Edits: []Edit{{
@@ -25,7 +25,7 @@ var latches = []Mutant{
 	{
 		Name: "latch-counted-by-one-node-less",
 		Rule: "A count-down is confirmed when a majority has it.",
-		Then: "Those who look ask other nodes, and it is missing.",
+		Then: "Readers ask other nodes, and it is missing.",
 		Kind: "latches",
 		Edits: []Edit{{
 			Old: `bool { return v.Known && v.Holders >= x.need }`,
@@ -47,7 +47,7 @@ var latches = []Mutant{
 	},
 	{
 		Name: "latch-by-the-clock-alone",
-		Rule: "What a call sets or counts down is older than any deletion after it, by whatever clock.",
+		Rule: "A set or count-down is older than any deletion after it, by every clock.",
 		Then: "The late count-down of a client whose clock is fast counts in the generation after its own.",
 		Kind: "latches",
 		Edits: []Edit{{
@@ -67,7 +67,7 @@ var latches = []Mutant{
 	},
 	{
 		Name: "latch-node-wakes-nobody",
-		Rule: "A node tells those who wait when enough have counted down.",
+		Rule: "A node wakes the waiters when enough ids have counted down.",
 		Then: "They look by themselves, after a second.",
 		Kind: "latches",
 		Edits: []Edit{{
@@ -88,8 +88,8 @@ var latches = []Mutant{
 	},
 	{
 		Name: "latch-waiter-never-reads-ids",
-		Rule: "Where each node lacks ids that others have, those who wait read them, and put them together.",
-		Then: "All have counted down, no node has all of them, and those who wait go on waiting.",
+		Rule: "If each node lacks ids that others have, the waiters read them and combine them.",
+		Then: "All have counted down, no node has all ids, and the waiters wait forever.",
 		Kind: "latches",
 		Edits: []Edit{{
 			File: "quorum/latch.go",
@@ -101,7 +101,7 @@ var latches = []Mutant{
 	{
 		Name: "script-latch-counts-repetitions",
 		Rule: "A server keeps the set of the ids that have counted down: one that is repeated counts once.",
-		Then: "The latch is done before so many have counted down.",
+		Then: "The latch is done before enough ids have counted down.",
 		Real: true,
 		Edits: []Edit{{
 			Old: `    for i = first, #ARGV do
@@ -116,7 +116,7 @@ var latches = []Mutant{
 	{
 		Name: "count-down-of-one-node",
 		Rule: "A count-down is confirmed once a majority of the nodes has it.",
-		Then: "Who is cut off from the others is told that it has counted down, and nobody else gets to know.",
+		Then: "A client that is cut off from the others sees a confirmed count-down that no other client sees.",
 		Real: true,
 		Edits: []Edit{{
 			Old: `		r.enough = func(v *quorum.LatchView) bool { return v.Known && v.Holders >= x.need }
@@ -132,7 +132,7 @@ var latches = []Mutant{
 	},
 	{
 		Name: "script-count-downs-end-early",
-		Rule: "What a server knows of a latch lives as long as the latch.",
+		Rule: "A server's knowledge of a latch lives as long as the latch.",
 		Then: "Count-downs that were confirmed are forgotten, and a latch that was done is done no more.",
 		Real: true,
 		Edits: []Edit{{

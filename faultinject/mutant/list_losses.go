@@ -41,7 +41,7 @@ var losses = []Mutant{
 		Kind: "permits",
 		Edits: []Edit{{
 			File: "eviction.go",
-			Old:  `other.Token > h.proposal.End()`,
+			Old:  `other.Token > g.proposal.End()`,
 			New:  `other.Token >= 0`,
 		}},
 	},
@@ -59,7 +59,7 @@ var losses = []Mutant{
 	{
 		Name: "noticed-loss-is-told",
 		Rule: "A node that recovers has given the lock to no other since it lost its memory.",
-		Then: "Releases tell of losses after restarts, which cost nobody the lock.",
+		Then: "Releases report losses after restarts that cost no client its lock.",
 		Edits: []Edit{{
 			File: "releasing.go",
 			Old:  `q.replies[i].Recovering == 0`,

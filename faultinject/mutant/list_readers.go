@@ -4,7 +4,7 @@ package mutant
 var readers = []Mutant{
 	{
 		Name: "reader-beside-a-writer",
-		Rule: "A node lets nobody read what somebody else writes.",
+		Rule: "A node grants no reader a name that a writer holds.",
 		Then: "A reader and a writer have the lock at once.",
 		Edits: []Edit{{
 			File: "node/memory_readers.go",
@@ -24,7 +24,7 @@ var readers = []Mutant{
 	},
 	{
 		Name: "reader-on-a-forgetful-node",
-		Rule: "A node that has lost its memory lets nobody read whom it did not let before.",
+		Rule: "A node that has lost its memory grants no new readers.",
 		Then: "A reader gets the node that forgot its writer, and one that the writer never had.",
 		Edits: []Edit{{
 			Old: `	case left > 0:`,
@@ -74,7 +74,7 @@ var readers = []Mutant{
 	},
 	{
 		Name: "last-reader-wakes-nobody",
-		Rule: "Who frees a lock wakes the first who waits for it.",
+		Rule: "The release of a lock wakes its first waiter.",
 		Then: "A writer learns of the release of the last reader when it looks by itself.",
 		Edits: []Edit{{
 			File: "node/memory_readers.go",

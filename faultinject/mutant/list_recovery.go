@@ -42,7 +42,7 @@ var recovery = []Mutant{
 	},
 	{
 		Name: "any-heal-counts",
-		Rule: "What a recovering node confirms counts only for a holder whose own claim there is still active.",
+		Rule: "A recovering node's confirmation counts only for a holder whose own claim there is still active.",
 		Then: "H heals on node 3, which was emptied, and counts it; its claim on 1 lapses; H' has 3, from before the crash, and 1.",
 		Edits: []Edit{{
 			Old: `if recovering && *e <= now {`,

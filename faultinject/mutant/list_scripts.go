@@ -83,7 +83,7 @@ var scripts = []Mutant{
 	},
 	{
 		Name: "script-fence-not-told",
-		Rule: "A server that knows a token as large as the one proposed says so.",
+		Rule: "A server that knows a token as large as the proposed one says so.",
 		Then: "A slow client gets a smaller token than the fast one before it.",
 		Real: true,
 		Edits: []Edit{{
@@ -109,7 +109,7 @@ var scripts = []Mutant{
 	},
 	{
 		Name: "script-reader-beside-a-writer",
-		Rule: "A server lets nobody read what somebody else writes.",
+		Rule: "A server grants no reader a name that a writer holds.",
 		Then: "A reader and a writer have the lock at once.",
 		Real: true,
 		Edits: []Edit{{

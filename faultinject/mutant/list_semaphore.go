@@ -36,8 +36,8 @@ var semaphores = []Mutant{
 	},
 	{
 		Name: "slots-undone-elsewhere",
-		Rule: "What an attempt has taken is given back, every slot of it.",
-		Then: "A slot that nobody has stays taken, and is found when all is over.",
+		Rule: "A failed attempt releases every slot that it took.",
+		Then: "A slot without a holder stays taken, and is found at the end.",
 		Kind: "permits",
 		Edits: []Edit{{
 			File: "node/memory_pool.go",

@@ -7,9 +7,9 @@ var undoing = []Mutant{
 		Rule: "A round is undone on each node that may have seen it, also where the outcome is unknown.",
 		Then: "An acquisition that runs after its timeout leaves a lock behind.",
 		Edits: []Edit{{
-			Old: `	if !h.proposal.Exposed().Has(i) {
+			Old: `	if !g.proposal.Exposed().Has(i) {
 		to.Answer(`,
-			New: `	if !h.proposal.Exposed().Has(i) || h.refusals.get(i) != nil && h.refusals.get(i).Err != nil {
+			New: `	if !g.proposal.Exposed().Has(i) || g.refusals.get(i) != nil && g.refusals.get(i).Err != nil {
 		to.Answer(`,
 		}},
 	},
@@ -25,7 +25,7 @@ var undoing = []Mutant{
 	{
 		Name: "undo-once",
 		Rule: "An undo that fails is tried again.",
-		Then: "What was granted on a node that could not be reached then stays.",
+		Then: "A grant on a node that was unreachable then remains.",
 		Edits: []Edit{{
 			Old: `	s.kept = append(s.kept, c)
 	s.armRetryLocked()`,
@@ -43,7 +43,7 @@ var undoing = []Mutant{
 	},
 	{
 		Name: "undo-overtakes",
-		Rule: "What is sent to a node is sent in the order in which it was submitted.",
+		Rule: "Operations are sent to a node in the order in which they were submitted.",
 		Then: "A release overtakes the renewal before it, which puts the lock back.",
 		Edits: []Edit{{
 			Old: `	if c.Front {`,
@@ -60,7 +60,7 @@ var undoing = []Mutant{
 		Edits: []Edit{{
 			Old: `			continue
 		}
-		h.proposal.Expose(i)
+		g.proposal.Expose(i)
 `,
 			New: `			continue
 		}
@@ -70,16 +70,16 @@ var undoing = []Mutant{
 	{
 		Name: "renewal-after-release",
 		Rule: "Once the release of an owner is queued, no renewal of it is.",
-		Then: "The renewal puts back what was released.",
+		Then: "The renewal puts the released lock back.",
 		Edits: []Edit{
 			{
-				Old: `	case h.state != stateHeld:
+				Old: `	case g.state != stateHeld:
 		return nil
-	case h.lease.leaked:`,
-				New: `	case h.lease.leaked:`,
+	case g.lease.leaked:`,
+				New: `	case g.lease.leaked:`,
 			},
 			{
-				Old: `	h.client.scheduler.remove(h)
+				Old: `	g.client.scheduler.remove(g)
 `,
 				New: ``,
 			},
@@ -87,11 +87,11 @@ var undoing = []Mutant{
 	},
 	{
 		Name: "no-undo-when-the-caller-leaves",
-		Rule: "What is undone does not depend on the caller's context.",
-		Then: "An Acquire that is cut short leaves what it took.",
+		Rule: "An undo does not depend on the caller's context.",
+		Then: "A cancelled Acquire leaves its locks behind.",
 		Edits: []Edit{{
 			Old: `	case <-ctx.Done():
-		h.rollBack()`,
+		g.rollBack()`,
 			New: `	case <-ctx.Done():`,
 		}},
 	},

@@ -7,7 +7,7 @@ var validity = []Mutant{
 		Rule: "A claim lasts for a TTL from before its command was sent.",
 		Then: "The answer comes late, and the claim outlives the lock.",
 		Edits: []Edit{
-			{Old: `h.countVote(i, c.Sent, c.Op.Token, r)`, New: `h.countVote(i, h.client.clock.Now(), c.Op.Token, r)`},
+			{Old: `g.countVote(i, c.Sent, c.Op.Token, r)`, New: `g.countVote(i, g.client.clock.Now(), c.Op.Token, r)`},
 			{Old: `r.recordVote(c.Node(), c.Sent, reply)`, New: `r.recordVote(c.Node(), h.client.clock.Now(), reply)`},
 		},
 	},
@@ -35,17 +35,17 @@ var validity = []Mutant{
 		Then: "A process wakes behind the end of its lease, processes an answer that came before, and acts after the next holder.",
 		Edits: []Edit{
 			{
-				Old: `	if now >= h.validUntil {
+				Old: `	if now >= g.validUntil {
 		return nil
 	}
 `,
 				New: "",
 			},
 			{
-				Old: `	if now < h.validUntil {
-		h.validUntil = max(`,
+				Old: `	if now < g.validUntil {
+		g.validUntil = max(`,
 				New: `	if now >= 0 {
-		h.validUntil = max(`,
+		g.validUntil = max(`,
 			},
 		},
 	},
@@ -65,8 +65,8 @@ var validity = []Mutant{
 		Rule: "The context of a lease ends when the lease does, whatever the network does.",
 		Then: "Its holder is told with the next renewal that is due, or never.",
 		Edits: []Edit{{
-			Old: `return min(h.validUntil, h.lease.holdLimit(), h.nextClaimExpiry())`,
-			New: `return min(h.lease.holdLimit(), h.nextClaimExpiry())`,
+			Old: `return min(g.validUntil, g.lease.holdLimit(), g.nextClaimExpiry())`,
+			New: `return min(g.lease.holdLimit(), g.nextClaimExpiry())`,
 		}},
 	},
 	{

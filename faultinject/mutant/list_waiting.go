@@ -26,11 +26,11 @@ var waiting = []Mutant{
 	},
 	{
 		Name: "hand-over-with-the-same-token",
-		Rule: "Who is handed a lease has a token of its own.",
+		Rule: "A holder that is handed a lease gets a token of its own.",
 		Then: "A resource cannot tell it from the former holder.",
 		Edits: []Edit{{
-			Old: `next.start(h, l, t.token+1, now)`,
-			New: `next.start(h, l, t.token, now)`,
+			Old: `next.start(g, l, t.token+1, now)`,
+			New: `next.start(g, l, t.token, now)`,
 		}},
 	},
 	{
@@ -38,17 +38,17 @@ var waiting = []Mutant{
 		Rule: "A lease is handed over as long as its block of tokens has another one.",
 		Then: "The next client has got that token, or will.",
 		Edits: []Edit{{
-			Old: `if h.lease.token >= h.proposal.End() {`,
-			New: `if h.lease == nil {`,
+			Old: `if g.lease.token >= g.proposal.End() {`,
+			New: `if g.lease == nil {`,
 		}},
 	},
 	{
 		Name: "block-not-reserved",
 		Rule: "The fence of a block of tokens is its end.",
-		Then: "The token of who was handed the lease is that of the next grant, too.",
+		Then: "The holder that was handed the lease and the next grant have the same token.",
 		Edits: []Edit{{
-			Old: `op.Token, op.Reserve = h.proposal.Token(), h.proposal.End()-h.proposal.Token()`,
-			New: `op.Token = h.proposal.Token()`,
+			Old: `op.Token, op.Reserve = g.proposal.Token(), g.proposal.End()-g.proposal.Token()`,
+			New: `op.Token = g.proposal.Token()`,
 		}},
 	},
 	{
@@ -56,17 +56,17 @@ var waiting = []Mutant{
 		Rule: "A wake that comes before the denial of the attempt it belongs to is kept.",
 		Then: "The waiter believes the denial, which is older, and sleeps on.",
 		Edits: []Edit{{
-			Old: `	o.expect(i, after(until, time.Duration(max(rank, 0))*spread))`,
-			New: `	o.first, o.free[i] = never, after(until, time.Duration(max(rank, 0))*spread)`,
+			Old: `	f.expect(i, after(until, time.Duration(max(rank, 0))*spread))`,
+			New: `	f.releasedAt, f.freeAt[i] = never, after(until, time.Duration(max(rank, 0))*spread)`,
 		}},
 	},
 	{
 		Name: "no-recheck",
 		Rule: "A waiter tries again after a second, whatever it expects.",
-		Then: "A wake that is lost, or came to one who is frozen, was the last.",
+		Then: "A wake that was lost, or reached a frozen waiter, was the last.",
 		Edits: []Edit{{
-			Old: `	next := min(after(o.asked, recheck), after(o.first, o.others))`,
-			New: `	next := after(o.first, o.others)`,
+			Old: `	next := min(after(f.attemptAt, recheck), after(f.releasedAt, f.grace))`,
+			New: `	next := after(f.releasedAt, f.grace)`,
 		}},
 	},
 	{
@@ -82,10 +82,10 @@ var waiting = []Mutant{
 	},
 	{
 		Name: "leaver-stays",
-		Rule: "Who gives up leaves the queues.",
-		Then: "The wake that the others need goes to one who is not there.",
+		Rule: "A waiter that gives up leaves the queues.",
+		Then: "The wake that the others need goes to a waiter that has left.",
 		Edits: []Edit{{
-			Old: `		e.client.nodes.Leave(i, e.names, e.nodeID, e.waiter.lock.slots.OnNodes(), e.client.entryTTL())
+			Old: `		t.client.nodes.Leave(i, t.names, t.nodeID, t.waiter.lock.slots.OnNodes(), t.client.entryTTL())
 `,
 			New: ``,
 		}, {
@@ -98,11 +98,11 @@ var waiting = []Mutant{
 	},
 	{
 		Name: "next-in-line-not-told",
-		Rule: "Who gives up at the head of a client's line tells the next that it has its turn.",
+		Rule: "A waiter that gives up at the head of the local queue wakes the next.",
 		Then: "It waits for ever.",
 		Edits: []Edit{{
-			Old: `	if first && ln.head != nil && ln.head.mayAttempt() {`,
-			New: `	if first && ln.head != nil && ln.head.mayAttempt() && ln.head.attempts > 0 {`,
+			Old: `	if first && q.head != nil && q.head.mayAttempt() {`,
+			New: `	if first && q.head != nil && q.head.mayAttempt() && q.head.attempts > 0 {`,
 		}},
 	},
 	{
@@ -110,8 +110,8 @@ var waiting = []Mutant{
 		Rule: "The end of a lease tells the client's own line.",
 		Then: "It waits for the rest of the TTL, or for ever.",
 		Edits: []Edit{{
-			Old: `		ln.head.stale = true
-		ln.head.nudge()
+			Old: `		q.head.stale = true
+		q.head.nudge()
 `,
 			New: ``,
 		}},
@@ -119,7 +119,7 @@ var waiting = []Mutant{
 	{
 		Name: "entry-too-short",
 		Rule: "An entry outlives the next attempt of its waiter.",
-		Then: "The release finds no queue, and wakes nobody.",
+		Then: "The release finds no queue, and wakes no waiter.",
 		Edits: []Edit{{
 			Old: `	return (3*recheckInterval + 2*c.cfg.NodeTimeoutMax).Truncate(time.Millisecond)`,
 			New: `	return (recheckInterval / 5).Truncate(time.Millisecond)`,
@@ -128,7 +128,7 @@ var waiting = []Mutant{
 	{
 		Name: "silent-head-keeps-its-privilege",
 		Rule: "A head that was woken and does not come loses its privilege.",
-		Then: "Who is frozen, or has died without a word, keeps all others from a free lock.",
+		Then: "A waiter that is frozen, or has died silently, keeps all others from a free lock.",
 		Edits: []Edit{{
 			Old: `		rest := e.woken + patience(e.id) - m.clock.Now()`,
 			New: `		rest := max(e.woken+patience(e.id)-m.clock.Now(), fairPatience)`,
@@ -137,7 +137,7 @@ var waiting = []Mutant{
 	{
 		Name: "turns-without-tickets",
 		Rule: "Nodes sort waiters by their tickets.",
-		Then: "Each has an order of its own, and those who came first wait for those who came last.",
+		Then: "Each has an order of its own, and the first waiters wait for the last.",
 		Edits: []Edit{{
 			Old: `		return cmp.Or(cmp.Compare(a.ticket, b.ticket), cmp.Compare(a.id, b.id))`,
 			New: `		return cmp.Or(-cmp.Compare(a.ticket, b.ticket), cmp.Compare(a.id, b.id))`,

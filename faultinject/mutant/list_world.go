@@ -1,6 +1,6 @@
 package mutant
 
-// world has the mutants of what the protocol assumes: they show where promises end, and that
+// world has the mutants of the protocol's assumptions: they show where promises end, and that
 // the simulation goes up to there.
 var world = []Mutant{
 	{

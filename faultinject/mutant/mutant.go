@@ -8,45 +8,43 @@ import (
 	"strings"
 )
 
-// Mutant is one way in which the protocol would be wrong.
+// Mutant is one wrong variant of the protocol.
 type Mutant struct {
 	// Name is short, in lower case with hyphens, and unique.
 	Name string
-	// Rule is the rule that the mutant lacks, and Then what goes wrong without it.
+	// Rule is the rule that the mutant lacks, and Then the consequence.
 	Rule, Then string
-	// World is set if it is not the protocol that is changed but what it assumes of the
-	// world, as the simulation has it: the promises end where the assumptions do.
+	// World is set if the mutant changes not the protocol but its assumptions about the world, in the simulation: the
+	// promises end where the assumptions do.
 	World bool
-	// Real is set if it changes what runs on Redis servers only, or what the simulation has
-	// none of: latches, and locks that are joined. The simulation does not see it; package chaos
-	// does, with an overlay.
+	// Real is set if the mutant changes only code for Redis servers, or features that the simulation lacks. The
+	// simulation does not see it; package chaos does, with an overlay.
 	Real bool
-	// Kind is the kind of cases that it takes to find it, as sim.Kind; of locks if it is empty.
+	// Kind is the kind of cases that find it, as sim.Kind; plain locks if it is empty.
 	Kind string
-	// Edits make the mutant of the source.
+	// Edits turn the source into the mutant.
 	Edits []Edit
 }
 
 // Edit replaces a piece of the source.
 type Edit struct {
-	// File is a hint: the path of the file in which to look first, from the root of the
-	// repository, with slashes. It is empty where Old occurs only once in the source, so that
-	// code can move between files and packages.
+	// File is a hint: the path of the file in which to look first, from the root of the repository, with slashes. It
+	// is empty if Old occurs only once in the source, so that code can move between files and packages.
 	File string
-	// Old is the piece, and New its replacement. Old must occur exactly once in File, or else
-	// exactly once in the source that the mutant may change; see [Mutant.Apply].
+	// Old is the text, and New its replacement. Old must occur exactly once in File, or else exactly once in the
+	// source that the mutant may change; see [Mutant.Apply].
 	Old, New string
 }
 
-// Apply writes the changed copies of the files to a directory, which exists, and beside
-// them an overlay, whose path it returns: `go build -overlay` and `go test -overlay` build
-// the mutant with it, and the source stays as it is. root is the root of the repository.
+// Apply writes the changed copies of the files to an existing directory, with an overlay, whose path it returns. `go
+// build -overlay` and `go test -overlay` build the mutant with it, and the source stays as it is. root is the root of
+// the repository.
 //
-// A mutant of the world changes the Go files and scripts below faultinject, any other mutant
-// those outside of it. Tests, hidden directories and this package are left alone.
+// A mutant of the world changes the Go files and scripts below faultinject, any other mutant those outside of it.
+// Tests, hidden directories and this package are never changed.
 //
-// Apply fails if an edit does not fit the source any more: the mutant must be updated then,
-// since it stands for a rule that still has to be tested. It may be repeated.
+// Apply fails if an edit does not fit the source any more. Then the mutant must be updated, because its rule must
+// still be tested. Apply may be repeated.
 func (m Mutant) Apply(root, dir string) (overlay string, err error) {
 	root, err = filepath.Abs(root)
 	if err != nil {
@@ -63,8 +61,8 @@ func (m Mutant) Apply(root, dir string) (overlay string, err error) {
 	return overlay, nil
 }
 
-// change makes the edits, one after another, and returns the files that are different then.
-// An edit may change what an earlier one has made.
+// change makes the edits, one after another, and returns the changed files. An edit may change the result of an
+// earlier one.
 func (m Mutant) change(s *source) (map[string]string, error) {
 	for i, e := range m.Edits {
 		file, err := s.find(e)
@@ -76,17 +74,17 @@ func (m Mutant) change(s *source) (map[string]string, error) {
 	return s.changed, nil
 }
 
-// write puts changed files into a directory, with the overlay that has them built.
+// write writes changed files into a directory, with the overlay for the build.
 func write(root, dir string, changed map[string]string) (overlay string, err error) {
 	dir, err = filepath.Abs(dir)
 	if err != nil {
 		return "", err
 	}
-	// The format is that of the flag -overlay.
+	// The format of the flag -overlay.
 	var replaced struct{ Replace map[string]string }
 	replaced.Replace = make(map[string]string)
 	for file, text := range changed {
-		// Flat, but with its extension, which is how the compiler knows what it is.
+		// A flat name with the file's extension, which the compiler needs.
 		path := filepath.Join(dir, strings.ReplaceAll(file, "/", "_"))
 		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 			return "", err

@@ -1,6 +1,6 @@
-// Package process runs Redis servers as processes that can be broken: a [faultinject.Server]
-// each. It needs redis-server on PATH, and libfaketime for stepped clocks.
+// Package process runs Redis servers as processes that can be broken: each is a [faultinject.Server]. It needs
+// redis-server on PATH, and libfaketime for stepped clocks.
 //
-// A server listens on loopback behind a [faultinject.Proxy], which is where it is cut off. It
-// ends with the program that started it on Linux; elsewhere, only Close ends it for sure.
+// A server listens on loopback behind a [faultinject.Proxy], which cuts it off. On Linux the server ends with the
+// program that started it; elsewhere, only Close reliably ends it.
 package process

@@ -50,7 +50,7 @@ func TestGroup(t *testing.T) {
 	}
 }
 
-// processes are those of the servers.
+// processes returns the processes of the servers.
 func processes(t *testing.T, group *faultinject.Group) (all []*os.Process) {
 	t.Helper()
 	for _, s := range group.Servers() {
@@ -66,7 +66,7 @@ func processes(t *testing.T, group *faultinject.Group) (all []*os.Process) {
 	return all
 }
 
-// Servers of the contract may lack clocks that step. These do not, where libfaketime is.
+// TestStepClock: the contract allows servers whose clocks cannot step. These can, if libfaketime is installed.
 func TestStepClock(t *testing.T) {
 	s := start(t, 1).Servers()[0]
 	require.NoError(t, s.StepClock(t.Context(), time.Hour), "make setup installs libfaketime")

@@ -29,8 +29,8 @@ type server struct {
 
 var _ faultinject.Server = (*server)(nil)
 
-// start starts a server that answers. The page cache outlives the process, so that what was
-// appended survives without a sync.
+// start starts a server and waits for its answer. The page cache outlives the process, so appended data survives
+// without a sync.
 func start(ctx context.Context, name string, conf config) (*server, error) {
 	s := &server{name: name}
 	opts := []redisproc.Option{redisproc.WithArgs(
@@ -49,7 +49,7 @@ func start(ctx context.Context, name string, conf config) (*server, error) {
 	return s, nil
 }
 
-// trueClock tells why the server runs with the true clock, empty if it does not.
+// trueClock returns why the server runs with the true clock, empty if it does not.
 func trueClock(conf config) string {
 	if conf.trueClock {
 		return "the server was started with the true clock"

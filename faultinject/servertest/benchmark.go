@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Benchmark measures what it takes to start a server, and to break and mend it.
+// Benchmark measures the times to start a server, and to break and repair it.
 func Benchmark(b *testing.B, start func(b *testing.B) *faultinject.Group) {
 	b.Run("start and close", func(b *testing.B) {
 		for b.Loop() {

@@ -12,8 +12,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// conn is a client's connection, as plain as can be. Commands are lines of words, replies are
-// their first line or, for a string, the line with its text.
+// conn is a client's plain connection. Commands are lines of words. A reply is its first line or, for a string, the
+// line with its text.
 type conn struct {
 	net.Conn
 	in *bufio.Reader
@@ -34,7 +34,7 @@ func (c *conn) send(t *testing.T, line string) {
 	require.NoError(t, err)
 }
 
-// receive returns a reply that must come.
+// receive returns the next reply.
 func (c *conn) receive(t *testing.T) string {
 	t.Helper()
 	require.NoError(t, c.SetReadDeadline(time.Now().Add(patience)))
@@ -53,7 +53,7 @@ func (c *conn) ask(t *testing.T, line string) string {
 	return c.receive(t)
 }
 
-// requireSilence requires that nothing comes, no reset and no end either.
+// requireSilence requires that nothing arrives, including a reset or an end.
 func (c *conn) requireSilence(t *testing.T) {
 	t.Helper()
 	require.NoError(t, c.SetReadDeadline(time.Now().Add(silence)))
@@ -71,7 +71,7 @@ func (c *conn) requireBroken(t *testing.T) {
 	require.NotErrorIs(t, err, os.ErrDeadlineExceeded)
 }
 
-// refused tells whether a new connection is refused, or ends without an answer.
+// refused reports whether a new connection is refused, or ends without an answer.
 func refused(addr string) bool {
 	c, err := net.DialTimeout("tcp", addr, patience)
 	if err != nil {

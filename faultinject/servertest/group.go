@@ -8,8 +8,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// RequireIndependent requires that the servers of a group are named n1, n2 and so on, and
-// that each has an address and data of its own.
+// RequireIndependent requires that the servers of a group are named n1, n2 and so on, and that each has its own
+// address and data.
 func RequireIndependent(t *testing.T, group *faultinject.Group) {
 	t.Helper()
 	addrs := make(map[string]bool)

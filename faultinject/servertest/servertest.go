@@ -1,5 +1,4 @@
-// Package servertest is the contract of [faultinject.Server] as tests, run against each kind
-// of server.
+// Package servertest is the contract of [faultinject.Server] as tests, for each kind of server.
 package servertest
 
 import (
@@ -11,15 +10,14 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// silence is how long nothing must be heard where nothing may be: far above what an answer
-// takes. patience bounds the wait for what must come.
+// silence is the time without data that counts as silence: far longer than an answer takes. patience bounds the wait
+// for expected data.
 const (
 	silence  = 300 * time.Millisecond
 	patience = 30 * time.Second
 )
 
-// Run runs the contract. The function start gives a server that is fresh and running, and
-// closes it when the test ends.
+// Run runs the contract. start returns a fresh running server, and closes it when the test ends.
 func Run(t *testing.T, start func(t *testing.T) faultinject.Server) {
 	tests := []struct {
 		name string
@@ -52,7 +50,7 @@ func Run(t *testing.T, start func(t *testing.T) faultinject.Server) {
 	}
 }
 
-// within bounds a test, so that what hangs fails.
+// within bounds a test, so that a hang fails.
 func within(t *testing.T) context.Context {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)

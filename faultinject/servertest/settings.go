@@ -12,10 +12,10 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// clockPrecision is what the shown time may be off by, beside what asking takes.
+// clockPrecision is the tolerated offset, besides the round trip.
 const clockPrecision = 10 * time.Millisecond
 
-// requireClock requires that the server shows a time that is off by want.
+// requireClock requires that the server's time is off by want.
 func requireClock(t *testing.T, want time.Duration, s faultinject.Server) {
 	t.Helper()
 	before := time.Now()
@@ -37,7 +37,7 @@ func clockSteps(t *testing.T, s faultinject.Server) {
 	c := dial(t, s.Addr())
 	for _, offset := range []time.Duration{time.Hour, -time.Hour, 1500 * time.Millisecond, 0} {
 		if err := s.StepClock(within(t), offset); errors.Is(err, errors.ErrUnsupported) {
-			t.Skip(err) // that it is told is all that is promised
+			t.Skip(err) // the contract only promises this error
 		} else {
 			require.NoError(t, err)
 		}
@@ -53,7 +53,7 @@ func clockSteps(t *testing.T, s faultinject.Server) {
 
 func clockStepsUnseen(t *testing.T, s faultinject.Server) {
 	if err := s.StepClock(within(t), time.Hour); errors.Is(err, errors.ErrUnsupported) {
-		t.Skip(err) // that it is told is all that is promised
+		t.Skip(err) // the contract only promises this error
 	} else {
 		require.NoError(t, err)
 	}
@@ -100,7 +100,7 @@ func memoryLimitStays(t *testing.T, s faultinject.Server) {
 	require.Equal(t, "+OK", dial(t, s.Addr()).ask(t, "SET k w"))
 }
 
-// step is a step about a server, or about the way between it and all clients.
+// step returns a step on a server, or on the way between it and all clients.
 func step(fault faultinject.Fault) faultinject.Step {
 	return faultinject.Step{Fault: fault, Client: faultinject.All, Amount: time.Hour, For: time.Second}
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/quorumlock/quorumlock/faultinject"
 )
 
-// usable tells whether a client gets what it needs: a write, and about the true time.
+// usable reports whether a client can write, and reads about the true time.
 func usable(ctx context.Context, s faultinject.Server) bool {
 	var dialer net.Dialer
 	c, err := dialer.DialContext(ctx, "tcp", s.Addr())

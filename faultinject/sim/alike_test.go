@@ -14,8 +14,8 @@ import (
 
 const defaultSeeds = 1000
 
-// Without this, a failure could not be replayed. Three or four cases of a hundred
-// differ by the scheduler's leave. (The race detector has goroutines run in random order, on purpose.)
+// Without this, a failure could not be replayed. The scheduler changes three or four cases of a hundred. (The race
+// detector deliberately runs goroutines in random order.)
 func TestRunsAreAlike(t *testing.T) {
 	const runs = 60
 	alike := func(c *sim.Case) bool {

@@ -11,38 +11,38 @@ import (
 	"github.com/quorumlock/quorumlock/faultinject"
 )
 
-// Case is all that is decided about a run before it begins.
+// Case is the complete input of a run.
 type Case struct {
 	Seed uint64
-	// Kind is what some of the tasks want instead of locks.
+	// Kind is the kind of object that some of the tasks use instead of locks.
 	Kind    Kind
 	Nodes   []Clock
 	Clients []Clock
-	// Opened is set if the nodes were set up before; otherwise each begins with a
-	// recovery, when it is first asked.
+	// Opened is set if the nodes were set up before. Otherwise each node begins with a recovery when it gets its
+	// first request.
 	Opened bool
-	// Timeout is how long clients wait for a node at most.
+	// Timeout is the longest time that clients wait for a node.
 	Timeout time.Duration
-	// Weather is what every message is up against.
+	// Weather is the treatment of all messages.
 	Weather Weather
-	// Handover bounds how leases pass from one waiter of a client to the next.
+	// Handover bounds the hand-overs between waiters of a client.
 	Handover quorumlock.Handover
-	// Permits is how many there are of the semaphore that some of the tasks want; 0 if none does.
+	// Permits is the size of the semaphore that some of the tasks use; 0 if none does.
 	Permits int
-	// Sound is how many of the nodes, the first ones, never lose their memory.
+	// Sound is the number of nodes, from the first, that never lose their memory.
 	Sound int
-	// Faults are what is broken, and Tasks what clients do meanwhile.
+	// Faults are the faults, and Tasks the concurrent work of clients.
 	Faults faultinject.Plan
 	Tasks  []Task
 
-	// Tampers are what takes locks away from their holders.
+	// Tampers are interventions that take locks away from their holders.
 	Tampers []Tamper
 
-	// dropped says what was taken from the case since it was drawn.
+	// dropped has the parts that Shrink removed from the drawn case.
 	dropped dropped
 }
 
-// Clock is how far a clock is wrong: its rate, and the offset of its wall clock.
+// Clock is the error of a clock: its rate, and the offset of its wall clock.
 type Clock struct {
 	Rate float64
 	Wall time.Duration
@@ -50,62 +50,61 @@ type Clock struct {
 
 // Weather is how the network treats messages.
 type Weather struct {
-	// Least and Most bound how long a message is under way.
+	// Least and Most bound the delay of a message.
 	Least, Most time.Duration
-	// Lose is how likely a message is lost, Double how likely a request arrives a second
-	// time, and up to Stray later.
+	// Lose is the probability that a message is lost. Double is the probability that a request arrives a second time,
+	// at most Stray later.
 	Lose, Double float64
 	Stray        time.Duration
-	// Forget is how likely a node loses its memory soon after it granted something.
+	// Forget is the probability that a node loses its memory soon after a grant.
 	Forget float64
-	// Unordered has requests arrive that are older than others of the same client, as
-	// a server might run them that knows nothing of the old connection's end.
+	// Unordered allows requests to arrive after later ones of the same client, as on a node that does not notice the
+	// end of an old connection.
 	Unordered bool
 }
 
-// Task is one try of a client at a lock, and what it does with it.
+// Task is one attempt of a client to acquire a lock, and its use of the lock.
 type Task struct {
 	At     time.Duration
 	Client int
-	// Names are of one lock, All if every node must agree.
+	// Names are the names of one lock. All is set if every node must agree.
 	Names []string
 	All   bool
 	Fixed bool
-	// Patience is how long it waits for the lock, Hold how long it keeps it.
+	// Patience is how long the task waits for the lock, Hold how long it keeps it.
 	Patience, Hold time.Duration
-	// Careless is set if it does not release the lock, and acts until it is told that
-	// the lease is over; Extend if it renews by hand.
+	// Careless is set if the task does not release the lock, and acts until it learns that the lease is over. Extend
+	// is set if it renews by hand.
 	Careless, Extend bool
-	// Endless is set if nothing but the lock ends its patience, Try if it makes one attempt
-	// only, Again how often it wants the lock once more when it has released it.
+	// Endless is set if only the lock ends its wait, Try if it makes one attempt only. Again is how often it acquires
+	// the lock once more after its release.
 	Endless, Try bool
 	Again        int
-	// Waiting is how it waits, NoHandover whether it takes part in no hand-over.
+	// Waiting is its way to wait. NoHandover excludes it from hand-overs.
 	Waiting    quorumlock.Waiting
 	NoHandover bool
-	// Nested is set if it takes the lock within the lease once more, Swapped if it then
-	// gives the outer lease back first.
+	// Nested is set if it acquires the lock again within the lease, Swapped if it then releases the outer lease
+	// first.
 	Nested, Swapped bool
-	// Reads is set if it is a reader of the lock, Downgrade if it becomes one when it has had
-	// the lock for half of Hold.
+	// Reads is set if it is a reader of the lock, Downgrade if it becomes one after half of Hold.
 	Reads, Downgrade bool
-	// TTL is that of the lock, where it is less than the largest; 0 if not.
+	// TTL is the TTL of the lock if it is less than the largest; 0 if not.
 	TTL time.Duration
-	// Permits is how many permits it wants instead of a lock, of the semaphore of the case.
+	// Permits is the number of permits that it acquires from the semaphore of the case, instead of a lock.
 	Permits int
 	// Latch is the call of the latch that it makes instead, if any.
 	Latch *LatchCall
 }
 
-// dropped is what [Shrink] has taken from a case.
+// dropped is the parts that [Shrink] has removed from a case.
 type dropped struct {
-	// faults and tasks have the indices of those that are left; nil means all.
+	// faults and tasks have the indices of the remaining ones; nil means all.
 	faults, tasks []int
-	// calm has no weather, exact no wrong clocks.
+	// calm removes the weather, exact the clock errors.
 	calm, exact bool
 }
 
-// String is the case in short, for ParseCase.
+// String encodes the case for ParseCase.
 func (c *Case) String() string {
 	parts := []string{fmt.Sprintf("%#x", c.Seed)}
 	if c.Kind != OfLocks {
@@ -134,7 +133,7 @@ func numbers(list []int) string {
 	return strings.Join(words, ",")
 }
 
-// ParseCase draws the case that String has written.
+// ParseCase draws the case that String has encoded.
 func ParseCase(text string) (*Case, error) {
 	parts := strings.Split(text, "/")
 	seed, err := strconv.ParseUint(parts[0], 0, 64)
@@ -181,7 +180,7 @@ func parseNumbers(list string) ([]int, error) {
 	return numbers, nil
 }
 
-// without is a freshly drawn case with less in it.
+// without returns a freshly drawn case without the dropped parts.
 func (c *Case) without(d dropped) (*Case, error) {
 	less := *c
 	less.dropped = d
@@ -193,7 +192,7 @@ func (c *Case) without(d dropped) (*Case, error) {
 		less.Tasks, err = pick(c.Tasks, d.tasks)
 	}
 	if d.calm {
-		// A spread, as no two messages are to arrive at one instant.
+		// The times differ, because no two messages may arrive at one instant.
 		less.Weather = Weather{Least: time.Millisecond, Most: 2 * time.Millisecond}
 	}
 	if d.exact {
@@ -208,8 +207,8 @@ func (c *Case) exact() {
 	c.Clients = slices.Repeat([]Clock{{Rate: 1}}, len(c.Clients))
 }
 
-// number is what a task had for a number when the case was drawn: what it does depends on
-// that, and not on what has been dropped since.
+// number returns the number of a task when the case was drawn. The actions of the task depend on it, and must not
+// change when others are dropped.
 func (c *Case) number(task int) int {
 	if c.dropped.tasks == nil {
 		return task
@@ -228,7 +227,7 @@ func pick[T any](all []T, indices []int) ([]T, error) {
 	return some, nil
 }
 
-// Describe says in words what the case is.
+// Describe describes the case in words.
 func (c *Case) Describe() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%d nodes, %d clients, TTL and MaxTTL %v, MaxClockSkew %v, messages under way for %v to %v",

@@ -8,8 +8,8 @@ import (
 	"github.com/quorumlock/quorumlock/faultinject/sim"
 )
 
-// A client whose clock is slow by more than drift allows for believes in its lease for too
-// long, and no lock can help: two hold it. Their tokens still tell who came later.
+// TestClocksBeyondTheAllowance: a client whose clock is slower than the drift allowance relies on its lease for too
+// long, and no lock can prevent two holders. Their tokens still show the order.
 func TestClocksBeyondTheAllowance(t *testing.T) {
 	broken := make(map[sim.Promise]int)
 	for seed := range uint64(300) {

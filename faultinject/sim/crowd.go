@@ -6,9 +6,8 @@ import (
 	"github.com/quorumlock/quorumlock"
 )
 
-// crowd has several goroutines of each of some clients want the same locks, at about the same
-// time and again and again, each for a moment: that is what waiting is about. In some cases
-// nothing else goes wrong, and then who waits is woken at once.
+// crowd makes several goroutines of some clients acquire the same locks, at about the same time and repeatedly, each
+// for a moment. This tests waiting. In some cases nothing else goes wrong, and then waiters must be woken at once.
 func (d drawer) crowd(c *Case) {
 	switch d.IntN(8) {
 	case 0:
@@ -21,7 +20,7 @@ func (d drawer) crowd(c *Case) {
 	if d.IntN(2) == 0 {
 		locks = wanted
 	} else if c.undisturbed() {
-		c.Tasks = nil // nobody is to be in the way of anybody with a second name
+		c.Tasks = nil // no other task may delay the waiters with a second name
 	}
 	nested, careless := d.IntN(2) == 0, d.IntN(2) == 0
 	longest := []time.Duration{time.Millisecond, 30 * time.Millisecond, ttl / 4}[d.IntN(3)]
@@ -49,8 +48,8 @@ func (d drawer) crowd(c *Case) {
 	}
 }
 
-// duels are one client's releases of the lock at about the time at which the request of another
-// arrives: so that what one node says of both comes in either order.
+// duels make one client release the lock when the request of another arrives, so that one node processes them in
+// either order.
 func (d drawer) duels(c *Case) {
 	d.quiet(c)
 	c.Tasks = nil
@@ -64,7 +63,7 @@ func (d drawer) duels(c *Case) {
 	}
 }
 
-// quiet takes everything from a case that goes wrong.
+// quiet removes all faults from a case.
 func (d drawer) quiet(c *Case) {
 	c.Opened, c.Faults = true, nil
 	c.Weather = Weather{Least: c.Weather.Least, Most: min(c.Weather.Most, mostPrompt*2/3)}
@@ -73,7 +72,7 @@ func (d drawer) quiet(c *Case) {
 	}
 }
 
-// waits draws how all tasks wait: in one way mostly, or each in its own.
+// waits draws how all tasks wait: mostly in one way, or each in its own.
 func (d drawer) waits(c *Case) {
 	ways := []quorumlock.Waiting{quorumlock.WaitDefault, quorumlock.WaitQueued, quorumlock.WaitFair, quorumlock.WaitSpin}
 	all, mixed := ways[d.IntN(len(ways))], d.IntN(4) == 0

@@ -9,7 +9,7 @@ import (
 	"github.com/quorumlock/quorumlock/node"
 )
 
-// The settings of every run. All times are small, so that much happens in little time.
+// Settings of every run. All times are short, so that much happens in little time.
 const (
 	ttl       = time.Second
 	maxSkew   = 400 * time.Millisecond
@@ -19,7 +19,7 @@ const (
 
 var limits = node.Limits{MaxTTL: ttl, MaxClockSkew: maxSkew}
 
-// settings is the configuration of every client, but for its clock and nodes.
+// settings is the configuration of every client, except for its clock and nodes.
 func (c *Case) settings() quorumlock.Config {
 	return quorumlock.Config{
 		Holder: quorumlock.NoHolder,
@@ -33,8 +33,8 @@ func (c *Case) settings() quorumlock.Config {
 
 // Draw makes the case of a seed.
 //
-// Each case has some kinds of trouble only, and more of those: a run in which everything
-// is broken all the time shows nothing.
+// Each case has only some kinds of trouble, and more of those: a run in which everything is broken all the time shows
+// nothing.
 func Draw(seed uint64) *Case {
 	d := drawer{Rand: rand.New(rand.NewPCG(seed, 0))}
 	for range d.IntN(4) {
@@ -57,7 +57,7 @@ func Draw(seed uint64) *Case {
 	if d.IntN(4) == 0 {
 		d.drill(c)
 	}
-	// From a source of its own: what has none is as it was before there were any.
+	// From a source of its own, so that cases without a crowd stay the same.
 	crowd := drawer{rand.New(rand.NewPCG(seed, 6)), d.moments}
 	if crowd.IntN(2) == 0 {
 		crowd.crowd(c)
@@ -69,14 +69,12 @@ func Draw(seed uint64) *Case {
 
 type drawer struct {
 	*rand.Rand
-	// moments are when much happens at once: what is wrong with a protocol shows when
-	// one thing comes upon another.
+	// moments are times of many events: defects of a protocol show when events coincide.
 	moments []time.Duration
 }
 
-// clocks are wrong within what the protocol puts up with: rates within half of the drift
-// allowance, so that two may differ by all of it; and the wall clocks of nodes by a part of
-// MaxClockSkew.
+// clocks have errors within the protocol's assumptions. Rates differ by up to half of the drift allowance, so two may
+// differ by all of it. The wall clocks of nodes differ by a part of MaxClockSkew.
 func (d drawer) clocks(c *Case, exact bool) {
 	if exact {
 		c.exact()
@@ -90,14 +88,14 @@ func (d drawer) clocks(c *Case, exact bool) {
 	}
 }
 
-// The wall clocks of clients whose tokens every node takes, at any time of a run.
+// The wall clocks of clients whose tokens every node accepts, at any time of a run.
 const (
 	mostBehind = ttl * 3 / 4
 	mostAhead  = 3 * maxSkew / 4
 )
 
-// wall is how far a client is off: mostly so that nodes take its tokens, or just about; or so
-// far that it costs the client an error, and the others nothing.
+// wall returns the offset of a client's clock. Mostly, nodes accept its tokens, or just about. Sometimes the offset
+// is so large that the client gets errors, without harm to others.
 func (d drawer) wall() time.Duration {
 	switch d.IntN(8) {
 	case 0:
@@ -127,10 +125,10 @@ func (d drawer) weather(timeout time.Duration) Weather {
 	return w
 }
 
-// wanted is of one name mostly, as it takes two to clash.
+// wanted has mostly one name, so that tasks conflict.
 var wanted = [][]string{{"a"}, {"a"}, {"a"}, {"b"}, {"a", "b"}}
 
-// tasks are single tries at a lock.
+// tasks are single attempts to acquire a lock.
 func (d drawer) tasks(clients int) []Task {
 	tasks := make([]Task, 6+d.IntN(20))
 	holds := []time.Duration{time.Millisecond, ttl / 4, 3 * ttl}
@@ -184,8 +182,7 @@ func (d drawer) faults(nodes, processes int) faultinject.Plan {
 	return plan
 }
 
-// split cuts a client off from some of the nodes, from about one instant on and until about
-// another: the others go on without it.
+// split cuts a client off from some of the nodes between two approximate instants. The others continue without it.
 func (d drawer) split(nodes, processes int) faultinject.Plan {
 	fault, client := onWays[d.IntN(len(onWays)-1)], d.IntN(processes)
 	at, length := d.when(span-ttl), d.between(ttl/4, 2*ttl)
@@ -198,7 +195,7 @@ func (d drawer) split(nodes, processes int) faultinject.Plan {
 	return plan
 }
 
-// storm has nodes lose their memory one after the other.
+// storm makes nodes lose their memory one after the other.
 func (d drawer) storm(nodes, processes int) faultinject.Plan {
 	at, gap := d.when(span-2*ttl), d.upTo(ttl/2)
 	var plan faultinject.Plan
@@ -211,7 +208,7 @@ func (d drawer) storm(nodes, processes int) faultinject.Plan {
 	return plan
 }
 
-// rest is how long a fault can last at most that begins then.
+// rest is the longest duration of a fault that begins then.
 func (drawer) rest(at time.Duration) time.Duration { return span - at - time.Duration(at%1009) }
 
 func (d drawer) step(fault faultinject.Fault, nodes, processes int) faultinject.Step {
@@ -245,7 +242,7 @@ func (d drawer) step(fault faultinject.Fault, nodes, processes int) faultinject.
 	return s
 }
 
-// upTo is a random length of time, to the nanosecond: no two things happen at one instant.
+// upTo returns a random duration, to the nanosecond, so that no two events coincide exactly.
 func (d drawer) upTo(most time.Duration) time.Duration {
 	return time.Duration(d.Int64N(int64(most) + 1))
 }

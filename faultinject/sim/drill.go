@@ -13,9 +13,9 @@ const (
 	rival  = 1
 )
 
-// drill makes the case one of those that are known to break a protocol which lacks a rule,
-// and that hardly come about by chance: they take several things in one order, within a
-// fraction of a TTL. When exactly is drawn all the same, and most drills miss.
+// drill makes the case one of those that are known to break a protocol which lacks a rule. They hardly happen by
+// chance: they need several events in one order, within a fraction of a TTL. The exact times are still random, and
+// most drills miss.
 func (d drawer) drill(c *Case) {
 	c.Opened, c.Timeout = true, ttl/3
 	c.Clients[holder].Wall, c.Clients[rival].Wall = 0, 0
@@ -37,12 +37,11 @@ func (d drawer) drill(c *Case) {
 	}
 }
 
-// healDrill: a holder is cut off from two nodes, one renewal sooner from the first than from
-// the second. A rival gets the first, which forgets that while the rival's request to the
-// second is under way; and the holder reaches the first again. Of five nodes, one more is
-// the rival's.
+// healDrill: a holder is cut off from two nodes, one renewal sooner from the first than from the second. A rival
+// acquires on the first, which forgets that while the rival's request to the second is in flight; and the holder
+// reaches the first again. Of five nodes, one more is the rival's.
 //
-// A renewal is due every third of a TTL, which gives the times.
+// A renewal is due every third of a TTL, which determines the times.
 func (d drawer) healDrill(c *Case) {
 	nodes := d.Perm(len(c.Nodes))
 	first, second := nodes[0], nodes[1]
@@ -61,9 +60,8 @@ func (d drawer) healDrill(c *Case) {
 	d.loses(c, lost, first)
 }
 
-// relapseDrill: a node loses its memory, the holder re-asserts its claim there, and the node
-// loses that too while it recovers. Then the holder cannot reach it any more. The
-// other nodes of the rival have not been the holder's for long.
+// relapseDrill: a node loses its memory, the holder re-asserts its claim there, and the node loses that too while it
+// recovers. Then the holder cannot reach it any more. The rival's other nodes have not been the holder's for long.
 func (d drawer) relapseDrill(c *Case) {
 	nodes := d.Perm(len(c.Nodes))
 	began := d.between(ttl/100, ttl)
@@ -79,8 +77,8 @@ func (d drawer) relapseDrill(c *Case) {
 	}
 }
 
-// skewDrill: a client whose clock is fast has the lock for a moment, all nodes forget that, and
-// a client whose clock is slow takes the lock when they have recovered.
+// skewDrill: a client with a fast clock holds the lock briefly, and all nodes forget that. A client with a slow clock
+// acquires the lock when they have recovered.
 func (d drawer) skewDrill(c *Case) {
 	c.Clients[holder].Wall = mostAhead - d.upTo(maxSkew/10)
 	c.Clients[rival].Wall = -d.between(mostBehind, ttl*9/10)
@@ -93,9 +91,8 @@ func (d drawer) skewDrill(c *Case) {
 	}
 }
 
-// freezeDrill: the holder is frozen while its renewal is under way, and wakes when its lease is
-// over, and what nodes have confirmed meanwhile is not. Or it is frozen while it asks for the
-// lock, and wakes when what it was granted has been another's since.
+// freezeDrill: the holder freezes while its renewal is in flight. It wakes when its lease is over, but the
+// confirmations of nodes are not. Or it freezes during its acquire, and wakes after another client has held the lock.
 func (d drawer) freezeDrill(c *Case) {
 	began := d.between(ttl/100, 2*ttl)
 	if d.IntN(2) == 0 {
@@ -121,7 +118,7 @@ func (c *Case) breaks(fault faultinject.Fault, at, end time.Duration, node, clie
 	c.Faults = append(c.Faults, faultinject.Step{At: at, For: max(end-at, 0), Fault: fault, Node: node, Client: client})
 }
 
-// loses has a node lose its memory, in one of the ways in which it can.
+// loses makes a node lose its memory, in a random way.
 func (d drawer) loses(c *Case, at time.Duration, node int) {
 	loss, end := []faultinject.Fault{faultinject.Kill, faultinject.Kill, faultinject.Wipe, faultinject.Flush}[d.IntN(4)], at
 	if loss != faultinject.Flush {

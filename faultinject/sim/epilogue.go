@@ -9,8 +9,7 @@ import (
 	"github.com/quorumlock/quorumlock/quorum"
 )
 
-// epilogue sees whether all is well again once the faults are over: a newcomer gets every
-// lock in time, and all keys are gone.
+// epilogue checks the state after the faults: a newcomer acquires every lock in time, and all keys are gone.
 func (w *world) epilogue() {
 	if w.tidy() {
 		pause(context.Background(), ttl*3/4)
@@ -44,7 +43,7 @@ func (w *world) epilogue() {
 	w.nothingLeft()
 }
 
-// oldHands sees whether the processes that have been through it all get the lock too.
+// oldHands checks that the processes of the run can acquire the lock too.
 func (w *world) oldHands() {
 	for client, p := range w.processes {
 		if p == nil || !w.c.timely(client) {
@@ -63,7 +62,7 @@ func (w *world) oldHands() {
 	}
 }
 
-// tidy reports whether every owner could clean up after itself.
+// tidy reports whether every owner was able to clean up.
 func (w *world) tidy() bool {
 	weather := w.c.Weather
 	return weather.Lose == 0 && weather.Double == 0 && !weather.Unordered && weather.Forget == 0 &&

@@ -64,7 +64,7 @@ func (w *world) murder(step faultinject.Step) {
 	w.note("%s starts", w.process(step.Client).label)
 }
 
-// bend has a fault act on the ways that it is about, or ends it.
+// bend starts a fault on its ways, or ends it.
 func (w *world) bend(step faultinject.Step, begin bool) {
 	for client, ways := range w.ways {
 		for server, way := range ways {

@@ -9,16 +9,15 @@ import (
 	"github.com/quorumlock/quorumlock/node"
 )
 
-// How a subscription is looked after: as real ones are, but faster, as all times of a run are
-// short.
+// Times of subscriptions: as real ones, but shorter, because all times of a run are short.
 const (
 	keepalive   = ttl / 4
 	firstPause  = 10 * time.Millisecond
 	longestWait = ttl / 4
 )
 
-// inbox is where a process gets its messages from one server: over one subscription after the
-// other, whenever the one before was lost.
+// inbox receives messages of one server for a process, over one subscription after the other, when the last one was
+// lost.
 type inbox struct {
 	link    *link
 	client  string
@@ -28,7 +27,7 @@ type inbox struct {
 
 	mu  sync.Mutex
 	rng *rand.Rand
-	// at is the subscription whose messages count; nil while there is none.
+	// at is the current subscription, whose messages count; nil if there is none.
 	at *subscription
 }
 
@@ -51,7 +50,7 @@ func (l *link) Listen(ctx context.Context, client string, deliver func(node.Mess
 	return b, nil
 }
 
-// newRand is a source for what happens to the next inbox.
+// newRand returns the random source of the next inbox.
 func (l *link) newRand() *rand.Rand {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -67,7 +66,7 @@ func (b *inbox) Close() error {
 	return nil
 }
 
-// run looks after the subscriptions until the inbox is closed, or the process dies.
+// run maintains the subscriptions until the inbox is closed, or the process dies.
 func (b *inbox) run(s *subscription) {
 	for {
 		goesOn := s.watch()
@@ -81,7 +80,7 @@ func (b *inbox) run(s *subscription) {
 	}
 }
 
-// again subscribes again, as often as it takes. It is nil if nobody wants that any more.
+// again subscribes again until it succeeds. It returns nil if the inbox was closed.
 func (b *inbox) again() *subscription {
 	for wait := firstPause; ; wait = min(2*wait, longestWait) {
 		if !b.sleep(wait/2 + b.draw(wait/2)) {
@@ -97,8 +96,7 @@ func (b *inbox) again() *subscription {
 	}
 }
 
-// use has the process listen by another subscription from now on, or by none, which it is told. It
-// reports whether it wants to.
+// use sets the current subscription, or none, and tells the process. It reports whether the inbox is still open.
 func (b *inbox) use(s *subscription) bool {
 	if !b.link.process.awake() {
 		return false
@@ -120,7 +118,7 @@ func (b *inbox) use(s *subscription) bool {
 	return true
 }
 
-// receive hands a message to the process, if it came by the subscription that counts.
+// receive hands a message to the process, if it came over the current subscription.
 func (b *inbox) receive(s *subscription, m node.Message) {
 	if !b.link.process.awake() {
 		return
@@ -133,21 +131,21 @@ func (b *inbox) receive(s *subscription, m node.Message) {
 	}
 }
 
-// draw is a random length of time.
+// draw returns a random duration.
 func (b *inbox) draw(most time.Duration) time.Duration {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return time.Duration(b.rng.Int64N(int64(most) + 1))
 }
 
-// chance reports whether something of that probability happens.
+// chance reports true with the given probability.
 func (b *inbox) chance(of float64) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.rng.Float64() < of
 }
 
-// sleep waits, and reports whether the inbox goes on.
+// sleep waits, and reports whether the inbox is still open.
 func (b *inbox) sleep(d time.Duration) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()

@@ -14,8 +14,7 @@ import (
 	"github.com/quorumlock/quorumlock/node"
 )
 
-// listening is a client that listens to a server, whose messages are kept in the order in which it
-// got them.
+// listening is a client that listens to a server, and keeps the messages in the order of arrival.
 type listening struct {
 	*testing.T
 	world  *world
@@ -27,7 +26,7 @@ type listening struct {
 	got []node.Message
 }
 
-// listen plays a test in a bubble, in which messages take a millisecond or two.
+// listen runs a test in a bubble where messages take a millisecond or two.
 func listen(t *testing.T, test func(l *listening)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -66,7 +65,7 @@ func (l *listening) messages() []node.Message {
 	return slices.Clone(l.got)
 }
 
-// after lets time pass, and requires the kinds of all messages so far.
+// after lets time pass, and checks the kinds of all messages so far.
 func (l *listening) after(d time.Duration, kinds ...node.MessageKind) {
 	l.Helper()
 	time.Sleep(d)
@@ -86,8 +85,8 @@ func (l *listening) do(op node.Op) node.Reply {
 	return reply[0]
 }
 
-// wake has a waiter of the client enter, and the lock released: it reports whether its entry is
-// left, as somebody listened.
+// wake queues a waiter of the client and releases the lock. It reports whether the waiter's entry remains, because
+// the client listened.
 func (l *listening) wake() (heard bool) {
 	l.Helper()
 	waiter := node.Waiter{ID: "c:1", Ticket: 1, Keep: 10 * ttl}
@@ -205,7 +204,7 @@ func TestAMessageThatIsLostTakesTheSubscriptionAlong(t *testing.T) {
 	})
 }
 
-// A request that arrives when nobody waits for the answer any more leaves no subscription.
+// TestASubscriptionThatComesTooLate: a request that arrives after its client stopped waiting leaves no subscription.
 func TestASubscriptionThatComesTooLate(t *testing.T) {
 	listen(t, func(l *listening) {
 		l.bend(faultinject.Part, true)

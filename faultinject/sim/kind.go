@@ -2,7 +2,7 @@ package sim
 
 import "fmt"
 
-// Kind says how a case differs from one of plain locks.
+// Kind is the difference between a case and one of plain locks.
 type Kind string
 
 // The kinds of cases.
@@ -14,7 +14,7 @@ const (
 	OfTampering Kind = "tampering"
 )
 
-// Draw makes the case of a seed. It panics if there is no such kind.
+// Draw draws the case of a seed. It panics for an unknown kind.
 func (k Kind) Draw(seed uint64) *Case {
 	draw := k.draws()
 	if draw == nil {
@@ -23,7 +23,7 @@ func (k Kind) Draw(seed uint64) *Case {
 	return draw(seed)
 }
 
-// draws is what makes a case of this kind; nil if there is none.
+// draws returns the function that draws cases of this kind; nil for an unknown kind.
 func (k Kind) draws() func(seed uint64) *Case {
 	switch k {
 	case OfLocks:

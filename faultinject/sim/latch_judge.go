@@ -10,7 +10,7 @@ import (
 	"github.com/quorumlock/quorumlock/faultinject/history"
 )
 
-// checkLatch judges the calls of the latch, each by itself.
+// checkLatch checks the calls of the latch, each by itself.
 func (w *world) checkLatch() {
 	l := &w.latch
 	l.mu.Lock()
@@ -27,16 +27,16 @@ func (w *world) checkLatch() {
 	}
 }
 
-// mostOpen bounds how many calls may have been carried out or not, at any time, for porcupine to
-// decide: time grows exponentially with them. Mostly it needs milliseconds then; budget is for the
-// rest, of which nothing is said.
+// mostOpen limits the calls that may or may not have taken effect at any one time, because porcupine's time grows
+// exponentially with them. Within that limit it usually needs milliseconds. budget bounds the rest, for which there
+// is no verdict.
 const (
 	mostOpen = 8
 	budget   = 5 * time.Second
 )
 
-// explain has the history of the latch checked, as that of a real one is. It is called outside of
-// the bubble: there, time would not pass meanwhile.
+// explain checks the history of the latch, like that of a real one. It must be called outside of the bubble, where
+// time passes.
 func (l *latchWitness) explain(w *world) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -73,7 +73,7 @@ func (l *latchWitness) explain(w *world) {
 	}
 }
 
-// beyondAll checks what holds however much is forgotten: nothing is told that nobody has done.
+// beyondAll checks what holds after any loss of memory: no reader sees an effect without its cause.
 func (l *latchWitness) beyondAll(w *world, told *latchCall) {
 	if told.changes() || !told.succeeded() {
 		return
@@ -93,32 +93,32 @@ func (l *latchWitness) beyondAll(w *world, told *latchCall) {
 	}
 }
 
-// refused checks a call that failed as the latch was not set, was deleted or set to something else.
+// refused checks a call that failed because the latch was not set, was deleted, or was set to another number.
 func (l *latchWitness) refused(w *world, c *latchCall) {
 	var other *quorumlock.LatchSetError
 	switch {
 	case errors.Is(c.err, quorumlock.ErrLatchNotSet):
 		for _, s := range l.list {
 			if s.Kind == history.Set && s.succeeded() && s.Return < c.Call && !l.maybeDeleted(s.Call, c.Return) {
-				w.violated(Counting, "%s, and %s before that, and nobody has deleted it", c.Event, s.Event)
+				w.violated(Counting, "%s, and %s before that, and no client has deleted it", c.Event, s.Event)
 				return
 			}
 		}
 	case errors.Is(c.err, quorumlock.ErrLatchDeleted):
 		if !l.maybeDeleted(c.Call, c.Return) {
-			w.violated(Counting, "%s, and nobody has deleted it", c.Event)
+			w.violated(Counting, "%s, and no client has deleted it", c.Event)
 		}
 	case errors.As(c.err, &other):
 		if !slices.ContainsFunc(l.list, func(s *latchCall) bool {
 			return s.Kind == history.Set && s.Count == other.Count && s.Call <= c.Return
 		}) {
-			w.violated(Counting, "%s, and nobody has set it to that", c.Event)
+			w.violated(Counting, "%s, and no client has set it to that", c.Event)
 		}
 	}
 }
 
-// woken checks that nobody has waited for long since enough had counted down for certain, or since
-// the latch was deleted for good.
+// woken checks that no waiter has waited for long since enough ids had certainly counted down, or since the latch was
+// certainly deleted.
 func (l *latchWitness) woken(w *world, c *latchCall) {
 	if c.Kind != history.Await || errors.Is(c.err, quorumlock.ErrClosed) || !w.c.timely(c.client) {
 		return
@@ -140,7 +140,7 @@ func (l *latchWitness) woken(w *world, c *latchCall) {
 	}
 }
 
-// done is when enough had counted down for certain for who waits, if they have.
+// done returns when enough ids had certainly counted down for a waiter, if they have.
 func (l *latchWitness) done(c *latchCall) (since time.Duration, why string) {
 	for _, s := range l.list {
 		if s.Kind != history.Set || !s.succeeded() || l.maybeDeleted(s.Call, c.Return) {
@@ -159,7 +159,7 @@ func (l *latchWitness) done(c *latchCall) (since time.Duration, why string) {
 	return 0, ""
 }
 
-// deleted is when the latch was deleted for certain, and not set again, if it was.
+// deleted returns when the latch was certainly deleted, and not set again, if it was.
 func (l *latchWitness) deleted(c *latchCall) (since time.Duration, why string) {
 	var last *latchCall
 	for _, d := range l.list {
@@ -175,13 +175,13 @@ func (l *latchWitness) deleted(c *latchCall) (since time.Duration, why string) {
 	return last.Return, "deleted"
 }
 
-// changes reports whether a call is one that changes the latch.
+// changes reports whether a call changes the latch.
 func (c *latchCall) changes() bool { return c.Kind != history.Await && c.Kind != history.Count }
 
 // maybeDeleted reports whether the latch can have been deleted between two times.
 func (l *latchWitness) maybeDeleted(from, to time.Duration) bool { return l.deletions(from, to) > 0 }
 
-// deletions counts those that can have been carried out between two times.
+// deletions counts the deletions that can have taken effect between two times.
 func (l *latchWitness) deletions(from, to time.Duration) (n int) {
 	for _, d := range l.list {
 		if d.Kind == history.Delete && d.Call <= to && (!d.succeeded() || d.Return >= from) {
@@ -191,8 +191,8 @@ func (l *latchWitness) deletions(from, to time.Duration) (n int) {
 	return n
 }
 
-// maybeTwice reports whether a call may have been carried out twice: before a deletion, and after it;
-// or with another token, as nodes take none that is older than MaxTTL.
+// maybeTwice reports whether a call may have taken effect twice: before and after a deletion, or with another token,
+// because nodes accept no token older than MaxTTL.
 func (l *latchWitness) maybeTwice(c *latchCall) bool {
 	others := l.deletions(c.Call, c.Return)
 	switch c.Kind {

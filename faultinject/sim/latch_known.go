@@ -8,10 +8,10 @@ import (
 	"github.com/quorumlock/quorumlock/node"
 )
 
-// latchNode is what a node knew of the latch when it was asked last.
+// latchNode is a node's knowledge of the latch when it last answered.
 type latchNode struct {
-	// forgot is set if it has lost its memory, at any time. All that came to be after certain, in
-	// tokens, it was told after that, if at all.
+	// forgot is set if the node has ever lost its memory. Everything newer than certain, in tokens, it was told after
+	// that, if at all.
 	forgot  bool
 	certain uint64
 
@@ -19,7 +19,7 @@ type latchNode struct {
 	set, whole        bool
 }
 
-// forgetful is a node that has lost its memory and was not asked since.
+// forgetful is a node that has lost its memory and has not answered since.
 var forgetful = latchNode{forgot: true, certain: math.MaxUint64}
 
 func newLatchNode(s *node.LatchState) latchNode {
@@ -30,9 +30,9 @@ func newLatchNode(s *node.LatchState) latchNode {
 	}
 }
 
-// unaware are the nodes of which nobody can say what they have forgotten of the generation that is the
-// latest: those that have lost their memory, perhaps since it began, and were not given it back, nor
-// told since that the latch is set, while nobody knows of an earlier time.
+// unaware returns the nodes that may have forgotten parts of the latest generation. They have lost their memory,
+// perhaps since it began, and have neither got it back nor been told since that the latch is set, while no node knows
+// of an earlier time.
 func unaware(nodes []latchNode) []bool {
 	var latest, first uint64
 	for _, n := range nodes {
@@ -51,12 +51,12 @@ func unaware(nodes []latchNode) []bool {
 	return is
 }
 
-// stuck is a time in which nobody could say what there is, as so many nodes were unaware.
+// stuck is a period in which the latch could not be read, because too many nodes were unaware.
 type stuck struct {
 	from, to time.Duration
 }
 
-// knows notes what a node knows from now on.
+// knows records a node's knowledge from now on.
 func (l *latchWitness) knows(server int, n latchNode, now time.Duration) {
 	l.nodes[server] = n
 	last := len(l.stuck) - 1
@@ -69,11 +69,11 @@ func (l *latchWitness) knows(server int, n latchNode, now time.Duration) {
 	}
 }
 
-// forever is the end of what has not ended.
+// forever is the end of a period that has not ended.
 const forever = time.Duration(math.MaxInt64)
 
-// legible is the longest time on end, between two times, in which the latch could be read, as far as
-// enough nodes were aware.
+// legible returns the longest period, between two times, in which the latch could be read because enough nodes were
+// aware.
 func (l *latchWitness) legible(from, to time.Duration) (longest time.Duration) {
 	for _, s := range append(slices.Clone(l.stuck), stuck{from: to, to: forever}) {
 		longest = max(longest, min(s.from, to)-from)

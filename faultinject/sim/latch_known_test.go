@@ -23,22 +23,22 @@ func TestUnaware(t *testing.T) {
 	for _, tc := range []struct {
 		name string
 		node latchNode
-		// beside is what another node knows, that never forgot.
+		// beside is the knowledge of another node, which never forgot.
 		beside latchNode
 		want   bool
 	}{
 		{"it never forgot", of(0, 0), never, false},
 		{"it was not asked since it has forgotten", forgetful, never, true},
 		{"it was told nothing since", lost(50, of(0, 0)), never, true},
-		{"it was told, and forgot before anybody was", lost(99, of(0, 100)), never, false},
-		{"it may have forgotten after somebody was", lost(100, of(0, 200)), never, true},
+		{"it was told, and forgot before any other was", lost(99, of(0, 100)), never, false},
+		{"it may have forgotten after another was", lost(100, of(0, 200)), never, true},
 		{"it was given it back", whole(lost(150, of(0, 200))), never, false},
 		{"of a generation that is over", whole(lost(150, of(0, 100))), of(120, 180), true},
 		{"that was over when it may not have forgotten yet", whole(lost(150, of(0, 100))), of(150, 180), true},
 		{"that was over after it had forgotten", whole(lost(150, of(0, 100))), of(151, 180), false},
 		{"it knows of the deletion alone", lost(150, of(151, 0)), of(151, 180), false},
 		{"of one that came before", lost(150, of(120, 0)), of(120, 180), true},
-		{"what others know of an earlier generation does not matter", lost(150, of(120, 180)), never, false},
+		{"knowledge of an earlier generation does not matter", lost(150, of(120, 180)), never, false},
 	} {
 		require.Equal(t, []bool{tc.want, false}, unaware([]latchNode{tc.node, tc.beside}), tc.name)
 	}

@@ -8,19 +8,19 @@ import (
 	"github.com/quorumlock/quorumlock/quorum"
 )
 
-// latchWitness sees every call of the latch in true time, and what nodes forget of it.
+// latchWitness sees every call of the latch in true time, and the memory losses of nodes.
 type latchWitness struct {
 	mu    sync.Mutex
 	list  []*latchCall
 	ended bool
-	// set is set once somebody has begun to set it.
+	// set is set once a client has begun to set the latch.
 	set bool
-	// forgot are the nodes that have lost their memory since, and were not given it back.
+	// forgot marks nodes that have lost their memory since, and have not got it back.
 	forgot []bool
-	// nodes are what the nodes know, stuck the times in which too few of them did to read it.
+	// nodes are the nodes' knowledge. stuck are the periods in which too few nodes knew enough to read the latch.
 	nodes []latchNode
 	stuck []stuck
-	// excused is set if so many have forgotten that the latch may have.
+	// excused is set if so many nodes have forgotten that the latch may be lost.
 	excused bool
 }
 
@@ -31,7 +31,7 @@ type latchCall struct {
 	err    error
 }
 
-// calls notes that a call begins, and what comes of it when what it returns is called.
+// calls records the begin of a call, and its result when the returned function is called.
 func (l *latchWitness) calls(w *world, p *process, client, worker int, do *LatchCall) (over func(left int, err error)) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -54,7 +54,7 @@ func (l *latchWitness) calls(w *world, p *process, client, worker int, do *Latch
 	}
 }
 
-// ends has what comes later be of no interest.
+// ends makes the witness ignore later calls.
 func (l *latchWitness) ends() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -70,7 +70,7 @@ func (l *latchWitness) init(c *Case) {
 	}
 }
 
-// lost notes that a node has lost its memory. It may be that of too many.
+// lost records that a node has lost its memory. That may be one too many.
 func (l *latchWitness) lost(w *world, server int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -82,7 +82,7 @@ func (l *latchWitness) lost(w *world, server int) {
 	l.excused = l.excused || tooMany(l.forgot)
 }
 
-// tooMany reports whether the rest is no majority.
+// tooMany reports whether the remaining nodes are no majority.
 func tooMany(nodes []bool) bool {
 	n := 0
 	for _, is := range nodes {
@@ -93,9 +93,8 @@ func tooMany(nodes []bool) bool {
 	return n > len(nodes)-quorum.Majority().Need(len(nodes))
 }
 
-// answered looks at what a node knows of the latch: it was given back what it had forgotten, or
-// knows of a deletion since. If it has recovered, and was told nothing, nobody has used the latch:
-// then it may count as one that was never set.
+// answered updates the witness from a node's answer: the node got back its memory, or knows of a later deletion. If
+// it has recovered and was told nothing, no client has used the latch. Then the latch may count as never set.
 func (l *latchWitness) answered(w *world, server int, r node.Reply) {
 	s := r.Latch
 	if s == nil || r.Err != nil {
@@ -117,7 +116,7 @@ func (l *latchWitness) answered(w *world, server int, r node.Reply) {
 	}
 }
 
-// unreadable judges that the latch could not be read in the end.
+// unreadable checks whether the latch may be unreadable at the end.
 func (l *latchWitness) unreadable(w *world, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -126,7 +125,7 @@ func (l *latchWitness) unreadable(w *world, err error) {
 	}
 }
 
-// sum is how many calls succeeded, and whether the witness had to put up with much.
+// sum returns the number of successful calls, and whether the witness had to excuse losses.
 func (l *latchWitness) sum() (calls int, excused bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -17,15 +17,15 @@ import (
 	"github.com/quorumlock/quorumlock/quorum"
 )
 
-// LatchCall is what a task asks of the latch of a case.
+// LatchCall is a task's call of the latch of a case.
 type LatchCall struct {
 	Kind history.Kind
-	// ID is that of a count-down, Count what the latch is set to.
+	// ID is the id of a count-down, Count the number to set the latch to.
 	ID    string
 	Count int
 }
 
-// String is the call as history tells it.
+// String formats the call as the history does.
 func (l *LatchCall) String() string {
 	switch l.Kind {
 	case history.Set:
@@ -37,18 +37,16 @@ func (l *LatchCall) String() string {
 	}
 }
 
-// latchName is the name of the latch, which a lock has too: they do not know of each other.
+// latchName is the name of the latch. A lock has the same name; they are independent.
 const latchName = "a"
 
-// mostApart bounds how far the wall clock of a client is off where there is a latch: what is late
-// is told from what comes later only if clients agree within MaxClockSkew. At their different rates
-// they move further apart.
+// mostApart bounds the offset of a client's wall clock in cases with a latch. Late calls can be distinguished from
+// later ones only if clients agree within MaxClockSkew. Different rates move the clocks further apart.
 const mostApart = maxSkew/2 - span/50
 
-// DrawLatches makes the case of a seed, in which most tasks use a latch: it is set, counted down,
-// waited for, looked at and deleted, and then set again, where ids are the same as before. In
-// most cases a majority of the nodes never forgets, so that all is promised that a latch
-// promises; in the others it may be.
+// DrawLatches draws a case in which most tasks use a latch. It is set, counted down, awaited, read and deleted, and
+// then set again with the same ids. In most cases a majority of the nodes never forgets, so all promises of a latch
+// hold; in the others they may not.
 func DrawLatches(seed uint64) *Case {
 	c := Draw(seed)
 	d := drawer{Rand: rand.New(rand.NewPCG(seed, 9))}
@@ -81,7 +79,7 @@ func DrawLatches(seed uint64) *Case {
 	return c
 }
 
-// spare has a majority of the nodes never lose their memory: others do instead.
+// spare keeps a majority of the nodes from losing their memory; others lose it instead.
 func (d drawer) spare(c *Case) {
 	c.Sound = quorum.Majority().Need(len(c.Nodes))
 	rest := len(c.Nodes) - c.Sound
@@ -147,10 +145,10 @@ func (d drawer) calls(c *Case, at time.Duration, l *LatchCall) {
 	c.Tasks = append(c.Tasks, t)
 }
 
-// lastCall is when the last calls of a latch are given up.
+// lastCall is when the last calls of a latch are cancelled.
 const lastCall = span + ttl + maxSkew + 3*time.Second
 
-// useLatch is a task that uses the latch, more than once if it is like that.
+// useLatch runs a task that uses the latch, repeatedly if the task says so.
 func (w *world) useLatch(index int, t Task) {
 	rng := rand.New(rand.NewPCG(w.c.Seed, uint64(200+index)))
 	for range t.Again + 1 {
@@ -169,7 +167,7 @@ func (w *world) useLatch(index int, t Task) {
 	}
 }
 
-// call makes one call of the latch, and tells the witness.
+// call makes one call of the latch, and records it with the witness.
 func (w *world) call(ctx context.Context, p *process, client, worker int, do *LatchCall) error {
 	latch := p.client.Latch(latchName)
 	w.note("%s begins to %s", p.label, do)
@@ -196,12 +194,12 @@ func (w *world) call(ctx context.Context, p *process, client, worker int, do *La
 	return err
 }
 
-// afterAll sees whether the latch can be read once the faults are over, and be used anew.
+// afterAll checks that the latch can be read and used anew after the faults.
 func (w *world) afterAll(newcomer *process) {
 	if w.c.Kind != OfLatches {
 		return
 	}
-	// What was doubled has arrived by then.
+	// Duplicates have arrived by then.
 	pause(context.Background(), max(0, span+2*ttl+ttl/2-w.now()))
 	w.readsInTheEnd(newcomer)
 	old := []*process{newcomer}
@@ -229,7 +227,7 @@ func (w *world) afterAll(newcomer *process) {
 	}
 }
 
-// readsInTheEnd has a newcomer look at the latch, so that what is missing is missed.
+// readsInTheEnd lets a newcomer read the latch, so that lost count-downs are detected.
 func (w *world) readsInTheEnd(newcomer *process) {
 	bound, cancel := context.WithTimeout(context.Background(), limits.Recovery()+2*time.Second)
 	defer cancel()
@@ -245,7 +243,7 @@ func (w *world) readsInTheEnd(newcomer *process) {
 	}
 }
 
-// latchState is what a node says of a latch, as history tells it.
+// latchState formats a node's answer about a latch for the history.
 func latchState(s *node.LatchState) string {
 	ids := ""
 	if s.Size > 0 {

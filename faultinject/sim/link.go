@@ -19,8 +19,7 @@ type link struct {
 	way *way
 
 	mu sync.Mutex
-	// sent and arrived count exchanges; broken is set if the last one failed, so that the
-	// next has to connect first.
+	// sent and arrived count exchanges. broken is set if the last one failed, so that the next must connect first.
 	sent, arrived int
 	broken        bool
 	// released has the owners whose release has run.
@@ -61,8 +60,8 @@ func (l *link) Do(_ context.Context, ops []node.Op, replies []node.Reply) {
 	}
 }
 
-// exchange sends operations and waits for the answer, no longer than a node does. The
-// operations may run all the same, later.
+// exchange sends operations and waits for the answer, at most for the node's timeout. The operations may still run
+// later.
 func (l *link) exchange(ops []node.Op, replies []node.Reply) (err error, unsent bool) {
 	if !l.process.awake() {
 		return node.ErrClosed, true
@@ -87,15 +86,15 @@ func (l *link) exchange(ops []node.Op, replies []node.Reply) (err error, unsent 
 	return err, unsent
 }
 
-// exchange is one batch of operations under way, and its fate.
+// exchange is one batch of operations in flight, and its fate.
 type exchange struct {
 	link    *link
 	number  int
 	life    int
 	ops     []node.Op
 	replies []node.Reply
-	// there and back are how long it is under way, stray how much later it arrives again,
-	// if doubled; settle keeps what a heal lets go apart.
+	// there and back are the delays. stray is the further delay of a duplicate. settle separates messages that a heal
+	// releases at once.
 	there, back, stray, settle  time.Duration
 	lostThere, lostBack, double bool
 
@@ -109,7 +108,7 @@ func (l *link) newExchange(ops []node.Op) *exchange {
 	defer l.mu.Unlock()
 	l.sent++
 	w := l.server.world.weather()
-	// The same draws in any weather: what is lost is not to change what follows.
+	// The number of draws is the same in any weather, so that a loss does not change later draws.
 	spread := int64(w.Most-w.Least) + 1
 	return &exchange{
 		link: l, number: l.sent, ops: ops, replies: make([]node.Reply, len(ops)),
@@ -139,9 +138,8 @@ func (x *exchange) travel() {
 	})
 }
 
-// run has the server carry it out. A server that has restarted knows nothing of the
-// connection, and what an old connection brings behind a new one is not run, as the new
-// one has it killed first; unless the weather allows that.
+// run runs the batch on the server. A server that has restarted knows nothing of the connection. Requests of an old
+// connection do not run after those of a new one, which kills it first, unless the weather allows that.
 func (x *exchange) run(alive bool) bool {
 	l := x.link
 	l.mu.Lock()
@@ -162,8 +160,7 @@ func (x *exchange) run(alive bool) bool {
 	return true
 }
 
-// inOrder checks that nothing of an owner runs behind its release, where the network does not
-// do that by itself.
+// inOrder checks that no command of an owner runs after its release, unless the network reorders.
 func (x *exchange) inOrder() {
 	l := x.link
 	if w := l.server.world.c.Weather; w.Unordered || w.Double > 0 {
@@ -189,7 +186,7 @@ func (x *exchange) travelBack() {
 	}
 }
 
-// again runs it a second time. Nobody sees the answer.
+// again runs a duplicate. Its answer is dropped.
 func (x *exchange) again() {
 	time.Sleep(x.stray)
 	second := *x

@@ -9,12 +9,11 @@ import (
 	"github.com/quorumlock/quorumlock"
 )
 
-// mostPermits is how many permits the semaphore of a case has at most.
+// mostPermits is the largest size of a case's semaphore.
 const mostPermits = 4
 
-// DrawPermits makes the case of a seed, in which most of those who want one lock want permits of
-// a semaphore instead. Whoever holds them holds slots, each of which has one holder; and there
-// are no more slots than permits.
+// DrawPermits draws a case in which most tasks that want one lock acquire permits of a semaphore instead. A holder of
+// permits holds slots, each of which has one holder, and there are no more slots than permits.
 func DrawPermits(seed uint64) *Case {
 	c := Draw(seed)
 	d := drawer{Rand: rand.New(rand.NewPCG(seed, 7))}
@@ -34,15 +33,15 @@ func DrawPermits(seed uint64) *Case {
 	return c
 }
 
-// semaphore is what a task wants permits of.
+// semaphore returns the semaphore of a task.
 func (w *world) semaphore(p *process, t Task) *quorumlock.Semaphore {
 	return p.client.Semaphore("a", max(w.c.Permits, 1)).With(w.options(t))
 }
 
-// place is the name by which the witness knows a slot.
+// place is the witness's name of a slot.
 func place(slot int) string { return fmt.Sprintf("permit %d", slot) }
 
-// places are what one lease may be of at a time: all locks, and all slots.
+// places are all possible subjects of a lease: all locks, and all slots.
 var places = func() []string {
 	all := slices.Clone(names)
 	for slot := range mostPermits {
@@ -51,7 +50,7 @@ var places = func() []string {
 	return all
 }()
 
-// held is what a lease is of.
+// held returns the subjects of a lease.
 func held(lease *quorumlock.Lease) []string {
 	if lease.Slots() == nil {
 		return lease.Names()
@@ -63,7 +62,7 @@ func held(lease *quorumlock.Lease) []string {
 	return all
 }
 
-// allPermits sees whether a newcomer gets all permits once the faults are over.
+// allPermits checks that a newcomer gets all permits after the faults.
 func (w *world) allPermits(ctx context.Context, newcomer *process) {
 	if w.c.Permits == 0 {
 		return

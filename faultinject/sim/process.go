@@ -13,10 +13,10 @@ import (
 	"github.com/quorumlock/quorumlock/node"
 )
 
-// process is one client process: it may be frozen, and die.
+// process is one client process, which may freeze and die.
 //
-// Frozen, it sends nothing, sees no answer and no timer; its clock runs on. That is all a
-// process has of the world, so nothing else needs to be stopped.
+// A frozen process sends nothing, and sees no answer and no timer; its clock runs on. A process has no other contact
+// with the world, so nothing else needs to stop.
 type process struct {
 	label  string
 	client *quorumlock.Client
@@ -25,7 +25,7 @@ type process struct {
 	mu     sync.Mutex
 	timers int
 	freeze int
-	// thawed is closed when the last freeze ends; waiting counts who waits for that.
+	// thawed is closed when the last freeze ends. waiting counts the goroutines that wait for that.
 	thawed  chan struct{}
 	waiting int
 	// since is when the last freeze ended.
@@ -106,23 +106,23 @@ func (p *process) thaw() {
 	}
 }
 
-// settled reports whether it has been awake for long enough to have done what was due.
+// settled reports whether the process has been awake for long enough to have done everything that was due.
 func (p *process) settled() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.thawed == nil && time.Since(p.since) > 10*time.Millisecond
 }
 
-// kill ends the process. What is left of its client can reach nobody any more.
+// kill ends the process. The rest of its client can reach no server any more.
 func (p *process) kill() {
 	close(p.dead)
 	_ = p.client.Close(context.Background())
 }
 
-// processClock is the clock of a process, whose timers do not fire while it is frozen.
+// processClock is the clock of a process. Its timers do not fire while the process is frozen.
 //
-// Each is late by some nanoseconds of its own: within a bubble, timers of one instant fire
-// in random order, and no run would be like another.
+// Each timer is late by a few nanoseconds of its own. Within a bubble, timers of one instant fire in random order,
+// and runs could not be repeated.
 type processClock struct {
 	clock.Clock
 	process *process
@@ -142,7 +142,7 @@ type processTimer struct {
 
 func (t processTimer) Reset(d time.Duration) bool { return t.Timer.Reset(d + t.process.grain()) }
 
-// grain is different for each of the timers that are set at one instant.
+// grain returns a different offset for each timer that is set at one instant.
 func (p *process) grain() time.Duration {
 	p.mu.Lock()
 	defer p.mu.Unlock()

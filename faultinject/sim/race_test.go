@@ -2,5 +2,5 @@
 
 package sim_test
 
-// The race detector takes its time.
+// Fewer seeds, because the race detector is slow.
 const defaultSeeds = 100

@@ -7,7 +7,7 @@ import (
 	"github.com/quorumlock/quorumlock"
 )
 
-// readers has some tasks of a case read what others write, and some that write read on.
+// readers turns some tasks of a case into readers, and some writers into downgraders.
 func (d drawer) readers(c *Case) {
 	if d.IntN(4) > 0 {
 		return
@@ -23,8 +23,7 @@ func (d drawer) readers(c *Case) {
 	}
 }
 
-// downgrade has a writer become a reader, in the eyes of the witness before anybody else can see
-// it.
+// downgrade turns a writer into a reader. The witness records that before another process can see it.
 func (w *world) downgrade(p *process, lease *quorumlock.Lease, t Task) {
 	if !p.awake() || lease.Err() != nil {
 		return
@@ -37,7 +36,7 @@ func (w *world) downgrade(p *process, lease *quorumlock.Lease, t Task) {
 	}
 }
 
-// reads notes that a lease is a reader's from now on.
+// reads records that a lease is a reader's from now on.
 func (w *witness) reads(lease *quorumlock.Lease) {
 	w.seen.Lock()
 	defer w.seen.Unlock()
@@ -46,8 +45,7 @@ func (w *witness) reads(lease *quorumlock.Lease) {
 	}
 }
 
-// last is the largest token of a name that was granted so far: a reader that asks now gets none
-// that is smaller.
+// last returns the largest token of a name that was granted so far. A reader that asks now gets no smaller one.
 func (w *witness) last(names []string) (token uint64) {
 	w.seen.Lock()
 	defer w.seen.Unlock()
@@ -57,8 +55,8 @@ func (w *witness) last(names []string) (token uint64) {
 	return token
 }
 
-// checkToken checks the token of a lease that was granted, where before was the largest when it
-// was asked for: readers who ask at the same time may get different ones.
+// checkToken checks the token of a granted lease. before was the largest token when it was requested: concurrent
+// readers may get different tokens.
 func (w *witness) checkToken(name string, r *record, before uint64) {
 	token := r.lease.Token()
 	switch {
@@ -73,8 +71,8 @@ func (w *witness) checkToken(name string, r *record, before uint64) {
 	}
 }
 
-// outdated is the token that shows that a lease is over, as somebody else was granted the name
-// since: a writer, if it is a reader's.
+// outdated returns the token that shows that a lease is over, because the name was granted again: to a writer, if the
+// lease is a reader's.
 func (w *witness) outdated(name string, r *record) uint64 {
 	if r != nil && r.reads {
 		return w.written[name]

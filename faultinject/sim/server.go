@@ -12,8 +12,8 @@ import (
 	"github.com/quorumlock/quorumlock/node"
 )
 
-// server is an in-memory node and what surrounds it: a socket with a backlog, a disk, and
-// somebody who restarts it.
+// server is an in-memory node and its environment: a socket with a backlog, a disk, and a supervisor that restarts
+// it.
 type server struct {
 	*node.Memory
 	world *world
@@ -21,13 +21,13 @@ type server struct {
 
 	mu  sync.Mutex
 	rng *rand.Rand
-	// down counts the faults that keep it from running, paused those that hold it up.
+	// down counts the faults that keep it from running, paused those that suspend it.
 	down, paused int
 	// life counts its starts: a connection does not outlive one.
 	life int
-	// backlog is what arrived while it was paused.
+	// backlog is the requests that arrived during a pause.
 	backlog []func(alive bool)
-	// subscribed are those to whom it sends messages.
+	// subscribed are the receivers of its messages.
 	subscribed []*subscription
 }
 
@@ -40,7 +40,7 @@ func newServer(w *world, index int, c Clock) *server {
 	}
 }
 
-// arrive runs what a client asks for: now, when a pause is over, or never.
+// arrive runs a client's request: now, at the end of a pause, or never.
 func (s *server) arrive(run func(alive bool)) {
 	s.mu.Lock()
 	if s.down == 0 && s.paused > 0 {
@@ -53,7 +53,7 @@ func (s *server) arrive(run func(alive bool)) {
 	run(alive)
 }
 
-// runs reports whether it answers.
+// runs reports whether the server answers.
 func (s *server) runs() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -66,15 +66,15 @@ func (s *server) currentLife() int {
 	return s.life
 }
 
-// saveNowAndThen is its disk, which is some time behind.
+// saveNowAndThen updates its disk, which is some time behind.
 func (s *server) saveNowAndThen(ctx context.Context, rng *rand.Rand) {
 	for pause(ctx, time.Duration(rng.Int64N(int64(ttl)/2))) {
 		s.Save()
 	}
 }
 
-// forgetful has the server lose its memory soon after it granted something, if the weather
-// is like that: all of it, or what has not reached its disk.
+// forgetful makes the server lose its memory soon after a grant, if the weather says so: all of it, or the part that
+// has not reached its disk.
 func (s *server) forgetful(x *exchange) {
 	granted := false
 	for i, r := range x.replies {
@@ -101,8 +101,8 @@ func (s *server) forgetful(x *exchange) {
 	})
 }
 
-// begin breaks the server. What an in-memory node has not, cannot be broken: it does not run
-// out of memory, and its locks do not run out by a clock that steps.
+// begin injects a fault. Faults that an in-memory node cannot have are ignored: it does not run out of memory, and
+// its locks do not expire by a clock that steps.
 func (s *server) begin(fault faultinject.Fault) {
 	switch fault {
 	case faultinject.Clock, faultinject.Memory, faultinject.Lose:
@@ -133,7 +133,7 @@ func (s *server) begin(fault faultinject.Fault) {
 	}
 }
 
-// restart has it come back with what is on its disk. Its subscriptions end with it.
+// restart restores the data on its disk. Its subscriptions end.
 func (s *server) restart() {
 	for _, sub := range s.subscribers() {
 		sub.send(frame{kind: end})
@@ -143,7 +143,7 @@ func (s *server) restart() {
 	s.world.latch.lost(s.world, s.index)
 }
 
-// flush has it forget everything.
+// flush makes it forget everything.
 func (s *server) flush() {
 	s.Flush()
 	s.world.latch.lost(s.world, s.index)

@@ -2,12 +2,12 @@ package sim
 
 import "slices"
 
-// shrinkRuns bounds how much work it is to shrink a case.
+// shrinkRuns bounds the work to shrink a case.
 const shrinkRuns = 600
 
-// Shrink takes from a case that fails whatever it fails without: weather, wrong clocks,
-// tasks and faults. fails says of a case whether it still fails in the same way. The case is
-// drawn anew from its seed: one that was changed by hand is not what is shortened.
+// Shrink removes from a failing case everything that it fails without: weather, clock errors, tasks and faults. fails
+// reports whether a case still fails in the same way. The case is drawn anew from its seed, so manual changes are
+// lost.
 func Shrink(c *Case, fails func(*Case) bool) *Case {
 	s := shrinker{full: c.Kind.Draw(c.Seed), best: c, fails: fails, left: shrinkRuns}
 	d := c.dropped
@@ -35,7 +35,7 @@ type shrinker struct {
 	left       int
 }
 
-// try changes what is dropped, if the case still fails then.
+// try changes the dropped parts, if the case still fails then.
 func (s *shrinker) try(d *dropped, change func(*dropped)) bool {
 	next := *d
 	change(&next)
@@ -51,7 +51,7 @@ func (s *shrinker) try(d *dropped, change func(*dropped)) bool {
 	return true
 }
 
-// thin drops runs of a list, shorter and shorter ones, as long as the case fails.
+// thin drops shorter and shorter runs of a list, as long as the case fails.
 func (s *shrinker) thin(d *dropped, list func(*dropped) *[]int) {
 	for size := (len(*list(d)) + 1) / 2; size > 0; size /= 2 {
 		for at := 0; at < len(*list(d)); {

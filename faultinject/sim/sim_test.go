@@ -29,8 +29,8 @@ var (
 	history = flag.Bool("history", true, "tell the history of a failure, shortened")
 )
 
-// TestSimulation plays a case for each of many seeds. It is the same with every build of
-// the same source: -from names a seed again.
+// TestSimulation plays a case for each of many seeds. Every build of the same source behaves the same: -from repeats
+// a seed.
 func TestSimulation(t *testing.T) {
 	first := *from
 	if first == 0 {
@@ -80,8 +80,8 @@ func simulationOf(t *testing.T, of sim.Kind) {
 	inProcesses(t, first)
 }
 
-// inProcesses has a process for each core run its share: a run has one core to itself, so
-// that it is the same each time. The first that fails ends the others.
+// inProcesses runs shares of the seeds in one process for each core. A run has one core to itself, so that it can be
+// repeated. The first failure ends the others.
 func inProcesses(t *testing.T, first uint64) {
 	began, seeds := time.Now(), *seeds
 	if testing.Short() {
@@ -124,20 +124,20 @@ func inProcesses(t *testing.T, first uint64) {
 // runtimeLimit is far more real time than any run takes.
 const runtimeLimit = time.Minute
 
-// shares is what the processes have come to.
+// shares is the progress of the processes.
 type shares struct {
 	mu      sync.Mutex
 	cancels []context.CancelFunc
 	failed  int      // the process that failed first, or -1
-	at      []string // what each plays now
+	at      []string // the current case of each
 	done    int
 	sum     counts
 }
 
-// counts are what came of many runs.
+// counts are the totals of many runs.
 type counts struct{ grants, lost, calls, excused int }
 
-// doneFormat is the line in which a process tells its counts.
+// doneFormat is the line in which a process reports its counts.
 const doneFormat = "done %d %d %d %d\n"
 
 func (c *counts) add(v sim.Verdict) {
@@ -156,7 +156,7 @@ func (c counts) String() string {
 	return text
 }
 
-// read takes a line that a process has printed, and passes on what is for people.
+// read reads a line that a process has printed, and passes on lines for people.
 func (s *shares) read(process int, line string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -183,14 +183,14 @@ func (s *shares) read(process int, line string) {
 	}
 }
 
-// counts reports whether the end of a process is its own doing.
+// counts reports whether the end of a process is its own failure.
 func (s *shares) counts(process int) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.failed < 0 || s.failed == process
 }
 
-// TestReplay plays one case again, and tells its history.
+// TestReplay plays one case again, and prints its history.
 func TestReplay(t *testing.T) {
 	if *replay == "" {
 		t.Skip("no case: run it with -args -case=...")
@@ -202,7 +202,7 @@ func TestReplay(t *testing.T) {
 	require.Empty(t, v.Violations)
 }
 
-// report shrinks a case that has failed, and says how to see it again.
+// report shrinks a failing case, and prints how to replay it.
 func report(t *testing.T, c *sim.Case, promise sim.Promise) {
 	if !*history {
 		tell(c, sim.Run(t, c, false))

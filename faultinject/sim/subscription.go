@@ -9,40 +9,38 @@ import (
 	"github.com/quorumlock/quorumlock/node"
 )
 
-// subscription is one connection by which a server sends messages to a process. As by TCP, all
-// that it sends arrives in order; where a piece of it is lost for good, nothing arrives any
-// more, and both ends learn of that in their own time. Until the server does, it counts as
-// somebody who listens.
+// subscription is one connection by which a server sends messages to a process. As with TCP, all messages arrive in
+// order. After the loss of a piece nothing more arrives, and each end notices that in its own time. Until the server
+// does, it counts the process as a subscriber.
 type subscription struct {
 	inbox  *inbox
 	server *server
-	// confirmed is closed when the process knows that it is subscribed, over when it knows
-	// that the server has ended the connection.
+	// confirmed is closed when the process knows that it is subscribed, over when it knows that the server has ended
+	// the connection.
 	confirmed, over chan struct{}
-	// due holds one token if there may be something to carry; ended is closed when the
-	// server has let go of it.
+	// due holds one token if there may be something to carry. ended is closed when the server has dropped the
+	// subscription.
 	due, ended chan struct{}
 
 	mu sync.Mutex
-	// remote is what the server has of it; gone is set once it wants nothing of it any more.
+	// remote is the server's part. gone is set once the server no longer wants it.
 	remote node.Inbox
 	gone   bool
-	// broken is set when a piece was lost, or one end has died without a word.
+	// broken is set when a piece was lost, or one end has died silently.
 	broken bool
 	frames []frame
 	last   time.Time
 }
 
-// frame is something that the server sends.
+// frame is a message or reply of the server.
 type frame struct {
 	kind    frameKind
 	message node.Message
-	// at is when it arrives, if nothing holds it up, and settle keeps apart what a heal
-	// lets go.
+	// at is the time of arrival, if nothing delays it. settle separates frames that a heal releases at once.
 	at     time.Time
 	settle time.Duration
 	lost   bool
-	// answer is closed by the arrival of a pong.
+	// answer is closed when the pong arrives.
 	answer chan struct{}
 }
 
@@ -63,7 +61,7 @@ func newSubscription(b *inbox) *subscription {
 	}
 }
 
-// ask brings the request to the server.
+// ask sends the request to the server.
 func (s *subscription) ask() {
 	if !s.passThere() || s.inbox.chance(s.server.world.weather().Lose) {
 		return
@@ -80,7 +78,7 @@ func (s *subscription) ask() {
 	})
 }
 
-// passThere lets the time pass that a piece takes to the server, and reports whether it arrives.
+// passThere lets a piece travel to the server, and reports whether it arrives.
 func (s *subscription) passThere() bool {
 	w := s.server.world.weather()
 	s.inbox.link.way.there.pass(w.Least+s.inbox.draw(w.Most-w.Least), s.inbox.draw(time.Millisecond))
@@ -89,7 +87,7 @@ func (s *subscription) passThere() bool {
 	return !s.broken
 }
 
-// published is a message of the server's node.
+// published forwards a message of the server's node.
 func (s *subscription) published(m node.Message) {
 	switch m.Kind {
 	case node.Lost, node.Resubscribed: // that is told by ends
@@ -98,7 +96,7 @@ func (s *subscription) published(m node.Message) {
 	}
 }
 
-// send has the server send something.
+// send queues a frame of the server.
 func (s *subscription) send(f frame) {
 	w := s.server.world.weather()
 	takes := w.Least + s.inbox.draw(w.Most-w.Least)
@@ -118,7 +116,7 @@ func (s *subscription) send(f frame) {
 	}
 }
 
-// carry brings to the process what the server sends, until either has ended the connection.
+// carry delivers the server's frames to the process, until either has ended the connection.
 func (s *subscription) carry() {
 	for {
 		f, ok := s.next()
@@ -153,7 +151,7 @@ func (s *subscription) next() (frame, bool) {
 	return f, true
 }
 
-// arrived does what a piece is for, if it still gets there.
+// arrived handles a frame, if the process still receives it.
 func (s *subscription) arrived(f frame) {
 	s.mu.Lock()
 	broken := s.broken
@@ -173,8 +171,8 @@ func (s *subscription) arrived(f frame) {
 	}
 }
 
-// watch has the server answer from time to time, and returns when it does not: then it is true
-// if the process wants another subscription.
+// watch pings the server from time to time, and returns when the server does not answer. It reports whether the
+// process wants another subscription.
 func (s *subscription) watch() bool {
 	for {
 		timer := time.NewTimer(keepalive - s.inbox.draw(keepalive/8))
@@ -230,8 +228,8 @@ func (s *subscription) ping() bool {
 	}
 }
 
-// hangUp ends the connection on the side of the process. The server learns of it when that gets
-// there, or, where the process died with its machine, much later.
+// hangUp ends the connection on the side of the process. The server notices when the end arrives, or, if the process
+// died with its machine, much later.
 func (s *subscription) hangUp() {
 	silent := false
 	select {
@@ -249,7 +247,7 @@ func (s *subscription) hangUp() {
 	})
 }
 
-// letGo has the server forget it: it does not listen any more.
+// letGo makes the server drop the subscription.
 func (s *subscription) letGo() {
 	s.mu.Lock()
 	remote, first := s.remote, !s.gone
@@ -265,7 +263,7 @@ func (s *subscription) letGo() {
 	close(s.ended)
 }
 
-// admit has the server subscribe it to its inbox, unless the process has hung up before.
+// admit makes the server subscribe it, unless the process has hung up before.
 func (s *server) admit(sub *subscription) bool {
 	sub.mu.Lock()
 	defer sub.mu.Unlock()
@@ -283,12 +281,12 @@ func (s *server) admit(sub *subscription) bool {
 	return true
 }
 
-// has reports whether it sends messages there.
+// has reports whether the server still sends messages there.
 func (s *server) has(sub *subscription) bool {
 	return slices.Contains(s.subscribers(), sub)
 }
 
-// subscribers are those to whom it sends messages.
+// subscribers returns the receivers of the server's messages.
 func (s *server) subscribers() []*subscription {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -15,7 +15,7 @@ import (
 	"github.com/quorumlock/quorumlock/quorum"
 )
 
-// Tamper is one act by which a lock is taken from its holder, behind the back of the protocol.
+// Tamper is one intervention outside of the protocol that takes a lock from its holder.
 type Tamper struct {
 	At   time.Duration
 	Name string
@@ -25,7 +25,7 @@ type Tamper struct {
 	Nodes  []int
 }
 
-// String is the act in words.
+// String describes the intervention.
 func (t Tamper) String() string {
 	if t.Force {
 		return fmt.Sprintf("at %v c%d releases %q by force", t.At, t.Client+1, t.Name)
@@ -33,12 +33,12 @@ func (t Tamper) String() string {
 	return fmt.Sprintf("at %v %q is deleted on the nodes %v", t.At, t.Name, t.Nodes)
 }
 
-// mostTampered bounds the latency of such a case, as its checks have deadlines.
+// mostTampered bounds the latency of such a case, because its checks have deadlines.
 const mostTampered = 20 * time.Millisecond
 
-// DrawTampering makes the case of a seed in which locks are released by force, and deleted by
-// hand. No promise of exclusion covers that. But a lease that lost its lock so must end, and say
-// why. Nothing else goes wrong, so that this can be judged.
+// DrawTampering draws a case in which locks are released by force, and deleted by hand. Exclusion is not promised
+// then. But a lease that lost its lock so must end, and say why. Nothing else goes wrong, so that this can be
+// checked.
 func DrawTampering(seed uint64) *Case {
 	c := Draw(seed)
 	d := drawer{Rand: rand.New(rand.NewPCG(seed, 9))}
@@ -61,10 +61,10 @@ func DrawTampering(seed uint64) *Case {
 	return c
 }
 
-// tampering watches over leases that were taken away.
+// tampering watches leases that were taken away.
 type tampering struct {
 	mu sync.Mutex
-	// tampered is when each name was tampered with last.
+	// tampered is the time of the last intervention for each name.
 	tampered map[string]time.Duration
 	// releases has the outcome of each owner's first release on each node.
 	releases map[string]map[int]release
@@ -77,7 +77,7 @@ func newTampering() tampering {
 	return tampering{tampered: make(map[string]time.Duration), releases: make(map[string]map[int]release)}
 }
 
-// excused reports whether a name was tampered with: exclusion is not promised for it any more.
+// excused reports whether a name was tampered with, so that exclusion is no longer promised for it.
 func (l *tampering) excused(name string) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -85,7 +85,7 @@ func (l *tampering) excused(name string) bool {
 	return ok
 }
 
-// tamper carries out one act of the case.
+// tamper executes one intervention of the case.
 func (w *world) tamper(t Tamper) {
 	time.Sleep(t.At)
 	w.note("%v", t)
@@ -101,7 +101,7 @@ func (w *world) tamper(t Tamper) {
 	}
 }
 
-// force releases a lock by force, and has all leases watched that a quorum of nodes knew.
+// force releases a lock by force, and watches all leases that a quorum of nodes knew.
 func (w *world) force(t Tamper) {
 	p := w.process(t.Client)
 	status, err := p.client.RedLock(t.Name).ForceRelease(context.Background())
@@ -125,11 +125,11 @@ func (w *world) force(t Tamper) {
 	}
 }
 
-// soonLost is within which a lease renews itself, and the answers come: far less than the TTL
-// that it would have left otherwise.
+// soonLost is the time within which a lease renews itself and gets the answers: far less than the TTL that it would
+// have left otherwise.
 const soonLost = ttl/3 + 6*mostTampered
 
-// endsForced demands that a lease ends which was released by force, and says so.
+// endsForced checks that a lease which was forced off ends, and says so.
 func (w *world) endsForced(r *record, name string) {
 	time.Sleep(soonLost)
 	var lost *quorumlock.LostError
@@ -141,7 +141,7 @@ func (w *world) endsForced(r *record, name string) {
 	}
 }
 
-// valid are the leases of a name that are valid now.
+// valid returns the leases of a name that are valid now.
 func (w *world) valid(name string) []*record {
 	w.seen.Lock()
 	defer w.seen.Unlock()
@@ -162,7 +162,7 @@ func (w *world) follows(next *quorumlock.Lease) {
 	}
 }
 
-// endsTaken demands that a lease ends once another has its lock on a majority of the nodes.
+// endsTaken checks that a lease ends once another has its lock on a majority of the nodes.
 func (w *world) endsTaken(r *record, next *quorumlock.Lease, name string) {
 	began := w.now()
 	time.Sleep(soonLost)
@@ -205,7 +205,7 @@ func (s *server) deleteByHand(name string) {
 	}
 }
 
-// ran notes the outcomes of the releases in an exchange.
+// ran records the outcomes of the releases in an exchange.
 func (l *tampering) ran(server int, x *exchange) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -248,14 +248,14 @@ func (w *world) released(lease *quorumlock.Lease, need int, left time.Duration, 
 	w.notTaken(lease, err)
 }
 
-// takenAway are the causes of losses that nothing but tampering brings about.
+// takenAway are the causes of losses that only tampering brings about.
 var takenAway = []quorumlock.LossCause{quorumlock.LossForced, quorumlock.LossTaken, quorumlock.LossGone}
 
-// notTaken demands that no lease is told of a theft unless its lock was tampered with. A loss of
-// memory that nodes notice is no theft.
+// notTaken checks that no lease reports a theft unless its lock was tampered with. A loss of memory that nodes notice
+// is no theft.
 func (w *world) notTaken(lease *quorumlock.Lease, err error) {
 	lost, ok := errors.AsType[*quorumlock.LostError](err)
 	if ok && slices.Contains(takenAway, lost.Cause) && !slices.ContainsFunc(held(lease), w.tampering.excused) {
-		w.violated(Losses, "%s (%s) was taken away by nobody: %v", strings.Join(lease.Names(), " "), w.short(lease.Owner()), err)
+		w.violated(Losses, "%s (%s) was not taken away, but reports it: %v", strings.Join(lease.Names(), " "), w.short(lease.Owner()), err)
 	}
 }

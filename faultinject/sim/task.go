@@ -11,8 +11,7 @@ import (
 	"github.com/quorumlock/quorumlock/quorum"
 )
 
-// perform is one task: it asks for the lock, acts as its holder, and lets go; again and again
-// if it is like that.
+// perform runs one task: it acquires the lock, acts as its holder, and releases it, repeatedly if the task says so.
 func (w *world) perform(index int, t Task) {
 	time.Sleep(t.At)
 	if t.Latch != nil {
@@ -33,7 +32,7 @@ func (w *world) perform(index int, t Task) {
 	}
 }
 
-// use is what a task does with a lease, up to its release.
+// use uses a lease, up to its release.
 func (w *world) use(p *process, lease *quorumlock.Lease, t Task, rng *rand.Rand, index int) {
 	if t.Nested {
 		lease = w.nest(p, lease, t)
@@ -52,7 +51,7 @@ func (w *world) use(p *process, lease *quorumlock.Lease, t Task, rng *rand.Rand,
 	case over || t.Careless:
 		<-lease.Context().Done()
 		w.acts(p, lease)
-		// It stays watched for a while: nothing is to revive it.
+		// The lease is watched for a while: nothing may revive it.
 		time.Sleep(min(time.Duration(rng.Int64N(int64(ttl))), max(span-w.now(), 0)+grain(index)))
 		w.acts(p, lease)
 	}
@@ -67,7 +66,7 @@ func (w *world) use(p *process, lease *quorumlock.Lease, t Task, rng *rand.Rand,
 	w.finished(lease)
 }
 
-// lock is what a task wants.
+// lock returns the lock of a task.
 func (w *world) lock(p *process, t Task) *quorumlock.Lock {
 	lock := p.client.RedLock(t.Names[0])
 	switch {
@@ -87,9 +86,9 @@ func (w *world) options(t Task) quorumlock.LockOptions {
 	return options
 }
 
-// take waits for the lock, and tells the witness.
+// take waits for the lock, and records the grant with the witness.
 func (w *world) take(p *process, t Task, index int) *quorumlock.Lease {
-	// Not derived from ctx, which would wake all who wait at its end in random order.
+	// Not derived from ctx, whose end would wake all waiters in random order.
 	patience, cancel := context.WithCancel(context.Background())
 	if !t.Endless {
 		patience, cancel = context.WithTimeout(context.Background(), min(t.Patience, span-w.now()+grain(index)))
@@ -114,7 +113,7 @@ func (w *world) take(p *process, t Task, index int) *quorumlock.Lease {
 	return lease
 }
 
-// acquire is what a task calls.
+// acquire makes the task's acquiring call.
 func (w *world) acquire(ctx context.Context, p *process, t Task) (*quorumlock.Lease, error) {
 	switch s := w.semaphore(p, t); {
 	case t.Permits > 0 && t.Try:
@@ -141,8 +140,7 @@ func waitingOf(t Task) string {
 	}
 }
 
-// nest takes a lock once more within its lease, and gives one of the two back. It returns the
-// other, which is all that is left of it then.
+// nest acquires a lock again within its lease, and releases one of the two. It returns the remaining one.
 func (w *world) nest(p *process, outer *quorumlock.Lease, t Task) *quorumlock.Lease {
 	began := w.now()
 	inner, err := w.lock(p, t).Acquire(outer.Context())
@@ -172,8 +170,7 @@ func (w *world) nest(p *process, outer *quorumlock.Lease, t Task) *quorumlock.Le
 	return rest
 }
 
-// keep acts under the lease from time to time, as long as it is to be held, and reports
-// whether it ended before.
+// keep acts under the lease from time to time, until it should be released, and reports whether it ended before.
 func (w *world) keep(p *process, lease *quorumlock.Lease, t Task, rng *rand.Rand, index int) (over bool) {
 	until := span + grain(index)
 	if t.Endless {
@@ -203,10 +200,10 @@ func (w *world) keep(p *process, lease *quorumlock.Lease, t Task, rng *rand.Rand
 	return false
 }
 
-// lateHold is how long a lock is kept that is had after the faults.
+// lateHold is how long a lock is held that is acquired after the faults.
 const lateHold = 20 * time.Millisecond
 
-// extend renews by hand. If that succeeds, the lease lasts a TTL from then, but for drift.
+// extend renews by hand. After a success, the lease lasts a TTL from then, minus drift.
 func (w *world) extend(p *process, lease *quorumlock.Lease, t Task) {
 	began := w.now()
 	err := lease.Extend(context.Background())
@@ -217,7 +214,7 @@ func (w *world) extend(p *process, lease *quorumlock.Lease, t Task) {
 	}
 }
 
-// needOf is how many nodes have to grant a task's lock.
+// needOf returns how many nodes must grant a task's lock.
 func (w *world) needOf(t Task) int {
 	if t.All {
 		return len(w.servers)
@@ -225,7 +222,7 @@ func (w *world) needOf(t Task) int {
 	return quorum.Majority().Need(len(w.servers))
 }
 
-// ttlOf is the TTL of a task's lock. A short one needs short timeouts.
+// ttlOf returns the TTL of a task's lock. A short one needs short timeouts.
 func (w *world) ttlOf(t Task) time.Duration {
 	if t.TTL == 0 || t.TTL < 3*w.c.Timeout {
 		return ttl
@@ -233,5 +230,5 @@ func (w *world) ttlOf(t Task) time.Duration {
 	return t.TTL
 }
 
-// grain keeps apart what tasks do at one instant.
+// grain separates actions of tasks at one instant.
 func grain(index int) time.Duration { return time.Duration(index+1) * time.Microsecond }

@@ -6,7 +6,7 @@ import (
 	"github.com/quorumlock/quorumlock/node"
 )
 
-// ran tells the history what a server did.
+// ran records a server's operations in the history.
 func (w *world) ran(l *link, x *exchange) {
 	for i := range x.ops {
 		w.latch.answered(w, l.server.index, x.replies[i])
@@ -20,7 +20,7 @@ func (w *world) ran(l *link, x *exchange) {
 	}
 }
 
-// heard tells the history what a process is told by a server.
+// heard records a message from a server to a process in the history.
 func (w *world) heard(l *link, m node.Message) {
 	switch {
 	case !w.traced:

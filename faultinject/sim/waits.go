@@ -11,20 +11,19 @@ import (
 	"github.com/quorumlock/quorumlock/node"
 )
 
-// How long a waiter may have to wait while nothing stands in its way.
+// Bounds of a wait for a lock that is free.
 const (
-	// patienceAfter is that after faults: an attempt every second is all that it takes.
+	// patienceAfter applies after faults: the attempt every second suffices.
 	patienceAfter = 1500 * time.Millisecond
-	// patienceWithout is that where nothing has ever gone wrong: then it is woken.
+	// patienceWithout applies if nothing has ever gone wrong: then the waiter is woken.
 	patienceWithout = 400 * time.Millisecond
-	// roundTrips is how many a waiter may take besides, where each takes long: several may get
-	// in each other's way.
+	// roundTrips is the number of further round trips that a waiter may need: several waiters may delay each other.
 	roundTrips = 20
-	// look is how often the waiters are looked at.
+	// look is the interval of checks.
 	look = 20 * time.Millisecond
 )
 
-// waiters are all tasks that wait for a lock, and what is known of them.
+// waiters is the state of all tasks that wait for a lock.
 type waiters struct {
 	mu   sync.Mutex
 	list []*waiting
@@ -36,19 +35,19 @@ type waiting struct {
 	task    Task
 	need    int
 	began   time.Duration
-	// free is since when nothing stands in its way, and lawful how long others have held
-	// the lock since the faults were over.
+	// free is the time since which nothing delays it. lawful is how long others have held the lock since the faults
+	// were over.
 	free, lawful time.Duration
 	grants       int
-	// passed is since when a reader that came later reads, if one does: this one reads too then,
-	// and is to be told soon.
+	// passed is the time since which a later reader reads, if one does: this one reads too then, and must be told
+	// soon.
 	passed time.Duration
-	// over is set once it has waited in vain, or for too long.
+	// over is set once its wait has failed, or was too long.
 	over   bool
 	cancel context.CancelFunc
 }
 
-// waits notes that a task waits, until what it returns is called.
+// waits records that a task waits, until the returned function is called.
 func (w *world) waits(p *process, t Task, cancel context.CancelFunc) (over func()) {
 	need := len(w.servers)
 	if !t.All {
@@ -65,7 +64,7 @@ func (w *world) waits(p *process, t Task, cancel context.CancelFunc) (over func(
 	}
 }
 
-// oversee sees from time to time that nobody waits in vain, until all tasks are done.
+// oversee checks from time to time that no wait is too long, until all tasks are done.
 func (w *world) oversee(done <-chan struct{}) {
 	ticker := time.NewTicker(look)
 	defer ticker.Stop()
@@ -88,7 +87,7 @@ func (w *world) oversee(done <-chan struct{}) {
 	}
 }
 
-// states is what the servers that run and do not recover know of all names.
+// states returns the knowledge of all names on servers that run and do not recover.
 func (w *world) states() []node.Reply {
 	var states []node.Reply
 	for _, s := range w.servers {
@@ -104,7 +103,7 @@ func (w *world) states() []node.Reply {
 	return states
 }
 
-// blocked reports whether somebody else has, or just had, what one waits for.
+// blocked reports whether another holder has, or just had, a name that the waiter needs.
 func (w *world) blocked(one *waiting, states []node.Reply) bool {
 	leased, grants := w.standing(one.task.Names)
 	if leased && w.now() > span {
@@ -115,7 +114,7 @@ func (w *world) blocked(one *waiting, states []node.Reply) bool {
 	return leased || grants != before || freeOn(one.task.Names, states) < one.need
 }
 
-// examine sees whether one waits in vain.
+// examine checks whether a waiter waits for too long.
 func (w *world) examine(one *waiting, states []node.Reply) {
 	now := w.now()
 	if w.blocked(one, states) {
@@ -148,9 +147,8 @@ func (w *world) examine(one *waiting, states []node.Reply) {
 	}
 }
 
-// inTurn checks that nobody is passed over who came well before whoever has got a lock, where all
-// waiters want it in the order in which they came. Readers are called together: in which order they
-// get in does not matter.
+// inTurn checks that no earlier waiter is passed over, if all waiters want the lock in FIFO order. Readers are woken
+// together, so their order does not matter.
 func (w *world) inTurn(p *process, t Task, began time.Duration) {
 	if !w.c.orderly() {
 		return
@@ -170,19 +168,18 @@ func (w *world) inTurn(p *process, t Task, began time.Duration) {
 	}
 }
 
-// mostLate is by how much who came first may have come before without it: it takes some round
-// trips to enter the queues, clocks run at different rates, and a privilege does not last.
+// mostLate is the tolerance of that check. It takes some round trips to enter the queues, clocks run at different
+// rates, and the privilege of a woken waiter expires.
 const mostLate = 250 * time.Millisecond
 
-// orderly reports whether nothing goes wrong in a run, and all tasks want one lock in the order in
-// which they come.
+// orderly reports whether nothing goes wrong in a run, and all tasks want one lock in FIFO order.
 func (c *Case) orderly() bool {
 	return c.undisturbed() && !c.overlapping() && !slices.ContainsFunc(c.Tasks, func(t Task) bool {
 		return t.Waiting != quorumlock.WaitFair || t.Try || t.Names[0] != c.Tasks[0].Names[0]
 	})
 }
 
-// freeOn counts the servers on which nobody has any of the names.
+// freeOn counts the servers on which none of the names is held.
 func freeOn(names []string, states []node.Reply) (n int) {
 	for _, r := range states {
 		if !slices.ContainsFunc(r.Holders, func(h node.Holder) bool { return slices.Contains(names, h.Name) }) {
@@ -192,7 +189,7 @@ func freeOn(names []string, states []node.Reply) (n int) {
 	return n
 }
 
-// undisturbed reports whether nothing goes wrong in a run: then who waits is woken in time.
+// undisturbed reports whether nothing goes wrong in a run: then waiters are woken in time.
 func (c *Case) undisturbed() bool {
 	w := c.Weather
 	for i := range c.Clients {
@@ -203,16 +200,16 @@ func (c *Case) undisturbed() bool {
 	return c.Opened && len(c.Faults) == 0 && len(c.Tampers) == 0 && w.Lose == 0 && w.Double == 0 && w.Forget == 0 && !w.Unordered && w.Most < mostPrompt
 }
 
-// overlapping reports whether some tasks want several names: one of those that is woken may have
-// to leave a name to others, who then come by themselves.
+// overlapping reports whether some tasks want several names. A woken one may have to leave a name to others, which
+// then come without a wake.
 func (c *Case) overlapping() bool {
 	return slices.ContainsFunc(c.Tasks, func(t Task) bool { return len(t.Names) > 1 })
 }
 
-// mostPrompt is how long messages may take where waiters are to be woken promptly.
+// mostPrompt bounds the delay of messages where waiters must be woken promptly.
 const mostPrompt = 15 * time.Millisecond
 
-// timely reports whether every node takes the tokens of a client, at any time of a run.
+// timely reports whether every node accepts the tokens of a client, at any time of a run.
 func (c *Case) timely(client int) bool {
 	wall := c.Clients[client].Wall
 	return wall >= -ttl/2 && wall <= maxSkew/2

@@ -34,7 +34,7 @@ func (w *way) bend(step faultinject.Step, begin bool) {
 	}
 }
 
-// direction is one of the two of a way.
+// direction is one direction of a way.
 type direction struct {
 	mu    sync.Mutex
 	cuts  int
@@ -66,8 +66,8 @@ func (d *direction) slow(by time.Duration, begin bool) {
 	d.extra += by
 }
 
-// pass returns when a message has made its way. What is sent into a cut arrives when it
-// heals, as TCP sends it again until then.
+// pass returns when a message has arrived. A message sent into a cut arrives when the cut heals, because TCP
+// retransmits.
 func (d *direction) pass(takes, settle time.Duration) {
 	d.mu.Lock()
 	takes += d.extra

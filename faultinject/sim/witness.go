@@ -10,23 +10,23 @@ import (
 	"github.com/quorumlock/quorumlock"
 )
 
-// Verdict is what came of a run.
+// Verdict is the result of a run.
 type Verdict struct {
-	// Violations are the promises that were broken, in the order in which that was seen.
+	// Violations are the broken promises, in the order of detection.
 	Violations []Violation
-	// History is what happened, a line each, if it was traced.
+	// History is the events, a line each, if it was traced.
 	History []string
-	// Grants is how often a lock was had, Lost how many leases ended by themselves.
+	// Grants counts grants of locks, Lost leases that ended by themselves.
 	Grants, Lost int
-	// Calls is how many calls of a latch succeeded. Excused is set if so many nodes forgot it
-	// that little is promised.
+	// Calls counts successful calls of a latch. Excused is set if so many nodes forgot the latch that little is
+	// promised.
 	Calls   int
 	Excused bool
-	// Took is how much virtual time it took.
+	// Took is the virtual time of the run.
 	Took time.Duration
 }
 
-// Promise is one of those that a run checks.
+// Promise is a promise that a run checks.
 type Promise string
 
 // The promises.
@@ -42,7 +42,7 @@ const (
 	Losses    Promise = "losses"
 )
 
-// Violation says how a promise was broken, and when.
+// Violation says which promise was broken, how, and when.
 type Violation struct {
 	Promise Promise
 	At      time.Duration
@@ -52,7 +52,7 @@ type Violation struct {
 // String is the violation as a line.
 func (v Violation) String() string { return fmt.Sprintf("%v: %s: %s", v.At, v.Promise, v.Text) }
 
-// names are those of all locks.
+// names are the names of all locks.
 var names = []string{"a", "b"}
 
 // witness sees every lease in true time: it knows more than any process.
@@ -75,11 +75,11 @@ type witness struct {
 	ids    map[string]string
 }
 
-// record is a lease that somebody may act on.
+// record is a lease that a process may act on.
 type record struct {
 	lease   *quorumlock.Lease
 	process *process
-	// reads is set if it is a reader's, or has become that.
+	// reads is set if it is a reader's, or has become one.
 	reads bool
 	// fixed is set if it does not renew itself.
 	fixed bool
@@ -99,11 +99,11 @@ func newWitness(w *world, traced bool) *witness {
 	}
 }
 
-// granted checks that a new lease is alone, and that its token is larger than all before.
-// Nobody else can have become valid since the last grant, so to look now is enough.
+// granted checks that a new lease is the only one, and that its token is larger than all before. No other lease can
+// have become valid since the last grant, so a check now is enough.
 func (w *witness) granted(p *process, lease *quorumlock.Lease) { w.grantedTo(p, lease, false, 0) }
 
-// grantedTo does that for a reader too, who is alone but for other readers.
+// grantedTo is granted, also for readers, which exclude only writers.
 func (w *witness) grantedTo(p *process, lease *quorumlock.Lease, reads bool, before uint64) {
 	w.seen.Lock()
 	defer w.seen.Unlock()
@@ -160,8 +160,7 @@ func (w *witness) acts(p *process, lease *quorumlock.Lease) {
 	}
 }
 
-// look checks that no lease is valid that was over before, whether its process noticed or
-// was frozen then.
+// look checks that no ended lease is valid again, whether its process noticed the end or was frozen then.
 func (w *witness) look() {
 	for _, name := range places {
 		for _, r := range w.leases[name] {
@@ -176,7 +175,7 @@ func (w *witness) look() {
 	}
 }
 
-// standing says whether any of the names is leased, and how often they were granted.
+// standing reports whether any of the names is leased, and the number of grants.
 func (w *witness) standing(names []string) (leased bool, grants int) {
 	w.seen.Lock()
 	defer w.seen.Unlock()
@@ -189,21 +188,21 @@ func (w *witness) standing(names []string) (leased bool, grants int) {
 	return leased, grants
 }
 
-// looks is look, for others.
+// looks is look with the mutex.
 func (w *witness) looks() {
 	w.seen.Lock()
 	defer w.seen.Unlock()
 	w.look()
 }
 
-// finished forgets a lease that nobody relies on any more.
+// finished forgets a lease that is no longer used.
 func (w *witness) finished(lease *quorumlock.Lease) {
 	w.seen.Lock()
 	defer w.seen.Unlock()
 	w.forget(func(r *record) bool { return r.lease == lease })
 }
 
-// swapped has one lease stand for another that shares its hold, and is given back.
+// swapped replaces a released lease by another that shares its grant.
 func (w *witness) swapped(from, to *quorumlock.Lease) {
 	w.seen.Lock()
 	defer w.seen.Unlock()
@@ -213,7 +212,7 @@ func (w *witness) swapped(from, to *quorumlock.Lease) {
 	}
 }
 
-// died forgets the leases of a process: nobody acts on them.
+// died forgets the leases of a process, which can no longer act.
 func (w *witness) died(p *process) {
 	w.seen.Lock()
 	defer w.seen.Unlock()
@@ -275,8 +274,8 @@ func (w *witness) verdict() Verdict {
 	return v
 }
 
-// short is an owner as history tells it: the random ids of clients are letters instead, in
-// the order in which they appear.
+// short shortens an owner for the history: letters replace the random ids of clients, in the order in which they
+// appear.
 func (w *witness) short(owner string) string {
 	if owner == "" {
 		return "nobody"
@@ -290,7 +289,7 @@ func (w *witness) short(owner string) string {
 	return w.ids[id] + sequence
 }
 
-// named is a text in which owners stand as short has them.
+// named shortens all owners in a text.
 func (w *witness) named(text string) string {
 	w.naming.Lock()
 	defer w.naming.Unlock()

@@ -15,8 +15,8 @@ import (
 	"github.com/quorumlock/quorumlock/clock"
 )
 
-// Run plays a case, in a bubble of its own; traced has the verdict tell the history. The
-// same case gives the same verdict, where the scheduler of Go does not play a part.
+// Run plays a case in its own bubble. traced makes the verdict include the history. The same case gives the same
+// verdict, unless Go's scheduler matters.
 func Run(t *testing.T, c *Case, traced bool) Verdict {
 	t.Helper()
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
@@ -26,16 +26,16 @@ func Run(t *testing.T, c *Case, traced bool) Verdict {
 	return w.verdict()
 }
 
-// world is one run: everything there is in it.
+// world is the state of one run.
 type world struct {
 	sync.WaitGroup
 	c     *Case
 	clock clock.Clock
 	began time.Time
-	// ended is when it was over; 0 while it is not.
+	// ended is the time of the end; 0 before.
 	ended   time.Duration
 	servers []*server
-	// ways are those of each client to each server, whatever process it has.
+	// ways are the ways of each client to each server, for any of its processes.
 	ways [][]*way
 	*witness
 	waiters   waiters
@@ -93,7 +93,7 @@ func play(c *Case, traced bool) *world {
 	return w
 }
 
-// open sets the nodes up, as who runs them does.
+// open opens the nodes, as an operator does.
 func (w *world) open() {
 	cfg := w.c.settings()
 	cfg.Clock = w.clock
@@ -105,7 +105,7 @@ func (w *world) open() {
 	}
 }
 
-// start gives a client its first process, or another one.
+// start starts a client's first process, or another one.
 func (w *world) start(client int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -123,7 +123,7 @@ func (w *world) process(client int) *process {
 	return w.processes[client]
 }
 
-// living are the processes that there are now.
+// living returns the current processes.
 func (w *world) living() []*process {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -137,7 +137,7 @@ func (w *world) now() time.Duration {
 	return time.Since(w.began)
 }
 
-// weather is that of the case, until everything gets quiet.
+// weather is the case's weather, until the end of the faults.
 func (w *world) weather() Weather {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -154,7 +154,7 @@ func (w *world) calm() {
 	w.note("the faults are over")
 }
 
-// pause sleeps, and reports whether ctx goes on.
+// pause sleeps, and reports whether ctx has not ended.
 func pause(ctx context.Context, d time.Duration) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()

@@ -1,5 +1,5 @@
-// Package deptest checks which packages import which. The rules keep test tools out of programs
-// that use the library, and keep its pure parts pure.
+// Package deptest checks which packages import which. The rules keep test tools out of programs that use the library,
+// and keep the pure packages pure.
 package deptest
 
 import (
@@ -18,17 +18,17 @@ import (
 
 const module = "github.com/quorumlock/quorumlock"
 
-// A build tag may hide an import from one system: each rule is checked for all of these.
+// A build tag may hide an import on one system, so each rule is checked for all of these systems.
 var systems = []string{"linux", "darwin", "windows"}
 
-// rule restricts what a package and everything below it in its import graph may come from. Paths
-// name a package and all packages under it.
+// rule restricts the imports of a package and of all packages below it in its import graph. A path names a package
+// and all packages under it.
 type rule struct {
 	name  string
 	docs  string   // why; part of the failure message
 	pkg   string   // the package that is restricted
 	deps  bool     // all dependencies, not only the package's own imports
-	allow []string // if not nil, nothing else but the standard library
+	allow []string // if not nil, only these and the standard library
 	deny  []string // never
 }
 
@@ -46,13 +46,13 @@ var rules = []rule{
 	},
 	{
 		name: "what starts servers and runs suites stays out of the library",
-		docs: "node/nodetest, internal/redisproc, internal/testkit, internal/watchdog and internal/witness are for tests: only " +
-			"_test.go files, and packages that the root does not import, may use them.",
+		docs: "node/nodetest, internal/fleet, internal/redisproc, internal/testkit, internal/watchdog and internal/witness are for " +
+			"tests: only _test.go files, and packages that the root does not import, may use them.",
 		pkg:  module,
 		deps: true,
 		deny: []string{
-			module + "/node/nodetest", module + "/internal/redisproc", module + "/internal/testkit", module + "/internal/watchdog",
-			module + "/internal/witness", "testing",
+			module + "/node/nodetest", module + "/internal/fleet", module + "/internal/redisproc", module + "/internal/testkit",
+			module + "/internal/watchdog", module + "/internal/witness", "testing",
 		},
 	},
 	{
@@ -63,7 +63,7 @@ var rules = []rule{
 		allow: []string{module + "/fence"},
 	},
 	{
-		name: "election is built on what everybody can use",
+		name: "election uses only the public API",
 		docs: "election/ shows that the public face suffices: it imports that, and nothing else of this module.",
 		pkg:  module + "/election",
 		allow: []string{
@@ -148,8 +148,8 @@ func TestImports(t *testing.T) {
 	}
 }
 
-// readSources looks into all directories of the module itself. The go command caches a test's result
-// by what the test opens, and does not see what the go command that runs below it opens.
+// readSources reads all directories of the module. The go command caches the result of a test by the files that the
+// test itself opens. It does not see the files that a child process opens.
 func readSources(t *testing.T) {
 	t.Helper()
 	err := filepath.WalkDir(filepath.Join("..", ".."), func(_ string, entry fs.DirEntry, err error) error {
@@ -167,8 +167,8 @@ func (r rule) violations(imports []string) []string {
 	})
 }
 
-// matches tells whether one of the patterns names the package or a package above it; a pattern that
-// ends in $ names one package only.
+// matches reports whether a pattern names the package or a package above it. A pattern that ends in $ names one
+// package only.
 func matches(patterns []string, path string) bool {
 	return slices.ContainsFunc(patterns, func(p string) bool {
 		exact, only := strings.CutSuffix(p, "$")
@@ -176,8 +176,8 @@ func matches(patterns []string, path string) bool {
 	})
 }
 
-// standard tells whether a package is of the standard library, by the rule of the go command: its
-// first path element has no dot.
+// standard reports whether a package belongs to the standard library. The go command's rule: its first path element
+// has no dot.
 func standard(path string) bool {
 	first, _, _ := strings.Cut(path, "/")
 	return !strings.Contains(first, ".")
@@ -197,7 +197,7 @@ func list(t *testing.T, pkg string, deps bool, system string) []string {
 	out, err := cmd.Output()
 	require.NoError(t, err, "go %s:\n%s", strings.Join(args, " "), stderr.String())
 	imports := strings.Fields(string(out))
-	// A package does not break its own rule by being there.
+	// A package may import its own subpackages.
 	return slices.DeleteFunc(imports, func(path string) bool { return path == pkg })
 }
 

@@ -67,14 +67,14 @@ type Calls struct {
 	inline [inlineNodes]Call
 }
 
-// NewCalls returns calls of an operation to each of so many nodes.
+// NewCalls returns calls of an operation to each of the given number of nodes.
 func NewCalls(nodes int, op node.Op) *Calls {
 	c := &Calls{}
 	c.Aim(nodes, op)
 	return c
 }
 
-// Aim prepares zero Calls for an operation on each of so many nodes.
+// Aim prepares zero Calls for an operation on each of the given number of nodes.
 func (c *Calls) Aim(nodes int, op node.Op) {
 	c.Op = op
 	if nodes <= inlineNodes {

@@ -16,10 +16,10 @@ import (
 // acquisitions leave most of a batch to renewals.
 const maxRenewals = 2 * maxBatch
 
-// Capacity says how long a renewal that needs so many nodes would take if it were sent now.
-// ok is false while it should wait: too few nodes have room, and enough would have it once
-// they have worked off what they have. Events.CapacityFreed then says when to ask again. If too
-// many nodes are down for the renewal to succeed, waiting does not help, and ok is true.
+// Capacity estimates how long a renewal that needs need nodes would take if it were sent now. ok is
+// false while it should wait: too few nodes have capacity, and enough will once their queues are
+// shorter. Events.CapacityFreed then says when to ask again. If too many nodes are down for the
+// renewal to succeed, waiting does not help, and ok is true.
 func (n *Nodes) Capacity(need int) (takes time.Duration, ok bool) {
 	var buf [quorum.MaxNodes]time.Duration
 	taking, full := buf[:0], 0
@@ -54,7 +54,7 @@ const (
 	refuses
 )
 
-// capacity says what the sender would do now with a renewal that needs so many nodes. takes
+// capacity says how the sender would treat a renewal that needs need nodes. takes
 // estimates how long that would take at the latest pace: the exchange under way, those
 // before the renewal, and its own.
 func (s *sender) capacity(need int) (state capacityState, takes time.Duration) {
@@ -70,10 +70,9 @@ func (s *sender) capacity(need int) (state capacityState, takes time.Duration) {
 	}
 }
 
-// fullLocked reports whether the queue has as many renewals as it should have of those that
-// need so many nodes. Renewals are counted per quorum size: otherwise majority locks
-// would fill every place that becomes free, and renewals of MultiLocks, which need room on all
-// nodes at once, would starve.
+// fullLocked reports whether the queue has its limit of renewals that need need nodes. Renewals are
+// counted per quorum size: otherwise majority locks would fill every free place. Renewals of
+// MultiLocks need capacity on all nodes at once, and would starve.
 func (s *sender) fullLocked(need int) bool {
 	mine := s.renewals[need]
 	if mine < maxRenewals {

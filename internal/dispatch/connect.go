@@ -69,7 +69,7 @@ func (s *sender) nodeFailure(failure error) error {
 	return failure
 }
 
-// connectedLocked tells those who wait for a connection how connecting ended.
+// connectedLocked passes the result of connecting to the calls that wait for it.
 func (s *sender) connectedLocked(err error) {
 	for _, told := range s.connectWaiters {
 		told <- Connection{s.index, err}

@@ -34,8 +34,8 @@ type Env struct {
 	Events   Events
 }
 
-// Events are told what a sender learns about its node. The methods are called with the
-// sender's mutex held: they must not block, and must not call this package.
+// Events are told what a sender learns about its node. Most methods are called with the sender's
+// mutex held: they must not block, and must not call this package.
 type Events interface {
 	// NodeDown says that an exchange with the node failed; the node is only probed until NodeUp.
 	NodeDown(node string, err error)

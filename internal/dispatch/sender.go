@@ -189,7 +189,7 @@ func (s *sender) take() bool {
 	defer s.mu.Unlock()
 	n := min(len(s.queue), maxBatch)
 	if n == 0 {
-		s.connectedLocked(nil) // those who came after the node was found ready
+		s.connectedLocked(nil) // for waiters that came after the node was ready
 		s.busy = false
 		return false
 	}
@@ -252,8 +252,9 @@ func (s *sender) settle() bool {
 	clear(s.batch)
 	clear(s.ops)
 
+	failure := s.nodeFailure(failureOf(s.replies)) // without s.mu: it may look at the socket
 	s.mu.Lock()
-	return s.concluded(ended, overdue, s.nodeFailure(failureOf(s.replies)))
+	return s.concluded(ended, overdue, failure)
 }
 
 // concluded records how an exchange or a probe ended. If the node failed, it answers all queued

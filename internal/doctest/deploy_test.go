@@ -25,7 +25,7 @@ import (
 
 const deploy = root + "/deploy/"
 
-// compose is what matters of deploy/compose.yaml.
+// compose is the part of deploy/compose.yaml that the test needs.
 type compose struct {
 	Services map[string]struct {
 		Image   string
@@ -60,10 +60,10 @@ func TestCompose(t *testing.T) {
 		assert.Contains(t, s.Volumes, name+":/data", "a volume of its own")
 		assert.Contains(t, s.Volumes, "./redis.conf:/etc/redis.conf:ro")
 	}
-	assert.Contains(t, text, "export QUORUMLOCK_NODES="+strings.Join(addresses, ",")+"\n", "what the comment says is what the file does")
+	assert.Contains(t, text, "export QUORUMLOCK_NODES="+strings.Join(addresses, ",")+"\n", "the comment must match the file")
 }
 
-// TestRedisConf starts real servers as compose does, and takes a lock on them.
+// TestRedisConf starts real servers as compose does, and acquires a lock on them.
 func TestRedisConf(t *testing.T) {
 	c, _ := readCompose(t)
 	var addresses []string
@@ -73,8 +73,8 @@ func TestRedisConf(t *testing.T) {
 	useLock(t, addresses, "")
 }
 
-// TestUnit starts real servers as the unit does, with the rights that docs/servers.md tells: a client
-// with those can take locks, and nobody else can do anything.
+// TestUnit starts real servers as the systemd unit does, with the rights that docs/servers.md lists. A client with
+// these rights can acquire locks. Other clients can do nothing.
 func TestUnit(t *testing.T) {
 	unit := strings.Join(read(t, "deploy/redis-locks.service").lines, "\n")
 	start := regexp.MustCompile(`(?m)^ExecStart=(.*)$`).FindStringSubmatch(unit)
@@ -95,11 +95,11 @@ func TestUnit(t *testing.T) {
 	}
 	useLock(t, addresses, "locker:secret@")
 	_, err = admin.Init(t.Context(), lockConfig(addresses, ""))
-	require.ErrorIs(t, err, admin.ErrUnanswered, "without a password nobody gets in")
+	require.ErrorIs(t, err, admin.ErrUnanswered, "a client without a password is refused")
 	require.ErrorContains(t, err, node.ErrAuth.Error())
 }
 
-// documentedUsers is the file of users that docs/security.md describes.
+// documentedUsers returns the file of users from docs/security.md.
 func documentedUsers(t *testing.T) string {
 	t.Helper()
 	_, rules, ok := strings.Cut(strings.Join(read(t, "docs/servers.md").lines, "\n"), "ACL SETUSER ")
@@ -108,8 +108,8 @@ func documentedUsers(t *testing.T) string {
 	return "user default off\nuser " + strings.Join(strings.Fields(rules), " ") + "\n"
 }
 
-// startAs starts a server with a command line, with paths of this test and a free port, and returns
-// its address.
+// startAs starts a server with the given command line, but with paths of this test and a free port. It returns the
+// server's address.
 func startAs(t *testing.T, line []string, paths map[string]string) string {
 	t.Helper()
 	port, err := redisproc.FreePort()
@@ -147,7 +147,7 @@ func lockConfig(addresses []string, user string) quorumlock.Config {
 	return cfg
 }
 
-// useLock opens the servers as soon as they answer, and takes a lock.
+// useLock opens the servers as soon as they answer, and acquires a lock.
 func useLock(t *testing.T, addresses []string, user string) {
 	t.Helper()
 	cfg := lockConfig(addresses, user)
@@ -161,7 +161,7 @@ func useLock(t *testing.T, addresses []string, user string) {
 	require.NoError(t, client.RedLock("job:nightly").Do(t.Context(), func(ctx context.Context) error { return ctx.Err() }))
 }
 
-// TestUnitVerifies has systemd read the unit, where there is systemd.
+// TestUnitVerifies lets systemd verify the unit, on systems that have it.
 func TestUnitVerifies(t *testing.T) {
 	unit := strings.Join(read(t, "deploy/redis-locks.service").lines, "\n")
 	for _, section := range []string{"[Unit]", "[Service]", "[Install]"} {
@@ -171,7 +171,7 @@ func TestUnitVerifies(t *testing.T) {
 	if err != nil {
 		return // not on this system; TestUnit has started what it starts
 	}
-	// The server may be installed elsewhere here: what is verified is the rest.
+	// The server may be installed elsewhere on this system. The rest of the unit is verified.
 	server, err := exec.LookPath("redis-server")
 	require.NoError(t, err, "make setup")
 	copied := filepath.Join(t.TempDir(), "redis-locks.service")

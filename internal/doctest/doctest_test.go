@@ -1,6 +1,5 @@
-// Package doctest checks what the documents of this module say: that their links lead somewhere, that
-// their Go compiles, that the handbook knows all errors and log lines, and that what they tell to
-// deploy can be started. It holds tests only.
+// Package doctest checks the documents of this module. Their links lead to existing targets, and their Go compiles.
+// The handbook lists all errors and log lines, and the deployments can be started. It holds tests only.
 package doctest
 
 import (
@@ -13,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// root is the directory of the module.
+// root is the root directory of the module.
 const root = "../.."
 
 // document is one Markdown file.
@@ -22,7 +21,7 @@ type document struct {
 	lines []string
 }
 
-// documents are all Markdown files that belong to the project.
+// documents returns all Markdown files of the project.
 func documents(t *testing.T) (docs []document) {
 	t.Helper()
 	err := filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
@@ -48,17 +47,17 @@ func read(t *testing.T, path string) document {
 	return document{path: path, lines: strings.Split(string(text), "\n")}
 }
 
-// block is a piece of code in a document.
+// block is a code block of a document.
 type block struct {
-	// language is what stands behind the fence; indented blocks have none.
+	// language follows the fence; indented blocks have none.
 	language string
 	indented bool
 	line     int // of its first line, from 1
 	text     string
 }
 
-// blocks are the pieces of code of a document, and prose is the rest, line by line, with empty
-// lines for those.
+// blocks returns the code blocks of a document, and its prose line by line. The prose has empty lines in place of
+// code.
 func (d document) blocks() (code []block, prose []string) {
 	prose = make([]string, len(d.lines))
 	var open *block
@@ -86,7 +85,7 @@ func (d document) blocks() (code []block, prose []string) {
 	return code, prose
 }
 
-// indented reports whether a line belongs to an indented block: not to the paragraph of a list.
+// indented reports whether a line belongs to an indented block, and not to a paragraph of a list.
 func (d document) indented(i int) bool {
 	if i >= len(d.lines) || !strings.HasPrefix(d.lines[i], "    ") {
 		return false

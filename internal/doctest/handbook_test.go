@@ -14,17 +14,16 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The packages whose errors and log lines users see, and how the handbook names their errors.
+// packages are the packages whose errors and log lines users see, and the prefix of their errors in the handbook.
 var packages = map[string]string{".": "", "node": "node.", "admin": "admin.", "fence": "fence.", "election": "election.", "quorum": ""}
 
-// finding is something that the handbook has to explain.
+// finding is an error or log line that the handbook must explain.
 type finding struct {
 	where string
 	what  string
 }
 
-// TestHandbook walks the sources for errors, by name or by what they say, and for log lines: the handbook
-// has to have each.
+// TestHandbook collects error names, error texts and log lines from the sources. The handbook must have each of them.
 func TestHandbook(t *testing.T) {
 	handbook := squeezed(strings.Join(read(t, "docs/handbook.md").lines, "\n"))
 	found := 0
@@ -39,7 +38,7 @@ func TestHandbook(t *testing.T) {
 	require.Greater(t, found, 80, "the walk has lost its way")
 }
 
-// squeezed has single spaces only, so that a line may be broken anywhere.
+// squeezed replaces white space by single spaces, because a line may be broken anywhere.
 func squeezed(text string) string { return strings.Join(strings.Fields(text), " ") }
 
 func findings(t *testing.T, dir, prefix string) (all []finding) {
@@ -62,7 +61,7 @@ func findings(t *testing.T, dir, prefix string) (all []finding) {
 	return all
 }
 
-// said is what a piece of source adds to what users can see.
+// said returns the names and texts that a piece of source shows to users.
 func said(n ast.Node, prefix string) (all []string) {
 	switch n := n.(type) {
 	case *ast.ValueSpec:
@@ -90,7 +89,7 @@ func said(n ast.Node, prefix string) (all []string) {
 	return all
 }
 
-// called is the name of the function or method, with its package for those of errors and fmt.
+// called returns the name of the function or method. Functions of errors and fmt keep their package.
 func called(call *ast.CallExpr) string {
 	selector, ok := call.Fun.(*ast.SelectorExpr)
 	if !ok {
@@ -102,7 +101,7 @@ func called(call *ast.CallExpr) string {
 	return selector.Sel.Name
 }
 
-// literal is the first argument, if it is written out, whole or in parts.
+// literal returns the first argument if it is a string literal, or joined from literals.
 func literal(call *ast.CallExpr) (string, bool) {
 	if len(call.Args) == 0 {
 		return "", false
@@ -127,11 +126,10 @@ func written(e ast.Expr) (string, bool) {
 	}
 }
 
-// separator is where the text of an error is not constant, or goes on about something else.
+// separator matches where an error text stops being constant, or begins another part.
 var separator = regexp.MustCompile(`%[-+#.0-9]*[a-z]|: |; |, |\(`)
 
-// essence is the first part of the text of an error that is long enough to be found; nothing if all are
-// short.
+// essence returns the first part of an error text that is long enough to be found; nothing if all parts are short.
 func essence(text string) []string {
 	for _, part := range separator.Split(text, -1) {
 		if part = strings.TrimSpace(part); len(part) > 8 && part != "quorumlock" {
@@ -141,7 +139,7 @@ func essence(text string) []string {
 	return nil
 }
 
-// TestSaid keeps the walk honest: what it must find, it finds.
+// TestSaid checks the collection itself: it finds each form.
 func TestSaid(t *testing.T) {
 	source := `package p
 var ErrGone = errors.New("p: it is gone for good")
@@ -150,7 +148,7 @@ type odd struct{}
 func f() {
 	l.client.warn("p: "+"look out", "node", 1)
 	_ = fmt.Errorf("p: node %s has moved away: %w", x, err)
-	_ = h.lost("nobody was there")
+	_ = h.lost("no answer came")
 	_ = strings.ToUpper("not a message")
 }`
 	file, err := parser.ParseFile(token.NewFileSet(), "p.go", source, 0)
@@ -162,5 +160,5 @@ func f() {
 		}
 		return true
 	})
-	require.Equal(t, []string{"`p.ErrGone`", "it is gone for good", "`p.OddError`", "p: look out", "has moved away", "nobody was there"}, all)
+	require.Equal(t, []string{"`p.ErrGone`", "it is gone for good", "`p.OddError`", "p: look out", "has moved away", "no answer came"}, all)
 }

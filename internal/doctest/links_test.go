@@ -15,7 +15,7 @@ var (
 	heading = regexp.MustCompile(`^#{1,6} +(.*)$`)
 )
 
-// TestLinks follows every link of every document to a file of this project, and to the heading in it.
+// TestLinks checks every link of every document to a file of this project, and to the heading in it.
 func TestLinks(t *testing.T) {
 	docs := documents(t)
 	anchors := map[string][]string{}
@@ -37,14 +37,14 @@ func TestLinks(t *testing.T) {
 				if _, err := os.Stat(filepath.Join(root, path)); err != nil {
 					t.Errorf("%s:%d: %s leads nowhere", d.path, i+1, m[1])
 				} else if anchor != "" && !slices.Contains(anchors[path], anchor) {
-					t.Errorf("%s:%d: %s has no heading %q; it has %q", d.path, i+1, path, anchor, anchors[path])
+					t.Errorf("%s:%d: %s has no heading %q", d.path, i+1, path, anchor)
 				}
 			}
 		}
 	}
 }
 
-// anchors are what links to headings end with.
+// anchors returns the anchors of a document's headings.
 func (d document) anchors() (all []string) {
 	_, prose := d.blocks()
 	for _, line := range prose {
@@ -55,7 +55,7 @@ func (d document) anchors() (all []string) {
 	return all
 }
 
-// anchorOf is how GitHub makes one of a heading.
+// anchorOf returns the anchor that GitHub makes of a heading.
 func anchorOf(text string) string {
 	return strings.Map(func(r rune) rune {
 		switch {

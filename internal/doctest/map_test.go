@@ -4,6 +4,7 @@ import (
 	"go/ast"
 	"go/parser"
 	"go/token"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
@@ -11,12 +12,11 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
 
-// The page that leads maintainers through the code names functions, types and mutexes. These
-// tests fail when code moves or is renamed, and the page does not follow.
+// The page that leads maintainers through the code names functions, types and mutexes. These tests fail when code
+// moves or is renamed, and the page does not follow.
 const architecture = "docs/architecture.md"
 
 // named is a link from a name in backticks to a Go file: [`Tally.Result`](../quorum/tally.go).
@@ -31,6 +31,9 @@ func TestLinkedNamesAreDeclared(t *testing.T) {
 			for _, m := range named.FindAllStringSubmatch(line, -1) {
 				found++
 				path := filepath.Join(filepath.Dir(d.path), m[2])
+				if _, err := os.Stat(filepath.Join(root, path)); err != nil {
+					continue // TestLinks reports that the file does not exist
+				}
 				if names := declared(t, path); !slices.Contains(names, m[1]) {
 					t.Errorf("%s:%d: %s does not declare %s", d.path, i+1, path, m[1])
 				}
@@ -45,35 +48,43 @@ func TestStepsHaveOneLink(t *testing.T) {
 	steps := stepsOf(t, "## Five operations, step by step")
 	require.Greater(t, len(steps), 50)
 	for _, step := range steps {
-		assert.Len(t, link.FindAllString(step, -1), 1, "a step must link to one place: %s", step)
+		if links := link.FindAllString(step, -1); len(links) != 1 {
+			t.Errorf("a step must link to one place, and not to %d: %s", len(links), strings.TrimSpace(step))
+		}
 	}
 }
 
-// TestEveryMutexHasItsPlace compares the mutexes of the library with the table of their order.
+// TestEveryMutexHasItsPlace compares the mutexes of the library with the table of the lock order.
 func TestEveryMutexHasItsPlace(t *testing.T) {
 	text := strings.Join(read(t, architecture).lines, "\n")
 	mutexes := 0
 	for _, path := range libraryFiles(t) {
 		for _, name := range mutexesOf(parse(t, path)) {
 			mutexes++
-			assert.Contains(t, text, "| [`"+name+"`](../"+path+") |", "the table of %s must say when %s may be locked", architecture, name)
+			if !strings.Contains(text, "| [`"+name+"`](../"+path+") |") {
+				t.Errorf("the table of %s must say when %s of %s may be locked", architecture, name, path)
+			}
 		}
 	}
 	require.Positive(t, mutexes)
-	require.Equal(t, mutexes, strings.Count(text, ".mu`]("), "%s lists a mutex that is gone", architecture)
+	if listed := strings.Count(text, ".mu`]("); listed > mutexes {
+		t.Errorf("%s lists %d mutexes, and the code has %d", architecture, listed, mutexes)
+	}
 }
 
-// TestEveryGoroutineHasItsOwner compares the places that start goroutines with the tables of them.
+// TestEveryGoroutineHasItsOwner compares the places that start goroutines with the tables of goroutines.
 func TestEveryGoroutineHasItsOwner(t *testing.T) {
 	section := sectionOf(t, "## Goroutines")
 	starts := 0
 	for _, path := range libraryFiles(t) {
 		if strings.HasPrefix(path, "clock/") {
-			continue // it makes the timers
+			continue // clock implements the timers
 		}
 		if startsGoroutine(parse(t, path)) {
 			starts++
-			assert.Contains(t, section, "](../"+path+")", "%s must name the goroutine or timer that %s starts, and its owner", architecture, path)
+			if !strings.Contains(section, "](../"+path+")") {
+				t.Errorf("%s must name the goroutine or timer that %s starts, and its owner", architecture, path)
+			}
 		}
 	}
 	require.Positive(t, starts)
@@ -104,8 +115,8 @@ func parse(t *testing.T, path string) *ast.File {
 	return file
 }
 
-// declared lists the names that a file declares: functions and values as f, methods, fields and
-// methods of interfaces as T.f.
+// declared lists the names that a file declares: functions and values as f, methods, fields and methods of interfaces
+// as T.f.
 func declared(t *testing.T, path string) (names []string) {
 	t.Helper()
 	for _, d := range parse(t, path).Decls {
@@ -121,7 +132,7 @@ func declared(t *testing.T, path string) (names []string) {
 	return names
 }
 
-// receiver is the type of a method and a dot, or nothing.
+// receiver returns the type of a method and a dot, or nothing for a function.
 func receiver(d *ast.FuncDecl) string {
 	if d.Recv == nil {
 		return ""
@@ -181,7 +192,7 @@ func mutexesOf(file *ast.File) (names []string) {
 		}
 		return true
 	})
-	// Those of clocks are leaves, and are described together.
+	// The mutexes of clocks are leaves, and are described together.
 	if file.Name.Name == "clock" {
 		return nil
 	}
@@ -204,7 +215,7 @@ func startsGoroutine(file *ast.File) (starts bool) {
 	return starts
 }
 
-// sectionOf is the text of the architecture under a heading, up to the next of its level.
+// sectionOf returns the text of the architecture under a heading, up to the next heading of its level.
 func sectionOf(t *testing.T, title string) string {
 	t.Helper()
 	text := "\n" + strings.Join(read(t, architecture).lines, "\n")
@@ -216,7 +227,7 @@ func sectionOf(t *testing.T, title string) string {
 
 var numbered = regexp.MustCompile(`^\d+\. `)
 
-// stepsOf are the numbered items of a section, each in one line.
+// stepsOf returns the numbered items of a section, each joined to one line.
 func stepsOf(t *testing.T, title string) (steps []string) {
 	t.Helper()
 	for line := range strings.Lines(sectionOf(t, title)) {

@@ -13,8 +13,8 @@ import (
 	"github.com/quorumlock/quorumlock/internal/redisproc"
 )
 
-// TestReadmeProgram does what the README tells newcomers to do: five fresh servers, the command init,
-// and the program as it stands there.
+// TestReadmeProgram follows the README as a new user does: five fresh servers, the command init, and the program
+// copied from the page.
 func TestReadmeProgram(t *testing.T) {
 	var addresses []string
 	for _, s := range redisproc.StartN(t, 5) {
@@ -43,7 +43,7 @@ func writeReport(context.Context) error { fmt.Println("the report is written"); 
 	require.Equal(t, "the report is written\n", run(t, nodes, program, report))
 }
 
-// run runs a program of Go, and returns what it says.
+// run runs a Go program, and returns its output.
 func run(t *testing.T, env string, args ...string) string {
 	t.Helper()
 	cmd := exec.Command("go", append([]string{"run"}, args...)...)
@@ -54,7 +54,7 @@ func run(t *testing.T, env string, args ...string) string {
 	return string(out)
 }
 
-// TestSacredCommands keeps the two commands with which everybody begins.
+// TestSacredCommands checks the two commands of the quick start, which must never change.
 func TestSacredCommands(t *testing.T) {
 	code, _ := read(t, "README.md").blocks()
 	var all []string
@@ -65,7 +65,7 @@ func TestSacredCommands(t *testing.T) {
 	require.Contains(t, all, "make test")
 }
 
-// TestMakeTargets requires that the Makefile has each target that a document names.
+// TestMakeTargets checks that the Makefile has each target that a document names.
 func TestMakeTargets(t *testing.T) {
 	makefile, err := os.ReadFile(filepath.Join(root, "Makefile"))
 	require.NoError(t, err)
@@ -77,10 +77,10 @@ func TestMakeTargets(t *testing.T) {
 			require.Regexp(t, "(?m)^"+match[1]+":", string(makefile), "%s names make %s", d.path, match[1])
 		}
 	}
-	require.Greater(t, found, 10, "the walk has lost its way")
+	require.Greater(t, found, 10, "the search finds too few names")
 }
 
-// TestIndex has every document in the index.
+// TestIndex checks that the index lists every document.
 func TestIndex(t *testing.T) {
 	index := strings.Join(read(t, "docs/README.md").lines, "\n")
 	for _, d := range documents(t) {

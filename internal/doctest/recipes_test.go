@@ -13,7 +13,7 @@ import (
 
 var update = flag.Bool("update", false, "write the code of examples into the documents")
 
-// TestRecipes compares the code in docs/recipes.md with the examples that are tested.
+// TestRecipes compares the code in docs/recipes.md with the tested examples.
 func TestRecipes(t *testing.T) {
 	path := filepath.Join(root, "docs/recipes.md")
 	text, err := os.ReadFile(path)

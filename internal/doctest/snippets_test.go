@@ -20,8 +20,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The packages that snippets may use without importing them, besides those that they import. A whole
-// file has to import what it uses.
+// imports are the packages that snippets may use without importing them. A whole file must import what it uses.
 var imports = []string{
 	"context", "database/sql", "encoding/json", "errors", "fmt", "log", "log/slog", "net/http", "os", "os/signal", "testing", "time",
 	"crypto/tls", "crypto/x509",
@@ -31,8 +30,8 @@ var imports = []string{
 
 const module = "github.com/quorumlock/quorumlock"
 
-// surroundings are what statements and declarations may take for granted, and functions what files may, too:
-// what the text around them says is there.
+// surroundings are the declarations that the text around a snippet implies. Statements and declarations may use all
+// of them, and files the functions.
 const (
 	surroundings = `package snippet
 
@@ -48,7 +47,7 @@ var (
 
 	tlsConfig *tls.Config
 
-	// mutex is one of redsync.
+	// mutex has the methods of a mutex of redsync.
 	mutex interface {
 		LockContext(context.Context) error
 		UnlockContext(context.Context) (bool, error)
@@ -66,11 +65,11 @@ func work(context.Context) error                     { return nil }
 `
 )
 
-// other modules have examples of their own, which are compiled there.
+// others matches packages of other modules, which compile their examples themselves.
 var others = regexp.MustCompile(`quorumlock/(faultinject|bench|otel)`)
 
-// TestSnippets type-checks all Go in all documents: in fenced blocks, as files, declarations or
-// statements. Only variables and imports that are not used are let pass.
+// TestSnippets type-checks all Go in all documents: in fenced blocks, as files, declarations or statements. It
+// ignores only unused variables and imports.
 func TestSnippets(t *testing.T) {
 	library := newLibrary(t)
 	checked := 0
@@ -91,7 +90,7 @@ func TestSnippets(t *testing.T) {
 	require.Greater(t, checked, 5, "the README alone has some")
 }
 
-// looksLikeGo finds Go that is not marked as such.
+// looksLikeGo finds Go code in a block without a language.
 func looksLikeGo(text string) bool {
 	for _, sign := range []string{":= ", "func(", "err != nil", "quorumlock.New", "node.New", "client."} {
 		if strings.Contains(text, sign) {
@@ -101,7 +100,7 @@ func looksLikeGo(text string) bool {
 	return false
 }
 
-// TestSnippetsCheck keeps the check honest.
+// TestSnippetsCheck tests the check itself.
 func TestSnippetsCheck(t *testing.T) {
 	library := newLibrary(t)
 	for text, ok := range map[string]bool{
@@ -130,7 +129,7 @@ type library struct {
 	importer types.Importer
 }
 
-// newLibrary has the go command compile them, or find that they are.
+// newLibrary compiles the packages with the go command.
 func newLibrary(t *testing.T) *library {
 	t.Helper()
 	cmd := exec.Command("go", append([]string{"list", "-export", "-deps", "-f", "{{.ImportPath}} {{.Export}}"}, imports...)...)
@@ -181,7 +180,7 @@ func (l *library) check(snippet string) error {
 	return errors.Join(problems...)
 }
 
-// parse takes a snippet for a file, for declarations, or for statements.
+// parse parses a snippet as a file, as declarations, or as statements.
 func (l *library) parse(snippet string) (file *ast.File, whole bool, err error) {
 	if file, err := parser.ParseFile(l.files, "snippet.go", snippet, 0); err == nil {
 		return file, true, nil
@@ -194,13 +193,13 @@ func (l *library) parse(snippet string) (file *ast.File, whole bool, err error) 
 	return file, false, err
 }
 
-// withoutGaps leaves out lines that stand for what is not shown.
+// withoutGaps removes lines that stand for omitted code.
 func withoutGaps(snippet string) string {
 	lines := strings.Split(snippet, "\n")
 	return strings.Join(slices.DeleteFunc(lines, func(line string) bool { return strings.TrimSpace(line) == "..." }), "\n")
 }
 
-// importing is a file of package snippet with the imports that it needs.
+// importing returns a file of package snippet with the imports that it needs.
 func (l *library) importing(text string) (*ast.File, error) {
 	file, err := parser.ParseFile(l.files, "", text, 0)
 	if err != nil {

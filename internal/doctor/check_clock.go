@@ -6,9 +6,9 @@ import (
 	"time"
 )
 
-// checkClocks compares the clocks of nodes with each other, and with that of this machine. Two that
-// are MaxClockSkew apart cannot both be within half of that of this machine's, so each is compared
-// with that alone.
+// checkClocks compares the nodes' clocks with each other, and with the clock of this machine. Two clocks that are
+// MaxClockSkew apart cannot both be within half of that of a third. So each is compared with this machine's clock
+// alone.
 func checkClocks(f *Facts) []Finding {
 	findings := f.notAsked()
 	var told []*Node
@@ -37,8 +37,8 @@ func checkClocks(f *Facts) []Finding {
 	return findings
 }
 
-// severityOf is how bad an offset is. A node refuses clients that are ahead of it by more than
-// MaxClockSkew, or behind by MaxTTL. Half of the former is near enough to look.
+// severityOf rates an offset. A node refuses clients that are ahead of it by more than MaxClockSkew, or behind by
+// more than MaxTTL. Half of MaxClockSkew is close enough for a warning.
 func (f *Facts) severityOf(o Offset) Severity {
 	switch {
 	case o.Ahead < 0 && o.Least() > f.Limits.MaxClockSkew, o.Ahead > 0 && o.Least() > f.Limits.MaxTTL:
@@ -50,11 +50,11 @@ func (f *Facts) severityOf(o Offset) Severity {
 	}
 }
 
-// clockWhy is why clocks matter at all.
+// clockWhy explains why clocks matter.
 const clockWhy = "Fencing tokens are made of time, and what nodes remember ends by it. A node refuses programs whose clock is ahead of its own by more " +
 	"than MaxClockSkew, or behind by MaxTTL."
 
-// clockOf judges the clock of one node.
+// clockOf checks the clock of one node.
 func (f *Facts) clockOf(n *Node) *Finding {
 	o := n.Clock.Value
 	severity := f.severityOf(o)
@@ -69,7 +69,7 @@ func (f *Facts) clockOf(n *Node) *Finding {
 	}
 }
 
-// ownClock is a finding if all nodes agree, and this machine does not.
+// ownClock returns a finding if all nodes agree with each other, but not with this machine.
 func (f *Facts) ownClock(told []*Node) *Finding {
 	if len(told) < 2 || spread(told) > f.Limits.MaxClockSkew/2 {
 		return nil
@@ -91,7 +91,7 @@ func (f *Facts) ownClock(told []*Node) *Finding {
 	}
 }
 
-// spread is how far the clocks of nodes are apart for certain.
+// spread is the smallest possible distance between the nodes' clocks.
 func spread(nodes []*Node) time.Duration {
 	var least, most []time.Duration
 	for _, n := range nodes {
@@ -101,7 +101,7 @@ func spread(nodes []*Node) time.Duration {
 	return max(0, slices.Max(least)-slices.Min(most))
 }
 
-// String tells direction, distance and error.
+// String formats direction, distance and error.
 func (o Offset) String() string {
 	direction := "ahead of"
 	if o.Ahead < 0 {
@@ -110,7 +110,7 @@ func (o Offset) String() string {
 	return fmt.Sprintf("%v (±%v) %s", rounded(o.Ahead.Abs()), rounded(o.Error), direction)
 }
 
-// checkTrips compares round trips with how long programs wait.
+// checkTrips compares round trips with the programs' timeout.
 func checkTrips(f *Facts, n *Node) []Finding {
 	usual, slowest, ok := n.RoundTrips()
 	if !ok {
@@ -118,7 +118,7 @@ func checkTrips(f *Facts, n *Node) []Finding {
 	}
 	finding := Finding{
 		Found: fmt.Sprintf("an answer takes %v, and %v at worst of %d; programs wait for %v", rounded(usual), rounded(slowest), len(n.Trips), f.Timeout),
-		Why:   "An answer that comes too late does not count, and what it may have done is undone.",
+		Why:   "An answer that comes too late does not count, and its effects are undone.",
 		Do: fmt.Sprintf("Find out what is slow: the network, a busy server, swapping, or forks. If it is meant, raise NodeTimeoutMax "+
 			"(--node-timeout) to %v, in all programs, with TTLs of three times that at least.", roundUp(4*slowest)),
 		Commands: []string{"SLOWLOG GET 10", "LATENCY LATEST"},
@@ -134,7 +134,7 @@ func checkTrips(f *Facts, n *Node) []Finding {
 	return []Finding{finding}
 }
 
-// rounded is a time as one reads it: with three digits or so.
+// rounded rounds a time to about three digits.
 func rounded(d time.Duration) time.Duration {
 	switch {
 	case d >= time.Second:

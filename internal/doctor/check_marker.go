@@ -14,7 +14,7 @@ func checkMarkers(f *Facts) []Finding {
 	for i := range f.Nodes {
 		n := &f.Nodes[i]
 		switch m := n.Marker; {
-		case n.Unreached != nil || isReplica(n): // what it has is its master's
+		case n.Unreached != nil || isReplica(n): // its data is its master's
 		case !m.Known() && strings.HasPrefix(m.Err.Error(), "WRONGTYPE"):
 			findings = append(findings, strangeMarker.on(n))
 		case !m.Known():
@@ -40,15 +40,15 @@ func isUnmarked(n *Node) bool {
 
 func isMarked(n *Node) bool { return n.Unreached == nil && n.Marker.Known() && n.Marker.Value != nil }
 
-// strangeMarker is about a key of another type at the marker's name.
+// strangeMarker is the finding for a key of another type at the marker's name.
 var strangeMarker = Finding{
 	Severity: Error, Found: "the key " + markerKey + " is not what the library keeps there",
-	Why:      "Somebody else wrote it, and the node can give no locks.",
+	Why:      "Another program wrote it, and the node can give no locks.",
 	Do:       "Find out who writes to keys that begin with quorumlock:, and delete it. The node recovers then, and opens by itself.",
 	Commands: []string{"DEL " + markerKey},
 }
 
-// recoveryOf is how long a node recovers that has a marker of an earlier life.
+// recoveryOf is the length of a recovery on a node whose marker is of an earlier server process.
 func (f *Facts) recoveryOf(m *Marker) time.Duration { return max(m.Limits.Recovery(), m.Left) }
 
 func restarted(length time.Duration) Finding {
@@ -67,7 +67,7 @@ func recovering(left time.Duration) Finding {
 	}
 }
 
-// unmarked is about nodes without a marker: new ones, if all are like that.
+// unmarked is the finding for nodes without a marker: new ones, if all are like that.
 func (f *Facts) unmarked(names []string) Finding {
 	finding := Finding{
 		Severity: Warning, Nodes: names,
@@ -93,7 +93,7 @@ func checkLimits(f *Facts) []Finding {
 	for i := range f.Nodes {
 		n := &f.Nodes[i]
 		switch m := n.Marker; {
-		case n.Unreached != nil || isReplica(n) || isUnmarked(n): // a new one takes those of who comes first
+		case n.Unreached != nil || isReplica(n) || isUnmarked(n): // a new one takes the limits of its first client
 		case !m.Known():
 			findings = append(findings, unknown(m.Err, "the limits of the node").on(n))
 		case m.Value.Limits != f.Limits:

@@ -6,11 +6,11 @@ import (
 	"time"
 )
 
-// goodReplicas is in INFO only where min-replicas-to-write is set.
+// goodReplicas is a field of INFO that exists only if min-replicas-to-write is set.
 const goodReplicas = "min_slaves_good_slaves"
 
-// checkReplication looks for masters that would go on confirming when they are cut off, while one
-// of their replicas is promoted.
+// checkReplication looks for masters that would continue to confirm writes when they are cut off, while one of their
+// replicas is promoted.
 var checkReplication = byInfo(func(f *Facts, n *Node, info Info) []Finding {
 	_, guarded := info[goodReplicas]
 	switch {
@@ -25,7 +25,7 @@ var checkReplication = byInfo(func(f *Facts, n *Node, info Info) []Finding {
 	}
 })
 
-// danger is how bad it is that two masters may serve: with a Sentinel, something promotes replicas.
+// danger rates the risk of two masters. A Sentinel promotes replicas, so it raises the risk.
 func (n *Node) danger() Severity {
 	if n.Sentinel {
 		return Error
@@ -43,7 +43,7 @@ func (f *Facts) unguarded(n *Node) Finding {
 	}
 }
 
-// checkGuarded judges a master that stops without replicas.
+// checkGuarded checks a master that refuses writes without replicas.
 func (f *Facts) checkGuarded(n *Node, info Info) (findings []Finding) {
 	findings = append(findings, n.checkGoodReplicas(info)...)
 	lag := n.Settings["min-replicas-max-lag"]
@@ -85,13 +85,13 @@ func (n *Node) checkGoodReplicas(info Info) []Finding {
 	}
 }
 
-// The lag to recommend, and the MaxClockSkew that it demands.
+// The lag to recommend, and the MaxClockSkew that it requires.
 const (
 	shortLag = 1
 	leastFor = (shortLag + 1) * time.Second
 )
 
-// tooLate is about a master that stops later than its successor begins.
+// tooLate is the finding for a master that stops later than its successor begins.
 func (f *Facts) tooLate(n *Node, lag int) Finding {
 	finding := Finding{
 		Severity: n.danger(), Found: fmt.Sprintf("min-replicas-max-lag is %d s, and MaxClockSkew is %v", lag, f.Limits.MaxClockSkew),

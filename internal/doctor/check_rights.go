@@ -8,19 +8,19 @@ import (
 	"github.com/quorumlock/quorumlock/internal/rights"
 )
 
-// consequences are what does not work without the rights of a group, and how bad that is.
+// consequences are the effects of the missing rights of a group, and their severity.
 var consequences = []struct {
 	purpose  string
 	severity Severity
 	why      string
 }{
 	{rights.ForLocks, Error, "Without them the node gives no locks to this user."},
-	{rights.ForWaiting, Warning, "Who has to wait for a lock, or reads one that is shared, gets an error from this node. All else works."},
-	{rights.ForOrder, Warning, "After a connection broke, what was still under way on it cannot be stopped: a lock may be left behind for a TTL."},
+	{rights.ForWaiting, Warning, "A client that waits for a lock, or reads a shared one, gets an error from this node. All else works."},
+	{rights.ForOrder, Warning, "After a connection broke, commands in flight on it cannot be stopped: a lock may be left behind for a TTL."},
 	{rights.ForLatches, Note, "Latches need them; all else works."},
 }
 
-// checkRights says which rights are missing, and what permits them.
+// checkRights reports missing rights, and the rules that grant them.
 func checkRights(f *Facts, n *Node) (findings []Finding) {
 	for _, c := range consequences {
 		missing := slices.DeleteFunc(n.rules(c.purpose, Missing), func(rule string) bool { return rule == "+eval" }) // checkLua says it
@@ -37,7 +37,7 @@ func checkRights(f *Facts, n *Node) (findings []Finding) {
 	return append(findings, n.untried(f.Names)...)
 }
 
-// rules are those of one purpose for which something was found, each once.
+// rules returns the rules of one purpose with the given verdict, each once.
 func (n *Node) rules(purpose string, v Verdict) (rules []string) {
 	for _, t := range n.Trials {
 		if t.For == purpose && t.Verdict == v && !slices.Contains(rules, t.Rule) {
@@ -47,7 +47,8 @@ func (n *Node) rules(purpose string, v Verdict) (rules []string) {
 	return rules
 }
 
-// denied says how to permit what is denied. SAVE is for users in an ACL file, REWRITE for those in
+// denied explains how to grant missing rights. ACL SAVE is for users in an ACL file, CONFIG REWRITE for users in the
+// configuration.
 // the configuration.
 func (n *Node) denied(purpose string, severity Severity, why string, rules []string) Finding {
 	return Finding{
@@ -57,7 +58,7 @@ func (n *Node) denied(purpose string, severity Severity, why string, rules []str
 	}
 }
 
-// untried says what nobody knows: rights that could not be tried, and names that were not given.
+// untried reports rights that could not be tested, and names that were not given.
 func (n *Node) untried(names []string) (findings []Finding) {
 	var rules []string
 	var err error
@@ -75,7 +76,7 @@ func (n *Node) untried(names []string) (findings []Finding) {
 	return findings
 }
 
-// commands are rules as the commands that they permit.
+// commands formats rules as the commands that they permit.
 func commands(rules []string) string {
 	names := make([]string, len(rules))
 	for i, r := range rules {

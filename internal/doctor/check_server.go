@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// The oldest version that has what the scripts use.
+// The oldest version that supports all commands in the scripts.
 const oldestMajor, oldestMinor = 6, 2
 
 var checkVersion = byInfo(func(_ *Facts, _ *Node, info Info) []Finding {
@@ -49,14 +49,14 @@ var checkRole = byInfo(func(_ *Facts, n *Node, info Info) []Finding {
 	master := info["master_host"] + ":" + info["master_port"]
 	return []Finding{{
 		Severity: Error, Found: "the server is a replica of " + master,
-		Why: "What a replica holds is its master's: it gives no locks, and two votes for one memory are one.",
+		Why: "A replica has a copy of its master's data: it gives no locks, and its vote would not be independent.",
 		Do:  "List " + master + " instead, unless it is a node already; or make the server independent, if it is to be a node of its own.",
-		// It then has another identity, and recovers first.
+		// The server then has another identity, and recovers first.
 		Commands: []string{"REPLICAOF NO ONE"},
 	}}
 })
 
-// checkUsable passes on what the library itself says, where no other check explains it.
+// checkUsable reports the library's own reason to refuse a server, if no other check explains it.
 func checkUsable(_ *Facts, n *Node) []Finding {
 	explained := isReplica(n) || evicts(n.Info.Value)
 	if n.Refused == nil || explained {
@@ -87,7 +87,7 @@ var checkEviction = byInfo(func(_ *Facts, _ *Node, info Info) []Finding {
 	case evicts(info):
 		return []Finding{{
 			Severity: Error, Found: "maxmemory-policy is " + info["maxmemory_policy"],
-			Why: "A lock that is evicted is a loss of memory that nobody notices: two could have it. So the library refuses the server.",
+			Why: "A lock that is evicted is an unnoticed loss of memory: two clients could hold it. So the library refuses the server.",
 			Do: "Set it to noeviction, in the configuration file too (CONFIG REWRITE does that, where there is one). " +
 				"A server that is shared with a cache needs an instance of its own for locks.",
 			Commands: []string{"CONFIG SET maxmemory-policy noeviction", "CONFIG REWRITE"},
@@ -95,7 +95,7 @@ var checkEviction = byInfo(func(_ *Facts, _ *Node, info Info) []Finding {
 	case info.number("evicted_keys") > 0:
 		return []Finding{{
 			Severity: Warning, Found: fmt.Sprintf("%d keys were evicted since the server started", info.number("evicted_keys")),
-			Why: "Locks may have been among them, and nobody noticed. The policy is right by now.",
+			Why: "Locks may have been among them, unnoticed. The policy is right by now.",
 			Do:  "Nothing, if that is longer ago than the MaxTTL. CONFIG RESETSTAT sets the count back.",
 		}}
 	default:
@@ -103,7 +103,7 @@ var checkEviction = byInfo(func(_ *Facts, _ *Node, info Info) []Finding {
 	}
 })
 
-// scarce is the share of memory, in percent, from which on it is time to look.
+// scarce is the used share of memory, in percent, from which on to warn.
 const scarce = 90
 
 var checkMemory = byInfo(func(_ *Facts, _ *Node, info Info) []Finding {
@@ -123,8 +123,8 @@ var checkMemory = byInfo(func(_ *Facts, _ *Node, info Info) []Finding {
 	return []Finding{f}
 })
 
-// checkPersistence is no demand for a disk: exclusion does not rest on it. But a server that cannot
-// write to the disk that it has takes no writes at all.
+// checkPersistence does not require a disk: exclusion does not depend on it. But a server that fails to write to its
+// disk accepts no writes at all.
 var checkPersistence = byInfo(func(_ *Facts, n *Node, info Info) []Finding {
 	switch {
 	case info["aof_last_write_status"] == "err":
@@ -148,7 +148,7 @@ var checkPersistence = byInfo(func(_ *Facts, n *Node, info Info) []Finding {
 	}
 })
 
-// checkSnapshot judges a server whose last snapshot failed.
+// checkSnapshot checks a server whose last snapshot failed.
 func checkSnapshot(n *Node) Finding {
 	f := Finding{
 		Severity: Warning, Found: "the last snapshot failed",

@@ -10,10 +10,10 @@ import (
 	"github.com/quorumlock/quorumlock/node"
 )
 
-// need is how many nodes a majority is.
+// need is the number of nodes in a majority.
 func (f *Facts) need() int { return len(f.Nodes)/2 + 1 }
 
-// names are the nodes of which something is true.
+// names returns the names of the nodes for which is returns true.
 func (f *Facts) names(is func(*Node) bool) (names []string) {
 	for i := range f.Nodes {
 		if is(&f.Nodes[i]) {
@@ -27,7 +27,7 @@ func isDown(n *Node) bool { return n.Unreached != nil }
 
 func isReplica(n *Node) bool { return n.Role() == "replica" }
 
-// notAsked is what a check of the whole set says of the nodes that did not answer.
+// notAsked is the finding of a check of the whole set for nodes that did not answer.
 func (f *Facts) notAsked() []Finding {
 	if down := f.names(isDown); len(down) > 0 {
 		return []Finding{{Severity: Unknown, Nodes: down, Found: unreached}}
@@ -46,7 +46,7 @@ func checkCount(f *Facts) []Finding {
 	case n == 1:
 		return []Finding{{
 			Severity: Note, Found: "there is one node",
-			Why: "While it is down, or recovers, nobody gets a lock.", Do: "Use three or five, if that matters.",
+			Why: "While it is down, or recovers, no client gets a lock.", Do: "Use three or five, if that matters.",
 		}}
 	default:
 		return nil
@@ -62,14 +62,14 @@ func checkReachable(f *Facts) (findings []Finding) {
 	if up := len(f.Nodes) - len(findings); up < f.need() {
 		findings = append(findings, Finding{
 			Severity: Error, Nodes: f.names(isDown), Found: fmt.Sprintf("%d of %d nodes answer, and %d are needed", up, len(f.Nodes), f.need()),
-			Why: "Without a majority nobody gets a lock, and leases end.",
+			Why: "Without a majority no client gets a lock, and leases end.",
 			Do:  "Bring back the nodes named here, or correct their addresses.",
 		})
 	}
 	return findings
 }
 
-// unreachable says what to do about a node that does not answer, by why it does not.
+// unreachable returns the finding for a node that does not answer, with advice that depends on the error.
 func unreachable(err error) Finding {
 	f := Finding{
 		Severity: Error, Found: err.Error(),
@@ -129,10 +129,10 @@ func checkIdentity(f *Facts) []Finding {
 	return findings
 }
 
-// compared are the fields of INFO that are the same on servers that were set up alike.
+// compared are fields of INFO that are equal on servers with the same setup.
 var compared = []struct {
 	field, name string
-	// words are for values that are numbers and mean something else.
+	// words translates values that are codes.
 	words map[string]string
 }{
 	{"redis_version", "the version", nil},

@@ -1,14 +1,14 @@
 package doctor
 
-// check judges one thing. It returns what is worth a word, and nothing where all is well.
+// check checks one aspect. It returns its findings, or none if all is well.
 type check struct {
 	id string
-	// about says what is well then.
+	// about describes the aspect if all is well.
 	about string
 	judge func(*Facts) []Finding
 }
 
-// checks are all of them, in the order in which one would look.
+// checks are all checks, in the order of the report.
 var checks = []check{
 	{"count", "an odd number of nodes", checkCount},
 	{"reachable", "all nodes answer", checkReachable},
@@ -30,7 +30,7 @@ var checks = []check{
 	{"alike", "servers are set up alike", checkAlike},
 }
 
-// Report judges the facts.
+// Report runs all checks on the facts.
 func (f *Facts) Report() *Report {
 	r := &Report{}
 	for _, c := range checks {
@@ -44,10 +44,10 @@ func (f *Facts) Report() *Report {
 	return r
 }
 
-// unreached is what is to be said of a node that did not answer, in all checks but one.
+// unreached is the finding about an unreachable node in all checks but one.
 const unreached = "the node could not be asked"
 
-// each makes a check of one that judges a node by itself.
+// each turns a check of a single node into a check of the set.
 func each(judge func(*Facts, *Node) []Finding) func(*Facts) []Finding {
 	return func(f *Facts) (findings []Finding) {
 		for i := range f.Nodes {
@@ -64,7 +64,7 @@ func each(judge func(*Facts, *Node) []Finding) func(*Facts) []Finding {
 	}
 }
 
-// byInfo makes a check of one that needs what INFO says.
+// byInfo turns a check that needs INFO into a check of the set.
 func byInfo(judge func(*Facts, *Node, Info) []Finding) func(*Facts, *Node) []Finding {
 	return func(f *Facts, n *Node) []Finding {
 		if !n.Info.Known() {

@@ -16,7 +16,7 @@ import (
 
 var limits = node.Limits{MaxTTL: 10 * time.Second, MaxClockSkew: time.Second}
 
-// healthy are facts of three nodes of which there is nothing to say.
+// healthy returns facts of three nodes without findings.
 func healthy() *Facts {
 	f := &Facts{Limits: limits, Timeout: 500 * time.Millisecond, Names: []string{"a"}}
 	for i := range 3 {
@@ -39,14 +39,14 @@ func healthy() *Facts {
 	return f
 }
 
-// with is healthy but for the first of three nodes.
+// with returns healthy facts with a change to the first of three nodes.
 func with(change func(f *Facts, n *Node, info Info)) *Facts {
 	f := healthy()
 	change(f, &f.Nodes[0], f.Nodes[0].Info.Value)
 	return f
 }
 
-// found is what a report says, but for what is well: "check severity nodes".
+// found returns a report's findings as "check severity nodes", without those that are OK.
 func found(r *Report) (all []string) {
 	for _, c := range r.Checks {
 		for _, f := range c.Findings {
@@ -65,7 +65,7 @@ func TestNothingIsFoundOfHealthyNodes(t *testing.T) {
 
 var errDenied = errors.New("NOPERM")
 
-// Each rule, with the facts on either side of where it begins to hold.
+// TestChecks tests each rule with facts on both sides of its threshold.
 func TestChecks(t *testing.T) {
 	silent := fmt.Errorf("%w: i/o timeout", node.ErrTimeout)
 	for name, c := range map[string]struct {
@@ -98,7 +98,7 @@ func TestChecks(t *testing.T) {
 			info["rdb_last_bgsave_status"] = "err"
 			n.Settings["stop-writes-on-bgsave-error"] = Fact[string]{Value: "no"}
 		}, []string{"persistence warning n0"}},
-		"no snapshot, and nobody tells": {func(_ *Facts, n *Node, info Info) {
+		"no snapshot, and no INFO field": {func(_ *Facts, n *Node, info Info) {
 			info["rdb_last_bgsave_status"] = "err"
 			n.Settings["stop-writes-on-bgsave-error"] = Fact[string]{Err: errDenied}
 		}, []string{"persistence warning n0"}},
@@ -129,7 +129,7 @@ func TestChecks(t *testing.T) {
 			guarded("2", "1", time.Second)(f, n, info)
 			n.Sentinel = true
 		}, []string{"replication error n0"}},
-		"a guard of which nobody tells": {func(f *Facts, n *Node, info Info) {
+		"a guard without its INFO field": {func(f *Facts, n *Node, info Info) {
 			guarded("2", "1", time.Second)(f, n, info)
 			n.Settings = map[string]Fact[string]{"min-replicas-to-write": {Err: errDenied}, "min-replicas-max-lag": {Err: errDenied}}
 		}, []string{"replication unknown n0"}},
@@ -142,7 +142,7 @@ func TestChecks(t *testing.T) {
 		"a clock that is ahead":            {ahead(10*time.Second, 0), []string{"clock warning n0"}},
 		"a clock that is ahead too far":    {ahead(10*time.Second+1, 0), []string{"clock error n0"}},
 		"a clock that is hard to see":      {ahead(0, 501*time.Millisecond), []string{"clock unknown n0"}},
-		"a clock that nobody tells":        {func(_ *Facts, n *Node, _ Info) { n.Clock.Err = errDenied }, []string{"clock unknown n0"}},
+		"an unreadable clock":              {func(_ *Facts, n *Node, _ Info) { n.Clock.Err = errDenied }, []string{"clock unknown n0"}},
 		"a clock of one's own":             {all(-2 * time.Second), []string{"clock error"}},
 		"a clock of one's own, not as far": {all(800 * time.Millisecond), []string{"clock warning"}},
 		"clocks that are apart": {func(f *Facts, _ *Node, _ Info) {
@@ -226,7 +226,7 @@ func trial(rule, purpose string, v Verdict) func(*Facts, *Node, Info) {
 	}
 }
 
-// What is not known of a node is never counted as well, whatever the check.
+// TestUnknownIsNotOK: an unknown fact is never reported as well, whatever the check.
 func TestUnknownIsNotOK(t *testing.T) {
 	aboutTheList := map[string]bool{"count": true}
 	unknown := healthy()
@@ -252,7 +252,7 @@ func TestUnknownIsNotOK(t *testing.T) {
 	}
 }
 
-// One finding for all nodes that have it, and the worst of a check first.
+// TestMerged: one finding covers all nodes that have it, and the worst finding of a check comes first.
 func TestMerged(t *testing.T) {
 	f := healthy()
 	for i := range f.Nodes {
@@ -263,7 +263,7 @@ func TestMerged(t *testing.T) {
 	assert.Equal(t, []string{"eviction error n1 n2", "eviction warning n0"}, found(f.Report()))
 }
 
-// A remedy that names the rights that are missing is one line for all of them.
+// TestACLLine: the remedy for missing rights is one line for all of them.
 func TestACLLine(t *testing.T) {
 	f := healthy()
 	for _, rule := range []string{"+hset", "~quorumlock:*", "+hset"} {
@@ -311,7 +311,7 @@ func TestBest(t *testing.T) {
 	assert.Zero(t, Offset{Ahead: -1, Error: 2}.Least())
 }
 
-// What servers say of themselves.
+// TestInfo reads the fields that servers report about themselves.
 func TestInfo(t *testing.T) {
 	redis := parseInfo("# Server\r\nredis_version:7.0.15\r\nredis_mode:standalone\r\n\r\n# Replication\r\nrole:master\r\nslave0:ip=a,port=1\r\nmaxmemory:12\r\nx:y:z\r\n")
 	assert.Equal(t, "redis 7.0.15", redis.version())
@@ -328,8 +328,7 @@ func TestInfo(t *testing.T) {
 	assert.Empty(t, Info(nil).role())
 }
 
-// Both halves of the offset's meaning: wherever within the round trip the clock was read, the truth
-// is within the error.
+// TestOffsetHoldsTheTruth: wherever within the round trip the clock was read, the true offset is within the error.
 func TestOffsetHoldsTheTruth(t *testing.T) {
 	at := time.Unix(1000, 0)
 	const trip, truth = 100 * time.Millisecond, -3 * time.Second

@@ -1,8 +1,8 @@
-// Package doctor looks at a set of nodes, and says what is wrong with it and what to do.
+// Package doctor examines a set of nodes, and reports problems and remedies.
 //
-// It has two halves. The one asks: [Examine] collects [Facts] of all nodes, and changes nothing on
-// them. The other judges: [Facts.Report] is a pure function, a table of small checks that turn facts
-// into findings. A fact that could not be learnt makes a finding of its own, and never an OK.
+// It has two halves. [Examine] collects [Facts] of all nodes, and changes nothing on them. [Facts.Report] is a pure
+// function: a table of small checks turns facts into findings. An unknown fact makes a finding of its own, and never
+// an OK.
 package doctor
 
 import (
@@ -16,26 +16,26 @@ import (
 	"github.com/quorumlock/quorumlock/node"
 )
 
-// Config says what to look at, and what the programs that use it are configured with.
+// Config says what to examine, and how the programs that use the nodes are configured.
 type Config struct {
-	// Nodes are the options with which the programs connect to each node.
+	// Nodes are the options of the programs' connections to the nodes.
 	Nodes []rueidis.ClientOption
-	// AllowEven is as the programs have it.
+	// AllowEven is the programs' setting.
 	AllowEven bool
-	// Limits are those of the programs.
+	// Limits are the programs' limits.
 	Limits node.Limits
-	// Timeout is how long the programs wait for one node at most (NodeTimeoutMax).
+	// Timeout is the longest time that the programs wait for one node (NodeTimeoutMax).
 	Timeout time.Duration
 	// Names are names of locks, for which the user's rights are checked.
 	Names []string
-	// Patience is how long one answer is waited for here.
+	// Patience is the timeout of one answer here.
 	Patience time.Duration
-	// Clock is the source of time; nil for that of the system.
+	// Clock is the source of time; nil for the system's clock.
 	Clock clock.Clock
 }
 
-// Examine asks all nodes at once for what there is to know of them. What they do not answer, and why,
-// is part of the facts; so there is no error. It writes nothing: neither a key nor a setting.
+// Examine asks all nodes at once for all facts. If a node does not answer, the facts say why, so there is no error.
+// Examine writes nothing: neither a key nor a setting.
 func Examine(ctx context.Context, cfg Config) *Facts {
 	if cfg.Clock == nil {
 		cfg.Clock = clock.System()

@@ -19,14 +19,14 @@ import (
 type examiner struct {
 	*Node
 	client rueidis.Client
-	// node is the same server, as the library sees it.
+	// node is the library's client of the same server.
 	node  *node.Redis
 	clock clock.Clock
-	// lost is why the server is asked no more.
+	// lost is why the server is no longer asked.
 	lost error
 }
 
-// examine learns what there is to know of one node.
+// examine collects the facts about one node.
 func examine(ctx context.Context, opt rueidis.ClientOption, cfg *Config) Node {
 	opt.Dialer.Timeout = cmp.Or(opt.Dialer.Timeout, cfg.Patience)
 	opt.ConnWriteTimeout = cmp.Or(opt.ConnWriteTimeout, cfg.Patience)
@@ -38,9 +38,9 @@ func examine(ctx context.Context, opt rueidis.ClientOption, cfg *Config) Node {
 	}
 	defer func() { _ = lib.Close() }() //nolint:contextcheck // it is bounded by the timeouts
 	n.Name = lib.Name()
-	// The library goes first: it finds out what is no Redis server at all.
+	// The library goes first: it recognises an address that is no Redis server.
 	switch err := reasonOf(lib.Probe(ctx)); {
-	case isDenied(err): // which is for checkRights
+	case isDenied(err): // checkRights reports it
 	case isUnreached(err):
 		n.Unreached = err
 		return n
@@ -69,10 +69,10 @@ func examine(ctx context.Context, opt rueidis.ClientOption, cfg *Config) Node {
 	return n
 }
 
-// errSentinel is for an address that leads to a Sentinel, and not to what that watches.
+// errSentinel is for the address of a Sentinel, instead of a server that it watches.
 var errSentinel = errors.New("this is a Sentinel, and no node")
 
-// reasonOf is a node's error without the node's name, which stands beside it.
+// reasonOf returns a node's error without the node's name, which the report prints beside it.
 func reasonOf(err error) error {
 	e, ok := errors.AsType[*node.Error](err)
 	switch {
@@ -85,7 +85,7 @@ func reasonOf(err error) error {
 	}
 }
 
-// isUnreached reports whether there is nobody to ask.
+// isUnreached reports whether the node cannot be asked at all.
 func isUnreached(err error) bool {
 	for _, reason := range []error{node.ErrTimeout, node.ErrUnreachable, node.ErrAuth, node.ErrProtocol, node.ErrCanceled} {
 		if errors.Is(err, reason) {
@@ -98,7 +98,7 @@ func isUnreached(err error) bool {
 // isDenied reports whether the server knows the user, and denies a command.
 func isDenied(err error) bool { return err != nil && strings.Contains(err.Error(), "NOPERM") }
 
-// connect makes a connection that repeats nothing, and is not made again when it broke.
+// connect makes a connection that retries nothing, and does not reconnect.
 func connect(opt rueidis.ClientOption) (rueidis.Client, error) {
 	opt.ForceSingleClient = opt.Sentinel.MasterSet == ""
 	opt.DisableRetry, opt.DisableCache = true, true
@@ -111,8 +111,7 @@ func connect(opt rueidis.ClientOption) (rueidis.Client, error) {
 	return client, err
 }
 
-// ask runs one command. A server that once did not answer is not asked again: each question would
-// take as long as that one.
+// ask runs one command. A server that failed to answer is not asked again: each command would wait for the timeout.
 func (e *examiner) ask(ctx context.Context, args ...string) (rueidis.RedisMessage, error) {
 	if e.lost != nil {
 		return rueidis.RedisMessage{}, e.lost
@@ -124,13 +123,13 @@ func (e *examiner) ask(ctx context.Context, args ...string) (rueidis.RedisMessag
 	return answer, err
 }
 
-// run is ask for those who want to know only whether it works.
+// run is ask without the answer.
 func (e *examiner) run(ctx context.Context, args ...string) error {
 	_, err := e.ask(ctx, args...)
 	return err
 }
 
-// settings are those that INFO does not tell.
+// settings are the settings that INFO does not include.
 var settings = []string{"min-replicas-to-write", "min-replicas-max-lag", "stop-writes-on-bgsave-error"}
 
 func (e *examiner) askServer(ctx context.Context) {
@@ -149,7 +148,7 @@ func (e *examiner) askServer(ctx context.Context) {
 	}
 }
 
-// markerKey is where the library keeps a node's marker, as its scripts have it.
+// markerKey is the key of a node's marker, as in the library's scripts.
 const markerKey = "quorumlock:node"
 
 func (e *examiner) askMarker(ctx context.Context) {
@@ -167,7 +166,7 @@ func (e *examiner) askMarker(ctx context.Context) {
 	e.Marker.Value = parseMarker(texts, now)
 }
 
-// parseMarker reads the marker's fields; nil if one is not there, as the scripts have it.
+// parseMarker parses the marker's fields. It returns nil if one is missing, as the scripts do.
 func parseMarker(fields []string, now time.Time) *Marker {
 	var numbers [3]int64
 	for i, text := range fields[1:] {
@@ -190,7 +189,7 @@ func parseMarker(fields []string, now time.Time) *Marker {
 	return m
 }
 
-// serverTime is the node's clock.
+// serverTime returns the node's clock.
 func (e *examiner) serverTime(ctx context.Context) (time.Time, error) {
 	answer, err := e.ask(ctx, "TIME")
 	if err != nil {
@@ -203,7 +202,7 @@ func (e *examiner) serverTime(ctx context.Context) (time.Time, error) {
 	return time.Unix(parts[0], parts[1]*int64(time.Microsecond)), nil
 }
 
-// beginning does what the library's scripts begin with.
+// beginning runs the first commands of the library's scripts.
 const beginning = `redis.call('TIME') return redis.call('INFO', 'replication')`
 
 func (e *examiner) askLua(ctx context.Context) {

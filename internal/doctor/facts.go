@@ -10,71 +10,71 @@ import (
 	"github.com/quorumlock/quorumlock/node"
 )
 
-// Facts are what was learnt about a set of nodes, and what its programs are configured with.
+// Facts are the facts about a set of nodes, and the configuration of its programs.
 type Facts struct {
 	Nodes []Node
-	// The rest is as in [Config].
+	// The following fields are as in [Config].
 	AllowEven bool
 	Limits    node.Limits
 	Timeout   time.Duration
 	Names     []string
 }
 
-// Fact is something that is known, or is not, and then why.
+// Fact is a known value, or the reason why it is unknown.
 type Fact[T any] struct {
 	Value T
 	Err   error
 }
 
-// Known reports whether there is a value.
+// Known reports whether the fact is known.
 func (f Fact[T]) Known() bool { return f.Err == nil }
 
-// Node is what was learnt about one node.
+// Node is the facts about one node.
 type Node struct {
-	// Name is its address, without a password.
+	// Name is the node's address, without a password.
 	Name string
 	// User is the user of the ACL.
 	User string
-	// Sentinel is set for a master that is found by Sentinels.
+	// Sentinel is set for a master whose address came from Sentinels.
 	Sentinel bool
-	// Unreached is why nothing of the rest is known; nil if the server answered.
+	// Unreached is why the other facts are unknown; nil if the server answered.
 	Unreached error
 	// Refused is why the library does not use the server, although it answers.
 	Refused error
 	// Info is the server's INFO.
 	Info Fact[Info]
-	// Settings are those that CONFIG GET told.
+	// Settings are the results of CONFIG GET.
 	Settings map[string]Fact[string]
-	// Marker is the library's note on the node; nil if there is none.
+	// Marker is the node's marker; nil if there is none.
 	Marker Fact[*Marker]
-	// Clock is how far the node's clock is ahead of this machine's.
+	// Clock is the offset of the node's clock ahead of this machine's.
 	Clock Fact[Offset]
 	// Trips are round trips, in the order in which they were measured.
 	Trips []time.Duration
-	// Lua is what a script said that does what those of the library begin with.
+	// Lua is the result of a script that begins like the library's.
 	Lua error
-	// Trials are the rights that were tried.
+	// Trials are the rights that were tested.
 	Trials []Trial
 }
 
-// Marker is the key in which a node notes that it did not lose its memory.
+// Marker is the key that shows that a node has not lost its memory.
 type Marker struct {
 	Identity string
 	Limits   node.Limits
-	// Left is what is left of the recovery, 0 or less if it is over.
+	// Left is the time until the recovery ends, 0 or less if it is over.
 	Left time.Duration
 }
 
-// Offset is how far one clock is ahead of another, give or take Error.
+// Offset is how far one clock is ahead of another, plus or minus Error.
 type Offset struct {
 	Ahead time.Duration
 	Error time.Duration
 }
 
-// Least is the smallest distance from zero that the offset may have.
+// Least is the smallest distance from zero that the offset can have.
 func (o Offset) Least() time.Duration { return max(0, o.Ahead.Abs()-o.Error) }
 
-// Info is what INFO says, by field.
+// Info has the fields of INFO.
 type Info map[string]string
 
 func parseInfo(text string) Info {
@@ -87,7 +87,7 @@ func parseInfo(text string) Info {
 	return info
 }
 
-// number is a field that counts something; 0 where it is not there.
+// number returns a numeric field; 0 if it is missing.
 func (i Info) number(field string) int64 {
 	n, err := strconv.ParseInt(i[field], 10, 64)
 	if err != nil {
@@ -96,7 +96,7 @@ func (i Info) number(field string) int64 {
 	return n
 }
 
-// version is the product and its version.
+// version returns the product and its version.
 func (i Info) version() string {
 	if v := i["valkey_version"]; v != "" {
 		return "valkey " + v
@@ -104,7 +104,7 @@ func (i Info) version() string {
 	return "redis " + i["redis_version"]
 }
 
-// role is what the server is, in one word.
+// role returns the server's role, in one word.
 func (i Info) role() string {
 	switch {
 	case cmp.Or(i["server_mode"], i["redis_mode"]) == "sentinel": // Valkey, Redis
@@ -116,11 +116,10 @@ func (i Info) role() string {
 	}
 }
 
-// master reports whether what follows from being one matters: of anything else, that is what is
-// wrong.
+// master reports whether checks of masters apply. Another role is a finding of its own.
 func (i Info) master() bool { return i.role() == "master" }
 
-// Version is the server's product and version; "" if not known.
+// Version returns the server's product and version; "" if unknown.
 func (n *Node) Version() string {
 	if !n.Info.Known() {
 		return ""
@@ -128,11 +127,10 @@ func (n *Node) Version() string {
 	return n.Info.Value.version()
 }
 
-// Role is what the server is: master or replica; "" if not known.
+// Role returns the server's role, master or replica; "" if unknown.
 func (n *Node) Role() string { return n.Info.Value.role() }
 
-// RoundTrips are how long an answer takes, by median and at worst. It reports false if none was
-// measured.
+// RoundTrips returns the median and the longest round trip. It reports false if none was measured.
 func (n *Node) RoundTrips() (usual, slowest time.Duration, ok bool) {
 	if len(n.Trips) == 0 {
 		return 0, 0, false

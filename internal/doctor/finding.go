@@ -5,17 +5,17 @@ import (
 	"slices"
 )
 
-// Severity is how bad something is, or that it is not known.
+// Severity rates a finding.
 type Severity int
 
-// From good to bad. What is not known is no reason for an alarm, and none for an OK.
+// In ascending order. Unknown is neither an alarm nor an OK.
 const (
 	OK Severity = iota
-	// Note is worth knowing, and may be meant.
+	// Note is worth knowing, and may be intended.
 	Note
-	// Unknown could not be checked.
+	// Unknown means that a check was not possible.
 	Unknown
-	// Warning is a risk, or something that does not work as well as it could.
+	// Warning is a risk, or something that works less well than it could.
 	Warning
 	// Error breaks a promise of the library, or leaves its users without locks.
 	Error
@@ -28,42 +28,42 @@ func (s Severity) String() string { return severities[s] }
 // MarshalText is for JSON.
 func (s Severity) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
 
-// Finding is one thing that somebody should know.
+// Finding is one result of a check.
 type Finding struct {
 	Severity Severity `json:"severity"`
-	// Nodes are those that it is about; none if it is about the whole set.
+	// Nodes are the nodes of the finding; none if it is about the whole set.
 	Nodes []string `json:"nodes"`
 	Found string   `json:"found"`
 	Why   string   `json:"why"`
 	Do    string   `json:"do"`
-	// Commands are what to type: in redis-cli on each of the nodes, or in a shell where they begin
-	// with quorumlock or chronyc.
+	// Commands are commands to type: in redis-cli on each of the nodes, or in a shell if they begin with quorumlock
+	// or chronyc.
 	Commands []string `json:"commands"`
 }
 
-// on says which node it is about.
+// on adds the node to the finding.
 func (f Finding) on(n *Node) Finding {
 	f.Nodes = append(f.Nodes, n.Name)
 	return f
 }
 
-// unknown is the finding for something that could not be checked.
+// unknown is the finding for a check that was not possible.
 func unknown(why error, format string, args ...any) Finding {
 	return Finding{Severity: Unknown, Found: fmt.Sprintf(format, args...) + ": " + why.Error()}
 }
 
-// Check is what became of one check.
+// Check is the result of one check.
 type Check struct {
 	ID string `json:"id"`
-	// About is what is as it should be, if there are no findings.
+	// About describes the aspect if there are no findings.
 	About    string    `json:"about"`
 	Severity Severity  `json:"severity"`
 	Findings []Finding `json:"findings"`
 }
 
-// Report is what became of all checks.
+// Report is the result of all checks.
 type Report struct {
-	// Severity is that of the worst finding.
+	// Severity is the severity of the worst finding.
 	Severity Severity `json:"severity"`
 	Checks   []Check  `json:"checks"`
 }
@@ -80,7 +80,7 @@ func (r *Report) Count(s Severity) (count int) {
 	return count
 }
 
-// merged puts what is the same on several nodes into one finding, the worst of them first.
+// merged joins equal findings of several nodes into one, the worst first.
 func merged(findings []Finding) []Finding {
 	all := make([]Finding, 0, len(findings))
 	for _, f := range findings {

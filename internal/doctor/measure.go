@@ -6,29 +6,29 @@ import (
 	"time"
 )
 
-// samples is how many round trips are measured.
+// samples is the number of measured round trips.
 const samples = 30
 
-// sample is one question for the time: when it was sent and answered, by this machine's clock, and
-// what the answer was.
+// sample is one request for the server's time: when it was sent and answered, by this machine's clock, and the
+// answer.
 type sample struct {
 	sent, told time.Time
 	trip       time.Duration
 }
 
-// offset is how far the clock that was asked is ahead. It was read at some time within the round
-// trip, so half of that is the most that the middle can be wrong by.
+// offset returns the offset of the server's clock. The server read it at some time within the round trip, so the
+// middle is wrong by half of the round trip at most.
 func (s sample) offset() Offset {
 	return Offset{Ahead: s.told.Sub(s.sent) - s.trip/2, Error: s.trip / 2}
 }
 
-// best is the offset that is known most exactly.
+// best returns the offset with the smallest error.
 func best(all []sample) Offset {
 	return slices.MinFunc(all, func(a, b sample) int { return int(a.trip - b.trip) }).offset()
 }
 
-// measure asks for the time again and again, one question after the other. Where that is not
-// permitted, the refusals are round trips too.
+// measure requests the time repeatedly, one request after the other. If TIME is not permitted, the refusals still
+// measure round trips.
 func (e *examiner) measure(ctx context.Context) {
 	var told []sample
 	for range samples {

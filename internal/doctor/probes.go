@@ -13,24 +13,24 @@ import (
 	"github.com/quorumlock/quorumlock/node"
 )
 
-// probe is a command that needs a right, and has no effect: it reads, or is wrong, or is about a
-// key that nobody has. Writes are not run all the same, but only judged by the server.
+// probe is a command that needs a right but has no effect: it only reads, or is invalid, or uses a key that does not
+// exist. The server checks commands that write, but does not run them.
 type probe struct {
 	args   []string
 	writes bool
 }
 
-// nobodys is a key that nobody has, listener the name of an inbox on which nobody is told anything.
+// nobodys is a key that does not exist, listener the name of an inbox without messages.
 const (
 	nobodys  = "quorumlock:doctor"
 	listener = "doctor"
 	inbox    = "quorumlock:inbox:" + listener
 )
 
-// nobody is the id of a client that cannot be there.
+// nobody is the id of a client that cannot exist.
 var nobody = strconv.FormatInt(math.MaxInt64, 10)
 
-// probes are the commands of each rule but those that nothing depends on.
+// probes are the commands of each rule, except for rules that nothing depends on.
 var probes = map[string]probe{
 	"+ping":        {args: []string{"PING"}},
 	"+info":        {args: []string{"INFO", "replication"}},
@@ -60,7 +60,7 @@ var probes = map[string]probe{
 	"+publish":     {args: []string{"PUBLISH", inbox, ""}, writes: true},
 }
 
-// try finds out by running a command, or by having the server refuse to.
+// try tests a right by running a command, or by making the server refuse it.
 func (e *examiner) try(ctx context.Context, p probe) (Verdict, error) {
 	switch {
 	case p.writes:
@@ -72,21 +72,21 @@ func (e *examiner) try(ctx context.Context, p probe) (Verdict, error) {
 	}
 }
 
-// readOnly is a script in which the server, from Redis 7 on, runs no command that writes. It looks
-// at the rights first.
+// readOnly is a script in which the server, from Redis 7 on, runs no command that writes. The server checks the
+// rights first.
 const readOnly = "#!lua flags=no-writes\nreturn redis.pcall(unpack(ARGV))"
 
 // errUnproven is for a server that does not know such scripts.
 var errUnproven = errors.New("it cannot be tried without a write, and the user may not run ACL DRYRUN (Redis 7)")
 
-// tryWrite has the server refuse a write. One that runs it knows no such scripts: what is run then
+// tryWrite makes the server refuse a write. A server that runs the write does not know such scripts; the write then
 // has no effect.
 func (e *examiner) tryWrite(ctx context.Context, p probe) (Verdict, error) {
 	err := e.run(ctx, append([]string{"EVAL", readOnly, "0"}, p.args...)...)
 	return writeVerdict(err)
 }
 
-// writeVerdict reads the answer of such a script.
+// writeVerdict interprets the answer of such a script.
 func writeVerdict(err error) (Verdict, error) {
 	if isWriteRefusal(err) {
 		return Permitted, nil
@@ -100,7 +100,7 @@ func writeVerdict(err error) (Verdict, error) {
 	return Untried, errUnproven
 }
 
-// isAboutEval reports whether an error is about the script, and not about what it runs.
+// isAboutEval reports whether an error is about the script, and not about a command in it.
 func isAboutEval(text string) bool {
 	return strings.HasPrefix(text, "NOPERM") && !strings.Contains(text, "ACL failure in script") || strings.HasPrefix(text, "unknown command")
 }
@@ -118,14 +118,14 @@ func (e *examiner) trySubscribe(ctx context.Context) (Verdict, error) {
 	if err != nil {
 		cause := causeOf(err)
 		if aboutCommand(cause.Error()) && !strings.Contains(cause.Error(), "subscribe") {
-			return Untried, cause // it asks for other things before
+			return Untried, cause // it needs other rights first
 		}
 		return verdictOf(cause)
 	}
 	return Permitted, in.Close()
 }
 
-// causeOf is what the server said, behind what the library says about it.
+// causeOf returns the server's error without the library's text.
 func causeOf(err error) error {
 	for inner := err; ; {
 		if many, ok := inner.(interface{ Unwrap() []error }); ok && len(many.Unwrap()) > 0 {
@@ -138,7 +138,7 @@ func causeOf(err error) error {
 	}
 }
 
-// verdictOf reads a server's answer to a command that is harmless.
+// verdictOf interprets a server's answer to a harmless command.
 func verdictOf(err error) (Verdict, error) {
 	if err == nil || rueidis.IsRedisNil(err) {
 		return Permitted, nil
@@ -152,7 +152,7 @@ func verdictOf(err error) (Verdict, error) {
 	case isReply(err) && passes(text):
 		return Untried, fmt.Errorf("the server is not in a state to say: %w", err)
 	case isReply(err):
-		return Permitted, nil // it was looked at, and found wrong
+		return Permitted, nil // the server parsed it and found it invalid
 	default:
 		return Untried, err
 	}
@@ -169,7 +169,7 @@ func passes(text string) bool {
 	}
 }
 
-// isReply reports whether an error is the answer of a server.
+// isReply reports whether an error is a server's answer.
 func isReply(err error) bool {
 	_, ok := rueidis.IsRedisErr(err)
 	return ok

@@ -10,30 +10,30 @@ import (
 
 // Trial is a right, and whether the user has it.
 type Trial struct {
-	// Rule gives the right, in the words of an ACL.
+	// Rule is the ACL rule that grants the right.
 	Rule string
-	// For is what it is needed for.
+	// For is the purpose of the right.
 	For string
-	// Verdict is what was found.
+	// Verdict is the result.
 	Verdict Verdict
-	// Err is what the server said, unless the right is there.
+	// Err is the server's error, unless the user has the right.
 	Err error
 }
 
-// Verdict is whether a right is there.
+// Verdict is the result of testing a right.
 type Verdict int
 
-// What can be found about a right.
+// The verdicts.
 const (
 	Untried Verdict = iota
 	Permitted
 	Denied
-	// Missing is for a command that the server does not know: it is older, or somebody renamed it.
+	// Missing is for a command that the server does not know: the server is older, or the command was renamed.
 	Missing
 )
 
-// tryRights finds out what the user may do. Who may ask the server that directly (ACL DRYRUN, from
-// Redis 7) does; for anybody else the commands are tried.
+// tryRights tests the user's rights. If the user may ask the server directly (ACL DRYRUN, from Redis 7), it does.
+// Otherwise it tries the commands.
 func (e *examiner) tryRights(ctx context.Context, names []string) {
 	try := e.try
 	if e.mayAsk(ctx) {
@@ -53,13 +53,13 @@ func (e *examiner) tryRights(ctx context.Context, names []string) {
 	}
 }
 
-// nameCommand is run to try a name, and nameRule permits it.
+// nameCommand is run to test a name, and nameRule permits it.
 const (
 	nameCommand = "HSET"
 	nameRule    = "+hset"
 )
 
-// note keeps a result. A denial can be about the key or the channel instead of the command.
+// note records a result. A denial can be about the key or the channel instead of the command.
 func (e *examiner) note(rule, purpose string, verdict Verdict, err error) {
 	about := rule
 	switch {
@@ -71,7 +71,7 @@ func (e *examiner) note(rule, purpose string, verdict Verdict, err error) {
 	e.Trials = append(e.Trials, Trial{Rule: about, For: purpose, Verdict: verdict, Err: err})
 }
 
-// deniedRule is the rule that is missing, by the words of a denial.
+// deniedRule returns the missing rule, from the text of a denial.
 func deniedRule(rule, text string) string {
 	switch {
 	case strings.HasPrefix(rule, "~") && !aboutCommand(text):
@@ -92,7 +92,7 @@ func aboutCommand(text string) bool {
 	return strings.Contains(text, "can't run this") || strings.Contains(text, "permissions to run")
 }
 
-// mayAsk reports whether the user may ask about rights.
+// mayAsk reports whether the user may use ACL DRYRUN.
 func (e *examiner) mayAsk(ctx context.Context) bool {
 	return e.run(ctx, "ACL", "DRYRUN", e.User, "PING") == nil
 }

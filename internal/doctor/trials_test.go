@@ -31,7 +31,7 @@ func lookAt(t *testing.T, server *redisproc.Server, user string) *Node {
 	return &f.Nodes[0]
 }
 
-// verdicts are the rules for which something was found, each once.
+// verdicts returns the rules with the given verdict, each once.
 func verdicts(n *Node, v Verdict) (rules []string) {
 	for _, t := range n.Trials {
 		if t.Verdict == v && !slices.Contains(rules, t.Rule) {
@@ -41,13 +41,13 @@ func verdicts(n *Node, v Verdict) (rules []string) {
 	return rules
 }
 
-// untold are rules of whose lack nobody is told: nothing depends on them.
+// untold are rules whose absence is not reported, because nothing depends on them.
 var untold = []string{"+hello", "+client|setname"}
 
-// hides are rules without which others cannot be tried, as trials are made with them.
+// hides are rules without which others cannot be tested, because the tests use them.
 var hides = map[string]bool{"+eval": true, "+info": true}
 
-// Each right that a user lacks is found, and no other: by asking the server, and by trying.
+// TestEachMissingRightIsFound: each missing right is found, and no other, both by asking and by trying.
 func TestEachMissingRightIsFound(t *testing.T) {
 	server := redisproc.Start(t)
 	all := strings.Fields(rights.SetUser("u", "secret", "job:*"))[3:]
@@ -65,7 +65,10 @@ func TestEachMissingRightIsFound(t *testing.T) {
 			if !strings.ContainsAny(rule[:1], "+~&") || slices.Contains(untold, rule) {
 				continue
 			}
-			n := user(slices.Delete(slices.Clone(all), i, i+1))
+			if slices.Contains(all[:i], rule) {
+				continue // two groups need it
+			}
+			n := user(slices.DeleteFunc(slices.Clone(all), func(other string) bool { return other == rule }))
 			want := rule
 			if rule == "~job:*" {
 				want = "~job:a"
@@ -80,7 +83,7 @@ func TestEachMissingRightIsFound(t *testing.T) {
 	assert.Empty(t, keys)
 }
 
-// A right for reading only is not enough for the name of a lock.
+// TestNamesNeedWrites: a right to read is not enough for the name of a lock.
 func TestNamesNeedWrites(t *testing.T) {
 	server := redisproc.Start(t)
 	_, err := server.Command("ACL", "SETUSER", "u", "on", ">secret", "~quorumlock:*", "%R~job:*", "&*", "+@all")
@@ -96,7 +99,7 @@ func TestCommandsThatAreMissing(t *testing.T) {
 	}
 }
 
-// The words of servers, of all versions.
+// TestVerdicts has the texts of all versions of servers.
 func TestVerdicts(t *testing.T) {
 	for text, c := range map[string]struct {
 		verdict Verdict
@@ -131,7 +134,8 @@ func TestVerdicts(t *testing.T) {
 	}
 }
 
-// A server of 6.2 does not know scripts that may not write, and says nothing about a right.
+// TestWriteVerdicts: a server of 6.2 does not know scripts that may not write, and its answer says nothing about a
+// right.
 func TestWriteVerdicts(t *testing.T) {
 	for text, want := range map[string]Verdict{
 		"Write commands are not allowed from read-only scripts.":                                                                 Permitted,
@@ -150,8 +154,8 @@ func TestWriteVerdicts(t *testing.T) {
 	assert.Equal(t, Untried, verdict, "a server that ran it after all")
 }
 
-// A server that stops answering in the middle is not asked thirty times more, and is no server of
-// which all that is left is well.
+// TestServerThatHangsInTheMiddle: a server that stops answering is not asked thirty more times, and its remaining
+// checks are not OK.
 func TestServerThatHangsInTheMiddle(t *testing.T) {
 	server := redisproc.Start(t)
 	const patience = 300 * time.Millisecond

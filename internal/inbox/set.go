@@ -68,12 +68,12 @@ type Set struct {
 	closed bool
 }
 
-// subscription is the one on one node.
+// subscription is the subscription on one node.
 type subscription struct {
 	// opening is set while it is being opened, lost while it is there but broken.
 	opening, lost bool
 	inbox         node.Inbox
-	// number tells it from those before it.
+	// number tells it from earlier ones.
 	number int
 	// retryAt is when to try again after a failure.
 	retryAt time.Duration
@@ -150,7 +150,7 @@ func (s *Set) Close() {
 	s.closeAllLocked()
 	s.mu.Unlock()
 	s.tasks.Wait()
-	// Now those that were being opened.
+	// Now the subscriptions that were being opened.
 	s.mu.Lock()
 	s.closeAllLocked()
 	s.mu.Unlock()

@@ -64,7 +64,7 @@ func (c *cluster) slowest() (longest time.Duration, slow int) {
 // bystander takes a lock of its own again and again until it is stopped, and says how long the
 // slowest acquisition took.
 func bystander(b testing.TB, client *quorumlock.Client) (stop func() (longest time.Duration, turns int)) {
-	ctx, cancel := context.WithCancel(context.Background())
+	ctx, cancel := context.WithCancel(b.Context())
 	done := make(chan struct{})
 	var longest time.Duration
 	turns := 0
@@ -72,14 +72,14 @@ func bystander(b testing.TB, client *quorumlock.Client) (stop func() (longest ti
 		defer close(done)
 		for ctx.Err() == nil {
 			began := time.Now()
-			lease, err := client.RedLock("bystander").Acquire(context.Background())
+			lease, err := client.RedLock("bystander").Acquire(context.WithoutCancel(ctx))
 			if err != nil {
 				b.Error(err)
 				return
 			}
 			longest = max(longest, time.Since(began))
 			turns++
-			if err := lease.Release(context.Background()); err != nil {
+			if err := lease.Release(context.WithoutCancel(ctx)); err != nil {
 				b.Error(err)
 				return
 			}

@@ -32,7 +32,7 @@ func TestRealShortTTL(t *testing.T) {
 	}
 	var contenders sync.WaitGroup
 	for range 3 {
-		lock := c.client().RedLock("job").With(quorumlock.LockOptions{TTL: ttl})
+		lock := c.client(withDefaultTimeouts(quorumlock.DefaultTTL)).RedLock("job").With(quorumlock.LockOptions{TTL: ttl})
 		contenders.Go(func() {
 			for !over() {
 				lease, err := lock.Acquire(ctx)

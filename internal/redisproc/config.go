@@ -138,8 +138,8 @@ func (s *Server) configurePersistence(set func(name string, value any)) {
 	set("auto-aof-rewrite-percentage", 0)
 }
 
-// configureReplication writes the part for masters and replicas. Either would leave the snapshot of
-// a first sync behind as its dump, and come back with that data from a restart.
+// configureReplication writes the part for masters and replicas. Otherwise, both would keep the snapshot of a first
+// sync as their dump, and load it after a restart.
 func (s *Server) configureReplication(set func(name string, value any)) {
 	set("repl-diskless-sync", "yes")
 	set("repl-diskless-sync-delay", 0) // a replica need not wait for others that are not coming
@@ -170,9 +170,9 @@ func dataDir() (string, error) {
 	return os.MkdirTemp("/tmp", "redisproc")
 }
 
-// FreePort finds a port that nobody listens on, below the range from which systems usually serve
-// outgoing connections. A port from within that range can be lost while its server is down: to any
-// outgoing connection, and even to a client that redials the dead server and reaches itself.
+// FreePort finds a free port below the range that systems usually use for outgoing connections. While its server is
+// down, a port in that range can be lost to any outgoing connection, and even to a client that redials the dead
+// server and reaches itself.
 func FreePort() (int, error) {
 	const lowest, count = 10_000, 20_000
 	var err error

@@ -19,10 +19,9 @@ var (
 	errTrueClock  = errors.New("the server runs with the true clock: start it with WithFaketime")
 )
 
-// SetClock steps the server's wall clock, by which it expires keys and which its command TIME
-// shows: it is off by offset from the true one from now on, and runs at the same rate. Where the
-// server is running, SetClock returns once TIME shows that, so a paused server is a failure; where
-// it is not, the server finds its clock so when it starts again. It needs [WithFaketime].
+// SetClock steps the server's wall clock, which expires keys and which TIME returns. From now on it is off by offset,
+// and runs at the normal rate. If the server runs, SetClock returns once TIME shows the step, so a paused server is a
+// failure. Otherwise, the server has the new clock when it starts again. SetClock needs [WithFaketime].
 func (s *Server) SetClock(offset time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -51,8 +50,8 @@ func (s *Server) writeClock() error {
 	return WriteClock(s.clockFile(), s.clock)
 }
 
-// WriteClock tells libfaketime the offset. The file is replaced in one step: the server reads it
-// all the time. Anybody may read it: in a container, another user does.
+// WriteClock tells libfaketime the offset. It replaces the file in one step, because the server reads it all the
+// time. The file is readable for all users, because a container uses another one.
 func WriteClock(file string, offset time.Duration) error {
 	next := file + ".next"
 	if err := os.WriteFile(next, fmt.Appendf(nil, "%+.9f\n", offset.Seconds()), 0o644); err != nil {
@@ -61,7 +60,7 @@ func WriteClock(file string, offset time.Duration) error {
 	return os.Rename(next, file)
 }
 
-// awaitClock waits until the server shows what its clock was set to.
+// awaitClock waits until the server shows the time that its clock was set to.
 func (s *Server) awaitClock(ctx context.Context) (err error) {
 	poll(commandTimeout, func() bool {
 		err = s.checkClock(ctx)
@@ -70,7 +69,7 @@ func (s *Server) awaitClock(ctx context.Context) (err error) {
 	return err
 }
 
-// checkClock tells whether the server shows what its clock was set to.
+// checkClock checks that the server shows the time that its clock was set to.
 func (s *Server) checkClock(ctx context.Context) error {
 	if s.preload == "" {
 		return nil

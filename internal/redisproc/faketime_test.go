@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// assertClock checks what the server's clock is off by, which it has read within the bounds.
+// assertClock checks the offset of the server's clock, which is known within bounds.
 func assertClock(t *testing.T, want time.Duration, s *Server) {
 	t.Helper()
 	least, most, err := s.clockOffset(t.Context())
@@ -64,7 +64,8 @@ func TestSteppedClockKeepsItsRate(t *testing.T) {
 	assertClock(t, time.Hour, s)
 }
 
-// By its monotonic clock the server schedules its own work, such as removing keys nobody asks for.
+// TestOnlyTheWallClockSteps: the server schedules its own work by its monotonic clock, such as the removal of expired
+// keys.
 func TestOnlyTheWallClockSteps(t *testing.T) {
 	s := Start(t, WithFaketime())
 	for _, offset := range []time.Duration{-time.Hour, -2 * time.Hour} {

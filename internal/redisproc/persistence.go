@@ -27,9 +27,8 @@ func (s *Server) AOFSize() int64 {
 	return size
 }
 
-// TruncateAOF cuts the append-only file back to a size from [Server.AOFSize], as when a machine
-// fails before the last writes reached its disk: the next start comes back without what was written
-// since. The server must be down.
+// TruncateAOF cuts the append-only file back to a size from [Server.AOFSize], as if a machine had failed before the
+// last writes reached its disk. The next start comes back without the later writes. The server must be down.
 func (s *Server) TruncateAOF(size int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

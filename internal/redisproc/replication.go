@@ -11,8 +11,8 @@ import (
 
 var errNoReplica = errors.New("the server follows no other")
 
-// StartReplica launches a server that replicates from master, and closes it when the test ends. It
-// returns once the replica has all that the master has.
+// StartReplica launches a server that replicates from master, and closes it when the test ends. It returns once the
+// replica has all data of the master.
 func StartReplica(t testing.TB, master *Server, opts ...Option) *Server {
 	t.Helper()
 	conf := newConfig(opts)
@@ -26,8 +26,8 @@ func StartReplica(t testing.TB, master *Server, opts ...Option) *Server {
 	return s
 }
 
-// Follow makes the server a replica of master (REPLICAOF), also after a restart. It loses what it
-// has to what the master has, and Follow returns once it has all of that.
+// Follow makes the server a replica of master (REPLICAOF), also after a restart. The server drops its own data, and
+// Follow returns once it has all data of the master.
 func (s *Server) Follow(master *Server) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -78,10 +78,9 @@ func (s *Server) CatchUp() {
 	}
 }
 
-// PauseReplication cuts a replica off from its master and returns once it gets nothing any more:
-// both go on, and the replica falls behind, until [Server.ResumeReplication], [Server.Follow] or a
-// restart. To pause the replica's process is not enough: what the master sends meanwhile waits in
-// the replica's socket, and outlives the master.
+// PauseReplication cuts a replica off from its master, and returns once it receives nothing more. Both continue, and
+// the replica falls behind, until [Server.ResumeReplication], [Server.Follow] or a restart. Pausing the replica's
+// process is not enough: the master's writes would wait in the replica's socket, and outlive the master.
 func (s *Server) PauseReplication() {
 	if err := s.pauseReplication(); err != nil {
 		s.fail("redisproc: pause the replication of %s: %v", s.Addr(), err)
@@ -120,9 +119,9 @@ func (s *Server) resumeReplication() error {
 	return s.catchUp(master)
 }
 
-// ReplicationID is the id of the history of writes that the server's memory is a state of
-// (master_replid). A replica has that of its master. A master draws a new one when it starts, when it
-// is promoted, and though nothing is lost then, when a first replica comes.
+// ReplicationID is the id of the history of writes that led to the server's memory (master_replid). A replica has its
+// master's id. A master draws a new one when it starts, when it is promoted, and when its first replica comes,
+// although it loses nothing then.
 func (s *Server) ReplicationID() string {
 	is, err := s.info("replication")
 	if err != nil {

@@ -152,5 +152,5 @@ func TestMasterIsNoReplica(t *testing.T) {
 
 	other := Start(t)
 	other.Kill()
-	require.Error(t, s.follow(other), "nobody to follow")
+	require.Error(t, s.follow(other), "no server to follow")
 }

@@ -13,7 +13,7 @@ const (
 	sentinelFailoverTimeout = 3 * time.Second
 )
 
-// watched is what a Sentinel watches.
+// watched is the master that a Sentinel watches.
 type watched struct {
 	name   string
 	master *Server

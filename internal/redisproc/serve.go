@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// Serve is the address of something else than a server: each connection is served by a function,
-// and closed when that returns or the test ends, which waits for it.
+// Serve listens on an address that is no Redis server. The function serves each connection. The connection closes
+// when the function returns or the test ends; the test waits for it.
 func Serve(tb testing.TB, serve func(conn net.Conn)) (addr string) {
 	tb.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -39,8 +39,8 @@ func Serve(tb testing.TB, serve func(conn net.Conn)) (addr string) {
 	return listener.Addr().String()
 }
 
-// Relay is another address of a server. What clients say goes through up, and the answers through
-// down, each of which returns when it cannot read on; that ends the connection.
+// Relay is another address of a server. Requests go through up, and answers through down. Each returns when it cannot
+// read on, which ends the connection.
 func Relay(tb testing.TB, server string, up, down func(to, from net.Conn)) (addr string) {
 	tb.Helper()
 	return Serve(tb, func(client net.Conn) {
@@ -59,5 +59,5 @@ func Relay(tb testing.TB, server string, up, down func(to, from net.Conn)) (addr
 	})
 }
 
-// Copy is a direction of [Relay] in which nothing happens to what is said.
+// Copy is a direction of [Relay] that changes nothing.
 func Copy(to, from net.Conn) { _, _ = io.Copy(to, from) }

@@ -38,5 +38,5 @@ func TestRelay(t *testing.T) {
 	deaf := Relay(t, server.Addr(), func(_, client net.Conn) { _, _ = io.Copy(io.Discard, client) }, Copy)
 	require.Error(t, pingTCP(deaf, 50*time.Millisecond))
 	server.Kill()
-	require.Error(t, pingTCP(addr, commandTimeout), "who connects is hung up on")
+	require.Error(t, pingTCP(addr, commandTimeout), "the connection is closed")
 }

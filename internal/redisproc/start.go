@@ -58,7 +58,7 @@ func (s *Server) firstStart(ctx context.Context) error {
 		if err = s.writeConfig(); err != nil {
 			return err
 		}
-		// Somebody may have taken the port since it was seen free.
+		// Another process may have taken the port since it was free.
 		if err = s.start(ctx); !errors.Is(err, errPortTaken) {
 			return err
 		}
@@ -80,14 +80,14 @@ func (s *Server) restart(ctx context.Context) error {
 	}
 	var err error
 	poll(startTimeout, func() bool {
-		// The port was given up by the kill; whoever took it meanwhile may give it back.
+		// The kill freed the port. Another process that took it meanwhile may free it again.
 		err = s.start(ctx)
 		return !errors.Is(err, errPortTaken) || ctx.Err() != nil
 	})
 	return err
 }
 
-// start runs the process and waits until it answers. s.mu must be held.
+// start runs the process and waits until it answers. Requires s.mu.
 func (s *Server) start(ctx context.Context) error {
 	s.releasePorts()
 	p, err := spawn(s.commandLine(), s.faketimeEnv(), s.logFile())
@@ -112,9 +112,8 @@ func (s *Server) start(ctx context.Context) error {
 	return nil
 }
 
-// answers asks over the unix socket: it is in this server's own directory, whereas behind the port
-// there could be a foreign server that was faster. It asks with the password, because a server that
-// is still loading demands that first.
+// answers asks over the unix socket in this server's own directory: another server could be behind the port. It sends
+// the password, because a server that is still loading demands it first.
 func (s *Server) answers(ctx context.Context) bool {
 	ctx, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()

@@ -20,8 +20,8 @@ func TryLaunch(ctx context.Context, opts ...Option) (*Server, error) {
 	return launch(ctx, newConfig(opts))
 }
 
-// TryStart starts the server again after Kill or TryStop, on the same ports and data directory, and
-// returns once it answers. It does nothing if the server is running.
+// TryStart starts the server again after Kill or TryStop, on the same ports and data directory, and returns once it
+// answers. It does nothing if the server is running.
 func (s *Server) TryStart(ctx context.Context) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -31,9 +31,9 @@ func (s *Server) TryStart(ctx context.Context) error {
 	return s.restart(ctx)
 }
 
-// TryStop ends the server in an orderly way (SIGTERM): it writes what it is configured to keep. A
-// paused server is resumed first. It returns once the process is gone, and does nothing if it is
-// not running. Where ctx ends first, the server may still end later.
+// TryStop ends the server in an orderly way (SIGTERM), so that it writes its persistent data. It resumes a paused
+// server first. It returns once the process has ended, and does nothing if the server is not running. If ctx ends
+// first, the server may still end later.
 func (s *Server) TryStop(ctx context.Context) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -73,8 +73,7 @@ func (s *Server) TryResume() error {
 	return s.proc.resume()
 }
 
-// TryWipe removes what the server keeps on its disk: snapshot and append-only file. The server must
-// be down.
+// TryWipe removes the server's files on disk: snapshot and append-only file. The server must be down.
 func (s *Server) TryWipe() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()

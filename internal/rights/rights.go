@@ -1,11 +1,10 @@
-// Package rights says what a Redis user has to be permitted, as rules of an ACL: the one place
-// for the documentation, for what checks servers, and for the tests that it is enough and not
-// too much.
+// Package rights lists the rights that a Redis user needs, as rules of an ACL. The documentation, the check of
+// servers and the tests all use this list. The tests show that the rights suffice, and that each is necessary.
 package rights
 
 import "strings"
 
-// What the rules of a [Group] are needed for.
+// Purposes of a [Group].
 const (
 	ForLocks    = "locks"
 	ForOrder    = "order after a broken connection"
@@ -14,42 +13,42 @@ const (
 	ForRedisson = "waking Redisson's clients, and being woken by them"
 )
 
-// Group is what is needed for one purpose, besides what stands before it in a list.
+// Group is the rights for one purpose, in addition to the groups before it in a list.
 type Group struct {
 	For   string
 	Rules []string
 }
 
-// Keys are the library's own keys. Those of locks are their names, which only the user knows.
+// Keys matches the library's own keys. The keys of locks are their names, which only the user knows.
 const Keys = "~quorumlock:*"
 
-// Locks are for all that does not wait.
+// Locks returns the rights for all operations that do not wait.
 func Locks() Group {
 	return Group{ForLocks, strings.Fields(Keys + " +ping +info +time +eval +evalsha +get +set +del +exists +pexpire +pttl" +
 		" +hget +hset +hmget +hkeys +hdel")}
 }
 
-// Order makes sure that nothing old runs behind what is sent after a reconnect. Locks work
-// without it; one may be left behind for a TTL after a connection broke.
+// Order returns the right to kill an old connection, so that no old command runs after a reconnect. Locks work
+// without it, but one may be left behind for a TTL after a connection broke.
 func Order() Group {
 	return Group{ForOrder, strings.Fields("+hello +client|info +client|kill +client|setname")}
 }
 
-// Waiting is for those who wait for a lock, or read one that is shared.
+// Waiting returns the rights to wait for a lock, and to read a shared one.
 func Waiting() Group {
 	return Group{ForWaiting, strings.Fields("&quorumlock:inbox:* +zadd +zrange +zrank +zrem +zscore +publish +subscribe")}
 }
 
-// Latches are for latches.
+// Latches returns the rights for latches.
 func Latches() Group { return Group{ForLatches, strings.Fields("+zadd +zcard +zrange")} }
 
-// Redisson is for locks that are shared with Redisson's clients.
+// Redisson returns the rights for locks that are shared with Redisson's clients.
 func Redisson() Group {
 	return Group{ForRedisson, strings.Fields("&redisson_lock__channel:* +unsubscribe")}
 }
 
-// SetUser is the command that makes a user with a password who may take the locks whose names
-// match the patterns, and wait for them.
+// SetUser returns the command that creates a user with a password. The user may take the locks whose names match the
+// patterns, and wait for them.
 func SetUser(user, password string, patterns ...string) string {
 	words := []string{"ACL", "SETUSER", user, "on", ">" + password}
 	for _, p := range patterns {

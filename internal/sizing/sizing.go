@@ -1,4 +1,4 @@
-// Package sizing calculates what follows from the settings of a client, for the tables in docs/.
+// Package sizing computes the times that follow from a client's settings, for the tables in docs/.
 package sizing
 
 import (
@@ -10,23 +10,23 @@ import (
 	"github.com/quorumlock/quorumlock/quorum"
 )
 
-// Sizes are what follows from one TTL, if it is also MaxTTL and all else has its default.
+// Sizes are the times that follow from one TTL, if MaxTTL equals it and all other settings are defaults.
 type Sizes struct {
 	TTL time.Duration
-	// Valid is how long a lease lasts from the sending of its last renewal that succeeded. A dead
-	// holder's lock is free a TTL after the nodes got that.
+	// Valid is how long a lease lasts after its last successful renewal was sent. The lock of a dead holder is free
+	// one TTL after the nodes received that renewal.
 	Valid time.Duration
-	// Renewal is how far apart renewals are at most.
+	// Renewal is the longest time between two renewals.
 	Renewal time.Duration
-	// NodeTimeout is how long one operation waits for one node at most.
+	// NodeTimeout is the longest time that one operation waits for one node.
 	NodeTimeout time.Duration
-	// Outage is how long all nodes may be away, at the worst moment, without any lease being lost.
+	// Outage is the longest outage of all nodes that every lease survives, even at the worst moment.
 	Outage time.Duration
-	// Recovery is R: how long a node that has lost its memory gives nothing new.
+	// Recovery is R: how long a node that lost its memory grants nothing new.
 	Recovery time.Duration
 }
 
-// Of calculates the sizes of a TTL.
+// Of computes the sizes for a TTL.
 func Of(ttl time.Duration) Sizes {
 	s := Sizes{
 		TTL:         ttl,
@@ -35,13 +35,13 @@ func Of(ttl time.Duration) Sizes {
 		NodeTimeout: min(500*time.Millisecond, ttl/10),
 		Recovery:    quorumlock.Config{MaxTTL: ttl}.Limits().Recovery(),
 	}
-	// A renewal was just due when the nodes went away, the last retry before they are back goes unanswered,
-	// and the next one, a sixth of the TTL later at most, has to be answered in time.
+	// The worst case: a renewal is just due when the outage begins, and the last retry in the outage goes unanswered.
+	// The next retry comes at most a sixth of the TTL later, and must be answered in time.
 	s.Outage = s.Valid - s.Renewal - ttl/6 - 2*s.NodeTimeout
 	return s
 }
 
-// TTLTable is a Markdown table of the sizes of TTLs.
+// TTLTable returns a Markdown table of the sizes of TTLs.
 func TTLTable(ttls ...time.Duration) string {
 	var b strings.Builder
 	b.WriteString("| TTL = MaxTTL | a dead holder's lock is free after | renewal interval | node timeout | longest outage of all nodes that a lease survives | recovery (R) | renewals per lease, node and minute, about |\n")
@@ -54,7 +54,7 @@ func TTLTable(ttls ...time.Duration) string {
 	return b.String()
 }
 
-// short leaves out what nobody plans with, and never says too much.
+// short rounds down to a precision that is useful for planning.
 func short(d time.Duration) time.Duration {
 	switch {
 	case d >= 10*time.Second:
@@ -66,7 +66,7 @@ func short(d time.Duration) time.Duration {
 	}
 }
 
-// NodesTable is a Markdown table of what numbers of nodes survive.
+// NodesTable returns a Markdown table of the failures that numbers of nodes survive.
 func NodesTable(numbers ...int) string {
 	var b strings.Builder
 	b.WriteString("| | nodes | must agree | nodes that may be down | nodes that may lose your lock without notice, while it stays exclusive |\n")

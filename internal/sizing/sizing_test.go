@@ -28,7 +28,7 @@ var update = flag.Bool("update", false, "write the tables into the documents")
 
 var ttls = []time.Duration{time.Second, 3 * time.Second, 5 * time.Second, 10 * time.Second, 30 * time.Second, time.Minute}
 
-// TestTablesInDocuments compares the tables in docs/ with what is calculated.
+// TestTablesInDocuments compares the tables in docs/ with the computed ones.
 func TestTablesInDocuments(t *testing.T) {
 	for path, table := range map[string]string{
 		"../../docs/sizing.md":   sizing.TTLTable(ttls...),
@@ -47,7 +47,7 @@ func TestTablesInDocuments(t *testing.T) {
 	}
 }
 
-// world is in-memory nodes in virtual time, and a client of them.
+// world returns in-memory nodes in virtual time, and a client of them.
 func world(t *testing.T, n int, cfg quorumlock.Config) ([]*node.Memory, *quorumlock.Client) {
 	t.Helper()
 	cfg.Clock, cfg.Logger = clock.Process(), slog.New(slog.DiscardHandler)
@@ -105,7 +105,7 @@ func TestRenewalsAndTimeouts(t *testing.T) {
 	})
 }
 
-// Outages of the length that is promised, from every moment of a lease on.
+// TestOutagesAreSurvived runs outages of the promised length, from every moment of a lease.
 func TestOutagesAreSurvived(t *testing.T) {
 	each(t, func(t *testing.T, s sizing.Sizes) {
 		nodes, client := world(t, 5, quorumlock.Config{MaxTTL: s.TTL, TTL: s.TTL})
@@ -125,7 +125,7 @@ func TestOutagesAreSurvived(t *testing.T) {
 	})
 }
 
-// One that is longer than a lease is valid is survived by none.
+// TestOutagesAreNotSurvived runs outages longer than the validity of a lease. No lease survives them.
 func TestOutagesAreNotSurvived(t *testing.T) {
 	each(t, func(t *testing.T, s sizing.Sizes) {
 		nodes, client := world(t, 5, quorumlock.Config{MaxTTL: s.TTL, TTL: s.TTL})
@@ -142,7 +142,7 @@ func TestOutagesAreNotSurvived(t *testing.T) {
 	})
 }
 
-// What the table of nodes says of those that are down, with nodes that are.
+// TestNodesThatMayBeDown checks the table of nodes with nodes that are down.
 func TestNodesThatMayBeDown(t *testing.T) {
 	for _, n := range []int{1, 3, 5, 7} {
 		for _, rule := range []quorum.Rule{quorum.Majority(), quorum.All()} {

@@ -1,8 +1,8 @@
-// Package slots holds what a client knows of the slots of semaphores.
+// Package slots has a client's knowledge of the slots of semaphores.
 //
 // A permit of a semaphore is a slot: a lock with a number, taken on a majority of the nodes. The
 // client chooses which slots an attempt asks for. What it knows here only makes that choice
-// better: a wrong belief costs another attempt, and never lets two leases share a slot.
+// better: a wrong guess costs another attempt, and never lets two leases share a slot.
 package slots
 
 import (
@@ -24,7 +24,8 @@ type Pools struct {
 	tidyAt int
 }
 
-// NewPools returns no pools on so many nodes. jitter returns a random number in [0, 1).
+// NewPools returns an empty set of pools for the given number of nodes. jitter returns a random
+// number in [0, 1).
 func NewPools(nodes int, jitter func() float64) *Pools {
 	return &Pools{nodes: nodes, jitter: jitter, byName: make(map[string]*Pool)}
 }
@@ -70,7 +71,7 @@ func (ps *Pools) OnNodes(name string) node.Pool {
 	return node.Pool{Name: name, Size: p.size, Version: p.version}
 }
 
-// Pool is what a client knows of the slots of one semaphore. It is safe for concurrent use.
+// Pool has a client's knowledge of the slots of one semaphore. It is safe for concurrent use.
 type Pool struct {
 	name   string
 	jitter func() float64
@@ -120,8 +121,8 @@ func (p *Pool) unused() bool {
 	return p.own == 0
 }
 
-// Request is what an attempt asks of a semaphore. A nil Request is that of a lock, which has no slots.
-// It is not changed after its first use.
+// Request is the request of an attempt to a semaphore. A nil Request stands for a lock, which has
+// no slots. It is immutable after its first use.
 type Request struct {
 	Pool *Pool
 	// Semaphore is the name that users gave it.
@@ -130,7 +131,7 @@ type Request struct {
 	Want, Permits int
 }
 
-// Size is the number of permits as far as this client knows, and the version of that setting, or 0.
+// Size returns the number of permits that this client knows, and the version of that setting, or 0.
 func (r *Request) Size() (size int, version uint64) {
 	r.Pool.mu.Lock()
 	defer r.Pool.mu.Unlock()
@@ -160,9 +161,9 @@ func (r *Request) WrongSlots(p node.PoolState) bool {
 	return r != nil && quorum.Slots(p.Free).Count(p.Size) >= r.Want
 }
 
-// Choose picks the names of slots for an attempt that needs so many nodes. They belong to this client
-// until GiveUp. hints are slots that nodes offered to the waiter, or nil: they are newer than
-// all reports. Choose fails, and ok is false, if more permits are wanted than there are, which is size.
+// Choose picks the names of slots for an attempt that needs need nodes. They belong to this client
+// until GiveUp. hints are slots that nodes offered to the waiter, or nil: they are newer than all
+// reports. If more permits are wanted than there are, ok is false, and size is that number.
 func (r *Request) Choose(need int, hints []quorum.Slots) (names []string, size int, ok bool) {
 	p := r.Pool
 	p.mu.Lock()
@@ -211,7 +212,7 @@ func (r *Request) GiveUp(names []string, released bool) {
 	p.own -= len(names)
 }
 
-// Learn records what node i answered to an attempt at these slots.
+// Learn records the answer of node i to an attempt at these slots.
 func (r *Request) Learn(i int, names []string, reply *node.Reply) {
 	p := r.Pool
 	p.mu.Lock()

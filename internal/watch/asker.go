@@ -12,10 +12,10 @@ import (
 	"github.com/quorumlock/quorumlock/node"
 )
 
-// batch is how many names one call of a script is about, and how many commands are sent at once.
+// batch is the number of names in one script call, and of commands in one exchange.
 const batch = 200
 
-// asker asks one node. Who holds a lock the library asks; the rest has a connection of its own.
+// asker asks one node. The library's client asks for the holders; all other commands use a connection of their own.
 type asker struct {
 	lib    *node.Redis
 	opt    rueidis.ClientOption
@@ -23,24 +23,24 @@ type asker struct {
 	// client is nil while there is no connection.
 	client rueidis.Client
 
-	// said is what the node says in this look.
+	// said is the node's answer in this round.
 	said Node
-	// fresh are the locks found in this look.
+	// fresh are the locks found in this round.
 	fresh []string
-	// cursor is where the search goes on, and swept is set when it has come to the end once.
+	// cursor is where the search continues. swept is set once the search has reached the end.
 	cursor uint64
 	swept  bool
-	// denied is why the node is not searched any more: each attempt would stand in its ACL LOG.
+	// denied is the reason why the node is not searched again. Each further attempt would add a line to its ACL LOG.
 	denied error
 }
 
-// nobodys is a name that nobody has, of those that every user may read.
+// nobodys is a name without a holder, among those that every user may read.
 const nobodys = "quorumlock:top"
 
-// greet finds out whether the node answers.
+// greet checks whether the node answers.
 func (a *asker) greet(ctx context.Context) {
 	a.said, a.fresh = Node{Name: a.lib.Name(), Locks: make(map[string]Lock)}, nil
-	// The first look connects, which is no measure of a round trip.
+	// The first round connects, so its time is no measure of a round trip.
 	if a.lib.Identity() == "" {
 		_ = a.lib.Probe(ctx) // the next question says it
 	}
@@ -58,15 +58,15 @@ func (a *asker) holders(ctx context.Context, names []string) node.Reply {
 	return replies[0]
 }
 
-// inspect asks who holds the names.
+// inspect asks for the holders of the names.
 func (a *asker) inspect(ctx context.Context, names []string) {
 	for few := range slices.Chunk(names, batch) {
 		a.inspectSome(ctx, few)
 	}
 }
 
-// inspectSome asks about a few names at once. One of them that the user may not read, or that is no
-// lock, spoils the answer: then it asks about each half.
+// inspectSome asks about a few names at once. The node refuses the whole call if the user may not read one name, or
+// if one is no lock. In that case, inspectSome asks about each half.
 func (a *asker) inspectSome(ctx context.Context, names []string) {
 	if a.said.Err != nil {
 		return
@@ -89,19 +89,19 @@ func (a *asker) inspectSome(ctx context.Context, names []string) {
 	}
 }
 
-// lose notes that the node has stopped answering: what it said before is no picture of now.
+// lose records that the node stopped answering, and discards its earlier answers, which may be out of date.
 func (a *asker) lose(err error) {
 	a.said.Err = err
 	clear(a.said.Locks)
 }
 
-// isLoss reports whether an error is about the node, and not about a name.
+// isLoss reports whether an error concerns the node, and not a name.
 func isLoss(err error) bool {
 	return slices.ContainsFunc([]error{node.ErrTimeout, node.ErrUnreachable, node.ErrProtocol, node.ErrCanceled, node.ErrMisconfigured},
 		func(reason error) bool { return errors.Is(err, reason) })
 }
 
-// ask runs commands, and gives up the connection if one was not answered.
+// ask runs commands, and closes the connection if one was not answered.
 func (a *asker) ask(ctx context.Context, commands ...[]string) []rueidis.RedisResult {
 	if a.client == nil {
 		client, err := connect(a.opt)
@@ -128,7 +128,7 @@ func (a *asker) hangUp() {
 	}
 }
 
-// connect makes a connection that repeats nothing.
+// connect makes a connection that retries nothing.
 func connect(opt rueidis.ClientOption) (rueidis.Client, error) {
 	opt.ForceSingleClient = opt.Sentinel.MasterSet == ""
 	opt.DisableRetry, opt.DisableCache = true, true
@@ -141,7 +141,7 @@ func connect(opt rueidis.ClientOption) (rueidis.Client, error) {
 	return client, err
 }
 
-// isDenied reports whether a server denies the user a command, and not only some key.
+// isDenied reports whether a server denies the user a command, and not only a key.
 func isDenied(err error, command string) bool {
 	return err != nil && strings.Contains(err.Error(), "NOPERM") && strings.Contains(strings.ToLower(err.Error()), "'"+command+"'")
 }

@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// count counts the waiters of the names: those whose deadline has not passed by the node's clock.
+// count counts the waiters of the names. A waiter counts until its deadline by the node's clock.
 func (a *asker) count(ctx context.Context, names []string) {
 	if a.said.Err != nil || len(names) == 0 {
 		return
@@ -46,8 +46,8 @@ func (a *asker) countSome(ctx context.Context, names []string, now string) error
 	return nil
 }
 
-// heldBy reports whether a client has the lock. Whose turn came keeps its place in the queue for a
-// while, in case it gives the lock back at once: it waits no more.
+// heldBy reports whether a client holds the lock. A woken waiter keeps its place in the queue for a while after it
+// acquired, in case it releases at once. Such a client no longer waits.
 func (l *Lock) heldBy(client string) bool {
 	for _, h := range l.Holders {
 		if clientOf(h.Owner) == client {
@@ -57,14 +57,13 @@ func (l *Lock) heldBy(client string) bool {
 	return false
 }
 
-// clientOf is the client's part of the id of an owner or a waiter.
+// clientOf returns the client's part of an owner id or a ticket id.
 func clientOf(id string) string {
 	client, _, _ := strings.Cut(id, ":")
 	return client
 }
 
-// members are those of one of the sorted sets of a queue, of each name. One that is no sorted set has
-// none.
+// members returns the members of one of the sorted sets of each name's queue. A key of another type counts as empty.
 func (a *asker) members(ctx context.Context, names []string, kind string, which ...string) (map[string][]string, error) {
 	questions := make([][]string, len(names))
 	for i, name := range names {
@@ -86,7 +85,7 @@ func (a *asker) members(ctx context.Context, names []string, kind string, which 
 	return members, nil
 }
 
-// now is the node's clock, in milliseconds.
+// now returns the node's clock in milliseconds.
 func (a *asker) now(ctx context.Context) (string, error) {
 	parts, err := a.ask(ctx, []string{"TIME"})[0].AsIntSlice()
 	if err != nil {

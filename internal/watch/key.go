@@ -6,19 +6,19 @@ import (
 	"github.com/quorumlock/quorumlock/node"
 )
 
-// own begins the library's own keys, and pools the names of pools.
+// own is the prefix of the library's own keys, and pools the prefix of pool names.
 const (
 	own   = "quorumlock:"
 	pools = own + "permits"
 )
 
-// mayBeLock reports whether a lock can be at a key: all but those that the library keeps beside them.
+// mayBeLock reports whether a key can be a lock, and is not one of the library's own keys.
 func mayBeLock(key string) bool {
 	_, _, permit := Permit(key)
 	return permit || !strings.HasPrefix(key, own)
 }
 
-// Permit is which permit of which semaphore a lock is, if it is one.
+// Permit splits the name of a permit's lock into the semaphore and the number of the permit.
 func Permit(name string) (semaphore string, permit int, ok bool) {
 	pool, slots, ok := node.Vacated(name)
 	if !ok || len(slots) != 1 || node.SlotName(pool, slots[0]) != name {
@@ -33,8 +33,8 @@ func Permit(name string) (semaphore string, permit int, ok bool) {
 	return semaphore, slots[0], node.PoolName(semaphore) == pool
 }
 
-// queueKey is where a node keeps one of the sorted sets of the queue of a name: see
-// node/scripts/lib/queue.lua. Waiters for permits stand in the queue of their pool.
+// queueKey returns the key of one of the sorted sets of a name's queue: see node/scripts/lib/queue.lua. Waiters for
+// permits are in the queue of their pool.
 func queueKey(kind, name string) string {
 	if semaphore, _, ok := Permit(name); ok {
 		name = node.PoolName(semaphore)

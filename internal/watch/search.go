@@ -10,18 +10,17 @@ import (
 	"github.com/redis/rueidis"
 )
 
-// step is how many keys the server looks at in one command: it serves nobody else meanwhile.
+// step limits the keys of one SCAN, because the server serves no other client meanwhile.
 const step = 1000
 
-// errDenied is for a user that may not list keys. See [IsDenied].
+// errDenied means that the user may not list keys. See [IsDenied].
 var errDenied = errors.New("the user may not list keys (+scan +hlen)")
 
-// IsDenied reports whether a node could not be searched because its user lacks the rights for that:
-// those who take locks do not need them.
+// IsDenied reports whether a node could not be searched because its user lacks the rights. Clients that only take
+// locks do not need these rights.
 func IsDenied(unlisted error) bool { return errors.Is(unlisted, errDenied) }
 
-// search looks through so many keys of the node for locks that are not known yet. Every lock is a
-// hash of one field, whoever took it.
+// search examines a number of keys of the node for locks that are not known yet. Every lock is a hash with one field.
 func (a *asker) search(ctx context.Context, keys int, known map[string]struct{}) {
 	if keys <= 0 || a.said.Err != nil {
 		return
@@ -47,7 +46,7 @@ func (a *asker) search(ctx context.Context, keys int, known map[string]struct{})
 	a.said.Unlisted = a.denied
 }
 
-// hashes are those among the next keys. There may be none, and more to come.
+// hashes returns the hashes among the next keys. It may return none although there are more to come.
 func (a *asker) hashes(ctx context.Context, keys int) ([]string, error) {
 	answer := a.ask(ctx, []string{"SCAN", strconv.FormatUint(a.cursor, 10), "COUNT", strconv.Itoa(keys), "TYPE", "hash"})[0]
 	entry, err := answer.AsScanEntry()
@@ -61,7 +60,7 @@ func (a *asker) hashes(ctx context.Context, keys int) ([]string, error) {
 	return entry.Elements, err
 }
 
-// addSingle adds the hashes that have one field: to ask who holds a large one would be a burden.
+// addSingle adds the hashes with one field. Reading a large hash would burden the server.
 func (a *asker) addSingle(ctx context.Context, hashes []string) error {
 	for few := range slices.Chunk(hashes, batch) {
 		questions := make([][]string, len(few))
@@ -84,8 +83,8 @@ func (a *asker) addSingle(ctx context.Context, hashes []string) error {
 	return nil
 }
 
-// isReply reports whether an error is the answer of a server: about a key that the user may not
-// read, or that is another's by now.
+// isReply reports whether an error is a server's answer about a key: the user may not read it, or its type has
+// changed.
 func isReply(err error) bool {
 	_, ok := rueidis.IsRedisErr(err)
 	return ok

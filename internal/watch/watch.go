@@ -1,8 +1,7 @@
-// Package watch looks at the locks of a set of nodes, again and again. It asks; what that means is for
-// whoever shows it.
+// Package watch polls the locks on a set of nodes. It collects facts; the program that shows them interprets them.
 //
-// It writes nothing, and what it asks for is bounded: so many keys of a node are looked through in one
-// look, the next of which goes on where it stopped, and of a queue it reads no more than [MostWaiters].
+// The package writes nothing to the nodes, and its reads are bounded. One round searches a limited number of keys of
+// each node, and the next round continues there. Of a queue, it reads at most [MostWaiters] entries.
 package watch
 
 import (
@@ -18,75 +17,75 @@ import (
 	"github.com/quorumlock/quorumlock/node"
 )
 
-// MostWaiters is how many waiters for a name are counted at most.
+// MostWaiters limits the number of waiters that are counted for a name.
 const MostWaiters = 100
 
-// mostFound bounds how many locks are followed that were not asked for by name.
+// mostFound limits the number of followed locks that the search found.
 const mostFound = 10000
 
-// Config says what to look at.
+// Config says what to watch.
 type Config struct {
-	// Nodes are the options with which to connect to each node.
+	// Nodes are the options of the connections to the nodes.
 	Nodes []rueidis.ClientOption
-	// Limits are those of the programs.
+	// Limits are the limits in the configuration of the programs.
 	Limits node.Limits
-	// Patience is how long one answer is waited for.
+	// Patience is the timeout of one answer.
 	Patience time.Duration
-	// Names are locks to look at, whether they are held or not.
+	// Names are locks to report, whether they are held or not.
 	Names []string
-	// Scan is how many keys of each node one look searches for other locks; 0 for none.
+	// Scan is the number of keys that one round searches on each node for other locks; 0 for none.
 	Scan int
 }
 
-// Facts are what one look has shown.
+// Facts are the results of one round.
 type Facts struct {
-	// Names are all locks that were asked about: those of [Config.Names] first, in their order, and
-	// then those that were found, sorted.
+	// Names are all locks of the round: first those of [Config.Names] in their order, then those that the search
+	// found, sorted.
 	Names []string
-	// Whole is set if no lock is missing: nothing was to be found, or every node that answers has
-	// been searched to the end since the [Watcher] was made.
+	// Whole is set if no lock is missing: either the search is off, or every node that answers has been searched to
+	// the end since the [Watcher] was made.
 	Whole bool
 	Nodes []Node
 }
 
-// Node is what one node said.
+// Node is the answer of one node.
 type Node struct {
 	Name string
-	// Err is why it does not answer, or is of no use; nil if it answers.
+	// Err is why the node does not answer or cannot be used; nil if it answers.
 	Err error
-	// Latency is how long an answer takes.
+	// Latency is the time of a round trip.
 	Latency time.Duration
 	// Recovering and Unmarked are as in [node.Reply].
 	Recovering time.Duration
 	Unmarked   bool
 	// Locks are the answers about each name; none if Err is set.
 	Locks map[string]Lock
-	// Unlisted is why it could not be searched for locks; nil if it could, or nobody asked for that.
+	// Unlisted is why the node could not be searched for locks; nil if it was searched, or the search is off.
 	Unlisted error
 	// Uncounted is why the waiters could not be counted.
 	Uncounted error
 }
 
-// Lock is what a node says about a name.
+// Lock is the answer of a node about a name.
 type Lock struct {
 	Holders []node.Holder
-	// Waiters counts those who wait for it, up to [MostWaiters]. A client stands in the queue once
-	// for all that it has waiting, unless they wait for fairness. Those who wait for a permit of a
-	// semaphore do so for any of them, and count for each.
+	// Waiters counts the waiters for the name, up to [MostWaiters]. A client has one entry in the queue for all its
+	// waiters, except in fair order. A waiter for a permit waits for any permit of the semaphore, and counts for
+	// each.
 	Waiters int
 	// Err is why there is no answer about this name.
 	Err error
 }
 
-// Watcher keeps connections to the nodes, and what was found so far. It is for one goroutine.
+// Watcher keeps connections to the nodes, and the locks found so far. It is for one goroutine.
 type Watcher struct {
 	cfg   Config
 	nodes []*asker
 	found map[string]struct{}
 }
 
-// New makes a watcher, which connects when it is first used. It fails only for options that do not
-// describe a node. Close it.
+// New makes a watcher. It connects when it is first used. New fails only for options that do not describe a node. The
+// caller must close the watcher.
 func New(cfg Config) (*Watcher, error) {
 	w := &Watcher{cfg: cfg, found: make(map[string]struct{})}
 	for _, opt := range cfg.Nodes {
@@ -102,15 +101,15 @@ func New(cfg Config) (*Watcher, error) {
 	return w, nil
 }
 
-// Close ends all connections.
+// Close closes all connections.
 func (w *Watcher) Close() {
 	for _, a := range w.nodes {
 		a.hangUp()
-		_ = a.lib.Close() // it never fails
+		_ = a.lib.Close() // Close never fails
 	}
 }
 
-// Look asks all nodes at once. What they do not answer, and why, is part of the facts.
+// Look asks all nodes at once. If a node does not answer, the facts say why.
 func (w *Watcher) Look(ctx context.Context) *Facts {
 	w.each(func(a *asker) {
 		a.greet(ctx)
@@ -138,7 +137,7 @@ func (w *Watcher) each(ask func(*asker)) {
 	wg.Wait()
 }
 
-// gather adds what the nodes have found.
+// gather adds the locks that the nodes have found.
 func (w *Watcher) gather() {
 	for _, a := range w.nodes {
 		for _, name := range a.fresh {
@@ -170,8 +169,7 @@ func (w *Watcher) whole() bool {
 		!slices.ContainsFunc(w.nodes, func(a *asker) bool { return a.said.Err == nil && !a.swept })
 }
 
-// forget drops the names that were found, and are of no lock now. One that is taken again is found
-// again.
+// forget drops found locks that no node holds any more. If one is acquired again, the search finds it again.
 func (w *Watcher) forget() {
 	for name := range w.found {
 		if !slices.ContainsFunc(w.nodes, func(a *asker) bool { return len(a.said.Locks[name].Holders) > 0 }) {

@@ -22,10 +22,10 @@ import (
 	"github.com/quorumlock/quorumlock/node"
 )
 
-// patience bounds whatever a test waits for.
+// patience bounds every wait of a test.
 const patience = 20 * time.Second
 
-// servers are open nodes.
+// servers starts servers that are open nodes.
 func servers(t *testing.T) (all []*redisproc.Server, addresses []string) {
 	t.Helper()
 	all = redisproc.StartN(t, 3)
@@ -59,8 +59,8 @@ func watcher(t *testing.T, addresses []string, scan int, names ...string) *Watch
 	return w
 }
 
-// waitFor has somebody wait for a lock until the test ends, and returns when it stands in line on all
-// servers.
+// waitFor starts a waiter for a lock, which waits until the test ends. It returns when the waiter is in the queues of
+// all servers.
 func waitFor(t *testing.T, all []*redisproc.Server, acquire acquisition, queue string) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
@@ -84,11 +84,11 @@ func command(t *testing.T, s *redisproc.Server, args ...string) string {
 	return answer
 }
 
-// acquisition takes a lock, of any kind.
+// acquisition acquires a lock of any kind.
 type acquisition func(context.Context) (*quorumlock.Lease, error)
 
-// hold takes a lock, and returns when all servers have it: a lock is held before the slowest of them
-// has answered.
+// hold acquires a lock, and returns when all servers have granted it. Acquire itself returns before the slowest
+// server has answered.
 func (a acquisition) hold(t *testing.T, all []*redisproc.Server, name string) *quorumlock.Lease {
 	t.Helper()
 	lease, err := a(t.Context())
@@ -103,8 +103,7 @@ func permit(c *quorumlock.Client) acquisition {
 	return func(ctx context.Context) (*quorumlock.Lease, error) { return c.Semaphore("s", 1).Acquire(ctx, 1) }
 }
 
-// Every kind of lock is found, with its holders and waiters, and nothing that is no lock; and nothing
-// is changed.
+// TestLook finds every kind of lock with its holders and waiters. It finds no other keys, and it changes nothing.
 func TestLook(t *testing.T) {
 	t.Parallel()
 	all, addresses := servers(t)
@@ -153,8 +152,8 @@ func TestLook(t *testing.T) {
 	}
 }
 
-// Nothing is run but what reads.
-func TestItOnlyReads(t *testing.T) {
+// TestOnlyReadCommands checks that the servers run no command that writes.
+func TestOnlyReadCommands(t *testing.T) {
 	t.Parallel()
 	all, addresses := servers(t)
 	for _, s := range all {
@@ -175,7 +174,8 @@ func TestItOnlyReads(t *testing.T) {
 	}
 }
 
-// Who got a lock after it had waited does not wait any more, although the nodes keep its place.
+// TestTheHolderDoesNotWait: a client that acquired after waiting is no waiter, although the nodes keep its queue
+// entry.
 func TestTheHolderDoesNotWait(t *testing.T) {
 	t.Parallel()
 	all, addresses := servers(t)
@@ -192,12 +192,12 @@ func TestTheHolderDoesNotWait(t *testing.T) {
 	}
 	require.NoError(t, first.Release(t.Context()))
 	require.NoError(t, <-got)
-	// A node that was late, and got the lock by a renewal, still counts it. The others are enough.
+	// A slow node that got the lock by a renewal still counts the waiter. The other nodes suffice.
 	require.Eventually(t, func() bool {
 		nodes, right := w.Look(t.Context()).Nodes, 0
 		for i, s := range all {
 			l := nodes[i].Locks["a"]
-			stands := command(t, s, "EXISTS", "quorumlock:waiting:{a}") == "1" // and so it did before
+			stands := command(t, s, "EXISTS", "quorumlock:waiting:{a}") == "1" // as it did before
 			if stands && len(l.Holders) == 1 && l.Waiters == 0 {
 				right++
 			}
@@ -206,7 +206,7 @@ func TestTheHolderDoesNotWait(t *testing.T) {
 	}, patience, time.Millisecond)
 }
 
-// One look searches no more keys than it may, and the next goes on where it stopped.
+// TestTheSearchIsBounded: one round searches no more keys than it may, and the next continues there.
 func TestTheSearchIsBounded(t *testing.T) {
 	t.Parallel()
 	all, addresses := servers(t)
@@ -236,11 +236,11 @@ func TestTheSearchIsBounded(t *testing.T) {
 	assert.LessOrEqual(t, calls, 2*looks)
 
 	command(t, s, "DEL", "lock2000")
-	w.Look(t.Context()) // sees that it is gone
+	w.Look(t.Context()) // notices the end of the lock
 	assert.NotContains(t, w.Look(t.Context()).Names, "lock2000")
 }
 
-// With the documented rights names have to be given; with two more they are found.
+// TestRights: with the documented rights, names must be given. With two more rights, the search finds them.
 func TestRights(t *testing.T) {
 	t.Parallel()
 	all, addresses := servers(t)
@@ -281,8 +281,9 @@ func TestRights(t *testing.T) {
 	assert.Equal(t, []string{"job:a"}, facts.Names)
 }
 
-// Nodes that are down, hang, or come back, and names that are no locks, do not spoil the rest.
-func TestWhatFails(t *testing.T) {
+// TestNodeAndNameFailures: nodes that are down, hang, or come back, and names that are no locks, do not affect other
+// results.
+func TestNodeAndNameFailures(t *testing.T) {
 	t.Parallel()
 	all, addresses := servers(t)
 	acquisition(client(t, addresses).RedLock("a").Acquire).hold(t, all, "a")
@@ -310,7 +311,7 @@ func TestWhatFails(t *testing.T) {
 	assert.Positive(t, w.Look(t.Context()).Nodes[1].Recovering)
 }
 
-func TestOptionsThatDescribeNoNode(t *testing.T) {
+func TestInvalidNodeOptions(t *testing.T) {
 	_, err := New(Config{Nodes: []rueidis.ClientOption{{InitAddress: []string{"a:1"}}, {}}})
 	require.Error(t, err)
 }

@@ -1,4 +1,4 @@
-// Package watchdog has a test that never ends say so.
+// Package watchdog ends a hanging test with a message that names it.
 package watchdog
 
 import (
@@ -9,11 +9,11 @@ import (
 	"time"
 )
 
-// Watch ends the process if the test goes on for longer than most. Without it, a test that never ends keeps
-// all others waiting until the time of the whole package is up, and its name stands before the
-// stacks of all goroutines, which are so long that it is what is cut off. Here it comes last.
+// Watch ends the process if the test runs for longer than most. Without it, a hanging test blocks all others until
+// the timeout of the whole package. That report begins with the test's name, followed by the stacks of all
+// goroutines, and is so long that its beginning is cut off. Watch prints the name last.
 //
-// Benchmarks go on for as long as one likes, and are not watched.
+// Benchmarks are not watched, because their length is up to the caller.
 func Watch(t testing.TB, most time.Duration) {
 	t.Helper()
 	if _, benchmark := t.(*testing.B); benchmark {
@@ -21,7 +21,7 @@ func Watch(t testing.TB, most time.Duration) {
 	}
 	timer := time.AfterFunc(most, func() {
 		_ = pprof.Lookup("goroutine").WriteTo(os.Stderr, 2)
-		fmt.Fprintf(os.Stderr, "\n%s has gone on for more than %v: what it waits for is in the stacks above\n", t.Name(), most)
+		fmt.Fprintf(os.Stderr, "\n%s has run for more than %v: the stacks above show what it waits for\n", t.Name(), most)
 		os.Exit(2)
 	})
 	t.Cleanup(func() { timer.Stop() })

@@ -13,23 +13,23 @@ import (
 	"github.com/quorumlock/quorumlock/internal/watchdog"
 )
 
-// hang is set in the child of TestATestThatHangsIsNamed.
+// hang is set in the child of TestHangingTestIsNamed.
 const hang = "QUORUMLOCK_TEST_HANG"
 
-func TestThatHangs(t *testing.T) {
+func TestHangsInChild(t *testing.T) {
 	if os.Getenv(hang) == "" {
-		return // it is for the child
+		return // runs only in the child
 	}
 	watchdog.Watch(t, 10*time.Millisecond)
-	select {} // as long as the watch lets it
+	select {} // until the watchdog ends the process
 }
 
-func TestATestThatHangsIsNamed(t *testing.T) {
+func TestHangingTestIsNamed(t *testing.T) {
 	exe, err := os.Executable()
 	require.NoError(t, err)
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, exe, "-test.run=^TestThatHangs$")
+	cmd := exec.CommandContext(ctx, exe, "-test.run=^TestHangsInChild$")
 	cmd.Env = append(os.Environ(), hang+"=1", "GORACE=atexit_sleep_ms=0")
 	out, err := cmd.CombinedOutput()
 	require.NoError(t, ctx.Err())
@@ -38,11 +38,11 @@ func TestATestThatHangsIsNamed(t *testing.T) {
 	require.Equal(t, 2, exit.ExitCode(), "%s", out)
 	require.Contains(t, string(out), "watchdog_test.go", "where it hangs")
 	lines := strings.Split(strings.TrimSpace(string(out)), "\n")
-	require.Contains(t, lines[len(lines)-1], "TestThatHangs has gone on for more than 10ms")
+	require.Contains(t, lines[len(lines)-1], "TestHangsInChild has run for more than 10ms")
 }
 
-func TestATestThatEndsIsLeftAlone(t *testing.T) {
+func TestEndedTestIsNotWatched(t *testing.T) {
 	most := 50 * time.Millisecond
 	t.Run("ends", func(t *testing.T) { watchdog.Watch(t, most) })
-	<-time.After(2 * most) // it would be the end of this process
+	<-time.After(2 * most) // a live watchdog would have ended this process
 }

@@ -1,4 +1,4 @@
-// Package witness has what sees whether promises about leases are kept, for tests.
+// Package witness checks promises about leases in tests.
 package witness
 
 import (
@@ -10,8 +10,8 @@ import (
 	"github.com/quorumlock/quorumlock"
 )
 
-// Permits knows the leases of a semaphore that are valid by their own clocks, and fails the test
-// when there are too many, when two have one slot, or when the tokens of a slot do not grow.
+// Permits tracks the leases of a semaphore that are valid by their own clocks. It fails the test if there are too
+// many, if two have the same slot, or if the tokens of a slot do not grow.
 type Permits struct {
 	t    testing.TB
 	most int
@@ -23,12 +23,12 @@ type Permits struct {
 	grants int
 }
 
-// OfPermits is a witness of a semaphore with so many permits.
+// OfPermits returns a witness of a semaphore with the given number of permits.
 func OfPermits(t testing.TB, most int) *Permits {
 	return &Permits{t: t, most: most, leases: map[*quorumlock.Lease]bool{}, tokens: map[int]uint64{}}
 }
 
-// Enter is called by a holder, once it has its lease.
+// Enter must be called by a holder after it acquired its lease.
 func (p *Permits) Enter(lease *quorumlock.Lease) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -55,14 +55,14 @@ func (p *Permits) Enter(lease *quorumlock.Lease) {
 	}
 }
 
-// Leave is called by a holder before it gives its lease back.
+// Leave must be called by a holder before it releases its lease.
 func (p *Permits) Leave(lease *quorumlock.Lease) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	delete(p.leases, lease)
 }
 
-// Grants is how many leases there have been.
+// Grants returns the number of leases so far.
 func (p *Permits) Grants() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -1,5 +1,5 @@
-// Package redisson takes the locks of Redisson, the client for Java, on behalf of tests and
-// benchmarks in Go: through a small program in Java, which it builds with Maven and runs.
+// Package redisson drives Redisson, the Java client, from tests and benchmarks in Go: through a small Java program,
+// which it builds with Maven and runs.
 package redisson
 
 import (
@@ -16,7 +16,7 @@ import (
 	"time"
 )
 
-// ErrMissing is why there is no program where Maven or the JDK is not installed.
+// ErrMissing means that Maven or the JDK is not installed.
 var ErrMissing = errors.New("no program in Java: that needs Maven and a JDK of version 17 or newer on PATH")
 
 //go:embed pom.xml src
@@ -24,11 +24,11 @@ var source embed.FS
 
 const (
 	program = "peer.jar"
-	// waitDelay is how long a process that was killed may take to let go of its pipes.
+	// waitDelay is how long a killed process may take to close its pipes.
 	waitDelay = 5 * time.Second
 )
 
-// Available is nil where the program can be built and run, and else an [ErrMissing].
+// Available returns nil if the program can be built and run, and an [ErrMissing] otherwise.
 func Available() error {
 	for _, tool := range []string{"mvn", "javac", "java"} {
 		if _, err := exec.LookPath(tool); err != nil {
@@ -38,9 +38,9 @@ func Available() error {
 	return nil
 }
 
-// Build builds the program, and returns the path of its jar. It is kept in the user's cache,
-// so it is built only once, and again when its source has changed. What it is built from is
-// downloaded into Maven's local repository where it is not there yet: ctx bounds that.
+// Build builds the program, and returns the path of its jar. The jar is kept in the user's cache, so it is built only
+// once, and again when its source has changed. Missing dependencies are downloaded into Maven's local repository; ctx
+// bounds that.
 func Build(ctx context.Context) (jar string, err error) {
 	if err := Available(); err != nil {
 		return "", err
@@ -75,7 +75,7 @@ func Build(ctx context.Context) (jar string, err error) {
 	return jar, os.Rename(filepath.Join(work, "target", program), jar)
 }
 
-// compile has Maven do it, which asks nobody where it has all that it needs.
+// compile runs Maven, which is offline if it has all dependencies.
 func compile(ctx context.Context, dir string) error {
 	if maven(ctx, dir, "--offline") == nil {
 		return nil
@@ -93,7 +93,7 @@ func maven(ctx context.Context, dir string, args ...string) error {
 	return nil
 }
 
-// sourceKey changes with the source.
+// sourceKey returns a digest of the source.
 func sourceKey() (string, error) {
 	sum := sha256.New()
 	err := fs.WalkDir(source, ".", func(path string, d fs.DirEntry, err error) error {
@@ -107,8 +107,8 @@ func sourceKey() (string, error) {
 	return hex.EncodeToString(sum.Sum(nil))[:16], err
 }
 
-// Command is the program, to be started, in one of its roles: "serve", as [Start] does, or
-// "bench". It ends when its input does. Its memory is bounded.
+// Command returns the unstarted program in one of its roles: "serve", as for [Start], or "bench". It ends when its
+// input ends. Its memory is bounded.
 func Command(jar, role string) *exec.Cmd {
 	return exec.Command("java", "-Xmx256m", "-Xss512k", "-XX:+UseSerialGC",
 		"-Dorg.slf4j.simpleLogger.defaultLogLevel=warn", "-jar", jar, role)

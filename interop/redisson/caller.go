@@ -11,8 +11,8 @@ type Client struct {
 	name    string
 }
 
-// Open makes a client of the nodes, as host:port, which must answer. Its watchdog renews locks
-// that are taken without a lease, every third of its timeout: that is their TTL.
+// Open makes a client of the nodes, as host:port, which must answer. Its watchdog renews locks without a lease every
+// third of its timeout, which is their TTL.
 func (p *Process) Open(ctx context.Context, addresses []string, watchdog time.Duration) (*Client, error) {
 	c := &Client{process: p, name: p.newName()}
 	_, err := p.do(ctx, request{
@@ -21,13 +21,13 @@ func (p *Process) Open(ctx context.Context, addresses []string, watchdog time.Du
 	return c, err
 }
 
-// Close begins to end the client. What its callers hold stays where it is.
+// Close begins to end the client. Locks of its callers remain.
 func (c *Client) Close(ctx context.Context) error {
 	_, err := c.process.do(ctx, request{Op: "close", Client: c.name, Caller: c.name})
 	return err
 }
 
-// Kind says what a lock is made of.
+// Kind is the composition of a lock.
 type Kind string
 
 // The kinds of locks.
@@ -40,49 +40,47 @@ const (
 // Lock describes a lock.
 type Lock struct {
 	Kind Kind
-	// Node is that of a lock of one node.
+	// Node is the node of a lock on one node.
 	Node int
 	Name string
-	// Lease is for how long it is taken; if 0, it is renewed until it is given back.
+	// Lease is the lease of the lock; if 0, the lock is renewed until it is released.
 	Lease time.Duration
 }
 
-// Caller is one thread of a client. To Redisson it is the holder of what it has locked. What it
-// is called to do it does one after the other.
+// Caller is one thread of a client. To Redisson it is the holder of its locks. It executes its calls one after the
+// other.
 type Caller struct {
 	client *Client
 	name   string
 }
 
-// Caller makes one.
+// Caller makes a new caller.
 func (c *Client) Caller() *Caller { return &Caller{client: c, name: c.process.newName()} }
 
-// Lock takes a lock, for which it waits as long as ctx allows: lockInterruptibly. Redisson takes
-// an interrupt for a node that failed where there are several, and goes on waiting; and it can
-// leave a lock behind.
+// Lock acquires a lock, and waits as long as ctx allows: lockInterruptibly. With several nodes, Redisson takes an
+// interrupt for a failed node, and continues to wait; it may also leave a lock behind.
 func (c *Caller) Lock(ctx context.Context, l Lock) error {
 	_, err := c.call(ctx, "lock", l, 0)
 	return err
 }
 
-// TryLock takes a lock if it is free within some time: tryLock.
+// TryLock acquires a lock if it is free within some time: tryLock.
 func (c *Caller) TryLock(ctx context.Context, l Lock, wait time.Duration) (bool, error) {
 	return c.call(ctx, "tryLock", l, wait)
 }
 
-// Unlock gives it back: unlock.
+// Unlock releases the lock: unlock.
 func (c *Caller) Unlock(ctx context.Context, l Lock) error {
 	_, err := c.call(ctx, "unlock", l, 0)
 	return err
 }
 
-// ForceUnlock has whoever holds a lock of one node hold it no longer, and reports whether
-// anybody did: forceUnlock.
+// ForceUnlock removes a lock of one node from its holder, and reports whether there was one: forceUnlock.
 func (c *Caller) ForceUnlock(ctx context.Context, l Lock) (bool, error) {
 	return c.call(ctx, "forceUnlock", l, 0)
 }
 
-// IsLocked reports whether anybody holds a lock of one node: isLocked.
+// IsLocked reports whether a lock of one node is held: isLocked.
 func (c *Caller) IsLocked(ctx context.Context, l Lock) (bool, error) {
 	return c.call(ctx, "isLocked", l, 0)
 }

@@ -15,11 +15,11 @@ import (
 	"github.com/quorumlock/quorumlock"
 )
 
-// childNodes makes the test binary a process that takes the lock of these nodes, says so, and
-// waits to be killed.
+// childNodes turns the test binary into a process that acquires the lock on these nodes, reports it, and waits to be
+// killed.
 const childNodes = "QUORUMLOCK_TEST_NODES"
 
-// childTTL is the TTL of what it takes.
+// childTTL is the TTL of the child's lock.
 const childTTL = 2 * time.Second
 
 func beChild() {
@@ -64,7 +64,7 @@ func (f *fleet) spawn() (process *os.Process, owner string) {
 	return command.Process, strings.TrimSpace(line)
 }
 
-// A holder in Go that dies is followed by one in Java when its TTL is over, and not before.
+// TestAHolderInGoDies: a dead holder in Go is followed by one in Java after its TTL, and not before.
 func TestAHolderInGoDies(t *testing.T) {
 	f := newFleet(t, childTTL)
 	caller := f.caller(watchdog)
@@ -74,7 +74,7 @@ func TestAHolderInGoDies(t *testing.T) {
 	f.locked(caller, redLock)
 }
 
-// A holder in Java that dies is followed by one in Go when the timeout of its watchdog is over.
+// TestAHolderInJavaDies: a dead holder in Java is followed by one in Go after the timeout of its watchdog.
 func TestAHolderInJavaDies(t *testing.T) {
 	java, err := startJava()
 	java = needed(t, java, err)

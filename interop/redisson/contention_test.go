@@ -21,10 +21,10 @@ var (
 	saturate = flag.Bool("saturate", false, "contenders want the lock all the time; whether each gets it is then only told")
 )
 
-// contenders is how many there are of each side, each with a client of its own.
+// contenders is the number on each side, each with a client of its own.
 const contenders = 3
 
-// contender takes and gives back a lock.
+// contender acquires and releases a lock repeatedly.
 type contender struct {
 	name    string
 	acquire func(ctx context.Context) (release func(context.Context) error, err error)
@@ -32,12 +32,11 @@ type contender struct {
 	longest time.Duration // that it waited
 }
 
-// Three of either side want one lock, again and again. No two have it at a time, and all get it.
+// TestContention: three callers of either side contend for one lock. No two hold it at a time, and all get it.
 //
-// Between, each does something else for some time: several times what it takes in Java to take
-// and give back the lock. A MultiLock here takes all nodes at once, or none; Redisson's takes
-// one after the other, and keeps them. Where there is always another of those that has the first
-// one already, all are never free.
+// Between, each pauses for several times as long as an acquire and release in Java takes. This library's MultiLock
+// takes all nodes at once, or none. Redisson's takes one after the other, and keeps them. If there is always another
+// Redisson caller that holds the first node, all nodes are never free.
 func TestContention(t *testing.T) {
 	for kind, describe := range map[redisson.Kind]func(*quorumlock.Client) *quorumlock.Lock{
 		redisson.Red:   func(c *quorumlock.Client) *quorumlock.Lock { return c.RedLock(name) },
@@ -79,8 +78,7 @@ func javaContender(name string, caller *redisson.Caller, lock redisson.Lock) *co
 	}}
 }
 
-// pause is how long contenders do something else, at most: it grows with how long a lock takes
-// on this machine.
+// pause returns the longest pause of a contender: it grows with the time that a lock takes on this machine.
 func (f *fleet) pause(c *contender) time.Duration {
 	f.t.Helper()
 	if *saturate {
@@ -99,8 +97,8 @@ func (f *fleet) pause(c *contender) time.Duration {
 	return part * time.Since(began) / measured
 }
 
-// contend has all of them take and give back the lock, with pauses up to the given one, and
-// returns how many times somebody got it who was not alone.
+// contend makes all contenders acquire and release the lock, with pauses up to the given one. It returns the number
+// of grants that were not exclusive.
 func (f *fleet) contend(all []*contender, pause time.Duration) (violations int64) {
 	f.t.Helper()
 	const held = time.Millisecond

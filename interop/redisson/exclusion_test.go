@@ -12,7 +12,7 @@ import (
 	"github.com/quorumlock/quorumlock/interop/redisson"
 )
 
-// While one side has a lock, the other has not, whichever rule each of them follows.
+// TestBothSidesExcludeEachOther: while one side holds a lock, the other cannot, whichever rule each of them follows.
 func TestBothSidesExcludeEachOther(t *testing.T) {
 	f := newFleet(t, 10*time.Second)
 	client, caller := f.golang(), f.caller(watchdog)
@@ -44,7 +44,7 @@ func TestBothSidesExcludeEachOther(t *testing.T) {
 	}
 }
 
-// A client of one server is what Redisson's lock of that server is.
+// TestOneServerIsOneRLock: a client of one server is equivalent to Redisson's lock on that server.
 func TestOneServerIsOneRLock(t *testing.T) {
 	f := newFleet(t, 10*time.Second)
 	first := f.golang(func(c *quorumlock.Config) { c.Addresses = f.addresses()[:1] }).RedLock(name)
@@ -65,7 +65,7 @@ func TestOneServerIsOneRLock(t *testing.T) {
 	require.NoError(t, lease.Release(t.Context()))
 }
 
-// Readers are together one more holder of the lock, as far as Redisson is concerned.
+// TestReadersExcludeRedisson: for Redisson, all readers together are one holder of the lock.
 func TestReadersExcludeRedisson(t *testing.T) {
 	f := newFleet(t, 10*time.Second)
 	lock, caller := f.golang().RWLock(name), f.caller(watchdog)

@@ -10,8 +10,8 @@ import (
 	"github.com/quorumlock/quorumlock/interop/redisson"
 )
 
-// A lease that runs out in Java frees the lock for those who wait in Go. Giving it back when it
-// is over takes it from nobody.
+// TestALeaseOfRedissonRunsOut: a lease that expires in Java frees the lock for waiters in Go. A late unlock does not
+// take it from the next holder.
 func TestALeaseOfRedissonRunsOut(t *testing.T) {
 	f := newFleet(t, 10*time.Second)
 	caller := f.caller(watchdog)
@@ -28,7 +28,7 @@ func TestALeaseOfRedissonRunsOut(t *testing.T) {
 	}
 }
 
-// The same with the sides changed.
+// TestALeaseOfThisLibraryRunsOut is the same with the sides exchanged.
 func TestALeaseOfThisLibraryRunsOut(t *testing.T) {
 	f := newFleet(t, time.Second)
 	lock := f.golang().RedLock(name).With(quorumlock.LockOptions{Fixed: true})
@@ -45,7 +45,7 @@ func TestALeaseOfThisLibraryRunsOut(t *testing.T) {
 	}
 }
 
-// What is not given back and has no lease is renewed, by either side: nobody else gets it.
+// TestBothSidesRenew: either side renews a lock without a lease until it is released, so no other caller gets it.
 func TestBothSidesRenew(t *testing.T) {
 	const ttl = time.Second
 	f := newFleet(t, ttl)

@@ -23,10 +23,10 @@ const (
 	watchdog = 30 * time.Second
 )
 
-// redLock is this library's RedLock of that name in Java.
+// redLock describes this library's RedLock of that name for Java.
 var redLock = redisson.Lock{Kind: redisson.Red, Name: name}
 
-// fleet is five servers, and what both sides do with them.
+// fleet is five servers with clients of both sides.
 type fleet struct {
 	t       *testing.T
 	ctx     context.Context
@@ -35,8 +35,7 @@ type fleet struct {
 	java    *redisson.Process
 }
 
-// newFleet starts servers that are open for clients with this TTL, and use the process that the
-// tests share.
+// newFleet starts servers that are open for clients with this TTL, with the process that the tests share.
 func newFleet(t *testing.T, ttl time.Duration) *fleet {
 	t.Helper()
 	if shared == nil {
@@ -79,7 +78,7 @@ func (f *fleet) golang(changes ...func(*quorumlock.Config)) *quorumlock.Client {
 	f.t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 		defer cancel()
-		_ = client.Close(ctx) // what it could not give back is not at issue here
+		_ = client.Close(ctx) // unconfirmed releases are not at issue here
 	})
 	return client
 }
@@ -89,7 +88,7 @@ func (f *fleet) caller(ttl time.Duration) *redisson.Caller {
 	f.t.Helper()
 	client, err := f.java.Open(f.ctx, f.addresses(), ttl)
 	require.NoError(f.t, err)
-	f.t.Cleanup(func() { _ = client.Close(context.Background()) }) // of no use where the process was killed
+	f.t.Cleanup(func() { _ = client.Close(context.Background()) }) // fails if the process was killed
 	return client.Caller()
 }
 
@@ -108,7 +107,7 @@ func (f *fleet) number(i int, args ...string) int {
 	return n
 }
 
-// owners are who has the lock, node by node; "" is nobody.
+// owners are the owners of the lock, node by node; "" is none.
 func (f *fleet) owners() (all []string) {
 	f.t.Helper()
 	for i := range f.servers {
@@ -117,7 +116,7 @@ func (f *fleet) owners() (all []string) {
 	return all
 }
 
-// owned requires that soon one owner has the lock on all nodes.
+// owned waits until one owner has the lock on all nodes.
 func (f *fleet) owned(owner string) {
 	f.t.Helper()
 	f.eventually(func() bool {
@@ -135,13 +134,13 @@ func (f *fleet) eventually(cond func() bool, msg string, args ...any) {
 	require.Eventually(f.t, cond, 20*time.Second, 2*time.Millisecond, append([]any{msg}, args...)...)
 }
 
-// listeners is how many listen to Redisson's channel of the lock on a node.
+// listeners counts the subscribers of Redisson's channel of the lock on a node.
 func (f *fleet) listeners(i int) int {
 	f.t.Helper()
 	return f.number(i, "EVAL", "return redis.call('PUBSUB', 'NUMSUB', ARGV[1])[2]", "0", channel)
 }
 
-// acquire takes a lock that must be had.
+// acquire acquires a lock, which must succeed.
 func (f *fleet) acquire(lock *quorumlock.Lock) *quorumlock.Lease {
 	f.t.Helper()
 	ctx, cancel := context.WithTimeout(f.ctx, 20*time.Second)
@@ -151,7 +150,7 @@ func (f *fleet) acquire(lock *quorumlock.Lock) *quorumlock.Lease {
 	return lease
 }
 
-// locked has a caller take a lock that must be had.
+// locked makes a caller acquire a lock, which must succeed.
 func (f *fleet) locked(caller *redisson.Caller, lock redisson.Lock) {
 	f.t.Helper()
 	got, err := caller.TryLock(f.ctx, lock, 10*time.Second)
@@ -159,7 +158,7 @@ func (f *fleet) locked(caller *redisson.Caller, lock redisson.Lock) {
 	require.True(f.t, got, "the lock must be had")
 }
 
-// stays requires that nobody in Go gets the lock for some time.
+// stays requires that no client in Go gets the lock for some time.
 func (f *fleet) stays(lock *quorumlock.Lock, span time.Duration) {
 	f.t.Helper()
 	ctx, cancel := context.WithTimeout(f.ctx, span)

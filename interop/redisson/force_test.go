@@ -12,8 +12,8 @@ import (
 	"github.com/quorumlock/quorumlock/interop/redisson"
 )
 
-// What Redisson holds can be taken from it: it finds out when it gives the lock back, and its
-// watchdog does not take it from who has it then.
+// TestForcedReleaseOfALockOfRedisson: a lock of Redisson can be forced off. Its holder notices when it unlocks, and
+// its watchdog does not take the lock from the next holder.
 func TestForcedReleaseOfALockOfRedisson(t *testing.T) {
 	f := newFleet(t, 10*time.Second)
 	lock, caller := f.golang().RedLock(name), f.caller(watchdog)
@@ -22,7 +22,7 @@ func TestForcedReleaseOfALockOfRedisson(t *testing.T) {
 	status, err := lock.ForceRelease(t.Context())
 	require.NoError(t, err)
 	require.Len(t, status.Owners(), len(f.servers), "to Redisson each node has a client of its own")
-	require.Empty(t, status.Holder(), "so nobody seems to have a quorum")
+	require.Empty(t, status.Holder(), "so no holder has a quorum")
 
 	lease := f.acquire(lock)
 	held, err := caller.IsHeld(t.Context(), redisson.Lock{Kind: redisson.One, Name: name})
@@ -36,8 +36,8 @@ func TestForcedReleaseOfALockOfRedisson(t *testing.T) {
 	f.owned(lease.Owner())
 }
 
-// Redisson's forced unlock leaves nothing behind that says it was forced. To this library the
-// nodes have forgotten the lock, so the holder puts it back with its next renewal.
+// TestForcedUnlockInJavaIsUndoneByTheHolder: Redisson's forced unlock leaves no mark. To this library the nodes have
+// forgotten the lock, so the holder's next renewal puts it back.
 func TestForcedUnlockInJavaIsUndoneByTheHolder(t *testing.T) {
 	f := newFleet(t, 10*time.Second)
 	lease, caller := f.acquire(f.golang().RedLock(name)), f.caller(watchdog)
@@ -49,7 +49,7 @@ func TestForcedUnlockInJavaIsUndoneByTheHolder(t *testing.T) {
 	require.NoError(t, lease.Release(t.Context()))
 }
 
-// Where somebody else was faster, there are two who believe that they hold the lock, until the
+// TestForcedUnlockInJavaAndAnotherHolder: if another client was faster, two believe that they hold the lock until the
 // former holder has asked enough nodes.
 func TestForcedUnlockInJavaAndAnotherHolder(t *testing.T) {
 	f := newFleet(t, 4*time.Second)
@@ -65,7 +65,7 @@ func TestForcedUnlockInJavaAndAnotherHolder(t *testing.T) {
 	require.ErrorIs(t, context.Cause(lease.Context()), quorumlock.ErrLost)
 }
 
-// forceUnlock is for one node at a time: a MultiLock has none.
+// forceUnlock unlocks one node at a time: a MultiLock has no forced unlock.
 func (f *fleet) forceUnlock(caller *redisson.Caller) {
 	f.t.Helper()
 	for i := range f.servers {

@@ -27,10 +27,10 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// buildTimeout bounds the download of what the program in Java needs, and its build.
+// buildTimeout bounds the build of the Java program, including the download of its dependencies.
 const buildTimeout = 5 * time.Minute
 
-// shared is the process of all tests that do not kill it, once one of them has needed it.
+// shared is the process for all tests that do not kill it, started by the first that needs it.
 var shared *redisson.Process
 
 func startJava() (*redisson.Process, error) {
@@ -39,8 +39,8 @@ func startJava() (*redisson.Process, error) {
 	return redisson.Start(ctx, os.Stderr)
 }
 
-// needed skips a test where there is no Maven or JDK, which is the only reason to. It fails there
-// if QUORUMLOCK_REDISSON is "required".
+// needed skips a test if there is no Maven or JDK, which is the only reason to skip. If QUORUMLOCK_REDISSON is
+// "required", the test fails instead.
 func needed(t *testing.T, process *redisson.Process, err error) *redisson.Process {
 	t.Helper()
 	if errors.Is(err, redisson.ErrMissing) && os.Getenv("QUORUMLOCK_REDISSON") != "required" {

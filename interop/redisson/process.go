@@ -13,8 +13,7 @@ import (
 	"time"
 )
 
-// Process is a program in Java with any number of clients. Its methods may be called
-// concurrently.
+// Process is the Java program with any number of clients. Its methods may be called concurrently.
 type Process struct {
 	command *exec.Cmd
 	reading sync.WaitGroup
@@ -46,10 +45,10 @@ type response struct {
 	Error string `json:"error"`
 }
 
-// errEnded is what callers get whose process is gone.
+// errEnded is the error of calls to a process that has ended.
 var errEnded = errors.New("the program in Java has ended")
 
-// Start builds the program, and starts it. Complaints of Redisson go to log.
+// Start builds and starts the program. Redisson's messages go to log.
 func Start(ctx context.Context, log io.Writer) (*Process, error) {
 	jar, err := Build(ctx)
 	if err != nil {
@@ -71,8 +70,7 @@ func Start(ctx context.Context, log io.Writer) (*Process, error) {
 	return p, nil
 }
 
-// Kill ends the process with SIGKILL, also a stopped one: its locks stay where they are. It
-// may be called again.
+// Kill ends the process with SIGKILL, even a stopped one: its locks remain. It may be called again.
 func (p *Process) Kill() {
 	_ = p.command.Process.Kill() // the one error is that it has ended
 	p.reading.Wait()
@@ -101,7 +99,7 @@ func (p *Process) read(out io.Reader) {
 	p.waiting = nil
 }
 
-// next is a new id. The mutex is held.
+// next returns a new id. Requires p.mu.
 func (p *Process) next() int64 {
 	p.last++
 	return p.last
@@ -113,7 +111,7 @@ func (p *Process) newName() string {
 	return strconv.FormatInt(p.next(), 10)
 }
 
-// send sends a request, whose answer comes later.
+// send sends a request. The answer arrives on the channel.
 func (p *Process) send(r request) (<-chan response, error) {
 	answer := make(chan response, 1)
 	p.mu.Lock()
@@ -130,8 +128,7 @@ func (p *Process) send(r request) (<-chan response, error) {
 	return answer, nil
 }
 
-// do sends a request and awaits its answer. When ctx ends, the caller is interrupted, which
-// then is to answer soon.
+// do sends a request and waits for its answer. When ctx ends, it interrupts the caller, which must answer soon.
 func (p *Process) do(ctx context.Context, r request) (bool, error) {
 	answer, err := p.send(r)
 	if err != nil {
@@ -153,7 +150,7 @@ func (p *Process) do(ctx context.Context, r request) (bool, error) {
 	}
 }
 
-// patience is how long a caller that was interrupted may take.
+// patience is how long an interrupted caller may take.
 const patience = 20 * time.Second
 
 func (a response) result(r request) (bool, error) {
@@ -165,7 +162,7 @@ func (a response) result(r request) (bool, error) {
 
 // Error is an exception.
 type Error struct {
-	// Op and Name say what was called.
+	// Op and Name identify the call.
 	Op, Name string
 	// Text is the class of the exception and its message.
 	Text string

@@ -11,11 +11,10 @@ import (
 	"github.com/quorumlock/quorumlock/interop/redisson"
 )
 
-// These tests show what does not hold in a mixed fleet: should one fail, the documentation
-// promises too little.
+// These tests show promises that do not hold in a mixed fleet. If one fails, the documentation promises too little.
 
-// Redisson does not know of nodes that have lost their memory, and takes from them what
-// somebody holds.
+// TestRedissonDoesNotWaitForANodeToRecover: Redisson does not know recoveries. It takes locks from nodes that have
+// lost their memory, although they are held.
 func TestRedissonDoesNotWaitForANodeToRecover(t *testing.T) {
 	f := newFleet(t, 10*time.Second)
 	lock := f.golang().RedLock(name).With(quorumlock.LockOptions{Fixed: true})
@@ -30,8 +29,8 @@ func TestRedissonDoesNotWaitForANodeToRecover(t *testing.T) {
 	require.NoError(t, lease.Err(), "two hold the lock")
 }
 
-// Redisson's locks have no token, and leave no trace in those of this library, which grow all
-// the same.
+// TestRedissonHasNoTokens: Redisson's locks have no token, and leave no trace in the tokens of this library, which
+// still grow.
 func TestRedissonHasNoTokens(t *testing.T) {
 	f := newFleet(t, 10*time.Second)
 	lock, caller := f.golang().RedLock(name), f.caller(watchdog)
@@ -48,9 +47,9 @@ func TestRedissonHasNoTokens(t *testing.T) {
 	assert.Greater(t, f.acquire(lock).Token(), first.Token())
 }
 
-// A RedissonRedLock with a lease does not look at the time again when a node hangs at the
-// wrong place: it returns long after its locks have run out, and then sets the TTL of whatever
-// is at their names, whoever holds it. So a third gets the lock while the second has it.
+// TestALeaseOfRedissonEndsThatOfAnother: a RedissonRedLock with a lease does not check the time again if a node hangs
+// at the wrong moment. It returns long after its locks have expired, and then sets the TTL of the keys, whoever their
+// holder is. So a third client gets the lock while the second holds it.
 func TestALeaseOfRedissonEndsThatOfAnother(t *testing.T) {
 	f := newFleet(t, 10*time.Second)
 	lock := f.golang().RedLock(name).With(quorumlock.LockOptions{Fixed: true})
@@ -64,7 +63,7 @@ func TestALeaseOfRedissonEndsThatOfAnother(t *testing.T) {
 	f.eventually(func() bool { return f.command(2, "HKEYS", name) != "" }, "it has what it needs, and asks the node that hangs")
 	lease := f.acquire(lock)
 	require.NoError(t, <-granted, "it believes that it has the lock")
-	require.NoError(t, lease.Err(), "who has it knows nothing of that")
+	require.NoError(t, lease.Err(), "its holder knows nothing of that")
 	for i := range 3 {
 		if f.command(i, "HKEYS", name) == lease.Owner() { // it may have done without one of these
 			require.LessOrEqual(t, f.number(i, "PTTL", name), 2000)

@@ -15,8 +15,8 @@ import (
 	"github.com/quorumlock/quorumlock/interop/redisson"
 )
 
-// wakes is within which time who waits must have the lock: less than the second after which
-// waiters of this library look by themselves, of several times less than all of them.
+// wakes bounds the time until a woken waiter has the lock. It is shorter than the second after which waiters of this
+// library recheck, even several times.
 const (
 	wakes = 500 * time.Millisecond
 	times = 5
@@ -54,8 +54,8 @@ func TestAnUnlockInJavaWakesWaitersInGo(t *testing.T) {
 	}
 }
 
-// Redisson would come back when the TTL is over that it was told, or those 1.5 seconds that it
-// gives each node.
+// TestAReleaseInGoWakesWaitersInJava: without the wake, Redisson would come back after the reported TTL, or after its
+// 1.5 seconds for each node.
 func TestAReleaseInGoWakesWaitersInJava(t *testing.T) {
 	f := newFleet(t, 10*time.Second)
 	lock, caller := f.golang().RedLock(name), f.caller(watchdog)
@@ -69,8 +69,8 @@ func TestAReleaseInGoWakesWaitersInJava(t *testing.T) {
 	}
 }
 
-// awaited lets a caller wait for a lock, and then releases the lock. It returns for how long the caller waited,
-// and how much of that was after the release.
+// awaited makes a caller wait for a lock, and then releases the lock. It returns the length of the wait, and the part
+// of it after the release.
 func (f *fleet) awaited(lock *quorumlock.Lock, caller *redisson.Caller, there redisson.Lock) (waited, took time.Duration) {
 	f.t.Helper()
 	lease := f.acquire(lock)
@@ -89,7 +89,7 @@ func (f *fleet) awaited(lock *quorumlock.Lock, caller *redisson.Caller, there re
 	return waited, took
 }
 
-// What Config.Redisson is for.
+// TestWithoutTheOptionRedissonWaitsForTheTTL shows the purpose of Config.Redisson.
 func TestWithoutTheOptionRedissonWaitsForTheTTL(t *testing.T) {
 	f := newFleet(t, 4*time.Second)
 	silent := f.golang(func(c *quorumlock.Config) { c.Redisson = false }).RedLock(name)
@@ -104,8 +104,7 @@ func TestWithoutTheOptionRedissonWaitsForTheTTL(t *testing.T) {
 	require.Greater(t, waited, told)
 }
 
-// denials is how many times Redisson's script told on the first node for how long the lock is
-// held.
+// denials counts how often Redisson's script reported on the first node how long the lock is held.
 func (f *fleet) denials() int {
 	f.t.Helper()
 	for line := range strings.Lines(f.command(0, "INFO", "commandstats")) {

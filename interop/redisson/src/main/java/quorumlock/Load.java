@@ -56,8 +56,8 @@ final class Load {
 
     private final AtomicLong lastEnd = new AtomicLong(); // of any operation
     private final AtomicLong pause = new AtomicLong(); // the longest without such an end
-    private volatile long began; // of what is measured; 0 before
-    private volatile long over; // likewise
+    private volatile long began; // begin of the measured time; 0 before
+    private volatile long over; // end of the measured time
     private volatile boolean measured;
     private volatile boolean stop;
 
@@ -95,10 +95,10 @@ final class Load {
         long count = ops.get();
         ended(System.nanoTime());
         stop = true;
-        // Nobody is interrupted: Redisson can leave a lock behind then. Who waits has its turn when the others have
+        // No thread is interrupted: Redisson could leave a lock behind. A waiter gets the lock when the others have
         // stopped.
         if (held != null) {
-            Thread.sleep(LATENESS); // or the waiters of another worker could get it
+            Thread.sleep(LATENESS); // otherwise the waiters of another worker could acquire it
             held.unlock();
         }
         long unfinished = await(callers);
@@ -143,7 +143,7 @@ final class Load {
         lock.lockInterruptibly();
         long acquired = System.nanoTime();
         if (job.cell().load().equals("wait") && !stop) {
-            violations.incrementAndGet(); // it is held until the end
+            violations.incrementAndGet(); // another process holds the lock until the end
         }
         Witness.Grant grant = witness.enter(slot(caller), job.first() + caller);
         if (!grant.alone()) {

@@ -15,7 +15,7 @@ import org.redisson.config.Config;
 
 /** One client of each node: to the nodes, one client with an id of its own. */
 final class Nodes implements AutoCloseable {
-    // The clients of a process share threads; all else is as Redisson has it by default.
+    // The clients of a process share threads; all other settings are Redisson's defaults.
     private static final int THREADS = 8;
     private static final EventLoopGroup LOOPS = new MultiThreadIoEventLoopGroup(THREADS, NioIoHandler.newFactory());
     private static final ExecutorService EXECUTOR = Executors.newFixedThreadPool(THREADS, Nodes::daemon);
@@ -50,7 +50,7 @@ final class Nodes implements AutoCloseable {
     }
 
     /** The locks of all nodes as one, of which a majority is needed. */
-    @SuppressWarnings("deprecation") // it is there, and fleets use it
+    @SuppressWarnings("deprecation") // deprecated, but in use
     RLock red(String name) {
         return new org.redisson.RedissonRedLock(all(name));
     }

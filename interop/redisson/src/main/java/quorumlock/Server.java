@@ -52,7 +52,7 @@ final class Server {
 
     private void answer(Request request) {
         Response response;
-        Thread.interrupted(); // what was meant for an earlier request
+        Thread.interrupted(); // clears an interrupt of an earlier request
         try {
             response = new Response(request.id(), perform(request), "");
         } catch (Exception e) {
@@ -61,7 +61,7 @@ final class Server {
         try {
             lines.write(response);
         } catch (IOException e) {
-            System.err.println(e); // nobody is there to hear it
+            System.err.println(e); // the reader has gone
         }
     }
 

@@ -11,8 +11,8 @@ import java.nio.file.StandardOpenOption;
 
 /** Sees who holds a lock, in memory that all workers of a cell share: worker.Witness of the benchmarks in Go. */
 final class Witness {
-    // A slot for each lock: how many hold it, one more number, how many grants there were, who had it last, counted
-    // from 1, and when that began to give it back.
+    // A slot for each lock: holders, arrivals, grants, the last holder counted
+    // from 1, and the begin of its release.
     private static final int SLOT = 64;
     private static final int HOLDERS = 0;
     private static final int GRANTS = 16;

@@ -1,0 +1,57 @@
+package fleet
+
+import (
+	"context"
+	"sync/atomic"
+	"time"
+
+	"github.com/quorumlock/quorumlock"
+	"github.com/quorumlock/quorumlock/node"
+)
+
+// Wire is one client's connection to a node. It can be cut or slow for this client alone.
+type Wire struct {
+	node.Node
+	// NodeName is what Name returns.
+	NodeName string
+	// Severed fails every call, unsent.
+	Severed atomic.Bool
+	// Slow is the delay of requests, Muted the delay of replies, in nanoseconds.
+	Slow, Muted atomic.Int64
+}
+
+// Name returns NodeName.
+func (w *Wire) Name() string { return w.NodeName }
+
+// Do passes the operations on, with the delays, or fails them all.
+func (w *Wire) Do(ctx context.Context, ops []node.Op, replies []node.Reply) {
+	if w.Severed.Load() {
+		for i, op := range ops {
+			replies[i] = node.Reply{Err: &node.Error{Node: w.NodeName, Op: op.Kind, Reason: node.ErrUnreachable}, Unsent: true}
+		}
+		return
+	}
+	time.Sleep(time.Duration(w.Slow.Load()))
+	w.Node.Do(ctx, ops, replies)
+	time.Sleep(time.Duration(w.Muted.Load()))
+}
+
+// Probe passes the probe on, or fails it.
+func (w *Wire) Probe(ctx context.Context) error {
+	if w.Severed.Load() {
+		return &node.Error{Node: w.NodeName, Reason: node.ErrUnreachable}
+	}
+	return w.Node.Probe(ctx)
+}
+
+// WiredClient makes a client with a wire of its own to every node.
+func (f *Fleet) WiredClient(changes ...func(*quorumlock.Config)) (*quorumlock.Client, []*Wire) {
+	f.T.Helper()
+	wires := make([]*Wire, len(f.Nodes))
+	return f.Client(append(changes, func(cfg *quorumlock.Config) {
+		for i, nd := range cfg.Nodes {
+			wires[i] = &Wire{Node: nd, NodeName: nd.Name()}
+			cfg.Nodes[i] = wires[i]
+		}
+	})...), wires
+}

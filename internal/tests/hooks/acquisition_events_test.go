@@ -1,0 +1,269 @@
+package hooks_test
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/quorumlock/quorumlock"
+	"github.com/quorumlock/quorumlock/internal/fleet"
+	"github.com/quorumlock/quorumlock/node"
+	"github.com/quorumlock/quorumlock/quorum"
+)
+
+// traceKey is what a caller's context has in it.
+type traceKey struct{}
+
+// acquisitions has a client's hook keep what it is told. They are read when all is settled.
+func acquisitions(into *[]quorumlock.AcquisitionEvent) func(*quorumlock.Config) {
+	return func(c *quorumlock.Config) {
+		c.Hooks.Acquisition = func(e quorumlock.AcquisitionEvent) { *into = append(*into, e) }
+	}
+}
+
+// cast says what was voted, and by whom.
+func cast(votes []quorumlock.VoteEvent) []string {
+	said := make([]string, 0, len(votes))
+	for _, v := range votes {
+		said = append(said, fmt.Sprintf("%s %v", v.Node, v.Vote))
+	}
+	return said
+}
+
+func TestAnAcquisitionIsToldWithAllItsVotes(t *testing.T) {
+	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
+		var told []quorumlock.AcquisitionEvent
+		var mu sync.Mutex // what is read below is written later, when only time has passed
+		client := f.Client(func(c *quorumlock.Config) {
+			c.Hooks.Acquisition = func(e quorumlock.AcquisitionEvent) {
+				mu.Lock()
+				defer mu.Unlock()
+				told = append(told, e)
+			}
+		})
+		f.Pause(2) // its vote comes when the call has returned, and its lease has ended
+		ctx := context.WithValue(t.Context(), traceKey{}, "mine")
+		began := f.Clock.Wall()
+		lease, err := client.RedLock("job").Acquire(ctx)
+		require.NoError(t, err)
+		require.NoError(t, lease.Release(t.Context()))
+		fleet.Settle()
+		mu.Lock()
+		require.Empty(t, told, "a node has still to vote")
+		mu.Unlock()
+		time.Sleep(time.Second)
+		fleet.Settle()
+
+		require.Len(t, told, 1)
+		e := told[0]
+		require.Equal(t, "mine", e.Context.Value(traceKey{}))
+		require.Equal(t, []string{"job"}, e.Names)
+		require.Equal(t, lease.Owner(), e.Owner)
+		require.Equal(t, lease.Token(), e.Token)
+		require.True(t, began.Equal(e.Began))
+		require.Zero(t, e.Took)
+		require.Zero(t, e.Asking)
+		require.Equal(t, 1, e.Attempts)
+		require.False(t, e.HandedOver)
+		require.NoError(t, e.Err)
+		require.ElementsMatch(t, []string{"n1 granted", "n2 granted", "n3 unknown"}, cast(e.Votes))
+		late := e.Votes[2]
+		require.Equal(t, "n3", late.Node)
+		require.ErrorIs(t, late.Err, node.ErrTimeout)
+		require.Equal(t, 500*time.Millisecond, late.Took)
+		require.True(t, began.Add(late.Took).Equal(late.At))
+		require.Equal(t, node.Acquire, late.Op)
+		require.Equal(t, lease.Owner(), late.Owner)
+		f.Resume(2)
+	})
+}
+
+func TestAnAcquisitionThatWaitsTellsForHowLong(t *testing.T) {
+	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
+		var told []quorumlock.AcquisitionEvent
+		client, other := f.Client(acquisitions(&told)), f.Client()
+		held, err := other.RedLock("job").Acquire(t.Context())
+		require.NoError(t, err)
+		fleet.Settle() // a majority has granted it; the last node does now, too
+		time.AfterFunc(3*time.Second, func() { _ = held.Release(context.Background()) })
+		lease, err := client.RedLock("job").Acquire(t.Context())
+		require.NoError(t, err)
+		require.NoError(t, lease.Release(t.Context()))
+		fleet.Settle()
+		require.Len(t, told, 1)
+		e := told[0]
+		require.Greater(t, e.Attempts, 1)
+		require.GreaterOrEqual(t, e.Took, 3*time.Second)
+		require.Zero(t, e.Asking, "nodes in memory answer at once")
+		require.GreaterOrEqual(t, len(e.Votes), 3*e.Attempts)
+		var denied *quorumlock.HeldError
+		require.ErrorAs(t, e.Votes[0].Err, &denied)
+		require.Equal(t, held.Owner(), denied.Owner)
+		require.Equal(t, quorum.Denied, e.Votes[0].Vote)
+	})
+}
+
+func TestAnAcquisitionThatFailsIsTold(t *testing.T) {
+	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
+		var told []quorumlock.AcquisitionEvent
+		client := f.Client(acquisitions(&told))
+		f.Take("job", "other", 0, 1, 2)
+		_, tried := client.RedLock("job").TryAcquire(t.Context())
+		require.ErrorIs(t, tried, quorumlock.ErrHeld)
+		f.Stop(0, 1)
+		_, down := client.RedLock("free").TryAcquire(t.Context())
+		require.ErrorIs(t, down, quorumlock.ErrNoQuorum)
+		fleet.Settle() // it is told once the last node has answered, and the next asks none
+		_, refused := client.RedLock("free").TryAcquire(t.Context())
+		require.ErrorIs(t, refused, quorumlock.ErrNoQuorum)
+		fleet.Settle()
+		require.Len(t, told, 3)
+		require.Equal(t, tried, told[0].Err)
+		require.Equal(t, down, told[1].Err)
+		require.Equal(t, refused, told[2].Err)
+		require.Empty(t, told[0].Owner)
+		require.False(t, told[0].HandedOver)
+		for _, v := range told[2].Votes {
+			require.True(t, v.Unsent, "a node that failed just before is not asked")
+			require.Zero(t, v.Took)
+			require.ErrorIs(t, v.Err, node.ErrDown)
+		}
+	})
+}
+
+// Who has to wait for very long, as it looks again and again, is told of the last votes only.
+func TestVotesOfAnAcquisitionAreBounded(t *testing.T) {
+	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
+		var told []quorumlock.AcquisitionEvent
+		votes := 0
+		client := f.Client(acquisitions(&told), func(c *quorumlock.Config) {
+			c.Hooks.Voted = func(quorumlock.VoteEvent) { votes++ }
+		})
+		f.Take("job", "other", 0, 1, 2)
+		ctx, cancel := context.WithTimeout(t.Context(), 9*time.Second)
+		defer cancel()
+		_, err := client.RedLock("job").With(quorumlock.LockOptions{Waiting: quorumlock.WaitSpin}).Acquire(ctx)
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		fleet.Settle()
+		require.Len(t, told, 1)
+		require.Len(t, told[0].Votes, 128)
+		require.Equal(t, votes-128, told[0].Dropped)
+		require.Equal(t, votes, 3*told[0].Attempts)
+	})
+}
+
+func TestAnAcquisitionByHandoverHasNoVotes(t *testing.T) {
+	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
+		var told []quorumlock.AcquisitionEvent
+		var ended []bool
+		client := f.Client(acquisitions(&told), func(c *quorumlock.Config) {
+			c.Hooks.Ended = func(e quorumlock.EndedEvent) { ended = append(ended, e.HandedOver) }
+		})
+		lock := client.RedLock("job")
+		const waiters = 3
+		leases := make(chan *quorumlock.Lease, waiters)
+		f.Take("job", "other", 0, 1, 2)
+		for range waiters {
+			go func() {
+				lease, err := lock.Acquire(context.Background())
+				if err == nil {
+					leases <- lease
+				}
+			}()
+		}
+		fleet.Settle()
+		f.Free("job", "other", 0, 1, 2)
+		for range waiters {
+			require.NoError(t, (<-leases).Release(t.Context()))
+		}
+		fleet.Settle()
+		require.Len(t, told, waiters)
+		require.Equal(t, []bool{true, true, false}, ended)
+		handedOver := 0
+		for _, e := range told {
+			require.NoError(t, e.Err)
+			require.NotZero(t, e.Token)
+			if e.HandedOver {
+				handedOver++
+				require.Empty(t, e.Votes)
+				require.Zero(t, e.Attempts)
+			}
+		}
+		require.Equal(t, waiters-1, handedOver)
+	})
+}
+
+// Close waits for the votes that are out, so nothing is told after it.
+func TestCloseTellsOfAcquisitions(t *testing.T) {
+	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
+		var told []quorumlock.AcquisitionEvent
+		client := f.Client(acquisitions(&told))
+		f.Pause(2)
+		_, err := client.RedLock("job").Acquire(t.Context())
+		require.NoError(t, err)
+		require.Error(t, client.Close(t.Context()), "a node does not confirm the release")
+		require.Len(t, told, 1)
+		f.Resume(2)
+	})
+}
+
+func TestVotesOnRenewalsAreTold(t *testing.T) {
+	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
+		var told []quorumlock.VoteEvent
+		client := f.Client(func(c *quorumlock.Config) {
+			c.Hooks.Voted = func(e quorumlock.VoteEvent) {
+				if e.Op == node.Renew {
+					told = append(told, e)
+				}
+			}
+		})
+		lease, err := client.RedLock("job").Acquire(t.Context())
+		require.NoError(t, err)
+		fleet.Settle()
+		f.Stop(2)
+		require.NoError(t, lease.Extend(t.Context()))
+		fleet.Settle()
+		require.NoError(t, lease.Extend(t.Context()))
+		fleet.Settle()
+		f.Free("job", lease.Owner(), 1)
+		f.Take("job", "thief", 1)
+		_ = lease.Extend(t.Context())
+		fleet.Settle()
+		require.ElementsMatch(t, []string{
+			"n1 granted", "n2 granted", "n3 unknown",
+			"n1 granted", "n2 granted", "n3 unknown",
+			"n1 granted", "n2 denied", "n3 unknown",
+		}, cast(told))
+		for _, e := range told {
+			require.Equal(t, lease.Owner(), e.Owner)
+			require.Equal(t, e.Vote != quorum.Granted, e.Err != nil)
+		}
+	})
+}
+
+func TestALossHasACause(t *testing.T) {
+	loss := func(t *testing.T, f *fleet.Fleet, options quorumlock.LockOptions, strike func(*quorumlock.Lock)) quorumlock.LossCause {
+		t.Helper()
+		lock := f.Client().RedLock("job").With(options)
+		lease, err := lock.Acquire(t.Context())
+		require.NoError(t, err)
+		fleet.Settle()
+		strike(lock)
+		<-lease.Context().Done()
+		var lost *quorumlock.LostError
+		require.ErrorAs(t, lease.Err(), &lost)
+		return lost.Cause
+	}
+	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
+		require.Equal(t, quorumlock.LossExpired, loss(t, f, quorumlock.LockOptions{Fixed: true}, func(*quorumlock.Lock) {}))
+		require.Equal(t, quorumlock.LossForced, loss(t, f, quorumlock.LockOptions{}, func(l *quorumlock.Lock) {
+			_, err := l.ForceRelease(t.Context())
+			require.NoError(t, err)
+		}))
+		require.Equal(t, quorumlock.LossUnconfirmed, loss(t, f, quorumlock.LockOptions{}, func(*quorumlock.Lock) { f.Stop(0, 1, 2) }))
+	})
+}

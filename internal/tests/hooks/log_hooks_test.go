@@ -1,0 +1,152 @@
+package hooks_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/quorumlock/quorumlock"
+	"github.com/quorumlock/quorumlock/internal/fleet"
+)
+
+// lines is a slog handler that keeps what it is told, and the contexts.
+type lines struct {
+	texts    []string
+	contexts []context.Context
+}
+
+func (l *lines) Enabled(context.Context, slog.Level) bool { return true }
+
+func (l *lines) WithAttrs([]slog.Attr) slog.Handler { return l }
+
+func (l *lines) WithGroup(string) slog.Handler { return l }
+
+func (l *lines) Handle(ctx context.Context, r slog.Record) error {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%v %s", r.Level, strings.TrimPrefix(r.Message, "quorumlock: "))
+	r.Attrs(func(a slog.Attr) bool {
+		fmt.Fprintf(&b, " %s=%v", a.Key, a.Value)
+		return true
+	})
+	l.texts, l.contexts = append(l.texts, b.String()), append(l.contexts, ctx)
+	return nil
+}
+
+func TestLogHooksWriteEveryEvent(t *testing.T) {
+	var l lines
+	h := quorumlock.LogHooks(slog.New(&l))
+	names, at := []string{"job"}, time.Unix(0, 0).UTC()
+	failure := errors.New("no")
+	ctx := context.WithValue(t.Context(), traceKey{}, "mine")
+	for _, c := range []struct {
+		tell func()
+		want string
+	}{
+		{
+			func() {
+				h.Acquired(quorumlock.AcquiredEvent{Names: names, Owner: "o", Token: 7, Attempts: 2, Waited: time.Second})
+			},
+			"DEBUG lease granted names=[job] owner=o token=7 attempts=2 waited=1s reads=false handed_over=false",
+		},
+		{func() { h.Acquisition(quorumlock.AcquisitionEvent{Context: ctx, Names: names}) }, ""},
+		{
+			func() {
+				h.Acquisition(quorumlock.AcquisitionEvent{Context: ctx, Names: names, Attempts: 3, Took: time.Second, Err: failure})
+			},
+			"DEBUG no lease names=[job] attempts=3 took=1s reads=false err=no",
+		},
+		{
+			func() {
+				h.AttemptFailed(quorumlock.AttemptFailedEvent{Names: names, Attempt: 1, Err: quorumlock.ErrHeld})
+			},
+			"DEBUG attempt failed names=[job] attempt=1 err=held by another",
+		},
+		{
+			func() {
+				h.AttemptFailed(quorumlock.AttemptFailedEvent{Names: names, Attempt: 1, Err: quorumlock.ErrNoQuorum})
+			},
+			"WARN attempt failed names=[job] attempt=1 err=no quorum",
+		},
+		{
+			func() { h.Renewed(quorumlock.RenewedEvent{Names: names, Owner: "o", Remaining: time.Second}) },
+			"DEBUG lease renewed names=[job] owner=o remaining=1s",
+		},
+		{
+			func() {
+				h.RenewalFailed(quorumlock.RenewalFailedEvent{Names: names, Owner: "o", Remaining: time.Second, Err: failure})
+			},
+			"WARN renewal failed names=[job] owner=o remaining=1s err=no",
+		},
+		{
+			func() { h.BackingChanged(quorumlock.BackingEvent{Names: names, Owner: "o", Have: 2, Want: 3, Need: 2}) },
+			"WARN backing changed names=[job] owner=o have=2 want=3 need=2",
+		},
+		{
+			func() { h.BackingChanged(quorumlock.BackingEvent{Names: names, Owner: "o", Have: 3, Want: 3, Need: 2}) },
+			"DEBUG backing changed names=[job] owner=o have=3 want=3 need=2",
+		},
+		{
+			func() {
+				h.Ended(quorumlock.EndedEvent{Names: names, Owner: "o", Token: 7, Held: time.Second, HandedOver: true, Err: failure})
+			},
+			"DEBUG lease ended names=[job] owner=o token=7 held=1s handed_over=true err=no",
+		},
+		{
+			func() {
+				h.Latch(quorumlock.LatchEvent{Op: "count down", Name: "l", ID: "i", Rounds: 1, Took: time.Second})
+			},
+			"DEBUG latch op=count down name=l id=i rounds=1 took=1s err=<nil>",
+		},
+		{
+			func() { h.Latch(quorumlock.LatchEvent{Op: "set latch", Name: "l", Err: quorumlock.ErrLatchSet}) },
+			"WARN latch op=set latch name=l id= rounds=0 took=0s err=latch set to another number",
+		},
+		{func() { h.NodeDown("n1", failure) }, "DEBUG node failed node=n1 err=no"},
+		{func() { h.NodeUp("n1") }, "DEBUG node answers again node=n1"},
+		{
+			func() {
+				h.NodeRecovering(quorumlock.NodeRecoveringEvent{Node: "n1", Since: at, Until: at, Restarted: true})
+			},
+			"DEBUG node recovers node=n1 since=1970-01-01 00:00:00 +0000 UTC until=1970-01-01 00:00:00 +0000 UTC restarted=true",
+		},
+	} {
+		l = lines{}
+		c.tell()
+		require.Equal(t, c.want, strings.Join(l.texts, "\n"))
+		if strings.Contains(c.want, "no lease") {
+			require.Equal(t, []context.Context{ctx}, l.contexts, "the line belongs to the trace of the call")
+		}
+	}
+}
+
+// A logger that is both the client's and that of LogHooks warns once of each thing.
+func TestLogHooksDoNotRepeatTheWarningsOfTheClient(t *testing.T) {
+	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
+		var l lines
+		logger := slog.New(&l)
+		client := f.Client(func(c *quorumlock.Config) { c.Logger, c.Hooks = logger, quorumlock.LogHooks(logger) })
+		lease, err := client.RedLock("job").Acquire(t.Context())
+		require.NoError(t, err)
+		f.Stop(0, 1)
+		<-lease.Context().Done()
+		require.ErrorIs(t, lease.Err(), quorumlock.ErrLost)
+		fleet.Settle()
+		told := make(map[string]int)
+		for _, text := range l.texts {
+			for _, what := range []string{"node failed", "lease ended", "renewal failed"} {
+				if strings.HasPrefix(text, "WARN "+what) {
+					told[what]++
+				}
+			}
+		}
+		require.Equal(t, 1, told["lease ended"])
+		require.Equal(t, 2, told["node failed"])
+		require.Positive(t, told["renewal failed"])
+	})
+}

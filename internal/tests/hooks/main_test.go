@@ -1,0 +1,10 @@
+// Package hooks tests which events hooks and log hooks report.
+package hooks_test
+
+import (
+	"testing"
+
+	"go.uber.org/goleak"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

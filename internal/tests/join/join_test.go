@@ -1,0 +1,463 @@
+package join_test
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"runtime"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/quorumlock/quorumlock"
+	"github.com/quorumlock/quorumlock/internal/fleet"
+)
+
+func TestJoin(t *testing.T) {
+	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
+		g := fleet.Another(t, 1)
+		c, d := f.Client(), g.Client()
+		a, b, x := c.RedLock("a"), c.MultiLock("b", "c").With(quorumlock.LockOptions{Fixed: true}), d.RedLock("a")
+		lease, err := quorumlock.Join(x, b, a).Acquire(t.Context())
+		require.NoError(t, err)
+		require.NoError(t, lease.Err())
+		for _, lock := range []*quorumlock.Lock{a, b, x, c.RedLock("b"), c.RedLock("c")} {
+			_, err := lock.TryAcquire(t.Context())
+			require.ErrorIs(t, err, quorumlock.ErrHeld, lock.Names())
+			nested, err := lock.TryAcquire(lease.Context())
+			require.NoError(t, err, lock.Names())
+			token, ok := lock.Token(lease.Context())
+			require.True(t, ok)
+			require.Equal(t, nested.Token(), token)
+			for _, name := range lock.Names() {
+				require.Equal(t, token, lease.Token(lock, name))
+			}
+			require.NoError(t, nested.Release(t.Context()))
+		}
+		require.Zero(t, lease.Token(a, "b"))
+		require.Zero(t, lease.Token(nil, "b"))
+		require.Zero(t, lease.Token(d.RedLock("b"), "b"))
+		require.NoError(t, lease.Release(t.Context()))
+		require.ErrorIs(t, lease.Err(), quorumlock.ErrReleased)
+		require.ErrorIs(t, context.Cause(lease.Context()), quorumlock.ErrReleased)
+		require.ErrorIs(t, lease.Release(t.Context()), quorumlock.ErrReleased)
+		f.RequireNoKeys()
+		g.RequireNoKeys()
+	})
+}
+
+// Whatever is held of it, an attempt that does not get all leaves nothing.
+func TestJoinIsAllOrNothing(t *testing.T) {
+	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
+		g := fleet.Another(t, 3)
+		c, d := f.Client(), g.Client()
+		locks := []quorumlock.Acquirer{
+			c.RedLock("a"), c.MultiLock("b", "c"), d.RedLock("a"), d.RedLock("d").With(quorumlock.LockOptions{Fixed: true}),
+		}
+		for i, other := range []*quorumlock.Lock{
+			f.Client().RedLock("a"), f.Client().RedLock("b"), f.Client().RedLock("c"), g.Client().RedLock("a"), g.Client().RedLock("d"),
+		} {
+			held, err := other.Acquire(t.Context())
+			require.NoError(t, err)
+			fleet.Settle()
+			before := f.Keys() + g.Keys()
+			_, err = quorumlock.Join(locks...).TryAcquire(t.Context())
+			require.ErrorIs(t, err, quorumlock.ErrHeld, "%d", i)
+			fleet.Settle()
+			require.Equal(t, before, f.Keys()+g.Keys(), "%d: it left something", i)
+
+			ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+			_, err = quorumlock.Join(locks...).Acquire(ctx)
+			require.ErrorIs(t, err, context.DeadlineExceeded)
+			require.ErrorIs(t, err, quorumlock.ErrHeld)
+			cancel()
+			fleet.Settle()
+			require.Equal(t, before, f.Keys()+g.Keys(), "%d: it left something", i)
+			require.NoError(t, held.Release(t.Context()))
+		}
+		lease, err := quorumlock.Join(locks...).TryAcquire(t.Context())
+		require.NoError(t, err)
+		require.NoError(t, lease.Release(t.Context()))
+		f.RequireNoKeys()
+		g.RequireNoKeys()
+	})
+}
+
+// An interrupt in the middle leaves nothing half taken.
+func TestAnInterruptedJoinLeavesNothing(t *testing.T) {
+	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
+		g := fleet.Another(t, 3)
+		c, d := f.Client(), g.Client()
+		g.Pause(0, 1)
+		ctx, cancel := context.WithCancelCause(t.Context())
+		cause := errors.New("interrupted")
+		done := make(chan error, 1)
+		go func() {
+			_, err := quorumlock.Join(c.RedLock("a"), d.RedLock("b")).Acquire(ctx)
+			done <- err
+		}()
+		fleet.Settle()
+		require.Equal(t, 3, f.Keys(), "the first is held")
+		cancel(cause)
+		require.ErrorIs(t, <-done, cause)
+		f.RequireNoKeys()
+		g.Resume(0, 1)
+		time.Sleep(time.Minute)
+		g.RequireNoKeys()
+	})
+}
+
+// Whoever joins locks, in whatever order and from whatever client, never waits in a circle.
+func TestJoinsDoNotDeadlock(t *testing.T) {
+	for seed := range uint64(5) {
+		fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
+			g := fleet.Another(t, 3)
+			inside := make(map[string]int)
+			var mu sync.Mutex
+			use := func(keys []string, by int) {
+				mu.Lock()
+				defer mu.Unlock()
+				for _, key := range keys {
+					if inside[key] += by; inside[key] > 1 {
+						t.Errorf("seed %d: two hold %s", seed, key)
+					}
+				}
+			}
+			ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+			defer cancel()
+			var wg sync.WaitGroup
+			for i := range 12 {
+				random := rand.New(rand.NewPCG(seed, uint64(i)))
+				clients := map[string]*quorumlock.Client{"f": f.Client(), "g": g.Client()}
+				wg.Go(func() {
+					for range 8 {
+						var locks []quorumlock.Acquirer
+						var keys []string
+						for _, at := range random.Perm(6) {
+							set, name := []string{"f", "g"}[at%2], []string{"a", "b", "c"}[at/2]
+							if random.IntN(3) == 0 {
+								continue
+							}
+							lock := clients[set].RedLock(name)
+							if random.IntN(2) == 0 {
+								lock = lock.With(quorumlock.LockOptions{NoHandover: true})
+							}
+							locks, keys = append(locks, lock), append(keys, set+name)
+						}
+						if len(locks) == 0 {
+							continue
+						}
+						err := quorumlock.Join(locks...).Do(ctx, func(ctx context.Context) error {
+							use(keys, 1)
+							defer use(keys, -1)
+							time.Sleep(time.Duration(random.IntN(20)) * time.Millisecond)
+							return ctx.Err()
+						})
+						if err != nil {
+							t.Errorf("seed %d: %v", seed, err)
+						}
+					}
+				})
+			}
+			wg.Wait()
+			f.RequireNoKeys()
+			g.RequireNoKeys()
+		})
+	}
+}
+
+// Locks with several names are taken apart where they overlap, so that the order holds.
+func TestJoinedMultiLocksDoNotDeadlock(t *testing.T) {
+	fleet.InVirtualTime(t, 3, func(_ *testing.T, f *fleet.Fleet) {
+		fixed := quorumlock.LockOptions{Fixed: true}
+		joining(f, 10, 10, func(c *quorumlock.Client, i, _ int) *quorumlock.Joined {
+			if i%2 == 0 {
+				return quorumlock.Join(c.RedLock("c"), c.MultiLock("b", "d").With(fixed))
+			}
+			return quorumlock.Join(c.MultiLock("a", "c").With(fixed), c.RedLock("b"))
+		})
+	})
+}
+
+// joining has so many clients hold joint locks so many times each, at the same time. None waits
+// for ever, and nothing is left.
+func joining(f *fleet.Fleet, clients, times int, joined func(c *quorumlock.Client, i, k int) *quorumlock.Joined) {
+	f.T.Helper()
+	ctx, cancel := context.WithTimeout(f.T.Context(), time.Hour)
+	defer cancel()
+	var all sync.WaitGroup
+	for i := range clients {
+		c := f.Client()
+		all.Go(func() {
+			for k := range times {
+				err := joined(c, i, k).Do(ctx, func(ctx context.Context) error {
+					time.Sleep(10 * time.Millisecond)
+					return ctx.Err()
+				})
+				if err != nil {
+					f.T.Error(err)
+				}
+			}
+		})
+	}
+	all.Wait()
+	f.RequireNoKeys()
+}
+
+// The loss of one ends all, with its cause, and gives the others back.
+func TestTheLossOfOneIsTheLossOfAll(t *testing.T) {
+	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
+		g := fleet.Another(t, 3)
+		lease, err := quorumlock.Join(f.Client().RedLock("a"), g.Client().RedLock("b")).Acquire(t.Context())
+		require.NoError(t, err)
+		g.Stop(0, 1)
+		<-lease.Context().Done()
+		var lost *quorumlock.LostError
+		require.ErrorAs(t, context.Cause(lease.Context()), &lost)
+		require.Equal(t, []string{"b"}, lost.Names)
+		require.ErrorIs(t, lease.Err(), quorumlock.ErrLost)
+		require.ErrorIs(t, lease.Release(t.Context()), quorumlock.ErrLost)
+		f.RequireNoKeys()
+		g.Start(0, 1)
+	})
+}
+
+// While one is waited for, another may be lost: then all are taken anew.
+func TestALossWhileOthersAreWaitedFor(t *testing.T) {
+	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
+		c := f.Client()
+		held, err := f.Client().RedLock("b").Acquire(t.Context())
+		require.NoError(t, err)
+		done := make(chan *quorumlock.JointLease, 1)
+		go func() {
+			lease, err := quorumlock.Join(c.RedLock("b"), c.RedLock("a").With(quorumlock.LockOptions{MaxHold: time.Minute})).Acquire(t.Context())
+			if err != nil {
+				t.Error(err)
+			}
+			done <- lease
+		}()
+		time.Sleep(time.Second)
+		_, err = f.Client().RedLock("a").ForceRelease(t.Context())
+		require.NoError(t, err)
+		time.Sleep(5 * time.Minute) // it is over its limit, too
+		require.NoError(t, held.Release(t.Context()))
+		lease := <-done
+		require.NoError(t, lease.Err())
+		require.NoError(t, lease.Release(t.Context()))
+		f.RequireNoKeys()
+	})
+}
+
+// Several who wait and are interrupted now and then leave nothing, and all go on.
+func TestJoinsThatAreGivenUp(t *testing.T) {
+	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
+		var wg sync.WaitGroup
+		for i := range 8 {
+			c, random := f.Client(), rand.New(rand.NewPCG(7, uint64(i)))
+			wg.Go(func() {
+				for range 30 {
+					ctx, cancel := context.WithTimeout(t.Context(), time.Duration(random.IntN(40))*time.Millisecond)
+					lease, err := quorumlock.Join(c.RedLock("b").With(quorumlock.LockOptions{Fixed: true}), c.RedLock("a")).Acquire(ctx)
+					if err == nil {
+						time.Sleep(5 * time.Millisecond)
+						err = lease.Release(ctx)
+					}
+					if err != nil && !errors.Is(err, context.DeadlineExceeded) {
+						t.Error(err)
+					}
+					cancel()
+				}
+			})
+		}
+		wg.Wait()
+		f.RequireNoKeys()
+	})
+}
+
+func TestJoinDo(t *testing.T) {
+	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
+		c := f.Client()
+		j := quorumlock.Join(c.RedLock("a"), c.RedLock("b").With(quorumlock.LockOptions{MaxHold: time.Second}))
+		failure := errors.New("failed")
+		require.ErrorIs(t, j.Do(t.Context(), func(context.Context) error { return failure }), failure)
+		err := j.Do(t.Context(), func(ctx context.Context) error {
+			return c.RedLock("a").Do(ctx, func(ctx context.Context) error {
+				_, ok := c.RedLock("b").Token(ctx)
+				require.True(t, ok)
+				<-ctx.Done()
+				return ctx.Err()
+			})
+		})
+		require.ErrorIs(t, err, quorumlock.ErrHoldLimit)
+		f.RequireNoKeys()
+	})
+}
+
+func TestJoinsThatMakeNoSense(t *testing.T) {
+	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
+		c := f.Client()
+		for _, tc := range []struct {
+			locks []quorumlock.Acquirer
+			want  string
+		}{
+			{nil, "nothing to join"},
+			{[]quorumlock.Acquirer{c.RedLock("a"), nil}, "lock 2 is nil"},
+			{[]quorumlock.Acquirer{c.RedLock("a"), (*quorumlock.Lock)(nil)}, "lock 2 is nil"},
+			{[]quorumlock.Acquirer{c.RedLock("a"), c.RedLock("")}, "a name is empty"},
+			{[]quorumlock.Acquirer{c.RedLock("a"), c.RedLock("b"), c.RedLock("a")}, `lock "a" is joined with itself`},
+			{[]quorumlock.Acquirer{c.MultiLock("a", "b"), c.RedLock("b")}, `lock "b" is joined with itself`},
+			{[]quorumlock.Acquirer{c.RedLock("a"), f.Client().RedLock("a")}, `lock "a" is joined with itself`},
+		} {
+			j := quorumlock.Join(tc.locks...)
+			_, err1 := j.Acquire(t.Context())
+			_, err2 := j.TryAcquire(t.Context())
+			for _, err := range []error{err1, err2, j.Do(t.Context(), nil)} {
+				require.ErrorIs(t, err, quorumlock.ErrInvalid)
+				require.ErrorContains(t, err, tc.want)
+			}
+		}
+		_, err := quorumlock.Join(c.RedLock("a")).Acquire(nil) //nolint:staticcheck // that is the test
+		require.ErrorIs(t, err, quorumlock.ErrInvalid)
+		require.NoError(t, c.Close(t.Context()))
+		_, err = quorumlock.Join(c.RedLock("a"), c.RedLock("b")).Acquire(t.Context())
+		require.ErrorIs(t, err, quorumlock.ErrClosed)
+	})
+}
+
+// Closing one of the clients ends the lease, and gives the others back.
+func TestClosingAClientEndsAJointLease(t *testing.T) {
+	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
+		g := fleet.Another(t, 3)
+		c := g.Client()
+		lease, err := quorumlock.Join(f.Client().RedLock("a"), c.RedLock("b")).Acquire(t.Context())
+		require.NoError(t, err)
+		require.NoError(t, c.Close(t.Context()))
+		<-lease.Context().Done()
+		require.ErrorIs(t, context.Cause(lease.Context()), quorumlock.ErrClosed)
+		require.ErrorIs(t, lease.Release(t.Context()), quorumlock.ErrClosed)
+		f.RequireNoKeys()
+		g.RequireNoKeys()
+	})
+}
+
+// What a lost lease gives back, it gives back without a goroutine that might outlive its client.
+func TestALostJointLeaseLeavesNoGoroutine(t *testing.T) {
+	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
+		g := fleet.Another(t, 3)
+		c := g.Client()
+		lease, err := quorumlock.Join(f.Client().RedLock("a"), c.RedLock("b")).Acquire(t.Context())
+		require.NoError(t, err)
+		fleet.Settle()
+		f.Pause(fleet.FirstNodes(3)...)
+		require.NoError(t, c.Close(t.Context()))
+		fleet.Settle()
+		stacks := make([]byte, 1<<20)
+		stacks = stacks[:runtime.Stack(stacks, true)]
+		require.NotContains(t, string(stacks), "(*JointLease)")
+		require.ErrorIs(t, lease.Err(), quorumlock.ErrClosed)
+		f.Resume(fleet.FirstNodes(3)...)
+	})
+}
+
+// Joint leases that share locks are ended from all sides at once, in both orders.
+func TestJointLeasesEndFromAllSides(t *testing.T) {
+	for range 50 {
+		fleet.InVirtualTime(t, 1, func(t *testing.T, f *fleet.Fleet) {
+			g := fleet.Another(t, 1)
+			c, d := f.Client(), g.Client()
+			a, b := c.RedLock("a"), d.RedLock("b")
+			outer, err := quorumlock.Join(a, b).Acquire(t.Context())
+			require.NoError(t, err)
+			inner, err := quorumlock.Join(b, c.RedLock("c"), a).Acquire(outer.Context())
+			require.NoError(t, err)
+			var all sync.WaitGroup
+			for _, end := range []func(context.Context) error{c.Close, d.Close, outer.Release, inner.Release} {
+				all.Go(func() { _ = end(t.Context()) })
+			}
+			all.Wait()
+			require.Error(t, outer.Err())
+			require.Error(t, inner.Err())
+			f.RequireNoKeys()
+			g.RequireNoKeys()
+		})
+	}
+}
+
+// Who holds all permits in a joint lease is told so, and does not wait for itself.
+func TestJoinedPermitsAreSeenInTheContext(t *testing.T) {
+	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
+		c := f.Client()
+		s := c.Semaphore("s", 3)
+		lease, err := quorumlock.Join(c.RedLock("a"), s.Acquirer(3)).Acquire(t.Context())
+		require.NoError(t, err)
+		slots, token, ok := s.Slots(lease.Context())
+		require.True(t, ok)
+		require.Equal(t, []int{0, 1, 2}, slots)
+		require.Equal(t, lease.Token(s.Acquirer(1), "s"), token)
+		_, err = s.TryAcquire(lease.Context(), 1)
+		require.ErrorIs(t, err, quorumlock.ErrOverlap)
+		require.NoError(t, lease.Release(t.Context()))
+	})
+}
+
+// Permits of semaphores join, too.
+func TestJoinedPermits(t *testing.T) {
+	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
+		c := f.Client()
+		s, a := c.Semaphore("s", 3), c.RedLock("a")
+		permits := s.Acquirer(2)
+		lease, err := quorumlock.Join(permits, a).Acquire(t.Context())
+		require.NoError(t, err)
+		require.NotZero(t, lease.Token(permits, "s"))
+		_, err = quorumlock.Join(permits, c.RedLock("b")).TryAcquire(t.Context())
+		require.ErrorIs(t, err, quorumlock.ErrHeld)
+		one, err := quorumlock.Join(s.Acquirer(1), c.RedLock("b")).TryAcquire(t.Context())
+		require.NoError(t, err)
+		require.NoError(t, one.Release(t.Context()))
+		require.NoError(t, lease.Release(t.Context()))
+
+		for _, tc := range []struct {
+			join *quorumlock.Joined
+			want string
+		}{
+			{quorumlock.Join(permits, s.Acquirer(1)), `semaphore "s" is joined with itself`},
+			{quorumlock.Join(a, s.Acquirer(0)), "0"},
+			{quorumlock.Join(a, c.Semaphore("", 1).Acquirer(1)), "a name is empty"},
+		} {
+			_, err = tc.join.TryAcquire(t.Context())
+			require.ErrorIs(t, err, quorumlock.ErrInvalid)
+			require.ErrorContains(t, err, tc.want)
+		}
+
+		joining(f, 8, 5, func(c *quorumlock.Client, i, k int) *quorumlock.Joined {
+			locks := []quorumlock.Acquirer{c.Semaphore("s", 3).Acquirer(1 + i%3), c.RedLock("a"), c.RedLock("z")}
+			return quorumlock.Join(locks[(i+k)%3], locks[(i+k+1+i%2)%3])
+		})
+	})
+}
+
+// Readers join as readers, and what is joined with them as what it is.
+func TestJoinedReaders(t *testing.T) {
+	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
+		one, two := f.Client(), f.Client()
+		alone := quorumlock.LockOptions{NoHandover: true} // as readers are
+		first, err := quorumlock.Join(one.RWLock("a").Read(), one.RedLock("b").With(alone)).Acquire(t.Context())
+		require.NoError(t, err)
+		second, err := quorumlock.Join(two.RWLock("a").Read(), two.RWLock("c").Read()).TryAcquire(t.Context())
+		require.NoError(t, err, "both read")
+		third, err := one.RWLock("a").Read().TryAcquire(t.Context())
+		require.NoError(t, err)
+		_, err = quorumlock.Join(two.RWLock("a").Write()).TryAcquire(t.Context())
+		require.ErrorIs(t, err, quorumlock.ErrHeld)
+		_, err = two.RWLock("b").Read().TryAcquire(t.Context())
+		require.ErrorIs(t, err, quorumlock.ErrHeld, "that is not held by a reader")
+		_, err = quorumlock.Join(one.RWLock("x").Read(), one.RWLock("x").Write()).TryAcquire(t.Context())
+		require.ErrorContains(t, err, `lock "x" is joined with itself`)
+		require.NoError(t, first.Release(t.Context()))
+		require.NoError(t, second.Release(t.Context()))
+		require.NoError(t, third.Release(t.Context()))
+		f.RequireNoKeys()
+	})
+}

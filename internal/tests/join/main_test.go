@@ -1,0 +1,10 @@
+// Package join tests joint locks.
+package join_test
+
+import (
+	"testing"
+
+	"go.uber.org/goleak"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

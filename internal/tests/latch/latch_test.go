@@ -1,0 +1,668 @@
+package latch_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/quorumlock/quorumlock"
+	"github.com/quorumlock/quorumlock/clock"
+	"github.com/quorumlock/quorumlock/internal/fleet"
+	"github.com/quorumlock/quorumlock/node"
+)
+
+// counts counts down for all these ids.
+func counts(t *testing.T, l *quorumlock.Latch, ids ...string) {
+	t.Helper()
+	for _, id := range ids {
+		require.NoError(t, l.CountDown(t.Context(), id))
+	}
+}
+
+// left requires that so many have still to count down.
+func left(t *testing.T, l *quorumlock.Latch, want int) {
+	t.Helper()
+	got, err := l.Count(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, want, got)
+}
+
+// awaiting waits for a latch in the background; its result comes through the channel.
+func awaiting(ctx context.Context, l *quorumlock.Latch) <-chan error {
+	done := make(chan error, 1)
+	go func() { done <- l.Await(ctx) }()
+	return done
+}
+
+// waits requires that a wait goes on.
+func waits(t *testing.T, done <-chan error) {
+	t.Helper()
+	synctest.Wait()
+	select {
+	case err := <-done:
+		require.Fail(t, "the wait is over", "%v", err)
+	default:
+	}
+}
+
+func TestLatch(t *testing.T) {
+	for _, n := range []int{1, 2, 3, 5} {
+		t.Run(fmt.Sprintf("%d nodes", n), func(t *testing.T) {
+			fleet.InVirtualTime(t, n, func(t *testing.T, f *fleet.Fleet) {
+				one, two := f.Client().Latch("a"), f.Client().Latch("a")
+				require.Equal(t, "a", one.Name())
+				require.NoError(t, one.Set(t.Context(), 3))
+				left(t, two, 3)
+				done := awaiting(t.Context(), two)
+				counts(t, two, "x", "x", "y", "x")
+				left(t, one, 1)
+				waits(t, done)
+				counts(t, one, "z")
+				require.NoError(t, <-done)
+				left(t, two, 0)
+				require.NoError(t, one.Await(t.Context()))
+				counts(t, one, "more")
+				left(t, two, 0)
+
+				require.NoError(t, two.Delete(t.Context()))
+				_, err := one.Count(t.Context())
+				require.ErrorIs(t, err, quorumlock.ErrLatchNotSet)
+				require.NoError(t, one.Set(t.Context(), 1))
+				left(t, two, 1)
+				counts(t, two, "x")
+				require.NoError(t, one.Await(t.Context()))
+				f.RequireNoKeys()
+			})
+		})
+	}
+}
+
+func TestALatchThatIsNotSet(t *testing.T) {
+	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
+		l := f.Client().Latch("a")
+		require.ErrorIs(t, l.CountDown(t.Context(), "x"), quorumlock.ErrLatchNotSet)
+		require.EqualError(t, l.CountDown(t.Context(), "x"), `quorumlock: latch not set: "a"`)
+		require.ErrorIs(t, l.Await(t.Context()), quorumlock.ErrLatchNotSet)
+		_, err := l.Count(t.Context())
+		require.ErrorIs(t, err, quorumlock.ErrLatchNotSet)
+		require.NoError(t, l.Delete(t.Context()))
+		require.NoError(t, l.Set(t.Context(), 1))
+		left(t, l, 1)
+	})
+}
+
+func TestALatchIsSetOnce(t *testing.T) {
+	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
+		one, two := f.Client().Latch("a"), f.Client().Latch("a")
+		require.NoError(t, one.Set(t.Context(), 3))
+		counts(t, one, "x")
+		require.NoError(t, two.Set(t.Context(), 3), "it is")
+		left(t, two, 2)
+		err := two.Set(t.Context(), 4)
+		require.ErrorIs(t, err, quorumlock.ErrLatchSet)
+		require.EqualError(t, err, `quorumlock: latch "a" is set to 3`)
+		left(t, two, 2)
+		require.NoError(t, one.Delete(t.Context()))
+		require.NoError(t, two.Set(t.Context(), 4))
+		require.ErrorIs(t, one.Set(t.Context(), 3), quorumlock.ErrLatchSet)
+	})
+}
+
+// All who use a latch may set it, at the same time, also with nodes missing.
+func TestManySetOneLatch(t *testing.T) {
+	for _, down := range []int{0, 1, 2} {
+		fleet.InVirtualTime(t, 5, func(t *testing.T, f *fleet.Fleet) {
+			f.Stop(fleet.FirstNodes(down)...)
+			var wg sync.WaitGroup
+			const crowd = 20
+			for i := range crowd {
+				l := f.Client().Latch("a")
+				wg.Go(func() {
+					if err := l.Set(t.Context(), crowd); err != nil {
+						t.Error(err)
+					}
+					if err := l.CountDown(t.Context(), fmt.Sprint(i)); err != nil {
+						t.Error(err)
+					}
+					if err := l.Await(t.Context()); err != nil {
+						t.Error(err)
+					}
+				})
+			}
+			wg.Wait()
+			left(t, f.Client().Latch("a"), 0)
+		})
+	}
+}
+
+// Of those who set a latch to different numbers, at most one succeeds, and what the others are
+// told is what it is set to.
+func TestDifferentNumbers(t *testing.T) {
+	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
+		clients := []*quorumlock.Client{f.Client(), f.Client(), f.Client(), f.Client()}
+		for round := range 50 {
+			errs := make([]error, len(clients))
+			var wg sync.WaitGroup
+			for i, c := range clients {
+				wg.Go(func() { errs[i] = c.Latch(fmt.Sprint(round)).Set(t.Context(), i+1) })
+			}
+			wg.Wait()
+			l, won := clients[0].Latch(fmt.Sprint(round)), 0
+			for i, err := range errs {
+				if err == nil {
+					require.Zero(t, won, "two are set")
+					won = i + 1
+				}
+				require.True(t, err == nil || errors.Is(err, quorumlock.ErrLatchSet), "%v", err)
+			}
+			if won != 0 {
+				left(t, l, won)
+			} else {
+				require.NoError(t, l.Delete(t.Context()))
+				require.NoError(t, l.Set(t.Context(), 7))
+				left(t, l, 7)
+			}
+		}
+	})
+}
+
+// split sets a latch on some nodes only, as who fails in the middle of it does.
+func split(f *fleet.Fleet, name string, n int, nodes ...int) {
+	f.T.Helper()
+	for _, i := range nodes {
+		token := uint64(f.Clock.Wall().UnixMicro())
+		reply := make([]node.Reply, 1)
+		f.Nodes[i].Do(f.T.Context(), []node.Op{{
+			Kind: node.Latch, Names: []string{name}, TTL: time.Hour, Token: token, Limits: f.Limits,
+			Latch: &node.LatchOp{Count: n, First: true, Since: token},
+		}}, reply)
+		require.Equal(f.T, node.Granted, reply[0].Outcome, "%v", reply[0].Err)
+	}
+}
+
+func TestASetThatDidNotFinish(t *testing.T) {
+	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
+		split(f, "same", 3, 0)
+		l := f.Client().Latch("same")
+		f.Stop(1)
+		require.NoError(t, l.Set(t.Context(), 3), "whoever began it does not matter")
+		counts(t, l, "x")
+		left(t, l, 2)
+		f.Start(1)
+
+		split(f, "other", 3, 0)
+		l = f.Client().Latch("other")
+		require.NoError(t, l.Set(t.Context(), 4), "most have it")
+		fleet.Settle()
+		f.Stop(1)
+		left(t, l, 4) // the first was told
+		f.Start(1)
+
+		split(f, "both", 3, 0)
+		split(f, "both", 4, 1)
+		l = f.Client().Latch("both")
+		f.Stop(2)
+		var set *quorumlock.LatchSetError
+		require.ErrorAs(t, l.Set(t.Context(), 3), &set)
+		require.Equal(t, quorumlock.LatchSetError{Name: "both", Count: 4}, *set)
+		require.ErrorIs(t, l.CountDown(t.Context(), "x"), quorumlock.ErrLatchSet)
+		_, err := l.Count(t.Context())
+		require.ErrorContains(t, err, "different numbers")
+		require.NoError(t, l.Delete(t.Context()))
+		require.NoError(t, l.Set(t.Context(), 3))
+		left(t, l, 3)
+	})
+}
+
+// Nothing waits for a poll: who waits goes on with the last count-down.
+func TestWhoWaitsForALatchIsTold(t *testing.T) {
+	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
+		one := f.Client().Latch("a")
+		require.NoError(t, one.Set(t.Context(), 2))
+		clients := []*quorumlock.Client{f.Client(), f.Client(), f.Client()}
+		var waiting []<-chan error
+		for i := range 30 {
+			waiting = append(waiting, awaiting(t.Context(), clients[i%3].Latch("a")))
+		}
+		counts(t, one, "x")
+		time.Sleep(300 * time.Millisecond)
+		for _, done := range waiting {
+			waits(t, done)
+		}
+		took := f.Elapsed(func() {
+			counts(t, one, "y")
+			for _, done := range waiting {
+				require.NoError(t, <-done)
+			}
+		})
+		require.LessOrEqual(t, took, 30*time.Millisecond)
+	})
+}
+
+// rounds makes a client that tells how often the nodes were asked in each call.
+func latchEvents(f *fleet.Fleet) (c *quorumlock.Client, last func() quorumlock.LatchEvent) {
+	events := make(chan quorumlock.LatchEvent, 1)
+	c = f.Client(func(cfg *quorumlock.Config) {
+		cfg.Hooks.Latch = func(e quorumlock.LatchEvent) { events <- e }
+	})
+	return c, func() quorumlock.LatchEvent { return <-events }
+}
+
+func TestALatchTakesOneRoundTrip(t *testing.T) {
+	for _, down := range []int{0, 1} {
+		fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
+			f.Stop(fleet.FirstNodes(down)...)
+			c, last := latchEvents(f)
+			l := c.Latch("a")
+			for _, tc := range []struct {
+				op, id string
+				call   func() error
+			}{
+				{"set latch", "", func() error { return l.Set(t.Context(), 2) }},
+				{"set latch", "", func() error { return l.Set(t.Context(), 2) }},
+				{"count down", "x", func() error { return l.CountDown(t.Context(), "x") }},
+				{"count down", "y", func() error { return l.CountDown(t.Context(), "y") }},
+				{"look at latch", "", func() error { _, err := l.Count(t.Context()); return err }},
+				{"await latch", "", func() error { return l.Await(t.Context()) }},
+				{"delete latch", "", func() error { return l.Delete(t.Context()) }},
+				{"set latch", "", func() error { return l.Set(t.Context(), 1) }},
+			} {
+				require.NoError(t, tc.call())
+				e := last()
+				e.Took = 0
+				require.Equal(t, quorumlock.LatchEvent{Op: tc.op, Name: "a", ID: tc.id, Rounds: 1}, e)
+			}
+			require.ErrorIs(t, l.Set(t.Context(), 2), quorumlock.ErrLatchSet)
+			e := last()
+			require.Equal(t, 1, e.Rounds)
+			require.ErrorIs(t, e.Err, quorumlock.ErrLatchSet)
+		})
+	}
+}
+
+// A minority of nodes may be away, or hang, and come back: what they missed they are told.
+func TestALatchSurvivesAMinority(t *testing.T) {
+	for name, away := range map[string][2]func(*fleet.Fleet, ...int){
+		"cut off": {(*fleet.Fleet).Stop, (*fleet.Fleet).Start},
+		"hung":    {(*fleet.Fleet).Pause, (*fleet.Fleet).Resume},
+	} {
+		t.Run(name, func(t *testing.T) {
+			fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
+				leave, back := away[0], away[1]
+				l := f.Client().Latch("a")
+				leave(f, 0)
+				require.NoError(t, l.Set(t.Context(), 4))
+				done := awaiting(t.Context(), f.Client().Latch("a"))
+				counts(t, l, "1")
+				back(f, 0)
+				leave(f, 1)
+				time.Sleep(3 * time.Second) // until it is asked again
+				counts(t, l, "2")
+				left(t, l, 2)
+				back(f, 1)
+				leave(f, 2)
+				time.Sleep(3 * time.Second)
+				left(t, l, 2)
+				counts(t, l, "3")
+				waits(t, done)
+				counts(t, l, "4")
+				require.NoError(t, <-done)
+				back(f, 2)
+				leave(f, 0)
+				time.Sleep(3 * time.Second)
+				left(t, l, 0)
+				back(f, 0)
+			})
+		})
+	}
+}
+
+func TestALatchNeedsAQuorum(t *testing.T) {
+	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
+		l := f.Client().Latch("a")
+		require.NoError(t, l.Set(t.Context(), 2))
+		done := awaiting(t.Context(), l)
+		waits(t, done)
+		f.Stop(0, 1)
+		_, err := l.Count(t.Context())
+		require.ErrorIs(t, err, quorumlock.ErrNoQuorum)
+		for _, call := range []func(context.Context) error{
+			l.Await, l.Delete,
+			func(ctx context.Context) error { return l.Set(ctx, 2) },
+			func(ctx context.Context) error { return l.CountDown(ctx, "x") },
+		} {
+			ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+			err := call(ctx)
+			require.ErrorIs(t, err, quorumlock.ErrNoQuorum)
+			require.ErrorIs(t, err, context.DeadlineExceeded)
+			require.ErrorIs(t, err, node.ErrUnreachable)
+			cancel()
+		}
+		waits(t, done)
+		f.Start(0, 1)
+		time.Sleep(3 * time.Second)
+		require.ErrorIs(t, <-done, quorumlock.ErrLatchDeleted, "the deletion had reached a node")
+	})
+}
+
+// A call that is under way when too few nodes answer ends well when they are back.
+func TestALatchOutlastsAnOutage(t *testing.T) {
+	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
+		l := f.Client().Latch("a")
+		f.Stop(0, 1)
+		set := make(chan error, 1)
+		go func() { set <- l.Set(t.Context(), 1) }()
+		waits(t, set)
+		time.Sleep(10 * time.Second)
+		f.Start(0, 1)
+		require.NoError(t, <-set)
+		done := awaiting(t.Context(), l)
+		f.Stop(1, 2)
+		counting := make(chan error, 1)
+		go func() { counting <- l.CountDown(t.Context(), "x") }()
+		time.Sleep(10 * time.Second)
+		waits(t, counting)
+		f.Start(1, 2)
+		require.NoError(t, <-counting)
+		require.NoError(t, <-done)
+	})
+}
+
+func TestADeletionEndsTheWaiting(t *testing.T) {
+	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
+		one, two := f.Client().Latch("a"), f.Client().Latch("a")
+		require.NoError(t, one.Set(t.Context(), 1))
+		done := awaiting(t.Context(), two)
+		time.Sleep(100 * time.Millisecond)
+		waits(t, done)
+		took := f.Elapsed(func() {
+			require.NoError(t, one.Delete(t.Context()))
+			require.Error(t, <-done)
+		})
+		require.LessOrEqual(t, took, 30*time.Millisecond)
+
+		require.NoError(t, one.Set(t.Context(), 2))
+		done = awaiting(t.Context(), two)
+		waits(t, done)
+		counts(t, one, "x")
+		require.NoError(t, one.Delete(t.Context()))
+		require.NoError(t, one.Set(t.Context(), 1))
+		require.ErrorIs(t, <-done, quorumlock.ErrLatchDeleted, "that is another one")
+		left(t, one, 1)
+	})
+}
+
+// A node that missed a deletion does not bring back what was counted before it.
+func TestANodeThatMissedADeletion(t *testing.T) {
+	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
+		l := f.Client().Latch("a")
+		require.NoError(t, l.Set(t.Context(), 2))
+		counts(t, l, "x", "y")
+		fleet.Settle()
+		f.Stop(2)
+		require.NoError(t, l.Delete(t.Context()))
+		f.Start(2)
+		f.Stop(0)
+		time.Sleep(3 * time.Second)
+		_, err := l.Count(t.Context())
+		require.ErrorIs(t, err, quorumlock.ErrLatchNotSet)
+		require.NoError(t, l.Set(t.Context(), 2))
+		left(t, l, 2)
+		counts(t, l, "z")
+		f.Start(0)
+		f.Stop(1)
+		time.Sleep(3 * time.Second)
+		left(t, l, 1)
+	})
+}
+
+// A count-down that hangs in a node until the latch was deleted and set again does not count.
+func TestALateCountDown(t *testing.T) {
+	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
+		late := f.Client()
+		l := f.Client().Latch("a")
+		require.NoError(t, l.Set(t.Context(), 2))
+		token := uint64(f.Clock.Wall().UnixMicro())
+		counts(t, late.Latch("a"), "late")
+		require.NoError(t, l.Delete(t.Context()))
+		require.NoError(t, l.Set(t.Context(), 2))
+		for _, nd := range f.Nodes { // what was sent then arrives once more
+			nd.Do(t.Context(), []node.Op{{
+				Kind: node.Latch, Names: []string{"a"}, TTL: time.Hour, Token: token, Limits: f.Limits,
+				Latch: &node.LatchOp{IDs: []string{"late"}},
+			}}, make([]node.Reply, 1))
+		}
+		left(t, l, 2)
+	})
+}
+
+// A deletion that keeps trying is one deletion: what was set once it had begun on some node is not
+// deleted by the next attempt.
+func TestADeletionDeletesOnce(t *testing.T) {
+	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
+		l := f.Client().Latch("a")
+		require.NoError(t, l.Set(t.Context(), 3))
+		var far atomic.Bool
+		deleter := f.Client(func(cfg *quorumlock.Config) {
+			for i := range cfg.Nodes[1:] {
+				cfg.Nodes[i+1] = cutOffNode{cfg.Nodes[i+1], &far}
+			}
+		})
+		far.Store(true)
+		time.Sleep(time.Millisecond) // so that each has a token larger than the one before
+		deleted := make(chan error, 1)
+		go func() { deleted <- deleter.Latch("a").Delete(t.Context()) }()
+		fleet.Settle()
+		time.Sleep(time.Millisecond)
+		f.Stop(2)
+		require.NoError(t, l.Set(t.Context(), 4), "who sets it learns of the deletion, and tells the second node")
+		counts(t, l, "x")
+		time.Sleep(time.Second)
+		waits(t, deleted)
+		far.Store(false)
+		require.NoError(t, <-deleted)
+		left(t, l, 3)
+	})
+}
+
+// The nodes that confirm a deletion need not be up at the same time.
+func TestADeletionIsConfirmedByOneNodeAfterTheOther(t *testing.T) {
+	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
+		var far [3]atomic.Bool
+		deleter := f.Client(func(cfg *quorumlock.Config) {
+			for i := range cfg.Nodes {
+				cfg.Nodes[i] = cutOffNode{cfg.Nodes[i], &far[i]}
+			}
+		})
+		require.NoError(t, f.Client().Latch("a").Set(t.Context(), 3))
+		time.Sleep(time.Millisecond) // so that each has a token larger than the one before
+		far[1].Store(true)
+		far[2].Store(true)
+		deleted := make(chan error, 1)
+		go func() { deleted <- deleter.Latch("a").Delete(t.Context()) }()
+		waits(t, deleted)
+		far[0].Store(true)
+		time.Sleep(time.Second)
+		waits(t, deleted)
+		far[1].Store(false)
+		require.NoError(t, <-deleted)
+	})
+}
+
+// cutOffNode is a node that cannot be reached now and then.
+type cutOffNode struct {
+	node.Node
+	far *atomic.Bool
+}
+
+func (n cutOffNode) Do(ctx context.Context, ops []node.Op, replies []node.Reply) {
+	if !n.far.Load() {
+		n.Node.Do(ctx, ops, replies)
+		return
+	}
+	for i, op := range ops {
+		replies[i] = node.Reply{Err: &node.Error{Node: n.Name(), Op: op.Kind, Reason: node.ErrUnreachable}, Unsent: true}
+	}
+}
+
+// What was called before a deletion does nothing after it, also if it comes from a client whose clock
+// is ahead of that of who deleted the latch.
+func TestALateCallOfAFastClock(t *testing.T) {
+	const skew = 900 * time.Millisecond
+	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
+		l := f.Client().Latch("a")
+		require.NoError(t, l.Set(t.Context(), 2))
+		ahead := clock.NewSkewed(f.Clock, 1)
+		ahead.StepWall(skew)
+		arrives := make(chan struct{})
+		late := f.Client(func(cfg *quorumlock.Config) {
+			cfg.Clock = ahead
+			cfg.NodeTimeoutMax = 3 * time.Second
+			cfg.NodeTimeoutMin = cfg.NodeTimeoutMax
+			cfg.Nodes[2] = lateNode{cfg.Nodes[2], arrives}
+		}).Latch("a")
+		require.Less(t, skew, f.Limits.MaxClockSkew)
+		counts(t, late, "x")
+		time.Sleep(10 * time.Millisecond)
+		f.Stop(0)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+		defer cancel()
+		require.Error(t, late.Set(ctx, 2))
+		f.Start(0)
+		require.NoError(t, l.Delete(t.Context()))
+		fleet.Settle()
+		close(arrives)
+		fleet.Settle()
+		_, err := l.Count(t.Context())
+		require.ErrorIs(t, err, quorumlock.ErrLatchNotSet)
+		require.NoError(t, l.Set(t.Context(), 2))
+		left(t, l, 2)
+		counts(t, late, "x")
+		left(t, l, 1)
+	})
+}
+
+// A count-down is over when it has returned: a node that answers later, and has been told of a deletion
+// meanwhile, does not have it count once more.
+func TestACountDownIsOverOnceItHasReturned(t *testing.T) {
+	for name, waiting := range map[string]bool{"with a result": false, "as its context ended": true} {
+		t.Run(name, func(t *testing.T) {
+			fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
+				l := f.Client().Latch("a")
+				require.NoError(t, l.Set(t.Context(), 2))
+				answers := make(chan struct{})
+				late := f.Client(func(cfg *quorumlock.Config) {
+					cfg.NodeTimeoutMax = 3 * time.Second
+					cfg.NodeTimeoutMin = cfg.NodeTimeoutMax
+					cfg.Nodes[2] = lateNode{cfg.Nodes[2], answers}
+				})
+				ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+				defer cancel()
+				if waiting {
+					f.Stop(1)
+				}
+				err := late.Latch("a").CountDown(ctx, "x")
+				f.Start(1)
+				require.Equal(t, waiting, err != nil, "%v", err)
+				require.NoError(t, l.Delete(t.Context()))
+				time.Sleep(time.Millisecond)
+				require.NoError(t, l.Set(t.Context(), 2))
+				fleet.Settle()
+				close(answers)
+				fleet.Settle()
+				left(t, l, 2)
+			})
+		})
+	}
+}
+
+// lateNode is a node whose answers come late.
+type lateNode struct {
+	node.Node
+	answers <-chan struct{}
+}
+
+func (n lateNode) Do(ctx context.Context, ops []node.Op, replies []node.Reply) {
+	<-n.answers
+	n.Node.Do(ctx, ops, replies)
+}
+
+func TestALatchThatNobodyUsesRunsOut(t *testing.T) {
+	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
+		l := f.Client().Latch("a").With(quorumlock.LatchOptions{TTL: time.Minute})
+		require.NoError(t, l.Set(t.Context(), 2))
+		time.Sleep(time.Minute)
+		_, err := l.Count(t.Context())
+		require.ErrorIs(t, err, quorumlock.ErrLatchNotSet)
+
+		require.NoError(t, l.Set(t.Context(), 2))
+		for range 5 {
+			time.Sleep(50 * time.Second)
+			counts(t, l, "x")
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+		defer cancel()
+		done := awaiting(ctx, l) // that is use, too
+		time.Sleep(time.Hour - time.Second)
+		left(t, l, 1)
+		err = <-done
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		require.ErrorContains(t, err, "quorumlock: latch \"a\": 1 of 2 have still to count down")
+		require.NotErrorIs(t, err, quorumlock.ErrNoQuorum)
+	})
+}
+
+func TestLatchesThatMakeNoSense(t *testing.T) {
+	fleet.InVirtualTime(t, 1, func(t *testing.T, f *fleet.Fleet) {
+		c := f.Client()
+		l := c.Latch("a")
+		for _, tc := range []struct {
+			err  error
+			want string
+		}{
+			{l.Set(t.Context(), 0), "cannot be set to 0"},
+			{l.Set(t.Context(), quorumlock.MaxLatchCount+1), "cannot be set to 100001"},
+			{l.CountDown(t.Context(), ""), "id of the count-down is empty"},
+			{l.CountDown(t.Context(), strings.Repeat("x", quorumlock.MaxNameLength+1)), "513 bytes"},
+			{l.Await(nil), "context is nil"}, //nolint:staticcheck // that is the test
+			{c.Latch("").Await(t.Context()), "a name is empty"},
+			{c.Latch("quorumlock:a").Delete(t.Context()), "reserved"},
+			{l.With(quorumlock.LatchOptions{TTL: time.Second}).Await(t.Context()), "under 10s"},
+			{l.With(quorumlock.LatchOptions{TTL: 500 * 24 * time.Hour}).Await(t.Context()), "over"},
+			{l.With(quorumlock.LatchOptions{TTL: time.Minute + 1}).Await(t.Context()), "whole number"},
+			{c.Latch("").With(quorumlock.LatchOptions{TTL: time.Second}).Set(t.Context(), 0), "a name is empty; TTL 1s of a latch is under 10s; a latch cannot"},
+		} {
+			require.ErrorIs(t, tc.err, quorumlock.ErrInvalid, tc.want)
+			require.ErrorContains(t, tc.err, tc.want)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		require.ErrorIs(t, l.Set(ctx, 1), context.Canceled)
+	})
+}
+
+func TestClosingEndsCallsOnLatches(t *testing.T) {
+	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
+		c := f.Client()
+		l := c.Latch("a")
+		require.NoError(t, l.Set(t.Context(), 1))
+		done := awaiting(t.Context(), l)
+		time.Sleep(100 * time.Millisecond)
+		f.Stop(0, 1)
+		counting := make(chan error, 1)
+		go func() { counting <- l.CountDown(t.Context(), "x") }()
+		waits(t, counting)
+		require.NoError(t, c.Close(t.Context()))
+		require.ErrorIs(t, <-done, quorumlock.ErrClosed)
+		require.ErrorIs(t, <-counting, quorumlock.ErrClosed)
+		require.ErrorIs(t, l.Set(t.Context(), 1), quorumlock.ErrClosed)
+	})
+}

@@ -1,0 +1,10 @@
+// Package latch tests latches.
+package latch_test
+
+import (
+	"testing"
+
+	"go.uber.org/goleak"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

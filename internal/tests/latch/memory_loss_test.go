@@ -1,0 +1,306 @@
+package latch_test
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/quorumlock/quorumlock"
+	"github.com/quorumlock/quorumlock/internal/fleet"
+)
+
+// latchLosses are the ways in which a node loses what it was told last.
+var latchLosses = map[string]func(f *fleet.Fleet, i int){
+	"flush":          func(f *fleet.Fleet, i int) { f.Nodes[i].Flush() },
+	"restart":        func(f *fleet.Fleet, i int) { f.Nodes[i].Crash() },
+	"an older state": func(f *fleet.Fleet, i int) { f.Nodes[i].Crash() }, // what it saved before
+}
+
+// forEachLoss runs a test on three nodes with each of them; saving is done where the test calls save.
+func forEachLoss(t *testing.T, test func(t *testing.T, f *fleet.Fleet, save func(), lose func(i int))) {
+	t.Helper()
+	for name, lose := range latchLosses {
+		t.Run(name, func(t *testing.T) {
+			fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
+				save := func() {
+					for _, nd := range f.Nodes {
+						if name == "an older state" {
+							nd.Save()
+						}
+					}
+				}
+				test(t, f, save, func(i int) { lose(f, i) })
+			})
+		})
+	}
+}
+
+// Reads by different majorities around a memory loss: none of them tells less than one before.
+func TestLatchReadsAroundAMemoryLoss(t *testing.T) {
+	forEachLoss(t, func(t *testing.T, f *fleet.Fleet, save func(), lose func(int)) {
+		l := f.Client().Latch("a")
+		require.NoError(t, l.Set(t.Context(), 3))
+		fleet.Settle()
+		save()
+		f.Stop(2)
+		counts(t, l, "x", "y") // the first and the second know
+		fleet.Settle()
+		lose(1)
+		f.Start(2)
+		f.Stop(0)
+		time.Sleep(2 * time.Second)
+		_, err := l.Count(t.Context())
+		require.ErrorIs(t, err, quorumlock.ErrNoQuorum, "nobody who answers can know")
+		require.ErrorContains(t, err, "lost its memory")
+		time.Sleep(f.Limits.Recovery()) // it gives new rights, but knows no more than before
+		_, err = l.Count(t.Context())
+		require.ErrorIs(t, err, quorumlock.ErrNoQuorum)
+		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+		defer cancel()
+		require.ErrorIs(t, f.Client().Latch("a").Await(ctx), quorumlock.ErrNoQuorum)
+
+		f.Start(0)
+		time.Sleep(2 * time.Second)
+		left(t, l, 1)
+		f.Stop(0) // the second was given back what it had forgotten
+		time.Sleep(2 * time.Second)
+		left(t, l, 1)
+		counts(t, l, "z")
+		require.NoError(t, f.Client().Latch("a").Await(t.Context()))
+		f.Start(0)
+	})
+}
+
+// What was told to be done stays done.
+func TestADoneLatchStaysDone(t *testing.T) {
+	forEachLoss(t, func(t *testing.T, f *fleet.Fleet, save func(), lose func(int)) {
+		l := f.Client().Latch("a")
+		require.NoError(t, l.Set(t.Context(), 2))
+		fleet.Settle()
+		save()
+		f.Stop(2)
+		counts(t, l, "x", "y")
+		f.Start(2)
+		f.Stop(1)
+		time.Sleep(2 * time.Second)
+		require.NoError(t, l.Await(t.Context()), "the first knows, and has told the third")
+		lose(0)
+		time.Sleep(2 * time.Second)
+		_, err := l.Count(t.Context())
+		require.ErrorIs(t, err, quorumlock.ErrNoQuorum)
+		f.Start(1)
+		time.Sleep(2 * time.Second)
+		left(t, l, 0)
+		f.Stop(2)
+		time.Sleep(2 * time.Second)
+		left(t, l, 0)
+		f.Start(2)
+	})
+}
+
+// Who waits gives back to nodes what they forget, one after the other, any number of times.
+func TestWaitersRemember(t *testing.T) {
+	forEachLoss(t, func(t *testing.T, f *fleet.Fleet, save func(), lose func(int)) {
+		save()
+		l := f.Client().Latch("a")
+		const n = 10
+		require.NoError(t, l.Set(t.Context(), n))
+		done := awaiting(t.Context(), f.Client().Latch("a"))
+		for i := range n - 1 {
+			counts(t, l, fmt.Sprint(i))
+			time.Sleep(2 * time.Second)
+			lose(i % 3)
+			time.Sleep(2 * time.Second)
+			f.Stop((i + 1) % 3)
+			left(t, l, n-1-i)
+			f.Start((i + 1) % 3)
+		}
+		waits(t, done)
+		counts(t, l, "last")
+		require.NoError(t, <-done)
+	})
+}
+
+// What all nodes but one forget, while somebody waits who has seen it, is not lost.
+func TestAWaiterRemembersWhatAMajorityForgot(t *testing.T) {
+	fleet.InVirtualTime(t, 5, func(t *testing.T, f *fleet.Fleet) {
+		l := f.Client().Latch("a")
+		require.NoError(t, l.Set(t.Context(), 3))
+		f.Stop(0, 1)
+		counts(t, l, "x", "y")
+		fleet.Settle()
+		done := awaiting(t.Context(), f.Client().Latch("a"))
+		waits(t, done)
+		f.Start(0, 1) // they have been set
+		f.Nodes[2].Flush()
+		f.Nodes[3].Flush()
+		f.Stop(4)
+		time.Sleep(2 * time.Second)
+		_, err := f.Client().Latch("a").Count(t.Context())
+		require.ErrorIs(t, err, quorumlock.ErrNoQuorum)
+		f.Start(4)
+		time.Sleep(2 * time.Second)
+		left(t, f.Client().Latch("a"), 1)
+		f.Stop(4)
+		time.Sleep(2 * time.Second)
+		left(t, f.Client().Latch("a"), 1)
+		counts(t, l, "z")
+		require.NoError(t, <-done)
+		f.Start(4)
+	})
+}
+
+// A node that missed a deletion and one that forgot it do not bring the latch back.
+func TestAForgottenDeletion(t *testing.T) {
+	forEachLoss(t, func(t *testing.T, f *fleet.Fleet, save func(), lose func(int)) {
+		l := f.Client().Latch("a")
+		require.NoError(t, l.Set(t.Context(), 2))
+		counts(t, l, "x", "y")
+		fleet.Settle()
+		save()
+		f.Stop(2)
+		require.NoError(t, l.Delete(t.Context()))
+		fleet.Settle()
+		lose(1)
+		f.Start(2)
+		f.Stop(0)
+		for range 3 {
+			time.Sleep(f.Limits.Recovery())
+			_, err := l.Count(t.Context())
+			require.ErrorIs(t, err, quorumlock.ErrNoQuorum)
+			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+			require.ErrorIs(t, l.Set(ctx, 2), quorumlock.ErrNoQuorum)
+			require.ErrorIs(t, l.Await(ctx), context.DeadlineExceeded)
+			cancel()
+		}
+		f.Start(0)
+		time.Sleep(2 * time.Second)
+		_, err := l.Count(t.Context())
+		require.ErrorIs(t, err, quorumlock.ErrLatchNotSet)
+		require.NoError(t, l.Set(t.Context(), 2))
+		left(t, l, 2)
+	})
+}
+
+// A node that forgot before the latch was deleted, and missed the deletion, cannot have forgotten
+// anything that was counted since: with it, those who remember are a majority.
+func TestALossBeforeADeletionThatIsMissed(t *testing.T) {
+	forEachLoss(t, func(t *testing.T, f *fleet.Fleet, save func(), lose func(int)) {
+		l := f.Client().Latch("a")
+		require.NoError(t, l.Set(t.Context(), 3))
+		fleet.Settle()
+		save()
+		lose(0)
+		left(t, l, 3) // the first was given back what it had forgotten
+		time.Sleep(f.Limits.Recovery())
+		f.Stop(0)
+		require.NoError(t, l.Delete(t.Context()))
+		require.NoError(t, l.Set(t.Context(), 2))
+		counts(t, l, "x")
+		fleet.Settle()
+		save()
+		lose(1)
+		f.Start(0)
+		time.Sleep(2 * time.Second)
+		left(t, l, 1)
+		fleet.Settle() // the others are given what they lack, once all have been read after the loss
+		f.Stop(2)
+		time.Sleep(2 * time.Second)
+		left(t, l, 1)
+		f.Start(2)
+	})
+}
+
+// What a node was given back after one loss says nothing about what it knows after another.
+func TestALossAfterALoss(t *testing.T) {
+	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
+		l := f.Client().Latch("a")
+		require.NoError(t, l.Set(t.Context(), 3))
+		fleet.Settle()
+		f.Nodes[1].Flush()
+		left(t, l, 3)
+		fleet.Settle()
+		f.Nodes[1].Save() // whole, as of its first loss
+		f.Stop(2)
+		counts(t, l, "x")
+		fleet.Settle()
+		f.Nodes[1].Crash()
+		f.Start(2)
+		f.Stop(0)
+		time.Sleep(2 * time.Second)
+		_, err := l.Count(t.Context())
+		require.ErrorIs(t, err, quorumlock.ErrNoQuorum)
+		f.Start(0)
+		time.Sleep(2 * time.Second)
+		left(t, l, 2)
+	})
+}
+
+func TestAllNodesForget(t *testing.T) {
+	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
+		l := f.Client().Latch("a")
+		require.NoError(t, l.Set(t.Context(), 2))
+		counts(t, l, "x")
+		fleet.Settle()
+		for i := range 3 {
+			f.Nodes[i].Flush()
+		}
+		_, err := l.Count(t.Context())
+		require.ErrorIs(t, err, quorumlock.ErrNoQuorum, "nobody knows yet that there is nothing")
+		began := f.Clock.Now()
+		require.NoError(t, l.Set(t.Context(), 1))
+		require.GreaterOrEqual(t, f.Clock.Now()-began, f.Limits.Recovery())
+		left(t, l, 1)
+	})
+}
+
+// Whatever happens to one node after the other, in any order, no count-down that was confirmed
+// is lost, none counts twice, and what was told is never taken back.
+func TestALatchUnderFaults(t *testing.T) {
+	for seed := range uint64(60) {
+		fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
+			random := rand.New(rand.NewPCG(seed, 1))
+			clients := []*quorumlock.Client{f.Client(), f.Client(), f.Client()}
+			l := func() *quorumlock.Latch { return clients[random.IntN(3)].Latch("a") }
+			const n = 12
+			require.NoError(t, l().Set(t.Context(), n))
+			done := awaiting(t.Context(), clients[0].Latch("a"))
+			confirmed := make(map[string]bool)
+			for len(confirmed) < n-1 {
+				i := random.IntN(3)
+				fault, mend := f.Nodes[i].Stop, f.Nodes[i].Start
+				if random.IntN(2) == 0 {
+					fault, mend = f.Nodes[i].Pause, f.Nodes[i].Resume
+				}
+				switch random.IntN(4) {
+				case 0:
+					f.Nodes[i].Flush()
+				case 1:
+					f.Nodes[i].Crash()
+				default:
+					fault()
+				}
+				for range random.IntN(3) {
+					if id := fmt.Sprint(random.IntN(n - 1)); l().CountDown(t.Context(), id) == nil {
+						confirmed[id] = true
+					}
+					if random.IntN(3) == 0 {
+						require.NoError(t, l().Set(t.Context(), n))
+					}
+					got, err := l().Count(t.Context())
+					require.NoError(t, err, "seed %d", seed)
+					require.Equal(t, n-len(confirmed), got, "seed %d", seed)
+				}
+				mend()
+				time.Sleep(3 * time.Second) // the waiter gives back what was lost
+			}
+			waits(t, done)
+			counts(t, l(), "last")
+			require.NoError(t, <-done, "seed %d", seed)
+		})
+	}
+}

@@ -1,0 +1,290 @@
+package lease_test
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/quorumlock/quorumlock"
+	"github.com/quorumlock/quorumlock/internal/fleet"
+	"github.com/quorumlock/quorumlock/node"
+	"github.com/quorumlock/quorumlock/quorum"
+)
+
+func TestHungNodesDelayNobodyWhileAQuorumAnswers(t *testing.T) {
+	fleet.InVirtualTime(t, 5, func(t *testing.T, f *fleet.Fleet) {
+		lock := f.Client().RedLock("job")
+		f.Pause(0, 1)
+		for range 100 {
+			require.Zero(t, f.Elapsed(func() {
+				lease, err := lock.Acquire(t.Context())
+				require.NoError(t, err)
+				require.NoError(t, lease.Extend(t.Context()))
+				require.NoError(t, lease.Release(t.Context()))
+			}))
+		}
+		f.Resume(0, 1)
+		time.Sleep(time.Second)
+		f.RequireNoKeys()
+	})
+}
+
+func TestADenialDecidesEarly(t *testing.T) {
+	fleet.InVirtualTime(t, 5, func(t *testing.T, f *fleet.Fleet) {
+		f.Take("job", "other", 0, 1, 2)
+		f.Pause(3, 4)
+		require.Zero(t, f.Elapsed(func() {
+			_, err := f.Client().RedLock("job").TryAcquire(t.Context())
+			require.ErrorIs(t, err, quorumlock.ErrHeld)
+		}))
+		f.Resume(3, 4)
+		time.Sleep(time.Second)
+		require.Equal(t, 3, f.Keys(), "only what the other has")
+	})
+}
+
+func TestALostRoundIsUndone(t *testing.T) {
+	for what, test := range map[string]struct {
+		arrange func(*fleet.Fleet)
+		err     error
+		repair  func(*fleet.Fleet)
+		others  int
+	}{
+		"three denied":              {func(f *fleet.Fleet) { f.Take("job", "other", 0, 1, 2) }, quorumlock.ErrHeld, nil, 3},
+		"votes are split":           {func(f *fleet.Fleet) { f.Take("job", "a", 0, 1); f.Take("job", "b", 2) }, quorumlock.ErrHeld, nil, 3},
+		"two denied, one down":      {func(f *fleet.Fleet) { f.Take("job", "other", 0, 1); f.Stop(2) }, quorumlock.ErrHeld, func(f *fleet.Fleet) { f.Start(2) }, 2},
+		"two denied, one hangs":     {func(f *fleet.Fleet) { f.Take("job", "other", 0, 1); f.Pause(2) }, quorumlock.ErrHeld, func(f *fleet.Fleet) { f.Resume(2) }, 2},
+		"three down":                {func(f *fleet.Fleet) { f.Stop(0, 1, 2) }, quorumlock.ErrNoQuorum, func(f *fleet.Fleet) { f.Start(0, 1, 2) }, 0},
+		"three hang":                {func(f *fleet.Fleet) { f.Pause(0, 1, 2) }, quorumlock.ErrNoQuorum, func(f *fleet.Fleet) { f.Resume(0, 1, 2) }, 0},
+		"all have a key of another": {func(f *fleet.Fleet) { plant(f, 0, 1, 2) }, node.ErrWrongType, nil, 0},
+	} {
+		t.Run(what, func(t *testing.T) {
+			fleet.InVirtualTime(t, 5, func(t *testing.T, f *fleet.Fleet) {
+				test.arrange(f)
+				_, err := f.Client().RedLock("job").TryAcquire(t.Context())
+				require.ErrorIs(t, err, test.err)
+				if test.repair != nil {
+					test.repair(f)
+					time.Sleep(2 * time.Second) // a hung exchange ends and is probed after
+				}
+				fleet.Settle()
+				require.Equal(t, test.others, f.Keys(), "only what others have")
+			})
+		})
+	}
+}
+
+// plant puts a key of another type at the name "job".
+func plant(f *fleet.Fleet, nodes ...int) {
+	for _, i := range nodes {
+		f.Nodes[i].Plant("job")
+	}
+}
+
+func TestAKeyOfAnotherTypeEndsTheWaiting(t *testing.T) {
+	fleet.InVirtualTime(t, 5, func(t *testing.T, f *fleet.Fleet) {
+		plant(f, 0, 1, 2)
+		_, err := f.Client().RedLock("job").Acquire(t.Context()) // without a deadline
+		var noQuorum *quorumlock.NoQuorumError
+		require.ErrorAs(t, err, &noQuorum)
+		require.ErrorIs(t, err, node.ErrWrongType)
+		require.Equal(t, []int{3, 5}, []int{noQuorum.Need, noQuorum.Total})
+		require.Len(t, noQuorum.Nodes, 3, "it was decided by three, whatever the others say")
+		f.RequireNoKeys()
+	})
+}
+
+func TestAMinorityOfForeignKeysDoesNotMatter(t *testing.T) {
+	fleet.InVirtualTime(t, 5, func(t *testing.T, f *fleet.Fleet) {
+		plant(f, 0, 1)
+		client := f.Client()
+		lease, err := client.RedLock("job").Acquire(t.Context())
+		require.NoError(t, err)
+		time.Sleep(time.Minute)
+		require.NoError(t, lease.Release(t.Context()))
+
+		_, err = client.MultiLock("job", "other").Acquire(t.Context())
+		require.ErrorIs(t, err, node.ErrWrongType, "every node is needed")
+		f.RequireNoKeys()
+	})
+}
+
+func TestACancelledAcquireLeavesNothing(t *testing.T) {
+	fleet.InVirtualTime(t, 5, func(t *testing.T, f *fleet.Fleet) {
+		done, cancelDone := context.WithCancel(t.Context())
+		cancelDone()
+		_, err := f.Client().RedLock("job").Acquire(done)
+		require.ErrorIs(t, err, context.Canceled)
+		require.Zero(t, f.Keys(), "nothing was sent")
+
+		// In mid-round: two nodes have granted, three hang.
+		f.Pause(0, 1, 2)
+		ctx, cancel := context.WithCancelCause(t.Context())
+		cause := context.DeadlineExceeded
+		time.AfterFunc(10*time.Millisecond, func() { cancel(cause) })
+		lock := f.Client().RedLock("job")
+		took := f.Elapsed(func() { _, err = lock.Acquire(ctx) })
+		require.ErrorIs(t, err, cause)
+		require.Equal(t, 10*time.Millisecond, took, "at once")
+		f.Resume(0, 1, 2)
+		time.Sleep(2 * time.Second)
+		f.RequireNoKeys()
+	})
+}
+
+func TestGivingUpSaysWhy(t *testing.T) {
+	fleet.InVirtualTime(t, 5, func(t *testing.T, f *fleet.Fleet) {
+		holder, err := f.Client().RedLock("job").Acquire(t.Context())
+		require.NoError(t, err)
+		brief, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+		defer cancel()
+		_, err = f.Client().RedLock("job").Acquire(brief)
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		require.ErrorIs(t, err, quorumlock.ErrHeld)
+		require.ErrorContains(t, err, quorumlock.DescribeOwner(holder.Owner()))
+
+		// In the middle of an attempt, too, and with a cause of the caller's.
+		stopped, stop := context.WithCancelCause(t.Context())
+		mine := errors.New("mine")
+		time.AfterFunc(time.Second, func() { f.Pause(0, 1, 2, 3, 4) })
+		time.AfterFunc(time.Second+20*time.Millisecond, func() { stop(mine) })
+		_, err = f.Client().RedLock("job").Acquire(stopped)
+		require.ErrorIs(t, err, context.Canceled)
+		require.ErrorIs(t, err, mine)
+		require.ErrorIs(t, err, quorumlock.ErrHeld)
+		f.Resume(0, 1, 2, 3, 4)
+	})
+}
+
+func TestAcquireOutlastsAnOutage(t *testing.T) {
+	fleet.InVirtualTime(t, 5, func(t *testing.T, f *fleet.Fleet) {
+		f.Stop(0, 1, 2)
+		time.AfterFunc(time.Hour, func() { f.Start(0, 1, 2) })
+		waited := f.Elapsed(func() {
+			lease, err := f.Client().RedLock("job").Acquire(t.Context())
+			require.NoError(t, err)
+			require.NoError(t, lease.Release(t.Context()))
+		})
+		require.GreaterOrEqual(t, waited, time.Hour)
+		require.Less(t, waited, time.Hour+2*time.Second)
+	})
+}
+
+func TestAnExpiredHolderMakesRoom(t *testing.T) {
+	fleet.InVirtualTime(t, 5, func(t *testing.T, f *fleet.Fleet) {
+		f.Take("job", "crashed", 0, 1, 2, 3, 4)
+		client := f.Client(func(c *quorumlock.Config) { c.RetryMin, c.RetryMax = time.Minute, time.Minute })
+		waited := f.Elapsed(func() {
+			lease, err := client.RedLock("job").Acquire(t.Context())
+			require.NoError(t, err)
+			require.NoError(t, lease.Release(t.Context()))
+		})
+		require.GreaterOrEqual(t, waited, quorumlock.DefaultTTL)
+		require.Less(t, waited, quorumlock.DefaultTTL+50*time.Millisecond, "the denials told when")
+	})
+}
+
+func TestMultiLockNeedsEveryNode(t *testing.T) {
+	fleet.InVirtualTime(t, 5, func(t *testing.T, f *fleet.Fleet) {
+		lock := f.Client().MultiLock("b", "a", "c")
+		lease, err := lock.Acquire(t.Context())
+		require.NoError(t, err)
+		require.Equal(t, 15, f.Keys(), "three names on five nodes when it returns")
+		require.Equal(t, []string{"a", "b", "c"}, lease.Names())
+
+		_, err = f.Client().MultiLock("c", "d").TryAcquire(t.Context())
+		var held *quorumlock.HeldError
+		require.ErrorAs(t, err, &held)
+		require.Equal(t, "c", held.Name)
+		require.NoError(t, lease.Release(t.Context()))
+		f.RequireNoKeys()
+
+		f.Stop(4)
+		_, err = lock.TryAcquire(t.Context())
+		var noQuorum *quorumlock.NoQuorumError
+		require.ErrorAs(t, err, &noQuorum)
+		require.Equal(t, "n5", noQuorum.Nodes[0].Node)
+		require.ErrorIs(t, err, node.ErrUnreachable)
+		f.RequireNoKeys()
+
+		majority := lock.With(quorumlock.LockOptions{Rule: quorum.Majority()})
+		lease, err = majority.Acquire(t.Context())
+		require.NoError(t, err, "with a majority rule it can do without")
+		require.NoError(t, lease.Release(t.Context()))
+		f.RequireNoKeys()
+	})
+}
+
+func TestMultiLockEndsWithItsFirstNode(t *testing.T) {
+	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
+		lease, err := f.Client().MultiLock("a").Acquire(t.Context())
+		require.NoError(t, err)
+		f.Stop(1)
+		lived := f.Elapsed(func() { <-lease.Context().Done() })
+		require.LessOrEqual(t, lived, quorumlock.DefaultTTL)
+		require.ErrorIs(t, lease.Err(), quorumlock.ErrLost)
+	})
+}
+
+func TestOverlappingMultiLocksDoNotDeadlock(t *testing.T) {
+	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
+		done := make(chan error)
+		sets := [][]string{{"a", "b", "c"}, {"c", "b", "a"}, {"b", "a"}, {"c", "a"}}
+		for _, names := range sets {
+			client := f.Client()
+			go func() {
+				for range 20 {
+					lease, err := client.MultiLock(names...).Acquire(t.Context())
+					if err == nil {
+						time.Sleep(time.Duration(rand.IntN(50)) * time.Millisecond)
+						err = lease.Release(t.Context())
+					}
+					if err != nil {
+						done <- err
+						return
+					}
+				}
+				done <- nil
+			}()
+		}
+		for range sets {
+			require.NoError(t, <-done)
+		}
+		f.RequireNoKeys()
+	})
+}
+
+func TestStricterRules(t *testing.T) {
+	fleet.InVirtualTime(t, 5, func(t *testing.T, f *fleet.Fleet) {
+		lock := f.Client().RedLock("job").With(quorumlock.LockOptions{Rule: quorum.AtLeast(4)})
+		f.Stop(0)
+		lease, err := lock.TryAcquire(t.Context())
+		require.NoError(t, err)
+		require.NoError(t, lease.Release(t.Context()))
+		fleet.Settle() // the release is to reach the last node before that stops
+		f.Stop(1)
+		_, err = lock.TryAcquire(t.Context())
+		require.ErrorIs(t, err, quorumlock.ErrNoQuorum)
+		f.RequireNoKeys()
+	})
+}
+
+func TestOneSlowRoundIsNotALease(t *testing.T) {
+	// The quorum answers, but when the TTL is nearly over: what returns is valid, or
+	// it is not returned. (node-redlock #369)
+	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
+		client := f.Client(func(c *quorumlock.Config) {
+			c.TTL, c.NodeTimeoutMax = 30*time.Millisecond, 10*time.Millisecond
+		})
+		f.Pause(0, 1, 2)
+		time.AfterFunc(9*time.Millisecond, func() { f.Resume(0, 1, 2) })
+		lease, err := client.RedLock("job").With(quorumlock.LockOptions{Fixed: true}).TryAcquire(t.Context())
+		require.NoError(t, err)
+		require.Equal(t, 30*time.Millisecond-quorum.Drift(30*time.Millisecond)-9*time.Millisecond, lease.Remaining(),
+			"counted from the send, not from the answer")
+	})
+}

@@ -1,0 +1,328 @@
+package lease_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/quorumlock/quorumlock"
+	"github.com/quorumlock/quorumlock/clock"
+	"github.com/quorumlock/quorumlock/internal/fleet"
+	"github.com/quorumlock/quorumlock/quorum"
+)
+
+func TestRenewalKeepsALease(t *testing.T) {
+	fleet.InVirtualTime(t, 5, func(t *testing.T, f *fleet.Fleet) {
+		lease, err := f.Client().RedLock("job").Acquire(t.Context())
+		require.NoError(t, err)
+		for range 600 {
+			time.Sleep(time.Second)
+			require.NoError(t, lease.Err())
+			require.GreaterOrEqual(t, lease.Remaining(), quorumlock.DefaultTTL/2, "renewed at a third of the TTL")
+		}
+		require.NoError(t, lease.Release(t.Context()))
+		f.RequireNoKeys()
+		time.Sleep(time.Minute)
+		require.Zero(t, f.Keys(), "no renewal outlives the release")
+	})
+}
+
+func TestLosingAMinorityGoesUnnoticed(t *testing.T) {
+	fleet.InVirtualTime(t, 5, func(t *testing.T, f *fleet.Fleet) {
+		lease, err := f.Client().RedLock("job").Acquire(t.Context())
+		require.NoError(t, err)
+		f.Stop(0, 1)
+		time.Sleep(time.Minute)
+		require.NoError(t, lease.Err())
+		have, want := lease.Backing()
+		require.Equal(t, []int{3, 5}, []int{have, want})
+
+		// They come back without their memory: the next renewal fills them again, and the
+		// first after their recovery counts.
+		f.Nodes[0].Flush()
+		f.Nodes[1].Flush()
+		f.Start(0, 1)
+		time.Sleep(quorumlock.DefaultTTL)
+		have, want = lease.Backing()
+		require.Equal(t, []int{3, 5}, []int{have, want})
+		require.Equal(t, 5, f.Keys())
+		time.Sleep(quorumlock.DefaultTTL)
+		have, want = lease.Backing()
+		require.Equal(t, []int{5, 5}, []int{have, want})
+
+		// So the lease survives the loss of any other two.
+		f.Stop(3, 4)
+		time.Sleep(time.Minute)
+		require.NoError(t, lease.Err())
+		f.Start(3, 4)
+		require.NoError(t, lease.Release(t.Context()))
+		time.Sleep(time.Second)
+		f.RequireNoKeys()
+	})
+}
+
+func TestALeaseEndsBeforeItsKeysDo(t *testing.T) {
+	for what, fail := range map[string]func(*fleet.Fleet){
+		"all nodes hang":     func(f *fleet.Fleet) { f.Pause(0, 1, 2, 3, 4) },
+		"three nodes die":    func(f *fleet.Fleet) { f.Stop(0, 1, 2) },
+		"all nodes die":      func(f *fleet.Fleet) { f.Stop(0, 1, 2, 3, 4) },
+		"two die, one hangs": func(f *fleet.Fleet) { f.Stop(0, 1); f.Pause(2) },
+	} {
+		t.Run(what, func(t *testing.T) {
+			fleet.InVirtualTime(t, 5, func(t *testing.T, f *fleet.Fleet) {
+				lease, err := f.Client().RedLock("job").Acquire(t.Context())
+				require.NoError(t, err)
+				time.Sleep(time.Minute)
+				fail(f)
+				<-lease.Context().Done()
+				require.Len(t, f.Nodes[0].Keys(), 1, "the key outlives the lease")
+				cause := context.Cause(lease.Context())
+				var lost *quorumlock.LostError
+				require.ErrorAs(t, cause, &lost)
+				require.ErrorIs(t, cause, quorumlock.ErrLost)
+				require.GreaterOrEqual(t, len(lost.Nodes), 3, "every node that failed is named: %v", cause)
+				require.Equal(t, lease.Owner(), lost.Owner)
+				require.Equal(t, cause, lease.Err())
+				require.Zero(t, lease.Remaining())
+
+				// Nothing revives it.
+				f.Start(0, 1, 2, 3, 4)
+				f.Resume(0, 1, 2, 3, 4)
+				time.Sleep(time.Minute)
+				require.ErrorIs(t, lease.Err(), quorumlock.ErrLost)
+				require.ErrorIs(t, lease.Extend(t.Context()), quorumlock.ErrLost)
+				require.ErrorIs(t, lease.Release(t.Context()), quorumlock.ErrLost)
+				f.RequireNoKeys()
+			})
+		})
+	}
+}
+
+func TestFixedLeaseEndsByItself(t *testing.T) {
+	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
+		fixed := f.Client().RedLock("job").With(quorumlock.LockOptions{Fixed: true, TTL: 5 * time.Second})
+		var lease *quorumlock.Lease
+		lived := f.Elapsed(func() {
+			var err error
+			lease, err = fixed.Acquire(t.Context())
+			require.NoError(t, err)
+			<-lease.Context().Done()
+		})
+		require.Equal(t, 5*time.Second-quorum.Drift(5*time.Second), lived, "its TTL less the drift")
+		require.ErrorIs(t, lease.Err(), quorumlock.ErrLost)
+		f.RequireNoKeys() // given back at once, not by expiry
+	})
+}
+
+func TestExtendProlongsAFixedLease(t *testing.T) {
+	fleet.InVirtualTime(t, 5, func(t *testing.T, f *fleet.Fleet) {
+		fixed := f.Client().RedLock("job").With(quorumlock.LockOptions{Fixed: true})
+		lease, err := fixed.Acquire(t.Context())
+		require.NoError(t, err)
+		for range 10 {
+			time.Sleep(8 * time.Second)
+			require.NoError(t, lease.Extend(t.Context()))
+			require.Equal(t, quorumlock.DefaultTTL-quorum.Drift(quorumlock.DefaultTTL), lease.Remaining())
+		}
+
+		// Without a quorum it stays valid for as long as it was, and no longer.
+		f.Stop(0, 1, 2)
+		time.Sleep(time.Second)
+		before := lease.Remaining()
+		err = lease.Extend(t.Context())
+		var noQuorum *quorumlock.NoQuorumError
+		require.ErrorAs(t, err, &noQuorum)
+		require.Equal(t, "extend", noQuorum.Op)
+		require.Len(t, noQuorum.Nodes, 3)
+		require.NoError(t, lease.Err())
+		require.LessOrEqual(t, lease.Remaining(), before)
+		time.Sleep(before)
+		require.ErrorIs(t, lease.Err(), quorumlock.ErrLost)
+	})
+}
+
+func TestMaxHold(t *testing.T) {
+	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
+		lock := f.Client().RedLock("job").With(quorumlock.LockOptions{MaxHold: 25 * time.Second})
+		var lease *quorumlock.Lease
+		lived := f.Elapsed(func() {
+			var err error
+			lease, err = lock.Acquire(t.Context())
+			require.NoError(t, err)
+			<-lease.Context().Done()
+		})
+		require.Equal(t, 25*time.Second, lived)
+		require.ErrorIs(t, context.Cause(lease.Context()), quorumlock.ErrHoldLimit)
+		require.ErrorIs(t, lease.Release(t.Context()), quorumlock.ErrHoldLimit)
+		f.RequireNoKeys()
+	})
+}
+
+func TestReleaseTwiceIsToldApart(t *testing.T) {
+	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
+		lease, err := f.Client().RedLock("job").Acquire(t.Context())
+		require.NoError(t, err)
+		require.NoError(t, lease.Release(t.Context()))
+		require.ErrorIs(t, lease.Release(t.Context()), quorumlock.ErrReleased)
+		require.ErrorIs(t, lease.Extend(t.Context()), quorumlock.ErrReleased)
+	})
+}
+
+func TestReleaseIgnoresACancelledContext(t *testing.T) {
+	fleet.InVirtualTime(t, 5, func(t *testing.T, f *fleet.Fleet) {
+		lease, err := f.Client().RedLock("job").Acquire(t.Context())
+		require.NoError(t, err)
+		cancelled, cancel := context.WithCancel(t.Context())
+		cancel()
+		require.NoError(t, lease.Release(cancelled))
+		f.RequireNoKeys()
+	})
+}
+
+func TestReleaseWithoutAQuorumIsMadeGoodLater(t *testing.T) {
+	fleet.InVirtualTime(t, 5, func(t *testing.T, f *fleet.Fleet) {
+		lease, err := f.Client().RedLock("job").Acquire(t.Context())
+		require.NoError(t, err)
+		fleet.Settle()
+		f.Stop(0, 1, 2)
+		err = lease.Release(t.Context())
+		var noQuorum *quorumlock.NoQuorumError
+		require.ErrorAs(t, err, &noQuorum)
+		require.Equal(t, "release", noQuorum.Op)
+		require.Len(t, noQuorum.Nodes, 3)
+		fleet.Settle() // it was decided as soon as three had failed; the other two confirm after
+		require.Equal(t, 3, f.Keys())
+
+		f.Start(0, 1, 2)
+		time.Sleep(time.Second) // the longest pause between two probes is half of that
+		f.RequireNoKeys()
+	})
+}
+
+func TestNilContext(t *testing.T) {
+	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
+		client := f.Client()
+		lock := client.RedLock("job")
+		var none context.Context
+		_, err := lock.Acquire(none)
+		require.ErrorIs(t, err, quorumlock.ErrInvalid)
+		_, err = lock.TryAcquire(none)
+		require.ErrorIs(t, err, quorumlock.ErrInvalid)
+		require.ErrorIs(t, lock.Do(none, func(context.Context) error { return nil }), quorumlock.ErrInvalid)
+		_, err = lock.Inspect(none)
+		require.ErrorIs(t, err, quorumlock.ErrInvalid)
+		_, err = lock.ForceRelease(none)
+		require.ErrorIs(t, err, quorumlock.ErrInvalid)
+		require.ErrorIs(t, client.Close(none), quorumlock.ErrInvalid)
+		f.RequireNoKeys()
+
+		lease, err := lock.Acquire(t.Context())
+		require.NoError(t, err)
+		require.ErrorIs(t, lease.Extend(none), quorumlock.ErrInvalid)
+		require.ErrorIs(t, lease.Release(none), quorumlock.ErrInvalid)
+		f.RequireNoKeys() // released all the same
+	})
+}
+
+func TestASuspendEndsALease(t *testing.T) {
+	fleet.InVirtualTime(t, 5, func(t *testing.T, f *fleet.Fleet) {
+		local := clock.NewSkewed(f.Clock, 1)
+		lease, err := f.Client(func(c *quorumlock.Config) { c.Clock = local }).RedLock("job").Acquire(t.Context())
+		require.NoError(t, err)
+		fleet.Settle()
+		// The machine sleeps past the TTL; the nodes let go meanwhile. On waking the
+		// lease is over before any network has had a say.
+		local.Jump(quorumlock.DefaultTTL)
+		require.ErrorIs(t, lease.Err(), quorumlock.ErrLost)
+		<-lease.Context().Done()
+		time.Sleep(time.Minute)
+		require.ErrorIs(t, lease.Err(), quorumlock.ErrLost)
+		f.RequireNoKeys()
+	})
+}
+
+func TestClosedClient(t *testing.T) {
+	fleet.InVirtualTime(t, 5, func(t *testing.T, f *fleet.Fleet) {
+		client := f.Client()
+		lease, err := client.RedLock("job").Acquire(t.Context())
+		require.NoError(t, err)
+		blocked := make(chan error)
+		go func() {
+			_, err := client.RedLock("job").Acquire(t.Context())
+			blocked <- err
+		}()
+		fleet.Settle()
+
+		go func() { _ = client.Close(t.Context()) }()
+		require.ErrorIs(t, <-blocked, quorumlock.ErrClosed)
+		require.NoError(t, client.Close(t.Context()))
+		require.ErrorIs(t, context.Cause(lease.Context()), quorumlock.ErrClosed)
+		require.ErrorIs(t, lease.Err(), quorumlock.ErrClosed)
+		require.ErrorIs(t, lease.Release(t.Context()), quorumlock.ErrClosed)
+		require.Zero(t, f.Keys(), "all is given back when Close returns")
+
+		_, err = client.RedLock("job").Acquire(t.Context())
+		require.ErrorIs(t, err, quorumlock.ErrClosed)
+		_, err = client.RedLock("job").Inspect(t.Context())
+		require.ErrorIs(t, err, quorumlock.ErrClosed)
+	})
+}
+
+func TestCloseSaysWhatItCouldNotGiveBack(t *testing.T) {
+	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
+		client := f.Client()
+		_, err := client.RedLock("job").Acquire(t.Context())
+		require.NoError(t, err)
+		fleet.Settle()
+		f.Pause(1)
+		var closing error
+		took := f.Elapsed(func() { closing = client.Close(t.Context()) })
+		require.ErrorContains(t, closing, "n2 did not confirm 1 release")
+		require.Less(t, took, 5*time.Second, "a hung node does not hold Close up")
+		f.Resume(1)
+	})
+}
+
+func TestDo(t *testing.T) {
+	fleet.InVirtualTime(t, 5, func(t *testing.T, f *fleet.Fleet) {
+		lock := f.Client().RedLock("job")
+		mine := errors.New("mine")
+		require.ErrorIs(t, lock.Do(t.Context(), func(context.Context) error {
+			require.Equal(t, 5, func() int { fleet.Settle(); return f.Keys() }())
+			return mine
+		}), mine)
+		f.RequireNoKeys()
+
+		require.Panics(t, func() {
+			_ = lock.Do(t.Context(), func(context.Context) error { panic("in the section") })
+		})
+		f.RequireNoKeys()
+
+		// The section is told of the loss, and so is the caller.
+		err := lock.Do(t.Context(), func(ctx context.Context) error {
+			f.Stop(0, 1, 2)
+			<-ctx.Done()
+			require.ErrorIs(t, context.Cause(ctx), quorumlock.ErrLost)
+			return nil
+		})
+		require.ErrorIs(t, err, quorumlock.ErrLost)
+		f.Start(0, 1, 2)
+
+		// And of the end of its own context.
+		brief, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		err = lock.Do(brief, func(ctx context.Context) error {
+			_, ok := ctx.Deadline()
+			require.True(t, ok)
+			<-ctx.Done()
+			return ctx.Err()
+		})
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		require.NotErrorIs(t, err, quorumlock.ErrLost)
+		time.Sleep(time.Second)
+		f.RequireNoKeys()
+	})
+}

@@ -1,0 +1,371 @@
+package lease_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math"
+	"regexp"
+	"runtime"
+	"strconv"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/quorumlock/quorumlock"
+	"github.com/quorumlock/quorumlock/internal/fleet"
+	"github.com/quorumlock/quorumlock/node"
+)
+
+func TestTenThousandLeasesNeedNoGoroutine(t *testing.T) {
+	fleet.InVirtualTime(t, 5, func(t *testing.T, f *fleet.Fleet) {
+		client := f.Client()
+		fleet.Settle()
+		before := runtime.NumGoroutine() + 4 // the runtime's own come and go
+		leases := make([]*quorumlock.Lease, 10_000)
+		for i := range leases {
+			lease, err := client.RedLock(fmt.Sprintf("job-%d", i)).Acquire(t.Context())
+			require.NoError(t, err)
+			leases[i] = lease
+		}
+		fleet.Settle()
+		require.LessOrEqual(t, runtime.NumGoroutine(), before, "while they are held")
+		for range 5 {
+			time.Sleep(3 * time.Second)
+			fleet.Settle()
+			require.LessOrEqual(t, runtime.NumGoroutine(), before, "between renewals")
+		}
+		require.Equal(t, 50_000, f.Keys())
+		for _, lease := range leases {
+			require.NoError(t, lease.Release(t.Context()))
+		}
+		f.RequireNoKeys()
+	})
+}
+
+// TestALeakedLeaseIsReleased runs in real time: the garbage collector is not part of
+// any bubble.
+func TestALeakedLeaseIsReleased(t *testing.T) {
+	alone := quorumlock.LockOptions{NoHandover: true}
+	for name, test := range map[string]struct {
+		// acquire forgets the lease, but for its context.
+		acquire func(c *quorumlock.Client) (context.Context, error)
+		// ended are the locks that are then reported.
+		ended []string
+	}{
+		"Lease": {func(c *quorumlock.Client) (context.Context, error) {
+			lease, err := c.RedLock("job").Acquire(context.Background())
+			return lease.Context(), err
+		}, []string{"job"}},
+		"JointLease": {func(c *quorumlock.Client) (context.Context, error) {
+			lease, err := quorumlock.Join(c.RedLock("job"), c.RedLock("result").With(alone)).Acquire(context.Background())
+			return lease.Context(), err
+		}, []string{"job", "result"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := fleet.New(t, 3)
+			ended := make(chan quorumlock.EndedEvent, 2)
+			var log bytes.Buffer // written before the hook is called, read after
+			client := f.Client(func(c *quorumlock.Config) {
+				c.TTL = time.Second
+				c.Hooks.Ended = func(e quorumlock.EndedEvent) { ended <- e }
+				c.Logger = slog.New(slog.NewTextHandler(&log, nil))
+			})
+			defer func() { require.NoError(t, client.Close(context.Background())) }()
+
+			func() {
+				ctx, err := test.acquire(client)
+				require.NoError(t, err)
+				child, cancel := context.WithCancel(ctx)
+				runtime.GC()
+				runtime.GC()
+				require.NoError(t, child.Err(), "what uses its context keeps the lease")
+				runtime.KeepAlive(child)
+				cancel()
+			}()
+
+			var names []string
+			for range test.ended {
+				e := collected(t, ended)
+				require.ErrorIs(t, e.Err, quorumlock.ErrLeaked)
+				names = append(names, e.Names...)
+			}
+			require.ElementsMatch(t, test.ended, names)
+			require.NoError(t, client.Close(context.Background()))
+			require.Equal(t, len(test.ended), strings.Count(log.String(), "without a Release"))
+			require.Zero(t, f.Keys())
+		})
+	}
+}
+
+// TestWhoWaitsForALeakedLeaseIsTold: of the lease, nothing is left but the channel that somebody waits for.
+func TestWhoWaitsForALeakedLeaseIsTold(t *testing.T) {
+	alone := quorumlock.LockOptions{NoHandover: true}
+	for name, acquire := range map[string]func(c *quorumlock.Client) (context.Context, error){
+		"Lease": func(c *quorumlock.Client) (context.Context, error) {
+			lease, err := c.RedLock("job").Acquire(context.Background())
+			return lease.Context(), err
+		},
+		"JointLease": func(c *quorumlock.Client) (context.Context, error) {
+			lease, err := quorumlock.Join(c.RedLock("job"), c.RedLock("result").With(alone)).Acquire(context.Background())
+			return lease.Context(), err
+		},
+		"nested JointLease": func(c *quorumlock.Client) (context.Context, error) {
+			outer, err := c.RedLock("job").Acquire(context.Background())
+			if err != nil {
+				return nil, err
+			}
+			lease, err := quorumlock.Join(c.RedLock("job"), c.RedLock("result").With(alone)).Acquire(outer.Context())
+			return lease.Context(), err
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := fleet.New(t, 3)
+			client := f.Client(func(c *quorumlock.Config) { c.TTL = time.Second })
+			defer func() { require.NoError(t, client.Close(context.Background())) }()
+			ctx, err := acquire(client)
+			require.NoError(t, err)
+			done := ctx.Done()
+			ctx = nil //nolint:wastedassign // so that it can be collected
+			collect := time.NewTicker(10 * time.Millisecond)
+			defer collect.Stop()
+			limit := time.After(20 * time.Second)
+			for done != nil || f.Keys() > 0 {
+				select {
+				case <-done:
+					done = nil
+				case <-collect.C:
+					runtime.GC()
+				case <-limit:
+					require.Fail(t, "for ever", "told: %v, keys: %d", done == nil, f.Keys())
+				}
+			}
+		})
+	}
+}
+
+// collected has garbage collected until a lease has ended.
+func collected(t *testing.T, ended <-chan quorumlock.EndedEvent) quorumlock.EndedEvent {
+	t.Helper()
+	collect := time.NewTicker(10 * time.Millisecond)
+	defer collect.Stop()
+	limit := time.After(20 * time.Second)
+	for {
+		runtime.GC()
+		select {
+		case e := <-ended:
+			return e
+		case <-collect.C:
+		case <-limit:
+			require.FailNow(t, "a lease that nobody can reach is still held")
+		}
+	}
+}
+
+func TestErrorsSayWhichNodeAndWhat(t *testing.T) {
+	fleet.InVirtualTime(t, 5, func(t *testing.T, f *fleet.Fleet) {
+		f.Stop(0, 2)
+		plant(f, 1)
+		_, err := f.Client().RedLock("job").TryAcquire(t.Context())
+		// How many had agreed when it was decided depends on who answered first.
+		text := regexp.MustCompile(`[012] of 5`).ReplaceAllString(err.Error(), "N of 5")
+		text = regexp.MustCompile(`, [12] not waited for`).ReplaceAllString(text, "")
+		require.Equal(t, `quorumlock: acquire "job": no quorum: N of 5 nodes agreed, 3 needed (`+
+			`n1, n3: acquire: unreachable; `+
+			`n2: acquire: a key of another type stands at this name)`, text, "a reason is told once")
+		var noQuorum *quorumlock.NoQuorumError
+		require.ErrorAs(t, err, &noQuorum)
+		require.Equal(t, 5, noQuorum.Agreed+noQuorum.Pending+len(noQuorum.Nodes))
+		require.ErrorIs(t, err, node.ErrUnreachable)
+		require.ErrorIs(t, err, node.ErrWrongType)
+		require.NotErrorIs(t, err, quorumlock.ErrHeld, "an error is one or the other")
+		var nodeErr *node.Error
+		require.ErrorAs(t, err, &nodeErr)
+		require.Equal(t, "n1", nodeErr.Node)
+	})
+}
+
+func TestHeldOrNoQuorum(t *testing.T) {
+	// While enough nodes for a quorum answer, it is the holder that stands in the way,
+	// also where dead nodes and denials together decide the round.
+	for bad := range 6 {
+		fleet.InVirtualTime(t, 5, func(t *testing.T, f *fleet.Fleet) {
+			holder, err := f.Client().RedLock("job").Acquire(t.Context())
+			require.NoError(t, err)
+			fleet.Settle()
+			f.Stop(fleet.FirstNodes(bad)...)
+			_, err = f.Client().RedLock("job").TryAcquire(t.Context())
+			switch bad {
+			case 0, 1, 2:
+				var held *quorumlock.HeldError
+				require.ErrorAs(t, err, &held)
+				require.Equal(t, holder.Owner(), held.Owner)
+				require.NotErrorIs(t, err, quorumlock.ErrNoQuorum)
+			case 5:
+				require.ErrorIs(t, err, quorumlock.ErrNoQuorum)
+			default: // it depends on who answered first
+				require.Error(t, err)
+			}
+		})
+	}
+}
+
+func TestCancellingWhileTheVotesComeIn(t *testing.T) {
+	// At every instant of a round: before, between, and after the votes.
+	synctest.Test(t, func(t *testing.T) {
+		f := fleet.New(t, 5)
+		client := f.Client()
+		for i := range 200 {
+			ctx, cancel := context.WithCancel(t.Context())
+			go func() {
+				for range i % 20 {
+					runtime.Gosched()
+				}
+				cancel()
+			}()
+			lease, err := client.RedLock("job").Acquire(ctx)
+			if err == nil {
+				require.NoError(t, lease.Release(t.Context()))
+			} else {
+				require.ErrorIs(t, err, context.Canceled)
+			}
+			f.RequireNoKeys()
+			cancel()
+		}
+	})
+}
+
+func TestLimitsThatAreAsLargeAsCanBe(t *testing.T) {
+	fleet.InVirtualTime(t, 1, func(t *testing.T, f *fleet.Fleet) {
+		time.Sleep(time.Second) // the clock is not at 0
+		client := f.Client()
+		a, err := client.RedLock("a").With(quorumlock.LockOptions{MaxHold: math.MaxInt64}).Acquire(t.Context())
+		require.NoError(t, err)
+		b, err := client.RedLock("b").Acquire(t.Context())
+		require.NoError(t, err)
+		time.Sleep(time.Minute)
+		require.NoError(t, a.Err())
+		require.NoError(t, b.Err())
+
+		_, err = quorumlock.New(quorumlock.Config{Nodes: []node.Node{f.Nodes[0]}, NodeTimeoutMax: 1 << 62})
+		require.ErrorIs(t, err, quorumlock.ErrInvalid)
+		_, err = quorumlock.New(quorumlock.Config{Nodes: []node.Node{f.Nodes[0]}, TTL: 1 << 60, MaxTTL: 1 << 60})
+		require.ErrorIs(t, err, quorumlock.ErrInvalid)
+		_, err = quorumlock.New(quorumlock.Config{Nodes: []node.Node{(*node.Memory)(nil)}})
+		require.ErrorIs(t, err, quorumlock.ErrInvalid)
+	})
+}
+
+func TestMaxHoldBoundsRemaining(t *testing.T) {
+	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
+		lease, err := f.Client().RedLock("job").With(quorumlock.LockOptions{MaxHold: time.Second}).Acquire(t.Context())
+		require.NoError(t, err)
+		require.Equal(t, time.Second, lease.Remaining())
+	})
+}
+
+func TestWithStartsFromTheConfig(t *testing.T) {
+	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
+		lock := f.Client().RedLock("job").With(quorumlock.LockOptions{TTL: time.Hour, Fixed: true})
+		_, err := lock.Acquire(t.Context())
+		require.ErrorIs(t, err, quorumlock.ErrInvalid)
+		lease, err := lock.With(quorumlock.LockOptions{}).Acquire(t.Context())
+		require.NoError(t, err)
+		require.LessOrEqual(t, lease.Remaining(), quorumlock.DefaultTTL)
+		time.Sleep(time.Minute)
+		require.NoError(t, lease.Err(), "not fixed any more")
+	})
+}
+
+func TestDoReturnsTheErrorItself(t *testing.T) {
+	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
+		mine := errors.New("mine")
+		lock := f.Client().RedLock("job")
+		require.Equal(t, mine, lock.Do(t.Context(), func(context.Context) error { return mine }))
+		err := lock.Do(t.Context(), func(ctx context.Context) error {
+			f.Stop(0, 1, 2)
+			<-ctx.Done()
+			return context.Cause(ctx)
+		})
+		var lost *quorumlock.LostError
+		require.ErrorAs(t, err, &lost)
+		require.Equal(t, error(lost), err, "told once")
+		f.Start(0, 1, 2)
+	})
+}
+
+// counting counts the look-ups that reach it.
+type counting struct {
+	context.Context
+	n *int
+}
+
+func (c counting) Value(key any) any {
+	*c.n++
+	return c.Context.Value(key)
+}
+
+func TestNestingDoesNotMultiplyLookUps(t *testing.T) {
+	fleet.InVirtualTime(t, 1, func(t *testing.T, f *fleet.Fleet) {
+		client, n := f.Client(), 0
+		var down func(ctx context.Context, depth int) error
+		down = func(ctx context.Context, depth int) error {
+			if depth == 12 {
+				n = 0
+				ctx.Value("nothing")
+				require.Equal(t, 1, n)
+				return nil
+			}
+			return client.RedLock(strconv.Itoa(depth)).Do(ctx, func(ctx context.Context) error { return down(ctx, depth+1) })
+		}
+		require.NoError(t, down(counting{t.Context(), &n}, 0))
+	})
+}
+
+func TestCloseAfterItsNodes(t *testing.T) {
+	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
+		client := f.Client()
+		_, err := client.RedLock("job").TryAcquire(t.Context())
+		require.NoError(t, err)
+		fleet.Settle()
+		for _, nd := range f.Nodes {
+			require.NoError(t, nd.Close())
+		}
+		require.Error(t, client.Close(t.Context()), "nothing was given back")
+	})
+}
+
+func TestAContenderInPassingEndsNothing(t *testing.T) {
+	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
+		lease, err := f.Client().MultiLock("job").TryAcquire(t.Context())
+		require.NoError(t, err)
+		f.Free("job", lease.Owner(), 0)
+		f.Take("job", "other", 0) // in mid-attempt: the other nodes will deny it
+		require.ErrorIs(t, lease.Extend(t.Context()), quorumlock.ErrNoQuorum)
+		require.NoError(t, lease.Err())
+		have, _ := lease.Backing()
+		require.Equal(t, 2, have)
+		f.Free("job", "other", 0)
+		require.NoError(t, lease.Extend(t.Context()))
+	})
+}
+
+func TestForceReleaseOfALongLock(t *testing.T) {
+	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
+		long := func(c *quorumlock.Config) { c.TTL, c.MaxTTL = time.Minute, time.Minute }
+		lease, err := f.Client(long).RedLock("job").Acquire(t.Context())
+		require.NoError(t, err)
+		fleet.Settle()
+		_, err = f.Client().RedLock("job").ForceRelease(t.Context()) // whose own limit is 10 s
+		require.NoError(t, err)
+		<-lease.Context().Done()
+		require.ErrorContains(t, lease.Err(), "by force")
+		time.Sleep(2 * time.Minute)
+		require.Zero(t, f.Keys())
+	})
+}

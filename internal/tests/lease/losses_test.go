@@ -1,0 +1,400 @@
+package lease_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/quorumlock/quorumlock"
+	"github.com/quorumlock/quorumlock/internal/fleet"
+	"github.com/quorumlock/quorumlock/node"
+)
+
+// lossOf finds the LostError in an error.
+func lossOf(t *testing.T, err error) *quorumlock.LostError {
+	t.Helper()
+	var lost *quorumlock.LostError
+	require.ErrorAs(t, err, &lost)
+	return lost
+}
+
+// oneRenewal is within which a lease of the default TTL has renewed itself.
+const oneRenewal = quorumlock.DefaultTTL/3 + 100*time.Millisecond
+
+// Issue 16, item 4: the next holder hides no tombstone.
+func TestAForcedOffLeaseEndsThoughAnotherHasTheLock(t *testing.T) {
+	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
+		former := fleet.MustAcquire(t, f.Client().RedLock("job"))
+		_, err := f.Client().RedLock("job").ForceRelease(t.Context())
+		require.NoError(t, err)
+		next := fleet.MustAcquire(t, f.Client().RedLock("job"))
+		time.Sleep(oneRenewal)
+		require.Equal(t, quorumlock.LossForced, lossOf(t, former.Err()).Cause)
+		require.NoError(t, next.Err())
+		require.NoError(t, next.Release(t.Context()))
+	})
+}
+
+// The same of a writer whom readers follow, and of a reader whom a writer follows.
+func TestAForcedOffLeaseEndsWhoeverFollows(t *testing.T) {
+	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
+		read, write := f.Client().RWLock("job").Read(), f.Client().RWLock("job").Write()
+		for _, locks := range [][2]*quorumlock.Lock{{read, write}, {write, read}, {read, read}} {
+			former := fleet.MustAcquire(t, locks[0])
+			_, err := write.ForceRelease(t.Context())
+			require.NoError(t, err)
+			next := fleet.MustAcquire(t, locks[1])
+			time.Sleep(oneRenewal)
+			require.Equal(t, quorumlock.LossForced, lossOf(t, former.Err()).Cause)
+			require.NoError(t, next.Err())
+			require.NoError(t, next.Release(t.Context()))
+		}
+	})
+}
+
+// A node that is down loses the round before the others have told of their tombstones.
+func TestATombstoneCountsBehindTheDecision(t *testing.T) {
+	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
+		former := fleet.MustAcquire(t, f.Client().RedLock("job"))
+		_, err := f.Client().RedLock("job").ForceRelease(t.Context())
+		require.NoError(t, err)
+		f.Stop(0)
+		f.Pause(2)
+		extended := make(chan error, 1)
+		go func() { extended <- former.Extend(t.Context()) }()
+		fleet.Settle()
+		require.NoError(t, former.Err())
+		f.Resume(2)
+		fleet.Settle()
+		require.Equal(t, quorumlock.LossForced, lossOf(t, former.Err()).Cause)
+		require.Error(t, <-extended)
+	})
+}
+
+// Issue 16, item 5: the names were deleted by hand, and another took the lock.
+func TestALeaseThatAnotherHasTakenEnds(t *testing.T) {
+	fleet.InVirtualTime(t, 5, func(t *testing.T, f *fleet.Fleet) {
+		former := fleet.MustAcquire(t, f.Client().RedLock("job"))
+		f.Free("job", former.Owner(), 1, 2, 4)
+		next := fleet.MustAcquire(t, f.Client().RedLock("job"))
+		time.Sleep(oneRenewal)
+		lost := lossOf(t, former.Err())
+		require.Equal(t, quorumlock.LossTaken, lost.Cause)
+		require.Equal(t, next.Owner(), lost.TakenBy)
+		require.ErrorContains(t, lost, quorumlock.DescribeOwner(next.Owner()))
+		require.NoError(t, next.Err())
+		require.NoError(t, next.Release(t.Context()))
+		f.RequireNoKeys()
+	})
+}
+
+func TestAReadersLeaseThatAWriterHasTakenEnds(t *testing.T) {
+	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
+		former := fleet.MustAcquire(t, f.Client().RWLock("job").Read())
+		for _, nd := range f.Nodes {
+			nd.Do(t.Context(), []node.Op{{Kind: node.Release, Reads: true, Names: []string{"job"}, Owner: former.Owner()}}, make([]node.Reply, 1))
+		}
+		next := fleet.MustAcquire(t, f.Client().RWLock("job").Write())
+		time.Sleep(oneRenewal)
+		lost := lossOf(t, former.Err())
+		require.Equal(t, quorumlock.LossTaken, lost.Cause)
+		require.Equal(t, next.Owner(), lost.TakenBy)
+	})
+}
+
+func TestPermitsThatAnotherHasTakenEnd(t *testing.T) {
+	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
+		former, err := f.Client().Semaphore("pool", 1).TryAcquire(t.Context(), 1)
+		require.NoError(t, err)
+		fleet.Settle()
+		f.Free(node.SlotName(node.PoolName("pool"), 0), former.Owner(), 0, 1, 2)
+		next, err := f.Client().Semaphore("pool", 1).TryAcquire(t.Context(), 1)
+		require.NoError(t, err)
+		time.Sleep(oneRenewal)
+		lost := lossOf(t, former.Err())
+		require.Equal(t, quorumlock.LossTaken, lost.Cause)
+		require.Equal(t, next.Owner(), lost.TakenBy)
+	})
+}
+
+// Different owners have no majority, even if they deny together.
+func TestSeveralContendersEndNothing(t *testing.T) {
+	fleet.InVirtualTime(t, 5, func(t *testing.T, f *fleet.Fleet) {
+		lease := fleet.MustAcquire(t, f.Client().RedLock("job"))
+		f.Free("job", lease.Owner(), 0, 1, 2, 3)
+		f.Take("job", "x:1", 0, 1)
+		f.Take("job", "y:1", 2, 3)
+		require.ErrorIs(t, lease.Extend(t.Context()), quorumlock.ErrNoQuorum)
+		require.NoError(t, lease.Err())
+		f.Free("job", "x:1", 0, 1)
+		require.NoError(t, lease.Extend(t.Context()))
+	})
+}
+
+// A late renewal can put a former holder back on nodes that have forgotten the lock. It has no
+// lease any more, and a smaller token.
+func TestAFormerHolderThatIsPutBackEndsNothing(t *testing.T) {
+	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
+		lease := fleet.MustAcquire(t, f.Client().RedLock("job"))
+		f.Free("job", lease.Owner(), 0, 1)
+		for _, nd := range f.Nodes[:2] {
+			replies := make([]node.Reply, 1)
+			nd.Do(t.Context(), []node.Op{{
+				Kind: node.Renew, Names: []string{"job"}, Owner: "x:1", TTL: time.Second, Token: lease.Token() - 1, Limits: f.Limits,
+			}}, replies)
+			require.Equal(t, node.Healed, replies[0].Outcome)
+		}
+		require.ErrorIs(t, lease.Extend(t.Context()), quorumlock.ErrNoQuorum)
+		require.NoError(t, lease.Err())
+		time.Sleep(2 * time.Second)
+		require.NoError(t, lease.Extend(t.Context()))
+	})
+}
+
+// Readers stand as one in a denial: it does not show that one of them has a majority.
+func TestReadersInPassingEndNothing(t *testing.T) {
+	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
+		lease := fleet.MustAcquire(t, f.Client().RWLock("job").Write())
+		f.Free("job", lease.Owner(), 0, 1)
+		for i, owner := range []string{"x:1", "y:1"} {
+			replies := make([]node.Reply, 1)
+			f.Nodes[i].Do(t.Context(), []node.Op{{
+				Kind: node.Acquire, Reads: true, Names: []string{"job"}, Owner: owner, TTL: time.Second,
+				Token: uint64(f.Clock.Wall().UnixMicro()), Limits: f.Limits,
+			}}, replies)
+			require.Equal(t, node.Granted, replies[0].Outcome)
+		}
+		require.ErrorIs(t, lease.Extend(t.Context()), quorumlock.ErrNoQuorum)
+		require.NoError(t, lease.Err())
+		time.Sleep(2 * time.Second)
+		require.NoError(t, lease.Extend(t.Context()))
+	})
+}
+
+// Issue 16, item 6.
+func TestAReleaseTellsThatTheLockWasDeleted(t *testing.T) {
+	fleet.InVirtualTime(t, 5, func(t *testing.T, f *fleet.Fleet) {
+		var told []quorumlock.LossFoundEvent
+		var ended []quorumlock.EndedEvent
+		client := f.Client(func(cfg *quorumlock.Config) {
+			cfg.Hooks.LossFound = func(e quorumlock.LossFoundEvent) { told = append(told, e) }
+			cfg.Hooks.Ended = func(e quorumlock.EndedEvent) { ended = append(ended, e) }
+		})
+		lease := fleet.MustAcquire(t, client.RedLock("job"))
+		f.Free("job", lease.Owner(), 0, 1, 2)
+		err := lease.Release(t.Context())
+		lost := lossOf(t, err)
+		require.Equal(t, quorumlock.LossGone, lost.Cause)
+		require.Equal(t, []string{"job"}, lost.Names)
+		require.Equal(t, lease.Owner(), lost.Owner)
+		require.Len(t, lost.Nodes, 3)
+		for _, n := range lost.Nodes {
+			require.Contains(t, []string{"n1", "n2", "n3"}, n.Node)
+		}
+		require.ErrorIs(t, lease.Release(t.Context()), quorumlock.ErrReleased)
+		f.RequireNoKeys()
+		require.Len(t, ended, 1)
+		require.Equal(t, []quorumlock.LossFoundEvent{{Names: lease.Names(), Owner: lease.Owner(), Token: lease.Token(), Err: lost}}, told)
+	})
+}
+
+func TestAReleaseTellsThatAnotherHasTheLock(t *testing.T) {
+	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
+		former := fleet.MustAcquire(t, f.Client().RedLock("job"))
+		f.Free("job", former.Owner(), 0, 2)
+		next := fleet.MustAcquire(t, f.Client().RedLock("job"))
+		lost := lossOf(t, former.Release(t.Context()))
+		require.Equal(t, quorumlock.LossTaken, lost.Cause)
+		require.Equal(t, next.Owner(), lost.TakenBy)
+		require.NoError(t, next.Release(t.Context()))
+		f.RequireNoKeys()
+	})
+}
+
+func TestAReleaseTellsThatTheLockWasForcedOff(t *testing.T) {
+	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
+		lease := fleet.MustAcquire(t, f.Client().RedLock("job"))
+		_, err := f.Client().RedLock("job").ForceRelease(t.Context())
+		require.NoError(t, err)
+		require.Equal(t, quorumlock.LossGone, lossOf(t, lease.Release(t.Context())).Cause)
+	})
+}
+
+// A lease survives the deletion of its names on a minority of the nodes.
+func TestAReleaseIgnoresAMinority(t *testing.T) {
+	fleet.InVirtualTime(t, 5, func(t *testing.T, f *fleet.Fleet) {
+		for _, lost := range [][]int{{0}, {0, 1}, {3, 4}} {
+			lease := fleet.MustAcquire(t, f.Client().RedLock("job"))
+			f.Free("job", lease.Owner(), lost...)
+			require.NoError(t, lease.Release(t.Context()))
+			f.RequireNoKeys()
+		}
+	})
+}
+
+// One name of several suffices, and one node of all that are needed.
+func TestAReleaseTellsOfOneName(t *testing.T) {
+	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
+		lease := fleet.MustAcquire(t, f.Client().MultiLock("a", "b"))
+		f.Free("b", lease.Owner(), 1)
+		require.Equal(t, quorumlock.LossGone, lossOf(t, lease.Release(t.Context())).Cause)
+		f.RequireNoKeys()
+	})
+}
+
+func TestAReleaseTellsOfReadersAndPermits(t *testing.T) {
+	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
+		reader := fleet.MustAcquire(t, f.Client().RWLock("job").Read())
+		permits, err := f.Client().Semaphore("pool", 3).TryAcquire(t.Context(), 2)
+		require.NoError(t, err)
+		fleet.Settle()
+		for _, nd := range f.Nodes[:2] {
+			nd.Do(t.Context(), []node.Op{{Kind: node.Release, Reads: true, Names: []string{"job"}, Owner: reader.Owner()}}, make([]node.Reply, 1))
+		}
+		f.Free(node.SlotName(node.PoolName("pool"), permits.Slots()[1]), permits.Owner(), 1, 2)
+		require.Equal(t, quorumlock.LossGone, lossOf(t, reader.Release(t.Context())).Cause)
+		require.Equal(t, quorumlock.LossGone, lossOf(t, permits.Release(t.Context())).Cause)
+		f.RequireNoKeys()
+	})
+}
+
+// A loss of memory that the nodes notice takes nothing from the holder: they give the lock to
+// no other.
+func TestAReleaseIgnoresLossesThatNodesNotice(t *testing.T) {
+	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
+		client := f.Client()
+		for _, loss := range []func(*node.Memory){(*node.Memory).Flush, (*node.Memory).Crash} {
+			lease := fleet.MustAcquire(t, client.RedLock("job"))
+			for _, nd := range f.Nodes {
+				loss(nd)
+			}
+			require.NoError(t, lease.Release(t.Context()))
+			f.RequireNoKeys()
+			time.Sleep(fleet.RecoveryTime)
+			_ = client.RedLock("job").Do(t.Context(), func(context.Context) error { return nil }) // has them begin their recovery
+			time.Sleep(fleet.RecoveryTime + time.Second)
+		}
+	})
+}
+
+// A node that recovers and fails before it can say so is no proof of a loss.
+func TestAReleaseIgnoresLossesThatNodesCannotTellOf(t *testing.T) {
+	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
+		client, ways := f.HookedClient()
+		lease := fleet.MustAcquire(t, client.RedLock("job"))
+		for i := range 2 {
+			f.Nodes[i].Flush()
+			ways[i].Set(func(ops []node.Op) {
+				if ops[0].Kind == node.Inspect {
+					f.Stop(i)
+				}
+			}, nil)
+		}
+		require.NoError(t, lease.Release(t.Context()))
+		f.Start(0, 1)
+	})
+}
+
+// A node that is down all the time never had the lock, and one more without it is a loss.
+func TestAReleaseCountsANodeThatIsDown(t *testing.T) {
+	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
+		f.Stop(2)
+		client := f.Client()
+		_ = client.RedLock("other").Do(t.Context(), func(context.Context) error { return nil }) // finds it down
+		fleet.Settle()
+		lease := fleet.MustAcquire(t, client.RedLock("job"))
+		f.Free("job", lease.Owner(), 0)
+		require.Equal(t, quorumlock.LossGone, lossOf(t, lease.Release(t.Context())).Cause)
+	})
+}
+
+// The names run out while the release is under way: they were there when it was called.
+func TestAReleaseInTheLastInstantIsNoLoss(t *testing.T) {
+	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
+		lease := fleet.MustAcquire(t, f.Client().RedLock("job").With(quorumlock.LockOptions{Fixed: true}))
+		time.Sleep(lease.Remaining() - time.Millisecond)
+		f.Pause(0, 1, 2)
+		time.AfterFunc(200*time.Millisecond, func() { f.Resume(0, 1, 2) })
+		require.NoError(t, lease.Release(t.Context()))
+		f.RequireNoKeys()
+	})
+}
+
+// An answer to an operation that may have run before shows nothing.
+func TestAReleaseIgnoresRepeatedAnswers(t *testing.T) {
+	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
+		client := f.Client(func(cfg *quorumlock.Config) {
+			for i := range cfg.Nodes {
+				cfg.Nodes[i] = repeater{cfg.Nodes[i]}
+			}
+		})
+		lease := fleet.MustAcquire(t, client.RedLock("job"))
+		require.NoError(t, lease.Release(t.Context()))
+		f.RequireNoKeys()
+	})
+}
+
+// repeater runs each release twice, and tells of the second.
+type repeater struct{ node.Node }
+
+func (r repeater) Do(ctx context.Context, ops []node.Op, replies []node.Reply) {
+	r.Node.Do(ctx, ops, replies)
+	if ops[0].Kind == node.Release {
+		r.Node.Do(ctx, ops, replies)
+		for i := range replies {
+			replies[i].Repeated = true
+		}
+	}
+}
+
+// A node that hangs decides nothing once the others have said that they held the lock.
+func TestAReleaseIsDecidedByThoseThatHeldTheLock(t *testing.T) {
+	fleet.InVirtualTime(t, 5, func(t *testing.T, f *fleet.Fleet) {
+		lease := fleet.MustAcquire(t, f.Client().RedLock("job"))
+		f.Pause(3, 4)
+		require.Zero(t, f.Elapsed(func() { require.NoError(t, lease.Release(t.Context())) }))
+		f.Resume(3, 4)
+	})
+}
+
+func TestDoTellsThatTheLockWasDeleted(t *testing.T) {
+	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
+		client := f.Client()
+		remove := func(context.Context) error { //nolint:contextcheck // it deletes keys by hand
+			for _, owner := range owners(t, client.RedLock("job")) {
+				f.Free("job", owner, 0, 1) //nolint:contextcheck // by hand, too
+			}
+			return nil
+		}
+		err := client.RedLock("job").Do(t.Context(), remove)
+		require.Equal(t, quorumlock.LossGone, lossOf(t, err).Cause)
+		err = quorumlock.Join(client.RedLock("job"), client.RedLock("other")).Do(t.Context(), remove)
+		require.Equal(t, quorumlock.LossGone, lossOf(t, err).Cause)
+		f.RequireNoKeys()
+	})
+}
+
+// owners lists the holders of a lock on any node, once all nodes have granted it.
+func owners(t *testing.T, lock *quorumlock.Lock) []string {
+	t.Helper()
+	fleet.Settle()
+	status, err := lock.Inspect(t.Context())
+	require.NoError(t, err)
+	return status.Owners()
+}
+
+// A handed-over lease is released once, at the end: the last holder learns of the loss.
+func TestTheLastHolderLearnsOfALoss(t *testing.T) {
+	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
+		client := f.Client()
+		first := fleet.MustAcquire(t, client.RedLock("job"))
+		second := fleet.StartAcquire(t.Context(), t, client.RedLock("job"))
+		require.True(t, second.Waits())
+		require.NoError(t, first.Release(t.Context()))
+		lease := second.Has()
+		f.Free("job", lease.Owner(), 0, 1, 2)
+		require.Equal(t, quorumlock.LossGone, lossOf(t, lease.Release(t.Context())).Cause)
+	})
+}

@@ -1,0 +1,142 @@
+package lease_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/quorumlock/quorumlock"
+	"github.com/quorumlock/quorumlock/internal/fleet"
+	"github.com/quorumlock/quorumlock/quorum"
+)
+
+func TestNestedLease(t *testing.T) {
+	fleet.InVirtualTime(t, 5, func(t *testing.T, f *fleet.Fleet) {
+		lock := f.Client().RedLock("job")
+		outer, err := lock.Acquire(t.Context())
+		require.NoError(t, err)
+		fleet.Settle()
+
+		f.Stop(0, 1, 2, 3, 4) // the network plays no part
+		type key struct{}
+		inner, err := lock.Acquire(context.WithValue(outer.Context(), key{}, "value"))
+		require.NoError(t, err)
+		require.Equal(t, outer.Owner(), inner.Owner())
+		require.Equal(t, "value", inner.Context().Value(key{}))
+		innermost, err := lock.TryAcquire(inner.Context())
+		require.NoError(t, err)
+		f.Start(0, 1, 2, 3, 4)
+
+		// The lock goes with the last of them, whatever the order.
+		require.NoError(t, outer.Release(t.Context()))
+		require.ErrorIs(t, outer.Err(), quorumlock.ErrReleased)
+		require.NoError(t, innermost.Release(t.Context()))
+		require.ErrorIs(t, innermost.Release(t.Context()), quorumlock.ErrReleased)
+		time.Sleep(time.Minute)
+		require.NoError(t, inner.Err())
+		require.NoError(t, inner.Context().Err())
+		require.Equal(t, 5, f.Keys())
+
+		require.NoError(t, inner.Release(t.Context()))
+		require.ErrorIs(t, context.Cause(inner.Context()), quorumlock.ErrReleased)
+		f.RequireNoKeys()
+	})
+}
+
+func TestWithoutItsContextASecondAcquireWaits(t *testing.T) {
+	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
+		client := f.Client()
+		lease, err := client.RedLock("job").Acquire(t.Context())
+		require.NoError(t, err)
+		_, err = client.RedLock("job").TryAcquire(t.Context())
+		require.ErrorIs(t, err, quorumlock.ErrHeld)
+		_, err = f.Client().RedLock("job").TryAcquire(lease.Context())
+		require.ErrorIs(t, err, quorumlock.ErrHeld, "another client is another owner")
+	})
+}
+
+func TestWhatCountsAsHeldAlready(t *testing.T) {
+	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
+		client := f.Client()
+		all, err := client.MultiLock("a", "b").Acquire(t.Context())
+		require.NoError(t, err)
+		one, err := client.RedLock("c").Acquire(all.Context())
+		require.NoError(t, err)
+
+		for what, test := range map[string]struct {
+			lock *quorumlock.Lock
+			err  error
+		}{
+			"a part of it, under a weaker rule":  {client.RedLock("a"), nil},
+			"a part of it":                       {client.MultiLock("b"), nil},
+			"all of it, in another order":        {client.MultiLock("b", "a"), nil},
+			"an outer one, from an inner one":    {client.RedLock("b"), nil},
+			"the inner one":                      {client.RedLock("c"), nil},
+			"the inner one, under a harder rule": {client.MultiLock("c"), quorumlock.ErrOverlap},
+			"a part of it, and more":             {client.MultiLock("a", "d"), quorumlock.ErrOverlap},
+			"parts of two leases":                {client.MultiLock("a", "c").With(quorumlock.LockOptions{Rule: quorum.Majority()}), quorumlock.ErrOverlap},
+		} {
+			lease, err := test.lock.TryAcquire(one.Context())
+			if test.err != nil {
+				require.ErrorIs(t, err, test.err, what)
+				continue
+			}
+			require.NoError(t, err, what)
+			require.NoError(t, lease.Release(t.Context()), what)
+		}
+		require.NoError(t, one.Release(t.Context()))
+		require.NoError(t, all.Release(t.Context()))
+		f.RequireNoKeys()
+	})
+}
+
+func TestALostLeaseIsNotHeldAnyMore(t *testing.T) {
+	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
+		lock := f.Client().RedLock("job").With(quorumlock.LockOptions{Fixed: true})
+		lease, err := lock.Acquire(t.Context())
+		require.NoError(t, err)
+		<-lease.Context().Done()
+
+		_, err = lock.Acquire(lease.Context())
+		require.ErrorIs(t, err, quorumlock.ErrLost, "the context has ended, and says why")
+		again, err := lock.Acquire(context.WithoutCancel(lease.Context()))
+		require.NoError(t, err)
+		require.NotEqual(t, lease.Owner(), again.Owner(), "a lease of its own")
+		require.NoError(t, again.Release(t.Context()))
+		f.RequireNoKeys()
+	})
+}
+
+func TestALeaseHasTheValuesOfItsContextAndNotItsEnd(t *testing.T) {
+	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
+		type key struct{}
+		ctx, cancel := context.WithTimeout(context.WithValue(t.Context(), key{}, 7), time.Second)
+		defer cancel()
+		lease, err := f.Client().RedLock("job").Acquire(ctx)
+		require.NoError(t, err)
+		require.Equal(t, 7, lease.Context().Value(key{}))
+		time.Sleep(time.Minute)
+		require.Error(t, ctx.Err())
+		require.NoError(t, lease.Context().Err())
+		require.NoError(t, lease.Release(t.Context()))
+	})
+}
+
+func TestDoNests(t *testing.T) {
+	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
+		lock := f.Client().RedLock("job")
+		depth := 0
+		var down func(ctx context.Context) error
+		down = func(ctx context.Context) error {
+			if depth++; depth == 5 {
+				return nil
+			}
+			return lock.Do(ctx, down)
+		}
+		require.NoError(t, lock.Do(t.Context(), down))
+		require.Equal(t, 5, depth)
+		f.RequireNoKeys()
+	})
+}

@@ -1,0 +1,70 @@
+package lease_test
+
+import (
+	"context"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/quorumlock/quorumlock"
+	"github.com/quorumlock/quorumlock/internal/fleet"
+	"github.com/quorumlock/quorumlock/node"
+)
+
+// repeating is a node in memory that runs acquisitions twice, as after a connection that broke.
+type repeating struct {
+	*node.Memory
+	// times counts the acquisitions that the node still repeats. If denies is set, it denies the second
+	// run, as if another owner had come between the two.
+	times  atomic.Int32
+	denies bool
+}
+
+func (r *repeating) Do(ctx context.Context, ops []node.Op, replies []node.Reply) {
+	r.Memory.Do(ctx, ops, replies)
+	if ops[0].Kind != node.Acquire || r.times.Add(-1) < 0 {
+		return
+	}
+	r.Memory.Do(ctx, ops, replies)
+	for i := range replies {
+		if r.denies {
+			replies[i] = node.Reply{Outcome: node.Denied, Holder: node.Holder{Name: ops[i].Names[0], Owner: "another", TTL: time.Second}}
+		}
+		replies[i].Repeated = true
+	}
+}
+
+func repeatedly(f *fleet.Fleet, times int32, denies bool) func(*quorumlock.Config) {
+	return func(cfg *quorumlock.Config) {
+		cfg.Nodes = nil
+		for _, nd := range f.Nodes {
+			r := &repeating{Memory: nd, denies: denies}
+			r.times.Store(times)
+			cfg.Nodes = append(cfg.Nodes, r)
+		}
+	}
+}
+
+// The second run of an acquisition finds the token of the first. That is nothing that a node could not
+// know, and the round outbids it.
+func TestRepeatedAcquisitions(t *testing.T) {
+	for times := range int32(3) {
+		fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
+			lease, err := f.Client(repeatedly(f, times, false)).RedLock("a").TryAcquire(t.Context())
+			require.NoError(t, err, "repeated %d times", times)
+			require.NoError(t, lease.Release(t.Context()))
+			f.RequireNoKeys()
+		})
+	}
+}
+
+// A denial of the second run does not say that the first run did not grant, so it is undone.
+func TestRepeatedDenialsAreUndone(t *testing.T) {
+	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
+		_, err := f.Client(repeatedly(f, 1, true)).RedLock("a").TryAcquire(t.Context())
+		require.ErrorIs(t, err, quorumlock.ErrHeld)
+		f.RequireNoKeys()
+	})
+}

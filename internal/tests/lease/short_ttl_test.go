@@ -1,0 +1,265 @@
+package lease_test
+
+import (
+	"context"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/quorumlock/quorumlock"
+	"github.com/quorumlock/quorumlock/internal/fleet"
+	"github.com/quorumlock/quorumlock/node"
+	"github.com/quorumlock/quorumlock/quorum"
+)
+
+// The first example of redislock takes a lock for 100 ms. shortTTL is that, and shortPatience is
+// how long the operations of such a lock wait for a node: a third, in whole milliseconds.
+const (
+	shortTTL      = 100 * time.Millisecond
+	shortPatience = 33 * time.Millisecond
+)
+
+// defaultTimeout is the default of NodeTimeoutMax.
+const defaultTimeout = 500 * time.Millisecond
+
+func withTTL(ttl time.Duration) quorumlock.LockOptions { return quorumlock.LockOptions{TTL: ttl} }
+
+func TestAShortTTLNeedsNoOtherSetting(t *testing.T) {
+	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
+		for what, lock := range map[string]*quorumlock.Lock{
+			"of the lock":   f.Client().RedLock("a").With(withTTL(shortTTL)),
+			"of the client": f.Client(func(cfg *quorumlock.Config) { cfg.TTL = shortTTL }).RedLock("b"),
+			"of readers":    f.Client().RWLock("c").Read().With(withTTL(shortTTL)),
+		} {
+			lease, err := lock.TryAcquire(t.Context())
+			require.NoError(t, err, what)
+			for range 100 {
+				time.Sleep(20 * time.Millisecond)
+				require.NoError(t, lease.Err(), what)
+				require.LessOrEqual(t, lease.Remaining(), shortTTL-quorum.Drift(shortTTL), what)
+			}
+			require.NoError(t, lease.Release(t.Context()), what)
+			f.RequireNoKeys()
+		}
+	})
+}
+
+// The smallest TTL leaves 7.9 ms after drift.
+func TestTheSmallestTTL(t *testing.T) {
+	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
+		lease, err := f.Client().RedLock("job").With(withTTL(quorumlock.MinTTL)).TryAcquire(t.Context())
+		require.NoError(t, err)
+		fleet.Settle()
+		require.Equal(t, 7900*time.Microsecond, lease.Remaining())
+		time.Sleep(time.Second)
+		require.NoError(t, lease.Err())
+		require.NoError(t, lease.Release(t.Context()))
+		f.RequireNoKeys()
+	})
+}
+
+// Nodes keep whole milliseconds, so a lock must not count on a fraction.
+func TestATTLIsRoundedDown(t *testing.T) {
+	fleet.InVirtualTime(t, 1, func(t *testing.T, f *fleet.Fleet) {
+		for _, ttl := range []time.Duration{shortTTL, shortTTL + 1, shortTTL + time.Millisecond - 1} {
+			fixed := withTTL(ttl)
+			fixed.Fixed = true
+			for _, lock := range []*quorumlock.Lock{
+				f.Client().RedLock("job").With(fixed),
+				f.Client(func(cfg *quorumlock.Config) { cfg.TTL = ttl }).RedLock("job"),
+			} {
+				lease, err := lock.TryAcquire(t.Context())
+				require.NoError(t, err, ttl)
+				require.Equal(t, shortTTL-quorum.Drift(shortTTL), lease.Remaining(), ttl)
+				held, err := lock.Inspect(t.Context())
+				require.NoError(t, err)
+				require.Equal(t, shortTTL, held.Nodes[0].Holders[0].TTL, "the node has the same")
+				require.NoError(t, lease.Release(t.Context()))
+			}
+		}
+		most := f.Client().RedLock("job").With(withTTL(quorumlock.DefaultTTL + time.Microsecond))
+		lease, err := most.TryAcquire(t.Context())
+		require.NoError(t, err, "rounded, it is not over MaxTTL")
+		require.NoError(t, lease.Release(t.Context()))
+
+		for _, ttl := range []time.Duration{1, 999 * time.Microsecond, 1500 * time.Microsecond, quorumlock.MinTTL - 1} {
+			_, err := f.Client().RedLock("job").With(withTTL(ttl)).TryAcquire(t.Context())
+			require.ErrorIs(t, err, quorumlock.ErrInvalid)
+			require.ErrorContains(t, err, "TTL "+ttl.String()+" is under 10ms")
+		}
+	})
+}
+
+// A caller who sets a timeout needs it for the nodes, so a lock must not shorten it.
+func TestATimeoutThatIsSetAsksForAMatchingTTL(t *testing.T) {
+	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
+		for what, test := range map[string]struct {
+			set  func(*quorumlock.Config)
+			says string
+		}{
+			"NodeTimeoutMax": {
+				func(cfg *quorumlock.Config) { cfg.NodeTimeoutMax = 200 * time.Millisecond },
+				"TTL 599ms is too small for NodeTimeoutMax 200ms, which is set",
+			},
+			"NodeTimeoutMin": {
+				func(cfg *quorumlock.Config) { cfg.NodeTimeoutMin = 200 * time.Millisecond },
+				"TTL 599ms is too small for NodeTimeoutMin 200ms, which is set",
+			},
+		} {
+			c := f.Client(test.set)
+			_, err := c.RedLock("job").With(withTTL(599 * time.Millisecond)).TryAcquire(t.Context())
+			require.ErrorIs(t, err, quorumlock.ErrInvalid, what)
+			require.ErrorContains(t, err, test.says)
+			lease, err := c.RedLock("job").With(withTTL(600 * time.Millisecond)).TryAcquire(t.Context())
+			require.NoError(t, err, what)
+			require.NoError(t, lease.Release(t.Context()))
+
+			cfg := quorumlock.Config{Nodes: []node.Node{f.Nodes[0]}, TTL: 599 * time.Millisecond}
+			test.set(&cfg)
+			_, err = quorumlock.New(cfg)
+			require.ErrorContains(t, err, test.says)
+		}
+	})
+}
+
+// Nodes that hang hold up the caller of a lock for a third of its TTL, and others of the same
+// client as long as before. A grant after that is undone.
+func TestHungNodesHoldUpAShortLockForAThirdOfItsTTL(t *testing.T) {
+	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
+		c := f.Client()
+		short, long := c.RedLock("short").With(withTTL(shortTTL)), c.RedLock("long")
+		another := c.RedLock("another").With(withTTL(shortTTL))
+		fails := func(lock *quorumlock.Lock, after time.Duration) func() {
+			done := make(chan error, 1)
+			began := f.Clock.Now()
+			var took time.Duration
+			go func() {
+				_, err := lock.TryAcquire(t.Context())
+				took = f.Clock.Now() - began
+				done <- err
+			}()
+			return func() {
+				err := <-done
+				require.ErrorIs(t, err, quorumlock.ErrNoQuorum)
+				require.ErrorIs(t, err, node.ErrTimeout)
+				require.Equal(t, after, took, lock.Names())
+			}
+		}
+		f.Pause(0, 1)
+		began := f.Clock.Now()
+		first := fails(short, shortPatience)
+		fleet.Settle()
+		time.Sleep(10 * time.Millisecond)
+		second, other := fails(another, shortPatience), fails(long, defaultTimeout-10*time.Millisecond)
+		first()
+		second()
+		require.Less(t, f.Clock.Now()-began, defaultTimeout)
+		other()
+
+		f.Resume(0, 1)
+		f.RequireNoKeys()
+		for _, lock := range []*quorumlock.Lock{short, another, long} {
+			lease, err := lock.TryAcquire(t.Context())
+			require.NoError(t, err, "the nodes answer again")
+			require.NoError(t, lease.Release(t.Context()))
+		}
+	})
+}
+
+// Nodes that answer after a third of the TTL, and before the timeout of the client, are not given
+// up: the client asks them again at once, and their late grants are gone by then.
+func TestALateGrantOfAShortLockIsUndone(t *testing.T) {
+	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
+		var failed []string
+		c, other := f.Client(func(cfg *quorumlock.Config) {
+			cfg.Hooks.NodeDown = func(name string, _ error) { failed = append(failed, name) }
+		}), f.Client()
+		f.Pause(0, 1)
+		_, err := c.RedLock("job").With(withTTL(shortTTL)).TryAcquire(t.Context())
+		require.ErrorIs(t, err, quorumlock.ErrNoQuorum)
+		f.Resume(0, 1) // both grant now, too late for the caller
+		f.RequireNoKeys()
+		lease, err := other.RedLock("job").TryAcquire(t.Context())
+		require.NoError(t, err)
+		require.NoError(t, lease.Release(t.Context()))
+		lease, err = c.RedLock("job").With(withTTL(shortTTL)).TryAcquire(t.Context())
+		require.NoError(t, err)
+		require.NoError(t, lease.Release(t.Context()))
+		require.Empty(t, failed)
+	})
+}
+
+func TestHungNodesHoldUpNoCallOfAShortLease(t *testing.T) {
+	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
+		fixed := withTTL(shortTTL)
+		fixed.Fixed = true
+		lease, err := f.Client().RedLock("job").With(fixed).TryAcquire(t.Context())
+		require.NoError(t, err)
+		f.Pause(0, 1)
+		require.Equal(t, shortPatience, f.Elapsed(func() {
+			require.ErrorIs(t, lease.Extend(t.Context()), quorumlock.ErrNoQuorum)
+		}))
+		require.Equal(t, shortPatience, f.Elapsed(func() {
+			require.ErrorIs(t, lease.Release(t.Context()), quorumlock.ErrNoQuorum)
+		}))
+		f.Resume(0, 1)
+		f.RequireNoKeys()
+	})
+}
+
+// slowing is a node that becomes slow.
+type slowing struct {
+	*node.Memory
+	takes atomic.Int64
+}
+
+func (s *slowing) Do(ctx context.Context, ops []node.Op, replies []node.Reply) {
+	s.Memory.Do(ctx, ops, replies)
+	time.Sleep(time.Duration(s.takes.Load()))
+}
+
+// A renewal that is confirmed after a third of the TTL counts all the same, if the lease is still
+// valid: nothing was undone.
+func TestALateRenewalKeepsAShortLease(t *testing.T) {
+	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
+		var failed atomic.Int64
+		var nodes []*slowing
+		lease, err := f.Client(func(cfg *quorumlock.Config) {
+			for i, nd := range f.Nodes {
+				nodes = append(nodes, &slowing{Memory: nd})
+				cfg.Nodes[i] = nodes[i]
+			}
+			cfg.Hooks.RenewalFailed = func(quorumlock.RenewalFailedEvent) { failed.Add(1) }
+		}).RedLock("job").With(withTTL(shortTTL)).TryAcquire(t.Context())
+		require.NoError(t, err)
+		for _, nd := range nodes[1:] {
+			nd.takes.Store(int64(shortPatience + 5*time.Millisecond))
+		}
+		time.Sleep(time.Minute)
+		require.NoError(t, lease.Err())
+		require.Greater(t, failed.Load(), int64(600), "the renewals were late")
+		require.ErrorIs(t, lease.Release(t.Context()), quorumlock.ErrNoQuorum, "and so is the release")
+		time.Sleep(time.Second)
+		f.RequireNoKeys()
+	})
+}
+
+// A waiter of a lock with a short TTL goes on when the nodes answer again.
+func TestAWaiterOfAShortLockOutlastsAHang(t *testing.T) {
+	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
+		lock := f.Client().RedLock("job").With(withTTL(shortTTL))
+		f.Pause(0, 1)
+		time.AfterFunc(2*time.Second, func() { f.Resume(0, 1) })
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		took := f.Elapsed(func() {
+			lease, err := lock.Acquire(ctx)
+			require.NoError(t, err)
+			require.NoError(t, lease.Release(ctx))
+		})
+		require.Less(t, took, 3*time.Second)
+		f.RequireNoKeys()
+	})
+}

@@ -1,0 +1,119 @@
+package lease_test
+
+import (
+	"context"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/quorumlock/quorumlock"
+	"github.com/quorumlock/quorumlock/internal/fleet"
+	"github.com/quorumlock/quorumlock/node"
+)
+
+// A straggler denies, and a renewal that is behind it puts the lock there all the same.
+func TestARenewalBehindALateDenial(t *testing.T) {
+	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
+		c, gs := f.HookedClient()
+		f.Take("job", "x", 2)
+		ran, proceed := make(chan struct{}), make(chan struct{})
+		var once sync.Once
+		gs[2].Set(nil, func([]node.Op) { once.Do(func() { close(ran); <-proceed }) })
+		lease, err := c.RedLock("job").TryAcquire(t.Context())
+		require.NoError(t, err)
+		<-ran // denied on the third node, and the answer is on its way
+		f.Free("job", "x", 2)
+		extended := make(chan error, 1)
+		go func() { extended <- lease.Extend(t.Context()) }()
+		fleet.Settle()
+		close(proceed)
+		require.NoError(t, <-extended)
+		fleet.Settle()
+		have, _ := lease.Backing()
+		t.Log("backing", have)
+		require.NoError(t, lease.Release(t.Context()))
+		f.RequireNoKeys()
+	})
+}
+
+// A second proposal that is sent to some nodes only: those that granted the first one are
+// forgotten.
+func TestAProposalThatIsNotSentToAll(t *testing.T) {
+	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
+		c, gs := f.HookedClient(func(cfg *quorumlock.Config) {
+			cfg.NodeTimeoutMin, cfg.NodeTimeoutMax = 100*time.Millisecond, 500*time.Millisecond
+		})
+		warm, err := c.MultiLock("warm").TryAcquire(t.Context())
+		require.NoError(t, err)
+		require.NoError(t, warm.Release(t.Context()))
+		fleet.Settle()
+		// The first node knows a larger token of the name.
+		replies := make([]node.Reply, 1)
+		f.Nodes[0].Do(t.Context(), []node.Op{{
+			Kind: node.Acquire, Names: []string{"job"}, Owner: "x:1", TTL: time.Second,
+			Token: uint64(f.Clock.Wall().Add(500 * time.Millisecond).UnixMicro()), Limits: f.Limits,
+		}}, replies)
+		require.Equal(t, node.Granted, replies[0].Outcome)
+		f.Free("job", "x:1", 0)
+		// It is slow, and the second one fails in the meantime.
+		var once sync.Once
+		ran, proceed := make(chan struct{}), make(chan struct{})
+		gs[0].Set(nil, func([]node.Op) { once.Do(func() { close(ran); <-proceed }) })
+		tried := make(chan error, 1)
+		go func() { _, err := c.MultiLock("job").TryAcquire(t.Context()); tried <- err }()
+		<-ran
+		fleet.Settle() // the others have granted
+		f.Stop(1)
+		_, err = c.MultiLock("other").With(quorumlock.LockOptions{Waiting: quorumlock.WaitSpin}).TryAcquire(t.Context())
+		require.Error(t, err)
+		fleet.Settle()
+		close(proceed)
+		t.Log(<-tried)
+		f.Start(1)
+		fleet.Settle()
+		for i, nd := range f.Nodes {
+			t.Log(i, nd.Keys())
+		}
+		time.Sleep(2 * time.Second)
+		for i, nd := range f.Nodes {
+			t.Log("2 s later", i, nd.Keys())
+		}
+		f.RequireNoKeys()
+	})
+}
+
+// An undo that is repeated for a node that was away, gives a waiter that has left an entry.
+func TestALateUndoMakesNoEntryForNobody(t *testing.T) {
+	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
+		c, gs := f.HookedClient()
+		f.Client()
+		before := fleet.MustAcquire(t, f.Client().RedLock("job"))
+		ctx, cancel := context.WithCancel(t.Context())
+		w := fleet.StartAcquire(ctx, t, c.RedLock("job"))
+		require.True(t, w.Waits())
+		// The next attempt is granted by the third node, which is then away.
+		f.Free("job", before.Owner(), 2)
+		var once sync.Once
+		gs[2].Set(nil, func(ops []node.Op) {
+			if ops[0].Kind == node.Acquire {
+				once.Do(func() { f.Stop(2) })
+			}
+		})
+		time.Sleep(1500 * time.Millisecond)
+		cancel()
+		<-w.Done
+		require.NoError(t, before.Release(t.Context()))
+		time.Sleep(6 * time.Second)
+		f.Start(2)
+		time.Sleep(time.Second)
+		f.RequireNoKeys()
+		replies := make([]node.Reply, 1)
+		f.Nodes[2].Do(t.Context(), []node.Op{{
+			Kind: node.Acquire, Names: []string{"job"}, Owner: "stranger:1", TTL: time.Second, Fair: true,
+			Token: uint64(f.Clock.Wall().UnixMicro()), Limits: f.Limits,
+		}}, replies)
+		require.Equal(t, node.Granted, replies[0].Outcome, "somebody is in the queue who has left 7 s ago")
+	})
+}

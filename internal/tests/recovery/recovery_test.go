@@ -1,0 +1,694 @@
+package recovery_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/quorumlock/quorumlock"
+	"github.com/quorumlock/quorumlock/admin"
+	"github.com/quorumlock/quorumlock/clock"
+	"github.com/quorumlock/quorumlock/internal/fleet"
+	"github.com/quorumlock/quorumlock/node"
+)
+
+// The lost lock that Redlock is known for: H has nodes 1 and 2, node 1 forgets, and H'
+// would get 1 and 3.
+func TestAForgetfulNodeGivesNothing(t *testing.T) {
+	fleet.ForEachLoss(t, 3, func(t *testing.T, f *fleet.Fleet, lose func(int)) {
+		client, wires := f.WiredClient()
+		wires[2].Severed.Store(true)
+		lease, err := client.RedLock("job").With(quorumlock.LockOptions{Fixed: true}).TryAcquire(t.Context())
+		require.NoError(t, err)
+		fleet.Settle()
+		lose(0)
+
+		other := f.Client().RedLock("job")
+		for lease.Err() == nil {
+			_ = fleet.MustBeRefused(t, other)
+			time.Sleep(200 * time.Millisecond)
+		}
+		// The holder's time is over, and still node 1 waits: longer TTLs may be about.
+		next, err := other.TryAcquire(t.Context())
+		require.NoError(t, err, "nodes 2 and 3 are free and have a memory")
+		require.Greater(t, next.Token(), lease.Token())
+	})
+}
+
+// The trace of an uncounted heal: H' was granted node 3 before its crash, H heals there
+// and must not count it, as its claim on node 1 lapses and H' gets that.
+func TestAHealCountsOnlyAsAReassertion(t *testing.T) {
+	fleet.ForEachLoss(t, 3, func(t *testing.T, f *fleet.Fleet, lose func(int)) {
+		patient := func(cfg *quorumlock.Config) {
+			cfg.NodeTimeoutMin, cfg.NodeTimeoutMax = 3300*time.Millisecond, 3300*time.Millisecond
+		}
+		began := f.Clock.Now()
+		at := func(d time.Duration) { time.Sleep(began + d - f.Clock.Now()) }
+		h, hWires := f.WiredClient(patient)
+		other, otherWires := f.WiredClient(patient)
+
+		hWires[2].Severed.Store(true)
+		lease, err := h.RedLock("job").TryAcquire(t.Context()) // on 1 and 2
+		require.NoError(t, err)
+		fleet.Settle()
+		hWires[0].Severed.Store(true) // nothing renews its claim on 1
+
+		at(6800 * time.Millisecond)
+		otherWires[0].Slow.Store(int64(3250 * time.Millisecond)) // there at 10.05 s
+		otherWires[1].Slow.Store(int64(3250 * time.Millisecond))
+		won := make(chan *quorumlock.Lease, 1)
+		go func() {
+			lease, err := other.RedLock("job").TryAcquire(context.Background())
+			assert.NoError(t, err)
+			won <- lease
+		}()
+		fleet.Settle()
+		require.Equal(t, []string{"job"}, f.Nodes[2].Keys(), "node 3 is granted")
+		at(7 * time.Second)
+		lose(2)
+		hWires[2].Severed.Store(false)
+
+		at(8 * time.Second)
+		require.NoError(t, lease.Err())
+		have, _ := lease.Backing()
+		require.Equal(t, 2, have)
+		at(9500 * time.Millisecond)
+		require.Equal(t, []string{"job"}, f.Nodes[2].Keys(), "healed")
+		next := <-won
+		require.NoError(t, next.Err())
+		require.ErrorIs(t, lease.Err(), quorumlock.ErrLost, "two leases are valid")
+		require.Greater(t, next.Token(), lease.Token())
+	})
+}
+
+// A holder keeps what it has through the loss of any nodes, as long as each knows it was
+// there all the time.
+func TestHoldersReassertThemselves(t *testing.T) {
+	for _, n := range []int{1, 3, 5} {
+		fleet.ForEachLoss(t, n, func(t *testing.T, f *fleet.Fleet, lose func(int)) {
+			lease, err := f.Client().RedLock("job").TryAcquire(t.Context())
+			require.NoError(t, err)
+			fleet.Settle()
+			for i := range n {
+				lose(i) // all of them, and no client in between
+			}
+			other := f.Client().RedLock("job")
+			for range 100 {
+				time.Sleep(time.Second)
+				require.NoError(t, lease.Err())
+				_ = fleet.MustBeRefused(t, other)
+			}
+			fleet.Settle() // what the last attempt got after the release would stand in the way of the next
+			have, want := lease.Backing()
+			require.Equal(t, want, have)
+			require.NoError(t, lease.Release(t.Context()))
+			next, err := other.TryAcquire(t.Context())
+			require.NoError(t, err)
+			require.Greater(t, next.Token(), lease.Token())
+		})
+	}
+}
+
+// Restarted one after the other, and nobody asked in between.
+func TestNodesRestartInTurn(t *testing.T) {
+	for _, pause := range []time.Duration{0, time.Second, quorumlock.DefaultTTL / 3} {
+		fleet.ForEachLoss(t, 5, func(t *testing.T, f *fleet.Fleet, lose func(int)) {
+			holder, wires := f.WiredClient()
+			lease, err := holder.RedLock("job").TryAcquire(t.Context())
+			require.NoError(t, err)
+			fleet.Settle()
+			for _, w := range wires {
+				w.Severed.Store(true) // its renewals do not tell the nodes either
+			}
+			for i := range 3 {
+				lose(i)
+				time.Sleep(pause)
+			}
+			other := f.Client().RedLock("job")
+			for lease.Err() == nil {
+				_ = fleet.MustBeRefused(t, other)
+				time.Sleep(100 * time.Millisecond)
+			}
+		})
+	}
+}
+
+// Whoever was granted before the crash is safe for a TTL, also if it cannot renew.
+func TestNobodyElseForARecovery(t *testing.T) {
+	for _, n := range []int{1, 3} {
+		fleet.ForEachLoss(t, n, func(t *testing.T, f *fleet.Fleet, lose func(int)) {
+			lease, err := f.Client().RedLock("job").With(quorumlock.LockOptions{Fixed: true}).TryAcquire(t.Context())
+			require.NoError(t, err)
+			fleet.Settle()
+			for i := range n {
+				lose(i)
+			}
+			began := f.Clock.Now()
+			next, err := f.Client().RedLock("job").Acquire(t.Context())
+			require.NoError(t, err)
+			waited := f.Clock.Now() - began
+			require.GreaterOrEqual(t, waited, fleet.RecoveryTime)
+			require.Less(t, waited, fleet.RecoveryTime+time.Second)
+			require.Greater(t, next.Token(), lease.Token())
+		})
+	}
+}
+
+// A recovery that is interrupted by another loss starts anew.
+func TestALossDuringTheRecovery(t *testing.T) {
+	fleet.ForEachLoss(t, 1, func(t *testing.T, f *fleet.Fleet, lose func(int)) {
+		lock := f.Client().RedLock("job")
+		lose(0)
+		_ = fleet.MustBeRefused(t, lock)
+		time.Sleep(fleet.RecoveryTime - time.Second)
+		_ = fleet.MustBeRefused(t, lock)
+		lose(0)
+		began := f.Clock.Now()
+		lease, err := lock.Acquire(t.Context())
+		require.NoError(t, err)
+		require.GreaterOrEqual(t, f.Clock.Now()-began, fleet.RecoveryTime)
+		require.NoError(t, lease.Release(t.Context()))
+	})
+}
+
+// A failover to a replica and back, each time to what that one knew.
+func TestAFailoverAndBack(t *testing.T) {
+	fleet.InVirtualTime(t, 1, func(t *testing.T, f *fleet.Fleet) {
+		f.Nodes[0].Save() // the replica has the marker, and not the lock
+		lease, err := f.Client().RedLock("job").TryAcquire(t.Context())
+		require.NoError(t, err)
+		fleet.Settle()
+		other := f.Client().RedLock("job")
+		f.Nodes[0].Crash()
+		_ = fleet.MustBeRefused(t, other)
+		f.Nodes[0].Save()
+		f.Nodes[0].Crash() // back, and it looks as if it had recovered
+		_ = fleet.MustBeRefused(t, other)
+		time.Sleep(quorumlock.DefaultTTL)
+		require.NoError(t, lease.Err())
+		_ = fleet.MustBeRefused(t, other)
+	})
+}
+
+func TestTwoClientsMeetANewNode(t *testing.T) {
+	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
+		a, b := f.Client().RedLock("job"), f.Client().RedLock("job")
+		for _, nd := range f.Nodes {
+			nd.Flush()
+		}
+		leases := make(chan *quorumlock.Lease, 2)
+		for _, lock := range []*quorumlock.Lock{a, b} {
+			go func() {
+				lease, err := lock.Acquire(context.Background())
+				assert.NoError(t, err)
+				leases <- lease
+			}()
+		}
+		began := f.Clock.Now()
+		first := <-leases
+		require.GreaterOrEqual(t, f.Clock.Now()-began, fleet.RecoveryTime)
+		fleet.Settle()
+		require.Empty(t, leases, "one of them")
+		require.NoError(t, first.Release(t.Context()))
+		second := <-leases
+		require.Greater(t, second.Token(), first.Token())
+		require.NoError(t, second.Release(t.Context()))
+	})
+}
+
+func TestClientsWithOtherLimitsAreRefused(t *testing.T) {
+	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
+		_ = f.Client()
+		for _, change := range []func(*quorumlock.Config){
+			func(cfg *quorumlock.Config) { cfg.MaxTTL = 20 * time.Second },
+			func(cfg *quorumlock.Config) { cfg.MaxTTL, cfg.TTL = 9*time.Second, 5*time.Second },
+			func(cfg *quorumlock.Config) { cfg.MaxClockSkew = 2 * time.Second },
+		} {
+			began := f.Clock.Now()
+			_, err := f.Client(change).RedLock("job").Acquire(t.Context())
+			require.ErrorIs(t, err, quorumlock.ErrNoQuorum)
+			require.ErrorIs(t, err, node.ErrSettings)
+			var settings *node.SettingsError
+			require.ErrorAs(t, err, &settings)
+			require.Equal(t, quorumlock.Config{}.Limits(), settings.Node)
+			require.Equal(t, began, f.Clock.Now(), "waiting cannot help")
+			f.RequireNoKeys()
+		}
+	})
+}
+
+func TestTwoAddressesOfOneServerHaveOneVote(t *testing.T) {
+	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
+		alias := &fleet.Wire{Node: f.Nodes[0], NodeName: "alias"}
+		client := f.Client(func(cfg *quorumlock.Config) { cfg.Nodes[1] = alias }) // n1, n1 again, n3
+		lease, err := client.RedLock("job").TryAcquire(t.Context())
+		require.NoError(t, err, "two servers of three")
+		fleet.Settle()
+		have, want := lease.Backing()
+		require.Equal(t, []int{2, 3}, []int{have, want})
+		require.NoError(t, lease.Release(t.Context()))
+		f.RequireNoKeys()
+
+		f.Stop(2)
+		err = fleet.MustBeRefused(t, client.RedLock("job"))
+		require.ErrorIs(t, err, quorumlock.ErrNoQuorum, "one server of three")
+		require.ErrorIs(t, err, node.ErrSameServer)
+		f.RequireNoKeys()
+
+		_, err = admin.Init(t.Context(), quorumlock.Config{Nodes: []node.Node{f.Nodes[0], alias, f.Nodes[1]}})
+		require.ErrorIs(t, err, node.ErrSameServer)
+	})
+}
+
+func TestRecoveryIsReported(t *testing.T) {
+	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
+		var events []quorumlock.NodeRecoveringEvent
+		client := f.Client(func(cfg *quorumlock.Config) {
+			cfg.Hooks.NodeRecovering = func(e quorumlock.NodeRecoveringEvent) { events = append(events, e) }
+		})
+		lease, err := client.RedLock("job").TryAcquire(t.Context())
+		require.NoError(t, err)
+		fleet.Settle()
+		f.Nodes[1].Save()
+		f.Nodes[1].Crash()
+		began := f.Clock.Wall()
+		for range 12 {
+			require.NoError(t, lease.Extend(t.Context()))
+			time.Sleep(time.Second)
+		}
+		fleet.Settle()
+		require.Equal(t, []quorumlock.NodeRecoveringEvent{{
+			Node: "n2", Since: began, Until: began.Add(fleet.RecoveryTime), Restarted: true,
+		}}, events)
+		f.Nodes[1].Flush()
+		require.NoError(t, lease.Extend(t.Context()))
+		fleet.Settle()
+		require.Len(t, events, 2)
+		require.False(t, events[1].Restarted)
+
+		status, err := client.RedLock("job").Inspect(t.Context())
+		require.NoError(t, err)
+		require.Equal(t, fleet.RecoveryTime, status.Nodes[1].Recovering)
+		require.Zero(t, status.Nodes[0].Recovering)
+	})
+}
+
+func TestBackingIsReported(t *testing.T) {
+	fleet.InVirtualTime(t, 5, func(t *testing.T, f *fleet.Fleet) {
+		told := make(chan string, 100)
+		client := f.Client(func(cfg *quorumlock.Config) {
+			cfg.Hooks.BackingChanged = func(e quorumlock.BackingEvent) {
+				told <- fmt.Sprintf("%d/%d/%d", e.Have, e.Want, e.Need)
+			}
+		})
+		lease, err := client.RedLock("job").TryAcquire(t.Context())
+		require.NoError(t, err)
+		time.Sleep(time.Minute)
+		fleet.Settle()
+		require.Empty(t, told, "all of them, all the time")
+		f.Stop(0)
+		began := f.Clock.Now()
+		require.Equal(t, "4/5/3", <-told)
+		require.Less(t, f.Clock.Now()-began, quorumlock.DefaultTTL, "when its claim lapses, not at a renewal after that")
+		f.Stop(1)
+		require.Equal(t, "3/5/3", <-told)
+		f.Start(0, 1)
+		for event := <-told; event != "5/5/3"; event = <-told {
+			require.Equal(t, "4/5/3", event)
+		}
+		require.NoError(t, lease.Err())
+	})
+}
+
+// A deployment is opened once, by who knows that it is new; else it opens itself.
+func TestInit(t *testing.T) {
+	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
+		cfg := quorumlock.Config{Clock: f.Clock}
+		for _, nd := range f.Nodes {
+			cfg.Nodes = append(cfg.Nodes, nd)
+		}
+		report, err := admin.Init(t.Context(), cfg) // newFleet has done it
+		require.NoError(t, err)
+		require.Equal(t, admin.Open, report.Nodes[2].State)
+
+		f.Nodes[1].Flush()
+		report, err = admin.Init(t.Context(), cfg)
+		require.ErrorIs(t, err, admin.ErrInUse, "the others are in use")
+		require.Equal(t, admin.Recovering, report.Nodes[1].State)
+		require.Equal(t, fleet.RecoveryTime, report.Nodes[1].Left)
+		require.ErrorIs(t, fleet.MustBeRefused(t, f.Client().MultiLock("job")), node.ErrRecovering)
+
+		for _, nd := range f.Nodes {
+			nd.Save()
+			nd.Crash() // all of them, with a marker that tells
+		}
+		_, err = admin.Init(t.Context(), cfg)
+		require.ErrorIs(t, err, admin.ErrInUse)
+
+		for _, nd := range f.Nodes {
+			nd.Flush()
+		}
+		f.Nodes[2].Stop()
+		report, err = admin.Init(t.Context(), cfg)
+		require.ErrorIs(t, err, admin.ErrUnanswered)
+		require.ErrorIs(t, err, node.ErrUnreachable)
+		require.ErrorIs(t, report.Nodes[2].Err, node.ErrUnreachable)
+		require.Equal(t, admin.Recovering, report.Nodes[0].State, "nothing was opened")
+		f.Nodes[2].Start()
+		require.ErrorIs(t, fleet.MustBeRefused(t, f.Client().MultiLock("job")), node.ErrRecovering) // which marks it
+		fleet.Settle()
+
+		other := cfg
+		other.MaxTTL = time.Minute
+		_, err = admin.Init(t.Context(), other)
+		require.ErrorIs(t, err, admin.ErrLimits)
+		report, err = admin.Init(t.Context(), cfg)
+		require.NoError(t, err)
+		require.Equal(t, admin.Opened, report.Nodes[0].State)
+
+		report, err = admin.ChangeLimits(t.Context(), other)
+		require.NoError(t, err)
+		require.Equal(t, other.Limits().Recovery(), report.Nodes[0].Left, "the longer of the two")
+		require.ErrorIs(t, fleet.MustBeRefused(t, f.Client().RedLock("job")), node.ErrSettings)
+		_, err = admin.Init(nil, cfg) //nolint:staticcheck // that is the question
+		require.ErrorIs(t, err, quorumlock.ErrInvalid)
+		_, err = admin.Init(t.Context(), quorumlock.Config{})
+		require.ErrorIs(t, err, quorumlock.ErrInvalid)
+	})
+}
+
+// Limits that are changed are no sign of a new node.
+func TestInitAfterChangedLimits(t *testing.T) {
+	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
+		lease, err := f.Client().RedLock("job").TryAcquire(t.Context())
+		require.NoError(t, err)
+		fleet.Settle()
+		f.Nodes[0].Flush()
+		f.Nodes[1].Flush()
+		cfg := quorumlock.Config{Clock: f.Clock, MaxTTL: 20 * time.Second, Nodes: []node.Node{f.Nodes[0], f.Nodes[1], f.Nodes[2]}}
+		_, err = admin.ChangeLimits(t.Context(), cfg)
+		require.NoError(t, err)
+		_, err = admin.Init(t.Context(), cfg)
+		require.ErrorIs(t, err, admin.ErrInUse)
+		_ = fleet.MustBeRefused(t, f.Client(func(c *quorumlock.Config) { c.MaxTTL = cfg.MaxTTL }).RedLock("job"))
+		require.NoError(t, lease.Err())
+	})
+}
+
+// Nothing that follows cuts a recovery short, as long as the node knows of it: neither
+// other limits, nor a restart.
+func TestARecoveryIsNotCutShort(t *testing.T) {
+	long := func(cfg *quorumlock.Config) {
+		cfg.MaxTTL, cfg.TTL, cfg.MaxClockSkew = 10*time.Minute, 10*time.Minute, 5*time.Minute
+	}
+	for name, then := range map[string]func(t *testing.T, cfg quorumlock.Config, nodes []*node.Memory){
+		"other limits": func(t *testing.T, cfg quorumlock.Config, _ []*node.Memory) {
+			cfg.MaxTTL = quorumlock.DefaultTTL
+			_, err := admin.ChangeLimits(t.Context(), cfg)
+			require.NoError(t, err)
+		},
+		"a restart": func(t *testing.T, cfg quorumlock.Config, nodes []*node.Memory) {
+			for _, nd := range nodes {
+				nd.Save()
+				nd.Crash()
+			}
+			_, err := admin.Init(t.Context(), cfg)
+			require.ErrorIs(t, err, admin.ErrInUse)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
+				token := fleet.AcquireAndRelease(t, f.Client(long, fleet.SkewedBy(f, 5*time.Minute-10*time.Second)).RedLock("job"))
+				lease, err := f.Client(long).RedLock("another").TryAcquire(t.Context())
+				require.NoError(t, err)
+				fleet.Settle()
+				cfg := quorumlock.Config{Clock: f.Clock, MaxTTL: 20 * time.Second}
+				for _, nd := range f.Nodes {
+					nd.Flush()
+					cfg.Nodes = append(cfg.Nodes, nd)
+				}
+				_ = fleet.MustBeRefused(t, f.Client(long).RedLock("job")) // they recover for a quarter of an hour
+				fleet.Settle()                                            // all of them, also those it did not wait for
+				_, err = admin.ChangeLimits(t.Context(), cfg)
+				require.NoError(t, err)
+				then(t, cfg, f.Nodes)
+				began := f.Clock.Now()
+				report, err := admin.ChangeLimits(t.Context(), cfg)
+				require.NoError(t, err)
+				require.Greater(t, report.Nodes[0].Left, 15*time.Minute-10*time.Second)
+				ended := func(c *quorumlock.Config) { c.MaxTTL = cfg.MaxTTL }
+				next, err := f.Client(ended).RedLock("job").Acquire(t.Context())
+				require.NoError(t, err)
+				require.GreaterOrEqual(t, f.Clock.Now()-began, 15*time.Minute-10*time.Second)
+				require.Greater(t, next.Token(), token)
+				require.Error(t, lease.Err())
+			})
+		})
+	}
+}
+
+// An answer that comes late is about the same recovery.
+func TestARecoveryIsReportedOnceByALateNode(t *testing.T) {
+	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
+		told := 0
+		client, wires := f.WiredClient(func(cfg *quorumlock.Config) {
+			cfg.Hooks.NodeRecovering = func(quorumlock.NodeRecoveringEvent) { told++ }
+		})
+		lease, err := client.RedLock("job").TryAcquire(t.Context())
+		require.NoError(t, err)
+		f.Nodes[0].Flush()
+		require.NoError(t, lease.Extend(t.Context()))
+		fleet.Settle()
+		wires[0].Muted.Store(int64(400 * time.Millisecond))
+		require.NoError(t, lease.Extend(t.Context()))
+		time.Sleep(time.Second)
+		fleet.Settle()
+		require.Equal(t, 1, told)
+	})
+}
+
+// And so is that of a slow clock.
+func TestARecoveryIsReportedOnceByASlowClock(t *testing.T) {
+	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
+		f.Nodes[1] = node.NewMemory("n2", clock.NewSkewed(f.Clock, 0.997))
+		f.Limits = node.Limits{}
+		told := make(map[string]int)
+		client := f.Client(func(cfg *quorumlock.Config) {
+			cfg.MaxTTL = 10 * time.Minute
+			cfg.Hooks.NodeRecovering = func(e quorumlock.NodeRecoveringEvent) { told[e.Node]++ }
+		})
+		lease, err := client.RedLock("job").TryAcquire(t.Context())
+		require.NoError(t, err)
+		f.Nodes[0].Flush()
+		f.Nodes[1].Flush()
+		require.NoError(t, lease.Extend(t.Context()))
+		time.Sleep(9 * time.Minute)
+		fleet.Settle()
+		require.NoError(t, lease.Err())
+		require.Equal(t, map[string]int{"n1": 1, "n2": 1}, told)
+	})
+}
+
+// To look at a lock is no news about its nodes.
+func TestInspectReportsNoRecovery(t *testing.T) {
+	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
+		told := 0
+		client := f.Client(func(cfg *quorumlock.Config) {
+			cfg.Hooks.NodeRecovering = func(quorumlock.NodeRecoveringEvent) { told++ }
+		})
+		f.Nodes[0].Flush()
+		for range 3 {
+			status, err := client.RedLock("job").Inspect(t.Context())
+			require.NoError(t, err)
+			require.True(t, status.Nodes[0].Unmarked, "it has not begun")
+			require.Equal(t, fleet.RecoveryTime, status.Nodes[0].Recovering)
+			require.False(t, status.Nodes[1].Unmarked)
+			time.Sleep(time.Second)
+		}
+		fleet.Settle()
+		require.Zero(t, told)
+		_ = fleet.AcquireAndRelease(t, client.RedLock("job"))
+		require.Equal(t, 1, told)
+		status, err := client.RedLock("job").Inspect(t.Context())
+		require.NoError(t, err)
+		require.False(t, status.Nodes[0].Unmarked)
+	})
+}
+
+// A clock that is off is reported once, whatever renewals the node still takes.
+func TestAClockIsComplainedAboutOnce(t *testing.T) {
+	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
+		var log strings.Builder
+		wrong := clock.NewSkewed(f.Clock, 1)
+		client := f.Client(func(cfg *quorumlock.Config) {
+			cfg.Logger = slog.New(slog.NewTextHandler(&log, nil))
+			cfg.Clock = wrong
+		})
+		lease, err := client.RedLock("job").TryAcquire(t.Context())
+		require.NoError(t, err)
+		fleet.Settle()
+		wrong.StepWall(time.Hour)
+		for range 5 {
+			require.ErrorIs(t, fleet.MustBeRefused(t, client.RedLock("other")), node.ErrClock)
+			require.NoError(t, lease.Extend(t.Context()))
+			fleet.Settle()
+		}
+		require.Equal(t, 3, strings.Count(log.String(), "refuses this client"), log.String())
+		wrong.StepWall(-time.Hour)
+		_ = fleet.AcquireAndRelease(t, client.RedLock("other"))
+		require.Equal(t, 3, strings.Count(log.String(), "serves this client again"), log.String())
+	})
+}
+
+// An init that is held up between looking and acting opens nothing that lost its memory
+// in between.
+func TestInitPausedBetweenLookAndAct(t *testing.T) {
+	fleet.ForEachLoss(t, 3, func(t *testing.T, f *fleet.Fleet, lose func(int)) {
+		for _, nd := range f.Nodes {
+			nd.Flush()
+		}
+		late := &late{Node: f.Nodes[0], looked: make(chan struct{}), act: make(chan struct{})}
+		done := make(chan error, 1)
+		go func() {
+			_, err := admin.Init(context.Background(), quorumlock.Config{
+				Clock: f.Clock, Nodes: []node.Node{late, f.Nodes[1], f.Nodes[2]},
+			})
+			done <- err
+		}()
+		<-late.looked
+		time.Sleep(fleet.RecoveryTime) // all open by themselves meanwhile
+		lease, err := f.Client().MultiLock("job").TryAcquire(t.Context())
+		require.NoError(t, err)
+		fleet.Settle()
+		lose(0)
+		time.Sleep(time.Millisecond)
+		close(late.act)
+		require.ErrorIs(t, <-done, admin.ErrChanged)
+		err = fleet.MustBeRefused(t, f.Client().RedLock("job"))
+		require.True(t, errors.Is(err, quorumlock.ErrHeld) || errors.Is(err, node.ErrRecovering))
+		require.ErrorIs(t, fleet.MustBeRefused(t, f.Client().MultiLock("another")), node.ErrRecovering)
+		require.NoError(t, lease.Err())
+	})
+}
+
+// An Open whose answer is lost is asked for again; one that was never sent, too.
+func TestInitAsksAgain(t *testing.T) {
+	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
+		for _, nd := range f.Nodes {
+			nd.Flush()
+		}
+		report, err := admin.Init(t.Context(), quorumlock.Config{Clock: f.Clock, Nodes: []node.Node{
+			&stutterer{Node: f.Nodes[0], before: 1}, &stutterer{Node: f.Nodes[1], after: 2}, f.Nodes[2],
+		}})
+		require.NoError(t, err)
+		require.Equal(t, []admin.State{admin.Opened, admin.Open, admin.Opened},
+			[]admin.State{report.Nodes[0].State, report.Nodes[1].State, report.Nodes[2].State})
+		_ = fleet.AcquireAndRelease(t, f.Client().MultiLock("job"))
+	})
+}
+
+// stutterer is a node that fails so many times before or after it opens.
+type stutterer struct {
+	node.Node
+	before, after int
+}
+
+func (s *stutterer) Do(ctx context.Context, ops []node.Op, replies []node.Reply) {
+	lost := node.Reply{Err: &node.Error{Node: s.Name(), Op: ops[0].Kind, Reason: node.ErrTimeout}}
+	switch {
+	case ops[0].Kind == node.Open && s.before > 0:
+		s.before--
+		replies[0] = lost
+	case ops[0].Kind == node.Open && s.after > 0:
+		s.after--
+		s.Node.Do(ctx, ops, replies)
+		replies[0] = lost
+	default:
+		s.Node.Do(ctx, ops, replies)
+	}
+}
+
+// late is a node at which an Open arrives late.
+type late struct {
+	node.Node
+	looked, act chan struct{}
+}
+
+func (l *late) Do(ctx context.Context, ops []node.Op, replies []node.Reply) {
+	if ops[0].Kind == node.Open {
+		close(l.looked)
+		<-l.act
+	}
+	l.Node.Do(ctx, ops, replies)
+}
+
+// A loss during the recovery is another one, and the same told twice is not.
+func TestALossDuringTheRecoveryIsReported(t *testing.T) {
+	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
+		var untils []time.Duration
+		began := f.Clock.Wall()
+		client := f.Client(func(cfg *quorumlock.Config) {
+			cfg.Hooks.NodeRecovering = func(e quorumlock.NodeRecoveringEvent) { untils = append(untils, e.Until.Sub(began)) }
+		})
+		lease, err := client.RedLock("job").TryAcquire(t.Context())
+		require.NoError(t, err)
+		for range 3 {
+			f.Nodes[0].Crash()
+			for range 3 {
+				require.NoError(t, lease.Extend(t.Context()))
+				time.Sleep(time.Second)
+			}
+		}
+		fleet.Settle()
+		require.Equal(t, []time.Duration{fleet.RecoveryTime, fleet.RecoveryTime + 3*time.Second, fleet.RecoveryTime + 6*time.Second}, untils)
+	})
+}
+
+// The token goes along with a lock that is put back.
+func TestAHealBringsTheToken(t *testing.T) {
+	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
+		client := f.Client()
+		lease, err := client.RedLock("job").TryAcquire(t.Context())
+		require.NoError(t, err)
+		fleet.Settle()
+		f.Nodes[0].Crash()
+		require.NoError(t, lease.Extend(t.Context()))
+		fleet.Settle()
+		status, err := client.RedLock("job").Inspect(t.Context())
+		require.NoError(t, err)
+		for _, n := range status.Nodes {
+			require.Equal(t, lease.Token(), n.Holders[0].Token, n.Node)
+		}
+	})
+}
+
+// What one node of many refuses a client for is logged once, as nobody would notice else.
+func TestARefusalIsLoggedOnce(t *testing.T) {
+	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
+		var log strings.Builder
+		client := f.Client(func(cfg *quorumlock.Config) { cfg.Logger = slog.New(slog.NewTextHandler(&log, nil)) })
+		cfg := quorumlock.Config{Clock: f.Clock, MaxTTL: time.Minute, Nodes: []node.Node{f.Nodes[1]}}
+		_, err := admin.ChangeLimits(t.Context(), cfg)
+		require.NoError(t, err)
+		for range 5 {
+			_ = fleet.AcquireAndRelease(t, client.RedLock("job"))
+		}
+		require.Equal(t, 1, strings.Count(log.String(), "refuses this client"), log.String())
+		require.Contains(t, log.String(), "node=n2")
+		require.Contains(t, log.String(), "MaxTTL 1m0s")
+
+		cfg.MaxTTL = 0
+		_, err = admin.ChangeLimits(t.Context(), cfg)
+		require.NoError(t, err)
+		time.Sleep(time.Minute + time.Second)
+		_ = fleet.AcquireAndRelease(t, client.RedLock("job"))
+		require.Equal(t, 1, strings.Count(log.String(), "serves this client again"), log.String())
+	})
+}

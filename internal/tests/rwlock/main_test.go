@@ -1,0 +1,10 @@
+// Package rwlock tests locks for readers and writers.
+package rwlock_test
+
+import (
+	"testing"
+
+	"go.uber.org/goleak"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

@@ -1,0 +1,164 @@
+package rwlock_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/quorumlock/quorumlock"
+	"github.com/quorumlock/quorumlock/internal/fleet"
+)
+
+// contended has somebody write, and a contender leave a larger token on the first node only. It
+// returns the lease of the writer, which is over.
+func contended(t *testing.T, f *fleet.Fleet) *quorumlock.Lease {
+	t.Helper()
+	writer := fleet.MustAcquire(t, f.Client().RWLock("job").Write())
+	free(t, writer)
+	time.Sleep(time.Millisecond) // or the contender proposes the same token
+	contender, wires := f.WiredClient()
+	wires[1].Severed.Store(true)
+	wires[2].Severed.Store(true)
+	require.ErrorIs(t, fleet.MustBeRefused(t, contender.RedLock("job")), quorumlock.ErrNoQuorum)
+	fleet.Settle()
+	return writer
+}
+
+// A contender leaves a larger token on one node. A reader that is told of it by its majority
+// acts under that, and has written it to a majority before: no later reader acts under a smaller.
+func TestAReaderWritesItsTokenBack(t *testing.T) {
+	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
+		writer := contended(t, f)
+
+		c, spies := f.SpiedClient()
+		f.Stop(1)
+		reader := fleet.MustAcquire(t, c.RWLock("job").Read()) // of the first and the third
+		fleet.Settle()
+		require.Greater(t, reader.Token(), writer.Token())
+		require.Equal(t, []int{1, 2}, []int{spies[0].Asked(), spies[2].Asked()}, "only who has not got it is asked again")
+		f.Start(1)
+		f.Stop(0)
+		time.Sleep(time.Second)
+		later := fleet.MustAcquire(t, f.Client().RWLock("job").Read()) // of the others
+		require.Equal(t, reader.Token(), later.Token())
+		free(t, reader, later)
+		f.Start(0)
+	})
+}
+
+// What all nodes have told is decided without another round: a token that one of them alone
+// knows is nobody's.
+func TestAReaderOfAllNodesNeedsOneRound(t *testing.T) {
+	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
+		writer := contended(t, f)
+
+		c, slow := f.WiredClient()
+		slow[0].Slow.Store(int64(time.Millisecond))
+		reader := fleet.MustAcquire(t, c.RWLock("job").Read())
+		require.Equal(t, writer.Token(), reader.Token())
+		free(t, reader)
+	})
+}
+
+// The round that writes a token back fails: the reader gets nothing, and leaves nothing.
+func TestAReaderThatCannotWriteBack(t *testing.T) {
+	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
+		contender, wires := f.WiredClient()
+		wires[1].Severed.Store(true)
+		wires[2].Severed.Store(true)
+		require.ErrorIs(t, fleet.MustBeRefused(t, contender.RedLock("job")), quorumlock.ErrNoQuorum)
+		fleet.Settle()
+
+		c, spies := f.SpiedClient()
+		f.Stop(1)
+		spies[2].Set(func(s *fleet.Spy) { s.After = func() { f.Stop(2) } })
+		require.ErrorIs(t, fleet.MustBeRefused(t, c.RWLock("job").Read()), quorumlock.ErrNoQuorum)
+		spies[2].Set(func(s *fleet.Spy) { s.After = nil })
+		f.Start(1, 2)
+		time.Sleep(5 * time.Second)
+		f.RequireNoKeys()
+		free(t, fleet.MustAcquire(t, f.Client().RWLock("job").Write()))
+	})
+}
+
+// Writers, readers, and readers that were writers come one after another, by clients with
+// different clocks, while nodes fail and forget. The tokens of writers grow, and a reader's is
+// never smaller than one before it.
+func TestReadTokensGrowWhateverTheClocks(t *testing.T) {
+	for seed := range uint64(8) {
+		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+			fleet.InVirtualTime(t, 5, func(t *testing.T, f *fleet.Fleet) {
+				rng := rand.New(rand.NewPCG(seed, 7))
+				var locks []*quorumlock.RWLock
+				for range 4 {
+					by := time.Duration(rng.IntN(1900)-950) * time.Millisecond
+					c := f.Client(func(cfg *quorumlock.Config) { cfg.Clock = fleet.Ahead{Clock: f.Clock, By: by} })
+					locks = append(locks, c.RWLock("job"))
+				}
+				last, reads, writes := uint64(0), 0, 0
+				for i := range 400 {
+					down := rng.Perm(5)[:rng.IntN(3)]
+					f.Stop(down...)
+					rw := locks[rng.IntN(len(locks))]
+					side, writer := rw.Read(), rng.IntN(3) == 0
+					if writer {
+						side = rw.Write()
+					}
+					lease, err := side.TryAcquire(t.Context())
+					switch {
+					case err != nil:
+					case writer:
+						require.Greater(t, lease.Token(), last)
+						writes++
+					default:
+						require.GreaterOrEqual(t, lease.Token(), last)
+						reads++
+					}
+					if err == nil {
+						last = lease.Token()
+						if writer && rng.IntN(2) == 0 {
+							_ = rw.Downgrade(t.Context(), lease)
+						}
+						_ = lease.Release(t.Context())
+					}
+					f.Start(down...)
+					pause := time.Duration(rng.IntN(1000)) * time.Millisecond
+					if i%20 == 0 {
+						pause = time.Duration(rng.IntN(30)) * time.Second
+					}
+					if i%40 == 7 {
+						f.Nodes[rng.IntN(5)].Flush()
+						pause = fleet.RecoveryTime
+					}
+					time.Sleep(pause)
+				}
+				t.Logf("%d reads, %d writes", reads, writes)
+				require.Greater(t, reads, 50)
+				require.Greater(t, writes, 20)
+			})
+		})
+	}
+}
+
+// A lease's token is still refused by nobody when all nodes have forgotten it.
+func TestAReaderAfterALongTime(t *testing.T) {
+	fleet.InVirtualTime(t, 5, func(t *testing.T, f *fleet.Fleet) {
+		rw := f.Client().RWLock("job")
+		writer := fleet.MustAcquire(t, rw.Write())
+		free(t, writer)
+		time.Sleep(2 * fleet.RecoveryTime)
+		first := fleet.MustAcquire(t, rw.Read())
+		require.Greater(t, first.Token(), writer.Token())
+		time.Sleep(fleet.RecoveryTime / 2)
+		second := fleet.MustAcquire(t, f.Client().RWLock("job").Read())
+		require.Equal(t, first.Token(), second.Token(), "readers that come after each other share it")
+		free(t, first, second)
+		fleet.Settle()
+		next := fleet.MustAcquire(t, rw.Write())
+		require.Greater(t, next.Token(), second.Token())
+		free(t, next)
+	})
+}

@@ -1,0 +1,507 @@
+package rwlock_test
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/quorumlock/quorumlock"
+	"github.com/quorumlock/quorumlock/internal/fleet"
+	"github.com/quorumlock/quorumlock/node"
+)
+
+// free gives leases back that must be valid.
+func free(t *testing.T, leases ...*quorumlock.Lease) {
+	t.Helper()
+	for _, l := range leases {
+		require.NoError(t, l.Release(t.Context()))
+	}
+}
+
+func TestReadersShareAndWritersDoNot(t *testing.T) {
+	fleet.InVirtualTime(t, 5, func(t *testing.T, f *fleet.Fleet) {
+		a, b := f.Client().RWLock("job"), f.Client().RWLock("job")
+		readers := []*quorumlock.Lease{fleet.MustAcquire(t, a.Read()), fleet.MustAcquire(t, a.Read()), fleet.MustAcquire(t, b.Read())}
+		for _, l := range readers {
+			require.NotZero(t, l.Token())
+			require.Equal(t, readers[0].Token(), l.Token())
+		}
+		for _, rw := range []*quorumlock.RWLock{a, b} {
+			_, err := rw.Write().TryAcquire(t.Context())
+			var inTheWay *quorumlock.HeldError
+			require.ErrorAs(t, err, &inTheWay)
+			require.Equal(t, node.Readers, inTheWay.Owner)
+			require.ErrorContains(t, err, `"job" is held by readers`)
+		}
+		free(t, readers...)
+		f.RequireNoKeys()
+
+		writer := fleet.MustAcquire(t, a.Write())
+		require.Greater(t, writer.Token(), readers[0].Token())
+		for _, l := range []*quorumlock.Lock{a.Read(), b.Read(), a.Write(), b.Write()} {
+			require.ErrorIs(t, fleet.MustBeRefused(t, l), quorumlock.ErrHeld)
+		}
+		free(t, writer)
+		f.RequireNoKeys()
+		reader := fleet.MustAcquire(t, b.Read())
+		require.Equal(t, writer.Token(), reader.Token())
+		free(t, reader)
+	})
+}
+
+// A plain lock of the same name is the writer's.
+func TestThePlainLockIsTheWriter(t *testing.T) {
+	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
+		c := f.Client()
+		plain, multi, rw := c.RedLock("job"), c.MultiLock("job", "other"), c.RWLock("job")
+		for _, l := range []*quorumlock.Lock{plain, multi} {
+			lease := fleet.MustAcquire(t, l)
+			require.ErrorIs(t, fleet.MustBeRefused(t, rw.Read()), quorumlock.ErrHeld)
+			require.ErrorIs(t, fleet.MustBeRefused(t, rw.Write()), quorumlock.ErrHeld)
+			free(t, lease)
+			fleet.Settle()
+			for _, side := range []*quorumlock.Lock{rw.Read(), rw.Write()} {
+				lease := fleet.MustAcquire(t, side)
+				require.ErrorIs(t, fleet.MustBeRefused(t, l), quorumlock.ErrHeld)
+				free(t, lease)
+				fleet.Settle()
+			}
+		}
+		require.Zero(t, f.Keys())
+	})
+}
+
+func TestAnUncontendedReaderTakesOneRound(t *testing.T) {
+	fleet.InVirtualTime(t, 5, func(t *testing.T, f *fleet.Fleet) {
+		c, spies := f.SpiedClient()
+		rw := c.RWLock("job")
+		rounds := 0
+		one := func(l *quorumlock.Lock) *quorumlock.Lease {
+			lease := fleet.MustAcquire(t, l)
+			fleet.Settle()
+			rounds++
+			for _, s := range spies {
+				require.Equal(t, rounds, s.Asked())
+			}
+			return lease
+		}
+		first := one(rw.Read())
+		second := one(rw.Read())
+		free(t, first, second)
+		free(t, one(rw.Write()))
+		free(t, one(rw.Read()))
+		time.Sleep(time.Minute) // all tokens are forgotten
+		free(t, one(rw.Read()))
+	})
+}
+
+func TestReadersRenew(t *testing.T) {
+	fleet.InVirtualTime(t, 5, func(t *testing.T, f *fleet.Fleet) {
+		rw, other := f.Client().RWLock("job"), f.Client().RWLock("job")
+		first, second := fleet.MustAcquire(t, rw.Read()), fleet.MustAcquire(t, other.Read())
+		for range 300 {
+			time.Sleep(time.Second)
+			require.NoError(t, first.Err())
+			require.NoError(t, second.Err())
+			_ = fleet.MustBeRefused(t, other.Write())
+		}
+		free(t, first)
+		time.Sleep(time.Minute)
+		require.NoError(t, second.Err())
+		_ = fleet.MustBeRefused(t, rw.Write())
+		free(t, second)
+		f.RequireNoKeys()
+		free(t, fleet.MustAcquire(t, rw.Write()))
+	})
+}
+
+func TestEachReaderEndsByItself(t *testing.T) {
+	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
+		rw := f.Client().RWLock("job").With(quorumlock.LockOptions{Fixed: true})
+		first := fleet.MustAcquire(t, rw.Read())
+		time.Sleep(5 * time.Second)
+		second := fleet.MustAcquire(t, rw.Read())
+		time.Sleep(5 * time.Second)
+		require.ErrorIs(t, first.Err(), quorumlock.ErrLost)
+		require.NoError(t, second.Err())
+		_ = fleet.MustBeRefused(t, rw.Write())
+		time.Sleep(5 * time.Second)
+		require.ErrorIs(t, second.Err(), quorumlock.ErrLost)
+		free(t, fleet.MustAcquire(t, rw.Write()))
+	})
+}
+
+func TestReadersLoseAMinority(t *testing.T) {
+	fleet.InVirtualTime(t, 5, func(t *testing.T, f *fleet.Fleet) {
+		rw := f.Client().RWLock("job")
+		before := fleet.MustAcquire(t, rw.Read())
+		f.Stop(0, 1)
+		after := fleet.MustAcquire(t, rw.Read())
+		_ = fleet.MustBeRefused(t, rw.Write())
+		time.Sleep(time.Minute)
+		require.NoError(t, before.Err())
+		require.NoError(t, after.Err())
+		f.Start(0, 1)
+		time.Sleep(time.Minute)
+		have, want := after.Backing()
+		require.Equal(t, []int{5, 5}, []int{have, want})
+		f.Stop(2, 3)
+		free(t, before, after)
+		fleet.Settle()
+		writer := fleet.MustAcquire(t, rw.Write())
+		_ = fleet.MustBeRefused(t, rw.Read())
+		free(t, writer)
+		f.Stop(4)
+		require.ErrorIs(t, fleet.MustBeRefused(t, rw.Read()), quorumlock.ErrNoQuorum)
+	})
+}
+
+func TestNestedReadersAndWriters(t *testing.T) {
+	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
+		rw := f.Client().RWLock("job")
+		require.NoError(t, rw.Write().Do(t.Context(), func(ctx context.Context) error {
+			token, ok := rw.Write().Token(ctx)
+			require.True(t, ok)
+			return rw.Read().Do(ctx, func(ctx context.Context) error {
+				inner, ok := rw.Read().Token(ctx)
+				require.True(t, ok)
+				require.Equal(t, token, inner)
+				return rw.Write().Do(ctx, func(context.Context) error { return nil })
+			})
+		}))
+		err := rw.Read().Do(t.Context(), func(ctx context.Context) error {
+			_, err := rw.Write().TryAcquire(ctx)
+			require.ErrorIs(t, err, quorumlock.ErrUpgrade)
+			require.NoError(t, rw.Read().Do(ctx, func(context.Context) error { return nil }))
+			_, err = rw.Write().Acquire(ctx)
+			return err
+		})
+		require.ErrorIs(t, err, quorumlock.ErrUpgrade)
+		require.ErrorIs(t, err, quorumlock.ErrOverlap)
+		require.NotContains(t, err.Error(), "acquire all of it first", "it has all of it")
+		f.RequireNoKeys()
+	})
+}
+
+// A writer waits without asking again and again, until the last reader goes; and readers that
+// came after it wait until it goes, all of them.
+func TestReadersAndWritersTakeTurns(t *testing.T) {
+	fleet.InVirtualTime(t, 5, func(t *testing.T, f *fleet.Fleet) {
+		c, spies := f.SpiedClient()
+		rw, other := c.RWLock("job"), f.Client().RWLock("job")
+		first, second := fleet.MustAcquire(t, other.Read()), fleet.MustAcquire(t, other.Read())
+		writer := fleet.StartAcquire(t.Context(), t, rw.Write())
+		require.True(t, writer.Waits())
+		time.Sleep(time.Millisecond)
+		var readers []*fleet.Acquisition
+		for range 10 {
+			readers = append(readers, fleet.StartAcquire(t.Context(), t, rw.Read()), fleet.StartAcquire(t.Context(), t, other.Read()))
+			time.Sleep(time.Millisecond)
+		}
+		require.Error(t, fleet.MustBeRefused(t, other.Read()), "one that comes now would go before the writer")
+		last := fleet.StartAcquire(t.Context(), t, other.Write())
+		asked := fleet.TotalAsked(spies)
+		time.Sleep(500 * time.Millisecond)
+		require.Equal(t, asked, fleet.TotalAsked(spies), "nobody asks again")
+
+		free(t, first)
+		require.True(t, writer.Waits())
+		free(t, second)
+		time.Sleep(5 * time.Millisecond)
+		lease := writer.Has()
+		for _, r := range readers {
+			require.True(t, r.Waits())
+		}
+		free(t, lease)
+		time.Sleep(5 * time.Millisecond)
+		var leases []*quorumlock.Lease
+		for _, r := range readers {
+			leases = append(leases, r.Has())
+			require.GreaterOrEqual(t, r.Lease.Token(), lease.Token())
+		}
+		require.True(t, last.Waits())
+		require.Error(t, fleet.MustBeRefused(t, other.Read()))
+		free(t, leases...)
+		time.Sleep(5 * time.Millisecond)
+		free(t, last.Has())
+		f.RequireNoKeys()
+	})
+}
+
+// Readers that come one after another and overlap do not keep a writer out, nor writers readers.
+func TestNeitherReadersNorWritersStarve(t *testing.T) {
+	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
+		const crowd = 6
+		ctx, cancel := context.WithCancel(t.Context())
+		var wg sync.WaitGroup
+		var mu sync.Mutex
+		longest := map[bool]time.Duration{}
+		times := map[bool]int{}
+		use := func(l *quorumlock.Lock, writes bool) {
+			for {
+				began := f.Clock.Now()
+				lease, err := l.Acquire(ctx)
+				if err != nil {
+					return
+				}
+				mu.Lock()
+				times[writes]++
+				longest[writes] = max(longest[writes], f.Clock.Now()-began)
+				mu.Unlock()
+				time.Sleep(10 * time.Millisecond)
+				_ = lease.Release(context.WithoutCancel(ctx))
+			}
+		}
+		for i := range crowd {
+			rw := f.Client().RWLock("job")
+			wg.Go(func() {
+				time.Sleep(time.Duration(i) * 3 * time.Millisecond)
+				use(rw.Read(), false)
+			})
+			if i < crowd/3 {
+				wg.Go(func() { use(rw.Write(), true) })
+			}
+		}
+		time.Sleep(20 * time.Second)
+		cancel()
+		wg.Wait()
+		t.Logf("%d reads, %d writes; longest waits %v and %v", times[false], times[true], longest[false], longest[true])
+		for _, writes := range []bool{false, true} {
+			assert.Greater(t, times[writes], 300)
+			assert.Less(t, longest[writes], time.Second)
+		}
+		f.RequireNoKeys()
+	})
+}
+
+// All sorts of clients read and write at the same time, while nodes come and go: a writer is
+// alone, and tokens never shrink.
+func TestAWriterIsAlone(t *testing.T) {
+	for seed := range uint64(6) {
+		fleet.InVirtualTime(t, 5, func(t *testing.T, f *fleet.Fleet) {
+			ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+			defer cancel()
+			var wg sync.WaitGroup
+			w := &watch{t: t}
+			for i := range 8 {
+				rng := rand.New(rand.NewPCG(seed, uint64(i)))
+				o := quorumlock.LockOptions{Waiting: []quorumlock.Waiting{
+					quorumlock.WaitQueued, quorumlock.WaitFair, quorumlock.WaitSpin,
+				}[rng.IntN(3)]}
+				rw := f.Client().RWLock("job").With(o)
+				wg.Go(func() { w.use(ctx, rw, rng) })
+			}
+			f.Shake(ctx, rand.New(rand.NewPCG(seed, 99)))
+			wg.Wait()
+			t.Logf("%d reads, %d writes, %d downgrades", w.reads, w.writes, w.downgrades)
+			assert.Positive(t, w.reads)
+			assert.Positive(t, w.writes)
+		})
+	}
+}
+
+// watch sees all leases of a lock for readers and writers, until they have been released.
+type watch struct {
+	t                         *testing.T
+	mu                        sync.Mutex
+	readers, writers          []*quorumlock.Lease
+	token                     uint64
+	reads, writes, downgrades int
+}
+
+func valid(leases []*quorumlock.Lease) (n int) {
+	for _, l := range leases {
+		if l.Err() == nil {
+			n++
+		}
+	}
+	return n
+}
+
+func (w *watch) granted(l *quorumlock.Lease, reads bool, before uint64) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if l.Err() != nil {
+		return // it was over before anybody could see it
+	}
+	assert.Zero(w.t, valid(w.writers), "beside a writer")
+	assert.GreaterOrEqual(w.t, l.Token(), before, "tokens do not shrink")
+	if reads {
+		w.reads++
+		w.readers = append(w.readers, l)
+	} else {
+		w.writes++
+		assert.Zero(w.t, valid(w.readers), "a writer beside readers")
+		assert.Greater(w.t, l.Token(), before, "the tokens of writers grow")
+		w.writers = append(w.writers, l)
+	}
+	w.token = max(w.token, l.Token())
+}
+
+func (w *watch) last() uint64 {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.token
+}
+
+// becomesReader has a writer's lease become a reader's, before anybody can see the effect.
+func (w *watch) becomesReader(l *quorumlock.Lease) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.downgrades++
+	for i, other := range w.writers {
+		if other == l {
+			w.writers[i] = w.writers[len(w.writers)-1]
+			w.writers = w.writers[:len(w.writers)-1]
+			w.readers = append(w.readers, l)
+			return
+		}
+	}
+}
+
+// released forgets a lease, which is over for good: to ask all that there ever were, at each grant, took
+// most of the time of the test.
+func (w *watch) released(l *quorumlock.Lease) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if l.Err() == nil {
+		w.t.Errorf("a lease that was released is valid: token %d", l.Token())
+	}
+	is := func(other *quorumlock.Lease) bool { return other == l }
+	w.readers, w.writers = slices.DeleteFunc(w.readers, is), slices.DeleteFunc(w.writers, is)
+}
+
+func (w *watch) use(ctx context.Context, rw *quorumlock.RWLock, rng *rand.Rand) {
+	for ctx.Err() == nil {
+		reads := rng.IntN(3) > 0
+		lock := rw.Write()
+		if reads {
+			lock = rw.Read()
+		}
+		before := w.last()
+		lease, err := lock.Acquire(ctx)
+		if err != nil {
+			time.Sleep(time.Millisecond)
+			continue
+		}
+		w.granted(lease, reads, before)
+		time.Sleep(time.Duration(rng.IntN(30)) * time.Millisecond)
+		if !reads && rng.IntN(3) == 0 {
+			w.becomesReader(lease)
+			_ = rw.Downgrade(ctx, lease)
+			time.Sleep(time.Duration(rng.IntN(30)) * time.Millisecond)
+		}
+		_ = lease.Release(context.WithoutCancel(ctx))
+		w.released(lease)
+	}
+}
+
+func TestReadersWhoGiveUpLeaveNothing(t *testing.T) {
+	fleet.InVirtualTime(t, 5, func(t *testing.T, f *fleet.Fleet) {
+		a, b := f.Client().RWLock("job"), f.Client().RWLock("job")
+		writer := fleet.MustAcquire(t, a.Write())
+		ctx, cancel := context.WithCancelCause(t.Context())
+		var readers []*fleet.Acquisition
+		for range 5 {
+			readers = append(readers, fleet.StartAcquire(ctx, t, a.Read()), fleet.StartAcquire(ctx, t, b.Read()))
+		}
+		require.Equal(t, 10*5, f.Waiters())
+		why := errors.New("no longer wanted")
+		cancel(why)
+		fleet.Settle()
+		for _, r := range readers {
+			require.False(t, r.Waits())
+			require.ErrorIs(t, r.Err, why)
+			require.ErrorIs(t, r.Err, quorumlock.ErrHeld)
+		}
+		require.Zero(t, f.Waiters())
+		free(t, writer)
+		f.RequireNoKeys()
+	})
+}
+
+// A writer that gives up lets those behind it read at once, beside those that read already.
+func TestAWriterWhoGivesUpLetsReadersIn(t *testing.T) {
+	fleet.InVirtualTime(t, 5, func(t *testing.T, f *fleet.Fleet) {
+		a, b := f.Client().RWLock("job"), f.Client().RWLock("job")
+		first := fleet.MustAcquire(t, a.Read())
+		ctx, cancel := context.WithCancel(t.Context())
+		writer := fleet.StartAcquire(ctx, t, b.Write())
+		time.Sleep(time.Millisecond)
+		readers := []*fleet.Acquisition{fleet.StartAcquire(t.Context(), t, a.Read()), fleet.StartAcquire(t.Context(), t, b.Read())}
+		require.True(t, readers[0].Waits())
+		cancel()
+		time.Sleep(5 * time.Millisecond)
+		require.False(t, writer.Waits())
+		free(t, readers[0].Has(), readers[1].Has(), first)
+		f.RequireNoKeys()
+	})
+}
+
+// The client of a writer that waits is gone: readers come in when its entries have run out.
+func TestADeadWriterDoesNotKeepReadersOut(t *testing.T) {
+	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
+		rw := f.Client().RWLock("job")
+		first := fleet.MustAcquire(t, rw.Read())
+		frozenFor(f, 10*time.Second, "dead", 1, fleet.FirstNodes(3)...)
+		reader := fleet.StartAcquire(t.Context(), t, rw.Read())
+		require.True(t, reader.Waits())
+		took := f.Elapsed(func() { <-reader.Done })
+		require.Less(t, took, 12*time.Second)
+		free(t, reader.Has(), first)
+	})
+}
+
+// frozenFor has somebody wait as a writer who does not listen, nor come again.
+func frozenFor(f *fleet.Fleet, keep time.Duration, id string, ticket int64, nodes ...int) {
+	f.T.Helper()
+	for _, i := range nodes {
+		replies := make([]node.Reply, 1)
+		f.Nodes[i].Do(f.T.Context(), []node.Op{{
+			Kind: node.Acquire, Names: []string{"job"}, Owner: id + ":o", TTL: time.Second, Fair: true,
+			Token: uint64(f.Clock.Wall().UnixMicro()), Limits: f.Limits,
+			Waiter: node.Waiter{ID: id + ":1", Ticket: ticket, Keep: keep},
+		}}, replies)
+		require.Equal(f.T, node.Denied, replies[0].Outcome)
+	}
+}
+
+func TestReadersAreSeen(t *testing.T) {
+	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
+		events := make(chan quorumlock.AcquiredEvent, 10)
+		c := f.Client(func(cfg *quorumlock.Config) {
+			cfg.Hooks.Acquired = func(e quorumlock.AcquiredEvent) { events <- e }
+		})
+		rw := c.RWLock("job")
+		first, second := fleet.MustAcquire(t, rw.Read()), fleet.MustAcquire(t, rw.Read())
+		require.True(t, (<-events).Reads)
+		require.True(t, (<-events).Reads)
+		fleet.Settle()
+		status, err := rw.Write().Inspect(t.Context())
+		require.NoError(t, err)
+		for _, n := range status.Nodes {
+			require.Len(t, n.Holders, 2)
+			for _, h := range n.Holders {
+				require.True(t, h.Reads)
+				require.Contains(t, []string{first.Owner(), second.Owner()}, h.Owner)
+			}
+		}
+		require.Len(t, status.Owners(), 2)
+		status, err = rw.Read().ForceRelease(t.Context())
+		require.NoError(t, err)
+		require.Len(t, status.Nodes[0].Holders, 2)
+		writer := fleet.MustAcquire(t, rw.Write())
+		require.False(t, (<-events).Reads)
+		time.Sleep(quorumlock.DefaultTTL)
+		require.ErrorIs(t, first.Err(), quorumlock.ErrLost)
+		require.ErrorIs(t, second.Err(), quorumlock.ErrLost)
+		free(t, writer)
+	})
+}

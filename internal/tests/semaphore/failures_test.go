@@ -1,0 +1,573 @@
+package semaphore_test
+
+import (
+	"context"
+	"errors"
+	"runtime"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/quorumlock/quorumlock"
+	"github.com/quorumlock/quorumlock/internal/fleet"
+	"github.com/quorumlock/quorumlock/node"
+	"github.com/quorumlock/quorumlock/quorum"
+)
+
+// queued is how many entries the queues of the pool of the test have on all nodes.
+func queued(f *fleet.Fleet) (n int) {
+	f.T.Helper()
+	// A stranger who asks in vain, for a slot that there is not, is told how many are before it.
+	pool := node.Pool{Name: node.PoolName("jobs"), Size: 1}
+	for _, nd := range f.Nodes {
+		replies := make([]node.Reply, 1)
+		nd.Do(f.T.Context(), []node.Op{{
+			Kind: node.Acquire, Names: []string{node.SlotName(pool.Name, 1000)}, Owner: "stranger:1", TTL: time.Second, Pool: pool,
+			Token: uint64(f.Clock.Wall().UnixMicro()), Limits: f.Limits,
+			Waiter: node.Waiter{ID: "stranger:1", Ticket: 1 << 52, Keep: time.Millisecond},
+		}}, replies)
+		require.Equal(f.T, node.Denied, replies[0].Outcome)
+		n += replies[0].Rank
+		nd.Do(f.T.Context(), []node.Op{{
+			Kind: node.Leave, Names: []string{pool.Name}, Waiter: node.Waiter{ID: "stranger:1"}, Pool: node.Pool{Name: pool.Name},
+		}}, replies)
+	}
+	return n
+}
+
+// wanting waits for permits in the background.
+type wanting struct {
+	lease *quorumlock.Lease
+	err   error
+	done  chan struct{}
+}
+
+func want(ctx context.Context, s *quorumlock.Semaphore, n int) *wanting {
+	w := &wanting{done: make(chan struct{})}
+	go func() {
+		defer close(w.done)
+		w.lease, w.err = s.Acquire(ctx, n)
+	}()
+	fleet.Settle()
+	return w
+}
+
+func (w *wanting) waits() bool {
+	select {
+	case <-w.done:
+		return false
+	default:
+		return true
+	}
+}
+
+func TestPermitsSurviveAMinority(t *testing.T) {
+	fleet.InVirtualTime(t, 5, func(t *testing.T, f *fleet.Fleet) {
+		f.Client()
+		f.Stop(0, 1)
+		a, b := f.Client().Semaphore("jobs", 3), f.Client().Semaphore("jobs", 3)
+		held := permits(t, a, 2)
+		for range 10 {
+			lease := permits(t, b, 1)
+			require.NoError(t, lease.Release(t.Context()))
+		}
+		_, err := b.TryAcquire(t.Context(), 2)
+		require.ErrorIs(t, err, quorumlock.ErrHeld)
+		time.Sleep(time.Minute)
+		f.Start(0, 1)
+		time.Sleep(quorumlock.DefaultTTL)
+		f.Stop(2, 3) // others than before: the renewals have put the permits back
+		time.Sleep(time.Minute)
+		require.NoError(t, held.Err())
+		_, err = b.TryAcquire(t.Context(), 2)
+		require.ErrorIs(t, err, quorumlock.ErrHeld)
+		waits := want(t.Context(), b, 3)
+		require.True(t, waits.waits())
+		require.NoError(t, held.Release(t.Context()))
+		<-waits.done
+		require.NoError(t, waits.err)
+		f.Start(2, 3)
+		require.NoError(t, waits.lease.Release(t.Context()))
+		time.Sleep(2 * time.Minute)
+		f.RequireNoKeys()
+	})
+}
+
+func TestPermitsNeedAQuorum(t *testing.T) {
+	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
+		s := f.Client().Semaphore("jobs", 3)
+		held := permits(t, s, 1)
+		f.Stop(0, 1)
+		_, err := s.TryAcquire(t.Context(), 1)
+		require.ErrorIs(t, err, quorumlock.ErrNoQuorum)
+		_, err = s.Available(t.Context())
+		require.ErrorIs(t, err, quorumlock.ErrNoQuorum)
+		require.ErrorIs(t, s.SetPermits(t.Context(), 2), quorumlock.ErrNoQuorum)
+		<-held.Context().Done()
+		require.ErrorIs(t, held.Err(), quorumlock.ErrLost)
+		f.Start(0, 1)
+		lease, err := s.Acquire(t.Context(), 2) // that number may count, or not
+		require.NoError(t, err)
+		require.NoError(t, lease.Release(t.Context()))
+	})
+}
+
+// The lost lock that Redlock is known for, with permits: a holder has nodes 1 and 2, node 1
+// forgets, and others would have 1 and 3.
+func TestForgottenPermitsAreNotGivenAgain(t *testing.T) {
+	fleet.ForEachLoss(t, 3, func(t *testing.T, f *fleet.Fleet, lose func(int)) {
+		client, wires := f.WiredClient()
+		wires[2].Severed.Store(true)
+		s := client.Semaphore("jobs", 2).With(quorumlock.LockOptions{Fixed: true})
+		lease := permits(t, s, 2)
+		lose(0)
+		other := f.Client().Semaphore("jobs", 2)
+		for lease.Err() == nil {
+			_, err := other.TryAcquire(t.Context(), 1)
+			require.Error(t, err)
+			time.Sleep(200 * time.Millisecond)
+		}
+		next, err := other.Acquire(t.Context(), 2)
+		require.NoError(t, err)
+		require.Greater(t, next.Token(), lease.Token())
+	})
+}
+
+// The nodes restart one after the other, each after the recovery of the one before: those who hold
+// permits keep them, and nobody else has one of theirs.
+func TestPermitsOutliveEveryNode(t *testing.T) {
+	fleet.ForEachLoss(t, 3, func(t *testing.T, f *fleet.Fleet, lose func(int)) {
+		a, b := f.Client().Semaphore("jobs", 3), f.Client().Semaphore("jobs", 3)
+		first, second := permits(t, a, 1), permits(t, b, 1)
+		for i := range 3 {
+			lose(i)
+			for range 60 {
+				third, err := b.TryAcquire(t.Context(), 1)
+				if err == nil {
+					require.NotContains(t, append(first.Slots(), second.Slots()...), third.Slots()[0])
+					_, err = a.TryAcquire(t.Context(), 1)
+					require.Error(t, err)
+					require.NoError(t, third.Release(t.Context()))
+				}
+				time.Sleep(300 * time.Millisecond)
+			}
+		}
+		require.NoError(t, first.Err())
+		require.NoError(t, second.Err())
+		third := permits(t, a, 1)
+		require.NoError(t, third.Err())
+	})
+}
+
+func TestPermitsRenewAndFixedOnesEnd(t *testing.T) {
+	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
+		s := f.Client().Semaphore("jobs", 2)
+		renews := permits(t, s, 1)
+		fixed := permits(t, s.With(quorumlock.LockOptions{Fixed: true, TTL: 3 * time.Second}), 1)
+		_, err := s.TryAcquire(t.Context(), 1)
+		require.ErrorIs(t, err, quorumlock.ErrHeld)
+		time.Sleep(2 * time.Second)
+		require.NoError(t, fixed.Extend(t.Context()))
+		time.Sleep(2 * time.Second)
+		require.NoError(t, fixed.Err())
+		time.Sleep(time.Second)
+		require.ErrorIs(t, fixed.Err(), quorumlock.ErrLost)
+		time.Sleep(time.Hour)
+		require.NoError(t, renews.Err())
+		other := permits(t, s, 1)
+		require.NotEqual(t, renews.Slots(), other.Slots())
+		require.NotEqual(t, renews.Owner(), other.Owner())
+	})
+}
+
+// Nobody asks but now and then, and whoever gives a permit back wakes who waits, at once.
+func TestWaitersForPermitsHardlyAsk(t *testing.T) {
+	fleet.InVirtualTime(t, 5, func(t *testing.T, f *fleet.Fleet) {
+		full := permits(t, f.Client().Semaphore("jobs", 4), 4)
+		c, spies := f.SpiedClient()
+		waits := want(t.Context(), c.Semaphore("jobs", 4), 2)
+		time.Sleep(30 * time.Second)
+		require.True(t, waits.waits())
+		require.Equal(t, 5, queued(f))
+		require.Zero(t, f.Elapsed(func() {
+			require.NoError(t, full.Release(t.Context()))
+			<-waits.done
+		}))
+		require.NoError(t, waits.err)
+		fleet.Settle()
+		require.Zero(t, queued(f), "whoever has permits waits no longer")
+		for _, s := range spies {
+			require.LessOrEqual(t, s.Asked(), 2+30*4/3+1+1)
+			require.GreaterOrEqual(t, s.Asked(), 2+30)
+		}
+	})
+}
+
+func TestWhoGivesUpWaitingForPermitsIsInNobodysWay(t *testing.T) {
+	for _, paused := range []int{0, 2, 5} {
+		fleet.InVirtualTime(t, 5, func(t *testing.T, f *fleet.Fleet) {
+			full := permits(t, f.Client().Semaphore("jobs", 2), 2)
+			ctx, cancel := context.WithCancel(t.Context())
+			s := f.Client().Semaphore("jobs", 2)
+			first, second := want(ctx, s, 2), want(ctx, f.Client().Semaphore("jobs", 2), 2)
+			third := want(t.Context(), f.Client().Semaphore("jobs", 2), 1)
+			f.Pause(fleet.FirstNodes(paused)...)
+			time.Sleep(1001 * time.Millisecond) // an attempt is under way
+			cancel()
+			<-first.done
+			<-second.done
+			require.ErrorIs(t, first.err, context.Canceled)
+			f.Resume(fleet.FirstNodes(paused)...)
+			time.Sleep(2 * time.Second)
+			require.True(t, third.waits())
+			require.Equal(t, 5, queued(f))
+			require.Less(t, f.Elapsed(func() {
+				require.NoError(t, full.Release(t.Context()))
+				<-third.done
+			}), 10*time.Millisecond)
+			require.NoError(t, third.err)
+			require.NoError(t, third.lease.Release(t.Context()))
+			f.RequireNoKeys()
+			require.Zero(t, queued(f))
+		})
+	}
+}
+
+// A holder that dies tells nobody; its time is known.
+func TestTheCrashOfWhoHoldsPermits(t *testing.T) {
+	fleet.InVirtualTime(t, 5, func(t *testing.T, f *fleet.Fleet) {
+		client, wires := f.WiredClient()
+		dead := permits(t, client.Semaphore("jobs", 3), 3)
+		for _, w := range wires {
+			w.Severed.Store(true)
+		}
+		var waits []*wanting
+		for range 5 {
+			waits = append(waits, want(t.Context(), f.Client().Semaphore("jobs", 3), 1))
+			time.Sleep(time.Millisecond)
+		}
+		took := f.Elapsed(func() { <-waits[0].done })
+		require.InDelta(t, quorumlock.DefaultTTL.Seconds(), took.Seconds(), 0.02)
+		require.Error(t, dead.Err())
+		<-waits[1].done
+		<-waits[2].done
+		require.Less(t, f.Elapsed(func() {}), 100*time.Millisecond)
+		require.True(t, waits[3].waits())
+		for _, w := range waits {
+			<-w.done
+			require.NoError(t, w.err)
+			require.NoError(t, w.lease.Release(t.Context()))
+		}
+	})
+}
+
+// A head that is frozen holds the others up for as long as it may have, and no longer.
+func TestAFrozenWaiterForPermits(t *testing.T) {
+	fleet.InVirtualTime(t, 5, func(t *testing.T, f *fleet.Fleet) {
+		full := permits(t, f.Client().Semaphore("jobs", 2), 2)
+		c, spies := f.SpiedClient()
+		frozen := want(t.Context(), c.Semaphore("jobs", 2), 1)
+		for _, s := range spies {
+			s.Set(func(s *fleet.Spy) { s.Message = func(node.Message) bool { return false } })
+		}
+		time.Sleep(time.Millisecond)
+		second := want(t.Context(), f.Client().Semaphore("jobs", 2), 1)
+		time.Sleep(time.Millisecond)
+		third := want(t.Context(), f.Client().Semaphore("jobs", 2), 1)
+		took := f.Elapsed(func() {
+			require.NoError(t, full.Release(t.Context()))
+			<-second.done
+		})
+		require.Less(t, took, 10*time.Millisecond, "there is one for it, too")
+		took += f.Elapsed(func() { <-third.done })
+		require.Less(t, took, 100*time.Millisecond)
+		require.NoError(t, errors.Join(second.err, third.err))
+		require.NoError(t, second.lease.Release(t.Context()))
+		<-frozen.done
+		require.NoError(t, frozen.err)
+	})
+}
+
+func TestSettingThePermits(t *testing.T) {
+	fleet.InVirtualTime(t, 5, func(t *testing.T, f *fleet.Fleet) {
+		a, b := f.Client().Semaphore("jobs", 4), f.Client().Semaphore("jobs", 4)
+		held := permits(t, a, 4)
+		require.NoError(t, a.SetPermits(t.Context(), 2))
+		require.NoError(t, held.Err(), "nothing is taken from anybody")
+		n, err := b.Permits(t.Context())
+		require.NoError(t, err)
+		require.Equal(t, 2, n)
+		require.NoError(t, held.Release(t.Context()))
+
+		for range 20 { // of those who have not heard of it
+			c := f.Client().Semaphore("jobs", 4)
+			one, two := permits(t, c, 1), permits(t, c, 1)
+			_, err := f.Client().Semaphore("jobs", 4).TryAcquire(t.Context(), 1)
+			require.ErrorIs(t, err, quorumlock.ErrHeld)
+			require.NoError(t, one.Release(t.Context()))
+			require.NoError(t, two.Release(t.Context()))
+			fleet.Settle()
+		}
+		_, err = f.Client().Semaphore("jobs", 4).TryAcquire(t.Context(), 3)
+		require.Error(t, err)
+
+		full := permits(t, b, 2)
+		waits := want(t.Context(), b, 1)
+		require.True(t, waits.waits())
+		require.NoError(t, f.Client().Semaphore("jobs", 1).SetPermits(t.Context(), 8))
+		<-waits.done
+		require.NoError(t, waits.err)
+		rest := permits(t, f.Client().Semaphore("jobs", 1), 5)
+		require.Len(t, rest.Slots(), 5)
+		_, err = a.TryAcquire(t.Context(), 1)
+		require.ErrorIs(t, err, quorumlock.ErrHeld)
+		require.NoError(t, full.Err())
+	})
+}
+
+// A size counts where a majority knows it, whoever does not; and those who do not, learn it.
+// Where there are fewer permits than are held, holders keep and renew theirs, and what they give
+// back beyond the number is nobody's any more.
+func TestFewerPermitsThanAreHeld(t *testing.T) {
+	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
+		s, other := f.Client().Semaphore("jobs", 4), f.Client().Semaphore("jobs", 4)
+		holders := make(map[int]*quorumlock.Lease)
+		for range 4 {
+			lease := permits(t, s, 1)
+			holders[lease.Slots()[0]] = lease
+		}
+		require.NoError(t, other.SetPermits(t.Context(), 2))
+		time.Sleep(time.Minute)
+		for _, slot := range []int{3, 2} {
+			require.NoError(t, holders[slot].Err())
+			require.NoError(t, holders[slot].Release(t.Context()))
+			fleet.Settle()
+			_, err := other.TryAcquire(t.Context(), 1)
+			require.ErrorIs(t, err, quorumlock.ErrHeld, "slot %d is given again", slot)
+		}
+		require.NoError(t, holders[0].Release(t.Context()))
+		fleet.Settle()
+		require.Equal(t, []int{0}, permits(t, other, 1).Slots())
+		require.NoError(t, holders[1].Err())
+	})
+}
+
+func TestANewSizeReachesWhoMissedIt(t *testing.T) {
+	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
+		a := f.Client().Semaphore("jobs", 4)
+		f.Stop(2)
+		require.NoError(t, a.SetPermits(t.Context(), 1))
+		f.Start(2)
+		one := permits(t, a, 1) // which tells the third
+		require.NoError(t, one.Release(t.Context()))
+		f.Stop(0)
+		time.Sleep(2 * time.Second)
+		held := permits(t, f.Client().Semaphore("jobs", 4), 1)
+		require.Equal(t, []int{0}, held.Slots())
+		_, err := f.Client().Semaphore("jobs", 4).TryAcquire(t.Context(), 1)
+		require.ErrorIs(t, err, quorumlock.ErrHeld)
+	})
+}
+
+// A minority forgets the number: the others know it, and tell.
+func TestANewSizeOutlivesAMinority(t *testing.T) {
+	fleet.ForEachLoss(t, 5, func(t *testing.T, f *fleet.Fleet, lose func(int)) {
+		a := f.Client().Semaphore("jobs", 4)
+		require.NoError(t, a.SetPermits(t.Context(), 1))
+		lose(0)
+		lose(1)
+		time.Sleep(fleet.RecoveryTime)
+		_, _ = a.TryAcquire(t.Context(), 4) // from when on they recover
+		time.Sleep(fleet.RecoveryTime + time.Second)
+		for range 10 {
+			held := permits(t, f.Client().Semaphore("jobs", 4), 1)
+			_, err := f.Client().Semaphore("jobs", 4).TryAcquire(t.Context(), 1)
+			require.ErrorIs(t, err, quorumlock.ErrHeld)
+			require.NoError(t, held.Release(t.Context()))
+			fleet.Settle()
+		}
+	})
+}
+
+// Whoever waits for more permits than there are any more, is told.
+func TestWaitingForMorePermitsThanThereAre(t *testing.T) {
+	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
+		s := f.Client().Semaphore("jobs", 4)
+		held := permits(t, s, 2)
+		waits := want(t.Context(), f.Client().Semaphore("jobs", 4), 3)
+		require.True(t, waits.waits())
+		require.NoError(t, s.SetPermits(t.Context(), 2))
+		<-waits.done
+		require.ErrorIs(t, waits.err, quorumlock.ErrInvalid)
+		_, err := s.Acquire(t.Context(), 3)
+		require.ErrorIs(t, err, quorumlock.ErrInvalid)
+		require.NoError(t, s.SetPermits(t.Context(), 4))
+		require.NoError(t, held.Release(t.Context()))
+		require.NoError(t, permits(t, f.Client().Semaphore("jobs", 2), 3).Err(), "it asks before it refuses")
+	})
+}
+
+func TestPermitsOfAContext(t *testing.T) {
+	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
+		s, locks := f.Client().Semaphore("jobs", 3), f.Client()
+		err := s.Do(t.Context(), 2, func(ctx context.Context) error {
+			slots, token, ok := s.Slots(ctx)
+			require.True(t, ok)
+			require.Len(t, slots, 2)
+			require.NotZero(t, token)
+			_, err := s.Acquire(ctx, 2)
+			require.ErrorIs(t, err, quorumlock.ErrOverlap, "it would wait for itself")
+			another, err := s.Acquire(ctx, 1)
+			require.NoError(t, err, "each call takes permits of its own")
+			require.NotContains(t, slots, another.Slots()[0])
+			_, err = s.Acquire(another.Context(), 1) //nolint:contextcheck // that it is within ctx is what is tested
+			require.ErrorIs(t, err, quorumlock.ErrOverlap)
+			lock, err := locks.RedLock("jobs").TryAcquire(ctx)
+			require.NoError(t, err, "a lock of that name is another thing")
+			require.Nil(t, lock.Slots())
+			return another.Release(ctx)
+		})
+		require.NoError(t, err)
+		_, _, ok := s.Slots(t.Context())
+		require.False(t, ok)
+	})
+}
+
+// The options of a lock are those of a semaphore too.
+func TestOptionsOfASemaphore(t *testing.T) {
+	fleet.InVirtualTime(t, 5, func(t *testing.T, f *fleet.Fleet) {
+		full := permits(t, f.Client().Semaphore("jobs", 2), 2)
+		spins := f.Client().Semaphore("jobs", 2).With(quorumlock.LockOptions{Waiting: quorumlock.WaitSpin})
+		waits := want(t.Context(), spins, 2)
+		time.Sleep(time.Second)
+		require.True(t, waits.waits())
+		require.Zero(t, queued(f), "nothing on the nodes tells of who spins")
+		require.NoError(t, full.Release(t.Context()))
+		<-waits.done
+		require.NoError(t, errors.Join(waits.err, waits.lease.Release(t.Context())))
+
+		limited := permits(t, f.Client().Semaphore("jobs", 2).With(quorumlock.LockOptions{MaxHold: time.Minute}), 1)
+		<-limited.Context().Done()
+		require.ErrorIs(t, limited.Err(), quorumlock.ErrHoldLimit)
+
+		all := f.Client().Semaphore("jobs", 2).With(quorumlock.LockOptions{Rule: quorum.All()})
+		f.Stop(4)
+		_, err := all.TryAcquire(t.Context(), 1)
+		require.ErrorIs(t, err, quorumlock.ErrNoQuorum)
+		f.Start(4)
+		lease, err := all.Acquire(t.Context(), 2)
+		require.NoError(t, err)
+		have, _ := lease.Backing()
+		require.Equal(t, 5, have)
+	})
+}
+
+func TestTheStatusOfASemaphore(t *testing.T) {
+	fleet.InVirtualTime(t, 5, func(t *testing.T, f *fleet.Fleet) {
+		s := f.Client().Semaphore("jobs", 20)
+		available := func() int {
+			n, err := s.Available(t.Context())
+			require.NoError(t, err)
+			return n
+		}
+		require.Equal(t, 20, available())
+		a, b := permits(t, s, 3), permits(t, f.Client().Semaphore("jobs", 20), 1)
+		require.Equal(t, 16, available())
+		f.Stop(0, 4)
+		require.Equal(t, 16, available())
+		status, err := s.Inspect(t.Context())
+		require.NoError(t, err)
+		require.Equal(t, 20, status.Permits)
+		require.ElementsMatch(t, []quorumlock.PermitHolder{
+			{Owner: a.Owner(), Slots: a.Slots()}, {Owner: b.Owner(), Slots: b.Slots()},
+		}, status.Holders())
+	})
+}
+
+func TestWrongPermits(t *testing.T) {
+	fleet.InVirtualTime(t, 1, func(t *testing.T, f *fleet.Fleet) {
+		c := f.Client()
+		for _, s := range []*quorumlock.Semaphore{
+			c.Semaphore("jobs", 0), c.Semaphore("jobs", -1), c.Semaphore("jobs", quorumlock.MaxPermits+1),
+			c.Semaphore("", 1), c.Semaphore("quorumlock:x", 1), c.Semaphore("jobs", 1).With(quorumlock.LockOptions{TTL: time.Hour}),
+		} {
+			_, err := s.Acquire(t.Context(), 1)
+			require.ErrorIs(t, err, quorumlock.ErrInvalid)
+			_, err = s.Available(t.Context())
+			require.ErrorIs(t, err, quorumlock.ErrInvalid)
+		}
+		s := c.Semaphore("jobs", 500)
+		for _, n := range []int{0, -1, quorumlock.MaxNames + 1} {
+			_, err := s.TryAcquire(t.Context(), n)
+			require.ErrorIs(t, err, quorumlock.ErrInvalid)
+		}
+		require.NoError(t, permits(t, s, quorumlock.MaxNames).Release(t.Context()))
+		require.ErrorIs(t, s.SetPermits(t.Context(), 0), quorumlock.ErrInvalid)
+		_, err := s.Acquire(nil, 1) //nolint:staticcheck // that is what is tested
+		require.ErrorIs(t, err, quorumlock.ErrInvalid)
+		_, err = c.Semaphore("jobs", 3).Acquire(t.Context(), 4)
+		require.ErrorContains(t, err, "4 permits requested, the semaphore has 3")
+	})
+}
+
+func TestClosingWithPermits(t *testing.T) {
+	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
+		c := f.Client()
+		held := permits(t, c.Semaphore("jobs", 2), 2)
+		waits := want(t.Context(), c.Semaphore("jobs", 2), 1)
+		require.NoError(t, c.Close(t.Context()))
+		<-waits.done
+		require.ErrorIs(t, waits.err, quorumlock.ErrClosed)
+		require.ErrorIs(t, held.Err(), quorumlock.ErrClosed)
+		require.ErrorIs(t, c.Semaphore("jobs", 2).SetPermits(t.Context(), 3), quorumlock.ErrClosed)
+		f.RequireNoKeys()
+		require.Zero(t, queued(f))
+	})
+}
+
+func TestLeakedPermits(t *testing.T) {
+	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
+		s := f.Client().Semaphore("jobs", 1)
+		_ = permits(t, s, 1)
+		runtime.GC()
+		runtime.GC()
+		lease, err := s.Acquire(t.Context(), 1)
+		require.NoError(t, err)
+		require.NoError(t, lease.Release(t.Context()))
+	})
+}
+
+// The events of a semaphore name it, and not the slots.
+func TestHooksOfASemaphore(t *testing.T) {
+	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
+		var mu sync.Mutex
+		var names []string
+		note := func(n []string) {
+			mu.Lock()
+			defer mu.Unlock()
+			names = append(names, n...)
+		}
+		c := f.Client(func(cfg *quorumlock.Config) {
+			cfg.Hooks.Acquired = func(e quorumlock.AcquiredEvent) { note(e.Names) }
+			cfg.Hooks.AttemptFailed = func(e quorumlock.AttemptFailedEvent) { note(e.Names) }
+			cfg.Hooks.Renewed = func(e quorumlock.RenewedEvent) { note(e.Names) }
+			cfg.Hooks.Ended = func(e quorumlock.EndedEvent) { note(e.Names) }
+		})
+		s := c.Semaphore("jobs", 1)
+		lease := permits(t, s, 1)
+		_, err := s.TryAcquire(t.Context(), 1)
+		var held *quorumlock.HeldError
+		require.ErrorAs(t, err, &held)
+		require.Equal(t, "jobs", held.Name)
+		require.Equal(t, lease.Owner(), held.Owner)
+		time.Sleep(5 * time.Second)
+		require.Equal(t, []string{"jobs"}, lease.Names())
+		require.NoError(t, lease.Release(t.Context()))
+		fleet.Settle()
+		mu.Lock()
+		defer mu.Unlock()
+		require.Equal(t, []string{"jobs", "jobs", "jobs", "jobs"}, names)
+	})
+}

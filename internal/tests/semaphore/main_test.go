@@ -1,0 +1,10 @@
+// Package semaphore tests semaphores.
+package semaphore_test
+
+import (
+	"testing"
+
+	"go.uber.org/goleak"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

@@ -1,0 +1,197 @@
+package semaphore_test
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/quorumlock/quorumlock"
+	"github.com/quorumlock/quorumlock/internal/fleet"
+)
+
+// crowd counts who holds permits at the same time.
+type crowd struct {
+	t         *testing.T
+	most      int64
+	now, peak atomic.Int64
+}
+
+func (c *crowd) enter(n int) {
+	now := c.now.Add(int64(n))
+	require.LessOrEqual(c.t, now, c.most, "more permits are held than there are")
+	for {
+		peak := c.peak.Load()
+		if now <= peak || c.peak.CompareAndSwap(peak, now) {
+			return
+		}
+	}
+}
+
+func (c *crowd) leave(n int) { c.now.Add(int64(-n)) }
+
+// permits takes some that must be had at once.
+func permits(t *testing.T, s *quorumlock.Semaphore, n int) *quorumlock.Lease {
+	t.Helper()
+	lease, err := s.TryAcquire(t.Context(), n)
+	require.NoError(t, err)
+	fleet.Settle()
+	return lease
+}
+
+func TestASemaphoreHasSoManyPermits(t *testing.T) {
+	fleet.InVirtualTime(t, 5, func(t *testing.T, f *fleet.Fleet) {
+		a, b := f.Client().Semaphore("jobs", 3), f.Client().Semaphore("jobs", 3)
+		first := permits(t, a, 2)
+		second := permits(t, b, 1)
+		_, err := a.TryAcquire(t.Context(), 1)
+		require.ErrorIs(t, err, quorumlock.ErrHeld)
+		require.ErrorContains(t, err, `too few permits of "jobs" are free: one is held by `)
+		_, err = b.TryAcquire(t.Context(), 1)
+		require.ErrorIs(t, err, quorumlock.ErrHeld)
+		require.ElementsMatch(t, []int{0, 1, 2}, append(first.Slots(), second.Slots()...))
+		require.NoError(t, first.Release(t.Context()))
+		_, err = b.TryAcquire(t.Context(), 3)
+		require.ErrorIs(t, err, quorumlock.ErrHeld)
+		third := permits(t, b, 2)
+		require.NoError(t, second.Release(t.Context()))
+		require.NoError(t, third.Release(t.Context()))
+		f.RequireNoKeys()
+	})
+}
+
+// Whatever is free is found in one round trip, or by what the nodes then tell, in another.
+func TestFreePermitsAreFound(t *testing.T) {
+	fleet.InVirtualTime(t, 5, func(t *testing.T, f *fleet.Fleet) {
+		const size = 50
+		for i := range size {
+			lease := permits(t, f.Client().Semaphore("jobs", size), 1)
+			require.Len(t, lease.Slots(), 1, "%d", i)
+		}
+		_, err := f.Client().Semaphore("jobs", size).TryAcquire(t.Context(), 1)
+		require.ErrorIs(t, err, quorumlock.ErrHeld)
+	})
+}
+
+func TestAnUncontendedAcquireOfPermitsIsOneRoundTrip(t *testing.T) {
+	fleet.InVirtualTime(t, 5, func(t *testing.T, f *fleet.Fleet) {
+		c, spies := f.SpiedClient()
+		s := c.Semaphore("jobs", 10)
+		var held []*quorumlock.Lease
+		for range 5 { // with what it has itself, this client knows all there is to know
+			lease, err := s.Acquire(t.Context(), 2)
+			require.NoError(t, err)
+			held = append(held, lease)
+		}
+		for _, lease := range held {
+			require.NoError(t, lease.Release(t.Context()))
+		}
+		for range 5 {
+			lease, err := s.Acquire(t.Context(), 10)
+			require.NoError(t, err)
+			require.NoError(t, lease.Release(t.Context()))
+		}
+		fleet.Settle()
+		for _, spy := range spies {
+			require.Equal(t, 10, spy.Asked())
+		}
+	})
+}
+
+// A crowd that wants one permit too many, on its many clients: never more than there are, all
+// have theirs in the end, and nothing is left.
+func TestNeverMoreThanThePermits(t *testing.T) {
+	for _, p := range []int{1, 2, 3, 7} {
+		t.Run(fmt.Sprint(p), func(t *testing.T) {
+			fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
+				c := &crowd{t: t, most: int64(p)}
+				var wg sync.WaitGroup
+				for range p + 1 {
+					s := f.Client().Semaphore("jobs", p)
+					wg.Go(func() {
+						for range 30 {
+							lease, err := s.Acquire(t.Context(), 1)
+							if err != nil {
+								t.Error(err)
+								return
+							}
+							c.enter(1)
+							time.Sleep(3 * time.Millisecond)
+							c.leave(1)
+							if err := lease.Release(t.Context()); err != nil {
+								t.Error(err)
+							}
+						}
+					})
+				}
+				wg.Wait()
+				require.EqualValues(t, p, c.peak.Load())
+				f.RequireNoKeys()
+			})
+		})
+	}
+}
+
+func TestACrowdOfOneClient(t *testing.T) {
+	fleet.InVirtualTime(t, 5, func(t *testing.T, f *fleet.Fleet) {
+		const p = 8
+		c := &crowd{t: t, most: p}
+		s := f.Client().Semaphore("jobs", p)
+		var wg sync.WaitGroup
+		took := f.Elapsed(func() {
+			for i := range 80 {
+				n := i%4 + 1
+				wg.Go(func() {
+					err := s.Do(t.Context(), n, func(context.Context) error {
+						c.enter(n)
+						time.Sleep(10 * time.Millisecond)
+						c.leave(n)
+						return nil
+					})
+					if err != nil {
+						t.Error(err)
+					}
+				})
+			}
+			wg.Wait()
+		})
+		require.Less(t, took, time.Second, "80 times 2.5 permits for 10 ms, on 8: 250 ms at best")
+		f.RequireNoKeys()
+	})
+}
+
+func TestWaitersForPermitsAreServedInOrder(t *testing.T) {
+	fleet.InVirtualTime(t, 5, func(t *testing.T, f *fleet.Fleet) {
+		full := permits(t, f.Client().Semaphore("jobs", 4), 4)
+		var got [12]time.Duration
+		var wg sync.WaitGroup
+		for i := range got {
+			s := f.Client().Semaphore("jobs", 4)
+			n := []int{1, 3, 2}[i%3]
+			wg.Go(func() {
+				lease, err := s.Acquire(t.Context(), n)
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				got[i] = f.Clock.Now()
+				time.Sleep(10 * time.Millisecond)
+				if err := lease.Release(t.Context()); err != nil {
+					t.Error(err)
+				}
+			})
+			fleet.Settle()
+			time.Sleep(time.Millisecond)
+		}
+		time.Sleep(500 * time.Millisecond)
+		require.NoError(t, full.Release(t.Context()))
+		wg.Wait()
+		require.IsNonDecreasing(t, got[:])
+		require.Less(t, got[11]-got[0], 90*time.Millisecond, "24 permits for 10 ms, on 4: 60 ms at best")
+		f.RequireNoKeys()
+	})
+}

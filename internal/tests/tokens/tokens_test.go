@@ -1,0 +1,358 @@
+package tokens_test
+
+import (
+	"context"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/quorumlock/quorumlock"
+	"github.com/quorumlock/quorumlock/internal/fleet"
+	"github.com/quorumlock/quorumlock/node"
+)
+
+// tally is a client's way to a node that counts what it asks for.
+type tally struct {
+	node.Node
+	acquisitions atomic.Int64
+	// before, if set, is run before each acquisition, with its number.
+	before func(n int64)
+}
+
+func (c *tally) Do(ctx context.Context, ops []node.Op, replies []node.Reply) {
+	for _, op := range ops {
+		if op.Kind == node.Acquire {
+			if n := c.acquisitions.Add(1); c.before != nil {
+				c.before(n)
+			}
+		}
+	}
+	c.Node.Do(ctx, ops, replies)
+}
+
+// counted makes a client whose acquisitions are counted on every node.
+func counted(f *fleet.Fleet) (*quorumlock.Client, []*tally) {
+	tallies := make([]*tally, len(f.Nodes))
+	return f.Client(func(cfg *quorumlock.Config) {
+		for i, nd := range cfg.Nodes {
+			tallies[i] = &tally{Node: nd}
+			cfg.Nodes[i] = tallies[i]
+		}
+	}), tallies
+}
+
+func TestTokensGrowWhateverTheClocks(t *testing.T) {
+	fleet.InVirtualTime(t, 5, func(t *testing.T, f *fleet.Fleet) {
+		offs := []time.Duration{
+			0, 990 * time.Millisecond, -time.Second, -5 * time.Second, 980 * time.Millisecond, time.Microsecond, -8 * time.Second,
+		}
+		var locks []*quorumlock.Lock
+		for _, d := range offs {
+			client := f.Client(fleet.SkewedBy(f, d))
+			locks = append(locks, client.RedLock("job"), client.MultiLock("job", "other"))
+		}
+		var last uint64
+		for i := range 200 {
+			token := fleet.AcquireAndRelease(t, locks[(i*5)%len(locks)])
+			require.Greater(t, token, last)
+			last = token
+			time.Sleep(time.Duration(i%3) * 100 * time.Microsecond)
+		}
+		require.Less(t, last, uint64(f.Clock.Wall().Add(2*time.Second).UnixMicro()), "no further than the fastest clock")
+	})
+}
+
+func TestATokenIsAMicrosecondOfTheClock(t *testing.T) {
+	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
+		client, tallies := counted(f)
+		other := f.Client(fleet.SkewedBy(f, 999*time.Millisecond))
+		for range 10 {
+			time.Sleep(time.Microsecond)
+			require.Equal(t, uint64(f.Clock.Wall().UnixMicro()), fleet.AcquireAndRelease(t, client.RedLock("job")))
+			_ = fleet.AcquireAndRelease(t, other.RedLock("another name")) // whose tokens are of no concern here
+		}
+		for _, c := range tallies {
+			require.EqualValues(t, 10, c.acquisitions.Load(), "one round trip each")
+		}
+	})
+}
+
+func TestTheSameMicrosecond(t *testing.T) {
+	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
+		a, mine := counted(f)
+		b, theirs := counted(f)
+		first := fleet.AcquireAndRelease(t, a.RedLock("job"))
+		require.Equal(t, first+1, fleet.AcquireAndRelease(t, a.RedLock("job")), "this client knows its own")
+		require.EqualValues(t, 2, mine[0].acquisitions.Load())
+		require.Equal(t, first+2, fleet.AcquireAndRelease(t, b.RedLock("job")), "another is told")
+		require.EqualValues(t, 2, theirs[0].acquisitions.Load(), "in a second round")
+		require.Equal(t, first+3, fleet.AcquireAndRelease(t, b.RedLock("job")))
+		require.EqualValues(t, 3, theirs[0].acquisitions.Load(), "and remembers it")
+	})
+}
+
+func TestADenialTellsTheToken(t *testing.T) {
+	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
+		lease, err := f.Client(fleet.SkewedBy(f, 999*time.Millisecond)).RedLock("job").TryAcquire(t.Context())
+		require.NoError(t, err)
+		fleet.Settle()
+		client, tallies := counted(f)
+		_ = fleet.MustBeRefused(t, client.RedLock("job"))
+		fleet.Settle()
+		require.NoError(t, lease.Release(t.Context()))
+		fleet.Settle()
+		require.Greater(t, fleet.AcquireAndRelease(t, client.RedLock("job")), lease.Token())
+		require.EqualValues(t, 2, tallies[0].acquisitions.Load(), "no second round was needed")
+	})
+}
+
+// A client that is ahead, nodes that forget its token, and a client that is behind.
+func TestAForgottenTokenIsNotGivenAgain(t *testing.T) {
+	short := func(cfg *quorumlock.Config) {
+		cfg.MaxTTL, cfg.TTL, cfg.NodeTimeoutMax = 2*time.Second, time.Second, 100*time.Millisecond
+	}
+	for _, behind := range []time.Duration{0, time.Second, 1900 * time.Millisecond} {
+		fleet.ForEachLoss(t, 3, func(t *testing.T, f *fleet.Fleet, lose func(int)) {
+			fast := f.Client(short, fleet.SkewedBy(f, 999*time.Millisecond))
+			slow := f.Client(short, fleet.SkewedBy(f, -behind))
+			_ = fleet.AcquireAndRelease(t, slow.RedLock("job"))
+			token := fleet.AcquireAndRelease(t, fast.RedLock("job"))
+			for i := range f.Nodes {
+				lose(i)
+			}
+			next, err := slow.RedLock("job").Acquire(t.Context())
+			require.NoError(t, err)
+			require.Greater(t, next.Token(), token)
+		}, short)
+	}
+}
+
+// The same without a loss: the fence is there as long as a smaller token could be taken.
+func TestATokenIsRememberedLongEnough(t *testing.T) {
+	for wait := range 25 {
+		fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
+			token := fleet.AcquireAndRelease(t, f.Client(fleet.SkewedBy(f, 999*time.Millisecond)).RedLock("job"))
+			time.Sleep(time.Duration(wait) * 500 * time.Millisecond)
+			require.Greater(t, fleet.AcquireAndRelease(t, f.Client(fleet.SkewedBy(f, -9900*time.Millisecond)).RedLock("job")), token)
+		})
+	}
+}
+
+// A contender that failed has left a larger token on one node.
+func TestAFailedContenderWithALargerToken(t *testing.T) {
+	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
+		fast, wires := f.WiredClient(fleet.SkewedBy(f, 999*time.Millisecond))
+		wires[1].Severed.Store(true)
+		wires[2].Severed.Store(true)
+		_ = fleet.MustBeRefused(t, fast.RedLock("job"))
+		f.RequireNoKeys()
+		client, tallies := counted(f)
+		f.Stop(2)
+		token := fleet.AcquireAndRelease(t, client.RedLock("job"))
+		require.Greater(t, token, uint64(f.Clock.Wall().UnixMicro()), "one more than that")
+		require.EqualValues(t, 2, tallies[0].acquisitions.Load())
+		f.Start(2)
+		f.Stop(0)
+		require.Greater(t, fleet.AcquireAndRelease(t, f.Client().RedLock("job")), token, "by nodes that never saw the first")
+	})
+}
+
+// A straggler may decide what looked as if it took a second round.
+func TestASecondRoundIsLeftOutIfEnoughTakeTheToken(t *testing.T) {
+	fleet.InVirtualTime(t, 5, func(t *testing.T, f *fleet.Fleet) {
+		fast, wires := f.WiredClient(fleet.SkewedBy(f, 999*time.Millisecond))
+		for _, w := range wires[2:] {
+			w.Severed.Store(true)
+		}
+		_ = fleet.MustBeRefused(t, fast.RedLock("job"))
+		fleet.Settle()
+		client, tallies := counted(f)
+		require.Equal(t, uint64(f.Clock.Wall().UnixMicro()), fleet.AcquireAndRelease(t, client.RedLock("job")), "taken by the three others")
+		require.EqualValues(t, 1, tallies[0].acquisitions.Load())
+	})
+}
+
+// The caller gives up, or nodes hang, in the middle of the second round.
+func TestTheSecondRoundFails(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		hang bool
+	}{{"cancelled", false}, {"two nodes hang", true}} {
+		t.Run(c.name, func(t *testing.T) {
+			fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
+				token := fleet.AcquireAndRelease(t, f.Client().RedLock("job"))
+				ctx, cancel := context.WithCancel(t.Context())
+				defer cancel()
+				client, tallies := counted(f)
+				for i, c2 := range tallies {
+					c2.before = func(n int64) {
+						switch {
+						case n == 2 && c.hang && i < 2:
+							time.Sleep(600 * time.Millisecond)
+						case n == 2 && !c.hang:
+							cancel()
+							time.Sleep(time.Millisecond)
+						}
+					}
+				}
+				_, err := client.RedLock("job").TryAcquire(ctx)
+				require.ErrorIs(t, err, quorumlock.ErrNoQuorum)
+				time.Sleep(2 * time.Second)
+				f.RequireNoKeys()
+				for _, c := range tallies {
+					require.EqualValues(t, 2, c.acquisitions.Load(), "the second round was under way")
+				}
+				require.Greater(t, fleet.AcquireAndRelease(t, f.Client().RedLock("job")), token)
+			})
+		})
+	}
+}
+
+func TestAClockThatIsFarOff(t *testing.T) {
+	for _, c := range []struct {
+		off  time.Duration
+		want string
+	}{
+		{365 * 24 * time.Hour, "8760h0m0s ahead"},
+		{1001 * time.Millisecond, "1.001s ahead"},
+		{-10 * time.Second, "10s behind"},
+		{-365 * 24 * time.Hour, "8760h0m0s behind"},
+	} {
+		fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
+			token := fleet.AcquireAndRelease(t, f.Client().RedLock("job"))
+			began := f.Clock.Now()
+			_, err := f.Client(fleet.SkewedBy(f, c.off)).RedLock("job").Acquire(t.Context())
+			require.ErrorIs(t, err, node.ErrClock)
+			require.ErrorIs(t, err, quorumlock.ErrNoQuorum)
+			require.ErrorContains(t, err, c.want)
+			require.Equal(t, began, f.Clock.Now(), "waiting cannot help")
+			f.RequireNoKeys()
+			require.Equal(t, token+1, fleet.AcquireAndRelease(t, f.Client().RedLock("job")), "nothing of it is left")
+		})
+	}
+}
+
+func TestNestedLeasesShareTheToken(t *testing.T) {
+	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
+		lock := f.Client().RedLock("job")
+		lease, err := lock.TryAcquire(t.Context())
+		require.NoError(t, err)
+		nested, err := lock.TryAcquire(lease.Context())
+		require.NoError(t, err)
+		require.Equal(t, lease.Token(), nested.Token())
+		time.Sleep(time.Minute)
+		require.NoError(t, nested.Release(t.Context()))
+		token := lease.Token()
+		require.NoError(t, lease.Release(t.Context()))
+		require.Equal(t, token, lease.Token(), "also when it has ended")
+	})
+}
+
+// A node that tells nonsense about tokens costs itself its vote, and nobody else anything.
+func TestANodeWithAbsurdTokens(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		tell func(op node.Op) uint64
+	}{
+		{"beyond all bounds", func(node.Op) uint64 { return 1<<64 - 1 }},
+		{"an hour ahead", func(op node.Op) uint64 { return op.Token + uint64(time.Hour.Microseconds()) }},
+		{"always a little ahead", func(op node.Op) uint64 { return op.Token + 1 }},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
+				client := f.Client(func(cfg *quorumlock.Config) { cfg.Nodes[1] = &boaster{Node: f.Nodes[1], tell: c.tell} })
+				for range 10 {
+					require.LessOrEqual(t, fleet.AcquireAndRelease(t, client.RedLock("job")), uint64(f.Clock.Wall().UnixMicro())+40)
+				}
+				_, err := client.MultiLock("job").TryAcquire(t.Context())
+				require.ErrorIs(t, err, quorumlock.ErrNoQuorum, "without its vote")
+				f.RequireNoKeys()
+				lease, err := f.Client().RedLock("job").TryAcquire(t.Context())
+				require.NoError(t, err)
+				_ = fleet.MustBeRefused(t, client.RedLock("job")) // and is told of its token
+				require.NoError(t, lease.Release(t.Context()))
+				fleet.Settle()
+				_ = fleet.AcquireAndRelease(t, client.RedLock("job"))
+			})
+		})
+	}
+}
+
+// boaster is a node that never takes a token.
+type boaster struct {
+	node.Node
+	tell func(op node.Op) uint64
+}
+
+func (b *boaster) Do(ctx context.Context, ops []node.Op, replies []node.Reply) {
+	b.Node.Do(ctx, ops, replies)
+	for i := range replies {
+		switch {
+		case ops[i].Kind != node.Acquire:
+		case replies[i].Outcome == node.Granted:
+			replies[i].Token = b.tell(ops[i])
+		case replies[i].Outcome == node.Denied:
+			replies[i].Holder.Token = b.tell(ops[i])
+		}
+	}
+}
+
+// The second round is for those that granted the first.
+func TestWhoDeniedIsNotAskedAgain(t *testing.T) {
+	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
+		fast, wires := f.WiredClient(fleet.SkewedBy(f, 999*time.Millisecond))
+		wires[1].Severed.Store(true)
+		wires[2].Severed.Store(true)
+		_ = fleet.MustBeRefused(t, fast.RedLock("job"))
+		f.RequireNoKeys()
+		f.Take("job", "other", 2)
+		client, tallies := counted(f)
+		lease, err := client.RedLock("job").TryAcquire(t.Context())
+		require.NoError(t, err)
+		fleet.Settle()
+		for i, want := range []int64{2, 2, 1} {
+			require.Equal(t, want, tallies[i].acquisitions.Load())
+		}
+		require.NoError(t, lease.Release(t.Context()))
+	})
+}
+
+func TestTokenInAContext(t *testing.T) {
+	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
+		client := f.Client()
+		lock, other := client.RedLock("job"), client.RedLock("other")
+		var token uint64
+		var seen context.Context
+		require.NoError(t, lock.Do(t.Context(), func(ctx context.Context) error {
+			time.Sleep(time.Millisecond)
+			return other.Do(ctx, func(ctx context.Context) error {
+				seen = ctx
+				mine, ok := lock.Token(ctx)
+				require.True(t, ok)
+				others, ok := other.Token(ctx)
+				require.True(t, ok)
+				require.NotEqual(t, mine, others)
+				nested, err := lock.TryAcquire(ctx)
+				require.NoError(t, err)
+				require.Equal(t, mine, nested.Token())
+				token = mine
+				return nested.Release(ctx)
+			})
+		}))
+		after, ok := lock.Token(seen)
+		require.True(t, ok, "also when it is over: the resource can tell")
+		require.Equal(t, token, after)
+		for _, l := range []*quorumlock.Lock{client.RedLock("third"), f.Client().RedLock("job"), client.RedLock("")} {
+			_, ok = l.Token(seen)
+			require.False(t, ok)
+		}
+		_, ok = lock.Token(t.Context())
+		require.False(t, ok)
+		_, ok = client.MultiLock("job", "third").Token(seen)
+		require.False(t, ok, "only a part of it")
+		_, ok = client.MultiLock("job", "other").Token(seen)
+		require.False(t, ok, "in two leases, with a token each")
+	})
+}

@@ -1,0 +1,228 @@
+package waiting_test
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/quorumlock/quorumlock"
+	"github.com/quorumlock/quorumlock/internal/fleet"
+)
+
+// Sixty who wait for one expiry do not come all at once, and whoever comes in vain then
+// waits to be woken.
+func TestACrowdWaitsForOneExpiry(t *testing.T) {
+	fleet.InVirtualTime(t, 5, func(t *testing.T, f *fleet.Fleet) {
+		const crowd = 60
+		r := &referee{t: t}
+		var watched [][]*fleet.Spy
+		var wg sync.WaitGroup
+		f.Client()
+		f.Take("job", "dead", 0, 1, 2, 3, 4)
+		for range crowd {
+			c, spies := f.SpiedClient()
+			watched = append(watched, spies)
+			wg.Go(func() {
+				lease, err := c.RedLock("job").Acquire(t.Context())
+				if !assert.NoError(t, err) { //nolint:testifylint // not the goroutine of the test
+					return
+				}
+				r.grant(lease)
+				time.Sleep(time.Millisecond)
+				assert.NoError(t, lease.Release(t.Context()))
+			})
+			fleet.Settle()
+			time.Sleep(100 * time.Microsecond)
+		}
+		asked := func() (n int) {
+			for _, spies := range watched {
+				for _, s := range spies {
+					n += s.Asked()
+				}
+			}
+			return n / len(f.Nodes)
+		}
+		require.LessOrEqual(t, asked(), 2*crowd+crowd/10)
+		time.Sleep(quorumlock.DefaultTTL - 50*time.Millisecond)
+		before := asked()
+		require.LessOrEqual(t, before, crowd*(2+10*4/3+1), "a few rechecks of each")
+		took := f.Elapsed(wg.Wait)
+		require.LessOrEqual(t, took, 50*time.Millisecond+crowd*2*time.Millisecond)
+		t.Log(took, asked()-before)
+		require.LessOrEqual(t, asked()-before, 4*crowd)
+	})
+}
+
+// served is how often clients got their turn, and how long one of them waited at most.
+type served struct {
+	mu      sync.Mutex
+	count   []int
+	longest time.Duration
+}
+
+// busy has several users of each client take a lock in a tight loop for some time.
+func busy(f *fleet.Fleet, clients []*quorumlock.Client, users int, o quorumlock.LockOptions, hold, lasting time.Duration) *served {
+	s := &served{count: make([]int, len(clients))}
+	r := &referee{t: f.T}
+	ctx, cancel := context.WithTimeout(f.T.Context(), lasting)
+	defer cancel()
+	var wg sync.WaitGroup
+	for i, c := range clients {
+		lock := c.RedLock("job").With(o)
+		for range users {
+			wg.Go(func() {
+				for {
+					began := f.Clock.Now()
+					lease, err := lock.Acquire(ctx)
+					s.mu.Lock()
+					s.longest = max(s.longest, f.Clock.Now()-began)
+					s.mu.Unlock()
+					if err != nil {
+						assert.ErrorIs(f.T, err, context.DeadlineExceeded)
+						return
+					}
+					r.grant(lease)
+					s.mu.Lock()
+					s.count[i]++
+					s.mu.Unlock()
+					time.Sleep(hold)
+					assert.NoError(f.T, lease.Release(ctx))
+				}
+			})
+		}
+	}
+	wg.Wait()
+	return s
+}
+
+func TestNobodyStarves(t *testing.T) {
+	for _, o := range []quorumlock.LockOptions{{}, {NoHandover: true}, {Waiting: quorumlock.WaitFair}} {
+		for _, users := range []int{1, 4} {
+			t.Run(fmt.Sprintf("%s, no handover %t, %d each", o.Waiting, o.NoHandover, users), func(t *testing.T) {
+				t.Parallel()
+				fleet.InVirtualTime(t, 5, func(t *testing.T, f *fleet.Fleet) {
+					clients := []*quorumlock.Client{f.Client(), f.Client(), f.Client()}
+					s := busy(f, clients, users, o, 3*time.Millisecond, 2*time.Second)
+					t.Log(s.count, s.longest)
+					total := s.count[0] + s.count[1] + s.count[2]
+					require.Greater(t, total, 2000/3*8/10, "little time is lost")
+					for _, n := range s.count {
+						require.Greater(t, n, total/4)
+					}
+					require.Less(t, s.longest, time.Second)
+				})
+			})
+		}
+	}
+}
+
+// A client whose clock is slow is always the first in its own eyes, and in those of the
+// nodes: others wait for as long as the clocks are apart, and no longer. (In the default order
+// that is for the turn of their client, of which the second of a line may need two.)
+func TestSkewedTickets(t *testing.T) {
+	for _, c := range []struct {
+		users int
+		quorumlock.LockOptions
+		most time.Duration
+	}{
+		{1, quorumlock.LockOptions{}, 4 * time.Second},
+		{2, quorumlock.LockOptions{}, 7 * time.Second},
+		{2, quorumlock.LockOptions{Waiting: quorumlock.WaitFair}, 4 * time.Second},
+	} {
+		t.Run(fmt.Sprintf("%s, %d each", c.Waiting, c.users), func(t *testing.T) {
+			t.Parallel()
+			fleet.InVirtualTime(t, 5, func(t *testing.T, f *fleet.Fleet) {
+				clients := []*quorumlock.Client{
+					f.Client(), f.Client(fleet.SkewedBy(f, -2*time.Second)), f.Client(fleet.SkewedBy(f, 900*time.Millisecond)),
+				}
+				s := busy(f, clients, c.users, c.LockOptions, 10*time.Millisecond, 12*time.Second)
+				t.Log(s.count, s.longest)
+				require.Less(t, s.longest, c.most)
+				for _, n := range s.count {
+					require.GreaterOrEqual(t, n, 3)
+				}
+			})
+		})
+	}
+}
+
+// Whoever needs two names gets them, although each of them is wanted by others all the
+// time.
+func TestTwoNamesAmongOthers(t *testing.T) {
+	fleet.InVirtualTime(t, 5, func(t *testing.T, f *fleet.Fleet) {
+		ctx, cancel := context.WithCancel(t.Context())
+		var wg sync.WaitGroup
+		for i, name := range []string{"a", "b", "a", "b"} {
+			c := f.Client()
+			wg.Go(func() {
+				for ctx.Err() == nil {
+					lease, err := c.RedLock(name).Acquire(ctx)
+					if err != nil {
+						return
+					}
+					time.Sleep(time.Duration(3+i) * time.Millisecond)
+					assert.NoError(t, lease.Release(ctx))
+				}
+			})
+		}
+		both := f.Client().MultiLock("a", "b")
+		for range 10 {
+			time.Sleep(33 * time.Millisecond)
+			var lease *quorumlock.Lease
+			took := f.Elapsed(func() {
+				var err error
+				lease, err = both.Acquire(ctx)
+				require.NoError(t, err)
+			})
+			require.Less(t, took, time.Second)
+			require.NoError(t, lease.Release(ctx))
+		}
+		cancel()
+		wg.Wait()
+		f.RequireNoKeys()
+	})
+}
+
+// Heads of the queue that are dead or hang, on a majority of nodes or on all, hold nobody up
+// for long.
+func TestStaleHeads(t *testing.T) {
+	for _, c := range []struct {
+		listen bool
+		heads  int
+		nodes  []int
+		most   time.Duration
+	}{
+		{false, 40, []int{0, 1, 2}, time.Millisecond},
+		{false, 40, []int{0, 1, 2, 3, 4}, time.Millisecond},
+		{true, 1, []int{0, 1, 2}, 60 * time.Millisecond},
+		{true, 4, []int{0, 1, 2}, 4 * 60 * time.Millisecond},
+		// Nobody tells who is third or later: they look again after a second.
+		{true, 4, []int{0, 1, 2, 3, 4}, time.Second + 4*60*time.Millisecond},
+	} {
+		for _, way := range []quorumlock.Waiting{quorumlock.WaitQueued, quorumlock.WaitFair} {
+			t.Run(fmt.Sprintf("%+v %s", c, way), func(t *testing.T) {
+				fleet.InVirtualTime(t, 5, func(t *testing.T, f *fleet.Fleet) {
+					before := fleet.MustAcquire(t, f.Client().RedLock("job"))
+					for i := range c.heads {
+						frozen(f, fmt.Sprint("head", i), int64(i+1), c.listen, c.nodes...)
+					}
+					job := f.Client().RedLock("job").With(quorumlock.LockOptions{Waiting: way})
+					waits := fleet.StartAcquire(t.Context(), t, job)
+					time.Sleep(10 * time.Millisecond)
+					require.NoError(t, before.Release(t.Context()))
+					took := f.Elapsed(func() { <-waits.Done })
+					t.Log(took)
+					require.LessOrEqual(t, took, c.most)
+					next := fleet.StartAcquire(t.Context(), t, f.Client().RedLock("job"))
+					require.NoError(t, waits.Has().Release(t.Context()))
+					require.LessOrEqual(t, f.Elapsed(func() { <-next.Done }), c.most+60*time.Millisecond)
+				})
+			})
+		}
+	}
+}

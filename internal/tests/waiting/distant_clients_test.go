@@ -1,0 +1,127 @@
+package waiting_test
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/quorumlock/quorumlock"
+	"github.com/quorumlock/quorumlock/internal/fleet"
+	"github.com/quorumlock/quorumlock/node"
+)
+
+// afar is a distant whose messages do not wait for each other on the way.
+type afar struct{ distant }
+
+func (f *afar) Listen(ctx context.Context, client string, deliver func(node.Message)) (node.Inbox, error) {
+	time.Sleep(2 * f.oneWay)
+	return f.Memory.Listen(ctx, client, func(m node.Message) { time.AfterFunc(f.oneWay, func() { deliver(m) }) })
+}
+
+// Somebody far away, also if it needs all nodes, has turns among those who are near.
+func TestWhoIsFarAmongThoseWhoAreNear(t *testing.T) {
+	// Some of these are below what the nodes leave a waiter who was woken, there and back, and some above.
+	ways := fleet.Longer([]int{10, 30, 60}, []int{10, 20, 30, 40, 50, 60, 100})
+	for _, ms := range ways {
+		oneWay := time.Duration(ms) * time.Millisecond
+		for _, need := range []string{"most", "all", "both all"} {
+			for _, o := range []quorumlock.LockOptions{{}, {NoHandover: true}, {Waiting: quorumlock.WaitFair}} {
+				t.Run(fmt.Sprint(oneWay, need, o.Waiting, o.NoHandover), func(t *testing.T) {
+					t.Parallel() // each in a bubble of its own, and before the next test
+					fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
+						first := f.Client()
+						far := f.Client(func(cfg *quorumlock.Config) {
+							for i, nd := range f.Nodes {
+								cfg.Nodes[i] = &afar{distant{Memory: nd, oneWay: oneWay + time.Duration(i)*time.Millisecond}}
+							}
+						})
+						lock := far.RedLock("job").With(o)
+						if need != "most" {
+							lock = far.MultiLock("job").With(o)
+						}
+						ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+						defer cancel()
+						turns, longest := 0, time.Duration(0)
+						var wg sync.WaitGroup
+						wg.Go(func() {
+							for {
+								began := f.Clock.Now()
+								l, err := lock.Acquire(ctx)
+								longest = max(longest, f.Clock.Now()-began)
+								if err != nil {
+									return
+								}
+								turns++
+								time.Sleep(3 * time.Millisecond)
+								_ = l.Release(ctx)
+							}
+						})
+						var count []int
+						if need == "both all" {
+							count = busyAll(ctx, f, []*quorumlock.Client{first, f.Client(), f.Client()}, o)
+							wg.Wait()
+							t.Logf("far %d turns, longest %v; near %v", turns, longest, count)
+							require.Less(t, longest, 3*time.Second)
+							return
+						}
+						s := busy(f, []*quorumlock.Client{first, f.Client(), f.Client()}, 2, o, 3*time.Millisecond, 10*time.Second)
+						wg.Wait()
+						t.Logf("far %d turns, longest %v; near %v, %v", turns, longest, s.count, s.longest)
+						require.Less(t, longest, 3*time.Second)
+					})
+				})
+			}
+		}
+	}
+}
+
+func busyAll(ctx context.Context, f *fleet.Fleet, clients []*quorumlock.Client, o quorumlock.LockOptions) []int {
+	count := make([]int, len(clients))
+	var wg sync.WaitGroup
+	for i, c := range clients {
+		lock := c.MultiLock("job").With(o)
+		for range 2 {
+			wg.Go(func() {
+				for {
+					l, err := lock.Acquire(ctx)
+					if err != nil {
+						return
+					}
+					count[i]++
+					time.Sleep(3 * time.Millisecond)
+					_ = l.Release(ctx)
+				}
+			})
+		}
+	}
+	wg.Wait()
+	return count
+}
+
+// Who waits for long on slow links makes its attempts so often that the nodes do not forget it meanwhile.
+func TestWhoIsFarStaysInTheQueues(t *testing.T) {
+	const timeout, keep = time.Second, 5 * time.Second // see keepEntry
+	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
+		held, err := f.Client().RedLock("job").Acquire(t.Context())
+		require.NoError(t, err)
+		last, longest := f.Clock.Now(), time.Duration(0)
+		far := fleet.StartAcquire(t.Context(), t, f.Client(func(cfg *quorumlock.Config) {
+			cfg.NodeTimeoutMax, cfg.NodeTimeoutMin = timeout, timeout
+			cfg.Hooks.AttemptFailed = func(quorumlock.AttemptFailedEvent) {
+				longest, last = max(longest, f.Clock.Now()-last), f.Clock.Now()
+			}
+			for i, nd := range f.Nodes {
+				cfg.Nodes[i] = &afar{distant{Memory: nd, oneWay: 400 * time.Millisecond}}
+			}
+		}).RedLock("job"))
+		time.Sleep(2 * time.Minute)
+		require.NoError(t, held.Release(t.Context()))
+		<-far.Done
+		require.NoError(t, far.Has().Release(t.Context()))
+		require.Less(t, longest, keep)
+	})
+}

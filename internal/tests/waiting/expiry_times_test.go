@@ -1,0 +1,53 @@
+package waiting_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/quorumlock/quorumlock"
+	"github.com/quorumlock/quorumlock/internal/fleet"
+	"github.com/quorumlock/quorumlock/node"
+)
+
+// odd says of each holder that its lock is over, or something else that is odd.
+type odd struct {
+	*fleet.Spy
+	ttl time.Duration
+}
+
+func (o *odd) Do(ctx context.Context, ops []node.Op, replies []node.Reply) {
+	o.Spy.Do(ctx, ops, replies)
+	time.Sleep(200 * time.Microsecond)
+	for i := range replies {
+		if replies[i].Outcome == node.Denied {
+			replies[i].Holder.TTL = o.ttl
+		}
+	}
+}
+
+// Whatever nodes say of the time that is left, a waiter does not ask all the time.
+func TestWaitingForOddTTLs(t *testing.T) {
+	for _, ttl := range []time.Duration{0, -1, -2, time.Millisecond, 1 << 62} {
+		fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
+			_ = fleet.MustAcquire(t, f.Client().RedLock("job"))
+			spies := make([]*fleet.Spy, 3)
+			c := f.Client(func(cfg *quorumlock.Config) {
+				for i, nd := range f.Nodes {
+					spies[i] = &fleet.Spy{Memory: nd}
+					cfg.Nodes[i] = &odd{spies[i], ttl}
+				}
+			})
+			ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+			defer cancel()
+			_, err := c.RedLock("job").Acquire(ctx)
+			require.ErrorIs(t, err, context.DeadlineExceeded)
+			require.ErrorIs(t, err, quorumlock.ErrHeld)
+			asked := float64(fleet.TotalAsked(spies)) / 3 / 2
+			t.Logf("ttl %v: %.1f acquisitions per second and node: %v", ttl, asked, err)
+			require.LessOrEqual(t, asked, 50.0)
+		})
+	}
+}

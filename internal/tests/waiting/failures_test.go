@@ -1,0 +1,106 @@
+package waiting_test
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/quorumlock/quorumlock"
+	"github.com/quorumlock/quorumlock/internal/fleet"
+)
+
+// Many who wait in every way, give up, hold on for too long, or nest, while nodes fail: no two
+// have the lock at once, tokens grow, and once nothing fails any more all are served.
+func TestWaitersAmongFailures(t *testing.T) {
+	for seed := range fleet.Longer[uint64](12, 120) {
+		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+			t.Parallel()
+			fleet.InVirtualTime(t, 5, func(t *testing.T, f *fleet.Fleet) {
+				r := &referee{t: t}
+				ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+				defer cancel()
+				var users, shaking sync.WaitGroup
+				options := []quorumlock.LockOptions{
+					{},
+					{},
+					{},
+					{NoHandover: true},
+					{Waiting: quorumlock.WaitFair},
+					{Waiting: quorumlock.WaitSpin},
+					{MaxHold: 5 * time.Millisecond},
+					{Fixed: true},
+					{TTL: 5 * time.Second},
+				}
+				for i := range 4 {
+					c := f.Client()
+					for j := range 4 {
+						rng := rand.New(rand.NewPCG(seed, uint64(10*i+j)))
+						users.Go(func() {
+							for ctx.Err() == nil {
+								useOnce(ctx, t, c.RedLock("job").With(options[rng.IntN(len(options))]), r, rng)
+							}
+						})
+					}
+				}
+				shaking.Go(func() { f.Shake(ctx, rand.New(rand.NewPCG(seed, 99))) })
+				users.Wait()
+				shaking.Wait()
+				began := f.Clock.Now()
+				for range 4 {
+					job := f.Client().RedLock("job")
+					users.Go(func() {
+						lease, err := job.Acquire(t.Context())
+						if assert.NoError(t, err) {
+							r.grant(lease)
+							assert.NoError(t, lease.Release(t.Context()))
+						}
+					})
+				}
+				users.Wait()
+				require.LessOrEqual(t, f.Clock.Now()-began, fleet.RecoveryTime+2*time.Second)
+				time.Sleep(2 * time.Second)
+				f.RequireNoKeys()
+				time.Sleep(fleet.RecoveryTime) // of nodes that nobody had noticed before
+				last := fleet.MustAcquire(t, f.Client().RedLock("job"))
+				time.Sleep(5 * time.Second)
+				require.Zero(t, f.Waiters())
+				r.grant(last)
+			})
+		})
+	}
+}
+
+// useOnce takes the lock, unless it takes too long.
+func useOnce(ctx context.Context, t *testing.T, l *quorumlock.Lock, r *referee, rng *rand.Rand) {
+	patience := time.Hour
+	if rng.IntN(4) == 0 {
+		patience = time.Duration(rng.IntN(100)) * time.Millisecond
+	}
+	waiting, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	lease, err := l.Acquire(waiting)
+	if err != nil {
+		assert.ErrorIs(t, err, context.DeadlineExceeded)
+		return
+	}
+	r.grant(lease)
+	time.Sleep(time.Duration(rng.IntN(9)) * time.Millisecond)
+	if nested, err := l.Acquire(lease.Context()); err == nil { //nolint:contextcheck // that is how leases nest
+		assert.Equal(t, lease.Token(), nested.Token())
+		first, second := lease.Err() != nil, nested.Err() != nil // it may end between the two, by its hold limit
+		assert.True(t, second || !first, "the nested one ends with the other")
+		first, second = nested.Err() != nil, lease.Err() != nil
+		assert.True(t, second || !first, "and the other with the nested one")
+		_ = nested.Release(ctx)
+	}
+	if rng.IntN(20) == 0 {
+		time.Sleep(time.Duration(rng.IntN(8)) * time.Second)
+	}
+	_ = lease.Release(ctx)
+}

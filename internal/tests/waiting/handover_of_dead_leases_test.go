@@ -1,0 +1,24 @@
+package waiting_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/quorumlock/quorumlock/internal/fleet"
+)
+
+// The end of a lease that is over does not move with the renewals of the next.
+func TestTheEndOfADeadLeaseStandsStill(t *testing.T) {
+	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
+		job := f.Client().RedLock("job")
+		line := fleet.LineUp(t, job, job)
+		first := line[0].Has()
+		require.NoError(t, first.Release(t.Context()))
+		_ = line[1].Has()
+		until := first.ValidUntil()
+		time.Sleep(time.Minute)
+		require.Equal(t, until, first.ValidUntil())
+	})
+}

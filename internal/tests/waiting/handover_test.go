@@ -1,0 +1,615 @@
+package waiting_test
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/quorumlock/quorumlock"
+	"github.com/quorumlock/quorumlock/internal/fleet"
+	"github.com/quorumlock/quorumlock/quorum"
+)
+
+// referee sees all grants of a name, and that no two are valid at once, and their tokens
+// grow.
+type referee struct {
+	t      *testing.T
+	mu     sync.Mutex
+	leases []*quorumlock.Lease
+	last   uint64
+}
+
+func (r *referee) grant(l *quorumlock.Lease) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, before := range r.leases {
+		assert.NotNil(r.t, before.Err(), "two leases at once")           //nolint:testifylint // any goroutine may be here
+		assert.NotNil(r.t, before.Context().Err(), "a context lives on") //nolint:testifylint // see above
+	}
+	assert.Greater(r.t, l.Token(), r.last)
+	r.last = l.Token()
+	r.leases = append(r.leases[:0], l)
+}
+
+func (r *referee) token() uint64 {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.last
+}
+
+func TestWhoHandsOverHasNothingLeft(t *testing.T) {
+	fleet.InVirtualTime(t, 5, func(t *testing.T, f *fleet.Fleet) {
+		c := f.Client()
+		job := c.RedLock("job")
+		before, err := job.TryAcquire(t.Context())
+		require.NoError(t, err)
+		var first *quorumlock.Lease
+		took := fleet.StartAcquire(t.Context(), t, job)
+		type sight struct{ err, cause, ctx error }
+		seen := make(chan sight, 1)
+		var next *quorumlock.Lease
+		go func() {
+			next, _ = job.Acquire(t.Context())
+			seen <- sight{first.Err(), context.Cause(first.Context()), first.Context().Err()}
+		}()
+		fleet.Settle()
+		require.NoError(t, before.Release(t.Context()))
+		first = took.Has()
+		time.Sleep(10 * time.Millisecond)
+		require.NoError(t, first.Release(t.Context()))
+		saw := <-seen
+		require.ErrorIs(t, saw.err, quorumlock.ErrReleased)
+		require.ErrorIs(t, saw.cause, quorumlock.ErrReleased)
+		require.ErrorIs(t, saw.ctx, context.Canceled)
+
+		require.Equal(t, first.Token()+1, next.Token())
+		require.Equal(t, first.Owner(), next.Owner(), "nodes know one owner")
+		require.NoError(t, next.Err())
+		for range 2 {
+			require.ErrorIs(t, first.Release(t.Context()), quorumlock.ErrReleased)
+			require.ErrorIs(t, first.Extend(t.Context()), quorumlock.ErrReleased)
+			require.ErrorIs(t, first.Err(), quorumlock.ErrReleased)
+			require.Zero(t, first.Remaining())
+			have, want := first.Backing()
+			require.Equal(t, []int{0, 5}, []int{have, want})
+			token, ok := job.Token(first.Context())
+			require.True(t, ok)
+			require.Equal(t, first.Token(), token)
+			time.Sleep(time.Second)
+			require.NoError(t, next.Err())
+		}
+		token, ok := job.Token(next.Context())
+		require.True(t, ok)
+		require.Equal(t, next.Token(), token)
+		have, _ := next.Backing()
+		require.Equal(t, 5, have)
+		require.NoError(t, next.Release(t.Context()))
+		f.RequireNoKeys()
+	})
+}
+
+func TestTheLastOfNestedLeasesHandsOver(t *testing.T) {
+	fleet.InVirtualTime(t, 5, func(t *testing.T, f *fleet.Fleet) {
+		job := f.Client().RedLock("job")
+		line := fleet.LineUp(t, job, job)
+		outer := line[0].Has()
+		inner, err := job.Acquire(outer.Context())
+		require.NoError(t, err)
+		require.NoError(t, outer.Release(t.Context()))
+		require.True(t, line[1].Waits())
+		require.NoError(t, inner.Err())
+		require.NoError(t, inner.Release(t.Context()))
+		next := line[1].Has()
+		require.Equal(t, inner.Token()+1, next.Token())
+		require.ErrorIs(t, inner.Err(), quorumlock.ErrReleased)
+
+		for _, old := range []*quorumlock.Lease{outer, inner} {
+			_, err = job.Acquire(old.Context())
+			require.ErrorIs(t, err, quorumlock.ErrReleased, "its context is over")
+			ctx := context.WithoutCancel(old.Context())
+			_, err = job.TryAcquire(ctx)
+			require.ErrorIs(t, err, quorumlock.ErrHeld, "it is not held by this context")
+			waits := fleet.StartAcquire(ctx, t, job)
+			require.True(t, waits.Waits())
+			nested, err := job.Acquire(next.Context())
+			require.NoError(t, err)
+			require.NoError(t, nested.Release(t.Context()))
+			require.NoError(t, next.Release(t.Context()))
+			next = waits.Has()
+		}
+	})
+}
+
+// A lease that was handed over is one like any other.
+
+func TestAHandedOverLeaseRenews(t *testing.T) {
+	fleet.InVirtualTime(t, 5, func(t *testing.T, f *fleet.Fleet) {
+		job := f.Client().RedLock("job")
+		line := fleet.LineUp(t, job, job)
+		require.NoError(t, line[0].Has().Release(t.Context()))
+		lease := line[1].Has()
+		for range 20 {
+			time.Sleep(quorumlock.DefaultTTL / 2)
+			require.NoError(t, lease.Err())
+			require.Greater(t, lease.Remaining(), quorumlock.DefaultTTL/2)
+			require.Equal(t, 5, f.Keys())
+		}
+		require.NoError(t, lease.Extend(t.Context()))
+		require.Equal(t, quorumlock.DefaultTTL-quorum.Drift(quorumlock.DefaultTTL), lease.Remaining())
+		require.NoError(t, lease.Release(t.Context()))
+		f.RequireNoKeys()
+	})
+}
+
+func TestAHandedOverLeaseIsLost(t *testing.T) {
+	fleet.InVirtualTime(t, 5, func(t *testing.T, f *fleet.Fleet) {
+		job := f.Client().RedLock("job")
+		line := fleet.LineUp(t, job, job)
+		require.NoError(t, line[0].Has().Release(t.Context()))
+		lease := line[1].Has()
+		time.Sleep(4 * time.Second)
+		f.Stop(0, 1, 2)
+		left := lease.Remaining()
+		require.Equal(t, left, f.Elapsed(func() { <-lease.Context().Done() }))
+		var lost *quorumlock.LostError
+		require.ErrorAs(t, context.Cause(lease.Context()), &lost)
+		require.Equal(t, lease.Owner(), lost.Owner)
+		require.ErrorIs(t, lease.Release(t.Context()), quorumlock.ErrLost)
+		f.Start(0, 1, 2)
+	})
+}
+
+func TestAHandedOverLeaseIsSeenAndReleasedByForce(t *testing.T) {
+	fleet.InVirtualTime(t, 5, func(t *testing.T, f *fleet.Fleet) {
+		job := f.Client().RedLock("job")
+		line := fleet.LineUp(t, job, job)
+		require.NoError(t, line[0].Has().Release(t.Context()))
+		lease := line[1].Has()
+		other := f.Client().RedLock("job")
+		status, err := other.Inspect(t.Context())
+		require.NoError(t, err)
+		require.Equal(t, lease.Owner(), status.Holder())
+		require.Equal(t, []string{lease.Owner()}, status.Owners())
+		_, err = other.ForceRelease(t.Context())
+		require.NoError(t, err)
+		require.Less(t, f.Elapsed(func() { <-lease.Context().Done() }), quorumlock.DefaultTTL/2, "at its next renewal")
+		require.ErrorIs(t, lease.Err(), quorumlock.ErrLost)
+		f.RequireNoKeys()
+	})
+}
+
+// MaxHold is that of whoever has the lease, from when it was handed over.
+func TestTheHoldLimitOfAHandedOverLease(t *testing.T) {
+	for _, c := range []struct{ first, next time.Duration }{
+		{0, 2 * time.Second},
+		{2 * time.Second, 0},
+		{3 * time.Second, time.Second},
+		{time.Second, 3 * time.Second},
+		{time.Second, time.Second},
+	} {
+		t.Run(fmt.Sprint(c), func(t *testing.T) {
+			fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
+				job := f.Client().RedLock("job")
+				line := fleet.LineUp(t, job.With(quorumlock.LockOptions{MaxHold: c.first}), job.With(quorumlock.LockOptions{MaxHold: c.next}))
+				first := line[0].Has()
+				time.Sleep(50 * time.Millisecond)
+				require.NoError(t, first.Release(t.Context()))
+				lease := line[1].Has()
+				require.Equal(t, first.Owner(), lease.Owner())
+				if c.next == 0 {
+					time.Sleep(time.Minute)
+					require.NoError(t, lease.Err())
+					return
+				}
+				require.Equal(t, c.next, lease.Remaining())
+				require.Equal(t, c.next, f.Elapsed(func() { <-lease.Context().Done() }))
+				require.ErrorIs(t, lease.Err(), quorumlock.ErrHoldLimit)
+				require.ErrorIs(t, lease.Release(t.Context()), quorumlock.ErrHoldLimit)
+				f.RequireNoKeys()
+			})
+		})
+	}
+}
+
+// Whatever a minority of nodes forgets, and whatever of it renewals put back: who comes
+// next has a larger token.
+func TestTokensBehindAHandover(t *testing.T) {
+	for _, lost := range [][]int{nil, {0}, {0, 1}, {3, 4}} {
+		for _, wait := range []time.Duration{0, 5 * time.Second, 15 * time.Second} {
+			t.Run(fmt.Sprint(lost, wait), func(t *testing.T) {
+				fleet.ForEachLoss(t, 5, func(t *testing.T, f *fleet.Fleet, lose func(i int)) {
+					job := f.Client().RedLock("job")
+					r := &referee{t: t}
+					line := fleet.LineUp(t, job, job, job, job)
+					r.grant(line[0].Has())
+					for i := range 3 {
+						require.NoError(t, line[i].Has().Release(t.Context()))
+						r.grant(line[i+1].Has())
+						require.Equal(t, line[0].Has().Token()+uint64(i+1), line[i+1].Has().Token())
+						if i == 1 {
+							for _, n := range lost {
+								lose(n)
+							}
+						}
+					}
+					time.Sleep(wait)
+					last := line[3].Has()
+					require.NoError(t, last.Release(t.Context()))
+					other := f.Client().RedLock("job")
+					for range 3 {
+						lease, err := other.Acquire(t.Context())
+						require.NoError(t, err)
+						r.grant(lease)
+						require.NoError(t, lease.Release(t.Context()))
+					}
+				})
+			})
+		}
+	}
+}
+
+func TestTheNumberOfHandovers(t *testing.T) {
+	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
+		var mu sync.Mutex
+		var handed []bool
+		c := f.Client(func(cfg *quorumlock.Config) {
+			cfg.Handover.MaxCount = 3
+			cfg.Hooks.Acquired = func(e quorumlock.AcquiredEvent) {
+				mu.Lock()
+				defer mu.Unlock()
+				handed = append(handed, e.HandedOver)
+			}
+		})
+		locks := make([]*quorumlock.Lock, 9)
+		for i := range locks {
+			locks[i] = c.RedLock("job")
+		}
+		r := &referee{t: t}
+		for _, a := range fleet.LineUp(t, locks...) {
+			r.grant(a.Has())
+			require.NoError(t, a.Lease.Release(t.Context()))
+			fleet.Settle()
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		require.Equal(t, []bool{false, false, true, true, true, false, true, true, true, false}, handed)
+	})
+}
+
+func TestTheTimeOfHandovers(t *testing.T) {
+	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
+		c := f.Client(func(cfg *quorumlock.Config) { cfg.Handover.MaxTime = 20 * time.Millisecond })
+		locks := make([]*quorumlock.Lock, 7)
+		for i := range locks {
+			locks[i] = c.RedLock("job")
+		}
+		var owners []string
+		for _, a := range fleet.LineUp(t, locks...) {
+			owners = append(owners, a.Has().Owner())
+			time.Sleep(8 * time.Millisecond)
+			require.NoError(t, a.Lease.Release(t.Context()))
+		}
+		var rows []int
+		for i, owner := range owners {
+			if i == 0 || owner != owners[i-1] {
+				rows = append(rows, 0)
+			}
+			rows[len(rows)-1]++
+		}
+		require.Equal(t, []int{3, 3, 1}, rows, "at 8 and 16 ms, and not at 24")
+	})
+}
+
+// When the bounds are reached, it is the turn of others.
+func TestOthersHaveTheirTurnAfterHandovers(t *testing.T) {
+	for _, bound := range []quorumlock.Handover{{MaxCount: 3}, {MaxTime: 20 * time.Millisecond}} {
+		t.Run(fmt.Sprintf("%+v", bound), func(t *testing.T) {
+			fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
+				c := f.Client(func(cfg *quorumlock.Config) { cfg.Handover = bound })
+				other := f.Client()
+				locks := make([]*quorumlock.Lock, 30)
+				for i := range locks {
+					locks[i] = c.RedLock("job")
+				}
+				line := fleet.LineUp(t, locks...)
+				waits := fleet.StartAcquire(t.Context(), t, other.RedLock("job"))
+				served := 0
+				for waits.Waits() {
+					time.Sleep(5 * time.Millisecond)
+					require.NoError(t, line[served].Has().Release(t.Context()))
+					served++
+				}
+				require.Equal(t, 4, served)
+				require.True(t, line[served].Waits())
+				require.NoError(t, waits.Has().Release(t.Context()))
+				_ = line[served].Has()
+			})
+		})
+	}
+}
+
+func TestWhatIsNotHandedOver(t *testing.T) {
+	type options = quorumlock.LockOptions
+	for _, c := range []struct {
+		name        string
+		first, next options
+		change      func(*quorumlock.Config)
+	}{
+		{name: "turned off", change: func(cfg *quorumlock.Config) { cfg.Handover.Off = true }},
+		{name: "fair by default", change: func(cfg *quorumlock.Config) { cfg.Waiting = quorumlock.WaitFair }},
+		{name: "a holder that does not", first: options{NoHandover: true}},
+		{name: "a waiter that does not", next: options{NoHandover: true}},
+		{name: "a fixed holder", first: options{Fixed: true}},
+		{name: "a fixed waiter", next: options{Fixed: true}},
+		{name: "a fair holder", first: options{Waiting: quorumlock.WaitFair}},
+		{name: "a fair waiter", next: options{Waiting: quorumlock.WaitFair}},
+		{name: "a longer TTL", first: options{TTL: 9 * time.Second}},
+		{name: "a shorter TTL", next: options{TTL: 9 * time.Second}},
+		{name: "a stricter rule", next: options{Rule: quorum.All()}},
+		{name: "a weaker rule", first: options{Rule: quorum.All()}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			fleet.InVirtualTime(t, 5, func(t *testing.T, f *fleet.Fleet) {
+				handed := false
+				changes := []func(*quorumlock.Config){func(cfg *quorumlock.Config) {
+					cfg.Hooks.Acquired = func(e quorumlock.AcquiredEvent) { handed = handed || e.HandedOver }
+				}}
+				if c.change != nil {
+					changes = append(changes, c.change)
+				}
+				job := f.Client(changes...).RedLock("job")
+				r := &referee{t: t}
+				before := fleet.MustAcquire(t, job)
+				owners := make(map[string]bool)
+				var wg sync.WaitGroup
+				for _, o := range []options{c.first, c.next} {
+					wg.Go(func() {
+						lease, err := job.With(o).Acquire(t.Context())
+						if !assert.NoError(t, err) { //nolint:testifylint // not the goroutine of the test
+							return
+						}
+						r.grant(lease)
+						owners[lease.Owner()] = true
+						time.Sleep(time.Millisecond)
+						assert.NoError(t, lease.Release(t.Context()))
+					})
+					fleet.Settle()
+				}
+				r.grant(before)
+				require.NoError(t, before.Release(t.Context()))
+				require.Less(t, f.Elapsed(wg.Wait), time.Second)
+				fleet.Settle()
+				require.False(t, handed)
+				require.Len(t, owners, 2)
+				f.RequireNoKeys()
+			})
+		})
+	}
+}
+
+// A waiter who spins takes what he is given, too.
+func TestASpinningWaiterIsHandedALease(t *testing.T) {
+	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
+		job := f.Client().RedLock("job").With(quorumlock.LockOptions{Waiting: quorumlock.WaitSpin})
+		line := fleet.LineUp(t, job, job)
+		require.NoError(t, line[0].Has().Release(t.Context()))
+		require.Equal(t, line[0].Has().Token()+1, line[1].Has().Token())
+	})
+}
+
+// A lease is not handed over that is over, for whatever reason, nor one that has not much
+// time left.
+func TestNothingIsHandedOverTooLate(t *testing.T) {
+	long := func(cfg *quorumlock.Config) { cfg.Handover.MaxTime = time.Hour }
+	t.Run("lost", func(t *testing.T) {
+		fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
+			job := f.Client(long).RedLock("job")
+			line := fleet.LineUp(t, job, job)
+			first := line[0].Has()
+			f.Stop(0, 1)
+			<-first.Context().Done()
+			require.ErrorIs(t, first.Release(t.Context()), quorumlock.ErrLost)
+			require.True(t, line[1].Waits())
+			f.Start(0, 1)
+			time.Sleep(3 * time.Second)
+			require.NotEqual(t, first.Owner(), line[1].Has().Owner())
+			require.Greater(t, line[1].Has().Token(), first.Token())
+		})
+	})
+	t.Run("little time left", func(t *testing.T) {
+		fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
+			job := f.Client(long).RedLock("job")
+			line := fleet.LineUp(t, job, job)
+			first := line[0].Has()
+			f.Pause(0, 1)
+			time.Sleep(quorumlock.DefaultTTL/2 + time.Second)
+			require.NoError(t, first.Err())
+			require.ErrorIs(t, first.Release(t.Context()), quorumlock.ErrNoQuorum, "so it was sent")
+			require.True(t, line[1].Waits())
+			f.Resume(0, 1)
+			time.Sleep(3 * time.Second)
+			require.NotEqual(t, first.Owner(), line[1].Has().Owner())
+		})
+	})
+	t.Run("its hold limit", func(t *testing.T) {
+		fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
+			job := f.Client(long).RedLock("job").With(quorumlock.LockOptions{MaxHold: 50 * time.Millisecond})
+			line := fleet.LineUp(t, job, job)
+			first := line[0].Has()
+			<-first.Context().Done()
+			next := line[1].Has()
+			require.NotEqual(t, first.Owner(), next.Owner())
+			require.ErrorIs(t, first.Release(t.Context()), quorumlock.ErrHoldLimit)
+			require.NoError(t, next.Err(), "that releases nobody else's")
+			require.Equal(t, 50*time.Millisecond, next.Remaining())
+		})
+	})
+	t.Run("released by force", func(t *testing.T) {
+		fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
+			job := f.Client(long).RedLock("job")
+			line := fleet.LineUp(t, job, job, job)
+			_, err := job.ForceRelease(t.Context())
+			require.NoError(t, err)
+			first := line[0].Has()
+			<-first.Context().Done()
+			require.ErrorIs(t, first.Err(), quorumlock.ErrLost)
+			next := line[1].Has()
+			require.NotEqual(t, first.Owner(), next.Owner())
+			require.NoError(t, next.Release(t.Context()))
+			require.Equal(t, next.Token()+1, line[2].Has().Token())
+		})
+	})
+	t.Run("a release that was sent", func(t *testing.T) {
+		fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
+			job := f.Client().RedLock("job")
+			lease, err := job.Acquire(t.Context())
+			require.NoError(t, err)
+			fleet.Settle()
+			f.Pause(0, 1, 2)
+			go func() { _ = lease.Release(context.Background()) }()
+			fleet.Settle()
+			waits := fleet.StartAcquire(t.Context(), t, job)
+			require.True(t, waits.Waits())
+			f.Resume(0, 1, 2)
+			require.NotEqual(t, lease.Owner(), waits.Has().Owner())
+		})
+	})
+}
+
+// A waiter that gives up in the instant of a hand-over either has the lease or not, and
+// never has it without knowing.
+func TestAWaiterGivesUpInTheInstantOfAHandover(t *testing.T) {
+	had := 0
+	for range 300 {
+		fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
+			job := f.Client().RedLock("job")
+			r := &referee{t: t}
+			before, err := job.TryAcquire(t.Context())
+			require.NoError(t, err)
+			first := fleet.StartAcquire(t.Context(), t, job)
+			ctx, cancel := context.WithCancel(t.Context())
+			second := fleet.StartAcquire(ctx, t, job)
+			third := fleet.StartAcquire(t.Context(), t, job)
+			require.NoError(t, before.Release(t.Context()))
+			r.grant(first.Has())
+
+			go cancel()
+			require.NoError(t, first.Has().Release(t.Context()))
+			if <-second.Done; second.Err == nil {
+				had++
+				require.True(t, third.Waits())
+				r.grant(second.Lease)
+				require.Equal(t, first.Lease.Token()+1, second.Lease.Token())
+				require.NoError(t, second.Lease.Release(ctx))
+			} else {
+				require.ErrorIs(t, second.Err, context.Canceled)
+			}
+			r.grant(third.Has())
+			require.Equal(t, first.Lease.Owner(), third.Lease.Owner())
+			require.NoError(t, third.Lease.Release(t.Context()))
+			f.RequireNoKeys()
+		})
+	}
+	t.Logf("had it %d times of 300", had)
+}
+
+// A client that is closed while its waiters hand a lease around leaves nothing behind.
+func TestACloseAmongHandovers(t *testing.T) {
+	for i := range 40 {
+		fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
+			c := f.Client()
+			r := &referee{t: t}
+			var users sync.WaitGroup
+			for range 4 {
+				users.Go(func() {
+					for {
+						lease, err := c.RedLock("job").Acquire(t.Context())
+						if err != nil {
+							assert.ErrorIs(t, err, quorumlock.ErrClosed)
+							return
+						}
+						// Whoever is here has it, unless the client is closed.
+						if lease.Err() == nil {
+							r.grant(lease)
+						}
+						time.Sleep(100 * time.Microsecond)
+						if err := lease.Release(t.Context()); err != nil {
+							assert.ErrorIs(t, err, quorumlock.ErrClosed)
+						}
+					}
+				})
+			}
+			time.Sleep(time.Millisecond + time.Duration(i)*25*time.Microsecond)
+			require.NoError(t, c.Close(t.Context()))
+			users.Wait()
+			f.RequireNoKeys()
+			lease, err := f.Client().RedLock("job").Acquire(t.Context())
+			require.NoError(t, err)
+			require.Greater(t, lease.Token(), r.token())
+		})
+	}
+}
+
+func TestHooksTellOfHandoversInOrder(t *testing.T) {
+	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
+		var story []string
+		c := f.Client(func(cfg *quorumlock.Config) {
+			cfg.Hooks.Acquired = func(e quorumlock.AcquiredEvent) {
+				story = append(story, fmt.Sprintf("+%d %t %d %v", e.Token, e.HandedOver, e.Attempts, e.Waited))
+			}
+			cfg.Hooks.Ended = func(e quorumlock.EndedEvent) {
+				story = append(story, fmt.Sprintf("-%d %v %v", e.Token, e.Held, e.Err))
+			}
+		})
+		job := c.RedLock("job")
+		line := fleet.LineUp(t, job, job, job)
+		fleet.Settle()
+		story = nil
+		var want []string
+		for i, a := range line {
+			token := a.Has().Token()
+			if i > 0 {
+				want = append(want, fmt.Sprintf("+%d true 0 %v", token, time.Duration(i)*7*time.Millisecond))
+			}
+			time.Sleep(7 * time.Millisecond)
+			want = append(want, fmt.Sprintf("-%d 7ms %v", token, quorumlock.ErrReleased))
+			require.NoError(t, a.Lease.Release(t.Context()))
+		}
+		fleet.Settle()
+		require.Equal(t, want, story)
+	})
+}
+
+// A waiter may be given a lease in the middle of a Do, which is one like any other there.
+func TestDoHandsOver(t *testing.T) {
+	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
+		c := f.Client()
+		other := f.Client()
+		var tokens []uint64
+		var wg sync.WaitGroup
+		busy := false
+		for range 50 {
+			wg.Go(func() {
+				assert.NoError(t, c.RedLock("job").Do(t.Context(), func(ctx context.Context) error {
+					assert.False(t, busy)
+					busy = true
+					token, _ := c.RedLock("job").Token(ctx)
+					tokens = append(tokens, token)
+					time.Sleep(time.Millisecond)
+					busy = false
+					return ctx.Err()
+				}))
+			})
+		}
+		wg.Wait()
+		require.Len(t, tokens, 50)
+		require.IsIncreasing(t, tokens)
+		require.Greater(t, fleet.AcquireAndRelease(t, other.RedLock("job")), tokens[49])
+		f.RequireNoKeys()
+	})
+}

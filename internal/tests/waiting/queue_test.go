@@ -1,0 +1,254 @@
+package waiting_test
+
+import (
+	"context"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/quorumlock/quorumlock"
+	"github.com/quorumlock/quorumlock/internal/fleet"
+	"github.com/quorumlock/quorumlock/node"
+)
+
+// frozen has somebody stand in the queues of some nodes for the lock of the test, who listens, and does not come.
+func frozen(f *fleet.Fleet, id string, ticket int64, listens bool, nodes ...int) {
+	f.T.Helper()
+	for _, i := range nodes {
+		if listens {
+			inbox, err := f.Nodes[i].Listen(f.T.Context(), id, func(node.Message) {})
+			require.NoError(f.T, err)
+			f.T.Cleanup(func() { _ = inbox.Close() })
+		}
+		replies := make([]node.Reply, 1)
+		f.Nodes[i].Do(f.T.Context(), []node.Op{{
+			Kind: node.Acquire, Names: []string{"job"}, Owner: id + ":o", TTL: time.Second, Fair: true,
+			Token: uint64(f.Clock.Wall().UnixMicro()), Limits: f.Limits,
+			Waiter: node.Waiter{ID: id + ":1", Ticket: ticket, Keep: time.Minute},
+		}}, replies)
+		require.Equal(f.T, node.Denied, replies[0].Outcome)
+	}
+}
+
+// The order of clients is that in which they came, whatever the order of their names.
+func TestClientsTakeTurns(t *testing.T) {
+	fleet.InVirtualTime(t, 5, func(t *testing.T, f *fleet.Fleet) {
+		before := fleet.MustAcquire(t, f.Client().RedLock("job"))
+		g := &grants{f: f}
+		r := &referee{t: t}
+		var wg sync.WaitGroup
+		var want []string
+		for i := range 12 {
+			who := string(rune('a' + (i*5)%12))
+			want = append(want, who)
+			g.wait(t.Context(), &wg, who, f.Client().RedLock("job"), 10*time.Millisecond)
+			fleet.Settle()
+			time.Sleep(time.Duration(i%3+1) * time.Millisecond)
+		}
+		time.Sleep(777 * time.Millisecond)
+		r.grant(before)
+		require.NoError(t, before.Release(t.Context()))
+		wg.Wait()
+		require.Equal(t, want, g.order())
+		for i := 1; i < 12; i++ {
+			require.Greater(t, g.s[i].token, g.s[i-1].token)
+			require.Equal(t, 10*time.Millisecond, g.s[i].at-g.s[i-1].at, "at once")
+		}
+	})
+}
+
+// A waiter asks, asks again with an entry, and then listens: it is asked for nothing more
+// than now and then.
+func TestAWaiterHardlyAsks(t *testing.T) {
+	fleet.InVirtualTime(t, 5, func(t *testing.T, f *fleet.Fleet) {
+		before := fleet.MustAcquire(t, f.Client().RedLock("job"))
+		c, spies := f.SpiedClient()
+		waits := fleet.StartAcquire(t.Context(), t, c.RedLock("job"))
+		require.True(t, waits.Waits())
+		require.Equal(t, 5, f.Waiters())
+		for _, s := range spies {
+			require.Equal(t, 2, s.Asked())
+		}
+		time.Sleep(30 * time.Second)
+		require.NoError(t, before.Release(t.Context()))
+		_ = waits.Has()
+		fleet.Settle()
+		for _, s := range spies {
+			require.Equal(t, 1, s.Listens())
+			require.LessOrEqual(t, s.Asked(), 2+30*4/3+1+1)
+			require.GreaterOrEqual(t, s.Asked(), 2+30)
+		}
+	})
+}
+
+// Nothing is left in the queues by who has got it, nor by who gives up, whether he was
+// denied, or is being asked.
+func TestNobodyIsLeftInAQueue(t *testing.T) {
+	for _, paused := range []int{0, 2, 5} {
+		fleet.InVirtualTime(t, 5, func(t *testing.T, f *fleet.Fleet) {
+			before := fleet.MustAcquire(t, f.Client().RedLock("job"))
+			ctx, cancel := context.WithCancel(t.Context())
+			job := f.Client().RedLock("job")
+			waits := fleet.StartAcquire(ctx, t, job)
+			behind := fleet.StartAcquire(ctx, t, job)
+			f.Pause(fleet.FirstNodes(paused)...)
+			time.Sleep(1001 * time.Millisecond) // an attempt is under way
+			cancel()
+			<-waits.Done
+			<-behind.Done
+			f.Resume(fleet.FirstNodes(paused)...)
+			time.Sleep(2 * time.Second)
+			require.Zero(t, f.Waiters())
+			require.NoError(t, before.Release(t.Context()))
+			f.RequireNoKeys()
+		})
+	}
+}
+
+// A holder that dies tells nobody; its time is known. Without chance: who has looked just before that
+// time, as waiters do once a second, holds back for a moment before the next attempt.
+func TestTheCrashOfAHolder(t *testing.T) {
+	fleet.InVirtualTime(t, 5, func(t *testing.T, f *fleet.Fleet) {
+		even := func(cfg *quorumlock.Config) { cfg.Jitter = func() float64 { return 0.5 } }
+		f.Client()
+		f.Take("job", "dead", 0, 1, 2, 3, 4)
+		waits := make([]*fleet.Acquisition, 5)
+		for i := range waits {
+			waits[i] = fleet.StartAcquire(t.Context(), t, f.Client(even).RedLock("job"))
+			time.Sleep(time.Millisecond)
+		}
+		require.Equal(t, quorumlock.DefaultTTL, f.Elapsed(func() { <-waits[0].Done })+5*time.Millisecond)
+		require.NoError(t, waits[0].Has().Release(t.Context()))
+		for _, a := range waits[1:] {
+			require.NoError(t, a.Has().Release(t.Context()))
+		}
+	})
+}
+
+// A woken waiter that is killed, hangs, or gives up stands in nobody's way for long.
+func TestAWokenWaiterThatDoesNotCome(t *testing.T) {
+	t.Run("killed", func(t *testing.T) {
+		fleet.InVirtualTime(t, 5, func(t *testing.T, f *fleet.Fleet) {
+			before := fleet.MustAcquire(t, f.Client().RedLock("job"))
+			frozen(f, "dead", 1, false, 0, 1, 2, 3, 4)
+			waits := fleet.StartAcquire(t.Context(), t, f.Client().RedLock("job"))
+			time.Sleep(100 * time.Millisecond)
+			require.NoError(t, before.Release(t.Context()))
+			_ = waits.Has()
+		})
+	})
+	t.Run("hangs", func(t *testing.T) {
+		fleet.InVirtualTime(t, 5, func(t *testing.T, f *fleet.Fleet) {
+			before := fleet.MustAcquire(t, f.Client().RedLock("job"))
+			frozen(f, "hung", 1, true, 0, 1, 2, 3, 4)
+			waits := fleet.StartAcquire(t.Context(), t, f.Client().RedLock("job"))
+			time.Sleep(100 * time.Millisecond)
+			require.NoError(t, before.Release(t.Context()))
+			took := f.Elapsed(func() { <-waits.Done })
+			require.GreaterOrEqual(t, took, 50*time.Millisecond)
+			require.Less(t, took, 60*time.Millisecond)
+			// It has lost its privilege, and is not waited for again.
+			next := fleet.StartAcquire(t.Context(), t, f.Client().RedLock("job"))
+			time.Sleep(100 * time.Millisecond)
+			require.NoError(t, waits.Has().Release(t.Context()))
+			require.Less(t, f.Elapsed(func() { <-next.Done }), 51*time.Millisecond)
+		})
+	})
+	t.Run("gives up", func(t *testing.T) {
+		for i := range 50 {
+			fleet.InVirtualTime(t, 5, func(t *testing.T, f *fleet.Fleet) {
+				before := fleet.MustAcquire(t, f.Client().RedLock("job"))
+				ctx, cancel := context.WithCancel(t.Context())
+				defer cancel()
+				first := fleet.StartAcquire(ctx, t, f.Client().RedLock("job"))
+				second := fleet.StartAcquire(t.Context(), t, f.Client().RedLock("job"))
+				time.Sleep(time.Duration(i) * 37 * time.Millisecond)
+				go cancel()
+				require.NoError(t, before.Release(t.Context()))
+				if <-first.Done; first.Err == nil {
+					require.NoError(t, first.Lease.Release(t.Context()))
+				}
+				require.LessOrEqual(t, f.Elapsed(func() { <-second.Done }), 31*time.Millisecond)
+				require.NoError(t, second.Has().Release(t.Context()))
+				f.RequireNoKeys()
+			})
+		}
+	})
+}
+
+// A name that is free everywhere but on one node, and whose waiters stand on one node only.
+func TestEntriesOnOneNodeOnly(t *testing.T) {
+	fleet.InVirtualTime(t, 5, func(t *testing.T, f *fleet.Fleet) {
+		c, spies := f.SpiedClient()
+		before := fleet.MustAcquire(t, f.Client().RedLock("job"))
+		for i, s := range spies {
+			if i != 3 {
+				s.Set(func(s *fleet.Spy) { s.Listening = make(chan struct{}) })
+			}
+		}
+		waits := fleet.StartAcquire(t.Context(), t, c.RedLock("job"))
+		time.Sleep(3 * time.Second)
+		require.Equal(t, 1, f.Waiters())
+		require.NoError(t, before.Release(t.Context()))
+		require.LessOrEqual(t, f.Elapsed(func() { <-waits.Done }), time.Millisecond, "one is enough to be woken")
+		_ = waits.Has()
+	})
+}
+
+// No entry is left on a node that may not be able to wake it: a release in between would
+// wake nobody.
+func TestNoEntryBeforeTheInbox(t *testing.T) {
+	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
+		before := fleet.MustAcquire(t, f.Client().RedLock("job"))
+		c, spies := f.SpiedClient()
+		confirm := make(chan struct{})
+		for _, s := range spies {
+			s.Set(func(s *fleet.Spy) { s.Listening = confirm })
+		}
+		waits := fleet.StartAcquire(t.Context(), t, c.RedLock("job"))
+		time.Sleep(777 * time.Millisecond)
+		for _, s := range spies {
+			require.Equal(t, 1, s.Listens())
+			require.Zero(t, s.Entered())
+			require.Greater(t, s.Asked(), 3, "it is asked from time to time")
+		}
+		require.Zero(t, f.Waiters())
+		by := spies[0].Asked()
+		close(confirm)
+		fleet.Settle()
+		require.LessOrEqual(t, spies[0].Asked(), by+1)
+		time.Sleep(quorumlockRetryMax)
+		require.Equal(t, 3, f.Waiters())
+		time.Sleep(111 * time.Millisecond)
+		require.NoError(t, before.Release(t.Context()))
+		_ = waits.Has()
+	})
+}
+
+// quorumlockRetryMax is the default of RetryMax.
+const quorumlockRetryMax = 200 * time.Millisecond
+
+// A wake that overtakes the denial, which was sent before on another connection, is not
+// lost.
+func TestAWakeBeforeItsDenial(t *testing.T) {
+	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
+		before := fleet.MustAcquire(t, f.Client().RedLock("job"))
+		c, spies := f.SpiedClient()
+		waits := fleet.StartAcquire(t.Context(), t, c.RedLock("job"))
+		require.True(t, waits.Waits())
+		denied, proceed := make(chan struct{}, 3), make(chan struct{})
+		for _, s := range spies {
+			s.Set(func(s *fleet.Spy) { s.After = func() { denied <- struct{}{}; <-proceed } })
+		}
+		for range 3 {
+			<-denied // and nobody has been told yet
+		}
+		require.NoError(t, before.Release(t.Context()))
+		require.True(t, waits.Waits())
+		time.Sleep(10 * time.Millisecond)
+		close(proceed)
+		_ = waits.Has()
+	})
+}

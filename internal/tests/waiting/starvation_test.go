@@ -1,0 +1,360 @@
+package waiting_test
+
+import (
+	"context"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/quorumlock/quorumlock"
+	"github.com/quorumlock/quorumlock/internal/fleet"
+	"github.com/quorumlock/quorumlock/node"
+)
+
+// cut is a client's way to a node that can be cut while others reach it.
+type cut struct {
+	*node.Memory
+	mu  sync.Mutex
+	off bool
+}
+
+func (c *cut) isOff() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.off
+}
+
+func (c *cut) Do(ctx context.Context, ops []node.Op, replies []node.Reply) {
+	if c.isOff() {
+		for i, op := range ops {
+			replies[i] = node.Reply{Err: &node.Error{Node: c.Name(), Op: op.Kind, Reason: node.ErrUnreachable}, Unsent: true}
+		}
+		return
+	}
+	c.Memory.Do(ctx, ops, replies)
+}
+
+func (c *cut) Probe(ctx context.Context) error {
+	if c.isOff() {
+		return &node.Error{Node: c.Name(), Reason: node.ErrUnreachable}
+	}
+	return c.Memory.Probe(ctx)
+}
+
+func (c *cut) Listen(ctx context.Context, client string, deliver func(node.Message)) (node.Inbox, error) {
+	if c.isOff() {
+		return nil, &node.Error{Node: c.Name(), Reason: node.ErrUnreachable}
+	}
+	return c.Memory.Listen(ctx, client, deliver)
+}
+
+// distant is a client's way to a node that takes a while, each way.
+type distant struct {
+	*node.Memory
+	oneWay time.Duration
+}
+
+func (f *distant) Do(ctx context.Context, ops []node.Op, replies []node.Reply) {
+	time.Sleep(f.oneWay)
+	f.Memory.Do(ctx, ops, replies)
+	time.Sleep(f.oneWay)
+}
+
+func (f *distant) Probe(ctx context.Context) error {
+	time.Sleep(2 * f.oneWay)
+	return f.Memory.Probe(ctx)
+}
+
+func (f *distant) Listen(ctx context.Context, client string, deliver func(node.Message)) (node.Inbox, error) {
+	time.Sleep(2 * f.oneWay)
+	return f.Memory.Listen(ctx, client, func(m node.Message) { time.Sleep(f.oneWay); deliver(m) })
+}
+
+// Somebody who waits for all nodes, one of which is down, must not keep those out who are
+// content with most.
+func TestAMultiLockThatCannotBeHad(t *testing.T) {
+	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
+		before := fleet.MustAcquire(t, f.Client().RedLock("job"))
+		m, mspies := f.SpiedClient()
+		all := fleet.StartAcquire(t.Context(), t, m.MultiLock("job"))
+		require.True(t, all.Waits())
+		time.Sleep(10 * time.Millisecond)
+		r, rspies := f.SpiedClient()
+		most := fleet.StartAcquire(t.Context(), t, r.RedLock("job"))
+		require.True(t, most.Waits())
+		f.Stop(2)
+		time.Sleep(100 * time.Millisecond)
+		n := fleet.TotalAsked(mspies, rspies)
+		require.NoError(t, before.Release(t.Context()))
+		timeout := time.After(30 * time.Second)
+		began := f.Clock.Now()
+		select {
+		case <-most.Done:
+		case <-timeout:
+		}
+		t.Logf("RedLock waited %v; acquisitions sent in that time: %d", f.Clock.Now()-began, fleet.TotalAsked(mspies, rspies)-n)
+		tries, wins := 0, 0
+		if most.Waits() {
+			for range 20 {
+				tries++
+				if l, err := f.Client().RedLock("job").TryAcquire(t.Context()); err == nil {
+					wins++
+					_ = l.Release(t.Context())
+				}
+				time.Sleep(37 * time.Millisecond)
+			}
+			t.Logf("TryAcquire of others meanwhile: %d of %d", wins, tries)
+		}
+		require.False(t, most.Waits(), "the RedLock is never granted")
+	})
+}
+
+// The same by a client that reaches two of five nodes, while one of the others is down.
+func TestAClientThatIsCutOffAmongOthers(t *testing.T) {
+	fleet.InVirtualTime(t, 5, func(t *testing.T, f *fleet.Fleet) {
+		before := fleet.MustAcquire(t, f.Client().RedLock("job"))
+		cuts := make([]*cut, 5)
+		x := f.Client(func(cfg *quorumlock.Config) {
+			for i, nd := range f.Nodes {
+				cuts[i] = &cut{Memory: nd}
+				cfg.Nodes[i] = cuts[i]
+			}
+		})
+		first := fleet.StartAcquire(t.Context(), t, x.RedLock("job"))
+		require.True(t, first.Waits())
+		time.Sleep(10 * time.Millisecond)
+		y, spies := f.SpiedClient()
+		second := fleet.StartAcquire(t.Context(), t, y.RedLock("job"))
+		require.True(t, second.Waits())
+		for _, c := range cuts[2:] {
+			c.mu.Lock()
+			c.off = true
+			c.mu.Unlock()
+		}
+		f.Stop(4)
+		time.Sleep(100 * time.Millisecond)
+		n := fleet.TotalAsked(spies)
+		require.NoError(t, before.Release(t.Context()))
+		began := f.Clock.Now()
+		select {
+		case <-second.Done:
+		case <-time.After(30 * time.Second):
+		}
+		t.Logf("waited %v, acquisitions sent by it: %d", f.Clock.Now()-began, fleet.TotalAsked(spies)-n)
+		require.False(t, second.Waits(), "four of five nodes are up, and the lock is free")
+	})
+}
+
+// A holder that does not have one of the nodes: those who wait, wake each other there.
+func TestAFreeMinorityNode(t *testing.T) {
+	for _, oneWay := range []time.Duration{0, 50, 300, 1000, 5000} {
+		for _, waiters := range []int{1, 2, 3, 8} {
+			fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
+				c0 := &cut{Memory: f.Nodes[0], off: true}
+				h := f.Client(func(cfg *quorumlock.Config) { cfg.Nodes[0] = c0 })
+				_ = fleet.MustAcquire(t, h.RedLock("job"))
+				ctx, cancel := context.WithCancel(t.Context())
+				var all [][]*fleet.Spy
+				var ws []*fleet.Acquisition
+				for range waiters {
+					spies := make([]*fleet.Spy, 3)
+					c := f.Client(func(cfg *quorumlock.Config) {
+						for i, nd := range f.Nodes {
+							spies[i] = &fleet.Spy{Memory: nd}
+							cfg.Nodes[i] = &slow{spies[i], oneWay * time.Microsecond}
+						}
+					})
+					all = append(all, spies)
+					ws = append(ws, fleet.StartAcquire(ctx, t, c.RedLock("job")))
+					time.Sleep(155 * time.Millisecond)
+				}
+				time.Sleep(2 * time.Second)
+				n := fleet.TotalAsked(all...)
+				time.Sleep(10 * time.Second)
+				n = fleet.TotalAsked(all...) - n
+				t.Logf("one way %v, %d waiters: acquisitions per second, node and waiter while the lock is held: %.1f", oneWay*time.Microsecond, waiters, float64(n)/10/3/float64(waiters))
+				cancel()
+				for _, w := range ws {
+					<-w.Done
+				}
+				if n > 10*3*waiters*3 {
+					t.Error("not a few a second, node and waiter")
+				}
+			})
+		}
+	}
+}
+
+func TestSubscriptionsOfABusyClientAreGivenUp(t *testing.T) {
+	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
+		before := fleet.MustAcquire(t, f.Client().RedLock("job"))
+		c, spies := f.SpiedClient()
+		waits := fleet.StartAcquire(t.Context(), t, c.RedLock("job"))
+		require.True(t, waits.Waits())
+		require.NoError(t, before.Release(t.Context()))
+		require.NoError(t, waits.Has().Release(t.Context()))
+		for i := range 60 { // nobody waits from here on
+			l, err := c.RedLock("other").Acquire(t.Context())
+			require.NoError(t, err)
+			require.NoError(t, l.Release(t.Context()))
+			time.Sleep(time.Second)
+			_ = i
+		}
+		signed := spies[0].Entered()
+		l, err := c.RedLock("other").Acquire(t.Context())
+		require.NoError(t, err)
+		require.NoError(t, l.Release(t.Context()))
+		require.Equal(t, signed, spies[0].Entered(), "a minute after the last wait, subscriptions are still there")
+	})
+}
+
+// A client whose nodes are 40 ms away waits first, and others are near.
+func TestAFarClient(t *testing.T) {
+	for _, oneWay := range []time.Duration{5, 15, 25, 40, 60} {
+		t.Run((oneWay * time.Millisecond).String(), func(t *testing.T) {
+			t.Parallel()
+			fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
+				near := []*quorumlock.Client{f.Client(), f.Client()}
+				away := f.Client(func(cfg *quorumlock.Config) {
+					for i, nd := range f.Nodes {
+						cfg.Nodes[i] = &distant{nd, oneWay * time.Millisecond}
+					}
+				})
+				ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+				defer cancel()
+				var wg sync.WaitGroup
+				var mu sync.Mutex
+				counts := make([]int, 3)
+				var longest [3]time.Duration
+				for i, c := range append(near, away) {
+					wg.Go(func() {
+						for ctx.Err() == nil {
+							b := f.Clock.Now()
+							l, err := c.RedLock("job").Acquire(ctx)
+							mu.Lock()
+							longest[i] = max(longest[i], f.Clock.Now()-b)
+							mu.Unlock()
+							if err != nil {
+								return
+							}
+							mu.Lock()
+							counts[i]++
+							mu.Unlock()
+							time.Sleep(5 * time.Millisecond)
+							_ = l.Release(ctx)
+						}
+					})
+				}
+				wg.Wait()
+				t.Logf("near, near, far: %v, longest waits %v", counts, longest)
+				require.Less(t, longest[2], 2*time.Second)
+			})
+		})
+	}
+}
+
+// With Redisson, each release of ours has all waiters come.
+func TestAnnouncementsDoNotStirEverybody(t *testing.T) {
+	for _, redisson := range []bool{false, true} {
+		fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
+			var all [][]*fleet.Spy
+			ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+			defer cancel()
+			var wg sync.WaitGroup
+			var mu sync.Mutex
+			grants := 0
+			for range 16 {
+				spies := make([]*fleet.Spy, 3)
+				c := f.Client(func(cfg *quorumlock.Config) {
+					cfg.Redisson = redisson
+					for i, nd := range f.Nodes {
+						spies[i] = &fleet.Spy{Memory: nd}
+						cfg.Nodes[i] = spies[i]
+					}
+				})
+				all = append(all, spies)
+				wg.Go(func() {
+					for ctx.Err() == nil {
+						l, err := c.RedLock("job").Acquire(ctx)
+						if err != nil {
+							return
+						}
+						mu.Lock()
+						grants++
+						mu.Unlock()
+						time.Sleep(20 * time.Millisecond)
+						_ = l.Release(ctx)
+					}
+				})
+			}
+			wg.Wait()
+			t.Logf("redisson %v: %d grants, %.1f acquisitions per grant and node", redisson, grants, float64(fleet.TotalAsked(all...))/3/float64(grants))
+		})
+	}
+}
+
+// slow is a watched way that takes a while, each way.
+type slow struct {
+	*fleet.Spy
+	oneWay time.Duration
+}
+
+func (s *slow) Do(ctx context.Context, ops []node.Op, replies []node.Reply) {
+	time.Sleep(s.oneWay)
+	s.Spy.Do(ctx, ops, replies)
+	time.Sleep(s.oneWay)
+}
+
+// Somebody who spins stands in the line of his client: who waits behind him in another way, waits
+// with him.
+func TestASpinnerInLine(t *testing.T) {
+	for _, spins := range []bool{false, true} {
+		fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
+			ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+			defer cancel()
+			mk := func() *quorumlock.Client {
+				return f.Client(func(cfg *quorumlock.Config) {
+					for i, nd := range f.Nodes {
+						cfg.Nodes[i] = &slow{&fleet.Spy{Memory: nd}, 300 * time.Microsecond}
+					}
+				})
+			}
+			a := mk()
+			var wg sync.WaitGroup
+			for range 3 {
+				c := mk()
+				for range 3 {
+					wg.Go(func() {
+						for ctx.Err() == nil {
+							if lease, err := c.RedLock("job").Acquire(ctx); err == nil {
+								time.Sleep(2 * time.Millisecond)
+								_ = lease.Release(ctx)
+							}
+						}
+					})
+				}
+			}
+			time.Sleep(100 * time.Millisecond)
+			if spins {
+				wg.Go(func() {
+					if l, err := a.RedLock("job").With(quorumlock.LockOptions{Waiting: quorumlock.WaitSpin}).Acquire(ctx); err == nil {
+						_ = l.Release(ctx)
+					}
+				})
+				time.Sleep(50 * time.Millisecond)
+			}
+			began := f.Clock.Now()
+			l, err := a.RedLock("job").Acquire(ctx)
+			took := f.Clock.Now() - began
+			t.Logf("behind a spinner: %v; waited %v, %v", spins, took, err)
+			if err == nil {
+				_ = l.Release(ctx)
+			}
+			cancel()
+			wg.Wait()
+			require.Less(t, took, time.Second)
+		})
+	}
+}

@@ -1,0 +1,338 @@
+package waiting_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/quorumlock/quorumlock"
+	"github.com/quorumlock/quorumlock/internal/fleet"
+	"github.com/quorumlock/quorumlock/node"
+)
+
+// mute is a client's way to a node that cannot listen.
+type mute struct{ node.Node }
+
+// muted makes a client for which some nodes cannot listen.
+func muted(f *fleet.Fleet, nodes ...int) *quorumlock.Client {
+	return f.Client(func(cfg *quorumlock.Config) {
+		for _, i := range nodes {
+			cfg.Nodes[i] = mute{f.Nodes[i]}
+		}
+	})
+}
+
+// untilTaken is how long somebody waits for a lock from the release of it on.
+func untilTaken(f *fleet.Fleet, before *quorumlock.Lease, a *fleet.Acquisition) time.Duration {
+	f.T.Helper()
+	require.True(f.T, a.Waits())
+	require.NoError(f.T, before.Release(f.T.Context()))
+	took := f.Elapsed(func() { <-a.Done })
+	require.NoError(f.T, a.Has().Release(f.T.Context()))
+	f.RequireNoKeys()
+	return took
+}
+
+// Who waits with nodes that cannot listen is told by the others, as long as they are enough,
+// and asks again and again if not.
+func TestNodesThatCannotListen(t *testing.T) {
+	for _, c := range []struct {
+		mute int
+		most time.Duration
+	}{
+		{1, 10 * time.Millisecond},
+		{2, 10 * time.Millisecond},
+		{3, quorumlockRetryMax},
+		{5, quorumlockRetryMax},
+	} {
+		fleet.InVirtualTime(t, 5, func(t *testing.T, f *fleet.Fleet) {
+			for i := range 5 {
+				before := fleet.MustAcquire(t, f.Client().RedLock("job"))
+				waits := fleet.StartAcquire(t.Context(), t, muted(f, fleet.FirstNodes(c.mute)...).RedLock("job"))
+				time.Sleep(time.Duration(5+i) * 333 * time.Millisecond)
+				require.LessOrEqual(t, untilTaken(f, before, waits), c.most, "%d of 5", c.mute)
+			}
+		})
+	}
+}
+
+// One who needs all nodes is told by any of them.
+func TestOneNodeThatListensIsEnoughForAll(t *testing.T) {
+	fleet.InVirtualTime(t, 5, func(t *testing.T, f *fleet.Fleet) {
+		before := fleet.MustAcquire(t, f.Client().MultiLock("job"))
+		waits := fleet.StartAcquire(t.Context(), t, muted(f, 0, 1, 2, 3).MultiLock("job"))
+		time.Sleep(3333 * time.Millisecond)
+		require.LessOrEqual(t, untilTaken(f, before, waits), 10*time.Millisecond)
+	})
+}
+
+// A wake that is lost without a word costs a second at most.
+func TestMessagesThatAreLost(t *testing.T) {
+	for _, lost := range []int{1, 4, 5} {
+		fleet.InVirtualTime(t, 5, func(t *testing.T, f *fleet.Fleet) {
+			before := fleet.MustAcquire(t, f.Client().RedLock("job"))
+			c, spies := f.SpiedClient()
+			waits := fleet.StartAcquire(t.Context(), t, c.RedLock("job"))
+			time.Sleep(5 * time.Second)
+			for _, s := range spies[:lost] {
+				s.Set(func(s *fleet.Spy) { s.Message = func(node.Message) bool { return false } })
+			}
+			took := untilTaken(f, before, waits)
+			if lost == 5 {
+				require.LessOrEqual(t, took, time.Second)
+			} else {
+				require.LessOrEqual(t, took, 100*time.Millisecond)
+			}
+		})
+	}
+}
+
+// An inbox that was lost and is made again may have missed something, so the lock is asked
+// for at once.
+func TestAnInboxThatReconnects(t *testing.T) {
+	fleet.InVirtualTime(t, 5, func(t *testing.T, f *fleet.Fleet) {
+		before := fleet.MustAcquire(t, f.Client().RedLock("job"))
+		c, spies := f.SpiedClient()
+		waits := fleet.StartAcquire(t.Context(), t, c.RedLock("job"))
+		time.Sleep(5 * time.Second)
+		for _, s := range spies {
+			s.Set(func(s *fleet.Spy) { s.Message = func(m node.Message) bool { return m.Kind == node.Resubscribed } })
+		}
+		require.NoError(t, before.Release(t.Context()))
+		time.Sleep(5 * time.Millisecond)
+		require.True(t, waits.Waits())
+		for _, s := range spies[:3] {
+			s.Stop()
+			s.Start()
+		}
+		_ = waits.Has()
+		for _, s := range spies {
+			require.Equal(t, 1, s.Listens(), "it is made again by itself")
+		}
+	})
+}
+
+// While nodes are gone and come back, somebody who waits stays in the queues, and is woken
+// by them again.
+func TestNodesThatComeAndGoWhileSomebodyWaits(t *testing.T) {
+	fleet.InVirtualTime(t, 5, func(t *testing.T, f *fleet.Fleet) {
+		for i := range 5 {
+			before := fleet.MustAcquire(t, f.Client().RedLock("job"))
+			waits := fleet.StartAcquire(t.Context(), t, f.Client().RedLock("job"))
+			f.Stop(i, (i+1)%5)
+			time.Sleep(3 * time.Second)
+			f.Start(i, (i+1)%5)
+			time.Sleep(3 * time.Second)
+			require.Equal(t, 5, f.Waiters())
+			require.LessOrEqual(t, untilTaken(f, before, waits), 10*time.Millisecond)
+			time.Sleep(time.Second)
+		}
+	})
+}
+
+// A node that could not listen at first does so later.
+func TestAnInboxThatFailsAtFirst(t *testing.T) {
+	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
+		before := fleet.MustAcquire(t, f.Client().RedLock("job"))
+		f.Stop(2)
+		c, spies := f.SpiedClient()
+		waits := fleet.StartAcquire(t.Context(), t, c.RedLock("job"))
+		time.Sleep(5 * time.Second)
+		require.Greater(t, spies[2].Listens(), 1)
+		require.LessOrEqual(t, spies[2].Listens(), 6, "not all the time")
+		f.Start(2)
+		time.Sleep(5 * time.Second)
+		require.Equal(t, 3, f.Waiters())
+		require.LessOrEqual(t, untilTaken(f, before, waits), 10*time.Millisecond)
+	})
+}
+
+// Entries are kept up for as long as somebody waits.
+func TestEntriesLastAsLongAsTheWait(t *testing.T) {
+	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
+		before := fleet.MustAcquire(t, f.Client().RedLock("job"))
+		first := fleet.StartAcquire(t.Context(), t, f.Client().RedLock("job"))
+		for range 300 {
+			time.Sleep(101 * time.Millisecond)
+			require.Equal(t, 3, f.Waiters())
+		}
+		require.LessOrEqual(t, untilTaken(f, before, first), 10*time.Millisecond)
+	})
+}
+
+// Subscriptions are given up when nobody has waited for a while, and made again.
+func TestSubscriptionsAreGivenUp(t *testing.T) {
+	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
+		c, spies := f.SpiedClient()
+		for i := range 3 {
+			for range 3 {
+				before := fleet.MustAcquire(t, f.Client().RedLock("job"))
+				waits := fleet.StartAcquire(t.Context(), t, c.RedLock("job"))
+				require.LessOrEqual(t, untilTaken(f, before, waits), time.Millisecond)
+				time.Sleep(8 * time.Second)
+			}
+			for _, s := range spies {
+				require.Equal(t, i+1, s.Listens())
+			}
+			time.Sleep(3 * time.Second)
+		}
+	})
+}
+
+// Spinning needs no subscription, and leaves no entry.
+func TestSpinningListensToNobody(t *testing.T) {
+	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
+		before := fleet.MustAcquire(t, f.Client().RedLock("job"))
+		c, spies := f.SpiedClient()
+		waits := fleet.StartAcquire(t.Context(), t, c.RedLock("job").With(quorumlock.LockOptions{Waiting: quorumlock.WaitSpin}))
+		time.Sleep(5 * time.Second)
+		require.Zero(t, f.Waiters())
+		require.LessOrEqual(t, untilTaken(f, before, waits), quorumlockRetryMax)
+		for _, s := range spies {
+			require.Zero(t, s.Listens())
+			require.Zero(t, s.Entered())
+			require.Greater(t, s.Asked(), 5*4)
+		}
+	})
+}
+
+// TryAcquire waits for nobody, and stands in no line.
+func TestTryAcquireStandsInNoLine(t *testing.T) {
+	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
+		c := f.Client()
+		job := c.RedLock("job")
+		line := fleet.LineUp(t, job, job)
+		var heldErr *quorumlock.HeldError
+		require.Zero(t, f.Elapsed(func() { require.ErrorAs(t, fleet.MustBeRefused(t, job), &heldErr) }))
+		require.Equal(t, line[0].Has().Owner(), heldErr.Owner)
+		require.Zero(t, f.Waiters())
+
+		// The lock is free, and waited for by this client only.
+		f.Pause(0, 1, 2)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+		defer cancel()
+		_, err := job.TryAcquire(ctx)
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		require.ErrorIs(t, err, quorumlock.ErrNoQuorum)
+		f.Resume(0, 1, 2)
+		fleet.Settle()
+		require.NoError(t, line[0].Has().Release(t.Context()))
+		require.Equal(t, line[0].Has().Owner(), line[1].Has().Owner(), "nothing has changed for those who wait")
+	})
+}
+
+// A lock that is free, but left to somebody who was woken, is not taken by one who comes
+// later, but for those who spin.
+func TestWhoIsWokenHasTheLockForAMoment(t *testing.T) {
+	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
+		before := fleet.MustAcquire(t, f.Client().RedLock("job"))
+		frozen(f, "hung", 1, true, 0, 1, 2)
+		require.NoError(t, before.Release(t.Context()))
+		fleet.Settle()
+		job := f.Client().RedLock("job")
+		var heldErr *quorumlock.HeldError
+		require.ErrorAs(t, fleet.MustBeRefused(t, job), &heldErr)
+		require.Empty(t, heldErr.Owner)
+		require.Equal(t, 50*time.Millisecond, heldErr.TTL)
+		fleet.Settle()
+		spin := job.With(quorumlock.LockOptions{Waiting: quorumlock.WaitSpin})
+		require.NoError(t, fleet.MustAcquire(t, spin).Release(t.Context()))
+		fleet.Settle()
+		time.Sleep(51 * time.Millisecond)
+		require.NoError(t, fleet.MustAcquire(t, job).Release(t.Context()))
+	})
+}
+
+// Who gives up learns what was in the way, and why he gave up.
+func TestWhatThoseInTheLineAreTold(t *testing.T) {
+	const patience = 100 * time.Millisecond
+	gaveUp := errors.New("enough")
+	givesUp := func(t *testing.T, l *quorumlock.Lock) error {
+		t.Helper()
+		ctx, cancel := context.WithTimeoutCause(t.Context(), patience, gaveUp)
+		defer cancel()
+		_, err := l.Acquire(ctx)
+		require.ErrorIs(t, err, gaveUp)
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		return err
+	}
+	t.Run("a holder of the same client", func(t *testing.T) {
+		fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
+			job := f.Client().RedLock("job")
+			lease := fleet.MustAcquire(t, job)
+			for range 2 {
+				var heldErr *quorumlock.HeldError
+				require.ErrorAs(t, givesUp(t, job), &heldErr)
+				require.Equal(t, lease.Owner(), heldErr.Owner)
+				require.Equal(t, "job", heldErr.Name)
+				require.Equal(t, lease.Remaining(), heldErr.TTL)
+			}
+		})
+	})
+	t.Run("what the first was told", func(t *testing.T) {
+		fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
+			lease := fleet.MustAcquire(t, f.Client().RedLock("job"))
+			job := f.Client().RedLock("job")
+			first := fleet.StartAcquire(t.Context(), t, job)
+			var heldErr *quorumlock.HeldError
+			require.ErrorAs(t, givesUp(t, job), &heldErr)
+			require.Equal(t, lease.Owner(), heldErr.Owner)
+			require.ErrorAs(t, givesUp(t, f.Client().RedLock("job")), &heldErr)
+			require.Equal(t, lease.Owner(), heldErr.Owner)
+			require.NoError(t, lease.Release(t.Context()))
+			_ = first.Has()
+		})
+	})
+	t.Run("no quorum for the first", func(t *testing.T) {
+		fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
+			job := f.Client().RedLock("job")
+			f.Stop(0, 1)
+			first := fleet.StartAcquire(t.Context(), t, job)
+			time.Sleep(patience)
+			err := givesUp(t, job)
+			require.ErrorIs(t, err, quorumlock.ErrNoQuorum)
+			require.ErrorIs(t, err, node.ErrUnreachable)
+			require.NotErrorIs(t, err, quorumlock.ErrHeld)
+			f.Start(0, 1)
+			<-first.Done
+			_ = first.Has()
+		})
+	})
+	t.Run("nobody was asked", func(t *testing.T) {
+		fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
+			job := f.Client().RedLock("job")
+			f.Pause(0, 1, 2)
+			_ = fleet.StartAcquire(t.Context(), t, job)
+			ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+			defer cancel()
+			_, err := job.Acquire(ctx)
+			var noQuorum *quorumlock.NoQuorumError
+			require.ErrorAs(t, err, &noQuorum)
+			require.Equal(t, 3, noQuorum.Pending)
+			require.ErrorIs(t, err, context.DeadlineExceeded)
+			f.Resume(0, 1, 2)
+		})
+	})
+	t.Run("the client is closed", func(t *testing.T) {
+		fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
+			c := f.Client()
+			lease := fleet.MustAcquire(t, c.RedLock("job"))
+			first, second := fleet.StartAcquire(t.Context(), t, c.RedLock("job")), fleet.StartAcquire(t.Context(), t, c.RedLock("job"))
+			other := f.Client()
+			third := fleet.StartAcquire(t.Context(), t, other.RedLock("job"))
+			require.NoError(t, other.Close(t.Context()))
+			require.False(t, third.Waits())
+			require.ErrorIs(t, third.Err, quorumlock.ErrClosed)
+			require.NoError(t, c.Close(t.Context()))
+			for _, a := range []*fleet.Acquisition{first, second} {
+				require.False(t, a.Waits())
+				require.ErrorIs(t, a.Err, quorumlock.ErrClosed)
+			}
+			require.ErrorIs(t, lease.Err(), quorumlock.ErrClosed)
+			f.RequireNoKeys()
+		})
+	})
+}

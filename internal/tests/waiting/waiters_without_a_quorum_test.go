@@ -1,0 +1,163 @@
+package waiting_test
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/quorumlock/quorumlock"
+	"github.com/quorumlock/quorumlock/internal/fleet"
+	"github.com/quorumlock/quorumlock/node"
+)
+
+// Many wait for what none of them can have, as a node is down that they need: that must not
+// have each tell all others of each attempt.
+func TestACrowdThatCannotHaveTheLock(t *testing.T) {
+	fleet.InVirtualTime(t, 3, func(_ *testing.T, f *fleet.Fleet) {
+		crowdInVain(f, func(c *quorumlock.Client) *quorumlock.Lock { return c.MultiLock("job") }, 2)
+	})
+}
+
+// The same where most nodes are down.
+func TestACrowdWithoutAQuorum(t *testing.T) {
+	fleet.InVirtualTime(t, 3, func(_ *testing.T, f *fleet.Fleet) {
+		crowdInVain(f, func(c *quorumlock.Client) *quorumlock.Lock { return c.RedLock("job") }, 1, 2)
+	})
+}
+
+// crowdInVain has many wait for a lock, and then nodes go down that all of them need.
+func crowdInVain(f *fleet.Fleet, lock func(c *quorumlock.Client) *quorumlock.Lock, down ...int) {
+	f.T.Helper()
+	const crowd = 40
+	before := fleet.MustAcquire(f.T, f.Client().RedLock("job"))
+	var watched [][]*fleet.Spy
+	var messages atomic.Int64
+	for range crowd {
+		c, spies := f.SpiedClient()
+		for _, s := range spies {
+			s.Set(func(s *fleet.Spy) { s.Message = func(node.Message) bool { messages.Add(1); return true } })
+		}
+		watched = append(watched, spies)
+		_ = fleet.StartAcquire(f.T.Context(), f.T, lock(c))
+		time.Sleep(time.Millisecond)
+	}
+	f.Stop(down...)
+	_ = before.Release(f.T.Context()) // where most are down, nobody confirms it
+	time.Sleep(5 * time.Second)
+	asked, told := fleet.TotalAsked(watched...), messages.Load()
+	time.Sleep(5 * time.Second)
+	asked, told = fleet.TotalAsked(watched...)-asked, messages.Load()-told
+	f.T.Logf("in 5 s: %d acquisitions, %d messages", asked, told)
+	require.LessOrEqual(f.T, told, int64(3*asked))
+}
+
+// Those who cannot have the lock, as they need a node that is down, hardly slow those who can.
+func TestACrowdThatCannotWinAmongThoseWhoCan(t *testing.T) {
+	for _, crowd := range []int{0, 1, 5, 20} {
+		samples := 7 // chance has its share in each: the one in the middle counts
+		if crowd == 0 {
+			samples = 1 // nobody is in the way: each has as many turns, and many times those of the others
+		}
+		var turns []int
+		var longest []time.Duration
+		for range samples {
+			fleet.InVirtualTime(t, 3, func(_ *testing.T, f *fleet.Fleet) {
+				s := amongThoseInVain(f, crowd)
+				turns = append(turns, s.count[0]+s.count[1]+s.count[2])
+				longest = append(longest, s.longest)
+			})
+		}
+		slices.Sort(turns)
+		slices.Sort(longest)
+		t.Logf("crowd %d: turns %v, longest %v", crowd, turns, longest)
+		// Each turn costs two patiences and a little, however many come in vain.
+		require.GreaterOrEqual(t, turns[samples/2], 30)
+		require.LessOrEqual(t, longest[samples/2], 2*time.Second)
+	}
+}
+
+// amongThoseInVain has three clients use a lock for four seconds, for which some others wait
+// that need all nodes, while one is down.
+func amongThoseInVain(f *fleet.Fleet, crowd int) *served {
+	f.T.Helper()
+	before := fleet.MustAcquire(f.T, f.Client().RedLock("job"))
+	for range crowd {
+		_ = fleet.StartAcquire(f.T.Context(), f.T, f.Client().MultiLock("job"))
+		time.Sleep(time.Millisecond)
+	}
+	f.Stop(2)
+	require.NoError(f.T, before.Release(f.T.Context()))
+	time.Sleep(time.Second)
+	clients := []*quorumlock.Client{f.Client(), f.Client(), f.Client()}
+	return busy(f, clients, 2, quorumlock.LockOptions{NoHandover: true}, 3*time.Millisecond, 4*time.Second)
+}
+
+// A subscription that is given up while somebody asks for a lock: the entry that this leaves
+// has no inbox, and the wake is lost.
+func TestTheSubscriptionIsGivenUpDuringAnAttempt(t *testing.T) {
+	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
+		c, spies := f.SpiedClient()
+		before := fleet.MustAcquire(t, f.Client().RedLock("job"))
+		waits := fleet.StartAcquire(t.Context(), t, c.RedLock("job"))
+		require.True(t, waits.Waits())
+		time.Sleep(10 * time.Millisecond)
+		require.NoError(t, before.Release(t.Context()))
+		require.NoError(t, waits.Has().Release(t.Context()))
+		fleet.Settle()
+		before = fleet.MustAcquire(t, f.Client().RedLock("job"))
+		time.Sleep(10*time.Second - 5*time.Millisecond)
+		for _, s := range spies {
+			s.Set(func(s *fleet.Spy) { s.After = func() { time.Sleep(20 * time.Millisecond) } })
+		}
+		waits = fleet.StartAcquire(t.Context(), t, c.RedLock("job"))
+		time.Sleep(15 * time.Millisecond) // the subscriptions are given up by now
+		require.NoError(t, before.Release(t.Context()))
+		took := f.Elapsed(func() { <-waits.Done })
+		t.Log(took)
+		require.LessOrEqual(t, took, 100*time.Millisecond)
+	})
+}
+
+// The undo of an attempt that comes after the release of what the next attempt won leaves no
+// entry of a waiter that is gone.
+func TestAnUndoBehindTheRelease(t *testing.T) {
+	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
+		c, ways := f.HookedClient()
+		before := fleet.MustAcquire(t, f.Client().RedLock("job"))
+		waits := fleet.StartAcquire(t.Context(), t, c.RedLock("job"))
+		require.NoError(t, before.Release(t.Context()))
+		require.NoError(t, waits.Has().Release(t.Context()))
+		fleet.Settle() // the inboxes are there
+
+		f.Take("job", "x", 0, 1)
+		proceed := make(chan struct{})
+		var once sync.Once
+		ways[2].Set(func([]node.Op) { once.Do(func() { <-proceed }) }, nil)
+		_, _ = c.RedLock("third").TryAcquire(t.Context())
+		waits = fleet.StartAcquire(t.Context(), t, c.RedLock("job"))
+		require.True(t, waits.Waits())
+		f.Free("job", "x", 0, 1)
+		lease := waits.Has()
+		require.NoError(t, lease.Release(t.Context()))
+		fleet.Settle()
+		close(proceed)
+		fleet.Settle()
+		noKeysOf(t, f, "job")
+		f.Take("job", "x", 0, 1, 2)
+		require.Zero(t, f.Waiters())
+	})
+}
+
+func noKeysOf(t *testing.T, f *fleet.Fleet, name string) {
+	t.Helper()
+	for _, n := range f.Nodes {
+		require.NotContains(t, n.Keys(), name)
+	}
+}
+
+var _ = context.Background

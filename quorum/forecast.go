@@ -1,0 +1,113 @@
+package quorum
+
+import "time"
+
+// How long a waiter holds back for earlier waiters.
+const (
+	// standbyDelay is how long the second waiter gives the first to take a free lock.
+	standbyDelay = 30 * time.Millisecond
+	// turn is how long a free lock stays reserved for a woken waiter.
+	turn = 50 * time.Millisecond
+	// spread separates the attempts of waiters that wait for the same expiry, by rank.
+	spread = 2 * time.Millisecond
+)
+
+// Forecast estimates when enough nodes are free for a waiter's next attempt. It uses only
+// messages and replies since the last attempt. All times are local. It is not safe for
+// concurrent use.
+type Forecast struct {
+	need int
+	// grace is how long after the first release the other nodes may take to report theirs.
+	grace time.Duration
+	// attemptAt is when the last attempt was sent.
+	attemptAt time.Duration
+	// releasedAt is when a node first reported a release since then; never if none has.
+	releasedAt time.Duration
+	// freeAt is the earliest time at which each node may be free, from all it has said.
+	freeAt []time.Duration
+}
+
+// NewForecast returns the forecast of a waiter that needs need of n nodes. The first attempt
+// is due at once.
+func NewForecast(n, need int) Forecast {
+	return Forecast{need: need, releasedAt: never, freeAt: make([]time.Duration, n)}
+}
+
+// StartAttempt records that an attempt is sent, and discards everything older. A holder
+// releases on all nodes at the same time. So after the first report of a release, the other
+// nodes get grace to report theirs: the time that most nodes need for an answer.
+func (f *Forecast) StartAttempt(now, grace time.Duration) {
+	f.attemptAt, f.releasedAt, f.grace = now, never, grace
+	for i := range f.freeAt {
+		f.freeAt[i] = never
+	}
+}
+
+// Denied records that the lock is held on node i until the given time, unless the holder
+// renews it, and that rank other waiters are ahead there. A release reported since the
+// attempt is newer than the denial even if it arrived first: they use two connections.
+func (f *Forecast) Denied(i int, until time.Duration, rank int) {
+	f.expect(i, after(until, time.Duration(max(rank, 0))*spread))
+}
+
+// Reserved records that node i is free but reserved, until the given time, for the first of
+// rank waiters ahead of this one. With several of them, the second takes over when the first
+// does not come. So this waiter also leaves the second its turn.
+func (f *Forecast) Reserved(i int, until time.Duration, rank int) {
+	f.expect(i, after(until, time.Duration(min(max(rank-1, 0), 1))*turn))
+}
+
+// Free records that no owner holds the lock on node i: the node granted, and the waiter gave
+// the grant back.
+func (f *Forecast) Free(i int, now time.Duration) {
+	f.expect(i, now)
+}
+
+// Woken records that node i reported a release, and that this waiter is first there.
+func (f *Forecast) Woken(i int, now time.Duration) {
+	f.expect(i, now)
+	f.releasedAt = min(f.releasedAt, now)
+}
+
+// Standby records that the lock was released on node i, and that this waiter is second there.
+func (f *Forecast) Standby(i int, now time.Duration) {
+	f.expect(i, after(now, standbyDelay))
+}
+
+func (f *Forecast) expect(i int, at time.Duration) { f.freeAt[i] = min(f.freeAt[i], at) }
+
+// NextAttempt returns when to make the next attempt: as soon as need nodes are expected to be
+// free, or the grace after the first release has passed, or the last attempt is recheck old.
+func (f *Forecast) NextAttempt(recheck time.Duration) time.Duration {
+	next := min(after(f.attemptAt, recheck), after(f.releasedAt, f.grace))
+	if f.need < 1 || f.need > len(f.freeAt) {
+		return next
+	}
+	for i, at := range f.freeAt {
+		// The need-th smallest, without sorting.
+		if at < next && f.readyBy(at, i) == f.need-1 {
+			next = at
+		}
+	}
+	return next
+}
+
+// readyBy counts the nodes expected to be free before node i, which is expected at the given
+// time. Nodes expected at the same time count in the order of their indexes.
+func (f *Forecast) readyBy(at time.Duration, i int) int {
+	n := 0
+	for j, other := range f.freeAt {
+		if other < at || other == at && j < i {
+			n++
+		}
+	}
+	return n
+}
+
+// after returns at + d, or never if that overflows.
+func after(at, d time.Duration) time.Duration {
+	if at > never-d {
+		return never
+	}
+	return at + d
+}

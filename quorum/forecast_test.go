@@ -1,0 +1,109 @@
+package quorum_test
+
+import (
+	"math"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"github.com/quorumlock/quorumlock/quorum"
+)
+
+func TestForecast(t *testing.T) {
+	const (
+		ms      = time.Millisecond
+		recheck = time.Second
+	)
+	for _, tc := range []struct {
+		name string
+		tell func(f *quorum.Forecast)
+		want time.Duration
+	}{
+		{"nothing is known", func(*quorum.Forecast) {}, recheck},
+		{"all expire later", func(f *quorum.Forecast) {
+			f.Denied(0, 5*time.Second, 0)
+			f.Denied(1, 5*time.Second, 0)
+		}, recheck},
+		{"the second of three expires", func(f *quorum.Forecast) {
+			f.Denied(0, 300*ms, 0)
+			f.Denied(1, 100*ms, 0)
+			f.Denied(2, 200*ms, 0)
+		}, 200 * ms},
+		{"an unknown one is not expected", func(f *quorum.Forecast) {
+			f.Denied(0, 300*ms, 0)
+			f.Denied(1, 100*ms, 0)
+		}, 300 * ms},
+		{"those in front go first", func(f *quorum.Forecast) {
+			f.Denied(0, 100*ms, 7)
+			f.Denied(1, 100*ms, 7)
+		}, 114 * ms},
+		{"an idle one is free", func(f *quorum.Forecast) {
+			f.Free(0, 10*ms)
+			f.Denied(1, 100*ms, 0)
+		}, 100 * ms},
+		{"one release: the others follow", func(f *quorum.Forecast) {
+			f.Denied(0, 500*ms, 0)
+			f.Denied(1, 500*ms, 0)
+			f.Woken(1, 40*ms)
+		}, 41 * ms},
+		{"two releases are enough at once", func(f *quorum.Forecast) {
+			f.Woken(1, 40*ms)
+			f.Woken(2, 40*ms+500*time.Microsecond)
+		}, 40*ms + 500*time.Microsecond},
+		{"a wake before its denial", func(f *quorum.Forecast) {
+			f.Woken(1, 40*ms)
+			f.Denied(1, 900*ms, 0)
+			f.Woken(0, 40*ms)
+		}, 40 * ms},
+		{"the second in line holds back", func(f *quorum.Forecast) {
+			f.Denied(0, 900*ms, 1)
+			f.Denied(1, 900*ms, 1)
+			f.Standby(0, 50*ms)
+			f.Standby(1, 52*ms)
+		}, 82 * ms},
+		{"standing by puts nothing off", func(f *quorum.Forecast) {
+			f.Denied(0, 60*ms, 0)
+			f.Denied(1, 60*ms, 0)
+			f.Standby(0, 50*ms)
+			f.Standby(1, 50*ms)
+		}, 60 * ms},
+		{"another attempt makes it old", func(f *quorum.Forecast) {
+			f.Woken(0, 10*ms)
+			f.Woken(1, 10*ms)
+			f.StartAttempt(20*ms, ms)
+		}, recheck + 20*ms},
+		{"never stays never", func(f *quorum.Forecast) {
+			f.Denied(0, math.MaxInt64, 100)
+			f.Denied(1, math.MaxInt64-1, 100)
+		}, recheck},
+	} {
+		f := quorum.NewForecast(3, 2)
+		f.StartAttempt(0, ms)
+		tc.tell(&f)
+		require.Equal(t, tc.want, f.NextAttempt(recheck), tc.name)
+	}
+	f := quorum.NewForecast(3, 2)
+	require.Zero(t, f.NextAttempt(recheck), "the first attempt is worthwhile at once")
+}
+
+// The need-th expected time counts, whatever the order, unless the recheck comes first.
+func TestForecastTwin(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		n := rapid.IntRange(1, 9).Draw(t, "nodes")
+		need := rapid.IntRange(1, n).Draw(t, "need")
+		f := quorum.NewForecast(n, need)
+		asked := time.Duration(rapid.Int64Range(0, 1000).Draw(t, "asked"))
+		recheck := time.Duration(rapid.Int64Range(0, 1000).Draw(t, "recheck"))
+		f.StartAttempt(asked, time.Millisecond)
+		free := make([]time.Duration, n)
+		for i := range free {
+			free[i] = time.Duration(rapid.Int64Range(0, 3000).Draw(t, "free"))
+			f.Denied(i, free[i], 0)
+		}
+		slices.Sort(free)
+		require.Equal(t, min(free[need-1], asked+recheck), f.NextAttempt(recheck))
+	})
+}
