@@ -98,7 +98,7 @@ func (g *grant) releaseEverywhere(now time.Duration, r *releaseRound) {
 		g.submitReleases(dispatch.NewCalls(g.client.nodes.Len(), g.releaseOp()), now, dispatch.Ignore)
 		return
 	}
-	r.forced = g.hasTombstone()
+	r.forced, r.asked = g.hasTombstone(), g.proposal.Exposed()
 	r.calls.Aim(g.client.nodes.Len(), g.releaseOp())
 	for i := range g.client.nodes.Len() {
 		r.calls.To(i).Deadline = g.lock.deadline(now) // a caller waits
@@ -171,8 +171,9 @@ type releaseRound struct {
 	// the lock. It is won when the other nodes are fewer than the need of the rule.
 	tally, gone quorum.Tally
 	errs        []NodeError
-	// forced is set if a renewal met a tombstone.
+	// forced is set if a renewal met a tombstone. asked are the nodes that may have had the lease.
 	forced bool
+	asked  quorum.Set
 	lost   *LostError
 }
 
@@ -293,8 +294,9 @@ func (q *lossInquiry) record(i int, reply *node.Reply) {
 }
 
 // conclude settles whether the lease was lost. A recovering node has granted the lock to no other
-// owner since it lost its memory. So it counts as a node that has the lease. If a node does not
-// answer now, its first answer stands. Requires q.release.mu.
+// owner since it lost its memory. So it counts as a node that has the lease. A node that does not
+// answer now may recover too. So it counts the same, unless it never had the lease. Requires
+// q.release.mu.
 func (q *lossInquiry) conclude() {
 	r := q.release
 	defer r.decided.Done()
@@ -313,7 +315,8 @@ func (q *lossInquiry) conclude() {
 
 // misses reports whether a node did not have the lease, and has not lost its memory.
 func (q *lossInquiry) misses(i int) bool {
-	return q.release.gone.Vote(i) == quorum.Granted && q.replies[i].Recovering == 0
+	answered := q.replies[i].Err == nil || !q.release.asked.Has(i)
+	return q.release.gone.Vote(i) == quorum.Granted && answered && q.replies[i].Recovering == 0
 }
 
 // loss returns the error for a release that came after a loss.

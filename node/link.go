@@ -22,6 +22,9 @@ type link struct {
 	// made for it.
 	began time.Time
 	fresh bool
+	// unsound is set once a look has found that the connection cannot be used. A second look may miss
+	// that: it comes too soon, or the first has read what there was.
+	unsound bool
 	// spans, commands and writer are those of the exchange under way. With the client, the writer's
 	// memory is given up: what could not be sent may still be about to be.
 	spans    []span
@@ -90,11 +93,12 @@ func (l *link) connected() bool {
 	now := in(0)
 	idle := now.Sub(l.began)
 	l.began = now
-	if l.client == nil || l.moved.Load() {
+	if l.client == nil || l.unsound || l.moved.Load() {
 		return false
 	}
 	conn := l.conn.Load()
-	return idle < idleAfter || conn == nil || sound(*conn)
+	l.unsound = idle >= idleAfter && conn != nil && !sound(*conn)
+	return !l.unsound
 }
 
 // rest ends the use of the link.
@@ -191,6 +195,7 @@ func (l *link) drop(ctx context.Context) {
 // forget gives up the client, which is closed or of no use.
 func (l *link) forget() {
 	l.client, l.self, l.commands, l.writer = nil, endpoint{}, nil, writer{}
+	l.unsound = false
 }
 
 // parseEndpoint reads a line of CLIENT INFO: "id=7 addr=127.0.0.1:5000 ...". In RESP3 it

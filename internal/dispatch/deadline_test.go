@@ -2,6 +2,7 @@ package dispatch
 
 import (
 	"fmt"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -112,5 +113,34 @@ func TestACrowdOfDeadlines(t *testing.T) {
 		require.LessOrEqual(t, runs, 12)
 		nd.set(nil, nil)
 		close(gate)
+	})
+}
+
+// lateAnswers counts the answers that come after their deadline.
+type lateAnswers struct {
+	answers
+	late atomic.Int32
+}
+
+func (a *lateAnswers) AnswerLate(*Call, *node.Reply) { a.late.Add(1) }
+
+// An undo that was late and is repeated gets no other late answer.
+func TestALateUndoIsToldOfOnce(t *testing.T) {
+	inSender(t, func(t *testing.T, s *sender, nd *scripted, _ *answers) {
+		a, gate := &lateAnswers{}, make(chan struct{})
+		nd.set(gate, node.ErrRejected)
+		undo := patient(s, undoFor(s, &a.answers, "undo", time.Minute), 20*time.Millisecond)
+		undo.To = a
+		require.NoError(t, s.submit(undo))
+		time.Sleep(20 * time.Millisecond)
+		synctest.Wait()
+		require.ErrorIs(t, a.of(t, "undo").Err, node.ErrTimeout)
+		nd.set(nil, nil)
+		close(gate)
+		time.Sleep(probePauseMax)
+		synctest.Wait()
+		require.Len(t, nd.owners(), 2, "the node rejected the first one")
+		require.EqualValues(t, 1, a.late.Load())
+		a.of(t, "undo")
 	})
 }

@@ -205,7 +205,7 @@ func (s *sender) take() bool {
 	now := s.nodes.env.Clock.Now()
 	s.ops, s.replies = s.ops[:0], s.replies[:0]
 	for _, c := range s.batch {
-		c.Sent = now
+		c.Sent, c.late = now, false // an undo that is sent again may have been late before
 		s.ops = append(s.ops, *c.Op)
 		s.replies = append(s.replies, node.Reply{})
 	}

@@ -279,6 +279,37 @@ func TestAReleaseIgnoresLossesThatNodesNotice(t *testing.T) {
 	})
 }
 
+// A node that recovers and fails before it can say so is no proof of a loss.
+func TestAReleaseIgnoresLossesThatNodesCannotTellOf(t *testing.T) {
+	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
+		client, ways := f.HookedClient()
+		lease := fleet.MustAcquire(t, client.RedLock("job"))
+		for i := range 2 {
+			f.Nodes[i].Flush()
+			ways[i].Set(func(ops []node.Op) {
+				if ops[0].Kind == node.Inspect {
+					f.Stop(i)
+				}
+			}, nil)
+		}
+		require.NoError(t, lease.Release(t.Context()))
+		f.Start(0, 1)
+	})
+}
+
+// A node that is down all the time never had the lock, and one more without it is a loss.
+func TestAReleaseCountsANodeThatIsDown(t *testing.T) {
+	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
+		f.Stop(2)
+		client := f.Client()
+		_ = client.RedLock("other").Do(t.Context(), func(context.Context) error { return nil }) // finds it down
+		fleet.Settle()
+		lease := fleet.MustAcquire(t, client.RedLock("job"))
+		f.Free("job", lease.Owner(), 0)
+		require.Equal(t, quorumlock.LossGone, lossOf(t, lease.Release(t.Context())).Cause)
+	})
+}
+
 // The names run out while the release is under way: they were there when it was called.
 func TestAReleaseInTheLastInstantIsNoLoss(t *testing.T) {
 	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {

@@ -1,0 +1,39 @@
+package node_test
+
+import (
+	"io"
+	"net"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// The next command must not take a surplus reply for its own: all answers behind it would belong to
+// other commands.
+func TestRedisReplacesAConnectionWithASurplusReply(t *testing.T) {
+	var connections atomic.Int32
+	says, said := make(chan struct{}), make(chan error)
+	server := newFront(t, func(c net.Conn) {
+		if connections.Add(1) == 1 {
+			go func() {
+				<-says
+				_, err := io.WriteString(c, "+PONG\r\n")
+				said <- err
+			}()
+		}
+		hostileAt("no command", "", "", always(":1\r\n"))(c)
+	})
+	n := open(t, server.addr())
+	require.NoError(t, n.Probe(t.Context()))
+	close(says)
+	require.NoError(t, <-said)
+	poll(t, func() bool {
+		time.Sleep(2 * time.Millisecond) // the connection has to be idle
+		return !n.Connected()
+	}, func() any { return "the look finds nothing" })
+	require.False(t, n.Connected(), "a second look comes too soon")
+	require.NoError(t, n.Probe(t.Context()))
+	require.EqualValues(t, 2, connections.Load())
+}
