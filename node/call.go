@@ -15,17 +15,17 @@ import (
 func (l *link) call(ctx context.Context, cmds ...rueidis.Completed) (results []rueidis.RedisResult) {
 	defer func() {
 		if p := recover(); p != nil {
-			l.abandon()
+			l.discard()
 			results = make([]rueidis.RedisResult, len(cmds))
 			for i := range results {
-				results[i] = rueidis.NewErrorResult(broke(p))
+				results[i] = rueidis.NewErrorResult(panicError(p))
 			}
 		}
 	}()
 	if len(cmds) == 1 {
-		return []rueidis.RedisResult{l.client.Do(unhurried(ctx), cmds[0])}
+		return []rueidis.RedisResult{l.client.Do(withoutDone(ctx), cmds[0])}
 	}
-	return l.client.DoMulti(unhurried(ctx), cmds...)
+	return l.client.DoMulti(withoutDone(ctx), cmds...)
 }
 
 // connect makes the client and, unless a panic is to blame for its absence, always has
@@ -33,31 +33,31 @@ func (l *link) call(ctx context.Context, cmds ...rueidis.Completed) (results []r
 func (l *link) connect(opt rueidis.ClientOption) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
-			l.abandon()
-			err = broke(p)
+			l.discard()
+			err = panicError(p)
 		}
 	}()
 	l.client, err = rueidis.NewClient(opt)
 	return err
 }
 
-// abandon gives up a client in which a panic has left things half done: closing it could
+// discard gives up a client in which a panic has left things half done: closing it could
 // wait for ever. Without its connection it is garbage.
-func (l *link) abandon() {
-	if l.self.id != "" {
-		l.ghost = l.self
+func (l *link) discard() {
+	if l.connID.id != "" {
+		l.brokenConn = l.connID
 	}
 	if conn := l.conn.Swap(nil); conn != nil {
 		_ = (*conn).Close()
 	}
-	l.forget()
+	l.reset()
 }
 
-func broke(p any) error { return fmt.Errorf("%w: %v", errGarbled, p) }
+func panicError(p any) error { return fmt.Errorf("%w: %v", errProtocol, p) }
 
-// unhurried gives a context without a deadline no Done channel either: rueidis then
+// withoutDone gives a context without a deadline no Done channel either: rueidis then
 // stays on its synchronous path, bounded by ConnWriteTimeout.
-func unhurried(ctx context.Context) context.Context {
+func withoutDone(ctx context.Context) context.Context {
 	if _, ok := ctx.Deadline(); ok || ctx.Done() == nil {
 		return ctx
 	}

@@ -6,9 +6,9 @@ import (
 	"github.com/redis/rueidis"
 )
 
-// span is the operations that one command carries, of those of an exchange: from the first on,
+// opRange is the operations that one command carries, of those of an exchange: from the first on,
 // up to but not including the last. Together they are one call of the script for many.
-type span struct{ from, to int }
+type opRange struct{ from, to int }
 
 // maxSpan bounds how long a script keeps the server from everybody else, and is well below what
 // Lua can pass to one call.
@@ -18,31 +18,31 @@ const maxSpan = 256
 //
 // One script call for many of them has one look at the marker and the clock, and costs the
 // server, and this side, a fraction of a call for each.
-func spans(into []span, ops []Op) []span {
+func spans(into []opRange, ops []Op) []opRange {
 	for from := 0; from < len(ops); {
 		to := from + 1
-		if first := &ops[from]; common(first) {
+		if first := &ops[from]; isBatchable(first) {
 			tag := tagged(first.Names[0])
-			for to < min(len(ops), from+maxSpan) && joins(first, tag, &ops[to]) {
+			for to < min(len(ops), from+maxSpan) && canJoin(first, tag, &ops[to]) {
 				to++
 			}
 		}
-		into = append(into, span{from, to})
+		into = append(into, opRange{from, to})
 		from = to
 	}
 	return into
 }
 
-// joins reports whether an operation can stand in one command with a common one before it, whose
+// canJoin reports whether an operation can stand in one command with a common one before it, whose
 // name has a tag or not. A release has no TTL, and cares for none.
-func joins(first *Op, tag bool, next *Op) bool {
-	return common(next) && first.Limits == next.Limits &&
+func canJoin(first *Op, tag bool, next *Op) bool {
+	return isBatchable(next) && first.Limits == next.Limits &&
 		(first.TTL == next.TTL || next.Kind == Release) && tagged(next.Names[0]) == tag
 }
 
-// common reports whether an operation is one of those that come by the thousand: of one lock,
+// isBatchable reports whether an operation is one of those that come by the thousand: of one lock,
 // for which nobody waits on its behalf, and no block for those who do without barging.
-func common(op *Op) bool {
+func isBatchable(op *Op) bool {
 	switch op.Kind {
 	case Acquire, Renew, Release:
 		return len(op.Names) == 1 && !op.Reads && !op.ofPool() && op.Waiter.ID == "" && (op.Fair || op.Reserve == 0)
@@ -53,10 +53,10 @@ func common(op *Op) bool {
 
 // writer makes commands, in memory that it uses again for the next.
 type writer struct {
-	numerals numerals
-	packer   packer
+	numerals digitBuffer
+	packer   msgpackWriter
 	args     []string
-	forms    forms
+	forms    formCache
 }
 
 // begin begins the commands of another exchange, of so many operations.
@@ -98,7 +98,7 @@ func (w *writer) packed(ops []Op) string {
 	p.add(milliseconds(ops[0].TTL))
 	for i := range ops {
 		op := &ops[i]
-		p.add(wordOf(op))
+		p.add(scriptWord(op))
 		p.add(op.Names[0])
 		p.add(op.Owner)
 		if op.Kind == Release {
@@ -115,8 +115,8 @@ func (w *writer) packed(ops []Op) string {
 	return p.end()
 }
 
-// wordOf is the one by which the script for many knows what to do.
-func wordOf(op *Op) string {
+// scriptWord is the one by which the script for many knows what to do.
+func scriptWord(op *Op) string {
 	switch {
 	case op.Kind == Acquire && op.Reserve > 0:
 		return "reserve"

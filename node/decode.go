@@ -32,7 +32,7 @@ func decodeMany(ops []Op, msg *rueidis.RedisMessage, replies []Reply) error {
 	if msg.IsString() {
 		digits, err := msg.ToString()
 		if err != nil || len(digits) != len(ops) {
-			return errors.Join(errGarbled, errForm, err)
+			return errors.Join(errProtocol, errForm, err)
 		}
 		for i := range ops {
 			replies[i] = decodeDigit(&ops[i], digits[i])
@@ -41,7 +41,7 @@ func decodeMany(ops []Op, msg *rueidis.RedisMessage, replies []Reply) error {
 	}
 	answers, err := msg.ToArray()
 	if err != nil || len(answers) != len(ops) {
-		return errors.Join(errGarbled, errForm, err)
+		return errors.Join(errProtocol, errForm, err)
 	}
 	for i := range ops {
 		if err := answers[i].Error(); err != nil {
@@ -59,7 +59,7 @@ func decodeMany(ops []Op, msg *rueidis.RedisMessage, replies []Reply) error {
 func decodeDigit(op *Op, digit byte) Reply {
 	outcome := outcomeOf(op, int64(digit)-'0')
 	if outcome == Unknown {
-		return Reply{Err: errors.Join(errGarbled, errForm)}
+		return Reply{Err: errors.Join(errProtocol, errForm)}
 	}
 	return Reply{Outcome: outcome}
 }
@@ -83,13 +83,13 @@ func decode(op *Op, msg *rueidis.RedisMessage) Reply {
 		r, err = decodeArray(op, msg)
 	}
 	if err != nil {
-		return Reply{Err: errors.Join(errGarbled, err)}
+		return Reply{Err: errors.Join(errProtocol, err)}
 	}
 	return r
 }
 
-// errGarbled marks an answer that came through, and that no script of ours gives.
-var errGarbled = errors.New("unexpected reply")
+// errProtocol marks an answer that came through, and that no script of ours gives.
+var errProtocol = errors.New("unexpected reply")
 
 // errForm is for an answer of the right type and a wrong form.
 var errForm = errors.New("not in this form")
@@ -193,11 +193,11 @@ func decodeRefusal(op *Op, values []rueidis.RedisMessage) (Reply, error) {
 	case err != nil:
 		return Reply{}, err
 	case word == "RECOVERING" && (op.Kind == Acquire || op.Kind == Latch) && len(n) == 2 && n[0] > 0:
-		return recovering(milli(n[0]), op.Limits.Recovery(), n[1] != 0), nil
+		return recoveringRefusal(milli(n[0]), op.Limits.Recovery(), n[1] != 0), nil
 	case word == "SETTINGS" && len(n) == 2:
-		return differing(*op, Limits{milli(n[0]), milli(n[1])}), nil
+		return settingsRefusal(*op, Limits{milli(n[0]), milli(n[1])}), nil
 	case word == "CLOCK" && (op.Kind == Acquire || op.Kind == Latch || op.Kind == Unlatch) && len(n) == 1:
-		return farFrom(n[0], *op), nil
+		return clockRefusal(n[0], *op), nil
 	default:
 		return Reply{}, errForm
 	}
@@ -241,7 +241,7 @@ func decodeFound(op *Op, msg *rueidis.RedisMessage) (Reply, error) {
 	}
 	if op.Kind == ForceRelease {
 		holders, err := decodeHolders(op, values, 3)
-		return Reply{Outcome: forcedOutcome(len(holders)), Holders: singly(holders)}, err
+		return Reply{Outcome: forcedOutcome(len(holders)), Holders: oneReader(holders)}, err
 	}
 	if len(values) == 0 {
 		return Reply{}, errForm
@@ -251,7 +251,7 @@ func decodeFound(op *Op, msg *rueidis.RedisMessage) (Reply, error) {
 	if err := errors.Join(err1, err2); err != nil {
 		return Reply{}, err
 	}
-	r := Reply{Outcome: Inspected, Holders: singly(holders), Recovering: milli(left[0])}
+	r := Reply{Outcome: Inspected, Holders: oneReader(holders), Recovering: milli(left[0])}
 	if left[0] < 0 {
 		r.Recovering, r.Unmarked = op.Limits.Recovery(), true
 	}

@@ -84,13 +84,13 @@ func (e *Error) why() string {
 	case errors.As(e.Err, &before) && before.Node == e.Node:
 		return fmt.Sprintf("%v: %s", e.Reason, before.why())
 	default:
-		return fmt.Sprintf("%v: %s", e.Reason, heard(e.Err))
+		return fmt.Sprintf("%v: %s", e.Reason, serverText(e.Err))
 	}
 }
 
-// heard is what a cause says, without the ends of a connection that was open: the port of this side
+// serverText is what a cause says, without the ends of a connection that was open: the port of this side
 // is never the same, and one failure of several nodes is to be told in the same words.
-func heard(err error) string {
+func serverText(err error) string {
 	var broken *net.OpError
 	if !errors.As(err, &broken) || broken.Source == nil {
 		return err.Error()
@@ -128,13 +128,13 @@ func newError(node string, op Kind, reason, err error) *Error {
 	case errors.Is(reason, ErrWrongType):
 		err = nil
 	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled):
-		err = errors.New(heard(err))
+		err = errors.New(serverText(err))
 	}
 	return &Error{Node: node, Op: op, Reason: reason, Err: err}
 }
 
-// fail answers every operation with one failure.
-func fail(node string, ops []Op, replies []Reply, reason, err error, unsent bool) {
+// failAll answers every operation with one failure.
+func failAll(node string, ops []Op, replies []Reply, reason, err error, unsent bool) {
 	for i := range ops {
 		replies[i] = Reply{
 			Err:    newError(node, ops[i].Kind, reason, err),

@@ -29,7 +29,7 @@ func exchange(ctx context.Context, node string, l *link, ops []Op, replies []Rep
 	if unknown := firstUnknownScript(results); unknown >= 0 {
 		again := l.spans[unknown:]
 		for i, result := range send(ctx, l, again, ops, eval) {
-			repeat(ops[again[i].from:again[i].to], result, replies[again[i].from:again[i].to])
+			decodeRepeat(ops[again[i].from:again[i].to], result, replies[again[i].from:again[i].to])
 		}
 	}
 	var broken error
@@ -47,10 +47,10 @@ func exchange(ctx context.Context, node string, l *link, ops []Op, replies []Rep
 	return broken
 }
 
-// repeat decodes the answer to operations that may have run before. What was released
+// decodeRepeat decodes the answer to operations that may have run before. What was released
 // or put back then counts as that, though it was not again; a token that was taken then is
 // not one that the node knew already; and a node that was opened then was not open before.
-func repeat(ops []Op, result rueidis.RedisResult, replies []Reply) {
+func decodeRepeat(ops []Op, result rueidis.RedisResult, replies []Reply) {
 	before := slices.Clone(replies)
 	decodeAll(ops, result, replies)
 	for i := range replies {
@@ -65,7 +65,7 @@ func repeat(ops []Op, result rueidis.RedisResult, replies []Reply) {
 }
 
 // send runs one command for each span of the operations.
-func send(ctx context.Context, l *link, spans []span, ops []Op, build func(rueidis.Builder, *writer, []Op) rueidis.Completed) []rueidis.RedisResult {
+func send(ctx context.Context, l *link, spans []opRange, ops []Op, build func(rueidis.Builder, *writer, []Op) rueidis.Completed) []rueidis.RedisResult {
 	l.writer.begin(len(ops))
 	l.commands = l.commands[:0]
 	for _, s := range spans {
@@ -92,11 +92,11 @@ func reasonOf(err error) error {
 		return reason
 	}
 	switch {
-	case errors.Is(err, errUnfit):
+	case errors.Is(err, errMisconfiguredServer):
 		return ErrMisconfigured
 	case errors.Is(err, errReplica):
 		return ErrRejected
-	case errors.As(err, &broken), errors.Is(err, errGarbled), rueidis.IsRedisNil(err): // no script of ours answers nil
+	case errors.As(err, &broken), errors.Is(err, errProtocol), rueidis.IsRedisNil(err): // no script of ours answers nil
 		return ErrProtocol
 	case errors.Is(err, context.Canceled):
 		return ErrCanceled

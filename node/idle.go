@@ -45,7 +45,7 @@ func sound(conn net.Conn) bool {
 // quiet reads the TLS records that lie in the socket, and reports whether there is nothing for the
 // client in them. A session ticket or a new key is no surplus answer, and no reason to connect again.
 func quiet(conn *tls.Conn) bool {
-	if err := conn.SetReadDeadline(in(recordTime)); err != nil {
+	if err := conn.SetReadDeadline(deadline(recordTime)); err != nil {
 		return false
 	}
 	n, err := conn.Read(make([]byte, 1))

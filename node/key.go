@@ -8,13 +8,13 @@ import "strings"
 // their hash tag. A Redis Cluster would therefore keep them in the slot of the name itself. The
 // exception is a name that has a '}' but no hash tag, such as "a}b": no hash tag can hold it.
 func key(kind, name string) string {
-	before, behind := affixes(tagged(name))
+	before, behind := keyAffixes(tagged(name))
 	return "quorumlock:" + kind + ":" + before + name + behind
 }
 
-// affixes are the text before and behind a name in its keys. They differ for names with a hash tag
+// keyAffixes are the text before and behind a name in its keys. They differ for names with a hash tag
 // and names without one. The colon keeps the keys of the names "{a}" and "a" apart.
-func affixes(tagged bool) (before, behind string) {
+func keyAffixes(tagged bool) (before, behind string) {
 	if tagged {
 		return ":", ""
 	}

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// latch is what an in-memory node knows of one; see the function latches of the scripts.
-type latch struct {
+// latchState is what an in-memory node knows of one; see the function latches of the scripts.
+type latchState struct {
 	generation, since, last uint64
 	count                   int
 	// whole is the end of the recovery after which it was given back.
@@ -22,17 +22,17 @@ type latch struct {
 	awaiting map[string]time.Duration
 }
 
-func (l latch) clone() latch {
+func (l latchState) clone() latchState {
 	l.ids, l.places, l.awaiting = maps.Clone(l.ids), slices.Clone(l.places), maps.Clone(l.awaiting)
 	return l
 }
 
 // latched is a latch as it is now. What has run out is forgotten on the way.
-func (m *Memory) latched(name string) latch {
+func (m *Memory) latched(name string) latchState {
 	l, ok := m.latches[name]
 	if ok && l.expiry <= m.clock.Now() {
 		delete(m.latches, name)
-		l = latch{awaiting: l.awaiting}
+		l = latchState{awaiting: l.awaiting}
 	}
 	return l
 }
@@ -43,8 +43,8 @@ func (m *Memory) latch(op Op) Reply {
 		return refusal
 	}
 	ask, name := op.Latch, op.Names[0]
-	if !ask.Exact && tokenRefused(op.Token, op.Token, m.time(), op.Limits) {
-		return farFrom(m.time(), op)
+	if !ask.Exact && isImplausible(op.Token, op.Token, m.time(), op.Limits) {
+		return clockRefusal(m.time(), op)
 	}
 	l := m.latched(name)
 	void := ask.Exact && l.generation < ask.Generation
@@ -58,7 +58,7 @@ func (m *Memory) latch(op Op) Reply {
 	}
 	sets := serves && ask.Count > 0 && (here == 0 || here != ask.Count && ask.Chosen)
 	if sets && left > 0 && ask.First {
-		return recovering(left, op.Limits.Recovery(), m.marker.Restarted)
+		return recoveringRefusal(left, op.Limits.Recovery(), m.marker.Restarted)
 	}
 	if serves && void && ask.Void && ask.Count == 0 {
 		l, void = m.beginLatch(op, l, ask.Generation), false
@@ -75,11 +75,11 @@ func (m *Memory) latch(op Op) Reply {
 }
 
 // applyLatch does what was asked, of a node that serves it.
-func (m *Memory) applyLatch(op Op, l latch, void, sets bool) latch {
+func (m *Memory) applyLatch(op Op, l latchState, void, sets bool) latchState {
 	ask, name, now := op.Latch, op.Names[0], m.clock.Now()
 	if void {
 		m.wakeLatch(name, &l)
-		l = latch{generation: ask.Generation, expiry: l.expiry}
+		l = latchState{generation: ask.Generation, expiry: l.expiry}
 	}
 	before := len(l.ids)
 	if sets || ask.Count > 0 && ask.Since < l.since {
@@ -125,8 +125,8 @@ func (m *Memory) unlatch(op Op) Reply {
 	switch {
 	case refusal.Err != nil:
 		return refusal
-	case tokenRefused(op.Token, op.Token, m.time(), op.Limits):
-		return farFrom(m.time(), op)
+	case isImplausible(op.Token, op.Token, m.time(), op.Limits):
+		return clockRefusal(m.time(), op)
 	}
 	l := m.latched(op.Names[0])
 	switch {
@@ -139,15 +139,15 @@ func (m *Memory) unlatch(op Op) Reply {
 }
 
 // beginLatch forgets a latch, and begins another generation.
-func (m *Memory) beginLatch(op Op, l latch, generation uint64) latch {
+func (m *Memory) beginLatch(op Op, l latchState, generation uint64) latchState {
 	m.wakeLatch(op.Names[0], &l)
-	l = latch{generation: generation, expiry: max(l.expiry, m.clock.Now()+op.TTL)}
+	l = latchState{generation: generation, expiry: max(l.expiry, m.clock.Now()+op.TTL)}
 	m.latches[op.Names[0]] = l
 	return l
 }
 
 // wakeLatch tells all who wait.
-func (m *Memory) wakeLatch(name string, l *latch) {
+func (m *Memory) wakeLatch(name string, l *latchState) {
 	for _, inbox := range slices.Sorted(maps.Keys(l.awaiting)) {
 		if l.awaiting[inbox] > m.clock.Now() {
 			m.publish(inbox, Message{Kind: Counted, Waiter: inbox, Name: name})
@@ -156,7 +156,7 @@ func (m *Memory) wakeLatch(name string, l *latch) {
 	l.awaiting = nil
 }
 
-func (m *Memory) latchReply(op Op, l latch, done bool, left time.Duration) Reply {
+func (m *Memory) latchReply(op Op, l latchState, done bool, left time.Duration) Reply {
 	s := &LatchState{
 		Generation: l.generation, Count: l.count, Since: l.since, Last: l.last,
 		Until: m.marker.Until, Whole: l.whole == m.marker.Until && l.whole != 0, Size: len(l.ids), Born: l.born,

@@ -24,26 +24,26 @@ type link struct {
 	fresh bool
 	// spans, commands and writer are those of the exchange under way. With the client, the writer's
 	// memory is given up: what could not be sent may still be about to be.
-	spans    []span
+	spans    []opRange
 	commands rueidis.Commands
 	writer   writer
 	// conn is the connection of the client, as the dialler returned it. With a Sentinel it is the last
 	// one, to the master.
 	conn atomic.Pointer[net.Conn]
-	// dialled is how it was made, and way how the last one was that was greeted: with a
+	// dialledRoute is how it was made, and way how the last one was that was greeted: with a
 	// Sentinel, the former may lead there.
-	dialled, way atomic.Pointer[way]
-	// self is the connection as the server knows it, identity the server on it.
-	self     endpoint
+	dialledRoute, greetedRoute atomic.Pointer[route]
+	// connID is the connection as the server knows it, identity the server on it.
+	connID   connID
 	identity atomic.Pointer[string]
-	// ghost is a broken connection whose last commands the server may still have in
+	// brokenConn is a broken connection whose last commands the server may still have in
 	// its buffers, and may run after a reconnect.
-	ghost endpoint
-	// phase is what the link does now.
-	phase atomic.Int32
-	// moved is set once rueidis dials by itself: the client no longer stands for the
+	brokenConn connID
+	// use is what the link does now.
+	use atomic.Int32
+	// redialled is set once rueidis dials by itself: the client no longer stands for the
 	// connection that was greeted.
-	moved atomic.Bool
+	redialled atomic.Bool
 }
 
 // The phases of a link. An idle one must be zero.
@@ -56,82 +56,82 @@ const (
 // errMoved ends a call during which the connection would have been replaced.
 var errMoved = errors.New("the connection was lost")
 
-// endpoint is a connection as the server knows it: id and address together, as the id
+// connID is a connection as the server knows it: id and address together, as the id
 // alone may mean somebody else after a restart or on another server.
-type endpoint struct{ id, addr string }
+type connID struct{ id, addr string }
 
 // open connects if need be, and greets the server before anything else is sent. The link
 // is in use from here on, until rest.
 func (l *link) open(ctx context.Context, opt rueidis.ClientOption) error {
-	l.phase.Store(using)
+	l.use.Store(using)
 	l.fresh = !l.connected()
 	if !l.fresh {
 		return nil
 	}
 	l.drop(ctx)
-	l.moved.Store(false)
-	l.phase.Store(opening)
+	l.redialled.Store(false)
+	l.use.Store(opening)
 	err := l.connect(opt)
-	l.phase.Store(using)
+	l.use.Store(using)
 	if err == nil {
-		err = l.greet(ctx)
+		err = l.handshake(ctx)
 	}
 	if err != nil {
 		l.drop(ctx)
 		return err
 	}
-	l.way.Store(l.dialled.Load())
+	l.greetedRoute.Store(l.dialledRoute.Load())
 	return nil
 }
 
 // connected reports whether there is a connection that can be used: one that has been idle is
 // looked at. An exchange begins.
 func (l *link) connected() bool {
-	now := in(0)
+	now := deadline(0)
 	idle := now.Sub(l.began)
 	l.began = now
-	if l.client == nil || l.moved.Load() {
+	if l.client == nil || l.redialled.Load() {
 		return false
 	}
 	conn := l.conn.Load()
 	return idle < idleAfter || conn == nil || sound(*conn)
 }
 
-// rest ends the use of the link.
-func (l *link) rest() { l.phase.Store(idle) }
+// release ends the use of the link.
+func (l *link) release() { l.use.Store(idle) }
 
-// greet learns who this connection is and what server is on it, and kills its predecessor
+// handshake learns who this connection is and what server is on it, and kills its predecessor
 // on the server: nothing that it still carries can run behind what this one sends.
 //
 // A server that does not let this user run CLIENT INFO or CLIENT KILL is used all the
 // same: what a ghost may then leave behind is a lock that blocks others for a TTL. One
 // that cannot run them now is not.
-func (l *link) greet(ctx context.Context) error {
+func (l *link) handshake(ctx context.Context) error {
 	b := l.client.B()
 	cmds := []rueidis.Completed{
 		b.Arbitrary("CLIENT", "INFO").Build(),
 		b.Arbitrary("INFO", "replication").Build(),
 		b.Arbitrary("INFO", "memory").Build(),
 	}
-	if g := l.ghost; g.id != "" {
+	if g := l.brokenConn; g.id != "" {
 		cmds = append(cmds, b.Arbitrary("CLIENT", "KILL", "ID", g.id, "ADDR", g.addr).Build())
 	}
 	replies := l.call(ctx, cmds...)
 	for _, reply := range replies {
-		if err := reply.Error(); err != nil && !refused(err) {
+		if err := reply.Error(); err != nil && !isRefused(err) {
 			return err
 		}
 	}
-	l.self, l.ghost = endpoint{}, endpoint{}
+	l.connID, l.brokenConn = connID{}, connID{}
 	if info, err := replies[0].ToString(); err == nil {
-		l.self = parseEndpoint(info)
+		l.connID = parseEndpoint(info)
 	}
 	replication, err1 := replies[1].ToString()
 	memory, err2 := replies[2].ToString()
 	if err1 != nil || err2 != nil {
 		return nil //nolint:nilerr // INFO is denied, which every script will say for itself
 	}
-	identity, err := inspectServer(replication, memory)
+	identity, err := checkFitness(replication, memory)
 	if err == nil {
 		l.identity.Store(&identity)
 	}
@@ -150,16 +150,16 @@ func (l *link) identify(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	identity, err := inspectServer(replication, "")
+	identity, err := checkFitness(replication, "")
 	if err == nil {
 		l.identity.Store(&identity)
 	}
 	return err
 }
 
-// refused reports whether a server does not know a command, or denies it to this user:
+// isRefused reports whether a server does not know a command, or denies it to this user:
 // not a code such as BUSY or LOADING, which passes. rueidis has taken off the code ERR.
-func refused(err error) bool {
+func isRefused(err error) bool {
 	redisErr, ok := rueidis.IsRedisErr(err)
 	if !ok {
 		return false
@@ -173,29 +173,29 @@ func (l *link) drop(ctx context.Context) {
 	if l.client == nil {
 		return
 	}
-	if l.self.id != "" {
-		l.ghost = l.self
+	if l.connID.id != "" {
+		l.brokenConn = l.connID
 	}
 	// Closing a client whose connection is well, rueidis would wait for the answers to
 	// come, and panic on one too many. So the connection is closed below it, and a call
 	// has it notice.
-	l.phase.Store(using)
+	l.use.Store(using)
 	if conn := l.conn.Swap(nil); conn != nil {
 		_ = (*conn).Close()
 		_ = l.client.Do(context.WithoutCancel(ctx), l.client.B().Ping().Build())
 	}
 	l.client.Close()
-	l.forget()
+	l.reset()
 }
 
-// forget gives up the client, which is closed or of no use.
-func (l *link) forget() {
-	l.client, l.self, l.commands, l.writer = nil, endpoint{}, nil, writer{}
+// reset gives up the client, which is closed or of no use.
+func (l *link) reset() {
+	l.client, l.connID, l.commands, l.writer = nil, connID{}, nil, writer{}
 }
 
 // parseEndpoint reads a line of CLIENT INFO: "id=7 addr=127.0.0.1:5000 ...". In RESP3 it
 // is a verbatim string, and rueidis leaves the format "txt:" in front.
-func parseEndpoint(info string) (e endpoint) {
+func parseEndpoint(info string) (e connID) {
 	for field := range strings.FieldsSeq(strings.TrimPrefix(info, "txt:")) {
 		key, value, _ := strings.Cut(field, "=")
 		switch key {
@@ -227,27 +227,27 @@ func (l *link) dialler(opt rueidis.ClientOption) dialFunc {
 		dial = dialTCP
 	}
 	return func(ctx context.Context, addr string, d *net.Dialer, cfg *tls.Config) (net.Conn, error) {
-		if l.phase.Load() != opening {
-			l.moved.Store(true)
-			if l.phase.Load() == using {
+		if l.use.Load() != opening {
+			l.redialled.Store(true)
+			if l.use.Load() == using {
 				return nil, errMoved
 			}
 		}
-		w := &way{dial, addr, d, cfg}
+		w := &route{dial, addr, d, cfg}
 		raw, conn, err := w.connect(ctx)
 		if err != nil {
 			return nil, err
 		}
-		if l.phase.Load() == opening {
+		if l.use.Load() == opening {
 			l.conn.Store(&raw)
-			l.dialled.Store(w)
+			l.dialledRoute.Store(w)
 		}
 		return conn, nil
 	}
 }
 
-// way leads to a server.
-type way struct {
+// route leads to a server.
+type route struct {
 	dial   dialFunc
 	addr   string
 	dialer *net.Dialer
@@ -257,12 +257,12 @@ type way struct {
 // connect makes a connection, and the wrappers through which to use it. They believe nothing of the
 // server before the answer to a PING, and check all replies: one bad server, or Sentinel, must not
 // end the process. The guard is outside, as it must not count that PING.
-func (w *way) connect(ctx context.Context) (raw, conn net.Conn, err error) {
+func (w *route) connect(ctx context.Context) (raw, conn net.Conn, err error) {
 	raw, err = w.dial(ctx, w.addr, w.dialer, w.cfg)
 	if err != nil {
 		return nil, nil, err
 	}
-	return raw, respguard.New(&knocker{Conn: raw}), nil
+	return raw, respguard.New(&pingConn{Conn: raw}), nil
 }
 
 // dialTCP connects as rueidis does where no dialler is given.

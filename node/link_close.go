@@ -13,10 +13,10 @@ import (
 // the connection is closed below it, and it is never used again.
 func (l *link) close(opt rueidis.ClientOption) {
 	sentinel, renewed := opt.Sentinel.MasterSet != "", opt.AuthCredentialsFn != nil
-	if l.client == nil || l.moved.Load() || sentinel || renewed {
+	if l.client == nil || l.redialled.Load() || sentinel || renewed {
 		l.drop(context.Background())
 		return
 	}
-	l.phase.Store(using)
-	l.abandon()
+	l.use.Store(using)
+	l.discard()
 }

@@ -38,8 +38,8 @@ type Marker struct {
 	Restarted bool
 }
 
-// cause says in words why a recovery began.
-func cause(restarted bool) string {
+// recoveryCause says in words why a recovery began.
+func recoveryCause(restarted bool) string {
 	if restarted {
 		return "its replication id changed, by a restart, a failover, or a first replica that attached, or its limits did"
 	}
@@ -57,7 +57,7 @@ type RecoveryError struct {
 // Error says since when, until when, and why.
 func (e *RecoveryError) Error() string {
 	return fmt.Sprintf("for %v already, and for another %v, holders keep their locks, and nobody else gets one; %s",
-		e.Length-e.Left, e.Left, cause(e.Restarted))
+		e.Length-e.Left, e.Left, recoveryCause(e.Restarted))
 }
 
 // SettingsError is the cause behind [ErrSettings].

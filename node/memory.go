@@ -20,14 +20,14 @@ type Memory struct {
 	clock clock.Clock
 
 	mu sync.Mutex
-	state
+	memoryState
 	// saved is what it comes back with after a crash, identity who it is until then.
-	saved    state
+	saved    memoryState
 	identity string
 	stopped  bool
 	closed   bool
-	// resumed is closed when a pause ends; nil while there is none.
-	resumed chan struct{}
+	// resume is closed when a pause ends; nil while there is none.
+	resume  chan struct{}
 	quit    chan struct{}
 	inboxes map[*memoryInbox]struct{}
 }
@@ -44,13 +44,13 @@ func NewMemory(name string, c clock.Clock) *Memory {
 		c = clock.System()
 	}
 	return &Memory{
-		name:     name,
-		clock:    c,
-		state:    newState(),
-		saved:    newState(),
-		identity: rand.Text(),
-		quit:     make(chan struct{}),
-		inboxes:  make(map[*memoryInbox]struct{}),
+		name:        name,
+		clock:       c,
+		memoryState: newState(),
+		saved:       newState(),
+		identity:    rand.Text(),
+		quit:        make(chan struct{}),
+		inboxes:     make(map[*memoryInbox]struct{}),
 	}
 }
 
@@ -70,7 +70,7 @@ func (m *Memory) Stop() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.stopped = true
-	m.hangUp()
+	m.loseSubscriptions()
 }
 
 // Start ends a Stop.
@@ -86,8 +86,8 @@ func (m *Memory) Start() {
 func (m *Memory) Pause() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.resumed == nil {
-		m.resumed = make(chan struct{})
+	if m.resume == nil {
+		m.resume = make(chan struct{})
 	}
 }
 
@@ -95,10 +95,10 @@ func (m *Memory) Pause() {
 func (m *Memory) Resume() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.resumed != nil {
-		close(m.resumed)
-		m.resumed = nil
-		m.stir()
+	if m.resume != nil {
+		close(m.resume)
+		m.resume = nil
+		m.signalInboxes()
 	}
 }
 
@@ -107,7 +107,7 @@ func (m *Memory) Resume() {
 func (m *Memory) Flush() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.state = newState()
+	m.memoryState = newState()
 }
 
 // Save keeps what the node knows now for the next Crash, as a snapshot on a server's
@@ -124,9 +124,9 @@ func (m *Memory) Save() {
 func (m *Memory) Crash() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.state = m.saved.clone()
+	m.memoryState = m.saved.clone()
 	m.identity = rand.Text()
-	m.hangUp()
+	m.loseSubscriptions()
 	m.subscribe()
 }
 
@@ -155,13 +155,13 @@ func (m *Memory) Keys() []string {
 // Do implements [Node].
 func (m *Memory) Do(ctx context.Context, ops []Op, replies []Reply) {
 	if err := m.ready(ctx); err != nil {
-		fail(m.name, ops, replies, err, nil, !errors.Is(err, ErrTimeout))
+		failAll(m.name, ops, replies, err, nil, !errors.Is(err, ErrTimeout))
 		return
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for i, op := range ops {
-		replies[i] = m.run(op)
+		replies[i] = m.do(op)
 	}
 }
 
@@ -209,7 +209,7 @@ func (m *Memory) ready(ctx context.Context) error {
 
 func (m *Memory) awaitResume(ctx context.Context) error {
 	m.mu.Lock()
-	resumed := m.resumed
+	resumed := m.resume
 	m.mu.Unlock()
 	if resumed == nil {
 		return nil

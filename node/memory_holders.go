@@ -30,21 +30,21 @@ func (m *Memory) holders(names []string) []Holder {
 	return found
 }
 
-func (m *Memory) bury(name, owner string, ttl time.Duration) {
-	m.tombstones[grave{name, owner}] = m.clock.Now() + ttl
+func (m *Memory) addTombstone(name, owner string, ttl time.Duration) {
+	m.tombstones[tombstoneKey{name, owner}] = m.clock.Now() + ttl
 }
 
-func (m *Memory) buried(name, owner string) bool {
-	expiry, ok := m.tombstones[grave{name, owner}]
+func (m *Memory) hasTombstone(name, owner string) bool {
+	expiry, ok := m.tombstones[tombstoneKey{name, owner}]
 	if ok && expiry <= m.clock.Now() {
-		delete(m.tombstones, grave{name, owner})
+		delete(m.tombstones, tombstoneKey{name, owner})
 		return false
 	}
 	return ok
 }
 
-// longest is who has one of the names for longest, but for the one that may.
-func (m *Memory) longest(names []string, may string) (found Holder) {
+// longestHolder is who has one of the names for longest, but for the one that may.
+func (m *Memory) longestHolder(names []string, may string) (found Holder) {
 	for _, name := range names {
 		if h, held := m.holder(name); held && h.Owner != may && h.TTL > found.TTL {
 			found = h

@@ -108,7 +108,7 @@ func (b *memoryInbox) next() (Message, bool) {
 	b.node.mu.Lock()
 	defer b.node.mu.Unlock()
 	_, open := b.node.inboxes[b]
-	if !open || b.node.resumed != nil || len(b.messages) == 0 {
+	if !open || b.node.resume != nil || len(b.messages) == 0 {
 		return Message{}, false
 	}
 	message := b.messages[0]
@@ -153,8 +153,8 @@ func (m *Memory) announce(name string) {
 	}
 }
 
-// hangUp loses all subscriptions.
-func (m *Memory) hangUp() {
+// loseSubscriptions loses all subscriptions.
+func (m *Memory) loseSubscriptions() {
 	for b := range m.inboxes {
 		if !b.lost {
 			b.lost = true
@@ -173,8 +173,8 @@ func (m *Memory) subscribe() {
 	}
 }
 
-// stir has all inboxes look what there is to do.
-func (m *Memory) stir() {
+// signalInboxes has all inboxes look what there is to do.
+func (m *Memory) signalInboxes() {
 	for b := range m.inboxes {
 		b.stir()
 	}

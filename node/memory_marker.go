@@ -26,7 +26,7 @@ func (m *Memory) guard(op Op) (refusal Reply, left time.Duration) {
 		}
 	}
 	if limits != op.Limits {
-		return differing(op, limits), 0
+		return settingsRefusal(op, limits), 0
 	}
 	return Reply{}, m.recovery()
 }
@@ -37,22 +37,22 @@ func (m *Memory) recovery() time.Duration {
 	return (left + time.Millisecond - 1).Truncate(time.Millisecond)
 }
 
-func (m *Memory) mark(op Op) Reply {
+func (m *Memory) markOp(op Op) Reply {
 	m.guard(op)
-	return Reply{Outcome: Inspected, Marker: m.told()}
+	return Reply{Outcome: Inspected, Marker: m.markerReply()}
 }
 
-// told is the marker as it is told.
-func (m *Memory) told() *Marker {
+// markerReply is the marker as it is told.
+func (m *Memory) markerReply() *Marker {
 	marker := *m.marker
 	marker.Left = m.recovery()
 	return &marker
 }
 
-func (m *Memory) open(op Op) Reply {
+func (m *Memory) openOp(op Op) Reply {
 	m.guard(op)
 	if found := op.found(); m.marker.Identity != found.Identity || m.marker.Until != found.Until {
-		return Reply{Outcome: Denied, Marker: m.told()}
+		return Reply{Outcome: Denied, Marker: m.markerReply()}
 	}
 	opened := *m.marker
 	if opened.Limits == op.Limits {
@@ -82,5 +82,5 @@ func (m *Memory) fence(name string) uint64 {
 
 // raise sets the fence of a name, for a recovery past the token.
 func (m *Memory) raise(name string, token uint64, l Limits) {
-	m.fences[name] = fence{token, int64(token)/1000 + l.Recovery().Milliseconds()}
+	m.fences[name] = fenceState{token, int64(token)/1000 + l.Recovery().Milliseconds()}
 }

@@ -14,7 +14,7 @@ func milliseconds(d time.Duration) string {
 	if w := slot.Load(); w != nil && w.ms == ms {
 		return w.text
 	}
-	w := &writing{ms, strconv.FormatInt(ms, 10)}
+	w := &cachedText{ms, strconv.FormatInt(ms, 10)}
 	slot.Store(w)
 	return w.text
 }
@@ -25,9 +25,9 @@ const (
 	fibonacci = 0x9E3779B97F4A7C15
 )
 
-var written [1 << writtenBits]atomic.Pointer[writing]
+var written [1 << writtenBits]atomic.Pointer[cachedText]
 
-type writing struct {
+type cachedText struct {
 	ms   int64
 	text string
 }

@@ -19,9 +19,9 @@ import "slices"
 // forgotten, and smaller than any that it takes from a writer whose clock is right.
 const Readers = "quorumlock:readers"
 
-// least is the fence that the Acquire of a reader sets where there is none, with its Token and
+// minTTL is the fence that the Acquire of a reader sets where there is none, with its Token and
 // the node's clock, in microseconds.
-func least(op Op, now int64) uint64 {
+func minTTL(op Op, now int64) uint64 {
 	common := op.Token
 	if l := op.Limits; l.MaxTTL > l.MaxClockSkew {
 		common -= min(common, uint64((l.MaxTTL - l.MaxClockSkew).Microseconds()))
@@ -29,7 +29,7 @@ func least(op Op, now int64) uint64 {
 	return max(common, uint64(max(now-op.Limits.MaxTTL.Microseconds(), 0)))
 }
 
-// singly leaves out, in a list of holders, the readers that stand for all of a name.
-func singly(holders []Holder) []Holder {
+// oneReader leaves out, in a list of holders, the readers that stand for all of a name.
+func oneReader(holders []Holder) []Holder {
 	return slices.DeleteFunc(holders, func(h Holder) bool { return h.Owner == Readers })
 }

@@ -26,15 +26,15 @@ const DefaultTimeout = time.Second
 type Redis struct {
 	name string
 	opt  rueidis.ClientOption
-	// turn is held by the one call that uses the connection.
-	turn   chan struct{}
-	closed chan struct{}
-	link   link
+	// connToken is held by the one call that uses the connection.
+	connToken chan struct{}
+	closed    chan struct{}
+	link      link
 
 	// mu guards the inboxes that there are; shut is set when there may be no more.
-	mu      sync.Mutex
-	inboxes map[*redisInbox]struct{}
-	shut    bool
+	mu            sync.Mutex
+	inboxes       map[*redisInbox]struct{}
+	inboxesClosed bool
 }
 
 var (
@@ -69,10 +69,10 @@ func NewRedis(opt rueidis.ClientOption) (*Redis, error) {
 		return nil, errors.New("node: a lock cannot be held on replicas")
 	}
 	r := &Redis{
-		name:    nameOf(opt),
-		turn:    make(chan struct{}, 1),
-		closed:  make(chan struct{}),
-		inboxes: make(map[*redisInbox]struct{}),
+		name:      nameOf(opt),
+		connToken: make(chan struct{}, 1),
+		closed:    make(chan struct{}),
+		inboxes:   make(map[*redisInbox]struct{}),
 	}
 	r.opt = r.tune(opt)
 	return r, nil
@@ -145,12 +145,12 @@ func (r *Redis) Identity() string {
 // and the batch is sent once more on the new one: see [Reply.Repeated].
 func (r *Redis) Do(ctx context.Context, ops []Op, replies []Reply) {
 	if err := r.begin(ctx); err != nil {
-		fail(r.name, ops, replies, err, nil, true)
+		failAll(r.name, ops, replies, err, nil, true)
 		return
 	}
 	defer r.end()
 	if err := r.link.open(ctx, r.opt); err != nil {
-		fail(r.name, ops, replies, reasonOf(err), err, true)
+		failAll(r.name, ops, replies, reasonOf(err), err, true)
 		return
 	}
 	err := exchange(ctx, r.name, &r.link, ops, replies)
@@ -177,10 +177,10 @@ func (r *Redis) mayRepeat(ctx context.Context, err error) bool {
 func (r *Redis) repeat(ctx context.Context, ops []Op, replies []Reply) {
 	began := r.link.began
 	if err := r.link.open(ctx, r.opt); err != nil {
-		fail(r.name, ops, replies, reasonOf(err), err, false)
+		failAll(r.name, ops, replies, reasonOf(err), err, false)
 		return
 	}
-	if in(0).Sub(began) > r.opt.ConnWriteTimeout {
+	if deadline(0).Sub(began) > r.opt.ConnWriteTimeout {
 		return
 	}
 	if err := exchange(ctx, r.name, &r.link, ops, replies); err != nil {
@@ -195,11 +195,11 @@ func (r *Redis) repeat(ctx context.Context, ops []Op, replies []Reply) {
 // and the dialler offer that. One that is in use just now counts as sound.
 func (r *Redis) Connected() bool {
 	select {
-	case r.turn <- struct{}{}:
+	case r.connToken <- struct{}{}:
 	default:
 		return true
 	}
-	defer func() { <-r.turn }()
+	defer func() { <-r.connToken }()
 	select {
 	case <-r.closed:
 		return true
@@ -244,7 +244,7 @@ func (r *Redis) ask(ctx context.Context, question func(*link, context.Context) e
 // way, which is bounded by the options' timeouts.
 func (r *Redis) Close() error {
 	r.closeInboxes()
-	r.turn <- struct{}{}
+	r.connToken <- struct{}{}
 	defer r.end()
 	select {
 	case <-r.closed:
@@ -258,7 +258,7 @@ func (r *Redis) Close() error {
 // begin waits for this call's turn on the connection.
 func (r *Redis) begin(ctx context.Context) error {
 	select {
-	case r.turn <- struct{}{}:
+	case r.connToken <- struct{}{}:
 	case <-ctx.Done():
 		return ErrCanceled
 	}
@@ -276,6 +276,6 @@ func (r *Redis) begin(ctx context.Context) error {
 }
 
 func (r *Redis) end() {
-	r.link.rest()
-	<-r.turn
+	r.link.release()
+	<-r.connToken
 }

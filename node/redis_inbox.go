@@ -10,9 +10,9 @@ import (
 )
 
 const (
-	// keepalive is how often a subscription asks whether the server is still there. Waiters look for
+	// pingInterval is how often a subscription asks whether the server is still there. Waiters look for
 	// themselves once a second, so that a subscription that is lost unnoticed costs a little time.
-	keepalive = 2 * time.Second
+	pingInterval = 2 * time.Second
 	// firstPause and longestPause are the bounds of the pauses between attempts to
 	// subscribe again, each twice as long as the one before, and up to half of it random.
 	firstPause   = 50 * time.Millisecond
@@ -33,7 +33,7 @@ type redisInbox struct {
 	// mu guards the locks that are followed, and what is sent on the subscription that there
 	// is just now; nil if there is none.
 	mu       sync.Mutex
-	followed map[string]*following
+	followed map[string]*followState
 	current  *subscription
 }
 
@@ -47,7 +47,7 @@ func (r *Redis) Listen(ctx context.Context, client string, deliver func(Message)
 	if ctx.Err() != nil {
 		return nil, &Error{Node: r.name, Reason: ErrCanceled}
 	}
-	b := &redisInbox{node: r, channel: inboxPrefix + client, deliver: deliver, followed: make(map[string]*following)}
+	b := &redisInbox{node: r, channel: inboxPrefix + client, deliver: deliver, followed: make(map[string]*followState)}
 	b.ctx, b.cancel = context.WithCancel(context.Background())
 	first := make(chan error)
 	if !b.start(first) { //nolint:contextcheck // it outlives the call
@@ -77,12 +77,12 @@ func (b *redisInbox) closed() error { return &Error{Node: b.node.name, Reason: E
 func (b *redisInbox) start(first chan<- error) bool {
 	b.node.mu.Lock()
 	defer b.node.mu.Unlock()
-	if b.node.shut {
+	if b.node.inboxesClosed {
 		return false
 	}
 	b.node.inboxes[b] = struct{}{}
 	b.done.Go(func() {
-		defer b.leave()
+		defer b.unregister()
 		s, err := b.subscribe()
 		select {
 		case first <- err:
@@ -91,15 +91,15 @@ func (b *redisInbox) start(first chan<- error) bool {
 			}
 		case <-b.ctx.Done():
 			if err == nil {
-				b.detach(s)
+				b.clearCurrent(s)
 			}
 		}
 	})
 	return true
 }
 
-// leave takes the inbox off the node.
-func (b *redisInbox) leave() {
+// unregister takes the inbox off the node.
+func (b *redisInbox) unregister() {
 	b.node.mu.Lock()
 	defer b.node.mu.Unlock()
 	delete(b.node.inboxes, b)
@@ -116,7 +116,7 @@ func (b *redisInbox) Close() error {
 // closeInboxes closes all inboxes, and has no more made.
 func (r *Redis) closeInboxes() {
 	r.mu.Lock()
-	r.shut = true
+	r.inboxesClosed = true
 	inboxes := slices.Collect(maps.Keys(r.inboxes))
 	r.mu.Unlock()
 	for _, b := range inboxes {
@@ -131,23 +131,23 @@ func (r *Redis) closeInboxes() {
 func (b *redisInbox) run(s *subscription) {
 	attempt := 0
 	for {
-		if s.receive(b.tell) {
+		if s.receive(b.deliverIfOpen) {
 			attempt = 0
 		}
-		b.detach(s)
-		b.tell(Message{Kind: Lost})
+		b.clearCurrent(s)
+		b.deliverIfOpen(Message{Kind: Lost})
 		for s = nil; s == nil; attempt++ {
 			if !sleep(b.ctx, pause(attempt)) {
 				return
 			}
 			s, _ = b.subscribe()
 		}
-		b.tell(Message{Kind: Resubscribed})
+		b.deliverIfOpen(Message{Kind: Resubscribed})
 	}
 }
 
-// tell delivers a message, unless the inbox is closed.
-func (b *redisInbox) tell(message Message) {
+// deliverIfOpen delivers a message, unless the inbox is closed.
+func (b *redisInbox) deliverIfOpen(message Message) {
 	if b.ctx.Err() == nil {
 		b.deliver(message)
 	}
@@ -164,13 +164,13 @@ func (b *redisInbox) subscribe() (*subscription, error) {
 		return nil, err
 	}
 	s, channels := &subscription{inbox: b, identity: r.Identity()}, b.channels()
-	if err := s.open(r.link.way.Load(), channels); err != nil {
+	if err := s.open(r.link.greetedRoute.Load(), channels); err != nil {
 		if b.ctx.Err() != nil {
 			return nil, b.closed()
 		}
 		return nil, newError(r.name, 0, reasonOf(err), err)
 	}
-	b.attach(s, channels)
+	b.setCurrent(s, channels)
 	return s, nil
 }
 

@@ -9,8 +9,8 @@ import (
 // The ways in which a node says that it does not serve a client, or not now. Their errors
 // are completed with the node's name by whoever answers.
 
-// recovering is the answer of a node that gives no new rights for so long.
-func recovering(left, length time.Duration, restarted bool) Reply {
+// recoveringRefusal is the answer of a node that gives no new rights for so long.
+func recoveringRefusal(left, length time.Duration, restarted bool) Reply {
 	return Reply{
 		Err:        &RecoveryError{Left: left, Length: max(length, left), Restarted: restarted},
 		Recovering: left,
@@ -18,9 +18,9 @@ func recovering(left, length time.Duration, restarted bool) Reply {
 	}
 }
 
-// differing is the answer of a node that was set up for other limits, or with a TTL over
+// settingsRefusal is the answer of a node that was set up for other limits, or with a TTL over
 // them.
-func differing(op Op, limits Limits) Reply {
+func settingsRefusal(op Op, limits Limits) Reply {
 	err := &SettingsError{Node: limits, Client: op.Limits}
 	if limits == op.Limits {
 		err.TTL = op.TTL
@@ -28,9 +28,9 @@ func differing(op Op, limits Limits) Reply {
 	return Reply{Err: err}
 }
 
-// farFrom is the answer of a node whose clock, in microseconds, is too far from a token,
+// clockRefusal is the answer of a node whose clock, in microseconds, is too far from a token,
 // or from the end of its block.
-func farFrom(now int64, op Op) Reply {
+func clockRefusal(now int64, op Op) Reply {
 	err := &ClockError{Ahead: micro(instant(op.end()) - now), Limit: op.Limits.MaxClockSkew}
 	if token := instant(op.Token); token < now && err.Ahead <= err.Limit {
 		err.Ahead, err.Limit = micro(token-now), op.Limits.MaxTTL
@@ -47,11 +47,11 @@ func micro(n int64) time.Duration {
 	return time.Duration(min(max(n, -most), most)) * time.Microsecond
 }
 
-// tokenRefused reports whether a node whose clock stands at now, in microseconds, may
+// isImplausible reports whether a node whose clock stands at now, in microseconds, may
 // not take the tokens from the first to the end of a block. What it takes is younger than
 // MaxTTL, and no further ahead than MaxClockSkew: so after a recovery, or the end of a
 // fence, it takes only tokens that are larger than all those it ever took.
-func tokenRefused(first, end uint64, now int64, l Limits) bool {
+func isImplausible(first, end uint64, now int64, l Limits) bool {
 	return instant(end) > now+l.MaxClockSkew.Microseconds() || instant(first) <= now-l.MaxTTL.Microseconds()
 }
 
@@ -72,9 +72,9 @@ func reasonOfRefusal(err error) error {
 	}
 }
 
-// fenced reports whether a renewal raises the fence along with the lock: as long as an
+// mayFence reports whether a renewal raises the fence along with the lock: as long as an
 // acquisition could still take a smaller token, if the token is one that could be taken.
-func fenced(token uint64, now int64, l Limits) bool {
+func mayFence(token uint64, now int64, l Limits) bool {
 	t := instant(token)
 	return t <= now+l.MaxClockSkew.Microseconds() && t > now-l.Recovery().Microseconds()
 }

@@ -9,7 +9,7 @@ var readerScripts = [...]script{
 
 // scriptOf is the script of an operation that is not one of a pool.
 func (w *writer) scriptOf(op *Op) *script {
-	if f, ok := formOf(op); ok {
+	if f, ok := scriptFormOf(op); ok {
 		return w.forms.of(f)
 	}
 	if op.Reads && op.Kind <= Release {

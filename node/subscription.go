@@ -24,23 +24,23 @@ type subscription struct {
 	identity string
 	conn     net.Conn
 	in       *bufio.Reader
-	// forget has the connection outlive the inbox.
-	forget func() bool
+	// stopOnClose has the connection outlive the inbox.
+	stopOnClose func() bool
 	// requests are guarded by the mutex of the inbox.
-	requests []request
+	requests []pendingReply
 }
 
 // errLost is for what the connection broke before it was answered.
 var errLost = errors.New("the subscription is lost")
 
 // open connects, and returns once the server has confirmed the subscription to all channels.
-func (s *subscription) open(w *way, channels []string) error {
+func (s *subscription) open(w *route, channels []string) error {
 	_, conn, err := w.connect(s.inbox.ctx)
 	if err != nil {
 		return err
 	}
 	s.conn, s.in = conn, bufio.NewReader(conn)
-	s.forget = context.AfterFunc(s.inbox.ctx, func() { _ = conn.Close() })
+	s.stopOnClose = context.AfterFunc(s.inbox.ctx, func() { _ = conn.Close() })
 	if err := s.greet(channels); err != nil {
 		s.close()
 		return err
@@ -49,14 +49,14 @@ func (s *subscription) open(w *way, channels []string) error {
 }
 
 func (s *subscription) close() {
-	s.forget()
+	s.stopOnClose()
 	_ = s.conn.Close()
 }
 
 // greet says who this is, and subscribes, in one round trip.
 func (s *subscription) greet(channels []string) error {
 	opt := s.inbox.node.opt
-	if err := s.conn.SetDeadline(in(opt.ConnWriteTimeout)); err != nil {
+	if err := s.conn.SetDeadline(deadline(opt.ConnWriteTimeout)); err != nil {
 		return err
 	}
 	user, password := opt.Username, opt.Password
@@ -106,15 +106,15 @@ func (s *subscription) subscribed(channels []string) error {
 		case err != nil:
 			return err
 		case len(answer) != 3 || answer[0] != "subscribe" || answer[1] != channel:
-			return fmt.Errorf("%w %.60q", errGarbled, answer)
+			return fmt.Errorf("%w %.60q", errProtocol, answer)
 		}
 	}
 	return nil
 }
 
-// errElsewhere is for an address that has come to lead to another server than that to which
+// errOtherServer is for an address that has come to lead to another server than that to which
 // the operations are connected.
-var errElsewhere = errors.New("the address leads to another server than the operations go to")
+var errOtherServer = errors.New("the address leads to another server than the operations go to")
 
 // identify makes sure, by the answer to INFO, that this is the server to which the operations go,
 // which have to have the right to ask for that, too.
@@ -123,9 +123,9 @@ func (s *subscription) identify() error {
 	if err != nil {
 		return err
 	}
-	identity, err := inspectServer(strings.Join(info, ""), "")
+	identity, err := checkFitness(strings.Join(info, ""), "")
 	if err == nil && identity != s.identity {
-		return errElsewhere
+		return errOtherServer
 	}
 	return err
 }
@@ -153,32 +153,32 @@ func (s *subscription) receive(deliver func(Message)) (served bool) {
 	defer cancel()
 	defer s.close()
 	for {
-		if err := s.conn.SetReadDeadline(in(keepalive + s.inbox.node.opt.ConnWriteTimeout)); err != nil {
+		if err := s.conn.SetReadDeadline(deadline(pingInterval + s.inbox.node.opt.ConnWriteTimeout)); err != nil {
 			return served
 		}
 		push, err := readPush(s.in)
 		var refusal replyError
-		if errors.As(err, &refusal) && s.refused(err) {
+		if errors.As(err, &refusal) && s.onError(err) {
 			continue
 		}
 		if err != nil {
 			return served
 		}
-		if s.hear(push, deliver) {
+		if s.handlePush(push, deliver) {
 			served = true
 		}
 	}
 }
 
-// hear takes in what the server said, and reports whether it was a message or an answer to
+// handlePush takes in what the server said, and reports whether it was a message or an answer to
 // a PING.
-func (s *subscription) hear(push []string, deliver func(Message)) bool {
+func (s *subscription) handlePush(push []string, deliver func(Message)) bool {
 	switch {
 	case len(push) == 2 && push[0] == "pong":
-		s.answered("PING")
+		s.onReply("PING")
 		return true
 	case len(push) == 3 && (push[0] == "subscribe" || push[0] == "unsubscribe"):
-		s.answered(strings.ToUpper(push[0]))
+		s.onReply(strings.ToUpper(push[0]))
 		return false
 	case len(push) != 3 || push[0] != "message":
 		return false
@@ -199,19 +199,19 @@ func (s *subscription) hear(push []string, deliver func(Message)) bool {
 // keepAlive has the server answer from time to time, and gives the connection up when the
 // operations go to another server.
 func (s *subscription) keepAlive(ctx context.Context) {
-	for sleep(ctx, keepalive) {
+	for sleep(ctx, pingInterval) {
 		if s.inbox.node.Identity() != s.identity {
 			_ = s.conn.Close()
 			return
 		}
 		s.inbox.mu.Lock()
-		s.request(request{verb: "PING"})
+		s.request(pendingReply{verb: "PING"})
 		s.inbox.mu.Unlock()
 	}
 }
 
-// in is the time at which a duration from now has passed.
-func in(d time.Duration) time.Time {
+// deadline is the time at which a duration from now has passed.
+func deadline(d time.Duration) time.Time {
 	return time.Now().Add(d) //nolint:forbidigo // connections have their deadlines by this clock
 }
 
@@ -235,7 +235,7 @@ func readPush(r *bufio.Reader) ([]string, error) {
 	}
 	n, err := strconv.ParseUint(length, 10, 31)
 	if err != nil || n > maxValues {
-		return nil, fmt.Errorf("%w %.30q", errGarbled, line)
+		return nil, fmt.Errorf("%w %.30q", errProtocol, line)
 	}
 	values := make([]string, n)
 	for i := range values {
@@ -264,7 +264,7 @@ func readValue(r *bufio.Reader, line string) (string, error) {
 	}
 	n, err := strconv.ParseUint(text, 10, 31)
 	if kind != "$" || err != nil || n > maxValue {
-		return "", fmt.Errorf("%w %.30q", errGarbled, line)
+		return "", fmt.Errorf("%w %.30q", errProtocol, line)
 	}
 	var value strings.Builder
 	if _, err := io.CopyN(&value, r, int64(n)); err != nil {
@@ -272,7 +272,7 @@ func readValue(r *bufio.Reader, line string) (string, error) {
 	}
 	end, err := readLine(r)
 	if err == nil && end != "" {
-		err = fmt.Errorf("%w %.30q", errGarbled, end)
+		err = fmt.Errorf("%w %.30q", errProtocol, end)
 	}
 	return value.String(), err
 }

@@ -44,16 +44,16 @@ func (w Waiter) client() string {
 // front, and of how long a free lock is left to it once it was woken, in whole milliseconds.
 // That is 50 ms at least, and 500 ms at most: it is for those who are far from the nodes.
 func WaiterID(id string, patience time.Duration) string {
-	if patience <= fairPatience {
+	if patience <= basePrivilege {
 		return id
 	}
-	return id + "@" + strconv.FormatInt(min(patience, maxPatience).Milliseconds(), 10)
+	return id + "@" + strconv.FormatInt(min(patience, maxPrivilege).Milliseconds(), 10)
 }
 
 // ReaderID is the [WaiterID] of one who waits in order to read, as [Op.Reads] says of its
 // operations. Those who read do not wait for each other.
 func ReaderID(id string, patience time.Duration) string {
-	if id = WaiterID(id, patience); patience <= fairPatience {
+	if id = WaiterID(id, patience); patience <= basePrivilege {
 		id += "@"
 	}
 	return id + readerMark
@@ -79,29 +79,29 @@ func WaiterKey(id string) string {
 
 // The bounds of how long a free lock is left to a waiter that was woken.
 const (
-	fairPatience = 50 * time.Millisecond
-	maxPatience  = 500 * time.Millisecond
+	basePrivilege = 50 * time.Millisecond
+	maxPrivilege  = 500 * time.Millisecond
 )
 
-// patience is how long it is left to the waiter of this id.
-func patience(id string) time.Duration {
+// wakePrivilege is how long it is left to the waiter of this id.
+func wakePrivilege(id string) time.Duration {
 	if reads(id) {
 		id = strings.TrimSuffix(id, readerMark)
 	}
 	at := strings.LastIndexByte(id, '@')
 	digits := id[at+1:]
 	if at < 0 || digits == "" || strings.Trim(digits, "0123456789") != "" {
-		return fairPatience
+		return basePrivilege
 	}
 	ms, err := strconv.ParseUint(digits, 10, 16)
 	if err != nil {
-		return maxPatience // it is larger than any
+		return maxPrivilege // it is larger than any
 	}
-	return min(max(time.Duration(ms)*time.Millisecond, fairPatience), maxPatience)
+	return min(max(time.Duration(ms)*time.Millisecond, basePrivilege), maxPrivilege)
 }
 
-// maxPlaces bounds how far down a queue one operation looks for a waiter that is not frozen.
-const maxPlaces = 100
+// maxScanned bounds how far down a queue one operation looks for a waiter that is not frozen.
+const maxScanned = 100
 
-// maxDead bounds how many dead waiters one operation deals with for each name.
-const maxDead = 1000
+// maxDeadWaiters bounds how many dead waiters one operation deals with for each name.
+const maxDeadWaiters = 1000

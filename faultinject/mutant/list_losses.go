@@ -9,8 +9,8 @@ var losses = []Mutant{
 		Kind: "tampering",
 		Edits: []Edit{{
 			File: "node/memory_ops.go",
-			Old:  `		case m.buried(name, op.Owner): // even`,
-			New:  `		case !held && m.buried(name, op.Owner): // even`,
+			Old:  `		case m.hasTombstone(name, op.Owner): // even`,
+			New:  `		case !held && m.hasTombstone(name, op.Owner): // even`,
 		}},
 	},
 	{

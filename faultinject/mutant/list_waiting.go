@@ -130,8 +130,8 @@ var waiting = []Mutant{
 		Rule: "A head that was woken and does not come loses its privilege.",
 		Then: "Who is frozen, or has died without a word, keeps all others from a free lock.",
 		Edits: []Edit{{
-			Old: `		rest := e.woken + patience(e.id) - m.clock.Now()`,
-			New: `		rest := max(e.woken+patience(e.id)-m.clock.Now(), fairPatience)`,
+			Old: `		rest := e.woken + wakePrivilege(e.id) - m.clock.Now()`,
+			New: `		rest := max(e.woken+wakePrivilege(e.id)-m.clock.Now(), fairPatience)`,
 		}},
 	},
 	{

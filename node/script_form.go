@@ -5,10 +5,10 @@ import (
 	"time"
 )
 
-// form is what the scripts that servers run most have at their beginning as constants: what hardly
+// scriptForm is what the scripts that servers run most have at their beginning as constants: what hardly
 // changes between the calls of a client. Arguments would be read anew by each call, and cost a server
 // some 1,000 instructions each.
-type form struct {
+type scriptForm struct {
 	kind   Kind // Acquire, Renew or Release; or 0 for many
 	limits Limits
 	tagged bool // whether the names have a hash tag, or might
@@ -17,12 +17,12 @@ type form struct {
 	announce bool
 }
 
-// formOf is the form of an operation's script, if it has one.
-func formOf(op *Op) (f form, ok bool) {
+// scriptFormOf is the form of an operation's script, if it has one.
+func scriptFormOf(op *Op) (f scriptForm, ok bool) {
 	if op.Kind > Release || op.Reads || op.ofPool() {
-		return form{}, false
+		return scriptForm{}, false
 	}
-	f = form{kind: op.Kind, tagged: tagged(op.Names[0])}
+	f = scriptForm{kind: op.Kind, tagged: tagged(op.Names[0])}
 	switch op.Kind {
 	case Acquire:
 		f.limits, f.fair = op.Limits, op.Fair
@@ -35,7 +35,7 @@ func formOf(op *Op) (f form, ok bool) {
 }
 
 // formOfMany is the form of the script for many operations like this one.
-func formOfMany(op *Op) form { return form{limits: op.Limits, tagged: tagged(op.Names[0])} }
+func formOfMany(op *Op) scriptForm { return scriptForm{limits: op.Limits, tagged: tagged(op.Names[0])} }
 
 // header is the form as the script has it:
 //
@@ -46,9 +46,9 @@ func formOfMany(op *Op) form { return form{limits: op.Limits, tagged: tagged(op.
 //	RECOVERY           how long a recovery lasts, in seconds, rounded up
 //	QUEUE, FENCE       what stands before a name where something is kept for it, REST behind
 //	FAIR, ANNOUNCE     see [Op]
-func (f form) header() string {
+func (f scriptForm) header() string {
 	ttl, skew := f.limits.MaxTTL.Milliseconds(), f.limits.MaxClockSkew.Milliseconds()
-	before, behind := affixes(f.tagged)
+	before, behind := keyAffixes(f.tagged)
 	const second = int64(time.Second / time.Millisecond)
 	return fmt.Sprintf(`local MAX_TTL, MAX_SKEW, LIMITS = %d, %d, ' %d %d'
 local OLDEST, NEWEST, RECOVERY = %d, %d, %d
@@ -63,7 +63,7 @@ local FAIR, ANNOUNCE = %t, %t
 const maxRecovery = 1 << 30
 
 // script is the script in this form.
-func (f form) script() script {
+func (f scriptForm) script() script {
 	body := &many
 	if f.kind != 0 {
 		body = &scripts[f.kind]
@@ -71,18 +71,18 @@ func (f form) script() script {
 	return hashed(f.header() + body.source)
 }
 
-// forms are the scripts that one sender has made so far.
-type forms map[form]*script
+// formCache are the scripts that one sender has made so far.
+type formCache map[scriptForm]*script
 
 // maxForms bounds how many are kept: a client has a handful.
 const maxForms = 64
 
-func (fs *forms) of(f form) *script {
+func (fs *formCache) of(f scriptForm) *script {
 	if s, ok := (*fs)[f]; ok {
 		return s
 	}
 	if *fs == nil || len(*fs) == maxForms {
-		*fs = make(forms)
+		*fs = make(formCache)
 	}
 	s := f.script()
 	(*fs)[f] = &s

@@ -7,11 +7,11 @@ import (
 	"github.com/redis/rueidis"
 )
 
-// packer makes one argument of many texts: an array in MessagePack, which a script takes apart with
+// msgpackWriter makes one argument of many texts: an array in MessagePack, which a script takes apart with
 // cmsgpack.unpack. As arguments of their own they would cost this side four times as much.
 //
 // It writes all arguments of an exchange into one piece of memory, and the next ones over them.
-type packer struct {
+type msgpackWriter struct {
 	bytes []byte
 	// from is where the argument under way begins, and texts how many are in it.
 	from  int
@@ -28,15 +28,15 @@ const (
 )
 
 // clear forgets what was packed: nobody may need it any more.
-func (p *packer) clear() { p.bytes = p.bytes[:0] }
+func (p *msgpackWriter) clear() { p.bytes = p.bytes[:0] }
 
 // begin begins another argument.
-func (p *packer) begin() {
+func (p *msgpackWriter) begin() {
 	p.from, p.texts = len(p.bytes), 0
 	p.bytes = append(p.bytes, array32, 0, 0, 0, 0) // how many is known at the end
 }
 
-func (p *packer) add(text string) {
+func (p *msgpackWriter) add(text string) {
 	switch n := len(text); {
 	case n < 32:
 		p.bytes = append(p.bytes, shortText|byte(n))
@@ -50,7 +50,7 @@ func (p *packer) add(text string) {
 }
 
 // addNumber adds a number as text: scripts keep tokens so, as Lua is slow to read them.
-func (p *packer) addNumber(n uint64) {
+func (p *msgpackWriter) addNumber(n uint64) {
 	at := len(p.bytes)
 	p.bytes = strconv.AppendUint(append(p.bytes, shortText), n, 10)
 	p.bytes[at] |= byte(len(p.bytes) - at - 1) // at most 20
@@ -58,7 +58,7 @@ func (p *packer) addNumber(n uint64) {
 }
 
 // end is the argument, good until clear.
-func (p *packer) end() string {
+func (p *msgpackWriter) end() string {
 	binary.BigEndian.PutUint32(p.bytes[p.from+1:], p.texts)
 	return rueidis.BinaryString(p.bytes[p.from:])
 }

@@ -5,18 +5,18 @@ import (
 	"slices"
 )
 
-// following is a lock that an inbox follows, or is about to.
-type following struct {
+// followState is a lock that an inbox follows, or is about to.
+type followState struct {
 	// done is closed when the server has answered, or cannot any more; then err says how.
 	done chan struct{}
 	err  error
 }
 
-// request is a command on the connection of a subscription whose answer is still to come.
+// pendingReply is a command on the connection of a subscription whose answer is still to come.
 // Each has one, in the order of the commands.
-type request struct {
+type pendingReply struct {
 	verb, name string
-	following  *following
+	following  *followState
 }
 
 // Follow implements [Follower].
@@ -31,9 +31,9 @@ func (b *redisInbox) Follow(name string) error {
 		b.mu.Unlock()
 		return b.lost()
 	case f == nil:
-		f = &following{done: make(chan struct{})}
+		f = &followState{done: make(chan struct{})}
 		b.followed[name] = f
-		s.request(request{"SUBSCRIBE", name, f}, redissonChannel(name))
+		s.request(pendingReply{"SUBSCRIBE", name, f}, redissonChannel(name))
 	}
 	b.mu.Unlock()
 	<-f.done
@@ -70,9 +70,9 @@ func (b *redisInbox) channels() []string {
 	return channels
 }
 
-// attach makes a subscription the current one. What was followed when it was made, and is
+// setCurrent makes a subscription the current one. What was followed when it was made, and is
 // not any more, ends.
-func (b *redisInbox) attach(s *subscription, channels []string) {
+func (b *redisInbox) setCurrent(s *subscription, channels []string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.current = s
@@ -81,20 +81,20 @@ func (b *redisInbox) attach(s *subscription, channels []string) {
 	}
 }
 
-// detach closes a subscription. Who waits for its answers waits in vain.
-func (b *redisInbox) detach(s *subscription) {
+// clearCurrent closes a subscription. Who waits for its answers waits in vain.
+func (b *redisInbox) clearCurrent(s *subscription) {
 	s.close()
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.current = nil
 	for _, r := range s.requests {
-		b.settle(r, errLost)
+		b.finishRequest(r, errLost)
 	}
 	s.requests = nil
 }
 
-// settle ends a request. The mutex is held.
-func (b *redisInbox) settle(r request, err error) {
+// finishRequest ends a request. The mutex is held.
+func (b *redisInbox) finishRequest(r pendingReply, err error) {
 	if r.following == nil {
 		return
 	}
@@ -120,9 +120,9 @@ func (b *redisInbox) announced(channel string) []string {
 // request sends a command that names one channel, or none. If that is not possible, the
 // connection is no good any more, and whoever reads from it settles the request. The mutex of
 // the inbox is held.
-func (s *subscription) request(r request, args ...string) {
+func (s *subscription) request(r pendingReply, args ...string) {
 	s.requests = append(s.requests, r)
-	_ = s.conn.SetWriteDeadline(in(s.inbox.node.opt.ConnWriteTimeout))
+	_ = s.conn.SetWriteDeadline(deadline(s.inbox.node.opt.ConnWriteTimeout))
 	if s.send(append([]string{r.verb}, args...)) != nil {
 		_ = s.conn.Close()
 	}
@@ -136,11 +136,11 @@ func (s *subscription) unsubscribe(channel string) {
 			return
 		}
 	}
-	s.request(request{verb: "UNSUBSCRIBE"}, channel)
+	s.request(pendingReply{verb: "UNSUBSCRIBE"}, channel)
 }
 
-// answered settles the first request. An answer to another one ends the connection.
-func (s *subscription) answered(verb string) {
+// onReply settles the first request. An answer to another one ends the connection.
+func (s *subscription) onReply(verb string) {
 	s.inbox.mu.Lock()
 	defer s.inbox.mu.Unlock()
 	switch {
@@ -148,14 +148,14 @@ func (s *subscription) answered(verb string) {
 	case s.requests[0].verb != verb:
 		_ = s.conn.Close()
 	default:
-		s.inbox.settle(s.requests[0], nil)
+		s.inbox.finishRequest(s.requests[0], nil)
 		s.requests = s.requests[1:]
 	}
 }
 
-// refused settles the first request, and reports whether it was one that may be refused. Who
+// onError settles the first request, and reports whether it was one that may be refused. Who
 // may not unsubscribe goes on hearing what is ignored.
-func (s *subscription) refused(err error) bool {
+func (s *subscription) onError(err error) bool {
 	s.inbox.mu.Lock()
 	defer s.inbox.mu.Unlock()
 	if len(s.requests) == 0 || s.requests[0].verb == "PING" {
@@ -164,7 +164,7 @@ func (s *subscription) refused(err error) bool {
 	if reasonOf(err) == ErrAuth { //nolint:errorlint // a reason is never wrapped
 		err = fmt.Errorf("to follow a lock needs the rights +subscribe and &%s*: %w", redissonPrefix, err)
 	}
-	s.inbox.settle(s.requests[0], err)
+	s.inbox.finishRequest(s.requests[0], err)
 	s.requests = s.requests[1:]
 	return true
 }

@@ -15,43 +15,43 @@ func (e replyError) Error() string { return string(e) }
 // ping is the command that every server answers, also to strangers.
 const ping = "*1\r\n$4\r\nPING\r\n"
 
-// knocker is a connection that asks the server for a PONG, and reads it before anything else: rueidis
+// pingConn is a connection that asks the server for a PONG, and reads it before anything else: rueidis
 // panics, in a goroutine of its own, on surplus answers, and servers of other protocols give such. The
-// knocker also finds out why a server hangs up at once. It sends the PING in one write with the
+// pingConn also finds out why a server hangs up at once. It sends the PING in one write with the
 // first command, which saves a round trip. If no Redis server answers, it reads nothing else.
-type knocker struct {
+type pingConn struct {
 	net.Conn
 	// knocked belongs to the writer, the others to the reader.
-	knocked, heard bool
+	sent, answered bool
 	refusal        error
 }
 
-func (k *knocker) Write(b []byte) (int, error) {
-	if k.knocked {
-		return k.Conn.Write(b)
+func (c *pingConn) Write(b []byte) (int, error) {
+	if c.sent {
+		return c.Conn.Write(b)
 	}
-	k.knocked = true
-	n, err := k.Conn.Write(append([]byte(ping), b...))
+	c.sent = true
+	n, err := c.Conn.Write(append([]byte(ping), b...))
 	return max(n-len(ping), 0), err
 }
 
-func (k *knocker) Read(b []byte) (int, error) {
-	if !k.heard {
-		k.heard, k.refusal = true, k.hear()
+func (c *pingConn) Read(b []byte) (int, error) {
+	if !c.answered {
+		c.answered, c.refusal = true, c.readPong()
 	}
-	if k.refusal != nil {
-		return 0, k.refusal
+	if c.refusal != nil {
+		return 0, c.refusal
 	}
-	return k.Conn.Read(b)
+	return c.Conn.Read(b)
 }
 
 // hear reads the answer to the PING.
-func (k *knocker) hear() error {
-	line, err := readLine(k.Conn)
+func (c *pingConn) readPong() error {
+	line, err := readLine(c.Conn)
 	if err != nil {
 		return err
 	}
-	return judge(line)
+	return judgePing(line)
 }
 
 // maxLine bounds a line of a server that has no line ends.
@@ -72,9 +72,9 @@ func readLine(r io.Reader) (string, error) {
 	return strings.TrimSuffix(string(line), "\r"), nil
 }
 
-// judge says what the answer to a PING means. A demand for a password is an answer, and
+// judgePing says what the answer to a PING means. A demand for a password is an answer, and
 // so is a lack of permission; rueidis will present the password.
-func judge(line string) error {
+func judgePing(line string) error {
 	text, isError := strings.CutPrefix(line, "-")
 	code, _, _ := strings.Cut(text, " ")
 	switch {
@@ -83,6 +83,6 @@ func judge(line string) error {
 	case isError:
 		return replyError(strings.TrimPrefix(text, "ERR "))
 	default:
-		return fmt.Errorf("%w %.30q", errGarbled, line)
+		return fmt.Errorf("%w %.30q", errProtocol, line)
 	}
 }
