@@ -14,54 +14,54 @@ import (
 	"github.com/quorumlock/quorumlock/internal/respguard"
 )
 
-// link is the one connection of a [Redis], and what is known of the one before it. It is
-// used by one call at a time; the atomics are shared with the dialler.
+// link is the one connection of a [Redis], with what is known of the previous one. One call at a time uses
+// it; the dialler shares the atomics.
 type link struct {
 	client rueidis.Client
-	// began is when the exchange under way, or the last, began; fresh says that the client was
-	// made for it.
+	// began is when the exchange under way, or the last one, began. fresh says that the client was made for
+	// it.
 	began time.Time
 	fresh bool
-	// spans, commands and writer are those of the exchange under way. With the client, the writer's
-	// memory is given up: what could not be sent may still be about to be.
+	// spans, commands and writer belong to the exchange under way. When the client is given up, so is the
+	// writer's memory: rueidis may still be about to send from it.
 	spans    []opRange
 	commands rueidis.Commands
 	writer   writer
-	// conn is the connection of the client, as the dialler returned it. With a Sentinel it is the last
-	// one, to the master.
+	// conn is the client's connection, as the dialler returned it. With a Sentinel it is the last one that
+	// was dialled, to the master.
 	conn atomic.Pointer[net.Conn]
-	// dialledRoute is how it was made, and way how the last one was that was greeted: with a
-	// Sentinel, the former may lead there.
+	// dialledRoute is how conn was made, greetedRoute how the last connection was made that had a handshake.
+	// With a Sentinel, dialledRoute may lead to the Sentinel.
 	dialledRoute, greetedRoute atomic.Pointer[route]
-	// connID is the connection as the server knows it, identity the server on it.
+	// connID identifies the connection to the server, identity the server.
 	connID   connID
 	identity atomic.Pointer[string]
-	// brokenConn is a broken connection whose last commands the server may still have in
-	// its buffers, and may run after a reconnect.
+	// brokenConn is a broken connection. The server may still have its last commands in a buffer, and run
+	// them after a reconnect.
 	brokenConn connID
-	// use is what the link does now.
+	// use says what the link does now.
 	use atomic.Int32
-	// redialled is set once rueidis dials by itself: the client no longer stands for the
-	// connection that was greeted.
+	// redialled is set once rueidis dials by itself: the client then no longer uses the connection of the
+	// handshake.
 	redialled atomic.Bool
 }
 
-// The phases of a link. An idle one must be zero.
+// The uses of a link. idle must be zero.
 const (
 	idle int32 = iota
 	opening
 	using
 )
 
-// errMoved ends a call during which the connection would have been replaced.
+// errMoved ends a call during which rueidis would have replaced the connection.
 var errMoved = errors.New("the connection was lost")
 
-// connID is a connection as the server knows it: id and address together, as the id
-// alone may mean somebody else after a restart or on another server.
+// connID is a connection as the server knows it. It needs id and address: after a restart or on another
+// server the same id may be that of another client.
 type connID struct{ id, addr string }
 
-// open connects if need be, and greets the server before anything else is sent. The link
-// is in use from here on, until rest.
+// open connects if necessary, with a handshake before anything else is sent. The link is in use from then on,
+// until release.
 func (l *link) open(ctx context.Context, opt rueidis.ClientOption) error {
 	l.use.Store(using)
 	l.fresh = !l.connected()
@@ -84,8 +84,8 @@ func (l *link) open(ctx context.Context, opt rueidis.ClientOption) error {
 	return nil
 }
 
-// connected reports whether there is a connection that can be used: one that has been idle is
-// looked at. An exchange begins.
+// connected reports whether there is a usable connection. It checks one that has been idle. An exchange
+// begins.
 func (l *link) connected() bool {
 	now := deadline(0)
 	idle := now.Sub(l.began)
@@ -100,12 +100,12 @@ func (l *link) connected() bool {
 // release ends the use of the link.
 func (l *link) release() { l.use.Store(idle) }
 
-// handshake learns who this connection is and what server is on it, and kills its predecessor
-// on the server: nothing that it still carries can run behind what this one sends.
+// handshake reads the id of this connection and the identity of its server. It kills the previous connection
+// on the server: no command in its buffer can then run behind those of this one.
 //
-// A server that does not let this user run CLIENT INFO or CLIENT KILL is used all the
-// same: what a ghost may then leave behind is a lock that blocks others for a TTL. One
-// that cannot run them now is not.
+// A server that does not let this user run CLIENT INFO or CLIENT KILL is used all the same: a command of the
+// broken connection can at worst leave a lock that blocks others for a TTL. A server that cannot run them at
+// the moment is not used.
 func (l *link) handshake(ctx context.Context) error {
 	b := l.client.B()
 	cmds := []rueidis.Completed{
@@ -138,13 +138,12 @@ func (l *link) handshake(ctx context.Context) error {
 	return err
 }
 
-// ping asks for any answer.
+// ping sends a PING. Any answer will do.
 func (l *link) ping(ctx context.Context) error {
 	return l.call(ctx, l.client.B().Ping().Build())[0].Error()
 }
 
-// identify asks again what server this is: it may have got another identity since, by a first
-// replica that attached.
+// identify asks for the server's identity again. It changes when a first replica attaches.
 func (l *link) identify(ctx context.Context) error {
 	replication, err := l.call(ctx, l.client.B().Arbitrary("INFO", "replication").Build())[0].ToString()
 	if err != nil {
@@ -157,8 +156,8 @@ func (l *link) identify(ctx context.Context) error {
 	return err
 }
 
-// isRefused reports whether a server does not know a command, or denies it to this user:
-// not a code such as BUSY or LOADING, which passes. rueidis has taken off the code ERR.
+// isRefused reports whether a server does not know a command, or denies it to this user. Codes such as BUSY
+// and LOADING pass, so they do not count. rueidis has removed the code ERR.
 func isRefused(err error) bool {
 	redisErr, ok := rueidis.IsRedisErr(err)
 	if !ok {
@@ -168,7 +167,7 @@ func isRefused(err error) bool {
 	return code == "NOPERM" || code != strings.ToUpper(code)
 }
 
-// drop gives up the connection. What it still carries is settled by the next greeting.
+// drop gives up the connection. The next handshake kills what is left of it.
 func (l *link) drop(ctx context.Context) {
 	if l.client == nil {
 		return
@@ -176,9 +175,8 @@ func (l *link) drop(ctx context.Context) {
 	if l.connID.id != "" {
 		l.brokenConn = l.connID
 	}
-	// Closing a client whose connection is well, rueidis would wait for the answers to
-	// come, and panic on one too many. So the connection is closed below it, and a call
-	// has it notice.
+	// When rueidis closes a client with a working connection, it waits for the replies, and panics on one too
+	// many. So the connection is closed below it first, and a call makes rueidis notice.
 	l.use.Store(using)
 	if conn := l.conn.Swap(nil); conn != nil {
 		_ = (*conn).Close()
@@ -188,13 +186,13 @@ func (l *link) drop(ctx context.Context) {
 	l.reset()
 }
 
-// reset gives up the client, which is closed or of no use.
+// reset gives up the client, which is closed or unusable.
 func (l *link) reset() {
 	l.client, l.connID, l.commands, l.writer = nil, connID{}, nil, writer{}
 }
 
-// parseEndpoint reads a line of CLIENT INFO: "id=7 addr=127.0.0.1:5000 ...". In RESP3 it
-// is a verbatim string, and rueidis leaves the format "txt:" in front.
+// parseEndpoint reads a line of CLIENT INFO: "id=7 addr=127.0.0.1:5000 ...". In RESP3 it is a verbatim
+// string, and rueidis leaves the format "txt:" in front.
 func parseEndpoint(info string) (e connID) {
 	for field := range strings.FieldsSeq(strings.TrimPrefix(info, "txt:")) {
 		key, value, _ := strings.Cut(field, "=")
@@ -211,10 +209,10 @@ func parseEndpoint(info string) (e connID) {
 // dialFunc is rueidis' DialCtxFn.
 type dialFunc = func(ctx context.Context, addr string, d *net.Dialer, cfg *tls.Config) (net.Conn, error)
 
-// dialler is the dialler of the options, watched: rueidis makes connections by itself too,
-// when it has noticed that one broke, or when a Sentinel has moved the master. Operations
-// on a connection that was not greeted could not be stopped later. So what is dialled
-// between two calls makes the next one start afresh, and during a call none is.
+// dialler wraps the dialler of the options. rueidis also connects by itself: after it noticed a broken
+// connection, or when a Sentinel has moved the master. Operations on a connection without a handshake could
+// not be stopped later. So a connection that is dialled between two calls makes the next call start afresh.
+// During a call dialler refuses to dial.
 func (l *link) dialler(opt rueidis.ClientOption) dialFunc {
 	dial := opt.DialCtxFn
 	switch {
@@ -246,7 +244,7 @@ func (l *link) dialler(opt rueidis.ClientOption) dialFunc {
 	}
 }
 
-// route leads to a server.
+// route is a way to a server.
 type route struct {
 	dial   dialFunc
 	addr   string
@@ -254,9 +252,9 @@ type route struct {
 	cfg    *tls.Config
 }
 
-// connect makes a connection, and the wrappers through which to use it. They believe nothing of the
-// server before the answer to a PING, and check all replies: one bad server, or Sentinel, must not
-// end the process. The guard is outside, as it must not count that PING.
+// connect makes a connection, and the wrappers through which it is used. They trust nothing that the server
+// sends before the answer to a PING, and check all replies: one bad server or Sentinel must not end the
+// process. The guard is the outer one, since it must not count that PING.
 func (w *route) connect(ctx context.Context) (raw, conn net.Conn, err error) {
 	raw, err = w.dial(ctx, w.addr, w.dialer, w.cfg)
 	if err != nil {
@@ -265,7 +263,7 @@ func (w *route) connect(ctx context.Context) (raw, conn net.Conn, err error) {
 	return raw, respguard.New(&pingConn{Conn: raw}), nil
 }
 
-// dialTCP connects as rueidis does where no dialler is given.
+// dialTCP connects as rueidis does without a dialler in its options.
 func dialTCP(ctx context.Context, addr string, d *net.Dialer, cfg *tls.Config) (net.Conn, error) {
 	if cfg != nil {
 		return (&tls.Dialer{NetDialer: d, Config: cfg}).DialContext(ctx, "tcp", addr)

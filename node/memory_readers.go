@@ -50,7 +50,7 @@ func (m *Memory) acquireRead(op Op) Reply {
 func (m *Memory) fenceOfReader(name string, op Op) uint64 {
 	token := m.fence(name)
 	if token == 0 {
-		token = minTTL(op, m.time())
+		token = minFence(op, m.time())
 		m.fences[name] = fenceState{token, m.time()/1000 + op.Limits.Recovery().Milliseconds()}
 	}
 	if token < op.Floor {

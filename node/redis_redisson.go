@@ -5,15 +5,15 @@ import (
 	"slices"
 )
 
-// followState is a lock that an inbox follows, or is about to.
+// followState is the state of a lock that an inbox follows, or is about to follow.
 type followState struct {
-	// done is closed when the server has answered, or cannot any more; then err says how.
+	// done is closed when the server has answered, or no longer can; err is the result.
 	done chan struct{}
 	err  error
 }
 
-// pendingReply is a command on the connection of a subscription whose answer is still to come.
-// Each has one, in the order of the commands.
+// pendingReply is a command on a subscription's connection that the server has not answered yet. Answers come
+// in the order of the commands, one for each.
 type pendingReply struct {
 	verb, name string
 	following  *followState
@@ -57,7 +57,7 @@ func (b *redisInbox) lost() error {
 	return &Error{Node: b.node.name, Reason: ErrUnreachable, Err: errLost}
 }
 
-// channels are those to subscribe to: the inbox's own first.
+// channels returns the channels to subscribe to: the inbox's own first.
 func (b *redisInbox) channels() []string {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -70,8 +70,8 @@ func (b *redisInbox) channels() []string {
 	return channels
 }
 
-// setCurrent makes a subscription the current one. What was followed when it was made, and is
-// not any more, ends.
+// setCurrent makes s the current subscription. It unsubscribes from locks that were followed when s was made,
+// and no longer are.
 func (b *redisInbox) setCurrent(s *subscription, channels []string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -81,7 +81,7 @@ func (b *redisInbox) setCurrent(s *subscription, channels []string) {
 	}
 }
 
-// clearCurrent closes a subscription. Who waits for its answers waits in vain.
+// clearCurrent closes a subscription. Its pending replies fail.
 func (b *redisInbox) clearCurrent(s *subscription) {
 	s.close()
 	b.mu.Lock()
@@ -93,7 +93,7 @@ func (b *redisInbox) clearCurrent(s *subscription) {
 	s.requests = nil
 }
 
-// finishRequest ends a request. The mutex is held.
+// finishRequest ends a request. Requires b.mu.
 func (b *redisInbox) finishRequest(r pendingReply, err error) {
 	if r.following == nil {
 		return
@@ -110,16 +110,15 @@ func (b *redisInbox) finishRequest(r pendingReply, err error) {
 	close(r.following.done)
 }
 
-// announced are the followed locks that a channel is for.
+// announced returns the followed locks of a channel.
 func (b *redisInbox) announced(channel string) []string {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return slices.DeleteFunc(redissonNames(channel), func(name string) bool { return b.followed[name] == nil })
 }
 
-// request sends a command that names one channel, or none. If that is not possible, the
-// connection is no good any more, and whoever reads from it settles the request. The mutex of
-// the inbox is held.
+// request sends a command with at most one channel. If it cannot, the connection is unusable, and its reader
+// ends the request. Requires the inbox's mu.
 func (s *subscription) request(r pendingReply, args ...string) {
 	s.requests = append(s.requests, r)
 	_ = s.conn.SetWriteDeadline(deadline(s.inbox.node.opt.ConnWriteTimeout))
@@ -128,8 +127,7 @@ func (s *subscription) request(r pendingReply, args ...string) {
 	}
 }
 
-// unsubscribe ends a channel, unless a lock is followed that it is for. The mutex of the
-// inbox is held.
+// unsubscribe leaves a channel, unless one of its locks is still followed. Requires the inbox's mu.
 func (s *subscription) unsubscribe(channel string) {
 	for _, name := range redissonNames(channel) {
 		if s.inbox.followed[name] != nil {
@@ -139,12 +137,12 @@ func (s *subscription) unsubscribe(channel string) {
 	s.request(pendingReply{verb: "UNSUBSCRIBE"}, channel)
 }
 
-// onReply settles the first request. An answer to another one ends the connection.
+// onReply ends the first request. A reply to any other request ends the connection.
 func (s *subscription) onReply(verb string) {
 	s.inbox.mu.Lock()
 	defer s.inbox.mu.Unlock()
 	switch {
-	case len(s.requests) == 0: // nobody asked
+	case len(s.requests) == 0: // a reply without a request
 	case s.requests[0].verb != verb:
 		_ = s.conn.Close()
 	default:
@@ -153,8 +151,8 @@ func (s *subscription) onReply(verb string) {
 	}
 }
 
-// onError settles the first request, and reports whether it was one that may be refused. Who
-// may not unsubscribe goes on hearing what is ignored.
+// onError ends the first request, and reports whether the server may refuse it. A user without the right to
+// unsubscribe keeps getting messages, which are ignored.
 func (s *subscription) onError(err error) bool {
 	s.inbox.mu.Lock()
 	defer s.inbox.mu.Unlock()

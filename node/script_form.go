@@ -5,19 +5,19 @@ import (
 	"time"
 )
 
-// scriptForm is what the scripts that servers run most have at their beginning as constants: what hardly
-// changes between the calls of a client. Arguments would be read anew by each call, and cost a server
-// some 1,000 instructions each.
+// scriptForm has the constants at the beginning of the scripts that servers run most: values that hardly
+// change between the calls of a client. As arguments they would be parsed by each call, which costs a server
+// about 1,000 instructions each.
 type scriptForm struct {
-	kind   Kind // Acquire, Renew or Release; or 0 for many
+	kind   Kind // Acquire, Renew or Release; 0 for a batch
 	limits Limits
-	tagged bool // whether the names have a hash tag, or might
+	tagged bool // whether the names may have a hash tag
 	fair   bool
-	// announce is set for releases of which Redisson's clients are told.
+	// announce is set for releases that are announced to Redisson's clients.
 	announce bool
 }
 
-// scriptFormOf is the form of an operation's script, if it has one.
+// scriptFormOf returns the form of an operation's script, if it has one.
 func scriptFormOf(op *Op) (f scriptForm, ok bool) {
 	if op.Kind > Release || op.Reads || op.ofPool() {
 		return scriptForm{}, false
@@ -34,17 +34,17 @@ func scriptFormOf(op *Op) (f scriptForm, ok bool) {
 	return f, true
 }
 
-// formOfMany is the form of the script for many operations like this one.
+// formOfMany returns the form of the script for a batch of operations like this one.
 func formOfMany(op *Op) scriptForm { return scriptForm{limits: op.Limits, tagged: tagged(op.Names[0])} }
 
-// header is the form as the script has it:
+// header returns the Lua text of the form:
 //
 //	MAX_TTL, MAX_SKEW  the limits in ms
-//	LIMITS             the end of what a marker says of an open node
-//	OLDEST, NEWEST     by how many seconds the second of a token may differ from the node's, for it to
-//	                   be plausible whatever the fractions are
-//	RECOVERY           how long a recovery lasts, in seconds, rounded up
-//	QUEUE, FENCE       what stands before a name where something is kept for it, REST behind
+//	LIMITS             the end of the marker's field open, if it has these limits
+//	OLDEST, NEWEST     by how many seconds the second of a token may differ from the node's, so that the
+//	                   token is plausible whatever the fractions are
+//	RECOVERY           length of a recovery in seconds, rounded up
+//	QUEUE, FENCE       text before a name in its keys; REST is the text after it
 //	FAIR, ANNOUNCE     see [Op]
 func (f scriptForm) header() string {
 	ttl, skew := f.limits.MaxTTL.Milliseconds(), f.limits.MaxClockSkew.Milliseconds()
@@ -58,11 +58,11 @@ local FAIR, ANNOUNCE = %t, %t
 		before, before, behind, f.fair, f.announce)
 }
 
-// maxRecovery is 34 years, in seconds. A script that goes back by more may come to before 1970, where
-// tokens are not compared as text any more; and no clock is so far behind.
+// maxRecovery is 34 years, in seconds. A script that goes back further could reach times before 1970, where
+// the comparison of tokens as text fails. No clock is that far behind.
 const maxRecovery = 1 << 30
 
-// script is the script in this form.
+// script returns the script in this form.
 func (f scriptForm) script() script {
 	body := &many
 	if f.kind != 0 {
@@ -71,10 +71,10 @@ func (f scriptForm) script() script {
 	return hashed(f.header() + body.source)
 }
 
-// formCache are the scripts that one sender has made so far.
+// formCache holds the scripts that one writer has made so far.
 type formCache map[scriptForm]*script
 
-// maxForms bounds how many are kept: a client has a handful.
+// maxForms bounds the size of a formCache: a client needs a handful.
 const maxForms = 64
 
 func (fs *formCache) of(f scriptForm) *script {

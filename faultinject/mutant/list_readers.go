@@ -54,7 +54,7 @@ var readers = []Mutant{
 		Rule: "Where no token is known, a reader gets one as large as all that were forgotten.",
 		Then: "The first reader after a recovery, or after a while, acts under a smaller one than the writer before.",
 		Edits: []Edit{{
-			Old: `		token = minTTL(op, m.time())`,
+			Old: `		token = minFence(op, m.time())`,
 			New: `		token = 1`,
 		}},
 	},
