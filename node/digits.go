@@ -5,16 +5,15 @@ import (
 	"strings"
 )
 
-// digitBuffer writes numbers one behind the other into one piece of memory: those of all the
-// operations that are sent together.
+// digitBuffer writes the numbers of all operations of an exchange into one piece of memory.
 type digitBuffer struct {
 	text strings.Builder
-	// expected is how many there may be, one is where the next is written first.
+	// expected is the maximum of numbers. The next number is first written into one.
 	expected int
 	one      [20]byte
 }
 
-// begin begins another piece, for so many. What was written before stays as it is.
+// begin begins another piece of memory, for this many numbers. Earlier texts stay valid.
 func (n *digitBuffer) begin(expected int) {
 	n.text.Reset()
 	n.expected = expected

@@ -6,18 +6,17 @@ import (
 	"time"
 )
 
-// latchState is what an in-memory node knows of one; see the function latches of the scripts.
+// latchState is the state of a latch on an in-memory node; see the function latches of the scripts.
 type latchState struct {
 	generation, since, last uint64
 	count                   int
-	// whole is the end of the recovery after which it was given back.
+	// whole is the end of the recovery after which the latch was given back.
 	whole int64
-	// born is when the node was told that it is set, places the ids in the order in which it was
-	// told of them.
+	// born is when the node learned that the latch is set. places has the ids in order of arrival.
 	born   int64
 	ids    map[string]struct{}
 	places []string
-	// expiry is the end of its life, awaiting the deadlines of the inboxes of those who wait.
+	// expiry is the end of the latch's life. awaiting has the deadlines of the inboxes of waiting clients.
 	expiry   time.Duration
 	awaiting map[string]time.Duration
 }
@@ -27,7 +26,7 @@ func (l latchState) clone() latchState {
 	return l
 }
 
-// latched is a latch as it is now. What has run out is forgotten on the way.
+// latched returns a latch as it is now. It forgets what has expired.
 func (m *Memory) latched(name string) latchState {
 	l, ok := m.latches[name]
 	if ok && l.expiry <= m.clock.Now() {
@@ -74,7 +73,7 @@ func (m *Memory) latch(op Op) Reply {
 	return m.latchReply(op, l, serves, left)
 }
 
-// applyLatch does what was asked, of a node that serves it.
+// applyLatch does the operation, on a latch whose generation it may change.
 func (m *Memory) applyLatch(op Op, l latchState, void, sets bool) latchState {
 	ask, name, now := op.Latch, op.Names[0], m.clock.Now()
 	if void {
@@ -146,7 +145,7 @@ func (m *Memory) beginLatch(op Op, l latchState, generation uint64) latchState {
 	return l
 }
 
-// wakeLatch tells all who wait.
+// wakeLatch tells all waiting clients.
 func (m *Memory) wakeLatch(name string, l *latchState) {
 	for _, inbox := range slices.Sorted(maps.Keys(l.awaiting)) {
 		if l.awaiting[inbox] > m.clock.Now() {

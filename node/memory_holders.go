@@ -2,7 +2,7 @@ package node
 
 import "time"
 
-// holder is who has a name now. What has run out is forgotten on the way.
+// holder returns the present holder of a name. It forgets what has expired.
 func (m *Memory) holder(name string) (Holder, bool) {
 	c, ok := m.locks[name]
 	if !ok {
@@ -43,7 +43,7 @@ func (m *Memory) hasTombstone(name, owner string) bool {
 	return ok
 }
 
-// longestHolder is who has one of the names for longest, but for the one that may.
+// longestHolder returns the holder of one of the names with the longest TTL, except the owner may.
 func (m *Memory) longestHolder(names []string, may string) (found Holder) {
 	for _, name := range names {
 		if h, held := m.holder(name); held && h.Owner != may && h.TTL > found.TTL {
@@ -53,7 +53,7 @@ func (m *Memory) longestHolder(names []string, may string) (found Holder) {
 	return found
 }
 
-// place is what stands in the place of an owner where the operation has a name.
+// place returns the owner that the lock has under this operation: for a reader it is [Readers].
 func (op *Op) place() string {
 	if op.Reads {
 		return Readers

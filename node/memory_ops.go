@@ -52,8 +52,8 @@ func (m *Memory) script(op Op) Reply {
 	}
 }
 
-// mayGrant refuses an acquisition that the node must not grant, whoever holds what. last is the
-// largest token that it may use.
+// mayGrant returns a refusal if the node must not grant an acquisition, whoever holds the names. last is the
+// largest token that the owner may use.
 func (m *Memory) mayGrant(op Op, last uint64) (refusal Reply) {
 	refusal, left := m.guard(op)
 	switch {
@@ -92,7 +92,7 @@ func (m *Memory) acquire(op Op) Reply {
 	return Reply{Outcome: Granted, Token: m.grant(op)}
 }
 
-// grant gives all names to the owner, and returns the largest token that was not beaten.
+// grant gives all names to the owner. It returns the largest fence that the token did not exceed, or 0.
 func (m *Memory) grant(op Op) (known uint64) {
 	for _, name := range op.Names {
 		m.locks[name] = lockState{owner: op.Owner, expiry: m.clock.Now() + op.TTL}
@@ -105,7 +105,7 @@ func (m *Memory) grant(op Op) (known uint64) {
 	return known
 }
 
-// mayRenew refuses a renewal that the node must not carry out, and says how long it recovers.
+// mayRenew returns a refusal if the node must not carry out a renewal, and the remaining recovery.
 func (m *Memory) mayRenew(op Op) (refusal Reply, left time.Duration) {
 	refusal, left = m.guard(op)
 	if refusal.Err == nil && op.TTL > op.Limits.MaxTTL {
@@ -114,14 +114,14 @@ func (m *Memory) mayRenew(op Op) (refusal Reply, left time.Duration) {
 	return refusal, left
 }
 
-// restoreFence has a name keep the token of a renewal, if the node has forgotten it.
+// restoreFence sets the fence of a name to the token of a renewal, if the node has forgotten it.
 func (m *Memory) restoreFence(name string, op Op) {
 	if mayFence(op.Token, m.time(), op.Limits) && m.fence(name) < op.Token {
 		m.raise(name, op.Token, op.Limits)
 	}
 }
 
-// renewed is the answer to a renewal, by a node that recovers for so long.
+// renewed returns the reply to a renewal on a node with this remaining recovery.
 func (m *Memory) renewed(outcome Outcome, left time.Duration) Reply {
 	return Reply{Outcome: outcome, Recovering: left, Restarted: left > 0 && m.marker.Restarted}
 }
@@ -182,13 +182,13 @@ func released(op Op, removed int) Reply {
 	return Reply{Outcome: Released, Partial: removed < len(op.Names)}
 }
 
-// wakeNext ends a release: others are woken, and not the waiter who waits on.
+// wakeNext ends a release: it wakes the next waiters, except the one that keeps waiting.
 func (m *Memory) wakeNext(op Op) {
 	m.restoreEntry(op.Names, op.Waiter)
 	m.wakeAll(op.Names, op.Waiter.staying())
 }
 
-// staying is the id of a waiter who stays in the queues, or none.
+// staying returns the id of a waiter that stays in the queues, or none.
 func (w Waiter) staying() string {
 	if w.Keep == 0 {
 		return ""

@@ -6,23 +6,23 @@ import (
 	"time"
 )
 
-// poolSize is the size that was set last for a pool.
+// poolSize is the latest setting of a pool's size.
 type poolSize struct {
 	size    int
 	version uint64
 }
 
-// slotView are the slots of a pool as they are now: the free ones, from the lowest on and as a
-// bitmap, and for how long the others are held, from the shortest on.
+// slotView is the present state of a pool's slots: the free ones, in ascending order and as a bitmap, and the
+// remaining TTLs of the others, shortest first.
 type slotView struct {
 	free  []int
 	lives []time.Duration
-	// holder is who has the first of those.
+	// holder is the owner with the shortest TTL.
 	holder string
 	state  PoolState
 }
 
-// inForce does what the function of that name does in the scripts.
+// inForce is the function in_force of the scripts.
 func (m *Memory) inForce(p Pool) (size int, version, known uint64) {
 	if s, ok := m.sizes[p.Name]; ok {
 		if s.version >= p.Version {
@@ -53,7 +53,7 @@ func (m *Memory) freeSlots(p Pool) slotView {
 	return s
 }
 
-// after is how long it takes until so many slots more are free, if nobody gives one back.
+// after returns the time until that many more slots are free, unless a holder releases one earlier.
 func (s slotView) after(more int) time.Duration {
 	if len(s.lives) == 0 {
 		return 0
@@ -61,7 +61,7 @@ func (s slotView) after(more int) time.Duration {
 	return s.lives[max(1, min(more, len(s.lives)))-1]
 }
 
-// acquireSlots carries out an Acquire of a pool, once the node may grant it.
+// acquireSlots carries out an Acquire of a pool, after the checks of the node.
 func (m *Memory) acquireSlots(op Op) Reply {
 	p, id := op.Pool, op.Waiter.ID
 	size, version, known := m.inForce(p)
@@ -100,7 +100,8 @@ func (m *Memory) acquireSlots(op Op) Reply {
 	return Reply{Outcome: Granted, Token: beaten}
 }
 
-// enterPoolQueue has a waiter enter the queue, and denies what another holds, or is left to others.
+// enterPoolQueue enters a waiter into the queue, and makes the denial for slots that are held, or left to
+// other waiters.
 func (m *Memory) enterPoolQueue(op Op, denial Holder, s slotView) Reply {
 	p, id, need := op.Pool, op.Waiter.ID, len(op.Names)
 	if id != "" {
@@ -127,7 +128,7 @@ func (m *Memory) enterPoolQueue(op Op, denial Holder, s slotView) Reply {
 	return Reply{Outcome: Denied, Holder: denial, Rank: rank, Pool: s.state}
 }
 
-// precedingInPool does what the function precedence does in the scripts for pools.
+// precedingInPool is the function precedence in pool.lua.
 func (m *Memory) precedingInPool(pool, id string, need int, s slotView) (left time.Duration, leaves, first bool) {
 	place, dead, taken, q := 0, 0, 0, m.queued(pool)
 	for dead < maxDeadWaiters && place < maxScanned {
@@ -160,7 +161,7 @@ func (m *Memory) precedingInPool(pool, id string, need int, s slotView) (left ti
 	return basePrivilege, dead == maxDeadWaiters, false
 }
 
-// wakeSlots does what the function wake does in the scripts for pools.
+// wakeSlots is the function wake in pool.lua.
 func (m *Memory) wakeSlots(p Pool, except string, freed []int) {
 	if m.foreign[p.Name] || m.isForeign(p.Name) || len(m.queued(p.Name)) == 0 {
 		return
@@ -170,7 +171,7 @@ func (m *Memory) wakeSlots(p Pool, except string, freed []int) {
 		return
 	}
 	before := func(i int) bool { return !slices.Contains(freed, i) }
-	slices.SortStableFunc(s.free, func(a, b int) int { // those that were freed just now come first
+	slices.SortStableFunc(s.free, func(a, b int) int { // slots that were freed just now come first
 		switch {
 		case before(a) == before(b):
 			return 0
@@ -236,8 +237,8 @@ func (m *Memory) wakeSlots(p Pool, except string, freed []int) {
 	}
 }
 
-// recordTaken does what the function of that name does in the scripts. Since when the waiter is
-// expected is kept apart, for if it gives back what it took.
+// recordTaken is the function took in pool.lua. The time since which the waiter is expected is kept apart, in
+// case it gives the slots back.
 func (m *Memory) recordTaken(pool, id string) {
 	i := m.queued(pool).rank(id)
 	if i < 0 {

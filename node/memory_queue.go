@@ -11,34 +11,33 @@ type queueEntry struct {
 	id       string
 	ticket   int64
 	deadline time.Duration
-	// woken says since when it is expected, if expected.
+	// woken is the time since which the waiter is expected, if expected is set.
 	woken    time.Duration
 	expected bool
 }
 
-// queue is who waits for a name, in the order of their turns. It is never changed, only
-// replaced, but for its entries.
+// queue has the waiters of a name in their order. A change replaces the slice, and may change its entries.
 type queue []queueEntry
 
 func (q queue) clone() queue { return slices.Clone(q) }
 
-// rank is where a waiter stands, or -1.
+// rank returns how many waiters stand before this one, or -1.
 func (q queue) rank(id string) int {
 	return slices.IndexFunc(q, func(e queueEntry) bool { return e.id == id })
 }
 
-// queueKeys are where the scripts keep the queue of a name.
+// queueKeys returns the keys in which the scripts keep the queue of a name.
 func queueKeys(name string) [4]string {
 	return [...]string{key("queue", name), key("waiting", name), key("woken", name), key("writers", name)}
 }
 
-// isForeign reports whether there is something else at one of them.
+// isForeign reports whether one of these keys belongs to another program.
 func (m *Memory) isForeign(name string) bool {
 	keys := queueKeys(name)
 	return slices.ContainsFunc(keys[:], func(key string) bool { return m.foreign[key] })
 }
 
-// queued is the queue of a name now, without those whose deadline has passed.
+// queued returns the present queue of a name, without waiters whose deadline has passed.
 func (m *Memory) queued(name string) queue {
 	q, now := m.queues[name], m.clock.Now()
 	late := func(e queueEntry) bool { return e.deadline <= now }
@@ -57,7 +56,7 @@ func (m *Memory) setQueue(name string, q queue) {
 	m.queues[name] = q
 }
 
-// dropEntry takes a waiter out of the queue of a name, and reports whether it was in it.
+// dropEntry removes a waiter from the queue of a name, and reports whether it was there.
 func (m *Memory) dropEntry(name, id string) bool {
 	q := m.queued(name)
 	i := q.rank(id)
@@ -68,7 +67,7 @@ func (m *Memory) dropEntry(name, id string) bool {
 	return true
 }
 
-// dropAt takes out who has a place, and returns the rest.
+// dropAt removes the waiter at an index, and returns the rest.
 func (m *Memory) dropAt(name string, place int) queue {
 	q := m.queues[name]
 	if place == 0 {
@@ -80,7 +79,7 @@ func (m *Memory) dropAt(name string, place int) queue {
 	return q
 }
 
-// addEntry does what the function of that name does in the scripts.
+// addEntry is the function enter in queue.lua.
 func (m *Memory) addEntry(name string, w Waiter) {
 	q := m.queued(name).clone()
 	e := queueEntry{id: w.ID, ticket: w.Ticket}
@@ -95,26 +94,26 @@ func (m *Memory) addEntry(name string, w Waiter) {
 	m.setQueue(name, slices.Insert(q, i, e))
 }
 
-// recordArrival does what the function of that name does in the scripts, for one name.
+// recordArrival is the function came in queue.lua, for one name.
 func (m *Memory) recordArrival(name, id string) {
 	if i := m.queued(name).rank(id); i >= 0 {
 		m.queues[name][i].expected = false
 	}
 }
 
-// recordWake notes when a waiter was woken.
+// recordWake records when a waiter was woken.
 func (m *Memory) recordWake(name string, place int) {
 	if e := &m.queues[name][place]; !e.expected {
 		e.woken, e.expected = m.clock.Now(), true
 	}
 }
 
-// deliver sends a message to a waiter, and reports whether anybody listens.
+// deliver sends a message to a waiter, and reports whether its inbox has a subscriber.
 func (m *Memory) deliver(kind MessageKind, name, id string) bool {
 	return m.publish(Waiter{ID: id}.client(), Message{Kind: kind, Waiter: id, Name: name, Fence: m.fence(name)})
 }
 
-// precedenceOver does what the function of that name does in the scripts.
+// precedenceOver is the function precedence in queue.lua.
 func (m *Memory) precedenceOver(name, id string) (left time.Duration, first bool) {
 	place, dead, q := 0, 0, m.queued(name)
 	for dead < maxDeadWaiters && place < maxScanned {
@@ -145,7 +144,7 @@ func (m *Memory) precedenceOver(name, id string) (left time.Duration, first bool
 	return left, false
 }
 
-// wake does what the function of that name does in the scripts.
+// wake is the function of the same name in queue.lua.
 func (m *Memory) wake(name, except string) {
 	h, shared := m.holder(name)
 	if shared && (except != "" || h.Owner != Readers) || m.foreign[name] || m.isForeign(name) {
@@ -200,7 +199,7 @@ func (m *Memory) wake(name, except string) {
 	}
 }
 
-// expecting is how many waiters of a name were woken, and have not come since.
+// expecting returns how many waiters of a name were woken and have not come since.
 func (m *Memory) expecting(name string) (n int) {
 	for _, e := range m.queues[name] {
 		if e.expected {
@@ -210,7 +209,7 @@ func (m *Memory) expecting(name string) (n int) {
 	return n
 }
 
-// isUnresponsive reports whether a waiter was woken, and has not come while it had the chance.
+// isUnresponsive reports whether a waiter was woken and has not come within its privilege.
 func (m *Memory) isUnresponsive(e queueEntry) bool {
 	return e.expected && e.woken+wakePrivilege(e.id) <= m.clock.Now()
 }
@@ -221,9 +220,9 @@ func (m *Memory) wakeAll(names []string, except string) {
 	}
 }
 
-// enqueueDenied has a waiter enter the queues of the names that it was denied, or has to leave to
-// others, and completes the denial. It fails where something else is in the place of a
-// queue, and then changes nothing.
+// enqueueDenied enters a waiter into the queues of the names that it was denied or must leave to others. It
+// completes the denial. It fails if another program's key is in the place of a queue, and then changes
+// nothing.
 func (m *Memory) enqueueDenied(op Op, denial *Holder) (rank int, err error) {
 	queued := false
 	for _, name := range op.Names {
@@ -257,8 +256,8 @@ func (m *Memory) enqueueDenied(op Op, denial *Holder) (rank int, err error) {
 	return max(m.queued(denial.Name).rank(op.Waiter.ID), 0), nil
 }
 
-// reservedFor is the free name that a fair acquisition has to leave to another for longest,
-// or none.
+// reservedFor returns the free name that a fair acquisition must leave to another waiter for the longest
+// time, or none.
 func (m *Memory) reservedFor(op Op) (denial Holder) {
 	for _, name := range op.Names {
 		if _, held := m.holder(name); held {
@@ -275,7 +274,7 @@ func (m *Memory) reservedFor(op Op) (denial Holder) {
 	return denial
 }
 
-// restoreEntry does what the function of that name does in the scripts.
+// restoreEntry is the function rejoin in queue.lua.
 func (m *Memory) restoreEntry(names []string, w Waiter) {
 	for _, name := range names {
 		switch {
@@ -289,7 +288,7 @@ func (m *Memory) restoreEntry(names []string, w Waiter) {
 	}
 }
 
-// leave takes a waiter out of the queues.
+// leave removes a waiter from the queues.
 func (m *Memory) leave(op Op) Reply {
 	if op.ofPool() {
 		return m.leaveSlots(op)

@@ -46,7 +46,7 @@ func (m *Memory) acquireRead(op Op) Reply {
 	return r
 }
 
-// fenceOfReader is the fence of a name, once the acquisition of a reader has raised it.
+// fenceOfReader returns the fence of a name after the acquisition of a reader has raised it.
 func (m *Memory) fenceOfReader(name string, op Op) uint64 {
 	token := m.fence(name)
 	if token == 0 {
@@ -119,7 +119,7 @@ func (m *Memory) releaseRead(op Op) Reply {
 	return released(op, removed)
 }
 
-// releaseReader has an owner let go of a name, which it reads, or still holds as a writer.
+// releaseReader ends an owner's hold of a name, as a reader or as a writer.
 func (m *Memory) releaseReader(name, owner string) (own, free bool) {
 	h, held := m.holder(name)
 	if held && h.Owner == owner {
@@ -136,7 +136,7 @@ func (m *Memory) releaseReader(name, owner string) (own, free bool) {
 	return true, false
 }
 
-// addReader has an owner read a name for a TTL from now, or longer if it does already.
+// addReader lets an owner read a name for a TTL from now, or longer if it does already.
 func (m *Memory) addReader(name, owner string, ttl time.Duration) {
 	if m.readers[name] == nil {
 		m.readers[name] = make(map[string]time.Duration)
@@ -148,8 +148,7 @@ func (m *Memory) addReader(name, owner string, ttl time.Duration) {
 // reading reports whether an owner reads a name now.
 func (m *Memory) reading(name, owner string) bool { return m.readers[name][owner] > m.clock.Now() }
 
-// dropReaders forgets the readers that have ended, and lets the name go with the last of them: then
-// it reports true.
+// dropReaders removes the readers that have ended, and the lock with the last of them: then it reports true.
 func (m *Memory) dropReaders(name string) (free bool) {
 	now := m.clock.Now()
 	maps.DeleteFunc(m.readers[name], func(_ string, expiry time.Duration) bool { return expiry <= now })
@@ -163,7 +162,7 @@ func (m *Memory) dropReaders(name string) (free bool) {
 	return false
 }
 
-// writerIntent is the name that a reader has to leave to a writer for longest, or none.
+// writerIntent returns the name that a reader must leave to a writer for the longest time, or none.
 func (m *Memory) writerIntent(op Op) (denial Holder) {
 	for _, name := range op.Names {
 		h, held := m.holder(name)
@@ -181,7 +180,7 @@ func (m *Memory) writerIntent(op Op) (denial Holder) {
 	return denial
 }
 
-// firstWriter does what the function of that name does in the scripts.
+// firstWriter is the function intent in queue.lua.
 func (m *Memory) firstWriter(name, id string, h Holder) (left time.Duration, first bool) {
 	for range maxDeadWaiters {
 		q := m.queued(name)
@@ -206,7 +205,7 @@ func (m *Memory) firstWriter(name, id string, h Holder) (left time.Duration, fir
 	return basePrivilege, false
 }
 
-// readersOf are all that hold a name together, in the order in which they end.
+// readersOf returns all readers of a name, by the time at which they end.
 func (m *Memory) readersOf(all Holder) (found []Holder) {
 	for owner, expiry := range m.readers[all.Name] {
 		if left := expiry - m.clock.Now(); left > 0 {

@@ -5,35 +5,34 @@ import (
 	"time"
 )
 
-// memoryState is what an in-memory node knows, and loses in a crash.
+// memoryState is the state of an in-memory node, which it loses in a crash.
 type memoryState struct {
 	locks      map[string]lockState
-	readers    map[string]map[string]time.Duration // by name and owner, until when
+	readers    map[string]map[string]time.Duration // by name and owner; the value is the end
 	tombstones map[tombstoneKey]time.Duration
 	foreign    map[string]bool
 	fences     map[string]fenceState
-	queues     map[string]queue // none of them empty
+	queues     map[string]queue // never empty
 	marker     *Marker          // nil if there is none
 	sizes      map[string]poolSize
-	// gone is since when waiters are expected that were granted slots of a pool.
+	// gone has the times since which waiters were expected that then got slots of a pool.
 	gone    map[tombstoneKey]time.Duration
 	latches map[string]latchState
 }
 
-// lockState is what the node holds for one owner of one name.
+// lockState is the lock of one owner on one name.
 type lockState struct {
 	owner  string
 	expiry time.Duration
 }
 
-// fenceState is the largest token of a name, and the end of its life by the node's clock, in
-// milliseconds.
+// fenceState is the largest token of a name, and the end of its life in milliseconds of the node's clock.
 type fenceState struct {
 	token  uint64
 	expiry int64
 }
 
-// tombstoneKey is where an owner is buried: one for each name that it was forced off.
+// tombstoneKey is the place of a tombstone: one for each name that an owner was forced off.
 type tombstoneKey struct{ name, owner string }
 
 func newState() memoryState {

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// milliseconds writes a duration for a script. A program has few TTLs and limits, and
-// writes them with every operation: the last ones are kept, where they fall.
+// milliseconds writes a duration for a script. A program has few TTLs and limits, and writes them with every
+// operation. So a small cache keeps the latest texts.
 func milliseconds(d time.Duration) string {
 	ms := d.Milliseconds()
 	slot := &written[uint64(ms)*fibonacci>>(64-writtenBits)]

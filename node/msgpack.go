@@ -7,33 +7,33 @@ import (
 	"github.com/redis/rueidis"
 )
 
-// msgpackWriter makes one argument of many texts: an array in MessagePack, which a script takes apart with
-// cmsgpack.unpack. As arguments of their own they would cost this side four times as much.
+// msgpackWriter joins many texts into one argument: an array in MessagePack, which a script reads with
+// cmsgpack.unpack. Separate arguments would cost this side four times as much.
 //
-// It writes all arguments of an exchange into one piece of memory, and the next ones over them.
+// It writes all arguments of an exchange into one piece of memory, which the next exchange overwrites.
 type msgpackWriter struct {
 	bytes []byte
-	// from is where the argument under way begins, and texts how many are in it.
+	// from is where the present argument begins, and texts how many it has.
 	from  int
 	texts uint32
 }
 
-// The forms of MessagePack that are written. (There is one for lengths of 8 bits, which the first
-// servers with cmsgpack do not read.)
+// The MessagePack forms in use. The one with lengths of 8 bits is not: the oldest servers with cmsgpack do
+// not read it.
 const (
-	shortText = 0xa0 // and the length, below 32
+	shortText = 0xa0 // plus the length, below 32
 	text16    = 0xda
 	text32    = 0xdb
 	array32   = 0xdd
 )
 
-// clear forgets what was packed: nobody may need it any more.
+// clear forgets all arguments. They must no longer be in use.
 func (p *msgpackWriter) clear() { p.bytes = p.bytes[:0] }
 
 // begin begins another argument.
 func (p *msgpackWriter) begin() {
 	p.from, p.texts = len(p.bytes), 0
-	p.bytes = append(p.bytes, array32, 0, 0, 0, 0) // how many is known at the end
+	p.bytes = append(p.bytes, array32, 0, 0, 0, 0) // end fills in the number of texts
 }
 
 func (p *msgpackWriter) add(text string) {
@@ -49,7 +49,7 @@ func (p *msgpackWriter) add(text string) {
 	p.texts++
 }
 
-// addNumber adds a number as text: scripts keep tokens so, as Lua is slow to read them.
+// addNumber adds a number as text. Scripts keep tokens as text, since Lua parses numbers slowly.
 func (p *msgpackWriter) addNumber(n uint64) {
 	at := len(p.bytes)
 	p.bytes = strconv.AppendUint(append(p.bytes, shortText), n, 10)
@@ -57,7 +57,7 @@ func (p *msgpackWriter) addNumber(n uint64) {
 	p.texts++
 }
 
-// end is the argument, good until clear.
+// end returns the argument, which is valid until clear.
 func (p *msgpackWriter) end() string {
 	binary.BigEndian.PutUint32(p.bytes[p.from+1:], p.texts)
 	return rueidis.BinaryString(p.bytes[p.from:])

@@ -12,16 +12,16 @@ type replyError string
 
 func (e replyError) Error() string { return string(e) }
 
-// ping is the command that every server answers, also to strangers.
+// ping is the command that every server answers, even before authentication.
 const ping = "*1\r\n$4\r\nPING\r\n"
 
-// pingConn is a connection that asks the server for a PONG, and reads it before anything else: rueidis
-// panics, in a goroutine of its own, on surplus answers, and servers of other protocols give such. The
-// pingConn also finds out why a server hangs up at once. It sends the PING in one write with the
-// first command, which saves a round trip. If no Redis server answers, it reads nothing else.
+// pingConn is a connection that sends a PING and reads the PONG before anything else. rueidis panics, in a
+// goroutine of its own, on surplus replies, which servers of other protocols send. pingConn also finds out
+// why a server hangs up at once. It sends the PING in one write with the first command, which saves a round
+// trip. If the peer is not a Redis server, pingConn reads nothing else.
 type pingConn struct {
 	net.Conn
-	// knocked belongs to the writer, the others to the reader.
+	// The writer owns sent, the reader the others.
 	sent, answered bool
 	refusal        error
 }
@@ -45,7 +45,7 @@ func (c *pingConn) Read(b []byte) (int, error) {
 	return c.Conn.Read(b)
 }
 
-// hear reads the answer to the PING.
+// readPong reads the answer to the PING.
 func (c *pingConn) readPong() error {
 	line, err := readLine(c.Conn)
 	if err != nil {
@@ -54,10 +54,10 @@ func (c *pingConn) readPong() error {
 	return judgePing(line)
 }
 
-// maxLine bounds a line of a server that has no line ends.
+// maxLine bounds a line of a server that sends no line ends.
 const maxLine = 512
 
-// readLine reads up to a line end and not a byte more.
+// readLine reads up to a line end and not a byte further.
 func readLine(r io.Reader) (string, error) {
 	var line []byte
 	for b := make([]byte, 1); len(line) < maxLine; {
@@ -72,8 +72,8 @@ func readLine(r io.Reader) (string, error) {
 	return strings.TrimSuffix(string(line), "\r"), nil
 }
 
-// judgePing says what the answer to a PING means. A demand for a password is an answer, and
-// so is a lack of permission; rueidis will present the password.
+// judgePing returns an error unless the line answers a PING. A demand for a password is an answer, and so is
+// a lack of permission: rueidis will send the password.
 func judgePing(line string) error {
 	text, isError := strings.CutPrefix(line, "-")
 	code, _, _ := strings.Cut(text, " ")

@@ -6,16 +6,15 @@ import (
 	"strings"
 )
 
-// errMisconfiguredServer marks a server that must not be used as it is set up.
+// errMisconfiguredServer marks a server whose configuration is unsafe for locks.
 var errMisconfiguredServer = errors.New("unfit for locks")
 
-// errReplica is about a server that may be a master again.
+// errReplica marks a server that is a replica, and may become a master again.
 var errReplica = errors.New("it is a replica")
 
-// checkFitness looks at what a server says of itself, and finds its identity. An
-// eviction policy other than noeviction is refused whether there is a limit or not: that
-// can be set at any time, and a lock that was evicted is a loss of memory that nobody
-// notices.
+// checkFitness checks the INFO of a server, and returns its identity. It refuses an eviction policy other
+// than noeviction even without a memory limit: the limit can be set at any time, and an evicted lock is a
+// loss of memory that goes unnoticed.
 func checkFitness(replication, memory string) (identity string, err error) {
 	identity = infoField(replication, "master_replid")
 	policy := infoField(memory, "maxmemory_policy")
@@ -32,7 +31,7 @@ func checkFitness(replication, memory string) (identity string, err error) {
 	}
 }
 
-// infoField finds a field in what INFO says, and is empty if there is none.
+// infoField returns the value of a field in the text of INFO, or "" if it is absent.
 func infoField(info, name string) string {
 	for line := range strings.Lines(info) {
 		if key, value, ok := strings.Cut(strings.TrimSpace(line), ":"); ok && key == name {
