@@ -73,7 +73,7 @@ func (m *Memory) latch(op Op) Reply {
 	return m.latchReply(op, l, serves, left)
 }
 
-// applyLatch does the operation, on a latch whose generation it may change.
+// applyLatch carries out an operation that the node serves.
 func (m *Memory) applyLatch(op Op, l latchState, void, sets bool) latchState {
 	ask, name, now := op.Latch, op.Names[0], m.clock.Now()
 	if void {

@@ -10,22 +10,21 @@ import (
 	"github.com/quorumlock/quorumlock/node"
 )
 
-// privilege is how long a free name is left to a waiter that was woken.
+// privilege is how long a free name is left to a woken waiter.
 const privilege = 50 * time.Millisecond
 
-// fair is the operation of one who lets others go first.
+// fair makes an operation fair.
 func fair(op node.Op) node.Op {
 	op.Fair = true
 	return op
 }
 
-// fairly is an attempt of a waiter that does.
+// fairly is the fair attempt of a waiter.
 func fairly(id string, ticket int64, names ...string) node.Op {
 	return fair(waiting(id, ticket, acquire("o of "+id, long, names...)))
 }
 
-// promptly runs a batch about a name of its own, until it takes much less than a privilege
-// lasts on a real clock.
+// promptly runs a batch on a name of its own, until it takes much less than a privilege on a real clock.
 func (x *trial) promptly(batch func(name string) []node.Op) (name string, replies []node.Reply) {
 	x.Helper()
 	for i := range attempts {
@@ -41,10 +40,10 @@ func (x *trial) promptly(batch func(name string) []node.Op) (name string, replie
 	return "", nil
 }
 
-// attempts bounds how often a test repeats what must be quick on a real clock.
+// attempts bounds how often a test repeats a step that must be quick on a real clock.
 const attempts = 500
 
-// freed has waiters queue for a name, which is then released, so that the first is woken.
+// freed queues waiters for a name and then releases it, so that the first is woken.
 func freed(name string, ids ...string) []node.Op {
 	ops := []node.Op{acquire("o1", long, name)}
 	for i, id := range ids {
@@ -53,7 +52,7 @@ func freed(name string, ids ...string) []node.Op {
 	return append(ops, release("o1", name))
 }
 
-// yields demands that a reply is the denial of a name that is left to another.
+// yields requires the denial of a name that is left to another waiter.
 func (x *trial) yields(name string, rank int, r node.Reply) {
 	x.Helper()
 	x.outcome(node.Denied, r)
@@ -64,9 +63,9 @@ func (x *trial) yields(name string, rank int, r node.Reply) {
 	assert.LessOrEqual(x, r.Holder.TTL, privilege)
 }
 
-// awaitsFar runs a batch that wakes a waiter far from the node, and demands that the node leaves the
-// free name to that waiter for so long, and then grants next. On a real clock it repeats this with a
-// new name where the machine was too slow to ask in time.
+// awaitsFar runs a batch that wakes a waiter far from the node. It requires that the node leaves the free
+// name to that waiter for distance, and then grants next. On a real clock it repeats this with a new name if
+// the machine was too slow to ask in time.
 func (x *trial) awaitsFar(distance time.Duration, batch func(name string) []node.Op, next func(name string) node.Op) {
 	x.Helper()
 	for i := range attempts {

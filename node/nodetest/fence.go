@@ -12,7 +12,7 @@ import (
 	"github.com/quorumlock/quorumlock/node"
 )
 
-// fencing is about the tokens: each node takes those of a name in growing order only.
+// fencing has the promises about tokens: each node accepts those of a name in growing order only.
 var fencing = []promise{
 	{"a new token is taken, and told with its holder", func(x *trial) {
 		token := x.token()
@@ -150,7 +150,7 @@ var fencing = []promise{
 	{"tokens of a name grow, whoever proposes what", func(x *trial) { x.grow(x.handles()) }},
 }
 
-// untaken demands that a lock was given and its token was not taken because of the fence.
+// untaken requires that a lock was granted without its token, because of the fence.
 func (x *trial) untaken(fence uint64, r node.Reply) {
 	x.Helper()
 	x.answered(node.Granted, r)
@@ -158,7 +158,7 @@ func (x *trial) untaken(fence uint64, r node.Reply) {
 	require.Equal(x, fence, r.Token)
 }
 
-// fence demands the fence of names that are held.
+// fence requires this fence for names that are held.
 func (x *trial) fence(token uint64, names ...string) {
 	x.Helper()
 	holders := x.want(node.Inspected, inspect(names...)).Holders
@@ -168,14 +168,14 @@ func (x *trial) fence(token uint64, names ...string) {
 	}
 }
 
-// unfenced demands that the node knows no token of a free name: it takes an old one.
+// unfenced requires that the node knows no token of a free name: it accepts an old one.
 func (x *trial) unfenced(name string) {
 	x.Helper()
 	x.want(node.Granted, proposing(x.old(), acquire("o of "+name, long, name)))
 }
 
-// grow has owners take and free one name, each with proposals of no order, and a second
-// round where the first is not taken. Who has the lock notes its token.
+// grow lets owners take and release one name with proposals in no order, and with a second token if the first
+// is refused. The holder records its token.
 func (x *trial) grow(handles []node.Node) {
 	const owners, rounds = 8, 30
 	var mu sync.Mutex
@@ -191,7 +191,7 @@ func (x *trial) grow(handles []node.Node) {
 					r = x.doOn(n, proposing(token, acquire(owner, long, "a")))[0]
 				}
 				if r.Err != nil {
-					return // the tokens will be too few
+					return // there will be too few tokens
 				}
 				if r.Token != 0 {
 					token = r.Token + 1

@@ -8,7 +8,7 @@ import (
 	"github.com/quorumlock/quorumlock/node"
 )
 
-// fenceBlocks is about tokens that are taken many at a time.
+// fenceBlocks has the promises about blocks of tokens.
 var fenceBlocks = []promise{
 	{"of a block of tokens the end is the fence", func(x *trial) {
 		token := x.block(100)
@@ -89,7 +89,7 @@ var fenceBlocks = []promise{
 	}},
 }
 
-// block is a token that has so many behind it which no other test is given.
+// block returns a token, with reserve tokens after it that no other test gets.
 func (x *trial) block(reserve uint64) uint64 { return x.began + tokens.Add(reserve+1) - reserve }
 
 func reserving(reserve uint64, op node.Op) node.Op {

@@ -12,8 +12,8 @@ import (
 	"github.com/quorumlock/quorumlock/node"
 )
 
-// fenceTimes is about tokens and the node's clock: it takes none that is too far off, and keeps the
-// fence of each for as long as the token could be taken.
+// fenceTimes has the promises about tokens and the node's clock. The node accepts no token that is too far
+// off, and keeps a fence for as long as it could accept the token.
 var fenceTimes = []promise{
 	{"a token too far ahead is refused, and nothing is changed", func(x *trial) {
 		ahead := limits.MaxClockSkew + long
@@ -119,10 +119,10 @@ var fenceTimes = []promise{
 
 func micros(d time.Duration) uint64 { return uint64(d.Microseconds()) }
 
-// old is a token that is young enough, and smaller than all of token.
+// old returns a token that is young enough, and smaller than all from token.
 func (x *trial) old() uint64 { return x.began - micros(limits.MaxTTL/2) }
 
-// clock demands that an operation is refused because of its token.
+// clock requires that an operation is refused because of its token.
 func (x *trial) clock(op node.Op) node.ClockError {
 	x.Helper()
 	var err *node.ClockError
@@ -130,8 +130,8 @@ func (x *trial) clock(op node.Op) node.ClockError {
 	return *err
 }
 
-// tooFar demands that an operation is refused for a token that is ahead by so much, behind if that
-// is negative, whatever names it is for, and that this changes nothing.
+// tooFar requires that an operation is refused because its token is ahead by this much, or behind if
+// negative, whatever its names are. The refusal must change nothing.
 func (x *trial) tooFar(ahead, limit time.Duration, op func() node.Op) {
 	x.Helper()
 	x.want(node.Granted, proposing(x.old(), acquire("o1", brief, "a")))
@@ -149,14 +149,14 @@ func (x *trial) tooFar(ahead, limit time.Duration, op func() node.Op) {
 	x.unfenced("b")
 }
 
-// now is the node's clock, as it refuses a token from long ago by it.
+// now returns the node's clock, from its refusal of an old token.
 func (x *trial) now() uint64 {
 	x.Helper()
 	r := x.fails(node.ErrClock, proposing(1, acquire("o1", time.Millisecond, "a")))
 	return uint64(x.clockOf(1, r))
 }
 
-// clockOf is the node's clock in the refusal of a token.
+// clockOf returns the node's clock from the refusal of a token.
 func (x *trial) clockOf(token uint64, r node.Reply) int64 {
 	x.Helper()
 	var err *node.ClockError
@@ -164,8 +164,8 @@ func (x *trial) clockOf(token uint64, r node.Reply) int64 {
 	return int64(token) - err.Ahead.Microseconds()
 }
 
-// timely runs an operation with a token that is so far ahead of the node's clock, again
-// where the test was too slow for the limits.
+// timely runs an operation with a token this far ahead of the node's clock. It repeats it if the test was too
+// slow for the limits.
 func (x *trial) timely(ahead time.Duration, op node.Op) (token uint64, r node.Reply) {
 	x.Helper()
 	for range 1000 {

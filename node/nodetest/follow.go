@@ -10,13 +10,13 @@ import (
 	"github.com/quorumlock/quorumlock/node"
 )
 
-// announcing is a release of which Redisson's clients are told.
+// announcing makes a release tell Redisson's clients.
 func announcing(op node.Op) node.Op {
 	op.Announce = true
 	return op
 }
 
-// follows opens an inbox and has it follow locks. It skips the test where none can.
+// follows opens an inbox that follows locks. It skips the test if the node cannot.
 func (x *trial) follows(client string, names ...string) (*box, node.Follower) {
 	x.Helper()
 	b := x.listen(client)
@@ -30,7 +30,7 @@ func (x *trial) follows(client string, names ...string) (*box, node.Follower) {
 	return b, f
 }
 
-// followed is about the locks that are shared with Redisson's clients.
+// followed has the promises about locks that are shared with Redisson's clients.
 var followed = []promise{
 	{"who follows a lock hears that it was released", func(x *trial) {
 		b, _ := x.follows("c", "a")

@@ -36,7 +36,7 @@ var inspecting = []promise{
 	}},
 }
 
-// holder demands a holder whose TTL was want.TTL a moment ago.
+// holder requires a holder whose TTL was want.TTL a moment ago.
 func (x *trial) holder(got, want node.Holder) {
 	x.Helper()
 	assert.LessOrEqual(x, got.TTL, want.TTL)

@@ -11,7 +11,7 @@ import (
 	"github.com/quorumlock/quorumlock/node"
 )
 
-// latch is an operation on a latch that asks this.
+// latch makes an operation on a latch.
 func latch(name string, ask node.LatchOp) node.Op {
 	return node.Op{Kind: node.Latch, Names: []string{name}, TTL: long, Latch: &ask}
 }
@@ -25,7 +25,7 @@ func (x *trial) setting(name string, count int) node.Op {
 // counting counts down.
 func counting(name string, ids ...string) node.Op { return latch(name, node.LatchOp{IDs: ids}) }
 
-// exactly is the operation for one generation.
+// exactly makes the operation one for a single generation.
 func exactly(generation uint64, op node.Op) node.Op {
 	ask := *op.Latch
 	ask.Exact, ask.Generation = true, generation
@@ -40,7 +40,7 @@ func unlatch(name string) node.Op {
 	return node.Op{Kind: node.Unlatch, Names: []string{name}, TTL: long}
 }
 
-// latched runs an operation on a latch, and demands its outcome.
+// latched runs an operation on a latch, and requires its outcome.
 func (x *trial) latched(outcome node.Outcome, op node.Op) *node.LatchState {
 	x.Helper()
 	r := x.do(op)[0]
@@ -49,7 +49,7 @@ func (x *trial) latched(outcome node.Outcome, op node.Op) *node.LatchState {
 	return r.Latch
 }
 
-// stands demands what the node has of a latch.
+// stands requires this state of a latch.
 func (x *trial) stands(name string, generation uint64, count int, ids ...string) *node.LatchState {
 	x.Helper()
 	s := x.latched(node.Granted, looking(name))
@@ -67,12 +67,12 @@ func (x *trial) stands(name string, generation uint64, count int, ids ...string)
 	return s
 }
 
-// listing lists the ids from a place on.
+// listing lists the ids from an index on.
 func listing(name string, from int) node.Op {
 	return latch(name, node.LatchOp{List: true, From: from})
 }
 
-// latching is about latches.
+// latching has the promises about latches.
 var latching = []promise{
 	{"a latch that is not set is not counted down", func(x *trial) {
 		x.stands("a", 0, 0)
@@ -143,7 +143,7 @@ var latching = []promise{
 	{"ids keep their places, and an operation lists so many of them at most", func(x *trial) {
 		ids := make([]string, 2*node.MaxListed+10)
 		for i := range ids {
-			ids[i] = fmt.Sprint("id ", (i*7919)%len(ids)) // in no order of their own
+			ids[i] = fmt.Sprint("id ", (i*7919)%len(ids)) // not in sorted order
 		}
 		x.latched(node.Granted, x.setting("a", len(ids)))
 		for from := 0; from < len(ids); from += 500 {

@@ -7,7 +7,7 @@ import (
 	"github.com/quorumlock/quorumlock/node"
 )
 
-// awaiting reads a latch, and waits for it.
+// awaiting reads a latch and registers the client's inbox.
 func awaiting(name, client string) node.Op {
 	return latch(name, node.LatchOp{Inbox: client, Keep: middle})
 }
@@ -16,7 +16,7 @@ func counted(client, name string) node.Message {
 	return node.Message{Kind: node.Counted, Waiter: client, Name: name}
 }
 
-// latchMessages are about who waits for a latch.
+// latchMessages has the promises about clients that wait for a latch.
 var latchMessages = []promise{
 	{"who waits is told once when enough have counted down", func(x *trial) {
 		b, other := x.listen("c1"), x.listen("c2")

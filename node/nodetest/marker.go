@@ -9,7 +9,7 @@ import (
 	"github.com/quorumlock/quorumlock/node"
 )
 
-// marking is about the markers of nodes: how they are made, seen, and opened.
+// marking has the promises about markers: how they are made, read, and opened.
 var marking = []promise{
 	{"inspecting a new node tells that it will recover, and begins nothing", func(x *trial) {
 		for range 2 {
@@ -209,7 +209,7 @@ var marking = []promise{
 	}},
 }
 
-// mark is the node's marker, which it gets if it has none.
+// mark returns the node's marker. A node without one gets one.
 func (x *trial) mark() *node.Marker {
 	x.Helper()
 	return x.want(node.Inspected, node.Op{Kind: node.Mark}).Marker

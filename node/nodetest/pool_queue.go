@@ -8,7 +8,7 @@ import (
 	"github.com/quorumlock/quorumlock/node"
 )
 
-// pooledWaits is about those who wait for slots.
+// pooledWaits has the promises about waiters for slots.
 var pooledWaits = []promise{
 	{"a release wakes the first, and says what to take", func(x *trial) {
 		b := x.listen("c")
@@ -35,7 +35,7 @@ var pooledWaits = []promise{
 			woken("c:4", vacant("3")), standby("c:5", vacant("")))
 	}},
 	{"who is on the way is not told to take another one", func(x *trial) {
-		const patient, other = "c:1@500", "c:2@500" // so the batch is over before their privileges are
+		const patient, other = "c:1@500", "c:2@500" // so that the batch ends before their privileges
 		b := x.listen("c")
 		for i := range 3 {
 			x.want(node.Granted, take(3, fmt.Sprint("o", i), i))
@@ -118,7 +118,7 @@ var pooledWaits = []promise{
 	{"a newcomer takes what nobody before it needs", func(x *trial) {
 		x.listen("c")
 		x.want(node.Granted, take(3, "o1", 0, 1, 2))
-		const patient = "c:1@500" // so the batch is over before its privilege is
+		const patient = "c:1@500" // so that the batch ends before its privilege
 		x.full(waiting(patient, 1, take(3, "o2", 0)), 3)
 		replies := x.do(
 			give(3, "o1", 0, 1, 2),

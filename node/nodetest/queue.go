@@ -8,13 +8,13 @@ import (
 	"github.com/quorumlock/quorumlock/node"
 )
 
-// waitingFor is a waiter whose entry lives for keep.
+// waitingFor makes the operation one for a waiter whose entry lives for keep.
 func waitingFor(keep time.Duration, id string, ticket int64, op node.Op) node.Op {
 	op.Waiter = node.Waiter{ID: id, Ticket: ticket, Keep: keep}
 	return op
 }
 
-// waiting is the operation on behalf of a waiter.
+// waiting makes the operation one for a waiter.
 func waiting(id string, ticket int64, op node.Op) node.Op {
 	return waitingFor(long, id, ticket, op)
 }
@@ -23,19 +23,18 @@ func leave(id string, names ...string) node.Op {
 	return waitingFor(0, id, 0, node.Op{Kind: node.Leave, Names: names})
 }
 
-// releaseOf gives names back that were acquired on behalf of a waiter, which then waits no
-// longer.
+// releaseOf releases names that were acquired for a waiter, which then no longer waits.
 func releaseOf(id, owner string, names ...string) node.Op {
 	return waitingFor(0, id, 0, release(owner, names...))
 }
 
-// held has o1 hold names.
+// held lets o1 hold names.
 func (x *trial) held(names ...string) {
 	x.Helper()
 	x.want(node.Granted, acquire("o1", long, names...))
 }
 
-// waits has a waiter try to take names, and demands that it is denied with a rank.
+// waits runs the attempt of a waiter, and requires that it is denied with a rank.
 func (x *trial) waits(rank int, op node.Op) node.Holder {
 	x.Helper()
 	r := x.want(node.Denied, op)
@@ -43,13 +42,13 @@ func (x *trial) waits(rank int, op node.Op) node.Holder {
 	return r.Holder
 }
 
-// queues has a waiter wait for names that o1 holds at least one of.
+// queues lets a waiter wait for names, of which o1 holds at least one.
 func (x *trial) queues(id string, ticket int64, rank int, names ...string) {
 	x.Helper()
 	x.waits(rank, waiting(id, ticket, acquire("o of "+id, long, names...)))
 }
 
-// nobody demands that a queue is empty, in the eyes of one who comes late and leaves.
+// nobody requires that a queue is empty: it enters a waiter at the end and removes it.
 func (x *trial) nobody(names ...string) {
 	x.Helper()
 	for _, name := range names {
@@ -60,7 +59,7 @@ func (x *trial) nobody(names ...string) {
 	}
 }
 
-// queueing is about who waits, and whose turn it is.
+// queueing has the promises about waiters and their order.
 var queueing = []promise{
 	{"turns are in the order of tickets", func(x *trial) {
 		b := x.listen("c")

@@ -10,7 +10,7 @@ import (
 	"github.com/quorumlock/quorumlock/node"
 )
 
-// queueWakes is about who is woken, by what.
+// queueWakes has the promises about which waiter is woken, and when.
 var queueWakes = []promise{
 	{"a release wakes the first waiter", func(x *trial) {
 		b := x.listen("c")

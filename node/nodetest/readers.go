@@ -9,7 +9,7 @@ import (
 	"github.com/quorumlock/quorumlock/node"
 )
 
-// reading is the operation of a reader.
+// reading makes the operation that of a reader.
 func reading(op node.Op) node.Op {
 	op.Reads = true
 	return op
@@ -26,18 +26,18 @@ func keep(owner string, ttl time.Duration, names ...string) node.Op {
 
 func unread(owner string, names ...string) node.Op { return reading(release(owner, names...)) }
 
-// readsFor is a fair attempt to read on behalf of a waiter, which reads says of its id.
+// readsFor is the fair attempt of a waiting reader, whose id must be a ReaderID.
 func readsFor(id string, ticket int64, names ...string) node.Op {
 	return fair(waiting(reads(id), ticket, read("o of "+id, long, names...)))
 }
 
 func reads(id string) string { return node.ReaderID(id, calm) }
 
-// calm is how long a name is left to the readers of the suite: long enough that a slow machine
-// does not have them woken again.
+// calm is how long a name is left to the readers of the suite: so long that readers on a slow machine are not
+// woken again.
 const calm = 500 * time.Millisecond
 
-// gets demands that a reader gets names, and returns the fence that it is told.
+// gets requires that a reader gets names, and returns its fence.
 func (x *trial) gets(op node.Op) uint64 {
 	x.Helper()
 	r := x.do(op)[0]
@@ -47,7 +47,7 @@ func (x *trial) gets(op node.Op) uint64 {
 	return r.Token
 }
 
-// readers demands who reads a name, and nobody else has it.
+// readers requires that exactly these owners read a name, and that it has no other holder.
 func (x *trial) readers(name string, owners ...string) {
 	x.Helper()
 	r := x.do(inspect(name))[0]
@@ -61,7 +61,7 @@ func (x *trial) readers(name string, owners ...string) {
 	assert.ElementsMatch(x, owners, found)
 }
 
-// isReadFor demands that readers have a name for about ttl together, and no longer.
+// isReadFor requires that a name is read for about ttl, and not longer.
 func (x *trial) isReadFor(ttl time.Duration, name string) {
 	x.Helper()
 	h := x.denied(acquire("stranger", long, name), name, node.Readers)
@@ -69,7 +69,7 @@ func (x *trial) isReadFor(ttl time.Duration, name string) {
 	assert.Greater(x, h.TTL, ttl-slack)
 }
 
-// readAndWrite is about names that are read.
+// readAndWrite has the promises about names with readers.
 var readAndWrite = []promise{
 	{"any number of owners read a name, and nobody writes it", func(x *trial) {
 		x.gets(read("r1", long, "a"))

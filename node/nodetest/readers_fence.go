@@ -8,7 +8,7 @@ import (
 	"github.com/quorumlock/quorumlock/node"
 )
 
-// readFences is about the tokens of readers.
+// readFences has the promises about the tokens of readers.
 var readFences = []promise{
 	{"a reader is told the largest token of a writer, and raises nothing", func(x *trial) {
 		token := x.token()

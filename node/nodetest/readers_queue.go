@@ -10,7 +10,7 @@ import (
 	"github.com/quorumlock/quorumlock/node"
 )
 
-// readQueues is about who waits in order to read, or for readers.
+// readQueues has the promises about waiting readers, and about waiters for a name with readers.
 var readQueues = []promise{
 	{"when a writer goes, all readers that wait before the next are woken", func(x *trial) {
 		b := x.listen("c")
@@ -110,7 +110,7 @@ var readQueues = []promise{
 		x.do(ops...)
 		x.want(node.Released, release("o1", "a"))
 		told := make(map[string]bool)
-		for len(told) < crowd { // who is not in before its patience is over, may be told again
+		for len(told) < crowd { // a reader that is not in before its patience ends may be told again
 			m := b.next()
 			assert.Equal(x, node.Woken, m.Kind)
 			var n int
