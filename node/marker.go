@@ -39,7 +39,7 @@ type Marker struct {
 // recoveryCause says in words why a recovery began.
 func recoveryCause(restarted bool) string {
 	if restarted {
-		return "its replication id changed, by a restart, a failover, or a first replica that attached, or its limits did"
+		return "its replication id changed (by a restart, a failover, or its first replica), or its limits changed"
 	}
 	return "it had no marker: it is new, or has lost its memory"
 }
@@ -54,7 +54,7 @@ type RecoveryError struct {
 
 // Error says how long the recovery has lasted, how long it will last, and why.
 func (e *RecoveryError) Error() string {
-	return fmt.Sprintf("for %v already, and for another %v, holders keep their locks, and nobody else gets one; %s",
+	return fmt.Sprintf("for %v already, and for another %v, holders keep their locks, and no new lock is granted; %s",
 		e.Length-e.Left, e.Left, recoveryCause(e.Restarted))
 }
 
@@ -87,9 +87,9 @@ type ClockError struct {
 // Error says by how much the clocks differ, and which may be wrong.
 func (e *ClockError) Error() string {
 	if e.Ahead < 0 {
-		return fmt.Sprintf("the token is %v behind the node's clock, and has to be less than %v (MaxTTL): the clock of this process or of the node is wrong", round(-e.Ahead), e.Limit)
+		return fmt.Sprintf("the token is %v behind the node's clock, and must be less than %v (MaxTTL): the clock of this process or of the node is wrong", round(-e.Ahead), e.Limit)
 	}
-	return fmt.Sprintf("the token is %v ahead of the node's clock, and may be %v (MaxClockSkew) at most: the clock of this process, of a client before it, or of the node is wrong", round(e.Ahead), e.Limit)
+	return fmt.Sprintf("the token is %v ahead of the node's clock, and may be at most %v (MaxClockSkew): the clock of this process, of a client before it, or of the node is wrong", round(e.Ahead), e.Limit)
 }
 
 // round makes the difference of two clocks readable.

@@ -14,7 +14,7 @@ import (
 
 // fencing has the promises about tokens: each node accepts those of a name in growing order only.
 var fencing = []promise{
-	{"a new token is taken, and told with its holder", func(x *trial) {
+	{"a new token is accepted, and told with its holder", func(x *trial) {
 		token := x.token()
 		x.want(node.Granted, proposing(token, acquire("o1", long, "a", "b")))
 		x.fence(token, "a", "b")
@@ -23,7 +23,7 @@ var fencing = []promise{
 		h = x.denied(renew("o2", long, "b"), "b", "o1")
 		assert.Equal(x, token, h.Token)
 	}},
-	{"one that is not larger is not taken: the lock is given, and the fence told", func(x *trial) {
+	{"a token that is not larger is refused: the lock is granted, and the fence told", func(x *trial) {
 		token := x.token()
 		x.want(node.Granted, proposing(token, acquire("o1", long, "a")))
 		for i, smaller := range []uint64{token, token - 1, x.old()} {
@@ -75,7 +75,7 @@ var fencing = []promise{
 		x.unfenced("a")
 		x.unfenced("c")
 	}},
-	{"a denial of who was forced off raises nothing", func(x *trial) {
+	{"a denial of an owner that was forced off raises nothing", func(x *trial) {
 		x.want(node.Absent, burying(force(long, "b"), "o1"))
 		for _, names := range [][]string{{"b"}, {"a", "b"}, {"b", "a"}} {
 			h := x.denied(renew("o1", long, names...), "b", "")
@@ -147,7 +147,7 @@ var fencing = []promise{
 		x.fence(token+20, "a", "c")
 		x.fence(token+30, "b")
 	}},
-	{"tokens of a name grow, whoever proposes what", func(x *trial) { x.grow(x.handles()) }},
+	{"tokens of a name grow, whatever owners propose", func(x *trial) { x.grow(x.handles()) }},
 }
 
 // untaken requires that a lock was granted without its token, because of the fence.

@@ -26,11 +26,11 @@ var fenceTimes = []promise{
 			return proposing(x.now()-micros(limits.MaxTTL), acquire("o1", long))
 		})
 	}},
-	{"a token as far off as it may be is taken", func(x *trial) {
+	{"a token exactly at the limit is accepted", func(x *trial) {
 		x.want(node.Granted, proposing(x.now()-micros(limits.MaxTTL-slack), acquire("o1", long, "a")))
 		x.want(node.Granted, proposing(x.now()+micros(limits.MaxClockSkew), acquire("o1", long, "a")))
 	}},
-	{"a clock that is out of all bounds is one that is too far off", func(x *trial) {
+	{"a clock out of all bounds is refused as too far off", func(x *trial) {
 		for _, token := range []uint64{1, x.began * 1000, 1 << 63, math.MaxUint64} {
 			x.clock(proposing(token, acquire("o1", long, "a")))
 			x.want(node.Healed, proposing(token, renew("o1", long, "a")))
@@ -51,13 +51,13 @@ var fenceTimes = []promise{
 			x.unfenced(name)
 		}
 	}},
-	{"a renewal raises a fence to a token that is older than acquisitions may be", func(x *trial) {
+	{"a renewal raises a fence to a token too old for an acquisition", func(x *trial) {
 		token := x.now() - micros(limits.Recovery()-slack)
 		x.clock(proposing(token, acquire("o1", long, "a")))
 		x.want(node.Healed, proposing(token, renew("o1", long, "a")))
 		x.fence(token, "a")
 	}},
-	{"while a token could be taken, its fence is there", func(x *trial) {
+	{"while a token could be accepted, its fence exists", func(x *trial) {
 		x.Forget()
 		x.open(fleeting)
 		token, r := x.timely(fleeting.MaxClockSkew, acquire("o1", short, "a"))
@@ -72,7 +72,7 @@ var fenceTimes = []promise{
 		x.outcome(node.Granted, r)
 		assert.Greater(x, next, token)
 	}},
-	{"a fence goes when its token has no more use", func(x *trial) {
+	{"a fence expires when its token is too old", func(x *trial) {
 		x.Forget()
 		x.open(fleeting)
 		token, r := x.timely(fleeting.MaxClockSkew, acquire("o1", short, "a"))
@@ -84,7 +84,7 @@ var fenceTimes = []promise{
 		require.Len(x, replies[2].Holders, 1)
 		assert.Zero(x, replies[2].Holders[0].Token)
 	}},
-	{"a node that has forgotten a token never takes it again", func(x *trial) {
+	{"a node that has forgotten a token never accepts it again", func(x *trial) {
 		for _, lose := range []func(){x.Forget, x.Restart, func() { x.Restart(); x.Forget() }} {
 			x.Forget()
 			x.open(fleeting)
@@ -98,7 +98,7 @@ var fenceTimes = []promise{
 			x.outcome(node.Granted, r)
 		}
 	}},
-	{"a node whose limits change takes no token again", func(x *trial) {
+	{"a node whose limits change accepts no token again", func(x *trial) {
 		const ms = time.Millisecond
 		for _, l := range [][2]node.Limits{
 			{{MaxTTL: 20 * ms, MaxClockSkew: 10 * ms}, {MaxTTL: 60 * ms}},

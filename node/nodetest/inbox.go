@@ -183,7 +183,7 @@ var listening = []promise{
 		_, err := node.Listen(context.Background(), x.Node, "c", func(node.Message) {})
 		x.probeFailed(node.ErrClosed, err)
 	}},
-	{"who cannot be a client is refused", func(x *trial) {
+	{"an invalid client id is refused", func(x *trial) {
 		for _, client := range []string{"", "c:", ":", "c:1"} {
 			_, err := node.Listen(context.Background(), x.Node, client, func(node.Message) {})
 			x.probeFailed(node.ErrMisconfigured, err)

@@ -8,7 +8,7 @@ import (
 )
 
 var inspecting = []promise{
-	{"nobody holds free names", func(x *trial) {
+	{"free names have no holder", func(x *trial) {
 		r := x.want(node.Inspected, inspect("a", "b"))
 		assert.Empty(x, r.Holders)
 		x.keys()

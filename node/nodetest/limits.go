@@ -29,7 +29,7 @@ var limiting = []promise{
 		x.lives(brief, "a")
 		assert.Equal(x, before, x.mark())
 	}},
-	{"whoever comes first sets the limits", func(x *trial) {
+	{"the first client sets the limits", func(x *trial) {
 		for _, other := range others(limits) {
 			for _, first := range []node.Op{acquire("o1", long, "a"), renew("o1", long, "a"), {Kind: node.Mark}} {
 				x.Forget()
@@ -68,7 +68,7 @@ var limiting = []promise{
 		}
 		x.keys()
 	}},
-	{"the limits survive a restart, whoever comes first", func(x *trial) {
+	{"the limits survive a restart, whichever client comes first", func(x *trial) {
 		x.open(limits)
 		for _, other := range others(limits) {
 			for _, first := range []node.Op{acquire("o1", long, "a"), renew("o1", long, "a"), {Kind: node.Mark}} {

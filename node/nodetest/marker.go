@@ -102,7 +102,7 @@ var marking = []promise{
 		assert.Equal(x, x.mark(), r.Marker)
 		x.want(node.Granted, opening(r.Marker))
 	}},
-	{"opening is in vain after a loss", func(x *trial) {
+	{"opening fails after a loss", func(x *trial) {
 		m := x.mark()
 		for i, lose := range []func(){x.Forget, x.Restart} {
 			x.Pass(short)
@@ -117,7 +117,7 @@ var marking = []promise{
 		}
 		x.want(node.Granted, opening(m))
 	}},
-	{"opening is in vain after the recovery was begun anew", func(x *trial) {
+	{"opening fails after the recovery has begun anew", func(x *trial) {
 		for _, lose := range []func(){x.Forget, x.Restart} {
 			m := x.mark()
 			x.Pass(short)
@@ -186,7 +186,7 @@ var marking = []promise{
 		assert.Greater(x, x.do(under(least, opening(x.mark())))[0].Recovering, left-slack)
 		assert.Greater(x, x.mark().Left, left-slack)
 	}},
-	{"opening with other limits is in vain after a loss", func(x *trial) {
+	{"opening with other limits fails after a loss", func(x *trial) {
 		other := others(limits)[0]
 		for _, lose := range []func(){x.Restart, x.Forget} {
 			x.open(limits)

@@ -102,7 +102,7 @@ var pooling = []promise{
 		x.want(node.Absent, give(2, "o1", 0))
 		x.full(take(2, "o3", 0), 2, 1)
 	}},
-	{"each slot has a life of its own", func(x *trial) {
+	{"each slot has its own TTL", func(x *trial) {
 		x.want(node.Granted, of(2, acquire("o1", short, slotNames(0)...)))
 		x.want(node.Granted, take(2, "o2", 1))
 		x.Pass(short)
@@ -116,7 +116,7 @@ var pooling = []promise{
 		x.want(node.Healed, renew("o1", long, slotNames(0, 1)...))
 		x.full(take(2, "o2", 0), 2)
 	}},
-	{"each slot has a fence of its own", func(x *trial) {
+	{"each slot has its own fence", func(x *trial) {
 		low := x.token()
 		high := x.token()
 		x.want(node.Granted, proposing(high, take(2, "o1", 0)))
@@ -138,7 +138,7 @@ var pooling = []promise{
 			x.want(node.Released, give(size, "o1", last))
 		}
 	}},
-	{"a slot beyond the size is nobody's", func(x *trial) {
+	{"a slot beyond the size is not granted", func(x *trial) {
 		r := x.full(take(2, "o1", 2), 2, 0, 1)
 		assert.Empty(x, r.Holder.Owner)
 		assert.Zero(x, r.Holder.TTL)
@@ -189,7 +189,7 @@ var pooling = []promise{
 		x.Forget()
 		x.fails(node.ErrRecovering, take(1, "o1", 0))
 	}},
-	{"a later size counts, for everybody", func(x *trial) {
+	{"a later size counts for all callers", func(x *trial) {
 		x.want(node.Granted, take(4, "o1", 3))
 		x.want(node.Granted, resize(2, 10))
 		x.want(node.Granted, resize(2, 10))
@@ -207,7 +207,7 @@ var pooling = []promise{
 		x.want(node.Granted, resize(8, 11))
 		x.want(node.Granted, take(4, "o1", 7))
 	}},
-	{"who asks for the size changes nothing", func(x *trial) {
+	{"asking for the size changes nothing", func(x *trial) {
 		r := x.want(node.Denied, resize(5, 0))
 		assert.Zero(x, r.Pool)
 		x.full(take(2, "o1", 2), 2, 0, 1)

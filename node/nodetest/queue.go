@@ -102,7 +102,7 @@ var queueing = []promise{
 		x.want(node.Released, release("o1", "a"))
 		b.receives(woken("c:2", "a"), standby("c:3", "a"))
 	}},
-	{"an attempt moves the deadline, and never nearer", func(x *trial) {
+	{"an attempt extends the deadline, and never shortens it", func(x *trial) {
 		x.held("a")
 		x.do(waitingFor(short, "c:1", 1, acquire("o2", long, "a")))
 		x.do(waiting("c:1", 1, acquire("o2", long, "a")))
@@ -110,7 +110,7 @@ var queueing = []promise{
 		x.Pass(short)
 		x.queues("c:2", 2, 1, "a")
 	}},
-	{"who takes the lock keeps its place until it gives the lock back", func(x *trial) {
+	{"a waiter that takes the lock keeps its place until the release", func(x *trial) {
 		b := x.listen("c")
 		x.held("a", "b")
 		x.queues("c:1", 1, 0, "a", "b", "d")
@@ -125,7 +125,7 @@ var queueing = []promise{
 		b.receives(woken("c:2", "a"), woken("c:2", "b"), woken("c:2", "d"))
 		x.want(node.Absent, leave("c:1", "a", "b", "d"))
 	}},
-	{"who gives a lock back for good leaves the queue also where it has none", func(x *trial) {
+	{"a final release leaves the queue also of names that were not held", func(x *trial) {
 		b := x.listen("c")
 		x.held("a")
 		x.queues("c:1", 1, 0, "a", "b")
@@ -134,7 +134,7 @@ var queueing = []promise{
 		b.receives(woken("c:2", "b"))
 		x.want(node.Absent, leave("c:1", "a", "b"))
 	}},
-	{"who undoes its round stands in the queues, also where it did not yet", func(x *trial) {
+	{"an undo puts the waiter into all queues, also where it was not yet", func(x *trial) {
 		b := x.listen("c")
 		x.want(node.Granted, waiting("c:1", 1, acquire("o2", long, "a")))
 		x.want(node.Released, waiting("c:1", 1, release("o2", "a")))
@@ -146,7 +146,7 @@ var queueing = []promise{
 		x.queues("c:3", 3, 1, "a")
 		x.want(node.Released, leave("c:1", "a"))
 	}},
-	{"a free name is taken whoever waits", func(x *trial) {
+	{"an unfair acquisition takes a free name past the waiters", func(x *trial) {
 		b := x.listen("c")
 		x.held("a")
 		x.queues("c:1", 1, 0, "a")
@@ -156,7 +156,7 @@ var queueing = []promise{
 		x.want(node.Granted, waiting("c:9", 9, acquire("o2", long, "a")))
 		b.receives(woken("c:1", "a"), woken("c:1", "a"))
 	}},
-	{"who does not wait has no entry", func(x *trial) {
+	{"an acquisition without a waiter makes no entry", func(x *trial) {
 		x.held("a")
 		x.denied(acquire("o2", long, "a"), "a", "o1")
 		op := acquire("o2", long, "a")
@@ -184,7 +184,7 @@ var queueing = []promise{
 			x.queues("c:2", 2, 1, name)
 		}
 	}},
-	{"who has left may come again", func(x *trial) {
+	{"a waiter that has left may come again", func(x *trial) {
 		x.held("a")
 		x.queues("c:1", 1, 0, "a")
 		x.queues("c:2", 2, 1, "a")
@@ -205,14 +205,14 @@ var queueing = []promise{
 		x.open(limits)
 		x.nobody("a")
 	}},
-	{"who waits is forgotten with everything else", func(x *trial) {
+	{"waiters are forgotten with everything else", func(x *trial) {
 		x.held("a")
 		x.queues("c:1", 1, 0, "a")
 		x.Forget()
 		x.open(limits)
 		x.nobody("a")
 	}},
-	{"who waits survives a restart", func(x *trial) {
+	{"waiters survive a restart", func(x *trial) {
 		x.held("a")
 		x.queues("c:1", 1, 0, "a")
 		x.queues("c:2", 2, 1, "a")

@@ -71,7 +71,7 @@ func (x *trial) isReadFor(ttl time.Duration, name string) {
 
 // readAndWrite has the promises about names with readers.
 var readAndWrite = []promise{
-	{"any number of owners read a name, and nobody writes it", func(x *trial) {
+	{"any number of owners read a name, and none writes it", func(x *trial) {
 		x.gets(read("r1", long, "a"))
 		x.gets(read("r2", long, "a"))
 		x.gets(read("r1", long, "a"))
@@ -85,7 +85,7 @@ var readAndWrite = []promise{
 		x.want(node.Absent, release("r1", "a"))
 		x.readers("a", "r1", "r2")
 	}},
-	{"while somebody writes it, nobody reads it", func(x *trial) {
+	{"while a writer holds it, none reads it", func(x *trial) {
 		token := x.token()
 		x.want(node.Granted, proposing(token, acquire("w", long, "a")))
 		h := x.denied(read("r", long, "a"), "a", "w")
@@ -182,7 +182,7 @@ var readAndWrite = []promise{
 		x.want(node.Released, unread("w", "a"))
 		x.readers("a", "r")
 	}},
-	{"one that never became a reader lets go as one all the same", func(x *trial) {
+	{"a reader's release also removes what the owner holds as a writer", func(x *trial) {
 		x.want(node.Granted, acquire("w", long, "a"))
 		x.want(node.Absent, unread("r", "a"))
 		x.want(node.Released, unread("w", "a"))
@@ -203,7 +203,7 @@ var readAndWrite = []promise{
 		x.want(node.Granted, keep("r4", long, "a"))
 		x.readers("a", "r4")
 	}},
-	{"a node that lost its memory gives nothing to read, and has readers keep it", func(x *trial) {
+	{"a node that lost its memory grants no reading, but renews readers", func(x *trial) {
 		x.gets(read("r1", long, "a"))
 		x.Forget()
 		x.recovering(read("r2", long, "b"))
@@ -230,7 +230,7 @@ var readAndWrite = []promise{
 		x.settings(keep("r", limits.MaxTTL+time.Millisecond, "a"))
 		x.keys()
 	}},
-	{"where there is something else, nothing is changed", func(x *trial) {
+	{"a key of another type fails, and nothing is changed", func(x *trial) {
 		x.gets(read("r", long, "a"))
 		x.Plant("b")
 		x.fails(node.ErrWrongType, read("r2", long, "a", "b"))
@@ -242,7 +242,7 @@ var readAndWrite = []promise{
 		x.want(node.Released, unread("r", "b", "c", "a"))
 		x.keys()
 	}},
-	{"where its readers would be is something else, a writer that was to become one is removed", func(x *trial) {
+	{"a key of another type in place of the readers: a downgraded writer is still removed", func(x *trial) {
 		x.want(node.Granted, acquire("w", long, "a", "b"))
 		x.Plant("quorumlock:readers:{a}")
 		x.fails(node.ErrWrongType, keep("w", long, "a", "b"))

@@ -25,7 +25,7 @@ var recovery = []promise{
 		x.underway(false, acquire("o2", long, "a"))
 		x.keys()
 	}},
-	{"so does one that came back with what it knew", func(x *trial) {
+	{"so does one that came back with its data", func(x *trial) {
 		x.open(limits)
 		x.want(node.Granted, acquire("o1", long, "a"))
 		x.Restart()
@@ -94,7 +94,7 @@ var recovery = []promise{
 			x.want(node.Released, release("o1", "a"))
 		}
 	}},
-	{"a recovering node extends and puts back what is renewed", func(x *trial) {
+	{"a recovering node extends and heals renewed names", func(x *trial) {
 		x.open(limits)
 		x.want(node.Granted, acquire("o1", brief, "a"))
 		x.Restart()
@@ -104,7 +104,7 @@ var recovery = []promise{
 		x.lives(long, "a", "b")
 		x.keys("a", "b")
 	}},
-	{"a recovering node denies what is another's", func(x *trial) {
+	{"a recovering node denies names of another owner", func(x *trial) {
 		x.open(limits)
 		x.want(node.Granted, acquire("o1", brief, "a"))
 		x.Restart()
@@ -116,7 +116,7 @@ var recovery = []promise{
 		x.reasserted(false, node.Healed, renew("o2", long, "a"))
 		x.denied(renew("o1", long, "a"), "a", "o2")
 	}},
-	{"a recovering node denies who was forced off", func(x *trial) {
+	{"a recovering node denies an owner that was forced off", func(x *trial) {
 		x.open(limits)
 		x.want(node.Granted, acquire("o1", long, "a"))
 		x.want(node.Released, force(long, "a"))
