@@ -39,7 +39,7 @@ type link struct {
 	// brokenConn is a broken connection. The server may still have its last commands in a buffer, and run
 	// them after a reconnect.
 	brokenConn connID
-	// use says what the link does now.
+	// use is the present use of the link.
 	use atomic.Int32
 	// redialled is set once rueidis dials by itself: the client then no longer uses the connection of the
 	// handshake.

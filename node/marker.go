@@ -62,7 +62,7 @@ func (e *RecoveryError) Error() string {
 type SettingsError struct {
 	// Node and Client are the limits of the node and of the client.
 	Node, Client Limits
-	// TTL is that of the operation if it exceeds the limit; else 0.
+	// TTL is the operation's TTL if it exceeds the limit; else 0.
 	TTL time.Duration
 }
 

@@ -182,7 +182,7 @@ func released(op Op, removed int) Reply {
 	return Reply{Outcome: Released, Partial: removed < len(op.Names)}
 }
 
-// wakeNext ends a release: it wakes the next waiters, except the one that keeps waiting.
+// wakeNext ends a release: it wakes the next waiters, but not a waiter that tries again.
 func (m *Memory) wakeNext(op Op) {
 	m.restoreEntry(op.Names, op.Waiter)
 	m.wakeAll(op.Names, op.Waiter.staying())

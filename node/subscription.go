@@ -20,7 +20,7 @@ import (
 // RESP2, as all servers do.
 type subscription struct {
 	inbox *redisInbox
-	// identity is that of the server that runs the operations.
+	// identity identifies the server that runs the operations.
 	identity string
 	conn     net.Conn
 	in       *bufio.Reader

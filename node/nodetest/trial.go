@@ -26,7 +26,7 @@ const (
 	slack = 10 * time.Second
 )
 
-// limits are those of the suite. A recovery with them takes too long for a test on a real clock.
+// limits are the suite's limits. A recovery with them takes too long for a test on a real clock.
 var limits = node.Limits{MaxTTL: 2 * time.Minute, MaxClockSkew: 30 * time.Second}
 
 // fleeting are limits for a recovery that must end within a test.

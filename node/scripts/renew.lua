@@ -1,4 +1,4 @@
--- Extend every name to another TTL; put back those that are absent.
+-- Extend every name to another TTL; put absent names back.
 --
 -- KEYS      the names of the locks
 -- ARGV[1]   owner

@@ -1,4 +1,4 @@
--- Extend an owner's reading of every name to another TTL; put back what is absent. An owner that
+-- Extend an owner's reading of every name to another TTL; put absent names back. An owner that
 -- holds a name as a writer becomes a reader of it.
 --
 -- KEYS      the names of the locks

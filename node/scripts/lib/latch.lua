@@ -19,7 +19,7 @@ local function latches(name)
     size = redis.call('ZCARD', ids), -- everything is read before the first write: a key of another type fails here
   }
 
-  -- plausible reports whether the node accepts a token, in us. The rule is that of locks.
+  -- plausible reports whether the node accepts a token, in us. Locks have the same rule.
   function s.plausible(token, now, max_ttl, max_skew)
     return token <= now + max_skew * 1000 and token > now - max_ttl * 1000
   end
