@@ -172,7 +172,7 @@ func (w *writer) single(op *Op) {
 	}
 }
 
-// singleReader does so for the operations of a reader.
+// singleReader adds the ARGV for the operations of a reader.
 func (w *writer) singleReader(op *Op) {
 	w.add(op.Owner)
 	switch op.Kind {

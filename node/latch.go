@@ -9,7 +9,7 @@ import "time"
 type LatchOp struct {
 	// Exact is set if the operation is for one Generation: then state of an earlier generation on the node is
 	// void. Otherwise the operation is for the generation on the node. It is denied if that generation's
-	// token is at least as large as that of the operation, since the generation began later then.
+	// token is at least as large as the token of the operation, since the generation began later then.
 	Exact      bool
 	Generation uint64
 	// Count, if not 0, is the count to set if the latch is not set. First says that no node knew it: then the

@@ -57,7 +57,7 @@ const (
 var errMoved = errors.New("the connection was lost")
 
 // connID is a connection as the server knows it. It needs id and address: after a restart or on another
-// server the same id may be that of another client.
+// server the same id may belong to another client.
 type connID struct{ id, addr string }
 
 // open connects if necessary, with a handshake before anything else is sent. The link is in use from then on,
@@ -101,7 +101,7 @@ func (l *link) connected() bool {
 func (l *link) release() { l.use.Store(idle) }
 
 // handshake reads the id of this connection and the identity of its server. It kills the previous connection
-// on the server: no command in its buffer can then run behind those of this one.
+// on the server: no command in its buffer can then run behind the commands of this one.
 //
 // A server that does not let this user run CLIENT INFO or CLIENT KILL is used all the same: a command of the
 // broken connection can at worst leave a lock that blocks others for a TTL. A server that cannot run them at

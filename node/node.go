@@ -45,7 +45,7 @@ const (
 	// the operation is always denied, and so only asks.
 	Resize
 	// Latch reads a latch. It may also set the latch, count it down, and give back state that the node has
-	// lost: see [LatchOp]. Its one name is that of the latch. Locks have other keys, so the name may also be
+	// lost: see [LatchOp]. Its one name is the name of the latch. Locks have other keys, so the name may also be
 	// a lock.
 	Latch
 	// Unlatch deletes a latch and makes its token the next generation, unless the node has seen a token at
@@ -102,7 +102,7 @@ type Op struct {
 	// TTL is how long the node keeps the names without a renewal, in whole milliseconds. For ForceRelease it
 	// is the least life of the tombstones: each lives as long as its lock would have.
 	TTL time.Duration
-	// Buried lists, for ForceRelease, further owners that get a tombstone: those that other nodes know.
+	// Buried lists, for ForceRelease, further owners that get a tombstone, known from other nodes.
 	Buried []string
 	// Token is the fencing token that Acquire proposes and Renew repeats: microseconds since the Unix epoch
 	// by the client's clock, or 1 + the largest token seen.
@@ -113,7 +113,7 @@ type Op struct {
 	Reserve uint64
 	// Floor is, for the Acquire of a reader, a token to which the node raises a smaller fence; 0 is none.
 	Floor uint64
-	// Limits are those of the client, for Acquire, Renew, Mark and Open. Inspect computes from them how long
+	// Limits are the client's limits, for Acquire, Renew, Mark and Open. Inspect computes from them how long
 	// a recovery that has not begun will take.
 	Limits Limits
 	// Marker is the marker that Mark returned, for Open; nil for the others.
@@ -151,7 +151,7 @@ func (o *Op) found() Marker {
 	return *o.Marker
 }
 
-// Outcome says what a node did about an [Op].
+// Outcome is the result of an [Op] on a node.
 type Outcome uint8
 
 // The outcomes. An operation without a reply has the zero value.
@@ -242,7 +242,7 @@ type Reply struct {
 	Unmarked bool
 	// Holder says, if Denied, which owner is in the way. Of several, it is the one with the longest TTL.
 	Holder Holder
-	// Holders lists, if Inspected, the holders of the names; for a forced release, those that held them
+	// Holders lists, if Inspected, the holders of the names; for a forced release, the holders
 	// before.
 	Holders []Holder
 	// Rank says, if an Acquire with a Waiter was denied, how many waiters stand before it in the queue of the

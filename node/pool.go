@@ -13,7 +13,7 @@ import (
 type Pool struct {
 	// Name is the pool's name, made by [PoolName].
 	Name string
-	// Size is the number of slots as far as the caller knows, and Version the version of that setting: 0 for
+	// Size is the number of slots that the caller knows, and Version the version of that setting: 0 for
 	// the caller's configuration. A node with a later setting uses its own. A node with an earlier one, or
 	// none, keeps this one when it grants.
 	Size    int

@@ -28,7 +28,7 @@ func minFence(op Op, now int64) uint64 {
 	return max(common, uint64(max(now-op.Limits.MaxTTL.Microseconds(), 0)))
 }
 
-// oneReader removes from a list of holders those that stand for all readers of a name.
+// oneReader removes holders that stand for all readers of a name.
 func oneReader(holders []Holder) []Holder {
 	return slices.DeleteFunc(holders, func(h Holder) bool { return h.Owner == Readers })
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/quorumlock/quorumlock/node"
 )
 
-// reading makes the operation that of a reader.
+// reading makes the operation one of a reader.
 func reading(op node.Op) node.Op {
 	op.Reads = true
 	return op

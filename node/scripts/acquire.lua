@@ -12,10 +12,10 @@
 -- ARGV[8]   how long its entry lives, in ms
 -- Reply     1                           granted, and the token was taken
 --           {fence}                     granted; the token was not taken: fence is as large
---           {name, owner, pttl, fence}  held by another owner: the one that lives longest
+--           {name, owner, pttl, fence}  held by another owner; of several, the longest-lived
 --           {name, '', left, fence}     free, but left to another waiter for left ms
 --           {'CLOCK', now}              the token is too far from the node's clock, in us
---           and those of guard. If there is a waiter, its rank follows in the third and fourth:
+--           and the replies of guard. If there is a waiter, its rank follows in the third and fourth:
 --           how many waiters stand before it in the queue of that name
 --
 -- A lock is a hash with one field, its owner: the layout of Redisson's RLock.

@@ -12,7 +12,7 @@
 -- Reply     {fence}                     granted; fence is the largest of the names
 --           {name, owner, pttl, fence}  held by a writer, or by readers while an earlier writer
 --                                       waits
---           and those of acquire
+--           and the replies of acquire
 --
 -- Readers share a lock, so only a writer keeps a reader out: the holder, or an earlier waiter.
 --

@@ -1,4 +1,4 @@
--- Read a latch; set it, count it down, and give back what the node has lost.
+-- Read a latch; set it, count it down, and give back lost state.
 --
 -- KEYS      the name of the latch
 -- ARGV[1]   TTL in ms
@@ -24,7 +24,7 @@
 --           the state of the latch after the operation: 1 if it was done, 0 if nothing was. The
 --           node gives no rights for left ms
 --           {'CLOCK', now}  the token is too far from the node's clock, in us
---           and those of guard
+--           and the replies of guard
 
 local ttl, max_ttl, max_skew = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3])
 local token, exact, generation = tonumber(ARGV[4]), ARGV[5] == '1', tonumber(ARGV[6])

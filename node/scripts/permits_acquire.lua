@@ -8,7 +8,7 @@
 -- ARGV[3]    MaxTTL of the client in ms
 -- ARGV[4]    MaxClockSkew of the client in ms
 -- ARGV[5]    proposed token, in us of the client's clock: the fence of each slot
--- ARGV[6]    size of the pool, as far as the caller knows
+-- ARGV[6]    size of the pool that the caller knows
 -- ARGV[7]    version of that size
 -- ARGV[8]    1 if free slots are left to earlier waiters, else 0
 -- ARGV[9]    waiter that gets an entry in the queue of the pool if this is denied, or none
@@ -22,7 +22,7 @@
 --                     In left ms enough may be free. The rank is how many waiters stand before this
 --                     one; size and version are those in force; free is a bitmap of the free slots
 --            {'CLOCK', now}  the token is too far from the node's clock, in us
---            and those of guard
+--            and the replies of guard
 --
 -- See acquire for the order of reads and writes, and for tokens. The owner keeps the slots that
 -- it has, even if the pool has become smaller since.

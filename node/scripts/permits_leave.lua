@@ -2,7 +2,7 @@
 --
 -- KEYS[1]  the pool
 -- ARGV[1]  waiter
--- ARGV[2]  size of the pool, as far as the caller knows
+-- ARGV[2]  size of the pool that the caller knows
 -- ARGV[3]  version of that size
 -- Reply    how many entries were removed
 

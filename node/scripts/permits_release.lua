@@ -3,7 +3,7 @@
 -- KEYS[1]    the pool
 -- KEYS[2..]  the slots
 -- ARGV[1]    owner
--- ARGV[2]    size of the pool, as far as the caller knows
+-- ARGV[2]    size of the pool that the caller knows
 -- ARGV[3]    version of that size
 -- ARGV[4]    waiter for which they were acquired, or none
 -- ARGV[5]    its ticket

@@ -1,5 +1,5 @@
 -- contend takes the names, or puts the waiter into their queues. Its arguments and its reply are
--- those of the script acquire; waiter may be nil.
+-- as in the script acquire; waiter may be nil.
 --
 -- It reads everything before it writes, so that a key of another type fails it before any change.
 local function contend(now, names, owner, ttl, token, last, life, fair, waiter, ticket, keep)

@@ -1,5 +1,5 @@
 -- prolong extends the names to another TTL, and puts back those that are absent. Its arguments and
--- its reply are those of the script renew; recovering is what guard returned.
+-- its reply are as in the script renew; recovering is what guard returned.
 local function prolong(now, recovering, names, owner, text, max_ttl, max_skew, last)
   local ttl = tonumber(text)
   if ttl > max_ttl then

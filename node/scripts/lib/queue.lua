@@ -42,7 +42,7 @@ local function queues(pooled)
     until #late < 1000
   end
 
-  -- silent holds the inboxes without a subscriber, as far as this call knows. It saves messages,
+  -- silent holds the inboxes without a subscriber that this call has found. It saves messages,
   -- since a client that is gone may leave many waiters.
   local silent = {}
 
@@ -69,7 +69,7 @@ local function queues(pooled)
     end
   end
 
-  -- expect_all does so for several names, if the waiter has an entry there. It has none if the node
+  -- expect_all calls expect for several names, if the waiter has an entry there. It has none if the node
   -- was out of memory when the waiter came. Such a node accepts all writes after the first write of
   -- a script. So the waiter could be expected without an entry, and remain so after the queue is
   -- gone.
