@@ -131,7 +131,7 @@ var waiting = []Mutant{
 		Then: "Who is frozen, or has died without a word, keeps all others from a free lock.",
 		Edits: []Edit{{
 			Old: `		rest := e.woken + wakePrivilege(e.id) - m.clock.Now()`,
-			New: `		rest := max(e.woken+wakePrivilege(e.id)-m.clock.Now(), fairPatience)`,
+			New: `		rest := max(e.woken+wakePrivilege(e.id)-m.clock.Now(), basePrivilege)`,
 		}},
 	},
 	{
