@@ -31,7 +31,7 @@ var exclusion = []Mutant{
 `,
 			New: `
 		case denial.Name == "":
-			m.locks[name] = claim{}
+			m.locks[name] = lockState{}
 `,
 		}},
 	},
