@@ -79,7 +79,7 @@ var readers = []Mutant{
 		Edits: []Edit{{
 			File: "node/memory_readers.go",
 			Old:  `	m.wakeNext(op)`,
-			New:  `	m.rejoin(op.Names, op.Waiter)`,
+			New:  `	m.restoreEntry(op.Names, op.Waiter)`,
 		}},
 	},
 }
