@@ -12,15 +12,13 @@ import (
 	"github.com/redis/rueidis"
 )
 
-// errAddress does not repeat the address, as that may hold a password, and not
-// necessarily where one belongs.
+// errAddress does not repeat the address: it may hold a password, even in the wrong place.
 var errAddress = errors.New("node: address does not parse: want host:port, /path/of/socket, redis://user:password@host:port/db, rediss://... or unix:///path (special characters of a password as %XX)")
 
-// ParseAddress turns an address into rueidis' options, without touching the network.
-// It takes host:port, a bare host (port 6379), a path to a unix socket, and the URLs
-// redis://, rediss:// (TLS) and unix://, with user, password, database number and the
-// query parameters that [rueidis.ParseURL] knows (master_set and addr for Sentinel,
-// among others). Errors do not repeat the address, as it may hold a password.
+// ParseAddress turns an address into rueidis' options, without touching the network. It accepts host:port, a
+// bare host (port 6379), the path of a Unix socket, and URLs: redis://, rediss:// (TLS) and unix://, with
+// user, password, database number and the query parameters of [rueidis.ParseURL], such as master_set and addr
+// for Sentinel. Errors do not repeat the address, since it may hold a password.
 func ParseAddress(address string) (rueidis.ClientOption, error) {
 	switch {
 	case address == "":
@@ -59,8 +57,8 @@ func parseHostPort(address string) (rueidis.ClientOption, error) {
 	return rueidis.ClientOption{InitAddress: []string{address}}, nil
 }
 
-// parseURL is rueidis' function of that name, less forgiving: where a password holds a
-// character that would have to be escaped, part of it can end up anywhere.
+// parseURL is stricter than the function of that name in rueidis: if a password has a character that should
+// have been escaped, part of it can end up anywhere.
 func parseURL(u *url.URL) (rueidis.ClientOption, error) {
 	if !isDeployment(u) {
 		return rueidis.ClientOption{}, errAddress
@@ -78,7 +76,7 @@ func parseURL(u *url.URL) (rueidis.ClientOption, error) {
 	return opt, nil
 }
 
-// parameters are those that rueidis reads from a URL.
+// parameters are the query parameters that rueidis reads.
 var parameters = []string{
 	"addr", "client_cache", "client_name", "db", "dial_timeout", "master_set", "max_retries", "protocol", "skip_verify", "write_timeout",
 }
@@ -118,8 +116,8 @@ func all(addresses []string, ok func(string) bool) bool {
 	return !slices.ContainsFunc(addresses, func(a string) bool { return !ok(a) })
 }
 
-// nameOf names the deployment that options lead to: the same for every user,
-// password and database number, as those share one server and fail together.
+// nameOf returns the name of the deployment that the options lead to. User, password and database number do
+// not matter: all of them share one server and fail together.
 func nameOf(opt rueidis.ClientOption) string {
 	addresses := slices.Clone(opt.InitAddress)
 	for i, a := range addresses {

@@ -6,43 +6,42 @@ import (
 	"github.com/redis/rueidis"
 )
 
-// span is the operations that one command carries, of those of an exchange: from the first on,
-// up to but not including the last. Together they are one call of the script for many.
-type span struct{ from, to int }
+// opRange is a range of the operations of an exchange that one command carries: from the first up to, but not
+// including, the last. Together they are one call of the script many.
+type opRange struct{ from, to int }
 
-// maxSpan bounds how long a script keeps the server from everybody else, and is well below what
-// Lua can pass to one call.
+// maxSpan bounds how long a script blocks the server, and is well below what Lua can pass to one call.
 const maxSpan = 256
 
-// spans says which operations go together, without changing their order.
+// spans splits the operations into ranges, without changing their order.
 //
-// One script call for many of them has one look at the marker and the clock, and costs the
-// server, and this side, a fraction of a call for each.
-func spans(into []span, ops []Op) []span {
+// One script call for a range reads the marker and the clock once. That costs the server and this side a
+// fraction of one call for each operation.
+func spans(into []opRange, ops []Op) []opRange {
 	for from := 0; from < len(ops); {
 		to := from + 1
-		if first := &ops[from]; common(first) {
+		if first := &ops[from]; isBatchable(first) {
 			tag := tagged(first.Names[0])
-			for to < min(len(ops), from+maxSpan) && joins(first, tag, &ops[to]) {
+			for to < min(len(ops), from+maxSpan) && canJoin(first, tag, &ops[to]) {
 				to++
 			}
 		}
-		into = append(into, span{from, to})
+		into = append(into, opRange{from, to})
 		from = to
 	}
 	return into
 }
 
-// joins reports whether an operation can stand in one command with a common one before it, whose
-// name has a tag or not. A release has no TTL, and cares for none.
-func joins(first *Op, tag bool, next *Op) bool {
-	return common(next) && first.Limits == next.Limits &&
+// canJoin reports whether next can share a command with first, whose name has a hash tag or not. A release
+// has no TTL, so it can join any.
+func canJoin(first *Op, tag bool, next *Op) bool {
+	return isBatchable(next) && first.Limits == next.Limits &&
 		(first.TTL == next.TTL || next.Kind == Release) && tagged(next.Names[0]) == tag
 }
 
-// common reports whether an operation is one of those that come by the thousand: of one lock,
-// for which nobody waits on its behalf, and no block for those who do without barging.
-func common(op *Op) bool {
+// isBatchable reports whether an operation is of a frequent kind that the script many supports: for one lock,
+// without a waiter, and with a block of tokens only in FIFO order.
+func isBatchable(op *Op) bool {
 	switch op.Kind {
 	case Acquire, Renew, Release:
 		return len(op.Names) == 1 && !op.Reads && !op.ofPool() && op.Waiter.ID == "" && (op.Fair || op.Reserve == 0)
@@ -51,22 +50,22 @@ func common(op *Op) bool {
 	}
 }
 
-// writer makes commands, in memory that it uses again for the next.
+// writer makes commands. It reuses its memory for the next ones.
 type writer struct {
-	numerals numerals
-	packer   packer
+	numerals digitBuffer
+	packer   msgpackWriter
 	args     []string
-	forms    forms
+	forms    formCache
 }
 
-// begin begins the commands of another exchange, of so many operations.
+// begin begins the commands of another exchange, for this number of operations.
 func (w *writer) begin(operations int) {
-	w.numerals.begin(2 * operations) // a token, and until when its fence lives
+	w.numerals.begin(2 * operations) // a token and the expiry of its fence
 	w.packer.clear()
 }
 
-// evalsha is the command for some operations that names their script, eval the one that has it
-// in full.
+// evalsha makes the command that names the operations' script by its digest; eval makes the one with the full
+// text.
 func evalsha(b rueidis.Builder, w *writer, ops []Op) rueidis.Completed {
 	return w.command(b, ops, "EVALSHA", func(s *script) string { return s.sha })
 }
@@ -91,14 +90,14 @@ func (w *writer) command(b rueidis.Builder, ops []Op, verb string, text func(*sc
 
 func (w *writer) add(args ...string) { w.args = append(w.args, args...) }
 
-// packed is what the header of the script for many says about operations.
+// packed makes the argument of the script many, as its header describes.
 func (w *writer) packed(ops []Op) string {
 	p := &w.packer
 	p.begin()
 	p.add(milliseconds(ops[0].TTL))
 	for i := range ops {
 		op := &ops[i]
-		p.add(wordOf(op))
+		p.add(scriptWord(op))
 		p.add(op.Names[0])
 		p.add(op.Owner)
 		if op.Kind == Release {
@@ -115,8 +114,8 @@ func (w *writer) packed(ops []Op) string {
 	return p.end()
 }
 
-// wordOf is the one by which the script for many knows what to do.
-func wordOf(op *Op) string {
+// scriptWord returns the word for the operation in the argument of the script many.
+func scriptWord(op *Op) string {
 	switch {
 	case op.Kind == Acquire && op.Reserve > 0:
 		return "reserve"
@@ -133,11 +132,11 @@ func wordOf(op *Op) string {
 	}
 }
 
-// fenced is until when the fence lives that an acquisition leaves: a recovery past its last token, in
-// milliseconds. To calculate it costs a script nine times what it costs to be given it.
+// fenced returns when the fence of an acquisition expires, in milliseconds: its last token + a recovery. A
+// script would need nine times as long to compute it as to read it.
 func (op *Op) fenced() uint64 { return op.end()/1000 + uint64(op.Limits.Recovery().Milliseconds()) }
 
-// single adds the ARGV that the header of the operation's own script names.
+// single adds the ARGV in the header of the operation's own script.
 func (w *writer) single(op *Op) {
 	if op.Reads && op.Kind <= Release {
 		w.singleReader(op)
@@ -173,7 +172,7 @@ func (w *writer) single(op *Op) {
 	}
 }
 
-// singleReader does that for the operations of a reader.
+// singleReader adds the ARGV for the operations of a reader.
 func (w *writer) singleReader(op *Op) {
 	w.add(op.Owner)
 	switch op.Kind {
@@ -194,7 +193,7 @@ func (w *writer) singleReader(op *Op) {
 	}
 }
 
-// rejoining adds on whose behalf a release is, and whether it waits on.
+// rejoining adds the waiter of a release, and whether it keeps waiting.
 func (w *writer) rejoining(op *Op) {
 	if op.Waiter.ID != "" {
 		w.add(op.Waiter.ID)
@@ -204,7 +203,7 @@ func (w *writer) rejoining(op *Op) {
 	}
 }
 
-// flag writes a truth for a script.
+// flag writes a bool for a script.
 func flag(on bool) string {
 	if on {
 		return "1"

@@ -43,7 +43,7 @@ func benchmarkScriptCost(b *testing.B, nameOf func(i int) string) {
 		{"script=set", `return redis.call('SET', KEYS[1], ARGV[1], 'NX', 'PX', ARGV[2]) and 1`},
 		{"script=lock", layout},
 		{"script=lock+marker", guard + layout},
-		{"script=acquire", form{kind: Acquire, limits: limits, fair: true}.script().source}, // with the fence, and what denials tell
+		{"script=acquire", scriptForm{kind: Acquire, limits: limits, fair: true}.script().source}, // with the fence, and what denials tell
 	} {
 		b.Run(c.name, func(b *testing.B) {
 			server := redisproc.Start(b)

@@ -9,7 +9,7 @@ import (
 	"github.com/redis/rueidis"
 )
 
-// decodeAll reads the answer to the operations of one command.
+// decodeAll decodes the reply to the operations of one command.
 func decodeAll(ops []Op, result rueidis.RedisResult, replies []Reply) {
 	msg, err := result.ToMessage()
 	switch {
@@ -27,12 +27,13 @@ func decodeAll(ops []Op, result rueidis.RedisResult, replies []Reply) {
 	}
 }
 
-// decodeMany reads an answer that has one for each operation: digits, if all are.
+// decodeMany decodes the reply of the script many: one item for each operation, or one text if all are
+// digits.
 func decodeMany(ops []Op, msg *rueidis.RedisMessage, replies []Reply) error {
 	if msg.IsString() {
 		digits, err := msg.ToString()
 		if err != nil || len(digits) != len(ops) {
-			return errors.Join(errGarbled, errForm, err)
+			return errors.Join(errProtocol, errForm, err)
 		}
 		for i := range ops {
 			replies[i] = decodeDigit(&ops[i], digits[i])
@@ -41,7 +42,7 @@ func decodeMany(ops []Op, msg *rueidis.RedisMessage, replies []Reply) error {
 	}
 	answers, err := msg.ToArray()
 	if err != nil || len(answers) != len(ops) {
-		return errors.Join(errGarbled, errForm, err)
+		return errors.Join(errProtocol, errForm, err)
 	}
 	for i := range ops {
 		if err := answers[i].Error(); err != nil {
@@ -55,16 +56,16 @@ func decodeMany(ops []Op, msg *rueidis.RedisMessage, replies []Reply) error {
 	return nil
 }
 
-// decodeDigit reads an answer that is a number, written as a digit.
+// decodeDigit decodes a number that is written as a digit.
 func decodeDigit(op *Op, digit byte) Reply {
 	outcome := outcomeOf(op, int64(digit)-'0')
 	if outcome == Unknown {
-		return Reply{Err: errors.Join(errGarbled, errForm)}
+		return Reply{Err: errors.Join(errProtocol, errForm)}
 	}
 	return Reply{Outcome: outcome}
 }
 
-// decode reads an answer as the header of the operation's script describes it.
+// decode decodes a reply as the header of the operation's script describes it.
 func decode(op *Op, msg *rueidis.RedisMessage) Reply {
 	var r Reply
 	var err error
@@ -83,18 +84,18 @@ func decode(op *Op, msg *rueidis.RedisMessage) Reply {
 		r, err = decodeArray(op, msg)
 	}
 	if err != nil {
-		return Reply{Err: errors.Join(errGarbled, err)}
+		return Reply{Err: errors.Join(errProtocol, err)}
 	}
 	return r
 }
 
-// errGarbled marks an answer that came through, and that no script of ours gives.
-var errGarbled = errors.New("unexpected reply")
+// errProtocol marks a reply that arrived intact, but that no script of this package gives.
+var errProtocol = errors.New("unexpected reply")
 
-// errForm is for an answer of the right type and a wrong form.
+// errForm marks a reply of the right type with a wrong form.
 var errForm = errors.New("not in this form")
 
-// decodeNumber reads an answer that is just a number.
+// decodeNumber decodes a reply that is one number.
 func decodeNumber(op *Op, msg *rueidis.RedisMessage) (Reply, error) {
 	n, err := msg.AsInt64()
 	r := Reply{Outcome: outcomeOf(op, n)}
@@ -105,7 +106,7 @@ func decodeNumber(op *Op, msg *rueidis.RedisMessage) (Reply, error) {
 	return r, nil
 }
 
-// outcomeOf is what a number means that is all of an answer; Unknown if no script answers so.
+// outcomeOf returns the meaning of a reply that is one number; Unknown if no script gives that number.
 func outcomeOf(op *Op, n int64) Outcome {
 	removes := op.Kind == Release || op.Kind == Leave
 	switch {
@@ -115,7 +116,7 @@ func outcomeOf(op *Op, n int64) Outcome {
 		return Released
 	case removes:
 		return Unknown
-	case n == 1 && op.Kind != Mark && (op.Kind != Acquire || !op.Reads): // a reader is told the fence
+	case n == 1 && op.Kind != Mark && (op.Kind != Acquire || !op.Reads): // a reader gets the fence
 		return Granted
 	case n == 2 && op.Kind == Renew:
 		return Healed
@@ -124,8 +125,8 @@ func outcomeOf(op *Op, n int64) Outcome {
 	}
 }
 
-// decodeArray reads the other answers of the scripts that give rights. What they mean is
-// told by their length, and by the word that some begin with.
+// decodeArray decodes the other replies of the scripts that give rights. The length of a reply tells its
+// meaning, or the word at its beginning does.
 func decodeArray(op *Op, msg *rueidis.RedisMessage) (Reply, error) {
 	values, err := msg.ToArray()
 	switch {
@@ -152,7 +153,7 @@ func decodeArray(op *Op, msg *rueidis.RedisMessage) (Reply, error) {
 	}
 }
 
-// denialWidth is the length of a denial.
+// denialWidth returns the number of values in a denial.
 func denialWidth(op *Op) int {
 	if op.Kind == Acquire && op.Waiter.ID != "" {
 		return 5
@@ -160,7 +161,7 @@ func denialWidth(op *Op) int {
 	return 4
 }
 
-// decodeDenial reads {name, owner, pttl, fence}, and the rank of a waiter.
+// decodeDenial decodes {name, owner, pttl, fence}, and the rank of a waiter.
 func decodeDenial(op *Op, values []rueidis.RedisMessage) (Reply, error) {
 	holders, err1 := decodeHolders(op, values[:4], 4)
 	rank, err2 := integers(values[4:])
@@ -174,7 +175,7 @@ func decodeDenial(op *Op, values []rueidis.RedisMessage) (Reply, error) {
 	return r, nil
 }
 
-// decodeReassertion reads {1 or 2, left, restarted}.
+// decodeReassertion decodes {1 or 2, left, restarted}.
 func decodeReassertion(op *Op, values []rueidis.RedisMessage) (Reply, error) {
 	n, err := integers(values)
 	if err != nil || n[1] <= 0 {
@@ -185,7 +186,7 @@ func decodeReassertion(op *Op, values []rueidis.RedisMessage) (Reply, error) {
 	return r, err
 }
 
-// decodeRefusal reads the answers that begin with a word.
+// decodeRefusal decodes the replies that begin with a word.
 func decodeRefusal(op *Op, values []rueidis.RedisMessage) (Reply, error) {
 	word, _ := values[0].ToString()
 	n, err := integers(values[1:])
@@ -193,17 +194,17 @@ func decodeRefusal(op *Op, values []rueidis.RedisMessage) (Reply, error) {
 	case err != nil:
 		return Reply{}, err
 	case word == "RECOVERING" && (op.Kind == Acquire || op.Kind == Latch) && len(n) == 2 && n[0] > 0:
-		return recovering(milli(n[0]), op.Limits.Recovery(), n[1] != 0), nil
+		return recoveringRefusal(milli(n[0]), op.Limits.Recovery(), n[1] != 0), nil
 	case word == "SETTINGS" && len(n) == 2:
-		return differing(*op, Limits{milli(n[0]), milli(n[1])}), nil
+		return settingsRefusal(*op, Limits{milli(n[0]), milli(n[1])}), nil
 	case word == "CLOCK" && (op.Kind == Acquire || op.Kind == Latch || op.Kind == Unlatch) && len(n) == 1:
-		return farFrom(n[0], *op), nil
+		return clockRefusal(n[0], *op), nil
 	default:
 		return Reply{}, errForm
 	}
 }
 
-// decodeMarker reads the answers of mark and open that are not just 1.
+// decodeMarker decodes the replies of mark and open, except a plain 1.
 func decodeMarker(op *Op, values []rueidis.RedisMessage) (Reply, error) {
 	if op.Kind == Open && len(values) == 1 {
 		n, err := integers(values)
@@ -233,7 +234,7 @@ func decodeMarker(op *Op, values []rueidis.RedisMessage) (Reply, error) {
 	return r, nil
 }
 
-// decodeFound reads the answers that list holders.
+// decodeFound decodes the replies that list holders.
 func decodeFound(op *Op, msg *rueidis.RedisMessage) (Reply, error) {
 	values, err := msg.ToArray()
 	if err != nil {
@@ -241,7 +242,7 @@ func decodeFound(op *Op, msg *rueidis.RedisMessage) (Reply, error) {
 	}
 	if op.Kind == ForceRelease {
 		holders, err := decodeHolders(op, values, 3)
-		return Reply{Outcome: forcedOutcome(len(holders)), Holders: singly(holders)}, err
+		return Reply{Outcome: forcedOutcome(len(holders)), Holders: oneReader(holders)}, err
 	}
 	if len(values) == 0 {
 		return Reply{}, errForm
@@ -251,7 +252,7 @@ func decodeFound(op *Op, msg *rueidis.RedisMessage) (Reply, error) {
 	if err := errors.Join(err1, err2); err != nil {
 		return Reply{}, err
 	}
-	r := Reply{Outcome: Inspected, Holders: singly(holders), Recovering: milli(left[0])}
+	r := Reply{Outcome: Inspected, Holders: oneReader(holders), Recovering: milli(left[0])}
 	if left[0] < 0 {
 		r.Recovering, r.Unmarked = op.Limits.Recovery(), true
 	}
@@ -265,8 +266,8 @@ func forcedOutcome(found int) Outcome {
 	return Released
 }
 
-// decodeHolders reads {name, owner, pttl, ...} or {name, owner, pttl, fence, ...}, where
-// the names are some of the operation's, in their order. Readers as one are followed by each.
+// decodeHolders decodes {name, owner, pttl, ...} or {name, owner, pttl, fence, ...}. The names are some of
+// the operation's, in its order. After an item that stands for all readers of a name, each reader follows.
 func decodeHolders(op *Op, values []rueidis.RedisMessage, width int) ([]Holder, error) {
 	if len(values)%width != 0 {
 		return nil, fmt.Errorf("%d values, in groups of %d", len(values), width)
@@ -299,7 +300,7 @@ func decodeHolders(op *Op, values []rueidis.RedisMessage, width int) ([]Holder, 
 	return holders, nil
 }
 
-// integers reads values that are all integers.
+// integers returns values that must all be integers.
 func integers(values []rueidis.RedisMessage) ([]int64, error) {
 	n := make([]int64, len(values))
 	for i, v := range values {
@@ -311,7 +312,7 @@ func integers(values []rueidis.RedisMessage) ([]int64, error) {
 	return n, nil
 }
 
-// leftOf turns a PTTL into a duration. -2, a key that has just gone, is nothing left.
+// leftOf turns a PTTL into a duration. -2 means that the key has just expired, so nothing is left.
 func leftOf(pttl int64) time.Duration {
 	if pttl == -1 {
 		return NoExpiry
@@ -319,7 +320,7 @@ func leftOf(pttl int64) time.Duration {
 	return milli(pttl)
 }
 
-// milli turns milliseconds into a duration, and what is less than none into none.
+// milli turns milliseconds into a duration, and a negative number into 0.
 func milli(n int64) time.Duration {
 	const most = int64(1<<63-1) / int64(time.Millisecond)
 	return time.Duration(min(max(n, 0), most)) * time.Millisecond

@@ -14,12 +14,12 @@ import (
 	"github.com/quorumlock/quorumlock/internal/respguard"
 )
 
-// exchange sends the operations in one pipelined write and reads the answers. It
-// returns an error if the connection cannot be used any more.
+// exchange sends the operations in one pipelined write and reads the replies. It returns an error if the
+// connection cannot be used any more.
 //
-// A script that the server does not have is sent in full, together with everything
-// that stands behind it in the batch: all commands are idempotent, and only so does a
-// release that the server knew already still run after a renewal that it did not.
+// If the server does not have a script, exchange sends that script in full, and all commands after it in the
+// batch once more. All commands are idempotent. Otherwise a release whose script the server knew would run
+// before a renewal whose script it did not know.
 func exchange(ctx context.Context, node string, l *link, ops []Op, replies []Reply) error {
 	l.spans = spans(l.spans[:0], ops)
 	results := send(ctx, l, l.spans, ops, evalsha)
@@ -29,7 +29,7 @@ func exchange(ctx context.Context, node string, l *link, ops []Op, replies []Rep
 	if unknown := firstUnknownScript(results); unknown >= 0 {
 		again := l.spans[unknown:]
 		for i, result := range send(ctx, l, again, ops, eval) {
-			repeat(ops[again[i].from:again[i].to], result, replies[again[i].from:again[i].to])
+			decodeRepeat(ops[again[i].from:again[i].to], result, replies[again[i].from:again[i].to])
 		}
 	}
 	var broken error
@@ -47,10 +47,9 @@ func exchange(ctx context.Context, node string, l *link, ops []Op, replies []Rep
 	return broken
 }
 
-// repeat decodes the answer to operations that may have run before. What was released
-// or put back then counts as that, though it was not again; a token that was taken then is
-// not one that the node knew already; and a node that was opened then was not open before.
-func repeat(ops []Op, result rueidis.RedisResult, replies []Reply) {
+// decodeRepeat decodes the replies to operations that may have run before. The first run may have released or
+// healed the names, taken the token, or opened the node; the second reply cannot show that.
+func decodeRepeat(ops []Op, result rueidis.RedisResult, replies []Reply) {
 	before := slices.Clone(replies)
 	decodeAll(ops, result, replies)
 	for i := range replies {
@@ -64,8 +63,8 @@ func repeat(ops []Op, result rueidis.RedisResult, replies []Reply) {
 	}
 }
 
-// send runs one command for each span of the operations.
-func send(ctx context.Context, l *link, spans []span, ops []Op, build func(rueidis.Builder, *writer, []Op) rueidis.Completed) []rueidis.RedisResult {
+// send runs one command for each range of operations.
+func send(ctx context.Context, l *link, spans []opRange, ops []Op, build func(rueidis.Builder, *writer, []Op) rueidis.Completed) []rueidis.RedisResult {
 	l.writer.begin(len(ops))
 	l.commands = l.commands[:0]
 	for _, s := range spans {
@@ -74,7 +73,7 @@ func send(ctx context.Context, l *link, spans []span, ops []Op, build func(rueid
 	return l.call(ctx, l.commands...)
 }
 
-// firstUnknownScript is the index of the first NOSCRIPT answer, or -1.
+// firstUnknownScript returns the index of the first NOSCRIPT reply, or -1.
 func firstUnknownScript(results []rueidis.RedisResult) int {
 	for i, result := range results {
 		if err, ok := rueidis.IsRedisErr(result.Error()); ok && err.IsNoScript() {
@@ -84,7 +83,7 @@ func firstUnknownScript(results []rueidis.RedisResult) int {
 	return -1
 }
 
-// reasonOf classifies what rueidis or the server said.
+// reasonOf classifies an error of rueidis or the server.
 func reasonOf(err error) error {
 	var reply replyError
 	var broken respguard.Violation
@@ -92,11 +91,11 @@ func reasonOf(err error) error {
 		return reason
 	}
 	switch {
-	case errors.Is(err, errUnfit):
+	case errors.Is(err, errMisconfiguredServer):
 		return ErrMisconfigured
 	case errors.Is(err, errReplica):
 		return ErrRejected
-	case errors.As(err, &broken), errors.Is(err, errGarbled), rueidis.IsRedisNil(err): // no script of ours answers nil
+	case errors.As(err, &broken), errors.Is(err, errProtocol), rueidis.IsRedisNil(err): // no script of this package replies nil
 		return ErrProtocol
 	case errors.Is(err, context.Canceled):
 		return ErrCanceled
@@ -109,7 +108,7 @@ func reasonOf(err error) error {
 		return reasonOfReply(redisErr.Error())
 	}
 	if rueidis.IsRedisNil(err) || rueidis.IsParseErr(err) || strings.HasPrefix(err.Error(), "received un") {
-		return ErrProtocol // the last are "received unknown", "received unexpected"
+		return ErrProtocol // these are "received unknown" and "received unexpected"
 	}
 	return ErrUnreachable
 }
@@ -121,15 +120,15 @@ func isTimeout(err error) bool {
 		errors.As(err, &netErr) && netErr.Timeout()
 }
 
-// severed reports whether the connection broke, or the other side closed it: no answer comes any
-// more, and the server may have run the commands. A timeout is not an end of the connection.
+// severed reports whether the connection broke, or the peer closed it: no reply comes any more, and the
+// server may have run the commands. A timeout does not count.
 func severed(err error) bool {
 	var broken *net.OpError
 	return !isTimeout(err) &&
 		(errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.As(err, &broken))
 }
 
-// reasonOfReply classifies an error reply by its first word, as Redis means it to be.
+// reasonOfReply classifies an error reply by its first word, which Redis uses as the error code.
 func reasonOfReply(text string) error {
 	word, _, _ := strings.Cut(text, " ")
 	switch {
@@ -147,9 +146,8 @@ func reasonOfReply(text string) error {
 	}
 }
 
-// endsConnection reports whether the connection must be given up after an error: all
-// errors but those of a healthy server, and of those the ones of a replica, as the master
-// may be elsewhere by now.
+// endsConnection reports whether the connection must be given up after an error. A healthy server's errors do
+// not end it, except the errors of a replica: the master may be elsewhere by now.
 func endsConnection(reason, err error) bool {
 	switch reason {
 	case ErrWrongType, ErrAuth, ErrMisconfigured, ErrRecovering, ErrSettings, ErrClock: //nolint:errorlint // a reason is never wrapped

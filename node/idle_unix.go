@@ -7,8 +7,8 @@ import (
 	"syscall"
 )
 
-// peek finds out whether the socket has bytes or is closed, and leaves the bytes in it. It uses
-// Control, because Read would fail by the deadline of the exchange before.
+// peek reports whether the socket has bytes or is closed, and leaves the bytes in it. It uses Control, since
+// Read would fail by the deadline of the previous exchange.
 func peek(socket syscall.Conn) socketState {
 	raw, err := socket.SyscallConn()
 	if err != nil {
@@ -18,7 +18,7 @@ func peek(socket syscall.Conn) socketState {
 	err = raw.Control(func(fd uintptr) {
 		var b [1]byte
 		for {
-			// Go has all of its sockets non-blocking.
+			// In Go every socket is non-blocking.
 			n, _, err := syscall.Recvfrom(int(fd), b[:], syscall.MSG_PEEK)
 			switch {
 			case errors.Is(err, syscall.EINTR):

@@ -2,19 +2,19 @@ package node
 
 import "strings"
 
-// key is the key of one kind that belongs to a name; the scripts have a function of the same name.
+// key returns the key of one kind for a name; the scripts have a function of the same name.
 //
-// No two names share a key. All keys of a name have the hash tag of the name, or the whole name as
-// their hash tag. A Redis Cluster would therefore keep them in the slot of the name itself. The
-// exception is a name that has a '}' but no hash tag, such as "a}b": no hash tag can hold it.
+// No two names share a key. All keys of a name have the hash tag of the name, or the whole name as their hash
+// tag. A Redis Cluster would therefore keep them in the slot of the name itself. The exception is a name that
+// has a '}' but no hash tag, such as "a}b": no hash tag can hold it.
 func key(kind, name string) string {
-	before, behind := affixes(tagged(name))
+	before, behind := keyAffixes(tagged(name))
 	return "quorumlock:" + kind + ":" + before + name + behind
 }
 
-// affixes are the text before and behind a name in its keys. They differ for names with a hash tag
-// and names without one. The colon keeps the keys of the names "{a}" and "a" apart.
-func affixes(tagged bool) (before, behind string) {
+// keyAffixes returns the text before and after a name in its keys. It differs for names with a hash tag and
+// names without one. The colon keeps the keys of the names "{a}" and "a" apart.
+func keyAffixes(tagged bool) (before, behind string) {
 	if tagged {
 		return ":", ""
 	}

@@ -2,68 +2,65 @@ package node
 
 import "time"
 
-// LatchOp is what a [Latch] or an [Unlatch] asks besides the name and the TTL.
+// LatchOp has the arguments of a [Latch] or an [Unlatch] besides the name and the TTL.
 //
-// A node keeps of a latch: its generation, which is the token of the last deletion, or 0; the
+// A node keeps three things of a latch: its generation, which is the token of the last deletion, or 0; the
 // count to which it was set in that generation; and the ids that have counted down since.
 type LatchOp struct {
-	// Exact is set if the operation is for one Generation: what the node has of an earlier one
-	// is void then. Otherwise it is for that which the node has, unless that is of a
-	// deletion with a token as large as that of the operation, and so began later.
+	// Exact is set if the operation is for one Generation: then state of an earlier generation on the node is
+	// void. Otherwise the operation is for the generation on the node. It is denied if that generation's
+	// token is at least as large as the token of the operation, since the generation began later then.
 	Exact      bool
 	Generation uint64
-	// Count, if not 0, is what the latch is set to where it is not set. First is set if it was
-	// not known before: the node has to be one that gives rights, and the token is
-	// noted as the beginning; else Since is, and that also replaces a later one. Chosen is set if enough nodes have this Count: then
-	// it replaces another one.
+	// Count, if not 0, is the count to set if the latch is not set. First says that no node knew it: then the
+	// node must give new rights, and records the token as the beginning. Otherwise Since is the beginning,
+	// and replaces a later one. Chosen says that enough nodes have this Count: then it replaces another
+	// count.
 	Count         int
 	First, Chosen bool
 	Since         uint64
-	// Void has what the node has of an earlier generation deleted, even if nothing is set in its
-	// place.
+	// Void deletes the state of an earlier generation from the node, even if nothing is set in its place.
 	Void bool
-	// IDs count down, each once. They are kept only where the latch is set, to Count if that is
-	// not 0.
+	// IDs count down, each once. They are kept only if the latch is set, and to Count if that is not 0.
 	IDs []string
-	// Whole, if not 0, says that IDs are all that enough other nodes knew after this node told
-	// of its marker that it ends its recovery at that time.
+	// Whole, if not 0, says that IDs are all ids that enough other nodes knew. Those nodes were asked after
+	// this node reported a marker with a recovery that ends at Whole.
 	Whole int64
-	// List has ids told, in the order in which the node was told of them: those from place From
-	// on, at most [MaxListed] of them.
+	// List asks for ids, in the order in which they arrived at the node: at most [MaxListed] of them, from
+	// index From on.
 	List bool
 	From int
-	// Inbox is, for who waits, the id of the client. It gets [Counted] when as many have counted
-	// down on this node as it takes, and when the latch is deleted, if that happens within
-	// Keep. With a Keep of 0 it is forgotten.
+	// Inbox is the id of a client that waits, or empty. The client gets [Counted] when enough ids have
+	// counted down on this node, and when the latch is deleted, if that happens within Keep. With a Keep of 0
+	// the node forgets the inbox.
 	Inbox string
 	Keep  time.Duration
 }
 
-// LatchState is what a node knows of a latch after a [Latch] or an [Unlatch].
+// LatchState is the state of a latch on a node after a [Latch] or an [Unlatch].
 type LatchState struct {
 	// Generation, Count and Since are as in [LatchOp].
 	Generation uint64
 	Count      int
 	Since      uint64
-	// Last is the largest token that came with an operation in this generation.
+	// Last is the largest token of any operation in this generation.
 	Last uint64
-	// Until is the end of the node's recovery as it stands in its marker: when it lost its
-	// memory, in microseconds, and how long a recovery lasts. 0 is never.
+	// Until is the end of the node's last recovery, from its marker, in microseconds; 0 if there was none.
 	Until int64
-	// Whole is set if the latch was given back since to a node that had lost its memory.
+	// Whole is set if clients have given the latch back since the node lost its memory.
 	Whole bool
-	// Born is when the node was told that the latch is set, by its own clock, or 0. As long as
-	// Generation, Until and Born are the same, the node has forgotten nothing, and each id keeps its place.
+	// Born is when the node learned that the latch is set, by its own clock, or 0. While Generation, Until
+	// and Born stay the same, the node has forgotten nothing, and each id keeps its index.
 	Born int64
-	// Size is the number of ids on the node. IDs are the listed ones, in the order of their places.
+	// Size is the number of ids on the node. IDs are the listed ones, in order of arrival.
 	Size int
 	IDs  []string
 }
 
-// MaxListed is how many ids of a latch one operation lists at most, and how many one should carry:
-// each operation keeps the server from others.
+// MaxListed is how many ids of a latch one operation lists at most. It should carry no more either: a long
+// operation blocks the server.
 const MaxListed = 1000
 
-// countedText is what is sent to an inbox: as other messages are, but about all who wait for
-// the name in that client.
+// countedText is the kind of the message to the inboxes of a latch. It is for all of the client's calls that
+// wait for that name.
 const countedText = "counted"

@@ -6,33 +6,32 @@ import (
 	"time"
 )
 
-// latch is what an in-memory node knows of one; see the function latches of the scripts.
-type latch struct {
+// latchState is the state of a latch on an in-memory node; see the function latches of the scripts.
+type latchState struct {
 	generation, since, last uint64
 	count                   int
-	// whole is the end of the recovery after which it was given back.
+	// whole is the end of the recovery after which the latch was given back.
 	whole int64
-	// born is when the node was told that it is set, places the ids in the order in which it was
-	// told of them.
+	// born is when the node learned that the latch is set. places has the ids in order of arrival.
 	born   int64
 	ids    map[string]struct{}
 	places []string
-	// expiry is the end of its life, awaiting the deadlines of the inboxes of those who wait.
+	// expiry is the end of the latch's life. awaiting has the deadlines of the inboxes of waiting clients.
 	expiry   time.Duration
 	awaiting map[string]time.Duration
 }
 
-func (l latch) clone() latch {
+func (l latchState) clone() latchState {
 	l.ids, l.places, l.awaiting = maps.Clone(l.ids), slices.Clone(l.places), maps.Clone(l.awaiting)
 	return l
 }
 
-// latched is a latch as it is now. What has run out is forgotten on the way.
-func (m *Memory) latched(name string) latch {
+// latched returns a latch as it is now. It forgets what has expired.
+func (m *Memory) latched(name string) latchState {
 	l, ok := m.latches[name]
 	if ok && l.expiry <= m.clock.Now() {
 		delete(m.latches, name)
-		l = latch{awaiting: l.awaiting}
+		l = latchState{awaiting: l.awaiting}
 	}
 	return l
 }
@@ -43,8 +42,8 @@ func (m *Memory) latch(op Op) Reply {
 		return refusal
 	}
 	ask, name := op.Latch, op.Names[0]
-	if !ask.Exact && tokenRefused(op.Token, op.Token, m.time(), op.Limits) {
-		return farFrom(m.time(), op)
+	if !ask.Exact && isImplausible(op.Token, op.Token, m.time(), op.Limits) {
+		return clockRefusal(m.time(), op)
 	}
 	l := m.latched(name)
 	void := ask.Exact && l.generation < ask.Generation
@@ -58,7 +57,7 @@ func (m *Memory) latch(op Op) Reply {
 	}
 	sets := serves && ask.Count > 0 && (here == 0 || here != ask.Count && ask.Chosen)
 	if sets && left > 0 && ask.First {
-		return recovering(left, op.Limits.Recovery(), m.marker.Restarted)
+		return recoveringRefusal(left, op.Limits.Recovery(), m.marker.Restarted)
 	}
 	if serves && void && ask.Void && ask.Count == 0 {
 		l, void = m.beginLatch(op, l, ask.Generation), false
@@ -74,12 +73,12 @@ func (m *Memory) latch(op Op) Reply {
 	return m.latchReply(op, l, serves, left)
 }
 
-// applyLatch does what was asked, of a node that serves it.
-func (m *Memory) applyLatch(op Op, l latch, void, sets bool) latch {
+// applyLatch carries out an operation that the node serves.
+func (m *Memory) applyLatch(op Op, l latchState, void, sets bool) latchState {
 	ask, name, now := op.Latch, op.Names[0], m.clock.Now()
 	if void {
 		m.wakeLatch(name, &l)
-		l = latch{generation: ask.Generation, expiry: l.expiry}
+		l = latchState{generation: ask.Generation, expiry: l.expiry}
 	}
 	before := len(l.ids)
 	if sets || ask.Count > 0 && ask.Since < l.since {
@@ -125,8 +124,8 @@ func (m *Memory) unlatch(op Op) Reply {
 	switch {
 	case refusal.Err != nil:
 		return refusal
-	case tokenRefused(op.Token, op.Token, m.time(), op.Limits):
-		return farFrom(m.time(), op)
+	case isImplausible(op.Token, op.Token, m.time(), op.Limits):
+		return clockRefusal(m.time(), op)
 	}
 	l := m.latched(op.Names[0])
 	switch {
@@ -139,15 +138,15 @@ func (m *Memory) unlatch(op Op) Reply {
 }
 
 // beginLatch forgets a latch, and begins another generation.
-func (m *Memory) beginLatch(op Op, l latch, generation uint64) latch {
+func (m *Memory) beginLatch(op Op, l latchState, generation uint64) latchState {
 	m.wakeLatch(op.Names[0], &l)
-	l = latch{generation: generation, expiry: max(l.expiry, m.clock.Now()+op.TTL)}
+	l = latchState{generation: generation, expiry: max(l.expiry, m.clock.Now()+op.TTL)}
 	m.latches[op.Names[0]] = l
 	return l
 }
 
-// wakeLatch tells all who wait.
-func (m *Memory) wakeLatch(name string, l *latch) {
+// wakeLatch tells all waiting clients.
+func (m *Memory) wakeLatch(name string, l *latchState) {
 	for _, inbox := range slices.Sorted(maps.Keys(l.awaiting)) {
 		if l.awaiting[inbox] > m.clock.Now() {
 			m.publish(inbox, Message{Kind: Counted, Waiter: inbox, Name: name})
@@ -156,7 +155,7 @@ func (m *Memory) wakeLatch(name string, l *latch) {
 	l.awaiting = nil
 }
 
-func (m *Memory) latchReply(op Op, l latch, done bool, left time.Duration) Reply {
+func (m *Memory) latchReply(op Op, l latchState, done bool, left time.Duration) Reply {
 	s := &LatchState{
 		Generation: l.generation, Count: l.count, Since: l.since, Last: l.last,
 		Until: m.marker.Until, Whole: l.whole == m.marker.Until && l.whole != 0, Size: len(l.ids), Born: l.born,

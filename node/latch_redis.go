@@ -6,7 +6,7 @@ import (
 	"github.com/redis/rueidis"
 )
 
-// latch adds the ARGV of the scripts about latches.
+// latch adds the ARGV of the scripts for latches.
 func (w *writer) latch(op *Op) {
 	w.add(milliseconds(op.TTL), milliseconds(op.Limits.MaxTTL), milliseconds(op.Limits.MaxClockSkew), w.numerals.unsigned(op.Token))
 	if op.Kind == Unlatch {
@@ -18,7 +18,7 @@ func (w *writer) latch(op *Op) {
 	w.add(l.IDs...)
 }
 
-// flags are what the script looks for in its ninth argument.
+// flags makes the script's ninth argument.
 func (l *LatchOp) flags() string {
 	var flags strings.Builder
 	for _, f := range []struct {
@@ -32,7 +32,7 @@ func (l *LatchOp) flags() string {
 	return flags.String()
 }
 
-// latchWidth is how many values a reply has before the ids.
+// latchWidth is the number of values before the ids in a reply.
 const latchWidth = 11
 
 // decodeLatch reads {done, generation, count, since, last, until, whole, size, left, restarted,

@@ -14,86 +14,86 @@ import (
 	"github.com/quorumlock/quorumlock/internal/respguard"
 )
 
-// link is the one connection of a [Redis], and what is known of the one before it. It is
-// used by one call at a time; the atomics are shared with the dialler.
+// link is the one connection of a [Redis], with what is known of the previous one. One call at a time uses
+// it; the dialler shares the atomics.
 type link struct {
 	client rueidis.Client
-	// began is when the exchange under way, or the last, began; fresh says that the client was
-	// made for it.
+	// began is when the exchange under way, or the last one, began. fresh says that the client was made for
+	// it.
 	began time.Time
 	fresh bool
 	// unsound is set once a look has found that the connection cannot be used. A second look may miss
 	// that: it comes too soon, or the first has read what there was.
 	unsound bool
-	// spans, commands and writer are those of the exchange under way. With the client, the writer's
-	// memory is given up: what could not be sent may still be about to be.
-	spans    []span
+	// spans, commands and writer belong to the exchange under way. When the client is given up, so is the
+	// writer's memory: rueidis may still be about to send from it.
+	spans    []opRange
 	commands rueidis.Commands
 	writer   writer
-	// conn is the connection of the client, as the dialler returned it. With a Sentinel it is the last
-	// one, to the master.
+	// conn is the client's connection, as the dialler returned it. With a Sentinel it is the last one that
+	// was dialled, to the master.
 	conn atomic.Pointer[net.Conn]
-	// dialled is how it was made, and way how the last one was that was greeted: with a
-	// Sentinel, the former may lead there.
-	dialled, way atomic.Pointer[way]
-	// self is the connection as the server knows it, identity the server on it.
-	self     endpoint
+	// dialledRoute is how conn was made, greetedRoute how the last connection was made that had a handshake.
+	// With a Sentinel, dialledRoute may lead to the Sentinel.
+	dialledRoute, greetedRoute atomic.Pointer[route]
+	// connID identifies the connection to the server, identity the server.
+	connID   connID
 	identity atomic.Pointer[string]
-	// ghost is a broken connection whose last commands the server may still have in
-	// its buffers, and may run after a reconnect.
-	ghost endpoint
-	// phase is what the link does now.
-	phase atomic.Int32
-	// moved is set once rueidis dials by itself: the client no longer stands for the
-	// connection that was greeted.
-	moved atomic.Bool
+	// brokenConn is a broken connection. The server may still have its last commands in a buffer, and run
+	// them after a reconnect.
+	brokenConn connID
+	// use is the present use of the link.
+	use atomic.Int32
+	// redialled is set once rueidis dials by itself: the client then no longer uses the connection of the
+	// handshake.
+	redialled atomic.Bool
 }
 
-// The phases of a link. An idle one must be zero.
+// The uses of a link. idle must be zero.
 const (
 	idle int32 = iota
 	opening
 	using
 )
 
-// errMoved ends a call during which the connection would have been replaced.
+// errMoved ends a call during which rueidis would have replaced the connection.
 var errMoved = errors.New("the connection was lost")
 
-// endpoint is a connection as the server knows it: id and address together, as the id
-// alone may mean somebody else after a restart or on another server.
-type endpoint struct{ id, addr string }
+// connID is a connection as the server knows it. It needs id and address: after a restart or on another
+// server the same id may belong to another client.
+type connID struct{ id, addr string }
 
-// open connects if need be, and greets the server before anything else is sent. The link
-// is in use from here on, until rest.
+// open connects if necessary, with a handshake before anything else is sent. The link is in use from then on,
+// until release.
 func (l *link) open(ctx context.Context, opt rueidis.ClientOption) error {
-	l.phase.Store(using)
+	l.use.Store(using)
 	l.fresh = !l.connected()
 	if !l.fresh {
 		return nil
 	}
 	l.drop(ctx)
-	l.moved.Store(false)
-	l.phase.Store(opening)
+	l.redialled.Store(false)
+	l.use.Store(opening)
 	err := l.connect(opt)
-	l.phase.Store(using)
+	l.use.Store(using)
 	if err == nil {
-		err = l.greet(ctx)
+		err = l.handshake(ctx)
 	}
 	if err != nil {
 		l.drop(ctx)
 		return err
 	}
-	l.way.Store(l.dialled.Load())
+	l.greetedRoute.Store(l.dialledRoute.Load())
 	return nil
 }
 
-// connected reports whether there is a connection that can be used: one that has been idle is
-// looked at. An exchange begins.
+// connected reports whether there is a usable connection. It checks one that has been idle. An exchange
+// begins.
 func (l *link) connected() bool {
-	now := in(0)
+	now := deadline(0)
 	idle := now.Sub(l.began)
 	l.began = now
-	if l.client == nil || l.unsound || l.moved.Load() {
+	if l.client == nil || l.unsound || l.redialled.Load() {
 		return false
 	}
 	conn := l.conn.Load()
@@ -101,69 +101,68 @@ func (l *link) connected() bool {
 	return !l.unsound
 }
 
-// rest ends the use of the link.
-func (l *link) rest() { l.phase.Store(idle) }
+// release ends the use of the link.
+func (l *link) release() { l.use.Store(idle) }
 
-// greet learns who this connection is and what server is on it, and kills its predecessor
-// on the server: nothing that it still carries can run behind what this one sends.
+// handshake reads the id of this connection and the identity of its server. It kills the previous connection
+// on the server: no command in its buffer can then run behind the commands of this one.
 //
-// A server that does not let this user run CLIENT INFO or CLIENT KILL is used all the
-// same: what a ghost may then leave behind is a lock that blocks others for a TTL. One
-// that cannot run them now is not.
-func (l *link) greet(ctx context.Context) error {
+// A server that does not let this user run CLIENT INFO or CLIENT KILL is used all the same: a command of the
+// broken connection can at worst leave a lock that blocks others for a TTL. A server that cannot run them at
+// the moment is not used.
+func (l *link) handshake(ctx context.Context) error {
 	b := l.client.B()
 	cmds := []rueidis.Completed{
 		b.Arbitrary("CLIENT", "INFO").Build(),
 		b.Arbitrary("INFO", "replication").Build(),
 		b.Arbitrary("INFO", "memory").Build(),
 	}
-	if g := l.ghost; g.id != "" {
+	if g := l.brokenConn; g.id != "" {
 		cmds = append(cmds, b.Arbitrary("CLIENT", "KILL", "ID", g.id, "ADDR", g.addr).Build())
 	}
 	replies := l.call(ctx, cmds...)
 	for _, reply := range replies {
-		if err := reply.Error(); err != nil && !refused(err) {
+		if err := reply.Error(); err != nil && !isRefused(err) {
 			return err
 		}
 	}
-	l.self, l.ghost = endpoint{}, endpoint{}
+	l.connID, l.brokenConn = connID{}, connID{}
 	if info, err := replies[0].ToString(); err == nil {
-		l.self = parseEndpoint(info)
+		l.connID = parseEndpoint(info)
 	}
 	replication, err1 := replies[1].ToString()
 	memory, err2 := replies[2].ToString()
 	if err1 != nil || err2 != nil {
 		return nil //nolint:nilerr // INFO is denied, which every script will say for itself
 	}
-	identity, err := inspectServer(replication, memory)
+	identity, err := checkFitness(replication, memory)
 	if err == nil {
 		l.identity.Store(&identity)
 	}
 	return err
 }
 
-// ping asks for any answer.
+// ping sends a PING. Any answer will do.
 func (l *link) ping(ctx context.Context) error {
 	return l.call(ctx, l.client.B().Ping().Build())[0].Error()
 }
 
-// identify asks again what server this is: it may have got another identity since, by a first
-// replica that attached.
+// identify asks for the server's identity again. It changes when a first replica attaches.
 func (l *link) identify(ctx context.Context) error {
 	replication, err := l.call(ctx, l.client.B().Arbitrary("INFO", "replication").Build())[0].ToString()
 	if err != nil {
 		return err
 	}
-	identity, err := inspectServer(replication, "")
+	identity, err := checkFitness(replication, "")
 	if err == nil {
 		l.identity.Store(&identity)
 	}
 	return err
 }
 
-// refused reports whether a server does not know a command, or denies it to this user:
-// not a code such as BUSY or LOADING, which passes. rueidis has taken off the code ERR.
-func refused(err error) bool {
+// isRefused reports whether a server does not know a command, or denies it to this user. Codes such as BUSY
+// and LOADING pass, so they do not count. rueidis has removed the code ERR.
+func isRefused(err error) bool {
 	redisErr, ok := rueidis.IsRedisErr(err)
 	if !ok {
 		return false
@@ -172,35 +171,34 @@ func refused(err error) bool {
 	return code == "NOPERM" || code != strings.ToUpper(code)
 }
 
-// drop gives up the connection. What it still carries is settled by the next greeting.
+// drop gives up the connection. The next handshake kills what is left of it.
 func (l *link) drop(ctx context.Context) {
 	if l.client == nil {
 		return
 	}
-	if l.self.id != "" {
-		l.ghost = l.self
+	if l.connID.id != "" {
+		l.brokenConn = l.connID
 	}
-	// Closing a client whose connection is well, rueidis would wait for the answers to
-	// come, and panic on one too many. So the connection is closed below it, and a call
-	// has it notice.
-	l.phase.Store(using)
+	// When rueidis closes a client with a working connection, it waits for the replies, and panics on one too
+	// many. So the connection is closed below it first, and a call makes rueidis notice.
+	l.use.Store(using)
 	if conn := l.conn.Swap(nil); conn != nil {
 		_ = (*conn).Close()
 		_ = l.client.Do(context.WithoutCancel(ctx), l.client.B().Ping().Build())
 	}
 	l.client.Close()
-	l.forget()
+	l.reset()
 }
 
-// forget gives up the client, which is closed or of no use.
-func (l *link) forget() {
-	l.client, l.self, l.commands, l.writer = nil, endpoint{}, nil, writer{}
+// reset gives up the client, which is closed or unusable.
+func (l *link) reset() {
+	l.client, l.connID, l.commands, l.writer = nil, connID{}, nil, writer{}
 	l.unsound = false
 }
 
-// parseEndpoint reads a line of CLIENT INFO: "id=7 addr=127.0.0.1:5000 ...". In RESP3 it
-// is a verbatim string, and rueidis leaves the format "txt:" in front.
-func parseEndpoint(info string) (e endpoint) {
+// parseEndpoint reads a line of CLIENT INFO: "id=7 addr=127.0.0.1:5000 ...". In RESP3 it is a verbatim
+// string, and rueidis leaves the format "txt:" in front.
+func parseEndpoint(info string) (e connID) {
 	for field := range strings.FieldsSeq(strings.TrimPrefix(info, "txt:")) {
 		key, value, _ := strings.Cut(field, "=")
 		switch key {
@@ -216,10 +214,10 @@ func parseEndpoint(info string) (e endpoint) {
 // dialFunc is rueidis' DialCtxFn.
 type dialFunc = func(ctx context.Context, addr string, d *net.Dialer, cfg *tls.Config) (net.Conn, error)
 
-// dialler is the dialler of the options, watched: rueidis makes connections by itself too,
-// when it has noticed that one broke, or when a Sentinel has moved the master. Operations
-// on a connection that was not greeted could not be stopped later. So what is dialled
-// between two calls makes the next one start afresh, and during a call none is.
+// dialler wraps the dialler of the options. rueidis also connects by itself: after it noticed a broken
+// connection, or when a Sentinel has moved the master. Operations on a connection without a handshake could
+// not be stopped later. So a connection that is dialled between two calls makes the next call start afresh.
+// During a call dialler refuses to dial.
 func (l *link) dialler(opt rueidis.ClientOption) dialFunc {
 	dial := opt.DialCtxFn
 	switch {
@@ -232,45 +230,45 @@ func (l *link) dialler(opt rueidis.ClientOption) dialFunc {
 		dial = dialTCP
 	}
 	return func(ctx context.Context, addr string, d *net.Dialer, cfg *tls.Config) (net.Conn, error) {
-		if l.phase.Load() != opening {
-			l.moved.Store(true)
-			if l.phase.Load() == using {
+		if l.use.Load() != opening {
+			l.redialled.Store(true)
+			if l.use.Load() == using {
 				return nil, errMoved
 			}
 		}
-		w := &way{dial, addr, d, cfg}
+		w := &route{dial, addr, d, cfg}
 		raw, conn, err := w.connect(ctx)
 		if err != nil {
 			return nil, err
 		}
-		if l.phase.Load() == opening {
+		if l.use.Load() == opening {
 			l.conn.Store(&raw)
-			l.dialled.Store(w)
+			l.dialledRoute.Store(w)
 		}
 		return conn, nil
 	}
 }
 
-// way leads to a server.
-type way struct {
+// route is a way to a server.
+type route struct {
 	dial   dialFunc
 	addr   string
 	dialer *net.Dialer
 	cfg    *tls.Config
 }
 
-// connect makes a connection, and the wrappers through which to use it. They believe nothing of the
-// server before the answer to a PING, and check all replies: one bad server, or Sentinel, must not
-// end the process. The guard is outside, as it must not count that PING.
-func (w *way) connect(ctx context.Context) (raw, conn net.Conn, err error) {
+// connect makes a connection, and the wrappers through which it is used. They trust nothing that the server
+// sends before the answer to a PING, and check all replies: one bad server or Sentinel must not end the
+// process. The guard is the outer one, since it must not count that PING.
+func (w *route) connect(ctx context.Context) (raw, conn net.Conn, err error) {
 	raw, err = w.dial(ctx, w.addr, w.dialer, w.cfg)
 	if err != nil {
 		return nil, nil, err
 	}
-	return raw, respguard.New(&knocker{Conn: raw}), nil
+	return raw, respguard.New(&pingConn{Conn: raw}), nil
 }
 
-// dialTCP connects as rueidis does where no dialler is given.
+// dialTCP connects as rueidis does without a dialler in its options.
 func dialTCP(ctx context.Context, addr string, d *net.Dialer, cfg *tls.Config) (net.Conn, error) {
 	if cfg != nil {
 		return (&tls.Dialer{NetDialer: d, Config: cfg}).DialContext(ctx, "tcp", addr)

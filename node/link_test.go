@@ -12,7 +12,7 @@ import (
 )
 
 func TestParseEndpoint(t *testing.T) {
-	for info, want := range map[string]endpoint{
+	for info, want := range map[string]connID{
 		"id=7 addr=127.0.0.1:5000 laddr=127.0.0.1:6379 fd=8 name= db=0":     {"7", "127.0.0.1:5000"},
 		"txt:id=7 addr=127.0.0.1:5000 laddr=127.0.0.1:6379 fd=8 name= db=0": {"7", "127.0.0.1:5000"},
 		"id=7 addr=/run/redis.sock:0 name=a=b\n":                            {"7", "/run/redis.sock:0"},
@@ -45,18 +45,18 @@ func TestWayOfASentinelIsNone(t *testing.T) {
 	defer func() { _ = n.Close() }()
 	server.Kill()
 	require.Error(t, n.Probe(t.Context()))
-	require.Nil(t, n.link.way.Load())
+	require.Nil(t, n.link.greetedRoute.Load())
 	server.Restart()
 	require.Eventually(t, func() bool { return n.Probe(t.Context()) == nil }, 30*time.Second, 10*time.Millisecond)
-	require.Equal(t, server.Addr(), n.link.way.Load().addr)
+	require.Equal(t, server.Addr(), n.link.greetedRoute.Load().addr)
 	server.Kill()
 	require.Error(t, n.Probe(t.Context()))
-	require.Equal(t, server.Addr(), n.link.way.Load().addr)
+	require.Equal(t, server.Addr(), n.link.greetedRoute.Load().addr)
 }
 
 func TestJudge(t *testing.T) {
 	for _, line := range []string{"+PONG", "-NOAUTH Authentication required.", "-NOPERM no permissions"} {
-		require.NoError(t, judge(line), line)
+		require.NoError(t, judgePing(line), line)
 	}
 	for line, want := range map[string]error{
 		"":                                     ErrProtocol,
@@ -70,6 +70,6 @@ func TestJudge(t *testing.T) {
 		"+PONG\r+PONG":                         ErrProtocol,
 		"-ERR without any password configured": ErrAuth,
 	} {
-		assert.Equal(t, want, reasonOf(judge(line)), line)
+		assert.Equal(t, want, reasonOf(judgePing(line)), line)
 	}
 }

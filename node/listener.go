@@ -7,35 +7,33 @@ import (
 	"strings"
 )
 
-// Listener is a [Node] that delivers messages to waiters. [Redis] and [Memory] are. It is
-// optional: on other nodes, who waits has to ask again.
+// Listener is a [Node] that delivers messages to waiters, such as [Redis] and [Memory]. It is optional: a
+// waiter on another node has to ask again from time to time.
 type Listener interface {
-	// Listen subscribes to the inbox of a client, and returns once the node has confirmed
-	// that: no message to an entry that is made later is missed without notice. The
-	// subscription lasts until the inbox or the node is closed. If it is lost, deliver gets
-	// [Lost]; it is made again by itself, as often as it takes, and then deliver gets
-	// [Resubscribed].
+	// Listen subscribes to the inbox of a client, and returns once the node has confirmed it: a message to an
+	// entry that is made later is never missed without notice. The subscription lasts until the inbox or the
+	// node is closed. If it is lost, deliver gets [Lost]. The inbox then subscribes again by itself, as often
+	// as it takes, and deliver gets [Resubscribed].
 	//
-	// deliver is called by one goroutine, in the order of the messages. It must return
-	// soon, as the next ones wait behind it, and must close neither the inbox nor the
-	// node. It may be called until the Close of either returns, and before Listen does.
+	// One goroutine calls deliver, in the order of the messages. deliver must return soon, since the next
+	// messages wait behind it, and must close neither the inbox nor the node. It may be called before Listen
+	// returns, and until Close of the inbox or the node returns.
 	//
-	// The client is what stands in the ids of its waiters before the colon. The context
-	// bounds Listen only. The error is an [*Error]; with [ErrAuth] it says which right the
-	// user lacks. Several inboxes of one client all get its messages.
+	// The client is the part of its waiters' ids before the colon. The context bounds Listen only. The error
+	// is an [*Error]; with [ErrAuth] it says which right the user lacks. If a client has several inboxes, all
+	// of them get its messages.
 	Listen(ctx context.Context, client string, deliver func(Message)) (Inbox, error)
 }
 
 // Inbox is a subscription to the messages for the waiters of one client.
 type Inbox interface {
-	// Close ends it, and waits until deliver has returned. It is safe for concurrent use,
-	// and closing twice is harmless.
+	// Close ends the subscription, and waits until deliver has returned. It is safe for concurrent use, and
+	// to close twice is harmless.
 	Close() error
 }
 
-// Listen has a node listen, if it is a [Listener]. If it is none, the error is an [*Error]
-// with [ErrMisconfigured] and [errors.ErrUnsupported]. It serves nodes that stand before
-// others, too.
+// Listen calls the node's Listen if it is a [Listener]. Otherwise the error is an [*Error] with
+// [ErrMisconfigured] and [errors.ErrUnsupported]. Nodes that wrap others can use it too.
 func Listen(ctx context.Context, n Node, client string, deliver func(Message)) (Inbox, error) {
 	if l, ok := n.(Listener); ok {
 		return l.Listen(ctx, client, deliver)
@@ -43,7 +41,7 @@ func Listen(ctx context.Context, n Node, client string, deliver func(Message)) (
 	return nil, &Error{Node: n.Name(), Reason: ErrMisconfigured, Err: errors.ErrUnsupported}
 }
 
-// checkClient refuses what is not the part of an id before a colon.
+// checkClient refuses a text that cannot be the part of an id before a colon.
 func checkClient(client string) error {
 	if client == "" || strings.Contains(client, ":") {
 		return fmt.Errorf("%.30q cannot be the id of a client", client)

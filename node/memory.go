@@ -11,23 +11,22 @@ import (
 	"github.com/quorumlock/quorumlock/clock"
 )
 
-// Memory is a [Node] within the process. It keeps every promise that a Redis node
-// keeps, and can be made to break them as servers do: unreachable (Stop), hung
-// (Pause), forgetful (Flush, Crash). It serves tests and demonstrations: it excludes
-// nobody outside of the process.
+// Memory is a [Node] within the process. It keeps every promise of a Redis node. It can also fail as servers
+// do: be unreachable (Stop), hang (Pause), or lose its memory (Flush, Crash). It is for tests and
+// demonstrations: it excludes no other process.
 type Memory struct {
 	name  string
 	clock clock.Clock
 
 	mu sync.Mutex
-	state
-	// saved is what it comes back with after a crash, identity who it is until then.
-	saved    state
+	memoryState
+	// saved is the state after the next Crash. identity changes with each Crash.
+	saved    memoryState
 	identity string
 	stopped  bool
 	closed   bool
-	// resumed is closed when a pause ends; nil while there is none.
-	resumed chan struct{}
+	// resume is closed when a pause ends; nil without a pause.
+	resume  chan struct{}
 	quit    chan struct{}
 	inboxes map[*memoryInbox]struct{}
 }
@@ -37,20 +36,19 @@ var (
 	_ Listener = (*Memory)(nil)
 )
 
-// NewMemory makes an empty in-memory node whose TTLs run on the given clock; nil is
-// [clock.System].
+// NewMemory makes an empty in-memory node with its TTLs on the given clock; nil is [clock.System].
 func NewMemory(name string, c clock.Clock) *Memory {
 	if c == nil {
 		c = clock.System()
 	}
 	return &Memory{
-		name:     name,
-		clock:    c,
-		state:    newState(),
-		saved:    newState(),
-		identity: rand.Text(),
-		quit:     make(chan struct{}),
-		inboxes:  make(map[*memoryInbox]struct{}),
+		name:        name,
+		clock:       c,
+		memoryState: newState(),
+		saved:       newState(),
+		identity:    rand.Text(),
+		quit:        make(chan struct{}),
+		inboxes:     make(map[*memoryInbox]struct{}),
 	}
 }
 
@@ -64,13 +62,13 @@ func (m *Memory) Identity() string {
 	return m.identity
 }
 
-// Stop makes the node unreachable, as a network that is cut does, until Start. It
-// keeps what it knows, but for its subscriptions; see Crash.
+// Stop makes the node unreachable until Start, as a cut network does. The node keeps its state, except for
+// its subscriptions; see Crash.
 func (m *Memory) Stop() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.stopped = true
-	m.hangUp()
+	m.loseSubscriptions()
 }
 
 // Start ends a Stop.
@@ -81,13 +79,13 @@ func (m *Memory) Start() {
 	m.subscribe()
 }
 
-// Pause makes the node hang, as SIGSTOP does a server, until Resume: calls wait for
-// [DefaultTimeout] and fail, and messages are delivered later.
+// Pause makes the node hang until Resume, as SIGSTOP does to a server. Calls wait for [DefaultTimeout] and
+// fail; messages are delivered later.
 func (m *Memory) Pause() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.resumed == nil {
-		m.resumed = make(chan struct{})
+	if m.resume == nil {
+		m.resume = make(chan struct{})
 	}
 }
 
@@ -95,50 +93,47 @@ func (m *Memory) Pause() {
 func (m *Memory) Resume() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.resumed != nil {
-		close(m.resumed)
-		m.resumed = nil
-		m.stir()
+	if m.resume != nil {
+		close(m.resume)
+		m.resume = nil
+		m.signalInboxes()
 	}
 }
 
-// Flush makes the node forget all that it holds, its marker too, as FLUSHALL does.
-// Subscriptions are none of that.
+// Flush makes the node forget its whole state and its marker, as FLUSHALL does. Subscriptions stay.
 func (m *Memory) Flush() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.state = newState()
+	m.memoryState = newState()
 }
 
-// Save keeps what the node knows now for the next Crash, as a snapshot on a server's
-// disk, or what has reached its replica so far.
+// Save keeps the present state for the next Crash, like a snapshot on a server's disk, or like the writes
+// that have reached its replica.
 func (m *Memory) Save() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.saved = m.clone()
 }
 
-// Crash restarts the node: it comes back at once as another one, and knows what it knew
-// at the last Save, or nothing. What runs out meanwhile, runs out. Subscriptions are lost,
-// and made again.
+// Crash restarts the node: it comes back at once with a new identity, and with the state of the last Save, or
+// with none. TTLs of saved keys go on. Subscriptions are lost, and made again.
 func (m *Memory) Crash() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.state = m.saved.clone()
+	m.memoryState = m.saved.clone()
 	m.identity = rand.Text()
-	m.hangUp()
+	m.loseSubscriptions()
 	m.subscribe()
 }
 
-// Plant puts something that is not a lock at a name, as a program of somebody else may
-// do on a shared server.
+// Plant puts a key that is not a lock at a name, as another program may do on a shared server.
 func (m *Memory) Plant(name string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.foreign[name] = true
 }
 
-// Keys lists, sorted, the locks that are held now, tombstones left out.
+// Keys lists the locks that are held now, sorted, without tombstones.
 func (m *Memory) Keys() []string {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -155,13 +150,13 @@ func (m *Memory) Keys() []string {
 // Do implements [Node].
 func (m *Memory) Do(ctx context.Context, ops []Op, replies []Reply) {
 	if err := m.ready(ctx); err != nil {
-		fail(m.name, ops, replies, err, nil, !errors.Is(err, ErrTimeout))
+		failAll(m.name, ops, replies, err, nil, !errors.Is(err, ErrTimeout))
 		return
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for i, op := range ops {
-		replies[i] = m.run(op)
+		replies[i] = m.do(op)
 	}
 }
 
@@ -188,7 +183,7 @@ func (m *Memory) Close() error {
 	return nil
 }
 
-// ready waits out a pause, and says why the node cannot be used.
+// ready waits for the end of a pause, and returns why the node cannot be used, if so.
 func (m *Memory) ready(ctx context.Context) error {
 	if err := m.awaitResume(ctx); err != nil {
 		return err
@@ -209,7 +204,7 @@ func (m *Memory) ready(ctx context.Context) error {
 
 func (m *Memory) awaitResume(ctx context.Context) error {
 	m.mu.Lock()
-	resumed := m.resumed
+	resumed := m.resume
 	m.mu.Unlock()
 	if resumed == nil {
 		return nil

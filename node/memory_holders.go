@@ -2,7 +2,7 @@ package node
 
 import "time"
 
-// holder is who has a name now. What has run out is forgotten on the way.
+// holder returns the present holder of a name. It forgets what has expired.
 func (m *Memory) holder(name string) (Holder, bool) {
 	c, ok := m.locks[name]
 	if !ok {
@@ -30,21 +30,21 @@ func (m *Memory) holders(names []string) []Holder {
 	return found
 }
 
-func (m *Memory) bury(name, owner string, ttl time.Duration) {
-	m.tombstones[grave{name, owner}] = m.clock.Now() + ttl
+func (m *Memory) addTombstone(name, owner string, ttl time.Duration) {
+	m.tombstones[tombstoneKey{name, owner}] = m.clock.Now() + ttl
 }
 
-func (m *Memory) buried(name, owner string) bool {
-	expiry, ok := m.tombstones[grave{name, owner}]
+func (m *Memory) hasTombstone(name, owner string) bool {
+	expiry, ok := m.tombstones[tombstoneKey{name, owner}]
 	if ok && expiry <= m.clock.Now() {
-		delete(m.tombstones, grave{name, owner})
+		delete(m.tombstones, tombstoneKey{name, owner})
 		return false
 	}
 	return ok
 }
 
-// longest is who has one of the names for longest, but for the one that may.
-func (m *Memory) longest(names []string, may string) (found Holder) {
+// longestHolder returns the holder of one of the names with the longest TTL, except the owner may.
+func (m *Memory) longestHolder(names []string, may string) (found Holder) {
 	for _, name := range names {
 		if h, held := m.holder(name); held && h.Owner != may && h.TTL > found.TTL {
 			found = h
@@ -53,7 +53,7 @@ func (m *Memory) longest(names []string, may string) (found Holder) {
 	return found
 }
 
-// place is what stands in the place of an owner where the operation has a name.
+// place returns the owner that the lock has under this operation: for a reader it is [Readers].
 func (op *Op) place() string {
 	if op.Reads {
 		return Readers

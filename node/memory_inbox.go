@@ -10,13 +10,13 @@ type memoryInbox struct {
 	node    *Memory
 	client  string
 	deliver func(Message)
-	// due holds one token if there may be something to do.
+	// due holds one token if there may be work.
 	due  chan struct{}
 	quit chan struct{}
 	once sync.Once
 	done sync.WaitGroup
 
-	// What follows is guarded by the mutex of the node.
+	// The mutex of the node guards the fields below.
 	messages []Message
 	followed map[string]struct{}
 	// lost is set while there is no connection.
@@ -108,7 +108,7 @@ func (b *memoryInbox) next() (Message, bool) {
 	b.node.mu.Lock()
 	defer b.node.mu.Unlock()
 	_, open := b.node.inboxes[b]
-	if !open || b.node.resumed != nil || len(b.messages) == 0 {
+	if !open || b.node.resume != nil || len(b.messages) == 0 {
 		return Message{}, false
 	}
 	message := b.messages[0]
@@ -116,13 +116,13 @@ func (b *memoryInbox) next() (Message, bool) {
 	return message, true
 }
 
-// add has a message delivered. The mutex of the node is held.
+// add queues a message for delivery. Requires the node's mu.
 func (b *memoryInbox) add(message Message) {
 	b.messages = append(b.messages, message)
 	b.stir()
 }
 
-// stir has the goroutine look what there is to do.
+// stir makes the goroutine look for work.
 func (b *memoryInbox) stir() {
 	select {
 	case b.due <- struct{}{}:
@@ -141,7 +141,7 @@ func (m *Memory) publish(client string, message Message) (received bool) {
 	return received
 }
 
-// announce does what the function of that name does in the scripts.
+// announce is the function of the same name in the scripts.
 func (m *Memory) announce(name string) {
 	names := redissonNames(redissonChannel(name))
 	for b := range m.inboxes {
@@ -153,8 +153,8 @@ func (m *Memory) announce(name string) {
 	}
 }
 
-// hangUp loses all subscriptions.
-func (m *Memory) hangUp() {
+// loseSubscriptions interrupts all subscriptions.
+func (m *Memory) loseSubscriptions() {
 	for b := range m.inboxes {
 		if !b.lost {
 			b.lost = true
@@ -163,7 +163,7 @@ func (m *Memory) hangUp() {
 	}
 }
 
-// subscribe makes the lost ones again, if the node can be reached.
+// subscribe restores the lost subscriptions, if the node is reachable.
 func (m *Memory) subscribe() {
 	for b := range m.inboxes {
 		if b.lost && !m.stopped {
@@ -173,8 +173,8 @@ func (m *Memory) subscribe() {
 	}
 }
 
-// stir has all inboxes look what there is to do.
-func (m *Memory) stir() {
+// signalInboxes makes all inboxes look for work.
+func (m *Memory) signalInboxes() {
 	for b := range m.inboxes {
 		b.stir()
 	}

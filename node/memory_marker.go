@@ -2,12 +2,12 @@ package node
 
 import "time"
 
-// time is the node's clock, in microseconds since the Unix epoch.
+// time returns the node's clock, in microseconds since the Unix epoch.
 func (m *Memory) time() int64 { return m.clock.Wall().UnixMicro() }
 
-// guard does what the function of that name does in the scripts: it replaces a marker
-// that is missing or of an earlier life, and says whether the client's limits differ, or
-// how long the node gives no new rights.
+// guard is the function of the same name in the scripts. It replaces a marker that is missing or from an
+// earlier life. It returns a refusal if the client's limits differ, and how long the node gives no new
+// rights.
 func (m *Memory) guard(op Op) (refusal Reply, left time.Duration) {
 	limits := op.Limits
 	if m.marker != nil {
@@ -15,7 +15,7 @@ func (m *Memory) guard(op Op) (refusal Reply, left time.Duration) {
 	}
 	if m.marker == nil || m.marker.Identity != m.identity {
 		until := m.time() + limits.Recovery().Microseconds()
-		if m.marker != nil { // limits were changed before, and what was granted may last longer
+		if m.marker != nil { // the limits were changed before: earlier grants may last longer
 			until = max(until, m.marker.Until)
 		}
 		m.marker = &Marker{
@@ -26,33 +26,33 @@ func (m *Memory) guard(op Op) (refusal Reply, left time.Duration) {
 		}
 	}
 	if limits != op.Limits {
-		return differing(op, limits), 0
+		return settingsRefusal(op, limits), 0
 	}
 	return Reply{}, m.recovery()
 }
 
-// recovery is what is left of it, in whole milliseconds as scripts tell it.
+// recovery returns the remaining recovery, in whole milliseconds as scripts do.
 func (m *Memory) recovery() time.Duration {
 	left := max(micro(m.marker.Until-m.time()), 0)
 	return (left + time.Millisecond - 1).Truncate(time.Millisecond)
 }
 
-func (m *Memory) mark(op Op) Reply {
+func (m *Memory) markOp(op Op) Reply {
 	m.guard(op)
-	return Reply{Outcome: Inspected, Marker: m.told()}
+	return Reply{Outcome: Inspected, Marker: m.markerReply()}
 }
 
-// told is the marker as it is told.
-func (m *Memory) told() *Marker {
+// markerReply returns the marker as a reply.
+func (m *Memory) markerReply() *Marker {
 	marker := *m.marker
 	marker.Left = m.recovery()
 	return &marker
 }
 
-func (m *Memory) open(op Op) Reply {
+func (m *Memory) openOp(op Op) Reply {
 	m.guard(op)
 	if found := op.found(); m.marker.Identity != found.Identity || m.marker.Until != found.Until {
-		return Reply{Outcome: Denied, Marker: m.told()}
+		return Reply{Outcome: Denied, Marker: m.markerReply()}
 	}
 	opened := *m.marker
 	if opened.Limits == op.Limits {
@@ -70,17 +70,17 @@ func (m *Memory) open(op Op) Reply {
 	return Reply{Outcome: Granted, Recovering: m.recovery()}
 }
 
-// fence is the largest token of a name that the node knows of, or 0.
+// fence returns the largest token of a name that the node knows, or 0.
 func (m *Memory) fence(name string) uint64 {
 	f := m.fences[name]
-	if f.expiry < m.time()/1000 { // as keys expire: the last millisecond counts
+	if f.expiry < m.time()/1000 { // a key lives through its last millisecond
 		delete(m.fences, name)
 		return 0
 	}
 	return f.token
 }
 
-// raise sets the fence of a name, for a recovery past the token.
+// raise sets the fence of a name. It lives until a recovery after the token.
 func (m *Memory) raise(name string, token uint64, l Limits) {
-	m.fences[name] = fence{token, int64(token)/1000 + l.Recovery().Milliseconds()}
+	m.fences[name] = fenceState{token, int64(token)/1000 + l.Recovery().Milliseconds()}
 }

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// run carries out one operation, as the script of its kind does.
-func (m *Memory) run(op Op) Reply {
+// do carries out one operation, as the script of its kind does.
+func (m *Memory) do(op Op) Reply {
 	if m.foreign[op.Pool.Name] && (op.Kind == Acquire || op.Kind == Resize) {
 		return Reply{Err: &Error{Node: m.name, Op: op.Kind, Reason: ErrWrongType}}
 	}
@@ -36,9 +36,9 @@ func (m *Memory) script(op Op) Reply {
 	case Inspect:
 		return m.inspect(op)
 	case Mark:
-		return m.mark(op)
+		return m.markOp(op)
 	case Open:
-		return m.open(op)
+		return m.openOp(op)
 	case Leave:
 		return m.leave(op)
 	case Resize:
@@ -52,19 +52,19 @@ func (m *Memory) script(op Op) Reply {
 	}
 }
 
-// mayGrant refuses an acquisition that the node must not grant, whoever holds what. last is the
-// largest token that it may use.
+// mayGrant returns a refusal if the node must not grant an acquisition, whoever holds the names. last is the
+// largest token that the owner may use.
 func (m *Memory) mayGrant(op Op, last uint64) (refusal Reply) {
 	refusal, left := m.guard(op)
 	switch {
 	case refusal.Err != nil:
 		return refusal
 	case left > 0:
-		return recovering(left, op.Limits.Recovery(), m.marker.Restarted)
+		return recoveringRefusal(left, op.Limits.Recovery(), m.marker.Restarted)
 	case op.TTL > op.Limits.MaxTTL:
-		return differing(op, op.Limits)
-	case tokenRefused(op.Token, last, m.time(), op.Limits):
-		return farFrom(m.time(), op)
+		return settingsRefusal(op, op.Limits)
+	case isImplausible(op.Token, last, m.time(), op.Limits):
+		return clockRefusal(m.time(), op)
 	}
 	return Reply{}
 }
@@ -76,8 +76,8 @@ func (m *Memory) acquire(op Op) Reply {
 	if op.ofPool() {
 		return m.acquireSlots(op)
 	}
-	denial := m.longest(op.Names, op.place())
-	rank, err := m.wait(op, &denial)
+	denial := m.longestHolder(op.Names, op.place())
+	rank, err := m.enqueueDenied(op, &denial)
 	if err != nil {
 		return Reply{Err: err}
 	}
@@ -86,16 +86,16 @@ func (m *Memory) acquire(op Op) Reply {
 	}
 	for _, name := range op.Names {
 		if i := m.queued(name).rank(op.Waiter.ID); op.Fair && i >= 0 {
-			m.expect(name, i)
+			m.recordWake(name, i)
 		}
 	}
 	return Reply{Outcome: Granted, Token: m.grant(op)}
 }
 
-// grant gives all names to the owner, and returns the largest token that was not beaten.
+// grant gives all names to the owner. It returns the largest fence that the token did not exceed, or 0.
 func (m *Memory) grant(op Op) (known uint64) {
 	for _, name := range op.Names {
-		m.locks[name] = claim{owner: op.Owner, expiry: m.clock.Now() + op.TTL}
+		m.locks[name] = lockState{owner: op.Owner, expiry: m.clock.Now() + op.TTL}
 		if seen := m.fence(name); seen >= op.Token {
 			known = max(known, seen)
 		} else {
@@ -105,23 +105,23 @@ func (m *Memory) grant(op Op) (known uint64) {
 	return known
 }
 
-// mayRenew refuses a renewal that the node must not carry out, and says how long it recovers.
+// mayRenew returns a refusal if the node must not carry out a renewal, and the remaining recovery.
 func (m *Memory) mayRenew(op Op) (refusal Reply, left time.Duration) {
 	refusal, left = m.guard(op)
 	if refusal.Err == nil && op.TTL > op.Limits.MaxTTL {
-		refusal = differing(op, op.Limits)
+		refusal = settingsRefusal(op, op.Limits)
 	}
 	return refusal, left
 }
 
-// refence has a name keep the token of a renewal, if the node has forgotten it.
-func (m *Memory) refence(name string, op Op) {
-	if fenced(op.Token, m.time(), op.Limits) && m.fence(name) < op.Token {
+// restoreFence sets the fence of a name to the token of a renewal, if the node has forgotten it.
+func (m *Memory) restoreFence(name string, op Op) {
+	if mayFence(op.Token, m.time(), op.Limits) && m.fence(name) < op.Token {
 		m.raise(name, op.Token, op.Limits)
 	}
 }
 
-// renewed is the answer to a renewal, by a node that recovers for so long.
+// renewed returns the reply to a renewal on a node with this remaining recovery.
 func (m *Memory) renewed(outcome Outcome, left time.Duration) Reply {
 	return Reply{Outcome: outcome, Recovering: left, Restarted: left > 0 && m.marker.Restarted}
 }
@@ -137,7 +137,7 @@ func (m *Memory) renew(op Op) Reply {
 		h, held := m.holder(name)
 		switch {
 		case held && h.Owner == op.Owner:
-		case m.buried(name, op.Owner): // even if another owner holds the name now
+		case m.hasTombstone(name, op.Owner): // even if another owner holds the name now
 			return Reply{Outcome: Denied, Holder: Holder{Name: name}}
 		case !held:
 			outcome = Healed
@@ -150,8 +150,8 @@ func (m *Memory) renew(op Op) Reply {
 	}
 	for _, name := range op.Names {
 		expiry := max(m.locks[name].expiry, m.clock.Now()+op.TTL)
-		m.locks[name] = claim{owner: op.Owner, expiry: expiry}
-		m.refence(name, op)
+		m.locks[name] = lockState{owner: op.Owner, expiry: expiry}
+		m.restoreFence(name, op)
 	}
 	return m.renewed(outcome, left)
 }
@@ -170,7 +170,7 @@ func (m *Memory) release(op Op) Reply {
 			}
 		}
 	}
-	m.passOn(op)
+	m.wakeNext(op)
 	return released(op, removed)
 }
 
@@ -182,13 +182,13 @@ func released(op Op, removed int) Reply {
 	return Reply{Outcome: Released, Partial: removed < len(op.Names)}
 }
 
-// passOn ends a release: others are woken, and not the waiter who waits on.
-func (m *Memory) passOn(op Op) {
-	m.rejoin(op.Names, op.Waiter)
+// wakeNext ends a release: it wakes the next waiters, but not a waiter that tries again.
+func (m *Memory) wakeNext(op Op) {
+	m.restoreEntry(op.Names, op.Waiter)
 	m.wakeAll(op.Names, op.Waiter.staying())
 }
 
-// staying is the id of a waiter who stays in the queues, or none.
+// staying returns the id of a waiter that stays in the queues, or none.
 func (w Waiter) staying() string {
 	if w.Keep == 0 {
 		return ""
@@ -208,11 +208,11 @@ func (m *Memory) forceRelease(op Op) Reply {
 	found := m.holders(op.Names)
 	for _, name := range op.Names {
 		for _, owner := range op.Buried {
-			m.bury(name, owner, op.TTL)
+			m.addTombstone(name, owner, op.TTL)
 		}
 	}
 	for i, h := range found {
-		m.bury(h.Name, h.Owner, max(op.TTL, h.TTL))
+		m.addTombstone(h.Name, h.Owner, max(op.TTL, h.TTL))
 		found[i].Token = 0
 		if _, first := m.locks[h.Name]; first && op.Announce {
 			m.announce(h.Name)

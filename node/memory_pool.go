@@ -6,23 +6,23 @@ import (
 	"time"
 )
 
-// setting is the size that was set last for a pool.
-type setting struct {
+// poolSize is the latest setting of a pool's size.
+type poolSize struct {
 	size    int
 	version uint64
 }
 
-// spots are the slots of a pool as they are now: the free ones, from the lowest on and as a
-// bitmap, and for how long the others are held, from the shortest on.
-type spots struct {
+// slotView is the present state of a pool's slots: the free ones, in ascending order and as a bitmap, and the
+// remaining TTLs of the others, shortest first.
+type slotView struct {
 	free  []int
 	lives []time.Duration
-	// holder is who has the first of those.
+	// holder is the owner with the shortest TTL.
 	holder string
 	state  PoolState
 }
 
-// inForce does what the function of that name does in the scripts.
+// inForce is the function in_force of the scripts.
 func (m *Memory) inForce(p Pool) (size int, version, known uint64) {
 	if s, ok := m.sizes[p.Name]; ok {
 		if s.version >= p.Version {
@@ -33,10 +33,10 @@ func (m *Memory) inForce(p Pool) (size int, version, known uint64) {
 	return p.Size, p.Version, known
 }
 
-// vacancies looks at all slots.
-func (m *Memory) vacancies(p Pool) spots {
+// freeSlots looks at all slots.
+func (m *Memory) freeSlots(p Pool) slotView {
 	size, version, _ := m.inForce(p)
-	s := spots{state: PoolState{Size: size, Version: version, Free: make([]byte, (size+7)/8)}}
+	s := slotView{state: PoolState{Size: size, Version: version, Free: make([]byte, (size+7)/8)}}
 	for i := range size {
 		name := SlotName(p.Name, i)
 		if h, held := m.holder(name); held || m.foreign[name] {
@@ -53,15 +53,15 @@ func (m *Memory) vacancies(p Pool) spots {
 	return s
 }
 
-// after is how long it takes until so many slots more are free, if nobody gives one back.
-func (s spots) after(more int) time.Duration {
+// after returns the time until that many more slots are free, unless a holder releases one earlier.
+func (s slotView) after(more int) time.Duration {
 	if len(s.lives) == 0 {
 		return 0
 	}
 	return s.lives[max(1, min(more, len(s.lives)))-1]
 }
 
-// acquireSlots carries out an Acquire of a pool, once the node may grant it.
+// acquireSlots carries out an Acquire of a pool, after the checks of the node.
 func (m *Memory) acquireSlots(op Op) Reply {
 	p, id := op.Pool, op.Waiter.ID
 	size, version, known := m.inForce(p)
@@ -81,40 +81,41 @@ func (m *Memory) acquireSlots(op Op) Reply {
 		}
 	}
 	queued := (id != "" || op.Fair) && (len(m.queued(p.Name)) > 0 || m.foreign[key("queue", p.Name)])
-	if (queued || id != "" && denial.Name != "") && m.unsound(p.Name) {
+	if (queued || id != "" && denial.Name != "") && m.isForeign(p.Name) {
 		return Reply{Err: ErrWrongType}
 	}
 	if denial.Name != "" || queued && op.Fair && free > 0 {
-		s := m.vacancies(p)
-		if r := m.standInLine(op, denial, s); r.Outcome == Denied {
+		s := m.freeSlots(p)
+		if r := m.enterPoolQueue(op, denial, s); r.Outcome == Denied {
 			return r
 		}
 	}
 	beaten := m.grant(op)
 	if queued && id != "" {
-		m.took(p.Name, id)
+		m.recordTaken(p.Name, id)
 	}
 	if version > known {
-		m.sizes[p.Name] = setting{size, version}
+		m.sizes[p.Name] = poolSize{size, version}
 	}
 	return Reply{Outcome: Granted, Token: beaten}
 }
 
-// standInLine has a waiter enter the queue, and denies what another holds, or is left to others.
-func (m *Memory) standInLine(op Op, denial Holder, s spots) Reply {
+// enterPoolQueue enters a waiter into the queue, and makes the denial for slots that are held, or left to
+// other waiters.
+func (m *Memory) enterPoolQueue(op Op, denial Holder, s slotView) Reply {
 	p, id, need := op.Pool, op.Waiter.ID, len(op.Names)
 	if id != "" {
-		m.enter(p.Name, op.Waiter)
+		m.addEntry(p.Name, op.Waiter)
 	}
 	short, first, left := denial.Name != "" && len(s.free) < need, false, false
 	if denial.Name == "" {
-		denial.TTL, left, first = m.precede(p.Name, id, need, s)
+		denial.TTL, left, first = m.precedingInPool(p.Name, id, need, s)
 		if left {
 			denial.Name, denial.TTL = op.Names[0], max(denial.TTL, time.Millisecond)
 		}
 	}
 	if id != "" && (first || short) {
-		m.came(p.Name, id)
+		m.recordArrival(p.Name, id)
 	}
 	if denial.Name == "" {
 		return Reply{}
@@ -127,15 +128,15 @@ func (m *Memory) standInLine(op Op, denial Holder, s spots) Reply {
 	return Reply{Outcome: Denied, Holder: denial, Rank: rank, Pool: s.state}
 }
 
-// precede does what the function precedence does in the scripts for pools.
-func (m *Memory) precede(pool, id string, need int, s spots) (left time.Duration, leaves, first bool) {
+// precedingInPool is the function precedence in pool.lua.
+func (m *Memory) precedingInPool(pool, id string, need int, s slotView) (left time.Duration, leaves, first bool) {
 	place, dead, taken, q := 0, 0, 0, m.queued(pool)
-	for dead < maxDead && place < maxPlaces {
+	for dead < maxDeadWaiters && place < maxScanned {
 		if place >= len(q) || q[place].id == id {
 			return 0, false, false
 		}
 		e := q[place]
-		count, rest := wanted(e.id), e.woken+patience(e.id)-m.clock.Now()
+		count, rest := wanted(e.id), e.woken+wakePrivilege(e.id)-m.clock.Now()
 		switch {
 		case e.expected && rest <= 0:
 			place++
@@ -143,9 +144,9 @@ func (m *Memory) precede(pool, id string, need int, s spots) (left time.Duration
 		case !e.expected && taken+count > len(s.free):
 			return s.after(taken + count - len(s.free)), true, place == 0
 		case e.expected:
-		case m.reached(Woken, vacated(pool, s.free[taken:taken+count]), e.id):
-			m.expect(pool, place)
-			rest = patience(e.id)
+		case m.deliver(Woken, vacated(pool, s.free[taken:taken+count]), e.id):
+			m.recordWake(pool, place)
+			rest = wakePrivilege(e.id)
 		default:
 			q = m.dropAt(pool, place)
 			dead++
@@ -157,20 +158,20 @@ func (m *Memory) precede(pool, id string, need int, s spots) (left time.Duration
 		}
 		place++
 	}
-	return fairPatience, dead == maxDead, false
+	return basePrivilege, dead == maxDeadWaiters, false
 }
 
-// wakeSlots does what the function wake does in the scripts for pools.
+// wakeSlots is the function wake in pool.lua.
 func (m *Memory) wakeSlots(p Pool, except string, freed []int) {
-	if m.foreign[p.Name] || m.unsound(p.Name) || len(m.queued(p.Name)) == 0 {
+	if m.foreign[p.Name] || m.isForeign(p.Name) || len(m.queued(p.Name)) == 0 {
 		return
 	}
-	s := m.vacancies(p)
+	s := m.freeSlots(p)
 	if len(s.free) == 0 {
 		return
 	}
 	before := func(i int) bool { return !slices.Contains(freed, i) }
-	slices.SortStableFunc(s.free, func(a, b int) int { // those that were freed just now come first
+	slices.SortStableFunc(s.free, func(a, b int) int { // slots that were freed just now come first
 		switch {
 		case before(a) == before(b):
 			return 0
@@ -185,18 +186,18 @@ func (m *Memory) wakeSlots(p Pool, except string, freed []int) {
 		kind, spare = Returned, 1
 	}
 	place, dead, taken, given, q := 0, 0, 0, 0, m.queued(p.Name)
-	for dead < maxDead && place < maxPlaces && place < len(q) {
+	for dead < maxDeadWaiters && place < maxScanned && place < len(q) {
 		e := q[place]
 		count := wanted(e.id)
 		fits := taken+count <= len(s.free)
-		frozen := e.expected && e.woken+patience(e.id) <= m.clock.Now()
+		frozen := e.expected && e.woken+wakePrivilege(e.id) <= m.clock.Now()
 		name := vacated(p.Name, nil)
 		switch {
 		case e.id == except, frozen && (spare == 0 || !fits):
 			place++
 			continue
 		case kind == Woken && e.expected && !frozen:
-			if !m.reached(kind, name, e.id) {
+			if !m.deliver(kind, name, e.id) {
 				q = m.dropAt(p.Name, place)
 				dead++
 				continue
@@ -212,14 +213,14 @@ func (m *Memory) wakeSlots(p Pool, except string, freed []int) {
 			name = vacated(p.Name, s.free[given:given+count])
 		}
 		switch {
-		case !m.reached(kind, name, e.id):
+		case !m.deliver(kind, name, e.id):
 			q = m.dropAt(p.Name, place)
 			dead++
 			continue
 		case kind == Standby:
 			return
 		case kind == Woken:
-			m.expect(p.Name, place)
+			m.recordWake(p.Name, place)
 		}
 		place++
 		switch {
@@ -236,16 +237,16 @@ func (m *Memory) wakeSlots(p Pool, except string, freed []int) {
 	}
 }
 
-// took does what the function of that name does in the scripts. Since when the waiter is
-// expected is kept apart, for if it gives back what it took.
-func (m *Memory) took(pool, id string) {
+// recordTaken is the function took in pool.lua. The time since which the waiter is expected is kept apart, in
+// case it gives the slots back.
+func (m *Memory) recordTaken(pool, id string) {
 	i := m.queued(pool).rank(id)
 	if i < 0 {
 		return
 	}
-	m.expect(pool, i)
-	m.gone[grave{pool, id}] = m.queues[pool][i].woken
-	m.drop(pool, id)
+	m.recordWake(pool, i)
+	m.gone[tombstoneKey{pool, id}] = m.queues[pool][i].woken
+	m.dropEntry(pool, id)
 }
 
 // releaseSlots carries out a Release of a pool.
@@ -261,14 +262,14 @@ func (m *Memory) releaseSlots(op Op) Reply {
 	}
 	p, w := op.Pool, op.Waiter
 	if w.ID != "" {
-		was := grave{p.Name, w.ID}
-		if since, ok := m.gone[was]; ok && w.Keep > 0 && !m.unsound(p.Name) {
-			m.enter(p.Name, w)
+		was := tombstoneKey{p.Name, w.ID}
+		if since, ok := m.gone[was]; ok && w.Keep > 0 && !m.isForeign(p.Name) {
+			m.addEntry(p.Name, w)
 			m.queues[p.Name][m.queues[p.Name].rank(w.ID)].woken = since
 			m.queues[p.Name][m.queues[p.Name].rank(w.ID)].expected = true
 		}
 		delete(m.gone, was)
-		m.rejoin([]string{p.Name}, w)
+		m.restoreEntry([]string{p.Name}, w)
 	}
 	m.wakeSlots(p, w.staying(), freed)
 	return released(op, removed)
@@ -277,10 +278,10 @@ func (m *Memory) releaseSlots(op Op) Reply {
 // leaveSlots carries out a Leave of a pool.
 func (m *Memory) leaveSlots(op Op) Reply {
 	outcome := Absent
-	if m.drop(op.Pool.Name, op.Waiter.ID) {
+	if m.dropEntry(op.Pool.Name, op.Waiter.ID) {
 		outcome = Released
 	}
-	delete(m.gone, grave{op.Pool.Name, op.Waiter.ID})
+	delete(m.gone, tombstoneKey{op.Pool.Name, op.Waiter.ID})
 	m.wakeSlots(op.Pool, "", nil)
 	return Reply{Outcome: outcome}
 }
@@ -292,7 +293,7 @@ func (m *Memory) resize(op Op) Reply {
 	if p.Version == 0 || s.version > p.Version || s.version == p.Version && s.size != p.Size {
 		return Reply{Outcome: Denied, Pool: PoolState{Version: s.version, Size: s.size}}
 	}
-	m.sizes[p.Name] = setting{p.Size, p.Version}
+	m.sizes[p.Name] = poolSize{p.Size, p.Version}
 	m.wakeSlots(p, "", nil)
 	return Reply{Outcome: Granted}
 }

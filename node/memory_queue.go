@@ -6,42 +6,41 @@ import (
 	"time"
 )
 
-// entry is one waiter in the queue of a name.
-type entry struct {
+// queueEntry is one waiter in the queue of a name.
+type queueEntry struct {
 	id       string
 	ticket   int64
 	deadline time.Duration
-	// woken says since when it is expected, if expected.
+	// woken is the time since which the waiter is expected, if expected is set.
 	woken    time.Duration
 	expected bool
 }
 
-// queue is who waits for a name, in the order of their turns. It is never changed, only
-// replaced, but for its entries.
-type queue []entry
+// queue has the waiters of a name in their order. A change replaces the slice, and may change its entries.
+type queue []queueEntry
 
 func (q queue) clone() queue { return slices.Clone(q) }
 
-// rank is where a waiter stands, or -1.
+// rank returns how many waiters stand before this one, or -1.
 func (q queue) rank(id string) int {
-	return slices.IndexFunc(q, func(e entry) bool { return e.id == id })
+	return slices.IndexFunc(q, func(e queueEntry) bool { return e.id == id })
 }
 
-// queueKeys are where the scripts keep the queue of a name.
+// queueKeys returns the keys in which the scripts keep the queue of a name.
 func queueKeys(name string) [4]string {
 	return [...]string{key("queue", name), key("waiting", name), key("woken", name), key("writers", name)}
 }
 
-// unsound reports whether there is something else at one of them.
-func (m *Memory) unsound(name string) bool {
+// isForeign reports whether one of these keys belongs to another program.
+func (m *Memory) isForeign(name string) bool {
 	keys := queueKeys(name)
 	return slices.ContainsFunc(keys[:], func(key string) bool { return m.foreign[key] })
 }
 
-// queued is the queue of a name now, without those whose deadline has passed.
+// queued returns the present queue of a name, without waiters whose deadline has passed.
 func (m *Memory) queued(name string) queue {
 	q, now := m.queues[name], m.clock.Now()
-	late := func(e entry) bool { return e.deadline <= now }
+	late := func(e queueEntry) bool { return e.deadline <= now }
 	if slices.ContainsFunc(q, late) {
 		q = slices.DeleteFunc(q.clone(), late)
 		m.setQueue(name, q)
@@ -57,8 +56,8 @@ func (m *Memory) setQueue(name string, q queue) {
 	m.queues[name] = q
 }
 
-// drop takes a waiter out of the queue of a name, and reports whether it was in it.
-func (m *Memory) drop(name, id string) bool {
+// dropEntry removes a waiter from the queue of a name, and reports whether it was there.
+func (m *Memory) dropEntry(name, id string) bool {
 	q := m.queued(name)
 	i := q.rank(id)
 	if i < 0 {
@@ -68,7 +67,7 @@ func (m *Memory) drop(name, id string) bool {
 	return true
 }
 
-// dropAt takes out who has a place, and returns the rest.
+// dropAt removes the waiter at an index, and returns the rest.
 func (m *Memory) dropAt(name string, place int) queue {
 	q := m.queues[name]
 	if place == 0 {
@@ -80,78 +79,78 @@ func (m *Memory) dropAt(name string, place int) queue {
 	return q
 }
 
-// enter does what the function of that name does in the scripts.
-func (m *Memory) enter(name string, w Waiter) {
+// addEntry is the function enter in queue.lua.
+func (m *Memory) addEntry(name string, w Waiter) {
 	q := m.queued(name).clone()
-	e := entry{id: w.ID, ticket: w.Ticket}
+	e := queueEntry{id: w.ID, ticket: w.Ticket}
 	if i := q.rank(w.ID); i >= 0 {
 		e = q[i]
 		q = slices.Delete(q, i, i+1)
 	}
 	e.deadline = max(e.deadline, m.clock.Now()+w.Keep.Truncate(time.Millisecond))
-	i, _ := slices.BinarySearchFunc(q, e, func(a, b entry) int {
+	i, _ := slices.BinarySearchFunc(q, e, func(a, b queueEntry) int {
 		return cmp.Or(cmp.Compare(a.ticket, b.ticket), cmp.Compare(a.id, b.id))
 	})
 	m.setQueue(name, slices.Insert(q, i, e))
 }
 
-// came does what the function of that name does in the scripts, for one name.
-func (m *Memory) came(name, id string) {
+// recordArrival is the function came in queue.lua, for one name.
+func (m *Memory) recordArrival(name, id string) {
 	if i := m.queued(name).rank(id); i >= 0 {
 		m.queues[name][i].expected = false
 	}
 }
 
-// expect notes when a waiter was woken.
-func (m *Memory) expect(name string, place int) {
+// recordWake records when a waiter was woken.
+func (m *Memory) recordWake(name string, place int) {
 	if e := &m.queues[name][place]; !e.expected {
 		e.woken, e.expected = m.clock.Now(), true
 	}
 }
 
-// reached sends a message to a waiter, and reports whether anybody listens.
-func (m *Memory) reached(kind MessageKind, name, id string) bool {
+// deliver sends a message to a waiter, and reports whether its inbox has a subscriber.
+func (m *Memory) deliver(kind MessageKind, name, id string) bool {
 	return m.publish(Waiter{ID: id}.client(), Message{Kind: kind, Waiter: id, Name: name, Fence: m.fence(name)})
 }
 
-// precedence does what the function of that name does in the scripts.
-func (m *Memory) precedence(name, id string) (left time.Duration, first bool) {
+// precedenceOver is the function precedence in queue.lua.
+func (m *Memory) precedenceOver(name, id string) (left time.Duration, first bool) {
 	place, dead, q := 0, 0, m.queued(name)
-	for dead < maxDead && place < maxPlaces {
+	for dead < maxDeadWaiters && place < maxScanned {
 		if place >= len(q) || q[place].id == id {
 			return left, false
 		}
 		e := q[place]
-		rest := e.woken + patience(e.id) - m.clock.Now()
+		rest := e.woken + wakePrivilege(e.id) - m.clock.Now()
 		switch {
 		case e.expected && rest > 0:
 			return cmp.Or(left, rest), place == 0
 		case e.expected:
 			place++
-		case m.reached(Woken, name, e.id):
-			m.expect(name, place)
+		case m.deliver(Woken, name, e.id):
+			m.recordWake(name, place)
 			if place == 0 {
-				return patience(e.id), true
+				return wakePrivilege(e.id), true
 			}
-			place, left = place+1, max(left, patience(e.id))
+			place, left = place+1, max(left, wakePrivilege(e.id))
 		default:
 			q = m.dropAt(name, place)
 			dead++
 		}
 	}
-	if dead == maxDead {
-		left = cmp.Or(left, fairPatience)
+	if dead == maxDeadWaiters {
+		left = cmp.Or(left, basePrivilege)
 	}
 	return left, false
 }
 
-// wake does what the function of that name does in the scripts.
+// wake is the function of the same name in queue.lua.
 func (m *Memory) wake(name, except string) {
 	h, shared := m.holder(name)
-	if shared && (except != "" || h.Owner != Readers) || m.foreign[name] || m.unsound(name) {
+	if shared && (except != "" || h.Owner != Readers) || m.foreign[name] || m.isForeign(name) {
 		return
 	}
-	if shared && m.expecting(name) > maxPlaces/2 {
+	if shared && m.expecting(name) > maxScanned/2 {
 		return
 	}
 	kind, spare, reading := Woken, 3, shared
@@ -159,12 +158,12 @@ func (m *Memory) wake(name, except string) {
 		kind, spare = Returned, 1
 	}
 	place, dead, q := 0, 0, m.queued(name)
-	for dead < maxDead && place < maxPlaces {
+	for dead < maxDeadWaiters && place < maxScanned {
 		if place >= len(q) {
 			return
 		}
 		e := q[place]
-		frozen := m.frozen(e)
+		frozen := m.isUnresponsive(e)
 		writes := reading && !reads(e.id)
 		if shared && !frozen && (writes || e.expected) {
 			return
@@ -177,14 +176,14 @@ func (m *Memory) wake(name, except string) {
 		case e.id == except, frozen && (writes || spare == 0):
 			place++
 			continue
-		case !m.reached(message, name, e.id):
+		case !m.deliver(message, name, e.id):
 			q = m.dropAt(name, place)
 			dead++
 			continue
 		case message == Standby:
 			return
 		case kind == Woken:
-			m.expect(name, place)
+			m.recordWake(name, place)
 		}
 		place++
 		switch {
@@ -200,7 +199,7 @@ func (m *Memory) wake(name, except string) {
 	}
 }
 
-// expecting is how many waiters of a name were woken, and have not come since.
+// expecting returns how many waiters of a name were woken and have not come since.
 func (m *Memory) expecting(name string) (n int) {
 	for _, e := range m.queues[name] {
 		if e.expected {
@@ -210,9 +209,9 @@ func (m *Memory) expecting(name string) (n int) {
 	return n
 }
 
-// frozen reports whether a waiter was woken, and has not come while it had the chance.
-func (m *Memory) frozen(e entry) bool {
-	return e.expected && e.woken+patience(e.id) <= m.clock.Now()
+// isUnresponsive reports whether a waiter was woken and has not come within its privilege.
+func (m *Memory) isUnresponsive(e queueEntry) bool {
+	return e.expected && e.woken+wakePrivilege(e.id) <= m.clock.Now()
 }
 
 func (m *Memory) wakeAll(names []string, except string) {
@@ -221,10 +220,10 @@ func (m *Memory) wakeAll(names []string, except string) {
 	}
 }
 
-// wait has a waiter enter the queues of the names that it was denied, or has to leave to
-// others, and completes the denial. It fails where something else is in the place of a
-// queue, and then changes nothing.
-func (m *Memory) wait(op Op, denial *Holder) (rank int, err error) {
+// enqueueDenied enters a waiter into the queues of the names that it was denied or must leave to others. It
+// completes the denial. It fails if another program's key is in the place of a queue, and then changes
+// nothing.
+func (m *Memory) enqueueDenied(op Op, denial *Holder) (rank int, err error) {
 	queued := false
 	for _, name := range op.Names {
 		queued = queued || len(m.queued(name)) > 0 || m.foreign[key("queue", name)]
@@ -232,7 +231,7 @@ func (m *Memory) wait(op Op, denial *Holder) (rank int, err error) {
 	if op.Waiter.ID == "" && !op.Fair || !queued && (denial.Name == "" || op.Waiter.ID == "") {
 		return 0, nil
 	}
-	if slices.ContainsFunc(op.Names, m.unsound) {
+	if slices.ContainsFunc(op.Names, m.isForeign) {
 		return 0, ErrWrongType
 	}
 	if denial.Name == "" && !op.Fair {
@@ -242,31 +241,31 @@ func (m *Memory) wait(op Op, denial *Holder) (rank int, err error) {
 		if op.Waiter.ID == "" {
 			break
 		}
-		m.enter(name, op.Waiter)
+		m.addEntry(name, op.Waiter)
 		if h, held := m.holder(name); held && h.Owner != op.place() {
-			m.came(name, op.Waiter.ID)
+			m.recordArrival(name, op.Waiter.ID)
 		}
 	}
 	switch {
 	case denial.Name != "":
 	case op.Reads:
-		*denial = m.intended(op)
+		*denial = m.writerIntent(op)
 	default:
-		*denial = m.preceding(op)
+		*denial = m.reservedFor(op)
 	}
 	return max(m.queued(denial.Name).rank(op.Waiter.ID), 0), nil
 }
 
-// preceding is the free name that a fair acquisition has to leave to another for longest,
-// or none.
-func (m *Memory) preceding(op Op) (denial Holder) {
+// reservedFor returns the free name that a fair acquisition must leave to another waiter for the longest
+// time, or none.
+func (m *Memory) reservedFor(op Op) (denial Holder) {
 	for _, name := range op.Names {
 		if _, held := m.holder(name); held {
 			continue
 		}
-		left, first := m.precedence(name, op.Waiter.ID)
+		left, first := m.precedenceOver(name, op.Waiter.ID)
 		if first {
-			m.came(name, op.Waiter.ID)
+			m.recordArrival(name, op.Waiter.ID)
 		}
 		if left > denial.TTL {
 			denial = Holder{Name: name, TTL: left, Token: m.fence(name)}
@@ -275,28 +274,28 @@ func (m *Memory) preceding(op Op) (denial Holder) {
 	return denial
 }
 
-// rejoin does what the function of that name does in the scripts.
-func (m *Memory) rejoin(names []string, w Waiter) {
+// restoreEntry is the function rejoin in queue.lua.
+func (m *Memory) restoreEntry(names []string, w Waiter) {
 	for _, name := range names {
 		switch {
-		case w.ID == "" || m.unsound(name):
+		case w.ID == "" || m.isForeign(name):
 		case w.Keep > 0:
-			m.enter(name, w)
-			m.expect(name, m.queues[name].rank(w.ID))
+			m.addEntry(name, w)
+			m.recordWake(name, m.queues[name].rank(w.ID))
 		default:
-			m.drop(name, w.ID)
+			m.dropEntry(name, w.ID)
 		}
 	}
 }
 
-// leave takes a waiter out of the queues.
+// leave removes a waiter from the queues.
 func (m *Memory) leave(op Op) Reply {
 	if op.ofPool() {
 		return m.leaveSlots(op)
 	}
 	outcome := Absent
 	for _, name := range op.Names {
-		if m.drop(name, op.Waiter.ID) {
+		if m.dropEntry(name, op.Waiter.ID) {
 			outcome = Released
 		}
 	}

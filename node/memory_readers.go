@@ -26,8 +26,8 @@ func (m *Memory) acquireRead(op Op) Reply {
 	if refusal := m.mayGrant(op, max(op.Token, op.Floor)); refusal.Err != nil {
 		return refusal
 	}
-	denial := m.longest(op.Names, op.place())
-	rank, err := m.wait(op, &denial)
+	denial := m.longestHolder(op.Names, op.place())
+	rank, err := m.enqueueDenied(op, &denial)
 	if err != nil {
 		return Reply{Err: err}
 	}
@@ -36,9 +36,9 @@ func (m *Memory) acquireRead(op Op) Reply {
 	}
 	r := Reply{Outcome: Granted}
 	for _, name := range op.Names {
-		m.share(name, op.Owner, op.TTL)
+		m.addReader(name, op.Owner, op.TTL)
 		r.Token = max(r.Token, m.fenceOfReader(name, op))
-		m.drop(name, op.Waiter.ID)
+		m.dropEntry(name, op.Waiter.ID)
 	}
 	if op.Fair || op.Waiter.ID != "" {
 		m.wakeAll(op.Names, "")
@@ -46,12 +46,12 @@ func (m *Memory) acquireRead(op Op) Reply {
 	return r
 }
 
-// fenceOfReader is the fence of a name, once the acquisition of a reader has raised it.
+// fenceOfReader returns the fence of a name after the acquisition of a reader has raised it.
 func (m *Memory) fenceOfReader(name string, op Op) uint64 {
 	token := m.fence(name)
 	if token == 0 {
-		token = least(op, m.time())
-		m.fences[name] = fence{token, m.time()/1000 + op.Limits.Recovery().Milliseconds()}
+		token = minFence(op, m.time())
+		m.fences[name] = fenceState{token, m.time()/1000 + op.Limits.Recovery().Milliseconds()}
 	}
 	if token < op.Floor {
 		token = op.Floor
@@ -74,7 +74,7 @@ func (m *Memory) renewRead(op Op) Reply {
 		case held && h.Owner == op.Owner:
 			written = append(written, name)
 		case held && h.Owner == Readers && m.reading(name, op.Owner):
-		case m.buried(name, op.Owner): // even if another owner holds the name now
+		case m.hasTombstone(name, op.Owner): // even if another owner holds the name now
 			return Reply{Outcome: Denied, Holder: Holder{Name: name}}
 		case held && h.Owner != Readers:
 			if denial.Name == "" {
@@ -93,10 +93,10 @@ func (m *Memory) renewRead(op Op) Reply {
 			ttl = max(ttl, h.TTL)
 			delete(m.locks, name)
 		}
-		m.share(name, op.Owner, ttl)
-		m.refence(name, op)
+		m.addReader(name, op.Owner, ttl)
+		m.restoreFence(name, op)
 	}
-	m.rejoin(written, op.Waiter)
+	m.restoreEntry(written, op.Waiter)
 	m.wakeAll(written, "")
 	return m.renewed(outcome, left)
 }
@@ -107,7 +107,7 @@ func (m *Memory) releaseRead(op Op) Reply {
 		if m.foreign[name] {
 			continue
 		}
-		own, free := m.giveBack(name, op.Owner)
+		own, free := m.releaseReader(name, op.Owner)
 		if own {
 			removed++
 		}
@@ -115,12 +115,12 @@ func (m *Memory) releaseRead(op Op) Reply {
 			m.announce(name)
 		}
 	}
-	m.passOn(op)
+	m.wakeNext(op)
 	return released(op, removed)
 }
 
-// giveBack has an owner let go of a name, which it reads, or still holds as a writer.
-func (m *Memory) giveBack(name, owner string) (own, free bool) {
+// releaseReader ends an owner's hold of a name, as a reader or as a writer.
+func (m *Memory) releaseReader(name, owner string) (own, free bool) {
 	h, held := m.holder(name)
 	if held && h.Owner == owner {
 		delete(m.locks, name)
@@ -131,26 +131,25 @@ func (m *Memory) giveBack(name, owner string) (own, free bool) {
 	}
 	delete(m.readers[name], owner)
 	if held && h.Owner == Readers {
-		return true, m.settle(name)
+		return true, m.dropReaders(name)
 	}
 	return true, false
 }
 
-// share has an owner read a name for a TTL from now, or longer if it does already.
-func (m *Memory) share(name, owner string, ttl time.Duration) {
+// addReader lets an owner read a name for a TTL from now, or longer if it does already.
+func (m *Memory) addReader(name, owner string, ttl time.Duration) {
 	if m.readers[name] == nil {
 		m.readers[name] = make(map[string]time.Duration)
 	}
 	m.readers[name][owner] = max(m.readers[name][owner], m.clock.Now()+ttl)
-	m.settle(name)
+	m.dropReaders(name)
 }
 
 // reading reports whether an owner reads a name now.
 func (m *Memory) reading(name, owner string) bool { return m.readers[name][owner] > m.clock.Now() }
 
-// settle forgets the readers that have ended, and lets the name go with the last of them: then
-// it reports true.
-func (m *Memory) settle(name string) (free bool) {
+// dropReaders removes the readers that have ended, and the lock with the last of them: then it reports true.
+func (m *Memory) dropReaders(name string) (free bool) {
 	now := m.clock.Now()
 	maps.DeleteFunc(m.readers[name], func(_ string, expiry time.Duration) bool { return expiry <= now })
 	if len(m.readers[name]) == 0 {
@@ -159,20 +158,20 @@ func (m *Memory) settle(name string) (free bool) {
 		return true
 	}
 	last := slices.Max(slices.Collect(maps.Values(m.readers[name])))
-	m.locks[name] = claim{owner: Readers, expiry: last}
+	m.locks[name] = lockState{owner: Readers, expiry: last}
 	return false
 }
 
-// intended is the name that a reader has to leave to a writer for longest, or none.
-func (m *Memory) intended(op Op) (denial Holder) {
+// writerIntent returns the name that a reader must leave to a writer for the longest time, or none.
+func (m *Memory) writerIntent(op Op) (denial Holder) {
 	for _, name := range op.Names {
 		h, held := m.holder(name)
 		if held && m.reading(name, op.Owner) {
 			continue
 		}
-		left, first := m.intent(name, op.Waiter.ID, h)
+		left, first := m.firstWriter(name, op.Waiter.ID, h)
 		if first {
-			m.came(name, op.Waiter.ID)
+			m.recordArrival(name, op.Waiter.ID)
 		}
 		if left > denial.TTL {
 			denial = Holder{Name: name, Owner: h.Owner, TTL: left, Token: m.fence(name)}
@@ -181,11 +180,11 @@ func (m *Memory) intended(op Op) (denial Holder) {
 	return denial
 }
 
-// intent does what the function of that name does in the scripts.
-func (m *Memory) intent(name, id string, h Holder) (left time.Duration, first bool) {
-	for range maxDead {
+// firstWriter is the function intent in queue.lua.
+func (m *Memory) firstWriter(name, id string, h Holder) (left time.Duration, first bool) {
+	for range maxDeadWaiters {
 		q := m.queued(name)
-		i := slices.IndexFunc(q, func(e entry) bool { return e.id == id || !reads(e.id) && !m.frozen(e) })
+		i := slices.IndexFunc(q, func(e queueEntry) bool { return e.id == id || !reads(e.id) && !m.isUnresponsive(e) })
 		if i < 0 || q[i].id == id {
 			return 0, false
 		}
@@ -194,19 +193,19 @@ func (m *Memory) intent(name, id string, h Holder) (left time.Duration, first bo
 		case h.Owner == Readers:
 			return h.TTL, true
 		case e.expected:
-			return e.woken + patience(e.id) - m.clock.Now(), i == 0
+			return e.woken + wakePrivilege(e.id) - m.clock.Now(), i == 0
 		case i > 0:
-			return patience(e.id), false
-		case m.reached(Woken, name, e.id):
-			m.expect(name, i)
-			return patience(e.id), true
+			return wakePrivilege(e.id), false
+		case m.deliver(Woken, name, e.id):
+			m.recordWake(name, i)
+			return wakePrivilege(e.id), true
 		}
 		m.dropAt(name, i)
 	}
-	return fairPatience, false
+	return basePrivilege, false
 }
 
-// readersOf are all that hold a name together, in the order in which they end.
+// readersOf returns all readers of a name, by the time at which they end.
 func (m *Memory) readersOf(all Holder) (found []Holder) {
 	for owner, expiry := range m.readers[all.Name] {
 		if left := expiry - m.clock.Now(); left > 0 {

@@ -5,52 +5,51 @@ import (
 	"time"
 )
 
-// state is what an in-memory node knows, and loses in a crash.
-type state struct {
-	locks      map[string]claim
-	readers    map[string]map[string]time.Duration // by name and owner, until when
-	tombstones map[grave]time.Duration
+// memoryState is the state of an in-memory node, which it loses in a crash.
+type memoryState struct {
+	locks      map[string]lockState
+	readers    map[string]map[string]time.Duration // by name and owner; the value is the end
+	tombstones map[tombstoneKey]time.Duration
 	foreign    map[string]bool
-	fences     map[string]fence
-	queues     map[string]queue // none of them empty
+	fences     map[string]fenceState
+	queues     map[string]queue // never empty
 	marker     *Marker          // nil if there is none
-	sizes      map[string]setting
-	// gone is since when waiters are expected that were granted slots of a pool.
-	gone    map[grave]time.Duration
-	latches map[string]latch
+	sizes      map[string]poolSize
+	// gone has the times since which waiters were expected that then got slots of a pool.
+	gone    map[tombstoneKey]time.Duration
+	latches map[string]latchState
 }
 
-// claim is what the node holds for one owner of one name.
-type claim struct {
+// lockState is the lock of one owner on one name.
+type lockState struct {
 	owner  string
 	expiry time.Duration
 }
 
-// fence is the largest token of a name, and the end of its life by the node's clock, in
-// milliseconds.
-type fence struct {
+// fenceState is the largest token of a name, and the end of its life in milliseconds of the node's clock.
+type fenceState struct {
 	token  uint64
 	expiry int64
 }
 
-// grave is where an owner is buried: one for each name that it was forced off.
-type grave struct{ name, owner string }
+// tombstoneKey is the place of a tombstone: one for each name that an owner was forced off.
+type tombstoneKey struct{ name, owner string }
 
-func newState() state {
-	return state{
-		locks:      make(map[string]claim),
+func newState() memoryState {
+	return memoryState{
+		locks:      make(map[string]lockState),
 		readers:    make(map[string]map[string]time.Duration),
-		tombstones: make(map[grave]time.Duration),
+		tombstones: make(map[tombstoneKey]time.Duration),
 		foreign:    make(map[string]bool),
-		fences:     make(map[string]fence),
+		fences:     make(map[string]fenceState),
 		queues:     make(map[string]queue),
-		sizes:      make(map[string]setting),
-		gone:       make(map[grave]time.Duration),
-		latches:    make(map[string]latch),
+		sizes:      make(map[string]poolSize),
+		gone:       make(map[tombstoneKey]time.Duration),
+		latches:    make(map[string]latchState),
 	}
 }
 
-func (s state) clone() state {
+func (s memoryState) clone() memoryState {
 	queues := make(map[string]queue, len(s.queues))
 	for name, q := range s.queues {
 		queues[name] = q.clone()
@@ -59,11 +58,11 @@ func (s state) clone() state {
 	for name, owners := range s.readers {
 		readers[name] = maps.Clone(owners)
 	}
-	latches := make(map[string]latch, len(s.latches))
+	latches := make(map[string]latchState, len(s.latches))
 	for name, l := range s.latches {
 		latches[name] = l.clone()
 	}
-	return state{
+	return memoryState{
 		locks:      maps.Clone(s.locks),
 		readers:    readers,
 		tombstones: maps.Clone(s.tombstones),

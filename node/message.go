@@ -12,20 +12,19 @@ type MessageKind uint8
 const (
 	// Woken: a name is free, and the waiter is the first in its queue.
 	Woken MessageKind = iota + 1
-	// Standby: a name is free, and the first in its queue was woken. The waiter is the
-	// second, and should try 30 ms later by itself, in case the first does not come.
+	// Standby: a name is free, and the first in its queue was woken. The waiter is the second. It should try
+	// by itself 30 ms later, in case the first does not come.
 	Standby
-	// Returned: a name is free, and the waiter is the first in its queue but for one who was
-	// granted it and gave it back, as other nodes denied.
+	// Returned: a name is free, since a waiter gave it back after other nodes denied it. This waiter is the
+	// first in the queue apart from that one.
 	Returned
-	// Resubscribed: the inbox was not listened to for a while, so that messages to any
-	// waiter of the client may have been missed. It follows a Lost.
+	// Resubscribed: the subscription works again, and messages to any waiter of the client may have been
+	// missed. It follows a Lost.
 	Resubscribed
-	// Lost: the inbox is not listened to from now on, until Resubscribed. It is not told when
-	// the inbox is closed.
+	// Lost: the subscription is interrupted until Resubscribed. It is not sent when the inbox is closed.
 	Lost
-	// Announced: a lock that is followed was released, as Redisson's clients are told; see
-	// [Follower]. Others may have it by now.
+	// Announced: a followed lock was released, by the message for Redisson's clients; see [Follower]. Another
+	// owner may hold it by now.
 	Announced
 	// Counted: a latch may be done, or was deleted. The Waiter is the id of the client.
 	Counted
@@ -56,20 +55,18 @@ func (k MessageKind) String() string {
 // Message is what an inbox receives.
 type Message struct {
 	Kind MessageKind
-	// Waiter is the id of the waiter, and Name the lock; both are empty if Resubscribed or
-	// Lost, and there is no Waiter if Announced.
+	// Waiter is the id of the waiter, and Name the lock. Both are empty for Resubscribed and Lost; Waiter is
+	// empty for Announced.
 	Waiter, Name string
-	// Fence is the largest fencing token of the name that the node knows of, or 0 where
-	// that is not told.
+	// Fence is the largest fencing token of the name that the node knows, or 0 if the message has none.
 	Fence uint64
 }
 
 // inboxPrefix begins the channels of all inboxes.
 const inboxPrefix = "quorumlock:inbox:"
 
-// decodeMessage reads what the function reached of the scripts writes: kind, fence, length of
-// the waiter's id, each with a space behind, the id, and the name. What is none of that is
-// garbage by somebody else.
+// decodeMessage parses a message of the script function reached: kind, fence, length of the waiter's id, each
+// with a space after it, then the id and the name. Any other text comes from a program outside this library.
 func decodeMessage(text string) (m Message, ok bool) {
 	kind, rest, _ := strings.Cut(text, " ")
 	fence, rest, _ := strings.Cut(rest, " ")

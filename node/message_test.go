@@ -60,7 +60,7 @@ func TestReadPushIsBounded(t *testing.T) {
 		fmt.Sprintf("$%d\r\n%sx\r\n", len(most)+1, most), "*4\r\n:1\r\n:2\r\n:3\r\n:4\r\n", "*1\r\n$9999999999\r\n",
 	} {
 		_, err := readPush(bufio.NewReader(strings.NewReader(said)))
-		require.ErrorIs(t, err, errGarbled, "%.40q", said)
+		require.ErrorIs(t, err, errProtocol, "%.40q", said)
 	}
 }
 

@@ -1,10 +1,9 @@
-// Package node is one independent Redis deployment, as the coordinator sees it:
-// operations go in, answers come out, in order.
+// Package node is one independent Redis deployment, as the coordinator sees it: operations go in, replies
+// come out, in order.
 //
-// [Redis] speaks to a real server (standalone, or a master found through Sentinel)
-// with one Lua script for each operation; [Memory] keeps the same promises within the
-// process. Both pass the conformance suite in node/nodetest, which is also the place
-// to start for an implementation of your own.
+// [Redis] speaks to a real server, either standalone or a master that Sentinel names, with one Lua script for
+// each operation. [Memory] keeps the same promises within the process. Both pass the conformance suite in
+// node/nodetest. Start there to write an implementation of your own.
 package node
 
 import (
@@ -16,48 +15,45 @@ import (
 // Kind says what an [Op] asks of a node.
 type Kind uint8
 
-// The kinds of operation. Each is idempotent and absolute: repeating one, or
-// delivering it twice, changes nothing that the first did not change.
+// The kinds of operation. Each is idempotent: a repeated or duplicated operation changes nothing that the
+// first one did not change.
 const (
-	// Acquire takes every name for the owner, or none. A name that the owner holds
-	// already stays its own.
+	// Acquire takes every name for the owner, or none. A name that the owner already holds stays its own.
 	Acquire Kind = iota + 1
-	// Renew makes every name live for another TTL, and puts back names that are
-	// absent. Where one name belongs to somebody else, or the owner was forced off
-	// it, nothing is changed.
+	// Renew extends every name to another TTL, and puts back names that are absent. If another owner holds
+	// one of the names, or this owner was forced off one, nothing is changed.
 	Renew
-	// Release removes the names that the owner holds; the others are left alone. Then it
-	// wakes the first waiter of each name that is free, whether it was held or not.
+	// Release removes the names that the owner holds, and no others. Then it wakes the first waiter of each
+	// name that is free, whether it was held or not.
 	Release
 	// Inspect reads who holds the names, and changes nothing.
 	Inspect
-	// ForceRelease removes the names whoever holds them, and leaves a tombstone for
-	// each owner found or listed, so that its next renewal cannot put them back. It wakes
-	// waiters as Release does.
+	// ForceRelease removes the names, whoever holds them. It leaves a tombstone for each owner found or
+	// listed, so that the owner's next renewal cannot put the names back. It wakes waiters as Release does.
 	ForceRelease
-	// Mark reads the node's marker. A node that has none, or that of an earlier life,
-	// gets one and so begins its recovery, as the first acquisition would have it.
+	// Mark reads the node's marker. If the node has none, or one of an earlier life, it gets a new one, and
+	// its recovery begins. The first acquisition would do the same.
 	Mark
-	// Open ends the recovery of a node whose marker is still what a Mark answered. It
-	// is for administrators, who know that the node has never granted anything.
+	// Open ends the recovery of a node that still has the marker which a Mark returned. It is for
+	// administrators who know that the node has never granted anything.
 	Open
-	// Leave takes a waiter out of the queues of the names, and then wakes the first of
-	// each name that is free, as Release does: who was woken and does not want the lock
-	// any more passes that on.
+	// Leave removes a waiter from the queues of the names. Then it wakes the first waiter of each free name,
+	// as Release does: the waiter that leaves may have been woken.
 	Leave
-	// Resize sets how many slots a pool has, from now on and for all callers: the Size of
-	// Op.Pool, which is to be of a later Version than any that the node knows. It takes nothing
-	// from those who hold slots beyond. With Version 0 it is always denied, and so only asks.
+	// Resize sets how many slots a pool has, for all callers: the Size of Op.Pool. Its Version must be later
+	// than any that the node knows. Owners keep the slots that they hold beyond the new size. With Version 0
+	// the operation is always denied, and so only asks.
 	Resize
-	// Latch reads a latch, and may set it, count it down, and give back what the node has
-	// lost: see [LatchOp]. Its one name is that of the latch; locks have other keys.
+	// Latch reads a latch. It may also set the latch, count it down, and give back state that the node has
+	// lost: see [LatchOp]. Its one name is the name of the latch. Locks have other keys, so the name may also be
+	// a lock.
 	Latch
-	// Unlatch deletes a latch, and makes its token the generation of the next, unless the node
-	// has seen one that is as large. A node without the latch notes that too.
+	// Unlatch deletes a latch and makes its token the next generation, unless the node has seen a token at
+	// least as large. A node that does not know the latch records the deletion too.
 	Unlatch
 )
 
-// String returns the name of the operation, as it stands in errors and logs.
+// String returns the name of the operation, as errors and logs show it.
 func (k Kind) String() string {
 	switch k {
 	case Acquire:
@@ -87,62 +83,56 @@ func (k Kind) String() string {
 	}
 }
 
-// Op is one operation on one node. It takes effect for all of its names at one
-// instant of the node.
+// Op is one operation on one node. It takes effect for all of its names at one instant of the node.
 type Op struct {
 	Kind Kind
-	// Reads has Acquire, Renew and Release be those of a reader; see [Readers].
+	// Reads makes an Acquire, Renew or Release that of a reader; see [Readers].
 	Reads bool
-	// Fair has an Acquire leave a free name to those who wait before its Waiter, or to all
-	// who wait if it has none; else it takes a free name whoever waits. See [Waiter].
+	// Fair makes an Acquire leave a free name to the waiters before its Waiter, or to all waiters if it has
+	// none. Otherwise it takes a free name past the waiters. See [Waiter].
 	Fair bool
-	// Announce has Release and ForceRelease also tell Redisson's clients of each name that
-	// they removed, on the channel on which those wait for it. That needs a right of its own;
-	// without it nobody is told, and the release is one all the same. See [Follower].
+	// Announce makes Release and ForceRelease publish each removed name on the channel of Redisson's clients.
+	// That needs a right of its own; without it the release succeeds and no message is sent. See [Follower].
 	Announce bool
-	// Names are the locks, at least one, without duplicates; none for Mark and Open.
+	// Names are the locks: at least one, without duplicates. Mark and Open have none.
 	Names []string
-	// Owner identifies one round of acquisition, and is never used in another
-	// (else the late release of one round could undo the next). ForceRelease and Inspect leave it empty.
+	// Owner identifies one attempt, and is never used for another: otherwise the late release of one attempt
+	// could undo the next. ForceRelease and Inspect leave it empty.
 	Owner string
-	// TTL is how long the node keeps the names without renewal, in whole
-	// milliseconds; for ForceRelease, how long it keeps the tombstones at least: one
-	// lasts as long as the lock that it is for would have.
+	// TTL is how long the node keeps the names without a renewal, in whole milliseconds. For ForceRelease it
+	// is the least life of the tombstones: each lives as long as its lock would have.
 	TTL time.Duration
-	// Buried lists, for ForceRelease, owners to leave a tombstone for besides those
-	// that are found: owners that other nodes know of.
+	// Buried lists, for ForceRelease, further owners that get a tombstone, known from other nodes.
 	Buried []string
-	// Token is the fencing token that Acquire proposes and Renew repeats: microseconds
-	// since the Unix epoch by the client's clock, or one more than a larger one seen.
+	// Token is the fencing token that Acquire proposes and Renew repeats: microseconds since the Unix epoch
+	// by the client's clock, or 1 + the largest token seen.
 	Token uint64
-	// Reserve is, for Acquire, how many tokens directly behind Token are reserved for the
-	// owner too: the node keeps Token+Reserve, the end of the block, as the fence, and refuses
-	// an end that is too far ahead as it does a token. A Renew, which has to put back the
-	// whole of it, repeats the end as its Token.
+	// Reserve is, for Acquire, how many tokens directly after Token are reserved for the owner too. The node
+	// keeps Token+Reserve, the end of the block, as the fence, and refuses an end that is too far ahead of
+	// its clock. A Renew repeats the end as its Token, since it must put back the fence of the whole block.
 	Reserve uint64
-	// Floor is, for the Acquire of a reader, a token that the node keeps as the fence unless
-	// it knows one as large; 0 is none.
+	// Floor is, for the Acquire of a reader, a token to which the node raises a smaller fence; 0 is none.
 	Floor uint64
-	// Limits are those of the client, for Acquire, Renew, Mark and Open; for Inspect,
-	// by which it says how long a recovery that has not begun will take.
+	// Limits are the client's limits, for Acquire, Renew, Mark and Open. Inspect computes from them how long
+	// a recovery that has not begun will take.
 	Limits Limits
-	// Marker is what Mark answered, for Open; nil for the others.
+	// Marker is the marker that Mark returned, for Open; nil for the others.
 	Marker *Marker
-	// Waiter is, for Acquire, who waits for the names if it is denied, and for Leave who
-	// does not any more. For Release it is on whose behalf they were acquired: if its Keep
-	// is 0 it leaves the queues; else it tries again, so it has its entries, and is not the
-	// one to be woken. For the Renew of a reader it is on whose behalf it was a writer, if it
-	// was: it leaves the queues of what it still held as that. Zero is nobody.
+	// Waiter is the waiter that the operation concerns; the zero Waiter is none. An Acquire that is denied
+	// puts it into the queues, and Leave removes it. For Release it is the waiter for which the names were
+	// acquired. If its Keep is 0, it leaves the queues; otherwise it tries again, so it gets its entries and
+	// is not woken. For the Renew of a reader it is the waiter for which the owner became a writer: it leaves
+	// the queues of those names.
 	Waiter Waiter
-	// Pool says that the names are slots of a pool; see there. Names is then all of those that are
-	// asked for, for Leave and Resize the name of the pool itself.
+	// Pool is set if the names are slots of a pool; see [Pool]. Names are then all slots that the owner asks
+	// for. For Leave and Resize, Names has the name of the pool itself.
 	Pool Pool
-	// Latch is what Latch and Unlatch ask; nil for the others.
+	// Latch has the arguments of Latch and Unlatch; nil for the others.
 	Latch *LatchOp
 }
 
-// end is the last token of the block, or the largest one that there is if it would be beyond;
-// for a reader, the largest that the node may keep.
+// end returns the last token of the block, at most the largest possible token. For a reader it is the largest
+// token that may become the fence.
 func (o Op) end() uint64 {
 	if o.Reads {
 		return max(o.Token, o.Floor)
@@ -153,7 +143,7 @@ func (o Op) end() uint64 {
 	return math.MaxUint64
 }
 
-// found is the marker for which an Open is meant; a zero one is no node's.
+// found returns the marker for which an Open is meant. No node has a zero marker.
 func (o *Op) found() Marker {
 	if o.Marker == nil {
 		return Marker{}
@@ -161,28 +151,28 @@ func (o *Op) found() Marker {
 	return *o.Marker
 }
 
-// Outcome is what a node did about an [Op].
+// Outcome is the result of an [Op] on a node.
 type Outcome uint8
 
-// The outcomes. The zero value is that of an operation without an answer.
+// The outcomes. An operation without a reply has the zero value.
 const (
-	// Unknown means no usable answer: it may have happened. [Reply.Err] says why,
-	// and [Reply.Unsent] whether the node can have seen it at all.
+	// Unknown means that there is no usable reply: the operation may have happened. [Reply.Err] says why, and
+	// [Reply.Unsent] whether the node can have seen it.
 	Unknown Outcome = iota
-	// Granted: the names belong to the owner for a TTL from now. For Open: the node
-	// gives new rights from now on; for Resize: this is the size.
+	// Granted: the names belong to the owner for a TTL from now. For Open: the node gives new rights from now
+	// on. For Resize: the size is set.
 	Granted
 	// Healed: as Granted, by a renewal that had to put at least one name back.
 	Healed
-	// Denied: another owner has one of the names, or (fair acquire) the right to the
-	// next turn, or (renew) the owner was forced off, or (open) the marker is another by
-	// now, or (resize) a later size is known. Nothing was changed, but that a Waiter has its entries.
+	// Denied: nothing was changed, except that a Waiter has its entries. Another owner has one of the names
+	// or, for a fair Acquire, an earlier waiter the right to it. For Renew, the owner may have been forced
+	// off. For Open, the marker has changed; for Resize, the node knows a later size.
 	Denied
 	// Released: at least one name was removed; for Leave, one entry.
 	Released
 	// Absent: there was nothing to remove.
 	Absent
-	// Inspected: [Reply.Holders] has the answer; for Mark, [Reply.Marker].
+	// Inspected: [Reply.Holders] has the answer; for Mark it is [Reply.Marker].
 	Inspected
 )
 
@@ -208,75 +198,71 @@ func (o Outcome) String() string {
 	}
 }
 
-// NoExpiry is the TTL of a [Holder] whose key never expires. This library never
-// writes such a key.
+// NoExpiry is the TTL of a [Holder] whose key never expires. This library never writes such a key.
 const NoExpiry time.Duration = -1
 
-// Holder is who has a name on one node, and for how long.
+// Holder is the owner of a name on one node, with its remaining TTL.
 type Holder struct {
 	Name string
-	// Owner is the id of the holder, as in [Op.Owner]. It is empty in the denial of
-	// a renewal whose owner was forced off, and in that of a fair acquisition of a name
-	// that is free, but is left to another waiter.
+	// Owner is the id of the holder, as in [Op.Owner]. It is empty in two denials: of a renewal whose owner
+	// was forced off, and of a fair acquisition of a free name that is left to another waiter.
 	Owner string
-	// TTL is what the node says is left before the name frees itself, or
-	// [NoExpiry]; of a name that is left to a waiter, for how long it is.
+	// TTL is how long the name stays held without a renewal, or [NoExpiry]. For a free name that is left to a
+	// waiter, it is how long the name is left to it.
 	TTL time.Duration
-	// Token is the largest fencing token of the name that the node knows of, or 0: of
-	// this holder, or of a contender that came to nothing.
+	// Token is the largest fencing token of the name that the node knows, or 0. It may be that of this
+	// holder, or of an attempt that was undone.
 	Token uint64
-	// Reads is set, where holders are listed, for a reader: others may read the name too. In a
-	// denial, readers stand as one, whose Owner is [Readers].
+	// Reads is set for a reader in a list of holders; a name may have several. In a denial one Holder stands
+	// for all readers, with [Readers] as its Owner.
 	Reads bool
 }
 
 // Reply is a node's answer to one [Op].
 type Reply struct {
 	Outcome Outcome
-	// Unsent is true if the operation certainly never reached the node: then there
-	// is nothing to undo.
+	// Unsent is true if the operation certainly never reached the node: then there is nothing to undo.
 	Unsent bool
-	// Repeated is true if the operation may have run twice within this call, and this is the answer
-	// to the second run: the connection broke before the first answer came. An implementation that
-	// sends operations again on a new connection has to set it. The second answer does not show the
-	// changes of the first run. Absent may mean that the first run removed the names, so it is no
-	// proof that a lease was lost. Granted may mean that the first run put the names back. A Token
-	// that is as large as the token of the operation may be the operation's own. A denied Open may
-	// have opened the node. A Denied may follow a grant, so the caller undoes it as one.
+	// Repeated is true if the operation may have run twice within this call, and this is the answer to the
+	// second run: the connection broke before the first answer came. An implementation that sends operations
+	// again on a new connection must set it.
+	//
+	// The second answer does not show the changes of the first run. Absent may mean that the first run
+	// removed the names, so it does not prove that a lease was lost. Granted may mean that the first run put
+	// the names back. A Token equal to the operation's token may be its own. A denied Open may have opened
+	// the node. A Denied may follow a grant, so the caller undoes it as if it were one.
 	Repeated bool
-	// Partial is set, if a Release of several names was Released, when the owner no longer
-	// had some of them.
+	// Partial is set if a Release of several names was Released, but the owner no longer had some of them.
 	Partial bool
-	// Restarted says, if Recovering, that it came back with a marker of an earlier
-	// life, or that its limits were changed; else it had no marker.
+	// Restarted says, if Recovering is set, that the node had a marker of an earlier life, or that its limits
+	// were changed. Otherwise it had no marker.
 	Restarted bool
-	// Unmarked says, if Inspected, that the node has not begun to recover: it will, with
-	// the first acquisition or renewal.
+	// Unmarked says, if Inspected, that the node's recovery has not begun: the first acquisition or renewal
+	// begins it.
 	Unmarked bool
-	// Holder says, if Denied, who stands in the way: of several, the one whose TTL
-	// is longest.
+	// Holder says, if Denied, which owner is in the way. Of several, it is the one with the longest TTL.
 	Holder Holder
-	// Holders says, if Inspected, who holds which names; for a forced release, who
-	// held them until then.
+	// Holders lists, if Inspected, the holders of the names; for a forced release, the holders
+	// before.
 	Holders []Holder
-	// Rank says, if an Acquire with a Waiter was denied, how many wait before it for the
-	// name of the Holder.
+	// Rank says, if an Acquire with a Waiter was denied, how many waiters stand before it in the queue of the
+	// Holder's name.
 	Rank int
-	// Token is not 0 if an acquisition was granted, but its token not taken, nor anything
-	// reserved, since the node knows one that is as large or larger: the largest such. For a
-	// reader that was granted the names it is the fence, of several the largest.
+	// Token is not 0 if an acquisition was granted without its token and its block, since the node knows a
+	// token at least as large: then it is the largest such token. For a reader that was granted the names it
+	// is the largest of their fences.
 	Token uint64
-	// Recovering is how long the node will still give no new rights, as it has lost
-	// its memory. An acquisition fails with [ErrRecovering] meanwhile; renewals are
-	// served, and it is up to the caller what they count for.
+	// Recovering is how long the node will still give no new rights, since it has lost its memory. During
+	// that time an acquisition fails with [ErrRecovering]. Renewals are served; the caller decides whether
+	// they count.
 	Recovering time.Duration
-	// Pool is, if an Acquire or a Resize of a pool was denied, what is in force there;
-	// for Resize without Free, and zero if no size was ever set.
+	// Pool is the state of the pool, if an Acquire or a Resize of it was denied. For Resize it has no Free,
+	// and is zero if no size was ever set.
 	Pool PoolState
-	// Marker is the answer to Mark, and to an Open that was denied; nil for all else.
+	// Marker is the answer to Mark, and to an Open that was denied; otherwise nil.
 	Marker *Marker
-	// Latch is the answer to Latch and Unlatch. Granted means that all was done that was
-	// asked, Denied that nothing was.
+	// Latch is the answer to Latch and Unlatch. Granted means that the whole operation was done, Denied that
+	// none of it was.
 	Latch *LatchState
 	// Err says why the outcome is Unknown. It is always an [*Error].
 	Err error
@@ -284,36 +270,31 @@ type Reply struct {
 
 // Node is one independent Redis deployment.
 //
-// All methods are safe for concurrent use. A Node bounds each call by a timeout of its
-// own, whatever the context allows, so that a hung server cannot hold a caller for
-// ever.
+// All methods are safe for concurrent use. A Node bounds each call by a timeout of its own, whatever the
+// context allows, so that a hung server cannot block a caller for ever.
 type Node interface {
-	// Name identifies the node to people and tells nodes apart: usually host:port.
-	// It holds no secrets.
+	// Name identifies the node to people and distinguishes nodes: usually host:port. It holds no secrets.
 	Name() string
-	// Identity tells servers apart, whatever they are called: two nodes with one
-	// identity are one server. It is that of the server at the last connect, or
-	// later, and empty before the first. It changes when the server restarts or fails over.
+	// Identity identifies the server behind the node: two nodes with one identity are one server. It is known
+	// from the last connect or later, and empty before the first connect. It changes when the server restarts
+	// or fails over.
 	Identity() string
-	// Do runs the operations in order, in one exchange where it can, and stores the
-	// answer to ops[i] in replies[i]; the slices have one length. Calls that do not
-	// overlap take effect in the order of the calls, also across a reconnect:
-	// nothing that was sent before can run behind something that is sent later.
+	// Do runs the operations in order, in one exchange if possible, and stores the answer to ops[i] in
+	// replies[i]; both slices have the same length. Calls that do not overlap take effect in the order of the
+	// calls, also across a reconnect: no operation runs behind one that is sent later.
 	Do(ctx context.Context, ops []Op, replies []Reply)
-	// Probe reports whether the node answers, at the least possible cost, and
-	// connects to it where necessary.
+	// Probe reports whether the node answers, at the least possible cost. It connects if necessary.
 	Probe(ctx context.Context) error
-	// Close frees the connection. Calls under way and later ones fail with
-	// ErrClosed or a broken connection. Closing twice is harmless.
+	// Close frees the connection. Calls under way and later ones fail with ErrClosed or a broken connection.
+	// To close twice is harmless.
 	Close() error
 }
 
-// Connector is a [Node] that can say whether it is connected. A caller first has such a node connect,
-// by Probe, because that may take longer than an operation. Otherwise Do connects.
+// Connector is a [Node] that knows whether it is connected. A caller first lets such a node connect, by
+// Probe, since a connect may take longer than an operation. Without a Probe, Do connects.
 type Connector interface {
 	Node
-	// Connected reports whether there is a usable connection, as far as the client knows without
-	// sending anything. It does not block. A closed node counts as connected, so that Do answers
-	// with ErrClosed.
+	// Connected reports whether there is a usable connection, as far as the client knows without sending
+	// anything. It does not block. A closed node counts as connected, so that Do answers with ErrClosed.
 	Connected() bool
 }

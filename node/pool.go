@@ -5,53 +5,50 @@ import (
 	"strings"
 )
 
-// Pool says that the names of an operation are slots of a pool: those who wait do so for
-// any of them, in one queue, that of the pool. It is what a semaphore is on a node, each slot
-// of which is a lock with a life, an owner and a fence of its own. The zero Pool is none.
+// Pool says that the names of an operation are slots of a pool. Its waiters wait for any slot, in one queue,
+// that of the pool. A pool is a semaphore on a node: each slot is a lock with its own TTL, owner and fence.
+// The zero Pool is none.
 //
-// It concerns Acquire, Release, Leave and Resize. The other operations treat slots as the
-// locks that they are.
+// It concerns Acquire, Release, Leave and Resize. The other operations treat slots as locks.
 type Pool struct {
-	// Name is that of the pool, made by [PoolName].
+	// Name is the pool's name, made by [PoolName].
 	Name string
-	// Size is how many slots there are, by what the caller knows, and Version which setting
-	// of it that is: 0 for what the caller was configured with. A node that has a later
-	// setting goes by that; one that has an earlier one, or none, keeps this one when it grants.
+	// Size is the number of slots that the caller knows, and Version the version of that setting: 0 for
+	// the caller's configuration. A node with a later setting uses its own. A node with an earlier one, or
+	// none, keeps this one when it grants.
 	Size    int
 	Version uint64
 }
 
-// PoolState is what a node that denied an acquisition says of the pool.
+// PoolState is the state of a pool on a node that denied an acquisition.
 type PoolState struct {
-	// Size and Version are those in force: of the latest setting that the node or the
-	// caller knows.
+	// Size and Version are the latest setting that the node or the caller knows.
 	Size    int
 	Version uint64
-	// Free has a bit for each slot that nobody holds: that of slot i is bit i%8 of byte i/8.
+	// Free has a bit for each free slot: slot i is bit i%8 of byte i/8.
 	Free []byte
 }
 
-// poolPrefix begins the names of all pools, and slotPrefix the names of all slots. The end is the
-// same for a pool and its slots: a colon, and the name of the semaphore as [key] writes it.
+// poolPrefix begins the names of all pools, slotPrefix the names of all slots. A pool and its slots have the
+// same ending: a colon, and the name of the semaphore as [key] writes it.
 const (
 	poolPrefix = "quorumlock:permits"
 	slotPrefix = "quorumlock:permit:"
 )
 
-// PoolName is the name of the pool of a semaphore, under which its nodes keep it.
+// PoolName returns the name of a semaphore's pool on its nodes.
 func PoolName(semaphore string) string { return key("permits", semaphore) }
 
-// SlotName is the name of a slot of a pool, by its number from 0 on. It is also its key, laid
-// out as the key of a lock. The number stands before the name of the semaphore, which may itself end
-// with a colon and a number.
+// SlotName returns the name of a slot of a pool, by its number from 0 on. It is also the key of the slot's
+// lock. The number comes before the name of the semaphore, which may itself end with a colon and a number.
 func SlotName(pool string, slot int) string { return slotsName(pool, strconv.Itoa(slot)) }
 
-// slotsName is the name of a slot, or of several slots in a message; see [Vacated].
+// slotsName returns the name of a slot, or of several slots in a message; see [Vacated].
 func slotsName(pool, numbers string) string {
 	return slotPrefix + numbers + strings.TrimPrefix(pool, poolPrefix)
 }
 
-// SlotOf is the number of a slot by its name, or -1 if that is none of the pool.
+// SlotOf returns the number of a slot from its name, or -1 if the name is not one of the pool's.
 func SlotOf(pool, name string) int {
 	of, numbers := cutSlots(name)
 	slot, err := strconv.ParseUint(numbers, 10, 31)
@@ -61,7 +58,7 @@ func SlotOf(pool, name string) int {
 	return int(slot)
 }
 
-// cutSlots is the opposite of slotsName. It returns no pool for any other name.
+// cutSlots is the inverse of slotsName. It returns no pool for any other name.
 func cutSlots(name string) (pool, numbers string) {
 	rest, ok := strings.CutPrefix(name, slotPrefix)
 	end := strings.IndexByte(rest, ':')
@@ -71,8 +68,8 @@ func cutSlots(name string) (pool, numbers string) {
 	return poolPrefix + rest[end:], rest[:end]
 }
 
-// PoolWaiterID makes the first part of the id of a waiter for several slots, of what tells it
-// from others; see [WaiterID].
+// PoolWaiterID makes the id of a waiter for several slots, from a unique id; its result is the argument of
+// [WaiterID].
 func PoolWaiterID(id string, slots int) string {
 	if slots == 1 {
 		return id
@@ -80,7 +77,7 @@ func PoolWaiterID(id string, slots int) string {
 	return id + "*" + strconv.Itoa(slots)
 }
 
-// wanted is for how many slots the waiter of this id waits.
+// wanted returns for how many slots the waiter with this id waits.
 func wanted(id string) int {
 	id = WaiterKey(id)
 	at := strings.LastIndexByte(id, '*')
@@ -91,9 +88,9 @@ func wanted(id string) int {
 	return int(n)
 }
 
-// Vacated takes apart the name in a message to a waiter for slots of a pool. It returns the pool,
-// and the slots that the node would have this waiter take: none if the waiter is to stand by. The
-// name of one slot stands for that slot. It is not ok for a message about anything else.
+// Vacated parses the name in a message to a waiter for slots of a pool. It returns the pool and the slots
+// that the waiter should take; a standby message has none. The name of one slot means that slot. ok is false
+// for a message about anything else.
 func Vacated(name string) (pool string, slots []int, ok bool) {
 	pool, numbers := cutSlots(name)
 	for digits := range strings.SplitSeq(numbers, ",") {
@@ -104,7 +101,7 @@ func Vacated(name string) (pool string, slots []int, ok bool) {
 	return pool, slots, pool != ""
 }
 
-// vacated is what Vacated takes apart.
+// vacated makes the name that Vacated parses.
 func vacated(pool string, slots []int) string {
 	var numbers []byte
 	for i, slot := range slots {

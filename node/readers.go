@@ -2,26 +2,25 @@ package node
 
 import "slices"
 
-// Readers is who holds a name that is read, as far as anybody else can tell.
+// Readers stands for the readers of a name where a single holder is told.
 //
-// Any number of owners may read a name at the same time, each for a TTL of its own, and nobody
-// else can have it meanwhile: who acquires it without [Op.Reads], the writer, is an owner like
-// that of any lock. An Acquire of a reader is denied by a writer that has the name, and, if it
-// is fair, by one that waits for it and came before: so writers are not kept out by readers
-// that come one after another, nor readers by writers, as those who came before a writer do
-// not wait for it. Their waiters have a [ReaderID].
+// Any number of owners may read a name at the same time, each with its own TTL, and no other owner can have
+// it meanwhile. A writer is an owner that acquires it without [Op.Reads], as for any lock. The Acquire of a
+// reader is denied while a writer holds the name. If it is fair, it is also denied while an earlier writer
+// waits. So a stream of readers does not keep writers out. Nor do writers keep readers out: readers before a
+// writer do not wait for it. Waiting readers have a [ReaderID].
 //
-// A reader's Renew keeps and puts back what a reader has; what its owner has as a writer, it
-// turns into that of a reader. Its Release removes both.
+// A reader's Renew keeps or heals its reading; a name that its owner holds as a writer becomes one that it
+// reads. Its Release removes both.
 //
-// A reader takes no token: it acts under the largest that the node knows of, the fence. Where
-// the node knows none any more, the Acquire sets one that is as large as all that it may have
-// forgotten, and smaller than any that it takes from a writer whose clock is right.
+// A reader takes no token: it acts under the fence, the largest token that the node knows. If the node has
+// forgotten the fence, the Acquire sets one. It is at least as large as all that the node may have forgotten,
+// and smaller than any token that the node accepts from a writer whose clock is right.
 const Readers = "quorumlock:readers"
 
-// least is the fence that the Acquire of a reader sets where there is none, with its Token and
-// the node's clock, in microseconds.
-func least(op Op, now int64) uint64 {
+// minFence returns the fence that the Acquire of a reader sets on a node that has forgotten it, from the Op's
+// Token and the node's clock in microseconds.
+func minFence(op Op, now int64) uint64 {
 	common := op.Token
 	if l := op.Limits; l.MaxTTL > l.MaxClockSkew {
 		common -= min(common, uint64((l.MaxTTL - l.MaxClockSkew).Microseconds()))
@@ -29,7 +28,7 @@ func least(op Op, now int64) uint64 {
 	return max(common, uint64(max(now-op.Limits.MaxTTL.Microseconds(), 0)))
 }
 
-// singly leaves out, in a list of holders, the readers that stand for all of a name.
-func singly(holders []Holder) []Holder {
+// oneReader removes holders that stand for all readers of a name.
+func oneReader(holders []Holder) []Holder {
 	return slices.DeleteFunc(holders, func(h Holder) bool { return h.Owner == Readers })
 }

@@ -12,29 +12,28 @@ import (
 	"github.com/redis/rueidis"
 )
 
-// DefaultTimeout bounds connecting to a Redis node, and each exchange with it, where
-// the options do not say otherwise.
+// DefaultTimeout bounds each connect to a Redis node, and each exchange with it, unless the options say
+// otherwise.
 const DefaultTimeout = time.Second
 
-// Redis is a [Node] on a Redis or Valkey server, 6.2 or later, over one connection, and
-// another for each inbox.
+// Redis is a [Node] on a Redis or Valkey server, 6.2 or later, over one connection, and another one for each
+// inbox.
 //
-// It connects when it is first used, and again after a failure; a server that is down
-// does not fail its construction. One connection, because order between two commands
-// holds only within one (a release must never overtake its acquire); every batch of
-// operations is one pipelined write on it.
+// It connects when it is first used, and again after a failure. So it can be made while the server is down.
+// It uses one connection, because only within one are two commands ordered: a release must never overtake its
+// acquisition. Every batch of operations is one pipelined write.
 type Redis struct {
 	name string
 	opt  rueidis.ClientOption
-	// turn is held by the one call that uses the connection.
-	turn   chan struct{}
-	closed chan struct{}
-	link   link
+	// The call that uses the connection holds connToken.
+	connToken chan struct{}
+	closed    chan struct{}
+	link      link
 
-	// mu guards the inboxes that there are; shut is set when there may be no more.
-	mu      sync.Mutex
-	inboxes map[*redisInbox]struct{}
-	shut    bool
+	// mu guards inboxes; inboxesClosed is set when no more may be made.
+	mu            sync.Mutex
+	inboxes       map[*redisInbox]struct{}
+	inboxesClosed bool
 }
 
 var (
@@ -44,8 +43,8 @@ var (
 	_ Connector = (*Redis)(nil)
 )
 
-// OpenRedis makes a node from an address as [ParseAddress] takes it. It fails only for
-// an address that does not parse.
+// OpenRedis makes a node from an address in a form of [ParseAddress]. It fails only if the address does not
+// parse.
 func OpenRedis(address string) (*Redis, error) {
 	opt, err := ParseAddress(address)
 	if err != nil {
@@ -54,11 +53,14 @@ func OpenRedis(address string) (*Redis, error) {
 	return NewRedis(opt)
 }
 
-// NewRedis makes a node from rueidis' own options: user and password, TLS, database
-// number, dialler, Sentinel. Dialer.Timeout bounds each step of connecting and ConnWriteTimeout an
-// exchange, of which a call makes two at most; both are [DefaultTimeout] if not positive.
-// ConnWriteTimeout belongs well below the TTL of the locks. Options that would add connections, replace one by itself or repeat commands
-// are overruled. It fails only for options that do not describe one deployment.
+// NewRedis makes a node from rueidis' own options: user and password, TLS, database number, dialler,
+// Sentinel.
+//
+// Dialer.Timeout bounds each step of a connect, and ConnWriteTimeout an exchange; a call makes at most two.
+// Both are [DefaultTimeout] if not positive. ConnWriteTimeout should be well below the TTL of the locks.
+//
+// Options that would add connections, replace one, or repeat commands are overruled. NewRedis fails only for
+// options that do not describe one deployment.
 func NewRedis(opt rueidis.ClientOption) (*Redis, error) {
 	switch {
 	case len(opt.InitAddress) == 0:
@@ -69,27 +71,27 @@ func NewRedis(opt rueidis.ClientOption) (*Redis, error) {
 		return nil, errors.New("node: a lock cannot be held on replicas")
 	}
 	r := &Redis{
-		name:    nameOf(opt),
-		turn:    make(chan struct{}, 1),
-		closed:  make(chan struct{}),
-		inboxes: make(map[*redisInbox]struct{}),
+		name:      nameOf(opt),
+		connToken: make(chan struct{}, 1),
+		closed:    make(chan struct{}),
+		inboxes:   make(map[*redisInbox]struct{}),
 	}
 	r.opt = r.tune(opt)
 	return r, nil
 }
 
-// tune sets what the promises of a Node rest on, and fills in what was left open.
+// tune sets the options on which the promises of a Node rest, and fills in defaults.
 func (r *Redis) tune(opt rueidis.ClientOption) rueidis.ClientOption {
 	sentinel := opt.Sentinel.MasterSet != ""
 	opt.ForceSingleClient = !sentinel
-	// One connection, also for a large batch, for as long as it works.
+	// One connection, also for a large batch, as long as it works.
 	opt.PipelineMultiplex, opt.BlockingPipeline = -1, -1
 	opt.DisableAutoPipelining = false
 	opt.ConnLifetime = 0
 	opt.Standalone.EnableRedirect = false
-	opt.DisableRetry = true // a repeat is the coordinator's decision
+	opt.DisableRetry = true // the coordinator decides about a repetition
 	opt.DisableCache = true
-	// One caller at a time: the synchronous path is faster, and notices more.
+	// One caller at a time: the synchronous path is faster, and notices a broken connection earlier.
 	opt.AlwaysPipelining, opt.OnInvalidations = false, nil
 	if opt.Dialer.Timeout <= 0 {
 		opt.Dialer.Timeout = DefaultTimeout
@@ -98,8 +100,8 @@ func (r *Redis) tune(opt rueidis.ClientOption) rueidis.ClientOption {
 		opt.ConnWriteTimeout = DefaultTimeout
 	}
 	if opt.Dialer.KeepAlive == 0 {
-		// Negative turns off rueidis' PINGs, not TCP's own keep-alive: a silent node is
-		// found by the next operation, and idle clients stay idle.
+		// A negative value turns off rueidis' PINGs, but not TCP's own keep-alive. The next operation finds a
+		// silent node, and idle clients stay idle.
 		opt.Dialer.KeepAlive = -1
 		opt.Dialer.KeepAliveConfig = net.KeepAliveConfig{Enable: true}
 	}
@@ -110,17 +112,17 @@ func (r *Redis) tune(opt rueidis.ClientOption) rueidis.ClientOption {
 		opt.ClientName = "quorumlock"
 	}
 	if opt.ClientSetInfo == nil {
-		// To say which library this is takes a right that nothing else here needs.
+		// CLIENT SETINFO needs a right that nothing else here needs.
 		opt.ClientSetInfo = rueidis.DisableClientSetInfo
 	}
 	opt.DialCtxFn = r.link.dialler(opt)
 	return opt
 }
 
-// tuneSentinel bounds what is asked of the Sentinels. The connection to them is a
-// pipelined one, on which only rueidis' PINGs notice that nothing answers.
+// tuneSentinel bounds the requests to the Sentinels. Their connection is pipelined, and only rueidis' PINGs
+// notice that a Sentinel does not answer.
 func tuneSentinel(opt *rueidis.ClientOption) {
-	opt.AlwaysRESP2 = false // needs connections of its own to subscribe
+	opt.AlwaysRESP2 = false // RESP2 would need further connections to subscribe
 	d := &opt.Sentinel.Dialer
 	if d.Timeout <= 0 {
 		d.Timeout = opt.Dialer.Timeout
@@ -130,10 +132,10 @@ func tuneSentinel(opt *rueidis.ClientOption) {
 	}
 }
 
-// Name is the server's address, or the master set and its sentinels.
+// Name returns the server's address, or the master set and its Sentinels.
 func (r *Redis) Name() string { return r.name }
 
-// Identity is the server's replication id, as of the last connect, or of a subscription since.
+// Identity returns the server's replication id, as of the last connect or of a later subscription.
 func (r *Redis) Identity() string {
 	if identity := r.link.identity.Load(); identity != nil {
 		return *identity
@@ -141,16 +143,16 @@ func (r *Redis) Identity() string {
 	return ""
 }
 
-// Do implements [Node]. A connection that was used before, and turns out to be broken, is replaced,
-// and the batch is sent once more on the new one: see [Reply.Repeated].
+// Do implements [Node]. If a connection that was used before turns out to be broken, Do replaces it and sends
+// the batch once more: see [Reply.Repeated].
 func (r *Redis) Do(ctx context.Context, ops []Op, replies []Reply) {
 	if err := r.begin(ctx); err != nil {
-		fail(r.name, ops, replies, err, nil, true)
+		failAll(r.name, ops, replies, err, nil, true)
 		return
 	}
 	defer r.end()
 	if err := r.link.open(ctx, r.opt); err != nil {
-		fail(r.name, ops, replies, reasonOf(err), err, true)
+		failAll(r.name, ops, replies, reasonOf(err), err, true)
 		return
 	}
 	err := exchange(ctx, r.name, &r.link, ops, replies)
@@ -164,23 +166,23 @@ func (r *Redis) Do(ctx context.Context, ops []Op, replies []Reply) {
 	}
 }
 
-// mayRepeat reports whether to connect and ask again after an error: where the connection was used
-// before, and broke. The server or something on the way may have closed it while it was idle, which
-// says nothing about the next one. A new connection that breaks is a failure of the node.
+// mayRepeat reports whether to connect and ask again after an error: if the connection was used before, and
+// broke. The server or a middlebox may have closed it while it was idle, which says nothing about a new one.
+// A new connection that breaks is a failure of the node.
 func (r *Redis) mayRepeat(ctx context.Context, err error) bool {
 	return !r.link.fresh && severed(err) && ctx.Err() == nil
 }
 
-// repeat sends operations again, of which it is not known whether they ran. All are idempotent, and
-// the greeting kills the broken connection first, so the first run cannot come after the second.
-// A batch whose time is over stays unanswered: its caller no longer waits.
+// repeat sends operations again that may have run or not. All are idempotent, and the handshake kills the
+// broken connection first, so the first run cannot come after the second. A batch whose context has ended
+// stays unanswered, since its caller no longer waits.
 func (r *Redis) repeat(ctx context.Context, ops []Op, replies []Reply) {
 	began := r.link.began
 	if err := r.link.open(ctx, r.opt); err != nil {
-		fail(r.name, ops, replies, reasonOf(err), err, false)
+		failAll(r.name, ops, replies, reasonOf(err), err, false)
 		return
 	}
-	if in(0).Sub(began) > r.opt.ConnWriteTimeout {
+	if deadline(0).Sub(began) > r.opt.ConnWriteTimeout {
 		return
 	}
 	if err := exchange(ctx, r.name, &r.link, ops, replies); err != nil {
@@ -191,15 +193,15 @@ func (r *Redis) repeat(ctx context.Context, ops []Op, replies []Reply) {
 	}
 }
 
-// Connected implements [Connector]. A connection that has been idle is looked at, where the system
-// and the dialler offer that. One that is in use just now counts as sound.
+// Connected implements [Connector]. It checks a connection that has been idle, if the system and the dialler
+// allow that. A connection in use counts as sound.
 func (r *Redis) Connected() bool {
 	select {
-	case r.turn <- struct{}{}:
+	case r.connToken <- struct{}{}:
 	default:
 		return true
 	}
-	defer func() { <-r.turn }()
+	defer func() { <-r.connToken }()
 	select {
 	case <-r.closed:
 		return true
@@ -208,7 +210,7 @@ func (r *Redis) Connected() bool {
 	}
 }
 
-// Probe implements [Node]. A server that has just been greeted has answered.
+// Probe implements [Node]. A handshake counts as an answer.
 func (r *Redis) Probe(ctx context.Context) error {
 	return r.ask(ctx, func(l *link, ctx context.Context) error {
 		if l.fresh {
@@ -218,8 +220,8 @@ func (r *Redis) Probe(ctx context.Context) error {
 	})
 }
 
-// ask asks something on the connection, which is given up if it is not answered, and replaced once
-// if it was broken.
+// ask asks a question on the connection. Without an answer the connection is given up; if it was broken, it
+// is replaced once.
 func (r *Redis) ask(ctx context.Context, question func(*link, context.Context) error) error {
 	if err := r.begin(ctx); err != nil {
 		return &Error{Node: r.name, Reason: err}
@@ -240,11 +242,11 @@ func (r *Redis) ask(ctx context.Context, question func(*link, context.Context) e
 	}
 }
 
-// Close implements [Node], and closes all inboxes. It waits for the exchange that is under
-// way, which is bounded by the options' timeouts.
+// Close implements [Node], and closes all inboxes. It waits for the exchange under way, which the options'
+// timeouts bound.
 func (r *Redis) Close() error {
 	r.closeInboxes()
-	r.turn <- struct{}{}
+	r.connToken <- struct{}{}
 	defer r.end()
 	select {
 	case <-r.closed:
@@ -255,10 +257,10 @@ func (r *Redis) Close() error {
 	return nil
 }
 
-// begin waits for this call's turn on the connection.
+// begin takes connToken, so that this call can use the connection.
 func (r *Redis) begin(ctx context.Context) error {
 	select {
-	case r.turn <- struct{}{}:
+	case r.connToken <- struct{}{}:
 	case <-ctx.Done():
 		return ErrCanceled
 	}
@@ -276,6 +278,6 @@ func (r *Redis) begin(ctx context.Context) error {
 }
 
 func (r *Redis) end() {
-	r.link.rest()
-	<-r.turn
+	r.link.release()
+	<-r.connToken
 }

@@ -10,17 +10,17 @@ import (
 )
 
 const (
-	// keepalive is how often a subscription asks whether the server is still there. Waiters look for
-	// themselves once a second, so that a subscription that is lost unnoticed costs a little time.
-	keepalive = 2 * time.Second
-	// firstPause and longestPause are the bounds of the pauses between attempts to
-	// subscribe again, each twice as long as the one before, and up to half of it random.
+	// pingInterval is how often a subscription checks that the server is still there. Waiters ask the nodes
+	// themselves once a second, so a loss that is noticed late costs little time.
+	pingInterval = 2 * time.Second
+	// firstPause and longestPause bound the pauses between attempts to subscribe again. Each pause is twice
+	// the one before, and up to half of it is random.
 	firstPause   = 50 * time.Millisecond
 	longestPause = 2 * time.Second
 )
 
-// redisInbox is a subscription to a [Redis], and the goroutine that makes it, delivers,
-// and makes it again when it was lost.
+// redisInbox is a subscription to a [Redis], and the goroutine that subscribes, delivers, and subscribes
+// again after a loss.
 type redisInbox struct {
 	node    *Redis
 	channel string
@@ -30,16 +30,15 @@ type redisInbox struct {
 	cancel context.CancelFunc
 	done   sync.WaitGroup
 
-	// mu guards the locks that are followed, and what is sent on the subscription that there
-	// is just now; nil if there is none.
+	// mu guards the followed locks, and the requests on the current subscription, which is nil if there is
+	// none.
 	mu       sync.Mutex
-	followed map[string]*following
+	followed map[string]*followState
 	current  *subscription
 }
 
-// Listen implements [Listener], over a connection of its own to the server to which the
-// operations go. A server that falls silent is noticed two seconds and the timeout of an
-// exchange after its last sign of life.
+// Listen implements [Listener], over a connection of its own to the server that runs the operations. If that
+// server falls silent, the loss is noticed pingInterval + the timeout of an exchange after its last answer.
 func (r *Redis) Listen(ctx context.Context, client string, deliver func(Message)) (Inbox, error) {
 	if err := checkClient(client); err != nil {
 		return nil, &Error{Node: r.name, Reason: ErrMisconfigured, Err: err}
@@ -47,7 +46,7 @@ func (r *Redis) Listen(ctx context.Context, client string, deliver func(Message)
 	if ctx.Err() != nil {
 		return nil, &Error{Node: r.name, Reason: ErrCanceled}
 	}
-	b := &redisInbox{node: r, channel: inboxPrefix + client, deliver: deliver, followed: make(map[string]*following)}
+	b := &redisInbox{node: r, channel: inboxPrefix + client, deliver: deliver, followed: make(map[string]*followState)}
 	b.ctx, b.cancel = context.WithCancel(context.Background())
 	first := make(chan error)
 	if !b.start(first) { //nolint:contextcheck // it outlives the call
@@ -71,18 +70,18 @@ func (r *Redis) Listen(ctx context.Context, client string, deliver func(Message)
 
 func (b *redisInbox) closed() error { return &Error{Node: b.node.name, Reason: ErrClosed} }
 
-// start starts the goroutine, unless the node is closed. It sends what became of the first
-// attempt, and ends if nobody wants to know any more: an attempt that is under way can take
-// longer than the context of who listens, and then only the Close of the node waits for it.
+// start starts the goroutine, unless the node is closed. The goroutine sends the result of the first attempt,
+// and ends if the caller of Listen has stopped waiting. An attempt can take longer than the context of
+// Listen; then only the Close of the node waits for it.
 func (b *redisInbox) start(first chan<- error) bool {
 	b.node.mu.Lock()
 	defer b.node.mu.Unlock()
-	if b.node.shut {
+	if b.node.inboxesClosed {
 		return false
 	}
 	b.node.inboxes[b] = struct{}{}
 	b.done.Go(func() {
-		defer b.leave()
+		defer b.unregister()
 		s, err := b.subscribe()
 		select {
 		case first <- err:
@@ -91,32 +90,31 @@ func (b *redisInbox) start(first chan<- error) bool {
 			}
 		case <-b.ctx.Done():
 			if err == nil {
-				b.detach(s)
+				b.clearCurrent(s)
 			}
 		}
 	})
 	return true
 }
 
-// leave takes the inbox off the node.
-func (b *redisInbox) leave() {
+// unregister removes the inbox from the node.
+func (b *redisInbox) unregister() {
 	b.node.mu.Lock()
 	defer b.node.mu.Unlock()
 	delete(b.node.inboxes, b)
 }
 
-// Close implements [Inbox]. It waits for an attempt to subscribe that is under way, which
-// is bounded by the options' timeouts.
+// Close implements [Inbox]. It waits for an attempt to subscribe, which the options' timeouts bound.
 func (b *redisInbox) Close() error {
 	b.cancel()
 	b.done.Wait()
 	return nil
 }
 
-// closeInboxes closes all inboxes, and has no more made.
+// closeInboxes closes all inboxes, and prevents new ones.
 func (r *Redis) closeInboxes() {
 	r.mu.Lock()
-	r.shut = true
+	r.inboxesClosed = true
 	inboxes := slices.Collect(maps.Keys(r.inboxes))
 	r.mu.Unlock()
 	for _, b := range inboxes {
@@ -131,30 +129,30 @@ func (r *Redis) closeInboxes() {
 func (b *redisInbox) run(s *subscription) {
 	attempt := 0
 	for {
-		if s.receive(b.tell) {
+		if s.receive(b.deliverIfOpen) {
 			attempt = 0
 		}
-		b.detach(s)
-		b.tell(Message{Kind: Lost})
+		b.clearCurrent(s)
+		b.deliverIfOpen(Message{Kind: Lost})
 		for s = nil; s == nil; attempt++ {
 			if !sleep(b.ctx, pause(attempt)) {
 				return
 			}
 			s, _ = b.subscribe()
 		}
-		b.tell(Message{Kind: Resubscribed})
+		b.deliverIfOpen(Message{Kind: Resubscribed})
 	}
 }
 
-// tell delivers a message, unless the inbox is closed.
-func (b *redisInbox) tell(message Message) {
+// deliverIfOpen delivers a message, unless the inbox is closed.
+func (b *redisInbox) deliverIfOpen(message Message) {
 	if b.ctx.Err() == nil {
 		b.deliver(message)
 	}
 }
 
-// subscribe makes a subscription on the server to which the operations go: their connection
-// leads the way, as that may be another by now.
+// subscribe makes a subscription on the server that runs the operations. It follows the route of their
+// connection, since the server may have changed.
 func (b *redisInbox) subscribe() (*subscription, error) {
 	r := b.node
 	if err := r.ask(b.ctx, (*link).identify); err != nil {
@@ -164,23 +162,23 @@ func (b *redisInbox) subscribe() (*subscription, error) {
 		return nil, err
 	}
 	s, channels := &subscription{inbox: b, identity: r.Identity()}, b.channels()
-	if err := s.open(r.link.way.Load(), channels); err != nil {
+	if err := s.open(r.link.greetedRoute.Load(), channels); err != nil {
 		if b.ctx.Err() != nil {
 			return nil, b.closed()
 		}
 		return nil, newError(r.name, 0, reasonOf(err), err)
 	}
-	b.attach(s, channels)
+	b.setCurrent(s, channels)
 	return s, nil
 }
 
-// pause is how long to wait before an attempt.
+// pause returns how long to wait before an attempt.
 func pause(attempt int) time.Duration {
 	d := min(firstPause<<min(attempt, 30), longestPause)
 	return d/2 + rand.N(d/2)
 }
 
-// sleep waits, and reports whether the context goes on.
+// sleep waits for d, and reports whether the context is still alive.
 func sleep(ctx context.Context, d time.Duration) bool {
 	end, cancel := context.WithTimeout(ctx, d)
 	defer cancel()

@@ -7,8 +7,7 @@ import (
 	"github.com/redis/rueidis"
 )
 
-// poolScripts holds the scripts of those kinds of operation that have one of their own for
-// pools.
+// poolScripts holds the scripts of those kinds of operation that have a special one for pools.
 var poolScripts = map[Kind]script{
 	Acquire: newScript("lib/key", "lib/guard", "lib/refusal", "lib/fence", "lib/raise", "lib/put", "lib/queue", "lib/pool", "permits_acquire"),
 	Release: newScript("lib/key", "lib/announce", "lib/give", "lib/queue", "lib/pool", "permits_release"),
@@ -16,7 +15,7 @@ var poolScripts = map[Kind]script{
 	Resize:  newScript("lib/key", "lib/queue", "lib/pool", "permits_resize"),
 }
 
-// ofPool reports whether a script for pools carries the operation out.
+// ofPool reports whether the operation uses a script for pools.
 func (o *Op) ofPool() bool {
 	if o.Pool.Name == "" {
 		return false
@@ -25,8 +24,7 @@ func (o *Op) ofPool() bool {
 	return ok
 }
 
-// ofPool is the command for an operation on a pool: it has the KEYS and ARGV that the header of
-// the script names.
+// ofPool makes the command for an operation on a pool, with the KEYS and ARGV in the script's header.
 func (w *writer) ofPool(b rueidis.Builder, op *Op, verb string, text func(*script) string) rueidis.Completed {
 	size, version := strconv.Itoa(op.Pool.Size), w.numerals.unsigned(op.Pool.Version)
 	slots := op.Names
@@ -54,7 +52,7 @@ func (w *writer) ofPool(b rueidis.Builder, op *Op, verb string, text func(*scrip
 	return b.Arbitrary(verb, text(&script), strconv.Itoa(1+len(slots))).Keys(op.Pool.Name).Keys(slots...).Args(w.args...).Build()
 }
 
-// maxPoolBytes bounds the bitmap that a node may answer with.
+// maxPoolBytes bounds the bitmap in a reply.
 const maxPoolBytes = 1 << 13
 
 // decodePoolDenial reads {slot, owner, left, fence, rank, size, version, free}.
@@ -97,5 +95,5 @@ func decodeResize(msg *rueidis.RedisMessage) (Reply, error) {
 	return Reply{Outcome: Denied, Pool: PoolState{Version: uint64(n[0]), Size: int(n[1])}}, nil
 }
 
-// poolDenialWidth is the length of the denial of slots.
+// poolDenialWidth is the number of values in the denial of slots.
 const poolDenialWidth = 8

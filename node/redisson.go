@@ -2,11 +2,10 @@ package node
 
 import "strings"
 
-// redissonPrefix begins the channels on which Redisson's clients tell each other that a lock
-// was released.
+// redissonPrefix begins the channels on which Redisson's clients announce the release of a lock.
 const redissonPrefix = "redisson_lock__channel:"
 
-// redissonChannel is the channel of a lock; see the function announce of the scripts.
+// redissonChannel returns the channel of a lock; see the function announce of the scripts.
 func redissonChannel(name string) string {
 	if strings.Contains(name, "{") {
 		return redissonPrefix + name
@@ -14,8 +13,7 @@ func redissonChannel(name string) string {
 	return redissonPrefix + "{" + name + "}"
 }
 
-// redissonNames are the locks that a channel is for, of which there can be two: those of
-// "a" and "{a}" are the same.
+// redissonNames returns the locks of a channel. There can be two: "a" and "{a}" have the same channel.
 func redissonNames(channel string) (names []string) {
 	name, ok := strings.CutPrefix(channel, redissonPrefix)
 	if !ok || !strings.Contains(name, "{") {

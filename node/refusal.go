@@ -6,11 +6,11 @@ import (
 	"time"
 )
 
-// The ways in which a node says that it does not serve a client, or not now. Their errors
-// are completed with the node's name by whoever answers.
+// The replies of a node that does not serve a client, or not now. The caller adds the node's name to their
+// errors.
 
-// recovering is the answer of a node that gives no new rights for so long.
-func recovering(left, length time.Duration, restarted bool) Reply {
+// recoveringRefusal is the reply of a node that gives no new rights for left.
+func recoveringRefusal(left, length time.Duration, restarted bool) Reply {
 	return Reply{
 		Err:        &RecoveryError{Left: left, Length: max(length, left), Restarted: restarted},
 		Recovering: left,
@@ -18,9 +18,8 @@ func recovering(left, length time.Duration, restarted bool) Reply {
 	}
 }
 
-// differing is the answer of a node that was set up for other limits, or with a TTL over
-// them.
-func differing(op Op, limits Limits) Reply {
+// settingsRefusal is the reply of a node that was set up for other limits, or whose limit the TTL exceeds.
+func settingsRefusal(op Op, limits Limits) Reply {
 	err := &SettingsError{Node: limits, Client: op.Limits}
 	if limits == op.Limits {
 		err.TTL = op.TTL
@@ -28,9 +27,9 @@ func differing(op Op, limits Limits) Reply {
 	return Reply{Err: err}
 }
 
-// farFrom is the answer of a node whose clock, in microseconds, is too far from a token,
-// or from the end of its block.
-func farFrom(now int64, op Op) Reply {
+// clockRefusal is the reply of a node whose clock, in microseconds, is too far from a token, or from the end
+// of its block.
+func clockRefusal(now int64, op Op) Reply {
 	err := &ClockError{Ahead: micro(instant(op.end()) - now), Limit: op.Limits.MaxClockSkew}
 	if token := instant(op.Token); token < now && err.Ahead <= err.Limit {
 		err.Ahead, err.Limit = micro(token-now), op.Limits.MaxTTL
@@ -38,24 +37,23 @@ func farFrom(now int64, op Op) Reply {
 	return Reply{Err: err}
 }
 
-// instant is the time of a token, in microseconds since the Unix epoch, or the last one.
+// instant returns the time of a token in microseconds since the Unix epoch, at most the last one.
 func instant(token uint64) int64 { return int64(min(token, math.MaxInt64)) }
 
-// micro turns microseconds into a duration, or the longest one.
+// micro turns microseconds into a duration, at most the longest one.
 func micro(n int64) time.Duration {
 	const most = int64(1<<63-1) / int64(time.Microsecond)
 	return time.Duration(min(max(n, -most), most)) * time.Microsecond
 }
 
-// tokenRefused reports whether a node whose clock stands at now, in microseconds, may
-// not take the tokens from the first to the end of a block. What it takes is younger than
-// MaxTTL, and no further ahead than MaxClockSkew: so after a recovery, or the end of a
-// fence, it takes only tokens that are larger than all those it ever took.
-func tokenRefused(first, end uint64, now int64, l Limits) bool {
+// isImplausible reports whether a node whose clock is at now, in microseconds, must refuse the tokens from
+// first to end. It accepts tokens that are younger than MaxTTL, and at most MaxClockSkew ahead. So after a
+// recovery, or the end of a fence, it accepts only tokens larger than all that it ever accepted.
+func isImplausible(first, end uint64, now int64, l Limits) bool {
 	return instant(end) > now+l.MaxClockSkew.Microseconds() || instant(first) <= now-l.MaxTTL.Microseconds()
 }
 
-// reasonOfRefusal is the reason that goes with one of these errors; nil for others.
+// reasonOfRefusal returns the reason for one of these errors; nil for others.
 func reasonOfRefusal(err error) error {
 	var recovery *RecoveryError
 	var settings *SettingsError
@@ -72,9 +70,9 @@ func reasonOfRefusal(err error) error {
 	}
 }
 
-// fenced reports whether a renewal raises the fence along with the lock: as long as an
-// acquisition could still take a smaller token, if the token is one that could be taken.
-func fenced(token uint64, now int64, l Limits) bool {
+// mayFence reports whether a renewal raises the fence along with the lock. It does as long as an acquisition
+// could still use a smaller token, provided that the token is plausible.
+func mayFence(token uint64, now int64, l Limits) bool {
 	t := instant(token)
 	return t <= now+l.MaxClockSkew.Microseconds() && t > now-l.Recovery().Microseconds()
 }

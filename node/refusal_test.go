@@ -18,19 +18,19 @@ func TestTokenRefused(t *testing.T) {
 		0: true, 1: true, now - 10_000_001: true, now - 10_000_000: true, now - 9_999_999: false, now: false,
 		now + 1_000_000: false, now + 1_000_001: true, math.MaxInt64: true, math.MinInt64: true, -1: true,
 	} {
-		assert.Equal(t, want, tokenRefused(uint64(token), uint64(token), now, l), "%d", token-now)
+		assert.Equal(t, want, isImplausible(uint64(token), uint64(token), now, l), "%d", token-now)
 	}
 	for end, want := range map[uint64]bool{
 		now: false, now + 1_000_000: false, now + 1_000_001: true, math.MaxInt64: true, 1 << 63: true, math.MaxUint64: true,
 	} {
-		assert.Equal(t, want, tokenRefused(now, end, now, l), "%d", end)
+		assert.Equal(t, want, isImplausible(now, end, now, l), "%d", end)
 	}
-	assert.True(t, tokenRefused(now-10_000_000, now, now, l), "the end does not make the first younger")
+	assert.True(t, isImplausible(now-10_000_000, now, now, l), "the end does not make the first younger")
 	for token, want := range map[int64]bool{
 		0: false, now - 11_000_001: false, now - 11_000_000: false, now - 10_999_999: true, now - 10_000_000: true, now: true,
 		now + 1_000_000: true, now + 1_000_001: false, math.MaxInt64: false, math.MinInt64: false, -1: false,
 	} {
-		assert.Equal(t, want, fenced(uint64(token), now, l), "%d", token-now)
+		assert.Equal(t, want, mayFence(uint64(token), now, l), "%d", token-now)
 	}
 }
 
@@ -47,15 +47,15 @@ func TestTokenIsPastWhenItIsForgotten(t *testing.T) {
 		window := (l.MaxTTL + 2*l.MaxClockSkew).Microseconds()
 		token := uint64(began + rapid.Int64Range(-window, window).Draw(t, "token"))
 		end := token + rapid.Uint64Range(0, uint64(window)).Draw(t, "reserve")
-		if tokenRefused(token, end, began, l) {
+		if isImplausible(token, end, began, l) {
 			return
 		}
 		loss := began + rapid.Int64Range(0, window).Draw(t, "loss")
 		later := rapid.Int64Range(0, window).Draw(t, "later")
-		assert.True(t, tokenRefused(end, end, loss+l.Recovery().Microseconds()+later, l), "after a recovery")
-		assert.True(t, tokenRefused(end, end, int64(end)+l.Recovery().Microseconds()+later, l), "after its fence")
-		if !tokenRefused(end, end, loss, l) {
-			assert.True(t, fenced(end, loss, l), "while it could be taken, a renewal raises the fence to it")
+		assert.True(t, isImplausible(end, end, loss+l.Recovery().Microseconds()+later, l), "after a recovery")
+		assert.True(t, isImplausible(end, end, int64(end)+l.Recovery().Microseconds()+later, l), "after its fence")
+		if !isImplausible(end, end, loss, l) {
+			assert.True(t, mayFence(end, loss, l), "while it could be taken, a renewal raises the fence to it")
 		}
 	})
 }

@@ -10,10 +10,10 @@ import (
 //go:embed scripts
 var files embed.FS
 
-// script is a Lua script and the name under which a server caches it.
+// script is a Lua script and the digest by which a server caches it.
 type script struct{ source, sha string }
 
-// newScript puts a script together from files.
+// newScript makes a script of files.
 func newScript(parts ...string) script { return hashed(source(parts...)) }
 
 func hashed(source string) script {
@@ -21,7 +21,7 @@ func hashed(source string) script {
 	return script{source: source, sha: hex.EncodeToString(sum[:])}
 }
 
-// source is the text of some files, one behind the other, each with what it includes.
+// source joins the text of files, with their includes.
 func source(parts ...string) string {
 	var b strings.Builder
 	for _, part := range parts {
@@ -39,8 +39,7 @@ func source(parts ...string) string {
 	return b.String()
 }
 
-// scripts holds the script of each kind of operation. Those that have
-// a [form] begin with that.
+// scripts holds the script of each kind of operation. Those with a [scriptForm] begin with its header.
 var scripts = [...]script{
 	Acquire:      newScript("acquire"),
 	Renew:        newScript("renew"),
@@ -54,5 +53,5 @@ var scripts = [...]script{
 	Unlatch:      newScript("lib/key", "lib/guard", "lib/latch", "unlatch"),
 }
 
-// many does what the scripts of operations do, for many of them.
+// many does the work of the single scripts for a batch of operations.
 var many = newScript("many")

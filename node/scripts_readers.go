@@ -1,15 +1,15 @@
 package node
 
-// readerScripts holds the scripts of the operations that [Op.Reads] turns into others.
+// readerScripts holds the scripts of operations with [Op.Reads].
 var readerScripts = [...]script{
 	Acquire: newScript("lib/key", "lib/guard", "lib/refusal", "lib/fence", "lib/raise", "lib/put", "lib/queue", "lib/readers", "acquireread"),
 	Renew:   newScript("lib/key", "lib/guard", "lib/fence", "lib/raise", "lib/put", "lib/queue", "lib/readers", "renewread"),
 	Release: newScript("lib/key", "lib/put", "lib/queue", "lib/announce", "lib/readers", "releaseread"),
 }
 
-// scriptOf is the script of an operation that is not one of a pool.
+// scriptOf returns the script of an operation that does not concern a pool.
 func (w *writer) scriptOf(op *Op) *script {
-	if f, ok := formOf(op); ok {
+	if f, ok := scriptFormOf(op); ok {
 		return w.forms.of(f)
 	}
 	if op.Reads && op.Kind <= Release {

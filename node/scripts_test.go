@@ -106,7 +106,7 @@ func TestScriptTakesTokensBySeconds(t *testing.T) {
 					for _, reserve := range []uint64{0, 700_000} {
 						op := Op{Kind: Acquire, Names: []string{"a"}, Owner: "o1", TTL: time.Millisecond, Token: uint64(token), Reserve: reserve, Fair: true}
 						want := "1"
-						if tokenRefused(op.Token, op.end(), now, l.limits) {
+						if isImplausible(op.Token, op.end(), now, l.limits) {
 							want = fmt.Sprintf("CLOCK\n%d", now)
 						}
 						assert.Equal(t, want, l.run(op, now), "%d+%d at %d under %v, together %v", token-now, reserve, fraction, l.limits, l.together)
@@ -179,7 +179,7 @@ func TestScriptTakesTokens(t *testing.T) {
 		for _, reserve := range []uint64{0, 1, 1000, uint64(us(l.limits.MaxClockSkew)), uint64(us(l.limits.Recovery())), math.MaxUint64} {
 			op := Op{Kind: Acquire, Names: []string{"a"}, Owner: "o1", TTL: time.Minute, Token: uint64(token), Reserve: reserve}
 			answer := l.run(op, l.now)
-			if tokenRefused(op.Token, op.end(), l.now, l.limits) {
+			if isImplausible(op.Token, op.end(), l.now, l.limits) {
 				assert.Equal(t, fmt.Sprintf("CLOCK\n%d", l.now), answer, "%d and %d", token-l.now, reserve)
 				assert.Equal(t, []string{"quorumlock:node"}, l.server.Keys())
 				continue
@@ -198,7 +198,7 @@ func TestScriptRenewsFences(t *testing.T) {
 		token, key := uint64(token), "quorumlock:fence:{a}"
 		op := Op{Kind: Renew, Names: []string{"a"}, Owner: "o1", TTL: time.Minute, Token: token}
 		assert.Equal(t, "2", l.run(op, l.now))
-		if fenced(token, l.now, l.limits) {
+		if mayFence(token, l.now, l.limits) {
 			assert.Equal(t, strconv.FormatUint(token, 10), l.command("GET", key), "%d", int64(token)-l.now)
 		} else {
 			assert.Equal(t, "(nil)", l.command("GET", key), "%d", int64(token)-l.now)

@@ -253,7 +253,7 @@ func (w *twins) many() []Op {
 	for range 6 {
 		next := w.op()
 		next.TTL = ops[0].TTL
-		if common(&ops[0]) && joins(&ops[0], tagged(ops[0].Names[0]), &next) {
+		if isBatchable(&ops[0]) && canJoin(&ops[0], tagged(ops[0].Names[0]), &next) {
 			ops = append(ops, next)
 		}
 	}

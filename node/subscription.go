@@ -15,32 +15,32 @@ import (
 	"github.com/redis/rueidis"
 )
 
-// subscription is a connection that has subscribed to one inbox. It is not rueidis', which
-// would connect again without a word, and panic in a goroutine of its own on what a server
-// should not say. It speaks RESP2, as all servers do.
+// subscription is a connection that has subscribed to one inbox. It does not use rueidis, which would
+// reconnect silently, and panic in a goroutine of its own on messages that a server must not send. It speaks
+// RESP2, as all servers do.
 type subscription struct {
 	inbox *redisInbox
-	// identity is that of the server to which the operations go.
+	// identity identifies the server that runs the operations.
 	identity string
 	conn     net.Conn
 	in       *bufio.Reader
-	// forget has the connection outlive the inbox.
-	forget func() bool
-	// requests are guarded by the mutex of the inbox.
-	requests []request
+	// stopOnClose keeps the connection open when the inbox is closed.
+	stopOnClose func() bool
+	// The mutex of the inbox guards requests.
+	requests []pendingReply
 }
 
-// errLost is for what the connection broke before it was answered.
+// errLost is the result of requests that were not answered before the connection broke.
 var errLost = errors.New("the subscription is lost")
 
 // open connects, and returns once the server has confirmed the subscription to all channels.
-func (s *subscription) open(w *way, channels []string) error {
+func (s *subscription) open(w *route, channels []string) error {
 	_, conn, err := w.connect(s.inbox.ctx)
 	if err != nil {
 		return err
 	}
 	s.conn, s.in = conn, bufio.NewReader(conn)
-	s.forget = context.AfterFunc(s.inbox.ctx, func() { _ = conn.Close() })
+	s.stopOnClose = context.AfterFunc(s.inbox.ctx, func() { _ = conn.Close() })
 	if err := s.greet(channels); err != nil {
 		s.close()
 		return err
@@ -49,14 +49,14 @@ func (s *subscription) open(w *way, channels []string) error {
 }
 
 func (s *subscription) close() {
-	s.forget()
+	s.stopOnClose()
 	_ = s.conn.Close()
 }
 
-// greet says who this is, and subscribes, in one round trip.
+// greet authenticates and subscribes, in one round trip.
 func (s *subscription) greet(channels []string) error {
 	opt := s.inbox.node.opt
-	if err := s.conn.SetDeadline(in(opt.ConnWriteTimeout)); err != nil {
+	if err := s.conn.SetDeadline(deadline(opt.ConnWriteTimeout)); err != nil {
 		return err
 	}
 	user, password := opt.Username, opt.Password
@@ -95,7 +95,7 @@ func (s *subscription) greet(channels []string) error {
 	return s.subscribed(channels)
 }
 
-// subscribed reads that the server has subscribed this connection to all channels.
+// subscribed reads the confirmation that this connection has subscribed to all channels.
 func (s *subscription) subscribed(channels []string) error {
 	for _, channel := range channels {
 		answer, err := readPush(s.in)
@@ -106,26 +106,25 @@ func (s *subscription) subscribed(channels []string) error {
 		case err != nil:
 			return err
 		case len(answer) != 3 || answer[0] != "subscribe" || answer[1] != channel:
-			return fmt.Errorf("%w %.60q", errGarbled, answer)
+			return fmt.Errorf("%w %.60q", errProtocol, answer)
 		}
 	}
 	return nil
 }
 
-// errElsewhere is for an address that has come to lead to another server than that to which
-// the operations are connected.
-var errElsewhere = errors.New("the address leads to another server than the operations go to")
+// errOtherServer says that the address now leads to another server than the connection of the operations.
+var errOtherServer = errors.New("the address leads to another server than the operations go to")
 
-// identify makes sure, by the answer to INFO, that this is the server to which the operations go,
-// which have to have the right to ask for that, too.
+// identify checks, by the reply to INFO, that this is the server that runs the operations. The operations
+// need the right to run INFO too.
 func (s *subscription) identify() error {
 	info, err := readPush(s.in)
 	if err != nil {
 		return err
 	}
-	identity, err := inspectServer(strings.Join(info, ""), "")
+	identity, err := checkFitness(strings.Join(info, ""), "")
 	if err == nil && identity != s.identity {
-		return errElsewhere
+		return errOtherServer
 	}
 	return err
 }
@@ -143,8 +142,8 @@ func (s *subscription) send(commands ...[]string) error {
 	return err
 }
 
-// receive delivers messages until the connection breaks, or the inbox is closed. It reports
-// whether the connection has served: by a message, or an answer to a PING.
+// receive delivers messages until the connection breaks or the inbox is closed. It reports whether the
+// connection has worked: whether a message or an answer to a PING came.
 func (s *subscription) receive(deliver func(Message)) (served bool) {
 	ctx, cancel := context.WithCancel(s.inbox.ctx)
 	var pings sync.WaitGroup
@@ -153,32 +152,31 @@ func (s *subscription) receive(deliver func(Message)) (served bool) {
 	defer cancel()
 	defer s.close()
 	for {
-		if err := s.conn.SetReadDeadline(in(keepalive + s.inbox.node.opt.ConnWriteTimeout)); err != nil {
+		if err := s.conn.SetReadDeadline(deadline(pingInterval + s.inbox.node.opt.ConnWriteTimeout)); err != nil {
 			return served
 		}
 		push, err := readPush(s.in)
 		var refusal replyError
-		if errors.As(err, &refusal) && s.refused(err) {
+		if errors.As(err, &refusal) && s.onError(err) {
 			continue
 		}
 		if err != nil {
 			return served
 		}
-		if s.hear(push, deliver) {
+		if s.handlePush(push, deliver) {
 			served = true
 		}
 	}
 }
 
-// hear takes in what the server said, and reports whether it was a message or an answer to
-// a PING.
-func (s *subscription) hear(push []string, deliver func(Message)) bool {
+// handlePush handles one push of the server, and reports whether it was a message or an answer to a PING.
+func (s *subscription) handlePush(push []string, deliver func(Message)) bool {
 	switch {
 	case len(push) == 2 && push[0] == "pong":
-		s.answered("PING")
+		s.onReply("PING")
 		return true
 	case len(push) == 3 && (push[0] == "subscribe" || push[0] == "unsubscribe"):
-		s.answered(strings.ToUpper(push[0]))
+		s.onReply(strings.ToUpper(push[0]))
 		return false
 	case len(push) != 3 || push[0] != "message":
 		return false
@@ -196,33 +194,33 @@ func (s *subscription) hear(push []string, deliver func(Message)) bool {
 	return len(names) > 0
 }
 
-// keepAlive has the server answer from time to time, and gives the connection up when the
-// operations go to another server.
+// keepAlive sends a PING from time to time. It closes the connection when the operations have moved to
+// another server.
 func (s *subscription) keepAlive(ctx context.Context) {
-	for sleep(ctx, keepalive) {
+	for sleep(ctx, pingInterval) {
 		if s.inbox.node.Identity() != s.identity {
 			_ = s.conn.Close()
 			return
 		}
 		s.inbox.mu.Lock()
-		s.request(request{verb: "PING"})
+		s.request(pendingReply{verb: "PING"})
 		s.inbox.mu.Unlock()
 	}
 }
 
-// in is the time at which a duration from now has passed.
-func in(d time.Duration) time.Time {
+// deadline returns the time d from now.
+func deadline(d time.Duration) time.Time {
 	return time.Now().Add(d) //nolint:forbidigo // connections have their deadlines by this clock
 }
 
-// What a subscription may receive at once: a message is three values. Names are of any
-// length, within reason.
+// Bounds of what a subscription receives at once: a message has three values, and names have any reasonable
+// length.
 const (
 	maxValues = 3
 	maxValue  = 1 << 20
 )
 
-// readPush reads what a server says in RESP2: an array of values, or one.
+// readPush reads one push in RESP2: an array of values, or a single one.
 func readPush(r *bufio.Reader) ([]string, error) {
 	line, err := readLine(r)
 	if err != nil {
@@ -235,7 +233,7 @@ func readPush(r *bufio.Reader) ([]string, error) {
 	}
 	n, err := strconv.ParseUint(length, 10, 31)
 	if err != nil || n > maxValues {
-		return nil, fmt.Errorf("%w %.30q", errGarbled, line)
+		return nil, fmt.Errorf("%w %.30q", errProtocol, line)
 	}
 	values := make([]string, n)
 	for i := range values {
@@ -249,8 +247,8 @@ func readPush(r *bufio.Reader) ([]string, error) {
 	return values, nil
 }
 
-// readValue reads a string or a number that begins with a line. An error of the server is
-// a [replyError]. Of a length that is announced, no more is reserved than comes.
+// readValue reads a string or a number that begins with line. An error of the server becomes a [replyError].
+// It reserves no more memory than bytes have come, whatever length the server announces.
 func readValue(r *bufio.Reader, line string) (string, error) {
 	kind, text := "", ""
 	if line != "" {
@@ -264,7 +262,7 @@ func readValue(r *bufio.Reader, line string) (string, error) {
 	}
 	n, err := strconv.ParseUint(text, 10, 31)
 	if kind != "$" || err != nil || n > maxValue {
-		return "", fmt.Errorf("%w %.30q", errGarbled, line)
+		return "", fmt.Errorf("%w %.30q", errProtocol, line)
 	}
 	var value strings.Builder
 	if _, err := io.CopyN(&value, r, int64(n)); err != nil {
@@ -272,7 +270,7 @@ func readValue(r *bufio.Reader, line string) (string, error) {
 	}
 	end, err := readLine(r)
 	if err == nil && end != "" {
-		err = fmt.Errorf("%w %.30q", errGarbled, end)
+		err = fmt.Errorf("%w %.30q", errProtocol, end)
 	}
 	return value.String(), err
 }

@@ -17,8 +17,8 @@ var exclusion = []Mutant{
 		Then: "Of two names, the second is taken from its holder.",
 		Edits: []Edit{{
 			File: "node/memory_ops.go",
-			Old:  `m.longest(op.Names, op.place())`,
-			New:  `m.longest(op.Names[:1], op.place())`,
+			Old:  `m.longestHolder(op.Names, op.place())`,
+			New:  `m.longestHolder(op.Names[:1], op.place())`,
 		}},
 	},
 	{
@@ -31,7 +31,7 @@ var exclusion = []Mutant{
 `,
 			New: `
 		case denial.Name == "":
-			m.locks[name] = claim{}
+			m.locks[name] = lockState{}
 `,
 		}},
 	},
@@ -50,8 +50,8 @@ var exclusion = []Mutant{
 		Rule: "A node keeps a lock for its TTL.",
 		Then: "It lets go some percent early, which is more than the allowance for drift.",
 		Edits: []Edit{{
-			Old: `claim{owner: op.Owner, expiry: m.clock.Now() + op.TTL}`,
-			New: `claim{owner: op.Owner, expiry: m.clock.Now() + op.TTL - op.TTL/32}`,
+			Old: `lockState{owner: op.Owner, expiry: m.clock.Now() + op.TTL}`,
+			New: `lockState{owner: op.Owner, expiry: m.clock.Now() + op.TTL - op.TTL/32}`,
 		}},
 	},
 	{

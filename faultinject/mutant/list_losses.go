@@ -9,8 +9,8 @@ var losses = []Mutant{
 		Kind: "tampering",
 		Edits: []Edit{{
 			File: "node/memory_ops.go",
-			Old:  `		case m.buried(name, op.Owner): // even`,
-			New:  `		case !held && m.buried(name, op.Owner): // even`,
+			Old:  `		case m.hasTombstone(name, op.Owner): // even`,
+			New:  `		case !held && m.hasTombstone(name, op.Owner): // even`,
 		}},
 	},
 	{
@@ -19,9 +19,9 @@ var losses = []Mutant{
 		Then: "Two leases are valid for up to a TTL after names were deleted by hand.",
 		Kind: "tampering",
 		Edits: []Edit{{
-			File: "eviction.go",
+			File: "renewal.go",
 			Old:  `quorum.Usurper(r.holders()); ok {`,
-			New:  `quorum.Usurper(r.holders()); ok && h == nil {`,
+			New:  `quorum.Usurper(r.holders()); ok && g == nil {`,
 		}},
 	},
 	{
@@ -40,7 +40,7 @@ var losses = []Mutant{
 		Then: "A late renewal puts a former holder back on nodes that forgot the lock, and the holder loses it.",
 		Kind: "permits",
 		Edits: []Edit{{
-			File: "eviction.go",
+			File: "renewal.go",
 			Old:  `other.Token > g.proposal.End()`,
 			New:  `other.Token >= 0`,
 		}},

@@ -8,8 +8,8 @@ var readers = []Mutant{
 		Then: "A reader and a writer have the lock at once.",
 		Edits: []Edit{{
 			File: "node/memory_readers.go",
-			Old:  `m.longest(op.Names, op.place())`,
-			New:  `m.longest(nil, op.place())`,
+			Old:  `m.longestHolder(op.Names, op.place())`,
+			New:  `m.longestHolder(nil, op.place())`,
 		}},
 	},
 	{
@@ -17,7 +17,7 @@ var readers = []Mutant{
 		Rule: "A lock is free when its last reader has gone.",
 		Then: "The first of two readers to go lets a writer in beside the other.",
 		Edits: []Edit{{
-			Old: `		return true, m.settle(name)`,
+			Old: `		return true, m.dropReaders(name)`,
 			New: `		delete(m.locks, name)
 		return true, true`,
 		}},
@@ -54,7 +54,7 @@ var readers = []Mutant{
 		Rule: "Where no token is known, a reader gets one as large as all that were forgotten.",
 		Then: "The first reader after a recovery, or after a while, acts under a smaller one than the writer before.",
 		Edits: []Edit{{
-			Old: `		token = least(op, m.time())`,
+			Old: `		token = minFence(op, m.time())`,
 			New: `		token = 1`,
 		}},
 	},
@@ -65,11 +65,11 @@ var readers = []Mutant{
 		Edits: []Edit{{
 			Old: `			delete(m.locks, name)
 		}
-		m.share`,
+		m.addReader`,
 			New: `			delete(m.locks, name)
 			continue
 		}
-		m.share`,
+		m.addReader`,
 		}},
 	},
 	{
@@ -78,8 +78,8 @@ var readers = []Mutant{
 		Then: "A writer learns of the release of the last reader when it looks by itself.",
 		Edits: []Edit{{
 			File: "node/memory_readers.go",
-			Old:  `	m.passOn(op)`,
-			New:  `	m.rejoin(op.Names, op.Waiter)`,
+			Old:  `	m.wakeNext(op)`,
+			New:  `	m.restoreEntry(op.Names, op.Waiter)`,
 		}},
 	},
 }

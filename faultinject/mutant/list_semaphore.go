@@ -26,7 +26,7 @@ var semaphores = []Mutant{
 	op.Names = slices.Clone(op.Names)
 	for i, name := range op.Names {
 		if h, held := m.holder(name); held && h.Owner != op.Owner {
-			if s := m.vacancies(p); len(s.free) > 0 {
+			if s := m.freeSlots(p); len(s.free) > 0 {
 				op.Names[i] = SlotName(p.Name, s.free[0])
 			}
 		}

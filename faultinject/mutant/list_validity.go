@@ -8,7 +8,7 @@ var validity = []Mutant{
 		Then: "The answer comes late, and the claim outlives the lock.",
 		Edits: []Edit{
 			{Old: `g.countVote(i, c.Sent, c.Op.Token, r)`, New: `g.countVote(i, g.client.clock.Now(), c.Op.Token, r)`},
-			{Old: `r.recordVote(c.Node(), c.Sent, reply)`, New: `r.recordVote(c.Node(), h.client.clock.Now(), reply)`},
+			{Old: `r.recordVote(c.Node(), c.Sent, reply)`, New: `r.recordVote(c.Node(), g.client.clock.Now(), reply)`},
 		},
 	},
 	{

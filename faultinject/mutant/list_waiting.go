@@ -10,7 +10,7 @@ var waiting = []Mutant{
 			Old: `		t.end(ErrReleased)
 `,
 			New: `		t.end(ErrReleased)
-		h.releaseEverywhere(now, nil)
+		g.releaseEverywhere(now, nil)
 `,
 		}},
 	},
@@ -130,8 +130,8 @@ var waiting = []Mutant{
 		Rule: "A head that was woken and does not come loses its privilege.",
 		Then: "A waiter that is frozen, or has died silently, keeps all others from a free lock.",
 		Edits: []Edit{{
-			Old: `		rest := e.woken + patience(e.id) - m.clock.Now()`,
-			New: `		rest := max(e.woken+patience(e.id)-m.clock.Now(), fairPatience)`,
+			Old: `		rest := e.woken + wakePrivilege(e.id) - m.clock.Now()`,
+			New: `		rest := max(e.woken+wakePrivilege(e.id)-m.clock.Now(), basePrivilege)`,
 		}},
 	},
 	{

@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"strings"
@@ -77,7 +78,10 @@ type witness struct {
 
 // record is a lease that a process may act on.
 type record struct {
-	lease   *quorumlock.Lease
+	lease *quorumlock.Lease
+	// ctx is the context that the process got with the lease. One that is asked for later may end by
+	// the clock alone.
+	ctx     context.Context
 	process *process
 	// reads is set if it is a reader's, or has become one.
 	reads bool
@@ -110,7 +114,7 @@ func (w *witness) grantedTo(p *process, lease *quorumlock.Lease, reads bool, bef
 	w.look()
 	w.grants++
 	w.tell("%s has %v: %s with token %d, for %v", p.label, lease.Names(), w.short(lease.Owner()), lease.Token(), lease.Remaining())
-	r := &record{lease: lease, process: p, reads: reads}
+	r := &record{lease: lease, ctx: lease.Context(), process: p, reads: reads}
 	w.all[lease] = r
 	for _, name := range held(lease) {
 		w.checkToken(name, r, before)
@@ -121,7 +125,7 @@ func (w *witness) grantedTo(p *process, lease *quorumlock.Lease, reads bool, bef
 			case other.lease.Err() == nil:
 				w.violateOf(name, Exclusion, "two leases of %q are valid: %s of %s, and %s of %s", name,
 					w.short(other.lease.Owner()), other.process.label, w.short(lease.Owner()), p.label)
-			case other.lease.Context().Err() == nil && (other.process.settled() || errors.Is(other.lease.Err(), quorumlock.ErrReleased)):
+			case other.ctx.Err() == nil && (other.process.settled() || errors.Is(other.lease.Err(), quorumlock.ErrReleased)):
 				w.violateOf(name, Exclusion, "the lease of %q by %s of %s is over, and its context goes on beside %s of %s", name,
 					w.short(other.lease.Owner()), other.process.label, w.short(lease.Owner()), p.label)
 			}

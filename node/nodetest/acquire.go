@@ -73,7 +73,7 @@ var acquiring = []promise{
 	{"of many at once exactly one is granted", func(x *trial) { x.race(x.handles()) }},
 }
 
-// handles are all handles there are on the deployment.
+// handles returns all handles on the deployment.
 func (x *trial) handles() []node.Node {
 	if x.Second == nil {
 		return []node.Node{x.Node}
@@ -81,7 +81,7 @@ func (x *trial) handles() []node.Node {
 	return []node.Node{x.Node, x.Second()}
 }
 
-// race has many owners acquire one name, over and over, and finds one winner each time.
+// race lets many owners acquire one name, again and again, and requires one winner each time.
 func (x *trial) race(handles []node.Node) {
 	const owners, rounds = 16, 10
 	for round := range rounds {
@@ -99,7 +99,7 @@ func (x *trial) race(handles []node.Node) {
 	}
 }
 
-// onlyWinner demands one grant, and that all the others were told who has it.
+// onlyWinner requires one grant, and that all other replies name its owner.
 func (x *trial) onlyWinner(name string, replies []node.Reply) {
 	x.Helper()
 	winner := ""

@@ -118,8 +118,7 @@ var batching = []promise{
 	}},
 }
 
-// large sends n pairs in one batch: odd names are released again, even names are denied
-// to another.
+// large sends n pairs in one batch: odd names are released again, even names are denied to a second owner.
 func (x *trial) large(n int) {
 	var ops []node.Op
 	var want []node.Outcome

@@ -10,22 +10,21 @@ import (
 	"github.com/quorumlock/quorumlock/node"
 )
 
-// privilege is how long a free name is left to a waiter that was woken.
+// privilege is how long a free name is left to a woken waiter.
 const privilege = 50 * time.Millisecond
 
-// fair is the operation of one who lets others go first.
+// fair makes an operation fair.
 func fair(op node.Op) node.Op {
 	op.Fair = true
 	return op
 }
 
-// fairly is an attempt of a waiter that does.
+// fairly is the fair attempt of a waiter.
 func fairly(id string, ticket int64, names ...string) node.Op {
 	return fair(waiting(id, ticket, acquire("o of "+id, long, names...)))
 }
 
-// promptly runs a batch about a name of its own, until it takes much less than a privilege
-// lasts on a real clock.
+// promptly runs a batch on a name of its own, until it takes much less than a privilege on a real clock.
 func (x *trial) promptly(batch func(name string) []node.Op) (name string, replies []node.Reply) {
 	x.Helper()
 	for i := range attempts {
@@ -41,10 +40,10 @@ func (x *trial) promptly(batch func(name string) []node.Op) (name string, replie
 	return "", nil
 }
 
-// attempts bounds how often a test repeats what must be quick on a real clock.
+// attempts bounds how often a test repeats a step that must be quick on a real clock.
 const attempts = 500
 
-// freed has waiters queue for a name, which is then released, so that the first is woken.
+// freed queues waiters for a name and then releases it, so that the first is woken.
 func freed(name string, ids ...string) []node.Op {
 	ops := []node.Op{acquire("o1", long, name)}
 	for i, id := range ids {
@@ -53,7 +52,7 @@ func freed(name string, ids ...string) []node.Op {
 	return append(ops, release("o1", name))
 }
 
-// yields demands that a reply is the denial of a name that is left to another.
+// yields requires the denial of a name that is left to another waiter.
 func (x *trial) yields(name string, rank int, r node.Reply) {
 	x.Helper()
 	x.outcome(node.Denied, r)
@@ -64,9 +63,9 @@ func (x *trial) yields(name string, rank int, r node.Reply) {
 	assert.LessOrEqual(x, r.Holder.TTL, privilege)
 }
 
-// awaitsFar runs a batch that wakes a waiter far from the node, and demands that the node leaves the
-// free name to that waiter for so long, and then grants next. On a real clock it repeats this with a
-// new name where the machine was too slow to ask in time.
+// awaitsFar runs a batch that wakes a waiter far from the node. It requires that the node leaves the free
+// name to that waiter for distance, and then grants next. On a real clock it repeats this with a new name if
+// the machine was too slow to ask in time.
 func (x *trial) awaitsFar(distance time.Duration, batch func(name string) []node.Op, next func(name string) node.Op) {
 	x.Helper()
 	for i := range attempts {
@@ -91,12 +90,12 @@ func (x *trial) awaitsFar(distance time.Duration, batch func(name string) []node
 func last(replies []node.Reply) node.Reply { return replies[len(replies)-1] }
 
 var fairness = []promise{
-	{"a name for which nobody waits is taken", func(x *trial) {
+	{"a name without waiters is granted", func(x *trial) {
 		x.want(node.Granted, fairly("c:1", 1, "a", "b"))
 		x.keys("a", "b")
 		x.want(node.Absent, leave("c:1", "a", "b"))
 	}},
-	{"a held name is denied as to others", func(x *trial) {
+	{"a held name is denied as in any acquisition", func(x *trial) {
 		x.held("a")
 		h := x.waits(0, fairly("c:1", 1, "a", "b"))
 		assert.Equal(x, "o1", h.Owner)
@@ -109,7 +108,7 @@ var fairness = []promise{
 		b.receives(woken("c:1", "a"), standby("c:2", "a"))
 		x.waits(1, fairly("c:2", 2, "a"))
 	}},
-	{"who gives a name back to try again keeps its turn", func(x *trial) {
+	{"a waiter that gives a name back to try again keeps its turn", func(x *trial) {
 		b := x.listen("c")
 		name, replies := x.promptly(func(name string) []node.Op {
 			ops := append(freed(name, "c:1", "c:2"), fairly("c:1", 1, name))
@@ -118,7 +117,7 @@ var fairness = []promise{
 		x.yields(name, 1, last(replies))
 		b.receivesOf(name, woken("c:1", name), standby("c:2", name), returned("c:2", name))
 	}},
-	{"who takes a name and gives it back, again and again, keeps it from others no longer than that", func(x *trial) {
+	{"a waiter that takes a name and gives it back repeatedly blocks others for its privilege only", func(x *trial) {
 		x.listen("c")
 		x.held("a")
 		x.waits(0, fairly("c:1", 1, "a"))
@@ -131,19 +130,19 @@ var fairness = []promise{
 		}
 		x.want(node.Granted, fairly("c:2", 2, "a"))
 	}},
-	{"nor does one who was never woken", func(x *trial) {
+	{"nor does a waiter that was never woken", func(x *trial) {
 		x.listen("c")
 		x.want(node.Granted, fairly("c:1", 1, "a"))
 		x.want(node.Released, waiting("c:1", 1, release("o of c:1", "a")))
 		x.Pass(privilege)
 		x.want(node.Granted, fairly("c:2", 2, "a"))
 	}},
-	{"who is far from the node says so, and is waited for longer", func(x *trial) {
+	{"a waiter far from the node gets a longer privilege", func(x *trial) {
 		x.listen("c")
 		x.awaitsFar(200*time.Millisecond, func(name string) []node.Op { return freed(name, "c:1@200", "c:2") },
 			func(name string) node.Op { return fairly("c:2", 2, name) })
 	}},
-	{"but not for as long as one may say", func(x *trial) {
+	{"but not longer than the maximum", func(x *trial) {
 		x.listen("c")
 		x.do(freed("a", "c:1@99999", "c:2")...)
 		x.Pass(500 * time.Millisecond)
@@ -158,17 +157,17 @@ var fairness = []promise{
 		x.yields(name, 2, replies[5])
 		b.receivesOf(name, woken("c:1", name), standby("c:2", name))
 	}},
-	{"one with an older ticket goes first, though it came later", func(x *trial) {
+	{"an older ticket goes first, even if it came later", func(x *trial) {
 		x.listen("c")
 		x.do(freed("a", "c:1", "c:2")...)
 		x.want(node.Granted, fairly("c:0", 0, "a"))
 	}},
-	{"who is unfair does not leave it", func(x *trial) {
+	{"an unfair acquisition does not leave it", func(x *trial) {
 		x.listen("c")
 		x.do(freed("a", "c:1")...)
 		x.want(node.Granted, waiting("c:2", 2, acquire("o2", long, "a")))
 	}},
-	{"who does not wait leaves it to all who do", func(x *trial) {
+	{"an acquisition without a waiter leaves it to all waiters", func(x *trial) {
 		x.listen("c")
 		name, replies := x.promptly(func(name string) []node.Op {
 			return append(freed(name, "c:1"), fair(acquire("o2", long, name)))
@@ -178,7 +177,7 @@ var fairness = []promise{
 		x.want(node.Released, releaseOf("c:1", "o of c:1", name))
 		x.want(node.Granted, fair(acquire("o2", long, name)))
 	}},
-	{"a first that nobody has woken is woken by the next that comes, once", func(x *trial) {
+	{"a first waiter that was not woken is woken by the next attempt, once", func(x *trial) {
 		b := x.listen("c")
 		name, replies := x.promptly(func(name string) []node.Op {
 			taken := name + " taken"
@@ -191,7 +190,7 @@ var fairness = []promise{
 		x.yields(name, 2, replies[3])
 		b.receivesOf(name, woken("c:1", name))
 	}},
-	{"a first that is woken and does not come loses its privilege, but not its place", func(x *trial) {
+	{"a first waiter that is woken and does not come loses its privilege, but not its place", func(x *trial) {
 		b := x.listen("c")
 		x.do(freed("a", "c:1", "c:2")...)
 		x.Pass(privilege)
@@ -201,7 +200,7 @@ var fairness = []promise{
 		x.held("a")
 		x.waits(0, fairly("c:1", 1, "a"))
 	}},
-	{"those who were woken and do not come do not keep others from being woken", func(x *trial) {
+	{"woken waiters that do not come do not prevent others from being woken", func(x *trial) {
 		b := x.listen("c")
 		x.do(freed("a", "c:1", "c:2", "c:3", "c:4")...)
 		b.receives(woken("c:1", "a"), standby("c:2", "a"))
@@ -215,14 +214,14 @@ var fairness = []promise{
 		x.want(node.Absent, releaseOf("c:9", "nobody", "a"))
 		b.receives(woken("c:1", "a"), woken("c:2", "a"), woken("c:3", "a"), standby("c:4", "a"))
 	}},
-	{"it does not have it again when it is woken again", func(x *trial) {
+	{"a second wake gives no second privilege", func(x *trial) {
 		x.listen("c")
 		x.do(freed("a", "c:1", "c:2")...)
 		x.Pass(privilege)
 		x.want(node.Absent, release("o1", "a"))
 		x.want(node.Granted, fairly("c:2", 2, "a"))
 	}},
-	{"who comes has its privilege again", func(x *trial) {
+	{"a waiter that comes has its privilege again", func(x *trial) {
 		x.listen("c")
 		name, replies := x.promptly(func(name string) []node.Op {
 			x.do(freed(name, "c:1", "c:2")...)
@@ -231,7 +230,7 @@ var fairness = []promise{
 		})
 		x.yields(name, 1, last(replies))
 	}},
-	{"of several that do not come each has its turn", func(x *trial) {
+	{"several waiters that do not come each have their turn", func(x *trial) {
 		b := x.listen("c")
 		name, replies := x.promptly(func(name string) []node.Op {
 			return append(freed(name, "c:1", "c:2"), fairly("c:3", 3, name))
@@ -243,7 +242,7 @@ var fairness = []promise{
 		x.want(node.Granted, fairly("c:3", 3, name))
 		b.receivesOf(name, woken("c:1", name), standby("c:2", name), woken("c:2", name))
 	}},
-	{"the dead have no privilege", func(x *trial) {
+	{"dead waiters have no privilege", func(x *trial) {
 		b := x.listen("c")
 		x.held("a")
 		x.do(fairly("dead:1", 1, "a", "b"), fairly("dead:2", 2, "a", "b"), fairly("c:1", 3, "a", "b"))
@@ -252,7 +251,7 @@ var fairness = []promise{
 		x.want(node.Released, leave("dead:1", "a"))
 		b.receives()
 	}},
-	{"however many they are", func(x *trial) {
+	{"however many dead waiters there are", func(x *trial) {
 		const dead = 500
 		x.listen("c")
 		x.held("a")
@@ -263,14 +262,14 @@ var fairness = []promise{
 		x.do(ops...)
 		x.want(node.Granted, fairly("c:1", dead, "b"))
 	}},
-	{"nor has who is past the deadline", func(x *trial) {
+	{"nor do waiters past their deadline", func(x *trial) {
 		x.listen("c")
 		x.held("a")
 		x.do(fair(waitingFor(short, "c:1", 1, acquire("o2", long, "a", "b"))))
 		x.Pass(short)
 		x.want(node.Granted, fairly("c:2", 2, "b"))
 	}},
-	{"a name that the owner holds is its own, whoever waits", func(x *trial) {
+	{"a name that the owner holds is granted again past the waiters", func(x *trial) {
 		x.listen("c")
 		x.want(node.Granted, fairly("c:2", 2, "a"))
 		x.waits(0, fairly("c:1", 1, "a"))
@@ -296,7 +295,7 @@ var fairness = []promise{
 		x.want(node.Granted, fairly("c:2", 2, "a", "b", "d"))
 		x.want(node.Released, leave("c:2", "a", "b", "d"))
 	}},
-	{"who waits for several names keeps a free one idle for its privilege, and no longer", func(x *trial) {
+	{"a waiter for several names keeps a free one unused for its privilege only", func(x *trial) {
 		b := x.listen("c")
 		x.held("y")
 		x.waits(0, fairly("c:1", 1, "a", "y"))
@@ -318,7 +317,7 @@ var fairness = []promise{
 		x.want(node.Granted, fairly("c:1", 1, "a", "y"))
 		x.want(node.Released, leave("c:1", "a", "y"))
 	}},
-	{"it has its privilege, though", func(x *trial) {
+	{"but it has its privilege", func(x *trial) {
 		x.listen("c")
 		name, replies := x.promptly(func(name string) []node.Op {
 			x.do(acquire("o1", long, name+" too"), fairly("c:1", 1, name, name+" too"))
@@ -331,7 +330,7 @@ var fairness = []promise{
 		x.yields(name+" too", 1, replies[4])
 		x.want(node.Granted, fairly("c:1", 1, name, name+" too"))
 	}},
-	{"who comes while a name is held has its privilege there again, also if others are free", func(x *trial) {
+	{"a waiter that comes while a name is held has its privilege there again, even if other names are free", func(x *trial) {
 		x.listen("c")
 		name, replies := x.promptly(func(name string) []node.Op {
 			x.do(acquire("o1", long, name+" too"), fairly("c:1", 1, name, name+" too"), release("o1", name))
@@ -342,7 +341,7 @@ var fairness = []promise{
 		})
 		x.yields(name, 1, last(replies))
 	}},
-	{"who leaves one name to another keeps the rest idle no longer either", func(x *trial) {
+	{"a waiter that leaves one name to another blocks the rest no longer either", func(x *trial) {
 		x.listen("c")
 		x.held("y")
 		x.waits(0, fairly("c:1", 1, "y", "b"))
@@ -353,7 +352,7 @@ var fairness = []promise{
 		x.yields("b", 1, x.do(fairly("c:2", 2, "a", "b"))[0])
 		x.want(node.Granted, fairly("c:3", 3, "a"))
 	}},
-	{"who comes in the turn of another has its own afterwards", func(x *trial) {
+	{"a waiter that comes in another's turn has its own afterwards", func(x *trial) {
 		x.listen("c")
 		name, replies := x.promptly(func(name string) []node.Op {
 			x.do(freed(name, "c:1", "c:2", "c:3")...)
@@ -366,7 +365,7 @@ var fairness = []promise{
 		})
 		x.yields(name, 2, last(replies))
 	}},
-	{"of several the one that is left for longest is told", func(x *trial) {
+	{"a denial tells the name that is left to another for the longest time", func(x *trial) {
 		x.listen("c")
 		name, replies := x.promptly(func(name string) []node.Op {
 			x.do(

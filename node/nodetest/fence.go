@@ -12,9 +12,9 @@ import (
 	"github.com/quorumlock/quorumlock/node"
 )
 
-// fencing is about the tokens: each node takes those of a name in growing order only.
+// fencing has the promises about tokens: each node accepts those of a name in growing order only.
 var fencing = []promise{
-	{"a new token is taken, and told with its holder", func(x *trial) {
+	{"a new token is accepted, and told with its holder", func(x *trial) {
 		token := x.token()
 		x.want(node.Granted, proposing(token, acquire("o1", long, "a", "b")))
 		x.fence(token, "a", "b")
@@ -23,7 +23,7 @@ var fencing = []promise{
 		h = x.denied(renew("o2", long, "b"), "b", "o1")
 		assert.Equal(x, token, h.Token)
 	}},
-	{"one that is not larger is not taken: the lock is given, and the fence told", func(x *trial) {
+	{"a token that is not larger is refused: the lock is granted, and the fence told", func(x *trial) {
 		token := x.token()
 		x.want(node.Granted, proposing(token, acquire("o1", long, "a")))
 		for i, smaller := range []uint64{token, token - 1, x.old()} {
@@ -75,7 +75,7 @@ var fencing = []promise{
 		x.unfenced("a")
 		x.unfenced("c")
 	}},
-	{"a denial of who was forced off raises nothing", func(x *trial) {
+	{"a denial of an owner that was forced off raises nothing", func(x *trial) {
 		x.want(node.Absent, burying(force(long, "b"), "o1"))
 		for _, names := range [][]string{{"b"}, {"a", "b"}, {"b", "a"}} {
 			h := x.denied(renew("o1", long, names...), "b", "")
@@ -147,10 +147,10 @@ var fencing = []promise{
 		x.fence(token+20, "a", "c")
 		x.fence(token+30, "b")
 	}},
-	{"tokens of a name grow, whoever proposes what", func(x *trial) { x.grow(x.handles()) }},
+	{"tokens of a name grow, whatever owners propose", func(x *trial) { x.grow(x.handles()) }},
 }
 
-// untaken demands that a lock was given and its token was not taken because of the fence.
+// untaken requires that a lock was granted without its token, because of the fence.
 func (x *trial) untaken(fence uint64, r node.Reply) {
 	x.Helper()
 	x.answered(node.Granted, r)
@@ -158,7 +158,7 @@ func (x *trial) untaken(fence uint64, r node.Reply) {
 	require.Equal(x, fence, r.Token)
 }
 
-// fence demands the fence of names that are held.
+// fence requires this fence for names that are held.
 func (x *trial) fence(token uint64, names ...string) {
 	x.Helper()
 	holders := x.want(node.Inspected, inspect(names...)).Holders
@@ -168,14 +168,14 @@ func (x *trial) fence(token uint64, names ...string) {
 	}
 }
 
-// unfenced demands that the node knows no token of a free name: it takes an old one.
+// unfenced requires that the node knows no token of a free name: it accepts an old one.
 func (x *trial) unfenced(name string) {
 	x.Helper()
 	x.want(node.Granted, proposing(x.old(), acquire("o of "+name, long, name)))
 }
 
-// grow has owners take and free one name, each with proposals of no order, and a second
-// round where the first is not taken. Who has the lock notes its token.
+// grow lets owners take and release one name with proposals in no order, and with a second token if the first
+// is refused. The holder records its token.
 func (x *trial) grow(handles []node.Node) {
 	const owners, rounds = 8, 30
 	var mu sync.Mutex
@@ -191,7 +191,7 @@ func (x *trial) grow(handles []node.Node) {
 					r = x.doOn(n, proposing(token, acquire(owner, long, "a")))[0]
 				}
 				if r.Err != nil {
-					return // the tokens will be too few
+					return // there will be too few tokens
 				}
 				if r.Token != 0 {
 					token = r.Token + 1

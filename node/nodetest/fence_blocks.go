@@ -8,9 +8,9 @@ import (
 	"github.com/quorumlock/quorumlock/node"
 )
 
-// fenceBlocks is about tokens that are taken many at a time.
+// fenceBlocks has the promises about blocks of tokens.
 var fenceBlocks = []promise{
-	{"of a block of tokens the end is the fence", func(x *trial) {
+	{"the end of a block of tokens is the fence", func(x *trial) {
 		token := x.block(100)
 		x.want(node.Granted, reserving(100, proposing(token, acquire("o1", long, "a", "b"))))
 		x.fence(token+100, "a", "b")
@@ -34,7 +34,7 @@ var fenceBlocks = []promise{
 		x.want(node.Granted, reserving(9, proposing(token+101, acquire("o2", long, "a"))))
 		x.fence(token+110, "a")
 	}},
-	{"of several names those below a block are raised to its end", func(x *trial) {
+	{"fences of several names below a block are raised to its end", func(x *trial) {
 		token := x.block(200)
 		x.want(node.Granted, proposing(token+50, acquire("o1", long, "b")))
 		x.want(node.Granted, proposing(token-1, acquire("o1", long, "c")))
@@ -61,7 +61,7 @@ var fenceBlocks = []promise{
 			return reserving(micros(limits.MaxTTL), proposing(x.now()-micros(limits.MaxTTL), acquire("o1", long)))
 		})
 	}},
-	{"a block whose end is as far ahead as it may be is taken", func(x *trial) {
+	{"a block whose end is exactly at the limit is accepted", func(x *trial) {
 		token := x.now()
 		x.want(node.Granted, reserving(micros(limits.MaxClockSkew), proposing(token, acquire("o1", long, "a"))))
 		x.fence(token+micros(limits.MaxClockSkew), "a")
@@ -75,7 +75,7 @@ var fenceBlocks = []promise{
 		x.keys()
 		x.unfenced("a")
 	}},
-	{"while a token of a block could be taken, its fence is there", func(x *trial) {
+	{"while a token of a block could be accepted, its fence exists", func(x *trial) {
 		x.Forget()
 		x.open(fleeting)
 		reserve := micros(fleeting.MaxClockSkew)
@@ -89,7 +89,7 @@ var fenceBlocks = []promise{
 	}},
 }
 
-// block is a token that has so many behind it which no other test is given.
+// block returns a token, with reserve tokens after it that no other test gets.
 func (x *trial) block(reserve uint64) uint64 { return x.began + tokens.Add(reserve+1) - reserve }
 
 func reserving(reserve uint64, op node.Op) node.Op {

@@ -12,8 +12,8 @@ import (
 	"github.com/quorumlock/quorumlock/node"
 )
 
-// fenceTimes is about tokens and the node's clock: it takes none that is too far off, and keeps the
-// fence of each for as long as the token could be taken.
+// fenceTimes has the promises about tokens and the node's clock. The node accepts no token that is too far
+// off, and keeps a fence for as long as it could accept the token.
 var fenceTimes = []promise{
 	{"a token too far ahead is refused, and nothing is changed", func(x *trial) {
 		ahead := limits.MaxClockSkew + long
@@ -26,11 +26,11 @@ var fenceTimes = []promise{
 			return proposing(x.now()-micros(limits.MaxTTL), acquire("o1", long))
 		})
 	}},
-	{"a token as far off as it may be is taken", func(x *trial) {
+	{"a token exactly at the limit is accepted", func(x *trial) {
 		x.want(node.Granted, proposing(x.now()-micros(limits.MaxTTL-slack), acquire("o1", long, "a")))
 		x.want(node.Granted, proposing(x.now()+micros(limits.MaxClockSkew), acquire("o1", long, "a")))
 	}},
-	{"a clock that is out of all bounds is one that is too far off", func(x *trial) {
+	{"a clock out of all bounds is refused as too far off", func(x *trial) {
 		for _, token := range []uint64{1, x.began * 1000, 1 << 63, math.MaxUint64} {
 			x.clock(proposing(token, acquire("o1", long, "a")))
 			x.want(node.Healed, proposing(token, renew("o1", long, "a")))
@@ -51,13 +51,13 @@ var fenceTimes = []promise{
 			x.unfenced(name)
 		}
 	}},
-	{"a renewal raises a fence to a token that is older than acquisitions may be", func(x *trial) {
+	{"a renewal raises a fence to a token too old for an acquisition", func(x *trial) {
 		token := x.now() - micros(limits.Recovery()-slack)
 		x.clock(proposing(token, acquire("o1", long, "a")))
 		x.want(node.Healed, proposing(token, renew("o1", long, "a")))
 		x.fence(token, "a")
 	}},
-	{"while a token could be taken, its fence is there", func(x *trial) {
+	{"while a token could be accepted, its fence exists", func(x *trial) {
 		x.Forget()
 		x.open(fleeting)
 		token, r := x.timely(fleeting.MaxClockSkew, acquire("o1", short, "a"))
@@ -72,7 +72,7 @@ var fenceTimes = []promise{
 		x.outcome(node.Granted, r)
 		assert.Greater(x, next, token)
 	}},
-	{"a fence goes when its token has no more use", func(x *trial) {
+	{"a fence expires when its token is too old", func(x *trial) {
 		x.Forget()
 		x.open(fleeting)
 		token, r := x.timely(fleeting.MaxClockSkew, acquire("o1", short, "a"))
@@ -84,7 +84,7 @@ var fenceTimes = []promise{
 		require.Len(x, replies[2].Holders, 1)
 		assert.Zero(x, replies[2].Holders[0].Token)
 	}},
-	{"a node that has forgotten a token never takes it again", func(x *trial) {
+	{"a node that has forgotten a token never accepts it again", func(x *trial) {
 		for _, lose := range []func(){x.Forget, x.Restart, func() { x.Restart(); x.Forget() }} {
 			x.Forget()
 			x.open(fleeting)
@@ -98,7 +98,7 @@ var fenceTimes = []promise{
 			x.outcome(node.Granted, r)
 		}
 	}},
-	{"a node whose limits change takes no token again", func(x *trial) {
+	{"a node whose limits change accepts no token again", func(x *trial) {
 		const ms = time.Millisecond
 		for _, l := range [][2]node.Limits{
 			{{MaxTTL: 20 * ms, MaxClockSkew: 10 * ms}, {MaxTTL: 60 * ms}},
@@ -119,10 +119,10 @@ var fenceTimes = []promise{
 
 func micros(d time.Duration) uint64 { return uint64(d.Microseconds()) }
 
-// old is a token that is young enough, and smaller than all of token.
+// old returns a token that is young enough, and smaller than all from token.
 func (x *trial) old() uint64 { return x.began - micros(limits.MaxTTL/2) }
 
-// clock demands that an operation is refused because of its token.
+// clock requires that an operation is refused because of its token.
 func (x *trial) clock(op node.Op) node.ClockError {
 	x.Helper()
 	var err *node.ClockError
@@ -130,8 +130,8 @@ func (x *trial) clock(op node.Op) node.ClockError {
 	return *err
 }
 
-// tooFar demands that an operation is refused for a token that is ahead by so much, behind if that
-// is negative, whatever names it is for, and that this changes nothing.
+// tooFar requires that an operation is refused because its token is ahead by this much, or behind if
+// negative, whatever its names are. The refusal must change nothing.
 func (x *trial) tooFar(ahead, limit time.Duration, op func() node.Op) {
 	x.Helper()
 	x.want(node.Granted, proposing(x.old(), acquire("o1", brief, "a")))
@@ -149,14 +149,14 @@ func (x *trial) tooFar(ahead, limit time.Duration, op func() node.Op) {
 	x.unfenced("b")
 }
 
-// now is the node's clock, as it refuses a token from long ago by it.
+// now returns the node's clock, from its refusal of an old token.
 func (x *trial) now() uint64 {
 	x.Helper()
 	r := x.fails(node.ErrClock, proposing(1, acquire("o1", time.Millisecond, "a")))
 	return uint64(x.clockOf(1, r))
 }
 
-// clockOf is the node's clock in the refusal of a token.
+// clockOf returns the node's clock from the refusal of a token.
 func (x *trial) clockOf(token uint64, r node.Reply) int64 {
 	x.Helper()
 	var err *node.ClockError
@@ -164,8 +164,8 @@ func (x *trial) clockOf(token uint64, r node.Reply) int64 {
 	return int64(token) - err.Ahead.Microseconds()
 }
 
-// timely runs an operation with a token that is so far ahead of the node's clock, again
-// where the test was too slow for the limits.
+// timely runs an operation with a token this far ahead of the node's clock. It repeats it if the test was too
+// slow for the limits.
 func (x *trial) timely(ahead time.Duration, op node.Op) (token uint64, r node.Reply) {
 	x.Helper()
 	for range 1000 {

@@ -10,13 +10,13 @@ import (
 	"github.com/quorumlock/quorumlock/node"
 )
 
-// announcing is a release of which Redisson's clients are told.
+// announcing makes a release tell Redisson's clients.
 func announcing(op node.Op) node.Op {
 	op.Announce = true
 	return op
 }
 
-// follows opens an inbox and has it follow locks. It skips the test where none can.
+// follows opens an inbox that follows locks. It skips the test if the node cannot.
 func (x *trial) follows(client string, names ...string) (*box, node.Follower) {
 	x.Helper()
 	b := x.listen(client)
@@ -30,9 +30,9 @@ func (x *trial) follows(client string, names ...string) (*box, node.Follower) {
 	return b, f
 }
 
-// followed is about the locks that are shared with Redisson's clients.
+// followed has the promises about locks that are shared with Redisson's clients.
 var followed = []promise{
-	{"who follows a lock hears that it was released", func(x *trial) {
+	{"a follower of a lock is told of its release", func(x *trial) {
 		b, _ := x.follows("c", "a")
 		x.held("a")
 		b.receives()
@@ -49,7 +49,7 @@ var followed = []promise{
 		x.want(node.Absent, announcing(force(long, "a")))
 		b.receives()
 	}},
-	{"what was not removed, or is not to be announced, is not", func(x *trial) {
+	{"a release without effect or without Announce is not announced", func(x *trial) {
 		b, _ := x.follows("c", "a", "b", "d")
 		x.held("a", "b")
 		x.want(node.Granted, acquire("o2", long, "d"))
@@ -61,7 +61,7 @@ var followed = []promise{
 		x.want(node.Released, announcing(release("o1", "a", "b", "d")))
 		b.receives(announced("a"))
 	}},
-	{"only locks that are followed are heard of, and only by who follows them", func(x *trial) {
+	{"only followers of a lock are told of it", func(x *trial) {
 		first, _ := x.follows("c", "a")
 		second, _ := x.follows("c", "a", "b")
 		other, _ := x.follows("d")
@@ -113,7 +113,7 @@ var followed = []promise{
 			require.NoError(x, b.Close())
 		}
 	}},
-	{"names that have one channel are both heard of, until neither is followed", func(x *trial) {
+	{"names with the same channel are both announced, until neither is followed", func(x *trial) {
 		b, f := x.follows("c", "a", "{a}", "{{a}}", "a}")
 		x.held("{a}", "x{a}")
 		x.want(node.Released, announcing(release("o1", "{a}", "x{a}")))

@@ -23,7 +23,7 @@ var forcing = []promise{
 		x.keys()
 		x.want(node.Healed, renew("o1", long, "a"))
 	}},
-	{"all holders are buried", func(x *trial) {
+	{"all holders get a tombstone", func(x *trial) {
 		x.want(node.Granted, acquire("o1", long, "a"))
 		x.want(node.Granted, acquire("o2", long, "b"))
 		x.want(node.Released, force(long, "a", "b"))
@@ -84,7 +84,7 @@ var forcing = []promise{
 		assert.Equal(x, node.Holder{Name: "a"}, r[0].Holder)
 		assert.Equal(x, node.Granted, r[1].Outcome)
 	}},
-	{"owners that only other nodes know are buried", func(x *trial) {
+	{"owners that only other nodes know get a tombstone", func(x *trial) {
 		x.want(node.Granted, acquire("o3", long, "b"))
 		r := x.want(node.Released, burying(force(long, "a", "b"), "o1", "o2"))
 		require.Len(x, r.Holders, 1)
@@ -96,7 +96,7 @@ var forcing = []promise{
 		x.denied(renew("o3", long, "b"), "b", "")
 		x.want(node.Healed, renew("o3", long, "a"))
 	}},
-	{"owners are buried where the name is free", func(x *trial) {
+	{"listed owners get a tombstone even if the name is free", func(x *trial) {
 		x.want(node.Absent, burying(force(long, "a"), "o1"))
 		x.denied(renew("o1", long, "a"), "a", "")
 		x.keys()

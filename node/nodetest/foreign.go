@@ -7,7 +7,7 @@ import (
 	"github.com/quorumlock/quorumlock/node"
 )
 
-// wrongType is about a key of another type at the name of a lock.
+// wrongType has the promises about a key of another type at the name of a lock.
 var wrongType = []promise{
 	{"acquire fails and changes nothing", func(x *trial) {
 		x.Plant("p")
@@ -69,7 +69,7 @@ var wrongType = []promise{
 	}},
 }
 
-// permanently demands a failure that says of itself that it will be the same again.
+// permanently requires a failure that is Permanent.
 func (x *trial) permanently(reason error, op node.Op) {
 	x.Helper()
 	r := x.fails(reason, op)

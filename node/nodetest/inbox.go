@@ -10,7 +10,7 @@ import (
 	"github.com/quorumlock/quorumlock/node"
 )
 
-// box is an inbox, and what it has received.
+// box is an inbox with its received messages.
 type box struct {
 	node.Inbox
 	x        *trial
@@ -18,7 +18,7 @@ type box struct {
 	messages chan node.Message
 }
 
-// patience is how long a test waits for what must come.
+// patience is how long a test waits for a message that must come.
 const patience = 30 * time.Second
 
 // listen opens the inbox of a client.
@@ -53,7 +53,7 @@ func standby(waiter, name string) node.Message {
 	return node.Message{Kind: node.Standby, Waiter: waiter, Name: name}
 }
 
-// next is the next message.
+// next returns the next message.
 func (b *box) next() node.Message {
 	b.x.Helper()
 	timer := time.NewTimer(patience)
@@ -67,8 +67,8 @@ func (b *box) next() node.Message {
 	}
 }
 
-// received is what has come since it was last asked, up to a message that is caused now.
-// Fences are left out.
+// received returns the messages since the last call, up to one that it causes itself. Their fences are left
+// out.
 func (b *box) received() []node.Message {
 	b.x.Helper()
 	name, waiter := "end of "+b.client, b.client+":end"
@@ -88,13 +88,13 @@ func (b *box) received() []node.Message {
 	}
 }
 
-// receives demands what has come since it was last asked.
+// receives requires these messages since the last call.
 func (b *box) receives(messages ...node.Message) {
 	b.x.Helper()
 	assert.Equal(b.x, append([]node.Message{}, messages...), b.received())
 }
 
-// receivesOf demands what has come about a name.
+// receivesOf requires these messages about a name.
 func (b *box) receivesOf(name string, messages ...node.Message) {
 	b.x.Helper()
 	about := []node.Message{}
@@ -106,7 +106,7 @@ func (b *box) receivesOf(name string, messages ...node.Message) {
 	assert.Equal(b.x, append([]node.Message{}, messages...), about)
 }
 
-// listening is about the inbox itself.
+// listening has the promises about the inbox itself.
 var listening = []promise{
 	{"messages reach all inboxes of the client, and no others", func(x *trial) {
 		first, second, other := x.listen("c"), x.listen("c"), x.listen("d")
@@ -183,7 +183,7 @@ var listening = []promise{
 		_, err := node.Listen(context.Background(), x.Node, "c", func(node.Message) {})
 		x.probeFailed(node.ErrClosed, err)
 	}},
-	{"who cannot be a client is refused", func(x *trial) {
+	{"an invalid client id is refused", func(x *trial) {
 		for _, client := range []string{"", "c:", ":", "c:1"} {
 			_, err := node.Listen(context.Background(), x.Node, client, func(node.Message) {})
 			x.probeFailed(node.ErrMisconfigured, err)
@@ -209,8 +209,8 @@ var listening = []promise{
 	}},
 }
 
-// eventuallyDead waits until nobody listens for a client: a server notices a little later
-// that a connection is closed.
+// eventuallyDead waits until the client's inbox has no subscriber: a server notices a closed connection a
+// little later.
 func (x *trial) eventuallyDead(client string) {
 	x.Helper()
 	const name = "probe of the dead"

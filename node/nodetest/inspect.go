@@ -8,7 +8,7 @@ import (
 )
 
 var inspecting = []promise{
-	{"nobody holds free names", func(x *trial) {
+	{"free names have no holder", func(x *trial) {
 		r := x.want(node.Inspected, inspect("a", "b"))
 		assert.Empty(x, r.Holders)
 		x.keys()
@@ -36,7 +36,7 @@ var inspecting = []promise{
 	}},
 }
 
-// holder demands a holder whose TTL was want.TTL a moment ago.
+// holder requires a holder whose TTL was want.TTL a moment ago.
 func (x *trial) holder(got, want node.Holder) {
 	x.Helper()
 	assert.LessOrEqual(x, got.TTL, want.TTL)

@@ -11,7 +11,7 @@ import (
 	"github.com/quorumlock/quorumlock/node"
 )
 
-// latch is an operation on a latch that asks this.
+// latch makes an operation on a latch.
 func latch(name string, ask node.LatchOp) node.Op {
 	return node.Op{Kind: node.Latch, Names: []string{name}, TTL: long, Latch: &ask}
 }
@@ -25,7 +25,7 @@ func (x *trial) setting(name string, count int) node.Op {
 // counting counts down.
 func counting(name string, ids ...string) node.Op { return latch(name, node.LatchOp{IDs: ids}) }
 
-// exactly is the operation for one generation.
+// exactly makes the operation one for a single generation.
 func exactly(generation uint64, op node.Op) node.Op {
 	ask := *op.Latch
 	ask.Exact, ask.Generation = true, generation
@@ -40,7 +40,7 @@ func unlatch(name string) node.Op {
 	return node.Op{Kind: node.Unlatch, Names: []string{name}, TTL: long}
 }
 
-// latched runs an operation on a latch, and demands its outcome.
+// latched runs an operation on a latch, and requires its outcome.
 func (x *trial) latched(outcome node.Outcome, op node.Op) *node.LatchState {
 	x.Helper()
 	r := x.do(op)[0]
@@ -49,7 +49,7 @@ func (x *trial) latched(outcome node.Outcome, op node.Op) *node.LatchState {
 	return r.Latch
 }
 
-// stands demands what the node has of a latch.
+// stands requires this state of a latch.
 func (x *trial) stands(name string, generation uint64, count int, ids ...string) *node.LatchState {
 	x.Helper()
 	s := x.latched(node.Granted, looking(name))
@@ -67,12 +67,12 @@ func (x *trial) stands(name string, generation uint64, count int, ids ...string)
 	return s
 }
 
-// listing lists the ids from a place on.
+// listing lists the ids from an index on.
 func listing(name string, from int) node.Op {
 	return latch(name, node.LatchOp{List: true, From: from})
 }
 
-// latching is about latches.
+// latching has the promises about latches.
 var latching = []promise{
 	{"a latch that is not set is not counted down", func(x *trial) {
 		x.stands("a", 0, 0)
@@ -91,7 +91,7 @@ var latching = []promise{
 		x.stands("a", 0, 3)
 		x.stands("b", 0, 0)
 	}},
-	{"it is set since the first time that anybody knows of", func(x *trial) {
+	{"it is set since the earliest known time", func(x *trial) {
 		early, late := x.token(), x.token()
 		set := x.setting("a", 3)
 		x.latched(node.Granted, set)
@@ -111,7 +111,7 @@ var latching = []promise{
 		assert.Equal(x, 4, x.latched(node.Granted, counting("a", "4")).Size, "more than it takes")
 		x.stands("a", 0, 3, "1", "2", "3", "4")
 	}},
-	{"a latch and a lock of one name do not know of each other", func(x *trial) {
+	{"a latch and a lock of the same name are independent", func(x *trial) {
 		x.latched(node.Granted, x.setting("a", 1))
 		x.keys()
 		x.want(node.Granted, acquire("o1", long, "a"))
@@ -140,10 +140,10 @@ var latching = []promise{
 		x.latched(node.Granted, counting("a", ids...))
 		x.stands("a", 0, len(ids)+1, ids...)
 	}},
-	{"ids keep their places, and an operation lists so many of them at most", func(x *trial) {
+	{"ids keep their index, and an operation lists a limited number", func(x *trial) {
 		ids := make([]string, 2*node.MaxListed+10)
 		for i := range ids {
-			ids[i] = fmt.Sprint("id ", (i*7919)%len(ids)) // in no order of their own
+			ids[i] = fmt.Sprint("id ", (i*7919)%len(ids)) // not in sorted order
 		}
 		x.latched(node.Granted, x.setting("a", len(ids)))
 		for from := 0; from < len(ids); from += 500 {
@@ -157,7 +157,7 @@ var latching = []promise{
 		}
 		assert.Empty(x, x.latched(node.Granted, latch("a", node.LatchOp{From: 1})).IDs, "it was not asked to")
 	}},
-	{"places begin anew with what a node has forgotten, or deleted", func(x *trial) {
+	{"indexes begin anew after a loss or a deletion", func(x *trial) {
 		assert.Zero(x, x.stands("a", 0, 0).Born)
 		x.latched(node.Granted, x.setting("a", 2))
 		first := x.latched(node.Granted, counting("a", "1"))
@@ -176,7 +176,7 @@ var latching = []promise{
 		x.Pass(short)
 		assert.Greater(x, x.latched(node.Granted, x.setting("b", 2)).Born, born)
 	}},
-	{"what was deleted is void", func(x *trial) {
+	{"a deleted latch is void", func(x *trial) {
 		x.latched(node.Granted, x.setting("a", 2))
 		x.latched(node.Granted, counting("a", "1"))
 		deletion := proposing(x.token(), unlatch("a"))
@@ -189,14 +189,14 @@ var latching = []promise{
 		x.latched(node.Granted, deletion) // again
 		x.stands("a", deletion.Token, 5, "2")
 	}},
-	{"a deletion of what is not there counts too", func(x *trial) {
+	{"the deletion of an absent latch counts too", func(x *trial) {
 		set := x.setting("a", 2)
 		deletion := proposing(x.token(), unlatch("a"))
 		x.latched(node.Granted, deletion)
 		x.latched(node.Denied, set)
 		x.stands("a", deletion.Token, 0)
 	}},
-	{"nothing late reaches a later generation", func(x *trial) {
+	{"no late operation reaches a later generation", func(x *trial) {
 		late := proposing(x.token(), counting("a", "late"))
 		set := x.setting("a", 2)
 		x.latched(node.Granted, x.setting("a", 1))
@@ -209,7 +209,7 @@ var latching = []promise{
 		}
 		x.stands("a", deletion.Token, 3)
 	}},
-	{"a deletion has to be later than all that came before", func(x *trial) {
+	{"a deletion must be later than all before it", func(x *trial) {
 		early := proposing(x.token(), unlatch("a"))
 		set := x.setting("a", 2)
 		x.latched(node.Granted, set)
@@ -227,7 +227,7 @@ var latching = []promise{
 		s = x.latched(node.Denied, proposing(count.Token, unlatch("a")))
 		assert.Equal(x, deletion.Token, s.Generation)
 	}},
-	{"what is exact makes what is here of an earlier generation void", func(x *trial) {
+	{"an exact operation makes an earlier generation void", func(x *trial) {
 		x.latched(node.Granted, x.setting("a", 2))
 		x.latched(node.Granted, counting("a", "1"))
 		later, since := x.token(), x.token()
@@ -243,7 +243,7 @@ var latching = []promise{
 		x.latched(node.Denied, exactly(since, counting("a", "4")))
 		x.stands("a", later, 3, "2", "3")
 	}},
-	{"a deletion that others know of can be made up for", func(x *trial) {
+	{"a missed deletion can be repeated from other nodes", func(x *trial) {
 		x.latched(node.Granted, x.setting("a", 2))
 		x.latched(node.Granted, counting("a", "1"))
 		later := x.token()
@@ -308,7 +308,7 @@ var latching = []promise{
 		x.Pass(short)
 		x.stands("b", 0, 0)
 	}},
-	{"a node that lost its memory does not let a latch be set, but takes what others know", func(x *trial) {
+	{"a node that lost its memory sets no new latch, but takes back the state of other nodes", func(x *trial) {
 		x.Forget()
 		set := x.setting("a", 2)
 		x.fails(node.ErrRecovering, set)
@@ -320,7 +320,7 @@ var latching = []promise{
 		x.latched(node.Granted, counting("a", "2"))
 		x.latched(node.Granted, unlatch("a"))
 	}},
-	{"a node is whole once it was given back all, until it forgets again", func(x *trial) {
+	{"a latch is whole once it was given back, until the next loss", func(x *trial) {
 		for _, lose := range []func(){x.Forget, x.Restart} {
 			lose()
 			until := x.latched(node.Granted, looking("a")).Until

@@ -7,7 +7,7 @@ import (
 	"github.com/quorumlock/quorumlock/node"
 )
 
-// awaiting reads a latch, and waits for it.
+// awaiting reads a latch and registers the client's inbox.
 func awaiting(name, client string) node.Op {
 	return latch(name, node.LatchOp{Inbox: client, Keep: middle})
 }
@@ -16,9 +16,9 @@ func counted(client, name string) node.Message {
 	return node.Message{Kind: node.Counted, Waiter: client, Name: name}
 }
 
-// latchMessages are about who waits for a latch.
+// latchMessages has the promises about clients that wait for a latch.
 var latchMessages = []promise{
-	{"who waits is told once when enough have counted down", func(x *trial) {
+	{"a waiting client is told once when enough ids have counted down", func(x *trial) {
 		b, other := x.listen("c1"), x.listen("c2")
 		x.latched(node.Granted, x.setting("a", 2))
 		for range 3 {
@@ -34,7 +34,7 @@ var latchMessages = []promise{
 		b.receives()
 		other.receives()
 	}},
-	{"all who wait are told", func(x *trial) {
+	{"all waiting clients are told", func(x *trial) {
 		for _, name := range odd {
 			x.latched(node.Granted, x.setting(name, 1))
 			boxes := []*box{x.listen("c1"), x.listen("c2"), x.listen("c3")}
@@ -48,7 +48,7 @@ var latchMessages = []promise{
 			}
 		}
 	}},
-	{"who comes when it is done is not told", func(x *trial) {
+	{"a client that comes when it is done is not told", func(x *trial) {
 		b := x.listen("c1")
 		x.latched(node.Granted, x.setting("a", 1))
 		x.latched(node.Granted, counting("a", "1"))
@@ -57,7 +57,7 @@ var latchMessages = []promise{
 		x.latched(node.Granted, unlatch("a"))
 		b.receives()
 	}},
-	{"who waits is told of a deletion", func(x *trial) {
+	{"a waiting client is told of a deletion", func(x *trial) {
 		b := x.listen("c1")
 		for _, end := range []func(){
 			func() { x.latched(node.Granted, unlatch("a")) },
@@ -72,7 +72,7 @@ var latchMessages = []promise{
 			b.receives(counted("c1", "a"))
 		}
 	}},
-	{"and of what a node is given back", func(x *trial) {
+	{"and of state that is given back to the node", func(x *trial) {
 		b := x.listen("c1")
 		x.latched(node.Granted, x.setting("a", 2))
 		x.latched(node.Granted, awaiting("a", "c1"))
@@ -93,7 +93,7 @@ var latchMessages = []promise{
 		left.receives()
 		stays.receives(counted("c2", "a"))
 	}},
-	{"who has not come for too long is not told", func(x *trial) {
+	{"a client past its deadline is not told", func(x *trial) {
 		b := x.listen("c1")
 		x.latched(node.Granted, x.setting("a", 2))
 		wait := awaiting("a", "c1")

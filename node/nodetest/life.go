@@ -80,7 +80,7 @@ var living = []promise{
 	{"many callers at once, and a Close among them", func(x *trial) { x.closeAmidst() }},
 }
 
-// refuses demands that nothing reaches the node under a context that has ended.
+// refuses requires that nothing reaches the node under a context that has ended.
 func (x *trial) refuses(ctx context.Context) {
 	x.Helper()
 	ops := []node.Op{acquire("o9", long, "refused"), release("o9", "a")}
@@ -101,8 +101,8 @@ func (x *trial) probeFailed(reason, err error) {
 	assert.Zero(x, e.Op)
 }
 
-// closeAmidst closes the node while callers use it: each call is answered or fails, and
-// what is said not to have been sent was not.
+// closeAmidst closes the node while callers use it. Each call must get a reply or fail, and an operation that
+// is reported as unsent must not have run.
 func (x *trial) closeAmidst() {
 	const callers, calls = 8, 50
 	unsent := make([]string, 0)

@@ -11,7 +11,7 @@ import (
 	"github.com/quorumlock/quorumlock/node"
 )
 
-// limiting is about clients whose limits differ.
+// limiting has the promises about clients whose limits differ.
 var limiting = []promise{
 	{"other limits are refused and told, and nothing is changed", func(x *trial) {
 		x.open(limits)
@@ -29,7 +29,7 @@ var limiting = []promise{
 		x.lives(brief, "a")
 		assert.Equal(x, before, x.mark())
 	}},
-	{"whoever comes first sets the limits", func(x *trial) {
+	{"the first client sets the limits", func(x *trial) {
 		for _, other := range others(limits) {
 			for _, first := range []node.Op{acquire("o1", long, "a"), renew("o1", long, "a"), {Kind: node.Mark}} {
 				x.Forget()
@@ -68,7 +68,7 @@ var limiting = []promise{
 		}
 		x.keys()
 	}},
-	{"the limits survive a restart, whoever comes first", func(x *trial) {
+	{"the limits survive a restart, whichever client comes first", func(x *trial) {
 		x.open(limits)
 		for _, other := range others(limits) {
 			for _, first := range []node.Op{acquire("o1", long, "a"), renew("o1", long, "a"), {Kind: node.Mark}} {
@@ -101,7 +101,7 @@ var limiting = []promise{
 	}},
 }
 
-// others are limits that differ from some in one way each.
+// others returns limits that differ from l in one way each.
 func others(l node.Limits) []node.Limits {
 	const little = time.Second
 	return []node.Limits{
@@ -113,7 +113,7 @@ func others(l node.Limits) []node.Limits {
 	}
 }
 
-// settings demands that an operation is refused for good because of its limits.
+// settings requires that an operation is permanently refused because of its limits.
 func (x *trial) settings(op node.Op) node.SettingsError {
 	x.Helper()
 	x.permanently(node.ErrSettings, op)
@@ -122,7 +122,7 @@ func (x *trial) settings(op node.Op) node.SettingsError {
 	return *err
 }
 
-// differs demands that the limits of an operation are refused by a node with others.
+// differs requires that a node with the limits `of` refuses those of the operation.
 func (x *trial) differs(of node.Limits, op node.Op) {
 	x.Helper()
 	assert.Equal(x, node.SettingsError{Node: of, Client: op.Limits}, x.settings(op))

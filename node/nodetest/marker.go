@@ -9,7 +9,7 @@ import (
 	"github.com/quorumlock/quorumlock/node"
 )
 
-// marking is about the markers of nodes: how they are made, seen, and opened.
+// marking has the promises about markers: how they are made, read, and opened.
 var marking = []promise{
 	{"inspecting a new node tells that it will recover, and begins nothing", func(x *trial) {
 		for range 2 {
@@ -102,7 +102,7 @@ var marking = []promise{
 		assert.Equal(x, x.mark(), r.Marker)
 		x.want(node.Granted, opening(r.Marker))
 	}},
-	{"opening is in vain after a loss", func(x *trial) {
+	{"opening fails after a loss", func(x *trial) {
 		m := x.mark()
 		for i, lose := range []func(){x.Forget, x.Restart} {
 			x.Pass(short)
@@ -117,7 +117,7 @@ var marking = []promise{
 		}
 		x.want(node.Granted, opening(m))
 	}},
-	{"opening is in vain after the recovery was begun anew", func(x *trial) {
+	{"opening fails after the recovery has begun anew", func(x *trial) {
 		for _, lose := range []func(){x.Forget, x.Restart} {
 			m := x.mark()
 			x.Pass(short)
@@ -186,7 +186,7 @@ var marking = []promise{
 		assert.Greater(x, x.do(under(least, opening(x.mark())))[0].Recovering, left-slack)
 		assert.Greater(x, x.mark().Left, left-slack)
 	}},
-	{"opening with other limits is in vain after a loss", func(x *trial) {
+	{"opening with other limits fails after a loss", func(x *trial) {
 		other := others(limits)[0]
 		for _, lose := range []func(){x.Restart, x.Forget} {
 			x.open(limits)
@@ -209,7 +209,7 @@ var marking = []promise{
 	}},
 }
 
-// mark is the node's marker, which it gets if it has none.
+// mark returns the node's marker. A node without one gets one.
 func (x *trial) mark() *node.Marker {
 	x.Helper()
 	return x.want(node.Inspected, node.Op{Kind: node.Mark}).Marker

@@ -8,15 +8,15 @@ import (
 	"github.com/quorumlock/quorumlock/node"
 )
 
-// odd are names that some code on the way could take for something else. What begins with
-// "quorumlock:" is the node's own, and no name.
+// odd are names that some code on the way could misread. Names that begin with "quorumlock:" belong to the
+// library.
 var odd = []string{
 	" ", "a b", "a\r\nb", "\x00", "\xff\xfe\x80", "Zürich", "ロック", "🔒",
 	"{", "}", "{}", "}{", "{a}", "{a}:b", "x{a}y{b}", "%s", "*", "?", "[a]", `"a"`, `\`, "$1", "-1",
 	"a:b", ":", "nil", "quorumlock", strings.Repeat("long", 4096),
 }
 
-// alike are names that some code on the way could take for each other.
+// alike are names that some code on the way could confuse.
 var alike = []string{"a", "A", "{a}", "a ", "a:", "{a}:", "{{a}}", "{a", "a}", ":{a}", "á", "a\u0301"}
 
 var naming = []promise{

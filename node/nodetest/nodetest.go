@@ -1,6 +1,5 @@
-// Package nodetest is the conformance suite of node.Node: what the coordinator relies on,
-// one subtest for each promise. Every implementation in this module passes it; run it
-// against an implementation of your own:
+// Package nodetest is the conformance suite of node.Node: the promises on which the coordinator relies, with
+// one subtest for each. Every implementation in this module passes it. Run it against your own:
 //
 //	func TestMine(t *testing.T) {
 //		nodetest.Run(t, func(t *testing.T) nodetest.Subject {
@@ -18,41 +17,38 @@ import (
 	"github.com/quorumlock/quorumlock/node"
 )
 
-// Subject is a node under test, and what the suite has to know and do besides asking it.
-// All fields but Second are needed.
+// Subject is a node under test, with the means to act on its deployment from outside. All fields except
+// Second are required.
 type Subject struct {
-	// Node is a handle on an empty deployment, without a marker. The suite may close it.
-	// If it is a node.Listener, so must be those from Second; else waiting is not tested.
+	// Node is a handle on an empty deployment without a marker. The suite may close it. If it is a
+	// node.Listener, those from Second must be too; otherwise waiting is not tested.
 	Node node.Node
 	// Pass returns once at least d has passed on the deployment's own clock.
 	Pass func(d time.Duration)
-	// Plant puts something that is not a lock at a key, for ever.
+	// Plant puts a key that is not a lock, without a TTL.
 	Plant func(key string)
-	// Keys lists the names that are held now, sorted: whatever the node keeps for a
-	// lock, but neither its marker, fences and tombstones nor what was planted.
+	// Keys lists the names that are held now, sorted. It leaves out the marker, fences, tombstones and
+	// planted keys.
 	Keys func() []string
-	// Forget has the deployment lose everything, its marker too, and stay the server that
-	// it is, as by FLUSHALL.
+	// Forget makes the deployment lose everything, its marker too, and keep its identity, as FLUSHALL does.
 	Forget func()
-	// Restart has the deployment come back with everything that it knew, and with another
-	// identity, as by a restart from a disk or a failover. Handles may lose their
-	// connections, but work again when it returns.
+	// Restart brings the deployment back with all its data and another identity, like a restart from disk or
+	// a failover. Handles may lose their connections, but work again when it returns.
 	Restart func()
-	// Second opens another handle on the same deployment, and closes it when the test
-	// ends. It is nil where there can be only one.
+	// Second opens another handle on the same deployment, and closes it when the test ends. It is nil if
+	// there can be only one.
 	Second func() node.Node
 }
 
-// Run runs every subtest on a Subject of its own. open is called once for each, with the
-// subtest's own t.
+// Run runs every subtest on a Subject of its own. It calls open once for each, with the subtest's t.
 func Run(t *testing.T, open func(t *testing.T) Subject) {
 	t.Helper()
 	for _, group := range []struct {
 		name     string
 		promises []promise
-		// fresh says that the subtests begin with a node as it comes; else it gives rights.
+		// fresh says that the subtests begin with a new node; otherwise the node gives rights.
 		fresh bool
-		// waits says that they need a node.Listener; they are skipped for others.
+		// waits says that the subtests need a node.Listener; they are skipped for other nodes.
 		waits bool
 	}{
 		{name: "acquire", promises: acquiring},
@@ -100,7 +96,7 @@ func Run(t *testing.T, open func(t *testing.T) Subject) {
 	}
 }
 
-// promise is one thing that every node does.
+// promise is one behaviour of every node.
 type promise struct {
 	name string
 	kept func(x *trial)

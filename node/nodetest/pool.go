@@ -10,10 +10,10 @@ import (
 	"github.com/quorumlock/quorumlock/node"
 )
 
-// pool is the one that the promises about pools are about.
+// pool is the pool of the promises about pools.
 var pool = node.PoolName("pool")
 
-// slotNames are the names of slots of that pool.
+// slotNames returns the names of slots of that pool.
 func slotNames(slots ...int) []string {
 	names := make([]string, len(slots))
 	for i, slot := range slots {
@@ -22,18 +22,18 @@ func slotNames(slots ...int) []string {
 	return names
 }
 
-// of is the operation on the pool of so many slots.
+// of makes the operation one on the pool with this size.
 func of(size int, op node.Op) node.Op {
 	op.Pool.Name, op.Pool.Size = pool, size
 	return op
 }
 
-// take is the acquisition of slots out of so many.
+// take acquires slots of the pool with this size.
 func take(size int, owner string, slots ...int) node.Op {
 	return of(size, acquire(owner, long, slotNames(slots...)...))
 }
 
-// give is the release of slots out of so many.
+// give releases slots of the pool with this size.
 func give(size int, owner string, slots ...int) node.Op {
 	return of(size, release(owner, slotNames(slots...)...))
 }
@@ -47,8 +47,7 @@ func resize(size int, version uint64) node.Op {
 	}
 }
 
-// full demands that an acquisition is denied with so many slots in force, of which these
-// are free.
+// full requires that an acquisition is denied with this size in force, and with these slots free.
 func (x *trial) full(op node.Op, size int, free ...int) node.Reply {
 	x.Helper()
 	return x.isFull(x.want(node.Denied, op), size, free...)
@@ -69,10 +68,10 @@ func (x *trial) isFull(r node.Reply, size int, free ...int) node.Reply {
 	return r
 }
 
-// vacant is the name in a message that has a waiter take slots.
+// vacant is the name in a message that tells a waiter to take slots.
 func vacant(slots string) string { return "quorumlock:permit:" + slots + ":{pool}" }
 
-// pooling is about the slots of a pool.
+// pooling has the promises about the slots of a pool.
 var pooling = []promise{
 	{"a slot is held once", func(x *trial) {
 		x.want(node.Granted, take(3, "o1", 0))
@@ -103,7 +102,7 @@ var pooling = []promise{
 		x.want(node.Absent, give(2, "o1", 0))
 		x.full(take(2, "o3", 0), 2, 1)
 	}},
-	{"each slot has a life of its own", func(x *trial) {
+	{"each slot has its own TTL", func(x *trial) {
 		x.want(node.Granted, of(2, acquire("o1", short, slotNames(0)...)))
 		x.want(node.Granted, take(2, "o2", 1))
 		x.Pass(short)
@@ -117,7 +116,7 @@ var pooling = []promise{
 		x.want(node.Healed, renew("o1", long, slotNames(0, 1)...))
 		x.full(take(2, "o2", 0), 2)
 	}},
-	{"each slot has a fence of its own", func(x *trial) {
+	{"each slot has its own fence", func(x *trial) {
 		low := x.token()
 		high := x.token()
 		x.want(node.Granted, proposing(high, take(2, "o1", 0)))
@@ -139,7 +138,7 @@ var pooling = []promise{
 			x.want(node.Released, give(size, "o1", last))
 		}
 	}},
-	{"a slot beyond the size is nobody's", func(x *trial) {
+	{"a slot beyond the size is not granted", func(x *trial) {
 		r := x.full(take(2, "o1", 2), 2, 0, 1)
 		assert.Empty(x, r.Holder.Owner)
 		assert.Zero(x, r.Holder.TTL)
@@ -190,17 +189,17 @@ var pooling = []promise{
 		x.Forget()
 		x.fails(node.ErrRecovering, take(1, "o1", 0))
 	}},
-	{"a later size counts, for everybody", func(x *trial) {
+	{"a later size counts for all callers", func(x *trial) {
 		x.want(node.Granted, take(4, "o1", 3))
 		x.want(node.Granted, resize(2, 10))
 		x.want(node.Granted, resize(2, 10))
-		for _, version := range []uint64{0, 9, 10} { // with version 0, it only asks
+		for _, version := range []uint64{0, 9, 10} { // version 0 only asks
 			r := x.want(node.Denied, resize(5, version))
 			assert.Equal(x, node.PoolState{Size: 2, Version: 10}, r.Pool)
 		}
 		r := x.full(take(4, "o2", 2), 2, 0, 1)
 		assert.Equal(x, uint64(10), r.Pool.Version)
-		x.answered(node.Granted, x.do(take(4, "o1", 3))[0]) // what was granted before stays
+		x.answered(node.Granted, x.do(take(4, "o1", 3))[0]) // earlier grants stay
 		x.want(node.Granted, renew("o1", long, slotNames(3)...))
 		x.want(node.Granted, take(4, "o2", 1))
 		x.want(node.Released, give(4, "o1", 3))
@@ -208,7 +207,7 @@ var pooling = []promise{
 		x.want(node.Granted, resize(8, 11))
 		x.want(node.Granted, take(4, "o1", 7))
 	}},
-	{"who asks for the size changes nothing", func(x *trial) {
+	{"asking for the size changes nothing", func(x *trial) {
 		r := x.want(node.Denied, resize(5, 0))
 		assert.Zero(x, r.Pool)
 		x.full(take(2, "o1", 2), 2, 0, 1)

@@ -8,7 +8,7 @@ import (
 	"github.com/quorumlock/quorumlock/node"
 )
 
-// pooledWaits is about those who wait for slots.
+// pooledWaits has the promises about waiters for slots.
 var pooledWaits = []promise{
 	{"a release wakes the first, and says what to take", func(x *trial) {
 		b := x.listen("c")
@@ -34,8 +34,8 @@ var pooledWaits = []promise{
 		b.receives(woken("c:1", vacant("0")), woken("c:2", vacant("1")), woken("c:3", vacant("2")),
 			woken("c:4", vacant("3")), standby("c:5", vacant("")))
 	}},
-	{"who is on the way is not told to take another one", func(x *trial) {
-		const patient, other = "c:1@500", "c:2@500" // so the batch is over before their privileges are
+	{"a woken waiter is not told to take another slot", func(x *trial) {
+		const patient, other = "c:1@500", "c:2@500" // so that the batch ends before their privileges
 		b := x.listen("c")
 		for i := range 3 {
 			x.want(node.Granted, take(3, fmt.Sprint("o", i), i))
@@ -46,7 +46,7 @@ var pooledWaits = []promise{
 		b.receives(woken(patient, vacant("2")), standby(other, vacant("")),
 			woken(patient, vacant("")), woken(other, vacant("0")))
 	}},
-	{"who waits for several is not overtaken", func(x *trial) {
+	{"a waiter for several slots is not overtaken", func(x *trial) {
 		b := x.listen("c")
 		for i := range 3 {
 			x.want(node.Granted, take(3, fmt.Sprint("o", i), i))
@@ -62,7 +62,7 @@ var pooledWaits = []promise{
 		b.receives(woken("c:1*2", vacant("2,0")), standby("c:2", vacant("")))
 		x.want(node.Granted, fair(waiting("c:1*2", 1, take(3, "o4", 0, 2))))
 	}},
-	{"who was granted slots stands in nobody's way", func(x *trial) {
+	{"a waiter that was granted slots does not block others", func(x *trial) {
 		x.listen("c")
 		x.want(node.Granted, take(3, "o1", 0, 1, 2))
 		x.full(waiting("c:1", 1, take(3, "o2", 0)), 3)
@@ -70,7 +70,7 @@ var pooledWaits = []promise{
 		x.want(node.Granted, fair(waiting("c:1", 1, take(3, "o2", 0))))
 		x.want(node.Granted, fair(take(3, "o3", 1, 2)))
 	}},
-	{"who gives slots back has its place again", func(x *trial) {
+	{"a waiter that gives slots back has its place again", func(x *trial) {
 		b := x.listen("c")
 		x.want(node.Granted, take(1, "o1", 0))
 		x.full(waiting("c:1", 1, take(1, "o2", 0)), 1)
@@ -84,7 +84,7 @@ var pooledWaits = []promise{
 		r := x.full(waiting("c:2", 2, take(1, "o3", 0)), 1)
 		assert.Equal(x, 1, r.Rank)
 	}},
-	{"who leaves passes it on", func(x *trial) {
+	{"a waiter that leaves passes its slot on", func(x *trial) {
 		b := x.listen("c")
 		x.want(node.Granted, take(1, "o1", 0))
 		for i := range 3 {
@@ -97,7 +97,7 @@ var pooledWaits = []promise{
 		x.want(node.Released, leavePool(1, "c:1"))
 		b.receives(woken("c:1", vacant("0")), standby("c:3", vacant("")), woken("c:3", vacant("0")))
 	}},
-	{"the dead are passed over", func(x *trial) {
+	{"dead waiters are passed over", func(x *trial) {
 		b := x.listen("live")
 		x.want(node.Granted, take(1, "o1", 0))
 		for i := range 10 {
@@ -115,10 +115,10 @@ var pooledWaits = []promise{
 		x.want(node.Granted, resize(2, 1))
 		b.receives(woken("c:1", vacant("1")))
 	}},
-	{"a newcomer takes what nobody before it needs", func(x *trial) {
+	{"a newcomer takes slots that no earlier waiter needs", func(x *trial) {
 		x.listen("c")
 		x.want(node.Granted, take(3, "o1", 0, 1, 2))
-		const patient = "c:1@500" // so the batch is over before its privilege is
+		const patient = "c:1@500" // so that the batch ends before its privilege
 		x.full(waiting(patient, 1, take(3, "o2", 0)), 3)
 		replies := x.do(
 			give(3, "o1", 0, 1, 2),

@@ -8,13 +8,13 @@ import (
 	"github.com/quorumlock/quorumlock/node"
 )
 
-// waitingFor is a waiter whose entry lives for keep.
+// waitingFor makes the operation one for a waiter whose entry lives for keep.
 func waitingFor(keep time.Duration, id string, ticket int64, op node.Op) node.Op {
 	op.Waiter = node.Waiter{ID: id, Ticket: ticket, Keep: keep}
 	return op
 }
 
-// waiting is the operation on behalf of a waiter.
+// waiting makes the operation one for a waiter.
 func waiting(id string, ticket int64, op node.Op) node.Op {
 	return waitingFor(long, id, ticket, op)
 }
@@ -23,19 +23,18 @@ func leave(id string, names ...string) node.Op {
 	return waitingFor(0, id, 0, node.Op{Kind: node.Leave, Names: names})
 }
 
-// releaseOf gives names back that were acquired on behalf of a waiter, which then waits no
-// longer.
+// releaseOf releases names that were acquired for a waiter, which then no longer waits.
 func releaseOf(id, owner string, names ...string) node.Op {
 	return waitingFor(0, id, 0, release(owner, names...))
 }
 
-// held has o1 hold names.
+// held lets o1 hold names.
 func (x *trial) held(names ...string) {
 	x.Helper()
 	x.want(node.Granted, acquire("o1", long, names...))
 }
 
-// waits has a waiter try to take names, and demands that it is denied with a rank.
+// waits runs the attempt of a waiter, and requires that it is denied with a rank.
 func (x *trial) waits(rank int, op node.Op) node.Holder {
 	x.Helper()
 	r := x.want(node.Denied, op)
@@ -43,13 +42,13 @@ func (x *trial) waits(rank int, op node.Op) node.Holder {
 	return r.Holder
 }
 
-// queues has a waiter wait for names that o1 holds at least one of.
+// queues lets a waiter wait for names, of which o1 holds at least one.
 func (x *trial) queues(id string, ticket int64, rank int, names ...string) {
 	x.Helper()
 	x.waits(rank, waiting(id, ticket, acquire("o of "+id, long, names...)))
 }
 
-// nobody demands that a queue is empty, in the eyes of one who comes late and leaves.
+// nobody requires that a queue is empty: it enters a waiter at the end and removes it.
 func (x *trial) nobody(names ...string) {
 	x.Helper()
 	for _, name := range names {
@@ -60,7 +59,7 @@ func (x *trial) nobody(names ...string) {
 	}
 }
 
-// queueing is about who waits, and whose turn it is.
+// queueing has the promises about waiters and their order.
 var queueing = []promise{
 	{"turns are in the order of tickets", func(x *trial) {
 		b := x.listen("c")
@@ -103,7 +102,7 @@ var queueing = []promise{
 		x.want(node.Released, release("o1", "a"))
 		b.receives(woken("c:2", "a"), standby("c:3", "a"))
 	}},
-	{"an attempt moves the deadline, and never nearer", func(x *trial) {
+	{"an attempt extends the deadline, and never shortens it", func(x *trial) {
 		x.held("a")
 		x.do(waitingFor(short, "c:1", 1, acquire("o2", long, "a")))
 		x.do(waiting("c:1", 1, acquire("o2", long, "a")))
@@ -111,7 +110,7 @@ var queueing = []promise{
 		x.Pass(short)
 		x.queues("c:2", 2, 1, "a")
 	}},
-	{"who takes the lock keeps its place until it gives the lock back", func(x *trial) {
+	{"a waiter that takes the lock keeps its place until the release", func(x *trial) {
 		b := x.listen("c")
 		x.held("a", "b")
 		x.queues("c:1", 1, 0, "a", "b", "d")
@@ -126,7 +125,7 @@ var queueing = []promise{
 		b.receives(woken("c:2", "a"), woken("c:2", "b"), woken("c:2", "d"))
 		x.want(node.Absent, leave("c:1", "a", "b", "d"))
 	}},
-	{"who gives a lock back for good leaves the queue also where it has none", func(x *trial) {
+	{"a final release leaves the queue also of names that were not held", func(x *trial) {
 		b := x.listen("c")
 		x.held("a")
 		x.queues("c:1", 1, 0, "a", "b")
@@ -135,7 +134,7 @@ var queueing = []promise{
 		b.receives(woken("c:2", "b"))
 		x.want(node.Absent, leave("c:1", "a", "b"))
 	}},
-	{"who undoes its round stands in the queues, also where it did not yet", func(x *trial) {
+	{"an undo puts the waiter into all queues, also where it was not yet", func(x *trial) {
 		b := x.listen("c")
 		x.want(node.Granted, waiting("c:1", 1, acquire("o2", long, "a")))
 		x.want(node.Released, waiting("c:1", 1, release("o2", "a")))
@@ -147,7 +146,7 @@ var queueing = []promise{
 		x.queues("c:3", 3, 1, "a")
 		x.want(node.Released, leave("c:1", "a"))
 	}},
-	{"a free name is taken whoever waits", func(x *trial) {
+	{"an unfair acquisition takes a free name past the waiters", func(x *trial) {
 		b := x.listen("c")
 		x.held("a")
 		x.queues("c:1", 1, 0, "a")
@@ -157,7 +156,7 @@ var queueing = []promise{
 		x.want(node.Granted, waiting("c:9", 9, acquire("o2", long, "a")))
 		b.receives(woken("c:1", "a"), woken("c:1", "a"))
 	}},
-	{"who does not wait has no entry", func(x *trial) {
+	{"an acquisition without a waiter makes no entry", func(x *trial) {
 		x.held("a")
 		x.denied(acquire("o2", long, "a"), "a", "o1")
 		op := acquire("o2", long, "a")
@@ -185,7 +184,7 @@ var queueing = []promise{
 			x.queues("c:2", 2, 1, name)
 		}
 	}},
-	{"who has left may come again", func(x *trial) {
+	{"a waiter that has left may come again", func(x *trial) {
 		x.held("a")
 		x.queues("c:1", 1, 0, "a")
 		x.queues("c:2", 2, 1, "a")
@@ -206,14 +205,14 @@ var queueing = []promise{
 		x.open(limits)
 		x.nobody("a")
 	}},
-	{"who waits is forgotten with everything else", func(x *trial) {
+	{"waiters are forgotten with everything else", func(x *trial) {
 		x.held("a")
 		x.queues("c:1", 1, 0, "a")
 		x.Forget()
 		x.open(limits)
 		x.nobody("a")
 	}},
-	{"who waits survives a restart", func(x *trial) {
+	{"waiters survive a restart", func(x *trial) {
 		x.held("a")
 		x.queues("c:1", 1, 0, "a")
 		x.queues("c:2", 2, 1, "a")

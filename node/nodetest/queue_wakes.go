@@ -10,7 +10,7 @@ import (
 	"github.com/quorumlock/quorumlock/node"
 )
 
-// queueWakes is about who is woken, by what.
+// queueWakes has the promises about which waiter is woken, and when.
 var queueWakes = []promise{
 	{"a release wakes the first waiter", func(x *trial) {
 		b := x.listen("c")
@@ -23,7 +23,7 @@ var queueWakes = []promise{
 		x.want(node.Released, releaseOf("c:1", "o2", "a"))
 		x.nobody("a")
 	}},
-	{"however many dead wait before it, who lives is woken", func(x *trial) {
+	{"a live waiter is woken, however many dead ones stand before it", func(x *trial) {
 		const dead = 400
 		b := x.listen("c")
 		x.held("a")
@@ -54,7 +54,7 @@ var queueWakes = []promise{
 		b.receives(woken("c:2", "a"))
 		x.want(node.Absent, leave("c:1", "a", "b"))
 	}},
-	{"a second stands by, if there is one", func(x *trial) {
+	{"a second waiter gets standby", func(x *trial) {
 		b, other := x.listen("c"), x.listen("d")
 		x.held("a")
 		x.queues("c:1", 1, 0, "a")
@@ -79,7 +79,7 @@ var queueWakes = []promise{
 		x.want(node.Absent, leave("dead:1", "a"))
 		x.want(node.Absent, leave("dead:3", "a"))
 	}},
-	{"any number of dead waiters is dealt with in the end", func(x *trial) {
+	{"any number of dead waiters is dropped in the end", func(x *trial) {
 		b := x.listen("c")
 		x.held("a")
 		const dead = 2500
@@ -95,7 +95,7 @@ var queueWakes = []promise{
 		}
 		b.receives(woken("c:1", "a"))
 	}},
-	{"a release wakes also where nothing was held", func(x *trial) {
+	{"a release wakes even if nothing was held", func(x *trial) {
 		b := x.listen("c")
 		x.held("a")
 		x.queues("c:1", 1, 0, "a", "b")
@@ -107,7 +107,7 @@ var queueWakes = []promise{
 		})
 		b.receivesOf(name, woken("c:1", name), standby("c:2", name), woken("c:1", name), standby("c:2", name))
 	}},
-	{"what is still held wakes nobody", func(x *trial) {
+	{"a name that is still held wakes no waiter", func(x *trial) {
 		b := x.listen("c")
 		x.held("a", "b")
 		x.want(node.Granted, acquire("o2", long, "d"))
@@ -119,7 +119,7 @@ var queueWakes = []promise{
 		x.want(node.Released, leave("c:1", "b", "d"))
 		b.receives()
 	}},
-	{"who undoes its round is not woken by that, and keeps its place", func(x *trial) {
+	{"a waiter is not woken by its own undo, and keeps its place", func(x *trial) {
 		b := x.listen("c")
 		x.held("a")
 		x.queues("c:1", 1, 0, "a")
@@ -133,7 +133,7 @@ var queueWakes = []promise{
 		x.queues("c:1", 9, 0, "a")
 		x.queues("c:2", 9, 1, "a")
 	}},
-	{"who is alone and undoes its round wakes nobody", func(x *trial) {
+	{"the undo of the only waiter wakes no waiter", func(x *trial) {
 		b := x.listen("c")
 		x.held("a")
 		x.queues("c:1", 1, 0, "a")
@@ -149,7 +149,7 @@ var queueWakes = []promise{
 		assert.Len(x, r.Holders, 1)
 		b.receives(woken("c:1", "a"), standby("c:2", "a"), woken("c:1", "b"))
 	}},
-	{"who leaves has no entry, and passes on that it was woken", func(x *trial) {
+	{"a waiter that leaves has no entry, and passes its wake on", func(x *trial) {
 		b := x.listen("c")
 		x.held("a", "b")
 		x.queues("c:1", 1, 0, "a", "b")
@@ -163,7 +163,7 @@ var queueWakes = []promise{
 		x.queues("c:2", 2, 0, "b")
 		x.keys("b")
 	}},
-	{"a renewal, an inspection and a denial wake nobody", func(x *trial) {
+	{"a renewal, an inspection and a denial wake no waiter", func(x *trial) {
 		b := x.listen("c")
 		x.held("a")
 		x.queues("c:1", 1, 0, "a", "b")

@@ -9,7 +9,7 @@ import (
 	"github.com/quorumlock/quorumlock/node"
 )
 
-// reading is the operation of a reader.
+// reading makes the operation one of a reader.
 func reading(op node.Op) node.Op {
 	op.Reads = true
 	return op
@@ -26,18 +26,18 @@ func keep(owner string, ttl time.Duration, names ...string) node.Op {
 
 func unread(owner string, names ...string) node.Op { return reading(release(owner, names...)) }
 
-// readsFor is a fair attempt to read on behalf of a waiter, which reads says of its id.
+// readsFor is the fair attempt of a waiting reader, whose id must be a ReaderID.
 func readsFor(id string, ticket int64, names ...string) node.Op {
 	return fair(waiting(reads(id), ticket, read("o of "+id, long, names...)))
 }
 
 func reads(id string) string { return node.ReaderID(id, calm) }
 
-// calm is how long a name is left to the readers of the suite: long enough that a slow machine
-// does not have them woken again.
+// calm is how long a name is left to the readers of the suite: so long that readers on a slow machine are not
+// woken again.
 const calm = 500 * time.Millisecond
 
-// gets demands that a reader gets names, and returns the fence that it is told.
+// gets requires that a reader gets names, and returns its fence.
 func (x *trial) gets(op node.Op) uint64 {
 	x.Helper()
 	r := x.do(op)[0]
@@ -47,7 +47,7 @@ func (x *trial) gets(op node.Op) uint64 {
 	return r.Token
 }
 
-// readers demands who reads a name, and nobody else has it.
+// readers requires that exactly these owners read a name, and that it has no other holder.
 func (x *trial) readers(name string, owners ...string) {
 	x.Helper()
 	r := x.do(inspect(name))[0]
@@ -61,7 +61,7 @@ func (x *trial) readers(name string, owners ...string) {
 	assert.ElementsMatch(x, owners, found)
 }
 
-// isReadFor demands that readers have a name for about ttl together, and no longer.
+// isReadFor requires that a name is read for about ttl, and not longer.
 func (x *trial) isReadFor(ttl time.Duration, name string) {
 	x.Helper()
 	h := x.denied(acquire("stranger", long, name), name, node.Readers)
@@ -69,9 +69,9 @@ func (x *trial) isReadFor(ttl time.Duration, name string) {
 	assert.Greater(x, h.TTL, ttl-slack)
 }
 
-// readAndWrite is about names that are read.
+// readAndWrite has the promises about names with readers.
 var readAndWrite = []promise{
-	{"any number of owners read a name, and nobody writes it", func(x *trial) {
+	{"any number of owners read a name, and none writes it", func(x *trial) {
 		x.gets(read("r1", long, "a"))
 		x.gets(read("r2", long, "a"))
 		x.gets(read("r1", long, "a"))
@@ -85,7 +85,7 @@ var readAndWrite = []promise{
 		x.want(node.Absent, release("r1", "a"))
 		x.readers("a", "r1", "r2")
 	}},
-	{"while somebody writes it, nobody reads it", func(x *trial) {
+	{"while a writer holds it, none reads it", func(x *trial) {
 		token := x.token()
 		x.want(node.Granted, proposing(token, acquire("w", long, "a")))
 		h := x.denied(read("r", long, "a"), "a", "w")
@@ -182,7 +182,7 @@ var readAndWrite = []promise{
 		x.want(node.Released, unread("w", "a"))
 		x.readers("a", "r")
 	}},
-	{"one that never became a reader lets go as one all the same", func(x *trial) {
+	{"a reader's release also removes what the owner holds as a writer", func(x *trial) {
 		x.want(node.Granted, acquire("w", long, "a"))
 		x.want(node.Absent, unread("r", "a"))
 		x.want(node.Released, unread("w", "a"))
@@ -203,7 +203,7 @@ var readAndWrite = []promise{
 		x.want(node.Granted, keep("r4", long, "a"))
 		x.readers("a", "r4")
 	}},
-	{"a node that lost its memory gives nothing to read, and has readers keep it", func(x *trial) {
+	{"a node that lost its memory grants no reading, but renews readers", func(x *trial) {
 		x.gets(read("r1", long, "a"))
 		x.Forget()
 		x.recovering(read("r2", long, "b"))
@@ -230,7 +230,7 @@ var readAndWrite = []promise{
 		x.settings(keep("r", limits.MaxTTL+time.Millisecond, "a"))
 		x.keys()
 	}},
-	{"where there is something else, nothing is changed", func(x *trial) {
+	{"a key of another type fails, and nothing is changed", func(x *trial) {
 		x.gets(read("r", long, "a"))
 		x.Plant("b")
 		x.fails(node.ErrWrongType, read("r2", long, "a", "b"))
@@ -242,7 +242,7 @@ var readAndWrite = []promise{
 		x.want(node.Released, unread("r", "b", "c", "a"))
 		x.keys()
 	}},
-	{"where its readers would be is something else, a writer that was to become one is removed", func(x *trial) {
+	{"a key of another type in place of the readers: a downgraded writer is still removed", func(x *trial) {
 		x.want(node.Granted, acquire("w", long, "a", "b"))
 		x.Plant("quorumlock:readers:{a}")
 		x.fails(node.ErrWrongType, keep("w", long, "a", "b"))

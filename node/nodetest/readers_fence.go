@@ -8,7 +8,7 @@ import (
 	"github.com/quorumlock/quorumlock/node"
 )
 
-// readFences is about the tokens of readers.
+// readFences has the promises about the tokens of readers.
 var readFences = []promise{
 	{"a reader is told the largest token of a writer, and raises nothing", func(x *trial) {
 		token := x.token()
@@ -20,7 +20,7 @@ var readFences = []promise{
 		x.want(node.Released, unread("r2", "a"))
 		x.untaken(token, x.do(proposing(token, acquire("w", long, "a")))[0])
 	}},
-	{"it has a smaller one raised to what others have", func(x *trial) {
+	{"a reader raises a smaller fence to its Floor", func(x *trial) {
 		token := x.token()
 		x.want(node.Granted, proposing(token, acquire("w", long, "a")))
 		x.want(node.Released, release("w", "a"))
@@ -32,7 +32,7 @@ var readFences = []promise{
 		assert.Equal(x, token+5, x.gets(op))
 		x.fence(token+5, "a")
 	}},
-	{"but not to one that is too far ahead", func(x *trial) {
+	{"but not to a token too far ahead", func(x *trial) {
 		op := read("r", long, "a")
 		op.Floor = x.now() + 2*micros(limits.MaxClockSkew)
 		x.clock(op)
@@ -44,21 +44,21 @@ var readFences = []promise{
 		x.clock(proposing(now-micros(limits.MaxTTL)-1, read("r", long, "a")))
 		x.keys()
 	}},
-	{"where no token is known, all who come get the same", func(x *trial) {
+	{"if no token is known, all readers get the same fence", func(x *trial) {
 		token := x.token()
 		first := x.gets(proposing(token, read("r1", long, "a")))
 		assert.Equal(x, token-micros(limits.MaxTTL-limits.MaxClockSkew), first, "whichever node it is")
 		assert.Equal(x, first, x.gets(proposing(token+micros(time.Second), read("r2", long, "a"))))
 		assert.Equal(x, first, x.denied(acquire("w", long, "a"), "a", node.Readers).Token)
 	}},
-	{"as large as all that can have been forgotten, however slow the client's clock is", func(x *trial) {
+	{"it is at least as large as any forgotten token, however slow the client's clock is", func(x *trial) {
 		now := x.now()
 		slow := now - micros(limits.MaxTTL) + micros(slack)
 		fence := x.gets(proposing(slow, read("r1", long, "a")))
 		assert.GreaterOrEqual(x, fence, now-micros(limits.MaxTTL))
 		assert.Less(x, fence, slow)
 	}},
-	{"and smaller than what a writer takes", func(x *trial) {
+	{"and smaller than any token of a writer", func(x *trial) {
 		fence := x.gets(read("r1", long, "a"))
 		x.want(node.Released, unread("r1", "a"))
 		token := x.token()

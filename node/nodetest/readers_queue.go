@@ -10,7 +10,7 @@ import (
 	"github.com/quorumlock/quorumlock/node"
 )
 
-// readQueues is about who waits in order to read, or for readers.
+// readQueues has the promises about waiting readers, and about waiters for a name with readers.
 var readQueues = []promise{
 	{"when a writer goes, all readers that wait before the next are woken", func(x *trial) {
 		b := x.listen("c")
@@ -43,7 +43,7 @@ var readQueues = []promise{
 		x.gets(readsFor("c:1", 1, "a"))
 		x.waits(1, fairly("c:3", 3, "a"))
 	}},
-	{"a writer that waits keeps new readers out, and not those that read", func(x *trial) {
+	{"a waiting writer keeps new readers out, but not present ones", func(x *trial) {
 		b := x.listen("c")
 		x.gets(read("r1", long, "a"))
 		x.gets(read("r2", long, "a"))
@@ -62,20 +62,20 @@ var readQueues = []promise{
 		x.want(node.Released, releaseOf("c:w", "o of c:w", "a"))
 		b.receives(woken(reads("c:1"), "a"))
 	}},
-	{"one who came before the writer reads with the others", func(x *trial) {
+	{"a reader that came before the writer reads with the others", func(x *trial) {
 		x.listen("c")
 		x.gets(read("r1", long, "a"))
 		x.waits(0, fairly("c:w", 2, "a"))
 		x.gets(readsFor("c:1", 1, "a"))
 		x.readers("a", "r1", "o of c:1")
 	}},
-	{"who takes no turns does not ask who waits", func(x *trial) {
+	{"an unfair reader ignores waiting writers", func(x *trial) {
 		x.listen("c")
 		x.gets(read("r1", long, "a"))
 		x.waits(0, fairly("c:w", 1, "a"))
 		x.gets(read("r2", long, "a"))
 	}},
-	{"when the writer gives up, those behind it read", func(x *trial) {
+	{"when the writer gives up, readers behind it read", func(x *trial) {
 		b := x.listen("c")
 		x.gets(read("r1", long, "a"))
 		x.waits(0, fairly("c:w", 1, "a"))
@@ -87,7 +87,7 @@ var readQueues = []promise{
 		x.gets(readsFor("c:2", 3, "a"))
 		b.receives()
 	}},
-	{"one that reads wakes who comes behind it, and a writer not", func(x *trial) {
+	{"a reader that comes wakes readers behind it, but no writer", func(x *trial) {
 		b := x.listen("c")
 		x.want(node.Granted, acquire("o1", short, "a"))
 		x.waits(0, readsFor("c:1", 1, "a"))
@@ -99,7 +99,7 @@ var readQueues = []promise{
 		x.gets(readsFor("c:2", 2, "a"))
 		b.receives()
 	}},
-	{"however many they are", func(x *trial) {
+	{"however many readers there are", func(x *trial) {
 		const crowd = 250
 		b := x.listen("c")
 		x.held("a")
@@ -110,7 +110,7 @@ var readQueues = []promise{
 		x.do(ops...)
 		x.want(node.Released, release("o1", "a"))
 		told := make(map[string]bool)
-		for len(told) < crowd { // who is not in before its patience is over, may be told again
+		for len(told) < crowd { // a reader that is not in before its patience ends may be told again
 			m := b.next()
 			assert.Equal(x, node.Woken, m.Kind)
 			var n int
@@ -145,7 +145,7 @@ var readQueues = []promise{
 		x.yields(name, 2, replies[3])
 		b.receivesOf(name, woken("c:w", name))
 	}},
-	{"and one that does not come keeps it no longer than others", func(x *trial) {
+	{"and a writer that does not come blocks it no longer than other waiters", func(x *trial) {
 		x.listen("c")
 		x.do(freed("a", "c:w")...)
 		x.Pass(privilege)
@@ -154,7 +154,7 @@ var readQueues = []promise{
 		x.waits(0, fairly("c:w", 1, "a"))
 		x.waits(1, readsFor("c:2", 3, "a"))
 	}},
-	{"readers that were woken and do not come keep a writer off for their turn only", func(x *trial) {
+	{"woken readers that do not come block a writer for their turn only", func(x *trial) {
 		x.listen("c")
 		x.held("a")
 		x.waits(0, readsFor("c:1", 1, "a"))
@@ -164,13 +164,13 @@ var readQueues = []promise{
 		x.Pass(calm)
 		x.want(node.Granted, fairly("c:w", 3, "a"))
 	}},
-	{"dead writers stand in nobody's way on a free name", func(x *trial) {
+	{"dead writers do not block a free name", func(x *trial) {
 		x.listen("c")
 		x.held("a")
 		x.do(fairly("dead:1", 1, "a", "b"), fairly("dead:2", 2, "a", "b"))
 		x.gets(readsFor("c:1", 3, "b"))
 	}},
-	{"one who writes no longer leaves the queue, and those behind it read", func(x *trial) {
+	{"a writer that becomes a reader leaves the queue, and readers behind it read", func(x *trial) {
 		b := x.listen("c")
 		x.held("a")
 		x.waits(0, fairly("c:w", 1, "a"))
@@ -185,7 +185,7 @@ var readQueues = []promise{
 		x.gets(readsFor("c:1", 2, "a"))
 		x.waits(0, fairly("c:w2", 3, "a"))
 	}},
-	{"one who gives back what it cannot use does not wake the others for it", func(x *trial) {
+	{"a reader that gives a partial grant back does not wake the others", func(x *trial) {
 		b := x.listen("c")
 		x.held("a")
 		x.waits(0, readsFor("c:1", 1, "a"))
@@ -196,7 +196,7 @@ var readQueues = []promise{
 		x.want(node.Released, reading(waiting(reads("c:1"), 1, release("o of c:1", "a"))))
 		b.receives(returned(reads("c:2"), "a"))
 	}},
-	{"a reader is far away like others", func(x *trial) {
+	{"a reader may be far from the node too", func(x *trial) {
 		x.listen("c")
 		const distance = 200 * time.Millisecond
 		id := node.ReaderID("c:1", distance)

@@ -10,7 +10,7 @@ import (
 	"github.com/quorumlock/quorumlock/node"
 )
 
-// recovery is about nodes that are new, or have lost their memory.
+// recovery has the promises about nodes that are new, or have lost their memory.
 var recovery = []promise{
 	{"a new node gives no rights, and begins its recovery", func(x *trial) {
 		x.begins(false, acquire("o1", long, "a"))
@@ -25,7 +25,7 @@ var recovery = []promise{
 		x.underway(false, acquire("o2", long, "a"))
 		x.keys()
 	}},
-	{"so does one that came back with what it knew", func(x *trial) {
+	{"so does one that came back with its data", func(x *trial) {
 		x.open(limits)
 		x.want(node.Granted, acquire("o1", long, "a"))
 		x.Restart()
@@ -94,7 +94,7 @@ var recovery = []promise{
 			x.want(node.Released, release("o1", "a"))
 		}
 	}},
-	{"a recovering node extends and puts back what is renewed", func(x *trial) {
+	{"a recovering node extends and heals renewed names", func(x *trial) {
 		x.open(limits)
 		x.want(node.Granted, acquire("o1", brief, "a"))
 		x.Restart()
@@ -104,7 +104,7 @@ var recovery = []promise{
 		x.lives(long, "a", "b")
 		x.keys("a", "b")
 	}},
-	{"a recovering node denies what is another's", func(x *trial) {
+	{"a recovering node denies names of another owner", func(x *trial) {
 		x.open(limits)
 		x.want(node.Granted, acquire("o1", brief, "a"))
 		x.Restart()
@@ -116,7 +116,7 @@ var recovery = []promise{
 		x.reasserted(false, node.Healed, renew("o2", long, "a"))
 		x.denied(renew("o1", long, "a"), "a", "o2")
 	}},
-	{"a recovering node denies who was forced off", func(x *trial) {
+	{"a recovering node denies an owner that was forced off", func(x *trial) {
 		x.open(limits)
 		x.want(node.Granted, acquire("o1", long, "a"))
 		x.want(node.Released, force(long, "a"))
@@ -139,7 +139,7 @@ var recovery = []promise{
 	}},
 }
 
-// recovering demands that a node gives no rights, and returns what it says about it.
+// recovering requires that a node gives no rights, and returns its error.
 func (x *trial) recovering(op node.Op) node.RecoveryError {
 	x.Helper()
 	r := x.fails(node.ErrRecovering, op)
@@ -156,7 +156,7 @@ func (x *trial) recovering(op node.Op) node.RecoveryError {
 	return *err
 }
 
-// begins demands that the recovery of a node begins with an operation.
+// begins requires that a node's recovery begins with an operation.
 func (x *trial) begins(restarted bool, op node.Op) node.RecoveryError {
 	x.Helper()
 	err := x.recovering(op)
@@ -168,7 +168,7 @@ func (x *trial) begins(restarted bool, op node.Op) node.RecoveryError {
 	return err
 }
 
-// underway demands that it has begun before.
+// underway requires that the recovery has begun before.
 func (x *trial) underway(restarted bool, op node.Op) {
 	x.Helper()
 	x.Pass(short)
@@ -179,8 +179,7 @@ func (x *trial) underway(restarted bool, op node.Op) {
 	assert.Equal(x, restarted, err.Restarted)
 }
 
-// reasserted demands a renewal's outcome on a recovering node, and returns what is left of
-// the recovery.
+// reasserted requires the outcome of a renewal on a recovering node, and returns the remaining recovery.
 func (x *trial) reasserted(restarted bool, outcome node.Outcome, op node.Op) time.Duration {
 	x.Helper()
 	r := x.do(op)[0]
@@ -191,8 +190,8 @@ func (x *trial) reasserted(restarted bool, outcome node.Outcome, op node.Op) tim
 	return r.Recovering
 }
 
-// endsAt demands that the recovery ends when it should: not before by the clock that the
-// node refused the next thing by, and not after by the one that it recovered by.
+// endsAt requires that the recovery ends at this time: not before it by the clock of the last refusal, and
+// not after it by the clock at which rights are given again.
 func (x *trial) endsAt(until int64) {
 	x.Helper()
 	left := x.limits.Recovery()

@@ -19,11 +19,11 @@ var releasing = []promise{
 		x.lives(middle, "a")
 		x.denied(acquire("o2", long, "a"), "a", "o1")
 	}},
-	{"an absent name is nothing to remove", func(x *trial) {
+	{"an absent name is reported as Absent", func(x *trial) {
 		x.want(node.Absent, release("o1", "a"))
 		x.keys()
 	}},
-	{"an expired name is nothing to remove", func(x *trial) {
+	{"an expired name is reported as Absent", func(x *trial) {
 		x.want(node.Granted, acquire("o1", short, "a"))
 		x.Pass(short)
 		x.want(node.Absent, release("o1", "a"))

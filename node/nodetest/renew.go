@@ -12,7 +12,7 @@ var renewing = []promise{
 		x.want(node.Granted, renew("o1", long, "a", "b"))
 		x.lives(long, "a", "b")
 	}},
-	{"a life is never shortened", func(x *trial) {
+	{"a TTL is never shortened", func(x *trial) {
 		x.want(node.Granted, acquire("o1", long, "a"))
 		x.want(node.Granted, acquire("o1", brief, "b"))
 		x.want(node.Granted, renew("o1", middle, "a", "b"))
@@ -52,14 +52,14 @@ var renewing = []promise{
 			x.keys("a", "b")
 		}
 	}},
-	{"a name that was forced is denied, naming nobody", func(x *trial) {
+	{"an owner that was forced off is denied, without a holder", func(x *trial) {
 		x.want(node.Granted, acquire("o1", long, "a"))
 		x.want(node.Released, force(long, "a"))
 		h := x.denied(renew("o1", long, "a"), "a", "")
 		assert.Zero(x, h.TTL)
 		x.keys()
 	}},
-	{"a name that was forced, among several: nothing is changed", func(x *trial) {
+	{"an owner that was forced off one of several: nothing is changed", func(x *trial) {
 		x.want(node.Granted, acquire("o1", brief, "a", "b"))
 		x.want(node.Released, force(long, "b"))
 		for _, names := range [][]string{{"a", "c", "b"}, {"b", "a", "c"}} {

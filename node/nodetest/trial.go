@@ -15,8 +15,8 @@ import (
 	"github.com/quorumlock/quorumlock/node"
 )
 
-// TTLs of the suite. What must still be there has a long one, however slow the machine;
-// what must go has a short one, and nobody expects it to be there before.
+// TTLs of the suite. A key that must still exist has a long one, however slow the machine is. A key that must
+// expire has a short one, and no test expects it to exist before that.
 const (
 	long   = time.Minute
 	middle = 40 * time.Second
@@ -26,23 +26,23 @@ const (
 	slack = 10 * time.Second
 )
 
-// limits are those of the suite. Recovering takes too long for a test on a real clock.
+// limits are the suite's limits. A recovery with them takes too long for a test on a real clock.
 var limits = node.Limits{MaxTTL: 2 * time.Minute, MaxClockSkew: 30 * time.Second}
 
-// fleeting are limits for what must end within a test.
+// fleeting are limits for a recovery that must end within a test.
 var fleeting = node.Limits{MaxTTL: 60 * time.Millisecond, MaxClockSkew: 20 * time.Millisecond}
 
-// trial is one subtest on its subject.
+// trial is one subtest with its subject.
 type trial struct {
 	*testing.T
 	Subject
-	// limits are those of an operation that has none of its own.
+	// limits are the defaults of the operations.
 	limits node.Limits
-	// began is the node's clock when it was opened; 0 before.
+	// began is the node's clock when the node was opened; 0 before that.
 	began uint64
 }
 
-// open has the node give rights, as an administrator does with a new one.
+// open makes the node give rights, as an administrator does with a new one.
 func (x *trial) open(limits node.Limits) {
 	x.Helper()
 	x.limits = limits
@@ -51,13 +51,13 @@ func (x *trial) open(limits node.Limits) {
 	x.want(node.Granted, opening(fresh))
 }
 
-// tokens makes each token that is not asked for in particular a new one.
+// tokens makes each default token unique.
 var tokens atomic.Uint64
 
-// token is larger than all before it, and not far from the node's clock.
+// token returns a token that is larger than all before it, and not far from the node's clock.
 func (x *trial) token() uint64 { return x.began + tokens.Add(1) }
 
-// complete fills in what is the same in all operations of the suite.
+// complete fills in the defaults of an operation.
 func (x *trial) complete(op node.Op) node.Op {
 	if op.Limits == (node.Limits{}) {
 		op.Limits = x.limits
@@ -84,8 +84,7 @@ func inspect(names ...string) node.Op {
 	return node.Op{Kind: node.Inspect, Names: names}
 }
 
-// force is a forced release whose tombstones live for ttl. Who is buried besides the
-// holders is set on the result.
+// force is a forced release with tombstones that live for ttl. The caller may set Buried on the result.
 func force(ttl time.Duration, names ...string) node.Op {
 	return node.Op{Kind: node.ForceRelease, Names: names, TTL: ttl}
 }
@@ -95,25 +94,24 @@ func burying(op node.Op, owners ...string) node.Op {
 	return op
 }
 
-// opening is the administrative opening of a node that was found with this marker.
+// opening opens a node that has this marker, as an administrator does.
 func opening(found *node.Marker) node.Op {
 	return node.Op{Kind: node.Open, Marker: found}
 }
 
-// under is the operation of a client with these limits.
+// under makes the operation one of a client with these limits.
 func under(limits node.Limits, op node.Op) node.Op {
 	op.Limits = limits
 	return op
 }
 
-// proposing is the operation with this token.
+// proposing makes the operation one with this token.
 func proposing(token uint64, op node.Op) node.Op {
 	op.Token = token
 	return op
 }
 
-// junk stands in a reply before the node fills it, as the replies of the batch before do
-// where a slice is used again.
+// junk is in a reply before the node fills it. A caller that reuses a slice leaves old replies there too.
 var junk = node.Reply{
 	Outcome:    node.Granted,
 	Holder:     node.Holder{Name: "junk", Owner: "junk", TTL: 1, Token: 1},
@@ -151,7 +149,7 @@ func (x *trial) doWith(ctx context.Context, n node.Node, ops ...node.Op) []node.
 	return replies
 }
 
-// want runs one operation and demands its outcome.
+// want runs one operation and requires its outcome.
 func (x *trial) want(outcome node.Outcome, op node.Op) node.Reply {
 	x.Helper()
 	r := x.do(op)[0]
@@ -159,8 +157,8 @@ func (x *trial) want(outcome node.Outcome, op node.Op) node.Reply {
 	return r
 }
 
-// outcome demands an outcome of a node that gives rights, that the token was taken if one
-// could be, and that the reply says nothing that does not belong to it.
+// outcome requires an outcome of a node that gives rights. It also requires that a token was accepted if
+// there was one, and that the reply has no field that does not belong to it.
 func (x *trial) outcome(outcome node.Outcome, r node.Reply) {
 	x.Helper()
 	x.answered(outcome, r)
@@ -168,7 +166,7 @@ func (x *trial) outcome(outcome node.Outcome, r node.Reply) {
 	assert.Zero(x, r.Token)
 }
 
-// answered demands an outcome of a node that may be recovering, whatever of the token.
+// answered requires an outcome of a node that may be recovering. The token does not matter.
 func (x *trial) answered(outcome node.Outcome, r node.Reply) {
 	x.Helper()
 	require.NoError(x, r.Err)
@@ -193,7 +191,7 @@ func (x *trial) answered(outcome node.Outcome, r node.Reply) {
 	}
 }
 
-// outcomes demands the outcomes of a batch.
+// outcomes requires the outcomes of a batch.
 func (x *trial) outcomes(replies []node.Reply, outcomes ...node.Outcome) {
 	x.Helper()
 	require.Len(x, replies, len(outcomes))
@@ -202,7 +200,7 @@ func (x *trial) outcomes(replies []node.Reply, outcomes ...node.Outcome) {
 	}
 }
 
-// denied demands that an operation is denied because of the owner of a name.
+// denied requires that an operation is denied because of the owner of a name.
 func (x *trial) denied(op node.Op, name, owner string) node.Holder {
 	x.Helper()
 	r := x.want(node.Denied, op)
@@ -211,7 +209,7 @@ func (x *trial) denied(op node.Op, name, owner string) node.Holder {
 	return r.Holder
 }
 
-// fails demands that an operation has an error with a reason.
+// fails requires that an operation fails for a reason.
 func (x *trial) fails(reason error, op node.Op) node.Reply {
 	x.Helper()
 	r := x.do(op)[0]
@@ -219,7 +217,7 @@ func (x *trial) fails(reason error, op node.Op) node.Reply {
 	return r
 }
 
-// failed demands the one form that all errors have.
+// failed requires the form that all errors have.
 func (x *trial) failed(reason error, op node.Op, r node.Reply) {
 	x.Helper()
 	require.ErrorIs(x, r.Err, reason)
@@ -241,7 +239,7 @@ func (x *trial) failed(reason error, op node.Op, r node.Reply) {
 	assert.Equal(x, op.Kind, err.Op)
 }
 
-// left is how long a name that is held will live.
+// left returns the remaining TTL of a held name.
 func (x *trial) left(name string) time.Duration {
 	x.Helper()
 	r := x.do(inspect(name))[0]
@@ -250,7 +248,7 @@ func (x *trial) left(name string) time.Duration {
 	return r.Holders[0].TTL
 }
 
-// lives demands that a name was given about ttl to live, and no more than that.
+// lives requires that names have about ttl left, and no more.
 func (x *trial) lives(ttl time.Duration, names ...string) {
 	x.Helper()
 	for _, name := range names {
@@ -260,7 +258,7 @@ func (x *trial) lives(ttl time.Duration, names ...string) {
 	}
 }
 
-// keys demands that these names are held, and no others.
+// keys requires that exactly these names are held.
 func (x *trial) keys(names ...string) {
 	x.Helper()
 	assert.ElementsMatch(x, names, x.Keys())

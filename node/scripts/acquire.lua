@@ -1,27 +1,27 @@
--- Take every name for one owner, or none, and its fencing token; or wait for them.
+-- Take all names for one owner, or none, and accept its fencing token; or queue its waiter.
 --
 -- KEYS      the names of the locks
 -- ARGV[1]   owner
 -- ARGV[2]   TTL in ms
 -- ARGV[3]   proposed token, in us of the client's clock
--- ARGV[4]   until when the fence lives, in ms of the node's clock: see expiry
--- ARGV[5]   last of the tokens from there on that are reserved: the fence. None, and no more
---           arguments, if it is the same
--- ARGV[6]   waiter, or none: who gets an entry in the queues if this is denied
+-- ARGV[4]   when the fence expires, in ms of the node's clock: see expiry
+-- ARGV[5]   last token of the reserved block: the fence. None, and no more arguments, if the
+--           block is one token
+-- ARGV[6]   waiter that gets an entry in the queues if this is denied, or none
 -- ARGV[7]   its ticket
 -- ARGV[8]   how long its entry lives, in ms
 -- Reply     1                           granted, and the token was taken
 --           {fence}                     granted; the token was not taken: fence is as large
---           {name, owner, pttl, fence}  held by another: the one that lives longest
---           {name, '', left, fence}     free, and left to another waiter for so many ms
+--           {name, owner, pttl, fence}  held by another owner; of several, the longest-lived
+--           {name, '', left, fence}     free, but left to another waiter for left ms
 --           {'CLOCK', now}              the token is too far from the node's clock, in us
---           and those of guard. For a waiter, the third and fourth end with its rank: how
---           many stand before it in the queue of that name
+--           and the replies of guard. If there is a waiter, its rank follows in the third and fourth:
+--           how many waiters stand before it in the queue of that name
 --
 -- A lock is a hash with one field, its owner: the layout of Redisson's RLock.
 --
--- One name that is free, on a node that is open, with a token that is plausible by whole seconds, is all
--- that happens mostly. It comes first, and without a function: each call of a script makes those anew.
+-- The usual case comes first: one free name, an open node, a token that is plausible by whole
+-- seconds. It uses no function, since each run of a script makes its functions anew.
 
 local call, name, owner, ttl, token = redis.call, KEYS[1], ARGV[1], ARGV[2], ARGV[3]
 local fenced, last = ARGV[4], ARGV[5] or token

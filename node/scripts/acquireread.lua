@@ -1,27 +1,26 @@
--- Have an owner read every name, or none; or wait for them.
+-- Let an owner read all names, or none; or queue its waiter.
 --
 -- KEYS      the names of the locks
 -- ARGV[1]   owner
 -- ARGV[2]   TTL in ms
 -- ARGV[3]   MaxTTL of the client in ms
 -- ARGV[4]   MaxClockSkew of the client in ms
--- ARGV[5]   1 if a name is left to a writer that came before
+-- ARGV[5]   1 if a name is left to an earlier writer
 -- ARGV[6]   time of the client's clock in us, or a token that was taken and is larger
--- ARGV[7]   token that is to be the fence where that is smaller, or 0
+-- ARGV[7]   token to which a smaller fence is raised, or 0
 -- ARGV[8..10]  waiter, its ticket, and how long its entry lives, as for acquire
 -- Reply     {fence}                     granted; fence is the largest of the names
---           {name, owner, pttl, fence}  held by a writer, or by readers, and a writer who waits
---                                       has its turn before this one
---           and those of acquire
+--           {name, owner, pttl, fence}  held by a writer, or by readers while an earlier writer
+--                                       waits
+--           and the replies of acquire
 --
--- Readers share a lock, so only a writer stands in the way of one: who holds the lock, or who
--- came before and waits for it.
+-- Readers share a lock, so only a writer keeps a reader out: the holder, or an earlier waiter.
 --
--- A reader has no token of its own: it acts under the largest that there is. But a node
--- forgets a fence of which no writer needs to know any more, and all of them with its memory.
--- What it has forgotten is smaller than what it takes from a writer at the earliest, and so is
--- what becomes the fence here in the place of that. All nodes get the same from a client,
--- except where that client's clock is further behind the node's than MaxClockSkew.
+-- A reader has no token of its own: it acts under the largest token of the name. But a node
+-- forgets a fence once no writer needs it, and all fences when it loses its memory. Then this
+-- script sets a fence. It is larger than all that the node may have forgotten, and smaller than
+-- any token that the node still accepts from a writer. A client sets the same fence on all nodes,
+-- unless its clock is more than MaxClockSkew behind the node's.
 
 local owner, ttl, token, raised = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[6]), tonumber(ARGV[7])
 local max_ttl, max_skew = tonumber(ARGV[3]), tonumber(ARGV[4])
@@ -100,15 +99,15 @@ for _, name in ipairs(KEYS) do
     return failure
   end
 end
--- The fence that all readers find in the place of what was forgotten lives for the whole time
--- from now on, not from its own: so those that come after each other have the same.
+-- The fence that replaces a forgotten one lives for the whole time from now on, so that readers
+-- that follow each other find the same.
 for _, name in ipairs(old) do
   redis.call('SET', key('fence', name), string.format('%.0f', forgotten), 'PX', max_ttl + max_skew)
 end
 raise(low, ARGV[7], max_ttl + max_skew)
 if queue then
-  -- It may give them back, and then has its place again by its ticket. Those who hold the lock
-  -- together must not stand in the way of those who look for who waits for it.
+  -- Readers that hold the lock leave the queue, so that scripts need not look past them. A reader
+  -- that gives the names back gets its place again, by its ticket.
   for _, name in ipairs(KEYS) do
     if waiter then
       queue.dropped(name, waiter)

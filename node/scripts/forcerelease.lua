@@ -1,15 +1,15 @@
--- Remove the names whoever holds them, bury their owners, and wake who waits.
+-- Remove the names whoever holds them, write tombstones for their owners, and wake the waiters.
 --
 -- KEYS      the names of the locks
--- ARGV[1]   TTL of the tombstones in ms, at least: one lives as long as its lock would
--- ARGV[2]   1 if Redisson's clients are to be told
--- ARGV[3..] owners to bury besides those found here
--- Reply     {name, owner, pttl, ...} for the names that were held; of a name that was read,
---           the readers as one are followed by each of them
+-- ARGV[1]   least TTL of the tombstones in ms: one lives as long as its lock would have
+-- ARGV[2]   1 if Redisson's clients are told
+-- ARGV[3..] further owners that get a tombstone
+-- Reply     {name, owner, pttl, ...} for the names that were held. For a name with readers, one
+--           item stands for all of them, and each reader follows
 --
 -- Without a tombstone the holder's next renewal would find the name absent, take that
 -- for a lost memory, and put it back. Tombstones are written before the lock is
--- removed, and one for each owner, so that a second forced release does not lift the
+-- removed. Each owner has its own, so that a second forced release does not lift the
 -- first.
 
 local found = {}

@@ -1,9 +1,9 @@
--- Read who holds the names.
+-- Read the holders of the names.
 --
 -- KEYS      the names of the locks
 -- Reply     {left, name, owner, pttl, fence, ...} for the names that are held. The node
---           gives no new rights for left ms, or before it has begun to recover if -1. Of a
---           name that is read, the readers as one are followed by each of them
+--           gives no new rights for left ms; -1 means that its recovery has not begun. For a
+--           name with readers, one item stands for all of them, and each reader follows
 
 local identity = string.match(redis.call('INFO', 'replication'), 'master_replid:(%w+)')
 local marker = redis.call('HMGET', 'quorumlock:node', 'identity', 'until', 'max_ttl', 'max_skew')

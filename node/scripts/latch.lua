@@ -1,29 +1,30 @@
--- Read a latch; set it, count it down, and give back what the node has lost.
+-- Read a latch; set it, count it down, and give back lost state.
 --
 -- KEYS      the name of the latch
 -- ARGV[1]   TTL in ms
 -- ARGV[2]   MaxTTL of the client in ms
 -- ARGV[3]   MaxClockSkew of the client in ms
 -- ARGV[4]   token, in us of the client's clock, or 0 if exact
--- ARGV[5]   1 if exact: only for the generation that follows, and what is here of an earlier
---           one is void. Else for that which is here, if it began before the token
+-- ARGV[5]   1 if exact: the operation is only for the generation in ARGV[6], and the state of an
+--           earlier one is void. Else it is for the generation on the node, if that began before
+--           the token
 -- ARGV[6]   generation
--- ARGV[7]   what to set it to where it is not set, or 0
--- ARGV[8]   since which token it is set; the smallest that the node is told counts
+-- ARGV[7]   count to set if the latch is not set, or 0
+-- ARGV[8]   token with which it was set; the node keeps the smallest that it gets
 -- ARGV[9]   flags: f if it is set for the first time, c if enough nodes have that count, v if
---           what is here of an earlier generation is deleted even if nothing is set, l if the
---           ids are to be listed, at most a thousand of them
--- ARGV[10]  if not 0: the ids that follow are all that others know, as of the recovery with
+--           the state of an earlier generation is deleted even if nothing is set, l if the ids
+--           are listed in the reply, at most a thousand of them
+-- ARGV[10]  if not 0: the ids below are all that other nodes know, for the recovery with
 --           this end
--- ARGV[11]  inbox of who waits, or ''
--- ARGV[12]  for how long, in ms
--- ARGV[13]  from which place on, counted from 0, the ids are listed
+-- ARGV[11]  inbox of a waiting client, or ''
+-- ARGV[12]  how long the inbox is kept, in ms
+-- ARGV[13]  index of the first id that is listed, from 0
 -- ARGV[14..] ids that count down
 -- Reply     {1 or 0, generation, count, since, last, until, whole, size, left, restarted, born, id, ...}
---           what is here now, after all was done that was asked, or nothing; the node gives
---           no rights for left ms
+--           the state of the latch after the operation: 1 if it was done, 0 if nothing was. The
+--           node gives no rights for left ms
 --           {'CLOCK', now}  the token is too far from the node's clock, in us
---           and those of guard
+--           and the replies of guard
 
 local ttl, max_ttl, max_skew = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3])
 local token, exact, generation = tonumber(ARGV[4]), ARGV[5] == '1', tonumber(ARGV[6])

@@ -1,11 +1,11 @@
--- Take a waiter out of the queues of the names, and wake who waits for those that are
--- free: the waiter may have been woken, and does not want them any more.
+-- Remove a waiter from the queues of the names, and wake the next waiters of the free names: the
+-- one that leaves may have been woken.
 --
 -- KEYS      the names of the locks
 -- ARGV[1]   waiter
 -- Reply     how many entries were removed
 --
--- As a release, it does all that it can, and tells what kept an entry from being removed.
+-- As release does, it removes all that it can, and then returns the first error.
 
 local removed, failure = 0, nil
 for _, name in ipairs(KEYS) do

@@ -1,29 +1,29 @@
 -- Do many operations on one name each, in order, with one look at the marker and the clock.
 --
--- KEYS      none, though there are: a name that this user may not touch then fails its own
---           operation only
--- ARGV[1]   an array in MessagePack, as arguments of their own cost more, of
+-- KEYS      none, although it uses keys: so a name that this user must not touch fails only its
+--           own operation
+-- ARGV[1]   an array in MessagePack, which costs less than separate arguments. It has
 --             TTL in ms
---           and for each operation, one behind the other:
---             'acquire'   name, owner, token, until when the fence lives: one that takes its turn
---             'barge'     the same, of one that takes a free name whoever waits
---             'reserve'   the same, last token: one that takes its turn, too
+--           and for each operation, one after the other:
+--             'acquire'   name, owner, token, when the fence expires; in FIFO order
+--             'barge'     the same; takes a free name past the waiters
+--             'reserve'   the same, last token of the block; in FIFO order
 --             'renew'     name, owner, token
 --             'release'   name, owner
 --             'announce'  the same, and Redisson's clients are told
 --           all of them as text
--- Reply     for each operation what its own script replies, but a digit for a number, or an
+-- Reply     the reply of its own script for each operation, with a digit for a number, or an
 --           error; if all are digits, one text of them
 --
--- This is the script that servers run most: it is written to do little for each operation, and to
--- make no function before it is needed.
+-- Servers run this script most. So it does little for each operation, and makes no function
+-- before it is needed.
 
 local argv, call, first = cmsgpack.unpack(ARGV[1]), redis.call, 2
 local ttl = argv[1]
 local width = {acquire = 5, barge = 5, reserve = 6, renew = 4, release = 3, announce = 3}
 
--- One call finds out whether anybody has or waits for any of the names that are to be taken
--- or given. Mostly nobody does. Names that come up twice are looked at when it is their turn.
+-- One call finds out whether any of the names to acquire or to release is held or waited for.
+-- Usually none is. A name that occurs twice is looked at when its turn comes.
 local looked, known, n, at = {}, {}, 0, first
 local count = #argv
 while at <= count do
@@ -44,10 +44,10 @@ while at <= count do
   end
   at = at + steps
 end
--- pcall, as one name that this user may not touch must not fail the others.
+-- It uses pcall, since one name that this user must not touch must not fail the others.
 local quiet = n > 0 and redis.pcall('EXISTS', unpack(looked)) == 0
 
--- rarely makes what is for operations that something stands in the way of.
+-- rarely makes the functions for operations that the short way cannot do.
 local functions
 local function rarely()
   if functions then
@@ -106,7 +106,7 @@ local function run()
       if not time then
         -- include inline/look
         open = open and ttl - MAX_TTL <= 0
-        -- Tokens of a second with which an acquisition is plausible for sure, and of which a renewal
+        -- Bounds of tokens, in seconds: between them an acquisition is plausible, and a renewal
         -- need not raise the fence.
         if OLDEST <= 0 and NEWEST >= 0 then
           oldest, newest = time[1] .. '000000', time[1] .. '999999'
@@ -120,7 +120,7 @@ local function run()
         reply = reply or rarely().renew(name, owner, token)
       else
         local fenced, last = argv[at + 4], kind == 'reserve' and argv[at + 5] or token
-        if open and oldest and (token < oldest or last > newest) then -- not of this second
+        if open and oldest and (token < oldest or last > newest) then -- not within these seconds
           oldest, newest = time[1] + OLDEST .. '000000', time[1] + NEWEST .. '999999'
         end
         if open and oldest and #token == #oldest and #last == #newest and token >= oldest and last <= newest
@@ -137,7 +137,7 @@ local function run()
   end
 end
 
--- An operation that fails is answered with that, and the next is the next.
+-- An operation that fails gets the error as its reply, and the next one follows.
 while at <= count do
   local ok, err = pcall(run)
   if not ok then

@@ -1,5 +1,5 @@
--- Take slots of a pool for one owner, all that are named or none, and their fencing token; or
--- wait for as many.
+-- Take slots of a pool for one owner, all or none, and accept its fencing token; or queue its
+-- waiter.
 --
 -- KEYS[1]    the pool
 -- KEYS[2..]  the slots
@@ -8,24 +8,24 @@
 -- ARGV[3]    MaxTTL of the client in ms
 -- ARGV[4]    MaxClockSkew of the client in ms
 -- ARGV[5]    proposed token, in us of the client's clock: the fence of each slot
--- ARGV[6]    size of the pool, as far as the caller knows
--- ARGV[7]    version of that
--- ARGV[8]    1 if free slots are left to those who came before, else 0
--- ARGV[9]    waiter, or none: who gets an entry in the queue of the pool if this is denied
+-- ARGV[6]    size of the pool that the caller knows
+-- ARGV[7]    version of that size
+-- ARGV[8]    1 if free slots are left to earlier waiters, else 0
+-- ARGV[9]    waiter that gets an entry in the queue of the pool if this is denied, or none
 -- ARGV[10]   its ticket
 -- ARGV[11]   how long its entry lives, in ms
 -- Reply      1        granted, and the token was taken
 --            {fence}  granted; the token was not taken: fence is as large
 --            {slot, owner, left, fence, rank, size, version, free}
---                     denied. A slot is held by another, or there are too few that are not
---                     left to those who came before, or it is not one of the pool, and yet enough are: then owner is ''.
---                     In left ms enough may be free. The rank is how many stand before the waiter;
---                     size and version are those in force; free is a bitmap of the free slots
+--                     denied. A slot is held by another owner. Or owner is '': earlier waiters
+--                     leave too few slots, or the slot is beyond the pool while enough are free.
+--                     In left ms enough may be free. The rank is how many waiters stand before this
+--                     one; size and version are those in force; free is a bitmap of the free slots
 --            {'CLOCK', now}  the token is too far from the node's clock, in us
---            and those of guard
+--            and the replies of guard
 --
 -- See acquire for the order of reads and writes, and for tokens. The owner keeps the slots that
--- it has, also those that are beyond the size by now.
+-- it has, even if the pool has become smaller since.
 
 local pool, owner, token = KEYS[1], ARGV[1], tonumber(ARGV[5])
 local max_ttl, max_skew = tonumber(ARGV[3]), tonumber(ARGV[4])
@@ -76,7 +76,7 @@ if denial or queued and fair and free > 0 then
     left, first = line.precedence(pool, waiter, need, now, spots)
     denial = left and {KEYS[2], '', math.max(left, 1), 0}
   end
-  -- Who named slots that are taken while others are free has yet to come: for those.
+  -- A waiter that named taken slots while others are free will come again, for those.
   if waiter and (first or denial and not left and #spots.free < need) then
     line.queue.came({pool}, waiter)
   end
@@ -84,7 +84,7 @@ if denial or queued and fair and free > 0 then
     local rank = waiter and redis.call('ZRANK', key('queue', pool), waiter) or 0
     if not left and #spots.free < need then
       denial[3] = after(spots, need - #spots.free + rank)
-      if denial[2] == '' and spots.held[1] then -- it named slots that there are not, and these are held
+      if denial[2] == '' and spots.held[1] then -- it named slots beyond the pool, and these are held
         local holders = redis.pcall('HKEYS', slot(pool, spots.held[1]))
         denial[2] = holders[1] or ''
       end

@@ -1,9 +1,9 @@
--- Take a waiter out of the queue of a pool, and wake those who wait for the slots that are free.
+-- Remove a waiter from the queue of a pool, and wake the next waiters for the free slots.
 --
 -- KEYS[1]  the pool
 -- ARGV[1]  waiter
--- ARGV[2]  size of the pool, as far as the caller knows
--- ARGV[3]  version of that
+-- ARGV[2]  size of the pool that the caller knows
+-- ARGV[3]  version of that size
 -- Reply    how many entries were removed
 
 local pool, failure = KEYS[1], nil

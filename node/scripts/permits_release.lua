@@ -1,17 +1,17 @@
--- Remove the slots that the owner holds, and wake those who wait for any of the pool.
+-- Remove the slots that the owner holds, and wake the next waiters of the pool.
 --
 -- KEYS[1]    the pool
 -- KEYS[2..]  the slots
 -- ARGV[1]    owner
--- ARGV[2]    size of the pool, as far as the caller knows
--- ARGV[3]    version of that
--- ARGV[4]    waiter on whose behalf they were taken, or none
+-- ARGV[2]    size of the pool that the caller knows
+-- ARGV[3]    version of that size
+-- ARGV[4]    waiter for which they were acquired, or none
 -- ARGV[5]    its ticket
--- ARGV[6]    how long its entry lives from now on, in ms, as it tries again; it is not woken.
+-- ARGV[6]    how long its entry lives from now on, in ms: it tries again, and is not woken.
 --            None if it leaves the queue
 -- Reply      how many slots were removed
 --
--- As release, it does all that it can, and tells in the end what kept a slot from being removed.
+-- As release does, it removes all that it can, and then returns the first error.
 
 local pool, removed, failure, freed = KEYS[1], 0, nil, {}
 for i = 2, #KEYS do

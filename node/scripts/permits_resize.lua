@@ -1,11 +1,10 @@
--- Set the size of a pool, unless a later setting is known, and wake those who wait if it has
--- grown.
+-- Set the size of a pool, unless the node knows a later setting. Wake the next waiters if it grew.
 --
 -- KEYS[1]  the pool
 -- ARGV[1]  size
 -- ARGV[2]  version; 0 only asks
--- Reply    1                this is the setting now
---          {version, size}  another is, which is as late or later; 0 and 0 if there is none
+-- Reply    1                the size is set
+--          {version, size}  another setting of at least that version is; 0 and 0 if there is none
 
 local set = redis.call('HMGET', KEYS[1], 'size', 'version')
 local known = tonumber(set[2]) or 0

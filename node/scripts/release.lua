@@ -1,25 +1,25 @@
--- Remove the names that the owner holds, and wake who waits for those that are free.
+-- Remove the names that the owner holds, and wake the first waiter of each free name.
 --
 -- KEYS      the names of the locks
 -- ARGV[1]   owner
--- ARGV[2]   waiter on whose behalf they were taken, or none
+-- ARGV[2]   waiter for which they were acquired, or none
 -- ARGV[3]   its ticket
--- ARGV[4]   how long its entries live from now on, in ms, as it tries again; it is not woken.
+-- ARGV[4]   how long its entries live from now on, in ms: it tries again, and is not woken.
 --           None if it leaves the queues
 -- Reply     how many names were removed
 --
--- As an undo, it does all that it can, and tells what kept a name from being removed.
+-- An undo must release all that it can: so it goes on after an error, and returns the first one.
 
 local own
 if not (KEYS[2] or ARGV[2] or ANNOUNCE) then
-  -- Mostly nobody waits. The key goes with its last field.
+  -- Usually there are no waiters. The key goes with its last field.
   own = redis.pcall('HDEL', KEYS[1], ARGV[1])
   if (own == 1 or own == 0) and redis.pcall('EXISTS', QUEUE .. KEYS[1] .. REST) == 0 then
     return own
   end
 end
 
--- The rest: mostly it is not reached, and what it needs is not made.
+-- The rest is rarely reached, so its functions are made only here.
 -- include lib/key
 -- include lib/announce
 -- include lib/give

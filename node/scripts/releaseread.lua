@@ -1,19 +1,19 @@
--- Have an owner read the names no longer, and wake who waits for those that are free.
+-- End an owner's reading of the names, and wake the next waiters of the free names.
 --
 -- KEYS      the names of the locks
 -- ARGV[1]   owner
--- ARGV[2]   1 if Redisson's clients are to be told
+-- ARGV[2]   1 if Redisson's clients are told
 -- ARGV[3..5]  waiter, its ticket, and how long its entries live from now on, as for release
 -- Reply     as for release
 --
--- What it still holds as a writer goes too: the node may not have heard that it is none any
--- more. As release, it does all that it can.
+-- Names that the owner still holds as a writer are removed too: the node may have missed its
+-- downgrade. As release does, it removes all that it can.
 
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
 
--- give lets go of one name, and reports whether it was held, and is free now. A key of another
--- type in the place of the readers does not keep a writer from being removed.
+-- give releases one name, and reports whether it was held, and whether it is free now. A key of
+-- another type in the place of the readers must not keep a writer from being removed.
 local function give(name)
   local ok, reads = pcall(reading, name, ARGV[1], now)
   if ok and reads then

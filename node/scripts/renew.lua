@@ -1,4 +1,4 @@
--- Make every name live for another TTL; put back those that are absent.
+-- Extend every name to another TTL; put absent names back.
 --
 -- KEYS      the names of the locks
 -- ARGV[1]   owner
@@ -7,7 +7,7 @@
 -- Reply     1                            extended
 --           2                            extended, and at least one name was put back
 --           {1 or 2, left, restarted}    the same, on a node that recovers for left ms
---           {name, owner, pttl, fence}   held by another; nothing was changed
+--           {name, owner, pttl, fence}   held by another owner; nothing was changed
 --           {name, '', 0, 0}             the owner was forced off; nothing was changed
 --           {'SETTINGS', max_ttl, max_skew}  see guard; nothing was changed
 --
@@ -26,7 +26,7 @@ if not KEYS[2] then
   end
 end
 
--- The rest: mostly it is not reached, and what it needs is not made.
+-- The rest is rarely reached, so its functions are made only here.
 -- include lib/key
 -- include lib/guard
 -- include lib/fence

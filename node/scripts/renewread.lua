@@ -1,5 +1,5 @@
--- Have an owner read every name for another TTL; put back what is absent. What it holds as a
--- writer becomes that of a reader.
+-- Extend an owner's reading of every name to another TTL; put absent names back. An owner that
+-- holds a name as a writer becomes a reader of it.
 --
 -- KEYS      the names of the locks
 -- ARGV[1]   owner
@@ -7,7 +7,7 @@
 -- ARGV[3]   MaxTTL of the client in ms
 -- ARGV[4]   MaxClockSkew of the client in ms
 -- ARGV[5]   token of the lease, in us
--- ARGV[6]   waiter on whose behalf it was a writer, or none: it leaves the queues
+-- ARGV[6]   waiter for which it became a writer, or none: it leaves the queues
 -- Reply     as renew
 
 local owner, ttl, token = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[5])
@@ -54,7 +54,7 @@ for _, name in ipairs(here) do
 end
 for _, name in ipairs(written) do
   local left = math.max(redis.call('PTTL', name), ttl)
-  redis.call('DEL', name) -- behind which a node that is out of memory does the rest
+  redis.call('DEL', name) -- a node that is out of memory does the rest only behind this write
   local failure = share(name, owner, left, now, true)
   if failure then
     return failure

@@ -1,11 +1,11 @@
--- Delete a latch: what was set and counted down is forgotten, and another generation begins.
+-- Delete a latch: forget its count and its ids, and begin another generation.
 --
 -- KEYS      the name of the latch
--- ARGV[1]   TTL in ms of what is kept of the deletion, at least: as long as the latch would live
+-- ARGV[1]   least TTL in ms of the record of the deletion: it lives as long as the latch would
 -- ARGV[2]   MaxTTL of the client in ms
 -- ARGV[3]   MaxClockSkew of the client in ms
 -- ARGV[4]   token, in us of the client's clock: the generation that begins
--- Reply     as that of latch: {1, ...} if that generation has begun, {0, ...} if the node has
+-- Reply     as latch: {1, ...} if that generation has begun, {0, ...} if the node has
 --           seen a token as large
 
 local max_ttl, max_skew = tonumber(ARGV[2]), tonumber(ARGV[3])

@@ -1,6 +1,6 @@
--- Make a name that an owner has live for another TTL. Its fence is as it has to be if it has a
--- token as large, or if nobody could take a smaller one any more. Where it cannot be read, that is
--- for prolong to say: it may be so old that nobody asks.
+-- Extend a name that the owner holds to another TTL. The fence needs no change if it is at least
+-- the token, or if the node would refuse any smaller token. prolong handles a fence that cannot be
+-- read: it may be so old that it does not matter.
 if call('HGET', name, owner) then
   local known = #token < #settled or #token == #settled and token < settled
   if not known then

@@ -1,6 +1,6 @@
--- Is the node open to clients with these limits? Mostly it has noted so, under the identity that it
--- still has; where it has not, guard finds out. The identity stands where it does on a server without
--- replicas, or else is looked for.
+-- Is the node open to clients with these limits? Usually the marker says so, under the identity
+-- that the server still has. Otherwise guard finds out. The identity is at a fixed place on a
+-- server without replicas, and is searched for on any other.
 local info, seal = call('INFO', 'replication'), call('HGET', 'quorumlock:node', 'open')
 time = call('TIME')
 open = seal == string.sub(info, 84, 137) .. LIMITS

@@ -1,7 +1,7 @@
--- Give a name to an owner, where it is known that nobody has it: the fence, the lock and its TTL.
--- A fence that is as large as the token is put back. What fails does so at the first write, a fence
--- of another type included: then nothing was changed. The tokens are compared as they are written,
--- as to read a number of 16 digits costs more than all else about it.
+-- Give the owner a name that is known to be free: the fence, the lock and its TTL. A fence at least
+-- as large as the token is put back. An error can only occur at the first write, for example at a
+-- fence of another type, so nothing has changed then. The tokens are compared as text: to parse a
+-- number of 16 digits costs more than the rest of the comparison.
 local before = call('SET', FENCE .. name .. REST, last, 'PXAT', fenced, 'GET')
 reply = 1
 if before and (#before > #token or #before == #token and before >= token) and tonumber(before) then
@@ -11,7 +11,7 @@ if before and (#before > #token or #before == #token and before >= token) and to
 end
 call('HSET', name, owner, '1')
 local set = redis.pcall('PEXPIRE', name, ttl)
-if set ~= 1 then -- as put does
+if set ~= 1 then -- the same as in put
   reply = set
   if redis.pcall('HDEL', name, owner) ~= 1 then
     redis.pcall('DEL', name)

@@ -1,7 +1,7 @@
--- contend takes names that others may have, or wait for; or has a waiter wait for them. What
--- it is given and replies is what acquire is given and replies; waiter may be nil.
+-- contend takes the names, or puts the waiter into their queues. Its arguments and its reply are
+-- as in the script acquire; waiter may be nil.
 --
--- All is read before the first write, so a key of another type fails it early.
+-- It reads everything before it writes, so that a key of another type fails it before any change.
 local function contend(now, names, owner, ttl, token, last, life, fair, waiter, ticket, keep)
   token = tonumber(token)
   local denial
@@ -68,7 +68,7 @@ local function contend(now, names, owner, ttl, token, last, life, fair, waiter, 
     end
   end
   if queue and waiter and fair then
-    queue.expect_all(names, waiter, now) -- if it gives them back, others wait no longer for it
+    queue.expect_all(names, waiter, now) -- if the owner gives them back, others no longer wait for it
   end
   raise(low, last, life)
   return fence > 0 and {fence} or 1

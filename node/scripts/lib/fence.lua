@@ -1,4 +1,4 @@
--- expiry is until when the fence of a token lives: life ms past its time, in ms.
+-- expiry returns when the fence of a token expires: life ms after the time of the token, in ms.
 local expiries = {}
 local function expiry(token, life)
   local ms = string.sub(token, 1, -4)

@@ -1,8 +1,8 @@
--- give removes a name that an owner holds. It returns how many were removed, or what kept it
--- from being removed. own is what HDEL has said already, or nil.
+-- give removes a name that the owner holds. It returns how many were removed, or the error. own is
+-- the reply of an earlier HDEL, or nil.
 --
--- A key of another type is not the owner's and not a reason to keep the others, hence
--- pcall: an undo must undo all that it can.
+-- It uses pcall: an undo must release all that it can, and a key of another type is not the
+-- owner's.
 local function give(name, owner, told, own)
   own = own or redis.pcall('HDEL', name, owner) -- the key goes with its last field
   if own == 1 and told then

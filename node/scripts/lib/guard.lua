@@ -1,16 +1,17 @@
--- guard reads the marker of the node, and replaces it where it is missing or of an
--- earlier life of the server. It returns the node's clock in us, and two replies of which
--- the caller gives one or none:
+-- guard reads the node's marker, and replaces it if it is missing or from an earlier life of the
+-- server. It returns the node's clock in us, and two replies, of which the caller gives at most
+-- one:
 --
 --   {'SETTINGS', max_ttl, max_skew}  the client has other limits than these
 --   {'RECOVERING', left, restarted}  no new rights for left ms
 --
--- Once the node is open, the marker says so in one field, for those who look at nothing else: open is the
--- identity and the limits under which it is. Whatever changes those or begins a recovery empties it.
+-- Once the node is open, one field of the marker says so, for scripts that read nothing else. That
+-- field, open, holds the identity and the limits for which it is true. A change of the limits and a
+-- recovery empty it.
 --
--- The identity is read here, in the script that acts on it: read before, it could be
--- that of a server that has restarted since. The limits of a marker stay when it is
--- replaced, whoever finds it, as what was granted under them may still be held.
+-- The identity is read in the script that acts on it: an identity that was read earlier could be
+-- that of a server that has restarted since. A new marker keeps the limits of the old one,
+-- whichever client finds it, since grants made under those limits may still be held.
 local function guard(max_ttl, max_skew)
   local info = redis.call('INFO', 'replication')
   local _, before = string.find(info, 'master_replid:', 1, true)
@@ -32,7 +33,7 @@ local function guard(max_ttl, max_skew)
     elseif over <= now then
       local open = 'master_replid:' .. identity .. ' ' .. max_ttl .. ' ' .. max_skew
       if marker[5] ~= open then
-        redis.pcall('HSET', 'quorumlock:node', 'open', open) -- another time, where this fails
+        redis.pcall('HSET', 'quorumlock:node', 'open', open) -- if this fails, a later call repeats it
       end
       return now
     end
@@ -41,10 +42,10 @@ local function guard(max_ttl, max_skew)
   end
 
   local length, restarted = max_ttl + max_skew, known and 1 or 0
-  if whole and over > now then -- limits were changed before, and what was granted may last longer
+  if whole and over > now then -- the limits were changed before: earlier grants may last longer
     length = math.max(length, math.ceil((over - now) / 1000))
   end
-  -- pcall, as a node that is out of memory must still serve renewals.
+  -- It uses pcall, since a node that is out of memory must still serve renewals.
   local written = redis.pcall('HSET', 'quorumlock:node', 'identity', identity,
     'until', now + length * 1000, 'max_ttl', max_ttl, 'max_skew', max_skew, 'restarted', restarted, 'open', '')
   if type(written) == 'table' then

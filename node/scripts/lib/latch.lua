@@ -1,15 +1,13 @@
--- latches reads what the node knows of a latch, and makes the functions about it. There are
--- three keys:
+-- latches reads the state of a latch and returns the functions on it. A latch has three keys:
 --
---   latch     hash: generation, the token of the last deletion; count, what it was set to;
---             since, the token with which it was; last, the largest token that came with an
---             operation; whole, the end of the recovery after which it was given back; born,
---             when the node was told that the latch is set, in us of its own clock
---   latched   sorted set of the ids that have counted down, by place: the n-th that the node was
---             told has the score n
---   awaiting  sorted set of the inboxes of those who wait, by deadline, in ms
+--   latch     hash: generation, the token of the last deletion; count, the count it was set to;
+--             since, the token with which it was set; last, the largest token of any operation;
+--             whole, the end of the recovery after which its state was given back; born, when
+--             the node learned that the latch is set, in us of the node's clock
+--   latched   sorted set of the ids that have counted down: the n-th that arrived has the score n
+--   awaiting  sorted set of the inboxes of the waiting clients, by deadline, in ms
 --
--- All of it lives for the TTL of the last operation that found the latch set.
+-- All three live for the TTL of the last operation that found the latch set.
 local function latches(name)
   local meta, ids, awaiting = key('latch', name), key('latched', name), key('awaiting', name)
   local found = redis.call('HMGET', meta, 'generation', 'count', 'since', 'last', 'whole', 'born')
@@ -18,15 +16,15 @@ local function latches(name)
     generation = tonumber(found[1]) or 0, count = tonumber(found[2]) or 0, since = tonumber(found[3]) or 0,
     last = tonumber(found[4]) or 0, over = over, whole = over ~= 0 and tonumber(found[5]) == over,
     born = tonumber(found[6]) or 0,
-    size = redis.call('ZCARD', ids), -- all is read before the first write: a key of another type fails
+    size = redis.call('ZCARD', ids), -- everything is read before the first write: a key of another type fails here
   }
 
-  -- plausible reports whether the node may take a token, in us: as with those of locks.
+  -- plausible reports whether the node accepts a token, in us. Locks have the same rule.
   function s.plausible(token, now, max_ttl, max_skew)
     return token <= now + max_skew * 1000 and token > now - max_ttl * 1000
   end
 
-  -- live has the latch live for ms at least, from now on.
+  -- live extends the life of the latch to at least ms from now.
   function s.live(ms)
     for _, k in ipairs({meta, ids}) do
       if redis.call('PTTL', k) < ms then
@@ -35,8 +33,8 @@ local function latches(name)
     end
   end
 
-  -- begin forgets the latch, and begins another generation. It returns how long the old one
-  -- would have lived.
+  -- begin forgets the latch and begins another generation. It returns how long the old one would
+  -- have lived.
   function s.begin(generation)
     local left = redis.call('PTTL', meta)
     redis.call('HSET', meta, 'generation', generation)
@@ -55,7 +53,7 @@ local function latches(name)
     s.count, s.since = tonumber(count), tonumber(since)
   end
 
-  -- note notes the token of an operation.
+  -- note records the token of an operation.
   function s.note(token)
     if token > s.last then
       redis.call('HSET', meta, 'last', token)
@@ -63,23 +61,22 @@ local function latches(name)
     end
   end
 
-  -- refill notes that the node was given back what it had forgotten.
+  -- refill records that clients gave back the state that the node had forgotten.
   function s.refill()
     redis.call('HSET', meta, 'whole', over)
     s.whole = true
   end
 
-  -- add counts down for the ids from the first-th argument on.
+  -- add counts down for the ids in ARGV, from index first on.
   function s.add(first)
     for i = first, #ARGV do
       s.size = s.size + redis.call('ZADD', ids, 'NX', s.size + 1, ARGV[i])
     end
   end
 
-  -- await notes an inbox for keep ms, or forgets it if that is 0. It forgets inboxes that have not
-  -- come for too long.
-  -- Who waits comes again by itself, so it is no failure that a node has no memory for it, or
-  -- that the user lacks a right, hence pcall.
+  -- await records an inbox for keep ms, or removes it if keep is 0. It also removes the inboxes
+  -- that are past their deadline. It uses pcall: a waiting client asks again by itself, so the call
+  -- must not fail because the node is out of memory or the user lacks a right.
   function s.await(inbox, keep, now)
     local late = redis.pcall('ZRANGE', awaiting, '-inf', now, 'BYSCORE', 'LIMIT', 0, 1000)
     if #late > 0 then
@@ -95,7 +92,7 @@ local function latches(name)
     end
   end
 
-  -- wake tells all who wait. Whom that does not reach comes again by itself.
+  -- wake tells all waiting clients. A client that the message does not reach asks again by itself.
   function s.wake()
     for _, inbox in ipairs(redis.pcall('ZRANGE', awaiting, 0, -1)) do
       redis.pcall('PUBLISH', 'quorumlock:inbox:' .. inbox, 'counted 0 ' .. #inbox .. ' ' .. inbox .. name)
@@ -103,8 +100,8 @@ local function latches(name)
     redis.call('DEL', awaiting)
   end
 
-  -- told is the reply. It lists the ids from a place on, at most a thousand of them, if any: more
-  -- would keep the server from others for too long.
+  -- told makes the reply. It lists at most a thousand ids, beginning at index from: a longer list
+  -- would block the server for too long.
   function s.told(done, recovering, from)
     local reply = {
       done and 1 or 0, s.generation, s.count, s.since, s.last, s.over, s.whole and 1 or 0, s.size,

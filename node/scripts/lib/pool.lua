@@ -1,25 +1,25 @@
--- pools makes the functions about pools: slots, each of which is a lock, and one queue of those
--- who wait for any of them.
+-- pools returns the functions on pools. A pool consists of slots, each of which is a lock, and of
+-- one queue for all of them.
 --
--- The pool is a name of its own, under which the nodes keep its queue. At the name of the pool
--- itself is the size that was set last, if it ever was: a hash of size and version, without a TTL.
+-- A pool has a name, under which the nodes keep its queue. The key of that name is a hash with the
+-- size that was set last, and its version. It has no TTL, and is absent if no size was ever set.
 
 local SLOT, POOL = 'quorumlock:permit:', 'quorumlock:permits'
 
--- slot is the name of a slot of a pool, by its number from 0 on; or of several in a message, by
--- their numbers with commas between. The number stands before the name of the semaphore, which may
+-- slot returns the name of a slot, by its number from 0 on. For a message about several slots,
+-- numbers has commas between them. The number comes before the name of the semaphore, which may
 -- itself end with a colon and a number.
 local function slot(pool, numbers)
   return SLOT .. numbers .. string.sub(pool, #POOL + 1)
 end
 
--- number_of is the number of a slot, by its name.
+-- number_of returns the number of a slot, from its name.
 local function number_of(name)
   return tonumber(string.match(name, '^%d+', #SLOT + 1))
 end
 
--- in_force is the size of a pool, its version, and the version that the node has: what was set
--- last, as far as the node or the caller knows.
+-- in_force returns the size of a pool, its version, and the version on this node. The size is that
+-- of the latest setting that the node or the caller knows.
 local function in_force(pool, size, version)
   local set = redis.call('HMGET', pool, 'size', 'version')
   local known = tonumber(set[2]) or 0
@@ -29,9 +29,9 @@ local function in_force(pool, size, version)
   return tonumber(size), tonumber(version), known
 end
 
--- vacancies looks at all slots. It returns the numbers of those that are free and of those that
--- are held, each from the lowest on, and the free ones as a bitmap. Mostly nearly all are held:
--- then it asks for many at once.
+-- vacancies looks at all slots. It returns the numbers of the free slots and of the held ones, in
+-- ascending order, and a bitmap of the free ones. Usually nearly all are held, and then one command
+-- asks for many slots.
 local function vacancies(pool, size)
   local free, held, bytes, names, rest = {}, {}, {}, {}, string.sub(pool, #POOL + 1)
   for i = 0, size - 1 do
@@ -66,8 +66,8 @@ local function vacancies(pool, size)
   return {pool = pool, free = free, held = held, map = table.concat(bytes)}
 end
 
--- after is how many ms pass until so many slots more are free, if nobody gives one back: as far
--- as the first 64 that are held tell.
+-- after returns how many ms pass until that many more slots are free, unless a holder releases one
+-- earlier. It looks at the first 64 held slots only.
 local function after(spots, more)
   local lives = {}
   for i = 1, math.min(#spots.held, 64) do
@@ -82,21 +82,21 @@ local function pools()
   local queue = queues(true)
   local places, attempts = 100, 1000
 
-  -- wanted is for how many slots a waiter waits, by its id.
+  -- wanted returns how many slots a waiter waits for, from its id.
   local function wanted(waiter)
     return math.max(tonumber(string.match(waiter, '%*(%d+)$') or string.match(waiter, '%*(%d+)@%d*$')) or 1, 1)
   end
 
-  -- vacated is the name of a pool in a message that has a waiter take these slots: so many of the
-  -- free ones, from a place on. A message to stand by has no numbers of slots.
+  -- vacated returns the name for a message that tells a waiter which slots to take: count of the
+  -- free ones, beginning at index from. A standby message has no slot numbers.
   local function vacated(pool, spots, from, count)
     return slot(pool, table.concat(spots.free, ',', from, from + count - 1))
   end
 
-  -- precedence is how many ms a waiter has to leave free slots to others, or nil, and whether
-  -- that is to the first in the queue alone. Who stands before it and has a privilege is left
-  -- as many as it waits for, and if so many are not free, all there are. See the function of
-  -- that name about queues for what a privilege is.
+  -- precedence returns how many ms a waiter must leave free slots to earlier waiters, or nil, and
+  -- whether only the first in the queue is in its way. Each earlier waiter with a privilege gets as
+  -- many slots as it waits for, or all free ones if there are too few. The function of the same
+  -- name in queue.lua explains the privilege.
   local function precedence(pool, waiter, need, now, spots)
     local place, dead, left, taken = 0, 0, nil, 0
     while dead < attempts and place < places do
@@ -128,8 +128,8 @@ local function pools()
     return dead == attempts and queue.patience('') or nil, false
   end
 
-  -- in_order has slots that were freed just now stand before those that were free before: for
-  -- the others somebody is on the way.
+  -- in_order sorts slots that were freed just now before those that were free already: other
+  -- waiters are on their way to the latter.
   local function in_order(free, freed)
     local first, order = {}, {}
     for _, i in ipairs(freed) do
@@ -145,10 +145,10 @@ local function pools()
     return order
   end
 
-  -- wake wakes as many of the first in the queue as there are slots for, and tells the next to
-  -- stand by. Who was woken before, and is on the way, is told again, and not to take another
-  -- one. Where the first of them waits for more than are free, nobody is woken: those
-  -- behind it would take what it needs. See the function of that name about queues.
+  -- wake wakes as many waiters from the front of the queue as there are slots for, and sends
+  -- standby to the next. A waiter that was woken before and is on its way gets the message again,
+  -- with the same slots. If the first waiter needs more slots than are free, no waiter is woken:
+  -- those behind it would take what it needs. See also the function of the same name in queue.lua.
   local function wake(pool, size, except, freed)
     if redis.pcall('EXISTS', key('queue', pool)) ~= 1 then
       return
@@ -215,20 +215,20 @@ local function pools()
     end
   end
 
-  -- took has a waiter that was granted what it waits for stand in the queue no longer: those
-  -- behind it wait for other slots. Since when it is expected stays, for if it gives them back:
-  -- it has no new privilege then.
+  -- took removes a waiter that got its slots from the queue, since those behind it wait for other
+  -- slots. The time since which it is expected stays: if it gives the slots back, it gets no new
+  -- privilege.
   local function took(pool, waiter, now)
     queue.expect_all({pool}, waiter, now)
     redis.call('ZREM', key('waiting', pool), waiter)
     redis.call('ZREM', key('queue', pool), waiter)
     local old = redis.call('ZRANGE', key('woken', pool), '-inf', now - 60000, 'BYSCORE', 'LIMIT', 0, 100)
-    if #old > 0 then -- of clients that died; one that still waits only gets a privilege once more
+    if #old > 0 then -- of dead clients; a live waiter only gets one more privilege
       redis.call('ZREM', key('woken', pool), unpack(old))
     end
   end
 
-  -- wake_free does that whatever fails: see wake_all about queues.
+  -- wake_free is wake without its errors: see wake_all in queue.lua.
   local function wake_free(pool, size, except, freed)
     pcall(wake, pool, size, except, freed or {})
   end

@@ -1,11 +1,11 @@
--- prolong makes names live for another TTL, and puts back those that are absent. What it is
--- given and replies is what renew is given and replies; recovering is what guard returned.
+-- prolong extends the names to another TTL, and puts back those that are absent. Its arguments and
+-- its reply are as in the script renew; recovering is what guard returned.
 local function prolong(now, recovering, names, owner, text, max_ttl, max_skew, last)
   local ttl = tonumber(text)
   if ttl > max_ttl then
     return {'SETTINGS', max_ttl, max_skew}
   end
-  -- The fence goes along with the lock as long as acquire could still take a smaller token.
+  -- The fence lives as long as the lock while acquire could still accept a smaller token.
   local token, life = tonumber(last), max_ttl + max_skew
   local fenced = token > now - life * 1000 and token <= now + max_skew * 1000
   local short, absent, low, denial = {}, {}, {}, nil
@@ -31,8 +31,8 @@ local function prolong(now, recovering, names, owner, text, max_ttl, max_skew, l
     return denial
   end
 
-  -- PEXPIRE works on a node that is out of memory, HSET and SET do not: what is there is
-  -- kept alive first.
+  -- A node that is out of memory executes PEXPIRE, but not HSET and SET. So existing locks are
+  -- extended first.
   for _, name in ipairs(short) do
     redis.call('PEXPIRE', name, text)
   end

@@ -1,27 +1,27 @@
--- queues makes the functions about the queues of names. Most scripts find that nobody waits,
--- and do without.
+-- queues returns the functions on the queues of names. Most scripts find no waiters and do not need
+-- them.
 --
--- The queue of a name is three sorted sets of waiters:
+-- The queue of a name consists of three sorted sets of waiters:
 --
---   queue    by ticket, and by id where tickets are the same: the order of their turns
---   waiting  by deadline: who has not come until then, waits no longer
---   woken    by the time since when those who were woken are expected
+--   queue    by ticket, then by id: the order in which waiters are served
+--   waiting  by deadline: a waiter that has not come by then no longer waits
+--   woken    by the time since which a woken waiter is expected
 --
--- A fourth one, writers, is an index of the queue: the waiters of it that do not wait in order to
--- read, by ticket. A reader finds the writer before it there, however many readers wait.
+-- A fourth set, writers, is an index of the queue: its waiters that are not readers, by ticket.
+-- With it a reader finds the writer before it, however many readers wait.
 --
--- Times are in ms of the node's clock. The keys live as long as the longest deadline that
--- there ever was. No waiter stands in the other two without one in the first, and woken never
--- lives longer than the first: else it would stay behind. What follows raises an error at a key of another type, but for wake_all.
+-- Times are in ms of the node's clock. The keys live as long as the longest deadline so far. A
+-- waiter in waiting or woken is always in queue too, and woken never outlives queue: otherwise its
+-- waiters would stay behind. All functions except wake_all raise an error at a key of another type.
 --
--- The queue of a pool has no index, as its slots have no readers: pooled is set for it.
+-- The queue of a pool has no index, since slots have no readers. pooled says that it is one.
 local function queues(pooled)
-  -- reads reports whether a waiter does so in order to read: its id ends with that.
+  -- reads reports whether a waiter is a reader: its id ends in r.
   local function reads(waiter)
     return string.find(waiter, '@%d*r$') ~= nil
   end
 
-  -- dropped takes waiters out of the queue of a name, and returns how many there were.
+  -- dropped removes waiters from the queue of a name, and returns how many there were.
   local function dropped(name, ...)
     redis.call('ZREM', key('woken', name), ...)
     redis.call('ZREM', key('waiting', name), ...)
@@ -31,7 +31,7 @@ local function queues(pooled)
     return redis.call('ZREM', key('queue', name), ...)
   end
 
-  -- prune takes out who is past the deadline.
+  -- prune removes the waiters that are past their deadlines.
   local function prune(name, now)
     local late
     repeat
@@ -42,13 +42,13 @@ local function queues(pooled)
     until #late < 1000
   end
 
-  -- silent are the inboxes to which nobody listens, as far as this call knows: a client that
-  -- is gone may leave many waiters.
+  -- silent holds the inboxes without a subscriber that this call has found. It saves messages,
+  -- since a client that is gone may leave many waiters.
   local silent = {}
 
-  -- reached sends a message to the inbox of a waiter's client, which is the part of its id
-  -- before the first colon, and reports whether anybody listens there. The name stands last,
-  -- as it may hold any bytes.
+  -- reached sends a message to the inbox of a waiter's client, and reports whether the inbox has a
+  -- subscriber. The inbox is the part of the waiter's id before the first colon. The name comes
+  -- last, since it may hold any bytes.
   local function reached(kind, name, waiter)
     local inbox = 'quorumlock:inbox:' .. string.match(waiter, '^[^:]*')
     if not silent[inbox] then
@@ -58,9 +58,9 @@ local function queues(pooled)
     return not silent[inbox]
   end
 
-  -- expect notes when a waiter of the queue was woken. A waiter that was woken before and has not come
-  -- since is expected since then. It has been woken all the same where the node has no memory to note
-  -- it, hence pcall.
+  -- expect records when a waiter of the queue was woken. If it was woken before and has not come
+  -- since, the earlier time stays. It uses pcall: a node without memory cannot record the time, but
+  -- the waiter has been woken all the same.
   local function expect(name, waiter, now)
     local left = redis.call('PTTL', key('queue', name))
     if left > 0 then
@@ -69,9 +69,10 @@ local function queues(pooled)
     end
   end
 
-  -- expect_all does that for several names, where the waiter has an entry. It has none if the node
-  -- was out of memory when the waiter came. Such a node takes all writes once a script has written
-  -- something. So the waiter could be expected without an entry, and stay so when the queue has gone.
+  -- expect_all calls expect for several names, if the waiter has an entry there. It has none if the node
+  -- was out of memory when the waiter came. Such a node accepts all writes after the first write of
+  -- a script. So the waiter could be expected without an entry, and remain so after the queue is
+  -- gone.
   local function expect_all(names, waiter, now)
     for _, name in ipairs(names) do
       if redis.call('ZSCORE', key('queue', name), waiter) then
@@ -80,7 +81,7 @@ local function queues(pooled)
     end
   end
 
-  -- attempts bounds how many dead waiters one call deals with for each name.
+  -- attempts is the maximum of dead waiters that one call removes per name.
   local attempts = 1000
 
   -- sound raises an error if one of the keys of a queue has another type.
@@ -94,8 +95,8 @@ local function queues(pooled)
     end
   end
 
-  -- enter gives a waiter an entry, for keep ms from now. One that it has keeps its ticket,
-  -- and never lives shorter.
+  -- enter gives a waiter an entry for keep ms from now. An existing entry keeps its ticket, and
+  -- never gets an earlier deadline.
   local function enter(name, waiter, ticket, keep, now)
     prune(name, now)
     local left = math.max(keep, redis.call('PTTL', key('queue', name)))
@@ -109,8 +110,8 @@ local function queues(pooled)
     redis.call('PEXPIRE', key('waiting', name), left)
   end
 
-  -- enter_all has a waiter enter the queues of several names. A node that is out of memory has
-  -- no entry for it: then it has to come again by itself.
+  -- enter_all enters a waiter into the queues of several names. A node that is out of memory makes
+  -- no entry; the waiter then has to come again by itself.
   local function enter_all(names, waiter, ticket, keep, now)
     for _, name in ipairs(names) do
       local ok, err = pcall(enter, name, waiter, ticket, keep, now)
@@ -123,17 +124,18 @@ local function queues(pooled)
     end
   end
 
-  -- came notes that a waiter is not expected any more: it has come, and somebody else had the
-  -- names, or the first in line is having its turn. Else it stays expected: those behind it
-  -- would not get a name for as long as it comes in vain, nor if many do.
+  -- came records that a waiter is no longer expected. It is called when the waiter has come and
+  -- another owner holds the names, or the first waiter has its turn. In all other cases the waiter
+  -- stays expected: otherwise its attempts without a quorum could keep the name from those behind
+  -- it for ever.
   local function came(names, waiter)
     for _, name in ipairs(names) do
       redis.call('ZREM', key('woken', name), waiter or '')
     end
   end
 
-  -- patience is how many ms a free name is left to a waiter that was woken: what its id ends
-  -- with, within bounds.
+  -- patience returns for how many ms a free name is left to a woken waiter: the number at the end
+  -- of its id, within bounds.
   local function patience(waiter)
     return math.min(math.max(tonumber(string.match(waiter, '@(%d+)r?$')) or 0, 50), 500)
   end
@@ -141,10 +143,11 @@ local function queues(pooled)
   -- places bounds how far down a queue one call looks for a waiter that is not frozen.
   local places = 100
 
-  -- precedence is how many ms a waiter has to leave a free name to another, or nil, and whether
-  -- that is the first in the queue. It is whoever stands before it, and was not woken more than
-  -- patience ms ago without coming since. One that was not woken yet is woken now; behind one
-  -- who has not come, all of them are, so that any number of frozen ones costs two patiences.
+  -- precedence returns how many ms a waiter must leave a free name to another, or nil, and whether
+  -- that other is the first in the queue. An earlier waiter takes precedence, unless it was woken
+  -- more than patience ms ago and has not come since. A waiter that was not woken yet is woken now.
+  -- Behind one that has not come, all are woken, so that any number of frozen waiters costs two
+  -- patiences.
   local function precedence(name, waiter, now)
     local place, dead, left = 0, 0, nil
     while dead < attempts and place < places do
@@ -171,10 +174,10 @@ local function queues(pooled)
     return left or dead == attempts and patience('') or nil, false
   end
 
-  -- writer is the first in the queue before a waiter that does not wait in order to read, and
-  -- was not woken more than patience ms ago without coming since; since when it is expected, if
-  -- it is, and whether it is the first of all. An entry of the index may be left over from a waiter
-  -- whose own entry has expired: it goes.
+  -- writer returns the first writer before a waiter, the time since which it is expected, if it is,
+  -- and whether it is first in the queue. It skips writers that were woken more than patience ms
+  -- ago and have not come since. It removes entries of the index whose waiter is no longer in the
+  -- queue.
   local function writer(name, waiter, now)
     local rank = waiter and redis.call('ZRANK', key('queue', name), waiter)
     local place = 0
@@ -198,9 +201,9 @@ local function queues(pooled)
     end
   end
 
-  -- intent is how many ms a reader has to leave a name to a writer that came before, or nil, and
-  -- whether it is that one's turn, and nobody's else. On a name that is free, the first in the
-  -- queue that was not woken yet is woken now.
+  -- intent returns how many ms a reader must leave a name to an earlier writer, or nil, and whether
+  -- only that writer is next. If the name is free, the first writer is woken now unless it was
+  -- before.
   local function intent(name, waiter, now, free)
     local dead = 0
     while dead < attempts do
@@ -221,14 +224,14 @@ local function queues(pooled)
     return patience(''), false
   end
 
-  -- wake wakes the first waiter of a name that is free, and tells the next to stand by. Whom a
-  -- message does not reach is dead, and is taken out; who was woken before, and has lost its
-  -- patience, may be frozen, so the next is woken too, behind three of those without them.
-  -- Where a waiter gave back what it cannot use yet, the first but itself only gets to know:
-  -- nobody else can use it yet either.
-  -- Those who wait in order to read share the name: if the first does, all are woken that stand
-  -- before the first writer. So they are on a name that others read already, where nobody else
-  -- is. One that has been woken and is expected there wakes those behind it when it has come.
+  -- wake wakes the first waiter of a free name, and sends standby to the next. It drops a waiter
+  -- that the message does not reach: it is dead. A waiter that was woken before and has used up its
+  -- patience may be frozen, so the next is woken too. At most three frozen ones are woken again.
+  -- If except gave the name back after a partial grant, the first other waiter only gets 'returned':
+  -- no other waiter can use the name yet.
+  -- Readers share the name. If the first waiter is a reader, all readers before the first writer are
+  -- woken, also on a name that only readers hold. A reader that is expected there wakes those behind
+  -- it when it comes.
   local function wake(name, except)
     if redis.pcall('EXISTS', key('queue', name)) ~= 1 then
       return
@@ -237,8 +240,9 @@ local function queues(pooled)
     if shared and (except or redis.pcall('HGET', name, 'quorumlock:readers') ~= '1') then
       return
     end
-    -- Beside readers, no more are woken while more than half a batch is expected. Else each reader of
-    -- a crowd would look past all expected ones, to wake one more.
+    -- While other readers hold the name, no more are woken while more than half a batch is
+    -- expected. Otherwise each reader of a crowd would look past all expected ones, to wake one
+    -- more.
     if shared and redis.call('ZRANGE', key('woken', name), places / 2, places / 2)[1] then
       return
     end
@@ -287,11 +291,11 @@ local function queues(pooled)
     end
   end
 
-  -- rejoin has a waiter enter the queues of names that it gave back, or leave those of names
-  -- that it wants no more, if keep is none. What fails of that concerns nobody else. Who gave
-  -- them back was expected since it took them: it has its place, and no new privilege. Else
-  -- one that takes them again and again, and never gets the other nodes that it needs, would
-  -- keep them from everybody.
+  -- rejoin enters a waiter into the queues of names that it gave back, or removes it from them if
+  -- keep is nil. It ignores errors, since they concern only this waiter. The waiter counts as
+  -- expected since it took the names: it keeps its place and gets no new privilege. Otherwise a
+  -- waiter that never reaches a quorum could keep the names from all others by taking them again
+  -- and again.
   local function rejoin(names, waiter, ticket, keep)
     local time = redis.call('TIME')
     local now = time[1] * 1000 + math.floor(time[2] / 1000)
@@ -306,9 +310,9 @@ local function queues(pooled)
     end
   end
 
-  -- wake_all does that for several names, whatever fails: a key of another type, a user with
-  -- fewer rights. That is no failure of what made the names free, and to repeat it would not
-  -- help. Who waits comes again by itself.
+  -- wake_all wakes the waiters of several names and ignores all errors, such as a key of another
+  -- type or a missing right. The release before it has succeeded, and a repetition would not help.
+  -- Waiters come again by themselves.
   local function wake_all(names, except)
     for _, name in ipairs(names) do
       pcall(wake, name, except)

@@ -1,10 +1,10 @@
--- The readers of a name hold its lock together: as long as there is one, the lock is a hash
--- with this as its one field, in the place of an owner, and lives as long as the reader that
--- lives longest. So whoever looks for an owner finds one that is not its own. Who they are
--- stands in a sorted set, by when each of them ends, in ms of the node's clock.
+-- Readers of a name hold its lock together. While there is one, the lock is a hash with this field
+-- in the place of an owner, and lives as long as its longest reader. So a script that looks for an
+-- owner finds one that is not its own. A sorted set has the readers themselves, by the time at
+-- which each ends, in ms of the node's clock.
 local readers = 'quorumlock:readers'
 
--- longest is when the last reader of a name ends, or 0.
+-- longest returns when the last reader of a name ends, or 0.
 local function longest(name)
   return tonumber(redis.call('ZRANGE', key('readers', name), -1, -1, 'WITHSCORES')[2]) or 0
 end
@@ -14,8 +14,7 @@ local function reading(name, owner, now)
   return (tonumber(redis.call('ZSCORE', key('readers', name), owner)) or 0) > now
 end
 
--- each calls a function with every reader of a name and how many ms it has left, if readers are
--- who holds it.
+-- each calls a function with every reader of a name and its remaining ms, if the holder is readers.
 local function each(name, holder, call)
   if holder ~= readers then
     return
@@ -30,8 +29,8 @@ local function each(name, holder, call)
   end
 end
 
--- settle forgets the readers that have ended, and lets the lock go with the last of them. It
--- returns true if nobody reads the name any more.
+-- settle removes the readers that have ended, and the lock with the last of them. It returns true
+-- if the name has no reader left.
 local function settle(name, now)
   local over
   repeat
@@ -50,12 +49,12 @@ local function settle(name, now)
   return false
 end
 
--- share has an owner read a name for ttl ms from now, or longer if it does already. The lock is
--- there already, or made if it is absent. It returns nothing, or what kept the node from making it.
+-- share lets an owner read a name for ttl ms from now, or longer if it does already. It makes the
+-- lock if absent is set. It returns nothing, or the error that kept the node from making it.
 --
--- What fails does so at the first write: of an absent lock, a node that is out of memory does
--- nothing at all. One that is there is first made to live longer, which such a node does, and
--- behind which it does the rest.
+-- An error can only occur at the first write. If the lock is absent, a node that is out of memory
+-- changes nothing. If the lock exists, its life is extended first: such a node does that, and then
+-- accepts the other writes.
 local function share(name, owner, ttl, now, absent)
   local life = math.max(longest(name) - now, ttl)
   if not absent then

@@ -1,11 +1,11 @@
--- refusal is the reply to an acquisition that the node does not take whoever has the name, or
--- nil: because of what guard returned, or as its TTL is longer than any may be, or its token too
--- far from the node's clock.
+-- refusal returns the reply to an acquisition that the node refuses whoever holds the name, or nil.
+-- The reason is what guard returned, a TTL beyond the limit, or a token too far from the node's
+-- clock.
 --
--- A token must be younger than MaxTTL, and the last one no further ahead of the node's clock
--- than MaxClockSkew. A fence lives until the node's clock is MaxTTL + MaxClockSkew past it,
--- which is also how long a recovery lasts. So whatever a node has forgotten, it only
--- takes tokens that are larger than all those it ever took.
+-- A token must be younger than MaxTTL, and the end of its block at most MaxClockSkew ahead of the
+-- node's clock. A fence lives until MaxTTL + MaxClockSkew after its token, which is also the length
+-- of a recovery. So whatever a node has forgotten, it only accepts tokens larger than all it ever
+-- accepted.
 local function refusal(now, differs, recovering, ttl, token, last, max_ttl, max_skew)
   if differs or recovering then
     return differs or recovering

@@ -1,4 +1,4 @@
--- state is the marker, as a reply.
+-- state returns the marker as a reply.
 local function state(now)
   local marker = redis.call('HMGET', 'quorumlock:node', 'identity', 'until', 'max_ttl', 'max_skew', 'restarted')
   local left = math.max(0, math.ceil((marker[2] - now) / 1000))

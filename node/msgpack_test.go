@@ -21,7 +21,7 @@ func TestPackerAsServersReadIt(t *testing.T) {
 	defer func() { require.NoError(t, r.Close()) }()
 	require.NoError(t, r.Probe(context.Background()))
 
-	var p packer
+	var p msgpackWriter
 	var packed []string
 	var texts [][]string
 	for _, n := range []int{0, 1, 31, 32, 255, 256, 1<<16 - 1, 1 << 16, 1 << 17} {
@@ -67,7 +67,7 @@ func TestPackerMemory(t *testing.T) {
 	}
 	first := pack("first")
 	kept := strings.Clone(first)
-	l.forget()
+	l.reset()
 	pack("other")
 	require.Equal(t, kept, first)
 	require.Zero(t, testing.AllocsPerRun(10, func() { pack("again") }))

@@ -5,18 +5,18 @@ import (
 	"slices"
 )
 
-// following is a lock that an inbox follows, or is about to.
-type following struct {
-	// done is closed when the server has answered, or cannot any more; then err says how.
+// followState is the state of a lock that an inbox follows, or is about to follow.
+type followState struct {
+	// done is closed when the server has answered, or no longer can; err is the result.
 	done chan struct{}
 	err  error
 }
 
-// request is a command on the connection of a subscription whose answer is still to come.
-// Each has one, in the order of the commands.
-type request struct {
+// pendingReply is a command on a subscription's connection that the server has not answered yet. Answers come
+// in the order of the commands, one for each.
+type pendingReply struct {
 	verb, name string
-	following  *following
+	following  *followState
 }
 
 // Follow implements [Follower].
@@ -31,9 +31,9 @@ func (b *redisInbox) Follow(name string) error {
 		b.mu.Unlock()
 		return b.lost()
 	case f == nil:
-		f = &following{done: make(chan struct{})}
+		f = &followState{done: make(chan struct{})}
 		b.followed[name] = f
-		s.request(request{"SUBSCRIBE", name, f}, redissonChannel(name))
+		s.request(pendingReply{"SUBSCRIBE", name, f}, redissonChannel(name))
 	}
 	b.mu.Unlock()
 	<-f.done
@@ -57,7 +57,7 @@ func (b *redisInbox) lost() error {
 	return &Error{Node: b.node.name, Reason: ErrUnreachable, Err: errLost}
 }
 
-// channels are those to subscribe to: the inbox's own first.
+// channels returns the channels to subscribe to: the inbox's own first.
 func (b *redisInbox) channels() []string {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -70,9 +70,9 @@ func (b *redisInbox) channels() []string {
 	return channels
 }
 
-// attach makes a subscription the current one. What was followed when it was made, and is
-// not any more, ends.
-func (b *redisInbox) attach(s *subscription, channels []string) {
+// setCurrent makes s the current subscription. It unsubscribes from locks that were followed when s was made,
+// and no longer are.
+func (b *redisInbox) setCurrent(s *subscription, channels []string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.current = s
@@ -81,20 +81,20 @@ func (b *redisInbox) attach(s *subscription, channels []string) {
 	}
 }
 
-// detach closes a subscription. Who waits for its answers waits in vain.
-func (b *redisInbox) detach(s *subscription) {
+// clearCurrent closes a subscription. Its pending replies fail.
+func (b *redisInbox) clearCurrent(s *subscription) {
 	s.close()
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.current = nil
 	for _, r := range s.requests {
-		b.settle(r, errLost)
+		b.finishRequest(r, errLost)
 	}
 	s.requests = nil
 }
 
-// settle ends a request. The mutex is held.
-func (b *redisInbox) settle(r request, err error) {
+// finishRequest ends a request. Requires b.mu.
+func (b *redisInbox) finishRequest(r pendingReply, err error) {
 	if r.following == nil {
 		return
 	}
@@ -110,52 +110,50 @@ func (b *redisInbox) settle(r request, err error) {
 	close(r.following.done)
 }
 
-// announced are the followed locks that a channel is for.
+// announced returns the followed locks of a channel.
 func (b *redisInbox) announced(channel string) []string {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return slices.DeleteFunc(redissonNames(channel), func(name string) bool { return b.followed[name] == nil })
 }
 
-// request sends a command that names one channel, or none. If that is not possible, the
-// connection is no good any more, and whoever reads from it settles the request. The mutex of
-// the inbox is held.
-func (s *subscription) request(r request, args ...string) {
+// request sends a command with at most one channel. If it cannot, the connection is unusable, and its reader
+// ends the request. Requires the inbox's mu.
+func (s *subscription) request(r pendingReply, args ...string) {
 	s.requests = append(s.requests, r)
-	_ = s.conn.SetWriteDeadline(in(s.inbox.node.opt.ConnWriteTimeout))
+	_ = s.conn.SetWriteDeadline(deadline(s.inbox.node.opt.ConnWriteTimeout))
 	if s.send(append([]string{r.verb}, args...)) != nil {
 		_ = s.conn.Close()
 	}
 }
 
-// unsubscribe ends a channel, unless a lock is followed that it is for. The mutex of the
-// inbox is held.
+// unsubscribe leaves a channel, unless one of its locks is still followed. Requires the inbox's mu.
 func (s *subscription) unsubscribe(channel string) {
 	for _, name := range redissonNames(channel) {
 		if s.inbox.followed[name] != nil {
 			return
 		}
 	}
-	s.request(request{verb: "UNSUBSCRIBE"}, channel)
+	s.request(pendingReply{verb: "UNSUBSCRIBE"}, channel)
 }
 
-// answered settles the first request. An answer to another one ends the connection.
-func (s *subscription) answered(verb string) {
+// onReply ends the first request. A reply to any other request ends the connection.
+func (s *subscription) onReply(verb string) {
 	s.inbox.mu.Lock()
 	defer s.inbox.mu.Unlock()
 	switch {
-	case len(s.requests) == 0: // nobody asked
+	case len(s.requests) == 0: // a reply without a request
 	case s.requests[0].verb != verb:
 		_ = s.conn.Close()
 	default:
-		s.inbox.settle(s.requests[0], nil)
+		s.inbox.finishRequest(s.requests[0], nil)
 		s.requests = s.requests[1:]
 	}
 }
 
-// refused settles the first request, and reports whether it was one that may be refused. Who
-// may not unsubscribe goes on hearing what is ignored.
-func (s *subscription) refused(err error) bool {
+// onError ends the first request, and reports whether the server may refuse it. A user without the right to
+// unsubscribe keeps getting messages, which are ignored.
+func (s *subscription) onError(err error) bool {
 	s.inbox.mu.Lock()
 	defer s.inbox.mu.Unlock()
 	if len(s.requests) == 0 || s.requests[0].verb == "PING" {
@@ -164,7 +162,7 @@ func (s *subscription) refused(err error) bool {
 	if reasonOf(err) == ErrAuth { //nolint:errorlint // a reason is never wrapped
 		err = fmt.Errorf("to follow a lock needs the rights +subscribe and &%s*: %w", redissonPrefix, err)
 	}
-	s.inbox.settle(s.requests[0], err)
+	s.inbox.finishRequest(s.requests[0], err)
 	s.requests = s.requests[1:]
 	return true
 }

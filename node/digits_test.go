@@ -9,7 +9,7 @@ import (
 )
 
 func TestNumerals(t *testing.T) {
-	var n numerals
+	var n digitBuffer
 	var got, want []string
 	for v := uint64(1); v < math.MaxUint64/3; v *= 3 {
 		got = append(got, n.unsigned(v), n.signed(-int64(v/2)), n.signed(int64(v/2)))

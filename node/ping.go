@@ -1,0 +1,88 @@
+package node
+
+import (
+	"fmt"
+	"io"
+	"net"
+	"strings"
+)
+
+// replyError is an error reply of a server, read before rueidis has the connection.
+type replyError string
+
+func (e replyError) Error() string { return string(e) }
+
+// ping is the command that every server answers, even before authentication.
+const ping = "*1\r\n$4\r\nPING\r\n"
+
+// pingConn is a connection that sends a PING and reads the PONG before anything else. rueidis panics, in a
+// goroutine of its own, on surplus replies, which servers of other protocols send. pingConn also finds out
+// why a server hangs up at once. It sends the PING in one write with the first command, which saves a round
+// trip. If the peer is not a Redis server, pingConn reads nothing else.
+type pingConn struct {
+	net.Conn
+	// The writer owns sent, the reader the others.
+	sent, answered bool
+	refusal        error
+}
+
+func (c *pingConn) Write(b []byte) (int, error) {
+	if c.sent {
+		return c.Conn.Write(b)
+	}
+	c.sent = true
+	n, err := c.Conn.Write(append([]byte(ping), b...))
+	return max(n-len(ping), 0), err
+}
+
+func (c *pingConn) Read(b []byte) (int, error) {
+	if !c.answered {
+		c.answered, c.refusal = true, c.readPong()
+	}
+	if c.refusal != nil {
+		return 0, c.refusal
+	}
+	return c.Conn.Read(b)
+}
+
+// readPong reads the answer to the PING.
+func (c *pingConn) readPong() error {
+	line, err := readLine(c.Conn)
+	if err != nil {
+		return err
+	}
+	return judgePing(line)
+}
+
+// maxLine bounds a line of a server that sends no line ends.
+const maxLine = 512
+
+// readLine reads up to a line end and not a byte further.
+func readLine(r io.Reader) (string, error) {
+	var line []byte
+	for b := make([]byte, 1); len(line) < maxLine; {
+		if _, err := io.ReadFull(r, b); err != nil {
+			return "", err
+		}
+		if b[0] == '\n' {
+			break
+		}
+		line = append(line, b[0])
+	}
+	return strings.TrimSuffix(string(line), "\r"), nil
+}
+
+// judgePing returns an error unless the line answers a PING. A demand for a password is an answer, and so is
+// a lack of permission: rueidis will send the password.
+func judgePing(line string) error {
+	text, isError := strings.CutPrefix(line, "-")
+	code, _, _ := strings.Cut(text, " ")
+	switch {
+	case line == "+PONG", isError && (code == "NOAUTH" || code == "NOPERM"):
+		return nil
+	case isError:
+		return replyError(strings.TrimPrefix(text, "ERR "))
+	default:
+		return fmt.Errorf("%w %.30q", errProtocol, line)
+	}
+}

@@ -1,0 +1,90 @@
+package node
+
+import (
+	"fmt"
+	"time"
+)
+
+// scriptForm has the constants at the beginning of the scripts that servers run most: values that hardly
+// change between the calls of a client. As arguments they would be parsed by each call, which costs a server
+// about 1,000 instructions each.
+type scriptForm struct {
+	kind   Kind // Acquire, Renew or Release; 0 for a batch
+	limits Limits
+	tagged bool // whether the names may have a hash tag
+	fair   bool
+	// announce is set for releases that are announced to Redisson's clients.
+	announce bool
+}
+
+// scriptFormOf returns the form of an operation's script, if it has one.
+func scriptFormOf(op *Op) (f scriptForm, ok bool) {
+	if op.Kind > Release || op.Reads || op.ofPool() {
+		return scriptForm{}, false
+	}
+	f = scriptForm{kind: op.Kind, tagged: tagged(op.Names[0])}
+	switch op.Kind {
+	case Acquire:
+		f.limits, f.fair = op.Limits, op.Fair
+	case Renew:
+		f.limits = op.Limits
+	default:
+		f.announce = op.Announce
+	}
+	return f, true
+}
+
+// formOfMany returns the form of the script for a batch of operations like this one.
+func formOfMany(op *Op) scriptForm { return scriptForm{limits: op.Limits, tagged: tagged(op.Names[0])} }
+
+// header returns the Lua text of the form:
+//
+//	MAX_TTL, MAX_SKEW  the limits in ms
+//	LIMITS             the end of the marker's field open, if it has these limits
+//	OLDEST, NEWEST     by how many seconds the second of a token may differ from the node's, so that the
+//	                   token is plausible whatever the fractions are
+//	RECOVERY           length of a recovery in seconds, rounded up
+//	QUEUE, FENCE       text before a name in its keys; REST is the text after it
+//	FAIR, ANNOUNCE     see [Op]
+func (f scriptForm) header() string {
+	ttl, skew := f.limits.MaxTTL.Milliseconds(), f.limits.MaxClockSkew.Milliseconds()
+	before, behind := keyAffixes(f.tagged)
+	const second = int64(time.Second / time.Millisecond)
+	return fmt.Sprintf(`local MAX_TTL, MAX_SKEW, LIMITS = %d, %d, ' %d %d'
+local OLDEST, NEWEST, RECOVERY = %d, %d, %d
+local QUEUE, FENCE, REST = 'quorumlock:queue:%s', 'quorumlock:fence:%s', '%s'
+local FAIR, ANNOUNCE = %t, %t
+`, ttl, skew, ttl, skew, 1-ttl/second, skew/second-1, min((ttl+skew+second-1)/second, maxRecovery),
+		before, before, behind, f.fair, f.announce)
+}
+
+// maxRecovery is 34 years, in seconds. A script that goes back further could reach times before 1970, where
+// the comparison of tokens as text fails. No clock is that far behind.
+const maxRecovery = 1 << 30
+
+// script returns the script in this form.
+func (f scriptForm) script() script {
+	body := &many
+	if f.kind != 0 {
+		body = &scripts[f.kind]
+	}
+	return hashed(f.header() + body.source)
+}
+
+// formCache holds the scripts that one writer has made so far.
+type formCache map[scriptForm]*script
+
+// maxForms bounds the size of a formCache: a client needs a handful.
+const maxForms = 64
+
+func (fs *formCache) of(f scriptForm) *script {
+	if s, ok := (*fs)[f]; ok {
+		return s
+	}
+	if *fs == nil || len(*fs) == maxForms {
+		*fs = make(formCache)
+	}
+	s := f.script()
+	(*fs)[f] = &s
+	return &s
+}
