@@ -62,7 +62,7 @@ func TestWhoIsFarAmongThoseWhoAreNear(t *testing.T) {
 						})
 						var count []int
 						if need == "both all" {
-							count = busyAll(ctx, f, []*quorumlock.Client{first, f.Client(), f.Client()}, o)
+							count = busyAll(ctx, []*quorumlock.Client{first, f.Client(), f.Client()}, o)
 							wg.Wait()
 							t.Logf("far %d turns, longest %v; near %v", turns, longest, count)
 							require.Less(t, longest, 3*time.Second)
@@ -79,7 +79,7 @@ func TestWhoIsFarAmongThoseWhoAreNear(t *testing.T) {
 	}
 }
 
-func busyAll(ctx context.Context, f *fleet.Fleet, clients []*quorumlock.Client, o quorumlock.LockOptions) []int {
+func busyAll(ctx context.Context, clients []*quorumlock.Client, o quorumlock.LockOptions) []int {
 	count := make([]int, len(clients))
 	var wg sync.WaitGroup
 	for i, c := range clients {
