@@ -20,24 +20,28 @@ import (
 	"github.com/quorumlock/quorumlock/node"
 )
 
-// hangUp has all servers close the connections of clients, once the last of them has run its script: a
-// connection that is closed while it is made is a failure of the node.
+// hangUp makes all servers close the connections of clients. It closes a connection only after a script
+// ran on it: closing one that is being made would be a failure of the node. A client whose answer was
+// lost connects again and repeats the operation, so hangUp goes on until no connection is left.
 func (c *cluster) hangUp() {
 	c.t.Helper()
 	for i := range c.servers {
+		ran := false
 		eventually(c.t, 30*time.Second, func() bool {
+			connected := false
 			for line := range strings.Lines(c.command(i, "CLIENT", "LIST")) {
-				if strings.Contains(line, "name=quorumlock ") {
-					return strings.Contains(line, "cmd=eval")
+				if !strings.Contains(line, "name=quorumlock ") {
+					continue
+				}
+				connected = true
+				if id, _, ok := strings.Cut(strings.TrimPrefix(line, "id="), " "); ok && strings.Contains(line, "cmd=eval") {
+					ran = true
+					c.command(i, "CLIENT", "KILL", "ID", id)
 				}
 			}
-			return false
-		}, "node %d runs a script", i)
+			return ran && !connected
+		}, "node %d runs a script, and closes the connection", i)
 	}
-	for i := range c.servers {
-		c.command(i, "CLIENT", "KILL", "TYPE", "normal")
-	}
-	c.hungUp()
 }
 
 // hungUp returns once no server has a connection of a client.
