@@ -62,8 +62,8 @@ func TestAHandedOverLeaseIsLeaked(t *testing.T) {
 	})
 }
 
-// Hooks learn of the end of a lease before they learn of the next lease, however slow the former
-// holder is.
+// Hooks learn of the end of a lease before they learn of the next one. This holds however slow the
+// former holder is.
 func TestTheEndIsToldBeforeTheHandover(t *testing.T) {
 	var story []string
 	inside(t, 3, func(t *testing.T, c *Client, _ []*node.Memory) {

@@ -38,8 +38,8 @@ func TestALateDenialCoversNothingWhereANodeHasGranted(t *testing.T) {
 	})
 }
 
-// A node reports a free slot. The client puts its slot back there while the lease is valid. It does
-// not after that, even if nothing has ended the lease yet.
+// A node reports the slot of a valid lease as free, so the client renews the slot there. The client
+// does not renew past the end, even if no tick has ended the lease yet.
 func TestNothingIsPutBackPastTheEnd(t *testing.T) {
 	inside(t, 1, func(t *testing.T, c *Client, _ []*node.Memory) {
 		lease, err := c.Semaphore("s", 1).With(LockOptions{Fixed: true}).Acquire(t.Context(), 1)

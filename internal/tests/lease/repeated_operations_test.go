@@ -61,8 +61,8 @@ func TestRepeatedAcquisitions(t *testing.T) {
 	}
 }
 
-// A denial of the second run does not show that the first run did not grant, so the client undoes
-// it.
+// A denial of the second run does not prove that the first run granted nothing. The client
+// therefore undoes it.
 func TestRepeatedDenialsAreUndone(t *testing.T) {
 	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
 		_, err := f.Client(repeatedly(f, 1, true)).RedLock("a").TryAcquire(t.Context())

@@ -89,8 +89,8 @@ func TestAHealCountsOnlyAsAReassertion(t *testing.T) {
 	})
 }
 
-// A holder keeps its lease through the loss of any nodes, if each node still has it as a holder
-// between the losses.
+// A holder keeps its lease when any nodes lose their memory. It re-asserts its claim on each node
+// where the claim was active all the time.
 func TestHoldersReassertThemselves(t *testing.T) {
 	for _, n := range []int{1, 3, 5} {
 		fleet.ForEachLoss(t, n, func(t *testing.T, f *fleet.Fleet, lose func(int)) {

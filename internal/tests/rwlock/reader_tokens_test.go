@@ -144,7 +144,7 @@ func TestReadTokensGrowWhateverTheClocks(t *testing.T) {
 	}
 }
 
-// All nodes have forgotten the token of a lease, and none refuses it.
+// All nodes have forgotten the token of the last writer. A later reader still gets a larger token.
 func TestAReaderAfterALongTime(t *testing.T) {
 	fleet.InVirtualTime(t, 5, func(t *testing.T, f *fleet.Fleet) {
 		rw := f.Client().RWLock("job")
