@@ -77,8 +77,8 @@ func TestCloseWaitsForHooks(t *testing.T) {
 	}, func(cfg *Config) { cfg.Hooks.Acquired = func(AcquiredEvent) { <-hook } })
 }
 
-// TestCloseBehindTheEndOfALease runs in real time: a lease ends in the scheduler's
-// goroutine, and whoever waits for that closes the client while it is still reported.
+// TestCloseBehindTheEndOfALease runs in real time. A lease ends in the scheduler's goroutine. A
+// user that waits for this end closes the client while the client still reports it.
 func TestCloseBehindTheEndOfALease(t *testing.T) {
 	for range 200 {
 		var told atomic.Bool

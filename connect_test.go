@@ -16,7 +16,7 @@ import (
 	"github.com/quorumlock/quorumlock/node"
 )
 
-// remote is a node in memory to which it takes time to connect.
+// remote is an in-memory node that takes time to connect.
 type remote struct {
 	*node.Memory
 	mu        sync.Mutex
@@ -24,7 +24,7 @@ type remote struct {
 	takes     time.Duration
 	fails     error
 	probes    int
-	// breaks says that the next exchange fails: its connection breaks, and there is a new one at once.
+	// breaks makes the next exchange fail: its connection breaks, and a new one exists at once.
 	breaks bool
 }
 
@@ -65,7 +65,7 @@ func (r *remote) Probe(ctx context.Context) error {
 	return r.Memory.Probe(ctx)
 }
 
-// hangUp closes the connections, once nothing is under way on them.
+// hangUp closes the connections once nothing is in flight on them.
 func hangUp(nodes []*remote) {
 	fleet.Settle()
 	for _, r := range nodes {
@@ -82,7 +82,7 @@ func (r *remote) set(takes time.Duration, fails error) {
 	r.takes, r.fails = takes, fails
 }
 
-// remotely has a client reach the nodes of a fleet after so long.
+// remotely makes a client connect to each node of a fleet in the given time.
 func remotely(f *fleet.Fleet, takes time.Duration) (nodes []*remote, change func(*quorumlock.Config)) {
 	for _, nd := range f.Nodes {
 		nodes = append(nodes, &remote{Memory: nd, takes: takes})
@@ -95,8 +95,8 @@ func remotely(f *fleet.Fleet, takes time.Duration) (nodes []*remote, change func
 	}
 }
 
-// Connecting takes longer than an operation may. The first operation waits for it, nothing of its TTL
-// is gone meanwhile, and the same goes for connections that were closed since.
+// Connecting takes longer than an operation may. The first operation waits for it, and loses
+// nothing of its TTL. The same holds for connections that were closed later.
 func TestOperationsWaitForTheConnection(t *testing.T) {
 	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
 		const takes = 1900 * time.Millisecond
@@ -125,8 +125,8 @@ func TestOperationsWaitForTheConnection(t *testing.T) {
 	})
 }
 
-// Callers are told that a node takes too long to connect. It goes on, and a later operation finds the
-// connection.
+// Callers learn that a node takes too long to connect. Connecting goes on, and a later operation
+// finds the connection.
 func TestConnectingGoesOnBehindTheCallers(t *testing.T) {
 	fleet.InVirtualTime(t, 1, func(t *testing.T, f *fleet.Fleet) {
 		nodes, far := remotely(f, 5*time.Second)
@@ -167,7 +167,7 @@ func TestConnectingFails(t *testing.T) {
 		_, err = client.RedLock("a").TryAcquire(t.Context())
 		require.ErrorIs(t, err, node.ErrDown)
 
-		// Connect asks in whatever pause the node is.
+		// Connect asks a node even during its pause after a failure.
 		nodes[0].set(time.Second, nil)
 		require.NoError(t, client.Connect(t.Context()))
 		lease, err := client.RedLock("a").TryAcquire(t.Context())
@@ -176,7 +176,8 @@ func TestConnectingFails(t *testing.T) {
 	})
 }
 
-// One dead connection is not a dead node: if the node has a new one, it is asked again at once.
+// A dead connection is not a dead node. If the node has a new connection, the client asks it again
+// at once.
 func TestBrokenConnectionIsNoFailureOfTheNode(t *testing.T) {
 	fleet.InVirtualTime(t, 1, func(t *testing.T, f *fleet.Fleet) {
 		nodes, far := remotely(f, time.Second)
@@ -215,7 +216,7 @@ func TestConnect(t *testing.T) {
 			assert.True(t, nd.Connected(), "the others go on: %d", i)
 		}
 
-		// A Connect joins the connecting that an operation has begun.
+		// A Connect joins a connection attempt that an operation has begun.
 		hangUp(nodes)
 		tried := make(chan error, 1)
 		go func() {
@@ -231,7 +232,7 @@ func TestConnect(t *testing.T) {
 	})
 }
 
-// A Connect that fails names each node. One that gives up says that it did.
+// A Connect that fails names each node. A Connect that is cancelled says so.
 func TestConnectFails(t *testing.T) {
 	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
 		nodes, far := remotely(f, 10*time.Second)

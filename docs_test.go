@@ -22,7 +22,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// snippetScope declares what the snippets of docs/coming-from.md are about.
+// snippetScope declares the identifiers that the snippets of docs/coming-from.md use.
 const snippetScope = `package doc
 
 import (
@@ -48,7 +48,7 @@ var (
 )
 `
 
-// Every call of this library that is shown to those who come from another one compiles.
+// Every call of this library in the guide for users of other libraries compiles.
 func TestComingFromOtherLibraries(t *testing.T) {
 	fset := token.NewFileSet()
 	file, err := parser.ParseFile(fset, "doc.go", snippetScope, parser.SkipObjectResolution)
@@ -69,7 +69,7 @@ func TestComingFromOtherLibraries(t *testing.T) {
 		for _, span := range regexp.MustCompile("`[^`]+`").FindAllString(cells[2], -1) {
 			snippet := strings.Trim(span, "`")
 			if regexp.MustCompile(`^(quorumlock [a-z]|false$|cancel\(\)$|fence$)`).MatchString(snippet) {
-				continue // a command, a package, or what is there
+				continue // This is a command, a package, or a plain value.
 			}
 			checked++
 			require.NoError(t, compiles(fset, pkg, inside, snippet), "%s\nin %s", snippet, line)
@@ -99,7 +99,7 @@ func compiles(fset *token.FileSet, pkg *types.Package, at token.Pos, snippet str
 	return nil
 }
 
-// exportData finds what packages export, as the compiler wrote it.
+// exportData finds the export data of packages, as the compiler wrote it.
 func exportData(t *testing.T) importer.Lookup {
 	t.Helper()
 	args := []string{"list", "-export", "-deps", "-f", "{{.ImportPath}} {{.Export}}", ".", "./fence", "./node"}
@@ -118,7 +118,7 @@ func exportData(t *testing.T) importer.Lookup {
 	return func(path string) (io.ReadCloser, error) { return os.Open(files[path]) }
 }
 
-// The tests that docs/testing.md names are there.
+// Every test that docs/testing.md names exists.
 func TestTheTestsThatAreNamed(t *testing.T) {
 	text, err := os.ReadFile("docs/testing.md")
 	require.NoError(t, err)

@@ -43,7 +43,7 @@ func ExampleRWLock_Downgrade() {
 		return
 	}
 	defer func() { _ = lease.Release(ctx) }()
-	// Write, and then go on to read what was written: nobody else can write in between.
+	// Write, and then go on to read the written data: no other client can write in between.
 	if err := rw.Downgrade(ctx, lease); err != nil {
 		fmt.Println("other readers may have to wait:", err)
 	}

@@ -19,7 +19,7 @@ func exampleClient() *quorumlock.Client {
 		nodes = append(nodes, node.NewMemory(fmt.Sprintf("n%d", i+1), nil))
 	}
 	cfg := quorumlock.Config{Nodes: nodes}
-	if _, err := admin.Init(context.Background(), cfg); err != nil { // once, by whoever sets the nodes up
+	if _, err := admin.Init(context.Background(), cfg); err != nil { // once, by the operator who sets the nodes up
 		log.Fatal(err)
 	}
 	client, err := quorumlock.New(cfg)
@@ -167,7 +167,7 @@ func ExampleClient_Latch() {
 	defer func() { _ = client.Close(ctx) }()
 
 	latch := client.Latch("import-42")
-	if err := latch.Set(ctx, 3); err != nil { // anybody may, with the same number
+	if err := latch.Set(ctx, 3); err != nil { // any client may set it, with the same number
 		fmt.Println(err)
 		return
 	}

@@ -47,7 +47,7 @@ func inside(t *testing.T, n int, test func(t *testing.T, c *Client, m []*node.Me
 	})
 }
 
-// open does what package admin does with new nodes; it cannot be used from here.
+// open does what package admin does with new nodes, as this package cannot import it.
 func open(t *testing.T, cfg Config) {
 	t.Helper()
 	for _, n := range cfg.Nodes {
@@ -59,7 +59,7 @@ func open(t *testing.T, cfg Config) {
 	}
 }
 
-// grab has somebody else take a name on one node.
+// grab takes a name on one node for another owner.
 func grab(t *testing.T, c *Client, n node.Node, name, owner string, ttl time.Duration) {
 	t.Helper()
 	op := node.Op{Kind: node.Acquire, Names: []string{name}, Owner: owner, TTL: ttl, Token: uint64(c.tokenClock.now()), Limits: c.cfg.limits()}
@@ -68,8 +68,8 @@ func grab(t *testing.T, c *Client, n node.Node, name, owner string, ttl time.Dur
 	require.Equal(t, node.Granted, replies[0].Outcome)
 }
 
-// asleep keeps the scheduler from running: the time between the end of a lease and the
-// tick that notices it, made long.
+// asleep keeps the scheduler from running. This stretches the time between the end of a lease and
+// the tick that notices it.
 func asleep(c *Client, asleep bool) {
 	c.scheduler.mu.Lock()
 	defer c.scheduler.mu.Unlock()
@@ -126,7 +126,7 @@ func TestNothingCountsPastTheEnd(t *testing.T) {
 		h := lease.lease.grant
 		time.Sleep(DefaultTTL)
 		now := c.clock.Now()
-		// A straggler of the acquisition, and an answer to a renewal.
+		// These are a straggler of the acquisition, and an answer to a renewal.
 		h.Answer(answered(0, now), granted())
 		require.ErrorIs(t, lease.Err(), ErrLost)
 		done := make(chan error, 1)
@@ -134,7 +134,7 @@ func TestNothingCountsPastTheEnd(t *testing.T) {
 		r.Answer(answered(0, now), granted())
 		require.Empty(t, done, "an extension has not succeeded")
 		require.ErrorIs(t, lease.Err(), ErrLost)
-		// Nothing is sent, and nothing nests.
+		// No request is sent, and no lease nests.
 		require.ErrorIs(t, h.lease.extend(done), ErrLost)
 		synctest.Wait()
 		require.Zero(t, keys(m[0]))
@@ -177,7 +177,7 @@ func TestReleaseReachesANodeThatIsDownWhileHeld(t *testing.T) {
 		require.NoError(t, err)
 		synctest.Wait()
 		m[2].Stop()
-		time.Sleep(4 * time.Second) // a renewal could not be sent there
+		time.Sleep(4 * time.Second) // The client cannot send a renewal to this node.
 		require.NoError(t, lease.Release(t.Context()))
 		m[2].Start()
 		time.Sleep(time.Second)
@@ -219,7 +219,7 @@ func TestAFailedRenewalIsRetried(t *testing.T) {
 			time.Sleep(2900 * time.Millisecond)
 			m[0].Stop()
 			m[1].Stop()
-			time.Sleep(1500 * time.Millisecond) // the renewal fails meanwhile
+			time.Sleep(1500 * time.Millisecond) // Meanwhile the renewal fails.
 			m[0].Start()
 			m[1].Start()
 			time.Sleep(2 * time.Second)
@@ -242,7 +242,7 @@ func TestARoundThatIsRefusedAtOnceConcludes(t *testing.T) {
 		require.ErrorIs(t, lease.Extend(t.Context()), ErrNoQuorum)
 		synctest.Wait()
 		began := c.clock.Now()
-		require.ErrorIs(t, lease.Extend(t.Context()), ErrNoQuorum) // every lane refuses
+		require.ErrorIs(t, lease.Extend(t.Context()), ErrNoQuorum) // Every lane refuses.
 		require.Zero(t, c.clock.Now()-began)
 	})
 }
@@ -293,7 +293,7 @@ func TestTheSchedulerForgets(t *testing.T) {
 			go func() { _ = lease.Release(context.Background()) }()
 			synctest.Wait()
 			for _, nd := range m {
-				nd.Resume() // the answers to the renewal come after the end
+				nd.Resume() // The answers to the renewal arrive after the end of the lease.
 			}
 			synctest.Wait()
 		}
@@ -328,7 +328,7 @@ func (r *releases) Do(ctx context.Context, ops []node.Op, replies []node.Reply) 
 }
 
 func TestUndosOutlastTheTTL(t *testing.T) {
-	const probes = 2 * time.Second // more than two probes are apart
+	const probes = 2 * time.Second // Two probes are less than this apart.
 	for _, tc := range []struct {
 		down time.Duration
 		want int32
@@ -409,8 +409,7 @@ func TestARoundThatIsLostAtOnceAsksNobodyElse(t *testing.T) {
 	})
 }
 
-// TestAReleasedLeaseIsNotCountedTwice runs outside of any bubble, as the garbage
-// collector does.
+// TestAReleasedLeaseIsNotCountedTwice runs outside of any bubble, as the garbage collector does.
 func TestAReleasedLeaseIsNotCountedTwice(t *testing.T) {
 	cfg := Config{Nodes: []node.Node{node.NewMemory("a", nil)}, Logger: slog.New(slog.DiscardHandler)}
 	open(t, cfg)
@@ -475,8 +474,8 @@ func TestOverlapOfTwoNames(t *testing.T) {
 	})
 }
 
-// A node that denies has let go: what it confirmed before holds nobody off any more, so it
-// must not help to prolong the lease.
+// A node that denies has dropped the claim. Its earlier confirmation excludes no other client any
+// more, so it must not prolong the lease.
 func TestADeniedClaimProlongsNothing(t *testing.T) {
 	inside(t, 3, func(t *testing.T, c *Client, _ []*node.Memory) {
 		h := newGrant(c.RedLock("job"), nil)

@@ -13,8 +13,7 @@ import (
 	"github.com/quorumlock/quorumlock/node"
 )
 
-// inLine has two stand in line for a lock and the first of them have it, with a block of
-// tokens.
+// inLine queues two waiters for a lock. The first of them gets the lock, with a block of tokens.
 func inLine(t *testing.T, l *Lock, next *Lock) (first *Lease, second <-chan *Lease) {
 	t.Helper()
 	before, err := l.TryAcquire(t.Context())
@@ -34,12 +33,12 @@ func inLine(t *testing.T, l *Lock, next *Lock) (first *Lease, second <-chan *Lea
 	return <-one, two
 }
 
-// A leaked lease is released on the nodes, and not handed over: whoever has it may still be
-// at work.
+// The client releases a leaked lease on the nodes, and does not hand it over. The user of the lease
+// may still be at work.
 func TestALeakedLeaseIsNotHandedOver(t *testing.T) {
 	inside(t, 3, func(t *testing.T, c *Client, _ []*node.Memory) {
 		first, second := inLine(t, c.RedLock("job"), c.RedLock("job"))
-		onLeak(first.lease) // what the garbage collector does
+		onLeak(first.lease) // The garbage collector calls this.
 		next := <-second
 		require.ErrorIs(t, first.lease.err(), ErrLeaked)
 		require.NotEqual(t, first.Owner(), next.Owner())
@@ -48,7 +47,7 @@ func TestALeakedLeaseIsNotHandedOver(t *testing.T) {
 	})
 }
 
-// One who was handed a lease can leak it, as any other.
+// A holder can leak a lease that was handed over, like any other.
 func TestAHandedOverLeaseIsLeaked(t *testing.T) {
 	inside(t, 3, func(t *testing.T, c *Client, m []*node.Memory) {
 		first, second := inLine(t, c.RedLock("job"), c.RedLock("job"))
@@ -63,7 +62,7 @@ func TestAHandedOverLeaseIsLeaked(t *testing.T) {
 	})
 }
 
-// Hooks are told of the end of a lease before they are told of the next, however slow the
+// Hooks learn of the end of a lease before they learn of the next one. This holds however slow the
 // former holder is.
 func TestTheEndIsToldBeforeTheHandover(t *testing.T) {
 	var story []string
@@ -72,7 +71,7 @@ func TestTheEndIsToldBeforeTheHandover(t *testing.T) {
 		first, second := inLine(t, c.RedLock("job"), limited)
 		synctest.Wait()
 		story = nil
-		c.scheduler.mu.Lock() // which the former holder needs, as the limits differ
+		c.scheduler.mu.Lock() // The former holder needs this mutex, as the limits differ.
 		go func() { _ = first.Release(context.Background()) }()
 		next := <-second
 		c.scheduler.mu.Unlock()
@@ -91,8 +90,8 @@ func TestTheEndIsToldBeforeTheHandover(t *testing.T) {
 	})
 }
 
-// The hold limit is that of whom it is for: whoever is handed the lease in the instant in
-// which it is reached has it for as long as his own allows.
+// The hold limit applies to each holder. A waiter may be handed the lease at the instant of the
+// limit. It keeps the lease for as long as its own limit allows.
 func TestAHandoverInTheInstantOfTheHoldLimit(t *testing.T) {
 	handed := 0
 	inside(t, 1, func(t *testing.T, c *Client, _ []*node.Memory) {
@@ -106,7 +105,7 @@ func TestAHandoverInTheInstantOfTheHoldLimit(t *testing.T) {
 			both.Go(func() { h.onDue(0) })
 			both.Go(func() { _ = first.Release(context.Background()) })
 			for range 2 {
-				both.Go(func() { _, _ = first.Backing() }) // which makes it a crowd
+				both.Go(func() { _, _ = first.Backing() }) // This adds contention.
 			}
 			both.Wait()
 			asleep(c, false)

@@ -11,7 +11,7 @@ import (
 	"github.com/quorumlock/quorumlock/node"
 )
 
-// A lease is over at its MaxHold by local time, also where the tick that ends it is late.
+// A lease ends at its MaxHold by local time, even if the tick that ends it is late.
 func TestTheHoldLimitEndsALeaseOnTime(t *testing.T) {
 	inside(t, 3, func(t *testing.T, c *Client, m []*node.Memory) {
 		var ended []error
@@ -59,7 +59,7 @@ func TestATickThatIsLateTellsTheHoldLimit(t *testing.T) {
 	})
 }
 
-// The TTL of a Fixed lease may be over before its MaxHold.
+// The TTL of a Fixed lease may expire before its MaxHold.
 func TestALeaseThatRunsOutBeforeItsHoldLimit(t *testing.T) {
 	inside(t, 3, func(t *testing.T, c *Client, _ []*node.Memory) {
 		lease, err := c.RedLock("job").With(LockOptions{MaxHold: time.Minute, Fixed: true}).TryAcquire(t.Context())

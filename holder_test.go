@@ -25,7 +25,8 @@ func ExampleParseOwner() {
 	// import of orders
 }
 
-// The id of a lease says who has it and what for, on every node, and to who is denied.
+// The owner id tells on every node which process holds the lock, and for which purpose. A denied
+// client sees it too.
 func TestTheOwnerSaysWhoItIs(t *testing.T) {
 	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
 		c := f.Client()
@@ -92,7 +93,7 @@ func TestHoldersAndPurposesThatAreRefused(t *testing.T) {
 	})
 }
 
-// Owners may be anything: others keep locks on the same servers too.
+// Owner ids may have any form, as other programs keep locks on the same servers too.
 func FuzzParseOwner(f *testing.F) {
 	f.Add("LQ5QKLWAQNJZN6MSXBK6YHVZVE:12 web-3/4711 import of orders")
 	f.Add("a1b2:34")
@@ -108,7 +109,8 @@ func FuzzParseOwner(f *testing.F) {
 	})
 }
 
-// Nodes tell times in milliseconds; those that a client works out itself look no different.
+// Nodes report times in milliseconds, and errors show the times that a client computes in the same
+// way.
 func TestTimesInErrorsAreForPeople(t *testing.T) {
 	for owner, want := range map[string]string{
 		"":           `quorumlock: "job" is free but reserved for an earlier waiter for 9.594s`,
@@ -120,7 +122,7 @@ func TestTimesInErrorsAreForPeople(t *testing.T) {
 	}
 }
 
-// What stands on a server may be anybody's, and ends up on terminals.
+// Any program may write an owner id to a server, and errors print it on terminals.
 func TestOwnersInErrors(t *testing.T) {
 	for owner, want := range map[string]string{
 		"ABC:1":                      "held by ABC:1 for",
@@ -137,7 +139,7 @@ func TestOwnersInErrors(t *testing.T) {
 	}
 }
 
-// The owner id goes with a lease that is handed over, so it is handed over to the same purpose only.
+// A hand-over keeps the owner id, so a lease is handed over only for the same purpose.
 func TestALeaseIsHandedOverForItsPurpose(t *testing.T) {
 	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
 		lock := f.Client().RedLock("job")

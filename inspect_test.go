@@ -77,7 +77,7 @@ func TestForceReleaseAgainstALiveHolder(t *testing.T) {
 		lease, err := f.Client().RedLock("job").Acquire(t.Context())
 		require.NoError(t, err)
 		time.Sleep(time.Minute)
-		// Two nodes have forgotten the lease: they have to refuse it all the same.
+		// Two nodes have forgotten the lease. They still have to refuse it.
 		f.Nodes[0].Flush()
 		f.Nodes[1].Flush()
 		removed, err := f.Client().RedLock("job").ForceRelease(t.Context())
@@ -112,7 +112,7 @@ func TestInspectAsksANodeThatHasJustFailed(t *testing.T) {
 		_, err := lock.Inspect(t.Context())
 		require.NoError(t, err)
 		f.Start(0)
-		// No time has passed: to acquire, the node would not be asked again yet.
+		// No time has passed, so an acquisition would not ask the node again yet.
 		status, err := lock.Inspect(t.Context())
 		require.NoError(t, err)
 		require.NoError(t, status.Nodes[0].Err)

@@ -10,7 +10,7 @@ import (
 	"github.com/quorumlock/quorumlock/node"
 )
 
-// A lock that comes when another one of the joint lease has just been lost is given back, too.
+// A lock is granted just after the loss of another lock of the joint lease. It is released, too.
 func TestALockThatIsGrantedAfterTheLossOfAnother(t *testing.T) {
 	inside(t, 3, func(t *testing.T, c *Client, m []*node.Memory) {
 		var first *Lease

@@ -9,8 +9,9 @@ import (
 	"github.com/quorumlock/quorumlock/node"
 )
 
-// A node that counted an id down, and says later that the latch was deleted since, has not counted
-// it in the generation that it is in now: the simulation found that the others were given it there.
+// A node counts an id down, and later reports that the latch was deleted since. It has not counted
+// the id in its present generation. The simulation found that the other nodes were given the id
+// there.
 func TestIDsAreOfOneGeneration(t *testing.T) {
 	inside(t, 1, func(t *testing.T, c *Client, _ []*node.Memory) {
 		r := &latchRound{

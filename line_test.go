@@ -11,17 +11,17 @@ import (
 	"github.com/quorumlock/quorumlock/node"
 )
 
-// TestLinesTwin plays with the lines of a client, next to a slice for each: waiters join and
+// TestLinesTwin compares the lines of a client with a model, a slice for each line. Waiters join and
 // leave in any order, have their turn, take the lock, hand it over, and give it back.
 //
-// The first of a line is told whenever it is its turn, and nobody overtakes. Nothing is left
-// of a line when nobody is.
+// The first waiter of a line is nudged whenever its turn comes, and no waiter overtakes it. An
+// empty line leaves nothing behind.
 func TestLinesTwin(t *testing.T) {
 	c, err := New(Config{Nodes: []node.Node{node.NewMemory("n", nil)}, Logger: slog.New(slog.DiscardHandler)})
 	require.NoError(t, err)
 	defer func() { _ = c.Close(t.Context()) }()
 	locks := []*Lock{c.RedLock("a"), c.MultiLock("a", "b"), c.MultiLock("b", "a"), c.RedLock("1:a1:b"), c.RedLock("a")}
-	twin := []int{0, 1, 1, 2, 0} // which of them are of one line
+	twin := []int{0, 1, 1, 2, 0} // Indices that share a number share a line.
 	rapid.Check(t, func(t *rapid.T) {
 		c.queues = localQueues{}
 		p := &lineTwin{t: t, c: c, line: make([][]*waiter, 3), holder: make([]*grant, 3), alert: make(map[*waiter]bool)}
@@ -41,17 +41,17 @@ func TestLinesTwin(t *testing.T) {
 	})
 }
 
-// lineTwin is what the lines should be.
+// lineTwin models the expected state of the lines.
 type lineTwin struct {
 	t      *rapid.T
 	c      *Client
 	line   [][]*waiter
 	holder []*grant
-	// alert are those who looked when it was their turn, and will look again in time.
+	// alert marks the waiters that looked when it was their turn, and will look again in time.
 	alert map[*waiter]bool
 }
 
-// step does something that can be done with a line, or nothing.
+// step takes one of the possible steps on a line, or does nothing.
 func (p *lineTwin) step(l *Lock, k int) {
 	ls := &p.c.queues
 	q := p.line[k]
@@ -63,7 +63,7 @@ func (p *lineTwin) step(l *Lock, k int) {
 	case action == "leave" && len(q) > 0:
 		i := rapid.IntRange(0, len(q)-1).Draw(p.t, "place")
 		ls.removeIfQueued(q[i])
-		ls.removeIfQueued(q[i]) // to leave twice does no harm
+		ls.removeIfQueued(q[i]) // A second removal does no harm.
 		p.line[k] = append(q[:i:i], q[i+1:]...)
 	case action == "take" && len(q) > 0 && p.holder[k] == nil:
 		w := q[0]
@@ -79,7 +79,7 @@ func (p *lineTwin) step(l *Lock, k int) {
 		p.holder[k] = h
 	case action == "give" && p.holder[k] != nil:
 		ls.onReleased(p.holder[k])
-		ls.onReleased(p.holder[k]) // nor to give back twice
+		ls.onReleased(p.holder[k]) // A second release does no harm.
 		p.holder[k] = nil
 		if len(q) > 0 {
 			require.True(p.t, q[0].stale, "what it expects is out of date")
@@ -90,7 +90,7 @@ func (p *lineTwin) step(l *Lock, k int) {
 	}
 }
 
-// pass hands the lock over to the first, if there is one, and it is not asking.
+// pass hands the lock over to the first waiter, if there is one and it has no attempt in flight.
 func (p *lineTwin) pass(k int) {
 	ls, q := &p.c.queues, p.line[k]
 	given := &lease{}
@@ -116,8 +116,8 @@ func (p *lineTwin) hold(l *Lock, w *waiter) *grant {
 	return h
 }
 
-// look has a waiter look, as it does before it waits: if it is its turn, it asks in vain, and
-// looks again.
+// look makes a waiter look, as it does before it waits. If it is the waiter's turn, its attempt
+// fails, and it looks again.
 func (p *lineTwin) look(w *waiter) {
 	select {
 	case <-w.nudged:
@@ -134,7 +134,7 @@ func (p *lineTwin) look(w *waiter) {
 	p.alert[w] = wait < never
 }
 
-// awake has some look who were told to.
+// awake lets some of the nudged waiters look.
 func (p *lineTwin) awake() {
 	for k, q := range p.line {
 		for _, w := range q {
@@ -146,7 +146,7 @@ func (p *lineTwin) awake() {
 	}
 }
 
-// check compares the lines with their twins. Who is first, and not told to look, knows that
+// check compares the lines with their twins. A first waiter without a nudge must already know that
 // its turn has come.
 func (p *lineTwin) check() {
 	for k, q := range p.line {
@@ -176,7 +176,7 @@ func (p *lineTwin) check() {
 	}
 }
 
-// empty ends everything.
+// empty removes all waiters and holders.
 func (p *lineTwin) empty() {
 	for k := range p.line {
 		if p.holder[k] != nil {

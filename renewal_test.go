@@ -12,7 +12,7 @@ import (
 	"github.com/quorumlock/quorumlock/quorum"
 )
 
-// The bunches of clients lie anywhere between those of another, however long their TTL is.
+// Each client aligns its renewals to a random phase, so clients do not renew together, at any TTL.
 func TestClientsDoNotRenewTogether(t *testing.T) {
 	for _, ttl := range []time.Duration{time.Second, 10 * time.Second, time.Hour, 24 * time.Hour} {
 		grain := ttl / 128

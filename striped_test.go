@@ -12,7 +12,7 @@ import (
 	"github.com/quorumlock/quorumlock/internal/fleet"
 )
 
-// Processes of all versions have to find the same stripe, so these never change.
+// Processes of all versions have to find the same stripe, so these stripes never change.
 func TestTheStripesOfNames(t *testing.T) {
 	fleet.InVirtualTime(t, 1, func(t *testing.T, f *fleet.Fleet) {
 		client := f.Client()
@@ -38,7 +38,7 @@ func TestTheStripesOfNames(t *testing.T) {
 	})
 }
 
-// However regular names are, no stripe gets many more of them than others.
+// No stripe gets many more names than the others, however regular the names are.
 func TestNamesSpreadOverStripes(t *testing.T) {
 	fleet.InVirtualTime(t, 1, func(t *testing.T, f *fleet.Fleet) {
 		for _, stripes := range []int{2, 10, 64, 127} {
@@ -57,7 +57,7 @@ func TestNamesSpreadOverStripes(t *testing.T) {
 	})
 }
 
-// sharing finds a name that falls on the same stripe as another, and one that does not.
+// sharing finds a name that falls on the same stripe as another, and a name that does not.
 func sharing(s *quorumlock.Striped, name string) (same, other string) {
 	for i := 0; same == "" || other == ""; i++ {
 		candidate := fmt.Sprintf("%s-%d", name, i)
@@ -100,7 +100,7 @@ func TestStripesExclude(t *testing.T) {
 	})
 }
 
-// Several names are taken in one step: each stripe once, by a majority.
+// A client takes several names in one step: each stripe once, by a majority.
 func TestSeveralStripes(t *testing.T) {
 	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
 		f.Stop(1)

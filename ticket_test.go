@@ -9,8 +9,8 @@ import (
 	"github.com/quorumlock/quorumlock/node"
 )
 
-// A denial that comes late, of an attempt before, says nothing about a node that has granted since:
-// nobody has the lock there whose release it would tell of.
+// A late denial of an earlier attempt says nothing about a node that has granted since. That node
+// has no holder whose release it could report.
 func TestALateDenialCoversNothingWhereANodeHasGranted(t *testing.T) {
 	inside(t, 3, func(t *testing.T, c *Client, _ []*node.Memory) {
 		l := c.MultiLock("a")
@@ -22,7 +22,7 @@ func TestALateDenialCoversNothingWhereANodeHasGranted(t *testing.T) {
 			time.Sleep(time.Millisecond)
 		}
 		now := c.clock.Now()
-		for range 2 { // attempts
+		for range 2 { // Each iteration is one attempt.
 			e.beginAttempt(now)
 			for i := range 3 {
 				e.stamp(&node.Op{}, i)
@@ -38,8 +38,8 @@ func TestALateDenialCoversNothingWhereANodeHasGranted(t *testing.T) {
 	})
 }
 
-// A node that tells of a free slot is asked to put it back while the lease is valid, and not
-// after that, though nothing has ended it yet.
+// A node reports the slot of a valid lease as free, so the client renews the slot there. The client
+// does not renew past the end, even if no tick has ended the lease yet.
 func TestNothingIsPutBackPastTheEnd(t *testing.T) {
 	inside(t, 1, func(t *testing.T, c *Client, _ []*node.Memory) {
 		lease, err := c.Semaphore("s", 1).With(LockOptions{Fixed: true}).Acquire(t.Context(), 1)

@@ -15,17 +15,18 @@ import (
 	"github.com/quorumlock/quorumlock/quorum"
 )
 
-// traceKey is what a caller's context has in it.
+// traceKey is the key of a value in the caller's context.
 type traceKey struct{}
 
-// acquisitions has a client's hook keep what it is told. They are read when all is settled.
+// acquisitions sets a hook that collects the events. The test reads them when the fleet has
+// settled.
 func acquisitions(into *[]quorumlock.AcquisitionEvent) func(*quorumlock.Config) {
 	return func(c *quorumlock.Config) {
 		c.Hooks.Acquisition = func(e quorumlock.AcquisitionEvent) { *into = append(*into, e) }
 	}
 }
 
-// cast says what was voted, and by whom.
+// cast lists each vote with the name of its node.
 func cast(votes []quorumlock.VoteEvent) []string {
 	said := make([]string, 0, len(votes))
 	for _, v := range votes {
@@ -37,7 +38,7 @@ func cast(votes []quorumlock.VoteEvent) []string {
 func TestAnAcquisitionIsToldWithAllItsVotes(t *testing.T) {
 	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
 		var told []quorumlock.AcquisitionEvent
-		var mu sync.Mutex // what is read below is written later, when only time has passed
+		var mu sync.Mutex // The hook writes later than the test reads, and only virtual time orders the two.
 		client := f.Client(func(c *quorumlock.Config) {
 			c.Hooks.Acquisition = func(e quorumlock.AcquisitionEvent) {
 				mu.Lock()
@@ -45,7 +46,7 @@ func TestAnAcquisitionIsToldWithAllItsVotes(t *testing.T) {
 				told = append(told, e)
 			}
 		})
-		f.Pause(2) // its vote comes when the call has returned, and its lease has ended
+		f.Pause(2) // The third node votes after the call has returned and its lease has ended.
 		ctx := context.WithValue(t.Context(), traceKey{}, "mine")
 		began := f.Clock.Wall()
 		lease, err := client.RedLock("job").Acquire(ctx)
@@ -88,7 +89,7 @@ func TestAnAcquisitionThatWaitsTellsForHowLong(t *testing.T) {
 		client, other := f.Client(acquisitions(&told)), f.Client()
 		held, err := other.RedLock("job").Acquire(t.Context())
 		require.NoError(t, err)
-		fleet.Settle() // a majority has granted it; the last node does now, too
+		fleet.Settle() // A majority has granted it, and now the last node does, too.
 		time.AfterFunc(3*time.Second, func() { _ = held.Release(context.Background()) })
 		lease, err := client.RedLock("job").Acquire(t.Context())
 		require.NoError(t, err)
@@ -117,7 +118,7 @@ func TestAnAcquisitionThatFailsIsTold(t *testing.T) {
 		f.Stop(0, 1)
 		_, down := client.RedLock("free").TryAcquire(t.Context())
 		require.ErrorIs(t, down, quorumlock.ErrNoQuorum)
-		fleet.Settle() // it is told once the last node has answered, and the next asks none
+		fleet.Settle() // The event comes once the last node has answered. The next attempt asks no node.
 		_, refused := client.RedLock("free").TryAcquire(t.Context())
 		require.ErrorIs(t, refused, quorumlock.ErrNoQuorum)
 		fleet.Settle()
@@ -135,7 +136,7 @@ func TestAnAcquisitionThatFailsIsTold(t *testing.T) {
 	})
 }
 
-// Who has to wait for very long, as it looks again and again, is told of the last votes only.
+// A waiter that waits for very long looks again and again. Its event lists the last votes only.
 func TestVotesOfAnAcquisitionAreBounded(t *testing.T) {
 	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
 		var told []quorumlock.AcquisitionEvent
@@ -197,7 +198,7 @@ func TestAnAcquisitionByHandoverHasNoVotes(t *testing.T) {
 	})
 }
 
-// Close waits for the votes that are out, so nothing is told after it.
+// Close waits for outstanding votes, so no event follows it.
 func TestCloseTellsOfAcquisitions(t *testing.T) {
 	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
 		var told []quorumlock.AcquisitionEvent

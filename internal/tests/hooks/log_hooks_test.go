@@ -15,7 +15,7 @@ import (
 	"github.com/quorumlock/quorumlock/internal/fleet"
 )
 
-// lines is a slog handler that keeps what it is told, and the contexts.
+// lines is a slog handler that keeps the records and their contexts.
 type lines struct {
 	texts    []string
 	contexts []context.Context
@@ -125,7 +125,7 @@ func TestLogHooksWriteEveryEvent(t *testing.T) {
 	}
 }
 
-// A logger that is both the client's and that of LogHooks warns once of each thing.
+// The client and LogHooks share a logger. Each warning is logged once.
 func TestLogHooksDoNotRepeatTheWarningsOfTheClient(t *testing.T) {
 	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
 		var l lines

@@ -10,7 +10,7 @@ import (
 	"github.com/quorumlock/quorumlock"
 )
 
-// recording are hooks that note their name and who they are, each with the arguments that it got.
+// recording returns hooks that record their own name, the name of the event, and its arguments.
 func recording(who string, told *[]string, args *[]any) quorumlock.Hooks {
 	var h quorumlock.Hooks
 	v := reflect.ValueOf(&h).Elem()
@@ -27,7 +27,7 @@ func recording(who string, told *[]string, args *[]any) quorumlock.Hooks {
 	return h
 }
 
-// distinct is an argument that is not the zero value of its type.
+// distinct returns an argument that is not the zero value of its type.
 func distinct(t reflect.Type) reflect.Value {
 	v := reflect.New(t).Elem()
 	switch t {

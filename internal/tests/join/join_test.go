@@ -48,7 +48,7 @@ func TestJoin(t *testing.T) {
 	})
 }
 
-// Whatever is held of it, an attempt that does not get all leaves nothing.
+// An attempt that does not get all locks leaves nothing, whichever locks are held.
 func TestJoinIsAllOrNothing(t *testing.T) {
 	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
 		g := fleet.Another(t, 3)
@@ -85,7 +85,7 @@ func TestJoinIsAllOrNothing(t *testing.T) {
 	})
 }
 
-// An interrupt in the middle leaves nothing half taken.
+// An interrupt in the middle of an attempt leaves no lock taken.
 func TestAnInterruptedJoinLeavesNothing(t *testing.T) {
 	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
 		g := fleet.Another(t, 3)
@@ -109,7 +109,7 @@ func TestAnInterruptedJoinLeavesNothing(t *testing.T) {
 	})
 }
 
-// Whoever joins locks, in whatever order and from whatever client, never waits in a circle.
+// Clients that join locks never deadlock, in any order of the locks.
 func TestJoinsDoNotDeadlock(t *testing.T) {
 	for seed := range uint64(5) {
 		fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
@@ -168,7 +168,7 @@ func TestJoinsDoNotDeadlock(t *testing.T) {
 	}
 }
 
-// Locks with several names are taken apart where they overlap, so that the order holds.
+// Locks with several names are split where they overlap, so that the order of names holds.
 func TestJoinedMultiLocksDoNotDeadlock(t *testing.T) {
 	fleet.InVirtualTime(t, 3, func(_ *testing.T, f *fleet.Fleet) {
 		fixed := quorumlock.LockOptions{Fixed: true}
@@ -181,8 +181,8 @@ func TestJoinedMultiLocksDoNotDeadlock(t *testing.T) {
 	})
 }
 
-// joining has so many clients hold joint locks so many times each, at the same time. None waits
-// for ever, and nothing is left.
+// joining lets several clients hold joint locks several times each, at the same time. No client
+// waits forever, and nothing is left.
 func joining(f *fleet.Fleet, clients, times int, joined func(c *quorumlock.Client, i, k int) *quorumlock.Joined) {
 	f.T.Helper()
 	ctx, cancel := context.WithTimeout(f.T.Context(), time.Hour)
@@ -206,7 +206,8 @@ func joining(f *fleet.Fleet, clients, times int, joined func(c *quorumlock.Clien
 	f.RequireNoKeys()
 }
 
-// The loss of one ends all, with its cause, and gives the others back.
+// The loss of one lock ends the joint lease with the cause of the loss, and releases the other
+// locks.
 func TestTheLossOfOneIsTheLossOfAll(t *testing.T) {
 	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
 		g := fleet.Another(t, 3)
@@ -224,7 +225,8 @@ func TestTheLossOfOneIsTheLossOfAll(t *testing.T) {
 	})
 }
 
-// While one is waited for, another may be lost: then all are taken anew.
+// One lock may be lost while the client waits for another. The client then acquires all of them
+// anew.
 func TestALossWhileOthersAreWaitedFor(t *testing.T) {
 	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
 		c := f.Client()
@@ -241,7 +243,7 @@ func TestALossWhileOthersAreWaitedFor(t *testing.T) {
 		time.Sleep(time.Second)
 		_, err = f.Client().RedLock("a").ForceRelease(t.Context())
 		require.NoError(t, err)
-		time.Sleep(5 * time.Minute) // it is over its limit, too
+		time.Sleep(5 * time.Minute) // The first lock is past its hold limit, too.
 		require.NoError(t, held.Release(t.Context()))
 		lease := <-done
 		require.NoError(t, lease.Err())
@@ -250,7 +252,7 @@ func TestALossWhileOthersAreWaitedFor(t *testing.T) {
 	})
 }
 
-// Several who wait and are interrupted now and then leave nothing, and all go on.
+// Several waiters are interrupted now and then. They leave nothing, and all of them make progress.
 func TestJoinsThatAreGivenUp(t *testing.T) {
 	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
 		var wg sync.WaitGroup
@@ -326,7 +328,7 @@ func TestJoinsThatMakeNoSense(t *testing.T) {
 	})
 }
 
-// Closing one of the clients ends the lease, and gives the others back.
+// Closing one of the clients ends the lease, and releases the other locks.
 func TestClosingAClientEndsAJointLease(t *testing.T) {
 	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
 		g := fleet.Another(t, 3)
@@ -342,7 +344,7 @@ func TestClosingAClientEndsAJointLease(t *testing.T) {
 	})
 }
 
-// What a lost lease gives back, it gives back without a goroutine that might outlive its client.
+// A lost lease releases its other locks without a goroutine that might outlive its client.
 func TestALostJointLeaseLeavesNoGoroutine(t *testing.T) {
 	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
 		g := fleet.Another(t, 3)
@@ -361,7 +363,7 @@ func TestALostJointLeaseLeavesNoGoroutine(t *testing.T) {
 	})
 }
 
-// Joint leases that share locks are ended from all sides at once, in both orders.
+// Joint leases that share locks are ended concurrently, in both orders.
 func TestJointLeasesEndFromAllSides(t *testing.T) {
 	for range 50 {
 		fleet.InVirtualTime(t, 1, func(t *testing.T, f *fleet.Fleet) {
@@ -385,7 +387,8 @@ func TestJointLeasesEndFromAllSides(t *testing.T) {
 	}
 }
 
-// Who holds all permits in a joint lease is told so, and does not wait for itself.
+// A holder has all permits in a joint lease. The semaphore reports the overlap instead of waiting
+// for its own caller.
 func TestJoinedPermitsAreSeenInTheContext(t *testing.T) {
 	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
 		c := f.Client()
@@ -438,11 +441,11 @@ func TestJoinedPermits(t *testing.T) {
 	})
 }
 
-// Readers join as readers, and what is joined with them as what it is.
+// Readers join as readers, and the locks that are joined with them keep their own kind.
 func TestJoinedReaders(t *testing.T) {
 	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
 		one, two := f.Client(), f.Client()
-		alone := quorumlock.LockOptions{NoHandover: true} // as readers are
+		alone := quorumlock.LockOptions{NoHandover: true} // Readers have no hand-over either.
 		first, err := quorumlock.Join(one.RWLock("a").Read(), one.RedLock("b").With(alone)).Acquire(t.Context())
 		require.NoError(t, err)
 		second, err := quorumlock.Join(two.RWLock("a").Read(), two.RWLock("c").Read()).TryAcquire(t.Context())

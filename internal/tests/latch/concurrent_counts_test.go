@@ -13,8 +13,8 @@ import (
 	"github.com/quorumlock/quorumlock/internal/fleet"
 )
 
-// Who looks at a latch while others count it down gets an answer, and asks once for it; also where
-// a node forgets the latch meanwhile, and is given it back.
+// A client looks at a latch while others count it down. It gets an answer in one round. This holds
+// even if a node forgets the latch meanwhile and is given it back.
 func TestALatchIsCountedWhileOthersCountDown(t *testing.T) {
 	for _, forgetful := range []bool{false, true} {
 		fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
@@ -49,12 +49,12 @@ func TestALatchIsCountedWhileOthersCountDown(t *testing.T) {
 	}
 }
 
-// Who looks while the last one counts down gets an answer: the round is over once enough nodes have said
-// the same, and a slower one that knows more does not undo that.
+// A client looks at a latch during the last count-down, and gets an answer. The round ends once
+// enough nodes agree. A slower node that knows more does not undo that.
 func TestALatchIsCountedWhileTheLastCountsDown(t *testing.T) {
 	fleet.InVirtualTime(t, 5, func(t *testing.T, f *fleet.Fleet) {
 		one, other := f.Client(), f.Client()
-		for i := range 3000 { // several of which it hit
+		for i := range 3000 { // Enough iterations to hit the race several times.
 			looks, counts := one.Latch(fmt.Sprint(i)), other.Latch(fmt.Sprint(i))
 			require.NoError(t, looks.Set(t.Context(), 1))
 			var all sync.WaitGroup

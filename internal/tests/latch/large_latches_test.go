@@ -37,7 +37,7 @@ func (n idCounter) Do(ctx context.Context, ops []node.Op, replies []node.Reply) 
 	}
 }
 
-// countingIDs has a client count the ids.
+// countingIDs returns a change of the configuration under which a client counts the ids.
 func countingIDs(t *testing.T, told, given *atomic.Int64) func(*quorumlock.Config) {
 	return func(cfg *quorumlock.Config) {
 		for i := range cfg.Nodes {
@@ -46,7 +46,8 @@ func countingIDs(t *testing.T, told, given *atomic.Int64) func(*quorumlock.Confi
 	}
 }
 
-// crowdOfWaiters has so many clients wait for a latch, and counts the ids that they read and give.
+// crowdOfWaiters starts n clients that wait for a latch. It counts the ids that they read and write
+// back.
 func crowdOfWaiters(t *testing.T, f *fleet.Fleet, n int) (done []<-chan error, told, given *atomic.Int64) {
 	told, given = new(atomic.Int64), new(atomic.Int64)
 	for range n {
@@ -72,7 +73,7 @@ const (
 	betweenSteps = 2 * time.Second
 )
 
-// However long a latch lives, those who wait for it read no ids where no node lacks any.
+// Waiters read no ids while no node lacks any, however long the latch lives.
 func TestWaitersReadSizesOfALargeLatch(t *testing.T) {
 	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
 		l := f.Client().Latch("a")
@@ -80,7 +81,7 @@ func TestWaitersReadSizesOfALargeLatch(t *testing.T) {
 		done, told, given := crowdOfWaiters(t, f, manyWaiters)
 		for i := 0; i < largeLatch; i += oneStep {
 			countTogether(t, l, i, i+oneStep)
-			time.Sleep(betweenSteps) // they look meanwhile
+			time.Sleep(betweenSteps) // The waiters look meanwhile.
 		}
 		took := f.Elapsed(func() {
 			for _, d := range done {
@@ -88,15 +89,16 @@ func TestWaitersReadSizesOfALargeLatch(t *testing.T) {
 			}
 		})
 		require.LessOrEqual(t, took, time.Second)
-		// From two thirds on, the sizes allow that it is done: each id is read once by each at most.
+		// From two thirds on, the sizes no longer rule out that the latch is done. Each waiter then
+		// reads each id at most once from each node.
 		require.LessOrEqual(t, told.Load(), int64(manyWaiters*largeLatch*len(f.Nodes)))
 		require.Zero(t, given.Load())
 		t.Logf("%d ids were read by %d who waited for %d", told.Load(), manyWaiters, largeLatch)
 	})
 }
 
-// Where each node lacks ids that others have, each of those who wait reads each id of a node once, and
-// gives the nodes what they lack.
+// Each node lacks ids that other nodes have. Each waiter reads each id of a node once, and writes
+// missing ids back to the nodes.
 func TestWaitersPutALargeLatchTogether(t *testing.T) {
 	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
 		l := f.Client().Latch("a")
@@ -122,7 +124,7 @@ func TestWaitersPutALargeLatchTogether(t *testing.T) {
 	})
 }
 
-// A node that forgot a large latch is given it back in pieces, and counts then.
+// A node that forgot a large latch is given it back in pieces. After that the node counts again.
 func TestALargeLatchIsGivenBackInPieces(t *testing.T) {
 	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
 		var told, given atomic.Int64
@@ -139,7 +141,7 @@ func TestALargeLatchIsGivenBackInPieces(t *testing.T) {
 		require.LessOrEqual(t, told.Load(), int64(2*largeLatch*len(f.Nodes)))
 		f.Stop(1)
 		left(t, l, 1)
-		countTogether(t, l, 0, 10) // once more
+		countTogether(t, l, 0, 10) // Count the same ids once more.
 		left(t, l, 1)
 		countTogether(t, l, largeLatch, largeLatch+1)
 		require.NoError(t, l.Await(t.Context()))

@@ -19,7 +19,7 @@ import (
 	"github.com/quorumlock/quorumlock/node"
 )
 
-// counts counts down for all these ids.
+// counts counts down once for each of the ids.
 func counts(t *testing.T, l *quorumlock.Latch, ids ...string) {
 	t.Helper()
 	for _, id := range ids {
@@ -27,7 +27,7 @@ func counts(t *testing.T, l *quorumlock.Latch, ids ...string) {
 	}
 }
 
-// left requires that so many have still to count down.
+// left requires that the latch has this many count-downs left.
 func left(t *testing.T, l *quorumlock.Latch, want int) {
 	t.Helper()
 	got, err := l.Count(t.Context())
@@ -35,7 +35,7 @@ func left(t *testing.T, l *quorumlock.Latch, want int) {
 	require.Equal(t, want, got)
 }
 
-// awaiting waits for a latch in the background; its result comes through the channel.
+// awaiting waits for a latch in the background. The channel delivers the result.
 func awaiting(ctx context.Context, l *quorumlock.Latch) <-chan error {
 	done := make(chan error, 1)
 	go func() { done <- l.Await(ctx) }()
@@ -116,7 +116,7 @@ func TestALatchIsSetOnce(t *testing.T) {
 	})
 }
 
-// All who use a latch may set it, at the same time, also with nodes missing.
+// All clients of a latch may set it at the same time, even with nodes missing.
 func TestManySetOneLatch(t *testing.T) {
 	for _, down := range []int{0, 1, 2} {
 		fleet.InVirtualTime(t, 5, func(t *testing.T, f *fleet.Fleet) {
@@ -143,8 +143,8 @@ func TestManySetOneLatch(t *testing.T) {
 	}
 }
 
-// Of those who set a latch to different numbers, at most one succeeds, and what the others are
-// told is what it is set to.
+// Clients set a latch to different numbers. At most one succeeds, and the others learn the number
+// that was set.
 func TestDifferentNumbers(t *testing.T) {
 	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
 		clients := []*quorumlock.Client{f.Client(), f.Client(), f.Client(), f.Client()}
@@ -174,7 +174,7 @@ func TestDifferentNumbers(t *testing.T) {
 	})
 }
 
-// split sets a latch on some nodes only, as who fails in the middle of it does.
+// split sets a latch on some nodes only, like a client that fails in the middle of a Set.
 func split(f *fleet.Fleet, name string, n int, nodes ...int) {
 	f.T.Helper()
 	for _, i := range nodes {
@@ -203,7 +203,7 @@ func TestASetThatDidNotFinish(t *testing.T) {
 		require.NoError(t, l.Set(t.Context(), 4), "most have it")
 		fleet.Settle()
 		f.Stop(1)
-		left(t, l, 4) // the first was told
+		left(t, l, 4) // The first node has learned the number.
 		f.Start(1)
 
 		split(f, "both", 3, 0)
@@ -222,7 +222,7 @@ func TestASetThatDidNotFinish(t *testing.T) {
 	})
 }
 
-// Nothing waits for a poll: who waits goes on with the last count-down.
+// A waiter goes on with the last count-down, as it does not have to poll.
 func TestWhoWaitsForALatchIsTold(t *testing.T) {
 	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
 		one := f.Client().Latch("a")
@@ -247,7 +247,8 @@ func TestWhoWaitsForALatchIsTold(t *testing.T) {
 	})
 }
 
-// rounds makes a client that tells how often the nodes were asked in each call.
+// latchEvents makes a client with a hook for latch events. The function last returns the latest
+// event.
 func latchEvents(f *fleet.Fleet) (c *quorumlock.Client, last func() quorumlock.LatchEvent) {
 	events := make(chan quorumlock.LatchEvent, 1)
 	c = f.Client(func(cfg *quorumlock.Config) {
@@ -288,7 +289,8 @@ func TestALatchTakesOneRoundTrip(t *testing.T) {
 	}
 }
 
-// A minority of nodes may be away, or hang, and come back: what they missed they are told.
+// A minority of nodes may be away or hang. When these nodes come back, they are told of the
+// count-downs that they missed.
 func TestALatchSurvivesAMinority(t *testing.T) {
 	for name, away := range map[string][2]func(*fleet.Fleet, ...int){
 		"cut off": {(*fleet.Fleet).Stop, (*fleet.Fleet).Start},
@@ -304,7 +306,7 @@ func TestALatchSurvivesAMinority(t *testing.T) {
 				counts(t, l, "1")
 				back(f, 0)
 				leave(f, 1)
-				time.Sleep(3 * time.Second) // until it is asked again
+				time.Sleep(3 * time.Second) // Wait until the client asks the node again.
 				counts(t, l, "2")
 				left(t, l, 2)
 				back(f, 1)
@@ -353,7 +355,7 @@ func TestALatchNeedsAQuorum(t *testing.T) {
 	})
 }
 
-// A call that is under way when too few nodes answer ends well when they are back.
+// A call is in flight when too few nodes answer. The call succeeds when the nodes are back.
 func TestALatchOutlastsAnOutage(t *testing.T) {
 	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
 		l := f.Client().Latch("a")
@@ -400,7 +402,7 @@ func TestADeletionEndsTheWaiting(t *testing.T) {
 	})
 }
 
-// A node that missed a deletion does not bring back what was counted before it.
+// A node that missed a deletion does not bring back count-downs from before it.
 func TestANodeThatMissedADeletion(t *testing.T) {
 	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
 		l := f.Client().Latch("a")
@@ -424,7 +426,7 @@ func TestANodeThatMissedADeletion(t *testing.T) {
 	})
 }
 
-// A count-down that hangs in a node until the latch was deleted and set again does not count.
+// A count-down hangs in a node until the latch has been deleted and set again. It does not count.
 func TestALateCountDown(t *testing.T) {
 	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
 		late := f.Client()
@@ -434,7 +436,7 @@ func TestALateCountDown(t *testing.T) {
 		counts(t, late.Latch("a"), "late")
 		require.NoError(t, l.Delete(t.Context()))
 		require.NoError(t, l.Set(t.Context(), 2))
-		for _, nd := range f.Nodes { // what was sent then arrives once more
+		for _, nd := range f.Nodes { // The old request arrives once more.
 			nd.Do(t.Context(), []node.Op{{
 				Kind: node.Latch, Names: []string{"a"}, TTL: time.Hour, Token: token, Limits: f.Limits,
 				Latch: &node.LatchOp{IDs: []string{"late"}},
@@ -444,8 +446,8 @@ func TestALateCountDown(t *testing.T) {
 	})
 }
 
-// A deletion that keeps trying is one deletion: what was set once it had begun on some node is not
-// deleted by the next attempt.
+// A deletion that retries is one deletion. Its next attempt does not delete a latch that was set
+// after the deletion began on some node.
 func TestADeletionDeletesOnce(t *testing.T) {
 	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
 		l := f.Client().Latch("a")
@@ -457,7 +459,7 @@ func TestADeletionDeletesOnce(t *testing.T) {
 			}
 		})
 		far.Store(true)
-		time.Sleep(time.Millisecond) // so that each has a token larger than the one before
+		time.Sleep(time.Millisecond) // Each operation needs a larger token than the one before.
 		deleted := make(chan error, 1)
 		go func() { deleted <- deleter.Latch("a").Delete(t.Context()) }()
 		fleet.Settle()
@@ -483,7 +485,7 @@ func TestADeletionIsConfirmedByOneNodeAfterTheOther(t *testing.T) {
 			}
 		})
 		require.NoError(t, f.Client().Latch("a").Set(t.Context(), 3))
-		time.Sleep(time.Millisecond) // so that each has a token larger than the one before
+		time.Sleep(time.Millisecond) // Each operation needs a larger token than the one before.
 		far[1].Store(true)
 		far[2].Store(true)
 		deleted := make(chan error, 1)
@@ -513,8 +515,8 @@ func (n cutOffNode) Do(ctx context.Context, ops []node.Op, replies []node.Reply)
 	}
 }
 
-// What was called before a deletion does nothing after it, also if it comes from a client whose clock
-// is ahead of that of who deleted the latch.
+// A call from before a deletion has no effect after it. This holds even if the caller's clock is
+// ahead of the clock of the client that deleted the latch.
 func TestALateCallOfAFastClock(t *testing.T) {
 	const skew = 900 * time.Millisecond
 	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
@@ -550,8 +552,8 @@ func TestALateCallOfAFastClock(t *testing.T) {
 	})
 }
 
-// A count-down is over when it has returned: a node that answers later, and has been told of a deletion
-// meanwhile, does not have it count once more.
+// A count-down is over when it has returned. Meanwhile a node that answers later may have learned
+// of a deletion. The count-down must not count again there.
 func TestACountDownIsOverOnceItHasReturned(t *testing.T) {
 	for name, waiting := range map[string]bool{"with a result": false, "as its context ended": true} {
 		t.Run(name, func(t *testing.T) {
@@ -610,7 +612,7 @@ func TestALatchThatNobodyUsesRunsOut(t *testing.T) {
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
 		defer cancel()
-		done := awaiting(ctx, l) // that is use, too
+		done := awaiting(ctx, l) // Waiting is use, too.
 		time.Sleep(time.Hour - time.Second)
 		left(t, l, 1)
 		err = <-done

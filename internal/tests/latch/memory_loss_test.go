@@ -13,14 +13,15 @@ import (
 	"github.com/quorumlock/quorumlock/internal/fleet"
 )
 
-// latchLosses are the ways in which a node loses what it was told last.
+// latchLosses are the ways in which a node loses its latest writes.
 var latchLosses = map[string]func(f *fleet.Fleet, i int){
 	"flush":          func(f *fleet.Fleet, i int) { f.Nodes[i].Flush() },
 	"restart":        func(f *fleet.Fleet, i int) { f.Nodes[i].Crash() },
 	"an older state": func(f *fleet.Fleet, i int) { f.Nodes[i].Crash() }, // what it saved before
 }
 
-// forEachLoss runs a test on three nodes with each of them; saving is done where the test calls save.
+// forEachLoss runs a test on three nodes with each kind of loss. The nodes save their state where
+// the test calls save.
 func forEachLoss(t *testing.T, test func(t *testing.T, f *fleet.Fleet, save func(), lose func(i int))) {
 	t.Helper()
 	for name, lose := range latchLosses {
@@ -39,7 +40,7 @@ func forEachLoss(t *testing.T, test func(t *testing.T, f *fleet.Fleet, save func
 	}
 }
 
-// Reads by different majorities around a memory loss: none of them tells less than one before.
+// Different majorities read a latch around a memory loss. No read tells less than an earlier read.
 func TestLatchReadsAroundAMemoryLoss(t *testing.T) {
 	forEachLoss(t, func(t *testing.T, f *fleet.Fleet, save func(), lose func(int)) {
 		l := f.Client().Latch("a")
@@ -56,7 +57,7 @@ func TestLatchReadsAroundAMemoryLoss(t *testing.T) {
 		_, err := l.Count(t.Context())
 		require.ErrorIs(t, err, quorumlock.ErrNoQuorum, "nobody who answers can know")
 		require.ErrorContains(t, err, "lost its memory")
-		time.Sleep(f.Limits.Recovery()) // it gives new rights, but knows no more than before
+		time.Sleep(f.Limits.Recovery()) // The node may grant again, but it knows no more than before.
 		_, err = l.Count(t.Context())
 		require.ErrorIs(t, err, quorumlock.ErrNoQuorum)
 		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
@@ -66,7 +67,7 @@ func TestLatchReadsAroundAMemoryLoss(t *testing.T) {
 		f.Start(0)
 		time.Sleep(2 * time.Second)
 		left(t, l, 1)
-		f.Stop(0) // the second was given back what it had forgotten
+		f.Stop(0) // The second node has been given back the ids that it had forgotten.
 		time.Sleep(2 * time.Second)
 		left(t, l, 1)
 		counts(t, l, "z")
@@ -75,7 +76,7 @@ func TestLatchReadsAroundAMemoryLoss(t *testing.T) {
 	})
 }
 
-// What was told to be done stays done.
+// A latch that was reported done stays done.
 func TestADoneLatchStaysDone(t *testing.T) {
 	forEachLoss(t, func(t *testing.T, f *fleet.Fleet, save func(), lose func(int)) {
 		l := f.Client().Latch("a")
@@ -102,7 +103,7 @@ func TestADoneLatchStaysDone(t *testing.T) {
 	})
 }
 
-// Who waits gives back to nodes what they forget, one after the other, any number of times.
+// A waiter writes forgotten ids back to the nodes, one after the other, any number of times.
 func TestWaitersRemember(t *testing.T) {
 	forEachLoss(t, func(t *testing.T, f *fleet.Fleet, save func(), lose func(int)) {
 		save()
@@ -125,7 +126,7 @@ func TestWaitersRemember(t *testing.T) {
 	})
 }
 
-// What all nodes but one forget, while somebody waits who has seen it, is not lost.
+// All nodes but one forget the count-downs, but a waiter has seen them. They are not lost.
 func TestAWaiterRemembersWhatAMajorityForgot(t *testing.T) {
 	fleet.InVirtualTime(t, 5, func(t *testing.T, f *fleet.Fleet) {
 		l := f.Client().Latch("a")
@@ -135,7 +136,7 @@ func TestAWaiterRemembersWhatAMajorityForgot(t *testing.T) {
 		fleet.Settle()
 		done := awaiting(t.Context(), f.Client().Latch("a"))
 		waits(t, done)
-		f.Start(0, 1) // they have been set
+		f.Start(0, 1) // The latch was set on these nodes before they stopped.
 		f.Nodes[2].Flush()
 		f.Nodes[3].Flush()
 		f.Stop(4)
@@ -154,7 +155,7 @@ func TestAWaiterRemembersWhatAMajorityForgot(t *testing.T) {
 	})
 }
 
-// A node that missed a deletion and one that forgot it do not bring the latch back.
+// A node that missed a deletion and a node that forgot it do not bring the latch back.
 func TestAForgottenDeletion(t *testing.T) {
 	forEachLoss(t, func(t *testing.T, f *fleet.Fleet, save func(), lose func(int)) {
 		l := f.Client().Latch("a")
@@ -186,8 +187,8 @@ func TestAForgottenDeletion(t *testing.T) {
 	})
 }
 
-// A node that forgot before the latch was deleted, and missed the deletion, cannot have forgotten
-// anything that was counted since: with it, those who remember are a majority.
+// A node lost its memory before the latch was deleted, and then missed the deletion. It cannot have
+// forgotten any later count-down. Together with it, the nodes that remember are a majority.
 func TestALossBeforeADeletionThatIsMissed(t *testing.T) {
 	forEachLoss(t, func(t *testing.T, f *fleet.Fleet, save func(), lose func(int)) {
 		l := f.Client().Latch("a")
@@ -195,7 +196,7 @@ func TestALossBeforeADeletionThatIsMissed(t *testing.T) {
 		fleet.Settle()
 		save()
 		lose(0)
-		left(t, l, 3) // the first was given back what it had forgotten
+		left(t, l, 3) // The first node has been given back the ids that it had forgotten.
 		time.Sleep(f.Limits.Recovery())
 		f.Stop(0)
 		require.NoError(t, l.Delete(t.Context()))
@@ -207,7 +208,7 @@ func TestALossBeforeADeletionThatIsMissed(t *testing.T) {
 		f.Start(0)
 		time.Sleep(2 * time.Second)
 		left(t, l, 1)
-		fleet.Settle() // the others are given what they lack, once all have been read after the loss
+		fleet.Settle() // The other nodes get the ids that they lack, once all nodes have been read after the loss.
 		f.Stop(2)
 		time.Sleep(2 * time.Second)
 		left(t, l, 1)
@@ -215,7 +216,8 @@ func TestALossBeforeADeletionThatIsMissed(t *testing.T) {
 	})
 }
 
-// What a node was given back after one loss says nothing about what it knows after another.
+// A node was given its ids back after one loss. That says nothing about its memory after another
+// loss.
 func TestALossAfterALoss(t *testing.T) {
 	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
 		l := f.Client().Latch("a")
@@ -224,7 +226,7 @@ func TestALossAfterALoss(t *testing.T) {
 		f.Nodes[1].Flush()
 		left(t, l, 3)
 		fleet.Settle()
-		f.Nodes[1].Save() // whole, as of its first loss
+		f.Nodes[1].Save() // The node saves a complete latch, as of its first loss.
 		f.Stop(2)
 		counts(t, l, "x")
 		fleet.Settle()
@@ -258,8 +260,8 @@ func TestAllNodesForget(t *testing.T) {
 	})
 }
 
-// Whatever happens to one node after the other, in any order, no count-down that was confirmed
-// is lost, none counts twice, and what was told is never taken back.
+// Faults hit one node after the other, in any order. No confirmed count-down is lost, no count-down
+// counts twice, and no reported result is taken back.
 func TestALatchUnderFaults(t *testing.T) {
 	for seed := range uint64(60) {
 		fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
@@ -296,7 +298,7 @@ func TestALatchUnderFaults(t *testing.T) {
 					require.Equal(t, n-len(confirmed), got, "seed %d", seed)
 				}
 				mend()
-				time.Sleep(3 * time.Second) // the waiter gives back what was lost
+				time.Sleep(3 * time.Second) // The waiter writes the lost ids back.
 			}
 			waits(t, done)
 			counts(t, l(), "last")

@@ -69,7 +69,7 @@ func TestALostRoundIsUndone(t *testing.T) {
 				require.ErrorIs(t, err, test.err)
 				if test.repair != nil {
 					test.repair(f)
-					time.Sleep(2 * time.Second) // a hung exchange ends and is probed after
+					time.Sleep(2 * time.Second) // Wait until the hung exchange has ended and a probe follows.
 				}
 				fleet.Settle()
 				require.Equal(t, test.others, f.Keys(), "only what others have")
@@ -121,7 +121,7 @@ func TestACancelledAcquireLeavesNothing(t *testing.T) {
 		require.ErrorIs(t, err, context.Canceled)
 		require.Zero(t, f.Keys(), "nothing was sent")
 
-		// In mid-round: two nodes have granted, three hang.
+		// The context ends in the middle of a round: two nodes have granted, three hang.
 		f.Pause(0, 1, 2)
 		ctx, cancel := context.WithCancelCause(t.Context())
 		cause := context.DeadlineExceeded
@@ -147,7 +147,7 @@ func TestGivingUpSaysWhy(t *testing.T) {
 		require.ErrorIs(t, err, quorumlock.ErrHeld)
 		require.ErrorContains(t, err, quorumlock.DescribeOwner(holder.Owner()))
 
-		// In the middle of an attempt, too, and with a cause of the caller's.
+		// The context ends in the middle of an attempt, with a cause of the caller's own.
 		stopped, stop := context.WithCancelCause(t.Context())
 		mine := errors.New("mine")
 		time.AfterFunc(time.Second, func() { f.Pause(0, 1, 2, 3, 4) })
@@ -265,7 +265,7 @@ func TestStricterRules(t *testing.T) {
 		lease, err := lock.TryAcquire(t.Context())
 		require.NoError(t, err)
 		require.NoError(t, lease.Release(t.Context()))
-		fleet.Settle() // the release is to reach the last node before that stops
+		fleet.Settle() // The release must reach the last node before that node stops.
 		f.Stop(1)
 		_, err = lock.TryAcquire(t.Context())
 		require.ErrorIs(t, err, quorumlock.ErrNoQuorum)
@@ -274,8 +274,8 @@ func TestStricterRules(t *testing.T) {
 }
 
 func TestOneSlowRoundIsNotALease(t *testing.T) {
-	// The quorum answers, but when the TTL is nearly over: what returns is valid, or
-	// it is not returned. (node-redlock #369)
+	// The quorum answers when the TTL is nearly over. A lease that Acquire returns is valid;
+	// otherwise Acquire returns none. (node-redlock #369)
 	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
 		client := f.Client(func(c *quorumlock.Config) {
 			c.TTL, c.NodeTimeoutMax = 30*time.Millisecond, 10*time.Millisecond

@@ -40,8 +40,8 @@ func TestLosingAMinorityGoesUnnoticed(t *testing.T) {
 		have, want := lease.Backing()
 		require.Equal(t, []int{3, 5}, []int{have, want})
 
-		// They come back without their memory: the next renewal fills them again, and the
-		// first after their recovery counts.
+		// The nodes come back without their memory. The next renewal fills them again, and the
+		// first renewal after their recovery counts.
 		f.Nodes[0].Flush()
 		f.Nodes[1].Flush()
 		f.Start(0, 1)
@@ -53,7 +53,7 @@ func TestLosingAMinorityGoesUnnoticed(t *testing.T) {
 		have, want = lease.Backing()
 		require.Equal(t, []int{5, 5}, []int{have, want})
 
-		// So the lease survives the loss of any other two.
+		// So the lease survives the loss of any other two nodes.
 		f.Stop(3, 4)
 		time.Sleep(time.Minute)
 		require.NoError(t, lease.Err())
@@ -88,7 +88,7 @@ func TestALeaseEndsBeforeItsKeysDo(t *testing.T) {
 				require.Equal(t, cause, lease.Err())
 				require.Zero(t, lease.Remaining())
 
-				// Nothing revives it.
+				// Nothing revives the lease.
 				f.Start(0, 1, 2, 3, 4)
 				f.Resume(0, 1, 2, 3, 4)
 				time.Sleep(time.Minute)
@@ -113,7 +113,7 @@ func TestFixedLeaseEndsByItself(t *testing.T) {
 		})
 		require.Equal(t, 5*time.Second-quorum.Drift(5*time.Second), lived, "its TTL less the drift")
 		require.ErrorIs(t, lease.Err(), quorumlock.ErrLost)
-		f.RequireNoKeys() // given back at once, not by expiry
+		f.RequireNoKeys() // The attempt undoes its grants at once, and not by expiry.
 	})
 }
 
@@ -128,7 +128,7 @@ func TestExtendProlongsAFixedLease(t *testing.T) {
 			require.Equal(t, quorumlock.DefaultTTL-quorum.Drift(quorumlock.DefaultTTL), lease.Remaining())
 		}
 
-		// Without a quorum it stays valid for as long as it was, and no longer.
+		// Without a quorum the lease stays valid until its last confirmed end, and no longer.
 		f.Stop(0, 1, 2)
 		time.Sleep(time.Second)
 		before := lease.Remaining()
@@ -193,11 +193,11 @@ func TestReleaseWithoutAQuorumIsMadeGoodLater(t *testing.T) {
 		require.ErrorAs(t, err, &noQuorum)
 		require.Equal(t, "release", noQuorum.Op)
 		require.Len(t, noQuorum.Nodes, 3)
-		fleet.Settle() // it was decided as soon as three had failed; the other two confirm after
+		fleet.Settle() // The attempt was decided as soon as three nodes had failed. The other two confirm later.
 		require.Equal(t, 3, f.Keys())
 
 		f.Start(0, 1, 2)
-		time.Sleep(time.Second) // the longest pause between two probes is half of that
+		time.Sleep(time.Second) // The longest pause between two probes is half of that.
 		f.RequireNoKeys()
 	})
 }
@@ -223,7 +223,7 @@ func TestNilContext(t *testing.T) {
 		require.NoError(t, err)
 		require.ErrorIs(t, lease.Extend(none), quorumlock.ErrInvalid)
 		require.ErrorIs(t, lease.Release(none), quorumlock.ErrInvalid)
-		f.RequireNoKeys() // released all the same
+		f.RequireNoKeys() // The lease is released all the same.
 	})
 }
 
@@ -233,8 +233,8 @@ func TestASuspendEndsALease(t *testing.T) {
 		lease, err := f.Client(func(c *quorumlock.Config) { c.Clock = local }).RedLock("job").Acquire(t.Context())
 		require.NoError(t, err)
 		fleet.Settle()
-		// The machine sleeps past the TTL; the nodes let go meanwhile. On waking the
-		// lease is over before any network has had a say.
+		// The machine sleeps past the TTL, and meanwhile the nodes let go. On waking, the lease
+		// must have ended before any node answers.
 		local.Jump(quorumlock.DefaultTTL)
 		require.ErrorIs(t, lease.Err(), quorumlock.ErrLost)
 		<-lease.Context().Done()
@@ -301,7 +301,7 @@ func TestDo(t *testing.T) {
 		})
 		f.RequireNoKeys()
 
-		// The section is told of the loss, and so is the caller.
+		// The section learns of the loss, and so does the caller.
 		err := lock.Do(t.Context(), func(ctx context.Context) error {
 			f.Stop(0, 1, 2)
 			<-ctx.Done()
@@ -311,7 +311,7 @@ func TestDo(t *testing.T) {
 		require.ErrorIs(t, err, quorumlock.ErrLost)
 		f.Start(0, 1, 2)
 
-		// And of the end of its own context.
+		// The caller also learns of the end of its own context.
 		brief, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
 		err = lock.Do(brief, func(ctx context.Context) error {

@@ -26,7 +26,7 @@ func TestTenThousandLeasesNeedNoGoroutine(t *testing.T) {
 	fleet.InVirtualTime(t, 5, func(t *testing.T, f *fleet.Fleet) {
 		client := f.Client()
 		fleet.Settle()
-		before := runtime.NumGoroutine() + 4 // the runtime's own come and go
+		before := runtime.NumGoroutine() + 4 // The runtime's own goroutines come and go.
 		leases := make([]*quorumlock.Lease, 10_000)
 		for i := range leases {
 			lease, err := client.RedLock(fmt.Sprintf("job-%d", i)).Acquire(t.Context())
@@ -48,14 +48,13 @@ func TestTenThousandLeasesNeedNoGoroutine(t *testing.T) {
 	})
 }
 
-// TestALeakedLeaseIsReleased runs in real time: the garbage collector is not part of
-// any bubble.
+// TestALeakedLeaseIsReleased runs in real time, as the garbage collector is not part of any bubble.
 func TestALeakedLeaseIsReleased(t *testing.T) {
 	alone := quorumlock.LockOptions{NoHandover: true}
 	for name, test := range map[string]struct {
-		// acquire forgets the lease, but for its context.
+		// acquire forgets the lease, but keeps its context.
 		acquire func(c *quorumlock.Client) (context.Context, error)
-		// ended are the locks that are then reported.
+		// ended lists the locks that the client then reports.
 		ended []string
 	}{
 		"Lease": {func(c *quorumlock.Client) (context.Context, error) {
@@ -70,7 +69,7 @@ func TestALeakedLeaseIsReleased(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			f := fleet.New(t, 3)
 			ended := make(chan quorumlock.EndedEvent, 2)
-			var log bytes.Buffer // written before the hook is called, read after
+			var log bytes.Buffer // The client writes it before it calls the hook, and the test reads it afterwards.
 			client := f.Client(func(c *quorumlock.Config) {
 				c.TTL = time.Second
 				c.Hooks.Ended = func(e quorumlock.EndedEvent) { ended <- e }
@@ -103,7 +102,8 @@ func TestALeakedLeaseIsReleased(t *testing.T) {
 	}
 }
 
-// TestWhoWaitsForALeakedLeaseIsTold: of the lease, nothing is left but the channel that somebody waits for.
+// TestWhoWaitsForALeakedLeaseIsTold leaks a lease and keeps only its Done channel. The channel must
+// still close.
 func TestWhoWaitsForALeakedLeaseIsTold(t *testing.T) {
 	alone := quorumlock.LockOptions{NoHandover: true}
 	for name, acquire := range map[string]func(c *quorumlock.Client) (context.Context, error){
@@ -149,7 +149,7 @@ func TestWhoWaitsForALeakedLeaseIsTold(t *testing.T) {
 	}
 }
 
-// collected has garbage collected until a lease has ended.
+// collected runs the garbage collector until a lease has ended.
 func collected(t *testing.T, ended <-chan quorumlock.EndedEvent) quorumlock.EndedEvent {
 	t.Helper()
 	collect := time.NewTicker(10 * time.Millisecond)
@@ -172,7 +172,7 @@ func TestErrorsSayWhichNodeAndWhat(t *testing.T) {
 		f.Stop(0, 2)
 		plant(f, 1)
 		_, err := f.Client().RedLock("job").TryAcquire(t.Context())
-		// How many had agreed when it was decided depends on who answered first.
+		// The count of agreeing nodes at the decision depends on which node answered first.
 		text := regexp.MustCompile(`[012] of 5`).ReplaceAllString(err.Error(), "N of 5")
 		text = regexp.MustCompile(`, [12] not waited for`).ReplaceAllString(text, "")
 		require.Equal(t, `quorumlock: acquire "job": no quorum: N of 5 nodes agreed, 3 needed (`+
@@ -191,8 +191,8 @@ func TestErrorsSayWhichNodeAndWhat(t *testing.T) {
 }
 
 func TestHeldOrNoQuorum(t *testing.T) {
-	// While enough nodes for a quorum answer, it is the holder that stands in the way,
-	// also where dead nodes and denials together decide the round.
+	// While enough nodes for a quorum answer, the error names the holder as the obstacle. This
+	// holds even if dead nodes and denials together decide the round.
 	for bad := range 6 {
 		fleet.InVirtualTime(t, 5, func(t *testing.T, f *fleet.Fleet) {
 			holder, err := f.Client().RedLock("job").Acquire(t.Context())
@@ -208,7 +208,7 @@ func TestHeldOrNoQuorum(t *testing.T) {
 				require.NotErrorIs(t, err, quorumlock.ErrNoQuorum)
 			case 5:
 				require.ErrorIs(t, err, quorumlock.ErrNoQuorum)
-			default: // it depends on who answered first
+			default: // The error depends on which node answered first.
 				require.Error(t, err)
 			}
 		})
@@ -216,7 +216,7 @@ func TestHeldOrNoQuorum(t *testing.T) {
 }
 
 func TestCancellingWhileTheVotesComeIn(t *testing.T) {
-	// At every instant of a round: before, between, and after the votes.
+	// The context ends at every instant of a round: before, between, and after the votes.
 	synctest.Test(t, func(t *testing.T) {
 		f := fleet.New(t, 5)
 		client := f.Client()
@@ -242,7 +242,7 @@ func TestCancellingWhileTheVotesComeIn(t *testing.T) {
 
 func TestLimitsThatAreAsLargeAsCanBe(t *testing.T) {
 	fleet.InVirtualTime(t, 1, func(t *testing.T, f *fleet.Fleet) {
-		time.Sleep(time.Second) // the clock is not at 0
+		time.Sleep(time.Second) // The clock must not stand at 0.
 		client := f.Client()
 		a, err := client.RedLock("a").With(quorumlock.LockOptions{MaxHold: math.MaxInt64}).Acquire(t.Context())
 		require.NoError(t, err)

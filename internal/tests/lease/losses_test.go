@@ -20,10 +20,10 @@ func lossOf(t *testing.T, err error) *quorumlock.LostError {
 	return lost
 }
 
-// oneRenewal is within which a lease of the default TTL has renewed itself.
+// oneRenewal is the time within which a lease of the default TTL renews itself.
 const oneRenewal = quorumlock.DefaultTTL/3 + 100*time.Millisecond
 
-// Issue 16, item 4: the next holder hides no tombstone.
+// Issue 16, item 4: a later holder does not hide the tombstone.
 func TestAForcedOffLeaseEndsThoughAnotherHasTheLock(t *testing.T) {
 	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
 		former := fleet.MustAcquire(t, f.Client().RedLock("job"))
@@ -37,7 +37,7 @@ func TestAForcedOffLeaseEndsThoughAnotherHasTheLock(t *testing.T) {
 	})
 }
 
-// The same of a writer whom readers follow, and of a reader whom a writer follows.
+// The same holds for a writer that readers follow, and for a reader that a writer follows.
 func TestAForcedOffLeaseEndsWhoeverFollows(t *testing.T) {
 	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
 		read, write := f.Client().RWLock("job").Read(), f.Client().RWLock("job").Write()
@@ -54,7 +54,8 @@ func TestAForcedOffLeaseEndsWhoeverFollows(t *testing.T) {
 	})
 }
 
-// A node that is down loses the round before the others have told of their tombstones.
+// A node that is down decides the round before the other nodes have reported their tombstones. A
+// late tombstone still counts.
 func TestATombstoneCountsBehindTheDecision(t *testing.T) {
 	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
 		former := fleet.MustAcquire(t, f.Client().RedLock("job"))
@@ -73,7 +74,7 @@ func TestATombstoneCountsBehindTheDecision(t *testing.T) {
 	})
 }
 
-// Issue 16, item 5: the names were deleted by hand, and another took the lock.
+// Issue 16, item 5: an operator deleted the names by hand, and another client took the lock.
 func TestALeaseThatAnotherHasTakenEnds(t *testing.T) {
 	fleet.InVirtualTime(t, 5, func(t *testing.T, f *fleet.Fleet) {
 		former := fleet.MustAcquire(t, f.Client().RedLock("job"))
@@ -119,7 +120,7 @@ func TestPermitsThatAnotherHasTakenEnd(t *testing.T) {
 	})
 }
 
-// Different owners have no majority, even if they deny together.
+// Different owners have no majority, even if all of them deny.
 func TestSeveralContendersEndNothing(t *testing.T) {
 	fleet.InVirtualTime(t, 5, func(t *testing.T, f *fleet.Fleet) {
 		lease := fleet.MustAcquire(t, f.Client().RedLock("job"))
@@ -133,8 +134,8 @@ func TestSeveralContendersEndNothing(t *testing.T) {
 	})
 }
 
-// A late renewal can put a former holder back on nodes that have forgotten the lock. It has no
-// lease any more, and a smaller token.
+// A late renewal can put a former holder back on nodes that have forgotten the lock. The former
+// holder has no lease any more, and its token is smaller.
 func TestAFormerHolderThatIsPutBackEndsNothing(t *testing.T) {
 	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
 		lease := fleet.MustAcquire(t, f.Client().RedLock("job"))
@@ -153,7 +154,7 @@ func TestAFormerHolderThatIsPutBackEndsNothing(t *testing.T) {
 	})
 }
 
-// Readers stand as one in a denial: it does not show that one of them has a majority.
+// A denial reports all readers as one owner. It does not show that one reader has a majority.
 func TestReadersInPassingEndNothing(t *testing.T) {
 	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
 		lease := fleet.MustAcquire(t, f.Client().RWLock("job").Write())
@@ -173,7 +174,7 @@ func TestReadersInPassingEndNothing(t *testing.T) {
 	})
 }
 
-// Issue 16, item 6.
+// Issue 16, item 6: a release reports that the lock was deleted.
 func TestAReleaseTellsThatTheLockWasDeleted(t *testing.T) {
 	fleet.InVirtualTime(t, 5, func(t *testing.T, f *fleet.Fleet) {
 		var told []quorumlock.LossFoundEvent
@@ -234,7 +235,8 @@ func TestAReleaseIgnoresAMinority(t *testing.T) {
 	})
 }
 
-// One name of several suffices, and one node of all that are needed.
+// The deletion of one name of several is a loss. So is a deletion on one node, if the lock needs
+// all nodes.
 func TestAReleaseTellsOfOneName(t *testing.T) {
 	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
 		lease := fleet.MustAcquire(t, f.Client().MultiLock("a", "b"))
@@ -260,8 +262,8 @@ func TestAReleaseTellsOfReadersAndPermits(t *testing.T) {
 	})
 }
 
-// A loss of memory that the nodes notice takes nothing from the holder: they give the lock to
-// no other.
+// A node that notices its loss of memory grants the lock to no other client. The holder therefore
+// loses nothing.
 func TestAReleaseIgnoresLossesThatNodesNotice(t *testing.T) {
 	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
 		client := f.Client()
@@ -279,7 +281,7 @@ func TestAReleaseIgnoresLossesThatNodesNotice(t *testing.T) {
 	})
 }
 
-// A node that recovers and fails before it can say so is no proof of a loss.
+// A node recovers, and fails before it can report that. This does not prove a loss.
 func TestAReleaseIgnoresLossesThatNodesCannotTellOf(t *testing.T) {
 	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
 		client, ways := f.HookedClient()
@@ -297,7 +299,8 @@ func TestAReleaseIgnoresLossesThatNodesCannotTellOf(t *testing.T) {
 	})
 }
 
-// A node that is down all the time never had the lock, and one more without it is a loss.
+// A node that is down all the time never had the lock. The deletion on one more node is then a
+// loss.
 func TestAReleaseCountsANodeThatIsDown(t *testing.T) {
 	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
 		f.Stop(2)
@@ -310,7 +313,8 @@ func TestAReleaseCountsANodeThatIsDown(t *testing.T) {
 	})
 }
 
-// The names run out while the release is under way: they were there when it was called.
+// The names expire while the release is in flight. They existed when the release was called, so
+// this is no loss.
 func TestAReleaseInTheLastInstantIsNoLoss(t *testing.T) {
 	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
 		lease := fleet.MustAcquire(t, f.Client().RedLock("job").With(quorumlock.LockOptions{Fixed: true}))
@@ -322,7 +326,7 @@ func TestAReleaseInTheLastInstantIsNoLoss(t *testing.T) {
 	})
 }
 
-// An answer to an operation that may have run before shows nothing.
+// The answer to a repeated operation proves nothing, as an earlier run may have taken effect.
 func TestAReleaseIgnoresRepeatedAnswers(t *testing.T) {
 	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
 		client := f.Client(func(cfg *quorumlock.Config) {
@@ -336,7 +340,7 @@ func TestAReleaseIgnoresRepeatedAnswers(t *testing.T) {
 	})
 }
 
-// repeater runs each release twice, and tells of the second.
+// repeater runs each release twice, and reports the second answer.
 type repeater struct{ node.Node }
 
 func (r repeater) Do(ctx context.Context, ops []node.Op, replies []node.Reply) {
@@ -349,7 +353,7 @@ func (r repeater) Do(ctx context.Context, ops []node.Op, replies []node.Reply) {
 	}
 }
 
-// A node that hangs decides nothing once the others have said that they held the lock.
+// A node that hangs decides nothing once the others have confirmed that they held the lock.
 func TestAReleaseIsDecidedByThoseThatHeldTheLock(t *testing.T) {
 	fleet.InVirtualTime(t, 5, func(t *testing.T, f *fleet.Fleet) {
 		lease := fleet.MustAcquire(t, f.Client().RedLock("job"))
@@ -385,7 +389,7 @@ func owners(t *testing.T, lock *quorumlock.Lock) []string {
 	return status.Owners()
 }
 
-// A handed-over lease is released once, at the end: the last holder learns of the loss.
+// A handed-over lease is released once, at the end, so the last holder learns of the loss.
 func TestTheLastHolderLearnsOfALoss(t *testing.T) {
 	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
 		client := f.Client()

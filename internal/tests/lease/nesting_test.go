@@ -19,7 +19,7 @@ func TestNestedLease(t *testing.T) {
 		require.NoError(t, err)
 		fleet.Settle()
 
-		f.Stop(0, 1, 2, 3, 4) // the network plays no part
+		f.Stop(0, 1, 2, 3, 4) // The nested calls need no network.
 		type key struct{}
 		inner, err := lock.Acquire(context.WithValue(outer.Context(), key{}, "value"))
 		require.NoError(t, err)
@@ -29,7 +29,7 @@ func TestNestedLease(t *testing.T) {
 		require.NoError(t, err)
 		f.Start(0, 1, 2, 3, 4)
 
-		// The lock goes with the last of them, whatever the order.
+		// The last lease releases the lock, in any order of the releases.
 		require.NoError(t, outer.Release(t.Context()))
 		require.ErrorIs(t, outer.Err(), quorumlock.ErrReleased)
 		require.NoError(t, innermost.Release(t.Context()))

@@ -14,8 +14,9 @@ import (
 	"github.com/quorumlock/quorumlock/internal/fleet"
 )
 
-// Leases of all lengths are renewed together, for as long as they are held: each as often as it
-// needs, and no more; with one node, and with as many as there may be.
+// Leases with TTLs of all lengths are renewed together while they are held. Each is renewed as
+// often as it needs, and no more. The test runs with one node, and with the maximum number of
+// nodes.
 func TestLeasesOfAllLengthsAreRenewedTogether(t *testing.T) {
 	for _, n := range []int{1, 3, 8, 64} {
 		t.Run(fmt.Sprint(n), func(t *testing.T) {

@@ -17,12 +17,11 @@ import (
 	"github.com/quorumlock/quorumlock/node"
 )
 
-// laden is a node that needs its time for each operation, as a server does that shares its
-// processor with others.
+// laden is a node that takes some time for each operation, like a server that shares its processor.
 type laden struct {
 	*node.Memory
 	each atomic.Int64
-	// ops and exchanges count what it was asked.
+	// ops and exchanges count the operations and exchanges of the node.
 	ops, exchanges atomic.Int64
 }
 
@@ -33,7 +32,7 @@ func (s *laden) Do(ctx context.Context, ops []node.Op, replies []node.Reply) {
 	s.Memory.Do(ctx, ops, replies)
 }
 
-// ladenClient makes a client of nodes that need so long for each operation.
+// ladenClient makes a client of nodes that take the given time for each operation.
 func ladenClient(f *fleet.Fleet, each time.Duration, changes ...func(*quorumlock.Config)) (*quorumlock.Client, []*laden) {
 	var nodes []*laden
 	c := f.Client(func(cfg *quorumlock.Config) {
@@ -51,7 +50,7 @@ func ladenClient(f *fleet.Fleet, each time.Duration, changes ...func(*quorumlock
 	return c, nodes
 }
 
-// take takes so many locks, some at a time.
+// take acquires n locks, some at a time.
 func take(t *testing.T, n int, lock func(i int) *quorumlock.Lock) []*quorumlock.Lease {
 	t.Helper()
 	const takers = 128
@@ -73,7 +72,7 @@ func take(t *testing.T, n int, lock func(i int) *quorumlock.Lock) []*quorumlock.
 	return leases
 }
 
-// lostOf is how many leases are lost, and the least that is left of one of the others.
+// lostOf counts the lost leases, and returns the least remaining validity of the other leases.
 func lostOf(leases []*quorumlock.Lease) (lost int, least time.Duration) {
 	least = math.MaxInt64
 	for _, l := range leases {
@@ -86,15 +85,17 @@ func lostOf(leases []*quorumlock.Lease) (lost int, least time.Duration) {
 	return lost, least
 }
 
-// pacedTTL is that of most leases here. They are renewed each third of it if there is room.
+// pacedTTL is the TTL of most leases here. Each is renewed every third of it, if the nodes have
+// room.
 const pacedTTL = 10 * time.Second
 
-// A client that holds more than its nodes can renew each third of a TTL renews as fast as they
-// can, the most urgent first. It loses nothing as long as they can renew all within a TTL.
+// A client holds more leases than its nodes can renew in a third of a TTL. It renews as fast as
+// they can, the most urgent lease first. It loses nothing if they can renew all leases within a
+// TTL.
 func TestRenewalsAreNoFasterThanNodesTakeThem(t *testing.T) {
 	const (
 		held    = 20_000
-		each    = 350 * time.Microsecond // so a round of all takes 7 s
+		each    = 350 * time.Microsecond // A round of all leases takes 7 s.
 		lasting = 40 * time.Second
 	)
 	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
@@ -103,7 +104,7 @@ func TestRenewalsAreNoFasterThanNodesTakeThem(t *testing.T) {
 			cfg.Hooks.RenewalFailed = func(quorumlock.RenewalFailedEvent) { failed.Add(1) }
 		})
 		leases := take(t, held, func(i int) *quorumlock.Lock { return c.RedLock(fmt.Sprint("l", i)) })
-		short := quorumlock.LockOptions{TTL: pacedTTL / 5} // they cannot wait as long as the others
+		short := quorumlock.LockOptions{TTL: pacedTTL / 5} // These leases cannot wait as long as the others.
 		leases = append(leases, take(t, 20, func(i int) *quorumlock.Lock { return c.RedLock(fmt.Sprint("s", i)).With(short) })...)
 		for range int(lasting / time.Second) {
 			time.Sleep(time.Second)
@@ -118,12 +119,12 @@ func TestRenewalsAreNoFasterThanNodesTakeThem(t *testing.T) {
 	})
 }
 
-// Where nodes cannot renew all leases, those that they can are not lost with the others: nothing
-// is renewed too late.
+// The nodes cannot renew all leases. The client keeps as many as they can renew, and renews none of
+// them too late.
 func TestTooManyLeasesAreNotAllLost(t *testing.T) {
 	const (
 		held    = 12_000
-		each    = 1200 * time.Microsecond // so a round of all takes 14 s, and a TTL is enough for 8,300
+		each    = 1200 * time.Microsecond // A round of all leases takes 14 s, and a TTL is enough for 8,300.
 		lasting = 40 * time.Second
 	)
 	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
@@ -138,14 +139,14 @@ func TestTooManyLeasesAreNotAllLost(t *testing.T) {
 	})
 }
 
-// A lease that waits for room is over when its time is, and not when its turn comes.
+// A lease that waits for room ends when its validity ends, and not when its turn comes.
 func TestWhoWaitsForRoomEndsInTime(t *testing.T) {
 	const held = 5000
 	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
 		c, nodes := ladenClient(f, 10*time.Microsecond)
 		leases := take(t, held, func(i int) *quorumlock.Lock { return c.RedLock(fmt.Sprint("l", i)) })
 		for _, nd := range nodes {
-			nd.each.Store(int64(1900 * time.Microsecond)) // a full batch is just in time
+			nd.each.Store(int64(1900 * time.Microsecond)) // A full batch is just in time.
 		}
 		for range int(pacedTTL / time.Second * 10) {
 			time.Sleep(100 * time.Millisecond)
@@ -159,8 +160,8 @@ func TestWhoWaitsForRoomEndsInTime(t *testing.T) {
 	})
 }
 
-// A node that hangs, or is slow, holds up no renewals that can do without it, whatever others
-// wait for.
+// A node that hangs or is slow does not hold up renewals that can do without it. Other leases may
+// still wait for it.
 func TestRenewalsDoNotWaitForABadNode(t *testing.T) {
 	const held, each = 4000, 100 * time.Microsecond
 	for bad, be := range map[string]func(*laden){
@@ -185,7 +186,7 @@ func TestRenewalsDoNotWaitForABadNode(t *testing.T) {
 	}
 }
 
-// However much others want of the nodes, renewals get as much of them.
+// Renewals get as much of the nodes' capacity as acquisitions, however many callers there are.
 func TestCallersDoNotKeepRenewalsWaiting(t *testing.T) {
 	const held, callers, each = 2000, 3000, 350 * time.Microsecond
 	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
@@ -213,10 +214,10 @@ func TestCallersDoNotKeepRenewalsWaiting(t *testing.T) {
 	})
 }
 
-// Leases that need all nodes are renewed among many others that can do without one, as long as the
-// nodes can renew all of them.
+// Some leases need all nodes, among many that can do without one. They are renewed as long as the
+// nodes can renew all leases.
 func TestWhoNeedsMoreNodesIsNotCrowdedOut(t *testing.T) {
-	const held, each = 12_000, 500 * time.Microsecond // so a round of all takes 6 s
+	const held, each = 12_000, 500 * time.Microsecond // A round of all leases takes 6 s.
 	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
 		c, _ := ladenClient(f, each)
 		all := take(t, 200, func(i int) *quorumlock.Lock { return c.MultiLock(fmt.Sprint("m", i)) })
@@ -231,10 +232,10 @@ func TestWhoNeedsMoreNodesIsNotCrowdedOut(t *testing.T) {
 	})
 }
 
-// An exchange that a suspend of the client fell into says nothing of what the nodes take from then on:
-// nobody is left to end for that.
+// The client is suspended during an exchange. The length of this exchange says nothing about the
+// later pace of the nodes. The client must not drop a lease because of it.
 func TestASuspendIsNotThePaceOfTheNodes(t *testing.T) {
-	const held, each = 12_000, 40 * time.Microsecond // so a round of all takes half a second
+	const held, each = 12_000, 40 * time.Microsecond // A round of all leases takes half a second.
 	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
 		local := clock.NewSkewed(f.Clock, 1)
 		c, nodes := ladenClient(f, each, func(cfg *quorumlock.Config) { cfg.Clock = local })
@@ -244,12 +245,12 @@ func TestASuspendIsNotThePaceOfTheNodes(t *testing.T) {
 			nd.each.Store(int64(10 * time.Millisecond))
 		}
 		go func() { _, _ = c.RedLock("other").TryAcquire(context.Background()) }()
-		time.Sleep(time.Millisecond) // it is under way
+		time.Sleep(time.Millisecond) // The acquisition is in flight.
 		for _, nd := range nodes {
 			nd.each.Store(int64(each))
 		}
 		_, least := lostOf(leases)
-		local.Jump(least - pacedTTL/10) // which is time enough
+		local.Jump(least - pacedTTL/10) // The time that is left is enough.
 		for range 20 {
 			time.Sleep(time.Second)
 			lost, _ := lostOf(leases)
@@ -258,9 +259,9 @@ func TestASuspendIsNotThePaceOfTheNodes(t *testing.T) {
 	})
 }
 
-// Nodes that are back in time renew what is left, however often they were asked in vain before.
+// Nodes that come back in time renew the remaining leases, however many renewals failed before.
 func TestNoLeaseEndsInThePauseBetweenTwoTries(t *testing.T) {
-	const held, each = 12_000, 40 * time.Microsecond // so a round of all takes half a second
+	const held, each = 12_000, 40 * time.Microsecond // A round of all leases takes half a second.
 	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
 		c, _ := ladenClient(f, each)
 		leases := take(t, held, func(i int) *quorumlock.Lock { return c.RedLock(fmt.Sprint("l", i)) })

@@ -13,11 +13,12 @@ import (
 	"github.com/quorumlock/quorumlock/node"
 )
 
-// repeating is a node in memory that runs acquisitions twice, as after a connection that broke.
+// repeating is an in-memory node that runs acquisitions twice, as happens after a broken
+// connection.
 type repeating struct {
 	*node.Memory
-	// times counts the acquisitions that the node still repeats. If denies is set, it denies the second
-	// run, as if another owner had come between the two.
+	// times counts the acquisitions that the node still repeats. If denies is set, the node denies
+	// the second run, as if another owner had come between the two.
 	times  atomic.Int32
 	denies bool
 }
@@ -47,8 +48,8 @@ func repeatedly(f *fleet.Fleet, times int32, denies bool) func(*quorumlock.Confi
 	}
 }
 
-// The second run of an acquisition finds the token of the first. That is nothing that a node could not
-// know, and the round outbids it.
+// The second run of an acquisition finds the token of the first. Any node may know such a token, so
+// the round outbids it.
 func TestRepeatedAcquisitions(t *testing.T) {
 	for times := range int32(3) {
 		fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
@@ -60,7 +61,8 @@ func TestRepeatedAcquisitions(t *testing.T) {
 	}
 }
 
-// A denial of the second run does not say that the first run did not grant, so it is undone.
+// A denial of the second run does not prove that the first run granted nothing. The client
+// therefore undoes it.
 func TestRepeatedDenialsAreUndone(t *testing.T) {
 	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
 		_, err := f.Client(repeatedly(f, 1, true)).RedLock("a").TryAcquire(t.Context())

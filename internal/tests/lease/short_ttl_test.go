@@ -14,8 +14,8 @@ import (
 	"github.com/quorumlock/quorumlock/quorum"
 )
 
-// The first example of redislock takes a lock for 100 ms. shortTTL is that, and shortPatience is
-// how long the operations of such a lock wait for a node: a third, in whole milliseconds.
+// shortTTL is 100 ms, as in the first example of redislock. shortPatience is how long the
+// operations of such a lock wait for a node: a third, in whole milliseconds.
 const (
 	shortTTL      = 100 * time.Millisecond
 	shortPatience = 33 * time.Millisecond
@@ -92,7 +92,7 @@ func TestATTLIsRoundedDown(t *testing.T) {
 	})
 }
 
-// A caller who sets a timeout needs it for the nodes, so a lock must not shorten it.
+// A caller that sets a timeout needs it for the nodes, so a lock must not shorten it.
 func TestATimeoutThatIsSetAsksForAMatchingTTL(t *testing.T) {
 	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
 		for what, test := range map[string]struct {
@@ -124,8 +124,8 @@ func TestATimeoutThatIsSetAsksForAMatchingTTL(t *testing.T) {
 	})
 }
 
-// Nodes that hang hold up the caller of a lock for a third of its TTL, and others of the same
-// client as long as before. A grant after that is undone.
+// Hung nodes hold up the caller of a short lock for a third of its TTL. Other callers of the same
+// client wait as long as before. The client undoes a grant that comes later.
 func TestHungNodesHoldUpAShortLockForAThirdOfItsTTL(t *testing.T) {
 	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
 		c := f.Client()
@@ -168,8 +168,8 @@ func TestHungNodesHoldUpAShortLockForAThirdOfItsTTL(t *testing.T) {
 	})
 }
 
-// Nodes that answer after a third of the TTL, and before the timeout of the client, are not given
-// up: the client asks them again at once, and their late grants are gone by then.
+// Nodes answer after a third of the TTL, but before the timeout of the client. The client does not
+// give them up, and asks them again at once. By then their late grants are undone.
 func TestALateGrantOfAShortLockIsUndone(t *testing.T) {
 	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
 		var failed []string
@@ -179,7 +179,7 @@ func TestALateGrantOfAShortLockIsUndone(t *testing.T) {
 		f.Pause(0, 1)
 		_, err := c.RedLock("job").With(withTTL(shortTTL)).TryAcquire(t.Context())
 		require.ErrorIs(t, err, quorumlock.ErrNoQuorum)
-		f.Resume(0, 1) // both grant now, too late for the caller
+		f.Resume(0, 1) // Both nodes grant now, too late for the caller.
 		f.RequireNoKeys()
 		lease, err := other.RedLock("job").TryAcquire(t.Context())
 		require.NoError(t, err)
@@ -220,8 +220,8 @@ func (s *slowing) Do(ctx context.Context, ops []node.Op, replies []node.Reply) {
 	time.Sleep(time.Duration(s.takes.Load()))
 }
 
-// A renewal that is confirmed after a third of the TTL counts all the same, if the lease is still
-// valid: nothing was undone.
+// A renewal is confirmed after a third of the TTL, while the lease is still valid. It counts, as
+// nothing was undone.
 func TestALateRenewalKeepsAShortLease(t *testing.T) {
 	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
 		var failed atomic.Int64

@@ -13,7 +13,7 @@ import (
 	"github.com/quorumlock/quorumlock/node"
 )
 
-// A straggler denies, and a renewal that is behind it puts the lock there all the same.
+// A straggler denies. A renewal behind it still puts the lock on that node.
 func TestARenewalBehindALateDenial(t *testing.T) {
 	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
 		c, gs := f.HookedClient()
@@ -23,7 +23,7 @@ func TestARenewalBehindALateDenial(t *testing.T) {
 		gs[2].Set(nil, func([]node.Op) { once.Do(func() { close(ran); <-proceed }) })
 		lease, err := c.RedLock("job").TryAcquire(t.Context())
 		require.NoError(t, err)
-		<-ran // denied on the third node, and the answer is on its way
+		<-ran // The third node has denied, and its answer is in flight.
 		f.Free("job", "x", 2)
 		extended := make(chan error, 1)
 		go func() { extended <- lease.Extend(t.Context()) }()
@@ -38,8 +38,8 @@ func TestARenewalBehindALateDenial(t *testing.T) {
 	})
 }
 
-// A second proposal that is sent to some nodes only: those that granted the first one are
-// forgotten.
+// A client sends a second proposal to some nodes only. It must not forget the nodes that granted
+// the first proposal.
 func TestAProposalThatIsNotSentToAll(t *testing.T) {
 	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
 		c, gs := f.HookedClient(func(cfg *quorumlock.Config) {
@@ -57,14 +57,14 @@ func TestAProposalThatIsNotSentToAll(t *testing.T) {
 		}}, replies)
 		require.Equal(t, node.Granted, replies[0].Outcome)
 		f.Free("job", "x:1", 0)
-		// It is slow, and the second one fails in the meantime.
+		// The first node is slow, and meanwhile the second node fails.
 		var once sync.Once
 		ran, proceed := make(chan struct{}), make(chan struct{})
 		gs[0].Set(nil, func([]node.Op) { once.Do(func() { close(ran); <-proceed }) })
 		tried := make(chan error, 1)
 		go func() { _, err := c.MultiLock("job").TryAcquire(t.Context()); tried <- err }()
 		<-ran
-		fleet.Settle() // the others have granted
+		fleet.Settle() // The other nodes have granted.
 		f.Stop(1)
 		_, err = c.MultiLock("other").With(quorumlock.LockOptions{Waiting: quorumlock.WaitSpin}).TryAcquire(t.Context())
 		require.Error(t, err)
@@ -84,7 +84,8 @@ func TestAProposalThatIsNotSentToAll(t *testing.T) {
 	})
 }
 
-// An undo that is repeated for a node that was away, gives a waiter that has left an entry.
+// An undo is repeated for a node that was away. It must not make an entry for a waiter that has
+// left.
 func TestALateUndoMakesNoEntryForNobody(t *testing.T) {
 	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
 		c, gs := f.HookedClient()
@@ -93,7 +94,7 @@ func TestALateUndoMakesNoEntryForNobody(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		w := fleet.StartAcquire(ctx, t, c.RedLock("job"))
 		require.True(t, w.Waits())
-		// The next attempt is granted by the third node, which is then away.
+		// The third node grants the next attempt, and is then away.
 		f.Free("job", before.Owner(), 2)
 		var once sync.Once
 		gs[2].Set(nil, func(ops []node.Op) {

@@ -19,8 +19,8 @@ import (
 	"github.com/quorumlock/quorumlock/node"
 )
 
-// The lost lock that Redlock is known for: H has nodes 1 and 2, node 1 forgets, and H'
-// would get 1 and 3.
+// This is the known lost lock of Redlock. H has nodes 1 and 2, node 1 forgets, and H' would win
+// nodes 1 and 3.
 func TestAForgetfulNodeGivesNothing(t *testing.T) {
 	fleet.ForEachLoss(t, 3, func(t *testing.T, f *fleet.Fleet, lose func(int)) {
 		client, wires := f.WiredClient()
@@ -35,15 +35,16 @@ func TestAForgetfulNodeGivesNothing(t *testing.T) {
 			_ = fleet.MustBeRefused(t, other)
 			time.Sleep(200 * time.Millisecond)
 		}
-		// The holder's time is over, and still node 1 waits: longer TTLs may be about.
+		// The holder's TTL has passed, but node 1 still waits, as leases with longer TTLs may
+		// exist.
 		next, err := other.TryAcquire(t.Context())
 		require.NoError(t, err, "nodes 2 and 3 are free and have a memory")
 		require.Greater(t, next.Token(), lease.Token())
 	})
 }
 
-// The trace of an uncounted heal: H' was granted node 3 before its crash, H heals there
-// and must not count it, as its claim on node 1 lapses and H' gets that.
+// This is the trace of a renewal that must not count. Node 3 granted H' before its crash. H puts
+// itself back there, and must not count the node. Its claim on node 1 expires, and H' gets node 1.
 func TestAHealCountsOnlyAsAReassertion(t *testing.T) {
 	fleet.ForEachLoss(t, 3, func(t *testing.T, f *fleet.Fleet, lose func(int)) {
 		patient := func(cfg *quorumlock.Config) {
@@ -58,10 +59,10 @@ func TestAHealCountsOnlyAsAReassertion(t *testing.T) {
 		lease, err := h.RedLock("job").TryAcquire(t.Context()) // on 1 and 2
 		require.NoError(t, err)
 		fleet.Settle()
-		hWires[0].Severed.Store(true) // nothing renews its claim on 1
+		hWires[0].Severed.Store(true) // H can no longer renew its claim on node 1.
 
 		at(6800 * time.Millisecond)
-		otherWires[0].Slow.Store(int64(3250 * time.Millisecond)) // there at 10.05 s
+		otherWires[0].Slow.Store(int64(3250 * time.Millisecond)) // The request arrives at 10.05 s.
 		otherWires[1].Slow.Store(int64(3250 * time.Millisecond))
 		won := make(chan *quorumlock.Lease, 1)
 		go func() {
@@ -88,8 +89,8 @@ func TestAHealCountsOnlyAsAReassertion(t *testing.T) {
 	})
 }
 
-// A holder keeps what it has through the loss of any nodes, as long as each knows it was
-// there all the time.
+// A holder keeps its lease when any nodes lose their memory. It re-asserts its claim on each node
+// where the claim was active all the time.
 func TestHoldersReassertThemselves(t *testing.T) {
 	for _, n := range []int{1, 3, 5} {
 		fleet.ForEachLoss(t, n, func(t *testing.T, f *fleet.Fleet, lose func(int)) {
@@ -97,7 +98,7 @@ func TestHoldersReassertThemselves(t *testing.T) {
 			require.NoError(t, err)
 			fleet.Settle()
 			for i := range n {
-				lose(i) // all of them, and no client in between
+				lose(i) // All nodes lose their memory, and no client asks in between.
 			}
 			other := f.Client().RedLock("job")
 			for range 100 {
@@ -105,7 +106,7 @@ func TestHoldersReassertThemselves(t *testing.T) {
 				require.NoError(t, lease.Err())
 				_ = fleet.MustBeRefused(t, other)
 			}
-			fleet.Settle() // what the last attempt got after the release would stand in the way of the next
+			fleet.Settle() // Wait for the undo of the last attempt, which may be granted after the release and block the next attempt.
 			have, want := lease.Backing()
 			require.Equal(t, want, have)
 			require.NoError(t, lease.Release(t.Context()))
@@ -116,7 +117,7 @@ func TestHoldersReassertThemselves(t *testing.T) {
 	}
 }
 
-// Restarted one after the other, and nobody asked in between.
+// Nodes restart one after the other, and no client asks in between.
 func TestNodesRestartInTurn(t *testing.T) {
 	for _, pause := range []time.Duration{0, time.Second, quorumlock.DefaultTTL / 3} {
 		fleet.ForEachLoss(t, 5, func(t *testing.T, f *fleet.Fleet, lose func(int)) {
@@ -125,7 +126,7 @@ func TestNodesRestartInTurn(t *testing.T) {
 			require.NoError(t, err)
 			fleet.Settle()
 			for _, w := range wires {
-				w.Severed.Store(true) // its renewals do not tell the nodes either
+				w.Severed.Store(true) // The holder's renewals do not reach the nodes either.
 			}
 			for i := range 3 {
 				lose(i)
@@ -140,7 +141,7 @@ func TestNodesRestartInTurn(t *testing.T) {
 	}
 }
 
-// Whoever was granted before the crash is safe for a TTL, also if it cannot renew.
+// A holder from before the crash is safe for a TTL, even if it cannot renew.
 func TestNobodyElseForARecovery(t *testing.T) {
 	for _, n := range []int{1, 3} {
 		fleet.ForEachLoss(t, n, func(t *testing.T, f *fleet.Fleet, lose func(int)) {
@@ -161,7 +162,7 @@ func TestNobodyElseForARecovery(t *testing.T) {
 	}
 }
 
-// A recovery that is interrupted by another loss starts anew.
+// Another loss of memory during a recovery starts the recovery anew.
 func TestALossDuringTheRecovery(t *testing.T) {
 	fleet.ForEachLoss(t, 1, func(t *testing.T, f *fleet.Fleet, lose func(int)) {
 		lock := f.Client().RedLock("job")
@@ -178,10 +179,10 @@ func TestALossDuringTheRecovery(t *testing.T) {
 	})
 }
 
-// A failover to a replica and back, each time to what that one knew.
+// A node fails over to a replica and back. Each time it has only the replica's old state.
 func TestAFailoverAndBack(t *testing.T) {
 	fleet.InVirtualTime(t, 1, func(t *testing.T, f *fleet.Fleet) {
-		f.Nodes[0].Save() // the replica has the marker, and not the lock
+		f.Nodes[0].Save() // The replica has the marker, but not the lock.
 		lease, err := f.Client().RedLock("job").TryAcquire(t.Context())
 		require.NoError(t, err)
 		fleet.Settle()
@@ -189,7 +190,7 @@ func TestAFailoverAndBack(t *testing.T) {
 		f.Nodes[0].Crash()
 		_ = fleet.MustBeRefused(t, other)
 		f.Nodes[0].Save()
-		f.Nodes[0].Crash() // back, and it looks as if it had recovered
+		f.Nodes[0].Crash() // The node is back, and looks as if it had recovered.
 		_ = fleet.MustBeRefused(t, other)
 		time.Sleep(quorumlock.DefaultTTL)
 		require.NoError(t, lease.Err())
@@ -327,14 +328,15 @@ func TestBackingIsReported(t *testing.T) {
 	})
 }
 
-// A deployment is opened once, by who knows that it is new; else it opens itself.
+// An operator who knows that a deployment is new opens it once. Without that, the nodes open
+// themselves after a while.
 func TestInit(t *testing.T) {
 	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
 		cfg := quorumlock.Config{Clock: f.Clock}
 		for _, nd := range f.Nodes {
 			cfg.Nodes = append(cfg.Nodes, nd)
 		}
-		report, err := admin.Init(t.Context(), cfg) // newFleet has done it
+		report, err := admin.Init(t.Context(), cfg) // The fleet has already done this.
 		require.NoError(t, err)
 		require.Equal(t, admin.Open, report.Nodes[2].State)
 
@@ -347,7 +349,7 @@ func TestInit(t *testing.T) {
 
 		for _, nd := range f.Nodes {
 			nd.Save()
-			nd.Crash() // all of them, with a marker that tells
+			nd.Crash() // All nodes lose their memory, but keep a marker that shows it.
 		}
 		_, err = admin.Init(t.Context(), cfg)
 		require.ErrorIs(t, err, admin.ErrInUse)
@@ -384,7 +386,7 @@ func TestInit(t *testing.T) {
 	})
 }
 
-// Limits that are changed are no sign of a new node.
+// Changed limits do not make a node look new.
 func TestInitAfterChangedLimits(t *testing.T) {
 	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
 		lease, err := f.Client().RedLock("job").TryAcquire(t.Context())
@@ -402,8 +404,7 @@ func TestInitAfterChangedLimits(t *testing.T) {
 	})
 }
 
-// Nothing that follows cuts a recovery short, as long as the node knows of it: neither
-// other limits, nor a restart.
+// Neither changed limits nor a restart cuts a recovery short, while the node knows of the recovery.
 func TestARecoveryIsNotCutShort(t *testing.T) {
 	long := func(cfg *quorumlock.Config) {
 		cfg.MaxTTL, cfg.TTL, cfg.MaxClockSkew = 10*time.Minute, 10*time.Minute, 5*time.Minute
@@ -435,7 +436,7 @@ func TestARecoveryIsNotCutShort(t *testing.T) {
 					cfg.Nodes = append(cfg.Nodes, nd)
 				}
 				_ = fleet.MustBeRefused(t, f.Client(long).RedLock("job")) // they recover for a quarter of an hour
-				fleet.Settle()                                            // all of them, also those it did not wait for
+				fleet.Settle()                                            // Wait for all nodes, as the attempt may have left stragglers.
 				_, err = admin.ChangeLimits(t.Context(), cfg)
 				require.NoError(t, err)
 				then(t, cfg, f.Nodes)
@@ -454,7 +455,7 @@ func TestARecoveryIsNotCutShort(t *testing.T) {
 	}
 }
 
-// An answer that comes late is about the same recovery.
+// A late answer reports the same recovery, so the client reports it once.
 func TestARecoveryIsReportedOnceByALateNode(t *testing.T) {
 	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
 		told := 0
@@ -474,7 +475,7 @@ func TestARecoveryIsReportedOnceByALateNode(t *testing.T) {
 	})
 }
 
-// And so is that of a slow clock.
+// A node with a slow clock reports the same recovery, so the client reports it once.
 func TestARecoveryIsReportedOnceByASlowClock(t *testing.T) {
 	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
 		f.Nodes[1] = node.NewMemory("n2", clock.NewSkewed(f.Clock, 0.997))
@@ -496,7 +497,7 @@ func TestARecoveryIsReportedOnceByASlowClock(t *testing.T) {
 	})
 }
 
-// To look at a lock is no news about its nodes.
+// Inspect only reads a lock, so it does not report recoveries.
 func TestInspectReportsNoRecovery(t *testing.T) {
 	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
 		told := 0
@@ -522,7 +523,7 @@ func TestInspectReportsNoRecovery(t *testing.T) {
 	})
 }
 
-// A clock that is off is reported once, whatever renewals the node still takes.
+// A client logs a skewed clock once for each node, although the nodes still take its renewals.
 func TestAClockIsComplainedAboutOnce(t *testing.T) {
 	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
 		var log strings.Builder
@@ -547,7 +548,7 @@ func TestAClockIsComplainedAboutOnce(t *testing.T) {
 	})
 }
 
-// An init that is held up between looking and acting opens nothing that lost its memory
+// An Init is paused between its check and its write. It must not open a node that lost its memory
 // in between.
 func TestInitPausedBetweenLookAndAct(t *testing.T) {
 	fleet.ForEachLoss(t, 3, func(t *testing.T, f *fleet.Fleet, lose func(int)) {
@@ -563,7 +564,7 @@ func TestInitPausedBetweenLookAndAct(t *testing.T) {
 			done <- err
 		}()
 		<-late.looked
-		time.Sleep(fleet.RecoveryTime) // all open by themselves meanwhile
+		time.Sleep(fleet.RecoveryTime) // Meanwhile all nodes open by themselves.
 		lease, err := f.Client().MultiLock("job").TryAcquire(t.Context())
 		require.NoError(t, err)
 		fleet.Settle()
@@ -578,7 +579,7 @@ func TestInitPausedBetweenLookAndAct(t *testing.T) {
 	})
 }
 
-// An Open whose answer is lost is asked for again; one that was never sent, too.
+// Init repeats an Open whose answer was lost, and an Open that was never sent.
 func TestInitAsksAgain(t *testing.T) {
 	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
 		for _, nd := range f.Nodes {
@@ -594,7 +595,7 @@ func TestInitAsksAgain(t *testing.T) {
 	})
 }
 
-// stutterer is a node that fails so many times before or after it opens.
+// stutterer is a node that fails a given number of times before or after it opens.
 type stutterer struct {
 	node.Node
 	before, after int
@@ -629,7 +630,8 @@ func (l *late) Do(ctx context.Context, ops []node.Op, replies []node.Reply) {
 	l.Node.Do(ctx, ops, replies)
 }
 
-// A loss during the recovery is another one, and the same told twice is not.
+// Another loss of memory during a recovery is reported again. A repeated answer about the same loss
+// is not.
 func TestALossDuringTheRecoveryIsReported(t *testing.T) {
 	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
 		var untils []time.Duration
@@ -651,7 +653,7 @@ func TestALossDuringTheRecoveryIsReported(t *testing.T) {
 	})
 }
 
-// The token goes along with a lock that is put back.
+// A holder that puts its lock back on a node brings its token along.
 func TestAHealBringsTheToken(t *testing.T) {
 	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
 		client := f.Client()
@@ -669,7 +671,7 @@ func TestAHealBringsTheToken(t *testing.T) {
 	})
 }
 
-// What one node of many refuses a client for is logged once, as nobody would notice else.
+// The client logs once that one node of many refuses it. The refusal would go unnoticed otherwise.
 func TestARefusalIsLoggedOnce(t *testing.T) {
 	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
 		var log strings.Builder

@@ -47,7 +47,7 @@ func TestDowngradeLetsInWhoWaitsToRead(t *testing.T) {
 	fleet.InVirtualTime(t, 5, func(t *testing.T, f *fleet.Fleet) {
 		rw, other := f.Client().RWLock("job"), f.Client().RWLock("job")
 		before := fleet.MustAcquire(t, rw.Write())
-		writing := fleet.StartAcquire(t.Context(), t, rw.Write()) // it has entries in the queues then
+		writing := fleet.StartAcquire(t.Context(), t, rw.Write()) // The writer then has entries in the queues.
 		free(t, before)
 		lease := writing.Has()
 		var readers []*fleet.Acquisition
@@ -58,13 +58,13 @@ func TestDowngradeLetsInWhoWaitsToRead(t *testing.T) {
 		writer := fleet.StartAcquire(t.Context(), t, rw.Write())
 		time.Sleep(time.Millisecond)
 		late := fleet.StartAcquire(t.Context(), t, other.Read())
-		time.Sleep(time.Millisecond) // or its turn is that of the writer, which counts from the downgrade
+		time.Sleep(time.Millisecond) // The late reader must come after the writer, whose turn counts from the downgrade.
 		require.NoError(t, rw.Downgrade(t.Context(), lease))
 		time.Sleep(5 * time.Millisecond)
 		for _, r := range readers {
 			free(t, r.Has())
 		}
-		// The writer of the same client stands before those that come later.
+		// The writer of the same client precedes later readers.
 		require.True(t, writer.Waits())
 		time.Sleep(100 * time.Millisecond)
 		require.True(t, late.Waits() || late.Lease != nil)
@@ -83,8 +83,8 @@ func TestDowngradeLetsInWhoWaitsToRead(t *testing.T) {
 	})
 }
 
-// A node that hears nothing of a downgrade keeps writers and readers off, and follows with a
-// renewal, or with the release.
+// A node that misses a downgrade keeps writers and readers out. It catches up with a renewal, or
+// with the release.
 func TestDowngradeWithANodeMissing(t *testing.T) {
 	for _, released := range []bool{false, true} {
 		fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
@@ -100,7 +100,7 @@ func TestDowngradeWithANodeMissing(t *testing.T) {
 			require.Equal(t, 2, have, "the third node is still a writer's")
 			_ = fleet.MustBeRefused(t, other.Write())
 			wires[2].Severed.Store(false)
-			time.Sleep(time.Second) // it is known to be back
+			time.Sleep(time.Second) // Wait until the client knows that the node is back.
 			if released {
 				free(t, lease)
 			} else {
@@ -120,7 +120,7 @@ func TestDowngradeWithANodeMissing(t *testing.T) {
 	}
 }
 
-// The nodes that hear of a downgrade are too few: the lease is a reader's, and lives on.
+// Too few nodes learn of a downgrade. The lease becomes a reader's lease, and stays valid.
 func TestDowngradeWithoutAQuorum(t *testing.T) {
 	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
 		c, wires := f.WiredClient()
@@ -142,8 +142,8 @@ func TestDowngradeWithoutAQuorum(t *testing.T) {
 	})
 }
 
-// A node that has lost its memory takes a writer that became a reader back as one; a node that
-// missed the downgrade may be among them.
+// A node that has lost its memory takes a former writer back as a reader. One of the other nodes
+// may have missed the downgrade.
 func TestDowngradeAmongLosses(t *testing.T) {
 	fleet.ForEachLoss(t, 3, func(t *testing.T, f *fleet.Fleet, lose func(int)) {
 		c, wires := f.WiredClient()
@@ -196,7 +196,7 @@ func TestDowngradeOfWhatIsNoWriters(t *testing.T) {
 	})
 }
 
-// A hold that became a reader's is not handed over to a writer of the same client.
+// The client does not hand a downgraded lease over to a writer of the same client.
 func TestADowngradedLeaseIsNotHandedOver(t *testing.T) {
 	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
 		rw, other := f.Client().RWLock("job"), f.Client().RWLock("job")

@@ -10,7 +10,7 @@ import (
 	"github.com/quorumlock/quorumlock/internal/fleet"
 )
 
-// Node 1 forgets a reader: it gives nothing to a writer, which would have it and node 3.
+// Node 1 forgets a reader. It must not grant a writer, which would win nodes 1 and 3.
 func TestAForgetfulNodeGivesNoReadersLockAway(t *testing.T) {
 	fleet.ForEachLoss(t, 3, func(t *testing.T, f *fleet.Fleet, lose func(int)) {
 		c, wires := f.WiredClient()
@@ -32,8 +32,8 @@ func TestAForgetfulNodeGivesNoReadersLockAway(t *testing.T) {
 	})
 }
 
-// A reader puts itself back on a node that recovers and that a writer was granted before it
-// forgot. That counts only from after the recovery on: the writer may have it all the while.
+// A node granted a writer, and then lost its memory. A reader puts itself back on this node. Until
+// the recovery ends, the writer may still have the node, so the renewal does not count.
 func TestAReadersHealCountsOnlyAsAReassertion(t *testing.T) {
 	fleet.ForEachLoss(t, 3, func(t *testing.T, f *fleet.Fleet, lose func(int)) {
 		reading, readWires := f.WiredClient()
@@ -42,7 +42,7 @@ func TestAReadersHealCountsOnlyAsAReassertion(t *testing.T) {
 		reader := fleet.MustAcquire(t, reading.RWLock("job").Read()) // of nodes 1 and 2
 		fleet.Settle()
 
-		// The writer is granted node 3, and waits for the others in vain.
+		// Node 3 grants the writer. The other nodes do not answer it in time.
 		writeWires[0].Severed.Store(true)
 		writeWires[1].Slow.Store(int64(300 * time.Millisecond))
 		done := make(chan error, 1)
@@ -71,8 +71,8 @@ func TestAReadersHealCountsOnlyAsAReassertion(t *testing.T) {
 	})
 }
 
-// Nodes restart one after the other, each when the one before has recovered. Readers and nobody
-// else have the lock all the while.
+// Nodes restart one after the other, each after the recovery of the one before. Readers keep the
+// lock, and no writer gets it.
 func TestReadersSurviveRestartsInTurn(t *testing.T) {
 	fleet.ForEachLoss(t, 3, func(t *testing.T, f *fleet.Fleet, lose func(int)) {
 		rw, other := f.Client().RWLock("job"), f.Client().RWLock("job")
@@ -96,8 +96,8 @@ func TestReadersSurviveRestartsInTurn(t *testing.T) {
 	})
 }
 
-// All nodes forget: who reads is not told apart from who does not any more, and keeps the lock
-// until a writer could have it.
+// All nodes forget the readers. The nodes cannot tell active readers from former ones. A reader
+// keeps its lease until a writer could have the lock.
 func TestAllNodesForgetTheReaders(t *testing.T) {
 	fleet.ForEachLoss(t, 3, func(t *testing.T, f *fleet.Fleet, lose func(int)) {
 		rw := f.Client().RWLock("job").With(quorumlock.LockOptions{Fixed: true})

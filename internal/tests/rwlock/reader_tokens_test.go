@@ -12,13 +12,13 @@ import (
 	"github.com/quorumlock/quorumlock/internal/fleet"
 )
 
-// contended has somebody write, and a contender leave a larger token on the first node only. It
-// returns the lease of the writer, which is over.
+// contended lets a writer come and go. Then a contender leaves a larger token on the first node
+// only. It returns the writer's lease, which has ended.
 func contended(t *testing.T, f *fleet.Fleet) *quorumlock.Lease {
 	t.Helper()
 	writer := fleet.MustAcquire(t, f.Client().RWLock("job").Write())
 	free(t, writer)
-	time.Sleep(time.Millisecond) // or the contender proposes the same token
+	time.Sleep(time.Millisecond) // Otherwise the contender proposes the same token.
 	contender, wires := f.WiredClient()
 	wires[1].Severed.Store(true)
 	wires[2].Severed.Store(true)
@@ -27,8 +27,8 @@ func contended(t *testing.T, f *fleet.Fleet) *quorumlock.Lease {
 	return writer
 }
 
-// A contender leaves a larger token on one node. A reader that is told of it by its majority
-// acts under that, and has written it to a majority before: no later reader acts under a smaller.
+// A contender leaves a larger token on one node. A reader learns of the token from its majority,
+// and adopts it. The reader first writes it to a majority, so no later reader gets a smaller token.
 func TestAReaderWritesItsTokenBack(t *testing.T) {
 	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
 		writer := contended(t, f)
@@ -49,8 +49,8 @@ func TestAReaderWritesItsTokenBack(t *testing.T) {
 	})
 }
 
-// What all nodes have told is decided without another round: a token that one of them alone
-// knows is nobody's.
+// If all nodes answer, a reader needs no second round. A token that only one of them knows belongs
+// to no holder.
 func TestAReaderOfAllNodesNeedsOneRound(t *testing.T) {
 	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
 		writer := contended(t, f)
@@ -63,7 +63,8 @@ func TestAReaderOfAllNodesNeedsOneRound(t *testing.T) {
 	})
 }
 
-// The round that writes a token back fails: the reader gets nothing, and leaves nothing.
+// The round that writes a token back fails. The reader gets no lease, and leaves nothing on the
+// nodes.
 func TestAReaderThatCannotWriteBack(t *testing.T) {
 	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
 		contender, wires := f.WiredClient()
@@ -84,9 +85,9 @@ func TestAReaderThatCannotWriteBack(t *testing.T) {
 	})
 }
 
-// Writers, readers, and readers that were writers come one after another, by clients with
-// different clocks, while nodes fail and forget. The tokens of writers grow, and a reader's is
-// never smaller than one before it.
+// Writers, readers and downgraded writers come one after another, on clients with different clocks.
+// Meanwhile nodes fail and forget. The tokens of writers grow. A reader's token is never smaller
+// than an earlier token.
 func TestReadTokensGrowWhateverTheClocks(t *testing.T) {
 	for seed := range uint64(8) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
@@ -143,7 +144,7 @@ func TestReadTokensGrowWhateverTheClocks(t *testing.T) {
 	}
 }
 
-// A lease's token is still refused by nobody when all nodes have forgotten it.
+// All nodes have forgotten the token of the last writer. A later reader still gets a larger token.
 func TestAReaderAfterALongTime(t *testing.T) {
 	fleet.InVirtualTime(t, 5, func(t *testing.T, f *fleet.Fleet) {
 		rw := f.Client().RWLock("job")

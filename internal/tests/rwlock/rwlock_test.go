@@ -17,7 +17,7 @@ import (
 	"github.com/quorumlock/quorumlock/node"
 )
 
-// free gives leases back that must be valid.
+// free releases leases, and requires that they are valid.
 func free(t *testing.T, leases ...*quorumlock.Lease) {
 	t.Helper()
 	for _, l := range leases {
@@ -56,7 +56,7 @@ func TestReadersShareAndWritersDoNot(t *testing.T) {
 	})
 }
 
-// A plain lock of the same name is the writer's.
+// A plain lock of the same name excludes readers and writers like a writer.
 func TestThePlainLockIsTheWriter(t *testing.T) {
 	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
 		c := f.Client()
@@ -97,7 +97,7 @@ func TestAnUncontendedReaderTakesOneRound(t *testing.T) {
 		free(t, first, second)
 		free(t, one(rw.Write()))
 		free(t, one(rw.Read()))
-		time.Sleep(time.Minute) // all tokens are forgotten
+		time.Sleep(time.Minute) // By now the nodes have forgotten all tokens.
 		free(t, one(rw.Read()))
 	})
 }
@@ -190,8 +190,8 @@ func TestNestedReadersAndWriters(t *testing.T) {
 	})
 }
 
-// A writer waits without asking again and again, until the last reader goes; and readers that
-// came after it wait until it goes, all of them.
+// A writer waits, without polling, until the last reader leaves. All readers that came after the
+// writer wait until it leaves.
 func TestReadersAndWritersTakeTurns(t *testing.T) {
 	fleet.InVirtualTime(t, 5, func(t *testing.T, f *fleet.Fleet) {
 		c, spies := f.SpiedClient()
@@ -235,7 +235,7 @@ func TestReadersAndWritersTakeTurns(t *testing.T) {
 	})
 }
 
-// Readers that come one after another and overlap do not keep a writer out, nor writers readers.
+// Overlapping readers do not keep a writer out, and overlapping writers do not keep readers out.
 func TestNeitherReadersNorWritersStarve(t *testing.T) {
 	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
 		const crowd = 6
@@ -281,7 +281,7 @@ func TestNeitherReadersNorWritersStarve(t *testing.T) {
 	})
 }
 
-// All sorts of clients read and write at the same time, while nodes come and go: a writer is
+// Different clients read and write at the same time, while nodes come and go. A writer is always
 // alone, and tokens never shrink.
 func TestAWriterIsAlone(t *testing.T) {
 	for seed := range uint64(6) {
@@ -307,7 +307,7 @@ func TestAWriterIsAlone(t *testing.T) {
 	}
 }
 
-// watch sees all leases of a lock for readers and writers, until they have been released.
+// watch sees all leases of an RW lock until their release.
 type watch struct {
 	t                         *testing.T
 	mu                        sync.Mutex
@@ -329,7 +329,7 @@ func (w *watch) granted(l *quorumlock.Lease, reads bool, before uint64) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if l.Err() != nil {
-		return // it was over before anybody could see it
+		return // The lease ended before the test could see it.
 	}
 	assert.Zero(w.t, valid(w.writers), "beside a writer")
 	assert.GreaterOrEqual(w.t, l.Token(), before, "tokens do not shrink")
@@ -351,7 +351,7 @@ func (w *watch) last() uint64 {
 	return w.token
 }
 
-// becomesReader has a writer's lease become a reader's, before anybody can see the effect.
+// becomesReader records a downgrade. It must run before other clients can see the effect.
 func (w *watch) becomesReader(l *quorumlock.Lease) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -366,8 +366,8 @@ func (w *watch) becomesReader(l *quorumlock.Lease) {
 	}
 }
 
-// released forgets a lease, which is over for good: to ask all that there ever were, at each grant, took
-// most of the time of the test.
+// released forgets a lease that has ended for good. Checking all earlier leases at each grant took
+// most of the test's time.
 func (w *watch) released(l *quorumlock.Lease) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -427,7 +427,8 @@ func TestReadersWhoGiveUpLeaveNothing(t *testing.T) {
 	})
 }
 
-// A writer that gives up lets those behind it read at once, beside those that read already.
+// A writer that gives up lets in the readers behind it at once. They join the readers that already
+// hold the lock.
 func TestAWriterWhoGivesUpLetsReadersIn(t *testing.T) {
 	fleet.InVirtualTime(t, 5, func(t *testing.T, f *fleet.Fleet) {
 		a, b := f.Client().RWLock("job"), f.Client().RWLock("job")
@@ -445,7 +446,7 @@ func TestAWriterWhoGivesUpLetsReadersIn(t *testing.T) {
 	})
 }
 
-// The client of a writer that waits is gone: readers come in when its entries have run out.
+// A client dies while its writer waits. Readers come in when the writer's entries have expired.
 func TestADeadWriterDoesNotKeepReadersOut(t *testing.T) {
 	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
 		rw := f.Client().RWLock("job")
@@ -459,7 +460,7 @@ func TestADeadWriterDoesNotKeepReadersOut(t *testing.T) {
 	})
 }
 
-// frozenFor has somebody wait as a writer who does not listen, nor come again.
+// frozenFor queues a writer that does not listen and never asks again.
 func frozenFor(f *fleet.Fleet, keep time.Duration, id string, ticket int64, nodes ...int) {
 	f.T.Helper()
 	for _, i := range nodes {

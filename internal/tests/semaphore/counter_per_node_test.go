@@ -10,8 +10,8 @@ import (
 	"github.com/quorumlock/quorumlock/internal/fleet"
 )
 
-// naiveNode is one of a semaphore that counts: each node admits so many, and a majority of nodes
-// admits.
+// naiveNode is a node of a counting semaphore. Each node admits up to a limit on its own, and a
+// client needs a majority of admissions.
 type naiveNode struct {
 	most    int
 	holders map[string]bool
@@ -27,7 +27,8 @@ func (n *naiveNode) acquire(who string) bool {
 
 func (n *naiveNode) release(who string) { delete(n.holders, who) }
 
-// naiveAcquire asks the nodes that it reaches, and gives back what it got if that is no majority.
+// naiveAcquire asks the nodes that the client reaches. Without a majority it gives its admissions
+// back.
 func naiveAcquire(who string, nodes []*naiveNode, reaches ...int) bool {
 	var granted []*naiveNode
 	for _, i := range reaches {
@@ -44,8 +45,8 @@ func naiveAcquire(who string, nodes []*naiveNode, reaches ...int) bool {
 	return false
 }
 
-// Three nodes, two permits. Each client reaches two nodes, and each node is reached by two
-// clients. Counters admit all three clients; slots admit no more than two.
+// There are three nodes and two permits. Each client reaches two nodes, and each node is reached by
+// two clients. Counters admit all three clients; slots admit no more than two.
 func TestACounterPerNodeAdmitsTooMany(t *testing.T) {
 	reaches := [][]int{{0, 1}, {1, 2}, {2, 0}}
 	const p = 2
@@ -64,7 +65,7 @@ func TestACounterPerNodeAdmitsTooMany(t *testing.T) {
 
 	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
 		var leases []*quorumlock.Lease
-		for round := range 20 { // whichever slots they name first
+		for round := range 20 { // The bound holds whichever slots the clients name first.
 			for _, nodes := range reaches {
 				client, wires := f.WiredClient()
 				for i, w := range wires {

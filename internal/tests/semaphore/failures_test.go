@@ -16,10 +16,11 @@ import (
 	"github.com/quorumlock/quorumlock/quorum"
 )
 
-// queued is how many entries the queues of the pool of the test have on all nodes.
+// queued returns how many entries the queues of the test's pool have on all nodes.
 func queued(f *fleet.Fleet) (n int) {
 	f.T.Helper()
-	// A stranger who asks in vain, for a slot that there is not, is told how many are before it.
+	// A stranger asks for a slot that does not exist. Its denial tells how many waiters are before
+	// it.
 	pool := node.Pool{Name: node.PoolName("jobs"), Size: 1}
 	for _, nd := range f.Nodes {
 		replies := make([]node.Reply, 1)
@@ -78,7 +79,7 @@ func TestPermitsSurviveAMinority(t *testing.T) {
 		time.Sleep(time.Minute)
 		f.Start(0, 1)
 		time.Sleep(quorumlock.DefaultTTL)
-		f.Stop(2, 3) // others than before: the renewals have put the permits back
+		f.Stop(2, 3) // These are other nodes than before: the renewals have put the permits back.
 		time.Sleep(time.Minute)
 		require.NoError(t, held.Err())
 		_, err = b.TryAcquire(t.Context(), 2)
@@ -108,14 +109,14 @@ func TestPermitsNeedAQuorum(t *testing.T) {
 		<-held.Context().Done()
 		require.ErrorIs(t, held.Err(), quorumlock.ErrLost)
 		f.Start(0, 1)
-		lease, err := s.Acquire(t.Context(), 2) // that number may count, or not
+		lease, err := s.Acquire(t.Context(), 2) // Either number of permits may be in force.
 		require.NoError(t, err)
 		require.NoError(t, lease.Release(t.Context()))
 	})
 }
 
-// The lost lock that Redlock is known for, with permits: a holder has nodes 1 and 2, node 1
-// forgets, and others would have 1 and 3.
+// This is the known lost lock of Redlock, with permits. A holder has nodes 1 and 2, node 1 forgets,
+// and another client would win nodes 1 and 3.
 func TestForgottenPermitsAreNotGivenAgain(t *testing.T) {
 	fleet.ForEachLoss(t, 3, func(t *testing.T, f *fleet.Fleet, lose func(int)) {
 		client, wires := f.WiredClient()
@@ -135,8 +136,8 @@ func TestForgottenPermitsAreNotGivenAgain(t *testing.T) {
 	})
 }
 
-// The nodes restart one after the other, each after the recovery of the one before: those who hold
-// permits keep them, and nobody else has one of theirs.
+// The nodes restart one after the other, each after the recovery of the one before. Holders keep
+// their permits, and no other client gets them.
 func TestPermitsOutliveEveryNode(t *testing.T) {
 	fleet.ForEachLoss(t, 3, func(t *testing.T, f *fleet.Fleet, lose func(int)) {
 		a, b := f.Client().Semaphore("jobs", 3), f.Client().Semaphore("jobs", 3)
@@ -182,7 +183,7 @@ func TestPermitsRenewAndFixedOnesEnd(t *testing.T) {
 	})
 }
 
-// Nobody asks but now and then, and whoever gives a permit back wakes who waits, at once.
+// Waiters ask only now and then. A release of a permit wakes a waiter at once.
 func TestWaitersForPermitsHardlyAsk(t *testing.T) {
 	fleet.InVirtualTime(t, 5, func(t *testing.T, f *fleet.Fleet) {
 		full := permits(t, f.Client().Semaphore("jobs", 4), 4)
@@ -214,7 +215,7 @@ func TestWhoGivesUpWaitingForPermitsIsInNobodysWay(t *testing.T) {
 			first, second := want(ctx, s, 2), want(ctx, f.Client().Semaphore("jobs", 2), 2)
 			third := want(t.Context(), f.Client().Semaphore("jobs", 2), 1)
 			f.Pause(fleet.FirstNodes(paused)...)
-			time.Sleep(1001 * time.Millisecond) // an attempt is under way
+			time.Sleep(1001 * time.Millisecond) // Wait until an attempt is in flight.
 			cancel()
 			<-first.done
 			<-second.done
@@ -235,7 +236,7 @@ func TestWhoGivesUpWaitingForPermitsIsInNobodysWay(t *testing.T) {
 	}
 }
 
-// A holder that dies tells nobody; its time is known.
+// A holder that dies wakes no waiter, but the waiters know when its lease expires.
 func TestTheCrashOfWhoHoldsPermits(t *testing.T) {
 	fleet.InVirtualTime(t, 5, func(t *testing.T, f *fleet.Fleet) {
 		client, wires := f.WiredClient()
@@ -263,7 +264,7 @@ func TestTheCrashOfWhoHoldsPermits(t *testing.T) {
 	})
 }
 
-// A head that is frozen holds the others up for as long as it may have, and no longer.
+// A frozen head of the queue holds the others up for its grace period, and no longer.
 func TestAFrozenWaiterForPermits(t *testing.T) {
 	fleet.InVirtualTime(t, 5, func(t *testing.T, f *fleet.Fleet) {
 		full := permits(t, f.Client().Semaphore("jobs", 2), 2)
@@ -301,7 +302,7 @@ func TestSettingThePermits(t *testing.T) {
 		require.Equal(t, 2, n)
 		require.NoError(t, held.Release(t.Context()))
 
-		for range 20 { // of those who have not heard of it
+		for range 20 { // These clients have not heard of the new size.
 			c := f.Client().Semaphore("jobs", 4)
 			one, two := permits(t, c, 1), permits(t, c, 1)
 			_, err := f.Client().Semaphore("jobs", 4).TryAcquire(t.Context(), 1)
@@ -327,9 +328,9 @@ func TestSettingThePermits(t *testing.T) {
 	})
 }
 
-// A size counts where a majority knows it, whoever does not; and those who do not, learn it.
-// Where there are fewer permits than are held, holders keep and renew theirs, and what they give
-// back beyond the number is nobody's any more.
+// A new size is in force once a majority of nodes knows it. The other nodes and clients learn it.
+// If more permits are held than there are now, holders keep and renew theirs. No client gets a
+// surplus permit after its release.
 func TestFewerPermitsThanAreHeld(t *testing.T) {
 	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
 		s, other := f.Client().Semaphore("jobs", 4), f.Client().Semaphore("jobs", 4)
@@ -360,7 +361,7 @@ func TestANewSizeReachesWhoMissedIt(t *testing.T) {
 		f.Stop(2)
 		require.NoError(t, a.SetPermits(t.Context(), 1))
 		f.Start(2)
-		one := permits(t, a, 1) // which tells the third
+		one := permits(t, a, 1) // This tells the third node.
 		require.NoError(t, one.Release(t.Context()))
 		f.Stop(0)
 		time.Sleep(2 * time.Second)
@@ -371,7 +372,7 @@ func TestANewSizeReachesWhoMissedIt(t *testing.T) {
 	})
 }
 
-// A minority forgets the number: the others know it, and tell.
+// A minority of nodes forgets the size. The others know it, and spread it.
 func TestANewSizeOutlivesAMinority(t *testing.T) {
 	fleet.ForEachLoss(t, 5, func(t *testing.T, f *fleet.Fleet, lose func(int)) {
 		a := f.Client().Semaphore("jobs", 4)
@@ -379,7 +380,7 @@ func TestANewSizeOutlivesAMinority(t *testing.T) {
 		lose(0)
 		lose(1)
 		time.Sleep(fleet.RecoveryTime)
-		_, _ = a.TryAcquire(t.Context(), 4) // from when on they recover
+		_, _ = a.TryAcquire(t.Context(), 4) // The nodes notice their loss here, and start to recover.
 		time.Sleep(fleet.RecoveryTime + time.Second)
 		for range 10 {
 			held := permits(t, f.Client().Semaphore("jobs", 4), 1)
@@ -391,7 +392,7 @@ func TestANewSizeOutlivesAMinority(t *testing.T) {
 	})
 }
 
-// Whoever waits for more permits than there are any more, is told.
+// A waiter learns that it waits for more permits than there are now.
 func TestWaitingForMorePermitsThanThereAre(t *testing.T) {
 	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
 		s := f.Client().Semaphore("jobs", 4)
@@ -435,7 +436,7 @@ func TestPermitsOfAContext(t *testing.T) {
 	})
 }
 
-// The options of a lock are those of a semaphore too.
+// The options of a lock apply to a semaphore too.
 func TestOptionsOfASemaphore(t *testing.T) {
 	fleet.InVirtualTime(t, 5, func(t *testing.T, f *fleet.Fleet) {
 		full := permits(t, f.Client().Semaphore("jobs", 2), 2)
@@ -539,7 +540,7 @@ func TestLeakedPermits(t *testing.T) {
 	})
 }
 
-// The events of a semaphore name it, and not the slots.
+// The events of a semaphore carry its name, and not the names of its slots.
 func TestHooksOfASemaphore(t *testing.T) {
 	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
 		var mu sync.Mutex

@@ -14,7 +14,7 @@ import (
 	"github.com/quorumlock/quorumlock/internal/fleet"
 )
 
-// crowd counts who holds permits at the same time.
+// crowd counts the clients that hold permits at the same time.
 type crowd struct {
 	t         *testing.T
 	most      int64
@@ -34,7 +34,7 @@ func (c *crowd) enter(n int) {
 
 func (c *crowd) leave(n int) { c.now.Add(int64(-n)) }
 
-// permits takes some that must be had at once.
+// permits takes n permits, which must be free at once.
 func permits(t *testing.T, s *quorumlock.Semaphore, n int) *quorumlock.Lease {
 	t.Helper()
 	lease, err := s.TryAcquire(t.Context(), n)
@@ -64,7 +64,8 @@ func TestASemaphoreHasSoManyPermits(t *testing.T) {
 	})
 }
 
-// Whatever is free is found in one round trip, or by what the nodes then tell, in another.
+// A client finds free permits in one round trip. If it named the wrong slots, the denials show the
+// free ones, and it needs one more.
 func TestFreePermitsAreFound(t *testing.T) {
 	fleet.InVirtualTime(t, 5, func(t *testing.T, f *fleet.Fleet) {
 		const size = 50
@@ -82,7 +83,7 @@ func TestAnUncontendedAcquireOfPermitsIsOneRoundTrip(t *testing.T) {
 		c, spies := f.SpiedClient()
 		s := c.Semaphore("jobs", 10)
 		var held []*quorumlock.Lease
-		for range 5 { // with what it has itself, this client knows all there is to know
+		for range 5 { // The client knows the whole state, as it is the only holder.
 			lease, err := s.Acquire(t.Context(), 2)
 			require.NoError(t, err)
 			held = append(held, lease)
@@ -102,8 +103,8 @@ func TestAnUncontendedAcquireOfPermitsIsOneRoundTrip(t *testing.T) {
 	})
 }
 
-// A crowd that wants one permit too many, on its many clients: never more than there are, all
-// have theirs in the end, and nothing is left.
+// A crowd on many clients wants one permit too many. Never more permits are held than there are.
+// All waiters are served in the end, and nothing is left.
 func TestNeverMoreThanThePermits(t *testing.T) {
 	for _, p := range []int{1, 2, 3, 7} {
 		t.Run(fmt.Sprint(p), func(t *testing.T) {

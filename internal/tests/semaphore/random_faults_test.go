@@ -15,8 +15,8 @@ import (
 	"github.com/quorumlock/quorumlock/internal/witness"
 )
 
-// Nodes forget, hang and are cut off from some, messages are late or lost; never are more
-// permits held than there are, and once that stops, everybody has theirs.
+// Nodes forget, hang and are cut off from some clients, and messages are late or lost. Never more
+// permits are held than there are. Once the faults stop, all waiters are served.
 func TestPermitsUnderFaults(t *testing.T) {
 	for seed := range uint64(6) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {

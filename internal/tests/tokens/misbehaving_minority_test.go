@@ -13,10 +13,10 @@ import (
 	"github.com/quorumlock/quorumlock/node"
 )
 
-// What one node of three says of tokens, clocks and servers decides nothing for the others.
+// One node of three decides nothing for the others, whichever tokens, clocks or servers it reports.
 
-// A node tells larger tokens than it has, by less than could be. They are not chased: the
-// other nodes would refuse what outbids them.
+// A node reports larger tokens than it has, but plausible ones. The client does not outbid them, as
+// the other nodes would refuse the result.
 func TestANodeThatIsAheadOfItself(t *testing.T) {
 	for _, by := range []time.Duration{2 * time.Second, fleet.RecoveryTime - time.Millisecond} {
 		fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
@@ -25,7 +25,7 @@ func TestANodeThatIsAheadOfItself(t *testing.T) {
 			_ = fleet.AcquireAndRelease(t, client.RedLock("job"))
 			lease, err := f.Client().RedLock("job").TryAcquire(t.Context())
 			require.NoError(t, err)
-			for range 20 { // whoever answers first
+			for range 20 { // The result holds whichever node answers first.
 				_ = fleet.MustBeRefused(t, client.RedLock("job")) // and is told a token
 			}
 			require.NoError(t, lease.Release(t.Context()))
@@ -38,7 +38,7 @@ func TestANodeThatIsAheadOfItself(t *testing.T) {
 	}
 }
 
-// The good nodes know different tokens, and the third always one as large as ours.
+// The good nodes know different tokens. The third node always reports a token as large as ours.
 func TestANodeThatNeverTakesAToken(t *testing.T) {
 	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
 		fast, wires := f.WiredClient(fleet.SkewedBy(f, 900*time.Millisecond))
@@ -57,8 +57,8 @@ func TestANodeThatNeverTakesAToken(t *testing.T) {
 	})
 }
 
-// One machine has a node and a client on it, and a clock that is ahead. That client gets
-// nothing, and is in nobody's way.
+// A node and a client share a machine whose clock is ahead. That client gets nothing, and does not
+// block others.
 func TestAMachineWithAWrongClock(t *testing.T) {
 	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
 		ahead := clock.NewSkewed(f.Clock, 1)
@@ -80,7 +80,8 @@ func TestAMachineWithAWrongClock(t *testing.T) {
 	})
 }
 
-// An address that leads to the server of another, and nowhere later: it is told what it is.
+// An address leads to the server of another node, and later to no server. The client reports each
+// state with its own error.
 func TestATwinThatDies(t *testing.T) {
 	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
 		alias := &fleet.Wire{Node: f.Nodes[0], NodeName: "alias"}
@@ -123,8 +124,7 @@ func (s *sleepy) Wall() time.Time {
 	return now
 }
 
-// A proposal that is old when it arrives says nothing about the clock: another attempt
-// helps.
+// A proposal that is old on arrival says nothing about the clock, so another attempt helps.
 func TestSuspendedBetweenProposalAndSending(t *testing.T) {
 	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
 		c := &sleepy{Clock: f.Clock}
@@ -137,7 +137,7 @@ func TestSuspendedBetweenProposalAndSending(t *testing.T) {
 	})
 }
 
-// A token that was remembered before the clock was set back is not waited for.
+// The clock was set back, so the client must not wait until it passes the remembered token.
 func TestAClockThatIsSetBack(t *testing.T) {
 	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
 		wrong := clock.NewSkewed(f.Clock, 1)

@@ -13,11 +13,11 @@ import (
 	"github.com/quorumlock/quorumlock/node"
 )
 
-// tally is a client's way to a node that counts what it asks for.
+// tally is a client's connection to a node. It counts the client's operations.
 type tally struct {
 	node.Node
 	acquisitions atomic.Int64
-	// before, if set, is run before each acquisition, with its number.
+	// before, if set, runs before each acquisition, with the number of the acquisition.
 	before func(n int64)
 }
 
@@ -108,7 +108,8 @@ func TestADenialTellsTheToken(t *testing.T) {
 	})
 }
 
-// A client that is ahead, nodes that forget its token, and a client that is behind.
+// A client's clock is ahead, and the nodes forget its token. A client whose clock is behind must
+// get a larger token.
 func TestAForgottenTokenIsNotGivenAgain(t *testing.T) {
 	short := func(cfg *quorumlock.Config) {
 		cfg.MaxTTL, cfg.TTL, cfg.NodeTimeoutMax = 2*time.Second, time.Second, 100*time.Millisecond
@@ -129,7 +130,8 @@ func TestAForgottenTokenIsNotGivenAgain(t *testing.T) {
 	}
 }
 
-// The same without a loss: the fence is there as long as a smaller token could be taken.
+// The same holds without a loss: nodes remember the token as long as a client could propose a
+// smaller one.
 func TestATokenIsRememberedLongEnough(t *testing.T) {
 	for wait := range 25 {
 		fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
@@ -159,7 +161,7 @@ func TestAFailedContenderWithALargerToken(t *testing.T) {
 	})
 }
 
-// A straggler may decide what looked as if it took a second round.
+// A straggler may decide a round that seemed to need a second one.
 func TestASecondRoundIsLeftOutIfEnoughTakeTheToken(t *testing.T) {
 	fleet.InVirtualTime(t, 5, func(t *testing.T, f *fleet.Fleet) {
 		fast, wires := f.WiredClient(fleet.SkewedBy(f, 999*time.Millisecond))
@@ -250,7 +252,7 @@ func TestNestedLeasesShareTheToken(t *testing.T) {
 	})
 }
 
-// A node that tells nonsense about tokens costs itself its vote, and nobody else anything.
+// A node that reports absurd tokens loses its own vote, and harms no other node.
 func TestANodeWithAbsurdTokens(t *testing.T) {
 	for _, c := range []struct {
 		name string
@@ -299,7 +301,7 @@ func (b *boaster) Do(ctx context.Context, ops []node.Op, replies []node.Reply) {
 	}
 }
 
-// The second round is for those that granted the first.
+// The second round asks only the nodes that granted the first.
 func TestWhoDeniedIsNotAskedAgain(t *testing.T) {
 	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
 		fast, wires := f.WiredClient(fleet.SkewedBy(f, 999*time.Millisecond))

@@ -11,7 +11,7 @@ import (
 	"github.com/quorumlock/quorumlock/node"
 )
 
-// Two attempts of one waiter that reach a node in one batch: the first has the node, and so
+// Two attempts of one waiter reach a node in one batch. The first attempt has the node, so the node
 // denies the second. The waiter has to learn that it gave the node back.
 func TestTwoAttemptsInOneBatch(t *testing.T) {
 	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
@@ -20,7 +20,7 @@ func TestTwoAttemptsInOneBatch(t *testing.T) {
 		waits := fleet.StartAcquire(t.Context(), t, c.MultiLock("job", "other"))
 		require.NoError(t, before.Release(t.Context()))
 		require.NoError(t, waits.Has().Release(t.Context()))
-		fleet.Settle() // the inboxes are there
+		fleet.Settle() // Wait until the inboxes are open.
 
 		f.Take("other", "x", 0)
 		proceed := make(chan struct{})
@@ -28,9 +28,9 @@ func TestTwoAttemptsInOneBatch(t *testing.T) {
 		ways[2].Set(func([]node.Op) { once.Do(func() { <-proceed }) }, nil)
 		_, _ = c.RedLock("third").TryAcquire(t.Context()) // keeps the way to the third node busy
 		waits = fleet.StartAcquire(t.Context(), t, c.MultiLock("job", "other"))
-		require.True(t, waits.Waits()) // denied by the first node; not sent to the third
+		require.True(t, waits.Waits()) // The first node denied it, so it was not sent to the third.
 		f.Free("other", "x", 0)
-		time.Sleep(20 * time.Millisecond) // the next attempt is under way
+		time.Sleep(20 * time.Millisecond) // Wait until the next attempt is in flight.
 		require.True(t, waits.Waits())
 		close(proceed)
 		took := f.Elapsed(func() { <-waits.Done })

@@ -14,8 +14,8 @@ import (
 	"github.com/quorumlock/quorumlock/internal/fleet"
 )
 
-// Sixty who wait for one expiry do not come all at once, and whoever comes in vain then
-// waits to be woken.
+// Sixty waiters wait for one expiry. They do not all ask at once, and a waiter that is denied then
+// waits for a wake.
 func TestACrowdWaitsForOneExpiry(t *testing.T) {
 	fleet.InVirtualTime(t, 5, func(t *testing.T, f *fleet.Fleet) {
 		const crowd = 60
@@ -58,14 +58,14 @@ func TestACrowdWaitsForOneExpiry(t *testing.T) {
 	})
 }
 
-// served is how often clients got their turn, and how long one of them waited at most.
+// served counts the turns of each client, and keeps the longest wait for a turn.
 type served struct {
 	mu      sync.Mutex
 	count   []int
 	longest time.Duration
 }
 
-// busy has several users of each client take a lock in a tight loop for some time.
+// busy runs several users of each client, which take a lock in a tight loop for some time.
 func busy(f *fleet.Fleet, clients []*quorumlock.Client, users int, o quorumlock.LockOptions, hold, lasting time.Duration) *served {
 	s := &served{count: make([]int, len(clients))}
 	r := &referee{t: f.T}
@@ -121,9 +121,9 @@ func TestNobodyStarves(t *testing.T) {
 	}
 }
 
-// A client whose clock is slow is always the first in its own eyes, and in those of the
-// nodes: others wait for as long as the clocks are apart, and no longer. (In the default order
-// that is for the turn of their client, of which the second of a line may need two.)
+// A client whose clock is slow comes first in its own order and in the order of the nodes. Others
+// wait for as long as the clocks are apart, and no longer. In the default order they wait for the
+// turn of their client. The second waiter of a line may need two such turns.
 func TestSkewedTickets(t *testing.T) {
 	for _, c := range []struct {
 		users int
@@ -151,8 +151,7 @@ func TestSkewedTickets(t *testing.T) {
 	}
 }
 
-// Whoever needs two names gets them, although each of them is wanted by others all the
-// time.
+// A waiter that needs two names gets them, although other clients want each name all the time.
 func TestTwoNamesAmongOthers(t *testing.T) {
 	fleet.InVirtualTime(t, 5, func(t *testing.T, f *fleet.Fleet) {
 		ctx, cancel := context.WithCancel(t.Context())
@@ -188,8 +187,8 @@ func TestTwoNamesAmongOthers(t *testing.T) {
 	})
 }
 
-// Heads of the queue that are dead or hang, on a majority of nodes or on all, hold nobody up
-// for long.
+// Queue heads that are dead or hang do not hold others up for long. The heads stand on a majority
+// of nodes or on all.
 func TestStaleHeads(t *testing.T) {
 	for _, c := range []struct {
 		listen bool
@@ -201,7 +200,7 @@ func TestStaleHeads(t *testing.T) {
 		{false, 40, []int{0, 1, 2, 3, 4}, time.Millisecond},
 		{true, 1, []int{0, 1, 2}, 60 * time.Millisecond},
 		{true, 4, []int{0, 1, 2}, 4 * 60 * time.Millisecond},
-		// Nobody tells who is third or later: they look again after a second.
+		// No node wakes the third waiter or a later one: these look again after a second.
 		{true, 4, []int{0, 1, 2, 3, 4}, time.Second + 4*60*time.Millisecond},
 	} {
 		for _, way := range []quorumlock.Waiting{quorumlock.WaitQueued, quorumlock.WaitFair} {

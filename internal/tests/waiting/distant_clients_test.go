@@ -14,7 +14,7 @@ import (
 	"github.com/quorumlock/quorumlock/node"
 )
 
-// afar is a distant whose messages do not wait for each other on the way.
+// afar is a distant node whose messages do not wait for each other on the way.
 type afar struct{ distant }
 
 func (f *afar) Listen(ctx context.Context, client string, deliver func(node.Message)) (node.Inbox, error) {
@@ -22,16 +22,17 @@ func (f *afar) Listen(ctx context.Context, client string, deliver func(node.Mess
 	return f.Memory.Listen(ctx, client, func(m node.Message) { time.AfterFunc(f.oneWay, func() { deliver(m) }) })
 }
 
-// Somebody far away, also if it needs all nodes, has turns among those who are near.
+// A distant client has turns among near clients, even if it needs all nodes.
 func TestWhoIsFarAmongThoseWhoAreNear(t *testing.T) {
-	// Some of these are below what the nodes leave a waiter who was woken, there and back, and some above.
+	// A woken waiter has a grace period on the nodes. Some of these round trips are shorter than
+	// that, and some are longer.
 	ways := fleet.Longer([]int{10, 30, 60}, []int{10, 20, 30, 40, 50, 60, 100})
 	for _, ms := range ways {
 		oneWay := time.Duration(ms) * time.Millisecond
 		for _, need := range []string{"most", "all", "both all"} {
 			for _, o := range []quorumlock.LockOptions{{}, {NoHandover: true}, {Waiting: quorumlock.WaitFair}} {
 				t.Run(fmt.Sprint(oneWay, need, o.Waiting, o.NoHandover), func(t *testing.T) {
-					t.Parallel() // each in a bubble of its own, and before the next test
+					t.Parallel() // Each runs in a bubble of its own, and before the next test.
 					fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
 						first := f.Client()
 						far := f.Client(func(cfg *quorumlock.Config) {
@@ -102,7 +103,7 @@ func busyAll(ctx context.Context, clients []*quorumlock.Client, o quorumlock.Loc
 	return count
 }
 
-// Who waits for long on slow links makes its attempts so often that the nodes do not forget it meanwhile.
+// A waiter on slow links attempts often enough that the nodes do not forget its entry.
 func TestWhoIsFarStaysInTheQueues(t *testing.T) {
 	const timeout, keep = time.Second, 5 * time.Second // see keepEntry
 	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {

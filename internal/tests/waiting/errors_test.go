@@ -10,8 +10,8 @@ import (
 	"github.com/quorumlock/quorumlock/internal/fleet"
 )
 
-// What the first of a line was told before somebody of it had the lock says nothing to who
-// gives up later.
+// A denial of the first waiter is stale once its line has had the lock. A later waiter that gives
+// up must not report it.
 func TestWhatIsToldIsNotOutOfDate(t *testing.T) {
 	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
 		old := fleet.MustAcquire(t, f.Client().RedLock("job"))
@@ -23,7 +23,7 @@ func TestWhatIsToldIsNotOutOfDate(t *testing.T) {
 		second := fleet.StartAcquire(ctx, t, job)
 		f.Pause(0, 1, 2)
 		go func() { _ = first.Lease.Release(t.Context()) }()
-		fleet.Settle() // the second is asking
+		fleet.Settle() // Wait until the second attempt is in flight.
 		cancel()
 		<-second.Done
 		require.ErrorIs(t, second.Err, quorumlock.ErrNoQuorum)

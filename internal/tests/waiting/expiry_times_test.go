@@ -12,7 +12,7 @@ import (
 	"github.com/quorumlock/quorumlock/node"
 )
 
-// odd says of each holder that its lock is over, or something else that is odd.
+// odd reports an expired lease for each holder, or another implausible TTL.
 type odd struct {
 	*fleet.Spy
 	ttl time.Duration
@@ -28,7 +28,7 @@ func (o *odd) Do(ctx context.Context, ops []node.Op, replies []node.Reply) {
 	}
 }
 
-// Whatever nodes say of the time that is left, a waiter does not ask all the time.
+// A waiter does not ask all the time, even if nodes report an implausible TTL.
 func TestWaitingForOddTTLs(t *testing.T) {
 	for _, ttl := range []time.Duration{0, -1, -2, time.Millisecond, 1 << 62} {
 		fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {

@@ -15,8 +15,8 @@ import (
 	"github.com/quorumlock/quorumlock/internal/fleet"
 )
 
-// Many who wait in every way, give up, hold on for too long, or nest, while nodes fail: no two
-// have the lock at once, tokens grow, and once nothing fails any more all are served.
+// Many waiters wait in every way, give up, exceed their hold limit, or nest, while nodes fail. No
+// two hold the lock at once, and tokens grow. All waiters are served once the failures end.
 func TestWaitersAmongFailures(t *testing.T) {
 	for seed := range fleet.Longer[uint64](12, 120) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
@@ -66,7 +66,7 @@ func TestWaitersAmongFailures(t *testing.T) {
 				require.LessOrEqual(t, f.Clock.Now()-began, fleet.RecoveryTime+2*time.Second)
 				time.Sleep(2 * time.Second)
 				f.RequireNoKeys()
-				time.Sleep(fleet.RecoveryTime) // of nodes that nobody had noticed before
+				time.Sleep(fleet.RecoveryTime) // Allow for the recovery of nodes whose failure no client had noticed.
 				last := fleet.MustAcquire(t, f.Client().RedLock("job"))
 				time.Sleep(5 * time.Second)
 				require.Zero(t, f.Waiters())
@@ -76,7 +76,7 @@ func TestWaitersAmongFailures(t *testing.T) {
 	}
 }
 
-// useOnce takes the lock, unless it takes too long.
+// useOnce takes the lock, and gives up if that takes too long.
 func useOnce(ctx context.Context, t *testing.T, l *quorumlock.Lock, r *referee, rng *rand.Rand) {
 	patience := time.Hour
 	if rng.IntN(4) == 0 {
@@ -93,7 +93,7 @@ func useOnce(ctx context.Context, t *testing.T, l *quorumlock.Lock, r *referee, 
 	time.Sleep(time.Duration(rng.IntN(9)) * time.Millisecond)
 	if nested, err := l.Acquire(lease.Context()); err == nil { //nolint:contextcheck // that is how leases nest
 		assert.Equal(t, lease.Token(), nested.Token())
-		first, second := lease.Err() != nil, nested.Err() != nil // it may end between the two, by its hold limit
+		first, second := lease.Err() != nil, nested.Err() != nil // The lease may reach its hold limit between the two calls.
 		assert.True(t, second || !first, "the nested one ends with the other")
 		first, second = nested.Err() != nil, lease.Err() != nil
 		assert.True(t, second || !first, "and the other with the nested one")

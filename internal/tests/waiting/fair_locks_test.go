@@ -13,7 +13,7 @@ import (
 	"github.com/quorumlock/quorumlock/internal/fleet"
 )
 
-// In fair order, whoever came first has it first, whatever client it is of.
+// In fair order the first waiter gets the lock first, across all clients.
 func TestFairOrderAmongClients(t *testing.T) {
 	fleet.InVirtualTime(t, 5, func(t *testing.T, f *fleet.Fleet) {
 		before := fleet.MustAcquire(t, f.Client().RedLock("job"))

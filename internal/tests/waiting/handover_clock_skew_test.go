@@ -12,7 +12,8 @@ import (
 	"github.com/quorumlock/quorumlock/internal/fleet"
 )
 
-// A client whose clock is ahead by less than is allowed is refused, only because others of it wait.
+// A client's clock is ahead by less than the allowed skew. The nodes must not refuse the client
+// only because it has other waiters.
 func TestABlockAtTheEdgeOfTheSkew(t *testing.T) {
 	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
 		c := f.Client(func(cfg *quorumlock.Config) { cfg.Clock = fleet.Ahead{Clock: f.Clock, By: 999850 * time.Microsecond} })

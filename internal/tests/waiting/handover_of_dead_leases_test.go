@@ -9,7 +9,7 @@ import (
 	"github.com/quorumlock/quorumlock/internal/fleet"
 )
 
-// The end of a lease that is over does not move with the renewals of the next.
+// The validity of a lease that has ended does not move with the renewals of the next lease.
 func TestTheEndOfADeadLeaseStandsStill(t *testing.T) {
 	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
 		job := f.Client().RedLock("job")

@@ -15,7 +15,7 @@ import (
 	"github.com/quorumlock/quorumlock/quorum"
 )
 
-// referee sees all grants of a name, and that no two are valid at once, and their tokens
+// referee sees all grants of a name. It asserts that no two are valid at once, and that tokens
 // grow.
 type referee struct {
 	t      *testing.T
@@ -125,7 +125,7 @@ func TestTheLastOfNestedLeasesHandsOver(t *testing.T) {
 	})
 }
 
-// A lease that was handed over is one like any other.
+// A lease that was handed over behaves like any other.
 
 func TestAHandedOverLeaseRenews(t *testing.T) {
 	fleet.InVirtualTime(t, 5, func(t *testing.T, f *fleet.Fleet) {
@@ -183,7 +183,7 @@ func TestAHandedOverLeaseIsSeenAndReleasedByForce(t *testing.T) {
 	})
 }
 
-// MaxHold is that of whoever has the lease, from when it was handed over.
+// MaxHold applies to each holder, and counts from the hand-over to it.
 func TestTheHoldLimitOfAHandedOverLease(t *testing.T) {
 	for _, c := range []struct{ first, next time.Duration }{
 		{0, 2 * time.Second},
@@ -216,8 +216,8 @@ func TestTheHoldLimitOfAHandedOverLease(t *testing.T) {
 	}
 }
 
-// Whatever a minority of nodes forgets, and whatever of it renewals put back: who comes
-// next has a larger token.
+// The next holder has a larger token. A minority of nodes may forget the lock, and renewals may put
+// part of it back.
 func TestTokensBehindAHandover(t *testing.T) {
 	for _, lost := range [][]int{nil, {0}, {0, 1}, {3, 4}} {
 		for _, wait := range []time.Duration{0, 5 * time.Second, 15 * time.Second} {
@@ -305,7 +305,7 @@ func TestTheTimeOfHandovers(t *testing.T) {
 	})
 }
 
-// When the bounds are reached, it is the turn of others.
+// Other clients have their turn when a line reaches its hand-over limits.
 func TestOthersHaveTheirTurnAfterHandovers(t *testing.T) {
 	for _, bound := range []quorumlock.Handover{{MaxCount: 3}, {MaxTime: 20 * time.Millisecond}} {
 		t.Run(fmt.Sprintf("%+v", bound), func(t *testing.T) {
@@ -392,7 +392,7 @@ func TestWhatIsNotHandedOver(t *testing.T) {
 	}
 }
 
-// A waiter who spins takes what he is given, too.
+// A spinning waiter accepts a hand-over, too.
 func TestASpinningWaiterIsHandedALease(t *testing.T) {
 	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
 		job := f.Client().RedLock("job").With(quorumlock.LockOptions{Waiting: quorumlock.WaitSpin})
@@ -402,8 +402,7 @@ func TestASpinningWaiterIsHandedALease(t *testing.T) {
 	})
 }
 
-// A lease is not handed over that is over, for whatever reason, nor one that has not much
-// time left.
+// A client does not hand over a lease that has ended for any reason, or that has little time left.
 func TestNothingIsHandedOverTooLate(t *testing.T) {
 	long := func(cfg *quorumlock.Config) { cfg.Handover.MaxTime = time.Hour }
 	t.Run("lost", func(t *testing.T) {
@@ -481,8 +480,8 @@ func TestNothingIsHandedOverTooLate(t *testing.T) {
 	})
 }
 
-// A waiter that gives up in the instant of a hand-over either has the lease or not, and
-// never has it without knowing.
+// A waiter gives up at the instant of a hand-over. It then either has the lease or not, and it
+// always knows which.
 func TestAWaiterGivesUpInTheInstantOfAHandover(t *testing.T) {
 	had := 0
 	for range 300 {
@@ -533,7 +532,7 @@ func TestACloseAmongHandovers(t *testing.T) {
 							assert.ErrorIs(t, err, quorumlock.ErrClosed)
 							return
 						}
-						// Whoever is here has it, unless the client is closed.
+						// The user holds the lease here, unless the client is closed.
 						if lease.Err() == nil {
 							r.grant(lease)
 						}
@@ -585,7 +584,7 @@ func TestHooksTellOfHandoversInOrder(t *testing.T) {
 	})
 }
 
-// A waiter may be given a lease in the middle of a Do, which is one like any other there.
+// A waiter may be handed a lease in the middle of a Do. The lease behaves like any other there.
 func TestDoHandsOver(t *testing.T) {
 	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
 		c := f.Client()

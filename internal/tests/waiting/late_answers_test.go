@@ -12,7 +12,7 @@ import (
 	"github.com/quorumlock/quorumlock/node"
 )
 
-// A late grant that is undone lets in who was kept out by it, at once.
+// The undo of a late grant lets in the waiter that this grant kept out, at once.
 func TestALateGrantIsUndoneForThoseWhoWait(t *testing.T) {
 	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
 		a, spies := f.SpiedClient()
@@ -21,7 +21,7 @@ func TestALateGrantIsUndoneForThoseWhoWait(t *testing.T) {
 		spies[2].Set(func(s *fleet.Spy) { s.After = func() { close(answered); <-proceed } })
 		ctx, cancel := context.WithCancel(t.Context())
 		late := fleet.StartAcquire(ctx, t, a.RedLock("job"))
-		<-answered // the third has granted, and nobody knows
+		<-answered // The third node has granted, but its answer has not arrived.
 		cancel()
 		<-late.Done
 		waits := fleet.StartAcquire(t.Context(), t, f.Client().RedLock("job"))
@@ -33,8 +33,8 @@ func TestALateGrantIsUndoneForThoseWhoWait(t *testing.T) {
 	})
 }
 
-// A grant that comes when its round was lost already does not stand in the way of the next
-// attempt of the same waiter, which is sent to the node by then.
+// A grant arrives after its round was lost. By then the node has the next attempt of the same
+// waiter. The grant does not stand in the way of that attempt.
 func TestALateGrantDoesNotStandInTheWayOfItsOwnWaiter(t *testing.T) {
 	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
 		c, spies := f.SpiedClient()
@@ -42,15 +42,15 @@ func TestALateGrantDoesNotStandInTheWayOfItsOwnWaiter(t *testing.T) {
 		waits := fleet.StartAcquire(t.Context(), t, c.MultiLock("job", "other"))
 		require.NoError(t, before.Release(t.Context()))
 		require.NoError(t, waits.Has().Release(t.Context()))
-		fleet.Settle() // the inboxes are there
+		fleet.Settle() // Wait until the inboxes are open.
 
 		f.Take("other", "x", 0)
 		proceed := make(chan struct{})
 		spies[2].Set(func(s *fleet.Spy) { s.After = func() { <-proceed } })
 		waits = fleet.StartAcquire(t.Context(), t, c.MultiLock("job", "other"))
-		require.True(t, waits.Waits()) // denied by the first node; the third has granted
+		require.True(t, waits.Waits()) // The first node denied it, and the third has granted it.
 		f.Free("other", "x", 0)
-		time.Sleep(20 * time.Millisecond) // the next attempt is under way
+		time.Sleep(20 * time.Millisecond) // Wait until the next attempt is in flight.
 		require.True(t, waits.Waits())
 		spies[2].Set(func(s *fleet.Spy) { s.After = nil })
 		close(proceed)
@@ -60,8 +60,8 @@ func TestALateGrantDoesNotStandInTheWayOfItsOwnWaiter(t *testing.T) {
 	})
 }
 
-// What somebody gives back, as one node denies, is had by who waits for the others, once the
-// moment has passed for which it is left to who gave it back.
+// One node denies a MultiLock, so its waiter gives the other nodes back. The nodes reserve the lock
+// for this waiter for a moment. A waiter that needs only the other nodes has the lock after that.
 func TestWhatIsGivenBackIsTold(t *testing.T) {
 	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
 		f.Take("job", "x", 2)
@@ -74,7 +74,7 @@ func TestWhatIsGivenBackIsTold(t *testing.T) {
 				once.Do(func() { close(came); <-proceed })
 			}
 		}, nil)
-		<-came // it has the other two
+		<-came // It has the other two nodes.
 		most := fleet.StartAcquire(t.Context(), t, f.Client().RedLock("job"))
 		close(proceed)
 		require.LessOrEqual(t, f.Elapsed(func() { <-most.Done }), 60*time.Millisecond)

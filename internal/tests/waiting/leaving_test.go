@@ -10,7 +10,7 @@ import (
 	"github.com/quorumlock/quorumlock/internal/fleet"
 )
 
-// A client that is closed takes its waiters out of the queues.
+// Closing a client takes its waiters out of the queues.
 func TestACloseLeavesTheQueues(t *testing.T) {
 	fleet.InVirtualTime(t, 5, func(t *testing.T, f *fleet.Fleet) {
 		before := fleet.MustAcquire(t, f.Client().RedLock("job"))
@@ -26,7 +26,7 @@ func TestACloseLeavesTheQueues(t *testing.T) {
 	})
 }
 
-// What a minority of nodes forgets of who waits, the others know.
+// A minority of nodes forgets the waiters. The majority still wakes them.
 func TestNodesForgetWhoWaits(t *testing.T) {
 	fleet.ForEachLoss(t, 5, func(t *testing.T, f *fleet.Fleet, lose func(i int)) {
 		before := fleet.MustAcquire(t, f.Client().RedLock("job"))
@@ -39,7 +39,7 @@ func TestNodesForgetWhoWaits(t *testing.T) {
 	})
 }
 
-// A renewal that is under way when its lease is handed over is one for the next.
+// A renewal that is in flight during a hand-over counts for the next lease.
 func TestARenewalDuringAHandover(t *testing.T) {
 	fleet.InVirtualTime(t, 5, func(t *testing.T, f *fleet.Fleet) {
 		job := f.Client(func(cfg *quorumlock.Config) { cfg.Handover.MaxTime = time.Minute }).RedLock("job")

@@ -9,8 +9,8 @@ import (
 	"github.com/quorumlock/quorumlock/internal/fleet"
 )
 
-// A node that the holder does not have is granted to one waiter after the other, who each give
-// it back and so wake the next: that must not keep them busy.
+// The holder lacks one node. That node grants one waiter after another. Each waiter gives the node
+// back and so wakes the next. This must not keep the waiters busy.
 func TestANodeThatTheHolderDoesNotHave(t *testing.T) {
 	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
 		a, mine := f.SpiedClient()

@@ -13,7 +13,8 @@ import (
 	"github.com/quorumlock/quorumlock/node"
 )
 
-// frozen has somebody stand in the queues of some nodes for the lock of the test, who listens, and does not come.
+// frozen puts a waiter into the queues of some nodes for the lock of the test. The waiter may
+// listen, but it never asks.
 func frozen(f *fleet.Fleet, id string, ticket int64, listens bool, nodes ...int) {
 	f.T.Helper()
 	for _, i := range nodes {
@@ -32,7 +33,7 @@ func frozen(f *fleet.Fleet, id string, ticket int64, listens bool, nodes ...int)
 	}
 }
 
-// The order of clients is that in which they came, whatever the order of their names.
+// Clients have the lock in the order of their arrival. Their names do not matter.
 func TestClientsTakeTurns(t *testing.T) {
 	fleet.InVirtualTime(t, 5, func(t *testing.T, f *fleet.Fleet) {
 		before := fleet.MustAcquire(t, f.Client().RedLock("job"))
@@ -59,8 +60,7 @@ func TestClientsTakeTurns(t *testing.T) {
 	})
 }
 
-// A waiter asks, asks again with an entry, and then listens: it is asked for nothing more
-// than now and then.
+// A waiter asks, asks again with an entry, and then listens. After that it asks only now and then.
 func TestAWaiterHardlyAsks(t *testing.T) {
 	fleet.InVirtualTime(t, 5, func(t *testing.T, f *fleet.Fleet) {
 		before := fleet.MustAcquire(t, f.Client().RedLock("job"))
@@ -83,8 +83,8 @@ func TestAWaiterHardlyAsks(t *testing.T) {
 	})
 }
 
-// Nothing is left in the queues by who has got it, nor by who gives up, whether he was
-// denied, or is being asked.
+// A waiter leaves no queue entry behind, whether it acquires the lock or gives up. It may give up
+// after a denial or during an attempt.
 func TestNobodyIsLeftInAQueue(t *testing.T) {
 	for _, paused := range []int{0, 2, 5} {
 		fleet.InVirtualTime(t, 5, func(t *testing.T, f *fleet.Fleet) {
@@ -94,7 +94,7 @@ func TestNobodyIsLeftInAQueue(t *testing.T) {
 			waits := fleet.StartAcquire(ctx, t, job)
 			behind := fleet.StartAcquire(ctx, t, job)
 			f.Pause(fleet.FirstNodes(paused)...)
-			time.Sleep(1001 * time.Millisecond) // an attempt is under way
+			time.Sleep(1001 * time.Millisecond) // Wait until an attempt is in flight.
 			cancel()
 			<-waits.Done
 			<-behind.Done
@@ -107,8 +107,9 @@ func TestNobodyIsLeftInAQueue(t *testing.T) {
 	}
 }
 
-// A holder that dies tells nobody; its time is known. Without chance: who has looked just before that
-// time, as waiters do once a second, holds back for a moment before the next attempt.
+// A holder that dies wakes no waiter, but the waiters know when its lease expires. The test removes
+// the jitter. With jitter, a waiter that looked just before the expiry pauses before its next
+// attempt.
 func TestTheCrashOfAHolder(t *testing.T) {
 	fleet.InVirtualTime(t, 5, func(t *testing.T, f *fleet.Fleet) {
 		even := func(cfg *quorumlock.Config) { cfg.Jitter = func() float64 { return 0.5 } }
@@ -127,7 +128,7 @@ func TestTheCrashOfAHolder(t *testing.T) {
 	})
 }
 
-// A woken waiter that is killed, hangs, or gives up stands in nobody's way for long.
+// A woken waiter that is killed, hangs, or gives up does not block others for long.
 func TestAWokenWaiterThatDoesNotCome(t *testing.T) {
 	t.Run("killed", func(t *testing.T) {
 		fleet.InVirtualTime(t, 5, func(t *testing.T, f *fleet.Fleet) {
@@ -149,7 +150,7 @@ func TestAWokenWaiterThatDoesNotCome(t *testing.T) {
 			took := f.Elapsed(func() { <-waits.Done })
 			require.GreaterOrEqual(t, took, 50*time.Millisecond)
 			require.Less(t, took, 60*time.Millisecond)
-			// It has lost its privilege, and is not waited for again.
+			// The hung waiter has lost its precedence, so the others do not wait for it again.
 			next := fleet.StartAcquire(t.Context(), t, f.Client().RedLock("job"))
 			time.Sleep(100 * time.Millisecond)
 			require.NoError(t, waits.Has().Release(t.Context()))
@@ -178,7 +179,7 @@ func TestAWokenWaiterThatDoesNotCome(t *testing.T) {
 	})
 }
 
-// A name that is free everywhere but on one node, and whose waiters stand on one node only.
+// The lock is free on all nodes but one, and its waiters have entries on one node only.
 func TestEntriesOnOneNodeOnly(t *testing.T) {
 	fleet.InVirtualTime(t, 5, func(t *testing.T, f *fleet.Fleet) {
 		c, spies := f.SpiedClient()
@@ -197,8 +198,8 @@ func TestEntriesOnOneNodeOnly(t *testing.T) {
 	})
 }
 
-// No entry is left on a node that may not be able to wake it: a release in between would
-// wake nobody.
+// A waiter makes no entry on a node that may be unable to wake it. A release in between would wake
+// no waiter.
 func TestNoEntryBeforeTheInbox(t *testing.T) {
 	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
 		before := fleet.MustAcquire(t, f.Client().RedLock("job"))
@@ -230,8 +231,8 @@ func TestNoEntryBeforeTheInbox(t *testing.T) {
 // quorumlockRetryMax is the default of RetryMax.
 const quorumlockRetryMax = 200 * time.Millisecond
 
-// A wake that overtakes the denial, which was sent before on another connection, is not
-// lost.
+// A wake overtakes the denial, which the node sent earlier on another connection. The waiter does
+// not lose that wake.
 func TestAWakeBeforeItsDenial(t *testing.T) {
 	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
 		before := fleet.MustAcquire(t, f.Client().RedLock("job"))
@@ -243,7 +244,7 @@ func TestAWakeBeforeItsDenial(t *testing.T) {
 			s.Set(func(s *fleet.Spy) { s.After = func() { denied <- struct{}{}; <-proceed } })
 		}
 		for range 3 {
-			<-denied // and nobody has been told yet
+			<-denied // The denial is decided, but its answer has not arrived.
 		}
 		require.NoError(t, before.Release(t.Context()))
 		require.True(t, waits.Waits())

@@ -13,7 +13,7 @@ import (
 	"github.com/quorumlock/quorumlock/node"
 )
 
-// cut is a client's way to a node that can be cut while others reach it.
+// cut is a client's connection to a node. It can be cut while other clients reach the node.
 type cut struct {
 	*node.Memory
 	mu  sync.Mutex
@@ -50,7 +50,7 @@ func (c *cut) Listen(ctx context.Context, client string, deliver func(node.Messa
 	return c.Memory.Listen(ctx, client, deliver)
 }
 
-// distant is a client's way to a node that takes a while, each way.
+// distant is a client's connection to a node, with a latency in each direction.
 type distant struct {
 	*node.Memory
 	oneWay time.Duration
@@ -72,8 +72,8 @@ func (f *distant) Listen(ctx context.Context, client string, deliver func(node.M
 	return f.Memory.Listen(ctx, client, func(m node.Message) { time.Sleep(f.oneWay); deliver(m) })
 }
 
-// Somebody who waits for all nodes, one of which is down, must not keep those out who are
-// content with most.
+// A waiter for all nodes, one of which is down, must not keep out waiters that need only a
+// majority.
 func TestAMultiLockThatCannotBeHad(t *testing.T) {
 	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
 		before := fleet.MustAcquire(t, f.Client().RedLock("job"))
@@ -111,7 +111,7 @@ func TestAMultiLockThatCannotBeHad(t *testing.T) {
 	})
 }
 
-// The same by a client that reaches two of five nodes, while one of the others is down.
+// The same holds for a client that reaches two of five nodes, while one of the others is down.
 func TestAClientThatIsCutOffAmongOthers(t *testing.T) {
 	fleet.InVirtualTime(t, 5, func(t *testing.T, f *fleet.Fleet) {
 		before := fleet.MustAcquire(t, f.Client().RedLock("job"))
@@ -147,7 +147,7 @@ func TestAClientThatIsCutOffAmongOthers(t *testing.T) {
 	})
 }
 
-// A holder that does not have one of the nodes: those who wait, wake each other there.
+// The holder lacks one of the nodes. There the waiters wake each other.
 func TestAFreeMinorityNode(t *testing.T) {
 	for _, oneWay := range []time.Duration{0, 50, 300, 1000, 5000} {
 		for _, waiters := range []int{1, 2, 3, 8} {
@@ -195,7 +195,7 @@ func TestSubscriptionsOfABusyClientAreGivenUp(t *testing.T) {
 		require.True(t, waits.Waits())
 		require.NoError(t, before.Release(t.Context()))
 		require.NoError(t, waits.Has().Release(t.Context()))
-		for i := range 60 { // nobody waits from here on
+		for i := range 60 { // From here on, no client waits.
 			l, err := c.RedLock("other").Acquire(t.Context())
 			require.NoError(t, err)
 			require.NoError(t, l.Release(t.Context()))
@@ -210,7 +210,7 @@ func TestSubscriptionsOfABusyClientAreGivenUp(t *testing.T) {
 	})
 }
 
-// A client whose nodes are 40 ms away waits first, and others are near.
+// A client whose nodes are 40 ms away waits first. The other clients are near.
 func TestAFarClient(t *testing.T) {
 	for _, oneWay := range []time.Duration{5, 15, 25, 40, 60} {
 		t.Run((oneWay * time.Millisecond).String(), func(t *testing.T) {
@@ -255,7 +255,7 @@ func TestAFarClient(t *testing.T) {
 	}
 }
 
-// With Redisson, each release of ours has all waiters come.
+// With Redisson compatibility, each release of ours wakes all waiters.
 func TestAnnouncementsDoNotStirEverybody(t *testing.T) {
 	for _, redisson := range []bool{false, true} {
 		fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
@@ -295,7 +295,7 @@ func TestAnnouncementsDoNotStirEverybody(t *testing.T) {
 	}
 }
 
-// slow is a watched way that takes a while, each way.
+// slow is a watched connection with a latency in each direction.
 type slow struct {
 	*fleet.Spy
 	oneWay time.Duration
@@ -307,8 +307,8 @@ func (s *slow) Do(ctx context.Context, ops []node.Op, replies []node.Reply) {
 	time.Sleep(s.oneWay)
 }
 
-// Somebody who spins stands in the line of his client: who waits behind him in another way, waits
-// with him.
+// A spinning waiter stands in the line of its client. Waiters of other kinds behind it wait with
+// it.
 func TestASpinnerInLine(t *testing.T) {
 	for _, spins := range []bool{false, true} {
 		fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {

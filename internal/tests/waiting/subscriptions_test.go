@@ -13,10 +13,10 @@ import (
 	"github.com/quorumlock/quorumlock/node"
 )
 
-// mute is a client's way to a node that cannot listen.
+// mute is a client's connection to a node that cannot listen.
 type mute struct{ node.Node }
 
-// muted makes a client for which some nodes cannot listen.
+// muted makes a client that cannot listen to some nodes.
 func muted(f *fleet.Fleet, nodes ...int) *quorumlock.Client {
 	return f.Client(func(cfg *quorumlock.Config) {
 		for _, i := range nodes {
@@ -25,7 +25,7 @@ func muted(f *fleet.Fleet, nodes ...int) *quorumlock.Client {
 	})
 }
 
-// untilTaken is how long somebody waits for a lock from the release of it on.
+// untilTaken measures the time from the release of a lock until a waiter has it.
 func untilTaken(f *fleet.Fleet, before *quorumlock.Lease, a *fleet.Acquisition) time.Duration {
 	f.T.Helper()
 	require.True(f.T, a.Waits())
@@ -36,8 +36,8 @@ func untilTaken(f *fleet.Fleet, before *quorumlock.Lease, a *fleet.Acquisition) 
 	return took
 }
 
-// Who waits with nodes that cannot listen is told by the others, as long as they are enough,
-// and asks again and again if not.
+// A waiter cannot listen to some nodes. The other nodes wake it if they are enough. If they are
+// not, the waiter polls.
 func TestNodesThatCannotListen(t *testing.T) {
 	for _, c := range []struct {
 		mute int
@@ -59,7 +59,7 @@ func TestNodesThatCannotListen(t *testing.T) {
 	}
 }
 
-// One who needs all nodes is told by any of them.
+// A waiter that needs all nodes is woken by any of them.
 func TestOneNodeThatListensIsEnoughForAll(t *testing.T) {
 	fleet.InVirtualTime(t, 5, func(t *testing.T, f *fleet.Fleet) {
 		before := fleet.MustAcquire(t, f.Client().MultiLock("job"))
@@ -69,7 +69,7 @@ func TestOneNodeThatListensIsEnoughForAll(t *testing.T) {
 	})
 }
 
-// A wake that is lost without a word costs a second at most.
+// A wake that is lost silently costs a second at most.
 func TestMessagesThatAreLost(t *testing.T) {
 	for _, lost := range []int{1, 4, 5} {
 		fleet.InVirtualTime(t, 5, func(t *testing.T, f *fleet.Fleet) {
@@ -90,8 +90,7 @@ func TestMessagesThatAreLost(t *testing.T) {
 	}
 }
 
-// An inbox that was lost and is made again may have missed something, so the lock is asked
-// for at once.
+// An inbox that reconnects may have missed a wake, so the waiter asks for the lock at once.
 func TestAnInboxThatReconnects(t *testing.T) {
 	fleet.InVirtualTime(t, 5, func(t *testing.T, f *fleet.Fleet) {
 		before := fleet.MustAcquire(t, f.Client().RedLock("job"))
@@ -115,8 +114,7 @@ func TestAnInboxThatReconnects(t *testing.T) {
 	})
 }
 
-// While nodes are gone and come back, somebody who waits stays in the queues, and is woken
-// by them again.
+// Nodes go away and come back. A waiter stays in their queues, and they wake it again.
 func TestNodesThatComeAndGoWhileSomebodyWaits(t *testing.T) {
 	fleet.InVirtualTime(t, 5, func(t *testing.T, f *fleet.Fleet) {
 		for i := range 5 {
@@ -133,7 +131,7 @@ func TestNodesThatComeAndGoWhileSomebodyWaits(t *testing.T) {
 	})
 }
 
-// A node that could not listen at first does so later.
+// A node that could not listen at first can listen later.
 func TestAnInboxThatFailsAtFirst(t *testing.T) {
 	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
 		before := fleet.MustAcquire(t, f.Client().RedLock("job"))
@@ -150,7 +148,7 @@ func TestAnInboxThatFailsAtFirst(t *testing.T) {
 	})
 }
 
-// Entries are kept up for as long as somebody waits.
+// A waiter keeps its entries alive for as long as it waits.
 func TestEntriesLastAsLongAsTheWait(t *testing.T) {
 	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
 		before := fleet.MustAcquire(t, f.Client().RedLock("job"))
@@ -163,7 +161,8 @@ func TestEntriesLastAsLongAsTheWait(t *testing.T) {
 	})
 }
 
-// Subscriptions are given up when nobody has waited for a while, and made again.
+// A client drops its subscriptions when it has had no waiters for a while. It makes them again when
+// needed.
 func TestSubscriptionsAreGivenUp(t *testing.T) {
 	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
 		c, spies := f.SpiedClient()
@@ -199,7 +198,7 @@ func TestSpinningListensToNobody(t *testing.T) {
 	})
 }
 
-// TryAcquire waits for nobody, and stands in no line.
+// TryAcquire does not wait, and stands in no line.
 func TestTryAcquireStandsInNoLine(t *testing.T) {
 	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
 		c := f.Client()
@@ -210,7 +209,7 @@ func TestTryAcquireStandsInNoLine(t *testing.T) {
 		require.Equal(t, line[0].Has().Owner(), heldErr.Owner)
 		require.Zero(t, f.Waiters())
 
-		// The lock is free, and waited for by this client only.
+		// The lock is free, and only this client waits for it.
 		f.Pause(0, 1, 2)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
 		defer cancel()
@@ -224,8 +223,7 @@ func TestTryAcquireStandsInNoLine(t *testing.T) {
 	})
 }
 
-// A lock that is free, but left to somebody who was woken, is not taken by one who comes
-// later, but for those who spin.
+// A free lock is reserved for a woken waiter. A later waiter does not take it, unless it spins.
 func TestWhoIsWokenHasTheLockForAMoment(t *testing.T) {
 	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
 		before := fleet.MustAcquire(t, f.Client().RedLock("job"))
@@ -246,7 +244,7 @@ func TestWhoIsWokenHasTheLockForAMoment(t *testing.T) {
 	})
 }
 
-// Who gives up learns what was in the way, and why he gave up.
+// A waiter that gives up learns why, and which holder or node stood in its way.
 func TestWhatThoseInTheLineAreTold(t *testing.T) {
 	const patience = 100 * time.Millisecond
 	gaveUp := errors.New("enough")

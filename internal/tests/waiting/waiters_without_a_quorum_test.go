@@ -15,22 +15,22 @@ import (
 	"github.com/quorumlock/quorumlock/node"
 )
 
-// Many wait for what none of them can have, as a node is down that they need: that must not
-// have each tell all others of each attempt.
+// Many waiters wait for a lock that none can have, as a node that they need is down. They must not
+// wake each other with each attempt.
 func TestACrowdThatCannotHaveTheLock(t *testing.T) {
 	fleet.InVirtualTime(t, 3, func(_ *testing.T, f *fleet.Fleet) {
 		crowdInVain(f, func(c *quorumlock.Client) *quorumlock.Lock { return c.MultiLock("job") }, 2)
 	})
 }
 
-// The same where most nodes are down.
+// The same holds where most nodes are down.
 func TestACrowdWithoutAQuorum(t *testing.T) {
 	fleet.InVirtualTime(t, 3, func(_ *testing.T, f *fleet.Fleet) {
 		crowdInVain(f, func(c *quorumlock.Client) *quorumlock.Lock { return c.RedLock("job") }, 1, 2)
 	})
 }
 
-// crowdInVain has many wait for a lock, and then nodes go down that all of them need.
+// crowdInVain lines many waiters up for a lock. Then nodes that all of them need go down.
 func crowdInVain(f *fleet.Fleet, lock func(c *quorumlock.Client) *quorumlock.Lock, down ...int) {
 	f.T.Helper()
 	const crowd = 40
@@ -47,7 +47,7 @@ func crowdInVain(f *fleet.Fleet, lock func(c *quorumlock.Client) *quorumlock.Loc
 		time.Sleep(time.Millisecond)
 	}
 	f.Stop(down...)
-	_ = before.Release(f.T.Context()) // where most are down, nobody confirms it
+	_ = before.Release(f.T.Context()) // Where most nodes are down, no quorum confirms it.
 	time.Sleep(5 * time.Second)
 	asked, told := fleet.TotalAsked(watched...), messages.Load()
 	time.Sleep(5 * time.Second)
@@ -56,12 +56,12 @@ func crowdInVain(f *fleet.Fleet, lock func(c *quorumlock.Client) *quorumlock.Loc
 	require.LessOrEqual(f.T, told, int64(3*asked))
 }
 
-// Those who cannot have the lock, as they need a node that is down, hardly slow those who can.
+// Waiters that need a node that is down hardly slow the others.
 func TestACrowdThatCannotWinAmongThoseWhoCan(t *testing.T) {
 	for _, crowd := range []int{0, 1, 5, 20} {
-		samples := 7 // chance has its share in each: the one in the middle counts
+		samples := 7 // Each sample depends on chance, so the median counts.
 		if crowd == 0 {
-			samples = 1 // nobody is in the way: each has as many turns, and many times those of the others
+			samples = 1 // No crowd is in the way: each sample has as many turns, and many times more than with a crowd.
 		}
 		var turns []int
 		var longest []time.Duration
@@ -75,14 +75,14 @@ func TestACrowdThatCannotWinAmongThoseWhoCan(t *testing.T) {
 		slices.Sort(turns)
 		slices.Sort(longest)
 		t.Logf("crowd %d: turns %v, longest %v", crowd, turns, longest)
-		// Each turn costs two patiences and a little, however many come in vain.
+		// Each turn costs little more than two patiences, at any size of the crowd.
 		require.GreaterOrEqual(t, turns[samples/2], 30)
 		require.LessOrEqual(t, longest[samples/2], 2*time.Second)
 	}
 }
 
-// amongThoseInVain has three clients use a lock for four seconds, for which some others wait
-// that need all nodes, while one is down.
+// amongThoseInVain lets three clients use a lock for four seconds. Meanwhile a crowd waits for all
+// nodes, while one node is down.
 func amongThoseInVain(f *fleet.Fleet, crowd int) *served {
 	f.T.Helper()
 	before := fleet.MustAcquire(f.T, f.Client().RedLock("job"))
@@ -97,8 +97,8 @@ func amongThoseInVain(f *fleet.Fleet, crowd int) *served {
 	return busy(f, clients, 2, quorumlock.LockOptions{NoHandover: true}, 3*time.Millisecond, 4*time.Second)
 }
 
-// A subscription that is given up while somebody asks for a lock: the entry that this leaves
-// has no inbox, and the wake is lost.
+// A client drops a subscription while one of its waiters asks for a lock. The entry of that attempt
+// has no inbox, so the wake is lost.
 func TestTheSubscriptionIsGivenUpDuringAnAttempt(t *testing.T) {
 	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
 		c, spies := f.SpiedClient()
@@ -115,7 +115,7 @@ func TestTheSubscriptionIsGivenUpDuringAnAttempt(t *testing.T) {
 			s.Set(func(s *fleet.Spy) { s.After = func() { time.Sleep(20 * time.Millisecond) } })
 		}
 		waits = fleet.StartAcquire(t.Context(), t, c.RedLock("job"))
-		time.Sleep(15 * time.Millisecond) // the subscriptions are given up by now
+		time.Sleep(15 * time.Millisecond) // The subscriptions have been dropped by now.
 		require.NoError(t, before.Release(t.Context()))
 		took := f.Elapsed(func() { <-waits.Done })
 		t.Log(took)
@@ -123,8 +123,8 @@ func TestTheSubscriptionIsGivenUpDuringAnAttempt(t *testing.T) {
 	})
 }
 
-// The undo of an attempt that comes after the release of what the next attempt won leaves no
-// entry of a waiter that is gone.
+// The undo of an attempt arrives after the next attempt has won and released the lock. It leaves no
+// entry of a waiter that has left.
 func TestAnUndoBehindTheRelease(t *testing.T) {
 	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
 		c, ways := f.HookedClient()
@@ -132,7 +132,7 @@ func TestAnUndoBehindTheRelease(t *testing.T) {
 		waits := fleet.StartAcquire(t.Context(), t, c.RedLock("job"))
 		require.NoError(t, before.Release(t.Context()))
 		require.NoError(t, waits.Has().Release(t.Context()))
-		fleet.Settle() // the inboxes are there
+		fleet.Settle() // Wait until the inboxes are open.
 
 		f.Take("job", "x", 0, 1)
 		proceed := make(chan struct{})

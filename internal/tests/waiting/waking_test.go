@@ -13,14 +13,14 @@ import (
 	"github.com/quorumlock/quorumlock/internal/fleet"
 )
 
-// grant is one that a test has seen.
+// grant is one grant that a test has seen.
 type grant struct {
 	who   string
 	at    time.Duration
 	token uint64
 }
 
-// grants are those that a test has seen, in their order.
+// grants are the grants that a test has seen, in their order.
 type grants struct {
 	f  *fleet.Fleet
 	mu sync.Mutex
@@ -42,14 +42,15 @@ func (g *grants) order() (who []string) {
 	return who
 }
 
-// last is how long ago the last one was.
+// last returns the time since the last grant.
 func (g *grants) last() time.Duration {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return g.f.Clock.Now() - g.s[len(g.s)-1].at
 }
 
-// wait has somebody acquire the lock, note it, hold it for a while, and release it.
+// wait starts a waiter that acquires the lock, notes the grant, holds the lock for a while, and
+// releases it.
 func (g *grants) wait(ctx context.Context, wg *sync.WaitGroup, who string, l *quorumlock.Lock, hold time.Duration) {
 	wg.Go(func() {
 		lease, err := l.Acquire(ctx)
