@@ -43,10 +43,10 @@ func TestRedisPassword(t *testing.T) {
 // locks, and those below quorumlock:.
 var minimalACL = "~lock:* " + rulesOf(rights.Locks())
 
-// waitingACL is what it needs besides to wait, or to read.
+// waitingACL adds the rights that a user needs to wait and to use read locks.
 var waitingACL = rulesOf(rights.Waiting())
 
-// redissonACL is what it needs besides to share locks with Redisson's clients.
+// redissonACL adds the rights that a user needs to share locks with Redisson's clients.
 var redissonACL = rulesOf(rights.Redisson())
 
 func rulesOf(g rights.Group) string { return strings.Join(g.Rules, " ") }
@@ -118,7 +118,7 @@ func TestRedisMinimalACL(t *testing.T) {
 	}
 }
 
-// Who may not wait may do all else; who waits needs all these rights.
+// A user without the rights to wait may do everything else. Waiting needs each of these rights.
 func TestRedisWaitingACL(t *testing.T) {
 	server := start(t)
 	user := func(rules ...string) node.Node {
@@ -144,7 +144,7 @@ func TestRedisWaitingACL(t *testing.T) {
 	}
 }
 
-// What the documentation tells people to permit is enough, and has all that is needed.
+// The rights in the documentation are sufficient and complete.
 func TestRedisDocumentedACL(t *testing.T) {
 	text, err := os.ReadFile("../docs/servers.md")
 	require.NoError(t, err)

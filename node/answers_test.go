@@ -269,8 +269,8 @@ func TestRedisRefusals(t *testing.T) {
 	}
 }
 
-// FuzzRedisAnswers has a fake server answer with anything: there is an outcome, or an
-// error with a reason, and never a panic.
+// FuzzRedisAnswers lets a fake server send arbitrary bytes. The node returns an outcome or an
+// error with a reason. It never panics.
 func FuzzRedisAnswers(f *testing.F) {
 	seeds := []string{
 		":1\r\n", ":2\r\n", "*0\r\n", "*4\r\n+a\r\n+o2\r\n:-2\r\n:5\r\n", "-ERR x\r\n", "-NOSCRIPT x\r\n",

@@ -130,8 +130,8 @@ func TestRedisErrorReplies(t *testing.T) {
 	}
 }
 
-// The server answers some of a batch, and is gone: what it answered counts, the rest is
-// unknown, and the next batch goes to a new connection.
+// The server answers part of a batch and disconnects. The answers received so far count and the
+// outcome of the rest is unknown. The next batch uses a new connection.
 func TestRedisConnectionThatBreaksInMidBatch(t *testing.T) {
 	for name, last := range map[string]string{"between answers": "", "within an answer": "*3\r\n$1\r\na\r\n$2"} {
 		t.Run(name, func(t *testing.T) {
@@ -167,8 +167,8 @@ func TestRedisServerThatFallsSilent(t *testing.T) {
 	eventually(t, node.Granted, n, acquire("o1", "a"))
 }
 
-// A server that cannot say now who is connected is not used: what a broken connection
-// left there could not be stopped later.
+// The node does not use a server that cannot list its connections. The node could not stop the
+// commands that a broken connection left there.
 func TestRedisServerThatCannotGreet(t *testing.T) {
 	for answer, usable := range map[string]bool{
 		"-BUSY Redis is busy running a script.\r\n": false,

@@ -15,10 +15,10 @@ import (
 	"github.com/quorumlock/quorumlock/internal/redisproc"
 )
 
-// BenchmarkScriptCost is what an acquisition costs on the server by its own account (INFO
-// commandstats), from the least that locks anything to the whole, and what the parts of
-// the whole are. The names are used again and again, as they are in practice, or each is a
-// new one, for which the server has to make the keys.
+// BenchmarkScriptCost measures what an acquisition costs the server by its own account (INFO
+// commandstats). It starts with the smallest script that locks and ends with the full one. It also
+// measures the parts of the full script. Known names are reused, as they are in practice. New
+// names make the server create their keys.
 func BenchmarkScriptCost(b *testing.B) {
 	b.Run("names=known", func(b *testing.B) {
 		benchmarkScriptCost(b, func(i int) string { return fmt.Sprint("lock", i%costBatch) })
@@ -133,8 +133,8 @@ func BenchmarkReleaseCost(b *testing.B) {
 	}
 }
 
-// BenchmarkManyCost is what an operation costs the server, all included, where so many come in
-// one call: the acquisition of a lock and its release, or a renewal.
+// BenchmarkManyCost measures the server's total cost for one operation of a batch. The operation
+// is an acquisition with its release, or a renewal.
 func BenchmarkManyCost(b *testing.B) {
 	limits := Limits{MaxTTL: time.Hour, MaxClockSkew: time.Minute}
 	op := func(kind Kind, i int) Op {

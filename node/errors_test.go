@@ -98,7 +98,7 @@ func TestStrings(t *testing.T) {
 	}
 }
 
-// What the refusals tell people, who have to do something about them.
+// A refusal tells its readers what they can do about it.
 func TestRefusalTexts(t *testing.T) {
 	ours, theirs := node.Limits{MaxTTL: time.Minute, MaxClockSkew: time.Second}, node.Limits{MaxTTL: time.Hour, MaxClockSkew: 2 * time.Second}
 	for _, c := range []struct {

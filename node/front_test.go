@@ -48,7 +48,7 @@ func newFront(t testing.TB, serve func(net.Conn)) *front {
 
 func (f *front) addr() string { return f.listener.Addr().String() }
 
-// replace has new connections served by something else, and closes those that there are.
+// replace serves new connections with another function and closes the open ones.
 func (f *front) replace(serve func(net.Conn)) {
 	f.serve.Store(&serve)
 	f.sever()
@@ -106,7 +106,7 @@ func forward(target string) func(net.Conn) {
 	}
 }
 
-// relay is a way to a server on which it can be held back what the client has sent.
+// relay is a proxy to a server. It can hold back the bytes that the client has sent.
 type relay struct {
 	*front
 	target string
@@ -154,7 +154,7 @@ func (r *relay) carry(c net.Conn) {
 	w.pump(c)
 }
 
-// pump carries what the client sends, or puts it aside.
+// pump forwards the client's bytes or holds them back.
 func (w *wire) pump(c net.Conn) {
 	buf := make([]byte, 64<<10)
 	for {
@@ -185,8 +185,8 @@ func (r *relay) count() int {
 	return len(r.wires)
 }
 
-// deliver lets the server have what was held back on connections that the client has
-// closed, and returns when it has executed all of that, or has refused it.
+// deliver sends the server the bytes held back on connections that the client has closed. It
+// returns when the server has executed or refused all of them.
 func (r *relay) deliver() (wires int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -206,7 +206,8 @@ func (r *relay) deliver() (wires int) {
 	return wires
 }
 
-// hello is what a fake server answers to the commands of a handshake, and whether it is one.
+// hello returns a fake server's answer to a handshake command. The result is false for all other
+// commands.
 func hello(args []string) (string, bool) {
 	switch strings.ToUpper(args[0]) {
 	case "HELLO":

@@ -12,8 +12,8 @@ import (
 	"github.com/quorumlock/quorumlock/node"
 )
 
-// history is what happened on a node that loses its memory over and over, and what must
-// hold whatever it has forgotten. There is one name.
+// history records the grants of a node that loses its memory over and over. It checks the
+// invariants that must survive every loss. It uses a single name.
 type history struct {
 	*rapid.T
 	clock  *clock.Manual
@@ -68,7 +68,8 @@ func (h *history) pass(t *rapid.T) {
 	).Draw(t, "pass")) * time.Microsecond)
 }
 
-// token is one near the bounds of what the node takes, or of what it took.
+// token draws a token near the node's acceptance bounds or near a token that the node has
+// accepted.
 func (h *history) token(t *rapid.T) uint64 {
 	now := h.clock.Wall().UnixMicro()
 	near := rapid.SampledFrom([]int64{
@@ -124,7 +125,8 @@ func (h *history) release(t *rapid.T) {
 
 func (h *history) counts(owner string) bool { return h.claims[owner] > h.clock.Now() }
 
-// claim notes who the node counts for, which nobody else does by then.
+// claim records the owner for whom the node counts. The node must count for no other owner at that
+// time.
 func (h *history) claim(t *rapid.T, op node.Op) {
 	for _, owner := range owners {
 		require.True(t, owner == op.Owner || !h.counts(owner), "the node counts for %s and for %s", owner, op.Owner)
@@ -145,7 +147,7 @@ func (h *history) actions() map[string]func(*rapid.T) {
 	}
 }
 
-// checkOften is for what goes wrong once in some thousand histories.
+// checkOften checks a property that fails only once in some thousand histories.
 func checkOften(t *testing.T, property func(*rapid.T)) {
 	t.Helper()
 	for range 50 {
@@ -153,8 +155,8 @@ func checkOften(t *testing.T, property func(*rapid.T)) {
 	}
 }
 
-// Whatever a node forgets and however often, the tokens that it takes grow, and it counts
-// for one owner at a time.
+// The accepted tokens grow and the node counts for one owner at a time. Both hold for any number
+// of losses.
 func TestTokensGrowWhateverIsForgotten(t *testing.T) {
 	checkOften(t, func(t *rapid.T) {
 		h := recall(t)

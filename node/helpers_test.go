@@ -19,24 +19,24 @@ import (
 )
 
 const (
-	// long is the TTL of what a test must find again.
+	// long is the TTL of keys that must outlive the test.
 	long = time.Minute
 	// patience is how long a test waits for what must come.
 	patience = 30 * time.Second
-	// impatient is the timeout of nodes that a test has wait in vain.
+	// impatient is the timeout of nodes whose calls are expected to time out.
 	impatient = 150 * time.Millisecond
-	// soon is when a call with that timeout must have returned: far below the time
-	// that any default on the way would take, far above what a busy machine adds.
+	// soon limits the duration of a call with that timeout. It is far below every default timeout
+	// on the path. It is far above the delay that a busy machine adds.
 	soon = 4 * time.Second
 )
 
-// limits are those of the tests' operations, where a test does not say otherwise.
+// limits apply to the operations of tests that set none.
 var limits = node.Limits{MaxTTL: 2 * time.Hour, MaxClockSkew: time.Minute}
 
 // tokens makes each token a new one.
 var tokens atomic.Uint64
 
-// complete fills in what is the same in all operations.
+// complete fills in the fields that all operations share.
 func complete(ops ...node.Op) []node.Op {
 	ops = slices.Clone(ops)
 	for i := range ops {
@@ -117,7 +117,7 @@ func number(t testing.TB, text string) int64 {
 	return n
 }
 
-// held lists, sorted, what a server has for others than the node itself.
+// held lists a server's keys in order, without the node's own keys.
 func held(server *redisproc.Server) []string {
 	return slices.DeleteFunc(server.Keys(), func(key string) bool { return strings.HasPrefix(key, "quorumlock:") })
 }

@@ -22,7 +22,7 @@ import (
 // big is enough that a server does not read it at once.
 const big = 1000
 
-// warm connects, and has the server know the scripts: late commands name them by hash.
+// warm connects and loads the scripts into the server, because late commands name them by hash.
 func warm(t *testing.T, n node.Node) {
 	t.Helper()
 	eventually(t, node.Granted, n, acquire("o1", "a"))
@@ -38,7 +38,7 @@ func batch(n int, op func(owner string, names ...string) node.Op) []node.Op {
 	return ops
 }
 
-// timesOut sends a batch in vain, once it gets through to a connection at all.
+// timesOut waits for a connection. It then sends a batch that must time out.
 func timesOut(t *testing.T, n node.Node, ops []node.Op) {
 	t.Helper()
 	var replies []node.Reply
@@ -62,8 +62,8 @@ func releases(t *testing.T, n node.Node, ops []node.Op) {
 	}, func() any { return replies[0].Err })
 }
 
-// A paused server has commands in its buffers. What is sent after a reconnect comes after
-// them, or they are never run.
+// The kernel buffers commands for a paused server. Commands sent after a reconnect run after the
+// buffered ones, or the buffered ones never run.
 func TestRedisNothingLateFromAPausedServer(t *testing.T) {
 	server := start(t)
 	n := openWith(t, hasty(server.Addr()))
@@ -109,8 +109,8 @@ func TestRedisNothingLateFromABrokenConnection(t *testing.T) {
 	assert.Empty(t, late(t, server, "", ""))
 }
 
-// What the test above guards against, seen where the server does not let it be prevented:
-// locks that nobody owns any more, until their TTL is over.
+// This test shows the damage that the test above prevents. A server without CLIENT KILL executes
+// late commands. They leave locks without an owner until their TTL ends.
 func TestRedisLateCommandsWithoutClientKill(t *testing.T) {
 	server := start(t, redisproc.WithACL("user mute on >secret ~* &* +@all -client"))
 	assert.Len(t, late(t, server, "mute", "secret"), big)

@@ -26,7 +26,7 @@ func immortal(t *testing.T, server *redisproc.Server) (keys []string) {
 	return keys
 }
 
-// Whatever a user may not do, no lock is left without a TTL.
+// A missing right never leaves a lock without a TTL.
 func TestRedisNoRightLeavesAnImmortalLock(t *testing.T) {
 	server := start(t)
 	for _, missing := range [][]string{{"pexpire"}, {"pexpire", "del"}, {"pexpire", "hdel"}, {"set"}, {"hset"}, {"exists"}, {"hdel"}, {"hkeys"}, {"get"}, {"pttl"}, {"time"}, {"info"}, {"hmget"}} {
@@ -71,7 +71,7 @@ func TestManyOperationsOnForbiddenNames(t *testing.T) {
 	require.Empty(t, held(server))
 }
 
-// A server without memory serves who has a lock, and whatever it answers to others is what it did.
+// A server that is out of memory still serves holders. Its answers to all others match its state.
 func TestManyOperationsWithoutMemory(t *testing.T) {
 	server := start(t)
 	n := open(t, server.Addr())
@@ -105,7 +105,8 @@ func TestManyOperationsWithoutMemory(t *testing.T) {
 	// The marker is gone, and cannot be written: holders are served all the same.
 	server.Config("maxmemory", "0")
 	command(t, server, "DEL", "quorumlock:node", "quorumlock:fence:{q}")
-	// A fence can be raised behind a lock that is prolonged, so one has to be: that of a millisecond ago is not.
+	// A renewal raises a fence only if it prolongs the lock. The shorter TTL makes the renewal
+	// prolong it.
 	command(t, server, "PEXPIRE", "a", "30000")
 	server.Config("maxmemory", "1")
 	replies = do(n, acquire("o", "q"), renew("o", "a"), acquire("o", "q"))
@@ -134,8 +135,8 @@ func TestManyOperationsOnAReplica(t *testing.T) {
 	require.Equal(t, []string{"a", "b"}, held(server))
 }
 
-// Scripts that a server forgets, all or some, cost nothing but the way there: what was answered
-// is what was done.
+// A server may forget some or all of its scripts. This costs only round trips, and every answer
+// still matches the server's state.
 func TestManyOperationsOnAForgetfulServer(t *testing.T) {
 	seed := uint64(time.Now().UnixNano())
 	r := rand.New(rand.NewPCG(seed, 0)) //nolint:gosec // a test
@@ -156,8 +157,9 @@ func TestManyOperationsOnAForgetfulServer(t *testing.T) {
 				holder := holders[name]
 				switch {
 				case granted:
-					// What stands behind in a batch may run twice, and before: then it is a release, of what
-					// was held before the batch, or is since.
+					// An operation later in the batch may run twice, and once before this one. It
+					// must then be a release of a lock that the owner held before the batch or
+					// acquired since.
 					freed := slices.ContainsFunc(ops[i:], func(op node.Op) bool {
 						return op.Kind == node.Release && op.Owner == holder && slices.Contains(op.Names, name)
 					})
@@ -173,7 +175,7 @@ func TestManyOperationsOnAForgetfulServer(t *testing.T) {
 	}
 }
 
-// exclusive has nobody of a batch be a reader.
+// exclusive turns all readers of a batch into writers.
 func exclusive(ops []node.Op) []node.Op {
 	for i := range ops {
 		ops[i].Reads, ops[i].Floor = false, 0
@@ -205,7 +207,7 @@ func TestManyOperationsAtTheBeginningOfTime(t *testing.T) {
 	wantAll(t, n, ops, node.Granted, node.Granted, node.Released, node.Granted)
 }
 
-// A fence that was damaged keeps nobody from a renewal, which mends it, nor from an answer.
+// A damaged fence blocks neither renewals nor answers. A renewal repairs it.
 func TestRedisRenewalsMendFences(t *testing.T) {
 	server := start(t)
 	n := open(t, server.Addr())

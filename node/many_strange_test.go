@@ -72,7 +72,7 @@ func strange(r *rand.Rand, last uint64) []node.Op {
 	return ops
 }
 
-// damage leaves something on a server that nobody would have expected there.
+// damage leaves unexpected keys and values on the servers.
 func damage(r *rand.Rand, last uint64, servers ...*redisproc.Server) {
 	name := strangeNames[r.IntN(4)]
 	before, behind := "{", "}"
@@ -95,11 +95,11 @@ func damage(r *rand.Rand, last uint64, servers ...*redisproc.Server) {
 	}
 	args := all[r.IntN(len(all))]
 	for _, s := range servers {
-		_, _ = s.Command(args...) // some do not fit what is there
+		_, _ = s.Command(args...) // some commands do not fit the keys there
 	}
 }
 
-// left is what a server has, without what depends on the moment.
+// left describes a server's keys without the values that depend on time.
 func left(t *testing.T, s *redisproc.Server) (all []string) {
 	t.Helper()
 	for _, key := range s.Keys() {

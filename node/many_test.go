@@ -63,8 +63,8 @@ func drawn(r *rand.Rand) []node.Op {
 // differing are limits that are not the node's.
 var differing = node.Limits{MaxTTL: time.Hour, MaxClockSkew: time.Second}
 
-// teach has a server know the scripts in all forms, so that no batch is sent again from the first on
-// that it does not know.
+// teach loads all forms of the scripts into the server. A batch is then never sent again because
+// of an unknown script.
 func teach(n node.Node, all ...node.Limits) {
 	for _, l := range all {
 		for _, name := range []string{"a", "{a}"} {
@@ -103,8 +103,8 @@ func told(ops []node.Op, replies []node.Reply) []string {
 	return all
 }
 
-// What is sent together is answered, and leaves behind, what it would one by one: on a server,
-// and on the in-memory node.
+// A batch has the same answers and the same effects as its operations sent one by one. This holds
+// for a server and for the in-memory node.
 func TestManyOperationsAreWhatEachIs(t *testing.T) {
 	seed := uint64(time.Now().UnixNano())
 	r := rand.New(rand.NewPCG(seed, 0)) //nolint:gosec // a test
@@ -178,7 +178,7 @@ func TestManyRenewalsProlong(t *testing.T) {
 	require.InDelta(t, 60_000, number(t, command(t, server, "PTTL", "other's")), 10_000)
 }
 
-// On a node that recovers, holders are served, and nobody else.
+// A node in recovery serves holders and denies all others.
 func TestManyOperationsWhileANodeRecovers(t *testing.T) {
 	server := start(t)
 	n := open(t, server.Addr())
@@ -214,7 +214,7 @@ func TestRedisLocksNeedATTL(t *testing.T) {
 	}
 }
 
-// A free name is left to who was woken, unless somebody takes it whoever waits.
+// A fair attempt leaves a free name to the woken waiter. An attempt that barges takes it.
 func TestManyOperationsTakeTurns(t *testing.T) {
 	n := open(t, start(t).Addr())
 	inbox, err := n.Listen(context.Background(), "c", func(node.Message) {})
@@ -229,7 +229,7 @@ func TestManyOperationsTakeTurns(t *testing.T) {
 	wantAll(t, n, []node.Op{acquire("o3", "c"), rude}, node.Granted, node.Granted)
 }
 
-// Redisson's clients are told of what is released among many, if they are to be told.
+// A release in a batch notifies Redisson's clients if its operation asks for it.
 func TestManyOperationsAnnounce(t *testing.T) {
 	n := open(t, start(t).Addr())
 	told := make(chan node.Message, 10)
@@ -246,7 +246,7 @@ func TestManyOperationsAnnounce(t *testing.T) {
 	require.Equal(t, node.Message{Kind: node.Announced, Name: "b"}, <-told)
 }
 
-// Nor does it stand in the way of readers, and of those who want permits.
+// A damaged fence does not block readers or permits either.
 func TestDamagedFencesAreNone(t *testing.T) {
 	server := start(t)
 	n := open(t, server.Addr())

@@ -63,7 +63,7 @@ func TestMemoryInboxIsLostInACrash(t *testing.T) {
 	})
 }
 
-// What is saved is not changed by what happens later.
+// Later operations do not change a saved state.
 func TestMemorySavesQueues(t *testing.T) {
 	m, c := memoryAt(t)
 	messages := listen(t, m, "c")
@@ -86,7 +86,7 @@ func TestMemorySavesQueues(t *testing.T) {
 	}
 }
 
-// What was followed is so again when the node is back.
+// An inbox follows its names again when the node is back.
 func TestMemoryFollowsAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := opened(t, node.NewMemory("m", clock.Process()))

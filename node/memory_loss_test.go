@@ -65,7 +65,7 @@ func TestMemoryCrashWithASave(t *testing.T) {
 	m.Plant("unplanted")
 	c.Advance(time.Second)
 
-	// What is saved comes back as often as it crashes.
+	// The saved state comes back after every crash.
 	for range 3 {
 		before := m.Identity()
 		m.Crash()
@@ -84,7 +84,7 @@ func TestMemoryCrashWithASave(t *testing.T) {
 	}
 }
 
-// The marker that comes back is the one that was saved, and its limits with it.
+// A crash brings back the saved marker with its limits.
 func TestMemoryCrashBringsTheMarkerBack(t *testing.T) {
 	c := clock.NewManual(time.Now())
 	m := node.NewMemory("m", c)
@@ -156,7 +156,7 @@ func TestMemoryWallClock(t *testing.T) {
 	fails(t, node.ErrClock, m, acquire("o9", "z"))
 }
 
-// What is left is told in milliseconds, rounded up, as scripts tell it.
+// The node reports remaining times in milliseconds and rounds them up, as the scripts do.
 func TestMemoryTellsMilliseconds(t *testing.T) {
 	m, c := memoryAt(t)
 	m.Flush()

@@ -12,8 +12,8 @@ import (
 	"github.com/quorumlock/quorumlock/internal/redisproc"
 )
 
-// What is packed is what a script unpacks: texts of all lengths at which the form changes, as many
-// as there may be, and several arguments at once.
+// A script unpacks the values that the packer packed. The test covers the text lengths at which
+// the encoding changes, the maximum number of texts, and several arguments at once.
 func TestPackerAsServersReadIt(t *testing.T) {
 	server := redisproc.Start(t)
 	r, err := OpenRedis(server.Addr())

@@ -50,7 +50,7 @@ func TestPoolWaiterID(t *testing.T) {
 // maxPrivilege is how long a free lock is left to a waiter at most.
 const maxPrivilege = 500_000_000
 
-// slots is the operation on a pool of so many slots.
+// slots returns the operation for the numbered slots of a pool of the given size.
 func slots(size int, op node.Op, numbers ...int) node.Op {
 	op.Pool = node.Pool{Name: node.PoolName("lock:a"), Size: size}
 	for _, i := range numbers {

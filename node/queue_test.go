@@ -65,8 +65,8 @@ func next(t testing.TB, messages <-chan node.Message) node.Message {
 
 var queueKeys = []string{"quorumlock:queue:{a}", "quorumlock:waiting:{a}", "quorumlock:woken:{a}", "quorumlock:writers:{a}"}
 
-// What stands where a queue would be does not keep a lock from being released, and makes
-// waiting fail before anything is changed.
+// A key of another type at the queue's place does not block a release. Waiting fails there before
+// it changes anything.
 func TestKeysOfAnotherTypeAtAQueue(t *testing.T) {
 	server := redisproc.Start(t)
 	for _, key := range queueKeys {
@@ -218,8 +218,8 @@ func TestRedisEntryWithoutALife(t *testing.T) {
 	}
 }
 
-// A release is one although those who wait cannot be told, as by a user of whom nobody
-// thought that it would have to: repeating it would not help.
+// A release succeeds even if the node may not wake the waiters, for example because of a user's
+// missing rights. A repetition would not help.
 func TestRedisWakeIsDenied(t *testing.T) {
 	server := start(t)
 	waiter := open(t, server.Addr())
@@ -269,7 +269,7 @@ func TestRedisLeavesWithoutTheRight(t *testing.T) {
 	}
 }
 
-// Who may not tell those before it that it is their turn, cannot take turns.
+// A client that may not wake the waiters before it cannot take turns.
 func TestRedisTurnIsDenied(t *testing.T) {
 	server := redisproc.Start(t, redisproc.WithACL("user u on >secret ~* +@all resetchannels"))
 	n := opened(t, open(t, "redis://u:secret@"+server.Addr()))
@@ -353,7 +353,7 @@ func commandCalls(t *testing.T, server *redisproc.Server) (calls int64) {
 	return calls
 }
 
-// Who was granted no right to look whether anybody waits, forces a lock off as before.
+// A user without the right to look at the queue can still force a release.
 func TestRedisForcedReleaseWithoutTheRightToLook(t *testing.T) {
 	server := start(t)
 	n := open(t, server.Addr())
@@ -389,7 +389,7 @@ func TestManyFrozenWaitersInFairOrder(t *testing.T) {
 	require.Equal(t, node.Granted, do(m, fairly("live:1", 1000, "a"))[0].Outcome)
 }
 
-// A deadline that no key can have, put there by somebody else, leaves no queue without an end.
+// Another program has written a deadline that no key can have. The queue still gets a TTL.
 func TestRedisDeadlineOfSomebodyElse(t *testing.T) {
 	server := start(t)
 	n := open(t, server.Addr())
@@ -399,8 +399,8 @@ func TestRedisDeadlineOfSomebodyElse(t *testing.T) {
 	require.NotEqual(t, "-1", command(t, server, "PTTL", "quorumlock:queue:{a}"))
 }
 
-// A node that is out of memory has no entry for who waits, but tells all the same who has
-// the lock, and for how long.
+// A node that is out of memory adds no entry for the waiter. It still reports the holder and the
+// remaining TTL.
 func TestRedisDenialsWithoutMemory(t *testing.T) {
 	server := start(t)
 	n := open(t, server.Addr())

@@ -117,7 +117,7 @@ func TestRedisInboxOnAWayThatIsCut(t *testing.T) {
 	wakes(t, n, "c:1", messages)
 }
 
-// swamp is a way to a server that can swallow what goes there, and what comes back.
+// swamp is a proxy to a server. It can swallow the bytes of both directions.
 type swamp struct {
 	*front
 	swallow atomic.Bool
@@ -180,8 +180,8 @@ func TestRedisInboxOfAServerThatIsGone(t *testing.T) {
 	assert.Empty(t, messages)
 }
 
-// Who hangs up as soon as the subscription stands is not asked all the time either, whatever
-// it says before, unless it has served.
+// A server hangs up right after the subscription. The node backs off, whatever the server said
+// before, unless the connection has served messages.
 func TestRedisInboxOfAServerThatHangsUp(t *testing.T) {
 	t.Parallel()
 	for _, said := range []string{
@@ -231,7 +231,7 @@ func TestRedisInboxOfANodeThatIsClosed(t *testing.T) {
 	require.ErrorIs(t, err, node.ErrClosed)
 }
 
-// Closing is bounded while a server hangs, whatever is under way.
+// Closing takes bounded time while a server hangs, during every operation.
 func TestRedisInboxIsClosedWhileTheServerHangs(t *testing.T) {
 	t.Parallel()
 	for _, opening := range []bool{false, true} {
@@ -253,8 +253,8 @@ func TestRedisInboxIsClosedWhileTheServerHangs(t *testing.T) {
 	}
 }
 
-// To listen takes no longer than its context, whatever the way to the server does; to close
-// waits for what that has left.
+// Listen returns when its context ends, even if the connection hangs. Close waits for the work
+// that Listen left behind.
 func TestRedisInboxIsOpenedForAsLongAsTheContext(t *testing.T) {
 	t.Parallel()
 	server := start(t)
@@ -495,8 +495,7 @@ func TestRedisInboxOfAReplica(t *testing.T) {
 	assert.Contains(t, err.Error(), "replica")
 }
 
-// What is no message of ours is ignored, and what is none of the protocol ends the
-// connection.
+// The inbox ignores messages of other programs. It closes a connection that violates the protocol.
 func TestRedisInboxHearsNoise(t *testing.T) {
 	server := start(t)
 	n := open(t, server.Addr())

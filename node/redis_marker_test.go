@@ -16,7 +16,8 @@ import (
 	"github.com/quorumlock/quorumlock/node"
 )
 
-// recovering demands that a server gives no rights, and returns what it says about it.
+// recovering requires that a server refuses an operation because it recovers. It returns the
+// error.
 func recovering(t *testing.T, n node.Node, op node.Op) node.RecoveryError {
 	t.Helper()
 	var err *node.RecoveryError
@@ -33,7 +34,7 @@ func with(token uint64, op node.Op) node.Op {
 // now is the clock of this machine as a token.
 func now() uint64 { return complete(node.Op{})[0].Token }
 
-// What is told of a server that could evict locks, by a user who may as little as possible.
+// The node reports a server that could evict locks. The user has only the minimal rights.
 func TestRedisEvictionPolicies(t *testing.T) {
 	server := start(t)
 	for _, policy := range []string{"allkeys-lru", "allkeys-random", "volatile-lfu", "volatile-ttl"} {
@@ -59,7 +60,7 @@ func TestRedisEvictionPolicies(t *testing.T) {
 	}
 }
 
-// What servers may answer when they are asked what they are.
+// The node judges a server by its answers about itself.
 func TestRedisFitness(t *testing.T) {
 	text := bulk
 	for answer, c := range map[string]struct {
@@ -126,7 +127,7 @@ func TestRedisIdentity(t *testing.T) {
 	assert.Equal(t, server.ReplicationID(), n.Identity())
 }
 
-// What stands in the keys, as another version of this library will read it.
+// Another version of this library will read these keys, so their layout is fixed.
 func TestRedisMarkerAndFenceLayout(t *testing.T) {
 	server := redisproc.Start(t)
 	n := open(t, server.Addr())
@@ -165,7 +166,7 @@ func TestRedisMarkerAndFenceLayout(t *testing.T) {
 	assert.ElementsMatch(t, fields(m.Until, "1", ""), stands())
 }
 
-// Somebody deletes the marker, and nothing else: it counts as a loss of everything.
+// The marker alone is deleted. The node treats this as the loss of all its memory.
 func TestRedisLosesItsMarker(t *testing.T) {
 	server := start(t)
 	n := open(t, server.Addr())
@@ -329,7 +330,7 @@ func TestRedisScriptsArePartlyForgottenAndTokensTaken(t *testing.T) {
 	assert.Equal(t, node.Reply{Outcome: node.Healed}, replies[1], "it was put back")
 }
 
-// The same for an opening, which ends what it was for.
+// A repeated opening succeeds as well, although its marker is no longer the current one.
 func TestRedisScriptsArePartlyForgottenAndANodeOpened(t *testing.T) {
 	server := redisproc.Start(t)
 	n := open(t, server.Addr())
@@ -416,8 +417,8 @@ func TestRedisOutOfMemoryInMidRenewal(t *testing.T) {
 	}
 }
 
-// A server that has lost its marker and has no room for a new one cannot even begin to
-// recover: holders keep their locks, and nobody gets one.
+// A server has lost its marker and has no memory for a new one. It cannot begin to recover.
+// Holders keep their locks and all others are refused.
 func TestRedisOutOfMemoryWithoutAMarker(t *testing.T) {
 	server := start(t)
 	n := open(t, server.Addr())
@@ -452,7 +453,7 @@ func TestRedisOutOfMemoryWithoutAMarker(t *testing.T) {
 	}
 }
 
-// A lock whose fence is gone keeps its fence away from nobody, and is kept alive.
+// A lock without a fence stays renewable, and its renewal writes the fence again.
 func TestRedisFenceDeletedByHand(t *testing.T) {
 	server := start(t)
 	n := open(t, server.Addr())

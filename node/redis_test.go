@@ -203,7 +203,7 @@ func TestRedisScriptsArePartlyForgotten(t *testing.T) {
 	assert.Equal(t, []string{"a"}, held(server))
 }
 
-// What was released counts as released, though the repetition finds nothing any more.
+// A repeated release reports success although it no longer finds the lock.
 func TestRedisScriptsArePartlyForgottenAndReleasesRepeated(t *testing.T) {
 	server := start(t)
 	n := open(t, server.Addr())
@@ -294,7 +294,7 @@ func TestRedisLockOfAnotherLibrary(t *testing.T) {
 	assert.Empty(t, command(t, server, "HKEYS", "a"))
 }
 
-// What the scripts leave is what another library reads: one field, the owner, and a TTL.
+// Other libraries read the keys that the scripts leave: one field, the owner, and a TTL.
 func TestRedisLayout(t *testing.T) {
 	server := start(t)
 	n := open(t, server.Addr())

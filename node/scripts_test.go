@@ -22,7 +22,7 @@ type lab struct {
 	server *redisproc.Server
 	limits Limits
 	now    int64
-	// info is what INFO answers, as Lua, where text is what it really does.
+	// info is Lua code that replaces the answer to INFO. In it, text stands for the real answer.
 	info string
 	// together has operations run by the script for many.
 	together bool
@@ -171,7 +171,7 @@ func TestScriptNotesThatANodeIsOpen(t *testing.T) {
 	}
 }
 
-// What a script takes is what the in-memory node takes.
+// The script and the in-memory node accept the same tokens.
 func TestScriptTakesTokens(t *testing.T) {
 	l := newLab(t)
 	us := time.Duration.Microseconds
@@ -214,7 +214,8 @@ func TestScriptRenewsFencesTheShortWay(t *testing.T) {
 	l.now = l.now/1e6*1e6 + 500_000
 	op := Op{Kind: Renew, Names: []string{"a"}, Owner: "o1", TTL: time.Second}
 	for _, l.together = range []bool{false, true} {
-		// A recovery ago and longer, a token needs no fence, and what is in its place is nothing to look at.
+		// A token that is a recovery old or older needs no fence. The script does not look at the
+		// fence's key.
 		l.mark(0)
 		l.command("HSET", "a", "o1", "1")
 		l.command("RPUSH", key, "a list")
@@ -286,7 +287,7 @@ func TestScriptEndsRecoveries(t *testing.T) {
 	}
 }
 
-// A recovery takes what the limits say, from the microsecond at which it begins.
+// A recovery accepts the tokens that its limits allow, from its first microsecond.
 func TestScriptBeginsRecoveries(t *testing.T) {
 	l := newLab(t)
 	for _, kind := range []Kind{Acquire, Renew, Mark} {

@@ -16,7 +16,7 @@ import (
 	"github.com/quorumlock/quorumlock/internal/redisproc"
 )
 
-// detours are what is changed in a script so that it goes none of its short ways.
+// detours are the edits that remove all short ways from a script.
 var detours = map[string]string{
 	"if open and ttl - MAX_TTL <= 0 then":                                "if false then",
 	"open = open and ttl - MAX_TTL <= 0":                                 "open = false",
@@ -33,7 +33,7 @@ type twins struct {
 	writer  writer
 	now     int64
 	limits  Limits
-	// history is what they were told, and answered; taken is how often which detour was.
+	// history lists the commands and their answers. taken counts the runs of each detour.
 	history []string
 	taken   map[string]int
 }
@@ -77,7 +77,7 @@ func (w *twins) both(args ...string) {
 	}
 }
 
-// run runs operations in both, and compares what they say.
+// run runs operations on both servers and compares their answers.
 func (w *twins) run(ops ...Op) {
 	frozen := fmt.Sprintf(`
 		local real = redis
@@ -143,7 +143,7 @@ func (w *twins) compare(long, short any, of ...any) {
 	}
 }
 
-// keys are what is in a database, and until when.
+// keys returns the values in a database and the time at which each key ends.
 func (w *twins) keys(i int) (values map[string]string, ends map[string]int64) {
 	keys, err := w.raw(i, "KEYS", "*").AsStrSlice()
 	require.NoError(w, err)
@@ -172,8 +172,8 @@ func (w *twins) keys(i int) (values map[string]string, ends map[string]int64) {
 // delay is what may pass between the two, in milliseconds.
 const delay = 5000
 
-// compareKeys compares what is in both. A fence that is put back has the end that it would be given
-// now; where the limits were smaller before, that is later.
+// compareKeys compares both databases. A restored fence gets the end that the current limits give
+// it. Smaller earlier limits make that end later.
 func (w *twins) compareKeys() {
 	short, ends := w.keys(0)
 	long, least := w.keys(1)
@@ -186,7 +186,7 @@ func (w *twins) compareKeys() {
 
 func oneOf[T any](w *twins, of ...T) T { return of[w.IntN(len(of))] }
 
-// token is one at a bound of those that are taken, near one, or anywhere.
+// token draws a token at an acceptance bound, near one, or anywhere.
 func (w *twins) token() uint64 {
 	if w.IntN(60) == 0 {
 		return oneOf[uint64](w, 0, 1, 999, 12345, 1e6, 1<<53, 1<<63, 1<<64-1, 99999999999999999)
@@ -260,7 +260,7 @@ func (w *twins) many() []Op {
 	return ops
 }
 
-// disturb does what concerns the node as a whole.
+// disturb runs an operation that affects the whole node.
 func (w *twins) disturb() {
 	switch w.IntN(8) {
 	case 0:
@@ -311,7 +311,7 @@ func (w *twins) spoil() {
 	}
 }
 
-// The short ways of scripts decide nothing differently, whatever was done before.
+// The short ways of the scripts give the same results after any history.
 func TestShortWaysOfScripts(t *testing.T) {
 	w := newTwins(t)
 	ctx, cancel := context.WithCancel(context.Background())

@@ -18,7 +18,7 @@ const (
 	wokenOfA = "quorumlock:woken:{a}"
 )
 
-// noneExpected requires that nobody is expected where nobody waits.
+// noneExpected requires an empty list of woken waiters where the queue is empty.
 func noneExpected(t *testing.T, server *redisproc.Server) {
 	t.Helper()
 	require.Empty(t, command(t, server, "ZRANGE", queueOfA, "0", "-1"))
