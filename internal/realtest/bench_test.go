@@ -23,12 +23,11 @@ import (
 // An operation of these benchmarks is an acquire and its release, each caller on a lock
 // of its own that is free.
 
-// BenchmarkAcquireRelease is, with memory, what the coordinator itself costs. With redis
-// it compares, side by side, this library (by=quorumlock) with the least that one lock
-// after the other can cost (by=floor...): scripts that lock and do nothing else, sent by a goroutine per node
-// through rueidis and awaited until a majority has answered, with no bookkeeping at all;
-// over one connection per node, and over rueidis' default of four. Compare with:
-// benchstat -col /by.
+// BenchmarkAcquireRelease in memory measures the cost of the coordinator alone. On Redis it
+// compares this library (by=quorumlock) with the minimal cost of one lock after another
+// (by=floor...). The floor's scripts lock and do nothing else. One goroutine per node sends them
+// through rueidis, and the benchmark awaits a majority without any bookkeeping. It uses one
+// connection per node, or rueidis' default of four. Compare with: benchstat -col /by.
 func BenchmarkAcquireRelease(b *testing.B) {
 	b.Run("memory", benchmarkMemory)
 	b.Run("redis", benchmarkRedis)
@@ -108,7 +107,7 @@ func takeAndGiveBack(client *quorumlock.Client) func(name string) error {
 	}
 }
 
-// each shares b.N operations out to so many callers.
+// each divides b.N operations among the given number of callers.
 func each(b *testing.B, callers int, operate func(name string) error) {
 	b.Helper()
 	b.ReportAllocs()

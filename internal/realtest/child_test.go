@@ -130,8 +130,7 @@ func TestChildProcess(t *testing.T) {
 	}
 }
 
-// holdUntilKilled holds a lock, and for every line that it is sent says what it thinks
-// of its lease.
+// holdUntilKilled holds a lock. It answers each input line with the state of its lease.
 func holdUntilKilled(t *testing.T, client *quorumlock.Client) {
 	lease := acquire(t, client.RedLock("job"))
 	fmt.Println("held", lease.Owner())
@@ -145,8 +144,8 @@ func holdUntilKilled(t *testing.T, client *quorumlock.Client) {
 	_ = lease.Release(t.Context())
 }
 
-// contendInProcess has four contenders take turns with those of other processes. Each
-// section has a file of which there must be one only.
+// contendInProcess runs four contenders against those of other processes. Each section creates a
+// file that must not exist yet.
 func contendInProcess(t *testing.T, client *quorumlock.Client, dir string, span time.Duration) {
 	ctx, cancel := context.WithTimeout(t.Context(), span)
 	defer cancel()
@@ -167,9 +166,9 @@ func contendInProcess(t *testing.T, client *quorumlock.Client, dir string, span 
 	contenders.Wait()
 }
 
-// inside is one section, and what it says of it. A clash counts if both leases were
-// valid: this one is seen to be after the clash, and the other one unless its process
-// says, after the removal of the file, that it was lost.
+// inside runs one section and prints its result. A clash counts if both leases were valid. This
+// process checks its own lease after the clash. The other lease counts as valid unless its process
+// reports a loss after the removal of the file.
 func inside(path string, lease *quorumlock.Lease) {
 	file, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
 	if errors.Is(err, fs.ErrExist) {

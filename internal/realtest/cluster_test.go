@@ -22,7 +22,7 @@ import (
 type cluster struct {
 	t       testing.TB
 	servers []*redisproc.Server
-	// limits are those that the servers are set up for: of the first client.
+	// limits are the limits that the servers are opened for, taken from the first client.
 	limits  node.Limits
 	clients int
 }
@@ -57,8 +57,8 @@ func (c *cluster) client(changes ...func(*quorumlock.Config)) *quorumlock.Client
 	return newClient(c.t, changes...)
 }
 
-// open has servers give locks to clients with these limits, whatever they did before.
-// Package admin would refuse that; its own tests use it.
+// open makes the servers grant locks to clients with these limits, whatever the servers' state.
+// Package admin would refuse that. Its own tests cover it.
 func (c *cluster) open(limits node.Limits) {
 	c.t.Helper()
 	c.limits = limits
@@ -83,8 +83,8 @@ func newClient(t testing.TB, changes ...func(*quorumlock.Config)) *quorumlock.Cl
 	return client
 }
 
-// closeClient waits for the end of a client, which must come. What it could not give
-// back is not at issue here.
+// closeClient closes a client, which must end in time. Locks that the client could not release do
+// not matter here.
 func closeClient(t testing.TB, client *quorumlock.Client) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
@@ -150,13 +150,13 @@ func (c *cluster) number(i int, args ...string) int {
 	return n
 }
 
-// owner is who has the name on one node, "" for nobody.
+// owner returns the owner of the name on one node, or "" if the name is free.
 func (c *cluster) owner(i int, name string) string {
 	c.t.Helper()
 	return c.command(i, "HKEYS", name)
 }
 
-// plant has somebody else take the name on some nodes, as Redisson would write it.
+// plant writes another owner's lock to some nodes in Redisson's layout.
 func (c *cluster) plant(name, owner string, ttl time.Duration, nodes ...int) {
 	c.t.Helper()
 	for _, i := range nodes {
@@ -209,7 +209,7 @@ func (c *cluster) restart(nodes ...int) {
 // soon is well below the TTL of 10 s after which keys would go by themselves.
 const soon = 3 * time.Second
 
-// noKeys requires that every node is empty soon, because somebody removes the keys.
+// noKeys requires that every node is empty soon, because the library removes the keys.
 func (c *cluster) noKeys() {
 	c.t.Helper()
 	left := func() (all []string) {
@@ -234,7 +234,7 @@ func (c *cluster) locks(i int) []string {
 	})
 }
 
-// holds requires that soon one owner, and nobody else, has the name on all nodes.
+// holds requires that one owner soon has the name on all nodes, and no other owner has it.
 func (c *cluster) holds(name, owner string) {
 	c.t.Helper()
 	owners := func() (all []string) {
@@ -272,7 +272,7 @@ func eventually(t testing.TB, within time.Duration, cond func() bool, expected s
 	}
 }
 
-// staysValid requires that a lease lives on for some time, whatever it lives through.
+// staysValid requires that a lease stays valid for the given time, through all faults of the test.
 func staysValid(t testing.TB, lease *quorumlock.Lease, span time.Duration) {
 	t.Helper()
 	select {

@@ -14,7 +14,7 @@ func TestRealCommandsAreCounted(t *testing.T) {
 	c := startCluster(t, 5)
 	client := c.client()
 	ran := 0
-	// each has an operation run, and requires so many scripts for it on every node.
+	// each runs an operation and requires the given number of scripts on every node.
 	each := func(scripts int, what string, operate func()) {
 		operate()
 		ran += scripts

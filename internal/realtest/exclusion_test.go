@@ -31,8 +31,8 @@ func newOnlooker(t *testing.T, names []string) *onlooker {
 	return w
 }
 
-// enter is called by a holder. If somebody else is inside, both leases must not be
-// valid: the other is looked at first, so both were valid when it was.
+// enter is called by a holder. If another holder is inside, the two leases must not both be valid.
+// The other lease is checked first, so both were valid at that time.
 func (w *onlooker) enter(name string, lease *quorumlock.Lease) {
 	w.sections[name].Add(1)
 	for {
@@ -69,8 +69,8 @@ func TestRealExclusion(t *testing.T) {
 	t.Parallel()
 	const clients, each, ttl = 5, 10, time.Second
 	names := []string{"north", "south", "west"}
-	// It is enough when there were so many sections, and pauses of a node; a slow machine need not
-	// come to that in its time.
+	// The test ends early after this many sections and pauses of a node. A slow machine need not
+	// reach these numbers in the given time.
 	const enough, enoughPauses, span = 15_000, 15, 30 * time.Second
 	c := startCluster(t, 5)
 	w := newOnlooker(t, names)
@@ -99,7 +99,7 @@ func TestRealExclusion(t *testing.T) {
 					shares[me]++
 					work(ctx, me, shares[me], ttl)
 					w.leave(name, lease)
-					_ = lease.Release(ctx) // what a paused node does not confirm is undone later
+					_ = lease.Release(ctx) // the client later undoes attempts that a paused node does not confirm
 				}
 			})
 		}
@@ -122,7 +122,7 @@ func TestRealExclusion(t *testing.T) {
 	c.noKeys()
 }
 
-// work is what a contender does inside. Once on each name it takes longer than a TTL.
+// work is the contender's work inside a section. Once on each name it outlasts the TTL.
 func work(ctx context.Context, contender, section int, ttl time.Duration) {
 	length := time.Duration(rand.Int64N(int64(time.Millisecond)))
 	if contender < 3 && section == 2 {

@@ -128,7 +128,7 @@ func TestRealServersThatAreNoRedis(t *testing.T) {
 	t.Parallel()
 	for what, fake := range map[string]struct {
 		serve func(net.Conn)
-		// reason is what a node's error must be, where that is certain.
+		// reason is the required reason of a node's error, or nil if it is not certain.
 		reason error
 	}{
 		"closes at once":         {func(net.Conn) {}, node.ErrUnreachable},

@@ -14,7 +14,7 @@ import (
 	"github.com/quorumlock/quorumlock"
 )
 
-// A few goroutines more than before are those of connections and one stuck sender.
+// fewGoroutines allows for the goroutines of connections and of one stuck sender.
 const fewGoroutines = 10
 
 func TestRealBadNodesDelayNothing(t *testing.T) {

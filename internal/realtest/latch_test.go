@@ -85,7 +85,7 @@ func (c *cluster) whole(i int, latch string) bool {
 	return lost != "(nil)" && c.command(i, "HGET", "quorumlock:latch:{"+latch+"}", "whole") == lost
 }
 
-// A server that forgets is given back what it was told; then another may be away.
+// The clients restore the state of a server that forgot it. Another server may then fail.
 func TestRealLatchSurvivesALoss(t *testing.T) {
 	c := startCluster(t, 3)
 	ctx := withDeadline(t)
@@ -115,7 +115,7 @@ func TestRealLatchSurvivesALoss(t *testing.T) {
 	}
 }
 
-// left requires that so many have still to count down.
+// left requires the given count on the latch.
 func left(t *testing.T, l *quorumlock.Latch, want int) {
 	t.Helper()
 	got, err := l.Count(t.Context())

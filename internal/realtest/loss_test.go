@@ -72,8 +72,9 @@ func leaseEndsBeforeItsKeys(t *testing.T, fixed bool) bool {
 		}
 	}
 	c.pause(0, 1, 2, 3, 4)
-	// What the client undoes at the end must not reach the nodes. If it renewed, it has
-	// found by then that they hang, and sends nothing more before they answer.
+	// The commands with which the client undoes its lock at the end must not reach the nodes. A
+	// client that renewed has found by then that the nodes hang. It sends nothing more before they
+	// answer.
 	shut.Store(fixed)
 	cause := ends(t, lease, 2*time.Second+soon)
 	shut.Store(true)
@@ -120,7 +121,7 @@ func TestRealNodesDieAndComeBackEmpty(t *testing.T) {
 	eventually(t, ttl*3/2+2*soon, func() bool { have, _ := lease.Backing(); return have == 5 }, "nodes that come back are filled again, and back the lease when they have recovered")
 	c.holds("job", lease.Owner())
 
-	// The lease now survives the loss of two others, and not that of three.
+	// The lease now survives the loss of two other nodes, but not the loss of three.
 	c.kill(1, 2)
 	staysValid(t, lease, ttl*3/2)
 	c.kill(4)

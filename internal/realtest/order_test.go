@@ -40,8 +40,8 @@ func (r *reluctant) Probe(ctx context.Context) error {
 	return r.Node.Probe(ctx)
 }
 
-// What is asked of a node that is just coming back waits for the probe. The release of
-// the same lease must not overtake it there.
+// A command to a returning node waits for the probe. The release of the same lease must not
+// overtake it there.
 func TestRealReleaseDoesNotOvertakeAtAReturningNode(t *testing.T) {
 	for what, lock := range map[string]quorumlock.LockOptions{
 		"an acquisition": {},

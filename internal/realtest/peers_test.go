@@ -56,7 +56,7 @@ func bareMajorityIsFilled(t *testing.T, c *cluster) {
 	require.Equal(t, 3, have)
 	c.restart(3, 4)
 	eventually(t, ttl*3/2+soon*3/2, func() bool { have, _ := lease.Backing(); return have == 5 }, "renewals fill all nodes")
-	c.kill(0, 1) // of those that granted
+	c.kill(0, 1) // both nodes granted the lock
 	staysValid(t, lease, 2*ttl)
 	require.NoError(t, lease.Release(t.Context()))
 }
@@ -177,8 +177,8 @@ func expiredRelease(t *testing.T, c *cluster) {
 	require.NoError(t, next.Release(t.Context()))
 }
 
-// ownershipTravelsInTheContext: whoever has the context is the holder, on whatever
-// goroutine; the nodes are not asked.
+// ownershipTravelsInTheContext shows that the context carries the lease to any goroutine. The
+// client does not ask the nodes.
 func ownershipTravelsInTheContext(t *testing.T, c *cluster) {
 	lock := c.client().RedLock("job")
 	require.NoError(t, acquire(t, lock).Release(t.Context())) // the servers know the scripts now

@@ -138,15 +138,15 @@ func TestRealMajorityForgets(t *testing.T) {
 	})
 }
 
-// Every way in which a server loses what it held. The holder renews in one half of the
-// cases and then keeps the lock; in the other nobody gets it until the recovery is over.
+// A server can lose its memory in each of these ways. In one half of the cases the holder renews
+// and keeps the lock. In the other half the lock stays unavailable until the recovery is over.
 func TestRealLosses(t *testing.T) {
 	t.Parallel()
 	kill := func(s *redisproc.Server, _ int64) { s.Kill(); s.Restart() }
 	for _, loss := range []struct {
 		name string
 		opts []redisproc.Option
-		// before is called when nothing is held yet, and what it returns is for lose.
+		// before is called while the lock is free. Its result is passed to lose.
 		before func(s *redisproc.Server) (mark int64)
 		lose   func(s *redisproc.Server, mark int64)
 	}{
@@ -268,7 +268,7 @@ func (j *junction) connect(client net.Conn) {
 	_ = client.Close()
 }
 
-// turn leads all that is new to the address of another server, and ends what is old.
+// turn directs new connections to the address of another server and closes the old ones.
 func (j *junction) turn(target string) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -281,8 +281,8 @@ func (j *junction) turn(target string) {
 
 func (j *junction) addr() string { return j.listener.Addr().String() }
 
-// A fail-over to a replica that is behind, and back to the old master, which has lost to
-// the replica what it knew. The address is the same all the time.
+// The service fails over to a stale replica and back to the old master. The old master has copied
+// the replica's state and lost its own. The address is the same all the time.
 func TestRealFailoverAndBack(t *testing.T) {
 	t.Parallel()
 	const ttl = 2 * time.Second
@@ -334,8 +334,8 @@ func TestRealReplicaAsANode(t *testing.T) {
 	}
 }
 
-// A master that is cut off from its replica, and not from all of its clients, while the
-// replica takes over. What it goes on to confirm is worth nothing, and it cannot know.
+// A master is cut off from its replica but not from all of its clients. The replica takes over.
+// The old master's confirmations are worthless, and it cannot know that.
 func TestRealMasterCutOff(t *testing.T) {
 	t.Parallel()
 	const ttl = 3 * time.Second
@@ -349,7 +349,7 @@ func TestRealMasterCutOff(t *testing.T) {
 			c := startCluster(t, 1)
 			master := c.servers[0]
 			replica := redisproc.StartReplica(t, master)
-			// R is to be the TTL, the lag, and a second at least.
+			// R must be at least the TTL, the lag, and a second.
 			settings := func(cfg *quorumlock.Config) {
 				withTTL(ttl)(cfg)
 				cfg.MaxTTL, cfg.MaxClockSkew = 2*ttl, ttl

@@ -101,8 +101,8 @@ func (s *census) leave(l *quorumlock.Lease) {
 	delete(s.writers, l)
 }
 
-// Many read and write on servers that hang in turn. Readers are in together, a writer alone, and
-// everybody gets in.
+// Many readers and writers contend on servers that hang in turn. Readers share the lock, a writer
+// is alone, and every contender gets in.
 func TestRealReadersAndWriters(t *testing.T) {
 	t.Parallel()
 	const clients, each, ttl = 4, 6, time.Second

@@ -21,7 +21,7 @@ type usage struct {
 	took  time.Duration
 }
 
-// scripts is what the scripts have cost all servers so far.
+// scripts returns the total cost of the scripts on all servers so far.
 func (c *cluster) scripts() (sum usage) {
 	c.t.Helper()
 	for i := range c.servers {
@@ -154,8 +154,8 @@ func BenchmarkLargeLatch(b *testing.B) {
 	}
 }
 
-// BenchmarkReaderCrowd has so many readers wait for a writer, and come in once it has gone, while
-// another client uses a lock on the same servers.
+// BenchmarkReaderCrowd makes a crowd of readers wait for a writer. The readers enter after the
+// writer's release. Meanwhile another client uses a lock on the same servers.
 func BenchmarkReaderCrowd(b *testing.B) {
 	for _, n := range []int{500, 1000, 2000, 5000} {
 		b.Run(fmt.Sprintf("readers=%d", n), func(b *testing.B) {

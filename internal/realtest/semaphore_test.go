@@ -81,7 +81,7 @@ func TestRealSemaphore(t *testing.T) {
 					case <-ctx.Done():
 					}
 					l.Leave(lease)
-					_ = lease.Release(ctx) // what a paused node does not confirm is undone later
+					_ = lease.Release(ctx) // the client later undoes attempts that a paused node does not confirm
 				}
 			})
 		}

@@ -28,18 +28,18 @@ import (
 // childWork is how a process of the role "work" is told what to do: a task as JSON.
 const childWork = "QUORUMLOCK_TEST_WORK"
 
-// task is what a process does with one lock: so many workers of so many clients take it, hold
-// it, give it back, and pause, again and again.
+// task is the work of a process on one lock. The workers of its clients take the lock, hold it,
+// release it, and pause in a loop.
 type task struct {
 	Name string
 	// Clients is how many there are, and Workers how many each of them has.
 	Clients, Workers int
-	// Hold is how long a section lasts, Pause what is between two of a worker.
+	// Hold is the duration of a section. Pause is the time between two sections of a worker.
 	Hold, Pause time.Duration
 	Waiting     quorumlock.Waiting
 	NoHandover  bool
 	TTL         time.Duration
-	// Far is how long the way to each node takes, besides what it takes anyway.
+	// Far is the latency that is added to the path to each node.
 	Far time.Duration
 	// Probe has each section measure a round trip: how long TryAcquire takes for a lock that
 	// is free.
@@ -57,15 +57,15 @@ type section struct {
 	Asked, Had, Gave, Released time.Duration
 	// Valid says whether the lease was, when the section ended.
 	Valid bool
-	// RoundTrip is that of the probe, or 0.
+	// RoundTrip is the probe's round trip, or 0 without a probe.
 	RoundTrip time.Duration
 }
 
-// account is what became of a worker.
+// account is the result of a worker.
 type account struct {
 	Worker   string
 	Sections int
-	// Longest is the longest time for which it waited, also for what it did not get.
+	// Longest is the longest wait, including waits that did not get the lock.
 	Longest time.Duration
 }
 
@@ -75,8 +75,9 @@ func (c *cluster) worker(w task) *child {
 	return c.spawn("work", childWork+"="+encode(w))
 }
 
-// start has a worker begin, when it is ready. The process says what it is asked by more lines:
-// "cpu" for the time it has used, and "stop" for its end, which an end of the input is too.
+// start tells a worker to begin once it is ready. More input lines ask the process for a report or
+// for its end: "cpu" for its processor time, "stop" for its end. The end of the input stops it
+// too.
 func (p *child) start(t *testing.T) {
 	t.Helper()
 	p.line(t, "ready")
@@ -98,7 +99,7 @@ func (p *child) cpu(t *testing.T) time.Duration {
 	return used
 }
 
-// stop has workers end, and returns what became of each.
+// stop ends the workers and returns the result of each.
 func stop(t *testing.T, processes ...*child) (accounts []account) {
 	t.Helper()
 	for _, p := range processes {
@@ -120,7 +121,7 @@ func stop(t *testing.T, processes ...*child) (accounts []account) {
 	return accounts
 }
 
-// sectionsIn are those that processes have written into a directory, in the order of their tokens.
+// sectionsIn returns the sections that processes have written into a directory, sorted by token.
 func sectionsIn(t *testing.T, dir string) (all []section) {
 	t.Helper()
 	files, err := os.ReadDir(dir)
@@ -140,8 +141,8 @@ func sectionsIn(t *testing.T, dir string) (all []section) {
 	return all
 }
 
-// awaitSections waits until processes have written so many sections into a directory: that is what
-// a test needs to see, however fast the machine is.
+// awaitSections waits until processes have written the given number of sections into a directory.
+// The number does not depend on the speed of the machine.
 func awaitSections(t *testing.T, dir string, want int) {
 	t.Helper()
 	eventually(t, atMost, func() bool { return len(sectionsIn(t, dir)) >= want }, "%d sections", want)
@@ -236,7 +237,8 @@ func (w task) run(ctx context.Context, client *quorumlock.Client, name string, o
 	out.say("account", encode(is))
 }
 
-// roundTrip is how long it takes to ask all nodes for a lock that nobody wants, or 0.
+// roundTrip measures the time to ask all nodes for an uncontended lock. It returns 0 if the
+// attempt fails.
 func roundTrip(ctx context.Context, client *quorumlock.Client) time.Duration {
 	lock := client.RedLock("probe:" + strconv.Itoa(os.Getpid()))
 	began := now()
@@ -267,7 +269,7 @@ func pause(d time.Duration) {
 	}
 }
 
-// output is that of a process, in whole lines.
+// output is the output of a process. It writes whole lines only.
 type output struct {
 	mu sync.Mutex
 	w  io.Writer

@@ -13,8 +13,8 @@ import (
 	"github.com/quorumlock/quorumlock/node"
 )
 
-// far is a node with a long way to it: what is measured then is how often the way is gone, and not
-// how busy the machine is.
+// far is a node with a long network path. The test then measures the number of round trips and not
+// the load of the machine.
 type far struct {
 	node.Node
 	// way is how long it takes one way.

@@ -20,7 +20,7 @@ func (c *cluster) inboxes(i int) int {
 	return strings.Count(c.command(i, "CLIENT", "LIST", "TYPE", "pubsub"), "id=")
 }
 
-// subscribed requires that soon each server has so many subscriptions.
+// subscribed requires that each server soon has the given number of subscriptions.
 func (c *cluster) subscribed(want int, within time.Duration) {
 	c.t.Helper()
 	for i := range c.servers {
@@ -103,7 +103,7 @@ func TestRealInboxesAreGivenUp(t *testing.T) {
 	lease := waits.has(t)
 	began := time.Now()
 	require.NoError(t, lease.Release(t.Context()))
-	c.subscribed(1, 0)                                                         // somebody may have to wait again
+	c.subscribed(1, 0)                                                         // the client may have to wait again
 	c.subscribed(0, 20*time.Second)                                            // or not
 	require.NoError(t, acquire(t, client.RedLock("job")).Release(t.Context())) // the client works on
 	t.Logf("given up after %v", time.Since(began).Round(10*time.Millisecond))
@@ -149,7 +149,7 @@ func TestRealWaitersWhoGiveUpLeaveNothing(t *testing.T) {
 	}
 }
 
-// Who gives up in the moment in which it is woken passes that on.
+// A waiter that gives up just as it is woken passes the wake on.
 func TestRealWokenWaiterWhoGivesUp(t *testing.T) {
 	c := startCluster(t, 5)
 	// A busy machine is not at issue here: no answer is late.

@@ -33,14 +33,15 @@ type habits struct {
 	impatient bool
 }
 
-// soakLocks are the locks of a soak: one for which many come and go, and one for which few wait
-// and nobody asks often, so that each grant depends on a single wake.
+// soakLocks are the locks of a soak. One lock is crowded. The other one has few waiters that
+// rarely ask, so each grant depends on a single wake.
 var soakLocks = map[string]habits{
 	"crowded": {workers: 4, hold: 20 * time.Millisecond, pause: time.Millisecond, impatient: true},
 	"quiet":   {workers: 1, hold: 300 * time.Millisecond, pause: 600 * time.Millisecond},
 }
 
-// tenancy is what a worker of a soak writes when it has a lock, and again when it has released it.
+// tenancy is a worker's record of a lock. The worker writes it at the grant and again after the
+// release.
 type tenancy struct {
 	Lock  string
 	Token uint64
@@ -80,7 +81,7 @@ func soakInProcess(t *testing.T) {
 	fmt.Println("done")
 }
 
-// contend is the life of a worker, who waits in any way that has an order.
+// contend runs a worker's loop. It picks any of the ordered ways to wait.
 func (h habits) contend(ctx context.Context, client *quorumlock.Client, name string, out *output) {
 	ways := []quorumlock.LockOptions{{}, {NoHandover: true}, {Waiting: quorumlock.WaitFair}}
 	for ctx.Err() == nil {

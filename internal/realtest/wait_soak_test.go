@@ -25,9 +25,10 @@ import (
 const (
 	// stormSpan is for how long faults happen, and calmSpan for how long they do not then.
 	stormSpan, calmSpan = 4 * time.Second, 4 * time.Second
-	// maxIdle is how long a lock may be free after the faults although somebody wants it.
+	// maxIdle is how long a wanted lock may stay free after the faults.
 	maxIdle = 1500 * time.Millisecond
-	// mostlyIdle is how long at most in 95 of 100 cases: who is not woken comes after most of a second.
+	// mostlyIdle is the limit for 95 of 100 cases. A waiter without a wake comes after most of a
+	// second.
 	mostlyIdle = 200 * time.Millisecond
 )
 
@@ -47,8 +48,8 @@ type soak struct {
 	counts map[string]int
 }
 
-// TestRealNoLostWake: whatever happens to clients, servers and connections, once that is over no
-// lock is free for long while somebody waits for it.
+// TestRealNoLostWake breaks clients, servers and connections. After the faults, no lock may stay
+// free for long while a client waits for it.
 func TestRealNoLostWake(t *testing.T) {
 	s := &soak{cluster: startCluster(t, 5), t: t, dir: t.TempDir(), killed: map[string]time.Duration{}, counts: map[string]int{}}
 	childTimeout += *soakSpan
@@ -105,10 +106,10 @@ func (s *soak) bounded(took, bound time.Duration, what string) {
 
 func (s *soak) contender() *child { return s.spawn("soak", childDir+"="+s.dir) }
 
-// inspect looks for times in which nobody had a lock, and somebody waited for it.
+// inspect looks for times in which a lock was free while a client waited for it.
 func (s *soak) inspect(lock string, all []tenancy, calms [][2]time.Duration) {
 	s.t.Helper()
-	// waited is since when somebody had been waiting, of those who had it then or later.
+	// waited is the earliest start of a wait among this holder and all later ones.
 	waited := make([]time.Duration, len(all))
 	for i := len(all) - 1; i >= 0; i-- {
 		waited[i] = all[i].Asked
@@ -152,8 +153,8 @@ func (s *soak) lastDeath(before time.Duration) (last time.Duration) {
 	return last
 }
 
-// tenancies are those of each lock, in the order in which they began; where a process did not
-// live to say when one ended, that is as late as it can have been.
+// tenancies returns the tenancies of each lock, sorted by their start. A killed process could not
+// record the end of its tenancy. Such a tenancy gets the latest possible end.
 func (s *soak) tenancies() map[string][]tenancy {
 	s.t.Helper()
 	all := make(map[string][]tenancy)
@@ -170,7 +171,7 @@ func (s *soak) tenancies() map[string][]tenancy {
 	return all
 }
 
-// told are those of one process.
+// told returns the tenancies that one process has recorded.
 func (s *soak) told(pid string) map[string]tenancy {
 	s.t.Helper()
 	text, err := os.ReadFile(filepath.Join(s.dir, pid))
