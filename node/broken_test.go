@@ -17,7 +17,7 @@ import (
 	"github.com/quorumlock/quorumlock/node"
 )
 
-// says answers the first thing it is told, and hangs up.
+// says sends its text after the first command and disconnects.
 func says(text string) func(net.Conn) {
 	return func(c net.Conn) {
 		if _, err := c.Read(make([]byte, 4096)); err == nil {
@@ -26,7 +26,7 @@ func says(text string) func(net.Conn) {
 	}
 }
 
-// fakeHello answers a PING as a Redis server, and all else as it is told.
+// fakeHello answers a PING like a Redis server and every other command with the reply.
 func fakeHello(reply string) func(net.Conn) {
 	return func(c net.Conn) {
 		converse(c, func(args []string) (string, bool) {
@@ -38,10 +38,10 @@ func fakeHello(reply string) func(net.Conn) {
 	}
 }
 
-// silent reads, and never answers.
+// silent reads and never answers.
 func silent(c net.Conn) { _, _ = io.Copy(io.Discard, c) }
 
-// TestRedisStrangers has something that is no Redis server on the port, and then one.
+// TestRedisStrangers puts a server of another protocol on the port, and a Redis server afterwards.
 func TestRedisStrangers(t *testing.T) {
 	server := start(t)
 	for name, c := range map[string]struct {
@@ -89,7 +89,7 @@ func TestRedisStrangers(t *testing.T) {
 	}
 }
 
-// Errors of a healthy server, in the words of its several versions.
+// The errors of a healthy server vary with its version.
 func TestRedisErrorReplies(t *testing.T) {
 	for text, c := range map[string]struct {
 		reason error
@@ -151,7 +151,8 @@ func TestRedisConnectionThatBreaksInMidBatch(t *testing.T) {
 	}
 }
 
-// A server that hangs in mid-batch is given up, and used again when it is well.
+// The node abandons a connection to a server that hangs within a batch. It uses the server again
+// once the server answers.
 func TestRedisServerThatFallsSilent(t *testing.T) {
 	server := start(t)
 	f := newFront(t, fake(func([]string) (string, bool) { return "", true }))
@@ -201,7 +202,7 @@ func TestRedisServerThatCannotGreet(t *testing.T) {
 	}
 }
 
-// Answers that come in the smallest pieces are the same answers.
+// The node reads an answer correctly even if each byte arrives alone.
 func TestRedisSlowAnswers(t *testing.T) {
 	server := start(t)
 	n := open(t, newFront(t, func(c net.Conn) {
@@ -225,7 +226,7 @@ func TestRedisPushesAreNotAnswers(t *testing.T) {
 	}
 }
 
-// An answer to many that ends in the middle is no answer to any of them.
+// A truncated answer to a batch counts for none of its operations.
 func TestRedisConnectionThatBreaksInAnAnswerToMany(t *testing.T) {
 	for _, part := range []string{"", "*4\r\n", "*4\r\n:1\r\n:1\r\n", "*4\r\n:1\r\n:1\r\n:1\r\n:"} {
 		n := open(t, newFront(t, fake(func([]string) (string, bool) { return part, false })).addr())
@@ -242,7 +243,7 @@ func TestRedisConnectionThatBreaksInAnAnswerToMany(t *testing.T) {
 	}
 }
 
-// An answer to many is a text of digits, or a list in which a digit is a text too.
+// The answer to a batch is a text of digits, or a list that may contain such texts.
 func TestRedisAnswersToMany(t *testing.T) {
 	ops := []node.Op{acquire("o1", "a"), release("o1", "b"), release("o1", "c"), renew("o1", "d"), renew("o1", "e")}
 	granted := []node.Outcome{node.Granted, node.Absent, node.Released, node.Granted, node.Healed}

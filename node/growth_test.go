@@ -19,16 +19,16 @@ type history struct {
 	clock  *clock.Manual
 	node   *node.Memory
 	limits node.Limits
-	// taken is the largest token that the node took, owners who has tokens to renew with.
+	// taken is the largest token that the node accepted. tokens are the tokens for renewals.
 	taken  uint64
 	tokens []uint64
-	// claims are the owners for whom the node counts, and until when by its clock.
+	// claims maps each owner for whom the node counts to the end of its claim on the node's clock.
 	claims map[string]time.Duration
 }
 
 var owners = []string{"o1", "o2", "o3"}
 
-// recall begins with a node that is open, as it has granted nothing yet.
+// recall starts with an open node that has granted nothing yet.
 func recall(t *rapid.T) *history {
 	ms := time.Millisecond
 	h := &history{
@@ -52,7 +52,7 @@ func (h *history) do(op node.Op) node.Reply {
 	return replies[0]
 }
 
-// open marks the node under the limits that it has, and opens it with others.
+// open marks the node under its current limits and opens it with other limits.
 func (h *history) open(limits node.Limits) {
 	m := h.do(node.Op{Kind: node.Mark}).Marker
 	h.limits = limits
@@ -99,8 +99,8 @@ func (h *history) acquire(t *rapid.T) {
 	h.claim(t, op)
 }
 
-// renew repeats any end of a block that was ever taken. On a recovering node it counts only for who
-// counts already.
+// renew repeats the end of any block that was ever taken. A recovering node counts the renewal
+// only for its current owners.
 func (h *history) renew(t *rapid.T) {
 	op := node.Op{Kind: node.Renew, Owner: rapid.SampledFrom(owners).Draw(t, "owner"), TTL: h.ttl(t)}
 	if len(h.tokens) > 0 {
@@ -170,7 +170,8 @@ func TestTokensGrowWhateverIsForgotten(t *testing.T) {
 	})
 }
 
-// The same where the limits are changed, for all clients at once, and nothing is lost.
+// The limits change for all clients at once. The node loses nothing, and the accepted tokens still
+// grow.
 func TestTokensGrowWhateverTheLimits(t *testing.T) {
 	checkOften(t, func(t *rapid.T) {
 		h := recall(t)
@@ -193,7 +194,7 @@ func TestTokensGrowWhateverTheLimits(t *testing.T) {
 	})
 }
 
-// Nothing is so far off that a refusal is not told as one, and rightly.
+// A refused token gets a correct refusal at any distance from the clock.
 func TestClockErrorTellsHowFar(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		h := recall(t)

@@ -61,7 +61,7 @@ func TestRedisLatchACL(t *testing.T) {
 	}
 }
 
-// Keys that are something else are an error, and nothing is changed by then.
+// A latch key of another type is an error. The node changes nothing before it returns the error.
 func TestRedisLatchOfAnotherType(t *testing.T) {
 	server := start(t)
 	for _, key := range []string{"quorumlock:latch:{lock:a}", "quorumlock:latched:{lock:a}"} {

@@ -19,7 +19,7 @@ import (
 	"github.com/quorumlock/quorumlock/node"
 )
 
-// big is enough that a server does not read it at once.
+// big is a batch size that a server does not read at once.
 const big = 1000
 
 // warm connects and loads the scripts into the server, because late commands name them by hash.
@@ -52,7 +52,7 @@ func timesOut(t *testing.T, n node.Node, ops []node.Op) {
 	}
 }
 
-// releases undoes a batch, however many attempts it takes to connect.
+// releases undoes a batch and retries until it gets a connection.
 func releases(t *testing.T, n node.Node, ops []node.Op) {
 	t.Helper()
 	var replies []node.Reply
@@ -85,8 +85,8 @@ func TestRedisNothingLateFromAPausedServer(t *testing.T) {
 	}
 }
 
-// late has a batch of acquires overtaken by the releases of the same owner: it is held
-// back on its way until the node has connected again and released all.
+// late makes the releases of an owner overtake its batch of acquires. The proxy holds the batch
+// back until the node has connected again and released all locks.
 func late(t *testing.T, server *redisproc.Server, user, password string) (keys []string) {
 	t.Helper()
 	r := newRelay(t, server.Addr())
@@ -116,7 +116,7 @@ func TestRedisLateCommandsWithoutClientKill(t *testing.T) {
 	assert.Len(t, late(t, server, "mute", "secret"), big)
 }
 
-// closeTold is a connection that tells when the client has closed it.
+// closeTold is a connection that signals when the client closes it.
 type closeTold struct {
 	net.Conn
 	once   *sync.Once
@@ -128,9 +128,9 @@ func (c closeTold) Close() error {
 	return c.Conn.Close()
 }
 
-// With keep-alives of its own the client library can notice a broken connection between
-// two calls, and would make the next one by itself. Nothing may be sent on a connection
-// that the node cannot have killed later.
+// The client library's own keep-alives would notice a broken connection between two calls. It
+// would then open the next one by itself. The node must send nothing on a connection that it
+// cannot kill later.
 func TestRedisNothingLateAfterABreakBetweenCalls(t *testing.T) {
 	server := start(t)
 	r := newRelay(t, server.Addr())
@@ -154,8 +154,7 @@ func TestRedisNothingLateAfterABreakBetweenCalls(t *testing.T) {
 	r.sever()
 	<-<-closed
 
-	// Where the library has not quite finished with the old connection the first batch
-	// fails on that one.
+	// The first batch fails if the library has not yet finished with the old connection.
 	r.holding.Store(true)
 	timesOut(t, n, batch(big, acquire))
 	r.holding.Store(false)
@@ -164,7 +163,8 @@ func TestRedisNothingLateAfterABreakBetweenCalls(t *testing.T) {
 	assert.Empty(t, held(server))
 }
 
-// The same where a Sentinel moves the master, here to another way to the same server.
+// A Sentinel moves the master, here to another address of the same server. The late commands must
+// not run either.
 func TestRedisNothingLateAfterASentinelMovedTheMaster(t *testing.T) {
 	server := start(t)
 	before, after := newRelay(t, server.Addr()), newRelay(t, server.Addr())

@@ -15,7 +15,7 @@ import (
 	"github.com/quorumlock/quorumlock/node"
 )
 
-// immortal lists the keys of a server that never expire, but for its marker.
+// immortal lists a server's keys without a TTL, except its marker.
 func immortal(t *testing.T, server *redisproc.Server) (keys []string) {
 	t.Helper()
 	for _, key := range server.Keys() {
@@ -54,7 +54,7 @@ func TestRedisNoRightLeavesAnImmortalLock(t *testing.T) {
 	}
 }
 
-// Names that a user may not touch fail, and nothing else does.
+// Operations on forbidden names fail. All others succeed.
 func TestManyOperationsOnForbiddenNames(t *testing.T) {
 	server := start(t)
 	command(t, server, append([]string{"ACL", "SETUSER", "u", "on", ">secret"}, strings.Fields(minimalACL)...)...)
@@ -78,7 +78,7 @@ func TestManyOperationsWithoutMemory(t *testing.T) {
 	wantAll(t, n, []node.Op{acquire("o", "a"), acquire("o", "b")}, node.Granted, node.Granted)
 	want(t, node.Granted, n, acquire("o", "c"))
 	server.Config("maxmemory", "1")
-	// As long as nothing was written, everything is refused that takes memory.
+	// Before the first write, the server refuses every operation that needs memory.
 	replies := do(n, acquire("o", "x"), acquire("o", "y"), renew("o", "gone"), acquire("o2", "a"))
 	for i := range 3 {
 		require.ErrorIs(t, replies[i].Err, node.ErrRejected)
@@ -102,7 +102,7 @@ func TestManyOperationsWithoutMemory(t *testing.T) {
 	}
 	require.ElementsMatch(t, have, held(server))
 	require.Empty(t, immortal(t, server))
-	// The marker is gone, and cannot be written: holders are served all the same.
+	// The marker is gone and the node cannot write a new one. Holders are still served.
 	server.Config("maxmemory", "0")
 	command(t, server, "DEL", "quorumlock:node", "quorumlock:fence:{q}")
 	// A renewal raises a fence only if it prolongs the lock. The shorter TTL makes the renewal
@@ -118,7 +118,7 @@ func TestManyOperationsWithoutMemory(t *testing.T) {
 	server.Config("maxmemory", "0")
 }
 
-// A replica answers nothing but with an error, and the connection to it is given up.
+// A replica answers every command with an error. The node drops the connection to it.
 func TestManyOperationsOnAReplica(t *testing.T) {
 	server := start(t)
 	n := open(t, server.Addr())
@@ -183,7 +183,7 @@ func exclusive(ops []node.Op) []node.Op {
 	return ops
 }
 
-// holdersOn is who has which names on a server.
+// holdersOn maps the names on a server to their holders.
 func holdersOn(t *testing.T, server *redisproc.Server) map[string]string {
 	t.Helper()
 	all := map[string]string{}
@@ -193,7 +193,7 @@ func holdersOn(t *testing.T, server *redisproc.Server) map[string]string {
 	return all
 }
 
-// On a server whose clock has just begun to run, no token is too old.
+// A server's clock has just started at zero, so no token is too old.
 func TestManyOperationsAtTheBeginningOfTime(t *testing.T) {
 	server := redisproc.Start(t, redisproc.WithClock(time.Hour-time.Duration(time.Now().UnixNano())))
 	admit(t, server)
@@ -225,7 +225,7 @@ func TestRedisRenewalsMendFences(t *testing.T) {
 	}
 }
 
-// A batch may be of any length: it is cut where it is too long for one call, in its order.
+// A batch may have any length. The node splits a long one into several calls and keeps the order.
 func TestManyOperationsOfAnyNumber(t *testing.T) {
 	n := open(t, start(t).Addr())
 	for _, count := range []int{2, 255, 256, 257, 258, 1000} {

@@ -14,10 +14,10 @@ import (
 	"github.com/quorumlock/quorumlock/node"
 )
 
-// strangeNames are names of all sorts, of which some are alike, or are keys of others.
+// strangeNames are unusual names. Some are alike, and some are keys of other names.
 var strangeNames = []string{"", "a", "{a}", ":{a}", "a{a", "a}", "{}", "a{}b{c}", "{}}", "\x00\r\n\xff", "quorumlock:fence:{a}", "quorumlock:queue:{a}", "1e3", strings.Repeat("n", 5000)}
 
-// strange is a random batch of any operations about them.
+// strange returns a random batch of operations on these names.
 func strange(r *rand.Rand, last uint64) []node.Op {
 	pick := func() string { return strangeNames[min(r.IntN(len(strangeNames)), r.IntN(len(strangeNames)))] }
 	ops := make([]node.Op, 1+r.IntN(40))
@@ -124,8 +124,8 @@ func left(t *testing.T, s *redisproc.Server) (all []string) {
 	return all
 }
 
-// The same of strange names and owners, on servers on which strange things happened, and in both
-// versions of the protocol.
+// The same holds for strange names and owners, on damaged servers, and in both versions of the
+// protocol.
 func TestManyStrangeOperationsAreWhatEachIs(t *testing.T) {
 	seed := uint64(time.Now().UnixNano())
 	r := rand.New(rand.NewPCG(seed, 0)) //nolint:gosec // a test

@@ -15,7 +15,7 @@ import (
 	"github.com/quorumlock/quorumlock/node"
 )
 
-// drawn is a random batch about few names and owners, so that operations meet each other in it.
+// drawn returns a random batch with few names and owners, so that its operations conflict.
 func drawn(r *rand.Rand) []node.Op {
 	ops := make([]node.Op, 1+r.IntN(12))
 	for i := range ops {
@@ -43,7 +43,8 @@ func drawn(r *rand.Rand) []node.Op {
 			ops[i].Limits = differing
 		}
 		ops[i].Owner = owner
-		// Tokens that repeat, so that some are not taken, and some that are far from the time.
+		// Some tokens repeat, so the node does not accept them. Others are far from the current
+		// time.
 		ops[i].Token = uint64(time.Now().UnixMicro()) + uint64(r.IntN(2000))
 		switch n := r.IntN(25); {
 		case n == 0:
@@ -60,7 +61,7 @@ func drawn(r *rand.Rand) []node.Op {
 	return complete(ops...)
 }
 
-// differing are limits that are not the node's.
+// differing are limits that differ from the node's.
 var differing = node.Limits{MaxTTL: time.Hour, MaxClockSkew: time.Second}
 
 // teach loads all forms of the scripts into the server. A batch is then never sent again because
@@ -87,7 +88,7 @@ func teach(n node.Node, all ...node.Limits) {
 	do(n, node.Op{Kind: node.Leave, Names: []string{"a"}, Waiter: node.Waiter{ID: "c:1"}})
 }
 
-// told is what answers say, without what depends on the moment: of two names, which lives longer.
+// told describes answers without the values that depend on time: which of two names lives longer.
 func told(ops []node.Op, replies []node.Reply) []string {
 	all := make([]string, len(replies))
 	for i, r := range replies {
@@ -136,7 +137,7 @@ func TestManyOperationsAreWhatEachIs(t *testing.T) {
 	}
 }
 
-// An operation that fails, fails by itself.
+// A failed operation does not affect the other operations of its batch.
 func TestManyOperationsFailOneByOne(t *testing.T) {
 	server := start(t)
 	n := open(t, server.Addr())
@@ -157,7 +158,7 @@ func TestManyOperationsFailOneByOne(t *testing.T) {
 	require.Equal(t, []string{"b", "foreign"}, held(server))
 }
 
-// A lease that has been held for long lives for another TTL, and never a shorter one.
+// A renewal prolongs an old lease by a full TTL and never shortens a lease.
 func TestManyRenewalsProlong(t *testing.T) {
 	server := start(t)
 	n := open(t, server.Addr())
@@ -194,7 +195,7 @@ func TestManyOperationsWhileANodeRecovers(t *testing.T) {
 	require.Positive(t, replies[4].Recovering)
 }
 
-// A server that may not give locks a TTL gives none.
+// A server that may not set TTLs grants no locks.
 func TestRedisLocksNeedATTL(t *testing.T) {
 	server := start(t)
 	rules := strings.Fields("ACL SETUSER u on >secret " + strings.ReplaceAll(minimalACL, " +pexpire ", " ") + " -pexpire")
@@ -263,7 +264,7 @@ func TestDamagedFencesAreNone(t *testing.T) {
 	want(t, node.Granted, n, permit)
 }
 
-// A fence that was damaged is no token; one with fewer digits is a smaller one.
+// A damaged fence does not count as a token. A token with fewer digits is smaller.
 func TestManyOperationsMendFences(t *testing.T) {
 	server := start(t)
 	n := open(t, server.Addr())

@@ -140,7 +140,7 @@ func TestMemoryInboxSurvivesAFlush(t *testing.T) {
 	})
 }
 
-// A message that is delivered is not delivered again, and none is after a Close.
+// An inbox delivers each message once, and none after Close.
 func TestMemoryInboxIsClosedWhileItDelivers(t *testing.T) {
 	m, _ := memoryAt(t)
 	entered, proceed := make(chan node.Message, 10), make(chan struct{})

@@ -44,7 +44,7 @@ func FuzzDecodeMessage(f *testing.F) {
 	})
 }
 
-// A server is not believed that it says more than a subscription has to hear.
+// The reader bounds the length of a server's message.
 func TestReadPushIsBounded(t *testing.T) {
 	most := strings.Repeat("x", 1<<20)
 	for said, want := range map[string][]string{

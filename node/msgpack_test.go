@@ -55,8 +55,8 @@ func TestPackerAsServersReadIt(t *testing.T) {
 	}
 }
 
-// The next exchange is written over the last one, unless that was cut off: then it may still be
-// about to be sent.
+// The next exchange reuses the buffer of the last one. A timed-out exchange keeps its buffer,
+// because it may still be sent.
 func TestPackerMemory(t *testing.T) {
 	var l link
 	pack := func(text string) string {

@@ -48,8 +48,8 @@ func TestARaisedProposalHasNoNewPrivilege(t *testing.T) {
 	})
 }
 
-// A release of one waiter wakes one or a few waiters. The number of earlier failed attempts does
-// not matter.
+// A waiter that returns its attempt wakes one or a few others. The number of earlier failed
+// attempts does not matter.
 func TestWhatIsGivenBackIsToldAFew(t *testing.T) {
 	onBoth(t, func(t *testing.T, n node.Node) {
 		const crowd = 50

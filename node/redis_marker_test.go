@@ -25,13 +25,13 @@ func recovering(t *testing.T, n node.Node, op node.Op) node.RecoveryError {
 	return *err
 }
 
-// with is the operation with this token.
+// with returns the operation with this token.
 func with(token uint64, op node.Op) node.Op {
 	op.Token = token
 	return op
 }
 
-// now is the clock of this machine as a token.
+// now returns this machine's time as a token.
 func now() uint64 { return complete(node.Op{})[0].Token }
 
 // The node reports a server that could evict locks. The user has only the minimal rights.
@@ -198,7 +198,7 @@ func TestRedisMarkerOfAnotherType(t *testing.T) {
 	want(t, node.Granted, opened(t, n), acquire("o2", "c"))
 }
 
-// A marker that lacks something is none, and is made whole.
+// An incomplete marker does not count. The node completes it.
 func TestRedisMarkerInPart(t *testing.T) {
 	server := redisproc.Start(t)
 	n := open(t, server.Addr())
@@ -234,8 +234,8 @@ func TestRedisMarkerInPart(t *testing.T) {
 	})
 }
 
-// A server that keeps everything on its disk still does not know what happened while it
-// was away, or what its last second was.
+// A server that persists everything still cannot know the events of its downtime or of its last
+// second.
 func TestRedisRestartFromDisk(t *testing.T) {
 	server := start(t, redisproc.WithAOF())
 	n := open(t, server.Addr())
@@ -255,8 +255,8 @@ func TestRedisRestartFromDisk(t *testing.T) {
 	assert.Equal(t, token, want(t, node.Granted, n, with(token, acquire("o2", "a"))).Token)
 }
 
-// The machine fails before the last writes are on its disk: the marker is there, and the
-// lock is not.
+// The machine fails before the last writes reach its disk. The marker is there, but the lock is
+// not.
 func TestRedisRestartFromDiskWithoutTheLastWrites(t *testing.T) {
 	server := start(t, redisproc.WithAOF())
 	n := open(t, server.Addr())
@@ -274,7 +274,7 @@ func TestRedisRestartFromDiskWithoutTheLastWrites(t *testing.T) {
 	assert.Equal(t, token, want(t, node.Denied, n, acquire("o2", "a")).Holder.Token)
 }
 
-// A failover, and another back to the server that was there first.
+// A failover is followed by another one back to the first server.
 func TestRedisFailoverAndBack(t *testing.T) {
 	a := redisproc.Start(t)
 	b := redisproc.StartReplica(t, a)
@@ -295,7 +295,8 @@ func TestRedisFailoverAndBack(t *testing.T) {
 	assert.Equal(t, []string{"a", "b"}, held(a))
 }
 
-// A first replica gives its master a new identity. That costs a recovery, and no safety.
+// A first replica gives its master a new identity. The price is a recovery, and safety is not
+// affected.
 func TestRedisFirstReplica(t *testing.T) {
 	server := start(t)
 	n := open(t, server.Addr())
@@ -307,8 +308,8 @@ func TestRedisFirstReplica(t *testing.T) {
 	want(t, node.Granted, n, acquire("o2", "b"))
 }
 
-// The server knows only the script of the acquisition, which is behind in the batch, and
-// runs twice: its token is taken the first time.
+// The server knows only the acquisition's script, which comes later in the batch. The script runs
+// twice, and its token is accepted the first time.
 func TestRedisScriptsArePartlyForgottenAndTokensTaken(t *testing.T) {
 	server := start(t)
 	n := open(t, server.Addr())
@@ -361,7 +362,7 @@ func fill(t *testing.T, server *redisproc.Server) {
 	}
 }
 
-// empty gives it back.
+// empty frees the memory again.
 func empty(t *testing.T, server *redisproc.Server) {
 	t.Helper()
 	command(t, server, "DEL", "quorumlock:filling")
@@ -398,8 +399,8 @@ func TestRedisOutOfMemory(t *testing.T) {
 	want(t, node.Granted, n, acquire("o2", "d"))
 }
 
-// A renewal that finds one name and misses another, on a node that is out of memory: the
-// one is kept alive, the other has a TTL or is not there.
+// A renewal finds one name and misses another on a node that is out of memory. The first name
+// stays alive. The second one has a TTL or is not there.
 func TestRedisOutOfMemoryInMidRenewal(t *testing.T) {
 	server := start(t)
 	n := open(t, server.Addr())
@@ -471,7 +472,7 @@ func TestRedisFenceDeletedByHand(t *testing.T) {
 	assert.Equal(t, []string{"a"}, slices.DeleteFunc(held(server), func(k string) bool { return k == "quorumlock:fence:{b}" }))
 }
 
-// Clients that name another server's marker, or one of before.
+// Clients open a node with the marker of another server or with an old marker.
 func TestRedisOpenIsForOneServer(t *testing.T) {
 	servers := redisproc.StartN(t, 2)
 	n, m := open(t, servers[0].Addr()), open(t, servers[1].Addr())
@@ -486,7 +487,7 @@ func TestRedisOpenIsForOneServer(t *testing.T) {
 	recovering(t, n, acquire("o1", "a"))
 }
 
-// fakeInfo is a fake server with an answer of the test's choice to INFO.
+// fakeInfo is a fake server with a given answer to INFO.
 func fakeInfo(info string) func(c net.Conn) {
 	return func(c net.Conn) {
 		converse(c, func(args []string) (string, bool) {

@@ -33,13 +33,13 @@ func followers(t testing.TB, server *redisproc.Server, channel string) int64 {
 	return number(t, n)
 }
 
-// announced demands that the next message is about a lock that was released.
+// announced requires that the next message announces a released lock.
 func announced(t testing.TB, name string, messages <-chan node.Message) {
 	t.Helper()
 	require.Equal(t, node.Message{Kind: node.Announced, Name: name}, next(t, messages))
 }
 
-// announcing is a release of which Redisson's clients are told.
+// announcing turns an operation into a release that notifies Redisson's clients.
 func announcing(op node.Op) node.Op {
 	op.Announce = true
 	return op
@@ -135,7 +135,7 @@ func TestRedisFollowsAgain(t *testing.T) {
 	assert.Empty(t, messages)
 }
 
-// The right is needed for nothing else, and the inbox goes on without it.
+// No other operation needs this right. The inbox continues without it.
 func TestRedisFollowsWithoutTheRight(t *testing.T) {
 	server := start(t)
 	documented := "~* +@all resetchannels &quorumlock:inbox:*"
@@ -188,7 +188,7 @@ func TestRedisDocumentedACLForRedisson(t *testing.T) {
 	}
 }
 
-// A server that falls silent does not hold up who follows for ever.
+// A silent server does not block a follower for ever.
 func TestRedisFollowsOnASilentServer(t *testing.T) {
 	t.Parallel()
 	server := start(t)

@@ -34,9 +34,9 @@ func TestTokenRefused(t *testing.T) {
 	}
 }
 
-// The arithmetic that all rests on. A token that was taken when the clock stood at one time
-// is refused once the clock is a recovery past a later loss, or past the token; until then
-// a renewal puts its fence back.
+// The safety of tokens rests on this arithmetic. A token taken at one time of the clock is refused
+// a recovery after a later loss or after the token itself. Until then a renewal restores its
+// fence.
 func TestTokenIsPastWhenItIsForgotten(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		l := Limits{

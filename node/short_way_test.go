@@ -24,8 +24,8 @@ var detours = map[string]string{
 	"local quiet = n > 0 and redis.pcall('EXISTS', unpack(looked)) == 0": "local quiet = false",
 }
 
-// twins are two databases of one server, which are told the same. In the first the scripts run as they
-// are, in the second by detours. Their clock stands still while they do.
+// twins are two databases of one server that get the same operations. The first one runs the
+// original scripts, and the second one runs the detours. Their clock is frozen meanwhile.
 type twins struct {
 	*testing.T
 	*rand.Rand
@@ -33,7 +33,8 @@ type twins struct {
 	writer  writer
 	now     int64
 	limits  Limits
-	// history lists the commands and their answers. taken counts the runs of each detour.
+	// history lists the commands and their answers. taken counts the runs of each detour and each
+	// answer.
 	history []string
 	taken   map[string]int
 }
@@ -52,7 +53,7 @@ func newTwins(t *testing.T) *twins {
 	return w
 }
 
-// begin empties both, and opens them.
+// begin empties both databases and opens them.
 func (w *twins) begin(seed uint64) {
 	w.Rand = rand.New(rand.NewPCG(seed, 0)) //nolint:gosec // any numbers will do
 	w.history = []string{fmt.Sprint("seed ", seed)}
@@ -69,7 +70,7 @@ func (w *twins) raw(i int, args ...string) rueidis.RedisResult {
 	return c.Do(context.Background(), c.B().Arbitrary(args...).Build())
 }
 
-// both runs a command in both. It may fail.
+// both runs a command in both databases. It may fail.
 func (w *twins) both(args ...string) {
 	w.history = append(w.history, strings.Join(args, " "))
 	for i := range w.clients {
@@ -77,7 +78,7 @@ func (w *twins) both(args ...string) {
 	}
 }
 
-// run runs operations on both servers and compares their answers.
+// run runs operations in both databases and compares their answers.
 func (w *twins) run(ops ...Op) {
 	frozen := fmt.Sprintf(`
 		local real = redis
@@ -108,7 +109,7 @@ func (w *twins) run(ops ...Op) {
 	w.compare(said[1], said[0], "answer")
 }
 
-// toldBy is an answer as text, in which it does not show that milliseconds passed between two.
+// toldBy returns an answer as text. It hides the milliseconds that pass between the two databases.
 func toldBy(msg rueidis.RedisMessage, err error) string {
 	if err == nil {
 		err = msg.Error()
@@ -169,7 +170,7 @@ func (w *twins) keys(i int) (values map[string]string, ends map[string]int64) {
 	return values, ends
 }
 
-// delay is what may pass between the two, in milliseconds.
+// delay is the maximum time between the two databases, in milliseconds.
 const delay = 5000
 
 // compareKeys compares both databases. A restored fence gets the end that the current limits give
@@ -213,7 +214,7 @@ func (w *twins) op() Op {
 	return op
 }
 
-// step tells them something.
+// step runs a random operation.
 func (w *twins) step() {
 	switch w.IntN(20) {
 	case 0:
@@ -247,7 +248,7 @@ func (w *twins) step() {
 	}
 }
 
-// many are operations that leave as one command.
+// many returns operations that are sent as one command.
 func (w *twins) many() []Op {
 	ops := []Op{w.op()}
 	for range 6 {
@@ -293,7 +294,7 @@ func (w *twins) disturb() {
 	w.run(Op{Kind: oneOf(w, Mark, Open, Open), Limits: w.limits, Marker: &found})
 }
 
-// spoil has a key be another than before.
+// spoil changes a key.
 func (w *twins) spoil() {
 	key := oneOf(w, "a", "{b}", "quorumlock:fence:{a}", "quorumlock:fence::{b}", "quorumlock:queue:{a}", "quorumlock:waiting:{a}")
 	if w.IntN(3) > 0 {
