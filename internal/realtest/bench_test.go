@@ -20,8 +20,8 @@ import (
 	"github.com/quorumlock/quorumlock/node"
 )
 
-// An operation of these benchmarks is an acquire and its release, each caller on a lock
-// of its own that is free.
+// An operation of these benchmarks is an uncontended acquire with its release. Each caller uses
+// its own lock.
 
 // BenchmarkAcquireRelease in memory measures the cost of the coordinator alone. On Redis it
 // compares this library (by=quorumlock) with the minimal cost of one lock after another
@@ -72,8 +72,8 @@ func benchmarkRedis(b *testing.B) {
 	}
 }
 
-// BenchmarkRead is the same for readers, of which each has a lock of its own, or all have one,
-// on five real servers.
+// BenchmarkRead measures readers on five real servers. Each reader has its own lock, or all
+// readers share one.
 func BenchmarkRead(b *testing.B) {
 	c := startCluster(b, 5)
 	for _, lock := range []string{"own", "one"} {
@@ -135,7 +135,7 @@ func each(b *testing.B, callers int, operate func(name string) error) {
 	b.ReportMetric(float64(runtime.NumGoroutine()-before), "goroutines-left")
 }
 
-// count is each, and says how many scripts each server ran for an operation.
+// count runs each and reports the number of scripts per operation on each server.
 func (c *cluster) count(b *testing.B, callers int, operate func(name string) error) {
 	b.Helper()
 	c.t = b
@@ -154,7 +154,7 @@ func (c *cluster) count(b *testing.B, callers int, operate func(name string) err
 	b.ReportMetric(float64(total()-before)/float64(b.N+1)/float64(len(c.servers)), "scripts/op/node")
 }
 
-// floor is what BenchmarkAcquireRelease compares with.
+// floor measures the baseline of BenchmarkAcquireRelease.
 func (c *cluster) floor(b *testing.B, callers, multiplex int) {
 	b.Helper()
 	acquire, release := newScript(floorAcquire), newScript(floorRelease)
@@ -197,8 +197,7 @@ func (c *cluster) floor(b *testing.B, callers, multiplex int) {
 	})
 }
 
-// The scripts of the floor lock as the library does, and do nothing else: no recovery, no
-// token, one name.
+// The floor's scripts lock as the library does, but without recovery, tokens, and several names.
 const (
 	floorAcquire = `if redis.call('HKEYS', KEYS[1])[1] then return 0 end
 redis.call('HSET', KEYS[1], ARGV[1], 1)

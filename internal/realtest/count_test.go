@@ -8,8 +8,8 @@ import (
 	"github.com/quorumlock/quorumlock"
 )
 
-// TestRealCommandsAreCounted: an operation costs one script on each node, also with
-// several names. Figures like these do not depend on the machine.
+// TestRealCommandsAreCounted requires one script on each node per operation, also for several
+// names. These counts do not depend on the machine.
 func TestRealCommandsAreCounted(t *testing.T) {
 	c := startCluster(t, 5)
 	client := c.client()

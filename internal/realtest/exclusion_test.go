@@ -15,7 +15,7 @@ import (
 	"github.com/quorumlock/quorumlock/internal/testkit"
 )
 
-// onlooker watches, outside of Redis, that a name has one holder at a time.
+// onlooker checks outside of Redis that a name has one holder at a time.
 type onlooker struct {
 	t        *testing.T
 	word     map[string]*atomic.Pointer[quorumlock.Lease]
@@ -44,7 +44,7 @@ func (w *onlooker) enter(name string, lease *quorumlock.Lease) {
 	}
 }
 
-// total is how many sections there were so far.
+// total returns the number of sections so far.
 func (w *onlooker) total() (n int64) {
 	for _, one := range w.sections {
 		n += one.Load()
@@ -134,7 +134,8 @@ func work(ctx context.Context, contender, section int, ttl time.Duration) {
 	}
 }
 
-// pauseInTurn has one node at a time hang, until ctx ends or that was enough, and says how often.
+// pauseInTurn pauses one node at a time until ctx ends or enough reports true. It returns the
+// number of pauses.
 func (c *cluster) pauseInTurn(ctx context.Context, enough func(pauses int) bool) (pauses int) {
 	for ctx.Err() == nil && !enough(pauses) {
 		i := rand.IntN(len(c.servers))
@@ -167,12 +168,11 @@ func TestRealMultiLockExclusion(t *testing.T) {
 	var sections [contenders]atomic.Int64
 	var all sync.WaitGroup
 	for i := range contenders {
-		// Every node is needed, so a machine that stutters must not look like a node that
-		// does not answer.
+		// The lock needs every node, so a stuttering machine must not look like a silent node.
 		client := c.client(func(cfg *quorumlock.Config) { cfg.NodeTimeoutMin = quorumlock.DefaultTTL / 20 })
 		all.Go(func() {
 			for ctx.Err() == nil {
-				// Two of the names in any order: without one order for all, this deadlocks.
+				// The names come in random order. Without a global order this would deadlock.
 				perm := rand.Perm(len(names))
 				asked := []string{names[perm[0]], names[perm[1]]}
 				brief, done := context.WithTimeout(ctx, time.Duration(rand.Int64N(int64(100*time.Millisecond))))

@@ -12,13 +12,13 @@ import (
 // it, each test runs until it has seen the events that it needs and logs them.
 var longForm = flag.Bool("long", false, "run tests in their long form: more cases, more rounds, more leases")
 
-// Two tests go on for as long as they are told.
+// The span of these two tests can be set.
 var (
 	sharesSpan = flag.Duration("shares", 0, "how long TestRealShares measures each way to wait; 0 is until it has seen enough")
 	soakSpan   = flag.Duration("soak", 0, "how long TestRealNoLostWake goes on; it is two storms at least")
 )
 
-// longer is one of two, the second in the long form.
+// longer returns its second argument in the long form and its first one otherwise.
 func longer[T any](short, whole T) T {
 	if *longForm {
 		return whole
@@ -26,8 +26,8 @@ func longer[T any](short, whole T) T {
 	return short
 }
 
-// longest is for how long any one test may go on: many times longer than each does on a machine that
-// has nothing else to do, and short enough that the whole package still has time left then.
+// longest bounds the duration of a single test. It is many times longer than any test needs on an
+// idle machine. It still leaves time for the rest of the package.
 func longest() time.Duration {
 	return longer(5*time.Minute, time.Hour) + *soakSpan + *sharesSpan
 }

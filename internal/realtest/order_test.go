@@ -12,8 +12,8 @@ import (
 	"github.com/quorumlock/quorumlock/node"
 )
 
-// reluctant is a node that can be down, and that takes its time to come back: a probe
-// waits until it is let through.
+// reluctant is a node that can be down and comes back late. Its probe waits until the test lets it
+// through.
 type reluctant struct {
 	node.Node
 	down    atomic.Bool
@@ -70,7 +70,7 @@ func TestRealReleaseDoesNotOvertakeAtAReturningNode(t *testing.T) {
 			job := client.RedLock("job").With(lock)
 			require.NoError(t, acquire(t, job).Release(t.Context()), "with four of five")
 
-			// Sooner or later an operation makes the client look whether the node is back.
+			// An operation eventually makes the client probe the node.
 			var lease *quorumlock.Lease
 			probing := func() bool {
 				if lease != nil && !lock.Fixed {

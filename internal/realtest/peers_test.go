@@ -15,11 +15,11 @@ import (
 	"github.com/quorumlock/quorumlock/quorum"
 )
 
-// patientTTL is for leases that must not be lost, whatever else the machine does: one of a second gives
-// a node a tenth of that to answer, and on a busy machine an answer takes longer at times.
+// patientTTL is for leases that must survive on a busy machine. A TTL of a second gives a node a
+// tenth of it to answer. An answer on a busy machine sometimes takes longer.
 const patientTTL = 2 * time.Second
 
-// What users of other libraries report: each of these is named by the issue.
+// These are reports by users of other libraries. Each test names its issue.
 func TestRealPeers(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]func(t *testing.T, c *cluster){

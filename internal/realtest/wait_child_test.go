@@ -25,14 +25,14 @@ import (
 	"github.com/quorumlock/quorumlock/clock"
 )
 
-// childWork is how a process of the role "work" is told what to do: a task as JSON.
+// childWork is the variable with the task of a process in the role "work", as JSON.
 const childWork = "QUORUMLOCK_TEST_WORK"
 
 // task is the work of a process on one lock. The workers of its clients take the lock, hold it,
 // release it, and pause in a loop.
 type task struct {
 	Name string
-	// Clients is how many there are, and Workers how many each of them has.
+	// Clients is the number of clients. Workers is the number of workers per client.
 	Clients, Workers int
 	// Hold is the duration of a section. Pause is the time between two sections of a worker.
 	Hold, Pause time.Duration
@@ -41,21 +41,20 @@ type task struct {
 	TTL         time.Duration
 	// Far is the latency that is added to the path to each node.
 	Far time.Duration
-	// Probe has each section measure a round trip: how long TryAcquire takes for a lock that
-	// is free.
+	// Probe makes each section measure a round trip: the time of TryAcquire for a free lock.
 	Probe bool
-	// Trace is a directory where each process writes a file of its sections, as they end. Empty
-	// for none.
+	// Trace is a directory. Each process writes its sections into a file there as they end. Empty
+	// disables this.
 	Trace string
 }
 
-// section is one of a worker: by the clock of the machine, when it asked, had the lock, and
-// began to give it back.
+// section is one section of a worker. Its times are the attempt, the grant, and the start of the
+// release, by the machine's clock.
 type section struct {
 	Worker                     string
 	Token                      uint64
 	Asked, Had, Gave, Released time.Duration
-	// Valid says whether the lease was, when the section ended.
+	// Valid reports whether the lease was valid at the end of the section.
 	Valid bool
 	// RoundTrip is the probe's round trip, or 0 without a probe.
 	RoundTrip time.Duration
@@ -69,7 +68,7 @@ type account struct {
 	Longest time.Duration
 }
 
-// worker starts a process that has connected, and works from start on.
+// worker starts a process that connects at once and begins its work at start.
 func (c *cluster) worker(w task) *child {
 	c.t.Helper()
 	return c.spawn("work", childWork+"="+encode(w))
@@ -90,7 +89,7 @@ func (p *child) tell(t *testing.T, what string) {
 	require.NoError(t, err)
 }
 
-// cpu is how much time the process has used of its processors so far.
+// cpu returns the processor time that the process has used so far.
 func (p *child) cpu(t *testing.T) time.Duration {
 	t.Helper()
 	p.tell(t, "cpu")
@@ -150,7 +149,7 @@ func awaitSections(t *testing.T, dir string, want int) {
 
 func init() { childRoles["work"] = workInProcess }
 
-// workInProcess is the role "work".
+// workInProcess runs the role "work".
 func workInProcess(t *testing.T) {
 	var w task
 	require.NoError(t, json.Unmarshal([]byte(os.Getenv(childWork)), &w))
@@ -191,7 +190,7 @@ func workInProcess(t *testing.T) {
 	out.say("done")
 }
 
-// client makes one that does the work on nodes.
+// client returns a client that does the work on the nodes.
 func (w task) client(t testing.TB, addresses ...string) *quorumlock.Client {
 	t.Helper()
 	return newClient(t, func(cfg *quorumlock.Config) {
@@ -206,7 +205,7 @@ func (w task) client(t testing.TB, addresses ...string) *quorumlock.Client {
 	})
 }
 
-// run is the life of a worker.
+// run is the loop of a worker.
 func (w task) run(ctx context.Context, client *quorumlock.Client, name string, out, trace *output) {
 	is := account{Worker: name}
 	lock := client.RedLock(w.Name).With(quorumlock.LockOptions{Waiting: w.Waiting, NoHandover: w.NoHandover})
@@ -251,7 +250,7 @@ func roundTrip(ctx context.Context, client *quorumlock.Client) time.Duration {
 	return took
 }
 
-// processorTime is how much this process has used.
+// processorTime returns the processor time that this process has used.
 func processorTime(t *testing.T) time.Duration {
 	t.Helper()
 	var used unix.Rusage
@@ -259,10 +258,10 @@ func processorTime(t *testing.T) time.Duration {
 	return time.Duration(used.Utime.Nano() + used.Stime.Nano())
 }
 
-// now is by a clock that all processes of this machine share.
+// now returns the time of a clock that all processes of this machine share.
 func now() time.Duration { return clock.System().Now() }
 
-// pause is for work, not for others to get on meanwhile.
+// pause stands for work. It is not meant to let other goroutines proceed.
 func pause(d time.Duration) {
 	if d > 0 {
 		time.Sleep(d)

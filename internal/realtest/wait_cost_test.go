@@ -12,7 +12,7 @@ import (
 	"github.com/quorumlock/quorumlock"
 )
 
-// TestRealWaitingCostsNextToNothing: 200 wait for a lock that is held all the time.
+// TestRealWaitingCostsNextToNothing makes 200 waiters wait for a lock that stays held.
 func TestRealWaitingCostsNextToNothing(t *testing.T) {
 	// Each waiter asks the nodes about once a second, so the span must be a few seconds.
 	span := longer(4*time.Second, 20*time.Second)
@@ -116,7 +116,7 @@ func TestRealHandoverBetweenProcesses(t *testing.T) {
 	}
 }
 
-// measureHandovers returns how many round trips a hand-over takes, at the median.
+// measureHandovers returns the median number of round trips of a hand-over.
 func measureHandovers(t *testing.T, way time.Duration, clients int) float64 {
 	t.Helper()
 	c, dir := startCluster(t, 5), t.TempDir()
@@ -141,7 +141,7 @@ func measureHandovers(t *testing.T, way time.Duration, clients int) float64 {
 	return ratio
 }
 
-// inTurns starts two processes that do the same.
+// inTurns starts two processes with the same task.
 func (c *cluster) inTurns(w task) []*child {
 	t := c.t.(*testing.T)
 	t.Helper()

@@ -14,7 +14,7 @@ import (
 	"github.com/quorumlock/quorumlock"
 )
 
-// inboxes is how many connections to a server are subscriptions.
+// inboxes returns the number of subscribed connections to a server.
 func (c *cluster) inboxes(i int) int {
 	c.t.Helper()
 	return strings.Count(c.command(i, "CLIENT", "LIST", "TYPE", "pubsub"), "id=")
@@ -48,7 +48,7 @@ func waitFor(t *testing.T, lock *quorumlock.Lock) *waiting {
 	return w
 }
 
-// has waits for the lease of one that gets it.
+// has waits for the lease of a call that must succeed.
 func (w *waiting) has(t *testing.T) *quorumlock.Lease {
 	t.Helper()
 	in(t, w.done, "who waits has the lock")
@@ -56,7 +56,7 @@ func (w *waiting) has(t *testing.T) *quorumlock.Lease {
 	return w.lease
 }
 
-// gaveUp waits for the end of one whose context has ended.
+// gaveUp waits for the end of a call whose context has ended.
 func (w *waiting) gaveUp(t *testing.T) {
 	t.Helper()
 	w.quit()
@@ -152,7 +152,7 @@ func TestRealWaitersWhoGiveUpLeaveNothing(t *testing.T) {
 // A waiter that gives up just as it is woken passes the wake on.
 func TestRealWokenWaiterWhoGivesUp(t *testing.T) {
 	c := startCluster(t, 5)
-	// A busy machine is not at issue here: no answer is late.
+	// The load of the machine must not matter here, so no answer is late.
 	lock := func() *quorumlock.Lock {
 		return c.client(func(cfg *quorumlock.Config) { cfg.NodeTimeoutMin, cfg.NodeTimeoutMax = 3*time.Second, 3*time.Second }).RedLock("job")
 	}

@@ -20,16 +20,16 @@ import (
 	"github.com/quorumlock/quorumlock"
 )
 
-// soakTTL is the TTL of the locks of a soak: for so long a dead holder lawfully blocks others.
+// soakTTL is the TTL of a soak's locks. A dead holder lawfully blocks others for that time.
 const soakTTL = 2 * time.Second
 
-// habits are how workers of a soak use a lock.
+// habits describes how the workers of a soak use a lock.
 type habits struct {
-	// workers is how many each process has.
+	// workers is the number of workers per process.
 	workers int
-	// hold and pause are the longest times for which they have it, and do without.
+	// hold and pause are the longest times with and without the lock.
 	hold, pause time.Duration
-	// impatient ones give up soon at times.
+	// impatient workers sometimes give up soon.
 	impatient bool
 }
 

@@ -17,8 +17,8 @@ import (
 // The tests in wait_*_test.go measure the cost and the effect of waiting with processes of their
 // own. Each test logs its measurements.
 
-// fromClients are the commands that clients send to a node. All others are run by scripts, or
-// keep connections alive (PING), or are the test's own (INFO, ZCARD, CLIENT LIST).
+// fromClients are the commands that clients send to a node. Scripts run all other commands, except
+// keep-alives (PING) and the test's own (INFO, ZCARD, CLIENT LIST).
 var fromClients = []string{"evalsha", "eval", "hello", "auth", "subscribe", "unsubscribe", "client|kill", "client|setname", "client|setinfo", "client|tracking", "client|id", "quit"}
 
 // spent is the total work of the nodes so far. For each node it has the commands of clients and
@@ -52,7 +52,7 @@ func (s spent) since(before spent) (commands, messages int, span time.Duration) 
 	return commands, messages, s.at - before.at
 }
 
-// commandStats is how often a server has run each command.
+// commandStats returns how often a server has run each command.
 func (c *cluster) commandStats(i int) map[string]int {
 	c.t.Helper()
 	stats := make(map[string]int)
@@ -83,8 +83,8 @@ func (c *cluster) queued(want int) {
 	}, "%d wait on every node; these do: %v", want, entries)
 }
 
-// bestOfThree measures something up to three times, until it is as good as it must be. Otherwise the
-// test fails, or is inconclusive on a machine that was too busy to measure anything.
+// bestOfThree repeats a measurement up to three times until it is good enough. Otherwise the test
+// fails. It is inconclusive on a machine that was too busy to measure.
 func bestOfThree(t *testing.T, measure func() (value float64, good bool), must string, args ...any) {
 	t.Helper()
 	strain := testkit.MeasureStrain(t)

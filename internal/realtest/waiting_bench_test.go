@@ -17,7 +17,7 @@ import (
 	"github.com/quorumlock/quorumlock/node"
 )
 
-// benchNodes are those on which a benchmark of waiting runs.
+// benchNodes is the number of nodes of a benchmark of waiting.
 const benchNodes = 5
 
 // onBenchNodes runs a benchmark in memory and on real servers. In memory it measures the cost of
@@ -125,7 +125,7 @@ func BenchmarkDenied(b *testing.B) {
 	})
 }
 
-// BenchmarkNested acquires a lock that the context has already.
+// BenchmarkNested acquires a lock that the context already holds.
 func BenchmarkNested(b *testing.B) {
 	onBenchNodes(b, func(b *testing.B, client func(...func(*quorumlock.Config)) *quorumlock.Client) {
 		lock := client().RedLock("job")
