@@ -43,7 +43,7 @@ func hashTag(key string) string {
 }
 
 // Two names never share a key, and a Redis Cluster keeps all keys of a name in one slot. A name
-// with a '}' but without a hash tag has no such keys, because a hash tag cannot hold a '}'.
+// with a '}' but without a hash tag has no such keys. A hash tag cannot hold a '}'.
 func TestEveryNameHasKeysOfItsOwn(t *testing.T) {
 	of := make(map[string]string)
 	for _, name := range everyName("a{}:0") {

@@ -13,7 +13,7 @@ import (
 )
 
 // A script unpacks the values that the packer packed. The test covers the text lengths at which
-// the encoding changes, the maximum number of texts, and several arguments at once.
+// the encoding changes. It also covers the maximum number of texts and several arguments at once.
 func TestPackerAsServersReadIt(t *testing.T) {
 	server := redisproc.Start(t)
 	r, err := OpenRedis(server.Addr())

@@ -217,8 +217,8 @@ func (c *cutter) arm(cuts int32, answered bool) {
 	c.cuts.Store(cuts)
 }
 
-// A connection that breaks between the look at it and the answer is replaced, and the batch is sent
-// once more. The replies say so.
+// A connection may break between the look at it and the answer. The node replaces it and sends the
+// batch once more. The replies say so.
 func TestRedisSendsABatchAgainAfterABrokenConnection(t *testing.T) {
 	server := start(t)
 	c := newCutter(t, server.Addr())

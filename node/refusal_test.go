@@ -34,9 +34,8 @@ func TestTokenRefused(t *testing.T) {
 	}
 }
 
-// The safety of tokens rests on this arithmetic. A token taken at one time of the clock is refused
-// a recovery after a later loss or after the token itself. Until then a renewal restores its
-// fence.
+// The safety of tokens rests on this arithmetic. The node refuses a token a recovery after a later
+// loss, or a recovery after the token itself. Until then a renewal restores its fence.
 func TestTokenIsPastWhenItIsForgotten(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		l := Limits{
