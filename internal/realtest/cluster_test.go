@@ -247,8 +247,8 @@ func (c *cluster) holds(name, owner string) {
 	}, "every node has %q for %s; it is %v", name, owner, owners)
 }
 
-// eventually repeats a check until it succeeds. The bound assumes a machine that runs each
-// goroutine when it is due, so the delays of a busy machine do not count. Functions among the
+// eventually repeats a check until it succeeds. The bound assumes that the machine runs each
+// goroutine when it is due. The delays of a busy machine do not count. Functions among the
 // arguments of the description are called for the message.
 func eventually(t testing.TB, within time.Duration, cond func() bool, expected string, args ...any) {
 	t.Helper()

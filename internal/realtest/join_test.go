@@ -10,8 +10,8 @@ import (
 	"github.com/quorumlock/quorumlock"
 )
 
-// A joint lock on two sets of servers takes all names or none, also after an interrupted wait for
-// the last one. The loss of one set releases the other one.
+// A joint lock on two sets of servers takes all names or none. This also holds after an
+// interrupted wait for the last name. The loss of one set releases the other one.
 func TestRealJoin(t *testing.T) {
 	t.Parallel()
 	c, d, deadline := startCluster(t, 3), startCluster(t, 3), withDeadline(t)

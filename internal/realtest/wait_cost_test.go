@@ -58,7 +58,7 @@ func TestRealWaitingCostsNextToNothing(t *testing.T) {
 }
 
 // TestRealTurnsOfProcesses counts the commands of one turn. A turn is a release, the woken
-// waiter's attempt, and the attempt with which the last holder joins the queue again.
+// waiter's attempt, and the last holder's attempt that joins the queue again.
 func TestRealTurnsOfProcesses(t *testing.T) {
 	for what, clients := range map[string]int{"2 clients": 1, "20 clients": 10} {
 		t.Run(what, func(t *testing.T) {
@@ -156,8 +156,8 @@ func (c *cluster) inTurns(w task) []*child {
 // the latency to the nodes.
 const inLine = 5 * time.Millisecond
 
-// handovers is how long it took from the release of one client to the grant to another that
-// had been waiting for a time by then, and what probes took.
+// handovers returns the times from the release of one client to the grant of another. The next
+// client must have waited for some time by then. It also returns the round trips of the probes.
 func handovers(sections []section, waited time.Duration) (delays, trips []time.Duration) {
 	for i, s := range sections {
 		if s.RoundTrip > 0 {

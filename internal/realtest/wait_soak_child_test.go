@@ -45,10 +45,10 @@ var soakLocks = map[string]habits{
 type tenancy struct {
 	Lock  string
 	Token uint64
-	// Asked is when it began to wait.
+	// Asked is the start of the wait.
 	Asked, Had time.Duration
-	// Released is when Release returned, or 0; Undelivered is set if it did not reach enough
-	// nodes, so that the lock runs out by itself.
+	// Released is the time at which Release returned, or 0. Undelivered is set if the release did
+	// not reach enough nodes. The lock then expires by its TTL.
 	Released    time.Duration
 	Undelivered bool
 }
