@@ -33,25 +33,25 @@ func TestRedisPassword(t *testing.T) {
 		require.ErrorIs(t, n.Probe(context.Background()), node.ErrAuth)
 	}
 
-	// A password where none is needed is not an error for servers of this version.
+	// Servers of this version accept a password even if none is needed.
 	plain := start(t)
 	want(t, node.Granted, open(t, "redis://:"+secret+"@"+plain.Addr()), acquire("o1", "a"))
 }
 
-// minimalACL is all that a user needs who does not wait for locks. CLIENT INFO and CLIENT KILL are besides: without
-// them locks can be left behind by a connection that broke. Keys are the names of the
-// locks, and those below quorumlock:.
+// minimalACL holds the rights that a user needs to lock without waiting. CLIENT INFO and CLIENT
+// KILL are optional, but without them a broken connection can leave locks behind. The keys are the
+// names of the locks and the keys below quorumlock:.
 var minimalACL = "~lock:* " + rulesOf(rights.Locks())
 
-// waitingACL is what it needs besides to wait, or to read.
+// waitingACL adds the rights that a user needs to wait and to use read locks.
 var waitingACL = rulesOf(rights.Waiting())
 
-// redissonACL is what it needs besides to share locks with Redisson's clients.
+// redissonACL adds the rights that a user needs to share locks with Redisson's clients.
 var redissonACL = rulesOf(rights.Redisson())
 
 func rulesOf(g rights.Group) string { return strings.Join(g.Rules, " ") }
 
-// everything runs every command that the scripts have, each of them at least once.
+// everything runs every command of the scripts at least once.
 func everything(n node.Node) []node.Reply {
 	replies := do(n, renew("o1", "lock:a"), renew("o1", "lock:a"), release("o1", "lock:a"), node.Op{Kind: node.Mark})
 	marker := replies[len(replies)-1].Marker
@@ -63,7 +63,7 @@ func everything(n node.Node) []node.Reply {
 	return append(replies, node.Reply{Err: err})
 }
 
-// everyWait runs every command that waiting, and reading, has besides. The server is opened for it.
+// everyWait runs the commands that only waiting and reading need. It opens the server first.
 func everyWait(t *testing.T, server *redisproc.Server, n node.Node) []node.Reply {
 	t.Helper()
 	admit(t, server)
@@ -97,14 +97,14 @@ func TestRedisMinimalACL(t *testing.T) {
 	assert.Empty(t, locks(t, server))
 	fails(t, node.ErrAuth, n, acquire("o1", "another:a"))
 
-	// The user may not even name the connection, or kill one: it works all the same.
+	// Locking still works if the user may not name or kill the connection.
 	for _, extra := range []string{"+client|info", "+client|kill", "+client"} {
 		for i, r := range everything(user(append(rules, extra)...)) {
 			require.NoError(t, r.Err, "operation %d with %s", i, extra)
 		}
 	}
 
-	// And none of it is too much.
+	// Each of these rights is necessary.
 	for i, rule := range rules {
 		fewer := append(append([]string{}, rules[:i]...), rules[i+1:]...)
 		failures := 0
@@ -118,7 +118,7 @@ func TestRedisMinimalACL(t *testing.T) {
 	}
 }
 
-// Who may not wait may do all else; who waits needs all these rights.
+// A user without the rights to wait may do everything else. Waiting needs each of these rights.
 func TestRedisWaitingACL(t *testing.T) {
 	server := start(t)
 	user := func(rules ...string) node.Node {
@@ -144,7 +144,7 @@ func TestRedisWaitingACL(t *testing.T) {
 	}
 }
 
-// What the documentation tells people to permit is enough, and has all that is needed.
+// The rights in the documentation are sufficient and complete.
 func TestRedisDocumentedACL(t *testing.T) {
 	text, err := os.ReadFile("../docs/servers.md")
 	require.NoError(t, err)
@@ -168,7 +168,7 @@ func TestRedisDocumentedACL(t *testing.T) {
 	assert.Empty(t, log, "something was denied")
 }
 
-// A refusal in mid-batch is one operation's.
+// A refusal within a batch affects a single operation.
 func TestRedisPermissionsPerKey(t *testing.T) {
 	server := redisproc.Start(t, redisproc.WithACL("user u on >secret ~lock:* ~quorumlock:* +@all"))
 	n := opened(t, open(t, "redis://u:secret@"+server.Addr()))
@@ -198,7 +198,7 @@ func TestRedisTLS(t *testing.T) {
 	server.Restart()
 	want(t, node.Healed, n, renew("o1", "a"))
 
-	// A dialler of one's own, as the library's older hook has it.
+	// The caller sets its own dialler through the library's older hook.
 	opt.DialFn = nil
 	opt.DialCtxFn = nil
 	var dialled []string
@@ -206,7 +206,7 @@ func TestRedisTLS(t *testing.T) {
 	want(t, node.Granted, openWith(t, opt), renew("o1", "a"))
 	assert.Equal(t, []string{server.TLSAddr()}, dialled)
 
-	// TLS to a port that does not speak it, and the other way round.
+	// One node speaks TLS to a plain port. The other node speaks plain text to a TLS port.
 	wrong := hasty(server.Addr())
 	wrong.TLSConfig = opt.TLSConfig
 	fails(t, node.ErrTimeout, openWith(t, wrong), acquire("o1", "a"))

@@ -84,7 +84,7 @@ func TestParseAddressOptions(t *testing.T) {
 	assert.True(t, opt.TLSConfig.InsecureSkipVerify)
 }
 
-// secret stands where a password may stand by intention or mistake.
+// secret is a password at every place where it may stand by intention or mistake.
 const secret = "s3cret"
 
 func TestParseAddressRefuses(t *testing.T) {
@@ -114,8 +114,8 @@ func TestParseAddressRefuses(t *testing.T) {
 	}
 }
 
-// FuzzParseAddress: what parses is one deployment that can be dialled, and what does not
-// is not repeated.
+// FuzzParseAddress checks that a parsed address is one deployment that can be dialled. The error
+// for any other address must not repeat it.
 func FuzzParseAddress(f *testing.F) {
 	for _, address := range []string{
 		"host:1", "[::1]:1", "::1", "/a.sock", "redis://u:p@host:1/2?addr=b:1&master_set=m", "rediss://host", "unix://u:p@/a?db=1", "redis:///", "a@b", "://",
@@ -134,7 +134,7 @@ func FuzzParseAddress(f *testing.F) {
 	})
 }
 
-// hidden demands that an error does not tell a password that the message itself lacks.
+// hidden requires that an error does not reveal a password. The message's own words do not count.
 func hidden(t *testing.T, address, password string) {
 	t.Helper()
 	_, always := node.ParseAddress("nothing:at:all")

@@ -14,7 +14,7 @@ import (
 	"github.com/quorumlock/quorumlock/node"
 )
 
-// array is an array as a server writes it, of strings, integers, and nils.
+// array returns a RESP array of strings, integers, and nils.
 func array(values ...any) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "*%d\r\n", len(values))
@@ -31,7 +31,7 @@ func array(values ...any) string {
 	return b.String()
 }
 
-// wrong are answers that no script of this package gives to any operation.
+// wrong are answers that no script of this package gives.
 var wrong = map[string]string{
 	"OK":                "+OK\r\n",
 	"a string":          "$3\r\nabc\r\n",
@@ -144,8 +144,8 @@ func TestRedisWrongAnswers(t *testing.T) {
 	}
 }
 
-// Lengths that no memory holds make the client library panic. They are an error of the node,
-// which is used again when it is well.
+// The client library panics on lengths that exceed all memory. The node returns an error and stays
+// usable.
 func TestRedisAbsurdLengths(t *testing.T) {
 	server := start(t)
 	for _, answer := range []string{"*9223372036854775807\r\n", "%9223372036854775807\r\n", "$9223372036854775807\r\n"} {
@@ -159,7 +159,7 @@ func TestRedisAbsurdLengths(t *testing.T) {
 	}
 }
 
-// garbled demands that an answer is told to be no answer, and nothing is made of it.
+// garbled requires that the node rejects an answer as malformed and does not use any part of it.
 func garbled(t *testing.T, n node.Node, op node.Op) {
 	t.Helper()
 	r := do(n, op)[0]
@@ -171,7 +171,7 @@ func garbled(t *testing.T, n node.Node, op node.Op) {
 	assert.Equal(t, node.Reply{Err: r.Err}, r)
 }
 
-// All the forms that the headers of the scripts name.
+// The answers have all forms that the scripts' headers define.
 func TestRedisRightAnswers(t *testing.T) {
 	const ms = time.Millisecond
 	var (
@@ -225,7 +225,7 @@ func TestRedisRightAnswers(t *testing.T) {
 	}
 }
 
-// The refusals, whose errors tell why, and leave the connection as it is.
+// The error of a refusal states the reason. The connection stays open.
 func TestRedisRefusals(t *testing.T) {
 	const ms = time.Millisecond
 	set := node.Limits{MaxTTL: 3 * ms, MaxClockSkew: 2 * ms}
@@ -269,8 +269,8 @@ func TestRedisRefusals(t *testing.T) {
 	}
 }
 
-// FuzzRedisAnswers has a fake server answer with anything: there is an outcome, or an
-// error with a reason, and never a panic.
+// FuzzRedisAnswers lets a fake server send arbitrary bytes. The node returns an outcome or an
+// error with a reason. It never panics.
 func FuzzRedisAnswers(f *testing.F) {
 	seeds := []string{
 		":1\r\n", ":2\r\n", "*0\r\n", "*4\r\n+a\r\n+o2\r\n:-2\r\n:5\r\n", "-ERR x\r\n", "-NOSCRIPT x\r\n",
@@ -299,7 +299,7 @@ func FuzzRedisAnswers(f *testing.F) {
 	})
 }
 
-// possible are the outcomes of each kind of operation.
+// possible lists the outcomes of each kind of operation.
 var possible = map[node.Kind][]node.Outcome{
 	node.Acquire:      {node.Granted, node.Denied},
 	node.Renew:        {node.Granted, node.Healed, node.Denied},
@@ -311,7 +311,7 @@ var possible = map[node.Kind][]node.Outcome{
 	node.Leave:        {node.Released, node.Absent},
 }
 
-// sound demands a reply that a caller can rely on.
+// sound requires a reply that a caller can rely on.
 func sound(t *testing.T, op node.Op, r node.Reply) {
 	t.Helper()
 	if r.Err != nil {

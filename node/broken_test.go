@@ -17,7 +17,7 @@ import (
 	"github.com/quorumlock/quorumlock/node"
 )
 
-// says answers the first thing it is told, and hangs up.
+// says sends its text after the first command and disconnects.
 func says(text string) func(net.Conn) {
 	return func(c net.Conn) {
 		if _, err := c.Read(make([]byte, 4096)); err == nil {
@@ -26,7 +26,7 @@ func says(text string) func(net.Conn) {
 	}
 }
 
-// fakeHello answers a PING as a Redis server, and all else as it is told.
+// fakeHello answers a PING like a Redis server and every other command with the reply.
 func fakeHello(reply string) func(net.Conn) {
 	return func(c net.Conn) {
 		converse(c, func(args []string) (string, bool) {
@@ -38,10 +38,10 @@ func fakeHello(reply string) func(net.Conn) {
 	}
 }
 
-// silent reads, and never answers.
+// silent reads and never answers.
 func silent(c net.Conn) { _, _ = io.Copy(io.Discard, c) }
 
-// TestRedisStrangers has something that is no Redis server on the port, and then one.
+// TestRedisStrangers puts a server of another protocol on the port, and a Redis server afterwards.
 func TestRedisStrangers(t *testing.T) {
 	server := start(t)
 	for name, c := range map[string]struct {
@@ -89,7 +89,7 @@ func TestRedisStrangers(t *testing.T) {
 	}
 }
 
-// Errors of a healthy server, in the words of its several versions.
+// The errors of a healthy server vary with its version.
 func TestRedisErrorReplies(t *testing.T) {
 	for text, c := range map[string]struct {
 		reason error
@@ -130,8 +130,8 @@ func TestRedisErrorReplies(t *testing.T) {
 	}
 }
 
-// The server answers some of a batch, and is gone: what it answered counts, the rest is
-// unknown, and the next batch goes to a new connection.
+// The server answers part of a batch and disconnects. The answers received so far count and the
+// outcome of the rest is unknown. The next batch uses a new connection.
 func TestRedisConnectionThatBreaksInMidBatch(t *testing.T) {
 	for name, last := range map[string]string{"between answers": "", "within an answer": "*3\r\n$1\r\na\r\n$2"} {
 		t.Run(name, func(t *testing.T) {
@@ -151,7 +151,8 @@ func TestRedisConnectionThatBreaksInMidBatch(t *testing.T) {
 	}
 }
 
-// A server that hangs in mid-batch is given up, and used again when it is well.
+// The node abandons a connection to a server that hangs within a batch. It uses the server again
+// once the server answers.
 func TestRedisServerThatFallsSilent(t *testing.T) {
 	server := start(t)
 	f := newFront(t, fake(func([]string) (string, bool) { return "", true }))
@@ -167,8 +168,8 @@ func TestRedisServerThatFallsSilent(t *testing.T) {
 	eventually(t, node.Granted, n, acquire("o1", "a"))
 }
 
-// A server that cannot say now who is connected is not used: what a broken connection
-// left there could not be stopped later.
+// The node does not use a server that cannot list its connections. The node could not stop the
+// commands that a broken connection left there.
 func TestRedisServerThatCannotGreet(t *testing.T) {
 	for answer, usable := range map[string]bool{
 		"-BUSY Redis is busy running a script.\r\n": false,
@@ -201,7 +202,7 @@ func TestRedisServerThatCannotGreet(t *testing.T) {
 	}
 }
 
-// Answers that come in the smallest pieces are the same answers.
+// The node reads an answer correctly even if each byte arrives alone.
 func TestRedisSlowAnswers(t *testing.T) {
 	server := start(t)
 	n := open(t, newFront(t, func(c net.Conn) {
@@ -225,7 +226,7 @@ func TestRedisPushesAreNotAnswers(t *testing.T) {
 	}
 }
 
-// An answer to many that ends in the middle is no answer to any of them.
+// A truncated answer to a batch counts for none of its operations.
 func TestRedisConnectionThatBreaksInAnAnswerToMany(t *testing.T) {
 	for _, part := range []string{"", "*4\r\n", "*4\r\n:1\r\n:1\r\n", "*4\r\n:1\r\n:1\r\n:1\r\n:"} {
 		n := open(t, newFront(t, fake(func([]string) (string, bool) { return part, false })).addr())
@@ -242,7 +243,7 @@ func TestRedisConnectionThatBreaksInAnAnswerToMany(t *testing.T) {
 	}
 }
 
-// An answer to many is a text of digits, or a list in which a digit is a text too.
+// The answer to a batch is a text of digits, or a list that may contain such texts.
 func TestRedisAnswersToMany(t *testing.T) {
 	ops := []node.Op{acquire("o1", "a"), release("o1", "b"), release("o1", "c"), renew("o1", "d"), renew("o1", "e")}
 	granted := []node.Outcome{node.Granted, node.Absent, node.Released, node.Granted, node.Healed}

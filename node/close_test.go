@@ -12,7 +12,7 @@ import (
 	"github.com/quorumlock/quorumlock/node"
 )
 
-// ofRueidis are the goroutines of rueidis that there are now.
+// ofRueidis lists the running goroutines of rueidis.
 func ofRueidis() (found []string) {
 	buf := make([]byte, 1<<20)
 	for one := range strings.SplitSeq(string(buf[:runtime.Stack(buf, true)]), "\n\n") {
@@ -23,7 +23,7 @@ func ofRueidis() (found []string) {
 	return found
 }
 
-// Close of a node that is well leaves no goroutine, not even one that is about to end.
+// Close of a healthy node leaves no goroutine, not even one that is about to end.
 func TestCloseLeavesNoGoroutine(t *testing.T) {
 	server := redisproc.Start(t)
 	require.Eventually(t, func() bool { return ofRueidis() == nil }, patience, time.Millisecond, "of the test before")

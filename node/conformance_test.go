@@ -28,7 +28,8 @@ func TestRedisConforms(t *testing.T) {
 	nodetest.Run(t, func(t *testing.T) nodetest.Subject { return redisSubject(t, server, server.Addr()) })
 }
 
-// Proxies and old configurations may speak the old protocol; a socket is another way in.
+// Proxies and old configurations may use the old protocol. A server may also listen on a Unix
+// socket.
 func TestRedisConformsOverRESP2AndASocket(t *testing.T) {
 	server := redisproc.Start(t)
 	address := "unix://" + server.Socket() + "?protocol=2"
@@ -52,20 +53,20 @@ func redisSubject(t *testing.T, server *redisproc.Server, address string) nodete
 // pass waits until the server's own clock has moved on by d.
 func pass(t *testing.T, server *redisproc.Server, d time.Duration) {
 	t.Helper()
-	// TTLs are whole milliseconds: one more, so that none is left.
+	// TTLs are whole milliseconds. One more millisecond ensures that none is left.
 	for end := serverTime(t, server).Add(d + time.Millisecond); serverTime(t, server).Before(end); {
 	}
 }
 
-// serverTime is the server's own clock.
+// serverTime returns the time of the server's clock.
 func serverTime(t *testing.T, server *redisproc.Server) time.Time {
 	t.Helper()
 	seconds, micros, _ := strings.Cut(command(t, server, "TIME"), "\n")
 	return time.Unix(number(t, seconds), number(t, micros)*1000)
 }
 
-// renewIdentity has a server become a replica and, before it has even dialled, a master
-// again: that keeps its memory and gives it the identity of another.
+// renewIdentity gives a server a new identity without a loss of memory. The server becomes a
+// replica and turns into a master again before it dials.
 func renewIdentity(t *testing.T, server *redisproc.Server) {
 	t.Helper()
 	command(t, server, "REPLICAOF", "127.0.0.1", "1")

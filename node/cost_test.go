@@ -15,10 +15,10 @@ import (
 	"github.com/quorumlock/quorumlock/internal/redisproc"
 )
 
-// BenchmarkScriptCost is what an acquisition costs on the server by its own account (INFO
-// commandstats), from the least that locks anything to the whole, and what the parts of
-// the whole are. The names are used again and again, as they are in practice, or each is a
-// new one, for which the server has to make the keys.
+// BenchmarkScriptCost measures what an acquisition costs the server by its own account (INFO
+// commandstats). It starts with the smallest script that locks and ends with the full one. It also
+// measures the parts of the full script. Known names are reused, as they are in practice. New
+// names make the server create their keys.
 func BenchmarkScriptCost(b *testing.B) {
 	b.Run("names=known", func(b *testing.B) {
 		benchmarkScriptCost(b, func(i int) string { return fmt.Sprint("lock", i%costBatch) })
@@ -26,7 +26,7 @@ func BenchmarkScriptCost(b *testing.B) {
 	b.Run("names=new", func(b *testing.B) { benchmarkScriptCost(b, func(i int) string { return fmt.Sprint("lock", i) }) })
 }
 
-// costBatch is how many scripts are sent at once.
+// costBatch is the number of scripts that are sent at once.
 const costBatch = 256
 
 func benchmarkScriptCost(b *testing.B, nameOf func(i int) string) {
@@ -88,8 +88,8 @@ func benchmarkScriptCost(b *testing.B, nameOf func(i int) string) {
 	}
 }
 
-// BenchmarkReleaseCost is what an acquisition and its release cost on the server while so
-// many wait, whom the release wakes: it must not depend on how many.
+// BenchmarkReleaseCost measures the server's cost of an acquisition and a release that wakes
+// waiters. The cost must not depend on the number of waiters.
 func BenchmarkReleaseCost(b *testing.B) {
 	for _, waiters := range []int{0, 1, 2, 1000} {
 		b.Run(fmt.Sprint("waiters=", waiters), func(b *testing.B) {
@@ -133,8 +133,8 @@ func BenchmarkReleaseCost(b *testing.B) {
 	}
 }
 
-// BenchmarkManyCost is what an operation costs the server, all included, where so many come in
-// one call: the acquisition of a lock and its release, or a renewal.
+// BenchmarkManyCost measures the server's total cost for one operation of a batch. The operation
+// is an acquisition with its release, or a renewal.
 func BenchmarkManyCost(b *testing.B) {
 	limits := Limits{MaxTTL: time.Hour, MaxClockSkew: time.Minute}
 	op := func(kind Kind, i int) Op {
@@ -188,7 +188,7 @@ func BenchmarkManyCost(b *testing.B) {
 	}
 }
 
-// processorOf is how many microseconds of processor time a server has used so far.
+// processorOf returns the processor time that a server has used so far, in microseconds.
 func processorOf(b *testing.B, server *redisproc.Server) (us float64) {
 	b.Helper()
 	info, err := server.Command("INFO", "cpu")
@@ -205,7 +205,7 @@ func processorOf(b *testing.B, server *redisproc.Server) (us float64) {
 	return us
 }
 
-// costNode is a node that is connected and open.
+// costNode returns a node that is connected and open.
 func costNode(b testing.TB, server *redisproc.Server, limits Limits) *Redis {
 	b.Helper()
 	n, err := OpenRedis(server.Addr())
@@ -226,7 +226,7 @@ type cost struct {
 
 var costLine = regexp.MustCompile(`^cmdstat_([a-z|]+):calls=(\d+),usec=(\d+)`)
 
-// costOf is what each command has cost the server so far.
+// costOf returns the server's total cost of each command so far.
 func costOf(b testing.TB, server *redisproc.Server) map[string]cost {
 	b.Helper()
 	info, err := server.Command("INFO", "commandstats")

@@ -12,9 +12,9 @@ import (
 	"github.com/quorumlock/quorumlock/internal/redisproc"
 )
 
-// The server runs the same number of commands for a reader however many readers wait: while they
-// queue, while they come in, and while a writer stands among them. The test counts commands, as
-// their number does not depend on how busy the machine is.
+// The server runs the same number of commands for a reader in a crowd of any size. This holds
+// while readers queue, while they enter, and with a writer among them. The number of commands does
+// not depend on the machine's load.
 func TestAReaderCostsTheSameInAnyCrowd(t *testing.T) {
 	const few, many = 400, 4000
 	small, large := crowdCosts(t, few), crowdCosts(t, many)
@@ -47,7 +47,7 @@ func crowdCosts(t *testing.T, n int) map[string]float64 {
 	return costs
 }
 
-// crowd is readers of one name on one server.
+// crowd is a set of readers of one name on one server.
 type crowd struct {
 	t       *testing.T
 	server  *redisproc.Server
@@ -93,7 +93,7 @@ func (x *crowd) do(ops ...Op) []Reply {
 	return replies
 }
 
-// cost is how many commands a server ran meanwhile for each reader.
+// cost returns the number of commands per reader that a server executes during run.
 func (x *crowd) cost(run func()) float64 {
 	x.t.Helper()
 	calls := func() (sum int) {

@@ -31,7 +31,7 @@ func TestErrorText(t *testing.T) {
 	}
 }
 
-// The port of this side differs from connection to connection, and is no news.
+// The local port differs between connections, so the error omits it.
 func TestErrorsDoNotTellOurPort(t *testing.T) {
 	here, there := &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 4711}, &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 6379}
 	broken := &net.OpError{Op: "read", Net: "tcp", Source: here, Addr: there, Err: os.ErrDeadlineExceeded}
@@ -98,7 +98,7 @@ func TestStrings(t *testing.T) {
 	}
 }
 
-// What the refusals tell people, who have to do something about them.
+// The message of a refusal must tell the reader what to do.
 func TestRefusalTexts(t *testing.T) {
 	ours, theirs := node.Limits{MaxTTL: time.Minute, MaxClockSkew: time.Second}, node.Limits{MaxTTL: time.Hour, MaxClockSkew: 2 * time.Second}
 	for _, c := range []struct {

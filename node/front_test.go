@@ -15,8 +15,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// front listens on a port and hands each connection to whatever serves it just now: a
-// fake server, or the way to a real one.
+// front listens on a port and passes each connection to the current handler. The handler is a fake
+// server or a proxy to a real one.
 type front struct {
 	listener net.Listener
 	serve    atomic.Pointer[func(net.Conn)]
@@ -27,7 +27,7 @@ type front struct {
 	closed bool
 }
 
-// newFront starts to listen, and ends all that it started when the test ends.
+// newFront starts to listen. It stops all its goroutines at the end of the test.
 func newFront(t testing.TB, serve func(net.Conn)) *front {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -48,7 +48,7 @@ func newFront(t testing.TB, serve func(net.Conn)) *front {
 
 func (f *front) addr() string { return f.listener.Addr().String() }
 
-// replace has new connections served by something else, and closes those that there are.
+// replace serves new connections with another function and closes the open ones.
 func (f *front) replace(serve func(net.Conn)) {
 	f.serve.Store(&serve)
 	f.sever()
@@ -64,7 +64,7 @@ func (f *front) sever() {
 	f.conns = nil
 }
 
-// keep has a connection closed with the others.
+// keep registers a connection that sever closes.
 func (f *front) keep(c net.Conn) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -88,7 +88,7 @@ func (f *front) accept() {
 	}
 }
 
-// forward serves a connection by the server at target.
+// forward proxies a connection to the server at target.
 func forward(target string) func(net.Conn) {
 	return func(c net.Conn) {
 		up, err := net.Dial("tcp", target)
@@ -106,11 +106,11 @@ func forward(target string) func(net.Conn) {
 	}
 }
 
-// relay is a way to a server on which it can be held back what the client has sent.
+// relay is a proxy to a server. It can hold back the bytes that the client has sent.
 type relay struct {
 	*front
 	target string
-	// holding has new connections held from their first script on.
+	// holding makes new connections hold back bytes from their first script on.
 	holding atomic.Bool
 
 	mu    sync.Mutex
@@ -124,8 +124,8 @@ type wire struct {
 	mu    sync.Mutex
 	held  bool
 	late  []byte
-	// read is closed when the client has closed the connection, drained when the server
-	// has, and all its answers were read.
+	// read is closed when the client has closed the connection. drained is closed when the server
+	// has closed it and all answers were read.
 	read, drained chan struct{}
 }
 
@@ -154,7 +154,7 @@ func (r *relay) carry(c net.Conn) {
 	w.pump(c)
 }
 
-// pump carries what the client sends, or puts it aside.
+// pump forwards the client's bytes or holds them back.
 func (w *wire) pump(c net.Conn) {
 	buf := make([]byte, 64<<10)
 	for {
@@ -178,15 +178,15 @@ func (w *wire) pump(c net.Conn) {
 	}
 }
 
-// count is how many connections were carried.
+// count returns the number of connections so far.
 func (r *relay) count() int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return len(r.wires)
 }
 
-// deliver lets the server have what was held back on connections that the client has
-// closed, and returns when it has executed all of that, or has refused it.
+// deliver sends the server the bytes held back on connections that the client has closed. It
+// returns when the server has executed or refused all of them.
 func (r *relay) deliver() (wires int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -206,7 +206,8 @@ func (r *relay) deliver() (wires int) {
 	return wires
 }
 
-// hello is what a fake server answers to the commands of a handshake, and whether it is one.
+// hello returns a fake server's answer to a handshake command. The result is false for all other
+// commands.
 func hello(args []string) (string, bool) {
 	switch strings.ToUpper(args[0]) {
 	case "HELLO":
@@ -222,8 +223,8 @@ func hello(args []string) (string, bool) {
 
 func bulk(s string) string { return fmt.Sprintf("$%d\r\n%s\r\n", len(s), s) }
 
-// fake serves a handshake, and answers all other commands with bytes of the test's choice.
-// It closes the connection where the answer is not ok.
+// fake serves a handshake and answers all other commands with the test's bytes. It closes the
+// connection if the answer is not ok.
 func fake(answer func(args []string) (reply string, ok bool)) func(net.Conn) {
 	return func(c net.Conn) {
 		greeted := false
@@ -255,12 +256,12 @@ func converse(c net.Conn, answer func(args []string) (reply string, ok bool)) {
 	}
 }
 
-// always answers everything with the same.
+// always gives the same answer to every command.
 func always(reply string) func([]string) (string, bool) {
 	return func([]string) (string, bool) { return reply, true }
 }
 
-// readCommand reads one command as clients write it.
+// readCommand reads one command in the clients' format.
 func readCommand(in *bufio.Reader) ([]string, error) {
 	n, err := readLength(in, '*')
 	if err != nil {

@@ -12,23 +12,23 @@ import (
 	"github.com/quorumlock/quorumlock/node"
 )
 
-// history is what happened on a node that loses its memory over and over, and what must
-// hold whatever it has forgotten. There is one name.
+// history records the grants of a node that loses its memory over and over. It checks the
+// invariants that must survive every loss. It uses a single name.
 type history struct {
 	*rapid.T
 	clock  *clock.Manual
 	node   *node.Memory
 	limits node.Limits
-	// taken is the largest token that the node took, owners who has tokens to renew with.
+	// taken is the largest token that the node accepted. tokens are the tokens for renewals.
 	taken  uint64
 	tokens []uint64
-	// claims are the owners for whom the node counts, and until when by its clock.
+	// claims maps each owner for whom the node counts to the end of its claim on the node's clock.
 	claims map[string]time.Duration
 }
 
 var owners = []string{"o1", "o2", "o3"}
 
-// recall begins with a node that is open, as it has granted nothing yet.
+// recall starts with an open node that has granted nothing yet.
 func recall(t *rapid.T) *history {
 	ms := time.Millisecond
 	h := &history{
@@ -52,7 +52,7 @@ func (h *history) do(op node.Op) node.Reply {
 	return replies[0]
 }
 
-// open marks the node under the limits that it has, and opens it with others.
+// open marks the node under its current limits and opens it with other limits.
 func (h *history) open(limits node.Limits) {
 	m := h.do(node.Op{Kind: node.Mark}).Marker
 	h.limits = limits
@@ -68,7 +68,8 @@ func (h *history) pass(t *rapid.T) {
 	).Draw(t, "pass")) * time.Microsecond)
 }
 
-// token is one near the bounds of what the node takes, or of what it took.
+// token draws a token near the node's acceptance bounds or near a token that the node has
+// accepted.
 func (h *history) token(t *rapid.T) uint64 {
 	now := h.clock.Wall().UnixMicro()
 	near := rapid.SampledFrom([]int64{
@@ -98,8 +99,8 @@ func (h *history) acquire(t *rapid.T) {
 	h.claim(t, op)
 }
 
-// renew repeats any end of a block that was ever taken. On a recovering node it counts only for who
-// counts already.
+// renew repeats the end of any block that was ever taken. A recovering node counts the renewal
+// only for its current owners.
 func (h *history) renew(t *rapid.T) {
 	op := node.Op{Kind: node.Renew, Owner: rapid.SampledFrom(owners).Draw(t, "owner"), TTL: h.ttl(t)}
 	if len(h.tokens) > 0 {
@@ -124,7 +125,8 @@ func (h *history) release(t *rapid.T) {
 
 func (h *history) counts(owner string) bool { return h.claims[owner] > h.clock.Now() }
 
-// claim notes who the node counts for, which nobody else does by then.
+// claim records the owner for whom the node counts. The node must count for no other owner at that
+// time.
 func (h *history) claim(t *rapid.T, op node.Op) {
 	for _, owner := range owners {
 		require.True(t, owner == op.Owner || !h.counts(owner), "the node counts for %s and for %s", owner, op.Owner)
@@ -145,7 +147,7 @@ func (h *history) actions() map[string]func(*rapid.T) {
 	}
 }
 
-// checkOften is for what goes wrong once in some thousand histories.
+// checkOften checks a property that fails only once in some thousand histories.
 func checkOften(t *testing.T, property func(*rapid.T)) {
 	t.Helper()
 	for range 50 {
@@ -153,8 +155,8 @@ func checkOften(t *testing.T, property func(*rapid.T)) {
 	}
 }
 
-// Whatever a node forgets and however often, the tokens that it takes grow, and it counts
-// for one owner at a time.
+// The accepted tokens grow and the node counts for one owner at a time. Both hold for any number
+// of losses.
 func TestTokensGrowWhateverIsForgotten(t *testing.T) {
 	checkOften(t, func(t *rapid.T) {
 		h := recall(t)
@@ -168,7 +170,8 @@ func TestTokensGrowWhateverIsForgotten(t *testing.T) {
 	})
 }
 
-// The same where the limits are changed, for all clients at once, and nothing is lost.
+// The limits change for all clients at once. The node loses nothing, and the accepted tokens still
+// grow.
 func TestTokensGrowWhateverTheLimits(t *testing.T) {
 	checkOften(t, func(t *rapid.T) {
 		h := recall(t)
@@ -191,7 +194,7 @@ func TestTokensGrowWhateverTheLimits(t *testing.T) {
 	})
 }
 
-// Nothing is so far off that a refusal is not told as one, and rightly.
+// A refused token gets a correct refusal at any distance from the clock.
 func TestClockErrorTellsHowFar(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		h := recall(t)

@@ -19,24 +19,24 @@ import (
 )
 
 const (
-	// long is the TTL of what a test must find again.
+	// long is the TTL of keys that must outlive the test.
 	long = time.Minute
-	// patience is how long a test waits for what must come.
+	// patience limits the wait for an event that must happen.
 	patience = 30 * time.Second
-	// impatient is the timeout of nodes that a test has wait in vain.
+	// impatient is the timeout of nodes whose calls are expected to time out.
 	impatient = 150 * time.Millisecond
-	// soon is when a call with that timeout must have returned: far below the time
-	// that any default on the way would take, far above what a busy machine adds.
+	// soon limits the duration of a call with that timeout. It is far below every default timeout
+	// on the path. It is far above the delay that a busy machine adds.
 	soon = 4 * time.Second
 )
 
-// limits are those of the tests' operations, where a test does not say otherwise.
+// limits apply to the operations of tests that set none.
 var limits = node.Limits{MaxTTL: 2 * time.Hour, MaxClockSkew: time.Minute}
 
-// tokens makes each token a new one.
+// tokens makes every token unique.
 var tokens atomic.Uint64
 
-// complete fills in what is the same in all operations.
+// complete fills in the fields that all operations share.
 func complete(ops ...node.Op) []node.Op {
 	ops = slices.Clone(ops)
 	for i := range ops {
@@ -50,7 +50,7 @@ func complete(ops ...node.Op) []node.Op {
 	return ops
 }
 
-// start starts a server that gives rights.
+// start starts a server that is open.
 func start(t testing.TB, opts ...redisproc.Option) *redisproc.Server {
 	t.Helper()
 	server := redisproc.Start(t, opts...)
@@ -58,13 +58,13 @@ func start(t testing.TB, opts ...redisproc.Option) *redisproc.Server {
 	return server
 }
 
-// admit has a server give rights, as an administrator does.
+// admit opens a server as an administrator does.
 func admit(t testing.TB, server *redisproc.Server) {
 	t.Helper()
 	require.NoError(t, opened(t, open(t, server.Socket())).Close())
 }
 
-// opened is the node, with a server that gives rights.
+// opened opens the node's server and returns the node.
 func opened[N node.Node](t testing.TB, n N) N {
 	t.Helper()
 	m := eventually(t, node.Inspected, n, node.Op{Kind: node.Mark}).Marker
@@ -95,7 +95,7 @@ func openWith(t testing.TB, opt rueidis.ClientOption) *node.Redis {
 	return n
 }
 
-// hasty are options for a node that gives up quickly.
+// hasty returns the options of a node with a short timeout.
 func hasty(addr string) rueidis.ClientOption {
 	opt := rueidis.ClientOption{InitAddress: []string{addr}, ConnWriteTimeout: impatient}
 	opt.Dialer.Timeout = impatient
@@ -117,7 +117,7 @@ func number(t testing.TB, text string) int64 {
 	return n
 }
 
-// held lists, sorted, what a server has for others than the node itself.
+// held lists a server's keys in order, without the node's own keys.
 func held(server *redisproc.Server) []string {
 	return slices.DeleteFunc(server.Keys(), func(key string) bool { return strings.HasPrefix(key, "quorumlock:") })
 }
@@ -134,7 +134,7 @@ func release(owner string, names ...string) node.Op {
 	return node.Op{Kind: node.Release, Names: names, Owner: owner}
 }
 
-// reads is the operation of a reader.
+// reads turns an operation into a reader's.
 func reads(op node.Op) node.Op {
 	op.Reads = true
 	return op
@@ -155,7 +155,7 @@ func do(n node.Node, ops ...node.Op) []node.Reply {
 	return replies
 }
 
-// want runs one operation that must have an outcome.
+// want runs one operation and requires its outcome.
 func want(t testing.TB, outcome node.Outcome, n node.Node, op node.Op) node.Reply {
 	t.Helper()
 	r := do(n, op)[0]
@@ -164,7 +164,7 @@ func want(t testing.TB, outcome node.Outcome, n node.Node, op node.Op) node.Repl
 	return r
 }
 
-// wantAll runs one batch that must have these outcomes.
+// wantAll runs one batch and requires its outcomes.
 func wantAll(t testing.TB, n node.Node, ops []node.Op, outcomes ...node.Outcome) {
 	t.Helper()
 	for i, r := range do(n, ops...) {
@@ -173,13 +173,13 @@ func wantAll(t testing.TB, n node.Node, ops []node.Op, outcomes ...node.Outcome)
 	}
 }
 
-// fails runs one operation that must fail for a reason.
+// fails runs one operation that must fail for the given reason.
 func fails(t testing.TB, reason error, n node.Node, op node.Op) {
 	t.Helper()
 	_ = failure(t, reason, n, op)
 }
 
-// failure is the same, and returns the error.
+// failure runs one operation that must fail and returns its error.
 func failure(t testing.TB, reason error, n node.Node, op node.Op) *node.Error {
 	t.Helper()
 	r := do(n, op)[0]
@@ -190,8 +190,8 @@ func failure(t testing.TB, reason error, n node.Node, op node.Op) *node.Error {
 	return err
 }
 
-// eventually repeats an operation until it is answered, and demands the outcome. Where an answer was lost,
-// the outcome may be the one of a repetition.
+// eventually repeats an operation until the node answers, and requires the outcome. After a lost
+// answer, the outcome of a repetition also counts.
 func eventually(t testing.TB, outcome node.Outcome, n node.Node, op node.Op) node.Reply {
 	t.Helper()
 	var last node.Reply
@@ -208,10 +208,10 @@ func eventually(t testing.TB, outcome node.Outcome, n node.Node, op node.Op) nod
 	return last
 }
 
-// repeated is the outcome of an operation that was carried out before, by the outcome at that time.
+// repeated maps the outcome of an operation to the outcome of its repetition.
 var repeated = map[node.Outcome]node.Outcome{node.Released: node.Absent, node.Healed: node.Granted}
 
-// poll asks at a short interval until the answer is yes.
+// poll repeats a check at a short interval until it succeeds.
 func poll(t testing.TB, ask func() bool, why func() any) {
 	t.Helper()
 	deadline := time.NewTimer(patience)
@@ -227,7 +227,7 @@ func poll(t testing.TB, ask func() bool, why func() any) {
 	}
 }
 
-// recordingDialFn is a dialler of the older kind that notes where it is sent.
+// recordingDialFn is a dialler of the older kind. It records the addresses that it dials.
 func recordingDialFn(to *[]string) func(string, *net.Dialer, *tls.Config) (net.Conn, error) {
 	return func(addr string, d *net.Dialer, cfg *tls.Config) (net.Conn, error) {
 		*to = append(*to, addr)

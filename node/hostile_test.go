@@ -21,12 +21,13 @@ import (
 	"github.com/quorumlock/quorumlock/node"
 )
 
-// hostile are replies that must end no process. Alone, rueidis reserves any announced length,
-// gathers lines and nested values without a bound, and panics on replies to no command.
+// hostile are replies that must not crash the process. Alone, rueidis reserves any announced
+// length and buffers lines and nested values without a bound. It also panics on replies to no
+// command.
 var hostile = map[string]struct {
-	// says is how the reply begins, and goesOn what follows it again and again.
+	// says is the start of the reply. goesOn follows it again and again.
 	says, goesOn string
-	// err is which rule it breaks.
+	// err is the violated rule.
 	err respguard.Violation
 }{
 	"a string":            {"$100000000000\r\n", "", respguard.LongString},
@@ -49,10 +50,10 @@ var hostile = map[string]struct {
 	"replies without end": {"", ":1\r\n", respguard.Unasked},
 }
 
-// stages are the commands that a hostile server answers as it likes. The others it answers well.
+// stages are the commands that a hostile server abuses. It answers all other commands correctly.
 var stages = []string{"HELLO", "CLIENT INFO", "INFO REPLICATION", "EVALSHA"}
 
-// hostileAt answers well until a command that begins like this.
+// hostileAt answers correctly until a command with this prefix.
 func hostileAt(stage, says, goesOn string, well func([]string) (string, bool)) func(net.Conn) {
 	return func(c net.Conn) {
 		converse(c, func(args []string) (string, bool) {
@@ -71,7 +72,8 @@ func hostileAt(stage, says, goesOn string, well func([]string) (string, bool)) f
 	}
 }
 
-// rave says something, goes on for as long as the client listens, and waits until it hangs up.
+// rave sends its start and repeats the rest while the client listens. It returns after the client
+// has disconnected.
 func rave(c net.Conn, says, goesOn string) {
 	_, err := io.WriteString(c, says)
 	for more := strings.Repeat(goesOn, 1<<10); goesOn != "" && err == nil; {
@@ -82,13 +84,13 @@ func rave(c net.Conn, says, goesOn string) {
 
 const (
 	hostileAddr = "QUORUMLOCK_TEST_HOSTILE"
-	// mostMemory bounds the memory of a process that talks to a hostile server. The test itself
-	// takes most of it.
+	// mostMemory bounds the memory of a process that talks to a hostile server. Most of it is the
+	// test's own.
 	mostMemory = 128 << 20
 )
 
-// Each server is visited by a process of its own: where one such reply ends it, as it does without
-// the guard, this one tells of it.
+// A separate process visits each server. Without the guard one such reply crashes the visitor, and
+// this process reports it.
 func TestRedisHostileServers(t *testing.T) {
 	for _, stage := range stages {
 		for what, c := range hostile {
@@ -159,7 +161,7 @@ func visit(t *testing.T, addr string) string {
 	require.NoError(t, err)
 	cmd := exec.CommandContext(t.Context(), exe, "-test.run=^TestHostileVisitor$", "-test.timeout=1m")
 	if runtime.GOOS == "linux" && !raced {
-		// What asks for more must fail soon, and leave the machine alone.
+		// The limit makes a large allocation fail soon and protects the machine.
 		cmd = exec.CommandContext(t.Context(), "sh", append([]string{"-c", `ulimit -v 8000000; exec "$0" "$@"`}, cmd.Args...)...)
 	}
 	cmd.Env = append(os.Environ(), hostileAddr+"="+addr, "GORACE=atexit_sleep_ms=0")
@@ -167,8 +169,8 @@ func visit(t *testing.T, addr string) string {
 	return string(out)
 }
 
-// TestHostileVisitor is what TestRedisHostileServers runs in processes of their own. On its own it
-// has nothing to do.
+// TestHostileVisitor is the visitor's part of TestRedisHostileServers. It does nothing when it
+// runs alone.
 func TestHostileVisitor(t *testing.T) {
 	addr := os.Getenv(hostileAddr)
 	if addr == "" {
@@ -190,8 +192,8 @@ func TestHostileVisitor(t *testing.T) {
 	fmt.Println("survived")
 }
 
-// Nothing of a hostile reply stays: the server is used again when it is well. This process does not
-// survive either without the guard.
+// A hostile reply has no lasting effect. The node uses the server again once it behaves. Without
+// the guard this process would crash as well.
 func TestRedisUsesAHostileServerAgain(t *testing.T) {
 	server := start(t)
 	for what, c := range hostile {

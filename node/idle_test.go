@@ -16,7 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// pair is both ends of a TCP connection.
+// pair returns both ends of a TCP connection.
 func pair(t *testing.T) (client, server net.Conn) {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -30,8 +30,8 @@ func pair(t *testing.T) (client, server net.Conn) {
 	return client, server
 }
 
-// securePair is both ends of a TLS 1.3 connection after the handshake. A session ticket, which the
-// server sent behind it, lies in the socket of the client.
+// securePair returns both ends of a TLS 1.3 connection after the handshake. The server's session
+// ticket is still unread in the client's socket.
 func securePair(t *testing.T) (client, server *tls.Conn) {
 	t.Helper()
 	web := httptest.NewTLSServer(nil) // has certificates
@@ -52,7 +52,7 @@ func securePair(t *testing.T) (client, server *tls.Conn) {
 	return client, server
 }
 
-// await returns once a look at the socket finds this state.
+// await returns once the look at the socket finds this state.
 func await(t *testing.T, conn net.Conn, state socketState) {
 	t.Helper()
 	require.Eventually(t, func() bool { return peek(conn.(syscall.Conn)) == state }, 30*time.Second, time.Millisecond)
@@ -95,7 +95,7 @@ func TestConnectionWithoutASocketIsTakenForSound(t *testing.T) {
 	assert.True(t, sound(client), "the next exchange finds out")
 }
 
-// Session tickets are no surplus answer.
+// A session ticket does not count as a surplus answer.
 func TestSoundTLSConnections(t *testing.T) {
 	client, server := securePair(t)
 	assert.True(t, sound(client), "a ticket lies in the socket")
@@ -117,7 +117,7 @@ func TestSoundTLSConnections(t *testing.T) {
 	require.Eventually(t, func() bool { return !sound(client) }, 30*time.Second, time.Millisecond, "nobody asked for that")
 }
 
-// A server that closes says so in a record, which must not be taken for a ticket.
+// A TLS server announces the close in a record. The node must not mistake it for a session ticket.
 func TestClosedTLSConnectionIsNotSound(t *testing.T) {
 	for name, closes := range map[string]func(*tls.Conn) error{
 		"with a record":    (*tls.Conn).Close,

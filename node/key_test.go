@@ -10,7 +10,7 @@ import (
 	"github.com/quorumlock/quorumlock/internal/redisproc"
 )
 
-// kinds are all kinds of keys that the scripts keep for a name.
+// kinds lists the kinds of keys that the scripts keep for a name.
 var kinds = []string{"fence", "queue", "waiting", "woken", "readers", "latch", "latched", "awaiting", "tombstone"}
 
 // everyName lists all names of one to six bytes over an alphabet.
@@ -29,7 +29,7 @@ func everyName(alphabet string) (names []string) {
 	return names
 }
 
-// hashTag is the part of a key that a Redis Cluster hashes, as its specification says.
+// hashTag returns the part of a key that a Redis Cluster hashes, according to its specification.
 func hashTag(key string) string {
 	begin := strings.IndexByte(key, '{')
 	if begin < 0 {
@@ -42,8 +42,8 @@ func hashTag(key string) string {
 	return key[begin+1 : begin+1+length]
 }
 
-// Two names never share a key, and a Redis Cluster keeps all keys of a name in one slot. There can be
-// no such keys for a name that has a '}' but no hash tag: no hash tag can hold a '}'.
+// Two names never share a key, and a Redis Cluster keeps all keys of a name in one slot. A name
+// with a '}' but without a hash tag has no such keys. A hash tag cannot hold a '}'.
 func TestEveryNameHasKeysOfItsOwn(t *testing.T) {
 	of := make(map[string]string)
 	for _, name := range everyName("a{}:0") {
@@ -65,7 +65,7 @@ func TestEveryNameHasKeysOfItsOwn(t *testing.T) {
 	}
 }
 
-// The scripts and this package agree on the keys of every name.
+// The scripts and this package use the same keys for every name.
 func TestScriptsKnowTheKeysOfEveryName(t *testing.T) {
 	server := redisproc.Start(t)
 	script := source("lib/key", "lib/queue", "lib/pool") + `

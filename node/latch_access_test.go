@@ -13,7 +13,7 @@ import (
 	"github.com/quorumlock/quorumlock/node"
 )
 
-// latchACL is what a user needs besides minimalACL to use latches.
+// latchACL adds the rights that a user of minimalACL needs for latches.
 var latchACL = rulesOf(rights.Latches())
 
 // everyLatch runs every command of the scripts about latches.
@@ -31,8 +31,8 @@ func everyLatch(n node.Node, token uint64) []node.Reply {
 	)
 }
 
-// Who may use latches may do all with them, also without the rights to be told; and needs no
-// other rights.
+// A user with these rights can run every latch command, with or without the rights to wait. Each
+// of these rights is necessary.
 func TestRedisLatchACL(t *testing.T) {
 	server := start(t)
 	user := func(rules ...string) []node.Reply {
@@ -61,7 +61,7 @@ func TestRedisLatchACL(t *testing.T) {
 	}
 }
 
-// Keys that are something else are an error, and nothing is changed by then.
+// A latch key of another type is an error. The node changes nothing before it returns the error.
 func TestRedisLatchOfAnotherType(t *testing.T) {
 	server := start(t)
 	for _, key := range []string{"quorumlock:latch:{lock:a}", "quorumlock:latched:{lock:a}"} {

@@ -19,10 +19,10 @@ import (
 	"github.com/quorumlock/quorumlock/node"
 )
 
-// big is enough that a server does not read it at once.
+// big is a batch size that a server does not read at once.
 const big = 1000
 
-// warm connects, and has the server know the scripts: late commands name them by hash.
+// warm connects and loads the scripts into the server, because late commands name them by hash.
 func warm(t *testing.T, n node.Node) {
 	t.Helper()
 	eventually(t, node.Granted, n, acquire("o1", "a"))
@@ -38,7 +38,7 @@ func batch(n int, op func(owner string, names ...string) node.Op) []node.Op {
 	return ops
 }
 
-// timesOut sends a batch in vain, once it gets through to a connection at all.
+// timesOut waits for a connection. It then sends a batch that must time out.
 func timesOut(t *testing.T, n node.Node, ops []node.Op) {
 	t.Helper()
 	var replies []node.Reply
@@ -52,7 +52,7 @@ func timesOut(t *testing.T, n node.Node, ops []node.Op) {
 	}
 }
 
-// releases undoes a batch, however many attempts it takes to connect.
+// releases undoes a batch and retries until it gets a connection.
 func releases(t *testing.T, n node.Node, ops []node.Op) {
 	t.Helper()
 	var replies []node.Reply
@@ -62,8 +62,8 @@ func releases(t *testing.T, n node.Node, ops []node.Op) {
 	}, func() any { return replies[0].Err })
 }
 
-// A paused server has commands in its buffers. What is sent after a reconnect comes after
-// them, or they are never run.
+// The kernel buffers commands for a paused server. Commands sent after a reconnect run after the
+// buffered ones, or the buffered ones never run.
 func TestRedisNothingLateFromAPausedServer(t *testing.T) {
 	server := start(t)
 	n := openWith(t, hasty(server.Addr()))
@@ -85,8 +85,8 @@ func TestRedisNothingLateFromAPausedServer(t *testing.T) {
 	}
 }
 
-// late has a batch of acquires overtaken by the releases of the same owner: it is held
-// back on its way until the node has connected again and released all.
+// late makes the releases of an owner overtake its batch of acquires. The proxy holds the batch
+// back until the node has connected again and released all locks.
 func late(t *testing.T, server *redisproc.Server, user, password string) (keys []string) {
 	t.Helper()
 	r := newRelay(t, server.Addr())
@@ -109,14 +109,14 @@ func TestRedisNothingLateFromABrokenConnection(t *testing.T) {
 	assert.Empty(t, late(t, server, "", ""))
 }
 
-// What the test above guards against, seen where the server does not let it be prevented:
-// locks that nobody owns any more, until their TTL is over.
+// This test shows the damage that the test above prevents. A server without CLIENT KILL executes
+// late commands. They leave locks without an owner until their TTL ends.
 func TestRedisLateCommandsWithoutClientKill(t *testing.T) {
 	server := start(t, redisproc.WithACL("user mute on >secret ~* &* +@all -client"))
 	assert.Len(t, late(t, server, "mute", "secret"), big)
 }
 
-// closeTold is a connection that tells when the client has closed it.
+// closeTold is a connection that signals when the client closes it.
 type closeTold struct {
 	net.Conn
 	once   *sync.Once
@@ -128,9 +128,9 @@ func (c closeTold) Close() error {
 	return c.Conn.Close()
 }
 
-// With keep-alives of its own the client library can notice a broken connection between
-// two calls, and would make the next one by itself. Nothing may be sent on a connection
-// that the node cannot have killed later.
+// The client library's own keep-alives would notice a broken connection between two calls. It
+// would then open the next one by itself. The node must send nothing on a connection that it
+// cannot kill later.
 func TestRedisNothingLateAfterABreakBetweenCalls(t *testing.T) {
 	server := start(t)
 	r := newRelay(t, server.Addr())
@@ -154,8 +154,7 @@ func TestRedisNothingLateAfterABreakBetweenCalls(t *testing.T) {
 	r.sever()
 	<-<-closed
 
-	// Where the library has not quite finished with the old connection the first batch
-	// fails on that one.
+	// The first batch fails if the library has not yet finished with the old connection.
 	r.holding.Store(true)
 	timesOut(t, n, batch(big, acquire))
 	r.holding.Store(false)
@@ -164,7 +163,8 @@ func TestRedisNothingLateAfterABreakBetweenCalls(t *testing.T) {
 	assert.Empty(t, held(server))
 }
 
-// The same where a Sentinel moves the master, here to another way to the same server.
+// A Sentinel moves the master, here to another address of the same server. The late commands must
+// not run either.
 func TestRedisNothingLateAfterASentinelMovedTheMaster(t *testing.T) {
 	server := start(t)
 	before, after := newRelay(t, server.Addr()), newRelay(t, server.Addr())

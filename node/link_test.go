@@ -31,12 +31,12 @@ func FuzzParseEndpoint(f *testing.F) {
 		e := parseEndpoint(info)
 		require.Contains(t, info, e.id)
 		require.Contains(t, info, e.addr)
-		// Both become arguments of a command, one each.
+		// The id and the address each become one argument of a command.
 		require.Empty(t, strings.Fields(e.id + e.addr)[min(1, len(strings.Fields(e.id+e.addr))):])
 	})
 }
 
-// What leads to the Sentinel does not lead to the node.
+// The connection to the Sentinel is not the connection to the node.
 func TestWayOfASentinelIsNone(t *testing.T) {
 	server := redisproc.Start(t)
 	sentinel := redisproc.StartSentinel(t, "mymaster", server)

@@ -15,7 +15,7 @@ import (
 	"github.com/quorumlock/quorumlock/node"
 )
 
-// immortal lists the keys of a server that never expire, but for its marker.
+// immortal lists a server's keys without a TTL, except its marker.
 func immortal(t *testing.T, server *redisproc.Server) (keys []string) {
 	t.Helper()
 	for _, key := range server.Keys() {
@@ -26,7 +26,7 @@ func immortal(t *testing.T, server *redisproc.Server) (keys []string) {
 	return keys
 }
 
-// Whatever a user may not do, no lock is left without a TTL.
+// A missing right never leaves a lock without a TTL.
 func TestRedisNoRightLeavesAnImmortalLock(t *testing.T) {
 	server := start(t)
 	for _, missing := range [][]string{{"pexpire"}, {"pexpire", "del"}, {"pexpire", "hdel"}, {"set"}, {"hset"}, {"exists"}, {"hdel"}, {"hkeys"}, {"get"}, {"pttl"}, {"time"}, {"info"}, {"hmget"}} {
@@ -54,7 +54,7 @@ func TestRedisNoRightLeavesAnImmortalLock(t *testing.T) {
 	}
 }
 
-// Names that a user may not touch fail, and nothing else does.
+// Operations on forbidden names fail. All others succeed.
 func TestManyOperationsOnForbiddenNames(t *testing.T) {
 	server := start(t)
 	command(t, server, append([]string{"ACL", "SETUSER", "u", "on", ">secret"}, strings.Fields(minimalACL)...)...)
@@ -71,14 +71,14 @@ func TestManyOperationsOnForbiddenNames(t *testing.T) {
 	require.Empty(t, held(server))
 }
 
-// A server without memory serves who has a lock, and whatever it answers to others is what it did.
+// A server that is out of memory still serves holders. Its answers to all others match its state.
 func TestManyOperationsWithoutMemory(t *testing.T) {
 	server := start(t)
 	n := open(t, server.Addr())
 	wantAll(t, n, []node.Op{acquire("o", "a"), acquire("o", "b")}, node.Granted, node.Granted)
 	want(t, node.Granted, n, acquire("o", "c"))
 	server.Config("maxmemory", "1")
-	// As long as nothing was written, everything is refused that takes memory.
+	// Before the first write, the server refuses every operation that needs memory.
 	replies := do(n, acquire("o", "x"), acquire("o", "y"), renew("o", "gone"), acquire("o2", "a"))
 	for i := range 3 {
 		require.ErrorIs(t, replies[i].Err, node.ErrRejected)
@@ -102,10 +102,11 @@ func TestManyOperationsWithoutMemory(t *testing.T) {
 	}
 	require.ElementsMatch(t, have, held(server))
 	require.Empty(t, immortal(t, server))
-	// The marker is gone, and cannot be written: holders are served all the same.
+	// The marker is gone and the node cannot write a new one. Holders are still served.
 	server.Config("maxmemory", "0")
 	command(t, server, "DEL", "quorumlock:node", "quorumlock:fence:{q}")
-	// A fence can be raised behind a lock that is prolonged, so one has to be: that of a millisecond ago is not.
+	// A renewal raises a fence only if it prolongs the lock. The shorter TTL makes the renewal
+	// prolong it.
 	command(t, server, "PEXPIRE", "a", "30000")
 	server.Config("maxmemory", "1")
 	replies = do(n, acquire("o", "q"), renew("o", "a"), acquire("o", "q"))
@@ -117,7 +118,7 @@ func TestManyOperationsWithoutMemory(t *testing.T) {
 	server.Config("maxmemory", "0")
 }
 
-// A replica answers nothing but with an error, and the connection to it is given up.
+// A replica answers every command with an error. The node drops the connection to it.
 func TestManyOperationsOnAReplica(t *testing.T) {
 	server := start(t)
 	n := open(t, server.Addr())
@@ -134,8 +135,8 @@ func TestManyOperationsOnAReplica(t *testing.T) {
 	require.Equal(t, []string{"a", "b"}, held(server))
 }
 
-// Scripts that a server forgets, all or some, cost nothing but the way there: what was answered
-// is what was done.
+// A server may forget some or all of its scripts. This costs only round trips, and every answer
+// still matches the server's state.
 func TestManyOperationsOnAForgetfulServer(t *testing.T) {
 	seed := uint64(time.Now().UnixNano())
 	r := rand.New(rand.NewPCG(seed, 0)) //nolint:gosec // a test
@@ -156,8 +157,9 @@ func TestManyOperationsOnAForgetfulServer(t *testing.T) {
 				holder := holders[name]
 				switch {
 				case granted:
-					// What stands behind in a batch may run twice, and before: then it is a release, of what
-					// was held before the batch, or is since.
+					// An operation later in the batch may run twice, and once before this one. It
+					// must then be a release of a lock that the owner held before the batch or
+					// acquired since.
 					freed := slices.ContainsFunc(ops[i:], func(op node.Op) bool {
 						return op.Kind == node.Release && op.Owner == holder && slices.Contains(op.Names, name)
 					})
@@ -173,7 +175,7 @@ func TestManyOperationsOnAForgetfulServer(t *testing.T) {
 	}
 }
 
-// exclusive has nobody of a batch be a reader.
+// exclusive turns all readers of a batch into writers.
 func exclusive(ops []node.Op) []node.Op {
 	for i := range ops {
 		ops[i].Reads, ops[i].Floor = false, 0
@@ -181,7 +183,7 @@ func exclusive(ops []node.Op) []node.Op {
 	return ops
 }
 
-// holdersOn is who has which names on a server.
+// holdersOn maps the names on a server to their holders.
 func holdersOn(t *testing.T, server *redisproc.Server) map[string]string {
 	t.Helper()
 	all := map[string]string{}
@@ -191,7 +193,7 @@ func holdersOn(t *testing.T, server *redisproc.Server) map[string]string {
 	return all
 }
 
-// On a server whose clock has just begun to run, no token is too old.
+// A server's clock has just started at zero, so no token is too old.
 func TestManyOperationsAtTheBeginningOfTime(t *testing.T) {
 	server := redisproc.Start(t, redisproc.WithClock(time.Hour-time.Duration(time.Now().UnixNano())))
 	admit(t, server)
@@ -205,7 +207,7 @@ func TestManyOperationsAtTheBeginningOfTime(t *testing.T) {
 	wantAll(t, n, ops, node.Granted, node.Granted, node.Released, node.Granted)
 }
 
-// A fence that was damaged keeps nobody from a renewal, which mends it, nor from an answer.
+// A damaged fence blocks neither renewals nor answers. A renewal repairs it.
 func TestRedisRenewalsMendFences(t *testing.T) {
 	server := start(t)
 	n := open(t, server.Addr())
@@ -223,7 +225,7 @@ func TestRedisRenewalsMendFences(t *testing.T) {
 	}
 }
 
-// A batch may be of any length: it is cut where it is too long for one call, in its order.
+// A batch may have any length. The node splits a long one into several calls and keeps the order.
 func TestManyOperationsOfAnyNumber(t *testing.T) {
 	n := open(t, start(t).Addr())
 	for _, count := range []int{2, 255, 256, 257, 258, 1000} {

@@ -14,10 +14,10 @@ import (
 	"github.com/quorumlock/quorumlock/node"
 )
 
-// strangeNames are names of all sorts, of which some are alike, or are keys of others.
+// strangeNames are unusual names. Some are alike, and some are keys of other names.
 var strangeNames = []string{"", "a", "{a}", ":{a}", "a{a", "a}", "{}", "a{}b{c}", "{}}", "\x00\r\n\xff", "quorumlock:fence:{a}", "quorumlock:queue:{a}", "1e3", strings.Repeat("n", 5000)}
 
-// strange is a random batch of any operations about them.
+// strange returns a random batch of operations on these names.
 func strange(r *rand.Rand, last uint64) []node.Op {
 	pick := func() string { return strangeNames[min(r.IntN(len(strangeNames)), r.IntN(len(strangeNames)))] }
 	ops := make([]node.Op, 1+r.IntN(40))
@@ -72,7 +72,7 @@ func strange(r *rand.Rand, last uint64) []node.Op {
 	return ops
 }
 
-// damage leaves something on a server that nobody would have expected there.
+// damage leaves unexpected keys and values on the servers.
 func damage(r *rand.Rand, last uint64, servers ...*redisproc.Server) {
 	name := strangeNames[r.IntN(4)]
 	before, behind := "{", "}"
@@ -95,11 +95,11 @@ func damage(r *rand.Rand, last uint64, servers ...*redisproc.Server) {
 	}
 	args := all[r.IntN(len(all))]
 	for _, s := range servers {
-		_, _ = s.Command(args...) // some do not fit what is there
+		_, _ = s.Command(args...) // some commands do not fit the keys there
 	}
 }
 
-// left is what a server has, without what depends on the moment.
+// left describes a server's keys without the values that depend on time.
 func left(t *testing.T, s *redisproc.Server) (all []string) {
 	t.Helper()
 	for _, key := range s.Keys() {
@@ -124,8 +124,8 @@ func left(t *testing.T, s *redisproc.Server) (all []string) {
 	return all
 }
 
-// The same of strange names and owners, on servers on which strange things happened, and in both
-// versions of the protocol.
+// The same holds for strange names and owners, on damaged servers, and in both versions of the
+// protocol.
 func TestManyStrangeOperationsAreWhatEachIs(t *testing.T) {
 	seed := uint64(time.Now().UnixNano())
 	r := rand.New(rand.NewPCG(seed, 0)) //nolint:gosec // a test

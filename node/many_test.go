@@ -15,7 +15,7 @@ import (
 	"github.com/quorumlock/quorumlock/node"
 )
 
-// drawn is a random batch about few names and owners, so that operations meet each other in it.
+// drawn returns a random batch with few names and owners, so that its operations conflict.
 func drawn(r *rand.Rand) []node.Op {
 	ops := make([]node.Op, 1+r.IntN(12))
 	for i := range ops {
@@ -43,7 +43,8 @@ func drawn(r *rand.Rand) []node.Op {
 			ops[i].Limits = differing
 		}
 		ops[i].Owner = owner
-		// Tokens that repeat, so that some are not taken, and some that are far from the time.
+		// Some tokens repeat, so the node does not accept them. Others are far from the current
+		// time.
 		ops[i].Token = uint64(time.Now().UnixMicro()) + uint64(r.IntN(2000))
 		switch n := r.IntN(25); {
 		case n == 0:
@@ -60,11 +61,11 @@ func drawn(r *rand.Rand) []node.Op {
 	return complete(ops...)
 }
 
-// differing are limits that are not the node's.
+// differing are limits that differ from the node's.
 var differing = node.Limits{MaxTTL: time.Hour, MaxClockSkew: time.Second}
 
-// teach has a server know the scripts in all forms, so that no batch is sent again from the first on
-// that it does not know.
+// teach loads all forms of the scripts into the server. A batch is then never sent again because
+// of an unknown script.
 func teach(n node.Node, all ...node.Limits) {
 	for _, l := range all {
 		for _, name := range []string{"a", "{a}"} {
@@ -87,7 +88,7 @@ func teach(n node.Node, all ...node.Limits) {
 	do(n, node.Op{Kind: node.Leave, Names: []string{"a"}, Waiter: node.Waiter{ID: "c:1"}})
 }
 
-// told is what answers say, without what depends on the moment: of two names, which lives longer.
+// told describes answers without the values that depend on time: which of two names lives longer.
 func told(ops []node.Op, replies []node.Reply) []string {
 	all := make([]string, len(replies))
 	for i, r := range replies {
@@ -103,8 +104,8 @@ func told(ops []node.Op, replies []node.Reply) []string {
 	return all
 }
 
-// What is sent together is answered, and leaves behind, what it would one by one: on a server,
-// and on the in-memory node.
+// A batch has the same answers and the same effects as its operations sent one by one. This holds
+// for a server and for the in-memory node.
 func TestManyOperationsAreWhatEachIs(t *testing.T) {
 	seed := uint64(time.Now().UnixNano())
 	r := rand.New(rand.NewPCG(seed, 0)) //nolint:gosec // a test
@@ -136,7 +137,7 @@ func TestManyOperationsAreWhatEachIs(t *testing.T) {
 	}
 }
 
-// An operation that fails, fails by itself.
+// A failed operation does not affect the other operations of its batch.
 func TestManyOperationsFailOneByOne(t *testing.T) {
 	server := start(t)
 	n := open(t, server.Addr())
@@ -157,7 +158,7 @@ func TestManyOperationsFailOneByOne(t *testing.T) {
 	require.Equal(t, []string{"b", "foreign"}, held(server))
 }
 
-// A lease that has been held for long lives for another TTL, and never a shorter one.
+// A renewal prolongs an old lease by a full TTL and never shortens a lease.
 func TestManyRenewalsProlong(t *testing.T) {
 	server := start(t)
 	n := open(t, server.Addr())
@@ -178,7 +179,7 @@ func TestManyRenewalsProlong(t *testing.T) {
 	require.InDelta(t, 60_000, number(t, command(t, server, "PTTL", "other's")), 10_000)
 }
 
-// On a node that recovers, holders are served, and nobody else.
+// A node in recovery serves holders and denies all others.
 func TestManyOperationsWhileANodeRecovers(t *testing.T) {
 	server := start(t)
 	n := open(t, server.Addr())
@@ -194,7 +195,7 @@ func TestManyOperationsWhileANodeRecovers(t *testing.T) {
 	require.Positive(t, replies[4].Recovering)
 }
 
-// A server that may not give locks a TTL gives none.
+// A server that may not set TTLs grants no locks.
 func TestRedisLocksNeedATTL(t *testing.T) {
 	server := start(t)
 	rules := strings.Fields("ACL SETUSER u on >secret " + strings.ReplaceAll(minimalACL, " +pexpire ", " ") + " -pexpire")
@@ -214,7 +215,7 @@ func TestRedisLocksNeedATTL(t *testing.T) {
 	}
 }
 
-// A free name is left to who was woken, unless somebody takes it whoever waits.
+// A fair attempt leaves a free name to the woken waiter. An attempt that barges takes it.
 func TestManyOperationsTakeTurns(t *testing.T) {
 	n := open(t, start(t).Addr())
 	inbox, err := n.Listen(context.Background(), "c", func(node.Message) {})
@@ -229,7 +230,7 @@ func TestManyOperationsTakeTurns(t *testing.T) {
 	wantAll(t, n, []node.Op{acquire("o3", "c"), rude}, node.Granted, node.Granted)
 }
 
-// Redisson's clients are told of what is released among many, if they are to be told.
+// A release in a batch notifies Redisson's clients if its operation asks for it.
 func TestManyOperationsAnnounce(t *testing.T) {
 	n := open(t, start(t).Addr())
 	told := make(chan node.Message, 10)
@@ -246,7 +247,7 @@ func TestManyOperationsAnnounce(t *testing.T) {
 	require.Equal(t, node.Message{Kind: node.Announced, Name: "b"}, <-told)
 }
 
-// Nor does it stand in the way of readers, and of those who want permits.
+// A damaged fence does not block readers or permits either.
 func TestDamagedFencesAreNone(t *testing.T) {
 	server := start(t)
 	n := open(t, server.Addr())
@@ -263,7 +264,7 @@ func TestDamagedFencesAreNone(t *testing.T) {
 	want(t, node.Granted, n, permit)
 }
 
-// A fence that was damaged is no token; one with fewer digits is a smaller one.
+// A damaged fence does not count as a token. A token with fewer digits is smaller.
 func TestManyOperationsMendFences(t *testing.T) {
 	server := start(t)
 	n := open(t, server.Addr())

@@ -63,7 +63,7 @@ func TestMemoryInboxIsLostInACrash(t *testing.T) {
 	})
 }
 
-// What is saved is not changed by what happens later.
+// Later operations do not change a saved state.
 func TestMemorySavesQueues(t *testing.T) {
 	m, c := memoryAt(t)
 	messages := listen(t, m, "c")
@@ -86,7 +86,7 @@ func TestMemorySavesQueues(t *testing.T) {
 	}
 }
 
-// What was followed is so again when the node is back.
+// An inbox follows its names again when the node is back.
 func TestMemoryFollowsAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := opened(t, node.NewMemory("m", clock.Process()))
@@ -140,7 +140,7 @@ func TestMemoryInboxSurvivesAFlush(t *testing.T) {
 	})
 }
 
-// A message that is delivered is not delivered again, and none is after a Close.
+// An inbox delivers each message once, and none after Close.
 func TestMemoryInboxIsClosedWhileItDelivers(t *testing.T) {
 	m, _ := memoryAt(t)
 	entered, proceed := make(chan node.Message, 10), make(chan struct{})

@@ -11,7 +11,7 @@ import (
 	"github.com/quorumlock/quorumlock/node"
 )
 
-// memoryAt is a node that gives rights, on a clock of the test's.
+// memoryAt returns an open node on a manual clock.
 func memoryAt(t *testing.T) (*node.Memory, *clock.Manual) {
 	t.Helper()
 	c := clock.NewManual(time.Now())
@@ -20,7 +20,7 @@ func memoryAt(t *testing.T) (*node.Memory, *clock.Manual) {
 	return m, c
 }
 
-// begun demands that the recovery of a node begins now.
+// begun requires that the recovery of a node begins now.
 func begun(t *testing.T, restarted bool, n node.Node) {
 	t.Helper()
 	assert.Equal(t, node.RecoveryError{
@@ -28,7 +28,7 @@ func begun(t *testing.T, restarted bool, n node.Node) {
 	}, recovering(t, n, acquire("o9", "z")))
 }
 
-// fenceOf is the fence of a free name, and takes the name.
+// fenceOf returns the fence of a free name. It acquires the name.
 func fenceOf(t *testing.T, n node.Node, name string) uint64 {
 	t.Helper()
 	return want(t, node.Granted, n, with(now()-uint64(time.Minute.Microseconds()), acquire("o9", name))).Token
@@ -65,7 +65,7 @@ func TestMemoryCrashWithASave(t *testing.T) {
 	m.Plant("unplanted")
 	c.Advance(time.Second)
 
-	// What is saved comes back as often as it crashes.
+	// The saved state comes back after every crash.
 	for range 3 {
 		before := m.Identity()
 		m.Crash()
@@ -84,7 +84,7 @@ func TestMemoryCrashWithASave(t *testing.T) {
 	}
 }
 
-// The marker that comes back is the one that was saved, and its limits with it.
+// A crash brings back the saved marker with its limits.
 func TestMemoryCrashBringsTheMarkerBack(t *testing.T) {
 	c := clock.NewManual(time.Now())
 	m := node.NewMemory("m", c)
@@ -121,7 +121,7 @@ func TestMemoryFlushIsNoCrash(t *testing.T) {
 	begun(t, true, m)
 }
 
-// A crash of a node that cannot be reached is one that shows when it can.
+// A crash of a stopped node shows once the node is reachable again.
 func TestMemoryCrashWhileStopped(t *testing.T) {
 	m, _ := memoryAt(t)
 	want(t, node.Granted, m, acquire("o1", "a"))
@@ -134,7 +134,7 @@ func TestMemoryCrashWhileStopped(t *testing.T) {
 	assert.Equal(t, []string{"a"}, m.Keys())
 }
 
-// The clock that tokens and recoveries go by is the wall clock, and can be stepped.
+// Tokens and recoveries use the wall clock, which can be stepped.
 func TestMemoryWallClock(t *testing.T) {
 	m, c := memoryAt(t)
 	want(t, node.Granted, m, acquire("o1", "a"))
@@ -156,7 +156,7 @@ func TestMemoryWallClock(t *testing.T) {
 	fails(t, node.ErrClock, m, acquire("o9", "z"))
 }
 
-// What is left is told in milliseconds, rounded up, as scripts tell it.
+// The node reports remaining times in milliseconds and rounds them up, as the scripts do.
 func TestMemoryTellsMilliseconds(t *testing.T) {
 	m, c := memoryAt(t)
 	m.Flush()
@@ -170,7 +170,7 @@ func TestMemoryTellsMilliseconds(t *testing.T) {
 	assert.Zero(t, want(t, node.Inspected, m, inspect("a")).Recovering)
 }
 
-// On a clock that stands still the bounds are exact.
+// On a manual clock the bounds are exact.
 func TestMemoryTokenBounds(t *testing.T) {
 	c := clock.NewManual(time.UnixMicro(1_700_000_000_000_321))
 	m := opened(t, node.NewMemory("m", c))

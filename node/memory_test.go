@@ -84,7 +84,7 @@ func TestMemoryFlushed(t *testing.T) {
 	want(t, node.Healed, m, renew("o1", "a", "b", "p"))
 }
 
-// A node without a clock of its own runs on the system's.
+// A node without its own clock uses the system clock.
 func TestMemoryOnTheSystemClock(t *testing.T) {
 	m := opened(t, node.NewMemory("m", nil))
 	t.Cleanup(func() { _ = m.Close() })

@@ -24,7 +24,7 @@ func TestDecodeMessage(t *testing.T) {
 	}
 }
 
-// Whatever is sent to an inbox, it is a message of the one form, or ignored.
+// The decoder returns a well-formed message or ignores the text.
 func FuzzDecodeMessage(f *testing.F) {
 	f.Add("woken 7 3 c:1a")
 	f.Add("standby 18446744073709551615 1 \x00\xff")
@@ -44,7 +44,7 @@ func FuzzDecodeMessage(f *testing.F) {
 	})
 }
 
-// A server is not believed that it says more than a subscription has to hear.
+// The reader bounds the length of a server's message.
 func TestReadPushIsBounded(t *testing.T) {
 	most := strings.Repeat("x", 1<<20)
 	for said, want := range map[string][]string{
@@ -64,8 +64,8 @@ func TestReadPushIsBounded(t *testing.T) {
 	}
 }
 
-// Whatever a server says, it is read to the end or refused, and reserves no memory that it
-// does not fill.
+// The reader reads any text to its end or refuses it. It never reserves memory that the text does
+// not fill.
 func FuzzReadPush(f *testing.F) {
 	for _, text := range []string{
 		"*3\r\n$7\r\nmessage\r\n$1\r\nc\r\n$3\r\nabc\r\n", "*2\r\n$4\r\npong\r\n$0\r\n\r\n", "+OK\r\n", "-ERR no\r\n", ":1\r\n",

@@ -12,8 +12,8 @@ import (
 	"github.com/quorumlock/quorumlock/internal/redisproc"
 )
 
-// What is packed is what a script unpacks: texts of all lengths at which the form changes, as many
-// as there may be, and several arguments at once.
+// A script unpacks the values that the packer packed. The test covers the text lengths at which
+// the encoding changes. It also covers the maximum number of texts and several arguments at once.
 func TestPackerAsServersReadIt(t *testing.T) {
 	server := redisproc.Start(t)
 	r, err := OpenRedis(server.Addr())
@@ -55,8 +55,8 @@ func TestPackerAsServersReadIt(t *testing.T) {
 	}
 }
 
-// The next exchange is written over the last one, unless that was cut off: then it may still be
-// about to be sent.
+// The next exchange reuses the buffer of the last one. A timed-out exchange keeps its buffer,
+// because it may still be sent.
 func TestPackerMemory(t *testing.T) {
 	var l link
 	pack := func(text string) string {

@@ -47,10 +47,10 @@ func TestPoolWaiterID(t *testing.T) {
 	assert.Equal(t, "c:1*12", node.WaiterKey(node.WaiterID(node.PoolWaiterID("c:1", 12), maxPrivilege)))
 }
 
-// maxPrivilege is how long a free lock is left to a waiter at most.
+// maxPrivilege is the longest time for which a free lock is reserved for a waiter.
 const maxPrivilege = 500_000_000
 
-// slots is the operation on a pool of so many slots.
+// slots returns the operation for the numbered slots of a pool of the given size.
 func slots(size int, op node.Op, numbers ...int) node.Op {
 	op.Pool = node.Pool{Name: node.PoolName("lock:a"), Size: size}
 	for _, i := range numbers {
@@ -59,7 +59,7 @@ func slots(size int, op node.Op, numbers ...int) node.Op {
 	return op
 }
 
-// A user who may wait for locks may do everything with pools.
+// A user with the rights to wait for locks may run all operations on pools.
 func TestRedisPoolACL(t *testing.T) {
 	server := start(t)
 	rules := append(strings.Fields("resetchannels "+minimalACL), strings.Fields(waitingACL)...)
@@ -85,8 +85,8 @@ func TestRedisPoolACL(t *testing.T) {
 		node.Released, node.Granted, node.Released, node.Granted, node.Released, node.Released, node.Granted)
 }
 
-// BenchmarkPool is an acquisition and the release of a slot of a pool; or an acquisition that is
-// denied, for which all slots are looked at.
+// BenchmarkPool acquires and releases a slot of a pool. In its other form the acquisition is
+// denied after a look at all slots.
 func BenchmarkPool(b *testing.B) {
 	n := open(b, start(b).Addr())
 	for _, size := range []int{1, 32, 1000} {

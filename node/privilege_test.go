@@ -30,8 +30,7 @@ func givesBack(id string, ticket int64, names ...string) node.Op {
 	return op
 }
 
-// A second proposal of the same owner finds the lock in its own hands, not in somebody
-// else's: it has no new privilege.
+// The second proposal of an owner finds the lock held by that owner. It gets no new privilege.
 func TestARaisedProposalHasNoNewPrivilege(t *testing.T) {
 	onBoth(t, func(t *testing.T, n node.Node) {
 		_, _ = listen(t, n, "c1"), listen(t, n, "c2")
@@ -49,7 +48,8 @@ func TestARaisedProposalHasNoNewPrivilege(t *testing.T) {
 	})
 }
 
-// What one gives back is told one, or a few, however many have come in vain before.
+// A waiter that returns its attempt wakes one or a few others. The number of earlier failed
+// attempts does not matter.
 func TestWhatIsGivenBackIsToldAFew(t *testing.T) {
 	onBoth(t, func(t *testing.T, n node.Node) {
 		const crowd = 50

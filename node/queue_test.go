@@ -15,7 +15,7 @@ import (
 	"github.com/quorumlock/quorumlock/node"
 )
 
-// waits is an acquisition on behalf of a waiter.
+// waits returns an acquisition on behalf of a waiter.
 func waits(id string, ticket int64, names ...string) node.Op {
 	op := acquire("o of "+id, names...)
 	op.Waiter = node.Waiter{ID: id, Ticket: ticket, Keep: long}
@@ -28,7 +28,8 @@ func fairly(id string, ticket int64, names ...string) node.Op {
 	return op
 }
 
-// releasesFor gives names back that were acquired for a waiter, which then waits no longer.
+// releasesFor returns a release of names that a waiter acquired. The waiter leaves the queue with
+// it.
 func releasesFor(id, owner string, names ...string) node.Op {
 	op := release(owner, names...)
 	op.Waiter = node.Waiter{ID: id}
@@ -39,7 +40,7 @@ func leaves(id string, names ...string) node.Op {
 	return node.Op{Kind: node.Leave, Names: names, Waiter: node.Waiter{ID: id}}
 }
 
-// listen opens an inbox whose messages go into the channel.
+// listen opens an inbox and returns a channel of its messages.
 func listen(t testing.TB, n node.Node, client string) <-chan node.Message {
 	t.Helper()
 	messages := make(chan node.Message, 10_000)
@@ -49,7 +50,7 @@ func listen(t testing.TB, n node.Node, client string) <-chan node.Message {
 	return messages
 }
 
-// next is the next message.
+// next returns the next message.
 func next(t testing.TB, messages <-chan node.Message) node.Message {
 	t.Helper()
 	timer := time.NewTimer(patience)
@@ -65,8 +66,8 @@ func next(t testing.TB, messages <-chan node.Message) node.Message {
 
 var queueKeys = []string{"quorumlock:queue:{a}", "quorumlock:waiting:{a}", "quorumlock:woken:{a}", "quorumlock:writers:{a}"}
 
-// What stands where a queue would be does not keep a lock from being released, and makes
-// waiting fail before anything is changed.
+// A key of another type at the queue's place does not block a release. Waiting fails there before
+// it changes anything.
 func TestKeysOfAnotherTypeAtAQueue(t *testing.T) {
 	server := redisproc.Start(t)
 	for _, key := range queueKeys {
@@ -89,7 +90,7 @@ func TestKeysOfAnotherTypeAtAQueue(t *testing.T) {
 	}
 }
 
-// hostileQueue is about a node that has something else at one of the keys of the queue of a.
+// hostileQueue tests a node with a key of another type in the queue of a.
 func hostileQueue(t *testing.T, n node.Node) {
 	t.Helper()
 	messages := listen(t, n, "c")
@@ -117,8 +118,7 @@ func hostileQueue(t *testing.T, n node.Node) {
 	assert.Equal(t, "d", next(t, messages).Name)
 }
 
-// An entry that would have to be removed makes an acquisition fail, if that is not possible,
-// before the lock is taken.
+// An acquisition that cannot remove a waiter's entry fails before it takes the lock.
 func TestRedisGrantWithABrokenQueue(t *testing.T) {
 	server := start(t)
 	n := open(t, server.Addr())
@@ -139,8 +139,8 @@ func TestRedisGrantWithABrokenQueue(t *testing.T) {
 	}
 }
 
-// transient demands that all keys but the marker and fences live, but no longer than locks and
-// waiters of these tests do.
+// transient requires a TTL on all keys except the marker and the fences. The locks and waiters of
+// the tests bound this TTL.
 func transient(t *testing.T, server *redisproc.Server) {
 	t.Helper()
 	for _, key := range server.Keys() {
@@ -153,7 +153,7 @@ func transient(t *testing.T, server *redisproc.Server) {
 	}
 }
 
-// queueKeysOf are the keys of queues that there are.
+// queueKeysOf lists the server's queue keys.
 func queueKeysOf(server *redisproc.Server) (keys []string) {
 	for _, key := range server.Keys() {
 		for _, kind := range []string{"queue", "waiting", "woken", "writers"} {
@@ -165,8 +165,8 @@ func queueKeysOf(server *redisproc.Server) (keys []string) {
 	return keys
 }
 
-// No key of a queue is without a TTL, or lives longer than the longest deadline; and when
-// the last waiter is gone, they all are.
+// Every queue key has a TTL no later than the longest deadline. All queue keys are gone once the
+// last waiter has left.
 func TestRedisQueueKeysGo(t *testing.T) {
 	server := start(t)
 	n := open(t, server.Addr())
@@ -205,7 +205,7 @@ func TestRedisQueueKeysGo(t *testing.T) {
 	assert.Empty(t, queueKeysOf(server))
 }
 
-// Without a time to live there is no entry, and no key that stays.
+// A waiter without a lifetime gets no entry and leaves no key.
 func TestRedisEntryWithoutALife(t *testing.T) {
 	server := start(t)
 	n := open(t, server.Addr())
@@ -218,8 +218,8 @@ func TestRedisEntryWithoutALife(t *testing.T) {
 	}
 }
 
-// A release is one although those who wait cannot be told, as by a user of whom nobody
-// thought that it would have to: repeating it would not help.
+// A release succeeds even if the node may not wake the waiters, for example because of a user's
+// missing rights. A repetition would not help.
 func TestRedisWakeIsDenied(t *testing.T) {
 	server := start(t)
 	waiter := open(t, server.Addr())
@@ -247,7 +247,7 @@ func TestRedisWakeIsDenied(t *testing.T) {
 	}
 }
 
-// To leave fails only where the entry stays.
+// Leaving the queue fails only if the entry stays.
 func TestRedisLeavesWithoutTheRight(t *testing.T) {
 	server := start(t)
 	waiter := open(t, server.Addr())
@@ -269,7 +269,7 @@ func TestRedisLeavesWithoutTheRight(t *testing.T) {
 	}
 }
 
-// Who may not tell those before it that it is their turn, cannot take turns.
+// A client that may not wake the waiters before it cannot take turns.
 func TestRedisTurnIsDenied(t *testing.T) {
 	server := redisproc.Start(t, redisproc.WithACL("user u on >secret ~* +@all resetchannels"))
 	n := opened(t, open(t, "redis://u:secret@"+server.Addr()))
@@ -280,8 +280,7 @@ func TestRedisTurnIsDenied(t *testing.T) {
 	transient(t, server)
 }
 
-// What operations did that a server runs a second time, as it did not know all scripts,
-// counts as it did the first time.
+// A server that lacks some scripts runs some operations twice. The result of the first run counts.
 func TestRedisWaitersWhenScriptsAreForgotten(t *testing.T) {
 	server := start(t)
 	n := open(t, server.Addr())
@@ -299,7 +298,7 @@ func TestRedisWaitersWhenScriptsAreForgotten(t *testing.T) {
 	wantAll(t, n, []node.Op{inspect("b"), leaves("c:1", "a")}, node.Inspected, node.Released)
 }
 
-// A release costs about the same whether few wait or many.
+// The cost of a release hardly depends on the number of waiters.
 func TestRedisReleaseWithManyWaiters(t *testing.T) {
 	server := start(t)
 	n := open(t, server.Addr())
@@ -322,7 +321,7 @@ func TestRedisReleaseWithManyWaiters(t *testing.T) {
 	assert.LessOrEqual(t, few, int64(25))
 }
 
-// Of a client that is gone, one waiter is enough to know that all are.
+// One unreachable waiter is enough to remove all waiters of its client.
 func TestRedisAsksADeadClientOnce(t *testing.T) {
 	server := start(t)
 	n := open(t, server.Addr())
@@ -341,7 +340,7 @@ func TestRedisAsksADeadClientOnce(t *testing.T) {
 	assert.Contains(t, command(t, server, "INFO", "commandstats"), "cmdstat_publish:calls=4,")
 }
 
-// commandCalls is how many commands a server has run since its statistics were reset.
+// commandCalls returns the number of commands since the last reset of the statistics.
 func commandCalls(t *testing.T, server *redisproc.Server) (calls int64) {
 	t.Helper()
 	for line := range strings.Lines(command(t, server, "INFO", "commandstats")) {
@@ -353,7 +352,7 @@ func commandCalls(t *testing.T, server *redisproc.Server) (calls int64) {
 	return calls
 }
 
-// Who was granted no right to look whether anybody waits, forces a lock off as before.
+// A user without the right to look at the queue can still force a release.
 func TestRedisForcedReleaseWithoutTheRightToLook(t *testing.T) {
 	server := start(t)
 	n := open(t, server.Addr())
@@ -370,8 +369,8 @@ func TestRedisForcedReleaseWithoutTheRightToLook(t *testing.T) {
 	}
 }
 
-// However many were woken and do not come, each costs its patience once, and then it is the
-// turn of those behind them.
+// Each woken waiter that does not come delays the others once. The turn then passes to the waiters
+// behind it.
 func TestManyFrozenWaitersInFairOrder(t *testing.T) {
 	const frozen = 100
 	m, c := memoryAt(t)
@@ -389,7 +388,7 @@ func TestManyFrozenWaitersInFairOrder(t *testing.T) {
 	require.Equal(t, node.Granted, do(m, fairly("live:1", 1000, "a"))[0].Outcome)
 }
 
-// A deadline that no key can have, put there by somebody else, leaves no queue without an end.
+// Another program has written a deadline that no key can have. The queue still gets a TTL.
 func TestRedisDeadlineOfSomebodyElse(t *testing.T) {
 	server := start(t)
 	n := open(t, server.Addr())
@@ -399,8 +398,8 @@ func TestRedisDeadlineOfSomebodyElse(t *testing.T) {
 	require.NotEqual(t, "-1", command(t, server, "PTTL", "quorumlock:queue:{a}"))
 }
 
-// A node that is out of memory has no entry for who waits, but tells all the same who has
-// the lock, and for how long.
+// A node that is out of memory adds no entry for the waiter. It still reports the holder and the
+// remaining TTL.
 func TestRedisDenialsWithoutMemory(t *testing.T) {
 	server := start(t)
 	n := open(t, server.Addr())

@@ -14,7 +14,7 @@ import (
 	"github.com/quorumlock/quorumlock/node"
 )
 
-// connections lists how many connections of this library a server has.
+// connections returns the number of this library's connections to a server.
 func connections(t testing.TB, server *redisproc.Server) int {
 	t.Helper()
 	return strings.Count(command(t, server, "CLIENT", "LIST"), "name=quorumlock ")
@@ -147,7 +147,7 @@ func TestRedisInboxSurvivesClosedConnections(t *testing.T) {
 	}
 }
 
-// cutter is a way to a server that breaks connections in the middle of an exchange.
+// cutter is a proxy to a server that breaks connections in the middle of an exchange.
 type cutter struct {
 	*front
 	target string
@@ -164,7 +164,7 @@ func newCutter(t testing.TB, target string) *cutter {
 	return c
 }
 
-// carry forwards in turns, as the client has one exchange at a time.
+// carry forwards in turns, because the client has one exchange at a time.
 func (c *cutter) carry(down net.Conn) {
 	c.conns.Add(1)
 	defer func() { _ = down.Close() }()
@@ -211,14 +211,14 @@ func (c *cutter) run(commands []byte) {
 	_, _ = conn.Read(make([]byte, 1<<16))
 }
 
-// arm has the next scripts cut.
+// arm makes the next scripts end in a cut.
 func (c *cutter) arm(cuts int32, answered bool) {
 	c.answered.Store(answered)
 	c.cuts.Store(cuts)
 }
 
-// A connection that breaks between the look at it and the answer is replaced, and the batch is sent
-// once more. The replies say so.
+// A connection may break between the look at it and the answer. The node replaces it and sends the
+// batch once more. The replies say so.
 func TestRedisSendsABatchAgainAfterABrokenConnection(t *testing.T) {
 	server := start(t)
 	c := newCutter(t, server.Addr())
@@ -247,7 +247,7 @@ func TestRedisSendsABatchAgainAfterABrokenConnection(t *testing.T) {
 	again(node.Absent, release("o2", "b"))
 	assert.Empty(t, held(server))
 
-	// The whole of a batch, in order.
+	// The node sends the whole batch again, in order.
 	c.arm(1, true)
 	replies := do(n, acquire("o3", "c"), renew("o3", "c"), release("o3", "c"), acquire("o4", "c"))
 	for i, outcome := range []node.Outcome{node.Granted, node.Granted, node.Released, node.Granted} {

@@ -17,7 +17,7 @@ import (
 	"github.com/quorumlock/quorumlock/node"
 )
 
-// resubscribed waits until an inbox has been without messages, and has them again.
+// resubscribed waits until an inbox has lost its subscription and has it again.
 func resubscribed(t testing.TB, messages <-chan node.Message) {
 	t.Helper()
 	lost(t, messages)
@@ -34,7 +34,7 @@ func again(t testing.TB, messages <-chan node.Message) {
 	require.Equal(t, node.Message{Kind: node.Resubscribed}, next(t, messages))
 }
 
-// wakes demands that a waiter is woken, and that this is the next message.
+// wakes requires that a waiter is woken and that its wake is the next message.
 func wakes(t testing.TB, n node.Node, id string, messages <-chan node.Message) {
 	t.Helper()
 	name := fmt.Sprint("wakes ", tokens.Add(1))
@@ -79,7 +79,7 @@ func TestRedisInboxOfAServerThatRestarts(t *testing.T) {
 	wakes(t, n, "c:1", messages)
 }
 
-// A server that says nothing is given up within seconds, and found again when it does.
+// The inbox gives up a silent server within seconds. It returns once the server answers.
 func TestRedisInboxOfAServerThatFallsSilent(t *testing.T) {
 	t.Parallel()
 	server := start(t)
@@ -100,7 +100,7 @@ func TestRedisInboxOfAServerThatFallsSilent(t *testing.T) {
 	again(t, messages)
 }
 
-// A way to the server on which nothing comes through any more, though it is not broken.
+// The connection stays open, but no bytes arrive any more.
 func TestRedisInboxOnAWayThatIsCut(t *testing.T) {
 	t.Parallel()
 	server := start(t)
@@ -117,7 +117,7 @@ func TestRedisInboxOnAWayThatIsCut(t *testing.T) {
 	wakes(t, n, "c:1", messages)
 }
 
-// swamp is a way to a server that can swallow what goes there, and what comes back.
+// swamp is a proxy to a server. It can swallow the bytes of both directions.
 type swamp struct {
 	*front
 	swallow atomic.Bool
@@ -154,8 +154,7 @@ func newSwamp(t testing.TB, target string) *swamp {
 	return s
 }
 
-// While there is no server it is tried again and again, but not all the time; and an inbox
-// can be closed then.
+// The inbox retries an unreachable server with a backoff. It can be closed meanwhile.
 func TestRedisInboxOfAServerThatIsGone(t *testing.T) {
 	t.Parallel()
 	server := start(t)
@@ -180,8 +179,8 @@ func TestRedisInboxOfAServerThatIsGone(t *testing.T) {
 	assert.Empty(t, messages)
 }
 
-// Who hangs up as soon as the subscription stands is not asked all the time either, whatever
-// it says before, unless it has served.
+// A server hangs up right after the subscription. The node backs off unless the connection has
+// served messages.
 func TestRedisInboxOfAServerThatHangsUp(t *testing.T) {
 	t.Parallel()
 	for _, said := range []string{
@@ -231,7 +230,7 @@ func TestRedisInboxOfANodeThatIsClosed(t *testing.T) {
 	require.ErrorIs(t, err, node.ErrClosed)
 }
 
-// Closing is bounded while a server hangs, whatever is under way.
+// Closing takes bounded time while a server hangs, during every operation.
 func TestRedisInboxIsClosedWhileTheServerHangs(t *testing.T) {
 	t.Parallel()
 	for _, opening := range []bool{false, true} {
@@ -253,8 +252,8 @@ func TestRedisInboxIsClosedWhileTheServerHangs(t *testing.T) {
 	}
 }
 
-// To listen takes no longer than its context, whatever the way to the server does; to close
-// waits for what that has left.
+// Listen returns when its context ends, even if the connection hangs. Close waits for the work
+// that Listen left behind.
 func TestRedisInboxIsOpenedForAsLongAsTheContext(t *testing.T) {
 	t.Parallel()
 	server := start(t)
@@ -281,7 +280,7 @@ func TestRedisInboxIsOpenedForAsLongAsTheContext(t *testing.T) {
 	}
 }
 
-// A node that is closed meanwhile ends it, too.
+// Closing the node ends Listen as well.
 func TestRedisInboxIsOpenedUntilTheNodeIsClosed(t *testing.T) {
 	t.Parallel()
 	server := start(t)
@@ -323,13 +322,13 @@ func TestRedisInboxWithAPassword(t *testing.T) {
 		assert.NotContains(t, err.Error(), "wr0ng")
 	}
 
-	// A password where none is needed is no error, as with operations.
+	// An unneeded password is no error here either.
 	plain := start(t)
 	p := open(t, "redis://:"+secret+"@"+plain.Addr())
 	wakes(t, p, "c:1", listen(t, p, "c"))
 }
 
-// permanently demands an error of the node that will be the same again.
+// permanently requires an error of the node that a repetition returns again.
 func permanently(t testing.TB, reason, err error) {
 	t.Helper()
 	require.ErrorIs(t, err, reason)
@@ -339,7 +338,7 @@ func permanently(t testing.TB, reason, err error) {
 	assert.Zero(t, e.Op)
 }
 
-// A right that is missing is named, when it is found out and not later.
+// The error names the missing right as soon as the node finds it.
 func TestRedisInboxWithoutTheRight(t *testing.T) {
 	server := start(t)
 	for _, rules := range []string{
@@ -395,7 +394,8 @@ func TestRedisInboxBehindASentinel(t *testing.T) {
 	resubscribed(t, messages)
 }
 
-// An old master that does not know yet hears nothing: the inbox goes where operations go.
+// An old master may not know of the failover and publishes nothing. The inbox therefore follows
+// the operations to the new master.
 func TestRedisInboxFollowsTheOperations(t *testing.T) {
 	t.Parallel()
 	servers := redisproc.StartN(t, 2)
@@ -420,8 +420,8 @@ func TestRedisInboxFollowsTheOperations(t *testing.T) {
 	wakes(t, n, "c:1", messages)
 }
 
-// An address may come to lead to another server while the operations are still connected to
-// the first: to hear that one would be to miss all wakes.
+// An address may change to another server while the operations stay connected to the first. An
+// inbox on the new server would miss all wakes.
 func TestRedisInboxOfAnotherServer(t *testing.T) {
 	t.Parallel()
 	servers := redisproc.StartN(t, 2)
@@ -462,7 +462,7 @@ func TestRedisInboxOfAnotherServer(t *testing.T) {
 	assert.EqualValues(t, 1, subscribers(t, servers[1], "c"))
 }
 
-// A server gets another identity when a first replica attaches, also below a connection.
+// A server gets a new identity when its first replica attaches, even during a connection.
 func TestRedisInboxWhenAReplicaAttaches(t *testing.T) {
 	t.Parallel()
 	server := start(t)
@@ -478,7 +478,7 @@ func TestRedisInboxWhenAReplicaAttaches(t *testing.T) {
 	wakes(t, n, "c:1", messages)
 }
 
-// A replica has the identity of its master, and none of its messages counts there.
+// A replica has its master's identity. Its messages do not count.
 func TestRedisInboxOfAReplica(t *testing.T) {
 	t.Parallel()
 	servers := redisproc.StartN(t, 2)
@@ -495,8 +495,7 @@ func TestRedisInboxOfAReplica(t *testing.T) {
 	assert.Contains(t, err.Error(), "replica")
 }
 
-// What is no message of ours is ignored, and what is none of the protocol ends the
-// connection.
+// The inbox ignores messages of other programs. It closes a connection that violates the protocol.
 func TestRedisInboxHearsNoise(t *testing.T) {
 	server := start(t)
 	n := open(t, server.Addr())
@@ -525,7 +524,7 @@ func TestRedisInboxHearsNoise(t *testing.T) {
 	}
 }
 
-// A subscription that is not confirmed is none.
+// A subscription without a confirmation does not count.
 func TestRedisInboxIsNotConfirmed(t *testing.T) {
 	for said, reason := range map[string]error{
 		"+OK\r\n": node.ErrProtocol, "*3\r\n" + bulk("subscribe") + bulk("quorumlock:inbox:d") + ":1\r\n": node.ErrProtocol,

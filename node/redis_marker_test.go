@@ -16,7 +16,8 @@ import (
 	"github.com/quorumlock/quorumlock/node"
 )
 
-// recovering demands that a server gives no rights, and returns what it says about it.
+// recovering requires that a server refuses an operation because it recovers. It returns the
+// error.
 func recovering(t *testing.T, n node.Node, op node.Op) node.RecoveryError {
 	t.Helper()
 	var err *node.RecoveryError
@@ -24,16 +25,16 @@ func recovering(t *testing.T, n node.Node, op node.Op) node.RecoveryError {
 	return *err
 }
 
-// with is the operation with this token.
+// with returns the operation with this token.
 func with(token uint64, op node.Op) node.Op {
 	op.Token = token
 	return op
 }
 
-// now is the clock of this machine as a token.
+// now returns this machine's time as a token.
 func now() uint64 { return complete(node.Op{})[0].Token }
 
-// What is told of a server that could evict locks, by a user who may as little as possible.
+// The node reports a server that could evict locks. The user has only the minimal rights.
 func TestRedisEvictionPolicies(t *testing.T) {
 	server := start(t)
 	for _, policy := range []string{"allkeys-lru", "allkeys-random", "volatile-lfu", "volatile-ttl"} {
@@ -59,7 +60,7 @@ func TestRedisEvictionPolicies(t *testing.T) {
 	}
 }
 
-// What servers may answer when they are asked what they are.
+// The node judges a server by its answers about itself.
 func TestRedisFitness(t *testing.T) {
 	text := bulk
 	for answer, c := range map[string]struct {
@@ -126,7 +127,7 @@ func TestRedisIdentity(t *testing.T) {
 	assert.Equal(t, server.ReplicationID(), n.Identity())
 }
 
-// What stands in the keys, as another version of this library will read it.
+// Another version of this library will read these keys, so their layout is fixed.
 func TestRedisMarkerAndFenceLayout(t *testing.T) {
 	server := redisproc.Start(t)
 	n := open(t, server.Addr())
@@ -165,7 +166,7 @@ func TestRedisMarkerAndFenceLayout(t *testing.T) {
 	assert.ElementsMatch(t, fields(m.Until, "1", ""), stands())
 }
 
-// Somebody deletes the marker, and nothing else: it counts as a loss of everything.
+// The marker alone is deleted. The node treats this as the loss of all its memory.
 func TestRedisLosesItsMarker(t *testing.T) {
 	server := start(t)
 	n := open(t, server.Addr())
@@ -197,7 +198,7 @@ func TestRedisMarkerOfAnotherType(t *testing.T) {
 	want(t, node.Granted, opened(t, n), acquire("o2", "c"))
 }
 
-// A marker that lacks something is none, and is made whole.
+// An incomplete marker does not count. The node completes it.
 func TestRedisMarkerInPart(t *testing.T) {
 	server := redisproc.Start(t)
 	n := open(t, server.Addr())
@@ -233,8 +234,8 @@ func TestRedisMarkerInPart(t *testing.T) {
 	})
 }
 
-// A server that keeps everything on its disk still does not know what happened while it
-// was away, or what its last second was.
+// A server that persists everything still cannot know the events of its downtime or of its last
+// second.
 func TestRedisRestartFromDisk(t *testing.T) {
 	server := start(t, redisproc.WithAOF())
 	n := open(t, server.Addr())
@@ -254,8 +255,8 @@ func TestRedisRestartFromDisk(t *testing.T) {
 	assert.Equal(t, token, want(t, node.Granted, n, with(token, acquire("o2", "a"))).Token)
 }
 
-// The machine fails before the last writes are on its disk: the marker is there, and the
-// lock is not.
+// The machine fails before the last writes reach its disk. The marker is there, but the lock is
+// not.
 func TestRedisRestartFromDiskWithoutTheLastWrites(t *testing.T) {
 	server := start(t, redisproc.WithAOF())
 	n := open(t, server.Addr())
@@ -273,7 +274,7 @@ func TestRedisRestartFromDiskWithoutTheLastWrites(t *testing.T) {
 	assert.Equal(t, token, want(t, node.Denied, n, acquire("o2", "a")).Holder.Token)
 }
 
-// A failover, and another back to the server that was there first.
+// A failover is followed by another one back to the first server.
 func TestRedisFailoverAndBack(t *testing.T) {
 	a := redisproc.Start(t)
 	b := redisproc.StartReplica(t, a)
@@ -294,7 +295,8 @@ func TestRedisFailoverAndBack(t *testing.T) {
 	assert.Equal(t, []string{"a", "b"}, held(a))
 }
 
-// A first replica gives its master a new identity. That costs a recovery, and no safety.
+// A first replica gives its master a new identity. The price is a recovery, and safety is not
+// affected.
 func TestRedisFirstReplica(t *testing.T) {
 	server := start(t)
 	n := open(t, server.Addr())
@@ -306,8 +308,8 @@ func TestRedisFirstReplica(t *testing.T) {
 	want(t, node.Granted, n, acquire("o2", "b"))
 }
 
-// The server knows only the script of the acquisition, which is behind in the batch, and
-// runs twice: its token is taken the first time.
+// The server knows only the acquisition's script, which comes later in the batch. The script runs
+// twice, and its token is accepted the first time.
 func TestRedisScriptsArePartlyForgottenAndTokensTaken(t *testing.T) {
 	server := start(t)
 	n := open(t, server.Addr())
@@ -329,7 +331,7 @@ func TestRedisScriptsArePartlyForgottenAndTokensTaken(t *testing.T) {
 	assert.Equal(t, node.Reply{Outcome: node.Healed}, replies[1], "it was put back")
 }
 
-// The same for an opening, which ends what it was for.
+// A repeated opening succeeds as well, although its marker is no longer the current one.
 func TestRedisScriptsArePartlyForgottenAndANodeOpened(t *testing.T) {
 	server := redisproc.Start(t)
 	n := open(t, server.Addr())
@@ -360,7 +362,7 @@ func fill(t *testing.T, server *redisproc.Server) {
 	}
 }
 
-// empty gives it back.
+// empty frees the memory again.
 func empty(t *testing.T, server *redisproc.Server) {
 	t.Helper()
 	command(t, server, "DEL", "quorumlock:filling")
@@ -397,8 +399,8 @@ func TestRedisOutOfMemory(t *testing.T) {
 	want(t, node.Granted, n, acquire("o2", "d"))
 }
 
-// A renewal that finds one name and misses another, on a node that is out of memory: the
-// one is kept alive, the other has a TTL or is not there.
+// A renewal finds one name and misses another on a node that is out of memory. The first name
+// stays alive. The second one has a TTL or is not there.
 func TestRedisOutOfMemoryInMidRenewal(t *testing.T) {
 	server := start(t)
 	n := open(t, server.Addr())
@@ -416,8 +418,8 @@ func TestRedisOutOfMemoryInMidRenewal(t *testing.T) {
 	}
 }
 
-// A server that has lost its marker and has no room for a new one cannot even begin to
-// recover: holders keep their locks, and nobody gets one.
+// A server has lost its marker and has no memory for a new one. It cannot begin to recover.
+// Holders keep their locks and all others are refused.
 func TestRedisOutOfMemoryWithoutAMarker(t *testing.T) {
 	server := start(t)
 	n := open(t, server.Addr())
@@ -452,7 +454,7 @@ func TestRedisOutOfMemoryWithoutAMarker(t *testing.T) {
 	}
 }
 
-// A lock whose fence is gone keeps its fence away from nobody, and is kept alive.
+// A lock without a fence stays renewable, and its renewal writes the fence again.
 func TestRedisFenceDeletedByHand(t *testing.T) {
 	server := start(t)
 	n := open(t, server.Addr())
@@ -470,7 +472,7 @@ func TestRedisFenceDeletedByHand(t *testing.T) {
 	assert.Equal(t, []string{"a"}, slices.DeleteFunc(held(server), func(k string) bool { return k == "quorumlock:fence:{b}" }))
 }
 
-// Clients that name another server's marker, or one of before.
+// Clients open a node with the marker of another server or with an old marker.
 func TestRedisOpenIsForOneServer(t *testing.T) {
 	servers := redisproc.StartN(t, 2)
 	n, m := open(t, servers[0].Addr()), open(t, servers[1].Addr())
@@ -485,7 +487,7 @@ func TestRedisOpenIsForOneServer(t *testing.T) {
 	recovering(t, n, acquire("o1", "a"))
 }
 
-// fakeInfo is a fake server with an answer of the test's choice to INFO.
+// fakeInfo is a fake server with a given answer to INFO.
 func fakeInfo(info string) func(c net.Conn) {
 	return func(c net.Conn) {
 		converse(c, func(args []string) (string, bool) {

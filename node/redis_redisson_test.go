@@ -33,19 +33,20 @@ func followers(t testing.TB, server *redisproc.Server, channel string) int64 {
 	return number(t, n)
 }
 
-// announced demands that the next message is about a lock that was released.
+// announced requires that the next message announces a released lock.
 func announced(t testing.TB, name string, messages <-chan node.Message) {
 	t.Helper()
 	require.Equal(t, node.Message{Kind: node.Announced, Name: name}, next(t, messages))
 }
 
-// announcing is a release of which Redisson's clients are told.
+// announcing turns an operation into a release that notifies Redisson's clients.
 func announcing(op node.Op) node.Op {
 	op.Announce = true
 	return op
 }
 
-// What Redisson's clients publish is heard, whatever it is, and nothing is left behind.
+// The follower receives everything that Redisson's clients publish. It leaves no subscription
+// behind.
 func TestRedisFollowsRedisson(t *testing.T) {
 	server := start(t)
 	f, messages := follower(t, open(t, server.Addr()))
@@ -64,7 +65,7 @@ func TestRedisFollowsRedisson(t *testing.T) {
 	assert.Empty(t, messages)
 }
 
-// Redisson's clients are told what they expect, where they expect it.
+// Redisson's clients receive the message they expect on the channel they expect.
 func TestRedisAnnouncesToRedisson(t *testing.T) {
 	server := start(t)
 	n := open(t, server.Addr())
@@ -100,7 +101,7 @@ func TestRedisAnnouncesToRedisson(t *testing.T) {
 	}
 }
 
-// What was followed is so again when the server is back.
+// The inbox follows its names again when the server is back.
 func TestRedisFollowsAgain(t *testing.T) {
 	server := start(t, redisproc.WithAOF())
 	n := open(t, server.Addr())
@@ -134,7 +135,7 @@ func TestRedisFollowsAgain(t *testing.T) {
 	assert.Empty(t, messages)
 }
 
-// The right is needed for nothing else, and the inbox goes on without it.
+// No other operation needs this right. The inbox continues without it.
 func TestRedisFollowsWithoutTheRight(t *testing.T) {
 	server := start(t)
 	documented := "~* +@all resetchannels &quorumlock:inbox:*"
@@ -187,7 +188,7 @@ func TestRedisDocumentedACLForRedisson(t *testing.T) {
 	}
 }
 
-// A server that falls silent does not hold up who follows for ever.
+// A silent server does not block a follower for ever.
 func TestRedisFollowsOnASilentServer(t *testing.T) {
 	t.Parallel()
 	server := start(t)
@@ -205,7 +206,7 @@ func TestRedisFollowsOnASilentServer(t *testing.T) {
 	require.NoError(t, f.Follow("b"))
 }
 
-// An answer to what was not asked ends the connection, and no wait for another one.
+// An unexpected answer ends the connection. The follower does not wait for another answer.
 func TestRedisFollowsAServerOfNonsense(t *testing.T) {
 	for _, said := range []string{
 		"*2\r\n" + bulk("pong") + bulk(""), "*3\r\n" + bulk("unsubscribe") + bulk("redisson_lock__channel:{a}") + ":1\r\n", "-LOADING wait\r\n", "+OK\r\n*9\r\n",
@@ -226,7 +227,7 @@ func TestRedisFollowsAServerOfNonsense(t *testing.T) {
 	}
 }
 
-// Who waits for a confirmation when the inbox is closed is told so.
+// A caller that waits for a confirmation gets an error when the inbox is closed.
 func TestRedisFollowsUntilTheNodeIsClosed(t *testing.T) {
 	server := start(t)
 	for range 20 {

@@ -99,7 +99,7 @@ func TestRedisPausedServerTimesOut(t *testing.T) {
 	eventually(t, node.Granted, n, acquire("o1", "a"))
 	server.Pause()
 
-	// A patient context does not make the node wait, an impatient one does not let it.
+	// A patient context does not prolong the node's timeout. An impatient context shortens it.
 	patient, cancel := context.WithTimeout(context.Background(), time.Hour)
 	defer cancel()
 	for _, ctx := range []context.Context{context.Background(), patient} {
@@ -150,7 +150,7 @@ func TestRedisCloseOfAHungConnection(t *testing.T) {
 	assert.Less(t, time.Since(began), soon)
 }
 
-// Timeouts that rueidis would read as none.
+// Rueidis would read these timeouts as no timeout.
 func TestRedisIsBoundedWhateverTheOptionsSay(t *testing.T) {
 	server := start(t)
 	opt := rueidis.ClientOption{InitAddress: []string{server.Addr()}, ConnWriteTimeout: -1}
@@ -178,8 +178,8 @@ func TestRedisScriptsAreForgotten(t *testing.T) {
 	}
 }
 
-// The server knows only the script of the operation behind. It runs at once, and again
-// behind the one in front.
+// The server knows only the script of the later operation. It runs at once and again after the
+// earlier one.
 func TestRedisScriptsArePartlyForgotten(t *testing.T) {
 	server := start(t)
 	n := open(t, server.Addr())
@@ -203,7 +203,7 @@ func TestRedisScriptsArePartlyForgotten(t *testing.T) {
 	assert.Equal(t, []string{"a"}, held(server))
 }
 
-// What was released counts as released, though the repetition finds nothing any more.
+// A repeated release reports success although it no longer finds the lock.
 func TestRedisScriptsArePartlyForgottenAndReleasesRepeated(t *testing.T) {
 	server := start(t)
 	n := open(t, server.Addr())
@@ -223,7 +223,7 @@ func TestRedisScriptsArePartlyForgottenAndReleasesRepeated(t *testing.T) {
 	assert.Empty(t, locks(t, server))
 }
 
-// Order holds within one connection only.
+// Redis keeps the order of commands within one connection only.
 func TestRedisUsesOneConnection(t *testing.T) {
 	server := start(t)
 	opt := rueidis.ClientOption{
@@ -247,7 +247,7 @@ func TestRedisUsesOneConnection(t *testing.T) {
 	assert.Equal(t, []string{"a"}, held(server))
 }
 
-// A node that was a master is a replica now: the master may be found elsewhere.
+// The node's master has become a replica. The node looks for the master elsewhere.
 func TestRedisReplicaIsLeft(t *testing.T) {
 	servers := redisproc.StartN(t, 2)
 	admit(t, servers[0])
@@ -273,7 +273,7 @@ func TestRedisReplicaIsLeft(t *testing.T) {
 	assert.EqualValues(t, 4, made.Load())
 }
 
-// Redisson's RLock stands in the way of ours, with its count of holds and without a TTL.
+// Redisson's RLock blocks ours. It holds a counter and here has no TTL.
 func TestRedisLockOfAnotherLibrary(t *testing.T) {
 	server := start(t)
 	n := open(t, server.Addr())
@@ -294,7 +294,7 @@ func TestRedisLockOfAnotherLibrary(t *testing.T) {
 	assert.Empty(t, command(t, server, "HKEYS", "a"))
 }
 
-// What the scripts leave is what another library reads: one field, the owner, and a TTL.
+// Other libraries read the keys that the scripts leave: one field, the owner, and a TTL.
 func TestRedisLayout(t *testing.T) {
 	server := start(t)
 	n := open(t, server.Addr())

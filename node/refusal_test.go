@@ -34,9 +34,8 @@ func TestTokenRefused(t *testing.T) {
 	}
 }
 
-// The arithmetic that all rests on. A token that was taken when the clock stood at one time
-// is refused once the clock is a recovery past a later loss, or past the token; until then
-// a renewal puts its fence back.
+// The safety of tokens rests on this arithmetic. The node refuses a token a recovery after a later
+// loss, or a recovery after the token itself. Until then a renewal restores its fence.
 func TestTokenIsPastWhenItIsForgotten(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		l := Limits{

@@ -15,16 +15,16 @@ import (
 	"github.com/quorumlock/quorumlock/internal/redisproc"
 )
 
-// lab is a server on which scripts are run at a time of the test's choice: the bounds, to
-// the microsecond, are out of reach for a test on a clock that runs.
+// lab is a server that runs scripts at a given time. Tests on a running clock cannot reach the
+// bounds to the microsecond.
 type lab struct {
 	*testing.T
 	server *redisproc.Server
 	limits Limits
 	now    int64
-	// info is what INFO answers, as Lua, where text is what it really does.
+	// info is Lua code that replaces the answer to INFO. In it, text stands for the real answer.
 	info string
-	// together has operations run by the script for many.
+	// together selects the script for batches.
 	together bool
 }
 
@@ -38,7 +38,7 @@ func newLab(t *testing.T) *lab {
 	return l
 }
 
-// mark writes a marker of the server as it is.
+// mark writes a marker with the server's identity.
 func (l *lab) mark(until int64) {
 	l.Helper()
 	l.command("HSET", "quorumlock:node", "identity", l.server.ReplicationID(), "until", strconv.FormatInt(until, 10),
@@ -52,7 +52,7 @@ func (l *lab) command(args ...string) string {
 	return text
 }
 
-// run runs the script of an operation while the server's clock stands still.
+// run runs the script of an operation while the server's clock is frozen.
 func (l *lab) run(op Op, at int64) string {
 	l.Helper()
 	frozen := fmt.Sprintf(`
@@ -75,7 +75,7 @@ func (l *lab) run(op Op, at int64) string {
 	return l.command(args...)
 }
 
-// near are numbers at, just below and just above others.
+// near returns numbers at, just below and just above the bounds.
 func near(bounds ...int64) []int64 {
 	var all []int64
 	for _, b := range bounds {
@@ -84,7 +84,8 @@ func near(bounds ...int64) []int64 {
 	return all
 }
 
-// The short way by whole seconds takes no token that is refused to the microsecond.
+// The short way compares whole seconds. It accepts no token that the comparison in microseconds
+// refuses.
 func TestScriptTakesTokensBySeconds(t *testing.T) {
 	l := newLab(t)
 	us := time.Duration.Microseconds
@@ -118,7 +119,7 @@ func TestScriptTakesTokensBySeconds(t *testing.T) {
 	}
 }
 
-// That the node is open is noted once it is seen, and counts for this server and these limits alone.
+// The script notes that the node is open. The note counts for this server and these limits only.
 func TestScriptNotesThatANodeIsOpen(t *testing.T) {
 	l := newLab(t)
 	acquire := Op{Kind: Acquire, Names: []string{"a"}, Owner: "o1", TTL: time.Second, Token: uint64(l.now), Fair: true}
@@ -171,7 +172,7 @@ func TestScriptNotesThatANodeIsOpen(t *testing.T) {
 	}
 }
 
-// What a script takes is what the in-memory node takes.
+// The script and the in-memory node accept the same tokens.
 func TestScriptTakesTokens(t *testing.T) {
 	l := newLab(t)
 	us := time.Duration.Microseconds
@@ -207,14 +208,15 @@ func TestScriptRenewsFences(t *testing.T) {
 	}
 }
 
-// The short way of a renewal says that a fence is as it has to be only where it is.
+// The short way of a renewal accepts a fence only if it is correct.
 func TestScriptRenewsFencesTheShortWay(t *testing.T) {
 	l := newLab(t)
 	const key, year = "quorumlock:fence:{a}", 365 * 24 * time.Hour
 	l.now = l.now/1e6*1e6 + 500_000
 	op := Op{Kind: Renew, Names: []string{"a"}, Owner: "o1", TTL: time.Second}
 	for _, l.together = range []bool{false, true} {
-		// A recovery ago and longer, a token needs no fence, and what is in its place is nothing to look at.
+		// A token that is a recovery old or older needs no fence. The script does not look at the
+		// fence's key.
 		l.mark(0)
 		l.command("HSET", "a", "o1", "1")
 		l.command("RPUSH", key, "a list")
@@ -224,7 +226,7 @@ func TestScriptRenewsFencesTheShortWay(t *testing.T) {
 		}
 		l.command("DEL", key)
 
-		// A recovery that goes back to before all time leaves no token without.
+		// A recovery may reach back before the start of time. Every token must still get a fence.
 		usual := l.limits
 		for years := 40; years <= 120; years += 10 {
 			l.limits = Limits{MaxTTL: time.Duration(years) * year, MaxClockSkew: time.Minute}
@@ -241,7 +243,7 @@ func TestScriptRenewsFencesTheShortWay(t *testing.T) {
 	}
 }
 
-// A fence is there for a recovery, and to the end of its last millisecond.
+// A fence lives for a recovery and until the end of its last millisecond.
 func TestScriptKeepsFences(t *testing.T) {
 	l := newLab(t)
 	for _, token := range []int64{l.now, l.now/1000*1000 - 1, l.now / 1000 * 1000, l.now/1000*1000 + 999} {
@@ -258,7 +260,7 @@ func TestScriptKeepsFences(t *testing.T) {
 	}
 }
 
-// A recovery is over at its last microsecond, and told in milliseconds, rounded up.
+// A recovery ends at its last microsecond. The node reports it in milliseconds, rounded up.
 func TestScriptEndsRecoveries(t *testing.T) {
 	l := newLab(t)
 	for left, told := range map[int64]string{1: "1", 999: "1", 1000: "1", 1001: "2", 7_000_000: "7000"} {
@@ -286,7 +288,7 @@ func TestScriptEndsRecoveries(t *testing.T) {
 	}
 }
 
-// A recovery takes what the limits say, from the microsecond at which it begins.
+// A recovery accepts the tokens that its limits allow, from its first microsecond.
 func TestScriptBeginsRecoveries(t *testing.T) {
 	l := newLab(t)
 	for _, kind := range []Kind{Acquire, Renew, Mark} {
@@ -301,7 +303,7 @@ func TestScriptBeginsRecoveries(t *testing.T) {
 	assert.Equal(t, strconv.FormatInt(l.now+5+7_260_000_000, 10), l.command("HGET", "quorumlock:node", "until"))
 }
 
-// A recovery that is under way is shortened neither by other limits nor by a restart.
+// Neither other limits nor a restart shortens a recovery.
 func TestScriptShortensNoRecovery(t *testing.T) {
 	l := newLab(t)
 	usual, other := l.limits, Limits{MaxTTL: 2 * time.Hour, MaxClockSkew: time.Second}

@@ -28,7 +28,7 @@ func TestRedisBehindASentinel(t *testing.T) {
 	assert.Contains(t, servers[0].Keys(), "a")
 	servers[1].CatchUp()
 
-	// The Sentinel learns of the replica a little later.
+	// The Sentinel discovers the replica a little later.
 	var err error
 	poll(t, func() bool {
 		_, err = sentinel.Command("SENTINEL", "FAILOVER", "mymaster")
@@ -39,7 +39,7 @@ func TestRedisBehindASentinel(t *testing.T) {
 		return err == nil && strings.HasPrefix(role, "master")
 	}, func() any { return "no failover" })
 
-	// The master is another, and may not know all that the first one granted.
+	// The new master may not know all grants of the old one.
 	var r node.Reply
 	poll(t, func() bool {
 		r = do(n, acquire("o2", "b"))[0]
@@ -74,7 +74,7 @@ func TestRedisSentinelThatHangs(t *testing.T) {
 	n := openWith(t, sentinelOf(sentinel.Addr()))
 	eventually(t, node.Granted, n, acquire("o1", "a"))
 
-	// The master is known; the Sentinel is not asked.
+	// The client knows the master and does not ask the Sentinel.
 	sentinel.Pause()
 	eventually(t, node.Granted, n, renew("o1", "a"))
 	server.Kill()
@@ -89,7 +89,7 @@ func TestRedisSentinelThatHangs(t *testing.T) {
 	eventually(t, node.Healed, n, renew("o1", "a"))
 }
 
-// A Sentinel that shakes hands and says no more.
+// The Sentinel completes the handshake and then falls silent.
 func TestRedisSentinelThatFallsSilent(t *testing.T) {
 	t.Parallel()
 	silent := newFront(t, fake(func([]string) (string, bool) { return "", true }))
@@ -102,7 +102,7 @@ func TestRedisSentinelThatFallsSilent(t *testing.T) {
 	require.NoError(t, n.Close())
 }
 
-// A moved master is noticed between two calls, and never changed below one.
+// The node notices a moved master between two calls. It never changes the master during a call.
 func TestRedisSentinelMovesTheMaster(t *testing.T) {
 	servers := redisproc.StartN(t, 2)
 	admit(t, servers[0])
@@ -127,7 +127,7 @@ func TestRedisSentinelMovesTheMaster(t *testing.T) {
 	assert.Equal(t, []string{"b"}, held(servers[1]))
 }
 
-// fakeSentinel is a Sentinel with an opinion of the test's choice.
+// fakeSentinel is a Sentinel that names the test's master.
 func fakeSentinel(master func() string) func([]string) (string, bool) {
 	return func(args []string) (string, bool) {
 		switch command := strings.ToLower(args[0]); command {

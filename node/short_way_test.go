@@ -16,7 +16,7 @@ import (
 	"github.com/quorumlock/quorumlock/internal/redisproc"
 )
 
-// detours are what is changed in a script so that it goes none of its short ways.
+// detours are the edits that remove all short ways from a script.
 var detours = map[string]string{
 	"if open and ttl - MAX_TTL <= 0 then":                                "if false then",
 	"open = open and ttl - MAX_TTL <= 0":                                 "open = false",
@@ -24,8 +24,8 @@ var detours = map[string]string{
 	"local quiet = n > 0 and redis.pcall('EXISTS', unpack(looked)) == 0": "local quiet = false",
 }
 
-// twins are two databases of one server, which are told the same. In the first the scripts run as they
-// are, in the second by detours. Their clock stands still while they do.
+// twins are two databases of one server that get the same operations. The first one runs the
+// original scripts, and the second one runs the detours. Their clock is frozen meanwhile.
 type twins struct {
 	*testing.T
 	*rand.Rand
@@ -33,7 +33,8 @@ type twins struct {
 	writer  writer
 	now     int64
 	limits  Limits
-	// history is what they were told, and answered; taken is how often which detour was.
+	// history lists the commands and their answers. taken counts the runs of each detour and each
+	// answer.
 	history []string
 	taken   map[string]int
 }
@@ -52,7 +53,7 @@ func newTwins(t *testing.T) *twins {
 	return w
 }
 
-// begin empties both, and opens them.
+// begin empties both databases and opens them.
 func (w *twins) begin(seed uint64) {
 	w.Rand = rand.New(rand.NewPCG(seed, 0)) //nolint:gosec // any numbers will do
 	w.history = []string{fmt.Sprint("seed ", seed)}
@@ -69,7 +70,7 @@ func (w *twins) raw(i int, args ...string) rueidis.RedisResult {
 	return c.Do(context.Background(), c.B().Arbitrary(args...).Build())
 }
 
-// both runs a command in both. It may fail.
+// both runs a command in both databases. It may fail.
 func (w *twins) both(args ...string) {
 	w.history = append(w.history, strings.Join(args, " "))
 	for i := range w.clients {
@@ -77,7 +78,7 @@ func (w *twins) both(args ...string) {
 	}
 }
 
-// run runs operations in both, and compares what they say.
+// run runs operations in both databases and compares their answers.
 func (w *twins) run(ops ...Op) {
 	frozen := fmt.Sprintf(`
 		local real = redis
@@ -108,7 +109,7 @@ func (w *twins) run(ops ...Op) {
 	w.compare(said[1], said[0], "answer")
 }
 
-// toldBy is an answer as text, in which it does not show that milliseconds passed between two.
+// toldBy returns an answer as text. It hides the milliseconds that pass between the two databases.
 func toldBy(msg rueidis.RedisMessage, err error) string {
 	if err == nil {
 		err = msg.Error()
@@ -143,7 +144,7 @@ func (w *twins) compare(long, short any, of ...any) {
 	}
 }
 
-// keys are what is in a database, and until when.
+// keys returns the values in a database and the time at which each key ends.
 func (w *twins) keys(i int) (values map[string]string, ends map[string]int64) {
 	keys, err := w.raw(i, "KEYS", "*").AsStrSlice()
 	require.NoError(w, err)
@@ -169,11 +170,11 @@ func (w *twins) keys(i int) (values map[string]string, ends map[string]int64) {
 	return values, ends
 }
 
-// delay is what may pass between the two, in milliseconds.
+// delay is the maximum time between the two databases, in milliseconds.
 const delay = 5000
 
-// compareKeys compares what is in both. A fence that is put back has the end that it would be given
-// now; where the limits were smaller before, that is later.
+// compareKeys compares both databases. A restored fence gets the end that the current limits give
+// it. Smaller earlier limits make that end later.
 func (w *twins) compareKeys() {
 	short, ends := w.keys(0)
 	long, least := w.keys(1)
@@ -186,7 +187,7 @@ func (w *twins) compareKeys() {
 
 func oneOf[T any](w *twins, of ...T) T { return of[w.IntN(len(of))] }
 
-// token is one at a bound of those that are taken, near one, or anywhere.
+// token draws a token at an acceptance bound, near one, or anywhere.
 func (w *twins) token() uint64 {
 	if w.IntN(60) == 0 {
 		return oneOf[uint64](w, 0, 1, 999, 12345, 1e6, 1<<53, 1<<63, 1<<64-1, 99999999999999999)
@@ -213,7 +214,7 @@ func (w *twins) op() Op {
 	return op
 }
 
-// step tells them something.
+// step runs a random operation.
 func (w *twins) step() {
 	switch w.IntN(20) {
 	case 0:
@@ -247,7 +248,7 @@ func (w *twins) step() {
 	}
 }
 
-// many are operations that leave as one command.
+// many returns operations that are sent as one command.
 func (w *twins) many() []Op {
 	ops := []Op{w.op()}
 	for range 6 {
@@ -260,7 +261,7 @@ func (w *twins) many() []Op {
 	return ops
 }
 
-// disturb does what concerns the node as a whole.
+// disturb runs an operation that affects the whole node.
 func (w *twins) disturb() {
 	switch w.IntN(8) {
 	case 0:
@@ -293,7 +294,7 @@ func (w *twins) disturb() {
 	w.run(Op{Kind: oneOf(w, Mark, Open, Open), Limits: w.limits, Marker: &found})
 }
 
-// spoil has a key be another than before.
+// spoil changes a key.
 func (w *twins) spoil() {
 	key := oneOf(w, "a", "{b}", "quorumlock:fence:{a}", "quorumlock:fence::{b}", "quorumlock:queue:{a}", "quorumlock:waiting:{a}")
 	if w.IntN(3) > 0 {
@@ -311,7 +312,7 @@ func (w *twins) spoil() {
 	}
 }
 
-// The short ways of scripts decide nothing differently, whatever was done before.
+// The short ways of the scripts give the same results after any history.
 func TestShortWaysOfScripts(t *testing.T) {
 	w := newTwins(t)
 	ctx, cancel := context.WithCancel(context.Background())

@@ -10,8 +10,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The next command must not take a surplus reply for its own: all answers behind it would belong to
-// other commands.
+// A surplus reply must not become the answer to the next command. It would shift all later answers
+// by one command.
 func TestRedisReplacesAConnectionWithASurplusReply(t *testing.T) {
 	var connections atomic.Int32
 	says, said := make(chan struct{}), make(chan error)

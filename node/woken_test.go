@@ -10,7 +10,7 @@ import (
 	"github.com/quorumlock/quorumlock/node"
 )
 
-// turn is longer than a name is left to a waiter that was woken.
+// turn is longer than the time for which a name is reserved for a woken waiter.
 const turn = 60 * time.Millisecond
 
 const (
@@ -18,16 +18,15 @@ const (
 	wokenOfA = "quorumlock:woken:{a}"
 )
 
-// noneExpected requires that nobody is expected where nobody waits.
+// noneExpected requires an empty list of woken waiters where the queue is empty.
 func noneExpected(t *testing.T, server *redisproc.Server) {
 	t.Helper()
 	require.Empty(t, command(t, server, "ZRANGE", queueOfA, "0", "-1"))
 	require.Empty(t, command(t, server, "ZRANGE", wokenOfA, "0", "-1"))
 }
 
-// A node that is out of memory makes no entry for a waiter, and may still grant it the lock, as it has
-// written something by then. The waiter must not be expected: it would stay so when the queue has
-// gone.
+// A node that is out of memory adds no entry for a waiter. It may still grant the lock after a
+// first write. It must not list the waiter as woken, since the list would outlive the queue.
 func TestRedisExpectsNobodyWithoutAnEntry(t *testing.T) {
 	server := start(t)
 	n := open(t, server.Addr())
@@ -38,7 +37,7 @@ func TestRedisExpectsNobodyWithoutAnEntry(t *testing.T) {
 	want(t, node.Released, n, release("o1", "a"))
 	require.Equal(t, "c:1", next(t, messages).Waiter)
 	pass(t, server, turn)
-	// This waiter has no inbox: the next one who looks takes it out, which is a write.
+	// This waiter has no inbox. The next attempt removes it, which is a write.
 	want(t, node.Denied, n, fairly("gone:3", 3, "a"))
 	pass(t, server, turn)
 
@@ -54,8 +53,8 @@ func TestRedisExpectsNobodyWithoutAnEntry(t *testing.T) {
 	noneExpected(t, server)
 }
 
-// A waiter with a short life must not shorten the life of a queue: the other waiters would stay
-// expected when the queue has gone.
+// A waiter with a short lifetime must not shorten the queue's TTL. The other waiters would stay
+// listed as woken after the queue's end.
 func TestRedisExpectsNobodyLongerThanTheQueueLives(t *testing.T) {
 	server := start(t)
 	n := open(t, server.Addr())
@@ -79,7 +78,7 @@ func TestRedisExpectsNobodyLongerThanTheQueueLives(t *testing.T) {
 	do(n, short(fairly("c:2@500", 2, "a"))) // it is the turn of the other, mostly
 	require.False(t, outlives())
 
-	// The other takes the lock, and gives it back for another try.
+	// The other waiter takes the lock and returns it for another try.
 	want(t, node.Granted, n, short(fairly("c:1@500", 1, "a")))
 	again := releasesFor("c:1@500", "o of c:1@500", "a")
 	again.Waiter.Ticket = 1
@@ -87,7 +86,7 @@ func TestRedisExpectsNobodyLongerThanTheQueueLives(t *testing.T) {
 	require.False(t, outlives())
 }
 
-// A release for a waiter forgets that it was expected, also where its queue has gone.
+// A release for a waiter removes it from the woken waiters, even if its queue is gone.
 func TestRedisReleaseForgetsWhoWasExpected(t *testing.T) {
 	server := start(t)
 	n := open(t, server.Addr())

@@ -14,12 +14,12 @@ import (
 	"github.com/quorumlock/quorumlock/node"
 )
 
-// cycleAllocs is how many allocations one caller makes on five in-memory nodes to acquire a free
-// lock and release it, the senders included.
+// cycleAllocs is the number of allocations for one uncontended acquire and release on five
+// in-memory nodes. It includes the senders' allocations.
 const cycleAllocs = 35
 
-// TestUncontendedCycleAllocations guards the hot path, as TestRealCommandsAreCounted does. One
-// allocation more is let through, since the senders may batch in another way on another machine.
+// TestUncontendedCycleAllocations guards the hot path, as TestRealCommandsAreCounted does. It
+// accepts one more allocation, because the senders may batch differently on another machine.
 func TestUncontendedCycleAllocations(t *testing.T) {
 	cfg := quorumlock.Config{Logger: slog.New(slog.DiscardHandler)}
 	for i := range 5 {

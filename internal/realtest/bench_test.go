@@ -20,15 +20,14 @@ import (
 	"github.com/quorumlock/quorumlock/node"
 )
 
-// An operation of these benchmarks is an acquire and its release, each caller on a lock
-// of its own that is free.
+// An operation of these benchmarks is an uncontended acquire with its release. Each caller uses
+// its own lock.
 
-// BenchmarkAcquireRelease is, with memory, what the coordinator itself costs. With redis
-// it compares, side by side, this library (by=quorumlock) with the least that one lock
-// after the other can cost (by=floor...): scripts that lock and do nothing else, sent by a goroutine per node
-// through rueidis and awaited until a majority has answered, with no bookkeeping at all;
-// over one connection per node, and over rueidis' default of four. Compare with:
-// benchstat -col /by.
+// BenchmarkAcquireRelease in memory measures the cost of the coordinator alone. On Redis it
+// compares this library (by=quorumlock) with the minimal cost of one lock after another
+// (by=floor...). The floor's scripts lock and do nothing else. One goroutine per node sends them
+// through rueidis, and the benchmark awaits a majority without any bookkeeping. It uses one
+// connection per node, or rueidis' default of four. Compare with: benchstat -col /by.
 func BenchmarkAcquireRelease(b *testing.B) {
 	b.Run("memory", benchmarkMemory)
 	b.Run("redis", benchmarkRedis)
@@ -73,8 +72,8 @@ func benchmarkRedis(b *testing.B) {
 	}
 }
 
-// BenchmarkRead is the same for readers, of which each has a lock of its own, or all have one,
-// on five real servers.
+// BenchmarkRead measures readers on five real servers. Each reader has its own lock, or all
+// readers share one.
 func BenchmarkRead(b *testing.B) {
 	c := startCluster(b, 5)
 	for _, lock := range []string{"own", "one"} {
@@ -108,7 +107,7 @@ func takeAndGiveBack(client *quorumlock.Client) func(name string) error {
 	}
 }
 
-// each shares b.N operations out to so many callers.
+// each divides b.N operations among the given number of callers.
 func each(b *testing.B, callers int, operate func(name string) error) {
 	b.Helper()
 	b.ReportAllocs()
@@ -136,7 +135,7 @@ func each(b *testing.B, callers int, operate func(name string) error) {
 	b.ReportMetric(float64(runtime.NumGoroutine()-before), "goroutines-left")
 }
 
-// count is each, and says how many scripts each server ran for an operation.
+// count runs each and reports the number of scripts per operation on each server.
 func (c *cluster) count(b *testing.B, callers int, operate func(name string) error) {
 	b.Helper()
 	c.t = b
@@ -155,7 +154,7 @@ func (c *cluster) count(b *testing.B, callers int, operate func(name string) err
 	b.ReportMetric(float64(total()-before)/float64(b.N+1)/float64(len(c.servers)), "scripts/op/node")
 }
 
-// floor is what BenchmarkAcquireRelease compares with.
+// floor measures the baseline of BenchmarkAcquireRelease.
 func (c *cluster) floor(b *testing.B, callers, multiplex int) {
 	b.Helper()
 	acquire, release := newScript(floorAcquire), newScript(floorRelease)
@@ -198,8 +197,7 @@ func (c *cluster) floor(b *testing.B, callers, multiplex int) {
 	})
 }
 
-// The scripts of the floor lock as the library does, and do nothing else: no recovery, no
-// token, one name.
+// The floor's scripts lock as the library does, but without recovery, tokens, and several names.
 const (
 	floorAcquire = `if redis.call('HKEYS', KEYS[1])[1] then return 0 end
 redis.call('HSET', KEYS[1], ARGV[1], 1)

@@ -21,7 +21,7 @@ import (
 	"github.com/quorumlock/quorumlock"
 )
 
-// How a test tells another process, which runs this same binary, what to do.
+// These environment variables tell another process of the same binary what to do.
 const (
 	childRole  = "QUORUMLOCK_TEST_ROLE"
 	childNodes = "QUORUMLOCK_TEST_NODES"
@@ -30,10 +30,10 @@ const (
 	childDir   = "QUORUMLOCK_TEST_DIR"
 )
 
-// childRoles are the roles of TestChildProcess that have files of their own.
+// childRoles holds the roles of TestChildProcess that other files define.
 var childRoles = map[string]func(*testing.T){}
 
-// childTimeout is how long a process may last.
+// childTimeout is the maximum lifetime of a process.
 var childTimeout = 2 * time.Minute
 
 // child is another process that uses the locks.
@@ -43,8 +43,8 @@ type child struct {
 	out *bufio.Scanner
 }
 
-// spawn starts a process in a role of TestChildProcess. It ends with the test at the
-// latest, and by itself when this process does.
+// spawn starts a process in a role of TestChildProcess. The process ends with the test at the
+// latest. It also ends when this process ends.
 func (c *cluster) spawn(role string, env ...string) *child {
 	c.t.Helper()
 	exe, err := os.Executable()
@@ -70,7 +70,7 @@ func (p *child) kill() {
 	_ = p.cmd.Wait()
 }
 
-// line is the next line of the process that starts with a word, without that word.
+// line returns the rest of the process's next line with this first word.
 func (p *child) line(t *testing.T, word string) string {
 	t.Helper()
 	for p.out.Scan() {
@@ -82,7 +82,7 @@ func (p *child) line(t *testing.T, word string) string {
 	return ""
 }
 
-// lines are all lines that the process writes until it ends.
+// lines returns all lines that the process writes until it ends.
 func (p *child) lines() (all []string) {
 	for p.out.Scan() {
 		all = append(all, p.out.Text())
@@ -90,8 +90,8 @@ func (p *child) lines() (all []string) {
 	return all
 }
 
-// TestChildProcess is what other tests run in processes of their own. On its own it
-// has nothing to do.
+// TestChildProcess is the entry point of the processes that other tests start. It does nothing
+// when it runs alone.
 func TestChildProcess(t *testing.T) {
 	role := os.Getenv(childRole)
 	if role == "" {
@@ -130,8 +130,7 @@ func TestChildProcess(t *testing.T) {
 	}
 }
 
-// holdUntilKilled holds a lock, and for every line that it is sent says what it thinks
-// of its lease.
+// holdUntilKilled holds a lock. It answers each input line with the state of its lease.
 func holdUntilKilled(t *testing.T, client *quorumlock.Client) {
 	lease := acquire(t, client.RedLock("job"))
 	fmt.Println("held", lease.Owner())
@@ -145,8 +144,8 @@ func holdUntilKilled(t *testing.T, client *quorumlock.Client) {
 	_ = lease.Release(t.Context())
 }
 
-// contendInProcess has four contenders take turns with those of other processes. Each
-// section has a file of which there must be one only.
+// contendInProcess runs four contenders against other processes. Each section creates a
+// file that must not exist yet.
 func contendInProcess(t *testing.T, client *quorumlock.Client, dir string, span time.Duration) {
 	ctx, cancel := context.WithTimeout(t.Context(), span)
 	defer cancel()
@@ -167,9 +166,9 @@ func contendInProcess(t *testing.T, client *quorumlock.Client, dir string, span 
 	contenders.Wait()
 }
 
-// inside is one section, and what it says of it. A clash counts if both leases were
-// valid: this one is seen to be after the clash, and the other one unless its process
-// says, after the removal of the file, that it was lost.
+// inside runs one section and prints its result. A clash counts if both leases were valid. This
+// process checks its own lease after the clash. The other lease counts as valid unless its process
+// reports a loss after the removal of the file.
 func inside(path string, lease *quorumlock.Lease) {
 	file, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
 	if errors.Is(err, fs.ErrExist) {

@@ -18,11 +18,11 @@ import (
 	"github.com/quorumlock/quorumlock/node"
 )
 
-// cluster is a set of real servers, and what tests do with it.
+// cluster is a set of real servers with the operations that tests need.
 type cluster struct {
 	t       testing.TB
 	servers []*redisproc.Server
-	// limits are those that the servers are set up for: of the first client.
+	// limits are the limits that the servers are opened for, taken from the first client.
 	limits  node.Limits
 	clients int
 }
@@ -43,7 +43,7 @@ func (c *cluster) addresses() []string {
 	return addrs
 }
 
-// client makes a client of all servers, closed at the end of the test.
+// client returns a client of all servers. It is closed at the end of the test.
 func (c *cluster) client(changes ...func(*quorumlock.Config)) *quorumlock.Client {
 	c.t.Helper()
 	changes = append([]func(*quorumlock.Config){func(cfg *quorumlock.Config) { cfg.Addresses = c.addresses() }}, changes...)
@@ -57,8 +57,8 @@ func (c *cluster) client(changes ...func(*quorumlock.Config)) *quorumlock.Client
 	return newClient(c.t, changes...)
 }
 
-// open has servers give locks to clients with these limits, whatever they did before.
-// Package admin would refuse that; its own tests use it.
+// open makes the servers grant locks to clients with these limits, in any state of the servers.
+// Package admin would refuse that. Its own tests cover it.
 func (c *cluster) open(limits node.Limits) {
 	c.t.Helper()
 	c.limits = limits
@@ -83,8 +83,8 @@ func newClient(t testing.TB, changes ...func(*quorumlock.Config)) *quorumlock.Cl
 	return client
 }
 
-// closeClient waits for the end of a client, which must come. What it could not give
-// back is not at issue here.
+// closeClient closes a client, which must end in time. Locks that the client could not release do
+// not matter here.
 func closeClient(t testing.TB, client *quorumlock.Client) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
@@ -93,30 +93,29 @@ func closeClient(t testing.TB, client *quorumlock.Client) {
 	require.NoError(t, ctx.Err(), "Close must be bounded by the timeouts of the nodes")
 }
 
-// withTTL sets the TTL of a client's locks, and gives nodes as much of it to answer as a configuration
-// may: on a busy machine a short timeout loses leases although all nodes are well.
+// withTTL sets the TTL of a client's locks and the longest node timeout that the configuration
+// allows. A short timeout loses leases on a busy machine even if all nodes are healthy.
 func withTTL(ttl time.Duration) func(*quorumlock.Config) {
 	return func(cfg *quorumlock.Config) {
 		cfg.TTL, cfg.NodeTimeoutMin, cfg.NodeTimeoutMax = ttl, ttl/3, ttl/3
 	}
 }
 
-// withDefaultTimeouts sets the TTL, from which the timeouts of nodes follow as in production. It is for
-// tests in which a lease may be lost.
+// withDefaultTimeouts sets the TTL, which determines the node timeouts as in production. Only
+// tests whose leases may be lost use it.
 func withDefaultTimeouts(ttl time.Duration) func(*quorumlock.Config) {
 	return func(cfg *quorumlock.Config) {
 		cfg.TTL, cfg.NodeTimeoutMin, cfg.NodeTimeoutMax = ttl, 0, 0
 	}
 }
 
-// patiently gives nodes more time than a busy machine takes from them. All clients have this setting
-// that have no other.
+// patiently sets node timeouts that a busy machine does not exceed. It is the default for all
+// clients.
 func patiently(cfg *quorumlock.Config) {
 	cfg.NodeTimeoutMin, cfg.NodeTimeoutMax = time.Second, time.Second
 }
 
-// withMaxTTL sets the TTL of all locks, and with it how long a node recovers: half as long
-// again.
+// withMaxTTL sets the TTL of all locks. A node's recovery then takes half as long again.
 func withMaxTTL(ttl time.Duration) func(*quorumlock.Config) {
 	return func(cfg *quorumlock.Config) {
 		withTTL(ttl)(cfg)
@@ -124,7 +123,7 @@ func withMaxTTL(ttl time.Duration) func(*quorumlock.Config) {
 	}
 }
 
-// acquire takes a lock that must be had.
+// acquire takes a lock and requires success.
 func acquire(t testing.TB, lock *quorumlock.Lock) *quorumlock.Lease {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
@@ -150,13 +149,13 @@ func (c *cluster) number(i int, args ...string) int {
 	return n
 }
 
-// owner is who has the name on one node, "" for nobody.
+// owner returns the owner of the name on one node, or "" if the name is free.
 func (c *cluster) owner(i int, name string) string {
 	c.t.Helper()
 	return c.command(i, "HKEYS", name)
 }
 
-// plant has somebody else take the name on some nodes, as Redisson would write it.
+// plant writes another owner's lock to some nodes in Redisson's layout.
 func (c *cluster) plant(name, owner string, ttl time.Duration, nodes ...int) {
 	c.t.Helper()
 	for _, i := range nodes {
@@ -165,7 +164,7 @@ func (c *cluster) plant(name, owner string, ttl time.Duration, nodes ...int) {
 	}
 }
 
-// calls is how many scripts a server has run so far.
+// calls returns the number of scripts that a server has run so far.
 func (c *cluster) calls(i int) int {
 	c.t.Helper()
 	total := 0
@@ -181,7 +180,7 @@ func (c *cluster) calls(i int) int {
 	return total
 }
 
-// pause makes nodes hang, resume ends that, kill and restart empty them.
+// pause makes nodes hang and resume ends the pause. kill and restart empty the nodes.
 func (c *cluster) pause(nodes ...int) {
 	for _, i := range nodes {
 		c.servers[i].Pause()
@@ -206,10 +205,10 @@ func (c *cluster) restart(nodes ...int) {
 	}
 }
 
-// soon is well below the TTL of 10 s after which keys would go by themselves.
+// soon is well below the TTL of 10 s, after which keys would expire.
 const soon = 3 * time.Second
 
-// noKeys requires that every node is empty soon, because somebody removes the keys.
+// noKeys requires that every node is empty soon, because the library removes the keys.
 func (c *cluster) noKeys() {
 	c.t.Helper()
 	left := func() (all []string) {
@@ -221,8 +220,8 @@ func (c *cluster) noKeys() {
 	eventually(c.t, soon, func() bool { return len(left()) == 0 }, "no node has any key; there are %v", left)
 }
 
-// locks lists the keys on one server but for its marker and the fences, of which none
-// may be there for ever.
+// locks lists the keys on one server, except its marker and the fences. It requires a TTL on every
+// fence.
 func (c *cluster) locks(i int) []string {
 	c.t.Helper()
 	return slices.DeleteFunc(c.servers[i].Keys(), func(key string) bool {
@@ -234,7 +233,7 @@ func (c *cluster) locks(i int) []string {
 	})
 }
 
-// holds requires that soon one owner, and nobody else, has the name on all nodes.
+// holds requires that one owner soon has the name on all nodes, and no other owner has it.
 func (c *cluster) holds(name, owner string) {
 	c.t.Helper()
 	owners := func() (all []string) {
@@ -248,9 +247,9 @@ func (c *cluster) holds(name, owner string) {
 	}, "every node has %q for %s; it is %v", name, owner, owners)
 }
 
-// eventually repeats a check until it succeeds. The bound is for a machine that runs each goroutine when
-// it is due: delays of a busy machine do not count. Functions among the arguments of the description
-// are called for the message.
+// eventually repeats a check until it succeeds. The bound assumes that the machine runs each
+// goroutine when it is due. The delays of a busy machine do not count. Functions among the
+// arguments of the description are called for the message.
 func eventually(t testing.TB, within time.Duration, cond func() bool, expected string, args ...any) {
 	t.Helper()
 	const pause = 5 * time.Millisecond
@@ -272,7 +271,7 @@ func eventually(t testing.TB, within time.Duration, cond func() bool, expected s
 	}
 }
 
-// staysValid requires that a lease lives on for some time, whatever it lives through.
+// staysValid requires that a lease stays valid for the given time, through all faults of the test.
 func staysValid(t testing.TB, lease *quorumlock.Lease, span time.Duration) {
 	t.Helper()
 	select {

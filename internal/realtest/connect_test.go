@@ -44,7 +44,7 @@ func (c *cluster) hangUp() {
 	}
 }
 
-// hungUp returns once no server has a connection of a client.
+// hungUp returns once no server has a client connection.
 func (c *cluster) hungUp() {
 	c.t.Helper()
 	for i := range c.servers {
@@ -56,15 +56,15 @@ func (c *cluster) hungUp() {
 	}
 }
 
-// watchNodes counts how often nodes are said to be down.
+// watchNodes counts the reports of nodes that are down.
 func watchNodes(down *atomic.Int32) func(*quorumlock.Config) {
 	return func(cfg *quorumlock.Config) {
 		cfg.Hooks.NodeDown = func(string, error) { down.Add(1) }
 	}
 }
 
-// TestRealIdleConnections: all servers close the idle connections at once, so no majority helps. The
-// next call succeeds, and no node counts as failed.
+// TestRealIdleConnections makes all servers close their idle connections at once, so no majority
+// helps. The next call succeeds and no node counts as failed.
 func TestRealIdleConnections(t *testing.T) {
 	for _, n := range []int{1, 3} {
 		t.Run(strconv.Itoa(n), func(t *testing.T) {
@@ -98,8 +98,8 @@ func TestRealIdleConnections(t *testing.T) {
 	}
 }
 
-// distant has a client reach the servers on ways on which each direction takes half of the round trip,
-// with the timeouts that it would give to addresses.
+// distant makes a client reach the servers with this round trip, half of it in each direction. It
+// sets the timeouts that the client would give to addresses.
 func (c *cluster) distant(roundTrip time.Duration) func(*quorumlock.Config) {
 	c.t.Helper()
 	var nodes []node.Node
@@ -119,7 +119,7 @@ func (c *cluster) distant(roundTrip time.Duration) func(*quorumlock.Config) {
 	return func(cfg *quorumlock.Config) { cfg.Addresses, cfg.Nodes = nil, nodes }
 }
 
-// delayed is a way to a server.
+// delayed is a proxy to a server that adds latency.
 func delayed(t testing.TB, target string, way time.Duration) (addr string) {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -156,7 +156,7 @@ func delayed(t testing.TB, target string, way time.Duration) (addr string) {
 	return listener.Addr().String()
 }
 
-// crawl copies bytes, each piece late by the way.
+// crawl copies bytes and delays each piece.
 func crawl(to, from net.Conn, way time.Duration) {
 	type piece struct {
 		due  time.Time
@@ -187,8 +187,8 @@ func crawl(to, from net.Conn, way time.Duration) {
 	}
 }
 
-// TestRealFirstAcquireOnFarNodes: the first attempt of a new client succeeds, though to connect
-// takes several round trips.
+// TestRealFirstAcquireOnFarNodes requires success of a new client's first attempt, although
+// connecting takes several round trips.
 func TestRealFirstAcquireOnFarNodes(t *testing.T) {
 	for _, roundTrip := range []time.Duration{100, 200, 300} {
 		roundTrip *= time.Millisecond
@@ -207,7 +207,7 @@ func TestRealFirstAcquireOnFarNodes(t *testing.T) {
 			assert.Greater(t, lease.Remaining(), quorumlock.DefaultTTL*9/10-3*time.Second)
 			require.NoError(t, lease.Release(t.Context()))
 
-			// Connecting again after an idle time has the same bound.
+			// A reconnect after an idle time has the same bound.
 			c.hangUp()
 			time.Sleep(roundTrip) // until the end of the connections is through to the client
 			lease, err = far.RedLock("b").TryAcquire(t.Context())
@@ -218,7 +218,7 @@ func TestRealFirstAcquireOnFarNodes(t *testing.T) {
 	}
 }
 
-// TestRealConnect: a client that has connected needs one round trip for its first lock.
+// TestRealConnect requires that a connected client needs one round trip for its first lock.
 func TestRealConnect(t *testing.T) {
 	c := startCluster(t, 3)
 	client := c.client()
@@ -228,11 +228,12 @@ func TestRealConnect(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, lease.Release(t.Context()))
 
-	// A minority that is down does not matter.
+	// The client connects without a minority of the nodes.
 	c.servers[0].Kill()
 	require.NoError(t, c.client().Connect(t.Context()))
 
-	// A majority does, and each node that is not connected is named.
+	// The client cannot connect without a majority. The error names each node without a
+	// connection.
 	c.servers[1].Kill()
 	lost := c.client()
 	err = lost.Connect(t.Context())
@@ -245,7 +246,7 @@ func TestRealConnect(t *testing.T) {
 	assert.Contains(t, err.Error(), c.servers[0].Addr())
 	assert.Contains(t, err.Error(), c.servers[1].Addr())
 
-	// A client that could not connect finds the nodes when they are there.
+	// A client that failed to connect finds the nodes once they are back.
 	c.servers[0].Restart()
 	c.servers[1].Restart()
 	c.open(c.limits)
@@ -258,8 +259,8 @@ func TestRealConnect(t *testing.T) {
 	require.ErrorIs(t, closing.Connect(t.Context()), quorumlock.ErrClosed)
 }
 
-// TestRealConnectIsBounded: servers that take connections and never answer hold up a Connect, and the
-// first attempt, for ConnectTimeout; and a Connect no longer than its context lasts.
+// TestRealConnectIsBounded uses servers that accept connections and never answer. They delay
+// Connect and the first attempt by ConnectTimeout at most. Connect also ends with its context.
 func TestRealConnectIsBounded(t *testing.T) {
 	silent := func(conn net.Conn) { _, _ = io.Copy(io.Discard, conn) }
 	hung := func(timeout time.Duration) *quorumlock.Client {

@@ -8,13 +8,13 @@ import (
 	"github.com/quorumlock/quorumlock"
 )
 
-// TestRealCommandsAreCounted: an operation costs one script on each node, also with
-// several names. Figures like these do not depend on the machine.
+// TestRealCommandsAreCounted requires one script on each node per operation, also for several
+// names. These counts do not depend on the machine.
 func TestRealCommandsAreCounted(t *testing.T) {
 	c := startCluster(t, 5)
 	client := c.client()
 	ran := 0
-	// each has an operation run, and requires so many scripts for it on every node.
+	// each runs an operation and requires the given number of scripts on every node.
 	each := func(scripts int, what string, operate func()) {
 		operate()
 		ran += scripts

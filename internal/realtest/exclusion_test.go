@@ -15,7 +15,7 @@ import (
 	"github.com/quorumlock/quorumlock/internal/testkit"
 )
 
-// onlooker watches, outside of Redis, that a name has one holder at a time.
+// onlooker checks outside of Redis that a name has one holder at a time.
 type onlooker struct {
 	t        *testing.T
 	word     map[string]*atomic.Pointer[quorumlock.Lease]
@@ -31,8 +31,8 @@ func newOnlooker(t *testing.T, names []string) *onlooker {
 	return w
 }
 
-// enter is called by a holder. If somebody else is inside, both leases must not be
-// valid: the other is looked at first, so both were valid when it was.
+// enter is called by a holder. If another holder is inside, the two leases must not both be valid.
+// The other lease is checked first, so both were valid at that time.
 func (w *onlooker) enter(name string, lease *quorumlock.Lease) {
 	w.sections[name].Add(1)
 	for {
@@ -44,7 +44,7 @@ func (w *onlooker) enter(name string, lease *quorumlock.Lease) {
 	}
 }
 
-// total is how many sections there were so far.
+// total returns the number of sections so far.
 func (w *onlooker) total() (n int64) {
 	for _, one := range w.sections {
 		n += one.Load()
@@ -69,8 +69,8 @@ func TestRealExclusion(t *testing.T) {
 	t.Parallel()
 	const clients, each, ttl = 5, 10, time.Second
 	names := []string{"north", "south", "west"}
-	// It is enough when there were so many sections, and pauses of a node; a slow machine need not
-	// come to that in its time.
+	// The test ends early after this many sections and pauses of a node. A slow machine need not
+	// reach these numbers in the given time.
 	const enough, enoughPauses, span = 15_000, 15, 30 * time.Second
 	c := startCluster(t, 5)
 	w := newOnlooker(t, names)
@@ -99,7 +99,7 @@ func TestRealExclusion(t *testing.T) {
 					shares[me]++
 					work(ctx, me, shares[me], ttl)
 					w.leave(name, lease)
-					_ = lease.Release(ctx) // what a paused node does not confirm is undone later
+					_ = lease.Release(ctx) // the client later undoes attempts that a paused node does not confirm
 				}
 			})
 		}
@@ -122,7 +122,7 @@ func TestRealExclusion(t *testing.T) {
 	c.noKeys()
 }
 
-// work is what a contender does inside. Once on each name it takes longer than a TTL.
+// work is the contender's work inside a section. Once on each name it outlasts the TTL.
 func work(ctx context.Context, contender, section int, ttl time.Duration) {
 	length := time.Duration(rand.Int64N(int64(time.Millisecond)))
 	if contender < 3 && section == 2 {
@@ -134,7 +134,8 @@ func work(ctx context.Context, contender, section int, ttl time.Duration) {
 	}
 }
 
-// pauseInTurn has one node at a time hang, until ctx ends or that was enough, and says how often.
+// pauseInTurn pauses one node at a time until ctx ends or enough reports true. It returns the
+// number of pauses.
 func (c *cluster) pauseInTurn(ctx context.Context, enough func(pauses int) bool) (pauses int) {
 	for ctx.Err() == nil && !enough(pauses) {
 		i := rand.IntN(len(c.servers))
@@ -167,12 +168,11 @@ func TestRealMultiLockExclusion(t *testing.T) {
 	var sections [contenders]atomic.Int64
 	var all sync.WaitGroup
 	for i := range contenders {
-		// Every node is needed, so a machine that stutters must not look like a node that
-		// does not answer.
+		// The lock needs every node, so a stuttering machine must not look like a silent node.
 		client := c.client(func(cfg *quorumlock.Config) { cfg.NodeTimeoutMin = quorumlock.DefaultTTL / 20 })
 		all.Go(func() {
 			for ctx.Err() == nil {
-				// Two of the names in any order: without one order for all, this deadlocks.
+				// The names come in random order. Without a global order this would deadlock.
 				perm := rand.Perm(len(names))
 				asked := []string{names[perm[0]], names[perm[1]]}
 				brief, done := context.WithTimeout(ctx, time.Duration(rand.Int64N(int64(100*time.Millisecond))))

@@ -16,7 +16,7 @@ import (
 	"github.com/quorumlock/quorumlock/node"
 )
 
-// fakeServer listens and has each connection served by a function, until the test ends.
+// fakeServer listens until the test ends and serves each connection with a function.
 func fakeServer(t *testing.T, serve func(conn net.Conn)) (addr string) {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -56,7 +56,7 @@ func fakeServer(t *testing.T, serve func(conn net.Conn)) (addr string) {
 	return listener.Addr().String()
 }
 
-// almostRedis answers as a server would, until it is asked to run a script.
+// almostRedis answers like a Redis server until a client runs a script.
 func almostRedis(script string) func(net.Conn) {
 	return func(conn net.Conn) {
 		info := fmt.Sprintf("master_replid:%s\r\nmaxmemory_policy:noeviction\r\n", conn.LocalAddr())
@@ -84,7 +84,7 @@ func almostRedis(script string) func(net.Conn) {
 	}
 }
 
-// refuses answers a PING well, and the handshake behind it like this.
+// refuses answers a PING correctly and gives this reply to the handshake.
 func refuses(reply string) func(net.Conn) {
 	return func(conn net.Conn) {
 		in := bufio.NewReader(conn)
@@ -128,7 +128,7 @@ func TestRealServersThatAreNoRedis(t *testing.T) {
 	t.Parallel()
 	for what, fake := range map[string]struct {
 		serve func(net.Conn)
-		// reason is what a node's error must be, where that is certain.
+		// reason is the required reason of a node's error, or nil if it is not certain.
 		reason error
 	}{
 		"closes at once":         {func(net.Conn) {}, node.ErrUnreachable},
@@ -150,7 +150,7 @@ func TestRealServersThatAreNoRedis(t *testing.T) {
 			c := startCluster(t, 3)
 			fakes := []string{fakeServer(t, fake.serve), fakeServer(t, fake.serve), fakeServer(t, fake.serve)}
 
-			// Two such nodes of five do not matter, three do.
+			// The client tolerates two such nodes of five, but not three.
 			client := newClient(t, func(cfg *quorumlock.Config) { cfg.Addresses = append(c.addresses(), fakes[:2]...) })
 			lease := acquire(t, client.RedLock("job"))
 			require.NoError(t, lease.Extend(t.Context()))
@@ -175,8 +175,8 @@ func TestRealServersThatAreNoRedis(t *testing.T) {
 	}
 }
 
-// Some answers are too much for the client library below: they must not end the
-// program, which is therefore another one here.
+// Some answers crash the client library. They must not crash the program, so the test runs it as
+// another process.
 func TestRealServersThatBreakTheProtocol(t *testing.T) {
 	t.Parallel()
 	for what, serve := range map[string]func(net.Conn){

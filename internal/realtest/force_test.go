@@ -43,7 +43,7 @@ func TestRealForcedOffLeaseDoesNotComeBack(t *testing.T) {
 	c := startCluster(t, 5)
 	lease := acquire(t, c.client(withTTL(ttl)).RedLock("job"))
 	c.holds("job", lease.Owner())
-	// One node forgets the lock, and must refuse its holder all the same.
+	// One node forgets the lock. It must still refuse the old holder.
 	c.command(2, "DEL", "job")
 	_, err := c.client().RedLock("job").ForceRelease(t.Context())
 	require.NoError(t, err)
@@ -76,7 +76,7 @@ func TestRealLayoutIsRedissons(t *testing.T) {
 	require.NoError(t, lease.Release(t.Context()))
 	c.noKeys()
 
-	// A lock of Redisson's excludes us, and is left alone.
+	// Redisson's lock excludes this library, which leaves it alone.
 	const thread = "8743c9c0-0795-4907-87fd-6c719a6b4586:31"
 	c.plant("job", thread, 30*time.Second, 0, 1, 2, 3, 4)
 	_, err := client.RedLock("job").TryAcquire(t.Context())
@@ -89,7 +89,7 @@ func TestRealLayoutIsRedissons(t *testing.T) {
 	c.holds("job", thread)
 	c.holds("task", "")
 
-	// It is free when Redisson has let go of a majority.
+	// The lock is free once Redisson has released it on a majority.
 	for i := range 3 {
 		c.command(i, "DEL", "job")
 	}

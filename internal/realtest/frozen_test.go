@@ -93,7 +93,7 @@ func frozenMasterGrants(t *testing.T) bool {
 	return true
 }
 
-// silence is for how many seconds a replica has heard nothing from its master.
+// silence returns the number of seconds since a replica last heard from its master.
 func silence(t *testing.T, replica *redisproc.Server) int {
 	t.Helper()
 	info, err := replica.Command("INFO", "replication")

@@ -14,7 +14,7 @@ import (
 	"github.com/quorumlock/quorumlock"
 )
 
-// A few goroutines more than before are those of connections and one stuck sender.
+// fewGoroutines allows for the goroutines of connections and of one stuck sender.
 const fewGoroutines = 10
 
 func TestRealBadNodesDelayNothing(t *testing.T) {
@@ -59,7 +59,7 @@ func TestRealBadNodesDelayNothing(t *testing.T) {
 	}
 }
 
-// A lock that is held is held, also while nodes are down that do not matter.
+// The client still reports a held lock as held while a minority of the nodes is down.
 func TestRealHeldIsToldWithBadNodes(t *testing.T) {
 	for what, happen := range map[string]func(c *cluster){
 		"one killed":  func(c *cluster) { c.kill(4) },
@@ -84,7 +84,7 @@ func TestRealHeldIsToldWithBadNodes(t *testing.T) {
 	}
 }
 
-// measure does rounds of acquire, extend and release, and says how long each took.
+// measure runs rounds of acquire, extend and release and returns the duration of each round.
 func measure(t *testing.T, lock *quorumlock.Lock, rounds int) (took [3][]time.Duration) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), atMost)

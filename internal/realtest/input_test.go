@@ -14,7 +14,7 @@ import (
 	"github.com/quorumlock/quorumlock/node"
 )
 
-// at has a client use addresses of all servers, made by a function.
+// at makes a client use addresses that a function returns for the servers.
 func (c *cluster) at(address func(i int, s *redisproc.Server) string) func(*quorumlock.Config) {
 	return func(cfg *quorumlock.Config) {
 		cfg.Addresses = nil
@@ -24,7 +24,7 @@ func (c *cluster) at(address func(i int, s *redisproc.Server) string) func(*quor
 	}
 }
 
-// refused is the error of an Acquire that must not wait.
+// refused returns the error of an Acquire that must not wait.
 func refused(t *testing.T, lock *quorumlock.Lock) *quorumlock.NoQuorumError {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
@@ -37,7 +37,7 @@ func refused(t *testing.T, lock *quorumlock.Lock) *quorumlock.NoQuorumError {
 	return noQuorum
 }
 
-// namesNodes requires that an error tells of these nodes, and of no others.
+// namesNodes requires that an error names exactly these nodes.
 func namesNodes(t *testing.T, errs []quorumlock.NodeError, want ...string) {
 	t.Helper()
 	require.ElementsMatch(t, want, namesOf(errs), "the nodes that an error names")
@@ -95,7 +95,7 @@ func TestRealKeysOfAnotherType(t *testing.T) {
 			client := c.client()
 			c.command(3, write...)
 
-			// On one node it is that node's vote only.
+			// On one node the error costs that node's vote only.
 			require.NoError(t, acquire(t, client.RedLock("job")).Release(t.Context()))
 			err := refused(t, client.MultiLock("job", "task"))
 			require.ErrorIs(t, err, node.ErrWrongType)
@@ -152,7 +152,7 @@ func TestRealUnreachableNodes(t *testing.T) {
 	require.Subset(t, c.addresses(), namesOf(noQuorum.Nodes))
 	t.Log(err)
 
-	// They may come back: that is what Acquire waits for.
+	// The nodes may come back, so Acquire waits for them.
 	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
 	defer cancel()
 	_, err = lock.Acquire(ctx)

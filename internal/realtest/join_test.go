@@ -10,8 +10,8 @@ import (
 	"github.com/quorumlock/quorumlock"
 )
 
-// Joint locks on two sets of servers: all are had or none, also where the wait for the last is
-// interrupted, and the loss of one set gives the other back.
+// A joint lock on two sets of servers takes all names or none. This also holds after an
+// interrupted wait for the last name. The loss of one set releases the other one.
 func TestRealJoin(t *testing.T) {
 	t.Parallel()
 	c, d, deadline := startCluster(t, 3), startCluster(t, 3), withDeadline(t)

@@ -11,7 +11,7 @@ import (
 	"github.com/quorumlock/quorumlock"
 )
 
-// BenchmarkLatchCountDown counts down on real servers, each caller on a latch of its own.
+// BenchmarkLatchCountDown counts down on real servers. Each caller has its own latch.
 func BenchmarkLatchCountDown(b *testing.B) {
 	for _, n := range []int{1, 3, 5} {
 		b.Run(fmt.Sprintf("nodes=%d", n), func(b *testing.B) {

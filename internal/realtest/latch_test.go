@@ -12,8 +12,7 @@ import (
 	"github.com/quorumlock/quorumlock"
 )
 
-// TestRealLatchCommandsAreCounted: an operation that nothing stands in the way of costs one
-// script on each node.
+// TestRealLatchCommandsAreCounted requires one script on each node for an uncontended operation.
 func TestRealLatchCommandsAreCounted(t *testing.T) {
 	c := startCluster(t, 3)
 	client, ctx := c.client(), withDeadline(t)
@@ -39,7 +38,7 @@ func TestRealLatchCommandsAreCounted(t *testing.T) {
 	cycle(1)
 }
 
-// withDeadline bounds what must not take for ever.
+// withDeadline returns a context that bounds operations that must end.
 func withDeadline(t *testing.T) context.Context {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
@@ -78,14 +77,14 @@ func TestRealLatch(t *testing.T) {
 	}
 }
 
-// whole reports whether a server that has forgotten a latch was given back all of it.
+// whole reports whether a server has its complete latch back after a loss.
 func (c *cluster) whole(i int, latch string) bool {
 	c.t.Helper()
 	lost := c.command(i, "HGET", "quorumlock:node", "until")
 	return lost != "(nil)" && c.command(i, "HGET", "quorumlock:latch:{"+latch+"}", "whole") == lost
 }
 
-// A server that forgets is given back what it was told; then another may be away.
+// The clients restore the state of a server that forgot it. Another server may then fail.
 func TestRealLatchSurvivesALoss(t *testing.T) {
 	c := startCluster(t, 3)
 	ctx := withDeadline(t)
@@ -97,8 +96,8 @@ func TestRealLatchSurvivesALoss(t *testing.T) {
 	done := awaiting(ctx, latch())
 	require.NoError(t, l.CountDown(ctx, "x"))
 	c.command(1, "FLUSHALL")
-	// The id alone is not enough: the count-down may be what gives it back, where it reaches this server
-	// after the loss, and does not know whether that is all. Without who waits, no majority would be left.
+	// The latch's id alone is not enough. The count-down may restore it on this server after the
+	// loss without the earlier count-downs. Without the waiter's help no majority would be left.
 	eventually(t, soon, func() bool { return c.whole(1, "a") }, "who waits has it told again")
 	require.Equal(t, 1, c.number(1, "ZCARD", "quorumlock:latched:{a}"))
 	c.servers[0].Pause()
@@ -115,7 +114,7 @@ func TestRealLatchSurvivesALoss(t *testing.T) {
 	}
 }
 
-// left requires that so many have still to count down.
+// left requires the given count on the latch.
 func left(t *testing.T, l *quorumlock.Latch, want int) {
 	t.Helper()
 	got, err := l.Count(t.Context())
@@ -123,15 +122,15 @@ func left(t *testing.T, l *quorumlock.Latch, want int) {
 	require.Equal(t, want, got)
 }
 
-// awaiting waits for a latch in the background; its result comes through the channel.
+// awaiting waits for a latch in the background and sends the result to the channel.
 func awaiting(ctx context.Context, l *quorumlock.Latch) <-chan error {
 	done := make(chan error, 1)
 	go func() { done <- l.Await(ctx) }()
 	return done
 }
 
-// A client that waits for a latch no more leaves nothing of that on the nodes. The key would run
-// out by itself only after seconds.
+// A client that stops waiting for a latch leaves no trace on the nodes. The key's own TTL would
+// take seconds.
 func TestRealLatchForgetsWhoLeaves(t *testing.T) {
 	c := startCluster(t, 3)
 	other := c.client().Latch("ready")

@@ -14,7 +14,7 @@ import (
 	"github.com/quorumlock/quorumlock"
 )
 
-// In all of these the TTL is 10 s, and keys have to be gone long before.
+// The TTL of these tests is 10 s. The keys must be gone long before.
 
 func TestRealLosersLeaveNothing(t *testing.T) {
 	c := startCluster(t, 5)
@@ -166,8 +166,8 @@ func TestRealHungNodeKeepsNothing(t *testing.T) {
 	}
 }
 
-// A node that hangs for longer than the TTL runs the acquisition when it wakes: the
-// undo must still be known then.
+// A node hangs for longer than the TTL and runs the acquisition afterwards. The client must still
+// know that it has to undo it.
 func TestRealNodeHungForLongerThanTheTTL(t *testing.T) {
 	t.Parallel()
 	const ttl = 4 * time.Second
@@ -181,7 +181,7 @@ func TestRealNodeHungForLongerThanTheTTL(t *testing.T) {
 	require.NoError(t, acquire(t, lock).Release(t.Context()))
 	<-time.After(ttl * 3 / 2)
 	c.resume(4)
-	// It may show up for a moment. A key that stays runs out on its own only after soon.
+	// The key may appear for a moment. Its own TTL ends only after soon.
 	eventually(t, soon, func() bool { return c.calls(4) > ran }, "the node has run what was sent to it")
 	eventually(t, soon, func() bool { return c.owner(4, "job") == "" },
 		"a node that wakes gives back a lease that was released meanwhile")

@@ -8,17 +8,17 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// longForm has tests that go on for as long as one likes do so: make test-long, every night. Without
-// it each goes on until it has seen what it needs to see, which it says.
+// longForm makes open-ended tests run in their long form (make test-long, every night). Without
+// it, each test runs until it has seen the events that it needs and logs them.
 var longForm = flag.Bool("long", false, "run tests in their long form: more cases, more rounds, more leases")
 
-// Two tests go on for as long as they are told.
+// The span of these two tests can be set.
 var (
 	sharesSpan = flag.Duration("shares", 0, "how long TestRealShares measures each way to wait; 0 is until it has seen enough")
 	soakSpan   = flag.Duration("soak", 0, "how long TestRealNoLostWake goes on; it is two storms at least")
 )
 
-// longer is one of two, the second in the long form.
+// longer returns its second argument in the long form and its first one otherwise.
 func longer[T any](short, whole T) T {
 	if *longForm {
 		return whole
@@ -26,14 +26,14 @@ func longer[T any](short, whole T) T {
 	return short
 }
 
-// longest is for how long any one test may go on: many times longer than each does on a machine that
-// has nothing else to do, and short enough that the whole package still has time left then.
+// longest bounds the duration of a single test. It is many times longer than any test needs on an
+// idle machine. It still leaves time for the rest of the package.
 func longest() time.Duration {
 	return longer(5*time.Minute, time.Hour) + *soakSpan + *sharesSpan
 }
 
-// in requires that something comes through a channel, which it returns: that it does not come is to be
-// a failure of this test, and not the end of the time of all.
+// in returns the next value of a channel. A missing value fails this test alone and does not use
+// up the time of all tests.
 func in[T any](t testing.TB, channel <-chan T, what string) T {
 	t.Helper()
 	select {
@@ -45,5 +45,5 @@ func in[T any](t testing.TB, channel <-chan T, what string) T {
 	}
 }
 
-// atMost bounds what a test waits for in its short form, on whatever machine.
+// atMost limits the waiting time of a test in its short form on a slow machine.
 const atMost = time.Minute

@@ -16,7 +16,7 @@ import (
 	"github.com/quorumlock/quorumlock/node"
 )
 
-// gated keeps a client from a node once it is shut.
+// gated blocks a client's access to a node once it is shut.
 type gated struct {
 	node.Node
 	shut *atomic.Bool
@@ -32,7 +32,7 @@ func (g gated) Do(ctx context.Context, ops []node.Op, replies []node.Reply) {
 	}
 }
 
-// gatedClient is a client that can be kept from all nodes at once.
+// gatedClient returns a client that can be cut off from all nodes at once.
 func (c *cluster) gatedClient(changes ...func(*quorumlock.Config)) (client *quorumlock.Client, shut *atomic.Bool) {
 	c.t.Helper()
 	shut = new(atomic.Bool)
@@ -49,8 +49,8 @@ func (c *cluster) gatedClient(changes ...func(*quorumlock.Config)) (client *quor
 func TestRealLeaseEndsBeforeItsKeys(t *testing.T) {
 	for _, fixed := range []bool{true, false} {
 		t.Run("fixed="+strconv.FormatBool(fixed), func(t *testing.T) {
-			// The margin is the drift allowance of 22 ms: a process that is not scheduled
-			// for so long finds the keys gone, so one good round of a few is enough.
+			// The margin is the drift allowance of 22 ms. A process that is not scheduled for so
+			// long finds the keys gone. One good round of a few is therefore enough.
 			for try := 1; !leaseEndsBeforeItsKeys(t, fixed); try++ {
 				require.Less(t, try, 5, "the keys must outlive the lease on every node")
 			}
@@ -58,8 +58,8 @@ func TestRealLeaseEndsBeforeItsKeys(t *testing.T) {
 	}
 }
 
-// leaseEndsBeforeItsKeys has all nodes hang during a hold, and reports whether they
-// still had their keys when the lease had ended.
+// leaseEndsBeforeItsKeys makes all nodes hang during a hold. It reports whether they still had
+// their keys at the end of the lease.
 func leaseEndsBeforeItsKeys(t *testing.T, fixed bool) bool {
 	c := startCluster(t, 5)
 	client, shut := c.gatedClient(withTTL(2 * time.Second))
@@ -72,8 +72,9 @@ func leaseEndsBeforeItsKeys(t *testing.T, fixed bool) bool {
 		}
 	}
 	c.pause(0, 1, 2, 3, 4)
-	// What the client undoes at the end must not reach the nodes. If it renewed, it has
-	// found by then that they hang, and sends nothing more before they answer.
+	// The commands with which the client undoes its lock at the end must not reach the nodes. A
+	// client that renewed has found by then that the nodes hang. It sends nothing more before they
+	// answer.
 	shut.Store(fixed)
 	cause := ends(t, lease, 2*time.Second+soon)
 	shut.Store(true)
@@ -103,7 +104,7 @@ func leaseEndsBeforeItsKeys(t *testing.T, fixed bool) bool {
 	return true
 }
 
-// Also redsync #147 and #149: a restarted node never rejoins a held lock.
+// This test also covers redsync #147 and #149: a restarted node never rejoins a held lock.
 func TestRealNodesDieAndComeBackEmpty(t *testing.T) {
 	t.Parallel()
 	const ttl = patientTTL
@@ -120,7 +121,7 @@ func TestRealNodesDieAndComeBackEmpty(t *testing.T) {
 	eventually(t, ttl*3/2+2*soon, func() bool { have, _ := lease.Backing(); return have == 5 }, "nodes that come back are filled again, and back the lease when they have recovered")
 	c.holds("job", lease.Owner())
 
-	// The lease now survives the loss of two others, and not that of three.
+	// The lease now survives the loss of two other nodes, but not the loss of three.
 	c.kill(1, 2)
 	staysValid(t, lease, ttl*3/2)
 	c.kill(4)
@@ -147,8 +148,8 @@ func TestRealNodesDieAndComeBackEmpty(t *testing.T) {
 
 func TestRealManyLeases(t *testing.T) {
 	const ttl = 6 * time.Second
-	// They are far more than the goroutines that are allowed. Ten thousand keep a small machine busy
-	// with renewals, which it must then have to itself.
+	// The leases far outnumber the allowed goroutines. The renewals of ten thousand leases occupy
+	// a small machine, which must then run nothing else.
 	n := longer(2000, 10_000)
 	c := startCluster(t, 5)
 	var renewed atomic.Int64
@@ -186,7 +187,7 @@ func TestRealManyLeases(t *testing.T) {
 	eventually(t, soon, func() bool { return runtime.NumGoroutine() <= before+fewGoroutines }, "about %d goroutines, as before", before)
 }
 
-// inParallel does something n times, 64 at a time.
+// inParallel runs a function n times, 64 at a time.
 func inParallel(t *testing.T, n int, do func(i int) error) {
 	t.Helper()
 	var group errgroup.Group

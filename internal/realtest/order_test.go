@@ -12,8 +12,8 @@ import (
 	"github.com/quorumlock/quorumlock/node"
 )
 
-// reluctant is a node that can be down, and that takes its time to come back: a probe
-// waits until it is let through.
+// reluctant is a node that can be down and comes back late. Its probe waits until the test lets it
+// through.
 type reluctant struct {
 	node.Node
 	down    atomic.Bool
@@ -40,8 +40,8 @@ func (r *reluctant) Probe(ctx context.Context) error {
 	return r.Node.Probe(ctx)
 }
 
-// What is asked of a node that is just coming back waits for the probe. The release of
-// the same lease must not overtake it there.
+// A command to a returning node waits for the probe. The release of the same lease must not
+// overtake it there.
 func TestRealReleaseDoesNotOvertakeAtAReturningNode(t *testing.T) {
 	for what, lock := range map[string]quorumlock.LockOptions{
 		"an acquisition": {},
@@ -70,7 +70,7 @@ func TestRealReleaseDoesNotOvertakeAtAReturningNode(t *testing.T) {
 			job := client.RedLock("job").With(lock)
 			require.NoError(t, acquire(t, job).Release(t.Context()), "with four of five")
 
-			// Sooner or later an operation makes the client look whether the node is back.
+			// An operation eventually makes the client probe the node.
 			var lease *quorumlock.Lease
 			probing := func() bool {
 				if lease != nil && !lock.Fixed {

@@ -15,11 +15,11 @@ import (
 	"github.com/quorumlock/quorumlock/quorum"
 )
 
-// patientTTL is for leases that must not be lost, whatever else the machine does: one of a second gives
-// a node a tenth of that to answer, and on a busy machine an answer takes longer at times.
+// patientTTL is for leases that must survive on a busy machine. A TTL of a second gives a node a
+// tenth of it to answer. An answer on a busy machine sometimes takes longer.
 const patientTTL = 2 * time.Second
 
-// What users of other libraries report: each of these is named by the issue.
+// These are reports by users of other libraries. Each test names its issue.
 func TestRealPeers(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]func(t *testing.T, c *cluster){
@@ -56,7 +56,7 @@ func bareMajorityIsFilled(t *testing.T, c *cluster) {
 	require.Equal(t, 3, have)
 	c.restart(3, 4)
 	eventually(t, ttl*3/2+soon*3/2, func() bool { have, _ := lease.Backing(); return have == 5 }, "renewals fill all nodes")
-	c.kill(0, 1) // of those that granted
+	c.kill(0, 1) // both nodes granted the lock
 	staysValid(t, lease, 2*ttl)
 	require.NoError(t, lease.Release(t.Context()))
 }
@@ -177,8 +177,8 @@ func expiredRelease(t *testing.T, c *cluster) {
 	require.NoError(t, next.Release(t.Context()))
 }
 
-// ownershipTravelsInTheContext: whoever has the context is the holder, on whatever
-// goroutine; the nodes are not asked.
+// ownershipTravelsInTheContext shows that the context carries the lease to any goroutine. The
+// client does not ask the nodes.
 func ownershipTravelsInTheContext(t *testing.T, c *cluster) {
 	lock := c.client().RedLock("job")
 	require.NoError(t, acquire(t, lock).Release(t.Context())) // the servers know the scripts now

@@ -17,8 +17,8 @@ import (
 	"github.com/quorumlock/quorumlock/node"
 )
 
-// besieged has another client try to get the lock all the time, until the test is over or
-// the returned function is called; it must not get it before.
+// besieged makes another client try to get the lock until the test ends or the returned function
+// is called. The client must not get the lock before.
 func besieged(t *testing.T, lock *quorumlock.Lock) (relieve func()) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -48,8 +48,8 @@ func besieged(t *testing.T, lock *quorumlock.Lock) (relieve func()) {
 	return relieve
 }
 
-// All five servers, none of which remembers anything, are restarted one after the other,
-// each when the one before has recovered. A lease that is held all the while is not lost.
+// All five servers restart one after the other without their memory. Each restart waits for the
+// previous server's recovery. The lease that is held meanwhile survives.
 func TestRealRollingRestart(t *testing.T) {
 	t.Parallel()
 	const ttl = 2 * time.Second
@@ -74,8 +74,8 @@ func TestRealRollingRestart(t *testing.T) {
 	require.Greater(t, next.Token(), lease.Token())
 }
 
-// recovering is how much longer a node gives no new locks, by its own clock; negative
-// where it has not begun to recover.
+// recovering returns how much longer a node refuses new locks, by its own clock. It is negative if
+// the recovery has not begun.
 func (c *cluster) recovering(i int) time.Duration {
 	c.t.Helper()
 	if c.command(i, "HGET", "quorumlock:node", "identity") != c.servers[i].ReplicationID() {
@@ -85,8 +85,8 @@ func (c *cluster) recovering(i int) time.Duration {
 	return max(time.Until(until), 0)
 }
 
-// restartWithin restarts servers that then remember nothing. The test is inconclusive where that takes
-// longer than a lease could wait for them.
+// restartWithin restarts servers without their memory. The test is inconclusive if the restart
+// takes longer than a lease can survive.
 func (c *cluster) restartWithin(most time.Duration, nodes ...int) {
 	c.t.Helper()
 	began := time.Now()
@@ -95,7 +95,7 @@ func (c *cluster) restartWithin(most time.Duration, nodes ...int) {
 	inTime(c.t, began, most)
 }
 
-// inTime has a test be inconclusive if the servers took longer to restart than a lease could wait.
+// inTime makes a test inconclusive if the servers' restart took longer than a lease can survive.
 func inTime(t testing.TB, began time.Time, most time.Duration) {
 	t.Helper()
 	if took := time.Since(began); took > most {
@@ -103,7 +103,7 @@ func inTime(t testing.TB, began time.Time, most time.Duration) {
 	}
 }
 
-// Three of five at once: a majority has forgotten the lock, and answers.
+// Three of five servers restart at once. A majority has forgotten the lock and answers.
 func TestRealMajorityForgets(t *testing.T) {
 	t.Parallel()
 	const ttl = 2 * time.Second
@@ -138,15 +138,15 @@ func TestRealMajorityForgets(t *testing.T) {
 	})
 }
 
-// Every way in which a server loses what it held. The holder renews in one half of the
-// cases and then keeps the lock; in the other nobody gets it until the recovery is over.
+// A server can lose its memory in each of these ways. In one half of the cases the holder renews
+// and keeps the lock. In the other half the lock stays unavailable until the recovery is over.
 func TestRealLosses(t *testing.T) {
 	t.Parallel()
 	kill := func(s *redisproc.Server, _ int64) { s.Kill(); s.Restart() }
 	for _, loss := range []struct {
 		name string
 		opts []redisproc.Option
-		// before is called when nothing is held yet, and what it returns is for lose.
+		// before is called while the lock is free. Its result is passed to lose.
 		before func(s *redisproc.Server) (mark int64)
 		lose   func(s *redisproc.Server, mark int64)
 	}{
@@ -199,7 +199,7 @@ func TestRealLosses(t *testing.T) {
 	}
 }
 
-// SCRIPT FLUSH loses nothing, and delays nothing.
+// SCRIPT FLUSH loses no lock and causes no delay.
 func TestRealScriptFlush(t *testing.T) {
 	c := startCluster(t, 3)
 	client := c.client()
@@ -217,8 +217,8 @@ func TestRealScriptFlush(t *testing.T) {
 	c.noKeys()
 }
 
-// junction is an address that leads to one server or another, as a Sentinel's master name
-// or a load balancer's address does.
+// junction is an address that leads to one server or another, like a Sentinel's master name or a
+// load balancer.
 type junction struct {
 	listener net.Listener
 	mu       sync.Mutex
@@ -268,7 +268,7 @@ func (j *junction) connect(client net.Conn) {
 	_ = client.Close()
 }
 
-// turn leads all that is new to the address of another server, and ends what is old.
+// turn directs new connections to the address of another server and closes the old ones.
 func (j *junction) turn(target string) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -281,8 +281,8 @@ func (j *junction) turn(target string) {
 
 func (j *junction) addr() string { return j.listener.Addr().String() }
 
-// A fail-over to a replica that is behind, and back to the old master, which has lost to
-// the replica what it knew. The address is the same all the time.
+// The service fails over to a stale replica and back to the old master. The old master has copied
+// the replica's state and lost its own. The address is the same all the time.
 func TestRealFailoverAndBack(t *testing.T) {
 	t.Parallel()
 	const ttl = 2 * time.Second
@@ -316,7 +316,7 @@ func TestRealFailoverAndBack(t *testing.T) {
 	require.Error(t, lease.Err())
 }
 
-// A replica that is listed beside its master has no vote, and does not cost the master its.
+// A replica that is listed beside its master has no vote. Its master keeps its own vote.
 func TestRealReplicaAsANode(t *testing.T) {
 	c := startCluster(t, 2)
 	r := redisproc.StartReplica(t, c.servers[0])
@@ -334,8 +334,8 @@ func TestRealReplicaAsANode(t *testing.T) {
 	}
 }
 
-// A master that is cut off from its replica, and not from all of its clients, while the
-// replica takes over. What it goes on to confirm is worth nothing, and it cannot know.
+// A master is cut off from its replica but not from all of its clients. The replica takes over.
+// The old master's confirmations are worthless, and it cannot know that.
 func TestRealMasterCutOff(t *testing.T) {
 	t.Parallel()
 	const ttl = 3 * time.Second
@@ -349,7 +349,7 @@ func TestRealMasterCutOff(t *testing.T) {
 			c := startCluster(t, 1)
 			master := c.servers[0]
 			replica := redisproc.StartReplica(t, master)
-			// R is to be the TTL, the lag, and a second at least.
+			// R must be at least the TTL, the lag, and a second.
 			settings := func(cfg *quorumlock.Config) {
 				withTTL(ttl)(cfg)
 				cfg.MaxTTL, cfg.MaxClockSkew = 2*ttl, ttl
@@ -378,7 +378,8 @@ func TestRealMasterCutOff(t *testing.T) {
 	}
 }
 
-// A node whose clock is wrong has no vote on new locks, and says so; the others decide.
+// A node with a wrong clock has no vote on new locks, and its error says so. The other nodes
+// decide.
 func TestRealWrongClocks(t *testing.T) {
 	c := startCluster(t, 5, redisproc.WithFaketime())
 	client := c.client()

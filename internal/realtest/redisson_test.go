@@ -14,11 +14,10 @@ import (
 
 const redissonChannel = "redisson_lock__channel:{job}"
 
-// mixed is for a fleet with Redisson.
+// mixed configures a client for a fleet with Redisson.
 func mixed(cfg *quorumlock.Config) { cfg.Redisson = true }
 
-// A lock that Redisson releases, by what its script does, is had at once, and not only at the
-// next look.
+// A waiter gets a lock as soon as Redisson's script releases it, and not only at its next look.
 func TestRealAReleaseByRedissonWakes(t *testing.T) {
 	c := startCluster(t, 3)
 	lock := c.client(mixed).RedLock("job")
@@ -53,13 +52,13 @@ func TestRealAReleaseByRedissonWakes(t *testing.T) {
 	}
 }
 
-// listeners is how many listen to Redisson's channel on a node.
+// listeners returns the number of subscribers to Redisson's channel on a node.
 func (c *cluster) listeners(i int) int {
 	c.t.Helper()
 	return c.number(i, "EVAL", "return redis.call('PUBSUB', 'NUMSUB', ARGV[1])[2]", "0", redissonChannel)
 }
 
-// Redisson's waiters listen for a message 0.
+// Redisson's waiters expect the message 0.
 func TestRealAReleaseIsAnnouncedToRedisson(t *testing.T) {
 	c := startCluster(t, 3)
 	java, err := rueidis.NewClient(rueidis.ClientOption{InitAddress: []string{c.servers[1].Addr()}, DisableCache: true})

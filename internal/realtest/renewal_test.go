@@ -14,7 +14,7 @@ import (
 	"github.com/quorumlock/quorumlock"
 )
 
-// These are parts of TestRealPeers.
+// These functions are parts of TestRealPeers.
 
 func renewalFailureIsTold(t *testing.T, c *cluster) {
 	failed := make(chan quorumlock.RenewalFailedEvent, 1000)
@@ -110,8 +110,8 @@ func holdsAreLimited(t *testing.T, c *cluster) {
 	c.noKeys()
 }
 
-// releaseRaces has releases meet new acquisitions, extensions and Close. When Close
-// has returned without an error, nothing is held.
+// releaseRaces runs releases against new acquisitions, extensions and Close. No lock is held after
+// Close has returned without an error.
 func releaseRaces(t *testing.T, c *cluster) {
 	client, ctx := c.client(), withDeadline(t)
 	var users sync.WaitGroup

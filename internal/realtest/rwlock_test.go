@@ -17,7 +17,7 @@ import (
 	"github.com/quorumlock/quorumlock/node"
 )
 
-// TestRealReadersAreCounted: an uncontended operation of a reader costs one script on each node.
+// TestRealReadersAreCounted requires one script on each node for a reader's uncontended operation.
 func TestRealReadersAreCounted(t *testing.T) {
 	c := startCluster(t, 5)
 	rw := c.client().RWLock("a")
@@ -47,7 +47,7 @@ func TestRealReadersAreCounted(t *testing.T) {
 	cycle(1)
 }
 
-// census sees who is in at one time.
+// census records the contenders that are inside at one time.
 type census struct {
 	mu                      sync.Mutex
 	readers, writers        map[*quorumlock.Lease]bool
@@ -101,8 +101,8 @@ func (s *census) leave(l *quorumlock.Lease) {
 	delete(s.writers, l)
 }
 
-// Many read and write on servers that hang in turn. Readers are in together, a writer alone, and
-// everybody gets in.
+// Many readers and writers contend on servers that hang in turn. Readers share the lock, a writer
+// is alone, and every contender gets in.
 func TestRealReadersAndWriters(t *testing.T) {
 	t.Parallel()
 	const clients, each, ttl = 4, 6, time.Second
@@ -167,7 +167,7 @@ func TestRealReadersAndWriters(t *testing.T) {
 	}
 }
 
-// A reader waits without asking, and all of them are told when the writer goes.
+// Readers wait without polling. The writer's release wakes all of them.
 func TestRealReadersAreWoken(t *testing.T) {
 	const crowd = 20
 	c := startCluster(t, 3)
@@ -203,7 +203,7 @@ func TestRealReadersAreWoken(t *testing.T) {
 	c.noKeys()
 }
 
-// Redisson's RLock is a writer, by what its script does; and readers are one that is in its way.
+// Redisson's RLock acts as a writer, as its script shows. Readers block it.
 func TestRealRedissonIsAWriter(t *testing.T) {
 	c := startCluster(t, 3)
 	rw := c.client().RWLock("job")
@@ -216,7 +216,7 @@ func TestRealRedissonIsAWriter(t *testing.T) {
 	reader := acquire(t, rw.Read())
 	for i := range c.servers {
 		eventually(t, soon, func() bool { return c.number(i, "EXISTS", "job") == 1 }, "it is there")
-		// RLock.tryLock takes a lock that does not exist, or has it as a field.
+		// RLock.tryLock takes a lock whose key is missing or has its own field.
 		require.Equal(t, 0, c.number(i, "HEXISTS", "job", "java:1"))
 		left := c.number(i, "PTTL", "job")
 		require.Positive(t, left, "and it runs out")
@@ -226,7 +226,7 @@ func TestRealRedissonIsAWriter(t *testing.T) {
 	c.noKeys()
 }
 
-// A server without memory keeps the readers that it has, and does half of nothing.
+// A server that is out of memory keeps its readers and never leaves an operation half done.
 func TestRealReadersWithoutMemory(t *testing.T) {
 	c := startCluster(t, 1)
 	rw := c.client().RWLock("job")
@@ -248,7 +248,7 @@ func TestRealReadersWithoutMemory(t *testing.T) {
 	c.noKeys()
 }
 
-// The servers restart, one after the other, without their memory: readers keep the lock.
+// The servers restart one after the other without their memory. Readers keep the lock.
 func TestRealReadersOverARollingRestart(t *testing.T) {
 	t.Parallel()
 	const ttl = patientTTL

@@ -15,13 +15,13 @@ import (
 	"github.com/quorumlock/quorumlock"
 )
 
-// usage is what scripts have cost a server so far, by its own account.
+// usage is the cost of the scripts on a server, by the server's own account.
 type usage struct {
 	calls int
 	took  time.Duration
 }
 
-// scripts is what the scripts have cost all servers so far.
+// scripts returns the total cost of the scripts on all servers so far.
 func (c *cluster) scripts() (sum usage) {
 	c.t.Helper()
 	for i := range c.servers {
@@ -43,7 +43,7 @@ func (c *cluster) scripts() (sum usage) {
 	return sum
 }
 
-// slowest is the longest time that a script has kept a server busy, of those over 1 ms.
+// slowest returns the longest time for which a script blocked a server, among those over 1 ms.
 func (c *cluster) slowest() (longest time.Duration, slow int) {
 	c.t.Helper()
 	for i := range c.servers {
@@ -61,8 +61,8 @@ func (c *cluster) slowest() (longest time.Duration, slow int) {
 	return longest, slow
 }
 
-// bystander takes a lock of its own again and again until it is stopped, and says how long the
-// slowest acquisition took.
+// bystander takes its own lock in a loop until it is stopped. It then returns the time of the
+// slowest acquisition.
 func bystander(b testing.TB, client *quorumlock.Client) (stop func() (longest time.Duration, turns int)) {
 	ctx, cancel := context.WithCancel(b.Context())
 	done := make(chan struct{})
@@ -93,8 +93,8 @@ func bystander(b testing.TB, client *quorumlock.Client) (stop func() (longest ti
 	}
 }
 
-// BenchmarkLargeLatch counts a latch down from 100,000, one id at a time, while eight clients wait
-// for it and another one uses a lock on the same servers.
+// BenchmarkLargeLatch counts a latch down from 100,000, one id at a time. Meanwhile eight clients
+// wait for it and another client uses a lock on the same servers.
 func BenchmarkLargeLatch(b *testing.B) {
 	for _, n := range []int{1000, 10_000, quorumlock.MaxLatchCount} {
 		for _, waiters := range []int{0, 8} {
@@ -154,8 +154,8 @@ func BenchmarkLargeLatch(b *testing.B) {
 	}
 }
 
-// BenchmarkReaderCrowd has so many readers wait for a writer, and come in once it has gone, while
-// another client uses a lock on the same servers.
+// BenchmarkReaderCrowd makes a crowd of readers wait for a writer. The readers enter after the
+// writer's release. Meanwhile another client uses a lock on the same servers.
 func BenchmarkReaderCrowd(b *testing.B) {
 	for _, n := range []int{500, 1000, 2000, 5000} {
 		b.Run(fmt.Sprintf("readers=%d", n), func(b *testing.B) {

@@ -17,7 +17,7 @@ import (
 	"github.com/quorumlock/quorumlock/node"
 )
 
-// realPermits takes some that must be had.
+// realPermits takes permits and requires success.
 func realPermits(t testing.TB, s *quorumlock.Semaphore, n int) *quorumlock.Lease {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
@@ -27,8 +27,8 @@ func realPermits(t testing.TB, s *quorumlock.Semaphore, n int) *quorumlock.Lease
 	return lease
 }
 
-// An acquisition of permits is one script on each node, and so is a release, however many they
-// are.
+// An acquisition of any number of permits is one script on each node. A release is one script as
+// well.
 func TestRealPermitsAreOneCommand(t *testing.T) {
 	c := startCluster(t, 5)
 	s := c.client().Semaphore("jobs", 100)
@@ -54,8 +54,8 @@ func TestRealPermitsAreOneCommand(t *testing.T) {
 	c.noKeys()
 }
 
-// Many contenders of many clients, while one node at a time hangs: never more permits than there
-// are, and no slot twice.
+// Many clients contend while one node at a time hangs. They never hold more permits than exist,
+// and no slot has two holders.
 func TestRealSemaphore(t *testing.T) {
 	t.Parallel()
 	const p, clients, each, ttl = 3, 4, 3, time.Second
@@ -81,7 +81,7 @@ func TestRealSemaphore(t *testing.T) {
 					case <-ctx.Done():
 					}
 					l.Leave(lease)
-					_ = lease.Release(ctx) // what a paused node does not confirm is undone later
+					_ = lease.Release(ctx) // the client later undoes attempts that a paused node does not confirm
 				}
 			})
 		}
@@ -99,7 +99,7 @@ func TestRealSemaphore(t *testing.T) {
 	c.noKeys()
 }
 
-// A waiter is told at once, asks only now and then meanwhile, and nothing is left of it.
+// A waiter is woken at once and polls rarely. It leaves no trace.
 func TestRealWaitingForPermits(t *testing.T) {
 	t.Parallel()
 	c := startCluster(t, 5)
@@ -136,8 +136,8 @@ func TestRealWaitingForPermits(t *testing.T) {
 	c.noKeys()
 }
 
-// Two of five servers are gone, and come back empty: permits that are held stay so, and are put
-// back.
+// Two of five servers fail and come back empty. Holders keep their permits, and the library
+// restores them.
 func TestRealPermitsOutliveAMinority(t *testing.T) {
 	t.Parallel()
 	const ttl = 2 * time.Second
@@ -163,7 +163,7 @@ func TestRealPermitsOutliveAMinority(t *testing.T) {
 	}
 }
 
-// The number is set for all, and stands on the nodes.
+// The number of permits applies to all clients. The nodes store it.
 func TestRealSettingThePermits(t *testing.T) {
 	t.Parallel()
 	c := startCluster(t, 3)
@@ -186,7 +186,7 @@ func TestRealSettingThePermits(t *testing.T) {
 	}
 }
 
-// A number of permits that was set for one semaphore is no permit of another.
+// The number of permits of one semaphore does not become a permit of another one.
 func TestRealSemaphoresWithOneHashTag(t *testing.T) {
 	t.Parallel()
 	c := startCluster(t, 3)

@@ -10,8 +10,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The holder of Kleppmann's article: it stops in the middle of its work, wakes when
-// the lock has long been somebody else's, and must know.
+// This is the holder of Kleppmann's article. It stops in the middle of its work and resumes long
+// after another client has taken the lock. It must then know of the loss.
 func TestRealSuspendedHolder(t *testing.T) {
 	t.Parallel()
 	const ttl = patientTTL

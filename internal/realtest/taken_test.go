@@ -18,7 +18,7 @@ func lossOf(t *testing.T, err error) *quorumlock.LostError {
 	return lost
 }
 
-// It must end within a TTL at the latest. Its cause shows that a renewal ended it.
+// The lease must end within a TTL. Its cause shows that a renewal ended it.
 func TestRealForcedOffLeaseEndsThoughAnotherHasTheLock(t *testing.T) {
 	t.Parallel()
 	const ttl = 3 * time.Second
@@ -104,7 +104,7 @@ func TestRealReleaseTellsThatTheLockIsGone(t *testing.T) {
 	require.NoError(t, next.Release(t.Context()))
 }
 
-// Nodes that notice their loss of memory have given the lock to no other.
+// Nodes that notice their loss of memory have not granted the lock to another owner.
 func TestRealReleaseIgnoresLossesThatNodesNotice(t *testing.T) {
 	t.Parallel()
 	c := startCluster(t, 3)

@@ -14,9 +14,9 @@ import (
 	"github.com/quorumlock/quorumlock"
 )
 
-// Locks with a TTL of 100 ms work with the default configuration: three clients contend, and each
-// holder renews for several TTLs. However busy the machine is, two leases are never valid at once. A
-// machine that stands still for most of a TTL takes the lease from its holder: that is no failure here.
+// Locks with a TTL of 100 ms work with the default configuration. Three clients contend, and each
+// holder renews for several TTLs. Two leases are never valid at once, even on a busy machine. A
+// machine that stalls for most of a TTL may cost a holder its lease, which is no failure here.
 func TestRealShortTTL(t *testing.T) {
 	const ttl = 100 * time.Millisecond
 	c := startCluster(t, 3)
@@ -26,7 +26,7 @@ func TestRealShortTTL(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 	defer cancel()
 	began := time.Now()
-	// At least two seconds, and on until a lease was renewed for three TTLs.
+	// The test takes at least two seconds and goes on until a lease was renewed for three TTLs.
 	over := func() bool {
 		return ctx.Err() != nil || time.Since(began) > 2*time.Second && longest.Load() > int64(3*ttl)
 	}

@@ -25,58 +25,58 @@ import (
 	"github.com/quorumlock/quorumlock/clock"
 )
 
-// childWork is how a process of the role "work" is told what to do: a task as JSON.
+// childWork is the variable with the task of a process in the role "work", as JSON.
 const childWork = "QUORUMLOCK_TEST_WORK"
 
-// task is what a process does with one lock: so many workers of so many clients take it, hold
-// it, give it back, and pause, again and again.
+// task is the work of a process on one lock. The workers of its clients take the lock, hold it,
+// release it, and pause in a loop.
 type task struct {
 	Name string
-	// Clients is how many there are, and Workers how many each of them has.
+	// Clients is the number of clients. Workers is the number of workers per client.
 	Clients, Workers int
-	// Hold is how long a section lasts, Pause what is between two of a worker.
+	// Hold is the duration of a section. Pause is the time between two sections of a worker.
 	Hold, Pause time.Duration
 	Waiting     quorumlock.Waiting
 	NoHandover  bool
 	TTL         time.Duration
-	// Far is how long the way to each node takes, besides what it takes anyway.
+	// Far is the latency that is added to the path to each node.
 	Far time.Duration
-	// Probe has each section measure a round trip: how long TryAcquire takes for a lock that
-	// is free.
+	// Probe makes each section measure a round trip: the time of TryAcquire for a free lock.
 	Probe bool
-	// Trace is a directory where each process writes a file of its sections, as they end. Empty
-	// for none.
+	// Trace is a directory. Each process writes its sections into a file there as they end. Empty
+	// disables this.
 	Trace string
 }
 
-// section is one of a worker: by the clock of the machine, when it asked, had the lock, and
-// began to give it back.
+// section is one section of a worker. Its times are the attempt, the grant, and the start of the
+// release, by the machine's clock.
 type section struct {
 	Worker                     string
 	Token                      uint64
 	Asked, Had, Gave, Released time.Duration
-	// Valid says whether the lease was, when the section ended.
+	// Valid reports whether the lease was valid at the end of the section.
 	Valid bool
-	// RoundTrip is that of the probe, or 0.
+	// RoundTrip is the probe's round trip, or 0 without a probe.
 	RoundTrip time.Duration
 }
 
-// account is what became of a worker.
+// account is the result of a worker.
 type account struct {
 	Worker   string
 	Sections int
-	// Longest is the longest time for which it waited, also for what it did not get.
+	// Longest is the longest wait, including waits that did not get the lock.
 	Longest time.Duration
 }
 
-// worker starts a process that has connected, and works from start on.
+// worker starts a process that connects at once and begins its work at start.
 func (c *cluster) worker(w task) *child {
 	c.t.Helper()
 	return c.spawn("work", childWork+"="+encode(w))
 }
 
-// start has a worker begin, when it is ready. The process says what it is asked by more lines:
-// "cpu" for the time it has used, and "stop" for its end, which an end of the input is too.
+// start tells a worker to begin once it is ready. More input lines ask the process for a report or
+// for its end: "cpu" for its processor time, "stop" for its end. The end of the input stops it
+// too.
 func (p *child) start(t *testing.T) {
 	t.Helper()
 	p.line(t, "ready")
@@ -89,7 +89,7 @@ func (p *child) tell(t *testing.T, what string) {
 	require.NoError(t, err)
 }
 
-// cpu is how much time the process has used of its processors so far.
+// cpu returns the processor time that the process has used so far.
 func (p *child) cpu(t *testing.T) time.Duration {
 	t.Helper()
 	p.tell(t, "cpu")
@@ -98,7 +98,7 @@ func (p *child) cpu(t *testing.T) time.Duration {
 	return used
 }
 
-// stop has workers end, and returns what became of each.
+// stop ends the workers and returns the result of each.
 func stop(t *testing.T, processes ...*child) (accounts []account) {
 	t.Helper()
 	for _, p := range processes {
@@ -120,7 +120,7 @@ func stop(t *testing.T, processes ...*child) (accounts []account) {
 	return accounts
 }
 
-// sectionsIn are those that processes have written into a directory, in the order of their tokens.
+// sectionsIn returns the sections that processes have written into a directory, sorted by token.
 func sectionsIn(t *testing.T, dir string) (all []section) {
 	t.Helper()
 	files, err := os.ReadDir(dir)
@@ -140,8 +140,8 @@ func sectionsIn(t *testing.T, dir string) (all []section) {
 	return all
 }
 
-// awaitSections waits until processes have written so many sections into a directory: that is what
-// a test needs to see, however fast the machine is.
+// awaitSections waits until processes have written the given number of sections into a directory.
+// The number does not depend on the speed of the machine.
 func awaitSections(t *testing.T, dir string, want int) {
 	t.Helper()
 	eventually(t, atMost, func() bool { return len(sectionsIn(t, dir)) >= want }, "%d sections", want)
@@ -149,7 +149,7 @@ func awaitSections(t *testing.T, dir string, want int) {
 
 func init() { childRoles["work"] = workInProcess }
 
-// workInProcess is the role "work".
+// workInProcess runs the role "work".
 func workInProcess(t *testing.T) {
 	var w task
 	require.NoError(t, json.Unmarshal([]byte(os.Getenv(childWork)), &w))
@@ -190,7 +190,7 @@ func workInProcess(t *testing.T) {
 	out.say("done")
 }
 
-// client makes one that does the work on nodes.
+// client returns a client that does the work on the nodes.
 func (w task) client(t testing.TB, addresses ...string) *quorumlock.Client {
 	t.Helper()
 	return newClient(t, func(cfg *quorumlock.Config) {
@@ -205,7 +205,7 @@ func (w task) client(t testing.TB, addresses ...string) *quorumlock.Client {
 	})
 }
 
-// run is the life of a worker.
+// run is the loop of a worker.
 func (w task) run(ctx context.Context, client *quorumlock.Client, name string, out, trace *output) {
 	is := account{Worker: name}
 	lock := client.RedLock(w.Name).With(quorumlock.LockOptions{Waiting: w.Waiting, NoHandover: w.NoHandover})
@@ -236,7 +236,8 @@ func (w task) run(ctx context.Context, client *quorumlock.Client, name string, o
 	out.say("account", encode(is))
 }
 
-// roundTrip is how long it takes to ask all nodes for a lock that nobody wants, or 0.
+// roundTrip measures the time to ask all nodes for an uncontended lock. It returns 0 if the
+// attempt fails.
 func roundTrip(ctx context.Context, client *quorumlock.Client) time.Duration {
 	lock := client.RedLock("probe:" + strconv.Itoa(os.Getpid()))
 	began := now()
@@ -249,7 +250,7 @@ func roundTrip(ctx context.Context, client *quorumlock.Client) time.Duration {
 	return took
 }
 
-// processorTime is how much this process has used.
+// processorTime returns the processor time that this process has used.
 func processorTime(t *testing.T) time.Duration {
 	t.Helper()
 	var used unix.Rusage
@@ -257,17 +258,17 @@ func processorTime(t *testing.T) time.Duration {
 	return time.Duration(used.Utime.Nano() + used.Stime.Nano())
 }
 
-// now is by a clock that all processes of this machine share.
+// now returns the time of a clock that all processes of this machine share.
 func now() time.Duration { return clock.System().Now() }
 
-// pause is for work, not for others to get on meanwhile.
+// pause stands for work. It is not meant to let other goroutines proceed.
 func pause(d time.Duration) {
 	if d > 0 {
 		time.Sleep(d)
 	}
 }
 
-// output is that of a process, in whole lines.
+// output is the output of a process. It writes whole lines only.
 type output struct {
 	mu sync.Mutex
 	w  io.Writer

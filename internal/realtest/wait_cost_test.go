@@ -12,9 +12,9 @@ import (
 	"github.com/quorumlock/quorumlock"
 )
 
-// TestRealWaitingCostsNextToNothing: 200 wait for a lock that is held all the time.
+// TestRealWaitingCostsNextToNothing makes 200 waiters wait for a lock that stays held.
 func TestRealWaitingCostsNextToNothing(t *testing.T) {
-	// Who waits asks about once a second: this has to be a few seconds.
+	// Each waiter asks the nodes about once a second, so the span must be a few seconds.
 	span := longer(4*time.Second, 20*time.Second)
 	for what, processes := range map[string]int{"in one process": 1, "in 20 processes": 20} {
 		t.Run(what, func(t *testing.T) {
@@ -57,14 +57,14 @@ func TestRealWaitingCostsNextToNothing(t *testing.T) {
 	}
 }
 
-// TestRealTurnsOfProcesses counts what a turn costs: a release, the attempt of who is woken, and
-// the one with which who has left joins again.
+// TestRealTurnsOfProcesses counts the commands of one turn. A turn is a release, the woken
+// waiter's attempt, and the last holder's attempt that joins the queue again.
 func TestRealTurnsOfProcesses(t *testing.T) {
 	for what, clients := range map[string]int{"2 clients": 1, "20 clients": 10} {
 		t.Run(what, func(t *testing.T) {
 			c, dir := startCluster(t, 5), t.TempDir()
 			all := c.inTurns(task{Name: "job", Clients: clients, Workers: 1, Hold: 5 * time.Millisecond, Trace: dir})
-			awaitSections(t, dir, 4*clients) // everybody is in line
+			awaitSections(t, dir, 4*clients) // every client is in line
 			before := c.spent()
 			awaitSections(t, dir, 4*clients+longer(250, 2500))
 			after := c.spent()
@@ -79,7 +79,7 @@ func TestRealTurnsOfProcesses(t *testing.T) {
 			commands, messages, took := after.since(before)
 			t.Logf("%s: %d turns in %v; on the busiest node %.2f commands for each, and %.2f messages",
 				what, turns, took.Round(time.Millisecond), float64(commands)/float64(turns), float64(messages)/float64(turns))
-			// Who waits asks about once a second whether it was forgotten, whether there are turns or not.
+			// Each waiter asks about once a second whether it was forgotten, independent of turns.
 			commands -= 2 * clients * int(took.Seconds())
 			each := float64(commands) / float64(turns)
 			t.Logf("%.2f commands without the attempts that everybody makes once a second", each)
@@ -88,11 +88,12 @@ func TestRealTurnsOfProcesses(t *testing.T) {
 	}
 }
 
-// TestRealHandoverBetweenProcesses measures the time from the beginning of a release to the grant
-// to somebody else, in round trips: one in which the nodes are told and tell, and one of the attempt.
+// TestRealHandoverBetweenProcesses measures the time from the start of a release to the next
+// client's grant. The unit is a round trip. One round trip releases the lock and wakes the waiter,
+// and the second one is the waiter's attempt.
 //
-// A machine that is busy for a while makes hand-overs slow, and a fault of the library makes all of them
-// slow: one good measurement of three is enough.
+// A busy machine makes some hand-overs slow. A fault of the library makes all of them slow. One
+// good measurement of three is therefore enough.
 func TestRealHandoverBetweenProcesses(t *testing.T) {
 	for _, net := range []struct {
 		what    string
@@ -102,8 +103,8 @@ func TestRealHandoverBetweenProcesses(t *testing.T) {
 	}{
 		{"2 clients on nodes 10 ms away", 5 * time.Millisecond, 1, 2.5},
 		{"20 clients on nodes 10 ms away", 5 * time.Millisecond, 10, 2.5},
-		// Here it is the work of processors that takes time, and there are two rounds of it, of
-		// operations that do more than those of the probe. On a busy machine they wait for each other.
+		// Here the processors' work dominates the time. A hand-over takes two rounds of work, and
+		// its operations do more than the probe's. On a busy machine they wait for each other.
 		{"2 clients, all on this machine", 0, 1, 5},
 	} {
 		t.Run(net.what, func(t *testing.T) {
@@ -115,7 +116,7 @@ func TestRealHandoverBetweenProcesses(t *testing.T) {
 	}
 }
 
-// measureHandovers returns how many round trips a hand-over takes, at the median.
+// measureHandovers returns the median number of round trips of a hand-over.
 func measureHandovers(t *testing.T, way time.Duration, clients int) float64 {
 	t.Helper()
 	c, dir := startCluster(t, 5), t.TempDir()
@@ -140,7 +141,7 @@ func measureHandovers(t *testing.T, way time.Duration, clients int) float64 {
 	return ratio
 }
 
-// inTurns starts two processes that do the same.
+// inTurns starts two processes with the same task.
 func (c *cluster) inTurns(w task) []*child {
 	t := c.t.(*testing.T)
 	t.Helper()
@@ -151,12 +152,12 @@ func (c *cluster) inTurns(w task) []*child {
 	return all
 }
 
-// inLine is how long somebody needs at most to join the queues, if nothing is wrong, besides the
-// ways to the nodes.
+// inLine is the maximum time that a client needs to join the queues without a fault. It excludes
+// the latency to the nodes.
 const inLine = 5 * time.Millisecond
 
-// handovers is how long it took from the release of one client to the grant to another that
-// had been waiting for a time by then, and what probes took.
+// handovers returns the times from the release of one client to the grant of another. The next
+// client must have waited for some time by then. It also returns the round trips of the probes.
 func handovers(sections []section, waited time.Duration) (delays, trips []time.Duration) {
 	for i, s := range sections {
 		if s.RoundTrip > 0 {

@@ -13,15 +13,15 @@ import (
 	"github.com/quorumlock/quorumlock/node"
 )
 
-// far is a node with a long way to it: what is measured then is how often the way is gone, and not
-// how busy the machine is.
+// far is a node with a long network path. The test then measures the number of round trips and not
+// the load of the machine.
 type far struct {
 	node.Node
-	// way is how long it takes one way.
+	// way is the latency of one direction.
 	way time.Duration
 }
 
-// farNode makes one of a real server, closed at the end of the test.
+// farNode wraps the node of a real server. It is closed at the end of the test.
 func farNode(t testing.TB, address string, way time.Duration) node.Node {
 	t.Helper()
 	opt, err := node.ParseAddress(address)
@@ -56,7 +56,7 @@ func (f *far) Listen(ctx context.Context, client string, deliver func(node.Messa
 	return in, nil
 }
 
-// letter is a message on its way.
+// letter is a message in transit.
 type letter struct {
 	message node.Message
 	due     time.Time

@@ -14,13 +14,13 @@ import (
 	"github.com/quorumlock/quorumlock"
 )
 
-// inboxes is how many connections to a server are subscriptions.
+// inboxes returns the number of subscribed connections to a server.
 func (c *cluster) inboxes(i int) int {
 	c.t.Helper()
 	return strings.Count(c.command(i, "CLIENT", "LIST", "TYPE", "pubsub"), "id=")
 }
 
-// subscribed requires that soon each server has so many subscriptions.
+// subscribed requires that each server soon has the given number of subscriptions.
 func (c *cluster) subscribed(want int, within time.Duration) {
 	c.t.Helper()
 	for i := range c.servers {
@@ -48,7 +48,7 @@ func waitFor(t *testing.T, lock *quorumlock.Lock) *waiting {
 	return w
 }
 
-// has waits for the lease of one that gets it.
+// has waits for the lease of a call that must succeed.
 func (w *waiting) has(t *testing.T) *quorumlock.Lease {
 	t.Helper()
 	in(t, w.done, "who waits has the lock")
@@ -56,7 +56,7 @@ func (w *waiting) has(t *testing.T) *quorumlock.Lease {
 	return w.lease
 }
 
-// gaveUp waits for the end of one whose context has ended.
+// gaveUp waits for the end of a call whose context has ended.
 func (w *waiting) gaveUp(t *testing.T) {
 	t.Helper()
 	w.quit()
@@ -103,7 +103,7 @@ func TestRealInboxesAreGivenUp(t *testing.T) {
 	lease := waits.has(t)
 	began := time.Now()
 	require.NoError(t, lease.Release(t.Context()))
-	c.subscribed(1, 0)                                                         // somebody may have to wait again
+	c.subscribed(1, 0)                                                         // the client may have to wait again
 	c.subscribed(0, 20*time.Second)                                            // or not
 	require.NoError(t, acquire(t, client.RedLock("job")).Release(t.Context())) // the client works on
 	t.Logf("given up after %v", time.Since(began).Round(10*time.Millisecond))
@@ -149,10 +149,10 @@ func TestRealWaitersWhoGiveUpLeaveNothing(t *testing.T) {
 	}
 }
 
-// Who gives up in the moment in which it is woken passes that on.
+// A waiter that gives up just as it is woken passes the wake on.
 func TestRealWokenWaiterWhoGivesUp(t *testing.T) {
 	c := startCluster(t, 5)
-	// A busy machine is not at issue here: no answer is late.
+	// The load of the machine must not matter here, so no answer is late.
 	lock := func() *quorumlock.Lock {
 		return c.client(func(cfg *quorumlock.Config) { cfg.NodeTimeoutMin, cfg.NodeTimeoutMax = 3*time.Second, 3*time.Second }).RedLock("job")
 	}

@@ -11,15 +11,17 @@ import (
 	"github.com/quorumlock/quorumlock"
 )
 
-// TestRealShares: 16 contenders, four in each of four processes, hold the lock for a
-// millisecond each. In fair order they get equal shares; of the others, the shares are told.
+// TestRealShares runs 16 contenders, four in each of four processes. Each holds the lock for a
+// millisecond at a time. In fair order they get equal shares. For the other orders the test logs
+// the shares.
 func TestRealShares(t *testing.T) {
 	const contenders = 16
 	for _, order := range []struct {
 		what string
 		task task
 		fair bool
-		// sections is how many there are at least, of all together: more where shares are compared.
+		// sections is the minimum number of all sections. It is larger where the test compares
+		// shares.
 		sections int
 	}{
 		{"fair", task{Waiting: quorumlock.WaitFair}, true, 80 * contenders},
@@ -35,15 +37,15 @@ func TestRealShares(t *testing.T) {
 			bestOfThree(t, func() (float64, bool) {
 				least, most := measureShares(t, order.what, order.task, contenders, order.sections)
 				apart := 100 * float64(most-least) / float64(most)
-				// In a short time, a few turns at its beginning and end are a part of the shares.
+				// In a short run, a few turns at the beginning and the end distort the shares.
 				return apart, least > 0 && apart < 10+300/float64(most)
 			}, "the smallest share is at most a little more than 10 percent below the largest")
 		})
 	}
 }
 
-// measureShares lets contenders in four processes take turns. It returns the number of turns of the
-// contender with the fewest, and of the contender with the most.
+// measureShares lets contenders in four processes take turns. It returns the turns of the
+// contender with the fewest and of the contender with the most.
 func measureShares(t *testing.T, what string, w task, contenders, sections int) (least, most int) {
 	t.Helper()
 	dir := t.TempDir()
@@ -65,7 +67,7 @@ func measureShares(t *testing.T, what string, w task, contenders, sections int) 
 	return least, most
 }
 
-// shares is how often who had it least and most often has, all together, and the longest wait.
+// shares returns the smallest and the largest number of turns, the total, and the longest wait.
 func shares(accounts []account) (least, most, total int, longest time.Duration) {
 	least = accounts[0].Sections
 	for _, a := range accounts {
@@ -75,8 +77,8 @@ func shares(accounts []account) (least, most, total int, longest time.Duration) 
 	return least, most, total, longest
 }
 
-// TestRealLocalHandover: 64 wait in one process, and one in another. That the lock is handed over
-// within the process makes it very much faster, and yet the other process has its turns.
+// TestRealLocalHandover makes 64 contenders wait in one process, and one in another. Hand-overs
+// within a process make the turns much faster. The other process still gets its turns.
 func TestRealLocalHandover(t *testing.T) {
 	bestOfThree(t, func() (float64, bool) {
 		times, longest := measureLocalHandover(t)
@@ -84,8 +86,8 @@ func TestRealLocalHandover(t *testing.T) {
 	}, "within a process hand-overs are 20 times as fast, and the other process never waits for 1.5 s")
 }
 
-// measureLocalHandover returns how many times faster hand-overs make it, and for how long the process
-// that is alone waited at most.
+// measureLocalHandover returns the speed-up by hand-overs. It also returns the longest wait of the
+// process that is alone.
 func measureLocalHandover(t *testing.T) (times float64, alone time.Duration) {
 	t.Helper()
 	rates := make(map[bool]float64)

@@ -20,34 +20,35 @@ import (
 	"github.com/quorumlock/quorumlock"
 )
 
-// soakTTL is the TTL of the locks of a soak: for so long a dead holder lawfully blocks others.
+// soakTTL is the TTL of a soak's locks. A dead holder lawfully blocks others for that time.
 const soakTTL = 2 * time.Second
 
-// habits are how workers of a soak use a lock.
+// habits describes how the workers of a soak use a lock.
 type habits struct {
-	// workers is how many each process has.
+	// workers is the number of workers per process.
 	workers int
-	// hold and pause are the longest times for which they have it, and do without.
+	// hold and pause are the longest times with and without the lock.
 	hold, pause time.Duration
-	// impatient ones give up soon at times.
+	// impatient workers sometimes give up soon.
 	impatient bool
 }
 
-// soakLocks are the locks of a soak: one for which many come and go, and one for which few wait
-// and nobody asks often, so that each grant depends on a single wake.
+// soakLocks are the locks of a soak. One lock is crowded. The other one has few waiters that
+// rarely ask, so each grant depends on a single wake.
 var soakLocks = map[string]habits{
 	"crowded": {workers: 4, hold: 20 * time.Millisecond, pause: time.Millisecond, impatient: true},
 	"quiet":   {workers: 1, hold: 300 * time.Millisecond, pause: 600 * time.Millisecond},
 }
 
-// tenancy is what a worker of a soak writes when it has a lock, and again when it has released it.
+// tenancy is a worker's record of a lock. The worker writes it at the grant and again after the
+// release.
 type tenancy struct {
 	Lock  string
 	Token uint64
-	// Asked is when it began to wait.
+	// Asked is the start of the wait.
 	Asked, Had time.Duration
-	// Released is when Release returned, or 0; Undelivered is set if it did not reach enough
-	// nodes, so that the lock runs out by itself.
+	// Released is the time at which Release returned, or 0. Undelivered is set if the release did
+	// not reach enough nodes. The lock then expires by its TTL.
 	Released    time.Duration
 	Undelivered bool
 }
@@ -80,7 +81,7 @@ func soakInProcess(t *testing.T) {
 	fmt.Println("done")
 }
 
-// contend is the life of a worker, who waits in any way that has an order.
+// contend runs a worker's loop. It picks any of the ordered ways to wait.
 func (h habits) contend(ctx context.Context, client *quorumlock.Client, name string, out *output) {
 	ways := []quorumlock.LockOptions{{}, {NoHandover: true}, {Waiting: quorumlock.WaitFair}}
 	for ctx.Err() == nil {

@@ -23,32 +23,33 @@ import (
 )
 
 const (
-	// stormSpan is for how long faults happen, and calmSpan for how long they do not then.
+	// stormSpan is the duration of the faults. calmSpan is the time without faults after them.
 	stormSpan, calmSpan = 4 * time.Second, 4 * time.Second
-	// maxIdle is how long a lock may be free after the faults although somebody wants it.
+	// maxIdle is how long a wanted lock may stay free after the faults.
 	maxIdle = 1500 * time.Millisecond
-	// mostlyIdle is how long at most in 95 of 100 cases: who is not woken comes after most of a second.
+	// mostlyIdle is the limit for 95 of 100 cases. A waiter without a wake comes after most of a
+	// second.
 	mostlyIdle = 200 * time.Millisecond
 )
 
-// soak is a number of processes that contend while things break.
+// soak runs a number of processes that contend during faults.
 type soak struct {
 	*cluster
 	t      *testing.T
 	dir    string
 	strain *testkit.Strain
-	// doubts are about bounds that were exceeded by no more than the machine may be the cause of.
+	// doubts lists the exceeded bounds that the machine's load may explain.
 	doubts []string
 
 	mu        sync.Mutex
 	processes []*child
-	// killed is when processes were killed, by their ids.
+	// killed maps the ids of killed processes to the times of their deaths.
 	killed map[string]time.Duration
 	counts map[string]int
 }
 
-// TestRealNoLostWake: whatever happens to clients, servers and connections, once that is over no
-// lock is free for long while somebody waits for it.
+// TestRealNoLostWake breaks clients, servers and connections. After the faults, no lock may stay
+// free for long while a client waits for it.
 func TestRealNoLostWake(t *testing.T) {
 	s := &soak{cluster: startCluster(t, 5), t: t, dir: t.TempDir(), killed: map[string]time.Duration{}, counts: map[string]int{}}
 	childTimeout += *soakSpan
@@ -90,8 +91,8 @@ func TestRealNoLostWake(t *testing.T) {
 	}
 }
 
-// bounded requires that a time is within a bound. Where it is longer by no more than the machine may be
-// the cause of, it notes a doubt instead.
+// bounded requires that a time is within a bound. It notes a doubt instead if the machine's load
+// may explain the excess.
 func (s *soak) bounded(took, bound time.Duration, what string) {
 	s.t.Helper()
 	switch {
@@ -105,10 +106,10 @@ func (s *soak) bounded(took, bound time.Duration, what string) {
 
 func (s *soak) contender() *child { return s.spawn("soak", childDir+"="+s.dir) }
 
-// inspect looks for times in which nobody had a lock, and somebody waited for it.
+// inspect looks for times in which a lock was free while a client waited for it.
 func (s *soak) inspect(lock string, all []tenancy, calms [][2]time.Duration) {
 	s.t.Helper()
-	// waited is since when somebody had been waiting, of those who had it then or later.
+	// waited is the earliest start of a wait among this holder and all later ones.
 	waited := make([]time.Duration, len(all))
 	for i := len(all) - 1; i >= 0; i-- {
 		waited[i] = all[i].Asked
@@ -141,8 +142,8 @@ func (s *soak) inspect(lock string, all []tenancy, calms [][2]time.Duration) {
 	s.bounded(quantile(idle, 0.95), mostlyIdle, "19 of 20 who wait for "+lock+" are woken in time")
 }
 
-// lastDeath is when the last process was killed before an instant. It may have had any lock, and no
-// time to say so.
+// lastDeath returns the time of the last kill before an instant. The killed process may have had
+// any lock without a record of it.
 func (s *soak) lastDeath(before time.Duration) (last time.Duration) {
 	for _, at := range s.killed {
 		if at < before {
@@ -152,8 +153,8 @@ func (s *soak) lastDeath(before time.Duration) (last time.Duration) {
 	return last
 }
 
-// tenancies are those of each lock, in the order in which they began; where a process did not
-// live to say when one ended, that is as late as it can have been.
+// tenancies returns the tenancies of each lock, sorted by their start. A killed process could not
+// record the end of its tenancy. Such a tenancy gets the latest possible end.
 func (s *soak) tenancies() map[string][]tenancy {
 	s.t.Helper()
 	all := make(map[string][]tenancy)
@@ -170,7 +171,7 @@ func (s *soak) tenancies() map[string][]tenancy {
 	return all
 }
 
-// told are those of one process.
+// told returns the tenancies that one process has recorded.
 func (s *soak) told(pid string) map[string]tenancy {
 	s.t.Helper()
 	text, err := os.ReadFile(filepath.Join(s.dir, pid))
@@ -193,8 +194,8 @@ func (s *soak) told(pid string) map[string]tenancy {
 	return all
 }
 
-// storm has things break for a while, and all of them work when it returns, with as many
-// processes as before.
+// storm causes faults for a while. When it returns, all servers work and the number of processes
+// is the same as before.
 func (s *soak) storm() {
 	end := time.After(stormSpan)
 	over := make(chan struct{})
@@ -227,7 +228,7 @@ func (s *soak) count(what string) {
 	s.counts[what]++
 }
 
-// breakServer pauses one, or has it drop connections.
+// breakServer pauses a server or makes it drop its connections.
 func (s *soak) breakServer(i int) {
 	switch rand.IntN(3) {
 	case 0:
@@ -244,7 +245,7 @@ func (s *soak) breakServer(i int) {
 	}
 }
 
-// freeze stops a process, half of the times for so long that it loses its lease.
+// freeze stops a process. Half of the stops are so long that the process loses its lease.
 func (s *soak) freeze() {
 	s.count("process frozen")
 	s.mu.Lock()
@@ -255,7 +256,7 @@ func (s *soak) freeze() {
 	_ = p.cmd.Process.Signal(syscall.SIGCONT)
 }
 
-// replace kills a process, and starts another, one time in three.
+// replace kills a process one time in three and starts another one.
 func (s *soak) replace() {
 	if rand.IntN(3) > 0 {
 		return

@@ -11,8 +11,8 @@ import (
 	"github.com/quorumlock/quorumlock"
 )
 
-// Where all spin, no order is promised. But a process whose own waiters take turns must not keep
-// the lock from the others for ever: its bounds for hand-overs are there for that.
+// Spinning waiters have no order. But a process whose own waiters take turns must not keep the
+// lock from the others for ever. Its bounds for hand-overs prevent that.
 func TestRealSpinningProcessesAreAllServed(t *testing.T) {
 	t.Parallel()
 	for what, off := range map[string]bool{"handed over": false, "nothing handed over": true} {

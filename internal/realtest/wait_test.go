@@ -14,15 +14,15 @@ import (
 	"github.com/quorumlock/quorumlock/internal/testkit"
 )
 
-// The tests in wait_*_test.go measure what waiting costs, and what it comes to, with
-// processes of their own. Each says what it has measured.
+// The tests in wait_*_test.go measure the cost and the effect of waiting with processes of their
+// own. Each test logs its measurements.
 
-// fromClients are the commands that clients send to a node. All others are run by scripts, or
-// keep connections alive (PING), or are the test's own (INFO, ZCARD, CLIENT LIST).
+// fromClients are the commands that clients send to a node. Scripts run all other commands, except
+// keep-alives (PING) and the test's own (INFO, ZCARD, CLIENT LIST).
 var fromClients = []string{"evalsha", "eval", "hello", "auth", "subscribe", "unsubscribe", "client|kill", "client|setname", "client|setinfo", "client|tracking", "client|id", "quit"}
 
-// spent is what nodes have had to do so far: by node, the commands of clients, and the messages
-// that scripts have published.
+// spent is the total work of the nodes so far. For each node it has the commands of clients and
+// the messages that scripts have published.
 type spent struct {
 	at                 time.Duration
 	commands, messages []int
@@ -43,7 +43,7 @@ func (c *cluster) spent() spent {
 	return s
 }
 
-// since is what has been spent since, on the node where that is most.
+// since returns the work since an earlier measurement on the busiest node.
 func (s spent) since(before spent) (commands, messages int, span time.Duration) {
 	for i := range s.commands {
 		commands = max(commands, s.commands[i]-before.commands[i])
@@ -52,7 +52,7 @@ func (s spent) since(before spent) (commands, messages int, span time.Duration) 
 	return commands, messages, s.at - before.at
 }
 
-// commandStats is how often a server has run each command.
+// commandStats returns how often a server has run each command.
 func (c *cluster) commandStats(i int) map[string]int {
 	c.t.Helper()
 	stats := make(map[string]int)
@@ -69,7 +69,7 @@ func (c *cluster) commandStats(i int) map[string]int {
 	return stats
 }
 
-// queued requires that soon so many have entries in the queue of the job on each node.
+// queued requires that the job's queue on each node soon has the given number of entries.
 func (c *cluster) queued(want int) {
 	c.t.Helper()
 	entries := func() (all []string) {
@@ -83,8 +83,8 @@ func (c *cluster) queued(want int) {
 	}, "%d wait on every node; these do: %v", want, entries)
 }
 
-// bestOfThree measures something up to three times, until it is as good as it must be. Otherwise the
-// test fails, or is inconclusive on a machine that was too busy to measure anything.
+// bestOfThree repeats a measurement up to three times until it is good enough. Otherwise the test
+// fails. It is inconclusive on a machine that was too busy to measure.
 func bestOfThree(t *testing.T, measure func() (value float64, good bool), must string, args ...any) {
 	t.Helper()
 	strain := testkit.MeasureStrain(t)
@@ -99,7 +99,7 @@ func bestOfThree(t *testing.T, measure func() (value float64, good bool), must s
 	strain.Missing(t, must+"; it was %.2f", append(args, values)...)
 }
 
-// quantile is that of durations, which it sorts.
+// quantile returns a quantile of the durations. It sorts them in place.
 func quantile(all []time.Duration, part float64) time.Duration {
 	slices.Sort(all)
 	return all[min(len(all)-1, int(part*float64(len(all))))]

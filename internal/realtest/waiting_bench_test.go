@@ -17,11 +17,11 @@ import (
 	"github.com/quorumlock/quorumlock/node"
 )
 
-// benchNodes are those on which a benchmark of waiting runs.
+// benchNodes is the number of nodes of a benchmark of waiting.
 const benchNodes = 5
 
-// onBenchNodes runs a benchmark in memory, which is what the coordinator itself costs, and on real
-// servers. It is given what makes a client of the nodes.
+// onBenchNodes runs a benchmark in memory and on real servers. In memory it measures the cost of
+// the coordinator alone. The benchmark gets a function that makes a client of the nodes.
 func onBenchNodes(b *testing.B, run func(b *testing.B, client func(...func(*quorumlock.Config)) *quorumlock.Client)) {
 	b.Run("memory", func(b *testing.B) {
 		cfg := quorumlock.Config{Logger: slog.New(slog.DiscardHandler)}
@@ -37,12 +37,13 @@ func onBenchNodes(b *testing.B, run func(b *testing.B, client func(...func(*quor
 	b.Run("redis", func(b *testing.B) { run(b, startCluster(b, benchNodes).client) })
 }
 
-// takers is how many take turns: so many that somebody waits whenever the lock is released.
+// takers is the number of contenders. It is large enough that a waiter exists at every release.
 const takers = 8
 
-// BenchmarkHandover takes a lock in turns: an operation is one turn, from the grant to the next. Those
-// who take turns wait in one client, which hands the lease over (by=handover) or has it taken anew
-// (by=round), or in a client each (by=clients), which the nodes have to wake.
+// BenchmarkHandover passes a lock between contenders. An operation is one turn, from one grant to
+// the next. With by=handover all contenders share a client that hands the lease over. With
+// by=round they share a client and the lock is acquired anew. With by=clients each contender has
+// its own client, and the nodes have to wake it.
 func BenchmarkHandover(b *testing.B) {
 	onBenchNodes(b, func(b *testing.B, client func(...func(*quorumlock.Config)) *quorumlock.Client) {
 		b.Run("by=handover", func(b *testing.B) {
@@ -71,7 +72,7 @@ func BenchmarkHandover(b *testing.B) {
 	})
 }
 
-// benchmarkTurns has b.N turns of a lock taken, each by somebody who waits while another has it.
+// benchmarkTurns takes b.N turns of a lock. In each turn a waiter gets the lock from its holder.
 func benchmarkTurns(b *testing.B, locks ...*quorumlock.Lock) {
 	b.Helper()
 	b.ReportAllocs()
@@ -100,8 +101,8 @@ func benchmarkTurns(b *testing.B, locks ...*quorumlock.Lock) {
 	b.StopTimer()
 }
 
-// BenchmarkDenied tries to have a lock that somebody else has: an attempt that fails, with what it
-// takes to find out. It is another client who has it (by=others), or this one (by=own).
+// BenchmarkDenied tries to take a held lock. It measures the cost of a denied attempt. The holder
+// is another client (by=others) or the same one (by=own).
 func BenchmarkDenied(b *testing.B) {
 	onBenchNodes(b, func(b *testing.B, client func(...func(*quorumlock.Config)) *quorumlock.Client) {
 		holder, other := client(), client()
@@ -124,7 +125,7 @@ func BenchmarkDenied(b *testing.B) {
 	})
 }
 
-// BenchmarkNested acquires a lock that the context has already.
+// BenchmarkNested acquires a lock that the context already holds.
 func BenchmarkNested(b *testing.B) {
 	onBenchNodes(b, func(b *testing.B, client func(...func(*quorumlock.Config)) *quorumlock.Client) {
 		lock := client().RedLock("job")
