@@ -124,12 +124,18 @@ func TestReadersAndWritersOfTheLibrary(t *testing.T) {
 
 func TestPermitsOfTheLibrary(t *testing.T) {
 	ctx := t.Context()
+	// One client at a time sets the size. A call that meets a later version tries again with a newer one,
+	// so of two calls at the same time one may take effect twice. The model has no such call.
+	var resizing sync.Mutex
 	result := newBench(t).run(t, 4, func(c *quorumlock.Client, r *history.Recorder, worker int) error {
 		s := c.Semaphore("exports", 2)
 		for i := range 15 {
 			if worker == 0 {
 				size := 2 + i%3
-				if err := r.Resize(worker, "exports", size, func() error { return s.SetPermits(ctx, size) }); err != nil {
+				resizing.Lock()
+				err := r.Resize(worker, "exports", size, func() error { return s.SetPermits(ctx, size) })
+				resizing.Unlock()
+				if err != nil {
 					return err
 				}
 			}
