@@ -104,7 +104,7 @@ cover: setup ## Run all tests and show the coverage of each function
 
 .PHONY: bench
 bench: setup ## Run the benchmarks of packages, for benchstat (BENCH=regexp for some, BENCHTIME=)
-	$(GO) test -p 1 -run '^$$' -bench '$(BENCH)' -benchtime $(BENCHTIME) -benchmem -timeout 1h $(BENCHES)
+	$(GO) test -p 1 -run '^$$' -bench '$(BENCH)' -benchtime $(BENCHTIME) -benchmem -timeout 1h $(TESTFLAGS) $(BENCHES)
 
 .PHONY: compare
 compare: setup ## Measure side by side with others, into report/ (ARGS=-quick for a minute)

@@ -99,6 +99,9 @@ func BenchmarkLargeLatch(b *testing.B) {
 	for _, n := range []int{1000, 10_000, quorumlock.MaxLatchCount} {
 		for _, waiters := range []int{0, 8} {
 			b.Run(fmt.Sprintf("n=%d/waiters=%d", n, waiters), func(b *testing.B) {
+				if testing.Short() && n > 1000 {
+					b.Skip("large: run it without -short")
+				}
 				c := startCluster(b, 3)
 				for i := range c.servers {
 					c.command(i, "CONFIG", "SET", "slowlog-log-slower-than", "2000")
@@ -159,6 +162,9 @@ func BenchmarkLargeLatch(b *testing.B) {
 func BenchmarkReaderCrowd(b *testing.B) {
 	for _, n := range []int{500, 1000, 2000, 5000} {
 		b.Run(fmt.Sprintf("readers=%d", n), func(b *testing.B) {
+			if testing.Short() && n > 500 {
+				b.Skip("large: run it without -short")
+			}
 			c := startCluster(b, 3)
 			for i := range c.servers {
 				c.command(i, "CONFIG", "SET", "slowlog-log-slower-than", "2000")
