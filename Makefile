@@ -64,7 +64,7 @@ APART := the modules bench, and interop with Redisson, which needs Java and Mave
 WITHOUT = $(if $(FULL),,-without '$(LONG)' $(if $(filter ./...,$(PKG)),-without '$(APART)'))
 
 .PHONY: test
-test: setup ## Run the tests, in under four minutes, and say what was left out (PKG=./node for one package)
+test: setup ## Run the tests, in about five minutes, and say what was left out (PKG=./node for one package)
 	$(GO) run ./internal/testrun $(WITHOUT) $(if $(SUMMARY),-summary '$(SUMMARY)') -- \
 		$(if $(FULL),-race,-short) -shuffle=on -p 4 -parallel $(PARALLEL) -timeout 20m $(TESTFLAGS) $(TESTED)
 
