@@ -14,7 +14,7 @@ const maxBlockAhead = 10 * time.Millisecond
 // if hand-over is off.
 func (l *Lock) blockSize(token uint64) uint64 {
 	c := l.client
-	if !l.mayHandOver {
+	if !l.spec.HandOver {
 		return 0
 	}
 	ahead := min(maxBlockAhead, c.cfg.MaxClockSkew/4)
@@ -50,5 +50,5 @@ func (t *lease) handOver() bool {
 func (g *grant) mayHandOver(now time.Duration) bool {
 	most := g.client.cfg.Handover.MaxTime
 	return g.state == stateHeld &&
-		now-g.grantedAt < most && g.validUntil-now > g.lock.ttl/2
+		now-g.grantedAt < most && g.validUntil-now > g.spec.TTL/2
 }

@@ -103,11 +103,11 @@ func (l *Lock) nextOwner() string {
 	id = append(id, ':')
 	id = strconv.AppendUint(id, c.sequence.Add(1), 10)
 	holder := c.cfg.Holder
-	if holder != NoHolder || l.purpose != nil {
+	if holder != NoHolder || l.spec.Purpose != nil {
 		id = append(append(id, ' '), holder...)
 	}
-	if l.purpose != nil {
-		id = append(append(id, ' '), *l.purpose...)
+	if l.spec.Purpose != nil {
+		id = append(append(id, ' '), *l.spec.Purpose...)
 	}
 	return string(id)
 }

@@ -359,8 +359,8 @@ func (t *lease) reachedLimit(now time.Duration) bool {
 
 // holdLimit returns when the lease reaches its hold limit, or never.
 func (t *lease) holdLimit() time.Duration {
-	if t.lock.maxHold == 0 {
+	if t.spec.MaxHold == 0 {
 		return never
 	}
-	return addTime(t.grantedAt, t.lock.maxHold)
+	return addTime(t.grantedAt, t.spec.MaxHold)
 }

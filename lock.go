@@ -17,29 +17,29 @@ import (
 // [Client.MultiLock]. It is immutable, and safe for concurrent use.
 type Lock struct {
 	client *Client
-	names  []string
+	spec.Names  []string
 	// queueName identifies the local queue: the name, or several names with their lengths, or the
 	// pool of a semaphore. An array, so that the names of a lock with one name need no allocation.
-	queueName [1]string
+	spec.Queue [1]string
 	// defaultRule is the rule of the lock's kind. need is the number of nodes of the rule in force.
 	defaultRule quorum.Rule
-	need        int
-	ttl         time.Duration
-	maxHold     time.Duration
+	spec.Need        int
+	spec.TTL         time.Duration
+	spec.MaxHold     time.Duration
 	// purpose is LockOptions.Purpose, or nil.
-	purpose *string
+	spec.Purpose *string
 	// slots is set for a semaphore. names then has the slots of an attempt, or the lock's own name.
-	slots *slots.Request
+	spec.Slots *slots.Request
 	// problems lists the invalid names and options. The first ownProblems of them come from how the
 	// names were built (Striped) and survive With.
 	problems    []string
 	ownProblems int32
-	noRenew     bool
+	spec.Fixed     bool
 	waitMode    Waiting
 	// shared is set for the readers of an RWLock.
-	shared bool
+	spec.Reads bool
 	// mayHandOver is set if a lease may be handed over to another waiter of the client.
-	mayHandOver bool
+	spec.HandOver bool
 }
 
 // reservedPrefix starts the keys of the library itself.
@@ -52,46 +52,46 @@ func newLock(c *Client, names []string, rule quorum.Rule) *Lock {
 	l := &Lock{
 		client:      c,
 		defaultRule: rule,
-		need:        need,
-		ttl:         c.cfg.TTL,
-		maxHold:     c.cfg.MaxHold,
+		spec.Need:        need,
+		spec.TTL:         c.cfg.TTL,
+		spec.MaxHold:     c.cfg.MaxHold,
 		waitMode:    c.cfg.Waiting,
-		mayHandOver: !c.cfg.Handover.Off && c.cfg.Waiting != WaitFair,
+		spec.HandOver: !c.cfg.Handover.Off && c.cfg.Waiting != WaitFair,
 	}
 	if len(names) == 1 {
-		l.queueName[0] = names[0]
-		l.names = l.queueName[:]
+		l.spec.Queue[0] = names[0]
+		l.spec.Names = l.spec.Queue[:]
 	} else {
-		l.names = slices.Clone(names)
-		slices.Sort(l.names)
-		l.queueName[0] = joinNames(l.names)
+		l.spec.Names = slices.Clone(names)
+		slices.Sort(l.spec.Names)
+		l.spec.Queue[0] = joinNames(l.spec.Names)
 	}
-	l.problems = nameProblems(l.names)
+	l.problems = nameProblems(l.spec.Names)
 	return l
 }
 
 // With returns the same lock with these options, and no others: it forgets the options of an
 // earlier With. Every method of the result reports invalid options, as an [*InvalidError].
 func (l *Lock) With(o LockOptions) *Lock {
-	m := newLock(l.client, l.names, l.defaultRule)
-	if l.shared {
+	m := newLock(l.client, l.spec.Names, l.defaultRule)
+	if l.spec.Reads {
 		m.asReader()
 	}
-	m.ttl, m.maxHold, m.noRenew = wholeTTL(cmp.Or(o.TTL, m.ttl)), cmp.Or(o.MaxHold, m.maxHold), o.Fixed
-	m.need = cmp.Or(o.Rule, l.defaultRule).Need(l.client.nodes.Len())
+	m.spec.TTL, m.spec.MaxHold, m.spec.Fixed = wholeTTL(cmp.Or(o.TTL, m.spec.TTL)), cmp.Or(o.MaxHold, m.spec.MaxHold), o.Fixed
+	m.spec.Need = cmp.Or(o.Rule, l.defaultRule).Need(l.client.nodes.Len())
 	m.waitMode = cmp.Or(o.Waiting, m.waitMode)
-	m.mayHandOver = !l.client.cfg.Handover.Off && !o.NoHandover && !o.Fixed && m.waitMode != WaitFair && !m.shared
+	m.spec.HandOver = !l.client.cfg.Handover.Off && !o.NoHandover && !o.Fixed && m.waitMode != WaitFair && !m.spec.Reads
 	m.ownProblems = l.ownProblems
 	m.problems = append(slices.Clone(l.problems[:l.ownProblems]), m.problems...)
-	m.problems = append(m.problems, l.client.cfg.ttlProblems(m.ttl)...)
+	m.problems = append(m.problems, l.client.cfg.ttlProblems(m.spec.TTL)...)
 	if o.Purpose != "" {
-		m.purpose = &o.Purpose
+		m.spec.Purpose = &o.Purpose
 	}
 	if problem := checkLabel("Purpose", o.Purpose, MaxPurposeLength, true); problem != "" {
 		m.problems = append(m.problems, problem)
 	}
-	if m.maxHold < 0 {
-		m.problems = append(m.problems, fmt.Sprintf("MaxHold %v is negative", m.maxHold))
+	if m.spec.MaxHold < 0 {
+		m.problems = append(m.problems, fmt.Sprintf("MaxHold %v is negative", m.spec.MaxHold))
 	}
 	if m.waitMode > WaitSpin {
 		m.problems = append(m.problems, fmt.Sprintf("unknown Waiting %d", m.waitMode))
@@ -128,10 +128,10 @@ func nameProblems(names []string) []string {
 
 // Names returns the names of the lock, sorted. A semaphore has one name, its own.
 func (l *Lock) Names() []string {
-	if l.slots != nil {
-		return []string{l.slots.Semaphore}
+	if l.spec.Slots != nil {
+		return []string{l.spec.Slots.Semaphore}
 	}
-	return slices.Clone(l.names)
+	return slices.Clone(l.spec.Names)
 }
 
 // validate rejects an invalid call before anything is sent.
@@ -230,7 +230,7 @@ func (l *Lock) acquireNow(ctx context.Context) (*lease, error) {
 
 func (l *Lock) reportAcquired(t *lease, e AcquiredEvent) {
 	if hook := l.client.cfg.Hooks.Acquired; hook != nil {
-		e.Names, e.Owner, e.Token, e.Reads = l.Names(), t.grant.owner, t.token, l.shared
+		e.Names, e.Owner, e.Token, e.Reads = l.Names(), t.grant.owner, t.token, l.spec.Reads
 		report(&l.client.reporter, hook, e)
 	}
 }
@@ -314,7 +314,7 @@ func lossFound(err error) error {
 // deadline returns when an operation that begins now counts the node as late: after ttl/3, in whole
 // milliseconds. It is 0 if NodeTimeoutMax is not longer than that.
 func (l *Lock) deadline(now time.Duration) time.Duration {
-	patience := (l.ttl / 3).Truncate(time.Millisecond)
+	patience := (l.spec.TTL / 3).Truncate(time.Millisecond)
 	if patience >= l.client.cfg.NodeTimeoutMax {
 		return 0
 	}

@@ -32,11 +32,11 @@ type tokenKey heldKey
 // that Do passes to its function, or one derived from a [Lease.Context]. ok is true even if the
 // lease has ended since. It is false if ctx never held all names of the lock in one lease.
 func (l *Lock) Token(ctx context.Context) (token uint64, ok bool) {
-	if ctx == nil || len(l.names) == 0 {
+	if ctx == nil || len(l.spec.Names) == 0 {
 		return 0, false
 	}
 	var owner *lease
-	for i, name := range l.names {
+	for i, name := range l.spec.Names {
 		t, held := ctx.Value(tokenKey{l.client, name}).(*lease)
 		if !held || i > 0 && t != owner {
 			return 0, false
@@ -86,14 +86,14 @@ func (t *lease) isValidFor(k heldKey) bool { return t.isFor(k) && t.err() == nil
 
 // isFor reports whether the lease has that name, even if it is over.
 func (t *lease) isFor(k heldKey) bool {
-	return t.grant.client == k.client && slices.Contains(t.lock.names, k.name)
+	return t.grant.client == k.client && slices.Contains(t.spec.Names, k.name)
 }
 
 // nestedLease returns a nested lease if the context holds the lock already, or nil if it holds none
 // of its names. One lease must have all the names, under a rule at least as strict. Otherwise
 // nestedLease fails: the caller would wait for itself.
 func (l *Lock) nestedLease(ctx context.Context) (*Lease, error) {
-	if l.slots != nil {
+	if l.spec.Slots != nil {
 		if l.wouldSelfDeadlock(ctx) {
 			return nil, ErrOverlap
 		}
@@ -103,7 +103,7 @@ func (l *Lock) nestedLease(ctx context.Context) (*Lease, error) {
 		return nil, nil //nolint:nilnil // no lease, and no reason against one
 	}
 	var owner *lease
-	for i, name := range l.names {
+	for i, name := range l.spec.Names {
 		t, _ := ctx.Value(heldKey{l.client, name}).(*lease)
 		if i > 0 && t != owner {
 			return nil, ErrOverlap
@@ -113,9 +113,9 @@ func (l *Lock) nestedLease(ctx context.Context) (*Lease, error) {
 	switch {
 	case owner == nil:
 		return nil, nil //nolint:nilnil // no lease, and no reason against one
-	case owner.lock.need < l.need:
+	case owner.spec.Need < l.spec.Need:
 		return nil, ErrOverlap
-	case !l.shared && owner.reads():
+	case !l.spec.Reads && owner.reads():
 		return nil, ErrUpgrade
 	case !owner.retainHandle():
 		return nil, nil //nolint:nilnil // it ended this instant

@@ -75,8 +75,8 @@ func (rw *RWLock) Downgrade(ctx context.Context, l *Lease) error {
 		return errNilContext
 	case l == nil:
 		return &InvalidError{Problems: []string{"the lease is nil"}}
-	case l.lease.grant.client != rw.write.client || !slices.Equal(l.lease.lock.names, rw.write.names):
-		return &InvalidError{Problems: []string{fmt.Sprintf("the lease belongs to another lock than %s", quoted(rw.write.names))}}
+	case l.lease.grant.client != rw.write.client || !slices.Equal(l.lease.spec.Names, rw.write.spec.Names):
+		return &InvalidError{Problems: []string{fmt.Sprintf("the lease belongs to another lock than %s", quoted(rw.write.spec.Names))}}
 	}
 	return l.startAndWait(ctx, (*lease).downgrade)
 }
@@ -98,7 +98,7 @@ var ErrShared = errors.New("quorumlock: the lease is nested, or others are neste
 
 // asReader turns l into the lock of the readers, and returns it.
 func (l *Lock) asReader() *Lock {
-	l.shared, l.mayHandOver = true, false
+	l.spec.Reads, l.spec.HandOver = true, false
 	return l
 }
 

@@ -44,7 +44,7 @@ func (c *Client) Semaphore(name string, permits int) *Semaphore {
 // works as WaitQueued here. NoHandover has no effect, as permits are never handed over within a
 // client. Every method reports invalid options, as an [*InvalidError].
 func (s *Semaphore) With(o LockOptions) *Semaphore {
-	return newSemaphore(s.client, s.name, s.lock.slots.Permits, o)
+	return newSemaphore(s.client, s.name, s.spec.Slots.Permits, o)
 }
 
 func newSemaphore(c *Client, name string, permits int, o LockOptions) *Semaphore {
@@ -54,10 +54,10 @@ func newSemaphore(c *Client, name string, permits int, o LockOptions) *Semaphore
 	if o != (LockOptions{}) {
 		l = l.With(o)
 	}
-	l.queueName[0] = p.Name()
-	l.names = l.queueName[:]
-	l.mayHandOver = false
-	l.slots = &slots.Request{Pool: p, Semaphore: name, Want: 1, Permits: permits}
+	l.spec.Queue[0] = p.Name()
+	l.spec.Names = l.spec.Queue[:]
+	l.spec.HandOver = false
+	l.spec.Slots = &slots.Request{Pool: p, Semaphore: name, Want: 1, Permits: permits}
 	if permits < 1 || permits > MaxPermits {
 		l.problems = append(l.problems, fmt.Sprintf("a semaphore has from 1 to %d permits, not %d", MaxPermits, permits))
 	}
@@ -70,10 +70,10 @@ func (s *Semaphore) Name() string { return s.name }
 // lockFor returns the lock that acquires n permits.
 func (s *Semaphore) lockFor(n int) *Lock {
 	l := *s.lock
-	l.names = l.queueName[:]
-	request := *l.slots
+	l.spec.Names = l.spec.Queue[:]
+	request := *l.spec.Slots
 	request.Want = n
-	l.slots = &request
+	l.spec.Slots = &request
 	if n < 1 || n > MaxNames {
 		problem := fmt.Sprintf("from 1 to %d permits can be acquired at once, not %d", MaxNames, n)
 		l.problems = append(slices.Clone(l.problems), problem)
@@ -136,12 +136,12 @@ func (s *Semaphore) acquirable(ctx context.Context, n int) (*Lock, error) {
 	if err := l.validate(ctx); err != nil {
 		return nil, err
 	}
-	if size, _ := l.slots.Size(); l.permitsHeldBy(ctx)+n > size {
+	if size, _ := l.spec.Slots.Size(); l.permitsHeldBy(ctx)+n > size {
 		if _, err := s.Permits(ctx); err != nil {
 			return nil, err
 		}
 	}
-	if size, _ := l.slots.Size(); n > size {
+	if size, _ := l.spec.Slots.Size(); n > size {
 		return nil, &InvalidError{Problems: []string{tooManyPermits(n, size)}}
 	}
 	return l, nil
@@ -155,44 +155,44 @@ const maxSlotAttempts = 5
 // others are free.
 func (l *Lock) slotsWereMisnamed(tries int, err error) bool {
 	var held *HeldError
-	if l.slots == nil || tries >= maxSlotAttempts || !errors.As(err, &held) {
+	if l.spec.Slots == nil || tries >= maxSlotAttempts || !errors.As(err, &held) {
 		return false
 	}
 	left := held.Owner == "" && held.TTL > 0 // reserved for an earlier waiter
-	return !left && l.slots.Promising(l.need)
+	return !left && l.spec.Slots.Promising(l.spec.Need)
 }
 
 // pickSlots returns the lock on the names for one attempt. For a semaphore it chooses the slots
 // anew each time, by the hints that nodes have sent to the waiter, if any.
 func (l *Lock) pickSlots(w *waiter) (*Lock, error) {
-	if l.slots == nil {
+	if l.spec.Slots == nil {
 		return l, nil
 	}
 	var hints []quorum.Slots
 	if w != nil && w.ticket != nil {
 		hints = w.ticket.takeHints()
 	}
-	names, size, ok := l.slots.Choose(l.need, hints)
+	names, size, ok := l.spec.Slots.Choose(l.spec.Need, hints)
 	if !ok {
-		return nil, &InvalidError{Problems: []string{tooManyPermits(l.slots.Want, size)}}
+		return nil, &InvalidError{Problems: []string{tooManyPermits(l.spec.Slots.Want, size)}}
 	}
 	m := *l
-	m.names = names
+	m.spec.Names = names
 	return &m, nil
 }
 
 // returnSlots ends what pickSlots began: an attempt, or the lease that it became.
 func (l *Lock) returnSlots(released bool) {
-	if l.slots != nil {
-		l.slots.GiveUp(l.names, released)
+	if l.spec.Slots != nil {
+		l.spec.Slots.GiveUp(l.spec.Names, released)
 	}
 }
 
 // displayName returns the name to show for a name of the lock: a semaphore's name instead of a
 // slot's.
 func (l *Lock) displayName(name string) string {
-	if l.slots != nil {
-		return l.slots.Semaphore
+	if l.spec.Slots != nil {
+		return l.spec.Slots.Semaphore
 	}
 	return name
 }
@@ -205,7 +205,7 @@ func (s *Semaphore) Slots(ctx context.Context) (slots []int, token uint64, ok bo
 	if ctx == nil {
 		return nil, 0, false
 	}
-	q := &permitQuery{pool: s.lock.slots.Pool}
+	q := &permitQuery{pool: s.spec.Slots.Pool}
 	ctx.Value(q)
 	if q.innermost == nil {
 		return nil, 0, false
@@ -220,12 +220,12 @@ func (l *Lease) Slots() []int { return l.lease.slotNumbers() }
 
 // slotNumbers implements Lease.Slots.
 func (t *lease) slotNumbers() []int {
-	s := t.lock.slots
+	s := t.spec.Slots
 	if s == nil {
 		return nil
 	}
-	numbers := make([]int, len(t.lock.names))
-	for i, name := range t.lock.names {
+	numbers := make([]int, len(t.spec.Names))
+	for i, name := range t.spec.Names {
 		numbers[i] = node.SlotOf(s.Pool.Name(), name)
 	}
 	slices.Sort(numbers)
@@ -242,7 +242,7 @@ type permitQuery struct {
 
 // count adds the permits of a lease.
 func (q *permitQuery) count(t *lease) {
-	s := t.lock.slots
+	s := t.spec.Slots
 	if s == nil || s.Pool != q.pool {
 		return
 	}
@@ -257,9 +257,9 @@ func (q *permitQuery) count(t *lease) {
 // wouldSelfDeadlock reports whether the context holds so many permits that the rest would not
 // suffice, even if no other owner had any.
 func (l *Lock) wouldSelfDeadlock(ctx context.Context) bool {
-	size, _ := l.slots.Size()
+	size, _ := l.spec.Slots.Size()
 	has := l.permitsHeldBy(ctx)
-	return has > 0 && has+l.slots.Want > size
+	return has > 0 && has+l.spec.Slots.Want > size
 }
 
 // permitsHeldBy returns how many permits a context holds.
@@ -267,7 +267,7 @@ func (l *Lock) permitsHeldBy(ctx context.Context) int {
 	if ctx.Value(anyKey{}) == nil {
 		return 0
 	}
-	q := &permitQuery{pool: l.slots.Pool}
+	q := &permitQuery{pool: l.spec.Slots.Pool}
 	ctx.Value(q)
 	return q.permits
 }

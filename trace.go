@@ -40,7 +40,7 @@ func (l *Lock) startTrace(ctx context.Context) (context.Context, *trace) {
 	}
 	c := l.client.clock
 	t := &trace{client: l.client, began: c.Now(), open: 1}
-	t.event = AcquisitionEvent{Context: ctx, Names: l.Names(), Reads: l.shared, Began: c.Wall()}
+	t.event = AcquisitionEvent{Context: ctx, Names: l.Names(), Reads: l.spec.Reads, Began: c.Wall()}
 	return context.WithValue(ctx, traceKey{}, t), t
 }
 

@@ -1,4 +1,4 @@
-package quorumlock
+package lease
 
 import (
 	"context"
@@ -11,37 +11,61 @@ import (
 	"github.com/quorumlock/quorumlock/quorum"
 )
 
-// retry tells the waiter what to expect of another attempt.
-type retry struct {
-	// useful is set if another attempt can succeed.
-	useful bool
-	// tokenRejected is set if the clock of a node rejected the token.
-	tokenRejected bool
-	// freeAfter is how long until enough claims expire, if no holder releases.
-	freeAfter time.Duration
+// Request is what one attempt needs besides its Spec.
+type Request struct {
+	// Began is the time at which the attempt begins.
+	Began time.Duration
+	// Ticket is the place of the waiter that acquires, or nil.
+	Ticket Ticket
+	// Reserve makes the attempt reserve tokens, for waiters to which the lease is handed over.
+	Reserve bool
+	// Hints are the slots of a semaphore that nodes have offered to the waiter, or nil.
+	Hints []quorum.Slots
+	// Trace records the attempt, or is nil.
+	Trace Trace
 }
 
-// attempt asks all nodes once, and returns as soon as their votes decide. A late vote extends the
+// Retry tells a waiter what to expect of another attempt.
+type Retry struct {
+	// Useful is set if another attempt can succeed.
+	Useful bool
+	// CutShort is set if the context ended before the votes decided. The error then says less than
+	// that of an earlier complete attempt.
+	CutShort bool
+	// TokenRejected is set if the clock of a node rejected the token.
+	TokenRejected bool
+	// OtherSlots is set for a semaphore if the attempt asked for slots that are taken, while nodes
+	// report enough others as free.
+	OtherSlots bool
+	// FreeAfter is how long until enough claims expire, if no holder releases.
+	FreeAfter time.Duration
+}
+
+// Attempt asks all nodes once, and returns as soon as their votes decide. A late vote extends the
 // lease, or is undone.
-func (l *Lock) attempt(ctx context.Context, w *waiter) (*grant, retry, error) {
-	l, err := l.pickSlots(w)
-	if err != nil {
-		return nil, retry{}, err
+func (e *Engine) Attempt(ctx context.Context, s *Spec, r Request) (*Lease, Retry, error) {
+	if s.Slots != nil {
+		names, size, ok := s.Slots.Choose(s.Need, r.Hints)
+		if !ok {
+			return nil, Retry{}, e.Errors.TooManyPermits(s.Slots.Want, size)
+		}
+		chosen := *s
+		chosen.Names = names
+		s = &chosen
 	}
-	g := newGrant(l, w)
-	g.trace = l.client.traceFrom(ctx)
-	g.start(l.client.now(w))
+	g := newGrant(e, s, r)
+	g.start(r.Began)
 	select {
 	case <-g.decided:
 	case <-ctx.Done():
 		g.rollBack()
-		return nil, retry{}, g.cutShortError()
-	case <-l.client.quit:
+		return nil, Retry{CutShort: true}, g.cutShortError()
+	case <-e.Closing:
 		g.rollBack()
-		return nil, retry{}, ErrClosed
+		return nil, Retry{}, ErrClosed
 	}
 	if g.becomeHeld() {
-		return g, retry{}, nil
+		return &g.firstLease, Retry{}, nil
 	}
 	g.rollBack()
 	again, err := g.lossError()
@@ -50,32 +74,34 @@ func (l *Lock) attempt(ctx context.Context, w *waiter) (*grant, retry, error) {
 
 // start submits the attempt to all nodes. It stops early if too many nodes are down: the attempt is
 // already lost.
-func (g *grant) start(began time.Duration) {
+func (g *Grant) start(began time.Duration) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.sentAt = began
 	if g.ticket != nil {
-		g.ticket.beginAttempt(g.sentAt)
+		g.ticket.Begin(g.sentAt)
 	}
 	g.propose()
 }
 
 // propose proposes the token to every node that has not failed in this attempt. Requires g.mu.
-func (g *grant) propose() { g.proposeTo(g.proposal.Begin()) }
+func (g *Grant) propose() { g.proposeTo(g.proposal.Begin()) }
 
 // proposeTo submits the acquisition to some nodes, until the attempt is decided. Requires g.mu.
-func (g *grant) proposeTo(nodes quorum.Set) {
-	calls := dispatch.NewCalls(g.client.nodes.Len(), g.acquireOp())
+func (g *Grant) proposeTo(nodes quorum.Set) {
+	calls := dispatch.NewCalls(g.engine.Nodes.Len(), g.acquireOp())
 	for i := range nodes.All() {
 		c := calls.To(i)
-		c.To, c.Deadline = g, g.lock.deadline(g.sentAt)
-		g.trace.onAsked()
+		c.To, c.Deadline = g, g.engine.deadline(g.spec, g.sentAt)
+		if g.trace != nil {
+			g.trace.Asked()
+		}
 		if g.ticket != nil {
 			op := calls.Op
-			g.ticket.stamp(&op, i)
+			g.ticket.Stamp(&op, i)
 			c.Op = &op
 		}
-		if err := g.client.nodes.Submit(i, c); err != nil {
+		if err := g.engine.Nodes.Submit(i, c); err != nil {
 			g.countVote(i, 0, g.proposal.Token(), &node.Reply{Err: err, Unsent: true})
 		} else {
 			g.proposal.Sent(i)
@@ -87,7 +113,7 @@ func (g *grant) proposeTo(nodes quorum.Set) {
 }
 
 // Answer counts a node's vote on the acquisition.
-func (g *grant) Answer(c *dispatch.Call, r *node.Reply) {
+func (g *Grant) Answer(c *dispatch.Call, r *node.Reply) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	i := c.Node()
@@ -96,22 +122,18 @@ func (g *grant) Answer(c *dispatch.Call, r *node.Reply) {
 	switch {
 	case g.state == stateHeld:
 		g.applyLateVote()
-	case g.state == stateAcquiring && g.proposal.NeedsHigherToken() && g.lock.shared:
+	case g.state == stateAcquiring && g.proposal.NeedsHigherToken() && g.spec.Reads:
 		g.proposeTo(g.proposal.WriteBack())
 	case g.state == stateAcquiring && g.proposal.NeedsHigherToken():
 		g.proposeHigher()
 	case g.state == stateEnded && g.lease == nil && g.proposal.Exposed().Has(i):
-		now := g.client.clock.Now()
-		if g.ticket != nil && g.proposal.Votes().Vote(i) == quorum.Granted {
-			g.ticket.onReturned(i, now)
-		}
 		// The undo goes to the front: the same waiter may have queued another attempt since.
-		g.undoAt(i, now, true)
+		g.rollBackOn(quorum.Set(0).With(i), true)
 	}
 }
 
 // countVote counts a node's answer to the acquisition with this token. Requires g.mu.
-func (g *grant) countVote(i int, sent time.Duration, token uint64, r *node.Reply) {
+func (g *Grant) countVote(i int, sent time.Duration, token uint64, r *node.Reply) {
 	decided := g.proposal.Decided()
 	r = g.plausible(i, token, r)
 	v := g.recordReply(i, sent, r)
@@ -119,11 +141,11 @@ func (g *grant) countVote(i int, sent time.Duration, token uint64, r *node.Reply
 	a := answerOf(token, r)
 	a.Vote = v
 	g.proposal.Answer(i, a)
-	if g.lock.slots != nil {
-		g.lock.slots.Learn(i, g.lock.names, r)
+	if g.spec.Slots != nil {
+		g.spec.Slots.Learn(i, g.spec.Names, r)
 	}
 	if g.ticket != nil {
-		g.ticket.voted(i, g.client.clock.Now(), r)
+		g.ticket.Voted(i, g.engine.Clock.Now(), r)
 	}
 	if !decided && g.proposal.Decided() {
 		close(g.decided)
@@ -140,13 +162,13 @@ func answerOf(token uint64, r *node.Reply) quorum.Answer {
 }
 
 // plausible returns the reply, or an error in its place if no sound node could give that reply.
-func (g *grant) plausible(i int, token uint64, r *node.Reply) *node.Reply {
-	name := g.client.nodes.Name(i)
+func (g *Grant) plausible(i int, token uint64, r *node.Reply) *node.Reply {
+	name := g.engine.Nodes.Name(i)
 	switch {
-	case g.proposal.Implausible(i, answerOf(token, r), uint64(g.client.cfg.limits().Recovery().Microseconds())):
-		ahead := time.Duration(min(max(r.Token, token)-token, uint64(never/time.Microsecond))) * time.Microsecond
+	case g.proposal.Implausible(i, answerOf(token, r), uint64(g.engine.Limits.Recovery().Microseconds())):
+		ahead := time.Duration(min(max(r.Token, token)-token, uint64(Never/time.Microsecond))) * time.Microsecond
 		return &node.Reply{Err: &node.Error{Node: name, Op: node.Acquire, Reason: node.ErrClock, Err: errImplausible(ahead)}}
-	case g.lock.shared && r.Outcome == node.Granted && r.Token == 0:
+	case g.spec.Reads && r.Outcome == node.Granted && r.Token == 0:
 		return &node.Reply{Err: &node.Error{Node: name, Op: node.Acquire, Reason: node.ErrProtocol, Err: errNoFence}}
 	default:
 		return r
@@ -164,89 +186,77 @@ func (e errImplausible) Error() string {
 }
 
 // proposeHigher proposes a token above the fences that the nodes told. Requires g.mu.
-func (g *grant) proposeHigher() {
-	g.proposal.Raise(func(above uint64) uint64 { return g.client.tokenClock.propose(g.lock.names, above) })
+func (g *Grant) proposeHigher() {
+	g.proposal.Raise(func(above uint64) uint64 { return g.engine.Tokens.Propose(g.spec.Names, above) })
 	g.propose()
 }
 
 // becomeHeld turns a won attempt into a lease. It reports false if, at this instant, too few nodes
 // have a claim that is still valid and took the token.
-func (g *grant) becomeHeld() bool {
+func (g *Grant) becomeHeld() bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	now := g.client.clock.Now()
+	now := g.engine.Clock.Now()
 	if !g.proposal.Win(&g.claims, now) {
 		return false
 	}
 	g.state, g.grantedAt, g.decided = stateHeld, now, nil
-	g.validUntil = g.claims.ValidUntil(g.lock.need)
-	g.client.tokenClock.observe(g.proposal.End(), g.lock.names...)
-	g.firstLease.start(g, g.lock, g.proposal.Token(), now)
-	if !g.lock.noRenew {
+	g.validUntil = g.claims.ValidUntil(g.spec.Need)
+	g.engine.Tokens.Observe(g.proposal.End(), g.spec.Names...)
+	g.firstLease.start(g, g.spec, g.proposal.Token(), now)
+	if !g.spec.Fixed {
 		g.nextRenewalAt = g.nextRenewal(g.sentAt)
 	}
-	if !g.client.scheduler.schedule(g, g.nextDue()) {
+	if !g.engine.scheduler.schedule(g, g.nextDue()) {
 		g.lease = nil
 		return false
 	}
-	g.client.queues.onTaken(g)
+	g.engine.locals.OnTaken(g)
 	return true
 }
 
 // rollBack ends an attempt that was lost, or whose caller has given up. Each node that may have
 // granted it undoes it, after its answer. A node that denied has nothing to undo. The next attempt
 // uses the fences that this one learned.
-func (g *grant) rollBack() {
+func (g *Grant) rollBack() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.state = stateEnded
-	g.client.tokenClock.observe(g.proposal.FenceToBeat(), g.lock.names...)
-	now := g.client.clock.Now()
-	for i := range g.proposal.Exposed().All() {
-		if g.proposal.Unanswered().Has(i) {
-			continue
-		}
-		if g.ticket != nil && g.proposal.Votes().Vote(i) == quorum.Granted {
-			g.ticket.onGaveBack(i, now)
-		}
-		g.undoAt(i, now, false)
+	g.engine.Tokens.Observe(g.proposal.FenceToBeat(), g.spec.Names...)
+	if answered := g.proposal.Exposed() &^ g.proposal.Unanswered(); answered != 0 {
+		g.rollBackOn(answered, false)
 	}
-	g.lock.returnSlots(false)
+	g.spec.returnSlots(false)
 }
-
-// errCutShort marks the error of an attempt whose context ended before the votes decided.
-var errCutShort = errors.New("the attempt was cut short")
 
 // cutShortError counts the votes that had arrived when the context ended.
-func (g *grant) cutShortError() error {
+func (g *Grant) cutShortError() error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	return fmt.Errorf("%w: %w", g.noQuorumError("acquire", g.proposal.Taken()), errCutShort)
-}
-
-// gaveUpError wraps the last error of an acquisition whose context has ended.
-func gaveUpError(err, why error) error {
-	return fmt.Errorf("%w: gave up: %w", err, why)
+	return fmt.Errorf("%w: the attempt was cut short", g.engine.Errors.NoQuorum(g.shortage("acquire", g.proposal.Taken())))
 }
 
 // lossError returns why the attempt was lost, and what to expect of another.
-func (g *grant) lossError() (retry, error) {
+func (g *Grant) lossError() (Retry, error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	again := retry{useful: !g.permanentlyRefused(), tokenRejected: g.tokenTooFar(), freeAfter: g.expectedFreeAfter()}
+	again := Retry{Useful: !g.permanentlyRefused(), TokenRejected: g.tokenTooFar(), FreeAfter: g.expectedFreeAfter()}
 	votes := g.proposal.Votes()
-	if votes.Result() == quorum.Lost && votes.Denied() > 0 && votes.Unknown() <= g.claims.Nodes()-g.lock.need {
+	if votes.Result() == quorum.Lost && votes.Denied() > 0 && votes.Unknown() <= g.claims.Nodes()-g.spec.Need {
 		// Enough nodes answered, so the holder is the obstacle.
-		return again, g.heldError()
+		holder := g.holder()
+		// If the lock is free but reserved, no other slots help.
+		again.OtherSlots = g.spec.Slots != nil && !(holder.Owner == "" && holder.TTL > 0) && g.spec.Slots.Promising(g.spec.Need)
+		return again, g.heldBy(holder.Name, holder.Owner, holder.TTL)
 	}
-	err := g.noQuorumError("acquire", g.proposal.Taken())
-	err.Late = g.proposal.Taken().Result() == quorum.Won
-	for i := range g.client.nodes.Len() {
+	short := g.shortage("acquire", g.proposal.Taken())
+	short.Late = g.proposal.Taken().Result() == quorum.Won
+	for i := range g.engine.Nodes.Len() {
 		if g.proposal.Taken().Vote(i) == quorum.Denied {
-			err.Nodes = append(err.Nodes, NodeError{Node: g.client.nodes.Name(i), Err: errTokenNotTaken})
+			short.Nodes = append(short.Nodes, NodeError{g.engine.Nodes.Name(i), errTokenNotTaken})
 		}
 	}
-	return again, err
+	return again, g.engine.Errors.NoQuorum(short)
 }
 
 // errTokenNotTaken explains why the grant of a node did not count.
@@ -254,7 +264,7 @@ var errTokenNotTaken = errors.New("granted, but rejected our fencing token as to
 
 // permanentlyRefused reports whether too many nodes reject the call for good: then no attempt can
 // succeed.
-func (g *grant) permanentlyRefused() bool {
+func (g *Grant) permanentlyRefused() bool {
 	permanent := 0
 	for _, r := range g.refusals.all() {
 		var nodeErr *node.Error
@@ -263,16 +273,16 @@ func (g *grant) permanentlyRefused() bool {
 		}
 		// The end of a token block lies ahead of the clock, so a clock error about it proves
 		// nothing.
-		timely := g.proposal.End() == g.proposal.Token() && g.client.tokenClock.isCurrent(g.proposal.Token())
+		timely := g.proposal.End() == g.proposal.Token() && g.engine.Tokens.IsCurrent(g.proposal.Token())
 		if nodeErr.Permanent() || nodeErr.Reason == node.ErrClock && timely { //nolint:errorlint // a reason is never wrapped
 			permanent++
 		}
 	}
-	return permanent > g.claims.Nodes()-g.lock.need
+	return permanent > g.claims.Nodes()-g.spec.Need
 }
 
 // tokenTooFar reports whether the clock of a node rejected the token.
-func (g *grant) tokenTooFar() bool {
+func (g *Grant) tokenTooFar() bool {
 	for _, r := range g.refusals.all() {
 		if errors.Is(r.Err, node.ErrClock) {
 			return true
@@ -282,18 +292,18 @@ func (g *grant) tokenTooFar() bool {
 }
 
 // expectedFreeAfter estimates from the denials how long until a quorum is free.
-func (g *grant) expectedFreeAfter() time.Duration {
+func (g *Grant) expectedFreeAfter() time.Duration {
 	told := make([]time.Duration, 0, g.claims.Nodes())
 	for _, r := range g.refusals.all() {
 		if r.Outcome == node.Denied {
-			told = append(told, holderTTL(r.Holder))
+			told = append(told, HolderTTL(r.Holder))
 		}
 	}
-	return quorum.FreeAfter(told, g.claims.Nodes()-len(told), g.lock.need)
+	return quorum.FreeAfter(told, g.claims.Nodes()-len(told), g.spec.Need)
 }
 
-// heldError returns the error for a denied attempt. It names the owner that most nodes named.
-func (g *grant) heldError() error {
+// holder returns the owner that most nodes named when they denied the attempt.
+func (g *Grant) holder() node.Holder {
 	votes := make(map[string]int)
 	var most node.Holder
 	for _, r := range g.refusals.all() {
@@ -306,20 +316,25 @@ func (g *grant) heldError() error {
 		votes[r.Holder.Owner]++
 		switch n := votes[r.Holder.Owner]; {
 		case most.Owner == r.Holder.Owner:
-			if holderTTL(r.Holder) > holderTTL(most) {
+			if HolderTTL(r.Holder) > HolderTTL(most) {
 				most = r.Holder
 			}
 		case n > votes[most.Owner], most.Owner == "":
 			most = r.Holder
 		}
 	}
-	return &HeldError{Name: g.lock.displayName(most.Name), Owner: most.Owner, TTL: most.TTL, permits: g.lock.slots != nil}
+	return most
 }
 
-// holderTTL returns how long a claim lasts. A key without expiry lasts for ever.
-func holderTTL(h node.Holder) time.Duration {
+// heldBy returns the error that names an owner of one of the names.
+func (g *Grant) heldBy(name, owner string, ttl time.Duration) error {
+	return g.engine.Errors.Held(Holder{Name: g.spec.DisplayName(name), Owner: owner, TTL: ttl, Permits: g.spec.Slots != nil})
+}
+
+// HolderTTL returns how long a claim lasts. A key without expiry lasts for ever.
+func HolderTTL(h node.Holder) time.Duration {
 	if h.TTL == node.NoExpiry {
-		return never
+		return Never
 	}
 	return h.TTL
 }
