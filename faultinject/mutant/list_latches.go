@@ -28,11 +28,11 @@ var latches = []Mutant{
 		Then: "Readers ask other nodes, and it is missing.",
 		Kind: "latches",
 		Edits: []Edit{{
-			Old: `bool { return v.Known && v.Holders >= x.need }`,
-			New: `bool { return v.Known && v.Holders >= x.need-1 }`,
+			Old: `bool { return v.Known && v.Holders >= x.latches.need }`,
+			New: `bool { return v.Known && v.Holders >= x.latches.need-1 }`,
 		}, {
-			Old: `		case !v.Known || v.Holders < x.need:`,
-			New: `		case !v.Known || v.Holders < x.need-1:`,
+			Old: `		case !v.Known || v.Holders < x.latches.need:`,
+			New: `		case !v.Known || v.Holders < x.latches.need-1:`,
 		}},
 	},
 	{
@@ -119,15 +119,15 @@ var latches = []Mutant{
 		Then: "A client that is cut off from the others sees a confirmed count-down that no other client sees.",
 		Real: true,
 		Edits: []Edit{{
-			Old: `		r.enough = func(v *quorum.LatchView) bool { return v.Known && v.Holders >= x.need }
-		v, err := x.runRound(r)`,
+			Old: `		r.enough = func(v *quorum.LatchView) bool { return v.Known && v.Holders >= x.latches.need }
+		v, stop := x.runRound(r)`,
 			New: `		r.enough = func(v *quorum.LatchView) bool { return v.Holders > 0 && v.Count > 0 }
-		v, err := x.runRound(r)`,
+		v, stop := x.runRound(r)`,
 		}, {
-			Old: `		case !v.Known || v.Holders < x.need:
-			return r, r.shortError()`,
+			Old: `		case !v.Known || v.Holders < x.latches.need:
+			return r, r.short()`,
 			New: `		case v.Holders == 0:
-			return r, r.shortError()`,
+			return r, r.short()`,
 		}},
 	},
 	{

@@ -8,7 +8,8 @@ import (
 	"github.com/quorumlock/quorumlock/node"
 )
 
-// router passes messages of the nodes to the waiters of a client: to their tickets.
+// router passes messages of the nodes to the waiters of a client: waiters for locks
+// have a ticket, and package latch knows the waiters for latches.
 type router struct {
 	queues        *Queues
 	subscriptions *inbox.Set
@@ -90,7 +91,7 @@ func (h inboxHandler) Message(i int, m node.Message) {
 	case node.Announced:
 		h.eachTicket(func(t *ticket) { t.onAnnounced(i, m.Name, now) })
 	case node.Counted:
-		h.queues.env.Watchers.Counted(i, m.Name)
+		h.queues.latches.Counted(i, m.Name)
 	case node.Woken, node.Standby, node.Returned:
 		h.queues.engine.Tokens.Observe(m.Fence, m.Name)
 		h.wakeTicket(i, m, now)
@@ -107,12 +108,12 @@ func (h inboxHandler) Lost(i int) { h.eachTicket(func(t *ticket) { t.onLost(i) }
 func (h inboxHandler) Resubscribed(i int) {
 	now := h.queues.engine.Clock.Now()
 	h.eachTicket(func(t *ticket) { t.onWoken(i, now) })
-	h.queues.env.Watchers.Missed()
+	h.queues.latches.SubscriptionsChanged()
 }
 
 func (h inboxHandler) Settled() {
 	h.eachTicket(func(t *ticket) { t.waiter.nudge() })
-	h.queues.env.Watchers.Missed()
+	h.queues.latches.SubscriptionsChanged()
 }
 
 func (h inboxHandler) CannotFollow(i int, err error) {

@@ -28,30 +28,29 @@ type Env struct {
 	RetryMin, RetryMax time.Duration
 	// Slots are the pools of semaphores.
 	Slots *slots.Pools
-	// Watchers get the messages that concern no waiter for a lock.
-	Watchers Watchers
 	// AttemptFailed is told of each attempt without a lease, or is nil.
 	AttemptFailed func(s *lease.Spec, attempt int, err error)
 	// CannotFollow is told, once for each node, that waiters do not hear of Redisson's releases.
 	CannotFollow func(node string, err error)
 }
 
-// Watchers wait for other things than locks, through the same subscriptions. The methods must not
-// block, and must not call the subscriptions.
-type Watchers interface {
-	// Counted says that node i has counted down the latch with this name.
+// Latches wait for count-downs, through the same subscriptions. The methods must not block, and must
+// not call the subscriptions.
+type Latches interface {
+	// Counted passes on the message of node i that an id was counted down.
 	Counted(i int, name string)
-	// Missed says that messages may have been missed.
-	Missed()
+	// SubscriptionsChanged says that messages may have been missed, or arrive from now on.
+	SubscriptionsChanged()
 }
 
 // Queues are the local queues of one client: the waiters of one lock each. Only the first waiter of
 // a queue talks to the nodes, and only while this client does not hold the lock. A waiter behind it
 // costs the nodes nothing. It is safe for concurrent use.
 type Queues struct {
-	env    Env
-	engine *lease.Engine
-	router router
+	env     Env
+	engine  *lease.Engine
+	latches Latches
+	router  router
 
 	mu sync.Mutex
 	by map[queueKey]*localQueue
@@ -66,6 +65,10 @@ func New(e *lease.Engine, env Env) *Queues {
 	e.SetLocals(qs)
 	return qs
 }
+
+// SetLatches makes the router pass on the messages for latches. It must precede the first Use of the
+// subscriptions.
+func (qs *Queues) SetLatches(l Latches) { qs.latches = l }
 
 // Subscriptions returns the subscriptions of the client, for its other waiters.
 func (qs *Queues) Subscriptions() *inbox.Set { return qs.router.subscriptions }
