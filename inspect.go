@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/quorumlock/quorumlock/internal/dispatch"
+	"github.com/quorumlock/quorumlock/internal/lease"
 	"github.com/quorumlock/quorumlock/node"
 )
 
@@ -144,7 +145,7 @@ func (l *Lock) beginInspect(ctx context.Context) error {
 		return err
 	}
 	if ctx.Err() != nil {
-		return contextError(ctx)
+		return lease.ContextError(ctx)
 	}
 	return l.client.beginCall()
 }
@@ -187,7 +188,7 @@ func (l *Lock) askAll(ctx context.Context, op node.Op) ([]timedReply, error) {
 	select {
 	case <-g.done:
 	case <-ctx.Done():
-		err = contextError(ctx)
+		err = lease.ContextError(ctx)
 	case <-l.client.quit:
 		err = ErrClosed
 	}

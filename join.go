@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/quorumlock/quorumlock/internal/wait"
 )
 
 // Acquirer is a lock that [Join] can join with others: a [Lock], which includes readers and
@@ -180,7 +182,7 @@ func (l *Lock) withNames(names []string) *Lock {
 		return l
 	}
 	m := *l
-	m.spec.Names, m.spec.Queue[0], m.problems = names, joinNames(names), nameProblems(names)
+	m.spec.Names, m.spec.Queue[0], m.problems = names, wait.JoinNames(names), nameProblems(names)
 	return &m
 }
 
@@ -188,7 +190,7 @@ func (l *Lock) withNames(names []string) *Lock {
 // at a time.
 func (l *Lock) sameOptions(m *Lock) bool {
 	return !l.spec.Reads && !m.spec.Reads && l.client == m.client && l.spec.Need == m.spec.Need && l.spec.TTL == m.spec.TTL && l.spec.MaxHold == m.spec.MaxHold &&
-		l.spec.Fixed == m.spec.Fixed && equalStrings(l.spec.Purpose, m.spec.Purpose) && l.waitMode == m.waitMode && l.spec.HandOver == m.spec.HandOver
+		l.spec.Fixed == m.spec.Fixed && l.spec.Label == m.spec.Label && l.waitMode == m.waitMode && l.spec.HandOver == m.spec.HandOver
 }
 
 // joinStep is the parts that are taken at once.

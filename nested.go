@@ -3,6 +3,8 @@ package quorumlock
 import (
 	"context"
 	"slices"
+
+	"github.com/quorumlock/quorumlock/internal/lease"
 )
 
 // leaseContext is a context that carries its lease. Go has no thread identity, so ownership travels
@@ -35,15 +37,15 @@ func (l *Lock) Token(ctx context.Context) (token uint64, ok bool) {
 	if ctx == nil || len(l.spec.Names) == 0 {
 		return 0, false
 	}
-	var owner *lease
+	var owner *lease.Lease
 	for i, name := range l.spec.Names {
-		t, held := ctx.Value(tokenKey{l.client, name}).(*lease)
+		t, held := ctx.Value(tokenKey{l.client, name}).(*lease.Lease)
 		if !held || i > 0 && t != owner {
 			return 0, false
 		}
 		owner = t
 	}
-	return owner.token, true
+	return owner.Token(), true
 }
 
 // Value asks the lease first, then the embedded context, then values. Package context finds the
@@ -70,23 +72,20 @@ func (l *Lease) contextValue(key any) any {
 	case *permitQuery:
 		k.count(t) // the query goes on to the outer leases
 	case heldKey:
-		if t.isValidFor(k) {
+		if k.has(t) && t.Err() == nil {
 			return t
 		}
 	case tokenKey:
-		if t.isFor(heldKey(k)) {
+		if heldKey(k).has(t) {
 			return t
 		}
 	}
 	return nil
 }
 
-// isValidFor reports whether the lease is valid and has that name.
-func (t *lease) isValidFor(k heldKey) bool { return t.isFor(k) && t.err() == nil }
-
-// isFor reports whether the lease has that name, even if it is over.
-func (t *lease) isFor(k heldKey) bool {
-	return t.grant.client == k.client && slices.Contains(t.spec.Names, k.name)
+// has reports whether a lease has that name, even if the lease is over.
+func (k heldKey) has(l *lease.Lease) bool {
+	return l.Engine() == k.client.engine && slices.Contains(l.Spec().Names, k.name)
 }
 
 // nestedLease returns a nested lease if the context holds the lock already, or nil if it holds none
@@ -102,9 +101,9 @@ func (l *Lock) nestedLease(ctx context.Context) (*Lease, error) {
 	if ctx.Value(anyKey{}) == nil {
 		return nil, nil //nolint:nilnil // no lease, and no reason against one
 	}
-	var owner *lease
+	var owner *lease.Lease
 	for i, name := range l.spec.Names {
-		t, _ := ctx.Value(heldKey{l.client, name}).(*lease)
+		t, _ := ctx.Value(heldKey{l.client, name}).(*lease.Lease)
 		if i > 0 && t != owner {
 			return nil, ErrOverlap
 		}
@@ -113,11 +112,11 @@ func (l *Lock) nestedLease(ctx context.Context) (*Lease, error) {
 	switch {
 	case owner == nil:
 		return nil, nil //nolint:nilnil // no lease, and no reason against one
-	case owner.spec.Need < l.spec.Need:
+	case owner.Spec().Need < l.spec.Need:
 		return nil, ErrOverlap
-	case !l.spec.Reads && owner.reads():
+	case !l.spec.Reads && owner.Reads():
 		return nil, ErrUpgrade
-	case !owner.retainHandle():
+	case !owner.AddHandle():
 		return nil, nil //nolint:nilnil // it ended this instant
 	}
 	return newLease(ctx, owner), nil

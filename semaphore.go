@@ -2,18 +2,19 @@ package quorumlock
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 
+	"github.com/quorumlock/quorumlock/internal/lease"
 	"github.com/quorumlock/quorumlock/internal/slots"
+	"github.com/quorumlock/quorumlock/internal/wait"
 	"github.com/quorumlock/quorumlock/node"
 	"github.com/quorumlock/quorumlock/quorum"
 )
 
 // MaxPermits is the largest number of permits of a semaphore. One Acquire takes at most MaxNames of
 // them.
-const MaxPermits = 1024
+const MaxPermits = slots.MaxPermits
 
 // Semaphore describes a semaphore with a number of permits. Any client may hold some of them, and
 // at most that many are held at once. It is made by [Client.Semaphore]. It is immutable, and safe
@@ -44,11 +45,11 @@ func (c *Client) Semaphore(name string, permits int) *Semaphore {
 // works as WaitQueued here. NoHandover has no effect, as permits are never handed over within a
 // client. Every method reports invalid options, as an [*InvalidError].
 func (s *Semaphore) With(o LockOptions) *Semaphore {
-	return newSemaphore(s.client, s.name, s.spec.Slots.Permits, o)
+	return newSemaphore(s.client, s.name, s.lock.spec.Slots.Permits, o)
 }
 
 func newSemaphore(c *Client, name string, permits int, o LockOptions) *Semaphore {
-	p := c.slotTables.Of(name)
+	p := c.slotPools.Of(name)
 	// The options apply as they do to a lock of that name; only the names on the nodes differ.
 	l := newLock(c, []string{name}, quorum.Majority())
 	if o != (LockOptions{}) {
@@ -102,14 +103,14 @@ func tooManyPermits(n, size int) string {
 // are the same. In addition, asking for more permits than the semaphore has is an [*InvalidError].
 // If the semaphore is full, the [*HeldError] names one of the holders.
 func (s *Semaphore) Acquire(ctx context.Context, n int) (*Lease, error) {
-	return s.acquire(ctx, n, (*Lock).acquireWaiting)
+	return s.acquire(ctx, n, (*wait.Queues).Acquire)
 }
 
 // TryAcquire takes n permits if it can at once, without waiting for other holders. It fails as
 // [Lock.TryAcquire] does: with a [*HeldError] if too few permits are free or they are reserved for
 // earlier waiters, and with a [*NoQuorumError] if too few nodes answer.
 func (s *Semaphore) TryAcquire(ctx context.Context, n int) (*Lease, error) {
-	return s.acquire(ctx, n, (*Lock).acquireNow)
+	return s.acquire(ctx, n, (*wait.Queues).TryAcquire)
 }
 
 // Do runs fn while it holds n permits. It relates to Acquire as [Lock.Do] does to [Lock.Acquire].
@@ -121,12 +122,12 @@ func (s *Semaphore) Do(ctx context.Context, n int, fn func(ctx context.Context) 
 	return l.Do(ctx, fn)
 }
 
-func (s *Semaphore) acquire(ctx context.Context, n int, way func(*Lock, context.Context) (*lease, error)) (*Lease, error) {
+func (s *Semaphore) acquire(ctx context.Context, n int, do way) (*Lease, error) {
 	l, err := s.acquirable(ctx, n)
 	if err != nil {
 		return nil, err
 	}
-	return l.acquire(ctx, way)
+	return l.acquire(ctx, do)
 }
 
 // acquirable returns the lock that acquires n permits. If ctx would then hold more permits than
@@ -147,56 +148,6 @@ func (s *Semaphore) acquirable(ctx context.Context, n int) (*Lock, error) {
 	return l, nil
 }
 
-// maxSlotAttempts bounds how often a TryAcquire asks for slots that the nodes have just reported as
-// free.
-const maxSlotAttempts = 5
-
-// slotsWereMisnamed reports whether a failed attempt asked for slots that are taken, while enough
-// others are free.
-func (l *Lock) slotsWereMisnamed(tries int, err error) bool {
-	var held *HeldError
-	if l.spec.Slots == nil || tries >= maxSlotAttempts || !errors.As(err, &held) {
-		return false
-	}
-	left := held.Owner == "" && held.TTL > 0 // reserved for an earlier waiter
-	return !left && l.spec.Slots.Promising(l.spec.Need)
-}
-
-// pickSlots returns the lock on the names for one attempt. For a semaphore it chooses the slots
-// anew each time, by the hints that nodes have sent to the waiter, if any.
-func (l *Lock) pickSlots(w *waiter) (*Lock, error) {
-	if l.spec.Slots == nil {
-		return l, nil
-	}
-	var hints []quorum.Slots
-	if w != nil && w.ticket != nil {
-		hints = w.ticket.takeHints()
-	}
-	names, size, ok := l.spec.Slots.Choose(l.spec.Need, hints)
-	if !ok {
-		return nil, &InvalidError{Problems: []string{tooManyPermits(l.spec.Slots.Want, size)}}
-	}
-	m := *l
-	m.spec.Names = names
-	return &m, nil
-}
-
-// returnSlots ends what pickSlots began: an attempt, or the lease that it became.
-func (l *Lock) returnSlots(released bool) {
-	if l.spec.Slots != nil {
-		l.spec.Slots.GiveUp(l.spec.Names, released)
-	}
-}
-
-// displayName returns the name to show for a name of the lock: a semaphore's name instead of a
-// slot's.
-func (l *Lock) displayName(name string) string {
-	if l.spec.Slots != nil {
-		return l.spec.Slots.Semaphore
-	}
-	return name
-}
-
 // Slots returns the slot numbers and the token of the permits that ctx carries; see [Lease.Slots]
 // and [Lease.Token]. ctx is the context that Do passes to its function, or one that holds a
 // [Lease.Context]. Of several leases it is the last acquired. ok is true even if that lease has
@@ -205,28 +156,27 @@ func (s *Semaphore) Slots(ctx context.Context) (slots []int, token uint64, ok bo
 	if ctx == nil {
 		return nil, 0, false
 	}
-	q := &permitQuery{pool: s.spec.Slots.Pool}
+	q := &permitQuery{pool: s.lock.spec.Slots.Pool}
 	ctx.Value(q)
 	if q.innermost == nil {
 		return nil, 0, false
 	}
-	return q.innermost.slotNumbers(), q.innermost.token, true
+	return slotNumbers(q.innermost.Spec()), q.innermost.Token(), true
 }
 
 // Slots returns the numbers of the lease's permits, from 0 to the number of permits - 1, in
 // ascending order; nil for the lease of a lock. While the lease is valid, no other owner has one of
 // them. So they can stand for one of several resources: a port, a shard.
-func (l *Lease) Slots() []int { return l.lease.slotNumbers() }
+func (l *Lease) Slots() []int { return slotNumbers(l.lease.Spec()) }
 
 // slotNumbers implements Lease.Slots.
-func (t *lease) slotNumbers() []int {
-	s := t.spec.Slots
-	if s == nil {
+func slotNumbers(s *lease.Spec) []int {
+	if s.Slots == nil {
 		return nil
 	}
-	numbers := make([]int, len(t.spec.Names))
-	for i, name := range t.spec.Names {
-		numbers[i] = node.SlotOf(s.Pool.Name(), name)
+	numbers := make([]int, len(s.Names))
+	for i, name := range s.Names {
+		numbers[i] = node.SlotOf(s.Slots.Pool.Name(), name)
 	}
 	slices.Sort(numbers)
 	return numbers
@@ -237,19 +187,19 @@ type permitQuery struct {
 	pool    *slots.Pool
 	permits int
 	// innermost is the lease that was acquired last, even if it has ended.
-	innermost *lease
+	innermost *lease.Lease
 }
 
 // count adds the permits of a lease.
-func (q *permitQuery) count(t *lease) {
-	s := t.spec.Slots
+func (q *permitQuery) count(t *lease.Lease) {
+	s := t.Spec().Slots
 	if s == nil || s.Pool != q.pool {
 		return
 	}
 	if q.innermost == nil {
 		q.innermost = t
 	}
-	if t.err() == nil {
+	if t.Err() == nil {
 		q.permits += s.Want
 	}
 }

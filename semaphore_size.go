@@ -8,6 +8,9 @@ import (
 	"github.com/quorumlock/quorumlock/quorum"
 )
 
+// maxSizeAttempts bounds how often SetPermits tries again after a concurrent call.
+const maxSizeAttempts = 5
+
 // SetPermits sets how many permits the semaphore has, from 1 to MaxPermits, until it is set again.
 // The number counts for all programs, whatever number they were configured with. Of several
 // concurrent calls, the last one counts.
@@ -33,8 +36,8 @@ func (s *Semaphore) SetPermits(ctx context.Context, permits int) error {
 	}
 	defer l.client.endCall()
 	_, seen := l.spec.Slots.Size()
-	for range maxSlotAttempts {
-		version := quorum.NextToken(l.client.tokenClock.now(), seen)
+	for range maxSizeAttempts {
+		version := quorum.NextToken(l.client.engine.Tokens.Now(), seen)
 		r, err := l.askSize(ctx, node.Pool{Name: l.spec.Slots.Pool.Name(), Size: permits, Version: version})
 		if err != nil {
 			return err

@@ -233,7 +233,7 @@ func (g *Grant) rollBack() {
 func (g *Grant) cutShortError() error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	return fmt.Errorf("%w: the attempt was cut short", g.engine.Errors.NoQuorum(g.shortage("acquire", g.proposal.Taken())))
+	return fmt.Errorf("%w: %w", g.engine.Errors.NoQuorum(g.shortage("acquire", g.proposal.Taken())), ErrCutShort)
 }
 
 // lossError returns why the attempt was lost, and what to expect of another.

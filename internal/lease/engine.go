@@ -18,6 +18,7 @@ package lease
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math"
 	"strconv"
 	"sync/atomic"
@@ -234,3 +235,6 @@ func ContextError(ctx context.Context) error {
 	}
 	return errors.Join(ctx.Err(), cause)
 }
+
+// GaveUp wraps the last error of a call, and why the call ended.
+func GaveUp(err, why error) error { return fmt.Errorf("%w: gave up: %w", err, why) }

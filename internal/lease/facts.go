@@ -18,6 +18,8 @@ var (
 	// ErrHeld matches the errors of [Errors.Held], ErrLost those of [Errors.Lost].
 	ErrHeld = errors.New("held by another")
 	ErrLost = errors.New("lease lost")
+	// ErrCutShort marks the error of an attempt whose context ended before the votes decided.
+	ErrCutShort = errors.New("the attempt was cut short")
 )
 
 // Errors makes the errors that callers see of facts. The errors of Held must match ErrHeld, and the

@@ -1,6 +1,8 @@
 package lease
 
-import "slices"
+import (
+	"slices"
+)
 
 // Dependent ends when a lease does: a joint lease that the lease is part of.
 type Dependent interface {

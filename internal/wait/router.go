@@ -117,7 +117,7 @@ func (h inboxHandler) Settled() {
 }
 
 func (h inboxHandler) CannotFollow(i int, err error) {
-	h.queues.env.CannotFollow(h.queues.engine.Nodes.Name(i), err)
+	h.queues.env.Events.CannotFollow(h.queues.engine.Nodes.Name(i), err)
 }
 
 // wakeTicket passes a message to the waiter that it names.

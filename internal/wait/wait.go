@@ -11,7 +11,6 @@ package wait
 
 import (
 	"context"
-	"fmt"
 	"sync"
 	"time"
 
@@ -27,11 +26,16 @@ type Env struct {
 	// RetryMin and RetryMax bound the backoff between two attempts when nodes cannot wake a waiter.
 	RetryMin, RetryMax time.Duration
 	// Slots are the pools of semaphores.
-	Slots *slots.Pools
-	// AttemptFailed is told of each attempt without a lease, or is nil.
-	AttemptFailed func(s *lease.Spec, attempt int, err error)
-	// CannotFollow is told, once for each node, that waiters do not hear of Redisson's releases.
-	CannotFollow func(node string, err error)
+	Slots  *slots.Pools
+	Events Events
+}
+
+// Events are told what happens to waiters. The methods must not block.
+type Events interface {
+	// AttemptFailed says that an attempt has ended without a lease. attempt counts from 1.
+	AttemptFailed(s *lease.Spec, attempt int, err error)
+	// CannotFollow says, once for each node, that waiters do not hear of Redisson's releases there.
+	CannotFollow(node string, err error)
 }
 
 // Latches wait for count-downs, through the same subscriptions. The methods must not block, and must
@@ -116,9 +120,9 @@ func (qs *Queues) TryAcquire(ctx context.Context, s *lease.Spec, trace Trace) (R
 		case err == nil:
 			return Result{Lease: l, Attempts: tries, Waited: l.GrantedAt() - began}, nil
 		case ctx.Err() != nil:
-			err = gaveUpError(err, lease.ContextError(ctx))
+			err = lease.GaveUp(err, lease.ContextError(ctx))
 		}
-		qs.reportFailed(s, tries, err)
+		qs.env.Events.AttemptFailed(s, tries, err)
 		if ctx.Err() != nil || tries == maxSlotAttempts || !again.OtherSlots {
 			return Result{}, err
 		}
@@ -135,17 +139,6 @@ func (qs *Queues) attempt(ctx context.Context, s *lease.Spec, r lease.Request, t
 	l, again, err := qs.engine.Attempt(ctx, s, r)
 	trace.Attempted(qs.engine.Clock.Now() - began)
 	return l, again, err
-}
-
-func (qs *Queues) reportFailed(s *lease.Spec, attempt int, err error) {
-	if qs.env.AttemptFailed != nil {
-		qs.env.AttemptFailed(s, attempt, err)
-	}
-}
-
-// gaveUpError wraps the last error of an acquisition whose context has ended.
-func gaveUpError(err, why error) error {
-	return fmt.Errorf("%w: gave up: %w", err, why)
 }
 
 // backoffBefore returns the pause before the next attempt: a growing, jittered backoff, or the time

@@ -88,13 +88,13 @@ func (w *waiter) run(ctx context.Context) (Result, error) {
 		if err == nil {
 			return w.result(l, false), nil
 		}
-		w.queues.reportFailed(w.spec, w.attempts, err)
+		w.queues.env.Events.AttemptFailed(w.spec, w.attempts, err)
 		switch {
 		case ctx.Err() != nil:
 			if again.CutShort {
 				err = w.giveUpReason(err)
 			}
-			return Result{}, gaveUpError(err, lease.ContextError(ctx))
+			return Result{}, lease.GaveUp(err, lease.ContextError(ctx))
 		case !again.Useful:
 			return Result{}, err
 		}
@@ -292,7 +292,7 @@ func (w *waiter) attemptNow() {
 
 // cancel ends the wait, unless a lease has just been handed over.
 func (w *waiter) cancel(why error) (*lease.Lease, error) {
-	err := gaveUpError(w.giveUpReason(nil), why)
+	err := lease.GaveUp(w.giveUpReason(nil), why)
 	qs := w.queues
 	qs.mu.Lock()
 	defer qs.mu.Unlock()
