@@ -71,9 +71,8 @@ var losses = []Mutant{
 		Rule: "A name that is absent after the lease's time has run out, and was not taken away.",
 		Then: "A release in the last instant tells of a loss.",
 		Edits: []Edit{{
-			File: "releasing.go",
-			Old:  `!reply.Repeated && r.grant.client.clock.Now() < r.grant.validUntil`,
-			New:  `!reply.Repeated && r.grant.client.clock.Now() >= 0`,
+			Old: `!reply.Repeated && r.lease.grant.engine.Clock.Now() < r.lease.grant.validUntil`,
+			New: `!reply.Repeated && r.lease.grant.engine.Clock.Now() >= 0`,
 		}},
 	},
 }

@@ -54,8 +54,8 @@ var validity = []Mutant{
 		Rule: "Whether a lease is valid is decided by the clock, not by a timer that should have fired.",
 		Then: "A process that was frozen acts on its lease before the timer ends it.",
 		Edits: []Edit{{
-			Old: `	case now >= t.grant.validUntil:
-		return t.grant.expiredError("its time ran out")
+			Old: `	case now >= l.grant.validUntil:
+		return l.grant.expired("its time ran out")
 `,
 			New: ``,
 		}},
