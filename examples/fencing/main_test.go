@@ -15,9 +15,9 @@ import (
 func TestRun(t *testing.T) {
 	var out bytes.Buffer
 	require.NoError(t, run(t.Context(), &out))
-	assert.Contains(t, out.String(), "The balance is 110: bob's 50 are lost")
+	assert.Contains(t, out.String(), "The balance is 110: bob's deposit is lost")
 	assert.Contains(t, out.String(), "cannot write 110: fence: token")
-	assert.Contains(t, out.String(), "The balance is 160: both deposits are there")
+	assert.Contains(t, out.String(), "The balance is 160: both deposits are in it")
 }
 
 // The same scenario has two outcomes: one without fencing, and one with it.
