@@ -38,7 +38,7 @@ func (a *arena) blame(h *history.History, result *history.Result) {
 		switch {
 		case a.TokensOnly && (v.Kind == history.Overlap || v.Kind == history.ActAfterGrant): // tokens protect against that
 		case a.TokensOnly && v.Kind == history.Unexplained: // an overlap may be why
-		case excusable(v) && a.forgotten(h, v.Name):
+		case v.Forgetful() && a.forgotten(h, v.Name):
 		default:
 			a.report.violatedBy(kindOf(thing{v.Of, v.Name}), "%v", v)
 		}

@@ -28,7 +28,7 @@ func (w *world) epilogue() {
 			w.violated(Progress, "R and 2 s after the faults %q cannot be had: %v", name, err)
 			continue
 		}
-		w.granted(newcomer, lease)
+		w.granted(newcomer, lease, Task{Names: lease.Names()}, 0)
 		w.finished(lease)
 		_ = lease.Release(context.Background())
 	}
@@ -56,7 +56,7 @@ func (w *world) oldHands() {
 			w.violated(Progress, "%s cannot have a lock that is free: %v", p.label, err)
 			continue
 		}
-		w.granted(p, lease)
+		w.granted(p, lease, Task{Names: lease.Names()}, 0)
 		w.finished(lease)
 		_ = lease.Release(context.Background())
 	}

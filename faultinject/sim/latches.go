@@ -161,31 +161,30 @@ func (w *world) useLatch(index int, t Task) {
 			until = lastCall
 		}
 		ctx, cancel := context.WithTimeout(context.Background(), until-w.now()+grain(index))
-		_ = w.call(ctx, p, t.Client, index, t.Latch)
+		_ = w.call(ctx, p, index, t.Latch)
 		cancel()
 		time.Sleep(time.Duration(rng.Int64N(int64(ttl / 4))))
 	}
 }
 
-// call makes one call of the latch, and records it with the witness.
-func (w *world) call(ctx context.Context, p *process, client, worker int, do *LatchCall) error {
+// call makes one call of the latch, and records it.
+func (w *world) call(ctx context.Context, p *process, worker int, do *LatchCall) (err error) {
 	latch := p.client.Latch(latchName)
 	w.note("%s begins to %s", p.label, do)
-	over := w.latch.calls(w, p, client, worker, do)
-	left, err := 0, error(nil)
+	w.latch.begins(do.Kind)
+	left, r := 0, p.recorder
 	switch do.Kind {
 	case history.Set:
-		err = latch.Set(ctx, do.Count)
+		err = r.SetLatch(worker, latchName, do.Count, func() error { return latch.Set(ctx, do.Count) })
 	case history.CountDown:
-		err = latch.CountDown(ctx, do.ID)
+		err = r.CountDown(worker, latchName, do.ID, func() error { return latch.CountDown(ctx, do.ID) })
 	case history.Await:
-		err = latch.Await(ctx)
+		err = r.AwaitLatch(worker, latchName, func() error { return latch.Await(ctx) })
 	case history.Delete:
-		err = latch.Delete(ctx)
+		err = r.DeleteLatch(worker, latchName, func() error { return latch.Delete(ctx) })
 	default:
-		left, err = latch.Count(ctx)
+		left, err = r.CountLatch(worker, latchName, func() (int, error) { return latch.Count(ctx) })
 	}
-	over(left, err)
 	if do.Kind == history.Count && err == nil {
 		w.note("%s has found that %d are left", p.label, left)
 	} else {
@@ -232,7 +231,7 @@ func (w *world) readsInTheEnd(newcomer *process) {
 	bound, cancel := context.WithTimeout(context.Background(), limits.Recovery()+2*time.Second)
 	defer cancel()
 	for {
-		err := w.call(bound, newcomer, 0, 0, &LatchCall{Kind: history.Count})
+		err := w.call(bound, newcomer, 0, &LatchCall{Kind: history.Count})
 		if !errors.Is(err, quorumlock.ErrNoQuorum) {
 			return
 		}

@@ -2,7 +2,6 @@ package sim
 
 import (
 	"context"
-	"fmt"
 	"math/rand/v2"
 	"slices"
 
@@ -38,30 +37,6 @@ func (w *world) semaphore(p *process, t Task) *quorumlock.Semaphore {
 	return p.client.Semaphore("a", max(w.c.Permits, 1)).With(w.options(t))
 }
 
-// place is the witness's name of a slot.
-func place(slot int) string { return fmt.Sprintf("permit %d", slot) }
-
-// places are all possible subjects of a lease: all locks, and all slots.
-var places = func() []string {
-	all := slices.Clone(names)
-	for slot := range mostPermits {
-		all = append(all, place(slot))
-	}
-	return all
-}()
-
-// held returns the subjects of a lease.
-func held(lease *quorumlock.Lease) []string {
-	if lease.Slots() == nil {
-		return lease.Names()
-	}
-	var all []string
-	for _, slot := range lease.Slots() {
-		all = append(all, place(slot))
-	}
-	return all
-}
-
 // allPermits checks that a newcomer gets all permits after the faults.
 func (w *world) allPermits(ctx context.Context, newcomer *process) {
 	if w.c.Permits == 0 {
@@ -75,7 +50,7 @@ func (w *world) allPermits(ctx context.Context, newcomer *process) {
 	if len(lease.Slots()) != w.c.Permits || slices.Max(lease.Slots()) >= w.c.Permits {
 		w.violated(Exclusion, "all of %d permits are %v", w.c.Permits, lease.Slots())
 	}
-	w.granted(newcomer, lease)
+	w.granted(newcomer, lease, Task{Names: []string{"a"}, Permits: w.c.Permits}, 0)
 	w.finished(lease)
 	_ = lease.Release(context.WithoutCancel(ctx))
 }

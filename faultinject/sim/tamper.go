@@ -145,7 +145,7 @@ func (w *world) endsForced(r *record, name string) {
 func (w *world) valid(name string) []*record {
 	w.seen.Lock()
 	defer w.seen.Unlock()
-	return slices.DeleteFunc(slices.Clone(w.leases[name]), func(r *record) bool { return r.lease.Err() != nil })
+	return slices.DeleteFunc(slices.Clone(w.leases), func(r *record) bool { return !slices.Contains(r.held, name) || r.lease.Err() != nil })
 }
 
 // follows watches the leases that a new lease took the lock from.

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/quorumlock/quorumlock"
+	"github.com/quorumlock/quorumlock/faultinject/history"
 	"github.com/quorumlock/quorumlock/quorum"
 )
 
@@ -35,7 +36,7 @@ func (w *world) perform(index int, t Task) {
 // use uses a lease, up to its release.
 func (w *world) use(p *process, lease *quorumlock.Lease, t Task, rng *rand.Rand, index int) {
 	if t.Nested {
-		lease = w.nest(p, lease, t)
+		lease = w.nest(p, lease, t, index)
 	}
 	if t.Downgrade {
 		t.Hold /= 2
@@ -50,15 +51,15 @@ func (w *world) use(p *process, lease *quorumlock.Lease, t Task, rng *rand.Rand,
 		return
 	case over || t.Careless:
 		<-lease.Context().Done()
-		w.acts(p, lease)
+		w.acts(lease)
 		// The lease is watched for a while: nothing may revive it.
 		time.Sleep(min(time.Duration(rng.Int64N(int64(ttl))), max(span-w.now(), 0)+grain(index)))
-		w.acts(p, lease)
+		w.acts(lease)
 	}
 	w.note("%s lets go of %v (%s)", p.label, t.Names, w.short(lease.Owner()))
 	w.notTaken(lease, lease.Err())
 	left := lease.Remaining()
-	err := lease.Release(context.Background())
+	err := w.during(lease, (*history.Holding).Release, func() error { return lease.Release(context.Background()) })
 	w.released(lease, w.needOf(t), left, err)
 	if lease.Context().Err() == nil {
 		w.violated(Finality, "%s has released %v (%s), and the context of its lease goes on", p.label, t.Names, w.short(lease.Owner()))
@@ -86,7 +87,7 @@ func (w *world) options(t Task) quorumlock.LockOptions {
 	return options
 }
 
-// take waits for the lock, and records the grant with the witness.
+// take waits for the lock, and records the grant.
 func (w *world) take(p *process, t Task, index int) *quorumlock.Lease {
 	// Not derived from ctx, whose end would wake all waiters in random order.
 	patience, cancel := context.WithCancel(context.Background())
@@ -98,14 +99,17 @@ func (w *world) take(p *process, t Task, index int) *quorumlock.Lease {
 	if !t.Try && t.Permits == 0 {
 		defer w.waits(p, t, cancel)()
 	}
-	began, before := w.now(), w.last(t.Names)
+	var attempts []*history.Attempt
+	if t.Reads {
+		attempts = w.asks(p, t, index)
+	}
+	began := w.now()
 	lease, err := w.acquire(patience, p, t)
 	if err != nil {
 		w.note("%s gives up %v: %v", p.label, t.Names, err)
 		return nil
 	}
-	w.grantedTo(p, lease, t.Reads, before)
-	w.renews(lease, !t.Fixed)
+	w.granted(p, lease, t, index, attempts...)
 	w.follows(lease)
 	if t.Permits == 0 {
 		w.inTurn(p, t, began)
@@ -141,7 +145,7 @@ func waitingOf(t Task) string {
 }
 
 // nest acquires a lock again within its lease, and releases one of the two. It returns the remaining one.
-func (w *world) nest(p *process, outer *quorumlock.Lease, t Task) *quorumlock.Lease {
+func (w *world) nest(p *process, outer *quorumlock.Lease, t Task, index int) *quorumlock.Lease {
 	began := w.now()
 	inner, err := w.lock(p, t).Acquire(outer.Context())
 	switch {
@@ -152,7 +156,7 @@ func (w *world) nest(p *process, outer *quorumlock.Lease, t Task) *quorumlock.Le
 		return outer // it ended meanwhile
 	case inner.Token() != outer.Token() && outer.Err() != nil: // likewise
 		w.finished(outer)
-		w.grantedTo(p, inner, t.Reads, 0)
+		w.granted(p, inner, t, index)
 		return inner
 	case inner.Token() != outer.Token() || w.now() != began:
 		w.violated(Exclusion, "%s holds %v, and got it once more, after %v", p.label, t.Names, w.now()-began)
@@ -160,7 +164,7 @@ func (w *world) nest(p *process, outer *quorumlock.Lease, t Task) *quorumlock.Le
 	rest, other := outer, inner
 	if t.Swapped {
 		rest, other = inner, outer
-		w.swapped(outer, inner)
+		w.update(outer, func(r *record) { r.lease = inner })
 	}
 	before := rest.Err()
 	_ = other.Release(context.Background())
@@ -189,7 +193,7 @@ func (w *world) keep(p *process, lease *quorumlock.Lease, t Task, rng *rand.Rand
 		if !p.awake() {
 			return over
 		}
-		w.acts(p, lease)
+		w.acts(lease)
 		if over {
 			return true
 		}
