@@ -29,11 +29,8 @@ func (a *arena) judge(whole bool) error {
 	return nil
 }
 
-// blame reports the violations of the history, and violations that the resource has seen.
+// blame reports the violations of the history.
 func (a *arena) blame(h *history.History, result *history.Result) {
-	for _, early := range a.resource.early {
-		a.report.violatedBy(Latch, "the latch %s", early)
-	}
 	for _, v := range result.Violations {
 		switch {
 		case a.TokensOnly && (v.Kind == history.Overlap || v.Kind == history.ActAfterGrant): // tokens protect against that

@@ -12,6 +12,7 @@ import (
 	"github.com/quorumlock/quorumlock"
 	"github.com/quorumlock/quorumlock/clock"
 	"github.com/quorumlock/quorumlock/faultinject/history"
+	"github.com/quorumlock/quorumlock/faultinject/workload"
 )
 
 // names are the names of all locks.
@@ -49,7 +50,7 @@ type record struct {
 	// held are the names or slots of the lease, and parts its records in the history: one for each name of a lock,
 	// or one for all permits.
 	held  []string
-	parts []part
+	parts workload.Parts
 	// reads is set if it is a reader's, or has become one.
 	reads bool
 	// fixed is set if it does not renew itself.
@@ -58,12 +59,6 @@ type record struct {
 	over bool
 	// told is set once its process knows.
 	told bool
-}
-
-// part is the record of a lease under one name.
-type part struct {
-	name string
-	*history.Holding
 }
 
 func newWitness(w *world, traced bool) *witness {
@@ -87,46 +82,29 @@ func (t *ticks) Now() time.Duration {
 	return t.last
 }
 
-// asks records that a process begins to acquire a lock or permits, once for each name.
-func (w *witness) asks(p *process, t Task, worker int) []*history.Attempt {
-	if t.Permits > 0 {
-		return []*history.Attempt{p.recorder.AcquirePermits(worker, t.Names[0], t.Permits, w.world.c.Permits)}
-	}
-	var attempts []*history.Attempt
-	for _, name := range t.Names {
-		if t.Reads {
-			attempts = append(attempts, p.recorder.AcquireRead(worker, name))
-		} else {
-			attempts = append(attempts, p.recorder.Acquire(worker, name))
-		}
-	}
-	return attempts
-}
-
 // granted records a lease that a process has just got. Processes decide and return at one virtual instant. So the
 // grant is not older than that, unless the attempts are recorded before: for a reader, whose token may be as old as
 // the request.
 //
 // No other lease can have become valid since the last grant. So it is enough to look here whether other leases are
 // still valid.
-func (w *witness) granted(p *process, lease *quorumlock.Lease, t Task, worker int, attempts ...*history.Attempt) {
+func (w *witness) granted(p *process, lease *quorumlock.Lease, u workload.Use, worker int, attempts ...workload.Attempt) {
 	w.seen.Lock()
 	defer w.seen.Unlock()
 	w.look()
 	w.grants++
 	w.tell("%s has %v: %s with token %d, for %v", p.label, lease.Names(), w.short(lease.Owner()), lease.Token(), lease.Remaining())
-	r := &record{lease: lease, ctx: lease.Context(), process: p, reads: t.Reads, fixed: t.Fixed, held: held(lease)}
+	r := &record{lease: lease, ctx: lease.Context(), process: p, reads: u.Reads, fixed: u.Fixed, held: held(lease)}
 	if attempts == nil {
-		attempts = w.asks(p, t, worker)
-	}
-	for i, attempt := range attempts {
-		if !w.excused(t.Names[i]) {
-			r.parts = append(r.parts, part{t.Names[i], attempt.Granted(lease.Owner(), lease.Token(), lease.Slots()...)})
-		}
+		attempts = u.Attempts(p.recorder, worker)
 	}
 	if w.world.c.Kind == OfTampering { // whose leases must not revive either
-		alone := p.recorder.Acquire(worker, lease.Owner())
-		r.parts = append(r.parts, part{lease.Owner(), alone.Granted(lease.Owner(), lease.Token())})
+		attempts = append(attempts, workload.Use{Names: []string{lease.Owner()}}.Attempts(p.recorder, worker)...)
+	}
+	for _, attempt := range attempts {
+		if !w.excused(attempt.Name) {
+			r.parts = append(r.parts, attempt.Granted(lease.Owner(), lease.Token(), lease.Slots()))
+		}
 	}
 	for _, name := range r.held {
 		w.granting[name]++
@@ -159,11 +137,7 @@ func (w *witness) excused(name string) bool { return w.world.tampering.excused(n
 
 // confirm records that a lease is valid.
 func (w *witness) confirm(r *record) {
-	for _, part := range r.parts {
-		if !w.excused(part.name) {
-			_ = part.Act(func() error { return nil })
-		}
-	}
+	_ = w.partsOf(r).Record((*history.Holding).Act, func() error { return nil })
 }
 
 // acts records that the holder of a lease is about to rely on it, if it is valid.
@@ -193,9 +167,7 @@ func (w *witness) look() {
 			w.confirm(r)
 		case err != nil && !r.over:
 			r.over = true
-			for _, part := range r.parts {
-				part.Lost(err)
-			}
+			r.parts.Lost(err)
 		}
 	}
 }
@@ -208,18 +180,15 @@ func (w *witness) looks() {
 }
 
 // during records a call that changes a lease: a release or a downgrade.
-func (w *witness) during(lease *quorumlock.Lease, record func(*history.Holding, func() error) error, call func() error) error {
-	w.seen.Lock()
-	r := w.of(lease)
-	w.seen.Unlock()
-	if r != nil {
-		for _, part := range r.parts {
-			if inner := call; !w.excused(part.name) {
-				call = func() error { return record(part.Holding, inner) }
-			}
-		}
-	}
-	return call()
+func (w *witness) during(lease *quorumlock.Lease, as func(*history.Holding, func() error) error, call func() error) error {
+	var parts workload.Parts
+	w.update(lease, func(r *record) { parts = w.partsOf(r) })
+	return parts.Record(as, call)
+}
+
+// partsOf returns the records of a lease, except under excused names.
+func (w *witness) partsOf(r *record) workload.Parts {
+	return slices.DeleteFunc(slices.Clone(r.parts), func(p workload.Part) bool { return w.excused(p.Name) })
 }
 
 // of returns the record of a lease in use; nil if there is none.
