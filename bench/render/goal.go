@@ -139,10 +139,10 @@ func allGoals() []goal {
 		goal{text: "200 waiters in 1 process: at most 2 commands a second and node", value: waiters(1).own(perProcess), high: 2},
 		goal{text: "200 waiters in 8 processes: at most 2 commands a second, node and process", value: waiters(8).own(perProcess), high: 2},
 		goal{text: "200 waiters in 200 processes: at most 100 scripts a second and node", value: waiters(200).own(cell.Result.ScriptRate), high: 100},
-		goal{text: "100,000 leases: fewer than 100 goroutines", value: held.own(func(r cell.Result) float64 { return float64(r.Goroutines) }), high: 99},
+		goal{text: "100,000 leases: fewer than 100 goroutines", value: held.own(goroutines), high: 99},
 		goal{text: "100,000 leases: less than 1 KB of heap each", value: held.own(cell.Result.HeapPerLease), high: 1023},
 		goal{text: "100,000 leases: at most 1 command per node for 100 renewals", value: held.own(cell.Result.CommandsPerRenewal), high: 0.01},
-		goal{text: "100,000 leases: none is lost", value: held.own(func(r cell.Result) float64 { return float64(r.Lost) }), zero: true},
+		goal{text: "100,000 leases: none is lost", value: held.own(lost), zero: true},
 		goal{text: "3 to 9 nodes: CPU per operation and node at most that of 1 node", value: growth, high: 1},
 		goal{text: "no lock of this library is held twice", value: violations, zero: true},
 	)
@@ -159,10 +159,7 @@ func faultGoals(a at) []goal {
 		{text: name + ": no more goroutines after it than before", value: a.own(func(x cell.Result) float64 {
 			return float64(max(0, x.Goroutines-x.GoroutinesBefore))
 		}), zero: true},
-		{
-			text: name + ": no key left, with the nodes back and a TTL later", zero: true,
-			value: a.own(func(x cell.Result) float64 { return float64(x.KeysLeft) }),
-		},
+		{text: name + ": no key left, with the nodes back and a TTL later", value: a.own(keysLeft), zero: true},
 	}
 }
 

@@ -83,7 +83,7 @@ func TestFailedRounds(t *testing.T) {
 	require.Len(t, all, 1)
 	assert.Equal(t, Stat{Median: 10, Min: 10, Max: 10, Rounds: 1}, all[0].stat(cell.Result.Rate))
 	text := table(columns(all[0].Scenario), all, all).markdown()
-	assert.Contains(t, text, `1 rounds not measured: no \| server`)
+	assert.Contains(t, text, `| 1: no \| server |`)
 }
 
 // sample is a run of three rounds.
@@ -127,9 +127,9 @@ func TestReportIsWritten(t *testing.T) {
 	}
 	assert.Equal(t, "redlock", second["peer"])
 	assert.Equal(t, "1 hung", second["variant"])
-	assert.Equal(t, "97", second["ops_per_second"])
-	assert.Equal(t, "0.00103093", second["acquire_p50_ms"])
-	assert.Empty(t, second["heap_per_lease"], "not measured")
+	assert.Equal(t, "97", second["ops/s"])
+	assert.Equal(t, "0.00103093", second["acquire ms: p50"])
+	assert.Empty(t, second["heap bytes per lease"], "not measured")
 
 	text, err := os.ReadFile(filepath.Join(dir, "results.md"))
 	require.NoError(t, err)

@@ -52,65 +52,30 @@ func Write(dir string, r *Report) error {
 	return errors.Join(errs...)
 }
 
-// named are the figures in the table of all results.
-var named = []struct {
-	name string
-	of   figure
-}{
-	{"ops_per_second", cell.Result.Rate},
-	{"acquire_p50_ms", acquire(p50)},
-	{"acquire_p95_ms", acquire(p95)},
-	{"acquire_p99_ms", acquire(p99)},
-	{"acquire_p999_ms", acquire(p999)},
-	{"acquire_max_ms", acquire(most)},
-	{"release_p50_ms", release(p50)},
-	{"release_p99_ms", release(p99)},
-	{"delay_p50_ms", delay(p50)},
-	{"delay_p99_ms", delay(p99)},
-	{"switches_per_second", cell.Result.SwitchRate},
-	{"share_min", cell.Result.ShareMin},
-	{"share_max", cell.Result.ShareMax},
-	{"allocs_per_op", cell.Result.Allocs},
-	{"client_us_per_op", cell.Result.Client},
-	{"server_us_per_op", cell.Result.Servers},
-	{"commands_per_op", cell.Result.Commands},
-	{"scripts_per_op", cell.Result.Scripts},
-	{"sent_per_op", cell.Result.Sent},
-	{"sent_per_second_and_node", cell.Result.SentRate},
-	{"scripts_per_second_and_node", cell.Result.ScriptRate},
-	{"commands_per_second_and_node", cell.Result.CommandRate},
-	{"heap_per_lease", cell.Result.HeapPerLease},
-	{"commands_per_node_and_renewal", cell.Result.CommandsPerRenewal},
-	{"leases_lost", func(r cell.Result) float64 { return float64(r.Lost) }},
-	{"goroutines_before", func(r cell.Result) float64 { return float64(r.GoroutinesBefore) }},
-	{"goroutines_after", func(r cell.Result) float64 { return float64(r.Goroutines) }},
-	{"goroutines_closed", func(r cell.Result) float64 { return float64(r.GoroutinesClosed) }},
-	{"keys_after", func(r cell.Result) float64 { return float64(r.KeysAfter) }},
-	{"keys_left", func(r cell.Result) float64 { return float64(r.KeysLeft) }},
-	{"failures", func(r cell.Result) float64 { return float64(r.Failures) }},
-	{"unfinished", func(r cell.Result) float64 { return float64(r.Unfinished) }},
-	{"violations", func(r cell.Result) float64 { return float64(r.Violations) }},
-	{"recovery_back_s", recovery(func(x *cell.Recovery) float64 { return x.Back })},
-	{"recovery_gives_s", recovery(gives)},
-}
-
-// csv returns all results, each cell of each round in a line. A figure that was not measured is empty.
+// csv returns all figures of all results, each cell of each round in a line. A figure that was not measured is empty.
 func (r *Report) csv() string {
+	head := []string{"round", "scenario", "peer", "load", "callers", "processes", "nodes", "variant", "error"}
+	keys := len(head)
+	var figures []figure
+	for _, s := range runner.Scenarios() {
+		for _, c := range columns(s.Name) {
+			for i, of := range c.figures {
+				if name := c.names()[i]; !slices.Contains(head, name) {
+					head, figures = append(head, name), append(figures, of)
+				}
+			}
+		}
+	}
 	var b strings.Builder
 	w := csv.NewWriter(&b)
-	head := []string{"round", "scenario", "peer", "load", "callers", "processes", "nodes", "variant", "error"}
-	for _, n := range named {
-		head = append(head, n.name)
-	}
 	_ = w.Write(head) // to memory, as below
 	for _, x := range r.Results {
-		fields := []string{
+		fields := append(make([]string, 0, keys+len(figures)),
 			strconv.Itoa(x.Round), x.Scenario, x.Peer, string(x.Load), strconv.Itoa(x.Callers), strconv.Itoa(x.Processes),
-			strconv.Itoa(x.Nodes), x.Variant(), x.Error,
-		}
-		for _, n := range named {
+			strconv.Itoa(x.Nodes), x.Variant(), x.Error)
+		for _, of := range figures {
 			text := ""
-			if v := n.of(x); x.Error == "" && !math.IsNaN(v) {
+			if v := of(x); x.Error == "" && !math.IsNaN(v) {
 				text = strconv.FormatFloat(v, 'g', 6, 64)
 			}
 			fields = append(fields, text)

@@ -64,14 +64,6 @@ func (r *Row) stat(of figure) Stat {
 	return newStat(values)
 }
 
-// most returns the largest value of a count in any round.
-func (r *Row) most(of func(cell.Result) int64) (n int64) {
-	for _, result := range r.results {
-		n = max(n, of(result))
-	}
-	return n
-}
-
 // ratio returns a figure of this cell relative to another cell's, computed within each round.
 func (r *Row) ratio(to *Row, of figure) Stat {
 	if to == nil {

@@ -2,6 +2,7 @@ package render
 
 import (
 	"fmt"
+	"math"
 	"strconv"
 	"strings"
 	"text/tabwriter"
@@ -16,19 +17,22 @@ type Table struct {
 	Rows [][]string
 }
 
-// column is one column of a table. A key column says which cell a row is, but for the peer.
+// column is one column of a table.
 type column struct {
 	head string
 	text func(r *Row, all []*Row) string
-	key  bool
+	// key says that the column tells which cell a row is, apart from the peer.
+	key bool
+	// figures are the figures of a result that the column shows. The head names them, as in "acquire ms: p50 / p99".
+	figures []figure
 }
 
 func key(head string, text func(*Row) string) column {
-	return column{head, func(r *Row, _ []*Row) string { return text(r) }, true}
+	return column{head: head, text: func(r *Row, _ []*Row) string { return text(r) }, key: true}
 }
 
 func shown(head string, of figure) column {
-	return column{head: head, text: func(r *Row, _ []*Row) string { return r.stat(of).String() }}
+	return column{head: head, text: func(r *Row, _ []*Row) string { return r.stat(of).String() }, figures: []figure{of}}
 }
 
 // times is a figure relative to another peer's.
@@ -36,23 +40,22 @@ func times(head, peer string, of figure) column {
 	return column{head: head, text: func(r *Row, all []*Row) string { return r.ratio(r.by(all, peer), of).factor() }}
 }
 
-// counts shows the largest of each count over all rounds.
-func counts(head string, of ...func(cell.Result) int64) column {
-	return column{head: head, text: func(r *Row, _ []*Row) string {
-		var texts []string
-		for _, f := range of {
-			texts = append(texts, strconv.FormatInt(r.most(f), 10))
+// medians shows the median of each figure, and worst its largest value.
+func medians(head string, of ...figure) column { return several(head, Stat.median, of) }
+func worst(head string, of ...figure) column {
+	return several(head, func(s Stat) string {
+		if s.Rounds == 0 {
+			return "-"
 		}
-		return strings.Join(texts, " / ")
-	}}
+		return strconv.FormatFloat(s.Max, 'f', -1, 64)
+	}, of)
 }
 
-// medians shows the median of each figure.
-func medians(head string, of ...figure) column {
-	return column{head: head, text: func(r *Row, _ []*Row) string {
+func several(head string, format func(Stat) string, of []figure) column {
+	return column{head: head, figures: of, text: func(r *Row, _ []*Row) string {
 		var texts []string
 		for _, f := range of {
-			texts = append(texts, r.stat(f).median())
+			texts = append(texts, format(r.stat(f)))
 		}
 		return strings.Join(texts, " / ")
 	}}
@@ -60,6 +63,19 @@ func medians(head string, of ...figure) column {
 
 func distribution(head string, part func(func(*cell.Latency) float64) figure) column {
 	return medians(head+" ms: p50 / p95 / p99 / p99.9 / max", part(p50), part(p95), part(p99), part(p999), part(most))
+}
+
+// names returns the names of the column's figures.
+func (c column) names() []string {
+	if len(c.figures) < 2 {
+		return []string{c.head}
+	}
+	what, parts, _ := strings.Cut(c.head, ": ")
+	var names []string
+	for part := range strings.SplitSeq(parts, " / ") {
+		names = append(names, what+": "+part)
+	}
+	return names
 }
 
 var (
@@ -71,41 +87,34 @@ var (
 	healthyColumn = column{head: "x healthy", text: func(r *Row, all []*Row) string {
 		return r.ratio(r.healthy(all), cell.Result.Rate).factor()
 	}}
-	rateColumn    = shown("ops/s", cell.Result.Rate)
-	floorColumn   = times("x floor", "floor", cell.Result.Rate)
-	redsyncColumn = times("x redsync", "redsync", cell.Result.Rate)
-	queueColumn   = times("x queue", "queue", cell.Result.Rate)
-	sharesColumn  = column{head: "shares: least - most", text: func(r *Row, _ []*Row) string {
-		return r.stat(cell.Result.ShareMin).factor() + " - " + r.stat(cell.Result.ShareMax).factor()
-	}}
+	rateColumn       = shown("ops/s", cell.Result.Rate)
+	floorColumn      = times("x floor", "floor", cell.Result.Rate)
+	redsyncColumn    = times("x redsync", "redsync", cell.Result.Rate)
+	queueColumn      = times("x queue", "queue", cell.Result.Rate)
+	sharesColumn     = medians("shares: least / most", cell.Result.ShareMin, cell.Result.ShareMax)
 	allocsColumn     = shown("allocs/op", cell.Result.Allocs)
 	clientColumn     = shown("client CPU us/op", cell.Result.Client)
 	serversColumn    = shown("server CPU us/op", cell.Result.Servers)
 	commandsColumn   = shown("commands/op", cell.Result.Commands)
 	acquireColumn    = distribution("acquire", acquire)
 	releaseColumn    = distribution("release", release)
-	goroutinesColumn = counts("goroutines: before / after / closed",
-		func(x cell.Result) int64 { return x.GoroutinesBefore }, func(x cell.Result) int64 { return x.Goroutines },
-		func(x cell.Result) int64 { return x.GoroutinesClosed })
-	keysColumn = counts("keys left: at once / at last",
-		func(x cell.Result) int64 { return int64(x.KeysAfter) }, func(x cell.Result) int64 { return int64(x.KeysLeft) })
-	lostColumn = column{head: "leases lost", text: func(r *Row, _ []*Row) string {
-		if p, err := peer.Find(r.Peer); err != nil || !p.Renews {
-			return "-" // it holds none
+	goroutinesColumn = worst("goroutines: before / after / closed",
+		func(x cell.Result) float64 { return float64(x.GoroutinesBefore) }, goroutines,
+		func(x cell.Result) float64 { return float64(x.GoroutinesClosed) })
+	keysColumn       = worst("keys left: at once / at last", func(x cell.Result) float64 { return float64(x.KeysAfter) }, keysLeft)
+	lostColumn       = worst("leases lost", lost)
+	violationsColumn = worst("violations", func(x cell.Result) float64 { return float64(x.Violations) })
+	failuresColumn   = worst("calls: failed / unfinished",
+		func(x cell.Result) float64 { return float64(x.Failures) }, func(x cell.Result) float64 { return float64(x.Unfinished) })
+	errorColumn = column{head: "rounds not measured", text: func(r *Row, _ []*Row) string {
+		if r.Failed == 0 {
+			return "0"
 		}
-		return strconv.FormatInt(r.most(lost), 10)
-	}}
-	violationsColumn = counts("violations", func(x cell.Result) int64 { return x.Violations })
-	failuresColumn   = column{head: "failures / unfinished", text: func(r *Row, _ []*Row) string {
-		if r.Failed > 0 {
-			return fmt.Sprintf("%d rounds not measured: %s", r.Failed, r.Error)
-		}
-		return fmt.Sprintf("%d / %d", r.most(func(x cell.Result) int64 { return x.Failures }),
-			r.most(func(x cell.Result) int64 { return x.Unfinished }))
+		return fmt.Sprintf("%d: %s", r.Failed, r.Error)
 	}}
 	costColumns = []column{
 		allocsColumn, clientColumn, serversColumn, commandsColumn, shown("scripts/op", cell.Result.Scripts),
-		shown("sent/op", cell.Result.Sent), goroutinesColumn, keysColumn, violationsColumn, failuresColumn,
+		shown("sent/op", cell.Result.Sent), goroutinesColumn, keysColumn, violationsColumn, failuresColumn, errorColumn,
 	}
 	waitColumns = []column{
 		callersColumn, peerColumn,
@@ -115,7 +124,16 @@ var (
 	}
 )
 
-func lost(r cell.Result) int64 { return r.Lost }
+func goroutines(r cell.Result) float64 { return float64(r.Goroutines) }
+func keysLeft(r cell.Result) float64   { return float64(r.KeysLeft) }
+
+// lost is not a number for a peer that holds no leases.
+func lost(r cell.Result) float64 {
+	if p, err := peer.Find(r.Peer); err != nil || !p.Renews {
+		return math.NaN()
+	}
+	return float64(r.Lost)
+}
 
 // columns returns the columns of a scenario's table.
 func columns(scenario string) (cs []column) {
@@ -127,13 +145,13 @@ func columns(scenario string) (cs []column) {
 		}
 		return append(cs, costColumns...)
 	case "waiters":
-		return append(waitColumns[:len(waitColumns):len(waitColumns)], goroutinesColumn, keysColumn, violationsColumn, failuresColumn)
+		return append(waitColumns[:len(waitColumns):len(waitColumns)], goroutinesColumn, keysColumn, violationsColumn, failuresColumn, errorColumn)
 	case "held":
 		return []column{
 			callersColumn, peerColumn, shown("heap bytes per lease", cell.Result.HeapPerLease),
-			counts("renewals", func(r cell.Result) int64 { return r.Renewals }),
+			shown("renewals", func(r cell.Result) float64 { return float64(r.Renewals) }),
 			shown("commands per node and renewal", cell.Result.CommandsPerRenewal),
-			lostColumn, goroutinesColumn, keysColumn, failuresColumn,
+			lostColumn, goroutinesColumn, keysColumn, failuresColumn, errorColumn,
 		}
 	case "nodes":
 		cs = []column{nodesColumn, callersColumn, peerColumn, rateColumn, floorColumn, redsyncColumn}
