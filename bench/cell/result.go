@@ -1,8 +1,6 @@
 package cell
 
 import (
-	"math"
-	"slices"
 	"time"
 
 	"github.com/quorumlock/quorumlock/bench/cluster"
@@ -74,8 +72,7 @@ func (o *Outcome) Add(x Outcome) {
 	}
 }
 
-// Result is the result of one cell in one round. Its methods compute the figures of the report; a figure that was not
-// measured is not a number.
+// Result is the result of one cell in one round.
 type Result struct {
 	Cell
 	// Outcome is the sum over all workers.
@@ -95,87 +92,6 @@ type Result struct {
 	GoroutinesBefore, GoroutinesClosed int64
 	// Keys that remain: right after the load with all nodes back, and at the end, up to one TTL later.
 	KeysAfter, KeysLeft int
-}
-
-func per(x, n float64) float64 {
-	if n == 0 {
-		return math.NaN()
-	}
-	return x / n
-}
-
-func (r Result) perOp(x float64) float64 { return per(x, float64(r.AllOps)) }
-
-func (r Result) perSecondAndNode(n int64) float64 {
-	return per(float64(n), float64(r.Work.Servers)*r.Passed.Seconds())
-}
-
-// Rate is operations per second, and SwitchRate grants per second to another caller than the last one.
-func (r Result) Rate() float64 { return per(float64(r.Ops), r.Seconds) }
-
-// SwitchRate is grants per second to another caller than the last one.
-func (r Result) SwitchRate() float64 { return per(float64(r.Switches), r.Seconds) }
-
-// Costs per operation cover all operations of the cell, including those outside the measured time.
-
-// Allocs is the number of allocations of the client per operation.
-func (r Result) Allocs() float64 { return r.perOp(float64(r.Mallocs)) }
-
-// Client is the CPU time of the client per operation, in microseconds.
-func (r Result) Client() float64 { return r.perOp(r.CPU * 1e6) }
-
-// Servers is the CPU time of all servers per operation, in microseconds.
-func (r Result) Servers() float64 { return r.perOp(float64(r.Work.CPU.Microseconds())) }
-
-// CPUTime is the sum of [Result.Client] and [Result.Servers].
-func (r Result) CPUTime() float64 { return r.Client() + r.Servers() }
-
-// Commands is the number of commands that all servers ran per operation, including those in scripts.
-func (r Result) Commands() float64 { return r.perOp(float64(r.Work.Commands)) }
-
-// Scripts is the number of script calls per operation.
-func (r Result) Scripts() float64 { return r.perOp(float64(r.Work.Scripts)) }
-
-// Sent is the number of commands that clients sent per operation.
-func (r Result) Sent() float64 { return r.perOp(float64(r.Work.Sent)) }
-
-// SentRate is the number of commands that clients sent, per second and node.
-func (r Result) SentRate() float64 { return r.perSecondAndNode(r.Work.Sent) }
-
-// ScriptRate is the number of script calls per second and node.
-func (r Result) ScriptRate() float64 { return r.perSecondAndNode(r.Work.Scripts) }
-
-// CommandRate is the number of commands that a node ran per second, including those in scripts.
-func (r Result) CommandRate() float64 { return r.perSecondAndNode(r.Work.Commands) }
-
-// HeapPerLease is the heap of a held lease, in bytes.
-func (r Result) HeapPerLease() float64 {
-	if r.Load != Hold {
-		return math.NaN()
-	}
-	return per(float64(r.Heap), float64(r.Callers))
-}
-
-// CommandsPerRenewal is the number of commands sent to a node per renewal of a lease.
-func (r Result) CommandsPerRenewal() float64 {
-	return per(float64(r.Work.Sent), float64(r.Work.Servers)*float64(r.Renewals))
-}
-
-// ShareMin is the least number of grants of a caller, relative to the mean.
-func (r Result) ShareMin() float64 { return r.share(slices.Min[[]int64]) }
-
-// ShareMax is the largest number of grants of a caller, relative to the mean.
-func (r Result) ShareMax() float64 { return r.share(slices.Max[[]int64]) }
-
-func (r Result) share(of func([]int64) int64) float64 {
-	var sum int64
-	for _, n := range r.Grants {
-		sum += n
-	}
-	if sum == 0 || !r.Load.Contended() {
-		return math.NaN()
-	}
-	return float64(of(r.Grants)) * float64(len(r.Grants)) / float64(sum)
 }
 
 // Recovery describes how a killed node came back, and the throughput meanwhile.

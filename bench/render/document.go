@@ -6,8 +6,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-
-	"github.com/quorumlock/quorumlock/bench/cell"
 )
 
 // The marks in a document between which its figures are.
@@ -67,7 +65,7 @@ func (r *Report) figures(picture string) (text, svg string) {
 	add("Free locks, each caller with a name of its own", throughput, of("uncontended"))
 	add("Free locks, a new name each time", throughput, of("newnames"))
 	add("A million names by Zipf's law", throughput, of("zipf"))
-	chart := newChart("Free locks, a new name each time", "operations a second by callers", throughput, of("newnames"), r.rows, cell.Result.Rate)
+	chart := newChart("Free locks, a new name each time", "operations a second by callers", throughput, of("newnames"), r.rows, rate)
 	fmt.Fprintf(&b, "\n![operations a second with new names, by callers](%s)\n", picture)
 
 	near := slices.DeleteFunc(of("uncontended"), func(row *Row) bool {
@@ -79,7 +77,7 @@ func (r *Report) figures(picture string) (text, svg string) {
 		shown("release p50", release(p50)), shown("release p99", release(p99)),
 	}, slices.Concat(near, of("network")))
 	add("Forced pass", []column{
-		callersColumn, peerColumn, shown("passes/s", cell.Result.Rate), queueColumn, redsyncColumn,
+		callersColumn, peerColumn, shown("passes/s", rate), queueColumn, redsyncColumn,
 		serversColumn, commandsColumn, shown("delay p50 ms", delay(p50)), shown("delay p99 ms", delay(p99)), sharesColumn,
 	}, of("passes"))
 	add("Waiting, a second and node", waitColumns, of("waiters"))

@@ -112,8 +112,7 @@ func allGoals() []goal {
 	fair := at{scenario: "passes", peer: "fair", callers: 64, processes: 8}
 	waiters := func(processes int) at { return at{scenario: "waiters", callers: 200, processes: processes} }
 	held := at{scenario: "held", callers: 100_000}
-	perProcess := func(r cell.Result) float64 { return r.SentRate() / float64(r.Processes) }
-	rate := cell.Result.Rate
+	perProcess := func(r cell.Result) float64 { return sentRate(r) / float64(r.Processes) }
 
 	goals := []goal{
 		{text: "1 caller: acquire p50 at most 1.15 times the floor's", value: free(1).times("floor", acquire(p50)), high: 1.15},
@@ -121,8 +120,8 @@ func allGoals() []goal {
 		{text: "128 callers: throughput at least 2 times the floor's", value: free(128).times("floor", rate), low: 2},
 		{text: "128 callers: throughput at least 5.5 times redsync's", value: free(128).times("redsync", rate), low: 5.5},
 		{text: "1,024 callers: throughput at least 2.3 times the floor's", value: free(1024).times("floor", rate), low: 2.3},
-		{text: "128 callers: at most 12 allocations per operation", value: free(128).own(cell.Result.Allocs), high: 12},
-		{text: "128 callers: at most 20 us of client CPU per operation", value: free(128).own(cell.Result.Client), high: 20},
+		{text: "128 callers: at most 12 allocations per operation", value: free(128).own(allocs), high: 12},
+		{text: "128 callers: at most 20 us of client CPU per operation", value: free(128).own(client), high: 20},
 		{text: "new names, 16 callers: throughput at least 1.3 times the floor's", value: fresh(16).times("floor", rate), low: 1.3},
 		{text: "new names, 128 callers: throughput at least 2 times the floor's", value: fresh(128).times("floor", rate), low: 2},
 	}
@@ -134,14 +133,14 @@ func allGoals() []goal {
 		goal{text: "forced pass, 16 in 8 processes: at least 1.2 times the queue's rate", value: pass(16, 8).times("queue", rate), low: 1.2},
 		goal{text: "forced pass, 64 in 8 processes: at least 2.5 times the queue's rate", value: pass(64, 8).times("queue", rate), low: 2.5},
 		goal{text: "forced pass, 64 in 8 processes: at least 4 times redsync's rate", value: pass(64, 8).times("redsync", rate), low: 4},
-		goal{text: "the same in fair order: the least share at least 0.9", value: fair.own(cell.Result.ShareMin), low: 0.9},
-		goal{text: "the same in fair order: the largest share at most 1.1", value: fair.own(cell.Result.ShareMax), high: 1.1},
+		goal{text: "the same in fair order: the least share at least 0.9", value: fair.own(shareMin), low: 0.9},
+		goal{text: "the same in fair order: the largest share at most 1.1", value: fair.own(shareMax), high: 1.1},
 		goal{text: "200 waiters in 1 process: at most 2 commands a second and node", value: waiters(1).own(perProcess), high: 2},
 		goal{text: "200 waiters in 8 processes: at most 2 commands a second, node and process", value: waiters(8).own(perProcess), high: 2},
-		goal{text: "200 waiters in 200 processes: at most 100 scripts a second and node", value: waiters(200).own(cell.Result.ScriptRate), high: 100},
+		goal{text: "200 waiters in 200 processes: at most 100 scripts a second and node", value: waiters(200).own(scriptRate), high: 100},
 		goal{text: "100,000 leases: fewer than 100 goroutines", value: held.own(goroutines), high: 99},
-		goal{text: "100,000 leases: less than 1 KB of heap each", value: held.own(cell.Result.HeapPerLease), high: 1023},
-		goal{text: "100,000 leases: at most 1 command per node for 100 renewals", value: held.own(cell.Result.CommandsPerRenewal), high: 0.01},
+		goal{text: "100,000 leases: less than 1 KB of heap each", value: held.own(heapPerLease), high: 1023},
+		goal{text: "100,000 leases: at most 1 command per node for 100 renewals", value: held.own(commandsPerRenewal), high: 0.01},
 		goal{text: "100,000 leases: none is lost", value: held.own(lost), zero: true},
 		goal{text: "3 to 9 nodes: CPU per operation and node at most that of 1 node", value: growth, high: 1},
 		goal{text: "no lock of this library is held twice", value: violations, zero: true},
@@ -153,7 +152,7 @@ func faultGoals(a at) []goal {
 	a.scenario, a.callers = "faults", 16
 	name := cell.Cell{Fault: a.fault, Bad: a.bad}.Variant()
 	return []goal{
-		{text: name + ": throughput at least 0.95 of the healthy run", value: a.healthy(cell.Result.Rate), low: 0.95},
+		{text: name + ": throughput at least 0.95 of the healthy run", value: a.healthy(rate), low: 0.95},
 		{text: name + ": acquire p99 at most 1.5 times that of the healthy run", value: a.healthy(acquire(p99)), high: 1.5},
 		{text: name + ": release p99 at most 1.5 times that of the healthy run", value: a.healthy(release(p99)), high: 1.5},
 		{text: name + ": no more goroutines after it than before", value: a.own(func(x cell.Result) float64 {
@@ -172,7 +171,7 @@ func growth(all []*Row) (worst Stat) {
 		}
 		one := r.Cell
 		one.Nodes = 1
-		s := r.ratio(find(all, one), func(x cell.Result) float64 { return x.CPUTime() / float64(x.Nodes) })
+		s := r.ratio(find(all, one), func(x cell.Result) float64 { return cpu(x) / float64(x.Nodes) })
 		if s.Median > worst.Median {
 			worst = s
 		}

@@ -43,6 +43,38 @@ func TestShortNumbers(t *testing.T) {
 	}
 }
 
+func TestFigures(t *testing.T) {
+	r := cell.Result{Cell: cell.Cell{Load: cell.Pass, Callers: 4}, Passed: 4 * time.Second}
+	r.Outcome = cell.Outcome{Seconds: 2, Ops: 20, AllOps: 40, Switches: 8, Mallocs: 80, CPU: 0.002, Grants: []int64{5, 5, 2, 8}}
+	r.Work = cluster.Work{Servers: 5, CPU: 4 * time.Millisecond, Commands: 400, Scripts: 200, Sent: 240}
+	held := cell.Result{Cell: cell.Cell{Load: cell.Hold, Callers: 10}, Work: cluster.Work{Servers: 2, Sent: 20}}
+	held.Heap, held.Renewals = 1000, 50
+	for _, c := range []struct{ got, want float64 }{
+		{rate(r), 10},
+		{switchRate(r), 4},
+		{allocs(r), 2},
+		{client(r), 50},
+		{servers(r), 100},
+		{cpu(r), 150},
+		{commands(r), 10},
+		{scripts(r), 5},
+		{sent(r), 6},
+		{sentRate(r), 12},
+		{scriptRate(r), 10},
+		{commandRate(r), 20},
+		{shareMin(r), 0.4},
+		{shareMax(r), 1.6},
+		{heapPerLease(held), 100},
+		{commandsPerRenewal(held), 0.2},
+	} {
+		assert.InDelta(t, c.want, c.got, 1e-9)
+	}
+	for _, of := range []figure{rate, allocs, sentRate, shareMin, acquire(p50), recovery(gives)} {
+		assert.True(t, math.IsNaN(of(held)), "it was not measured")
+	}
+	assert.True(t, math.IsNaN(heapPerLease(r)))
+}
+
 // measured makes a result of a cell.
 func measured(round int, peer string, rate float64, fault cluster.Fault, bad int) cell.Result {
 	latency := &cell.Latency{Count: 1, P50: 0.1 / rate, P95: 0.2 / rate, P99: 0.3 / rate, P999: 0.4 / rate, Max: 0.5 / rate}
@@ -63,9 +95,9 @@ func TestRatiosAreTakenWithinARound(t *testing.T) {
 	}
 	all := rows(results, nil)
 	require.Len(t, all, 2)
-	s := all[0].ratio(all[0].by(all, "floor"), cell.Result.Rate)
+	s := all[0].ratio(all[0].by(all, "floor"), rate)
 	assert.Equal(t, Stat{Median: 2, Min: 2, Max: 2, Rounds: 2}, s)
-	assert.Zero(t, all[0].ratio(all[0].by(all, "redsync"), cell.Result.Rate), "there is none")
+	assert.Zero(t, all[0].ratio(all[0].by(all, "redsync"), rate), "there is none")
 }
 
 func TestRowsAreInTheOrderOfThePlan(t *testing.T) {
@@ -81,7 +113,7 @@ func TestFailedRounds(t *testing.T) {
 	bad.Error = "no | server"
 	all := rows([]cell.Result{measured(1, "redlock", 10, "", 0), bad}, nil)
 	require.Len(t, all, 1)
-	assert.Equal(t, Stat{Median: 10, Min: 10, Max: 10, Rounds: 1}, all[0].stat(cell.Result.Rate))
+	assert.Equal(t, Stat{Median: 10, Min: 10, Max: 10, Rounds: 1}, all[0].stat(rate))
 	text := table(columns(all[0].Scenario), all, all).markdown()
 	assert.Contains(t, text, `| 1: no \| server |`)
 }

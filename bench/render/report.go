@@ -126,11 +126,11 @@ func (r *Report) markdown() (text string, charts map[string]string) {
 func unitOf(l cell.Load) (of figure, unit string) {
 	switch l {
 	case cell.Wait:
-		return cell.Result.SentRate, "commands a second and node"
+		return sentRate, "commands a second and node"
 	case cell.Hold:
-		return cell.Result.HeapPerLease, "bytes of heap per lease"
+		return heapPerLease, "bytes of heap per lease"
 	default:
-		return cell.Result.Rate, "operations a second"
+		return rate, "operations a second"
 	}
 }
 

@@ -103,6 +103,63 @@ func (r *Row) healthy(rows []*Row) *Row {
 	return find(rows, c)
 }
 
+func per(x, n float64) float64 {
+	if n == 0 {
+		return math.NaN()
+	}
+	return x / n
+}
+
+// Figures per second. Those of servers are per node, too.
+func rate(r cell.Result) float64        { return per(float64(r.Ops), r.Seconds) }
+func switchRate(r cell.Result) float64  { return per(float64(r.Switches), r.Seconds) }
+func sentRate(r cell.Result) float64    { return perNode(r, r.Work.Sent) }
+func scriptRate(r cell.Result) float64  { return perNode(r, r.Work.Scripts) }
+func commandRate(r cell.Result) float64 { return perNode(r, r.Work.Commands) }
+
+func perNode(r cell.Result, n int64) float64 {
+	return per(float64(n), float64(r.Work.Servers)*r.Passed.Seconds())
+}
+
+// Figures per operation cover all operations of the cell, including those outside the measured time. Times are CPU
+// times in microseconds.
+func allocs(r cell.Result) float64   { return perOp(r, float64(r.Mallocs)) }
+func client(r cell.Result) float64   { return perOp(r, r.CPU*1e6) }
+func servers(r cell.Result) float64  { return perOp(r, float64(r.Work.CPU.Microseconds())) }
+func cpu(r cell.Result) float64      { return client(r) + servers(r) }
+func commands(r cell.Result) float64 { return perOp(r, float64(r.Work.Commands)) }
+func scripts(r cell.Result) float64  { return perOp(r, float64(r.Work.Scripts)) }
+func sent(r cell.Result) float64     { return perOp(r, float64(r.Work.Sent)) }
+
+func perOp(r cell.Result, x float64) float64 { return per(x, float64(r.AllOps)) }
+
+// Figures of held leases.
+func heapPerLease(r cell.Result) float64 {
+	if r.Load != cell.Hold {
+		return math.NaN()
+	}
+	return per(float64(r.Heap), float64(r.Callers))
+}
+
+func commandsPerRenewal(r cell.Result) float64 {
+	return per(float64(r.Work.Sent), float64(r.Work.Servers)*float64(r.Renewals))
+}
+
+// shareMin and shareMax are the least and the most grants of a caller, relative to the mean.
+func shareMin(r cell.Result) float64 { return share(r, slices.Min[[]int64]) }
+func shareMax(r cell.Result) float64 { return share(r, slices.Max[[]int64]) }
+
+func share(r cell.Result, of func([]int64) int64) float64 {
+	var sum int64
+	for _, n := range r.Grants {
+		sum += n
+	}
+	if sum == 0 || !r.Load.Contended() {
+		return math.NaN()
+	}
+	return float64(of(r.Grants)) * float64(len(r.Grants)) / float64(sum)
+}
+
 // Latencies of a result, in milliseconds.
 func acquire(of func(*cell.Latency) float64) figure {
 	return func(r cell.Result) float64 { return latency(r.Acquire, of) }

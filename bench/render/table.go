@@ -85,17 +85,17 @@ var (
 	faultColumn   = key("nodes that fail", func(r *Row) string { return r.Variant() })
 	networkColumn = key("network", func(r *Row) string { return strings.Replace(r.Variant(), "healthy", "loopback", 1) })
 	healthyColumn = column{head: "x healthy", text: func(r *Row, all []*Row) string {
-		return r.ratio(r.healthy(all), cell.Result.Rate).factor()
+		return r.ratio(r.healthy(all), rate).factor()
 	}}
-	rateColumn       = shown("ops/s", cell.Result.Rate)
-	floorColumn      = times("x floor", "floor", cell.Result.Rate)
-	redsyncColumn    = times("x redsync", "redsync", cell.Result.Rate)
-	queueColumn      = times("x queue", "queue", cell.Result.Rate)
-	sharesColumn     = medians("shares: least / most", cell.Result.ShareMin, cell.Result.ShareMax)
-	allocsColumn     = shown("allocs/op", cell.Result.Allocs)
-	clientColumn     = shown("client CPU us/op", cell.Result.Client)
-	serversColumn    = shown("server CPU us/op", cell.Result.Servers)
-	commandsColumn   = shown("commands/op", cell.Result.Commands)
+	rateColumn       = shown("ops/s", rate)
+	floorColumn      = times("x floor", "floor", rate)
+	redsyncColumn    = times("x redsync", "redsync", rate)
+	queueColumn      = times("x queue", "queue", rate)
+	sharesColumn     = medians("shares: least / most", shareMin, shareMax)
+	allocsColumn     = shown("allocs/op", allocs)
+	clientColumn     = shown("client CPU us/op", client)
+	serversColumn    = shown("server CPU us/op", servers)
+	commandsColumn   = shown("commands/op", commands)
 	acquireColumn    = distribution("acquire", acquire)
 	releaseColumn    = distribution("release", release)
 	goroutinesColumn = worst("goroutines: before / after / closed",
@@ -113,14 +113,14 @@ var (
 		return fmt.Sprintf("%d: %s", r.Failed, r.Error)
 	}}
 	costColumns = []column{
-		allocsColumn, clientColumn, serversColumn, commandsColumn, shown("scripts/op", cell.Result.Scripts),
-		shown("sent/op", cell.Result.Sent), goroutinesColumn, keysColumn, violationsColumn, failuresColumn, errorColumn,
+		allocsColumn, clientColumn, serversColumn, commandsColumn, shown("scripts/op", scripts),
+		shown("sent/op", sent), goroutinesColumn, keysColumn, violationsColumn, failuresColumn, errorColumn,
 	}
 	waitColumns = []column{
 		callersColumn, peerColumn,
-		shown("commands sent a second and node", cell.Result.SentRate),
-		shown("scripts", cell.Result.ScriptRate), shown("commands run", cell.Result.CommandRate),
-		times("sent x redsync", "redsync", cell.Result.SentRate),
+		shown("commands sent a second and node", sentRate),
+		shown("scripts", scriptRate), shown("commands run", commandRate),
+		times("sent x redsync", "redsync", sentRate),
 	}
 )
 
@@ -140,7 +140,7 @@ func columns(scenario string) (cs []column) {
 	switch scenario {
 	case "contended", "passes":
 		cs = []column{
-			callersColumn, peerColumn, rateColumn, redsyncColumn, queueColumn, shown("owner changes/s", cell.Result.SwitchRate),
+			callersColumn, peerColumn, rateColumn, redsyncColumn, queueColumn, shown("owner changes/s", switchRate),
 			sharesColumn, distribution("release to next grant", delay),
 		}
 		return append(cs, costColumns...)
@@ -148,9 +148,9 @@ func columns(scenario string) (cs []column) {
 		return append(waitColumns[:len(waitColumns):len(waitColumns)], goroutinesColumn, keysColumn, violationsColumn, failuresColumn, errorColumn)
 	case "held":
 		return []column{
-			callersColumn, peerColumn, shown("heap bytes per lease", cell.Result.HeapPerLease),
+			callersColumn, peerColumn, shown("heap bytes per lease", heapPerLease),
 			shown("renewals", func(r cell.Result) float64 { return float64(r.Renewals) }),
-			shown("commands per node and renewal", cell.Result.CommandsPerRenewal),
+			shown("commands per node and renewal", commandsPerRenewal),
 			lostColumn, goroutinesColumn, keysColumn, failuresColumn, errorColumn,
 		}
 	case "nodes":
@@ -171,9 +171,9 @@ func columns(scenario string) (cs []column) {
 	case "network":
 		cs = []column{networkColumn, callersColumn, peerColumn, rateColumn, floorColumn, redsyncColumn}
 	case "kinds":
-		cs = []column{callersColumn, peerColumn, rateColumn, times("x plain lock", "redlock", cell.Result.Rate)}
+		cs = []column{callersColumn, peerColumn, rateColumn, times("x plain lock", "redlock", rate)}
 	case "kinds-contended":
-		cs = []column{callersColumn, peerColumn, rateColumn, times("x plain lock", "nohandover", cell.Result.Rate), sharesColumn}
+		cs = []column{callersColumn, peerColumn, rateColumn, times("x plain lock", "nohandover", rate), sharesColumn}
 	default:
 		cs = []column{callersColumn, peerColumn, rateColumn, floorColumn, redsyncColumn}
 	}

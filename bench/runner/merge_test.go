@@ -1,7 +1,6 @@
 package runner
 
 import (
-	"math"
 	"testing"
 	"time"
 
@@ -9,7 +8,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/quorumlock/quorumlock/bench/cell"
-	"github.com/quorumlock/quorumlock/bench/cluster"
 )
 
 func TestMergedResult(t *testing.T) {
@@ -28,28 +26,19 @@ func TestMergedResult(t *testing.T) {
 
 	r, err := merge(c, []cell.Outcome{{Goroutines: 1}, {Goroutines: 2}}, []cell.Outcome{outcome, other})
 	require.NoError(t, err)
-	r.Work = cluster.Work{Servers: 5, CPU: 4 * time.Millisecond, Commands: 400, Scripts: 200, Sent: 240}
-	r.Passed = 4 * time.Second
 	assert.Equal(t, c, r.Cell)
 	assert.Equal(t, int64(20), r.Ops)
-	assert.InDelta(t, 10, r.Rate(), 1e-9)
-	assert.InDelta(t, 4, r.SwitchRate(), 1e-9)
+	assert.Equal(t, int64(40), r.AllOps)
+	assert.InDelta(t, 2, r.Seconds, 1e-9)
+	assert.Equal(t, int64(8), r.Switches)
+	assert.Equal(t, uint64(80), r.Mallocs)
+	assert.InDelta(t, 0.002, r.CPU, 1e-9)
+	assert.Equal(t, []int64{5, 5, 2, 8}, r.Grants)
 	assert.Equal(t, int64(2), r.Violations)
 	assert.Equal(t, int64(1), r.Failures)
 	assert.Equal(t, "no", r.FirstFailure)
 	assert.Equal(t, int64(7), r.Pause)
 	assert.Equal(t, []int64{8, 12, 1}, r.Timeline)
-	assert.InDelta(t, 2, r.Allocs(), 1e-9)
-	assert.InDelta(t, 50, r.Client(), 1e-9)
-	assert.InDelta(t, 100, r.Servers(), 1e-9)
-	assert.InDelta(t, 10, r.Commands(), 1e-9)
-	assert.InDelta(t, 5, r.Scripts(), 1e-9)
-	assert.InDelta(t, 6, r.Sent(), 1e-9)
-	assert.InDelta(t, 12, r.SentRate(), 1e-9)
-	assert.InDelta(t, 10, r.ScriptRate(), 1e-9)
-	assert.InDelta(t, 20, r.CommandRate(), 1e-9)
-	assert.InDelta(t, 0.4, r.ShareMin(), 1e-9)
-	assert.InDelta(t, 1.6, r.ShareMax(), 1e-9)
 	assert.Equal(t, int64(3), r.GoroutinesBefore)
 	assert.Equal(t, int64(6), r.Goroutines)
 	assert.Equal(t, int64(10), r.Acquire.Count)
@@ -58,10 +47,7 @@ func TestMergedResult(t *testing.T) {
 func TestMergeOfNoOperations(t *testing.T) {
 	r, err := merge(cell.Cell{Load: cell.Hold, Callers: 10}, []cell.Outcome{{}}, []cell.Outcome{{Seconds: 1, Heap: 1000, Renewals: 50}})
 	require.NoError(t, err)
-	r.Work = cluster.Work{Servers: 2, Sent: 20}
-	assert.True(t, math.IsNaN(r.Allocs()), "it was not measured")
-	assert.True(t, math.IsNaN(r.ShareMin()))
+	assert.Equal(t, int64(1000), r.Heap)
+	assert.Equal(t, int64(50), r.Renewals)
 	assert.Nil(t, r.Acquire)
-	assert.InDelta(t, 100, r.HeapPerLease(), 1e-9)
-	assert.InDelta(t, 0.2, r.CommandsPerRenewal(), 1e-9)
 }

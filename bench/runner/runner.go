@@ -75,12 +75,11 @@ func brief(r cell.Result) (text string) {
 	case r.Error != "":
 		return "FAILED: " + r.Error
 	case r.Load == cell.Wait:
-		text = fmt.Sprintf("%.1f commands a second and node", r.SentRate())
+		text = fmt.Sprintf("%d commands sent to %d nodes", r.Work.Sent, r.Work.Servers)
 	case r.Load == cell.Hold:
-		text = fmt.Sprintf("%.0f bytes each, %d goroutines, %.4f commands per renewal, %d lost",
-			r.HeapPerLease(), r.Goroutines, r.CommandsPerRenewal(), r.Lost)
+		text = fmt.Sprintf("%d bytes, %d goroutines, %d renewals, %d lost", r.Heap, r.Goroutines, r.Renewals, r.Lost)
 	default:
-		text = fmt.Sprintf("%.0f/s", r.Rate())
+		text = fmt.Sprintf("%.0f/s", float64(r.Ops)/r.Seconds)
 		if r.Acquire != nil {
 			text += fmt.Sprintf(", acquire p50 %.3f ms", r.Acquire.P50)
 		}
