@@ -233,7 +233,7 @@ func (l *Latch) outcomeError(ctx context.Context, op string, o *latch.Outcome) e
 	return gaveUpError(err, why)
 }
 
-// resultError returns the error for what the nodes said last.
+// resultError returns the error for the last result of the nodes.
 func (l *Latch) resultError(op string, o *latch.Outcome) error {
 	switch o.Result {
 	case latch.NotSet:

@@ -125,6 +125,12 @@ func (d drawer) generation(c *Case, from, to time.Duration, last bool) {
 			d.calls(c, at(), &LatchCall{Kind: history.CountDown, ID: string(rune('p' + id))})
 		}
 	}
+	if d.IntN(2) == 0 { // one client merges these count-downs
+		begin, client := at(), d.IntN(len(c.Clients))
+		for id := range n + d.IntN(2) {
+			d.callsOf(c, client, begin+d.upTo(c.Weather.Most), &LatchCall{Kind: history.CountDown, ID: string(rune('p' + id))})
+		}
+	}
 	for range 1 + d.IntN(3) {
 		d.calls(c, at(), &LatchCall{Kind: history.Await})
 	}
@@ -136,9 +142,13 @@ func (d drawer) generation(c *Case, from, to time.Duration, last bool) {
 	}
 }
 
-// calls adds a task.
+// calls adds a task of any client.
 func (d drawer) calls(c *Case, at time.Duration, l *LatchCall) {
-	t := Task{At: at, Client: d.IntN(len(c.Clients)), Latch: l, Patience: d.upTo(3 * ttl), Endless: d.IntN(2) == 0}
+	d.callsOf(c, d.IntN(len(c.Clients)), at, l)
+}
+
+func (d drawer) callsOf(c *Case, client int, at time.Duration, l *LatchCall) {
+	t := Task{At: at, Client: client, Latch: l, Patience: d.upTo(3 * ttl), Endless: d.IntN(2) == 0}
 	if d.IntN(3) == 0 && l.Kind != history.Delete {
 		t.Again = 1 + d.IntN(2)
 	}

@@ -66,28 +66,36 @@ func (x *Call) runRound(r *round) (quorum.LatchView, Stop) {
 	x.rounds++
 	r.call = x
 	r.send()
-	stop := NotStopped
+	stop := x.wait(r.decided)
+	return x.conclude(r), stop
+}
+
+// wait waits for an event. It says if the context or the client ends first.
+func (x *Call) wait(event <-chan struct{}) Stop {
 	select {
-	case <-r.decided:
+	case <-event:
+		return NotStopped
 	case <-x.ctx.Done():
-		stop = ByContext
+		return ByContext
 	case <-x.latches.env.Quit:
-		stop = ByClose
+		return ByClose
 	}
+}
+
+// conclude records the generation of a round for the call and its client, and returns the result of
+// the round.
+func (x *Call) conclude(r *round) quorum.LatchView {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if x.latches.env.Tokens.Plausible(r.latest()) {
 		x.seen = max(x.seen, r.latest())
 		x.latches.observeGeneration(x.name, x.seen, x.minusSkew(r.token))
 	}
-	if r.anyGeneration { // a later answer may know of a deletion after this call
-		r.anyGeneration, r.generation = false, r.latest()
-	}
 	x.latches.env.Tokens.Observe(r.token, x.name)
 	if r.done {
-		return r.outcome, stop
+		return r.outcome
 	}
-	return r.view(), stop
+	return r.view()
 }
 
 // retry repeats attempt until it succeeds, or until more attempts cannot help. It repeats only if
@@ -176,33 +184,6 @@ func (r *round) otherCount(v *quorum.LatchView, n int) int {
 		}
 	}
 	return 0
-}
-
-// CountDown counts down for an id.
-func (x *Call) CountDown(id string) Outcome {
-	return x.retry(func() (*round, Outcome) {
-		r := &round{kind: node.Latch, token: x.propose(), ask: node.LatchOp{IDs: []string{id}}}
-		r.known, r.anyGeneration = r.ask.IDs, true
-		r.enough = func(v *quorum.LatchView) bool { return v.Known && v.Holders >= x.latches.need }
-		v, stop := x.runRound(r)
-		switch {
-		case stop != NotStopped:
-			return r, r.stopped(stop)
-		case v.Known && v.Disputed:
-			return r, Outcome{Result: OtherCount, Count: v.Count}
-		case !v.Known || v.Holders < x.latches.need:
-			return r, r.short()
-		case v.Count == 0:
-			return r, Outcome{Result: NotSet}
-		}
-		r.mu.Lock()
-		forgetful := r.anyForgot(&v)
-		r.mu.Unlock()
-		if forgetful {
-			x.giveBack()
-		}
-		return r, Outcome{}
-	})
 }
 
 // giveBack lets a round refill the nodes that have lost their memory. It reads all ids, so only one

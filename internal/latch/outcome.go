@@ -24,10 +24,10 @@ type Outcome struct {
 	CutShort bool
 }
 
-// ok reports whether the call did what it was called for.
+// ok reports whether the call succeeded.
 func (o *Outcome) ok() bool { return o.Result == Done && o.Stopped == NotStopped }
 
-// Result is what the nodes said last.
+// Result is the last result of the nodes.
 type Result uint8
 
 // The results. With Done, an Outcome that was not stopped is a success.

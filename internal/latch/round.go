@@ -111,8 +111,12 @@ func (r *round) init(nodes int) {
 func (r *round) send() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	r.init(r.env().Nodes.Len())
+	r.sendLocked()
+}
+
+func (r *round) sendLocked() {
 	nodes := r.env().Nodes
-	r.init(nodes.Len())
 	r.began = uint64(max(r.env().Clock.Wall().UnixMicro(), 0))
 	if r.ask.List {
 		r.beginReading()
@@ -227,7 +231,7 @@ func (r *round) recordReply(c *dispatch.Call, reply *node.Reply) (news bool) {
 		}
 		g.busy = false
 	case granted:
-		a.IDs = quorum.UnionOfIDs(a.IDs, slices.Sorted(slices.Values(c.Op.Latch.IDs)))
+		a.IDs = quorum.UnionOfIDs(a.IDs, c.Op.Latch.IDs)
 	}
 	r.answers[i] = a
 	return true
@@ -370,6 +374,9 @@ func (r *round) decideIfDone(news bool) {
 	}
 	if r.unanswered == 0 || v.Known && r.enough(&v) || r.kind == node.Unlatch && r.enough(&v) {
 		r.done, r.outcome = true, v
+		if r.anyGeneration { // a later answer may know of a deletion after the call
+			r.anyGeneration, r.generation = false, r.latest()
+		}
 		close(r.decided)
 	}
 }
