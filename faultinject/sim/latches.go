@@ -127,6 +127,9 @@ func (d drawer) generation(c *Case, from, to time.Duration, last bool) {
 	}
 	if d.IntN(2) == 0 { // one client merges these count-downs
 		begin, client := at(), d.IntN(len(c.Clients))
+		if d.IntN(2) == 0 {
+			begin = max(from, to-d.upTo(ttl/10)) // some give up before the deletion, and others do not
+		}
 		for id := range n + d.IntN(2) {
 			d.callsOf(c, client, begin+d.upTo(c.Weather.Most), &LatchCall{Kind: history.CountDown, ID: string(rune('p' + id))})
 		}
@@ -148,7 +151,7 @@ func (d drawer) calls(c *Case, at time.Duration, l *LatchCall) {
 }
 
 func (d drawer) callsOf(c *Case, client int, at time.Duration, l *LatchCall) {
-	t := Task{At: at, Client: client, Latch: l, Patience: d.upTo(3 * ttl), Endless: d.IntN(2) == 0}
+	t := Task{At: at, Client: client, Latch: l, Patience: d.upTo([]time.Duration{3 * ttl, ttl / 20}[d.IntN(2)]), Endless: d.IntN(2) == 0}
 	if d.IntN(3) == 0 && l.Kind != history.Delete {
 		t.Again = 1 + d.IntN(2)
 	}

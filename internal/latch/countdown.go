@@ -29,8 +29,8 @@ type batch struct {
 	after <-chan struct{}
 
 	// The mutex of the latches guards the fields below. members counts the calls that wait, by id.
-	// calls counts all calls that have not left. begun is set when the round is sent: no id
-	// is added after that.
+	// calls counts all calls that have not left. begun is set when the round is sent. No id is added
+	// after that, and ids leave under the mutex of the round too.
 	members map[string]int
 	calls   int
 	begun   bool
@@ -124,12 +124,13 @@ func (b *batch) begin() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	b.latches.mu.Lock()
-	begun, ids := b.begun, slices.Sorted(maps.Keys(b.members))
+	begun := b.begun
 	b.begun = true
 	b.latches.mu.Unlock()
 	if begun {
 		return
 	}
+	ids := slices.Sorted(maps.Keys(b.members))
 	r.ask.IDs, r.known, r.token = ids, ids, r.call.propose()
 	r.call.seen = max(r.call.seen, b.latches.generationOf(b.key.name))
 	r.sendLocked()
