@@ -3,7 +3,6 @@ package latch
 import (
 	"context"
 	"errors"
-	"math/bits"
 	"sync"
 	"time"
 
@@ -122,14 +121,14 @@ func (r *round) hopeless() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	permanent := 0
-	for _, err := range r.errs {
+	for i := range r.nodes {
 		var nodeErr *node.Error
-		if errors.As(err, &nodeErr) &&
+		if errors.As(r.nodes[i].err, &nodeErr) &&
 			(nodeErr.Permanent() || nodeErr.Reason == node.ErrClock && r.env().Tokens.IsCurrent(r.token)) { //nolint:errorlint // a reason is never wrapped
 			permanent++
 		}
 	}
-	return permanent > len(r.errs)-r.need()
+	return permanent > len(r.nodes)-r.need()
 }
 
 // sleep waits for d, or until it is nudged. It says if the context or the client ends first.
@@ -241,10 +240,10 @@ func (x *Call) Count() Outcome {
 // Delete deletes the latch. If possible, all attempts are one deletion with one token: a node's
 // confirmation stays valid for all of them.
 func (x *Call) Delete() Outcome {
-	token, before := x.propose(), uint64(0)
+	token, before := x.propose(), quorum.Set(0)
 	return x.retry(func() (*round, Outcome) {
 		r := &round{kind: node.Unlatch, token: token, granted: before}
-		confirmed := func() bool { return bits.OnesCount64(r.granted) >= x.latches.need }
+		confirmed := func() bool { return r.granted.Len() >= x.latches.need }
 		r.enough = func(*quorum.LatchView) bool { return confirmed() }
 		if _, stop := x.runRound(r); stop != NotStopped {
 			return r, r.stopped(stop)
@@ -268,7 +267,7 @@ func (x *Call) Delete() Outcome {
 func (r *round) tokenRefused() bool {
 	for i, a := range r.answers {
 		var refusal *node.Error
-		if a.Told && r.granted&(1<<i) == 0 || errors.As(r.errs[i], &refusal) && refusal.Reason == node.ErrClock { //nolint:errorlint // a reason is never wrapped
+		if a.Told && !r.granted.Has(i) || errors.As(r.nodes[i].err, &refusal) && refusal.Reason == node.ErrClock { //nolint:errorlint // a reason is never wrapped
 			return true
 		}
 	}

@@ -2,7 +2,6 @@ package latch
 
 import (
 	"errors"
-	"math/bits"
 
 	"github.com/quorumlock/quorumlock/node"
 )
@@ -77,7 +76,7 @@ func (r *round) shortage() *Shortage {
 	v, skew := r.view(), r.skew()
 	s := &Shortage{Need: r.need(), Total: len(r.answers)}
 	for i, a := range r.answers {
-		err := r.errs[i]
+		err := r.nodes[i].err
 		switch {
 		case err != nil:
 		case !a.Told:
@@ -92,7 +91,7 @@ func (r *round) shortage() *Shortage {
 		s.Refusals = append(s.Refusals, Refusal{Node: i, Err: err})
 	}
 	if r.kind == node.Unlatch {
-		s.Agreed = bits.OnesCount64(r.granted)
+		s.Agreed = r.granted.Len()
 	}
 	return s
 }
