@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"slices"
 	"sync"
 	"time"
@@ -278,24 +277,6 @@ type timeline struct {
 // newTimeline makes a timeline that begins now.
 func newTimeline(w io.Writer) *timeline {
 	return &timeline{w: w, began: time.Now(), colour: wantsColour(w)}
-}
-
-// wantsColour reports whether the output is a terminal whose user has not turned colours off (https://no-color.org).
-func wantsColour(w io.Writer) bool {
-	f, ok := w.(*os.File)
-	if !ok || os.Getenv("NO_COLOR") != "" || os.Getenv("TERM") == "dumb" {
-		return false
-	}
-	info, err := f.Stat()
-	return err == nil && info.Mode()&os.ModeCharDevice != 0
-}
-
-// painted puts text into a colour if colours are wanted. An empty colour is none.
-func painted(text, colour string, wanted bool) string {
-	if !wanted || colour == "" || text == "" {
-		return text
-	}
-	return "\x1b[" + colour + "m" + text + "\x1b[0m"
 }
 
 func (t *timeline) tell(actor, colour, format string, args ...any) {

@@ -84,18 +84,19 @@ func TestWrongUsage(t *testing.T) {
 		{"init --nodes a --max-ttl 1s --max-clock-skew 600ms", "--max-clock-skew 600ms is over half of --max-ttl 1s"},
 		{"init --nodes a --max-clock-skew 0s", "--max-clock-skew 0s is not positive"},
 		{"init --nodes a --node-timeout -1s", "--node-timeout -1s is not positive"},
+		{"status k --embedded 3", "nodes in memory have no locks of others\nTry 'quorumlock status --help'."},
 		{"status --embedded 3", "no KEY: the lock needs a name\nTry 'quorumlock status --help'."},
 		{"status k", "no nodes: give --nodes host:port,... (or set QUORUMLOCK_NODES), or --embedded N"},
-		{"status k --embedded 0", "at least one node"},
-		{"status k --embedded 4", "use an odd number, or set --allow-even\nTry 'quorumlock status --help'."},
-		{"status k --embedded 3 --nodes a", "--nodes and --embedded exclude each other"},
+		{"run --key k --embedded 0 -- true", "at least one node"},
+		{"status k --nodes a,b", "use an odd number, or set --allow-even\nTry 'quorumlock status --help'."},
+		{"run --key k --embedded 3 --nodes a -- true", "--nodes and --embedded exclude each other"},
 		{"status k --nodes a,,b", "address 2: empty address"},
 		{"status k --nodes a,", "address 2: empty address"},
 		{"status k --nodes a,a,b", "listed twice"},
 		{"status k --nodes redis://user:secret@b:x", "address 1: "},
-		{"status k --embedded 3 --node-timeout -1s", "--node-timeout -1s is not positive\nTry 'quorumlock status --help'."},
-		{"status k --embedded 3 --max-ttl 0s", "--max-ttl 0s is not positive"},
-		{"status quorumlock:k --embedded 3", "reserved"},
+		{"status k --nodes a --node-timeout -1s", "--node-timeout -1s is not positive\nTry 'quorumlock status --help'."},
+		{"status k --nodes a --max-ttl 0s", "--max-ttl 0s is not positive"},
+		{"status quorumlock:k --nodes a", "reserved"},
 		{"release k --embedded 3", "refused without --force: the holder may be alive"},
 		{"release --force --embedded 3", "no KEY: the lock needs a name"},
 		{"run --embedded 3 --key k", "no command to run"},
@@ -227,13 +228,8 @@ func TestNodesFromTheEnvironment(t *testing.T) {
 	r := call(t, "status", "--help")
 	assert.NotContains(t, r.stdout, "p%2Cw", "passwords do not belong into a help text")
 
-	r = call(t, "status", "k", "--embedded", "3")
+	r = call(t, "run", "--key", "k", "--embedded", "3", "true")
 	assert.Zero(t, r.code, "a default does not conflict with a flag: %s", r.stderr)
-}
-
-func TestPatientSurveys(t *testing.T) {
-	r := call(t, "status", "k", "--embedded", "3", "--node-timeout", "1m")
-	assert.Zero(t, r.code, r.stderr)
 }
 
 func TestDefaultOfKillAfter(t *testing.T) {

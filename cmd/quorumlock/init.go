@@ -236,25 +236,7 @@ func (i *initialiser) left() (left time.Duration) {
 	return left
 }
 
-// enumerated joins words to a list in a sentence.
-func enumerated(words []string) string {
-	if len(words) < 2 {
-		return strings.Join(words, "")
-	}
-	last := len(words) - 1
-	return strings.Join(words[:last], ", ") + " and " + words[last]
-}
-
 // inFlags formats limits as the flags of this command.
 func inFlags(l node.Limits) string {
 	return fmt.Sprintf("--max-ttl %v and --max-clock-skew %v", l.MaxTTL, l.MaxClockSkew)
-}
-
-// span formats a remaining time for reading. It does not round down: after that time, the wait must be over.
-func span(d time.Duration) string {
-	unit := 100 * time.Millisecond
-	if d < time.Second {
-		unit = time.Millisecond
-	}
-	return (d + unit - 1).Truncate(unit).String()
 }

@@ -1,9 +1,7 @@
 package main
 
 import (
-	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -132,7 +130,7 @@ func (a *app) top(c *cobra.Command, flags topFlags, keys []string) error {
 	if err != nil {
 		return err
 	}
-	watcher, err := a.watcher(c, f, keys)
+	watcher, err := a.watcher(c, keys, f.scan)
 	if err != nil {
 		return err
 	}
@@ -155,25 +153,6 @@ func (a *app) top(c *cobra.Command, flags topFlags, keys []string) error {
 	return a.printTop(report, f.json)
 }
 
-// watcher makes a watcher from the flags.
-func (a *app) watcher(c *cobra.Command, f topFlags, keys []string) (*watch.Watcher, error) {
-	if c.Flags().Changed("embedded") {
-		return nil, wrongUsage(c, errors.New("--embedded means nothing here: nodes in memory have no locks of others"))
-	}
-	if err := a.nodes.check(c); err != nil {
-		return nil, err
-	}
-	parsed, err := a.config(c)
-	if err != nil {
-		return nil, err
-	}
-	cfg := watch.Config{Limits: parsed.Limits(), Patience: cmp.Or(a.nodes.nodeTimeout, surveyTimeout), Names: keys, Scan: f.scan}
-	if cfg.Nodes, err = a.nodeOptions(c, parsed.Addresses); err != nil {
-		return nil, err
-	}
-	return watch.New(cfg)
-}
-
 // nothingListed reports whether every node that could be searched denies this to the user.
 func nothingListed(facts *watch.Facts) bool {
 	denied := 0
@@ -191,10 +170,7 @@ func nothingListed(facts *watch.Facts) bool {
 func (a *app) printTop(r *topReport, asJSON bool) error {
 	var err error
 	if asJSON {
-		encoder := json.NewEncoder(a.stdout)
-		encoder.SetIndent("", "  ")
-		encoder.SetEscapeHTML(false)
-		err = encoder.Encode(r)
+		err = printJSON(a.stdout, r)
 	} else {
 		_, err = io.WriteString(a.stdout, strings.Join((&topText{}).lines(r), "\n")+"\n")
 	}
