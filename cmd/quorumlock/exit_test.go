@@ -3,12 +3,14 @@ package main
 import (
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"strings"
 	"testing"
 	"time"
 	"unicode/utf8"
 
+	"github.com/spf13/pflag"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
@@ -99,6 +101,15 @@ func TestWrongUsage(t *testing.T) {
 		{"status quorumlock:k --nodes a", "reserved"},
 		{"release k --embedded 3", "refused without --force: the holder may be alive"},
 		{"release --force --embedded 3", "no KEY: the lock needs a name"},
+		{"ready --embedded 3", "--embedded means nothing here"},
+		{"ready --nodes a --wait -1s", "--wait -1s is negative"},
+		{"latch set l --embedded 3", "accepts 2 arg(s), received 1\nTry 'quorumlock latch set --help'."},
+		{"latch set l x --embedded 3", `COUNT "x" is no number`},
+		{"latch set l 0 --embedded 3", "a latch cannot be set to 0"},
+		{"latch await quorumlock:l --embedded 3", "reserved"},
+		{"latch await l --wait -1s --embedded 3", "--wait -1s is negative"},
+		{"latch await l --ttl 1s --embedded 3", "TTL 1s of a latch is under 10s"},
+		{"release --force k --nodes a --owner x:1 --permit 1", "--owner and --permit exclude each other"},
 		{"run --embedded 3 --key k", "no command to run"},
 		{"run --embedded 3 -- true", "no --key"},
 		{"run --key k -- true", "no nodes"},
@@ -210,13 +221,26 @@ func TestAdvice(t *testing.T) {
 }
 
 func TestHelpIsNotTooWide(t *testing.T) {
-	for _, command := range []string{"", "init", "doctor", "run", "status", "release", "demo", "version"} {
+	for _, command := range []string{"", "init", "ready", "doctor", "run", "latch", "latch set", "status", "top", "release", "demo", "version"} {
 		r := call(t, append(strings.Fields(command), "--help")...)
 		require.Zero(t, r.code)
 		for line := range strings.Lines(r.stdout) {
 			assert.LessOrEqual(t, utf8.RuneCountInString(line)-1, helpColumns, line)
 		}
 	}
+}
+
+// TestGlobalFlagsAreNamedOnce: a command's help names the global flags, and the help of quorumlock explains them.
+func TestGlobalFlagsAreNamedOnce(t *testing.T) {
+	a := &app{stdout: io.Discard, stderr: &output{w: io.Discard}}
+	root := a.rootCommand()
+	explained, named := call(t, "--help").stdout, call(t, "status", "--help").stdout
+	root.PersistentFlags().VisitAll(func(f *pflag.Flag) {
+		assert.Contains(t, explained, "--"+f.Name+" ")
+		assert.Contains(t, globalFlags, "--"+f.Name)
+	})
+	assert.Contains(t, named, globalFlags)
+	assert.NotContains(t, named, "in-memory nodes")
 }
 
 func TestVersion(t *testing.T) {

@@ -59,26 +59,29 @@ func (a *app) initCommand() *cobra.Command {
 }
 
 func (a *app) initialise(c *cobra.Command, change bool) error {
-	if c.Flags().Changed("embedded") {
-		return wrongUsage(c, errors.New("--embedded means nothing here: in-memory nodes are opened when they are made"))
-	}
-	if err := a.nodes.check(c); err != nil {
-		return err
-	}
-	cfg, err := a.config(c)
-	if err != nil {
-		return err
-	}
-	closeNodes, err := a.openNodes(c, &cfg)
+	i, cfg, closeNodes, err := a.operator(c)
 	if err != nil {
 		return err
 	}
 	defer closeNodes()
-	i := &initialiser{app: a, limits: cfg.Limits()}
 	if change {
 		return i.changeLimits(c, cfg)
 	}
 	return i.open(c, cfg)
+}
+
+// operator returns the nodes of the flags, for package admin.
+func (a *app) operator(c *cobra.Command) (i *initialiser, cfg quorumlock.Config, closeNodes func(), err error) {
+	if c.Flags().Changed("embedded") {
+		return nil, cfg, nil, wrongUsage(c, errors.New("--embedded means nothing here: in-memory nodes are opened when they are made"))
+	}
+	if err = a.nodes.check(c); err == nil {
+		cfg, err = a.config(c)
+	}
+	if err == nil {
+		closeNodes, err = a.openNodes(c, &cfg)
+	}
+	return &initialiser{app: a, limits: cfg.Limits()}, cfg, closeNodes, err
 }
 
 // openNodes replaces addresses by nodes with their own timeout. A client's timeout is bound to its TTL, which does

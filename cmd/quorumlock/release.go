@@ -53,7 +53,8 @@ func (a *app) releaseCommand() *cobra.Command {
 		Example: `  quorumlock release --force nightly-report
   quorumlock release --force workers --permit 2
   quorumlock release --force prices --owner R4ZKX2Q7M3:17`,
-		Args: arguments(named),
+		Args:              arguments(named),
+		ValidArgsFunction: a.completeNames,
 		RunE: func(c *cobra.Command, keys []string) error {
 			switch {
 			case !force:

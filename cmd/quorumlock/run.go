@@ -56,7 +56,7 @@ The environment of the command has, as of its start:
                           token that it has seen, and refuse smaller ones
   QUORUMLOCK_KEY          the lock's name, the first of several
   QUORUMLOCK_KEYS         all names, one on each line
-  QUORUMLOCK_PERMITS      the numbers of the permits, from 0 to P - 1, separated by spaces.
+  QUORUMLOCK_PERMITS      the numbers of the permits, from 0 to P - 1, space-separated.
                           No other command has one of them meanwhile. Empty for a lock
   QUORUMLOCK_VALID_UNTIL  the end of the lease's validity (RFC 3339, milliseconds); each
                           renewal extends it, so a command may rightly run on
@@ -117,6 +117,7 @@ func (a *app) runCommand() *cobra.Command {
 		},
 	}
 	f.register(c)
+	_ = c.RegisterFlagCompletionFunc("key", a.completeNames)                          // the flag is there
 	c.CompletionOptions.SetDefaultShellCompDirective(cobra.ShellCompDirectiveDefault) // a command's arguments may be files
 	return c
 }

@@ -85,10 +85,11 @@ The exit code is 0 if the state is known, and 121 if it is "no_quorum".
 func (a *app) statusCommand() *cobra.Command {
 	var asJSON bool
 	c := &cobra.Command{
-		Use:   "status KEY [KEY...]",
-		Short: "Show what has a name, node by node",
-		Long:  statusHelp,
-		Args:  arguments(named),
+		Use:               "status KEY [KEY...]",
+		Short:             "Show what has a name, node by node",
+		Long:              statusHelp,
+		Args:              arguments(named),
+		ValidArgsFunction: a.completeNames,
 		RunE: func(c *cobra.Command, keys []string) error {
 			return a.status(c, keys, asJSON)
 		},

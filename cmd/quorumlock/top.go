@@ -53,7 +53,7 @@ scripts:
      "semaphore":  the semaphore, if the lock is a permit of one
      "permit":     the number of that permit; -1 if it is none
      "state":      as in status
-     "owner":      its holder, or the owner with the most nodes if it is not held; "" for none
+     "owner":      its holder, or the owner with the most nodes if not held; "" for none
      "holder":     where the owner runs, as it says: host/process; "" if unknown
      "purpose":    the purpose, as the owner says
      "readers":    the number of holders, if they are readers
@@ -88,7 +88,8 @@ func (a *app) topCommand() *cobra.Command {
 		Example: `  quorumlock top --nodes a:6379,b:6379,c:6379
   quorumlock top nightly-report --once
   quorumlock top --once --json | jq '.locks[] | select(.waiters > 0)'`,
-		Args: arguments(cobra.ArbitraryArgs),
+		Args:              arguments(cobra.ArbitraryArgs),
+		ValidArgsFunction: a.completeNames,
 		RunE: func(c *cobra.Command, keys []string) error {
 			return a.top(c, f, keys)
 		},
