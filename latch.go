@@ -121,6 +121,9 @@ func (l *Latch) Set(ctx context.Context, n int) error {
 // repeat it, and each call returns nil. More ids than the latch was set to are harmless. If the
 // latch is not set, the error is ErrLatchNotSet, and nothing is counted.
 //
+// A count-down goes at once, unless another one of this client and latch is under way. Then all
+// that come meanwhile follow together, in one operation.
+//
 // It keeps trying, and fails, as [Latch.Set] does. After a failure for lack of a quorum, the id may
 // be counted, now or later.
 func (l *Latch) CountDown(ctx context.Context, id string) error {
@@ -235,7 +238,7 @@ func (l *Latch) outcomeError(ctx context.Context, op string, o *latch.Outcome) e
 	return lease.GaveUp(err, why)
 }
 
-// resultError returns the error for what the nodes said last.
+// resultError returns the error for the last result of the nodes.
 func (l *Latch) resultError(op string, o *latch.Outcome) error {
 	switch o.Result {
 	case latch.NotSet:

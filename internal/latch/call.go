@@ -3,7 +3,6 @@ package latch
 import (
 	"context"
 	"errors"
-	"math/bits"
 	"sync"
 	"time"
 
@@ -66,28 +65,36 @@ func (x *Call) runRound(r *round) (quorum.LatchView, Stop) {
 	x.rounds++
 	r.call = x
 	r.send()
-	stop := NotStopped
+	stop := x.wait(r.decided)
+	return x.conclude(r), stop
+}
+
+// wait waits for an event. It says if the context or the client ends first.
+func (x *Call) wait(event <-chan struct{}) Stop {
 	select {
-	case <-r.decided:
+	case <-event:
+		return NotStopped
 	case <-x.ctx.Done():
-		stop = ByContext
+		return ByContext
 	case <-x.latches.env.Quit:
-		stop = ByClose
+		return ByClose
 	}
+}
+
+// conclude records the generation of a round for the call and its client, and returns the result of
+// the round.
+func (x *Call) conclude(r *round) quorum.LatchView {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if x.latches.env.Tokens.Plausible(r.latest()) {
 		x.seen = max(x.seen, r.latest())
 		x.latches.observeGeneration(x.name, x.seen, x.minusSkew(r.token))
 	}
-	if r.anyGeneration { // a later answer may know of a deletion after this call
-		r.anyGeneration, r.generation = false, r.latest()
-	}
 	x.latches.env.Tokens.Observe(r.token, x.name)
 	if r.done {
-		return r.outcome, stop
+		return r.outcome
 	}
-	return r.view(), stop
+	return r.view()
 }
 
 // retry repeats attempt until it succeeds, or until more attempts cannot help. It repeats only if
@@ -114,14 +121,14 @@ func (r *round) hopeless() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	permanent := 0
-	for _, err := range r.errs {
+	for i := range r.nodes {
 		var nodeErr *node.Error
-		if errors.As(err, &nodeErr) &&
+		if errors.As(r.nodes[i].err, &nodeErr) &&
 			(nodeErr.Permanent() || nodeErr.Reason == node.ErrClock && r.env().Tokens.IsCurrent(r.token)) { //nolint:errorlint // a reason is never wrapped
 			permanent++
 		}
 	}
-	return permanent > len(r.errs)-r.need()
+	return permanent > len(r.nodes)-r.need()
 }
 
 // sleep waits for d, or until it is nudged. It says if the context or the client ends first.
@@ -176,33 +183,6 @@ func (r *round) otherCount(v *quorum.LatchView, n int) int {
 		}
 	}
 	return 0
-}
-
-// CountDown counts down for an id.
-func (x *Call) CountDown(id string) Outcome {
-	return x.retry(func() (*round, Outcome) {
-		r := &round{kind: node.Latch, token: x.propose(), ask: node.LatchOp{IDs: []string{id}}}
-		r.known, r.anyGeneration = r.ask.IDs, true
-		r.enough = func(v *quorum.LatchView) bool { return v.Known && v.Holders >= x.latches.need }
-		v, stop := x.runRound(r)
-		switch {
-		case stop != NotStopped:
-			return r, r.stopped(stop)
-		case v.Known && v.Disputed:
-			return r, Outcome{Result: OtherCount, Count: v.Count}
-		case !v.Known || v.Holders < x.latches.need:
-			return r, r.short()
-		case v.Count == 0:
-			return r, Outcome{Result: NotSet}
-		}
-		r.mu.Lock()
-		forgetful := r.anyForgot(&v)
-		r.mu.Unlock()
-		if forgetful {
-			x.giveBack()
-		}
-		return r, Outcome{}
-	})
 }
 
 // giveBack lets a round refill the nodes that have lost their memory. It reads all ids, so only one
@@ -260,10 +240,10 @@ func (x *Call) Count() Outcome {
 // Delete deletes the latch. If possible, all attempts are one deletion with one token: a node's
 // confirmation stays valid for all of them.
 func (x *Call) Delete() Outcome {
-	token, before := x.propose(), uint64(0)
+	token, before := x.propose(), quorum.Set(0)
 	return x.retry(func() (*round, Outcome) {
 		r := &round{kind: node.Unlatch, token: token, granted: before}
-		confirmed := func() bool { return bits.OnesCount64(r.granted) >= x.latches.need }
+		confirmed := func() bool { return r.granted.Len() >= x.latches.need }
 		r.enough = func(*quorum.LatchView) bool { return confirmed() }
 		if _, stop := x.runRound(r); stop != NotStopped {
 			return r, r.stopped(stop)
@@ -287,7 +267,7 @@ func (x *Call) Delete() Outcome {
 func (r *round) tokenRefused() bool {
 	for i, a := range r.answers {
 		var refusal *node.Error
-		if a.Told && r.granted&(1<<i) == 0 || errors.As(r.errs[i], &refusal) && refusal.Reason == node.ErrClock { //nolint:errorlint // a reason is never wrapped
+		if a.Told && !r.granted.Has(i) || errors.As(r.nodes[i].err, &refusal) && refusal.Reason == node.ErrClock { //nolint:errorlint // a reason is never wrapped
 			return true
 		}
 	}

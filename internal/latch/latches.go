@@ -19,7 +19,7 @@ import (
 	"github.com/quorumlock/quorumlock/quorum"
 )
 
-// TokenClock proposes tokens, and knows those that the client has seen ahead of its clock.
+// TokenClock proposes tokens, and knows the tokens of other clients that are ahead of its clock.
 type TokenClock interface {
 	// Propose returns a token that is larger than all that were seen with this name.
 	Propose(name string) uint64
@@ -43,7 +43,7 @@ type Subscriptions interface {
 	Listening() (nodes uint64, settled bool)
 }
 
-// Env is what the calls need of their client. All fields are required.
+// Env has the parts of the client that its calls use. All fields are required.
 type Env struct {
 	Nodes         *dispatch.Nodes
 	Clock         clock.Clock
@@ -80,6 +80,8 @@ type Latches struct {
 	// refilling are the latches for which a call gives ids back to nodes that forgot them.
 	refilling map[string]struct{}
 	watchers  map[*watcher]struct{}
+	// batches has the last batch of count-downs of each latch, while any call is in it.
+	batches map[latchKey]*batch
 }
 
 // New returns the latches of a client.
@@ -90,6 +92,7 @@ func New(env Env) *Latches {
 		generations: make(map[string]uint64),
 		refilling:   make(map[string]struct{}),
 		watchers:    make(map[*watcher]struct{}),
+		batches:     make(map[latchKey]*batch),
 	}
 }
 

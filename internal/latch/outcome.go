@@ -2,7 +2,6 @@ package latch
 
 import (
 	"errors"
-	"math/bits"
 
 	"github.com/quorumlock/quorumlock/node"
 )
@@ -24,10 +23,10 @@ type Outcome struct {
 	CutShort bool
 }
 
-// ok reports whether the call did what it was called for.
+// ok reports whether the call succeeded.
 func (o *Outcome) ok() bool { return o.Result == Done && o.Stopped == NotStopped }
 
-// Result is what the nodes said last.
+// Result is the last result of the nodes.
 type Result uint8
 
 // The results. With Done, an Outcome that was not stopped is a success.
@@ -77,7 +76,7 @@ func (r *round) shortage() *Shortage {
 	v, skew := r.view(), r.skew()
 	s := &Shortage{Need: r.need(), Total: len(r.answers)}
 	for i, a := range r.answers {
-		err := r.errs[i]
+		err := r.nodes[i].err
 		switch {
 		case err != nil:
 		case !a.Told:
@@ -92,7 +91,7 @@ func (r *round) shortage() *Shortage {
 		s.Refusals = append(s.Refusals, Refusal{Node: i, Err: err})
 	}
 	if r.kind == node.Unlatch {
-		s.Agreed = bits.OnesCount64(r.granted)
+		s.Agreed = r.granted.Len()
 	}
 	return s
 }

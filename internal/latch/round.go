@@ -29,32 +29,20 @@ type round struct {
 	enough  func(v *quorum.LatchView) bool
 	decided chan struct{}
 
-	mu      sync.Mutex
-	answers []quorum.LatchAnswer
-	// recoveryEnds is the end of each node's recovery, by its marker. errs is why a node has no
-	// answer. granted are the nodes that did as asked. repaired are the nodes that were given their
-	// missing ids.
-	recoveryEnds      []int64
-	errs              []error
-	granted, repaired uint64
+	mu sync.Mutex
+	// answers are the last answers of the nodes, and told the same without ids.
+	answers, told []quorum.LatchAnswer
+	nodes         []nodeState
+	// granted are the nodes that did as asked. repaired are the nodes that were given their missing
+	// ids.
+	granted, repaired quorum.Set
 	// began is when the round began, as a token by the client's clock.
 	began uint64
-	// lost has the recovery ends of nodes that may have lost their memory during the round. Each
-	// such loss makes the round read all ids again, and readings counts that. readBefore is, for
-	// each node, the latest reading in which it listed its ids. lostBefore is the reading that its
-	// own loss started.
-	lost                   []int64
-	readings               int
-	readBefore, lostBefore []int
+	// readings counts how often the round has read all ids again, since a node may have lost its
+	// memory during the round.
+	readings int
 	// begun are the operations that start or continue to list a node's ids.
 	begun map[*node.LatchOp]reading
-	// born identifies one memory of each node. told is the last answer of each node, without ids.
-	// goals is how many ids a reading has to reach on each node. gifts are the ids that each node
-	// is being given.
-	born  []int64
-	told  []quorum.LatchAnswer
-	goals []int
-	gifts []gift
 	// repairTarget must be on enough nodes before its ids may be told: everything that was known
 	// when enough nodes had answered. Later count-downs do not delay it.
 	repairTarget *quorum.LatchView
@@ -65,6 +53,22 @@ type round struct {
 	bySizes bool
 	// outcome is the view that decided the round; later answers do not change it.
 	outcome quorum.LatchView
+}
+
+// nodeState is the state of one node in a round, apart from its answers.
+type nodeState struct {
+	// err is why the node has no answer.
+	err error
+	// recoveryEnd is the end of the node's recovery, by its marker. With born, it identifies one
+	// memory of the node.
+	recoveryEnd, born int64
+	// lost is the recovery end of a loss that may have happened during the round. That loss started
+	// the reading lostBefore. readBefore is the latest reading in which the node listed its ids.
+	lost                   int64
+	lostBefore, readBefore int
+	// goal is how many ids a reading has to reach. gift are the ids that the node is being given.
+	goal int
+	gift gift
 }
 
 // reading says to which reading an operation belongs.
@@ -101,9 +105,7 @@ func (r *round) need() int { return r.call.latches.need }
 
 func (r *round) init(nodes int) {
 	r.answers, r.told = make([]quorum.LatchAnswer, nodes), make([]quorum.LatchAnswer, nodes)
-	r.recoveryEnds, r.born, r.errs = make([]int64, nodes), make([]int64, nodes), make([]error, nodes)
-	r.goals, r.gifts = make([]int, nodes), make([]gift, nodes)
-	r.lost, r.readBefore, r.lostBefore = make([]int64, nodes), make([]int, nodes), make([]int, nodes)
+	r.nodes = make([]nodeState, nodes)
 	r.begun = make(map[*node.LatchOp]reading)
 	r.decided = make(chan struct{})
 }
@@ -111,8 +113,12 @@ func (r *round) init(nodes int) {
 func (r *round) send() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	r.init(r.env().Nodes.Len())
+	r.sendLocked()
+}
+
+func (r *round) sendLocked() {
 	nodes := r.env().Nodes
-	r.init(nodes.Len())
 	r.began = uint64(max(r.env().Clock.Wall().UnixMicro(), 0))
 	if r.ask.List {
 		r.beginReading()
@@ -160,7 +166,7 @@ func (r *round) submit(to quorum.Set, token uint64, ask func(i int) *node.LatchO
 		calls.To(i).To, calls.To(i).Op = r, &op
 	}
 	asked := env.Nodes.Send(calls, to, func(i int, err error) bool {
-		r.errs[i] = err
+		r.nodes[i].err = err
 		return true
 	})
 	r.unanswered += asked.Len()
@@ -184,10 +190,11 @@ func (r *round) Answer(c *dispatch.Call, reply *node.Reply) {
 // stays.
 func (r *round) recordReply(c *dispatch.Call, reply *node.Reply) (news bool) {
 	i, s := c.Node(), reply.Latch
+	n := &r.nodes[i]
 	if reply.Err != nil || s == nil {
-		r.errs[i] = reply.Err
+		n.err = reply.Err
 		if c.Op.Latch != nil && c.Op.Latch.Exact {
-			r.gifts[i].busy = false
+			n.gift.busy = false
 		}
 		return true
 	}
@@ -199,14 +206,14 @@ func (r *round) recordReply(c *dispatch.Call, reply *node.Reply) (news bool) {
 	if length := r.env().Limits.Recovery().Microseconds(); s.Until > length {
 		a.Memory = uint64(s.Until - length)
 	}
-	if before := &r.answers[i]; before.Generation == a.Generation && r.recoveryEnds[i] == s.Until && r.born[i] == s.Born {
+	if before := &r.answers[i]; before.Generation == a.Generation && n.recoveryEnd == s.Until && n.born == s.Born {
 		a.IDs = before.IDs
 	}
-	r.recoveryEnds[i], r.born[i], r.errs[i], r.told[i] = s.Until, s.Born, nil, a
+	n.recoveryEnd, n.born, n.err, r.told[i] = s.Until, s.Born, nil, a
 	r.told[i].IDs = nil
 	granted := reply.Outcome == node.Granted
 	if granted {
-		r.granted |= 1 << i
+		r.granted = r.granted.With(i)
 	}
 	switch {
 	case c.Op.Latch.List:
@@ -215,9 +222,9 @@ func (r *round) recordReply(c *dispatch.Call, reply *node.Reply) (news bool) {
 			return false
 		}
 		a.IDs = read
-		r.readBefore[i] = max(r.readBefore[i], r.begun[c.Op.Latch].number)
+		n.readBefore = max(n.readBefore, r.begun[c.Op.Latch].number)
 	case c.Op.Latch.Exact:
-		g := &r.gifts[i]
+		g := &n.gift
 		if granted {
 			sent := g.all[:g.sent]
 			if len(sent) < len(g.all) && r.submitTo(i, g.next(), 0) {
@@ -227,7 +234,7 @@ func (r *round) recordReply(c *dispatch.Call, reply *node.Reply) (news bool) {
 		}
 		g.busy = false
 	case granted:
-		a.IDs = quorum.UnionOfIDs(a.IDs, slices.Sorted(slices.Values(c.Op.Latch.IDs)))
+		a.IDs = quorum.UnionOfIDs(a.IDs, c.Op.Latch.IDs)
 	}
 	r.answers[i] = a
 	return true
@@ -238,17 +245,17 @@ func (r *round) recordReply(c *dispatch.Call, reply *node.Reply) (news bool) {
 // one moment of the round.
 func (r *round) read(c *dispatch.Call, s *node.LatchState) (all []string, more bool) {
 	i, ask := c.Node(), *c.Op.Latch
-	ids := r.call.copyOf(i)
+	n, ids := &r.nodes[i], r.call.copyOf(i)
 	read := ids.add(ask.From, s)
 	begun := r.begun[c.Op.Latch]
 	switch {
 	case read < ask.From: // the node has another memory
-		r.goals[i] = s.Size
+		n.goal = s.Size
 	case begun.first:
-		r.goals[i] = max(r.goals[i], s.Size)
+		n.goal = max(n.goal, s.Size)
 	}
 	ask.From, ask.Inbox = read, ""
-	if read < r.goals[i] && !r.bySizes {
+	if read < n.goal && !r.bySizes {
 		r.begun[&ask] = reading{number: begun.number}
 		if r.submitTo(i, &ask, r.token) {
 			return nil, true
@@ -265,14 +272,15 @@ func (r *round) forgot(i int, v *quorum.LatchView) (known bool) {
 	if r.answers[i].ForgotBefore(r.began, r.skew()) {
 		return true
 	}
-	if r.lost[i] != r.recoveryEnds[i] {
+	n := &r.nodes[i]
+	if n.lost != n.recoveryEnd {
 		r.readings++
-		r.lost[i], r.lostBefore[i] = r.recoveryEnds[i], r.readings
+		n.lost, n.lostBefore = n.recoveryEnd, r.readings
 		r.beginReading()
 	}
 	witnesses := 0
 	for j, a := range r.answers {
-		if v.Member(a, r.skew()) && r.readBefore[j] >= r.lostBefore[i] {
+		if v.Member(a, r.skew()) && r.nodes[j].readBefore >= n.lostBefore {
 			witnesses++
 		}
 	}
@@ -332,23 +340,24 @@ func (r *round) repair() {
 		r.repairTarget, r.repaired = &v, 0
 	}
 	for i, a := range r.answers {
-		if !a.Told || r.repaired&(1<<i) != 0 || r.gifts[i].busy {
+		n := &r.nodes[i]
+		if !a.Told || r.repaired.Has(i) || n.gift.busy {
 			continue
 		}
 		refill := r.ask.List && v.Count > 0 && !v.Member(a, r.skew())
 		if refill && !r.forgot(i, &v) || v.Holds(a) && !refill {
 			continue
 		}
-		r.repaired |= 1 << i
+		r.repaired = r.repaired.With(i)
 		g := gift{ask: node.LatchOp{Exact: true, Generation: v.Generation, Void: true}}
 		if v.Count > 0 {
 			g.ask.Count, g.ask.Since, g.ask.Chosen, g.all = v.Count, v.Since, v.Chosen, v.Missing(a)
 		}
 		if refill {
-			g.ask.Whole = r.recoveryEnds[i]
+			g.ask.Whole = n.recoveryEnd
 		}
-		r.gifts[i] = g
-		r.gifts[i].busy = r.submitTo(i, r.gifts[i].next(), 0)
+		n.gift = g
+		n.gift.busy = r.submitTo(i, n.gift.next(), 0)
 	}
 }
 
@@ -370,6 +379,9 @@ func (r *round) decideIfDone(news bool) {
 	}
 	if r.unanswered == 0 || v.Known && r.enough(&v) || r.kind == node.Unlatch && r.enough(&v) {
 		r.done, r.outcome = true, v
+		if r.anyGeneration { // a later answer may know of a deletion after the call
+			r.anyGeneration, r.generation = false, r.latest()
+		}
 		close(r.decided)
 	}
 }
