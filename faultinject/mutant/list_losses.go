@@ -19,7 +19,7 @@ var losses = []Mutant{
 		Then: "Two leases are valid for up to a TTL after names were deleted by hand.",
 		Kind: "tampering",
 		Edits: []Edit{{
-			File: "renewal.go",
+			File: "internal/lease/renewal.go",
 			Old:  `quorum.Usurper(r.holders()); ok {`,
 			New:  `quorum.Usurper(r.holders()); ok && g == nil {`,
 		}},
@@ -40,7 +40,7 @@ var losses = []Mutant{
 		Then: "A late renewal puts a former holder back on nodes that forgot the lock, and the holder loses it.",
 		Kind: "permits",
 		Edits: []Edit{{
-			File: "renewal.go",
+			File: "internal/lease/renewal.go",
 			Old:  `other.Token > g.proposal.End()`,
 			New:  `other.Token >= 0`,
 		}},
