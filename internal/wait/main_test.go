@@ -22,7 +22,9 @@ type client struct{}
 
 func (client) NoQuorum(s lease.Shortage) error { return fmt.Errorf("%s: no quorum", s.Op) }
 func (client) Held(h lease.Holder) error       { return fmt.Errorf("%w: %s", lease.ErrHeld, h.Owner) }
-func (client) Lost(l lease.Loss) error         { return fmt.Errorf("%w: %s", lease.ErrLost, l.Cause) }
+
+func (client) Lost(l lease.Loss) error { return fmt.Errorf("%w: %s", lease.ErrLost, l.Cause) }
+
 func (client) TooManyPermits(asked, size int) error {
 	return fmt.Errorf("%d of %d permits", asked, size)
 }
