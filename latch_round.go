@@ -112,48 +112,60 @@ func (r *latchRound) init(nodes int) {
 func (r *latchRound) send() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	n := r.call.latch.client.nodes.Len()
-	r.init(n)
+	nodes := r.call.latch.client.nodes
+	r.init(nodes.Len())
 	r.began = uint64(max(r.call.latch.client.tokenClock.now(), 0))
-	for i := range n {
-		if r.ask.List {
-			r.begin(i)
-			continue
-		}
-		ask, token := r.ask, r.token
-		if ask.First || len(ask.IDs) > 0 {
+	if r.ask.List {
+		r.beginReading()
+	} else {
+		token := r.token
+		if r.ask.First || len(r.ask.IDs) > 0 {
 			token = r.call.operationToken(token)
 		}
-		r.submit(i, &ask, token)
+		r.submit(nodes.All(), token, func(int) *node.LatchOp { ask := r.ask; return &ask })
 	}
 	r.decideIfDone(true)
 }
 
-// begin asks a node to list its ids, from the first that the call has not read. Requires r.mu.
-func (r *latchRound) begin(i int) {
-	ask := r.ask
-	ask.From = r.call.copyOf(i).next()
-	r.begun[&ask] = latchReading{r.readings, true}
-	r.submit(i, &ask, r.token)
+// beginReading asks each node to list its ids, from the first that the call has not read.
+// Requires r.mu.
+func (r *latchRound) beginReading() {
+	r.submit(r.call.latch.client.nodes.All(), r.token, func(i int) *node.LatchOp {
+		ask := r.ask
+		ask.From = r.call.copyOf(i).next()
+		r.begun[&ask] = latchReading{r.readings, true}
+		return &ask
+	})
 }
 
-// submit sends one operation, and reports whether an answer will come. Requires r.mu.
-func (r *latchRound) submit(i int, ask *node.LatchOp, token uint64) bool {
+// submitTo sends one operation to one node, and reports whether an answer will come. Requires r.mu.
+func (r *latchRound) submitTo(i int, ask *node.LatchOp, token uint64) bool {
+	return r.submit(quorum.Set(0).With(i), token, func(int) *node.LatchOp { return ask }).Has(i)
+}
+
+// submit sends an operation to each node of a set, and returns the nodes from which an answer will
+// come. Requires r.mu.
+func (r *latchRound) submit(to quorum.Set, token uint64, ask func(i int) *node.LatchOp) quorum.Set {
 	l := r.call.latch
 	r.call.mu.Lock()
 	defer r.call.mu.Unlock()
-	if r.inboxes&(1<<i) != 0 && !r.call.left {
-		ask.Inbox, ask.Keep = l.client.id, l.client.entryTTL()
+	calls := dispatch.NewCalls(l.client.nodes.Len(), node.Op{
+		Kind: r.kind, Names: l.name[:], TTL: l.ttl, Token: token, Limits: l.client.cfg.limits(),
+	})
+	for i := range to.All() {
+		op := calls.Op
+		op.Latch = ask(i)
+		if r.inboxes&(1<<i) != 0 && !r.call.left {
+			op.Latch.Inbox, op.Latch.Keep = l.client.id, l.client.entryTTL()
+		}
+		calls.To(i).To, calls.To(i).Op = r, &op
 	}
-	c := &dispatch.Call{To: r, Op: &node.Op{
-		Kind: r.kind, Names: l.name[:], TTL: l.ttl, Token: token, Limits: l.client.cfg.limits(), Latch: ask,
-	}}
-	if err := l.client.nodes.Submit(i, c); err != nil {
+	asked := l.client.nodes.Send(calls, to, func(i int, err error) bool {
 		r.errs[i] = err
-		return false
-	}
-	r.unanswered++
-	return true
+		return true
+	})
+	r.unanswered += asked.Len()
+	return asked
 }
 
 // Answer implements dispatch.Receiver.
@@ -210,7 +222,7 @@ func (r *latchRound) recordReply(c *dispatch.Call, reply *node.Reply) (news bool
 		gift := &r.gifts[i]
 		if granted {
 			sent := gift.all[:gift.sent]
-			if len(sent) < len(gift.all) && r.submit(i, gift.next(), 0) {
+			if len(sent) < len(gift.all) && r.submitTo(i, gift.next(), 0) {
 				return false
 			}
 			a.IDs = quorum.UnionOfIDs(a.IDs, sent)
@@ -240,7 +252,7 @@ func (r *latchRound) read(c *dispatch.Call, s *node.LatchState) (ids []string, m
 	ask.From, ask.Inbox = read, ""
 	if read < r.goals[i] && !r.bySizes {
 		r.begun[&ask] = latchReading{number: reading.number}
-		if r.submit(i, &ask, r.token) {
+		if r.submitTo(i, &ask, r.token) {
 			return nil, true
 		}
 	}
@@ -258,9 +270,7 @@ func (r *latchRound) forgot(i int, v *quorum.LatchView) (known bool) {
 	if r.lost[i] != r.recoveryEnds[i] {
 		r.readings++
 		r.lost[i], r.lostBefore[i] = r.recoveryEnds[i], r.readings
-		for j := range r.answers {
-			r.begin(j)
-		}
+		r.beginReading()
 	}
 	witnesses := 0
 	for j, a := range r.answers {
@@ -340,7 +350,7 @@ func (r *latchRound) repair() {
 			gift.ask.Whole = r.recoveryEnds[i]
 		}
 		r.gifts[i] = gift
-		r.gifts[i].busy = r.submit(i, r.gifts[i].next(), 0)
+		r.gifts[i].busy = r.submitTo(i, r.gifts[i].next(), 0)
 	}
 }
 

@@ -40,7 +40,7 @@ type twins struct {
 }
 
 func newTwins(t *testing.T) *twins {
-	server := redisproc.Start(t, redisproc.WithArgs("--enable-debug-command", "yes"))
+	server := redisproc.Start(t, redisproc.WithDebug())
 	w := &twins{T: t, taken: make(map[string]int)}
 	for i := range w.clients {
 		client, err := rueidis.NewClient(rueidis.ClientOption{

@@ -59,7 +59,7 @@ func fakeServer(t *testing.T, serve func(conn net.Conn)) (addr string) {
 // almostRedis answers like a Redis server until a client runs a script.
 func almostRedis(script string) func(net.Conn) {
 	return func(conn net.Conn) {
-		info := fmt.Sprintf("master_replid:%s\r\nmaxmemory_policy:noeviction\r\n", conn.LocalAddr())
+		info := fmt.Sprintf("role:master\r\nmaster_replid:%s\r\nmaxmemory_policy:noeviction\r\n", conn.LocalAddr())
 		for in := bufio.NewReader(conn); ; {
 			words, err := readCommand(in)
 			if err != nil {

@@ -2,8 +2,8 @@
 // data directory and port, and with handles to kill, pause and restart it.
 //
 // The servers listen on loopback and on a unix socket, and keep nothing on disk unless told to.
-// They need redis-server on PATH; its absence is a failure, never a skip, because a test that did
-// not run proves nothing. Real sockets do not belong into a synctest bubble: start servers outside.
+// They need redis-server on PATH, or the program that [ProgramEnv] names. Its absence is a failure, never
+// a skip, because a test that did not run proves nothing. Real sockets do not belong into a synctest bubble: start servers outside.
 //
 // Program code never imports this package; internal/deptest checks it.
 package redisproc
@@ -12,11 +12,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 	"slices"
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/quorumlock/quorumlock/internal/testkit"
 )
 
 const (
@@ -68,7 +71,11 @@ func StartN(t testing.TB, n int, opts ...Option) []*Server {
 			s.adopt(t)
 		}
 	}
-	if err := errors.Join(errs...); err != nil {
+	err := errors.Join(errs...)
+	if errors.Is(err, errNoTLS) && os.Getenv(ProgramEnv) != "" {
+		testkit.Missing(t, false, "a server with TLS, and $%s has none", ProgramEnv)
+	}
+	if err != nil {
 		t.Fatalf("redisproc: %v", err)
 	}
 	return servers
