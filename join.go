@@ -155,8 +155,8 @@ func (p joinPart) compare(q joinPart) int {
 
 // parts makes a Lock an Acquirer.
 func (l *Lock) parts() ([]joinPart, error) {
-	if len(l.problems) > 0 {
-		return nil, &InvalidError{Problems: l.problems}
+	if l.invalid != nil {
+		return nil, &InvalidError{Problems: l.problems()}
 	}
 	parts := make([]joinPart, len(l.spec.Names))
 	for i, name := range l.spec.Names {
@@ -182,7 +182,8 @@ func (l *Lock) withNames(names []string) *Lock {
 		return l
 	}
 	m := *l
-	m.spec.Names, m.spec.Queue[0], m.problems = names, wait.JoinNames(names), nameProblems(names)
+	m.spec.Names, m.spec.Queue[0], m.invalid = names, wait.JoinNames(names), nil
+	m.addProblems(nameProblems(names)...)
 	return &m
 }
 
@@ -247,7 +248,7 @@ type semaphorePermits struct {
 
 // parts makes semaphorePermits an Acquirer.
 func (p semaphorePermits) parts() ([]joinPart, error) {
-	if problems := p.semaphore.lockFor(p.permits).problems; len(problems) > 0 {
+	if problems := p.semaphore.lockFor(p.permits).problems(); len(problems) > 0 {
 		return nil, &InvalidError{Problems: problems}
 	}
 	return []joinPart{{

@@ -21,11 +21,44 @@ type Lock struct {
 	spec lease.Spec
 	// defaultRule is the rule of the lock's kind. spec.Need follows from the rule in force.
 	defaultRule quorum.Rule
-	// problems lists the invalid names and options. The first ownProblems of them come from how the
-	// names were built (Striped) and survive With.
-	problems    []string
-	ownProblems int32
-	waitMode    Waiting
+	// invalid has the invalid names and options. It is nil for most locks.
+	invalid  *lockProblems
+	waitMode Waiting
+}
+
+// lockProblems lists the invalid names and options of a lock. The first own of them come from how
+// the names were built (Striped) and survive With.
+type lockProblems struct {
+	all []string
+	own int
+}
+
+// problems lists the invalid names and options.
+func (l *Lock) problems() []string {
+	if l.invalid == nil {
+		return nil
+	}
+	return l.invalid.all
+}
+
+// addProblems adds to the problems of a lock that is being made.
+func (l *Lock) addProblems(more ...string) {
+	if len(more) == 0 {
+		return
+	}
+	own := 0
+	if l.invalid != nil {
+		own = l.invalid.own
+	}
+	l.invalid = &lockProblems{slices.Concat(l.problems(), more), own}
+}
+
+// inheritProblems puts the own problems of another lock before those of a lock that is being made.
+func (l *Lock) inheritProblems(from *Lock) {
+	if from.invalid != nil && from.invalid.own > 0 {
+		own := from.invalid.own
+		l.invalid = &lockProblems{slices.Concat(from.invalid.all[:own], l.problems()), own}
+	}
 }
 
 // reservedPrefix starts the keys of the library itself.
@@ -51,7 +84,7 @@ func newLock(c *Client, names []string, rule quorum.Rule) *Lock {
 		slices.Sort(l.spec.Names)
 		l.spec.Queue[0] = wait.JoinNames(l.spec.Names)
 	}
-	l.problems = nameProblems(l.spec.Names)
+	l.addProblems(nameProblems(l.spec.Names)...)
 	return l
 }
 
@@ -66,23 +99,22 @@ func (l *Lock) With(o LockOptions) *Lock {
 	m.spec.Need = cmp.Or(o.Rule, l.defaultRule).Need(l.client.nodes.Len())
 	m.setWaiting(cmp.Or(o.Waiting, m.waitMode))
 	m.spec.HandOver = !l.client.cfg.Handover.Off && !o.NoHandover && !o.Fixed && m.waitMode != WaitFair && !m.spec.Reads
-	m.ownProblems = l.ownProblems
-	m.problems = append(slices.Clone(l.problems[:l.ownProblems]), m.problems...)
-	m.problems = append(m.problems, l.client.cfg.ttlProblems(m.spec.TTL)...)
+	m.inheritProblems(l)
+	m.addProblems(l.client.cfg.ttlProblems(m.spec.TTL)...)
 	if o.Purpose != "" {
 		m.spec.Label = ownerLabel(l.client.cfg.Holder, o.Purpose)
 	}
 	if problem := checkLabel("Purpose", o.Purpose, MaxPurposeLength, true); problem != "" {
-		m.problems = append(m.problems, problem)
+		m.addProblems(problem)
 	}
 	if m.spec.MaxHold < 0 {
-		m.problems = append(m.problems, fmt.Sprintf("MaxHold %v is negative", m.spec.MaxHold))
+		m.addProblems(fmt.Sprintf("MaxHold %v is negative", m.spec.MaxHold))
 	}
 	if m.waitMode > WaitSpin {
-		m.problems = append(m.problems, fmt.Sprintf("unknown Waiting %d", m.waitMode))
+		m.addProblems(fmt.Sprintf("unknown Waiting %d", m.waitMode))
 	}
 	if err := cmp.Or(o.Rule, l.defaultRule).Validate(l.client.nodes.Len()); err != nil {
-		m.problems = append(m.problems, err.Error())
+		m.addProblems(err.Error())
 	}
 	return m
 }
@@ -123,8 +155,8 @@ func (l *Lock) validate(ctx context.Context) error {
 	if ctx == nil {
 		return errNilContext
 	}
-	if len(l.problems) > 0 {
-		return &InvalidError{Problems: l.problems}
+	if l.invalid != nil {
+		return &InvalidError{Problems: l.problems()}
 	}
 	return nil
 }

@@ -60,7 +60,7 @@ func newSemaphore(c *Client, name string, permits int, o LockOptions) *Semaphore
 	l.spec.HandOver = false
 	l.spec.Slots = &slots.Request{Pool: p, Semaphore: name, Want: 1, Permits: permits}
 	if permits < 1 || permits > MaxPermits {
-		l.problems = append(l.problems, fmt.Sprintf("a semaphore has from 1 to %d permits, not %d", MaxPermits, permits))
+		l.addProblems(fmt.Sprintf("a semaphore has from 1 to %d permits, not %d", MaxPermits, permits))
 	}
 	return &Semaphore{client: c, name: name, lock: l}
 }
@@ -76,8 +76,7 @@ func (s *Semaphore) lockFor(n int) *Lock {
 	request.Want = n
 	l.spec.Slots = &request
 	if n < 1 || n > MaxNames {
-		problem := fmt.Sprintf("from 1 to %d permits can be acquired at once, not %d", MaxNames, n)
-		l.problems = append(slices.Clone(l.problems), problem)
+		l.addProblems(fmt.Sprintf("from 1 to %d permits can be acquired at once, not %d", MaxNames, n))
 	}
 	return &l
 }

@@ -78,14 +78,14 @@ var exclusion = []Mutant{
 `,
 			},
 			{
-				Old: `	g := newGrant(e, s, r)
+				Old: `	a.grant.attempt = a
 `,
-				New: `	g := newGrant(e, s, r)
+				New: `	a.grant.attempt = a
 	if r.Owner != nil && *r.Owner == "" {
-		*r.Owner = g.owner
+		*r.Owner = a.grant.owner
 	}
 	if r.Owner != nil {
-		g.owner = *r.Owner
+		a.grant.owner = *r.Owner
 	}
 `,
 			},

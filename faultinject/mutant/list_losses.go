@@ -41,7 +41,7 @@ var losses = []Mutant{
 		Kind: "permits",
 		Edits: []Edit{{
 			File: "internal/lease/renewal.go",
-			Old:  `other.Token > g.proposal.End()`,
+			Old:  `other.Token > g.endOfTokens()`,
 			New:  `other.Token >= 0`,
 		}},
 	},

@@ -62,7 +62,7 @@ var undoing = []Mutant{
 		Rule: "A lease is released also on nodes that only its renewals have reached.",
 		Then: "A node that was down at first keeps the lock after its release.",
 		Edits: []Edit{{
-			Old: `	g.proposal.Expose(g.engine.Nodes.Send(&r.calls, g.engine.Nodes.All(), r.refused))
+			Old: `	g.expose(g.engine.Nodes.Send(&r.calls, g.engine.Nodes.All(), r.refused))
 `,
 			New: `	g.engine.Nodes.Send(&r.calls, g.engine.Nodes.All(), r.refused)
 `,
@@ -92,7 +92,7 @@ var undoing = []Mutant{
 		Then: "A cancelled Acquire leaves its locks behind.",
 		Edits: []Edit{{
 			Old: `	case <-ctx.Done():
-		g.rollBack()`,
+		a.rollBack()`,
 			New: `	case <-ctx.Done():`,
 		}},
 	},

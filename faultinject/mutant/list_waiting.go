@@ -38,7 +38,7 @@ var waiting = []Mutant{
 		Rule: "A lease is handed over as long as its block of tokens has another one.",
 		Then: "The next client has got that token, or will.",
 		Edits: []Edit{{
-			Old: `if g.lease.token >= g.proposal.End() {`,
+			Old: `if g.lease.token >= g.endOfTokens() {`,
 			New: `if g.lease == nil {`,
 		}},
 	},
@@ -47,8 +47,8 @@ var waiting = []Mutant{
 		Rule: "The fence of a block of tokens is its end.",
 		Then: "The holder that was handed the lease and the next grant have the same token.",
 		Edits: []Edit{{
-			Old: `op.Token, op.Reserve = g.proposal.Token(), g.proposal.End()-g.proposal.Token()`,
-			New: `op.Token = g.proposal.Token()`,
+			Old: `op.Token, op.Reserve = a.proposal.Token(), a.proposal.End()-a.proposal.Token()`,
+			New: `op.Token = a.proposal.Token()`,
 		}},
 	},
 	{

@@ -174,10 +174,9 @@ func (g *Grant) expired(reason string) error {
 	return g.loss(Unconfirmed, reason)
 }
 
-// reportVote tells the hooks how a node voted. Requires g.mu.
-func (g *Grant) reportVote(kind node.Kind, i int, sent time.Duration, r *node.Reply, v quorum.Vote) {
-	traced := g.trace != nil && kind == node.Acquire
-	if !traced && !g.engine.ReportVotes {
+// reportVote tells the hooks and the trace, which may be nil, how a node voted. Requires g.mu.
+func (g *Grant) reportVote(trace Trace, kind node.Kind, i int, sent time.Duration, r *node.Reply, v quorum.Vote) {
+	if trace == nil && !g.engine.ReportVotes {
 		return
 	}
 	e := Vote{
@@ -190,8 +189,8 @@ func (g *Grant) reportVote(kind node.Kind, i int, sent time.Duration, r *node.Re
 	if g.engine.ReportVotes {
 		g.engine.Events.Voted(g, e)
 	}
-	if traced {
-		g.trace.Voted(g, e)
+	if trace != nil {
+		trace.Voted(g, e)
 	}
 }
 

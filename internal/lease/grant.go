@@ -30,13 +30,8 @@ type Grant struct {
 	engine *Engine
 	spec   *Spec
 	owner  string
-	// decided is closed when the attempt is won or lost. It is nil once the grant is held.
-	decided chan struct{}
-
 	// ticket is the ticket of the waiter that acquires, or nil.
 	ticket Ticket
-	// trace records the call that acquires, or is nil.
-	trace Trace
 
 	mu sync.Mutex
 
@@ -53,41 +48,70 @@ type Grant struct {
 	failedRenewals int32
 	// reportedBacking is the number of nodes that the hook BackingChanged was told last.
 	reportedBacking uint8
-	proposal        quorum.Proposal
 	claims          quorum.Claims
 	refusals        refusals
 	// validUntil is the end of the lease by local time, as the nodes have confirmed it.
 	validUntil time.Duration
-	// sentAt is when the attempt was sent, grantedAt when it was won.
-	sentAt, grantedAt time.Duration
-	nextRenewalAt     time.Duration
+	nextRenewalAt time.Duration
+	// attempt is the acquisition, while a node may still vote. Then the next two fields have its
+	// results: tokenEnd is the largest token that the owner may ever use, and exposed are the nodes
+	// that may have something of the owner. See endOfTokens and exposedNodes.
+	attempt  *attempt
+	tokenEnd uint64
+	exposed  quorum.Set
 	// lease is the current lease, or the last one: firstLease, unless the grant was handed over.
 	lease      *Lease
 	firstLease Lease
 }
 
-func newGrant(e *Engine, s *Spec, r Request) *Grant {
+func newGrant(e *Engine, s *Spec, t Ticket) *Grant {
 	n := e.Nodes.Len()
-	g := &Grant{
+	return &Grant{
 		engine:          e,
 		spec:            s,
 		owner:           e.nextOwner(s),
-		ticket:          r.Ticket,
-		trace:           r.Trace,
-		decided:         make(chan struct{}),
+		ticket:          t,
 		heapIndex:       -1,
 		nextRenewalAt:   Never,
 		reportedBacking: uint8(n), //nolint:gosec // of at most quorum.MaxNodes
 		reads:           s.Reads,
+		claims:          quorum.NewClaims(n),
 	}
-	g.claims = quorum.NewClaims(n)
-	token := e.Tokens.Propose(s.Names, 0)
-	end := token
-	if r.Reserve {
-		end += e.blockSize(token)
+}
+
+// dropAttempt forgets the attempt of a held grant once all nodes have voted. The waiter for permits
+// needs the votes; see WithVotes. Requires g.mu.
+func (g *Grant) dropAttempt() {
+	if a := g.attempt; a != nil && a.proposal.Unanswered() == 0 && g.spec.Slots == nil {
+		g.tokenEnd, g.exposed, g.attempt = a.proposal.End(), a.proposal.Exposed(), nil
 	}
-	g.proposal = quorum.NewProposal(n, s.Need, s.Reads, token, end)
-	return g
+}
+
+// endOfTokens returns the largest token that the owner may ever use. Requires g.mu, or that the
+// grant is held.
+func (g *Grant) endOfTokens() uint64 {
+	if g.attempt != nil {
+		return g.attempt.proposal.End()
+	}
+	return g.tokenEnd
+}
+
+// exposedNodes returns the nodes that may have something of this owner: a release must reach them.
+// Requires g.mu.
+func (g *Grant) exposedNodes() quorum.Set {
+	if g.attempt != nil {
+		return g.attempt.proposal.Exposed()
+	}
+	return g.exposed
+}
+
+// expose records that renewals of this owner are in flight to these nodes. Requires g.mu.
+func (g *Grant) expose(nodes quorum.Set) {
+	if g.attempt != nil {
+		g.attempt.proposal.Renews()
+		g.attempt.proposal.Expose(nodes)
+	}
+	g.exposed |= nodes
 }
 
 // Spec returns what was acquired. Owner returns the owner id on the nodes.
@@ -97,7 +121,7 @@ func (g *Grant) Spec() *Spec { return g.spec }
 func (g *Grant) Owner() string { return g.owner }
 
 // GrantedAt returns when the attempt was won.
-func (g *Grant) GrantedAt() time.Duration { return g.grantedAt }
+func (g *Grant) GrantedAt() time.Duration { return g.firstLease.grantedAt }
 
 // Ticket returns the ticket of the waiter that acquired, or nil.
 func (g *Grant) Ticket() Ticket { return g.ticket }
@@ -109,11 +133,12 @@ func (g *Grant) Obstacle() error {
 	return g.heldBy(g.spec.Names[0], g.owner, max(0, g.validUntil-g.engine.Clock.Now()))
 }
 
-// WithVotes calls look with the votes on the acquisition, and keeps late votes out meanwhile.
+// WithVotes calls look with the votes on the acquisition of permits, and keeps late votes out
+// meanwhile.
 func (g *Grant) WithVotes(look func(votes *quorum.Tally)) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	look(g.proposal.Votes())
+	look(g.attempt.proposal.Votes())
 }
 
 // operation returns an operation of this owner. Its token is the largest that the owner may ever
@@ -124,7 +149,7 @@ func (g *Grant) operation(kind node.Kind) node.Op {
 		Names:  g.spec.Names,
 		Owner:  g.owner,
 		TTL:    g.spec.TTL,
-		Token:  g.proposal.End(),
+		Token:  g.endOfTokens(),
 		Reads:  g.reads,
 		Limits: g.engine.Limits,
 		Pool:   g.spec.Slots.OnNodes(),
@@ -132,14 +157,6 @@ func (g *Grant) operation(kind node.Kind) node.Op {
 	if kind == node.Renew && g.reads && !g.spec.Reads && g.ticket != nil {
 		op.Waiter = g.ticket.Leaver() // a writer that became a reader must not block readers with its entry
 	}
-	return op
-}
-
-func (g *Grant) acquireOp() node.Op {
-	op := g.operation(node.Acquire)
-	op.Token, op.Reserve = g.proposal.Token(), g.proposal.End()-g.proposal.Token()
-	op.Floor = g.proposal.ReadToken()
-	op.Fair = g.ticket == nil && !g.spec.Spins
 	return op
 }
 
@@ -272,7 +289,7 @@ func (g *Grant) nextClaimExpiry() time.Duration {
 // waits until all votes of the attempt have arrived: until then a small number is normal. Requires
 // g.mu.
 func (g *Grant) reportBacking(now time.Duration) {
-	if !g.engine.ReportBacking || g.state != stateHeld || g.proposal.Votes().Missing() > 0 {
+	if !g.engine.ReportBacking || g.state != stateHeld || g.attempt != nil && g.attempt.proposal.Votes().Missing() > 0 {
 		return
 	}
 	have := g.claims.Backing(now)

@@ -35,11 +35,12 @@ func TestNothingCountsPastTheEnd(t *testing.T) {
 	inside(t, 1, func(t *testing.T, c *client) {
 		l := c.acquire(t, c.fixed("job"))
 		c.asleep(true)
-		g := l.grant
+		g, a := l.grant, &attempt{grant: l.grant}
+		a.proposal = quorum.NewProposal(1, 1, false, l.token, l.token)
 		time.Sleep(testTTL)
 		now := c.engine.Clock.Now()
 		// These are a straggler of the acquisition, and an answer to a renewal.
-		g.Answer(answered(0, now), granted())
+		a.Answer(answered(0, now), granted())
 		require.ErrorIs(t, l.Err(), ErrLost)
 		done := make(chan error, 1)
 		r := &renewalRound{grant: g, sentAt: now, tally: quorum.NewTally(1, 1), done: done}
@@ -49,7 +50,6 @@ func TestNothingCountsPastTheEnd(t *testing.T) {
 		// No request is sent, and no lease nests.
 		require.ErrorIs(t, l.Extend(done), ErrLost)
 		require.False(t, g.RenewOn(0), "a renewal was sent past the end")
-		require.False(t, g.proposal.Renewed())
 		require.Zero(t, c.keys())
 		require.False(t, l.AddHandle())
 		require.ErrorIs(t, release(l), ErrLost, "its time was over before")
@@ -59,12 +59,12 @@ func TestNothingCountsPastTheEnd(t *testing.T) {
 
 func TestARoundWonTooLate(t *testing.T) {
 	inside(t, 3, func(t *testing.T, c *client) {
-		g := c.grant()
-		g.countVote(0, 0, g.proposal.Token(), granted())
-		g.countVote(1, 0, g.proposal.Token(), granted())
+		a := c.attempt()
+		a.countVote(0, 0, a.proposal.Token(), granted())
+		a.countVote(1, 0, a.proposal.Token(), granted())
 		time.Sleep(testTTL + time.Second)
-		require.False(t, g.becomeHeld())
-		_, err := g.lossError()
+		require.False(t, a.becomeHeld())
+		_, err := a.lossError()
 		var short *shortageError
 		require.ErrorAs(t, err, &short)
 		require.True(t, short.Late)
@@ -73,12 +73,12 @@ func TestARoundWonTooLate(t *testing.T) {
 
 func TestVerdictNeedsAnswersToBeHeld(t *testing.T) {
 	inside(t, 5, func(t *testing.T, c *client) {
-		g := c.grant()
-		g.countVote(0, 0, g.proposal.Token(), denied())
+		a := c.attempt()
+		a.countVote(0, 0, a.proposal.Token(), denied())
 		for i := 1; i < 4; i++ {
-			g.countVote(i, 0, g.proposal.Token(), failed())
+			a.countVote(i, 0, a.proposal.Token(), failed())
 		}
-		_, err := g.lossError()
+		_, err := a.lossError()
 		var short *shortageError
 		require.ErrorAs(t, err, &short)
 		require.NotErrorIs(t, err, ErrHeld)
@@ -173,21 +173,24 @@ func TestARoundThatIsLostAtOnceAsksNobodyElse(t *testing.T) {
 		_, _, err := c.engine.Attempt(t.Context(), c.majority("other"), Request{})
 		require.Error(t, err)
 		synctest.Wait()
-		g := c.grant()
-		g.start(c.engine.Clock.Now())
-		require.Zero(t, g.proposal.Exposed())
-		g.rollBack()
+		a := c.attempt()
+		a.start()
+		require.Zero(t, a.proposal.Exposed())
+		a.rollBack()
 	})
 }
 
 func TestStragglersAndHandles(t *testing.T) {
 	inside(t, 3, func(t *testing.T, c *client) {
 		l := c.acquire(t, c.fixed("job"))
+		a := l.grant.attempt
+		require.NotNil(t, a, "not all nodes have voted")
 		synctest.Wait()
+		require.Nil(t, l.grant.attempt, "all nodes have voted")
 		before := l.Expiry()
 		now := c.engine.Clock.Now()
-		l.grant.Answer(answered(1, now+time.Second), granted())
-		l.grant.Answer(answered(2, now+time.Second), granted())
+		a.Answer(answered(1, now+time.Second), granted())
+		a.Answer(answered(2, now+time.Second), granted())
 		require.Equal(t, before+time.Second, l.Expiry())
 
 		require.True(t, l.AddHandle())

@@ -18,8 +18,7 @@ type Lease struct {
 	// grant.mu guards the fields below.
 
 	// ctx ends with the lease. It is nil until a caller asks for it: most leases end before that.
-	ctx    context.Context
-	cancel context.CancelCauseFunc
+	ctx *endContext
 	// handles counts the open handles. leaked is set when the last of them was collected without a
 	// Release. endCause is why the lease has ended, and endedValidUntil its end as known then.
 	handles         int32
@@ -29,6 +28,12 @@ type Lease struct {
 
 	// dependents lists what ends with this lease. It is nil if there is none.
 	dependents *dependents
+}
+
+// endContext is a context with the function that ends it.
+type endContext struct {
+	context.Context
+	cancel context.CancelCauseFunc
 }
 
 // Grant returns the grant of the lease. Spec returns what its holder asked for, and Token its
@@ -58,12 +63,13 @@ func (l *Lease) Context() context.Context {
 	l.grant.mu.Lock()
 	defer l.grant.mu.Unlock()
 	if l.ctx == nil {
-		l.ctx, l.cancel = context.WithCancelCause(context.Background())
+		ctx, cancel := context.WithCancelCause(context.Background())
+		l.ctx = &endContext{ctx, cancel}
 	}
 	if over := l.overAt(l.grant.engine.Clock.Now()); over != nil {
-		l.cancel(over)
+		l.ctx.cancel(over)
 	}
-	return l.ctx
+	return l.ctx.Context
 }
 
 // Extend starts a renewal, and sends its outcome to done, which must have room for it. If the lease
@@ -153,7 +159,7 @@ func (l *Lease) handOver() bool {
 	g := l.grant
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if g.lease.token >= g.proposal.End() {
+	if g.lease.token >= g.endOfTokens() {
 		return false // most grants have no further token
 	}
 	now := g.engine.Clock.Now()
@@ -173,14 +179,14 @@ func (l *Lease) handOver() bool {
 // mayHandOver reports whether the grant may go to another holder: within the bounds of the
 // configuration, and with more than half of the TTL left. Requires g.mu.
 func (g *Grant) mayHandOver(now time.Duration) bool {
-	return g.state == stateHeld && now-g.grantedAt < g.engine.HandoverTime && g.validUntil-now > g.spec.TTL/2
+	return g.state == stateHeld && now-g.GrantedAt() < g.engine.HandoverTime && g.validUntil-now > g.spec.TTL/2
 }
 
 // end marks the lease as ended and cancels its context. Requires l.grant.mu.
 func (l *Lease) end(cause error) {
 	l.endCause, l.endedValidUntil = cause, min(l.grant.validUntil, l.holdLimit())
-	if l.cancel != nil {
-		l.cancel(cause)
+	if l.ctx != nil {
+		l.ctx.cancel(cause)
 	}
 	l.dependents.markEnded(cause)
 }

@@ -154,8 +154,10 @@ func (c *client) acquire(t *testing.T, s *Spec) *Lease {
 	return l
 }
 
-// grant is a grant whose attempt the test makes by hand.
-func (c *client) grant() *Grant { return newGrant(c.engine, c.majority("job"), Request{}) }
+// attempt is an attempt that the test makes by hand, and grant its grant.
+func (c *client) attempt() *attempt { return newAttempt(c.engine, c.majority("job"), Request{}) }
+
+func (c *client) grant() *Grant { return c.attempt().grant }
 
 // release gives a lease back, and returns what its holder is told.
 func release(l *Lease) error {

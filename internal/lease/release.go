@@ -63,7 +63,7 @@ const undoMargin = time.Minute
 // releaseEverywhere releases this owner on every node that may have seen it. A node that fails is
 // retried for TTL+undoMargin. If r is nil, the answers are ignored. Requires g.mu.
 func (g *Grant) releaseEverywhere(now time.Duration, r *Release) {
-	exposed := g.proposal.Exposed()
+	exposed := g.exposedNodes()
 	if r == nil {
 		g.undo(dispatch.NewCalls(g.engine.Nodes.Len(), g.releaseOp()), exposed, now, dispatch.Ignore)
 	} else {
@@ -91,20 +91,6 @@ func (g *Grant) releaseOp() node.Op {
 	op := g.operation(node.Release)
 	op.Announce = g.engine.Announce
 	return op
-}
-
-// rollBackOn undoes a lost attempt on some nodes. With front, the undo goes ahead of operations
-// that were queued later. Requires g.mu.
-func (g *Grant) rollBackOn(nodes quorum.Set, front bool) {
-	now := g.engine.Clock.Now()
-	calls := dispatch.NewCalls(g.engine.Nodes.Len(), g.releaseOp())
-	for i := range nodes.All() {
-		calls.To(i).Front = front
-		if g.ticket != nil && g.proposal.Votes().Vote(i) == quorum.Granted {
-			g.ticket.Freed(i, now, front)
-		}
-	}
-	g.undo(calls, nodes, now, dispatch.Ignore)
 }
 
 // undo sends prepared releases to some nodes. Requires g.mu.

@@ -26,13 +26,12 @@ type renewalRound struct {
 func (g *Grant) renew(now time.Duration, done chan<- error) {
 	n := g.engine.Nodes.Len()
 	r := &renewalRound{grant: g, sentAt: now, tally: quorum.NewTally(n, g.spec.Need), done: done}
-	g.proposal.Renews()
 	r.calls.Aim(n, g.operation(node.Renew))
 	for i := range n {
 		c := r.calls.To(i)
 		c.To, c.Renews, c.Deadline = r, g.renews(), g.engine.deadline(g.spec, now)
 	}
-	g.proposal.Expose(g.engine.Nodes.Send(&r.calls, g.engine.Nodes.All(), r.refused))
+	g.expose(g.engine.Nodes.Send(&r.calls, g.engine.Nodes.All(), r.refused))
 	if r.tally.Result() != quorum.Lost {
 		return
 	}
@@ -53,10 +52,9 @@ func (r *renewalRound) refused(i int, err error) bool {
 // renewOn renews the lease on one node. Requires g.mu and stateHeld.
 func (g *Grant) renewOn(i int) {
 	r := &renewalRound{grant: g, tally: quorum.NewTally(g.claims.Nodes(), g.spec.Need), decided: true}
-	g.proposal.Renews()
 	r.calls.Aim(g.claims.Nodes(), g.operation(node.Renew))
 	r.calls.To(i).To, r.calls.To(i).Renews = r, g.renews()
-	g.proposal.Expose(g.engine.Nodes.Send(&r.calls, quorum.Set(0).With(i), r.refused))
+	g.expose(g.engine.Nodes.Send(&r.calls, quorum.Set(0).With(i), r.refused))
 }
 
 // RenewOn puts a valid lease back on one node, which has reported it as free.
@@ -139,7 +137,7 @@ func (r *renewalRound) countVote(c *dispatch.Call, reply *node.Reply) (over erro
 func (r *renewalRound) recordVote(i int, sent time.Duration, reply *node.Reply) {
 	v := r.grant.recordReply(i, sent, reply)
 	r.tally.Record(i, v)
-	r.grant.reportVote(node.Renew, i, sent, reply, v)
+	r.grant.reportVote(nil, node.Renew, i, sent, reply, v)
 }
 
 // finish acts on a round that is won or lost. It returns an error if the lease must end now.
@@ -231,7 +229,7 @@ func (r *renewalRound) holders() []string {
 // larger token. A former holder, restored by a late renewal, came before. Readers stand as one in a
 // denial, which then names no single owner.
 func (g *Grant) isFollowedBy(other *node.Holder) bool {
-	return other.Owner != g.owner && other.Owner != node.Readers && other.Token > g.proposal.End()
+	return other.Owner != g.owner && other.Owner != node.Readers && other.Token > g.endOfTokens()
 }
 
 // hasTombstone reports whether a node has a tombstone for this owner. Requires g.mu.
