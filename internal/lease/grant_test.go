@@ -8,6 +8,7 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+	"unsafe"
 
 	"github.com/stretchr/testify/require"
 
@@ -234,4 +235,19 @@ func TestClientsDoNotRenewTogether(t *testing.T) {
 		}
 		require.Len(t, parts, 8, "TTL %v", ttl)
 	}
+}
+
+// A client may hold very many leases, so a grant must stay small. Its attempt, which is larger, is
+// dropped once all nodes have voted.
+func TestAHeldGrantIsSmall(t *testing.T) {
+	require.LessOrEqual(t, unsafe.Sizeof(Grant{}), uintptr(288))
+	inside(t, 3, func(t *testing.T, c *client) {
+		l := c.acquire(t, c.majority("job"))
+		synctest.Wait()
+		l.grant.mu.Lock()
+		defer l.grant.mu.Unlock()
+		require.Nil(t, l.grant.attempt)
+		require.Equal(t, c.engine.Nodes.All(), l.grant.exposedNodes())
+		require.GreaterOrEqual(t, l.grant.endOfTokens(), l.token)
+	})
 }
