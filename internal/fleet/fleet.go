@@ -44,9 +44,20 @@ func InVirtualTime(t *testing.T, n int, test func(t *testing.T, f *Fleet)) {
 // New makes a fleet of n nodes, named n1, n2 and so on. They are set up for the default configuration.
 func New(t *testing.T, n int) *Fleet {
 	t.Helper()
+	return named(t, "n", n)
+}
+
+// Another makes a second fleet of n nodes, named g1, g2 and so on, for tests that join locks of two fleets.
+func Another(t *testing.T, n int) *Fleet {
+	t.Helper()
+	return named(t, "g", n)
+}
+
+func named(t *testing.T, prefix string, n int) *Fleet {
+	t.Helper()
 	f := &Fleet{T: t, Clock: clock.Process()}
 	for i := range n {
-		f.Nodes = append(f.Nodes, node.NewMemory(fmt.Sprintf("n%d", i+1), f.Clock))
+		f.Nodes = append(f.Nodes, node.NewMemory(fmt.Sprint(prefix, i+1), f.Clock))
 	}
 	f.SetUp(quorumlock.Config{})
 	return f
@@ -150,15 +161,4 @@ func FirstNodes(n int) []int {
 		all[i] = i
 	}
 	return all
-}
-
-// Another makes a second fleet of n nodes, named g1, g2 and so on, for tests that join locks of two fleets.
-func Another(t *testing.T, n int) *Fleet {
-	t.Helper()
-	f := &Fleet{T: t, Clock: clock.Process()}
-	for i := range n {
-		f.Nodes = append(f.Nodes, node.NewMemory(fmt.Sprintf("g%d", i+1), f.Clock))
-	}
-	f.SetUp(quorumlock.Config{})
-	return f
 }

@@ -22,7 +22,7 @@ type config struct {
 	faketime []string      // where libfaketime may be; empty for the true clock
 	clock    time.Duration // what the clock is off by at first
 	args     []string
-	program  string   // of WithProgram
+	program  string // of WithProgram
 	debug    bool
 	master   *Server  // followed at first
 	sentinel *watched // run as a Sentinel

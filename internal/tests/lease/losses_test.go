@@ -284,15 +284,16 @@ func TestAReleaseIgnoresLossesThatNodesNotice(t *testing.T) {
 // A node recovers, and fails before it can report that. This does not prove a loss.
 func TestAReleaseIgnoresLossesThatNodesCannotTellOf(t *testing.T) {
 	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
-		client, ways := f.HookedClient()
+		client, ways := f.SpiedClient()
 		lease := fleet.MustAcquire(t, client.RedLock("job"))
 		for i := range 2 {
 			f.Nodes[i].Flush()
-			ways[i].Set(func(ops []node.Op) {
+			stop := func(ops []node.Op) {
 				if ops[0].Kind == node.Inspect {
 					f.Stop(i)
 				}
-			}, nil)
+			}
+			ways[i].Set(func(s *fleet.Spy) { s.Before = stop })
 		}
 		require.NoError(t, lease.Release(t.Context()))
 		f.Start(0, 1)
