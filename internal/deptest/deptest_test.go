@@ -92,6 +92,13 @@ var rules = []rule{
 		allow: []string{module + "/clock", module + "/node"},
 	},
 	{
+		name: "latch returns facts and knows no leases",
+		docs: "internal/latch makes the calls of latches. It takes its token clock and its subscriptions as interfaces, and leaves errors " +
+			"and hooks to the public face.",
+		pkg:   module + "/internal/latch",
+		allow: []string{module + "/clock", module + "/node", module + "/quorum", module + "/internal/dispatch"},
+	},
+	{
 		name:  "quorum is a pure leaf",
 		docs:  "quorum/ decides and does nothing else: it imports the standard library only, and has no I/O, goroutine or clock in it.",
 		pkg:   module + "/quorum",
