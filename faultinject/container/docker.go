@@ -49,8 +49,8 @@ func isLocal(endpoint string) bool {
 	return u.Hostname() == "localhost" || net.ParseIP(u.Hostname()).IsLoopback()
 }
 
-// docker runs the program docker, and returns what it printed. An error is in one line, and has the complaint of
-// docker; if ctx ended, it is the cause of that.
+// docker runs the program docker, and returns its output. An error is in one line, and has the complaint of docker. If
+// ctx ended, the error wraps the cause.
 func docker(ctx context.Context, args ...string) (string, error) {
 	return dockerWith(ctx, nil, args...)
 }

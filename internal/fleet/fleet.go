@@ -110,30 +110,20 @@ func (f *Fleet) Keys() int {
 }
 
 // Stop makes nodes unreachable. Nodes are given by their index.
-func (f *Fleet) Stop(nodes ...int) {
-	for _, i := range nodes {
-		f.Nodes[i].Stop()
-	}
-}
+func (f *Fleet) Stop(nodes ...int) { f.each(nodes, (*node.Memory).Stop) }
 
 // Start makes stopped nodes reachable again.
-func (f *Fleet) Start(nodes ...int) {
-	for _, i := range nodes {
-		f.Nodes[i].Start()
-	}
-}
+func (f *Fleet) Start(nodes ...int) { f.each(nodes, (*node.Memory).Start) }
 
 // Pause makes nodes hang: calls wait until Resume.
-func (f *Fleet) Pause(nodes ...int) {
-	for _, i := range nodes {
-		f.Nodes[i].Pause()
-	}
-}
+func (f *Fleet) Pause(nodes ...int) { f.each(nodes, (*node.Memory).Pause) }
 
 // Resume lets paused nodes go on.
-func (f *Fleet) Resume(nodes ...int) {
+func (f *Fleet) Resume(nodes ...int) { f.each(nodes, (*node.Memory).Resume) }
+
+func (f *Fleet) each(nodes []int, do func(*node.Memory)) {
 	for _, i := range nodes {
-		f.Nodes[i].Resume()
+		do(f.Nodes[i])
 	}
 }
 

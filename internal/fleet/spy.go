@@ -88,24 +88,18 @@ func (s *Spy) Listen(ctx context.Context, client string, deliver func(node.Messa
 }
 
 // Asked returns how many acquisitions the client has sent.
-func (s *Spy) Asked() int {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.acquisitions
-}
+func (s *Spy) Asked() int { return s.read(&s.acquisitions) }
 
 // Listens returns how many subscriptions the client has made.
-func (s *Spy) Listens() int {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.listened
-}
+func (s *Spy) Listens() int { return s.read(&s.listened) }
 
 // Entered returns how many acquisitions leave an entry in the queue when they are denied.
-func (s *Spy) Entered() int {
+func (s *Spy) Entered() int { return s.read(&s.entries) }
+
+func (s *Spy) read(count *int) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.entries
+	return *count
 }
 
 // Set changes the spy while no exchange looks at it.
