@@ -3,6 +3,7 @@ package render
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 	"text/tabwriter"
@@ -42,6 +43,7 @@ func times(head, peer string, of figure) column {
 
 // medians shows the median of each figure, and worst its largest value.
 func medians(head string, of ...figure) column { return several(head, Stat.median, of) }
+
 func worst(head string, of ...figure) column {
 	return several(head, func(s Stat) string {
 		if s.Rounds == 0 {
@@ -145,7 +147,7 @@ func columns(scenario string) (cs []column) {
 		}
 		return append(cs, costColumns...)
 	case "waiters":
-		return append(waitColumns[:len(waitColumns):len(waitColumns)], goroutinesColumn, keysColumn, violationsColumn, failuresColumn, errorColumn)
+		return append(slices.Clip(waitColumns), goroutinesColumn, keysColumn, violationsColumn, failuresColumn, errorColumn)
 	case "held":
 		return []column{
 			callersColumn, peerColumn, shown("heap bytes per lease", heapPerLease),
