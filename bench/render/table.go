@@ -38,7 +38,7 @@ func shown(head string, of figure) column {
 
 // times is a figure relative to another peer's.
 func times(head, peer string, of figure) column {
-	return column{head: head, text: func(r *Row, all []*Row) string { return r.ratio(r.by(all, peer), of).factor() }}
+	return column{head: head, text: func(r *Row, all []*Row) string { return r.ratio(r.by(all, peer), of).median() }}
 }
 
 // medians shows the median of each figure, and worst its largest value.
@@ -87,7 +87,7 @@ var (
 	faultColumn   = key("nodes that fail", func(r *Row) string { return r.Variant() })
 	networkColumn = key("network", func(r *Row) string { return strings.Replace(r.Variant(), "healthy", "loopback", 1) })
 	healthyColumn = column{head: "x healthy", text: func(r *Row, all []*Row) string {
-		return r.ratio(r.healthy(all), rate).factor()
+		return r.ratio(r.healthy(all), rate).median()
 	}}
 	rateColumn       = shown("ops/s", rate)
 	floorColumn      = times("x floor", "floor", rate)
@@ -115,7 +115,7 @@ var (
 		return fmt.Sprintf("%d: %s", r.Failed, r.Error)
 	}}
 	costColumns = []column{
-		allocsColumn, clientColumn, serversColumn, commandsColumn, shown("scripts/op", scripts),
+		allocsColumn, shown("bytes/op", func(r cell.Result) float64 { return perOp(r, float64(r.Bytes)) }), clientColumn, serversColumn, commandsColumn, shown("scripts/op", scripts),
 		shown("sent/op", sent), goroutinesColumn, keysColumn, violationsColumn, failuresColumn, errorColumn,
 	}
 	waitColumns = []column{
