@@ -126,7 +126,7 @@ func (s *Server) configText() string {
 		set("tls-port", s.tlsPort)
 		set("tls-cert-file", strconv.Quote(filepath.Join(s.dir, certFile)))
 		set("tls-key-file", strconv.Quote(filepath.Join(s.dir, keyFile)))
-		set("tls-ca-cert-file", strconv.Quote(filepath.Join(s.dir, caFile)))
+		set("tls-ca-cert-file", strconv.Quote(filepath.Join(s.dir, certFile)))
 		set("tls-auth-clients", "no")
 	}
 	if s.conf.sentinel != nil {
