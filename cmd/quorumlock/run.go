@@ -297,6 +297,7 @@ type holder struct {
 	acquirer acquirer
 	rounds   *rounds
 	signals  *signals
+	pulse    pulse
 	// explained is set when the user has been told the problem of the nodes.
 	explained bool
 }
