@@ -54,8 +54,8 @@ func (h *holder) acquire(ctx context.Context) (lease, error) {
 			}
 		case <-notice.rings:
 			h.sayWaiting(why)
-		case sig := <-h.signals.received:
-			if endsWaiting(sig) {
+		case sig := <-h.signals:
+			if slices.Contains(ending, sig) { // others are for the command
 				ended = sig
 				cancel()
 			}

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -88,11 +87,11 @@ func (a *app) operator(c *cobra.Command) (i *initialiser, cfg quorumlock.Config,
 // not matter here.
 func (a *app) openNodes(c *cobra.Command, cfg *quorumlock.Config) (closeAll func(), err error) {
 	timeout := cmp.Or(a.nodes.nodeTimeout, surveyTimeout)
-	for i, address := range cfg.Addresses {
-		opt, err := node.ParseAddress(address)
-		if err != nil {
-			return nil, wrongUsage(c, fmt.Errorf("address %d: %s", i+1, strings.TrimPrefix(err.Error(), "node: ")))
-		}
+	options, err := a.nodeOptions(c, cfg.Addresses)
+	if err != nil {
+		return nil, err
+	}
+	for _, opt := range options {
 		opt.ConnWriteTimeout = cmp.Or(opt.ConnWriteTimeout, timeout)
 		opt.Dialer.Timeout = cmp.Or(opt.Dialer.Timeout, timeout)
 		n, err := node.NewRedis(opt)

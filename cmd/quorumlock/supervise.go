@@ -3,6 +3,9 @@ package main
 import (
 	"context"
 	"fmt"
+	"os"
+	"os/signal"
+	"slices"
 	"time"
 
 	"github.com/quorumlock/quorumlock/clock"
@@ -27,7 +30,7 @@ func (h *holder) supervise(ctx context.Context, lease lease, command *command) e
 			h.pulse.beat()
 		case err := <-command.done:
 			return h.finished(lease, command.status(err))
-		case sig := <-h.signals.received:
+		case sig := <-h.signals:
 			command.pass(sig)
 		case <-lease.Context().Done():
 			return h.stop(lease, command, plain(lease.Err()), h.pulse.pause(h.ttl()))
@@ -163,4 +166,15 @@ func (a *alarm) stop() {
 	if a.timer != nil {
 		a.timer.Stop()
 	}
+}
+
+// catchSignals begins to receive signals. A signal that the parent process ignored, as under nohup, stays ignored,
+// for the command too.
+func catchSignals() chan os.Signal {
+	received := make(chan os.Signal, 16)
+	wanted := slices.DeleteFunc(slices.Clone(caught), signal.Ignored)
+	if len(wanted) > 0 { // none would mean all
+		signal.Notify(received, wanted...)
+	}
+	return received
 }
