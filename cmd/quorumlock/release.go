@@ -259,7 +259,8 @@ func removal(key string, n quorumlock.NodeStatus) string {
 func nodeReason(err error) string {
 	text := plain(err)
 	if e, ok := errors.AsType[*node.Error](err); ok {
-		text = strings.TrimPrefix(text, escaped(fmt.Sprintf("node %s: %v: ", e.Node, e.Op)))
+		text = strings.TrimPrefix(text, escaped(fmt.Sprintf("node %s: ", e.Node)))
+		text = strings.TrimPrefix(strings.TrimPrefix(text, e.Op.String()+": "), "connect: ")
 	}
 	return text
 }
