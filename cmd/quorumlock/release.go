@@ -174,7 +174,8 @@ func (r *releaser) chosen(names []string) (owners []string) {
 	for _, name := range names {
 		_, number, permit := watch.Permit(name)
 		for _, owner := range statusOf(name, r.facts, 0).Owners() {
-			if owner == r.owner || quorumlock.ParseOwner(owner).ID == r.owner || permit && slices.Contains(r.permits, number) {
+			chosen := owner == r.owner || quorumlock.ParseOwner(owner).ID == r.owner
+			if r.owner != "" && chosen || permit && slices.Contains(r.permits, number) {
 				owners = append(owners, owner)
 			}
 		}
