@@ -29,16 +29,13 @@ func (a *arena) judge(whole bool) error {
 	return nil
 }
 
-// blame reports the violations of the history, and violations that the resource has seen.
+// blame reports the violations of the history.
 func (a *arena) blame(h *history.History, result *history.Result) {
-	for _, early := range a.resource.early {
-		a.report.violatedBy(Latch, "the latch %s", early)
-	}
 	for _, v := range result.Violations {
 		switch {
 		case a.TokensOnly && (v.Kind == history.Overlap || v.Kind == history.ActAfterGrant): // tokens protect against that
 		case a.TokensOnly && v.Kind == history.Unexplained: // an overlap may be why
-		case excusable(v) && a.forgotten(h, v.Name):
+		case v.Forgetful() && a.forgotten(h, v.Name):
 		default:
 			a.report.violatedBy(kindOf(thing{v.Of, v.Name}), "%v", v)
 		}

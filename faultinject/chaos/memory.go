@@ -49,14 +49,3 @@ func (a *arena) forgotten(h *history.History, latch string) bool {
 	}
 	return len(nodes) > len(a.Servers)-quorum.Majority().Need(len(a.Servers))
 }
-
-// excusable reports whether the loss of a majority's memory explains a violation. It does not explain a latch that is
-// done too early: ids may be lost then, but none is invented.
-func excusable(v history.Violation) bool {
-	switch v.Kind {
-	case history.SetTwice, history.Forgotten, history.CountRose, history.Unexplained:
-		return v.Of == history.Latch
-	default:
-		return false
-	}
-}

@@ -43,7 +43,7 @@ func TestWhatAMajorityMayHaveForgotten(t *testing.T) {
 			h, err := history.New(test.events...)
 			require.NoError(t, err)
 			a := &arena{
-				Config: Config{Servers: make([]faultinject.Server, 5)}, losses: test.losses, resource: &resource{},
+				Config: Config{Servers: make([]faultinject.Server, 5)}, losses: test.losses,
 				report: &Report{Kinds: map[Kind]*Tally{Latch: {}}},
 			}
 			a.blame(h, history.Check(h, time.Minute))

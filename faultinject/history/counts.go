@@ -52,9 +52,9 @@ func (c *Counts) event(e Event) {
 		c.Refused++
 	case e.Kind == Acquire:
 		c.Unanswered++
-	case e.Kind == Act && e.succeeded():
+	case e.Kind == Act && e.Succeeded():
 		c.Acts++
-	case e.Kind == Release && e.succeeded():
+	case e.Kind == Release && e.Succeeded():
 		c.Released++
 	case e.Kind == Release && e.returned():
 		c.ReleasesFailed++

@@ -19,11 +19,14 @@ func inspectLatch(f *finder, events []Event) {
 			c.downs = append(c.downs, e)
 		case e.Kind == Delete:
 			c.deletes = append(c.deletes, e)
-		case e.succeeded():
+		case e.Succeeded():
 			c.told = append(c.told, e)
 		}
 	}
 	c.setTwice()
+	for _, e := range events {
+		c.unfounded(e)
+	}
 	for i, e := range c.told {
 		c.tooEarly(e)
 		c.forgotten(e)
@@ -45,7 +48,7 @@ func (c *latchCalls) maybeDeleted(from, to time.Duration) bool {
 
 // void reports whether a deletion certainly undid a call that had ended by then, before the report told.
 func (c *latchCalls) void(ended time.Duration, told Event) bool {
-	return slices.ContainsFunc(c.deletes, func(d Event) bool { return d.succeeded() && ended < d.Call && d.Return < told.Call })
+	return slices.ContainsFunc(c.deletes, func(d Event) bool { return d.Succeeded() && ended < d.Call && d.Return < told.Call })
 }
 
 // setsFor returns the calls that can have made the setting that told reported.
@@ -62,7 +65,7 @@ func (c *latchCalls) setsFor(told Event) []Event {
 func (c *latchCalls) setTwice() {
 	for i, a := range c.sets {
 		for _, b := range c.sets[:i] {
-			if a.succeeded() && b.succeeded() && a.Count != b.Count && !c.maybeDeleted(b.Call, max(a.Return, b.Return)) {
+			if a.Succeeded() && b.Succeeded() && a.Count != b.Count && !c.maybeDeleted(b.Call, max(a.Return, b.Return)) {
 				c.add(SetTwice, fmt.Sprintf("it was set to %d at %s, and to %d at %s, and not deleted between",
 					b.Count, c.interval(b), a.Count, c.interval(a)), b, a)
 				return
@@ -105,7 +108,7 @@ func (c *latchCalls) forgotten(told Event) {
 	var ids []string
 	var downs []Event
 	for _, d := range c.downs {
-		certain := d.succeeded() && d.Return < told.Call && !c.maybeDeleted(d.Call, told.Return)
+		certain := d.Succeeded() && d.Return < told.Call && !c.maybeDeleted(d.Call, told.Return)
 		if certain && !slices.Contains(ids, d.ID) {
 			ids, downs = append(ids, d.ID), append(downs, d)
 		}
@@ -126,6 +129,32 @@ func (c *latchCalls) rose(before []Event, told Event) {
 			return
 		}
 	}
+}
+
+// unfounded looks for the reason of a refusal: the state that it reports must have been possible during the call.
+func (c *latchCalls) unfounded(e Event) {
+	with := []Event{e}
+	switch e.Refusal {
+	case NotSet:
+		i := slices.IndexFunc(c.sets, func(s Event) bool {
+			return s.Succeeded() && s.Return < e.Call && !c.maybeDeleted(s.Call, e.Return)
+		})
+		if i < 0 {
+			return
+		}
+		with = append(with, c.sets[i])
+	case Deleted:
+		if c.maybeDeleted(e.Call, e.Return) {
+			return
+		}
+	case SetOtherwise:
+		if slices.ContainsFunc(c.sets, func(s Event) bool { return s.Count == e.Found && s.Call <= e.Return }) {
+			return
+		}
+	default:
+		return
+	}
+	c.add(Unfounded, fmt.Sprintf("%s at %s, and no other call made it so", e, c.interval(e)), with...)
 }
 
 // what describes a report in words.

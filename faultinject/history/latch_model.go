@@ -45,9 +45,9 @@ func (s latchState) next(do *latchStep) (bool, latchState) {
 	case e.Kind == Set && s.set == 0:
 		return true, latchState{set: e.Count}
 	case e.Kind == Set:
-		return s.set == e.Count || !e.succeeded(), s
+		return s.set == e.Count || !e.Succeeded(), s
 	case e.Kind == CountDown && s.set == 0:
-		return !e.succeeded(), s
+		return !e.Succeeded(), s
 	case e.Kind == CountDown:
 		return true, s.count(do.id)
 	case e.Kind == Delete:
@@ -73,7 +73,7 @@ func latchOperations(events []Event, until time.Duration) []porcupine.Operation 
 	ids := map[string]int{}
 	var ops []porcupine.Operation
 	for _, e := range events {
-		if e.tells() && !e.succeeded() {
+		if e.tells() && !e.Succeeded() {
 			continue
 		}
 		if _, ok := ids[e.ID]; e.Kind == CountDown && !ok {

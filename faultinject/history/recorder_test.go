@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -14,6 +15,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/quorumlock/quorumlock"
 	"github.com/quorumlock/quorumlock/clock"
 )
 
@@ -106,6 +108,48 @@ func TestRecorderOfReadersPermitsAndLatches(t *testing.T) {
 	}, told)
 	require.NoError(t, Check(h, ample).Err())
 	require.Equal(t, 5, h.Events()[4].Size)
+}
+
+// TestRefusalsAreRecorded: the reason for which a latch refused a call is part of its event, but no other reason is.
+func TestRefusalsAreRecorded(t *testing.T) {
+	var log Log
+	r := log.Recorder("c1", clock.NewManual(time.Time{}))
+	for _, err := range []error{
+		fmt.Errorf("%w: a", quorumlock.ErrLatchNotSet), quorumlock.ErrLatchDeleted,
+		&quorumlock.LatchSetError{Count: 3}, quorumlock.ErrClosed, nil,
+	} {
+		require.Equal(t, err, r.SetLatch(1, "l", 2, func() error { return err }))
+	}
+	_, err := r.CountLatch(1, "l", func() (int, error) { return 0, quorumlock.ErrLatchNotSet })
+	require.Error(t, err)
+	h, err := log.History()
+	require.NoError(t, err)
+	var refusals []Refusal
+	for _, e := range h.Events() {
+		refusals = append(refusals, e.Refusal)
+	}
+	require.Equal(t, []Refusal{NotSet, Deleted, SetOtherwise, "", "", NotSet}, refusals)
+	require.Equal(t, 3, h.Events()[2].Found)
+}
+
+// TestLogCollectsRecorders: a log has the events of all its recorders, until they are closed, and reports an event
+// that one of them refused.
+func TestLogCollectsRecorders(t *testing.T) {
+	var log Log
+	now := clock.NewManual(time.Time{})
+	now.Advance(10)
+	first, second := log.Recorder("c1", now), log.Recorder("c2", now)
+	first.Acquire(1, "a").Granted("owner", 1)
+	second.Acquire(1, "a")
+	require.NoError(t, second.Close())
+	second.Acquire(1, "b")
+	h, err := log.History()
+	require.NoError(t, err)
+	require.Len(t, h.Events(), 2)
+	require.True(t, h.Events()[0].Succeeded())
+	first.Acquire(1, "b").Granted("owner", 0)
+	_, err = log.History()
+	require.ErrorContains(t, err, "recording the history of c1: a grant without owner and token")
 }
 
 // TestACallOfALatchIsWrittenAtOnce: a process that dies in a call leaves an event without a return.

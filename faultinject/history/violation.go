@@ -35,6 +35,8 @@ const (
 	Forgotten ViolationKind = "count-down forgotten"
 	// CountRose: a latch had more missing ids than before, or was no longer done.
 	CountRose ViolationKind = "count rose"
+	// Unfounded: a latch refused a call for a reason that no other call explains.
+	Unfounded ViolationKind = "unfounded refusal"
 	// Unexplained: porcupine finds no legal order of the events, and no pair of them shows why.
 	Unexplained ViolationKind = "unexplained"
 )
@@ -61,6 +63,17 @@ func (v Violation) String() string {
 		of += fmt.Sprintf(", slot %d", v.slot)
 	}
 	return fmt.Sprintf("%s of %s: %s", v.Kind, of, v.Text)
+}
+
+// Forgetful reports whether the violation is one of a latch that a majority of the nodes may have forgotten. A latch
+// that is done too early is none: ids may be lost then, but none is invented.
+func (v Violation) Forgetful() bool {
+	switch v.Kind {
+	case SetTwice, Forgotten, CountRose, Unfounded, Unexplained:
+		return v.Of == Latch
+	default:
+		return false
+	}
 }
 
 func (v Violation) subject() subject { return subject{v.Of, v.Name, v.slot} }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/quorumlock/quorumlock"
 	"github.com/quorumlock/quorumlock/faultinject"
+	"github.com/quorumlock/quorumlock/faultinject/workload"
 )
 
 // Case is the complete input of a run.
@@ -63,37 +64,20 @@ type Weather struct {
 	Unordered bool
 }
 
-// Task is one attempt of a client to acquire a lock, and its use of the lock.
+// Task is one attempt of a client to acquire a lock or permits, and its use of them.
 type Task struct {
 	At     time.Duration
 	Client int
-	// Names are the names of one lock. All is set if every node must agree.
-	Names []string
-	All   bool
-	Fixed bool
-	// Patience is how long the task waits for the lock, Hold how long it keeps it.
-	Patience, Hold time.Duration
-	// Careless is set if the task does not release the lock, and acts until it learns that the lease is over. Extend
-	// is set if it renews by hand.
-	Careless, Extend bool
-	// Endless is set if only the lock ends its wait, Try if it makes one attempt only. Again is how often it acquires
-	// the lock once more after its release.
-	Endless, Try bool
-	Again        int
-	// Waiting is its way to wait. NoHandover excludes it from hand-overs.
-	Waiting    quorumlock.Waiting
-	NoHandover bool
+	workload.Use
+	// Endless is set if only the lock ends its wait. Again is how often it acquires the lock once more after its
+	// release.
+	Endless bool
+	Again   int
 	// Nested is set if it acquires the lock again within the lease, Swapped if it then releases the outer lease
 	// first.
 	Nested, Swapped bool
-	// Reads is set if it is a reader of the lock, Downgrade if it becomes one after half of Hold.
-	Reads, Downgrade bool
-	// TTL is the TTL of the lock if it is less than the largest; 0 if not.
-	TTL time.Duration
-	// Permits is the number of permits that it acquires from the semaphore of the case, instead of a lock.
-	Permits int
 	// Latch is the call of the latch that it makes instead, if any.
-	Latch *LatchCall
+	Latch *workload.LatchCall
 }
 
 // dropped is the parts that [Shrink] has removed from a case.
@@ -269,4 +253,40 @@ func (c *Case) Describe() string {
 	tell("n", c.Nodes)
 	tell("c", c.Clients)
 	return b.String()
+}
+
+// Kind is the difference between a case and one of plain locks.
+type Kind string
+
+// The kinds of cases.
+const (
+	OfLocks   Kind = ""
+	OfPermits Kind = "permits"
+	OfLatches Kind = "latches"
+	// OfTampering is of locks that are released by force and deleted by hand.
+	OfTampering Kind = "tampering"
+)
+
+// Draw draws the case of a seed. It panics for an unknown kind.
+func (k Kind) Draw(seed uint64) *Case {
+	draw := k.draws()
+	if draw == nil {
+		panic(fmt.Sprintf("sim: no kind of cases is called %q", string(k)))
+	}
+	return draw(seed)
+}
+
+// draws returns the function that draws cases of this kind; nil for an unknown kind.
+func (k Kind) draws() func(seed uint64) *Case {
+	switch k {
+	case OfLocks:
+		return Draw
+	case OfPermits:
+		return DrawPermits
+	case OfLatches:
+		return DrawLatches
+	case OfTampering:
+		return DrawTampering
+	}
+	return nil
 }

@@ -1,11 +1,11 @@
 package sim
 
 import (
-	"math/rand/v2"
 	"time"
 
 	"github.com/quorumlock/quorumlock"
 	"github.com/quorumlock/quorumlock/faultinject"
+	"github.com/quorumlock/quorumlock/faultinject/workload"
 	"github.com/quorumlock/quorumlock/node"
 )
 
@@ -36,12 +36,12 @@ func (c *Case) settings() quorumlock.Config {
 // Each case has only some kinds of trouble, and more of those: a run in which everything is broken all the time shows
 // nothing.
 func Draw(seed uint64) *Case {
-	d := drawer{Rand: rand.New(rand.NewPCG(seed, 0))}
+	d := drawer{Drawer: workload.NewDrawer(seed, 0)}
 	for range d.IntN(4) {
-		d.moments = append(d.moments, d.upTo(span-ttl))
+		d.moments = append(d.moments, d.UpTo(span-ttl))
 	}
 	if d.IntN(3) == 0 {
-		d.moments = append(d.moments, span-d.upTo(ttl/4))
+		d.moments = append(d.moments, span-d.UpTo(ttl/4))
 	}
 	c := &Case{
 		Seed:    seed,
@@ -58,17 +58,17 @@ func Draw(seed uint64) *Case {
 		d.drill(c)
 	}
 	// From a source of its own, so that cases without a crowd stay the same.
-	crowd := drawer{rand.New(rand.NewPCG(seed, 6)), d.moments}
+	crowd := drawer{workload.NewDrawer(seed, 6), d.moments}
 	if crowd.IntN(2) == 0 {
 		crowd.crowd(c)
 	}
 	crowd.waits(c)
-	drawer{rand.New(rand.NewPCG(seed, 8)), d.moments}.readers(c)
+	drawer{workload.NewDrawer(seed, 8), d.moments}.readers(c)
 	return c
 }
 
 type drawer struct {
-	*rand.Rand
+	workload.Drawer
 	// moments are times of many events: defects of a protocol show when events coincide.
 	moments []time.Duration
 }
@@ -81,7 +81,7 @@ func (d drawer) clocks(c *Case, exact bool) {
 		return
 	}
 	for i := range c.Nodes {
-		c.Nodes[i] = Clock{Rate: d.rate(), Wall: d.upTo(maxSkew / 4)}
+		c.Nodes[i] = Clock{Rate: d.rate(), Wall: d.UpTo(maxSkew / 4)}
 	}
 	for i := range c.Clients {
 		c.Clients[i] = Clock{Rate: d.rate(), Wall: d.wall()}
@@ -99,13 +99,13 @@ const (
 func (d drawer) wall() time.Duration {
 	switch d.IntN(8) {
 	case 0:
-		return mostAhead - d.upTo(10*time.Millisecond)
+		return mostAhead - d.UpTo(10*time.Millisecond)
 	case 1:
-		return -d.between(mostBehind, ttl)
+		return -d.Between(mostBehind, ttl)
 	case 2:
-		return []time.Duration{-time.Hour, -3 * ttl, 3 * ttl, time.Hour}[d.IntN(4)] + d.upTo(ttl)
+		return []time.Duration{-time.Hour, -3 * ttl, 3 * ttl, time.Hour}[d.IntN(4)] + d.UpTo(ttl)
 	default:
-		return d.between(-mostBehind, mostAhead)
+		return d.Between(-mostBehind, mostAhead)
 	}
 }
 
@@ -116,10 +116,10 @@ func (d drawer) rate() float64 {
 
 func (d drawer) weather(timeout time.Duration) Weather {
 	w := Weather{Least: 100 * time.Microsecond}
-	w.Most = w.Least + d.upTo([]time.Duration{time.Millisecond, 10 * time.Millisecond, min(timeout/2, ttl/8)}[d.IntN(3)])
+	w.Most = w.Least + d.UpTo([]time.Duration{time.Millisecond, 10 * time.Millisecond, min(timeout/2, ttl/8)}[d.IntN(3)])
 	w.Lose = []float64{0, 0, 0.02, 0.15}[d.IntN(4)]
 	w.Double = []float64{0, 0, 0, 0.1, 0.5}[d.IntN(5)]
-	w.Stray = d.upTo(2 * ttl)
+	w.Stray = d.UpTo(2 * ttl)
 	w.Unordered = d.IntN(4) == 0
 	w.Forget = []float64{0, 0, 0, 0.02, 0.1}[d.IntN(5)]
 	return w
@@ -128,24 +128,17 @@ func (d drawer) weather(timeout time.Duration) Weather {
 // wanted has mostly one name, so that tasks conflict.
 var wanted = [][]string{{"a"}, {"a"}, {"a"}, {"b"}, {"a", "b"}}
 
+// habits are those of single attempts to acquire a lock.
+var habits = workload.Habits{
+	Names: wanted, Fixed: 3, Patience: 3 * ttl, Holds: []time.Duration{time.Millisecond, ttl / 4, 3 * ttl},
+	Careless: 4, Short: []time.Duration{0, 0, 0, ttl * 7 / 10},
+}
+
 // tasks are single attempts to acquire a lock.
 func (d drawer) tasks(clients int) []Task {
 	tasks := make([]Task, 6+d.IntN(20))
-	holds := []time.Duration{time.Millisecond, ttl / 4, 3 * ttl}
 	for i := range tasks {
-		t := Task{
-			At:       d.when(span),
-			Client:   d.IntN(clients),
-			Names:    wanted[d.IntN(len(wanted))],
-			Fixed:    d.IntN(3) == 0,
-			Patience: d.upTo(3 * ttl),
-			Hold:     d.upTo(holds[d.IntN(len(holds))]),
-			Careless: d.IntN(4) == 0,
-			Extend:   d.IntN(8) == 0,
-			TTL:      []time.Duration{0, 0, 0, ttl * 7 / 10}[d.IntN(4)],
-		}
-		t.All = len(t.Names) > 1 || d.IntN(12) == 0
-		tasks[i] = t
+		tasks[i] = Task{At: d.when(span), Client: d.IntN(clients), Use: d.Lock(habits)}
 	}
 	return tasks
 }
@@ -185,11 +178,11 @@ func (d drawer) faults(nodes, processes int) faultinject.Plan {
 // split cuts a client off from some of the nodes between two approximate instants. The others continue without it.
 func (d drawer) split(nodes, processes int) faultinject.Plan {
 	fault, client := onWays[d.IntN(len(onWays)-1)], d.IntN(processes)
-	at, length := d.when(span-ttl), d.between(ttl/4, 2*ttl)
+	at, length := d.when(span-ttl), d.Between(ttl/4, 2*ttl)
 	var plan faultinject.Plan
 	for _, i := range d.Perm(nodes)[:1+d.IntN(max(nodes-1, 1))] {
-		s := faultinject.Step{At: at + d.upTo(ttl/4), Fault: fault, Node: i, Client: client}
-		s.For = min(length+d.upTo(ttl/4), d.rest(s.At))
+		s := faultinject.Step{At: at + d.UpTo(ttl/4), Fault: fault, Node: i, Client: client}
+		s.For = min(length+d.UpTo(ttl/4), d.rest(s.At))
 		plan = append(plan, s)
 	}
 	return plan
@@ -197,11 +190,11 @@ func (d drawer) split(nodes, processes int) faultinject.Plan {
 
 // storm makes nodes lose their memory one after the other.
 func (d drawer) storm(nodes, processes int) faultinject.Plan {
-	at, gap := d.when(span-2*ttl), d.upTo(ttl/2)
+	at, gap := d.when(span-2*ttl), d.UpTo(ttl/2)
 	var plan faultinject.Plan
 	for k, i := range d.Perm(nodes) {
 		s := d.step(losses[d.IntN(len(losses))], nodes, processes)
-		s.At, s.Node = min(at+time.Duration(k)*gap+d.upTo(time.Millisecond), span-ttl), i
+		s.At, s.Node = min(at+time.Duration(k)*gap+d.UpTo(time.Millisecond), span-ttl), i
 		s.For = min(s.For, d.rest(s.At))
 		plan = append(plan, s)
 	}
@@ -219,14 +212,14 @@ func (d drawer) step(fault faultinject.Fault, nodes, processes int) faultinject.
 		Node:   d.IntN(nodes),
 		Client: d.IntN(processes),
 	}
-	s.For = min(d.upTo(lengths[d.IntN(len(lengths))]), d.rest(s.At))
+	s.For = min(d.UpTo(lengths[d.IntN(len(lengths))]), d.rest(s.At))
 	switch fault {
 	case faultinject.Flush:
 		s.For, s.Client = 0, faultinject.All
 	case faultinject.Freeze, faultinject.Murder:
 		s.Node = faultinject.All
 	case faultinject.Part, faultinject.Deafen, faultinject.Mute, faultinject.Slow:
-		s.Amount = d.upTo(150 * time.Millisecond)
+		s.Amount = d.UpTo(150 * time.Millisecond)
 		switch d.IntN(4) {
 		case 0:
 			s.Client = faultinject.All
@@ -242,20 +235,130 @@ func (d drawer) step(fault faultinject.Fault, nodes, processes int) faultinject.
 	return s
 }
 
-// upTo returns a random duration, to the nanosecond, so that no two events coincide exactly.
-func (d drawer) upTo(most time.Duration) time.Duration {
-	return time.Duration(d.Int64N(int64(most) + 1))
-}
-
 // when is an instant before most: at random, or soon after one of the moments.
 func (d drawer) when(most time.Duration) time.Duration {
-	at, soon := d.upTo(most), d.upTo([]time.Duration{5 * time.Millisecond, 100 * time.Millisecond}[d.IntN(2)])
+	at, soon := d.UpTo(most), d.UpTo([]time.Duration{5 * time.Millisecond, 100 * time.Millisecond}[d.IntN(2)])
 	if k := d.IntN(2*len(d.moments) + 1); k < len(d.moments) {
 		return min(d.moments[k]+soon, at/1000+most-most/1000)
 	}
 	return at
 }
 
-func (d drawer) between(least, most time.Duration) time.Duration {
-	return least + d.upTo(most-least)
+// crowd makes several goroutines of some clients acquire the same locks, at about the same time and repeatedly, each
+// for a moment. This tests waiting. In some cases nothing else goes wrong, and then waiters must be woken at once.
+func (d drawer) crowd(c *Case) {
+	switch d.IntN(8) {
+	case 0:
+		d.duels(c)
+		return
+	case 1, 2:
+		d.quiet(c)
+	}
+	locks := wanted[:1]
+	if d.IntN(2) == 0 {
+		locks = wanted
+	} else if c.undisturbed() {
+		c.Tasks = nil // no other task may delay the waiters with a second name
+	}
+	nested, careless := d.IntN(2) == 0, d.IntN(2) == 0
+	longest := []time.Duration{time.Millisecond, 30 * time.Millisecond, ttl / 4}[d.IntN(3)]
+	came := d.UpTo(span - 2*ttl)
+	for range 1 + d.IntN(5) {
+		client, at := d.IntN(len(c.Clients)), came+d.UpTo(ttl/4)
+		for range 1 + d.IntN(5) {
+			t := Task{At: at + d.UpTo(workload.Pick(d.Drawer, time.Millisecond, ttl/2)), Client: client}
+			t.Names = workload.Pick(d.Drawer, locks...)
+			t.Patience = d.UpTo(workload.Pick(d.Drawer, 30*time.Millisecond, ttl/2, 3*ttl))
+			t.Hold = d.UpTo(longest)
+			t.Endless = d.One(2)
+			t.Try = d.One(8)
+			t.Again = d.IntN(5)
+			t.Nested = nested && d.One(3)
+			t.Swapped = d.One(2)
+			t.Careless = careless && d.One(6)
+			t.Fixed = d.One(6)
+			t.All = len(t.Names) > 1 || d.IntN(12) == 0
+			c.Tasks = append(c.Tasks, t)
+		}
+	}
+}
+
+// duels make one client release the lock when the request of another arrives, so that one node processes them in
+// either order.
+func (d drawer) duels(c *Case) {
+	d.quiet(c)
+	c.Tasks = nil
+	all := d.IntN(4) == 0
+	for at := ttl / 10; at < span-ttl; at += ttl * 6 / 10 {
+		held := d.Between(ttl/20, ttl/4)
+		asks := at + held + d.Between(-2*c.Weather.Most, 2*c.Weather.Most)
+		c.Tasks = append(c.Tasks,
+			Task{At: at, Client: holder, Endless: true, Use: workload.Use{Names: wanted[0], All: all, Hold: held}},
+			Task{At: asks, Client: rival, Endless: true, Use: workload.Use{Names: wanted[0], All: all, Hold: d.UpTo(time.Millisecond)}})
+	}
+}
+
+// quiet removes all faults from a case.
+func (d drawer) quiet(c *Case) {
+	c.Opened, c.Faults = true, nil
+	c.Weather = Weather{Least: c.Weather.Least, Most: min(c.Weather.Most, mostPrompt*2/3)}
+	for i := range c.Clients {
+		c.Clients[i].Wall = max(min(c.Clients[i].Wall, maxSkew/2), -ttl/2)
+	}
+}
+
+// waits draws how all tasks wait: mostly in one way, or each in its own.
+func (d drawer) waits(c *Case) {
+	ways := []quorumlock.Waiting{quorumlock.WaitDefault, quorumlock.WaitQueued, quorumlock.WaitFair, quorumlock.WaitSpin}
+	all, mixed := ways[d.IntN(len(ways))], d.IntN(4) == 0
+	c.Handover = quorumlock.Handover{
+		Off:      d.IntN(4) == 0,
+		MaxCount: []int{0, 0, 1, 3}[d.IntN(4)],
+		MaxTime:  []time.Duration{0, 0, 10 * time.Millisecond, ttl / 2, 5 * ttl}[d.IntN(5)],
+	}
+	inTurn := c.undisturbed() && !c.overlapping() && d.IntN(2) == 0
+	if inTurn {
+		all, mixed = quorumlock.WaitFair, false
+	}
+	for i := range c.Tasks {
+		t := &c.Tasks[i]
+		t.Try = t.Try && !inTurn
+		t.Waiting, t.NoHandover = all, d.IntN(8) == 0
+		if mixed {
+			t.Waiting = ways[d.IntN(len(ways))]
+		}
+	}
+}
+
+// readers turns some tasks of a case into readers, and some writers into downgraders.
+func (d drawer) readers(c *Case) {
+	if !d.One(4) {
+		return
+	}
+	most := 1 + d.IntN(3)
+	for i := range c.Tasks {
+		if t := &c.Tasks[i]; !t.All && len(t.Names) == 1 {
+			d.Share(&t.Use, most)
+		}
+	}
+}
+
+// DrawPermits draws a case in which most tasks that want one lock acquire permits of a semaphore instead. A holder of
+// permits holds slots, each of which has one holder, and there are no more slots than permits.
+func DrawPermits(seed uint64) *Case {
+	c := Draw(seed)
+	d := workload.NewDrawer(seed, 7)
+	c.Kind, c.Permits = OfPermits, 1+d.IntN(4)
+	for i := range c.Tasks {
+		t := &c.Tasks[i]
+		if t.All || d.IntN(8) == 0 {
+			continue
+		}
+		d.Permits(&t.Use, c.Permits)
+		t.Names, t.Nested = wanted[0], false
+		if t.Endless {
+			t.Endless, t.Patience = false, 3*ttl
+		}
+	}
+	return c
 }

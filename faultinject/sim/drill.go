@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/quorumlock/quorumlock/faultinject"
+	"github.com/quorumlock/quorumlock/faultinject/workload"
 	"github.com/quorumlock/quorumlock/quorum"
 )
 
@@ -45,17 +46,17 @@ func (d drawer) drill(c *Case) {
 func (d drawer) healDrill(c *Case) {
 	nodes := d.Perm(len(c.Nodes))
 	first, second := nodes[0], nodes[1]
-	began := d.between(ttl/100, 3*ttl/2)
-	lapse := began + ttl*5/3 - d.upTo(ttl/20) // when the second lets go
-	asked := lapse - d.between(ttl/20, ttl/3)
-	lost := asked + d.between(ttl/50, ttl/5)
+	began := d.Between(ttl/100, 3*ttl/2)
+	lapse := began + ttl*5/3 - d.UpTo(ttl/20) // when the second lets go
+	asked := lapse - d.Between(ttl/20, ttl/3)
+	lost := asked + d.Between(ttl/50, ttl/5)
 	c.wants(holder, began, 3*ttl)
-	c.wants(rival, began+ttl/2+d.upTo(ttl/2), ttl)
-	c.breaks(faultinject.Part, began+ttl*4/10+d.upTo(ttl/6), lost+d.between(-ttl/50, ttl/20), first, holder)
-	c.breaks(faultinject.Part, began+ttl*7/10+d.upTo(ttl/6), lapse+d.upTo(ttl), second, holder)
-	c.breaks(faultinject.Deafen, asked, lapse+d.upTo(ttl/10), second, rival)
+	c.wants(rival, began+ttl/2+d.UpTo(ttl/2), ttl)
+	c.breaks(faultinject.Part, began+ttl*4/10+d.UpTo(ttl/6), lost+d.Between(-ttl/50, ttl/20), first, holder)
+	c.breaks(faultinject.Part, began+ttl*7/10+d.UpTo(ttl/6), lapse+d.UpTo(ttl), second, holder)
+	c.breaks(faultinject.Deafen, asked, lapse+d.UpTo(ttl/10), second, rival)
 	if len(nodes) == 5 {
-		c.breaks(faultinject.Part, began+ttl*4/10+d.upTo(ttl/6), lapse+d.upTo(ttl), nodes[2], holder)
+		c.breaks(faultinject.Part, began+ttl*4/10+d.UpTo(ttl/6), lapse+d.UpTo(ttl), nodes[2], holder)
 	}
 	d.loses(c, lost, first)
 }
@@ -64,53 +65,55 @@ func (d drawer) healDrill(c *Case) {
 // recovers. Then the holder cannot reach it any more. The rival's other nodes have not been the holder's for long.
 func (d drawer) relapseDrill(c *Case) {
 	nodes := d.Perm(len(c.Nodes))
-	began := d.between(ttl/100, ttl)
-	lost := began + d.between(ttl/4, ttl)
-	again := lost + d.between(ttl*8/10, limits.Recovery()-ttl/50)
+	began := d.Between(ttl/100, ttl)
+	lost := began + d.Between(ttl/4, ttl)
+	again := lost + d.Between(ttl*8/10, limits.Recovery()-ttl/50)
 	c.wants(holder, began, 4*ttl)
-	c.wants(rival, began+ttl/2+d.upTo(ttl/2), ttl)
+	c.wants(rival, began+ttl/2+d.UpTo(ttl/2), ttl)
 	d.loses(c, lost, nodes[0])
-	c.breaks(faultinject.Kill, again, again+d.upTo(time.Millisecond), nodes[0], faultinject.All)
-	c.breaks(faultinject.Part, again-d.upTo(ttl/50), again+ttl, nodes[0], holder)
+	c.breaks(faultinject.Kill, again, again+d.UpTo(time.Millisecond), nodes[0], faultinject.All)
+	c.breaks(faultinject.Part, again-d.UpTo(ttl/50), again+ttl, nodes[0], holder)
 	for _, i := range nodes[quorum.Majority().Need(len(nodes)):] {
-		c.breaks(faultinject.Part, began+d.between(ttl/50, ttl/4), again+ttl, i, holder)
+		c.breaks(faultinject.Part, began+d.Between(ttl/50, ttl/4), again+ttl, i, holder)
 	}
 }
 
 // skewDrill: a client with a fast clock holds the lock briefly, and all nodes forget that. A client with a slow clock
 // acquires the lock when they have recovered.
 func (d drawer) skewDrill(c *Case) {
-	c.Clients[holder].Wall = mostAhead - d.upTo(maxSkew/10)
-	c.Clients[rival].Wall = -d.between(mostBehind, ttl*9/10)
-	began := d.between(ttl/100, 2*ttl)
-	lost := began + c.Weather.Most*4 + d.upTo(ttl/50)
+	c.Clients[holder].Wall = mostAhead - d.UpTo(maxSkew/10)
+	c.Clients[rival].Wall = -d.Between(mostBehind, ttl*9/10)
+	began := d.Between(ttl/100, 2*ttl)
+	lost := began + c.Weather.Most*4 + d.UpTo(ttl/50)
 	c.wants(holder, began, time.Millisecond)
-	c.wants(rival, lost+d.upTo(ttl/20), ttl)
+	c.wants(rival, lost+d.UpTo(ttl/20), ttl)
 	for i := range c.Nodes {
-		d.loses(c, lost+d.upTo(ttl/100), i)
+		d.loses(c, lost+d.UpTo(ttl/100), i)
 	}
 }
 
 // freezeDrill: the holder freezes while its renewal is in flight. It wakes when its lease is over, but the
 // confirmations of nodes are not. Or it freezes during its acquire, and wakes after another client has held the lock.
 func (d drawer) freezeDrill(c *Case) {
-	began := d.between(ttl/100, 2*ttl)
+	began := d.Between(ttl/100, 2*ttl)
 	if d.IntN(2) == 0 {
-		at := began + d.upTo(2*c.Weather.Most)
+		at := began + d.UpTo(2*c.Weather.Most)
 		c.wants(holder, began, ttl)
-		c.wants(rival, began+d.upTo(ttl/2), ttl/4)
-		c.breaks(faultinject.Freeze, at, at+d.between(ttl, 2*ttl), faultinject.All, holder)
+		c.wants(rival, began+d.UpTo(ttl/2), ttl/4)
+		c.breaks(faultinject.Freeze, at, at+d.Between(ttl, 2*ttl), faultinject.All, holder)
 		return
 	}
-	at := began + ttl*3/10 + d.upTo(ttl/10)
+	at := began + ttl*3/10 + d.UpTo(ttl/10)
 	c.wants(holder, began, 2*ttl)
-	c.wants(rival, began+d.upTo(ttl/2), ttl)
-	c.breaks(faultinject.Freeze, at, at+d.between(ttl/2, ttl), faultinject.All, holder)
+	c.wants(rival, began+d.UpTo(ttl/2), ttl)
+	c.breaks(faultinject.Freeze, at, at+d.Between(ttl/2, ttl), faultinject.All, holder)
 }
 
 // wants adds a task.
 func (c *Case) wants(client int, at, hold time.Duration) {
-	c.Tasks = append(c.Tasks, Task{At: at, Client: client, Names: []string{"a"}, Patience: 3 * ttl, Hold: hold})
+	c.Tasks = append(c.Tasks, Task{
+		At: at, Client: client, Use: workload.Use{Names: []string{"a"}, Patience: 3 * ttl, Hold: hold},
+	})
 }
 
 // breaks adds a fault.
@@ -122,7 +125,7 @@ func (c *Case) breaks(fault faultinject.Fault, at, end time.Duration, node, clie
 func (d drawer) loses(c *Case, at time.Duration, node int) {
 	loss, end := []faultinject.Fault{faultinject.Kill, faultinject.Kill, faultinject.Wipe, faultinject.Flush}[d.IntN(4)], at
 	if loss != faultinject.Flush {
-		end += d.upTo(time.Millisecond)
+		end += d.UpTo(time.Millisecond)
 	}
 	c.breaks(loss, at, end, node, faultinject.All)
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/quorumlock/quorumlock/faultinject"
+	"github.com/quorumlock/quorumlock/faultinject/workload"
 	"github.com/quorumlock/quorumlock/quorum"
 )
 
@@ -28,7 +29,7 @@ func (w *world) epilogue() {
 			w.violated(Progress, "R and 2 s after the faults %q cannot be had: %v", name, err)
 			continue
 		}
-		w.granted(newcomer, lease)
+		w.granted(newcomer, lease, workload.Use{Names: lease.Names()}, 0)
 		w.finished(lease)
 		_ = lease.Release(context.Background())
 	}
@@ -56,7 +57,7 @@ func (w *world) oldHands() {
 			w.violated(Progress, "%s cannot have a lock that is free: %v", p.label, err)
 			continue
 		}
-		w.granted(p, lease)
+		w.granted(p, lease, workload.Use{Names: lease.Names()}, 0)
 		w.finished(lease)
 		_ = lease.Release(context.Background())
 	}
@@ -75,4 +76,20 @@ func (w *world) nothingLeft() {
 			w.violated(Tidiness, "%s still has %v", s.Name(), keys)
 		}
 	}
+}
+
+// allPermits checks that a newcomer gets all permits after the faults.
+func (w *world) allPermits(ctx context.Context, newcomer *process) {
+	if w.c.Permits == 0 {
+		return
+	}
+	all := workload.Use{Names: []string{"a"}, Permits: w.c.Permits, Size: w.c.Permits}
+	lease, err := all.Acquire(ctx, newcomer.client)
+	if err != nil {
+		w.violated(Progress, "R and 2 s after the faults %d permits cannot be had: %v", w.c.Permits, err)
+		return
+	}
+	w.granted(newcomer, lease, all, 0)
+	w.finished(lease)
+	_ = lease.Release(context.WithoutCancel(ctx))
 }

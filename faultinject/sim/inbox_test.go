@@ -9,7 +9,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/quorumlock/quorumlock/clock"
 	"github.com/quorumlock/quorumlock/faultinject"
 	"github.com/quorumlock/quorumlock/node"
 )
@@ -32,11 +31,8 @@ func listen(t *testing.T, test func(l *listening)) {
 	synctest.Test(t, func(t *testing.T) {
 		c := &Case{Nodes: []Clock{{Rate: 1}}, Clients: []Clock{{Rate: 1}}, Timeout: ttl / 10, Opened: true}
 		c.Weather = Weather{Least: time.Millisecond, Most: 2 * time.Millisecond}
-		w := &world{c: c, clock: clock.Process(), began: time.Now()}
-		w.witness = newWitness(w, false)
-		w.servers = []*server{newServer(w, 0, Clock{Rate: 1})}
+		w := newWorld(c, false)
 		w.open()
-		w.latch.init(w.c)
 		w.ways, w.processes = [][]*way{newWays(1)}, []*process{nil}
 		w.start(0)
 		l := &listening{T: t, world: w, server: w.servers[0]}

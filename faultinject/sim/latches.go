@@ -13,29 +13,10 @@ import (
 	"github.com/quorumlock/quorumlock"
 	"github.com/quorumlock/quorumlock/faultinject"
 	"github.com/quorumlock/quorumlock/faultinject/history"
+	"github.com/quorumlock/quorumlock/faultinject/workload"
 	"github.com/quorumlock/quorumlock/node"
 	"github.com/quorumlock/quorumlock/quorum"
 )
-
-// LatchCall is a task's call of the latch of a case.
-type LatchCall struct {
-	Kind history.Kind
-	// ID is the id of a count-down, Count the number to set the latch to.
-	ID    string
-	Count int
-}
-
-// String formats the call as the history does.
-func (l *LatchCall) String() string {
-	switch l.Kind {
-	case history.Set:
-		return fmt.Sprintf("set the latch to %d", l.Count)
-	case history.CountDown:
-		return fmt.Sprintf("count down with %q", l.ID)
-	default:
-		return fmt.Sprintf("%s the latch", l.Kind)
-	}
-}
 
 // latchName is the name of the latch. A lock has the same name; they are independent.
 const latchName = "a"
@@ -49,7 +30,7 @@ const mostApart = maxSkew/2 - span/50
 // hold; in the others they may not.
 func DrawLatches(seed uint64) *Case {
 	c := Draw(seed)
-	d := drawer{Rand: rand.New(rand.NewPCG(seed, 9))}
+	d := drawer{Drawer: workload.NewDrawer(seed, 9)}
 	c.Kind = OfLatches
 	if d.IntN(4) > 0 {
 		d.spare(c)
@@ -69,12 +50,12 @@ func DrawLatches(seed uint64) *Case {
 		ends = append(ends, d.when(span))
 	}
 	slices.Sort(ends)
-	began := d.upTo(ttl)
+	began := d.UpTo(ttl)
 	for i, end := range ends {
 		if end > began {
 			d.generation(c, began, end, i == len(ends)-1)
 		}
-		began = end + d.upTo(ttl/20)
+		began = end + d.UpTo(ttl/20)
 	}
 	return c
 }
@@ -100,13 +81,13 @@ func (d drawer) generation(c *Case, from, to time.Duration, last bool) {
 		case at >= from && at < to:
 			return at // soon after something else, mostly
 		case d.IntN(4) == 0:
-			return max(from, to-d.upTo(ttl/10))
+			return max(from, to-d.UpTo(ttl/10))
 		default:
-			return from + d.upTo(to-from)
+			return from + d.UpTo(to-from)
 		}
 	}
 	if !c.undisturbed() && d.IntN(2) == 0 { // a node is late where the latch is deleted
-		c.breaks(faultinject.Part, max(from, to-d.upTo(ttl/2)), min(to+d.upTo(ttl/2), span), d.IntN(len(c.Nodes)), d.IntN(len(c.Clients)))
+		c.breaks(faultinject.Part, max(from, to-d.UpTo(ttl/2)), min(to+d.UpTo(ttl/2), span), d.IntN(len(c.Nodes)), d.IntN(len(c.Clients)))
 	}
 	n := 1 + d.IntN(4)
 	for i := range 1 + d.IntN(3) {
@@ -118,27 +99,27 @@ func (d drawer) generation(c *Case, from, to time.Duration, last bool) {
 		if i > 0 {
 			soon = at()
 		}
-		d.calls(c, soon+d.upTo(ttl/10), &LatchCall{Kind: history.Set, Count: count})
+		d.calls(c, soon+d.UpTo(ttl/10), workload.LatchCall{Kind: history.Set, Count: count})
 	}
 	for id := range n + d.IntN(2) {
 		for range 1 + d.IntN(2) {
-			d.calls(c, at(), &LatchCall{Kind: history.CountDown, ID: string(rune('p' + id))})
+			d.calls(c, at(), workload.LatchCall{Kind: history.CountDown, ID: string(rune('p' + id))})
 		}
 	}
 	for range 1 + d.IntN(3) {
-		d.calls(c, at(), &LatchCall{Kind: history.Await})
+		d.calls(c, at(), workload.LatchCall{Kind: history.Await})
 	}
 	for range d.IntN(5) {
-		d.calls(c, at(), &LatchCall{Kind: history.Count})
+		d.calls(c, at(), workload.LatchCall{Kind: history.Count})
 	}
 	if !last || d.IntN(4) == 0 {
-		d.calls(c, to, &LatchCall{Kind: history.Delete})
+		d.calls(c, to, workload.LatchCall{Kind: history.Delete})
 	}
 }
 
 // calls adds a task.
-func (d drawer) calls(c *Case, at time.Duration, l *LatchCall) {
-	t := Task{At: at, Client: d.IntN(len(c.Clients)), Latch: l, Patience: d.upTo(3 * ttl), Endless: d.IntN(2) == 0}
+func (d drawer) calls(c *Case, at time.Duration, l workload.LatchCall) {
+	t := Task{At: at, Client: d.IntN(len(c.Clients)), Latch: &l, Use: workload.Use{Patience: d.UpTo(3 * ttl)}, Endless: d.IntN(2) == 0}
 	if d.IntN(3) == 0 && l.Kind != history.Delete {
 		t.Again = 1 + d.IntN(2)
 	}
@@ -161,31 +142,17 @@ func (w *world) useLatch(index int, t Task) {
 			until = lastCall
 		}
 		ctx, cancel := context.WithTimeout(context.Background(), until-w.now()+grain(index))
-		_ = w.call(ctx, p, t.Client, index, t.Latch)
+		_ = w.call(ctx, p, index, *t.Latch)
 		cancel()
 		time.Sleep(time.Duration(rng.Int64N(int64(ttl / 4))))
 	}
 }
 
-// call makes one call of the latch, and records it with the witness.
-func (w *world) call(ctx context.Context, p *process, client, worker int, do *LatchCall) error {
-	latch := p.client.Latch(latchName)
+// call makes one call of the latch, and records it.
+func (w *world) call(ctx context.Context, p *process, worker int, do workload.LatchCall) error {
 	w.note("%s begins to %s", p.label, do)
-	over := w.latch.calls(w, p, client, worker, do)
-	left, err := 0, error(nil)
-	switch do.Kind {
-	case history.Set:
-		err = latch.Set(ctx, do.Count)
-	case history.CountDown:
-		err = latch.CountDown(ctx, do.ID)
-	case history.Await:
-		err = latch.Await(ctx)
-	case history.Delete:
-		err = latch.Delete(ctx)
-	default:
-		left, err = latch.Count(ctx)
-	}
-	over(left, err)
+	w.latch.begins(do.Kind)
+	left, err := do.Make(ctx, p.client.Latch(latchName), p.recorder, worker)
 	if do.Kind == history.Count && err == nil {
 		w.note("%s has found that %d are left", p.label, left)
 	} else {
@@ -232,7 +199,7 @@ func (w *world) readsInTheEnd(newcomer *process) {
 	bound, cancel := context.WithTimeout(context.Background(), limits.Recovery()+2*time.Second)
 	defer cancel()
 	for {
-		err := w.call(bound, newcomer, 0, 0, &LatchCall{Kind: history.Count})
+		err := w.call(bound, newcomer, 0, workload.LatchCall{Kind: history.Count})
 		if !errors.Is(err, quorumlock.ErrNoQuorum) {
 			return
 		}

@@ -4,13 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"slices"
 	"strings"
 	"sync"
 	"time"
 
 	"github.com/quorumlock/quorumlock"
+	"github.com/quorumlock/quorumlock/faultinject/workload"
 	"github.com/quorumlock/quorumlock/node"
 	"github.com/quorumlock/quorumlock/quorum"
 )
@@ -41,18 +41,18 @@ const mostTampered = 20 * time.Millisecond
 // checked.
 func DrawTampering(seed uint64) *Case {
 	c := Draw(seed)
-	d := drawer{Rand: rand.New(rand.NewPCG(seed, 9))}
+	d := workload.NewDrawer(seed, 9)
 	c.Kind, c.Opened, c.Faults, c.Timeout = OfTampering, true, nil, ttl/3
 	c.Weather = Weather{Least: c.Weather.Least, Most: max(min(c.Weather.Most, mostTampered), c.Weather.Least)}
 	for i := range c.Tasks {
 		t := &c.Tasks[i]
 		t.TTL = 0
 		if d.IntN(2) == 0 {
-			t.Hold = d.between(ttl/2, 3*ttl)
+			t.Hold = d.Between(ttl/2, 3*ttl)
 		}
 	}
 	for range 2 + d.IntN(4) {
-		t := Tamper{At: d.upTo(span - ttl), Name: names[min(d.IntN(4), 1)*d.IntN(2)], Force: d.IntN(2) == 0, Client: d.IntN(len(c.Clients))}
+		t := Tamper{At: d.UpTo(span - ttl), Name: names[min(d.IntN(4), 1)*d.IntN(2)], Force: d.IntN(2) == 0, Client: d.IntN(len(c.Clients))}
 		n := len(c.Nodes)
 		t.Nodes = d.Perm(n)[:min(quorum.Majority().Need(n)+d.IntN(3)-1+d.IntN(2), n)]
 		slices.Sort(t.Nodes)
@@ -145,7 +145,7 @@ func (w *world) endsForced(r *record, name string) {
 func (w *world) valid(name string) []*record {
 	w.seen.Lock()
 	defer w.seen.Unlock()
-	return slices.DeleteFunc(slices.Clone(w.leases[name]), func(r *record) bool { return r.lease.Err() != nil })
+	return slices.DeleteFunc(slices.Clone(w.leases), func(r *record) bool { return !slices.Contains(r.held, name) || r.lease.Err() != nil })
 }
 
 // follows watches the leases that a new lease took the lock from.

@@ -22,8 +22,11 @@ func Run(t *testing.T, c *Case, traced bool) Verdict {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
 	var w *world
 	synctest.Test(t, func(*testing.T) { w = play(c, traced) })
-	w.latch.explain(w)
-	return w.verdict()
+	w.judge()
+	return Verdict{
+		Violations: w.violations, History: w.lines, Grants: w.grants, Lost: w.lost, Took: w.now(),
+		Calls: w.calls, Excused: w.latch.excused,
+	}
 }
 
 // world is the state of one run.
@@ -39,23 +42,30 @@ type world struct {
 	ways [][]*way
 	*witness
 	waiters   waiters
-	latch     latchWitness
+	latch     latchMemory
 	tampering tampering
 
 	mu        sync.Mutex
-	processes []*process // by client; nil while it is dead
+	processes []*process     // by client; nil while it is dead
+	clients   map[string]int // of all processes, by label
 	started   int
 	quiet     bool
+	calls     int // of the latch that succeeded
 }
 
-func play(c *Case, traced bool) *world {
-	w := &world{c: c, clock: clock.Process(), began: time.Now()}
+// newWorld creates the nodes of a case.
+func newWorld(c *Case, traced bool) *world {
+	w := &world{c: c, clock: clock.Process(), began: time.Now(), clients: make(map[string]int), tampering: newTampering()}
 	w.witness = newWitness(w, traced)
 	w.latch.init(c)
-	w.tampering = newTampering()
 	for i, at := range c.Nodes {
 		w.servers = append(w.servers, newServer(w, i, at))
 	}
+	return w
+}
+
+func play(c *Case, traced bool) *world {
+	w := newWorld(c, traced)
 	if c.Opened {
 		w.open()
 	}
@@ -88,7 +98,6 @@ func play(c *Case, traced bool) *world {
 	tasks.Wait()
 	close(done)
 	w.epilogue()
-	w.checkLatch()
 	w.ended = w.now()
 	return w
 }
@@ -114,6 +123,7 @@ func (w *world) start(client int) {
 	if w.started > len(w.c.Clients) {
 		label = fmt.Sprintf("%s.%d", label, w.started-len(w.c.Clients)+1)
 	}
+	w.clients[label] = client
 	w.processes[client] = newProcess(w, label, w.c.Clients[client], w.ways[client], w.c.Seed+uint64(1000*w.started))
 }
 
