@@ -148,6 +148,7 @@ func (l *link) check(info string) error {
 	identity, err := checkFitness(info)
 	if err == nil {
 		l.identity.Store(&identity)
+		l.writer.place = placeOf(info)
 	}
 	return err
 }

@@ -28,11 +28,11 @@ var latches = []Mutant{
 		Then: "Readers ask other nodes, and it is missing.",
 		Kind: "latches",
 		Edits: []Edit{{
-			Old: `bool { return v.Known && v.Holders >= x.need }`,
-			New: `bool { return v.Known && v.Holders >= x.need-1 }`,
+			Old: `bool { return v.Known && v.Holders >= l.need }`,
+			New: `bool { return v.Known && v.Holders >= l.need-1 }`,
 		}, {
-			Old: `		case !v.Known || v.Holders < x.need:`,
-			New: `		case !v.Known || v.Holders < x.need-1:`,
+			Old: `		case !v.Known || v.Holders < x.latches.need:`,
+			New: `		case !v.Known || v.Holders < x.latches.need-1:`,
 		}},
 	},
 	{
@@ -43,6 +43,28 @@ var latches = []Mutant{
 		Edits: []Edit{{
 			Old: `	if r.anyGeneration { //`,
 			New: `	if r == nil { //`,
+		}},
+	},
+	{
+		Name: "latch-merged-too-late",
+		Rule: "A count-down is confirmed by a round that sent its id.",
+		Then: "A count-down joins a round that is under way, and is confirmed though no node knows of it.",
+		Kind: "latches",
+		Edits: []Edit{{
+			Old: `	if last == nil || last.begun || len(last.members)`,
+			New: `	if last == nil || isClosed(last.round.decided) || len(last.members)`,
+		}},
+	},
+	{
+		Name: "latch-counted-after-giving-up",
+		Rule: "A merged count-down whose caller has given up counts in no later generation.",
+		Then: "Other callers keep the round going, and it brings the id into the generation after a deletion.",
+		Kind: "latches",
+		Edits: []Edit{{
+			Old: `	if !r.done {
+		r.known = slices.Sorted(maps.Keys(b.members))
+	}`,
+			New: `	_ = r.done`,
 		}},
 	},
 	{
@@ -119,15 +141,13 @@ var latches = []Mutant{
 		Then: "A client that is cut off from the others sees a confirmed count-down that no other client sees.",
 		Real: true,
 		Edits: []Edit{{
-			Old: `		r.enough = func(v *quorum.LatchView) bool { return v.Known && v.Holders >= x.need }
-		v, err := x.runRound(r)`,
-			New: `		r.enough = func(v *quorum.LatchView) bool { return v.Holders > 0 && v.Count > 0 }
-		v, err := x.runRound(r)`,
+			Old: `bool { return v.Known && v.Holders >= l.need }`,
+			New: `bool { return v.Holders > 0 && v.Count > 0 }`,
 		}, {
-			Old: `		case !v.Known || v.Holders < x.need:
-			return r, r.shortError()`,
+			Old: `		case !v.Known || v.Holders < x.latches.need:
+			return r, r.short()`,
 			New: `		case v.Holders == 0:
-			return r, r.shortError()`,
+			return r, r.short()`,
 		}},
 	},
 	{

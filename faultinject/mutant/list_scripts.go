@@ -25,7 +25,7 @@ var scripts = []Mutant{
 			Old: `if whole and known == identity then`,
 			New: `if whole then`,
 		}, {
-			Old: `open = seal == string.sub(info, 84, 137) .. LIMITS`,
+			Old: `open = seal == string.sub(info, FROM, TO) .. LIMITS`,
 			New: `open = seal and string.sub(seal, 55) == LIMITS`,
 		}},
 	},

@@ -22,7 +22,7 @@ type config struct {
 	faketime []string      // where libfaketime may be; empty for the true clock
 	clock    time.Duration // what the clock is off by at first
 	args     []string
-	program  string   // of WithProgram
+	program  string // of WithProgram
 	debug    bool
 	master   *Server  // followed at first
 	sentinel *watched // run as a Sentinel
@@ -126,7 +126,7 @@ func (s *Server) configText() string {
 		set("tls-port", s.tlsPort)
 		set("tls-cert-file", strconv.Quote(filepath.Join(s.dir, certFile)))
 		set("tls-key-file", strconv.Quote(filepath.Join(s.dir, keyFile)))
-		set("tls-ca-cert-file", strconv.Quote(filepath.Join(s.dir, caFile)))
+		set("tls-ca-cert-file", strconv.Quote(filepath.Join(s.dir, certFile)))
 		set("tls-auth-clients", "no")
 	}
 	if s.conf.sentinel != nil {

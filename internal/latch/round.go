@@ -1,8 +1,6 @@
-package quorumlock
+package latch
 
 import (
-	"errors"
-	"math/bits"
 	"slices"
 	"sync"
 
@@ -11,17 +9,17 @@ import (
 	"github.com/quorumlock/quorumlock/quorum"
 )
 
-// latchRound asks all nodes about a latch, and repairs each node once with the ids of the others.
+// round asks all nodes about a latch, and repairs each node once with the ids of the others.
 // It reads and gives ids in pieces of a bounded size, one after another, so that no operation
 // occupies a node for long. Answers after the decision still count for repairs.
-type latchRound struct {
-	call *latchCall
+type round struct {
+	call *Call
 	kind node.Kind
 	// token is the token of the operation, and ask its arguments. inboxes are the nodes that should
 	// report later changes to the client.
 	token   uint64
 	ask     node.LatchOp
-	inboxes uint64
+	inboxes quorum.Set
 	// known are ids that count even if no node has them. They count in the given generation, or in
 	// any if anyGeneration is set.
 	known         []string
@@ -31,32 +29,20 @@ type latchRound struct {
 	enough  func(v *quorum.LatchView) bool
 	decided chan struct{}
 
-	mu      sync.Mutex
-	answers []quorum.LatchAnswer
-	// recoveryEnds is the end of each node's recovery, by its marker. errs is why a node has no
-	// answer. granted are the nodes that did as asked. repaired are the nodes that were given their
-	// missing ids.
-	recoveryEnds      []int64
-	errs              []error
-	granted, repaired uint64
+	mu sync.Mutex
+	// answers are the last answers of the nodes, and told the same without ids.
+	answers, told []quorum.LatchAnswer
+	nodes         []nodeState
+	// granted are the nodes that did as asked. repaired are the nodes that were given their missing
+	// ids.
+	granted, repaired quorum.Set
 	// began is when the round began, as a token by the client's clock.
 	began uint64
-	// lost has the recovery ends of nodes that may have lost their memory during the round. Each
-	// such loss makes the round read all ids again, and readings counts that. readBefore is, for
-	// each node, the latest reading in which it listed its ids. lostBefore is the reading that its
-	// own loss started.
-	lost                   []int64
-	readings               int
-	readBefore, lostBefore []int
+	// readings counts how often the round has read all ids again, since a node may have lost its
+	// memory during the round.
+	readings int
 	// begun are the operations that start or continue to list a node's ids.
-	begun map[*node.LatchOp]latchReading
-	// born identifies one memory of each node. told is the last answer of each node, without ids.
-	// goals is how many ids a reading has to reach on each node. gifts are the ids that each node
-	// is being given.
-	born  []int64
-	told  []quorum.LatchAnswer
-	goals []int
-	gifts []latchGift
+	begun map[*node.LatchOp]reading
 	// repairTarget must be on enough nodes before its ids may be told: everything that was known
 	// when enough nodes had answered. Later count-downs do not delay it.
 	repairTarget *quorum.LatchView
@@ -69,15 +55,31 @@ type latchRound struct {
 	outcome quorum.LatchView
 }
 
-// latchReading says to which reading an operation belongs.
-type latchReading struct {
+// nodeState is the state of one node in a round, apart from its answers.
+type nodeState struct {
+	// err is why the node has no answer.
+	err error
+	// recoveryEnd is the end of the node's recovery, by its marker. With born, it identifies one
+	// memory of the node.
+	recoveryEnd, born int64
+	// lost is the recovery end of a loss that may have happened during the round. That loss started
+	// the reading lostBefore. readBefore is the latest reading in which the node listed its ids.
+	lost                   int64
+	lostBefore, readBefore int
+	// goal is how many ids a reading has to reach. gift are the ids that the node is being given.
+	goal int
+	gift gift
+}
+
+// reading says to which reading an operation belongs.
+type reading struct {
 	// number is the number of the reading. first is set for its first operation on a node.
 	number int
 	first  bool
 }
 
-// latchGift is a set of ids that a node is being given, in pieces.
-type latchGift struct {
+// gift is a set of ids that a node is being given, in pieces.
+type gift struct {
 	ask node.LatchOp
 	// all are the ids, and sent is how many of them were sent.
 	all  []string
@@ -88,33 +90,36 @@ type latchGift struct {
 
 // next returns the operation that gives the next piece. Only the last piece says that the node is
 // whole.
-func (g *latchGift) next() *node.LatchOp {
+func (g *gift) next() *node.LatchOp {
 	ask := g.ask
-	ask.IDs = g.all[g.sent:min(g.sent+latchChunk, len(g.all))]
+	ask.IDs = g.all[g.sent:min(g.sent+node.MaxListed, len(g.all))]
 	if g.sent += len(ask.IDs); g.sent < len(g.all) {
 		ask.Whole = 0
 	}
 	return &ask
 }
 
-// latchChunk is how many ids one operation gives to a node. Tests reduce it.
-var latchChunk = node.MaxListed
+func (r *round) env() *Env { return &r.call.latches.env }
 
-func (r *latchRound) init(nodes int) {
+func (r *round) need() int { return r.call.latches.need }
+
+func (r *round) init(nodes int) {
 	r.answers, r.told = make([]quorum.LatchAnswer, nodes), make([]quorum.LatchAnswer, nodes)
-	r.recoveryEnds, r.born, r.errs = make([]int64, nodes), make([]int64, nodes), make([]error, nodes)
-	r.goals, r.gifts = make([]int, nodes), make([]latchGift, nodes)
-	r.lost, r.readBefore, r.lostBefore = make([]int64, nodes), make([]int, nodes), make([]int, nodes)
-	r.begun = make(map[*node.LatchOp]latchReading)
+	r.nodes = make([]nodeState, nodes)
+	r.begun = make(map[*node.LatchOp]reading)
 	r.decided = make(chan struct{})
 }
 
-func (r *latchRound) send() {
+func (r *round) send() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	nodes := r.call.latch.client.nodes
-	r.init(nodes.Len())
-	r.began = uint64(max(r.call.latch.client.tokenClock.now(), 0))
+	r.init(r.env().Nodes.Len())
+	r.sendLocked()
+}
+
+func (r *round) sendLocked() {
+	nodes := r.env().Nodes
+	r.began = uint64(max(r.env().Clock.Wall().UnixMicro(), 0))
 	if r.ask.List {
 		r.beginReading()
 	} else {
@@ -129,39 +134,39 @@ func (r *latchRound) send() {
 
 // beginReading asks each node to list its ids, from the first that the call has not read.
 // Requires r.mu.
-func (r *latchRound) beginReading() {
-	r.submit(r.call.latch.client.nodes.All(), r.token, func(i int) *node.LatchOp {
+func (r *round) beginReading() {
+	r.submit(r.env().Nodes.All(), r.token, func(i int) *node.LatchOp {
 		ask := r.ask
 		ask.From = r.call.copyOf(i).next()
-		r.begun[&ask] = latchReading{r.readings, true}
+		r.begun[&ask] = reading{r.readings, true}
 		return &ask
 	})
 }
 
 // submitTo sends one operation to one node, and reports whether an answer will come. Requires r.mu.
-func (r *latchRound) submitTo(i int, ask *node.LatchOp, token uint64) bool {
+func (r *round) submitTo(i int, ask *node.LatchOp, token uint64) bool {
 	return r.submit(quorum.Set(0).With(i), token, func(int) *node.LatchOp { return ask }).Has(i)
 }
 
 // submit sends an operation to each node of a set, and returns the nodes from which an answer will
 // come. Requires r.mu.
-func (r *latchRound) submit(to quorum.Set, token uint64, ask func(i int) *node.LatchOp) quorum.Set {
-	l := r.call.latch
+func (r *round) submit(to quorum.Set, token uint64, ask func(i int) *node.LatchOp) quorum.Set {
+	env := r.env()
 	r.call.mu.Lock()
 	defer r.call.mu.Unlock()
-	calls := dispatch.NewCalls(l.client.nodes.Len(), node.Op{
-		Kind: r.kind, Names: l.name[:], TTL: l.ttl, Token: token, Limits: l.client.cfg.limits(),
+	calls := dispatch.NewCalls(env.Nodes.Len(), node.Op{
+		Kind: r.kind, Names: []string{r.call.name}, TTL: r.call.ttl, Token: token, Limits: env.Limits,
 	})
 	for i := range to.All() {
 		op := calls.Op
 		op.Latch = ask(i)
-		if r.inboxes&(1<<i) != 0 && !r.call.left {
-			op.Latch.Inbox, op.Latch.Keep = l.client.id, l.client.entryTTL()
+		if r.inboxes.Has(i) && !r.call.left {
+			op.Latch.Inbox, op.Latch.Keep = env.Inbox, env.Keep
 		}
 		calls.To(i).To, calls.To(i).Op = r, &op
 	}
-	asked := l.client.nodes.Send(calls, to, func(i int, err error) bool {
-		r.errs[i] = err
+	asked := env.Nodes.Send(calls, to, func(i int, err error) bool {
+		r.nodes[i].err = err
 		return true
 	})
 	r.unanswered += asked.Len()
@@ -169,7 +174,7 @@ func (r *latchRound) submit(to quorum.Set, token uint64, ask func(i int) *node.L
 }
 
 // Answer implements dispatch.Receiver.
-func (r *latchRound) Answer(c *dispatch.Call, reply *node.Reply) {
+func (r *round) Answer(c *dispatch.Call, reply *node.Reply) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.unanswered--
@@ -183,32 +188,32 @@ func (r *latchRound) Answer(c *dispatch.Call, reply *node.Reply) {
 // recordReply records an answer, and reports whether it is complete. It is not if more ids have to
 // be read from the node, or given to it. If a later operation on a node fails, its earlier answer
 // stays.
-func (r *latchRound) recordReply(c *dispatch.Call, reply *node.Reply) (news bool) {
+func (r *round) recordReply(c *dispatch.Call, reply *node.Reply) (news bool) {
 	i, s := c.Node(), reply.Latch
+	n := &r.nodes[i]
 	if reply.Err != nil || s == nil {
-		r.errs[i] = reply.Err
+		n.err = reply.Err
 		if c.Op.Latch != nil && c.Op.Latch.Exact {
-			r.gifts[i].busy = false
+			n.gift.busy = false
 		}
 		return true
 	}
-	l := r.call.latch
-	l.client.tokenClock.observe(max(s.Generation, s.Since, s.Last), l.name[0])
+	r.env().Tokens.Observe(max(s.Generation, s.Since, s.Last), r.call.name)
 	a := quorum.LatchAnswer{
 		Told: true, Generation: s.Generation, Count: s.Count, Since: s.Since,
 		Refilled: s.Whole, Recovering: reply.Recovering > 0, Size: s.Size,
 	}
-	if length := l.client.cfg.limits().Recovery().Microseconds(); s.Until > length {
+	if length := r.env().Limits.Recovery().Microseconds(); s.Until > length {
 		a.Memory = uint64(s.Until - length)
 	}
-	if before := &r.answers[i]; before.Generation == a.Generation && r.recoveryEnds[i] == s.Until && r.born[i] == s.Born {
+	if before := &r.answers[i]; before.Generation == a.Generation && n.recoveryEnd == s.Until && n.born == s.Born {
 		a.IDs = before.IDs
 	}
-	r.recoveryEnds[i], r.born[i], r.errs[i], r.told[i] = s.Until, s.Born, nil, a
+	n.recoveryEnd, n.born, n.err, r.told[i] = s.Until, s.Born, nil, a
 	r.told[i].IDs = nil
 	granted := reply.Outcome == node.Granted
 	if granted {
-		r.granted |= 1 << i
+		r.granted = r.granted.With(i)
 	}
 	switch {
 	case c.Op.Latch.List:
@@ -217,19 +222,19 @@ func (r *latchRound) recordReply(c *dispatch.Call, reply *node.Reply) (news bool
 			return false
 		}
 		a.IDs = read
-		r.readBefore[i] = max(r.readBefore[i], r.begun[c.Op.Latch].number)
+		n.readBefore = max(n.readBefore, r.begun[c.Op.Latch].number)
 	case c.Op.Latch.Exact:
-		gift := &r.gifts[i]
+		g := &n.gift
 		if granted {
-			sent := gift.all[:gift.sent]
-			if len(sent) < len(gift.all) && r.submitTo(i, gift.next(), 0) {
+			sent := g.all[:g.sent]
+			if len(sent) < len(g.all) && r.submitTo(i, g.next(), 0) {
 				return false
 			}
 			a.IDs = quorum.UnionOfIDs(a.IDs, sent)
 		}
-		gift.busy = false
+		g.busy = false
 	case granted:
-		a.IDs = quorum.UnionOfIDs(a.IDs, slices.Sorted(slices.Values(c.Op.Latch.IDs)))
+		a.IDs = quorum.UnionOfIDs(a.IDs, c.Op.Latch.IDs)
 	}
 	r.answers[i] = a
 	return true
@@ -238,55 +243,56 @@ func (r *latchRound) recordReply(c *dispatch.Call, reply *node.Reply) (news bool
 // read takes the ids that a node has listed. It asks for more until the call has read as many ids
 // as the node had when the reading began. Since ids keep their order, the node had all of them at
 // one moment of the round.
-func (r *latchRound) read(c *dispatch.Call, s *node.LatchState) (ids []string, more bool) {
+func (r *round) read(c *dispatch.Call, s *node.LatchState) (all []string, more bool) {
 	i, ask := c.Node(), *c.Op.Latch
-	one := r.call.copyOf(i)
-	read := one.add(ask.From, s)
-	reading := r.begun[c.Op.Latch]
+	n, ids := &r.nodes[i], r.call.copyOf(i)
+	read := ids.add(ask.From, s)
+	begun := r.begun[c.Op.Latch]
 	switch {
 	case read < ask.From: // the node has another memory
-		r.goals[i] = s.Size
-	case reading.first:
-		r.goals[i] = max(r.goals[i], s.Size)
+		n.goal = s.Size
+	case begun.first:
+		n.goal = max(n.goal, s.Size)
 	}
 	ask.From, ask.Inbox = read, ""
-	if read < r.goals[i] && !r.bySizes {
-		r.begun[&ask] = latchReading{number: reading.number}
+	if read < n.goal && !r.bySizes {
+		r.begun[&ask] = reading{number: begun.number}
 		if r.submitTo(i, &ask, r.token) {
 			return nil, true
 		}
 	}
-	return one.all(), false
+	return ids.all(), false
 }
 
 // forgot reports whether enough witnesses have been read since a node lost its memory. Only then do
 // they have everything that the node may have forgotten. An earlier answer of a witness may lack a
 // count-down that reached both later. If the loss may have happened during the round, all ids are
 // read again. Requires r.mu.
-func (r *latchRound) forgot(i int, v *quorum.LatchView) (known bool) {
+func (r *round) forgot(i int, v *quorum.LatchView) (known bool) {
 	if r.answers[i].ForgotBefore(r.began, r.skew()) {
 		return true
 	}
-	if r.lost[i] != r.recoveryEnds[i] {
+	n := &r.nodes[i]
+	if n.lost != n.recoveryEnd {
 		r.readings++
-		r.lost[i], r.lostBefore[i] = r.recoveryEnds[i], r.readings
+		n.lost, n.lostBefore = n.recoveryEnd, r.readings
 		r.beginReading()
 	}
 	witnesses := 0
 	for j, a := range r.answers {
-		if v.Member(a, r.skew()) && r.readBefore[j] >= r.lostBefore[i] {
+		if v.Member(a, r.skew()) && r.nodes[j].readBefore >= n.lostBefore {
 			witnesses++
 		}
 	}
-	return witnesses >= r.call.need
+	return witnesses >= r.need()
 }
 
 // view is the combined answers, or the repair target once enough nodes have that but not yet what
 // was added since. Requires r.mu.
-func (r *latchRound) view() quorum.LatchView {
+func (r *round) view() quorum.LatchView {
 	v := r.merged()
-	if t := r.repairTarget; t != nil && v.Known && v.Holders < r.call.need && t.Alike(&v) {
-		if holders := t.HeldBy(r.answers); holders >= r.call.need {
+	if t := r.repairTarget; t != nil && v.Known && v.Holders < r.need() && t.Alike(&v) {
+		if holders := t.HeldBy(r.answers); holders >= r.need() {
 			full := v.Full
 			v, v.Holders, v.Full = *t, holders, full
 		}
@@ -295,25 +301,25 @@ func (r *latchRound) view() quorum.LatchView {
 }
 
 // sizes is the combined answers without ids. Requires r.mu.
-func (r *latchRound) sizes() quorum.LatchView {
-	return quorum.ViewLatch(r.told, r.call.need, nil, r.skew())
+func (r *round) sizes() quorum.LatchView {
+	return quorum.ViewLatch(r.told, r.need(), nil, r.skew())
 }
 
 // skew is how far clocks may differ, in the unit of tokens.
-func (r *latchRound) skew() uint64 {
-	return uint64(r.call.latch.client.cfg.limits().MaxClockSkew.Microseconds())
+func (r *round) skew() uint64 {
+	return uint64(r.env().Limits.MaxClockSkew.Microseconds())
 }
 
 // merged is the combined answers. Requires r.mu.
-func (r *latchRound) merged() quorum.LatchView {
+func (r *round) merged() quorum.LatchView {
 	var known []string
 	if r.anyGeneration || r.generation == r.latest() {
 		known = r.known
 	}
-	return quorum.ViewLatch(r.answers, r.call.need, known, r.skew())
+	return quorum.ViewLatch(r.answers, r.need(), known, r.skew())
 }
 
-func (r *latchRound) latest() (generation uint64) {
+func (r *round) latest() (generation uint64) {
 	for _, a := range r.answers {
 		generation = max(generation, a.Generation)
 	}
@@ -325,7 +331,7 @@ func (r *latchRound) latest() (generation uint64) {
 //
 // A node that lost its memory counts again after a repair. The repair must include everything that
 // the others knew after the loss; see forgot. Requires r.mu.
-func (r *latchRound) repair() {
+func (r *round) repair() {
 	v := r.merged()
 	if r.kind != node.Latch || !v.Known || v.Disputed {
 		return
@@ -334,30 +340,31 @@ func (r *latchRound) repair() {
 		r.repairTarget, r.repaired = &v, 0
 	}
 	for i, a := range r.answers {
-		if !a.Told || r.repaired&(1<<i) != 0 || r.gifts[i].busy {
+		n := &r.nodes[i]
+		if !a.Told || r.repaired.Has(i) || n.gift.busy {
 			continue
 		}
 		refill := r.ask.List && v.Count > 0 && !v.Member(a, r.skew())
 		if refill && !r.forgot(i, &v) || v.Holds(a) && !refill {
 			continue
 		}
-		r.repaired |= 1 << i
-		gift := latchGift{ask: node.LatchOp{Exact: true, Generation: v.Generation, Void: true}}
+		r.repaired = r.repaired.With(i)
+		g := gift{ask: node.LatchOp{Exact: true, Generation: v.Generation, Void: true}}
 		if v.Count > 0 {
-			gift.ask.Count, gift.ask.Since, gift.ask.Chosen, gift.all = v.Count, v.Since, v.Chosen, v.Missing(a)
+			g.ask.Count, g.ask.Since, g.ask.Chosen, g.all = v.Count, v.Since, v.Chosen, v.Missing(a)
 		}
 		if refill {
-			gift.ask.Whole = r.recoveryEnds[i]
+			g.ask.Whole = n.recoveryEnd
 		}
-		r.gifts[i] = gift
-		r.gifts[i].busy = r.submitTo(i, r.gifts[i].next(), 0)
+		n.gift = g
+		n.gift.busy = r.submitTo(i, n.gift.next(), 0)
 	}
 }
 
 // decideIfDone ends the round once it is decided, or no operation is in flight. The sizes may
 // decide a round that is still reading ids: if enough nodes have enough ids, the ids do not matter.
 // Requires r.mu.
-func (r *latchRound) decideIfDone(news bool) {
+func (r *round) decideIfDone(news bool) {
 	if r.done {
 		return
 	}
@@ -366,25 +373,28 @@ func (r *latchRound) decideIfDone(news bool) {
 		v = r.view()
 	}
 	if r.ask.List && r.unanswered > 0 && (!v.Known || !r.enough(&v)) {
-		if s := r.sizes(); s.Known && s.Full >= r.call.need && !r.anyForgot(&s) {
+		if s := r.sizes(); s.Known && s.Full >= r.need() && !r.anyForgot(&s) {
 			v, r.bySizes = s, true
 		}
 	}
 	if r.unanswered == 0 || v.Known && r.enough(&v) || r.kind == node.Unlatch && r.enough(&v) {
 		r.done, r.outcome = true, v
+		if r.anyGeneration { // a later answer may know of a deletion after the call
+			r.anyGeneration, r.generation = false, r.latest()
+		}
 		close(r.decided)
 	}
 }
 
 // anyForgot reports whether an answer is of a node that has lost its memory. Requires r.mu.
-func (r *latchRound) anyForgot(v *quorum.LatchView) bool {
+func (r *round) anyForgot(v *quorum.LatchView) bool {
 	return slices.ContainsFunc(r.told, func(a quorum.LatchAnswer) bool { return a.Told && !v.Member(a, r.skew()) })
 }
 
 // glance sums up the sizes. Requires r.mu.
-func (r *latchRound) glance(v *quorum.LatchView) latchGlance {
-	g := latchGlance{
-		count: v.Count, most: v.Most, mayBeDone: v.MayBeDone(r.told, r.call.need, r.skew()), forgetful: r.anyForgot(v),
+func (r *round) glance(v *quorum.LatchView) glance {
+	g := glance{
+		count: v.Count, most: v.Most, mayBeDone: v.MayBeDone(r.told, r.need(), r.skew()), forgetful: r.anyForgot(v),
 	}
 	for i, a := range r.told {
 		g.sum += a.Size
@@ -393,30 +403,48 @@ func (r *latchRound) glance(v *quorum.LatchView) latchGlance {
 	return g
 }
 
-// errForgotten is why the answer of a node did not count.
-var errForgotten = errors.New("it has lost its memory since the latch was set, and has not got it back yet")
+// nodeIDs has the ids that a call has read from one node. A node lists a bounded number of ids at
+// a time, in the order in which they arrived. That order does not change while the node remembers.
+// So the call reads each id once, however often it asks.
+type nodeIDs struct {
+	mu sync.Mutex
+	// generation, until and born identify one memory of the node.
+	generation  uint64
+	until, born int64
+	// ids are the ids that were read, in the order of the node. sorted are the same ids in order;
+	// it may lag behind.
+	ids, sorted []string
+}
 
-// noQuorum returns the error that says why too few nodes agreed. Requires r.mu.
-func (r *latchRound) noQuorum() *NoQuorumError {
-	l, v, skew := r.call.latch, r.view(), r.skew()
-	e := &NoQuorumError{Op: r.call.op, Names: l.name[:], Need: r.call.need, Total: len(r.answers)}
-	for i, a := range r.answers {
-		err := r.errs[i]
-		switch {
-		case err != nil:
-		case !a.Told:
-			e.Pending++
-			continue
-		case !v.Member(a, skew):
-			err = errForgotten
-		default:
-			e.Agreed++
-			continue
-		}
-		e.Nodes = append(e.Nodes, NodeError{Node: l.client.nodes.Name(i), Err: err})
+// next returns the position of the first id that was not read yet.
+func (c *nodeIDs) next() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return len(c.ids)
+}
+
+// add adds the ids that a node has listed from position from on. It returns how many of the node's
+// ids are read now. If the node has another memory than before, add discards the earlier ids. Then,
+// unless from is 0, reading starts again.
+func (c *nodeIDs) add(from int, s *node.LatchState) (read int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if s.Generation != c.generation || s.Until != c.until || s.Born != c.born || s.Size < len(c.ids) {
+		c.generation, c.until, c.born = s.Generation, s.Until, s.Born
+		c.ids, c.sorted = nil, nil
 	}
-	if r.kind == node.Unlatch {
-		e.Agreed = bits.OnesCount64(r.granted)
+	if known := len(c.ids) - from; known >= 0 && known < len(s.IDs) {
+		c.ids = append(c.ids, s.IDs[known:]...)
 	}
-	return e
+	return len(c.ids)
+}
+
+// all returns the ids that were read, sorted.
+func (c *nodeIDs) all() []string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if news := c.ids[len(c.sorted):]; len(news) > 0 {
+		c.sorted = quorum.UnionOfIDs(c.sorted, slices.Sorted(slices.Values(news)))
+	}
+	return c.sorted
 }

@@ -9,14 +9,20 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Benchmark measures the times to start a server, and to break and repair it.
-func Benchmark(b *testing.B, start func(b *testing.B) *faultinject.Group) {
+// BenchmarkFaults measures the times to start a server, and to break and repair it.
+func BenchmarkFaults(b *testing.B) {
+	for kind, start := range kinds {
+		b.Run(kind, func(b *testing.B) { benchmark(b, start) })
+	}
+}
+
+func benchmark(b *testing.B, start func(tb testing.TB, n int) *faultinject.Group) {
 	b.Run("start and close", func(b *testing.B) {
 		for b.Loop() {
-			require.NoError(b, start(b).Close())
+			require.NoError(b, start(b, 1).Close())
 		}
 	})
-	s := start(b).Servers()[0]
+	s := start(b, 1).Servers()[0]
 	step := func(offset time.Duration) func(context.Context) error {
 		return func(ctx context.Context) error { return s.StepClock(ctx, offset) }
 	}
