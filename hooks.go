@@ -48,8 +48,8 @@ type Hooks struct {
 	NodeDown func(node string, err error)
 	// NodeUp: the node answers again.
 	NodeUp func(node string)
-	// NodeRecovering: a node has lost its memory or is new, and gives no new locks until it has
-	// recovered.
+	// NodeRecovering: a node is new, or has restarted or failed over, and gives no new locks until it
+	// has recovered.
 	NodeRecovering func(NodeRecoveringEvent)
 }
 

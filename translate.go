@@ -233,7 +233,7 @@ func (t translator) NodeUp(name string) {
 
 func (t translator) NodeRecovering(name string, since, until time.Time, restarted bool) {
 	c := t.client
-	c.warn("quorumlock: node is new or has lost its memory: holders keep their locks, but it gives no new ones until every lock that it may have forgotten has expired",
+	c.warn("quorumlock: node recovers, as it is new, has restarted or has failed over: holders keep their locks, but it gives no new ones until every lock that it may have forgotten has expired",
 		"node", name, "since", since, "until", until, "restarted", restarted)
 	if hook := c.cfg.Hooks.NodeRecovering; hook != nil {
 		event := NodeRecoveringEvent{Node: name, Since: since, Until: until, Restarted: restarted}

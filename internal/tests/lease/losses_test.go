@@ -286,15 +286,16 @@ func TestReleaseIgnoresMemoryLossThatNodesNotice(t *testing.T) {
 // Two nodes lose their memory, and fail before they can report it. Their missing keys do not prove a loss.
 func TestReleaseIgnoresMemoryLossThatNodesCannotReport(t *testing.T) {
 	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
-		client, ways := f.HookedClient()
+		client, ways := f.SpiedClient()
 		lease := fleet.MustAcquire(t, client.RedLock("job"))
 		for i := range 2 {
 			f.Nodes[i].Flush()
-			ways[i].Set(func(ops []node.Op) {
+			stop := func(ops []node.Op) {
 				if ops[0].Kind == node.Inspect {
 					f.Stop(i)
 				}
-			}, nil)
+			}
+			ways[i].Set(func(s *fleet.Spy) { s.Before = stop })
 		}
 		require.NoError(t, lease.Release(t.Context()))
 		f.Start(0, 1)
