@@ -86,10 +86,13 @@ func (w *world) blame(events []history.Event, allowed time.Duration) {
 		if w.latch.excused && v.Forgetful() {
 			continue
 		}
+		proof := v.Events
+		if v.Of != history.Latch { // the grants come first
+			proof = proof[:min(2, len(proof))]
+		}
 		at := w.now()
-		if len(v.Events) > 0 {
-			last := slices.MaxFunc(v.Events, func(a, b history.Event) int { return cmp.Compare(a.Return, b.Return) })
-			at = last.Return
+		if len(proof) > 0 {
+			at = slices.MaxFunc(proof, func(a, b history.Event) int { return cmp.Compare(a.Return, b.Return) }).Return
 		}
 		w.violatedAt(at, promiseOf(v), "%s", v)
 	}
