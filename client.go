@@ -15,6 +15,7 @@ import (
 
 	"github.com/quorumlock/quorumlock/clock"
 	"github.com/quorumlock/quorumlock/internal/dispatch"
+	"github.com/quorumlock/quorumlock/internal/latch"
 	"github.com/quorumlock/quorumlock/internal/slots"
 	"github.com/quorumlock/quorumlock/node"
 )
@@ -41,12 +42,10 @@ type Client struct {
 	scheduler  scheduler
 	reporter   reporter
 	tokenClock tokenClock
-	// refills are the calls that restore latches on nodes that forgot them.
-	refills     refills
-	generations latchGenerations
-	queues      localQueues
-	messages    messageRouter
-	slotTables  *slots.Pools
+	queues     localQueues
+	messages   messageRouter
+	slotTables *slots.Pools
+	latches    *latch.Latches
 
 	mu sync.Mutex
 	// pendingCalls counts the current calls. No call is added once closing is set.
@@ -96,6 +95,7 @@ func New(cfg Config) (*Client, error) {
 	})
 	c.slotTables = slots.NewPools(len(nodes), cfg.Jitter)
 	c.messages.init(c, nodes)
+	c.latches = newLatches(c)
 	return c, nil
 }
 

@@ -29,7 +29,7 @@ const (
 // mu guards the fields below it, except the fields of the scheduler.
 //
 // The lock order of the package is grant, localQueues, inbox.Set, messageRouter, ticket, sender.
-// latchRound and releaseRound come before sender, too. All other mutexes come last.
+// releaseRound and the rounds of package latch come before sender, too. All other mutexes come last.
 // docs/architecture.md lists all pairs. No goroutine holds two mutexes of one type, so two grants
 // are never locked together. Hooks, callers' functions and operations of nodes never run under a
 // mutex.

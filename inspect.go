@@ -119,100 +119,114 @@ func (l *Lock) ForceRelease(ctx context.Context) (*Status, error) {
 
 // inspectAll sends one operation to every node and waits for all answers.
 func (l *Lock) inspectAll(ctx context.Context, op node.Op) (*Status, error) {
-	if err := l.validate(ctx); err != nil {
-		return nil, err
-	}
-	if ctx.Err() != nil {
-		return nil, contextError(ctx)
-	}
-	if err := l.client.beginCall(); err != nil {
+	if err := l.beginInspect(ctx); err != nil {
 		return nil, err
 	}
 	defer l.client.endCall()
-
-	g := newGather(l)
-	v := dispatch.NewCalls(l.client.nodes.Len(), op)
-	for i := range l.client.nodes.Len() {
-		c := v.To(i)
-		c.To, c.Urgent = g, true
-		if err := l.client.nodes.Submit(i, c); err != nil {
-			g.Answer(c, &node.Reply{Err: err, Unsent: true})
-		}
+	replies, err := l.askAll(ctx, op)
+	status := &Status{Names: l.Names(), Need: l.need}
+	for i, r := range replies {
+		status.Nodes = append(status.Nodes, NodeStatus{
+			Node: l.client.nodes.Name(i), Holders: r.Holders, Recovering: r.Recovering, Unmarked: r.Unmarked,
+			Latency: r.latency, Err: r.Err,
+		})
 	}
+	if err == nil {
+		err = l.checkQuorum(op.Kind, replies)
+	}
+	return status, err
+}
+
+// beginInspect checks a call before anything is sent, and registers it. After a nil error,
+// Client.endCall must follow.
+func (l *Lock) beginInspect(ctx context.Context) error {
+	if err := l.validate(ctx); err != nil {
+		return err
+	}
+	if ctx.Err() != nil {
+		return contextError(ctx)
+	}
+	return l.client.beginCall()
+}
+
+// gather collects the replies of all nodes to one operation.
+type gather struct {
+	client *Client
+	calls  dispatch.Calls
+	done   chan struct{}
+
+	mu      sync.Mutex
+	left    int
+	replies []timedReply
+}
+
+// timedReply is the reply of one node. Its latency is 0 if it has an error.
+type timedReply struct {
+	node.Reply
+	latency time.Duration
+}
+
+// errNoAnswer is the error of a node that had not answered when the call ended.
+var errNoAnswer = errors.New("no answer yet")
+
+// askAll sends one operation to every node, and waits for all replies. If the context or the
+// client ends first, it returns that error, and the replies so far.
+func (l *Lock) askAll(ctx context.Context, op node.Op) ([]timedReply, error) {
+	n := l.client.nodes.Len()
+	g := &gather{client: l.client, done: make(chan struct{}), left: n, replies: make([]timedReply, n)}
+	g.calls.Aim(n, op)
+	for i := range n {
+		g.replies[i].Err = errNoAnswer
+		g.calls.To(i).To, g.calls.To(i).Urgent = g, true
+	}
+	l.client.nodes.Send(&g.calls, l.client.nodes.All(), func(i int, err error) bool {
+		g.Answer(g.calls.To(i), &node.Reply{Err: err, Unsent: true})
+		return true
+	})
+	var err error
 	select {
 	case <-g.done:
-		return g.result(op.Kind)
 	case <-ctx.Done():
-		status, _ := g.result(op.Kind)
-		return status, contextError(ctx)
+		err = contextError(ctx)
 	case <-l.client.quit:
-		status, _ := g.result(op.Kind)
-		return status, ErrClosed
+		err = ErrClosed
 	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return slices.Clone(g.replies), err
 }
-
-// gather collects the answers of all nodes to one operation.
-type gather struct {
-	lock *Lock
-	done chan struct{}
-
-	mu     sync.Mutex
-	left   int
-	status Status
-}
-
-func newGather(l *Lock) *gather {
-	g := &gather{
-		lock:   l,
-		done:   make(chan struct{}),
-		left:   l.client.nodes.Len(),
-		status: Status{Names: l.Names(), Need: l.need},
-	}
-	for i := range l.client.nodes.Len() {
-		g.status.Nodes = append(g.status.Nodes, NodeStatus{Node: l.client.nodes.Name(i), Err: errNoAnswer})
-	}
-	return g
-}
-
-// errNoAnswer stands for a node that had not answered when the call ended.
-var errNoAnswer = errors.New("no answer yet")
 
 // Answer implements dispatch.Receiver.
 func (g *gather) Answer(c *dispatch.Call, r *node.Reply) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	n := &g.status.Nodes[c.Node()]
-	n.Holders, n.Err, n.Recovering, n.Unmarked = r.Holders, r.Err, r.Recovering, r.Unmarked
+	reply := timedReply{Reply: *r}
 	if r.Err == nil {
-		n.Latency = g.lock.client.clock.Now() - c.Sent
+		reply.latency = g.client.clock.Now() - c.Sent
 	}
+	g.replies[c.Node()] = reply
 	if g.left--; g.left == 0 {
 		close(g.done)
 	}
 }
 
-// result returns the answers so far, and an error if they are too few.
-func (g *gather) result(kind node.Kind) (*Status, error) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	status := g.status
-	status.Nodes = slices.Clone(status.Nodes)
-	var errs []NodeError
-	for _, n := range status.Nodes {
-		if n.Err != nil {
-			errs = append(errs, NodeError{Node: n.Node, Err: n.Err})
+// checkQuorum returns an error if fewer nodes have replied than the rule of the lock needs.
+func (l *Lock) checkQuorum(kind node.Kind, replies []timedReply) error {
+	e := l.noQuorumError(kind, replies)
+	if e.Agreed >= l.need {
+		return nil
+	}
+	return e
+}
+
+// noQuorumError returns the error for an operation on which too few nodes agreed.
+func (l *Lock) noQuorumError(kind node.Kind, replies []timedReply) *NoQuorumError {
+	e := &NoQuorumError{Op: kind.String(), Names: l.Names(), Need: l.need, Total: len(replies)}
+	for i, r := range replies {
+		if r.Err != nil {
+			e.Nodes = append(e.Nodes, NodeError{Node: l.client.nodes.Name(i), Err: r.Err})
 		}
 	}
-	agreed := len(status.Nodes) - len(errs)
-	if agreed >= g.lock.need {
-		return &status, nil
-	}
-	return &status, &NoQuorumError{
-		Op:     kind.String(),
-		Names:  status.Names,
-		Need:   g.lock.need,
-		Agreed: agreed,
-		Total:  len(status.Nodes),
-		Nodes:  errs,
-	}
+	e.Agreed = e.Total - len(e.Nodes)
+	return e
 }

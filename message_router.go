@@ -9,15 +9,14 @@ import (
 )
 
 // messageRouter passes messages of the nodes to the waiters of a client. Waiters for locks have a
-// ticket, waiters for latches a watcher.
+// ticket. Package latch knows the waiters for latches.
 type messageRouter struct {
 	client        *Client
 	subscriptions *inbox.Set
 
 	// mu may be taken while the mutex of subscriptions is held, never the other way round.
-	mu       sync.Mutex
-	tickets  map[string]*ticket
-	watchers map[*latchWatcher]struct{}
+	mu      sync.Mutex
+	tickets map[string]*ticket
 	// stale has, for each node, the tickets that were left over there, and when their removal was
 	// last requested.
 	stale []map[string]time.Duration
@@ -26,7 +25,6 @@ type messageRouter struct {
 func (r *messageRouter) init(c *Client, nodes []node.Node) {
 	r.client = c
 	r.tickets = make(map[string]*ticket)
-	r.watchers = make(map[*latchWatcher]struct{})
 	for range nodes {
 		r.stale = append(r.stale, make(map[string]time.Duration))
 	}
@@ -90,7 +88,7 @@ func (h inboxHandler) Message(i int, m node.Message) {
 	case node.Announced:
 		h.eachTicket(func(t *ticket) { t.onAnnounced(i, m.Name, now) })
 	case node.Counted:
-		h.onLatchMessage(i, m.Name)
+		h.client.latches.Counted(i, m.Name)
 	case node.Woken, node.Standby, node.Returned:
 		h.client.tokenClock.observe(m.Fence, m.Name)
 		h.wakeTicket(i, m, now)
@@ -107,12 +105,12 @@ func (h inboxHandler) Lost(i int) { h.eachTicket(func(t *ticket) { t.onLost(i) }
 func (h inboxHandler) Resubscribed(i int) {
 	now := h.client.clock.Now()
 	h.eachTicket(func(t *ticket) { t.onWoken(i, now) })
-	h.wakeWatchers()
+	h.client.latches.SubscriptionsChanged()
 }
 
 func (h inboxHandler) Settled() {
 	h.eachTicket(func(t *ticket) { t.waiter.nudge() })
-	h.wakeWatchers()
+	h.client.latches.SubscriptionsChanged()
 }
 
 func (h inboxHandler) CannotFollow(i int, err error) {

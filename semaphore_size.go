@@ -3,10 +3,7 @@ package quorumlock
 import (
 	"context"
 	"fmt"
-	"slices"
-	"sync"
 
-	"github.com/quorumlock/quorumlock/internal/dispatch"
 	"github.com/quorumlock/quorumlock/node"
 	"github.com/quorumlock/quorumlock/quorum"
 )
@@ -47,7 +44,7 @@ func (s *Semaphore) SetPermits(ctx context.Context, permits int) error {
 			return nil
 		}
 		if r.latest.Version <= seen {
-			return r.failure()
+			return r.short
 		}
 		seen = r.latest.Version
 	}
@@ -67,83 +64,41 @@ func (s *Semaphore) Permits(ctx context.Context) (int, error) {
 		return 0, err
 	}
 	if r.tally.Unknown() > r.tally.Nodes()-l.need {
-		return 0, r.failure()
+		return 0, r.short
 	}
 	l.slots.Pool.LearnSize(r.latest.Size, r.latest.Version)
 	size, _ := l.slots.Size()
 	return size, nil
 }
 
-// beginInspect checks a call before anything is sent, and registers it. After a nil error,
-// Client.endCall must follow.
-func (l *Lock) beginInspect(ctx context.Context) error {
-	if err := l.validate(ctx); err != nil {
-		return err
-	}
-	if ctx.Err() != nil {
-		return contextError(ctx)
-	}
-	return l.client.beginCall()
-}
-
-// sizeGather collects the answers of all nodes to a size.
-type sizeGather struct {
-	lock *Lock
-	done chan struct{}
-
-	mu    sync.Mutex
+// sizeRound is what the nodes answered to a size.
+type sizeRound struct {
 	tally quorum.Tally
 	// latest is the latest setting that a node reported.
 	latest node.PoolState
-	errs   []NodeError
+	// short is the error if too few nodes agreed.
+	short *NoQuorumError
 }
 
 // askSize sends a size to all nodes, and waits for their answers.
-func (l *Lock) askSize(ctx context.Context, p node.Pool) (*sizeGather, error) {
-	r := &sizeGather{lock: l, done: make(chan struct{}), tally: quorum.NewTally(l.client.nodes.Len(), l.need)}
-	v := dispatch.NewCalls(l.client.nodes.Len(), node.Op{Kind: node.Resize, Names: []string{p.Name}, Pool: p, Limits: l.client.cfg.limits()})
-	for i := range l.client.nodes.Len() {
-		c := v.To(i)
-		c.To, c.Urgent = r, true
-		if err := l.client.nodes.Submit(i, c); err != nil {
-			r.Answer(c, &node.Reply{Err: err, Unsent: true})
+func (l *Lock) askSize(ctx context.Context, p node.Pool) (*sizeRound, error) {
+	replies, err := l.askAll(ctx, node.Op{Kind: node.Resize, Names: []string{p.Name}, Pool: p, Limits: l.client.cfg.limits()})
+	if err != nil {
+		return nil, err
+	}
+	r := &sizeRound{tally: quorum.NewTally(len(replies), l.need), short: l.noQuorumError(node.Resize, replies)}
+	for i, reply := range replies {
+		switch reply.Outcome {
+		case node.Granted:
+			r.tally.Record(i, quorum.Granted)
+		case node.Denied:
+			r.tally.Record(i, quorum.Denied)
+			if reply.Pool.Version > r.latest.Version {
+				r.latest = reply.Pool
+			}
+		default:
+			r.tally.Record(i, quorum.Unknown)
 		}
 	}
-	select {
-	case <-r.done:
-		return r, nil
-	case <-ctx.Done():
-		return nil, contextError(ctx)
-	case <-l.client.quit:
-		return nil, ErrClosed
-	}
-}
-
-// Answer implements dispatch.Receiver.
-func (r *sizeGather) Answer(c *dispatch.Call, reply *node.Reply) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	switch reply.Outcome {
-	case node.Granted:
-		r.tally.Record(c.Node(), quorum.Granted)
-	case node.Denied:
-		r.tally.Record(c.Node(), quorum.Denied)
-		if reply.Pool.Version > r.latest.Version {
-			r.latest = reply.Pool
-		}
-	default:
-		r.tally.Record(c.Node(), quorum.Unknown)
-		r.errs = append(r.errs, NodeError{Node: r.lock.client.nodes.Name(c.Node()), Err: reply.Err})
-	}
-	if r.tally.Missing() == 0 {
-		close(r.done)
-	}
-}
-
-// failure returns the error that says why too few nodes agreed.
-func (r *sizeGather) failure() error {
-	return &NoQuorumError{
-		Op: node.Resize.String(), Names: r.lock.Names(), Need: r.tally.Need(), Agreed: r.tally.Granted() + r.tally.Denied(),
-		Total: r.tally.Nodes(), Nodes: slices.Clone(r.errs),
-	}
+	return r, nil
 }

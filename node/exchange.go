@@ -133,13 +133,16 @@ func reasonOfReply(text string) error {
 	word, _, _ := strings.Cut(text, " ")
 	switch {
 	case word == "WRONGPASS", word == "NOAUTH", word == "NOPERM",
-		strings.Contains(text, "The user executing the script can't"),
+		strings.Contains(text, "The user executing the script can't"), // Redis before 7.2
+		strings.Contains(text, "ACL failure in script"),
 		strings.Contains(text, "without any password configured"):
 		return ErrAuth
 	case word == "WRONGTYPE", strings.Contains(text, "WRONGTYPE"):
 		return ErrWrongType
 	case word == "DENIED", strings.Contains(text, "DB index is out of range"), strings.Contains(text, "unknown command"),
-		strings.Contains(text, "Unknown Redis command"), strings.Contains(text, "No such master"):
+		strings.Contains(text, "Unknown Redis command"), strings.Contains(text, "Unknown command called from script"), // Valkey
+		strings.Contains(text, "not allowed after non deterministic commands"), // lua-replicate-commands no, before 7.0
+		strings.Contains(text, "No such master"):
 		return ErrMisconfigured
 	default:
 		return ErrRejected

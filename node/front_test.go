@@ -215,7 +215,7 @@ func hello(args []string) (string, bool) {
 	case "CLIENT":
 		return bulk("id=7 addr=127.0.0.1:7 name="), true
 	case "INFO":
-		return bulk("master_replid:fake\r\nmaxmemory_policy:noeviction\r\n"), true
+		return bulk("role:master\r\nmaster_replid:fake\r\nmaxmemory_policy:noeviction\r\n"), true
 	default:
 		return "", false
 	}

@@ -109,20 +109,21 @@ func (l *link) release() { l.use.Store(idle) }
 //
 // A server that does not let this user run CLIENT INFO or CLIENT KILL is used all the same: a command of the
 // broken connection can at worst leave a lock that blocks others for a TTL. A server that cannot run them at
-// the moment is not used.
+// the moment is not used, nor is one that denies INFO: without it nobody knows whether it is fit, and every
+// script needs it too.
 func (l *link) handshake(ctx context.Context) error {
 	b := l.client.B()
-	cmds := []rueidis.Completed{
-		b.Arbitrary("CLIENT", "INFO").Build(),
-		b.Arbitrary("INFO", "replication").Build(),
-		b.Arbitrary("INFO", "memory").Build(),
-	}
+	cmds := []rueidis.Completed{b.Arbitrary("CLIENT", "INFO").Build()}
 	if g := l.brokenConn; g.id != "" {
 		cmds = append(cmds, b.Arbitrary("CLIENT", "KILL", "ID", g.id, "ADDR", g.addr).Build())
 	}
+	optional := len(cmds)
+	for _, section := range []string{"server", "replication", "memory"} {
+		cmds = append(cmds, b.Arbitrary("INFO", section).Build())
+	}
 	replies := l.call(ctx, cmds...)
-	for _, reply := range replies {
-		if err := reply.Error(); err != nil && !isRefused(err) {
+	for i, reply := range replies {
+		if err := reply.Error(); err != nil && (i >= optional || !isRefused(err)) {
 			return err
 		}
 	}
@@ -130,14 +131,24 @@ func (l *link) handshake(ctx context.Context) error {
 	if info, err := replies[0].ToString(); err == nil {
 		l.connID = parseEndpoint(info)
 	}
-	replication, err1 := replies[1].ToString()
-	memory, err2 := replies[2].ToString()
-	if err1 != nil || err2 != nil {
-		return nil //nolint:nilerr // INFO is denied, which every script will say for itself
+	var info strings.Builder
+	for _, reply := range replies[optional:] {
+		text, err := reply.ToString()
+		if err != nil {
+			return err
+		}
+		info.WriteString(text)
+		info.WriteByte('\n')
 	}
-	identity, err := checkFitness(replication, memory)
+	return l.check(info.String())
+}
+
+// check checks the INFO of the server, and notes its identity.
+func (l *link) check(info string) error {
+	identity, err := checkFitness(info)
 	if err == nil {
 		l.identity.Store(&identity)
+		l.writer.place = placeOf(info)
 	}
 	return err
 }
@@ -153,11 +164,7 @@ func (l *link) identify(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	identity, err := checkFitness(replication, "")
-	if err == nil {
-		l.identity.Store(&identity)
-	}
-	return err
+	return l.check(replication)
 }
 
 // isRefused reports whether a server does not know a command, or denies it to this user. Codes such as BUSY

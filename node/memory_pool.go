@@ -80,7 +80,7 @@ func (m *Memory) acquireSlots(op Op) Reply {
 			}
 		}
 	}
-	queued := (id != "" || op.Fair) && (len(m.queued(p.Name)) > 0 || m.foreign[key("queue", p.Name)])
+	queued := (id != "" || op.Fair) && (len(m.queued(p.Name)) > 0 || m.hasForeign("queue", p.Name))
 	if (queued || id != "" && denial.Name != "") && m.isForeign(p.Name) {
 		return Reply{Err: ErrWrongType}
 	}

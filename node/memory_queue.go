@@ -31,10 +31,18 @@ func queueKeys(name string) [4]string {
 	return [...]string{key("queue", name), key("waiting", name), key("woken", name), key("writers", name)}
 }
 
-// isForeign reports whether one of these keys belongs to another program.
+// isForeign reports whether a key of a name's queue belongs to another program.
 func (m *Memory) isForeign(name string) bool {
+	if len(m.foreign) == 0 {
+		return false // saves making the keys
+	}
 	keys := queueKeys(name)
 	return slices.ContainsFunc(keys[:], func(key string) bool { return m.foreign[key] })
+}
+
+// hasForeign reports whether one key of a name belongs to another program.
+func (m *Memory) hasForeign(kind, name string) bool {
+	return len(m.foreign) > 0 && m.foreign[key(kind, name)]
 }
 
 // queued returns the present queue of a name, without waiters whose deadline has passed.
@@ -226,7 +234,7 @@ func (m *Memory) wakeAll(names []string, except string) {
 func (m *Memory) enqueueDenied(op Op, denial *Holder) (rank int, err error) {
 	queued := false
 	for _, name := range op.Names {
-		queued = queued || len(m.queued(name)) > 0 || m.foreign[key("queue", name)]
+		queued = queued || len(m.queued(name)) > 0 || m.hasForeign("queue", name)
 	}
 	if op.Waiter.ID == "" && !op.Fair || !queued && (denial.Name == "" || op.Waiter.ID == "") {
 		return 0, nil

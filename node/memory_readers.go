@@ -9,7 +9,7 @@ import (
 
 // read carries out one operation of a reader, as the script of its kind does.
 func (m *Memory) read(op Op) Reply {
-	if slices.ContainsFunc(op.Names, func(name string) bool { return m.foreign[key("readers", name)] }) && op.Kind != Release {
+	if slices.ContainsFunc(op.Names, func(name string) bool { return m.hasForeign("readers", name) }) && op.Kind != Release {
 		return Reply{Err: ErrWrongType}
 	}
 	switch op.Kind {
@@ -126,7 +126,7 @@ func (m *Memory) releaseReader(name, owner string) (own, free bool) {
 		delete(m.locks, name)
 		return true, true
 	}
-	if m.foreign[key("readers", name)] || !m.reading(name, owner) {
+	if m.hasForeign("readers", name) || !m.reading(name, owner) {
 		return false, false
 	}
 	delete(m.readers[name], owner)

@@ -1,10 +1,12 @@
 package node
 
 import (
+	"bytes"
 	"fmt"
 	"io"
 	"net"
 	"strings"
+	"sync"
 )
 
 // replyError is an error reply of a server, read before rueidis has the connection.
@@ -19,11 +21,16 @@ const ping = "*1\r\n$4\r\nPING\r\n"
 // goroutine of its own, on surplus replies, which servers of other protocols send. pingConn also finds out
 // why a server hangs up at once. It sends the PING in one write with the first command, which saves a round
 // trip. If the peer is not a Redis server, pingConn reads nothing else.
+//
+// A command with a password waits for the PONG: Redis from 7.2 on does not answer a wrong password if an
+// earlier reply is still in its buffer.
 type pingConn struct {
 	net.Conn
-	// The writer owns sent, the reader the others.
-	sent, answered bool
-	refusal        error
+	// The writer owns sent.
+	sent bool
+	// pong guards the reading of the PONG, which sets refusal.
+	pong    sync.Once
+	refusal error
 }
 
 func (c *pingConn) Write(b []byte) (int, error) {
@@ -31,27 +38,39 @@ func (c *pingConn) Write(b []byte) (int, error) {
 		return c.Conn.Write(b)
 	}
 	c.sent = true
-	n, err := c.Conn.Write(append([]byte(ping), b...))
-	return max(n-len(ping), 0), err
+	if !authenticates(b) {
+		n, err := c.Conn.Write(append([]byte(ping), b...))
+		return max(n-len(ping), 0), err
+	}
+	if _, err := io.WriteString(c.Conn, ping); err != nil {
+		return 0, err
+	}
+	if err := c.readPong(); err != nil {
+		return 0, err
+	}
+	return c.Conn.Write(b)
 }
 
+// authenticates reports whether commands have a password, as AUTH or in HELLO.
+func authenticates(commands []byte) bool { return bytes.Contains(commands, []byte("\r\nAUTH\r\n")) }
+
 func (c *pingConn) Read(b []byte) (int, error) {
-	if !c.answered {
-		c.answered, c.refusal = true, c.readPong()
-	}
-	if c.refusal != nil {
-		return 0, c.refusal
+	if err := c.readPong(); err != nil {
+		return 0, err
 	}
 	return c.Conn.Read(b)
 }
 
-// readPong reads the answer to the PING.
+// readPong reads the answer to the PING, once.
 func (c *pingConn) readPong() error {
-	line, err := readLine(c.Conn)
-	if err != nil {
-		return err
-	}
-	return judgePing(line)
+	c.pong.Do(func() {
+		line, err := readLine(c.Conn)
+		if err == nil {
+			err = judgePing(line)
+		}
+		c.refusal = err
+	})
+	return c.refusal
 }
 
 // maxLine bounds a line of a server that sends no line ends.

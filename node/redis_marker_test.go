@@ -68,18 +68,24 @@ func TestRedisFitness(t *testing.T) {
 		identity string
 	}{
 		text("# Replication\r\nrole:master\r\nmaster_replid:id\r\nmaster_replid2:0\r\nmaxmemory_policy:noeviction\r\n"): {identity: "id"},
-		text("master_replid:id"): {identity: "id"},
-		text("role:slave\r\nmaster_replid:id\r\nmaxmemory_policy:noeviction"): {reason: node.ErrRejected},
-		text("master_replid:id\r\nmaxmemory_policy:allkeys-lru"):              {reason: node.ErrMisconfigured},
-		text("master_replid:id\nmaxmemory_policy:any\n"):                      {reason: node.ErrMisconfigured},
-		text("maxmemory_policy:noeviction"):                                   {reason: node.ErrMisconfigured},
-		text("master_replid:"):                                                {reason: node.ErrMisconfigured},
-		text("master_replid2:id"):                                             {reason: node.ErrMisconfigured},
-		text(""):                                                              {reason: node.ErrMisconfigured},
-		"-NOPERM no permissions\r\n":                                          {},
-		"-ERR unknown command 'INFO'\r\n":                                     {},
-		"-BUSY Redis is busy running a script.\r\n":                           {reason: node.ErrRejected},
-		"-LOADING Redis is loading\r\n":                                       {reason: node.ErrRejected},
+		text("role:master\r\nmaster_replid:id"):                                                 {identity: "id"},
+		text("role:slave\r\nmaster_replid:id\r\nmaxmemory_policy:noeviction"):                   {reason: node.ErrRejected},
+		text("role:active-replica\r\nmaster_replid:id\r\nmaxmemory_policy:noeviction"):          {reason: node.ErrMisconfigured},
+		text("master_replid:id\r\nmaxmemory_policy:noeviction"):                                 {reason: node.ErrMisconfigured},
+		text("role:master\r\nmaster_replid:id\r\nmaxmemory_policy:allkeys-lru"):                 {reason: node.ErrMisconfigured},
+		text("role:master\nmaster_replid:id\nmaxmemory_policy:any\n"):                           {reason: node.ErrMisconfigured},
+		text("role:master\r\nmaxmemory_policy:noeviction"):                                      {reason: node.ErrMisconfigured},
+		text("role:master\r\nmaster_replid:"):                                                   {reason: node.ErrMisconfigured},
+		text("role:master\r\nmaster_replid2:id"):                                                {reason: node.ErrMisconfigured},
+		text("role:master\r\nmaster_replid:id\r\nredis_mode:cluster"):                           {reason: node.ErrMisconfigured},
+		text("role:master\r\nmaster_replid:id\r\nserver_mode:cluster"):                          {reason: node.ErrMisconfigured},
+		text("role:master\r\nmaster_replid:id\r\nredis_mode:standalone\r\nredis_version:6.2.6"): {reason: node.ErrMisconfigured},
+		text("role:master\r\nmaster_replid:id\r\nredis_mode:standalone\r\nredis_version:6.2.7"): {identity: "id"},
+		text(""):                                    {reason: node.ErrMisconfigured},
+		"-NOPERM no permissions\r\n":                {reason: node.ErrAuth},
+		"-ERR unknown command 'INFO'\r\n":           {reason: node.ErrMisconfigured},
+		"-BUSY Redis is busy running a script.\r\n": {reason: node.ErrRejected},
+		"-LOADING Redis is loading\r\n":             {reason: node.ErrRejected},
 	} {
 		t.Run(answer, func(t *testing.T) {
 			greeted := fake(always(":1\r\n"))
@@ -349,23 +355,15 @@ func TestRedisScriptsArePartlyForgottenAndANodeOpened(t *testing.T) {
 	}
 }
 
-// fill takes a server's memory.
+// fill lowers the limit of a server below the memory that it uses even without keys.
 func fill(t *testing.T, server *redisproc.Server) {
 	t.Helper()
-	server.Config("maxmemory", "1mb")
-	text := strings.Repeat("x", 64<<10)
-	for i := 0; ; i++ {
-		require.Less(t, i, 1000, "the server takes everything")
-		if _, err := server.Command("APPEND", "quorumlock:filling", text); err != nil {
-			return
-		}
-	}
+	server.Config("maxmemory", "1")
 }
 
 // empty frees the memory again.
 func empty(t *testing.T, server *redisproc.Server) {
 	t.Helper()
-	command(t, server, "DEL", "quorumlock:filling")
 	server.Config("maxmemory", "0")
 }
 

@@ -10,7 +10,7 @@ var readerScripts = [...]script{
 // scriptOf returns the script of an operation that does not concern a pool.
 func (w *writer) scriptOf(op *Op) *script {
 	if f, ok := scriptFormOf(op); ok {
-		return w.forms.of(f)
+		return w.form(f)
 	}
 	if op.Reads && op.Kind <= Release {
 		return &readerScripts[op.Kind]

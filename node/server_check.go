@@ -3,6 +3,7 @@ package node
 import (
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 )
 
@@ -12,23 +13,46 @@ var errMisconfiguredServer = errors.New("unfit for locks")
 // errReplica marks a server that is a replica, and may become a master again.
 var errReplica = errors.New("it is a replica")
 
-// checkFitness checks the INFO of a server, and returns its identity. It refuses an eviction policy other
-// than noeviction even without a memory limit: the limit can be set at any time, and an evicted lock is a
-// loss of memory that goes unnoticed.
-func checkFitness(replication, memory string) (identity string, err error) {
-	identity = infoField(replication, "master_replid")
-	policy := infoField(memory, "maxmemory_policy")
-	switch {
-	case infoField(replication, "role") == "slave":
-		master := infoField(replication, "master_host") + ":" + infoField(replication, "master_port")
+// The oldest version that the library supports. Before it, scripts ignore min-replicas-to-write, so a master that
+// is cut off goes on granting locks.
+const oldestVersion = "6.2.7"
+
+// checkFitness checks the INFO of a server, or its section about replication alone, and returns the server's
+// identity. It refuses an eviction policy other than noeviction even without a memory limit: the limit can be set at
+// any time, and an evicted lock is a loss of memory that goes unnoticed.
+func checkFitness(info string) (identity string, err error) {
+	identity = infoField(info, "master_replid")
+	version, policy := infoField(info, "redis_version"), infoField(info, "maxmemory_policy")
+	switch role := infoField(info, "role"); {
+	case role == "slave":
+		master := infoField(info, "master_host") + ":" + infoField(info, "master_port")
 		return "", fmt.Errorf("%w of %s: list that instead, or wait if a failover is under way", errReplica, master)
 	case identity == "":
 		return "", fmt.Errorf("%w: INFO replication has no master_replid, by which a restart is noticed", errMisconfiguredServer)
+	case role != "master":
+		return "", fmt.Errorf("%w: its role is %q, and only a master can keep locks", errMisconfiguredServer, role)
+	case isOlder(version, oldestVersion):
+		return "", fmt.Errorf("%w: the server is Redis %s, and %s is the oldest supported version: upgrade it", errMisconfiguredServer, version, oldestVersion)
+	case infoField(info, "redis_mode") == "cluster", infoField(info, "server_mode") == "cluster":
+		return "", fmt.Errorf("%w: the server is part of a cluster, which is not supported: set cluster-enabled no, or use another server", errMisconfiguredServer)
 	case policy != "" && policy != "noeviction":
 		return "", fmt.Errorf("%w: maxmemory-policy is %s, so the server may evict locks: set it to noeviction", errMisconfiguredServer, policy)
 	default:
 		return identity, nil
 	}
+}
+
+// isOlder reports whether a version comes before another one. A text that is no version is not older.
+func isOlder(version, than string) bool {
+	parts, limits := strings.Split(version, "."), strings.Split(than, ".")
+	for i := range min(len(parts), len(limits)) {
+		part, err := strconv.Atoi(parts[i])
+		limit, _ := strconv.Atoi(limits[i])
+		if err != nil || part != limit {
+			return err == nil && part < limit
+		}
+	}
+	return false
 }
 
 // infoField returns the value of a field in the text of INFO, or "" if it is absent.

@@ -27,7 +27,7 @@ func TestEveryPeerExcludes(t *testing.T) {
 		t.Run(p.Name, func(t *testing.T) {
 			t.Parallel()
 			o := started(t, p, 2)
-			mine, other := open(t, p, o).Lock("a"), open(t, p, o).Lock("a")
+			mine, other := open(t, p, o).Lock("a", 0), open(t, p, o).Lock("a", 0)
 
 			require.NoError(t, mine.Acquire(t.Context()))
 			if c, can := mine.(Checker); can {
@@ -61,14 +61,14 @@ func TestSemaphoreLimitsItsPermits(t *testing.T) {
 	o := started(t, semaphore, Permits+1)
 	c := open(t, semaphore, o)
 	for range Permits {
-		l := c.Lock("a")
+		l := c.Lock("a", NoCaller)
 		require.NoError(t, l.Acquire(t.Context()))
 		assert.Equal(t, Claim{Weight: 1, Limit: Permits}, l.(Sharer).Claim())
 		defer func() { require.NoError(t, l.Release(context.Background())) }()
 	}
 	brief, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
 	defer cancel()
-	require.Error(t, c.Lock("a").Acquire(brief), "there are no more")
+	require.Error(t, c.Lock("a", NoCaller).Acquire(brief), "there are no more")
 }
 
 // TestClaimsOfReadersAndWriters: the claims of readers and writers fit together exactly if they may hold the lock at
@@ -77,8 +77,7 @@ func TestClaimsOfReadersAndWriters(t *testing.T) {
 	o := started(t, mixed, 3)
 	c := open(t, mixed, o)
 	had := func(caller int) Lock {
-		l := c.Lock("a")
-		l.(Numbered).Number(caller)
+		l := c.Lock("a", caller)
 		require.NoError(t, l.Acquire(t.Context()))
 		return l
 	}
@@ -102,14 +101,12 @@ func TestClaimsOfReadersAndWriters(t *testing.T) {
 
 func TestCallersMeetAtALatch(t *testing.T) {
 	o := started(t, latch, 2)
-	alone := open(t, latch, o).Lock("a")
+	alone := open(t, latch, o).Lock("a", NoCaller)
 	assert.False(t, alone.(Meeter).Meets(), "it has no number")
 	require.NoError(t, alone.Acquire(t.Context()))
 	require.NoError(t, alone.Release(t.Context()))
 
-	one, other := open(t, latch, o).Lock("b"), open(t, latch, o).Lock("b")
-	one.(Numbered).Number(0)
-	other.(Numbered).Number(1)
+	one, other := open(t, latch, o).Lock("b", 0), open(t, latch, o).Lock("b", 1)
 	assert.True(t, one.(Meeter).Meets())
 	for range 3 {
 		came := make(chan error, 1)
@@ -153,7 +150,7 @@ func TestFloorReloadsForgottenScripts(t *testing.T) {
 	o := Options{TTL: 5 * time.Second}
 	server := redisproc.StartN(t, 1)[0]
 	o.Addresses = []string{server.Addr()}
-	l := open(t, floor, o).Lock("a")
+	l := open(t, floor, o).Lock("a", NoCaller)
 	_, err := server.Do(t.Context(), "SCRIPT", "FLUSH")
 	require.NoError(t, err)
 	for range 2 {

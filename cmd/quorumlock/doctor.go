@@ -193,7 +193,4 @@ func newDoctorNode(n *doctor.Node) doctorNode {
 	return d
 }
 
-func milliseconds(d time.Duration) *float64 {
-	ms := float64(d.Microseconds()) / 1000
-	return &ms
-}
+func milliseconds(d time.Duration) *float64 { return new(inMilliseconds(d)) }

@@ -7,10 +7,14 @@ import (
 	"io"
 	"log/slog"
 	"os"
+	"regexp"
+	"slices"
 	"strings"
 	"sync"
 
 	"github.com/spf13/cobra"
+
+	"github.com/quorumlock/quorumlock/internal/watch"
 )
 
 // helpColumns is the largest width of help texts.
@@ -61,12 +65,24 @@ it is held. --multi asks all nodes instead of a majority.
 	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error { return wrongUsage(c, err) })
 	a.nodes.register(root.PersistentFlags())
 	root.PersistentFlags().BoolVarP(&a.verbose, "verbose", "v", false, "log to stderr all that happens")
-	wrapped := fmt.Sprintf(".FlagUsagesWrapped %d ", helpColumns)
-	root.SetUsageTemplate(strings.ReplaceAll(root.UsageTemplate(), ".FlagUsages ", wrapped))
-	root.AddCommand(a.initCommand(), a.doctorCommand(), a.runCommand(), a.statusCommand(), a.topCommand(), a.releaseCommand(), a.demoCommand(), a.versionCommand(), a.manCommand())
+	root.SetUsageTemplate(usageTemplate(root.UsageTemplate()))
+	root.AddCommand(a.initCommand(), a.readyCommand(), a.doctorCommand(), a.runCommand(), a.latchCommand(),
+		a.statusCommand(), a.topCommand(), a.releaseCommand(), a.demoCommand(), a.versionCommand(), a.manCommand())
 	root.CompletionOptions.SetDefaultShellCompDirective(cobra.ShellCompDirectiveNoFileComp)
 	return root
 }
+
+// usageTemplate limits the width of cobra's template. Below the root it only lists the names of the global flags: there
+// are more of them than a command has of its own.
+func usageTemplate(template string) string {
+	global := regexp.MustCompile(`(?s)Global Flags:\n.*?\{\{end\}\}`)
+	template = global.ReplaceAllLiteralString(template, globalFlags+"{{end}}")
+	return strings.ReplaceAll(template, ".FlagUsages ", fmt.Sprintf(".FlagUsagesWrapped %d ", helpColumns))
+}
+
+const globalFlags = `Global Flags, which quorumlock --help explains:
+      --nodes host:port,... (or $QUORUMLOCK_NODES), --embedded N, --allow-even,
+      --node-timeout, --max-ttl, --max-clock-skew, --verbose`
 
 // wrongUsage returns an error about the command line.
 func wrongUsage(c *cobra.Command, err error) error {
@@ -94,6 +110,29 @@ func named(_ *cobra.Command, keys []string) error {
 // say prints one message to the user, on stderr: stdout is for results.
 func (a *app) say(format string, args ...any) {
 	fmt.Fprintf(a.stderr, "quorumlock: "+format+"\n", args...)
+}
+
+// completeNames completes the names of locks and semaphores with those that are held now, as the nodes tell.
+func (a *app) completeNames(c *cobra.Command, given []string, _ string) ([]string, cobra.ShellCompDirective) {
+	const none = cobra.ShellCompDirectiveNoFileComp
+	slices.Sort(a.nodes.addresses) // cobra has read the flags twice
+	a.nodes.addresses = slices.Compact(a.nodes.addresses)
+	watcher, err := a.watcher(c, nil, defaultScan)
+	if err != nil {
+		return nil, none
+	}
+	defer watcher.Close()
+	var names []string
+	for _, name := range watcher.Look(c.Context()).Names {
+		if semaphore, _, ok := watch.Permit(name); ok {
+			name = semaphore
+		}
+		if !slices.Contains(given, name) && !slices.Contains(names, name) {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	return names, none
 }
 
 // advise prints advice about an error, once.

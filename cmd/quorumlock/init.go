@@ -59,26 +59,29 @@ func (a *app) initCommand() *cobra.Command {
 }
 
 func (a *app) initialise(c *cobra.Command, change bool) error {
-	if c.Flags().Changed("embedded") {
-		return wrongUsage(c, errors.New("--embedded means nothing here: in-memory nodes are opened when they are made"))
-	}
-	if err := a.nodes.check(c); err != nil {
-		return err
-	}
-	cfg, err := a.config(c)
-	if err != nil {
-		return err
-	}
-	closeNodes, err := a.openNodes(c, &cfg)
+	i, cfg, closeNodes, err := a.operator(c)
 	if err != nil {
 		return err
 	}
 	defer closeNodes()
-	i := &initialiser{app: a, limits: cfg.Limits()}
 	if change {
 		return i.changeLimits(c, cfg)
 	}
 	return i.open(c, cfg)
+}
+
+// operator returns the nodes of the flags, for package admin.
+func (a *app) operator(c *cobra.Command) (i *initialiser, cfg quorumlock.Config, closeNodes func(), err error) {
+	if c.Flags().Changed("embedded") {
+		return nil, cfg, nil, wrongUsage(c, errors.New("--embedded means nothing here: in-memory nodes are opened when they are made"))
+	}
+	if err = a.nodes.check(c); err == nil {
+		cfg, err = a.config(c)
+	}
+	if err == nil {
+		closeNodes, err = a.openNodes(c, &cfg)
+	}
+	return &initialiser{app: a, limits: cfg.Limits()}, cfg, closeNodes, err
 }
 
 // openNodes replaces addresses by nodes with their own timeout. A client's timeout is bound to its TTL, which does
@@ -236,25 +239,7 @@ func (i *initialiser) left() (left time.Duration) {
 	return left
 }
 
-// enumerated joins words to a list in a sentence.
-func enumerated(words []string) string {
-	if len(words) < 2 {
-		return strings.Join(words, "")
-	}
-	last := len(words) - 1
-	return strings.Join(words[:last], ", ") + " and " + words[last]
-}
-
 // inFlags formats limits as the flags of this command.
 func inFlags(l node.Limits) string {
 	return fmt.Sprintf("--max-ttl %v and --max-clock-skew %v", l.MaxTTL, l.MaxClockSkew)
-}
-
-// span formats a remaining time for reading. It does not round down: after that time, the wait must be over.
-func span(d time.Duration) string {
-	unit := 100 * time.Millisecond
-	if d < time.Second {
-		unit = time.Millisecond
-	}
-	return (d + unit - 1).Truncate(unit).String()
 }

@@ -14,6 +14,7 @@ import (
 
 	"github.com/quorumlock/quorumlock"
 	"github.com/quorumlock/quorumlock/admin"
+	"github.com/quorumlock/quorumlock/internal/watch"
 	"github.com/quorumlock/quorumlock/node"
 )
 
@@ -137,32 +138,51 @@ func memoryNodes(prefix string, n int) []node.Node {
 	return nodes
 }
 
-// surveyor is a client that inspects and breaks locks.
-type surveyor struct {
-	*quorumlock.Client
-	// agreed are the limits that all programs have. The surveyor's own may differ, because it waits longer.
-	agreed node.Limits
-}
-
-// surveyClient makes a client for inspecting and breaking locks. It takes no lease, so no TTL limits --node-timeout.
-func (a *app) surveyClient(c *cobra.Command) (*surveyor, error) {
+// watcher makes a watcher of names, for commands that take no lease. It searches scan keys of each node for other locks.
+func (a *app) watcher(c *cobra.Command, names []string, scan int) (*watch.Watcher, error) {
+	if c.Flags().Changed("embedded") {
+		return nil, wrongUsage(c, errors.New("--embedded means nothing here: nodes in memory have no locks of others"))
+	}
 	if err := a.nodes.check(c); err != nil {
 		return nil, err
 	}
-	cfg, err := a.config(c)
+	parsed, err := a.config(c)
 	if err != nil {
 		return nil, err
 	}
-	if cfg.NodeTimeoutMax == 0 {
-		cfg.NodeTimeoutMax = surveyTimeout
+	if err := a.checkNames(c, parsed, names); err != nil {
+		return nil, err
 	}
-	cfg.MaxTTL = max(cfg.MaxTTL, 3*cfg.NodeTimeoutMax)
-	cfg.TTL = cfg.MaxTTL
+	cfg := watch.Config{
+		Limits: parsed.Limits(), Patience: cmp.Or(a.nodes.nodeTimeout, surveyTimeout),
+		Names: names, MostPermits: quorumlock.MaxPermits, Scan: scan,
+	}
+	if cfg.Nodes, err = a.nodeOptions(c, parsed.Addresses); err != nil {
+		return nil, err
+	}
+	return watch.New(cfg)
+}
+
+// checkNames has the library check the nodes and the names: with an ended context, it sends nothing. The names of
+// permits are permitted, as top prints them.
+func (a *app) checkNames(c *cobra.Command, cfg quorumlock.Config, names []string) error {
+	cfg.NodeTimeoutMax = 0 // it need not fit a TTL here
 	client, err := newClient(c, cfg)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	return &surveyor{client, a.nodes.limits()}, nil
+	ctx, cancel := context.WithCancel(c.Context())
+	cancel()
+	defer a.closeClient(ctx, client)
+	for _, name := range names {
+		if _, _, permit := watch.Permit(name); permit {
+			continue
+		}
+		if _, err := client.RedLock(name).TryAcquire(ctx); errors.Is(err, quorumlock.ErrInvalid) {
+			return configProblem(c, err)
+		}
+	}
+	return nil
 }
 
 // flagNames are the flags for the library's field names.

@@ -11,8 +11,10 @@ import (
 
 // The states of a lock: see statusHelp.
 const (
-	stateHeld       = "held"
-	stateFree       = "free"
+	stateHeld = "held"
+	stateFree = "free"
+	// stateInUse is that of a free lock, if something else of that name is held or set.
+	stateInUse      = "in_use"
 	stateRecovering = "recovering"
 	statePartial    = "partial"
 	// stateWrongType lasts until the lock is renamed or the key deleted.
@@ -20,11 +22,7 @@ const (
 	stateNoQuorum  = "no_quorum"
 )
 
-// statusReport is the output of status, documented in its help. Names are never changed, only added.
-type statusReport struct {
-	Locks []lockReport `json:"locks"`
-}
-
+// lockReport is what is known of the lock of a name.
 type lockReport struct {
 	Key      string       `json:"key"`
 	State    string       `json:"state"`
@@ -46,15 +44,14 @@ type nodeReport struct {
 	recovering time.Duration
 	latency    time.Duration
 	holdsLock  bool
+	// readers counts the readers on the node.
+	readers int
+	// unknown is why the node does not tell about a semaphore and a latch of that name.
+	unknown string
 	// toBegin is set if the node's recovery has not begun.
 	toBegin bool
 	// wrongType is set if the key on the node is no lock.
 	wrongType bool
-}
-
-// known reports whether a quorum answered for every lock.
-func (r *statusReport) known() bool {
-	return !slices.ContainsFunc(r.Locks, func(l lockReport) bool { return l.State == stateNoQuorum })
 }
 
 func newLockReport(key string, s *quorumlock.Status) lockReport {
@@ -78,21 +75,22 @@ func newNodeReport(n quorumlock.NodeStatus) nodeReport {
 	if n.Err != nil {
 		r.Error, r.wrongType = nodeReason(n.Err), errors.Is(n.Err, node.ErrWrongType)
 	}
-	r.setRecovering(n.Recovering)
+	r.recovering, r.Recovering, r.toBegin = n.Recovering, n.Recovering.Milliseconds(), n.Unmarked
 	for _, h := range n.Holders { // one at most, for one name, or all that read it
 		if h.Reads {
-			h.Owner, h.TTL = node.Readers, max(h.TTL, r.ttl)
+			h.Owner, h.TTL, r.readers = node.Readers, max(h.TTL, r.ttl), r.readers+1
 		}
-		r.holdsLock, r.Owner, r.Token, r.ttl, r.TTL = true, h.Owner, h.Token, h.TTL, h.TTL.Milliseconds()
-		if h.TTL == node.NoExpiry {
-			r.TTL = -1
-		}
+		r.holdsLock, r.Owner, r.Token, r.ttl, r.TTL = true, h.Owner, h.Token, h.TTL, ttlInMilliseconds(h.TTL)
 	}
 	return r
 }
 
-func (r *nodeReport) setRecovering(left time.Duration) {
-	r.recovering, r.Recovering = left, left.Milliseconds()
+// ttlInMilliseconds returns -1 for a key that never expires.
+func ttlInMilliseconds(ttl time.Duration) int64 {
+	if ttl == node.NoExpiry {
+		return -1
+	}
+	return ttl.Milliseconds()
 }
 
 // free reports whether the node answered that the lock is not held there. A recovering node may have forgotten a

@@ -27,7 +27,10 @@ func jsonStatus(t *testing.T, servers fleet, wantCode int, keys ...string) []map
 	require.NoError(t, json.Unmarshal([]byte(r.stdout), &report))
 	require.Len(t, report.Locks, len(keys))
 	for i, lock := range report.Locks {
-		assert.ElementsMatch(t, []string{"key", "state", "owner", "need", "answered", "nodes"}, fields(lock))
+		assert.ElementsMatch(t, []string{
+			"key", "state", "owner", "need", "answered", "nodes",
+			"since", "held_ms", "held_at_least", "waiters", "readers", "semaphore", "latch",
+		}, fields(lock))
 		assert.Equal(t, keys[i], lock["key"])
 		nodes := lock["nodes"].([]any)
 		require.Len(t, nodes, len(servers))
@@ -212,7 +215,7 @@ func TestStatesOfALock(t *testing.T) {
 			}
 			s.Nodes = append(s.Nodes, n)
 		}
-		r := newLockReport("k", s)
+		r := nameReport{lockReport: newLockReport("k", s)}
 		assert.Equal(t, c.state, r.State, c.holders)
 		assert.Equal(t, c.state == stateHeld, r.Owner != "", c.holders)
 		assert.NotEmpty(t, r.summary())

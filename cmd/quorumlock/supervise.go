@@ -5,13 +5,12 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/quorumlock/quorumlock"
 	"github.com/quorumlock/quorumlock/clock"
 )
 
 // supervise waits for the command's end and passes signals on to it. It stops the command when the lease can no
 // longer be relied on.
-func (h *holder) supervise(ctx context.Context, lease *quorumlock.Lease, command *command) error {
+func (h *holder) supervise(ctx context.Context, lease lease, command *command) error {
 	expiry, limit := newAlarm(), newAlarm()
 	defer expiry.stop()
 	defer limit.stop()
@@ -44,12 +43,12 @@ func (h *holder) supervise(ctx context.Context, lease *quorumlock.Lease, command
 
 // untilNotice is the time, without another renewal, until the command must be told to end: SIGKILL must come before
 // the lease ends.
-func (h *holder) untilNotice(lease *quorumlock.Lease) time.Duration {
+func (h *holder) untilNotice(lease lease) time.Duration {
 	return lease.Remaining() - h.flags.killAfter
 }
 
 // aboutToBeLost says why a lease is going to end. It has not ended yet.
-func (h *holder) aboutToBeLost(lease *quorumlock.Lease) string {
+func (h *holder) aboutToBeLost(lease lease) string {
 	why := "no renewal was confirmed in time"
 	if err := h.rounds.lastRenewal(); err != nil {
 		why = reason(err)
@@ -61,7 +60,7 @@ func (h *holder) aboutToBeLost(lease *quorumlock.Lease) string {
 
 // finished returns the result of a command that ended by itself. If the lease had ended before, another client may
 // have held the lock meanwhile, whatever the status.
-func (h *holder) finished(lease *quorumlock.Lease, status error) error {
+func (h *holder) finished(lease lease, status error) error {
 	err := lease.Err()
 	if err == nil {
 		return status
@@ -70,7 +69,7 @@ func (h *holder) finished(lease *quorumlock.Lease, status error) error {
 }
 
 // stop prints why, ends the command, and returns once it is dead.
-func (h *holder) stop(lease *quorumlock.Lease, command *command, because string) error {
+func (h *holder) stop(lease lease, command *command, because string) error {
 	// The last confirmed validity holds even if the lease ended early.
 	grace := max(0, min(h.flags.killAfter, time.Until(lease.ValidUntil())))
 	h.say("%s", because)

@@ -40,13 +40,19 @@ type topLock struct {
 	Holder    string `json:"holder"`
 	Purpose   string `json:"purpose"`
 	Readers   int    `json:"readers"`
-	Since     string `json:"since"`
-	Held      int64  `json:"held_ms"`
-	AtLeast   bool   `json:"held_at_least"`
-	TTL       int64  `json:"ttl_ms"`
-	Backing   int    `json:"backing"`
-	Waiters   int    `json:"waiters"`
-	ttl, held time.Duration
+	heldFor
+	TTL     int64 `json:"ttl_ms"`
+	Backing int   `json:"backing"`
+	Waiters int   `json:"waiters"`
+	ttl     time.Duration
+}
+
+// heldFor is how long an owner has held a lock, for output.
+type heldFor struct {
+	Since   string `json:"since"`
+	Held    int64  `json:"held_ms"`
+	AtLeast bool   `json:"held_at_least"`
+	held    time.Duration
 }
 
 // heldSince is the time since which an owner has held a lock; zero if unknown. For a lock that has been held for very
@@ -154,6 +160,9 @@ func lockLike(s *quorumlock.Status) bool {
 func (t *topper) lock(now time.Time, status *quorumlock.Status, facts *watch.Facts, seen map[string]heldSince) topLock {
 	name := status.Names[0]
 	report := newLockReport(name, status)
+	if count, _, _ := facts.Latch(name); report.State == stateFree && (count > 0 || len(facts.Permits(name)) > 0) {
+		report.State = stateInUse
+	}
 	l := topLock{Key: name, Permit: -1, State: report.State, Owner: cmp.Or(report.Owner, report.foremost()), Waiters: waiters(name, facts, status.Need)}
 	if semaphore, permit, ok := watch.Permit(name); ok {
 		l.Semaphore, l.Permit = semaphore, permit
@@ -162,10 +171,7 @@ func (t *topper) lock(now time.Time, status *quorumlock.Status, facts *watch.Fac
 		return l
 	}
 	l.Backing, l.ttl = report.on(l.Owner), report.keeps(l.Owner)
-	l.TTL = l.ttl.Milliseconds()
-	if l.ttl == node.NoExpiry {
-		l.TTL = -1
-	}
+	l.TTL = ttlInMilliseconds(l.ttl)
 	if l.Owner == node.Readers {
 		l.Readers = len(status.Owners())
 		return l
@@ -189,8 +195,7 @@ func (r *lockReport) foremost() (owner string) {
 	return owner
 }
 
-// keeps is how long enough nodes for a decision keep the lock for an owner, without a renewal. With fewer nodes, it
-// is the longest of their times.
+// keeps is how long enough nodes for a decision keep the lock for an owner, without a renewal.
 func (r *lockReport) keeps(owner string) time.Duration {
 	var left []time.Duration
 	for _, n := range r.Nodes {
@@ -198,14 +203,19 @@ func (r *lockReport) keeps(owner string) time.Duration {
 			left = append(left, n.ttl)
 		}
 	}
+	return leastOf(left, r.Need)
+}
+
+// leastOf is how long enough of some nodes keep a lock, by their TTLs. If they are too few, it is the longest of these.
+func leastOf(left []time.Duration, need int) time.Duration {
 	if slices.Contains(left, node.NoExpiry) {
 		return node.NoExpiry
 	}
 	slices.SortFunc(left, func(a, b time.Duration) int { return cmp.Compare(b, a) })
-	if len(left) < r.Need {
+	if len(left) < need {
 		return left[0]
 	}
-	return left[r.Need-1]
+	return left[need-1]
 }
 
 // waiters counts the waiters for a lock: as many as enough nodes know of, or all if fewer answer. Some waiters are

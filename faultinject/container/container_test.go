@@ -2,17 +2,16 @@ package container
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
-	"github.com/ory/dockertest/v3"
-	"github.com/ory/dockertest/v3/docker"
 	"github.com/quorumlock/quorumlock/faultinject"
-	"github.com/quorumlock/quorumlock/faultinject/servertest"
 	"github.com/quorumlock/quorumlock/internal/redisproc"
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
@@ -47,67 +46,47 @@ func start(t testing.TB, n int, opts ...Option) *faultinject.Group {
 	return group
 }
 
-// newClient connects to the engine directly.
-func newClient(t *testing.T) *docker.Client {
+// run runs the program docker, which must succeed, and returns the lines that it prints.
+func run(t *testing.T, args ...string) []string {
 	t.Helper()
-	pool, err := dockertest.NewPool("")
+	text, err := docker(t.Context(), args...)
 	require.NoError(t, err)
-	t.Cleanup(pool.Client.HTTPClient.CloseIdleConnections)
-	return pool.Client
+	return strings.Fields(text)
 }
 
-func BenchmarkFaults(b *testing.B) {
-	servertest.Benchmark(b, func(b *testing.B) *faultinject.Group { return start(b, 1) })
-}
-
-// idOf returns the id of a server's group.
-func idOf(t *testing.T, s faultinject.Server) string {
+// groupOf returns the id of the group whose servers share directories below tmp.
+func groupOf(t *testing.T, tmp string) string {
 	t.Helper()
-	ours, ok := s.(*server)
-	require.True(t, ok)
-	return ours.group.id
+	labels := run(t, "ps", "--all", "--filter=label="+label, "--format={{.Label \""+label+"\"}} {{.Label \""+dirLabel+"\"}}")
+	for i, l := range labels {
+		if strings.HasPrefix(l, tmp) {
+			return labels[i-1]
+		}
+	}
+	require.Fail(t, "there is no container")
+	return ""
 }
 
 // made are the containers and networks of a group.
-func made(t *testing.T, client *docker.Client, id string) (names []string) {
+func made(t *testing.T, id string) []string {
 	t.Helper()
-	containers, err := client.ListContainers(docker.ListContainersOptions{
-		All: true, Filters: map[string][]string{"label": {label + "=" + id}},
-	})
-	require.NoError(t, err)
-	for _, c := range containers {
-		names = append(names, c.Names...)
-	}
-	networks, err := client.ListNetworks()
-	require.NoError(t, err)
-	for _, n := range networks {
-		if n.Labels[label] == id {
-			names = append(names, n.Name)
-		}
-	}
-	return names
+	filter := "--filter=label=" + label + "=" + id
+	return append(run(t, "ps", "--all", "--quiet", filter), run(t, "network", "ls", "--quiet", filter)...)
 }
 
-func TestContract(t *testing.T) {
-	needsDocker(t)
-	servertest.Run(t, func(t *testing.T) faultinject.Server { return start(t, 1).Servers()[0] })
-}
-
-func TestGroup(t *testing.T) {
+func TestGroupLeavesNothing(t *testing.T) {
 	needsDocker(t)
 	tmp := t.TempDir()
 	t.Setenv("TMPDIR", tmp)
-	client := newClient(t)
 	var told bytes.Buffer
 	group := start(t, 3, WithOutput(&told))
 	require.Regexp(t, `^faultinject: containers run \S+: .*\n$`, told.String())
-	id := idOf(t, group.Servers()[0])
-	require.Len(t, made(t, client, id), 4, "containers and network")
-	servertest.RequireIndependent(t, group)
+	id := groupOf(t, tmp)
+	require.Len(t, made(t, id), 4, "containers and network")
 
 	require.NoError(t, group.Close())
 	require.NoError(t, group.Close())
-	require.Empty(t, made(t, client, id))
+	require.Empty(t, made(t, id))
 	left, err := os.ReadDir(tmp)
 	require.NoError(t, err)
 	require.Empty(t, left)
@@ -129,18 +108,16 @@ func TestContainersExpire(t *testing.T) {
 	needsDocker(t)
 	tmp := t.TempDir()
 	t.Setenv("TMPDIR", tmp)
-	client := newClient(t)
 	s := start(t, 1, WithExpiry(2*time.Second)).Servers()[0]
-	id := idOf(t, s)
-	require.Len(t, made(t, client, id), 2)
+	id := groupOf(t, tmp)
+	require.Len(t, made(t, id), 2)
 	require.NoError(t, s.Pause(t.Context()), "that does not save it")
 	require.Eventually(t, func() bool {
-		running, err := client.ListContainers(docker.ListContainersOptions{Filters: map[string][]string{"label": {label + "=" + id}}})
-		return err == nil && len(running) == 0
+		return len(run(t, "ps", "--quiet", "--filter=label="+label+"="+id)) == 0
 	}, 30*time.Second, 50*time.Millisecond)
 	require.Eventually(t, func() bool {
 		require.NoError(t, start(t, 0).Close())
-		return len(made(t, client, id)) == 0
+		return len(made(t, id)) == 0
 	}, 30*time.Second, 100*time.Millisecond, "another start removes it")
 	left, err := os.ReadDir(tmp)
 	require.NoError(t, err)
@@ -161,19 +138,22 @@ func TestNoSuchImage(t *testing.T) {
 }
 
 // importHere imports the image of the installed server under another name, so that it counts as a foreign image.
-func importHere(t *testing.T, client *docker.Client) (ref string) {
+func importHere(t *testing.T) (ref string) {
 	t.Helper()
-	img, err := importInstalled(t.Context(), client, "asked for")
+	img, err := importInstalled(t.Context(), "asked for")
 	require.NoError(t, err)
 	ref = "quorumlock-test:elsewhere"
-	require.NoError(t, client.TagImage(img.ref, docker.TagImageOptions{Repo: "quorumlock-test", Tag: "elsewhere"}))
-	t.Cleanup(func() { require.NoError(t, client.RemoveImage(ref)) })
+	run(t, "tag", img.ref, ref)
+	t.Cleanup(func() {
+		_, err := docker(context.Background(), "rmi", ref)
+		require.NoError(t, err)
+	})
 	return ref
 }
 
 func TestImageFromElsewhere(t *testing.T) {
 	needsDocker(t)
-	ref := importHere(t, newClient(t))
+	ref := importHere(t)
 	var told bytes.Buffer
 	s := start(t, 1, WithImage(ref), WithOutput(&told)).Servers()[0]
 	require.Equal(t, "faultinject: containers run "+ref+": it was there\n", told.String())
@@ -184,12 +164,11 @@ func TestImageFromElsewhere(t *testing.T) {
 
 func TestFaketimeThatDoesNotFit(t *testing.T) {
 	needsDocker(t)
-	client := newClient(t)
-	img, err := local(client, importHere(t, client))
+	img, err := local(t.Context(), importHere(t))
 	require.NoError(t, err)
 	unfit := filepath.Join(t.TempDir(), "libfaketime.so.1")
 	require.NoError(t, os.WriteFile(unfit, []byte("for another machine"), 0o600))
-	found, err := try(t.Context(), client, img, unfit)
+	found, err := try(t.Context(), img, unfit)
 	require.NoError(t, err)
 	require.Empty(t, found.library)
 	require.Contains(t, found.why, "cannot be preloaded")

@@ -1,6 +1,7 @@
 package container
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -8,14 +9,12 @@ import (
 	"strings"
 	"sync"
 	"time"
-
-	"github.com/ory/dockertest/v3/docker"
 )
 
 // Timeouts of a pull: until the registry answers, and then between signs of progress.
 const (
 	firstAnswer = 10 * time.Second
-	noProgress  = time.Minute
+	noProgress  = 5 * time.Minute
 )
 
 var errStalled = errors.New("no answer in time")
@@ -40,53 +39,53 @@ var choices = struct {
 }{made: map[string]image{}}
 
 // choose finds an image by the rules of [WithImage].
-func choose(ctx context.Context, client *docker.Client, asked string) (image, error) {
+func choose(ctx context.Context, asked string) (image, error) {
 	choices.Lock()
 	defer choices.Unlock()
 	if img, ok := choices.made[asked]; ok {
-		if _, err := client.InspectImage(img.ref); err == nil {
+		if _, err := docker(ctx, "image", "inspect", img.ref); err == nil {
 			return img, nil
 		}
 	}
-	img, err := find(ctx, client, asked)
+	img, err := find(ctx, asked)
 	if err == nil {
 		choices.made[asked] = img
 	}
 	return img, err
 }
 
-func find(ctx context.Context, client *docker.Client, asked string) (image, error) {
+func find(ctx context.Context, asked string) (image, error) {
 	switch asked {
 	case "":
-		return findAny(ctx, client)
+		return findAny(ctx)
 	case Installed:
-		return importInstalled(ctx, client, "asked for")
+		return importInstalled(ctx, "asked for")
 	}
-	if img, err := local(client, asked); err == nil {
+	if img, err := local(ctx, asked); err == nil {
 		return img, nil
 	}
-	img, err := pull(ctx, client, asked, firstAnswer)
+	img, err := pull(ctx, asked, firstAnswer)
 	if err != nil {
 		return image{}, fmt.Errorf("faultinject: pull the image %s: %w", asked, err)
 	}
 	return img, nil
 }
 
-func findAny(ctx context.Context, client *docker.Client) (image, error) {
+func findAny(ctx context.Context) (image, error) {
 	for _, ref := range public {
-		if img, err := local(client, ref); err == nil {
+		if img, err := local(ctx, ref); err == nil {
 			return img, nil
 		}
 	}
 	var unanswered error
 	for _, ref := range public {
-		img, err := pull(ctx, client, ref, firstAnswer)
+		img, err := pull(ctx, ref, firstAnswer)
 		if err == nil {
 			return img, nil
 		}
 		unanswered = err
 	}
-	img, err := importInstalled(ctx, client, fmt.Sprintf("no public image could be pulled (%v)", unanswered))
+	img, err := importInstalled(ctx, fmt.Sprintf("no public image could be pulled (%v)", unanswered))
 	if err != nil {
 		return image{}, errors.Join(fmt.Errorf("faultinject: pull a public image: %w", unanswered), err)
 	}
@@ -94,56 +93,39 @@ func findAny(ctx context.Context, client *docker.Client) (image, error) {
 }
 
 // local returns an image that the engine has.
-func local(client *docker.Client, ref string) (image, error) {
-	found, err := client.InspectImage(ref)
+func local(ctx context.Context, ref string) (image, error) {
+	command, err := docker(ctx, "image", "inspect", "--format={{range .Config.Cmd}}{{println .}}{{end}}", ref)
 	if err != nil {
 		return image{}, err
 	}
 	img := image{ref: ref, program: "redis-server", why: "it was there"}
-	if found.Config != nil && len(found.Config.Cmd) > 0 && strings.HasSuffix(path.Base(found.Config.Cmd[0]), "-server") {
-		img.program = found.Config.Cmd[0]
+	if first, _, _ := strings.Cut(command, "\n"); strings.HasSuffix(path.Base(first), "-server") {
+		img.program = first
 	}
 	return img, nil
 }
 
 // pull gets an image from its registry. It gives up a registry that does not answer in time, but not a pull that
 // makes progress.
-func pull(ctx context.Context, client *docker.Client, ref string, answer time.Duration) (image, error) {
+func pull(ctx context.Context, ref string, answer time.Duration) (image, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	stalled := time.AfterFunc(answer, func() { cancel(errStalled) })
 	defer stalled.Stop()
-	repository, tag := splitRef(ref)
-	err := client.PullImage(docker.PullImageOptions{
-		Repository: repository, Tag: tag, OutputStream: postpone{stalled}, Context: ctx,
-	}, docker.AuthConfiguration{})
-	if err != nil {
-		if cause := context.Cause(ctx); cause != nil {
-			err = cause
-		}
+	if err := dockerPipe(ctx, nil, postpone{stalled}, "pull", ref); err != nil {
 		return image{}, err
 	}
-	img, err := local(client, ref)
+	img, err := local(ctx, ref)
 	img.why = "pulled"
 	return img, err
 }
 
-// splitRef splits repository and tag. A colon before the last slash belongs to the port of a
-// registry.
-func splitRef(ref string) (repository, tag string) {
-	if colon := strings.LastIndexByte(ref, ':'); colon > strings.LastIndexByte(ref, '/') && !strings.Contains(ref, "@") {
-		return ref[:colon], ref[colon+1:]
-	}
-	if strings.Contains(ref, "@") {
-		return ref, "" // the digest says it all
-	}
-	return ref, "latest"
-}
-
-// postpone resets a timer with each sign of progress.
+// postpone resets a timer with each line about progress. What docker itself says about the name is none.
 type postpone struct{ timer *time.Timer }
 
 func (p postpone) Write(b []byte) (int, error) {
-	p.timer.Reset(noProgress)
+	if !bytes.HasPrefix(b, []byte("Using default tag")) {
+		p.timer.Reset(noProgress)
+	}
 	return len(b), nil
 }

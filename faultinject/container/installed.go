@@ -15,7 +15,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/ory/dockertest/v3/docker"
 	"github.com/quorumlock/quorumlock/internal/redisproc"
 )
 
@@ -27,7 +26,7 @@ const dataDir = "/data"
 
 // importInstalled makes an image of the redis-server on PATH and its libraries, unless the engine has it. The tag
 // depends only on the contents.
-func importInstalled(ctx context.Context, client *docker.Client, why string) (image, error) {
+func importInstalled(ctx context.Context, why string) (image, error) {
 	program, err := installedServer()
 	if err != nil {
 		return image{}, fmt.Errorf("faultinject: make an image of the installed redis-server: %w", err)
@@ -46,16 +45,11 @@ func importInstalled(ctx context.Context, client *docker.Client, why string) (im
 		ref: repository + ":" + tag, program: program, env: searchPath(files),
 		why: fmt.Sprintf("made of %s; %s", program, why), made: true,
 	}
-	if _, err := client.InspectImage(img.ref); err == nil {
+	if _, err := docker(ctx, "image", "inspect", img.ref); err == nil {
 		return img, nil
 	}
-	var told bytes.Buffer
-	err = client.ImportImage(docker.ImportImageOptions{
-		Repository: repository, Tag: tag, Source: "-",
-		InputStream: bytes.NewReader(contents), OutputStream: &told, Context: ctx,
-	})
-	if err != nil {
-		return image{}, fmt.Errorf("faultinject: import an image of %s: %w %s", program, err, told.Bytes())
+	if err := dockerPipe(ctx, bytes.NewReader(contents), nil, "import", "-", img.ref); err != nil {
+		return image{}, fmt.Errorf("faultinject: import an image of %s: %w", program, err)
 	}
 	return img, nil
 }

@@ -108,6 +108,15 @@ func (d drawer) generation(c *Case, from, to time.Duration, last bool) {
 			d.calls(c, at(), workload.LatchCall{Kind: history.CountDown, ID: string(rune('p' + id))})
 		}
 	}
+	if d.IntN(2) == 0 { // one client merges these count-downs
+		begin, client := at(), d.IntN(len(c.Clients))
+		if d.IntN(2) == 0 {
+			begin = max(from, to-d.UpTo(ttl/10)) // some give up before the deletion, and others do not
+		}
+		for id := range n + d.IntN(2) {
+			d.callsOf(c, client, begin+d.UpTo(c.Weather.Most), workload.LatchCall{Kind: history.CountDown, ID: string(rune('p' + id))})
+		}
+	}
 	for range 1 + d.IntN(3) {
 		d.calls(c, at(), workload.LatchCall{Kind: history.Await})
 	}
@@ -119,9 +128,14 @@ func (d drawer) generation(c *Case, from, to time.Duration, last bool) {
 	}
 }
 
-// calls adds a task.
+// calls adds a task of any client.
 func (d drawer) calls(c *Case, at time.Duration, l workload.LatchCall) {
-	t := Task{At: at, Client: d.IntN(len(c.Clients)), Latch: &l, Use: workload.Use{Patience: d.UpTo(3 * ttl)}, Endless: d.IntN(2) == 0}
+	d.callsOf(c, d.IntN(len(c.Clients)), at, l)
+}
+
+func (d drawer) callsOf(c *Case, client int, at time.Duration, l workload.LatchCall) {
+	patience := d.UpTo([]time.Duration{3 * ttl, ttl / 20}[d.IntN(2)])
+	t := Task{At: at, Client: client, Latch: &l, Use: workload.Use{Patience: patience}, Endless: d.IntN(2) == 0}
 	if d.IntN(3) == 0 && l.Kind != history.Delete {
 		t.Again = 1 + d.IntN(2)
 	}

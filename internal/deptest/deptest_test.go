@@ -40,7 +40,7 @@ var rules = []rule{
 		pkg:  module,
 		deps: true,
 		deny: []string{
-			"github.com/ory/dockertest", "github.com/stretchr/testify", "github.com/alicebob/miniredis", "go.opentelemetry.io",
+			"github.com/stretchr/testify", "github.com/alicebob/miniredis", "go.opentelemetry.io",
 			"github.com/spf13/cobra", "pgregory.net/rapid", "go.uber.org/goleak",
 		},
 	},
@@ -90,6 +90,13 @@ var rules = []rule{
 		docs:  "internal/inbox keeps subscriptions open. It passes messages to a Handler, and knows neither queues nor leases.",
 		pkg:   module + "/internal/inbox",
 		allow: []string{module + "/clock", module + "/node"},
+	},
+	{
+		name: "latch returns facts and knows no leases",
+		docs: "internal/latch makes the calls of latches. It takes its token clock and its subscriptions as interfaces, and leaves errors " +
+			"and hooks to the public face.",
+		pkg:   module + "/internal/latch",
+		allow: []string{module + "/clock", module + "/node", module + "/quorum", module + "/internal/dispatch"},
 	},
 	{
 		name:  "quorum is a pure leaf",

@@ -77,6 +77,9 @@ func New(nodes []node.Node, env Env) *Nodes {
 // Len is the number of nodes.
 func (n *Nodes) Len() int { return len(n.senders) }
 
+// All is the set of all nodes.
+func (n *Nodes) All() quorum.Set { return 1<<len(n.senders) - 1 }
+
 // Node is node i.
 func (n *Nodes) Node(i int) node.Node { return n.senders[i].node }
 
@@ -89,6 +92,21 @@ func (n *Nodes) Name(i int) string { return n.senders[i].node.Name() }
 // An error means that the node is not asked now, and the receiver will not be told. Such a
 // call is dropped, unless it is an undo: that is kept, and sent when the node answers again.
 func (n *Nodes) Submit(i int, c *Call) error { return n.senders[i].submit(c) }
+
+// Send submits the call to each node of a set, in ascending order, and returns the nodes that
+// are asked. For a node that is not asked now, it calls refused before it returns, with no lock
+// of this package held. So the caller may hold a lock of its own, which refused and Answer
+// need. Send asks no more nodes once refused returns false.
+func (n *Nodes) Send(calls *Calls, set quorum.Set, refused func(i int, err error) bool) (asked quorum.Set) {
+	for i := range set.All() {
+		if err := n.Submit(i, calls.To(i)); err == nil {
+			asked = asked.With(i)
+		} else if !refused(i, err) {
+			break
+		}
+	}
+	return asked
+}
 
 // Leave removes a waiter from the queues of these names on node i, or from the queue for the slots
 // of a pool. The node then wakes the next waiter: the message to this one may have been the

@@ -4,6 +4,7 @@ package realtest_test
 
 import (
 	"log/slog"
+	"math"
 	"strconv"
 	"testing"
 
@@ -16,10 +17,11 @@ import (
 
 // cycleAllocs is the number of allocations for one uncontended acquire and release on five
 // in-memory nodes. It includes the senders' allocations.
-const cycleAllocs = 35
+const cycleAllocs = 15
 
-// TestUncontendedCycleAllocations guards the hot path, as TestRealCommandsAreCounted does. It
-// accepts one more allocation, because the senders may batch differently on another machine.
+// TestUncontendedCycleAllocations guards the allocations of the hot path. One more allocation is
+// accepted, as senders may batch differently on another machine. The test takes the least of several
+// batches: other goroutines, and a garbage collection that empties pools, can only add allocations.
 func TestUncontendedCycleAllocations(t *testing.T) {
 	cfg := quorumlock.Config{Logger: slog.New(slog.DiscardHandler)}
 	for i := range 5 {
@@ -30,9 +32,12 @@ func TestUncontendedCycleAllocations(t *testing.T) {
 	client, err := quorumlock.New(cfg)
 	require.NoError(t, err)
 	defer closeClient(t, client)
-	cycle := takeAndGiveBack(client)
-	allocs := testing.AllocsPerRun(2000, func() { err = cycle("a") })
-	require.NoError(t, err)
+	cycle := acquireAndRelease(client)
+	allocs := math.Inf(1)
+	for range 20 {
+		allocs = min(allocs, testing.AllocsPerRun(200, func() { err = cycle("a") }))
+		require.NoError(t, err)
+	}
 	t.Logf("%v allocations", allocs)
 	require.LessOrEqual(t, allocs, cycleAllocs+1.0)
 }

@@ -22,6 +22,8 @@ type config struct {
 	faketime []string      // where libfaketime may be; empty for the true clock
 	clock    time.Duration // what the clock is off by at first
 	args     []string
+	program  string // of WithProgram
+	debug    bool
 	master   *Server  // followed at first
 	sentinel *watched // run as a Sentinel
 }
@@ -79,14 +81,27 @@ func WithArgs(args ...string) Option {
 	return func(c *config) { c.args = append(c.args, args...) }
 }
 
+// WithProgram runs another server program than the usual one: see [Fetched].
+func WithProgram(path string) Option {
+	return func(c *config) { c.program = path }
+}
+
+// WithDebug permits the command DEBUG, which servers before 7.0 always permit.
+func WithDebug() Option {
+	return func(c *config) { c.debug = true }
+}
+
 func (s *Server) configFile() string { return filepath.Join(s.dir, "redis.conf") }
 
 func (s *Server) logFile() string { return filepath.Join(s.dir, "log") }
 
 func (s *Server) commandLine() []string {
-	line := []string{"redis-server", s.configFile()}
+	line := []string{s.conf.serverProgram(), s.configFile()}
 	if s.conf.sentinel != nil {
 		line = append(line, "--sentinel")
+	}
+	if s.conf.debug && !s.conf.isBefore7() {
+		line = append(line, "--enable-debug-command", "yes")
 	}
 	return append(line, s.conf.args...)
 }
@@ -111,7 +126,7 @@ func (s *Server) configText() string {
 		set("tls-port", s.tlsPort)
 		set("tls-cert-file", strconv.Quote(filepath.Join(s.dir, certFile)))
 		set("tls-key-file", strconv.Quote(filepath.Join(s.dir, keyFile)))
-		set("tls-ca-cert-file", strconv.Quote(filepath.Join(s.dir, caFile)))
+		set("tls-ca-cert-file", strconv.Quote(filepath.Join(s.dir, certFile)))
 		set("tls-auth-clients", "no")
 	}
 	if s.conf.sentinel != nil {

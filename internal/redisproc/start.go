@@ -6,21 +6,20 @@ import (
 	"fmt"
 	"net"
 	"os"
-	"os/exec"
 	"strconv"
 	"strings"
 	"time"
 )
 
 var (
-	errNoBinary  = errors.New("redis-server is not on PATH: install it with `make setup`, or from https://redis.io/docs/latest/operate/oss_and_stack/install/")
 	errPortTaken = errors.New("port taken")
 	errClosed    = errors.New("closed")
+	errNoTLS     = errors.New("the server was built without TLS")
 )
 
 func launch(ctx context.Context, conf config) (*Server, error) {
-	if _, err := exec.LookPath("redis-server"); err != nil {
-		return nil, errNoBinary
+	if err := conf.findProgram(); err != nil {
+		return nil, err
 	}
 	preload, err := findFaketime(conf.faketime)
 	if err != nil {
@@ -131,6 +130,9 @@ func (s *Server) startError() error {
 	}
 	if strings.Contains(string(log), "Address already in use") {
 		return fmt.Errorf("%w: %s", errPortTaken, log)
+	}
+	if strings.Contains(string(log), "connection type tls") || strings.Contains(string(log), "'tls-port ") {
+		return fmt.Errorf("%w: %s", errNoTLS, log)
 	}
 	return fmt.Errorf("redis-server on %s did not start; its log:\n%s", s.Addr(), log)
 }

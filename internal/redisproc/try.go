@@ -15,11 +15,6 @@ var (
 	errRunning = errors.New("the server is running")
 )
 
-// TryLaunch is [Launch], bounded by ctx.
-func TryLaunch(ctx context.Context, opts ...Option) (*Server, error) {
-	return launch(ctx, newConfig(opts))
-}
-
 // TryStart starts the server again after Kill or TryStop, on the same ports and data directory, and returns once it
 // answers. It does nothing if the server is running.
 func (s *Server) TryStart(ctx context.Context) error {
@@ -53,26 +48,6 @@ func (s *Server) TryStop(ctx context.Context) error {
 	}
 }
 
-// TryPause is [Server.Pause] with an error.
-func (s *Server) TryPause() error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if !s.running() {
-		return errDown
-	}
-	return s.proc.pause()
-}
-
-// TryResume is [Server.Resume] with an error.
-func (s *Server) TryResume() error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.proc == nil {
-		return nil
-	}
-	return s.proc.resume()
-}
-
 // TryWipe removes the server's files on disk: snapshot and append-only file. The server must be down.
 func (s *Server) TryWipe() error {
 	s.mu.Lock()
@@ -85,21 +60,6 @@ func (s *Server) TryWipe() error {
 		errs = append(errs, s.remove(name))
 	}
 	return errors.Join(errs...)
-}
-
-// TrySetClock is [Server.SetClock] with an error. A paused server, which cannot show its clock, finds
-// it so when it is resumed.
-func (s *Server) TrySetClock(ctx context.Context, offset time.Duration) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.running() && !s.stopped() {
-		return s.setClock(ctx, offset)
-	}
-	if s.preload == "" {
-		return errTrueClock
-	}
-	s.clock = offset
-	return s.writeClock()
 }
 
 // TrySetMaxMemory limits the memory of the server in bytes, also after a restart, with the policy
@@ -119,25 +79,6 @@ func (s *Server) TrySetMaxMemory(ctx context.Context, limit int64) error {
 		_, err = s.Do(ctx, "CONFIG", "SET", "maxmemory", strconv.FormatInt(limit, 10))
 	}
 	return err
-}
-
-// TryClose is [Server.Close] with an error.
-func (s *Server) TryClose() error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.kill()
-	s.releasePorts()
-	s.closed = true
-	return s.remove("")
-}
-
-// Do is [Server.Command], bounded by ctx alone.
-func (s *Server) Do(ctx context.Context, args ...string) (string, error) {
-	r, err := s.doContext(ctx, args...)
-	if err != nil {
-		return "", err
-	}
-	return r.text(), nil
 }
 
 func (s *Server) running() bool { return s.proc != nil && !s.proc.exited() }

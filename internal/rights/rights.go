@@ -10,6 +10,7 @@ const (
 	ForOrder    = "order after a broken connection"
 	ForWaiting  = "waiting, and locks that are shared"
 	ForLatches  = "latches"
+	ForDatabase = "another database than 0"
 	ForRedisson = "waking Redisson's clients, and being woken by them"
 )
 
@@ -41,6 +42,9 @@ func Waiting() Group {
 
 // Latches returns the rights for latches.
 func Latches() Group { return Group{ForLatches, strings.Fields("+zadd +zcard +zrange")} }
+
+// Database returns the right to use another database than 0.
+func Database() Group { return Group{ForDatabase, []string{"+select"}} }
 
 // Redisson returns the rights for locks that are shared with Redisson's clients.
 func Redisson() Group {

@@ -15,3 +15,13 @@ func Inconclusive(t testing.TB, format string, args ...any) {
 	t.Helper()
 	t.Skipf(Prefix+format, args...)
 }
+
+// Missing ends a test that needs something that this machine does not have. The test counts as not run, and the
+// summary of make test says why. Where the thing is required, the test fails instead.
+func Missing(t testing.TB, required bool, format string, args ...any) {
+	t.Helper()
+	if required {
+		t.Fatalf("missing: "+format, args...)
+	}
+	t.Skipf("it needs "+format, args...)
+}

@@ -13,8 +13,9 @@ import (
 	"github.com/quorumlock/quorumlock/node"
 )
 
-// A straggler denies. A renewal behind it still puts the lock on that node.
-func TestARenewalBehindALateDenial(t *testing.T) {
+// The third node denies, and its answer is late. Meanwhile its lock is freed and a renewal follows. The renewal
+// puts the lock on that node, and the release must remove it there.
+func TestRenewalBehindLateDenialHeals(t *testing.T) {
 	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
 		c, gs := f.HookedClient()
 		f.Take("job", "x", 2)
@@ -38,9 +39,9 @@ func TestARenewalBehindALateDenial(t *testing.T) {
 	})
 }
 
-// A client sends a second proposal to some nodes only. It must not forget the nodes that granted
-// the first proposal.
-func TestAProposalThatIsNotSentToAll(t *testing.T) {
+// A client sends its second proposal only to some nodes, as one node has failed meanwhile. The undo must also
+// reach the nodes that granted only the first proposal.
+func TestPartialSecondProposalLeavesNoKeys(t *testing.T) {
 	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
 		c, gs := f.HookedClient(func(cfg *quorumlock.Config) {
 			cfg.NodeTimeoutMin, cfg.NodeTimeoutMax = 100*time.Millisecond, 500*time.Millisecond
@@ -84,9 +85,9 @@ func TestAProposalThatIsNotSentToAll(t *testing.T) {
 	})
 }
 
-// An undo is repeated for a node that was away. It must not make an entry for a waiter that has
-// left.
-func TestALateUndoMakesNoEntryForNobody(t *testing.T) {
+// A node was unreachable, and the undo of an attempt is repeated there later. It must not put the waiter, which
+// has left, into the queue again.
+func TestLateUndoQueuesNoDepartedWaiter(t *testing.T) {
 	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
 		c, gs := f.HookedClient()
 		f.Client()
@@ -94,7 +95,7 @@ func TestALateUndoMakesNoEntryForNobody(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		w := fleet.StartAcquire(ctx, t, c.RedLock("job"))
 		require.True(t, w.Waits())
-		// The third node grants the next attempt, and is then away.
+		// The third node grants the next attempt, and is then unreachable.
 		f.Free("job", before.Owner(), 2)
 		var once sync.Once
 		gs[2].Set(nil, func(ops []node.Op) {
@@ -115,6 +116,6 @@ func TestALateUndoMakesNoEntryForNobody(t *testing.T) {
 			Kind: node.Acquire, Names: []string{"job"}, Owner: "stranger:1", TTL: time.Second, Fair: true,
 			Token: uint64(f.Clock.Wall().UnixMicro()), Limits: f.Limits,
 		}}, replies)
-		require.Equal(t, node.Granted, replies[0].Outcome, "somebody is in the queue who has left 7 s ago")
+		require.Equal(t, node.Granted, replies[0].Outcome, "the queue has a waiter that left 7 s ago")
 	})
 }

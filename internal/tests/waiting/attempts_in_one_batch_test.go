@@ -11,9 +11,9 @@ import (
 	"github.com/quorumlock/quorumlock/node"
 )
 
-// Two attempts of one waiter reach a node in one batch. The first attempt has the node, so the node
-// denies the second. The waiter has to learn that it gave the node back.
-func TestTwoAttemptsInOneBatch(t *testing.T) {
+// Two attempts of one waiter reach a node in one batch. The node grants the first attempt, so it denies the
+// second. Then the first attempt is undone there, and the waiter must notice that the node is free again.
+func TestTwoAttemptsOfOneWaiterInOneBatch(t *testing.T) {
 	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
 		c, ways := f.HookedClient()
 		before := fleet.MustAcquire(t, f.Client().RedLock("job"))
@@ -26,7 +26,7 @@ func TestTwoAttemptsInOneBatch(t *testing.T) {
 		proceed := make(chan struct{})
 		var once sync.Once
 		ways[2].Set(func([]node.Op) { once.Do(func() { <-proceed }) }, nil)
-		_, _ = c.RedLock("third").TryAcquire(t.Context()) // keeps the way to the third node busy
+		_, _ = c.RedLock("third").TryAcquire(t.Context()) // Later operations for the third node wait behind this one.
 		waits = fleet.StartAcquire(t.Context(), t, c.MultiLock("job", "other"))
 		require.True(t, waits.Waits()) // The first node denied it, so it was not sent to the third.
 		f.Free("other", "x", 0)

@@ -10,9 +10,9 @@ import (
 	"github.com/quorumlock/quorumlock/internal/fleet"
 )
 
-// A denial of the first waiter is stale once its line has had the lock. A later waiter that gives
-// up must not report it.
-func TestWhatIsToldIsNotOutOfDate(t *testing.T) {
+// The first waiter of a local queue is denied, and later acquires the lock. A second waiter that gives up after that
+// must not report the stale denial.
+func TestErrorOfWaiterIsNotStale(t *testing.T) {
 	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
 		old := fleet.MustAcquire(t, f.Client().RedLock("job"))
 		job := f.Client().RedLock("job").With(quorumlock.LockOptions{NoHandover: true})
@@ -27,7 +27,7 @@ func TestWhatIsToldIsNotOutOfDate(t *testing.T) {
 		cancel()
 		<-second.Done
 		require.ErrorIs(t, second.Err, quorumlock.ErrNoQuorum)
-		require.NotErrorIs(t, second.Err, quorumlock.ErrHeld, "the first had it after that")
+		require.NotErrorIs(t, second.Err, quorumlock.ErrHeld, "the denial is older than the lease of the first waiter")
 		f.Resume(0, 1, 2)
 	})
 }

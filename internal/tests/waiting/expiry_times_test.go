@@ -12,13 +12,13 @@ import (
 	"github.com/quorumlock/quorumlock/node"
 )
 
-// odd reports an expired lease for each holder, or another implausible TTL.
-type odd struct {
+// wrongTTL is a node that reports a wrong TTL for each holder.
+type wrongTTL struct {
 	*fleet.Spy
 	ttl time.Duration
 }
 
-func (o *odd) Do(ctx context.Context, ops []node.Op, replies []node.Reply) {
+func (o *wrongTTL) Do(ctx context.Context, ops []node.Op, replies []node.Reply) {
 	o.Spy.Do(ctx, ops, replies)
 	time.Sleep(200 * time.Microsecond)
 	for i := range replies {
@@ -28,8 +28,8 @@ func (o *odd) Do(ctx context.Context, ops []node.Op, replies []node.Reply) {
 	}
 }
 
-// A waiter does not ask all the time, even if nodes report an implausible TTL.
-func TestWaitingForOddTTLs(t *testing.T) {
+// Nodes report implausible TTLs of the holder. A waiter must not poll all the time because of them.
+func TestImplausibleTTLsDoNotMakeWaiterBusy(t *testing.T) {
 	for _, ttl := range []time.Duration{0, -1, -2, time.Millisecond, 1 << 62} {
 		fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
 			_ = fleet.MustAcquire(t, f.Client().RedLock("job"))
@@ -37,7 +37,7 @@ func TestWaitingForOddTTLs(t *testing.T) {
 			c := f.Client(func(cfg *quorumlock.Config) {
 				for i, nd := range f.Nodes {
 					spies[i] = &fleet.Spy{Memory: nd}
-					cfg.Nodes[i] = &odd{spies[i], ttl}
+					cfg.Nodes[i] = &wrongTTL{spies[i], ttl}
 				}
 			})
 			ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)

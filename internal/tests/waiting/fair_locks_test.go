@@ -13,8 +13,8 @@ import (
 	"github.com/quorumlock/quorumlock/internal/fleet"
 )
 
-// In fair order the first waiter gets the lock first, across all clients.
-func TestFairOrderAmongClients(t *testing.T) {
+// With WaitFair, waiters of all clients are served in the order of their arrival.
+func TestFairLockIsFIFOAcrossClients(t *testing.T) {
 	fleet.InVirtualTime(t, 5, func(t *testing.T, f *fleet.Fleet) {
 		before := fleet.MustAcquire(t, f.Client().RedLock("job"))
 		g := &grants{f: f}

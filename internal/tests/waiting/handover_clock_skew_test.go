@@ -12,13 +12,13 @@ import (
 	"github.com/quorumlock/quorumlock/internal/fleet"
 )
 
-// A client's clock is ahead by less than the allowed skew. The nodes must not refuse the client
-// only because it has other waiters.
-func TestABlockAtTheEdgeOfTheSkew(t *testing.T) {
+// A client's clock is ahead by nearly MaxClockSkew. For hand-overs the client proposes tokens that are further ahead.
+// The nodes must not refuse the client because of them.
+func TestHandoverTokensNearMaxClockSkew(t *testing.T) {
 	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
 		c := f.Client(func(cfg *quorumlock.Config) { cfg.Clock = fleet.Ahead{Clock: f.Clock, By: 999850 * time.Microsecond} })
 		alone, err := c.RedLock("job").Acquire(t.Context())
-		require.NoError(t, err, "999.85 ms of 1 s are allowed")
+		require.NoError(t, err, "a skew of 999.85 ms is allowed, the limit is 1 s")
 		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
 		defer cancel()
 		errs := make(chan error, 3)

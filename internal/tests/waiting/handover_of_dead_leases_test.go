@@ -9,8 +9,8 @@ import (
 	"github.com/quorumlock/quorumlock/internal/fleet"
 )
 
-// The validity of a lease that has ended does not move with the renewals of the next lease.
-func TestTheEndOfADeadLeaseStandsStill(t *testing.T) {
+// ValidUntil of a released lease does not change with the renewals of the lease that it was handed over to.
+func TestValidityOfReleasedLeaseIsFrozen(t *testing.T) {
 	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
 		job := f.Client().RedLock("job")
 		line := fleet.LineUp(t, job, job)

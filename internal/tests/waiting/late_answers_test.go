@@ -12,8 +12,8 @@ import (
 	"github.com/quorumlock/quorumlock/node"
 )
 
-// The undo of a late grant lets in the waiter that this grant kept out, at once.
-func TestALateGrantIsUndoneForThoseWhoWait(t *testing.T) {
+// A late grant of a cancelled attempt blocks another waiter. The undo of that grant wakes the waiter at once.
+func TestUndoOfLateGrantWakesWaiter(t *testing.T) {
 	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
 		a, spies := f.SpiedClient()
 		f.Take("job", "x", 0)
@@ -33,9 +33,9 @@ func TestALateGrantIsUndoneForThoseWhoWait(t *testing.T) {
 	})
 }
 
-// A grant arrives after its round was lost. By then the node has the next attempt of the same
-// waiter. The grant does not stand in the way of that attempt.
-func TestALateGrantDoesNotStandInTheWayOfItsOwnWaiter(t *testing.T) {
+// A grant arrives after its attempt has failed, and the next attempt of the same waiter is in flight. The late grant
+// must not block that attempt.
+func TestLateGrantDoesNotBlockItsOwnWaiter(t *testing.T) {
 	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
 		c, spies := f.SpiedClient()
 		before := fleet.MustAcquire(t, f.Client().RedLock("job"))
@@ -60,9 +60,9 @@ func TestALateGrantDoesNotStandInTheWayOfItsOwnWaiter(t *testing.T) {
 	})
 }
 
-// One node denies a MultiLock, so its waiter gives the other nodes back. The nodes reserve the lock
-// for this waiter for a moment. A waiter that needs only the other nodes has the lock after that.
-func TestWhatIsGivenBackIsTold(t *testing.T) {
+// One node denies a MultiLock, so its waiter undoes its grants on the other nodes. They reserve the lock for this
+// waiter for a moment. Then a RedLock waiter, which needs only these nodes, acquires it.
+func TestUndoneMultiLockWakesRedLockWaiter(t *testing.T) {
 	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
 		f.Take("job", "x", 2)
 		all, ways := f.HookedClient()
@@ -74,7 +74,7 @@ func TestWhatIsGivenBackIsTold(t *testing.T) {
 				once.Do(func() { close(came); <-proceed })
 			}
 		}, nil)
-		<-came // It has the other two nodes.
+		<-came // The MultiLock has the other two nodes.
 		most := fleet.StartAcquire(t.Context(), t, f.Client().RedLock("job"))
 		close(proceed)
 		require.LessOrEqual(t, f.Elapsed(func() { <-most.Done }), 60*time.Millisecond)

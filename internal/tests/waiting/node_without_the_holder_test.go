@@ -9,9 +9,9 @@ import (
 	"github.com/quorumlock/quorumlock/internal/fleet"
 )
 
-// The holder lacks one node. That node grants one waiter after another. Each waiter gives the node
-// back and so wakes the next. This must not keep the waiters busy.
-func TestANodeThatTheHolderDoesNotHave(t *testing.T) {
+// The holder lacks one node. That node grants one waiter after the other. Each waiter undoes its grant, which wakes
+// the next one. This must not keep the waiters busy.
+func TestFreeMinorityNodeDoesNotMakeWaitersBusy(t *testing.T) {
 	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
 		a, mine := f.SpiedClient()
 		b, theirs := f.SpiedClient()

@@ -1,0 +1,73 @@
+//go:build unix
+
+package main
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// TestRunUnderPermits: at most P commands run at once, each with permits of its own.
+func TestRunUnderPermits(t *testing.T) {
+	t.Parallel()
+	servers := newFleet(t, 3)
+	servers.open(t)
+	flags := []string{"run", "--nodes", servers.nodes(), "--key", "k", "--of", "3"}
+	running := append(flags, "--permits", "2", "--", "sh", "-c", `echo "$QUORUMLOCK_PERMITS"; read x`)
+	p := begin(t, running...)
+	permits := strings.Fields(p.line())
+	require.Len(t, permits, 2)
+
+	r := call(t, append(flags, "--wait", "0s", "--", "sh", "-c", `echo "$QUORUMLOCK_PERMITS"`)...)
+	require.Zero(t, r.code, r.stderr)
+	assert.NotContains(t, permits, strings.TrimSpace(r.stdout))
+	r = call(t, append(flags, "--wait", "0s", "--permits", "2", "--", "true")...)
+	assert.Equal(t, exitHeld, r.code, r.stderr)
+	r = call(t, "status", "k", "--nodes", servers.nodes())
+	assert.Contains(t, r.stdout, "2 permits of the semaphore \"k\" are held")
+	p.reply()
+	assert.Zero(t, p.exit(), p.stderr.String())
+}
+
+// TestRunAsReader: readers run at once, and exclude writers.
+func TestRunAsReader(t *testing.T) {
+	t.Parallel()
+	servers := newFleet(t, 3)
+	servers.open(t)
+	p := begin(t, "run", "--nodes", servers.nodes(), "--key", "k", "--read", "--", "sh", "-c", "echo reads; read x")
+	require.Equal(t, "reads", p.line())
+	r := call(t, "run", "--nodes", servers.nodes(), "--key", "k", "--read", "--wait", "0s", "--", "echo", "too")
+	assert.Zero(t, r.code, r.stderr)
+	assert.Equal(t, "too\n", r.stdout)
+	r = call(t, "run", "--nodes", servers.nodes(), "--key", "k", "--wait", "0s", "--", "echo", "too")
+	assert.Equal(t, exitHeld, r.code, r.stderr)
+	p.reply()
+	assert.Zero(t, p.exit(), p.stderr.String())
+}
+
+// TestRunMajorityOfSeveralKeys: several keys need a majority only, and are taken all or none. The command is stopped in
+// time when they are about to be lost.
+func TestRunMajorityOfSeveralKeys(t *testing.T) {
+	t.Parallel()
+	servers := newFleet(t, 3)
+	servers.open(t, quick)
+	flags := append([]string{"run", "--nodes", servers.nodes(), "--majority", "--key", "j", "--key", "k"}, quickly...)
+	servers[2].Kill()
+	p := begin(t, append(flags, "--", "sh", "-c", `echo "$QUORUMLOCK_TOKEN"; echo "$QUORUMLOCK_OWNER"; while :; do sleep 0.05; done`)...)
+	assert.Regexp(t, `^\d{16}$`, p.line())
+	owner := p.line()
+	for _, key := range []string{"j", "k"} {
+		r := call(t, append([]string{"run", "--nodes", servers.nodes(), "--key", key, "--wait", "0s"}, append(quickly, "--", "true")...)...)
+		assert.Equal(t, exitHeld, r.code, r.stderr)
+	}
+	for _, s := range servers[:2] {
+		assert.Equal(t, []string{"j", "k"}, lockKeys(s), owner)
+	}
+	servers[1].Kill()
+	assert.Equal(t, exitLost, p.exit(), p.stderr.String())
+	assert.Contains(t, p.stderr.String(), fmt.Sprintf("the lease of %q cannot be kept", []string{"j", "k"}))
+}

@@ -1,0 +1,73 @@
+package redisproc
+
+import (
+	"bytes"
+	"cmp"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+
+	"github.com/quorumlock/quorumlock/internal/testkit"
+)
+
+// ProgramEnv is the environment variable that names the program of all servers: a path, or a name on PATH.
+// Without it that is redis-server.
+const ProgramEnv = "QUORUMLOCK_REDIS_SERVER"
+
+// The servers of other versions, which `.ci/servers fetch` brings.
+const (
+	// TooOld ignores min-replicas-to-write in scripts, so the library refuses it.
+	TooOld = "redis-6.2.5"
+	// Oldest is the oldest series that the library supports.
+	Oldest = "redis-6.2.14"
+	// NewestRedis and NewestValkey are the newest that can be fetched.
+	NewestRedis  = "redis-8.2.3"
+	NewestValkey = "valkey-9.1.2"
+)
+
+var errNoBinary = errors.New("redis-server is not on PATH: install it with `make setup`, or from https://redis.io/docs/latest/operate/oss_and_stack/install/")
+
+// Fetched returns the program of a server of another version. A test ends as not run if nobody has fetched that
+// server. If QUORUMLOCK_SERVERS is "required", the test fails instead.
+func Fetched(t testing.TB, server string) (path string) {
+	t.Helper()
+	path, err := fetched(server)
+	if err != nil {
+		testkit.Missing(t, os.Getenv("QUORUMLOCK_SERVERS") == "required", "the server %s, which `.ci/servers fetch` brings", server)
+	}
+	return path
+}
+
+func fetched(server string) (string, error) {
+	cache, err := os.UserCacheDir()
+	if err != nil {
+		return "", err
+	}
+	path := filepath.Join(cache, "quorumlock", "servers", server, "redis-server")
+	_, err = os.Stat(path)
+	return path, err
+}
+
+func (c *config) serverProgram() string {
+	return cmp.Or(c.program, os.Getenv(ProgramEnv), "redis-server")
+}
+
+// findProgram checks that the program of the server is there.
+func (c *config) findProgram() error {
+	program := c.serverProgram()
+	if _, err := exec.LookPath(program); err == nil {
+		return nil
+	} else if program != "redis-server" {
+		return fmt.Errorf("the program of the server, by $%s: %w", ProgramEnv, err)
+	}
+	return errNoBinary
+}
+
+// isBefore7 asks the program for its version.
+func (c *config) isBefore7() bool {
+	text, err := exec.Command(c.serverProgram(), "--version").Output()
+	return err == nil && bytes.Contains(text, []byte(" v=6."))
+}
