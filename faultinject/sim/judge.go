@@ -24,8 +24,6 @@ type Verdict struct {
 	// little is promised.
 	Calls   int
 	Excused bool
-	// Took is the virtual time of the run.
-	Took time.Duration
 }
 
 // Promise is a promise that a run checks.

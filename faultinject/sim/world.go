@@ -27,7 +27,7 @@ func Run(t *testing.T, c *Case, traced bool) Verdict {
 	synctest.Test(t, func(*testing.T) { w = play(c, traced) })
 	w.judge()
 	return Verdict{
-		Violations: w.violations, History: w.lines, Grants: w.grants, Lost: w.lost, Took: w.now(),
+		Violations: w.violations, History: w.lines, Grants: w.grants, Lost: w.lost,
 		Calls: w.calls, Excused: w.latch.excused,
 	}
 }

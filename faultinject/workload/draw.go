@@ -12,7 +12,9 @@ type Drawer struct{ *rand.Rand }
 func NewDrawer(seed, stream uint64) Drawer { return Drawer{rand.New(rand.NewPCG(seed, stream))} }
 
 // UpTo returns a random duration, to the nanosecond, so that no two events coincide exactly.
-func (d Drawer) UpTo(most time.Duration) time.Duration { return time.Duration(d.Int64N(int64(most) + 1)) }
+func (d Drawer) UpTo(most time.Duration) time.Duration {
+	return time.Duration(d.Int64N(int64(most) + 1))
+}
 
 // Between returns a random duration between two others.
 func (d Drawer) Between(least, most time.Duration) time.Duration { return least + d.UpTo(most-least) }
