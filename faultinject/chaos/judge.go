@@ -137,8 +137,7 @@ func (a *arena) during(s faultinject.Step, change func() error) error {
 	return err
 }
 
-// forgotten reports whether so many nodes lost their memory while a latch was in use that a majority may not remember
-// it. The latch may then lack count-downs, or not be set.
+// forgotten reports whether a majority may not remember a latch: too many nodes lost their memory while it was in use. The latch may then lack count-downs, or not be set.
 func (a *arena) forgotten(h *history.History, latch string) bool {
 	var first, last time.Duration
 	for _, e := range h.Events() {
@@ -212,7 +211,7 @@ var expected = regexp.MustCompile(`^quorumlock:woken::quorumlock:permits:`)
 // entryEnd is longer than an entry lives in a queue.
 const entryEnd = 5 * time.Second
 
-// leftOn lists the keys of a server that should be gone, and those that lack an expiry.
+// leftOn lists the keys of a server that should be gone, and the keys that lack an expiry.
 func leftOn(ctx context.Context, s faultinject.Server) ([]string, error) {
 	text, err := s.Command(ctx, "KEYS", "*")
 	if err != nil {

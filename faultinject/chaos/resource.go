@@ -205,24 +205,24 @@ func (r *resource) close() {
 	r.wg.Wait()
 }
 
-// desk is a client's connection to the resource.
-type desk struct {
+// resourceConn is a client's connection to the resource.
+type resourceConn struct {
 	conn  net.Conn
 	lines *bufio.Scanner
 }
 
-func dial(ctx context.Context, addr string) (*desk, error) {
+func dial(ctx context.Context, addr string) (*resourceConn, error) {
 	var d net.Dialer
 	conn, err := d.DialContext(ctx, "tcp", addr)
 	if err != nil {
 		return nil, fmt.Errorf("chaos: the resource: %w", err)
 	}
-	return &desk{conn: conn, lines: bufio.NewScanner(conn)}, nil
+	return &resourceConn{conn: conn, lines: bufio.NewScanner(conn)}, nil
 }
 
 // show shows the token of a part of a lease, for each of its slots. A refusal is no error: a late holder is expected
 // to be refused.
-func (d *desk) show(ctx context.Context, part workload.Part) error {
+func (d *resourceConn) show(ctx context.Context, part workload.Part) error {
 	verb, objects := write, []string{part.Name}
 	if part.Reads {
 		verb = read
@@ -245,11 +245,11 @@ func (d *desk) show(ctx context.Context, part workload.Part) error {
 const latches = "latches"
 
 // done reports that a latch is done.
-func (d *desk) done(ctx context.Context) error { return d.say(ctx, done, latches, "1") }
+func (d *resourceConn) done(ctx context.Context) error { return d.say(ctx, done, latches, "1") }
 
 // say sends a line and waits for the answer. Errors after the end of ctx do not count, because the resource may be
 // gone then.
-func (d *desk) say(ctx context.Context, words ...string) error {
+func (d *resourceConn) say(ctx context.Context, words ...string) error {
 	if _, err := fmt.Fprintln(d.conn, strings.Join(words, " ")); err != nil {
 		return unless(ctx, fmt.Errorf("chaos: speaking to the resource: %w", err))
 	}

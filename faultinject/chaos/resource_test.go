@@ -10,7 +10,7 @@ import (
 )
 
 // startResource starts a resource, and returns it with a worker's connection.
-func startResource(t *testing.T) (*resource, *desk) {
+func startResource(t *testing.T) (*resource, *resourceConn) {
 	t.Helper()
 	r, err := newResource()
 	require.NoError(t, err)

@@ -129,7 +129,7 @@ func (d drawer) weather(timeout time.Duration) Weather {
 // wanted has mostly one name, so that tasks conflict.
 var wanted = [][]string{{"a"}, {"a"}, {"a"}, {"b"}, {"a", "b"}}
 
-// habits are those of single attempts to acquire a lock.
+// habits are the habits of single attempts to acquire a lock.
 var habits = workload.Habits{
 	Names: wanted, Fixed: 3, Patience: 3 * ttl, Holds: []time.Duration{time.Millisecond, ttl / 4, 3 * ttl},
 	Careless: 4, Short: []time.Duration{0, 0, 0, ttl * 7 / 10},
@@ -370,7 +370,7 @@ const (
 	rival  = 1
 )
 
-// drill makes the case one of those that are known to break a protocol which lacks a rule. They hardly happen by
+// drill makes the case one of the cases that are known to break a protocol which lacks a rule. They hardly happen by
 // chance: they need several events in one order, within a fraction of a TTL. The exact times are still random, and
 // most drills miss.
 func (d drawer) drill(c *Case) {

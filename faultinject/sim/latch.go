@@ -177,8 +177,8 @@ func (w *world) call(ctx context.Context, p *process, worker int, do workload.La
 	return err
 }
 
-// afterAll checks that the latch can be read and used anew after the faults.
-func (w *world) afterAll(newcomer *process) {
+// latchAfterFaults checks that the latch can be read and used anew after the faults.
+func (w *world) latchAfterFaults(newcomer *process) {
 	if w.c.Kind != OfLatches {
 		return
 	}

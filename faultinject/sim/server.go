@@ -183,7 +183,7 @@ func (w *world) inflict(step faultinject.Step) {
 		}
 		p.freezeNow()
 		time.Sleep(step.For)
-		w.looks()
+		w.look()
 		p.thaw()
 	case faultinject.Murder:
 		w.murder(step)

@@ -92,7 +92,7 @@ func (t *ticks) Now() time.Duration {
 func (w *witness) granted(p *process, lease *quorumlock.Lease, u workload.Use, worker int, attempts ...workload.Attempt) {
 	w.seen.Lock()
 	defer w.seen.Unlock()
-	w.look()
+	w.lookLocked()
 	w.grants++
 	w.tell("%s has %v: %s with token %d, for %v", p.label, lease.Names(), w.short(lease.Owner()), lease.Token(), lease.Remaining())
 	r := &record{lease: lease, ctx: lease.Context(), process: p, reads: u.Reads, fixed: u.Fixed, held: held(lease)}
@@ -145,7 +145,7 @@ func (w *witness) confirm(r *record) {
 func (w *witness) acts(lease *quorumlock.Lease) {
 	w.seen.Lock()
 	defer w.seen.Unlock()
-	w.look()
+	w.lookLocked()
 	r := w.of(lease)
 	err := lease.Err()
 	switch {
@@ -159,9 +159,9 @@ func (w *witness) acts(lease *quorumlock.Lease) {
 	}
 }
 
-// look records which leases have ended, whether their processes noticed that or were frozen then, and which of these
+// lookLocked records which leases have ended, whether their processes noticed that or were frozen then, and which of these
 // are valid again.
-func (w *witness) look() {
+func (w *witness) lookLocked() {
 	for _, r := range w.leases {
 		switch err := r.lease.Err(); {
 		case err == nil && r.over:
@@ -173,11 +173,11 @@ func (w *witness) look() {
 	}
 }
 
-// looks is look with the mutex.
-func (w *witness) looks() {
+// look is lookLocked with the mutex.
+func (w *witness) look() {
 	w.seen.Lock()
 	defer w.seen.Unlock()
-	w.look()
+	w.lookLocked()
 }
 
 // during records a call that changes a lease: a release or a downgrade.

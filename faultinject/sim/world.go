@@ -203,8 +203,8 @@ func (w *world) epilogue() {
 		_ = lease.Release(context.Background())
 	}
 	w.allPermits(bound, newcomer)
-	w.oldHands()
-	w.afterAll(newcomer)
+	w.oldProcesses()
+	w.latchAfterFaults(newcomer)
 	for _, p := range append(w.living(), newcomer) {
 		_ = p.client.Close(context.Background())
 	}
@@ -213,8 +213,8 @@ func (w *world) epilogue() {
 	w.nothingLeft()
 }
 
-// oldHands checks that the processes of the run can acquire the lock too.
-func (w *world) oldHands() {
+// oldProcesses checks that the processes of the run can acquire the lock too.
+func (w *world) oldProcesses() {
 	for client, p := range w.processes {
 		if p == nil || !w.c.timely(client) {
 			continue // nodes may refuse its tokens by now
