@@ -56,7 +56,7 @@ func (a *arena) blame(h *history.History, result *history.Result) {
 func (a *arena) progress(h *history.History) {
 	for _, kind := range a.Kinds {
 		for _, t := range things[kind] {
-			a.soon(h, kind, fmt.Sprintf("%q was had", t.name), func(e history.Event) bool {
+			a.soon(h, kind, fmt.Sprintf("%q was acquired", t.name), func(e history.Event) bool {
 				return e.Kind == history.Acquire && e.Error == "" && e.Of == t.of && slices.Contains(e.Names, t.name)
 			})
 		}
@@ -93,9 +93,9 @@ func (a *arena) soon(h *history.History, kind Kind, what string, is func(history
 	}
 	switch {
 	case first < 0:
-		a.report.slow("%s: not within %v after the last fault was mended: %s", kind, bound+patience, what)
+		a.report.slow("%s: not within %v after the last fault ended: %s", kind, bound+patience, what)
 	case first > bound:
-		a.report.slow("%s: %v and not %v after the last fault was mended: %s", kind, first, bound, what)
+		a.report.slow("%s: %v and not %v after the last fault ended: %s", kind, first, bound, what)
 	}
 	a.report.Recovered = max(a.report.Recovered, first)
 }
@@ -113,7 +113,7 @@ func (a *arena) recovered(h *history.History) {
 			got := e.Error == "" || e.Kind == history.Acquire && strings.Contains(e.Error, "is held by")
 			return here && answered[e.Kind] && e.Return > a.report.Over && got
 		}) {
-			a.report.slow("%s never got through to enough nodes after the last fault was mended", place)
+			a.report.slow("%s reached too few nodes after the last fault ended", place)
 		}
 	}
 }
@@ -194,7 +194,7 @@ func (a *arena) swept(ctx context.Context, s faultinject.Server, idle time.Time)
 			late = unexpected
 		}
 		if since > max(a.TTL, entryEnd) || !sleep(ctx, 50*time.Millisecond) {
-			a.report.violated("%v after all workers have given back what they had and ended, %s has the keys %v (%v)", since, s.Name(), left, err)
+			a.report.violated("%v after all workers released their locks and ended, %s has the keys %v (%v)", since, s.Name(), left, err)
 			return false
 		}
 	}

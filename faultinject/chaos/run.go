@@ -183,7 +183,7 @@ func (a *arena) act(ctx context.Context) error {
 	err := a.Plan.Run(ctx, a, func(line string) { a.say("%s", line) })
 	a.report.Over = clock.System().Now()
 	if err == nil {
-		a.say("all is mended")
+		a.say("all faults have ended")
 		a.recover(ctx)
 	}
 	stop()
@@ -197,13 +197,13 @@ const patience = 30 * time.Second
 // recover gives clients the time of the longest recovery. It waits longer if the machine is too busy for them to
 // finish in time.
 func (a *arena) recover(ctx context.Context) {
-	mended := time.Now()
+	ended := time.Now()
 	longest := time.Duration(0)
 	for _, kind := range a.Kinds {
 		longest = max(longest, a.recoveryOf(kind))
 	}
 	sleep(ctx, longest)
-	for !a.resource.had(a.Kinds, mended) && time.Since(mended) < longest+patience {
+	for !a.resource.used(a.Kinds, ended) && time.Since(ended) < longest+patience {
 		if !sleep(ctx, 50*time.Millisecond) {
 			return
 		}

@@ -198,7 +198,7 @@ func (w *world) latchAfterFaults(newcomer *process) {
 	err := cmp.Or(latch.Delete(bound), latch.Set(bound, len(old)))
 	for i, p := range old {
 		if left, wrong := latch.Count(bound); err == nil && (wrong != nil || left != len(old)-i) {
-			w.violated(Counting, "of the %d that a latch was set to anew, and %d ids, %d are left: %v", len(old), i, left, wrong)
+			w.violated(Counting, "a latch was set to %d anew, %d ids counted down, and %d are left: %v", len(old), i, left, wrong)
 		}
 		err = cmp.Or(err, p.client.Latch(latchName).CountDown(bound, "again "+p.label))
 	}

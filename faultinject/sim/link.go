@@ -175,7 +175,7 @@ func (x *exchange) inOrder() {
 		case op.Kind == node.Release:
 			l.released[op.Owner] = true
 		case l.released[op.Owner]:
-			l.server.world.violated(Tidiness, "%s runs an %s of %s behind its release", l.Name(), op.Kind, l.server.world.short(op.Owner))
+			l.server.world.violated(Tidiness, "%s runs an %s of %s after its release", l.Name(), op.Kind, l.server.world.short(op.Owner))
 		}
 	}
 }

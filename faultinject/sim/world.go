@@ -195,7 +195,7 @@ func (w *world) epilogue() {
 		}
 		lease, err := lock.Acquire(bound)
 		if err != nil {
-			w.violated(Progress, "R and 2 s after the faults %q cannot be had: %v", name, err)
+			w.violated(Progress, "R and 2 s after the faults %q cannot be acquired: %v", name, err)
 			continue
 		}
 		w.granted(newcomer, lease, workload.Use{Names: lease.Names()}, 0)
@@ -223,7 +223,7 @@ func (w *world) oldProcesses() {
 		lease, err := p.client.RedLock("a").Acquire(bound)
 		cancel()
 		if err != nil {
-			w.violated(Progress, "%s cannot have a lock that is free: %v", p.label, err)
+			w.violated(Progress, "%s cannot acquire a lock that is free: %v", p.label, err)
 			continue
 		}
 		w.granted(p, lease, workload.Use{Names: lease.Names()}, 0)
@@ -255,7 +255,7 @@ func (w *world) allPermits(ctx context.Context, newcomer *process) {
 	all := workload.Use{Names: []string{"a"}, Permits: w.c.Permits, Size: w.c.Permits}
 	lease, err := all.Acquire(ctx, newcomer.client)
 	if err != nil {
-		w.violated(Progress, "R and 2 s after the faults %d permits cannot be had: %v", w.c.Permits, err)
+		w.violated(Progress, "R and 2 s after the faults %d permits cannot be acquired: %v", w.c.Permits, err)
 		return
 	}
 	w.granted(newcomer, lease, all, 0)
