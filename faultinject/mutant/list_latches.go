@@ -56,18 +56,6 @@ var latches = []Mutant{
 		}},
 	},
 	{
-		Name: "latch-counted-after-giving-up",
-		Rule: "A merged count-down whose caller has given up counts in no later generation.",
-		Then: "Other callers keep the round going, and it brings the id into the generation after a deletion.",
-		Kind: "latches",
-		Edits: []Edit{{
-			Old: `	if !r.done {
-		r.known = slices.Sorted(maps.Keys(b.members))
-	}`,
-			New: `	_ = r.done`,
-		}},
-	},
-	{
 		Name: "latch-by-the-clock-alone",
 		Rule: "A set or count-down is older than any deletion after it, by every clock.",
 		Then: "The late count-down of a client whose clock is fast counts in the generation after its own.",

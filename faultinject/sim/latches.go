@@ -108,9 +108,6 @@ func (d drawer) generation(c *Case, from, to time.Duration, last bool) {
 	}
 	if d.IntN(2) == 0 { // one client merges these count-downs
 		begin, client := at(), d.IntN(len(c.Clients))
-		if d.IntN(2) == 0 {
-			begin = max(from, to-d.UpTo(ttl/10)) // some give up before the deletion, and others do not
-		}
 		for id := range n + d.IntN(2) {
 			d.callsOf(c, client, begin+d.UpTo(c.Weather.Most), workload.LatchCall{Kind: history.CountDown, ID: string(rune('p' + id))})
 		}
@@ -132,8 +129,7 @@ func (d drawer) calls(c *Case, at time.Duration, l workload.LatchCall) {
 }
 
 func (d drawer) callsOf(c *Case, client int, at time.Duration, l workload.LatchCall) {
-	patience := d.UpTo([]time.Duration{3 * ttl, ttl / 20}[d.IntN(2)])
-	t := Task{At: at, Client: client, Latch: &l, Use: workload.Use{Patience: patience}, Endless: d.IntN(2) == 0}
+	t := Task{At: at, Client: client, Latch: &l, Use: workload.Use{Patience: d.UpTo(3 * ttl)}, Endless: d.IntN(2) == 0}
 	if d.IntN(3) == 0 && l.Kind != history.Delete {
 		t.Again = 1 + d.IntN(2)
 	}
