@@ -405,3 +405,32 @@ func TestLastHolderAfterHandoverLearnsOfLoss(t *testing.T) {
 		require.Equal(t, quorumlock.LossGone, lossOf(t, lease.Release(t.Context())).Cause)
 	})
 }
+
+func TestAForcedOffLeaseEndsAtItsNextRenewal(t *testing.T) {
+	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
+		c := f.Client()
+		lease, err := c.RedLock("job").TryAcquire(t.Context())
+		require.NoError(t, err)
+		_, err = c.RedLock("job").ForceRelease(t.Context())
+		require.NoError(t, err)
+		time.Sleep(quorumlock.DefaultTTL / 2)
+		require.ErrorIs(t, lease.Err(), quorumlock.ErrLost)
+	})
+}
+
+func TestForceReleaseBuriesEverywhereForMaxTTL(t *testing.T) {
+	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
+		c := f.Client()
+		long, err := c.RedLock("job").With(quorumlock.LockOptions{Fixed: true}).TryAcquire(t.Context())
+		require.NoError(t, err)
+		fleet.Settle()
+		f.Nodes[0].Flush()
+		f.Nodes[1].Flush()
+		short := c.RedLock("job").With(quorumlock.LockOptions{TTL: 2 * time.Second})
+		_, err = short.ForceRelease(t.Context())
+		require.NoError(t, err)
+		time.Sleep(5 * time.Second)
+		require.ErrorIs(t, long.Extend(t.Context()), quorumlock.ErrLost)
+		f.RequireNoKeys()
+	})
+}

@@ -116,3 +116,46 @@ func TestLateUndoQueuesNoDepartedWaiter(t *testing.T) {
 		require.Equal(t, node.Granted, replies[0].Outcome, "the queue has a waiter that left 7 s ago")
 	})
 }
+
+func TestReleaseReachesANodeThatIsDownWhileHeld(t *testing.T) {
+	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
+		c := f.Client()
+		lease, err := c.RedLock("job").TryAcquire(t.Context())
+		require.NoError(t, err)
+		fleet.Settle()
+		f.Stop(2)
+		time.Sleep(4 * time.Second) // The client cannot send a renewal to this node.
+		require.NoError(t, lease.Release(t.Context()))
+		f.Start(2)
+		time.Sleep(time.Second)
+		f.RequireNoKeys()
+	})
+}
+
+func TestReleaseReachesAHealedNode(t *testing.T) {
+	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
+		c := f.Client()
+		f.Stop(2)
+		_, _ = c.RedLock("other").Inspect(t.Context()) // from now on it is refused unsent
+		lease, err := c.RedLock("job").TryAcquire(t.Context())
+		require.NoError(t, err)
+		f.Start(2)
+		time.Sleep(8 * time.Second)
+		require.Equal(t, 3, f.Keys())
+		require.NoError(t, lease.Release(t.Context()))
+		f.RequireNoKeys()
+	})
+}
+
+func TestANodeNeverAskedIsReleased(t *testing.T) {
+	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
+		c := f.Client()
+		f.Stop(2)
+		_, _ = c.RedLock("other").Inspect(t.Context())
+		lease, err := c.RedLock("job").TryAcquire(t.Context())
+		require.NoError(t, err)
+		fleet.Settle()
+		f.Stop(1)
+		require.NoError(t, lease.Release(t.Context()), "one has confirmed, and one never had it")
+	})
+}
