@@ -39,6 +39,7 @@ type Cluster struct {
 	// addresses are the clients' addresses of the servers.
 	addresses []string
 	stop      chan struct{} // ends keepTime
+	hangs     bool          // some servers may hang
 }
 
 // Start starts n servers, behind a network that takes so long each way. The first bad of them will get the fault later,
@@ -48,7 +49,7 @@ func Start(ctx context.Context, source Source, n int, network time.Duration, fau
 	if err != nil {
 		return nil, err
 	}
-	c := &Cluster{servers: servers, closeAll: closeAll, stop: make(chan struct{})}
+	c := &Cluster{servers: servers, closeAll: closeAll, stop: make(chan struct{}), hangs: fault == Hung}
 	if network > 0 {
 		go keepTime(c.stop)
 	}
