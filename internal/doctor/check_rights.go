@@ -48,7 +48,7 @@ func (n *Node) rules(purpose string, v Verdict) (rules []string) {
 	return rules
 }
 
-// denied explains how to grant missing rights, and those that nobody knows about: to grant a right twice does no harm.
+// denied explains how to grant missing rights, and the untried ones: to grant a right twice does no harm.
 // ACL SAVE is for users in an ACL file, CONFIG REWRITE for users in the configuration.
 func (n *Node) denied(purpose string, severity Severity, why string, rules, untried []string) Finding {
 	return Finding{

@@ -79,8 +79,8 @@ func byInfo(judge func(*Facts, *Node, Info) []Finding) func(*Facts, *Node) []Fin
 	}
 }
 
-// possible takes the advice to run CONFIG out of a finding for a server that does not know the command, as those of
-// many providers.
+// possible takes the advice to run CONFIG out of a finding for a server that does not know the command. Many providers
+// have such servers.
 func (n *Node) possible(f Finding) Finding {
 	setting := func(command string) bool { return strings.HasPrefix(command, "CONFIG ") }
 	if verdict, _ := verdictOf(n.Settings[settings[0]].Err); verdict != Missing || !slices.ContainsFunc(f.Commands, setting) {

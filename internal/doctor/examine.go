@@ -244,7 +244,7 @@ func (e *examiner) serverTime(ctx context.Context) (time.Time, error) {
 }
 
 // harmless is a script that calls no command, so that none of them can be missing. A server before 7.0 lets a script
-// choose what it replicates only if that can write after it has asked for the time.
+// call set_repl only if the script can write after it has asked for the time.
 const harmless = `if redis.set_repl then redis.set_repl(redis.REPL_ALL) end return 1`
 
 func (e *examiner) askLua(ctx context.Context) {

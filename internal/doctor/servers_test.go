@@ -14,7 +14,7 @@ import (
 	"github.com/quorumlock/quorumlock/node"
 )
 
-// reportOf examines servers by their addresses, with short timeouts for those that say nothing.
+// reportOf examines servers by their addresses. The timeouts are short, for servers that do not answer.
 func reportOf(t *testing.T, addresses ...string) *Report {
 	t.Helper()
 	cfg := Config{Limits: limits, Timeout: time.Second, Patience: 2 * time.Second, Names: []string{"job:a"}}

@@ -232,7 +232,7 @@ func TestAllMissingRightsAreFoundAtOnce(t *testing.T) {
 	}
 }
 
-// TestDatabaseNeedsARight: the right to use another database than 0 is one of those that can be missing.
+// TestDatabaseNeedsARight: the doctor finds that the right to use another database than 0 is missing.
 func TestDatabaseNeedsARight(t *testing.T) {
 	server := redisproc.Start(t)
 	_, err := server.Command(strings.Fields(rights.SetUser("u", "secret", "job:*"))...)
