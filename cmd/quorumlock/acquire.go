@@ -54,8 +54,8 @@ func (h *holder) acquire(ctx context.Context) (lease, error) {
 			}
 		case <-notice.rings:
 			h.sayWaiting(why)
-		case sig := <-h.signals.received:
-			if endsWaiting(sig) {
+		case sig := <-h.signals:
+			if slices.Contains(ending, sig) { // others are for the command
 				ended = sig
 				cancel()
 			}
@@ -147,27 +147,14 @@ func newRounds(log *slog.Logger) *rounds {
 	return &rounds{log: log, failed: make(chan quorumlock.AttemptFailedEvent, 1)}
 }
 
+// hooks log what happens, and keep what the user may be told.
 func (r *rounds) hooks() quorumlock.Hooks {
-	return quorumlock.Hooks{
-		Acquired: func(e quorumlock.AcquiredEvent) {
-			r.log.Info("lock acquired", "keys", e.Names, "owner", e.Owner, "attempts", e.Attempts, "waited", e.Waited)
-		},
-		AttemptFailed: r.attemptFailed,
-		Renewed: func(e quorumlock.RenewedEvent) {
-			r.renewed(nil)
-			r.log.Debug("lease renewed", "remaining", e.Remaining)
-		},
-		RenewalFailed: func(e quorumlock.RenewalFailedEvent) {
-			r.renewed(e.Err)
-			r.log.Warn("renewal failed", "remaining", e.Remaining, "err", plain(e.Err))
-		},
-		BackingChanged: func(e quorumlock.BackingEvent) {
-			r.log.Info("lease backing changed", "have", e.Have, "want", e.Want, "need", e.Need)
-		},
-		Ended: func(e quorumlock.EndedEvent) {
-			r.log.Info("lease ended", "held", e.Held, "cause", plain(e.Err))
-		},
-	}
+	log := quorumlock.LogHooks(r.log)
+	hooks := log
+	hooks.AttemptFailed = r.attemptFailed
+	hooks.Renewed = func(e quorumlock.RenewedEvent) { r.renewed(nil); log.Renewed(e) }
+	hooks.RenewalFailed = func(e quorumlock.RenewalFailedEvent) { r.renewed(e.Err); log.RenewalFailed(e) }
+	return hooks
 }
 
 func (r *rounds) attemptFailed(e quorumlock.AttemptFailedEvent) {

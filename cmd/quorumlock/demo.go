@@ -29,7 +29,7 @@ const (
 )
 
 func (a *app) demoCommand() *cobra.Command {
-	return &cobra.Command{
+	c := &cobra.Command{
 		Use:   "demo",
 		Short: "See the library at work, without any server",
 		Long: `Two clients contend for one lock on five nodes in this process, while nodes are stopped,
@@ -37,13 +37,8 @@ started, and lose their memory. It takes about twelve seconds. Each line is prin
 the event has happened and was checked. After any unexpected event, the demo reports it
 and fails.`,
 		Args: arguments(cobra.NoArgs),
-		RunE: func(c *cobra.Command, _ []string) error {
-			if err := a.nodes.refuse(c); err != nil {
-				return err
-			}
-			return a.demo(c.Context())
-		},
 	}
+	return a.nodeless(c, func(c *cobra.Command, _ []string) error { return a.demo(c.Context()) })
 }
 
 func (a *app) demo(ctx context.Context) error {

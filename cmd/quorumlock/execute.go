@@ -8,6 +8,8 @@ import (
 	"log/slog"
 	"os"
 	"regexp"
+	"runtime"
+	"runtime/debug"
 	"slices"
 	"strings"
 	"sync"
@@ -72,6 +74,36 @@ it is held. --multi asks all nodes instead of a majority.
 	return root
 }
 
+func (a *app) versionCommand() *cobra.Command {
+	c := &cobra.Command{Use: "version", Short: "Print the version", Args: arguments(cobra.NoArgs)}
+	return a.nodeless(c, func(*cobra.Command, []string) error {
+		fmt.Fprintln(a.stdout, version())
+		return nil
+	})
+}
+
+// release is the version of a build that cannot know it, from a source without its repository:
+//
+//	go build -ldflags "-X main.release=v1.2.3" ./cmd/quorumlock
+var release string
+
+// version returns the version number and the toolchain of the build.
+func version() string {
+	return fmt.Sprintf("quorumlock %s %s %s/%s", number(), runtime.Version(), runtime.GOOS, runtime.GOARCH)
+}
+
+// number returns the number set at build time, or else the module's version: a release's number if it was installed
+// as one, otherwise a pseudo-version of the commit.
+func number() string {
+	if release != "" {
+		return release
+	}
+	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" {
+		return info.Main.Version
+	}
+	return "(devel)"
+}
+
 // usageTemplate limits the width of cobra's template. Below the root it only lists the names of the global flags: there
 // are more of them than a command has of its own.
 func usageTemplate(template string) string {
@@ -83,6 +115,17 @@ func usageTemplate(template string) string {
 const globalFlags = `Global Flags, which quorumlock --help explains:
       --nodes host:port,... (or $QUORUMLOCK_NODES), --embedded N, --allow-even,
       --node-timeout, --max-ttl, --max-clock-skew, --verbose`
+
+// nodeless makes a command that uses no nodes.
+func (a *app) nodeless(c *cobra.Command, run func(c *cobra.Command, args []string) error) *cobra.Command {
+	c.RunE = func(c *cobra.Command, args []string) error {
+		if err := a.nodes.refuse(c); err != nil {
+			return err
+		}
+		return run(c, args)
+	}
+	return c
+}
 
 // wrongUsage returns an error about the command line.
 func wrongUsage(c *cobra.Command, err error) error {

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -70,39 +69,25 @@ func (a *app) initialise(c *cobra.Command, change bool) error {
 	return i.open(c, cfg)
 }
 
-// operator returns the nodes of the flags, for package admin.
+// operator returns the configuration of the flags for package admin, with nodes of its own timeout instead of addresses:
+// a client's timeout is bound to its TTL, which does not matter here.
 func (a *app) operator(c *cobra.Command) (i *initialiser, cfg quorumlock.Config, closeNodes func(), err error) {
-	if c.Flags().Changed("embedded") {
-		return nil, cfg, nil, wrongUsage(c, errors.New("--embedded means nothing here: in-memory nodes are opened when they are made"))
+	cfg, options, err := a.servers(c, "in-memory nodes are opened when they are made")
+	if err != nil {
+		return nil, cfg, nil, err
 	}
-	if err = a.nodes.check(c); err == nil {
-		cfg, err = a.config(c)
-	}
-	if err == nil {
-		closeNodes, err = a.openNodes(c, &cfg)
-	}
-	return &initialiser{app: a, limits: cfg.Limits()}, cfg, closeNodes, err
-}
-
-// openNodes replaces addresses by nodes with their own timeout. A client's timeout is bound to its TTL, which does
-// not matter here.
-func (a *app) openNodes(c *cobra.Command, cfg *quorumlock.Config) (closeAll func(), err error) {
 	timeout := cmp.Or(a.nodes.nodeTimeout, surveyTimeout)
-	for i, address := range cfg.Addresses {
-		opt, err := node.ParseAddress(address)
-		if err != nil {
-			return nil, wrongUsage(c, fmt.Errorf("address %d: %s", i+1, strings.TrimPrefix(err.Error(), "node: ")))
-		}
+	for _, opt := range options {
 		opt.ConnWriteTimeout = cmp.Or(opt.ConnWriteTimeout, timeout)
 		opt.Dialer.Timeout = cmp.Or(opt.Dialer.Timeout, timeout)
 		n, err := node.NewRedis(opt)
 		if err != nil {
-			return nil, wrongUsage(c, err)
+			return nil, cfg, nil, wrongUsage(c, err)
 		}
 		cfg.Nodes = append(cfg.Nodes, n)
 	}
 	cfg.Addresses, cfg.NodeTimeoutMax = nil, 0
-	return func() {
+	return &initialiser{app: a, limits: cfg.Limits()}, cfg, func() {
 		for _, n := range cfg.Nodes {
 			_ = n.Close() // the report is complete by then
 		}

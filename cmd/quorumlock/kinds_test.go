@@ -82,12 +82,12 @@ func TestStatusOfEveryKind(t *testing.T) {
 	}
 	text := status("s")
 	assert.NotRegexp(t, `"s" is free`, text)
-	assert.Contains(t, text, "2 permits of the semaphore \"s\" are held (no number of permits was set; programs configure it)\n")
+	assert.Contains(t, text, "semaphore \"s\": 2 permits held; their number is not set on the nodes, programs configure it\n")
 	for _, lease := range []*quorumlock.Lease{first, second} {
 		assert.Regexp(t, fmt.Sprintf(`(?m)^%d +%s +3/3 +\d\S*s +\d\S*s +\d{16}$`, lease.Slots()[0], regexp.QuoteMeta(quorumlock.DescribeOwner(lease.Owner()))), text)
 	}
 	require.NoError(t, servers.client(t).Semaphore("s", 3).SetPermits(t.Context(), 3))
-	assert.Contains(t, status("s"), "2 of 3 permits of the semaphore \"s\" are held\n")
+	assert.Contains(t, status("s"), "semaphore \"s\": 2 of 3 permits held\n")
 
 	text = status("r")
 	assert.Contains(t, text, `"r" is held by 2 readers on 3 of 3 nodes (2 needed)`)
@@ -97,10 +97,10 @@ func TestStatusOfEveryKind(t *testing.T) {
 
 	text = status("l")
 	assert.NotRegexp(t, `"l" is free`, text)
-	assert.Contains(t, text, "the latch \"l\" is set to 3: 1 has counted down, 2 have not\n")
+	assert.Contains(t, text, "latch \"l\": 1 of 3 have counted down\n")
 	require.NoError(t, latch.CountDown(t.Context(), "two"))
 	require.NoError(t, latch.CountDown(t.Context(), "three"))
-	assert.Contains(t, status("l"), "the latch \"l\" is done: all 3 have counted down\n")
+	assert.Contains(t, status("l"), "latch \"l\": done, all 3 have counted down\n")
 	require.NoError(t, latch.Delete(t.Context()))
 	assert.Contains(t, status("l"), "\"l\" is free: 3 of 3 nodes answered (2 needed)\n")
 
@@ -152,7 +152,7 @@ func TestForcedReleaseOfAPermit(t *testing.T) {
 
 	r := call(t, "release", "--force", "s", "--nodes", servers.nodes())
 	assert.Equal(t, exitFailure, r.code)
-	assert.Contains(t, r.stderr, fmt.Sprintf(`nothing was released: permits %d and %d of the semaphore "s" are held; choose with --permit or --owner`,
+	assert.Contains(t, r.stderr, fmt.Sprintf(`nothing was released: no lock "s" is held, but permits %d and %d of the semaphore; choose with --permit or --owner`,
 		min(lost.Slots()[0], kept.Slots()[0]), max(lost.Slots()[0], kept.Slots()[0])))
 	r = call(t, "release", "--force", "s", "--permit", "7", "--nodes", servers.nodes())
 	assert.Equal(t, exitFailure, r.code)
@@ -160,7 +160,7 @@ func TestForcedReleaseOfAPermit(t *testing.T) {
 
 	r = call(t, "release", "--force", "s", "--permit", fmt.Sprint(lost.Slots()[0]), "--nodes", servers.nodes())
 	require.Zero(t, r.code, r.stderr)
-	assert.Contains(t, r.stdout, fmt.Sprintf("permit %d of the semaphore \"s\" was taken from %s on 3 of 3 nodes\n", lost.Slots()[0], quorumlock.DescribeOwner(lost.Owner())))
+	assert.Contains(t, r.stdout, fmt.Sprintf("permit %d of the semaphore \"s\": taken from %s on 3 of 3 nodes\n", lost.Slots()[0], quorumlock.DescribeOwner(lost.Owner())))
 	assert.Contains(t, r.stderr, "is alive, it works on until its next renewal fails")
 	ended(t, lost)
 	require.NoError(t, kept.Err())
@@ -178,7 +178,7 @@ func TestForcedReleaseOfAReader(t *testing.T) {
 	lost, kept := servers.reader(t), servers.reader(t)
 	r := call(t, "release", "--force", "r", "--owner", idOf(lost), "--nodes", servers.nodes())
 	require.Zero(t, r.code, r.stderr)
-	assert.Contains(t, r.stdout, fmt.Sprintf("%q was taken from %s on 3 of 3 nodes\n", "r", quorumlock.DescribeOwner(lost.Owner())))
+	assert.Contains(t, r.stdout, fmt.Sprintf("%q: taken from %s on 3 of 3 nodes\n", "r", quorumlock.DescribeOwner(lost.Owner())))
 	ended(t, lost)
 	require.NoError(t, kept.Err())
 	r = call(t, "status", "r", "--nodes", servers.nodes())
@@ -215,4 +215,38 @@ func TestForcedReleaseOfAnOwner(t *testing.T) {
 	assert.Equal(t, exitFailure, r.code)
 	assert.Contains(t, r.stderr, `nothing was released: "k" is a latch, which nobody holds`)
 	assert.False(t, strings.Contains(r.stdout, "not held"), r.stdout)
+}
+
+// TestKindsWithTheRightsOfPrograms: a user with the rights of programs may look at everything of its names, and take it
+// from a holder.
+func TestKindsWithTheRightsOfPrograms(t *testing.T) {
+	t.Parallel()
+	servers := newFleet(t, 3)
+	servers.open(t)
+	lease, err := servers.client(t).Semaphore("job:s", 2).Acquire(t.Context(), 2)
+	require.NoError(t, err)
+	requireKey(t, servers, node.SlotName(node.PoolName("job:s"), 0))
+	requireKey(t, servers, node.SlotName(node.PoolName("job:s"), 1))
+	latch := servers.client(t).Latch("job:s")
+	require.NoError(t, latch.Set(t.Context(), 2))
+	require.NoError(t, latch.CountDown(t.Context(), "one"))
+	nodes := servers.as(t)
+
+	servers[0].Kill()
+	r := call(t, "status", "job:s", "--nodes", nodes)
+	require.Zero(t, r.code, r.stderr)
+	assert.Contains(t, r.stdout, "  unreachable: dial", "a node that does not answer is shown, though no lock is held")
+	assert.Contains(t, r.stdout, "semaphore \"job:s\": 2 permits held")
+	assert.Contains(t, r.stdout, "latch \"job:s\": 1 of 2 have counted down\n")
+	r = call(t, "release", "--force", "job:s", "--permit", "1", "--nodes", nodes)
+	require.Zero(t, r.code, r.stderr)
+	assert.Contains(t, r.stdout, "permits 0 and 1 of the semaphore \"job:s\": taken from "+quorumlock.DescribeOwner(lease.Owner())+" on 2 of 3 nodes\n")
+	assert.Contains(t, r.stdout, servers[0].Addr()+": not removed: unreachable")
+	ended(t, lease)
+
+	servers[1].Kill()
+	r = call(t, "release", "--force", "job:s", "--permit", "1", "--nodes", nodes)
+	assert.NotZero(t, r.code)
+	r = call(t, "status", "job:s", "--nodes", nodes)
+	assert.Equal(t, exitNoQuorum, r.code)
 }

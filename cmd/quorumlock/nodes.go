@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/redis/rueidis"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
@@ -140,27 +141,39 @@ func memoryNodes(prefix string, n int) []node.Node {
 
 // watcher makes a watcher of names, for commands that take no lease. It searches scan keys of each node for other locks.
 func (a *app) watcher(c *cobra.Command, names []string, scan int) (*watch.Watcher, error) {
-	if c.Flags().Changed("embedded") {
-		return nil, wrongUsage(c, errors.New("--embedded means nothing here: nodes in memory have no locks of others"))
-	}
-	if err := a.nodes.check(c); err != nil {
-		return nil, err
-	}
-	parsed, err := a.config(c)
+	parsed, options, err := a.servers(c, "nodes in memory have no locks of others")
 	if err != nil {
 		return nil, err
 	}
 	if err := a.checkNames(c, parsed, names); err != nil {
 		return nil, err
 	}
-	cfg := watch.Config{
-		Limits: parsed.Limits(), Patience: cmp.Or(a.nodes.nodeTimeout, surveyTimeout),
+	return watch.New(watch.Config{
+		Nodes: options, Limits: parsed.Limits(), Patience: cmp.Or(a.nodes.nodeTimeout, surveyTimeout),
 		Names: names, MostPermits: quorumlock.MaxPermits, Scan: scan,
+	})
+}
+
+// servers returns the configuration of the flags, and the options of the addresses, for a command that needs servers:
+// in-memory nodes mean nothing to it, and why says why not.
+func (a *app) servers(c *cobra.Command, why string) (cfg quorumlock.Config, options []rueidis.ClientOption, err error) {
+	if c.Flags().Changed("embedded") {
+		return cfg, nil, wrongUsage(c, errors.New("--embedded means nothing here: "+why))
 	}
-	if cfg.Nodes, err = a.nodeOptions(c, parsed.Addresses); err != nil {
-		return nil, err
+	if err = a.nodes.check(c); err == nil {
+		cfg, err = a.config(c)
 	}
-	return watch.New(cfg)
+	for i, address := range cfg.Addresses {
+		if err == nil {
+			var opt rueidis.ClientOption
+			opt, err = node.ParseAddress(address)
+			options = append(options, opt)
+			if err != nil {
+				err = wrongUsage(c, fmt.Errorf("address %d: %s", i+1, strings.TrimPrefix(err.Error(), "node: ")))
+			}
+		}
+	}
+	return cfg, options, err
 }
 
 // checkNames has the library check the nodes and the names: with an ended context, it sends nothing. The names of

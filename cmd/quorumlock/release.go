@@ -94,7 +94,7 @@ func (r *releaser) releaseName(ctx context.Context, key string) error {
 	status := statusOf(key, r.facts, len(r.facts.Nodes)/2+1)
 	owners := status.Owners()
 	if permits := r.facts.Permits(key); len(owners) == 0 && len(permits) > 0 {
-		return fmt.Errorf("nothing was released: %s of the semaphore %q %s held; choose with --permit or --owner", permitNumbers(permits), key, isAre(len(permits)))
+		return fmt.Errorf("nothing was released: no lock %q is held, but %s of the semaphore; choose with --permit or --owner", key, permitNumbers(permits))
 	}
 	if count, _, _ := r.facts.Latch(key); len(owners) == 0 && count > 0 {
 		return fmt.Errorf("nothing was released: %q is a latch, which nobody holds", key)
@@ -156,7 +156,7 @@ func (r *releaser) evict(ctx context.Context, key string) error {
 	case len(owners) == 0 && r.owner != "":
 		return fmt.Errorf("%s holds nothing of the name %q on any node that answered", escaped(r.owner), key)
 	case len(owners) == 0:
-		return fmt.Errorf("permit %s of the semaphore %q is not held on any node that answered", joined(r.permits), key)
+		return fmt.Errorf("permit %s of the semaphore %q is not held on any node that answered", strings.Trim(fmt.Sprint(r.permits), "[]"), key)
 	}
 	var failed error
 	for _, owner := range owners {
@@ -174,7 +174,8 @@ func (r *releaser) chosen(names []string) (owners []string) {
 	for _, name := range names {
 		_, number, permit := watch.Permit(name)
 		for _, owner := range statusOf(name, r.facts, 0).Owners() {
-			if owner == r.owner || quorumlock.ParseOwner(owner).ID == r.owner || permit && slices.Contains(r.permits, number) {
+			chosen := owner == r.owner || quorumlock.ParseOwner(owner).ID == r.owner
+			if r.owner != "" && chosen || permit && slices.Contains(r.permits, number) {
 				owners = append(owners, owner)
 			}
 		}
@@ -209,7 +210,7 @@ func (r *releaser) evictOwner(ctx context.Context, key, owner string, names []st
 			removed++
 		}
 	}
-	fmt.Fprintf(r.stdout, "%s %s taken from %s on %d of %d nodes\n", what, wasWere(len(names)), quorumlock.DescribeOwner(owner), removed, len(status.Nodes))
+	fmt.Fprintf(r.stdout, "%s: taken from %s on %d of %d nodes\n", what, quorumlock.DescribeOwner(owner), removed, len(status.Nodes))
 	report := newLockReport(key, status)
 	r.warnOf([]string{owner}, key, &report)
 	return r.answered(key, &report)
@@ -226,21 +227,6 @@ func permitNumbers(names []string) string {
 		return "permit " + numbers[0]
 	}
 	return "permits " + enumerated(numbers)
-}
-
-func joined(numbers []int) string {
-	var texts []string
-	for _, n := range numbers {
-		texts = append(texts, strconv.Itoa(n))
-	}
-	return strings.Join(texts, ", ")
-}
-
-func wasWere(n int) string {
-	if n == 1 {
-		return "was"
-	}
-	return "were"
 }
 
 // whenOpen says when others can acquire a lock that was taken from its holder.
@@ -274,7 +260,8 @@ func removal(key string, n quorumlock.NodeStatus) string {
 func nodeReason(err error) string {
 	text := plain(err)
 	if e, ok := errors.AsType[*node.Error](err); ok {
-		text = strings.TrimPrefix(text, escaped(fmt.Sprintf("node %s: %v: ", e.Node, e.Op)))
+		text = strings.TrimPrefix(text, escaped(fmt.Sprintf("node %s: ", e.Node)))
+		text = strings.TrimPrefix(strings.TrimPrefix(text, e.Op.String()+": "), "connect: ")
 	}
 	return text
 }

@@ -5,6 +5,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
+	"os/signal"
 	"path/filepath"
 	"strings"
 	"time"
@@ -200,7 +202,7 @@ func (a *app) run(c *cobra.Command, f runFlags, args []string) error {
 
 	f.purpose = cmp.Or(f.purpose, purposeOf(args[0]))
 	h := &holder{app: a, flags: f, acquirer: f.acquirer(client), rounds: log, signals: catchSignals()}
-	defer h.signals.stop()
+	defer signal.Stop(h.signals)
 	return h.hold(c.Context(), command)
 }
 
@@ -296,7 +298,8 @@ type holder struct {
 	flags    runFlags
 	acquirer acquirer
 	rounds   *rounds
-	signals  *signals
+	signals  chan os.Signal
+	pulse    pulse
 	// explained is set when the user has been told the problem of the nodes.
 	explained bool
 }

@@ -28,7 +28,7 @@ func TestRunUnderPermits(t *testing.T) {
 	r = call(t, append(flags, "--wait", "0s", "--permits", "2", "--", "true")...)
 	assert.Equal(t, exitHeld, r.code, r.stderr)
 	r = call(t, "status", "k", "--nodes", servers.nodes())
-	assert.Contains(t, r.stdout, "2 permits of the semaphore \"k\" are held")
+	assert.Contains(t, r.stdout, "semaphore \"k\": 2 permits held")
 	p.reply()
 	assert.Zero(t, p.exit(), p.stderr.String())
 }

@@ -289,16 +289,17 @@ func (s *semaphoreReport) text(key string, total int) string {
 		}
 		w.WriteString(permits.text())
 	}
-	partial := 0
+	held, partial := 0, 0
 	for _, p := range s.Held {
-		if p.State == statePartial {
+		if p.State == stateHeld {
+			held++
+		} else {
 			partial++
 		}
 	}
-	held := len(s.Held) - partial
-	text := fmt.Sprintf("%d of %d permits of the semaphore %q are held", held, s.Permits, key)
+	text := fmt.Sprintf("semaphore %q: %d of %d permits held", key, held, s.Permits)
 	if s.Permits == 0 {
-		text = fmt.Sprintf("%s of the semaphore %q %s held (no number of permits was set; programs configure it)", plural(held, "permit"), key, isAre(held))
+		text = fmt.Sprintf("semaphore %q: %s held; their number is not set on the nodes, programs configure it", key, plural(held, "permit"))
 	}
 	if partial > 0 {
 		text += fmt.Sprintf("; %d on too few nodes", partial)
@@ -306,24 +307,14 @@ func (s *semaphoreReport) text(key string, total int) string {
 	if s.Waiters > 0 {
 		text += fmt.Sprintf("; %d waiting", s.Waiters)
 	}
-	fmt.Fprintln(&w, text)
-	return w.String()
+	return w.String() + text + "\n"
 }
 
 func (l *latchReport) sentence(key string) string {
-	left := l.Count - l.Counted
-	if left <= 0 {
-		return fmt.Sprintf("the latch %q is done: all %d have counted down", key, l.Count)
+	if l.Counted >= l.Count {
+		return fmt.Sprintf("latch %q: done, all %d have counted down", key, l.Count)
 	}
-	verb := map[bool]string{true: "has", false: "have"}
-	return fmt.Sprintf("the latch %q is set to %d: %d %s counted down, %d %s not", key, l.Count, l.Counted, verb[l.Counted == 1], left, verb[left == 1])
-}
-
-func isAre(n int) string {
-	if n == 1 {
-		return "is"
-	}
-	return "are"
+	return fmt.Sprintf("latch %q: %d of %d have counted down", key, l.Counted, l.Count)
 }
 
 // cells returns a node's row of the table.

@@ -3,6 +3,9 @@ package main
 import (
 	"context"
 	"fmt"
+	"os"
+	"os/signal"
+	"slices"
 	"time"
 
 	"github.com/quorumlock/quorumlock/clock"
@@ -18,18 +21,23 @@ func (h *holder) supervise(ctx context.Context, lease lease, command *command) e
 	if h.flags.maxHold > 0 {
 		limit.set(h.flags.maxHold)
 	}
+	beats := time.NewTicker(beat)
+	defer beats.Stop()
+	h.pulse.start()
 	for {
 		select {
+		case <-beats.C:
+			h.pulse.beat()
 		case err := <-command.done:
 			return h.finished(lease, command.status(err))
-		case sig := <-h.signals.received:
+		case sig := <-h.signals:
 			command.pass(sig)
 		case <-lease.Context().Done():
-			return h.stop(lease, command, plain(lease.Err()))
+			return h.stop(lease, command, plain(lease.Err()), h.pulse.pause(h.ttl()))
 		case <-expiry.rings:
 			left := h.untilNotice(lease)
 			if left <= 0 {
-				return h.stop(lease, command, h.aboutToBeLost(lease))
+				return h.stop(lease, command, h.aboutToBeLost(lease), h.pulse.pause(h.ttl()))
 			}
 			expiry.set(left)
 		case <-limit.rings:
@@ -65,14 +73,59 @@ func (h *holder) finished(lease lease, status error) error {
 	if err == nil {
 		return status
 	}
+	h.sayAll(h.pulse.pause(h.ttl()))
 	return &exitError{code: exitLost, err: fmt.Errorf("the command ended when its lease was over already: %w", err)}
 }
 
+const (
+	// beat is the interval at which the process notes that it runs.
+	beat = 100 * time.Millisecond
+	// pauseNotice is the least pause that is told. Shorter ones are common on a busy machine, and end no lease.
+	pauseNotice = 500 * time.Millisecond
+)
+
+// pulse notices that this process did not run. The time of a suspend of the machine counts.
+type pulse struct {
+	last time.Duration
+	// gap is the last pause, and ended the time of its end.
+	gap, ended time.Duration
+}
+
+func (p *pulse) start() { p.last = clock.System().Now() }
+
+func (p *pulse) beat() {
+	now := clock.System().Now()
+	if now-p.last >= pauseNotice {
+		p.gap, p.ended = now-p.last, now
+	}
+	p.last = now
+}
+
+// pause describes a pause that ended within the last TTL, and so may explain the end of a lease; "" if there was none.
+func (p *pulse) pause(ttl time.Duration) string {
+	p.beat() // one may have ended just now
+	if p.gap == 0 || p.last-p.ended > ttl {
+		return ""
+	}
+	return fmt.Sprintf("this process did not run for %.1f s: it was stopped or starved, or the machine was asleep", p.gap.Seconds())
+}
+
+func (h *holder) ttl() time.Duration { return h.flags.effectiveTTL(h.nodes.maxTTL) }
+
+// sayAll prints messages, without the empty ones.
+func (h *holder) sayAll(texts ...string) {
+	for _, text := range texts {
+		if text != "" {
+			h.say("%s", text)
+		}
+	}
+}
+
 // stop prints why, ends the command, and returns once it is dead.
-func (h *holder) stop(lease lease, command *command, because string) error {
+func (h *holder) stop(lease lease, command *command, because ...string) error {
 	// The last confirmed validity holds even if the lease ended early.
 	grace := max(0, min(h.flags.killAfter, time.Until(lease.ValidUntil())))
-	h.say("%s", because)
+	h.sayAll(because...)
 	h.say("stopping the command: SIGTERM now, SIGKILL in %v", grace.Round(time.Millisecond))
 	h.say("the command has ended: %s", describe(command.stop(grace)))
 	return &exitError{code: exitLost}
@@ -113,4 +166,15 @@ func (a *alarm) stop() {
 	if a.timer != nil {
 		a.timer.Stop()
 	}
+}
+
+// catchSignals begins to receive signals. A signal that the parent process ignored, as under nohup, stays ignored,
+// for the command too.
+func catchSignals() chan os.Signal {
+	received := make(chan os.Signal, 16)
+	wanted := slices.DeleteFunc(slices.Clone(caught), signal.Ignored)
+	if len(wanted) > 0 { // none would mean all
+		signal.Notify(received, wanted...)
+	}
+	return received
 }

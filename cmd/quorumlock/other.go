@@ -3,11 +3,20 @@
 package main
 
 import (
+	"io"
 	"os"
 	"os/exec"
+	"syscall"
 )
 
-// isolate does nothing: this system has no process groups to signal.
+// This file stands for what only Unix has: process groups, job control, and signals about a terminal.
+
+// ending are the signals that ask a program to end, and caught those that are passed on to a command.
+var (
+	ending = []os.Signal{os.Interrupt, syscall.SIGTERM}
+	caught = ending
+)
+
 func isolate(*exec.Cmd, *terminal) {}
 
 // pass does nothing: Ctrl-C reaches every process of a console by itself.
@@ -18,11 +27,20 @@ func (c *command) askToEnd() { c.kill() }
 
 func (c *command) kill() { _ = c.cmd.Process.Kill() } // it may have ended this instant
 
-// adopt does nothing: this system has no process groups.
 func adopt(bool) {}
 
-// groupAlive reports false: this system has no process groups.
 func (c *command) groupAlive() bool { return false }
 
-// endedBy returns nil: no signal ends a process here.
 func endedBy(*os.ProcessState) os.Signal { return nil }
+
+type terminal struct{}
+
+func foregroundTerminal(io.Reader) *terminal { return nil }
+
+func (t *terminal) lent() {}
+
+func (t *terminal) reclaim(*os.Process) {}
+
+var screenSignals []os.Signal
+
+func (s *screen) signalled(os.Signal) {}
