@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/quorumlock/quorumlock/internal/latch"
+	"github.com/quorumlock/quorumlock/internal/lease"
+	"github.com/quorumlock/quorumlock/internal/wait"
 )
 
 // Latch is a count-down latch: it is set to a number once, that many ids count down, and then all
@@ -199,7 +201,7 @@ func (l *Latch) runCall(ctx context.Context, op, id string, invalid []string, ru
 	case len(problems) > 0:
 		return 0, &InvalidError{Problems: problems}
 	case ctx.Err() != nil:
-		return 0, contextError(ctx)
+		return 0, lease.ContextError(ctx)
 	}
 	if err := l.client.beginCall(); err != nil {
 		return 0, err
@@ -221,19 +223,19 @@ func (l *Latch) runCall(ctx context.Context, op, id string, invalid []string, ru
 func (l *Latch) outcomeError(ctx context.Context, op string, o *latch.Outcome) error {
 	err := l.resultError(op, o)
 	if o.CutShort {
-		err = errors.Join(err, errCutShort)
+		err = errors.Join(err, lease.ErrCutShort)
 	}
 	var why error
 	switch o.Stopped {
 	case latch.ByContext:
-		why = contextError(ctx)
+		why = lease.ContextError(ctx)
 	case latch.ByClose:
 		why = ErrClosed
 	}
 	if err == nil || why == nil {
 		return cmp.Or(err, why)
 	}
-	return gaveUpError(err, why)
+	return lease.GaveUp(err, why)
 }
 
 // resultError returns the error for the last result of the nodes.
@@ -264,13 +266,13 @@ func newLatches(c *Client) *latch.Latches {
 	return latch.New(latch.Env{
 		Nodes:         c.nodes,
 		Clock:         c.clock,
-		Tokens:        latchTokens{&c.tokenClock},
-		Subscriptions: c.messages.subscriptions,
+		Tokens:        latchTokens{&c.engine.Tokens},
+		Subscriptions: c.queues.Subscriptions(),
 		Limits:        c.cfg.limits(),
 		Inbox:         c.id,
-		Keep:          c.entryTTL(),
-		Recheck:       recheckInterval,
-		SettleTime:    c.settleTime,
+		Keep:          c.queues.EntryTTL(),
+		Recheck:       wait.RecheckInterval,
+		SettleTime:    c.queues.SettleTime,
 		RetryMin:      c.cfg.RetryMin,
 		RetryMax:      c.cfg.RetryMax,
 		Jitter:        c.cfg.Jitter,
@@ -279,12 +281,12 @@ func newLatches(c *Client) *latch.Latches {
 }
 
 // latchTokens implements latch.TokenClock.
-type latchTokens struct{ clock *tokenClock }
+type latchTokens struct{ clock *lease.TokenClock }
 
-func (t latchTokens) Propose(name string) uint64        { return t.clock.propose([]string{name}, 0) }
-func (t latchTokens) Observe(token uint64, name string) { t.clock.observe(token, name) }
-func (t latchTokens) Plausible(token uint64) bool       { return t.clock.plausible(token, t.clock.now()) }
-func (t latchTokens) IsCurrent(token uint64) bool       { return t.clock.isCurrent(token) }
+func (t latchTokens) Propose(name string) uint64        { return t.clock.Propose([]string{name}, 0) }
+func (t latchTokens) Observe(token uint64, name string) { t.clock.Observe(token, name) }
+func (t latchTokens) Plausible(token uint64) bool       { return t.clock.Plausible(token, t.clock.Now()) }
+func (t latchTokens) IsCurrent(token uint64) bool       { return t.clock.IsCurrent(token) }
 
 // Errors of latches, for errors.Is.
 var (

@@ -98,15 +98,7 @@ func ParsePlan(text io.Reader) (Plan, error) {
 	return plan, nil
 }
 
-// ParseStep parses a step in the format of [Step.String].
-func ParseStep(line string) (Step, error) {
-	s, err := parseStep(line)
-	if err != nil {
-		return Step{}, fmt.Errorf("faultinject: step %w", err)
-	}
-	return s, nil
-}
-
+// parseStep parses a step in the format of [Step.String].
 func parseStep(line string) (Step, error) {
 	words := strings.Fields(line)
 	if len(words) < 3 {

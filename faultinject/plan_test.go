@@ -41,9 +41,9 @@ func TestStepAsText(t *testing.T) {
 			require.Equal(t, c.line, c.step.String())
 			require.Equal(t, c.target, c.step.Target())
 			require.Equal(t, c.step.At+c.step.For, c.step.End())
-			step, err := faultinject.ParseStep(c.line)
+			plan, err := faultinject.ParsePlan(strings.NewReader(c.line))
 			require.NoError(t, err)
-			require.Equal(t, c.step, step)
+			require.Equal(t, faultinject.Plan{c.step}, plan)
 		})
 	}
 }
@@ -85,7 +85,6 @@ func TestPlanWithComments(t *testing.T) {
 
 func TestBadSteps(t *testing.T) {
 	for _, c := range []struct{ line, problem string }{
-		{"", "expected a time, a fault and a target"},
 		{"1s kill", "expected a time, a fault and a target"},
 		{"soon kill n1 for 1s", `time: invalid duration "soon"`},
 		{"1 kill n1 for 1s", `time: missing unit in duration "1"`},
@@ -122,10 +121,10 @@ func TestBadSteps(t *testing.T) {
 		{"2000000h kill n1 for 2000000h", "it would never end"},
 	} {
 		t.Run(c.line, func(t *testing.T) {
-			_, err := faultinject.ParseStep(c.line)
+			_, err := faultinject.ParsePlan(strings.NewReader(c.line))
 			require.ErrorContains(t, err, c.problem)
 			require.NotContains(t, err.Error(), "\n")
-			require.True(t, strings.HasPrefix(err.Error(), `faultinject: step "`+c.line+`": `), err)
+			require.True(t, strings.HasPrefix(err.Error(), `faultinject: line 1 of the plan: "`+c.line+`": `), err)
 		})
 	}
 }

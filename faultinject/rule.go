@@ -112,6 +112,7 @@ func (a *Active) inflict(ctx context.Context, x *Exchange, next Next) {
 	}
 	affected := *x
 	affected.Rand, affected.removed = chance(a.fate(mix(x.fate, ofEffect))), a.removed
+	affected.copies = uint64(a.number) << 32 // copies of several rules differ
 	affected.Fail(&node.Error{Reason: node.ErrProtocol, Err: errUnanswered}, false)
 	a.rule.Do(ctx, &affected, next)
 }

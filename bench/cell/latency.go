@@ -9,8 +9,8 @@ import (
 
 // Latency is a distribution of times, in milliseconds.
 type Latency struct {
-	Count                          int64
-	Mean, P50, P95, P99, P999, Max float64
+	Count                    int64
+	P50, P95, P99, P999, Max float64
 }
 
 // Histogram collects times. It is safe for concurrent use. Each caller should pass a hint of its own, so that callers
@@ -78,7 +78,7 @@ func Summarise(encoded [][]byte) (*Latency, error) {
 	millis := func(v float64) float64 { return v * float64(unit) / float64(time.Millisecond) }
 	at := func(q float64) float64 { return millis(float64(sum.ValueAtQuantile(q))) }
 	return &Latency{
-		Count: sum.TotalCount(), Mean: millis(sum.Mean()),
-		P50: at(50), P95: at(95), P99: at(99), P999: at(99.9), Max: millis(float64(sum.Max())),
+		Count: sum.TotalCount(),
+		P50:   at(50), P95: at(95), P99: at(99), P999: at(99.9), Max: millis(float64(sum.Max())),
 	}, nil
 }

@@ -211,7 +211,7 @@ func openGroup(ctx context.Context, o Options) (*floorClient, error) {
 	}
 	var senders []*sender[groupCall]
 	for _, client := range c.clients {
-		s := newSender(sendGroup(client))
+		s := newSender(sendGroup(context.WithoutCancel(ctx), client))
 		senders = append(senders, s)
 		c.running.Go(func() { s.run(c.stop) })
 	}
@@ -222,14 +222,14 @@ func openGroup(ctx context.Context, o Options) (*floorClient, error) {
 }
 
 // sendGroup returns a function that sends calls to a node as one batch.
-func sendGroup(client rueidis.Client) func([]groupCall) {
+func sendGroup(ctx context.Context, client rueidis.Client) func([]groupCall) {
 	var commands rueidis.Commands
 	return func(batch []groupCall) {
 		commands = commands[:0]
 		for _, q := range batch {
 			commands = append(commands, q.command(client))
 		}
-		for i, reply := range client.DoMulti(context.Background(), commands...) {
+		for i, reply := range client.DoMulti(ctx, commands...) {
 			batch[i].answer <- answerOf(reply)
 		}
 	}

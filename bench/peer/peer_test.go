@@ -146,6 +146,41 @@ func TestBatchAcquiresAllItsLocks(t *testing.T) {
 	require.Eventually(t, func() bool { return len(servers[0].Keys()) == 3 }, 5*time.Second, 10*time.Millisecond)
 }
 
+// TestQueuePassesTheTurnOn: the turn passes by a waiter that has left, to the next one in another client.
+func TestQueuePassesTheTurnOn(t *testing.T) {
+	servers := redisproc.StartN(t, 3)
+	o := Options{TTL: 5 * time.Second, Contenders: 3}
+	for _, s := range servers {
+		o.Addresses = append(o.Addresses, s.Addr())
+	}
+	waiting := func(n string) {
+		t.Helper()
+		require.Eventually(t, func() bool {
+			got, err := servers[0].Do(t.Context(), "LLEN", "a:queue")
+			return err == nil && got == n
+		}, 5*time.Second, time.Millisecond)
+	}
+	holder, leaver, next := open(t, queue, o).Lock("a", 0), open(t, queue, o).Lock("a", 1), open(t, queue, o).Lock("a", 2)
+	require.NoError(t, holder.Acquire(t.Context()))
+	ctx, leave := context.WithCancel(t.Context())
+	left, got := make(chan error, 1), make(chan error, 1)
+	go func() { left <- leaver.Acquire(ctx) }()
+	waiting("2")
+	go func() { got <- next.Acquire(context.Background()) }()
+	waiting("3")
+	leave()
+	require.ErrorIs(t, <-left, context.Canceled)
+	waiting("2")
+	assert.Empty(t, got, "the lock is still held")
+	require.NoError(t, holder.Release(t.Context()))
+	require.NoError(t, <-got)
+	require.NoError(t, next.Release(t.Context()))
+	waiting("0")
+	for _, s := range servers {
+		require.Eventually(t, func() bool { return len(s.Keys()) == 0 }, 5*time.Second, time.Millisecond)
+	}
+}
+
 func TestFloorReloadsForgottenScripts(t *testing.T) {
 	o := Options{TTL: 5 * time.Second}
 	server := redisproc.StartN(t, 1)[0]

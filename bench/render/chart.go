@@ -63,8 +63,8 @@ var colours = []string{"#1b7a3d", "#444444", "#c62828", "#1f5fb4", "#d4a017", "#
 // svg draws the chart. The height is proportional to the value, from 0.
 func (c *chart) svg() string {
 	var b strings.Builder
-	text := func(x, y float64, anchor, format string, args ...any) {
-		fmt.Fprintf(&b, `<text x="%.0f" y="%.0f" text-anchor="%s">%s</text>`+"\n", x, y, anchor, html.EscapeString(fmt.Sprintf(format, args...)))
+	text := func(x, y float64, anchor, text string) {
+		fmt.Fprintf(&b, `<text x="%.0f" y="%.0f" text-anchor="%s">%s</text>`+"\n", x, y, anchor, html.EscapeString(text))
 	}
 	largest := 0.0
 	for _, l := range c.lines {
@@ -82,30 +82,30 @@ func (c *chart) svg() string {
 	b.WriteString(`<rect width="100%" height="100%" fill="white"/>` + "\n")
 	y := func(v float64) float64 { return height - bottom - v/max(largest, step)*(height-top-bottom) }
 	x := func(i int) float64 { return left + (float64(i)+0.5)*(width-left-right)/float64(len(c.categories)) }
-	text(left, 20, "start", "%s", c.title)
-	text(left, 36, "start", "%s", c.unit)
+	text(left, 20, "start", c.title)
+	text(left, 36, "start", c.unit)
 	for v := 0.0; v <= largest; v += step {
 		fmt.Fprintf(&b, `<path d="M%.0f %.1fH%.0f" stroke="#ddd"/>`+"\n", left, y(v), width-right)
-		text(left-8, y(v)+4, "end", "%s", short(v))
+		text(left-8, y(v)+4, "end", short(v))
 	}
 	for i, name := range c.categories {
-		text(x(i), height-bottom+20, "middle", "%s", name)
+		text(x(i), height-bottom+20, "middle", name)
 	}
 	for i, l := range c.lines {
 		style := fmt.Sprintf(`stroke="%s" fill="none" stroke-width="2"`, colours[i%len(colours)])
 		if i >= len(colours) {
 			style += ` stroke-dasharray="6 3"`
 		}
-		path := "M"
+		var points []string
 		for at, v := range l.values {
 			if !math.IsNaN(v) {
-				path += fmt.Sprintf("%.1f %.1f ", x(at), y(v))
+				points = append(points, fmt.Sprintf("%.1f %.1f", x(at), y(v)))
 				fmt.Fprintf(&b, `<circle cx="%.1f" cy="%.1f" r="3" %s/>`+"\n", x(at), y(v), style)
 			}
 		}
 		legend := top + float64(i)*17
-		fmt.Fprintf(&b, `<path d="%s" %s/><path d="M%.0f %.0fh20" %s/>`+"\n", path, style, width-right+12, legend, style)
-		text(width-right+38, legend+4, "start", "%s", l.peer)
+		fmt.Fprintf(&b, `<path d="M%s" %s/><path d="M%.0f %.0fh20" %s/>`+"\n", strings.Join(points, "L"), style, width-right+12, legend, style)
+		text(width-right+38, legend+4, "start", l.peer)
 	}
 	return b.String() + "</svg>\n"
 }

@@ -166,7 +166,7 @@ func TestReportIsWritten(t *testing.T) {
 	text, err := os.ReadFile(filepath.Join(dir, "results.md"))
 	require.NoError(t, err)
 	assert.Contains(t, string(text), "## Nodes that hang, die, or are slow")
-	assert.Contains(t, string(text), "| 1 hung | 16 | redlock | 97.0 ±0% | 0.97 | - | 97.00 |")
+	assert.Contains(t, string(text), "| 1 hung | 16 | redlock | 97.0 ±0% | 0.97 | - | 97.0 |")
 	assert.Contains(t, string(text), "](faults.svg)")
 	assert.Contains(t, string(text), "- **redsync**:")
 	svg, err := os.ReadFile(filepath.Join(dir, "faults.svg"))

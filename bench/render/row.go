@@ -249,14 +249,6 @@ func (s Stat) extremes() string {
 	return short(s.Min) + " - " + short(s.Max)
 }
 
-// factor formats a ratio.
-func (s Stat) factor() string {
-	if s.Rounds == 0 {
-		return "-"
-	}
-	return strconv.FormatFloat(s.Median, 'f', 2, 64)
-}
-
 // short formats a number with about three significant digits.
 func short(v float64) string {
 	a := math.Abs(v)

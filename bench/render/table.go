@@ -3,6 +3,7 @@ package render
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 	"text/tabwriter"
@@ -37,11 +38,12 @@ func shown(head string, of figure) column {
 
 // times is a figure relative to another peer's.
 func times(head, peer string, of figure) column {
-	return column{head: head, text: func(r *Row, all []*Row) string { return r.ratio(r.by(all, peer), of).factor() }}
+	return column{head: head, text: func(r *Row, all []*Row) string { return r.ratio(r.by(all, peer), of).median() }}
 }
 
 // medians shows the median of each figure, and worst its largest value.
 func medians(head string, of ...figure) column { return several(head, Stat.median, of) }
+
 func worst(head string, of ...figure) column {
 	return several(head, func(s Stat) string {
 		if s.Rounds == 0 {
@@ -85,7 +87,7 @@ var (
 	faultColumn   = key("nodes that fail", func(r *Row) string { return r.Variant() })
 	networkColumn = key("network", func(r *Row) string { return strings.Replace(r.Variant(), "healthy", "loopback", 1) })
 	healthyColumn = column{head: "x healthy", text: func(r *Row, all []*Row) string {
-		return r.ratio(r.healthy(all), rate).factor()
+		return r.ratio(r.healthy(all), rate).median()
 	}}
 	rateColumn       = shown("ops/s", rate)
 	floorColumn      = times("x floor", "floor", rate)
@@ -113,7 +115,7 @@ var (
 		return fmt.Sprintf("%d: %s", r.Failed, r.Error)
 	}}
 	costColumns = []column{
-		allocsColumn, clientColumn, serversColumn, commandsColumn, shown("scripts/op", scripts),
+		allocsColumn, shown("bytes/op", func(r cell.Result) float64 { return perOp(r, float64(r.Bytes)) }), clientColumn, serversColumn, commandsColumn, shown("scripts/op", scripts),
 		shown("sent/op", sent), goroutinesColumn, keysColumn, violationsColumn, failuresColumn, errorColumn,
 	}
 	waitColumns = []column{
@@ -145,7 +147,7 @@ func columns(scenario string) (cs []column) {
 		}
 		return append(cs, costColumns...)
 	case "waiters":
-		return append(waitColumns[:len(waitColumns):len(waitColumns)], goroutinesColumn, keysColumn, violationsColumn, failuresColumn, errorColumn)
+		return append(slices.Clip(waitColumns), goroutinesColumn, keysColumn, violationsColumn, failuresColumn, errorColumn)
 	case "held":
 		return []column{
 			callersColumn, peerColumn, shown("heap bytes per lease", heapPerLease),

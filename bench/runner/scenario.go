@@ -132,8 +132,12 @@ func Scenarios() []Scenario {
 				},
 				Sizes: in(1, 16), Loads: []cell.Load{cell.Cycle},
 				Faults: []Breakage{
-					{}, {Fault: cluster.Hung, Bad: 1}, {Fault: cluster.Hung, Bad: 2}, {Fault: cluster.Killed, Bad: 1},
-					{Fault: cluster.Killed, Bad: 2}, {Fault: cluster.Slow, Bad: 1},
+					{},
+					{Fault: cluster.Hung, Bad: 1},
+					{Fault: cluster.Hung, Bad: 2},
+					{Fault: cluster.Killed, Bad: 1},
+					{Fault: cluster.Killed, Bad: 2},
+					{Fault: cluster.Slow, Bad: 1},
 				},
 				Longer: 6, // with a node that hangs, redsync takes ten seconds for an operation
 			}},

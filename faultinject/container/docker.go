@@ -49,26 +49,24 @@ func isLocal(endpoint string) bool {
 	return u.Hostname() == "localhost" || net.ParseIP(u.Hostname()).IsLoopback()
 }
 
-// docker runs the program docker, and returns what it printed.
+// docker runs the program docker, and returns its output. An error is in one line, and has the complaint of docker. If
+// ctx ended, the error wraps the cause.
 func docker(ctx context.Context, args ...string) (string, error) {
-	var out bytes.Buffer
-	err := dockerPipe(ctx, nil, &out, args...)
-	return strings.TrimSpace(out.String()), err
+	return dockerWith(ctx, nil, args...)
 }
 
-// dockerPipe runs the program docker with its input and output. An error is in one line, and has the complaint of
-// docker; if ctx ended, it is the cause of that.
-func dockerPipe(ctx context.Context, in io.Reader, out io.Writer, args ...string) error {
+// dockerWith is docker with standard input.
+func dockerWith(ctx context.Context, in io.Reader, args ...string) (string, error) {
 	cmd := exec.CommandContext(ctx, "docker", args...)
-	var complaint bytes.Buffer
-	cmd.Stdin, cmd.Stdout, cmd.Stderr = in, out, &complaint
+	var out, complaint bytes.Buffer
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = in, &out, &complaint
 	cmd.WaitDelay = time.Second
 	err := cmd.Run()
 	switch {
 	case err == nil:
-		return nil
+		return strings.TrimSpace(out.String()), nil
 	case ctx.Err() != nil:
 		err = context.Cause(ctx)
 	}
-	return fmt.Errorf("docker %s: %w: %s", args[0], err, strings.Join(strings.Fields(complaint.String()), " "))
+	return "", fmt.Errorf("docker %s: %w: %s", args[0], err, strings.Join(strings.Fields(complaint.String()), " "))
 }

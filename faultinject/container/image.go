@@ -1,23 +1,12 @@
 package container
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"path"
 	"strings"
-	"sync"
-	"time"
 )
-
-// Timeouts of a pull: until the registry answers, and then between signs of progress.
-const (
-	firstAnswer = 10 * time.Second
-	noProgress  = 5 * time.Minute
-)
-
-var errStalled = errors.New("no answer in time")
 
 // public lists the images to look for. All are based on glibc, which libfaketime needs, the
 // newest first: a libfaketime of this machine needs the glibc of this machine, or a newer one.
@@ -32,62 +21,33 @@ type image struct {
 	made    bool     // from the installed server
 }
 
-// choices caches the choice for each request. So a registry that does not answer is not asked again by each group.
-var choices = struct {
-	sync.Mutex
-	made map[string]image
-}{made: map[string]image{}}
-
 // choose finds an image by the rules of [WithImage].
 func choose(ctx context.Context, asked string) (image, error) {
-	choices.Lock()
-	defer choices.Unlock()
-	if img, ok := choices.made[asked]; ok {
-		if _, err := docker(ctx, "image", "inspect", img.ref); err == nil {
-			return img, nil
-		}
-	}
-	img, err := find(ctx, asked)
-	if err == nil {
-		choices.made[asked] = img
-	}
-	return img, err
-}
-
-func find(ctx context.Context, asked string) (image, error) {
 	switch asked {
 	case "":
-		return findAny(ctx)
+		return chooseAny(ctx)
 	case Installed:
 		return importInstalled(ctx, "asked for")
 	}
 	if img, err := local(ctx, asked); err == nil {
 		return img, nil
 	}
-	img, err := pull(ctx, asked, firstAnswer)
-	if err != nil {
-		return image{}, fmt.Errorf("faultinject: pull the image %s: %w", asked, err)
-	}
-	return img, nil
+	return pull(ctx, asked)
 }
 
-func findAny(ctx context.Context) (image, error) {
+func chooseAny(ctx context.Context) (image, error) {
 	for _, ref := range public {
 		if img, err := local(ctx, ref); err == nil {
 			return img, nil
 		}
 	}
-	var unanswered error
-	for _, ref := range public {
-		img, err := pull(ctx, ref, firstAnswer)
-		if err == nil {
-			return img, nil
-		}
-		unanswered = err
+	img, err := importInstalled(ctx, "no public image was there")
+	if err == nil {
+		return img, nil
 	}
-	img, err := importInstalled(ctx, fmt.Sprintf("no public image could be pulled (%v)", unanswered))
-	if err != nil {
-		return image{}, errors.Join(fmt.Errorf("faultinject: pull a public image: %w", unanswered), err)
+	img, pullErr := pull(ctx, public[0])
+	if pullErr != nil {
+		return image{}, errors.Join(err, pullErr)
 	}
 	return img, nil
 }
@@ -105,27 +65,12 @@ func local(ctx context.Context, ref string) (image, error) {
 	return img, nil
 }
 
-// pull gets an image from its registry. It gives up a registry that does not answer in time, but not a pull that
-// makes progress.
-func pull(ctx context.Context, ref string, answer time.Duration) (image, error) {
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	stalled := time.AfterFunc(answer, func() { cancel(errStalled) })
-	defer stalled.Stop()
-	if err := dockerPipe(ctx, nil, postpone{stalled}, "pull", ref); err != nil {
-		return image{}, err
+// pull gets an image from its registry.
+func pull(ctx context.Context, ref string) (image, error) {
+	if _, err := docker(ctx, "pull", "--quiet", ref); err != nil {
+		return image{}, fmt.Errorf("faultinject: pull the image %s: %w", ref, err)
 	}
 	img, err := local(ctx, ref)
 	img.why = "pulled"
 	return img, err
-}
-
-// postpone resets a timer with each line about progress. What docker itself says about the name is none.
-type postpone struct{ timer *time.Timer }
-
-func (p postpone) Write(b []byte) (int, error) {
-	if !bytes.HasPrefix(b, []byte("Using default tag")) {
-		p.timer.Reset(noProgress)
-	}
-	return len(b), nil
 }

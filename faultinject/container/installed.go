@@ -48,7 +48,7 @@ func importInstalled(ctx context.Context, why string) (image, error) {
 	if _, err := docker(ctx, "image", "inspect", img.ref); err == nil {
 		return img, nil
 	}
-	if err := dockerPipe(ctx, bytes.NewReader(contents), nil, "import", "-", img.ref); err != nil {
+	if _, err := dockerWith(ctx, bytes.NewReader(contents), "import", "-", img.ref); err != nil {
 		return image{}, fmt.Errorf("faultinject: import an image of %s: %w", program, err)
 	}
 	return img, nil

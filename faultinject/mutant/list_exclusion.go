@@ -67,14 +67,25 @@ var exclusion = []Mutant{
 `,
 			},
 			{
-				Old: `	g := newGrant(l, w)
+				Old: `	r := lease.Request{Began: w.now(), `,
+				New: `	r := lease.Request{Owner: &w.owner, Began: w.now(), `,
+			},
+			{
+				Old: `	// Trace records the attempt, or is nil.
 `,
-				New: `	g := newGrant(l, w)
-	if w != nil && w.owner == "" {
-		w.owner = g.owner
+				New: `	Owner *string
+	// Trace records the attempt, or is nil.
+`,
+			},
+			{
+				Old: `	a.grant.attempt = a
+`,
+				New: `	a.grant.attempt = a
+	if r.Owner != nil && *r.Owner == "" {
+		*r.Owner = a.grant.owner
 	}
-	if w != nil {
-		g.owner = w.owner
+	if r.Owner != nil {
+		a.grant.owner = *r.Owner
 	}
 `,
 			},
@@ -85,8 +96,8 @@ var exclusion = []Mutant{
 		Rule: "Two owners of one client are two owners.",
 		Then: "A client that holds the lock is granted it once more.",
 		Edits: []Edit{{
-			Old: `id = strconv.AppendUint(id, c.sequence.Add(1), 10)`,
-			New: `id = strconv.AppendUint(id, 0, 10)`,
+			Old: `append(e.appendID(buf[:0]), s.Label...)`,
+			New: `append(append(buf[:0], e.ID+":0"...), s.Label...)`,
 		}},
 	},
 	{

@@ -22,11 +22,9 @@ var joins = []Mutant{
 		Then: "No client gets them as long as their holder lives.",
 		Real: true,
 		Edits: []Edit{{
-			Old: `	for _, l := range js.ended {
-		l.beginReleases()
+			Old: `		return l.beginReleases
 `,
-			New: `	for _, l := range js.ended {
-		l.releasesBegun.Done()
+			New: `		return l.releasesBegun.Done
 `,
 		}},
 	},

@@ -19,7 +19,7 @@ var losses = []Mutant{
 		Then: "Two leases are valid for up to a TTL after names were deleted by hand.",
 		Kind: "tampering",
 		Edits: []Edit{{
-			File: "renewal.go",
+			File: "internal/lease/renewal.go",
 			Old:  `quorum.Usurper(r.holders()); ok {`,
 			New:  `quorum.Usurper(r.holders()); ok && g == nil {`,
 		}},
@@ -40,8 +40,8 @@ var losses = []Mutant{
 		Then: "A late renewal puts a former holder back on nodes that forgot the lock, and the holder loses it.",
 		Kind: "permits",
 		Edits: []Edit{{
-			File: "renewal.go",
-			Old:  `other.Token > g.proposal.End()`,
+			File: "internal/lease/renewal.go",
+			Old:  `other.Token > g.endOfTokens()`,
 			New:  `other.Token >= 0`,
 		}},
 	},
@@ -71,9 +71,8 @@ var losses = []Mutant{
 		Rule: "A name that is absent after the lease's time has run out, and was not taken away.",
 		Then: "A release in the last instant tells of a loss.",
 		Edits: []Edit{{
-			File: "releasing.go",
-			Old:  `!reply.Repeated && r.grant.client.clock.Now() < r.grant.validUntil`,
-			New:  `!reply.Repeated && r.grant.client.clock.Now() >= 0`,
+			Old: `!reply.Repeated && r.lease.grant.engine.Clock.Now() < r.lease.grant.validUntil`,
+			New: `!reply.Repeated && r.lease.grant.engine.Clock.Now() >= 0`,
 		}},
 	},
 }

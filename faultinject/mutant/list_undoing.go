@@ -7,10 +7,14 @@ var undoing = []Mutant{
 		Rule: "A round is undone on each node that may have seen it, also where the outcome is unknown.",
 		Then: "An acquisition that runs after its timeout leaves a lock behind.",
 		Edits: []Edit{{
-			Old: `	if !g.proposal.Exposed().Has(i) {
-		to.Answer(`,
-			New: `	if !g.proposal.Exposed().Has(i) || g.refusals.get(i) != nil && g.refusals.get(i).Err != nil {
-		to.Answer(`,
+			Old: `	g.engine.Nodes.Send(calls, nodes, func(`,
+			New: `	for i, r := range g.refusals.all() {
+		if nodes.Has(i) && r.Err != nil {
+			nodes = nodes.Without(i)
+			defer to.Answer(calls.To(i), &node.Reply{Outcome: node.Absent})
+		}
+	}
+	g.engine.Nodes.Send(calls, nodes, func(`,
 		}},
 	},
 	{
@@ -58,12 +62,9 @@ var undoing = []Mutant{
 		Rule: "A lease is released also on nodes that only its renewals have reached.",
 		Then: "A node that was down at first keeps the lock after its release.",
 		Edits: []Edit{{
-			Old: `			continue
-		}
-		g.proposal.Expose(i)
+			Old: `	g.expose(g.engine.Nodes.Send(&r.calls, g.engine.Nodes.All(), r.refused))
 `,
-			New: `			continue
-		}
+			New: `	g.engine.Nodes.Send(&r.calls, g.engine.Nodes.All(), r.refused)
 `,
 		}},
 	},
@@ -79,7 +80,7 @@ var undoing = []Mutant{
 				New: `	case g.lease.leaked:`,
 			},
 			{
-				Old: `	g.client.scheduler.remove(g)
+				Old: `	g.engine.scheduler.remove(g)
 `,
 				New: ``,
 			},
@@ -91,7 +92,7 @@ var undoing = []Mutant{
 		Then: "A cancelled Acquire leaves its locks behind.",
 		Edits: []Edit{{
 			Old: `	case <-ctx.Done():
-		g.rollBack()`,
+		a.rollBack()`,
 			New: `	case <-ctx.Done():`,
 		}},
 	},

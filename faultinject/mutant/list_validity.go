@@ -7,7 +7,7 @@ var validity = []Mutant{
 		Rule: "A claim lasts for a TTL from before its command was sent.",
 		Then: "The answer comes late, and the claim outlives the lock.",
 		Edits: []Edit{
-			{Old: `g.countVote(i, c.Sent, c.Op.Token, r)`, New: `g.countVote(i, g.client.clock.Now(), c.Op.Token, r)`},
+			{Old: `a.countVote(i, c.Sent, c.Op.Token, r)`, New: `a.countVote(i, g.engine.Clock.Now(), c.Op.Token, r)`},
 			{Old: `r.recordVote(c.Node(), c.Sent, reply)`, New: `r.recordVote(c.Node(), g.client.clock.Now(), reply)`},
 		},
 	},
@@ -54,8 +54,8 @@ var validity = []Mutant{
 		Rule: "Whether a lease is valid is decided by the clock, not by a timer that should have fired.",
 		Then: "A process that was frozen acts on its lease before the timer ends it.",
 		Edits: []Edit{{
-			Old: `	case now >= t.grant.validUntil:
-		return t.grant.expiredError("its time ran out")
+			Old: `	case now >= l.grant.validUntil:
+		return l.grant.expired("its time ran out")
 `,
 			New: ``,
 		}},

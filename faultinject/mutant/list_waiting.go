@@ -7,9 +7,9 @@ var waiting = []Mutant{
 		Rule: "No lease is handed over once its release was sent.",
 		Then: "One node is free already, another client takes it with a second one, and the waiter who got the lease holds it too.",
 		Edits: []Edit{{
-			Old: `		t.end(ErrReleased)
+			Old: `		l.end(ErrReleased)
 `,
-			New: `		t.end(ErrReleased)
+			New: `		l.end(ErrReleased)
 		g.releaseEverywhere(now, nil)
 `,
 		}},
@@ -19,7 +19,7 @@ var waiting = []Mutant{
 		Rule: "The context of a former holder ends before the lease is handed over.",
 		Then: "Two go on.",
 		Edits: []Edit{{
-			Old: `		t.end(ErrReleased)
+			Old: `		l.end(ErrReleased)
 `,
 			New: "",
 		}},
@@ -29,8 +29,8 @@ var waiting = []Mutant{
 		Rule: "A holder that is handed a lease gets a token of its own.",
 		Then: "A resource cannot tell it from the former holder.",
 		Edits: []Edit{{
-			Old: `next.start(g, l, t.token+1, now)`,
-			New: `next.start(g, l, t.token, now)`,
+			Old: `next.start(g, s, l.token+1, now)`,
+			New: `next.start(g, s, l.token, now)`,
 		}},
 	},
 	{
@@ -38,7 +38,7 @@ var waiting = []Mutant{
 		Rule: "A lease is handed over as long as its block of tokens has another one.",
 		Then: "The next client has got that token, or will.",
 		Edits: []Edit{{
-			Old: `if g.lease.token >= g.proposal.End() {`,
+			Old: `if g.lease.token >= g.endOfTokens() {`,
 			New: `if g.lease == nil {`,
 		}},
 	},
@@ -47,8 +47,8 @@ var waiting = []Mutant{
 		Rule: "The fence of a block of tokens is its end.",
 		Then: "The holder that was handed the lease and the next grant have the same token.",
 		Edits: []Edit{{
-			Old: `op.Token, op.Reserve = g.proposal.Token(), g.proposal.End()-g.proposal.Token()`,
-			New: `op.Token = g.proposal.Token()`,
+			Old: `op.Token, op.Reserve = a.proposal.Token(), a.proposal.End()-a.proposal.Token()`,
+			New: `op.Token = a.proposal.Token()`,
 		}},
 	},
 	{
@@ -85,12 +85,12 @@ var waiting = []Mutant{
 		Rule: "A waiter that gives up leaves the queues.",
 		Then: "The wake that the others need goes to a waiter that has left.",
 		Edits: []Edit{{
-			Old: `		t.client.nodes.Leave(i, t.names, t.nodeID, t.waiter.lock.slots.OnNodes(), t.client.entryTTL())
+			Old: `		t.queues.engine.Nodes.Leave(i, t.names, t.nodeID, t.waiter.spec.Slots.OnNodes(), t.queues.EntryTTL())
 `,
 			New: ``,
 		}, {
 			Old: `	if !again {
-		r.client.nodes.Leave(i, []string{m.Name}, m.Waiter, r.client.slotTables.OnNodes(m.Name), r.client.entryTTL())
+		r.queues.engine.Nodes.Leave(i, []string{m.Name}, m.Waiter, r.queues.env.Slots.OnNodes(m.Name), r.queues.EntryTTL())
 	}
 `,
 			New: ``,
@@ -121,8 +121,8 @@ var waiting = []Mutant{
 		Rule: "An entry outlives the next attempt of its waiter.",
 		Then: "The release finds no queue, and wakes no waiter.",
 		Edits: []Edit{{
-			Old: `	return (3*recheckInterval + 2*c.cfg.NodeTimeoutMax).Truncate(time.Millisecond)`,
-			New: `	return (recheckInterval / 5).Truncate(time.Millisecond)`,
+			Old: `	return (3*RecheckInterval + 2*qs.engine.Timeout).Truncate(time.Millisecond)`,
+			New: `	return (RecheckInterval / 5).Truncate(time.Millisecond)`,
 		}},
 	},
 	{

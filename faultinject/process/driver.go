@@ -59,7 +59,9 @@ func (d *driver) Stop(ctx context.Context) error { return d.redis.TryStop(ctx) }
 
 func (d *driver) Wipe(context.Context) error { return d.redis.TryWipe() }
 
-func (d *driver) Lose(ctx context.Context, while time.Duration) error { return d.redis.TryLose(ctx, while) }
+func (d *driver) Lose(ctx context.Context, while time.Duration) error {
+	return d.redis.TryLose(ctx, while)
+}
 
 func (d *driver) Pause(context.Context) error { return d.redis.TryPause() }
 

@@ -326,3 +326,71 @@ func TestDo(t *testing.T) {
 		f.RequireNoKeys()
 	})
 }
+
+func TestExpiryCountsFromTheSend(t *testing.T) {
+	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
+		c := f.Client(func(cfg *quorumlock.Config) { cfg.TTL, cfg.NodeTimeoutMax = 30*time.Millisecond, 10*time.Millisecond })
+		for _, nd := range f.Nodes {
+			nd.Pause()
+			time.AfterFunc(9*time.Millisecond, nd.Resume)
+		}
+		lease, err := c.RedLock("job").With(quorumlock.LockOptions{Fixed: true}).TryAcquire(t.Context())
+		require.NoError(t, err)
+		fleet.Settle()
+		require.Equal(t, 30*time.Millisecond-quorum.Drift(30*time.Millisecond)-9*time.Millisecond, lease.Remaining())
+	})
+}
+
+func TestARoundThatIsRefusedAtOnceConcludes(t *testing.T) {
+	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
+		c := f.Client()
+		lease, err := c.RedLock("job").TryAcquire(t.Context())
+		require.NoError(t, err)
+		for _, nd := range f.Nodes {
+			nd.Stop()
+		}
+		require.ErrorIs(t, lease.Extend(t.Context()), quorumlock.ErrNoQuorum)
+		fleet.Settle()
+		began := f.Clock.Now()
+		require.ErrorIs(t, lease.Extend(t.Context()), quorumlock.ErrNoQuorum) // Every lane refuses.
+		require.Zero(t, f.Clock.Now()-began)
+	})
+}
+
+func TestFixedNeverRenewsByItself(t *testing.T) {
+	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
+		c := f.Client()
+		for _, fail := range []bool{false, true} {
+			lease, err := c.RedLock("job").With(quorumlock.LockOptions{Fixed: true}).TryAcquire(t.Context())
+			require.NoError(t, err)
+			time.Sleep(time.Second)
+			if fail {
+				f.Stop(0)
+				f.Stop(1)
+			}
+			require.Equal(t, fail, lease.Extend(t.Context()) != nil)
+			f.Start(0)
+			f.Start(1)
+			time.Sleep(quorumlock.DefaultTTL)
+			require.ErrorIs(t, lease.Err(), quorumlock.ErrLost)
+			time.Sleep(time.Second)
+		}
+	})
+}
+
+func TestExtendEndsWithTheLease(t *testing.T) {
+	fleet.InVirtualTime(t, 1, func(t *testing.T, f *fleet.Fleet) {
+		c := f.Client()
+		lease, err := c.RedLock("job").TryAcquire(t.Context())
+		require.NoError(t, err)
+		f.Pause(0)
+		time.AfterFunc(10*time.Millisecond, func() { go func() { _ = lease.Release(context.Background()) }() })
+		began := f.Clock.Now()
+		require.ErrorIs(t, lease.Extend(t.Context()), quorumlock.ErrReleased)
+		require.Equal(t, 10*time.Millisecond, f.Clock.Now()-began)
+		require.Zero(t, lease.Remaining())
+		have, _ := lease.Backing()
+		require.Zero(t, have)
+		f.Resume(0)
+	})
+}

@@ -286,15 +286,16 @@ func TestReleaseIgnoresMemoryLossThatNodesNotice(t *testing.T) {
 // Two nodes lose their memory, and fail before they can report it. Their missing keys do not prove a loss.
 func TestReleaseIgnoresMemoryLossThatNodesCannotReport(t *testing.T) {
 	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
-		client, ways := f.HookedClient()
+		client, ways := f.SpiedClient()
 		lease := fleet.MustAcquire(t, client.RedLock("job"))
 		for i := range 2 {
 			f.Nodes[i].Flush()
-			ways[i].Set(func(ops []node.Op) {
+			stop := func(ops []node.Op) {
 				if ops[0].Kind == node.Inspect {
 					f.Stop(i)
 				}
-			}, nil)
+			}
+			ways[i].Set(func(s *fleet.Spy) { s.Before = stop })
 		}
 		require.NoError(t, lease.Release(t.Context()))
 		f.Start(0, 1)
@@ -402,5 +403,34 @@ func TestLastHolderAfterHandoverLearnsOfLoss(t *testing.T) {
 		lease := second.Has()
 		f.Free("job", lease.Owner(), 0, 1, 2)
 		require.Equal(t, quorumlock.LossGone, lossOf(t, lease.Release(t.Context())).Cause)
+	})
+}
+
+func TestAForcedOffLeaseEndsAtItsNextRenewal(t *testing.T) {
+	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
+		c := f.Client()
+		lease, err := c.RedLock("job").TryAcquire(t.Context())
+		require.NoError(t, err)
+		_, err = c.RedLock("job").ForceRelease(t.Context())
+		require.NoError(t, err)
+		time.Sleep(quorumlock.DefaultTTL / 2)
+		require.ErrorIs(t, lease.Err(), quorumlock.ErrLost)
+	})
+}
+
+func TestForceReleaseBuriesEverywhereForMaxTTL(t *testing.T) {
+	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
+		c := f.Client()
+		long, err := c.RedLock("job").With(quorumlock.LockOptions{Fixed: true}).TryAcquire(t.Context())
+		require.NoError(t, err)
+		fleet.Settle()
+		f.Nodes[0].Flush()
+		f.Nodes[1].Flush()
+		short := c.RedLock("job").With(quorumlock.LockOptions{TTL: 2 * time.Second})
+		_, err = short.ForceRelease(t.Context())
+		require.NoError(t, err)
+		time.Sleep(5 * time.Second)
+		require.ErrorIs(t, long.Extend(t.Context()), quorumlock.ErrLost)
+		f.RequireNoKeys()
 	})
 }

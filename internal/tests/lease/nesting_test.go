@@ -140,3 +140,29 @@ func TestDoNests(t *testing.T) {
 		f.RequireNoKeys()
 	})
 }
+
+func TestOverlapWithAnEndedLease(t *testing.T) {
+	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
+		c := f.Client()
+		lease, err := c.RedLock("a").TryAcquire(t.Context())
+		require.NoError(t, err)
+		require.NoError(t, lease.Release(t.Context()))
+		both, err := c.MultiLock("a", "b").TryAcquire(context.WithoutCancel(lease.Context()))
+		require.NoError(t, err)
+		require.NoError(t, both.Release(t.Context()))
+	})
+}
+
+func TestOverlapOfTwoNames(t *testing.T) {
+	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
+		c := f.Client()
+		b, err := c.MultiLock("b").TryAcquire(t.Context())
+		require.NoError(t, err)
+		_, err = c.MultiLock("a", "b").TryAcquire(b.Context())
+		require.ErrorIs(t, err, quorumlock.ErrOverlap, "the second name is held, the first is not")
+		a, err := c.MultiLock("a").TryAcquire(b.Context())
+		require.NoError(t, err)
+		_, err = c.MultiLock("a", "b").TryAcquire(a.Context())
+		require.ErrorIs(t, err, quorumlock.ErrOverlap)
+	})
+}

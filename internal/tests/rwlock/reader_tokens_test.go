@@ -74,7 +74,7 @@ func TestReaderThatCannotWriteBackFails(t *testing.T) {
 
 		c, spies := f.SpiedClient()
 		f.Stop(1)
-		spies[2].Set(func(s *fleet.Spy) { s.After = func() { f.Stop(2) } })
+		spies[2].Set(func(s *fleet.Spy) { s.After = fleet.OnAcquire(func() { f.Stop(2) }) })
 		require.ErrorIs(t, fleet.MustBeRefused(t, c.RWLock("job").Read()), quorumlock.ErrNoQuorum)
 		spies[2].Set(func(s *fleet.Spy) { s.After = nil })
 		f.Start(1, 2)

@@ -15,7 +15,7 @@ import (
 // second. Then the first attempt is undone there, and the waiter must notice that the node is free again.
 func TestTwoAttemptsOfOneWaiterInOneBatch(t *testing.T) {
 	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
-		c, ways := f.HookedClient()
+		c, ways := f.SpiedClient()
 		before := fleet.MustAcquire(t, f.Client().RedLock("job"))
 		waits := fleet.StartAcquire(t.Context(), t, c.MultiLock("job", "other"))
 		require.NoError(t, before.Release(t.Context()))
@@ -25,7 +25,7 @@ func TestTwoAttemptsOfOneWaiterInOneBatch(t *testing.T) {
 		f.Take("other", "x", 0)
 		proceed := make(chan struct{})
 		var once sync.Once
-		ways[2].Set(func([]node.Op) { once.Do(func() { <-proceed }) }, nil)
+		ways[2].Set(func(s *fleet.Spy) { s.Before = func([]node.Op) { once.Do(func() { <-proceed }) } })
 		_, _ = c.RedLock("third").TryAcquire(t.Context()) // Later operations for the third node wait behind this one.
 		waits = fleet.StartAcquire(t.Context(), t, c.MultiLock("job", "other"))
 		require.True(t, waits.Waits()) // The first node denied it, so it was not sent to the third.

@@ -51,3 +51,16 @@ func TestImplausibleTTLsDoNotMakeWaiterBusy(t *testing.T) {
 		})
 	}
 }
+
+func TestWaitersKnowWhenAHolderExpires(t *testing.T) {
+	fleet.InVirtualTime(t, 1, func(t *testing.T, f *fleet.Fleet) {
+		c := f.Client(func(cfg *quorumlock.Config) { cfg.RetryMin, cfg.RetryMax = time.Minute, time.Minute })
+		holder := f.Client().RedLock("job").With(quorumlock.LockOptions{TTL: time.Second, Fixed: true})
+		fleet.MustAcquire(t, holder)
+		began := f.Clock.Now()
+		lease, err := c.RedLock("job").Acquire(t.Context())
+		require.NoError(t, err)
+		require.Equal(t, time.Second, f.Clock.Now()-began)
+		require.NoError(t, lease.Release(t.Context()))
+	})
+}

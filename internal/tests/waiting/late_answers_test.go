@@ -9,7 +9,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/quorumlock/quorumlock/internal/fleet"
-	"github.com/quorumlock/quorumlock/node"
 )
 
 // A late grant of a cancelled attempt blocks another waiter. The undo of that grant wakes the waiter at once.
@@ -18,7 +17,7 @@ func TestUndoOfLateGrantWakesWaiter(t *testing.T) {
 		a, spies := f.SpiedClient()
 		f.Take("job", "x", 0)
 		answered, proceed := make(chan struct{}), make(chan struct{})
-		spies[2].Set(func(s *fleet.Spy) { s.After = func() { close(answered); <-proceed } })
+		spies[2].Set(func(s *fleet.Spy) { s.After = fleet.OnAcquire(func() { close(answered); <-proceed }) })
 		ctx, cancel := context.WithCancel(t.Context())
 		late := fleet.StartAcquire(ctx, t, a.RedLock("job"))
 		<-answered // The third node has granted, but its answer has not arrived.
@@ -46,7 +45,7 @@ func TestLateGrantDoesNotBlockItsOwnWaiter(t *testing.T) {
 
 		f.Take("other", "x", 0)
 		proceed := make(chan struct{})
-		spies[2].Set(func(s *fleet.Spy) { s.After = func() { <-proceed } })
+		spies[2].Set(func(s *fleet.Spy) { s.After = fleet.OnAcquire(func() { <-proceed }) })
 		waits = fleet.StartAcquire(t.Context(), t, c.MultiLock("job", "other"))
 		require.True(t, waits.Waits()) // The first node denied it, and the third has granted it.
 		f.Free("other", "x", 0)
@@ -65,15 +64,12 @@ func TestLateGrantDoesNotBlockItsOwnWaiter(t *testing.T) {
 func TestUndoneMultiLockWakesRedLockWaiter(t *testing.T) {
 	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
 		f.Take("job", "x", 2)
-		all, ways := f.HookedClient()
+		all, ways := f.SpiedClient()
 		_ = fleet.StartAcquire(t.Context(), t, all.MultiLock("job"))
 		came, proceed := make(chan struct{}), make(chan struct{})
 		var once sync.Once
-		ways[2].Set(func(ops []node.Op) {
-			if ops[0].Kind == node.Acquire {
-				once.Do(func() { close(came); <-proceed })
-			}
-		}, nil)
+		hold := fleet.OnAcquire(func() { once.Do(func() { close(came); <-proceed }) })
+		ways[2].Set(func(s *fleet.Spy) { s.Before = hold })
 		<-came // The MultiLock has the other two nodes.
 		most := fleet.StartAcquire(t.Context(), t, f.Client().RedLock("job"))
 		close(proceed)

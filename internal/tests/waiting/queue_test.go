@@ -240,7 +240,7 @@ func TestWakeThatOvertakesDenialIsKept(t *testing.T) {
 		require.True(t, waits.Waits())
 		denied, proceed := make(chan struct{}, 3), make(chan struct{})
 		for _, s := range spies {
-			s.Set(func(s *fleet.Spy) { s.After = func() { denied <- struct{}{}; <-proceed } })
+			s.Set(func(s *fleet.Spy) { s.After = fleet.OnAcquire(func() { denied <- struct{}{}; <-proceed }) })
 		}
 		for range 3 {
 			<-denied // The node has denied, but its answer has not arrived.

@@ -111,7 +111,7 @@ func TestSubscriptionClosesDuringAnAttempt(t *testing.T) {
 		before = fleet.MustAcquire(t, f.Client().RedLock("job"))
 		time.Sleep(10*time.Second - 5*time.Millisecond)
 		for _, s := range spies {
-			s.Set(func(s *fleet.Spy) { s.After = func() { time.Sleep(20 * time.Millisecond) } })
+			s.Set(func(s *fleet.Spy) { s.After = fleet.OnAcquire(func() { time.Sleep(20 * time.Millisecond) }) })
 		}
 		waits = fleet.StartAcquire(t.Context(), t, c.RedLock("job"))
 		time.Sleep(15 * time.Millisecond) // The subscriptions have been closed by now.
@@ -126,7 +126,7 @@ func TestSubscriptionClosesDuringAnAttempt(t *testing.T) {
 // entry of the waiter, which has left.
 func TestUndoBehindReleaseLeavesNoEntry(t *testing.T) {
 	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
-		c, ways := f.HookedClient()
+		c, ways := f.SpiedClient()
 		before := fleet.MustAcquire(t, f.Client().RedLock("job"))
 		waits := fleet.StartAcquire(t.Context(), t, c.RedLock("job"))
 		require.NoError(t, before.Release(t.Context()))
@@ -136,7 +136,7 @@ func TestUndoBehindReleaseLeavesNoEntry(t *testing.T) {
 		f.Take("job", "x", 0, 1)
 		proceed := make(chan struct{})
 		var once sync.Once
-		ways[2].Set(func([]node.Op) { once.Do(func() { <-proceed }) }, nil)
+		ways[2].Set(func(s *fleet.Spy) { s.Before = func([]node.Op) { once.Do(func() { <-proceed }) } })
 		_, _ = c.RedLock("third").TryAcquire(t.Context())
 		waits = fleet.StartAcquire(t.Context(), t, c.RedLock("job"))
 		require.True(t, waits.Waits())

@@ -1,4 +1,4 @@
-package quorumlock
+package lease
 
 import (
 	"container/heap"
@@ -40,13 +40,13 @@ type scheduler struct {
 
 // schedule sets when the grant is due, in place of an earlier time. It reports false once the
 // scheduler is stopped: the grant must end.
-func (s *scheduler) schedule(g *grant, due time.Duration) bool { return s.insert(g, due, false) }
+func (s *scheduler) schedule(g *Grant, due time.Duration) bool { return s.insert(g, due, false) }
 
 // awaitCapacity makes the grant due when there is capacity for its renewal, and at due at the
 // latest.
-func (s *scheduler) awaitCapacity(g *grant, due time.Duration) bool { return s.insert(g, due, true) }
+func (s *scheduler) awaitCapacity(g *Grant, due time.Duration) bool { return s.insert(g, due, true) }
 
-func (s *scheduler) insert(g *grant, due time.Duration, waits bool) bool {
+func (s *scheduler) insert(g *Grant, due time.Duration, waits bool) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.stopped {
@@ -58,7 +58,7 @@ func (s *scheduler) insert(g *grant, due time.Duration, waits bool) bool {
 }
 
 // placeLocked puts a grant into its heap, or moves it there. Requires s.mu.
-func (s *scheduler) placeLocked(g *grant, due time.Duration, waits bool) {
+func (s *scheduler) placeLocked(g *Grant, due time.Duration, waits bool) {
 	if g.heapIndex >= 0 && g.awaitsCapacity != waits {
 		s.removeLocked(g)
 	}
@@ -75,22 +75,22 @@ func (s *scheduler) placeLocked(g *grant, due time.Duration, waits bool) {
 }
 
 // removeLocked takes a grant out of its heap. Requires s.mu.
-func (s *scheduler) removeLocked(g *grant) {
+func (s *scheduler) removeLocked(g *Grant) {
 	heap.Remove(s.queueOf(g), int(g.heapIndex))
 	if g.awaitsCapacity {
 		s.starvedCount.Add(-1)
 	}
 }
 
-func (s *scheduler) queueOf(g *grant) *grantHeap {
+func (s *scheduler) queueOf(g *Grant) *grantHeap {
 	if g.awaitsCapacity {
-		return &s.starved[g.lock.need]
+		return &s.starved[g.spec.Need]
 	}
 	return &s.queue
 }
 
 // remove forgets a grant that has ended.
-func (s *scheduler) remove(g *grant) {
+func (s *scheduler) remove(g *Grant) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if g.heapIndex >= 0 {
@@ -117,7 +117,7 @@ func (s *scheduler) armLocked() {
 		return
 	}
 	due := s.firstDue()
-	if !s.capacityFreed && (due == never || s.armedAt != 0 && s.armedAt <= due) {
+	if !s.capacityFreed && (due == Never || s.armedAt != 0 && s.armedAt <= due) {
 		return
 	}
 	now := s.clock.Now()
@@ -172,11 +172,11 @@ func (s *scheduler) runDue(now time.Duration) bool {
 	if s.queue.first() > now {
 		return false
 	}
-	need, takes := s.queue[0].lock.need, noCapacity
+	need, takes := s.queue[0].spec.Need, noCapacity
 	if len(s.starved[need]) == 0 && s.capacityFor(need) != noCapacity { // starved grants go first
 		takes = 0 // no other grant could use the capacity
 	}
-	if s.queue.first() <= now && s.queue[0].lock.need == need { // unchanged while s.mu was unlocked
+	if s.queue.first() <= now && s.queue[0].spec.Need == need { // unchanged while s.mu was unlocked
 		s.runOne(s.queue[0], takes)
 	}
 	return true
@@ -211,19 +211,19 @@ func (s *scheduler) capacityFor(need int) time.Duration {
 
 // runOne calls one grant without s.mu, as the grant locks its own mutex first. The grant may renew
 // if there is capacity. Requires s.mu.
-func (s *scheduler) runOne(g *grant, takes time.Duration) {
+func (s *scheduler) runOne(g *Grant, takes time.Duration) {
 	// The grant stays in its heap, so that stop finds it. onDue sets its next due time.
 	due, waits := g.dueAt, g.awaitsCapacity
 	s.mu.Unlock()
 	g.onDue(takes)
 	s.mu.Lock()
 	if g.heapIndex >= 0 && g.dueAt == due && g.awaitsCapacity == waits {
-		s.placeLocked(g, never, false)
+		s.placeLocked(g, Never, false)
 	}
 }
 
 // stop ends all scheduling, waits for the current run, and returns the grants that are left.
-func (s *scheduler) stop() []*grant {
+func (s *scheduler) stop() []*Grant {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.stopped = true
@@ -245,15 +245,15 @@ func (s *scheduler) stop() []*grant {
 }
 
 // grantHeap is a heap of grants by due time.
-type grantHeap []*grant
+type grantHeap []*Grant
 
 func (q grantHeap) Len() int           { return len(q) }
 func (q grantHeap) Less(i, j int) bool { return q[i].dueAt < q[j].dueAt }
 
-// first returns the earliest due time, or never.
+// first returns the earliest due time, or Never.
 func (q grantHeap) first() time.Duration {
 	if len(q) == 0 {
-		return never
+		return Never
 	}
 	return q[0].dueAt
 }
@@ -265,7 +265,7 @@ func (q grantHeap) Swap(i, j int) {
 
 // Push implements heap.Interface.
 func (q *grantHeap) Push(x any) {
-	g := x.(*grant)              //nolint:forcetypeassert // by construction
+	g := x.(*Grant)              //nolint:forcetypeassert // by construction
 	g.heapIndex = int32(len(*q)) //nolint:gosec // as above
 	*q = append(*q, g)
 }

@@ -1,4 +1,4 @@
-package quorumlock
+package wait
 
 import (
 	"sync"
@@ -8,10 +8,10 @@ import (
 	"github.com/quorumlock/quorumlock/node"
 )
 
-// messageRouter passes messages of the nodes to the waiters of a client. Waiters for locks have a
-// ticket. Package latch knows the waiters for latches.
-type messageRouter struct {
-	client        *Client
+// router passes messages of the nodes to the waiters of a client: waiters for locks
+// have a ticket, and package latch knows the waiters for latches.
+type router struct {
+	queues        *Queues
 	subscriptions *inbox.Set
 
 	// mu may be taken while the mutex of subscriptions is held, never the other way round.
@@ -22,17 +22,20 @@ type messageRouter struct {
 	stale []map[string]time.Duration
 }
 
-func (r *messageRouter) init(c *Client, nodes []node.Node) {
-	r.client = c
+func (r *router) init(qs *Queues) {
+	r.queues = qs
 	r.tickets = make(map[string]*ticket)
-	for range nodes {
+	e := qs.engine
+	var nodes []node.Node
+	for i := range e.Nodes.Len() {
+		nodes = append(nodes, e.Nodes.Node(i))
 		r.stale = append(r.stale, make(map[string]time.Duration))
 	}
-	r.subscriptions = inbox.New(c.clock, nodes, c.id, c.cfg.Redisson, inboxHandler{r})
+	r.subscriptions = inbox.New(e.Clock, nodes, e.ID, e.Announce, inboxHandler{r})
 }
 
 // addTicket makes a ticket for a waiter, and routes messages to it.
-func (r *messageRouter) addTicket(w *waiter) *ticket {
+func (r *router) addTicket(w *waiter) *ticket {
 	t := newTicket(w)
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -41,7 +44,7 @@ func (r *messageRouter) addTicket(w *waiter) *ticket {
 }
 
 // onDenied records that the waiter was denied, so that it needs messages.
-func (r *messageRouter) onDenied(t *ticket) {
+func (r *router) onDenied(t *ticket) {
 	if r.setDenied(t, true) {
 		r.subscriptions.Use(t.redissonNames())
 	}
@@ -49,14 +52,14 @@ func (r *messageRouter) onDenied(t *ticket) {
 
 // onServed records that the waiter has the lock, and needs no messages. The ticket stays until the
 // release, since nodes may have it until then.
-func (r *messageRouter) onServed(t *ticket) {
+func (r *router) onServed(t *ticket) {
 	if r.setDenied(t, false) {
 		r.subscriptions.Done(t.redissonNames())
 	}
 }
 
 // setDenied sets the mark of a ticket, and reports whether it changed.
-func (r *messageRouter) setDenied(t *ticket, denied bool) (changed bool) {
+func (r *router) setDenied(t *ticket, denied bool) (changed bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	changed = t.counted != denied
@@ -65,13 +68,13 @@ func (r *messageRouter) setDenied(t *ticket, denied bool) (changed bool) {
 }
 
 // removeTicket ends the messages to a ticket.
-func (r *messageRouter) removeTicket(t *ticket) {
+func (r *router) removeTicket(t *ticket) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	delete(r.tickets, t.id)
 }
 
-func (r *messageRouter) eachTicket(f func(*ticket)) {
+func (r *router) eachTicket(f func(*ticket)) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, t := range r.tickets {
@@ -80,45 +83,45 @@ func (r *messageRouter) eachTicket(f func(*ticket)) {
 }
 
 // inboxHandler implements inbox.Handler.
-type inboxHandler struct{ *messageRouter }
+type inboxHandler struct{ *router }
 
 func (h inboxHandler) Message(i int, m node.Message) {
-	now := h.client.clock.Now()
+	now := h.queues.engine.Clock.Now()
 	switch m.Kind {
 	case node.Announced:
 		h.eachTicket(func(t *ticket) { t.onAnnounced(i, m.Name, now) })
 	case node.Counted:
-		h.client.latches.Counted(i, m.Name)
+		h.queues.latches.Counted(i, m.Name)
 	case node.Woken, node.Standby, node.Returned:
-		h.client.tokenClock.observe(m.Fence, m.Name)
+		h.queues.engine.Tokens.Observe(m.Fence, m.Name)
 		h.wakeTicket(i, m, now)
 	}
 }
 
 func (h inboxHandler) Opened(i int) {
-	now := h.client.clock.Now()
+	now := h.queues.engine.Clock.Now()
 	h.eachTicket(func(t *ticket) { t.onResubscribed(i, now) })
 }
 
 func (h inboxHandler) Lost(i int) { h.eachTicket(func(t *ticket) { t.onLost(i) }) }
 
 func (h inboxHandler) Resubscribed(i int) {
-	now := h.client.clock.Now()
+	now := h.queues.engine.Clock.Now()
 	h.eachTicket(func(t *ticket) { t.onWoken(i, now) })
-	h.client.latches.SubscriptionsChanged()
+	h.queues.latches.SubscriptionsChanged()
 }
 
 func (h inboxHandler) Settled() {
 	h.eachTicket(func(t *ticket) { t.waiter.nudge() })
-	h.client.latches.SubscriptionsChanged()
+	h.queues.latches.SubscriptionsChanged()
 }
 
 func (h inboxHandler) CannotFollow(i int, err error) {
-	h.client.warn("quorumlock: cannot subscribe to Redisson's releases, waiters poll once a second", "node", h.client.nodes.Name(i), "err", err)
+	h.queues.env.Events.CannotFollow(h.queues.engine.Nodes.Name(i), err)
 }
 
 // wakeTicket passes a message to the waiter that it names.
-func (r *messageRouter) wakeTicket(i int, m node.Message, now time.Duration) {
+func (r *router) wakeTicket(i int, m node.Message, now time.Duration) {
 	r.mu.Lock()
 	t := r.tickets[node.WaiterKey(m.Waiter)]
 	r.mu.Unlock()
@@ -148,8 +151,8 @@ const maxStale = 1000
 // dropStale handles a message to a waiter that is gone. Mostly the removal of its ticket is on its
 // way, and wakes the next waiter. Otherwise a late acquisition has left the ticket behind, and it
 // is removed here.
-func (r *messageRouter) dropStale(i int, m node.Message, now time.Duration) {
-	if r.client.nodes.Leaves(i, m.Waiter) {
+func (r *router) dropStale(i int, m node.Message, now time.Duration) {
+	if r.queues.engine.Nodes.Leaves(i, m.Waiter) {
 		return
 	}
 	r.mu.Lock()
@@ -164,6 +167,6 @@ func (r *messageRouter) dropStale(i int, m node.Message, now time.Duration) {
 	}
 	r.mu.Unlock()
 	if !again {
-		r.client.nodes.Leave(i, []string{m.Name}, m.Waiter, r.client.slotTables.OnNodes(m.Name), r.client.entryTTL())
+		r.queues.engine.Nodes.Leave(i, []string{m.Name}, m.Waiter, r.queues.env.Slots.OnNodes(m.Name), r.queues.EntryTTL())
 	}
 }

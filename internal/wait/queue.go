@@ -1,21 +1,12 @@
-package quorumlock
+package wait
 
 import (
 	"strconv"
 	"strings"
-	"sync"
 	"time"
-)
 
-// localQueues are the local queues of one client: the waiters of one lock each. Only the first
-// waiter of a queue talks to the nodes, and only while this client does not hold the lock. A waiter
-// behind it costs the nodes nothing.
-type localQueues struct {
-	mu sync.Mutex
-	by map[queueKey]*localQueue
-	// spare are empty queues, for reuse.
-	spare []*localQueue
-}
+	"github.com/quorumlock/quorumlock/internal/lease"
+)
 
 // queueKey identifies a local queue: the names, the number of nodes that must grant, and the kind
 // of waiter. Waiters queue separately by quorum, by spinning and by reading: a MultiLock must not
@@ -28,16 +19,16 @@ type queueKey struct {
 	reads     bool
 }
 
-func (l *Lock) queueKey() queueKey {
+func keyOf(s *lease.Spec) queueKey {
 	return queueKey{
-		id: l.queueName[0], need: uint8(l.need), //nolint:gosec // of at most quorum.MaxNodes
-		multiName: len(l.names) > 1 && l.slots == nil, spins: l.waitMode == WaitSpin, reads: l.shared,
+		id: s.Queue[0], need: uint8(s.Need), //nolint:gosec // of at most quorum.MaxNodes
+		multiName: len(s.Names) > 1 && s.Slots == nil, spins: s.Spins, reads: s.Reads,
 	}
 }
 
-// joinNames encodes a list of names as one string, uniquely: one name as itself, several with their
+// JoinNames encodes a list of names as one string, uniquely: one name as itself, several with their
 // lengths.
-func joinNames(names []string) string {
+func JoinNames(names []string) string {
 	if len(names) == 1 {
 		return names[0]
 	}
@@ -54,7 +45,7 @@ func joinNames(names []string) string {
 // holds it.
 type localQueue struct {
 	// heldBy is the grant of this client, or nil.
-	heldBy *grant
+	heldBy *lease.Grant
 	// head and tail are the ends of the list of waiters.
 	head, tail *waiter
 	// attempting counts the waiters that make an attempt, blocked the waiters that are known to
@@ -104,7 +95,7 @@ func (q *localQueue) recordAttempt(err error) {
 const maxSpareQueues = 64
 
 // queueFor returns the queue of a key, and creates it if necessary. Requires qs.mu.
-func (qs *localQueues) queueFor(key queueKey) *localQueue {
+func (qs *Queues) queueFor(key queueKey) *localQueue {
 	if q := qs.by[key]; q != nil {
 		return q
 	}
@@ -122,7 +113,7 @@ func (qs *localQueues) queueFor(key queueKey) *localQueue {
 }
 
 // forgetIfEmpty drops a queue that has neither a grant nor a waiter. Requires qs.mu.
-func (qs *localQueues) forgetIfEmpty(key queueKey, q *localQueue) {
+func (qs *Queues) forgetIfEmpty(key queueKey, q *localQueue) {
 	if q.heldBy != nil || q.head != nil {
 		return
 	}
@@ -134,10 +125,10 @@ func (qs *localQueues) forgetIfEmpty(key queueKey, q *localQueue) {
 }
 
 // push appends a waiter to its queue.
-func (qs *localQueues) push(w *waiter) {
+func (qs *Queues) push(w *waiter) {
 	qs.mu.Lock()
 	defer qs.mu.Unlock()
-	q := qs.queueFor(w.lock.queueKey())
+	q := qs.queueFor(keyOf(w.spec))
 	w.queue, w.prev = q, q.tail
 	if q.tail == nil {
 		q.head = w
@@ -148,7 +139,7 @@ func (qs *localQueues) push(w *waiter) {
 }
 
 // removeIfQueued removes a waiter if it is still queued. The next waiter then has its turn.
-func (qs *localQueues) removeIfQueued(w *waiter) {
+func (qs *Queues) removeIfQueued(w *waiter) {
 	qs.mu.Lock()
 	defer qs.mu.Unlock()
 	if w.queue != nil {
@@ -157,7 +148,7 @@ func (qs *localQueues) removeIfQueued(w *waiter) {
 }
 
 // remove removes a waiter from its queue. Requires qs.mu.
-func (qs *localQueues) remove(w *waiter) {
+func (qs *Queues) remove(w *waiter) {
 	q := w.queue
 	if w.prev == nil {
 		q.head = w.next
@@ -181,10 +172,10 @@ func (qs *localQueues) remove(w *waiter) {
 	if first && q.head != nil && q.head.mayAttempt() {
 		q.head.nudge()
 	}
-	qs.forgetIfEmpty(w.lock.queueKey(), q)
+	qs.forgetIfEmpty(keyOf(w.spec), q)
 }
 
-// markBlocked records that a waiter waits for others. Requires the mutex of localQueues.
+// markBlocked records that a waiter waits for others. Requires the mutex of Queues.
 func (q *localQueue) markBlocked(w *waiter) {
 	if !w.blocked {
 		w.blocked = true
@@ -192,17 +183,18 @@ func (q *localQueue) markBlocked(w *waiter) {
 	}
 }
 
-// onTaken records that this client holds the lock.
-func (qs *localQueues) onTaken(h *grant) {
-	if h.lock.slots != nil || h.lock.shared {
+// OnTaken implements lease.Locals.
+func (qs *Queues) OnTaken(g *lease.Grant) {
+	s := g.Spec()
+	if s.Slots != nil || s.Reads {
 		return // permits and readers block no other waiter of this client
 	}
 	qs.mu.Lock()
 	defer qs.mu.Unlock()
-	q := qs.queueFor(h.lock.queueKey())
-	q.heldBy = h
-	if h.lock.waitMode == WaitSpin {
-		q.ensureHistory().takeTurn(h.grantedAt)
+	q := qs.queueFor(keyOf(s))
+	q.heldBy = g
+	if s.Spins {
+		q.ensureHistory().takeTurn(g.GrantedAt())
 	}
 }
 
@@ -213,40 +205,42 @@ func (qh *queueHistory) takeTurn(now time.Duration) {
 	}
 }
 
-// onReleased records that a grant has ended, and that its release is on its way.
-func (qs *localQueues) onReleased(h *grant) {
+// OnReleased implements lease.Locals.
+func (qs *Queues) OnReleased(g *lease.Grant) {
 	qs.mu.Lock()
 	defer qs.mu.Unlock()
-	q := qs.by[h.lock.queueKey()]
-	if h.lock.slots != nil && q != nil && q.head != nil && q.head.mayBeFirst() {
+	s := g.Spec()
+	q := qs.by[keyOf(s)]
+	if s.Slots != nil && q != nil && q.head != nil && q.head.mayBeFirst() {
 		q.head.attemptNow()
 	}
-	if q == nil || q.heldBy != h {
+	if q == nil || q.heldBy != g {
 		return
 	}
 	q.heldBy = nil
 	if q.head != nil {
 		qh := q.ensureHistory()
-		qh.lastFreed = h.client.clock.Wall().UnixMicro()
-		qh.takeRest(h)
+		qh.lastFreed = qs.engine.Clock.Wall().UnixMicro()
+		if s.Spins {
+			qh.takeRest(qs.engine.Clock.Now(), qs.engine.HandoverTime, qs.env.RetryMax)
+		}
 		q.head.stale = true
 		q.head.nudge()
 	}
-	qs.forgetIfEmpty(h.lock.queueKey(), q)
+	qs.forgetIfEmpty(keyOf(s), q)
 }
 
-// takeRest ends the turn of a client whose waiters spin, once it has lasted Handover.MaxTime.
-// Waiters of other clients poll at least every RetryMax. So within the rest, one in a few of them
-// finds the lock free.
-func (qh *queueHistory) takeRest(h *grant) {
-	cfg, now := &h.client.cfg, h.client.clock.Now()
-	if h.lock.waitMode == WaitSpin && now-qh.turnStart >= cfg.Handover.MaxTime {
-		qh.turnRest = now + cfg.RetryMax/4
+// takeRest ends the turn of a client whose waiters spin, once it has lasted for longest. Waiters of
+// other clients poll at least every retryMax. So within the rest, one in a few of them finds the
+// lock free.
+func (qh *queueHistory) takeRest(now, longest, retryMax time.Duration) {
+	if now-qh.turnStart >= longest {
+		qh.turnRest = now + retryMax/4
 	}
 }
 
 // hasFollower reports whether another waiter is queued behind w.
-func (qs *localQueues) hasFollower(w *waiter) bool {
+func (qs *Queues) hasFollower(w *waiter) bool {
 	qs.mu.Lock()
 	defer qs.mu.Unlock()
 	return w.next != nil
@@ -254,7 +248,7 @@ func (qs *localQueues) hasFollower(w *waiter) bool {
 
 // obstacle returns what keeps a waiter from the lock: the grant of this client, or the error of its
 // queue's last attempt.
-func (qs *localQueues) obstacle(w *waiter) (*grant, error) {
+func (qs *Queues) obstacle(w *waiter) (*lease.Grant, error) {
 	qs.mu.Lock()
 	defer qs.mu.Unlock()
 	if w.queue == nil {
@@ -264,7 +258,7 @@ func (qs *localQueues) obstacle(w *waiter) (*grant, error) {
 }
 
 // ensureNudge is waiter.ensureNudge under the mutex.
-func (qs *localQueues) ensureNudge(w *waiter) {
+func (qs *Queues) ensureNudge(w *waiter) {
 	qs.mu.Lock()
 	defer qs.mu.Unlock()
 	w.ensureNudge()
@@ -272,24 +266,24 @@ func (qs *localQueues) ensureNudge(w *waiter) {
 
 // ticketNumber returns since when it is the turn of the waiter's client: when the waiter came, or
 // when its client last had the lock.
-func (qs *localQueues) ticketNumber(w *waiter) int64 {
+func (qs *Queues) ticketNumber(w *waiter) int64 {
 	qs.mu.Lock()
 	defer qs.mu.Unlock()
 	return max(w.number, w.queue.historyCopy().lastFreed)
 }
 
-// handOver gives the grant h to the first waiter of its queue, if that can inherit it, and reports
-// whether it did. It calls to, which makes the next lease, under the mutex.
-func (qs *localQueues) handOver(h *grant, to func(*Lock) *lease) bool {
+// HandOver implements lease.Locals: the first waiter of the queue gets the grant, if it can inherit
+// it.
+func (qs *Queues) HandOver(g *lease.Grant, next func(*lease.Spec) *lease.Lease) bool {
 	qs.mu.Lock()
 	defer qs.mu.Unlock()
-	q := qs.by[h.lock.queueKey()]
-	if q == nil || q.heldBy != h || q.head == nil || !q.head.canInherit(h) {
+	q := qs.by[keyOf(g.Spec())]
+	if q == nil || q.heldBy != g || q.head == nil || !q.head.canInherit(g.Spec()) {
 		return false
 	}
 	w := q.head
 	qs.remove(w)
-	w.handedOver = to(w.lock)
+	w.handedOver = next(w.spec)
 	w.nudge()
 	return true
 }

@@ -1,4 +1,4 @@
-package quorumlock
+package wait
 
 import (
 	"math/bits"
@@ -6,16 +6,17 @@ import (
 	"sync"
 	"time"
 
-	"github.com/quorumlock/quorumlock/internal/dispatch"
+	"github.com/quorumlock/quorumlock/internal/lease"
+	"github.com/quorumlock/quorumlock/internal/slots"
 	"github.com/quorumlock/quorumlock/node"
 	"github.com/quorumlock/quorumlock/quorum"
 )
 
 // ticket is a waiter's place in the queues of the nodes, with a forecast of when they are free.
-// Nodes forget it after entryTTL without an attempt.
+// Nodes forget it after EntryTTL without an attempt.
 type ticket struct {
 	waiter *waiter
-	client *Client
+	queues *Queues
 	names  []string
 	// id tells the ticket from others of the client. nodeID is id with the time that nodes give the
 	// woken waiter; the first attempt sets it.
@@ -46,47 +47,47 @@ type ticket struct {
 	// attempt; nil if none has.
 	slotHints []quorum.Slots
 	// grant is the waiter's grant, if it got permits of a semaphore.
-	grant *grant
+	grant *lease.Grant
 }
 
 func newTicket(w *waiter) *ticket {
-	c := w.lock.client
+	qs := w.queues
 	t := &ticket{
 		waiter:   w,
-		client:   c,
-		names:    w.lock.names,
-		id:       w.lock.slots.WaiterID(c.id + ":" + c.nextSequence()),
+		queues:   qs,
+		names:    w.spec.Names,
+		id:       w.spec.Slots.WaiterID(qs.engine.NextID()),
 		number:   w.number,
-		fifo:     w.lock.isFIFO(),
-		forecast: quorum.NewForecast(c.nodes.Len(), w.lock.need),
+		fifo:     !w.spec.Spins,
+		forecast: quorum.NewForecast(qs.engine.Nodes.Len(), w.spec.Need),
 	}
-	if w.lock.waitMode != WaitFair {
-		t.number = c.queues.ticketNumber(w)
+	if !w.spec.Fair {
+		t.number = qs.ticketNumber(w)
 	}
 	return t
 }
 
-// beginAttempt prepares the ticket for an attempt.
-func (t *ticket) beginAttempt(now time.Duration) {
-	listening, _ := t.client.messages.subscriptions.Listening()
+// Begin prepares the ticket for an attempt.
+func (t *ticket) Begin(now time.Duration) {
+	listening, _ := t.queues.router.subscriptions.Listening()
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if !t.attempted {
 		id := node.WaiterID
-		if t.waiter.lock.shared {
+		if t.waiter.spec.Reads {
 			id = node.ReaderID
 		}
-		t.nodeID = id(t.id, 3*t.client.nodes.MedianLatency())
+		t.nodeID = id(t.id, 3*t.queues.engine.Nodes.MedianLatency())
 	}
 	t.listening, t.confirmedAt, t.headAt, t.attempted = listening, 0, 0, true
-	t.recheckAfter = recheckInterval - time.Duration(t.client.cfg.Jitter()*float64(recheckInterval/4))
+	t.recheckAfter = t.queues.Recheck()
 	t.notBefore = now + t.backoff()
-	t.forecast.StartAttempt(now, t.client.settleTime())
+	t.forecast.StartAttempt(now, t.queues.SettleTime())
 }
 
-// stamp adds the ticket to an acquisition on one node: a denial then enters it into the queue
+// Stamp adds the ticket to an acquisition on one node: a denial then enters it into the queue
 // there.
-func (t *ticket) stamp(op *node.Op, i int) {
+func (t *ticket) Stamp(op *node.Op, i int) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.listening&(1<<i) == 0 {
@@ -102,16 +103,16 @@ func (t *ticket) stamp(op *node.Op, i int) {
 
 // asWaiter is the ticket as nodes see it while the waiter waits.
 func (t *ticket) asWaiter() node.Waiter {
-	return node.Waiter{ID: t.nodeID, Ticket: t.number, Keep: t.client.entryTTL()}
+	return node.Waiter{ID: t.nodeID, Ticket: t.number, Keep: t.queues.EntryTTL()}
 }
 
-// onUndo returns the ticket as a node should see it when a failed attempt is undone there.
-func (t *ticket) onUndo(i int) node.Waiter {
+// AfterUndo returns the ticket as a node should see it when a failed attempt is undone there.
+func (t *ticket) AfterUndo(i int) node.Waiter {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	switch {
 	case t.left:
-		return t.asLeaver()
+		return t.Leaver()
 	case t.queuedAt&(1<<i) == 0:
 		return node.Waiter{} // the ticket is not queued there
 	default:
@@ -119,11 +120,11 @@ func (t *ticket) onUndo(i int) node.Waiter {
 	}
 }
 
-// asLeaver is the ticket as nodes see it when the waiter has gone: they remove it.
-func (t *ticket) asLeaver() node.Waiter { return node.Waiter{ID: t.nodeID} }
+// Leaver is the ticket as nodes see it when the waiter has gone: they remove it.
+func (t *ticket) Leaver() node.Waiter { return node.Waiter{ID: t.nodeID} }
 
-// voted updates the forecast with a node's answer to the acquisition.
-func (t *ticket) voted(i int, now time.Duration, r *node.Reply) {
+// Voted updates the forecast with a node's answer to the acquisition.
+func (t *ticket) Voted(i int, now time.Duration, r *node.Reply) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	bit := uint64(1) << i
@@ -136,11 +137,11 @@ func (t *ticket) voted(i int, now time.Duration, r *node.Reply) {
 		if r.Rank == 0 {
 			t.headAt |= bit
 		}
-		until := addTime(now, holderTTL(r.Holder))
+		until := lease.AddTime(now, lease.HolderTTL(r.Holder))
 		switch {
 		case r.Holder.Owner == "":
 			t.forecast.Reserved(i, until, r.Rank)
-		case t.waiter.lock.slots.WrongSlots(r.Pool):
+		case t.waiter.spec.Slots.WrongSlots(r.Pool):
 			t.forecast.Free(i, now)
 		default:
 			t.forecast.Denied(i, until, r.Rank)
@@ -153,16 +154,26 @@ func (t *ticket) voted(i int, now time.Duration, r *node.Reply) {
 }
 
 // onReturned records that a node is free, since another contender undid its grant there.
-func (t *ticket) onReturned(i int, now time.Duration) {
-	t.onGaveBack(i, now)
-	t.waiter.nudge()
+func (t *ticket) onReturned(i int, now time.Duration) { t.Freed(i, now, true) }
+
+// Freed records that a node has granted, and that the grant is being undone. If that is late, the
+// waiter may wait for it.
+func (t *ticket) Freed(i int, now time.Duration, late bool) {
+	t.mu.Lock()
+	t.forecast.Free(i, now)
+	t.mu.Unlock()
+	if late {
+		t.waiter.nudge()
+	}
 }
 
-// abandon keeps late answers from queueing the ticket again. The release of the grant removes it.
-func (t *ticket) abandon() {
+// Close keeps late answers from queueing the ticket again, and ends its messages. The release of
+// the grant removes it from the nodes.
+func (t *ticket) Close() {
 	t.mu.Lock()
-	defer t.mu.Unlock()
 	t.left = true
+	t.mu.Unlock()
+	t.queues.router.removeTicket(t)
 }
 
 // onResubscribed records that messages of a node arrive again, by a new subscription. A queued
@@ -174,13 +185,6 @@ func (t *ticket) onResubscribed(i int, now time.Duration) {
 	if missed {
 		t.onWoken(i, now)
 	}
-}
-
-// onGaveBack records that a node has granted, and that the grant is being undone.
-func (t *ticket) onGaveBack(i int, now time.Duration) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.forecast.Free(i, now)
 }
 
 // onAttemptFailed records a failed attempt. poll is when to ask again at the latest if too few
@@ -232,7 +236,7 @@ func (t *ticket) onLost(i int) {
 
 // nextAttempt returns when to make the next attempt.
 func (t *ticket) nextAttempt() time.Duration {
-	_, settled := t.client.messages.subscriptions.Listening()
+	_, settled := t.queues.router.subscriptions.Listening()
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	switch {
@@ -262,22 +266,21 @@ func (t *ticket) backoff() time.Duration {
 	if t.attemptsSinceWake < 2 {
 		return 0
 	}
-	c := t.client
-	return quorum.Backoff(t.attemptsSinceWake-2, minBackoff, max(maxBackoff, min(c.contentionPause(), c.entryTTL()/2)), c.cfg.Jitter())
+	qs := t.queues
+	return quorum.Backoff(t.attemptsSinceWake-2, minBackoff, max(maxBackoff, min(qs.contentionPause(), qs.EntryTTL()/2)), qs.engine.Jitter())
 }
 
 // holderIsCovered reports whether every possible holder holds a node that will wake this waiter.
 // Requires t.mu.
 func (t *ticket) holderIsCovered() bool {
-	lock := t.waiter.lock
-	return bits.OnesCount64(t.confirmedAt) > t.client.nodes.Len()-lock.need
+	return bits.OnesCount64(t.confirmedAt) > t.queues.engine.Nodes.Len()-t.waiter.spec.Need
 }
 
 // mayBeFirst reports whether the ticket may be at the head of the queues of enough nodes.
 func (t *ticket) mayBeFirst() bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return !t.attempted || bits.OnesCount64(t.headAt) >= t.waiter.lock.need
+	return !t.attempted || bits.OnesCount64(t.headAt) >= t.waiter.spec.Need
 }
 
 // leaveAll removes the ticket from the queues of all nodes. On a node that has not answered yet,
@@ -286,15 +289,15 @@ func (t *ticket) leaveAll() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.left = true
-	for i := range t.client.nodes.Len() {
+	for i := range t.queues.engine.Nodes.Len() {
 		if t.unanswered&(1<<i) == 0 {
 			t.leaveNodeLocked(i)
 		}
 	}
 }
 
-// leaveNode removes the ticket from the queue of one node.
-func (t *ticket) leaveNode(i int) {
+// Leave removes the ticket from the queue of one node.
+func (t *ticket) Leave(i int) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.leaveNodeLocked(i)
@@ -303,32 +306,32 @@ func (t *ticket) leaveNode(i int) {
 func (t *ticket) leaveNodeLocked(i int) {
 	if t.queuedAt&(1<<i) != 0 {
 		t.queuedAt &^= 1 << i
-		t.client.nodes.Leave(i, t.names, t.nodeID, t.waiter.lock.slots.OnNodes(), t.client.entryTTL())
+		t.queues.engine.Nodes.Leave(i, t.names, t.nodeID, t.waiter.spec.Slots.OnNodes(), t.queues.EntryTTL())
 	}
 }
 
 // redissonNames returns the names whose releases Redisson may announce. It does not know our
 // semaphores.
 func (t *ticket) redissonNames() []string {
-	if t.waiter.lock.slots != nil {
+	if t.waiter.spec.Slots != nil {
 		return nil
 	}
 	return t.names
 }
 
 // addHint records the slots that a node offers to the waiter.
-func (t *ticket) addHint(i int, slots []int) {
-	if t == nil || len(slots) == 0 {
+func (t *ticket) addHint(i int, offered []int) {
+	if t == nil || len(offered) == 0 {
 		return
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.slotHints == nil {
-		t.slotHints = make([]quorum.Slots, t.client.nodes.Len())
+		t.slotHints = make([]quorum.Slots, t.queues.engine.Nodes.Len())
 	}
 	t.slotHints[i] = nil
-	for _, slot := range slots {
-		if slot < MaxPermits {
+	for _, slot := range offered {
+		if slot < slots.MaxPermits {
 			t.slotHints[i] = t.slotHints[i].With(slot)
 		}
 	}
@@ -349,20 +352,20 @@ func (t *ticket) takeHints() []quorum.Slots {
 // On a node that denied, the ticket stays. Mostly the release that made room has not reached that
 // node yet. Without the ticket, that release would wake another waiter, for a slot that most nodes
 // have given away.
-func (t *ticket) keepPlaces(h *grant) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.grant = h
-	for i := range t.client.nodes.Len() {
-		switch h.proposal.Votes().Vote(i) {
-		case quorum.Granted:
-			t.queuedAt &^= 1 << i
-		case quorum.Unknown:
-			t.leaveNodeLocked(i)
+func (t *ticket) keepPlaces(g *lease.Grant) {
+	g.WithVotes(func(votes *quorum.Tally) {
+		t.mu.Lock()
+		defer t.mu.Unlock()
+		t.grant = g
+		for i := range votes.Nodes() {
+			switch votes.Vote(i) {
+			case quorum.Granted:
+				t.queuedAt &^= 1 << i
+			case quorum.Unknown:
+				t.leaveNodeLocked(i)
+			}
 		}
-	}
+	})
 }
 
 // returnHintedSlot handles an offer of free slots to a waiter that already has its permits, and
@@ -370,27 +373,13 @@ func (t *ticket) keepPlaces(h *grant) {
 // slots are free too, it then wakes another waiter.
 func (t *ticket) returnHintedSlot(i int) bool {
 	t.mu.Lock()
-	h := t.grant
+	g := t.grant
 	t.mu.Unlock()
-	if h == nil {
+	if g == nil {
 		return false
 	}
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if h.state == stateHeld && h.client.clock.Now() < h.validUntil {
-		h.renewNode(i)
-		t.leaveNode(i)
+	if g.RenewOn(i) {
+		t.Leave(i)
 	}
 	return true
-}
-
-// renewNode renews the lease on one node. Requires h.mu and the state stateHeld.
-func (g *grant) renewNode(i int) {
-	r := &renewalRound{grant: g, tally: quorum.NewTally(g.claims.Nodes(), g.lock.need), decided: true}
-	g.proposal.Renews()
-	g.proposal.Expose(i)
-	op := g.operation(node.Renew)
-	if err := g.client.nodes.Submit(i, &dispatch.Call{Op: &op, To: r, Renews: g.renews()}); err != nil {
-		r.recordVote(i, 0, &node.Reply{Err: err, Unsent: true})
-	}
 }

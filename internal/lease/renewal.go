@@ -1,7 +1,6 @@
-package quorumlock
+package lease
 
 import (
-	"errors"
 	"time"
 
 	"github.com/quorumlock/quorumlock/internal/dispatch"
@@ -12,11 +11,11 @@ import (
 // renewalRound is one fan-out of renewals. It asks every node, also those without the lease, to
 // keep it for another TTL.
 type renewalRound struct {
-	grant  *grant
+	grant  *Grant
 	sentAt time.Duration
 	tally  quorum.Tally
 	// done receives the outcome. It is nil if no caller waits.
-	done    chan error
+	done    chan<- error
 	decided bool
 
 	calls dispatch.Calls
@@ -24,20 +23,15 @@ type renewalRound struct {
 
 // renew sends a renewal round. Requires g.mu and stateHeld: so no renewal is ever queued behind the
 // release of its owner.
-func (g *grant) renew(now time.Duration, done chan error) {
-	n := g.client.nodes.Len()
-	r := &renewalRound{grant: g, sentAt: now, tally: quorum.NewTally(n, g.lock.need), done: done}
-	g.proposal.Renews()
+func (g *Grant) renew(now time.Duration, done chan<- error) {
+	n := g.engine.Nodes.Len()
+	r := &renewalRound{grant: g, sentAt: now, tally: quorum.NewTally(n, g.spec.Need), done: done}
 	r.calls.Aim(n, g.operation(node.Renew))
 	for i := range n {
 		c := r.calls.To(i)
-		c.To, c.Renews, c.Deadline = r, g.renews(), g.lock.deadline(now)
-		if err := g.client.nodes.Submit(i, c); err != nil {
-			r.recordVote(i, 0, &node.Reply{Err: err, Unsent: true})
-			continue
-		}
-		g.proposal.Expose(i)
+		c.To, c.Renews, c.Deadline = r, g.renews(), g.engine.deadline(g.spec, now)
 	}
+	g.expose(g.engine.Nodes.Send(&r.calls, g.engine.Nodes.All(), r.refused))
 	if r.tally.Result() != quorum.Lost {
 		return
 	}
@@ -47,20 +41,45 @@ func (g *grant) renew(now time.Duration, done chan error) {
 }
 
 // renews returns how many nodes a renewal needs.
-func (g *grant) renews() uint8 { return uint8(g.lock.need) } //nolint:gosec // at most quorum.MaxNodes
+func (g *Grant) renews() uint8 { return uint8(g.spec.Need) } //nolint:gosec // at most quorum.MaxNodes
+
+// refused counts the vote of a node that is not asked. Requires r.grant.mu.
+func (r *renewalRound) refused(i int, err error) bool {
+	r.recordVote(i, 0, &node.Reply{Err: err, Unsent: true})
+	return true
+}
+
+// renewOn renews the lease on one node. Requires g.mu and stateHeld.
+func (g *Grant) renewOn(i int) {
+	r := &renewalRound{grant: g, tally: quorum.NewTally(g.claims.Nodes(), g.spec.Need), decided: true}
+	r.calls.Aim(g.claims.Nodes(), g.operation(node.Renew))
+	r.calls.To(i).To, r.calls.To(i).Renews = r, g.renews()
+	g.expose(g.engine.Nodes.Send(&r.calls, quorum.Set(0).With(i), r.refused))
+}
+
+// RenewOn puts a valid lease back on one node, which has reported it as free.
+func (g *Grant) RenewOn(i int) (sent bool) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.state != stateHeld || g.engine.Clock.Now() >= g.validUntil {
+		return false
+	}
+	g.renewOn(i)
+	return true
+}
 
 // nextRenewal returns when to renew after a successful round that was sent at the given time.
-func (g *grant) nextRenewal(sent time.Duration) time.Duration {
-	due := quorum.NextRenewal(sent, g.lock.ttl, 0, g.client.cfg.Jitter())
-	return quorum.AlignToBunch(due, g.lock.ttl, g.client.renewalPhase)
+func (g *Grant) nextRenewal(sent time.Duration) time.Duration {
+	due := quorum.NextRenewal(sent, g.spec.TTL, 0, g.engine.Jitter())
+	return quorum.AlignToBunch(due, g.spec.TTL, g.engine.renewalPhase)
 }
 
 // noCapacity means that the nodes have no capacity for another renewal now.
-const noCapacity = never
+const noCapacity = Never
 
 // renewalRoom returns how long a renewal on need nodes takes if it is sent now, or noCapacity.
-func (c *Client) renewalRoom(need int) time.Duration {
-	takes, ok := c.nodes.Capacity(need)
+func (e *Engine) renewalRoom(need int) time.Duration {
+	takes, ok := e.Nodes.Capacity(need)
 	if !ok {
 		return noCapacity
 	}
@@ -104,7 +123,7 @@ func (r *renewalRound) countVote(c *dispatch.Call, reply *node.Reply) (over erro
 		g.applyLateVote()
 		return r.evictedBy(reply)
 	}
-	now := g.client.clock.Now()
+	now := g.engine.Clock.Now()
 	if now >= g.validUntil {
 		return nil
 	}
@@ -118,7 +137,7 @@ func (r *renewalRound) countVote(c *dispatch.Call, reply *node.Reply) (over erro
 func (r *renewalRound) recordVote(i int, sent time.Duration, reply *node.Reply) {
 	v := r.grant.recordReply(i, sent, reply)
 	r.tally.Record(i, v)
-	r.grant.reportVote(node.Renew, i, sent, reply, v)
+	r.grant.reportVote(nil, node.Renew, i, sent, reply, v)
 }
 
 // finish acts on a round that is won or lost. It returns an error if the lease must end now.
@@ -127,20 +146,16 @@ func (r *renewalRound) finish(now time.Duration) (over error) {
 	g := r.grant
 	if r.tally.Result() == quorum.Won {
 		g.failedRenewals = 0
-		if !g.lock.noRenew {
+		if !g.spec.Fixed {
 			g.nextRenewalAt = g.nextRenewal(r.sentAt)
 		}
-		g.client.scheduler.schedule(g, g.nextDue())
-		if hook := g.client.cfg.Hooks.Renewed; hook != nil {
-			report(&g.client.reporter, hook, RenewedEvent{Names: g.lock.Names(), Owner: g.owner, Remaining: g.validUntil - now})
-		}
+		g.engine.scheduler.schedule(g, g.nextDue())
+		g.engine.Events.Renewed(g, g.validUntil-now)
 		r.reportResult(nil)
 		return nil
 	}
-	err := g.noQuorumError("extend", &r.tally)
-	if hook := g.client.cfg.Hooks.RenewalFailed; hook != nil {
-		report(&g.client.reporter, hook, RenewalFailedEvent{Names: g.lock.Names(), Owner: g.owner, Remaining: g.validUntil - now, Err: err})
-	}
+	err := g.engine.Errors.NoQuorum(g.shortage("extend", &r.tally))
+	g.engine.Events.RenewalFailed(g, g.validUntil-now, err)
 	if over := r.evicted(); over != nil {
 		return over
 	}
@@ -163,27 +178,14 @@ const minRetry = 10 * time.Millisecond
 // retryRenewal schedules the next round after a failed one. The pauses grow with the failures, but
 // never beyond half of the remaining validity: the nodes may return before the lease ends. Requires
 // g.mu.
-func (g *grant) retryRenewal(now time.Duration) {
-	if g.lock.noRenew {
+func (g *Grant) retryRenewal(now time.Duration) {
+	if g.spec.Fixed {
 		return
 	}
 	g.failedRenewals++
-	again := quorum.NextRenewal(now, g.lock.ttl, int(g.failedRenewals), g.client.cfg.Jitter())
+	again := quorum.NextRenewal(now, g.spec.TTL, int(g.failedRenewals), g.engine.Jitter())
 	g.nextRenewalAt = min(again, now+max((g.validUntil-now)/2, minRetry))
-	g.client.scheduler.schedule(g, g.nextDue())
-}
-
-// noQuorumError returns the error for a round of this owner that has no quorum. Requires g.mu.
-func (g *grant) noQuorumError(op string, t *quorum.Tally) *NoQuorumError {
-	return &NoQuorumError{
-		Op:      op,
-		Names:   g.lock.Names(),
-		Need:    t.Need(),
-		Agreed:  t.Granted(),
-		Pending: t.Missing(),
-		Total:   t.Nodes(),
-		Nodes:   g.nodeErrors(),
-	}
+	g.engine.scheduler.schedule(g, g.nextDue())
 }
 
 // evicted returns why the denials of a renewal round end the lease, or nil if they do not. To end a
@@ -194,10 +196,10 @@ func (g *grant) noQuorumError(op string, t *quorum.Tally) *NoQuorumError {
 func (r *renewalRound) evicted() error {
 	g := r.grant
 	if r.tally.Blocked() && g.hasTombstone() {
-		return g.lostError(LossForced, "it was released by force")
+		return g.loss(Forced, "it was released by force")
 	}
 	if owner, ok := quorum.Usurper(r.holders()); ok {
-		return g.lostToOwner(owner)
+		return g.engine.Errors.Lost(Loss{Spec: g.spec, Owner: g.owner, Cause: Taken, TakenBy: owner, Nodes: g.nodeErrors()})
 	}
 	return nil
 }
@@ -205,7 +207,7 @@ func (r *renewalRound) evicted() error {
 // evictedBy is evicted for a vote that arrived after the round was decided. Requires r.grant.mu.
 func (r *renewalRound) evictedBy(reply *node.Reply) error {
 	g := r.grant
-	if reply.Outcome != node.Denied || g.client.clock.Now() >= g.validUntil {
+	if reply.Outcome != node.Denied || g.engine.Clock.Now() >= g.validUntil {
 		return nil
 	}
 	return r.evicted()
@@ -226,28 +228,16 @@ func (r *renewalRound) holders() []string {
 // isFollowedBy reports whether the holder on a node came after this owner: the node then knows a
 // larger token. A former holder, restored by a late renewal, came before. Readers stand as one in a
 // denial, which then names no single owner.
-func (g *grant) isFollowedBy(other *node.Holder) bool {
-	return other.Owner != g.owner && other.Owner != node.Readers && other.Token > g.proposal.End()
+func (g *Grant) isFollowedBy(other *node.Holder) bool {
+	return other.Owner != g.owner && other.Owner != node.Readers && other.Token > g.endOfTokens()
 }
 
 // hasTombstone reports whether a node has a tombstone for this owner. Requires g.mu.
-func (g *grant) hasTombstone() bool {
+func (g *Grant) hasTombstone() bool {
 	for _, r := range g.refusals.all() {
-		if errors.Is(replyError(r), errForcedOff) {
+		if isTombstone(r) {
 			return true
 		}
 	}
 	return false
-}
-
-// lostToOwner returns the error for a lease that another owner has taken. Requires g.mu.
-func (g *grant) lostToOwner(owner string) error {
-	return takenBy(owner, &LostError{Names: g.lock.Names(), Owner: g.owner, Nodes: g.nodeErrors()})
-}
-
-// takenBy writes into the error which owner took the lock.
-func takenBy(owner string, e *LostError) *LostError {
-	e.Cause, e.TakenBy = LossTaken, owner
-	e.Reason = "another owner has it on a majority of the nodes: " + DescribeOwner(owner)
-	return e
 }

@@ -1,14 +1,15 @@
-package quorumlock
+package wait
 
 import (
-	"log/slog"
+	"context"
+	"fmt"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
-	"github.com/quorumlock/quorumlock/node"
+	"github.com/quorumlock/quorumlock/internal/lease"
 )
 
 // TestLinesTwin compares the lines of a client with a model, a slice for each line. Waiters join and
@@ -17,47 +18,61 @@ import (
 // The first waiter of a line is nudged whenever its turn comes, and no waiter overtakes it. An
 // empty line leaves nothing behind.
 func TestLinesTwin(t *testing.T) {
-	c, err := New(Config{Nodes: []node.Node{node.NewMemory("n", nil)}, Logger: slog.New(slog.DiscardHandler)})
-	require.NoError(t, err)
-	defer func() { _ = c.Close(t.Context()) }()
-	locks := []*Lock{c.RedLock("a"), c.MultiLock("a", "b"), c.MultiLock("b", "a"), c.RedLock("1:a1:b"), c.RedLock("a")}
+	specs := []*lease.Spec{specOf(1, "a"), specOf(1, "a", "b"), specOf(1, "a", "b"), specOf(1, "1:a1:b"), specOf(1, "a")}
 	twin := []int{0, 1, 1, 2, 0} // Indices that share a number share a line.
+	// The grants come from an engine of their own: the twin tells the lines of them.
+	grants := newEngine(t, 1)
+	e := newEngine(t, 1)
+	number := 0
 	rapid.Check(t, func(t *rapid.T) {
-		c.queues = localQueues{}
-		p := &lineTwin{t: t, c: c, line: make([][]*waiter, 3), holder: make([]*grant, 3), alert: make(map[*waiter]bool)}
+		qs := newQueues(e)
+		p := &lineTwin{t: t, qs: qs, grants: grants, number: &number, line: make([][]*waiter, 3), holder: make([]*lease.Grant, 3), alert: make(map[*waiter]bool)}
 		steps := rapid.IntRange(1, 60).Draw(t, "steps")
 		for range steps {
-			which := rapid.IntRange(0, len(locks)-1).Draw(t, "lock")
-			p.step(locks[which], twin[which])
+			which := rapid.IntRange(0, len(specs)-1).Draw(t, "lock")
+			p.step(specs[which], twin[which])
 			p.check()
 			p.awake()
 		}
 		p.empty()
-		require.Empty(t, c.queues.by)
-		require.LessOrEqual(t, len(c.queues.spare), maxSpareQueues)
-		for _, ln := range c.queues.spare {
+		require.Empty(t, qs.by)
+		require.LessOrEqual(t, len(qs.spare), maxSpareQueues)
+		for _, ln := range qs.spare {
 			require.Equal(t, localQueue{}, *ln)
 		}
+		qs.Close()
+		for _, l := range p.leases {
+			_, err := l.BeginRelease(e.Clock.Now(), nil)
+			require.NoError(t, err)
+		}
 	})
+	grants.Close()
+	grants.Nodes.Close()
+	e.Nodes.Close()
 }
 
 // lineTwin models the expected state of the lines.
 type lineTwin struct {
 	t      *rapid.T
-	c      *Client
+	qs     *Queues
 	line   [][]*waiter
-	holder []*grant
+	holder []*lease.Grant
+	// grants is the engine that makes grants, number makes their names distinct, and leases are
+	// those that it made.
+	grants *lease.Engine
+	number *int
+	leases []*lease.Lease
 	// alert marks the waiters that looked when it was their turn, and will look again in time.
 	alert map[*waiter]bool
 }
 
 // step takes one of the possible steps on a line, or does nothing.
-func (p *lineTwin) step(l *Lock, k int) {
-	ls := &p.c.queues
+func (p *lineTwin) step(s *lease.Spec, k int) {
+	ls := p.qs
 	q := p.line[k]
 	switch action := rapid.SampledFrom([]string{"join", "join", "leave", "take", "take from outside", "give", "pass"}).Draw(p.t, "action"); {
 	case action == "join":
-		w := newWaiter(l)
+		w := p.qs.newWaiter(s, nil)
 		p.line[k] = append(q, w)
 		p.look(w)
 	case action == "leave" && len(q) > 0:
@@ -67,19 +82,19 @@ func (p *lineTwin) step(l *Lock, k int) {
 		p.line[k] = append(q[:i:i], q[i+1:]...)
 	case action == "take" && len(q) > 0 && p.holder[k] == nil:
 		w := q[0]
-		require.Same(p.t, w, ls.by[l.queueKey()].head)
-		h := p.hold(w.lock, w)
-		ls.onTaken(h)
+		require.Same(p.t, w, ls.by[keyOf(s)].head)
+		h := p.hold(w.spec)
+		ls.OnTaken(h)
 		p.holder[k] = h
 		ls.removeIfQueued(w)
 		p.line[k] = q[1:]
 	case action == "take from outside" && p.holder[k] == nil:
-		h := p.hold(l, nil)
-		ls.onTaken(h)
+		h := p.hold(s)
+		ls.OnTaken(h)
 		p.holder[k] = h
 	case action == "give" && p.holder[k] != nil:
-		ls.onReleased(p.holder[k])
-		ls.onReleased(p.holder[k]) // A second release does no harm.
+		ls.OnReleased(p.holder[k])
+		ls.OnReleased(p.holder[k]) // A second release does no harm.
 		p.holder[k] = nil
 		if len(q) > 0 {
 			require.True(p.t, q[0].stale, "what it expects is out of date")
@@ -92,9 +107,9 @@ func (p *lineTwin) step(l *Lock, k int) {
 
 // pass hands the lock over to the first waiter, if there is one and it has no attempt in flight.
 func (p *lineTwin) pass(k int) {
-	ls, q := &p.c.queues, p.line[k]
-	given := &lease{}
-	passed := ls.handOver(p.holder[k], func(*Lock) *lease { return given })
+	ls, q := p.qs, p.line[k]
+	given := &lease.Lease{}
+	passed := ls.HandOver(p.holder[k], func(*lease.Spec) *lease.Lease { return given })
 	require.Equal(p.t, len(q) > 0, passed)
 	if !passed {
 		return
@@ -110,10 +125,18 @@ func (p *lineTwin) pass(k int) {
 	}
 }
 
-func (p *lineTwin) hold(l *Lock, w *waiter) *grant {
-	h := newGrant(l, w)
-	h.state = stateHeld
-	return h
+// hold returns a held grant that belongs to the line of a lock. Its names on the nodes are its own.
+func (p *lineTwin) hold(s *lease.Spec) *lease.Grant {
+	own := *s
+	own.Names = nil
+	for i := range s.Names {
+		*p.number++
+		own.Names = append(own.Names, fmt.Sprint(i, *p.number))
+	}
+	l, _, err := p.grants.Attempt(context.Background(), &own, lease.Request{})
+	require.NoError(p.t, err)
+	p.leases = append(p.leases, l)
+	return l.Grant()
 }
 
 // look makes a waiter look, as it does before it waits. If it is the waiter's turn, its attempt
@@ -125,13 +148,13 @@ func (p *lineTwin) look(w *waiter) {
 	}
 	_, _, wait := w.untilAttempt()
 	if wait <= 0 {
-		w.lock.client.queues.mu.Lock()
-		w.attempting, w.nextAttempt = false, p.c.clock.Now()+time.Hour
-		w.lock.client.queues.mu.Unlock()
+		w.queues.mu.Lock()
+		w.attempting, w.nextAttempt = false, p.qs.engine.Clock.Now()+time.Hour
+		w.queues.mu.Unlock()
 		_, _, wait = w.untilAttempt()
 	}
 	require.Positive(p.t, wait)
-	p.alert[w] = wait < never
+	p.alert[w] = wait < lease.Never
 }
 
 // awake lets some of the nudged waiters look.
@@ -151,7 +174,7 @@ func (p *lineTwin) awake() {
 func (p *lineTwin) check() {
 	for k, q := range p.line {
 		var ln *localQueue
-		for _, other := range p.c.queues.by {
+		for _, other := range p.qs.by {
 			if len(q) > 0 && other == q[0].queue || p.holder[k] != nil && other.heldBy == p.holder[k] {
 				ln = other
 			}
@@ -168,7 +191,7 @@ func (p *lineTwin) check() {
 		require.Len(p.t, got, len(q))
 		for i := range q {
 			require.Same(p.t, q[i], got[i])
-			require.Equal(p.t, i < len(q)-1, p.c.queues.hasFollower(q[i]))
+			require.Equal(p.t, i < len(q)-1, p.qs.hasFollower(q[i]))
 		}
 		if len(q) > 0 && p.holder[k] == nil && !p.alert[q[0]] {
 			require.Len(p.t, q[0].nudged, 1, "it misses its turn")
@@ -180,10 +203,10 @@ func (p *lineTwin) check() {
 func (p *lineTwin) empty() {
 	for k := range p.line {
 		if p.holder[k] != nil {
-			p.c.queues.onReleased(p.holder[k])
+			p.qs.OnReleased(p.holder[k])
 		}
 		for _, w := range p.line[k] {
-			p.c.queues.removeIfQueued(w)
+			p.qs.removeIfQueued(w)
 		}
 	}
 }

@@ -1,4 +1,4 @@
-package quorumlock
+package lease
 
 import (
 	"sync"
@@ -8,10 +8,10 @@ import (
 	"github.com/quorumlock/quorumlock/quorum"
 )
 
-// tokenClock proposes fencing tokens. A proposal is the time in microseconds, unless the client has
+// TokenClock proposes fencing tokens. A proposal is the time in microseconds, unless the client has
 // seen a larger token of the name. A larger one comes from a client whose clock is ahead, or from
 // the same microsecond.
-type tokenClock struct {
+type TokenClock struct {
 	clock clock.Clock
 	// maxAhead bounds how far ahead of this clock a plausible token is. A larger token comes from a
 	// broken node, and a higher proposal would not help.
@@ -30,16 +30,16 @@ type tokenClock struct {
 // minSweep is the least number of names for which a sweep is worth its cost.
 const minSweep = 64
 
-func (t *tokenClock) now() int64 { return t.clock.Wall().UnixMicro() }
+func (t *TokenClock) Now() int64 { return t.clock.Wall().UnixMicro() }
 
-// propose returns a token for these names that is larger than seen.
-func (t *tokenClock) propose(names []string, seen uint64) uint64 {
-	now := t.now()
+// Propose returns a token for these names that is larger than seen.
+func (t *TokenClock) Propose(names []string, seen uint64) uint64 {
+	now := t.Now()
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if len(t.seenAhead) > 0 {
 		for _, name := range names {
-			if token := t.seenAhead[name]; t.plausible(token, now) {
+			if token := t.seenAhead[name]; t.Plausible(token, now) {
 				seen = max(seen, token)
 			}
 		}
@@ -47,17 +47,17 @@ func (t *tokenClock) propose(names []string, seen uint64) uint64 {
 	return quorum.NextToken(now, seen)
 }
 
-// isCurrent reports whether a token is the time, or was within freshness. If a node rejects another
+// IsCurrent reports whether a token is the time, or was within freshness. If a node rejects another
 // token, this clock may still be right.
-func (t *tokenClock) isCurrent(token uint64) bool {
-	now := uint64(max(t.now(), 0))
+func (t *TokenClock) IsCurrent(token uint64) bool {
+	now := uint64(max(t.Now(), 0))
 	return token <= now && now-token <= uint64(t.freshness.Microseconds())
 }
 
-// observe records a token of these names.
-func (t *tokenClock) observe(token uint64, names ...string) {
-	now := max(t.now(), 0)
-	if token < uint64(now) || !t.plausible(token, now) {
+// Observe records a token of these names.
+func (t *TokenClock) Observe(token uint64, names ...string) {
+	now := max(t.Now(), 0)
+	if token < uint64(now) || !t.Plausible(token, now) {
 		return
 	}
 	t.mu.Lock()
@@ -73,15 +73,15 @@ func (t *tokenClock) observe(token uint64, names ...string) {
 	}
 }
 
-// plausible reports whether a node can have accepted a token. The answer may change: this clock may
+// Plausible reports whether a node can have accepted a token. The answer may change: this clock may
 // be set back.
-func (t *tokenClock) plausible(token uint64, now int64) bool {
+func (t *TokenClock) Plausible(token uint64, now int64) bool {
 	return token < uint64(max(now, 0)+t.maxAhead.Microseconds())
 }
 
 // sweep deletes entries that the clock has passed. It runs when the number of names has doubled, so
 // the cost per name is small. Requires t.mu.
-func (t *tokenClock) sweep(now int64) {
+func (t *TokenClock) sweep(now int64) {
 	for name, token := range t.seenAhead {
 		if token < uint64(now) {
 			delete(t.seenAhead, name)

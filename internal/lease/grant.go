@@ -1,9 +1,8 @@
-package quorumlock
+package lease
 
 import (
 	"errors"
 	"iter"
-	"math"
 	"sync"
 	"time"
 
@@ -23,27 +22,16 @@ const (
 	stateEnded
 )
 
-// grant is one owner on the nodes: an attempt, and the leases that follow if the attempt is won.
+// Grant is one owner on the nodes: an attempt, and the leases that follow if the attempt is won.
 // Nested leases share the grant, and a hand-over gives it to the next holder.
 //
 // mu guards the fields below it, except the fields of the scheduler.
-//
-// The lock order of the package is grant, localQueues, inbox.Set, messageRouter, ticket, sender.
-// releaseRound and the rounds of package latch come before sender, too. All other mutexes come last.
-// docs/architecture.md lists all pairs. No goroutine holds two mutexes of one type, so two grants
-// are never locked together. Hooks, callers' functions and operations of nodes never run under a
-// mutex.
-type grant struct {
-	client *Client
-	lock   *Lock
+type Grant struct {
+	engine *Engine
+	spec   *Spec
 	owner  string
-	// decided is closed when the attempt is won or lost. It is nil once the grant is held.
-	decided chan struct{}
-
 	// ticket is the ticket of the waiter that acquires, or nil.
-	ticket *ticket
-	// trace records the call that acquires, or is nil.
-	trace *trace
+	ticket Ticket
 
 	mu sync.Mutex
 
@@ -60,86 +48,130 @@ type grant struct {
 	failedRenewals int32
 	// reportedBacking is the number of nodes that the hook BackingChanged was told last.
 	reportedBacking uint8
-	proposal        quorum.Proposal
 	claims          quorum.Claims
 	refusals        refusals
 	// validUntil is the end of the lease by local time, as the nodes have confirmed it.
 	validUntil time.Duration
-	// sentAt is when the attempt was sent, grantedAt when it was won.
-	sentAt, grantedAt time.Duration
-	nextRenewalAt     time.Duration
+	nextRenewalAt time.Duration
+	// attempt is the acquisition, while a node may still vote. Then the next two fields have its
+	// results: tokenEnd is the largest token that the owner may ever use, and exposed are the nodes
+	// that may have something of the owner. See endOfTokens and exposedNodes.
+	attempt  *attempt
+	tokenEnd uint64
+	exposed  quorum.Set
 	// lease is the current lease, or the last one: firstLease, unless the grant was handed over.
-	lease      *lease
-	firstLease lease
+	lease      *Lease
+	firstLease Lease
 }
 
-// never is a time that does not come.
-const never = time.Duration(math.MaxInt64)
-
-func newGrant(l *Lock, w *waiter) *grant {
-	n := l.client.nodes.Len()
-	g := &grant{
-		client:          l.client,
-		lock:            l,
-		owner:           l.nextOwner(),
-		decided:         make(chan struct{}),
+func newGrant(e *Engine, s *Spec, t Ticket) *Grant {
+	n := e.Nodes.Len()
+	return &Grant{
+		engine:          e,
+		spec:            s,
+		owner:           e.nextOwner(s),
+		ticket:          t,
 		heapIndex:       -1,
-		nextRenewalAt:   never,
+		nextRenewalAt:   Never,
 		reportedBacking: uint8(n), //nolint:gosec // of at most quorum.MaxNodes
-		reads:           l.shared,
+		reads:           s.Reads,
+		claims:          quorum.NewClaims(n),
 	}
-	g.claims = quorum.NewClaims(n)
-	token := l.client.tokenClock.propose(l.names, 0)
-	end := token
-	if w != nil {
-		g.ticket = w.ticket
-		if !w.noBlock && l.client.queues.hasFollower(w) {
-			end += l.blockSize(token)
-		}
+}
+
+// dropAttempt forgets the attempt of a held grant once all nodes have voted. The waiter for permits
+// needs the votes; see WithVotes. Requires g.mu.
+func (g *Grant) dropAttempt() {
+	if a := g.attempt; a != nil && a.proposal.Unanswered() == 0 && g.spec.Slots == nil {
+		g.tokenEnd, g.exposed, g.attempt = a.proposal.End(), a.proposal.Exposed(), nil
 	}
-	g.proposal = quorum.NewProposal(n, l.need, l.shared, token, end)
-	return g
+}
+
+// endOfTokens returns the largest token that the owner may ever use. Requires g.mu, or that the
+// grant is held.
+func (g *Grant) endOfTokens() uint64 {
+	if g.attempt != nil {
+		return g.attempt.proposal.End()
+	}
+	return g.tokenEnd
+}
+
+// exposedNodes returns the nodes that may have something of this owner: a release must reach them.
+// Requires g.mu.
+func (g *Grant) exposedNodes() quorum.Set {
+	if g.attempt != nil {
+		return g.attempt.proposal.Exposed()
+	}
+	return g.exposed
+}
+
+// expose records that renewals of this owner are in flight to these nodes. Requires g.mu.
+func (g *Grant) expose(nodes quorum.Set) {
+	if g.attempt != nil {
+		g.attempt.proposal.Renews()
+		g.attempt.proposal.Expose(nodes)
+	}
+	g.exposed |= nodes
+}
+
+// Spec returns what was acquired. Owner returns the owner id on the nodes.
+func (g *Grant) Spec() *Spec { return g.spec }
+
+// Owner returns the owner id on the nodes.
+func (g *Grant) Owner() string { return g.owner }
+
+// GrantedAt returns when the attempt was won.
+func (g *Grant) GrantedAt() time.Duration { return g.firstLease.grantedAt }
+
+// Ticket returns the ticket of the waiter that acquired, or nil.
+func (g *Grant) Ticket() Ticket { return g.ticket }
+
+// Obstacle returns the error for a local waiter whose own client holds the lock.
+func (g *Grant) Obstacle() error {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.heldBy(g.spec.Names[0], g.owner, max(0, g.validUntil-g.engine.Clock.Now()))
+}
+
+// WithVotes calls look with the votes on the acquisition of permits, and keeps late votes out
+// meanwhile.
+func (g *Grant) WithVotes(look func(votes *quorum.Tally)) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	look(g.attempt.proposal.Votes())
 }
 
 // operation returns an operation of this owner. Its token is the largest that the owner may ever
 // use.
-func (g *grant) operation(kind node.Kind) node.Op {
+func (g *Grant) operation(kind node.Kind) node.Op {
 	op := node.Op{
 		Kind:   kind,
-		Names:  g.lock.names,
+		Names:  g.spec.Names,
 		Owner:  g.owner,
-		TTL:    g.lock.ttl,
-		Token:  g.proposal.End(),
+		TTL:    g.spec.TTL,
+		Token:  g.endOfTokens(),
 		Reads:  g.reads,
-		Limits: g.client.cfg.limits(),
-		Pool:   g.lock.slots.OnNodes(),
+		Limits: g.engine.Limits,
+		Pool:   g.spec.Slots.OnNodes(),
 	}
-	if kind == node.Renew && g.reads && !g.lock.shared && g.ticket != nil {
-		op.Waiter = g.ticket.asLeaver() // a writer that became a reader must not block readers with its entry
+	if kind == node.Renew && g.reads && !g.spec.Reads && g.ticket != nil {
+		op.Waiter = g.ticket.Leaver() // a writer that became a reader must not block readers with its entry
 	}
-	return op
-}
-
-func (g *grant) acquireOp() node.Op {
-	op := g.operation(node.Acquire)
-	op.Token, op.Reserve = g.proposal.Token(), g.proposal.End()-g.proposal.Token()
-	op.Floor = g.proposal.ReadToken()
-	op.Fair = g.ticket == nil && g.lock.isFIFO()
 	return op
 }
 
 // recordReply records a node's answer, and returns the vote that it counts as. Requires g.mu.
-func (g *grant) recordReply(i int, sent time.Duration, r *node.Reply) quorum.Vote {
+func (g *Grant) recordReply(i int, sent time.Duration, r *node.Reply) quorum.Vote {
 	switch r.Outcome {
 	case node.Granted, node.Healed:
 		recovering := r.Recovering > 0
 		var now time.Duration
 		if recovering {
-			now = g.client.clock.Now()
+			now = g.engine.Clock.Now()
 		}
-		if !g.claims.Confirm(i, sent, g.lock.ttl, now, recovering) {
+		if !g.claims.Confirm(i, sent, g.spec.TTL, now, recovering) {
 			g.refusals.set(i, &node.Reply{Err: &node.Error{
-				Node: g.client.nodes.Name(i), Op: node.Renew, Reason: node.ErrRecovering, Err: errHealUncounted,
+				Node: g.engine.Nodes.Name(i), Op: node.Renew, Reason: node.ErrRecovering, Err: errHealUncounted,
 			}})
 			return quorum.Unknown
 		}
@@ -163,48 +195,48 @@ var errHealUncounted = errors.New("restored the lock, which counts from the firs
 const minGain = time.Millisecond
 
 // applyLateVote lets a vote that does not decide a round extend a held lease. Requires g.mu.
-func (g *grant) applyLateVote() {
-	gain := g.claims.ValidUntil(g.lock.need) - g.validUntil
-	if gain < minGain && g.client.cfg.Hooks.BackingChanged == nil {
+func (g *Grant) applyLateVote() {
+	gain := g.claims.ValidUntil(g.spec.Need) - g.validUntil
+	if gain < minGain && !g.engine.ReportBacking {
 		return
 	}
-	now := g.client.clock.Now()
+	now := g.engine.Clock.Now()
 	g.extendValidity(now)
 	g.reportBacking(now)
 }
 
 // extendValidity advances validUntil as the claims allow. Nothing revives a lease after its end.
 // Requires g.mu.
-func (g *grant) extendValidity(now time.Duration) {
+func (g *Grant) extendValidity(now time.Duration) {
 	if now < g.validUntil {
-		g.validUntil = max(g.validUntil, g.claims.ValidUntil(g.lock.need))
+		g.validUntil = max(g.validUntil, g.claims.ValidUntil(g.spec.Need))
 	}
 }
 
 // nextDue returns when the scheduler must look at a held lease next.
-func (g *grant) nextDue() time.Duration { return min(g.nextRenewalAt, g.dueWithoutRenewal()) }
+func (g *Grant) nextDue() time.Duration { return min(g.nextRenewalAt, g.dueWithoutRenewal()) }
 
 // dueWithoutRenewal is nextDue for a renewal that waits for capacity.
-func (g *grant) dueWithoutRenewal() time.Duration {
+func (g *Grant) dueWithoutRenewal() time.Duration {
 	return min(g.validUntil, g.lease.holdLimit(), g.nextClaimExpiry())
 }
 
 // onDue handles a held lease that is due: its end, its hold limit, or a renewal. takes is how long
 // a renewal takes if it is sent now, or noCapacity.
-func (g *grant) onDue(takes time.Duration) {
+func (g *Grant) onDue(takes time.Duration) {
 	g.mu.Lock()
-	now := g.client.clock.Now()
+	now := g.engine.Clock.Now()
 	why := g.reasonToEnd(now, takes)
 	over := why != nil && g.endLocked(now, why, nil) // under the same g.mu, so it ends the lease that was checked
 	g.mu.Unlock()
 	if over {
-		g.lease.jointLeases.beginReleases()
+		g.lease.dependents.beginReleases()
 	}
 }
 
 // reasonToEnd returns why the lease must end now, or nil. If it need not end, a due renewal is
 // sent. Requires g.mu.
-func (g *grant) reasonToEnd(now, takes time.Duration) error {
+func (g *Grant) reasonToEnd(now, takes time.Duration) error {
 	switch {
 	case g.state != stateHeld:
 		return nil
@@ -212,10 +244,10 @@ func (g *grant) reasonToEnd(now, takes time.Duration) error {
 		return ErrLeaked
 	case g.lease.reachedLimit(now):
 		return ErrHoldLimit
-	case now >= g.validUntil && g.lock.noRenew:
-		return g.expiredError("its TTL ran out, and it does not renew")
+	case now >= g.validUntil && g.spec.Fixed:
+		return g.expired("its TTL ran out, and it does not renew")
 	case now >= g.validUntil:
-		return g.expiredError("no quorum of nodes confirmed a renewal in time")
+		return g.expired("no quorum of nodes confirmed a renewal in time")
 	}
 	if !g.renewIfDue(now, takes) {
 		return ErrClosed
@@ -225,16 +257,16 @@ func (g *grant) reasonToEnd(now, takes time.Duration) error {
 
 // renewIfDue sends a due renewal if there is capacity and it can succeed in time, and schedules the
 // next look. It reports false once the client is closed. Requires g.mu.
-func (g *grant) renewIfDue(now, takes time.Duration) bool {
+func (g *Grant) renewIfDue(now, takes time.Duration) bool {
 	due := now >= g.nextRenewalAt
 	waits := due && takes == noCapacity
 	late := due && !waits && takes >= g.validUntil-now
 	if due && !waits && !late {
-		g.nextRenewalAt = never
+		g.nextRenewalAt = Never
 		g.renew(now, nil)
 	}
 	g.reportBacking(now)
-	switch s := &g.client.scheduler; {
+	switch s := &g.engine.scheduler; {
 	case waits:
 		return s.awaitCapacity(g, g.dueWithoutRenewal())
 	case late:
@@ -246,19 +278,18 @@ func (g *grant) renewIfDue(now, takes time.Duration) bool {
 }
 
 // nextClaimExpiry returns when the next claim expires unless it is renewed.
-func (g *grant) nextClaimExpiry() time.Duration {
-	if g.client.cfg.Hooks.BackingChanged == nil {
-		return never // only the hook needs it
+func (g *Grant) nextClaimExpiry() time.Duration {
+	if !g.engine.ReportBacking {
+		return Never // only the hook needs it
 	}
-	return g.claims.NextLapse(g.client.clock.Now())
+	return g.claims.NextLapse(g.engine.Clock.Now())
 }
 
 // reportBacking tells the hook when the number of nodes that back a held lease has changed. It
 // waits until all votes of the attempt have arrived: until then a small number is normal. Requires
 // g.mu.
-func (g *grant) reportBacking(now time.Duration) {
-	hook := g.client.cfg.Hooks.BackingChanged
-	if hook == nil || g.state != stateHeld || g.proposal.Votes().Missing() > 0 {
+func (g *Grant) reportBacking(now time.Duration) {
+	if !g.engine.ReportBacking || g.state != stateHeld || g.attempt != nil && g.attempt.proposal.Votes().Missing() > 0 {
 		return
 	}
 	have := g.claims.Backing(now)
@@ -266,9 +297,7 @@ func (g *grant) reportBacking(now time.Duration) {
 		return
 	}
 	g.reportedBacking = uint8(have) //nolint:gosec // of at most quorum.MaxNodes
-	report(&g.client.reporter, hook, BackingEvent{
-		Names: g.lock.Names(), Owner: g.owner, Have: have, Want: g.claims.Nodes(), Need: g.lock.need,
-	})
+	g.engine.Events.BackingChanged(g, have, g.claims.Nodes())
 }
 
 // refusals lists the last answers of the nodes that did not confirm, ordered by node. Most grants
@@ -319,31 +348,5 @@ func (rs *refusals) set(i int, r *node.Reply) {
 func (rs *refusals) clear(i int) {
 	if p := rs.find(i); *p != nil && (*p).node == i {
 		*p = (*p).next
-	}
-}
-
-// nodeErrors returns the last error of each node that did not confirm. Requires g.mu.
-func (g *grant) nodeErrors() []NodeError {
-	var errs []NodeError
-	for i, r := range g.refusals.all() {
-		if err := replyError(r); err != nil {
-			errs = append(errs, NodeError{Node: g.client.nodes.Name(i), Err: err})
-		}
-	}
-	return errs
-}
-
-// errForcedOff means that a node has a tombstone for this owner.
-var errForcedOff = errors.New("released by force")
-
-// replyError returns the reason in a node's answer, or nil for a confirmation.
-func replyError(r *node.Reply) error {
-	switch {
-	case r.Outcome == node.Denied && r.Holder.Owner == "":
-		return errForcedOff
-	case r.Outcome == node.Denied:
-		return &HeldError{Name: r.Holder.Name, Owner: r.Holder.Owner, TTL: r.Holder.TTL}
-	default:
-		return r.Err
 	}
 }

@@ -2,7 +2,18 @@
 
 package redisproc
 
-import "golang.org/x/sys/unix"
+import (
+	"os"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+func suspend(p *os.Process) error { return p.Signal(syscall.SIGSTOP) }
+
+func unsuspend(p *os.Process) error { return p.Signal(syscall.SIGCONT) }
+
+func terminate(p *os.Process) error { return p.Signal(syscall.SIGTERM) }
 
 // reserve keeps a port for a server that is down, until the returned function is called. Connections to
 // the port are refused, and no other process can listen there: a foreign server in the place of a dead
