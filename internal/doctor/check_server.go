@@ -58,7 +58,7 @@ var checkRole = byInfo(func(_ *Facts, n *Node, info Info) []Finding {
 
 // checkUsable reports the library's own reason to refuse a server, if no other check explains it.
 func checkUsable(_ *Facts, n *Node) []Finding {
-	explained := isReplica(n) || evicts(n.Info.Value)
+	explained := isReplica(n) || evicts(n.Info.Value) || n.Info.Value["cluster_enabled"] == "1"
 	if n.Refused == nil || explained {
 		return nil
 	}
