@@ -261,5 +261,5 @@ func nodeReason(err error) string {
 		text = strings.TrimPrefix(text, escaped(fmt.Sprintf("node %s: ", e.Node)))
 		text = strings.TrimPrefix(strings.TrimPrefix(text, e.Op.String()+": "), "connect: ")
 	}
-	return text
+	return escaped(text) // it may be a server's own
 }
