@@ -213,7 +213,7 @@ func TestForcedReleaseOfAnOwner(t *testing.T) {
 	require.NoError(t, servers.client(t).Latch("k").Set(t.Context(), 1))
 	r = call(t, "release", "--force", "k", "--nodes", servers.nodes())
 	assert.Equal(t, exitFailure, r.code)
-	assert.Contains(t, r.stderr, `nothing was released: "k" is a latch, which nobody holds`)
+	assert.Contains(t, r.stderr, `nothing was released: "k" is a latch, which has no holder`)
 	assert.False(t, strings.Contains(r.stdout, "not held"), r.stdout)
 }
 

@@ -96,7 +96,7 @@ func (r *releaser) releaseName(ctx context.Context, key string) error {
 		return fmt.Errorf("nothing was released: no lock %q is held, but %s of the semaphore; choose with --permit or --owner", key, permitNumbers(permits))
 	}
 	if count, _, _ := r.facts.Latch(key); len(owners) == 0 && count > 0 {
-		return fmt.Errorf("nothing was released: %q is a latch, which nobody holds", key)
+		return fmt.Errorf("nothing was released: %q is a latch, which has no holder", key)
 	}
 	for i, reply := range r.watcher.ForceRelease(ctx, key, owners) {
 		r.facts.Nodes[i].Locks[key] = watch.Lock{Holders: reply.Holders, Err: reply.Err}

@@ -124,7 +124,7 @@ type statusReport struct {
 	Locks []nameReport `json:"locks"`
 }
 
-// nameReport is what is known of a name.
+// nameReport has the lock, the semaphore and the latch of a name.
 type nameReport struct {
 	*lockReport
 	heldFor
@@ -338,7 +338,7 @@ func ttlText(ttl time.Duration) string {
 	return ttl.Round(time.Millisecond).String()
 }
 
-// note returns what is unusual about a node.
+// note returns anything unusual about a node.
 func (r nodeReport) note() string {
 	if r.Error != "" {
 		return r.Error

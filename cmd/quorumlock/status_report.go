@@ -14,7 +14,7 @@ import (
 const (
 	stateHeld = "held"
 	stateFree = "free"
-	// stateInUse is that of a free lock, if something else of that name is held or set.
+	// stateInUse means that the lock is free, but the semaphore or the latch of that name is in use.
 	stateInUse      = "in_use"
 	stateRecovering = "recovering"
 	statePartial    = "partial"
@@ -23,7 +23,7 @@ const (
 	stateNoQuorum  = "no_quorum"
 )
 
-// lockReport is what is known of the lock of a name.
+// lockReport has the answers of all nodes about one lock, and their sum.
 type lockReport struct {
 	Key      string       `json:"key"`
 	State    string       `json:"state"`
