@@ -277,7 +277,7 @@ func (s *semaphoreReport) text(key string, total int) string {
 		permits := newTable("PERMIT", "HOLDER", "NODES", "TTL LEFT", "HELD", "LARGEST TOKEN")
 		for _, p := range s.Held {
 			cells := append([]string{strconv.Itoa(p.Permit)}, p.cells(total)...)
-			permits.add("", append(cells, p.heldFor.text(), tokenText(p.Token))...)
+			permits.add("", append(cells, p.heldText(), tokenText(p.Token))...)
 		}
 		w.WriteString(permits.text())
 	}
@@ -372,7 +372,7 @@ func (r *nameReport) summary() string {
 	if n := r.forever(); n > 0 {
 		text += fmt.Sprintf("; on %s it never expires: not written by quorumlock", nodeCount(n))
 	} else if r.State == stateHeld && r.Since != "" {
-		text += ", for " + strings.Replace(r.heldFor.text(), ">", "more than ", 1)
+		text += ", for " + strings.Replace(r.heldText(), ">", "more than ", 1)
 	}
 	if r.State == stateHeld && r.Waiters > 0 {
 		text += fmt.Sprintf("; %d waiting", r.Waiters)
