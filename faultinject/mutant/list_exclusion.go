@@ -110,7 +110,7 @@ var exclusion = []Mutant{
 		return quorum.Unknown`,
 			New: `	default:
 		if errors.Is(r.Err, node.ErrTimeout) {
-			g.claims.Confirm(i, sent, g.lock.ttl, 0, false)
+			g.claims.Confirm(i, sent, g.spec.TTL, 0, false)
 			return quorum.Granted
 		}
 		g.refusals.set(i, r)

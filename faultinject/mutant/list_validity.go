@@ -8,7 +8,7 @@ var validity = []Mutant{
 		Then: "The answer comes late, and the claim outlives the lock.",
 		Edits: []Edit{
 			{Old: `a.countVote(i, c.Sent, c.Op.Token, r)`, New: `a.countVote(i, g.engine.Clock.Now(), c.Op.Token, r)`},
-			{Old: `r.recordVote(c.Node(), c.Sent, reply)`, New: `r.recordVote(c.Node(), g.client.clock.Now(), reply)`},
+			{Old: `r.recordVote(c.Node(), c.Sent, reply)`, New: `r.recordVote(c.Node(), g.engine.Clock.Now(), reply)`},
 		},
 	},
 	{
