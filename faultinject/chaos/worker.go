@@ -2,9 +2,11 @@ package chaos
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/quorumlock/quorumlock"
@@ -258,30 +260,46 @@ func (w *worker) latchTurn(ctx context.Context) error {
 	return err
 }
 
-// useLatch makes all calls of one latch. It tells the resource when the latch is done.
+// useLatch makes all calls of one latch, and the count-downs at once or one after another. It tells
+// the resource when the latch is done.
 func (w *worker) useLatch(ctx context.Context, latch *quorumlock.Latch) error {
-	calls := []workload.LatchCall{{Kind: history.Set, Count: idsEach * w.Clients}}
+	steps := [][]workload.LatchCall{{{Kind: history.Set, Count: idsEach * w.Clients}}}
+	merged := w.One(2)
 	for i := range idsEach {
 		id := fmt.Sprintf("%s/%d", w.place(), i)
-		calls = append(calls, slices.Repeat([]workload.LatchCall{{Kind: history.CountDown, ID: id}}, 1+w.IntN(5)/4)...)
-		if w.One(2) {
-			calls = append(calls, workload.LatchCall{Kind: history.Count})
+		downs := slices.Repeat([]workload.LatchCall{{Kind: history.CountDown, ID: id}}, 1+w.IntN(5)/4)
+		if last := len(steps) - 1; merged && i > 0 {
+			steps[last] = append(steps[last], downs...)
+		} else {
+			steps = append(steps, downs)
+		}
+		if !merged && w.One(2) {
+			steps = append(steps, []workload.LatchCall{{Kind: history.Count}})
 		}
 	}
-	calls = append(calls, workload.LatchCall{Kind: history.Await})
-	calls = append(calls, slices.Repeat([]workload.LatchCall{{Kind: history.Count}}, 3)...)
-	if w.One(16) {
-		calls = append(calls, workload.LatchCall{Kind: history.Delete})
+	for _, kind := range []history.Kind{history.Await, history.Count, history.Count, history.Count} {
+		steps = append(steps, []workload.LatchCall{{Kind: kind}})
 	}
-	for _, call := range calls {
+	if w.One(16) {
+		steps = append(steps, []workload.LatchCall{{Kind: history.Delete}})
+	}
+	for _, atOnce := range steps {
 		// A call after the end would prove nothing, and take time to check.
 		if !sleep(ctx, w.UpTo(w.TTL/12)) {
 			return nil
 		}
-		if _, err := call.Make(ctx, latch, w.recorder, w.number); err == nil && call.Kind == history.Await {
-			if err := w.resource.done(ctx); err != nil {
-				return err
-			}
+		var calls sync.WaitGroup
+		errs := make([]error, len(atOnce))
+		for i, call := range atOnce {
+			calls.Go(func() {
+				if _, err := call.Make(ctx, latch, w.recorder, w.number); err == nil && call.Kind == history.Await {
+					errs[i] = w.resource.done(ctx)
+				}
+			})
+		}
+		calls.Wait()
+		if err := errors.Join(errs...); err != nil {
+			return err
 		}
 	}
 	return nil

@@ -103,19 +103,10 @@ func (d drawer) generation(c *Case, from, to time.Duration, last bool) {
 		}
 		d.calls(c, soon+d.UpTo(ttl/10), workload.LatchCall{Kind: history.Set, Count: count})
 	}
-	for id := range n + d.IntN(2) {
-		for range 1 + d.IntN(2) {
-			d.calls(c, at(), workload.LatchCall{Kind: history.CountDown, ID: string(rune('p' + id))})
-		}
-	}
-	if d.IntN(2) == 0 { // one client merges these count-downs
-		begin, client := at(), d.IntN(len(c.Clients))
-		if d.IntN(2) == 0 {
-			begin = max(from, to-d.UpTo(ttl/10)) // some give up before the deletion, and others do not
-		}
-		for id := range n + d.IntN(2) {
-			d.callsOf(c, client, begin+d.UpTo(c.Weather.Most), workload.LatchCall{Kind: history.CountDown, ID: string(rune('p' + id))})
-		}
+	if scatters := !c.undisturbed() && d.IntN(4) == 0; scatters {
+		d.scatter(c, at(), to, n)
+	} else {
+		d.counts(c, at, n)
 	}
 	for range 1 + d.IntN(3) {
 		d.calls(c, at(), workload.LatchCall{Kind: history.Await})
@@ -128,14 +119,45 @@ func (d drawer) generation(c *Case, from, to time.Duration, last bool) {
 	}
 }
 
+// counts draws the count-downs of a latch that is set to n.
+func (d drawer) counts(c *Case, at func() time.Duration, n int) {
+	for id := range n + d.IntN(2) {
+		for range 1 + d.IntN(2) {
+			d.calls(c, at(), countDown(id))
+		}
+	}
+	if d.IntN(2) == 0 { // one client merges these count-downs
+		begin, client := at(), d.IntN(len(c.Clients))
+		for id := range n + d.IntN(2) {
+			d.callsOf(c, client, begin+d.UpTo(c.Weather.Most), countDown(id))
+		}
+	}
+}
+
+// scatter draws n count-downs of one client. In each, the client is cut off from another node. So if
+// n is large enough, each node lacks an id, and the waiters have to read ids.
+func (d drawer) scatter(c *Case, from, to time.Duration, n int) {
+	client, first := d.IntN(len(c.Clients)), d.IntN(len(c.Nodes))
+	each := min(to-from, ttl) / time.Duration(n)
+	for id := range n {
+		begin := from + time.Duration(id)*each
+		c.breaks(faultinject.Part, begin, begin+each*3/4, (first+id)%len(c.Nodes), client)
+		d.callsOf(c, client, begin+d.UpTo(each/4), countDown(id))
+	}
+}
+
+// countDown is a count-down with an id for each number.
+func countDown(id int) workload.LatchCall {
+	return workload.LatchCall{Kind: history.CountDown, ID: string(rune('p' + id))}
+}
+
 // calls adds a task of any client.
 func (d drawer) calls(c *Case, at time.Duration, l workload.LatchCall) {
 	d.callsOf(c, d.IntN(len(c.Clients)), at, l)
 }
 
 func (d drawer) callsOf(c *Case, client int, at time.Duration, l workload.LatchCall) {
-	patience := d.UpTo([]time.Duration{3 * ttl, ttl / 20}[d.IntN(2)])
-	t := Task{At: at, Client: client, Latch: &l, Use: workload.Use{Patience: patience}, Endless: d.IntN(2) == 0}
+	t := Task{At: at, Client: client, Latch: &l, Use: workload.Use{Patience: d.UpTo(3 * ttl)}, Endless: d.IntN(2) == 0}
 	if d.IntN(3) == 0 && l.Kind != history.Delete {
 		t.Again = 1 + d.IntN(2)
 	}
