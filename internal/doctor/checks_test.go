@@ -94,6 +94,7 @@ func TestChecks(t *testing.T) {
 		"buffers do not count":         {memory("120", "40"), []string{"alike note"}},
 		"the library refuses":          {func(_ *Facts, n *Node, _ Info) { n.Refused = node.ErrMisconfigured }, []string{"usable error n0"}},
 		"it refuses a replica":         {func(_ *Facts, n *Node, info Info) { n.Refused, info["role"] = node.ErrRejected, "slave" }, []string{"role error n0"}},
+		"it refuses a cluster":         {func(_ *Facts, n *Node, info Info) { n.Refused, info["cluster_enabled"] = node.ErrMisconfigured, "1" }, []string{"mode error n0"}},
 		"loading":                      {func(_ *Facts, n *Node, _ Info) { n.Refused = errors.New("LOADING Redis is loading") }, []string{"usable warning n0"}},
 		"no disk for the log":          {func(_ *Facts, _ *Node, info Info) { info["aof_last_write_status"] = "err" }, []string{"persistence error n0"}},
 		"no snapshot, and writes stop": {func(_ *Facts, _ *Node, info Info) { info["rdb_last_bgsave_status"] = "err" }, []string{"persistence error n0"}},
