@@ -17,7 +17,7 @@ import (
 // [Client.MultiLock]. It is immutable, and safe for concurrent use.
 type Lock struct {
 	client *Client
-	// spec is what the engine needs to know.
+	// spec describes the lock to the engine.
 	spec lease.Spec
 	// defaultRule is the rule of the lock's kind. spec.Need follows from the rule in force.
 	defaultRule quorum.Rule

@@ -11,7 +11,7 @@ import (
 	"github.com/quorumlock/quorumlock/quorum"
 )
 
-// Request is what one attempt needs besides its Spec.
+// Request has the inputs of one attempt besides its Spec.
 type Request struct {
 	// Began is the time at which the attempt begins.
 	Began time.Duration
@@ -29,8 +29,8 @@ type Request struct {
 type Retry struct {
 	// Useful is set if another attempt can succeed.
 	Useful bool
-	// CutShort is set if the context ended before the votes decided. The error then says less than
-	// that of an earlier complete attempt.
+	// CutShort is set if the context ended before the votes decided. The error of an earlier
+	// complete attempt then says more.
 	CutShort bool
 	// TokenRejected is set if the clock of a node rejected the token.
 	TokenRejected bool

@@ -15,7 +15,7 @@ var (
 	ErrLeaked    = errors.New("quorumlock: lease leaked")
 	ErrClosed    = errors.New("quorumlock: client closed")
 	ErrShared    = errors.New("quorumlock: the lease is nested, or others are nested in it; release those first")
-	// ErrHeld matches the errors of [Errors.Held], ErrLost those of [Errors.Lost].
+	// ErrHeld matches the errors of [Errors.Held], and ErrLost the errors of [Errors.Lost].
 	ErrHeld = errors.New("held by another")
 	ErrLost = errors.New("lease lost")
 	// ErrCutShort marks the error of an attempt whose context ended before the votes decided.

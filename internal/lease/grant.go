@@ -40,7 +40,7 @@ type Grant struct {
 	heapIndex      int32
 	awaitsCapacity bool
 
-	// mu guards the fields below again: state fills the padding of a word.
+	// mu guards the fields below again.
 	state grantState
 	// reads is set while the owner is a reader.
 	reads bool
@@ -51,7 +51,7 @@ type Grant struct {
 	claims          quorum.Claims
 	refusals        refusals
 	// validUntil is the end of the lease by local time, as the nodes have confirmed it.
-	validUntil time.Duration
+	validUntil    time.Duration
 	nextRenewalAt time.Duration
 	// attempt is the acquisition, while a node may still vote. Then the next two fields have its
 	// results: tokenEnd is the largest token that the owner may ever use, and exposed are the nodes
@@ -110,11 +110,12 @@ func (g *Grant) expose(nodes quorum.Set) {
 	if g.attempt != nil {
 		g.attempt.proposal.Renews()
 		g.attempt.proposal.Expose(nodes)
+		return
 	}
 	g.exposed |= nodes
 }
 
-// Spec returns what was acquired. Owner returns the owner id on the nodes.
+// Spec returns the spec of the attempt.
 func (g *Grant) Spec() *Spec { return g.spec }
 
 // Owner returns the owner id on the nodes.

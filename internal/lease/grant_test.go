@@ -8,6 +8,7 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+	"unsafe"
 
 	"github.com/stretchr/testify/require"
 
@@ -182,9 +183,12 @@ func TestARoundThatIsLostAtOnceAsksNobodyElse(t *testing.T) {
 
 func TestStragglersAndHandles(t *testing.T) {
 	inside(t, 3, func(t *testing.T, c *client) {
+		c.nodes[2].Pause()
 		l := c.acquire(t, c.fixed("job"))
+		synctest.Wait()
 		a := l.grant.attempt
-		require.NotNil(t, a, "not all nodes have voted")
+		require.NotNil(t, a, "one node has not voted")
+		c.nodes[2].Resume()
 		synctest.Wait()
 		require.Nil(t, l.grant.attempt, "all nodes have voted")
 		before := l.Expiry()
@@ -234,4 +238,19 @@ func TestClientsDoNotRenewTogether(t *testing.T) {
 		}
 		require.Len(t, parts, 8, "TTL %v", ttl)
 	}
+}
+
+// A client may hold very many leases, so a grant must stay small. Its attempt, which is larger, is
+// dropped once all nodes have voted.
+func TestAHeldGrantIsSmall(t *testing.T) {
+	require.LessOrEqual(t, unsafe.Sizeof(Grant{}), uintptr(288))
+	inside(t, 3, func(t *testing.T, c *client) {
+		l := c.acquire(t, c.majority("job"))
+		synctest.Wait()
+		l.grant.mu.Lock()
+		defer l.grant.mu.Unlock()
+		require.Nil(t, l.grant.attempt)
+		require.Equal(t, c.engine.Nodes.All(), l.grant.exposedNodes())
+		require.GreaterOrEqual(t, l.grant.endOfTokens(), l.token)
+	})
 }

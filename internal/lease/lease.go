@@ -10,7 +10,7 @@ import (
 // A hand-over ends the lease and starts another in the same grant. It is safe for concurrent use.
 type Lease struct {
 	grant *Grant
-	// spec is what the holder asked for. It has the names of the grant.
+	// spec is the spec of the holder. It has the names of the grant.
 	spec      *Spec
 	token     uint64
 	grantedAt time.Duration
@@ -36,11 +36,10 @@ type endContext struct {
 	cancel context.CancelCauseFunc
 }
 
-// Grant returns the grant of the lease. Spec returns what its holder asked for, and Token its
-// fencing token.
+// Grant returns the grant of the lease.
 func (l *Lease) Grant() *Grant { return l.grant }
 
-// Spec returns what the holder asked for.
+// Spec returns the spec of the holder.
 func (l *Lease) Spec() *Spec { return l.spec }
 
 // Token returns the fencing token.

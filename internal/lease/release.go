@@ -33,17 +33,17 @@ func (g *Grant) endLocked(now time.Duration, cause error, r *Release) bool {
 	if g.state != stateHeld {
 		return false
 	}
-	t := g.lease
+	l := g.lease
 	switch {
-	case t.leaked:
-	case t.reachedLimit(now):
+	case l.leaked:
+	case l.reachedLimit(now):
 		cause = ErrHoldLimit
 	case now >= g.validUntil && !errors.Is(cause, ErrLost):
 		cause = g.expired("its time had run out before it was released")
 	}
 	g.state = stateEnded
-	t.end(cause)
-	g.engine.Events.Ended(t, now-t.grantedAt, false, cause) // before the next holder can report its grant
+	l.end(cause)
+	g.engine.Events.Ended(l, now-l.grantedAt, false, cause) // before the next holder can report its grant
 	// The releases are queued first. A Close that does not find the grant may close the senders.
 	// The next waiter of this client must send nothing before the release.
 	g.releaseEverywhere(now, r)
@@ -140,10 +140,10 @@ type Release struct {
 }
 
 // newRelease makes the round for the caller that releases the last handle of a lease.
-func newRelease(t *Lease) *Release {
-	n, need := t.grant.claims.Nodes(), t.grant.spec.Need
+func newRelease(l *Lease) *Release {
+	n, need := l.grant.claims.Nodes(), l.grant.spec.Need
 	r := &Release{
-		lease: t,
+		lease: l,
 		tally: quorum.NewTally(n, need), gone: quorum.NewTally(n, n-need+1),
 	}
 	r.decided.Add(1)

@@ -21,7 +21,7 @@ import (
 	"github.com/quorumlock/quorumlock/quorum"
 )
 
-// Env is what the waiters of a client need besides its engine.
+// Env has the inputs of the waiters of a client, besides its engine.
 type Env struct {
 	// RetryMin and RetryMax bound the backoff between two attempts when nodes cannot wake a waiter.
 	RetryMin, RetryMax time.Duration

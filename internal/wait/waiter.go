@@ -147,18 +147,18 @@ func (w *waiter) attempt(ctx context.Context) (*lease.Lease, lease.Retry, error)
 
 // planNext schedules the next attempt after a failed one.
 func (w *waiter) planNext(again lease.Retry, err error) {
-	c := w.queues
-	due := c.engine.Clock.Now() + c.backoffBefore(w.attempts, again)
+	qs := w.queues
+	due := qs.engine.Clock.Now() + qs.backoffBefore(w.attempts, again)
 	held := errors.Is(err, lease.ErrHeld)
 	if held && !w.spec.Spins {
 		w.takeTicket()
 	}
 	if w.ticket != nil {
-		c.router.onDenied(w.ticket)
+		qs.router.onDenied(w.ticket)
 		w.ticket.onAttemptFailed(due, held)
 	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
+	qs.mu.Lock()
+	defer qs.mu.Unlock()
 	w.nextAttempt = due
 	w.queue.markBlocked(w)
 	w.attempting = false // only from now on a lease may be handed over to it
@@ -185,7 +185,7 @@ func (w *waiter) publishTicket() {
 // awaitTurn returns when an attempt is due, or with a lease that was handed over. It returns an
 // error when ctx or the client has ended.
 func (w *waiter) awaitTurn(ctx context.Context) (given *lease.Lease, err error) {
-	c := w.queues
+	qs := w.queues
 	var timer clock.Timer
 	defer func() {
 		if timer != nil {
@@ -201,7 +201,7 @@ func (w *waiter) awaitTurn(ctx context.Context) (given *lease.Lease, err error) 
 			return nil, nil //nolint:nilnil // its turn has come
 		case wait == lease.Never:
 		case timer == nil:
-			timer = c.engine.Clock.AfterFunc(wait, w.nudge)
+			timer = qs.engine.Clock.AfterFunc(wait, w.nudge)
 		default:
 			timer.Reset(wait)
 		}
@@ -209,7 +209,7 @@ func (w *waiter) awaitTurn(ctx context.Context) (given *lease.Lease, err error) 
 		case <-nudged:
 		case <-ctx.Done():
 			return w.cancel(lease.ContextError(ctx))
-		case <-c.engine.Closing:
+		case <-qs.engine.Closing:
 			return w.cancel(lease.ErrClosed)
 		}
 	}
@@ -217,15 +217,15 @@ func (w *waiter) awaitTurn(ctx context.Context) (given *lease.Lease, err error) 
 
 // untilAttempt returns how long to wait for the next attempt unless nudged; 0 if it is due now.
 func (w *waiter) untilAttempt() (given *lease.Lease, nudged <-chan struct{}, wait time.Duration) {
-	c := w.queues
-	c.mu.Lock()
-	defer c.mu.Unlock()
+	qs := w.queues
+	qs.mu.Lock()
+	defer qs.mu.Unlock()
 	if w.handedOver != nil {
 		return w.handedOver, nil, 0
 	}
 	wait = lease.Never
 	if w.mayAttempt() {
-		wait = w.untilDue(c.engine.Clock)
+		wait = w.untilDue(qs.engine.Clock)
 	}
 	switch {
 	case wait <= 0:

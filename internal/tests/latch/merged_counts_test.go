@@ -63,12 +63,12 @@ func (w *countWire) hang() (release func()) {
 	}
 }
 
-// wiredClient returns a client with recorded connections, on which an exchange takes this long.
-func wiredClient(f *fleet.Fleet, delay time.Duration) (*quorumlock.Client, []*countWire) {
+// wiredClient returns a client with recorded connections, on which an exchange takes roundTrip.
+func wiredClient(f *fleet.Fleet) (*quorumlock.Client, []*countWire) {
 	var wires []*countWire
 	client := f.Client(func(cfg *quorumlock.Config) {
 		for i := range cfg.Nodes {
-			wires = append(wires, &countWire{Node: cfg.Nodes[i], delay: delay})
+			wires = append(wires, &countWire{Node: cfg.Nodes[i], delay: roundTrip})
 			cfg.Nodes[i] = wires[i]
 		}
 	})
@@ -82,7 +82,7 @@ const roundTrip = 5 * time.Millisecond
 func TestCountDownsAtOnceAreOneCommand(t *testing.T) {
 	const callers = 64
 	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
-		client, wires := wiredClient(f, roundTrip)
+		client, wires := wiredClient(f)
 		l := client.Latch("a")
 		require.NoError(t, l.Set(t.Context(), callers))
 		took := f.Elapsed(func() { countTogether(t, l, 0, callers) })
@@ -96,7 +96,7 @@ func TestCountDownsAtOnceAreOneCommand(t *testing.T) {
 
 func TestALoneCountDownGoesAtOnce(t *testing.T) {
 	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
-		client, wires := wiredClient(f, roundTrip)
+		client, wires := wiredClient(f)
 		l := client.Latch("a")
 		require.NoError(t, l.Set(t.Context(), 3))
 		for i := range 3 {
@@ -112,7 +112,7 @@ func TestALoneCountDownGoesAtOnce(t *testing.T) {
 func TestACrowdOfCountDownsIsCutIntoPieces(t *testing.T) {
 	const callers = 2*node.MaxListed + 500
 	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
-		client, wires := wiredClient(f, roundTrip)
+		client, wires := wiredClient(f)
 		l := client.Latch("a")
 		require.NoError(t, l.Set(t.Context(), callers))
 		countTogether(t, l, 0, callers)
@@ -129,7 +129,7 @@ func TestACrowdOfCountDownsIsCutIntoPieces(t *testing.T) {
 // Latches of different names or TTLs have nothing in common.
 func TestCountDownsOfOtherLatchesAreNotMerged(t *testing.T) {
 	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
-		client, wires := wiredClient(f, roundTrip)
+		client, wires := wiredClient(f)
 		a, b := client.Latch("a"), client.Latch("b")
 		short := a.With(quorumlock.LatchOptions{TTL: time.Minute})
 		require.NoError(t, a.Set(t.Context(), 10))
@@ -148,7 +148,7 @@ func TestCountDownsOfOtherLatchesAreNotMerged(t *testing.T) {
 // One of several callers gives up. The others count down all the same.
 func TestACallerThatGivesUpLeavesTheOthersAlone(t *testing.T) {
 	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
-		client, wires := wiredClient(f, roundTrip)
+		client, wires := wiredClient(f)
 		l := client.Latch("a")
 		require.NoError(t, l.Set(t.Context(), 10))
 		release := []func(){wires[0].hang(), wires[1].hang()}
@@ -181,7 +181,7 @@ func TestACallerThatGivesUpLeavesTheOthersAlone(t *testing.T) {
 // All callers that wait for their turn give up. Later ones do not wait for them.
 func TestCountDownsGoOnAfterAllThatWaitedGaveUp(t *testing.T) {
 	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
-		client, wires := wiredClient(f, roundTrip)
+		client, wires := wiredClient(f)
 		l := client.Latch("a")
 		require.NoError(t, l.Set(t.Context(), 10))
 		var releases []func()

@@ -55,8 +55,12 @@ func TestImplausibleTTLsDoNotMakeWaiterBusy(t *testing.T) {
 func TestWaitersKnowWhenAHolderExpires(t *testing.T) {
 	fleet.InVirtualTime(t, 1, func(t *testing.T, f *fleet.Fleet) {
 		c := f.Client(func(cfg *quorumlock.Config) { cfg.RetryMin, cfg.RetryMax = time.Minute, time.Minute })
-		holder := f.Client().RedLock("job").With(quorumlock.LockOptions{TTL: time.Second, Fixed: true})
-		fleet.MustAcquire(t, holder)
+		replies := make([]node.Reply, 1)
+		f.Nodes[0].Do(t.Context(), []node.Op{{
+			Kind: node.Acquire, Names: []string{"job"}, Owner: "x", TTL: time.Second,
+			Token: uint64(f.Clock.Wall().UnixMicro()), Limits: f.Limits,
+		}}, replies)
+		require.Equal(t, node.Granted, replies[0].Outcome)
 		began := f.Clock.Now()
 		lease, err := c.RedLock("job").Acquire(t.Context())
 		require.NoError(t, err)

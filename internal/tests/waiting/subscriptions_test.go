@@ -208,7 +208,7 @@ func TestTryAcquireDoesNotQueue(t *testing.T) {
 		require.Equal(t, line[0].Has().Owner(), heldErr.Owner)
 		require.Zero(t, f.Waiters())
 
-		// The lock is free, and only this client waits for it.
+		// The nodes hang, so the attempt ends with its context.
 		f.Pause(0, 1, 2)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
 		defer cancel()
