@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/quorumlock/quorumlock"
+	"github.com/quorumlock/quorumlock/internal/watch"
 	"github.com/quorumlock/quorumlock/node"
 )
 
@@ -199,9 +200,9 @@ func TestStatesOfALock(t *testing.T) {
 		{"rraax", statePartial},
 		{"rrxxx", stateNoQuorum},
 	} {
-		s := &quorumlock.Status{Names: []string{"k"}, Need: 3}
+		s := &watch.Facts{}
 		for _, h := range c.holders {
-			n := quorumlock.NodeStatus{Node: "n"}
+			n := watch.Node{Name: "n", Locks: make(map[string]watch.Lock)}
 			switch h {
 			case '-':
 			case 'x':
@@ -209,9 +210,9 @@ func TestStatesOfALock(t *testing.T) {
 			case 'r':
 				n.Recovering = time.Second
 			case 's':
-				n.Err = &node.Error{Node: "n", Op: node.Inspect, Reason: node.ErrWrongType}
+				n.Locks["k"] = watch.Lock{Err: &node.Error{Node: "n", Op: node.Inspect, Reason: node.ErrWrongType}}
 			default:
-				n.Holders = []node.Holder{{Name: "k", Owner: string(h), TTL: time.Second}}
+				n.Locks["k"] = held("k", string(h), time.Second, 0)
 			}
 			s.Nodes = append(s.Nodes, n)
 		}

@@ -75,9 +75,9 @@ func (g *group) startServer(ctx context.Context, name string) (faultinject.Serve
 		}
 	}
 	if err != nil {
-		return nil, control.Failed(kind, name, "start", errors.Join(err, d.Close()))
+		return nil, control.Failed(kind, name, "start", errors.Join(err, d.Close())) //nolint:contextcheck // it is removed even if ctx has ended
 	}
-	return control.New(kind, name, d.addr(), d)
+	return control.New(kind, name, d.addr(), d) //nolint:contextcheck // the proxy outlives ctx
 }
 
 func (d *driver) firstStart(ctx context.Context) (err error) {
@@ -132,7 +132,7 @@ func (d *driver) start(ctx context.Context) (err error) {
 		}
 		return err
 	}
-	d.expire()
+	d.expire() //nolint:contextcheck // the expiry outlives ctx
 	if err := d.awaitAnswer(ctx); err != nil {
 		return d.giveUp(ctx, err)
 	}

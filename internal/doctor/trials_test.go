@@ -185,3 +185,69 @@ func untilHMGET(server, client net.Conn) {
 		}
 	}
 }
+
+// grants returns the commands that grant rights, as the report prints them.
+func grants(t *testing.T, n *Node) (commands []string) {
+	t.Helper()
+	f := &Facts{Nodes: []Node{*n}, Limits: limits, Names: []string{"job:a"}}
+	for _, finding := range checkRights(f, n) {
+		commands = append(commands, finding.Commands...)
+	}
+	return commands
+}
+
+// TestAllMissingRightsAreFoundAtOnce: after the printed commands have run once, nothing is missing.
+func TestAllMissingRightsAreFoundAtOnce(t *testing.T) {
+	for _, program := range []string{"", redisproc.Oldest, redisproc.NewestRedis, redisproc.NewestValkey} {
+		t.Run(program, func(t *testing.T) {
+			var opts []redisproc.Option
+			if program != "" {
+				opts = append(opts, redisproc.WithProgram(redisproc.Fetched(t, program)))
+			}
+			server := redisproc.Start(t, opts...)
+			whole := strings.Join(strings.Fields(rights.SetUser("u", "secret", "job:*"))[3:], " ")
+			for _, rules := range []string{
+				"on >secret resetchannels +hello +client",
+				"on >secret resetchannels +hello +client +info",
+				"on >secret resetchannels +hello +client +eval +info +ping",
+				"on >secret resetchannels +hello +client +eval +info +ping ~job:*",
+				strings.NewReplacer(rights.Inboxes, "", "+publish", "", "+subscribe", "").Replace(whole),
+				strings.NewReplacer(rights.Keys, "", "+info", "", "+subscribe", "").Replace(whole),
+			} {
+				_, err := server.Command(append([]string{"ACL", "SETUSER", "u", "reset"}, strings.Fields(rules)...)...)
+				require.NoError(t, err)
+				commands := grants(t, lookAt(t, server, "u"))
+				require.NotEmpty(t, commands)
+				for _, command := range append(commands, "ACL SETUSER u ~job:a") {
+					_, err := server.Command(strings.Fields(command)...)
+					require.NoError(t, err)
+				}
+				again := lookAt(t, server, "u")
+				assert.Empty(t, verdicts(again, Denied), "%s, and then %v", rules, commands)
+				if program != redisproc.Oldest { // before 7.0 only a write could show the right to write
+					assert.Empty(t, verdicts(again, Untried), "%s, and then %v", rules, commands)
+				}
+			}
+		})
+	}
+}
+
+// TestDatabaseNeedsARight: the doctor finds that the right to use another database than 0 is missing.
+func TestDatabaseNeedsARight(t *testing.T) {
+	server := redisproc.Start(t)
+	_, err := server.Command(strings.Fields(rights.SetUser("u", "secret", "job:*"))...)
+	require.NoError(t, err)
+	look := func() *Node {
+		opt, err := node.ParseAddress("redis://u:secret@" + server.Addr() + "/3")
+		require.NoError(t, err)
+		f := Examine(t.Context(), Config{Nodes: []rueidis.ClientOption{opt}, Limits: limits, Timeout: time.Second, Patience: 5 * time.Second})
+		require.NoError(t, f.Nodes[0].Unreached)
+		return &f.Nodes[0]
+	}
+	assert.Equal(t, []string{"+select"}, look().rules(rights.ForDatabase, Denied))
+	require.ErrorContains(t, look().Marker.Err, "select")
+	_, err = server.Command("ACL", "SETUSER", "u", "+select")
+	require.NoError(t, err)
+	assert.Equal(t, []string{"+select"}, look().rules(rights.ForDatabase, Permitted))
+	require.NoError(t, look().Marker.Err)
+}

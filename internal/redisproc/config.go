@@ -28,14 +28,6 @@ type config struct {
 	sentinel *watched // run as a Sentinel
 }
 
-func newConfig(opts []Option) config {
-	var c config
-	for _, o := range opts {
-		o(&c)
-	}
-	return c
-}
-
 // WithPassword demands the password of the default user (requirepass).
 func WithPassword(password string) Option {
 	return func(c *config) { c.password = password }

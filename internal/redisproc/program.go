@@ -30,8 +30,8 @@ const (
 
 var errNoBinary = errors.New("redis-server is not on PATH: install it with `make setup`, or from https://redis.io/docs/latest/operate/oss_and_stack/install/")
 
-// Fetched returns the program of a server of another version. A test ends as not run if nobody has fetched that
-// server. If QUORUMLOCK_SERVERS is "required", the test fails instead.
+// Fetched returns the program of a server of another version. A test ends as not run if that server was not
+// fetched. If QUORUMLOCK_SERVERS is "required", the test fails instead.
 func Fetched(t testing.TB, server string) (path string) {
 	t.Helper()
 	path, err := fetched(server)

@@ -81,12 +81,6 @@ func StartN(t testing.TB, n int, opts ...Option) []*Server {
 	return servers
 }
 
-// TryLaunch starts a server without a test around it, for benchmarks and programs; the caller must close it. It
-// returns once the server answers. Use the methods that begin with Try, which do not panic.
-func TryLaunch(ctx context.Context, opts ...Option) (*Server, error) {
-	return launch(ctx, newConfig(opts))
-}
-
 // adopt binds the server to a test: failures are the test's, and so is the server's life.
 func (s *Server) adopt(t testing.TB) {
 	s.fail = func(format string, args ...any) {
