@@ -63,26 +63,28 @@ func (w *world) judge() {
 		w.violated(Exclusion, "the history is contradictory: %v", err)
 		return
 	}
-	var locks, latch []history.Event
-	for _, e := range h.Events() {
-		if e.Of == history.Latch {
-			latch = append(latch, e)
-		} else {
-			locks = append(locks, e)
-		}
+	latch := slices.DeleteFunc(h.Events(), func(e history.Event) bool { return e.Of != history.Latch })
+	if len(latch) == 0 {
+		w.blame(h, budget)
+	} else {
+		w.explain(slices.DeleteFunc(h.Events(), func(e history.Event) bool { return e.Of == history.Latch }), budget)
+		w.judgeLatch(latch)
 	}
-	w.blame(locks, budget)
-	w.judgeLatch(latch)
 	slices.SortStableFunc(w.violations, func(a, b Violation) int { return cmp.Compare(a.At, b.At) })
 }
 
-// blame adds the violations that the checker finds in some of the events. A forgotten latch excuses some of them.
-func (w *world) blame(events []history.Event, allowed time.Duration) {
+// explain checks some of the events.
+func (w *world) explain(events []history.Event, allowed time.Duration) {
 	h, err := history.New(events...)
 	if err != nil {
 		w.violated(Counting, "%v", err)
 		return
 	}
+	w.blame(h, allowed)
+}
+
+// blame adds the violations that the checker finds in a history. A forgotten latch excuses some of them.
+func (w *world) blame(h *history.History, allowed time.Duration) {
 	for _, v := range history.Check(h, allowed).Violations {
 		if w.latch.excused && v.Forgetful() {
 			continue
@@ -127,7 +129,7 @@ func (w *world) judgeLatch(calls latchCalls) {
 		}
 	}
 	if w.latch.excused {
-		w.blame(slices.DeleteFunc(calls, func(c history.Event) bool { return c.Kind == history.Delete }), 0)
+		w.explain(slices.DeleteFunc(calls, func(c history.Event) bool { return c.Kind == history.Delete }), 0)
 		return
 	}
 	events, open := slices.Clone(calls), 0
@@ -146,7 +148,7 @@ func (w *world) judgeLatch(calls latchCalls) {
 	if open > mostOpen {
 		allowed = 0
 	}
-	w.blame(events, allowed)
+	w.explain(events, allowed)
 	for _, c := range calls {
 		w.latchWakes(calls, c)
 	}
