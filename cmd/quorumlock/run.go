@@ -311,6 +311,7 @@ func (h *holder) hold(ctx context.Context, command *command) error {
 		return err
 	}
 	defer h.release(ctx, lease)
+	h.pulse.start()
 	command.setEnv(h.flags.keys, lease)
 	if err := command.start(); err != nil {
 		return err

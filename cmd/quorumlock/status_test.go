@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
 	"strings"
@@ -289,12 +288,7 @@ func TestForcedRelease(t *testing.T) {
 	}
 	assert.Contains(t, r.stdout, `"k" was removed from 5 of 5 nodes`)
 	assert.Contains(t, r.stderr, fmt.Sprintf("if %s is alive, it works on until its next renewal fails, and others can have %q from now on\n", quorumlock.DescribeOwner(lease.Owner()), "k"))
-	select {
-	case <-lease.Context().Done():
-		require.ErrorIs(t, context.Cause(lease.Context()), quorumlock.ErrLost)
-	case <-time.After(patience):
-		assert.Fail(t, "the holder never learnt of it")
-	}
+	ended(t, lease)
 
 	r = call(t, "release", "--force", "k", "--nodes", servers.nodes())
 	assert.Zero(t, r.code, r.stderr)

@@ -134,15 +134,17 @@ func (d drawer) counts(c *Case, at func() time.Duration, n int) {
 	}
 }
 
-// scatter draws n count-downs of one client. In each, the client is cut off from another node. So if
-// n is large enough, each node lacks an id, and the waiters have to read ids.
+// scatter draws n count-downs of one client. In each, the client is cut off from another node, and
+// has noticed that by an earlier call. So if n is large enough, each node lacks an id, and the
+// waiters have to read ids.
 func (d drawer) scatter(c *Case, from, to time.Duration, n int) {
 	client, first := d.IntN(len(c.Clients)), d.IntN(len(c.Nodes))
-	each := min(to-from, ttl) / time.Duration(n)
+	each := min(to-from, 2*ttl) / time.Duration(n)
 	for id := range n {
 		begin := from + time.Duration(id)*each
 		c.breaks(faultinject.Part, begin, begin+each*3/4, (first+id)%len(c.Nodes), client)
-		d.callsOf(c, client, begin+d.UpTo(each/4), countDown(id))
+		d.callsOf(c, client, begin+d.UpTo(time.Millisecond), workload.LatchCall{Kind: history.Set, Count: n})
+		d.callsOf(c, client, begin+each/2+d.UpTo(each/8), countDown(id))
 	}
 }
 

@@ -59,8 +59,10 @@ func (e *examiner) tryRights(ctx context.Context, names []string) {
 	}
 	for _, name := range names {
 		verdict, err := try(ctx, probe{args: []string{nameCommand, name, "f", "v", "f"}, writes: true})
-		e.note("~"+name, rights.ForLocks, verdict, err)
-		if verdict == Denied && aboutCommand(err.Error()) {
+		if verdict != Untried {
+			e.note("~"+name, rights.ForLocks, verdict, err)
+		}
+		if verdict == Untried || verdict == Denied && aboutCommand(err.Error()) {
 			e.tryKey(ctx, try, "~"+name, name)
 		}
 	}

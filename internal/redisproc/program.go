@@ -71,3 +71,14 @@ func (c *config) isBefore7() bool {
 	text, err := exec.Command(c.serverProgram(), "--version").Output()
 	return err == nil && bytes.Contains(text, []byte(" v=6."))
 }
+
+// IsBefore7 reports whether the server is Redis before 7.0.
+func (s *Server) IsBefore7() bool { return s.conf.isBefore7() }
+
+// Needs7 ends a test as not run on a server before 7.0, which lacks the feature.
+func Needs7(t testing.TB, s *Server, feature string) {
+	t.Helper()
+	if s.IsBefore7() {
+		testkit.Missing(t, false, "%s, of Redis 7.0", feature)
+	}
+}
