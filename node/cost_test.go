@@ -35,7 +35,7 @@ func benchmarkScriptCost(b *testing.B, nameOf func(i int) string) {
 	ttl, skew := milliseconds(limits.MaxTTL), milliseconds(limits.MaxClockSkew)
 	const layout = `if redis.call('HKEYS', KEYS[1])[1] then return 0 end
 		redis.call('HSET', KEYS[1], ARGV[1], 1) redis.call('PEXPIRE', KEYS[1], ARGV[2]) return 1`
-	guard := newScript("lib/guard").source + `
+	guard := newScript("lib/recovery").source + `
 		local now, differs, recovering = guard(ARGV[3], ARGV[4])
 		if differs or recovering then return differs or recovering end
 		`

@@ -137,7 +137,7 @@ func (a *arena) setUp(ctx context.Context) error {
 		return err
 	}
 	for i := range a.Clients {
-		if err := a.join(i); err != nil {
+		if err := a.join(i); err != nil { //nolint:contextcheck // the proxies outlive this call
 			return err
 		}
 	}

@@ -111,7 +111,7 @@ func (w *witness) granted(p *process, lease *quorumlock.Lease, u workload.Use, w
 		w.granting[name]++
 	}
 	for _, other := range w.leases {
-		if other.has(r.held) && !(r.reads && other.reads) && other.goesOn() {
+		if other.has(r.held) && (!r.reads || !other.reads) && other.goesOn() {
 			w.confirm(other)
 		}
 	}
