@@ -147,16 +147,16 @@ type LossCause string
 // The causes of a loss.
 const (
 	// LossUnconfirmed: no quorum of nodes confirmed a renewal in time.
-	LossUnconfirmed = LossCause(lease.Unconfirmed)
+	LossUnconfirmed LossCause = "unconfirmed"
 	// LossExpired: its TTL ran out, and the lock is Fixed.
-	LossExpired = LossCause(lease.Expired)
+	LossExpired LossCause = "expired"
 	// LossForced: it was released by force.
-	LossForced = LossCause(lease.Forced)
+	LossForced LossCause = "forced"
 	// LossTaken: another owner holds the lock on a majority of the nodes.
-	LossTaken = LossCause(lease.Taken)
+	LossTaken LossCause = "taken"
 	// LossGone: a Release found the lock on fewer nodes than the rule needs. Its names were deleted
 	// by hand or by force, evicted, or expired early.
-	LossGone = LossCause(lease.Gone)
+	LossGone LossCause = "gone"
 )
 
 // LostError says why a lease ended early. It is an ErrLost. The holder must stop using the resource

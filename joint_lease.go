@@ -63,9 +63,9 @@ func (l *JointLease) leases() []*Lease {
 }
 
 // Leases returns the leases of the locks, in the order of acquisition: one for each lock, or one
-// for several names that were taken in one step. They tell what a JointLease does not: owners, and
-// the time for which each is valid. Release the JointLease, not one of these: with one of them, all
-// of it ends.
+// for several names that were taken in one step. They have the owner ids and
+// the times of validity, which a JointLease lacks. Release the JointLease, not one of these: with
+// one of them, all of it ends.
 func (l *JointLease) Leases() []*Lease { return slices.Clone(l.leases()) }
 
 // end ends the joint lease, unless it has ended, and begins the releases.

@@ -50,11 +50,11 @@ func newLease(ctx context.Context, t *lease.Lease) *Lease {
 // acquired the lease, but not its deadline. Acquire treats the lock as already held if it gets this
 // context.
 func (l *Lease) Context() context.Context {
-	if made := l.ctx.Load(); made != nil {
-		return *made
+	over := l.lease.Context()
+	if l.ctx.Load() == nil {
+		l.ctx.CompareAndSwap(nil, &leaseContext{Context: over, values: l.values, lease: l})
 	}
-	l.ctx.CompareAndSwap(nil, &leaseContext{Context: l.lease.Context(), values: l.values, lease: l})
-	return *l.ctx.Load()
+	return l.ctx.Load()
 }
 
 // Names returns the names of the lock, sorted. A lease of permits has one name, the semaphore's.

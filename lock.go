@@ -53,7 +53,8 @@ func (l *Lock) addProblems(more ...string) {
 	l.invalid = &lockProblems{slices.Concat(l.problems(), more), own}
 }
 
-// inheritProblems puts the own problems of another lock before those of a lock that is being made.
+// inheritProblems copies the own problems of another lock to a lock that is being made. They come
+// first.
 func (l *Lock) inheritProblems(from *Lock) {
 	if from.invalid != nil && from.invalid.own > 0 {
 		own := from.invalid.own

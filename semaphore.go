@@ -12,7 +12,7 @@ import (
 	"github.com/quorumlock/quorumlock/quorum"
 )
 
-// MaxPermits is the largest number of permits of a semaphore. One Acquire takes at most MaxNames of
+// MaxPermits is the largest number of permits of a semaphore, 1024. One Acquire takes at most MaxNames of
 // them.
 const MaxPermits = slots.MaxPermits
 

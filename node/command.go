@@ -56,7 +56,7 @@ type writer struct {
 	packer   msgpackWriter
 	args     []string
 	forms    formCache
-	// place is that of all forms.
+	// place is the place of the identity, in all forms.
 	place int
 }
 

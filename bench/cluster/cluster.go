@@ -39,6 +39,7 @@ type Cluster struct {
 	// addresses are the clients' addresses of the servers.
 	addresses []string
 	stop      chan struct{} // ends keepTime
+	hangs     bool          // some servers may hang
 }
 
 // Start starts n servers, behind a network that takes so long each way. The first bad of them will get the fault later,
@@ -48,7 +49,7 @@ func Start(ctx context.Context, source Source, n int, network time.Duration, fau
 	if err != nil {
 		return nil, err
 	}
-	c := &Cluster{servers: servers, closeAll: closeAll, stop: make(chan struct{})}
+	c := &Cluster{servers: servers, closeAll: closeAll, stop: make(chan struct{}), hangs: fault == Hung}
 	if network > 0 {
 		go keepTime(c.stop)
 	}
@@ -58,7 +59,7 @@ func Start(ctx context.Context, source Source, n int, network time.Duration, fau
 			latency += SlowBy
 		}
 		if latency > 0 {
-			proxy, err := faultinject.NewProxy(address)
+			proxy, err := faultinject.NewProxy(address) //nolint:contextcheck // the proxy outlives this call
 			if err != nil {
 				return nil, errors.Join(err, c.Close())
 			}
@@ -72,12 +73,13 @@ func Start(ctx context.Context, source Source, n int, network time.Duration, fau
 }
 
 // keepTime makes timers of this process fire within 0.1 ms. Otherwise the runtime of an idle process rounds them up to
-// a millisecond, and the proxies hold data up for twice the time. An M that has just lost its work looks for timers.
+// a millisecond, and a proxy would hold data up for twice the time. The runtime looks for due timers whenever a
+// goroutine blocks and leaves its thread without work, so one goroutine here does that every 0.1 ms.
 func keepTime(stop <-chan struct{}) {
 	tick := make(chan struct{})
 	defer close(tick)
 	go func() {
-		for range tick { // it only becomes idle again
+		for range tick { // each turn ends with a block
 		}
 	}()
 	for {

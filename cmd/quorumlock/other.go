@@ -11,7 +11,7 @@ import (
 
 // This file stands for what only Unix has: process groups, job control, and signals about a terminal.
 
-// ending are the signals that ask a program to end, and caught those that are passed on to a command.
+// ending are the signals that ask a program to end, and caught the signals that are passed on to a command.
 var (
 	ending = []os.Signal{os.Interrupt, syscall.SIGTERM}
 	caught = ending

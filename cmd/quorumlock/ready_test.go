@@ -14,7 +14,7 @@ func TestReady(t *testing.T) {
 	t.Parallel()
 	servers := newFleet(t, 3)
 	ready := func(flags ...string) result {
-		return call(t, append(append([]string{"ready", "--nodes", servers.nodes()}, quickly...), flags...)...)
+		return call(t, append([]string{"ready", "--nodes", servers.nodes(), "--max-ttl", "500ms", "--max-clock-skew", "100ms"}, flags...)...)
 	}
 	r := ready()
 	assert.Equal(t, exitNoQuorum, r.code)
@@ -39,7 +39,7 @@ func TestReady(t *testing.T) {
 
 	r = call(t, "ready", "--nodes", servers.nodes())
 	assert.Equal(t, exitNoQuorum, r.code)
-	assert.Contains(t, r.stdout, servers[2].Addr()+": open already, set up for --max-ttl 2s and --max-clock-skew 100ms\n")
+	assert.Contains(t, r.stdout, servers[2].Addr()+": open already, set up for --max-ttl 500ms and --max-clock-skew 100ms\n")
 }
 
 // TestLatchFromTheShell: a latch is set, counted down and awaited by separate commands.

@@ -91,39 +91,36 @@ func (r *releaser) releaseName(ctx context.Context, key string) error {
 	if r.owner != "" || len(r.permits) > 0 {
 		return r.evict(ctx, key)
 	}
-	status := statusOf(key, r.facts, len(r.facts.Nodes)/2+1)
-	owners := status.Owners()
+	owners := newLockReport(key, r.facts).owners()
 	if permits := r.facts.Permits(key); len(owners) == 0 && len(permits) > 0 {
 		return fmt.Errorf("nothing was released: no lock %q is held, but %s of the semaphore; choose with --permit or --owner", key, permitNumbers(permits))
 	}
 	if count, _, _ := r.facts.Latch(key); len(owners) == 0 && count > 0 {
-		return fmt.Errorf("nothing was released: %q is a latch, which nobody holds", key)
+		return fmt.Errorf("nothing was released: %q is a latch, which has no holder", key)
 	}
-	removed := 0
 	for i, reply := range r.watcher.ForceRelease(ctx, key, owners) {
-		n := &status.Nodes[i]
-		n.Holders, n.Err = reply.Holders, reply.Err
-		text := removal(key, *n)
-		if report := newNodeReport(*n); report.recovers() {
-			text += "; the node " + report.recovery()
+		r.facts.Nodes[i].Locks[key] = watch.Lock{Holders: reply.Holders, Err: reply.Err}
+	}
+	report := newLockReport(key, r.facts)
+	for _, n := range report.Nodes {
+		text := n.removal(key)
+		if n.recovers() {
+			text += "; the node " + n.recovery()
 		}
 		fmt.Fprintf(r.stdout, "%s: %s\n", n.Node, text)
-		if len(n.Holders) > 0 {
-			removed++
-		}
 	}
-	report := newLockReport(key, status)
+	removed := report.taken()
 	switch {
 	case removed > 0:
-		fmt.Fprintf(r.stdout, "%q was removed from %d of %d nodes\n", key, removed, len(status.Nodes))
-		r.warnOf(status.Owners(), key, &report)
+		fmt.Fprintf(r.stdout, "%q was removed from %d of %d nodes\n", key, removed, len(report.Nodes))
+		r.warnOf(report.owners(), key, report)
 	case report.wrongType() == 0:
 		fmt.Fprintf(r.stdout, "%q was not held on any node that answered\n", key)
 	}
 	if n := report.wrongType(); n > 0 {
-		r.say("nothing was done about a key of another type, which is no lock, at %q on %d of %d nodes: %s", key, n, len(status.Nodes), anotherName)
+		r.say("nothing was done about a key of another type, which is no lock, at %q on %d of %d nodes: %s", key, n, len(report.Nodes), anotherName)
 	}
-	return r.answered(key, &report)
+	return r.answered(key, report)
 }
 
 // answered returns an error if too few nodes answered.
@@ -173,7 +170,7 @@ func (r *releaser) evict(ctx context.Context, key string) error {
 func (r *releaser) chosen(names []string) (owners []string) {
 	for _, name := range names {
 		_, number, permit := watch.Permit(name)
-		for _, owner := range statusOf(name, r.facts, 0).Owners() {
+		for _, owner := range newLockReport(name, r.facts).owners() {
 			chosen := owner == r.owner || quorumlock.ParseOwner(owner).ID == r.owner
 			if r.owner != "" && chosen || permit && slices.Contains(r.permits, number) {
 				owners = append(owners, owner)
@@ -187,7 +184,7 @@ func (r *releaser) chosen(names []string) (owners []string) {
 // heldBy returns the names that an owner holds on any node.
 func (r *releaser) heldBy(owner string, names []string) (held []string) {
 	for _, name := range names {
-		if slices.Contains(statusOf(name, r.facts, 0).Owners(), owner) {
+		if slices.Contains(newLockReport(name, r.facts).owners(), owner) {
 			held = append(held, name)
 		}
 	}
@@ -200,20 +197,21 @@ func (r *releaser) evictOwner(ctx context.Context, key, owner string, names []st
 	if names[0] != key {
 		what = fmt.Sprintf("%s of the semaphore %q", permitNumbers(names), key)
 	}
-	status, removed := statusOf(key, r.facts, len(r.facts.Nodes)/2+1), 0
+	removed := 0
 	for i, reply := range r.watcher.Evict(ctx, owner, names, r.facts.Latest(key)) {
-		status.Nodes[i].Err = reply.Err
-		switch {
-		case reply.Err != nil:
-			fmt.Fprintf(r.stdout, "%s: not removed: %s\n", status.Nodes[i].Node, nodeReason(reply.Err))
-		case reply.Outcome == node.Released:
+		n := &r.facts.Nodes[i]
+		if reply.Err != nil {
+			n.Err = reply.Err
+			fmt.Fprintf(r.stdout, "%s: not removed: %s\n", n.Name, nodeReason(reply.Err))
+		}
+		if reply.Outcome == node.Released {
 			removed++
 		}
 	}
-	fmt.Fprintf(r.stdout, "%s: taken from %s on %d of %d nodes\n", what, quorumlock.DescribeOwner(owner), removed, len(status.Nodes))
-	report := newLockReport(key, status)
-	r.warnOf([]string{owner}, key, &report)
-	return r.answered(key, &report)
+	report := newLockReport(key, r.facts)
+	fmt.Fprintf(r.stdout, "%s: taken from %s on %d of %d nodes\n", what, quorumlock.DescribeOwner(owner), removed, len(report.Nodes))
+	r.warnOf([]string{owner}, key, report)
+	return r.answered(key, report)
 }
 
 // permitNumbers describes permits by the names of their locks.
@@ -238,17 +236,17 @@ func whenOpen(r *lockReport) string {
 }
 
 // removal describes the result on one node.
-func removal(key string, n quorumlock.NodeStatus) string {
-	if n.Err != nil {
-		return "not removed: " + nodeReason(n.Err)
+func (r nodeReport) removal(key string) string {
+	if r.Error != "" {
+		return "not removed: " + r.Error
 	}
-	if len(n.Holders) == 0 {
+	if len(r.holders) == 0 {
 		return "nothing there"
 	}
-	h := n.Holders[0] // one at most, for one name, or the first of its readers
+	h := r.holders[0] // one at most, for one name, or the first of its readers
 	who := quorumlock.DescribeOwner(h.Owner)
-	if len(n.Holders) > 1 {
-		who += fmt.Sprintf(" and %s", plural(len(n.Holders)-1, "other reader"))
+	if others := len(r.holders) - 1; others > 0 {
+		who += " and " + plural(others, "other reader")
 	}
 	if h.TTL == node.NoExpiry {
 		return fmt.Sprintf("removed %q of %s, which never expired: not written by quorumlock", key, who)
@@ -263,5 +261,5 @@ func nodeReason(err error) string {
 		text = strings.TrimPrefix(text, escaped(fmt.Sprintf("node %s: ", e.Node)))
 		text = strings.TrimPrefix(strings.TrimPrefix(text, e.Op.String()+": "), "connect: ")
 	}
-	return text
+	return escaped(text) // it may be a server's own
 }

@@ -206,7 +206,7 @@ func (a *app) run(c *cobra.Command, f runFlags, args []string) error {
 	return h.hold(c.Context(), command)
 }
 
-// lease is what a command runs under.
+// lease is the lease of a command, of any kind of lock.
 type lease interface {
 	Names() []string
 	Owner() string
@@ -311,6 +311,7 @@ func (h *holder) hold(ctx context.Context, command *command) error {
 		return err
 	}
 	defer h.release(ctx, lease)
+	h.pulse.start()
 	command.setEnv(h.flags.keys, lease)
 	if err := command.start(); err != nil {
 		return err

@@ -9,6 +9,9 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/quorumlock/quorumlock"
+	"github.com/quorumlock/quorumlock/node"
 )
 
 // TestRunUnderPermits: at most P commands run at once, each with permits of its own.
@@ -70,4 +73,38 @@ func TestRunMajorityOfSeveralKeys(t *testing.T) {
 	servers[1].Kill()
 	assert.Equal(t, exitLost, p.exit(), p.stderr.String())
 	assert.Contains(t, p.stderr.String(), fmt.Sprintf("the lease of %q cannot be kept", []string{"j", "k"}))
+}
+
+// TestKindsWithTheRightsOfPrograms: a user with the rights of programs may look at everything of its names, and take it
+// from a holder.
+func TestKindsWithTheRightsOfPrograms(t *testing.T) {
+	t.Parallel()
+	servers := newFleet(t, 3)
+	servers.open(t)
+	lease, err := servers.client(t).Semaphore("job:s", 2).Acquire(t.Context(), 2)
+	require.NoError(t, err)
+	requireKey(t, servers, node.SlotName(node.PoolName("job:s"), 0))
+	requireKey(t, servers, node.SlotName(node.PoolName("job:s"), 1))
+	latch := servers.client(t).Latch("job:s")
+	require.NoError(t, latch.Set(t.Context(), 2))
+	require.NoError(t, latch.CountDown(t.Context(), "one"))
+	nodes := servers.as(t)
+
+	servers[0].Kill()
+	r := call(t, "status", "job:s", "--nodes", nodes)
+	require.Zero(t, r.code, r.stderr)
+	assert.Contains(t, r.stdout, "  unreachable: dial", "a node that does not answer is shown, though no lock is held")
+	assert.Contains(t, r.stdout, "semaphore \"job:s\": 2 permits held")
+	assert.Contains(t, r.stdout, "latch \"job:s\": 1 of 2 have counted down\n")
+	r = call(t, "release", "--force", "job:s", "--permit", "1", "--nodes", nodes)
+	require.Zero(t, r.code, r.stderr)
+	assert.Contains(t, r.stdout, "permits 0 and 1 of the semaphore \"job:s\": taken from "+quorumlock.DescribeOwner(lease.Owner())+" on 2 of 3 nodes\n")
+	assert.Contains(t, r.stdout, servers[0].Addr()+": not removed: unreachable")
+	ended(t, lease)
+
+	servers[1].Kill()
+	r = call(t, "release", "--force", "job:s", "--permit", "1", "--nodes", nodes)
+	assert.NotZero(t, r.code)
+	r = call(t, "status", "job:s", "--nodes", nodes)
+	assert.Equal(t, exitNoQuorum, r.code)
 }

@@ -124,9 +124,9 @@ type statusReport struct {
 	Locks []nameReport `json:"locks"`
 }
 
-// nameReport is what is known of a name.
+// nameReport has the lock, the semaphore and the latch of a name.
 type nameReport struct {
-	lockReport
+	*lockReport
 	heldFor
 	Waiters   int              `json:"waiters"`
 	Readers   []holderReport   `json:"readers"`
@@ -173,17 +173,11 @@ func newStatusReport(limits node.Limits, now time.Time, facts *watch.Facts, keys
 
 // nameReport describes a name.
 func (t *topper) nameReport(now time.Time, facts *watch.Facts, key string) nameReport {
-	status := statusOf(key, facts, len(facts.Nodes)/2+1)
-	lock := t.lock(now, status, facts, make(map[string]heldSince))
-	r := nameReport{lockReport: newLockReport(key, status), Waiters: lock.Waiters}
-	r.State, r.Readers = lock.State, r.readers(status)
+	report := newLockReport(key, facts)
+	lock := t.lock(now, report, facts, make(map[string]heldSince))
+	r := nameReport{lockReport: report, Waiters: lock.Waiters, Readers: report.eachReader()}
 	if r.State == stateHeld {
 		r.heldFor = lock.heldFor
-	}
-	for i := range facts.Nodes {
-		if err := facts.Nodes[i].Kinds[key].Err; err != nil {
-			r.Nodes[i].unknown = escaped(err.Error())
-		}
 	}
 	r.Semaphore = t.semaphoreReport(now, facts, key)
 	if count, counted, nodes := facts.Latch(key); count > 0 {
@@ -192,13 +186,13 @@ func (t *topper) nameReport(now time.Time, facts *watch.Facts, key string) nameR
 	return r
 }
 
-// readers returns all readers that any node reported.
-func (r *nameReport) readers(status *quorumlock.Status) []holderReport {
+// eachReader returns all readers that any node reported.
+func (r *lockReport) eachReader() []holderReport {
 	readers := []holderReport{}
-	for _, owner := range status.Owners() {
+	for _, owner := range r.owners() {
 		var left []time.Duration
-		for _, n := range status.Nodes {
-			for _, h := range n.Holders {
+		for _, n := range r.Nodes {
+			for _, h := range n.holders {
 				if h.Reads && h.Owner == owner {
 					left = append(left, h.TTL)
 				}
@@ -218,16 +212,14 @@ func newHolderReport(owner string, nodes int, ttl time.Duration) holderReport {
 func (t *topper) semaphoreReport(now time.Time, facts *watch.Facts, key string) *semaphoreReport {
 	s := &semaphoreReport{Permits: facts.Latest(key), Held: []permitReport{}}
 	for _, name := range facts.Permits(key) {
-		status := statusOf(name, facts, len(facts.Nodes)/2+1)
-		l := t.lock(now, status, facts, make(map[string]heldSince))
+		report := newLockReport(name, facts)
+		l := t.lock(now, report, facts, make(map[string]heldSince))
 		if l.Owner == "" {
 			continue
 		}
 		p := permitReport{Permit: l.Permit, State: l.State, holderReport: newHolderReport(l.Owner, l.Backing, l.ttl), heldFor: l.heldFor}
-		for _, n := range status.Nodes {
-			for _, h := range n.Holders {
-				p.Token = max(p.Token, h.Token)
-			}
+		for _, n := range report.Nodes {
+			p.Token = max(p.Token, n.Token)
 		}
 		if p.State != stateHeld {
 			p.State = statePartial
@@ -285,7 +277,7 @@ func (s *semaphoreReport) text(key string, total int) string {
 		permits := newTable("PERMIT", "HOLDER", "NODES", "TTL LEFT", "HELD", "LARGEST TOKEN")
 		for _, p := range s.Held {
 			cells := append([]string{strconv.Itoa(p.Permit)}, p.cells(total)...)
-			permits.add("", append(cells, p.heldFor.text(), tokenText(p.Token))...)
+			permits.add("", append(cells, p.heldText(), tokenText(p.Token))...)
 		}
 		w.WriteString(permits.text())
 	}
@@ -346,7 +338,7 @@ func ttlText(ttl time.Duration) string {
 	return ttl.Round(time.Millisecond).String()
 }
 
-// note returns what is unusual about a node.
+// note returns anything unusual about a node.
 func (r nodeReport) note() string {
 	if r.Error != "" {
 		return r.Error
@@ -380,7 +372,7 @@ func (r *nameReport) summary() string {
 	if n := r.forever(); n > 0 {
 		text += fmt.Sprintf("; on %s it never expires: not written by quorumlock", nodeCount(n))
 	} else if r.State == stateHeld && r.Since != "" {
-		text += ", for " + strings.Replace(r.heldFor.text(), ">", "more than ", 1)
+		text += ", for " + strings.Replace(r.heldText(), ">", "more than ", 1)
 	}
 	if r.State == stateHeld && r.Waiters > 0 {
 		text += fmt.Sprintf("; %d waiting", r.Waiters)

@@ -23,7 +23,6 @@ func (h *holder) supervise(ctx context.Context, lease lease, command *command) e
 	}
 	beats := time.NewTicker(beat)
 	defer beats.Stop()
-	h.pulse.start()
 	for {
 		select {
 		case <-beats.C:

@@ -117,10 +117,10 @@ func (t *topText) row(l *topLock, nodes int) []string {
 	if l.ttl == node.NoExpiry {
 		ttl = "never ends"
 	}
-	return []string{name, fmt.Sprintf("%d/%d", l.Backing, nodes), ttl, l.heldFor.text(), wait, l.who(), orDash(escaped(l.Purpose))}
+	return []string{name, fmt.Sprintf("%d/%d", l.Backing, nodes), ttl, l.heldText(), wait, l.who(), orDash(escaped(l.Purpose))}
 }
 
-func (h *heldFor) text() string {
+func (h *heldFor) heldText() string {
 	text := h.held.Truncate(time.Second).String()
 	switch {
 	case h.Since == "":

@@ -2,6 +2,7 @@ package chaos
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -14,6 +15,7 @@ import (
 	"time"
 
 	"github.com/quorumlock/quorumlock"
+	"github.com/quorumlock/quorumlock/clock"
 	"github.com/quorumlock/quorumlock/faultinject/history"
 	"github.com/quorumlock/quorumlock/faultinject/workload"
 )
@@ -93,4 +95,46 @@ func (s settings) work(ctx context.Context, client *quorumlock.Client, recorder 
 	}
 	workers.Wait()
 	return errors.Join(errs...)
+}
+
+// settings are the parameters of a client process: those of the run, with the client's own Seed, and more.
+type settings struct {
+	Config
+	// Label is its name in the history.
+	Label string
+	// Nodes are the addresses of the nodes, Resource is the address of the resource.
+	Nodes    []string
+	Resource string
+	// Wall is the offset of its wall clock, which tokens come from.
+	Wall time.Duration
+}
+
+// skew is how far clocks may be off.
+func (c Config) skew() time.Duration { return c.TTL / 2 }
+
+// config returns the configuration of the client.
+func (s settings) config() quorumlock.Config {
+	wall := clock.NewSkewed(clock.System(), 1)
+	wall.StepWall(s.Wall)
+	cfg := quorumlock.Config{Addresses: s.Nodes, TTL: s.TTL, MaxTTL: s.TTL, MaxClockSkew: s.skew(), Clock: wall}
+	if s.Patient {
+		cfg.NodeTimeoutMin, cfg.NodeTimeoutMax = s.TTL/3, s.TTL/3
+	}
+	return cfg
+}
+
+// environment is the environment variable with the settings.
+const environment = "QUORUMLOCK_CHAOS_CLIENT"
+
+func (s settings) encode() (string, error) {
+	text, err := json.Marshal(s)
+	return environment + "=" + string(text), err
+}
+
+func decodeSettings(text string) (settings, error) {
+	var s settings
+	if err := json.Unmarshal([]byte(text), &s); err != nil {
+		return s, fmt.Errorf("chaos: %s: %w", environment, err)
+	}
+	return s, nil
 }

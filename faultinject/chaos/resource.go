@@ -14,7 +14,6 @@ import (
 
 	"github.com/quorumlock/quorumlock/faultinject/history"
 	"github.com/quorumlock/quorumlock/faultinject/workload"
-	"github.com/quorumlock/quorumlock/fence"
 )
 
 // resource is the resource that clients write to. It does not use the library. For each object, it accepts writes
@@ -26,7 +25,6 @@ type resource struct {
 
 	mu    sync.Mutex
 	conns map[net.Conn]bool
-	gates map[string]*fence.Gate
 	// last is the largest token that each thing was written to under. grants counts them, each
 	// when it is seen first, and refused is how often each thing refused one.
 	last    map[string]uint64
@@ -45,7 +43,7 @@ func newResource() (*resource, error) {
 		return nil, fmt.Errorf("chaos: the resource: %w", err)
 	}
 	r := &resource{
-		listener: listener, conns: make(map[net.Conn]bool), gates: make(map[string]*fence.Gate),
+		listener: listener, conns: make(map[net.Conn]bool),
 		last: make(map[string]uint64), refused: make(map[string]int), latest: time.Now(), shown: make(map[string]time.Time),
 	}
 	r.wg.Go(r.accept)
@@ -106,10 +104,8 @@ func (r *resource) answer(verb, name, what string) string {
 	switch {
 	case err != nil:
 		return wrong
-	case verb == write:
-		return r.note(name, r.write(name, token))
-	case verb == read:
-		return r.note(name, r.read(name, token))
+	case verb == write || verb == read:
+		return r.note(name, r.use(verb, name, token))
 	case verb == done:
 		r.dones++
 		r.latest = time.Now()
@@ -128,15 +124,14 @@ func (r *resource) note(name, answer string) string {
 	return answer
 }
 
-func (r *resource) write(name string, token uint64) string {
-	if r.gates[name] == nil {
-		r.gates[name] = &fence.Gate{}
-	}
-	if err := r.gates[name].Do(token, func() error { return nil }); errors.Is(err, fence.ErrStale) {
+// use compares a token with the largest one of a write. It does not remember a reader's token, because readers have
+// no order.
+func (r *resource) use(verb, name string, token uint64) string {
+	if token < r.last[name] {
 		r.refused[name]++
 		return stale
 	}
-	if r.last[name] != token {
+	if verb == write && token > r.last[name] {
 		r.last[name] = token
 		r.grants++
 		r.latest = time.Now()
@@ -144,18 +139,9 @@ func (r *resource) write(name string, token uint64) string {
 	return taken
 }
 
-// read does not remember the token, because readers have no order.
-func (r *resource) read(name string, token uint64) string {
-	if token < r.last[name] {
-		r.refused[name]++
-		return stale
-	}
-	return taken
-}
-
-// had reports whether objects of each kind were shown since an instant: all objects of the kind, or a latch that is
+// used reports whether objects of each kind were shown since an instant: all objects of the kind, or a latch that is
 // done.
-func (r *resource) had(kinds []Kind, since time.Time) bool {
+func (r *resource) used(kinds []Kind, since time.Time) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, kind := range kinds {
@@ -205,24 +191,24 @@ func (r *resource) close() {
 	r.wg.Wait()
 }
 
-// desk is a client's connection to the resource.
-type desk struct {
+// resourceConn is a client's connection to the resource.
+type resourceConn struct {
 	conn  net.Conn
 	lines *bufio.Scanner
 }
 
-func dial(ctx context.Context, addr string) (*desk, error) {
+func dial(ctx context.Context, addr string) (*resourceConn, error) {
 	var d net.Dialer
 	conn, err := d.DialContext(ctx, "tcp", addr)
 	if err != nil {
 		return nil, fmt.Errorf("chaos: the resource: %w", err)
 	}
-	return &desk{conn: conn, lines: bufio.NewScanner(conn)}, nil
+	return &resourceConn{conn: conn, lines: bufio.NewScanner(conn)}, nil
 }
 
 // show shows the token of a part of a lease, for each of its slots. A refusal is no error: a late holder is expected
 // to be refused.
-func (d *desk) show(ctx context.Context, part workload.Part) error {
+func (d *resourceConn) show(ctx context.Context, part workload.Part) error {
 	verb, objects := write, []string{part.Name}
 	if part.Reads {
 		verb = read
@@ -245,11 +231,11 @@ func (d *desk) show(ctx context.Context, part workload.Part) error {
 const latches = "latches"
 
 // done reports that a latch is done.
-func (d *desk) done(ctx context.Context) error { return d.say(ctx, done, latches, "1") }
+func (d *resourceConn) done(ctx context.Context) error { return d.say(ctx, done, latches, "1") }
 
 // say sends a line and waits for the answer. Errors after the end of ctx do not count, because the resource may be
 // gone then.
-func (d *desk) say(ctx context.Context, words ...string) error {
+func (d *resourceConn) say(ctx context.Context, words ...string) error {
 	if _, err := fmt.Fprintln(d.conn, strings.Join(words, " ")); err != nil {
 		return unless(ctx, fmt.Errorf("chaos: speaking to the resource: %w", err))
 	}

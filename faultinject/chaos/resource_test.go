@@ -10,7 +10,7 @@ import (
 )
 
 // startResource starts a resource, and returns it with a worker's connection.
-func startResource(t *testing.T) (*resource, *desk) {
+func startResource(t *testing.T) (*resource, *resourceConn) {
 	t.Helper()
 	r, err := newResource()
 	require.NoError(t, err)
@@ -43,13 +43,13 @@ func TestTheResourceRefusesStaleTokens(t *testing.T) {
 func TestTheResourceNotesUses(t *testing.T) {
 	r, d := startResource(t)
 	began := time.Now()
-	require.False(t, r.had([]Kind{Latch}, began))
+	require.False(t, r.used([]Kind{Latch}, began))
 	require.NoError(t, d.done(t.Context()))
-	require.True(t, r.had([]Kind{Latch}, began))
+	require.True(t, r.used([]Kind{Latch}, began))
 	require.Equal(t, 1, r.seen().dones)
 	require.NoError(t, d.show(t.Context(), workload.Part{Name: "gamma", Token: 1, Slots: []int{1}}))
-	require.True(t, r.had([]Kind{Latch, Semaphore}, began))
-	require.False(t, r.had([]Kind{Semaphore, RWLock}, began))
+	require.True(t, r.used([]Kind{Latch, Semaphore}, began))
+	require.False(t, r.used([]Kind{Semaphore, RWLock}, began))
 }
 
 func TestTheResourceIsIdleWhenAllHaveGone(t *testing.T) {

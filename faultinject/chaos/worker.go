@@ -2,9 +2,11 @@ package chaos
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/quorumlock/quorumlock"
@@ -21,18 +23,18 @@ type worker struct {
 	kind     Kind
 	client   *quorumlock.Client
 	recorder *history.Recorder
-	desk     *desk
+	resource *resourceConn
 	// joints counts joint leases. kept has the lost ones that are not released: while the worker references them,
 	// they cannot count as leaked.
 	joints int
-	kept   []*had
+	kept   []*holding
 }
 
 func (w *worker) work(ctx context.Context) (err error) {
-	if w.desk, err = dial(ctx, w.Resource); err != nil {
+	if w.resource, err = dial(ctx, w.Resource); err != nil {
 		return err
 	}
-	defer func() { _ = w.desk.conn.Close() }()
+	defer func() { _ = w.resource.conn.Close() }()
 	turn := w.turn
 	if w.kind == Latch {
 		turn = w.latchTurn
@@ -91,8 +93,8 @@ func (w *worker) habits(names ...[]string) workload.Habits {
 	return h
 }
 
-// had is the result of an acquisition: a lease, or several joint ones.
-type had struct {
+// holding is the result of an acquisition: a lease, or several joint ones.
+type holding struct {
 	workload.Parts
 	workload.Use
 	err     func() error
@@ -104,10 +106,10 @@ type had struct {
 }
 
 // act checks and records whether the lease is valid.
-func (h *had) act() error { return h.Record((*history.Holding).Act, h.err) }
+func (h *holding) act() error { return h.Record((*history.Holding).Act, h.err) }
 
 // take is one attempt to acquire an object of the worker's kind; nil if it failed.
-func (w *worker) take(ctx context.Context) *had {
+func (w *worker) take(ctx context.Context) *holding {
 	if w.kind == Join && w.One(2) {
 		return w.takeTogether(ctx)
 	}
@@ -125,7 +127,7 @@ func (w *worker) take(ctx context.Context) *had {
 		}
 		return nil
 	}
-	got := &had{Use: u, err: lease.Err, release: lease.Release, lease: lease}
+	got := &holding{Use: u, err: lease.Err, release: lease.Release, lease: lease}
 	for _, attempt := range attempts {
 		got.Parts = append(got.Parts, attempt.Granted(lease.Owner(), lease.Token(), lease.Slots()))
 	}
@@ -136,13 +138,13 @@ func (w *worker) take(ctx context.Context) *had {
 // each by itself if it is not released.
 //
 //nolint:contextcheck // which permits it has is asked of the context of the lease
-func (w *worker) takeTogether(ctx context.Context) *had {
+func (w *worker) takeTogether(ctx context.Context) *holding {
 	names := []string{"east", "west", "pool"}
 	w.Shuffle(len(names), func(i, j int) { names[i], names[j] = names[j], names[i] })
 	var locks []quorumlock.Acquirer
 	var granted []func(*quorumlock.JointLease) (uint64, []int)
 	var attempts []workload.Attempt
-	got := &had{keepLost: w.One(2)}
+	got := &holding{keepLost: w.One(2)}
 	for _, name := range names[:2+w.IntN(2)] {
 		got.Use = w.drawOf(name)
 		got.Reads, got.Careless = name == "east" && w.One(2), false
@@ -209,7 +211,7 @@ func (w *worker) leisure(pause time.Duration) time.Duration {
 
 // cling is a careless holder, which releases only when its lease ends, or after a long time. It checks its lease all
 // the time: an unobserved end proves nothing.
-func (w *worker) cling(ctx context.Context, got *had, longest time.Time) {
+func (w *worker) cling(ctx context.Context, got *holding, longest time.Time) {
 	for time.Now().Before(longest) && got.act() == nil && ctx.Err() == nil {
 		sleep(ctx, w.TTL/40)
 	}
@@ -217,7 +219,7 @@ func (w *worker) cling(ctx context.Context, got *had, longest time.Time) {
 
 // use is the work of a holder: it checks its lease, and some time later it writes, as programs do. A late write is
 // refused, and then the lease must have ended.
-func (w *worker) use(ctx context.Context, got *had) error {
+func (w *worker) use(ctx context.Context, got *holding) error {
 	until := time.Now().Add(got.Hold)
 	for {
 		if got.act() != nil {
@@ -225,7 +227,7 @@ func (w *worker) use(ctx context.Context, got *had) error {
 		}
 		sleep(ctx, w.UpTo(w.Think))
 		for _, part := range got.Parts {
-			if err := w.desk.show(ctx, part); err != nil {
+			if err := w.resource.show(ctx, part); err != nil {
 				return err
 			}
 		}
@@ -258,30 +260,46 @@ func (w *worker) latchTurn(ctx context.Context) error {
 	return err
 }
 
-// useLatch makes all calls of one latch. It tells the resource when the latch is done.
+// useLatch makes all calls of one latch, and the count-downs at once or one after another. It tells
+// the resource when the latch is done.
 func (w *worker) useLatch(ctx context.Context, latch *quorumlock.Latch) error {
-	calls := []workload.LatchCall{{Kind: history.Set, Count: idsEach * w.Clients}}
+	steps := [][]workload.LatchCall{{{Kind: history.Set, Count: idsEach * w.Clients}}}
+	merged := w.One(2)
 	for i := range idsEach {
 		id := fmt.Sprintf("%s/%d", w.place(), i)
-		calls = append(calls, slices.Repeat([]workload.LatchCall{{Kind: history.CountDown, ID: id}}, 1+w.IntN(5)/4)...)
-		if w.One(2) {
-			calls = append(calls, workload.LatchCall{Kind: history.Count})
+		downs := slices.Repeat([]workload.LatchCall{{Kind: history.CountDown, ID: id}}, 1+w.IntN(5)/4)
+		if last := len(steps) - 1; merged && i > 0 {
+			steps[last] = append(steps[last], downs...)
+		} else {
+			steps = append(steps, downs)
+		}
+		if !merged && w.One(2) {
+			steps = append(steps, []workload.LatchCall{{Kind: history.Count}})
 		}
 	}
-	calls = append(calls, workload.LatchCall{Kind: history.Await})
-	calls = append(calls, slices.Repeat([]workload.LatchCall{{Kind: history.Count}}, 3)...)
-	if w.One(16) {
-		calls = append(calls, workload.LatchCall{Kind: history.Delete})
+	for _, kind := range []history.Kind{history.Await, history.Count, history.Count, history.Count} {
+		steps = append(steps, []workload.LatchCall{{Kind: kind}})
 	}
-	for _, call := range calls {
+	if w.One(16) {
+		steps = append(steps, []workload.LatchCall{{Kind: history.Delete}})
+	}
+	for _, atOnce := range steps {
 		// A call after the end would prove nothing, and take time to check.
 		if !sleep(ctx, w.UpTo(w.TTL/12)) {
 			return nil
 		}
-		if _, err := call.Make(ctx, latch, w.recorder, w.number); err == nil && call.Kind == history.Await {
-			if err := w.desk.done(ctx); err != nil {
-				return err
-			}
+		var calls sync.WaitGroup
+		errs := make([]error, len(atOnce))
+		for i, call := range atOnce {
+			calls.Go(func() {
+				if _, err := call.Make(ctx, latch, w.recorder, w.number); err == nil && call.Kind == history.Await {
+					errs[i] = w.resource.done(ctx)
+				}
+			})
+		}
+		calls.Wait()
+		if err := errors.Join(errs...); err != nil {
+			return err
 		}
 	}
 	return nil

@@ -66,15 +66,12 @@ type tampering struct {
 	mu sync.Mutex
 	// tampered is the time of the last intervention for each name.
 	tampered map[string]time.Duration
-	// releases has the outcome of each owner's first release on each node.
-	releases map[string]map[int]release
+	// releases has, for each owner and node, whether its first release there removed the lock.
+	releases map[string]map[int]bool
 }
 
-// release is the outcome of one release on one node.
-type release struct{ removed bool }
-
 func newTampering() tampering {
-	return tampering{tampered: make(map[string]time.Duration), releases: make(map[string]map[int]release)}
+	return tampering{tampered: make(map[string]time.Duration), releases: make(map[string]map[int]bool)}
 }
 
 // excused reports whether a name was tampered with, so that exclusion is no longer promised for it.
@@ -214,10 +211,10 @@ func (l *tampering) ran(server int, x *exchange) {
 			continue
 		}
 		if l.releases[op.Owner] == nil {
-			l.releases[op.Owner] = make(map[int]release)
+			l.releases[op.Owner] = make(map[int]bool)
 		}
 		if _, ok := l.releases[op.Owner][server]; !ok {
-			l.releases[op.Owner][server] = release{x.replies[i].Outcome == node.Released && !x.replies[i].Partial}
+			l.releases[op.Owner][server] = x.replies[i].Outcome == node.Released && !x.replies[i].Partial
 		}
 	}
 }
@@ -227,8 +224,8 @@ func (l *tampering) ran(server int, x *exchange) {
 func (w *world) released(lease *quorumlock.Lease, need int, left time.Duration, err error) {
 	had, missed := 0, 0
 	w.tampering.mu.Lock()
-	for _, r := range w.tampering.releases[lease.Owner()] {
-		if r.removed {
+	for _, removed := range w.tampering.releases[lease.Owner()] {
+		if removed {
 			had++
 		} else {
 			missed++

@@ -120,7 +120,7 @@ func (w *world) nest(p *process, outer *quorumlock.Lease, t Task, index int) *qu
 	inner, err := t.Lock(p.client).Acquire(outer.Context())
 	switch {
 	case err != nil && outer.Err() == nil:
-		w.violated(Exclusion, "%s holds %v, and cannot have it within: %v", p.label, t.Names, err)
+		w.violated(Exclusion, "%s holds %v, and cannot acquire it within the lease: %v", p.label, t.Names, err)
 		return outer
 	case err != nil:
 		return outer // it ended meanwhile
@@ -129,7 +129,7 @@ func (w *world) nest(p *process, outer *quorumlock.Lease, t Task, index int) *qu
 		w.granted(p, inner, t.Use, index)
 		return inner
 	case inner.Token() != outer.Token() || w.now() != began:
-		w.violated(Exclusion, "%s holds %v, and got it once more, after %v", p.label, t.Names, w.now()-began)
+		w.violated(Exclusion, "%s holds %v, and acquired it again as another lease, after %v", p.label, t.Names, w.now()-began)
 	}
 	rest, other := outer, inner
 	if t.Swapped {
@@ -139,7 +139,7 @@ func (w *world) nest(p *process, outer *quorumlock.Lease, t Task, index int) *qu
 	before := rest.Err()
 	_ = other.Release(context.Background())
 	if before == nil && errors.Is(rest.Err(), quorumlock.ErrReleased) {
-		w.violated(Finality, "%s gave back one of two leases of %v, and the other is over", p.label, t.Names)
+		w.violated(Finality, "%s released one of two leases of %v, and the other is over", p.label, t.Names)
 	}
 	return rest
 }

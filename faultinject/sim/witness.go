@@ -13,6 +13,7 @@ import (
 	"github.com/quorumlock/quorumlock/clock"
 	"github.com/quorumlock/quorumlock/faultinject/history"
 	"github.com/quorumlock/quorumlock/faultinject/workload"
+	"github.com/quorumlock/quorumlock/node"
 )
 
 // names are the names of all locks.
@@ -91,7 +92,7 @@ func (t *ticks) Now() time.Duration {
 func (w *witness) granted(p *process, lease *quorumlock.Lease, u workload.Use, worker int, attempts ...workload.Attempt) {
 	w.seen.Lock()
 	defer w.seen.Unlock()
-	w.look()
+	w.lookLocked()
 	w.grants++
 	w.tell("%s has %v: %s with token %d, for %v", p.label, lease.Names(), w.short(lease.Owner()), lease.Token(), lease.Remaining())
 	r := &record{lease: lease, ctx: lease.Context(), process: p, reads: u.Reads, fixed: u.Fixed, held: held(lease)}
@@ -144,7 +145,7 @@ func (w *witness) confirm(r *record) {
 func (w *witness) acts(lease *quorumlock.Lease) {
 	w.seen.Lock()
 	defer w.seen.Unlock()
-	w.look()
+	w.lookLocked()
 	r := w.of(lease)
 	err := lease.Err()
 	switch {
@@ -158,9 +159,9 @@ func (w *witness) acts(lease *quorumlock.Lease) {
 	}
 }
 
-// look records which leases have ended, whether their processes noticed that or were frozen then, and which of these
+// lookLocked records which leases have ended, whether their processes noticed that or were frozen then, and which of these
 // are valid again.
-func (w *witness) look() {
+func (w *witness) lookLocked() {
 	for _, r := range w.leases {
 		switch err := r.lease.Err(); {
 		case err == nil && r.over:
@@ -172,11 +173,11 @@ func (w *witness) look() {
 	}
 }
 
-// looks is look with the mutex.
-func (w *witness) looks() {
+// look is lookLocked with the mutex.
+func (w *witness) look() {
 	w.seen.Lock()
 	defer w.seen.Unlock()
-	w.look()
+	w.lookLocked()
 }
 
 // during records a call that changes a lease: a release or a downgrade.
@@ -294,6 +295,63 @@ func (w *witness) named(text string) string {
 	defer w.naming.Unlock()
 	for id, letter := range w.ids {
 		text = strings.ReplaceAll(text, id+":", letter)
+	}
+	return text
+}
+
+// ran records a server's operations in the history.
+func (w *world) ran(l *link, x *exchange) {
+	for i := range x.ops {
+		w.latch.answered(w, l.server.index, x.replies[i])
+	}
+	w.tampering.ran(l.server.index, x)
+	if !w.traced {
+		return
+	}
+	for i, op := range x.ops {
+		w.note("%s asks %s to %s %v%s for %s%s: %s", l.process.label, l.Name(), op.Kind, op.Names, reader(op), w.short(op.Owner), tokenOf(op), w.answer(x.replies[i]))
+	}
+}
+
+// heard records a message from a server to a process in the history.
+func (w *world) heard(l *link, m node.Message) {
+	switch {
+	case !w.traced:
+	case m.Waiter == "":
+		w.note("%s finds its subscription to %s %v", l.process.label, l.Name(), m.Kind)
+	default:
+		w.note("%s tells %s: %v is %s, for %q", l.Name(), l.process.label, w.short(m.Waiter), m.Kind, m.Name)
+	}
+}
+
+func reader(op node.Op) string {
+	if op.Reads {
+		return ", to read,"
+	}
+	return ""
+}
+
+func tokenOf(op node.Op) string {
+	if op.Token == 0 || op.Kind != node.Acquire {
+		return ""
+	}
+	return fmt.Sprintf(" with token %d", op.Token)
+}
+
+func (w *world) answer(r node.Reply) string {
+	text := r.Outcome.String()
+	switch {
+	case r.Err != nil:
+		text = r.Err.Error()
+	case r.Latch != nil:
+		text += ", " + latchState(r.Latch)
+	case r.Outcome == node.Denied:
+		text += fmt.Sprintf(" by %s for %v", w.short(r.Holder.Owner), r.Holder.TTL)
+	case r.Token != 0:
+		text += fmt.Sprintf(", but knows token %d", r.Token)
+	}
+	if r.Recovering > 0 && r.Err == nil {
+		text += fmt.Sprintf(" (recovering for %v)", r.Recovering)
 	}
 	return text
 }

@@ -12,7 +12,9 @@ type Drawer struct{ *rand.Rand }
 func NewDrawer(seed, stream uint64) Drawer { return Drawer{rand.New(rand.NewPCG(seed, stream))} }
 
 // UpTo returns a random duration, to the nanosecond, so that no two events coincide exactly.
-func (d Drawer) UpTo(most time.Duration) time.Duration { return time.Duration(d.Int64N(int64(most) + 1)) }
+func (d Drawer) UpTo(most time.Duration) time.Duration {
+	return time.Duration(d.Int64N(int64(most) + 1))
+}
 
 // Between returns a random duration between two others.
 func (d Drawer) Between(least, most time.Duration) time.Duration { return least + d.UpTo(most-least) }
@@ -28,7 +30,7 @@ type Habits struct {
 	// Names are the names of locks, each as often as it is listed. Holds are the bounds of holds.
 	Names [][]string
 	Holds []time.Duration
-	// Patience is how long a use waits at most. One of so many uses is careless, and fixed.
+	// Patience is how long a use waits at most. One use in Careless is careless, one in Fixed is fixed.
 	Patience        time.Duration
 	Careless, Fixed int
 	// Short are the TTLs that some uses have instead of the client's.
@@ -50,7 +52,7 @@ func (d Drawer) Lock(h Habits) Use {
 	return u
 }
 
-// Share makes a use of a lock a reader's, so many times out of four. Of the writers, some become readers later.
+// Share makes a use of a lock a reader's. The number of readers is out of four uses. Some writers become readers later.
 func (d Drawer) Share(u *Use, readers int) {
 	u.Reads = d.IntN(4) < readers
 	u.Downgrade = !u.Reads && d.One(3)

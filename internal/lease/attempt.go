@@ -309,7 +309,7 @@ func (a *attempt) lossError() (Retry, error) {
 		// Enough nodes answered, so the holder is the obstacle.
 		holder := a.holder()
 		// If the lock is free but reserved, no other slots help.
-		again.OtherSlots = g.spec.Slots != nil && !(holder.Owner == "" && holder.TTL > 0) && g.spec.Slots.Promising(g.spec.Need)
+		again.OtherSlots = g.spec.Slots != nil && (holder.Owner != "" || holder.TTL <= 0) && g.spec.Slots.Promising(g.spec.Need)
 		return again, g.heldBy(holder.Name, holder.Owner, holder.TTL)
 	}
 	short := g.shortage("acquire", a.proposal.Taken())

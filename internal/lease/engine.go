@@ -9,7 +9,7 @@
 // waiter's place on the nodes is a [Ticket], the waiters of this client are [Locals], and the
 // client makes [Errors] and [Events] of the facts.
 //
-// The lock order is Grant, then what Locals lock, Ticket, releaseRound, and the senders of package
+// The lock order is Grant, then what Locals lock, Ticket, Release, and the senders of package
 // dispatch. The mutexes of scheduler and TokenClock come last. docs/architecture.md lists all
 // pairs. No goroutine holds two mutexes of one type, so two grants are never locked together.
 // Hooks, callers' functions and operations of nodes never run under a mutex.
@@ -73,7 +73,7 @@ func (s *Spec) returnSlots(released bool) {
 	}
 }
 
-// Env is what an engine needs from its client. All fields are required, but Locals.
+// Env has the inputs of an engine from its client. All fields are required.
 type Env struct {
 	// ID is the part of every owner id that no other client has.
 	ID     string

@@ -62,7 +62,7 @@ type Shortage struct {
 // Cause says in one word why a lease was lost.
 type Cause string
 
-// The causes of a loss.
+// The causes of a loss. The public package has the same words.
 const (
 	Unconfirmed Cause = "unconfirmed"
 	Expired     Cause = "expired"

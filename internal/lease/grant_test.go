@@ -34,7 +34,7 @@ func TestClaimsAndRefusals(t *testing.T) {
 
 func TestNothingCountsPastTheEnd(t *testing.T) {
 	inside(t, 1, func(t *testing.T, c *client) {
-		l := c.acquire(t, c.fixed("job"))
+		l := c.acquire(t, c.fixed())
 		c.asleep(true)
 		g, a := l.grant, &attempt{grant: l.grant}
 		a.proposal = quorum.NewProposal(1, 1, false, l.token, l.token)
@@ -184,7 +184,7 @@ func TestARoundThatIsLostAtOnceAsksNobodyElse(t *testing.T) {
 func TestStragglersAndHandles(t *testing.T) {
 	inside(t, 3, func(t *testing.T, c *client) {
 		c.nodes[2].Pause()
-		l := c.acquire(t, c.fixed("job"))
+		l := c.acquire(t, c.fixed())
 		synctest.Wait()
 		a := l.grant.attempt
 		require.NotNil(t, a, "one node has not voted")

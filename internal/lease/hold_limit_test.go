@@ -13,7 +13,7 @@ import (
 // A lease ends at its MaxHold by local time, even if the tick that ends it is late.
 func TestTheHoldLimitEndsALeaseOnTime(t *testing.T) {
 	inside(t, 3, func(t *testing.T, c *client) {
-		l := c.acquire(t, c.limited("job", time.Second))
+		l := c.acquire(t, c.limited(time.Second))
 		synctest.Wait()
 		c.asleep(true)
 		time.Sleep(time.Second - 1)
@@ -42,7 +42,7 @@ func TestTheHoldLimitEndsALeaseOnTime(t *testing.T) {
 
 func TestATickThatIsLateTellsTheHoldLimit(t *testing.T) {
 	inside(t, 3, func(t *testing.T, c *client) {
-		l := c.acquire(t, c.limited("job", time.Second))
+		l := c.acquire(t, c.limited(time.Second))
 		ctx := l.Context()
 		synctest.Wait()
 		c.asleep(true)
@@ -56,7 +56,7 @@ func TestATickThatIsLateTellsTheHoldLimit(t *testing.T) {
 // The TTL of a Fixed lease may expire before its MaxHold.
 func TestALeaseThatRunsOutBeforeItsHoldLimit(t *testing.T) {
 	inside(t, 3, func(t *testing.T, c *client) {
-		s := c.limited("job", time.Minute)
+		s := c.limited(time.Minute)
 		s.Fixed = true
 		l := c.acquire(t, s)
 		synctest.Wait()
@@ -102,7 +102,7 @@ func TestAHandedOverLeaseIsLeaked(t *testing.T) {
 // former holder is.
 func TestTheEndIsToldBeforeTheHandover(t *testing.T) {
 	inside(t, 3, func(t *testing.T, c *client) {
-		c.heir, c.handedOver = c.limited("job", time.Hour), make(chan struct{}, 1)
+		c.heir, c.handedOver = c.limited(time.Hour), make(chan struct{}, 1)
 		first := c.acquire(t, c.majority("job"))
 		c.engine.scheduler.mu.Lock() // The former holder needs this mutex, as the limits differ.
 		returned := make(chan error, 1)
@@ -122,7 +122,7 @@ func TestAHandoverInTheInstantOfTheHoldLimit(t *testing.T) {
 	inside(t, 1, func(t *testing.T, c *client) {
 		c.heir = c.majority("job")
 		for range 1500 {
-			first := c.acquire(t, c.limited("job", time.Millisecond))
+			first := c.acquire(t, c.limited(time.Millisecond))
 			c.heirs = nil
 			c.asleep(true)
 			time.Sleep(time.Millisecond)

@@ -133,15 +133,15 @@ func (c *client) majority(name string) *Spec {
 }
 
 // fixed is a majority that does not renew.
-func (c *client) fixed(name string) *Spec {
-	s := c.majority(name)
+func (c *client) fixed() *Spec {
+	s := c.majority("job")
 	s.Fixed, s.HandOver = true, false
 	return s
 }
 
 // limited is a majority with a hold limit.
-func (c *client) limited(name string, most time.Duration) *Spec {
-	s := c.majority(name)
+func (c *client) limited(most time.Duration) *Spec {
+	s := c.majority("job")
 	s.MaxHold = most
 	return s
 }

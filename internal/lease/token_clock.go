@@ -30,6 +30,7 @@ type TokenClock struct {
 // minSweep is the least number of names for which a sweep is worth its cost.
 const minSweep = 64
 
+// Now returns the time in microseconds, by the wall clock.
 func (t *TokenClock) Now() int64 { return t.clock.Wall().UnixMicro() }
 
 // Propose returns a token for these names that is larger than seen.

@@ -77,6 +77,30 @@ func TestRealLatch(t *testing.T) {
 	}
 }
 
+// One client counts down with many ids at once, and with some of them twice. The servers keep each
+// id once, and run fewer scripts than there are ids.
+func TestRealCountDownsAtOnceShareScripts(t *testing.T) {
+	c := startCluster(t, 3)
+	ctx := withDeadline(t)
+	const n = 500
+	l := c.client(patiently).Latch("a")
+	require.NoError(t, l.Set(ctx, n+1))
+	var wg sync.WaitGroup
+	for i := range n + n/5 {
+		wg.Go(func() {
+			if err := l.CountDown(ctx, fmt.Sprint(i%n)); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	wg.Wait()
+	left(t, c.client().Latch("a"), 1)
+	for i := range c.servers {
+		require.Less(t, c.calls(i), n, "scripts on server %d", i)
+		require.LessOrEqual(t, c.number(i, "ZCARD", "quorumlock:latched:{a}"), n)
+	}
+}
+
 // whole reports whether a server has its complete latch back after a loss.
 func (c *cluster) whole(i int, latch string) bool {
 	c.t.Helper()

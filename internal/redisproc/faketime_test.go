@@ -50,6 +50,7 @@ func TestStepOfTheClockExpiresKeys(t *testing.T) {
 	s.SetClock(61 * time.Minute)
 	assert.Equal(t, "(nil)", command(t, s, "GET", "k"))
 
+	Needs7(t, s, "EXPIRE LT")
 	command(t, s, "SET", "k", "v", "EX", "3600")
 	s.SetClock(0)
 	assert.Equal(t, "1", command(t, s, "EXPIRE", "k", "7200", "LT"), "it would have lived 61 minutes longer")

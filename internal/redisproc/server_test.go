@@ -103,6 +103,7 @@ func TestLaunchShowsTheLog(t *testing.T) {
 }
 
 func TestLaunchWithoutRedis(t *testing.T) {
+	t.Setenv(ProgramEnv, "")
 	t.Setenv("PATH", t.TempDir())
 	_, err := TryLaunch(t.Context())
 	require.ErrorContains(t, err, "make setup")

@@ -57,8 +57,8 @@ type lineTwin struct {
 	qs     *Queues
 	line   [][]*waiter
 	holder []*lease.Grant
-	// grants is the engine that makes grants, number makes their names distinct, and leases are
-	// those that it made.
+	// grants is the engine that makes grants, and number makes their names distinct. leases are
+	// the leases of these grants.
 	grants *lease.Engine
 	number *int
 	leases []*lease.Lease

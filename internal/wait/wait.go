@@ -6,7 +6,7 @@
 // ticket. The ticket forecasts when an attempt is worth its cost. Package lease makes the attempt.
 //
 // The lock order is Queues, inbox.Set, router, ticket. The mutex of a grant comes before all of
-// them, and those of package dispatch after them.
+// them, and the mutexes of package dispatch come after them.
 package wait
 
 import (

@@ -141,6 +141,7 @@ func connect(opt rueidis.ClientOption) (rueidis.Client, error) {
 	opt.DisableRetry, opt.DisableCache = true, true
 	opt.PipelineMultiplex = -1
 	opt.ClientName = "quorumlock-top"
+	opt.ClientSetInfo = rueidis.DisableClientSetInfo // it needs a right that nothing else here needs
 	client, err := rueidis.NewClient(opt)
 	if err != nil && client != nil {
 		client.Close()

@@ -11,7 +11,7 @@ import (
 	"github.com/quorumlock/quorumlock/node"
 )
 
-// Kinds is what a node knows of the semaphore and the latch of a name, besides the permits, which are locks.
+// Kinds is the state of the semaphore and the latch of a name on one node. Permits are locks, and reported as such.
 type Kinds struct {
 	// Permits is the number of permits that was set last, and Version the version of that setting; 0 if none was set.
 	Permits int

@@ -16,14 +16,12 @@ import (
 	"github.com/quorumlock/quorumlock/node"
 )
 
-// countWire is a connection to a node that records the ids of the count-downs.
+// countWire is a client's connection to a node. It records the ids of count-downs, and each exchange takes a round trip.
 type countWire struct {
 	node.Node
-	// Delay is how long each exchange takes.
-	delay time.Duration
-	mu    sync.Mutex
-	sent  [][]string
-	// hung holds exchanges up until it is closed.
+	mu   sync.Mutex
+	sent [][]string
+	// hung blocks exchanges until it is closed.
 	hung chan struct{}
 }
 
@@ -39,7 +37,7 @@ func (w *countWire) Do(ctx context.Context, ops []node.Op, replies []node.Reply)
 	if hung != nil {
 		<-hung
 	}
-	time.Sleep(w.delay)
+	time.Sleep(roundTrip)
 	w.Node.Do(ctx, ops, replies)
 }
 
@@ -49,7 +47,7 @@ func (w *countWire) countDowns() [][]string {
 	return w.sent
 }
 
-// hang holds exchanges up until the returned function is called.
+// hang blocks exchanges until the returned function is called.
 func (w *countWire) hang() (release func()) {
 	hung := make(chan struct{})
 	w.mu.Lock()
@@ -63,12 +61,12 @@ func (w *countWire) hang() (release func()) {
 	}
 }
 
-// wiredClient returns a client with recorded connections, on which an exchange takes this long.
-func wiredClient(f *fleet.Fleet, delay time.Duration) (*quorumlock.Client, []*countWire) {
+// wiredClient returns a client with a countWire to each node.
+func wiredClient(f *fleet.Fleet) (*quorumlock.Client, []*countWire) {
 	var wires []*countWire
 	client := f.Client(func(cfg *quorumlock.Config) {
 		for i := range cfg.Nodes {
-			wires = append(wires, &countWire{Node: cfg.Nodes[i], delay: delay})
+			wires = append(wires, &countWire{Node: cfg.Nodes[i]})
 			cfg.Nodes[i] = wires[i]
 		}
 	})
@@ -77,16 +75,16 @@ func wiredClient(f *fleet.Fleet, delay time.Duration) (*quorumlock.Client, []*co
 
 const roundTrip = 5 * time.Millisecond
 
-// The count-downs that come while another is under way leave together. Each node runs one command
-// for all of them.
-func TestCountDownsAtOnceAreOneCommand(t *testing.T) {
+// Count-downs that are called while another one is in flight are sent together. Each node runs one command for all of
+// them.
+func TestConcurrentCountDownsShareOneCommand(t *testing.T) {
 	const callers = 64
 	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
-		client, wires := wiredClient(f, roundTrip)
+		client, wires := wiredClient(f)
 		l := client.Latch("a")
 		require.NoError(t, l.Set(t.Context(), callers))
 		took := f.Elapsed(func() { countTogether(t, l, 0, callers) })
-		require.LessOrEqual(t, took, 2*roundTrip, "the first, and then the others")
+		require.LessOrEqual(t, took, 2*roundTrip, "one round trip for the first, and one for all others")
 		for i, w := range wires {
 			require.LessOrEqual(t, len(w.countDowns()), 2, "commands on node %d for %d count-downs", i, callers)
 		}
@@ -94,9 +92,9 @@ func TestCountDownsAtOnceAreOneCommand(t *testing.T) {
 	})
 }
 
-func TestALoneCountDownGoesAtOnce(t *testing.T) {
+func TestLoneCountDownIsSentAtOnce(t *testing.T) {
 	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
-		client, wires := wiredClient(f, roundTrip)
+		client, wires := wiredClient(f)
 		l := client.Latch("a")
 		require.NoError(t, l.Set(t.Context(), 3))
 		for i := range 3 {
@@ -108,11 +106,11 @@ func TestALoneCountDownGoesAtOnce(t *testing.T) {
 	})
 }
 
-// No command carries more ids than a node should take at once.
-func TestACrowdOfCountDownsIsCutIntoPieces(t *testing.T) {
+// No command has more than MaxListed ids.
+func TestManyCountDownsAreSplitIntoCommands(t *testing.T) {
 	const callers = 2*node.MaxListed + 500
 	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
-		client, wires := wiredClient(f, roundTrip)
+		client, wires := wiredClient(f)
 		l := client.Latch("a")
 		require.NoError(t, l.Set(t.Context(), callers))
 		countTogether(t, l, 0, callers)
@@ -126,10 +124,10 @@ func TestACrowdOfCountDownsIsCutIntoPieces(t *testing.T) {
 	})
 }
 
-// Latches of different names or TTLs have nothing in common.
+// Count-downs of different latches, or with different TTLs, are sent separately.
 func TestCountDownsOfOtherLatchesAreNotMerged(t *testing.T) {
 	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
-		client, wires := wiredClient(f, roundTrip)
+		client, wires := wiredClient(f)
 		a, b := client.Latch("a"), client.Latch("b")
 		short := a.With(quorumlock.LatchOptions{TTL: time.Minute})
 		require.NoError(t, a.Set(t.Context(), 10))
@@ -145,10 +143,10 @@ func TestCountDownsOfOtherLatchesAreNotMerged(t *testing.T) {
 	})
 }
 
-// One of several callers gives up. The others count down all the same.
-func TestACallerThatGivesUpLeavesTheOthersAlone(t *testing.T) {
+// One of several waiting callers gives up. Its id is not sent, and the others are not affected.
+func TestCancelledCountDownDoesNotAffectOthers(t *testing.T) {
 	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
-		client, wires := wiredClient(f, roundTrip)
+		client, wires := wiredClient(f)
 		l := client.Latch("a")
 		require.NoError(t, l.Set(t.Context(), 10))
 		release := []func(){wires[0].hang(), wires[1].hang()}
@@ -172,16 +170,16 @@ func TestACallerThatGivesUpLeavesTheOthersAlone(t *testing.T) {
 		require.NoError(t, <-results["first"])
 		require.NoError(t, <-results["waits"])
 		for _, w := range wires {
-			require.Equal(t, [][]string{{"first"}, {"waits"}}, w.countDowns(), "the id of a caller that is gone is not sent")
+			require.Equal(t, [][]string{{"first"}, {"waits"}}, w.countDowns(), "the id of the cancelled caller must not be sent")
 		}
 		left(t, l, 8)
 	})
 }
 
-// All callers that wait for their turn give up. Later ones do not wait for them.
-func TestCountDownsGoOnAfterAllThatWaitedGaveUp(t *testing.T) {
+// All waiting callers give up. Later callers do not wait for them.
+func TestCountDownsContinueAfterAllWaitersGaveUp(t *testing.T) {
 	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
-		client, wires := wiredClient(f, roundTrip)
+		client, wires := wiredClient(f)
 		l := client.Latch("a")
 		require.NoError(t, l.Set(t.Context(), 10))
 		var releases []func()

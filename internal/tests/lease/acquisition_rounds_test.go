@@ -33,7 +33,7 @@ func TestHungMinorityDelaysNoCall(t *testing.T) {
 	})
 }
 
-func TestADenialDecidesEarly(t *testing.T) {
+func TestDenialDecidesEarly(t *testing.T) {
 	fleet.InVirtualTime(t, 5, func(t *testing.T, f *fleet.Fleet) {
 		f.Take("job", "other", 0, 1, 2)
 		f.Pause(3, 4)

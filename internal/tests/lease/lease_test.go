@@ -327,21 +327,7 @@ func TestDo(t *testing.T) {
 	})
 }
 
-func TestExpiryCountsFromTheSend(t *testing.T) {
-	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
-		c := f.Client(func(cfg *quorumlock.Config) { cfg.TTL, cfg.NodeTimeoutMax = 30*time.Millisecond, 10*time.Millisecond })
-		for _, nd := range f.Nodes {
-			nd.Pause()
-			time.AfterFunc(9*time.Millisecond, nd.Resume)
-		}
-		lease, err := c.RedLock("job").With(quorumlock.LockOptions{Fixed: true}).TryAcquire(t.Context())
-		require.NoError(t, err)
-		fleet.Settle()
-		require.Equal(t, 30*time.Millisecond-quorum.Drift(30*time.Millisecond)-9*time.Millisecond, lease.Remaining())
-	})
-}
-
-func TestARoundThatIsRefusedAtOnceConcludes(t *testing.T) {
+func TestRenewalWithAllNodesDownFailsAtOnce(t *testing.T) {
 	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
 		c := f.Client()
 		lease, err := c.RedLock("job").TryAcquire(t.Context())
@@ -352,7 +338,7 @@ func TestARoundThatIsRefusedAtOnceConcludes(t *testing.T) {
 		require.ErrorIs(t, lease.Extend(t.Context()), quorumlock.ErrNoQuorum)
 		fleet.Settle()
 		began := f.Clock.Now()
-		require.ErrorIs(t, lease.Extend(t.Context()), quorumlock.ErrNoQuorum) // Every lane refuses.
+		require.ErrorIs(t, lease.Extend(t.Context()), quorumlock.ErrNoQuorum) // Every sender refuses.
 		require.Zero(t, f.Clock.Now()-began)
 	})
 }

@@ -406,7 +406,7 @@ func TestLastHolderAfterHandoverLearnsOfLoss(t *testing.T) {
 	})
 }
 
-func TestAForcedOffLeaseEndsAtItsNextRenewal(t *testing.T) {
+func TestForceReleaseEndsLeaseAtNextRenewal(t *testing.T) {
 	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
 		c := f.Client()
 		lease, err := c.RedLock("job").TryAcquire(t.Context())
@@ -418,7 +418,7 @@ func TestAForcedOffLeaseEndsAtItsNextRenewal(t *testing.T) {
 	})
 }
 
-func TestForceReleaseBuriesEverywhereForMaxTTL(t *testing.T) {
+func TestTombstonesAreOnAllNodesForMaxTTL(t *testing.T) {
 	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
 		c := f.Client()
 		long, err := c.RedLock("job").With(quorumlock.LockOptions{Fixed: true}).TryAcquire(t.Context())
