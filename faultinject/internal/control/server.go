@@ -28,8 +28,11 @@ type Driver interface {
 	Close() error
 }
 
-// replyTimeout bounds commands whose context has no deadline.
-const replyTimeout = 5 * time.Second
+// Timeouts where the context has no deadline: of commands, and of changes, so that a hang names its server.
+const (
+	replyTimeout  = 5 * time.Second
+	changeTimeout = 2 * time.Minute
+)
 
 var errClosed = errors.New("the server is closed")
 
@@ -64,17 +67,17 @@ func (s *server) Name() string { return s.name }
 func (s *server) Addr() string { return s.proxy.Addr() }
 
 func (s *server) Command(ctx context.Context, args ...string) (string, error) {
-	ctx, cancel := bounded(ctx)
+	ctx, cancel := bounded(ctx, replyTimeout)
 	defer cancel()
 	text, err := s.driver.Command(ctx, args...)
 	return text, Failed(s.kind, s.name, "command "+strings.Join(args, " "), err)
 }
 
-func bounded(ctx context.Context) (context.Context, context.CancelFunc) {
+func bounded(ctx context.Context, most time.Duration) (context.Context, context.CancelFunc) {
 	if _, has := ctx.Deadline(); has {
 		return ctx, func() {}
 	}
-	return context.WithTimeout(ctx, replyTimeout)
+	return context.WithTimeout(ctx, most)
 }
 
 func (s *server) Start(ctx context.Context) error { return s.do(ctx, "start", s.driver.Start) }
@@ -111,11 +114,9 @@ func (s *server) StepClock(ctx context.Context, offset time.Duration) error {
 }
 
 func (s *server) SetMaxMemory(ctx context.Context, limit int64) error {
-	return s.do(ctx, "set maxmemory", func(ctx context.Context) error {
-		ctx, cancel := bounded(ctx)
-		defer cancel()
-		return s.driver.SetMaxMemory(ctx, limit)
-	})
+	ctx, cancel := bounded(ctx, replyTimeout)
+	defer cancel()
+	return s.do(ctx, "set maxmemory", func(ctx context.Context) error { return s.driver.SetMaxMemory(ctx, limit) })
 }
 
 func (s *server) Close() error {
@@ -137,6 +138,8 @@ func (s *server) do(ctx context.Context, action string, change func(context.Cont
 	defer s.mu.Unlock()
 	err := errClosed
 	if !s.closed {
+		ctx, cancel := bounded(ctx, changeTimeout)
+		defer cancel()
 		err = change(ctx)
 	}
 	return Failed(s.kind, s.name, action, err)
