@@ -161,6 +161,7 @@ func TestRealCancelledLatchWaiterLeavesNoTrace(t *testing.T) {
 	require.NoError(t, other.Set(t.Context(), 2))
 	awaiting := func(i int) int { return c.number(i, "EXISTS", "quorumlock:awaiting:{ready}") }
 	everywhere := func() bool { return awaiting(0)+awaiting(1)+awaiting(2) == 3 }
+	nowhere := func() bool { return awaiting(0)+awaiting(1)+awaiting(2) == 0 }
 	for _, end := range []string{"cancel", "close"} {
 		client := c.client()
 		waits := func(ctx context.Context) <-chan error {
@@ -182,6 +183,8 @@ func TestRealCancelledLatchWaiterLeavesNoTrace(t *testing.T) {
 			require.NoError(t, in(t, second, "the last count-down wakes the other waiter"))
 			require.NoError(t, other.Delete(t.Context()))
 			require.NoError(t, other.Set(t.Context(), 2))
+			// Delete returns when a majority has deleted; the last node may follow later.
+			require.Eventually(t, nowhere, soon, time.Millisecond)
 		}
 		for i := range c.servers {
 			require.Zero(t, awaiting(i), "%s: node %d", end, i)
