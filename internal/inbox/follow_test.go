@@ -10,7 +10,7 @@ import (
 	"github.com/quorumlock/quorumlock/node"
 )
 
-// following is a subscription that only knows what it follows.
+// following is a subscription that only keeps its names.
 type following struct{ names map[string]bool }
 
 func (f *following) Follow(name string) error { f.names[name] = true; return nil }

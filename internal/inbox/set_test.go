@@ -18,7 +18,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// events is a handler that keeps what it was told.
+// events is a handler that keeps all messages.
 type events struct {
 	mu   sync.Mutex
 	told []string
