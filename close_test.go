@@ -56,7 +56,7 @@ func TestCloseEndsAWaitAtOnce(t *testing.T) {
 	}
 }
 
-func TestAClosedClientSendsNothing(t *testing.T) {
+func TestClosedClientSendsNothing(t *testing.T) {
 	fleet.InVirtualTime(t, 1, func(t *testing.T, f *fleet.Fleet) {
 		c, spies := f.SpiedClient()
 		require.NoError(t, c.Close(t.Context()))
@@ -112,8 +112,8 @@ func TestCloseBehindTheEndOfALease(t *testing.T) {
 	}
 }
 
-// TestAReleasedLeaseIsNotCountedTwice runs outside of any bubble, as the garbage collector does.
-func TestAReleasedLeaseIsNotCountedTwice(t *testing.T) {
+// TestReleasedLeaseIsNotCountedTwice runs outside of any bubble, as the garbage collector does.
+func TestReleasedLeaseIsNotCountedTwice(t *testing.T) {
 	m := node.NewMemory("a", nil)
 	cfg := quorumlock.Config{Nodes: []node.Node{m}, Logger: slog.New(slog.DiscardHandler)}
 	initialize(t, cfg)

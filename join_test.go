@@ -14,7 +14,7 @@ import (
 )
 
 // A lock is granted just after the loss of another lock of the joint lease. It is released, too.
-func TestALockThatIsGrantedAfterTheLossOfAnother(t *testing.T) {
+func TestJoinGrantedAfterALoss(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		cfg := Config{Clock: clock.Process(), Logger: slog.New(slog.DiscardHandler)}
 		m := node.NewMemory("n", cfg.Clock)

@@ -13,7 +13,7 @@ import (
 )
 
 // Processes of all versions have to find the same stripe, so these stripes never change.
-func TestTheStripesOfNames(t *testing.T) {
+func TestStripesOfNames(t *testing.T) {
 	fleet.InVirtualTime(t, 1, func(t *testing.T, f *fleet.Fleet) {
 		client := f.Client()
 		for _, tc := range []struct {

@@ -184,7 +184,7 @@ func TestRunHealsANode(t *testing.T) {
 	assert.Equal(t, 1, strings.Count(p.stderr.String(), "node recovers, as it is new, has restarted or has failed over"), p.stderr.String())
 }
 
-func TestNoNodesNoLock(t *testing.T) {
+func TestRunWithoutReachableNodes(t *testing.T) {
 	t.Parallel()
 	servers := startFleet(t)
 	for _, s := range servers {

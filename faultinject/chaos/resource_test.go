@@ -20,7 +20,7 @@ func startResource(t *testing.T) (*resource, *resourceConn) {
 	return r, d
 }
 
-func TestTheResourceRefusesStaleTokens(t *testing.T) {
+func TestResourceRefusesStaleTokens(t *testing.T) {
 	r, d := startResource(t)
 	for _, part := range []workload.Part{
 		{Name: "delta", Token: 5},
@@ -40,7 +40,7 @@ func TestTheResourceRefusesStaleTokens(t *testing.T) {
 	require.ErrorContains(t, d.say(t.Context(), "dance", "delta", "1"), "does not understand")
 }
 
-func TestTheResourceNotesUses(t *testing.T) {
+func TestResourceRecordsUses(t *testing.T) {
 	r, d := startResource(t)
 	began := time.Now()
 	require.False(t, r.used([]Kind{Latch}, began))
@@ -52,7 +52,7 @@ func TestTheResourceNotesUses(t *testing.T) {
 	require.False(t, r.used([]Kind{Semaphore, RWLock}, began))
 }
 
-func TestTheResourceIsIdleWhenAllHaveGone(t *testing.T) {
+func TestResourceIsIdleAfterTheLastUse(t *testing.T) {
 	r, d := startResource(t)
 	require.NoError(t, d.show(t.Context(), workload.Part{Name: "delta", Token: 1}))
 	require.False(t, r.idle())

@@ -292,7 +292,7 @@ func newLatches(r *rand.Rand) *latches {
 	return &latches{simulation: newSimulation(r, 3, 1, 20), ids: map[string]bool{}}
 }
 
-func TestALatchThatWorksIsLegal(t *testing.T) {
+func TestSoundLatchIsLegal(t *testing.T) {
 	seeds(t, 200, func(t *testing.T, r *rand.Rand) {
 		l := newLatches(r)
 		for range 40 {
@@ -304,8 +304,8 @@ func TestALatchThatWorksIsLegal(t *testing.T) {
 	})
 }
 
-// TestALatchThatForgetsIsIllegal undoes a count-down after a reader has seen it.
-func TestALatchThatForgetsIsIllegal(t *testing.T) {
+// TestForgetfulLatchIsIllegal undoes a count-down after a reader has seen it.
+func TestForgetfulLatchIsIllegal(t *testing.T) {
 	seeds(t, 50, func(t *testing.T, r *rand.Rand) {
 		l := newLatches(r)
 		for range 15 {

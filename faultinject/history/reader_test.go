@@ -30,7 +30,7 @@ func TestReadMergesCallAndReturn(t *testing.T) {
 	}
 }
 
-func TestATornLastLineIsLeftOut(t *testing.T) {
+func TestTornLastLineIsLeftOut(t *testing.T) {
 	whole := strings.TrimSuffix(actLine, "\n")
 	for cut := range len(whole) {
 		h, err := Read(strings.NewReader(callLine + returnLine + whole[:cut]))

@@ -152,8 +152,8 @@ func TestLogCollectsRecorders(t *testing.T) {
 	require.ErrorContains(t, err, "recording the history of c1: a grant without owner and token")
 }
 
-// TestACallOfALatchIsWrittenAtOnce: a process that dies in a call leaves an event without a return.
-func TestACallOfALatchIsWrittenAtOnce(t *testing.T) {
+// TestLatchCallIsWrittenAtOnce: a process that dies in a call leaves an event without a return.
+func TestLatchCallIsWrittenAtOnce(t *testing.T) {
 	var out bytes.Buffer
 	r := NewRecorder("c1", &out, clock.NewManual(time.Time{}))
 	_ = r.CountDown(1, "l", "id", func() error {
@@ -233,7 +233,7 @@ func TestNothingIsWrittenAfterAFailure(t *testing.T) {
 	require.NotEmpty(t, h.Events())
 }
 
-func TestARecorderRefusesInvalidEvents(t *testing.T) {
+func TestRecorderRefusesInvalidEvents(t *testing.T) {
 	var out bytes.Buffer
 	r := NewRecorder("c1", &out, nil)
 	r.Acquire(1, "job").Granted("owner", 0)
@@ -243,7 +243,7 @@ func TestARecorderRefusesInvalidEvents(t *testing.T) {
 	require.Len(t, h.Events(), 1)
 }
 
-func TestAClosedRecorderReportsIt(t *testing.T) {
+func TestClosedRecorderReportsIt(t *testing.T) {
 	r, err := Create(t.TempDir(), "c1")
 	require.NoError(t, err)
 	require.NoError(t, r.Close())
@@ -285,7 +285,7 @@ func recordAndDie(dir string) {
 	})
 }
 
-func TestAKilledProcessLosesNothing(t *testing.T) {
+func TestKilledProcessLosesNoEvent(t *testing.T) {
 	dir := t.TempDir()
 	exe, err := os.Executable()
 	require.NoError(t, err)

@@ -19,7 +19,7 @@ func (*following) Close() error               { return nil }
 
 // A subscription may be replaced while a task is between two names of it. The task ends, and the
 // new subscription gets all wanted names.
-func TestASubscriptionThatReplacesAnotherFollowsWhatIsWanted(t *testing.T) {
+func TestReplacedSubscriptionFollowsPresentNames(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := New(clock.Process(), []node.Node{node.NewMemory("n1", clock.Process())}, "c", true, &events{})
 		former, next := &following{map[string]bool{"a": true}}, &following{map[string]bool{}}

@@ -58,7 +58,7 @@ func TestNothingCountsPastTheEnd(t *testing.T) {
 	})
 }
 
-func TestARoundWonTooLate(t *testing.T) {
+func TestQuorumAfterTheTTLIsNoLease(t *testing.T) {
 	inside(t, 3, func(t *testing.T, c *client) {
 		a := c.attempt()
 		a.countVote(0, 0, a.proposal.Token(), granted())
@@ -86,7 +86,7 @@ func TestVerdictNeedsAnswersToBeHeld(t *testing.T) {
 	})
 }
 
-func TestAFailedRenewalIsRetried(t *testing.T) {
+func TestFailedRenewalIsRetried(t *testing.T) {
 	inside(t, 3, func(t *testing.T, c *client) {
 		l := c.acquire(t, c.majority("job"))
 		for range 20 {
@@ -106,7 +106,7 @@ func TestAFailedRenewalIsRetried(t *testing.T) {
 	})
 }
 
-func TestTheSchedulerForgets(t *testing.T) {
+func TestLateAnswerDoesNotRescheduleEndedLease(t *testing.T) {
 	inside(t, 3, func(t *testing.T, c *client) {
 		for i := range 10 {
 			l := c.acquire(t, c.majority(fmt.Sprint(i)))
@@ -167,7 +167,7 @@ func TestUndosOutlastTheTTL(t *testing.T) {
 	}
 }
 
-func TestARoundThatIsLostAtOnceAsksNobodyElse(t *testing.T) {
+func TestLostAttemptAsksNoFurtherNode(t *testing.T) {
 	inside(t, 3, func(t *testing.T, c *client) {
 		c.nodes[0].Stop()
 		c.nodes[1].Stop()
@@ -206,7 +206,7 @@ func TestStragglersAndHandles(t *testing.T) {
 
 // A node that denies has dropped the claim. Its earlier confirmation excludes no other client any
 // more, so it must not prolong the lease.
-func TestADeniedClaimProlongsNothing(t *testing.T) {
+func TestDeniedClaimDoesNotExtendLease(t *testing.T) {
 	inside(t, 3, func(t *testing.T, c *client) {
 		g := c.grant()
 		g.recordReply(0, 6*time.Second, granted())
@@ -242,7 +242,7 @@ func TestClientsDoNotRenewTogether(t *testing.T) {
 
 // A client may hold very many leases, so a grant must stay small. Its attempt, which is larger, is
 // dropped once all nodes have voted.
-func TestAHeldGrantIsSmall(t *testing.T) {
+func TestHeldGrantIsSmall(t *testing.T) {
 	require.LessOrEqual(t, unsafe.Sizeof(Grant{}), uintptr(288))
 	inside(t, 3, func(t *testing.T, c *client) {
 		l := c.acquire(t, c.majority("job"))

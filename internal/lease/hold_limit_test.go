@@ -11,7 +11,7 @@ import (
 )
 
 // A lease ends at its MaxHold by local time, even if the tick that ends it is late.
-func TestTheHoldLimitEndsALeaseOnTime(t *testing.T) {
+func TestHoldLimitEndsLeaseOnTime(t *testing.T) {
 	inside(t, 3, func(t *testing.T, c *client) {
 		l := c.acquire(t, c.limited(time.Second))
 		synctest.Wait()
@@ -40,7 +40,7 @@ func TestTheHoldLimitEndsALeaseOnTime(t *testing.T) {
 	})
 }
 
-func TestATickThatIsLateTellsTheHoldLimit(t *testing.T) {
+func TestLateTickReportsHoldLimit(t *testing.T) {
 	inside(t, 3, func(t *testing.T, c *client) {
 		l := c.acquire(t, c.limited(time.Second))
 		ctx := l.Context()
@@ -54,7 +54,7 @@ func TestATickThatIsLateTellsTheHoldLimit(t *testing.T) {
 }
 
 // The TTL of a Fixed lease may expire before its MaxHold.
-func TestALeaseThatRunsOutBeforeItsHoldLimit(t *testing.T) {
+func TestExpiryBeforeHoldLimit(t *testing.T) {
 	inside(t, 3, func(t *testing.T, c *client) {
 		s := c.limited(time.Minute)
 		s.Fixed = true
@@ -70,7 +70,7 @@ func TestALeaseThatRunsOutBeforeItsHoldLimit(t *testing.T) {
 
 // The client releases a leaked lease on the nodes, and does not hand it over. The user of the lease
 // may still be at work.
-func TestALeakedLeaseIsNotHandedOver(t *testing.T) {
+func TestLeakedLeaseIsNotHandedOver(t *testing.T) {
 	inside(t, 3, func(t *testing.T, c *client) {
 		c.heir = c.majority("job")
 		l := c.acquire(t, c.majority("job"))
@@ -83,7 +83,7 @@ func TestALeakedLeaseIsNotHandedOver(t *testing.T) {
 }
 
 // A holder can leak a lease that was handed over, like any other.
-func TestAHandedOverLeaseIsLeaked(t *testing.T) {
+func TestLeakAfterHandover(t *testing.T) {
 	inside(t, 3, func(t *testing.T, c *client) {
 		c.heir = c.majority("job")
 		first := c.acquire(t, c.majority("job"))
@@ -100,7 +100,7 @@ func TestAHandedOverLeaseIsLeaked(t *testing.T) {
 
 // The end of a lease is told before the next waiter has the next one. This holds however slow the
 // former holder is.
-func TestTheEndIsToldBeforeTheHandover(t *testing.T) {
+func TestEndIsReportedBeforeHandover(t *testing.T) {
 	inside(t, 3, func(t *testing.T, c *client) {
 		c.heir, c.handedOver = c.limited(time.Hour), make(chan struct{}, 1)
 		first := c.acquire(t, c.majority("job"))
@@ -117,7 +117,7 @@ func TestTheEndIsToldBeforeTheHandover(t *testing.T) {
 
 // The hold limit applies to each holder. A waiter may be handed the lease at the instant of the
 // limit. It keeps the lease for as long as its own limit allows.
-func TestAHandoverInTheInstantOfTheHoldLimit(t *testing.T) {
+func TestHandoverAtTheHoldLimit(t *testing.T) {
 	handed := 0
 	inside(t, 1, func(t *testing.T, c *client) {
 		c.heir = c.majority("job")

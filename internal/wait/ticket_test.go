@@ -13,7 +13,7 @@ import (
 
 // A late denial of an earlier attempt says nothing about a node that has granted since. That node
 // has no holder whose release it could report.
-func TestALateDenialCoversNothingWhereANodeHasGranted(t *testing.T) {
+func TestLateDenialDoesNotReplaceLaterGrant(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := newEngine(t, 3)
 		qs := newQueues(e)

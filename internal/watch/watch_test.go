@@ -179,9 +179,9 @@ func TestOnlyReadCommands(t *testing.T) {
 	}
 }
 
-// TestTheHolderDoesNotWait: a client that acquired after waiting is no waiter, although the nodes keep its queue
+// TestHolderIsNotListedAsWaiter: a client that acquired after waiting is no waiter, although the nodes keep its queue
 // entry.
-func TestTheHolderDoesNotWait(t *testing.T) {
+func TestHolderIsNotListedAsWaiter(t *testing.T) {
 	t.Parallel()
 	all, addresses := servers(t)
 	first := acquisition(client(t, addresses).RedLock("a").Acquire).hold(t, all, "a")
@@ -211,8 +211,8 @@ func TestTheHolderDoesNotWait(t *testing.T) {
 	}, patience, time.Millisecond)
 }
 
-// TestTheSearchIsBounded: one round searches no more keys than it may, and the next continues there.
-func TestTheSearchIsBounded(t *testing.T) {
+// TestSearchIsBounded: one round searches no more keys than it may, and the next continues there.
+func TestSearchIsBounded(t *testing.T) {
 	t.Parallel()
 	all, addresses := servers(t)
 	s := all[0]
