@@ -2,15 +2,15 @@ package container
 
 import (
 	"bytes"
-	"context"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
-	"strings"
 	"testing"
 	"time"
 
+	"github.com/ory/dockertest/v3"
+	"github.com/ory/dockertest/v3/docker"
 	"github.com/quorumlock/quorumlock/faultinject"
 	"github.com/quorumlock/quorumlock/internal/redisproc"
 	"github.com/stretchr/testify/require"
@@ -46,47 +46,57 @@ func start(t testing.TB, n int, opts ...Option) *faultinject.Group {
 	return group
 }
 
-// run runs the program docker, which must succeed, and returns the lines that it prints.
-func run(t *testing.T, args ...string) []string {
+// newClient connects to the engine directly.
+func newClient(t *testing.T) *docker.Client {
 	t.Helper()
-	text, err := docker(t.Context(), args...)
+	pool, err := dockertest.NewPool("")
 	require.NoError(t, err)
-	return strings.Fields(text)
+	t.Cleanup(pool.Client.HTTPClient.CloseIdleConnections)
+	return pool.Client
 }
 
-// groupOf returns the id of the group whose servers share directories below tmp.
-func groupOf(t *testing.T, tmp string) string {
+// idOf returns the id of a server's group.
+func idOf(t *testing.T, s faultinject.Server) string {
 	t.Helper()
-	labels := run(t, "ps", "--all", "--filter=label="+label, "--format={{.Label \""+label+"\"}} {{.Label \""+dirLabel+"\"}}")
-	for i, l := range labels {
-		if strings.HasPrefix(l, tmp) {
-			return labels[i-1]
-		}
-	}
-	require.Fail(t, "there is no container")
-	return ""
+	ours, ok := s.(*server)
+	require.True(t, ok)
+	return ours.group.id
 }
 
 // made are the containers and networks of a group.
-func made(t *testing.T, id string) []string {
+func made(t *testing.T, client *docker.Client, id string) (names []string) {
 	t.Helper()
-	filter := "--filter=label=" + label + "=" + id
-	return append(run(t, "ps", "--all", "--quiet", filter), run(t, "network", "ls", "--quiet", filter)...)
+	containers, err := client.ListContainers(docker.ListContainersOptions{
+		All: true, Filters: map[string][]string{"label": {label + "=" + id}},
+	})
+	require.NoError(t, err)
+	for _, c := range containers {
+		names = append(names, c.Names...)
+	}
+	networks, err := client.ListNetworks()
+	require.NoError(t, err)
+	for _, n := range networks {
+		if n.Labels[label] == id {
+			names = append(names, n.Name)
+		}
+	}
+	return names
 }
 
 func TestGroupLeavesNothing(t *testing.T) {
 	needsDocker(t)
 	tmp := t.TempDir()
 	t.Setenv("TMPDIR", tmp)
+	client := newClient(t)
 	var told bytes.Buffer
 	group := start(t, 3, WithOutput(&told))
 	require.Regexp(t, `^faultinject: containers run \S+: .*\n$`, told.String())
-	id := groupOf(t, tmp)
-	require.Len(t, made(t, id), 4, "containers and network")
+	id := idOf(t, group.Servers()[0])
+	require.Len(t, made(t, client, id), 4, "containers and network")
 
 	require.NoError(t, group.Close())
 	require.NoError(t, group.Close())
-	require.Empty(t, made(t, id))
+	require.Empty(t, made(t, client, id))
 	left, err := os.ReadDir(tmp)
 	require.NoError(t, err)
 	require.Empty(t, left)
@@ -108,16 +118,18 @@ func TestContainersExpire(t *testing.T) {
 	needsDocker(t)
 	tmp := t.TempDir()
 	t.Setenv("TMPDIR", tmp)
+	client := newClient(t)
 	s := start(t, 1, WithExpiry(2*time.Second)).Servers()[0]
-	id := groupOf(t, tmp)
-	require.Len(t, made(t, id), 2)
+	id := idOf(t, s)
+	require.Len(t, made(t, client, id), 2)
 	require.NoError(t, s.Pause(t.Context()), "that does not save it")
 	require.Eventually(t, func() bool {
-		return len(run(t, "ps", "--quiet", "--filter=label="+label+"="+id)) == 0
+		running, err := client.ListContainers(docker.ListContainersOptions{Filters: map[string][]string{"label": {label + "=" + id}}})
+		return err == nil && len(running) == 0
 	}, 30*time.Second, 50*time.Millisecond)
 	require.Eventually(t, func() bool {
 		require.NoError(t, start(t, 0).Close())
-		return len(made(t, id)) == 0
+		return len(made(t, client, id)) == 0
 	}, 30*time.Second, 100*time.Millisecond, "another start removes it")
 	left, err := os.ReadDir(tmp)
 	require.NoError(t, err)
@@ -138,22 +150,19 @@ func TestNoSuchImage(t *testing.T) {
 }
 
 // importHere imports the image of the installed server under another name, so that it counts as a foreign image.
-func importHere(t *testing.T) (ref string) {
+func importHere(t *testing.T, client *docker.Client) (ref string) {
 	t.Helper()
-	img, err := importInstalled(t.Context(), "asked for")
+	img, err := importInstalled(t.Context(), client, "asked for")
 	require.NoError(t, err)
 	ref = "quorumlock-test:elsewhere"
-	run(t, "tag", img.ref, ref)
-	t.Cleanup(func() {
-		_, err := docker(context.Background(), "rmi", ref)
-		require.NoError(t, err)
-	})
+	require.NoError(t, client.TagImage(img.ref, docker.TagImageOptions{Repo: "quorumlock-test", Tag: "elsewhere"}))
+	t.Cleanup(func() { require.NoError(t, client.RemoveImage(ref)) })
 	return ref
 }
 
 func TestImageFromElsewhere(t *testing.T) {
 	needsDocker(t)
-	ref := importHere(t)
+	ref := importHere(t, newClient(t))
 	var told bytes.Buffer
 	s := start(t, 1, WithImage(ref), WithOutput(&told)).Servers()[0]
 	require.Equal(t, "faultinject: containers run "+ref+": it was there\n", told.String())
@@ -164,11 +173,12 @@ func TestImageFromElsewhere(t *testing.T) {
 
 func TestFaketimeThatDoesNotFit(t *testing.T) {
 	needsDocker(t)
-	img, err := local(t.Context(), importHere(t))
+	client := newClient(t)
+	img, err := local(client, importHere(t, client))
 	require.NoError(t, err)
 	unfit := filepath.Join(t.TempDir(), "libfaketime.so.1")
 	require.NoError(t, os.WriteFile(unfit, []byte("for another machine"), 0o600))
-	found, err := try(t.Context(), img, unfit)
+	found, err := try(t.Context(), client, img, unfit)
 	require.NoError(t, err)
 	require.Empty(t, found.library)
 	require.Contains(t, found.why, "cannot be preloaded")

@@ -1,9 +1,9 @@
 // Package container runs Redis servers as Docker containers that can be broken, on their own network: each is a
 // [faultinject.Server].
 //
-// It needs the program docker and an engine on this machine, Docker Desktop included: the one of DOCKER_HOST, or of
-// docker's context. [Available] tells. It needs no registry: an image is made from the redis-server that is installed,
-// see [WithImage].
+// It needs a Docker engine on this machine, Docker Desktop included, at DOCKER_HOST or the
+// usual place; [Available] tells. It needs no registry: without one, an image is made from
+// the redis-server that is installed, see [WithImage].
 //
 // Clients reach a container through a [faultinject.Proxy] in front of its published port. The proxy cuts servers off,
 // not the Docker network. When a container is disconnected from its network, its connections end and new ones are

@@ -3,20 +3,23 @@ package container
 import (
 	"context"
 	"crypto/rand"
+	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"time"
 
+	"github.com/ory/dockertest/v3"
+	"github.com/ory/dockertest/v3/docker"
 	"github.com/quorumlock/quorumlock/faultinject"
 )
 
-// Labels of everything made here: the group, its expiry in Unix time, and the directory that a container shares.
+// Labels of everything made here: the group, and its expiry.
 const (
 	label        = "quorumlock.faultinject"
 	expiresLabel = label + ".expires"
-	dirLabel     = label + ".dir"
 )
 
 // group is the common state of a group's servers.
@@ -25,7 +28,7 @@ type group struct {
 	image    image
 	faketime faketime
 	expires  time.Time
-	network  string
+	network  *dockertest.Network
 }
 
 // Start starts n servers in parallel on their own network, named n1 to n<n>. They also reach each other by these
@@ -33,86 +36,89 @@ type group struct {
 // removes containers, volumes and the network, and keeps the image. The error is [ErrNoEngine] if there is no Docker.
 func Start(ctx context.Context, n int, opts ...Option) (*faultinject.Group, error) {
 	conf := newConfig(opts)
-	if err := Available(ctx); err != nil {
+	pool, err := connect(ctx)
+	if err != nil {
 		return nil, err
 	}
-	if err := removeExpired(ctx); err != nil {
+	defer pool.Client.HTTPClient.CloseIdleConnections()
+	if err := removeExpired(ctx, pool.Client); err != nil {
 		return nil, fmt.Errorf("faultinject: remove what earlier runs left: %w", err)
 	}
-	g, err := prepare(ctx, conf)
+	g, err := prepare(ctx, pool, conf)
 	if err != nil {
 		return nil, err
 	}
 	return faultinject.StartGroup(n,
-		func(name string) (faultinject.Server, error) { return g.startServer(ctx, name) }, g.removeNetwork)
+		func(name string) (faultinject.Server, error) { return g.startServer(ctx, name) },
+		func() error { return g.removeNetwork(pool) })
 }
 
 // prepare finds the image and makes the network.
-func prepare(ctx context.Context, conf config) (*group, error) {
+func prepare(ctx context.Context, pool *dockertest.Pool, conf config) (*group, error) {
 	g := &group{id: strings.ToLower(rand.Text()[:10]), expires: time.Now().Add(conf.expiry)}
 	var err error
-	if g.image, err = choose(ctx, conf.image); err != nil {
+	if g.image, err = choose(ctx, pool.Client, conf.image); err != nil {
 		return nil, err
 	}
 	fmt.Fprintf(conf.output, "faultinject: containers run %s: %s\n", g.image.ref, g.image.why)
-	if g.faketime, err = findFaketime(ctx, g.image, conf.trueClock); err != nil {
+	if g.faketime, err = findFaketime(ctx, pool.Client, g.image, conf.trueClock); err != nil {
 		return nil, err
 	}
-	g.network = "quorumlock-" + g.id
-	create := append([]string{"network", "create", "--driver=bridge"}, g.labels()...)
-	if _, err = docker(ctx, append(create, g.network)...); err != nil {
+	g.network, err = pool.CreateNetwork("quorumlock-"+g.id, func(o *docker.CreateNetworkOptions) {
+		o.Driver, o.Labels, o.Context = "bridge", g.labels(), ctx
+	})
+	if err != nil {
 		return nil, fmt.Errorf("faultinject: make a network: %w", err)
 	}
 	return g, nil
 }
 
-func (g *group) removeNetwork() error {
-	ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
-	defer cancel()
-	if _, err := docker(ctx, "network", "rm", g.network); err != nil && !isGone(err) {
+func (g *group) removeNetwork(pool *dockertest.Pool) error {
+	defer pool.Client.HTTPClient.CloseIdleConnections()
+	err := pool.RemoveNetwork(g.network)
+	if _, gone := errors.AsType[*docker.NoSuchNetwork](err); err != nil && !gone {
 		return fmt.Errorf("faultinject: remove the network: %w", err)
 	}
 	return nil
 }
 
-// isGone reports whether the engine does not know what it was asked for.
-func isGone(err error) bool {
-	text := strings.ToLower(err.Error())
-	return strings.Contains(text, "no such") || strings.Contains(text, "not found")
+func (g *group) labels() map[string]string {
+	return map[string]string{label: g.id, expiresLabel: strconv.FormatInt(g.expires.Unix(), 10)}
 }
 
-// labels returns the options that label what the group creates.
-func (g *group) labels() []string {
-	return []string{"--label=" + label + "=" + g.id, "--label=" + expiresLabel + "=" + strconv.FormatInt(g.expires.Unix(), 10)}
-}
-
-// removeExpired removes the containers and networks of expired groups. Other programs may do so at the same time, so
-// only listing them can fail.
-func removeExpired(ctx context.Context) error {
-	const each = "{{.ID}} {{.Label \"" + expiresLabel + "\"}}"
-	containers, err := docker(ctx, "ps", "--all", "--filter=label="+expiresLabel, "--format="+each+" {{.Label \""+dirLabel+"\"}}")
+// removeExpired removes the containers and networks of expired groups. Other programs may do so at the same time.
+func removeExpired(ctx context.Context, client *docker.Client) error {
+	containers, err := client.ListContainers(docker.ListContainersOptions{
+		All: true, Filters: map[string][]string{"label": {expiresLabel}}, Context: ctx,
+	})
 	if err != nil {
 		return err
 	}
-	for line := range strings.Lines(containers) {
-		f := strings.Fields(line)
-		if len(f) < 3 || !expired(f[1]) {
-			continue
+	for _, c := range containers {
+		if expired(c.Labels) {
+			_ = client.RemoveContainer(docker.RemoveContainerOptions{ID: c.ID, Force: true, RemoveVolumes: true, Context: ctx})
+			removeShared(c.Mounts)
 		}
-		_, _ = docker(ctx, "rm", "--force", "--volumes", f[0])
-		_ = os.RemoveAll(f[2])
 	}
-	networks, err := docker(ctx, "network", "ls", "--filter=label="+expiresLabel, "--format="+each)
-	for line := range strings.Lines(networks) {
-		if f := strings.Fields(line); len(f) == 2 && expired(f[1]) {
-			_, _ = docker(ctx, "network", "rm", f[0])
+	networks, err := client.ListNetworks()
+	for _, n := range networks {
+		if expired(n.Labels) {
+			_ = client.RemoveNetwork(n.ID)
 		}
 	}
 	return err
 }
 
-// expired reports whether a time of an expiresLabel has passed.
-func expired(expires string) bool {
-	at, err := strconv.ParseInt(expires, 10, 64)
+// removeShared removes directories on this machine that a container had mounted.
+func removeShared(mounts []docker.APIMount) {
+	for _, m := range mounts {
+		if m.Destination == sharedDir && strings.HasPrefix(filepath.Base(m.Source), sharedPrefix) {
+			_ = os.RemoveAll(m.Source)
+		}
+	}
+}
+
+func expired(labels map[string]string) bool {
+	at, err := strconv.ParseInt(labels[expiresLabel], 10, 64)
 	return err == nil && time.Now().Unix() > at
 }

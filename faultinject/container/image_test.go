@@ -8,12 +8,25 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strconv"
 	"testing"
 	"time"
 
+	"github.com/ory/dockertest/v3"
 	"github.com/stretchr/testify/require"
 )
+
+func TestSplitRef(t *testing.T) {
+	for _, c := range []struct{ ref, repository, tag string }{
+		{"redis", "redis", "latest"},
+		{"redis:7-bookworm", "redis", "7-bookworm"},
+		{"localhost:5000/redis", "localhost:5000/redis", "latest"},
+		{"localhost:5000/redis:7", "localhost:5000/redis", "7"},
+		{"redis@sha256:0123", "redis@sha256:0123", ""},
+	} {
+		repository, tag := splitRef(c.ref)
+		require.Equal(t, []string{c.repository, c.tag}, []string{repository, tag}, c.ref)
+	}
+}
 
 func TestParseLinked(t *testing.T) {
 	paths, err := parseLinked("\tlinux-vdso.so.1 (0x00007f)\n" +
@@ -45,7 +58,7 @@ func TestArchiveIsTheSameEachTime(t *testing.T) {
 
 func TestInstalledNeedsRedis(t *testing.T) {
 	t.Setenv("PATH", t.TempDir())
-	_, err := importInstalled(t.Context(), "")
+	_, err := importInstalled(t.Context(), nil, "")
 	require.ErrorIs(t, err, exec.ErrNotFound)
 }
 
@@ -53,7 +66,7 @@ func TestInstalledNeedsAProgramForLinux(t *testing.T) {
 	dir := t.TempDir()
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "redis-server"), []byte("#!/bin/sh\n"), 0o755))
 	t.Setenv("PATH", dir)
-	_, err := importInstalled(t.Context(), "")
+	_, err := importInstalled(t.Context(), nil, "")
 	require.ErrorContains(t, err, "not a program for Linux")
 }
 
@@ -90,26 +103,31 @@ func TestAvailableTellsWhyNot(t *testing.T) {
 	}
 }
 
-// engine makes the program docker talk to an engine that implements only the pull.
-func engine(t *testing.T, images http.HandlerFunc) {
+// engine is a server that implements only the pull.
+func engine(t *testing.T, images http.HandlerFunc) *dockertest.Pool {
 	t.Helper()
-	if _, err := exec.LookPath("docker"); err != nil {
-		t.Skip(err)
-	}
 	mux := http.NewServeMux()
-	mux.HandleFunc("/_ping", func(w http.ResponseWriter, _ *http.Request) { w.Header().Set("API-Version", "1.41") })
-	mux.HandleFunc("POST /{version}/images/create", images)
-	mux.HandleFunc("GET /{version}/images/{name...}", func(w http.ResponseWriter, _ *http.Request) {
+	mux.HandleFunc("POST /images/create", images)
+	mux.HandleFunc("GET /images/{name...}", func(w http.ResponseWriter, _ *http.Request) {
 		fmt.Fprint(w, `{"Config":{"Cmd":["valkey-server"]}}`)
 	})
 	server := httptest.NewServer(mux)
 	t.Cleanup(server.Close)
-	t.Setenv("DOCKER_HOST", "tcp://"+server.Listener.Addr().String())
+	pool, err := dockertest.NewPool(server.URL)
+	require.NoError(t, err)
+	t.Cleanup(pool.Client.HTTPClient.CloseIdleConnections)
+	return pool
+}
+
+func TestPullGivesUpARegistryThatIsSilent(t *testing.T) {
+	pool := engine(t, func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() })
+	_, err := pull(t.Context(), pool.Client, "redis", 50*time.Millisecond)
+	require.ErrorIs(t, err, errStalled)
 }
 
 func TestPullEndsWithItsContext(t *testing.T) {
 	arrived := make(chan struct{})
-	engine(t, func(_ http.ResponseWriter, r *http.Request) {
+	pool := engine(t, func(_ http.ResponseWriter, r *http.Request) {
 		close(arrived)
 		<-r.Context().Done()
 	})
@@ -118,29 +136,42 @@ func TestPullEndsWithItsContext(t *testing.T) {
 		<-arrived
 		cancel()
 	}()
-	_, err := pull(ctx, "redis")
+	_, err := pull(ctx, pool.Client, "redis", time.Minute)
 	require.ErrorIs(t, err, context.Canceled)
 }
 
-func TestPull(t *testing.T) {
-	engine(t, func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, `{"status":"Pulling"}`) })
-	img, err := pull(t.Context(), "valkey/valkey:8-bookworm")
+func TestPullGoesOnWhileThereIsProgress(t *testing.T) {
+	const answer = 200 * time.Millisecond
+	pool := engine(t, func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		for range 2 {
+			fmt.Fprintln(w, `{"status":"Pulling"}`)
+			_ = http.NewResponseController(w).Flush()
+			select { // longer in all than the first answer may take
+			case <-time.After(2 * answer):
+			case <-r.Context().Done():
+			}
+		}
+	})
+	img, err := pull(t.Context(), pool.Client, "valkey/valkey:8-bookworm", answer)
 	require.NoError(t, err)
 	require.Equal(t, image{ref: "valkey/valkey:8-bookworm", program: "valkey-server", why: "pulled"}, img)
 }
 
 func TestPullTellsWhatTheRegistrySaid(t *testing.T) {
-	engine(t, func(w http.ResponseWriter, _ *http.Request) {
+	pool := engine(t, func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
 		fmt.Fprintln(w, `{"errorDetail":{"message":"manifest unknown"},"error":"manifest unknown"}`)
 	})
-	_, err := pull(t.Context(), "redis")
+	_, err := pull(t.Context(), pool.Client, "redis", time.Minute)
 	require.ErrorContains(t, err, "manifest unknown")
 }
 
 func TestExpired(t *testing.T) {
-	at := func(d time.Duration) string { return strconv.FormatInt(time.Now().Add(d).Unix(), 10) }
+	at := func(d time.Duration) map[string]string {
+		return (&group{expires: time.Now().Add(d)}).labels()
+	}
 	require.True(t, expired(at(-time.Minute)))
 	require.False(t, expired(at(time.Minute)))
-	require.False(t, expired(""))
+	require.False(t, expired(map[string]string{label: "try"}))
 }

@@ -15,6 +15,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/ory/dockertest/v3/docker"
 	"github.com/quorumlock/quorumlock/internal/redisproc"
 )
 
@@ -26,7 +27,7 @@ const dataDir = "/data"
 
 // importInstalled makes an image of the redis-server on PATH and its libraries, unless the engine has it. The tag
 // depends only on the contents.
-func importInstalled(ctx context.Context, why string) (image, error) {
+func importInstalled(ctx context.Context, client *docker.Client, why string) (image, error) {
 	program, err := installedServer()
 	if err != nil {
 		return image{}, fmt.Errorf("faultinject: make an image of the installed redis-server: %w", err)
@@ -45,11 +46,16 @@ func importInstalled(ctx context.Context, why string) (image, error) {
 		ref: repository + ":" + tag, program: program, env: searchPath(files),
 		why: fmt.Sprintf("made of %s; %s", program, why), made: true,
 	}
-	if _, err := docker(ctx, "image", "inspect", img.ref); err == nil {
+	if _, err := client.InspectImage(img.ref); err == nil {
 		return img, nil
 	}
-	if _, err := dockerWith(ctx, bytes.NewReader(contents), "import", "-", img.ref); err != nil {
-		return image{}, fmt.Errorf("faultinject: import an image of %s: %w", program, err)
+	var told bytes.Buffer
+	err = client.ImportImage(docker.ImportImageOptions{
+		Repository: repository, Tag: tag, Source: "-",
+		InputStream: bytes.NewReader(contents), OutputStream: &told, Context: ctx,
+	})
+	if err != nil {
+		return image{}, fmt.Errorf("faultinject: import an image of %s: %w %s", program, err, told.Bytes())
 	}
 	return img, nil
 }

@@ -37,8 +37,8 @@ func newConfig(opts []Option) config {
 // image made from the redis-server on PATH and its libraries. It is kept under the name quorumlock-faultinject, with
 // its version and a digest of its contents as the tag, so that the next run finds it.
 //
-// Without this option and [ImageEnv], the first available of these is used: a public image that the engine has,
-// [Installed], and a public image from its registry.
+// Without this option and [ImageEnv], the first available of these is used: a public image that the engine has, a
+// public image from its registry, and [Installed].
 func WithImage(image string) Option {
 	return func(c *config) { c.image = image }
 }

@@ -40,7 +40,7 @@ var rules = []rule{
 		pkg:  module,
 		deps: true,
 		deny: []string{
-			"github.com/stretchr/testify", "github.com/alicebob/miniredis", "go.opentelemetry.io",
+			"github.com/ory/dockertest", "github.com/stretchr/testify", "github.com/alicebob/miniredis", "go.opentelemetry.io",
 			"github.com/spf13/cobra", "pgregory.net/rapid", "go.uber.org/goleak",
 		},
 	},
