@@ -21,27 +21,28 @@ import (
 )
 
 // hangUp makes all servers close the connections of clients. It closes a connection only after a script
-// ran on it, as a connection that closes while it is being made counts as a failure of the node. A client
-// whose answer was lost connects again and repeats the operation. So hangUp goes on until no connection is
-// left.
+// ran on it, or after a second without any command: a connection that closes while it is being made counts
+// as a failure of the node. A client whose answer was lost connects again and repeats the operation. So
+// hangUp goes on until no connection is left. A node that is not asked has none for a second.
 func (c *cluster) hangUp() {
 	c.t.Helper()
 	for i := range c.servers {
-		ran := false
+		ran, began := false, time.Now()
 		eventually(c.t, 30*time.Second, func() bool {
 			connected := false
 			for line := range strings.Lines(c.command(i, "CLIENT", "LIST")) {
 				if !strings.Contains(line, "name=quorumlock ") {
 					continue
 				}
-				connected = true
-				if id, _, ok := strings.Cut(strings.TrimPrefix(line, "id="), " "); ok && strings.Contains(line, "cmd=eval") {
+				connected, began = true, time.Now()
+				id, _, ok := strings.Cut(strings.TrimPrefix(line, "id="), " ")
+				if ok && (strings.Contains(line, "cmd=eval") || !strings.Contains(line, " idle=0 ")) {
 					ran = true
 					c.command(i, "CLIENT", "KILL", "ID", id)
 				}
 			}
-			return ran && !connected
-		}, "node %d ran a script on each connection and closed it", i)
+			return !connected && (ran || time.Since(began) > time.Second)
+		}, "node %d closed each connection", i)
 	}
 }
 

@@ -26,16 +26,28 @@ func (s *Server) TryStart(ctx context.Context) error {
 	return s.restart(ctx)
 }
 
-// TryStop ends the server in an orderly way (SIGTERM), so that it writes its persistent data. It resumes a paused
-// server first. It returns once the process has ended, and does nothing if the server is not running. If ctx ends
-// first, the server may still end later.
+// TryStop ends the server in an orderly way, so that it writes its persistent data. It resumes a paused server first.
+// It returns once the process has ended, and does nothing if the server is not running. If ctx ends first, the server
+// may still end later.
+//
+// It sends SIGTERM, or the command SHUTDOWN to a server with libfaketime. The handler of the signal asks for the time.
+// It can deadlock if the signal interrupts libfaketime while that holds its mutex.
 func (s *Server) TryStop(ctx context.Context) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.proc == nil {
 		return nil
 	}
-	if err := errors.Join(s.proc.terminate(), s.proc.resume()); err != nil {
+	var err error
+	if s.preload == "" {
+		err = errors.Join(s.proc.terminate(), s.proc.resume())
+	} else if err = s.proc.resume(); err == nil {
+		_, err = s.doContext(ctx, "SHUTDOWN")
+		if _, refused := errors.AsType[ReplyError](err); !refused {
+			err = nil // it ends without an answer
+		}
+	}
+	if err != nil {
 		return err
 	}
 	select {
