@@ -140,12 +140,13 @@ var queueing = []promise{
 	{"an undo puts the waiter into all queues, also where it was not yet", func(x *trial) {
 		x.want(node.Granted, waiting("c:1", 1, acquire("o2", long, "a")))
 		x.want(node.Released, waiting("c:1", 1, release("o2", "a")))
-		x.want(node.Absent, waitingFor(short, "c:2", 2, release("o3", "a")))
+		x.want(node.Absent, waiting("c:2", 2, release("o3", "a")))
 		x.receives(returned("c:1", "a"))
 		x.held("a")
 		x.queues("c:3", 3, 2, "a")
+		x.do(waitingFor(short, "c:0", 0, release("o4", "a"))) // its place ends with its deadline
 		x.Pass(short)
-		x.queues("c:3", 3, 1, "a")
+		x.queues("c:3", 3, 2, "a")
 		x.want(node.Released, leave("c:1", "a"))
 	}},
 	{"an unfair acquisition takes a free name past the waiters", func(x *trial) {
