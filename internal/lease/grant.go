@@ -88,7 +88,7 @@ func (g *Grant) dropAttempt() {
 }
 
 // endOfTokens returns the largest token that the owner may ever use. Requires g.mu, or that the
-// grant is held.
+// lease has ended: neither field changes after that.
 func (g *Grant) endOfTokens() uint64 {
 	if g.attempt != nil {
 		return g.attempt.proposal.End()
