@@ -26,6 +26,7 @@ import (
 // hangUp goes on until no connection is left. A node that is not asked has none for a second.
 func (c *cluster) hangUp() {
 	c.t.Helper()
+	closed := 0
 	for i := range c.servers {
 		ran, began := false, time.Now()
 		eventually(c.t, 30*time.Second, func() bool {
@@ -43,7 +44,11 @@ func (c *cluster) hangUp() {
 			}
 			return !connected && (ran || time.Since(began) > time.Second)
 		}, "node %d closed each connection", i)
+		if ran {
+			closed++
+		}
 	}
+	require.Greater(c.t, closed, len(c.servers)/2, "a majority took part in the operation, and closed its connections")
 }
 
 // hungUp returns once no server has a client connection.
