@@ -37,7 +37,7 @@ func (f fleet) permit(t *testing.T) *quorumlock.Lease {
 	lease, err := f.client(t).Semaphore("s", 3).Acquire(t.Context(), 1)
 	require.NoError(t, err)
 	requireKey(t, f, node.SlotName(node.PoolName("s"), lease.Slots()[0]))
-	return lease
+	return retain(t, lease)
 }
 
 // reader acquires the lock "r" for a reader.
@@ -46,7 +46,7 @@ func (f fleet) reader(t *testing.T) *quorumlock.Lease {
 	lease, err := f.client(t).RWLock("r").Read().Acquire(t.Context())
 	require.NoError(t, err)
 	requireKey(t, f, "quorumlock:readers:{r}", lease.Owner())
-	return lease
+	return retain(t, lease)
 }
 
 // ended checks that a lease is lost. A renewal now finds that out at once.
