@@ -199,14 +199,23 @@ func TestFiguresOfHowItWorks(t *testing.T) {
 	page := squeezed(strings.Join(read(t, howItWorks).lines, " "))
 	ttl, skew := quorumlock.DefaultTTL, quorumlock.DefaultMaxClockSkew
 	stale := &fence.StaleError{Token: 41, Seen: 42}
+	lost := &quorumlock.LostError{Names: []string{"report"}, Reason: "no quorum of nodes confirmed a renewal in time"}
 	for _, want := range []string{
 		fmt.Sprintf("a TTL of %d s, and a `MaxClockSkew` of %d s", seconds(ttl), seconds(skew)),
 		fmt.Sprintf("A relies on %.3f s", quorum.Expiry(0, ttl).Seconds()),
 		fmt.Sprintf("for %d s (MaxTTL + MaxClockSkew)", seconds(ttl+skew)),
 		fmt.Sprintf("%d ms after the grant, or after %d hand-overs", quorumlock.DefaultHandoverTime.Milliseconds(), quorumlock.DefaultHandovers),
 		"`" + stale.Error() + "`",
+		"`" + lost.Error() + "`",
 	} {
 		require.Contains(t, page, want)
+	}
+	handbook := squeezed(strings.Join(read(t, "docs/handbook.md").lines, " "))
+	require.Contains(t, handbook, lost.Reason)
+	messages := regexp.MustCompile("`(quorumlock: node [^`]+)`").FindAllStringSubmatch(page, -1)
+	require.Len(t, messages, 2)
+	for _, m := range messages {
+		require.Contains(t, handbook, m[1], "TestHandbook compares the handbook with the code")
 	}
 	for name, want := range map[string]string{
 		"lease":    fmt.Sprintf("%d s from the grant", seconds(ttl)),
