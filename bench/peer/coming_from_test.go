@@ -2,7 +2,6 @@ package peer
 
 import (
 	"context"
-	"errors"
 	"log/slog"
 	"strconv"
 	"testing"
@@ -46,7 +45,7 @@ func newSides(t *testing.T) *sides {
 	t.Cleanup(func() { _ = rdb.Close() })
 	s.redsync, s.redislock = redsync.New(goredispool.NewPool(rdb)), redislock.New(rdb)
 	s.rueidis, err = rueidislock.NewLocker(rueidislock.LockerOption{
-		ClientOption: rueidis.ClientOption{InitAddress: []string{server.Addr()}}, KeyMajority: 1, NoLoopTracking: true,
+		ClientOption: rueidis.ClientOption{InitAddress: []string{server.Addr()}}, KeyMajority: 1,
 		TryNextAfter: 5 * time.Second, // a busy machine is no reason to fail
 	})
 	require.NoError(t, err)
@@ -141,7 +140,7 @@ func givingUp(t *testing.T, s *sides) {
 	require.NoError(t, err)
 	got := make(chan error, 1)
 	go func() {
-		next, err := s.ours.RedLock("c").With(quorumlock.LockOptions{TTL: ttl}).Acquire(context.Background())
+		next, err := s.ours.RedLock("c").Acquire(context.Background())
 		if err == nil {
 			err = next.Release(context.Background())
 		}
@@ -171,7 +170,9 @@ func reviving(t *testing.T, s *sides) {
 	}, time.Minute, ttl)
 	s.gone(t, "b")
 	require.ErrorIs(t, lease.Extend(t.Context()), quorumlock.ErrLost)
-	s.gone(t, "b")
+	n, err := s.server.Command("EXISTS", "b")
+	require.NoError(t, err)
+	require.Equal(t, "0", n)
 }
 
 func remaining(t *testing.T, s *sides) {
@@ -334,7 +335,6 @@ func unlockingElsewhere(t *testing.T, s *sides) {
 	require.NoError(t, err)
 	assert.Equal(t, lease.Owner(), status.Holder())
 	next, err := s.ours.RedLock("b").TryAcquire(ctx)
-	require.False(t, errors.Is(err, quorumlock.ErrHeld), "%v", err)
 	require.NoError(t, err)
 	require.NoError(t, next.Release(ctx))
 }
