@@ -75,7 +75,7 @@ func TestOtherInstanceTakesOver(t *testing.T) {
 
 // Three instances work on five servers that are killed, paused, emptied and cut off at random for ten seconds.
 func TestServiceUnderFaults(t *testing.T) {
-	const ttl = 300 * time.Millisecond
+	const ttl = time.Second
 	servers, cfg := onServers(t, 5, ttl)
 	ledger := &Ledger{}
 	for _, name := range []string{"a", "b", "c"} {

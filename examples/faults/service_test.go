@@ -65,13 +65,14 @@ func TestInstancesTakeTurns(t *testing.T) {
 	})
 }
 
-// Two of three nodes stop answering for a minute. The service must stop writing within a TTL, and go on afterwards.
+// Two of three nodes stop answering for a minute. The service must stop writing within a TTL, though it is in the middle
+// of its turn, and go on afterwards.
 func TestServiceStopsInTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		nodes, cfg := inMemory(t)
 		ledger := &Ledger{}
-		start(t, cfg, ledger, "a", time.Second)
-		time.Sleep(15 * time.Second)
+		start(t, cfg, ledger, "a", 3*time.Second)
+		time.Sleep(5 * time.Second)
 		failed := time.Now()
 		for _, n := range nodes[:2] {
 			n.Add(faultinject.Rule{Do: faultinject.FailBefore()})
@@ -81,12 +82,12 @@ func TestServiceStopsInTime(t *testing.T) {
 		for _, n := range nodes {
 			n.Heal()
 		}
-		time.Sleep(15 * time.Second)
+		time.Sleep(time.Minute)
 
 		before, after := 0, 0
 		for _, l := range ledger.Lines() {
 			switch {
-			case !l.At.After(failed):
+			case l.At.Before(failed):
 				before++
 			case l.At.After(healed):
 				after++
@@ -94,7 +95,7 @@ func TestServiceStopsInTime(t *testing.T) {
 				assert.Less(t, l.At.Sub(failed), quorumlock.DefaultTTL, "the lock may be another's by now")
 			}
 		}
-		assert.GreaterOrEqual(t, before, 12)
-		assert.GreaterOrEqual(t, after, 8)
+		assert.Equal(t, 1, before)
+		assert.Greater(t, after, 15)
 	})
 }
