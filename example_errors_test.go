@@ -22,8 +22,7 @@ func ExampleHeldError() {
 	lease, _ := lock.Acquire(ctx)
 	defer func() { _ = lease.Release(ctx) }()
 	_, err := lock.TryAcquire(ctx)
-	var held *quorumlock.HeldError
-	if errors.As(err, &held) {
+	if held, ok := errors.AsType[*quorumlock.HeldError](err); ok { // or errors.As
 		who := quorumlock.ParseOwner(held.Owner)
 		fmt.Printf("%s is held by %s for the %s\n", held.Name, who.Holder, who.Purpose)
 	}
@@ -40,8 +39,7 @@ func ExampleNoQuorumError() {
 	nodes[0].Stop()
 	nodes[2].Stop()
 	_, err := client.RedLock("invoices").TryAcquire(ctx)
-	var few *quorumlock.NoQuorumError
-	if errors.As(err, &few) {
+	if few, ok := errors.AsType[*quorumlock.NoQuorumError](err); ok {
 		fmt.Println(few.Need, "of", few.Total, "nodes are needed")
 		for _, n := range few.Nodes {
 			fmt.Println(n.Node, "is unreachable:", errors.Is(n.Err, node.ErrUnreachable))
@@ -69,8 +67,7 @@ func ExampleLostError() {
 		n.Stop()
 	}
 	<-lease.Context().Done() // before the nodes can grant the lock to another client
-	var lost *quorumlock.LostError
-	if errors.As(context.Cause(lease.Context()), &lost) {
+	if lost, ok := errors.AsType[*quorumlock.LostError](context.Cause(lease.Context())); ok {
 		fmt.Println(lost.Names, lost.Cause)
 	}
 	// Output: [invoices] unconfirmed
@@ -121,8 +118,7 @@ func ExampleLock_ForceRelease() {
 	fmt.Println("removed:", err == nil && status.Holder() == lease.Owner())
 
 	<-lease.Context().Done()
-	var lost *quorumlock.LostError
-	fmt.Println("the former holder knows:", errors.As(lease.Err(), &lost))
+	fmt.Println("the former holder knows:", errors.Is(lease.Err(), quorumlock.ErrLost))
 	// Output:
 	// removed: true
 	// the former holder knows: true

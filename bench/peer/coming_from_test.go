@@ -4,6 +4,7 @@ import (
 	"context"
 	"log/slog"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -274,11 +275,8 @@ func metadata(t *testing.T, s *sides) {
 	assert.Equal(t, "import of 2026-11-22", quorumlock.ParseOwner(held.Owner).Purpose)
 	require.NoError(t, lease.Release(ctx))
 
-	long := make([]byte, quorumlock.MaxPurposeLength+1)
-	for i := range long {
-		long[i] = 'x'
-	}
-	_, err = lock.With(quorumlock.LockOptions{Purpose: string(long)}).Acquire(ctx)
+	long := strings.Repeat("x", quorumlock.MaxPurposeLength+1)
+	_, err = lock.With(quorumlock.LockOptions{Purpose: long}).Acquire(ctx)
 	require.ErrorIs(t, err, quorumlock.ErrInvalid)
 }
 

@@ -43,8 +43,9 @@ func start(t *testing.T, cfg quorumlock.Config, ledger *Ledger, name string, int
 	done := make(chan error, 1)
 	go func() { done <- s.Run(t.Context()) }()
 	t.Cleanup(func() { // t.Context has ended.
-		assert.NoError(t, <-done)
+		err := <-done
 		_ = client.Close(context.Background())
+		require.NoError(t, err)
 	})
 }
 
