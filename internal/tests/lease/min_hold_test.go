@@ -243,6 +243,28 @@ func TestMinHoldOfAFixedLease(t *testing.T) {
 	})
 }
 
+// A node that has lost its memory grants nothing for MaxTTL and MaxClockSkew. That is longer than any MinHold, so no loss
+// of memory that nodes notice ends a MinHold early.
+func TestMinHoldOutlivesTheMemoryOfTheNodes(t *testing.T) {
+	for _, forgetful := range [][]int{{0}, {0, 1}, {0, 1, 2}} {
+		fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
+			const hold = 9800 * time.Millisecond
+			client := f.Client()
+			began := f.Clock.Now()
+			lease := fleet.MustAcquire(t, client.RedLock("job").With(quorumlock.LockOptions{TTL: time.Second, MinHold: hold}))
+			require.NoError(t, lease.Release(t.Context()))
+			require.NoError(t, client.Close(t.Context()))
+			for _, i := range forgetful {
+				f.Nodes[i].Flush()
+			}
+			next, err := f.Client().RedLock("job").Acquire(t.Context())
+			require.NoError(t, err)
+			require.GreaterOrEqual(t, f.Clock.Now()-began, hold)
+			require.NoError(t, next.Release(t.Context()))
+		})
+	}
+}
+
 // An operator can free a lock that is only kept. The client that keeps it does not disturb the next holder.
 func TestForceReleaseEndsMinHold(t *testing.T) {
 	for _, ttl := range []time.Duration{time.Second, quorumlock.DefaultTTL} {
