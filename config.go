@@ -105,7 +105,9 @@ type Config struct {
 	Jitter func() float64
 	// Logger gets a warning when a lease is lost or leaks. It also gets one when a node goes down,
 	// loses its memory, refuses this client, or is listed at two addresses. It gets a line at level
-	// Info when a node recovers from that. Default: slog.Default().
+	// Info when a node recovers from that. It gets a warning when another program has set a
+	// semaphore to another number of permits than this one was configured with. Default:
+	// slog.Default().
 	Logger *slog.Logger
 	// Hooks are called for events. Default: none.
 	Hooks Hooks

@@ -217,6 +217,9 @@ func (l *Lock) acquire(ctx context.Context, do way) (*Lease, error) {
 	t := l.newTrace(ctx)
 	got, err := do(l.client.queues, ctx, &l.spec, t.forWaiter())
 	t.onReturn(got, err)
+	if l.spec.Slots != nil {
+		l.client.warnOfSize(l.spec.Slots)
+	}
 	if err != nil {
 		return nil, err
 	}
