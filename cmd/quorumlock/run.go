@@ -92,9 +92,8 @@ When the command ends by itself, the lock is released at once: children that it 
 in the background continue without the lock. With --min-hold the nodes keep the lock
 until that time has passed since it was taken, and quorumlock does not wait for that. So
 a job that a scheduler starts on several machines runs once, although their clocks
-differ: --min-hold must be more than that difference. As quorumlock itself has ended, the
-nodes free the lock by its TTL if that is later: give --ttl too if 10s is too long.
---min-hold is at most --max-ttl, less 1% and 2 ms.
+differ: --min-hold must be more than that difference. It is at most --max-ttl, less 1%
+and 2 ms.
 
 `
 

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"time"
 
+	"github.com/quorumlock/quorumlock/internal/dispatch"
+	"github.com/quorumlock/quorumlock/node"
 	"github.com/quorumlock/quorumlock/quorum"
 )
 
@@ -69,8 +71,8 @@ func (g *Grant) mustKeep(now time.Duration, cause error) bool {
 	return now < g.lease.minHoldEnd() && !errors.Is(cause, ErrLost)
 }
 
-// keep makes the nodes keep the grant for the rest of its MinHold. Their claims may last that long
-// already. Otherwise one renewal sets them to the rest, so that they last even if this process dies.
+// keep makes the nodes keep the grant for the rest of its MinHold, even if this process dies. Their
+// claims may last that long already, and are shortened. Otherwise one renewal sets them to the rest.
 // The scheduler releases the grant when the rest has passed. keep reports false if the scheduler is
 // stopped: the claims then end by themselves. Requires g.mu and stateHeld.
 func (g *Grant) keep(now time.Duration, r *Release) (scheduled bool) {
@@ -85,10 +87,23 @@ func (g *Grant) keep(now time.Duration, r *Release) (scheduled bool) {
 	}
 	if g.validUntil >= k.until {
 		k.settle(nil)
+		g.shorten()
 	} else if now < g.validUntil {
 		g.renew(now, nil)
 	}
 	return g.engine.scheduler.schedule(g, g.nextDue())
+}
+
+// shorten sets the claims to the rest of the MinHold: they end by themselves if this process dies. A
+// node that does not get it keeps the grant for its TTL. Requires g.mu.
+func (g *Grant) shorten() {
+	calls := dispatch.NewCalls(g.engine.Nodes.Len(), node.Op{
+		Kind: node.Shorten, Names: g.spec.Names, Owner: g.owner, TTL: g.renewalTTL(), Limits: g.engine.Limits,
+	})
+	for i := range g.engine.Nodes.Len() {
+		calls.To(i).To = dispatch.Ignore
+	}
+	g.engine.Nodes.Send(calls, g.exposedNodes(), func(int, error) bool { return true })
 }
 
 // reasonToEndKept is reasonToEnd for a kept grant, whose lease has ended. Requires g.mu.
