@@ -44,7 +44,7 @@ type Hooks struct {
 	LossFound func(LossFoundEvent)
 	// Latch: a call on a latch has ended.
 	Latch func(LatchEvent)
-	// NodeDown: a node does not answer, and is only probed from now on.
+	// NodeDown: a node does not answer. It gets only probes until it does.
 	NodeDown func(node string, err error)
 	// NodeUp: the node answers again.
 	NodeUp func(node string)

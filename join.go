@@ -104,7 +104,7 @@ func (j *Joined) acquire(ctx context.Context, wait bool) (*JointLease, error) {
 }
 
 // errJoinLost marks the loss of one lock while Join waited for another.
-var errJoinLost = errors.New("lost before the other locks were acquired")
+var errJoinLost = errors.New("a lock was lost before the other locks were acquired")
 
 // attempt takes one step after the other. The loss of a lock it has ends the wait for the next.
 func (j *Joined) attempt(ctx context.Context, wait bool) (*JointLease, error) {

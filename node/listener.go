@@ -44,7 +44,7 @@ func Listen(ctx context.Context, n Node, client string, deliver func(Message)) (
 // checkClient refuses a text that cannot be the part of an id before a colon.
 func checkClient(client string) error {
 	if client == "" || strings.Contains(client, ":") {
-		return fmt.Errorf("%.30q cannot be the id of a client", client)
+		return fmt.Errorf("invalid client id %.30q", client)
 	}
 	return nil
 }

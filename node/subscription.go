@@ -113,7 +113,7 @@ func (s *subscription) subscribed(channels []string) error {
 }
 
 // errOtherServer says that the address now leads to another server than the connection of the operations.
-var errOtherServer = errors.New("the address leads to another server than the operations go to")
+var errOtherServer = errors.New("the subscription and the operations reach different servers at this address")
 
 // identify checks, by the reply to INFO, that this is the server that runs the operations. The operations
 // need the right to run INFO too.

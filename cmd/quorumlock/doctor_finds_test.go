@@ -40,7 +40,7 @@ var misconfigurations = []struct {
 		servers := healthy(t)
 		servers[1].Pause()
 		return servers.nodes(), nil
-	}, "reachable", exitErrors, []string{"no answer in time", "a server that hangs"}},
+	}, "reachable", exitErrors, []string{"timeout", "a server that hangs"}},
 	{"a wrong password", func(t *testing.T) (string, []string) {
 		servers := healthy(t)
 		return strings.Replace(servers.nodes(), servers[0].Addr(), "redis://nobody:wr0ng@"+servers[0].Addr(), 1), nil
@@ -149,7 +149,7 @@ var misconfigurations = []struct {
 	{"another service in the place of a server", func(t *testing.T) (string, []string) {
 		servers := healthy(t)
 		return servers[0].Addr() + "," + servers[1].Addr() + "," + greeter(t), nil
-	}, "reachable", exitErrors, []string{"not an answer of a Redis server", "Correct the address"}},
+	}, "reachable", exitErrors, []string{"protocol error", "Correct the address"}},
 	{"a lag that is longer than MaxClockSkew", func(t *testing.T) (string, []string) {
 		servers := healthy(t)
 		redisproc.StartReplica(t, servers[0])

@@ -194,7 +194,7 @@ func TestDoctorWrongUsage(t *testing.T) {
 	for _, c := range []struct{ args, says string }{
 		{"doctor", "no nodes: give --nodes"},
 		{"doctor x --nodes a", "unknown command"},
-		{"doctor --embedded 3", "--embedded means nothing here"},
+		{"doctor --embedded 3", "--embedded has no effect here"},
 		{"doctor --nodes a:b:c", "address 1: address does not parse"},
 		{"doctor --nodes a --max-ttl 0s", "--max-ttl 0s is not positive"},
 		{"doctor --nodes a --max-ttl 1s --max-clock-skew 1s", "--max-clock-skew 1s is over half of --max-ttl 1s"},

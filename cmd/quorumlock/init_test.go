@@ -111,7 +111,7 @@ func TestInitWaitsForANode(t *testing.T) {
 	r := servers.init(t, "--node-timeout", "1500ms")
 	assert.GreaterOrEqual(t, time.Since(began), 1500*time.Millisecond)
 	assert.Equal(t, exitNoQuorum, r.code)
-	assert.Contains(t, r.stdout, servers[0].Addr()+": failed: no answer in time")
+	assert.Contains(t, r.stdout, servers[0].Addr()+": failed: timeout")
 }
 
 func TestInitNoticesTwoAddressesOfOneServer(t *testing.T) {

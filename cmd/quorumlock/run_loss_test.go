@@ -181,7 +181,7 @@ func TestRunHealsANode(t *testing.T) {
 	p.reply()
 	assert.Zero(t, p.exit())
 	servers.requireClean(t)
-	assert.Equal(t, 1, strings.Count(p.stderr.String(), "node recovers, as it is new, has restarted or has failed over"), p.stderr.String())
+	assert.Equal(t, 1, strings.Count(p.stderr.String(), "node recovers: it is new, restarted or failed over"), p.stderr.String())
 }
 
 func TestRunWithoutReachableNodes(t *testing.T) {

@@ -73,7 +73,7 @@ func (h *holder) finished(lease lease, status error) error {
 		return status
 	}
 	h.sayAll(h.pulse.pause(h.ttl()))
-	return &exitError{code: exitLost, err: fmt.Errorf("the command ended when its lease was over already: %w", err)}
+	return &exitError{code: exitLost, err: fmt.Errorf("the command ended after its lease: %w", err)}
 }
 
 const (

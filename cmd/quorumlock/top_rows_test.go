@@ -209,7 +209,7 @@ func TestTopText(t *testing.T) {
 NODE  LATENCY  LOCKS  NOTE
 x     1.0ms    2      -
 y     1.0ms    3      -
-z     -        -      no answer in time
+z     -        -      timeout
 
 LOCK     NODES  TTL   HELD   WAIT  HOLDER             PURPOSE
 free     -      -     -      0     free               -

@@ -48,7 +48,7 @@ const (
 	CountDown Kind = "countdown"
 	// Await waits until a latch is done.
 	Await Kind = "await"
-	// Count asks how many ids have still to count down.
+	// Count asks how many ids have not counted down yet.
 	Count Kind = "count"
 	// Delete deletes a latch.
 	Delete Kind = "delete"

@@ -165,7 +165,7 @@ func verdictOf(err error) (Verdict, error) {
 	case strings.Contains(text, "unknown command"), strings.Contains(text, "Unknown Redis command"), strings.Contains(text, "Unknown command"):
 		return Missing, err
 	case isReply(err) && passes(text):
-		return Untried, fmt.Errorf("the server is not in a state to say: %w", err)
+		return Untried, fmt.Errorf("the server cannot tell in its present state: %w", err)
 	case isReply(err):
 		return Permitted, nil // the server parsed it and found it invalid
 	default:

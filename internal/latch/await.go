@@ -151,11 +151,11 @@ func (l *looks) recordRead(g glance, read bool) {
 }
 
 // watcher is a call that waits for a latch. The mutex of the latches guards its fields, except
-// nudged.
+// signals.
 type watcher struct {
 	latches *Latches
 	name    string
-	nudged  chan struct{}
+	signals chan struct{}
 	// listening are the nodes that were asked to report, and toldBy the nodes that have since.
 	// mustAsk is set if the watcher should ask in any case. askedSettled is set if the last round
 	// was asked with all subscriptions made.
@@ -167,7 +167,7 @@ type watcher struct {
 
 // addWatcher routes messages about a latch to a new watcher, from its next round on.
 func (l *Latches) addWatcher(name string) *watcher {
-	w := &watcher{latches: l, name: name, nudged: make(chan struct{}, 1)}
+	w := &watcher{latches: l, name: name, signals: make(chan struct{}, 1)}
 	l.mu.Lock()
 	l.watchers[w] = struct{}{}
 	l.mu.Unlock()
@@ -195,7 +195,7 @@ func (l *Latches) eachWatcherOf(name string, f func(*watcher)) {
 	for w := range l.watchers {
 		if w.name == name {
 			f(w)
-			w.nudge()
+			w.signal()
 		}
 	}
 }
@@ -216,13 +216,13 @@ func (l *Latches) SubscriptionsChanged() {
 	defer l.mu.Unlock()
 	for w := range l.watchers {
 		w.mustAsk = true
-		w.nudge()
+		w.signal()
 	}
 }
 
-func (w *watcher) nudge() {
+func (w *watcher) signal() {
 	select {
-	case w.nudged <- struct{}{}:
+	case w.signals <- struct{}{}:
 	default:
 	}
 }
@@ -260,7 +260,7 @@ func (w *watcher) wait(x *Call, soon bool) Stop {
 		if left <= 0 {
 			return NotStopped
 		}
-		if stop := x.sleep(left, w.nudged); stop != NotStopped {
+		if stop := x.sleep(left, w.signals); stop != NotStopped {
 			return stop
 		}
 	}

@@ -462,7 +462,7 @@ func TestViolation(t *testing.T) {
 	var v respguard.Violation
 	require.ErrorAs(t, fmt.Errorf("wrapped: %w", err), &v)
 	require.Equal(t, respguard.LongString, v)
-	require.EqualError(t, err, "the server broke the protocol: it announced a string of more than 64 MiB")
+	require.EqualError(t, err, "the server announced a string of more than 64 MiB")
 	require.NotErrorIs(t, err, io.EOF)
 }
 

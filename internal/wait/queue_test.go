@@ -15,7 +15,7 @@ import (
 // TestLinesTwin compares the lines of a client with a model, a slice for each line. Waiters join and
 // leave in any order, have their turn, take the lock, hand it over, and give it back.
 //
-// The first waiter of a line is nudged whenever its turn comes, and no waiter overtakes it. An
+// The first waiter of a local queue gets a signal whenever its turn comes, and no waiter overtakes it. An
 // empty line leaves nothing behind.
 func TestLinesTwin(t *testing.T) {
 	specs := []*lease.Spec{specOf(1, "a"), specOf(1, "a", "b"), specOf(1, "a", "b"), specOf(1, "1:a1:b"), specOf(1, "a")}
@@ -98,7 +98,7 @@ func (p *lineTwin) step(s *lease.Spec, k int) {
 		p.holder[k] = nil
 		if len(q) > 0 {
 			require.True(p.t, q[0].stale, "what it expects is out of date")
-			require.Len(p.t, q[0].nudged, 1, "and it is told")
+			require.Len(p.t, q[0].signals, 1, "and it is told")
 		}
 	case action == "pass" && p.holder[k] != nil:
 		p.pass(k)
@@ -118,7 +118,7 @@ func (p *lineTwin) pass(k int) {
 	require.Same(p.t, given, w.handedOver)
 	got, _, _ := w.untilAttempt()
 	require.Same(p.t, given, got)
-	require.Len(p.t, w.nudged, 1)
+	require.Len(p.t, w.signals, 1)
 	p.line[k] = q[1:]
 	for _, other := range p.line[k] {
 		require.Nil(p.t, other.handedOver)
@@ -143,7 +143,7 @@ func (p *lineTwin) hold(s *lease.Spec) *lease.Grant {
 // fails, and it looks again.
 func (p *lineTwin) look(w *waiter) {
 	select {
-	case <-w.nudged:
+	case <-w.signals:
 	default:
 	}
 	_, _, wait := w.untilAttempt()
@@ -157,11 +157,11 @@ func (p *lineTwin) look(w *waiter) {
 	p.alert[w] = wait < lease.Never
 }
 
-// awake lets some of the nudged waiters look.
+// awake lets some of the waiters that got a signal look.
 func (p *lineTwin) awake() {
 	for k, q := range p.line {
 		for _, w := range q {
-			if len(w.nudged) > 0 && rapid.Bool().Draw(p.t, "looks") {
+			if len(w.signals) > 0 && rapid.Bool().Draw(p.t, "looks") {
 				p.look(w)
 				require.Equal(p.t, w == q[0] && p.holder[k] == nil, p.alert[w])
 			}
@@ -169,7 +169,7 @@ func (p *lineTwin) awake() {
 	}
 }
 
-// check compares the lines with their twins. A first waiter without a nudge must already know that
+// check compares the local queues with their twins. A first waiter without a signal must already know that
 // its turn has come.
 func (p *lineTwin) check() {
 	for k, q := range p.line {
@@ -194,7 +194,7 @@ func (p *lineTwin) check() {
 			require.Equal(p.t, i < len(q)-1, p.qs.hasFollower(q[i]))
 		}
 		if len(q) > 0 && p.holder[k] == nil && !p.alert[q[0]] {
-			require.Len(p.t, q[0].nudged, 1, "it misses its turn")
+			require.Len(p.t, q[0].signals, 1, "it misses its turn")
 		}
 	}
 }
