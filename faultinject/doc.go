@@ -12,6 +12,6 @@
 //   - A [Plan] is a schedule of such faults, drawn from a seed by a [Nemesis], printed as
 //     text and replayed from it.
 //
-// Package sim runs the real coordinator through such plans in virtual time, package chaos runs it on real servers,
-// and package history checks the recorded calls of clients.
+// Package sim runs the real coordinator through such plans in virtual time. Package chaos runs it on real servers.
+// Package history checks the recorded calls of clients.
 package faultinject

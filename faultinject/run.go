@@ -20,8 +20,8 @@ type Subject interface {
 }
 
 // Run executes the plan, in real time or that of a bubble, and returns when its last step has ended. It repairs every
-// fault in any case, also when ctx ends. A step that fails ends the plan for its target, and is repaired too. tell,
-// if not nil, is called for each beginning and end, possibly by several goroutines at a time.
+// fault in any case, also when ctx ends. A step that fails ends the plan for its target, and is repaired too. Run
+// calls tell, if it is not nil, for each beginning and end, possibly from several goroutines at a time.
 //
 // The error joins those of all steps, except errors caused by the end of ctx. Run refuses a plan that Check refuses
 // before anything begins.

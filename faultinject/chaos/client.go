@@ -43,11 +43,11 @@ func Client() (was bool, err error) {
 		}
 		close(mayClose)
 	}()
-	return true, s.live(ctx, mayClose)
+	return true, s.runUntil(ctx, mayClose)
 }
 
-// live works until ctx ends, and then waits until it may close.
-func (s settings) live(ctx context.Context, mayClose <-chan struct{}) (err error) {
+// runUntil works until ctx ends, and then waits until it may close.
+func (s settings) runUntil(ctx context.Context, mayClose <-chan struct{}) (err error) {
 	log, err := os.Create(filepath.Join(s.Dir, s.Label+".log"))
 	if err != nil {
 		return fmt.Errorf("chaos: the log of %s: %w", s.Label, err)

@@ -93,7 +93,7 @@ func (l *lease) proof(until time.Duration) Event {
 	return l.lastSeen()
 }
 
-// who describes a lease: "A3f (client c1/w2, token 5)".
+// who identifies a lease: "A3f (client c1/w2, token 5)".
 func who(l *lease) string {
 	role := ""
 	if !l.writes() {

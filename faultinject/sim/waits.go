@@ -64,8 +64,8 @@ func (w *world) waits(p *process, t Task, cancel context.CancelFunc) (over func(
 	}
 }
 
-// oversee checks from time to time that no wait is too long, until all tasks are done.
-func (w *world) oversee(done <-chan struct{}) {
+// watchWaits checks from time to time that no wait is too long, until all tasks are done.
+func (w *world) watchWaits(done <-chan struct{}) {
 	ticker := time.NewTicker(look)
 	defer ticker.Stop()
 	for {
