@@ -64,11 +64,11 @@
 //
 // # What is guaranteed
 //
-// At any instant at most one lease of a name is valid by its own clock, and a later one has
-// the larger token, whatever nodes crash, hang, and forget, if
+// At any instant at most one lease of a name is valid by its own clock. A later lease has the
+// larger token. Any number of nodes may crash, hang, or forget. This holds if
 //
-//   - clock rates differ by less than the drift allowance (1% of the TTL and 2 ms), and
-//     the clocks of nodes do not step (those of clients may);
+//   - clock rates differ by less than the drift allowance (1% of the TTL and 2 ms);
+//   - the clocks of nodes do not step (the clocks of clients may);
 //   - when a node forgets, it shows, as after a restart: locks are not evicted or deleted
 //     one by one (a lease that b nodes back, under a rule of q of N, survives b+q-N-1 of
 //     those);

@@ -154,9 +154,9 @@ type NodeRecoveringEvent struct {
 	Node string
 	// Since and Until are its beginning and its end, by the wall clock of this process.
 	Since, Until time.Time
-	// Restarted is set if the node came back with the data of its disk, took over from another
-	// server, got a first replica, or had its limits changed. Otherwise it came back empty, or is
-	// new.
+	// Restarted is set if the node came back with the data of its disk, or took over from another
+	// server. A first replica and a change of its limits set it too. Otherwise the node came back
+	// empty, or is new.
 	Restarted bool
 }
 

@@ -43,8 +43,8 @@ import (
 //
 // In both cases fewer ids may be reported than have counted down, never more. A running call
 // repeats its knowledge to the nodes. So an id is not lost before its CountDown has returned, nor
-// after a waiter has read it, as long as a majority remembers that the latch is set. (A waiter
-// reads ids where nodes differ.)
+// after a waiter has read it. That holds while a majority remembers that the latch is set. (A
+// waiter reads ids where nodes differ.)
 //
 // All keys have a TTL, see [LatchOptions]. Every use refreshes it, and so does waiting.
 type Latch struct {

@@ -58,7 +58,7 @@ func hostileAt(stage, says, goesOn string, well func([]string) (string, bool)) f
 	return func(c net.Conn) {
 		converse(c, func(args []string) (string, bool) {
 			if strings.HasPrefix(strings.ToUpper(strings.Join(args, " ")), stage) {
-				rave(c, says, goesOn)
+				sendForever(c, says, goesOn)
 				return "", false
 			}
 			if args[0] == "PING" {
@@ -72,9 +72,9 @@ func hostileAt(stage, says, goesOn string, well func([]string) (string, bool)) f
 	}
 }
 
-// rave sends its start and repeats the rest while the client listens. It returns after the client
+// sendForever sends its start and repeats the rest while the client listens. It returns after the client
 // has disconnected.
-func rave(c net.Conn, says, goesOn string) {
+func sendForever(c net.Conn, says, goesOn string) {
 	_, err := io.WriteString(c, says)
 	for more := strings.Repeat(goesOn, 1<<10); goesOn != "" && err == nil; {
 		_, err = io.WriteString(c, more)

@@ -16,7 +16,7 @@ type Listener interface {
 	// as it takes, and deliver gets [Resubscribed].
 	//
 	// One goroutine calls deliver, in the order of the messages. deliver must return soon, since the next
-	// messages wait behind it, and must close neither the inbox nor the node. It may be called before Listen
+	// messages wait for it. It must close neither the inbox nor the node. It may be called before Listen
 	// returns, and until Close of the inbox or the node returns.
 	//
 	// The client is the part of its waiters' ids before the colon. The context bounds Listen only. The error

@@ -28,8 +28,8 @@ const (
 	Release
 	// Inspect reads who holds the names, and changes nothing.
 	Inspect
-	// ForceRelease removes the names, whoever holds them. It leaves a tombstone for each owner found or
-	// listed, so that the owner's next renewal cannot put the names back. It wakes waiters as Release does.
+	// ForceRelease removes the names from any holder. It leaves a tombstone for each owner found or listed,
+	// so that the owner's next renewal cannot put the names back. It wakes waiters as Release does.
 	ForceRelease
 	// Mark reads the node's marker. If the node has none, or one of an earlier life, it gets a new one, and
 	// its recovery begins. The first acquisition would do the same.
@@ -86,7 +86,7 @@ func (k Kind) String() string {
 // Op is one operation on one node. It takes effect for all of its names at one instant of the node.
 type Op struct {
 	Kind Kind
-	// Reads makes an Acquire, Renew or Release that of a reader; see [Readers].
+	// Reads makes this the Acquire, Renew or Release of a reader; see [Readers].
 	Reads bool
 	// Fair makes an Acquire leave a free name to the waiters before its Waiter, or to all waiters if it has
 	// none. Otherwise it takes a free name past the waiters. See [Waiter].

@@ -104,7 +104,7 @@ func TestRedisInboxOfAServerThatFallsSilent(t *testing.T) {
 func TestRedisInboxOnAWayThatIsCut(t *testing.T) {
 	t.Parallel()
 	server := start(t)
-	r := newSwamp(t, server.Addr())
+	r := newBlackHole(t, server.Addr())
 	n := openWith(t, rueidis.ClientOption{InitAddress: []string{r.addr()}, ConnWriteTimeout: time.Second})
 	messages := listen(t, n, "c")
 	wakes(t, n, "c:1", messages)
@@ -117,14 +117,14 @@ func TestRedisInboxOnAWayThatIsCut(t *testing.T) {
 	wakes(t, n, "c:1", messages)
 }
 
-// swamp is a proxy to a server. It can swallow the bytes of both directions.
-type swamp struct {
+// blackHole is a proxy to a server. It can swallow the bytes of both directions.
+type blackHole struct {
 	*front
 	swallow atomic.Bool
 }
 
-func newSwamp(t testing.TB, target string) *swamp {
-	s := &swamp{front: newFront(t, func(net.Conn) {})}
+func newBlackHole(t testing.TB, target string) *blackHole {
+	s := &blackHole{front: newFront(t, func(net.Conn) {})}
 	pour := func(to, from net.Conn) {
 		buf := make([]byte, 4096)
 		for {

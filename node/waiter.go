@@ -37,9 +37,9 @@ func (w Waiter) client() string {
 	return client
 }
 
-// WaiterID makes the id of a waiter. The argument id is that of the client, a colon, and a text that is
-// unique in the client. patience is how long a free lock is left to the waiter after it was woken, in whole
-// milliseconds, from 50 to 500 ms. A waiter far from the nodes needs more.
+// WaiterID makes the id of a waiter. The argument id is the id of the client, a colon, and a text that is
+// unique in the client. A free lock is left to a woken waiter for the duration patience: whole
+// milliseconds, from 50 to 500. A waiter far from the nodes needs more.
 func WaiterID(id string, patience time.Duration) string {
 	if patience <= basePrivilege {
 		return id

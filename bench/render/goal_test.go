@@ -39,8 +39,8 @@ func TestExtremes(t *testing.T) {
 	assert.Equal(t, "1.00 - 3.00", newStat([]float64{3, 1, 2}).extremes())
 }
 
-// figures returns a result that reaches every goal by the smallest margin, relative to a floor, a queue, a redsync and
-// a healthy run of 100 operations per second and calls of 100 us.
+// figures returns a result that reaches every goal by the smallest margin. The floor, the queue, redsync and the
+// healthy run have 100 operations per second, and calls of 100 us.
 func figures(c cell.Cell) cell.Result {
 	latency := cell.Latency{P50: 0.1, P99: 0.1}
 	acquire, release := latency, latency

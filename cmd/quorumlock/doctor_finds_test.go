@@ -217,7 +217,7 @@ func TestDoctorFinds(t *testing.T) {
 }
 
 // settle writes new markers on open nodes whose identity changed with a first replica, so that they do not recover
-// now, and on nodes that cannot be opened.
+// now. It does the same on nodes that cannot be opened.
 func (f fleet) settle(t *testing.T) {
 	t.Helper()
 	for _, s := range f {

@@ -66,9 +66,9 @@ type nodeState struct {
 	// the reading lostBefore. readBefore is the latest reading in which the node listed its ids.
 	lost                   int64
 	lostBefore, readBefore int
-	// goal is how many ids a reading has to reach. gift are the ids that the node is being given.
+	// goal is how many ids a reading has to reach. refill are the ids that the node is being given.
 	goal int
-	gift gift
+	refill refill
 }
 
 // reading says to which reading an operation belongs.
@@ -78,19 +78,19 @@ type reading struct {
 	first  bool
 }
 
-// gift is a set of ids that a node is being given, in pieces.
-type gift struct {
+// refill is a set of ids that a node is being given, in pieces.
+type refill struct {
 	ask node.LatchOp
 	// all are the ids, and sent is how many of them were sent.
 	all  []string
 	sent int
-	// busy is set until the node has answered the last piece: no other gift begins before.
+	// busy is set until the node has answered the last piece: no other refill begins before.
 	busy bool
 }
 
 // next returns the operation that gives the next piece. Only the last piece says that the node is
 // whole.
-func (g *gift) next() *node.LatchOp {
+func (g *refill) next() *node.LatchOp {
 	ask := g.ask
 	ask.IDs = g.all[g.sent:min(g.sent+node.MaxListed, len(g.all))]
 	if g.sent += len(ask.IDs); g.sent < len(g.all) {
@@ -194,7 +194,7 @@ func (r *round) recordReply(c *dispatch.Call, reply *node.Reply) (news bool) {
 	if reply.Err != nil || s == nil {
 		n.err = reply.Err
 		if c.Op.Latch != nil && c.Op.Latch.Exact {
-			n.gift.busy = false
+			n.refill.busy = false
 		}
 		return true
 	}
@@ -224,7 +224,7 @@ func (r *round) recordReply(c *dispatch.Call, reply *node.Reply) (news bool) {
 		a.IDs = read
 		n.readBefore = max(n.readBefore, r.begun[c.Op.Latch].number)
 	case c.Op.Latch.Exact:
-		g := &n.gift
+		g := &n.refill
 		if granted {
 			sent := g.all[:g.sent]
 			if len(sent) < len(g.all) && r.submitTo(i, g.next(), 0) {
@@ -341,23 +341,23 @@ func (r *round) repair() {
 	}
 	for i, a := range r.answers {
 		n := &r.nodes[i]
-		if !a.Told || r.repaired.Has(i) || n.gift.busy {
+		if !a.Told || r.repaired.Has(i) || n.refill.busy {
 			continue
 		}
-		refill := r.ask.List && v.Count > 0 && !v.Member(a, r.skew())
-		if refill && !r.forgot(i, &v) || v.Holds(a) && !refill {
+		lacksIDs := r.ask.List && v.Count > 0 && !v.Member(a, r.skew())
+		if lacksIDs && !r.forgot(i, &v) || v.Holds(a) && !lacksIDs {
 			continue
 		}
 		r.repaired = r.repaired.With(i)
-		g := gift{ask: node.LatchOp{Exact: true, Generation: v.Generation, Void: true}}
+		g := refill{ask: node.LatchOp{Exact: true, Generation: v.Generation, Void: true}}
 		if v.Count > 0 {
 			g.ask.Count, g.ask.Since, g.ask.Chosen, g.all = v.Count, v.Since, v.Chosen, v.Missing(a)
 		}
-		if refill {
+		if lacksIDs {
 			g.ask.Whole = n.recoveryEnd
 		}
-		n.gift = g
-		n.gift.busy = r.submitTo(i, n.gift.next(), 0)
+		n.refill = g
+		n.refill.busy = r.submitTo(i, n.refill.next(), 0)
 	}
 }
 
