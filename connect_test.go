@@ -163,7 +163,7 @@ func TestConnectingFails(t *testing.T) {
 		_, err := client.RedLock("a").TryAcquire(t.Context())
 		require.ErrorIs(t, err, refused)
 		require.ErrorIs(t, err, node.ErrUnreachable)
-		require.NotErrorIs(t, err, node.ErrDown, "it was not down before")
+		require.NotErrorIs(t, err, node.ErrDown, "the node was not down before this call")
 		_, err = client.RedLock("a").TryAcquire(t.Context())
 		require.ErrorIs(t, err, node.ErrDown)
 

@@ -162,7 +162,7 @@ func TestRedisServerThatFallsSilent(t *testing.T) {
 	require.ErrorIs(t, r.Err, node.ErrTimeout)
 	assert.False(t, r.Unsent)
 	require.NoError(t, n.Probe(context.Background()), "the server answers the greeting of a new connection")
-	require.ErrorIs(t, n.Probe(context.Background()), node.ErrTimeout, "and then nothing")
+	require.ErrorIs(t, n.Probe(context.Background()), node.ErrTimeout, "the server answers nothing after the greeting")
 	assert.Less(t, time.Since(began), soon)
 	f.replace(forward(server.Addr()))
 	eventually(t, node.Granted, n, acquire("o1", "a"))

@@ -61,7 +61,7 @@ func await(t *testing.T, conn net.Conn, state socketState) {
 func TestSoundConnections(t *testing.T) {
 	client, server := pair(t)
 	assert.True(t, sound(client))
-	require.NoError(t, client.SetDeadline(time.Unix(1, 0)), "that of an exchange long ago")
+	require.NoError(t, client.SetDeadline(time.Unix(1, 0)), "the deadline of an exchange long ago")
 	assert.True(t, sound(client))
 
 	_, err := server.Write([]byte("+OK\r\n"))

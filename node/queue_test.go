@@ -185,7 +185,7 @@ func TestRedisQueueKeysGo(t *testing.T) {
 	brief.Waiter.Keep = time.Millisecond
 	want(t, node.Denied, n, brief)
 	left := number(t, command(t, server, "PTTL", "quorumlock:queue:{a}"))
-	assert.Greater(t, left, (long / 4).Milliseconds(), "it covers the longest deadline")
+	assert.Greater(t, left, (long / 4).Milliseconds(), "the TTL of the queue covers the longest deadline")
 	want(t, node.Denied, n, waits("c:3", 3, "a", "b"))
 	want(t, node.Released, n, release("o1", "a", "b"))
 	assert.Len(t, queueKeysOf(server), 8)

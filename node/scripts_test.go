@@ -166,7 +166,7 @@ func TestScriptNotesThatANodeIsOpen(t *testing.T) {
 		take()
 		l.limits = Limits{MaxTTL: 2 * time.Hour, MaxClockSkew: time.Second}
 		assert.Contains(t, take(), "SETTINGS")
-		assert.Equal(t, is, noted(), "it is open to the others still")
+		assert.Equal(t, is, noted(), "the node is still open to clients with the old limits")
 		l.run(Op{Kind: Open, Marker: &Marker{Identity: l.server.ReplicationID()}}, l.now)
 		assert.Empty(t, noted())
 		assert.Contains(t, take(), "RECOVERING")

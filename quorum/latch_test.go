@@ -243,7 +243,7 @@ func (l *latchNodes) countDown(id string, token uint64) {
 		if v.Count > 0 {
 			l.confirmed[id] = true
 		} else {
-			require.False(l.t, l.set, "it was set")
+			require.False(l.t, l.set, "the latch was set")
 		}
 	}
 }
@@ -255,14 +255,14 @@ func (l *latchNodes) read() {
 	}
 	l.turn(v.Generation)
 	if l.set {
-		require.Equal(l.t, 5, v.Count, "it was set")
+		require.Equal(l.t, 5, v.Count, "the latch was set to 5")
 	}
 	for id := range l.confirmed {
-		require.Contains(l.t, v.IDs, id, "it was confirmed")
+		require.Contains(l.t, v.IDs, id, "the id was confirmed")
 	}
-	require.True(l.t, !l.full || v.Done(), "it was done by the sizes")
+	require.True(l.t, !l.full || v.Done(), "the latch was done by the sizes")
 	for _, id := range v.IDs {
-		require.GreaterOrEqual(l.t, l.attempted[id], l.began[v.Generation], "it counted down before the deletion")
+		require.GreaterOrEqual(l.t, l.attempted[id], l.began[v.Generation], "the id counted down before the deletion")
 		l.confirmed[id] = true
 	}
 }

@@ -125,7 +125,7 @@ func TestInitNoticesTwoAddressesOfOneServer(t *testing.T) {
 	for _, s := range servers {
 		until, err := s.Command("HGET", "quorumlock:node", "until")
 		require.NoError(t, err)
-		assert.NotEqual(t, "0", until, "it was not opened")
+		assert.NotEqual(t, "0", until, "the node was not opened")
 	}
 }
 

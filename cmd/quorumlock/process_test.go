@@ -135,7 +135,7 @@ func (p *process) exit() int {
 		return p.cmd.ProcessState.ExitCode()
 	case <-time.After(patience):
 		_ = p.cmd.Process.Signal(syscall.SIGQUIT)
-		require.FailNow(p.t, "it does not end")
+		require.FailNow(p.t, "the command does not end")
 		return 0
 	}
 }

@@ -153,7 +153,7 @@ func TestLossStopsTheCommandInTime(t *testing.T) {
 	assert.Equal(t, exitLost, p.exit())
 	info, err := os.Stat(alive)
 	require.NoError(t, err)
-	assert.True(t, info.ModTime().Before(keysGone), "it worked on until %v", info.ModTime().Sub(keysGone))
+	assert.True(t, info.ModTime().Before(keysGone), "the command worked for %v after the keys were gone", info.ModTime().Sub(keysGone))
 	servers.requireClean(t)
 }
 

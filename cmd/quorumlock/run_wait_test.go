@@ -67,7 +67,7 @@ func TestWaitingIsTold(t *testing.T) {
 	require.NoError(t, lease.Release(t.Context()))
 	assert.Equal(t, "ran", p.line())
 	assert.Zero(t, p.exit())
-	assert.Equal(t, 1, strings.Count(p.stderr.String(), "\n"), "it is told once: %s", p.stderr.String())
+	assert.Equal(t, 1, strings.Count(p.stderr.String(), "\n"), "the user is told once: %s", p.stderr.String())
 
 	for _, s := range servers[:3] {
 		s.Kill()
@@ -121,7 +121,7 @@ func TestRunDoesNotWaitForARecovery(t *testing.T) {
 		assert.Equal(t, exitNoQuorum, r.code)
 		assert.Empty(t, r.stdout)
 		assert.Contains(t, r.stderr, ": acquire: recovering: for another ")
-		assert.Equal(t, 1, strings.Count(r.stderr, "'quorumlock init'"), "it is told once: %s", r.stderr)
+		assert.Equal(t, 1, strings.Count(r.stderr, "'quorumlock init'"), "the user is told once: %s", r.stderr)
 	}
 }
 

@@ -80,10 +80,10 @@ func TestTopRemembersSinceWhen(t *testing.T) {
 
 	down := &watch.Facts{Names: []string{"job"}, Nodes: []watch.Node{{Err: node.ErrTimeout}, {Err: node.ErrTimeout}, {}}}
 	assert.Empty(t, top.report(noon.Add(2*time.Hour), down).Locks)
-	assert.Equal(t, 2*time.Hour+11*time.Second, look(top, noon.Add(3*time.Hour), "C:2 web-1/77", 0).held, "it was not forgotten meanwhile")
+	assert.Equal(t, 2*time.Hour+11*time.Second, look(top, noon.Add(3*time.Hour), "C:2 web-1/77", 0).held, "the row was not forgotten in between")
 
 	redisson := look(newTopper(), noon, "d4e5f6a7-0b1c-4d2e-8f3a-112233445566:47", 0)
-	assert.Zero(t, redisson.held, "it has no token at any time")
+	assert.Zero(t, redisson.held, "a lock of Redisson never has a token")
 	assert.True(t, redisson.AtLeast)
 	ahead := look(newTopper(), noon, owner, tokenAt(noon.Add(time.Second)))
 	assert.Zero(t, ahead.held, "clocks differ")

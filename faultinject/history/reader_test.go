@@ -39,7 +39,7 @@ func TestTornLastLineIsLeftOut(t *testing.T) {
 	}
 	h, err := Read(strings.NewReader(callLine + returnLine + whole))
 	require.NoError(t, err)
-	require.Len(t, h.Events(), 2, "it lacks nothing but the end of the line")
+	require.Len(t, h.Events(), 2, "the last event lacks only the end of its line")
 }
 
 func TestReadNamesTheLine(t *testing.T) {

@@ -28,7 +28,7 @@ func TestMutantsOfTheCore(t *testing.T) {
 			command.Dir = root
 			out, err := command.CombinedOutput()
 			require.Error(t, err, "the exploration did not find it:\n%s\n%s", m.Rule, m.Then)
-			require.Contains(t, string(out), "--- FAIL: TestEveryOrderOfEvents", "it does not compile")
+			require.Contains(t, string(out), "--- FAIL: TestEveryOrderOfEvents", "no test failed: the mutant does not compile")
 		})
 	}
 }

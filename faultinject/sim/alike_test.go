@@ -34,5 +34,5 @@ func TestRunsAreAlike(t *testing.T) {
 		}
 	}
 	require.GreaterOrEqual(t, whole, runs*8/10, "runs of one seed have one history")
-	require.GreaterOrEqual(t, calm, runs*8/10, "and so do those of shortened cases")
+	require.GreaterOrEqual(t, calm, runs*8/10, "runs of one shortened case have one history")
 }

@@ -97,8 +97,8 @@ func (p *lineTwin) step(s *lease.Spec, k int) {
 		ls.OnReleased(p.holder[k]) // A second release does no harm.
 		p.holder[k] = nil
 		if len(q) > 0 {
-			require.True(p.t, q[0].stale, "what it expects is out of date")
-			require.Len(p.t, q[0].signals, 1, "and it is told")
+			require.True(p.t, q[0].stale, "the forecast of the first waiter is stale")
+			require.Len(p.t, q[0].signals, 1, "the first waiter gets a signal")
 		}
 	case action == "pass" && p.holder[k] != nil:
 		p.pass(k)
@@ -194,7 +194,7 @@ func (p *lineTwin) check() {
 			require.Equal(p.t, i < len(q)-1, p.qs.hasFollower(q[i]))
 		}
 		if len(q) > 0 && p.holder[k] == nil && !p.alert[q[0]] {
-			require.Len(p.t, q[0].signals, 1, "it misses its turn")
+			require.Len(p.t, q[0].signals, 1, "the first waiter misses its turn")
 		}
 	}
 }
