@@ -116,7 +116,7 @@ func (g *grabber) AfterFunc(d time.Duration, f func()) clock.Timer {
 
 // A timer of the base may have fired already, and wait for its turn, when the
 // timer above it is stopped or set again.
-func TestSkewedIgnoresAFiringThatIsOvertaken(t *testing.T) {
+func TestSkewedIgnoresAnOutdatedFiring(t *testing.T) {
 	base := &grabber{Manual: clock.NewManual(epoch)}
 	s := clock.NewSkewed(base, 1)
 	runs := 0

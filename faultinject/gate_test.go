@@ -121,8 +121,8 @@ func TestGateOfARuleThatIsRemoved(t *testing.T) {
 	})
 }
 
-// TestGateWithoutItsCall: a call that has ended is neither awaited nor passed.
-func TestGateWithoutItsCall(t *testing.T) {
+// TestGateForgetsCallsThatEnded: a call that has ended is neither awaited nor passed.
+func TestGateForgetsCallsThatEnded(t *testing.T) {
 	atGate(t, func(t *testing.T, l *lab, g *faultinject.Gate, _ *faultinject.Active) {
 		ctx, cancel := context.WithCancel(t.Context())
 		a := l.sends(ctx, acquireOp("a"))

@@ -224,7 +224,7 @@ func TestCutAfterResets(t *testing.T) {
 	})
 }
 
-func TestCutAfterNothingMeetsTheNextToSend(t *testing.T) {
+func TestCutAfterZeroBytesEndsTheNextSender(t *testing.T) {
 	for name, c := range map[string]struct {
 		then  faultinject.CutAction
 		check func(t testing.TB, from io.Reader)

@@ -39,9 +39,9 @@ func TestLatencyDelaysTheEnd(t *testing.T) {
 	require.GreaterOrEqual(t, time.Since(began), latency)
 }
 
-// TestLatencyIsNotPaidPerPiece: data sent within one latency arrives after one latency. Delays one after the other
+// TestLatencyDelaysAStreamOnce: data sent within one latency arrives after one latency. Delays one after the other
 // would exceed the test's patience.
-func TestLatencyIsNotPaidPerPiece(t *testing.T) {
+func TestLatencyDelaysAStreamOnce(t *testing.T) {
 	const pieces = 200
 	l := newLane(t)
 	l.SetLatency(faultinject.ToServer, 2*patience/pieces, 0)
@@ -134,7 +134,7 @@ func changeAtRandom(p *faultinject.Proxy, stop <-chan struct{}) {
 	}
 }
 
-func TestLongestLatencyIsForEver(t *testing.T) {
+func TestLongestLatencyNeverEnds(t *testing.T) {
 	for name, c := range map[string]struct{ latency, jitter time.Duration }{
 		"latency":      {math.MaxInt64, 0},
 		"jitter":       {math.MaxInt64 / 2, math.MaxInt64},

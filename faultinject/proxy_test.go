@@ -260,7 +260,7 @@ func TestProxyKeepsConnectionsApart(t *testing.T) {
 	expect(t, second, "still here")
 }
 
-func TestProxyRefusesWhatCannotWork(t *testing.T) {
+func TestProxyRefusesAnInvalidTarget(t *testing.T) {
 	_, err := faultinject.NewProxy("no port")
 	require.ErrorContains(t, err, "faultinject: proxy: target")
 }

@@ -18,7 +18,7 @@ import (
 )
 
 // The suite runs on a clock that it sets itself, so delays do not make it miss anything.
-func TestWrappedConforms(t *testing.T) {
+func TestWrappedNodeConforms(t *testing.T) {
 	for name, rules := range map[string][]faultinject.Rule{
 		"without rules": nil,
 		"delayed":       {{Do: faultinject.Jitter(20*time.Microsecond, 20*time.Microsecond)}},
@@ -343,6 +343,6 @@ func TestRulesChangeMeanwhile(t *testing.T) {
 	})
 }
 
-func TestWrapOfNothing(t *testing.T) {
+func TestWrapRefusesNil(t *testing.T) {
 	require.PanicsWithValue(t, "faultinject: Wrap of a nil node", func() { faultinject.Wrap(nil) })
 }

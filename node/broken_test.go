@@ -41,8 +41,8 @@ func fakeHello(reply string) func(net.Conn) {
 // silent reads and never answers.
 func silent(c net.Conn) { _, _ = io.Copy(io.Discard, c) }
 
-// TestRedisStrangers puts a server of another protocol on the port, and a Redis server afterwards.
-func TestRedisStrangers(t *testing.T) {
+// TestRedisServersOfOtherProtocols puts a server of another protocol on the port, and a Redis server afterwards.
+func TestRedisServersOfOtherProtocols(t *testing.T) {
 	server := start(t)
 	for name, c := range map[string]struct {
 		serve  func(net.Conn)

@@ -154,12 +154,12 @@ func TestRedisHostileServerBehindTLS(t *testing.T) {
 	}
 }
 
-// visit runs TestHostileVisitor in another process, and returns its output.
+// visit runs TestHostileServersChild in another process, and returns its output.
 func visit(t *testing.T, addr string) string {
 	t.Helper()
 	exe, err := os.Executable()
 	require.NoError(t, err)
-	cmd := exec.CommandContext(t.Context(), exe, "-test.run=^TestHostileVisitor$", "-test.timeout=1m")
+	cmd := exec.CommandContext(t.Context(), exe, "-test.run=^TestHostileServersChild$", "-test.timeout=1m")
 	if runtime.GOOS == "linux" && !raced {
 		// The limit makes a large allocation fail soon and protects the machine.
 		cmd = exec.CommandContext(t.Context(), "sh", append([]string{"-c", `ulimit -v 8000000; exec "$0" "$@"`}, cmd.Args...)...)
@@ -169,9 +169,9 @@ func visit(t *testing.T, addr string) string {
 	return string(out)
 }
 
-// TestHostileVisitor is the visitor's part of TestRedisHostileServers. It does nothing when it
+// TestHostileServersChild is the visitor's part of TestRedisHostileServers. It does nothing when it
 // runs alone.
-func TestHostileVisitor(t *testing.T) {
+func TestHostileServersChild(t *testing.T) {
 	addr := os.Getenv(hostileAddr)
 	if addr == "" {
 		return

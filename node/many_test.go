@@ -248,7 +248,7 @@ func TestManyOperationsAnnounce(t *testing.T) {
 }
 
 // A damaged fence does not block readers or permits either.
-func TestDamagedFencesAreNone(t *testing.T) {
+func TestDamagedFencesCountAsAbsent(t *testing.T) {
 	server := start(t)
 	n := open(t, server.Addr())
 	pool := node.Pool{Name: node.PoolName("s"), Size: 2}

@@ -101,7 +101,7 @@ func TestRedisInboxOfAServerThatFallsSilent(t *testing.T) {
 }
 
 // The connection stays open, but no bytes arrive any more.
-func TestRedisInboxOnAWayThatIsCut(t *testing.T) {
+func TestRedisInboxOnACutConnection(t *testing.T) {
 	t.Parallel()
 	server := start(t)
 	r := newBlackHole(t, server.Addr())
@@ -498,7 +498,7 @@ func TestRedisInboxOfAReplica(t *testing.T) {
 }
 
 // The inbox ignores messages of other programs. It closes a connection that violates the protocol.
-func TestRedisInboxHearsNoise(t *testing.T) {
+func TestRedisInboxIgnoresForeignMessages(t *testing.T) {
 	server := start(t)
 	n := open(t, server.Addr())
 	messages := listen(t, n, "c")

@@ -207,7 +207,7 @@ func TestRedisFollowsOnASilentServer(t *testing.T) {
 }
 
 // An unexpected answer ends the connection. The follower does not wait for another answer.
-func TestRedisFollowsAServerOfNonsense(t *testing.T) {
+func TestRedisFollowEndsOnUnexpectedAnswers(t *testing.T) {
 	for _, said := range []string{
 		"*2\r\n" + bulk("pong") + bulk(""), "*3\r\n" + bulk("unsubscribe") + bulk("redisson_lock__channel:{a}") + ":1\r\n", "-LOADING wait\r\n", "+OK\r\n*9\r\n",
 	} {

@@ -151,7 +151,7 @@ func TestRedisCloseOfAHungConnection(t *testing.T) {
 }
 
 // Rueidis would read these timeouts as no timeout.
-func TestRedisIsBoundedWhateverTheOptionsSay(t *testing.T) {
+func TestRedisNegativeTimeoutsAreBounded(t *testing.T) {
 	server := start(t)
 	opt := rueidis.ClientOption{InitAddress: []string{server.Addr()}, ConnWriteTimeout: -1}
 	opt.Dialer.Timeout = -1

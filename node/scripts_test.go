@@ -213,7 +213,7 @@ func TestScriptRenewsFences(t *testing.T) {
 }
 
 // The short way of a renewal accepts a fence only if it is correct.
-func TestScriptRenewsFencesTheShortWay(t *testing.T) {
+func TestFastPathOfRenewalChecksTheFence(t *testing.T) {
 	l := newLab(t)
 	const key, year = "quorumlock:fence:{a}", 365 * 24 * time.Hour
 	l.now = l.now/1e6*1e6 + 500_000

@@ -325,7 +325,7 @@ func (w *twins) spoil() {
 }
 
 // The short ways of the scripts give the same results after any history.
-func TestShortWaysOfScripts(t *testing.T) {
+func TestFastPathsOfScripts(t *testing.T) {
 	w := newTwins(t)
 	ctx, cancel := context.WithCancel(context.Background())
 	heard := make(chan struct{})

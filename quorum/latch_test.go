@@ -412,7 +412,7 @@ func (l *latchNodes) all() (quorum.LatchView, []quorum.LatchAnswer) {
 	return quorum.ViewLatch(answers, l.need, nil, l.skew), answers
 }
 
-func TestWhetherSizesAllowThatALatchIsDone(t *testing.T) {
+func TestMayBeDone(t *testing.T) {
 	node := func(size int) quorum.LatchAnswer {
 		return quorum.LatchAnswer{Told: true, Count: 10, Since: 100, Size: size}
 	}

@@ -38,7 +38,7 @@ func TestTallyRecordRefuses(t *testing.T) {
 	require.Equal(t, quorum.Missing, tally.Vote(64))
 }
 
-func TestTallyOfAllNodesThereMayBe(t *testing.T) {
+func TestTallyOfMaxNodes(t *testing.T) {
 	tally := quorum.NewTally(quorum.MaxNodes, quorum.MaxNodes)
 	for i := range quorum.MaxNodes {
 		require.Equal(t, quorum.Pending, tally.Result())

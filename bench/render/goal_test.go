@@ -33,7 +33,7 @@ func TestVerdicts(t *testing.T) {
 	}
 }
 
-func TestExtremes(t *testing.T) {
+func TestExtremesNeedSeveralRounds(t *testing.T) {
 	assert.Equal(t, "-", Stat{}.median())
 	assert.Equal(t, "-", newStat([]float64{1}).extremes(), "one round has none")
 	assert.Equal(t, "1.00 - 3.00", newStat([]float64{3, 1, 2}).extremes())

@@ -198,7 +198,7 @@ func TestRunWithoutReachableNodes(t *testing.T) {
 	}
 }
 
-func TestHangingNodesNoLock(t *testing.T) {
+func TestRunFailsWhenAllNodesHang(t *testing.T) {
 	t.Parallel()
 	servers := startFleet(t)
 	for _, s := range servers {

@@ -59,8 +59,8 @@ func TestTopOfALock(t *testing.T) {
 	assert.Equal(t, 1, r.Nodes[0].Locks)
 }
 
-// TestTopRemembersSinceWhen: nodes forget the token of a lock that is held for long, but top remembers it.
-func TestTopRemembersSinceWhen(t *testing.T) {
+// TestTopRemembersTheTimeOfTheGrant: nodes forget the token of a lock that is held for long, but top remembers it.
+func TestTopRemembersTheTimeOfTheGrant(t *testing.T) {
 	const owner = "C:1 web-1/77"
 	look := func(top *topper, at time.Time, owner string, token uint64) topLock {
 		facts := &watch.Facts{Names: []string{"job"}, Nodes: nodesWith(3, map[string]watch.Lock{"job": held("job", owner, time.Second, token)})}
@@ -90,7 +90,7 @@ func TestTopRemembersSinceWhen(t *testing.T) {
 	assert.False(t, ahead.AtLeast)
 }
 
-func TestTopOfWhatIsUnusual(t *testing.T) {
+func TestTopShowsUnusualLocks(t *testing.T) {
 	slot := node.SlotName(node.PoolName("pool"), 3)
 	facts := &watch.Facts{Nodes: nodesWith(3, nil), Names: []string{"free", "found-free", "alone", "read", slot, "for ever", "text"}}
 	reader := func(owner string) node.Holder {

@@ -160,7 +160,7 @@ func importHere(t *testing.T, client *docker.Client) (ref string) {
 	return ref
 }
 
-func TestImageFromElsewhere(t *testing.T) {
+func TestImportedImage(t *testing.T) {
 	needsDocker(t)
 	ref := importHere(t, newClient(t))
 	var told bytes.Buffer

@@ -16,7 +16,7 @@ const defaultSeeds = 1000
 
 // Without this, a failure could not be replayed. The scheduler changes three or four cases of a hundred. (The race
 // detector deliberately runs goroutines in random order.)
-func TestRunsAreAlike(t *testing.T) {
+func TestSeedReplaysItsHistory(t *testing.T) {
 	const runs = 60
 	alike := func(c *sim.Case) bool {
 		return slices.Equal(sim.Run(t, c, true).History, sim.Run(t, c, true).History)

@@ -7,7 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestUnaware(t *testing.T) {
+func TestUnawareNodes(t *testing.T) {
 	of := func(generation, since uint64) latchNode {
 		return latchNode{generation: generation, since: since, set: since != 0}
 	}
@@ -44,7 +44,7 @@ func TestUnaware(t *testing.T) {
 	}
 }
 
-func TestLegible(t *testing.T) {
+func TestReadableFor(t *testing.T) {
 	l := &latchMemory{unreadable: []unreadablePeriod{{2, 5}, {6, 10}, {20, forever}}}
 	for _, tc := range []struct{ from, to, want time.Duration }{
 		{0, 1, 1}, {0, 3, 2}, {0, 8, 2}, {3, 5, 0}, {3, 7, 1}, {3, 12, 2}, {3, 20, 10}, {12, 15, 3}, {12, 30, 8}, {21, 30, 0}, {5, 4, 0},

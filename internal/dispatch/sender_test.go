@@ -184,7 +184,7 @@ func TestSenderGathersWhileItSends(t *testing.T) {
 	})
 }
 
-func TestSenderTellsWhoWaitsTooLong(t *testing.T) {
+func TestSenderAnswersAllCallsAtItsTimeout(t *testing.T) {
 	inSender(t, func(t *testing.T, s *sender, nd *scripted, a *answers) {
 		gate := make(chan struct{})
 		nd.set(gate, nil)
@@ -311,7 +311,7 @@ func TestSenderDoesNotFloodANodeThatRejects(t *testing.T) {
 	})
 }
 
-func TestSenderBoundsWhatWaits(t *testing.T) {
+func TestSenderBoundsItsQueue(t *testing.T) {
 	inSender(t, func(t *testing.T, s *sender, nd *scripted, a *answers) {
 		gate := make(chan struct{})
 		nd.set(gate, nil)

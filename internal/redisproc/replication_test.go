@@ -130,7 +130,7 @@ func TestRestartEndsPauseOfReplication(t *testing.T) {
 	assert.Equal(t, []string{"k"}, replica.Keys())
 }
 
-func TestFollowAnother(t *testing.T) {
+func TestFollowAnotherMaster(t *testing.T) {
 	masters := StartN(t, 2)
 	command(t, masters[0], "SET", "0", "v")
 	command(t, masters[1], "SET", "1", "v")

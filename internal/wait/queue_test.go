@@ -12,12 +12,12 @@ import (
 	"github.com/quorumlock/quorumlock/internal/lease"
 )
 
-// TestLinesTwin compares the lines of a client with a model, a slice for each line. Waiters join and
+// TestQueuesTwin compares the lines of a client with a model, a slice for each line. Waiters join and
 // leave in any order, have their turn, take the lock, hand it over, and give it back.
 //
 // The first waiter of a local queue gets a signal whenever its turn comes, and no waiter overtakes it. An
 // empty line leaves nothing behind.
-func TestLinesTwin(t *testing.T) {
+func TestQueuesTwin(t *testing.T) {
 	specs := []*lease.Spec{specOf(1, "a"), specOf(1, "a", "b"), specOf(1, "a", "b"), specOf(1, "1:a1:b"), specOf(1, "a")}
 	twin := []int{0, 1, 1, 2, 0} // Indices that share a number share a line.
 	// The grants come from an engine of their own: the twin tells the lines of them.
