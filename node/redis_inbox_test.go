@@ -267,7 +267,7 @@ func TestRedisInboxIsOpenedForAsLongAsTheContext(t *testing.T) {
 		began := time.Now()
 		for range 3 {
 			ctx, cancel := context.WithTimeout(t.Context(), impatient)
-			_, err := n.Listen(ctx, "c", func(node.Message) { assert.Fail(t, "a message to nobody") })
+			_, err := n.Listen(ctx, "c", func(node.Message) { assert.Fail(t, "a message to a closed inbox") })
 			cancel()
 			require.ErrorIs(t, err, node.ErrCanceled)
 		}

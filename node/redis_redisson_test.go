@@ -202,7 +202,7 @@ func TestRedisFollowsOnASilentServer(t *testing.T) {
 	assert.Less(t, time.Since(began), soon)
 	server.Resume()
 	resubscribed(t, messages)
-	poll(t, func() bool { return followers(t, server, "redisson_lock__channel:{a}") == 1 }, func() any { return "nobody follows" })
+	poll(t, func() bool { return followers(t, server, "redisson_lock__channel:{a}") == 1 }, func() any { return "the lock has no follower" })
 	require.NoError(t, f.Follow("b"))
 }
 

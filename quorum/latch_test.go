@@ -40,7 +40,7 @@ func TestViewLatch(t *testing.T) {
 		known   []string
 		want    quorum.LatchView
 	}{
-		{"nobody has answered", answers{{}, {}, {}}, nil, quorum.LatchView{}},
+		{"no node has answered", answers{{}, {}, {}}, nil, quorum.LatchView{}},
 		{"too few have", answers{{}, set(2, "x"), {}}, nil, quorum.LatchView{Count: 2, Since: 100, IDs: []string{"x"}, Holders: 1}},
 		{"it is not set", answers{unset, unset, {}}, nil, quorum.LatchView{Known: true, Holders: 2}},
 		{"all agree", answers{set(2, "x"), set(2, "x"), set(2, "x")}, nil, quorum.LatchView{

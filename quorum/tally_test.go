@@ -57,7 +57,7 @@ func TestTallyThatCannotBeWon(t *testing.T) {
 
 	tooFew := quorum.NewTally(2, 3)
 	require.Equal(t, quorum.Lost, tooFew.Result())
-	require.False(t, tooFew.Blocked(), "nobody denied")
+	require.False(t, tooFew.Blocked(), "no node denied")
 
 	none := quorum.NewTally(0, 1)
 	require.Equal(t, quorum.Lost, none.Result())

@@ -364,7 +364,7 @@ func recoveryText(left time.Duration, begun bool) string {
 }
 
 // anotherName is the advice about a key of another type.
-const anotherName = "give the lock another name, or delete the key if nobody needs it"
+const anotherName = "give the lock another name, or delete the key if no program needs it"
 
 // summary describes the state in a line, with anything unusual.
 func (r *nameReport) summary() string {

@@ -278,7 +278,7 @@ func (w *witness) tell(format string, args ...any) {
 // appear.
 func (w *witness) short(owner string) string {
 	if owner == "" {
-		return "nobody"
+		return "no owner"
 	}
 	w.naming.Lock()
 	defer w.naming.Unlock()

@@ -52,7 +52,7 @@ func (e *examiner) tryRights(ctx context.Context, names []string) {
 		}
 	}
 	if !shown[rights.Keys] {
-		e.tryKey(ctx, try, rights.Keys, nobodys)
+		e.tryKey(ctx, try, rights.Keys, absentKey)
 	}
 	if !shown[rights.Inboxes] {
 		e.note(rights.Inboxes, rights.ForWaiting, Untried, errHidden)

@@ -12,21 +12,21 @@ import (
 	"github.com/quorumlock/quorumlock/internal/lease"
 )
 
-// TestQueuesTwin compares the lines of a client with a model, a slice for each line. Waiters join and
+// TestQueuesTwin compares the local queues of a client with a model, a slice for each queue. Waiters join and
 // leave in any order, have their turn, take the lock, hand it over, and give it back.
 //
 // The first waiter of a local queue gets a signal whenever its turn comes, and no waiter overtakes it. An
-// empty line leaves nothing behind.
+// empty queue leaves nothing behind.
 func TestQueuesTwin(t *testing.T) {
 	specs := []*lease.Spec{specOf(1, "a"), specOf(1, "a", "b"), specOf(1, "a", "b"), specOf(1, "1:a1:b"), specOf(1, "a")}
-	twin := []int{0, 1, 1, 2, 0} // Indices that share a number share a line.
-	// The grants come from an engine of their own: the twin tells the lines of them.
+	twin := []int{0, 1, 1, 2, 0} // Indices that share a number share a queue.
+	// The grants come from an engine of their own: the twin tells the queues of them.
 	grants := newEngine(t, 1)
 	e := newEngine(t, 1)
 	number := 0
 	rapid.Check(t, func(t *rapid.T) {
 		qs := newQueues(e)
-		p := &lineTwin{t: t, qs: qs, grants: grants, number: &number, line: make([][]*waiter, 3), holder: make([]*lease.Grant, 3), alert: make(map[*waiter]bool)}
+		p := &queueTwin{t: t, qs: qs, grants: grants, number: &number, waiting: make([][]*waiter, 3), holder: make([]*lease.Grant, 3), alert: make(map[*waiter]bool)}
 		steps := rapid.IntRange(1, 60).Draw(t, "steps")
 		for range steps {
 			which := rapid.IntRange(0, len(specs)-1).Draw(t, "lock")
@@ -51,35 +51,35 @@ func TestQueuesTwin(t *testing.T) {
 	e.Nodes.Close()
 }
 
-// lineTwin models the expected state of the lines.
-type lineTwin struct {
+// queueTwin models the expected state of the local queues.
+type queueTwin struct {
 	t      *rapid.T
 	qs     *Queues
-	line   [][]*waiter
+	waiting [][]*waiter
 	holder []*lease.Grant
 	// grants is the engine that makes grants, and number makes their names distinct. leases are
 	// the leases of these grants.
 	grants *lease.Engine
 	number *int
 	leases []*lease.Lease
-	// alert marks the waiters that looked when it was their turn, and will look again in time.
+	// alert marks the waiters that looked at their turn, and will look again in time.
 	alert map[*waiter]bool
 }
 
-// step takes one of the possible steps on a line, or does nothing.
-func (p *lineTwin) step(s *lease.Spec, k int) {
+// step takes one of the possible steps on a queue, or does nothing.
+func (p *queueTwin) step(s *lease.Spec, k int) {
 	ls := p.qs
-	q := p.line[k]
+	q := p.waiting[k]
 	switch action := rapid.SampledFrom([]string{"join", "join", "leave", "take", "take from outside", "give", "pass"}).Draw(p.t, "action"); {
 	case action == "join":
 		w := p.qs.newWaiter(s, nil)
-		p.line[k] = append(q, w)
+		p.waiting[k] = append(q, w)
 		p.look(w)
 	case action == "leave" && len(q) > 0:
 		i := rapid.IntRange(0, len(q)-1).Draw(p.t, "place")
 		ls.removeIfQueued(q[i])
 		ls.removeIfQueued(q[i]) // A second removal does no harm.
-		p.line[k] = append(q[:i:i], q[i+1:]...)
+		p.waiting[k] = append(q[:i:i], q[i+1:]...)
 	case action == "take" && len(q) > 0 && p.holder[k] == nil:
 		w := q[0]
 		require.Same(p.t, w, ls.by[keyOf(s)].head)
@@ -87,7 +87,7 @@ func (p *lineTwin) step(s *lease.Spec, k int) {
 		ls.OnTaken(h)
 		p.holder[k] = h
 		ls.removeIfQueued(w)
-		p.line[k] = q[1:]
+		p.waiting[k] = q[1:]
 	case action == "take from outside" && p.holder[k] == nil:
 		h := p.hold(s)
 		ls.OnTaken(h)
@@ -106,8 +106,8 @@ func (p *lineTwin) step(s *lease.Spec, k int) {
 }
 
 // pass hands the lock over to the first waiter, if there is one and it has no attempt in flight.
-func (p *lineTwin) pass(k int) {
-	ls, q := p.qs, p.line[k]
+func (p *queueTwin) pass(k int) {
+	ls, q := p.qs, p.waiting[k]
 	given := &lease.Lease{}
 	passed := ls.HandOver(p.holder[k], func(*lease.Spec) *lease.Lease { return given })
 	require.Equal(p.t, len(q) > 0, passed)
@@ -119,14 +119,14 @@ func (p *lineTwin) pass(k int) {
 	got, _, _ := w.untilAttempt()
 	require.Same(p.t, given, got)
 	require.Len(p.t, w.signals, 1)
-	p.line[k] = q[1:]
-	for _, other := range p.line[k] {
+	p.waiting[k] = q[1:]
+	for _, other := range p.waiting[k] {
 		require.Nil(p.t, other.handedOver)
 	}
 }
 
-// hold returns a held grant that belongs to the line of a lock. Its names on the nodes are its own.
-func (p *lineTwin) hold(s *lease.Spec) *lease.Grant {
+// hold returns a held grant that belongs to the queue of a lock. Its names on the nodes are its own.
+func (p *queueTwin) hold(s *lease.Spec) *lease.Grant {
 	own := *s
 	own.Names = nil
 	for i := range s.Names {
@@ -141,7 +141,7 @@ func (p *lineTwin) hold(s *lease.Spec) *lease.Grant {
 
 // look makes a waiter look, as it does before it waits. If it is the waiter's turn, its attempt
 // fails, and it looks again.
-func (p *lineTwin) look(w *waiter) {
+func (p *queueTwin) look(w *waiter) {
 	select {
 	case <-w.signals:
 	default:
@@ -158,8 +158,8 @@ func (p *lineTwin) look(w *waiter) {
 }
 
 // awake lets some of the waiters that got a signal look.
-func (p *lineTwin) awake() {
-	for k, q := range p.line {
+func (p *queueTwin) awake() {
+	for k, q := range p.waiting {
 		for _, w := range q {
 			if len(w.signals) > 0 && rapid.Bool().Draw(p.t, "looks") {
 				p.look(w)
@@ -171,8 +171,8 @@ func (p *lineTwin) awake() {
 
 // check compares the local queues with their twins. A first waiter without a signal must already know that
 // its turn has come.
-func (p *lineTwin) check() {
-	for k, q := range p.line {
+func (p *queueTwin) check() {
+	for k, q := range p.waiting {
 		var ln *localQueue
 		for _, other := range p.qs.by {
 			if len(q) > 0 && other == q[0].queue || p.holder[k] != nil && other.heldBy == p.holder[k] {
@@ -200,12 +200,12 @@ func (p *lineTwin) check() {
 }
 
 // empty removes all waiters and holders.
-func (p *lineTwin) empty() {
-	for k := range p.line {
+func (p *queueTwin) empty() {
+	for k := range p.waiting {
 		if p.holder[k] != nil {
 			p.qs.OnReleased(p.holder[k])
 		}
-		for _, w := range p.line[k] {
+		for _, w := range p.waiting[k] {
 			p.qs.removeIfQueued(w)
 		}
 	}
