@@ -115,7 +115,7 @@ var misconfigurations = []struct {
 		_, err := servers[0].Command("SET", "quorumlock:node", "x")
 		require.NoError(t, err)
 		return servers.nodes(), nil
-	}, "marker", exitErrors, []string{"is not what the library keeps there", "DEL quorumlock:node"}},
+	}, "marker", exitErrors, []string{"was not written by the library", "DEL quorumlock:node"}},
 	{"other limits", func(t *testing.T) (string, []string) {
 		servers := newFleet(t, 3, redisproc.WithAOF())
 		servers.open(t, quick)

@@ -145,7 +145,7 @@ func TestDoctorWithTheDocumentedRightsOverTLS(t *testing.T) {
 	assert.Empty(t, d.worse("error warning unknown"))
 	assert.Equal(t, map[string]string{"rights": "note " + d.Nodes[0].Node + " " + d.Nodes[1].Node + " " + d.Nodes[2].Node +
 		": the user locker lacks rights for latches: +zcard\n" +
-		"Permit them, as a user who may, and keep that: with ACL SAVE where the server has an ACL file, else with CONFIG REWRITE.\n" +
+		"Grant them as an administrator, and save that: with ACL SAVE if the server has an ACL file, else with CONFIG REWRITE.\n" +
 		"ACL SETUSER locker +zcard\n"}, d.worse("note"))
 
 	// The printed command must fix the problem.
