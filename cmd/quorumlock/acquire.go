@@ -125,7 +125,7 @@ func (h *holder) waitsForItself(err error) error {
 		return nil
 	}
 	return &exitError{code: exitFailure, err: fmt.Errorf(
-		"%q is held by %s, the quorumlock that this one runs under: it would wait for itself for ever", held.Name, quorumlock.DescribeOwner(held.Owner))}
+		"%q is held by %s, the quorumlock command that started this one: each would wait for the other", held.Name, quorumlock.DescribeOwner(held.Owner))}
 }
 
 // rounds records the results of the last rounds of acquisition and renewal.

@@ -139,7 +139,7 @@ func (r *releaser) warnOf(owners []string, key string, report *lockReport) {
 	for i, owner := range owners {
 		owners[i] = quorumlock.DescribeOwner(owner)
 	}
-	r.say("warning: if %s is alive, it works on until its next renewal fails, and others can have %q %s", strings.Join(owners, " or "), key, whenOpen(report))
+	r.say("warning: if %s is alive, it goes on until its next renewal fails, and others can have %q %s", strings.Join(owners, " or "), key, whenOpen(report))
 }
 
 // evict takes a lock or permits from the chosen owners.

@@ -139,7 +139,7 @@ func TestRunRefusesToWaitForItself(t *testing.T) {
 		p := begin(t, servers.on(inner+"; echo $?")...)
 		assert.Equal(t, "125", p.line(), name)
 		assert.Zero(t, p.exit())
-		assert.Contains(t, p.stderr.String(), "the quorumlock that this one runs under: it would wait for itself for ever")
+		assert.Contains(t, p.stderr.String(), "the quorumlock command that started this one: each would wait for the other")
 		assert.NotContains(t, p.stderr.String(), "waiting:")
 	}
 	p := begin(t, servers.on(run("k")+" --wait 0s -- echo ran; echo $?")...)
