@@ -76,7 +76,8 @@ type Event struct {
 	Names []string `json:"names"`
 	// Lease is the Op of the acquisition that gave the lease; 0 for an acquisition.
 	Lease uint64 `json:"lease,omitempty"`
-	// Owner and Token are those of the lease. Both are empty in an acquisition that was not granted.
+	// Owner and Token are the owner and the token of the lease. Both are empty in an acquisition
+	// that was not granted.
 	Owner string `json:"owner,omitempty"`
 	Token uint64 `json:"token,omitempty"`
 	// Reads marks a lease that was requested by a reader.

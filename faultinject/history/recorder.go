@@ -36,9 +36,9 @@ type Recorder struct {
 	err    error
 }
 
-// NewRecorder writes to out, one Write per event, and does not close it. The client's name must differ from those of
-// all other processes in the same history, including a process that this one replaces. All of them must use the same
-// clock; nil means clock.System.
+// NewRecorder writes to out, one Write per event, and does not close it. The client's name must differ from the
+// names of all other processes in the same history, including a process that this one replaces. All of them must use
+// the same clock; nil means clock.System.
 func NewRecorder(client string, out io.Writer, c clock.Clock) *Recorder {
 	if c == nil {
 		c = clock.System()
