@@ -79,14 +79,14 @@ func dial(t testing.TB, p *faultinject.Proxy) *net.TCPConn {
 	return managed(t, conn.(*net.TCPConn))
 }
 
-// lane is one connection through a proxy, with both ends.
-type lane struct {
+// proxied is one connection through a proxy, with both ends.
+type proxied struct {
 	*faultinject.Proxy
 	backend        backend
 	client, server *net.TCPConn
 }
 
-func newLane(t testing.TB) lane {
+func newProxied(t testing.TB) lane {
 	t.Helper()
 	b := newBackend(t)
 	p := startProxy(t, b.l.Addr().String())
@@ -200,7 +200,7 @@ func transfer(t testing.TB, from, to *net.TCPConn, data []byte) []byte {
 }
 
 func TestProxyForwards(t *testing.T) {
-	l := newLane(t)
+	l := newProxied(t)
 	up, down := randomBytes(1, 3<<20), randomBytes(2, 2<<20)
 
 	require.True(t, bytes.Equal(up, transfer(t, l.client, l.server, up)))
@@ -216,7 +216,7 @@ func TestProxyForwards(t *testing.T) {
 
 func TestProxyPassesResetsOn(t *testing.T) {
 	eachDirection(t, func(t *testing.T, d faultinject.Direction) {
-		l := newLane(t)
+		l := newProxied(t)
 		from, to := l.ends(d)
 		require.NoError(t, from.SetLinger(0))
 		require.NoError(t, from.Close())
@@ -229,7 +229,7 @@ func TestProxyPassesResetsOn(t *testing.T) {
 // too.
 func TestProxyTellsSendersOfReceiversThatAreGone(t *testing.T) {
 	eachDirection(t, func(t *testing.T, d faultinject.Direction) {
-		l := newLane(t)
+		l := newProxied(t)
 		from, to := l.ends(d)
 		require.NoError(t, to.Close())
 		expectEnd(t, from)
@@ -294,7 +294,7 @@ func TestProxyCloses(t *testing.T) {
 		"with a stuck reader": func(t *testing.T, l lane) { stick(t, l) },
 	} {
 		t.Run(name, func(t *testing.T) {
-			l := newLane(t)
+			l := newProxied(t)
 			prepare(t, l)
 			var wg sync.WaitGroup
 			for range 3 {
@@ -310,7 +310,7 @@ func TestProxyCloses(t *testing.T) {
 }
 
 func TestProxyIsQuietAfterClose(t *testing.T) {
-	l := newLane(t)
+	l := newProxied(t)
 	require.NoError(t, l.Close())
 	l.Reset()
 	l.Refuse()
@@ -323,7 +323,7 @@ func TestProxyIsQuietAfterClose(t *testing.T) {
 }
 
 func TestAwaitEndsWithItsContext(t *testing.T) {
-	l := newLane(t)
+	l := newProxied(t)
 	sendInto(t, l.Proxy, faultinject.ToServer, l.client, "12345")
 	expect(t, l.server, "12345")
 	ctx, cancel := context.WithTimeout(t.Context(), moment)

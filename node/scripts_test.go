@@ -88,7 +88,7 @@ func near(bounds ...int64) []int64 {
 	return all
 }
 
-// The short way compares whole seconds. It accepts no token that the comparison in microseconds
+// The fast path compares whole seconds. It accepts no token that the comparison in microseconds
 // refuses.
 func TestScriptTakesTokensBySeconds(t *testing.T) {
 	l := newLab(t)
@@ -212,7 +212,7 @@ func TestScriptRenewsFences(t *testing.T) {
 	}
 }
 
-// The short way of a renewal accepts a fence only if it is correct.
+// The fast path of a renewal accepts a fence only if it is correct.
 func TestFastPathOfRenewalChecksTheFence(t *testing.T) {
 	l := newLab(t)
 	const key, year = "quorumlock:fence:{a}", 365 * 24 * time.Hour
