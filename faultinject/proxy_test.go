@@ -86,17 +86,17 @@ type proxied struct {
 	client, server *net.TCPConn
 }
 
-func newProxied(t testing.TB) lane {
+func newProxied(t testing.TB) proxied {
 	t.Helper()
 	b := newBackend(t)
 	p := startProxy(t, b.l.Addr().String())
 	client := dial(t, p)
 	await(t, p, func(s faultinject.ProxyStats) bool { return s.Reached == 1 })
-	return lane{p, b, client, b.accept()}
+	return proxied{p, b, client, b.accept()}
 }
 
 // ends are the sender and the receiver of a direction.
-func (l lane) ends(d faultinject.Direction) (from, to *net.TCPConn) {
+func (l proxied) ends(d faultinject.Direction) (from, to *net.TCPConn) {
 	if d == faultinject.ToServer {
 		return l.client, l.server
 	}
@@ -278,20 +278,20 @@ func TestProxyResetsClientsOfATargetThatIsDown(t *testing.T) {
 }
 
 func TestProxyCloses(t *testing.T) {
-	for name, prepare := range map[string]func(t *testing.T, l lane){
-		"at peace": func(*testing.T, lane) {},
-		"with bytes under way": func(t *testing.T, l lane) {
+	for name, prepare := range map[string]func(t *testing.T, l proxied){
+		"idle": func(*testing.T, proxied) {},
+		"with bytes under way": func(t *testing.T, l proxied) {
 			l.SetLatency(faultinject.ToServer, time.Hour, 0)
 			sendInto(t, l.Proxy, faultinject.ToServer, l.client, "late")
 		},
-		"while cut": func(t *testing.T, l lane) {
+		"while cut": func(t *testing.T, l proxied) {
 			l.Cut(faultinject.BothWays)
 			sendInto(t, l.Proxy, faultinject.ToServer, l.client, "withheld")
 			dial(t, l.Proxy)
 			awaitOpen(t, l.Proxy, 2)
 		},
-		"while refusing":      func(_ *testing.T, l lane) { l.Refuse() },
-		"with a stuck reader": func(t *testing.T, l lane) { stick(t, l) },
+		"while refusing":      func(_ *testing.T, l proxied) { l.Refuse() },
+		"with a stuck reader": func(t *testing.T, l proxied) { stick(t, l) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			l := newProxied(t)
@@ -335,7 +335,7 @@ func TestAwaitEndsWithItsContext(t *testing.T) {
 
 // stick makes the client send more than all buffers hold, and waits until the proxy is stuck in a write to the
 // server, which does not read. It returns the client's data, and ignores errors of the sending.
-func stick(t testing.TB, l lane) []byte {
+func stick(t testing.TB, l proxied) []byte {
 	t.Helper()
 	require.NoError(t, l.server.SetReadBuffer(256<<10))
 	data := randomBytes(4, 16<<20)
@@ -350,7 +350,7 @@ func stick(t testing.TB, l lane) []byte {
 }
 
 // awaitStuck waits until the proxy is stuck in a write to the server.
-func awaitStuck(t testing.TB, l lane) {
+func awaitStuck(t testing.TB, l proxied) {
 	t.Helper()
 	for passed := uint64(1); passed != l.Stats().ToServer.Passed; {
 		await(t, l.Proxy, func(s faultinject.ProxyStats) bool {
