@@ -18,7 +18,7 @@ func (x *Call) Await() (o Outcome) {
 		}
 	}()
 	need := x.latches.need
-	var l looks
+	var l readPolicy
 	for {
 		var inboxes quorum.Set
 		if w != nil {
@@ -100,10 +100,10 @@ type glance struct {
 	mayBeDone, forgetful bool
 }
 
-// looks decides when a waiter reads the ids of a latch. Usually it never does: it reads the
+// readPolicy decides when a waiter reads the ids of a latch. Usually it never does: it reads the
 // sizes, and the latch is done once enough nodes have enough ids. It must read the ids if each node
 // lacks some, or if a node has lost its memory and needs them all.
-type looks struct {
+type readPolicy struct {
 	last glance
 	// glances counts the glances at a latch that may be done, since the ids were read. read is how
 	// many ids there were: while the sum of sizes equals it, there is nothing new to read.
@@ -115,12 +115,12 @@ type looks struct {
 	soon bool
 }
 
-// patientLooks bounds the glances at a latch that may be done while its sizes still grow. As long
+// patientGlances bounds the glances at a latch that may be done while its sizes still grow. As long
 // as they grow, a node with enough ids is about to report.
-const patientLooks = 8
+const patientGlances = 8
 
 // shouldRead reports whether the waiter should read the ids after a glance.
-func (l *looks) shouldRead(g glance) bool {
+func (l *readPolicy) shouldRead(g glance) bool {
 	grows := g.sum != l.last.sum
 	l.last, l.soon = g, g.mayBeDone && g.most >= g.count
 	switch {
@@ -136,17 +136,17 @@ func (l *looks) shouldRead(g glance) bool {
 		return false
 	}
 	l.glances++
-	return g.count <= node.MaxListed || !grows || l.glances >= patientLooks
+	return g.count <= node.MaxListed || !grows || l.glances >= patientGlances
 }
 
 // recordRead records that the caller tried to read the ids, and whether it read them.
-func (l *looks) recordRead(g glance, read bool) {
+func (l *readPolicy) recordRead(g glance, read bool) {
 	l.glances, l.read = 0, 0
 	if read {
 		l.read = g.read
 	}
 	if g.forgetful {
-		l.rest, l.pause = l.pause, min(2*l.pause+1, patientLooks)
+		l.rest, l.pause = l.pause, min(2*l.pause+1, patientGlances)
 	}
 }
 

@@ -30,8 +30,8 @@ type round struct {
 	decided chan struct{}
 
 	mu sync.Mutex
-	// answers are the last answers of the nodes, and told the same without ids.
-	answers, told []quorum.LatchAnswer
+	// answers are the last answers of the nodes, and summaries are the same without ids.
+	answers, summaries []quorum.LatchAnswer
 	nodes         []nodeState
 	// granted are the nodes that did as asked. repaired are the nodes that were given their missing
 	// ids.
@@ -104,7 +104,7 @@ func (r *round) env() *Env { return &r.call.latches.env }
 func (r *round) need() int { return r.call.latches.need }
 
 func (r *round) init(nodes int) {
-	r.answers, r.told = make([]quorum.LatchAnswer, nodes), make([]quorum.LatchAnswer, nodes)
+	r.answers, r.summaries = make([]quorum.LatchAnswer, nodes), make([]quorum.LatchAnswer, nodes)
 	r.nodes = make([]nodeState, nodes)
 	r.begun = make(map[*node.LatchOp]reading)
 	r.decided = make(chan struct{})
@@ -209,8 +209,8 @@ func (r *round) recordReply(c *dispatch.Call, reply *node.Reply) (news bool) {
 	if before := &r.answers[i]; before.Generation == a.Generation && n.recoveryEnd == s.Until && n.born == s.Born {
 		a.IDs = before.IDs
 	}
-	n.recoveryEnd, n.born, n.err, r.told[i] = s.Until, s.Born, nil, a
-	r.told[i].IDs = nil
+	n.recoveryEnd, n.born, n.err, r.summaries[i] = s.Until, s.Born, nil, a
+	r.summaries[i].IDs = nil
 	granted := reply.Outcome == node.Granted
 	if granted {
 		r.granted = r.granted.With(i)
@@ -302,7 +302,7 @@ func (r *round) view() quorum.LatchView {
 
 // sizes is the combined answers without ids. Requires r.mu.
 func (r *round) sizes() quorum.LatchView {
-	return quorum.ViewLatch(r.told, r.need(), nil, r.skew())
+	return quorum.ViewLatch(r.summaries, r.need(), nil, r.skew())
 }
 
 // skew is how far clocks may differ, in the unit of tokens.
@@ -388,15 +388,15 @@ func (r *round) decideIfDone(news bool) {
 
 // anyForgot reports whether an answer is of a node that has lost its memory. Requires r.mu.
 func (r *round) anyForgot(v *quorum.LatchView) bool {
-	return slices.ContainsFunc(r.told, func(a quorum.LatchAnswer) bool { return a.Told && !v.Member(a, r.skew()) })
+	return slices.ContainsFunc(r.summaries, func(a quorum.LatchAnswer) bool { return a.Told && !v.Member(a, r.skew()) })
 }
 
 // glance sums up the sizes. Requires r.mu.
 func (r *round) glance(v *quorum.LatchView) glance {
 	g := glance{
-		count: v.Count, most: v.Most, mayBeDone: v.MayBeDone(r.told, r.need(), r.skew()), forgetful: r.anyForgot(v),
+		count: v.Count, most: v.Most, mayBeDone: v.MayBeDone(r.summaries, r.need(), r.skew()), forgetful: r.anyForgot(v),
 	}
-	for i, a := range r.told {
+	for i, a := range r.summaries {
 		g.sum += a.Size
 		g.read += len(r.answers[i].IDs)
 	}
