@@ -80,8 +80,8 @@
 //     that; only the resource can, with the token.
 //   - Without a majority of nodes that answer, or after a majority has lost its memory,
 //     no client gets a lock for a time.
-//   - Waiters are served in the order in which their clients came, as far as clocks agree. A waiter
-//     that is frozen when its turn comes loses the turn.
+//   - Waiters are served in the order in which their clients came, to the precision of the clocks.
+//     A waiter that is frozen when its turn comes loses the turn.
 //
 // docs/guarantees.md has the assumptions one by one, the proofs, and the consequences of an
 // assumption that breaks. docs/handbook.md explains every error and log line. docs/README.md is the

@@ -79,9 +79,9 @@ func (j *Joined) TryAcquire(ctx context.Context) (*JointLease, error) { return j
 // allows. If it loses one while it waits for the next, it releases all and begins anew.
 //
 // It returns the errors that [Lock.Acquire] does. After an error it holds nothing: it releases its
-// locks before it returns, whatever the state of ctx, bounded by the timeouts of the nodes. For
-// locks that ctx holds already, the result has nested leases. If ctx holds only some of the names
-// of one step, the error is ErrOverlap.
+// locks before it returns, even if ctx has ended, bounded by the timeouts of the nodes. For locks
+// that ctx holds already, the result has nested leases. If ctx holds only some of the names of one
+// step, the error is ErrOverlap.
 func (j *Joined) Acquire(ctx context.Context) (*JointLease, error) { return j.acquire(ctx, true) }
 
 func (j *Joined) acquire(ctx context.Context, wait bool) (*JointLease, error) {

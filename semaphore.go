@@ -203,8 +203,8 @@ func (q *permitQuery) count(t *lease.Lease) {
 	}
 }
 
-// wouldSelfDeadlock reports whether the context holds so many permits that the rest would not
-// suffice, even if no other owner had any.
+// wouldSelfDeadlock reports whether the context holds too many permits, so that the rest would
+// not suffice, even if no other owner had any.
 func (l *Lock) wouldSelfDeadlock(ctx context.Context) bool {
 	size, _ := l.spec.Slots.Size()
 	has := l.permitsHeldBy(ctx)

@@ -17,8 +17,8 @@ import (
 	"time"
 )
 
-// Clock is what the coordinator and the in-memory node know of time. All of
-// its methods are safe for concurrent use.
+// Clock is the view of time of the coordinator and the in-memory node. All of its methods are
+// safe for concurrent use.
 type Clock interface {
 	// Now returns the local time since the clock's origin. It never steps
 	// and never goes back. It counts suspends where the system can, and has

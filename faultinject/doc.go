@@ -1,7 +1,7 @@
 // Package faultinject breaks the environment of locks, so that tests can show which promises hold then.
 //
-// It is for the tests of this library, and for those of services that use it. These tools share one vocabulary of
-// faults, from fast to realistic:
+// It is for the tests of this library, and for the tests of services that use it. These tools share one
+// vocabulary of faults, from fast to realistic:
 //
 //   - [Wrap] puts rules in front of a node.Node: calls fail before or after they ran, are late,
 //     duplicated, hung or held at a gate, within the process and without a server.

@@ -33,8 +33,8 @@ type Episode string
 
 // The episodes.
 const (
-	// Minority kills as many nodes as can be spared, counting those that have other faults already. Other episodes
-	// may follow at the same time.
+	// Minority kills as many nodes as can be spared. Nodes that have other faults already count, too. Other
+	// episodes may follow at the same time.
 	Minority Episode = "minority"
 	// Majority kills enough nodes at once to prevent every acquisition.
 	Majority Episode = "majority"

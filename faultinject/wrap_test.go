@@ -209,7 +209,7 @@ func TestWrapPassesThrough(t *testing.T) {
 	require.Zero(t, rule.Hits())
 }
 
-// Each rule is around those that were added later.
+// Each rule is around the rules that were added later.
 func TestRulesAreLayers(t *testing.T) {
 	l := newLab(t)
 	first := l.Add(faultinject.Rule{Times: 1, Do: faultinject.FailBefore()})

@@ -3,8 +3,8 @@
 //
 // A process can be paused between the check of its lease and a write, for longer than the lease lasts. Its write then
 // comes after another holder's, and no lock can prevent that. Only the resource can: each lease has a token,
-// quorumlock's Lease.Token, which is larger than those of all earlier leases of the same name. A writer shows its
-// token. The resource remembers the largest token, and refuses smaller ones.
+// quorumlock's Lease.Token, which is larger than the token of every earlier lease of the same name. A writer shows
+// its token. The resource remembers the largest token, and refuses smaller ones.
 //
 // Four rules make it work, and this package makes them hard to break:
 //

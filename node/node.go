@@ -210,8 +210,8 @@ type Holder struct {
 	// TTL is how long the name stays held without a renewal, or [NoExpiry]. For a free name that is left to a
 	// waiter, it is how long the name is left to it.
 	TTL time.Duration
-	// Token is the largest fencing token of the name that the node knows, or 0. It may be that of this
-	// holder, or of an attempt that was undone.
+	// Token is the largest fencing token of the name that the node knows, or 0. It may be the token of
+	// this holder, or of an attempt that was undone.
 	Token uint64
 	// Reads is set for a reader in a list of holders; a name may have several. In a denial one Holder stands
 	// for all readers, with [Readers] as its Owner.
@@ -294,7 +294,7 @@ type Node interface {
 // Probe, since a connect may take longer than an operation. Without a Probe, Do connects.
 type Connector interface {
 	Node
-	// Connected reports whether there is a usable connection, as far as the client knows without sending
+	// Connected reports whether there is a usable connection, by what the client knows without sending
 	// anything. It does not block. A closed node counts as connected, so that Do answers with ErrClosed.
 	Connected() bool
 }

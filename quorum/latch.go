@@ -95,8 +95,8 @@ func ViewLatch(answers []LatchAnswer, need int, known []string, skew uint64) Lat
 }
 
 // MayBeDone reports whether, by the sizes, Count ids may have been confirmed. A confirmed id is on
-// at least need nodes, or was given back to those that forgot it. So at most n-need of n nodes lack
-// it, and every other witness counts it.
+// at least need nodes, or was given back to the nodes that forgot it. So at most n-need of n nodes
+// lack it, and every other witness counts it.
 func (v *LatchView) MayBeDone(answers []LatchAnswer, need int, skew uint64) bool {
 	sum, witnesses := 0, 0
 	for _, a := range answers {

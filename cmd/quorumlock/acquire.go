@@ -108,7 +108,7 @@ func (h *holder) timeUp(err error) error {
 	return &exitError{code: exitNoQuorum, err: err}
 }
 
-// sayWaiting tells the user what the command waits for. With --verbose, the log does.
+// sayWaiting tells the user why the command waits. With --verbose, the log does.
 func (h *holder) sayWaiting(why error) {
 	if !h.verbose {
 		h.say("waiting: %s", reason(why))

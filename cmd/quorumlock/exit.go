@@ -178,7 +178,7 @@ func escaped(text string) string {
 	return b.String()
 }
 
-// reason returns why an attempt or a renewal failed, where the context says what was tried.
+// reason returns why an attempt or a renewal failed, if the context already names the attempt.
 func reason(err error) string {
 	text := plain(err)
 	if held, ok := errors.AsType[*quorumlock.HeldError](err); ok {

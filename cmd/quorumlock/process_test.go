@@ -53,7 +53,8 @@ func begin(t *testing.T, args ...string) *process {
 func beginCommand(t *testing.T, cmd *exec.Cmd) *process {
 	t.Helper()
 	p := &process{t: t, cmd: cmd, done: make(chan struct{})}
-	// The test makes its own pipes: Wait would close those of exec, and children of the command may outlive it.
+	// The test makes its own pipes: Wait would close the pipes of exec, and children of the command may outlive
+	// it.
 	stdin, w, err := os.Pipe()
 	require.NoError(t, err)
 	stdout, stdoutEnd, err := os.Pipe()

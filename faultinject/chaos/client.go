@@ -97,7 +97,8 @@ func (s settings) work(ctx context.Context, client *quorumlock.Client, recorder 
 	return errors.Join(errs...)
 }
 
-// settings are the parameters of a client process: those of the run, with the client's own Seed, and more.
+// settings are the parameters of a client process: the parameters of the run, with the client's own Seed,
+// and more.
 type settings struct {
 	Config
 	// Label is its name in the history.

@@ -95,7 +95,7 @@ func newPath(node string) (*path, error) {
 	return &path{proxy: proxy, cuts: make(map[faultinject.Direction]int)}, nil
 }
 
-// applyFault has a fault begin, or end.
+// applyFault begins or ends a fault.
 func (w *path) applyFault(s faultinject.Step, begin bool) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()

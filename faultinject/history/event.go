@@ -130,7 +130,7 @@ func (e Event) String() string {
 	return b.String()
 }
 
-// asked describes what the call requested besides its names.
+// asked describes the request of the call besides its names.
 func (e Event) asked() string {
 	switch e.Kind {
 	case Acquire:

@@ -140,7 +140,7 @@ func leasesOf(events []Event) []*lease {
 }
 
 // add records an event about the lease. A call without a return may not have happened. But from the call of a
-// downgrade on, the lease may be a reader's, with any result.
+// downgrade on, the lease may be a reader's, even after an error.
 func (l *lease) add(e Event) {
 	if e.Kind == Downgrade && l.downgrade == nil {
 		l.downgrade = &e

@@ -134,7 +134,8 @@ func operations(leases []*lease, until time.Duration, rows *rows) []porcupine.Op
 	for i := range order {
 		order[i] = i
 	}
-	// Steps with equal earliest instants are in order already: each was added after those that come before it.
+	// Steps with equal earliest instants are in order already: each was added after the steps that come before
+	// it.
 	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(o.earliest[a], o.earliest[b]) })
 	for turn, i := range order {
 		o.ops[i].Input.(*step).turn = turn

@@ -237,7 +237,7 @@ func (h *Holding) Act(valid func() error) error {
 }
 
 // Release releases the lease by calling release, and records its times and its result, which it returns. After that
-// call the lease must have ended, whatever the result. release must return nil only if the lease had not ended by
+// call the lease must have ended, even after an error. release must return nil only if the lease had not ended by
 // itself.
 func (h *Holding) Release(release func() error) error {
 	return h.recorder.during(h.begin(Release), release)

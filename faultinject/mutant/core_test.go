@@ -12,7 +12,7 @@ import (
 // for its own Proposal and Claims. Package quorum has the scopes that it explores.
 var ofTheCore = []string{"any-heal-counts", "grant-without-a-second-look", "no-second-token-round"}
 
-// TestMutantsOfTheCore shows that the exploration is able to find what it looks for.
+// TestMutantsOfTheCore shows that the exploration finds the mutants that break its rules.
 func TestMutantsOfTheCore(t *testing.T) {
 	if *budget == 0 {
 		t.Skip("no budget: run it with -args -budget=10000")

@@ -140,7 +140,7 @@ func (x *exchange) deliverRequest() {
 }
 
 // run runs the batch on the server. A server that has restarted knows nothing of the connection. Requests of an old
-// connection do not run after those of a new one, which kills it first, unless the weather allows that.
+// connection do not run after the commands of a new one, which kills it first, unless the weather allows that.
 func (x *exchange) run(alive bool) bool {
 	l := x.link
 	l.mu.Lock()
@@ -206,7 +206,7 @@ func newPaths(servers int) []*path {
 	return paths
 }
 
-// applyFault has a fault begin, or end.
+// applyFault begins or ends a fault.
 func (w *path) applyFault(step faultinject.Step, begin bool) {
 	switch step.Fault {
 	case faultinject.Part:

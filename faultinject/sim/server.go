@@ -21,7 +21,7 @@ type server struct {
 
 	mu  sync.Mutex
 	rng *rand.Rand
-	// down counts the faults that keep it from running, paused those that suspend it.
+	// down counts the faults that keep it from running, paused the faults that suspend it.
 	down, paused int
 	// life counts its starts: a connection does not outlive one.
 	life int

@@ -179,7 +179,7 @@ func (c *Case) orderly() bool {
 	})
 }
 
-// freeOn counts the servers on which none of the names is held.
+// freeOn counts the servers on which no name is held.
 func freeOn(names []string, states []node.Reply) (n int) {
 	for _, r := range states {
 		if !slices.ContainsFunc(r.Holders, func(h node.Holder) bool { return slices.Contains(names, h.Name) }) {

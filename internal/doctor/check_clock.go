@@ -7,7 +7,7 @@ import (
 )
 
 // checkClocks compares the nodes' clocks with each other, and with the clock of this machine. Two clocks that are
-// MaxClockSkew apart cannot both be within half of that of a third. So each is compared with this machine's clock
+// MaxClockSkew apart cannot both be within half of it of a third. So each is compared with this machine's clock
 // alone.
 func checkClocks(f *Facts) []Finding {
 	findings := f.notAsked()

@@ -20,7 +20,7 @@ type config struct {
 	tls      bool
 	aof      bool
 	faketime []string      // where libfaketime may be; empty for the true clock
-	clock    time.Duration // what the clock is off by at first
+	clock    time.Duration // the offset of the clock at first
 	args     []string
 	program  string // of WithProgram
 	debug    bool

@@ -12,7 +12,8 @@ import (
 	"github.com/quorumlock/quorumlock/node"
 )
 
-// fencing has the promises about tokens: each node accepts those of a name in growing order only.
+// fencing has the promises about tokens: each node accepts the tokens of a name only in growing
+// order.
 var fencing = []promise{
 	{"a new token is accepted, and told with its holder", func(x *trial) {
 		token := x.token()
