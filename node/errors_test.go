@@ -19,7 +19,7 @@ func TestErrorText(t *testing.T) {
 	cause := errors.New("EOF")
 	for want, err := range map[string]*node.Error{
 		"node a:1: connect: unreachable: EOF":        {Node: "a:1", Reason: node.ErrUnreachable, Err: cause},
-		"node a:1: acquire: timeout":       {Node: "a:1", Op: node.Acquire, Reason: node.ErrTimeout},
+		"node a:1: acquire: timeout":                 {Node: "a:1", Op: node.Acquire, Reason: node.ErrTimeout},
 		"node a:1: renew: canceled":                  {Node: "a:1", Op: node.Renew, Reason: node.ErrCanceled},
 		"node a:1: release: rejected: EOF":           {Node: "a:1", Op: node.Release, Reason: node.ErrRejected, Err: cause},
 		"node a:1: inspect: access denied":           {Node: "a:1", Op: node.Inspect, Reason: node.ErrAuth},

@@ -272,7 +272,7 @@ type latchMemory struct {
 	// forgot marks nodes that have lost their memory since, and have not got it back.
 	forgot []bool
 	// nodes are the nodes' knowledge. unreadable are the periods in which too few nodes knew enough to read the latch.
-	nodes []latchNode
+	nodes      []latchNode
 	unreadable []unreadablePeriod
 	// excused is set if too many nodes have forgotten: the latch may be lost.
 	excused bool

@@ -38,7 +38,7 @@ func (p probe) pattern() string {
 // absentKey is a key that does not exist, inbox an inbox without messages.
 const (
 	absentKey = "quorumlock:doctor"
-	inbox   = "quorumlock:inbox:doctor"
+	inbox     = "quorumlock:inbox:doctor"
 )
 
 // absentClient is the id of a client that does not exist.

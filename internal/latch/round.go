@@ -32,7 +32,7 @@ type round struct {
 	mu sync.Mutex
 	// answers are the last answers of the nodes, and summaries are the same without ids.
 	answers, summaries []quorum.LatchAnswer
-	nodes         []nodeState
+	nodes              []nodeState
 	// granted are the nodes that did as asked. repaired are the nodes that were given their missing
 	// ids.
 	granted, repaired quorum.Set
@@ -67,7 +67,7 @@ type nodeState struct {
 	lost                   int64
 	lostBefore, readBefore int
 	// goal is how many ids a reading has to reach. refill are the ids that the node is being given.
-	goal int
+	goal   int
 	refill refill
 }
 

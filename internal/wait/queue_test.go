@@ -53,10 +53,10 @@ func TestQueuesTwin(t *testing.T) {
 
 // queueTwin models the expected state of the local queues.
 type queueTwin struct {
-	t      *rapid.T
-	qs     *Queues
+	t       *rapid.T
+	qs      *Queues
 	waiting [][]*waiter
-	holder []*lease.Grant
+	holder  []*lease.Grant
 	// grants is the engine that makes grants, and number makes their names distinct. leases are
 	// the leases of these grants.
 	grants *lease.Engine
