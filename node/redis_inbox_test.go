@@ -439,7 +439,7 @@ func TestRedisInboxOfAnotherServer(t *testing.T) {
 	lead(servers[1])
 	_, err := n.Listen(t.Context(), "c", func(node.Message) {})
 	require.ErrorIs(t, err, node.ErrUnreachable)
-	assert.Contains(t, err.Error(), "another server")
+	assert.Contains(t, err.Error(), "different servers")
 	lead(servers[0])
 	messages := listen(t, n, "c")
 	wakes(t, n, "c:1", messages)
