@@ -65,7 +65,7 @@ func figures(c cell.Cell) cell.Result {
 	case c.Scenario == "newnames":
 		r.Ops = map[int]int64{16: 1300, 128: 2000}[c.Callers]
 	case c.Load == cell.Pass:
-		r.Ops = map[int]int64{2: 800, 16: 1200, 64: 4000}[c.Callers]
+		r.Ops = map[int]int64{2: 800, 16: 1200, 64: 9000}[c.Callers]
 	}
 	return r
 }
