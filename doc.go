@@ -34,7 +34,7 @@
 // Acquire returns a [Lease]. Until it ends, the lease renews itself on every node, also on nodes
 // that were down before. This process alone decides when the lease ends. It uses a clock that no
 // administrator can step, and that counts suspends. ValidUntil is the earliest time at which enough
-// nodes may have dropped the lock, counted from before each command was sent, less an allowance
+// nodes may have dropped the lock. It counts from before each command was sent, less an allowance
 // for clock drift. At that time, at the latest, the context of the lease ends, with the reason as
 // its cause. Nothing revives a lease.
 //

@@ -193,7 +193,7 @@ type LatchEvent struct {
 }
 
 // runCall runs one call of a method: it checks the arguments, registers the call, and reports it to
-// the hook. left is how many ids must still count down, if the method reads that.
+// the hook. The result left is how many ids must still count down, if the method reads that.
 func (l *Latch) runCall(ctx context.Context, op, id string, invalid []string, run func(*latch.Call) latch.Outcome) (left int, err error) {
 	switch problems := slices.Concat(l.problems, invalid); {
 	case ctx == nil:

@@ -29,9 +29,9 @@ type Clock interface {
 	// It is for display and for tokens, never for validity: it may step.
 	Wall() time.Time
 
-	// AfterFunc runs f in a goroutine of its own once d has passed on this
-	// clock, never earlier, and at once if d is zero or less. Implementations
-	// for tests may run f on the goroutine that moves the clock.
+	// AfterFunc runs f in a goroutine of its own once d has passed on this clock, never
+	// earlier. It runs f at once if d is zero or less. Implementations for tests may run f on
+	// the goroutine that moves the clock.
 	AfterFunc(d time.Duration, f func()) Timer
 }
 

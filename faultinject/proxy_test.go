@@ -333,8 +333,8 @@ func TestAwaitEndsWithItsContext(t *testing.T) {
 	require.ErrorContains(t, err, "ToServer:{Received:5 ")
 }
 
-// stick makes the client send more than all buffers hold, and waits until the proxy is stuck in a write to the
-// server, which does not read. It returns the client's data, and ignores errors of the sending.
+// stick makes the client send more than all buffers hold. The server does not read, so stick waits until the
+// proxy is stuck in a write to the server. It returns the client's data, and ignores errors of the sending.
 func stick(t testing.TB, l proxied) []byte {
 	t.Helper()
 	require.NoError(t, l.server.SetReadBuffer(256<<10))

@@ -12,8 +12,8 @@
 //   - Equal tokens are admitted: a holder may write more than once. So a token orders holders,
 //     not the writes of one of them.
 //   - Show the token before you read data that you will modify and write back. If the new holder
-//     read past the fence, the old one would still be admitted, and the new holder would overwrite
-//     its write without knowing of it.
+//     read past the fence, the old holder would still be admitted. Then the new holder would
+//     overwrite that write without knowing of it.
 //   - The largest token is kept as long as the resource, and with it: not in the memory of a
 //     process that restarts, and not in a row that is deleted and comes back.
 //

@@ -270,8 +270,8 @@ type Reply struct {
 
 // Node is one independent Redis deployment.
 //
-// All methods are safe for concurrent use. A Node bounds each call by a timeout of its own, whatever the
-// context allows, so that a hung server cannot block a caller for ever.
+// All methods are safe for concurrent use. A Node bounds each call by a timeout of its own, even if the
+// context has no deadline. So a hung server cannot block a caller for ever.
 type Node interface {
 	// Name identifies the node to people and distinguishes nodes: usually host:port. It holds no secrets.
 	Name() string

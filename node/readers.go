@@ -18,8 +18,8 @@ import "slices"
 // forgotten. It is smaller than any token that the node accepts from a writer whose clock is right.
 const Readers = "quorumlock:readers"
 
-// minFence returns the fence that the Acquire of a reader sets on a node that has forgotten it, from the Op's
-// Token and the node's clock in microseconds.
+// minFence returns the fence that the Acquire of a reader sets on a node that has forgotten it. It follows
+// from the Op's Token and the node's clock in microseconds.
 func minFence(op Op, now int64) uint64 {
 	common := op.Token
 	if l := op.Limits; l.MaxTTL > l.MaxClockSkew {

@@ -14,8 +14,9 @@ type Limits struct {
 	MaxClockSkew time.Duration
 }
 
-// Recovery returns how long a node that has lost its memory gives no new rights. After that time all that it
-// may have granted has expired, and every token that it may have accepted is in the past for all clients.
+// Recovery returns how long a node that has lost its memory gives no new rights. After that time, every lock
+// that it may have granted has expired. Every token that it may have accepted is in the past for all
+// clients.
 func (l Limits) Recovery() time.Duration { return l.MaxTTL + l.MaxClockSkew }
 
 // Marker is a note on the node about itself, by which a loss of its memory is noticed.

@@ -40,7 +40,7 @@ func (c *Claims) expiries() []time.Duration {
 // this TTL, and the answer is processed at now. Confirm reports whether the answer counts.
 //
 // An answer of a recovering node counts only as a re-assertion: this owner's claim there must
-// still be active. Such a node has forgotten to whom it gave the lock before, so its answer
+// still be active. Such a node has forgotten to whom it gave the lock before. So its answer
 // alone does not show that no other owner has a claim there. An active claim of this owner
 // shows that. (DESIGN: counting a heal.)
 //

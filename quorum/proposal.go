@@ -55,8 +55,8 @@ type Answer struct {
 	Unsent, Repeated bool
 }
 
-// NewProposal returns an acquisition that needs need of the given number of nodes. token is the
-// first proposal, and end the last token of its block. Readers ignore both.
+// NewProposal returns an acquisition that needs `need` of the given number of nodes. The first
+// proposal is token, and end is the last token of its block. Readers ignore both.
 func NewProposal(nodes, need int, reads bool, token, end uint64) Proposal {
 	return Proposal{
 		votes: NewTally(nodes, need), taken: NewTally(nodes, need),

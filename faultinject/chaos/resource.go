@@ -25,8 +25,8 @@ type resource struct {
 
 	mu    sync.Mutex
 	conns map[net.Conn]bool
-	// last is the largest token that each object was written to under. grants counts them, each
-	// when it is seen first, and refused is how often each object refused one.
+	// last is the largest token of a write to each object. grants counts the tokens, each when
+	// it is seen first. refused is how often each object refused a token.
 	last    map[string]uint64
 	grants  int
 	refused map[string]int
