@@ -28,10 +28,11 @@ type ticket struct {
 
 	mu       sync.Mutex
 	forecast quorum.Forecast
-	// These are sets of nodes. listening: their messages arrived at the last attempt. queuedAt: the
-	// ticket may be in their queues. confirmedAt: they have confirmed that since the last attempt.
-	// headAt: no waiter is ahead there. unanswered: they have not answered.
-	listening, queuedAt, confirmedAt, headAt, unanswered uint64
+	// These are sets of nodes. listening: their messages arrived at the last attempt. opening: they
+	// were about to, as the client was subscribing. queuedAt: the ticket may be in their queues.
+	// confirmedAt: they have confirmed that since the last attempt. headAt: no waiter is ahead there.
+	// unanswered: they have not answered.
+	listening, opening, queuedAt, confirmedAt, headAt, unanswered uint64
 	// attempted is set once an attempt has carried the ticket. mustPoll is set if the last attempt
 	// found too few nodes that can wake the waiter. left is set when the waiter has gone.
 	attempted, mustPoll, left bool
@@ -79,6 +80,7 @@ func newTicket(w *waiter) *ticket {
 
 // Begin prepares the ticket for an attempt.
 func (t *ticket) Begin(now time.Duration) {
+	opening := t.queues.router.subscriptions.Opening()
 	listening, _ := t.queues.router.subscriptions.Listening()
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -89,7 +91,7 @@ func (t *ticket) Begin(now time.Duration) {
 		}
 		t.nodeID = id(t.id, 3*t.queues.engine.Nodes.MedianLatency())
 	}
-	t.listening, t.confirmedAt, t.headAt, t.attempted = listening, 0, 0, true
+	t.listening, t.opening, t.confirmedAt, t.headAt, t.attempted = listening, opening, 0, 0, true
 	t.recheck, t.jitter, t.rank = t.recheckInterval(), t.queues.engine.Jitter(), unranked
 	t.longest = max(t.longest, t.recheck)
 	t.notBefore = now + t.backoff()
@@ -103,7 +105,9 @@ func (t *ticket) Stamp(op *node.Op, i int) {
 	defer t.mu.Unlock()
 	if t.listening&(1<<i) == 0 {
 		// This ticket cannot queue on the node, so the waiter barges. If two waiters left such
-		// nodes to each other, they would deadlock.
+		// nodes to each other for ever, they would deadlock. But it overtakes nobody while it can
+		// expect to queue soon.
+		op.Fair = t.fifo && t.opening&(1<<i) != 0
 		return
 	}
 	op.Fair = t.fifo
