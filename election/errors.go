@@ -11,9 +11,9 @@ var (
 	// ErrRunning: Run was called while another Run of the same Election had not returned.
 	ErrRunning = errors.New("election: already running: one Run at a time; make another Election for another candidate")
 	// ErrNoLeader: no candidate holds the lock on enough nodes.
-	ErrNoLeader = errors.New("election: nobody leads")
-	// ErrOverdue: a lead function goes on although its context has ended. It wraps why the context has ended.
-	ErrOverdue = errors.New("election: the lead function goes on although its context has ended")
+	ErrNoLeader = errors.New("election: no leader")
+	// ErrOverdue: a lead function still runs after the end of its context. It wraps the cause of that end.
+	ErrOverdue = errors.New("election: the lead function still runs after the end of its context")
 	// ErrPanicked replaces the error of a lead function that did not return: it panicked, or ended its goroutine.
-	ErrPanicked = errors.New("election: the lead function did not return: it panicked, or called runtime.Goexit")
+	ErrPanicked = errors.New("election: the lead function panicked, or called runtime.Goexit")
 )

@@ -66,7 +66,7 @@ func (g *Grant) endLease(now time.Duration, cause error) error {
 	case l.reachedLimit(now):
 		cause = ErrHoldLimit
 	case now >= g.validUntil && !errors.Is(cause, ErrLost):
-		cause = g.expired("its time had run out before it was released")
+		cause = g.expired("it expired before it was released")
 	}
 	l.end(cause)
 	g.engine.Events.Ended(l, now-l.grantedAt, false, cause) // before the next holder can report its grant
@@ -304,7 +304,7 @@ func (q *lossInquiry) misses(i int) bool {
 func (q *lossInquiry) loss() Loss {
 	r := q.release
 	g := r.lease.grant
-	l := Loss{Spec: g.spec, Owner: g.owner, Cause: Gone, Reason: "too few nodes still had it when it was released"}
+	l := Loss{Spec: g.spec, Owner: g.owner, Cause: Gone, Reason: "too few nodes still had the lease at its release"}
 	holders := make([]string, len(q.replies))
 	for i := range q.replies {
 		err := errGone
@@ -328,7 +328,7 @@ func (q *lossInquiry) loss() Loss {
 }
 
 // errGone is the error of a node that did not have the lease when it was released.
-var errGone = errors.New("it did not have the lease any more")
+var errGone = errors.New("the node no longer had the lease")
 
 // otherHolder returns a holder with another owner id. Readers stand as one, which names no owner.
 func otherHolder(holders []node.Holder, owner string) (node.Holder, bool) {

@@ -74,7 +74,7 @@ func ReasonOf(err error) string {
 	return Other
 }
 
-// ends are the values of quorumlock.lease.end, except those of a LostError, which has its own.
+// ends are the values of quorumlock.lease.end, except the causes of a LostError.
 var ends = []struct {
 	err error
 	end string
