@@ -1,6 +1,7 @@
 package kubernetes
 
 import (
+	"bufio"
 	"errors"
 	"os"
 	"os/exec"
@@ -8,9 +9,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-	"time"
 
-	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/quorumlock/quorumlock/internal/redisproc"
@@ -21,6 +20,7 @@ type pod struct {
 	manifests
 	// env is the environment of the container.
 	env     []string
+	port    string
 	process *os.Process
 }
 
@@ -40,24 +40,35 @@ func startPods(t *testing.T) []*pod {
 	}
 	nodes := m.secret.StringData["nodes"]
 	pods := make([]*pod, *m.servers.Spec.Replicas)
-	ports := make([]string, len(pods))
 	for i := range pods {
-		port, err := redisproc.FreePort()
-		require.NoError(t, err)
-		ports[i] = strconv.Itoa(port)
-		host := strings.Split(strings.Split(m.secret.StringData["nodes"], ",")[i], "@")[1]
-		nodes = strings.Replace(nodes, host, "127.0.0.1:"+ports[i], 1)
 		pods[i] = &pod{manifests: m}
+		pods[i].start(t, config)
+		host := strings.Split(strings.Split(m.secret.StringData["nodes"], ",")[i], "@")[1]
+		nodes = strings.Replace(nodes, host, "127.0.0.1:"+pods[i].port, 1)
 	}
-	for i, p := range pods {
-		p.start(t, config, ports[i])
-		p.env = append(p.environment(nodes, ports[i]), "PATH="+tools+string(os.PathListSeparator)+os.Getenv("PATH"))
+	for _, p := range pods {
+		p.env = append(p.environment(nodes), "PATH="+tools+string(os.PathListSeparator)+os.Getenv("PATH"))
 	}
 	return pods
 }
 
-// start runs the command of the container.
-func (p *pod) start(t *testing.T, config, port string) {
+// start runs the command of the container until it listens on a port. Another program may take a port that was free
+// just now, so start tries a few.
+func (p *pod) start(t *testing.T, config string) {
+	t.Helper()
+	for range 5 {
+		port, err := redisproc.FreePort()
+		require.NoError(t, err)
+		p.port = strconv.Itoa(port)
+		if p.startOn(t, config) {
+			return
+		}
+	}
+	require.Fail(t, "no server could be started")
+}
+
+// startOn runs the command on the port, and reports whether it listens there.
+func (p *pod) startOn(t *testing.T, config string) bool {
 	t.Helper()
 	args := make([]string, 0, 16)
 	for _, arg := range p.redis().Command {
@@ -67,22 +78,45 @@ func (p *pod) start(t *testing.T, config, port string) {
 		}
 		args = append(args, arg)
 	}
-	cmd := exec.Command(args[0], append(args[1:], "--port", port, "--bind", "127.0.0.1")...)
-	var output strings.Builder
-	cmd.Stdout, cmd.Stderr = &output, &output
+	cmd := exec.Command(args[0], append(args[1:], "--port", p.port, "--bind", "127.0.0.1")...)
+	output, err := cmd.StdoutPipe()
+	require.NoError(t, err)
 	require.NoError(t, cmd.Start(), "redis-server must be installed: make setup")
 	p.process = cmd.Process
+	var log strings.Builder
+	ready := make(chan bool, 1)
+	ended := make(chan struct{})
+	go func() { // it reads until the server ends
+		defer close(ended)
+		for lines := bufio.NewScanner(output); lines.Scan(); {
+			log.WriteString(lines.Text() + "\n")
+			if strings.Contains(lines.Text(), "Ready to accept connections") {
+				tell(ready, true)
+			}
+		}
+		tell(ready, false)
+	}()
 	t.Cleanup(func() {
 		_ = cmd.Process.Kill()
+		<-ended
 		_ = cmd.Wait()
 		if t.Failed() {
-			t.Log(output.String())
+			t.Log(log.String())
 		}
 	})
+	return <-ready
+}
+
+// tell sends the first value.
+func tell(to chan<- bool, value bool) {
+	select {
+	case to <- value:
+	default:
+	}
 }
 
 // environment returns the environment of the container, with these addresses.
-func (p *pod) environment(nodes, port string) (env []string) {
+func (p *pod) environment(nodes string) (env []string) {
 	known := map[string]string{}
 	for _, e := range p.redis().Env {
 		value := e.Value
@@ -96,7 +130,7 @@ func (p *pod) environment(nodes, port string) (env []string) {
 			value = strings.ReplaceAll(value, "$("+name+")", before)
 		}
 		known[e.Name] = value
-		env = append(env, e.Name+"="+strings.Replace(value, "127.0.0.1:6379", "127.0.0.1:"+port, 1))
+		env = append(env, e.Name+"="+strings.Replace(value, "127.0.0.1:6379", "127.0.0.1:"+p.port, 1))
 	}
 	return env
 }
@@ -119,20 +153,12 @@ func TestProbesOfRealServers(t *testing.T) {
 	pods := startPods(t)
 	redis := pods[0].redis()
 	ready, alive, stop := redis.ReadinessProbe.Exec.Command, redis.LivenessProbe.Exec.Command, redis.Lifecycle.PreStop.Exec.Command
-	port := ""
-	for _, e := range pods[0].env {
-		if one, ok := strings.CutPrefix(e, "THIS_NODE="); ok {
-			port = one[strings.LastIndex(one, ":")+1:]
-		}
-	}
-	alive = append([]string{alive[0], "-p", port}, alive[1:]...) // each container has the same port, processes have not
+	alive = append([]string{alive[0], "-p", pods[0].port}, alive[1:]...) // each container has the same port, processes have not
 
-	require.EventuallyWithT(t, func(c *assert.CollectT) {
-		code, out := pods[0].run(t, alive)
-		assert.Zero(c, code, out)
-		assert.Equal(c, "PONG\n", out)
-	}, time.Minute, 100*time.Millisecond)
-	code, out := pods[0].run(t, append(alive[:len(alive)-1:len(alive)-1], "flushall"))
+	code, out := pods[0].run(t, alive)
+	require.Zero(t, code, out)
+	require.Equal(t, "PONG\n", out)
+	code, out = pods[0].run(t, append(alive[:len(alive)-1:len(alive)-1], "flushall"))
 	require.NotZero(t, code, "a refusal counts: %s", out)
 
 	// The servers are new. They grant no locks before R has passed, or before an operator opens them.
