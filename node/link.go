@@ -36,6 +36,8 @@ type link struct {
 	// dialledRoute is how conn was made, greetedRoute how the last connection was made that had a handshake.
 	// With a Sentinel, dialledRoute may lead to the Sentinel.
 	dialledRoute, greetedRoute atomic.Pointer[route]
+	// sentinels is the Resolver in the dialer of connections to Sentinels, and in no other.
+	sentinels *net.Resolver
 	// connID identifies the connection to the server, identity the server.
 	connID   connID
 	identity atomic.Pointer[string]
@@ -251,6 +253,9 @@ func (l *link) dialler(opt rueidis.ClientOption) dialFunc {
 		if l.use.Load() == opening {
 			l.conn.Store(&raw)
 			l.dialledRoute.Store(w)
+		}
+		if l.sentinels != nil && d.Resolver == l.sentinels {
+			conn = sentinelConn{conn}
 		}
 		return conn, nil
 	}
