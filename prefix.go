@@ -11,7 +11,7 @@ import (
 // MaxPrefixLength is the longest Config.Prefix, in bytes.
 const MaxPrefixLength = 128
 
-// prefixProblems lists what is wrong with a Config.Prefix.
+// prefixProblems lists the problems of a Config.Prefix.
 //
 // A brace in it must belong to a hash tag of its own. Otherwise the prefix and a name could make one together, and
 // keys that a name alone puts into one slot of a Redis Cluster would lie in several.

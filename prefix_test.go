@@ -97,7 +97,7 @@ func TestPrefixSeparatesApplications(t *testing.T) {
 	}
 }
 
-// What a program sees of its locks has the names that it gave.
+// Methods, errors, hooks and the log show the names that the program gave.
 func TestPrefixIsNotShown(t *testing.T) {
 	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
 		var log bytes.Buffer

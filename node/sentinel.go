@@ -6,8 +6,8 @@ import (
 	"github.com/redis/rueidis"
 )
 
-// A Sentinel has users of its own. rueidis calls AuthCredentialsFn for connections to Sentinels too, and does not say
-// what a connection leads to. So the dialler marks these connections by their address, which rueidis passes on.
+// A Sentinel has users of its own. rueidis calls AuthCredentialsFn for connections to Sentinels and to masters alike.
+// So the dialler marks connections to Sentinels by their address, which rueidis passes on.
 
 // sentinelAddr is the address of a Sentinel.
 type sentinelAddr struct{ net.Addr }
@@ -18,8 +18,8 @@ type sentinelConn struct{ net.Conn }
 // RemoteAddr returns the address as a sentinelAddr.
 func (c sentinelConn) RemoteAddr() net.Addr { return sentinelAddr{c.Conn.RemoteAddr()} }
 
-// markSentinel marks the dialer of the connections to Sentinels, for isSentinel. A copy of a Resolver finds the same
-// addresses, and a zero one those that none finds.
+// markSentinel gives the dialer of connections to Sentinels a Resolver that no other dialer has, and returns it. The
+// Resolver finds the same addresses as the one before: net takes a zero Resolver for none.
 func markSentinel(d *net.Dialer) *net.Resolver {
 	mark := &net.Resolver{}
 	if r := d.Resolver; r != nil {

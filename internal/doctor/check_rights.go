@@ -28,7 +28,7 @@ func checkRights(f *Facts, n *Node) (findings []Finding) {
 		if len(missing) > 0 {
 			findings = append(findings, Finding{
 				Severity: c.severity, Found: fmt.Sprintf("the server does not know %s, which %s need", commands(missing), c.purpose), Why: c.why,
-				Do: "Take the rename-command for them out of the configuration file, or the version that lacks them out of service, and restart the server.",
+				Do: "Take the rename-command for them out of the configuration file, or the version that lacks them out of service, and restart the server. A managed service may permit no more: docs/where-it-runs.md says what works without.",
 			})
 		}
 		if denied := n.rules(c.purpose, Denied); len(denied) > 0 {
