@@ -49,7 +49,8 @@ func Join(locks ...Acquirer) *Joined {
 			continue
 		}
 		parts, err := lock.parts()
-		if invalid, ok := errors.AsType[*InvalidError](err); ok {
+		var invalid *InvalidError
+		if errors.As(err, &invalid) {
 			problems = append(problems, invalid.Problems...)
 		}
 		all = append(all, parts...)

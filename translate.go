@@ -128,7 +128,8 @@ func (t translator) LossFound(l *lease.Lease, err error) {
 	c, g := t.client, l.Grant()
 	c.warn("quorumlock: a lease was lost before its release", "names", loggedNames(g.Spec()), "owner", g.Owner(), "err", err)
 	hook := c.cfg.Hooks.LossFound
-	if lost, ok := errors.AsType[*LostError](err); ok && hook != nil {
+	var lost *LostError
+	if errors.As(err, &lost) && hook != nil {
 		report(&c.reporter, hook, LossFoundEvent{Names: namesOf(g.Spec()), Owner: g.Owner(), Token: l.Token(), Err: lost})
 	}
 }

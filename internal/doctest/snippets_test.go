@@ -172,7 +172,8 @@ func (l *library) check(snippet string) error {
 	}
 	var problems []error
 	config := types.Config{Importer: l.importer, Error: func(err error) {
-		if problem, ok := errors.AsType[types.Error](err); !ok || !problem.Soft {
+		var problem types.Error
+		if !errors.As(err, &problem) || !problem.Soft {
 			problems = append(problems, err)
 		}
 	}}

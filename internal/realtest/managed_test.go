@@ -1,0 +1,77 @@
+package realtest_test
+
+import (
+	"crypto/tls"
+	"fmt"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/redis/rueidis"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/quorumlock/quorumlock"
+	"github.com/quorumlock/quorumlock/internal/redisproc"
+	"github.com/quorumlock/quorumlock/internal/rights"
+	"github.com/quorumlock/quorumlock/node"
+)
+
+// TestRealTokensRotate uses servers as ElastiCache permits them: no CONFIG, TLS only, and a user whose password is a
+// token. The token changes again and again, and the servers close all connections of the user each time, all at once.
+// No lease ends, waiters are woken, and no node counts as failed.
+func TestRealTokensRotate(t *testing.T) {
+	t.Parallel()
+	var forbidden []string
+	for name := range strings.FieldsSeq("BGREWRITEAOF BGSAVE CONFIG DEBUG MIGRATE REPLICAOF SAVE SLAVEOF SHUTDOWN SYNC") {
+		forbidden = append(forbidden, "--rename-command", name, "")
+	}
+	c := startCluster(t, 3, redisproc.WithTLS(), redisproc.WithArgs(forbidden...))
+	var token atomic.Value
+	rotate := func(next string) {
+		token.Store(next)
+		for i := range c.servers {
+			c.command(i, append(strings.Fields(rights.SetUser("locker", next, "*")), "resetpass", ">"+next)...)
+			c.command(i, "CLIENT", "KILL", "USER", "locker")
+		}
+	}
+	rotate("token-0")
+	nodes := func(cfg *quorumlock.Config) {
+		cfg.Addresses = nil
+		for _, s := range c.servers {
+			n, err := node.NewRedis(rueidis.ClientOption{
+				InitAddress: []string{s.TLSAddr()},
+				TLSConfig:   &tls.Config{RootCAs: s.CertPool(), MinVersion: tls.VersionTLS12},
+				AuthCredentialsFn: func(rueidis.AuthCredentialsContext) (rueidis.AuthCredentials, error) {
+					return rueidis.AuthCredentials{Username: "locker", Password: token.Load().(string)}, nil
+				},
+			})
+			require.NoError(t, err)
+			t.Cleanup(func() { _ = n.Close() })
+			cfg.Nodes = append(cfg.Nodes, n)
+		}
+	}
+	var down atomic.Int32
+	one, two := newClient(t, nodes, watchNodes(&down)), newClient(t, nodes, watchNodes(&down))
+	kept := acquire(t, one.RedLock("kept"))
+	for i := range 10 {
+		lease := acquire(t, one.RedLock("handed on"))
+		next := make(chan error, 1)
+		go func() {
+			lease, err := two.RedLock("handed on").Acquire(t.Context())
+			if err == nil {
+				err = lease.Release(t.Context())
+			}
+			next <- err
+		}()
+		rotate(fmt.Sprint("token-", i+1))
+		require.NoError(t, lease.Extend(t.Context()))
+		require.NoError(t, lease.Release(t.Context()))
+		require.NoError(t, <-next)
+		require.NoError(t, kept.Err())
+	}
+	require.NoError(t, kept.Release(t.Context()))
+	require.NoError(t, one.Close(t.Context()))
+	require.NoError(t, two.Close(t.Context()))
+	assert.Zero(t, down.Load(), "a node whose connection was closed must not count as down")
+}
