@@ -28,12 +28,17 @@ func TestRealTokensRotate(t *testing.T) {
 	}
 	c := startCluster(t, 3, redisproc.WithTLS(), redisproc.WithArgs(forbidden...))
 	var token atomic.Value
+	// The token before stays valid, as it does in practice: a connection may just be using it.
+	before := ""
 	rotate := func(next string) {
+		for i := range c.servers {
+			c.command(i, append(strings.Fields(rights.SetUser("locker", next, "*")), "resetpass", ">"+next, ">"+before)...)
+		}
 		token.Store(next)
 		for i := range c.servers {
-			c.command(i, append(strings.Fields(rights.SetUser("locker", next, "*")), "resetpass", ">"+next)...)
 			c.command(i, "CLIENT", "KILL", "USER", "locker")
 		}
+		before = next
 	}
 	rotate("token-0")
 	nodes := func(cfg *quorumlock.Config) {
