@@ -29,7 +29,9 @@ var everyKind = map[string]struct {
 	onNodes []string
 }{
 	"lock": {
-		func(ctx context.Context, c *quorumlock.Client) (*quorumlock.Lease, error) { return c.RedLock("job").TryAcquire(ctx) },
+		func(ctx context.Context, c *quorumlock.Client) (*quorumlock.Lease, error) {
+			return c.RedLock("job").TryAcquire(ctx)
+		},
 		[]string{"job"}, []string{"billing:job"},
 	},
 	"with options": {
@@ -250,7 +252,7 @@ func TestNamesWithAPrefix(t *testing.T) {
 			"a name is empty": client.RedLock(""),
 			`name "xxxxxxxxxxxxxxxxxxxx"... has 513 bytes with the prefix "billing:", more than 512`: client.RedLock(longest + "x"),
 			`name "quorumlock:x" starts with "quorumlock:", which is reserved`:                       client.RedLock("quorumlock:x"),
-			`name "a" is listed twice`:                                                               client.MultiLock("a", "b", "a"),
+			`name "a" is listed twice`: client.MultiLock("a", "b", "a"),
 		} {
 			err := fleet.MustBeRefused(t, lock)
 			require.ErrorIs(t, err, quorumlock.ErrInvalid)

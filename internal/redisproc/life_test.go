@@ -2,7 +2,6 @@ package redisproc
 
 import (
 	"context"
-	"errors"
 	"os"
 	"testing"
 	"time"
