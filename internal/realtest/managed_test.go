@@ -29,10 +29,10 @@ func TestRealTokensRotate(t *testing.T) {
 	c := startCluster(t, 3, redisproc.WithTLS(), redisproc.WithArgs(forbidden...))
 	var token atomic.Value
 	// The token before stays valid, as it does in practice: a connection may just be using it.
-	before := ""
+	before := "none"
 	rotate := func(next string) {
 		for i := range c.servers {
-			c.command(i, append(strings.Fields(rights.SetUser("locker", next, "*")), "resetpass", ">"+next, ">"+before)...)
+			c.command(i, append(strings.Fields(rights.SetUser("locker", next, "job:*")), "resetpass", ">"+next, ">"+before)...)
 		}
 		token.Store(next)
 		for i := range c.servers {
@@ -58,12 +58,12 @@ func TestRealTokensRotate(t *testing.T) {
 	}
 	var down atomic.Int32
 	one, two := newClient(t, nodes, watchNodes(&down)), newClient(t, nodes, watchNodes(&down))
-	kept := acquire(t, one.RedLock("kept"))
+	kept := acquire(t, one.RedLock("job:kept"))
 	for i := range 10 {
-		lease := acquire(t, one.RedLock("handed on"))
+		lease := acquire(t, one.RedLock("job:handed on"))
 		next := make(chan error, 1)
 		go func() {
-			lease, err := two.RedLock("handed on").Acquire(t.Context())
+			lease, err := two.RedLock("job:handed on").Acquire(t.Context())
 			if err == nil {
 				err = lease.Release(t.Context())
 			}
