@@ -19,7 +19,7 @@ func TestPrefix(t *testing.T) {
 	other := servers.hold(t)
 	holder := begin(t, "run", "--prefix", "billing:", "--key", "k", "--nodes", servers.nodes(), "--", "sh", "-c", "echo $QUORUMLOCK_KEY; read x")
 	require.Equal(t, "k", holder.line())
-	requireKeys(t, servers, "k", "billing:k")
+	requireKeys(t, servers, "billing:k", "k")
 
 	locks, _, _ := jsonTop(t, "--nodes", servers.nodes(), "--prefix", "billing:")
 	assert.Equal(t, []string{"k"}, slices.Collect(maps.Keys(locks)))
