@@ -306,10 +306,11 @@ func (t *ticket) backoff() time.Duration {
 	return quorum.Backoff(t.attemptsSinceWake-2, minBackoff, max(maxBackoff, min(qs.contentionPause(), qs.EntryTTL()/2)), qs.engine.Jitter())
 }
 
-// holderIsCovered reports whether every possible holder holds a node that will wake this waiter.
-// Requires t.mu.
+// holderIsCovered reports whether every possible holder holds a node that will wake this waiter. A
+// holder may need only a majority, whatever the waiter needs. Requires t.mu.
 func (t *ticket) holderIsCovered() bool {
-	return bits.OnesCount64(t.confirmedAt) > t.queues.engine.Nodes.Len()-t.waiter.spec.Need
+	n := t.queues.engine.Nodes.Len()
+	return bits.OnesCount64(t.confirmedAt) > n-quorum.Majority().Need(n)
 }
 
 // mayBeFirst reports whether the ticket may be at the head of the queues of enough nodes.

@@ -97,6 +97,7 @@ var followed = []promise{
 		x.want(node.Released, waiting("c:1", 1, announcing(release("o1", "a"))))
 		b.receives(announced("a"), returned("c:2", "a"))
 		x.held("a")
+		x.queues("c:1", 1, 0, "a") // It has come, so it is not taken for a frozen one, however late this is.
 		x.want(node.Released, announcing(force(long, "a")))
 		b.receives(announced("a"), woken("c:1", "a"), standby("c:2", "a"))
 	}},
