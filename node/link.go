@@ -98,7 +98,7 @@ func (l *link) connectWithName(ctx context.Context, opt rueidis.ClientOption) er
 	l.use.Store(opening)
 	err := l.connect(opt)
 	l.use.Store(using)
-	if err == nil || l.unnamed || !isRefused(err) || !strings.Contains(strings.ToLower(err.Error()), "'client") {
+	if err == nil || l.unnamed || !isRefused(err) || !strings.Contains(strings.ToLower(err.Error()), "client") {
 		return err
 	}
 	l.unnamed = true

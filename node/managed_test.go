@@ -1,9 +1,11 @@
 package node_test
 
 import (
+	"crypto/tls"
 	"strings"
 	"testing"
 
+	"github.com/redis/rueidis"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
@@ -30,16 +32,21 @@ func without(commands string) redisproc.Option {
 	return redisproc.WithArgs(args...)
 }
 
-// All operations work on a server that knows no command of administrators, whether it is reached with TLS or not. So
-// does the recovery of a server that lost its memory, and the way back after a broken connection.
+// All operations work on a server that knows no command of administrators, with TLS or without. So do the recovery of a
+// server that lost its memory, and the way back after a broken connection.
 func TestRedisManagedServices(t *testing.T) {
 	for service, missing := range managed {
 		t.Run(service, func(t *testing.T) {
 			t.Parallel()
-			server := redisproc.Start(t, without(missing), redisproc.WithTLS())
-			opt, err := node.ParseAddress("rediss://" + server.TLSAddr())
-			require.NoError(t, err)
-			opt.TLSConfig.RootCAs = server.CertPool()
+			opts := []redisproc.Option{without(missing)}
+			if service == "ElastiCache" {
+				opts = append(opts, redisproc.WithTLS())
+			}
+			server := redisproc.Start(t, opts...)
+			opt := rueidis.ClientOption{InitAddress: []string{server.Addr()}}
+			if service == "ElastiCache" {
+				opt.InitAddress[0], opt.TLSConfig = server.TLSAddr(), &tls.Config{RootCAs: server.CertPool(), MinVersion: tls.VersionTLS12}
+			}
 			n := openWith(t, opt)
 			for i, r := range everything(n) {
 				require.NoError(t, r.Err, "operation %d", i)
