@@ -59,8 +59,8 @@ func TestTopOfALock(t *testing.T) {
 	assert.Equal(t, 1, r.Nodes[0].Locks)
 }
 
-// TestTopRemembersSinceWhen: nodes forget the token of a lock that is held for long, but top remembers it.
-func TestTopRemembersSinceWhen(t *testing.T) {
+// TestTopRemembersTheTimeOfTheGrant: nodes forget the token of a lock that is held for long, but top remembers it.
+func TestTopRemembersTheTimeOfTheGrant(t *testing.T) {
 	const owner = "C:1 web-1/77"
 	look := func(top *topper, at time.Time, owner string, token uint64) topLock {
 		facts := &watch.Facts{Names: []string{"job"}, Nodes: nodesWith(3, map[string]watch.Lock{"job": held("job", owner, time.Second, token)})}
@@ -80,17 +80,17 @@ func TestTopRemembersSinceWhen(t *testing.T) {
 
 	down := &watch.Facts{Names: []string{"job"}, Nodes: []watch.Node{{Err: node.ErrTimeout}, {Err: node.ErrTimeout}, {}}}
 	assert.Empty(t, top.report(noon.Add(2*time.Hour), down).Locks)
-	assert.Equal(t, 2*time.Hour+11*time.Second, look(top, noon.Add(3*time.Hour), "C:2 web-1/77", 0).held, "it was not forgotten meanwhile")
+	assert.Equal(t, 2*time.Hour+11*time.Second, look(top, noon.Add(3*time.Hour), "C:2 web-1/77", 0).held, "the row was not forgotten in between")
 
 	redisson := look(newTopper(), noon, "d4e5f6a7-0b1c-4d2e-8f3a-112233445566:47", 0)
-	assert.Zero(t, redisson.held, "it has no token at any time")
+	assert.Zero(t, redisson.held, "a lock of Redisson never has a token")
 	assert.True(t, redisson.AtLeast)
 	ahead := look(newTopper(), noon, owner, tokenAt(noon.Add(time.Second)))
 	assert.Zero(t, ahead.held, "clocks differ")
 	assert.False(t, ahead.AtLeast)
 }
 
-func TestTopOfWhatIsUnusual(t *testing.T) {
+func TestTopShowsUnusualLocks(t *testing.T) {
 	slot := node.SlotName(node.PoolName("pool"), 3)
 	facts := &watch.Facts{Nodes: nodesWith(3, nil), Names: []string{"free", "found-free", "alone", "read", slot, "for ever", "text"}}
 	reader := func(owner string) node.Holder {
@@ -209,7 +209,7 @@ func TestTopText(t *testing.T) {
 NODE  LATENCY  LOCKS  NOTE
 x     1.0ms    2      -
 y     1.0ms    3      -
-z     -        -      no answer in time
+z     -        -      timeout
 
 LOCK     NODES  TTL   HELD   WAIT  HOLDER             PURPOSE
 free     -      -     -      0     free               -

@@ -16,7 +16,7 @@ const defaultSeeds = 1000
 
 // Without this, a failure could not be replayed. The scheduler changes three or four cases of a hundred. (The race
 // detector deliberately runs goroutines in random order.)
-func TestRunsAreAlike(t *testing.T) {
+func TestSeedReplaysItsHistory(t *testing.T) {
 	const runs = 60
 	alike := func(c *sim.Case) bool {
 		return slices.Equal(sim.Run(t, c, true).History, sim.Run(t, c, true).History)
@@ -34,5 +34,5 @@ func TestRunsAreAlike(t *testing.T) {
 		}
 	}
 	require.GreaterOrEqual(t, whole, runs*8/10, "runs of one seed have one history")
-	require.GreaterOrEqual(t, calm, runs*8/10, "and so do those of shortened cases")
+	require.GreaterOrEqual(t, calm, runs*8/10, "runs of one shortened case have one history")
 }

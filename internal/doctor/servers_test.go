@@ -117,12 +117,12 @@ func TestTLSToAPlainPort(t *testing.T) {
 	for _, opts := range [][]redisproc.Option{nil, {redisproc.WithPassword("secret")}} {
 		found := worse(reportOf(t, "rediss://"+redisproc.Start(t, opts...).Addr()), "reachable")
 		require.NotEmpty(t, found)
-		assert.Contains(t, found[0].Found, "speaks none at this port")
+		assert.Contains(t, found[0].Found, "does not speak TLS at this port")
 		assert.Contains(t, found[0].Do, "redis:// instead of rediss://")
 	}
 	hung := redisproc.Start(t)
 	hung.Pause()
-	assert.NotContains(t, worse(reportOf(t, "rediss://"+hung.Addr()), "reachable")[0].Found, "speaks none")
+	assert.NotContains(t, worse(reportOf(t, "rediss://"+hung.Addr()), "reachable")[0].Found, "does not speak TLS")
 }
 
 // TestServerWithoutClient: a managed service may forbid CLIENT. That is a warning, and one page says what follows.

@@ -12,7 +12,8 @@ import (
 	"github.com/quorumlock/quorumlock/node"
 )
 
-// fencing has the promises about tokens: each node accepts those of a name in growing order only.
+// fencing has the promises about tokens: each node accepts the tokens of a name only in growing
+// order.
 var fencing = []promise{
 	{"a new token is accepted, and told with its holder", func(x *trial) {
 		token := x.token()
@@ -197,7 +198,7 @@ func (x *trial) grow(handles []node.Node) {
 					token = r.Token + 1
 					r = x.doOn(n, proposing(token, acquire(owner, long, "a")))[0]
 					assert.Equal(x, node.Granted, r.Outcome)
-					assert.Zero(x, r.Token, "nobody else could take one")
+					assert.Zero(x, r.Token, "no other owner can have taken a token")
 				}
 				mu.Lock()
 				taken = append(taken, token)

@@ -22,7 +22,7 @@ func (x *trial) follows(client string, names ...string) (*box, node.Follower) {
 	b := x.listen(client)
 	f, ok := b.Inbox.(node.Follower)
 	if !ok {
-		x.Skip("nobody can follow a lock on this node")
+		x.Skip("this node lets no client follow a lock")
 	}
 	for _, name := range names {
 		require.NoError(x, f.Follow(name))
