@@ -51,7 +51,8 @@ var failures = []struct {
 // FailureOf returns the error.type of a call's error.
 func FailureOf(err error) string {
 	gaveUp := errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled)
-	none, _ := errors.AsType[*quorumlock.NoQuorumError](err)
+	var none *quorumlock.NoQuorumError
+	errors.As(err, &none)
 	hasty := gaveUp && none != nil && len(none.Nodes) == 0 // No node caused the failure.
 	for _, f := range failures {
 		if hasty && f.kind == "no_quorum" {
@@ -66,7 +67,8 @@ func FailureOf(err error) string {
 
 // ReasonOf returns the error.type of a node's error.
 func ReasonOf(err error) string {
-	if failed, ok := errors.AsType[*node.Error](err); ok {
+	var failed *node.Error
+	if errors.As(err, &failed) {
 		if reason, ok := reasons[failed.Reason]; ok {
 			return reason
 		}
@@ -93,7 +95,8 @@ var Losses = []string{
 
 // endOf describes the end of a lease in one word.
 func endOf(err error) string {
-	if lost, ok := errors.AsType[*quorumlock.LostError](err); ok {
+	var lost *quorumlock.LostError
+	if errors.As(err, &lost) {
 		return string(lost.Cause)
 	}
 	for _, e := range ends {
