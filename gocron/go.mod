@@ -1,6 +1,6 @@
 module github.com/quorumlock/quorumlock/gocron
 
-go 1.26.0
+go 1.25.0
 
 replace github.com/quorumlock/quorumlock => ..
 
@@ -16,6 +16,6 @@ require (
 	github.com/redis/rueidis v1.0.79 // indirect
 	github.com/robfig/cron/v3 v3.0.1 // indirect
 	go.yaml.in/yaml/v3 v3.0.5 // indirect
-	golang.org/x/sync v0.24.0 // indirect
-	golang.org/x/sys v0.49.0 // indirect
+	golang.org/x/sync v0.22.0 // indirect
+	golang.org/x/sys v0.47.0 // indirect
 )
