@@ -164,6 +164,8 @@ func (w *writer) single(op *Op) {
 	case Release:
 		w.add(op.Owner)
 		w.rejoining(op)
+	case Shorten:
+		w.add(op.Owner, milliseconds(op.TTL))
 	case Leave:
 		w.add(op.Waiter.ID)
 	case ForceRelease:
