@@ -22,13 +22,13 @@ func TestMinHoldKeepsAReleasedLock(t *testing.T) {
 		for who, next := range map[string]func(f *fleet.Fleet, same *quorumlock.Client) *quorumlock.Lock{
 			"the same client": func(_ *fleet.Fleet, same *quorumlock.Client) *quorumlock.Lock { return same.RedLock("job") },
 			"another client":  func(f *fleet.Fleet, _ *quorumlock.Client) *quorumlock.Lock { return f.Client().RedLock("job") },
-			"a fair waiter": func(f *fleet.Fleet, same *quorumlock.Client) *quorumlock.Lock {
+			"a fair waiter": func(_ *fleet.Fleet, same *quorumlock.Client) *quorumlock.Lock {
 				return same.RedLock("job").With(quorumlock.LockOptions{Waiting: quorumlock.WaitFair})
 			},
 			"a spinning waiter": func(f *fleet.Fleet, _ *quorumlock.Client) *quorumlock.Lock {
 				return f.Client().RedLock("job").With(quorumlock.LockOptions{Waiting: quorumlock.WaitSpin})
 			},
-			"with a MinHold too": func(f *fleet.Fleet, same *quorumlock.Client) *quorumlock.Lock {
+			"with a MinHold too": func(_ *fleet.Fleet, same *quorumlock.Client) *quorumlock.Lock {
 				return same.RedLock("job").With(atLeast(time.Second))
 			},
 		} {
