@@ -172,7 +172,6 @@ func (t *ticket) Voted(i int, now time.Duration, r *node.Reply) {
 		until := lease.AddTime(now, lease.HolderTTL(r.Holder))
 		switch {
 		case r.Holder.Owner == "":
-			t.rank = min(t.rank, nearHead) // the waiters before this one may be unable to take the lock
 			t.forecast.Reserved(i, until, r.Rank)
 		case t.waiter.spec.Slots.WrongSlots(r.Pool):
 			t.forecast.Free(i, now)
