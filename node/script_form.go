@@ -44,7 +44,7 @@ func formOfMany(op *Op) scriptForm { return scriptForm{limits: op.Limits, tagged
 //	OLDEST, NEWEST     by how many seconds the second of a token may differ from the node's, so that the
 //	                   token is plausible whatever the fractions are
 //	RECOVERY           length of a recovery in seconds, rounded up
-//	QUEUE, FENCE       text before a name in its keys; REST is the text after it
+//	QUEUE, REST        the text before and after a name in the key of its queue
 //	FAIR, ANNOUNCE     see [Op]
 func (f scriptForm) header() string {
 	ttl, skew := f.limits.MaxTTL.Milliseconds(), f.limits.MaxClockSkew.Milliseconds()
@@ -52,10 +52,10 @@ func (f scriptForm) header() string {
 	const second = int64(time.Second / time.Millisecond)
 	return fmt.Sprintf(`local MAX_TTL, MAX_SKEW, LIMITS = %d, %d, ' %d %d'
 local OLDEST, NEWEST, RECOVERY = %d, %d, %d
-local QUEUE, FENCE, REST = 'quorumlock:queue:%s', 'quorumlock:fence:%s', '%s'
+local QUEUE, REST = 'quorumlock:queue:%s', '%s'
 local FAIR, ANNOUNCE = %t, %t
 `, ttl, skew, ttl, skew, 1-ttl/second, skew/second-1, min((ttl+skew+second-1)/second, maxRecovery),
-		before, before, behind, f.fair, f.announce)
+		before, behind, f.fair, f.announce)
 }
 
 // maxRecovery is 34 years, in seconds. A script that goes back further could reach times before 1970, where

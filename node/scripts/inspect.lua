@@ -1,10 +1,13 @@
 -- Read the holders of the names.
 --
 -- KEYS      the names of the locks
--- Reply     {left, name, owner, pttl, fence, ...} for the names that are held. The node
+-- ARGV[1]   offsets of the names' fences: see locate
+-- Reply     {left, name, owner, pttl, token, ...} for the names that are held, with the owner's
+--           token, or the fence of readers; 0 for a lock of Redisson's clients. The node
 --           gives no new rights for left ms; -1 means that its recovery has not begun. For a
 --           name with readers, one item stands for all of them, and each reader follows
 
+locate(KEYS, ARGV[1])
 local identity = string.match(redis.call('INFO', 'replication'), 'master_replid:(%w+)')
 local marker = redis.call('HMGET', 'quorumlock:node', 'identity', 'until', 'max_ttl', 'max_skew')
 local time = redis.call('TIME')
@@ -14,14 +17,15 @@ if marker[1] == identity and over and marker[3] and marker[4] then
   found[1] = math.max(0, math.ceil((over - time[1] * 1000000 - time[2]) / 1000))
 end
 for _, name in ipairs(KEYS) do
-  local holder = redis.call('HKEYS', name)[1]
+  local lock = redis.call('HGETALL', name)
+  local holder = lock[1]
   if holder then
-    local fence = tonumber(redis.call('GET', key('fence', name)) or 0) or 0
+    local token = holder == readers and fence(name) or #lock[2] == 16 and tonumber(lock[2]) or 0
     local function list(owner, left)
       found[#found + 1] = name
       found[#found + 1] = owner
       found[#found + 1] = left
-      found[#found + 1] = fence
+      found[#found + 1] = token
     end
     list(holder, redis.call('PTTL', name))
     each(name, holder, list)
