@@ -45,7 +45,7 @@ setup: ## Install what the tests need: redis-server, libfaketime and a C compile
 		exec brew install $$(echo "$$missing" | sed 's/redis-server/redis/'); \
 	else \
 		echo "setup: cannot install on this system; please install, and put programs on PATH:$$missing" >&2; \
-		echo 'setup: redis-server 6.2 or newer: https://redis.io/docs/latest/operate/oss_and_stack/install/' >&2; \
+		echo 'setup: redis-server 6.2.7 or newer: https://redis.io/docs/latest/operate/oss_and_stack/install/' >&2; \
 		echo 'setup: libfaketime, into /usr/local/lib/faketime or where packages put it: https://github.com/wolfcw/libfaketime' >&2; \
 		exit 1; \
 	fi; \
@@ -71,6 +71,10 @@ test: setup ## Run the tests, in about five minutes, and say what was left out (
 .PHONY: check
 check: ## Run everything that CI runs, in some 20 minutes: with Docker and Maven where there are these
 	DOCKER=present bash .ci/run
+
+.PHONY: test-servers
+test-servers: setup ## Fetch servers of other versions, Redis and Valkey, and run what needs a server on each
+	bash .ci/servers test
 
 .PHONY: test-load
 test-load: setup ## Run make test beside busy processes, twice as many as processors (RUNS=20)
@@ -111,7 +115,7 @@ compare: setup ## Measure side by side with others, into report/ (ARGS=-quick fo
 	$(GO) run -C bench . -out '$(CURDIR)/report' $(ARGS)
 
 .PHONY: goals
-goals: setup ## Measure what this library set out to reach, and say whether it does, in a quarter of an hour
+goals: setup ## Measure the goals and say which are reached, in a quarter of an hour (ARGS='-document ../docs/benchmarks.md')
 	$(GO) run -C bench . -out '$(CURDIR)/report' -goals $(ARGS)
 
 .PHONY: demo

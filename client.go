@@ -5,18 +5,20 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
-	"strconv"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/redis/rueidis"
 
 	"github.com/quorumlock/quorumlock/clock"
 	"github.com/quorumlock/quorumlock/internal/dispatch"
+	"github.com/quorumlock/quorumlock/internal/latch"
+	"github.com/quorumlock/quorumlock/internal/lease"
 	"github.com/quorumlock/quorumlock/internal/slots"
+	"github.com/quorumlock/quorumlock/internal/wait"
 	"github.com/quorumlock/quorumlock/node"
+	"github.com/quorumlock/quorumlock/quorum"
 )
 
 // Client takes locks on one set of nodes. A program needs one Client for each set. It is safe for
@@ -27,26 +29,19 @@ import (
 type Client struct {
 	cfg   Config
 	clock clock.Clock
-	// id is the part of every owner id that no other client has. sequence makes the ids distinct
-	// within the client.
-	id       string
-	sequence atomic.Uint64
-
-	// renewalPhase aligns the renewals of this client's leases; see quorum.AlignToBunch.
-	renewalPhase time.Duration
+	// id is the part of every owner id that no other client has.
+	id string
 
 	nodes *dispatch.Nodes
 	// ownsNodes is set if the client made the nodes, and so must close them.
-	ownsNodes  bool
-	scheduler  scheduler
-	reporter   reporter
-	tokenClock tokenClock
-	// refills are the calls that restore latches on nodes that forgot them.
-	refills     refills
-	generations latchGenerations
-	queues      localQueues
-	messages    messageRouter
-	slotTables  *slots.Pools
+	ownsNodes bool
+	reporter  reporter
+	engine    *lease.Engine
+	queues    *wait.Queues
+	slotPools *slots.Pools
+	latches   *latch.Latches
+	// label is the readable part of the owner ids of locks without a purpose.
+	label string
 
 	mu sync.Mutex
 	// pendingCalls counts the current calls. No call is added once closing is set.
@@ -81,10 +76,8 @@ func New(cfg Config) (*Client, error) {
 		ownsNodes: owned,
 		quit:      make(chan struct{}),
 		closed:    make(chan struct{}),
+		label:     ownerLabel(cfg.Holder, ""),
 	}
-	c.renewalPhase = time.Duration(cfg.Jitter() * float64(cfg.MaxTTL)) // the bunches of no TTL are further apart than MaxTTL
-	c.scheduler = scheduler{clock: cfg.Clock, capacity: c.renewalRoom, starved: make([]grantHeap, len(nodes)+1)}
-	c.tokenClock = tokenClock{clock: cfg.Clock, maxAhead: cfg.limits().Recovery(), freshness: max(cfg.MaxClockSkew, 2*cfg.NodeTimeoutMax)}
 	c.nodes = dispatch.New(nodes, dispatch.Env{
 		Clock:          cfg.Clock,
 		TimeoutMin:     cfg.NodeTimeoutMin,
@@ -92,10 +85,33 @@ func New(cfg Config) (*Client, error) {
 		ConnectTimeout: cfg.ConnectTimeout,
 		Jitter:         cfg.Jitter,
 		Recovery:       cfg.limits().Recovery(),
-		Events:         nodeEvents{c},
+		Events:         translator{c},
 	})
-	c.slotTables = slots.NewPools(len(nodes), cfg.Jitter)
-	c.messages.init(c, nodes)
+	c.slotPools = slots.NewPools(len(nodes), cfg.Jitter)
+	c.engine = lease.New(lease.Env{
+		ID:            c.id,
+		Clock:         cfg.Clock,
+		Jitter:        cfg.Jitter,
+		Nodes:         c.nodes,
+		Limits:        cfg.limits(),
+		Timeout:       cfg.NodeTimeoutMax,
+		MaxHandovers:  cfg.Handover.MaxCount,
+		HandoverTime:  cfg.Handover.MaxTime,
+		Announce:      cfg.Redisson,
+		Closing:       c.quit,
+		Errors:        translator{c},
+		Events:        translator{c},
+		ReportVotes:   cfg.Hooks.Voted != nil,
+		ReportBacking: cfg.Hooks.BackingChanged != nil,
+	})
+	c.queues = wait.New(c.engine, wait.Env{
+		RetryMin: cfg.RetryMin,
+		RetryMax: cfg.RetryMax,
+		Slots:    c.slotPools,
+		Events:   translator{c},
+	})
+	c.latches = newLatches(c)
+	c.queues.SetLatches(c.latches)
 	return c, nil
 }
 
@@ -163,10 +179,8 @@ func (c *Client) Close(ctx context.Context) error {
 func (c *Client) shutDown() {
 	defer close(c.closed)
 	c.pendingCalls.Wait()
-	for _, g := range c.scheduler.stop() {
-		g.end(ErrClosed)
-	}
-	c.messages.subscriptions.Close()
+	c.engine.Close()
+	c.queues.Close()
 	var errs []error
 	for i, n := range c.nodes.Close() {
 		if n > 0 {
@@ -194,8 +208,6 @@ func (c *Client) beginCall() error {
 
 func (c *Client) endCall() { c.pendingCalls.Done() }
 
-func (c *Client) nextSequence() string { return strconv.FormatUint(c.sequence.Add(1), 10) }
-
 // warn queues a log line. The caller does not wait for the logger.
 func (c *Client) warn(msg string, args ...any) {
 	c.reporter.enqueue(func() { c.cfg.Logger.Warn(msg, args...) })
@@ -203,4 +215,78 @@ func (c *Client) warn(msg string, args ...any) {
 
 func (c *Client) info(msg string, args ...any) {
 	c.reporter.enqueue(func() { c.cfg.Logger.Info(msg, args...) })
+}
+
+// Connect connects to all nodes at once, which the first operation does otherwise. It returns nil
+// once a majority is connected. That is enough for a RedLock, and a service can start while a
+// minority of its nodes is down. Connecting to the other nodes goes on in the background. After a
+// Connect, the first lock takes one round trip. Config.ConnectTimeout bounds Connect, and so does
+// ctx.
+//
+// The error is a [*NoQuorumError] that names each node without a connection, and why. The client
+// can still be used: the next operation connects too. If ctx ends first, or the client is closed,
+// the error wraps that as well.
+func (c *Client) Connect(ctx context.Context) error {
+	if ctx == nil {
+		return errNilContext
+	}
+	if err := c.beginCall(); err != nil {
+		return err
+	}
+	defer c.endCall()
+	return newConnecting(c).wait(ctx)
+}
+
+// connecting counts which nodes are connected.
+type connecting struct {
+	client *Client
+	told   chan dispatch.Connection
+	// errs has the reason for each node that is not connected, dispatch.ErrConnecting until the
+	// node has answered.
+	errs               []error
+	need, agreed, left int
+}
+
+// newConnecting makes all nodes connect.
+func newConnecting(c *Client) *connecting {
+	n := c.nodes.Len()
+	cn := &connecting{client: c, told: make(chan dispatch.Connection, n), errs: make([]error, n), need: quorum.Majority().Need(n), left: n}
+	for i := range n {
+		cn.errs[i] = &node.Error{Node: c.nodes.Name(i), Reason: node.ErrUnreachable, Err: dispatch.ErrConnecting}
+		c.nodes.Connect(i, cn.told)
+	}
+	return cn
+}
+
+// wait returns once enough nodes are connected, or all have answered.
+func (cn *connecting) wait(ctx context.Context) error {
+	for cn.agreed < cn.need {
+		if cn.left == 0 {
+			return cn.failure()
+		}
+		select {
+		case one := <-cn.told:
+			cn.left--
+			cn.errs[one.Node] = one.Err
+			if one.Err == nil {
+				cn.agreed++
+			}
+		case <-ctx.Done():
+			return lease.GaveUp(cn.failure(), lease.ContextError(ctx))
+		case <-cn.client.quit:
+			return lease.GaveUp(cn.failure(), ErrClosed)
+		}
+	}
+	return nil
+}
+
+// failure returns the error that names the nodes without a connection.
+func (cn *connecting) failure() *NoQuorumError {
+	e := &NoQuorumError{Op: "connect", Need: cn.need, Agreed: cn.agreed, Total: len(cn.errs), Pending: cn.left}
+	for i, err := range cn.errs {
+		if err != nil {
+			e.Nodes = append(e.Nodes, NodeError{Node: cn.client.nodes.Name(i), Err: err})
+		}
+	}
+	return e
 }

@@ -1,80 +1,94 @@
-package quorumlock
+package quorumlock_test
 
 import (
 	"context"
 	"log/slog"
+	"runtime"
 	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/quorumlock/quorumlock"
+	"github.com/quorumlock/quorumlock/admin"
+	"github.com/quorumlock/quorumlock/internal/fleet"
 	"github.com/quorumlock/quorumlock/node"
 )
 
 func TestCloseTriesUndosOnceMore(t *testing.T) {
-	inside(t, 3, func(t *testing.T, c *Client, m []*node.Memory) {
+	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
+		c := f.Client()
 		lease, err := c.RedLock("job").TryAcquire(t.Context())
 		require.NoError(t, err)
-		synctest.Wait()
-		m[2].Stop()
+		fleet.Settle()
+		f.Stop(2)
 		require.NoError(t, lease.Release(t.Context()))
-		synctest.Wait()
-		m[2].Start()
+		fleet.Settle()
+		f.Start(2)
 		require.NoError(t, c.Close(t.Context()))
-		require.Zero(t, keys(m...))
+		f.RequireNoKeys()
 	})
 }
 
 func TestCloseEndsAWaitAtOnce(t *testing.T) {
 	for _, hung := range []bool{false, true} {
-		inside(t, 1, func(t *testing.T, c *Client, m []*node.Memory) {
-			grab(t, c, m[0], "job", "x", DefaultTTL)
+		fleet.InVirtualTime(t, 1, func(t *testing.T, f *fleet.Fleet) {
+			c := f.Client(func(cfg *quorumlock.Config) { cfg.RetryMin, cfg.RetryMax = 9*time.Second, 9*time.Second })
+			f.Take("job", "x", 0)
 			if hung {
-				m[0].Pause()
+				f.Pause(0)
 			}
-			began := c.clock.Now()
+			began := f.Clock.Now()
 			ended := make(chan time.Duration, 1)
 			go func() {
 				_, err := c.RedLock("job").Acquire(context.Background())
 				if err == nil {
 					panic("acquired")
 				}
-				ended <- c.clock.Now() - began
+				ended <- f.Clock.Now() - began
 			}()
-			synctest.Wait()
+			fleet.Settle()
 			go func() { _ = c.Close(context.Background()) }()
 			require.Zero(t, <-ended)
-			m[0].Resume()
-		}, func(cfg *Config) { cfg.RetryMin, cfg.RetryMax = 9*time.Second, 9*time.Second })
+			f.Resume(0)
+		})
 	}
 }
 
-func TestAClosedClientSendsNothing(t *testing.T) {
-	inside(t, 1, func(t *testing.T, c *Client, _ []*node.Memory) {
+func TestClosedClientSendsNothing(t *testing.T) {
+	fleet.InVirtualTime(t, 1, func(t *testing.T, f *fleet.Fleet) {
+		c, spies := f.SpiedClient()
 		require.NoError(t, c.Close(t.Context()))
-		sequence := c.sequence.Load()
 		_, err := c.RedLock("job").TryAcquire(t.Context())
-		require.ErrorIs(t, err, ErrClosed)
-		require.Equal(t, sequence, c.sequence.Load(), "not even an owner id was made")
+		require.ErrorIs(t, err, quorumlock.ErrClosed)
+		fleet.Settle()
+		require.Zero(t, fleet.TotalAsked(spies))
 	})
 }
 
 func TestCloseWaitsForHooks(t *testing.T) {
 	hook, over := make(chan struct{}), false
-	inside(t, 1, func(t *testing.T, c *Client, m []*node.Memory) {
+	fleet.InVirtualTime(t, 1, func(t *testing.T, f *fleet.Fleet) {
+		c := f.Client(func(cfg *quorumlock.Config) { cfg.Hooks.Acquired = func(quorumlock.AcquiredEvent) { <-hook } })
 		hook = make(chan struct{})
 		go func() { _, _ = c.RedLock("job").TryAcquire(context.Background()) }()
-		synctest.Wait()
+		fleet.Settle()
 		go func() { _ = c.Close(context.Background()); over = true }()
-		synctest.Wait()
+		fleet.Settle()
 		require.False(t, over, "a hook is still being told")
 		close(hook)
-		synctest.Wait()
+		fleet.Settle()
 		require.True(t, over)
-		require.Zero(t, keys(m...))
-	}, func(cfg *Config) { cfg.Hooks.Acquired = func(AcquiredEvent) { <-hook } })
+		f.RequireNoKeys()
+	})
+}
+
+// initialize sets up new nodes, as an operator does.
+func initialize(t *testing.T, cfg quorumlock.Config) {
+	t.Helper()
+	_, err := admin.Init(t.Context(), cfg)
+	require.NoError(t, err)
 }
 
 // TestCloseBehindTheEndOfALease runs in real time. A lease ends in the scheduler's goroutine. A
@@ -82,18 +96,51 @@ func TestCloseWaitsForHooks(t *testing.T) {
 func TestCloseBehindTheEndOfALease(t *testing.T) {
 	for range 200 {
 		var told atomic.Bool
-		cfg := Config{
+		cfg := quorumlock.Config{
 			Nodes:  []node.Node{node.NewMemory("a", nil)},
 			Logger: slog.New(slog.DiscardHandler),
-			Hooks:  Hooks{Ended: func(EndedEvent) { told.Store(true) }},
+			Hooks:  quorumlock.Hooks{Ended: func(quorumlock.EndedEvent) { told.Store(true) }},
 		}
-		open(t, cfg)
-		c, err := New(cfg)
+		initialize(t, cfg)
+		c, err := quorumlock.New(cfg)
 		require.NoError(t, err)
-		lease, err := c.RedLock("job").With(LockOptions{MaxHold: time.Millisecond}).TryAcquire(t.Context())
+		lease, err := c.RedLock("job").With(quorumlock.LockOptions{MaxHold: time.Millisecond}).TryAcquire(t.Context())
 		require.NoError(t, err)
 		<-lease.Context().Done()
 		require.NoError(t, c.Close(t.Context()))
 		require.True(t, told.Load(), "Close waits for the hooks")
 	}
+}
+
+// TestReleasedLeaseIsNotCountedTwice runs outside of any bubble, as the garbage collector does.
+func TestReleasedLeaseIsNotCountedTwice(t *testing.T) {
+	m := node.NewMemory("a", nil)
+	cfg := quorumlock.Config{Nodes: []node.Node{m}, Logger: slog.New(slog.DiscardHandler)}
+	initialize(t, cfg)
+	c, err := quorumlock.New(cfg)
+	require.NoError(t, err)
+	outer, err := c.RedLock("job").TryAcquire(t.Context())
+	require.NoError(t, err)
+	collected := make(chan struct{})
+	func() {
+		inner, err := c.RedLock("job").TryAcquire(outer.Context())
+		require.NoError(t, err)
+		// Cleanups of one object run in no certain order, but all of them run.
+		runtime.AddCleanup(inner, func(int) { close(collected) }, 0)
+		require.NoError(t, inner.Release(t.Context()))
+	}()
+	require.Eventually(t, func() bool {
+		runtime.GC()
+		select {
+		case <-collected:
+			return true
+		default:
+			return false
+		}
+	}, 20*time.Second, time.Millisecond)
+	runtime.GC()
+	require.NoError(t, outer.Err())
+	require.NoError(t, outer.Release(t.Context()))
+	require.Empty(t, m.Keys(), "the outer one is the last, as the inner one was given back once")
+	require.NoError(t, c.Close(t.Context()))
 }

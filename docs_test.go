@@ -119,7 +119,7 @@ func exportData(t *testing.T) importer.Lookup {
 }
 
 // Every test that docs/testing.md names exists.
-func TestTheTestsThatAreNamed(t *testing.T) {
+func TestNamedTestsExist(t *testing.T) {
 	text, err := os.ReadFile("docs/testing.md")
 	require.NoError(t, err)
 	there := make(map[string]bool)

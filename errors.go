@@ -1,12 +1,12 @@
 package quorumlock
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"strings"
 	"time"
 
+	"github.com/quorumlock/quorumlock/internal/lease"
 	"github.com/quorumlock/quorumlock/node"
 )
 
@@ -17,19 +17,19 @@ var (
 	// without a context does release).
 	ErrInvalid = errors.New("invalid")
 	// ErrHeld: another owner holds the lock. See [HeldError].
-	ErrHeld = errors.New("held by another")
+	ErrHeld = lease.ErrHeld
 	// ErrNoQuorum: too few nodes answered for a decision. See [NoQuorumError].
 	ErrNoQuorum = errors.New("no quorum")
 	// ErrLost: the lease ended before it was released. See [LostError].
-	ErrLost = errors.New("lease lost")
+	ErrLost = lease.ErrLost
 	// ErrReleased: the lease was released.
-	ErrReleased = errors.New("quorumlock: lease released")
+	ErrReleased = lease.ErrReleased
 	// ErrHoldLimit: the lease reached its MaxHold and was released.
-	ErrHoldLimit = errors.New("quorumlock: lease reached its hold limit")
+	ErrHoldLimit = lease.ErrHoldLimit
 	// ErrLeaked: the lease was garbage collected without a Release, and was released.
-	ErrLeaked = errors.New("quorumlock: lease leaked")
+	ErrLeaked = lease.ErrLeaked
 	// ErrClosed: the client is closed.
-	ErrClosed = errors.New("quorumlock: client closed")
+	ErrClosed = lease.ErrClosed
 	// ErrOverlap: the context holds some but not all of the requested names, or holds them under a
 	// weaker rule. The call would wait for its own context.
 	ErrOverlap = errors.New("quorumlock: the context holds this lock already, but only in part or under a weaker rule; acquire all of it first")
@@ -230,13 +230,4 @@ func quoted(names []string) string {
 		return fmt.Sprintf("%q", names[0])
 	}
 	return fmt.Sprintf("%q", names)
-}
-
-// contextError returns the error of a context that has ended, together with its cause.
-func contextError(ctx context.Context) error {
-	cause := context.Cause(ctx)
-	if errors.Is(cause, ctx.Err()) {
-		return cause
-	}
-	return errors.Join(ctx.Err(), cause)
 }

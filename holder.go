@@ -92,22 +92,14 @@ func checkLabel(kind, label string, most int, spaces bool) string {
 	}
 }
 
-// equalStrings reports whether two purposes are the same.
-func equalStrings(a, b *string) bool { return a == b || a != nil && b != nil && *a == *b }
-
-// nextOwner returns an owner id for an attempt. No id is used twice.
-func (l *Lock) nextOwner() string {
-	c := l.client
-	var buf [2*MaxHolderLength + MaxPurposeLength]byte
-	id := append(buf[:0], c.id...)
-	id = append(id, ':')
-	id = strconv.AppendUint(id, c.sequence.Add(1), 10)
-	holder := c.cfg.Holder
-	if holder != NoHolder || l.purpose != nil {
-		id = append(append(id, ' '), holder...)
+// ownerLabel returns the readable part of owner ids, with a space before it, or nothing.
+func ownerLabel(holder, purpose string) string {
+	switch {
+	case purpose != "":
+		return " " + holder + " " + purpose
+	case holder != NoHolder:
+		return " " + holder
+	default:
+		return ""
 	}
-	if l.purpose != nil {
-		id = append(append(id, ' '), *l.purpose...)
-	}
-	return string(id)
 }

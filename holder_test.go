@@ -27,7 +27,7 @@ func ExampleParseOwner() {
 
 // The owner id tells on every node which process holds the lock, and for which purpose. A denied
 // client sees it too.
-func TestTheOwnerSaysWhoItIs(t *testing.T) {
+func TestOwnerIDHasLabels(t *testing.T) {
 	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
 		c := f.Client()
 		lock := c.RedLock("job").With(quorumlock.LockOptions{Purpose: "import of orders"})
@@ -56,7 +56,7 @@ func TestTheOwnerSaysWhoItIs(t *testing.T) {
 	})
 }
 
-func TestTheHolderOfTheConfig(t *testing.T) {
+func TestConfigHolder(t *testing.T) {
 	for holder, want := range map[string]string{"worker-7": "worker-7", quorumlock.NoHolder: ""} {
 		fleet.InVirtualTime(t, 1, func(t *testing.T, f *fleet.Fleet) {
 			c := f.Client(func(cfg *quorumlock.Config) { cfg.Holder = holder })
@@ -140,7 +140,7 @@ func TestOwnersInErrors(t *testing.T) {
 }
 
 // A hand-over keeps the owner id, so a lease is handed over only for the same purpose.
-func TestALeaseIsHandedOverForItsPurpose(t *testing.T) {
+func TestHandoverNeedsTheSamePurpose(t *testing.T) {
 	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
 		lock := f.Client().RedLock("job")
 		billing := lock.With(quorumlock.LockOptions{Purpose: "billing"})

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/quorumlock/quorumlock/internal/dispatch"
+	"github.com/quorumlock/quorumlock/internal/lease"
 	"github.com/quorumlock/quorumlock/node"
 )
 
@@ -88,7 +89,7 @@ func (s *Status) longest() (ttl time.Duration) {
 // each bounded by its timeout. With an error it still returns the answers it has: a
 // [*NoQuorumError] if fewer nodes answered than the rule needs, or ctx's error.
 func (l *Lock) Inspect(ctx context.Context) (*Status, error) {
-	return l.inspectAll(ctx, node.Op{Kind: node.Inspect, Names: l.names, Limits: l.client.cfg.limits()})
+	return l.inspectAll(ctx, node.Op{Kind: node.Inspect, Names: l.spec.Names, Limits: l.client.cfg.limits()})
 }
 
 // ForceRelease takes the lock from its holder, and keeps that lease from renewing. The lease ends
@@ -109,7 +110,7 @@ func (l *Lock) ForceRelease(ctx context.Context) (*Status, error) {
 	}
 	return l.inspectAll(ctx, node.Op{
 		Kind:   node.ForceRelease,
-		Names:  l.names,
+		Names:  l.spec.Names,
 		TTL:    max(l.client.cfg.MaxTTL, min(before.longest(), maxMaxTTL)),
 		Buried: before.Owners(),
 
@@ -124,7 +125,7 @@ func (l *Lock) inspectAll(ctx context.Context, op node.Op) (*Status, error) {
 	}
 	defer l.client.endCall()
 	replies, err := l.askAll(ctx, op)
-	status := &Status{Names: l.Names(), Need: l.need}
+	status := &Status{Names: l.Names(), Need: l.spec.Need}
 	for i, r := range replies {
 		status.Nodes = append(status.Nodes, NodeStatus{
 			Node: l.client.nodes.Name(i), Holders: r.Holders, Recovering: r.Recovering, Unmarked: r.Unmarked,
@@ -144,7 +145,7 @@ func (l *Lock) beginInspect(ctx context.Context) error {
 		return err
 	}
 	if ctx.Err() != nil {
-		return contextError(ctx)
+		return lease.ContextError(ctx)
 	}
 	return l.client.beginCall()
 }
@@ -187,7 +188,7 @@ func (l *Lock) askAll(ctx context.Context, op node.Op) ([]timedReply, error) {
 	select {
 	case <-g.done:
 	case <-ctx.Done():
-		err = contextError(ctx)
+		err = lease.ContextError(ctx)
 	case <-l.client.quit:
 		err = ErrClosed
 	}
@@ -213,7 +214,7 @@ func (g *gather) Answer(c *dispatch.Call, r *node.Reply) {
 // checkQuorum returns an error if fewer nodes have replied than the rule of the lock needs.
 func (l *Lock) checkQuorum(kind node.Kind, replies []timedReply) error {
 	e := l.noQuorumError(kind, replies)
-	if e.Agreed >= l.need {
+	if e.Agreed >= l.spec.Need {
 		return nil
 	}
 	return e
@@ -221,7 +222,7 @@ func (l *Lock) checkQuorum(kind node.Kind, replies []timedReply) error {
 
 // noQuorumError returns the error for an operation on which too few nodes agreed.
 func (l *Lock) noQuorumError(kind node.Kind, replies []timedReply) *NoQuorumError {
-	e := &NoQuorumError{Op: kind.String(), Names: l.Names(), Need: l.need, Total: len(replies)}
+	e := &NoQuorumError{Op: kind.String(), Names: l.Names(), Need: l.spec.Need, Total: len(replies)}
 	for i, r := range replies {
 		if r.Err != nil {
 			e.Nodes = append(e.Nodes, NodeError{Node: l.client.nodes.Name(i), Err: r.Err})

@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/quorumlock/quorumlock/internal/wait"
 )
 
 // Acquirer is a lock that [Join] can join with others: a [Lock], which includes readers and
@@ -153,11 +155,11 @@ func (p joinPart) compare(q joinPart) int {
 
 // parts makes a Lock an Acquirer.
 func (l *Lock) parts() ([]joinPart, error) {
-	if len(l.problems) > 0 {
-		return nil, &InvalidError{Problems: l.problems}
+	if l.invalid != nil {
+		return nil, &InvalidError{Problems: l.problems()}
 	}
-	parts := make([]joinPart, len(l.names))
-	for i, name := range l.names {
+	parts := make([]joinPart, len(l.spec.Names))
+	for i, name := range l.spec.Names {
 		parts[i] = joinPart{name: name, kind: "lock", nodes: l.client.sortedNodeNames(), lock: l}
 	}
 	return parts, nil
@@ -176,19 +178,20 @@ func (c *Client) sortedNodeNames() string {
 // withNames returns the same lock on other names: some of its own, and names of locks with
 // sameOptions.
 func (l *Lock) withNames(names []string) *Lock {
-	if slices.Equal(l.names, names) {
+	if slices.Equal(l.spec.Names, names) {
 		return l
 	}
 	m := *l
-	m.names, m.queueName[0], m.problems = names, joinNames(names), nameProblems(names)
+	m.spec.Names, m.spec.Queue[0], m.invalid = names, wait.JoinNames(names), nil
+	m.addProblems(nameProblems(names)...)
 	return &m
 }
 
 // sameOptions reports whether names of both locks can be taken in one step. Readers take one name
 // at a time.
 func (l *Lock) sameOptions(m *Lock) bool {
-	return !l.shared && !m.shared && l.client == m.client && l.need == m.need && l.ttl == m.ttl && l.maxHold == m.maxHold &&
-		l.noRenew == m.noRenew && equalStrings(l.purpose, m.purpose) && l.waitMode == m.waitMode && l.mayHandOver == m.mayHandOver
+	return !l.spec.Reads && !m.spec.Reads && l.client == m.client && l.spec.Need == m.spec.Need && l.spec.TTL == m.spec.TTL && l.spec.MaxHold == m.spec.MaxHold &&
+		l.spec.Fixed == m.spec.Fixed && l.spec.Label == m.spec.Label && l.waitMode == m.waitMode && l.spec.HandOver == m.spec.HandOver
 }
 
 // joinStep is the parts that are taken at once.
@@ -245,7 +248,7 @@ type semaphorePermits struct {
 
 // parts makes semaphorePermits an Acquirer.
 func (p semaphorePermits) parts() ([]joinPart, error) {
-	if problems := p.semaphore.lockFor(p.permits).problems; len(problems) > 0 {
+	if problems := p.semaphore.lockFor(p.permits).problems(); len(problems) > 0 {
 		return nil, &InvalidError{Problems: problems}
 	}
 	return []joinPart{{

@@ -2,34 +2,46 @@ package quorumlock
 
 import (
 	"context"
+	"log/slog"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/quorumlock/quorumlock/clock"
 	"github.com/quorumlock/quorumlock/node"
 )
 
 // A lock is granted just after the loss of another lock of the joint lease. It is released, too.
-func TestALockThatIsGrantedAfterTheLossOfAnother(t *testing.T) {
-	inside(t, 3, func(t *testing.T, c *Client, m []*node.Memory) {
+func TestJoinGrantedAfterALoss(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		cfg := Config{Clock: clock.Process(), Logger: slog.New(slog.DiscardHandler)}
+		m := node.NewMemory("n", cfg.Clock)
+		cfg.Nodes = []node.Node{m}
+		replies := make([]node.Reply, 1)
+		m.Do(t.Context(), []node.Op{{Kind: node.Mark, Limits: cfg.Limits()}}, replies)
+		m.Do(t.Context(), []node.Op{{Kind: node.Open, Limits: cfg.Limits(), Marker: replies[0].Marker}}, replies)
+		c, err := New(cfg)
+		require.NoError(t, err)
 		var first *Lease
 		j := &Joined{steps: []joinStep{{
 			take: func(ctx context.Context, _ bool) (_ *Lease, err error) {
-				first, err = c.RedLock("a").Acquire(ctx)
+				first, err = c.RedLock("a").With(LockOptions{MaxHold: time.Second}).Acquire(ctx)
 				return first, err
 			},
 		}, {
 			take: func(ctx context.Context, _ bool) (*Lease, error) {
 				second, err := c.RedLock("b").Acquire(ctx)
-				first.lease.grant.end(ErrHoldLimit)
+				time.Sleep(time.Second)
 				synctest.Wait()
 				return second, err
 			},
 		}}}
-		_, err := j.TryAcquire(t.Context())
+		_, err = j.TryAcquire(t.Context())
 		require.ErrorIs(t, err, ErrHoldLimit)
 		synctest.Wait()
-		require.Zero(t, keys(m...))
+		require.Empty(t, m.Keys())
+		require.NoError(t, c.Close(t.Context()))
 	})
 }

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"sync"
 	"weak"
+
+	"github.com/quorumlock/quorumlock/internal/lease"
 )
 
 // JointLease is the right to act as the holder of all locks of a [Join]. It ends when the first of
@@ -26,7 +28,7 @@ type JointLease struct {
 	// releasesBegun is done when the release of all locks has begun. releases has the rounds that
 	// nodes must confirm, failures the errors of the other locks.
 	releasesBegun sync.WaitGroup
-	releases      []*releaseRound
+	releases      []*lease.Release
 	failures      []error
 }
 
@@ -47,7 +49,7 @@ func (l *JointLease) add(part *Lease) bool {
 	}
 	l.parts = append(l.parts, part)
 	l.mu.Unlock()
-	if over := part.lease.joinTo(l); over != nil {
+	if over := part.lease.Join(jointRef{weak.Make(l), l.cancel}); over != nil {
 		l.end(over)
 	}
 	return true
@@ -59,6 +61,12 @@ func (l *JointLease) leases() []*Lease {
 	defer l.mu.Unlock()
 	return l.parts
 }
+
+// Leases returns the leases of the locks, in the order of acquisition: one for each lock, or one
+// for several names that were taken in one step. They have the owner ids and
+// the times of validity, which a JointLease lacks. Release the JointLease, not one of these: with
+// one of them, all of it ends.
+func (l *JointLease) Leases() []*Lease { return slices.Clone(l.leases()) }
 
 // end ends the joint lease, unless it has ended, and begins the releases.
 func (l *JointLease) end(why error) {
@@ -150,7 +158,7 @@ func (l *JointLease) Release(ctx context.Context) error {
 	l.releasesBegun.Wait()
 	errs := slices.Clone(l.failures)
 	for _, r := range l.releases {
-		errs = append(errs, r.wait())
+		errs = append(errs, r.Wait())
 	}
 	switch {
 	case ctx == nil:
@@ -186,18 +194,8 @@ func (c jointContext) Value(key any) any {
 	return c.values.Value(key)
 }
 
-// jointLeases lists the joint leases that a lease is part of. When the lease ends, the joint leases
-// that end with it move to ended, until their other locks are released.
-//
-// That takes two steps. With the mutex of the grant held, markEnded ends the joint lease and its
-// context. Without that mutex, beginReleases releases the other locks. They are grants too, and two
-// that end at the same time would otherwise wait for each other.
-type jointLeases struct {
-	all   []jointRef
-	ended []*JointLease
-}
-
-// jointRef has a weak reference to a joint lease, so that a leak can be detected. It has the cancel
+// jointRef makes a joint lease end with one of its locks: it implements lease.Dependent. Its
+// reference is weak, so that a leak can be detected. It has the cancel
 // function of its context, as a caller may hold that context alone. A context made from that one
 // keeps the joint lease alive.
 type jointRef struct {
@@ -205,23 +203,8 @@ type jointRef struct {
 	cancel context.CancelCauseFunc
 }
 
-// joinTo makes a joint lease end when this lease does. It returns the cause if this lease is
-// already over.
-func (t *lease) joinTo(l *JointLease) error {
-	t.grant.mu.Lock()
-	defer t.grant.mu.Unlock()
-	if t.endCause != nil {
-		return t.endCause
-	}
-	if t.jointLeases == nil {
-		t.jointLeases = &jointLeases{}
-	}
-	t.jointLeases.all = append(slices.DeleteFunc(t.jointLeases.all, jointRef.isOver), jointRef{weak.Make(l), l.cancel})
-	return nil
-}
-
-// isOver reports whether a joint lease has ended, or was collected.
-func (j jointRef) isOver() bool {
+// IsOver reports whether the joint lease has ended, or was collected.
+func (j jointRef) IsOver() bool {
 	l := j.lease.Value()
 	if l == nil {
 		j.cancel(ErrLeaked)
@@ -232,28 +215,14 @@ func (j jointRef) isOver() bool {
 	return l.endCause != nil
 }
 
-// markEnded ends the joint leases. Requires the mutex of the lease's grant.
-func (js *jointLeases) markEnded(cause error) {
-	if js == nil {
-		return
+// MarkEnded implements lease.Dependent.
+func (j jointRef) MarkEnded(cause error) (release func()) {
+	l := j.lease.Value()
+	switch {
+	case l == nil:
+		j.cancel(cause)
+	case l.markEnded(cause):
+		return l.beginReleases
 	}
-	for _, j := range js.all {
-		switch l := j.lease.Value(); {
-		case l == nil:
-			j.cancel(cause)
-		case l.markEnded(cause):
-			js.ended = append(js.ended, l)
-		}
-	}
-}
-
-// beginReleases releases the other locks of the joint leases. It is called after the grant has
-// ended, without its mutex.
-func (js *jointLeases) beginReleases() {
-	if js == nil {
-		return
-	}
-	for _, l := range js.ended {
-		l.beginReleases()
-	}
+	return nil
 }

@@ -5,12 +5,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
-	"sync"
 	"time"
 
-	"github.com/quorumlock/quorumlock/quorum"
+	"github.com/quorumlock/quorumlock/internal/latch"
+	"github.com/quorumlock/quorumlock/internal/lease"
+	"github.com/quorumlock/quorumlock/internal/wait"
 )
 
 // Latch is a count-down latch: it is set to a number once, that many ids count down, and then all
@@ -49,7 +49,7 @@ import (
 // All keys have a TTL, see [LatchOptions]. Every use refreshes it, and so does waiting.
 type Latch struct {
 	client   *Client
-	name     [1]string
+	name     string
 	ttl      time.Duration
 	problems []string
 }
@@ -76,14 +76,14 @@ const (
 // Latch describes the latch with a name: not empty, no longer than MaxNameLength, and not beginning
 // with "quorumlock:". Every method reports an invalid name, as an [*InvalidError].
 func (c *Client) Latch(name string) *Latch {
-	l := &Latch{client: c, name: [1]string{name}, ttl: DefaultLatchTTL}
-	l.problems = nameProblems(l.name[:])
+	l := &Latch{client: c, name: name, ttl: DefaultLatchTTL}
+	l.problems = nameProblems([]string{name})
 	return l
 }
 
 // With returns the same latch with these options, which replace all earlier ones.
 func (l *Latch) With(o LatchOptions) *Latch {
-	m := l.client.Latch(l.name[0])
+	m := l.client.Latch(l.name)
 	m.ttl = cmp.Or(o.TTL, m.ttl)
 	switch {
 	case m.ttl < MinLatchTTL:
@@ -97,7 +97,7 @@ func (l *Latch) With(o LatchOptions) *Latch {
 }
 
 // Name returns the name of the latch.
-func (l *Latch) Name() string { return l.name[0] }
+func (l *Latch) Name() string { return l.name }
 
 // Set sets the latch to n, from 1 to MaxLatchCount. If the latch is already set to n, Set does
 // nothing and returns nil, however many ids have counted down. So all users of a latch may set it,
@@ -113,12 +113,16 @@ func (l *Latch) Set(ctx context.Context, n int) error {
 	if n < 1 || n > MaxLatchCount {
 		invalid = append(invalid, fmt.Sprintf("a latch cannot be set to %d: the range is 1 to %d", n, MaxLatchCount))
 	}
-	return l.runCall(ctx, opSet, "", invalid, func(x *latchCall) error { return x.set(n) })
+	_, err := l.runCall(ctx, opSet, "", invalid, func(x *latch.Call) latch.Outcome { return x.Set(n) })
+	return err
 }
 
 // CountDown counts down, once for each id: of a worker, of a task, or a random one. Any process may
 // repeat it, and each call returns nil. More ids than the latch was set to are harmless. If the
 // latch is not set, the error is ErrLatchNotSet, and nothing is counted.
+//
+// A count-down goes at once, unless another one of this client and latch is under way. Then all
+// that come meanwhile follow together, in one operation.
 //
 // It keeps trying, and fails, as [Latch.Set] does. After a failure for lack of a quorum, the id may
 // be counted, now or later.
@@ -130,7 +134,8 @@ func (l *Latch) CountDown(ctx context.Context, id string) error {
 	case len(id) > MaxNameLength:
 		invalid = append(invalid, fmt.Sprintf("id %.20q... has %d bytes, more than %d", id, len(id), MaxNameLength))
 	}
-	return l.runCall(ctx, opCountDown, id, invalid, func(x *latchCall) error { return x.countDown(id) })
+	_, err := l.runCall(ctx, opCountDown, id, invalid, func(x *latch.Call) latch.Outcome { return x.CountDown(id) })
+	return err
 }
 
 // Await waits until as many ids have counted down as the latch was set to, and returns nil. If the
@@ -142,17 +147,14 @@ func (l *Latch) CountDown(ctx context.Context, id string) error {
 // It goes on while too few nodes answer. When ctx ends, the error holds ctx's error, and a
 // [*NoQuorumError] if too few nodes answered.
 func (l *Latch) Await(ctx context.Context) error {
-	return l.runCall(ctx, opAwait, "", nil, (*latchCall).await)
+	_, err := l.runCall(ctx, opAwait, "", nil, (*latch.Call).Await)
+	return err
 }
 
 // Count returns how many ids must still count down. It asks once. If too few nodes answer, the
 // error is a [*NoQuorumError]; if the latch is not set, ErrLatchNotSet.
 func (l *Latch) Count(ctx context.Context) (left int, err error) {
-	err = l.runCall(ctx, opCount, "", nil, func(x *latchCall) error {
-		left, err = x.count()
-		return err
-	})
-	return left, err
+	return l.runCall(ctx, opCount, "", nil, (*latch.Call).Count)
 }
 
 // Delete deletes the latch, so that it may be set anew. Earlier count-downs no longer count,
@@ -163,7 +165,8 @@ func (l *Latch) Count(ctx context.Context) (left int, err error) {
 // the latch at the same time. It may then delete a latch that was set meanwhile. Deleting a latch that is
 // not set does nothing. Delete keeps trying, and fails, as [Latch.Set] does.
 func (l *Latch) Delete(ctx context.Context) error {
-	return l.runCall(ctx, opDelete, "", nil, (*latchCall).delete)
+	_, err := l.runCall(ctx, opDelete, "", nil, (*latch.Call).Delete)
+	return err
 }
 
 // The names of latch calls in hooks and errors.
@@ -190,31 +193,100 @@ type LatchEvent struct {
 }
 
 // runCall runs one call of a method: it checks the arguments, registers the call, and reports it to
-// the hook.
-func (l *Latch) runCall(ctx context.Context, op, id string, invalid []string, run func(*latchCall) error) error {
+// the hook. left is how many ids must still count down, if the method reads that.
+func (l *Latch) runCall(ctx context.Context, op, id string, invalid []string, run func(*latch.Call) latch.Outcome) (left int, err error) {
 	switch problems := slices.Concat(l.problems, invalid); {
 	case ctx == nil:
-		return errNilContext
+		return 0, errNilContext
 	case len(problems) > 0:
-		return &InvalidError{Problems: problems}
+		return 0, &InvalidError{Problems: problems}
 	case ctx.Err() != nil:
-		return contextError(ctx)
+		return 0, lease.ContextError(ctx)
 	}
 	if err := l.client.beginCall(); err != nil {
-		return err
+		return 0, err
 	}
 	defer l.client.endCall()
-	x := &latchCall{latch: l, ctx: ctx, op: op, need: quorum.Majority().Need(l.client.nodes.Len())}
-	x.seen = l.client.generations.latestOf(l.name[0])
+	x := l.client.latches.Call(ctx, l.name, l.ttl)
 	began := l.client.clock.Now()
-	err := run(x)
+	o := run(x)
+	err = l.outcomeError(ctx, op, &o)
 	if hook := l.client.cfg.Hooks.Latch; hook != nil {
 		report(&l.client.reporter, hook, LatchEvent{
-			Op: op, Name: l.name[0], ID: id, Rounds: x.rounds, Took: l.client.clock.Now() - began, Err: err,
+			Op: op, Name: l.name, ID: id, Rounds: x.Rounds(), Took: l.client.clock.Now() - began, Err: err,
 		})
 	}
-	return err
+	return o.Left, err
 }
+
+// outcomeError returns the error for how a call ended.
+func (l *Latch) outcomeError(ctx context.Context, op string, o *latch.Outcome) error {
+	err := l.resultError(op, o)
+	if o.CutShort {
+		err = errors.Join(err, lease.ErrCutShort)
+	}
+	var why error
+	switch o.Stopped {
+	case latch.ByContext:
+		why = lease.ContextError(ctx)
+	case latch.ByClose:
+		why = ErrClosed
+	}
+	if err == nil || why == nil {
+		return cmp.Or(err, why)
+	}
+	return lease.GaveUp(err, why)
+}
+
+// resultError returns the error for the last result of the nodes.
+func (l *Latch) resultError(op string, o *latch.Outcome) error {
+	switch o.Result {
+	case latch.NotSet:
+		return fmt.Errorf("%w: %q", ErrLatchNotSet, l.name)
+	case latch.Deleted:
+		return fmt.Errorf("%w: %q", ErrLatchDeleted, l.name)
+	case latch.OtherCount:
+		return &LatchSetError{Name: l.name, Count: o.Count, Chosen: o.Chosen}
+	case latch.Open:
+		return &latchOpenError{name: l.name, left: o.Left, count: o.Count}
+	case latch.NoQuorum:
+		s := o.Shortage
+		e := &NoQuorumError{Op: op, Names: []string{l.name}, Need: s.Need, Agreed: s.Agreed, Pending: s.Pending, Total: s.Total}
+		for _, r := range s.Refusals {
+			e.Nodes = append(e.Nodes, NodeError{Node: l.client.nodes.Name(r.Node), Err: r.Err})
+		}
+		return e
+	default:
+		return nil
+	}
+}
+
+// newLatches returns the latches of a client.
+func newLatches(c *Client) *latch.Latches {
+	return latch.New(latch.Env{
+		Nodes:         c.nodes,
+		Clock:         c.clock,
+		Tokens:        latchTokens{&c.engine.Tokens},
+		Subscriptions: c.queues.Subscriptions(),
+		Limits:        c.cfg.limits(),
+		Inbox:         c.id,
+		Keep:          c.queues.EntryTTL(),
+		Recheck:       wait.RecheckInterval,
+		SettleTime:    c.queues.SettleTime,
+		RetryMin:      c.cfg.RetryMin,
+		RetryMax:      c.cfg.RetryMax,
+		Jitter:        c.cfg.Jitter,
+		Quit:          c.quit,
+	})
+}
+
+// latchTokens implements latch.TokenClock.
+type latchTokens struct{ clock *lease.TokenClock }
+
+func (t latchTokens) Propose(name string) uint64        { return t.clock.Propose([]string{name}, 0) }
+func (t latchTokens) Observe(token uint64, name string) { t.clock.Observe(token, name) }
+func (t latchTokens) Plausible(token uint64) bool       { return t.clock.Plausible(token, t.clock.Now()) }
+func (t latchTokens) IsCurrent(token uint64) bool       { return t.clock.IsCurrent(token) }
 
 // Errors of latches, for errors.Is.
 var (
@@ -225,9 +297,6 @@ var (
 	// ErrLatchSet: the latch is set to another number. See [LatchSetError].
 	ErrLatchSet = errors.New("latch set to another number")
 )
-
-// wrapError adds the name of the latch.
-func (l *Latch) wrapError(err error) error { return fmt.Errorf("%w: %q", err, l.name[0]) }
 
 // LatchSetError says that a latch is set to another number. It is an ErrLatchSet.
 type LatchSetError struct {
@@ -258,64 +327,4 @@ type latchOpenError struct {
 
 func (e *latchOpenError) Error() string {
 	return fmt.Sprintf("quorumlock: latch %q: %d of %d have still to count down", e.name, e.left, e.count)
-}
-
-// latchGenerations has the generations of recently deleted latches, which this client knows.
-// With it, the next call on such a latch need not be refused first. Entries are useful while clocks
-// may differ, see [latchCall.operationToken].
-type latchGenerations struct {
-	mu     sync.Mutex
-	latest map[string]uint64
-	// sweepAt is the number of entries at which useless ones are removed.
-	sweepAt int
-}
-
-// observe records a generation. Generations up to passed are no longer useful.
-func (g *latchGenerations) observe(name string, generation, passed uint64) {
-	if generation <= passed {
-		return
-	}
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if g.latest == nil {
-		g.latest = make(map[string]uint64)
-	}
-	if len(g.latest) >= max(g.sweepAt, minSweep) {
-		maps.DeleteFunc(g.latest, func(_ string, old uint64) bool { return old <= passed })
-		g.sweepAt = 2 * len(g.latest)
-	}
-	g.latest[name] = max(g.latest[name], generation)
-}
-
-// latestOf returns the latest known generation of a latch; 0 if none is known.
-func (g *latchGenerations) latestOf(name string) uint64 {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	return g.latest[name]
-}
-
-// refills are the latches for which a call of this client gives ids back to nodes that forgot them.
-type refills struct {
-	mu   sync.Mutex
-	busy map[string]struct{}
-}
-
-// begin reports whether the caller may refill: no other call refills this latch.
-func (f *refills) begin(name string) bool {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if _, busy := f.busy[name]; busy {
-		return false
-	}
-	if f.busy == nil {
-		f.busy = make(map[string]struct{})
-	}
-	f.busy[name] = struct{}{}
-	return true
-}
-
-func (f *refills) end(name string) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	delete(f.busy, name)
 }

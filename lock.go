@@ -7,9 +7,9 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 
-	"github.com/quorumlock/quorumlock/internal/slots"
+	"github.com/quorumlock/quorumlock/internal/lease"
+	"github.com/quorumlock/quorumlock/internal/wait"
 	"github.com/quorumlock/quorumlock/quorum"
 )
 
@@ -17,29 +17,49 @@ import (
 // [Client.MultiLock]. It is immutable, and safe for concurrent use.
 type Lock struct {
 	client *Client
-	names  []string
-	// queueName identifies the local queue: the name, or several names with their lengths, or the
-	// pool of a semaphore. An array, so that the names of a lock with one name need no allocation.
-	queueName [1]string
-	// defaultRule is the rule of the lock's kind. need is the number of nodes of the rule in force.
+	// spec describes the lock to the engine.
+	spec lease.Spec
+	// defaultRule is the rule of the lock's kind. spec.Need follows from the rule in force.
 	defaultRule quorum.Rule
-	need        int
-	ttl         time.Duration
-	maxHold     time.Duration
-	// purpose is LockOptions.Purpose, or nil.
-	purpose *string
-	// slots is set for a semaphore. names then has the slots of an attempt, or the lock's own name.
-	slots *slots.Request
-	// problems lists the invalid names and options. The first ownProblems of them come from how the
-	// names were built (Striped) and survive With.
-	problems    []string
-	ownProblems int32
-	noRenew     bool
-	waitMode    Waiting
-	// shared is set for the readers of an RWLock.
-	shared bool
-	// mayHandOver is set if a lease may be handed over to another waiter of the client.
-	mayHandOver bool
+	// invalid has the invalid names and options. It is nil for most locks.
+	invalid  *lockProblems
+	waitMode Waiting
+}
+
+// lockProblems lists the invalid names and options of a lock. The first own of them come from how
+// the names were built (Striped) and survive With.
+type lockProblems struct {
+	all []string
+	own int
+}
+
+// problems lists the invalid names and options.
+func (l *Lock) problems() []string {
+	if l.invalid == nil {
+		return nil
+	}
+	return l.invalid.all
+}
+
+// addProblems adds to the problems of a lock that is being made.
+func (l *Lock) addProblems(more ...string) {
+	if len(more) == 0 {
+		return
+	}
+	own := 0
+	if l.invalid != nil {
+		own = l.invalid.own
+	}
+	l.invalid = &lockProblems{slices.Concat(l.problems(), more), own}
+}
+
+// inheritProblems copies the own problems of another lock to a lock that is being made. They come
+// first.
+func (l *Lock) inheritProblems(from *Lock) {
+	if from.invalid != nil && from.invalid.own > 0 {
+		own := from.invalid.own
+		l.invalid = &lockProblems{slices.Concat(from.invalid.all[:own], l.problems()), own}
+	}
 }
 
 // reservedPrefix starts the keys of the library itself.
@@ -48,58 +68,60 @@ const reservedPrefix = "quorumlock:"
 var errNilContext = &InvalidError{Problems: []string{"the context is nil"}}
 
 func newLock(c *Client, names []string, rule quorum.Rule) *Lock {
-	need := rule.Need(c.nodes.Len())
 	l := &Lock{
 		client:      c,
 		defaultRule: rule,
-		need:        need,
-		ttl:         c.cfg.TTL,
-		maxHold:     c.cfg.MaxHold,
-		waitMode:    c.cfg.Waiting,
-		mayHandOver: !c.cfg.Handover.Off && c.cfg.Waiting != WaitFair,
+		spec: lease.Spec{
+			Need: rule.Need(c.nodes.Len()), TTL: c.cfg.TTL, MaxHold: c.cfg.MaxHold, Label: c.label,
+			HandOver: !c.cfg.Handover.Off && c.cfg.Waiting != WaitFair,
+		},
 	}
+	l.setWaiting(c.cfg.Waiting)
 	if len(names) == 1 {
-		l.queueName[0] = names[0]
-		l.names = l.queueName[:]
+		l.spec.Queue[0] = names[0]
+		l.spec.Names = l.spec.Queue[:]
 	} else {
-		l.names = slices.Clone(names)
-		slices.Sort(l.names)
-		l.queueName[0] = joinNames(l.names)
+		l.spec.Names = slices.Clone(names)
+		slices.Sort(l.spec.Names)
+		l.spec.Queue[0] = wait.JoinNames(l.spec.Names)
 	}
-	l.problems = nameProblems(l.names)
+	l.addProblems(nameProblems(l.spec.Names)...)
 	return l
 }
 
 // With returns the same lock with these options, and no others: it forgets the options of an
 // earlier With. Every method of the result reports invalid options, as an [*InvalidError].
 func (l *Lock) With(o LockOptions) *Lock {
-	m := newLock(l.client, l.names, l.defaultRule)
-	if l.shared {
+	m := newLock(l.client, l.spec.Names, l.defaultRule)
+	if l.spec.Reads {
 		m.asReader()
 	}
-	m.ttl, m.maxHold, m.noRenew = wholeTTL(cmp.Or(o.TTL, m.ttl)), cmp.Or(o.MaxHold, m.maxHold), o.Fixed
-	m.need = cmp.Or(o.Rule, l.defaultRule).Need(l.client.nodes.Len())
-	m.waitMode = cmp.Or(o.Waiting, m.waitMode)
-	m.mayHandOver = !l.client.cfg.Handover.Off && !o.NoHandover && !o.Fixed && m.waitMode != WaitFair && !m.shared
-	m.ownProblems = l.ownProblems
-	m.problems = append(slices.Clone(l.problems[:l.ownProblems]), m.problems...)
-	m.problems = append(m.problems, l.client.cfg.ttlProblems(m.ttl)...)
+	m.spec.TTL, m.spec.MaxHold, m.spec.Fixed = wholeTTL(cmp.Or(o.TTL, m.spec.TTL)), cmp.Or(o.MaxHold, m.spec.MaxHold), o.Fixed
+	m.spec.Need = cmp.Or(o.Rule, l.defaultRule).Need(l.client.nodes.Len())
+	m.setWaiting(cmp.Or(o.Waiting, m.waitMode))
+	m.spec.HandOver = !l.client.cfg.Handover.Off && !o.NoHandover && !o.Fixed && m.waitMode != WaitFair && !m.spec.Reads
+	m.inheritProblems(l)
+	m.addProblems(l.client.cfg.ttlProblems(m.spec.TTL)...)
 	if o.Purpose != "" {
-		m.purpose = &o.Purpose
+		m.spec.Label = ownerLabel(l.client.cfg.Holder, o.Purpose)
 	}
 	if problem := checkLabel("Purpose", o.Purpose, MaxPurposeLength, true); problem != "" {
-		m.problems = append(m.problems, problem)
+		m.addProblems(problem)
 	}
-	if m.maxHold < 0 {
-		m.problems = append(m.problems, fmt.Sprintf("MaxHold %v is negative", m.maxHold))
+	if m.spec.MaxHold < 0 {
+		m.addProblems(fmt.Sprintf("MaxHold %v is negative", m.spec.MaxHold))
 	}
 	if m.waitMode > WaitSpin {
-		m.problems = append(m.problems, fmt.Sprintf("unknown Waiting %d", m.waitMode))
+		m.addProblems(fmt.Sprintf("unknown Waiting %d", m.waitMode))
 	}
 	if err := cmp.Or(o.Rule, l.defaultRule).Validate(l.client.nodes.Len()); err != nil {
-		m.problems = append(m.problems, err.Error())
+		m.addProblems(err.Error())
 	}
 	return m
+}
+
+func (l *Lock) setWaiting(w Waiting) {
+	l.waitMode, l.spec.Spins, l.spec.Fair = w, w == WaitSpin, w == WaitFair
 }
 
 // nameProblems lists the problems of a lock's names, which are sorted.
@@ -127,20 +149,15 @@ func nameProblems(names []string) []string {
 }
 
 // Names returns the names of the lock, sorted. A semaphore has one name, its own.
-func (l *Lock) Names() []string {
-	if l.slots != nil {
-		return []string{l.slots.Semaphore}
-	}
-	return slices.Clone(l.names)
-}
+func (l *Lock) Names() []string { return namesOf(&l.spec) }
 
 // validate rejects an invalid call before anything is sent.
 func (l *Lock) validate(ctx context.Context) error {
 	if ctx == nil {
 		return errNilContext
 	}
-	if len(l.problems) > 0 {
-		return &InvalidError{Problems: l.problems}
+	if l.invalid != nil {
+		return &InvalidError{Problems: l.problems()}
 	}
 	return nil
 }
@@ -153,7 +170,7 @@ func (l *Lock) validate(ctx context.Context) error {
 // the background. ctx bounds the attempt only: the lease outlives it. See [Lock.Acquire] for the
 // rest.
 func (l *Lock) TryAcquire(ctx context.Context) (*Lease, error) {
-	return l.acquire(ctx, (*Lock).acquireNow)
+	return l.acquire(ctx, (*wait.Queues).TryAcquire)
 }
 
 // Acquire takes the lock, and waits for it as long as ctx allows. [Waiting] says how it waits, and
@@ -174,85 +191,40 @@ func (l *Lock) TryAcquire(ctx context.Context) (*Lease, error) {
 // password, a key of another type, other limits, or a clock that is far off. After any error, no
 // node keeps a grant: the library removes the remains in the background.
 func (l *Lock) Acquire(ctx context.Context) (*Lease, error) {
-	return l.acquire(ctx, (*Lock).acquireWaiting)
+	return l.acquire(ctx, (*wait.Queues).Acquire)
 }
 
+// way is how a call acquires: in one attempt, or in the queue.
+type way func(*wait.Queues, context.Context, *lease.Spec, wait.Trace) (wait.Result, error)
+
 // acquire does what all ways of acquiring share.
-func (l *Lock) acquire(ctx context.Context, way func(*Lock, context.Context) (*lease, error)) (*Lease, error) {
+func (l *Lock) acquire(ctx context.Context, do way) (*Lease, error) {
 	if err := l.validate(ctx); err != nil {
 		return nil, err
 	}
 	if ctx.Err() != nil {
-		return nil, contextError(ctx)
+		return nil, lease.ContextError(ctx)
 	}
-	if lease, err := l.nestedLease(ctx); lease != nil || err != nil {
-		return lease, err
+	if nested, err := l.nestedLease(ctx); nested != nil || err != nil {
+		return nested, err
 	}
 	if err := l.client.beginCall(); err != nil {
 		return nil, err
 	}
 	defer l.client.endCall()
-	traced, tr := l.startTrace(ctx)
-	t, err := way(l, traced)
-	tr.onReturn(t, err)
+	t := l.newTrace(ctx)
+	got, err := do(l.client.queues, ctx, &l.spec, t.forWaiter())
+	t.onReturn(got, err)
 	if err != nil {
 		return nil, err
 	}
-	return newLease(ctx, t), nil
-}
-
-// acquireWaiting waits in the local queue until the lock is taken, or waiting cannot help.
-func (l *Lock) acquireWaiting(ctx context.Context) (*lease, error) {
-	w := newWaiter(l)
-	t, err := w.run(ctx)
-	w.finish(t)
-	return t, err
-}
-
-// acquireNow makes an attempt without the local queue.
-func (l *Lock) acquireNow(ctx context.Context) (*lease, error) {
-	began := l.client.clock.Now()
-	for tries := 1; ; tries++ {
-		g, _, err := l.tracedAttempt(ctx, nil)
-		switch {
-		case err == nil:
-			l.reportAcquired(g.lease, AcquiredEvent{Attempts: tries, Waited: g.grantedAt - began})
-			return g.lease, nil
-		case ctx.Err() != nil:
-			err = gaveUpError(err, contextError(ctx))
-		}
-		l.reportFailed(tries, err)
-		if ctx.Err() != nil || !l.slotsWereMisnamed(tries, err) {
-			return nil, err
-		}
-	}
-}
-
-func (l *Lock) reportAcquired(t *lease, e AcquiredEvent) {
 	if hook := l.client.cfg.Hooks.Acquired; hook != nil {
-		e.Names, e.Owner, e.Token, e.Reads = l.Names(), t.grant.owner, t.token, l.shared
-		report(&l.client.reporter, hook, e)
+		report(&l.client.reporter, hook, AcquiredEvent{
+			Names: l.Names(), Owner: got.Lease.Grant().Owner(), Token: got.Lease.Token(), Reads: l.spec.Reads,
+			Attempts: got.Attempts, HandedOver: got.HandedOver, Waited: got.Waited,
+		})
 	}
-}
-
-func (l *Lock) reportFailed(attempt int, err error) {
-	if hook := l.client.cfg.Hooks.AttemptFailed; hook != nil {
-		report(&l.client.reporter, hook, AttemptFailedEvent{Names: l.Names(), Attempt: attempt, Err: err})
-	}
-}
-
-// isFIFO reports whether an attempt leaves a free lock to earlier waiters.
-func (l *Lock) isFIFO() bool { return l.waitMode != WaitSpin }
-
-// backoffBefore returns the pause before the next attempt: a growing, jittered backoff, or the time
-// until the claims expire if that is less.
-func (l *Lock) backoffBefore(attempt int, r retry) time.Duration {
-	c := l.client
-	backoff := quorum.Backoff(attempt-1, c.cfg.RetryMin, max(c.cfg.RetryMax, c.contentionPause()), c.cfg.Jitter())
-	if r.freeAfter <= 0 {
-		return backoff // no expiry to wait for
-	}
-	return min(backoff, max(r.freeAfter, time.Millisecond))
+	return newLease(ctx, got.Lease), nil
 }
 
 // Do runs fn while it holds the lock. It waits for the lock as Acquire does, and releases it when
@@ -309,14 +281,4 @@ func lossFound(err error) error {
 		return nil
 	}
 	return err
-}
-
-// deadline returns when an operation that begins now counts the node as late: after ttl/3, in whole
-// milliseconds. It is 0 if NodeTimeoutMax is not longer than that.
-func (l *Lock) deadline(now time.Duration) time.Duration {
-	patience := (l.ttl / 3).Truncate(time.Millisecond)
-	if patience >= l.client.cfg.NodeTimeoutMax {
-		return 0
-	}
-	return now + patience
 }

@@ -3,6 +3,8 @@ package quorumlock
 import (
 	"context"
 	"slices"
+
+	"github.com/quorumlock/quorumlock/internal/lease"
 )
 
 // leaseContext is a context that carries its lease. Go has no thread identity, so ownership travels
@@ -32,18 +34,18 @@ type tokenKey heldKey
 // that Do passes to its function, or one derived from a [Lease.Context]. ok is true even if the
 // lease has ended since. It is false if ctx never held all names of the lock in one lease.
 func (l *Lock) Token(ctx context.Context) (token uint64, ok bool) {
-	if ctx == nil || len(l.names) == 0 {
+	if ctx == nil || len(l.spec.Names) == 0 {
 		return 0, false
 	}
-	var owner *lease
-	for i, name := range l.names {
-		t, held := ctx.Value(tokenKey{l.client, name}).(*lease)
+	var owner *lease.Lease
+	for i, name := range l.spec.Names {
+		t, held := ctx.Value(tokenKey{l.client, name}).(*lease.Lease)
 		if !held || i > 0 && t != owner {
 			return 0, false
 		}
 		owner = t
 	}
-	return owner.token, true
+	return owner.Token(), true
 }
 
 // Value asks the lease first, then the embedded context, then values. Package context finds the
@@ -70,30 +72,27 @@ func (l *Lease) contextValue(key any) any {
 	case *permitQuery:
 		k.count(t) // the query goes on to the outer leases
 	case heldKey:
-		if t.isValidFor(k) {
+		if k.has(t) && t.Err() == nil {
 			return t
 		}
 	case tokenKey:
-		if t.isFor(heldKey(k)) {
+		if heldKey(k).has(t) {
 			return t
 		}
 	}
 	return nil
 }
 
-// isValidFor reports whether the lease is valid and has that name.
-func (t *lease) isValidFor(k heldKey) bool { return t.isFor(k) && t.err() == nil }
-
-// isFor reports whether the lease has that name, even if it is over.
-func (t *lease) isFor(k heldKey) bool {
-	return t.grant.client == k.client && slices.Contains(t.lock.names, k.name)
+// has reports whether a lease has that name, even if the lease is over.
+func (k heldKey) has(l *lease.Lease) bool {
+	return l.Engine() == k.client.engine && slices.Contains(l.Spec().Names, k.name)
 }
 
 // nestedLease returns a nested lease if the context holds the lock already, or nil if it holds none
 // of its names. One lease must have all the names, under a rule at least as strict. Otherwise
 // nestedLease fails: the caller would wait for itself.
 func (l *Lock) nestedLease(ctx context.Context) (*Lease, error) {
-	if l.slots != nil {
+	if l.spec.Slots != nil {
 		if l.wouldSelfDeadlock(ctx) {
 			return nil, ErrOverlap
 		}
@@ -102,9 +101,9 @@ func (l *Lock) nestedLease(ctx context.Context) (*Lease, error) {
 	if ctx.Value(anyKey{}) == nil {
 		return nil, nil //nolint:nilnil // no lease, and no reason against one
 	}
-	var owner *lease
-	for i, name := range l.names {
-		t, _ := ctx.Value(heldKey{l.client, name}).(*lease)
+	var owner *lease.Lease
+	for i, name := range l.spec.Names {
+		t, _ := ctx.Value(heldKey{l.client, name}).(*lease.Lease)
 		if i > 0 && t != owner {
 			return nil, ErrOverlap
 		}
@@ -113,11 +112,11 @@ func (l *Lock) nestedLease(ctx context.Context) (*Lease, error) {
 	switch {
 	case owner == nil:
 		return nil, nil //nolint:nilnil // no lease, and no reason against one
-	case owner.lock.need < l.need:
+	case owner.Spec().Need < l.spec.Need:
 		return nil, ErrOverlap
-	case !l.shared && owner.reads():
+	case !l.spec.Reads && owner.Reads():
 		return nil, ErrUpgrade
-	case !owner.retainHandle():
+	case !owner.AddHandle():
 		return nil, nil //nolint:nilnil // it ended this instant
 	}
 	return newLease(ctx, owner), nil

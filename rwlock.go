@@ -2,10 +2,10 @@ package quorumlock
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 
+	"github.com/quorumlock/quorumlock/internal/lease"
 	"github.com/quorumlock/quorumlock/quorum"
 )
 
@@ -75,10 +75,10 @@ func (rw *RWLock) Downgrade(ctx context.Context, l *Lease) error {
 		return errNilContext
 	case l == nil:
 		return &InvalidError{Problems: []string{"the lease is nil"}}
-	case l.lease.grant.client != rw.write.client || !slices.Equal(l.lease.lock.names, rw.write.names):
-		return &InvalidError{Problems: []string{fmt.Sprintf("the lease belongs to another lock than %s", quoted(rw.write.names))}}
+	case l.lease.Engine() != rw.write.client.engine || !slices.Equal(l.lease.Spec().Names, rw.write.spec.Names):
+		return &InvalidError{Problems: []string{fmt.Sprintf("the lease belongs to another lock than %s", quoted(rw.write.spec.Names))}}
 	}
-	return l.startAndWait(ctx, (*lease).downgrade)
+	return l.startAndWait(ctx, (*lease.Lease).Downgrade)
 }
 
 // ErrUpgrade means that the context holds the lock as a reader, and asks for it as a writer. It is
@@ -94,39 +94,10 @@ func (upgradeError) Error() string {
 func (upgradeError) Unwrap() error { return ErrOverlap }
 
 // ErrShared means that a writer's lease cannot become a reader's, since nested leases share it.
-var ErrShared = errors.New("quorumlock: the lease is nested, or others are nested in it; release those first")
+var ErrShared = lease.ErrShared
 
 // asReader turns l into the lock of the readers, and returns it.
 func (l *Lock) asReader() *Lock {
-	l.shared, l.mayHandOver = true, false
+	l.spec.Reads, l.spec.HandOver = true, false
 	return l
-}
-
-// downgrade starts the renewal that turns the writer's claims into a reader's on all nodes. From
-// now on, this client's other writers must ask the nodes: only there do new readers notice waiting
-// writers.
-func (t *lease) downgrade(done chan error) error {
-	h := t.grant
-	h.mu.Lock()
-	now := h.client.clock.Now()
-	switch {
-	case t.overAt(now) != nil:
-		h.mu.Unlock()
-		return t.err()
-	case !h.reads && t.handles > 1:
-		h.mu.Unlock()
-		return ErrShared
-	}
-	h.reads = true
-	h.renew(now, done)
-	h.client.queues.onReleased(h)
-	h.mu.Unlock()
-	return nil
-}
-
-// reads reports whether the lease is a reader's.
-func (t *lease) reads() bool {
-	t.grant.mu.Lock()
-	defer t.grant.mu.Unlock()
-	return t.grant.reads
 }

@@ -2,18 +2,19 @@ package quorumlock
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 
+	"github.com/quorumlock/quorumlock/internal/lease"
 	"github.com/quorumlock/quorumlock/internal/slots"
+	"github.com/quorumlock/quorumlock/internal/wait"
 	"github.com/quorumlock/quorumlock/node"
 	"github.com/quorumlock/quorumlock/quorum"
 )
 
-// MaxPermits is the largest number of permits of a semaphore. One Acquire takes at most MaxNames of
+// MaxPermits is the largest number of permits of a semaphore, 1024. One Acquire takes at most MaxNames of
 // them.
-const MaxPermits = 1024
+const MaxPermits = slots.MaxPermits
 
 // Semaphore describes a semaphore with a number of permits. Any client may hold some of them, and
 // at most that many are held at once. It is made by [Client.Semaphore]. It is immutable, and safe
@@ -44,22 +45,22 @@ func (c *Client) Semaphore(name string, permits int) *Semaphore {
 // works as WaitQueued here. NoHandover has no effect, as permits are never handed over within a
 // client. Every method reports invalid options, as an [*InvalidError].
 func (s *Semaphore) With(o LockOptions) *Semaphore {
-	return newSemaphore(s.client, s.name, s.lock.slots.Permits, o)
+	return newSemaphore(s.client, s.name, s.lock.spec.Slots.Permits, o)
 }
 
 func newSemaphore(c *Client, name string, permits int, o LockOptions) *Semaphore {
-	p := c.slotTables.Of(name)
+	p := c.slotPools.Of(name)
 	// The options apply as they do to a lock of that name; only the names on the nodes differ.
 	l := newLock(c, []string{name}, quorum.Majority())
 	if o != (LockOptions{}) {
 		l = l.With(o)
 	}
-	l.queueName[0] = p.Name()
-	l.names = l.queueName[:]
-	l.mayHandOver = false
-	l.slots = &slots.Request{Pool: p, Semaphore: name, Want: 1, Permits: permits}
+	l.spec.Queue[0] = p.Name()
+	l.spec.Names = l.spec.Queue[:]
+	l.spec.HandOver = false
+	l.spec.Slots = &slots.Request{Pool: p, Semaphore: name, Want: 1, Permits: permits}
 	if permits < 1 || permits > MaxPermits {
-		l.problems = append(l.problems, fmt.Sprintf("a semaphore has from 1 to %d permits, not %d", MaxPermits, permits))
+		l.addProblems(fmt.Sprintf("a semaphore has from 1 to %d permits, not %d", MaxPermits, permits))
 	}
 	return &Semaphore{client: c, name: name, lock: l}
 }
@@ -70,13 +71,12 @@ func (s *Semaphore) Name() string { return s.name }
 // lockFor returns the lock that acquires n permits.
 func (s *Semaphore) lockFor(n int) *Lock {
 	l := *s.lock
-	l.names = l.queueName[:]
-	request := *l.slots
+	l.spec.Names = l.spec.Queue[:]
+	request := *l.spec.Slots
 	request.Want = n
-	l.slots = &request
+	l.spec.Slots = &request
 	if n < 1 || n > MaxNames {
-		problem := fmt.Sprintf("from 1 to %d permits can be acquired at once, not %d", MaxNames, n)
-		l.problems = append(slices.Clone(l.problems), problem)
+		l.addProblems(fmt.Sprintf("from 1 to %d permits can be acquired at once, not %d", MaxNames, n))
 	}
 	return &l
 }
@@ -102,14 +102,14 @@ func tooManyPermits(n, size int) string {
 // are the same. In addition, asking for more permits than the semaphore has is an [*InvalidError].
 // If the semaphore is full, the [*HeldError] names one of the holders.
 func (s *Semaphore) Acquire(ctx context.Context, n int) (*Lease, error) {
-	return s.acquire(ctx, n, (*Lock).acquireWaiting)
+	return s.acquire(ctx, n, (*wait.Queues).Acquire)
 }
 
 // TryAcquire takes n permits if it can at once, without waiting for other holders. It fails as
 // [Lock.TryAcquire] does: with a [*HeldError] if too few permits are free or they are reserved for
 // earlier waiters, and with a [*NoQuorumError] if too few nodes answer.
 func (s *Semaphore) TryAcquire(ctx context.Context, n int) (*Lease, error) {
-	return s.acquire(ctx, n, (*Lock).acquireNow)
+	return s.acquire(ctx, n, (*wait.Queues).TryAcquire)
 }
 
 // Do runs fn while it holds n permits. It relates to Acquire as [Lock.Do] does to [Lock.Acquire].
@@ -121,12 +121,12 @@ func (s *Semaphore) Do(ctx context.Context, n int, fn func(ctx context.Context) 
 	return l.Do(ctx, fn)
 }
 
-func (s *Semaphore) acquire(ctx context.Context, n int, way func(*Lock, context.Context) (*lease, error)) (*Lease, error) {
+func (s *Semaphore) acquire(ctx context.Context, n int, do way) (*Lease, error) {
 	l, err := s.acquirable(ctx, n)
 	if err != nil {
 		return nil, err
 	}
-	return l.acquire(ctx, way)
+	return l.acquire(ctx, do)
 }
 
 // acquirable returns the lock that acquires n permits. If ctx would then hold more permits than
@@ -136,65 +136,15 @@ func (s *Semaphore) acquirable(ctx context.Context, n int) (*Lock, error) {
 	if err := l.validate(ctx); err != nil {
 		return nil, err
 	}
-	if size, _ := l.slots.Size(); l.permitsHeldBy(ctx)+n > size {
+	if size, _ := l.spec.Slots.Size(); l.permitsHeldBy(ctx)+n > size {
 		if _, err := s.Permits(ctx); err != nil {
 			return nil, err
 		}
 	}
-	if size, _ := l.slots.Size(); n > size {
+	if size, _ := l.spec.Slots.Size(); n > size {
 		return nil, &InvalidError{Problems: []string{tooManyPermits(n, size)}}
 	}
 	return l, nil
-}
-
-// maxSlotAttempts bounds how often a TryAcquire asks for slots that the nodes have just reported as
-// free.
-const maxSlotAttempts = 5
-
-// slotsWereMisnamed reports whether a failed attempt asked for slots that are taken, while enough
-// others are free.
-func (l *Lock) slotsWereMisnamed(tries int, err error) bool {
-	var held *HeldError
-	if l.slots == nil || tries >= maxSlotAttempts || !errors.As(err, &held) {
-		return false
-	}
-	left := held.Owner == "" && held.TTL > 0 // reserved for an earlier waiter
-	return !left && l.slots.Promising(l.need)
-}
-
-// pickSlots returns the lock on the names for one attempt. For a semaphore it chooses the slots
-// anew each time, by the hints that nodes have sent to the waiter, if any.
-func (l *Lock) pickSlots(w *waiter) (*Lock, error) {
-	if l.slots == nil {
-		return l, nil
-	}
-	var hints []quorum.Slots
-	if w != nil && w.ticket != nil {
-		hints = w.ticket.takeHints()
-	}
-	names, size, ok := l.slots.Choose(l.need, hints)
-	if !ok {
-		return nil, &InvalidError{Problems: []string{tooManyPermits(l.slots.Want, size)}}
-	}
-	m := *l
-	m.names = names
-	return &m, nil
-}
-
-// returnSlots ends what pickSlots began: an attempt, or the lease that it became.
-func (l *Lock) returnSlots(released bool) {
-	if l.slots != nil {
-		l.slots.GiveUp(l.names, released)
-	}
-}
-
-// displayName returns the name to show for a name of the lock: a semaphore's name instead of a
-// slot's.
-func (l *Lock) displayName(name string) string {
-	if l.slots != nil {
-		return l.slots.Semaphore
-	}
-	return name
 }
 
 // Slots returns the slot numbers and the token of the permits that ctx carries; see [Lease.Slots]
@@ -205,28 +155,27 @@ func (s *Semaphore) Slots(ctx context.Context) (slots []int, token uint64, ok bo
 	if ctx == nil {
 		return nil, 0, false
 	}
-	q := &permitQuery{pool: s.lock.slots.Pool}
+	q := &permitQuery{pool: s.lock.spec.Slots.Pool}
 	ctx.Value(q)
 	if q.innermost == nil {
 		return nil, 0, false
 	}
-	return q.innermost.slotNumbers(), q.innermost.token, true
+	return slotNumbers(q.innermost.Spec()), q.innermost.Token(), true
 }
 
 // Slots returns the numbers of the lease's permits, from 0 to the number of permits - 1, in
 // ascending order; nil for the lease of a lock. While the lease is valid, no other owner has one of
 // them. So they can stand for one of several resources: a port, a shard.
-func (l *Lease) Slots() []int { return l.lease.slotNumbers() }
+func (l *Lease) Slots() []int { return slotNumbers(l.lease.Spec()) }
 
 // slotNumbers implements Lease.Slots.
-func (t *lease) slotNumbers() []int {
-	s := t.lock.slots
-	if s == nil {
+func slotNumbers(s *lease.Spec) []int {
+	if s.Slots == nil {
 		return nil
 	}
-	numbers := make([]int, len(t.lock.names))
-	for i, name := range t.lock.names {
-		numbers[i] = node.SlotOf(s.Pool.Name(), name)
+	numbers := make([]int, len(s.Names))
+	for i, name := range s.Names {
+		numbers[i] = node.SlotOf(s.Slots.Pool.Name(), name)
 	}
 	slices.Sort(numbers)
 	return numbers
@@ -237,19 +186,19 @@ type permitQuery struct {
 	pool    *slots.Pool
 	permits int
 	// innermost is the lease that was acquired last, even if it has ended.
-	innermost *lease
+	innermost *lease.Lease
 }
 
 // count adds the permits of a lease.
-func (q *permitQuery) count(t *lease) {
-	s := t.lock.slots
+func (q *permitQuery) count(t *lease.Lease) {
+	s := t.Spec().Slots
 	if s == nil || s.Pool != q.pool {
 		return
 	}
 	if q.innermost == nil {
 		q.innermost = t
 	}
-	if t.err() == nil {
+	if t.Err() == nil {
 		q.permits += s.Want
 	}
 }
@@ -257,9 +206,9 @@ func (q *permitQuery) count(t *lease) {
 // wouldSelfDeadlock reports whether the context holds so many permits that the rest would not
 // suffice, even if no other owner had any.
 func (l *Lock) wouldSelfDeadlock(ctx context.Context) bool {
-	size, _ := l.slots.Size()
+	size, _ := l.spec.Slots.Size()
 	has := l.permitsHeldBy(ctx)
-	return has > 0 && has+l.slots.Want > size
+	return has > 0 && has+l.spec.Slots.Want > size
 }
 
 // permitsHeldBy returns how many permits a context holds.
@@ -267,7 +216,7 @@ func (l *Lock) permitsHeldBy(ctx context.Context) int {
 	if ctx.Value(anyKey{}) == nil {
 		return 0
 	}
-	q := &permitQuery{pool: l.slots.Pool}
+	q := &permitQuery{pool: l.spec.Slots.Pool}
 	ctx.Value(q)
 	return q.permits
 }

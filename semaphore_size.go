@@ -8,6 +8,9 @@ import (
 	"github.com/quorumlock/quorumlock/quorum"
 )
 
+// maxSizeAttempts bounds how often SetPermits tries again after a concurrent call.
+const maxSizeAttempts = 5
+
 // SetPermits sets how many permits the semaphore has, from 1 to MaxPermits, until it is set again.
 // The number counts for all programs, whatever number they were configured with. Of several
 // concurrent calls, the last one counts.
@@ -32,15 +35,15 @@ func (s *Semaphore) SetPermits(ctx context.Context, permits int) error {
 		return err
 	}
 	defer l.client.endCall()
-	_, seen := l.slots.Size()
-	for range maxSlotAttempts {
-		version := quorum.NextToken(l.client.tokenClock.now(), seen)
-		r, err := l.askSize(ctx, node.Pool{Name: l.slots.Pool.Name(), Size: permits, Version: version})
+	_, seen := l.spec.Slots.Size()
+	for range maxSizeAttempts {
+		version := quorum.NextToken(l.client.engine.Tokens.Now(), seen)
+		r, err := l.askSize(ctx, node.Pool{Name: l.spec.Slots.Pool.Name(), Size: permits, Version: version})
 		if err != nil {
 			return err
 		}
 		if r.tally.Result() == quorum.Won {
-			l.slots.Pool.LearnSize(permits, version)
+			l.spec.Slots.Pool.LearnSize(permits, version)
 			return nil
 		}
 		if r.latest.Version <= seen {
@@ -48,7 +51,7 @@ func (s *Semaphore) SetPermits(ctx context.Context, permits int) error {
 		}
 		seen = r.latest.Version
 	}
-	return &NoQuorumError{Op: node.Resize.String(), Names: l.Names(), Need: l.need, Total: l.client.nodes.Len()}
+	return &NoQuorumError{Op: node.Resize.String(), Names: l.Names(), Need: l.spec.Need, Total: l.client.nodes.Len()}
 }
 
 // Permits returns how many permits there are, as the nodes know it: the number that was set last,
@@ -59,15 +62,15 @@ func (s *Semaphore) Permits(ctx context.Context) (int, error) {
 		return 0, err
 	}
 	defer l.client.endCall()
-	r, err := l.askSize(ctx, node.Pool{Name: l.slots.Pool.Name()})
+	r, err := l.askSize(ctx, node.Pool{Name: l.spec.Slots.Pool.Name()})
 	if err != nil {
 		return 0, err
 	}
-	if r.tally.Unknown() > r.tally.Nodes()-l.need {
+	if r.tally.Unknown() > r.tally.Nodes()-l.spec.Need {
 		return 0, r.short
 	}
-	l.slots.Pool.LearnSize(r.latest.Size, r.latest.Version)
-	size, _ := l.slots.Size()
+	l.spec.Slots.Pool.LearnSize(r.latest.Size, r.latest.Version)
+	size, _ := l.spec.Slots.Size()
 	return size, nil
 }
 
@@ -86,7 +89,7 @@ func (l *Lock) askSize(ctx context.Context, p node.Pool) (*sizeRound, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &sizeRound{tally: quorum.NewTally(len(replies), l.need), short: l.noQuorumError(node.Resize, replies)}
+	r := &sizeRound{tally: quorum.NewTally(len(replies), l.spec.Need), short: l.noQuorumError(node.Resize, replies)}
 	for i, reply := range replies {
 		switch reply.Outcome {
 		case node.Granted:

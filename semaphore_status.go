@@ -92,7 +92,7 @@ func (s *Semaphore) Inspect(ctx context.Context) (*SemaphoreStatus, error) {
 	l := s.lockFor(1)
 	names := make([]string, permits)
 	for i := range names {
-		names[i] = node.SlotName(l.slots.Pool.Name(), i)
+		names[i] = node.SlotName(l.spec.Slots.Pool.Name(), i)
 	}
 	status, err := l.inspectAll(ctx, node.Op{Kind: node.Inspect, Names: names, Limits: l.client.cfg.limits()})
 	if status == nil {

@@ -85,6 +85,8 @@ func (s *Striped) Locks(names ...string) *Lock {
 		locks = append(locks, s.prefix+":"+strconv.Itoa(i))
 	}
 	l := newLock(s.client, locks, quorum.Majority())
-	l.problems, l.ownProblems = append(given, l.problems...), int32(len(given)) //nolint:gosec // a few
+	if len(given) > 0 {
+		l.invalid = &lockProblems{slices.Concat(given, l.problems()), len(given)}
+	}
 	return l
 }

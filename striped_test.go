@@ -13,7 +13,7 @@ import (
 )
 
 // Processes of all versions have to find the same stripe, so these stripes never change.
-func TestTheStripesOfNames(t *testing.T) {
+func TestStripesOfNames(t *testing.T) {
 	fleet.InVirtualTime(t, 1, func(t *testing.T, f *fleet.Fleet) {
 		client := f.Client()
 		for _, tc := range []struct {
@@ -166,11 +166,11 @@ func ExampleClient_Striped() {
 
 	accounts := client.Striped("account", 256) // however many accounts there are
 	err := accounts.Locks("alice", "bob").Do(ctx, func(context.Context) error {
-		fmt.Println("nobody else has the account of Alice, nor that of Bob")
+		fmt.Println("the accounts of Alice and Bob are locked")
 		return nil
 	})
 	fmt.Println("error:", err)
 	// Output:
-	// nobody else has the account of Alice, nor that of Bob
+	// the accounts of Alice and Bob are locked
 	// error: <nil>
 }

@@ -100,6 +100,13 @@ func Init(ctx context.Context, cfg quorumlock.Config) (*Report, error) {
 	})
 }
 
+// Look reports the state of all nodes, and opens none. Like the first attempt at a lock, it makes a node that is new, or
+// has lost its memory, begin its recovery. Clients with this configuration get locks from the nodes that are Open and
+// have its limits. Look returns an error only for an invalid configuration, a *quorumlock.InvalidError.
+func Look(ctx context.Context, cfg quorumlock.Config) (*Report, error) {
+	return run(ctx, cfg, func(*Report) error { return nil })
+}
+
 // ChangeLimits sets nodes up for clients whose MaxTTL or MaxClockSkew differs from that of earlier clients. The nodes
 // then refuse clients with the old limits, including their renewals. So stop those clients first, or their leases
 // end. Each changed node grants no new locks for the longer MaxTTL plus the longer MaxClockSkew.

@@ -8,7 +8,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/quorumlock/quorumlock/bench/cell"
 	"github.com/quorumlock/quorumlock/bench/runner"
 )
 
@@ -16,6 +15,8 @@ import (
 type settings struct {
 	options runner.Options
 	out     string
+	// document is the file whose figures are replaced, if any.
+	document string
 }
 
 const (
@@ -32,6 +33,7 @@ func parse(args []string, w io.Writer) (settings, error) {
 	f.StringVar(&s.out, "out", "report", "directory for the report")
 	f.BoolVar(&o.Quick, "quick", false, "measure a little of everything, within a minute")
 	f.BoolVar(&o.Goals, "goals", false, "measure what the goals of this library need and nothing else, and say which are reached")
+	f.StringVar(&s.document, "document", "", "measure the goals and what docs/benchmarks.md shows, and write the figures into that file")
 	f.IntVar(&o.Rounds, "rounds", defaultRounds, "how many times each cell is measured (quick: 1)")
 	f.DurationVar(&o.Duration, "duration", defaultDuration, fmt.Sprintf("how long a cell is measured (quick: %v); some take a multiple of it", quickDuration))
 	f.IntVar(&o.Nodes, "n", 5, "number of nodes, where the scenario does not say")
@@ -58,8 +60,14 @@ func parse(args []string, w io.Writer) (settings, error) {
 	if n := len(o.Source.Addresses); n > 0 && !set["n"] {
 		o.Nodes = n
 	}
-	for _, name := range []string{"quick", "peers", "conc", "n"} {
-		if o.Goals && set[name] {
+	if s.document != "" {
+		o.Goals, o.Document = true, true
+	}
+	for _, name := range []string{"quick", "peers", "conc", "n", "scenarios"} {
+		switch {
+		case o.Document && set[name]:
+			return s, fmt.Errorf("-document and -%s: the document selects the cells", name)
+		case o.Goals && set[name] && name != "scenarios":
 			return s, fmt.Errorf("-goals and -%s: the goals select the cells", name)
 		}
 	}
@@ -105,18 +113,4 @@ func numbers(text string) (ns []int, err error) {
 		ns = append(ns, n)
 	}
 	return ns, nil
-}
-
-// failed returns an error if cells were not measured, or if a lock of this library was not exclusive.
-func failed(results []cell.Result) error {
-	n := 0
-	for _, r := range results {
-		if r.Error != "" {
-			n++
-		}
-	}
-	if n > 0 {
-		return fmt.Errorf("%d cells failed; the report says why", n)
-	}
-	return nil
 }

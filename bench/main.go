@@ -33,29 +33,58 @@ func main() {
 
 // run runs the command: it writes the progress to w and the results to files.
 func run(ctx context.Context, args []string, w io.Writer) error {
-	s, err := parse(args, w)
+	report, err := report(ctx, args, w)
 	if err != nil {
 		return err
+	}
+	failed := 0
+	for _, r := range report.Results {
+		if r.Error != "" {
+			failed++
+		}
+	}
+	if failed > 0 {
+		return fmt.Errorf("%d cells failed; the report says why", failed)
+	}
+	return nil
+}
+
+// report measures, and writes and returns the report.
+func report(ctx context.Context, args []string, w io.Writer) (*render.Report, error) {
+	s, err := parse(args, w)
+	if err != nil {
+		return nil, err
 	}
 	cells, err := s.options.Plan()
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if len(cells) == 0 {
-		return errors.New("nothing to measure: none of the selected scenarios has any of the selected peers")
+		return nil, errors.New("nothing to measure: none of the selected scenarios has any of the selected peers")
 	}
 	if err := s.options.Source.Check(ctx); err != nil {
-		return err
+		return nil, err
+	}
+	if s.document != "" {
+		if err := render.CheckDocument(s.document); err != nil {
+			return nil, err
+		}
 	}
 	tell := func(format string, args ...any) { fmt.Fprintf(w, format+"\n", args...) }
 	results := runner.Run(ctx, s.options, cells, tell)
 	report := render.New(s.options, cells, results)
 	if err := render.Write(s.out, report); err != nil {
-		return err
+		return nil, err
 	}
+	tell("written: %s/results.md, results.csv, and charts", s.out)
 	if s.options.Goals {
 		tell("\n%s", report.Goals())
 	}
-	tell("written: %s/index.html, results.json, results.md", s.out)
-	return failed(results)
+	if s.document == "" {
+		return report, nil
+	}
+	if ctx.Err() != nil {
+		return nil, fmt.Errorf("%s is not changed: the run is not complete: %w", s.document, ctx.Err())
+	}
+	return report, report.Document(s.document)
 }

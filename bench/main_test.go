@@ -2,7 +2,6 @@ package main
 
 import (
 	"bytes"
-	"encoding/json"
 	"os"
 	"path/filepath"
 	"testing"
@@ -27,46 +26,37 @@ func TestMain(m *testing.M) {
 
 func TestSmallRun(t *testing.T) {
 	out := t.TempDir()
-	var progress bytes.Buffer
-	require.NoError(t, run(t.Context(), []string{
-		"-out", out, "-scenarios", "uncontended", "-peers", "redlock,floor", "-conc", "1", "-n", "3", "-rounds", "1", "-duration", "200ms",
-	}, &progress), progress.String())
-	r := load(t, out)
+	r := measured(t, "-scenarios", "uncontended", "-peers", "redlock,floor", "-conc", "1", "-n", "3", "-rounds", "1", "-duration", "200ms", "-out", out)
 	require.Len(t, r.Results, 2)
 	for _, x := range r.Results {
 		assert.Empty(t, x.Error)
 		assert.Zero(t, x.Failures, x.FirstFailure)
 		assert.Zero(t, x.Violations)
 		assert.Positive(t, x.Ops)
-		assert.Positive(t, x.Allocs)
-		assert.Positive(t, x.Client)
+		assert.Positive(t, x.Mallocs)
+		assert.Positive(t, x.CPU)
 		require.NotNil(t, x.Acquire)
 		assert.InDelta(t, x.Ops, x.Acquire.Count, 1, "what began in the time may have ended behind it")
 		// Three nodes, an acquire and its release; a straggler may be missing. The two nodes of the majority run one
 		// script each for the acquire and the release. On the third, a release and the next acquire may go together.
-		assert.Greater(t, x.Scripts, 4.0)
-		assert.Less(t, x.Scripts, 6.5)
-		assert.InDelta(t, x.Scripts, x.Sent, 0.1, "nothing is sent but scripts")
+		assert.Greater(t, x.Work.Scripts, 4*x.AllOps)
+		assert.Less(t, float64(x.Work.Scripts), 6.5*float64(x.AllOps))
+		assert.InEpsilon(t, x.Work.Scripts, x.Work.Sent, 0.02, "nothing is sent but scripts")
 		if x.Peer == "redlock" {
 			assert.Zero(t, x.KeysLeft)
 			assert.LessOrEqual(t, x.GoroutinesClosed, x.GoroutinesBefore)
 		}
 	}
-	page, err := os.ReadFile(filepath.Join(out, "index.html"))
+	svg, err := os.ReadFile(filepath.Join(out, "uncontended.svg"))
 	require.NoError(t, err)
-	assert.Contains(t, string(page), "<svg")
+	assert.Contains(t, string(svg), "<svg")
 	text, err := os.ReadFile(filepath.Join(out, "results.md"))
 	require.NoError(t, err)
 	assert.Contains(t, string(text), "| 1 | redlock |")
 }
 
 func TestContendedRun(t *testing.T) {
-	out := t.TempDir()
-	var progress bytes.Buffer
-	require.NoError(t, run(t.Context(), []string{
-		"-quick", "-out", out, "-scenarios", "contended,waiters", "-peers", "redlock", "-n", "3", "-duration", "200ms",
-	}, &progress), progress.String())
-	r := load(t, out)
+	r := measured(t, "-quick", "-scenarios", "passes,waiters", "-peers", "redlock", "-n", "3", "-duration", "200ms")
 	require.Len(t, r.Results, 2)
 	for _, x := range r.Results {
 		assert.Empty(t, x.Error)
@@ -81,14 +71,48 @@ func TestContendedRun(t *testing.T) {
 	}
 }
 
+// TestQueueRun: the turns of the queue reach the callers of all processes.
+func TestQueueRun(t *testing.T) {
+	r := measured(t, "-quick", "-scenarios", "passes", "-peers", "queue", "-n", "3", "-duration", "200ms")
+	require.Len(t, r.Results, 1)
+	for _, x := range r.Results {
+		assert.Empty(t, x.Error, x.String())
+		assert.Zero(t, x.Violations, x.String())
+		assert.Zero(t, x.Failures, x.FirstFailure)
+		assert.Zero(t, x.KeysLeft, x.String())
+		assert.Positive(t, x.Ops, x.String())
+		if x.Ops > int64(4*x.Callers) { // not on a machine that is too busy for that
+			assert.NotContains(t, x.Grants, int64(0), "every caller had its turn")
+		}
+	}
+}
+
+// TestNamesRun: no name comes twice, or all come by Zipf's law.
+func TestNamesRun(t *testing.T) {
+	r := measured(t, "-scenarios", "newnames,zipf", "-peers", "redlock,floor,floor-group", "-conc", "4", "-n", "3", "-rounds", "1", "-duration", "200ms")
+	require.Len(t, r.Results, 4)
+	for _, x := range r.Results {
+		assert.Empty(t, x.Error, x.String())
+		assert.Zero(t, x.Violations, x.String())
+		assert.Zero(t, x.Failures, x.FirstFailure)
+		assert.Positive(t, x.Ops, x.String())
+	}
+}
+
+// TestNetworkRun: the latency of the network is part of every call.
+func TestNetworkRun(t *testing.T) {
+	r := measured(t, "-quick", "-scenarios", "network", "-n", "3", "-duration", "200ms")
+	require.Len(t, r.Results, 1)
+	x := r.Results[0]
+	require.NotNil(t, x.Acquire)
+	assert.Greater(t, x.Acquire.P50, 4.0, "2 ms each way")
+	assert.Greater(t, x.Release.P50, 4.0)
+}
+
 // TestKindsRun: shared kinds keep their bounds, also between processes.
 func TestKindsRun(t *testing.T) {
-	out := t.TempDir()
-	var progress bytes.Buffer
-	require.NoError(t, run(t.Context(), []string{
-		"-quick", "-out", out, "-scenarios", "kinds,kinds-contended", "-n", "3", "-duration", "200ms",
-	}, &progress), progress.String())
-	for _, x := range load(t, out).Results {
+	r := measured(t, "-quick", "-scenarios", "kinds,kinds-contended", "-n", "3", "-duration", "200ms")
+	for _, x := range r.Results {
 		assert.Empty(t, x.Error, x.String())
 		assert.Zero(t, x.Violations, x.String())
 		assert.Zero(t, x.Failures, x.FirstFailure)
@@ -97,12 +121,7 @@ func TestKindsRun(t *testing.T) {
 }
 
 func TestRecoveryRun(t *testing.T) {
-	out := t.TempDir()
-	var progress bytes.Buffer
-	require.NoError(t, run(t.Context(), []string{
-		"-quick", "-out", out, "-scenarios", "recovery", "-n", "3", "-duration", "200ms",
-	}, &progress), progress.String())
-	r := load(t, out)
+	r := measured(t, "-quick", "-scenarios", "recovery", "-n", "3", "-duration", "200ms")
 	require.Len(t, r.Results, 1)
 	x := r.Results[0]
 	require.NotNil(t, x.Recovery)
@@ -113,24 +132,20 @@ func TestRecoveryRun(t *testing.T) {
 	assert.Greater(t, x.Recovery.Gives, 1.0, "MaxTTL and MaxClockSkew are 1.5 s, of which the start may have taken some")
 	assert.Positive(t, x.Recovery.Before)
 	assert.Positive(t, x.Recovery.After)
-	assert.Positive(t, x.Recovery.Pause)
+	assert.Positive(t, x.Pause)
 }
 
 // Nodes can be containers, and suffer the same there.
 func TestContainersRun(t *testing.T) {
 	needsDocker(t)
-	out := t.TempDir()
-	var progress bytes.Buffer
-	require.NoError(t, run(t.Context(), []string{
-		"-containers", "-quick", "-out", out, "-scenarios", "faults,recovery", "-peers", "redlock", "-n", "3", "-duration", "200ms",
-	}, &progress), progress.String())
+	r := measured(t, "-containers", "-quick", "-scenarios", "faults,recovery", "-peers", "redlock", "-n", "3", "-duration", "200ms")
 	faults := map[cluster.Fault]int{}
-	for _, x := range load(t, out).Results {
+	for _, x := range r.Results {
 		faults[x.Fault]++
 		assert.Empty(t, x.Error, x.String())
 		assert.Zero(t, x.Violations, x.String())
 		assert.Positive(t, x.Ops, x.String())
-		assert.Positive(t, x.Servers, x.String())
+		assert.Positive(t, x.Work.CPU, x.String())
 	}
 	assert.Equal(t, map[cluster.Fault]int{cluster.None: 1, cluster.Hung: 1, cluster.Killed: 1, cluster.Restarted: 1}, faults)
 }
@@ -156,12 +171,12 @@ func TestNothingToMeasure(t *testing.T) {
 	require.ErrorContains(t, err, "nothing to measure")
 }
 
-func load(t *testing.T, dir string) render.Report {
+// measured runs the command, and returns its report.
+func measured(t *testing.T, args ...string) *render.Report {
 	t.Helper()
-	text, err := os.ReadFile(filepath.Join(dir, "results.json"))
-	require.NoError(t, err)
-	var r render.Report
-	require.NoError(t, json.Unmarshal(text, &r))
+	var progress bytes.Buffer
+	r, err := report(t.Context(), append([]string{"-out", t.TempDir()}, args...), &progress)
+	require.NoError(t, err, progress.String())
 	return r
 }
 
@@ -214,6 +229,8 @@ func TestFlagsThatMakeNoSense(t *testing.T) {
 		{[]string{"-goals", "-peers", "redlock"}, "-goals and -peers"},
 		{[]string{"-goals", "-conc", "1"}, "-goals and -conc"},
 		{[]string{"-goals", "-n", "3"}, "-goals and -n"},
+		{[]string{"-document", "x.md", "-quick"}, "-document and -quick"},
+		{[]string{"-document", "x.md", "-scenarios", "faults"}, "-document and -scenarios"},
 		{[]string{"more"}, `"more"`},
 	} {
 		_, err := parse(c.args, new(bytes.Buffer))

@@ -88,7 +88,7 @@ func (c Config) withDefaults() Config {
 	c.RestMax = cmp.Or(c.RestMax, max(DefaultRestMax, c.RestMin))
 	c.Grace = cmp.Or(c.Grace, DefaultGrace)
 	c.Interval = cmp.Or(c.Interval, DefaultInterval)
-	c.Lock.NoHandover = true // else one owner could stand for several terms
+	c.Lock.NoHandover = true // Otherwise, one owner could have several terms.
 	if c.Clock == nil {
 		c.Clock = clock.System()
 	}

@@ -34,5 +34,4 @@
 //
 // It is not guaranteed that a function has stopped when its context has ended. Where two leaders would do damage, let
 // the resource check [Term.Token], with package fence.
-// damage, have what they write to check [Term.Token], with package fence.
 package election

@@ -28,7 +28,7 @@ type Election struct {
 	term *term // while the lead function runs
 }
 
-// New makes a candidate in the election with the given name. The name is that of a lock: a RedLock, unless
+// New makes a candidate in the election with the given name, which is the name of its lock. The lock is a RedLock, unless
 // Config.Lock says otherwise. New sends nothing. Every method that can fail reports an invalid name or Config, as a
 // *quorumlock.InvalidError.
 //

@@ -19,7 +19,7 @@ func exampleClient() *quorumlock.Client {
 	for i := range 3 {
 		cfg.Nodes = append(cfg.Nodes, node.NewMemory(fmt.Sprintf("n%d", i+1), nil))
 	}
-	if _, err := admin.Init(context.Background(), cfg); err != nil { // once, by the operator of the nodes
+	if _, err := admin.Init(context.Background(), cfg); err != nil { // An operator does this once.
 		log.Fatal(err)
 	}
 	client, err := quorumlock.New(cfg)
@@ -36,13 +36,13 @@ func ExampleRun() {
 	defer func() { _ = client.Close(context.WithoutCancel(ctx)) }()
 
 	err := election.Run(ctx, client, "scheduler", func(ctx context.Context, term election.Term) error {
-		fmt.Println("leads, with a token for what it writes to:", term.Token > 0)
-		<-ctx.Done() // the work, until the lead is lost or the program is to end
+		fmt.Println("elected, with a fencing token:", term.Token > 0)
+		<-ctx.Done() // Work until the lead is lost, or the program ends.
 		return nil
 	})
 	fmt.Println(err)
 	// Output:
-	// leads, with a token for what it writes to: true
+	// elected, with a fencing token: true
 	// context deadline exceeded
 }
 
@@ -53,14 +53,14 @@ func ExampleElection_Resign() {
 
 	candidate := election.New(client, "scheduler", election.Config{Name: "web-1"})
 	err := candidate.Run(ctx, func(ctx context.Context, term election.Term) error {
-		go candidate.Resign() // from a signal or an HTTP handler, for instance
+		go candidate.Resign() // A signal handler or an HTTP handler may call it.
 		<-ctx.Done()
-		fmt.Println(term.Name, "was told to stop:", errors.Is(context.Cause(ctx), election.ErrResigned))
-		return election.ErrDone // or nil, to stand again
+		fmt.Println(term.Name, "has resigned:", errors.Is(context.Cause(ctx), election.ErrResigned))
+		return election.ErrDone // With nil, the candidate would stand again.
 	})
 	fmt.Println(err)
 	// Output:
-	// web-1 was told to stop: true
+	// web-1 has resigned: true
 	// <nil>
 }
 
@@ -74,7 +74,7 @@ func ExampleElection_Watch() {
 	for leader, err := range observer.Watch(ctx) {
 		switch {
 		case errors.Is(err, election.ErrNoLeader):
-			fmt.Println("nobody leads")
+			fmt.Println("no leader")
 			go func() {
 				candidate <- election.Run(ctx, client, "scheduler", func(context.Context, election.Term) error {
 					time.Sleep(100 * time.Millisecond)
@@ -83,15 +83,15 @@ func ExampleElection_Watch() {
 			}()
 			continue
 		case err != nil:
-			fmt.Println("nobody knows:", err)
+			fmt.Println("the leader is unknown:", err)
 			continue
 		}
-		fmt.Println("somebody leads:", leader.Owner != "", leader.Token > 0, !leader.Since.IsZero())
+		fmt.Println("leader:", leader.Owner != "", leader.Token > 0, !leader.Since.IsZero())
 		break
 	}
 	fmt.Println(<-candidate)
 	// Output:
-	// nobody leads
-	// somebody leads: true true true
+	// no leader
+	// leader: true true true
 	// <nil>
 }

@@ -150,7 +150,7 @@ func (r *run) leads() led {
 	case l := <-r.terms:
 		return l
 	case <-time.After(time.Minute):
-		r.t.Fatal("it must be elected within a minute")
+		r.t.Fatal("the candidate was not elected within a minute")
 		return led{}
 	}
 }
@@ -159,5 +159,5 @@ func (r *run) leads() led {
 func (r *run) waits() {
 	r.t.Helper()
 	synctest.Wait()
-	require.Empty(r.t, r.terms, "it must not lead")
+	require.Empty(r.t, r.terms, "the candidate must not lead")
 }

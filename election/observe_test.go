@@ -34,7 +34,7 @@ func TestLeader(t *testing.T) {
 		require.Equal(t, term.Token, leader.Token)
 		require.Equal(t, "a", leader.Name)
 		require.WithinDuration(t, began, leader.Since, time.Second)
-		time.Sleep(time.Minute) // nodes forget the token, not the leader
+		time.Sleep(time.Minute) // The nodes forget the token, but not the leader.
 		leader, err = observer.Leader(t.Context())
 		require.NoError(t, err)
 		require.Equal(t, election.Leader{Owner: term.Owner, Name: "a"}, leader)
@@ -46,8 +46,9 @@ func TestLeader(t *testing.T) {
 	})
 }
 
-// TestLeaderTokenBesideContenders: contenders that failed leave larger tokens, on fewer nodes than the rule needs.
-func TestLeaderTokenBesideContenders(t *testing.T) {
+// TestLeaderTokenDespiteFailedContenders: failed contenders leave larger tokens on a minority of the nodes. Leader reports the
+// token of the leader.
+func TestLeaderTokenDespiteFailedContenders(t *testing.T) {
 	inVirtualTime(t, func(t *testing.T, w *world) {
 		w.nodes[0].Stop()
 		w.nodes[1].Stop()
@@ -58,7 +59,7 @@ func TestLeaderTokenBesideContenders(t *testing.T) {
 		time.Sleep(time.Millisecond)
 		_, err := w.client().RedLock("office").TryAcquire(t.Context())
 		require.ErrorIs(t, err, quorumlock.ErrHeld)
-		time.Sleep(5 * time.Second) // the leader renews there, behind that
+		time.Sleep(5 * time.Second) // The leader renews on these nodes, too.
 		leader, err := w.candidate("observer").Leader(t.Context())
 		require.NoError(t, err)
 		require.Equal(t, term.Token, leader.Token)
@@ -90,7 +91,7 @@ func TestWatch(t *testing.T) {
 		require.Equal(t, former.Owner, s.leader.Owner)
 		require.Equal(t, former.Token, s.leader.Token)
 		time.Sleep(time.Minute)
-		require.Empty(t, seen, "nothing has changed, though nodes have forgotten the token")
+		require.Empty(t, seen, "Watch yields nothing when nodes forget the token")
 
 		b := start(t, w.candidate("b"))
 		synctest.Wait()
@@ -107,7 +108,8 @@ func TestWatch(t *testing.T) {
 	})
 }
 
-func TestWatchCanBeLeft(t *testing.T) {
+// TestWatchEnds: Watch ends when its caller leaves the loop, and when the client is closed.
+func TestWatchEnds(t *testing.T) {
 	inVirtualTime(t, func(t *testing.T, w *world) {
 		for _, err := range w.candidate("observer").Watch(t.Context()) {
 			require.ErrorIs(t, err, election.ErrNoLeader)
@@ -115,17 +117,17 @@ func TestWatchCanBeLeft(t *testing.T) {
 		}
 		closed := w.client()
 		require.NoError(t, closed.Close(t.Context()))
-		looks := 0
+		results := 0
 		for _, err := range w.candidateOf(closed, "observer").Watch(t.Context()) {
 			require.ErrorIs(t, err, quorumlock.ErrClosed)
-			looks++
+			results++
 		}
-		require.Equal(t, 1, looks, "there is nothing to wait for")
+		require.Equal(t, 1, results, "Watch ends after ErrClosed")
 	})
 }
 
-// TestNames: a candidate without a name uses its client's holder.
-func TestNames(t *testing.T) {
+// TestCandidateNames: a candidate without a name uses its client's holder.
+func TestCandidateNames(t *testing.T) {
 	inVirtualTime(t, func(t *testing.T, w *world) {
 		w.cfg.Holder = "web-3/4711"
 		e := w.candidate("")

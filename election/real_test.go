@@ -22,7 +22,7 @@ import (
 	"github.com/quorumlock/quorumlock/internal/redisproc"
 )
 
-// How a test controls another process, which runs this same binary.
+// Environment variables of child processes, which run this same binary.
 const (
 	childName  = "QUORUMLOCK_ELECTION_CHILD"
 	childNodes = "QUORUMLOCK_ELECTION_NODES"
@@ -30,13 +30,13 @@ const (
 
 const realTTL = 3 * time.Second
 
-// patience bounds every wait of a test, on a busy machine too.
+// patience bounds every wait of a test. It is long enough for a busy machine.
 const patience = time.Minute
 
 func realConfig(addresses []string) quorumlock.Config {
 	return quorumlock.Config{
 		Addresses: addresses, TTL: realTTL, Logger: slog.New(slog.DiscardHandler),
-		NodeTimeoutMin: realTTL / 3, NodeTimeoutMax: realTTL / 3, // no term ends because the machine is busy
+		NodeTimeoutMin: realTTL / 3, NodeTimeoutMax: realTTL / 3, // Long timeouts keep terms from ending because the machine is busy.
 	}
 }
 
@@ -66,9 +66,9 @@ func TestChildProcess(t *testing.T) {
 	defer cancel()
 	var mu sync.Mutex
 	latest, over := context.WithCancel(ctx)
-	over() // it has not led yet
+	over() // This candidate has not led yet.
 	go func() {
-		defer cancel() // the parent has closed the pipe
+		defer cancel() // The parent has closed the pipe.
 		for orders := bufio.NewScanner(os.Stdin); orders.Scan(); {
 			switch orders.Text() {
 			case "ask":
@@ -105,7 +105,7 @@ type child struct {
 	answers chan string
 }
 
-// spawn starts a candidate. It ends with the test at the latest, and by itself when this process ends.
+// spawn starts a candidate in a child process. The process ends with the test, or when this process ends.
 func spawn(t *testing.T, name string, nodes []string) *child {
 	t.Helper()
 	exe, err := os.Executable()
@@ -125,7 +125,7 @@ func spawn(t *testing.T, name string, nodes []string) *child {
 	var reader sync.WaitGroup
 	reader.Go(func() { c.read(t, out) })
 	t.Cleanup(func() {
-		_ = cmd.Process.Kill() // also a stopped one
+		_ = cmd.Process.Kill() // This also ends a stopped process.
 		reader.Wait()
 		_ = cmd.Wait()
 	})
@@ -162,7 +162,7 @@ func receive[T any](t *testing.T, from <-chan T, what string) T {
 	case x := <-from:
 		return x
 	case <-time.After(patience):
-		require.Fail(t, "waited for too long: "+what)
+		require.Fail(t, "timed out waiting for "+what)
 		panic("unreachable")
 	}
 }
@@ -186,12 +186,12 @@ func newParty(t *testing.T, n int) *party {
 	return p
 }
 
-// elected waits until one of the others leads, with a larger token than all before.
+// elected waits until a candidate other than but leads, and requires that its token is larger than all before.
 func (p *party) elected(but *child) {
 	p.t.Helper()
 	deadline := time.Now().Add(patience)
 	for {
-		require.True(p.t, time.Now().Before(deadline), "a candidate must be elected")
+		require.True(p.t, time.Now().Before(deadline), "no candidate was elected in time")
 		for _, c := range p.children {
 			if c == but {
 				continue
@@ -204,7 +204,7 @@ func (p *party) elected(but *child) {
 			default:
 			}
 		}
-		time.Sleep(time.Millisecond) // time to check each
+		time.Sleep(time.Millisecond)
 	}
 }
 
@@ -227,12 +227,12 @@ func TestRealResignation(t *testing.T) {
 	for range 5 {
 		former := p.leader
 		former.order(t, "resign")
-		p.elected(nil) // itself, if the other had not come back into line
+		p.elected(nil) // The same candidate may lead again, if the other one is not in the queue yet.
 		at := time.Now().UnixNano()
 		words := strings.Fields(receive(t, former.stopped, "the former leader to stop"))
 		stopped, err := strconv.ParseInt(words[1], 10, 64)
 		require.NoError(t, err)
-		require.Less(t, stopped, at, "it stops before the next leads")
+		require.Less(t, stopped, at, "the former leader stops before the next one leads")
 	}
 	for _, c := range p.children {
 		c.order(t, "end")

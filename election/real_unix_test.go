@@ -11,8 +11,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestRealFrozenLeader freezes the leader until another leads. The question waits in the pipe until the former leader
-// wakes, so its answer is the first thing that it does: its context has ended.
+// TestRealFrozenLeader freezes the leader until another candidate leads. Then the test sends a question and wakes the former
+// leader. Its answer, the first thing that it does, must show that its context has ended.
 func TestRealFrozenLeader(t *testing.T) {
 	t.Parallel()
 	p := newParty(t, 3)
@@ -29,8 +29,8 @@ func TestRealFrozenLeader(t *testing.T) {
 	}
 }
 
-// TestRealMishaps kills, freezes and resigns leaders at random.
-func TestRealMishaps(t *testing.T) {
+// TestRealRandomFailuresOfLeaders kills and freezes leaders, and makes them resign, in random order.
+func TestRealRandomFailuresOfLeaders(t *testing.T) {
 	t.Parallel()
 	seed := rand.Uint64()
 	t.Log("seed", seed)
@@ -39,7 +39,7 @@ func TestRealMishaps(t *testing.T) {
 	var frozen []*child
 	for i := range 8 {
 		former, gone := p.leader, p.leader
-		time.Sleep(time.Duration(random.IntN(300)) * time.Millisecond) // some are hit in mid-renewal
+		time.Sleep(time.Duration(random.IntN(300)) * time.Millisecond) // Some failures come during a renewal.
 		switch kind := random.IntN(3); kind {
 		case 0:
 			require.NoError(t, former.cmd.Process.Kill())
@@ -49,7 +49,7 @@ func TestRealMishaps(t *testing.T) {
 			frozen = append(frozen, former)
 		case 2:
 			former.order(t, "resign")
-			gone = nil // it may be the next, too
+			gone = nil // The same candidate may lead again.
 		}
 		p.elected(gone)
 		if i%2 == 1 {

@@ -17,7 +17,7 @@ import (
 	"github.com/quorumlock/quorumlock/quorum"
 )
 
-func TestOneLeads(t *testing.T) {
+func TestOnlyOneCandidateLeads(t *testing.T) {
 	inVirtualTime(t, func(t *testing.T, w *world) {
 		a, b := start(t, w.candidate("a")), start(t, w.candidate("b"))
 		first, second := a, b
@@ -39,14 +39,14 @@ func TestOneLeads(t *testing.T) {
 	})
 }
 
-// TestHandOverAtOnce: a resigning leader hands over at once, not after a TTL, nor after a waiter's recheck.
-func TestHandOverAtOnce(t *testing.T) {
+// TestNextCandidateLeadsAtOnce: when a leader stops, its release wakes the next candidate at once.
+func TestNextCandidateLeadsAtOnce(t *testing.T) {
 	ways := map[string]func(e *election.Election, r *run, l led){
-		"its context ends": func(_ *election.Election, r *run, _ led) { r.cancel() },
-		"it resigns":       func(e *election.Election, _ *run, _ led) { e.Resign() },
-		"it returns":       func(_ *election.Election, _ *run, l led) { l.leave <- nil },
-		"it fails":         func(_ *election.Election, _ *run, l led) { l.leave <- errWork },
-		"it is done":       func(_ *election.Election, _ *run, l led) { l.leave <- election.ErrDone },
+		"context ends":     func(_ *election.Election, r *run, _ led) { r.cancel() },
+		"resigns":          func(e *election.Election, _ *run, _ led) { e.Resign() },
+		"returns":          func(_ *election.Election, _ *run, l led) { l.leave <- nil },
+		"returns an error": func(_ *election.Election, _ *run, l led) { l.leave <- errWork },
+		"returns ErrDone":  func(_ *election.Election, _ *run, l led) { l.leave <- election.ErrDone },
 	}
 	for name, end := range ways {
 		t.Run(name, func(t *testing.T) {
@@ -61,7 +61,7 @@ func TestHandOverAtOnce(t *testing.T) {
 				end(e, a, former)
 				next := b.leads()
 				require.Less(t, w.clock.Now()-began, 10*time.Millisecond)
-				require.Error(t, former.ctx.Err(), "the former context has ended")
+				require.Error(t, former.ctx.Err(), "the context of the former leader has ended")
 				require.Greater(t, next.Token, former.Token)
 			})
 		})
@@ -94,23 +94,23 @@ func TestLossAndReelection(t *testing.T) {
 	})
 }
 
-// TestALeaderThatIgnoresItsContext: except after a loss, the lock is kept until the function has returned, whatever
-// ended its context.
-func TestALeaderThatIgnoresItsContext(t *testing.T) {
-	told := map[string]struct {
+// TestLeaderThatIgnoresItsContext: the lead function goes on after its context has ended. Except after a loss, the lock is
+// held until the function has returned.
+func TestLeaderThatIgnoresItsContext(t *testing.T) {
+	ends := map[string]struct {
 		stop  func(w *world, e *election.Election, r *run)
 		cause error
 		lost  bool
 	}{
-		"to resign": {func(_ *world, e *election.Election, _ *run) { e.Resign() }, election.ErrResigned, false},
-		"to end":    {func(_ *world, _ *election.Election, r *run) { r.cancel() }, context.Canceled, false},
-		"by a loss": {func(w *world, _ *election.Election, _ *run) {
+		"resigns":             {func(_ *world, e *election.Election, _ *run) { e.Resign() }, election.ErrResigned, false},
+		"context of Run ends": {func(_ *world, _ *election.Election, r *run) { r.cancel() }, context.Canceled, false},
+		"lease is lost": {func(w *world, _ *election.Election, _ *run) {
 			w.pause(0, 1, 2)
 			time.Sleep(15 * time.Second)
 			w.resume(0, 1, 2)
 		}, quorumlock.ErrLost, true},
 	}
-	for name, told := range told {
+	for name, end := range ends {
 		t.Run(name, func(t *testing.T) {
 			inVirtualTime(t, func(t *testing.T, w *world) {
 				overdue := make(chan election.OverdueEvent, 10)
@@ -121,27 +121,27 @@ func TestALeaderThatIgnoresItsContext(t *testing.T) {
 				former := a.leads()
 				b := start(t, w.candidate("b"))
 				synctest.Wait()
-				told.stop(w, e, a)
+				end.stop(w, e, a)
 				synctest.Wait()
-				require.ErrorIs(t, context.Cause(former.ctx), told.cause)
+				require.ErrorIs(t, context.Cause(former.ctx), end.cause)
 				_, leads := e.Leading()
 				require.False(t, leads)
-				require.False(t, e.Resign(), "there is nothing to resign any more")
+				require.False(t, e.Resign(), "the term has ended already")
 
 				time.Sleep(2 * election.DefaultGrace)
 				late := <-overdue
 				require.Equal(t, former.Term, late.Term)
-				require.ErrorIs(t, late.Cause, told.cause)
+				require.ErrorIs(t, late.Cause, end.cause)
 				time.Sleep(time.Minute)
-				require.Empty(t, overdue, "it is told once")
+				require.Empty(t, overdue, "Overdue is called once")
 				a.waits()
-				if told.lost {
-					require.Greater(t, b.leads().Token, former.Token, "others go on after a loss")
+				if end.lost {
+					require.Greater(t, b.leads().Token, former.Token, "after a loss, the next candidate leads at once")
 				} else {
 					b.waits()
 				}
 				former.leave <- nil
-				if !told.lost {
+				if !end.lost {
 					b.leads()
 				}
 				time.Sleep(time.Minute)
@@ -151,11 +151,11 @@ func TestALeaderThatIgnoresItsContext(t *testing.T) {
 	}
 }
 
-// TestALeaderThatStopsInTime: a function that stops in time is not reported, and its alarm stops.
-func TestALeaderThatStopsInTime(t *testing.T) {
+// TestLeaderThatStopsInTimeIsNotOverdue: Overdue is not called for a lead function that returns within the grace time.
+func TestLeaderThatStopsInTimeIsNotOverdue(t *testing.T) {
 	inVirtualTime(t, func(t *testing.T, w *world) {
 		e := w.candidate("a", func(cfg *election.Config) {
-			cfg.Hooks.Overdue = func(election.OverdueEvent) { t.Error("it was in time") }
+			cfg.Hooks.Overdue = func(election.OverdueEvent) { t.Error("Overdue was called for a function that returned in time") }
 		})
 		a := startStubborn(t, e, true)
 		for range 3 {
@@ -167,32 +167,32 @@ func TestALeaderThatStopsInTime(t *testing.T) {
 	})
 }
 
-func TestRests(t *testing.T) {
+func TestRestsBetweenTerms(t *testing.T) {
 	inVirtualTime(t, func(t *testing.T, w *world) {
 		a := start(t, w.candidate("a"))
 		rest := func(leave error) time.Duration {
 			a.leads().leave <- leave
 			began := w.clock.Now()
-			a.terms <- a.leads() // read, and put back for the next check
+			a.terms <- a.leads() // Put the term back for the next call.
 			return w.clock.Now() - began
 		}
 		for range 3 {
-			require.InDelta(t, 0.75, rest(nil).Seconds(), 0.26, "half to all of the shortest")
+			require.InDelta(t, 0.75, rest(nil).Seconds(), 0.26, "the shortest rest has jitter from half of it to all of it")
 		}
 		for _, span := range []float64{1, 2, 4, 8, 16, 30, 30} {
 			require.InDelta(t, span*3/4, rest(errWork).Seconds(), span/4+0.01)
 		}
-		require.InDelta(t, 0.75, rest(nil).Seconds(), 0.26, "success begins anew")
+		require.InDelta(t, 0.75, rest(nil).Seconds(), 0.26, "a term without an error resets the rest")
 		rest(errWork)
 		rest(errWork)
 		term := a.leads()
 		time.Sleep(time.Hour)
 		a.terms <- term
-		require.InDelta(t, 0.75, rest(errWork).Seconds(), 0.26, "so does a term that lasted")
+		require.InDelta(t, 0.75, rest(errWork).Seconds(), 0.26, "a long term resets the rest")
 	})
 }
 
-func TestAPanicReleases(t *testing.T) {
+func TestPanicReleasesTheLock(t *testing.T) {
 	leave := map[string]func(){
 		"panic":  func() { panic("oh") },
 		"goexit": runtime.Goexit,
@@ -204,15 +204,15 @@ func TestAPanicReleases(t *testing.T) {
 				e := w.candidate("a", func(cfg *election.Config) {
 					cfg.Hooks.Ended = func(e election.EndedEvent) { ended = e }
 				})
-				var said any
+				var recovered any
 				var gone sync.WaitGroup
 				gone.Go(func() {
-					defer func() { said = recover() }()
+					defer func() { recovered = recover() }()
 					_ = e.Run(t.Context(), func(context.Context, election.Term) error { leave(); return nil })
 				})
 				gone.Wait()
 				if name == "panic" {
-					require.Equal(t, "oh", said, "the panic is not caught")
+					require.Equal(t, "oh", recovered, "Run does not recover the panic")
 				}
 				require.ErrorIs(t, ended.Err, election.ErrPanicked)
 				synctest.Wait()
@@ -244,8 +244,8 @@ func TestClose(t *testing.T) {
 	})
 }
 
-// TestCandidatesOfOneClient: two candidates of one client behave as two of different clients. Terms are never handed
-// over without the nodes.
+// TestCandidatesOfOneClient: two candidates of one client are independent. A term is never handed over within the client,
+// so each term has its own owner.
 func TestCandidatesOfOneClient(t *testing.T) {
 	inVirtualTime(t, func(t *testing.T, w *world) {
 		client := w.client()
@@ -270,7 +270,7 @@ func TestHoldLimitEndsATerm(t *testing.T) {
 	})
 }
 
-// TestRefusalIsReported: when nodes refuse, the candidate tries again, and does not give up.
+// TestRefusalIsReported: nodes refuse a candidate. It calls Failed, rests, and tries again.
 func TestRefusalIsReported(t *testing.T) {
 	inVirtualTime(t, func(t *testing.T, w *world) {
 		failed := make(chan error, 100)
@@ -284,13 +284,13 @@ func TestRefusalIsReported(t *testing.T) {
 		}))
 		time.Sleep(5 * time.Minute)
 		require.ErrorIs(t, <-failed, quorumlock.ErrNoQuorum)
-		require.InDelta(t, 13, len(failed), 6, "with growing rests")
+		require.InDelta(t, 13, len(failed), 6, "rests grow")
 		a.waits()
 		require.ErrorIs(t, a.stop(), context.Canceled)
 	})
 }
 
-func TestRunReturns(t *testing.T) {
+func TestRunErrors(t *testing.T) {
 	inVirtualTime(t, func(t *testing.T, w *world) {
 		e := w.candidate("a")
 		nothing := func(context.Context, election.Term) error { return nil }
@@ -299,14 +299,14 @@ func TestRunReturns(t *testing.T) {
 		cancel(gone)
 		require.ErrorIs(t, e.Run(ctx, nothing), gone)
 		require.ErrorIs(t, e.Run(t.Context(), nil), quorumlock.ErrInvalid)
-		require.ErrorIs(t, e.Run(nil, nothing), quorumlock.ErrInvalid) //nolint:staticcheck // the test needs it
+		require.ErrorIs(t, e.Run(nil, nothing), quorumlock.ErrInvalid) //nolint:staticcheck // the test needs a nil context
 		require.ErrorIs(t, election.New(nil, "x", election.Config{}).Run(t.Context(), nothing), quorumlock.ErrInvalid)
 		require.ErrorIs(t, election.Run(t.Context(), w.client(), "", nothing), quorumlock.ErrInvalid)
 
 		a := start(t, e)
 		term := a.leads()
 		require.ErrorIs(t, e.Run(t.Context(), nothing), election.ErrRunning)
-		require.ErrorIs(t, e.Run(term.ctx, nothing), quorumlock.ErrInvalid, "it would wait for itself")
+		require.ErrorIs(t, e.Run(term.ctx, nothing), quorumlock.ErrInvalid, "a candidate that holds the lock would wait for itself")
 		term.leave <- errors.Join(errWork, election.ErrDone)
 		require.NoError(t, <-a.done)
 		again := start(t, e)
@@ -339,9 +339,9 @@ func TestInvalidConfigs(t *testing.T) {
 	})
 }
 
-// TestManyCandidates runs many candidates, unreliable nodes, and leaders that do everything they can. There are never
-// two leaders at once, and tokens grow.
-func TestManyCandidates(t *testing.T) {
+// TestManyCandidatesOnUnreliableNodes: nodes hang at times, and leaders return with and without errors. No two candidates lead
+// at once, tokens grow, and each candidate leads at some time.
+func TestManyCandidatesOnUnreliableNodes(t *testing.T) {
 	inVirtualTime(t, func(t *testing.T, w *world) {
 		var mu sync.Mutex
 		var leading context.Context
@@ -355,7 +355,7 @@ func TestManyCandidates(t *testing.T) {
 				err := e.Run(ctx, func(ctx context.Context, term election.Term) error {
 					mu.Lock()
 					if leading != nil && leading.Err() == nil {
-						t.Error("two lead")
+						t.Error("two candidates lead at once")
 					}
 					if term.Token <= last {
 						t.Errorf("token %d after %d", term.Token, last)
@@ -382,7 +382,7 @@ func TestManyCandidates(t *testing.T) {
 		}
 		cancel()
 		candidates.Wait()
-		require.Len(t, terms, 4, "each has its turn: %v", terms)
+		require.Len(t, terms, 4, "each candidate leads at some time: %v", terms)
 		t.Log(terms)
 	})
 }

@@ -28,13 +28,13 @@ func (s Step) check(nodes, clients int) error {
 	case err != nil:
 		return err
 	case s.At < 0, s.For < 0, s.End() < s.At:
-		return errors.New("its times make no sense")
+		return errors.New("a time is negative, or too long")
 	case kind.instant && s.For != 0:
 		return errors.New("it is of an instant, and has no length")
 	case s.Fault == Lose && (s.Amount <= 0 || s.Amount > s.For):
 		return errors.New("the lost writes must lie between its beginning and its end")
 	case s.Fault == Slow && s.Amount < 0:
-		return errors.New("nothing can be faster than it is")
+		return errors.New("the delay is negative")
 	case kind.scope != ofClient && !there(s.Node, nodes, kind.scope):
 		return fmt.Errorf("there is no such node among %d", nodes)
 	case kind.scope != ofNode && !there(s.Client, clients, kind.scope):

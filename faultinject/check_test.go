@@ -26,7 +26,6 @@ func TestCheck(t *testing.T) {
 		"1s kill n1 for 9s\n2s kill n1 for 1s":        `faultinject: "2s kill n1 for 1s" begins before "1s kill n1 for 9s" has ended`,
 		"2s pause n1 for 1s\n1s wipe n1 for 9s":       "begins before",
 		"1s stop n1 for 2s\n2s flush n1":              "begins before",
-		"1s lose n1 by 2s for 1s":                     "the lost writes must lie between",
 	} {
 		plan, err := faultinject.ParsePlan(strings.NewReader(text))
 		require.NoError(t, err)
@@ -41,13 +40,14 @@ func TestCheck(t *testing.T) {
 
 func TestCheckOfLiterals(t *testing.T) {
 	for want, s := range map[string]faultinject.Step{
-		`no fault is called "explode"`:  {Fault: "explode"},
-		"its times make no sense":       {Fault: faultinject.Kill, At: -1},
-		"times make no sense":           {Fault: faultinject.Kill, For: -1},
-		"make no sense":                 {Fault: faultinject.Kill, At: 1<<63 - 1, For: time.Second},
-		"it is of an instant":           {Fault: faultinject.Flush, For: time.Second},
-		"nothing can be faster":         {Fault: faultinject.Slow, For: time.Second, Amount: -1},
-		"there is no such node among 5": {Fault: faultinject.Kill, Node: faultinject.All},
+		`no fault is called "explode"`:     {Fault: "explode"},
+		"a time is negative":               {Fault: faultinject.Kill, At: -1},
+		"negative, or too long":            {Fault: faultinject.Kill, For: -1},
+		"or too long":                      {Fault: faultinject.Kill, At: 1<<63 - 1, For: time.Second},
+		"it is of an instant":              {Fault: faultinject.Flush, For: time.Second},
+		"the delay is negative":            {Fault: faultinject.Slow, For: time.Second, Amount: -1},
+		"the lost writes must lie between": {Fault: faultinject.Lose, For: time.Second, Amount: 2 * time.Second},
+		"there is no such node among 5":    {Fault: faultinject.Kill, Node: faultinject.All},
 	} {
 		require.ErrorContains(t, faultinject.Plan{s}.Check(5, 3), want)
 	}

@@ -5,8 +5,8 @@
 //
 //   - [Wrap] puts rules in front of a node.Node: calls fail before or after they ran, are late,
 //     duplicated, hung or held at a gate, within the process and without a server.
-//   - [Proxy] is a TCP proxy between a client and a server, which delays, throttles, cuts,
-//     or goes silent in either direction.
+//   - [Proxy] is a TCP proxy between a client and a server, which delays, cuts, or goes silent in
+//     either direction.
 //   - A [Server] is a Redis server that can be killed, paused, emptied, cut off or given
 //     another clock: a process in package process, a container in package container.
 //   - A [Plan] is a schedule of such faults, drawn from a seed by a [Nemesis], printed as

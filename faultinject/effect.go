@@ -15,19 +15,6 @@ import (
 // concurrently.
 type Effect func(ctx context.Context, x *Exchange, next Next)
 
-// Chain combines several effects. The first encloses the others, as with rules that are added one after the other.
-func Chain(effects ...Effect) Effect {
-	return func(ctx context.Context, x *Exchange, next Next) {
-		if len(effects) == 0 {
-			next(ctx, x)
-			return
-		}
-		effects[0](ctx, x, func(ctx context.Context, y *Exchange) {
-			Chain(effects[1:]...)(ctx, y, next)
-		})
-	}
-}
-
 // FailBefore runs nothing, as if no connection could be made. The reason is node.ErrUnreachable, and the replies are
 // Unsent.
 func FailBefore() Effect { return FailBeforeWith(node.ErrUnreachable) }

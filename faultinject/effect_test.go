@@ -26,7 +26,7 @@ func TestFailures(t *testing.T) {
 		"after":       {faultinject.FailAfter(), node.ErrUnreachable, false, []string{"acquire a", "renew a"}, 1},
 		"after with":  {faultinject.FailAfterWith(node.ErrTimeout), node.ErrTimeout, false, []string{"acquire a", "renew a"}, 1},
 		"rejected":    {faultinject.Reject(node.ErrRejected), node.ErrRejected, false, nil, 0},
-		"cut at once": {faultinject.Chain(faultinject.CutAfter(0), faultinject.FailAfter()), node.ErrUnreachable, false, nil, 1},
+		"cut at once": {within(faultinject.CutAfter(0), faultinject.FailAfter()), node.ErrUnreachable, false, nil, 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			l := newLab(t, faultinject.Rule{Do: c.effect})
@@ -240,15 +240,23 @@ func TestCutAfter(t *testing.T) {
 	l.do()
 }
 
-func TestChain(t *testing.T) {
+// within makes one effect of two, of which the first encloses the second.
+func within(outer, inner faultinject.Effect) faultinject.Effect {
+	return func(ctx context.Context, x *faultinject.Exchange, next faultinject.Next) {
+		outer(ctx, x, func(ctx context.Context, y *faultinject.Exchange) { inner(ctx, y, next) })
+	}
+}
+
+func TestEffectsOfSeveralRules(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) {
-		rule := l.Add(faultinject.Rule{Do: faultinject.Chain(faultinject.FailAfter(), faultinject.Delay(time.Millisecond, 0), faultinject.Duplicate())})
+		for _, e := range []faultinject.Effect{faultinject.FailAfter(), faultinject.Delay(time.Millisecond, 0), faultinject.Duplicate()} {
+			l.Add(faultinject.Rule{Do: e})
+		}
 		require.Equal(t, time.Millisecond, took(func() {
 			l.failed(l.do(acquireOp("a")), node.ErrUnreachable, false, node.Acquire)
 		}))
 		require.Equal(t, []string{"acquire a", "acquire a"}, l.ran())
-		rule.Remove()
-		l.Add(faultinject.Rule{Do: faultinject.Chain()})
+		l.Heal()
 		l.answered(l.do(acquireOp("a")), node.Granted)
 	})
 }
@@ -256,8 +264,10 @@ func TestChain(t *testing.T) {
 // TestCopiesAreApart: many copies run in the background at once, each with its own random numbers.
 func TestCopiesAreApart(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) {
-		late := faultinject.DuplicateLate(time.Second)
-		l.Add(faultinject.Rule{Do: faultinject.Chain(late, late, late, faultinject.Jitter(900*time.Millisecond, 0))})
+		for range 3 {
+			l.Add(faultinject.Rule{Do: faultinject.DuplicateLate(time.Second)})
+		}
+		l.Add(faultinject.Rule{Do: faultinject.Jitter(900*time.Millisecond, 0)})
 		began := time.Now()
 		runs := make(map[time.Duration]bool)
 		go func() {
@@ -298,7 +308,7 @@ func TestEffectsThatForgetToAnswerFail(t *testing.T) {
 	}
 	for name, do := range map[string]faultinject.Effect{
 		"alone":  forgetful,
-		"in one": faultinject.Chain(faultinject.Delay(0, 0), forgetful),
+		"in one": within(faultinject.Delay(0, 0), forgetful),
 	} {
 		t.Run(name, func(t *testing.T) {
 			l := newLab(t, faultinject.Rule{Do: do})

@@ -24,26 +24,18 @@ type Exchange struct {
 	// Replies are the answers, which an Effect fills itself or by next: Replies[i] answers Ops[i]. A probe has one
 	// reply, of which only Err counts. A Predicate must not read them; an Effect gets them as failed.
 	Replies []node.Reply
-	// Rand is for random decisions. Its seed belongs to this call and this rule, so that a call gets the same
-	// decisions in each run; see [Seed]. It must not be used concurrently, nor after the call.
+	// Rand is for random decisions; see [Seed]. It must not be used concurrently, nor after the call.
 	Rand *rand.Rand
 
 	node *Node
-	// fate is the seed of Rand. copies counts copies of the exchange, which have seeds of their own.
-	fate   uint64
-	copies uint64
 	// deadline is when the call times out.
 	deadline time.Time
 	// removed is closed when the current rule is removed.
 	removed <-chan struct{}
 }
 
-// ofEffect separates the random numbers of effects from those of predicates, which use the index of an operation, and
-// from those of copies.
-const ofEffect = 1<<64 - 1
-
 // chance returns the Rand with a given seed.
-func chance(fate uint64) *rand.Rand { return rand.New(rand.NewPCG(fate, 0)) }
+func chance(seed uint64) *rand.Rand { return rand.New(rand.NewPCG(seed, 0)) }
 
 // Next is the path behind an [Effect]: other rules, and then the node. It fills the Replies of the exchange. It may
 // be called several times, and with another exchange.
@@ -80,7 +72,6 @@ func (x *Exchange) Slice(i, j int) *Exchange {
 	part := *x
 	if !x.Probe {
 		part.Ops, part.Replies = x.Ops[i:j:j], x.Replies[i:j:j]
-		part.fate = mix(x.fate, uint64(i))
 	}
 	return &part
 }
@@ -88,9 +79,7 @@ func (x *Exchange) Slice(i, j int) *Exchange {
 // Copy returns an exchange with the same operations, but its own replies and random numbers.
 func (x *Exchange) Copy() *Exchange {
 	twin := *x
-	x.copies++
-	twin.fate, twin.copies = mix(x.fate, ofEffect-x.copies), 0
-	twin.Rand = chance(mix(twin.fate, ofEffect))
+	twin.Rand = chance(x.Rand.Uint64())
 	twin.Replies = make([]node.Reply, len(x.Replies))
 	return &twin
 }

@@ -3,9 +3,9 @@ package faultinject
 import (
 	"bufio"
 	"cmp"
-	"errors"
 	"fmt"
 	"io"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -98,23 +98,15 @@ func ParsePlan(text io.Reader) (Plan, error) {
 	return plan, nil
 }
 
-// ParseStep parses a step in the format of [Step.String].
-func ParseStep(line string) (Step, error) {
-	s, err := parseStep(line)
-	if err != nil {
-		return Step{}, fmt.Errorf("faultinject: step %w", err)
-	}
-	return s, nil
-}
-
+// parseStep parses a step in the format of [Step.String].
 func parseStep(line string) (Step, error) {
 	words := strings.Fields(line)
 	if len(words) < 3 {
 		return Step{}, fmt.Errorf("%q: expected a time, a fault and a target", line)
 	}
 	s := Step{Fault: Fault(words[1])}
-	err := positive(&s.At, words[0])
-	if err == nil {
+	var err error
+	if s.At, err = time.ParseDuration(words[0]); err == nil {
 		err = s.Fault.check()
 	}
 	if err == nil {
@@ -123,22 +115,13 @@ func parseStep(line string) (Step, error) {
 	if err == nil {
 		err = s.parseRest(words[3:])
 	}
-	if err == nil && s.End() < s.At {
-		err = errors.New("it would never end")
+	if err == nil {
+		err = s.check(math.MaxInt, math.MaxInt)
 	}
 	if err != nil {
 		return Step{}, fmt.Errorf("%q: %w", line, err)
 	}
 	return s, nil
-}
-
-func positive(to *time.Duration, word string) error {
-	d, err := time.ParseDuration(word)
-	if err == nil && d < 0 {
-		err = fmt.Errorf("%s is negative", word)
-	}
-	*to = d
-	return err
 }
 
 func (s *Step) parseTarget(word string) error {
@@ -182,16 +165,13 @@ func (s *Step) parseRest(words []string) (err error) {
 		if s.Amount, err = time.ParseDuration(words[1]); err != nil {
 			return err
 		}
-		if kind.scope == ofLink && s.Amount < 0 {
-			return fmt.Errorf("%s is negative", words[1])
-		}
 		words = words[2:]
 	}
 	if !kind.instant {
 		if len(words) < 2 || words[0] != "for" {
 			return fmt.Errorf(`expected "for" and how long`)
 		}
-		if err = positive(&s.For, words[1]); err != nil {
+		if s.For, err = time.ParseDuration(words[1]); err != nil {
 			return err
 		}
 		words = words[2:]

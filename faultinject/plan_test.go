@@ -41,9 +41,9 @@ func TestStepAsText(t *testing.T) {
 			require.Equal(t, c.line, c.step.String())
 			require.Equal(t, c.target, c.step.Target())
 			require.Equal(t, c.step.At+c.step.For, c.step.End())
-			step, err := faultinject.ParseStep(c.line)
+			plan, err := faultinject.ParsePlan(strings.NewReader(c.line))
 			require.NoError(t, err)
-			require.Equal(t, c.step, step)
+			require.Equal(t, faultinject.Plan{c.step}, plan)
 		})
 	}
 }
@@ -85,11 +85,10 @@ func TestPlanWithComments(t *testing.T) {
 
 func TestBadSteps(t *testing.T) {
 	for _, c := range []struct{ line, problem string }{
-		{"", "expected a time, a fault and a target"},
 		{"1s kill", "expected a time, a fault and a target"},
 		{"soon kill n1 for 1s", `time: invalid duration "soon"`},
 		{"1 kill n1 for 1s", `time: missing unit in duration "1"`},
-		{"-1s kill n1 for 1s", "-1s is negative"},
+		{"-1s kill n1 for 1s", "a time is negative"},
 		{"9999999h kill n1 for 1s", `time: invalid duration "9999999h"`},
 		{"1s melt n1 for 1s", `no fault is called "melt"`},
 		{"1s Kill n1 for 1s", `no fault is called "Kill"`},
@@ -111,21 +110,21 @@ func TestBadSteps(t *testing.T) {
 		{"1s kill n1 for", `expected "for" and how long`},
 		{"1s kill n1 by 1s", `expected "for" and how long`},
 		{"1s kill n1 for ever", `time: invalid duration "ever"`},
-		{"1s kill n1 for -1s", "-1s is negative"},
+		{"1s kill n1 for -1s", "a time is negative"},
 		{"1s kill n1 for 1s too", `"too" is too much`},
 		{"1s flush n1 for 1s", `"for 1s" is too much`},
 		{"1s clock n1 for 1s", `expected "by" and how much`},
 		{"1s clock n1 by", `expected "by" and how much`},
 		{"1s clock n1 by far for 1s", `time: invalid duration "far"`},
 		{"1s clock n1 by 1s", `expected "for" and how long`},
-		{"1s slow -n1 by -5ms for 1s", "-5ms is negative"},
-		{"2000000h kill n1 for 2000000h", "it would never end"},
+		{"1s slow -n1 by -5ms for 1s", "the delay is negative"},
+		{"2000000h kill n1 for 2000000h", "or too long"},
 	} {
 		t.Run(c.line, func(t *testing.T) {
-			_, err := faultinject.ParseStep(c.line)
+			_, err := faultinject.ParsePlan(strings.NewReader(c.line))
 			require.ErrorContains(t, err, c.problem)
 			require.NotContains(t, err.Error(), "\n")
-			require.True(t, strings.HasPrefix(err.Error(), `faultinject: step "`+c.line+`": `), err)
+			require.True(t, strings.HasPrefix(err.Error(), `faultinject: line 1 of the plan: "`+c.line+`": `), err)
 		})
 	}
 }

@@ -62,16 +62,6 @@ func Nth(numbers ...int) Predicate {
 	return func(x *Exchange, _ node.Op) bool { return slices.Contains(numbers, x.N) }
 }
 
-// From selects the nth call of the node, from 1, and all later ones.
-func From(n int) Predicate {
-	return func(x *Exchange, _ node.Op) bool { return x.N >= n }
-}
-
-// Until selects the first n calls of the node.
-func Until(n int) Predicate {
-	return func(x *Exchange, _ node.Op) bool { return x.N <= n }
-}
-
 // Chance selects with probability p, once for each exchange, or for each operation if the rule is PerOp. See [Seed].
 func Chance(p float64) Predicate {
 	return func(x *Exchange, _ node.Op) bool { return x.Rand.Float64() < p }

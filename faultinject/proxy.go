@@ -2,102 +2,79 @@ package faultinject
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"math/rand/v2"
 	"net"
+	"strconv"
 	"sync"
+	"time"
 )
 
-// Proxy forwards TCP data between clients and a server, and breaks it: late, slow, cut, half-closed, reset, in either
-// direction, in the middle of a message. It does not interpret the data.
+// Proxy forwards TCP data between clients and a server, and breaks it: late, cut, closed, reset, in either direction,
+// in the middle of a message. It does not interpret the data.
 //
 // Faults apply to all connections, present and future, and can be combined. They can be changed at any time, and
 // apply to data in flight as well. All methods are safe for concurrent use. After Close, methods without an error
 // result do nothing.
 //
+// The proxy keeps up to 256 KiB for each direction of each connection. Beyond that it does not read, and the sender
+// blocks when the system's buffers are full as well.
+//
 // The end of a connection, a FIN or a RST, arrives after the data that was sent before it. On a network, this holds
 // for a FIN, but a RST can overtake data for which the receiver has no room. Here it cannot. A receiver that has
 // stopped reading, with more data sent than its system buffers, notices the end only when it reads on. To deliver a
 // RST at once, call [Proxy.Reset].
-//
-// The same seed, and traffic in the same pieces, give the same delays; see [JitterSeed].
 type Proxy struct {
-	seed     uint64
-	buffer   int
-	entrance entrance
-	running  sync.WaitGroup // the connections
+	target, addr string
+	running      sync.WaitGroup // the connections
+
+	// door guards the listener, which is nil while connections are refused. ended is closed when the goroutine of the
+	// listener has ended. door is locked before mu.
+	door     sync.Mutex
+	listener net.Listener
+	ended    chan struct{}
 
 	mu sync.Mutex
 	// changed is signalled when counters change and when a write ends.
-	changed            *sync.Cond
-	target             string
-	conns              map[*proxyConn]struct{}
-	toServer, toClient conditions
-	accepted           uint64
-	reached, unreached int
-	closed             bool
+	changed                      *sync.Cond
+	conns                        map[*proxyConn]struct{}
+	toServer, toClient           conditions
+	accepted, reached, unreached int
+	closed                       bool
 }
-
-// ProxyOption changes how a [Proxy] is made.
-type ProxyOption func(*Proxy)
-
-// ListenAt makes the proxy listen at the address, as host:port, instead of a free port of 127.0.0.1.
-func ListenAt(addr string) ProxyOption { return func(p *Proxy) { p.entrance.addr = addr } }
-
-// JitterSeed sets the seed of random delays, which is 0 otherwise. Each direction of each connection, in the order of
-// arrival, has its own sequence, with a number for each piece that it reads.
-func JitterSeed(seed uint64) ProxyOption { return func(p *Proxy) { p.seed = seed } }
-
-// DefaultBufferSize is the size of a proxy's buffers in bytes, unless [BufferSize] says
-// otherwise.
-const DefaultBufferSize = 256 << 10
-
-// BufferSize bounds the bytes that the proxy keeps, for each direction of each connection. Beyond that it does not
-// read, and the sender blocks when the system's buffers are full as well. Buffers start small, and grow up to the
-// bound.
-func BufferSize(bytes int) ProxyOption { return func(p *Proxy) { p.buffer = bytes } }
 
 // NewProxy makes a proxy for the server at target, as host:port. The server need not run yet: the proxy dials it for
 // each connection of a client. The caller must Close the proxy.
-func NewProxy(target string, opts ...ProxyOption) (*Proxy, error) {
-	p := &Proxy{target: target, buffer: DefaultBufferSize, conns: make(map[*proxyConn]struct{})}
-	p.changed = sync.NewCond(&p.mu)
-	p.entrance.admit = p.admit
-	for _, o := range opts {
-		o(p)
-	}
+func NewProxy(target string) (*Proxy, error) {
 	if _, _, err := net.SplitHostPort(target); err != nil {
 		return nil, fmt.Errorf("faultinject: proxy: target: %w", err)
 	}
-	if p.buffer <= 0 {
-		return nil, fmt.Errorf("faultinject: proxy before %s: a buffer of %d bytes", target, p.buffer)
+	l, err := listen()
+	if err != nil {
+		return nil, fmt.Errorf("faultinject: proxy before %s: %w", target, err)
 	}
-	if err := p.entrance.open(); err != nil {
-		return nil, err
-	}
+	p := &Proxy{target: target, addr: l.Addr().String(), conns: make(map[*proxyConn]struct{})}
+	p.changed = sync.NewCond(&p.mu)
+	p.serve(l)
 	return p, nil
 }
 
-// Addr returns the proxy's address for clients, as host:port. It never changes.
-func (p *Proxy) Addr() string { return p.entrance.addr }
-
-// Target returns the address of the server for new connections.
-func (p *Proxy) Target() string {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.target
-}
-
-// SetTarget sets another server, as host:port, for new connections and those that hang in a cut. Established ones
-// stay with theirs. An invalid address is an error and changes nothing.
-func (p *Proxy) SetTarget(addr string) error {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if _, _, err := net.SplitHostPort(addr); err != nil {
-		return fmt.Errorf("faultinject: proxy before %s: target: %w", p.target, err)
+// listen listens at a free port of loopback below the ports for outgoing connections. Such a port could be lost while
+// the proxy refuses connections, even to a client that redials and reaches itself.
+func listen() (net.Listener, error) {
+	const lowest, count, attempts = 10_000, 20_000, 100
+	for range attempts {
+		port := lowest + rand.IntN(count)
+		if l, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port))); err == nil {
+			return l, nil
+		}
 	}
-	p.target = addr
-	return nil
+	return net.Listen("tcp", "127.0.0.1:0")
 }
+
+// Addr returns the proxy's address for clients, as host:port. It never changes.
+func (p *Proxy) Addr() string { return p.addr }
 
 // Close ends all connections, and drops withheld data and data in flight. It returns when all goroutines of the proxy
 // have ended, whatever the peers do. The error is always nil, and closing more than once does nothing.
@@ -109,9 +86,64 @@ func (p *Proxy) Close() error {
 	}
 	p.changed.Broadcast()
 	p.mu.Unlock()
-	p.entrance.closeForGood()
+	p.Refuse()
 	p.running.Wait()
 	return nil
+}
+
+// Refuse makes new connections fail, as on a host without a listener. Established ones stay; use [Proxy.Reset] to end
+// them. No connection is accepted after Refuse has returned. It does nothing if the proxy refuses already.
+func (p *Proxy) Refuse() {
+	p.door.Lock()
+	defer p.door.Unlock()
+	if p.listener == nil {
+		return
+	}
+	_ = p.listener.Close() // fails only if closed already
+	<-p.ended
+	p.listener = nil
+}
+
+// Accept ends [Proxy.Refuse]. It does nothing if the proxy does not refuse. It fails if another process took the port
+// meanwhile, or the proxy is closed.
+func (p *Proxy) Accept() error {
+	p.door.Lock()
+	defer p.door.Unlock()
+	if p.listener != nil {
+		return nil
+	}
+	p.mu.Lock()
+	closed := p.closed
+	p.mu.Unlock()
+	if closed {
+		return fmt.Errorf("faultinject: proxy at %s: accept: %w", p.addr, net.ErrClosed)
+	}
+	l, err := net.Listen("tcp", p.addr)
+	if err != nil {
+		return fmt.Errorf("faultinject: proxy: %w", err)
+	}
+	p.serve(l)
+	return nil
+}
+
+// serve accepts connections until the listener is closed.
+func (p *Proxy) serve(l net.Listener) {
+	ended := make(chan struct{})
+	p.listener, p.ended = l, ended
+	go func() {
+		defer close(ended)
+		for {
+			conn, err := l.Accept()
+			switch {
+			case err == nil:
+				p.admit(conn.(*net.TCPConn))
+			case errors.Is(err, net.ErrClosed):
+				return
+			default:
+				time.Sleep(10 * time.Millisecond) // out of file descriptors: there may be some later
+			}
+		}
+	}()
 }
 
 // admit accepts a client.
@@ -123,7 +155,7 @@ func (p *Proxy) admit(client *net.TCPConn) {
 		return
 	}
 	ctx, cancel := context.WithCancel(context.Background())
-	c := newProxyConn(p, p.accepted, client, cancel)
+	c := newProxyConn(p, client, cancel)
 	p.accepted++
 	p.conns[c] = struct{}{}
 	p.changed.Broadcast()
@@ -138,5 +170,57 @@ func (p *Proxy) forget(c *proxyConn) {
 	p.changed.Broadcast()
 }
 
-// cut reports whether new connections hang.
-func (p *Proxy) cut() bool { return p.toServer.cut() || p.toClient.cut() }
+// ProxyStats counts the traffic of a [Proxy] since it was made.
+type ProxyStats struct {
+	// Accepted counts connections of clients. Reached counts those that were connected to the target, and Unreached
+	// those that were reset because it could not be reached. Open counts the present ones, including hanging ones.
+	Accepted, Reached, Unreached, Open int
+	// ToServer and ToClient are the bytes in each direction.
+	ToServer, ToClient ProxyBytes
+}
+
+// ProxyBytes counts the bytes of one direction on all connections.
+type ProxyBytes struct {
+	// Received counts the bytes that the proxy read from senders, Passed those that it wrote to receivers. The
+	// difference is withheld, in flight, or was lost with a connection.
+	Received, Passed uint64
+}
+
+// Stats returns the counters as they are now.
+func (p *Proxy) Stats() ProxyStats {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.stats()
+}
+
+func (p *Proxy) stats() ProxyStats {
+	return ProxyStats{p.accepted, p.reached, p.unreached, len(p.conns), p.toServer.bytes, p.toClient.bytes}
+}
+
+// Await returns once done reports true for the counters, such as a number of bytes passed or of open connections. It
+// replaces sleeps in tests. done is called at each change, and must not call the proxy. If ctx ends or the proxy is
+// closed before, the error names the counters at that time.
+func (p *Proxy) Await(ctx context.Context, done func(ProxyStats) bool) error {
+	stop := context.AfterFunc(ctx, func() {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		p.changed.Broadcast()
+	})
+	defer stop()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for {
+		s := p.stats()
+		err := ctx.Err()
+		switch {
+		case done(s):
+			return nil
+		case err == nil && p.closed:
+			err = net.ErrClosed
+		}
+		if err != nil {
+			return fmt.Errorf("faultinject: proxy before %s: await, at %+v: %w", p.target, s, err)
+		}
+		p.changed.Wait()
+	}
+}

@@ -11,8 +11,8 @@ import (
 func TestDelayIsLatencyAndAPartOfJitter(t *testing.T) {
 	c := conditions{latency: time.Second, jitter: time.Minute}
 	at := time.Unix(100, 0)
-	require.Equal(t, at.Add(time.Second), c.due(mark{at: at}))
-	require.Equal(t, at.Add(31*time.Second), c.due(mark{at: at, luck: 0.5}))
+	require.Equal(t, at.Add(time.Second), c.due(piece{at: at}))
+	require.Equal(t, at.Add(31*time.Second), c.due(piece{at: at, luck: 0.5}))
 }
 
 func TestDelayDoesNotOverflow(t *testing.T) {
@@ -22,24 +22,8 @@ func TestDelayDoesNotOverflow(t *testing.T) {
 		{latency: math.MaxInt64, jitter: math.MaxInt64},
 		{latency: math.MaxInt64},
 	} {
-		require.Equal(t, at.Add(math.MaxInt64), c.due(mark{at: at, luck: 0.75}))
+		require.Equal(t, at.Add(math.MaxInt64), c.due(piece{at: at, luck: 0.75}))
 	}
-}
-
-func TestJitterComesFromTheSeed(t *testing.T) {
-	draw := func(seed, number uint64, d Direction) (drawn [8]float64) {
-		p := &Proxy{seed: seed, buffer: 1}
-		f := newProxyConn(p, number, nil, nil).flowsOf(d)[0]
-		for i := range drawn {
-			drawn[i] = f.rng.Float64()
-		}
-		return drawn
-	}
-	base := draw(7, 3, ToServer)
-	require.Equal(t, base, draw(7, 3, ToServer))
-	require.NotEqual(t, base, draw(8, 3, ToServer), "another seed")
-	require.NotEqual(t, base, draw(7, 4, ToServer), "another connection")
-	require.NotEqual(t, base, draw(7, 3, ToClient), "the other direction")
 }
 
 func TestDirectionsHaveNames(t *testing.T) {

@@ -10,7 +10,6 @@ import (
 // each direction. Guarded by the proxy's lock.
 type proxyConn struct {
 	proxy              *Proxy
-	number             uint64
 	client, server     *net.TCPConn
 	toServer, toClient *flow
 	cancel             context.CancelFunc // of the dial
@@ -19,16 +18,13 @@ type proxyConn struct {
 	done               chan struct{} // closed when its goroutines have ended
 }
 
-func newProxyConn(p *Proxy, number uint64, client *net.TCPConn, cancel context.CancelFunc) *proxyConn {
-	c := &proxyConn{proxy: p, number: number, client: client, cancel: cancel, done: make(chan struct{})}
-	c.toServer = newFlow(c, ToServer, &p.toServer)
-	c.toClient = newFlow(c, ToClient, &p.toClient)
+func newProxyConn(p *Proxy, client *net.TCPConn, cancel context.CancelFunc) *proxyConn {
+	c := &proxyConn{proxy: p, client: client, cancel: cancel, done: make(chan struct{})}
+	c.toServer, c.toClient = newFlow(c, &p.toServer), newFlow(c, &p.toClient)
 	c.toServer.opposite, c.toClient.opposite = c.toClient, c.toServer
 	c.toServer.from, c.toClient.to = client, client
 	return c
 }
-
-func (c *proxyConn) flows() [2]*flow { return [2]*flow{c.toServer, c.toClient} }
 
 // run serves the connection until its end.
 func (c *proxyConn) run(ctx context.Context) {
@@ -47,12 +43,11 @@ func (c *proxyConn) run(ctx context.Context) {
 // connect waits for the end of a cut, and dials the server. If that fails, it resets the client, for which it also
 // waits for the end of a cut.
 func (c *proxyConn) connect(ctx context.Context) bool {
-	target, ok := c.awaitWay()
-	if !ok {
+	if !c.awaitWay() {
 		return false
 	}
 	var dialer net.Dialer
-	server, err := dialer.DialContext(ctx, "tcp", target)
+	server, err := dialer.DialContext(ctx, "tcp", c.proxy.target)
 	if err != nil {
 		c.awaitWay()
 	}
@@ -76,31 +71,31 @@ func (c *proxyConn) connect(ctx context.Context) bool {
 	return true
 }
 
-// awaitWay returns the target once no direction is cut, or false if the connection ends before.
-func (c *proxyConn) awaitWay() (target string, ok bool) {
+// awaitWay returns once no direction is cut, or false if the connection ends before.
+func (c *proxyConn) awaitWay() bool {
 	c.proxy.mu.Lock()
 	defer c.proxy.mu.Unlock()
-	for !c.over && c.proxy.cut() {
+	for !c.over && c.cut() {
 		c.proxy.mu.Unlock()
 		<-c.toServer.wake
 		c.proxy.mu.Lock()
 	}
 	c.made = true
-	return c.proxy.target, !c.over
+	return !c.over
 }
+
+// cut reports whether new connections hang.
+func (c *proxyConn) cut() bool { return c.proxy.toServer.cut() || c.proxy.toClient.cut() }
 
 // unmade reports whether the connection hangs in a cut. On a network it would not be established: if its client gives
 // up now, the server must never see it.
-func (c *proxyConn) unmade() bool { return !c.made && c.proxy.cut() }
+func (c *proxyConn) unmade() bool { return !c.made && c.cut() }
 
 // settle ends the connection when both sides have ended and have been told.
 func (c *proxyConn) settle() {
-	for _, f := range c.flows() {
-		if !f.ended || !f.finished {
-			return
-		}
+	if up, down := c.toServer, c.toClient; up.ended && up.finished && down.ended && down.finished {
+		c.end(false)
 	}
-	c.end(false)
 }
 
 // end closes the sockets, optionally with a RST, and ends all goroutines.
@@ -111,8 +106,7 @@ func (c *proxyConn) end(reset bool) {
 	c.over, c.reset = true, reset
 	c.cancel()
 	c.closeSockets(reset)
-	for _, f := range c.flows() {
-		f.leaveLink()
+	for _, f := range []*flow{c.toServer, c.toClient} {
 		notify(f.wake)
 		notify(f.room)
 	}

@@ -2,25 +2,91 @@ package faultinject
 
 import (
 	"maps"
+	"math"
 	"slices"
+	"strconv"
 	"time"
 )
+
+// Direction is a direction of data through a [Proxy]. Methods that take one also take BothWays.
+type Direction uint8
+
+// The directions.
+const (
+	// ToServer is from the client to the server.
+	ToServer Direction = 1 << iota
+	// ToClient is from the server to the client.
+	ToClient
+	// BothWays is each of the two.
+	BothWays = ToServer | ToClient
+)
+
+// String returns the direction in words.
+func (d Direction) String() string {
+	switch d {
+	case ToServer:
+		return "to the server"
+	case ToClient:
+		return "to the client"
+	case BothWays:
+		return "both ways"
+	default:
+		return "direction " + strconv.Itoa(int(d))
+	}
+}
+
+// CutAction is the action after the bytes of [Proxy.CutAfter].
+type CutAction uint8
+
+// The actions.
+const (
+	// ThenHold cuts the direction, as [Proxy.Cut] does, for all connections.
+	ThenHold CutAction = iota
+	// ThenReset ends the connection that passed the last byte, with a RST to both sides. As on a network, it may
+	// overtake data that the receiver has not read; on Linux and loopback, only data for which the receiver had no
+	// room.
+	ThenReset
+	// ThenClose shuts down the direction of the connection that passed the last byte: its receiver reads the end of
+	// the stream there, and later data of the sender is dropped. The other direction continues.
+	ThenClose
+)
+
+// conditions apply to one direction of all connections. Guarded by the proxy's lock.
+type conditions struct {
+	latency, jitter time.Duration
+	held            bool
+	limit           *byteLimit
+	bytes           ProxyBytes
+}
+
+// byteLimit is the number of bytes that pass before an action. One connection at a time writes under it, because
+// another may be about to pass the last byte.
+type byteLimit struct {
+	left    int64 // not counting those of the write in progress
+	writing bool
+	then    CutAction
+}
+
+// due returns when a piece may continue. Its luck, from 0 to 1, selects the jitter.
+func (c *conditions) due(head piece) time.Time {
+	jitter := time.Duration(head.luck * float64(c.jitter))
+	return head.at.Add(c.latency + min(jitter, math.MaxInt64-c.latency)) // the sum does not overflow
+}
+
+// cut reports whether the direction is cut, or will be by the write in progress that passes the last byte before the
+// cut: after a receiver has seen that byte, the direction counts as cut.
+func (c *conditions) cut() bool {
+	return c.held || c.limit != nil && c.limit.left == 0 && c.limit.then == ThenHold
+}
 
 // SetLatency delays all bytes of the direction by latency, plus a random part of jitter for each piece that arrives.
 // Bytes stay in order: a piece with a long delay holds up those behind it. The new values apply to data in flight at
 // once. Zero, or less, is no delay.
 //
-// The amount of data in flight is bounded for each direction of each connection ([BufferSize]). So a latency also
-// limits the throughput, as the window of TCP does. Connections are established without delay.
+// The amount of data in flight is bounded for each direction of each connection. So a latency also limits the
+// throughput, as the window of TCP does. Connections are established without delay.
 func (p *Proxy) SetLatency(d Direction, latency, jitter time.Duration) {
 	p.change(d, func(c *conditions) { c.latency, c.jitter = max(latency, 0), max(jitter, 0) })
-}
-
-// SetBandwidth limits the direction to a rate that all connections share by turns: n bytes take at least
-// n/bytesPerSecond. Idle time gives no credit. Data that a connection has not passed when it ends takes no time.
-// Zero, or less, is no limit.
-func (p *Proxy) SetBandwidth(d Direction, bytesPerSecond int64) {
-	p.change(d, func(c *conditions) { c.setRate(bytesPerSecond) })
 }
 
 // Cut makes the direction a black hole: when it returns, no data and no end of a connection passes, silently. The
@@ -34,7 +100,7 @@ func (p *Proxy) Cut(d Direction) {
 	p.change(d, func(c *conditions) { c.held, c.limit = true, nil })
 }
 
-// Uncut ends a present or future cut by [Proxy.Cut] or [Proxy.CutAfter]. Latency and bandwidth remain.
+// Uncut ends a present or future cut by [Proxy.Cut] or [Proxy.CutAfter]. The latency remains.
 func (p *Proxy) Uncut(d Direction) {
 	p.change(d, func(c *conditions) { c.held, c.limit = false, nil })
 }
@@ -52,23 +118,6 @@ func (p *Proxy) CutAfter(d Direction, n int64, then CutAction) {
 	p.change(d, func(c *conditions) { c.held, c.limit = false, &byteLimit{left: max(n, 0), then: then} })
 }
 
-// HalfClose shuts down the direction of all established connections. The receiver gets the data that the proxy has
-// read so far, under the present conditions, and then the end of the stream (FIN). Later data is dropped. The other
-// direction continues.
-func (p *Proxy) HalfClose(d Direction) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	now := time.Now()
-	for c := range p.conns {
-		for _, f := range c.flowsOf(d) {
-			if !f.shut {
-				f.shut = true
-				f.push(mark{end: fin, at: now})
-			}
-		}
-	}
-}
-
 // Reset ends all accepted connections with a RST to both sides, before it returns. Withheld data and data in flight
 // are lost. New connections are accepted.
 func (p *Proxy) Reset() {
@@ -83,18 +132,10 @@ func (p *Proxy) Reset() {
 	}
 }
 
-// Refuse makes new connections fail, as on a host without a listener. Established ones stay; use [Proxy.Reset] to end
-// them. It does nothing if the proxy refuses already.
-func (p *Proxy) Refuse() { p.entrance.close() }
-
-// Accept ends [Proxy.Refuse]. It does nothing if the proxy does not refuse. It fails if another process took the port
-// meanwhile, or the proxy is closed.
-func (p *Proxy) Accept() error { return p.entrance.open() }
-
-// Heal returns to plain forwarding: no latency, no limit, no cut in either direction. It accepts new connections,
-// with the errors of [Proxy.Accept]. Withheld data passes. Connections that were reset or half-closed stay so.
+// Heal returns to plain forwarding: no latency and no cut in either direction. It accepts new connections, with the
+// errors of [Proxy.Accept]. Withheld data passes. Connections that were reset or closed stay so.
 func (p *Proxy) Heal() error {
-	p.change(BothWays, (*conditions).plain)
+	p.change(BothWays, func(c *conditions) { c.latency, c.jitter, c.held, c.limit = 0, 0, false, nil })
 	return p.Accept()
 }
 
@@ -110,20 +151,13 @@ func (p *Proxy) change(d Direction, apply func(*conditions)) {
 	}
 	p.wakeAll()
 	for _, c := range slices.Collect(maps.Keys(p.conns)) {
-		for _, f := range c.flowsOf(d) {
-			f.interrupt()
+		if d&ToServer != 0 {
+			c.toServer.interrupt()
+		}
+		if d&ToClient != 0 {
+			c.toClient.interrupt()
 		}
 	}
-}
-
-func (c *proxyConn) flowsOf(d Direction) (flows []*flow) {
-	if d&ToServer != 0 {
-		flows = append(flows, c.toServer)
-	}
-	if d&ToClient != 0 {
-		flows = append(flows, c.toClient)
-	}
-	return flows
 }
 
 // wakeAll makes all flows check their conditions again.

@@ -1,28 +1,35 @@
 package faultinject
 
 import (
+	"bytes"
 	"errors"
 	"io"
 	"math/rand/v2"
 	"net"
+	"os"
 	"slices"
 	"time"
 )
 
-// flow is one direction of one connection. One goroutine collects data of the sender in a bounded ring. Another
-// delivers it to the receiver when the conditions allow. The proxy's lock guards all fields except the bytes in the
-// ring. It is never held during a read, a write, or a wait.
+// flowBuffer bounds the bytes that a flow keeps, and readSize those of one read.
+const (
+	flowBuffer = 256 << 10
+	readSize   = 32 << 10
+)
+
+// flow is one direction of one connection. One goroutine collects data of the sender. Another delivers it to the
+// receiver when the conditions allow. The proxy's lock guards all fields. It is never held during a read, a write, or
+// a wait.
 type flow struct {
 	proxy    *Proxy
 	conn     *proxyConn
 	met      *conditions
 	opposite *flow
 	from, to *net.TCPConn
-	rng      *rand.Rand
 
-	ring    byteRing
-	marks   []mark   // of all that is in the ring, and the end
-	portion *portion // requested from a throttled link, or nil
+	// pieces are what was read and not delivered, and the end behind it; size is the number of their bytes.
+	pieces []piece
+	size   int
 
 	// shut means that later data is dropped, ended that no more will come, and finished that the receiver was told
 	// so.
@@ -36,11 +43,11 @@ type flow struct {
 	wake, room chan struct{} // for the goroutine that delivers, and the one that collects
 }
 
-// mark records when data arrived, or the end behind it.
-type mark struct {
-	size int
+// piece is the data of one read, or the end of the data.
+type piece struct {
+	data []byte
 	end  ending
-	at   time.Time
+	at   time.Time // of its arrival
 	luck float64
 }
 
@@ -53,61 +60,50 @@ const (
 	rst
 )
 
-func newFlow(c *proxyConn, d Direction, met *conditions) *flow {
-	return &flow{
-		proxy: c.proxy,
-		conn:  c,
-		met:   met,
-		rng:   rand.New(rand.NewPCG(c.proxy.seed, c.number<<2|uint64(d))),
-		ring:  newByteRing(c.proxy.buffer),
-		wake:  make(chan struct{}, 1),
-		room:  make(chan struct{}, 1),
-	}
+func newFlow(c *proxyConn, met *conditions) *flow {
+	return &flow{proxy: c.proxy, conn: c, met: met, wake: make(chan struct{}, 1), room: make(chan struct{}, 1)}
 }
 
 // collect reads until the sender ends, or the connection.
 func (f *flow) collect() {
+	buffer := make([]byte, readSize)
 	for {
-		space := f.space()
-		if space == nil {
+		room := f.awaitRoom()
+		if room == 0 {
 			return
 		}
-		n, err := f.from.Read(space)
-		f.arrive(n, err)
+		n, err := f.from.Read(buffer[:min(room, readSize)])
+		f.arrive(bytes.Clone(buffer[:n]), err)
 		if err != nil {
 			return
 		}
 	}
 }
 
-// space waits for room in the ring. It returns nil when the connection is over.
-func (f *flow) space() []byte {
+// awaitRoom returns how many bytes the flow may read now, or 0 when the connection is over.
+func (f *flow) awaitRoom() int {
 	f.proxy.mu.Lock()
 	defer f.proxy.mu.Unlock()
-	for !f.conn.over && f.ring.full() {
+	for !f.conn.over && f.size == flowBuffer {
 		f.proxy.mu.Unlock()
 		<-f.room
 		f.proxy.mu.Lock()
 	}
 	if f.conn.over {
-		return nil
+		return 0
 	}
-	return f.ring.free()
+	return flowBuffer - f.size
 }
 
 // arrive handles the result of a read.
-func (f *flow) arrive(n int, err error) {
+func (f *flow) arrive(data []byte, err error) {
 	f.proxy.mu.Lock()
 	defer f.proxy.mu.Unlock()
 	defer f.proxy.changed.Broadcast()
-	now := time.Now()
-	if n > 0 {
-		f.met.received += uint64(n)
-		luck := f.rng.Float64()
-		if !f.shut {
-			f.ring.fill(n)
-			f.push(mark{size: n, at: now, luck: luck})
-		}
+	f.met.bytes.Received += uint64(len(data))
+	if len(data) > 0 && !f.shut {
+		f.size += len(data)
+		f.push(piece{data: data, luck: rand.Float64()})
 	}
 	if err == nil || f.conn.over {
 		return
@@ -117,26 +113,131 @@ func (f *flow) arrive(n int, err error) {
 	case f.conn.unmade():
 		f.conn.end(false)
 	case !errors.Is(err, io.EOF):
-		f.push(mark{end: rst, at: now})
+		f.push(piece{end: rst})
 	case !f.shut:
 		f.shut = true
-		f.push(mark{end: fin, at: now})
+		f.push(piece{end: fin})
 	}
 	f.conn.settle()
 }
 
-func (f *flow) push(m mark) {
-	f.marks = append(f.marks, m)
+func (f *flow) push(p piece) {
+	p.at = time.Now()
+	f.pieces = append(f.pieces, p)
 	notify(f.wake)
 }
 
-// clear drops present and later data, but not a RST. Only the goroutine that delivers may call it, because the bytes
-// belong to it.
+// deliver writes until the connection is over.
+func (f *flow) deliver() {
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for {
+		f.proxy.mu.Lock()
+		again, over := f.advance()
+		f.proxy.mu.Unlock()
+		switch {
+		case over:
+			return
+		case again.IsZero():
+			<-f.wake
+		default:
+			timer.Reset(time.Until(again))
+			select {
+			case <-f.wake:
+			case <-timer.C:
+			}
+		}
+	}
+}
+
+// advance delivers all data that may pass now. It returns when to check again, or zero if only a change can make a
+// difference.
+func (f *flow) advance() (again time.Time, over bool) {
+	for !f.conn.over {
+		if f.met.held || len(f.pieces) == 0 {
+			return time.Time{}, false
+		}
+		head, limit := f.pieces[0], f.met.limit
+		due := f.met.due(head)
+		switch {
+		case due.After(time.Now()):
+			return due, false
+		case head.end != goesOn:
+			f.finish(head.end)
+		case limit != nil && limit.writing:
+			return time.Time{}, false
+		case limit != nil && limit.left == 0:
+			f.act(limit)
+		default:
+			f.write(head.data, limit)
+		}
+	}
+	return time.Time{}, true
+}
+
+// write passes data, within the limit if there is one. It releases the lock meanwhile.
+func (f *flow) write(data []byte, limit *byteLimit) {
+	if limit != nil {
+		data = data[:min(int64(len(data)), limit.left)]
+		limit.left -= int64(len(data))
+		limit.writing = true
+	}
+	f.writing = true
+	f.writes++
+	f.proxy.mu.Unlock()
+	n, err := f.to.Write(data)
+	f.proxy.mu.Lock()
+	f.writing = false
+	if f.interrupted {
+		f.interrupted = false
+		_ = f.to.SetWriteDeadline(time.Time{}) // fails only if closed, which the next write shows
+	}
+	f.pass(n)
+	if err != nil && !errors.Is(err, os.ErrDeadlineExceeded) {
+		f.fail()
+	}
+	if limit != nil {
+		limit.left += int64(len(data) - n)
+		limit.writing = false
+		if limit.left == 0 && limit == f.met.limit {
+			f.act(limit)
+		}
+		f.proxy.wakeAll() // others may have waited for this
+	}
+	f.proxy.changed.Broadcast()
+}
+
+// pass counts n bytes of the first piece as passed.
+func (f *flow) pass(n int) {
+	f.met.bytes.Passed += uint64(n)
+	f.size -= n
+	if f.pieces[0].data = f.pieces[0].data[n:]; len(f.pieces[0].data) == 0 {
+		f.pieces = f.pieces[1:]
+	}
+	notify(f.room)
+}
+
+// act performs the action after the last byte.
+func (f *flow) act(limit *byteLimit) {
+	f.met.limit = nil
+	switch limit.then {
+	case ThenHold:
+		f.met.held = true
+	case ThenReset:
+		f.conn.end(true)
+	case ThenClose:
+		f.clear()
+		f.pieces = slices.Insert(f.pieces, 0, piece{end: fin})
+	}
+	f.proxy.wakeAll()
+}
+
+// clear drops present and later data, but not a RST. Only the goroutine that delivers may call it, because it writes
+// the first piece without the lock.
 func (f *flow) clear() {
 	f.shut = true
-	f.leaveLink()
-	f.marks = slices.DeleteFunc(f.marks, func(m mark) bool { return m.end != rst })
-	f.ring.drop(f.ring.size)
+	f.pieces = slices.DeleteFunc(f.pieces, func(p piece) bool { return p.end != rst })
+	f.size = 0
 	notify(f.room)
 }
 
@@ -147,13 +248,13 @@ func (f *flow) fail() {
 	}
 	f.clear()
 	f.finished = true
-	f.opposite.push(mark{end: rst, at: time.Now()})
+	f.opposite.push(piece{end: rst})
 	f.conn.settle()
 }
 
 // finish shows the end to the receiver.
 func (f *flow) finish(how ending) {
-	f.pop()
+	f.pieces = f.pieces[1:]
 	if how == rst {
 		f.conn.end(true)
 		return

@@ -3,6 +3,7 @@ package faultinject
 import (
 	"context"
 	"errors"
+	"math/rand/v2"
 	"slices"
 	"sync"
 
@@ -33,13 +34,12 @@ type Rule struct {
 type Active struct {
 	rule Rule
 	node *Node
-	// number identifies the rule on its node, in the order of addition, from 1.
-	number int
 
 	once    sync.Once
 	removed chan struct{}
 
 	mu         sync.Mutex
+	seeds      *rand.PCG // of the random decisions, in the order of the calls
 	seen, hits int
 }
 
@@ -83,7 +83,7 @@ func (a *Active) split(ctx context.Context, x *Exchange, next Next) {
 	hit := make([]bool, len(x.Ops))
 	asked := *x
 	for i, op := range x.Ops {
-		asked.Rand = chance(a.fate(mix(x.fate, uint64(i))))
+		asked.Rand = chance(a.draw())
 		hit[i] = a.rule.When.holds(&asked, op) && a.count()
 	}
 	for i, j := 0, 0; i < len(hit); i = j {
@@ -111,7 +111,7 @@ func (a *Active) inflict(ctx context.Context, x *Exchange, next Next) {
 		return
 	}
 	affected := *x
-	affected.Rand, affected.removed = chance(a.fate(mix(x.fate, ofEffect))), a.removed
+	affected.Rand, affected.removed = chance(a.draw()), a.removed
 	affected.Fail(&node.Error{Reason: node.ErrProtocol, Err: errUnanswered}, false)
 	a.rule.Do(ctx, &affected, next)
 }
@@ -122,9 +122,9 @@ func (a *Active) matches(x *Exchange) bool {
 	if a.rule.When == nil {
 		return true
 	}
-	asked := *x
+	asked, seed := *x, a.draw()
 	is := func(op node.Op) bool {
-		asked.Rand = chance(a.fate(x.fate))
+		asked.Rand = chance(seed)
 		return a.rule.When(&asked, op)
 	}
 	if len(x.Ops) == 0 {
@@ -145,5 +145,9 @@ func (a *Active) count() bool {
 	return true
 }
 
-// fate derives a seed for this rule from a seed of the exchange.
-func (a *Active) fate(of uint64) uint64 { return mix(of, uint64(a.number)) }
+// draw returns a seed for random decisions.
+func (a *Active) draw() uint64 {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.seeds.Uint64()
+}

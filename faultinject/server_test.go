@@ -48,13 +48,13 @@ func TestGroupClose(t *testing.T) {
 	require.Equal(t, []int{1, 1, 1}, []int{fine.closed, bad.closed, released})
 }
 
-func TestAGroupWithoutServersCloses(t *testing.T) {
+func TestGroupWithoutServersCloses(t *testing.T) {
 	group, err := faultinject.StartGroup(0, start(nil), nil)
 	require.NoError(t, err)
 	require.NoError(t, group.Close())
 }
 
-func TestAGroupOfWhichOneDoesNotStartIsClosed(t *testing.T) {
+func TestGroupIsClosedIfAServerDoesNotStart(t *testing.T) {
 	first, third := &closing{}, &closing{err: errors.New("stuck")}
 	released := 0
 	group, err := faultinject.StartGroup(3, start(map[string]*closing{"n1": first, "n3": third}), func() error {

@@ -3,6 +3,7 @@ package faultinject
 import (
 	"context"
 	"hash/fnv"
+	"math/rand/v2"
 	"slices"
 	"sync"
 	"time"
@@ -46,8 +47,8 @@ var (
 type WrapOption func(*Node)
 
 // Seed sets a seed for random decisions, by default 0. They also depend on the name of the node, the number of the
-// call, and the number of the rule on the node. So the same calls of a node get the same decisions in each run, in
-// whatever order different nodes are called.
+// rule on the node, and the calls that the rule has seen. So the same calls of a node get the same decisions in each
+// run, in whatever order different nodes are called.
 func Seed(seed uint64) WrapOption { return func(n *Node) { n.seed = seed } }
 
 // Timeout is how long rules may delay a call before it fails with node.ErrTimeout, by default node.DefaultTimeout. It
@@ -86,7 +87,8 @@ func (n *Node) Add(r Rule) *Active {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.added++
-	a := &Active{rule: r, node: n, number: n.added, removed: make(chan struct{})}
+	a := &Active{rule: r, node: n, removed: make(chan struct{})}
+	a.seeds = rand.NewPCG(n.seed, nameHash(n.inner.Name())+uint64(n.added))
 	n.rules = append(slices.Clone(n.rules), a)
 	return a
 }
@@ -160,7 +162,6 @@ func (n *Node) arrive(ctx context.Context, x *Exchange) []*Active {
 	defer n.mu.Unlock()
 	n.calls++
 	x.node, x.Node, x.N = n, n.inner.Name(), n.calls
-	x.fate = mix(mix(n.seed, nameHash(x.Node)), uint64(x.N))
 	x.deadline = time.Now().Add(n.timeout)
 	return n.rules
 }
@@ -213,16 +214,4 @@ func nameHash(name string) uint64 {
 	h := fnv.New64a()
 	_, _ = h.Write([]byte(name))
 	return h.Sum64()
-}
-
-// mix combines two numbers to one, in which each bit depends on each of theirs (the finalizer of SplitMix64). So
-// similar seeds give unrelated random numbers.
-func mix(a, b uint64) uint64 {
-	for _, n := range [...]uint64{b, 0} {
-		a += n + 0x9e3779b97f4a7c15
-		a = (a ^ a>>30) * 0xbf58476d1ce4e5b9
-		a = (a ^ a>>27) * 0x94d049bb133111eb
-		a ^= a >> 31
-	}
-	return a
 }

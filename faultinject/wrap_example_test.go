@@ -59,7 +59,7 @@ func Example() {
 
 // Two renewals of three are slow, and each node draws its own from the seed.
 func ExampleWrap() {
-	n := faultinject.Wrap(node.NewMemory("n1", nil), faultinject.Seed(7))
+	n := faultinject.Wrap(node.NewMemory("n1", nil), faultinject.Seed(2))
 	defer func() { _ = n.Close() }()
 	slow := n.Add(faultinject.Rule{
 		When: faultinject.Kind(node.Renew).And(faultinject.Chance(2.0 / 3)),

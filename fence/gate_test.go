@@ -16,8 +16,8 @@ import (
 )
 
 func ExampleGate() {
-	// A meter that only this process can reach. Others send it readings, each with the
-	// token of the lease under which it was taken.
+	// Only this process can write to the meter. Lock holders in other processes send readings to it, each
+	// with the token of its lease.
 	var meter struct {
 		gate    fence.Gate
 		reading int
@@ -30,9 +30,9 @@ func ExampleGate() {
 	}
 
 	fmt.Println(record(33, 1))
-	fmt.Println(record(34, 2)) // the next holder
-	fmt.Println(record(34, 3)) // may write again
-	err := record(33, 4)       // the first holder was paused, and wakes up
+	fmt.Println(record(34, 2)) // This is the next holder.
+	fmt.Println(record(34, 3)) // It may write again.
+	err := record(33, 4)       // The first holder was paused, and writes late.
 	fmt.Println(errors.Is(err, fence.ErrStale), err)
 	fmt.Println(record(0, 5))
 	fmt.Println("reading:", meter.reading)
@@ -46,7 +46,7 @@ func ExampleGate() {
 }
 
 func ExampleNewGate() {
-	// Stored data outlives the process, so the token is stored with it.
+	// The file outlives the process, so the token is stored in it, too.
 	var file struct {
 		text  string
 		token uint64
@@ -74,17 +74,17 @@ func TestGateAdmits(t *testing.T) {
 		name   string
 		seen   uint64
 		tokens []uint64
-		// refused are the places in tokens of those that are stale.
+		// refused lists the indexes of the stale tokens.
 		refused []int
 	}{
-		{"the first", 0, []uint64{1}, nil},
-		{"growing ones, with gaps", 0, []uint64{1, 2, 5, largest}, nil},
-		{"equal ones", 0, []uint64{7, 7, 7}, nil},
-		{"not a smaller one", 0, []uint64{7, 6, 7}, []int{1}},
-		{"not the second largest, later", 0, []uint64{5, 9, 1, 8, 9}, []int{2, 3}},
-		{"what a refusal left alone", 0, []uint64{5, 4, 5, 6, 5}, []int{1, 4}},
-		{"nothing before what was restored", 10, []uint64{9, 10, 9, 11}, []int{0, 2}},
-		{"nothing after the largest there is", largest, []uint64{1, largest - 1, largest}, []int{0, 1}},
+		{"first token", 0, []uint64{1}, nil},
+		{"growing tokens with gaps", 0, []uint64{1, 2, 5, largest}, nil},
+		{"equal tokens", 0, []uint64{7, 7, 7}, nil},
+		{"a smaller token", 0, []uint64{7, 6, 7}, []int{1}},
+		{"a late token below the largest", 0, []uint64{5, 9, 1, 8, 9}, []int{2, 3}},
+		{"a refusal changes nothing", 0, []uint64{5, 4, 5, 6, 5}, []int{1, 4}},
+		{"tokens below a restored one", 10, []uint64{9, 10, 9, 11}, []int{0, 2}},
+		{"tokens below the largest possible", largest, []uint64{1, largest - 1, largest}, []int{0, 1}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			gate := fence.NewGate(c.seen)
@@ -102,7 +102,7 @@ func TestGateAdmits(t *testing.T) {
 				var stale *fence.StaleError
 				require.ErrorAs(t, err, &stale)
 				assert.Equal(t, fence.StaleError{Token: token, Seen: seen}, *stale)
-				assert.False(t, called, "a refused write was made")
+				assert.False(t, called, "a refused token reached the resource")
 			}
 		})
 	}
@@ -112,7 +112,7 @@ func TestGateWithoutToken(t *testing.T) {
 	for _, gate := range []*fence.Gate{{}, fence.NewGate(5)} {
 		err := gate.Do(0, func() error { t.Error("written without a token"); return nil })
 		require.ErrorIs(t, err, fence.ErrNoToken)
-		require.NotErrorIs(t, err, fence.ErrStale, "nobody else is to blame")
+		require.NotErrorIs(t, err, fence.ErrStale, "a missing token is not stale")
 	}
 }
 
@@ -121,15 +121,15 @@ func TestGateAfterAFailedWrite(t *testing.T) {
 	broken := errors.New("broken")
 	require.Equal(t, broken, gate.Do(5, func() error { return broken }))
 	require.ErrorIs(t, gate.Do(4, func() error { return nil }), fence.ErrStale,
-		"the holder of 5 is there, and may have written half of it")
-	require.NoError(t, gate.Do(5, func() error { return nil }), "it may try again")
+		"holder 5 was admitted, and may have written something")
+	require.NoError(t, gate.Do(5, func() error { return nil }), "holder 5 may write again")
 
 	require.Panics(t, func() { _ = gate.Do(6, func() error { panic("broken") }) })
 	require.ErrorIs(t, gate.Do(5, func() error { return nil }), fence.ErrStale)
 	require.NoError(t, gate.Do(6, func() error { return nil }))
 }
 
-// Under the race detector it also shows that accesses exclude each other.
+// The race detector also checks here that writes exclude each other.
 func TestGateUnderConcurrency(t *testing.T) {
 	const holders, writes = 64, 50
 	var gate fence.Gate
@@ -170,8 +170,8 @@ func TestGateUnderConcurrency(t *testing.T) {
 	assert.Equal(t, holders*writes, total)
 }
 
-// A write that was admitted is over before a later holder's begins.
-func TestGateHoldsBackTheNextHolder(t *testing.T) {
+// The gate admits the next holder only after the write of the first one has ended.
+func TestGateBlocksNextHolderDuringWrite(t *testing.T) {
 	var gate fence.Gate
 	inside, finish := make(chan struct{}), make(chan struct{})
 	var order []string // guarded by the gate alone
@@ -191,7 +191,7 @@ func TestGateHoldsBackTheNextHolder(t *testing.T) {
 			return nil
 		}))
 	})
-	for range 10_000 { // occasions to get through, if it could
+	for range 10_000 { // Let the second write run, if the gate allowed it.
 		runtime.Gosched()
 	}
 	close(finish)

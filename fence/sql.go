@@ -8,9 +8,8 @@ import (
 	"math"
 )
 
-// SQL is a token as an argument of a statement: fence.SQL(lease.Token()). It is stored
-// as a BIGINT. A statement with the token 0 is not sent, and fails with [ErrNoToken]: a
-// row that was never written to would admit it.
+// SQL is a token as an argument of a statement: fence.SQL(lease.Token()). It is stored as a BIGINT. A statement with the
+// token 0 is not sent, and fails with [ErrNoToken], as a row that was never written to would admit it.
 type SQL uint64
 
 // Value implements [driver.Valuer].
@@ -25,7 +24,7 @@ func (t SQL) Value() (driver.Value, error) {
 	}
 }
 
-// unwritten is an ErrStale as far as Check can tell: less than Explain.
+// unwritten is Check's error if no row was written. It counts as ErrStale, although Check cannot know whether the row exists.
 type unwritten struct{}
 
 func (unwritten) Error() string {
@@ -34,20 +33,17 @@ func (unwritten) Error() string {
 
 func (unwritten) Is(target error) bool { return target == ErrStale }
 
-// Check turns the outcome of a statement that compares the token, in its WHERE, into an
-// error: nil if it wrote at least one row, an [ErrStale] if it wrote none. It takes what
-// Exec returns:
+// Check turns the outcome of a statement that compares the token in its WHERE into an error: nil if the statement wrote at
+// least one row, and an [ErrStale] if it wrote none. Its arguments are the results of Exec:
 //
 //	err := fence.Check(tx.ExecContext(ctx, upsert, name, fence.SQL(token)))
 //
-// It is exact where the statement writes a row whenever the token is not stale: where it
-// inserts a row that is missing, and has no other condition. Of an UPDATE, ask [Explain]
-// before you believe it. A statement that writes several rows, each with a token, may
-// have been refused by some of them: compare with one row first, in the same
-// transaction. For MySQL see the package documentation.
+// The result is exact if the statement writes a row whenever the token is not stale: it inserts a missing row, and has no
+// other condition. After an UPDATE, let [Explain] find the reason. If a statement writes several rows with a token each,
+// some of them may have refused it. In that case compare with one row first, in the same transaction. For MySQL see the
+// package documentation.
 //
-// If the transaction is committed later, then only the commit tells whether anything
-// was written.
+// Within a transaction, nothing is certain until the commit has succeeded.
 func Check(result sql.Result, err error) error {
 	if err != nil {
 		return err
@@ -62,19 +58,18 @@ func Check(result sql.Result, err error) error {
 	}
 }
 
-// Explain says why an UPDATE wrote nothing, from the token that its row has now:
+// Explain returns the reason why an UPDATE wrote nothing, by the token that its row has now:
 //
 //	err := fence.Check(db.ExecContext(ctx, "UPDATE ...", ...))
 //	if errors.Is(err, fence.ErrStale) {
 //		err = fence.Explain(token, db.QueryRowContext(ctx, "SELECT token FROM accounts WHERE id = ?", id))
 //	}
 //
-// It never returns nil. The error is a [*StaleError] if the row has a larger token; a
-// [sql.ErrNoRows] if there is no row; that of the query if it failed; and else one that
-// says what may be wrong with the statement, as the token is not stale.
+// It never returns nil. The error is a [*StaleError] if the row has a larger token, [sql.ErrNoRows] if there is no row, and
+// the query's error if the query failed. Otherwise the token is not stale, and the error tells what may be wrong with the
+// statement.
 //
-// It explains, and does not decide: a row that admits a token in a SELECT may have
-// another by the time it is written.
+// Explain does not decide: after a SELECT that shows a smaller token, the row may get a larger one before the next write.
 func Explain(token uint64, row *sql.Row) error {
 	if token == 0 {
 		return ErrNoToken

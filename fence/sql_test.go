@@ -15,11 +15,11 @@ import (
 	"github.com/quorumlock/quorumlock/fence"
 )
 
-// The statements of the package documentation run against a real engine in
-// examples/fencing. Here a database is scripted: see fake_test.go.
+// These tests use a fake database: see fake_test.go. The tests in examples/fencing run the statements of the package
+// documentation against a real one.
 
 func ExampleCheck() {
-	db := sql.OpenDB(&fakeDB{}) // takes any token that is not smaller than the last
+	db := sql.OpenDB(&fakeDB{}) // It accepts any token that is not smaller than the last one.
 	defer func() { _ = db.Close() }()
 	ctx := context.Background()
 
@@ -58,12 +58,12 @@ func TestCheck(t *testing.T) {
 			require.ErrorIs(t, fence.Check(c.result, c.err), c.want)
 		})
 	}
-	t.Run("a driver that does not count", func(t *testing.T) {
+	t.Run("a driver without row counts", func(t *testing.T) {
 		err := fence.Check(driver.ResultNoRows, nil)
-		require.Error(t, err, "it may not have been written")
-		require.NotErrorIs(t, err, fence.ErrStale, "it may have been written")
+		require.Error(t, err, "the row may not have been written")
+		require.NotErrorIs(t, err, fence.ErrStale, "the row may have been written")
 	})
-	t.Run("no row does not hide that there may be none", func(t *testing.T) {
+	t.Run("the error mentions a missing row", func(t *testing.T) {
 		require.ErrorContains(t, fence.Check(driver.RowsAffected(0), nil), "unless there is no such row")
 	})
 }
@@ -108,7 +108,7 @@ func TestSQL(t *testing.T) {
 		value, err := fence.SQL(token).Value()
 		require.NoError(t, err)
 		assert.EqualValues(t, token, value)
-		assert.True(t, driver.IsValue(value), "drivers take %T as it is", value)
+		assert.True(t, driver.IsValue(value), "%T needs no conversion for drivers", value)
 	}
 	_, err := fence.SQL(math.MaxInt64 + 1).Value()
 	require.ErrorContains(t, err, "BIGINT")
@@ -118,5 +118,5 @@ func TestSQL(t *testing.T) {
 	defer func() { _ = db.Close() }()
 	_, err = db.ExecContext(t.Context(), "UPDATE", 1, fence.SQL(0))
 	require.ErrorIs(t, err, fence.ErrNoToken)
-	assert.Zero(t, fake.statements, "it was sent without a token")
+	assert.Zero(t, fake.statements, "a statement without a token must not be sent")
 }

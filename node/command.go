@@ -56,6 +56,14 @@ type writer struct {
 	packer   msgpackWriter
 	args     []string
 	forms    formCache
+	// place is the place of the identity, in all forms.
+	place int
+}
+
+// form returns the script in this form.
+func (w *writer) form(f scriptForm) *script {
+	f.place = w.place
+	return w.forms.of(f)
 }
 
 // begin begins the commands of another exchange, for this number of operations.
@@ -85,7 +93,7 @@ func (w *writer) command(b rueidis.Builder, ops []Op, verb string, text func(*sc
 		return b.Arbitrary(verb, text(w.scriptOf(op)), strconv.Itoa(len(op.Names))).Keys(op.Names...).Args(w.args...).Build()
 	}
 	w.add("0", w.packed(ops))
-	return b.Arbitrary(verb, text(w.forms.of(formOfMany(&ops[0])))).Args(w.args...).Build()
+	return b.Arbitrary(verb, text(w.form(formOfMany(&ops[0])))).Args(w.args...).Build()
 }
 
 func (w *writer) add(args ...string) { w.args = append(w.args, args...) }

@@ -35,7 +35,7 @@ func benchmarkScriptCost(b *testing.B, nameOf func(i int) string) {
 	ttl, skew := milliseconds(limits.MaxTTL), milliseconds(limits.MaxClockSkew)
 	const layout = `if redis.call('HKEYS', KEYS[1])[1] then return 0 end
 		redis.call('HSET', KEYS[1], ARGV[1], 1) redis.call('PEXPIRE', KEYS[1], ARGV[2]) return 1`
-	guard := newScript("lib/guard").source + `
+	guard := newScript("lib/recovery").source + `
 		local now, differs, recovering = guard(ARGV[3], ARGV[4])
 		if differs or recovering then return differs or recovering end
 		`
@@ -43,12 +43,15 @@ func benchmarkScriptCost(b *testing.B, nameOf func(i int) string) {
 		{"script=set", `return redis.call('SET', KEYS[1], ARGV[1], 'NX', 'PX', ARGV[2]) and 1`},
 		{"script=lock", layout},
 		{"script=lock+marker", guard + layout},
-		{"script=acquire", scriptForm{kind: Acquire, limits: limits, fair: true}.script().source}, // with the fence, and what denials tell
+		{"script=acquire", ""}, // made below, with the fence, and what denials tell
 	} {
 		b.Run(c.name, func(b *testing.B) {
 			server := redisproc.Start(b)
 			n := costNode(b, server, limits)
 			client := n.link.client
+			if c.source == "" {
+				c.source = n.link.writer.form(scriptForm{kind: Acquire, limits: limits, fair: true}).source
+			}
 			sha, err := client.Do(context.Background(), client.B().Arbitrary("SCRIPT", "LOAD", c.source).Build()).ToString()
 			require.NoError(b, err)
 			before := costOf(b, server)

@@ -15,7 +15,7 @@ import (
 // The server runs the same number of commands for a reader in a crowd of any size. This holds
 // while readers queue, while they enter, and with a writer among them. The number of commands does
 // not depend on the machine's load.
-func TestAReaderCostsTheSameInAnyCrowd(t *testing.T) {
+func TestCostOfAReaderDoesNotDependOnTheCrowd(t *testing.T) {
 	const few, many = 400, 4000
 	small, large := crowdCosts(t, few), crowdCosts(t, many)
 	for what, calls := range small {

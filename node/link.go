@@ -109,8 +109,8 @@ func (l *link) release() { l.use.Store(idle) }
 //
 // A server that does not let this user run CLIENT INFO or CLIENT KILL is used all the same: a command of the
 // broken connection can at worst leave a lock that blocks others for a TTL. A server that cannot run them at
-// the moment is not used, nor is one that denies INFO: without it nobody knows whether it is fit, and every
-// script needs it too.
+// the moment is not used, nor is one that denies INFO: without INFO it cannot be checked, and every script
+// needs INFO too.
 func (l *link) handshake(ctx context.Context) error {
 	b := l.client.B()
 	cmds := []rueidis.Completed{b.Arbitrary("CLIENT", "INFO").Build()}
@@ -148,6 +148,7 @@ func (l *link) check(info string) error {
 	identity, err := checkFitness(info)
 	if err == nil {
 		l.identity.Store(&identity)
+		l.writer.place = placeOf(info)
 	}
 	return err
 }

@@ -31,7 +31,7 @@ func givesBack(id string, ticket int64, names ...string) node.Op {
 }
 
 // The second proposal of an owner finds the lock held by that owner. It gets no new privilege.
-func TestARaisedProposalHasNoNewPrivilege(t *testing.T) {
+func TestRaisedProposalGetsNoNewWakePrivilege(t *testing.T) {
 	onBoth(t, func(t *testing.T, n node.Node) {
 		_, _ = listen(t, n, "c1"), listen(t, n, "c2")
 		want(t, node.Granted, n, acquire("o1", "a"))
@@ -50,7 +50,7 @@ func TestARaisedProposalHasNoNewPrivilege(t *testing.T) {
 
 // A waiter that returns its attempt wakes one or a few others. The number of earlier failed
 // attempts does not matter.
-func TestWhatIsGivenBackIsToldAFew(t *testing.T) {
+func TestReturnedGrantIsAnnouncedToFewWaiters(t *testing.T) {
 	onBoth(t, func(t *testing.T, n node.Node) {
 		const crowd = 50
 		messages := listen(t, n, "c")

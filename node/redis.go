@@ -16,8 +16,8 @@ import (
 // otherwise.
 const DefaultTimeout = time.Second
 
-// Redis is a [Node] on a Redis or Valkey server, 6.2 or later, over one connection, and another one for each
-// inbox.
+// Redis is a [Node] on a server of Redis 6.2.7 or later, or of Valkey, over one connection, and another one for
+// each inbox.
 //
 // It connects when it is first used, and again after a failure. So it can be made while the server is down.
 // It uses one connection, because only within one are two commands ordered: a release must never overtake its

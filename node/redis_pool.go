@@ -9,7 +9,7 @@ import (
 
 // poolScripts holds the scripts of those kinds of operation that have a special one for pools.
 var poolScripts = map[Kind]script{
-	Acquire: newScript("lib/key", "lib/guard", "lib/refusal", "lib/fence", "lib/put", "lib/queue", "lib/pool", "permits_acquire"),
+	Acquire: newScript("lib/key", "lib/recovery", "lib/refusal", "lib/fence", "lib/put", "lib/queue", "lib/pool", "permits_acquire"),
 	Release: newScript("lib/key", "lib/announce", "lib/give", "lib/fence", "lib/queue", "lib/pool", "permits_release"),
 	Leave:   newScript("lib/key", "lib/fence", "lib/queue", "lib/pool", "permits_leave"),
 	Resize:  newScript("lib/key", "lib/fence", "lib/queue", "lib/pool", "permits_resize"),

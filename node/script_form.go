@@ -2,6 +2,7 @@ package node
 
 import (
 	"fmt"
+	"strings"
 	"time"
 )
 
@@ -15,6 +16,8 @@ type scriptForm struct {
 	fair   bool
 	// announce is set for releases that are announced to Redisson's clients.
 	announce bool
+	// place is where INFO replication has the server's identity: see placeOf.
+	place int
 }
 
 // scriptFormOf returns the form of an operation's script, if it has one.
@@ -46,6 +49,7 @@ func formOfMany(op *Op) scriptForm { return scriptForm{limits: op.Limits, tagged
 //	RECOVERY           length of a recovery in seconds, rounded up
 //	QUEUE, REST        the text before and after a name in the key of its queue
 //	FAIR, ANNOUNCE     see [Op]
+//	FROM, TO           where INFO replication usually has the identity, with the name of its field
 func (f scriptForm) header() string {
 	ttl, skew := f.limits.MaxTTL.Milliseconds(), f.limits.MaxClockSkew.Milliseconds()
 	before, behind := keyAffixes(f.tagged)
@@ -54,8 +58,27 @@ func (f scriptForm) header() string {
 local OLDEST, NEWEST, RECOVERY = %d, %d, %d
 local QUEUE, REST = 'quorumlock:queue:%s', '%s'
 local FAIR, ANNOUNCE = %t, %t
+local FROM, TO = %d, %d
 `, ttl, skew, ttl, skew, 1-ttl/second, skew/second-1, min((ttl+skew+second-1)/second, maxRecovery),
-		before, behind, f.fair, f.announce)
+		before, behind, f.fair, f.announce, f.place, f.place+identityLength-1)
+}
+
+// identityField begins the line of the identity in INFO replication. With it, that has identityLength characters.
+const (
+	identityField  = "master_replid:"
+	identityLength = len(identityField) + 40
+)
+
+// placeOf returns where scripts find the identity in INFO replication, counted from 1. It depends on the product and
+// its version. With replicas the place changes all the time, so scripts search for the identity; so they do for 0.
+func placeOf(info string) int {
+	const title = "# Replication"
+	_, section, _ := strings.Cut(info, title)
+	at := strings.Index(section, identityField)
+	if at < 0 || infoField(section, "connected_slaves") != "0" {
+		return 0
+	}
+	return len(title) + at + 1
 }
 
 // maxRecovery is 34 years, in seconds. A script that goes back further could reach times before 1970, where

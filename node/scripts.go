@@ -46,11 +46,11 @@ var scripts = [...]script{
 	Release:      newScript("release"),
 	Inspect:      newScript("lib/key", "lib/fence", "lib/put", "lib/readers", "inspect"),
 	ForceRelease: newScript("lib/key", "lib/fence", "lib/queue", "lib/announce", "lib/put", "lib/readers", "forcerelease"),
-	Mark:         newScript("lib/guard", "lib/state", "mark"),
-	Open:         newScript("lib/guard", "lib/state", "open"),
+	Mark:         newScript("lib/recovery", "lib/state", "mark"),
+	Open:         newScript("lib/recovery", "lib/state", "open"),
 	Leave:        newScript("lib/key", "lib/fence", "lib/queue", "leave"),
-	Latch:        newScript("lib/key", "lib/guard", "lib/latch", "latch"),
-	Unlatch:      newScript("lib/key", "lib/guard", "lib/latch", "unlatch"),
+	Latch:        newScript("lib/key", "lib/recovery", "lib/latch", "latch"),
+	Unlatch:      newScript("lib/key", "lib/recovery", "lib/latch", "unlatch"),
 }
 
 // many does the work of the single scripts for a batch of operations.

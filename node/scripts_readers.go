@@ -2,15 +2,15 @@ package node
 
 // readerScripts holds the scripts of operations with [Op.Reads].
 var readerScripts = [...]script{
-	Acquire: newScript("lib/key", "lib/guard", "lib/refusal", "lib/fence", "lib/put", "lib/queue", "lib/readers", "acquireread"),
-	Renew:   newScript("lib/key", "lib/guard", "lib/fence", "lib/put", "lib/queue", "lib/readers", "renewread"),
+	Acquire: newScript("lib/key", "lib/recovery", "lib/refusal", "lib/fence", "lib/put", "lib/queue", "lib/readers", "acquireread"),
+	Renew:   newScript("lib/key", "lib/recovery", "lib/fence", "lib/put", "lib/queue", "lib/readers", "renewread"),
 	Release: newScript("lib/key", "lib/fence", "lib/put", "lib/queue", "lib/announce", "lib/readers", "releaseread"),
 }
 
 // scriptOf returns the script of an operation that does not concern a pool.
 func (w *writer) scriptOf(op *Op) *script {
 	if f, ok := scriptFormOf(op); ok {
-		return w.forms.of(f)
+		return w.form(f)
 	}
 	if op.Reads && op.Kind <= Release {
 		return &readerScripts[op.Kind]

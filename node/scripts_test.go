@@ -24,6 +24,8 @@ type lab struct {
 	now    int64
 	// info is Lua code that replaces the answer to INFO. In it, text stands for the real answer.
 	info string
+	// place is where INFO has the identity.
+	place int
 	// together selects the script for batches.
 	together bool
 }
@@ -35,6 +37,8 @@ func newLab(t *testing.T) *lab {
 		limits: Limits{MaxTTL: time.Hour, MaxClockSkew: time.Minute},
 	}
 	l.mark(0)
+	l.place = placeOf(l.command("INFO", "replication"))
+	require.NotZero(t, l.place)
 	return l
 }
 
@@ -64,10 +68,10 @@ func (l *lab) run(op Op, at int64) string {
 			return text
 		end}
 	`, at/1e6, at%1e6, cmp.Or(l.info, "text"))
-	var w writer
+	w := writer{place: l.place}
 	op.Limits = l.limits
 	if l.together && op.Kind <= Release {
-		return l.command("EVAL", frozen+formOfMany(&op).script().source, "0", w.packed([]Op{op}))
+		return l.command("EVAL", frozen+w.form(formOfMany(&op)).source, "0", w.packed([]Op{op}))
 	}
 	w.single(&op)
 	args := []string{"EVAL", frozen + w.scriptOf(&op).source, strconv.Itoa(len(op.Names))}
@@ -329,5 +333,26 @@ func TestScriptShortensNoRecovery(t *testing.T) {
 		answer := l.run(Op{Kind: Acquire, Names: []string{"a"}, Owner: "o1", TTL: time.Minute, Token: uint64(l.now)}, l.now)
 		assert.Equal(t, fmt.Sprintf("RECOVERING\n%d\n1", c.restarted), answer)
 		assert.Equal(t, strconv.FormatInt(l.now+c.restarted*1000, 10), l.command("HGET", "quorumlock:node", "until"))
+	}
+}
+
+// The identity is where scripts look first, on each product. With replicas, that place moves.
+func TestPlaceOfTheIdentity(t *testing.T) {
+	for _, name := range []string{"", redisproc.Oldest, redisproc.NewestRedis, redisproc.NewestValkey} {
+		t.Run(name, func(t *testing.T) {
+			var opts []redisproc.Option
+			if name != "" {
+				opts = append(opts, redisproc.WithProgram(redisproc.Fetched(t, name)))
+			}
+			server := redisproc.Start(t, opts...)
+			n := costNode(t, server, Limits{MaxTTL: time.Hour, MaxClockSkew: time.Minute})
+			info, err := server.Command("INFO", "replication")
+			require.NoError(t, err)
+			place := n.link.writer.place
+			require.Equal(t, identityField+server.ReplicationID(), info[place-1:place-1+identityLength])
+			assert.Equal(t, place, placeOf("# Server\r\nx:y\r\n"+info))
+			assert.Zero(t, placeOf(strings.Replace(info, "connected_slaves:0", "connected_slaves:1", 1)))
+			assert.Zero(t, placeOf(""))
+		})
 	}
 }

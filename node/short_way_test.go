@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"regexp"
 	"strconv"
 	"strings"
 	"testing"
@@ -115,8 +116,7 @@ func toldBy(msg rueidis.RedisMessage, err error) string {
 		err = msg.Error()
 	}
 	if err != nil {
-		word, _, _ := strings.Cut(err.Error(), " ")
-		return "error " + word
+		return "error " + codeOf(err.Error())
 	}
 	if n, err := msg.AsInt64(); msg.IsInt64() && err == nil {
 		return strconv.FormatInt(n, 10)
@@ -164,8 +164,11 @@ func (w *twins) keys(i int) (values map[string]string, ends map[string]int64) {
 		content, err := value.ToAny()
 		require.NoError(w, err)
 		values[key] = fmt.Sprintf("%s %v", kind, content)
-		ends[key], err = w.raw(i, "PEXPIRETIME", key).AsInt64()
+		ends[key], err = w.raw(i, "PTTL", key).AsInt64() // Redis has PEXPIRETIME from 7.0 on
 		require.NoError(w, err)
+		if ends[key] >= 0 {
+			ends[key] += time.Now().UnixMilli()
+		}
 	}
 	return values, ends
 }
@@ -183,6 +186,15 @@ func (w *twins) compareKeys() {
 		late := end > least[key]+delay && !strings.HasPrefix(key, "quorumlock:fence:")
 		w.compare(false, late || end < least[key]-delay, "end of %q: %d, not %d", key, end, least[key])
 	}
+}
+
+// inScript is what servers before 7.0 put before the code of an error in a script.
+var inScript = regexp.MustCompile(`^.*@user_script: ?\d+: -?`)
+
+// codeOf returns the code of an error.
+func codeOf(text string) string {
+	code, _, _ := strings.Cut(inScript.ReplaceAllString(text, ""), " ")
+	return code
 }
 
 func oneOf[T any](w *twins, of ...T) T { return of[w.IntN(len(of))] }

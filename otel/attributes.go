@@ -76,7 +76,7 @@ var failures = []struct {
 func failureOf(err error) string {
 	gaveUp := errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled)
 	none, _ := errors.AsType[*quorumlock.NoQuorumError](err)
-	hasty := gaveUp && none != nil && len(none.Nodes) == 0 // no node stood in its way
+	hasty := gaveUp && none != nil && len(none.Nodes) == 0 // No node caused the failure.
 	for _, f := range failures {
 		if hasty && f.kind == "no_quorum" {
 			continue
@@ -149,7 +149,7 @@ func (g *groups) with(names []string, attrs ...attribute.KeyValue) attribute.Set
 	return attribute.NewSet(attrs...)
 }
 
-// of returns the group of a lock: that of its first name.
+// of returns the group of a lock, by its first name.
 func (g *groups) of(names []string) string {
 	if g.sort == nil || len(names) == 0 {
 		return ""

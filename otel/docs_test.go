@@ -15,28 +15,28 @@ import (
 	"github.com/quorumlock/quorumlock"
 )
 
-// noting is a meter that records the instruments made with it, as the documentation lists them.
-type noting struct {
+// recordingMeter is a meter that records its instruments in the format of the documentation.
+type recordingMeter struct {
 	noop.Meter
 	rows map[string]string
 }
 
-func (n noting) Float64Histogram(name string, o ...metric.Float64HistogramOption) (metric.Float64Histogram, error) {
+func (n recordingMeter) Float64Histogram(name string, o ...metric.Float64HistogramOption) (metric.Float64Histogram, error) {
 	n.rows[name] = "histogram | " + metric.NewFloat64HistogramConfig(o...).Unit()
 	return n.Meter.Float64Histogram(name, o...)
 }
 
-func (n noting) Int64Counter(name string, o ...metric.Int64CounterOption) (metric.Int64Counter, error) {
+func (n recordingMeter) Int64Counter(name string, o ...metric.Int64CounterOption) (metric.Int64Counter, error) {
 	n.rows[name] = "counter | " + metric.NewInt64CounterConfig(o...).Unit()
 	return n.Meter.Int64Counter(name, o...)
 }
 
-func (n noting) Int64UpDownCounter(name string, o ...metric.Int64UpDownCounterOption) (metric.Int64UpDownCounter, error) {
+func (n recordingMeter) Int64UpDownCounter(name string, o ...metric.Int64UpDownCounterOption) (metric.Int64UpDownCounter, error) {
 	n.rows[name] = "updowncounter | " + metric.NewInt64UpDownCounterConfig(o...).Unit()
 	return n.Meter.Int64UpDownCounter(name, o...)
 }
 
-func (n noting) Int64Gauge(name string, o ...metric.Int64GaugeOption) (metric.Int64Gauge, error) {
+func (n recordingMeter) Int64Gauge(name string, o ...metric.Int64GaugeOption) (metric.Int64Gauge, error) {
 	n.rows[name] = "gauge | " + metric.NewInt64GaugeConfig(o...).Unit()
 	return n.Meter.Int64Gauge(name, o...)
 }
@@ -49,7 +49,7 @@ func documentation(t *testing.T) string {
 }
 
 func TestEveryMetricIsDocumented(t *testing.T) {
-	made := noting{rows: make(map[string]string)}
+	made := recordingMeter{rows: make(map[string]string)}
 	_, err := newInstruments(made)
 	require.NoError(t, err)
 	documented := make(map[string]string)
@@ -73,7 +73,7 @@ func values(t *testing.T, attribute string) []string {
 			return words
 		}
 	}
-	require.Fail(t, "no row", attribute)
+	require.Fail(t, "the table has no row for the attribute", attribute)
 	return nil
 }
 

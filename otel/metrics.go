@@ -111,7 +111,7 @@ func (m *meters) ended(e quorumlock.EndedEvent) {
 	if slices.Contains(losses, end) {
 		m.leaseLosses.Add(background, 1, m.about(e.Names, keyEnd.String(end)))
 	}
-	if !e.HandedOver { // else whoever has it now is backed by the same nodes
+	if !e.HandedOver { // Otherwise the next lease has the same backing.
 		m.degraded(e.Names, m.backing.ended(e.Owner))
 	}
 }

@@ -17,7 +17,7 @@ import (
 	quorumotel "github.com/quorumlock/quorumlock/otel"
 )
 
-func TestALeaseIsMeasuredFromTheCallToItsEnd(t *testing.T) {
+func TestLeaseIsMeasuredFromCallToEnd(t *testing.T) {
 	inVirtualTime(t, func(t *testing.T, f *fleet) {
 		lock := f.client().RedLock("job")
 		lease := f.acquire(lock)
@@ -32,7 +32,7 @@ func TestALeaseIsMeasuredFromTheCallToItsEnd(t *testing.T) {
 		require.Equal(t, map[string]int64{
 			"lease.end=expired": 0, "lease.end=forced": 0, "lease.end=hold_limit": 0, "lease.end=leaked": 0, "lease.end=unconfirmed": 0,
 			"lease.end=taken": 0, "lease.end=gone": 0,
-		}, f.points("quorumlock.lease.losses"), "they begin at 0, so that the first is an increase")
+		}, f.points("quorumlock.lease.losses"), "counters start at 0, so that the first loss is an increase")
 		require.Equal(t, 9*time.Second, f.took("quorumlock.lease.duration", "lease.end=released"))
 		require.Positive(t, f.points("quorumlock.lease.renewals")[""])
 		for _, n := range []string{"n1", "n2", "n3"} {
@@ -44,7 +44,7 @@ func TestALeaseIsMeasuredFromTheCallToItsEnd(t *testing.T) {
 	})
 }
 
-func TestWaitingIsMeasuredApart(t *testing.T) {
+func TestWaitingIsMeasuredSeparately(t *testing.T) {
 	inVirtualTime(t, func(t *testing.T, f *fleet) {
 		held := f.acquire(f.client().RedLock("job"))
 		time.AfterFunc(3*time.Second, func() { _ = held.Release(context.Background()) })
@@ -56,7 +56,7 @@ func TestWaitingIsMeasuredApart(t *testing.T) {
 	})
 }
 
-func TestHandoversAreToldApart(t *testing.T) {
+func TestHandoversAreCountedSeparately(t *testing.T) {
 	inVirtualTime(t, func(t *testing.T, f *fleet) {
 		other := f.acquire(f.client().RedLock("job"))
 		client := f.client()
@@ -79,7 +79,7 @@ func TestHandoversAreToldApart(t *testing.T) {
 	})
 }
 
-func TestFailuresAreCountedByTheirKind(t *testing.T) {
+func TestFailuresAreCountedByKind(t *testing.T) {
 	inVirtualTime(t, func(t *testing.T, f *fleet) {
 		client := f.client()
 		held := f.acquire(client.RedLock("job"))
@@ -111,17 +111,17 @@ func TestFailuresAreCountedByTheirKind(t *testing.T) {
 		f.nodes[0].Start()
 		require.NoError(t, f.acquire(client.RedLock("job")).Release(t.Context()))
 		synctest.Wait()
-		require.EqualValues(t, 1, f.points("quorumlock.node.up")["node.name=n1"], "it answers again")
+		require.EqualValues(t, 1, f.points("quorumlock.node.up")["node.name=n1"], "n1 answers again")
 	})
 }
 
 func TestLossesAreCountedByCause(t *testing.T) {
 	inVirtualTime(t, func(t *testing.T, f *fleet) {
 		client := f.client()
-		lose := func(o quorumlock.LockOptions, strike func(*quorumlock.Lock)) {
+		lose := func(o quorumlock.LockOptions, fail func(*quorumlock.Lock)) {
 			lock := client.RedLock("job").With(o)
 			lease := f.acquire(lock)
-			strike(lock)
+			fail(lock)
 			<-lease.Context().Done()
 			require.Error(t, lease.Err())
 			synctest.Wait()
@@ -133,7 +133,7 @@ func TestLossesAreCountedByCause(t *testing.T) {
 			_, err := l.ForceRelease(t.Context())
 			require.NoError(t, err)
 		})
-		deletes := func(owner string) { // by hand, on all nodes
+		deleteLock := func(owner string) { // as an operator does it by hand
 			for _, nd := range f.nodes {
 				nd.Do(t.Context(), []node.Op{{Kind: node.Release, Names: []string{"job"}, Owner: owner}}, make([]node.Reply, 1))
 			}
@@ -144,11 +144,11 @@ func TestLossesAreCountedByCause(t *testing.T) {
 			synctest.Wait()
 			status, err := l.Inspect(t.Context())
 			require.NoError(t, err)
-			deletes(status.Holder())
+			deleteLock(status.Holder())
 			next = f.acquire(other.RedLock("job"))
 		})
 		synctest.Wait()
-		deletes(next.Owner())
+		deleteLock(next.Owner())
 		require.ErrorIs(t, next.Release(t.Context()), quorumlock.ErrLost)
 		synctest.Wait()
 		lose(quorumlock.LockOptions{}, func(*quorumlock.Lock) { f.stop(0, 1) })
@@ -160,7 +160,7 @@ func TestLossesAreCountedByCause(t *testing.T) {
 	})
 }
 
-func TestAClosedClientLosesNothing(t *testing.T) {
+func TestCloseCountsNoLosses(t *testing.T) {
 	inVirtualTime(t, func(t *testing.T, f *fleet) {
 		client := f.client()
 		f.acquire(client.RedLock("job"))
@@ -172,7 +172,7 @@ func TestAClosedClientLosesNothing(t *testing.T) {
 	})
 }
 
-func TestDegradedLeasesAreCountedWhileTheyLast(t *testing.T) {
+func TestDegradedLeasesAreCounted(t *testing.T) {
 	inVirtualTime(t, func(t *testing.T, f *fleet) {
 		client := f.client()
 		a, b := f.acquire(client.RedLock("a")), f.acquire(client.RedLock("b"))
@@ -215,7 +215,7 @@ func TestLatchesAreMeasured(t *testing.T) {
 	})
 }
 
-func TestLocksAreSortedIntoGroups(t *testing.T) {
+func TestLocksAreGrouped(t *testing.T) {
 	group := quorumotel.WithLockGroup(func(name string) string {
 		kind, _, _ := strings.Cut(name, "-")
 		return kind
@@ -232,8 +232,8 @@ func TestLocksAreSortedIntoGroups(t *testing.T) {
 	}, group)
 }
 
-// TestGroupsAreBounded: a program with unbounded groups must not fill the memory of its metrics backend.
-func TestGroupsAreBounded(t *testing.T) {
+// TestNumberOfGroupsIsBounded: a function that returns ever new groups must not create ever new time series.
+func TestNumberOfGroupsIsBounded(t *testing.T) {
 	inVirtualTime(t, func(t *testing.T, f *fleet) {
 		client := f.client()
 		for range 2 {
@@ -248,7 +248,7 @@ func TestGroupsAreBounded(t *testing.T) {
 	}, quorumotel.WithLockGroup(func(name string) string { return name }))
 }
 
-func TestLockNamesAreNoAttributeByDefault(t *testing.T) {
+func TestLockNamesAreNotRecordedByDefault(t *testing.T) {
 	inVirtualTime(t, func(t *testing.T, f *fleet) {
 		f.release(f.acquire(f.client().RedLock("very-special")))
 		for name := range f.measured() {
@@ -259,19 +259,19 @@ func TestLockNamesAreNoAttributeByDefault(t *testing.T) {
 	})
 }
 
-// refusing is a meter that refuses one kind of instrument.
-type refusing struct{ noop.Meter }
+// failingMeter is a meter that cannot make one kind of instrument.
+type failingMeter struct{ noop.Meter }
 
-func (refusing) Int64Gauge(string, ...metric.Int64GaugeOption) (metric.Int64Gauge, error) {
+func (failingMeter) Int64Gauge(string, ...metric.Int64GaugeOption) (metric.Int64Gauge, error) {
 	return nil, context.Canceled
 }
 
-type refusingProvider struct{ noop.MeterProvider }
+type failingProvider struct{ noop.MeterProvider }
 
-func (refusingProvider) Meter(string, ...metric.MeterOption) metric.Meter { return refusing{} }
+func (failingProvider) Meter(string, ...metric.MeterOption) metric.Meter { return failingMeter{} }
 
-func TestARefusedInstrumentIsAnError(t *testing.T) {
-	_, err := quorumotel.NewHooks(quorumotel.WithMeterProvider(refusingProvider{}))
+func TestFailedInstrumentIsAnError(t *testing.T) {
+	_, err := quorumotel.NewHooks(quorumotel.WithMeterProvider(failingProvider{}))
 	require.ErrorIs(t, err, context.Canceled)
 	_, err = quorumotel.NewHooks()
 	require.NoError(t, err, "the default global providers do nothing")

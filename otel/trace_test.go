@@ -14,7 +14,7 @@ import (
 	"github.com/quorumlock/quorumlock"
 )
 
-// only returns the one span that was made.
+// only returns the single span that has ended, and forgets it.
 func (f *fleet) only() sdktrace.ReadOnlySpan {
 	f.t.Helper()
 	synctest.Wait()
@@ -24,7 +24,7 @@ func (f *fleet) only() sdktrace.ReadOnlySpan {
 	return spans[0]
 }
 
-func TestAnAcquisitionIsASpanOfItsCaller(t *testing.T) {
+func TestAcquisitionIsASpanOfItsCaller(t *testing.T) {
 	inVirtualTime(t, func(t *testing.T, f *fleet) {
 		client := f.client()
 		f.nodes[2].Pause()
@@ -32,15 +32,15 @@ func TestAnAcquisitionIsASpanOfItsCaller(t *testing.T) {
 		began := time.Now()
 		lease, err := client.RedLock("job").Acquire(ctx)
 		require.NoError(t, err)
-		time.Sleep(time.Second) // until the slow node is not waited for any more
+		time.Sleep(time.Second) // The exchange with n3 times out.
 		f.nodes[2].Resume()
 
 		span := f.only()
 		require.Equal(t, "quorumlock acquire", span.Name())
 		require.Equal(t, caller.SpanContext().SpanID(), span.Parent().SpanID())
 		require.Equal(t, caller.SpanContext().TraceID(), span.SpanContext().TraceID())
-		require.True(t, began.Equal(span.StartTime()), "%v, and not %v", began, span.StartTime())
-		require.True(t, began.Equal(span.EndTime()), "it took no time")
+		require.True(t, began.Equal(span.StartTime()), "want %v, got %v", began, span.StartTime())
+		require.True(t, began.Equal(span.EndTime()), "the acquisition took no time")
 		require.Equal(t, codes.Unset, span.Status().Code)
 		set := attribute.NewSet(span.Attributes()...)
 		require.Equal(t, "acquire.asking=0 acquire.attempts=1 lease.handed_over=false lease.owner="+lease.Owner()+
@@ -48,7 +48,7 @@ func TestAnAcquisitionIsASpanOfItsCaller(t *testing.T) {
 			` lock.names=["job"] lock.reads=false`, text(set))
 
 		events := span.Events()
-		require.Len(t, events, 3, "also the vote of the node that was too slow")
+		require.Len(t, events, 3, "the late vote of n3 is included")
 		for _, e := range events[:2] {
 			require.Equal(t, "quorumlock.vote", e.Name)
 			require.True(t, began.Equal(e.Time))
@@ -62,7 +62,7 @@ func TestAnAcquisitionIsASpanOfItsCaller(t *testing.T) {
 	})
 }
 
-func TestASpanOfAWaiterHasAllItsRounds(t *testing.T) {
+func TestSpanOfWaiterHasAllAttempts(t *testing.T) {
 	inVirtualTime(t, func(t *testing.T, f *fleet) {
 		held := f.acquire(f.client().RedLock("job"))
 		f.only()
@@ -76,11 +76,11 @@ func TestASpanOfAWaiterHasAllItsRounds(t *testing.T) {
 			owner, _ := set.Value("quorumlock.lease.owner")
 			owners[owner.AsString()] = true
 		}
-		require.Greater(t, len(owners), 1, "each round has its own")
+		require.Greater(t, len(owners), 1, "each attempt has its own owner")
 	})
 }
 
-func TestASpanOfAFailureSaysWhy(t *testing.T) {
+func TestSpanOfFailureHasItsReason(t *testing.T) {
 	inVirtualTime(t, func(t *testing.T, f *fleet) {
 		client := f.client()
 		f.acquire(f.client().RedLock("job"))
@@ -88,7 +88,7 @@ func TestASpanOfAFailureSaysWhy(t *testing.T) {
 		_, err := client.RedLock("job").TryAcquire(t.Context())
 		require.ErrorIs(t, err, quorumlock.ErrHeld)
 		span := f.only()
-		require.Equal(t, codes.Unset, span.Status().Code, "held is an answer and no error")
+		require.Equal(t, codes.Unset, span.Status().Code, "a held lock is no error")
 		require.Contains(t, span.Attributes(), attribute.String("error.type", "held"))
 
 		f.stop(0, 1)

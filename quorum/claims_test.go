@@ -12,7 +12,7 @@ import (
 
 // The rule of re-assertion: a confirmation of a recovering node counts only while this owner's
 // claim there is active.
-func TestAConfirmationOfARecoveringNode(t *testing.T) {
+func TestRecoveringNodeConfirmsOnlyReassertions(t *testing.T) {
 	const ttl = 10 * time.Second
 	life := ttl - quorum.Drift(ttl)
 	for _, tc := range []struct {

@@ -438,7 +438,7 @@ func (w *world) renew(o int) {
 	p.proposal.Renews()
 	for i := range w.nodes {
 		p.send(i, request{renews, p.proposal.Token(), w.now})
-		p.proposal.Expose(i)
+		p.proposal.Expose(Set(0).With(i))
 	}
 }
 

@@ -108,7 +108,7 @@ func TestForecastModel(t *testing.T) {
 }
 
 // A standby message is not lost if it overtakes the denial.
-func TestAStandbyBeforeItsDenial(t *testing.T) {
+func TestStandbyMessageBeforeItsDenial(t *testing.T) {
 	f := quorum.NewForecast(1, 1)
 	f.StartAttempt(0, time.Millisecond)
 	f.Standby(0, 5*time.Millisecond)

@@ -113,7 +113,7 @@ func TestViewLatch(t *testing.T) {
 	}
 }
 
-func TestWhatALatchComesTo(t *testing.T) {
+func TestLatchViews(t *testing.T) {
 	for _, tc := range []struct {
 		count, ids, left int
 		done             bool

@@ -290,8 +290,8 @@ func (p *Proposal) Renews() { p.renewed = true }
 // Renewed reports whether renewals of this owner were sent.
 func (p *Proposal) Renewed() bool { return p.renewed }
 
-// Expose records that a renewal of this owner is in flight to node i.
-func (p *Proposal) Expose(i int) { p.exposed = p.exposed.With(i) }
+// Expose records that a renewal of this owner is in flight to these nodes.
+func (p *Proposal) Expose(nodes Set) { p.exposed |= nodes }
 
 // Exposed returns the nodes that may have something of this owner: a release must reach them.
 func (p *Proposal) Exposed() Set { return p.exposed }

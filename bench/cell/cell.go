@@ -1,3 +1,5 @@
+// Package cell declares the types that the runner, the workers and the report share: a cell, which is one thing to
+// measure, and its result.
 package cell
 
 import (
@@ -5,6 +7,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/quorumlock/quorumlock/bench/cluster"
 )
@@ -16,6 +20,10 @@ type Load string
 const (
 	// Cycle: each caller acquires and releases a lock of its own, which is free.
 	Cycle Load = "cycle"
+	// NewNames is like Cycle, with a name that was never used before in each operation.
+	NewNames Load = "newnames"
+	// Zipf: each operation takes one of [ZipfNames] locks, drawn by Zipf's law.
+	Zipf Load = "zipf"
 	// Handoff: all callers acquire and release the same lock as fast as they can.
 	Handoff Load = "handoff"
 	// Pass is like Handoff, but a caller asks again only after another caller held the lock.
@@ -26,7 +34,13 @@ const (
 	Hold Load = "hold"
 )
 
-// Contended reports whether callers want the same lock.
+// The names of a [Zipf] load. The most frequent name is drawn in 7 of 100 operations.
+const (
+	ZipfNames    = 1_000_000
+	ZipfExponent = 1.01
+)
+
+// Contended reports whether all callers want the same lock.
 func (l Load) Contended() bool { return l == Handoff || l == Pass || l == Wait }
 
 // Cell is one combination of settings that is measured.
@@ -39,11 +53,13 @@ type Cell struct {
 	Processes int `json:"processes"`
 	Nodes     int `json:"nodes"`
 	// Held is the number of leases that each process holds beside the load, if the peer renews leases.
-	Held int `json:"held,omitempty"`
+	Held int `json:"held"`
 	// Fault hits Bad of the nodes soon after measuring began.
-	Fault cluster.Fault `json:"fault,omitempty"`
-	Bad   int           `json:"bad,omitempty"`
-	After time.Duration `json:"afterNs,omitempty"`
+	Fault cluster.Fault `json:"fault"`
+	Bad   int           `json:"bad"`
+	After time.Duration `json:"afterNs"`
+	// Network is the latency between clients and nodes, each way, on top of loopback's.
+	Network time.Duration `json:"networkNs"`
 	// Duration is the measured time. It starts after Settle, during which the load already runs.
 	Duration time.Duration `json:"durationNs"`
 	Settle   time.Duration `json:"settleNs"`
@@ -51,12 +67,31 @@ type Cell struct {
 	TTL time.Duration `json:"ttlNs"`
 }
 
+// Slots is the number of locks that the witness of the cell watches.
+func (c Cell) Slots() int {
+	if c.Load == Zipf {
+		return ZipfNames
+	}
+	return c.Callers
+}
+
 // LockName is the name of the lock in that slot of the witness.
 func LockName(slot int) string { return "bench:" + strconv.Itoa(slot) }
 
-// Variant describes the fault of the nodes in words.
+// Size describes the number of callers in words.
+func (c Cell) Size() string {
+	if c.Processes == 1 {
+		return strconv.Itoa(c.Callers)
+	}
+	return fmt.Sprintf("%d in %d", c.Callers, c.Processes)
+}
+
+// Variant describes the fault of the nodes, or the latency of the network, in words.
 func (c Cell) Variant() string {
-	if c.Fault == cluster.None {
+	switch {
+	case c.Network > 0:
+		return fmt.Sprintf("%g ms each way", c.Network.Seconds()*1000)
+	case c.Fault == cluster.None:
 		return "healthy"
 	}
 	return fmt.Sprintf("%d %s", c.Bad, c.Fault)
@@ -69,8 +104,15 @@ func (c Cell) Group() string {
 
 func (c Cell) String() string {
 	parts := []string{c.Group()}
-	if c.Fault != cluster.None {
-		parts = append(parts, c.Variant())
+	if v := c.Variant(); v != "healthy" {
+		parts = append(parts, v)
 	}
 	return strings.Join(append(parts, c.Peer), "/")
+}
+
+// Now returns the time in nanoseconds by a monotonic clock, which all processes share.
+func Now() int64 {
+	var t unix.Timespec
+	_ = unix.ClockGettime(unix.CLOCK_MONOTONIC, &t) // every system has it
+	return t.Nano()
 }

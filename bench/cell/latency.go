@@ -7,15 +7,10 @@ import (
 	"github.com/HdrHistogram/hdrhistogram-go"
 )
 
-// Latency is a distribution of times, in microseconds.
+// Latency is a distribution of times, in milliseconds.
 type Latency struct {
-	Count int64   `json:"count"`
-	Mean  float64 `json:"mean"`
-	P50   float64 `json:"p50"`
-	P95   float64 `json:"p95"`
-	P99   float64 `json:"p99"`
-	P999  float64 `json:"p999"`
-	Max   float64 `json:"max"`
+	Count                    int64
+	P50, P95, P99, P999, Max float64
 }
 
 // Histogram collects times. It is safe for concurrent use. Each caller should pass a hint of its own, so that callers
@@ -80,10 +75,10 @@ func Summarise(encoded [][]byte) (*Latency, error) {
 	if sum.TotalCount() == 0 {
 		return nil, nil //nolint:nilnil // nothing was measured
 	}
-	micros := func(v float64) float64 { return v * float64(unit) / float64(time.Microsecond) }
-	at := func(q float64) float64 { return micros(float64(sum.ValueAtQuantile(q))) }
+	millis := func(v float64) float64 { return v * float64(unit) / float64(time.Millisecond) }
+	at := func(q float64) float64 { return millis(float64(sum.ValueAtQuantile(q))) }
 	return &Latency{
-		Count: sum.TotalCount(), Mean: micros(sum.Mean()),
-		P50: at(50), P95: at(95), P99: at(99), P999: at(99.9), Max: micros(float64(sum.Max())),
+		Count: sum.TotalCount(),
+		P50:   at(50), P95: at(95), P99: at(99), P999: at(99.9), Max: millis(float64(sum.Max())),
 	}, nil
 }

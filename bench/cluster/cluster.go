@@ -1,3 +1,4 @@
+// Package cluster starts the servers of a cell, injects their faults, and counts their work.
 package cluster
 
 import (
@@ -7,6 +8,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/quorumlock/quorumlock"
 	"github.com/quorumlock/quorumlock/admin"
@@ -35,30 +38,58 @@ type Cluster struct {
 	proxies  []*faultinject.Proxy
 	// addresses are the clients' addresses of the servers.
 	addresses []string
+	stop      chan struct{} // ends keepTime
+	hangs     bool          // some servers may hang
 }
 
-// Start starts n servers. The first bad of them will get the fault later, or get it now if it is Slow. The caller
-// must close the cluster.
-func Start(ctx context.Context, source Source, n int, fault Fault, bad int) (*Cluster, error) {
+// Start starts n servers, behind a network that takes so long each way. The first bad of them will get the fault later,
+// or get it now if it is Slow. The caller must close the cluster.
+func Start(ctx context.Context, source Source, n int, network time.Duration, fault Fault, bad int) (*Cluster, error) {
 	servers, closeAll, err := source.servers(ctx, n)
 	if err != nil {
 		return nil, err
 	}
-	c := &Cluster{servers: servers, closeAll: closeAll}
+	c := &Cluster{servers: servers, closeAll: closeAll, stop: make(chan struct{}), hangs: fault == Hung}
+	if network > 0 {
+		go keepTime(c.stop)
+	}
 	for i, s := range servers {
-		address := s.Addr()
+		address, latency := s.Addr(), network
 		if fault == Slow && i < bad {
-			proxy, err := faultinject.NewProxy(address)
+			latency += SlowBy
+		}
+		if latency > 0 {
+			proxy, err := faultinject.NewProxy(address) //nolint:contextcheck // the proxy outlives this call
 			if err != nil {
 				return nil, errors.Join(err, c.Close())
 			}
-			proxy.SetLatency(faultinject.BothWays, SlowBy, 0)
+			proxy.SetLatency(faultinject.BothWays, latency, 0)
 			c.proxies = append(c.proxies, proxy)
 			address = proxy.Addr()
 		}
 		c.addresses = append(c.addresses, address)
 	}
 	return c, nil
+}
+
+// keepTime makes timers of this process fire within 0.1 ms. Otherwise the runtime of an idle process rounds them up to
+// a millisecond, and a proxy would hold data up for twice the time. The runtime looks for due timers whenever a
+// goroutine blocks and leaves its thread without work, so one goroutine here does that every 0.1 ms.
+func keepTime(stop <-chan struct{}) {
+	tick := make(chan struct{})
+	defer close(tick)
+	go func() {
+		for range tick { // each turn ends with a block
+		}
+	}()
+	for {
+		_ = unix.Nanosleep(&unix.Timespec{Nsec: 100_000}, nil) // an early return does no harm
+		select {
+		case tick <- struct{}{}:
+		case <-stop:
+			return
+		}
+	}
 }
 
 // Addresses returns the clients' addresses of the servers.
@@ -72,20 +103,31 @@ func (c *Cluster) Mark(ctx context.Context, cfg quorumlock.Config) error {
 
 // Break injects the fault into the first bad servers.
 func (c *Cluster) Break(ctx context.Context, fault Fault, bad int) error {
-	var errs []error
+	return c.each(bad, fault, map[Fault]func(Server) error{
+		Hung:   func(s Server) error { return s.Pause(ctx) },
+		Killed: func(s Server) error { return s.Kill(ctx) },
+	})
+}
+
+// Mend ends the fault.
+func (c *Cluster) Mend(ctx context.Context, fault Fault, bad int) error {
+	return c.each(bad, fault, map[Fault]func(Server) error{
+		Hung:   func(s Server) error { return s.Resume(ctx) },
+		Killed: func(s Server) error { return s.Start(ctx) },
+	})
+}
+
+// each calls the function of the fault, if it has one, with the first bad servers.
+func (c *Cluster) each(bad int, fault Fault, do map[Fault]func(Server) error) error {
+	if do[fault] == nil {
+		return nil
+	}
 	for i, s := range c.servers[:bad] {
-		var err error
-		switch fault {
-		case Hung:
-			err = s.Pause(ctx)
-		case Killed:
-			err = s.Kill(ctx)
-		}
-		if err != nil {
-			errs = append(errs, fmt.Errorf("node %d: %s: %w", i+1, fault, err))
+		if err := do[fault](s); err != nil {
+			return fmt.Errorf("node %d: %s: %w", i+1, fault, err)
 		}
 	}
-	return errors.Join(errs...)
+	return nil
 }
 
 // Restart kills the first server, and restarts it without its memory.
@@ -101,20 +143,6 @@ func (c *Cluster) Restart(ctx context.Context) error {
 func (c *Cluster) Gave(ctx context.Context, names []string) (bool, error) {
 	n, err := c.servers[0].Command(ctx, append([]string{"EXISTS"}, names...)...)
 	return err == nil && n != "0", err
-}
-
-// Mend ends the fault.
-func (c *Cluster) Mend(ctx context.Context, fault Fault, bad int) error {
-	var errs []error
-	for _, s := range c.servers[:bad] {
-		switch fault {
-		case Hung:
-			errs = append(errs, s.Resume(ctx))
-		case Killed:
-			errs = append(errs, s.Start(ctx))
-		}
-	}
-	return errors.Join(errs...)
 }
 
 // lasting are the prefixes of this library's keys that remain by design, until they expire or forever: the marker,
@@ -140,6 +168,7 @@ func (c *Cluster) Keys(ctx context.Context) (n int, err error) {
 
 // Close ends all servers.
 func (c *Cluster) Close() error {
+	close(c.stop)
 	var errs []error
 	for _, p := range c.proxies {
 		errs = append(errs, p.Close())

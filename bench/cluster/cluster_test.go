@@ -8,7 +8,7 @@ import (
 )
 
 func TestKeysThatAreLeft(t *testing.T) {
-	c, err := Start(t.Context(), Source{}, 2, None, 0)
+	c, err := Start(t.Context(), Source{}, 2, 0, None, 0)
 	require.NoError(t, err)
 	defer func() { require.NoError(t, c.Close()) }()
 	for _, key := range []string{"quorumlock:node", "quorumlock:fence:{a}", "quorumlock:latch:{a}"} {
@@ -29,7 +29,7 @@ func TestKeysThatAreLeft(t *testing.T) {
 }
 
 func TestFaults(t *testing.T) {
-	c, err := Start(t.Context(), Source{}, 3, Killed, 1)
+	c, err := Start(t.Context(), Source{}, 3, 0, Killed, 1)
 	require.NoError(t, err)
 	defer func() { require.NoError(t, c.Close()) }()
 	require.NoError(t, c.Break(t.Context(), Killed, 1))
@@ -53,7 +53,7 @@ func TestFaults(t *testing.T) {
 }
 
 func TestNodesOfOthersAreNotEmptiedUnasked(t *testing.T) {
-	c, err := Start(t.Context(), Source{}, 1, None, 0)
+	c, err := Start(t.Context(), Source{}, 1, 0, None, 0)
 	require.NoError(t, err)
 	defer func() { require.NoError(t, c.Close()) }()
 	others := Source{Addresses: c.Addresses()}
@@ -62,12 +62,12 @@ func TestNodesOfOthersAreNotEmptiedUnasked(t *testing.T) {
 	require.NoError(t, err)
 	require.ErrorContains(t, others.Check(t.Context()), "holds keys")
 
-	taken, err := Start(t.Context(), others, 1, None, 0)
+	taken, err := Start(t.Context(), others, 1, 0, None, 0)
 	require.NoError(t, err)
 	n, err := taken.Keys(t.Context())
 	require.NoError(t, err)
 	assert.Zero(t, n, "each cell begins with empty nodes")
 	require.Error(t, taken.Break(t.Context(), Hung, 1))
-	_, err = Start(t.Context(), others, 3, None, 0)
+	_, err = Start(t.Context(), others, 3, 0, None, 0)
 	require.ErrorContains(t, err, "3 nodes are needed")
 }

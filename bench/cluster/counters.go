@@ -13,18 +13,26 @@ type Counters struct {
 	// CPU is the CPU time of the process.
 	CPU time.Duration
 	// Calls counts the calls of each command, from clients and from scripts.
-	Calls map[string]int64
-	run   string
+	Calls        map[string]int64
+	run, version string
 }
 
 // Snapshot is the counters of all servers at about one time; nil for a server that did not answer.
 type Snapshot []*Counters
 
-const snapshotTimeout = 2 * time.Second
+// The time that a server has to answer: much on a busy machine, and little if some servers hang.
+const (
+	snapshotTimeout = 20 * time.Second
+	hungTimeout     = 2 * time.Second
+)
 
 // Snapshot asks all servers.
 func (c *Cluster) Snapshot(ctx context.Context) Snapshot {
-	ctx, cancel := context.WithTimeout(ctx, snapshotTimeout)
+	patience := snapshotTimeout
+	if c.hangs {
+		patience = hungTimeout
+	}
+	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	s := make(Snapshot, len(c.servers))
 	var all sync.WaitGroup
@@ -60,6 +68,8 @@ func parseInfo(text string) *Counters {
 		switch {
 		case name == "run_id":
 			c.run = value
+		case name == "redis_version" || name == "valkey_version":
+			c.version = name[:strings.IndexByte(name, '_')] + " " + value
 		case name == "used_cpu_sys" || name == "used_cpu_user":
 			seconds, _ := strconv.ParseFloat(value, 64)
 			c.CPU += time.Duration(seconds * float64(time.Second))
@@ -75,8 +85,9 @@ func parseInfo(text string) *Counters {
 
 // Work is the work of the servers between two snapshots. It omits servers that did not answer or had restarted.
 type Work struct {
-	// Servers is the number of counted servers.
+	// Servers is the number of counted servers, and Version names their program.
 	Servers int
+	Version string
 	CPU     time.Duration
 	// Commands counts all commands, including those in scripts, and Scripts the calls of scripts. Sent counts the
 	// commands of clients: scripts, and commands outside of them.
@@ -106,6 +117,7 @@ func (s Snapshot) Since(before Snapshot, plain []string) (w Work) {
 			continue
 		}
 		w.Servers++
+		w.Version = now.version
 		w.CPU += now.CPU - then.CPU
 		for command, n := range now.Calls {
 			n -= then.Calls[command]

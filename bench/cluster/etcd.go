@@ -25,17 +25,11 @@ type Etcd struct {
 
 // StartEtcd starts an etcd, and returns once it accepts connections. The caller must close it.
 func StartEtcd(ctx context.Context) (*Etcd, error) {
-	clients, err := redisproc.FreePort()
-	if err != nil {
-		return nil, err
-	}
-	peers, err := redisproc.FreePort()
-	if err != nil {
-		return nil, err
-	}
+	clients, clientsErr := redisproc.FreePort()
+	peers, peersErr := redisproc.FreePort()
 	dir, err := os.MkdirTemp("", "bench-etcd-")
-	if err != nil {
-		return nil, err
+	if err := errors.Join(clientsErr, peersErr, err); err != nil {
+		return nil, errors.Join(err, os.RemoveAll(dir))
 	}
 	e := &Etcd{dir: dir, address: "127.0.0.1:" + strconv.Itoa(clients)}
 	url, peerURL := "http://"+e.address, "http://127.0.0.1:"+strconv.Itoa(peers)
@@ -58,15 +52,13 @@ const etcdStart = 10 * time.Second
 func (e *Etcd) await(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, etcdStart)
 	defer cancel()
-	for {
+	for ; ; time.Sleep(20 * time.Millisecond) {
 		conn, err := new(net.Dialer).DialContext(ctx, "tcp", e.address)
 		if err == nil {
 			return conn.Close()
 		}
-		select {
-		case <-ctx.Done():
+		if ctx.Err() != nil {
 			return fmt.Errorf("etcd does not answer: %w", err)
-		case <-time.After(20 * time.Millisecond):
 		}
 	}
 }

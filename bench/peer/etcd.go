@@ -50,7 +50,7 @@ func (c *etcdClient) newSession(ctx context.Context) (*concurrency.Session, erro
 	return concurrency.NewSession(c.client, concurrency.WithTTL(c.ttl), concurrency.WithContext(ctx))
 }
 
-func (c *etcdClient) Lock(name string) Lock { return &etcdLock{client: c, name: name} }
+func (c *etcdClient) Lock(name string, _ int) Lock { return &etcdLock{client: c, name: name} }
 
 func (c *etcdClient) Close(context.Context) error {
 	var errs []error

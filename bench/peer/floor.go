@@ -2,6 +2,10 @@ package peer
 
 import (
 	"context"
+	"crypto/sha1" //nolint:gosec // Redis names scripts by their SHA-1.
+	"encoding/hex"
+	"errors"
+	"fmt"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -10,57 +14,66 @@ import (
 	"github.com/redis/rueidis"
 )
 
-var floor = Peer{
-	Name: "floor", Kind: Limit,
-	About: "The floor: for each lock and node a goroutine and an EVALSHA that locks and does nothing else; no lease, no timeout, no recovery, no token. It returns when a majority has answered.",
-	Open: func(ctx context.Context, o Options) (Client, error) {
-		clients, err := connect(ctx, o.Addresses)
-		if err != nil {
-			return nil, err
-		}
-		return &floorClient{
-			clients: clients,
-			ttl:     strconv.FormatInt(o.TTL.Milliseconds(), 10),
-			prefix:  ownerPrefix(),
-		}, nil
-	},
-}
-
-// ownerPrefix differs between the processes of a cell, because they start one after the other.
-func ownerPrefix() string { return strconv.FormatInt(time.Now().UnixNano(), 36) + ":" }
-
-type floorClient struct {
-	clients    []rueidis.Client
-	ttl        string
-	prefix     string
-	owners     atomic.Uint64
-	stragglers sync.WaitGroup
-}
-
-func (c *floorClient) Lock(name string) Lock { return &floorLock{client: c, name: name} }
-
-// Close ends the connections first: otherwise stragglers would wait forever for a hanging node.
-func (c *floorClient) Close(context.Context) error {
-	closeAll(c.clients)
-	c.stragglers.Wait()
-	return nil
-}
-
-// ask runs a script on all nodes. It returns once a majority has granted, or no majority can grant any more.
-func (c *floorClient) ask(ctx context.Context, s script, args [3]string, n int) error {
-	answers := make(chan answer, len(c.clients))
-	for _, client := range c.clients {
-		c.stragglers.Go(func() {
-			yes, err := granted(run(ctx, client, s, args, n))
-			answers <- answer{yes: yes, err: err}
-		})
+var (
+	floor = Peer{
+		Name: "floor", Kind: Limit,
+		About: "The floor: for each lock and node a goroutine and an EVALSHA that locks and does nothing else; no lease, no timeout, no recovery, no token. It returns when a majority has answered.",
+		Open:  func(ctx context.Context, o Options) (Client, error) { return openFloor(ctx, o) },
 	}
-	return majority(answers, len(c.clients))
+	floorGroup = Peer{
+		Name: "floor-group", Kind: Limit,
+		About: "The floor with group commit: a queue and a sender per node, which sends the calls that were queued while the last batch was in flight.",
+		Open:  func(ctx context.Context, o Options) (Client, error) { return openGroup(ctx, o) },
+	}
+)
+
+// The scripts of the limits implement only the lock itself: no recovery, no token, one name.
+var (
+	acquireScript = newScript(`if redis.call('HKEYS', KEYS[1])[1] then return 0 end
+redis.call('HSET', KEYS[1], ARGV[1], 1)
+redis.call('PEXPIRE', KEYS[1], ARGV[2])
+return 1`)
+	releaseScript = newScript(`if redis.call('HEXISTS', KEYS[1], ARGV[1]) == 0 then return 0 end
+return redis.call('DEL', KEYS[1])`)
+)
+
+type script struct{ source, sha string }
+
+func newScript(source string) script {
+	sum := sha1.Sum([]byte(source)) //nolint:gosec // Redis names scripts by their SHA-1.
+	return script{source: source, sha: hex.EncodeToString(sum[:])}
 }
 
+// call is a script with its arguments: the name of the lock, the owner, and for an acquire the TTL.
+type call struct {
+	script script
+	args   [3]string
+	n      int
+}
+
+func (c call) command(client rueidis.Client) rueidis.Completed {
+	return client.B().Evalsha().Sha1(c.script.sha).Numkeys(1).Key(c.args[0]).Arg(c.args[1:c.n]...).Build()
+}
+
+// run runs the script, and loads it again if the node restarted.
+func (c call) run(ctx context.Context, client rueidis.Client) answer {
+	a := answerOf(client.Do(ctx, c.command(client)))
+	if err, ok := rueidis.IsRedisErr(a.err); ok && err.IsNoScript() {
+		eval := client.B().Eval().Script(c.script.source).Numkeys(1).Key(c.args[0]).Arg(c.args[1:c.n]...).Build()
+		a = answerOf(client.Do(ctx, eval))
+	}
+	return a
+}
+
+// answer is a node's answer: whether it granted, or released.
 type answer struct {
 	yes bool
 	err error
+}
+
+func answerOf(r rueidis.RedisResult) answer {
+	n, err := r.AsInt64()
+	return answer{yes: n == 1, err: err}
 }
 
 // majority reads answers of n nodes until they decide the result.
@@ -84,15 +97,97 @@ func majority(answers <-chan answer, n int) error {
 	}
 }
 
+// connect makes a rueidis client for each node and loads the scripts. Each client has one connection: the default of
+// four makes smaller batches and breaks their order.
+func connect(ctx context.Context, addresses []string) ([]rueidis.Client, error) {
+	var clients []rueidis.Client
+	for _, address := range addresses {
+		client, err := rueidis.NewClient(rueidis.ClientOption{
+			InitAddress: []string{address}, ForceSingleClient: true, DisableCache: true, PipelineMultiplex: -1,
+		})
+		if err == nil {
+			clients = append(clients, client)
+			for _, s := range []script{acquireScript, releaseScript, passScript} {
+				err = errors.Join(err, client.Do(ctx, client.B().ScriptLoad().Script(s.source).Build()).Error())
+			}
+		}
+		if err != nil {
+			closeAll(clients)
+			return nil, fmt.Errorf("node %s: connect: %w", address, err)
+		}
+	}
+	return clients, nil
+}
+
+func closeAll(clients []rueidis.Client) {
+	for _, client := range clients {
+		client.Close()
+	}
+}
+
+// owners names the owners of locks. Its prefix differs between the processes of a cell, because they start one after
+// the other.
+type owners struct {
+	prefix string
+	last   atomic.Uint64
+}
+
+func newOwners() *owners { return &owners{prefix: strconv.FormatInt(time.Now().UnixNano(), 36) + ":"} }
+
+func (o *owners) next() string { return o.prefix + strconv.FormatUint(o.last.Add(1), 10) }
+
+// floorClient is a client of the floors. They differ in how a call gets to the nodes.
+type floorClient struct {
+	*owners
+	ttl     string
+	clients []rueidis.Client
+	// send sends a call to a node. The answer goes into the channel, which has room for it.
+	send    func(ctx context.Context, node int, c call, answers chan<- answer)
+	stop    chan struct{}
+	running sync.WaitGroup
+}
+
+func openFloor(ctx context.Context, o Options) (*floorClient, error) {
+	clients, err := connect(ctx, o.Addresses)
+	if err != nil {
+		return nil, err
+	}
+	c := &floorClient{
+		owners: newOwners(), ttl: strconv.FormatInt(o.TTL.Milliseconds(), 10), clients: clients, stop: make(chan struct{}),
+	}
+	c.send = func(ctx context.Context, node int, call call, answers chan<- answer) {
+		c.running.Go(func() { answers <- call.run(ctx, clients[node]) })
+	}
+	return c, nil
+}
+
+func (c *floorClient) Lock(name string, _ int) Lock { return &floorLock{client: c, name: name} }
+
+// Close ends the connections first: otherwise stragglers would wait forever for a hanging node.
+func (c *floorClient) Close(context.Context) error {
+	close(c.stop)
+	closeAll(c.clients)
+	c.running.Wait()
+	return nil
+}
+
+// ask returns once a majority has granted, or no majority can grant any more.
+func (c *floorClient) ask(ctx context.Context, call call) error {
+	answers := make(chan answer, len(c.clients))
+	for node := range c.clients {
+		c.send(ctx, node, call, answers)
+	}
+	return majority(answers, len(c.clients))
+}
+
 type floorLock struct {
-	client *floorClient
-	name   string
-	owner  string
+	client      *floorClient
+	name, owner string
 }
 
 func (l *floorLock) Acquire(ctx context.Context) error {
-	l.owner = l.client.prefix + strconv.FormatUint(l.client.owners.Add(1), 10)
-	err := l.client.ask(ctx, acquireScript, [3]string{l.name, l.owner, l.client.ttl}, 3)
+	l.owner = l.client.next()
+	err := l.client.ask(ctx, call{acquireScript, [3]string{l.name, l.owner, l.client.ttl}, 3})
 	if err != nil {
 		_ = l.Release(ctx) // some nodes may have granted
 	}
@@ -100,5 +195,87 @@ func (l *floorLock) Acquire(ctx context.Context) error {
 }
 
 func (l *floorLock) Release(ctx context.Context) error {
-	return l.client.ask(ctx, releaseScript, [3]string{l.name, l.owner}, 2)
+	return l.client.ask(ctx, call{releaseScript, [3]string{l.name, l.owner}, 2})
+}
+
+// groupCall is a call for one node.
+type groupCall struct {
+	call
+	answer chan<- answer
+}
+
+func openGroup(ctx context.Context, o Options) (*floorClient, error) {
+	c, err := openFloor(ctx, o)
+	if err != nil {
+		return nil, err
+	}
+	var senders []*sender[groupCall]
+	for _, client := range c.clients {
+		s := newSender(sendGroup(context.WithoutCancel(ctx), client))
+		senders = append(senders, s)
+		c.running.Go(func() { s.run(c.stop) })
+	}
+	c.send = func(_ context.Context, node int, call call, answers chan<- answer) {
+		senders[node].put(groupCall{call, answers})
+	}
+	return c, nil
+}
+
+// sendGroup returns a function that sends calls to a node as one batch.
+func sendGroup(ctx context.Context, client rueidis.Client) func([]groupCall) {
+	var commands rueidis.Commands
+	return func(batch []groupCall) {
+		commands = commands[:0]
+		for _, q := range batch {
+			commands = append(commands, q.command(client))
+		}
+		for i, reply := range client.DoMulti(ctx, commands...) {
+			batch[i].answer <- answerOf(reply)
+		}
+	}
+}
+
+// sender sends to one node, one batch at a time: everything that was queued while the last batch was in flight.
+type sender[Q any] struct {
+	exchange func(batch []Q)
+	wake     chan struct{}
+
+	mu    sync.Mutex
+	queue []Q
+}
+
+func newSender[Q any](exchange func([]Q)) *sender[Q] {
+	return &sender[Q]{exchange: exchange, wake: make(chan struct{}, 1)}
+}
+
+func (s *sender[Q]) put(q Q) {
+	s.mu.Lock()
+	s.queue = append(s.queue, q)
+	s.mu.Unlock()
+	select {
+	case s.wake <- struct{}{}:
+	default:
+	}
+}
+
+// swap takes the queue, and leaves an empty one that reuses the memory of the last batch.
+func (s *sender[Q]) swap(last []Q) (gathered []Q) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	gathered, s.queue = s.queue, last[:0]
+	return gathered
+}
+
+func (s *sender[Q]) run(stop <-chan struct{}) {
+	var batch []Q
+	for {
+		select {
+		case <-s.wake:
+		case <-stop:
+			return
+		}
+		if batch = s.swap(batch); len(batch) > 0 {
+			s.exchange(batch)
+		}
+	}
 }

@@ -37,11 +37,11 @@ func oursPeer(name string, kind kind, configure func(*quorumlock.Config), about 
 }
 
 // kind creates the lock of one caller.
-type kind func(c *quorumlock.Client, name string, o Options) Lock
+type kind func(c *quorumlock.Client, name string, caller int, o Options) Lock
 
 // plain is the kind of a lock that needs only a name.
 func plain(describe func(*quorumlock.Client, string) *quorumlock.Lock) kind {
-	return func(c *quorumlock.Client, name string, _ Options) Lock {
+	return func(c *quorumlock.Client, name string, _ int, _ Options) Lock {
 		return &oursLock{take: leaseOf(describe(c, name))}
 	}
 }
@@ -66,7 +66,7 @@ type ours struct {
 	kind    kind
 }
 
-func (o *ours) Lock(name string) Lock { return o.kind(o.client, name, o.options) }
+func (o *ours) Lock(name string, caller int) Lock { return o.kind(o.client, name, caller, o.options) }
 
 func (o *ours) Close(ctx context.Context) error { return o.client.Close(ctx) }
 

@@ -1,3 +1,4 @@
+// Package peer gives different distributed locks one interface, so that one harness can measure them all.
 package peer
 
 import (
@@ -53,7 +54,7 @@ type Options struct {
 	Addresses []string
 	// TTL is the time after which nodes drop a lock that is not renewed.
 	TTL time.Duration
-	// Contenders is the number of callers of each lock; 0 if the lock is free.
+	// Contenders is the number of callers that may want a lock at the same time; 0 if each has a lock of its own.
 	Contenders int
 	// Renewed, if not nil, is called once for each renewal of a lock.
 	Renewed func()
@@ -61,8 +62,8 @@ type Options struct {
 
 // Client is one client of a peer. It is safe for concurrent use.
 type Client interface {
-	// Lock returns a lock for one caller. It sends nothing yet.
-	Lock(name string) Lock
+	// Lock returns a lock for the caller with a number, or for [NoCaller]. It sends nothing yet.
+	Lock(name string, caller int) Lock
 	// Close ends the client. It is called once, when no call of a lock is in flight.
 	Close(ctx context.Context) error
 }
@@ -75,11 +76,8 @@ type Lock interface {
 	Release(ctx context.Context) error
 }
 
-// Numbered is a lock that needs the number of its caller.
-type Numbered interface {
-	// Number is called before the first Acquire, with the number of the caller, from 0.
-	Number(caller int)
-}
+// NoCaller is the number of a caller that is not measured.
+const NoCaller = -1
 
 // Sharer is a lock with several holders.
 type Sharer interface {
@@ -120,7 +118,7 @@ var errDenied = errors.New("held by another")
 func All() []Peer {
 	return []Peer{
 		redlock, multilock, fair, noHandover,
-		floor, floorGroup, pipe,
+		floor, floorGroup, pipe, queue,
 		redsyncGo, redsyncGoFailFast, redsyncRueidis, redsyncRueidisFailFast,
 		redislockOne, redissonRedLock, redissonMultiLock, redissonOne, etcdMutex,
 		semaphore, readers, mixed, oneWriter, latch, join, striped,

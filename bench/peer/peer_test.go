@@ -27,7 +27,7 @@ func TestEveryPeerExcludes(t *testing.T) {
 		t.Run(p.Name, func(t *testing.T) {
 			t.Parallel()
 			o := started(t, p, 2)
-			mine, other := open(t, p, o).Lock("a"), open(t, p, o).Lock("a")
+			mine, other := open(t, p, o).Lock("a", 0), open(t, p, o).Lock("a", 0)
 
 			require.NoError(t, mine.Acquire(t.Context()))
 			if c, can := mine.(Checker); can {
@@ -37,7 +37,7 @@ func TestEveryPeerExcludes(t *testing.T) {
 			defer cancel()
 			require.Error(t, other.Acquire(brief), "another client holds it")
 			require.NoError(t, mine.Release(t.Context()))
-			require.Eventually(t, func() bool { return other.Acquire(t.Context()) == nil }, 5*time.Second, 10*time.Millisecond)
+			require.Eventually(t, func() bool { return other.Acquire(t.Context()) == nil }, 30*time.Second, 10*time.Millisecond)
 			require.NoError(t, other.Release(t.Context()))
 		})
 	}
@@ -46,7 +46,7 @@ func TestEveryPeerExcludes(t *testing.T) {
 // started returns options for clients of a peer whose nodes are ready.
 func started(t *testing.T, p Peer, contenders int) Options {
 	t.Helper()
-	o := Options{TTL: 5 * time.Second, Contenders: contenders}
+	o := Options{TTL: time.Minute, Contenders: contenders} // no lock expires during a test
 	for _, s := range redisproc.StartN(t, 3) {
 		o.Addresses = append(o.Addresses, s.Addr())
 	}
@@ -61,14 +61,14 @@ func TestSemaphoreLimitsItsPermits(t *testing.T) {
 	o := started(t, semaphore, Permits+1)
 	c := open(t, semaphore, o)
 	for range Permits {
-		l := c.Lock("a")
+		l := c.Lock("a", NoCaller)
 		require.NoError(t, l.Acquire(t.Context()))
 		assert.Equal(t, Claim{Weight: 1, Limit: Permits}, l.(Sharer).Claim())
 		defer func() { require.NoError(t, l.Release(context.Background())) }()
 	}
 	brief, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
 	defer cancel()
-	require.Error(t, c.Lock("a").Acquire(brief), "there are no more")
+	require.Error(t, c.Lock("a", NoCaller).Acquire(brief), "there are no more")
 }
 
 // TestClaimsOfReadersAndWriters: the claims of readers and writers fit together exactly if they may hold the lock at
@@ -77,8 +77,7 @@ func TestClaimsOfReadersAndWriters(t *testing.T) {
 	o := started(t, mixed, 3)
 	c := open(t, mixed, o)
 	had := func(caller int) Lock {
-		l := c.Lock("a")
-		l.(Numbered).Number(caller)
+		l := c.Lock("a", caller)
 		require.NoError(t, l.Acquire(t.Context()))
 		return l
 	}
@@ -102,14 +101,12 @@ func TestClaimsOfReadersAndWriters(t *testing.T) {
 
 func TestCallersMeetAtALatch(t *testing.T) {
 	o := started(t, latch, 2)
-	alone := open(t, latch, o).Lock("a")
+	alone := open(t, latch, o).Lock("a", NoCaller)
 	assert.False(t, alone.(Meeter).Meets(), "it has no number")
 	require.NoError(t, alone.Acquire(t.Context()))
 	require.NoError(t, alone.Release(t.Context()))
 
-	one, other := open(t, latch, o).Lock("b"), open(t, latch, o).Lock("b")
-	one.(Numbered).Number(0)
-	other.(Numbered).Number(1)
+	one, other := open(t, latch, o).Lock("b", 0), open(t, latch, o).Lock("b", 1)
 	assert.True(t, one.(Meeter).Meets())
 	for range 3 {
 		came := make(chan error, 1)
@@ -149,11 +146,46 @@ func TestBatchAcquiresAllItsLocks(t *testing.T) {
 	require.Eventually(t, func() bool { return len(servers[0].Keys()) == 3 }, 5*time.Second, 10*time.Millisecond)
 }
 
+// TestQueuePassesTheTurnOn: the turn passes by a waiter that has left, to the next one in another client.
+func TestQueuePassesTheTurnOn(t *testing.T) {
+	servers := redisproc.StartN(t, 3)
+	o := Options{TTL: 5 * time.Second, Contenders: 3}
+	for _, s := range servers {
+		o.Addresses = append(o.Addresses, s.Addr())
+	}
+	waiting := func(n string) {
+		t.Helper()
+		require.Eventually(t, func() bool {
+			got, err := servers[0].Do(t.Context(), "LLEN", "a:queue")
+			return err == nil && got == n
+		}, 5*time.Second, time.Millisecond)
+	}
+	holder, leaver, next := open(t, queue, o).Lock("a", 0), open(t, queue, o).Lock("a", 1), open(t, queue, o).Lock("a", 2)
+	require.NoError(t, holder.Acquire(t.Context()))
+	ctx, leave := context.WithCancel(t.Context())
+	left, got := make(chan error, 1), make(chan error, 1)
+	go func() { left <- leaver.Acquire(ctx) }()
+	waiting("2")
+	go func() { got <- next.Acquire(context.Background()) }()
+	waiting("3")
+	leave()
+	require.ErrorIs(t, <-left, context.Canceled)
+	waiting("2")
+	assert.Empty(t, got, "the lock is still held")
+	require.NoError(t, holder.Release(t.Context()))
+	require.NoError(t, <-got)
+	require.NoError(t, next.Release(t.Context()))
+	waiting("0")
+	for _, s := range servers {
+		require.Eventually(t, func() bool { return len(s.Keys()) == 0 }, 5*time.Second, time.Millisecond)
+	}
+}
+
 func TestFloorReloadsForgottenScripts(t *testing.T) {
 	o := Options{TTL: 5 * time.Second}
 	server := redisproc.StartN(t, 1)[0]
 	o.Addresses = []string{server.Addr()}
-	l := open(t, floor, o).Lock("a")
+	l := open(t, floor, o).Lock("a", NoCaller)
 	_, err := server.Do(t.Context(), "SCRIPT", "FLUSH")
 	require.NoError(t, err)
 	for range 2 {

@@ -14,42 +14,71 @@ var pipe = Peer{
 	Name: "pipe", Kind: Limit,
 	About: "The pipe limit: the most that the nodes can do. One goroutine sends the scripts of all callers' locks as one batch over bare sockets, and awaits a majority.",
 	Open: func(ctx context.Context, o Options) (Client, error) {
-		c := &pipeClient{ttl: strconv.FormatInt(o.TTL.Milliseconds(), 10), prefix: ownerPrefix()}
+		c := &pipeClient{
+			owners: newOwners(), ttl: strconv.FormatInt(o.TTL.Milliseconds(), 10), stop: make(chan struct{}),
+		}
 		for _, address := range o.Addresses {
 			n, err := dialPipe(ctx, address)
 			if err != nil {
 				return nil, errors.Join(err, c.Close(ctx))
 			}
 			c.nodes = append(c.nodes, n)
-			c.running.Go(n.run)
+			c.running.Go(func() { n.run(c.stop) })
 		}
 		return c, nil
 	},
 }
 
 type pipeClient struct {
+	*owners
 	nodes   []*pipeNode
+	stop    chan struct{}
 	running sync.WaitGroup
 	ttl     string
-	prefix  string
 }
 
-func (c *pipeClient) Lock(name string) Lock { return c.Batch([]string{name}) }
+func (c *pipeClient) Lock(name string, _ int) Lock { return c.Batch([]string{name}) }
 
+// Batch encodes the commands of all locks once. The owners never change. A node may still be processing old commands
+// when they are sent again.
 func (c *pipeClient) Batch(names []string) Lock {
-	return &pipeLock{client: c, names: names, acquired: make([]byte, 0, 1<<10), released: make([]byte, 0, 1<<10)}
+	l := &pipeLock{client: c, n: len(names)}
+	for _, name := range names {
+		owner := c.next()
+		l.acquired = appendCommand(l.acquired, "EVALSHA", acquireScript.sha, "1", name, owner, c.ttl)
+		l.released = appendCommand(l.released, "EVALSHA", releaseScript.sha, "1", name, owner)
+	}
+	return l
 }
 
 func (c *pipeClient) Close(context.Context) error {
+	close(c.stop)
 	for _, n := range c.nodes {
-		close(n.batches)
 		_ = n.conn.Close() // calls in flight fail
 	}
 	c.running.Wait()
 	return nil
 }
 
-// pipeBatch is a batch for every node, and the number of replies to it.
+// pipeLock is many locks that are acquired and released together.
+type pipeLock struct {
+	client             *pipeClient
+	n                  int
+	acquired, released []byte
+}
+
+func (l *pipeLock) Acquire(context.Context) error { return l.client.send(l.acquired, l.n) }
+func (l *pipeLock) Release(context.Context) error { return l.client.send(l.released, l.n) }
+
+func (c *pipeClient) send(bytes []byte, replies int) error {
+	answers := make(chan answer, len(c.nodes))
+	for _, n := range c.nodes {
+		n.put(pipeBatch{bytes: bytes, replies: replies, answer: answers})
+	}
+	return majority(answers, len(c.nodes))
+}
+
+// pipeBatch is commands for a node, and the number of replies to them.
 type pipeBatch struct {
 	bytes   []byte
 	replies int
@@ -58,46 +87,35 @@ type pipeBatch struct {
 
 // pipeNode is the connection to one node.
 type pipeNode struct {
-	conn    net.Conn
-	reader  *bufio.Reader
-	batches chan pipeBatch
+	*sender[pipeBatch]
+	conn   net.Conn
+	reader *bufio.Reader
 }
-
-// pipeAhead limits how many batches the majority may be ahead of a node.
-const pipeAhead = 64
 
 func dialPipe(ctx context.Context, address string) (*pipeNode, error) {
 	conn, err := new(net.Dialer).DialContext(ctx, "tcp", address)
 	if err != nil {
 		return nil, fmt.Errorf("node %s: connect: %w", address, err)
 	}
-	n := &pipeNode{conn: conn, reader: bufio.NewReaderSize(conn, 64<<10), batches: make(chan pipeBatch, pipeAhead)}
+	n := &pipeNode{conn: conn, reader: bufio.NewReaderSize(conn, 64<<10)}
+	n.sender = newSender(func(batches []pipeBatch) {
+		for _, b := range batches {
+			err := n.exchange(b)
+			b.answer <- answer{yes: err == nil, err: err}
+		}
+	})
 	for _, s := range []script{acquireScript, releaseScript} {
 		if _, err = conn.Write(appendCommand(nil, "SCRIPT", "LOAD", s.source)); err == nil {
-			err = n.skipBulk()
+			_, err = n.reader.ReadSlice('\n') // the length of the name, which is on the next line
+		}
+		if err == nil {
+			_, err = n.reader.ReadSlice('\n')
 		}
 		if err != nil {
 			return nil, errors.Join(fmt.Errorf("node %s: load a script: %w", address, err), conn.Close())
 		}
 	}
 	return n, nil
-}
-
-// skipBulk reads one bulk string: a line with its length, and a line of it.
-func (n *pipeNode) skipBulk() error {
-	for range 2 {
-		if _, err := n.reader.ReadSlice('\n'); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func (n *pipeNode) run() {
-	for b := range n.batches {
-		err := n.exchange(b)
-		b.answer <- answer{yes: err == nil, err: err}
-	}
 }
 
 // exchange sends a batch and reads its replies, each of which must be a 1.
@@ -120,45 +138,10 @@ func (n *pipeNode) exchange(b pipeBatch) error {
 
 // appendCommand appends one command as servers read it.
 func appendCommand(b []byte, args ...string) []byte {
-	b = strconv.AppendInt(append(b, '*'), int64(len(args)), 10)
-	b = append(b, "\r\n"...)
+	b = append(strconv.AppendInt(append(b, '*'), int64(len(args)), 10), "\r\n"...)
 	for _, a := range args {
-		b = strconv.AppendInt(append(b, '$'), int64(len(a)), 10)
-		b = append(b, "\r\n"...)
-		b = append(b, a...)
-		b = append(b, "\r\n"...)
+		b = append(strconv.AppendInt(append(b, '$'), int64(len(a)), 10), "\r\n"...)
+		b = append(append(b, a...), "\r\n"...)
 	}
 	return b
-}
-
-// pipeLock is many locks that are acquired and released together. The owner never changes, so the commands are
-// encoded once. A node may still be processing old ones when they are sent again.
-type pipeLock struct {
-	client             *pipeClient
-	names              []string
-	acquired, released []byte
-}
-
-func (l *pipeLock) Acquire(context.Context) error {
-	if len(l.acquired) == 0 {
-		for i, name := range l.names {
-			owner := l.client.prefix + strconv.Itoa(i)
-			l.acquired = appendCommand(l.acquired, "EVALSHA", acquireScript.sha, "1", name, owner, l.client.ttl)
-			l.released = appendCommand(l.released, "EVALSHA", releaseScript.sha, "1", name, owner)
-		}
-	}
-	return l.client.send(l.acquired, len(l.names))
-}
-
-func (l *pipeLock) Release(context.Context) error {
-	return l.client.send(l.released, len(l.names))
-}
-
-// send queues a batch for all nodes. It waits for a node that is too far behind.
-func (c *pipeClient) send(bytes []byte, replies int) error {
-	answers := make(chan answer, len(c.nodes))
-	for _, n := range c.nodes {
-		n.batches <- pipeBatch{bytes: bytes, replies: replies, answer: answers}
-	}
-	return majority(answers, len(c.nodes))
 }

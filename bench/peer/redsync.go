@@ -97,7 +97,7 @@ type redsyncClient struct {
 	closing func() error
 }
 
-func (c *redsyncClient) Lock(name string) Lock {
+func (c *redsyncClient) Lock(name string, _ int) Lock {
 	return &redsyncLock{mutex: c.sync.NewMutex(name, c.opts...)}
 }
 

@@ -1,6 +1,10 @@
 package render
 
 import (
+	"cmp"
+	"fmt"
+	"slices"
+
 	"github.com/quorumlock/quorumlock/bench/cell"
 	"github.com/quorumlock/quorumlock/bench/cluster"
 	"github.com/quorumlock/quorumlock/bench/peer"
@@ -38,11 +42,15 @@ func (g goal) verdict(s Stat) string {
 	}
 }
 
-// goals lists the goals with their verdicts. Without goalsOnly, it leaves out goals that were not measured.
+// goals lists the goals with their verdicts. Only a run for the goals lists goals that were not measured. A quick run
+// has no goals: it is too short for a verdict.
 func (r *Report) goals() Table {
 	t := Table{Head: []string{"goal", "median", "least - most", "verdict"}}
+	if r.options.Quick {
+		return t
+	}
 	for _, g := range allGoals() {
-		if s := g.value(r.rows); s.Rounds > 0 || r.goalsOnly {
+		if s := g.value(r.rows); s.Rounds > 0 || r.options.Goals {
 			t.Rows = append(t.Rows, []string{g.text, s.median(), s.extremes(), g.verdict(s)})
 		}
 	}
@@ -50,130 +58,120 @@ func (r *Report) goals() Table {
 }
 
 // Goals returns a table for a terminal: each goal, its measured figure, and whether the goal is reached.
-func (r *Report) Goals() string { return r.goals().plain() }
+func (r *Report) Goals() string {
+	goals := r.goals()
+	n := 0
+	for _, row := range goals.Rows {
+		if row[3] == reached {
+			n++
+		}
+	}
+	return fmt.Sprintf("%s%d of %d goals are reached\n", goals.plain(), n, len(goals.Rows))
+}
+
+// at selects a cell of this library. Fields that are not set match every cell.
+type at struct {
+	scenario, peer     string
+	callers, processes int
+	fault              cluster.Fault
+	bad                int
+}
+
+// stat computes a figure from the selected row.
+func (a at) stat(of func(r *Row, all []*Row) Stat) func([]*Row) Stat {
+	return func(all []*Row) Stat {
+		i := slices.IndexFunc(all, func(r *Row) bool {
+			return r.Scenario == a.scenario && r.Peer == cmp.Or(a.peer, "redlock") && (a.callers == 0 || r.Callers == a.callers) &&
+				r.Processes == max(1, a.processes) && r.Fault == a.fault && r.Bad == a.bad
+		})
+		if i < 0 {
+			return Stat{}
+		}
+		return of(all[i], all)
+	}
+}
+
+func (a at) own(of figure) func([]*Row) Stat {
+	return a.stat(func(r *Row, _ []*Row) Stat { return r.stat(of) })
+}
+
+// times is the figure relative to another peer's.
+func (a at) times(peer string, of figure) func([]*Row) Stat {
+	return a.stat(func(r *Row, all []*Row) Stat { return r.ratio(r.by(all, peer), of) })
+}
+
+// healthy is the figure relative to the run without faults.
+func (a at) healthy(of figure) func([]*Row) Stat {
+	return a.stat(func(r *Row, all []*Row) Stat { return r.ratio(r.healthy(all), of) })
+}
 
 func allGoals() []goal {
+	free := func(callers int) at { return at{scenario: "uncontended", callers: callers} }
+	fresh := func(callers int) at { return at{scenario: "newnames", callers: callers} }
+	pass := func(callers, processes int) at { return at{scenario: "passes", callers: callers, processes: processes} }
+	fair := at{scenario: "passes", peer: "fair", callers: 64, processes: 8}
+	waiters := func(processes int) at { return at{scenario: "waiters", callers: 200, processes: processes} }
+	held := at{scenario: "held", callers: 100_000}
+	perProcess := func(r cell.Result) float64 { return sentRate(r) / float64(r.Processes) }
+
 	goals := []goal{
-		{text: "1 caller: acquire p50 at most 1.15 times the floor's", value: compared(1, "floor", acquire(p50)), high: 1.15},
-		{text: "16 callers: throughput at least 1.6 times the floor's", value: compared(16, "floor", rate), low: 1.6},
-		{text: "128 callers: throughput at least 2 times the floor's", value: compared(128, "floor", rate), low: 2},
-		{text: "128 callers: throughput at least 5.5 times redsync's", value: compared(128, "redsync", rate), low: 5.5},
-		{text: "1,024 callers: throughput at least 2.3 times the floor's", value: compared(1024, "floor", rate), low: 2.3},
-		{text: "128 callers: at most 12 allocations per operation", value: own("uncontended", 128, allocs), high: 12},
-		{text: "128 callers: at most 20 us of client CPU per operation", value: own("uncontended", 128, client), high: 20},
+		{text: "1 caller: acquire p50 at most 1.15 times the floor's", value: free(1).times("floor", acquire(p50)), high: 1.15},
+		{text: "16 callers: throughput at least 1.6 times the floor's", value: free(16).times("floor", rate), low: 1.6},
+		{text: "128 callers: throughput at least 2 times the floor's", value: free(128).times("floor", rate), low: 2},
+		{text: "128 callers: throughput at least 5.5 times redsync's", value: free(128).times("redsync", rate), low: 5.5},
+		{text: "1,024 callers: throughput at least 2.3 times the floor's", value: free(1024).times("floor", rate), low: 2.3},
+		{text: "128 callers: at most 12 allocations per operation", value: free(128).own(allocs), high: 12},
+		{text: "128 callers: at most 20 us of client CPU per operation", value: free(128).own(client), high: 20},
+		{text: "new names, 16 callers: throughput at least 1.3 times the floor's", value: fresh(16).times("floor", rate), low: 1.3},
+		{text: "new names, 128 callers: throughput at least 2 times the floor's", value: fresh(128).times("floor", rate), low: 2},
 	}
-	for _, b := range []struct {
-		fault cluster.Fault
-		bad   int
-	}{{cluster.Hung, 1}, {cluster.Killed, 2}, {cluster.Slow, 1}} {
-		goals = append(goals, faultGoals(b.fault, b.bad)...)
+	for _, b := range []at{{fault: cluster.Hung, bad: 1}, {fault: cluster.Killed, bad: 2}, {fault: cluster.Slow, bad: 1}} {
+		goals = append(goals, faultGoals(b)...)
 	}
 	return append(goals,
-		goal{text: "forced pass among 64 in 8 processes: at least 4 times redsync's rate", value: forced("redlock", func(r *Row, all []*Row) Stat {
-			return r.ratio(r.by(all, "redsync"), rate)
-		}), low: 4},
-		goal{text: "the same in fair order: the least share at least 0.9", value: forced("fair", func(r *Row, _ []*Row) Stat {
-			return r.stat(func(x cell.Result) float64 { return x.ShareMin })
-		}), low: 0.9},
-		goal{text: "the same in fair order: the largest share at most 1.1", value: forced("fair", func(r *Row, _ []*Row) Stat {
-			return r.stat(func(x cell.Result) float64 { return x.ShareMax })
-		}), high: 1.1},
-		goal{text: "200 waiters in 1 process: at most 2 commands a second and node", value: waiters(1), high: 2},
-		goal{text: "200 waiters in 8 processes: at most 2 commands a second, node and process", value: waiters(8), high: 2},
-		goal{text: "100,000 leases: fewer than 100 goroutines", value: own("held", 100_000, func(r cell.Result) float64 { return float64(r.GoroutinesAfter) }), high: 99},
-		goal{text: "100,000 leases: less than 1 KB of heap each", value: own("held", 100_000, func(r cell.Result) float64 { return r.HeapPerLease }), high: 1023},
-		goal{text: "100,000 leases: at most 1 command per node for 100 renewals", value: own("held", 100_000, func(r cell.Result) float64 { return r.CommandsPerRenewal }), high: 0.01},
-		goal{text: "100,000 leases: none is lost", value: own("held", 100_000, func(r cell.Result) float64 { return float64(r.Lost) }), zero: true},
+		goal{text: "forced pass, 2 in 2 processes: at least 0.8 of the queue's rate", value: pass(2, 2).times("queue", rate), low: 0.8},
+		goal{text: "forced pass, 16 in 8 processes: at least 1.2 times the queue's rate", value: pass(16, 8).times("queue", rate), low: 1.2},
+		goal{text: "forced pass, 64 in 8 processes: at least 2.6 times the queue's rate", value: pass(64, 8).times("queue", rate), low: 2.6},
+		goal{text: "forced pass, 64 in 8 processes: at least 4 times redsync's rate", value: pass(64, 8).times("redsync", rate), low: 4},
+		goal{text: "the same in fair order: the least share at least 0.9", value: fair.own(shareMin), low: 0.9},
+		goal{text: "the same in fair order: the largest share at most 1.1", value: fair.own(shareMax), high: 1.1},
+		goal{text: "200 waiters in 1 process: at most 2 commands a second and node", value: waiters(1).own(perProcess), high: 2},
+		goal{text: "200 waiters in 8 processes: at most 2 commands a second, node and process", value: waiters(8).own(perProcess), high: 2},
+		goal{text: "200 waiters in 200 processes: at most 100 scripts a second and node", value: waiters(200).own(scriptRate), high: 100},
+		goal{text: "100,000 leases: fewer than 100 goroutines", value: held.own(goroutines), high: 99},
+		goal{text: "100,000 leases: less than 1 KB of heap each", value: held.own(heapPerLease), high: 1023},
+		goal{text: "100,000 leases: at most 1 command per node for 100 renewals", value: held.own(commandsPerRenewal), high: 0.01},
+		goal{text: "100,000 leases: none is lost", value: held.own(lost), zero: true},
 		goal{text: "3 to 9 nodes: CPU per operation and node at most that of 1 node", value: growth, high: 1},
 		goal{text: "no lock of this library is held twice", value: violations, zero: true},
 	)
 }
 
-func allocs(r cell.Result) float64 { return r.Allocs }
-func client(r cell.Result) float64 { return r.Client }
-
 // faultGoals returns the goals for a number of nodes that fail.
-func faultGoals(fault cluster.Fault, bad int) []goal {
-	name := cell.Cell{Fault: fault, Bad: bad}.Variant()
-	with := func(of func(r *Row, all []*Row) Stat) func([]*Row) Stat {
-		return pick(of, func(r *Row) bool {
-			return r.Scenario == "faults" && r.Peer == "redlock" && r.Fault == fault && r.Bad == bad
-		})
-	}
-	toHealthy := func(of func(cell.Result) float64) func([]*Row) Stat {
-		return with(func(r *Row, all []*Row) Stat { return r.ratio(r.healthy(all), of) })
-	}
+func faultGoals(a at) []goal {
+	a.scenario, a.callers = "faults", 16
+	name := cell.Cell{Fault: a.fault, Bad: a.bad}.Variant()
 	return []goal{
-		{text: name + ": throughput at least 0.95 of the healthy run", value: toHealthy(rate), low: 0.95},
-		{text: name + ": acquire p99 at most 1.5 times that of the healthy run", value: toHealthy(acquire(p99)), high: 1.5},
-		{text: name + ": release p99 at most 1.5 times that of the healthy run", value: toHealthy(release(p99)), high: 1.5},
-		{text: name + ": no more goroutines after it than before", value: with(func(r *Row, _ []*Row) Stat {
-			return r.stat(func(x cell.Result) float64 { return float64(max(0, x.GoroutinesAfter-x.GoroutinesBefore)) })
+		{text: name + ": throughput at least 0.95 of the healthy run", value: a.healthy(rate), low: 0.95},
+		{text: name + ": acquire p99 at most 1.5 times that of the healthy run", value: a.healthy(acquire(p99)), high: 1.5},
+		{text: name + ": release p99 at most 1.5 times that of the healthy run", value: a.healthy(release(p99)), high: 1.5},
+		{text: name + ": no more goroutines after it than before", value: a.own(func(x cell.Result) float64 {
+			return float64(max(0, x.Goroutines-x.GoroutinesBefore))
 		}), zero: true},
-		{text: name + ": no key left, with the nodes back and a TTL later", value: with(func(r *Row, _ []*Row) Stat {
-			return r.stat(func(x cell.Result) float64 { return float64(x.KeysLeft) })
-		}), zero: true},
+		{text: name + ": no key left, with the nodes back and a TTL later", value: a.own(keysLeft), zero: true},
 	}
-}
-
-// pick applies a goal to the first row that matches.
-func pick(of func(r *Row, all []*Row) Stat, meant func(*Row) bool) func([]*Row) Stat {
-	return func(all []*Row) Stat {
-		for _, r := range all {
-			if meant(r) {
-				return of(r, all)
-			}
-		}
-		return Stat{}
-	}
-}
-
-// compared is a figure of this library relative to another peer, with free locks.
-func compared(callers int, to string, of func(cell.Result) float64) func([]*Row) Stat {
-	return pick(func(r *Row, all []*Row) Stat { return r.ratio(r.by(all, to), of) }, ofOurs("uncontended", callers))
-}
-
-// own is a figure of this library.
-func own(scenario string, callers int, of func(cell.Result) float64) func([]*Row) Stat {
-	return pick(func(r *Row, _ []*Row) Stat { return r.stat(of) }, ofOurs(scenario, callers))
-}
-
-func ofOurs(scenario string, callers int) func(*Row) bool {
-	return func(r *Row) bool { return r.Scenario == scenario && r.Callers == callers && r.Peer == "redlock" }
-}
-
-// forced is a figure of the largest forced pass.
-func forced(name string, of func(r *Row, all []*Row) Stat) func([]*Row) Stat {
-	return pick(of, func(r *Row) bool {
-		return r.Load == cell.Pass && r.Callers == 64 && r.Processes == 8 && r.Peer == name
-	})
-}
-
-// waiters is the cost of waiting on each node, for each process.
-func waiters(processes int) func([]*Row) Stat {
-	return pick(func(r *Row, _ []*Row) Stat {
-		return r.stat(func(x cell.Result) float64 { return x.SentRate / float64(processes) })
-	}, func(r *Row) bool {
-		return r.Scenario == "waiters" && r.Callers == 200 && r.Processes == processes && r.Peer == "redlock"
-	})
 }
 
 // growth is the cost of an operation per node, relative to its cost on one node. It returns the largest ratio over
 // all numbers of nodes. A ratio above 1 means that the cost grows faster than the number of nodes.
 func growth(all []*Row) (worst Stat) {
-	var one *Row
-	var several []*Row
 	for _, r := range all {
-		switch {
-		case r.Scenario != "nodes" || r.Peer != "redlock":
-		case r.Nodes == 1:
-			one = r
-		default:
-			several = append(several, r)
+		if r.Scenario != "nodes" || r.Peer != "redlock" || r.Nodes == 1 {
+			continue
 		}
-	}
-	for _, r := range several {
-		s := r.ratio(one, func(x cell.Result) float64 { return cpu(x) / float64(x.Nodes) })
+		one := r.Cell
+		one.Nodes = 1
+		s := r.ratio(find(all, one), func(x cell.Result) float64 { return cpu(x) / float64(x.Nodes) })
 		if s.Median > worst.Median {
 			worst = s
 		}

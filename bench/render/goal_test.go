@@ -1,9 +1,11 @@
 package render
 
 import (
+	"fmt"
 	"math"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -37,25 +39,33 @@ func TestExtremes(t *testing.T) {
 	assert.Equal(t, "1.00 - 3.00", newStat([]float64{3, 1, 2}).extremes())
 }
 
-// figures returns a result that reaches every goal by the smallest margin, relative to a floor, a redsync and a
-// healthy run of 100 operations per second and calls of 100 us.
+// figures returns a result that reaches every goal by the smallest margin, relative to a floor, a queue, a redsync and
+// a healthy run of 100 operations per second and calls of 100 us.
 func figures(c cell.Cell) cell.Result {
-	r := cell.Result{Cell: c, Round: 1, Rate: 100, Allocs: 12, Client: 20, ShareMin: 0.9, ShareMax: 1.1, SentRate: 2}
-	r.GoroutinesBefore, r.GoroutinesAfter, r.HeapPerLease, r.CommandsPerRenewal = 99, 99, 1023, 0.01
-	r.Acquire = &cell.Latency{P50: 100, P99: 100}
-	r.Release = &cell.Latency{P50: 100, P99: 100}
-	r.SentRate *= float64(c.Processes)
-	r.Servers = 100 * float64(c.Nodes)
-	r.Client *= float64(c.Nodes) / 5
+	latency := cell.Latency{P50: 0.1, P99: 0.1}
+	acquire, release := latency, latency
+	r := cell.Result{Cell: c, Round: 1, Passed: time.Second, Acquire: &acquire, Release: &release}
+	r.Seconds, r.Ops, r.AllOps = 1, 1000, 1000
+	r.Mallocs, r.CPU = 12_000, 0.02*float64(c.Nodes)/5
+	r.Work.Servers, r.Work.CPU = c.Nodes, 100*time.Millisecond*time.Duration(c.Nodes)
+	r.Grants = []int64{90, 100, 110}
+	r.GoroutinesBefore, r.Goroutines = 99, 99
+	r.Heap = 1023 * int64(c.Callers)
+	r.Work.Sent, r.Work.Scripts = 2*int64(c.Nodes*c.Processes), 100*int64(c.Nodes)
+	if c.Load == cell.Hold {
+		r.Renewals = r.Work.Sent * 100 / int64(c.Nodes)
+	}
 	switch {
-	case c.Peer == "floor" || c.Peer == "redsync":
+	case c.Peer != "redlock" && c.Peer != "fair":
 	case c.Fault != cluster.None:
-		r.Rate, r.Acquire.P99, r.Release.P99 = 95, 150, 150
+		r.Ops, r.Acquire.P99, r.Release.P99 = 950, 0.15, 0.15
 	case c.Scenario == "uncontended":
-		r.Rate = map[int]float64{1: 100, 16: 160, 128: 550, 1024: 230}[c.Callers]
-		r.Acquire.P50 = 115
+		r.Ops = map[int]int64{1: 1000, 16: 1600, 128: 5500, 1024: 2300}[c.Callers]
+		r.Acquire.P50 = 0.115
+	case c.Scenario == "newnames":
+		r.Ops = map[int]int64{16: 1300, 128: 2000}[c.Callers]
 	case c.Load == cell.Pass:
-		r.Rate = 400
+		r.Ops = map[int]int64{2: 800, 16: 1200, 64: 4000}[c.Callers]
 	}
 	return r
 }
@@ -83,7 +93,9 @@ func TestEveryGoalIsMeasuredInARunForThem(t *testing.T) {
 	for _, row := range goals.Rows {
 		assert.Equal(t, reached, row[3], "%v", row)
 	}
-	assert.Equal(t, len(goals.Rows)+1, strings.Count(r.Goals(), "\n"))
+	text := r.Goals()
+	assert.Equal(t, len(goals.Rows)+2, strings.Count(text, "\n"))
+	assert.Contains(t, text, fmt.Sprintf("%d of %d goals are reached", len(goals.Rows), len(goals.Rows)))
 }
 
 func TestEveryCellOfARunForTheGoalsMatters(t *testing.T) {
@@ -106,14 +118,15 @@ func TestEveryCellOfARunForTheGoalsMatters(t *testing.T) {
 
 func TestEveryGoalCanBeMissed(t *testing.T) {
 	r := measuredGoals(t, func(r *cell.Result) {
-		if r.Peer == "floor" || r.Peer == "redsync" || r.Scenario == "faults" && r.Fault == cluster.None {
+		if r.Peer != "redlock" && r.Peer != "fair" || r.Scenario == "faults" && r.Fault == cluster.None {
 			return
 		}
-		r.Rate *= 0.3
-		r.Allocs, r.Client, r.ShareMin, r.ShareMax, r.SentRate = 13, 30, 0.8, 1.2, 2.1*float64(r.Processes)
-		r.GoroutinesAfter, r.HeapPerLease, r.CommandsPerRenewal = 100, 1100, 0.011
+		r.Ops = r.Ops * 3 / 10
+		r.Mallocs, r.CPU, r.Grants = 13_000, 0.03, []int64{80, 100, 120}
+		r.Work.Sent, r.Work.Scripts = r.Work.Sent*11/10, 101*int64(r.Nodes)
+		r.Goroutines, r.Heap = 100, 1100*int64(r.Callers)
 		r.KeysLeft, r.Lost, r.Violations = 1, 1, 1
-		r.Servers *= math.Sqrt(float64(r.Nodes))
+		r.Work.CPU = time.Duration(float64(r.Work.CPU) * math.Sqrt(float64(r.Nodes)))
 		for _, l := range []*cell.Latency{r.Acquire, r.Release} {
 			l.P50, l.P99 = l.P50*1.1, l.P99*1.1
 		}
@@ -121,6 +134,21 @@ func TestEveryGoalCanBeMissed(t *testing.T) {
 	for _, row := range r.goals().Rows {
 		assert.Equal(t, notReached, row[3], "%v", row)
 	}
+}
+
+func TestQuickRunHasNoVerdicts(t *testing.T) {
+	o := runner.Options{Nodes: 5, Rounds: 1, Quick: true}
+	plan, err := o.Plan()
+	require.NoError(t, err)
+	var results []cell.Result
+	for _, c := range plan {
+		results = append(results, figures(c))
+	}
+	r := New(o, plan, results)
+	assert.Empty(t, r.goals().Rows)
+	text, _ := r.markdown()
+	assert.NotContains(t, text, "reached")
+	assert.Contains(t, text, "Its figures mean nothing")
 }
 
 func TestGoalsThatCouldNotBeMeasuredAreListed(t *testing.T) {
@@ -144,7 +172,7 @@ func TestGrowthWithTheNodes(t *testing.T) {
 	at := func(nodes int, cpu float64) cell.Result {
 		return cell.Result{
 			Cell:  cell.Cell{Scenario: "nodes", Peer: "redlock", Load: cell.Cycle, Callers: 128, Processes: 1, Nodes: nodes},
-			Round: 1, Servers: cpu,
+			Round: 1, Outcome: cell.Outcome{AllOps: 1000}, Work: cluster.Work{CPU: time.Duration(cpu) * time.Millisecond},
 		}
 	}
 	assert.InDelta(t, 1, growth(rows([]cell.Result{at(1, 10), at(3, 30), at(9, 90)}, nil)).Median, 1e-9)

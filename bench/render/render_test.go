@@ -1,7 +1,8 @@
 package render
 
 import (
-	"encoding/json"
+	"encoding/csv"
+	"encoding/xml"
 	"math"
 	"os"
 	"path/filepath"
@@ -42,14 +43,47 @@ func TestShortNumbers(t *testing.T) {
 	}
 }
 
+func TestFigures(t *testing.T) {
+	r := cell.Result{Cell: cell.Cell{Load: cell.Pass, Callers: 4}, Passed: 4 * time.Second}
+	r.Outcome = cell.Outcome{Seconds: 2, Ops: 20, AllOps: 40, Switches: 8, Mallocs: 80, CPU: 0.002, Grants: []int64{5, 5, 2, 8}}
+	r.Work = cluster.Work{Servers: 5, CPU: 4 * time.Millisecond, Commands: 400, Scripts: 200, Sent: 240}
+	held := cell.Result{Cell: cell.Cell{Load: cell.Hold, Callers: 10}, Work: cluster.Work{Servers: 2, Sent: 20}}
+	held.Heap, held.Renewals = 1000, 50
+	for _, c := range []struct{ got, want float64 }{
+		{rate(r), 10},
+		{switchRate(r), 4},
+		{allocs(r), 2},
+		{client(r), 50},
+		{servers(r), 100},
+		{cpu(r), 150},
+		{commands(r), 10},
+		{scripts(r), 5},
+		{sent(r), 6},
+		{sentRate(r), 12},
+		{scriptRate(r), 10},
+		{commandRate(r), 20},
+		{shareMin(r), 0.4},
+		{shareMax(r), 1.6},
+		{heapPerLease(held), 100},
+		{commandsPerRenewal(held), 0.2},
+	} {
+		assert.InDelta(t, c.want, c.got, 1e-9)
+	}
+	for _, of := range []figure{rate, allocs, sentRate, shareMin, acquire(p50), recovery(gives)} {
+		assert.True(t, math.IsNaN(of(held)), "it was not measured")
+	}
+	assert.True(t, math.IsNaN(heapPerLease(r)))
+}
+
 // measured makes a result of a cell.
 func measured(round int, peer string, rate float64, fault cluster.Fault, bad int) cell.Result {
-	latency := &cell.Latency{Count: 1, P50: 100 / rate, P95: 200 / rate, P99: 300 / rate, P999: 400 / rate, Max: 500 / rate}
+	latency := &cell.Latency{Count: 1, P50: 0.1 / rate, P95: 0.2 / rate, P99: 0.3 / rate, P999: 0.4 / rate, Max: 0.5 / rate}
 	return cell.Result{
 		Cell: cell.Cell{
 			Scenario: "faults", Peer: peer, Load: cell.Cycle, Callers: 16, Processes: 1, Nodes: 5, Fault: fault, Bad: bad,
 		},
-		Round: round, Rate: rate, Acquire: latency, Release: latency, Timeline: []int64{1, 2, 3},
+		Outcome: cell.Outcome{Seconds: 1, Ops: int64(rate)},
+		Round:   round, Acquire: latency, Release: latency,
 	}
 }
 
@@ -80,8 +114,8 @@ func TestFailedRounds(t *testing.T) {
 	all := rows([]cell.Result{measured(1, "redlock", 10, "", 0), bad}, nil)
 	require.Len(t, all, 1)
 	assert.Equal(t, Stat{Median: 10, Min: 10, Max: 10, Rounds: 1}, all[0].stat(rate))
-	text := table(all, all).markdown()
-	assert.Contains(t, text, `1 rounds not measured: no \| server`)
+	text := table(columns(all[0].Scenario), all, all).markdown()
+	assert.Contains(t, text, `| 1: no \| server |`)
 }
 
 // sample is a run of three rounds.
@@ -113,27 +147,70 @@ func TestReportIsWritten(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "new")
 	require.NoError(t, Write(dir, sample()))
 
-	text, err := os.ReadFile(filepath.Join(dir, "results.json"))
+	file, err := os.Open(filepath.Join(dir, "results.csv"))
 	require.NoError(t, err)
-	var r Report
-	require.NoError(t, json.Unmarshal(text, &r))
-	assert.Equal(t, sample().Results, r.Results)
+	defer func() { require.NoError(t, file.Close()) }()
+	lines, err := csv.NewReader(file).ReadAll()
+	require.NoError(t, err)
+	require.Len(t, lines, 1+len(sample().Results))
+	second := map[string]string{}
+	for i, name := range lines[0] {
+		second[name] = lines[2][i]
+	}
+	assert.Equal(t, "redlock", second["peer"])
+	assert.Equal(t, "1 hung", second["variant"])
+	assert.Equal(t, "97", second["ops/s"])
+	assert.Equal(t, "0.00103093", second["acquire ms: p50"])
+	assert.Empty(t, second["heap bytes per lease"], "not measured")
 
-	text, err = os.ReadFile(filepath.Join(dir, "results.md"))
+	text, err := os.ReadFile(filepath.Join(dir, "results.md"))
 	require.NoError(t, err)
 	assert.Contains(t, string(text), "## Nodes that hang, die, or are slow")
-	assert.Contains(t, string(text), "| 1 hung | 16 | redlock | 97.0 ±0% | 0.97 | - | 97.00 |")
+	assert.Contains(t, string(text), "| 1 hung | 16 | redlock | 97.0 ±0% | 0.97 | - | 97.0 |")
+	assert.Contains(t, string(text), "](faults.svg)")
 	assert.Contains(t, string(text), "- **redsync**:")
-
-	text, err = os.ReadFile(filepath.Join(dir, "index.html"))
+	svg, err := os.ReadFile(filepath.Join(dir, "faults.svg"))
 	require.NoError(t, err)
-	page := string(text)
-	assert.Equal(t, 3, strings.Count(page, "<svg"))
-	assert.Equal(t, 3, strings.Count(page, "</svg>"))
-	assert.NotContains(t, page, "ZgotmplZ")
-	for _, outside := range []string{"<script", "<link", "<img", "@import", "url("} {
-		assert.NotContains(t, page, outside, "the page needs nothing else")
+	require.NoError(t, xml.Unmarshal(svg, new(any)))
+	assert.Equal(t, 5, strings.Count(string(svg), "<circle"), "one for each cell")
+}
+
+// TestDocument: the figures of a document are replaced, and nothing else.
+func TestDocument(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "doc.md")
+	require.Error(t, CheckDocument(path), "there is no file")
+	require.NoError(t, os.WriteFile(path, []byte("before\n"), 0o600))
+	require.ErrorContains(t, CheckDocument(path), "no place for the figures")
+	require.NoError(t, os.WriteFile(path, []byte("before\n"+beginMark+"stale figures\n"+endMark+"after\n"), 0o600))
+
+	o := runner.Options{Nodes: 5, Rounds: 1, Goals: true, Document: true}
+	plan, err := o.Plan()
+	require.NoError(t, err)
+	var results []cell.Result
+	for _, c := range plan {
+		results = append(results, figures(c))
 	}
+	for range 2 {
+		require.NoError(t, New(o, plan, results).Document(path))
+	}
+	written, err := os.ReadFile(path)
+	require.NoError(t, err)
+	text := string(written)
+	assert.True(t, strings.HasPrefix(text, "before\n"+beginMark), text)
+	assert.True(t, strings.HasSuffix(text, endMark+"after\n"), text)
+	assert.NotContains(t, text, "stale figures")
+	for _, row := range []string{
+		"| new names, 128 callers: throughput at least 2 times the floor's | 2.00 | - | reached |",
+		"| 128 | redlock | 2000 | 2.00 | 2.00 |",
+		"| loopback | 16 | redlock | 0.12 | 0.10 | 0.10 | 0.10 |",
+		"| 0.5 ms each way | 128 | redsync | 0.10 |",
+		"| 64 in 8 | redlock | 4000 | 4.00 | 4.00 |",
+		"| 200 in 200 | redlock | 400 | 100 |",
+	} {
+		assert.Contains(t, text, row)
+	}
+	assert.Contains(t, text, "](doc.svg)")
+	assert.FileExists(t, strings.TrimSuffix(path, "md")+"svg")
 }
 
 // TestRecoveryIsShown: only rows with a restarted node have its recovery, and only peers with held leases have their
@@ -142,50 +219,46 @@ func TestRecoveryIsShown(t *testing.T) {
 	restarted := func(name string) cell.Result {
 		r := measured(1, name, 100, cluster.Restarted, 1)
 		r.Scenario = "recovery"
-		r.Recovery = &cell.Recovery{Killed: 1, Back: 0.1, Gives: 1.5, Before: 200, During: 100, After: 190, Pause: 0.025}
+		r.Recovery = &cell.Recovery{Killed: 1, Back: 0.1, Gives: 1.5, Before: 200, During: 100, After: 190}
+		r.Pause = int64(25 * time.Millisecond)
 		return r
 	}
 	never, healthy := restarted("floor"), measured(1, "redlock", 100, "", 0)
 	never.Recovery.Never = true
 	healthy.Scenario = "recovery"
 	all := rows([]cell.Result{healthy, restarted("redlock"), never}, nil)
-	text := table(all, all).markdown()
-	assert.Contains(t, text, "| healthy | 16 | redlock | 100 | - / - / - | - | - | - | 0 |")
+	text := table(columns(all[0].Scenario), all, all).markdown()
+	assert.Contains(t, text, "| healthy | 16 | redlock | 100 | - / - / - | - | - | 0 | 0 |")
 	assert.Contains(t, text, "| 1 restarted | 16 | redlock | 100 | 200 / 100 / 190 | 0.10 | 1.50 | 25.0 | 0 |")
 	assert.Contains(t, text, "| 1 restarted | 16 | floor | 100 | 200 / 100 / 190 | 0.10 | - | 25.0 | - |")
-	drawn, err := charts(all)
-	require.NoError(t, err)
-	assert.Len(t, drawn, 3)
 }
 
 func TestErrorsAreEscaped(t *testing.T) {
 	bad := measured(1, "redlock", 0, "", 0)
 	bad.Error = "<script>"
-	page, err := New(runner.Options{Rounds: 1}, nil, []cell.Result{bad}).html()
-	require.NoError(t, err)
-	assert.NotContains(t, string(page), "<script>")
+	text, _ := New(runner.Options{Rounds: 1}, nil, []cell.Result{bad}).markdown()
+	assert.NotContains(t, text, "<script>")
 }
 
 func TestAnotherKindOfSystemIsApart(t *testing.T) {
-	sections, err := New(runner.Options{Rounds: 1}, nil, []cell.Result{
+	text, charts := New(runner.Options{Rounds: 1}, nil, []cell.Result{
 		measured(1, "redlock", 1, "", 0), measured(1, "etcd", 1, "", 0),
-	}).sections(true)
-	require.NoError(t, err)
-	require.Len(t, sections, 1)
-	require.Len(t, sections[0].Parts, 2)
-	assert.Len(t, sections[0].Parts[0].Table.Rows, 1)
-	assert.Empty(t, sections[0].Parts[1].Charts)
-	assert.Contains(t, sections[0].Parts[1].Title, "nother kind of system")
+	}).markdown()
+	_, apart, found := strings.Cut(text, "Another kind of system:")
+	require.True(t, found)
+	assert.Contains(t, apart, "| etcd |")
+	assert.NotContains(t, charts["faults.svg"], "etcd")
 }
 
 // TestChartsOfNothing: every chart can be drawn from one cell with only zeros, as of a peer that failed.
 func TestChartsOfNothing(t *testing.T) {
 	for _, s := range runner.Scenarios() {
-		for _, load := range s.Full.Loads {
-			r := cell.Result{Cell: cell.Cell{Scenario: s.Name, Load: load, Peer: "redlock", Callers: 1, Processes: 1, Nodes: 1}}
-			r.Fault, r.Bad = cluster.Hung, 1
-			_, err := charts(rows([]cell.Result{r}, nil))
-			require.NoError(t, err, s.Name)
+		r := cell.Result{Cell: cell.Cell{Scenario: s.Name, Load: s.Full[0].Loads[0], Peer: "redlock", Callers: 1, Processes: 1, Nodes: 1}}
+		_, charts := New(runner.Options{Rounds: 1}, nil, []cell.Result{r}).markdown()
+		require.Len(t, charts, 1, s.Name)
+		for _, svg := range charts {
+			require.NoError(t, xml.Unmarshal([]byte(svg), new(any)), s.Name)
+			assert.NotContains(t, svg, "NaN")
 		}
 	}
 }

@@ -1,11 +1,19 @@
+// Package render writes the report: results.csv with all results, results.md with tables, and charts beside it. It also
+// writes the figures into a document.
 package render
 
 import (
-	"encoding/json"
+	"encoding/csv"
 	"errors"
+	"fmt"
+	"math"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"runtime"
+	"runtime/debug"
+	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -16,29 +24,16 @@ import (
 
 // Report is the content of all report files.
 type Report struct {
-	Made     time.Time     `json:"made"`
-	System   string        `json:"system"`
-	CPUs     int           `json:"cpus"`
-	Go       string        `json:"go"`
-	Rounds   int           `json:"rounds"`
-	Duration time.Duration `json:"durationNs"`
-	Quick    bool          `json:"quick"`
-	Seed     uint64        `json:"seed"`
-	Results  []cell.Result `json:"results"`
+	Made    time.Time
+	Results []cell.Result
 
-	rows []*Row
-	// goalsOnly lists goals even if they were not measured.
-	goalsOnly bool
+	options runner.Options
+	rows    []*Row
 }
 
 // New makes a report of the results, in the order of the plan.
 func New(o runner.Options, plan []cell.Cell, results []cell.Result) *Report {
-	return &Report{
-		Made: time.Now().UTC().Truncate(time.Second), System: runtime.GOOS + "/" + runtime.GOARCH,
-		CPUs: runtime.NumCPU(), Go: runtime.Version(),
-		Rounds: o.Rounds, Duration: o.Duration, Quick: o.Quick, Seed: o.Seed,
-		Results: results, rows: rows(results, plan), goalsOnly: o.Goals,
-	}
+	return &Report{Made: time.Now().UTC(), Results: results, options: o, rows: rows(results, plan)}
 }
 
 // Write writes the report into a directory, which it creates if necessary.
@@ -46,74 +41,103 @@ func Write(dir string, r *Report) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err
 	}
-	text, err := json.MarshalIndent(r, "", " ")
-	if err != nil {
-		return err
+	text, charts := r.markdown()
+	errs := []error{
+		os.WriteFile(filepath.Join(dir, "results.csv"), []byte(r.csv()), 0o644),
+		os.WriteFile(filepath.Join(dir, "results.md"), []byte(text), 0o644),
 	}
-	page, err := r.html()
-	if err != nil {
-		return err
+	for name, svg := range charts {
+		errs = append(errs, os.WriteFile(filepath.Join(dir, name), []byte(svg), 0o644))
 	}
-	write := func(name string, content []byte) error {
-		return os.WriteFile(filepath.Join(dir, name), append(content, '\n'), 0o644)
-	}
-	return errors.Join(write("results.json", text), write("results.md", []byte(r.markdown())), write("index.html", page))
+	return errors.Join(errs...)
 }
 
-// Section is one scenario.
-type Section struct {
-	Name, Title, About string
-	Parts              []Part
-}
-
-// Part is the tables and charts of one load of a scenario.
-type Part struct {
-	Title  string
-	Table  Table
-	Charts []string // SVG
-}
-
-var loadTitles = map[cell.Load]string{
-	cell.Handoff: "Hand-off: the last holder asks again at once",
-	cell.Pass:    "Forced pass: the last holder asks again after another caller held it",
-}
-
-// sections are the measured scenarios.
-func (r *Report) sections(withCharts bool) (sections []Section, err error) {
+// csv returns all figures of all results, each cell of each round in a line. A figure that was not measured is empty.
+func (r *Report) csv() string {
+	head := []string{"round", "scenario", "peer", "load", "callers", "processes", "nodes", "variant", "error"}
+	keys := len(head)
+	var figures []figure
 	for _, s := range runner.Scenarios() {
-		section := Section{Name: s.Name, Title: s.Title, About: s.About}
-		for _, load := range s.Full.Loads {
-			rs, apart := r.rowsOf(s.Name, load)
-			title := loadTitles[load]
-			if len(s.Full.Loads) == 1 {
-				title = ""
-			}
-			part := Part{Title: title, Table: table(rs, r.rows)}
-			if withCharts && len(rs) > 0 {
-				if part.Charts, err = charts(rs); err != nil {
-					return nil, err
+		for _, c := range columns(s.Name) {
+			for i, of := range c.figures {
+				if name := c.names()[i]; !slices.Contains(head, name) {
+					head, figures = append(head, name), append(figures, of)
 				}
 			}
-			section.add(part)
-			section.add(Part{Title: strings.TrimPrefix(title+": another kind of system", ": "), Table: table(apart, r.rows)})
-		}
-		if len(section.Parts) > 0 {
-			sections = append(sections, section)
 		}
 	}
-	return sections, nil
+	var b strings.Builder
+	w := csv.NewWriter(&b)
+	_ = w.Write(head) // to memory, as below
+	for _, x := range r.Results {
+		fields := append(make([]string, 0, keys+len(figures)),
+			strconv.Itoa(x.Round), x.Scenario, x.Peer, string(x.Load), strconv.Itoa(x.Callers), strconv.Itoa(x.Processes),
+			strconv.Itoa(x.Nodes), x.Variant(), x.Error)
+		for _, of := range figures {
+			text := ""
+			if v := of(x); x.Error == "" && !math.IsNaN(v) {
+				text = strconv.FormatFloat(v, 'g', 6, 64)
+			}
+			fields = append(fields, text)
+		}
+		_ = w.Write(fields)
+	}
+	w.Flush()
+	return b.String()
 }
 
-func (s *Section) add(p Part) {
-	if len(p.Table.Rows) > 0 {
-		s.Parts = append(s.Parts, p)
+// markdown returns the report, and the charts that it shows, by their names.
+func (r *Report) markdown() (text string, charts map[string]string) {
+	var b strings.Builder
+	charts = map[string]string{}
+	fmt.Fprintf(&b, "# Benchmarks\n\n%s", r.conditions())
+	if r.options.Quick {
+		b.WriteString("\nThis was a quick run, which only shows that everything works. Its figures mean nothing.\n")
+	}
+	if goals := r.goals(); len(goals.Rows) > 0 {
+		fmt.Fprintf(&b, "\n## Goals\n\n%s", goals.markdown())
+	}
+	for _, s := range runner.Scenarios() {
+		rs, apart := r.rowsOf(s.Name)
+		if len(rs)+len(apart) == 0 {
+			continue
+		}
+		fmt.Fprintf(&b, "\n## %s\n\n%s\n", s.Title, s.About)
+		cs := columns(s.Name)
+		if len(rs) > 0 {
+			of, unit := unitOf(rs[0].Load)
+			charts[s.Name+".svg"] = newChart(s.Title, unit, cs, rs, r.rows, of).svg()
+			fmt.Fprintf(&b, "\n%s\n![%s](%s.svg)\n", table(cs, rs, r.rows).markdown(), unit, s.Name)
+		}
+		if len(apart) > 0 {
+			fmt.Fprintf(&b, "\nAnother kind of system:\n\n%s", table(cs, apart, r.rows).markdown())
+		}
+	}
+	b.WriteString("\n## Peers\n\n")
+	for _, p := range peer.All() {
+		if slices.ContainsFunc(r.rows, func(row *Row) bool { return row.Peer == p.Name }) {
+			fmt.Fprintf(&b, "- **%s**: %s\n", p.Name, p.About)
+		}
+	}
+	return b.String(), charts
+}
+
+// unitOf returns the figure that a chart shows for a load, and its unit.
+func unitOf(l cell.Load) (of figure, unit string) {
+	switch l {
+	case cell.Wait:
+		return sentRate, "commands a second and node"
+	case cell.Hold:
+		return heapPerLease, "bytes of heap per lease"
+	default:
+		return rate, "operations a second"
 	}
 }
 
-// rowsOf returns the rows of a scenario and load. The rows of other kinds of systems are separate.
-func (r *Report) rowsOf(scenario string, load cell.Load) (rs, apart []*Row) {
+// rowsOf returns the rows of a scenario. The rows of other kinds of systems are separate.
+func (r *Report) rowsOf(scenario string) (rs, apart []*Row) {
 	for _, row := range r.rows {
-		if row.Scenario != scenario || row.Load != load {
+		if row.Scenario != scenario {
 			continue
 		}
 		if p, err := peer.Find(row.Peer); err == nil && p.Kind == peer.Apart {
@@ -125,15 +149,62 @@ func (r *Report) rowsOf(scenario string, load cell.Load) (rs, apart []*Row) {
 	return rs, apart
 }
 
-// peers returns the measured peers.
-func (r *Report) peers() (peers []peer.Peer) {
-	for _, p := range peer.All() {
-		for _, row := range r.rows {
-			if row.Peer == p.Name {
-				peers = append(peers, p)
-				break
+// inOrder returns the different words, in the order in which they first occur.
+func inOrder(words []string) (different []string) {
+	for _, w := range words {
+		if !slices.Contains(different, w) {
+			different = append(different, w)
+		}
+	}
+	return different
+}
+
+// conditions describes the conditions of the measurement.
+func (r *Report) conditions() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "- Measured on %s, on %s with %d CPUs, which clients and servers share.\n",
+		r.Made.Format("2006-01-02"), machine(), runtime.NumCPU())
+	fmt.Fprintf(&b, "- Versions: %s.\n", strings.Join(r.versions(), ", "))
+	fmt.Fprintf(&b, "- Medians of %d rounds of %v each; some cells take a multiple of it. Ratios are taken within a round.\n",
+		r.options.Rounds, r.options.Duration)
+	b.WriteString("- ± is half the distance of the extremes.\n")
+	if r.options.Rounds < 3 {
+		b.WriteString("- With fewer than three rounds, the results are only a first impression.\n")
+	}
+	return b.String()
+}
+
+// machine names the system and the processor.
+func machine() string {
+	name := runtime.GOOS + "/" + runtime.GOARCH
+	text, _ := os.ReadFile("/proc/cpuinfo") // only Linux has it
+	if _, after, found := strings.Cut(string(text), "model name"); found {
+		model, _, _ := strings.Cut(after, "\n")
+		name += ", " + strings.TrimLeft(model, "\t :")
+	}
+	return name
+}
+
+// versions names the programs that were measured.
+func (r *Report) versions() (versions []string) {
+	commit, err := exec.Command("git", "rev-parse", "--short", "HEAD").Output()
+	if err == nil {
+		versions = append(versions, "quorumlock "+strings.TrimSpace(string(commit)))
+	}
+	versions = append(versions, runtime.Version())
+	for _, x := range r.Results {
+		if x.Work.Version != "" {
+			versions = append(versions, x.Work.Version)
+		}
+	}
+	if info, ok := debug.ReadBuildInfo(); ok {
+		for _, d := range info.Deps {
+			for _, path := range []string{"redis/rueidis", "redis/go-redis/v9", "go-redsync/redsync/v4", "bsm/redislock"} {
+				if d.Path == "github.com/"+path {
+					versions = append(versions, path+" "+d.Version)
+				}
 			}
 		}
 	}
-	return peers
+	return inOrder(versions)
 }

@@ -3,6 +3,7 @@ package render
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 	"text/tabwriter"
@@ -17,156 +18,172 @@ type Table struct {
 	Rows [][]string
 }
 
-// column is one column of the table of a load.
+// column is one column of a table.
 type column struct {
 	head string
 	text func(r *Row, all []*Row) string
+	// key says that the column tells which cell a row is, apart from the peer.
+	key bool
+	// figures are the figures of a result that the column shows. The head names them, as in "acquire ms: p50 / p99".
+	figures []figure
+}
+
+func key(head string, text func(*Row) string) column {
+	return column{head: head, text: func(r *Row, _ []*Row) string { return text(r) }, key: true}
+}
+
+func shown(head string, of figure) column {
+	return column{head: head, text: func(r *Row, _ []*Row) string { return r.stat(of).String() }, figures: []figure{of}}
+}
+
+// times is a figure relative to another peer's.
+func times(head, peer string, of figure) column {
+	return column{head: head, text: func(r *Row, all []*Row) string { return r.ratio(r.by(all, peer), of).median() }}
+}
+
+// medians shows the median of each figure, and worst its largest value.
+func medians(head string, of ...figure) column { return several(head, Stat.median, of) }
+
+func worst(head string, of ...figure) column {
+	return several(head, func(s Stat) string {
+		if s.Rounds == 0 {
+			return "-"
+		}
+		return strconv.FormatFloat(s.Max, 'f', -1, 64)
+	}, of)
+}
+
+func several(head string, format func(Stat) string, of []figure) column {
+	return column{head: head, figures: of, text: func(r *Row, _ []*Row) string {
+		var texts []string
+		for _, f := range of {
+			texts = append(texts, format(r.stat(f)))
+		}
+		return strings.Join(texts, " / ")
+	}}
+}
+
+func distribution(head string, part func(func(*cell.Latency) float64) figure) column {
+	return medians(head+" ms: p50 / p95 / p99 / p99.9 / max", part(p50), part(p95), part(p99), part(p999), part(most))
+}
+
+// names returns the names of the column's figures.
+func (c column) names() []string {
+	if len(c.figures) < 2 {
+		return []string{c.head}
+	}
+	what, parts, _ := strings.Cut(c.head, ": ")
+	var names []string
+	for part := range strings.SplitSeq(parts, " / ") {
+		names = append(names, what+": "+part)
+	}
+	return names
 }
 
 var (
-	peerColumn    = column{"peer", func(r *Row, _ []*Row) string { return r.Peer }}
-	callersColumn = column{"callers", func(r *Row, _ []*Row) string { return strconv.Itoa(r.Callers) }}
-	processColumn = column{"processes", func(r *Row, _ []*Row) string { return strconv.Itoa(r.Processes) }}
-	nodesColumn   = column{"nodes", func(r *Row, _ []*Row) string { return strconv.Itoa(r.Nodes) }}
-	healthyColumn = column{"x healthy", func(r *Row, all []*Row) string { return r.ratio(r.healthy(all), rate).factor() }}
-	faultColumn   = column{"nodes that fail", func(r *Row, _ []*Row) string { return r.Variant() }}
-	rateColumn    = column{"ops/s", figure(rate)}
-	floorColumn   = column{"x floor", relative("floor", rate)}
-	redsyncColumn = column{"x redsync", relative("redsync", rate)}
-	plainColumn   = column{"x plain lock", relative("redlock", rate)}
-	onNodesColumn = column{"x plain lock", relative("nohandover", rate)}
-	sharesColumn  = column{"shares: least - most", func(r *Row, _ []*Row) string {
-		return r.stat(func(x cell.Result) float64 { return x.ShareMin }).factor() + " - " +
-			r.stat(func(x cell.Result) float64 { return x.ShareMax }).factor()
+	peerColumn    = column{head: "peer", text: func(r *Row, _ []*Row) string { return r.Peer }}
+	callersColumn = key("callers", func(r *Row) string { return r.Size() })
+	nodesColumn   = key("nodes", func(r *Row) string { return strconv.Itoa(r.Nodes) })
+	faultColumn   = key("nodes that fail", func(r *Row) string { return r.Variant() })
+	networkColumn = key("network", func(r *Row) string { return strings.Replace(r.Variant(), "healthy", "loopback", 1) })
+	healthyColumn = column{head: "x healthy", text: func(r *Row, all []*Row) string {
+		return r.ratio(r.healthy(all), rate).median()
 	}}
-	allocsColumn   = column{"allocs/op", figure(func(r cell.Result) float64 { return r.Allocs })}
-	clientColumn   = column{"client CPU us/op", figure(func(r cell.Result) float64 { return r.Client })}
-	serversColumn  = column{"server CPU us/op", figure(func(r cell.Result) float64 { return r.Servers })}
-	commandsColumn = column{"commands/op", figure(func(r cell.Result) float64 { return r.Commands })}
-	scriptsColumn  = column{"scripts/op", figure(func(r cell.Result) float64 { return r.Scripts })}
-	sentColumn     = column{"sent/op", figure(func(r cell.Result) float64 { return r.Sent })}
-	acquireColumn  = column{"acquire us: p50 / p95 / p99 / p99.9 / max", distribution(acquire)}
-	releaseColumn  = column{"release us: p50 / p95 / p99 / p99.9 / max", distribution(release)}
-	delayColumn    = column{"release to next grant us: p50 / p95 / p99 / p99.9 / max", distribution(delay)}
-
-	goroutinesColumn = column{"goroutines: before / after / closed", func(r *Row, _ []*Row) string {
-		return fmt.Sprintf("%d / %d / %d",
-			r.most(func(x cell.Result) int64 { return x.GoroutinesBefore }),
-			r.most(func(x cell.Result) int64 { return x.GoroutinesAfter }),
-			r.most(func(x cell.Result) int64 { return x.GoroutinesClosed }))
-	}}
-	keysColumn = column{"keys left: at once / at last", func(r *Row, _ []*Row) string {
-		return fmt.Sprintf("%d / %d",
-			r.most(func(x cell.Result) int64 { return int64(x.KeysAfter) }),
-			r.most(func(x cell.Result) int64 { return int64(x.KeysLeft) }))
-	}}
-	violationsColumn = column{"violations", count(func(r cell.Result) int64 { return r.Violations })}
-	failuresColumn   = column{"failures / unfinished", func(r *Row, _ []*Row) string {
-		if r.Failed > 0 {
-			return fmt.Sprintf("%d rounds not measured: %s", r.Failed, r.Error)
+	rateColumn       = shown("ops/s", rate)
+	floorColumn      = times("x floor", "floor", rate)
+	redsyncColumn    = times("x redsync", "redsync", rate)
+	queueColumn      = times("x queue", "queue", rate)
+	sharesColumn     = medians("shares: least / most", shareMin, shareMax)
+	allocsColumn     = shown("allocs/op", allocs)
+	clientColumn     = shown("client CPU us/op", client)
+	serversColumn    = shown("server CPU us/op", servers)
+	commandsColumn   = shown("commands/op", commands)
+	acquireColumn    = distribution("acquire", acquire)
+	releaseColumn    = distribution("release", release)
+	goroutinesColumn = worst("goroutines: before / after / closed",
+		func(x cell.Result) float64 { return float64(x.GoroutinesBefore) }, goroutines,
+		func(x cell.Result) float64 { return float64(x.GoroutinesClosed) })
+	keysColumn       = worst("keys left: at once / at last", func(x cell.Result) float64 { return float64(x.KeysAfter) }, keysLeft)
+	lostColumn       = worst("leases lost", lost)
+	violationsColumn = worst("violations", func(x cell.Result) float64 { return float64(x.Violations) })
+	failuresColumn   = worst("calls: failed / unfinished",
+		func(x cell.Result) float64 { return float64(x.Failures) }, func(x cell.Result) float64 { return float64(x.Unfinished) })
+	errorColumn = column{head: "rounds not measured", text: func(r *Row, _ []*Row) string {
+		if r.Failed == 0 {
+			return "0"
 		}
-		return fmt.Sprintf("%d / %d",
-			r.most(func(x cell.Result) int64 { return x.Failures }),
-			r.most(func(x cell.Result) int64 { return x.Unfinished }))
+		return fmt.Sprintf("%d: %s", r.Failed, r.Error)
 	}}
 	costColumns = []column{
-		allocsColumn, clientColumn, serversColumn, commandsColumn, scriptsColumn, sentColumn,
-		goroutinesColumn, keysColumn, violationsColumn, failuresColumn,
+		allocsColumn, shown("bytes/op", func(r cell.Result) float64 { return perOp(r, float64(r.Bytes)) }), clientColumn, serversColumn, commandsColumn, shown("scripts/op", scripts),
+		shown("sent/op", sent), goroutinesColumn, keysColumn, violationsColumn, failuresColumn, errorColumn,
+	}
+	waitColumns = []column{
+		callersColumn, peerColumn,
+		shown("commands sent a second and node", sentRate),
+		shown("scripts", scriptRate), shown("commands run", commandRate),
+		times("sent x redsync", "redsync", sentRate),
 	}
 )
 
-// recoveryColumns describe a restarted node.
-var recoveryColumns = []column{
-	{"ops/s: before / while it gives no locks / after", func(r *Row, _ []*Row) string {
-		var texts []string
-		for _, of := range []func(cell.Recovery) float64{
-			func(x cell.Recovery) float64 { return x.Before },
-			func(x cell.Recovery) float64 { return x.During },
-			func(x cell.Recovery) float64 { return x.After },
-		} {
-			texts = append(texts, r.stat(recovery(of)).median())
-		}
-		return strings.Join(texts, " / ")
-	}},
-	{"s until it answers", figure(recovery(func(x cell.Recovery) float64 { return x.Back }))},
-	{"s more until it gives locks", figure(recovery(gives))},
-	{"longest pause ms", figure(recovery(func(x cell.Recovery) float64 { return x.Pause * 1000 }))},
-	{"held leases lost", func(r *Row, all []*Row) string {
-		if p, err := peer.Find(r.Peer); err != nil || !p.Renews {
-			return "-" // it holds none
-		}
-		return count(lost)(r, all)
-	}},
-}
+func goroutines(r cell.Result) float64 { return float64(r.Goroutines) }
+func keysLeft(r cell.Result) float64   { return float64(r.KeysLeft) }
 
-func lost(r cell.Result) int64 { return r.Lost }
-
-// gives is not a number where a node gave no lock before the end.
-func gives(x cell.Recovery) float64 {
-	if x.Never {
+// lost is not a number for a peer that holds no leases.
+func lost(r cell.Result) float64 {
+	if p, err := peer.Find(r.Peer); err != nil || !p.Renews {
 		return math.NaN()
 	}
-	return x.Gives
+	return float64(r.Lost)
 }
 
-// columns returns the columns of a scenario's table, which depend on the load.
-func columns(scenario string, load cell.Load) []column {
-	var cs []column
-	switch load {
-	case cell.Handoff, cell.Pass:
-		if scenario == "kinds-contended" {
-			cs = []column{callersColumn, processColumn, peerColumn, rateColumn, onNodesColumn, sharesColumn, acquireColumn, releaseColumn}
-			return append(cs, costColumns...)
-		}
+// columns returns the columns of a scenario's table.
+func columns(scenario string) (cs []column) {
+	switch scenario {
+	case "contended", "passes":
 		cs = []column{
-			callersColumn, processColumn, peerColumn, rateColumn, redsyncColumn,
-			{"owner changes/s", figure(switches)},
-			sharesColumn, delayColumn,
+			callersColumn, peerColumn, rateColumn, redsyncColumn, queueColumn, shown("owner changes/s", switchRate),
+			sharesColumn, distribution("release to next grant", delay),
 		}
 		return append(cs, costColumns...)
-	case cell.Wait:
+	case "waiters":
+		return append(slices.Clip(waitColumns), goroutinesColumn, keysColumn, violationsColumn, failuresColumn, errorColumn)
+	case "held":
 		return []column{
-			callersColumn, processColumn, peerColumn,
-			{"commands a second and node", figure(sentRate)},
-			{"x redsync", relative("redsync", sentRate)},
-			goroutinesColumn, keysColumn,
-			{"granted while held", violationsColumn.text},
-			failuresColumn,
+			callersColumn, peerColumn, shown("heap bytes per lease", heapPerLease),
+			shown("renewals", func(r cell.Result) float64 { return float64(r.Renewals) }),
+			shown("commands per node and renewal", commandsPerRenewal),
+			lostColumn, goroutinesColumn, keysColumn, failuresColumn, errorColumn,
 		}
-	case cell.Hold:
-		return []column{
-			{"leases", callersColumn.text},
-			peerColumn,
-			{"heap bytes per lease", figure(func(r cell.Result) float64 { return r.HeapPerLease })},
-			{"renewals", count(func(r cell.Result) int64 { return r.Renewals })},
-			{"commands per node and renewal", figure(func(r cell.Result) float64 { return r.CommandsPerRenewal })},
-			{"leases lost", count(lost)},
-			goroutinesColumn, keysColumn, failuresColumn,
-		}
-	}
-	switch scenario {
 	case "nodes":
 		cs = []column{nodesColumn, callersColumn, peerColumn, rateColumn, floorColumn, redsyncColumn}
 	case "faults":
 		cs = []column{faultColumn, callersColumn, peerColumn, rateColumn, healthyColumn, floorColumn, redsyncColumn}
 	case "recovery":
-		cs = append([]column{faultColumn, callersColumn, peerColumn, rateColumn}, recoveryColumns...)
+		cs = []column{
+			faultColumn, callersColumn, peerColumn, rateColumn,
+			medians("ops/s: before / while it gives no locks / after",
+				recovery(func(x *cell.Recovery) float64 { return x.Before }),
+				recovery(func(x *cell.Recovery) float64 { return x.During }),
+				recovery(func(x *cell.Recovery) float64 { return x.After })),
+			shown("s until it answers", recovery(func(x *cell.Recovery) float64 { return x.Back })),
+			shown("s more until it gives locks", recovery(gives)),
+			shown("longest pause ms", func(r cell.Result) float64 { return float64(r.Pause) / 1e6 }), lostColumn,
+		}
+	case "network":
+		cs = []column{networkColumn, callersColumn, peerColumn, rateColumn, floorColumn, redsyncColumn}
 	case "kinds":
-		cs = []column{callersColumn, peerColumn, rateColumn, plainColumn}
+		cs = []column{callersColumn, peerColumn, rateColumn, times("x plain lock", "redlock", rate)}
+	case "kinds-contended":
+		cs = []column{callersColumn, peerColumn, rateColumn, times("x plain lock", "nohandover", rate), sharesColumn}
 	default:
 		cs = []column{callersColumn, peerColumn, rateColumn, floorColumn, redsyncColumn}
 	}
-	cs = append(cs, acquireColumn, releaseColumn)
-	return append(cs, costColumns...)
+	return append(append(cs, acquireColumn, releaseColumn), costColumns...)
 }
 
-// table returns the table of rows of one scenario and load.
-func table(rs, all []*Row) Table {
-	var t Table
-	if len(rs) == 0 {
-		return t
-	}
-	cs := columns(rs[0].Scenario, rs[0].Load)
+// table returns a table of these rows.
+func table(cs []column, rs, all []*Row) (t Table) {
 	for _, c := range cs {
 		t.Head = append(t.Head, c.head)
 	}
@@ -178,32 +195,6 @@ func table(rs, all []*Row) Table {
 		t.Rows = append(t.Rows, cells)
 	}
 	return t
-}
-
-func figure(of func(cell.Result) float64) func(*Row, []*Row) string {
-	return func(r *Row, _ []*Row) string { return r.stat(of).String() }
-}
-
-func relative(to string, of func(cell.Result) float64) func(*Row, []*Row) string {
-	return func(r *Row, all []*Row) string { return r.ratio(r.by(all, to), of).factor() }
-}
-
-func count(of func(cell.Result) int64) func(*Row, []*Row) string {
-	return func(r *Row, _ []*Row) string { return strconv.FormatInt(r.most(of), 10) }
-}
-
-func distribution(part func(func(cell.Latency) float64) func(cell.Result) float64) func(*Row, []*Row) string {
-	return func(r *Row, _ []*Row) string {
-		var texts []string
-		for _, of := range []func(cell.Latency) float64{p50, p95, p99, p999, most} {
-			s := r.stat(part(of))
-			if s.Rounds == 0 {
-				return "-"
-			}
-			texts = append(texts, short(s.Median))
-		}
-		return strings.Join(texts, " / ")
-	}
 }
 
 // plain formats the table for a terminal.
@@ -220,21 +211,17 @@ func (t Table) plain() string {
 // markdown formats the table as Markdown.
 func (t Table) markdown() string {
 	var b strings.Builder
+	escape := strings.NewReplacer("|", `\|`, "\n", " ", "<", "&lt;")
 	line := func(cells []string) {
-		b.WriteString("| " + strings.Join(cells, " | ") + " |\n")
+		for _, text := range cells {
+			b.WriteString("| " + escape.Replace(text) + " ")
+		}
+		b.WriteString("|\n")
 	}
 	line(t.Head)
-	rule := make([]string, len(t.Head))
-	for i := range rule {
-		rule[i] = "---"
-	}
-	line(rule)
+	b.WriteString(strings.Repeat("|---", len(t.Head)) + "|\n")
 	for _, r := range t.Rows {
-		escaped := make([]string, len(r))
-		for i, text := range r {
-			escaped[i] = strings.ReplaceAll(strings.ReplaceAll(text, "|", `\|`), "\n", " ")
-		}
-		line(escaped)
+		line(r)
 	}
 	return b.String()
 }

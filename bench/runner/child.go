@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/quorumlock/quorumlock/bench/cell"
 	"github.com/quorumlock/quorumlock/bench/peer"
 	"github.com/quorumlock/quorumlock/bench/worker"
 )
@@ -20,7 +21,8 @@ import (
 type child struct {
 	command *exec.Cmd
 	in      io.WriteCloser
-	lines   chan []byte // closed when there are no more
+	out     *os.File
+	lines   *bufio.Reader // of out
 	errors  bytes.Buffer
 }
 
@@ -30,19 +32,21 @@ func startChild(p peer.Peer, job worker.Job) (*child, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &child{command: command, lines: make(chan []byte, 1)}
+	c := &child{command: command}
 	c.command.Stderr = &c.errors
 	if c.in, err = c.command.StdinPipe(); err != nil {
 		return nil, err
 	}
-	out, err := c.command.StdoutPipe()
+	out, theirs, err := os.Pipe()
 	if err != nil {
 		return nil, err
 	}
-	if err := c.command.Start(); err != nil {
-		return nil, fmt.Errorf("start a worker: %w", err)
+	c.command.Stdout, c.out, c.lines = theirs, out, bufio.NewReader(out)
+	err = c.command.Start()
+	_ = theirs.Close() // the worker has its own
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("start a worker: %w", err), out.Close())
 	}
-	go c.read(out)
 	if err := json.NewEncoder(c.in).Encode(job); err != nil {
 		c.close()
 		return nil, fmt.Errorf("give a worker its job: %w", err)
@@ -64,18 +68,6 @@ func workerOf(p peer.Peer) (*exec.Cmd, error) {
 	return command, nil
 }
 
-func (c *child) read(out io.Reader) {
-	defer close(c.lines)
-	lines := bufio.NewReader(out)
-	for {
-		line, err := lines.ReadBytes('\n')
-		if err != nil {
-			return
-		}
-		c.lines <- line
-	}
-}
-
 // say tells the worker to continue.
 func (c *child) say() error {
 	_, err := c.in.Write([]byte("\n"))
@@ -83,31 +75,27 @@ func (c *child) say() error {
 }
 
 // hear waits for the next message of the worker and decodes it.
-func (c *child) hear(into any, patience time.Duration) error {
-	select {
-	case line, ok := <-c.lines:
-		if ok {
-			return json.Unmarshal(line, into)
-		}
-		_ = c.command.Wait() // its last output explains the end, and is complete only now
-		return errors.New("a worker ended: " + lastLines(c.errors.String()))
-	case <-time.After(patience):
+func (c *child) hear(into *cell.Outcome, deadline time.Time) error {
+	if err := c.out.SetReadDeadline(deadline); err != nil {
+		return err
+	}
+	line, err := c.lines.ReadBytes('\n')
+	switch {
+	case err == nil:
+		return json.Unmarshal(line, into)
+	case errors.Is(err, os.ErrDeadlineExceeded):
 		return errors.New("a worker did not answer in time")
 	}
-}
-
-// lastLines returns the end of a long text.
-func lastLines(text string) string {
+	_ = c.command.Wait() // its last output explains the end, and is complete only now
 	const most = 400
-	text = strings.TrimSpace(text)
-	return text[max(0, len(text)-most):]
+	text := strings.TrimSpace(c.errors.String())
+	return errors.New("a worker ended: " + text[max(0, len(text)-most):])
 }
 
 // close kills the worker and waits for it.
 func (c *child) close() {
 	_ = c.in.Close()
 	_ = c.command.Process.Kill() // the only error is that the process has ended
-	for range c.lines {          // lets the reading goroutine end
-	}
-	_ = c.command.Wait() // the error says that it was killed, or waited for before
+	_ = c.command.Wait()         // the error says that it was killed, or waited for before
+	_ = c.out.Close()
 }

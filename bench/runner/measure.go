@@ -52,7 +52,7 @@ func (m *measurement) run(ctx context.Context, source cluster.Source) (*cell.Res
 	if err := m.start(ctx, source); err != nil {
 		return nil, err
 	}
-	ready, err := heard[worker.Ready](m, "begin", m.startTimeout())
+	ready, err := m.hear("begin", m.startTimeout())
 	if err != nil {
 		return nil, err
 	}
@@ -77,21 +77,44 @@ func (m *measurement) run(ctx context.Context, source cluster.Source) (*cell.Res
 		after = m.snapshot(ctx)
 	}
 	passed := time.Since(began)
-	outcomes, err := heard[worker.Outcome](m, "measure", m.cell.Settle+m.cell.Duration+runTimeout)
+	outcomes, err := m.hear("measure", m.cell.Settle+m.cell.Duration+runTimeout)
 	if err != nil {
 		return nil, err
 	}
 	if !steady {
 		after, passed = m.snapshot(ctx), time.Since(began)
 	}
-	r, err := merge(m.cell, ready, outcomes, after.Since(before, m.peer.Plain), passed)
+	r, err := merge(m.cell, ready, outcomes)
 	if err != nil {
 		return nil, err
 	}
+	r.Work, r.Passed = after.Since(before, m.peer.Plain), passed
 	if broken != nil {
-		r.Recovery = broken.of(outcomes[0].Began, time.Duration(outcomes[0].Pause).Seconds(), r.Timeline)
+		r.Recovery = broken.of(r.Outcome)
 	}
 	return r, m.finish(ctx, r)
+}
+
+// merge combines the messages of the workers into one result.
+func merge(c cell.Cell, ready, outcomes []cell.Outcome) (*cell.Result, error) {
+	r := &cell.Result{Cell: c}
+	for _, x := range ready {
+		r.GoroutinesBefore += x.Goroutines
+	}
+	var times [3][][]byte
+	for _, o := range outcomes {
+		r.Add(o)
+		for i, encoded := range [][]byte{o.AcquireTimes, o.ReleaseTimes, o.DelayTimes} {
+			if encoded != nil {
+				times[i] = append(times[i], encoded)
+			}
+		}
+	}
+	var errs [3]error
+	r.Acquire, errs[0] = cell.Summarise(times[0])
+	r.Release, errs[1] = cell.Summarise(times[1])
+	r.Delay, errs[2] = cell.Summarise(times[2])
+	return r, errors.Join(errs[:]...)
 }
 
 const (
@@ -112,17 +135,9 @@ func (m *measurement) start(ctx context.Context, source cluster.Source) (err err
 	if m.peer, err = peer.Find(m.cell.Peer); err != nil {
 		return err
 	}
-	var addresses []string
-	if m.peer.Kind == peer.Apart {
-		if m.etcd, err = cluster.StartEtcd(ctx); err != nil {
-			return err
-		}
-		addresses = []string{m.etcd.Address()}
-	} else {
-		if m.nodes, err = cluster.Start(ctx, source, m.nodeCount(), m.cell.Fault, m.cell.Bad); err != nil {
-			return err
-		}
-		addresses = m.nodes.Addresses()
+	addresses, err := m.startServers(ctx, source)
+	if err != nil {
+		return err
 	}
 	if m.peer.Marked {
 		cfg := peer.Config(peer.Options{Addresses: addresses, TTL: m.cell.TTL})
@@ -134,7 +149,7 @@ func (m *measurement) start(ctx context.Context, source cluster.Source) (err err
 		return err
 	}
 	witness := filepath.Join(m.dir, "witness")
-	if err := worker.CreateWitness(witness, m.cell.Callers); err != nil {
+	if err := worker.CreateWitness(witness, m.cell.Slots()); err != nil {
 		return err
 	}
 	for _, job := range jobs(m.cell) {
@@ -148,6 +163,23 @@ func (m *measurement) start(ctx context.Context, source cluster.Source) (err err
 	return nil
 }
 
+func (m *measurement) startServers(ctx context.Context, source cluster.Source) (addresses []string, err error) {
+	if m.peer.Kind == peer.Apart {
+		if m.etcd, err = cluster.StartEtcd(ctx); err != nil {
+			return nil, err
+		}
+		return []string{m.etcd.Address()}, nil
+	}
+	n := m.cell.Nodes
+	if m.peer.Most > 0 {
+		n = min(m.peer.Most, n)
+	}
+	if m.nodes, err = cluster.Start(ctx, source, n, m.cell.Network, m.cell.Fault, m.cell.Bad); err != nil {
+		return nil, err
+	}
+	return m.nodes.Addresses(), nil
+}
+
 // jobs returns the jobs of a cell's workers. The lock that others wait for is held by a worker of its own: waiting
 // for a lock of the same process may cost nothing.
 func jobs(c cell.Cell) (jobs []worker.Job) {
@@ -159,14 +191,6 @@ func jobs(c cell.Cell) (jobs []worker.Job) {
 		jobs = append(jobs, worker.Job{Cell: c, Index: c.Processes, Holder: true})
 	}
 	return jobs
-}
-
-// nodeCount is the number of nodes that the peer uses.
-func (m *measurement) nodeCount() int {
-	if m.peer.Most > 0 {
-		return min(m.peer.Most, m.cell.Nodes)
-	}
-	return m.cell.Nodes
 }
 
 func (m *measurement) snapshot(ctx context.Context) cluster.Snapshot {
@@ -185,12 +209,12 @@ func (m *measurement) say() error {
 	return errors.Join(errs...)
 }
 
-// heard returns the next message of each worker.
-func heard[T any](m *measurement, what string, patience time.Duration) ([]T, error) {
-	said := make([]T, len(m.workers))
+// hear returns the next message of each worker.
+func (m *measurement) hear(what string, patience time.Duration) ([]cell.Outcome, error) {
+	said := make([]cell.Outcome, len(m.workers))
 	deadline := time.Now().Add(patience)
 	for i, w := range m.workers {
-		if err := w.hear(&said[i], time.Until(deadline)); err != nil {
+		if err := w.hear(&said[i], deadline); err != nil {
 			return nil, fmt.Errorf("%s: %w", what, err)
 		}
 	}
@@ -210,7 +234,7 @@ func (m *measurement) finish(ctx context.Context, r *cell.Result) error {
 	if err := m.say(); err != nil {
 		return err
 	}
-	closed, err := heard[worker.Closed](m, "close", closeTimeout)
+	closed, err := m.hear("close", closeTimeout)
 	for _, c := range closed {
 		r.GoroutinesClosed += c.Goroutines
 	}
@@ -248,4 +272,60 @@ func (m *measurement) close() error {
 		errs = append(errs, os.RemoveAll(m.dir))
 	}
 	return errors.Join(errs...)
+}
+
+// breakNodes injects the cell's fault at its time.
+func (m *measurement) breakNodes(ctx context.Context) (*restart, error) {
+	deadline := time.Now().Add(m.cell.Duration)
+	time.Sleep(m.cell.After)
+	switch {
+	case m.nodes == nil:
+		return nil, nil
+	case m.cell.Fault == cluster.Restarted:
+		return m.restart(ctx, deadline)
+	default:
+		return nil, m.nodes.Break(ctx, m.cell.Fault, m.cell.Bad)
+	}
+}
+
+// restart is the times of a node's restart, by [cell.Now].
+type restart struct {
+	killed, back, gave int64 // gave is 0 if it granted none
+}
+
+// restart restarts a node and polls, until a deadline, whether it grants locks again. Callers hold their locks
+// briefly, so it may take several polls to see one.
+func (m *measurement) restart(ctx context.Context, deadline time.Time) (*restart, error) {
+	const look = 3 * time.Millisecond
+	r := &restart{killed: cell.Now()}
+	if err := m.nodes.Restart(ctx); err != nil {
+		return nil, err
+	}
+	r.back = cell.Now()
+	var names []string
+	for i := range m.cell.Callers {
+		names = append(names, cell.LockName(i))
+	}
+	for ; time.Now().Before(deadline) && ctx.Err() == nil; time.Sleep(look) {
+		gave, err := m.nodes.Gave(ctx, names)
+		if err != nil {
+			return nil, err
+		}
+		if gave {
+			r.gave = cell.Now()
+			break
+		}
+	}
+	return r, nil
+}
+
+// of returns the recovery as part of a result.
+func (r *restart) of(o cell.Outcome) *cell.Recovery {
+	seconds := func(from, to int64) float64 { return time.Duration(to - from).Seconds() }
+	c := &cell.Recovery{Killed: seconds(o.Began, r.killed), Back: seconds(r.killed, r.back), Never: r.gave == 0}
+	if r.gave > 0 {
+		c.Gives = seconds(r.back, r.gave)
+	}
+	c.Phases(o.Timeline)
+	return c
 }

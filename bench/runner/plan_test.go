@@ -31,6 +31,7 @@ func TestPlanOfAll(t *testing.T) {
 		assert.True(t, p.Waits || !c.Load.Contended(), "%s cannot wait", c.Peer)
 		assert.True(t, p.Renews || c.Load != cell.Hold, "%s does not renew", c.Peer)
 		assert.LessOrEqual(t, c.Processes, c.Callers)
+		assert.True(t, p.Waits || c.Load != cell.Zipf, "%s cannot wait", c.Peer)
 		assert.LessOrEqual(t, c.Bad, (c.Nodes-1)/2, "a majority is always well")
 		assert.Positive(t, c.Nodes)
 	}
@@ -51,6 +52,7 @@ func TestPlanOfSome(t *testing.T) {
 		"uncontended/cycle/callers=3/processes=1/nodes=5/redsync",
 		"waiters/wait/callers=200/processes=1/nodes=5/redsync",
 		"waiters/wait/callers=200/processes=8/nodes=5/redsync",
+		"waiters/wait/callers=200/processes=200/nodes=5/redsync",
 	}, names)
 }
 
@@ -87,9 +89,14 @@ func TestJobs(t *testing.T) {
 
 func TestGoalsRunFitsItsTime(t *testing.T) {
 	o := Options{Nodes: 5, Rounds: 3, Duration: 2 * time.Second, Goals: true}
+	goals, err := o.Plan()
+	require.NoError(t, err)
+	assert.Less(t, o.Estimate(goals), 15*time.Minute)
+	o.Document = true
 	cells, err := o.Plan()
 	require.NoError(t, err)
-	assert.Less(t, o.Estimate(cells), 15*time.Minute)
+	assert.Less(t, o.Estimate(cells), 25*time.Minute)
+	assert.Subset(t, cells, goals, "the document has the goals, too")
 	seen := map[string]bool{}
 	for _, c := range cells {
 		assert.False(t, seen[c.String()], "%s is there twice", c)

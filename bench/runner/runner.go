@@ -1,10 +1,13 @@
+// Package runner plans and measures cells, each with servers and worker processes of its own.
 package runner
 
 import (
 	"context"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"os/exec"
+	"slices"
 	"strings"
 	"time"
 
@@ -43,54 +46,42 @@ func Run(ctx context.Context, o Options, cells []cell.Cell, tell func(format str
 
 // possible drops the cells that cannot be measured here, and logs why.
 func possible(cells []cell.Cell, source cluster.Source, tell func(format string, args ...any)) (left []cell.Cell) {
-	_, err := exec.LookPath(cluster.EtcdProgram)
-	noEtcd := err != nil
-	var etcd, java, broken, few int
+	_, noEtcd := exec.LookPath(cluster.EtcdProgram)
+	dropped := map[string]int{}
 	for _, c := range cells {
 		p, _ := peer.Find(c.Peer) // the plan knows them all
 		switch {
 		case p.Available != nil && p.Available() != nil:
-			java++
-		case c.Peer == peer.Etcd && noEtcd:
-			etcd++
+			dropped["with Redisson, which needs Maven and a JDK"]++
+		case c.Peer == peer.Etcd && noEtcd != nil:
+			dropped["with etcd, which is not installed"]++
 		case !source.Breakable() && c.Fault != cluster.None && c.Fault != cluster.Slow:
-			broken++
+			dropped["that break nodes, as the nodes are not ours"]++
 		case !source.Breakable() && c.Nodes > len(source.Addresses):
-			few++
+			dropped["with more nodes than were given"]++
 		default:
 			left = append(left, c)
 		}
 	}
-	if etcd > 0 {
-		tell("left out %d cells with etcd, which is not installed", etcd)
-	}
-	if java > 0 {
-		tell("left out %d cells with Redisson, which needs Maven and a JDK", java)
-	}
-	if broken > 0 {
-		tell("left out %d cells that break nodes, as the nodes are not ours", broken)
-	}
-	if few > 0 {
-		tell("left out %d cells with more nodes than were given", few)
+	for _, why := range slices.Sorted(maps.Keys(dropped)) {
+		tell("left out %d cells %s", dropped[why], why)
 	}
 	return left
 }
 
 // brief summarises a result in a few words.
-func brief(r cell.Result) string {
-	text := ""
+func brief(r cell.Result) (text string) {
 	switch {
 	case r.Error != "":
 		return "FAILED: " + r.Error
 	case r.Load == cell.Wait:
-		text = fmt.Sprintf("%.1f commands a second and node", r.SentRate)
+		text = fmt.Sprintf("%d commands sent to %d nodes", r.Work.Sent, r.Work.Servers)
 	case r.Load == cell.Hold:
-		text = fmt.Sprintf("%.0f bytes each, %d goroutines, %.4f commands per renewal, %d lost",
-			r.HeapPerLease, r.GoroutinesAfter, r.CommandsPerRenewal, r.Lost)
+		text = fmt.Sprintf("%d bytes, %d goroutines, %d renewals, %d lost", r.Heap, r.Goroutines, r.Renewals, r.Lost)
 	default:
-		text = fmt.Sprintf("%.0f/s", r.Rate)
+		text = fmt.Sprintf("%.0f/s", float64(r.Ops)/r.Seconds)
 		if r.Acquire != nil {
-			text += fmt.Sprintf(", acquire p50 %.0f us", r.Acquire.P50)
+			text += fmt.Sprintf(", acquire p50 %.3f ms", r.Acquire.P50)
 		}
 	}
 	if r.Violations > 0 {
@@ -100,4 +91,48 @@ func brief(r cell.Result) string {
 		text += fmt.Sprintf(", %d failures (%s)", r.Failures, strings.ReplaceAll(r.FirstFailure, "\n", "; "))
 	}
 	return text
+}
+
+// The overhead of a cell besides the measured time, roughly, as seen on two cores.
+const (
+	// perCell is the time to start and end servers and workers, perProcess that for one more worker.
+	perCell    = 700 * time.Millisecond
+	perProcess = 50 * time.Millisecond
+	// perLease is the time to acquire and release one held lease.
+	perLease = 150 * time.Microsecond
+)
+
+// estimate returns the approximate time that a cell takes.
+func estimate(c cell.Cell) time.Duration {
+	d := perCell + time.Duration(len(jobs(c))-1)*perProcess + c.Settle + c.Duration
+	if c.Load == cell.Hold {
+		d += time.Duration(c.Callers) * perLease
+	}
+	return d
+}
+
+// Estimate returns the approximate time to measure all cells in all rounds. A busy or slow machine takes longer.
+func (o Options) Estimate(cells []cell.Cell) (d time.Duration) {
+	for _, c := range cells {
+		d += estimate(c)
+	}
+	d *= time.Duration(o.Rounds)
+	if o.Quick {
+		d = min(d, QuickBudget)
+	}
+	return d
+}
+
+// progress predicts how much time remains.
+type progress struct {
+	began time.Time
+	// whole is the estimate for all cells, and done the estimate for the finished ones.
+	whole, done time.Duration
+}
+
+// left returns the remaining time after one more cell. It scales the estimates by their error so far.
+func (p *progress) left(c cell.Cell) time.Duration {
+	p.done += estimate(c)
+	wrong := time.Since(p.began).Seconds() / p.done.Seconds()
+	return time.Duration(float64(max(0, p.whole-p.done)) * wrong)
 }

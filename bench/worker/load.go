@@ -3,17 +3,32 @@ package worker
 import (
 	"context"
 	"errors"
+	"fmt"
+	"math/rand/v2"
+	"runtime"
 	"sync"
 	"sync/atomic"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/quorumlock/quorumlock/bench/cell"
+	"github.com/quorumlock/quorumlock/bench/peer"
+)
+
+const (
+	// grace is how long callers may take to return after the end.
+	grace = 3 * time.Second
+	// lateness is how much later than this worker another one may end.
+	lateness = 300 * time.Millisecond
 )
 
 // load runs callers that acquire and release locks until the end.
 type load struct {
 	*worker
-	rules                   []rule // of the locks
+	callers []*caller
+	// weight is the number of operations in one call of a caller.
+	weight                  int64
 	acquire, release, delay *cell.Histogram
 
 	began    atomic.Pointer[time.Time] // of the measured time
@@ -23,9 +38,8 @@ type load struct {
 
 	ops, all, failures, violations, switches atomic.Int64
 
-	grants   []atomic.Int64
-	timeline []atomic.Int64
-	pause    pause
+	timeline           []atomic.Int64
+	lastEnd, longPause atomic.Int64 // of any operation; the longest time without one
 
 	mu      sync.Mutex
 	failure error // the first error of a caller
@@ -33,33 +47,57 @@ type load struct {
 
 func newLoad(w *worker) *load {
 	l := &load{
-		worker:  w,
+		worker: w, weight: 1,
 		acquire: cell.NewHistogram(), release: cell.NewHistogram(), delay: cell.NewHistogram(),
-		grants:   make([]atomic.Int64, w.callers()),
 		timeline: make([]atomic.Int64, w.Cell.Duration/cell.Step),
 	}
-	for i := range w.locks {
-		l.rules = append(l.rules, w.newRule(i))
+	n := w.Callers
+	batcher, batches := w.client.(peer.Batcher)
+	switch {
+	case w.Cell.Load == cell.Hold:
+		n = 0
+	case batches:
+		n, l.weight = 1, int64(w.Callers)
+	}
+	for i := range n {
+		c := &caller{load: l, number: w.First + i, slot: w.First + i}
+		if w.Cell.Load.Contended() {
+			c.slot = 0
+		}
+		if batches {
+			var names []string
+			for i := range w.Callers {
+				names = append(names, cell.LockName(w.First+i))
+			}
+			c.use(batcher.Batch(names))
+		} else {
+			c.use(w.client.Lock(cell.LockName(c.slot), c.number))
+		}
+		if w.Cell.Load == cell.Zipf {
+			random := rand.New(rand.NewPCG(uint64(c.number), 0))
+			c.zipf = rand.NewZipf(random, cell.ZipfExponent, 1, cell.ZipfNames-1)
+		}
+		l.callers = append(l.callers, c)
 	}
 	return l
 }
 
-func (l *load) run(before int64) (*Outcome, error) {
+func (l *load) run() (*cell.Outcome, error) {
 	// Contended callers need a context that can be cancelled, to end their wait. The others get one that cannot end,
 	// because some clients are faster with it.
 	ctx, cancel := context.Background(), context.CancelFunc(func() {})
-	if l.Cell.Load.Contended() {
+	if l.Cell.Load.Contended() || l.Cell.Load == cell.Zipf {
 		ctx, cancel = context.WithCancel(ctx)
 	}
 	defer cancel()
 
 	usedBefore := used()
 	var all sync.WaitGroup
-	for i := range l.locks {
+	for _, c := range l.callers {
 		l.running.Add(1)
 		all.Go(func() {
 			defer l.running.Add(-1)
-			l.caller(ctx, i)
+			c.run(ctx)
 		})
 	}
 	o := l.measure()
@@ -67,35 +105,40 @@ func (l *load) run(before int64) (*Outcome, error) {
 	cancel()
 	l.awaitCallers(&all)
 	spent := used()
-	o.Lost = lost(l.beside)
-	giveBack(l.beside)
-
 	o.Mallocs, o.Bytes = spent.mallocs-usedBefore.mallocs, spent.bytes-usedBefore.bytes
 	o.CPU = (spent.cpu - usedBefore.cpu).Seconds()
-	err := l.sum(o) // before waiting for the remaining callers, which would distort it
-	o.Goroutines = settled(before)
+	err := l.sum(o) // before the rest, which would distort it
+	if l.Cell.Load == cell.Hold {
+		o.Heap = heap() - l.heap
+	}
+	o.Lost = l.giveBack()
+	if l.held != nil {
+		time.Sleep(lateness) // otherwise the waiters of another worker could acquire it
+		l.witness.leave(0, 1)
+		_ = l.held.Release(context.Background()) // a failure shows in the keys that remain
+	}
 	return o, err
 }
 
 // measure lets the callers settle, and then counts their operations for a while.
-func (l *load) measure() *Outcome {
+func (l *load) measure() *cell.Outcome {
 	time.Sleep(l.Cell.Settle)
-	began := time.Now()
-	o := &Outcome{Began: cell.Now()}
-	l.pause.begin(o.Began)
+	began, renewals := time.Now(), l.renewals.Load()
+	o := &cell.Outcome{Began: cell.Now()}
+	l.lastEnd.Store(o.Began)
 	l.began.Store(&began)
 	l.measured.Store(true)
 	time.Sleep(l.Cell.Duration)
 	l.measured.Store(false)
 	o.Seconds = time.Since(began).Seconds()
-	o.Ops = l.ops.Load()
-	l.pause.ended(cell.Now())
+	o.Ops, o.Renewals = l.ops.Load(), l.renewals.Load()-renewals
+	l.ended(cell.Now())
 	return o
 }
 
 // sum adds up the counters of all callers.
-func (l *load) sum(o *Outcome) error {
-	o.Pause, o.AllOps = l.pause.longest.Load(), l.all.Load()
+func (l *load) sum(o *cell.Outcome) error {
+	o.Pause, o.AllOps = l.longPause.Load(), l.all.Load()
 	o.Failures, o.Unfinished = l.failures.Load(), l.running.Load()
 	o.Violations, o.Switches = l.violations.Load(), l.switches.Load()
 	l.mu.Lock()
@@ -103,20 +146,16 @@ func (l *load) sum(o *Outcome) error {
 	if l.failure != nil {
 		o.FirstFailure = l.failure.Error()
 	}
-	for i := range l.grants {
-		o.Grants = append(o.Grants, l.grants[i].Load())
+	for _, c := range l.callers {
+		o.Grants = append(o.Grants, c.grants.Load())
 	}
 	for i := range l.timeline {
 		o.Timeline = append(o.Timeline, l.timeline[i].Load())
 	}
-	return l.encode(o)
-}
-
-func (l *load) encode(o *Outcome) error {
 	var errs [3]error
-	o.Acquire, errs[0] = l.acquire.Encode()
-	o.Release, errs[1] = l.release.Encode()
-	o.Delay, errs[2] = l.delay.Encode()
+	o.AcquireTimes, errs[0] = l.acquire.Encode()
+	o.ReleaseTimes, errs[1] = l.release.Encode()
+	o.DelayTimes, errs[2] = l.delay.Encode()
 	return errors.Join(errs[:]...)
 }
 
@@ -133,78 +172,11 @@ func (l *load) awaitCallers(all *sync.WaitGroup) {
 	}
 }
 
-// caller acquires and releases its lock until the end.
-func (l *load) caller(ctx context.Context, i int) {
-	lasting := context.WithoutCancel(ctx)
-	for !l.stop.Load() {
-		number, err := l.operate(ctx, lasting, i)
-		switch {
-		case err != nil && !l.stop.Load():
-			l.failed(err)
-			time.Sleep(time.Millisecond)
-		case err == nil && l.Cell.Load == cell.Pass:
-			l.letPass(i, number)
-		}
-	}
-}
-
-// letPass waits until another caller has held the lock. It polls less and less often, to leave the processor to the
-// callers that are about to acquire.
-func (l *load) letPass(i int, number int64) {
-	const least, part = 20 * time.Microsecond, 8
-	for began := time.Now(); !l.stop.Load() && l.witness.grantsOf(l.slot(i)) == number; {
-		time.Sleep(max(least, time.Since(began)/part))
-	}
-}
-
-// operate runs one operation and returns the number of its grant. A lock that was granted when ctx ended is released
-// with the context lasting, which does not end.
-func (l *load) operate(ctx, lasting context.Context, i int) (number int64, err error) {
-	lock, rule, weight := l.locks[i], l.rules[i], l.weight()
-	rule.wants()
-	start := time.Now()
-	if err := lock.Acquire(ctx); err != nil {
-		return 0, err
-	}
-	acquired := time.Now()
-	g := rule.entered()
-	if !g.allowed {
-		l.violations.Add(1)
-	}
-	rule.leaving()
-	releasing := time.Now()
-	err = lock.Release(lasting)
-	released := time.Now()
-	if err != nil {
-		l.failed(err)
-	}
-	l.all.Add(int64(weight))
-	began := l.began.Load()
-	if began == nil || start.Before(*began) {
-		return g.number, nil
-	}
-	l.acquire.Record(i, acquired.Sub(start), weight)
-	l.release.Record(i, released.Sub(releasing), weight)
-	if g.sinceRelease > 0 && l.Cell.Load.Contended() {
-		l.delay.Record(i, time.Duration(g.sinceRelease), 1)
-	}
-	if l.measured.Load() {
-		l.count(i, g, released.Sub(*began))
-	}
-	return g.number, nil
-}
-
-// count records an operation that ended at the given time after the begin of the measured time.
-func (l *load) count(i int, g grant, after time.Duration) {
-	n := int64(l.weight())
-	l.ops.Add(n)
-	l.pause.ended(cell.Now())
-	l.grants[i].Add(n)
-	if g.switched {
-		l.switches.Add(1)
-	}
-	if at := int(after / cell.Step); at < len(l.timeline) {
-		l.timeline[at].Add(n)
+// ended marks the end of an operation, or of the measured time.
+func (l *load) ended(now int64) {
+	took := now - l.lastEnd.Swap(now)
+	for longest := l.longPause.Load(); took > longest && !l.longPause.CompareAndSwap(longest, took); {
+		longest = l.longPause.Load()
 	}
 }
 
@@ -215,5 +187,164 @@ func (l *load) failed(err error) {
 	defer l.mu.Unlock()
 	if l.failure == nil {
 		l.failure = err
+	}
+}
+
+// caller is one goroutine that acquires and releases locks.
+type caller struct {
+	*load
+	number int // among all callers of the cell
+	lock   peer.Lock
+	slot   int // of the lock, in the witness
+	sharer peer.Sharer
+	claim  peer.Claim // the share that it has
+	meets  bool
+	grants atomic.Int64 // in the measured time
+	zipf   *rand.Zipf
+
+	// calls counts the acquires. rounds counts the meetings, and came is set if the caller has arrived at the next one;
+	// a failed acquire is repeated.
+	calls  int
+	rounds int64
+	came   bool
+}
+
+func (c *caller) use(lock peer.Lock) {
+	c.lock = lock
+	c.sharer, _ = lock.(peer.Sharer)
+	m, can := lock.(peer.Meeter)
+	c.meets = can && m.Meets()
+}
+
+// renew chooses the lock of the next operation, where that is not always the same.
+func (c *caller) renew() {
+	c.calls++
+	switch c.Cell.Load {
+	case cell.NewNames:
+		c.use(c.client.Lock(fmt.Sprintf("bench:new:%d:%d", c.number, c.calls), c.number))
+	case cell.Zipf:
+		c.slot = int(c.zipf.Uint64())
+		c.use(c.client.Lock(cell.LockName(c.slot), c.number))
+	}
+}
+
+// run acquires and releases locks until the end.
+func (c *caller) run(ctx context.Context) {
+	lasting := context.WithoutCancel(ctx)
+	for !c.stop.Load() {
+		number, err := c.operate(ctx, lasting)
+		switch {
+		case err != nil && !c.stop.Load():
+			c.failed(err)
+			time.Sleep(time.Millisecond)
+		case err == nil && c.Cell.Load == cell.Pass:
+			c.letPass(number)
+		}
+	}
+}
+
+// letPass waits until another caller has held the lock. It polls less and less often, to leave the processor to the
+// callers that are about to acquire.
+func (c *caller) letPass(number int64) {
+	const least, part = 20 * time.Microsecond, 8
+	for began := time.Now(); !c.stop.Load() && c.witness.grantsOf(c.slot) == number; {
+		time.Sleep(max(least, time.Since(began)/part))
+	}
+}
+
+// operate runs one operation and returns the number of its grant. A lock that was granted when ctx ended is released
+// with the context lasting, which does not end.
+func (c *caller) operate(ctx, lasting context.Context) (number int64, err error) {
+	c.arrive()
+	start := time.Now()
+	c.renew()
+	if err := c.lock.Acquire(ctx); err != nil {
+		return 0, err
+	}
+	acquired := time.Now()
+	g := c.entered()
+	if !g.allowed {
+		c.violations.Add(1)
+	}
+	c.leaving()
+	releasing := time.Now()
+	err = c.lock.Release(lasting)
+	released := time.Now()
+	if err != nil {
+		c.failed(err)
+	}
+	c.all.Add(c.weight)
+	began := c.began.Load()
+	if began == nil || start.Before(*began) {
+		return g.number, nil
+	}
+	c.acquire.Record(c.number, acquired.Sub(start), int(c.weight))
+	c.release.Record(c.number, released.Sub(releasing), int(c.weight))
+	if g.sinceRelease > 0 && c.Cell.Load.Contended() {
+		c.delay.Record(c.number, time.Duration(g.sinceRelease), 1)
+	}
+	if c.measured.Load() {
+		c.count(g, released.Sub(*began))
+	}
+	return g.number, nil
+}
+
+// arrive tells the witness that a caller comes to a meeting.
+func (c *caller) arrive() {
+	if c.meets && !c.came {
+		c.came = true
+		c.witness.arrive(c.slot)
+	}
+}
+
+// entered tells the witness of a grant, which checks that at most the capacity of the lock is held. For a meeting, it
+// checks that all callers have arrived.
+func (c *caller) entered() grant {
+	if c.meets {
+		c.rounds++
+		c.came = false
+		return grant{allowed: c.witness.arrived(c.slot) >= c.rounds*int64(c.Cell.Callers)}
+	}
+	c.claim = peer.Claim{Weight: 1, Limit: 1}
+	if c.sharer != nil {
+		c.claim = c.sharer.Claim()
+	}
+	return c.witness.enter(c.slot+c.claim.Slot, c.number, c.claim)
+}
+
+// leaving tells the witness that a release begins.
+func (c *caller) leaving() {
+	if !c.meets {
+		c.witness.leave(c.slot+c.claim.Slot, c.claim.Weight)
+	}
+}
+
+// count records an operation that ended at the given time after the begin of the measured time.
+func (c *caller) count(g grant, after time.Duration) {
+	c.ops.Add(c.weight)
+	c.ended(cell.Now())
+	c.grants.Add(c.weight)
+	if g.switched {
+		c.switches.Add(1)
+	}
+	if at := int(after / cell.Step); at < len(c.timeline) {
+		c.timeline[at].Add(c.weight)
+	}
+}
+
+// usage is the resources that this process has used so far.
+type usage struct {
+	mallocs, bytes uint64
+	cpu            time.Duration
+}
+
+func used() usage {
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	var r unix.Rusage
+	_ = unix.Getrusage(unix.RUSAGE_SELF, &r) // it cannot fail
+	return usage{
+		mallocs: m.Mallocs, bytes: m.TotalAlloc,
+		cpu: time.Duration(r.Utime.Nano() + r.Stime.Nano()),
 	}
 }

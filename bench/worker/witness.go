@@ -1,6 +1,7 @@
 package worker
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"sync/atomic"
@@ -9,6 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/quorumlock/quorumlock/bench/cell"
+	"github.com/quorumlock/quorumlock/bench/peer"
 )
 
 // Witness records the holders of locks, in memory that all workers of a cell share. It has one slot for each lock.
@@ -29,9 +31,9 @@ type slot struct {
 
 const slotSize = int(unsafe.Sizeof(slot{}))
 
-// CreateWitness creates the file of a witness with a slot for each lock.
+// CreateWitness creates the file of a witness with a slot for each lock. The file is sparse.
 func CreateWitness(path string, locks int) error {
-	return os.WriteFile(path, make([]byte, locks*slotSize), 0o600)
+	return errors.Join(os.WriteFile(path, nil, 0o600), os.Truncate(path, int64(locks*slotSize)))
 }
 
 // OpenWitness maps a file that CreateWitness made. The caller must close the witness.
@@ -70,11 +72,10 @@ type grant struct {
 	sinceRelease int64
 }
 
-// enter records that a caller acquired the lock, or a share of that weight. The sum of the weights must not exceed
-// limit.
-func (w *Witness) enter(lock, caller int, weight, limit int64) grant {
+// enter records that a caller acquired the lock, or a share of it. The sum of the weights must not exceed the limit.
+func (w *Witness) enter(lock, caller int, c peer.Claim) grant {
 	s := &w.slots[lock]
-	g := grant{allowed: s.holders.Add(weight) <= limit, number: s.grants.Add(1)}
+	g := grant{allowed: s.holders.Add(c.Weight) <= c.Limit, number: s.grants.Add(1)}
 	if released := s.released.Load(); released != 0 {
 		g.sinceRelease = cell.Now() - released
 	}

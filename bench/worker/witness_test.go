@@ -6,6 +6,9 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/quorumlock/quorumlock/bench/cell"
+	"github.com/quorumlock/quorumlock/bench/peer"
 )
 
 func TestWitness(t *testing.T) {
@@ -20,19 +23,19 @@ func TestWitness(t *testing.T) {
 	// Two openings stand for two processes.
 	here, there := open(), open()
 
-	first := here.enter(1, 0, 1, 1)
+	first := here.enter(1, 0, peer.Claim{Weight: 1, Limit: 1})
 	assert.True(t, first.allowed)
 	assert.False(t, first.switched, "there was no holder before")
 	assert.Zero(t, first.sinceRelease)
-	assert.True(t, here.enter(0, 5, 1, 1).allowed, "another lock")
+	assert.True(t, here.enter(0, 5, peer.Claim{Weight: 1, Limit: 1}).allowed, "another lock")
 
-	second := there.enter(1, 1, 1, 1)
+	second := there.enter(1, 1, peer.Claim{Weight: 1, Limit: 1})
 	assert.False(t, second.allowed, "the first caller still holds it")
 	assert.True(t, second.switched)
 	there.leave(1, 1)
 	here.leave(1, 1)
 
-	third := there.enter(1, 1, 1, 1)
+	third := there.enter(1, 1, peer.Claim{Weight: 1, Limit: 1})
 	assert.True(t, third.allowed)
 	assert.False(t, third.switched, "the same caller held it last")
 	assert.Positive(t, third.sinceRelease)
@@ -50,19 +53,19 @@ func TestWitnessOfWeights(t *testing.T) {
 	require.NoError(t, err)
 	defer func() { require.NoError(t, w.Close()) }()
 
-	assert.True(t, w.enter(0, 0, 1, 2).allowed)
-	assert.True(t, w.enter(0, 1, 1, 2).allowed)
-	assert.False(t, w.enter(0, 2, 1, 2).allowed, "there are two permits")
+	assert.True(t, w.enter(0, 0, peer.Claim{Weight: 1, Limit: 2}).allowed)
+	assert.True(t, w.enter(0, 1, peer.Claim{Weight: 1, Limit: 2}).allowed)
+	assert.False(t, w.enter(0, 2, peer.Claim{Weight: 1, Limit: 2}).allowed, "there are two permits")
 
-	assert.True(t, w.enter(1, 0, 1, writer-1).allowed)
-	assert.True(t, w.enter(1, 1, 1, writer-1).allowed, "another reader")
-	assert.False(t, w.enter(1, 2, writer, writer).allowed, "a writer beside readers")
-	assert.False(t, w.enter(1, 3, 1, writer-1).allowed, "a reader beside a writer")
+	assert.True(t, w.enter(1, 0, peer.Claim{Weight: 1, Limit: writer - 1}).allowed)
+	assert.True(t, w.enter(1, 1, peer.Claim{Weight: 1, Limit: writer - 1}).allowed, "another reader")
+	assert.False(t, w.enter(1, 2, peer.Claim{Weight: writer, Limit: writer}).allowed, "a writer beside readers")
+	assert.False(t, w.enter(1, 3, peer.Claim{Weight: 1, Limit: writer - 1}).allowed, "a reader beside a writer")
 	w.leave(1, 1)
 	w.leave(1, 1)
 	w.leave(1, 1)
 	w.leave(1, writer)
-	assert.True(t, w.enter(1, 2, writer, writer).allowed, "all others have gone")
+	assert.True(t, w.enter(1, 2, peer.Claim{Weight: writer, Limit: writer}).allowed, "all others have gone")
 }
 
 func TestMeetingNeedsAllCallers(t *testing.T) {
@@ -71,15 +74,20 @@ func TestMeetingNeedsAllCallers(t *testing.T) {
 	w, err := OpenWitness(file)
 	require.NoError(t, err)
 	defer func() { require.NoError(t, w.Close()) }()
-	one, other := meeting{witness: w, callers: 2}, meeting{witness: w, callers: 2}
+	l := &load{worker: &worker{Job: Job{Cell: cell.Cell{Callers: 2}}, witness: w}}
+	one, other := &caller{load: l, meets: true}, &caller{load: l, meets: true}
+	entered := func(c *caller) bool {
+		defer c.leaving()
+		return c.entered().allowed
+	}
 
-	one.wants()
-	one.wants() // the first acquire failed
-	other.wants()
-	assert.True(t, one.entered().allowed)
-	assert.True(t, other.entered().allowed)
-	one.wants()
-	assert.False(t, one.entered().allowed, "the other caller has not arrived again")
+	one.arrive()
+	one.arrive() // the first acquire failed
+	other.arrive()
+	assert.True(t, entered(one))
+	assert.True(t, entered(other))
+	one.arrive()
+	assert.False(t, entered(one), "the other caller has not arrived again")
 }
 
 func TestOpenMissingWitness(t *testing.T) {

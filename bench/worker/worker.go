@@ -1,3 +1,10 @@
+// Package worker is the child process that runs the clients of one cell. A process of its own keeps cells apart, and
+// makes the cost of a client measurable.
+//
+// A worker and the runner exchange lines of JSON. The worker reads a [Job] and opens its client. It writes three
+// messages, each a [cell.Outcome]: when the client is connected, when the load is over, and when the client is closed.
+// The first and the last only have the number of goroutines. After each of the first two messages, the worker waits
+// for a line. It ends when its input ends.
 package worker
 
 import (
@@ -8,12 +15,32 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"runtime"
+	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/quorumlock/quorumlock/bench/cell"
 	"github.com/quorumlock/quorumlock/bench/peer"
 )
+
+// Env is the environment variable that makes a program which calls [Main] a worker.
+const Env = "QUORUMLOCK_BENCH_WORKER"
+
+// Job tells one worker its part of a cell.
+type Job struct {
+	Cell cell.Cell `json:"cell"`
+	// Index is the number of the worker among the processes of the cell. It runs Callers callers, numbered from
+	// First.
+	Index   int `json:"index"`
+	First   int `json:"first"`
+	Callers int `json:"callers"`
+	// Holder marks a worker without callers. It holds the lock that the other workers wait for.
+	Holder    bool     `json:"holder"`
+	Addresses []string `json:"addresses"`
+	// WitnessFile is the path of the file that backs the [Witness].
+	WitnessFile string `json:"witnessFile"`
+}
 
 // Main turns the process into a worker, and exits when the worker ends, if [Env] is set.
 func Main() {
@@ -30,53 +57,55 @@ func Main() {
 const (
 	openTimeout  = 20 * time.Second
 	closeTimeout = 3 * time.Second
-	// grace is how long callers may take to return after the end.
-	grace = 3 * time.Second
 )
 
 type worker struct {
 	Job
 	peer     peer.Peer
 	client   peer.Client
-	locks    []peer.Lock // one for each caller
 	witness  *Witness
-	renewals atomic.Int64
-	heap     int64       // with a connected client, before any lock
+	leases   []peer.Lock // held during the load, or instead of it
 	held     peer.Lock   // the lock that other workers wait for
-	beside   []peer.Lock // leases held beside the load
+	heap     int64       // with a connected client, before any lock
+	renewals atomic.Int64
 }
 
 func work(in io.Reader, out io.Writer) error {
 	lines, say := bufio.NewReader(in), json.NewEncoder(out)
+	// turn writes a message, and waits until the runner wants the next.
+	turn := func(o cell.Outcome) error {
+		if err := say.Encode(o); err != nil {
+			return err
+		}
+		_, err := lines.ReadBytes('\n')
+		return err
+	}
 	w := new(worker)
-	if err := listen(lines, &w.Job); err != nil {
+	line, err := lines.ReadBytes('\n')
+	if err != nil {
+		return err
+	}
+	if err := json.Unmarshal(line, &w.Job); err != nil {
 		return err
 	}
 	atFirst := goroutines()
 	if err := w.open(); err != nil {
 		return err
 	}
-	ready := Ready{Goroutines: goroutines()}
-	if err := errors.Join(say.Encode(ready), listen(lines, nil)); err != nil {
+	opened := goroutines()
+	if err := turn(cell.Outcome{Goroutines: opened}); err != nil {
 		return err
 	}
-	outcome, err := w.run(ready.Goroutines)
-	if err == nil {
-		err = errors.Join(say.Encode(outcome), listen(lines, nil))
-	}
+	o, err := newLoad(w).run()
 	if err != nil {
 		return err
 	}
-	return say.Encode(w.close(atFirst))
-}
-
-// listen reads a line, and decodes it unless into is nil.
-func listen(lines *bufio.Reader, into any) error {
-	line, err := lines.ReadBytes('\n')
-	if err != nil || into == nil {
+	o.Goroutines = settled(opened)
+	if err := turn(*o); err != nil {
 		return err
 	}
-	return json.Unmarshal(line, into)
+	w.close()
+	return say.Encode(cell.Outcome{Goroutines: settled(atFirst)})
 }
 
 func (w *worker) open() (err error) {
@@ -89,118 +118,113 @@ func (w *worker) open() (err error) {
 		return err
 	}
 	o := peer.Options{Addresses: w.Addresses, TTL: w.Cell.TTL}
-	if w.Cell.Load.Contended() {
+	switch {
+	case w.Cell.Load.Contended():
 		o.Contenders = w.Cell.Callers
-	}
-	if w.Cell.Load == cell.Hold {
+	case w.Cell.Load == cell.Zipf:
+		o.Contenders = 2 // most locks are free
+	case w.Cell.Load == cell.Hold:
 		o.Renewed = func() { w.renewals.Add(1) }
 	}
 	if w.client, err = w.peer.Open(ctx, o); err != nil {
 		return fmt.Errorf("%s: open a client: %w", w.peer.Name, err)
 	}
-	if err := w.connect(ctx); err != nil {
-		return err
-	}
-	if w.Cell.Load == cell.Hold {
-		w.heap = heap()
-	}
-	for i := range w.callers() {
-		w.locks = append(w.locks, w.newLock(i))
-	}
-	return w.prepare()
-}
-
-// callers returns the number of callers here: one, for a peer that acquires locks in batches.
-func (w *worker) callers() int {
-	if _, batches := w.client.(peer.Batcher); batches {
-		return 1
-	}
-	return w.Callers
-}
-
-// weight is the number of operations in one call of a caller.
-func (w *worker) weight() int { return w.Callers / w.callers() }
-
-func (w *worker) newLock(i int) peer.Lock {
-	if b, batches := w.client.(peer.Batcher); batches {
-		var names []string
-		for i := range w.Callers {
-			names = append(names, w.name(i))
-		}
-		return b.Batch(names)
-	}
-	lock := w.client.Lock(w.name(i))
-	if n, can := lock.(peer.Numbered); can {
-		n.Number(w.First + i)
-	}
-	return lock
-}
-
-// name returns the name of a caller's lock, and slot its slot of the witness.
-func (w *worker) name(i int) string { return cell.LockName(w.slot(i)) }
-
-func (w *worker) slot(i int) int {
-	if w.Cell.Load.Contended() {
-		return 0
-	}
-	return w.First + i
-}
-
-// connect makes the client connect to the nodes, by a first acquire and release.
-func (w *worker) connect(ctx context.Context) error {
-	first := w.client.Lock(fmt.Sprintf("bench:prepare:%d", w.Index))
+	// The first acquire and release make the client connect to the nodes.
+	first := w.client.Lock(fmt.Sprintf("bench:prepare:%d", w.Index), peer.NoCaller)
 	if err := first.Acquire(ctx); err != nil {
 		return fmt.Errorf("the first acquire: %w", err)
 	}
 	if err := first.Release(ctx); err != nil {
 		return fmt.Errorf("the first release: %w", err)
 	}
-	return nil
+	return w.hold()
 }
 
-// prepare acquires the locks that are held during the load.
-func (w *worker) prepare() error {
-	lasting := context.Background() // a held lease would keep a context that ends
+// holders is the number of goroutines that acquire and release the held leases.
+const holders = 128
+
+// hold acquires the locks that are held during the load. Their context does not end: a lease would end with it.
+func (w *worker) hold() error {
 	switch {
 	case w.Cell.Load == cell.Hold:
-		return hold(lasting, w.locks)
-	case w.Holder:
-		w.held = w.client.Lock(cell.LockName(0))
-		return w.held.Acquire(lasting)
-	case w.Cell.Held > 0 && w.peer.Renews:
-		for i := range w.Cell.Held {
-			w.beside = append(w.beside, w.client.Lock(fmt.Sprintf("bench:held:%d:%d", w.Index, i)))
+		w.heap = heap()
+		for i := range w.Callers {
+			w.leases = append(w.leases, w.client.Lock(cell.LockName(w.First+i), peer.NoCaller))
 		}
-		return hold(lasting, w.beside)
+	case w.Holder:
+		w.held = w.client.Lock(cell.LockName(0), peer.NoCaller)
+		w.witness.enter(0, w.Cell.Callers, peer.Claim{Weight: 1, Limit: 1})
+		return w.held.Acquire(context.Background())
+	case w.peer.Renews:
+		for i := range w.Cell.Held {
+			w.leases = append(w.leases, w.client.Lock(fmt.Sprintf("bench:held:%d:%d", w.Index, i), peer.NoCaller))
+		}
 	}
-	return nil
+	return w.eachLease(func(lock peer.Lock) error { return lock.Acquire(context.Background()) })
 }
 
-func (w *worker) run(before int64) (*Outcome, error) {
-	switch w.Cell.Load {
-	case cell.Hold:
-		return w.watch(), nil
-	case cell.Wait:
-		return w.await(before), nil
-	default:
-		return newLoad(w).run(before)
+// eachLease does the same with all held leases, many at a time.
+func (w *worker) eachLease(do func(peer.Lock) error) error {
+	var next atomic.Int64
+	errs := make([]error, holders)
+	var all sync.WaitGroup
+	for h := range holders {
+		all.Go(func() {
+			for i := next.Add(1) - 1; i < int64(len(w.leases)) && errs[h] == nil; i = next.Add(1) - 1 {
+				errs[h] = do(w.leases[i])
+			}
+		})
 	}
+	all.Wait()
+	return errors.Join(errs...)
 }
 
-func (w *worker) close(atFirst int64) Closed {
+// giveBack counts the leases that were lost, and releases all.
+func (w *worker) giveBack() (lost int64) {
+	for _, lock := range w.leases {
+		if c, can := lock.(peer.Checker); can && !c.Valid() {
+			lost++
+		}
+	}
+	_ = w.eachLease(func(lock peer.Lock) error {
+		_ = lock.Release(context.Background()) // a lost lease is already counted
+		return nil
+	})
+	return lost
+}
+
+// close closes the client, unless that takes too long. The number of goroutines shows it.
+func (w *worker) close() {
 	ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
 	defer cancel()
-	done := make(chan error, 1)
-	go func() { done <- w.client.Close(ctx) }()
-	var err error
+	done := make(chan struct{})
+	go func() {
+		_ = w.client.Close(ctx)
+		close(done)
+	}()
 	select {
-	case err = <-done:
+	case <-done:
 	case <-ctx.Done():
-		err = errors.New("the client does not close")
 	}
-	c := Closed{Goroutines: settled(atFirst)}
-	if err != nil {
-		c.Error = err.Error()
-	}
-	return c
 }
+
+// heap returns the heap in use after a garbage collection.
+func heap() int64 {
+	for range 3 {
+		runtime.GC()
+	}
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return int64(m.HeapAlloc)
+}
+
+// settled waits briefly for goroutines that are about to end, and returns the number that remain.
+func settled(most int64) int64 {
+	const patience, look = time.Second, 5 * time.Millisecond
+	for deadline := time.Now().Add(patience); time.Now().Before(deadline) && goroutines() > most; {
+		time.Sleep(look)
+	}
+	return goroutines()
+}
+
+func goroutines() int64 { return int64(runtime.NumGoroutine()) }

@@ -16,7 +16,7 @@ import (
 
 // acquired is the outcome of waiting for the lock.
 type acquired struct {
-	lease *quorumlock.Lease
+	lease lease
 	err   error
 }
 
@@ -25,12 +25,12 @@ type acquired struct {
 const waitNotice = 100 * time.Millisecond
 
 // acquire waits for the lock until --wait is over, a signal arrives, or it finds that it waits for itself.
-func (h *holder) acquire(ctx context.Context) (*quorumlock.Lease, error) {
+func (h *holder) acquire(ctx context.Context) (lease, error) {
 	ctx, cancel := h.waitContext(ctx)
 	defer cancel()
 	outcome := make(chan acquired, 1)
 	go func() {
-		lease, err := h.try(ctx)
+		lease, err := h.acquirer(ctx, !h.triesOnce())
 		outcome <- acquired{lease, err}
 	}()
 	notice := newAlarm()
@@ -54,8 +54,8 @@ func (h *holder) acquire(ctx context.Context) (*quorumlock.Lease, error) {
 			}
 		case <-notice.rings:
 			h.sayWaiting(why)
-		case sig := <-h.signals.received:
-			if endsWaiting(sig) {
+		case sig := <-h.signals:
+			if slices.Contains(ending, sig) { // others are for the command
 				ended = sig
 				cancel()
 			}
@@ -70,21 +70,17 @@ func (h *holder) acquire(ctx context.Context) (*quorumlock.Lease, error) {
 
 // waitContext bounds the wait. A single attempt is bounded by the nodes' timeouts.
 func (h *holder) waitContext(ctx context.Context) (context.Context, context.CancelFunc) {
-	if h.flags.waits && h.flags.wait > 0 {
+	if h.flags.waits && !h.triesOnce() {
 		return context.WithTimeout(ctx, h.flags.wait)
 	}
 	return context.WithCancel(ctx)
 }
 
-func (h *holder) try(ctx context.Context) (*quorumlock.Lease, error) {
-	if h.flags.waits && h.flags.wait == 0 {
-		return h.lock.TryAcquire(ctx)
-	}
-	return h.lock.Acquire(ctx)
-}
+// triesOnce reports whether the command gives up after one attempt.
+func (h *holder) triesOnce() bool { return h.flags.waits && h.flags.wait == 0 }
 
 // settle interprets the outcome. A lease that arrives together with a signal is released.
-func (h *holder) settle(ctx context.Context, got acquired, ended os.Signal) (*quorumlock.Lease, error) {
+func (h *holder) settle(ctx context.Context, got acquired, ended os.Signal) (lease, error) {
 	switch {
 	case ended != nil:
 		if got.lease != nil {
@@ -122,10 +118,10 @@ func (h *holder) sayWaiting(why error) {
 
 // waitsForItself returns the error for a lock whose holder is a quorumlock that this one runs under. That one waits
 // for this one's end. The owner id identifies it reliably, whatever names the nodes have. A single attempt waits for
-// nothing.
+// nothing. Nor does a semaphore of several permits wait for one holder alone.
 func (h *holder) waitsForItself(err error) error {
 	held, ok := errors.AsType[*quorumlock.HeldError](err)
-	if !ok || h.flags.waits && h.flags.wait == 0 || !slices.Contains(outerOwners(), quorumlock.ParseOwner(held.Owner).ID) {
+	if !ok || h.triesOnce() || h.flags.of > 1 || !slices.Contains(outerOwners(), quorumlock.ParseOwner(held.Owner).ID) {
 		return nil
 	}
 	return &exitError{code: exitFailure, err: fmt.Errorf(
@@ -151,27 +147,14 @@ func newRounds(log *slog.Logger) *rounds {
 	return &rounds{log: log, failed: make(chan quorumlock.AttemptFailedEvent, 1)}
 }
 
+// hooks log all events, and record failures for messages to the user.
 func (r *rounds) hooks() quorumlock.Hooks {
-	return quorumlock.Hooks{
-		Acquired: func(e quorumlock.AcquiredEvent) {
-			r.log.Info("lock acquired", "keys", e.Names, "owner", e.Owner, "attempts", e.Attempts, "waited", e.Waited)
-		},
-		AttemptFailed: r.attemptFailed,
-		Renewed: func(e quorumlock.RenewedEvent) {
-			r.renewed(nil)
-			r.log.Debug("lease renewed", "remaining", e.Remaining)
-		},
-		RenewalFailed: func(e quorumlock.RenewalFailedEvent) {
-			r.renewed(e.Err)
-			r.log.Warn("renewal failed", "remaining", e.Remaining, "err", plain(e.Err))
-		},
-		BackingChanged: func(e quorumlock.BackingEvent) {
-			r.log.Info("lease backing changed", "have", e.Have, "want", e.Want, "need", e.Need)
-		},
-		Ended: func(e quorumlock.EndedEvent) {
-			r.log.Info("lease ended", "held", e.Held, "cause", plain(e.Err))
-		},
-	}
+	log := quorumlock.LogHooks(r.log)
+	hooks := log
+	hooks.AttemptFailed = r.attemptFailed
+	hooks.Renewed = func(e quorumlock.RenewedEvent) { r.renewed(nil); log.Renewed(e) }
+	hooks.RenewalFailed = func(e quorumlock.RenewalFailedEvent) { r.renewed(e.Err); log.RenewalFailed(e) }
+	return hooks
 }
 
 func (r *rounds) attemptFailed(e quorumlock.AttemptFailedEvent) {

@@ -3,43 +3,44 @@ package main
 import (
 	"fmt"
 	"io"
+	"slices"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/quorumlock/quorumlock"
+	"github.com/quorumlock/quorumlock/internal/watch"
 	"github.com/quorumlock/quorumlock/node"
 )
 
-// someStatus is a lock that is held on all of five nodes but one, which does not answer.
-func someStatus() *quorumlock.Status {
-	s := &quorumlock.Status{Names: []string{"job"}, Need: 3}
+// someFacts are of a lock that is held on all of five nodes but one, which does not answer.
+func someFacts() *watch.Facts {
+	facts := &watch.Facts{Names: []string{"job"}, Whole: true}
 	for i := range 5 {
-		n := quorumlock.NodeStatus{Node: fmt.Sprintf("10.0.0.%d:6379", i+1), Latency: 300 * time.Microsecond}
+		n := watch.Node{Name: fmt.Sprintf("10.0.0.%d:6379", i+1), Latency: 300 * time.Microsecond}
 		if i == 4 {
-			n.Err = &node.Error{Node: n.Node, Reason: node.ErrTimeout}
+			n.Err = &node.Error{Node: n.Name, Reason: node.ErrTimeout}
 		} else {
-			n.Holders = []node.Holder{{Name: "job", Owner: "4f2c9a7be01d5386:17", Token: 1763757600000000, TTL: 9 * time.Second}}
+			n.Locks = map[string]watch.Lock{"job": held("job", "4f2c9a7be01d5386:17", 9*time.Second, 1763757600000000)}
 		}
-		s.Nodes = append(s.Nodes, n)
+		facts.Nodes = append(facts.Nodes, n)
 	}
-	return s
+	return facts
 }
 
 // BenchmarkStatus sums up what five nodes said about each of ten locks, and prints it.
 func BenchmarkStatus(b *testing.B) {
-	for by, print := range map[string]func(io.Writer, statusReport) error{"table": printTables, "json": printJSON} {
+	table := func(r *statusReport) { _ = r.text() }
+	inJSON := func(r *statusReport) { require.NoError(b, printJSON(io.Discard, r)) }
+	for by, print := range map[string]func(*statusReport){"table": table, "json": inJSON} {
 		b.Run("by="+by, func(b *testing.B) {
 			b.ReportAllocs()
-			status := someStatus()
+			facts, keys := someFacts(), slices.Repeat([]string{"job"}, 10)
 			for b.Loop() {
-				var report statusReport
-				for range 10 {
-					report.Locks = append(report.Locks, newLockReport("job", status))
-				}
+				report := newStatusReport(quorumlock.Config{}.Limits(), noon, facts, keys)
 				require.Equal(b, stateHeld, report.Locks[9].State)
-				require.NoError(b, print(io.Discard, report))
+				print(report)
 			}
 		})
 	}

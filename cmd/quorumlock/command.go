@@ -73,7 +73,7 @@ func outerOwners() []string { return strings.Fields(os.Getenv(ownersEnv)) }
 
 // setEnv sets the environment variables that describe the lock. It replaces those of an outer quorumlock. It removes
 // the nodes' passwords, which the command must not see.
-func (c *command) setEnv(keys []string, lease *quorumlock.Lease) {
+func (c *command) setEnv(keys []string, lease lease) {
 	inherited := slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, nodesEnv+"=") })
 	c.cmd.Env = append(inherited,
 		"QUORUMLOCK_OWNER="+lease.Owner(),
@@ -81,6 +81,7 @@ func (c *command) setEnv(keys []string, lease *quorumlock.Lease) {
 		"QUORUMLOCK_TOKEN="+strconv.FormatUint(lease.Token(), 10),
 		"QUORUMLOCK_KEY="+keys[0],
 		"QUORUMLOCK_KEYS="+strings.Join(keys, "\n"),
+		"QUORUMLOCK_PERMITS="+strings.Trim(fmt.Sprint(lease.Slots()), "[]"),
 		"QUORUMLOCK_VALID_UNTIL="+lease.ValidUntil().UTC().Format("2006-01-02T15:04:05.000Z07:00"),
 	)
 }

@@ -11,7 +11,6 @@ func signalOnDeath(attr *syscall.SysProcAttr) { attr.Pdeathsig = syscall.SIGTERM
 
 // adopt makes this process the parent of orphans while a command is being stopped. In a container whose first process
 // reaps no children, they would stay zombies and look alive.
-// dead but not gone, and look alive.
 func adopt(yes bool) {
 	on := uintptr(0)
 	if yes {

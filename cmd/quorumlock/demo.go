@@ -2,7 +2,11 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io"
+	"slices"
+	"sync"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -19,13 +23,13 @@ const (
 	demoSkew = 100 * time.Millisecond
 	// demoBound is longer than any step takes on a slow machine.
 	demoBound = 30 * time.Second
-	// demoPause gives the reader time after each chapter.
+	// demoPause gives the reader time before each chapter.
 	demoPause = 500 * time.Millisecond
 	demoLock  = "report"
 )
 
 func (a *app) demoCommand() *cobra.Command {
-	return &cobra.Command{
+	c := &cobra.Command{
 		Use:   "demo",
 		Short: "See the library at work, without any server",
 		Long: `Two clients contend for one lock on five nodes in this process, while nodes are stopped,
@@ -33,13 +37,8 @@ started, and lose their memory. It takes about twelve seconds. Each line is prin
 the event has happened and was checked. After any unexpected event, the demo reports it
 and fails.`,
 		Args: arguments(cobra.NoArgs),
-		RunE: func(c *cobra.Command, _ []string) error {
-			if err := a.nodes.refuse(c); err != nil {
-				return err
-			}
-			return a.demo(c.Context())
-		},
 	}
+	return a.nodeless(c, func(c *cobra.Command, _ []string) error { return a.demo(c.Context()) })
 }
 
 func (a *app) demo(ctx context.Context) error {
@@ -47,33 +46,60 @@ func (a *app) demo(ctx context.Context) error {
 	defer cancel()
 	s, err := newStage(ctx, a)
 	if err != nil {
-		return err
+		return fmt.Errorf("the demo failed: %w", err)
 	}
-	err = s.play(ctx)
+	err = s.attempt(func() {
+		for i, c := range chapters {
+			if i > 0 {
+				s.pause()
+			}
+			s.chapter(c.title)
+			c.play(s)
+		}
+	})
 	s.close(ctx)
 	if err == nil {
-		err = s.expectKeys(ctx) // no client, no key
+		err = s.attempt(func() { s.expectKeys() }) // no client, no key
 	}
 	if err != nil {
 		return fmt.Errorf("the demo failed: %w", err)
 	}
-	s.farewell()
+	fmt.Fprintf(s.w, demoSummary, round(s.handOver), round(s.early), len(s.tokens))
 	return nil
 }
 
-// stage is the state of the demo.
+const demoSummary = `
+Seen: one holder at a time, two nodes of five lost without a break, the lock handed over in %v,
+a lease that was over %v before its keys, when no majority was left to renew it, three nodes of five
+that forgot the lock and gave it to no other client, and %d leases whose tokens only grew.
+Next: quorumlock run --help, for locks on your own servers; README.md and docs/, for the library.
+`
+
+// stage is the state of the demo. Its methods play chapters, and end the attempt if anything unexpected happens.
 type stage struct {
 	*timeline
+	ctx   context.Context //nolint:containedctx // it lives as long as the demo, whose context it is
 	nodes []*node.Memory
 	a, b  *actor
 	// stopped counts the nodes that do not answer.
 	stopped int
+
+	// held is the current lease of the lock, and waiting receives the result of B's wait for the next.
+	held    *quorumlock.Lease
+	waiting <-chan granted
 
 	// tokens are the tokens of the lock's leases, in the order of the grants.
 	tokens []uint64
 
 	// Observed times for the closing lines.
 	handOver, early time.Duration
+}
+
+// granted is the result of B's wait.
+type granted struct {
+	lease *quorumlock.Lease
+	at    time.Time
+	err   error
 }
 
 // actor is one client. Its channels receive the events of its hooks.
@@ -86,24 +112,22 @@ type actor struct {
 }
 
 func newStage(ctx context.Context, a *app) (*stage, error) {
-	s := &stage{timeline: newTimeline(a.stdout)}
-	var nodes []node.Node
-	for _, n := range memoryNodes("node", demoNodes) {
+	s := &stage{timeline: newTimeline(a.stdout), ctx: ctx}
+	nodes := memoryNodes("node", demoNodes)
+	for _, n := range nodes {
 		s.nodes = append(s.nodes, n.(*node.Memory)) //nolint:forcetypeassert // made so
-		nodes = append(nodes, n)
 	}
 	cfg := quorumlock.Config{
 		Nodes: nodes, TTL: demoTTL, MaxTTL: demoTTL, MaxClockSkew: demoSkew,
 		Logger: a.logger(), // nothing unless --verbose: the time line tells it better
 	}
 	_, err := admin.Init(ctx, cfg)
-	if err != nil {
-		return nil, unexpected("the new nodes are opened", err)
+	if err == nil {
+		s.a, err = newActor("A", colourA, s.timeline, cfg)
 	}
-	if s.a, err = newActor("A", colourA, s.timeline, cfg); err != nil {
-		return nil, err
+	if err == nil {
+		s.b, err = newActor("B", colourB, s.timeline, cfg)
 	}
-	s.b, err = newActor("B", colourB, s.timeline, cfg)
 	return s, err
 }
 
@@ -123,16 +147,6 @@ func newActor(name, colour string, t *timeline, cfg quorumlock.Config) (*actor, 
 	return a, err
 }
 
-// tells prints an action of this actor.
-func (a *actor) tells(format string, args ...any) {
-	a.tell(a.name, a.colour, format, args...)
-}
-
-// tellNodes prints what happens to the nodes.
-func (s *stage) tellNodes(format string, args ...any) {
-	s.tell("nodes", colourNodes, format, args...)
-}
-
 // close ends both clients. Locks on nodes that were down have expired, so an unconfirmed release is no failure.
 func (s *stage) close(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeTimeout)
@@ -141,14 +155,94 @@ func (s *stage) close(ctx context.Context) {
 	_ = s.b.Close(ctx)
 }
 
-// farewell prints the summary, and where to read on.
-func (s *stage) farewell() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	fmt.Fprintf(s.w, "\nSeen: one holder at a time, two nodes of five lost without a break, the lock handed over in %v,\n", round(s.handOver))
-	fmt.Fprintf(s.w, "a lease that was over %v before its keys, when no majority was left to renew it, three nodes of five\n", round(s.early))
-	fmt.Fprintf(s.w, "that forgot the lock and gave it to no other client, and %d leases whose tokens only grew.\n", len(s.tokens))
-	fmt.Fprint(s.w, "Next: quorumlock run --help, for locks on your own servers; README.md and docs/, for the library.\n")
+// unexpected is the panic of a stage at an expected event that did not happen. It does not leave attempt.
+type unexpected struct{ error }
+
+// attempt runs steps, and returns why they ended early. Steps have dozens of checks, so they do not return errors.
+func (s *stage) attempt(steps func()) (err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			failed, ok := r.(unexpected)
+			if !ok {
+				panic(r)
+			}
+			err = failed.error
+		}
+	}()
+	steps()
+	return nil
+}
+
+// expect ends the attempt unless ok. The error may be nil.
+func (s *stage) expect(what string, ok bool, err error) {
+	switch {
+	case ok:
+	case err == nil:
+		panic(unexpected{fmt.Errorf("expected that %s, but it was not so", what)})
+	default:
+		panic(unexpected{fmt.Errorf("expected that %s, but: %w", what, err)})
+	}
+}
+
+func receive[T any](s *stage, events <-chan T, what string) (event T) {
+	select {
+	case event = <-events:
+	case <-s.ctx.Done():
+		s.expect(what, false, context.Cause(s.ctx))
+	}
+	return event
+}
+
+// eventually polls until a condition holds.
+func (s *stage) eventually(what string, is func() bool) {
+	tick := time.NewTicker(time.Millisecond)
+	defer tick.Stop()
+	for !is() {
+		receive(s, tick.C, what)
+	}
+}
+
+// expectKeys checks the keys on all nodes. Undos may continue for a moment after a refusal.
+func (s *stage) expectKeys(keys ...string) {
+	for _, n := range s.nodes {
+		s.eventually(fmt.Sprintf("%s holds %q", n.Name(), keys), func() bool { return slices.Equal(n.Keys(), keys) })
+	}
+}
+
+// pause gives the reader a moment.
+func (s *stage) pause() {
+	timer := time.NewTimer(demoPause)
+	defer timer.Stop()
+	receive(s, timer.C, "the demo goes on")
+}
+
+// tells prints an action of this actor.
+func (a *actor) tells(format string, args ...any) { a.tell(a.name, a.colour, format, args...) }
+
+// tellNodes prints what happens to the nodes.
+func (s *stage) tellNodes(format string, args ...any) { s.tell("nodes", colourNodes, format, args...) }
+
+func (s *stage) names(numbers []int) string {
+	var names []string
+	for _, n := range numbers {
+		names = append(names, s.nodes[n-1].Name())
+	}
+	return enumerated(names)
+}
+
+func backing(lease *quorumlock.Lease) int {
+	have, _ := lease.Backing()
+	return have
+}
+
+// silentNodes returns the nodes that did not answer an operation.
+func silentNodes(err error) (names []string) {
+	if e, ok := errors.AsType[*quorumlock.NoQuorumError](err); ok {
+		for _, n := range e.Nodes {
+			names = append(names, n.Node)
+		}
+	}
+	return names
 }
 
 // round makes a duration short enough to read.
@@ -157,4 +251,38 @@ func round(d time.Duration) time.Duration {
 		return d.Round(10 * time.Microsecond)
 	}
 	return d.Round(time.Millisecond)
+}
+
+// Colours of the actors, as terminals number them.
+const (
+	colourA     = "1;36" // cyan
+	colourB     = "1;33" // yellow
+	colourNodes = "1;35" // magenta
+)
+
+// timeline prints events with the time since its start and their actor.
+type timeline struct {
+	w      io.Writer
+	began  time.Time
+	colour bool
+
+	mu sync.Mutex
+}
+
+// newTimeline makes a timeline that begins now.
+func newTimeline(w io.Writer) *timeline {
+	return &timeline{w: w, began: time.Now(), colour: wantsColour(w)}
+}
+
+func (t *timeline) tell(actor, colour, format string, args ...any) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	who := painted(fmt.Sprintf("%-5s", actor), colour, t.colour)
+	fmt.Fprintf(t.w, "%6.2f s  %s  %s\n", time.Since(t.began).Seconds(), who, fmt.Sprintf(format, args...))
+}
+
+func (t *timeline) chapter(title string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	fmt.Fprintf(t.w, "\n%s\n", painted(title, "1", t.colour))
 }

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -11,221 +10,239 @@ import (
 	"github.com/quorumlock/quorumlock/node"
 )
 
-// play runs the chapters. Each one checks what it prints.
-func (s *stage) play(ctx context.Context) error {
-	s.chapter("Five nodes, one lock, two clients")
+// chapters are the demo. Each chapter checks its own claims.
+var chapters = []struct {
+	title string
+	play  func(*stage)
+}{
+	{"Five nodes, one lock, two clients", (*stage).contend},
+	{"Two nodes die while the lock is held", (*stage).loseTwo},
+	{"A hands over", (*stage).handsOver},
+	{"A third node dies: no majority is left", (*stage).loseThird},
+	{"The nodes come back; MultiLock asks all of them", (*stage).takeBoth},
+	{"Three nodes lose their memory while the lock is held", (*stage).forget},
+}
+
+// contend: A takes the lock. B learns that, and waits.
+func (s *stage) contend() {
 	s.tellNodes("five new nodes in this process, independent and just opened; a majority, three, decides. TTL %v", demoTTL)
-	held, err := s.takes(ctx)
-	if err != nil {
-		return err
-	}
-	waiting, err := s.contends(ctx, held)
-	if err != nil {
-		return err
-	}
-	if err := s.losesTwo(ctx, held, waiting); err != nil {
-		return err
-	}
-	next, err := s.handsOver(ctx, held, waiting)
-	if err != nil {
-		return err
-	}
-	if err := s.losesThird(ctx, next); err != nil {
-		return err
-	}
-	if err := s.refuses(ctx); err != nil {
-		return err
-	}
-	if err := s.takesBoth(ctx); err != nil {
-		return err
-	}
-	return s.forgets(ctx)
+	s.takes()
+	_, err := s.b.RedLock(demoLock).TryAcquire(s.ctx)
+	var by *quorumlock.HeldError
+	s.expect("B is told that A holds the lock", errors.As(err, &by) && by.Owner == s.held.Owner(), err)
+	s.b.tells("is refused: held by %.6s…, which is A, for another %v unless renewed", by.Owner, round(by.TTL))
+	s.bWaits()
+	s.renews(s.a)
 }
 
 // takes: A acquires the lock.
-func (s *stage) takes(ctx context.Context) (*quorumlock.Lease, error) {
+func (s *stage) takes() {
 	began := time.Now()
-	lease, err := s.a.RedLock(demoLock).TryAcquire(ctx)
-	if err != nil {
-		return nil, unexpected("A gets the free lock", err)
-	}
+	lease, err := s.a.RedLock(demoLock).TryAcquire(s.ctx)
+	s.expect("A gets the free lock", err == nil, err)
 	took := time.Since(began)
-	if err := s.grows(lease); err != nil {
-		return nil, err
-	}
+	s.granted(lease)
 	s.a.tells("takes %q in %v, valid for %v unless renewed; its token is %d", demoLock, round(took), round(lease.Remaining()), lease.Token())
-	err = eventually(ctx, "all nodes back A's lease", func() bool { return backing(lease) == demoNodes })
-	if err != nil {
-		return nil, err
-	}
+	s.eventually("all nodes back A's lease", func() bool { return backing(lease) == demoNodes })
 	s.a.tells("all %d nodes back the lease", demoNodes)
-	return lease, nil
 }
 
-// granted is the result of B's wait.
-type granted struct {
-	lease *quorumlock.Lease
-	at    time.Time
-	err   error
-}
-
-// contends: B learns the holder of the lock, and waits for it.
-func (s *stage) contends(ctx context.Context, held *quorumlock.Lease) (<-chan granted, error) {
-	_, err := s.b.RedLock(demoLock).TryAcquire(ctx)
-	var by *quorumlock.HeldError
-	if !errors.As(err, &by) || by.Owner != held.Owner() {
-		return nil, unexpected("B is told that A holds the lock", err)
+// granted keeps the next lease of the lock. Its token must be larger than the tokens of all earlier leases.
+func (s *stage) granted(lease *quorumlock.Lease) {
+	token := lease.Token()
+	for _, before := range s.tokens {
+		s.expect("tokens grow", token > before, fmt.Errorf("%d follows %d", token, before))
 	}
-	s.b.tells("is refused: held by %s, which is A, for another %v unless renewed", short(by.Owner), round(by.TTL))
-	waiting := s.waits(ctx)
-	s.b.tells("waits")
-	return waiting, s.renews(ctx, s.a, held)
+	s.tokens, s.held = append(s.tokens, token), lease
 }
 
-// waits starts B's wait for the lock.
-func (s *stage) waits(ctx context.Context) <-chan granted {
+// bWaits starts B's wait for the lock.
+func (s *stage) bWaits() {
 	waiting := make(chan granted, 1)
 	go func() {
-		lease, err := s.b.RedLock(demoLock).Acquire(ctx)
+		lease, err := s.b.RedLock(demoLock).Acquire(s.ctx)
 		waiting <- granted{lease, time.Now(), err}
 	}()
-	return waiting
+	s.waiting = waiting
+	s.b.tells("waits")
 }
 
-// losesTwo: the lease survives the loss of two nodes.
-func (s *stage) losesTwo(ctx context.Context, held *quorumlock.Lease, waiting <-chan granted) error {
-	pause(ctx)
-	s.chapter("Two nodes die while the lock is held")
+// stillWaits checks that B waits.
+func (s *stage) stillWaits() {
+	select {
+	case got := <-s.waiting:
+		s.expect("B still waits", false, got.err)
+	default:
+	}
+}
+
+// loseTwo: the lease survives the loss of two nodes.
+func (s *stage) loseTwo() {
 	s.stop(4, 5)
 	s.tellNodes("their last confirmation counts until its TTL is over")
-	for backing(held) > 3 {
-		if err := s.renews(ctx, s.a, held); err != nil {
-			return err
-		}
+	for backing(s.held) > 3 {
+		s.renews(s.a)
 	}
-	if backing(held) != 3 || held.Err() != nil {
-		return fmt.Errorf("expected that A's lease lives on with 3 nodes, but %d back it: %w", backing(held), held.Err())
-	}
-	if err := stillWaits(waiting); err != nil {
-		return err
-	}
+	s.expect("A's lease lives on with 3 nodes", backing(s.held) == 3 && s.held.Err() == nil, s.held.Err())
+	s.stillWaits()
 	s.a.tells("still holds %q, B still waits: three of five are enough", demoLock)
-	return nil
 }
 
 // handsOver: A releases, B acquires.
-func (s *stage) handsOver(ctx context.Context, held *quorumlock.Lease, waiting <-chan granted) (*quorumlock.Lease, error) {
-	pause(ctx)
-	s.chapter("A hands over")
+func (s *stage) handsOver() {
 	released := time.Now()
-	if err := held.Release(ctx); err != nil {
-		return nil, unexpected("A's release is confirmed", err)
-	}
+	err := s.held.Release(s.ctx)
+	s.expect("A's release is confirmed", err == nil, err)
 	s.a.tells("releases the lock, and %d nodes confirm it", 3)
-	got, err := receive(ctx, waiting, "B gets the lock")
-	if err != nil {
-		return nil, err
-	}
-	if got.err != nil {
-		return nil, unexpected("B gets the lock", got.err)
-	}
-	s.handOver = got.at.Sub(released)
-	if s.handOver <= 0 {
-		return nil, errors.New("expected that B gets the lock after A's release, but it had it before")
-	}
-	if err := s.grows(got.lease); err != nil {
-		return nil, err
-	}
-	s.b.tells("has it %v after A let go, backed by %d of %d nodes; its token is %d, which is larger", round(s.handOver), backing(got.lease), demoNodes, got.lease.Token())
-	return got.lease, s.renews(ctx, s.b, got.lease)
+	s.handOver = s.bGets().Sub(released)
+	s.expect("B gets the lock after A's release", s.handOver > 0, nil)
+	s.b.tells("has it %v after A let go, backed by %d of %d nodes; its token is %d, which is larger", round(s.handOver), backing(s.held), demoNodes, s.held.Token())
+	s.renews(s.b)
 }
 
-// losesThird: without a majority, the lease ends before its keys expire.
-func (s *stage) losesThird(ctx context.Context, held *quorumlock.Lease) error {
-	pause(ctx)
-	s.chapter("A third node dies: no majority is left")
+// bGets waits for the lease that B waits for, and returns the time of the grant.
+func (s *stage) bGets() time.Time {
+	got := receive(s, s.waiting, "B gets the lock")
+	s.expect("B gets the lock", got.err == nil, got.err)
+	s.granted(got.lease)
+	return got.at
+}
+
+// loseThird: without a majority, the lease ends before its keys expire.
+func (s *stage) loseThird() {
 	s.stop(3)
-	failed, err := receive(ctx, s.b.failed, "B's renewal fails")
-	if err != nil {
-		return err
-	}
-	if silent := silentNodes(failed.Err); !slices.Equal(silent, []string{"node-3", "node-4", "node-5"}) {
-		return unexpected("B cannot renew for three nodes", failed.Err)
-	}
+	failed := receive(s, s.b.failed, "B's renewal fails")
+	s.expect("B cannot renew for three nodes", slices.Equal(silentNodes(failed.Err), []string{"node-3", "node-4", "node-5"}), failed.Err)
 	s.b.tells("cannot renew, as node-3, node-4 and node-5 do not answer, and tries again in the %v that are left", round(failed.Remaining))
 	// No renewal moves the end any more: nodes 4 and 5 do not have the lock, and node 3 does not answer.
-	until := time.Now().Add(held.Remaining())
+	until := time.Now().Add(s.held.Remaining())
 	keyGone := make(chan time.Time, 1)
 	go func() {
-		if eventually(ctx, "the key of node-3 runs out", func() bool { return len(s.nodes[2].Keys()) == 0 }) == nil {
-			keyGone <- time.Now()
+		for len(s.nodes[2].Keys()) > 0 {
+			if s.ctx.Err() != nil {
+				return
+			}
+			time.Sleep(time.Millisecond)
 		}
+		keyGone <- time.Now()
 	}()
-	if _, err := receive(ctx, held.Context().Done(), "B's lease ends"); !errors.Is(held.Err(), quorumlock.ErrLost) {
-		return unexpected("B's lease is lost", errors.Join(err, held.Err()))
-	}
-	late := time.Since(until)
-	s.b.tells("lost the lease, and its context ended %v after the time: %s", round(late), lossReason(held.Err()))
-	gone, err := receive(ctx, keyGone, "the key of node-3 runs out")
-	if err != nil {
-		return err
-	}
-	if s.early = gone.Sub(until); s.early <= 0 {
-		return fmt.Errorf("expected that the lease ends before the key, but it ended %v after", -s.early)
-	}
+	receive(s, s.held.Context().Done(), "B's lease ends")
+	s.expect("B's lease is lost", errors.Is(s.held.Err(), quorumlock.ErrLost), s.held.Err())
+	s.b.tells("lost the lease, and its context ended %v after the time: %s", round(time.Since(until)), lossReason(s.held.Err()))
+	s.early = receive(s, keyGone, "the key of node-3 runs out").Sub(until)
+	s.expect("the lease ends before the key", s.early > 0, nil)
 	s.tellNodes("node-3 kept its key for B %v longer than the lease lasted: the holder knows first", round(s.early))
-	if err := held.Release(ctx); !errors.Is(err, quorumlock.ErrLost) {
-		return unexpected("a release tells B that the lease was lost", err)
-	}
-	return nil
+	err := s.held.Release(s.ctx)
+	s.expect("a release tells B that the lease was lost", errors.Is(err, quorumlock.ErrLost), err)
 }
 
-// refuses: MultiLock needs every node.
-func (s *stage) refuses(ctx context.Context) error {
-	pause(ctx)
-	s.chapter("The nodes come back; MultiLock asks all of them")
+// takeBoth: MultiLock needs every node. With every node up, A acquires two names at once.
+func (s *stage) takeBoth() {
 	s.start(3, 4)
 	began := time.Now()
-	if err := s.seen(ctx, 4); err != nil {
-		return err
-	}
+	s.answering(4)
 	s.a.tells("noticed it %v later: 4 of %d nodes answer", round(time.Since(began)), demoNodes)
-	_, err := s.a.MultiLock("stock", "orders").TryAcquire(ctx)
-	if !slices.Equal(silentNodes(err), []string{"node-5"}) || !errors.Is(err, node.ErrUnreachable) {
-		return unexpected("MultiLock is refused because of node-5 alone", err)
-	}
+	_, err := s.a.MultiLock("stock", "orders").TryAcquire(s.ctx)
+	s.expect("MultiLock is refused because of node-5 alone", slices.Equal(silentNodes(err), []string{"node-5"}) && errors.Is(err, node.ErrUnreachable), err)
 	s.a.tells(`asks for "stock" and "orders" on every node, and is refused: node-5 is unreachable`)
-	if err := s.expectKeys(ctx); err != nil {
-		return err
-	}
+	s.expectKeys()
 	s.tellNodes("nothing is left of the attempt on any of them")
-	return nil
+
+	s.start(5)
+	s.answering(demoNodes)
+	began = time.Now()
+	lease, err := s.a.MultiLock("stock", "orders").TryAcquire(s.ctx)
+	s.expect("MultiLock gets both names", err == nil, err)
+	took := time.Since(began)
+	s.expectKeys("orders", "stock")
+	s.a.tells(`takes "stock" and "orders" in one step, in %v, on %d of %d nodes`, round(took), backing(lease), demoNodes)
+	err = lease.Release(s.ctx)
+	s.expect("the release is confirmed", err == nil, err)
+	s.expectKeys()
+	s.a.tells("releases both; no key is left on any node")
 }
 
-// takesBoth: with every node up, A acquires two names at once.
-func (s *stage) takesBoth(ctx context.Context) error {
-	s.start(5)
-	if err := s.seen(ctx, demoNodes); err != nil {
-		return err
+// answering waits until A gets answers from the given number of nodes, and knows that the others do not answer.
+func (s *stage) answering(nodes int) {
+	s.eventually(fmt.Sprintf("A sees %d nodes answer", nodes), func() bool {
+		status, err := s.a.RedLock(demoLock).Inspect(s.ctx)
+		silent := func(n quorumlock.NodeStatus) bool { return n.Err != nil }
+		return err == nil && len(slices.DeleteFunc(status.Nodes, silent)) == nodes
+	})
+}
+
+// forgetful are the nodes that lose their memory: a majority.
+var forgetful = []int{1, 2, 3}
+
+// forget: a majority loses its memory while A holds the lock, and no other client gets it.
+func (s *stage) forget() {
+	s.takes()
+	for _, n := range forgetful {
+		m := s.nodes[n-1]
+		m.Crash()
+		s.expect(m.Name()+" has forgotten everything", len(m.Keys()) == 0, nil)
 	}
-	began := time.Now()
-	lease, err := s.a.MultiLock("stock", "orders").TryAcquire(ctx)
-	if err != nil {
-		return unexpected("MultiLock gets both names", err)
+	s.tellNodes("%s restart with an empty memory: a majority has forgotten A's lock", s.names(forgetful))
+	s.isKeptOut()
+	s.heals()
+	s.outlives()
+	err := s.held.Release(s.ctx)
+	s.expect("A's release is confirmed", err == nil, err)
+	s.a.tells("releases the lock")
+	s.bGets()
+	s.b.tells("has it; its token is %d, the largest of all %d", s.held.Token(), len(s.tokens))
+	err = s.held.Release(s.ctx)
+	s.expect("B's release is confirmed", err == nil, err)
+}
+
+// isKeptOut: the nodes that forgot A's lock do not give it to B.
+func (s *stage) isKeptOut() {
+	_, err := s.b.RedLock(demoLock).TryAcquire(s.ctx)
+	s.expect("B is refused", errors.Is(err, quorumlock.ErrHeld) || errors.Is(err, quorumlock.ErrNoQuorum), err)
+	nodes, left := s.recovering()
+	s.expect("three nodes know that they have forgotten something", slices.Equal(nodes, forgetful), nil)
+	s.b.tells("is refused all the same: the three know that they have forgotten something, and give no locks for %v", round(left))
+	s.bWaits()
+}
+
+// heals: A's next renewal puts the lock back on the nodes that forgot it.
+func (s *stage) heals() {
+	for _, n := range forgetful {
+		m := s.nodes[n-1]
+		s.eventually(m.Name()+" has the lock again", func() bool { return slices.Equal(m.Keys(), []string{demoLock}) })
 	}
-	took := time.Since(began)
-	if err := s.expectKeys(ctx, "orders", "stock"); err != nil {
-		return err
+	nodes, _ := s.recovering()
+	s.expect("the nodes take A's renewal while they recover", slices.Equal(nodes, forgetful), s.held.Err())
+	s.a.tells("renews, which puts the lock back on %s: holders may keep theirs", s.names(forgetful))
+}
+
+// outlives: the recovery is longer than a lease without renewal, and two nodes alone could not have renewed A's
+// lease.
+func (s *stage) outlives() {
+	for {
+		if nodes, _ := s.recovering(); len(nodes) == 0 {
+			break
+		}
+		s.renews(s.a)
 	}
-	s.a.tells(`takes "stock" and "orders" in one step, in %v, on %d of %d nodes`, round(took), backing(lease), demoNodes)
-	if err := lease.Release(ctx); err != nil {
-		return unexpected("the release is confirmed", err)
+	status, err := s.a.RedLock(demoLock).Inspect(s.ctx)
+	s.expect("A's lease lives on, backed by all nodes",
+		err == nil && s.held.Err() == nil && status.Holder() == s.held.Owner() && backing(s.held) == demoNodes, errors.Join(err, s.held.Err()))
+	s.stillWaits()
+	s.tellNodes("%s give locks again: everything that they may have forgotten has expired", s.names(forgetful))
+	s.a.tells("still holds %q, backed by all %d nodes, and B still waits", demoLock, demoNodes)
+}
+
+// recovering returns the numbers of the nodes that grant no new locks, and how long that lasts.
+func (s *stage) recovering() (numbers []int, left time.Duration) {
+	status, err := s.b.RedLock(demoLock).Inspect(s.ctx)
+	s.expect("all nodes answer", err == nil, err)
+	for i, n := range status.Nodes {
+		if n.Recovering > 0 {
+			numbers, left = append(numbers, i+1), max(left, n.Recovering)
+		}
 	}
-	if err := s.expectKeys(ctx); err != nil {
-		return err
-	}
-	s.a.tells("releases both; no key is left on any node")
-	return nil
+	return numbers, left
 }
 
 func (s *stage) stop(numbers ...int) {
@@ -244,57 +261,24 @@ func (s *stage) start(numbers ...int) {
 	s.tellNodes("%s started again", s.names(numbers))
 }
 
-func (s *stage) names(numbers []int) string {
-	var names []string
-	for _, n := range numbers {
-		names = append(names, s.nodes[n-1].Name())
+// renews waits for the next renewal of the lease, and prints it. Nodes that are stopped may still back the lease.
+func (s *stage) renews(a *actor) {
+	e := receive(s, a.renewed, a.name+" renews")
+	for e.Owner != s.held.Owner() {
+		e = receive(s, a.renewed, a.name+" renews")
 	}
-	return enumerated(names)
-}
-
-// renews waits for the next renewal, and prints it.
-func (s *stage) renews(ctx context.Context, a *actor, lease *quorumlock.Lease) error {
-	e, err := nextRenewal(ctx, a, lease)
-	if err != nil {
-		return errors.Join(err, lease.Err())
-	}
-	a.tells("renews: valid for another %v, backed by %s", round(e.Remaining), s.backers(lease))
-	return nil
-}
-
-// pause gives the reader a moment.
-func pause(ctx context.Context) {
-	timer := time.NewTimer(demoPause)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-	case <-ctx.Done():
-	}
-}
-
-// backers describes how many nodes back a lease, and how many of them cannot have confirmed it just now.
-func (s *stage) backers(lease *quorumlock.Lease) string {
-	have := backing(lease)
+	have := backing(s.held)
 	text := fmt.Sprintf("%d of %d nodes", have, demoNodes)
 	if before := have - (demoNodes - s.stopped); before > 0 {
 		text += fmt.Sprintf(" (%d by what they confirmed before)", before)
 	}
-	return text
-}
-
-// short returns the part of an owner's id that distinguishes the owners of the demo.
-func short(owner string) string {
-	if len(owner) < 8 {
-		return owner
-	}
-	return owner[:6] + "…"
+	a.tells("renews: valid for another %v, backed by %s", round(e.Remaining), text)
 }
 
 // lossReason returns why a lease was lost, without the names of the nodes.
 func lossReason(err error) string {
-	var e *quorumlock.LostError
-	if !errors.As(err, &e) {
-		return plain(err)
+	if e, ok := errors.AsType[*quorumlock.LostError](err); ok {
+		return e.Reason
 	}
-	return e.Reason
+	return plain(err)
 }

@@ -124,7 +124,7 @@ func TestDemoNoticesALostLock(t *testing.T) {
 	for _, n := range s.nodes[:3] {
 		n.Stop()
 	}
-	_, err = s.takes(t.Context())
+	err = s.attempt(s.takes)
 	require.ErrorContains(t, err, "expected that A gets the free lock, but: ")
 	assert.Empty(t, out.String())
 }
@@ -134,9 +134,8 @@ func TestDemoNoticesATokenThatDoesNotGrow(t *testing.T) {
 	s, err := newStage(t.Context(), &app{stdout: &out})
 	require.NoError(t, err)
 	defer s.close(t.Context())
-	lease, err := s.takes(t.Context())
-	require.NoError(t, err)
-	require.ErrorContains(t, s.grows(lease), "expected that tokens grow")
+	require.NoError(t, s.attempt(s.takes))
+	require.ErrorContains(t, s.attempt(func() { s.granted(s.held) }), "expected that tokens grow, but: ")
 }
 
 // Without the recovery, B would acquire the lock while A holds it.
@@ -145,7 +144,7 @@ func TestDemoNoticesAnOpenNodeThatForgot(t *testing.T) {
 	s, err := newStage(t.Context(), &app{stdout: &out})
 	require.NoError(t, err)
 	defer s.close(t.Context())
-	_, err = s.isKeptOut(t.Context())
+	err = s.attempt(s.isKeptOut)
 	require.ErrorContains(t, err, "expected that B is refused")
 }
 
@@ -158,7 +157,7 @@ func TestTimelineColours(t *testing.T) {
 	out.Reset()
 	line.colour = true
 	line.tell("A", colourA, "does it")
-	line.tell("A", colourPlain, "does it")
+	line.tell("A", "", "does it")
 	line.chapter("Title")
 	assert.Equal(t, "  0.00 s  \x1b[1;36mA    \x1b[0m  does it\n  0.00 s  A      does it\n\n\x1b[1mTitle\x1b[0m\n", out.String())
 }

@@ -2,12 +2,9 @@ package main
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
-	"strings"
 	"time"
 
-	"github.com/redis/rueidis"
 	"github.com/spf13/cobra"
 
 	"github.com/quorumlock/quorumlock"
@@ -120,13 +117,7 @@ func (a *app) examine(c *cobra.Command, keys []string, asJSON bool) error {
 // doctorConfig reads the flags. Problems of the set of nodes, which programs would refuse, belong in the report.
 func (a *app) doctorConfig(c *cobra.Command) (doctor.Config, error) {
 	f := a.nodes
-	if c.Flags().Changed("embedded") {
-		return doctor.Config{}, wrongUsage(c, errors.New("--embedded means nothing here: nodes in memory have nothing to check"))
-	}
-	if err := f.check(c); err != nil {
-		return doctor.Config{}, err
-	}
-	parsed, err := a.config(c)
+	parsed, options, err := a.servers(c, "nodes in memory have nothing to check")
 	if err != nil {
 		return doctor.Config{}, err
 	}
@@ -135,21 +126,7 @@ func (a *app) doctorConfig(c *cobra.Command) (doctor.Config, error) {
 		return doctor.Config{}, wrongUsage(c, fmt.Errorf("--max-clock-skew %v is over half of --max-ttl %v", limits.MaxClockSkew, limits.MaxTTL))
 	}
 	timeout := cmp.Or(f.nodeTimeout, programsTimeout(limits))
-	cfg := doctor.Config{AllowEven: f.allowEven, Limits: limits, Timeout: timeout, Patience: max(surveyTimeout, 4*timeout)}
-	cfg.Nodes, err = a.nodeOptions(c, parsed.Addresses)
-	return cfg, err
-}
-
-// nodeOptions parses addresses into options.
-func (a *app) nodeOptions(c *cobra.Command, addresses []string) ([]rueidis.ClientOption, error) {
-	options := make([]rueidis.ClientOption, len(addresses))
-	for i, address := range addresses {
-		var err error
-		if options[i], err = node.ParseAddress(address); err != nil {
-			return nil, wrongUsage(c, fmt.Errorf("address %d: %s", i+1, strings.TrimPrefix(err.Error(), "node: ")))
-		}
-	}
-	return options, nil
+	return doctor.Config{Nodes: options, AllowEven: f.allowEven, Limits: limits, Timeout: timeout, Patience: max(surveyTimeout, 4*timeout)}, nil
 }
 
 // programsTimeout is how long programs wait for a node if they set neither NodeTimeoutMax nor a TTL: see
@@ -193,7 +170,4 @@ func newDoctorNode(n *doctor.Node) doctorNode {
 	return d
 }
 
-func milliseconds(d time.Duration) *float64 {
-	ms := float64(d.Microseconds()) / 1000
-	return &ms
-}
+func milliseconds(d time.Duration) *float64 { return new(inMilliseconds(d)) }

@@ -179,6 +179,7 @@ var misconfigurations = []struct {
 	}, "lua", exitErrors, []string{"runs no Lua scripts", "rename-command"}},
 	{"a user without rights for locks", func(t *testing.T) (string, []string) {
 		servers := healthy(t)
+		redisproc.Needs7(t, servers[0], "a script that may not write")
 		return servers.as(t, "-hset"), nil
 	}, "rights", exitErrors, []string{"lacks rights for locks: +hset", "ACL SETUSER locker +hset"}},
 	{"a user without rights for its names", func(t *testing.T) (string, []string) {
@@ -187,6 +188,7 @@ var misconfigurations = []struct {
 	}, "rights", exitErrors, []string{"lacks rights for locks: ~job:a", "ACL SETUSER locker ~job:a"}},
 	{"a user without rights to wait", func(t *testing.T) (string, []string) {
 		servers := healthy(t)
+		redisproc.Needs7(t, servers[0], "a script that may not write")
 		return servers.as(t, "resetchannels", "-zadd"), nil
 	}, "rights", exitWarnings, []string{"lacks rights for waiting", "ACL SETUSER locker +zadd &quorumlock:inbox:*"}},
 }

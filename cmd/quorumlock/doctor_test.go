@@ -94,6 +94,7 @@ func healthy(t *testing.T, opts ...redisproc.Option) fleet {
 func TestDoctorFindsNothing(t *testing.T) {
 	t.Parallel()
 	servers := healthy(t)
+	redisproc.Needs7(t, servers[0], "ACL DRYRUN")
 	d := diagnose(t, nil, "--nodes", servers.nodes())
 	d.excuse(t, roundTrip)
 	assert.Zero(t, d.code)

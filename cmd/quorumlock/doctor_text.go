@@ -1,12 +1,10 @@
 package main
 
 import (
-	"encoding/json"
 	"fmt"
 	"io"
 	"slices"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/quorumlock/quorumlock/internal/doctor"
@@ -17,10 +15,7 @@ func printDoctorJSON(w io.Writer, facts *doctor.Facts, report *doctor.Report) er
 	for i := range facts.Nodes {
 		d.Nodes = append(d.Nodes, newDoctorNode(&facts.Nodes[i]))
 	}
-	encoder := json.NewEncoder(w)
-	encoder.SetIndent("", "  ")
-	encoder.SetEscapeHTML(false)
-	return encoder.Encode(d)
+	return printJSON(w, d)
 }
 
 // doctorText prints a report for people. It escapes text of servers for a terminal.
@@ -33,7 +28,11 @@ type doctorText struct {
 
 func (d *doctorText) print(facts *doctor.Facts, report *doctor.Report) error {
 	d.nodes = len(facts.Nodes)
-	if err := d.table(facts); err != nil {
+	nodes := newTable("NODE", "SERVER", "ROLE", "CLOCK", "ROUND TRIP", "SLOWEST")
+	for i := range facts.Nodes {
+		nodes.add("", doctorRow(&facts.Nodes[i])...)
+	}
+	if _, err := io.WriteString(d.w, nodes.text()); err != nil {
 		return err
 	}
 	for _, s := range []doctor.Severity{doctor.Error, doctor.Warning, doctor.Note} {
@@ -51,19 +50,10 @@ func (d *doctorText) print(facts *doctor.Facts, report *doctor.Report) error {
 	return nil
 }
 
-// table prints a line for each node.
-func (d *doctorText) table(facts *doctor.Facts) error {
-	table := tabwriter.NewWriter(d.w, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(table, "NODE\tSERVER\tROLE\tCLOCK\tROUND TRIP\tSLOWEST")
-	for i := range facts.Nodes {
-		fmt.Fprintln(table, doctorRow(&facts.Nodes[i]))
-	}
-	return table.Flush()
-}
-
-func doctorRow(n *doctor.Node) string {
+// doctorRow returns the cells of a node.
+func doctorRow(n *doctor.Node) []string {
 	if n.Unreached != nil {
-		return n.Name + "\t-\t-\t-\t-\t-"
+		return []string{n.Name, "-", "-", "-", "-", "-"}
 	}
 	clock, usual, slowest := "-", "-", "-"
 	if n.Clock.Known() {
@@ -73,7 +63,7 @@ func doctorRow(n *doctor.Node) string {
 	if a, b, ok := n.RoundTrips(); ok {
 		usual, slowest = briefly(a), briefly(b)
 	}
-	return strings.Join([]string{n.Name, orDash(n.Version()), orDash(n.Role()), clock, usual, slowest}, "\t")
+	return []string{n.Name, orDash(n.Version()), orDash(n.Role()), clock, usual, slowest}
 }
 
 // briefly formats a time for a table. A time that is too short for the format is still shown as more than 0.
@@ -83,15 +73,6 @@ func briefly(d time.Duration) string {
 		return "<0.1ms"
 	}
 	return fmt.Sprintf("%.1fms", inMilliseconds(d))
-}
-
-func inMilliseconds(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
-
-func orDash(text string) string {
-	if text == "" {
-		return "-"
-	}
-	return escaped(text)
 }
 
 // Indents of a finding: of its text below the heading, and of commands.
@@ -106,7 +87,7 @@ func (d *doctorText) finding(id string, f doctor.Finding) {
 	if len(f.Nodes) > 0 {
 		where = " on " + d.named(f.Nodes)
 	}
-	fmt.Fprintf(d.w, "%s %s%s\n", d.painted(f.Severity), id, escaped(where))
+	fmt.Fprintf(d.w, "%s %s%s\n", painted(f.Severity.String(), "1;"+severityColours[f.Severity], d.colour), id, escaped(where))
 	d.field("", f.Found)
 	d.field("why: ", f.Why)
 	d.field("do:  ", f.Do)
@@ -132,30 +113,7 @@ func (d *doctorText) field(label, text string) {
 	}
 }
 
-// folded breaks text into lines, between words only.
-func folded(text string, columns int) (lines []string) {
-	line := ""
-	for word := range strings.FieldsSeq(text) {
-		if line != "" && len(line)+1+len(word) > columns {
-			lines, line = append(lines, line), ""
-		}
-		line = strings.TrimPrefix(line+" "+word, " ")
-	}
-	if line == "" {
-		return lines
-	}
-	return append(lines, line)
-}
-
-// Colours of severities, as terminals number them.
-var severityColours = map[doctor.Severity]string{doctor.Error: "31", doctor.Warning: "33", doctor.Note: "36"}
-
-func (d *doctorText) painted(s doctor.Severity) string {
-	if colour := severityColours[s]; d.colour && colour != "" {
-		return "\x1b[1;" + colour + "m" + s.String() + "\x1b[0m"
-	}
-	return s.String()
-}
+var severityColours = map[doctor.Severity]string{doctor.Error: colourBad, doctor.Warning: colourUneasy, doctor.Note: colourNote}
 
 // many is the number of checks from which on a common reason replaces the list: usually, the node is down.
 const many = 5
@@ -238,11 +196,4 @@ func (d *doctorText) summary(report *doctor.Report) {
 		text += "; not all could be checked"
 	}
 	fmt.Fprintf(d.w, "\n%s\n", text)
-}
-
-func plural(n int, word string) string {
-	if n != 1 {
-		word += "s"
-	}
-	return fmt.Sprintf("%d %s", n, word)
 }

@@ -7,10 +7,16 @@ import (
 	"io"
 	"log/slog"
 	"os"
+	"regexp"
+	"runtime"
+	"runtime/debug"
+	"slices"
 	"strings"
 	"sync"
 
 	"github.com/spf13/cobra"
+
+	"github.com/quorumlock/quorumlock/internal/watch"
 )
 
 // helpColumns is the largest width of help texts.
@@ -61,11 +67,64 @@ it is held. --multi asks all nodes instead of a majority.
 	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error { return wrongUsage(c, err) })
 	a.nodes.register(root.PersistentFlags())
 	root.PersistentFlags().BoolVarP(&a.verbose, "verbose", "v", false, "log to stderr all that happens")
-	wrapped := fmt.Sprintf(".FlagUsagesWrapped %d ", helpColumns)
-	root.SetUsageTemplate(strings.ReplaceAll(root.UsageTemplate(), ".FlagUsages ", wrapped))
-	root.AddCommand(a.initCommand(), a.doctorCommand(), a.runCommand(), a.statusCommand(), a.topCommand(), a.releaseCommand(), a.demoCommand(), a.versionCommand(), a.manCommand())
+	root.SetUsageTemplate(usageTemplate(root.UsageTemplate()))
+	root.AddCommand(a.initCommand(), a.readyCommand(), a.doctorCommand(), a.runCommand(), a.latchCommand(),
+		a.statusCommand(), a.topCommand(), a.releaseCommand(), a.demoCommand(), a.versionCommand(), a.manCommand())
 	root.CompletionOptions.SetDefaultShellCompDirective(cobra.ShellCompDirectiveNoFileComp)
 	return root
+}
+
+func (a *app) versionCommand() *cobra.Command {
+	c := &cobra.Command{Use: "version", Short: "Print the version", Args: arguments(cobra.NoArgs)}
+	return a.nodeless(c, func(*cobra.Command, []string) error {
+		fmt.Fprintln(a.stdout, version())
+		return nil
+	})
+}
+
+// release is the version of a build that cannot know it, from a source without its repository:
+//
+//	go build -ldflags "-X main.release=v1.2.3" ./cmd/quorumlock
+var release string
+
+// version returns the version number and the toolchain of the build.
+func version() string {
+	return fmt.Sprintf("quorumlock %s %s %s/%s", number(), runtime.Version(), runtime.GOOS, runtime.GOARCH)
+}
+
+// number returns the number set at build time, or else the module's version: a release's number if it was installed
+// as one, otherwise a pseudo-version of the commit.
+func number() string {
+	if release != "" {
+		return release
+	}
+	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" {
+		return info.Main.Version
+	}
+	return "(devel)"
+}
+
+// usageTemplate limits the width of cobra's template. Below the root it only lists the names of the global flags: there
+// are more of them than a command has of its own.
+func usageTemplate(template string) string {
+	global := regexp.MustCompile(`(?s)Global Flags:\n.*?\{\{end\}\}`)
+	template = global.ReplaceAllLiteralString(template, globalFlags+"{{end}}")
+	return strings.ReplaceAll(template, ".FlagUsages ", fmt.Sprintf(".FlagUsagesWrapped %d ", helpColumns))
+}
+
+const globalFlags = `Global Flags, which quorumlock --help explains:
+      --nodes host:port,... (or $QUORUMLOCK_NODES), --embedded N, --allow-even,
+      --node-timeout, --max-ttl, --max-clock-skew, --verbose`
+
+// nodeless makes a command that uses no nodes.
+func (a *app) nodeless(c *cobra.Command, run func(c *cobra.Command, args []string) error) *cobra.Command {
+	c.RunE = func(c *cobra.Command, args []string) error {
+		if err := a.nodes.refuse(c); err != nil {
+			return err
+		}
+		return run(c, args)
+	}
+	return c
 }
 
 // wrongUsage returns an error about the command line.
@@ -94,6 +153,29 @@ func named(_ *cobra.Command, keys []string) error {
 // say prints one message to the user, on stderr: stdout is for results.
 func (a *app) say(format string, args ...any) {
 	fmt.Fprintf(a.stderr, "quorumlock: "+format+"\n", args...)
+}
+
+// completeNames completes names. It asks the nodes for the locks and semaphores that are held now.
+func (a *app) completeNames(c *cobra.Command, given []string, _ string) ([]string, cobra.ShellCompDirective) {
+	const none = cobra.ShellCompDirectiveNoFileComp
+	slices.Sort(a.nodes.addresses) // cobra has read the flags twice
+	a.nodes.addresses = slices.Compact(a.nodes.addresses)
+	watcher, err := a.watcher(c, nil, defaultScan)
+	if err != nil {
+		return nil, none
+	}
+	defer watcher.Close()
+	var names []string
+	for _, name := range watcher.Look(c.Context()).Names {
+		if semaphore, _, ok := watch.Permit(name); ok {
+			name = semaphore
+		}
+		if !slices.Contains(given, name) && !slices.Contains(names, name) {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	return names, none
 }
 
 // advise prints advice about an error, once.

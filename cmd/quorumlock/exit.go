@@ -30,8 +30,8 @@ const (
 const exitCodeHelp = `Exit codes:
   0        success; run: the command's own status, whatever it is
   1, 2     doctor: warnings, errors
-  120      the lock was held by another when --wait was over
-  121      no quorum: too few nodes answered or agreed; init: not all nodes are open
+  120      the lock was held by another, or a latch not done, when --wait was over
+  121      no quorum: too few nodes answered, agreed or are ready; init: not all are open
   122      the lease was lost, or --max-hold was over: the command was stopped
   125      wrong usage, or another failure of quorumlock itself
   126      the command cannot be invoked

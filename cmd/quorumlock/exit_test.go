@@ -3,12 +3,14 @@ package main
 import (
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"strings"
 	"testing"
 	"time"
 	"unicode/utf8"
 
+	"github.com/spf13/pflag"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
@@ -84,20 +86,30 @@ func TestWrongUsage(t *testing.T) {
 		{"init --nodes a --max-ttl 1s --max-clock-skew 600ms", "--max-clock-skew 600ms is over half of --max-ttl 1s"},
 		{"init --nodes a --max-clock-skew 0s", "--max-clock-skew 0s is not positive"},
 		{"init --nodes a --node-timeout -1s", "--node-timeout -1s is not positive"},
+		{"status k --embedded 3", "nodes in memory have no locks of others\nTry 'quorumlock status --help'."},
 		{"status --embedded 3", "no KEY: the lock needs a name\nTry 'quorumlock status --help'."},
 		{"status k", "no nodes: give --nodes host:port,... (or set QUORUMLOCK_NODES), or --embedded N"},
-		{"status k --embedded 0", "at least one node"},
-		{"status k --embedded 4", "use an odd number, or set --allow-even\nTry 'quorumlock status --help'."},
-		{"status k --embedded 3 --nodes a", "--nodes and --embedded exclude each other"},
+		{"run --key k --embedded 0 -- true", "at least one node"},
+		{"status k --nodes a,b", "use an odd number, or set --allow-even\nTry 'quorumlock status --help'."},
+		{"run --key k --embedded 3 --nodes a -- true", "--nodes and --embedded exclude each other"},
 		{"status k --nodes a,,b", "address 2: empty address"},
 		{"status k --nodes a,", "address 2: empty address"},
 		{"status k --nodes a,a,b", "listed twice"},
 		{"status k --nodes redis://user:secret@b:x", "address 1: "},
-		{"status k --embedded 3 --node-timeout -1s", "--node-timeout -1s is not positive\nTry 'quorumlock status --help'."},
-		{"status k --embedded 3 --max-ttl 0s", "--max-ttl 0s is not positive"},
-		{"status quorumlock:k --embedded 3", "reserved"},
+		{"status k --nodes a --node-timeout -1s", "--node-timeout -1s is not positive\nTry 'quorumlock status --help'."},
+		{"status k --nodes a --max-ttl 0s", "--max-ttl 0s is not positive"},
+		{"status quorumlock:k --nodes a", "reserved"},
 		{"release k --embedded 3", "refused without --force: the holder may be alive"},
 		{"release --force --embedded 3", "no KEY: the lock needs a name"},
+		{"ready --embedded 3", "--embedded means nothing here"},
+		{"ready --nodes a --wait -1s", "--wait -1s is negative"},
+		{"latch set l --embedded 3", "accepts 2 arg(s), received 1\nTry 'quorumlock latch set --help'."},
+		{"latch set l x --embedded 3", `COUNT "x" is no number`},
+		{"latch set l 0 --embedded 3", "a latch cannot be set to 0"},
+		{"latch await quorumlock:l --embedded 3", "reserved"},
+		{"latch await l --wait -1s --embedded 3", "--wait -1s is negative"},
+		{"latch await l --ttl 1s --embedded 3", "TTL 1s of a latch is under 10s"},
+		{"release --force k --nodes a --owner x:1 --permit 1", "--owner and --permit exclude each other"},
 		{"run --embedded 3 --key k", "no command to run"},
 		{"run --embedded 3 -- true", "no --key"},
 		{"run --key k -- true", "no nodes"},
@@ -112,7 +124,14 @@ func TestWrongUsage(t *testing.T) {
 		{"run --key k --embedded 3 --max-ttl -1s -- true", "--max-ttl -1s is not positive"},
 		{"run --key k --embedded 3 --node-timeout -1s -- true", "--node-timeout -1s is not positive"},
 		{"run --key k --embedded 3 --ttl 1s --node-timeout 500ms -- true", "TTL 1s is too small for --node-timeout 500ms"},
-		{"run --key k --key j --embedded 3 -- true", "2 keys need --multi"},
+		{"run --key k --key j --embedded 3 -- true", "2 keys need --majority or --multi"},
+		{"run --key k --key j --multi --majority --embedded 3 -- true", "--multi and --majority exclude each other"},
+		{"run --key k --key j --majority --read --embedded 3 -- true", "--read and --of are for one key"},
+		{"run --key k --key k --majority --embedded 3 -- true", `"k" is joined with itself`},
+		{"run --key k --read --of 3 --embedded 3 -- true", "exclude each other"},
+		{"run --key k --permits 2 --embedded 3 -- true", "--permits needs --of"},
+		{"run --key k --of 3 --permits 4 --embedded 3 -- true", "4 permits requested, the semaphore has 3"},
+		{"run --key k --of -1 --embedded 3 -- true", "--of -1 is negative"},
 		{"run --key k --key k --multi --embedded 3 -- true", `"k" is listed twice`},
 		{"run --key quorumlock:k --embedded 3 -- true", "reserved"},
 	} {
@@ -139,6 +158,7 @@ func TestNothingFromServersReachesTheTerminalRaw(t *testing.T) {
 		"no quorum": message(&quorumlock.NoQuorumError{Op: "acquire", Names: []string{"k"}, Nodes: said}),
 		"lost":      message(&quorumlock.LostError{Names: []string{"k"}, Reason: "x", Nodes: said}),
 		"reason":    nodeReason(failure),
+		"raw":       nodeReason(errors.New(evil)),
 		"waiting":   reason(held),
 		"shown":     quorumlock.DescribeOwner(evil),
 	} {
@@ -202,13 +222,26 @@ func TestAdvice(t *testing.T) {
 }
 
 func TestHelpIsNotTooWide(t *testing.T) {
-	for _, command := range []string{"", "init", "doctor", "run", "status", "release", "demo", "version"} {
+	for _, command := range []string{"", "init", "ready", "doctor", "run", "latch", "latch set", "status", "top", "release", "demo", "version"} {
 		r := call(t, append(strings.Fields(command), "--help")...)
 		require.Zero(t, r.code)
 		for line := range strings.Lines(r.stdout) {
 			assert.LessOrEqual(t, utf8.RuneCountInString(line)-1, helpColumns, line)
 		}
 	}
+}
+
+// TestGlobalFlagsAreNamedOnce: a command's help names the global flags, and the help of quorumlock explains them.
+func TestGlobalFlagsAreNamedOnce(t *testing.T) {
+	a := &app{stdout: io.Discard, stderr: &output{w: io.Discard}}
+	root := a.rootCommand()
+	explained, named := call(t, "--help").stdout, call(t, "status", "--help").stdout
+	root.PersistentFlags().VisitAll(func(f *pflag.Flag) {
+		assert.Contains(t, explained, "--"+f.Name+" ")
+		assert.Contains(t, globalFlags, "--"+f.Name)
+	})
+	assert.Contains(t, named, globalFlags)
+	assert.NotContains(t, named, "in-memory nodes")
 }
 
 func TestVersion(t *testing.T) {
@@ -227,13 +260,8 @@ func TestNodesFromTheEnvironment(t *testing.T) {
 	r := call(t, "status", "--help")
 	assert.NotContains(t, r.stdout, "p%2Cw", "passwords do not belong into a help text")
 
-	r = call(t, "status", "k", "--embedded", "3")
+	r = call(t, "run", "--key", "k", "--embedded", "3", "true")
 	assert.Zero(t, r.code, "a default does not conflict with a flag: %s", r.stderr)
-}
-
-func TestPatientSurveys(t *testing.T) {
-	r := call(t, "status", "k", "--embedded", "3", "--node-timeout", "1m")
-	assert.Zero(t, r.code, r.stderr)
 }
 
 func TestDefaultOfKillAfter(t *testing.T) {

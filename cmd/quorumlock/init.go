@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -59,47 +58,36 @@ func (a *app) initCommand() *cobra.Command {
 }
 
 func (a *app) initialise(c *cobra.Command, change bool) error {
-	if c.Flags().Changed("embedded") {
-		return wrongUsage(c, errors.New("--embedded means nothing here: in-memory nodes are opened when they are made"))
-	}
-	if err := a.nodes.check(c); err != nil {
-		return err
-	}
-	cfg, err := a.config(c)
-	if err != nil {
-		return err
-	}
-	closeNodes, err := a.openNodes(c, &cfg)
+	i, cfg, closeNodes, err := a.operator(c)
 	if err != nil {
 		return err
 	}
 	defer closeNodes()
-	i := &initialiser{app: a, limits: cfg.Limits()}
 	if change {
 		return i.changeLimits(c, cfg)
 	}
 	return i.open(c, cfg)
 }
 
-// openNodes replaces addresses by nodes with their own timeout. A client's timeout is bound to its TTL, which does
-// not matter here.
-func (a *app) openNodes(c *cobra.Command, cfg *quorumlock.Config) (closeAll func(), err error) {
+// operator returns the configuration of the flags for package admin, with nodes of its own timeout instead of addresses:
+// a client's timeout is bound to its TTL, which does not matter here.
+func (a *app) operator(c *cobra.Command) (i *initialiser, cfg quorumlock.Config, closeNodes func(), err error) {
+	cfg, options, err := a.servers(c, "in-memory nodes are opened when they are made")
+	if err != nil {
+		return nil, cfg, nil, err
+	}
 	timeout := cmp.Or(a.nodes.nodeTimeout, surveyTimeout)
-	for i, address := range cfg.Addresses {
-		opt, err := node.ParseAddress(address)
-		if err != nil {
-			return nil, wrongUsage(c, fmt.Errorf("address %d: %s", i+1, strings.TrimPrefix(err.Error(), "node: ")))
-		}
+	for _, opt := range options {
 		opt.ConnWriteTimeout = cmp.Or(opt.ConnWriteTimeout, timeout)
 		opt.Dialer.Timeout = cmp.Or(opt.Dialer.Timeout, timeout)
 		n, err := node.NewRedis(opt)
 		if err != nil {
-			return nil, wrongUsage(c, err)
+			return nil, cfg, nil, wrongUsage(c, err)
 		}
 		cfg.Nodes = append(cfg.Nodes, n)
 	}
 	cfg.Addresses, cfg.NodeTimeoutMax = nil, 0
-	return func() {
+	return &initialiser{app: a, limits: cfg.Limits()}, cfg, func() {
 		for _, n := range cfg.Nodes {
 			_ = n.Close() // the report is complete by then
 		}
@@ -236,25 +224,7 @@ func (i *initialiser) left() (left time.Duration) {
 	return left
 }
 
-// enumerated joins words to a list in a sentence.
-func enumerated(words []string) string {
-	if len(words) < 2 {
-		return strings.Join(words, "")
-	}
-	last := len(words) - 1
-	return strings.Join(words[:last], ", ") + " and " + words[last]
-}
-
 // inFlags formats limits as the flags of this command.
 func inFlags(l node.Limits) string {
 	return fmt.Sprintf("--max-ttl %v and --max-clock-skew %v", l.MaxTTL, l.MaxClockSkew)
-}
-
-// span formats a remaining time for reading. It does not round down: after that time, the wait must be over.
-func span(d time.Duration) string {
-	unit := 100 * time.Millisecond
-	if d < time.Second {
-		unit = time.Millisecond
-	}
-	return (d + unit - 1).Truncate(unit).String()
 }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"log/slog"
 	"os"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -122,6 +123,13 @@ func (f fleet) hold(t *testing.T) *quorumlock.Lease {
 	t.Helper()
 	lease, err := f.client(t).RedLock("k").Acquire(t.Context())
 	require.NoError(t, err)
+	return retain(t, lease)
+}
+
+// retain keeps a lease until the test ends, also if the test does not look at it again: a client stops
+// renewing a lease that the garbage collector took.
+func retain(t *testing.T, lease *quorumlock.Lease) *quorumlock.Lease {
+	t.Cleanup(func() { runtime.KeepAlive(lease) })
 	return lease
 }
 

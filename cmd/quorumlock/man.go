@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -12,18 +14,11 @@ import (
 // manCommand is for packagers of the command. The help texts are already laid out, so pages show them unchanged;
 // cobra's own generator would parse them as Markdown.
 func (a *app) manCommand() *cobra.Command {
-	return &cobra.Command{
-		Use:    "man DIR",
-		Short:  "Write manual pages into a directory",
-		Hidden: true,
-		Args:   arguments(cobra.ExactArgs(1)),
-		RunE: func(c *cobra.Command, args []string) error {
-			if err := a.nodes.refuse(c); err != nil {
-				return err
-			}
-			return writeManuals(c.Root(), args[0])
-		},
+	c := &cobra.Command{
+		Use: "man DIR", Short: "Write manual pages into a directory", Hidden: true,
+		Args: arguments(cobra.ExactArgs(1)),
 	}
+	return a.nodeless(c, func(c *cobra.Command, args []string) error { return writeManuals(c.Root(), args[0]) })
 }
 
 // writeManuals writes a page for a command and for each command below it.
@@ -40,13 +35,8 @@ func writeManuals(c *cobra.Command, dir string) error {
 }
 
 // manualsBelow returns the subcommands that have pages.
-func manualsBelow(c *cobra.Command) (commands []*cobra.Command) {
-	for _, sub := range c.Commands() {
-		if sub.IsAvailableCommand() && sub.Name() != "help" {
-			commands = append(commands, sub)
-		}
-	}
-	return commands
+func manualsBelow(c *cobra.Command) []*cobra.Command {
+	return slices.DeleteFunc(slices.Clone(c.Commands()), func(sub *cobra.Command) bool { return !sub.IsAvailableCommand() || sub.Name() == "help" })
 }
 
 func manualName(c *cobra.Command) string { return strings.ReplaceAll(c.CommandPath(), " ", "-") }
@@ -71,28 +61,19 @@ func manual(c *cobra.Command) string {
 	section("OPTIONS", c.NonInheritedFlags().FlagUsagesWrapped(helpColumns))
 	section("OPTIONS OF ALL COMMANDS", c.InheritedFlags().FlagUsagesWrapped(helpColumns))
 	section("EXAMPLES", c.Example)
-	section("SEE ALSO", strings.Join(related(c), "\n"))
-	return b.String()
-}
-
-// related returns the pages of the commands above and below a command.
-func related(c *cobra.Command) (pages []string) {
+	var related []string
 	if c.HasParent() {
-		pages = append(pages, manualName(c.Parent())+"(1)")
+		related = append(related, manualName(c.Parent())+"(1)")
 	}
 	for _, sub := range manualsBelow(c) {
-		pages = append(pages, manualName(sub)+"(1)")
+		related = append(related, manualName(sub)+"(1)")
 	}
-	return pages
+	section("SEE ALSO", strings.Join(related, "\n"))
+	return b.String()
 }
 
 // roff escapes text so that man prints it literally, with dashes that can be copied.
 func roff(text string) string {
-	lines := strings.Split(strings.NewReplacer(`\`, `\e`, "-", `\-`).Replace(text), "\n")
-	for i, l := range lines {
-		if strings.HasPrefix(l, ".") || strings.HasPrefix(l, "'") {
-			lines[i] = `\&` + l
-		}
-	}
-	return strings.Join(lines, "\n")
+	text = strings.NewReplacer(`\`, `\e`, "-", `\-`).Replace(text)
+	return regexp.MustCompile(`(?m)^[.']`).ReplaceAllString(text, `\&$0`)
 }

@@ -63,7 +63,7 @@ func TestCompletion(t *testing.T) {
 		args []string
 		says []string
 	}{
-		{[]string{"st"}, []string{"status\tShow the holder of a lock", noFiles}},
+		{[]string{"st"}, []string{"status\tShow what has a name", noFiles}},
 		{[]string{"top", "--sort", ""}, []string{"held\nname\nttl\nwaiters", noFiles}},
 		{[]string{"top", "--int"}, []string{"--interval"}},
 		{[]string{"status", ""}, []string{noFiles}},

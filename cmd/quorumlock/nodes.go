@@ -9,11 +9,13 @@ import (
 	"strings"
 	"time"
 
+	"github.com/redis/rueidis"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
 	"github.com/quorumlock/quorumlock"
 	"github.com/quorumlock/quorumlock/admin"
+	"github.com/quorumlock/quorumlock/internal/watch"
 	"github.com/quorumlock/quorumlock/node"
 )
 
@@ -137,32 +139,63 @@ func memoryNodes(prefix string, n int) []node.Node {
 	return nodes
 }
 
-// surveyor is a client that inspects and breaks locks.
-type surveyor struct {
-	*quorumlock.Client
-	// agreed are the limits that all programs have. The surveyor's own may differ, because it waits longer.
-	agreed node.Limits
+// watcher makes a watcher of names, for commands that take no lease. It searches scan keys of each node for other locks.
+func (a *app) watcher(c *cobra.Command, names []string, scan int) (*watch.Watcher, error) {
+	parsed, options, err := a.servers(c, "nodes in memory have no locks of others")
+	if err != nil {
+		return nil, err
+	}
+	if err := a.checkNames(c, parsed, names); err != nil {
+		return nil, err
+	}
+	return watch.New(watch.Config{
+		Nodes: options, Limits: parsed.Limits(), Patience: cmp.Or(a.nodes.nodeTimeout, surveyTimeout),
+		Names: names, MostPermits: quorumlock.MaxPermits, Scan: scan,
+	})
 }
 
-// surveyClient makes a client for inspecting and breaking locks. It takes no lease, so no TTL limits --node-timeout.
-func (a *app) surveyClient(c *cobra.Command) (*surveyor, error) {
-	if err := a.nodes.check(c); err != nil {
-		return nil, err
+// servers returns the configuration of the flags, and the options of the addresses, for a command that needs servers:
+// in-memory nodes mean nothing to it, and why says why not.
+func (a *app) servers(c *cobra.Command, why string) (cfg quorumlock.Config, options []rueidis.ClientOption, err error) {
+	if c.Flags().Changed("embedded") {
+		return cfg, nil, wrongUsage(c, errors.New("--embedded means nothing here: "+why))
 	}
-	cfg, err := a.config(c)
-	if err != nil {
-		return nil, err
+	if err = a.nodes.check(c); err == nil {
+		cfg, err = a.config(c)
 	}
-	if cfg.NodeTimeoutMax == 0 {
-		cfg.NodeTimeoutMax = surveyTimeout
+	for i, address := range cfg.Addresses {
+		if err == nil {
+			var opt rueidis.ClientOption
+			opt, err = node.ParseAddress(address)
+			options = append(options, opt)
+			if err != nil {
+				err = wrongUsage(c, fmt.Errorf("address %d: %s", i+1, strings.TrimPrefix(err.Error(), "node: ")))
+			}
+		}
 	}
-	cfg.MaxTTL = max(cfg.MaxTTL, 3*cfg.NodeTimeoutMax)
-	cfg.TTL = cfg.MaxTTL
+	return cfg, options, err
+}
+
+// checkNames has the library check the nodes and the names: with an ended context, it sends nothing. The names of
+// permits are permitted, as top prints them.
+func (a *app) checkNames(c *cobra.Command, cfg quorumlock.Config, names []string) error {
+	cfg.NodeTimeoutMax = 0 // it need not fit a TTL here
 	client, err := newClient(c, cfg)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	return &surveyor{client, a.nodes.limits()}, nil
+	ctx, cancel := context.WithCancel(c.Context())
+	cancel()
+	defer a.closeClient(ctx, client)
+	for _, name := range names {
+		if _, _, permit := watch.Permit(name); permit {
+			continue
+		}
+		if _, err := client.RedLock(name).TryAcquire(ctx); errors.Is(err, quorumlock.ErrInvalid) {
+			return configProblem(c, err)
+		}
+	}
+	return nil
 }
 
 // flagNames are the flags for the library's field names.

@@ -4,12 +4,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"strconv"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/quorumlock/quorumlock"
+	"github.com/quorumlock/quorumlock/internal/watch"
 	"github.com/quorumlock/quorumlock/node"
 )
 
@@ -20,126 +23,243 @@ A live holder is not asked. It notices the release at its next renewal, a third 
 later or, in the worst case, when its lease is over. Until then it continues to work,
 while the next holder may already be working. Its renewals cannot put the lock back:
 each node remembers the former owner.
+
+Without another flag, the lock is taken from whoever holds it, or from all its readers.
+--owner takes from one owner alone all that it has of the name: the lock, as the writer or
+a reader, or permits of the semaphore. --permit takes a permit of the semaphore, and all
+others that its holder acquired with it: a lease is lost as a whole. 'quorumlock status'
+shows owners and permits.
 `
 
 var errNotForced = errors.New("refused without --force: the holder may be alive, and would work on beside the next one until it notices; " +
 	"if it is dead, the lock frees itself within its TTL. See who holds it with 'quorumlock status'")
 
+// releaser is one run of release.
+type releaser struct {
+	*app
+	watcher *watch.Watcher
+	facts   *watch.Facts
+	owner   string
+	permits []int
+}
+
 func (a *app) releaseCommand() *cobra.Command {
 	var force bool
+	r := &releaser{app: a}
 	c := &cobra.Command{
 		Use:   "release --force KEY [KEY...]",
-		Short: "Take a lock from its holder",
+		Short: "Take a lock or a permit from its holder",
 		Long:  releaseHelp,
-		Args:  arguments(named),
+		Example: `  quorumlock release --force nightly-report
+  quorumlock release --force workers --permit 2
+  quorumlock release --force prices --owner R4ZKX2Q7M3:17`,
+		Args:              arguments(named),
+		ValidArgsFunction: a.completeNames,
 		RunE: func(c *cobra.Command, keys []string) error {
-			if !force {
+			switch {
+			case !force:
 				return wrongUsage(c, errNotForced)
+			case r.owner != "" && len(r.permits) > 0:
+				return wrongUsage(c, errors.New("--owner and --permit exclude each other"))
 			}
-			return a.forceRelease(c, keys)
+			return r.release(c, keys)
 		},
 	}
 	c.Flags().BoolVar(&force, "force", false, "yes, take it, even from a holder that is alive")
+	c.Flags().StringVar(&r.owner, "owner", "", "take only what this owner has; the `id` is its first word in status")
+	c.Flags().IntSliceVar(&r.permits, "permit", nil, "take these permits of the semaphore, by `number`")
 	return c
 }
 
-func (a *app) forceRelease(c *cobra.Command, keys []string) error {
-	client, err := a.surveyClient(c)
-	if err != nil {
+func (r *releaser) release(c *cobra.Command, keys []string) error {
+	var err error
+	if r.watcher, err = r.app.watcher(c, keys, 0); err != nil {
 		return err
 	}
-	defer a.closeClient(c.Context(), client.Client)
+	defer r.watcher.Close()
+	r.facts = r.watcher.Look(c.Context())
 	var failed error
 	for _, key := range keys {
-		status, err := client.RedLock(key).ForceRelease(c.Context())
-		unknown := errors.Is(err, quorumlock.ErrNoQuorum)
-		if err != nil && !unknown {
-			return err
-		}
-		client.addRecoveries(c.Context(), key, status)
-		a.printRemoved(key, status, client)
-		if unknown {
-			failed = &exitError{code: exitNoQuorum} // what it is, has been said
+		if err := r.releaseName(c.Context(), key); err != nil {
+			failed = errors.Join(failed, err)
 		}
 	}
 	return failed
 }
 
-// addRecoveries asks which nodes recover, because a forced release does not report that.
-func (s *surveyor) addRecoveries(ctx context.Context, key string, status *quorumlock.Status) {
-	now, _ := s.RedLock(key).Inspect(ctx) // what failed before, has been told
-	if now == nil {
-		return
+func (r *releaser) releaseName(ctx context.Context, key string) error {
+	if r.owner != "" || len(r.permits) > 0 {
+		return r.evict(ctx, key)
 	}
-	for i, n := range now.Nodes {
-		status.Nodes[i].Recovering, status.Nodes[i].Unmarked = n.Recovering, n.Unmarked
+	owners := newLockReport(key, r.facts).owners()
+	if permits := r.facts.Permits(key); len(owners) == 0 && len(permits) > 0 {
+		return fmt.Errorf("nothing was released: no lock %q is held, but %s of the semaphore; choose with --permit or --owner", key, permitNumbers(permits))
 	}
-}
-
-// printRemoved prints what was removed from which node, and the consequences.
-func (a *app) printRemoved(key string, s *quorumlock.Status, by *surveyor) {
-	r := by.report(key, s)
-	removed := 0
-	for i, n := range s.Nodes {
-		text := removal(key, n)
-		if r.Nodes[i].recovers() {
-			text += "; the node " + r.Nodes[i].recovery()
+	if count, _, _ := r.facts.Latch(key); len(owners) == 0 && count > 0 {
+		return fmt.Errorf("nothing was released: %q is a latch, which has no holder", key)
+	}
+	for i, reply := range r.watcher.ForceRelease(ctx, key, owners) {
+		r.facts.Nodes[i].Locks[key] = watch.Lock{Holders: reply.Holders, Err: reply.Err}
+	}
+	report := newLockReport(key, r.facts)
+	for _, n := range report.Nodes {
+		text := n.removal(key)
+		if n.recovers() {
+			text += "; the node " + n.recovery()
 		}
-		fmt.Fprintf(a.stdout, "%s: %s\n", n.Node, text)
-		removed += len(n.Holders)
+		fmt.Fprintf(r.stdout, "%s: %s\n", n.Node, text)
 	}
+	removed := report.taken()
 	switch {
 	case removed > 0:
-		fmt.Fprintf(a.stdout, "%q was removed from %d of %d nodes\n", key, removed, len(s.Nodes))
-		a.say("warning: if %s is alive, it works on until its next renewal fails, and others can have %q %s", shownOwners(s), key, whenOpen(r))
-	case r.wrongType() == 0:
-		fmt.Fprintf(a.stdout, "%q was not held on any node that answered\n", key)
+		fmt.Fprintf(r.stdout, "%q was removed from %d of %d nodes\n", key, removed, len(report.Nodes))
+		r.warnOf(report.owners(), key, report)
+	case report.wrongType() == 0:
+		fmt.Fprintf(r.stdout, "%q was not held on any node that answered\n", key)
 	}
-	if n := r.wrongType(); n > 0 {
-		a.say("nothing was done about a key of another type, which is no lock, at %q on %d of %d nodes: %s", key, n, len(s.Nodes), anotherName)
+	if n := report.wrongType(); n > 0 {
+		r.say("nothing was done about a key of another type, which is no lock, at %q on %d of %d nodes: %s", key, n, len(report.Nodes), anotherName)
 	}
-	if r.Answered < r.Need {
-		a.say("no quorum: %d of %d nodes answered for %q, %d needed; on the others it stays until its TTL is over", r.Answered, len(r.Nodes), key, r.Need)
+	return r.answered(key, report)
+}
+
+// answered returns an error if too few nodes answered.
+func (r *releaser) answered(key string, report *lockReport) error {
+	if report.Answered >= report.Need && report.wrongType() <= len(report.Nodes)-report.Need {
+		return nil
 	}
+	if report.Answered < report.Need {
+		r.say("no quorum: %d of %d nodes answered for %q, %d needed; on the others it stays until its TTL is over", report.Answered, len(report.Nodes), key, report.Need)
+	}
+	return &exitError{code: exitNoQuorum} // the reason has been said
+}
+
+// warnOf tells what follows if the owners are alive.
+func (r *releaser) warnOf(owners []string, key string, report *lockReport) {
+	for i, owner := range owners {
+		owners[i] = quorumlock.DescribeOwner(owner)
+	}
+	r.say("warning: if %s is alive, it works on until its next renewal fails, and others can have %q %s", strings.Join(owners, " or "), key, whenOpen(report))
+}
+
+// evict takes a lock or permits from the chosen owners.
+func (r *releaser) evict(ctx context.Context, key string) error {
+	names := r.facts.Permits(key)
+	if r.owner != "" {
+		names = append(names, key)
+	}
+	owners := r.chosen(names)
+	switch {
+	case len(owners) == 0 && r.owner != "":
+		return fmt.Errorf("%s holds nothing of the name %q on any node that answered", escaped(r.owner), key)
+	case len(owners) == 0:
+		return fmt.Errorf("permit %s of the semaphore %q is not held on any node that answered", strings.Trim(fmt.Sprint(r.permits), "[]"), key)
+	}
+	var failed error
+	for _, owner := range owners {
+		for _, held := range [][]string{r.heldBy(owner, r.facts.Permits(key)), r.heldBy(owner, []string{key})} {
+			if len(held) > 0 {
+				failed = errors.Join(failed, r.evictOwner(ctx, key, owner, held))
+			}
+		}
+	}
+	return failed
+}
+
+// chosen returns the owners that the flags describe, among the holders of names.
+func (r *releaser) chosen(names []string) (owners []string) {
+	for _, name := range names {
+		_, number, permit := watch.Permit(name)
+		for _, owner := range newLockReport(name, r.facts).owners() {
+			chosen := owner == r.owner || quorumlock.ParseOwner(owner).ID == r.owner
+			if r.owner != "" && chosen || permit && slices.Contains(r.permits, number) {
+				owners = append(owners, owner)
+			}
+		}
+	}
+	slices.Sort(owners)
+	return slices.Compact(owners)
+}
+
+// heldBy returns the names that an owner holds on any node.
+func (r *releaser) heldBy(owner string, names []string) (held []string) {
+	for _, name := range names {
+		if slices.Contains(newLockReport(name, r.facts).owners(), owner) {
+			held = append(held, name)
+		}
+	}
+	return held
+}
+
+// evictOwner takes the lock, or permits, from one owner.
+func (r *releaser) evictOwner(ctx context.Context, key, owner string, names []string) error {
+	what := strconv.Quote(key)
+	if names[0] != key {
+		what = fmt.Sprintf("%s of the semaphore %q", permitNumbers(names), key)
+	}
+	removed := 0
+	for i, reply := range r.watcher.Evict(ctx, owner, names, r.facts.Latest(key)) {
+		n := &r.facts.Nodes[i]
+		if reply.Err != nil {
+			n.Err = reply.Err
+			fmt.Fprintf(r.stdout, "%s: not removed: %s\n", n.Name, nodeReason(reply.Err))
+		}
+		if reply.Outcome == node.Released {
+			removed++
+		}
+	}
+	report := newLockReport(key, r.facts)
+	fmt.Fprintf(r.stdout, "%s: taken from %s on %d of %d nodes\n", what, quorumlock.DescribeOwner(owner), removed, len(report.Nodes))
+	r.warnOf([]string{owner}, key, report)
+	return r.answered(key, report)
+}
+
+// permitNumbers describes permits by the names of their locks.
+func permitNumbers(names []string) string {
+	var numbers []string
+	for _, name := range names {
+		_, number, _ := watch.Permit(name)
+		numbers = append(numbers, strconv.Itoa(number))
+	}
+	if len(numbers) == 1 {
+		return "permit " + numbers[0]
+	}
+	return "permits " + enumerated(numbers)
 }
 
 // whenOpen says when others can acquire a lock that was taken from its holder.
-func whenOpen(r lockReport) string {
+func whenOpen(r *lockReport) string {
 	if left := r.opensIn(func(nodeReport) bool { return true }); left > 0 {
 		return "in " + span(left) + ", when enough nodes have recovered"
 	}
 	return "from now on"
 }
 
-// shownOwners lists all owners that lost the lock.
-func shownOwners(s *quorumlock.Status) string {
-	owners := s.Owners()
-	for i := range owners {
-		owners[i] = quorumlock.DescribeOwner(owners[i])
-	}
-	return strings.Join(owners, " or ")
-}
-
 // removal describes the result on one node.
-func removal(key string, n quorumlock.NodeStatus) string {
-	if n.Err != nil {
-		return "not removed: " + nodeReason(n.Err)
+func (r nodeReport) removal(key string) string {
+	if r.Error != "" {
+		return "not removed: " + r.Error
 	}
-	if len(n.Holders) == 0 {
+	if len(r.holders) == 0 {
 		return "nothing there"
 	}
-	h := n.Holders[0] // at most one, for one name
-	if h.TTL == node.NoExpiry {
-		return fmt.Sprintf("removed %q of %s, which never expired: not written by quorumlock", key, quorumlock.DescribeOwner(h.Owner))
+	h := r.holders[0] // one at most, for one name, or the first of its readers
+	who := quorumlock.DescribeOwner(h.Owner)
+	if others := len(r.holders) - 1; others > 0 {
+		who += " and " + plural(others, "other reader")
 	}
-	return fmt.Sprintf("removed %q of %s, %v before it would have run out", key, quorumlock.DescribeOwner(h.Owner), h.TTL.Round(time.Millisecond))
+	if h.TTL == node.NoExpiry {
+		return fmt.Sprintf("removed %q of %s, which never expired: not written by quorumlock", key, who)
+	}
+	return fmt.Sprintf("removed %q of %s, %v before it would have run out", key, who, h.TTL.Round(time.Millisecond))
 }
 
 // nodeReason returns a node's error for a line that already has the node's name and the operation.
 func nodeReason(err error) string {
 	text := plain(err)
 	if e, ok := errors.AsType[*node.Error](err); ok {
-		text = strings.TrimPrefix(text, escaped(fmt.Sprintf("node %s: %v: ", e.Node, e.Op)))
+		text = strings.TrimPrefix(text, escaped(fmt.Sprintf("node %s: ", e.Node)))
+		text = strings.TrimPrefix(strings.TrimPrefix(text, e.Op.String()+": "), "connect: ")
 	}
-	return text
+	return escaped(text) // it may be a server's own
 }

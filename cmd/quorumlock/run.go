@@ -5,6 +5,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
+	"os/signal"
 	"path/filepath"
 	"strings"
 	"time"
@@ -21,13 +23,15 @@ const defaultKillAfter = 5 * time.Second
 
 // runFlags are the flags of run.
 type runFlags struct {
-	keys      []string
-	multi     bool
-	ttl       time.Duration
-	wait      time.Duration
-	maxHold   time.Duration
-	killAfter time.Duration
-	purpose   string
+	keys []string
+	// multi, majority and read say how to take the lock. permits and of make it a semaphore.
+	multi, majority, read bool
+	permits, of           int
+	ttl                   time.Duration
+	wait                  time.Duration
+	maxHold               time.Duration
+	killAfter             time.Duration
+	purpose               string
 	// waits is set if --wait was given, which bounds the wait.
 	waits bool
 }
@@ -35,6 +39,13 @@ type runFlags struct {
 const runHelp = `Runs a command while it holds a lock, and releases the lock when the command ends.
 
 Without --wait it waits for the lock forever; --wait 0s tries once.
+
+By default the lock is exclusive, and needs a majority of the nodes. --read takes it as a
+reader: any number of readers hold it at once, and no writer, which is a run without
+--read. --of P makes it a semaphore of P permits; --permits says how many of them the
+command needs. All programs must give the same P. A lock, a semaphore and a latch of one
+name are independent. Several keys are taken all or none: with --majority each needs a
+majority, with --multi all need all nodes.
 
 The environment of the command has, as of its start:
   QUORUMLOCK_OWNER        the id of the lease, which is never used again, followed by this
@@ -47,6 +58,8 @@ The environment of the command has, as of its start:
                           token that it has seen, and refuse smaller ones
   QUORUMLOCK_KEY          the lock's name, the first of several
   QUORUMLOCK_KEYS         all names, one on each line
+  QUORUMLOCK_PERMITS      the numbers of the permits, from 0 to P - 1, space-separated.
+                          No other command has one of them meanwhile. Empty for a lock
   QUORUMLOCK_VALID_UNTIL  the end of the lease's validity (RFC 3339, milliseconds); each
                           renewal extends it, so a command may rightly run on
 QUORUMLOCK_NODES is removed, because of the passwords there: a command that uses
@@ -88,6 +101,8 @@ func (a *app) runCommand() *cobra.Command {
 		Example: `  quorumlock run --nodes a:6379,b:6379,c:6379 --key nightly -- ./backup.sh
   quorumlock run --key nightly --wait 0s -- ./backup.sh || echo not now
   quorumlock run --multi --key stock --key orders -- ./reconcile
+  quorumlock run --key workers --of 3 -- sh -c './work --port 900$QUORUMLOCK_PERMITS'
+  quorumlock run --key prices --read -- ./report
   quorumlock run --embedded 3 --key k -- sh -c 'echo I am $QUORUMLOCK_OWNER'`,
 		RunE: func(c *cobra.Command, args []string) error {
 			f.waits = c.Flags().Changed("wait")
@@ -104,6 +119,7 @@ func (a *app) runCommand() *cobra.Command {
 		},
 	}
 	f.register(c)
+	_ = c.RegisterFlagCompletionFunc("key", a.completeNames)                          // the flag is there
 	c.CompletionOptions.SetDefaultShellCompDirective(cobra.ShellCompDirectiveDefault) // a command's arguments may be files
 	return c
 }
@@ -112,8 +128,12 @@ func (f *runFlags) register(c *cobra.Command) {
 	flags := c.Flags()
 	// Arguments after the command's name belong to the command, also without a "--".
 	flags.SetInterspersed(false)
-	flags.StringArrayVar(&f.keys, "key", nil, "the `name` of the lock; several need --multi")
+	flags.StringArrayVar(&f.keys, "key", nil, "the `name` of the lock; several need --majority or --multi")
+	flags.BoolVar(&f.majority, "majority", false, "take the lock on a majority of the nodes, which is the default for one key, and all keys or none")
 	flags.BoolVar(&f.multi, "multi", false, "take the lock on all nodes instead of a majority, and all keys at once")
+	flags.BoolVar(&f.read, "read", false, "take the lock as one of its readers")
+	flags.IntVar(&f.of, "of", 0, "take permits of a semaphore that has `P` of them, instead of a lock")
+	flags.IntVar(&f.permits, "permits", 1, "take `N` permits of the semaphore")
 	flags.DurationVar(&f.ttl, "ttl", 0, "how long the nodes keep the lock without renewal (default 10s, or --max-ttl if that is less)")
 	flags.DurationVar(&f.wait, "wait", 0, "how long to wait for the lock; 0s tries once (default: forever)")
 	flags.StringVar(&f.purpose, "purpose", "", "what the lock is for; status shows it with this host and process (default: the command's name)")
@@ -134,8 +154,20 @@ func (f *runFlags) check(args []string, maxTTL time.Duration) error {
 		return errors.New("no command to run: put it behind --")
 	case len(f.keys) == 0:
 		return errors.New("no --key: the lock needs a name")
-	case len(f.keys) > 1 && !f.multi:
-		return fmt.Errorf("%d keys need --multi, which asks all nodes instead of a majority", len(f.keys))
+	case f.multi && f.majority:
+		return errors.New("--multi and --majority exclude each other")
+	case len(f.keys) > 1 && (f.read || f.of != 0):
+		return errors.New("--read and --of are for one key")
+	case len(f.keys) > 1 && !f.multi && !f.majority:
+		return fmt.Errorf("%d keys need --majority or --multi: a majority of the nodes for each key, or all nodes", len(f.keys))
+	case len(f.keys) > quorumlock.MaxNames:
+		return fmt.Errorf("%d keys are more than %d", len(f.keys), quorumlock.MaxNames)
+	case f.read && f.of != 0, f.multi && (f.read || f.of != 0):
+		return errors.New("--multi, --read and --of exclude each other")
+	case f.of < 0:
+		return fmt.Errorf("--of %d is negative", f.of)
+	case f.permits != 1 && f.of == 0:
+		return errors.New("--permits needs --of, the number of permits that there are")
 	case f.wait < 0:
 		return fmt.Errorf("--wait %v is negative", f.wait)
 	case f.maxHold < 0:
@@ -169,18 +201,85 @@ func (a *app) run(c *cobra.Command, f runFlags, args []string) error {
 	defer a.closeClient(c.Context(), client)
 
 	f.purpose = cmp.Or(f.purpose, purposeOf(args[0]))
-	h := &holder{app: a, flags: f, lock: f.lock(client), rounds: log, signals: catchSignals()}
-	defer h.signals.stop()
+	h := &holder{app: a, flags: f, acquirer: f.acquirer(client), rounds: log, signals: catchSignals()}
+	defer signal.Stop(h.signals)
 	return h.hold(c.Context(), command)
 }
 
-// lock returns the lock that the flags describe.
-func (f *runFlags) lock(client *quorumlock.Client) *quorumlock.Lock {
+// lease is the lease of a command, of any kind of lock.
+type lease interface {
+	Names() []string
+	Owner() string
+	Token() uint64
+	Slots() []int
+	Remaining() time.Duration
+	ValidUntil() time.Time
+	Context() context.Context
+	Err() error
+	Release(ctx context.Context) error
+}
+
+// jointLease is a lease of several keys, which were taken in one step.
+type jointLease struct {
+	*quorumlock.Lease
+	joint *quorumlock.JointLease
+}
+
+func (l jointLease) Release(ctx context.Context) error { return l.joint.Release(ctx) }
+
+// acquirer takes a lock, and waits for it if it is told to.
+type acquirer func(ctx context.Context, wait bool) (lease, error)
+
+// acquirer returns what takes the lock that the flags describe.
+func (f *runFlags) acquirer(client *quorumlock.Client) acquirer {
 	options := quorumlock.LockOptions{Purpose: f.purpose}
-	if f.multi {
-		return client.MultiLock(f.keys...).With(options)
+	switch {
+	case f.of > 0:
+		s := client.Semaphore(f.keys[0], f.of).With(options)
+		return either(
+			func(ctx context.Context) (*quorumlock.Lease, error) { return s.Acquire(ctx, f.permits) },
+			func(ctx context.Context) (*quorumlock.Lease, error) { return s.TryAcquire(ctx, f.permits) })
+	case f.multi:
+		l := client.MultiLock(f.keys...).With(options)
+		return either(l.Acquire, l.TryAcquire)
+	case f.read:
+		l := client.RWLock(f.keys[0]).Read().With(options)
+		return either(l.Acquire, l.TryAcquire)
+	case len(f.keys) == 1:
+		l := client.RedLock(f.keys[0]).With(options)
+		return either(l.Acquire, l.TryAcquire)
 	}
-	return client.RedLock(f.keys[0]).With(options)
+	var locks []quorumlock.Acquirer
+	for _, key := range f.keys {
+		locks = append(locks, client.RedLock(key).With(options))
+	}
+	joined := quorumlock.Join(locks...)
+	return func(ctx context.Context, wait bool) (lease, error) {
+		take := joined.TryAcquire
+		if wait {
+			take = joined.Acquire
+		}
+		joint, err := take(ctx)
+		if err != nil {
+			return nil, err
+		}
+		return jointLease{joint.Leases()[0], joint}, nil // one client and one set of options make one step
+	}
+}
+
+// either makes an acquirer of the two ways to take a lock.
+func either(acquire, try func(context.Context) (*quorumlock.Lease, error)) acquirer {
+	return func(ctx context.Context, wait bool) (lease, error) {
+		take := try
+		if wait {
+			take = acquire
+		}
+		l, err := take(ctx)
+		if err != nil {
+			return nil, err
+		}
+		return l, nil
+	}
 }
 
 // purposeOf derives the lock's purpose from the command; "" if that cannot be shown.
@@ -196,10 +295,11 @@ func purposeOf(command string) string {
 // holder holds a lock for a command.
 type holder struct {
 	*app
-	flags   runFlags
-	lock    *quorumlock.Lock
-	rounds  *rounds
-	signals *signals
+	flags    runFlags
+	acquirer acquirer
+	rounds   *rounds
+	signals  chan os.Signal
+	pulse    pulse
 	// explained is set when the user has been told the problem of the nodes.
 	explained bool
 }
@@ -211,6 +311,7 @@ func (h *holder) hold(ctx context.Context, command *command) error {
 		return err
 	}
 	defer h.release(ctx, lease)
+	h.pulse.start()
 	command.setEnv(h.flags.keys, lease)
 	if err := command.start(); err != nil {
 		return err
@@ -225,7 +326,7 @@ const (
 )
 
 // release releases the lock. The command has ended by now, so a missing confirmation is only worth a warning.
-func (h *holder) release(ctx context.Context, lease *quorumlock.Lease) {
+func (h *holder) release(ctx context.Context, lease lease) {
 	before := lease.Err()
 	err := lease.Release(context.WithoutCancel(ctx))
 	switch {

@@ -9,12 +9,14 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/quorumlock/quorumlock/clock"
 	"github.com/quorumlock/quorumlock/internal/redisproc"
 	"github.com/quorumlock/quorumlock/internal/testkit"
 )
@@ -179,10 +181,10 @@ func TestRunHealsANode(t *testing.T) {
 	p.reply()
 	assert.Zero(t, p.exit())
 	servers.requireClean(t)
-	assert.Equal(t, 1, strings.Count(p.stderr.String(), "node is new or has lost its memory"), p.stderr.String())
+	assert.Equal(t, 1, strings.Count(p.stderr.String(), "node recovers, as it is new, has restarted or has failed over"), p.stderr.String())
 }
 
-func TestNoNodesNoLock(t *testing.T) {
+func TestRunWithoutReachableNodes(t *testing.T) {
 	t.Parallel()
 	servers := startFleet(t)
 	for _, s := range servers {
@@ -235,4 +237,32 @@ func TestKilledQuorumlock(t *testing.T) {
 	require.NoError(t, lease.Release(ctx))
 	requireCleanSoon(t, servers) // a majority has confirmed the release, and the client lives on
 	strain.Within(t, took, ttl+time.Second, "the lock is free a little after the TTL, as a waiter asks a few times a second")
+}
+
+// TestRunSaysThatItDidNotRun: a lease that ends because quorumlock itself was stopped is not blamed on the nodes.
+func TestRunSaysThatItDidNotRun(t *testing.T) {
+	t.Parallel()
+	servers := newFleet(t, 3)
+	servers.open(t, quick)
+	p := begin(t, append([]string{"run", "--nodes", servers.nodes(), "--key", "k", "--max-ttl", "2s", "--max-clock-skew", "100ms"},
+		"--", "sh", "-c", "echo ready; exec sleep 60")...)
+	require.Equal(t, "ready", p.line())
+	p.signal(syscall.SIGSTOP)
+	for _, s := range servers {
+		require.Eventually(t, func() bool { return len(lockKeys(s)) == 0 }, patience, 10*time.Millisecond, "the lock expires")
+	}
+	p.signal(syscall.SIGCONT)
+	assert.Equal(t, exitLost, p.exit(), p.stderr.String())
+	assert.Regexp(t, `"k".*\nquorumlock: this process did not run for \d\.\d s: it was stopped or starved, or the machine was asleep\n`, p.stderr.String())
+}
+
+// TestOldPausesExplainNothing: a pause explains only a loss within a TTL after it.
+func TestOldPausesExplainNothing(t *testing.T) {
+	now := clock.System().Now()
+	p := pulse{last: now, gap: 3 * time.Second, ended: now - 10*time.Second}
+	assert.Empty(t, p.pause(5*time.Second))
+	assert.Contains(t, p.pause(time.Hour), "did not run for 3.0 s")
+	p = pulse{last: now - time.Hour}
+	assert.Contains(t, p.pause(5*time.Second), "did not run for 3600.")
+	assert.Empty(t, (&pulse{last: clock.System().Now()}).pause(time.Hour))
 }

@@ -165,9 +165,9 @@ func TestRunLogsWhatBacksTheLease(t *testing.T) {
 	servers.open(t, quick)
 	p := servers.holding(t, append(quickly, "-v")...)
 	servers[0].Kill()
-	waitForLog(t, p, `msg="lease backing changed" have=4 want=5 need=3`)
+	waitForLog(t, p, `have=4 want=5 need=3`)
 	servers[0].Restart()
-	waitForLog(t, p, `msg="lease backing changed" have=5 want=5 need=3`)
+	waitForLog(t, p, `have=5 want=5 need=3`)
 	p.reply()
 	assert.Zero(t, p.exit())
 }

@@ -113,7 +113,7 @@ func TestRunIsQuiet(t *testing.T) {
 	r := call(t, script("true")...)
 	assert.Equal(t, "quorumlock: note: --embedded nodes live in this process and do not exclude other processes\n", r.stderr)
 	r = call(t, script("true", "-v")...)
-	assert.Contains(t, r.stderr, "lock acquired")
+	assert.Contains(t, r.stderr, "lease granted")
 }
 
 func TestRunPassesInputAndOutput(t *testing.T) {

@@ -113,7 +113,7 @@ func TestWaitingForAHolderAndThenForARecovery(t *testing.T) {
 	assert.Equal(t, 1, strings.Count(p.stderr.String(), "waiting: held by"), p.stderr.String())
 }
 
-func TestNoWaitingForARecovery(t *testing.T) {
+func TestRunDoesNotWaitForARecovery(t *testing.T) {
 	t.Parallel()
 	servers := newFleet(t, 3)
 	for _, wait := range []string{"0s", "500ms"} {

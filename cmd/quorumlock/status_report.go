@@ -1,18 +1,21 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"slices"
 	"time"
 
-	"github.com/quorumlock/quorumlock"
+	"github.com/quorumlock/quorumlock/internal/watch"
 	"github.com/quorumlock/quorumlock/node"
 )
 
 // The states of a lock: see statusHelp.
 const (
-	stateHeld       = "held"
-	stateFree       = "free"
+	stateHeld = "held"
+	stateFree = "free"
+	// stateInUse means that the lock is free, but the semaphore or the latch of that name is in use.
+	stateInUse      = "in_use"
 	stateRecovering = "recovering"
 	statePartial    = "partial"
 	// stateWrongType lasts until the lock is renamed or the key deleted.
@@ -20,11 +23,7 @@ const (
 	stateNoQuorum  = "no_quorum"
 )
 
-// statusReport is the output of status, documented in its help. Names are never changed, only added.
-type statusReport struct {
-	Locks []lockReport `json:"locks"`
-}
-
+// lockReport has the answers of all nodes about one lock, and their sum.
 type lockReport struct {
 	Key      string       `json:"key"`
 	State    string       `json:"state"`
@@ -46,53 +45,85 @@ type nodeReport struct {
 	recovering time.Duration
 	latency    time.Duration
 	holdsLock  bool
+	// holders are the node's own words: the holder, or the readers, which readers counts.
+	holders []node.Holder
+	readers int
+	// unknown is why the node does not tell about a semaphore and a latch of that name.
+	unknown string
 	// toBegin is set if the node's recovery has not begun.
 	toBegin bool
 	// wrongType is set if the key on the node is no lock.
 	wrongType bool
 }
 
-// known reports whether a quorum answered for every lock.
-func (r *statusReport) known() bool {
-	return !slices.ContainsFunc(r.Locks, func(l lockReport) bool { return l.State == stateNoQuorum })
-}
-
-func newLockReport(key string, s *quorumlock.Status) lockReport {
-	r := lockReport{Key: key, Owner: s.Holder(), Need: s.Need}
-	for _, n := range s.Nodes {
-		nr := newNodeReport(n)
-		if n.Err == nil || nr.wrongType {
+// newLockReport sums up what all nodes say about the lock of a name.
+func newLockReport(key string, facts *watch.Facts) *lockReport {
+	r := &lockReport{Key: key, Need: len(facts.Nodes)/2 + 1}
+	for i := range facts.Nodes {
+		n := newNodeReport(&facts.Nodes[i], key)
+		if n.Error == "" || n.wrongType {
 			r.Answered++
 		}
-		r.Nodes = append(r.Nodes, nr)
+		r.Nodes = append(r.Nodes, n)
 	}
-	if r.on(node.Readers) >= r.Need {
-		r.Owner = node.Readers
+	if owner := r.foremost(); r.on(owner) >= r.Need {
+		r.Owner = owner
 	}
 	r.State = r.state()
+	if count, _, _ := facts.Latch(key); r.State == stateFree && (count > 0 || len(facts.Permits(key)) > 0) {
+		r.State = stateInUse
+	}
 	return r
 }
 
-func newNodeReport(n quorumlock.NodeStatus) nodeReport {
-	r := nodeReport{Node: n.Node, latency: n.Latency, Latency: inMilliseconds(n.Latency)}
-	if n.Err != nil {
-		r.Error, r.wrongType = nodeReason(n.Err), errors.Is(n.Err, node.ErrWrongType)
+func newNodeReport(n *watch.Node, key string) nodeReport {
+	lock := n.Locks[key]
+	r := nodeReport{
+		Node: n.Name, latency: n.Latency, Latency: inMilliseconds(n.Latency), holders: lock.Holders,
+		recovering: n.Recovering, Recovering: n.Recovering.Milliseconds(), toBegin: n.Unmarked,
 	}
-	r.setRecovering(n.Recovering)
-	for _, h := range n.Holders { // one at most, for one name, or all that read it
+	if err := cmp.Or(n.Err, lock.Err); err != nil {
+		r.Error, r.wrongType = nodeReason(err), errors.Is(err, node.ErrWrongType)
+	}
+	if err := n.Kinds[key].Err; err != nil {
+		r.unknown = escaped(err.Error())
+	}
+	for _, h := range lock.Holders { // one at most, for one name, or all that read it
 		if h.Reads {
-			h.Owner, h.TTL = node.Readers, max(h.TTL, r.ttl)
+			h.Owner, h.TTL, r.readers = node.Readers, max(h.TTL, r.ttl), r.readers+1
 		}
-		r.holdsLock, r.Owner, r.Token, r.ttl, r.TTL = true, h.Owner, h.Token, h.TTL, h.TTL.Milliseconds()
-		if h.TTL == node.NoExpiry {
-			r.TTL = -1
-		}
+		r.holdsLock, r.Owner, r.Token, r.ttl, r.TTL = true, h.Owner, h.Token, h.TTL, ttlInMilliseconds(h.TTL)
 	}
 	return r
 }
 
-func (r *nodeReport) setRecovering(left time.Duration) {
-	r.recovering, r.Recovering = left, left.Milliseconds()
+// owners returns all owners that any node reported, sorted.
+func (r *lockReport) owners() (owners []string) {
+	for _, n := range r.Nodes {
+		for _, h := range n.holders {
+			owners = append(owners, h.Owner)
+		}
+	}
+	slices.Sort(owners)
+	return slices.Compact(owners)
+}
+
+// foremost returns the owner with the most nodes; "" if there is none.
+func (r *lockReport) foremost() (owner string) {
+	for _, n := range r.Nodes {
+		if n.holdsLock && r.on(n.Owner) > r.on(owner) {
+			owner = n.Owner
+		}
+	}
+	return owner
+}
+
+// ttlInMilliseconds returns -1 for a key that never expires.
+func ttlInMilliseconds(ttl time.Duration) int64 {
+	if ttl == node.NoExpiry {
+		return -1
+	}
+	return ttl.Milliseconds()
 }
 
 // free reports whether the node answered that the lock is not held there. A recovering node may have forgotten a

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
 	"strings"
@@ -12,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/quorumlock/quorumlock"
+	"github.com/quorumlock/quorumlock/internal/watch"
 	"github.com/quorumlock/quorumlock/node"
 )
 
@@ -27,7 +27,10 @@ func jsonStatus(t *testing.T, servers fleet, wantCode int, keys ...string) []map
 	require.NoError(t, json.Unmarshal([]byte(r.stdout), &report))
 	require.Len(t, report.Locks, len(keys))
 	for i, lock := range report.Locks {
-		assert.ElementsMatch(t, []string{"key", "state", "owner", "need", "answered", "nodes"}, fields(lock))
+		assert.ElementsMatch(t, []string{
+			"key", "state", "owner", "need", "answered", "nodes",
+			"since", "held_ms", "held_at_least", "waiters", "readers", "semaphore", "latch",
+		}, fields(lock))
 		assert.Equal(t, keys[i], lock["key"])
 		nodes := lock["nodes"].([]any)
 		require.Len(t, nodes, len(servers))
@@ -196,9 +199,9 @@ func TestStatesOfALock(t *testing.T) {
 		{"rraax", statePartial},
 		{"rrxxx", stateNoQuorum},
 	} {
-		s := &quorumlock.Status{Names: []string{"k"}, Need: 3}
+		s := &watch.Facts{}
 		for _, h := range c.holders {
-			n := quorumlock.NodeStatus{Node: "n"}
+			n := watch.Node{Name: "n", Locks: make(map[string]watch.Lock)}
 			switch h {
 			case '-':
 			case 'x':
@@ -206,13 +209,13 @@ func TestStatesOfALock(t *testing.T) {
 			case 'r':
 				n.Recovering = time.Second
 			case 's':
-				n.Err = &node.Error{Node: "n", Op: node.Inspect, Reason: node.ErrWrongType}
+				n.Locks["k"] = watch.Lock{Err: &node.Error{Node: "n", Op: node.Inspect, Reason: node.ErrWrongType}}
 			default:
-				n.Holders = []node.Holder{{Name: "k", Owner: string(h), TTL: time.Second}}
+				n.Locks["k"] = held("k", string(h), time.Second, 0)
 			}
 			s.Nodes = append(s.Nodes, n)
 		}
-		r := newLockReport("k", s)
+		r := nameReport{lockReport: newLockReport("k", s)}
 		assert.Equal(t, c.state, r.State, c.holders)
 		assert.Equal(t, c.state == stateHeld, r.Owner != "", c.holders)
 		assert.NotEmpty(t, r.summary())
@@ -285,12 +288,7 @@ func TestForcedRelease(t *testing.T) {
 	}
 	assert.Contains(t, r.stdout, `"k" was removed from 5 of 5 nodes`)
 	assert.Contains(t, r.stderr, fmt.Sprintf("if %s is alive, it works on until its next renewal fails, and others can have %q from now on\n", quorumlock.DescribeOwner(lease.Owner()), "k"))
-	select {
-	case <-lease.Context().Done():
-		require.ErrorIs(t, context.Cause(lease.Context()), quorumlock.ErrLost)
-	case <-time.After(patience):
-		assert.Fail(t, "the holder never learnt of it")
-	}
+	ended(t, lease)
 
 	r = call(t, "release", "--force", "k", "--nodes", servers.nodes())
 	assert.Zero(t, r.code, r.stderr)

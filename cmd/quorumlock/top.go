@@ -1,9 +1,7 @@
 package main
 
 import (
-	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -55,7 +53,7 @@ scripts:
      "semaphore":  the semaphore, if the lock is a permit of one
      "permit":     the number of that permit; -1 if it is none
      "state":      as in status
-     "owner":      its holder, or the owner with the most nodes if it is not held; "" for none
+     "owner":      its holder, or the owner with the most nodes if not held; "" for none
      "holder":     where the owner runs, as it says: host/process; "" if unknown
      "purpose":    the purpose, as the owner says
      "readers":    the number of holders, if they are readers
@@ -90,7 +88,8 @@ func (a *app) topCommand() *cobra.Command {
 		Example: `  quorumlock top --nodes a:6379,b:6379,c:6379
   quorumlock top nightly-report --once
   quorumlock top --once --json | jq '.locks[] | select(.waiters > 0)'`,
-		Args: arguments(cobra.ArbitraryArgs),
+		Args:              arguments(cobra.ArbitraryArgs),
+		ValidArgsFunction: a.completeNames,
 		RunE: func(c *cobra.Command, keys []string) error {
 			return a.top(c, f, keys)
 		},
@@ -132,7 +131,7 @@ func (a *app) top(c *cobra.Command, flags topFlags, keys []string) error {
 	if err != nil {
 		return err
 	}
-	watcher, err := a.watcher(c, f, keys)
+	watcher, err := a.watcher(c, keys, f.scan)
 	if err != nil {
 		return err
 	}
@@ -155,25 +154,6 @@ func (a *app) top(c *cobra.Command, flags topFlags, keys []string) error {
 	return a.printTop(report, f.json)
 }
 
-// watcher makes a watcher from the flags.
-func (a *app) watcher(c *cobra.Command, f topFlags, keys []string) (*watch.Watcher, error) {
-	if c.Flags().Changed("embedded") {
-		return nil, wrongUsage(c, errors.New("--embedded means nothing here: nodes in memory have no locks of others"))
-	}
-	if err := a.nodes.check(c); err != nil {
-		return nil, err
-	}
-	parsed, err := a.config(c)
-	if err != nil {
-		return nil, err
-	}
-	cfg := watch.Config{Limits: parsed.Limits(), Patience: cmp.Or(a.nodes.nodeTimeout, surveyTimeout), Names: keys, Scan: f.scan}
-	if cfg.Nodes, err = a.nodeOptions(c, parsed.Addresses); err != nil {
-		return nil, err
-	}
-	return watch.New(cfg)
-}
-
 // nothingListed reports whether every node that could be searched denies this to the user.
 func nothingListed(facts *watch.Facts) bool {
 	denied := 0
@@ -191,10 +171,7 @@ func nothingListed(facts *watch.Facts) bool {
 func (a *app) printTop(r *topReport, asJSON bool) error {
 	var err error
 	if asJSON {
-		encoder := json.NewEncoder(a.stdout)
-		encoder.SetIndent("", "  ")
-		encoder.SetEscapeHTML(false)
-		err = encoder.Encode(r)
+		err = printJSON(a.stdout, r)
 	} else {
 		_, err = io.WriteString(a.stdout, strings.Join((&topText{}).lines(r), "\n")+"\n")
 	}

@@ -40,13 +40,19 @@ type topLock struct {
 	Holder    string `json:"holder"`
 	Purpose   string `json:"purpose"`
 	Readers   int    `json:"readers"`
-	Since     string `json:"since"`
-	Held      int64  `json:"held_ms"`
-	AtLeast   bool   `json:"held_at_least"`
-	TTL       int64  `json:"ttl_ms"`
-	Backing   int    `json:"backing"`
-	Waiters   int    `json:"waiters"`
-	ttl, held time.Duration
+	heldFor
+	TTL     int64 `json:"ttl_ms"`
+	Backing int   `json:"backing"`
+	Waiters int   `json:"waiters"`
+	ttl     time.Duration
+}
+
+// heldFor is how long an owner has held a lock, for output.
+type heldFor struct {
+	Since   string `json:"since"`
+	Held    int64  `json:"held_ms"`
+	AtLeast bool   `json:"held_at_least"`
+	held    time.Duration
 }
 
 // heldSince is the time since which an owner has held a lock; zero if unknown. For a lock that has been held for very
@@ -82,12 +88,9 @@ func (t *topper) report(now time.Time, facts *watch.Facts) *topReport {
 	}
 	seen := make(map[string]heldSince)
 	for _, name := range facts.Names {
-		status := statusOf(name, facts, r.Need)
-		if !slices.Contains(t.given, name) && !lockLike(status) {
-			continue
+		if report := newLockReport(name, facts); slices.Contains(t.given, name) || report.lockLike() {
+			r.Locks = append(r.Locks, t.lock(now, report, facts, seen))
 		}
-		lock := t.lock(now, status, facts, seen)
-		r.Locks = append(r.Locks, lock)
 	}
 	if r.Answered < r.Need { // an unreachable lock may still have its holder
 		maps.Copy(seen, t.known)
@@ -122,25 +125,11 @@ func newTopNode(n *watch.Node) topNode {
 	return t
 }
 
-// statusOf combines what all nodes say about one lock.
-func statusOf(name string, facts *watch.Facts, need int) *quorumlock.Status {
-	s := &quorumlock.Status{Names: []string{name}, Need: need}
-	for i := range facts.Nodes {
-		n := &facts.Nodes[i]
-		said := n.Locks[name]
-		s.Nodes = append(s.Nodes, quorumlock.NodeStatus{
-			Node: n.Name, Holders: said.Holders, Recovering: n.Recovering, Unmarked: n.Unmarked,
-			Latency: n.Latency, Err: cmp.Or(n.Err, said.Err),
-		})
-	}
-	return s
-}
-
 // lockLike reports whether a hash of one field is a lock: it expires, and the field looks like an owner id of this
 // library or of Redisson.
-func lockLike(s *quorumlock.Status) bool {
-	for _, n := range s.Nodes {
-		for _, h := range n.Holders {
+func (r *lockReport) lockLike() bool {
+	for _, n := range r.Nodes {
+		for _, h := range n.holders {
 			client, number, _ := strings.Cut(quorumlock.ParseOwner(h.Owner).ID, ":")
 			if h.TTL != node.NoExpiry && (h.Reads || client != "" && number != "" && strings.Trim(number, "0123456789") == "") {
 				return true
@@ -151,10 +140,9 @@ func lockLike(s *quorumlock.Status) bool {
 }
 
 // lock describes one lock.
-func (t *topper) lock(now time.Time, status *quorumlock.Status, facts *watch.Facts, seen map[string]heldSince) topLock {
-	name := status.Names[0]
-	report := newLockReport(name, status)
-	l := topLock{Key: name, Permit: -1, State: report.State, Owner: cmp.Or(report.Owner, report.foremost()), Waiters: waiters(name, facts, status.Need)}
+func (t *topper) lock(now time.Time, report *lockReport, facts *watch.Facts, seen map[string]heldSince) topLock {
+	name := report.Key
+	l := topLock{Key: name, Permit: -1, State: report.State, Owner: cmp.Or(report.Owner, report.foremost()), Waiters: waiters(name, facts, report.Need)}
 	if semaphore, permit, ok := watch.Permit(name); ok {
 		l.Semaphore, l.Permit = semaphore, permit
 	}
@@ -162,35 +150,21 @@ func (t *topper) lock(now time.Time, status *quorumlock.Status, facts *watch.Fac
 		return l
 	}
 	l.Backing, l.ttl = report.on(l.Owner), report.keeps(l.Owner)
-	l.TTL = l.ttl.Milliseconds()
-	if l.ttl == node.NoExpiry {
-		l.TTL = -1
-	}
+	l.TTL = ttlInMilliseconds(l.ttl)
 	if l.Owner == node.Readers {
-		l.Readers = len(status.Owners())
+		l.Readers = len(report.owners())
 		return l
 	}
 	who := quorumlock.ParseOwner(l.Owner)
 	l.Holder, l.Purpose = who.Holder, who.Purpose
-	held := t.heldSince(now, &report, l.Owner)
+	held := t.heldSince(now, report, l.Owner)
 	seen[holdKey(name, l.Owner)] = held
 	l.held, l.AtLeast = max(0, now.Sub(held.since)), held.atLeast
 	l.Since, l.Held = held.since.UTC().Format(time.RFC3339), l.held.Milliseconds()
 	return l
 }
 
-// foremost returns the owner with the most nodes, if no owner has enough; "" if there is none.
-func (r *lockReport) foremost() (owner string) {
-	for _, n := range r.Nodes {
-		if n.holdsLock && (owner == "" || r.on(n.Owner) > r.on(owner)) {
-			owner = n.Owner
-		}
-	}
-	return owner
-}
-
-// keeps is how long enough nodes for a decision keep the lock for an owner, without a renewal. With fewer nodes, it
-// is the longest of their times.
+// keeps is how long enough nodes for a decision keep the lock for an owner, without a renewal.
 func (r *lockReport) keeps(owner string) time.Duration {
 	var left []time.Duration
 	for _, n := range r.Nodes {
@@ -198,14 +172,19 @@ func (r *lockReport) keeps(owner string) time.Duration {
 			left = append(left, n.ttl)
 		}
 	}
+	return leastOf(left, r.Need)
+}
+
+// leastOf is how long enough of some nodes keep a lock, by their TTLs. If they are too few, it is the longest of these.
+func leastOf(left []time.Duration, need int) time.Duration {
 	if slices.Contains(left, node.NoExpiry) {
 		return node.NoExpiry
 	}
 	slices.SortFunc(left, func(a, b time.Duration) int { return cmp.Compare(b, a) })
-	if len(left) < r.Need {
+	if len(left) < need {
 		return left[0]
 	}
-	return left[r.Need-1]
+	return left[need-1]
 }
 
 // waiters counts the waiters for a lock: as many as enough nodes know of, or all if fewer answer. Some waiters are

@@ -49,8 +49,8 @@ func TestTopOfALock(t *testing.T) {
 	l := r.Locks[0]
 	assert.Equal(t, topLock{
 		Key: "job", Permit: -1, State: stateHeld, Owner: "C:1 web-1/77 nightly report", Holder: "web-1/77", Purpose: "nightly report",
-		Since: "2026-05-01T11:59:57Z", Held: 3000, held: 3 * time.Second,
-		TTL: 7000, ttl: 7 * time.Second, // as long as two nodes keep it
+		heldFor: heldFor{Since: "2026-05-01T11:59:57Z", Held: 3000, held: 3 * time.Second},
+		TTL:     7000, ttl: 7 * time.Second, // as long as two nodes keep it
 		Backing: 3, Waiters: 3, // as many as two nodes know of
 	}, l)
 	assert.Equal(t, 2, r.Need)
@@ -145,9 +145,9 @@ func TestTopOfNodes(t *testing.T) {
 
 func TestTopOrders(t *testing.T) {
 	locks := []topLock{
-		{Key: "b", Permit: -1, held: 1, ttl: 9, Waiters: 5},
-		{Key: "a", Permit: -1, held: 2, ttl: 8, Waiters: 5},
-		{Key: "c", Permit: -1, held: 3, ttl: 7},
+		{Key: "b", Permit: -1, heldFor: heldFor{held: 1}, ttl: 9, Waiters: 5},
+		{Key: "a", Permit: -1, heldFor: heldFor{held: 2}, ttl: 8, Waiters: 5},
+		{Key: "c", Permit: -1, heldFor: heldFor{held: 3}, ttl: 7},
 	}
 	for order, want := range map[string]string{"name": "abc", "held": "cab", "ttl": "cab", "waiters": "abc"} {
 		sorted := slices.SortedStableFunc(slices.Values(locks), topOrders[order])

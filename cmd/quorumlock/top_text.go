@@ -1,13 +1,10 @@
 package main
 
 import (
-	"bytes"
 	"fmt"
 	"strconv"
 	"strings"
-	"text/tabwriter"
 	"time"
-	"unicode/utf8"
 
 	"github.com/quorumlock/quorumlock/internal/watch"
 	"github.com/quorumlock/quorumlock/node"
@@ -22,16 +19,6 @@ type topText struct {
 
 // mostName limits the letters of a lock's name on a screen, to leave room for the other columns.
 const mostName = 40
-
-// line is a line of text and its colour.
-type line struct{ text, colour string }
-
-// Colours of lines, as terminals number them.
-const (
-	colourHeading = "1"
-	colourBad     = "31"
-	colourUneasy  = "33"
-)
 
 // lines returns the report's lines. It cuts off the locks where the screen ends.
 func (t *topText) lines(r *topReport) []string {
@@ -49,28 +36,12 @@ func (t *topText) lines(r *topReport) []string {
 	}
 	lines := make([]string, len(all))
 	for i, l := range all {
-		lines[i] = t.painted(l)
+		if t.width > 0 {
+			l.text = shortenedTo(l.text, t.width)
+		}
+		lines[i] = painted(l.text, l.colour, t.colour)
 	}
 	return lines
-}
-
-func (t *topText) painted(l line) string {
-	text := l.text
-	if t.width > 0 {
-		text = shortenedTo(text, t.width)
-	}
-	if !t.colour || l.colour == "" || text == "" {
-		return text
-	}
-	return "\x1b[" + l.colour + "m" + text + "\x1b[0m"
-}
-
-// shortenedTo cuts longer text to the given number of letters, with a mark.
-func shortenedTo(text string, letters int) string {
-	if utf8.RuneCountInString(text) <= letters {
-		return text
-	}
-	return string([]rune(text)[:max(letters-1, 0)]) + "…"
 }
 
 func topSummary(r *topReport) string {
@@ -93,8 +64,7 @@ func topSummary(r *topReport) string {
 }
 
 func (t *topText) nodes(r *topReport) []line {
-	rows := [][]string{{"NODE", "LATENCY", "LOCKS", "NOTE"}}
-	colours := []string{""}
+	rows := newTable("NODE", "LATENCY", "LOCKS", "NOTE")
 	for _, n := range r.Nodes {
 		latency, locks, note, colour := fmt.Sprintf("%.1fms", n.Latency), strconv.Itoa(n.Locks), orDash(n.Note), ""
 		switch {
@@ -103,24 +73,23 @@ func (t *topText) nodes(r *topReport) []line {
 		case n.Note != "":
 			colour = colourUneasy
 		}
-		rows, colours = append(rows, []string{n.Node, latency, locks, note}), append(colours, colour)
+		rows.add(colour, n.Node, latency, locks, note)
 	}
-	return table(rows, colours)
+	return rows.lines()
 }
 
 func (t *topText) locks(r *topReport) []line {
-	rows := [][]string{{"LOCK", "NODES", "TTL", "HELD", "WAIT", "HOLDER", "PURPOSE"}}
-	colours := []string{""}
+	rows := newTable("LOCK", "NODES", "TTL", "HELD", "WAIT", "HOLDER", "PURPOSE")
 	for i := range r.Locks {
 		l := &r.Locks[i]
-		rows, colours = append(rows, t.row(l, len(r.Nodes))), append(colours, l.colour())
+		rows.add(l.colour(), t.row(l, len(r.Nodes))...)
 	}
-	return table(rows, colours)
+	return rows.lines()
 }
 
 func (l *topLock) colour() string {
 	switch l.State {
-	case stateHeld, stateFree:
+	case stateHeld, stateFree, stateInUse:
 		return ""
 	case stateNoQuorum, stateWrongType:
 		return colourBad
@@ -151,12 +120,12 @@ func (t *topText) row(l *topLock, nodes int) []string {
 	return []string{name, fmt.Sprintf("%d/%d", l.Backing, nodes), ttl, l.heldText(), wait, l.who(), orDash(escaped(l.Purpose))}
 }
 
-func (l *topLock) heldText() string {
-	text := l.held.Truncate(time.Second).String()
+func (h *heldFor) heldText() string {
+	text := h.held.Truncate(time.Second).String()
 	switch {
-	case l.Since == "":
+	case h.Since == "":
 		return "-"
-	case l.AtLeast:
+	case h.AtLeast:
 		return ">" + text
 	default:
 		return text
@@ -178,19 +147,4 @@ func (l *topLock) who() string {
 		who += " (" + strings.ReplaceAll(l.State, "_", " ") + ")"
 	}
 	return who
-}
-
-// table lays out rows in columns.
-func table(rows [][]string, colours []string) []line {
-	var text bytes.Buffer
-	w := tabwriter.NewWriter(&text, 0, 0, 2, ' ', 0)
-	for _, row := range rows {
-		fmt.Fprintln(w, strings.Join(row, "\t"))
-	}
-	_ = w.Flush() // a buffer takes everything
-	lines := make([]line, len(rows))
-	for i, row := range strings.Split(strings.TrimSuffix(text.String(), "\n"), "\n") {
-		lines[i] = line{strings.TrimRight(row, " "), colours[i]}
-	}
-	return lines
 }

@@ -30,7 +30,7 @@ func main() {
 
 func run(ctx context.Context, addresses []string) error {
 	cfg := configFor(addresses)
-	if len(cfg.Nodes) > 0 { // in memory, so they are new: no program may do this to servers
+	if len(cfg.Nodes) > 0 { // In-memory nodes are new. For servers, an operator does this once, and not a program.
 		if _, err := admin.Init(ctx, cfg); err != nil {
 			return err
 		}
@@ -42,12 +42,12 @@ func run(ctx context.Context, addresses []string) error {
 	defer func() { _ = client.Close(context.WithoutCancel(ctx)) }()
 
 	return client.RedLock("nightly-report").Do(ctx, func(ctx context.Context) error {
-		fmt.Println("working, and no other process is")
+		fmt.Println("working, as the only process")
 		select {
 		case <-time.After(time.Second): // the work
 			fmt.Println("done")
 			return nil
-		case <-ctx.Done(): // the lock is lost, or the program is to end
+		case <-ctx.Done(): // The lock is lost, or the program was interrupted.
 			return context.Cause(ctx)
 		}
 	})

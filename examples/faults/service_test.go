@@ -20,7 +20,7 @@ import (
 // cut off at random for ten seconds.
 func TestServiceUnderFaults(t *testing.T) {
 	const ttl = time.Second
-	group, err := process.Start(t.Context(), 5) // or container.Start, for Docker
+	group, err := process.Start(t.Context(), 5) // With Docker, use container.Start.
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, group.Close()) })
 
@@ -48,8 +48,8 @@ func TestServiceUnderFaults(t *testing.T) {
 	require.NoError(t, plan.Run(t.Context(), faultinject.Nodes(group.Servers()), func(line string) { t.Log(line) }))
 	before := ledger.Count()
 	require.Eventually(t, func() bool { return ledger.Count() > before }, time.Minute, 10*time.Millisecond,
-		"when the faults are over, the service goes on")
+		"the service must go on after the faults")
 	stop()
 	instances.Wait()
-	require.True(t, slices.IsSorted(ledger.Lines), "no line is by an instance whose turn was over")
+	require.True(t, slices.IsSorted(ledger.Lines), "an instance wrote a line after its lease had ended")
 }

@@ -27,12 +27,12 @@ func main() {
 
 // run fails on any unexpected result, above all if the table with tokens admits the late write.
 func run(ctx context.Context, out io.Writer) error {
-	fmt.Fprintln(out, "alice is to deposit 10, and bob 50, on an account with 100.")
-	fmt.Fprintln(out, "\nWithout the token:")
+	fmt.Fprintln(out, "The account has 100. alice deposits 10, and bob deposits 50.")
+	fmt.Fprintln(out, "\nWithout fencing tokens:")
 	if err := withoutToken(ctx, out); err != nil {
 		return err
 	}
-	fmt.Fprintln(out, "\nWith the token:")
+	fmt.Fprintln(out, "\nWith fencing tokens:")
 	return withToken(ctx, out)
 }
 
@@ -46,7 +46,7 @@ func withoutToken(ctx context.Context, out io.Writer) error {
 	if err := s.lateDeposit(ctx, table); err != nil {
 		return err
 	}
-	return s.conclude(ctx, 110, "bob's 50 are lost, and no error said so.")
+	return s.conclude(ctx, 110, "bob's deposit is lost, and nobody got an error.")
 }
 
 func withToken(ctx context.Context, out io.Writer) error {
@@ -66,5 +66,5 @@ func withToken(ctx context.Context, out io.Writer) error {
 	if err := s.alice.deposit(ctx, table, 10, nil); err != nil {
 		return err
 	}
-	return s.conclude(ctx, 160, "both deposits are there.")
+	return s.conclude(ctx, 160, "both deposits are in it.")
 }

@@ -15,20 +15,20 @@ import (
 func TestRun(t *testing.T) {
 	var out bytes.Buffer
 	require.NoError(t, run(t.Context(), &out))
-	assert.Contains(t, out.String(), "The balance is 110: bob's 50 are lost")
+	assert.Contains(t, out.String(), "The balance is 110: bob's deposit is lost")
 	assert.Contains(t, out.String(), "cannot write 110: fence: token")
-	assert.Contains(t, out.String(), "The balance is 160: both deposits are there")
+	assert.Contains(t, out.String(), "The balance is 160: both deposits are in it")
 }
 
-// The two outcomes of the same story, as the table has them.
+// The same scenario has two outcomes: one without fencing, and one with it.
 func TestLateDeposit(t *testing.T) {
 	for _, c := range []struct {
 		name   string
 		fenced bool
 		want   int
 	}{
-		{"without the token bob's deposit is lost", false, 110},
-		{"with the token alice's write is refused", true, 150},
+		{"without tokens, bob's deposit is lost", false, 110},
+		{"with tokens, alice's write is refused", true, 150},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			s := tell(t)
@@ -47,9 +47,9 @@ func TestLateDeposit(t *testing.T) {
 	}
 }
 
-// TestReadShowsTheToken: bob has only read when alice wakes up. If his read had not shown his token, she would be
-// admitted, and he would overwrite her deposit.
-func TestReadShowsTheToken(t *testing.T) {
+// TestReadRecordsTheToken: alice writes late, after bob has read and before he writes. Without the token of bob's read, the
+// table would accept her write, and he would overwrite it.
+func TestReadRecordsTheToken(t *testing.T) {
 	s := tell(t)
 	table := fencedTable{s.db}
 	var late error
@@ -64,7 +64,7 @@ func TestReadShowsTheToken(t *testing.T) {
 	assert.Equal(t, 150, stored(t, s).balance)
 }
 
-func TestAMissingAccountIsNotStale(t *testing.T) {
+func TestMissingAccountIsNotStale(t *testing.T) {
 	s := tell(t)
 	_, err := s.db.ExecContext(t.Context(), "DELETE FROM accounts")
 	require.NoError(t, err)
@@ -77,7 +77,7 @@ func TestAMissingAccountIsNotStale(t *testing.T) {
 	}
 }
 
-func TestTheTokenIsNotForgotten(t *testing.T) {
+func TestZeroTokenIsRejected(t *testing.T) {
 	s := tell(t)
 	require.ErrorIs(t, fencedTable{s.db}.write(t.Context(), 0, 110), fence.ErrNoToken)
 	_, err := fencedTable{s.db}.read(t.Context(), 0)

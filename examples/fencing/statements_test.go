@@ -9,7 +9,7 @@ import (
 	"github.com/quorumlock/quorumlock/fence"
 )
 
-// The inserting statements from the documentation of package fence, in SQLite's dialect. Those that update are in
+// These are the INSERT statements from the documentation of package fence, for SQLite. The UPDATE statements are in
 // table.go.
 const (
 	upsertAccount = `INSERT INTO accounts (id, balance, token) VALUES (?, ?, ?)
@@ -20,13 +20,13 @@ const (
 		WHERE excluded.token >= fences.token`
 )
 
-// attempts run one after the other, against a row that does not exist at first.
+// attempts lists tokens in the order of the writes, and their results. The row does not exist before the first one.
 var attempts = []struct {
 	token uint64
 	want  error
 }{
 	{5, nil},
-	{5, nil}, // changes nothing, and is admitted
+	{5, nil}, // An equal token is admitted.
 	{4, fence.ErrStale},
 	{6, nil},
 	{5, fence.ErrStale},
@@ -34,7 +34,7 @@ var attempts = []struct {
 	{6, nil},
 }
 
-func TestUpsertOfTheRowItself(t *testing.T) {
+func TestUpsertChecksTheToken(t *testing.T) {
 	db := tell(t).db
 	for _, a := range attempts {
 		err := fence.Check(db.ExecContext(t.Context(), upsertAccount, "account-12", 70, fence.SQL(a.token)))
@@ -45,7 +45,7 @@ func TestUpsertOfTheRowItself(t *testing.T) {
 	require.EqualValues(t, 6, token)
 }
 
-func TestFenceOfATransaction(t *testing.T) {
+func TestTransactionChecksTheToken(t *testing.T) {
 	db := tell(t).db
 	_, err := db.ExecContext(t.Context(), "CREATE TABLE fences (name TEXT PRIMARY KEY, token BIGINT NOT NULL)")
 	require.NoError(t, err)
@@ -57,7 +57,7 @@ func TestFenceOfATransaction(t *testing.T) {
 	}
 }
 
-// moveAll stands for work on several rows: only its first statement compares the token.
+// moveAll is a transaction on several rows. Only its first statement compares the token.
 func moveAll(t *testing.T, db *sql.DB, token uint64, balance int) error {
 	t.Helper()
 	tx, err := db.BeginTx(t.Context(), nil)

@@ -61,7 +61,7 @@ func (s *story) close(ctx context.Context) {
 func (s *story) lateDeposit(ctx context.Context, t table) error {
 	var meanwhile error
 	err := s.alice.deposit(ctx, t, 10, func(lease *quorumlock.Lease) {
-		// Alice may have checked her lease: the pause comes after the check.
+		// A check of the lease would not help: the pause comes after it.
 		s.alice.says("is paused; her lease has %v left", lease.Remaining().Round(100*time.Millisecond))
 		<-lease.Context().Done()
 		meanwhile = s.bob.deposit(ctx, t, 50, nil)
@@ -74,19 +74,19 @@ func (s *story) lateDeposit(ctx context.Context, t table) error {
 }
 
 // conclude compares the table's balance with the correct one.
-func (s *story) conclude(ctx context.Context, want int, moral string) error {
+func (s *story) conclude(ctx context.Context, want int, text string) error {
 	row, err := readRow(ctx, s.db)
 	if err != nil {
 		return err
 	}
 	if row.balance != want {
-		return fmt.Errorf("the balance is %d, not %d", row.balance, want)
+		return fmt.Errorf("the balance is %d, want %d", row.balance, want)
 	}
-	fmt.Fprintf(s.out, "  The balance is %d: %s\n", row.balance, moral)
+	fmt.Fprintf(s.out, "  The balance is %d: %s\n", row.balance, text)
 	return nil
 }
 
-// holder is one of the lock's clients.
+// holder is a client that acquires the lock.
 type holder struct {
 	name   string
 	client *quorumlock.Client
@@ -96,8 +96,8 @@ type holder struct {
 func newHolder(name string, nodes []node.Node, out io.Writer) (*holder, error) {
 	client, err := quorumlock.New(quorumlock.Config{
 		Nodes:  nodes,
-		TTL:    time.Second,                   // also how long the pause lasts
-		Logger: slog.New(slog.DiscardHandler), // the loss of alice's lease is told here
+		TTL:    time.Second,                   // The pause lasts as long.
+		Logger: slog.New(slog.DiscardHandler), // The program itself reports the loss of alice's lease.
 	})
 	if err != nil {
 		return nil, err
@@ -112,7 +112,7 @@ func (h *holder) deposit(ctx context.Context, t table, amount int, pause func(*q
 	if err != nil {
 		return err
 	}
-	defer func() { _ = lease.Release(ctx) }() // if it has ended by itself, that is all right
+	defer func() { _ = lease.Release(ctx) }() // An error is expected if the lease has ended.
 	h.says("has the lock, with token %d", lease.Token())
 
 	balance, err := t.read(ctx, lease.Token())

@@ -10,7 +10,7 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// rules is a file of rules as Prometheus reads it.
+// rules is a Prometheus file of alerting rules.
 type rules struct {
 	Groups []struct {
 		Name  string
@@ -24,7 +24,7 @@ type rules struct {
 	}
 }
 
-func TestAlertsAskForWhatThereIsAndSayWhy(t *testing.T) {
+func TestAlertsQueryExistingMetricsAndGiveReasons(t *testing.T) {
 	series := story(t)
 	file, err := os.Open("../../otel/alerts.yaml")
 	require.NoError(t, err)
@@ -45,13 +45,13 @@ func TestAlertsAskForWhatThereIsAndSayWhy(t *testing.T) {
 		require.NotEmpty(t, r.Annotations["reason"], r.Alert)
 		for _, m := range regexp.MustCompile(`\$labels\.(\w+)`).FindAllStringSubmatch(r.Annotations["summary"], -1) {
 			require.Contains(t, series[metrics[0]], m[1], r.Alert)
-			require.Contains(t, r.Expr, m[1], "%s: the label is summed away", r.Alert)
+			require.Contains(t, r.Expr, m[1], "%s: the query drops the label", r.Alert)
 		}
 		requireHeading(t, r.Annotations["runbook_url"])
 	}
 }
 
-// requireHeading requires that a link leads somewhere.
+// requireHeading requires that a link leads to an existing heading.
 func requireHeading(t *testing.T, link string) {
 	t.Helper()
 	path, anchor, ok := strings.Cut(link, "#")

@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// variables are the values that Grafana puts into a query.
+// variables replaces the variables of Grafana in a query.
 var variables = strings.NewReplacer("$__rate_interval", "5m", `"$job"`, `".*"`, `"$group"`, `".*"`)
 
 type dashboard struct {
@@ -42,7 +42,7 @@ func readDashboard(t *testing.T) dashboard {
 	return d
 }
 
-func TestTheDashboardAsksForWhatThereIs(t *testing.T) {
+func TestDashboardQueriesExistingMetrics(t *testing.T) {
 	series, d := story(t), readDashboard(t)
 	asked, ids := make(map[string]bool), make(map[int]bool)
 	for _, p := range d.Panels {
@@ -80,7 +80,7 @@ func cutPart(metric string) (name, part string, ok bool) {
 	return metric, "", false
 }
 
-func TestTheVariablesOfTheDashboardHaveValues(t *testing.T) {
+func TestDashboardVariablesHaveValues(t *testing.T) {
 	series, d := story(t), readDashboard(t)
 	values := regexp.MustCompile(`^label_values\((\w+), (\w+)\)$`)
 	names := make(map[string]bool)

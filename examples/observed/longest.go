@@ -11,7 +11,7 @@ import (
 	"go.opentelemetry.io/otel/sdk/trace"
 )
 
-// longest is a span exporter that keeps only the longest span, the most interesting one.
+// longest is a span exporter that keeps only the longest span.
 type longest struct {
 	mu   sync.Mutex
 	span trace.ReadOnlySpan

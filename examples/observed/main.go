@@ -1,6 +1,6 @@
 // Command observed runs a small service whose locks are measured and traced with OpenTelemetry, and prints the
-// numbers. Its nodes are in memory, so it needs no server. Within ten seconds, nodes fail and forget, and a lease is
-// lost. With -listen it repeats that forever, and serves the metrics to a Prometheus.
+// metrics. Its nodes are in memory, so it needs no server. Within ten seconds, nodes fail, one loses its memory, and a
+// lease is lost. With -listen it repeats that until it is interrupted, and serves the metrics to Prometheus.
 package main
 
 import (
@@ -20,7 +20,7 @@ import (
 
 func main() {
 	log.SetFlags(0)
-	listen := flag.String("listen", "", "serve /metrics at this address, as localhost:9464, until interrupted")
+	listen := flag.String("listen", "", "serve /metrics at this address until interrupted, for example localhost:9464")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
@@ -30,7 +30,7 @@ func main() {
 }
 
 func start(ctx context.Context, listen string, out io.Writer) error {
-	t, err := newTelemetry() //nolint:contextcheck // hooks are told outside of any call
+	t, err := newTelemetry() //nolint:contextcheck // hooks run outside of any call
 	if err != nil {
 		return err
 	}
@@ -43,7 +43,7 @@ func start(ctx context.Context, listen string, out io.Writer) error {
 	return serve(ctx, listen, t, out)
 }
 
-// serve repeats the story, for a reader of the dashboard.
+// serve repeats the scenario until ctx ends, and serves the metrics.
 func serve(ctx context.Context, listen string, t *telemetry, out io.Writer) error {
 	l, err := net.Listen("tcp", listen)
 	if err != nil {

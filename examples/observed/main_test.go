@@ -15,7 +15,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// story runs the story in virtual time, and returns the resulting metrics.
+// story runs the scenario in virtual time, and returns the resulting metrics.
 func story(t *testing.T) (series scraped) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -27,7 +27,7 @@ func story(t *testing.T) (series scraped) {
 	return series
 }
 
-func TestTheStoryShowsInTheNumbers(t *testing.T) {
+func TestMetricsOfTheScenario(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var out bytes.Buffer
 		require.NoError(t, start(t.Context(), "", &out))
@@ -44,7 +44,7 @@ func TestTheStoryShowsInTheNumbers(t *testing.T) {
 		require.Equal(t, "0", lines[`quorumlock_lease_end="unconfirmed" quorumlock_lock_group="export"`])
 		require.NotContains(t, []string{"", "0"}, lines[`quorumlock_node_name="node-5" quorumlock_node_restarted="false"`])
 		require.Equal(t, "0", lines[`quorumlock_node_name="node-1" quorumlock_node_restarted="false"`])
-		require.Equal(t, "1", lines[`quorumlock_node_name="node-5"`], "it answers again")
+		require.Equal(t, "1", lines[`quorumlock_node_name="node-5"`], "node-5 answers again")
 		require.Contains(t, out.String(), "The longest span: quorumlock acquire")
 		require.Contains(t, out.String(), "quorumlock.vote node.name=")
 	})
@@ -74,6 +74,6 @@ func TestMetricsAreServed(t *testing.T) {
 	http.DefaultClient.CloseIdleConnections()
 }
 
-func TestAnAddressThatIsTakenIsAnError(t *testing.T) {
+func TestInvalidAddressIsAnError(t *testing.T) {
 	require.Error(t, start(t.Context(), "nowhere:-1", io.Discard))
 }

@@ -18,7 +18,7 @@ func (t *telemetry) show(out io.Writer) error {
 	}
 	for _, f := range families {
 		if !strings.HasPrefix(f.GetName(), "quorumlock_") {
-			continue // about what measures
+			continue // a metric of the exporter itself
 		}
 		fmt.Fprintf(out, "\n%s: %s\n", f.GetName(), f.GetHelp())
 		for _, m := range f.GetMetric() {

@@ -13,17 +13,17 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// scraped is the metrics after the story: for each series its labels, and their values.
+// scraped has the metrics after the scenario: for each series its labels, and their values.
 type scraped map[string]map[string][]string
 
-// scrape returns the exporter's names, and the names that Prometheus derives from a histogram.
+// scrape collects the exporter's metrics, and the series that Prometheus derives from histograms.
 func scrape(t *testing.T, tel *telemetry) scraped {
 	t.Helper()
 	families, err := tel.registry.Gather()
 	require.NoError(t, err)
 	all := make(scraped)
 	for _, f := range families {
-		// The labels that Prometheus itself adds.
+		// Prometheus adds these labels.
 		found := map[string][]string{"job": {"service"}, "instance": {"localhost:9464"}}
 		for _, m := range f.GetMetric() {
 			for _, l := range m.GetLabel() {
@@ -42,8 +42,8 @@ func scrape(t *testing.T, tel *telemetry) scraped {
 	return all
 }
 
-// check requires that all of a query exists: its metrics, their labels, and the values that it
-// looks for, which the service has shown, or the documentation has.
+// check requires that the metrics and labels of a query exist. The values that it selects must occur in the metrics or in
+// the documentation. check returns the metrics.
 func (s scraped) check(t *testing.T, query string) (metrics []string) {
 	t.Helper()
 	expr, err := parser.ParseExpr(query)
@@ -58,7 +58,7 @@ func (s scraped) check(t *testing.T, query string) (metrics []string) {
 			}
 		case *parser.AggregateExpr:
 			for _, label := range n.Grouping {
-				require.True(t, s.groups(n.Expr, label), "no metric in it has the label %s: %s", label, query)
+				require.True(t, s.groups(n.Expr, label), "no metric of the query has the label %s: %s", label, query)
 			}
 		}
 		return nil
@@ -75,7 +75,7 @@ func (s scraped) checkMatcher(t *testing.T, metric string, m *labels.Matcher, qu
 	require.Contains(t, s[metric], m.Name, "%s has no such label: %s", metric, query)
 	for value := range strings.SplitSeq(m.Value, "|") {
 		if value != "" && value != ".*" && !slices.Contains(s[metric][m.Name], value) {
-			require.Contains(t, documented(t), "`"+value+"`", "%s never is that: %s", m.Name, query)
+			require.Contains(t, documented(t), "`"+value+"`", "%s never has this value: %s", m.Name, query)
 		}
 	}
 }

@@ -19,14 +19,13 @@ import (
 const (
 	nodes     = 5
 	instances = 3
-	workers   = 2 // of each instance
+	workers   = 2 // in each instance
 	invoices  = 4
 	ttl       = time.Second
 	skew      = 100 * time.Millisecond
 )
 
-// service writes invoices, which several workers share, and a report, which one instance writes for as long as it
-// can.
+// service writes invoices, by several workers, and a report, by one instance at a time.
 type service struct {
 	nodes   []*node.Memory
 	clients []*quorumlock.Client
@@ -38,7 +37,7 @@ func newService(ctx context.Context, hooks quorumlock.Hooks) (*service, error) {
 	s := &service{}
 	cfg := quorumlock.Config{
 		TTL: ttl, MaxTTL: ttl, MaxClockSkew: skew, Clock: clock.Process(),
-		Logger: slog.New(slog.NewTextHandler(io.Discard, nil)), // the numbers tell it
+		Logger: slog.New(slog.NewTextHandler(io.Discard, nil)), // The metrics show everything.
 		Hooks:  hooks,
 	}
 	for i := range nodes {
@@ -65,7 +64,7 @@ func (s *service) close(ctx context.Context) {
 	}
 }
 
-// run runs all instances during the story.
+// run runs all instances while tell makes nodes fail.
 func (s *service) run(ctx context.Context) error {
 	working, stop := context.WithCancel(ctx)
 	var all sync.WaitGroup
@@ -115,15 +114,15 @@ func hang(ctx context.Context, c *quorumlock.Client) {
 	lease, err := c.RedLock("export").With(quorumlock.LockOptions{MaxHold: ttl / 2}).Acquire(ctx)
 	if err == nil {
 		<-lease.Context().Done()
-		_ = lease.Release(ctx) // it has ended
+		_ = lease.Release(ctx) // The lease has ended already.
 	}
 }
 
-// tell runs the story: the faults of the nodes.
+// tell runs the scenario: nodes fail and come back.
 func (s *service) tell(ctx context.Context) error {
 	latch := s.clients[0].Latch("started")
 	if _, err := latch.Count(ctx); !errors.Is(err, quorumlock.ErrLatchNotSet) {
-		return fmt.Errorf("a latch that is not set: %w", err)
+		return fmt.Errorf("count of a latch that is not set: %w", err)
 	}
 	if err := latch.Set(ctx, 1); err != nil {
 		return err
@@ -132,11 +131,11 @@ func (s *service) tell(ctx context.Context) error {
 		return err
 	}
 	for _, then := range []func(){
-		func() { hang(ctx, s.clients[0]) }, // all is well with the nodes, and a worker takes too long
-		func() { s.stop(4) },               // one fails: leases have less to spare
-		func() { s.forget(4) },             // it comes back with nothing, and recovers
-		func() { s.stop(0, 1) },            // two fail: leases live on the rest
-		func() { s.stop(2) },               // no quorum: the report is lost
+		func() { hang(ctx, s.clients[0]) }, // A worker exceeds its hold limit.
+		func() { s.stop(4) },               // One node fails: leases have one spare node less.
+		func() { s.forget(4) },             // It comes back without its memory, and recovers.
+		func() { s.stop(0, 1) },            // Two nodes fail: a majority is left.
+		func() { s.stop(2) },               // Three nodes are down: the lease of the report is lost.
 		func() { s.start(0, 1, 2) },
 	} {
 		then()

@@ -41,7 +41,7 @@ func kind(name string) string {
 	return group
 }
 
-// watch runs the story once, and measures it.
+// watch runs the scenario once, and measures it.
 func (t *telemetry) watch(ctx context.Context) error {
 	s, err := newService(ctx, t.hooks)
 	if err != nil {

@@ -16,12 +16,12 @@ func Scheduler(ctx context.Context, client *quorumlock.Client, every time.Durati
 		defer ticks.Stop()
 		for {
 			if err := look(ctx, term.Token); err != nil {
-				log.Print(err) // and go on: to return it would be to resign
+				log.Print(err) // To return the error would be to resign.
 			}
 			select {
 			case <-ticks.C:
 			case <-ctx.Done():
-				return nil // lost, or told to stop
+				return nil // The term has ended.
 			}
 		}
 	})

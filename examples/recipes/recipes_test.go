@@ -24,7 +24,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// instances are clients of the same nodes, one for each instance of a service, in virtual time.
+// instances runs a test in virtual time with n clients of the same nodes, one for each instance of a service.
 func instances(t *testing.T, n int, test func(t *testing.T, clients []*quorumlock.Client)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -57,14 +57,14 @@ func together(clients []*quorumlock.Client, do func(i int, c *quorumlock.Client)
 func TestScheduler(t *testing.T) {
 	instances(t, 3, func(t *testing.T, clients []*quorumlock.Client) {
 		var mu sync.Mutex
-		looks, last := map[int]int{}, uint64(0)
+		calls, last := map[int]int{}, uint64(0)
 		together(clients, func(i int, c *quorumlock.Client) {
-			ctx, cancel := context.WithTimeout(t.Context(), time.Duration(i+1)*time.Minute) // one goes after the other
+			ctx, cancel := context.WithTimeout(t.Context(), time.Duration(i+1)*time.Minute) // The instances end one after the other.
 			defer cancel()
 			err := recipes.Scheduler(ctx, c, time.Second, func(_ context.Context, token uint64) error {
 				mu.Lock()
 				defer mu.Unlock()
-				looks[i]++
+				calls[i]++
 				assert.GreaterOrEqual(t, token, last)
 				last = token
 				return errors.New("nothing to do")
@@ -72,11 +72,11 @@ func TestScheduler(t *testing.T) {
 			assert.ErrorIs(t, err, context.DeadlineExceeded)
 		})
 		total := 0
-		for _, n := range looks {
+		for _, n := range calls {
 			total += n
 		}
-		require.InDelta(t, 180, total, 5, "one looks each second: %v", looks)
-		require.Positive(t, looks[2], "the last one leads when the others are gone")
+		require.InDelta(t, 180, total, 5, "one instance works each second: %v", calls)
+		require.Positive(t, calls[2], "the last instance leads when the others have ended")
 	})
 }
 
@@ -107,7 +107,7 @@ func TestRunOnce(t *testing.T) {
 			var mu sync.Mutex
 			runs, failures, running := 0, 0, 0
 			together(clients, func(i int, c *quorumlock.Client) {
-				time.Sleep(time.Duration(i) * 300 * time.Millisecond) // their clocks differ
+				time.Sleep(time.Duration(i) * 300 * time.Millisecond) // The clocks of the instances differ.
 				err := recipes.RunOnce(t.Context(), c, table, "report", tick, func(context.Context) error {
 					mu.Lock()
 					runs, running = runs+1, running+1
@@ -129,7 +129,7 @@ func TestRunOnce(t *testing.T) {
 					failures++
 				}
 			})
-			require.Equal(t, 1, runs-failures, "once, or again where it failed: hour %d", hour)
+			require.Equal(t, 1, runs-failures, "the job must succeed exactly once: hour %d", hour)
 		}
 	})
 }
@@ -173,9 +173,9 @@ func TestMigrate(t *testing.T) {
 		together(clients, func(_ int, c *quorumlock.Client) {
 			assert.NoError(t, recipes.Migrate(t.Context(), c, s, 5))
 		})
-		require.Equal(t, []int{3, 4, 5}, s.steps, "there is nothing left to do")
+		require.Equal(t, []int{3, 4, 5}, s.steps, "no step is left")
 
 		s.token = 1 << 62
-		require.ErrorIs(t, recipes.Migrate(t.Context(), clients[0], s, 6), fence.ErrStale, "a late instance changes nothing")
+		require.ErrorIs(t, recipes.Migrate(t.Context(), clients[0], s, 6), fence.ErrStale, "a late instance is refused")
 	})
 }

@@ -82,7 +82,7 @@ func TestChaos(t *testing.T) {
 	unseen := slices.Clone(report.Slow)
 	for _, kind := range kinds {
 		if had := report.Kinds[kind].Granted; had < least {
-			unseen = append(unseen, fmt.Sprintf("%s was had %d times, and not %d", kind, had, least))
+			unseen = append(unseen, fmt.Sprintf("%s was acquired %d times, and not %d", kind, had, least))
 		}
 		if kind == chaos.Latch && report.Forgotten >= report.Latches {
 			unseen = append(unseen, "no latch was held to every promise")

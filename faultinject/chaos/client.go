@@ -2,10 +2,10 @@ package chaos
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
-	"math/rand/v2"
 	"os"
 	"os/signal"
 	"path/filepath"
@@ -15,7 +15,9 @@ import (
 	"time"
 
 	"github.com/quorumlock/quorumlock"
+	"github.com/quorumlock/quorumlock/clock"
 	"github.com/quorumlock/quorumlock/faultinject/history"
+	"github.com/quorumlock/quorumlock/faultinject/workload"
 )
 
 // Client is the main function of a client process, if [Run] started this process as one; otherwise it returns at
@@ -87,7 +89,7 @@ func (s settings) work(ctx context.Context, client *quorumlock.Client, recorder 
 	for i := range errs {
 		w := &worker{
 			settings: s, number: i + 1, kind: s.Kinds[i/s.Workers],
-			client: client, recorder: recorder, rng: rand.New(rand.NewPCG(s.Seed, uint64(i))),
+			client: client, recorder: recorder, Drawer: workload.NewDrawer(s.Seed, uint64(i)),
 		}
 		workers.Go(func() { errs[i] = w.work(ctx) })
 	}
@@ -95,118 +97,44 @@ func (s settings) work(ctx context.Context, client *quorumlock.Client, recorder 
 	return errors.Join(errs...)
 }
 
-// worker is a goroutine of a client that uses objects of one kind.
-type worker struct {
-	settings
-	number   int
-	kind     Kind
-	client   *quorumlock.Client
-	recorder *history.Recorder
-	rng      *rand.Rand
-	desk     *desk
-	// joints counts joint leases. kept has the lost ones that are not released: while the worker references them,
-	// they cannot count as leaked.
-	joints int
-	kept   []*had
+// settings are the parameters of a client process: those of the run, with the client's own Seed, and more.
+type settings struct {
+	Config
+	// Label is its name in the history.
+	Label string
+	// Nodes are the addresses of the nodes, Resource is the address of the resource.
+	Nodes    []string
+	Resource string
+	// Wall is the offset of its wall clock, which tokens come from.
+	Wall time.Duration
 }
 
-func (w *worker) work(ctx context.Context) (err error) {
-	if w.desk, err = dial(ctx, w.Resource); err != nil {
-		return err
+// skew is how far clocks may be off.
+func (c Config) skew() time.Duration { return c.TTL / 2 }
+
+// config returns the configuration of the client.
+func (s settings) config() quorumlock.Config {
+	wall := clock.NewSkewed(clock.System(), 1)
+	wall.StepWall(s.Wall)
+	cfg := quorumlock.Config{Addresses: s.Nodes, TTL: s.TTL, MaxTTL: s.TTL, MaxClockSkew: s.skew(), Clock: wall}
+	if s.Patient {
+		cfg.NodeTimeoutMin, cfg.NodeTimeoutMax = s.TTL/3, s.TTL/3
 	}
-	defer func() { _ = w.desk.conn.Close() }()
-	turn := w.turn
-	if w.kind == Latch {
-		turn = w.latchTurn
-	}
-	for ctx.Err() == nil {
-		if err := turn(ctx); err != nil {
-			return err
-		}
-	}
-	return nil
+	return cfg
 }
 
-// turn is one attempt to acquire something, and its use.
-func (w *worker) turn(ctx context.Context) error {
-	patience, cancel := context.WithTimeout(ctx, w.upTo(2*w.TTL))
-	defer cancel()
-	got := w.take(patience)
-	longest := time.Now().Add(2 * w.TTL)
-	if got == nil {
-		sleep(ctx, w.upTo(w.leisure(20*time.Millisecond))) // it may have failed at once, and would again
-		return nil
-	}
-	if err := w.use(ctx, got); err != nil {
-		return err
-	}
-	if got.downgrade != nil && w.rng.IntN(2) == 0 {
-		_ = got.read(ctx)
-		if err := w.use(ctx, got); err != nil {
-			return err
-		}
-	}
-	if !w.Gentle && !w.Brisk && (w.rng.IntN(24) == 0 || got.keepLost && w.rng.IntN(4) == 0) {
-		w.cling(ctx, got, longest)
-	}
-	if err := got.err(); err != nil {
-		got.lost(err)
-		if got.keepLost {
-			w.kept = append(w.kept, got)
-			return nil
-		}
-	}
-	got.give(ctx)
-	sleep(ctx, w.upTo(w.leisure(5*time.Millisecond)))
-	return nil
+// environment is the environment variable with the settings.
+const environment = "QUORUMLOCK_CHAOS_CLIENT"
+
+func (s settings) encode() (string, error) {
+	text, err := json.Marshal(s)
+	return environment + "=" + string(text), err
 }
 
-// leisure lengthens a pause where several kinds are used, so that all kinds together keep the machine as busy as one
-// alone.
-func (w *worker) leisure(pause time.Duration) time.Duration {
-	return pause * time.Duration(len(w.Kinds)*len(w.Kinds))
-}
-
-// cling is a careless holder, which releases only when its lease ends, or after a long time. It checks its lease all
-// the time: an unobserved end proves nothing.
-func (w *worker) cling(ctx context.Context, got *had, longest time.Time) {
-	for time.Now().Before(longest) && got.act() == nil && ctx.Err() == nil {
-		sleep(ctx, w.TTL/40)
+func decodeSettings(text string) (settings, error) {
+	var s settings
+	if err := json.Unmarshal([]byte(text), &s); err != nil {
+		return s, fmt.Errorf("chaos: %s: %w", environment, err)
 	}
-}
-
-// use is the work of a holder: it checks its lease, and some time later it writes, as programs do. A late write is
-// refused, and then the lease must have ended.
-func (w *worker) use(ctx context.Context, got *had) error {
-	hold := 10 * time.Millisecond // mostly
-	switch long := w.rng.IntN(16); {
-	case w.Brisk:
-	case long < 2:
-		hold = w.TTL / 4
-	case long < 3:
-		hold = 3 * w.TTL / 2
-	}
-	until := time.Now().Add(w.upTo(hold))
-	for {
-		if got.act() != nil {
-			return nil
-		}
-		sleep(ctx, w.upTo(w.Think))
-		for _, b := range got.badges {
-			if err := w.desk.show(ctx, b); err != nil {
-				return err
-			}
-		}
-		if left := time.Until(until); left > 0 && ctx.Err() == nil {
-			sleep(ctx, min(left, w.upTo(w.leisure(100*time.Millisecond))))
-			continue
-		}
-		// The lease must have ended if the resource refused its token.
-		_ = got.act()
-		return nil
-	}
-}
-
-func (w *worker) upTo(most time.Duration) time.Duration {
-	return time.Duration(w.rng.Int64N(int64(most) + 1))
+	return s, nil
 }

@@ -1,12 +1,19 @@
 package chaos
 
 import (
+	"context"
 	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
 
+	"github.com/quorumlock/quorumlock/clock"
+	"github.com/quorumlock/quorumlock/faultinject"
 	"github.com/quorumlock/quorumlock/faultinject/history"
+	"github.com/quorumlock/quorumlock/quorum"
 )
 
 // judge checks the history.
@@ -29,16 +36,13 @@ func (a *arena) judge(whole bool) error {
 	return nil
 }
 
-// blame reports the violations of the history, and violations that the resource has seen.
+// blame reports the violations of the history.
 func (a *arena) blame(h *history.History, result *history.Result) {
-	for _, early := range a.resource.early {
-		a.report.violatedBy(Latch, "the latch %s", early)
-	}
 	for _, v := range result.Violations {
 		switch {
 		case a.TokensOnly && (v.Kind == history.Overlap || v.Kind == history.ActAfterGrant): // tokens protect against that
 		case a.TokensOnly && v.Kind == history.Unexplained: // an overlap may be why
-		case excusable(v) && a.forgotten(h, v.Name):
+		case v.Forgetful() && a.forgotten(h, v.Name):
 		default:
 			a.report.violatedBy(kindOf(thing{v.Of, v.Name}), "%v", v)
 		}
@@ -52,7 +56,7 @@ func (a *arena) blame(h *history.History, result *history.Result) {
 func (a *arena) progress(h *history.History) {
 	for _, kind := range a.Kinds {
 		for _, t := range things[kind] {
-			a.soon(h, kind, fmt.Sprintf("%q was had", t.name), func(e history.Event) bool {
+			a.soon(h, kind, fmt.Sprintf("%q was acquired", t.name), func(e history.Event) bool {
 				return e.Kind == history.Acquire && e.Error == "" && e.Of == t.of && slices.Contains(e.Names, t.name)
 			})
 		}
@@ -89,9 +93,9 @@ func (a *arena) soon(h *history.History, kind Kind, what string, is func(history
 	}
 	switch {
 	case first < 0:
-		a.report.slow("%s: not within %v after the last fault was mended: %s", kind, bound+patience, what)
+		a.report.slow("%s: not within %v after the last fault ended: %s", kind, bound+patience, what)
 	case first > bound:
-		a.report.slow("%s: %v and not %v after the last fault was mended: %s", kind, first, bound, what)
+		a.report.slow("%s: %v and not %v after the last fault ended: %s", kind, first, bound, what)
 	}
 	a.report.Recovered = max(a.report.Recovered, first)
 }
@@ -109,7 +113,126 @@ func (a *arena) recovered(h *history.History) {
 			got := e.Error == "" || e.Kind == history.Acquire && strings.Contains(e.Error, "is held by")
 			return here && answered[e.Kind] && e.Return > a.report.Over && got
 		}) {
-			a.report.slow("%s never got through to enough nodes after the last fault was mended", place)
+			a.report.slow("%s reached too few nodes after the last fault ended", place)
 		}
 	}
+}
+
+// loss is a period in which a node may have lost its memory.
+type loss struct {
+	node     int
+	from, to time.Duration
+}
+
+// during applies a change to a node, and records when that may have made the node lose its memory.
+func (a *arena) during(s faultinject.Step, change func() error) error {
+	from := clock.System().Now()
+	err := change()
+	switch s.Fault {
+	case faultinject.Stop, faultinject.Kill, faultinject.Wipe, faultinject.Lose, faultinject.Flush:
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		a.losses = append(a.losses, loss{s.Node, from, clock.System().Now()})
+	}
+	return err
+}
+
+// forgotten reports whether a majority may not remember a latch: too many nodes lost their memory while it was in use. The latch may then lack count-downs, or not be set.
+func (a *arena) forgotten(h *history.History, latch string) bool {
+	var first, last time.Duration
+	for _, e := range h.Events() {
+		if e.Of == history.Latch && e.Names[0] == latch {
+			if first == 0 {
+				first = e.Call
+			}
+			last = max(last, e.Call, e.Return)
+		}
+	}
+	var nodes []int
+	for _, l := range a.losses {
+		if l.from <= last && first <= l.to && !slices.Contains(nodes, l.node) {
+			nodes = append(nodes, l.node)
+		}
+	}
+	return len(nodes) > len(a.Servers)-quorum.Majority().Need(len(a.Servers))
+}
+
+// leftovers waits until the workers have ended, and then looks for keys of released locks. The clients still run and
+// would renew leaked leases. Locks of killed clients have expired by then. So it need not wait for the TTL.
+func (a *arena) leftovers(ctx context.Context) {
+	busy, cancel := context.WithTimeout(ctx, clientsEnd)
+	defer cancel()
+	for !a.resource.idle() {
+		if !sleep(busy, 10*time.Millisecond) {
+			a.report.violated("workers had not ended %v after they were asked to", clientsEnd)
+			return
+		}
+	}
+	idle := time.Now()
+	for _, s := range a.Servers {
+		if !a.swept(ctx, s, idle) {
+			return
+		}
+	}
+}
+
+// swept waits until a server has only keys that are in use, and reports whether that happened. Keys that remain for
+// more than a quarter of the TTL are slow. Keys that outlive the TTL are a violation.
+func (a *arena) swept(ctx context.Context, s faultinject.Server, idle time.Time) bool {
+	var late []string
+	for {
+		left, err := leftOn(ctx, s)
+		since := time.Since(idle)
+		if err == nil && len(left) == 0 {
+			if len(late) > 0 {
+				a.report.slow("%v and not %v after all workers had ended, %s had no keys any more; it had %v", since, a.TTL/4, s.Name(), late)
+			}
+			return true
+		}
+		unexpected := slices.DeleteFunc(slices.Clone(left), expected.MatchString)
+		if since > a.TTL/4 && len(unexpected) > 0 {
+			late = unexpected
+		}
+		if since > max(a.TTL, entryEnd) || !sleep(ctx, 50*time.Millisecond) {
+			a.report.violated("%v after all workers released their locks and ended, %s has the keys %v (%v)", since, s.Name(), left, err)
+			return false
+		}
+	}
+}
+
+// lasting matches keys that outlive their users by design and expire by themselves: fences and latches.
+var lasting = regexp.MustCompile(`^quorumlock:(fence|latch|latched|awaiting):`)
+
+// expected matches the keys that note when a woken waiter is expected to take permits. Releasing the
+// permits deletes them, unless the server came back with older data and lost that release. They then
+// expire within entryEnd.
+var expected = regexp.MustCompile(`^quorumlock:woken::quorumlock:permits:`)
+
+// entryEnd is longer than an entry lives in a queue.
+const entryEnd = 5 * time.Second
+
+// leftOn lists the keys of a server that should be gone, and the keys that lack an expiry.
+func leftOn(ctx context.Context, s faultinject.Server) ([]string, error) {
+	text, err := s.Command(ctx, "KEYS", "*")
+	if err != nil {
+		return nil, err
+	}
+	keys := strings.Fields(text)
+	for _, key := range keys {
+		if ttl, err := s.Command(ctx, "PTTL", key); key != "quorumlock:node" && err == nil && ttl == "-1" {
+			return []string{key + " (without an end)"}, nil
+		}
+	}
+	return slices.DeleteFunc(keys, func(key string) bool {
+		return key == "quorumlock:node" || lasting.MatchString(key)
+	}), nil
+}
+
+// keep saves the evidence of violations beside the histories of the clients.
+func keep(dir string, result *history.Result) error {
+	evidence := filepath.Join(dir, "evidence")
+	if err := os.MkdirAll(evidence, 0o755); err != nil {
+		return fmt.Errorf("chaos: keeping the evidence: %w", err)
+	}
+	return result.Save(evidence)
 }

@@ -13,9 +13,9 @@ import (
 // waitsFor bounds short waits.
 const waitsFor = 10 * time.Second
 
-// TestWhatAMajorityMayHaveForgotten: the loss of a majority's memory excuses only a latch that was in use, and only
+// TestMemoryLossOfAMajorityExcusesLatchesInUse: the loss of a majority's memory excuses only a latch that was in use, and only
 // from some promises.
-func TestWhatAMajorityMayHaveForgotten(t *testing.T) {
+func TestMemoryLossOfAMajorityExcusesLatchesInUse(t *testing.T) {
 	event := func(op uint64, kind history.Kind, id string, count int, call time.Duration) history.Event {
 		return history.Event{
 			Client: "c1", Op: op, Kind: kind, Of: history.Latch, Names: []string{"latch"}, ID: id, Count: count, Call: call, Return: call + 1,
@@ -43,7 +43,7 @@ func TestWhatAMajorityMayHaveForgotten(t *testing.T) {
 			h, err := history.New(test.events...)
 			require.NoError(t, err)
 			a := &arena{
-				Config: Config{Servers: make([]faultinject.Server, 5)}, losses: test.losses, resource: &resource{},
+				Config: Config{Servers: make([]faultinject.Server, 5)}, losses: test.losses,
 				report: &Report{Kinds: map[Kind]*Tally{Latch: {}}},
 			}
 			a.blame(h, history.Check(h, time.Minute))

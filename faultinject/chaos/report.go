@@ -126,7 +126,7 @@ func (r *Report) Print(out io.Writer) {
 	}
 	for _, kind := range slices.Sorted(maps.Keys(r.Kinds)) {
 		t := r.Kinds[kind]
-		row(string(kind), fmt.Sprintf("%d had, %d attempts failed, %d lost, %d looks, %d late writes refused, %d violations",
+		row(string(kind), fmt.Sprintf("%d acquired, %d attempts failed, %d lost, %d acts, %d late writes refused, %d violations",
 			t.Granted, t.Refused, t.Lost, t.Acts, t.Late, t.Violations))
 	}
 	if r.Latches > 0 {
@@ -140,7 +140,7 @@ func (r *Report) Print(out io.Writer) {
 	for _, fault := range slices.Sorted(maps.Keys(r.Faults)) {
 		row("  "+string(fault), r.Faults[fault])
 	}
-	row("had again after the last", r.Recovered.Round(time.Millisecond))
+	row("all acquired again after", r.Recovered.Round(time.Millisecond))
 	row("violations", len(r.Violations))
 	row("slow", len(r.Slow))
 	_ = table.Flush()

@@ -12,34 +12,29 @@ import (
 	"sync"
 	"time"
 
-	"github.com/quorumlock/quorumlock/fence"
+	"github.com/quorumlock/quorumlock/faultinject/history"
+	"github.com/quorumlock/quorumlock/faultinject/workload"
 )
 
 // resource is the resource that clients write to. It does not use the library. For each object, it accepts writes
 // under a token, and refuses tokens smaller than the largest seen. It refuses reads under a smaller token than that
-// of a write. It learns of every count-down before it begins, and checks that enough had begun when a latch is done.
+// of a write. It also learns when a latch is done.
 type resource struct {
 	listener net.Listener
 	wg       sync.WaitGroup
 
 	mu    sync.Mutex
 	conns map[net.Conn]bool
-	gates map[string]*fence.Gate
 	// last is the largest token that each thing was written to under. grants counts them, each
 	// when it is seen first, and refused is how often each thing refused one.
 	last    map[string]uint64
 	grants  int
 	refused map[string]int
 	latest  time.Time
-	// shown is the time at which a token of each thing, of any slot, was last taken. doneAt is the time
-	// at which a latch was last done.
-	shown  map[string]time.Time
-	doneAt time.Time
-	// counted are the ids of each latch, dones counts those that were done, and early are the
-	// latches that were done before enough ids had begun to count down, in words.
-	counted map[string]map[string]bool
-	dones   int
-	early   []string
+	// shown is the time at which a token of each thing, of any slot, was last taken, and at which a latch was last
+	// done. dones counts the latter.
+	shown map[string]time.Time
+	dones int
 }
 
 func newResource() (*resource, error) {
@@ -48,9 +43,8 @@ func newResource() (*resource, error) {
 		return nil, fmt.Errorf("chaos: the resource: %w", err)
 	}
 	r := &resource{
-		listener: listener, conns: make(map[net.Conn]bool), gates: make(map[string]*fence.Gate),
-		last: make(map[string]uint64), refused: make(map[string]int), latest: time.Now(),
-		counted: make(map[string]map[string]bool), shown: make(map[string]time.Time),
+		listener: listener, conns: make(map[net.Conn]bool),
+		last: make(map[string]uint64), refused: make(map[string]int), latest: time.Now(), shown: make(map[string]time.Time),
 	}
 	r.wg.Go(r.accept)
 	return r, nil
@@ -71,7 +65,7 @@ func (r *resource) accept() {
 	}
 }
 
-// serve answers the lines of a client: a verb, a name, and a token, an id or a number.
+// serve answers the lines of a client: a verb, a name, and a token.
 func (r *resource) serve(conn net.Conn) {
 	defer func() {
 		_ = conn.Close()
@@ -92,10 +86,9 @@ func (r *resource) serve(conn net.Conn) {
 
 // Verbs of clients.
 const (
-	write    = "write"
-	read     = "read"
-	counting = "counting"
-	done     = "done"
+	write = "write"
+	read  = "read"
+	done  = "done"
 )
 
 const (
@@ -107,19 +100,16 @@ const (
 func (r *resource) answer(verb, name, what string) string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if verb == counting {
-		return r.counting(name, what)
-	}
-	number, err := strconv.ParseUint(what, 10, 64)
+	token, err := strconv.ParseUint(what, 10, 64)
 	switch {
 	case err != nil:
 		return wrong
-	case verb == write:
-		return r.note(name, r.write(name, number))
-	case verb == read:
-		return r.note(name, r.read(name, number))
+	case verb == write || verb == read:
+		return r.note(name, r.use(verb, name, token))
 	case verb == done:
-		return r.done(name, number)
+		r.dones++
+		r.latest = time.Now()
+		return r.note(name, taken)
 	default:
 		return wrong
 	}
@@ -134,15 +124,14 @@ func (r *resource) note(name, answer string) string {
 	return answer
 }
 
-func (r *resource) write(name string, token uint64) string {
-	if r.gates[name] == nil {
-		r.gates[name] = &fence.Gate{}
-	}
-	if err := r.gates[name].Do(token, func() error { return nil }); errors.Is(err, fence.ErrStale) {
+// use compares a token with the largest one of a write. It does not remember a reader's token, because readers have
+// no order.
+func (r *resource) use(verb, name string, token uint64) string {
+	if token < r.last[name] {
 		r.refused[name]++
 		return stale
 	}
-	if r.last[name] != token {
+	if verb == write && token > r.last[name] {
 		r.last[name] = token
 		r.grants++
 		r.latest = time.Now()
@@ -150,45 +139,17 @@ func (r *resource) write(name string, token uint64) string {
 	return taken
 }
 
-// read does not remember the token, because readers have no order.
-func (r *resource) read(name string, token uint64) string {
-	if token < r.last[name] {
-		r.refused[name]++
-		return stale
-	}
-	return taken
-}
-
-// counting records that a count-down is about to begin.
-func (r *resource) counting(latch, id string) string {
-	if r.counted[latch] == nil {
-		r.counted[latch] = make(map[string]bool)
-	}
-	r.counted[latch][id] = true
-	return taken
-}
-
-// done checks that enough count-downs had begun for the number that the latch was set to.
-func (r *resource) done(latch string, n uint64) string {
-	r.dones++
-	r.latest = time.Now()
-	r.doneAt = r.latest
-	if begun := len(r.counted[latch]); uint64(begun) < n {
-		r.early = append(r.early, fmt.Sprintf("%q was done when %d of %d had begun to count down", latch, begun, n))
-	}
-	return taken
-}
-
-// had reports whether objects of each kind were shown since an instant: all objects of the kind, or a latch that is
+// used reports whether objects of each kind were shown since an instant: all objects of the kind, or a latch that is
 // done.
-func (r *resource) had(kinds []Kind, since time.Time) bool {
+func (r *resource) used(kinds []Kind, since time.Time) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, kind := range kinds {
-		if kind == Latch && !r.doneAt.After(since) {
-			return false
+		all := things[kind]
+		if kind == Latch {
+			all = []thing{{history.Latch, latches}}
 		}
-		for _, thing := range things[kind] {
+		for _, thing := range all {
 			if !r.shown[thing.name].After(since) {
 				return false
 			}
@@ -230,39 +191,51 @@ func (r *resource) close() {
 	r.wg.Wait()
 }
 
-// desk is a client's connection to the resource.
-type desk struct {
+// resourceConn is a client's connection to the resource.
+type resourceConn struct {
 	conn  net.Conn
 	lines *bufio.Scanner
 }
 
-func dial(ctx context.Context, addr string) (*desk, error) {
+func dial(ctx context.Context, addr string) (*resourceConn, error) {
 	var d net.Dialer
 	conn, err := d.DialContext(ctx, "tcp", addr)
 	if err != nil {
 		return nil, fmt.Errorf("chaos: the resource: %w", err)
 	}
-	return &desk{conn: conn, lines: bufio.NewScanner(conn)}, nil
+	return &resourceConn{conn: conn, lines: bufio.NewScanner(conn)}, nil
 }
 
-// show shows a badge. A refusal is no error: a late holder is expected to be refused.
-func (d *desk) show(ctx context.Context, b badge) error {
-	return d.say(ctx, b.verb, b.name, strconv.FormatUint(b.token, 10))
+// show shows the token of a part of a lease, for each of its slots. A refusal is no error: a late holder is expected
+// to be refused.
+func (d *resourceConn) show(ctx context.Context, part workload.Part) error {
+	verb, objects := write, []string{part.Name}
+	if part.Reads {
+		verb = read
+	}
+	if len(part.Slots) > 0 {
+		objects = nil
+		for _, slot := range part.Slots {
+			objects = append(objects, fmt.Sprintf("%s#%d", part.Name, slot))
+		}
+	}
+	for _, object := range objects {
+		if err := d.say(ctx, verb, object, strconv.FormatUint(part.Token, 10)); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
-// counting reports that a count-down is about to begin.
-func (d *desk) counting(ctx context.Context, latch, id string) error {
-	return d.say(ctx, counting, latch, id)
-}
+// latches is the name under which the resource notes that any latch is done.
+const latches = "latches"
 
-// done reports that a latch that was set to n was done.
-func (d *desk) done(ctx context.Context, latch string, n int) error {
-	return d.say(ctx, done, latch, strconv.Itoa(n))
-}
+// done reports that a latch is done.
+func (d *resourceConn) done(ctx context.Context) error { return d.say(ctx, done, latches, "1") }
 
 // say sends a line and waits for the answer. Errors after the end of ctx do not count, because the resource may be
 // gone then.
-func (d *desk) say(ctx context.Context, words ...string) error {
+func (d *resourceConn) say(ctx context.Context, words ...string) error {
 	if _, err := fmt.Fprintln(d.conn, strings.Join(words, " ")); err != nil {
 		return unless(ctx, fmt.Errorf("chaos: speaking to the resource: %w", err))
 	}

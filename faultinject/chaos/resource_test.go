@@ -2,12 +2,15 @@ package chaos
 
 import (
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/quorumlock/quorumlock/faultinject/workload"
 )
 
 // startResource starts a resource, and returns it with a worker's connection.
-func startResource(t *testing.T) (*resource, *desk) {
+func startResource(t *testing.T) (*resource, *resourceConn) {
 	t.Helper()
 	r, err := newResource()
 	require.NoError(t, err)
@@ -17,39 +20,41 @@ func startResource(t *testing.T) (*resource, *desk) {
 	return r, d
 }
 
-func TestTheResourceRefusesStaleTokens(t *testing.T) {
+func TestResourceRefusesStaleTokens(t *testing.T) {
 	r, d := startResource(t)
-	for _, b := range []badge{
-		{write, "delta", 5},
-		{read, "delta", 7}, // is not remembered
-		{write, "delta", 6},
-		{read, "delta", 5},  // refused
-		{write, "delta", 5}, // refused
-		{write, "gamma#0", 1},
-		{write, "gamma#1", 9},
-		{write, "gamma#0", 2},
+	for _, part := range []workload.Part{
+		{Name: "delta", Token: 5},
+		{Name: "delta", Token: 7, Reads: true}, // is not remembered
+		{Name: "delta", Token: 6},
+		{Name: "delta", Token: 5, Reads: true}, // refused
+		{Name: "delta", Token: 5},              // refused
+		{Name: "gamma", Token: 1, Slots: []int{0}},
+		{Name: "gamma", Token: 9, Slots: []int{1}},
+		{Name: "gamma", Token: 2, Slots: []int{0, 2}},
+		{Name: "gamma", Token: 8, Slots: []int{1}}, // refused
 	} {
-		require.NoError(t, d.show(t.Context(), b))
+		require.NoError(t, d.show(t.Context(), part))
 	}
-	require.Equal(t, map[string]int{"delta": 2}, r.refused)
-	require.Equal(t, 5, r.seen().grants)
+	require.Equal(t, map[string]int{"delta": 2, "gamma#1": 1}, r.refused)
+	require.Equal(t, 6, r.seen().grants)
 	require.ErrorContains(t, d.say(t.Context(), "dance", "delta", "1"), "does not understand")
 }
 
-func TestTheResourceSeesLatchesThatAreDoneTooEarly(t *testing.T) {
+func TestResourceRecordsUses(t *testing.T) {
 	r, d := startResource(t)
-	for _, id := range []string{"a", "b", "a"} {
-		require.NoError(t, d.counting(t.Context(), "latch", id))
-	}
-	require.NoError(t, d.done(t.Context(), "latch", 2))
-	require.Empty(t, r.early)
-	require.NoError(t, d.done(t.Context(), "latch", 3))
-	require.Equal(t, []string{`"latch" was done when 2 of 3 had begun to count down`}, r.early)
+	began := time.Now()
+	require.False(t, r.used([]Kind{Latch}, began))
+	require.NoError(t, d.done(t.Context()))
+	require.True(t, r.used([]Kind{Latch}, began))
+	require.Equal(t, 1, r.seen().dones)
+	require.NoError(t, d.show(t.Context(), workload.Part{Name: "gamma", Token: 1, Slots: []int{1}}))
+	require.True(t, r.used([]Kind{Latch, Semaphore}, began))
+	require.False(t, r.used([]Kind{Semaphore, RWLock}, began))
 }
 
-func TestTheResourceIsIdleWhenAllHaveGone(t *testing.T) {
+func TestResourceIsIdleAfterTheLastUse(t *testing.T) {
 	r, d := startResource(t)
-	require.NoError(t, d.show(t.Context(), badge{write, "delta", 1}))
+	require.NoError(t, d.show(t.Context(), workload.Part{Name: "delta", Token: 1}))
 	require.False(t, r.idle())
 	require.NoError(t, d.conn.Close())
 	require.Eventually(t, r.idle, waitsFor, waitsFor/1000)

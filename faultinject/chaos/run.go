@@ -20,7 +20,7 @@ import (
 // Config configures a run.
 type Config struct {
 	// Servers are the nodes: new ones that no other program uses.
-	Servers []faultinject.Server
+	Servers []faultinject.Server `json:"-"`
 	// Clients is the number of client processes. Workers is the number of users of each kind of object in each of
 	// them. Defaults: 3 and 3.
 	Clients, Workers int
@@ -41,11 +41,11 @@ type Config struct {
 	// for, only the order of tokens is promised.
 	TokensOnly bool
 	Seed       uint64
-	Plan       faultinject.Plan
+	Plan       faultinject.Plan `json:"-"`
 	// Dir is the directory for the clients' histories. It must exist and be empty.
 	Dir string
 	// Out receives every fault and, from time to time, the progress.
-	Out io.Writer
+	Out io.Writer `json:"-"`
 }
 
 func (c Config) withDefaults() Config {
@@ -117,15 +117,8 @@ func (a *arena) prepare() error {
 	}
 }
 
-// settings are the common settings of all clients.
-func (a *arena) settings() settings {
-	return settings{
-		TTL: a.TTL, Skew: a.TTL / 2, Clients: a.Clients, Workers: a.Workers, Kinds: a.Kinds,
-		Gentle: a.Gentle, Patient: a.Patient, Brisk: a.Brisk, Think: a.Think,
-	}
-}
-
-func (a *arena) limits() quorumlock.Config { return a.settings().config() }
+// limits returns the configuration of all clients, without nodes.
+func (a *arena) limits() quorumlock.Config { return settings{Config: a.Config}.config() }
 
 func (a *arena) setUp(ctx context.Context) error {
 	cfg := a.limits()
@@ -144,7 +137,7 @@ func (a *arena) setUp(ctx context.Context) error {
 		return err
 	}
 	for i := range a.Clients {
-		if err := a.join(i); err != nil {
+		if err := a.join(i); err != nil { //nolint:contextcheck // the proxies outlive this call
 			return err
 		}
 	}
@@ -153,9 +146,9 @@ func (a *arena) setUp(ctx context.Context) error {
 
 // join adds a client, with its own way to each node.
 func (a *arena) join(i int) error {
-	s := a.settings()
-	s.Wall = time.Duration(i%3-1) * s.Skew * 2 / 5 // behind, right, ahead: as far as is allowed, or nearly
-	s.Label, s.Dir, s.Resource, s.Seed = fmt.Sprintf("c%d", i+1), a.Dir, a.resource.addr(), a.Seed+uint64(i)
+	s := settings{Config: a.Config, Label: fmt.Sprintf("c%d", i+1), Resource: a.resource.addr()}
+	s.Wall = time.Duration(i%3-1) * s.skew() * 2 / 5 // behind, right, ahead: as far as is allowed, or nearly
+	s.Seed += uint64(i)
 	var ways []*way
 	for _, server := range a.Servers {
 		w, err := newWay(server.Addr())
@@ -183,7 +176,7 @@ func (a *arena) act(ctx context.Context) error {
 	err := a.Plan.Run(ctx, a, func(line string) { a.say("%s", line) })
 	a.report.Over = clock.System().Now()
 	if err == nil {
-		a.say("all is mended")
+		a.say("all faults have ended")
 		a.recover(ctx)
 	}
 	stop()
@@ -197,13 +190,13 @@ const patience = 30 * time.Second
 // recover gives clients the time of the longest recovery. It waits longer if the machine is too busy for them to
 // finish in time.
 func (a *arena) recover(ctx context.Context) {
-	mended := time.Now()
+	ended := time.Now()
 	longest := time.Duration(0)
 	for _, kind := range a.Kinds {
 		longest = max(longest, a.recoveryOf(kind))
 	}
 	sleep(ctx, longest)
-	for !a.resource.had(a.Kinds, mended) && time.Since(mended) < longest+patience {
+	for !a.resource.used(a.Kinds, ended) && time.Since(ended) < longest+patience {
 		if !sleep(ctx, 50*time.Millisecond) {
 			return
 		}

@@ -105,8 +105,8 @@ func TestScenarioWithoutAMajority(t *testing.T) {
 				require.Regexp(t, `no quorum: \d of 5 nodes agreed|is held by|gave up`, why)
 			}
 		}
-		lacks = append(lacks, unless(r.Grants("", 7*time.Second, 10*time.Second) > 0, "a lock is had between the first and the second loss")...)
-		return append(lacks, unless(r.Grants("", 14*time.Second, 17*time.Second) > 0, "a lock is had between the second and the third loss")...)
+		lacks = append(lacks, unless(r.Grants("", 7*time.Second, 10*time.Second) > 0, "a lock is acquired between the first and the second loss")...)
+		return append(lacks, unless(r.Grants("", 14*time.Second, 17*time.Second) > 0, "a lock is acquired between the second and the third loss")...)
 	})
 }
 
@@ -163,7 +163,7 @@ func TestScenarioKilledClient(t *testing.T) {
 		for name, counts := range r.Names {
 			// First a killed holder, and then one that holds the lock for the longest time.
 			most := ttl + 2*ttl + 2*time.Second
-			lacks = append(lacks, unless(counts.Silence < most, "%s is had again within %v: it was had after %v", name, most, counts.Silence)...)
+			lacks = append(lacks, unless(counts.Silence < most, "%s is acquired again within %v: it was after %v", name, most, counts.Silence)...)
 		}
 		return lacks
 	})
@@ -178,6 +178,6 @@ func TestScenarioClockSteps(t *testing.T) {
 		7s      clock n3 by -800ms for 2s
 		10s     clock n4 by 1h for 2s
 	`)}, func(r *chaos.Report, _ time.Duration) []string {
-		return unless(r.Counts.Granted > 0, "a lock is had")
+		return unless(r.Counts.Granted > 0, "a lock is acquired")
 	})
 }

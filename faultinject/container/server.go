@@ -94,7 +94,7 @@ func (s *server) firstStart(ctx context.Context) (err error) {
 	if err = s.start(ctx); err != nil {
 		return err
 	}
-	s.proxy, err = faultinject.NewProxy(s.direct())
+	s.proxy, err = faultinject.NewProxy(s.direct()) //nolint:contextcheck // the proxy outlives ctx
 	return err
 }
 

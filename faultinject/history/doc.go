@@ -26,6 +26,8 @@
 //	err = r.Resize(worker, "exports", 8, func() error { return exports.SetPermits(ctx, 8) })
 //	err = r.CountDown(worker, "ready", id, func() error { return ready.CountDown(ctx, id) })
 //
+// A [Log] collects the events of several recorders in memory instead, for clients in one process.
+//
 // Times are those of clock.System. All processes of one machine share this clock, and no program sets it:
 // CLOCK_BOOTTIME on Linux, and the time since boot on macOS and Windows. On other systems it counts from the start of
 // the process, and only the history of a single process is meaningful. Containers see the clock of their host, unless
@@ -85,7 +87,8 @@
 // Await and Count require that it is set, and that as many ids have counted down as they report; repetitions do not
 // count. Delete forgets everything. A Set, CountDown or Delete that failed, or has no return, may take effect at any
 // time from its call on, or never. But a count-down that returned does not take effect after a deletion that was
-// called later. An Await or Count that failed proves nothing.
+// called later. An Await or Count that failed proves nothing. But a refusal needs a reason: the latch cannot be "not
+// set" after a Set that no Delete undid, nor "deleted" without a Delete, nor set to a number that no Set has.
 //
 // Comparisons find violations that a few calls show: a latch that is done before enough ids can have counted down, a
 // missing confirmed count-down, a count that rises or is no longer done, and two numbers at once. Porcupine finds

@@ -99,7 +99,24 @@ type Event struct {
 	// Error is the reason of a failure; for an act, why the lease is no longer valid; for a loss, its cause. It is
 	// empty for a success, and without a Return.
 	Error string `json:"error,omitempty"`
+	// Refusal is the state of the latch that the error reports, if it reports one. Found is the number that the latch
+	// was found to be set to, for SetOtherwise.
+	Refusal Refusal `json:"refusal,omitempty"`
+	Found   int     `json:"found,omitempty"`
 }
+
+// Refusal is the state of a latch that makes it refuse a call.
+type Refusal string
+
+// The refusals.
+const (
+	// NotSet: the latch is not set.
+	NotSet Refusal = "not set"
+	// Deleted: the latch was deleted during the call.
+	Deleted Refusal = "deleted"
+	// SetOtherwise: the latch is set to another number.
+	SetOtherwise Refusal = "set otherwise"
+)
 
 // String describes the event briefly, without its times: "c1/w2 acquire job -> token 17".
 func (e Event) String() string {
@@ -158,19 +175,19 @@ func (e Event) result() string {
 // returned reports whether the return was seen.
 func (e Event) returned() bool { return e.Return != 0 }
 
-// succeeded reports whether the call returned without an error.
-func (e Event) succeeded() bool { return e.returned() && e.Error == "" }
+// Succeeded reports whether the call returned without an error.
+func (e Event) Succeeded() bool { return e.returned() && e.Error == "" }
 
 // latestReturn is the latest time at which the call can have taken effect.
 func (e Event) latestReturn() time.Duration {
-	if e.succeeded() {
+	if e.Succeeded() {
 		return e.Return
 	}
 	return latest
 }
 
 // granted reports whether the event is an acquisition that gave a lease.
-func (e Event) granted() bool { return e.Kind == Acquire && e.succeeded() }
+func (e Event) granted() bool { return e.Kind == Acquire && e.Succeeded() }
 
 // ofLease reports whether the event concerns a lease that was granted before.
 func (e Event) ofLease() bool {
@@ -237,8 +254,10 @@ func (e Event) checkType() error {
 		return fmt.Errorf("%s with the id %q", e.Kind, e.ID)
 	case e.Kind == Set && e.Count < 1, e.Kind == Count && e.Count < 0, e.Kind != Set && e.Kind != Count && e.Count != 0:
 		return fmt.Errorf("%s of %d", e.Kind, e.Count)
-	case e.Kind == Count && !e.succeeded() && e.Count != 0:
+	case e.Kind == Count && !e.Succeeded() && e.Count != 0:
 		return errors.New("a number without an answer")
+	case e.Refusal != "" && (e.Of != Latch || e.Error == ""), (e.Refusal == SetOtherwise) != (e.Found != 0):
+		return fmt.Errorf("the refusal %q, %d, of a %s", e.Refusal, e.Found, e.Kind)
 	}
 	return nil
 }

@@ -23,7 +23,7 @@ type History struct {
 func New(events ...Event) (*History, error) {
 	var b builder
 	for i, e := range events {
-		if err := b.add(fmt.Sprintf("event %d", i+1), e); err != nil {
+		if err := b.add(place{"event ", i + 1}, e); err != nil {
 			return nil, err
 		}
 	}
@@ -65,10 +65,19 @@ type id struct {
 	op     uint64
 }
 
+// place is a line or an event of the input.
+type place struct {
+	prefix string
+	number int
+}
+
+// String describes the place: "line 3".
+func (p place) String() string { return fmt.Sprintf("%s%d", p.prefix, p.number) }
+
 // placed is an event and the place where it was read.
 type placed struct {
 	Event
-	place string
+	place place
 }
 
 // builder assembles events that come in any order.
@@ -77,9 +86,9 @@ type builder struct {
 }
 
 // add adds an event. An error names the place.
-func (b *builder) add(place string, e Event) error {
+func (b *builder) add(at place, e Event) error {
 	if err := e.check(); err != nil {
-		return fmt.Errorf("faultinject: history: %s: %w", place, err)
+		return fmt.Errorf("faultinject: history: %s: %w", at, err)
 	}
 	if b.ops == nil {
 		b.ops = map[id]placed{}
@@ -87,16 +96,16 @@ func (b *builder) add(place string, e Event) error {
 	key := id{e.Client, e.Op}
 	if other, ok := b.ops[key]; ok {
 		if !sameCall(other.Event, e) {
-			return fmt.Errorf("faultinject: history: %s: operation %d of client %s is also at %s, and is another", place, e.Op, e.Client, other.place)
+			return fmt.Errorf("faultinject: history: %s: operation %d of client %s is also at %s, and is another", at, e.Op, e.Client, other.place)
 		}
 		if other.returned() {
 			if !e.returned() {
 				return nil
 			}
-			return fmt.Errorf("faultinject: history: %s: operation %d of client %s has returned already at %s", place, e.Op, e.Client, other.place)
+			return fmt.Errorf("faultinject: history: %s: operation %d of client %s has returned already at %s", at, e.Op, e.Client, other.place)
 		}
 	}
-	b.ops[key] = placed{e, place}
+	b.ops[key] = placed{e, at}
 	return nil
 }
 

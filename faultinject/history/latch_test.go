@@ -137,6 +137,37 @@ func TestCheckOfLatches(t *testing.T) {
 			s.latch(Set, 3, 15, 30, "")
 			s.latch(Count, 3, 31, 32, "")
 		}, nil},
+		{"not set, although it was set", func(s *script) {
+			s.latch(Set, 2, 10, 20, "")
+			s.refusedBecause(NotSet, 0, s.latch(CountDown, "a", 23, 24, "not set"))
+		}, []ViolationKind{Unfounded}},
+		{"not set, while it is set", func(s *script) {
+			s.latch(Set, 2, 10, 23, "")
+			s.refusedBecause(NotSet, 0, s.latch(CountDown, "a", 23, 24, "not set"))
+		}, nil},
+		{"not set, as it may have been deleted", func(s *script) {
+			s.latch(Set, 2, 10, 20, "")
+			s.latch(Delete, nil, 21, 0, "")
+			s.refusedBecause(NotSet, 0, s.latch(Await, nil, 23, 24, "not set"))
+		}, nil},
+		{"deleted by no client", func(s *script) {
+			s.latch(Delete, nil, 10, 20, "")
+			s.latch(Set, 2, 21, 22, "")
+			s.refusedBecause(Deleted, 0, s.latch(Await, nil, 23, 24, "deleted"))
+		}, []ViolationKind{Unfounded}},
+		{"deleted while it was awaited", func(s *script) {
+			s.latch(Set, 2, 10, 20, "")
+			s.latch(Delete, nil, 25, 26, "")
+			s.refusedBecause(Deleted, 0, s.latch(Await, nil, 23, 40, "deleted"))
+		}, nil},
+		{"set to a number that no client has set", func(s *script) {
+			s.refusedBecause(SetOtherwise, 3, s.latch(Set, 2, 10, 20, "set to 3"))
+			s.latch(Set, 3, 21, 22, "")
+		}, []ViolationKind{Unfounded}},
+		{"set to a number that another client sets", func(s *script) {
+			s.refusedBecause(SetOtherwise, 3, s.latch(Set, 2, 10, 20, "set to 3"))
+			s.latch(Set, 3, 15, 0, "")
+		}, nil},
 		{"a count-down that no reader missed, but which cannot be between two looks", func(s *script) {
 			s.latch(Set, 3, 10, 20, "")
 			s.latch(CountDown, "a", 21, 0, "")
@@ -217,7 +248,7 @@ func (l *latches) call() {
 	switch {
 	case failed < 2 && l.IntN(2) == 0:
 		l.late = append(l.late, e)
-	case !l.happens(e) && e.succeeded():
+	case !l.happens(e) && e.Succeeded():
 		e.Error = "not set, or to another number"
 	}
 	l.add(e)
@@ -261,7 +292,7 @@ func newLatches(r *rand.Rand) *latches {
 	return &latches{simulation: newSimulation(r, 3, 1, 20), ids: map[string]bool{}}
 }
 
-func TestALatchThatWorksIsLegal(t *testing.T) {
+func TestSoundLatchIsLegal(t *testing.T) {
 	seeds(t, 200, func(t *testing.T, r *rand.Rand) {
 		l := newLatches(r)
 		for range 40 {
@@ -273,8 +304,8 @@ func TestALatchThatWorksIsLegal(t *testing.T) {
 	})
 }
 
-// TestALatchThatForgetsIsIllegal undoes a count-down after a reader has seen it.
-func TestALatchThatForgetsIsIllegal(t *testing.T) {
+// TestForgetfulLatchIsIllegal undoes a count-down after a reader has seen it.
+func TestForgetfulLatchIsIllegal(t *testing.T) {
 	seeds(t, 50, func(t *testing.T, r *rand.Rand) {
 		l := newLatches(r)
 		for range 15 {
@@ -335,7 +366,7 @@ func spoil(r *rand.Rand, events []Event) {
 	}
 	e := &events[r.IntN(len(events))]
 	switch {
-	case e.Kind == Count && e.succeeded() && r.IntN(2) == 0:
+	case e.Kind == Count && e.Succeeded() && r.IntN(2) == 0:
 		e.Count = r.IntN(4)
 	case e.Kind == CountDown && r.IntN(2) == 0:
 		e.ID = strconv.Itoa(r.IntN(4))

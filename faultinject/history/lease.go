@@ -1,6 +1,112 @@
 package history
 
-import "time"
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"time"
+)
+
+// subject is the object of one model.
+type subject struct {
+	of   Type
+	name string
+	slot int // number of a permit; none for a lock, and for a semaphore as a whole
+}
+
+// none is the slot of a subject without one.
+const none = -1
+
+// String describes the subject.
+func (s subject) String() string {
+	text := s.name
+	if s.of != Lock {
+		text = string(s.of) + " " + text
+	}
+	if s.slot != none {
+		text += fmt.Sprintf(", slot %d", s.slot)
+	}
+	return text
+}
+
+// subjects returns the subjects of an event by itself: one for each name.
+func (e Event) subjects() []subject {
+	all := make([]subject, len(e.Names))
+	for i, name := range e.Names {
+		all[i] = subject{e.Of, name, none}
+	}
+	return all
+}
+
+// exclusive returns the subjects that the event's lease holds exclusively: locks, and numbered permits.
+func (e Event) exclusive() []subject {
+	if e.Of == Lock {
+		return e.subjects()
+	}
+	all := make([]subject, len(e.Slots))
+	for i, slot := range e.Slots {
+		all[i] = subject{e.Of, e.Names[0], slot}
+	}
+	return all
+}
+
+// about reports whether an event is about a subject.
+func (e Event) about(s subject) bool {
+	return e.Of == s.of && slices.Contains(e.Names, s.name) && (s.slot == none || slices.Contains(e.Slots, s.slot))
+}
+
+// bySubject lists the names of all events, and the subjects that leases hold exclusively, with these leases. The
+// leases are in the order of their grants: by token, with a writer before the readers that have its token. Readers
+// with one token may have any order; they are ordered by return.
+func (h *History) bySubject() (names, exclusive []subject, leases map[subject][]*lease) {
+	leases = map[subject][]*lease{}
+	named := map[subject]bool{}
+	for _, e := range h.events {
+		for _, s := range e.subjects() {
+			if !named[s] {
+				named[s] = true
+				names = append(names, s)
+			}
+		}
+		for _, s := range e.exclusive() {
+			if _, ok := leases[s]; !ok {
+				leases[s] = nil
+				exclusive = append(exclusive, s)
+			}
+		}
+	}
+	for _, l := range h.leases {
+		for _, s := range l.grant.exclusive() {
+			leases[s] = append(leases[s], l)
+		}
+	}
+	for _, of := range leases {
+		slices.SortStableFunc(of, byGrant)
+	}
+	slices.SortFunc(names, compareSubjects)
+	slices.SortFunc(exclusive, compareSubjects)
+	return names, exclusive, leases
+}
+
+func byGrant(a, b *lease) int {
+	byToken := cmp.Compare(a.grant.Token, b.grant.Token)
+	switch {
+	case byToken != 0:
+		return byToken
+	case a.writes() && b.writes():
+		return 0
+	case a.writes():
+		return -1
+	case b.writes():
+		return 1
+	default:
+		return cmp.Compare(a.grant.Return, b.grant.Return)
+	}
+}
+
+func compareSubjects(a, b subject) int {
+	return cmp.Or(cmp.Compare(a.of, b.of), cmp.Compare(a.name, b.name), cmp.Compare(a.slot, b.slot))
+}
 
 // lease is a granted lease and the events about it.
 type lease struct {

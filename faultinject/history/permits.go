@@ -42,7 +42,7 @@ type permits struct {
 func (p *permits) most(from, to time.Duration, configured int) int {
 	var settled time.Duration // the last call of those that were set before
 	for _, r := range p.resizes {
-		if r.succeeded() && r.Return < from {
+		if r.Succeeded() && r.Return < from {
 			settled = max(settled, r.Call)
 		}
 	}

@@ -227,7 +227,7 @@ func (p *pool) resize() {
 	}
 }
 
-func TestASemaphoreThatWorksIsLegal(t *testing.T) {
+func TestSoundSemaphoreIsLegal(t *testing.T) {
 	seeds(t, 100, func(t *testing.T, r *rand.Rand) {
 		p := newPool(r, r.IntN(4) > 0)
 		for range 40 {
@@ -242,9 +242,9 @@ func TestASemaphoreThatWorksIsLegal(t *testing.T) {
 	})
 }
 
-// TestANaiveCounterIsIllegal: each node counts to P for itself, and each client asks two of three nodes. So three
+// TestNaiveCounterIsIllegal: each node counts to P for itself, and each client asks two of three nodes. So three
 // clients get two permits, and all of them see it.
-func TestANaiveCounterIsIllegal(t *testing.T) {
+func TestNaiveCounterIsIllegal(t *testing.T) {
 	seeds(t, 50, func(t *testing.T, r *rand.Rand) {
 		s := newSimulation(r, 3, 1, 20)
 		const permits = 2

@@ -127,7 +127,7 @@ func seeds(t *testing.T, count int, test func(t *testing.T, r *rand.Rand)) {
 
 var namesOf = [][]string{{"a"}, {"b"}, {"a", "b"}, {"c", "a"}}
 
-func TestALockThatWorksIsLegal(t *testing.T) {
+func TestSoundLockIsLegal(t *testing.T) {
 	seeds(t, 50, func(t *testing.T, r *rand.Rand) {
 		s := newSimulation(r, 3, 2, 20)
 		for range 30 {
@@ -221,8 +221,8 @@ func verdict(t *testing.T, h *History) (legal bool) {
 	return direct
 }
 
-// TestALockThatForgetsIsIllegal gives a lock to two clients at once, so that both see it.
-func TestALockThatForgetsIsIllegal(t *testing.T) {
+// TestForgetfulLockIsIllegal gives a lock to two clients at once, so that both see it.
+func TestForgetfulLockIsIllegal(t *testing.T) {
 	seeds(t, 50, func(t *testing.T, r *rand.Rand) {
 		s := newSimulation(r, 3, 2, 20)
 		for range 10 {

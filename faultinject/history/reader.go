@@ -65,7 +65,7 @@ func (b *builder) read(prefix string, in io.Reader) error {
 			return fmt.Errorf("faultinject: history: %s%d: %w", prefix, n, err)
 		}
 		if len(bytes.TrimSpace(line)) > 0 {
-			if err := b.parse(fmt.Sprintf("%s%d", prefix, n), line, last); err != nil {
+			if err := b.parse(place{prefix, n}, line, last); err != nil {
 				return err
 			}
 		}
@@ -77,13 +77,13 @@ func (b *builder) read(prefix string, in io.Reader) error {
 
 // parse reads a line. It ignores a torn line, which has no line end and is no JSON: a JSON object is complete only
 // with its last character.
-func (b *builder) parse(place string, line []byte, unterminated bool) error {
+func (b *builder) parse(at place, line []byte, unterminated bool) error {
 	var e Event
 	if err := json.Unmarshal(line, &e); err != nil {
 		if unterminated && !json.Valid(line) {
 			return nil
 		}
-		return fmt.Errorf("faultinject: history: %s: %w", place, err)
+		return fmt.Errorf("faultinject: history: %s: %w", at, err)
 	}
-	return b.add(place, e)
+	return b.add(at, e)
 }

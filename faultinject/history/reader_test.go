@@ -30,7 +30,7 @@ func TestReadMergesCallAndReturn(t *testing.T) {
 	}
 }
 
-func TestATornLastLineIsLeftOut(t *testing.T) {
+func TestTornLastLineIsLeftOut(t *testing.T) {
 	whole := strings.TrimSuffix(actLine, "\n")
 	for cut := range len(whole) {
 		h, err := Read(strings.NewReader(callLine + returnLine + whole[:cut]))
@@ -87,6 +87,8 @@ func TestReadNamesTheLine(t *testing.T) {
 		{"a latch set to none", strings.NewReplacer("countdown", "set", `"id":"a",`, "").Replace(downLine), "line 1: set of 0"},
 		{"fewer than none left", strings.NewReplacer("countdown", "count", `"id":"a"`, `"count":-1`).Replace(downLine), "line 1: count of -1"},
 		{"a number without an answer", strings.NewReplacer("countdown", "count", `"id":"a"`, `"count":1`, `,"return":50`, "").Replace(downLine), "line 1: a number without an answer"},
+		{"a refusal without an error", strings.Replace(downLine, `"id"`, `"refusal":"not set","id"`, 1), `line 1: the refusal "not set", 0, of a countdown`},
+		{"another number without a refusal", strings.Replace(downLine, `"id"`, `"found":3,"id"`, 1), `line 1: the refusal "", 3, of a countdown`},
 		{"two ids of one count-down", downLine[:len(downLine)-len(`,"return":50}`+"\n")] + "}\n" + strings.Replace(downLine, `"a"`, `"b"`, 1), "line 2: operation 7 of client c1 is also at line 1, and is another"},
 		{"two returns", returnLine + returnLine, "line 2: operation 1 of client c1 has returned already at line 1"},
 		{"two operations of one number", callLine + strings.Replace(returnLine, `"call":10`, `"call":11`, 1), "line 2: operation 1 of client c1 is also at line 1, and is another"},

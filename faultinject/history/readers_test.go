@@ -282,9 +282,9 @@ func TestBothCheckersAgreeOnAnythingOfReaders(t *testing.T) {
 
 func (s *script) maybeDowngrade(l Event, call, _ time.Duration) { s.about(l, Downgrade, call, 0, "") }
 
-// TestALockForReadersThatForgetsIsIllegal grants a reader beside a writer after a long legal history, so that both
+// TestForgetfulReadLockIsIllegal grants a reader beside a writer after a long legal history, so that both
 // see it.
-func TestALockForReadersThatForgetsIsIllegal(t *testing.T) {
+func TestForgetfulReadLockIsIllegal(t *testing.T) {
 	seeds(t, 50, func(t *testing.T, r *rand.Rand) {
 		s := newSimulation(r, 3, 2, 20)
 		for range 10 {

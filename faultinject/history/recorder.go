@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/quorumlock/quorumlock"
 	"github.com/quorumlock/quorumlock/clock"
 )
 
@@ -27,9 +28,10 @@ type Recorder struct {
 	client string
 	clock  clock.Clock
 
-	mu     sync.Mutex
-	out    io.Writer
-	closer io.Closer // nil if out is not the recorder's to close
+	mu sync.Mutex
+	// write keeps an event; it is nil once the recorder is closed. closer is nil if there is nothing to close.
+	write  func(Event) error
+	closer io.Closer
 	ops    uint64
 	err    error
 }
@@ -41,7 +43,48 @@ func NewRecorder(client string, out io.Writer, c clock.Clock) *Recorder {
 	if c == nil {
 		c = clock.System()
 	}
-	return &Recorder{client: client, clock: c, out: out}
+	return &Recorder{client: client, clock: c, write: func(e Event) error {
+		line, err := json.Marshal(e)
+		if err == nil {
+			_, err = out.Write(append(line, '\n'))
+		}
+		return err
+	}}
+}
+
+// Log collects the events of clients in one process. It is safe for concurrent use.
+type Log struct {
+	mu        sync.Mutex
+	events    []Event
+	recorders []*Recorder
+}
+
+// Recorder returns a recorder whose events the log collects. The client's name must be new in the log. All clients
+// must use one clock.
+func (l *Log) Recorder(client string, c clock.Clock) *Recorder {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	r := &Recorder{client: client, clock: c, write: func(e Event) error {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		l.events = append(l.events, e)
+		return nil
+	}}
+	l.recorders = append(l.recorders, r)
+	return r
+}
+
+// History returns the history of all clients so far. It fails if an event was invalid.
+func (l *Log) History() (*History, error) {
+	l.mu.Lock()
+	recorders, events := slices.Clone(l.recorders), slices.Clone(l.events)
+	l.mu.Unlock()
+	for _, r := range recorders {
+		if err := r.Err(); err != nil && !errors.Is(err, errClosed) {
+			return nil, err
+		}
+	}
+	return New(events...)
 }
 
 // Create makes the file <client>.jsonl in an existing directory, with times by clock.System. It fails if the file
@@ -78,7 +121,7 @@ func (r *Recorder) Close() error {
 		r.fail(r.closer.Close())
 		r.closer = nil
 	}
-	r.out = nil
+	r.write = nil
 	return r.err
 }
 
@@ -88,21 +131,18 @@ func (r *Recorder) fail(err error) {
 	}
 }
 
-// write appends a line if the reader would accept it. No line may follow a torn one.
-func (r *Recorder) write(e Event) {
-	line, err := json.Marshal(e)
-	if err == nil {
-		err = e.check()
-	}
+// record writes an event if the reader would accept it. No event may follow one that was not written.
+func (r *Recorder) record(e Event) {
+	err := e.check()
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	switch {
 	case r.err != nil:
 		return
-	case r.out == nil:
+	case r.write == nil:
 		err = errClosed
 	case err == nil:
-		_, err = r.out.Write(append(line, '\n'))
+		err = r.write(e)
 	}
 	r.fail(err)
 }
@@ -147,7 +187,7 @@ func (r *Recorder) AcquirePermits(worker int, semaphore string, permits, size in
 
 func (r *Recorder) acquire(e Event) *Attempt {
 	e.Call = r.now()
-	r.write(e)
+	r.record(e)
 	return &Attempt{recorder: r, event: e}
 }
 
@@ -157,7 +197,7 @@ func (a *Attempt) Granted(owner string, token uint64, slots ...int) *Holding {
 	e := a.event
 	e.Return = a.recorder.now()
 	e.Owner, e.Token, e.Slots = owner, token, slices.Clone(slots)
-	a.recorder.write(e)
+	a.recorder.record(e)
 	return &Holding{recorder: a.recorder, grant: e}
 }
 
@@ -166,7 +206,7 @@ func (a *Attempt) Failed(err error) {
 	e := a.event
 	e.Return = a.recorder.now()
 	e.Error = reason(err, "no reason given")
-	a.recorder.write(e)
+	a.recorder.record(e)
 }
 
 // Holding is a granted lease. It is safe for concurrent use.
@@ -192,7 +232,7 @@ func (h *Holding) Act(valid func() error) error {
 	err := valid()
 	e.Return = h.recorder.now()
 	e.Error = reason(err, "")
-	h.recorder.write(e)
+	h.recorder.record(e)
 	return err
 }
 
@@ -216,18 +256,33 @@ func (h *Holding) Lost(cause error) {
 	e.Call = h.recorder.now()
 	e.Return = e.Call
 	e.Error = reason(cause, "")
-	h.recorder.write(e)
+	h.recorder.record(e)
 }
 
 // during records an event around a call.
 func (r *Recorder) during(e Event, call func() error) error {
 	e.Call = r.now()
-	r.write(e)
+	r.record(e)
 	err := call()
 	e.Return = r.now()
-	e.Error = reason(err, "")
-	r.write(e)
+	e.failed(err)
+	r.record(e)
 	return err
+}
+
+// failed sets the reason of a failure. A latch may name one that the history must explain.
+func (e *Event) failed(err error) {
+	e.Error = reason(err, "")
+	var set *quorumlock.LatchSetError
+	switch {
+	case e.Of != Latch:
+	case errors.Is(err, quorumlock.ErrLatchNotSet):
+		e.Refusal = NotSet
+	case errors.Is(err, quorumlock.ErrLatchDeleted):
+		e.Refusal = Deleted
+	case errors.As(err, &set):
+		e.Refusal, e.Found = SetOtherwise, set.Count
+	}
 }
 
 // reason returns the text of an error, and none if that text is empty.
@@ -239,4 +294,59 @@ func reason(err error, none string) string {
 		return text
 	}
 	return "an error without a text"
+}
+
+// Resize sets the number of permits of a semaphore by calling resize, and records its times and its result, which it
+// returns. After an error, the new number may count or not.
+func (r *Recorder) Resize(worker int, semaphore string, size int, resize func() error) error {
+	e := r.begin(Resize, worker, []string{semaphore})
+	e.Of, e.Size = Semaphore, size
+	return r.during(e, resize)
+}
+
+// SetLatch sets a latch to n by calling set, and records its times and its result, which it returns. As with all
+// changes of a latch, an error means that the change may have happened, or may still happen.
+func (r *Recorder) SetLatch(worker int, latch string, n int, set func() error) error {
+	e := r.ofLatch(Set, worker, latch)
+	e.Count = n
+	return r.during(e, set)
+}
+
+// CountDown counts down for an id by calling countDown, and records its times and its result, which it returns.
+func (r *Recorder) CountDown(worker int, latch, id string, countDown func() error) error {
+	e := r.ofLatch(CountDown, worker, latch)
+	e.ID = id
+	return r.during(e, countDown)
+}
+
+// AwaitLatch waits until a latch is done by calling await, and records its times and its result, which it returns. An
+// error proves nothing.
+func (r *Recorder) AwaitLatch(worker int, latch string, await func() error) error {
+	return r.during(r.ofLatch(Await, worker, latch), await)
+}
+
+// CountLatch asks how many ids are missing by calling count, and records its times and its result, which it returns.
+// An error proves nothing. A call during which the process dies leaves no trace.
+func (r *Recorder) CountLatch(worker int, latch string, count func() (int, error)) (int, error) {
+	e := r.ofLatch(Count, worker, latch)
+	e.Call = r.now()
+	left, err := count()
+	e.Return = r.now()
+	if e.failed(err); err == nil {
+		e.Count = left
+	}
+	r.record(e)
+	return left, err
+}
+
+// DeleteLatch deletes a latch by calling del, and records its times and its result, which it returns.
+func (r *Recorder) DeleteLatch(worker int, latch string, del func() error) error {
+	return r.during(r.ofLatch(Delete, worker, latch), del)
+}
+
+// ofLatch creates an event about a latch. The caller sets its call time.
+func (r *Recorder) ofLatch(kind Kind, worker int, latch string) Event {
+	e := r.begin(kind, worker, []string{latch})
+	e.Of = Latch
+	return e
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -14,6 +15,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/quorumlock/quorumlock"
 	"github.com/quorumlock/quorumlock/clock"
 )
 
@@ -108,8 +110,50 @@ func TestRecorderOfReadersPermitsAndLatches(t *testing.T) {
 	require.Equal(t, 5, h.Events()[4].Size)
 }
 
-// TestACallOfALatchIsWrittenAtOnce: a process that dies in a call leaves an event without a return.
-func TestACallOfALatchIsWrittenAtOnce(t *testing.T) {
+// TestRefusalsAreRecorded: the reason for which a latch refused a call is part of its event, but no other reason is.
+func TestRefusalsAreRecorded(t *testing.T) {
+	var log Log
+	r := log.Recorder("c1", clock.NewManual(time.Time{}))
+	for _, err := range []error{
+		fmt.Errorf("%w: a", quorumlock.ErrLatchNotSet), quorumlock.ErrLatchDeleted,
+		&quorumlock.LatchSetError{Count: 3}, quorumlock.ErrClosed, nil,
+	} {
+		require.Equal(t, err, r.SetLatch(1, "l", 2, func() error { return err }))
+	}
+	_, err := r.CountLatch(1, "l", func() (int, error) { return 0, quorumlock.ErrLatchNotSet })
+	require.Error(t, err)
+	h, err := log.History()
+	require.NoError(t, err)
+	var refusals []Refusal
+	for _, e := range h.Events() {
+		refusals = append(refusals, e.Refusal)
+	}
+	require.Equal(t, []Refusal{NotSet, Deleted, SetOtherwise, "", "", NotSet}, refusals)
+	require.Equal(t, 3, h.Events()[2].Found)
+}
+
+// TestLogCollectsRecorders: a log has the events of all its recorders, until they are closed, and reports an event
+// that one of them refused.
+func TestLogCollectsRecorders(t *testing.T) {
+	var log Log
+	now := clock.NewManual(time.Time{})
+	now.Advance(10)
+	first, second := log.Recorder("c1", now), log.Recorder("c2", now)
+	first.Acquire(1, "a").Granted("owner", 1)
+	second.Acquire(1, "a")
+	require.NoError(t, second.Close())
+	second.Acquire(1, "b")
+	h, err := log.History()
+	require.NoError(t, err)
+	require.Len(t, h.Events(), 2)
+	require.True(t, h.Events()[0].Succeeded())
+	first.Acquire(1, "b").Granted("owner", 0)
+	_, err = log.History()
+	require.ErrorContains(t, err, "recording the history of c1: a grant without owner and token")
+}
+
+// TestLatchCallIsWrittenAtOnce: a process that dies in a call leaves an event without a return.
+func TestLatchCallIsWrittenAtOnce(t *testing.T) {
 	var out bytes.Buffer
 	r := NewRecorder("c1", &out, clock.NewManual(time.Time{}))
 	_ = r.CountDown(1, "l", "id", func() error {
@@ -189,7 +233,7 @@ func TestNothingIsWrittenAfterAFailure(t *testing.T) {
 	require.NotEmpty(t, h.Events())
 }
 
-func TestARecorderRefusesInvalidEvents(t *testing.T) {
+func TestRecorderRefusesInvalidEvents(t *testing.T) {
 	var out bytes.Buffer
 	r := NewRecorder("c1", &out, nil)
 	r.Acquire(1, "job").Granted("owner", 0)
@@ -199,7 +243,7 @@ func TestARecorderRefusesInvalidEvents(t *testing.T) {
 	require.Len(t, h.Events(), 1)
 }
 
-func TestAClosedRecorderReportsIt(t *testing.T) {
+func TestClosedRecorderReportsIt(t *testing.T) {
 	r, err := Create(t.TempDir(), "c1")
 	require.NoError(t, err)
 	require.NoError(t, r.Close())
@@ -241,7 +285,7 @@ func recordAndDie(dir string) {
 	})
 }
 
-func TestAKilledProcessLosesNothing(t *testing.T) {
+func TestKilledProcessLosesNoEvent(t *testing.T) {
 	dir := t.TempDir()
 	exe, err := os.Executable()
 	require.NoError(t, err)

@@ -49,8 +49,8 @@ func (s *script) resize(to int, call, ret time.Duration, err string) {
 	s.add(Event{Kind: Resize, Of: Semaphore, Size: to, Call: call, Return: ret, Error: err})
 }
 
-// latch is a call of a latch about an id or a number.
-func (s *script) latch(kind Kind, about any, call, ret time.Duration, err string) {
+// latch is a call of a latch about an id or a number. It returns the number of the event.
+func (s *script) latch(kind Kind, about any, call, ret time.Duration, err string) int {
 	e := Event{Kind: kind, Of: Latch, Call: call, Return: ret, Error: err}
 	switch about := about.(type) {
 	case string:
@@ -58,7 +58,12 @@ func (s *script) latch(kind Kind, about any, call, ret time.Duration, err string
 	case int:
 		e.Count = about
 	}
-	s.add(e)
+	return int(s.add(e).Op)
+}
+
+// refusedBecause gives an event the reason of its failure.
+func (s *script) refusedBecause(why Refusal, found, event int) {
+	s.events[event-1].Refusal, s.events[event-1].Found = why, found
 }
 
 func (s *script) about(l Event, kind Kind, call, ret time.Duration, err string) {

@@ -50,7 +50,7 @@ func (m Mutant) Apply(root, dir string) (overlay string, err error) {
 	if err != nil {
 		return "", fmt.Errorf("faultinject: mutant %s: %w", m.Name, err)
 	}
-	changed, err := m.change(newSource(root, m.World))
+	changed, err := m.change(root)
 	if err != nil {
 		return "", fmt.Errorf("faultinject: mutant %s: %w", m.Name, err)
 	}
@@ -63,7 +63,11 @@ func (m Mutant) Apply(root, dir string) (overlay string, err error) {
 
 // change makes the edits, one after another, and returns the changed files. An edit may change the result of an
 // earlier one.
-func (m Mutant) change(s *source) (map[string]string, error) {
+func (m Mutant) change(root string) (map[string]string, error) {
+	s, err := newSource(root, m.World)
+	if err != nil {
+		return nil, err
+	}
 	for i, e := range m.Edits {
 		file, err := s.find(e)
 		if err != nil {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/quorumlock/quorumlock"
 	"github.com/quorumlock/quorumlock/faultinject"
+	"github.com/quorumlock/quorumlock/faultinject/workload"
 )
 
 // Case is the complete input of a run.
@@ -63,37 +64,20 @@ type Weather struct {
 	Unordered bool
 }
 
-// Task is one attempt of a client to acquire a lock, and its use of the lock.
+// Task is one attempt of a client to acquire a lock or permits, and its use of them.
 type Task struct {
 	At     time.Duration
 	Client int
-	// Names are the names of one lock. All is set if every node must agree.
-	Names []string
-	All   bool
-	Fixed bool
-	// Patience is how long the task waits for the lock, Hold how long it keeps it.
-	Patience, Hold time.Duration
-	// Careless is set if the task does not release the lock, and acts until it learns that the lease is over. Extend
-	// is set if it renews by hand.
-	Careless, Extend bool
-	// Endless is set if only the lock ends its wait, Try if it makes one attempt only. Again is how often it acquires
-	// the lock once more after its release.
-	Endless, Try bool
-	Again        int
-	// Waiting is its way to wait. NoHandover excludes it from hand-overs.
-	Waiting    quorumlock.Waiting
-	NoHandover bool
+	workload.Use
+	// Endless is set if only the lock ends its wait. Again is how often it acquires the lock once more after its
+	// release.
+	Endless bool
+	Again   int
 	// Nested is set if it acquires the lock again within the lease, Swapped if it then releases the outer lease
 	// first.
 	Nested, Swapped bool
-	// Reads is set if it is a reader of the lock, Downgrade if it becomes one after half of Hold.
-	Reads, Downgrade bool
-	// TTL is the TTL of the lock if it is less than the largest; 0 if not.
-	TTL time.Duration
-	// Permits is the number of permits that it acquires from the semaphore of the case, instead of a lock.
-	Permits int
 	// Latch is the call of the latch that it makes instead, if any.
-	Latch *LatchCall
+	Latch *workload.LatchCall
 }
 
 // dropped is the parts that [Shrink] has removed from a case.
@@ -269,4 +253,109 @@ func (c *Case) Describe() string {
 	tell("n", c.Nodes)
 	tell("c", c.Clients)
 	return b.String()
+}
+
+// Kind is the difference between a case and one of plain locks.
+type Kind string
+
+// The kinds of cases.
+const (
+	OfLocks   Kind = ""
+	OfPermits Kind = "permits"
+	OfLatches Kind = "latches"
+	// OfTampering is of locks that are released by force and deleted by hand.
+	OfTampering Kind = "tampering"
+)
+
+// Draw draws the case of a seed. It panics for an unknown kind.
+func (k Kind) Draw(seed uint64) *Case {
+	draw := k.draws()
+	if draw == nil {
+		panic(fmt.Sprintf("sim: no kind of cases is called %q", string(k)))
+	}
+	return draw(seed)
+}
+
+// draws returns the function that draws cases of this kind; nil for an unknown kind.
+func (k Kind) draws() func(seed uint64) *Case {
+	switch k {
+	case OfLocks:
+		return Draw
+	case OfPermits:
+		return DrawPermits
+	case OfLatches:
+		return DrawLatches
+	case OfTampering:
+		return DrawTampering
+	}
+	return nil
+}
+
+// shrinkRuns bounds the work to shrink a case.
+const shrinkRuns = 600
+
+// Shrink removes from a failing case everything that it fails without: weather, clock errors, tasks and faults. fails
+// reports whether a case still fails in the same way. The case is drawn anew from its seed, so manual changes are
+// lost.
+func Shrink(c *Case, fails func(*Case) bool) *Case {
+	s := shrinker{full: c.Kind.Draw(c.Seed), best: c, fails: fails, left: shrinkRuns}
+	d := c.dropped
+	if d.tasks == nil {
+		d.tasks = upTo(len(s.full.Tasks))
+	}
+	if d.faults == nil {
+		d.faults = upTo(len(s.full.Faults))
+	}
+	s.try(&d, func(d *dropped) { d.calm = true })
+	s.try(&d, func(d *dropped) { d.exact = true })
+	for before := -1; before != len(d.tasks)+len(d.faults) && s.left > 0; {
+		before = len(d.tasks) + len(d.faults)
+		s.thin(&d, func(d *dropped) *[]int { return &d.tasks })
+		s.thin(&d, func(d *dropped) *[]int { return &d.faults })
+	}
+	s.try(&d, func(d *dropped) { d.calm = true })
+	s.try(&d, func(d *dropped) { d.exact = true })
+	return s.best
+}
+
+type shrinker struct {
+	full, best *Case
+	fails      func(*Case) bool
+	left       int
+}
+
+// try changes the dropped parts, if the case still fails then.
+func (s *shrinker) try(d *dropped, change func(*dropped)) bool {
+	next := *d
+	change(&next)
+	c, err := s.full.without(next)
+	if err != nil || s.left == 0 {
+		return false
+	}
+	s.left--
+	if !s.fails(c) {
+		return false
+	}
+	*d, s.best = next, c
+	return true
+}
+
+// thin drops shorter and shorter runs of a list, as long as the case fails.
+func (s *shrinker) thin(d *dropped, list func(*dropped) *[]int) {
+	for size := (len(*list(d)) + 1) / 2; size > 0; size /= 2 {
+		for at := 0; at < len(*list(d)); {
+			end := min(at+size, len(*list(d)))
+			if !s.try(d, func(d *dropped) { *list(d) = slices.Delete(slices.Clone(*list(d)), at, end) }) {
+				at += size
+			}
+		}
+	}
+}
+
+func upTo(n int) []int {
+	all := make([]int, n)
+	for i := range all {
+		all[i] = i
+	}
+	return all
 }

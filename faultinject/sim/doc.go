@@ -4,8 +4,9 @@
 // know of a client's end before it is told.
 //
 // A [Case] is drawn from a seed, with everything that happens in it: each request, each fault, the fate of each
-// message. [Run] plays it within a bubble of testing/synctest, where a virtual minute takes milliseconds. A [Verdict]
-// lists the broken promises:
+// message. [Run] plays it within a bubble of testing/synctest, where a virtual minute takes milliseconds. A witness
+// records in a history which leases are valid, in true time, and package history judges it. A history does
+// not show progress, waking and the like, so the simulation checks those itself. A [Verdict] lists the broken promises:
 //
 //   - exclusion: no two leases of a name are valid at one instant of true time;
 //
@@ -25,7 +26,7 @@
 //
 //   - order: in FIFO order, and if nothing goes wrong, no waiter is passed over;
 //
-//   - counting: the models of a latch explain the results of its calls;
+//   - counting: the model of a latch explains the results of its calls;
 //
 //   - losses: a lease that was forced off, or that another client took after its lock was deleted
 //     by hand, ends with its next renewal, or its release reports that; and no other lease does.

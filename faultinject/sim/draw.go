@@ -1,12 +1,13 @@
 package sim
 
 import (
-	"math/rand/v2"
 	"time"
 
 	"github.com/quorumlock/quorumlock"
 	"github.com/quorumlock/quorumlock/faultinject"
+	"github.com/quorumlock/quorumlock/faultinject/workload"
 	"github.com/quorumlock/quorumlock/node"
+	"github.com/quorumlock/quorumlock/quorum"
 )
 
 // Settings of every run. All times are short, so that much happens in little time.
@@ -36,12 +37,12 @@ func (c *Case) settings() quorumlock.Config {
 // Each case has only some kinds of trouble, and more of those: a run in which everything is broken all the time shows
 // nothing.
 func Draw(seed uint64) *Case {
-	d := drawer{Rand: rand.New(rand.NewPCG(seed, 0))}
+	d := drawer{Drawer: workload.NewDrawer(seed, 0)}
 	for range d.IntN(4) {
-		d.moments = append(d.moments, d.upTo(span-ttl))
+		d.moments = append(d.moments, d.UpTo(span-ttl))
 	}
 	if d.IntN(3) == 0 {
-		d.moments = append(d.moments, span-d.upTo(ttl/4))
+		d.moments = append(d.moments, span-d.UpTo(ttl/4))
 	}
 	c := &Case{
 		Seed:    seed,
@@ -58,17 +59,17 @@ func Draw(seed uint64) *Case {
 		d.drill(c)
 	}
 	// From a source of its own, so that cases without a crowd stay the same.
-	crowd := drawer{rand.New(rand.NewPCG(seed, 6)), d.moments}
+	crowd := drawer{workload.NewDrawer(seed, 6), d.moments}
 	if crowd.IntN(2) == 0 {
 		crowd.crowd(c)
 	}
 	crowd.waits(c)
-	drawer{rand.New(rand.NewPCG(seed, 8)), d.moments}.readers(c)
+	drawer{workload.NewDrawer(seed, 8), d.moments}.readers(c)
 	return c
 }
 
 type drawer struct {
-	*rand.Rand
+	workload.Drawer
 	// moments are times of many events: defects of a protocol show when events coincide.
 	moments []time.Duration
 }
@@ -81,7 +82,7 @@ func (d drawer) clocks(c *Case, exact bool) {
 		return
 	}
 	for i := range c.Nodes {
-		c.Nodes[i] = Clock{Rate: d.rate(), Wall: d.upTo(maxSkew / 4)}
+		c.Nodes[i] = Clock{Rate: d.rate(), Wall: d.UpTo(maxSkew / 4)}
 	}
 	for i := range c.Clients {
 		c.Clients[i] = Clock{Rate: d.rate(), Wall: d.wall()}
@@ -99,13 +100,13 @@ const (
 func (d drawer) wall() time.Duration {
 	switch d.IntN(8) {
 	case 0:
-		return mostAhead - d.upTo(10*time.Millisecond)
+		return mostAhead - d.UpTo(10*time.Millisecond)
 	case 1:
-		return -d.between(mostBehind, ttl)
+		return -d.Between(mostBehind, ttl)
 	case 2:
-		return []time.Duration{-time.Hour, -3 * ttl, 3 * ttl, time.Hour}[d.IntN(4)] + d.upTo(ttl)
+		return []time.Duration{-time.Hour, -3 * ttl, 3 * ttl, time.Hour}[d.IntN(4)] + d.UpTo(ttl)
 	default:
-		return d.between(-mostBehind, mostAhead)
+		return d.Between(-mostBehind, mostAhead)
 	}
 }
 
@@ -116,10 +117,10 @@ func (d drawer) rate() float64 {
 
 func (d drawer) weather(timeout time.Duration) Weather {
 	w := Weather{Least: 100 * time.Microsecond}
-	w.Most = w.Least + d.upTo([]time.Duration{time.Millisecond, 10 * time.Millisecond, min(timeout/2, ttl/8)}[d.IntN(3)])
+	w.Most = w.Least + d.UpTo([]time.Duration{time.Millisecond, 10 * time.Millisecond, min(timeout/2, ttl/8)}[d.IntN(3)])
 	w.Lose = []float64{0, 0, 0.02, 0.15}[d.IntN(4)]
 	w.Double = []float64{0, 0, 0, 0.1, 0.5}[d.IntN(5)]
-	w.Stray = d.upTo(2 * ttl)
+	w.Stray = d.UpTo(2 * ttl)
 	w.Unordered = d.IntN(4) == 0
 	w.Forget = []float64{0, 0, 0, 0.02, 0.1}[d.IntN(5)]
 	return w
@@ -128,24 +129,17 @@ func (d drawer) weather(timeout time.Duration) Weather {
 // wanted has mostly one name, so that tasks conflict.
 var wanted = [][]string{{"a"}, {"a"}, {"a"}, {"b"}, {"a", "b"}}
 
+// habits are the habits of single attempts to acquire a lock.
+var habits = workload.Habits{
+	Names: wanted, Fixed: 3, Patience: 3 * ttl, Holds: []time.Duration{time.Millisecond, ttl / 4, 3 * ttl},
+	Careless: 4, Short: []time.Duration{0, 0, 0, ttl * 7 / 10},
+}
+
 // tasks are single attempts to acquire a lock.
 func (d drawer) tasks(clients int) []Task {
 	tasks := make([]Task, 6+d.IntN(20))
-	holds := []time.Duration{time.Millisecond, ttl / 4, 3 * ttl}
 	for i := range tasks {
-		t := Task{
-			At:       d.when(span),
-			Client:   d.IntN(clients),
-			Names:    wanted[d.IntN(len(wanted))],
-			Fixed:    d.IntN(3) == 0,
-			Patience: d.upTo(3 * ttl),
-			Hold:     d.upTo(holds[d.IntN(len(holds))]),
-			Careless: d.IntN(4) == 0,
-			Extend:   d.IntN(8) == 0,
-			TTL:      []time.Duration{0, 0, 0, ttl * 7 / 10}[d.IntN(4)],
-		}
-		t.All = len(t.Names) > 1 || d.IntN(12) == 0
-		tasks[i] = t
+		tasks[i] = Task{At: d.when(span), Client: d.IntN(clients), Use: d.Lock(habits)}
 	}
 	return tasks
 }
@@ -185,11 +179,11 @@ func (d drawer) faults(nodes, processes int) faultinject.Plan {
 // split cuts a client off from some of the nodes between two approximate instants. The others continue without it.
 func (d drawer) split(nodes, processes int) faultinject.Plan {
 	fault, client := onWays[d.IntN(len(onWays)-1)], d.IntN(processes)
-	at, length := d.when(span-ttl), d.between(ttl/4, 2*ttl)
+	at, length := d.when(span-ttl), d.Between(ttl/4, 2*ttl)
 	var plan faultinject.Plan
 	for _, i := range d.Perm(nodes)[:1+d.IntN(max(nodes-1, 1))] {
-		s := faultinject.Step{At: at + d.upTo(ttl/4), Fault: fault, Node: i, Client: client}
-		s.For = min(length+d.upTo(ttl/4), d.rest(s.At))
+		s := faultinject.Step{At: at + d.UpTo(ttl/4), Fault: fault, Node: i, Client: client}
+		s.For = min(length+d.UpTo(ttl/4), d.rest(s.At))
 		plan = append(plan, s)
 	}
 	return plan
@@ -197,11 +191,11 @@ func (d drawer) split(nodes, processes int) faultinject.Plan {
 
 // storm makes nodes lose their memory one after the other.
 func (d drawer) storm(nodes, processes int) faultinject.Plan {
-	at, gap := d.when(span-2*ttl), d.upTo(ttl/2)
+	at, gap := d.when(span-2*ttl), d.UpTo(ttl/2)
 	var plan faultinject.Plan
 	for k, i := range d.Perm(nodes) {
 		s := d.step(losses[d.IntN(len(losses))], nodes, processes)
-		s.At, s.Node = min(at+time.Duration(k)*gap+d.upTo(time.Millisecond), span-ttl), i
+		s.At, s.Node = min(at+time.Duration(k)*gap+d.UpTo(time.Millisecond), span-ttl), i
 		s.For = min(s.For, d.rest(s.At))
 		plan = append(plan, s)
 	}
@@ -219,14 +213,14 @@ func (d drawer) step(fault faultinject.Fault, nodes, processes int) faultinject.
 		Node:   d.IntN(nodes),
 		Client: d.IntN(processes),
 	}
-	s.For = min(d.upTo(lengths[d.IntN(len(lengths))]), d.rest(s.At))
+	s.For = min(d.UpTo(lengths[d.IntN(len(lengths))]), d.rest(s.At))
 	switch fault {
 	case faultinject.Flush:
 		s.For, s.Client = 0, faultinject.All
 	case faultinject.Freeze, faultinject.Murder:
 		s.Node = faultinject.All
 	case faultinject.Part, faultinject.Deafen, faultinject.Mute, faultinject.Slow:
-		s.Amount = d.upTo(150 * time.Millisecond)
+		s.Amount = d.UpTo(150 * time.Millisecond)
 		switch d.IntN(4) {
 		case 0:
 			s.Client = faultinject.All
@@ -242,20 +236,252 @@ func (d drawer) step(fault faultinject.Fault, nodes, processes int) faultinject.
 	return s
 }
 
-// upTo returns a random duration, to the nanosecond, so that no two events coincide exactly.
-func (d drawer) upTo(most time.Duration) time.Duration {
-	return time.Duration(d.Int64N(int64(most) + 1))
-}
-
 // when is an instant before most: at random, or soon after one of the moments.
 func (d drawer) when(most time.Duration) time.Duration {
-	at, soon := d.upTo(most), d.upTo([]time.Duration{5 * time.Millisecond, 100 * time.Millisecond}[d.IntN(2)])
+	at, soon := d.UpTo(most), d.UpTo([]time.Duration{5 * time.Millisecond, 100 * time.Millisecond}[d.IntN(2)])
 	if k := d.IntN(2*len(d.moments) + 1); k < len(d.moments) {
 		return min(d.moments[k]+soon, at/1000+most-most/1000)
 	}
 	return at
 }
 
-func (d drawer) between(least, most time.Duration) time.Duration {
-	return least + d.upTo(most-least)
+// crowd makes several goroutines of some clients acquire the same locks, at about the same time and repeatedly, each
+// for a moment. This tests waiting. In some cases nothing else goes wrong, and then waiters must be woken at once.
+func (d drawer) crowd(c *Case) {
+	switch d.IntN(8) {
+	case 0:
+		d.duels(c)
+		return
+	case 1, 2:
+		d.quiet(c)
+	}
+	locks := wanted[:1]
+	if d.IntN(2) == 0 {
+		locks = wanted
+	} else if c.undisturbed() {
+		c.Tasks = nil // no other task may delay the waiters with a second name
+	}
+	nested, careless := d.IntN(2) == 0, d.IntN(2) == 0
+	longest := []time.Duration{time.Millisecond, 30 * time.Millisecond, ttl / 4}[d.IntN(3)]
+	came := d.UpTo(span - 2*ttl)
+	for range 1 + d.IntN(5) {
+		client, at := d.IntN(len(c.Clients)), came+d.UpTo(ttl/4)
+		for range 1 + d.IntN(5) {
+			t := Task{At: at + d.UpTo(workload.Pick(d.Drawer, time.Millisecond, ttl/2)), Client: client}
+			t.Names = workload.Pick(d.Drawer, locks...)
+			t.Patience = d.UpTo(workload.Pick(d.Drawer, 30*time.Millisecond, ttl/2, 3*ttl))
+			t.Hold = d.UpTo(longest)
+			t.Endless = d.One(2)
+			t.Try = d.One(8)
+			t.Again = d.IntN(5)
+			t.Nested = nested && d.One(3)
+			t.Swapped = d.One(2)
+			t.Careless = careless && d.One(6)
+			t.Fixed = d.One(6)
+			t.All = len(t.Names) > 1 || d.IntN(12) == 0
+			c.Tasks = append(c.Tasks, t)
+		}
+	}
+}
+
+// duels make one client release the lock when the request of another arrives, so that one node processes them in
+// either order.
+func (d drawer) duels(c *Case) {
+	d.quiet(c)
+	c.Tasks = nil
+	all := d.IntN(4) == 0
+	for at := ttl / 10; at < span-ttl; at += ttl * 6 / 10 {
+		held := d.Between(ttl/20, ttl/4)
+		asks := at + held + d.Between(-2*c.Weather.Most, 2*c.Weather.Most)
+		c.Tasks = append(c.Tasks,
+			Task{At: at, Client: holder, Endless: true, Use: workload.Use{Names: wanted[0], All: all, Hold: held}},
+			Task{At: asks, Client: rival, Endless: true, Use: workload.Use{Names: wanted[0], All: all, Hold: d.UpTo(time.Millisecond)}})
+	}
+}
+
+// quiet removes all faults from a case.
+func (d drawer) quiet(c *Case) {
+	c.Opened, c.Faults = true, nil
+	c.Weather = Weather{Least: c.Weather.Least, Most: min(c.Weather.Most, mostPrompt*2/3)}
+	for i := range c.Clients {
+		c.Clients[i].Wall = max(min(c.Clients[i].Wall, maxSkew/2), -ttl/2)
+	}
+}
+
+// waits draws how all tasks wait: mostly in one way, or each in its own.
+func (d drawer) waits(c *Case) {
+	ways := []quorumlock.Waiting{quorumlock.WaitDefault, quorumlock.WaitQueued, quorumlock.WaitFair, quorumlock.WaitSpin}
+	all, mixed := ways[d.IntN(len(ways))], d.IntN(4) == 0
+	c.Handover = quorumlock.Handover{
+		Off:      d.IntN(4) == 0,
+		MaxCount: []int{0, 0, 1, 3}[d.IntN(4)],
+		MaxTime:  []time.Duration{0, 0, 10 * time.Millisecond, ttl / 2, 5 * ttl}[d.IntN(5)],
+	}
+	inTurn := c.undisturbed() && !c.overlapping() && d.IntN(2) == 0
+	if inTurn {
+		all, mixed = quorumlock.WaitFair, false
+	}
+	for i := range c.Tasks {
+		t := &c.Tasks[i]
+		t.Try = t.Try && !inTurn
+		t.Waiting, t.NoHandover = all, d.IntN(8) == 0
+		if mixed {
+			t.Waiting = ways[d.IntN(len(ways))]
+		}
+	}
+}
+
+// readers turns some tasks of a case into readers, and some writers into downgraders.
+func (d drawer) readers(c *Case) {
+	if !d.One(4) {
+		return
+	}
+	most := 1 + d.IntN(3)
+	for i := range c.Tasks {
+		if t := &c.Tasks[i]; !t.All && len(t.Names) == 1 {
+			d.Share(&t.Use, most)
+		}
+	}
+}
+
+// DrawPermits draws a case in which most tasks that want one lock acquire permits of a semaphore instead. A holder of
+// permits holds slots, each of which has one holder, and there are no more slots than permits.
+func DrawPermits(seed uint64) *Case {
+	c := Draw(seed)
+	d := workload.NewDrawer(seed, 7)
+	c.Kind, c.Permits = OfPermits, 1+d.IntN(4)
+	for i := range c.Tasks {
+		t := &c.Tasks[i]
+		if t.All || d.IntN(8) == 0 {
+			continue
+		}
+		d.Permits(&t.Use, c.Permits)
+		t.Names, t.Nested = wanted[0], false
+		if t.Endless {
+			t.Endless, t.Patience = false, 3*ttl
+		}
+	}
+	return c
+}
+
+// The clients of a drill.
+const (
+	holder = 0
+	rival  = 1
+)
+
+// drill makes the case one of the cases that are known to break a protocol which lacks a rule. They hardly happen by
+// chance: they need several events in one order, within a fraction of a TTL. The exact times are still random, and
+// most drills miss.
+func (d drawer) drill(c *Case) {
+	c.Opened, c.Timeout = true, ttl/3
+	c.Clients[holder].Wall, c.Clients[rival].Wall = 0, 0
+	c.Weather.Lose, c.Weather.Forget = 0, 0
+	c.Tasks, c.Faults = nil, nil
+	if d.IntN(4) == 0 {
+		d.freezeDrill(c)
+		return
+	}
+	c.Weather.Most = min(c.Weather.Most, ttl/100)
+	switch {
+	case d.IntN(4) == 0:
+		d.skewDrill(c)
+	case len(c.Nodes)%2 == 0:
+	case len(c.Nodes) == 1 || d.IntN(3) == 0:
+		d.relapseDrill(c)
+	default:
+		d.healDrill(c)
+	}
+}
+
+// healDrill: a holder is cut off from two nodes, one renewal sooner from the first than from the second. A rival
+// acquires on the first, which forgets that while the rival's request to the second is in flight; and the holder
+// reaches the first again. Of five nodes, one more is the rival's.
+//
+// A renewal is due every third of a TTL, which determines the times.
+func (d drawer) healDrill(c *Case) {
+	nodes := d.Perm(len(c.Nodes))
+	first, second := nodes[0], nodes[1]
+	began := d.Between(ttl/100, 3*ttl/2)
+	lapse := began + ttl*5/3 - d.UpTo(ttl/20) // when the second lets go
+	asked := lapse - d.Between(ttl/20, ttl/3)
+	lost := asked + d.Between(ttl/50, ttl/5)
+	c.wants(holder, began, 3*ttl)
+	c.wants(rival, began+ttl/2+d.UpTo(ttl/2), ttl)
+	c.breaks(faultinject.Part, began+ttl*4/10+d.UpTo(ttl/6), lost+d.Between(-ttl/50, ttl/20), first, holder)
+	c.breaks(faultinject.Part, began+ttl*7/10+d.UpTo(ttl/6), lapse+d.UpTo(ttl), second, holder)
+	c.breaks(faultinject.Deafen, asked, lapse+d.UpTo(ttl/10), second, rival)
+	if len(nodes) == 5 {
+		c.breaks(faultinject.Part, began+ttl*4/10+d.UpTo(ttl/6), lapse+d.UpTo(ttl), nodes[2], holder)
+	}
+	d.loses(c, lost, first)
+}
+
+// relapseDrill: a node loses its memory, the holder re-asserts its claim there, and the node loses that too while it
+// recovers. Then the holder cannot reach it any more. The rival's other nodes have not been the holder's for long.
+func (d drawer) relapseDrill(c *Case) {
+	nodes := d.Perm(len(c.Nodes))
+	began := d.Between(ttl/100, ttl)
+	lost := began + d.Between(ttl/4, ttl)
+	again := lost + d.Between(ttl*8/10, limits.Recovery()-ttl/50)
+	c.wants(holder, began, 4*ttl)
+	c.wants(rival, began+ttl/2+d.UpTo(ttl/2), ttl)
+	d.loses(c, lost, nodes[0])
+	c.breaks(faultinject.Kill, again, again+d.UpTo(time.Millisecond), nodes[0], faultinject.All)
+	c.breaks(faultinject.Part, again-d.UpTo(ttl/50), again+ttl, nodes[0], holder)
+	for _, i := range nodes[quorum.Majority().Need(len(nodes)):] {
+		c.breaks(faultinject.Part, began+d.Between(ttl/50, ttl/4), again+ttl, i, holder)
+	}
+}
+
+// skewDrill: a client with a fast clock holds the lock briefly, and all nodes forget that. A client with a slow clock
+// acquires the lock when they have recovered.
+func (d drawer) skewDrill(c *Case) {
+	c.Clients[holder].Wall = mostAhead - d.UpTo(maxSkew/10)
+	c.Clients[rival].Wall = -d.Between(mostBehind, ttl*9/10)
+	began := d.Between(ttl/100, 2*ttl)
+	lost := began + c.Weather.Most*4 + d.UpTo(ttl/50)
+	c.wants(holder, began, time.Millisecond)
+	c.wants(rival, lost+d.UpTo(ttl/20), ttl)
+	for i := range c.Nodes {
+		d.loses(c, lost+d.UpTo(ttl/100), i)
+	}
+}
+
+// freezeDrill: the holder freezes while its renewal is in flight. It wakes when its lease is over, but the
+// confirmations of nodes are not. Or it freezes during its acquire, and wakes after another client has held the lock.
+func (d drawer) freezeDrill(c *Case) {
+	began := d.Between(ttl/100, 2*ttl)
+	if d.IntN(2) == 0 {
+		at := began + d.UpTo(2*c.Weather.Most)
+		c.wants(holder, began, ttl)
+		c.wants(rival, began+d.UpTo(ttl/2), ttl/4)
+		c.breaks(faultinject.Freeze, at, at+d.Between(ttl, 2*ttl), faultinject.All, holder)
+		return
+	}
+	at := began + ttl*3/10 + d.UpTo(ttl/10)
+	c.wants(holder, began, 2*ttl)
+	c.wants(rival, began+d.UpTo(ttl/2), ttl)
+	c.breaks(faultinject.Freeze, at, at+d.Between(ttl/2, ttl), faultinject.All, holder)
+}
+
+// wants adds a task.
+func (c *Case) wants(client int, at, hold time.Duration) {
+	c.Tasks = append(c.Tasks, Task{
+		At: at, Client: client, Use: workload.Use{Names: []string{"a"}, Patience: 3 * ttl, Hold: hold},
+	})
+}
+
+// breaks adds a fault.
+func (c *Case) breaks(fault faultinject.Fault, at, end time.Duration, node, client int) {
+	c.Faults = append(c.Faults, faultinject.Step{At: at, For: max(end-at, 0), Fault: fault, Node: node, Client: client})
+}
+
+// loses makes a node lose its memory, in a random way.
+func (d drawer) loses(c *Case, at time.Duration, node int) {
+	loss, end := []faultinject.Fault{faultinject.Kill, faultinject.Kill, faultinject.Wipe, faultinject.Flush}[d.IntN(4)], at
+	if loss != faultinject.Flush {
+		end += d.UpTo(time.Millisecond)
+	}
+	c.breaks(loss, at, end, node, faultinject.All)
 }

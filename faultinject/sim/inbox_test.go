@@ -9,7 +9,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/quorumlock/quorumlock/clock"
 	"github.com/quorumlock/quorumlock/faultinject"
 	"github.com/quorumlock/quorumlock/node"
 )
@@ -32,11 +31,8 @@ func listen(t *testing.T, test func(l *listening)) {
 	synctest.Test(t, func(t *testing.T) {
 		c := &Case{Nodes: []Clock{{Rate: 1}}, Clients: []Clock{{Rate: 1}}, Timeout: ttl / 10, Opened: true}
 		c.Weather = Weather{Least: time.Millisecond, Most: 2 * time.Millisecond}
-		w := &world{c: c, clock: clock.Process(), began: time.Now()}
-		w.witness = newWitness(w, false)
-		w.servers = []*server{newServer(w, 0, Clock{Rate: 1})}
+		w := newWorld(c, false)
 		w.open()
-		w.latch.init(w.c)
 		w.ways, w.processes = [][]*way{newWays(1)}, []*process{nil}
 		w.start(0)
 		l := &listening{T: t, world: w, server: w.servers[0]}
@@ -114,7 +110,7 @@ func TestMessagesTakeTheirTime(t *testing.T) {
 	})
 }
 
-func TestAFrozenProcessHearsLater(t *testing.T) {
+func TestFrozenProcessGetsMessagesLater(t *testing.T) {
 	listen(t, func(l *listening) {
 		l.link.process.freezeNow()
 		require.True(l, l.wake())
@@ -125,7 +121,7 @@ func TestAFrozenProcessHearsLater(t *testing.T) {
 	})
 }
 
-func TestASubscriptionIsLostInACut(t *testing.T) {
+func TestCutLosesSubscription(t *testing.T) {
 	for _, fault := range []faultinject.Fault{faultinject.Part, faultinject.Mute, faultinject.Deafen} {
 		t.Run(string(fault), func(t *testing.T) {
 			listen(t, func(l *listening) {
@@ -143,7 +139,7 @@ func TestASubscriptionIsLostInACut(t *testing.T) {
 	}
 }
 
-func TestAShortCutDelaysOnly(t *testing.T) {
+func TestShortCutOnlyDelays(t *testing.T) {
 	listen(t, func(l *listening) {
 		l.bend(faultinject.Mute, true)
 		require.True(l, l.wake())
@@ -165,7 +161,7 @@ func TestSubscriptionsEndWithTheServer(t *testing.T) {
 	})
 }
 
-func TestAServerThatHangsIsNoticed(t *testing.T) {
+func TestHungServerIsNoticed(t *testing.T) {
 	listen(t, func(l *listening) {
 		l.server.begin(faultinject.Pause)
 		l.after(noticed, node.Lost)
@@ -176,7 +172,7 @@ func TestAServerThatHangsIsNoticed(t *testing.T) {
 	})
 }
 
-func TestTheDeadDoNotListen(t *testing.T) {
+func TestDeadProcessGetsNoMessages(t *testing.T) {
 	listen(t, func(l *listening) {
 		l.link.process.kill()
 		l.after(3 * ttl)
@@ -184,7 +180,7 @@ func TestTheDeadDoNotListen(t *testing.T) {
 	})
 }
 
-func TestAClosedInboxIsGone(t *testing.T) {
+func TestClosedInboxGetsNoMessages(t *testing.T) {
 	listen(t, func(l *listening) {
 		require.NoError(l, l.inbox.Close())
 		l.after(3 * time.Millisecond)
@@ -192,7 +188,7 @@ func TestAClosedInboxIsGone(t *testing.T) {
 	})
 }
 
-func TestAMessageThatIsLostTakesTheSubscriptionAlong(t *testing.T) {
+func TestLostMessageEndsSubscription(t *testing.T) {
 	listen(t, func(l *listening) {
 		l.world.c.Weather.Lose = 1
 		require.True(l, l.wake())
@@ -204,8 +200,8 @@ func TestAMessageThatIsLostTakesTheSubscriptionAlong(t *testing.T) {
 	})
 }
 
-// TestASubscriptionThatComesTooLate: a request that arrives after its client stopped waiting leaves no subscription.
-func TestASubscriptionThatComesTooLate(t *testing.T) {
+// TestLateSubscription: a request that arrives after its client stopped waiting leaves no subscription.
+func TestLateSubscription(t *testing.T) {
 	listen(t, func(l *listening) {
 		l.bend(faultinject.Part, true)
 		_, err := l.link.Listen(l.Context(), "d", func(node.Message) { l.Error("it was never confirmed") })

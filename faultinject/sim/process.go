@@ -10,6 +10,7 @@ import (
 
 	"github.com/quorumlock/quorumlock"
 	"github.com/quorumlock/quorumlock/clock"
+	"github.com/quorumlock/quorumlock/faultinject/history"
 	"github.com/quorumlock/quorumlock/node"
 )
 
@@ -20,7 +21,9 @@ import (
 type process struct {
 	label  string
 	client *quorumlock.Client
-	dead   chan struct{}
+	// recorder writes the history of the process.
+	recorder *history.Recorder
+	dead     chan struct{}
 
 	mu     sync.Mutex
 	timers int
@@ -33,7 +36,7 @@ type process struct {
 }
 
 func newProcess(w *world, label string, c Clock, ways []*way, seed uint64) *process {
-	p := &process{label: label, dead: make(chan struct{})}
+	p := &process{label: label, recorder: w.log.Recorder(label, w.ticks), dead: make(chan struct{})}
 	skewed := clock.NewSkewed(w.clock, c.Rate)
 	skewed.StepWall(c.Wall)
 	cfg := w.c.settings()

@@ -4,13 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"slices"
 	"strings"
 	"sync"
 	"time"
 
 	"github.com/quorumlock/quorumlock"
+	"github.com/quorumlock/quorumlock/faultinject/workload"
 	"github.com/quorumlock/quorumlock/node"
 	"github.com/quorumlock/quorumlock/quorum"
 )
@@ -41,18 +41,18 @@ const mostTampered = 20 * time.Millisecond
 // checked.
 func DrawTampering(seed uint64) *Case {
 	c := Draw(seed)
-	d := drawer{Rand: rand.New(rand.NewPCG(seed, 9))}
+	d := workload.NewDrawer(seed, 9)
 	c.Kind, c.Opened, c.Faults, c.Timeout = OfTampering, true, nil, ttl/3
 	c.Weather = Weather{Least: c.Weather.Least, Most: max(min(c.Weather.Most, mostTampered), c.Weather.Least)}
 	for i := range c.Tasks {
 		t := &c.Tasks[i]
 		t.TTL = 0
 		if d.IntN(2) == 0 {
-			t.Hold = d.between(ttl/2, 3*ttl)
+			t.Hold = d.Between(ttl/2, 3*ttl)
 		}
 	}
 	for range 2 + d.IntN(4) {
-		t := Tamper{At: d.upTo(span - ttl), Name: names[min(d.IntN(4), 1)*d.IntN(2)], Force: d.IntN(2) == 0, Client: d.IntN(len(c.Clients))}
+		t := Tamper{At: d.UpTo(span - ttl), Name: names[min(d.IntN(4), 1)*d.IntN(2)], Force: d.IntN(2) == 0, Client: d.IntN(len(c.Clients))}
 		n := len(c.Nodes)
 		t.Nodes = d.Perm(n)[:min(quorum.Majority().Need(n)+d.IntN(3)-1+d.IntN(2), n)]
 		slices.Sort(t.Nodes)
@@ -66,15 +66,12 @@ type tampering struct {
 	mu sync.Mutex
 	// tampered is the time of the last intervention for each name.
 	tampered map[string]time.Duration
-	// releases has the outcome of each owner's first release on each node.
-	releases map[string]map[int]release
+	// releases has, for each owner and node, whether its first release there removed the lock.
+	releases map[string]map[int]bool
 }
 
-// release is the outcome of one release on one node.
-type release struct{ removed bool }
-
 func newTampering() tampering {
-	return tampering{tampered: make(map[string]time.Duration), releases: make(map[string]map[int]release)}
+	return tampering{tampered: make(map[string]time.Duration), releases: make(map[string]map[int]bool)}
 }
 
 // excused reports whether a name was tampered with, so that exclusion is no longer promised for it.
@@ -145,7 +142,7 @@ func (w *world) endsForced(r *record, name string) {
 func (w *world) valid(name string) []*record {
 	w.seen.Lock()
 	defer w.seen.Unlock()
-	return slices.DeleteFunc(slices.Clone(w.leases[name]), func(r *record) bool { return r.lease.Err() != nil })
+	return slices.DeleteFunc(slices.Clone(w.leases), func(r *record) bool { return !slices.Contains(r.held, name) || r.lease.Err() != nil })
 }
 
 // follows watches the leases that a new lease took the lock from.
@@ -214,10 +211,10 @@ func (l *tampering) ran(server int, x *exchange) {
 			continue
 		}
 		if l.releases[op.Owner] == nil {
-			l.releases[op.Owner] = make(map[int]release)
+			l.releases[op.Owner] = make(map[int]bool)
 		}
 		if _, ok := l.releases[op.Owner][server]; !ok {
-			l.releases[op.Owner][server] = release{x.replies[i].Outcome == node.Released && !x.replies[i].Partial}
+			l.releases[op.Owner][server] = x.replies[i].Outcome == node.Released && !x.replies[i].Partial
 		}
 	}
 }
@@ -227,8 +224,8 @@ func (l *tampering) ran(server int, x *exchange) {
 func (w *world) released(lease *quorumlock.Lease, need int, left time.Duration, err error) {
 	had, missed := 0, 0
 	w.tampering.mu.Lock()
-	for _, r := range w.tampering.releases[lease.Owner()] {
-		if r.removed {
+	for _, removed := range w.tampering.releases[lease.Owner()] {
+		if removed {
 			had++
 		} else {
 			missed++

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/quorumlock/quorumlock"
+	"github.com/quorumlock/quorumlock/faultinject/history"
+	"github.com/quorumlock/quorumlock/faultinject/workload"
 	"github.com/quorumlock/quorumlock/quorum"
 )
 
@@ -17,6 +19,9 @@ func (w *world) perform(index int, t Task) {
 	if t.Latch != nil {
 		w.useLatch(index, t)
 		return
+	}
+	if t.TTL < 3*w.c.Timeout { // a short one needs short timeouts
+		t.TTL = ttl
 	}
 	rng := rand.New(rand.NewPCG(w.c.Seed, uint64(200+index)))
 	for range t.Again + 1 {
@@ -35,7 +40,7 @@ func (w *world) perform(index int, t Task) {
 // use uses a lease, up to its release.
 func (w *world) use(p *process, lease *quorumlock.Lease, t Task, rng *rand.Rand, index int) {
 	if t.Nested {
-		lease = w.nest(p, lease, t)
+		lease = w.nest(p, lease, t, index)
 	}
 	if t.Downgrade {
 		t.Hold /= 2
@@ -50,15 +55,15 @@ func (w *world) use(p *process, lease *quorumlock.Lease, t Task, rng *rand.Rand,
 		return
 	case over || t.Careless:
 		<-lease.Context().Done()
-		w.acts(p, lease)
+		w.acts(lease)
 		// The lease is watched for a while: nothing may revive it.
 		time.Sleep(min(time.Duration(rng.Int64N(int64(ttl))), max(span-w.now(), 0)+grain(index)))
-		w.acts(p, lease)
+		w.acts(lease)
 	}
 	w.note("%s lets go of %v (%s)", p.label, t.Names, w.short(lease.Owner()))
 	w.notTaken(lease, lease.Err())
 	left := lease.Remaining()
-	err := lease.Release(context.Background())
+	err := w.during(lease, (*history.Holding).Release, func() error { return lease.Release(context.Background()) })
 	w.released(lease, w.needOf(t), left, err)
 	if lease.Context().Err() == nil {
 		w.violated(Finality, "%s has released %v (%s), and the context of its lease goes on", p.label, t.Names, w.short(lease.Owner()))
@@ -66,27 +71,7 @@ func (w *world) use(p *process, lease *quorumlock.Lease, t Task, rng *rand.Rand,
 	w.finished(lease)
 }
 
-// lock returns the lock of a task.
-func (w *world) lock(p *process, t Task) *quorumlock.Lock {
-	lock := p.client.RedLock(t.Names[0])
-	switch {
-	case t.All:
-		lock = p.client.MultiLock(t.Names...)
-	case t.Reads:
-		lock = p.client.RWLock(t.Names[0]).Read()
-	}
-	return lock.With(w.options(t))
-}
-
-func (w *world) options(t Task) quorumlock.LockOptions {
-	options := quorumlock.LockOptions{Fixed: t.Fixed, TTL: w.ttlOf(t), Waiting: t.Waiting, NoHandover: t.NoHandover}
-	if t.Careless {
-		options.MaxHold = max(t.Hold, time.Millisecond)
-	}
-	return options
-}
-
-// take waits for the lock, and records the grant with the witness.
+// take waits for the lock, and records the grant.
 func (w *world) take(p *process, t Task, index int) *quorumlock.Lease {
 	// Not derived from ctx, whose end would wake all waiters in random order.
 	patience, cancel := context.WithCancel(context.Background())
@@ -98,33 +83,22 @@ func (w *world) take(p *process, t Task, index int) *quorumlock.Lease {
 	if !t.Try && t.Permits == 0 {
 		defer w.waits(p, t, cancel)()
 	}
-	began, before := w.now(), w.last(t.Names)
-	lease, err := w.acquire(patience, p, t)
+	var attempts []workload.Attempt
+	if t.Reads {
+		attempts = t.Attempts(p.recorder, index)
+	}
+	began := w.now()
+	lease, err := t.Acquire(patience, p.client)
 	if err != nil {
 		w.note("%s gives up %v: %v", p.label, t.Names, err)
 		return nil
 	}
-	w.grantedTo(p, lease, t.Reads, before)
-	w.renews(lease, !t.Fixed)
+	w.granted(p, lease, t.Use, index, attempts...)
 	w.follows(lease)
 	if t.Permits == 0 {
 		w.inTurn(p, t, began)
 	}
 	return lease
-}
-
-// acquire makes the task's acquiring call.
-func (w *world) acquire(ctx context.Context, p *process, t Task) (*quorumlock.Lease, error) {
-	switch s := w.semaphore(p, t); {
-	case t.Permits > 0 && t.Try:
-		return s.TryAcquire(ctx, t.Permits)
-	case t.Permits > 0:
-		return s.Acquire(ctx, t.Permits)
-	case t.Try:
-		return w.lock(p, t).TryAcquire(ctx)
-	default:
-		return w.lock(p, t).Acquire(ctx)
-	}
 }
 
 func waitingOf(t Task) string {
@@ -141,31 +115,31 @@ func waitingOf(t Task) string {
 }
 
 // nest acquires a lock again within its lease, and releases one of the two. It returns the remaining one.
-func (w *world) nest(p *process, outer *quorumlock.Lease, t Task) *quorumlock.Lease {
+func (w *world) nest(p *process, outer *quorumlock.Lease, t Task, index int) *quorumlock.Lease {
 	began := w.now()
-	inner, err := w.lock(p, t).Acquire(outer.Context())
+	inner, err := t.Lock(p.client).Acquire(outer.Context())
 	switch {
 	case err != nil && outer.Err() == nil:
-		w.violated(Exclusion, "%s holds %v, and cannot have it within: %v", p.label, t.Names, err)
+		w.violated(Exclusion, "%s holds %v, and cannot acquire it within the lease: %v", p.label, t.Names, err)
 		return outer
 	case err != nil:
 		return outer // it ended meanwhile
 	case inner.Token() != outer.Token() && outer.Err() != nil: // likewise
 		w.finished(outer)
-		w.grantedTo(p, inner, t.Reads, 0)
+		w.granted(p, inner, t.Use, index)
 		return inner
 	case inner.Token() != outer.Token() || w.now() != began:
-		w.violated(Exclusion, "%s holds %v, and got it once more, after %v", p.label, t.Names, w.now()-began)
+		w.violated(Exclusion, "%s holds %v, and acquired it again as another lease, after %v", p.label, t.Names, w.now()-began)
 	}
 	rest, other := outer, inner
 	if t.Swapped {
 		rest, other = inner, outer
-		w.swapped(outer, inner)
+		w.update(outer, func(r *record) { r.lease = inner })
 	}
 	before := rest.Err()
 	_ = other.Release(context.Background())
 	if before == nil && errors.Is(rest.Err(), quorumlock.ErrReleased) {
-		w.violated(Finality, "%s gave back one of two leases of %v, and the other is over", p.label, t.Names)
+		w.violated(Finality, "%s released one of two leases of %v, and the other is over", p.label, t.Names)
 	}
 	return rest
 }
@@ -189,7 +163,7 @@ func (w *world) keep(p *process, lease *quorumlock.Lease, t Task, rng *rand.Rand
 		if !p.awake() {
 			return over
 		}
-		w.acts(p, lease)
+		w.acts(lease)
 		if over {
 			return true
 		}
@@ -208,7 +182,7 @@ func (w *world) extend(p *process, lease *quorumlock.Lease, t Task) {
 	began := w.now()
 	err := lease.Extend(context.Background())
 	w.note("%s extends %v by hand: %v", p.label, t.Names, err)
-	least := w.ttlOf(t)*98/100 - 2*time.Millisecond - (w.now() - began)
+	least := t.TTL*98/100 - 2*time.Millisecond - (w.now() - began)
 	if left := lease.Remaining(); err == nil && !t.Careless && lease.Err() == nil && left < least {
 		w.violated(Finality, "%s was told that it extended %v, and has %v left instead of %v", p.label, t.Names, left, least)
 	}
@@ -222,13 +196,20 @@ func (w *world) needOf(t Task) int {
 	return quorum.Majority().Need(len(w.servers))
 }
 
-// ttlOf returns the TTL of a task's lock. A short one needs short timeouts.
-func (w *world) ttlOf(t Task) time.Duration {
-	if t.TTL == 0 || t.TTL < 3*w.c.Timeout {
-		return ttl
-	}
-	return t.TTL
-}
-
 // grain separates actions of tasks at one instant.
 func grain(index int) time.Duration { return time.Duration(index+1) * time.Microsecond }
+
+// downgrade turns a writer into a reader. That is recorded before another process can see it.
+func (w *world) downgrade(p *process, lease *quorumlock.Lease, t Task) {
+	if !p.awake() || lease.Err() != nil {
+		return
+	}
+	w.update(lease, func(r *record) { r.reads = true })
+	err := w.during(lease, (*history.Holding).Downgrade, func() error {
+		return p.client.RWLock(t.Names[0]).Downgrade(context.Background(), lease)
+	})
+	w.note("%s only reads %v from now on (%s): %v", p.label, t.Names, w.short(lease.Owner()), err)
+	if errors.Is(err, quorumlock.ErrShared) || errors.Is(err, quorumlock.ErrInvalid) {
+		w.violated(Finality, "%s cannot become a reader of %v: %v", p.label, t.Names, err)
+	}
+}

@@ -131,14 +131,14 @@ func (w *world) examine(one *waiting, states []node.Reply) {
 	switch since := max(one.free, settled); {
 	case one.over:
 	case timely && now-since > patience:
-		w.violated(Waking, "%s waits for %v since %v, and nothing has stood in its way since %v", one.process.label, one.task.Names, one.began, since)
+		w.violated(Waking, "%s waits for %v since %v, and nothing blocks it since %v", one.process.label, one.task.Names, one.began, since)
 		one.over = true
 	case one.passed > 0 && now-one.passed > mostLate:
-		w.violated(Order, "%s still waits for %v since %v, and others who came later read it since %v", one.process.label, one.task.Names, one.began, one.passed)
+		w.violated(Order, "%s still waits for %v since %v, and later readers read it since %v", one.process.label, one.task.Names, one.began, one.passed)
 		one.over = true
 	case one.task.Endless && now-one.lawful > span+limits.Recovery()+2*time.Second+roundTrips*w.c.Weather.Most:
 		if timely {
-			w.violated(Progress, "%s still waits for %v since %v; others had it for %v since the faults", one.process.label, one.task.Names, one.began, one.lawful)
+			w.violated(Progress, "%s still waits for %v since %v; others held it for %v since the faults", one.process.label, one.task.Names, one.began, one.lawful)
 		}
 		one.over = true
 	}

@@ -4,71 +4,36 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"time"
 
 	"github.com/quorumlock/quorumlock"
+	"github.com/quorumlock/quorumlock/clock"
+	"github.com/quorumlock/quorumlock/faultinject/history"
+	"github.com/quorumlock/quorumlock/faultinject/workload"
+	"github.com/quorumlock/quorumlock/node"
 )
-
-// Verdict is the result of a run.
-type Verdict struct {
-	// Violations are the broken promises, in the order of detection.
-	Violations []Violation
-	// History is the events, a line each, if it was traced.
-	History []string
-	// Grants counts grants of locks, Lost leases that ended by themselves.
-	Grants, Lost int
-	// Calls counts successful calls of a latch. Excused is set if so many nodes forgot the latch that little is
-	// promised.
-	Calls   int
-	Excused bool
-	// Took is the virtual time of the run.
-	Took time.Duration
-}
-
-// Promise is a promise that a run checks.
-type Promise string
-
-// The promises.
-const (
-	Exclusion Promise = "exclusion"
-	Tokens    Promise = "tokens"
-	Finality  Promise = "finality"
-	Progress  Promise = "progress"
-	Waking    Promise = "waking"
-	Order     Promise = "order"
-	Tidiness  Promise = "tidiness"
-	Counting  Promise = "counting"
-	Losses    Promise = "losses"
-)
-
-// Violation says which promise was broken, how, and when.
-type Violation struct {
-	Promise Promise
-	At      time.Duration
-	Text    string
-}
-
-// String is the violation as a line.
-func (v Violation) String() string { return fmt.Sprintf("%v: %s: %s", v.At, v.Promise, v.Text) }
 
 // names are the names of all locks.
 var names = []string{"a", "b"}
 
-// witness sees every lease in true time: it knows more than any process.
+// witness watches every lease in true time: it knows more than any process. It records its observations in a history
+// for the judge. The simulation reports other broken promises to it directly.
 type witness struct {
 	world  *world
 	traced bool
+	// log is the history, and ticks its clock.
+	log   history.Log
+	ticks *ticks
 
-	seen       sync.Mutex
-	leases     map[string][]*record
-	all        map[*quorumlock.Lease]*record
-	largest    map[string]uint64
-	written    map[string]uint64 // the same, of writers
-	granting   map[string]int    // how often each name was granted
+	seen sync.Mutex
+	// leases are the leases in use, in the order of their grants.
+	leases     []*record
+	granting   map[string]int // how often each name was granted
 	violations []Violation
-	history    []string
+	lines      []string
 	grants     int
 	lost       int
 
@@ -83,6 +48,10 @@ type record struct {
 	// the clock alone.
 	ctx     context.Context
 	process *process
+	// held are the names or slots of the lease, and parts its records in the history: one for each name of a lock,
+	// or one for all permits.
+	held  []string
+	parts workload.Parts
 	// reads is set if it is a reader's, or has become one.
 	reads bool
 	// fixed is set if it does not renew itself.
@@ -94,89 +63,142 @@ type record struct {
 }
 
 func newWitness(w *world, traced bool) *witness {
-	return &witness{
-		world: w, traced: traced,
-		leases:  make(map[string][]*record),
-		all:     make(map[*quorumlock.Lease]*record),
-		largest: make(map[string]uint64), written: make(map[string]uint64), granting: make(map[string]int),
-		ids: make(map[string]string),
-	}
+	return &witness{world: w, traced: traced, ticks: &ticks{Clock: w.clock, world: w}, granting: make(map[string]int), ids: make(map[string]string)}
 }
 
-// granted checks that a new lease is the only one, and that its token is larger than all before. No other lease can
-// have become valid since the last grant, so a check now is enough.
-func (w *witness) granted(p *process, lease *quorumlock.Lease) { w.grantedTo(p, lease, false, 0) }
+// ticks is the clock of the history. No two of its times are equal, so events within one virtual instant keep their
+// order.
+type ticks struct {
+	clock.Clock
+	world *world
+	mu    sync.Mutex
+	last  time.Duration
+}
 
-// grantedTo is granted, also for readers, which exclude only writers.
-func (w *witness) grantedTo(p *process, lease *quorumlock.Lease, reads bool, before uint64) {
+// Now implements [clock.Clock].
+func (t *ticks) Now() time.Duration {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.last = max(t.last+1, t.world.now())
+	return t.last
+}
+
+// granted records a lease that a process has just got. Processes decide and return at one virtual instant. So the
+// grant is not older than that, unless the attempts are recorded before: for a reader, whose token may be as old as
+// the request.
+//
+// No other lease can have become valid since the last grant. So it is enough to look here whether other leases are
+// still valid.
+func (w *witness) granted(p *process, lease *quorumlock.Lease, u workload.Use, worker int, attempts ...workload.Attempt) {
 	w.seen.Lock()
 	defer w.seen.Unlock()
-	w.look()
+	w.lookLocked()
 	w.grants++
 	w.tell("%s has %v: %s with token %d, for %v", p.label, lease.Names(), w.short(lease.Owner()), lease.Token(), lease.Remaining())
-	r := &record{lease: lease, ctx: lease.Context(), process: p, reads: reads}
-	w.all[lease] = r
-	for _, name := range held(lease) {
-		w.checkToken(name, r, before)
+	r := &record{lease: lease, ctx: lease.Context(), process: p, reads: u.Reads, fixed: u.Fixed, held: held(lease)}
+	if attempts == nil {
+		attempts = u.Attempts(p.recorder, worker)
+	}
+	if w.world.c.Kind == OfTampering { // whose leases must not revive either
+		attempts = append(attempts, workload.Use{Names: []string{lease.Owner()}}.Attempts(p.recorder, worker)...)
+	}
+	for _, attempt := range attempts {
+		if !w.excused(attempt.Name) {
+			r.parts = append(r.parts, attempt.Granted(lease.Owner(), lease.Token(), lease.Slots()))
+		}
+	}
+	for _, name := range r.held {
 		w.granting[name]++
-		for _, other := range w.leases[name] {
-			switch {
-			case lease.Err() != nil, reads && other.reads:
-			case other.lease.Err() == nil:
-				w.violateOf(name, Exclusion, "two leases of %q are valid: %s of %s, and %s of %s", name,
-					w.short(other.lease.Owner()), other.process.label, w.short(lease.Owner()), p.label)
-			case other.ctx.Err() == nil && (other.process.settled() || errors.Is(other.lease.Err(), quorumlock.ErrReleased)):
-				w.violateOf(name, Exclusion, "the lease of %q by %s of %s is over, and its context goes on beside %s of %s", name,
-					w.short(other.lease.Owner()), other.process.label, w.short(lease.Owner()), p.label)
-			}
+	}
+	for _, other := range w.leases {
+		if other.has(r.held) && (!r.reads || !other.reads) && other.goesOn() {
+			w.confirm(other)
 		}
-		w.leases[name] = append(w.leases[name], r)
+	}
+	w.leases = append(w.leases, r)
+	if lease.Err() == nil {
+		w.confirm(r)
 	}
 }
 
-// renews notes whether a lease renews itself.
-func (w *witness) renews(lease *quorumlock.Lease, renews bool) {
+// goesOn reports whether a process may rely on a lease: the lease is valid, or its context has not ended although the
+// process had time to end it.
+func (r *record) goesOn() bool {
+	err := r.lease.Err()
+	return err == nil || r.ctx.Err() == nil && (r.process.settled() || errors.Is(err, quorumlock.ErrReleased))
+}
+
+// has reports whether a lease has one of the names.
+func (r *record) has(names []string) bool {
+	return slices.ContainsFunc(names, func(name string) bool { return slices.Contains(r.held, name) })
+}
+
+// excused reports whether a name was tampered with, so that nothing is promised for it any more.
+func (w *witness) excused(name string) bool { return w.world.tampering.excused(name) }
+
+// confirm records that a lease is valid.
+func (w *witness) confirm(r *record) {
+	_ = w.partsOf(r).Record((*history.Holding).Act, func() error { return nil })
+}
+
+// acts records that the holder of a lease is about to rely on it, if it is valid.
+func (w *witness) acts(lease *quorumlock.Lease) {
 	w.seen.Lock()
 	defer w.seen.Unlock()
-	if r := w.all[lease]; r != nil {
-		r.fixed = !renews
+	w.lookLocked()
+	r := w.of(lease)
+	err := lease.Err()
+	switch {
+	case r == nil:
+	case err == nil:
+		w.confirm(r)
+	case !r.told:
+		r.told = true
+		w.lost++
+		w.tell("%s has lost %v (%s): %v", r.process.label, lease.Names(), w.short(lease.Owner()), err)
 	}
 }
 
-// acts checks a lease that its holder is about to rely on.
-func (w *witness) acts(p *process, lease *quorumlock.Lease) {
-	w.seen.Lock()
-	defer w.seen.Unlock()
-	w.look()
-	r := w.all[lease]
-	if err := lease.Err(); err != nil {
-		if !r.told {
-			w.lost++
-			w.tell("%s has lost %v (%s): %v", p.label, lease.Names(), w.short(lease.Owner()), err)
-		}
-		r.over, r.told = true, true
-		return
-	}
-	for _, name := range held(lease) {
-		if last := w.outdated(name, r); lease.Token() < last {
-			w.violateOf(name, Finality, "%s acts under token %d of %q, after %d was granted", p.label, lease.Token(), name, last)
+// lookLocked records which leases have ended, whether their processes noticed that or were frozen then, and which of these
+// are valid again.
+func (w *witness) lookLocked() {
+	for _, r := range w.leases {
+		switch err := r.lease.Err(); {
+		case err == nil && r.over:
+			w.confirm(r)
+		case err != nil && !r.over:
+			r.over = true
+			r.parts.Lost(err)
 		}
 	}
 }
 
-// look checks that no ended lease is valid again, whether its process noticed the end or was frozen then.
+// look is lookLocked with the mutex.
 func (w *witness) look() {
-	for _, name := range places {
-		for _, r := range w.leases[name] {
-			switch {
-			case r.lease.Err() != nil:
-				r.over = true
-			case r.over:
-				r.over = false
-				w.violate(Finality, "lease %s of %s was over, and is valid again", w.short(r.lease.Owner()), r.process.label)
-			}
-		}
+	w.seen.Lock()
+	defer w.seen.Unlock()
+	w.lookLocked()
+}
+
+// during records a call that changes a lease: a release or a downgrade.
+func (w *witness) during(lease *quorumlock.Lease, as func(*history.Holding, func() error) error, call func() error) error {
+	var parts workload.Parts
+	w.update(lease, func(r *record) { parts = w.partsOf(r) })
+	return parts.Record(as, call)
+}
+
+// partsOf returns the records of a lease, except under excused names.
+func (w *witness) partsOf(r *record) workload.Parts {
+	return slices.DeleteFunc(slices.Clone(r.parts), func(p workload.Part) bool { return w.excused(p.Name) })
+}
+
+// of returns the record of a lease in use; nil if there is none.
+func (w *witness) of(lease *quorumlock.Lease) *record {
+	i := slices.IndexFunc(w.leases, func(r *record) bool { return r.lease == lease })
+	if i < 0 {
+		return nil
 	}
+	return w.leases[i]
 }
 
 // standing reports whether any of the names is leased, and the number of grants.
@@ -185,63 +207,58 @@ func (w *witness) standing(names []string) (leased bool, grants int) {
 	defer w.seen.Unlock()
 	for _, name := range names {
 		grants += w.granting[name]
-		for _, r := range w.leases[name] {
-			leased = leased || r.lease.Err() == nil
-		}
 	}
-	return leased, grants
-}
-
-// looks is look with the mutex.
-func (w *witness) looks() {
-	w.seen.Lock()
-	defer w.seen.Unlock()
-	w.look()
+	return slices.ContainsFunc(w.leases, func(r *record) bool { return r.has(names) && r.lease.Err() == nil }), grants
 }
 
 // finished forgets a lease that is no longer used.
 func (w *witness) finished(lease *quorumlock.Lease) {
-	w.seen.Lock()
-	defer w.seen.Unlock()
 	w.forget(func(r *record) bool { return r.lease == lease })
 }
 
-// swapped replaces a released lease by another that shares its grant.
-func (w *witness) swapped(from, to *quorumlock.Lease) {
-	w.seen.Lock()
-	defer w.seen.Unlock()
-	if r := w.all[from]; r != nil {
-		delete(w.all, from)
-		r.lease, w.all[to] = to, r
-	}
-}
-
 // died forgets the leases of a process, which can no longer act.
-func (w *witness) died(p *process) {
-	w.seen.Lock()
-	defer w.seen.Unlock()
-	w.forget(func(r *record) bool { return r.process == p })
-}
+func (w *witness) died(p *process) { w.forget(func(r *record) bool { return r.process == p }) }
 
 func (w *witness) forget(which func(*record) bool) {
-	for name, list := range w.leases {
-		var rest []*record
-		for _, r := range list {
-			if !which(r) {
-				rest = append(rest, r)
-			}
-		}
-		w.leases[name] = rest
+	w.seen.Lock()
+	defer w.seen.Unlock()
+	w.leases = slices.DeleteFunc(slices.Clone(w.leases), which)
+}
+
+// update changes the record of a lease, if it is in use.
+func (w *witness) update(lease *quorumlock.Lease, change func(*record)) {
+	w.seen.Lock()
+	defer w.seen.Unlock()
+	if r := w.of(lease); r != nil {
+		change(r)
 	}
+}
+
+// held returns the names of a lease, or its slots.
+func held(lease *quorumlock.Lease) []string {
+	if lease.Slots() == nil {
+		return lease.Names()
+	}
+	var all []string
+	for _, slot := range lease.Slots() {
+		all = append(all, fmt.Sprintf("permit %d", slot))
+	}
+	return all
 }
 
 func (w *witness) violated(promise Promise, format string, args ...any) {
-	w.seen.Lock()
-	defer w.seen.Unlock()
-	w.violate(promise, format, args...)
+	w.violatedAt(w.world.now(), promise, format, args...)
 }
 
-// note adds to the history.
+func (w *witness) violatedAt(at time.Duration, promise Promise, format string, args ...any) {
+	w.seen.Lock()
+	defer w.seen.Unlock()
+	v := Violation{promise, at, w.named(fmt.Sprintf(format, args...))}
+	w.violations = append(w.violations, v)
+	w.tell("VIOLATION of %s: %s", promise, v.Text)
+}
+
+// note adds to the history that people read.
 func (w *witness) note(format string, args ...any) {
 	if !w.traced {
 		return
@@ -251,31 +268,10 @@ func (w *witness) note(format string, args ...any) {
 	w.tell(format, args...)
 }
 
-// violateOf is violate, unless so much was done to the name that nothing is promised for it.
-func (w *witness) violateOf(name string, promise Promise, format string, args ...any) {
-	if !w.world.tampering.excused(name) {
-		w.violate(promise, format, args...)
-	}
-}
-
-func (w *witness) violate(promise Promise, format string, args ...any) {
-	v := Violation{promise, w.world.now(), w.named(fmt.Sprintf(format, args...))}
-	w.violations = append(w.violations, v)
-	w.tell("VIOLATION of %s: %s", promise, v.Text)
-}
-
 func (w *witness) tell(format string, args ...any) {
 	if w.traced {
-		w.history = append(w.history, fmt.Sprintf("%9.3fms  ", float64(w.world.now())/1e6)+w.named(fmt.Sprintf(format, args...)))
+		w.lines = append(w.lines, fmt.Sprintf("%9.3fms  ", float64(w.world.now())/1e6)+w.named(fmt.Sprintf(format, args...)))
 	}
-}
-
-func (w *witness) verdict() Verdict {
-	w.seen.Lock()
-	defer w.seen.Unlock()
-	v := Verdict{Violations: w.violations, History: w.history, Grants: w.grants, Lost: w.lost, Took: w.world.now()}
-	v.Calls, v.Excused = w.world.latch.sum()
-	return v
 }
 
 // short shortens an owner for the history: letters replace the random ids of clients, in the order in which they
@@ -299,6 +295,63 @@ func (w *witness) named(text string) string {
 	defer w.naming.Unlock()
 	for id, letter := range w.ids {
 		text = strings.ReplaceAll(text, id+":", letter)
+	}
+	return text
+}
+
+// ran records a server's operations in the history.
+func (w *world) ran(l *link, x *exchange) {
+	for i := range x.ops {
+		w.latch.answered(w, l.server.index, x.replies[i])
+	}
+	w.tampering.ran(l.server.index, x)
+	if !w.traced {
+		return
+	}
+	for i, op := range x.ops {
+		w.note("%s asks %s to %s %v%s for %s%s: %s", l.process.label, l.Name(), op.Kind, op.Names, reader(op), w.short(op.Owner), tokenOf(op), w.answer(x.replies[i]))
+	}
+}
+
+// heard records a message from a server to a process in the history.
+func (w *world) heard(l *link, m node.Message) {
+	switch {
+	case !w.traced:
+	case m.Waiter == "":
+		w.note("%s finds its subscription to %s %v", l.process.label, l.Name(), m.Kind)
+	default:
+		w.note("%s tells %s: %v is %s, for %q", l.Name(), l.process.label, w.short(m.Waiter), m.Kind, m.Name)
+	}
+}
+
+func reader(op node.Op) string {
+	if op.Reads {
+		return ", to read,"
+	}
+	return ""
+}
+
+func tokenOf(op node.Op) string {
+	if op.Token == 0 || op.Kind != node.Acquire {
+		return ""
+	}
+	return fmt.Sprintf(" with token %d", op.Token)
+}
+
+func (w *world) answer(r node.Reply) string {
+	text := r.Outcome.String()
+	switch {
+	case r.Err != nil:
+		text = r.Err.Error()
+	case r.Latch != nil:
+		text += ", " + latchState(r.Latch)
+	case r.Outcome == node.Denied:
+		text += fmt.Sprintf(" by %s for %v", w.short(r.Holder.Owner), r.Holder.TTL)
+	case r.Token != 0:
+		text += fmt.Sprintf(", but knows token %d", r.Token)
+	}
+	if r.Recovering > 0 && r.Err == nil {
+		text += fmt.Sprintf(" (recovering for %v)", r.Recovering)
 	}
 	return text
 }

@@ -13,6 +13,9 @@ import (
 
 	"github.com/quorumlock/quorumlock/admin"
 	"github.com/quorumlock/quorumlock/clock"
+	"github.com/quorumlock/quorumlock/faultinject"
+	"github.com/quorumlock/quorumlock/faultinject/workload"
+	"github.com/quorumlock/quorumlock/quorum"
 )
 
 // Run plays a case in its own bubble. traced makes the verdict include the history. The same case gives the same
@@ -22,8 +25,11 @@ func Run(t *testing.T, c *Case, traced bool) Verdict {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
 	var w *world
 	synctest.Test(t, func(*testing.T) { w = play(c, traced) })
-	w.latch.explain(w)
-	return w.verdict()
+	w.judge()
+	return Verdict{
+		Violations: w.violations, History: w.lines, Grants: w.grants, Lost: w.lost,
+		Calls: w.calls, Excused: w.latch.excused,
+	}
 }
 
 // world is the state of one run.
@@ -39,23 +45,30 @@ type world struct {
 	ways [][]*way
 	*witness
 	waiters   waiters
-	latch     latchWitness
+	latch     latchMemory
 	tampering tampering
 
 	mu        sync.Mutex
-	processes []*process // by client; nil while it is dead
+	processes []*process     // by client; nil while it is dead
+	clients   map[string]int // of all processes, by label
 	started   int
 	quiet     bool
+	calls     int // of the latch that succeeded
 }
 
-func play(c *Case, traced bool) *world {
-	w := &world{c: c, clock: clock.Process(), began: time.Now()}
+// newWorld creates the nodes of a case.
+func newWorld(c *Case, traced bool) *world {
+	w := &world{c: c, clock: clock.Process(), began: time.Now(), clients: make(map[string]int), tampering: newTampering()}
 	w.witness = newWitness(w, traced)
 	w.latch.init(c)
-	w.tampering = newTampering()
 	for i, at := range c.Nodes {
 		w.servers = append(w.servers, newServer(w, i, at))
 	}
+	return w
+}
+
+func play(c *Case, traced bool) *world {
+	w := newWorld(c, traced)
 	if c.Opened {
 		w.open()
 	}
@@ -88,7 +101,6 @@ func play(c *Case, traced bool) *world {
 	tasks.Wait()
 	close(done)
 	w.epilogue()
-	w.checkLatch()
 	w.ended = w.now()
 	return w
 }
@@ -114,6 +126,7 @@ func (w *world) start(client int) {
 	if w.started > len(w.c.Clients) {
 		label = fmt.Sprintf("%s.%d", label, w.started-len(w.c.Clients)+1)
 	}
+	w.clients[label] = client
 	w.processes[client] = newProcess(w, label, w.c.Clients[client], w.ways[client], w.c.Seed+uint64(1000*w.started))
 }
 
@@ -164,4 +177,88 @@ func pause(ctx context.Context, d time.Duration) bool {
 	case <-ctx.Done():
 		return false
 	}
+}
+
+// epilogue checks the state after the faults: a newcomer acquires every lock in time, and all keys are gone.
+func (w *world) epilogue() {
+	if w.tidy() {
+		pause(context.Background(), ttl*3/4)
+		w.nothingLeft()
+	}
+	newcomer := newProcess(w, "newcomer", Clock{Rate: 1}, newWays(len(w.servers)), w.c.Seed+7)
+	bound, cancel := context.WithTimeout(context.Background(), limits.Recovery()+2*time.Second)
+	defer cancel()
+	for _, name := range names {
+		lock := newcomer.client.MultiLock(name)
+		if n := len(w.c.Nodes); w.c.Seed%2 == 0 && quorum.Majority().Need(n) < n {
+			lock = newcomer.client.RedLock(name)
+		}
+		lease, err := lock.Acquire(bound)
+		if err != nil {
+			w.violated(Progress, "R and 2 s after the faults %q cannot be acquired: %v", name, err)
+			continue
+		}
+		w.granted(newcomer, lease, workload.Use{Names: lease.Names()}, 0)
+		w.finished(lease)
+		_ = lease.Release(context.Background())
+	}
+	w.allPermits(bound, newcomer)
+	w.oldProcesses()
+	w.latchAfterFaults(newcomer)
+	for _, p := range append(w.living(), newcomer) {
+		_ = p.client.Close(context.Background())
+	}
+	w.Wait()
+	pause(context.Background(), ttl+ttl/10)
+	w.nothingLeft()
+}
+
+// oldProcesses checks that the processes of the run can acquire the lock too.
+func (w *world) oldProcesses() {
+	for client, p := range w.processes {
+		if p == nil || !w.c.timely(client) {
+			continue // nodes may refuse its tokens by now
+		}
+		bound, cancel := context.WithTimeout(context.Background(), 2*time.Second)
+		lease, err := p.client.RedLock("a").Acquire(bound)
+		cancel()
+		if err != nil {
+			w.violated(Progress, "%s cannot acquire a lock that is free: %v", p.label, err)
+			continue
+		}
+		w.granted(p, lease, workload.Use{Names: lease.Names()}, 0)
+		w.finished(lease)
+		_ = lease.Release(context.Background())
+	}
+}
+
+// tidy reports whether every owner was able to clean up.
+func (w *world) tidy() bool {
+	weather := w.c.Weather
+	return weather.Lose == 0 && weather.Double == 0 && !weather.Unordered && weather.Forget == 0 &&
+		!slices.ContainsFunc(w.c.Faults, func(s faultinject.Step) bool { return s.Fault == faultinject.Murder })
+}
+
+func (w *world) nothingLeft() {
+	for _, s := range w.servers {
+		if keys := s.Keys(); len(keys) > 0 {
+			w.violated(Tidiness, "%s still has %v", s.Name(), keys)
+		}
+	}
+}
+
+// allPermits checks that a newcomer gets all permits after the faults.
+func (w *world) allPermits(ctx context.Context, newcomer *process) {
+	if w.c.Permits == 0 {
+		return
+	}
+	all := workload.Use{Names: []string{"a"}, Permits: w.c.Permits, Size: w.c.Permits}
+	lease, err := all.Acquire(ctx, newcomer.client)
+	if err != nil {
+		w.violated(Progress, "R and 2 s after the faults %d permits cannot be acquired: %v", w.c.Permits, err)
+		return
+	}
+	w.granted(newcomer, lease, all, 0)
+	w.finished(lease)
+	_ = lease.Release(context.WithoutCancel(ctx))
 }

@@ -92,6 +92,32 @@ var rules = []rule{
 		allow: []string{module + "/clock", module + "/node"},
 	},
 	{
+		name: "lease knows no waiters and no public type",
+		docs: "internal/lease makes attempts and keeps leases. It gets tickets, local queues, errors and events through interfaces, " +
+			"so that nothing in it depends on who waits, or on the public face.",
+		pkg: module + "/internal/lease",
+		allow: []string{
+			module + "/clock", module + "/node", module + "/quorum", module + "/internal/dispatch", module + "/internal/slots",
+		},
+	},
+	{
+		name: "wait knows no public type",
+		docs: "internal/wait queues callers, and lets package lease make their attempts. It leaves errors and hooks to the public face, " +
+			"and never talks to a node by itself, except to leave its queue.",
+		pkg: module + "/internal/wait",
+		allow: []string{
+			module + "/clock", module + "/node", module + "/quorum", module + "/internal/inbox", module + "/internal/lease",
+			module + "/internal/slots",
+		},
+	},
+	{
+		name: "latch returns facts and knows no leases",
+		docs: "internal/latch makes the calls of latches. It takes its token clock and its subscriptions as interfaces, and leaves errors " +
+			"and hooks to the public face.",
+		pkg:   module + "/internal/latch",
+		allow: []string{module + "/clock", module + "/node", module + "/quorum", module + "/internal/dispatch"},
+	},
+	{
 		name:  "quorum is a pure leaf",
 		docs:  "quorum/ decides and does nothing else: it imports the standard library only, and has no I/O, goroutine or clock in it.",
 		pkg:   module + "/quorum",

@@ -43,7 +43,7 @@ func (n *Nodes) Capacity(need int) (takes time.Duration, ok bool) {
 	}
 }
 
-// capacityState is what a sender would do with a renewal.
+// capacityState says how a sender would treat a renewal.
 type capacityState uint8
 
 const (

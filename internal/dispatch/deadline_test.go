@@ -68,7 +68,7 @@ func TestSenderAnswersACallAtItsDeadline(t *testing.T) {
 }
 
 // The deadline of a call that was answered in time does no harm to the next exchange.
-func TestADeadlineEndsWithItsCall(t *testing.T) {
+func TestDeadlineEndsWithItsCall(t *testing.T) {
 	inSender(t, func(t *testing.T, s *sender, nd *scripted, a *answers) {
 		require.NoError(t, s.submit(patient(s, ask(a, "quick"), 10*time.Millisecond)))
 		synctest.Wait()
@@ -88,7 +88,7 @@ func TestADeadlineEndsWithItsCall(t *testing.T) {
 }
 
 // The watchdog runs once a millisecond at most, however many deadlines there are.
-func TestACrowdOfDeadlines(t *testing.T) {
+func TestManyDeadlines(t *testing.T) {
 	inSender(t, func(t *testing.T, s *sender, nd *scripted, a *answers) {
 		gate := make(chan struct{})
 		nd.set(gate, nil)
@@ -125,7 +125,7 @@ type lateAnswers struct {
 func (a *lateAnswers) AnswerLate(*Call, *node.Reply) { a.late.Add(1) }
 
 // An undo that was late and is repeated gets no other late answer.
-func TestALateUndoIsToldOfOnce(t *testing.T) {
+func TestLateUndoIsAnsweredOnce(t *testing.T) {
 	inSender(t, func(t *testing.T, s *sender, nd *scripted, _ *answers) {
 		a, gate := &lateAnswers{}, make(chan struct{})
 		nd.set(gate, node.ErrRejected)

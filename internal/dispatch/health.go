@@ -12,8 +12,8 @@ const (
 	probePauseMax = 500 * time.Millisecond
 )
 
-// health is what a sender has learnt of its node: how long to wait for it, and whether
-// to ask it at all. It is guarded by the sender's mutex.
+// health is the sender's view of its node: how long to wait for an answer, and whether to ask
+// the node at all. It is guarded by the sender's mutex.
 type health struct {
 	least, most time.Duration
 

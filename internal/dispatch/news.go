@@ -8,7 +8,7 @@ import (
 	"github.com/quorumlock/quorumlock/quorum"
 )
 
-// inspectLocked finds what a batch of answers says about the node itself.
+// inspectLocked looks in a batch of answers for news about the node itself.
 func (s *sender) inspectLocked(now time.Duration) {
 	if failureOf(s.replies) == nil {
 		s.identifyLocked()
@@ -51,7 +51,7 @@ func (s *sender) identifyLocked() {
 	}
 }
 
-// servesLocked ends what was reported of the node. A node that refuses acquisitions because of
+// servesLocked reports the end of a recovery or of a refusal. A node that refuses acquisitions because of
 // the clock still grants renewals, so only an acquisition shows that the clock is right.
 func (s *sender) servesLocked(kind node.Kind) {
 	if s.recoverUntil != 0 {
@@ -80,11 +80,11 @@ func (s *sender) refusesLocked(err error) {
 	}
 }
 
-// maxRecovery bounds what a node may say of its recovery, to keep sums of times from overflow.
+// maxRecovery bounds the recovery that a node may report, so that sums of times do not overflow.
 // Every allowed MaxTTL and MaxClockSkew together are shorter.
 const maxRecovery = 2 * 365 * 24 * time.Hour
 
-// recoveringLocked reports a recovery, unless it is the one that was reported last. The node
+// recoveringLocked reports a recovery, unless it has reported this one before. The node
 // measured the time left somewhere between question and answer. So it is a new recovery
 // only if its earliest possible end is later than the last one's, by more than clocks drift.
 func (s *sender) recoveringLocked(now time.Duration, r *node.Reply) {

@@ -1,12 +1,12 @@
 // Package dispatch carries operations to nodes and their answers back.
 //
-// Each node has one sender: a queue, and at most one goroutine that sends what the queue
-// holds, batch after batch, in order. A sender measures how fast its node answers, gives up
+// Each node has one sender: a queue, and at most one goroutine that sends the queue, batch after
+// batch, in order. A sender measures how fast its node answers, gives up
 // on exchanges that take too long, probes a node that failed instead of flooding it, and
 // keeps undos that failed until they succeed or are pointless.
 //
 // The package knows nothing of locks and leases: it reports answers to a [Receiver], and
-// what it learns about a node to [Events].
+// news about a node to [Events].
 package dispatch
 
 import (
@@ -34,7 +34,7 @@ type Env struct {
 	Events   Events
 }
 
-// Events are told what a sender learns about its node. Most methods are called with the sender's
+// Events get the news of nodes from their senders. Most methods are called with the sender's
 // mutex held: they must not block, and must not call this package.
 type Events interface {
 	// NodeDown says that an exchange with the node failed; the node is only probed until NodeUp.
@@ -143,7 +143,7 @@ func (n *Nodes) MedianLatency() time.Duration {
 	return means[len(means)/2]
 }
 
-// Close sends what is queued, tries the undos that are kept once more, and waits until all
+// Close sends the queued operations, tries kept undos once more, and waits until all
 // goroutines have ended. Calls submitted later are refused. unconfirmed has, for each node,
 // how many releases were given up without a confirmation.
 func (n *Nodes) Close() (unconfirmed []int) {

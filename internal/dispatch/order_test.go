@@ -24,7 +24,7 @@ func (g *gated) Probe(ctx context.Context) error {
 	return g.scripted.Probe(ctx)
 }
 
-func TestAnUndoDuringAProbeStaysBehindItsOwn(t *testing.T) {
+func TestUndoDuringProbeStaysBehindItsOwner(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		nd, a := &gated{}, &answers{}
 		n := newNodes(&events{}, nd)
@@ -89,7 +89,7 @@ func TestKeptUndosGoFirst(t *testing.T) {
 	})
 }
 
-func TestTheWatchdogCoversEveryExchange(t *testing.T) {
+func TestTimeoutCoversEveryExchange(t *testing.T) {
 	inSender(t, func(t *testing.T, s *sender, nd *scripted, a *answers) {
 		most := timeoutMax
 		require.NoError(t, s.submit(ask(a, "quick"))) // sets the timer

@@ -30,9 +30,9 @@ func inFanOut(t *testing.T, nodes int, test func(t *testing.T, n *Nodes, scripts
 	})
 }
 
-// callsTo returns calls of an owner to all nodes.
-func callsTo(n *Nodes, owner string, to Receiver) *Calls {
-	calls := NewCalls(n.Len(), node.Op{Kind: node.Acquire, Owner: owner})
+// callsTo returns calls of the owner x to all nodes.
+func callsTo(n *Nodes, to Receiver) *Calls {
+	calls := NewCalls(n.Len(), node.Op{Kind: node.Acquire, Owner: "x"})
 	for i := range n.Len() {
 		calls.To(i).To = to
 	}
@@ -57,7 +57,7 @@ func nodeSet(nodes ...int) (s quorum.Set) {
 func TestSendAsksTheNodesOfTheSetOnly(t *testing.T) {
 	inFanOut(t, 5, func(t *testing.T, n *Nodes, scripts []*scripted) {
 		a := &answers{}
-		asked := n.Send(callsTo(n, "x", a), nodeSet(0, 2, 4), func(i int, err error) bool {
+		asked := n.Send(callsTo(n, a), nodeSet(0, 2, 4), func(i int, err error) bool {
 			t.Errorf("node %d refused: %v", i, err)
 			return true
 		})
@@ -89,7 +89,7 @@ func TestSendTellsRefusalsBeforeItReturns(t *testing.T) {
 		bringDown(t, n, 4, scripts[4])
 		u := &underLock{}
 		u.mu.Lock()
-		asked := n.Send(callsTo(n, "x", u), n.All(), func(i int, err error) bool {
+		asked := n.Send(callsTo(n, u), n.All(), func(i int, err error) bool {
 			require.ErrorIs(t, err, node.ErrDown)
 			u.refused = u.refused.With(i) // under u.mu
 			return true
@@ -109,7 +109,7 @@ func TestSendStopsWhenToldTo(t *testing.T) {
 			bringDown(t, n, i, scripts[i])
 		}
 		var refused []int
-		asked := n.Send(callsTo(n, "x", &answers{}), n.All(), func(i int, _ error) bool {
+		asked := n.Send(callsTo(n, &answers{}), n.All(), func(i int, _ error) bool {
 			refused = append(refused, i)
 			return i != 2
 		})
@@ -134,7 +134,7 @@ func TestSendAllocatesNothing(t *testing.T) {
 			s.queue = make([]*Call, 0, 2*runs)
 		}
 		u := &underLock{}
-		calls := callsTo(n, "x", u)
+		calls := callsTo(n, u)
 		require.Zero(t, testing.AllocsPerRun(runs, func() {
 			u.mu.Lock()
 			n.Send(calls, n.All(), func(i int, _ error) bool {

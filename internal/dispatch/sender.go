@@ -12,7 +12,7 @@ import (
 )
 
 const (
-	// maxBatch bounds what one exchange carries, and so how long it takes.
+	// maxBatch bounds the operations of one exchange, and so its duration.
 	maxBatch = 256
 	// maxQueue bounds what waits for one node. Beyond it, the node counts as not asked,
 	// and the others decide. Undos are always accepted: there is at most one for each
@@ -133,7 +133,7 @@ func (s *sender) behindLocked(owner string) int {
 // refused until that is answered.
 func (s *sender) refusalLocked(c *Call) (reason, err error) {
 	switch {
-	case s.closed && (c.Until == 0 || !s.busy): // a running sender still accepts undos of what it sent
+	case s.closed && (c.Until == 0 || !s.busy): // a running sender still accepts undos of its operations
 		return node.ErrClosed, nil
 	case s.overdue:
 		return node.ErrDown, node.ErrTimeout

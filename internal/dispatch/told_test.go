@@ -19,7 +19,7 @@ func (d dawdling) Answer(*Call, *node.Reply) {
 }
 
 // The watchdog may tell of an undo while the sender puts it aside: run with -race.
-func TestAnUndoIsPutAsideWhileItIsToldOf(t *testing.T) {
+func TestFailedUndoIsKeptWhileItsReceiverIsTold(t *testing.T) {
 	inSender(t, func(t *testing.T, s *sender, nd *scripted, a *answers) {
 		gate, slow := make(chan struct{}), dawdling{make(chan struct{})}
 		nd.set(gate, node.ErrTimeout)

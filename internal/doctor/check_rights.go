@@ -15,6 +15,7 @@ var consequences = []struct {
 	why      string
 }{
 	{rights.ForLocks, Error, "Without them the node gives no locks to this user."},
+	{rights.ForDatabase, Error, "Without it the node gives no locks to this user in that database."},
 	{rights.ForWaiting, Warning, "A client that waits for a lock, or reads a shared one, gets an error from this node. All else works."},
 	{rights.ForOrder, Warning, "After a connection broke, commands in flight on it cannot be stopped: a lock may be left behind for a TTL."},
 	{rights.ForLatches, Note, "Latches need them; all else works."},
@@ -31,7 +32,7 @@ func checkRights(f *Facts, n *Node) (findings []Finding) {
 			})
 		}
 		if denied := n.rules(c.purpose, Denied); len(denied) > 0 {
-			findings = append(findings, n.denied(c.purpose, c.severity, c.why, denied))
+			findings = append(findings, n.denied(c.purpose, c.severity, c.why, denied, n.rules(c.purpose, Untried)))
 		}
 	}
 	return append(findings, n.untried(f.Names)...)
@@ -47,14 +48,13 @@ func (n *Node) rules(purpose string, v Verdict) (rules []string) {
 	return rules
 }
 
-// denied explains how to grant missing rights. ACL SAVE is for users in an ACL file, CONFIG REWRITE for users in the
-// configuration.
-// the configuration.
-func (n *Node) denied(purpose string, severity Severity, why string, rules []string) Finding {
+// denied explains how to grant missing rights, and the untried ones: to grant a right twice does no harm.
+// ACL SAVE is for users in an ACL file, CONFIG REWRITE for users in the configuration.
+func (n *Node) denied(purpose string, severity Severity, why string, rules, untried []string) Finding {
 	return Finding{
 		Severity: severity, Found: fmt.Sprintf("the user %s lacks rights for %s: %s", n.User, purpose, strings.Join(rules, " ")), Why: why,
 		Do:       "Permit them, as a user who may, and keep that: with ACL SAVE where the server has an ACL file, else with CONFIG REWRITE.",
-		Commands: []string{fmt.Sprintf("ACL SETUSER %s %s", n.User, strings.Join(rules, " "))},
+		Commands: []string{fmt.Sprintf("ACL SETUSER %s %s", n.User, strings.Join(append(rules, untried...), " "))},
 	}
 }
 

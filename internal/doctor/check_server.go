@@ -1,48 +1,68 @@
 package doctor
 
 import (
+	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 )
 
-// The oldest version that supports all commands in the scripts.
-const oldestMajor, oldestMinor = 6, 2
+// oldest is the oldest version that the library supports.
+var oldest = [3]int{6, 2, 7}
 
 var checkVersion = byInfo(func(_ *Facts, _ *Node, info Info) []Finding {
-	version := info["redis_version"] // Valkey tells the one that it is compatible with, too
-	parts := strings.SplitN(version, ".", 3)
-	if len(parts) < 2 {
-		return []Finding{{Severity: Unknown, Found: fmt.Sprintf("the version %q cannot be read", version)}}
-	}
-	major, err1 := strconv.Atoi(parts[0])
-	minor, err2 := strconv.Atoi(parts[1])
+	version := info["redis_version"] // forks tell the one that they are compatible with, too
+	parsed, err := parseVersion(version)
 	switch {
-	case err1 != nil || err2 != nil:
+	case err != nil:
 		return []Finding{{Severity: Unknown, Found: fmt.Sprintf("the version %q cannot be read", version)}}
-	case major < oldestMajor || major == oldestMajor && minor < oldestMinor:
+	case slices.Compare(parsed[:], oldest[:]) < 0:
 		return []Finding{{
 			Severity: Error, Found: "the server is " + info.version(),
-			Why: "The scripts use commands that Redis and Valkey have from 6.2 on.",
-			Do:  "Upgrade the server to 6.2 or later, one node at a time (docs/failures.md, \"Restarting nodes that have no disk\").",
+			Why: "Before Redis 6.2.7, scripts ignore min-replicas-to-write, so behind Sentinel two clients could hold one lock. The library refuses the server.",
+			Do:  "Upgrade the server to 6.2.7 or later, one node at a time (docs/failures.md, \"Restarting nodes that have no disk\").",
 		}}
 	default:
 		return nil
 	}
 })
 
+// parseVersion parses a version with three numbers.
+func parseVersion(text string) (v [3]int, err error) {
+	parts := strings.SplitN(text, ".", len(v))
+	if len(parts) < len(v) {
+		return v, errors.New("too short")
+	}
+	for i := range v {
+		if v[i], err = strconv.Atoi(parts[i]); err != nil {
+			return v, err
+		}
+	}
+	return v, nil
+}
+
 var checkMode = byInfo(func(_ *Facts, _ *Node, info Info) []Finding {
-	if info["cluster_enabled"] != "1" {
+	if !inCluster(info) {
 		return nil
 	}
 	return []Finding{{
 		Severity: Error, Found: "the server runs as part of a Redis Cluster",
-		Why: "A cluster spreads keys over its servers, and a script reaches only those of one.",
+		Why: "A cluster spreads keys over its servers, and a script reaches only those of one. The library refuses the server.",
 		Do:  "Run an independent server for each node: set \"cluster-enabled no\" in its configuration file, and restart it.",
 	}}
 })
 
+func inCluster(info Info) bool { return info["cluster_enabled"] == "1" }
+
 var checkRole = byInfo(func(_ *Facts, n *Node, info Info) []Finding {
+	if role := info["role"]; role != "" && role != "master" && !isReplica(n) {
+		return []Finding{{
+			Severity: Error, Found: fmt.Sprintf("the role of the server is %q", role),
+			Why: "Only a master decides alone which locks it gives. The library refuses other servers.",
+			Do:  "Turn off active replication (KeyDB's active-replica and multi-master), or use another server.",
+		}}
+	}
 	if !isReplica(n) {
 		return nil
 	}
@@ -58,8 +78,7 @@ var checkRole = byInfo(func(_ *Facts, n *Node, info Info) []Finding {
 
 // checkUsable reports the library's own reason to refuse a server, if no other check explains it.
 func checkUsable(_ *Facts, n *Node) []Finding {
-	explained := isReplica(n) || evicts(n.Info.Value)
-	if n.Refused == nil || explained {
+	if n.Refused == nil || n.explained() {
 		return nil
 	}
 	if n.Info.Value["loading"] == "1" || strings.Contains(n.Refused.Error(), "LOADING") {
@@ -73,6 +92,14 @@ func checkUsable(_ *Facts, n *Node) []Finding {
 		Why: "A node that is not used has no vote.",
 		Do:  "See the table of errors in docs/failures.md.",
 	}}
+}
+
+// explained reports whether another check says why the library refuses the server.
+func (n *Node) explained() bool {
+	info := n.Info.Value
+	version, err := parseVersion(info["redis_version"])
+	return !n.Info.Known() || isReplica(n) || evicts(info) || inCluster(info) || info["role"] != "master" ||
+		err == nil && slices.Compare(version[:], oldest[:]) < 0
 }
 
 func evicts(info Info) bool {
@@ -178,6 +205,9 @@ func checkLua(_ *Facts, n *Node) []Finding {
 			Do:  "Take the rename-command for EVAL or EVALSHA, or what else turns scripts off, out of the configuration file, and restart the server.",
 		}}
 	case Permitted: // it ran, and failed
+		if strings.Contains(n.Lua.Error(), "replicate_commands") {
+			return []Finding{unreplicated}
+		}
 		return []Finding{{
 			Severity: Error, Found: "a script failed: " + n.Lua.Error(),
 			Why: "All that the library asks of a server is a script.",
@@ -186,4 +216,12 @@ func checkLua(_ *Facts, n *Node) []Finding {
 	default:
 		return []Finding{unknown(n.Lua, "a script")}
 	}
+}
+
+// unreplicated is the finding for a server before 7.0 that replicates scripts instead of their commands.
+var unreplicated = Finding{
+	Severity: Error, Found: "lua-replicate-commands is no",
+	Why:      "The server then runs no script that asks for the time and writes, as all do that give locks.",
+	Do:       "Set it to yes, which is the default, in the configuration file too.",
+	Commands: []string{"CONFIG SET lua-replicate-commands yes", "CONFIG REWRITE"},
 }

@@ -80,6 +80,8 @@ func unreachable(err error) Finding {
 		f.Do = "Name the master set that it watches: redis://HOST:26379?master_set=NAME, with addr=HOST:PORT for each further Sentinel."
 	case strings.Contains(text, "certificate") || strings.Contains(text, "x509"):
 		f.Do = "Have this machine trust the server's certificate: name the file of its CA in $SSL_CERT_FILE, and use a host name that is in the certificate."
+	case errors.Is(err, errPlain):
+		f.Do = "Write redis:// instead of rediss:// in the address; or name the port of the server that has TLS (tls-port)."
 	case errors.Is(err, node.ErrAuth):
 		f.Do = "Correct user and password in the address, redis://user:password@host:port (special characters as %XX); or make the user as docs/servers.md says."
 		f.Commands = []string{"ACL LIST"}
@@ -114,7 +116,7 @@ func checkIdentity(f *Facts) []Finding {
 			findings = append(findings, Finding{
 				Severity: Error, Found: "INFO has no master_replid",
 				Why: "By it a restart is noticed, and a server that may have forgotten locks. So the library refuses the server.",
-				Do:  "Use Redis or Valkey, 6.2 or later, without a proxy between.",
+				Do:  "Use Redis 6.2.7 or later, or Valkey, without a proxy between.",
 			}.on(n))
 		case twice && !isReplica(n) && !isReplica(first):
 			findings = append(findings, Finding{

@@ -1,5 +1,10 @@
 package doctor
 
+import (
+	"slices"
+	"strings"
+)
+
 // check checks one aspect. It returns its findings, or none if all is well.
 type check struct {
 	id string
@@ -12,7 +17,7 @@ type check struct {
 var checks = []check{
 	{"count", "an odd number of nodes", checkCount},
 	{"reachable", "all nodes answer", checkReachable},
-	{"version", "Redis or Valkey from 6.2", each(checkVersion)},
+	{"version", "Redis from 6.2.7, or Valkey", each(checkVersion)},
 	{"mode", "no cluster, and no Sentinel in the place of a node", each(checkMode)},
 	{"role", "all are masters", each(checkRole)},
 	{"usable", "the library accepts all servers", each(checkUsable)},
@@ -57,7 +62,7 @@ func each(judge func(*Facts, *Node) []Finding) func(*Facts) []Finding {
 				continue
 			}
 			for _, finding := range judge(f, n) {
-				findings = append(findings, finding.on(n))
+				findings = append(findings, n.possible(finding).on(n))
 			}
 		}
 		return findings
@@ -72,4 +77,16 @@ func byInfo(judge func(*Facts, *Node, Info) []Finding) func(*Facts, *Node) []Fin
 		}
 		return judge(f, n, n.Info.Value)
 	}
+}
+
+// possible takes the advice to run CONFIG out of a finding for a server that does not know the command. Many providers
+// have such servers.
+func (n *Node) possible(f Finding) Finding {
+	setting := func(command string) bool { return strings.HasPrefix(command, "CONFIG ") }
+	if verdict, _ := verdictOf(n.Settings[settings[0]].Err); verdict != Missing || !slices.ContainsFunc(f.Commands, setting) {
+		return f
+	}
+	f.Commands = slices.DeleteFunc(slices.Clone(f.Commands), setting)
+	f.Do += " This server has no CONFIG: change the setting where your provider has its settings."
+	return f
 }

@@ -24,7 +24,7 @@ func healthy() *Facts {
 		f.Nodes = append(f.Nodes, Node{
 			Name: fmt.Sprint("n", i), User: "locker",
 			Info: Fact[Info]{Value: Info{
-				"redis_version": "6.2.0", "role": "master", "master_replid": id, "maxmemory_policy": "noeviction",
+				"redis_version": "6.2.7", "role": "master", "master_replid": id, "maxmemory_policy": "noeviction",
 				"aof_enabled": "1", "cluster_enabled": "0", "maxmemory": "0", "connected_slaves": "0",
 			}},
 			Settings: map[string]Fact[string]{
@@ -76,6 +76,9 @@ func TestChecks(t *testing.T) {
 		"two, as is meant":             {func(f *Facts, _ *Node, _ Info) { f.Nodes, f.AllowEven = f.Nodes[:2], true }, nil},
 		"one node":                     {func(f *Facts, _ *Node, _ Info) { f.Nodes = f.Nodes[:1] }, []string{"count note"}},
 		"an old server":                {func(_ *Facts, _ *Node, info Info) { info["redis_version"] = "6.0.20" }, []string{"version error n0", "alike note"}},
+		"the last that is too old":     {func(_ *Facts, n *Node, info Info) { n.Refused, info["redis_version"] = node.ErrMisconfigured, "6.2.6" }, []string{"version error n0", "alike note"}},
+		"a version of two numbers":     {func(_ *Facts, _ *Node, info Info) { info["redis_version"] = "7.0" }, []string{"version unknown n0", "alike note"}},
+		"an active replica":            {func(_ *Facts, n *Node, info Info) { n.Refused, info["role"] = node.ErrMisconfigured, "active-replica" }, []string{"role error n0"}},
 		"a very old server":            {func(_ *Facts, _ *Node, info Info) { info["redis_version"] = "5.9.1" }, []string{"version error n0", "alike note"}},
 		"a newer server":               {func(_ *Facts, _ *Node, info Info) { info["redis_version"] = "10.0.0" }, []string{"alike note"}},
 		"a strange version":            {func(_ *Facts, _ *Node, info Info) { info["redis_version"] = "x.y" }, []string{"version unknown n0", "alike note"}},
@@ -91,6 +94,7 @@ func TestChecks(t *testing.T) {
 		"buffers do not count":         {memory("120", "40"), []string{"alike note"}},
 		"the library refuses":          {func(_ *Facts, n *Node, _ Info) { n.Refused = node.ErrMisconfigured }, []string{"usable error n0"}},
 		"it refuses a replica":         {func(_ *Facts, n *Node, info Info) { n.Refused, info["role"] = node.ErrRejected, "slave" }, []string{"role error n0"}},
+		"it refuses a cluster":         {func(_ *Facts, n *Node, info Info) { n.Refused, info["cluster_enabled"] = node.ErrMisconfigured, "1" }, []string{"mode error n0"}},
 		"loading":                      {func(_ *Facts, n *Node, _ Info) { n.Refused = errors.New("LOADING Redis is loading") }, []string{"usable warning n0"}},
 		"no disk for the log":          {func(_ *Facts, _ *Node, info Info) { info["aof_last_write_status"] = "err" }, []string{"persistence error n0"}},
 		"no snapshot, and writes stop": {func(_ *Facts, _ *Node, info Info) { info["rdb_last_bgsave_status"] = "err" }, []string{"persistence error n0"}},
@@ -320,6 +324,8 @@ func TestInfo(t *testing.T) {
 	assert.Zero(t, redis.number("role"))
 	assert.Zero(t, redis.number("none"))
 	assert.Equal(t, "y:z", redis["x"])
+	assert.Equal(t, "redict 7.3.6", parseInfo("redict_version:7.3.6\r\nredis_version:7.2.4\r\n").version())
+	assert.Equal(t, "keydb 6.3.4", parseInfo("redis_version:6.3.4\r\n\r\n# KeyDB\r\nmvcc_depth:0\r\n").version())
 	valkey := parseInfo("redis_version:7.2.4\r\nserver_name:valkey\r\nvalkey_version:8.1.1\r\nserver_mode:sentinel\r\n")
 	assert.Equal(t, "valkey 8.1.1", valkey.version())
 	assert.Equal(t, "sentinel", valkey.role())

@@ -12,16 +12,19 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/quorumlock/quorumlock/clock"
+	"github.com/quorumlock/quorumlock/internal/rights"
 	"github.com/quorumlock/quorumlock/node"
 )
 
 // examiner asks one node.
 type examiner struct {
 	*Node
+	// opt are the options of client.
+	opt    rueidis.ClientOption
 	client rueidis.Client
-	// node is the library's client of the same server.
-	node  *node.Redis
-	clock clock.Clock
+	clock  clock.Clock
+	// elsewhere is why the connection uses another database than programs.
+	elsewhere error
 	// lost is why the server is no longer asked.
 	lost error
 }
@@ -43,17 +46,19 @@ func examine(ctx context.Context, opt rueidis.ClientOption, cfg *Config) Node {
 	case isDenied(err): // checkRights reports it
 	case isUnreached(err):
 		n.Unreached = err
+		if opt.TLSConfig != nil && isPlain(ctx, opt) {
+			n.Unreached = fmt.Errorf("%w: %w", err, errPlain)
+		}
 		return n
 	default:
 		n.Refused = err
 	}
-	client, err := connect(opt)
-	if err != nil {
+	e := &examiner{Node: &n, opt: opt, clock: cfg.Clock}
+	if err := e.connect(); err != nil {
 		n.Unreached = cmp.Or(n.Refused, err)
 		return n
 	}
-	defer client.Close()
-	e := &examiner{Node: &n, client: client, node: lib, clock: cfg.Clock}
+	defer e.client.Close()
 	e.askServer(ctx)
 	if e.Info.Value.role() == "sentinel" {
 		n.Unreached = errSentinel
@@ -67,6 +72,21 @@ func examine(ctx context.Context, opt rueidis.ClientOption, cfg *Config) Node {
 		n.Unreached = fmt.Errorf("%w in the middle: %w", node.ErrUnreachable, e.lost)
 	}
 	return n
+}
+
+// errPlain is for an address with rediss:// and a server that speaks plain text there.
+var errPlain = errors.New("the address demands TLS, and the server speaks none at this port")
+
+// isPlain reports whether there is a Redis server without TLS at an address that demands TLS.
+func isPlain(ctx context.Context, opt rueidis.ClientOption) bool {
+	opt.TLSConfig, opt.Username, opt.Password, opt.AuthCredentialsFn = nil, "", "", nil // no password goes there in plain text
+	lib, err := node.NewRedis(opt)
+	if err != nil {
+		return false
+	}
+	defer func() { _ = lib.Close() }() //nolint:contextcheck // it is bounded by the timeouts
+	err = lib.Probe(ctx)
+	return err == nil || errors.Is(err, node.ErrAuth) || errors.Is(err, node.ErrRejected) || errors.Is(err, node.ErrMisconfigured)
 }
 
 // errSentinel is for the address of a Sentinel, instead of a server that it watches.
@@ -98,12 +118,29 @@ func isUnreached(err error) bool {
 // isDenied reports whether the server knows the user, and denies a command.
 func isDenied(err error) bool { return err != nil && strings.Contains(err.Error(), "NOPERM") }
 
+// connect makes the connection. A user who may not use the database is examined in database 0.
+func (e *examiner) connect() (err error) {
+	if e.client, err = connect(e.opt); e.opt.SelectDB == 0 {
+		return err
+	}
+	rule := rights.Database().Rules[0]
+	if err == nil || !isDenied(err) || !strings.Contains(err.Error(), "select") {
+		e.note(rule, rights.ForDatabase, Permitted, nil)
+		return err
+	}
+	e.note(rule, rights.ForDatabase, Denied, err)
+	e.elsewhere, e.opt.SelectDB = err, 0
+	e.client, err = connect(e.opt)
+	return err
+}
+
 // connect makes a connection that retries nothing, and does not reconnect.
 func connect(opt rueidis.ClientOption) (rueidis.Client, error) {
 	opt.ForceSingleClient = opt.Sentinel.MasterSet == ""
 	opt.DisableRetry, opt.DisableCache = true, true
 	opt.PipelineMultiplex = -1
 	opt.ClientName = "quorumlock-doctor"
+	opt.ClientSetInfo = rueidis.DisableClientSetInfo // it needs a right that the library does not need
 	client, err := rueidis.NewClient(opt)
 	if err != nil && client != nil {
 		client.Close()
@@ -152,6 +189,10 @@ func (e *examiner) askServer(ctx context.Context) {
 const markerKey = "quorumlock:node"
 
 func (e *examiner) askMarker(ctx context.Context) {
+	if e.elsewhere != nil {
+		e.Marker.Err = e.elsewhere
+		return
+	}
 	answer, err1 := e.ask(ctx, "HMGET", markerKey, "identity", "until", "max_ttl", "max_skew")
 	now, err2 := e.serverTime(ctx)
 	fields, err3 := answer.ToArray()
@@ -202,9 +243,10 @@ func (e *examiner) serverTime(ctx context.Context) (time.Time, error) {
 	return time.Unix(parts[0], parts[1]*int64(time.Microsecond)), nil
 }
 
-// beginning runs the first commands of the library's scripts.
-const beginning = `redis.call('TIME') return redis.call('INFO', 'replication')`
+// harmless is a script that calls no command, so that none of them can be missing. A server before 7.0 lets a script
+// call set_repl only if the script can write after it has asked for the time.
+const harmless = `if redis.set_repl then redis.set_repl(redis.REPL_ALL) end return 1`
 
 func (e *examiner) askLua(ctx context.Context) {
-	e.Lua = e.run(ctx, "EVAL", beginning, "0")
+	e.Lua = e.run(ctx, "EVAL", harmless, "0")
 }

@@ -51,7 +51,7 @@ type Node struct {
 	Clock Fact[Offset]
 	// Trips are round trips, in the order in which they were measured.
 	Trips []time.Duration
-	// Lua is the result of a script that begins like the library's.
+	// Lua is the result of a script.
 	Lua error
 	// Trials are the rights that were tested.
 	Trials []Trial
@@ -98,8 +98,13 @@ func (i Info) number(field string) int64 {
 
 // version returns the product and its version.
 func (i Info) version() string {
-	if v := i["valkey_version"]; v != "" {
-		return "valkey " + v
+	for _, fork := range []string{"valkey", "redict"} {
+		if v := i[fork+"_version"]; v != "" {
+			return fork + " " + v
+		}
+	}
+	if _, ok := i["mvcc_depth"]; ok { // KeyDB tells its name nowhere else
+		return "keydb " + i["redis_version"]
 	}
 	return "redis " + i["redis_version"]
 }

@@ -5,12 +5,15 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
+	"sync"
+	"sync/atomic"
 
 	"github.com/redis/rueidis"
 
-	"github.com/quorumlock/quorumlock/node"
+	"github.com/quorumlock/quorumlock/internal/rights"
 )
 
 // probe is a command that needs a right but has no effect: it only reads, or is invalid, or uses a key that does not
@@ -20,11 +23,22 @@ type probe struct {
 	writes bool
 }
 
-// nobodys is a key that does not exist, listener the name of an inbox without messages.
+// pattern returns the rule for the key or the channel that the command needs, or "".
+func (p probe) pattern() string {
+	switch {
+	case slices.Contains(p.args, nobodys):
+		return rights.Keys
+	case slices.Contains(p.args, inbox):
+		return rights.Inboxes
+	default:
+		return ""
+	}
+}
+
+// nobodys is a key that does not exist, inbox an inbox without messages.
 const (
-	nobodys  = "quorumlock:doctor"
-	listener = "doctor"
-	inbox    = "quorumlock:inbox:" + listener
+	nobodys = "quorumlock:doctor"
+	inbox   = "quorumlock:inbox:doctor"
 )
 
 // nobody is the id of a client that cannot exist.
@@ -109,33 +123,34 @@ func isWriteRefusal(err error) bool {
 	return err != nil && strings.Contains(err.Error(), "not allowed from read-only scripts")
 }
 
-// trySubscribe opens an inbox, as the library does, and closes it.
+// trySubscribe subscribes to an inbox on a connection of its own, and closes that. It does not unsubscribe, which
+// needs a right of its own.
 func (e *examiner) trySubscribe(ctx context.Context) (Verdict, error) {
 	if e.lost != nil {
 		return Untried, e.lost
 	}
-	in, err := node.Listen(ctx, e.node, listener, func(node.Message) {})
+	client, err := connect(e.opt)
 	if err != nil {
-		cause := causeOf(err)
-		if aboutCommand(cause.Error()) && !strings.Contains(cause.Error(), "subscribe") {
-			return Untried, cause // it needs other rights first
-		}
-		return verdictOf(cause)
+		return Untried, err
 	}
-	return Permitted, in.Close()
-}
-
-// causeOf returns the server's error without the library's text.
-func causeOf(err error) error {
-	for inner := err; ; {
-		if many, ok := inner.(interface{ Unwrap() []error }); ok && len(many.Unwrap()) > 0 {
-			inner = many.Unwrap()[len(many.Unwrap())-1]
-		} else if next := errors.Unwrap(inner); next != nil {
-			inner = next
-		} else {
-			return inner
-		}
+	ctx, done := context.WithTimeout(ctx, e.opt.ConnWriteTimeout)
+	var subscribed atomic.Bool
+	var closing sync.WaitGroup
+	closing.Go(func() {
+		<-ctx.Done()
+		client.Close()
+	})
+	hooked := rueidis.WithOnSubscriptionHook(context.WithoutCancel(ctx), func(rueidis.PubSubSubscription) {
+		subscribed.Store(true)
+		done()
+	})
+	err = client.Receive(hooked, client.B().Subscribe().Channel(inbox).Build(), func(rueidis.PubSubMessage) {})
+	done()
+	closing.Wait()
+	if subscribed.Load() {
+		return Permitted, nil
 	}
+	return verdictOf(err)
 }
 
 // verdictOf interprets a server's answer to a harmless command.

@@ -39,18 +39,46 @@ func (e *examiner) tryRights(ctx context.Context, names []string) {
 	if e.mayAsk(ctx) {
 		try = e.dryRun
 	}
+	shown := make(map[string]bool) // the patterns of keys and channels on which there is a verdict
 	for _, group := range []rights.Group{rights.Locks(), rights.Order(), rights.Waiting(), rights.Latches()} {
 		for _, rule := range group.Rules {
 			if p, ok := probes[rule]; ok {
 				verdict, err := try(ctx, p)
 				e.note(rule, group.For, verdict, err)
+				if verdict == Permitted || verdict == Denied && !aboutCommand(err.Error()) {
+					shown[p.pattern()] = true
+				}
 			}
 		}
 	}
+	if !shown[rights.Keys] {
+		e.tryKey(ctx, try, rights.Keys, nobodys)
+	}
+	if !shown[rights.Inboxes] {
+		e.note(rights.Inboxes, rights.ForWaiting, Untried, errHidden)
+	}
 	for _, name := range names {
 		verdict, err := try(ctx, probe{args: []string{nameCommand, name, "f", "v", "f"}, writes: true})
-		e.note("~"+name, rights.ForLocks, verdict, err)
+		if verdict != Untried {
+			e.note("~"+name, rights.ForLocks, verdict, err)
+		}
+		if verdict == Untried || verdict == Denied && aboutCommand(err.Error()) {
+			e.tryKey(ctx, try, "~"+name, name)
+		}
 	}
+}
+
+// errHidden is for a right that only other rights could show.
+var errHidden = errors.New("the user may run no command that shows it")
+
+// tryKey tests the right to a key by a script that does nothing with it. It is for a user who may not run the
+// commands that do.
+func (e *examiner) tryKey(ctx context.Context, try func(context.Context, probe) (Verdict, error), rule, key string) {
+	verdict, err := try(ctx, probe{args: []string{"EVAL", "return 1", "1", key}})
+	if verdict == Missing || verdict == Denied && aboutCommand(err.Error()) {
+		verdict, err = Untried, errHidden
+	}
+	e.note(rule, rights.ForLocks, verdict, err)
 }
 
 // nameCommand is run to test a name, and nameRule permits it.
@@ -81,7 +109,7 @@ func deniedRule(rule, text string) string {
 	case aboutCommand(text):
 		return rule
 	case rule == "+publish" || rule == "+subscribe":
-		return "&quorumlock:inbox:*"
+		return rights.Inboxes
 	default:
 		return rights.Keys
 	}

@@ -41,6 +41,9 @@ func verdicts(n *Node, v Verdict) (rules []string) {
 	return rules
 }
 
+// unwriting shows the right to write without a write.
+const unwriting = "ACL DRYRUN, and scripts that may not write"
+
 // untold are rules whose absence is not reported, because nothing depends on them.
 var untold = []string{"+hello", "+client|setname"}
 
@@ -50,6 +53,7 @@ var hides = map[string]bool{"+eval": true, "+info": true}
 // TestEachMissingRightIsFound: each missing right is found, and no other, both by asking and by trying.
 func TestEachMissingRightIsFound(t *testing.T) {
 	server := redisproc.Start(t)
+	redisproc.Needs7(t, server, unwriting)
 	all := strings.Fields(rights.SetUser("u", "secret", "job:*"))[3:]
 	all = append(all, rights.Latches().Rules...)
 	for way, besides := range map[string]string{"asked": "+acl|dryrun", "tried": "-acl"} {
@@ -86,6 +90,7 @@ func TestEachMissingRightIsFound(t *testing.T) {
 // TestNamesNeedWrites: a right to read is not enough for the name of a lock.
 func TestNamesNeedWrites(t *testing.T) {
 	server := redisproc.Start(t)
+	redisproc.Needs7(t, server, "a right to read a key")
 	_, err := server.Command("ACL", "SETUSER", "u", "on", ">secret", "~quorumlock:*", "%R~job:*", "&*", "+@all")
 	require.NoError(t, err)
 	assert.Equal(t, []string{"~job:a"}, verdicts(lookAt(t, server, "u"), Denied))
@@ -94,6 +99,7 @@ func TestNamesNeedWrites(t *testing.T) {
 func TestCommandsThatAreMissing(t *testing.T) {
 	server := redisproc.Start(t, redisproc.WithArgs("--rename-command", "ZADD", "", "--rename-command", "GET", "", "--rename-command", "HSET", ""),
 		redisproc.WithACL("user u on >secret ~* &* +@all -acl", "user v on >secret ~* &* +@all"))
+	redisproc.Needs7(t, server, unwriting)
 	for _, user := range []string{"u", "v"} {
 		assert.Equal(t, []string{"+get", "+hset", "+zadd"}, verdicts(lookAt(t, server, user), Missing), user)
 	}
@@ -184,4 +190,72 @@ func untilHMGET(server, client net.Conn) {
 			return
 		}
 	}
+}
+
+// grants returns the commands that grant rights, as the report prints them.
+func grants(t *testing.T, n *Node) (commands []string) {
+	t.Helper()
+	f := &Facts{Nodes: []Node{*n}, Limits: limits, Names: []string{"job:a"}}
+	for _, finding := range checkRights(f, n) {
+		commands = append(commands, finding.Commands...)
+	}
+	return commands
+}
+
+// TestAllMissingRightsAreFoundAtOnce: after the printed commands have run once, nothing is missing.
+func TestAllMissingRightsAreFoundAtOnce(t *testing.T) {
+	for _, program := range []string{"", redisproc.Oldest, redisproc.NewestRedis, redisproc.NewestValkey} {
+		t.Run(program, func(t *testing.T) {
+			var opts []redisproc.Option
+			if program != "" {
+				opts = append(opts, redisproc.WithProgram(redisproc.Fetched(t, program)))
+			}
+			server := redisproc.Start(t, opts...)
+			whole := strings.Join(strings.Fields(rights.SetUser("u", "secret", "job:*"))[3:], " ")
+			for _, rules := range []string{
+				"on >secret resetchannels +hello +client",
+				"on >secret resetchannels +hello +client +info",
+				"on >secret resetchannels +hello +client +eval +info +ping",
+				"on >secret resetchannels +hello +client +eval +info +ping ~job:*",
+				strings.NewReplacer(rights.Inboxes, "", "+publish", "", "+subscribe", "").Replace(whole),
+				strings.NewReplacer(rights.Keys, "", "+info", "", "+subscribe", "").Replace(whole),
+			} {
+				_, err := server.Command(append([]string{"ACL", "SETUSER", "u", "reset"}, strings.Fields(rules)...)...)
+				require.NoError(t, err)
+				commands := grants(t, lookAt(t, server, "u"))
+				require.NotEmpty(t, commands)
+				for _, command := range append(commands, "ACL SETUSER u ~job:a") {
+					_, err := server.Command(strings.Fields(command)...)
+					require.NoError(t, err)
+				}
+				again := lookAt(t, server, "u")
+				assert.Empty(t, verdicts(again, Denied), "%s, and then %v", rules, commands)
+				if server.IsBefore7() { // only a write could show the right to write
+					assert.NotContains(t, verdicts(again, Untried), "~job:a")
+				} else {
+					assert.Empty(t, verdicts(again, Untried), "%s, and then %v", rules, commands)
+				}
+			}
+		})
+	}
+}
+
+// TestDatabaseNeedsARight: the doctor finds that the right to use another database than 0 is missing.
+func TestDatabaseNeedsARight(t *testing.T) {
+	server := redisproc.Start(t)
+	_, err := server.Command(strings.Fields(rights.SetUser("u", "secret", "job:*"))...)
+	require.NoError(t, err)
+	look := func() *Node {
+		opt, err := node.ParseAddress("redis://u:secret@" + server.Addr() + "/3")
+		require.NoError(t, err)
+		f := Examine(t.Context(), Config{Nodes: []rueidis.ClientOption{opt}, Limits: limits, Timeout: time.Second, Patience: 5 * time.Second})
+		require.NoError(t, f.Nodes[0].Unreached)
+		return &f.Nodes[0]
+	}
+	assert.Equal(t, []string{"+select"}, look().rules(rights.ForDatabase, Denied))
+	require.ErrorContains(t, look().Marker.Err, "select")
+	_, err = server.Command("ACL", "SETUSER", "u", "+select")
+	require.NoError(t, err)
+	assert.Equal(t, []string{"+select"}, look().rules(rights.ForDatabase, Permitted))
+	require.NoError(t, look().Marker.Err)
 }

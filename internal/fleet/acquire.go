@@ -89,9 +89,7 @@ func MustBeRefused(t *testing.T, lock *quorumlock.Lock) error {
 // AcquireAndRelease acquires a lock that must be free, releases it, and returns the token of the lease.
 func AcquireAndRelease(t *testing.T, lock *quorumlock.Lock) uint64 {
 	t.Helper()
-	lease, err := lock.TryAcquire(t.Context())
-	require.NoError(t, err)
-	Settle()
+	lease := MustAcquire(t, lock)
 	require.NoError(t, lease.Release(t.Context()))
 	Settle()
 	return lease.Token()

@@ -44,9 +44,20 @@ func InVirtualTime(t *testing.T, n int, test func(t *testing.T, f *Fleet)) {
 // New makes a fleet of n nodes, named n1, n2 and so on. They are set up for the default configuration.
 func New(t *testing.T, n int) *Fleet {
 	t.Helper()
+	return named(t, "n", n)
+}
+
+// Another makes a second fleet of n nodes, named g1, g2 and so on, for tests that join locks of two fleets.
+func Another(t *testing.T, n int) *Fleet {
+	t.Helper()
+	return named(t, "g", n)
+}
+
+func named(t *testing.T, prefix string, n int) *Fleet {
+	t.Helper()
 	f := &Fleet{T: t, Clock: clock.Process()}
 	for i := range n {
-		f.Nodes = append(f.Nodes, node.NewMemory(fmt.Sprintf("n%d", i+1), f.Clock))
+		f.Nodes = append(f.Nodes, node.NewMemory(fmt.Sprint(prefix, i+1), f.Clock))
 	}
 	f.SetUp(quorumlock.Config{})
 	return f
@@ -99,30 +110,20 @@ func (f *Fleet) Keys() int {
 }
 
 // Stop makes nodes unreachable. Nodes are given by their index.
-func (f *Fleet) Stop(nodes ...int) {
-	for _, i := range nodes {
-		f.Nodes[i].Stop()
-	}
-}
+func (f *Fleet) Stop(nodes ...int) { f.each(nodes, (*node.Memory).Stop) }
 
 // Start makes stopped nodes reachable again.
-func (f *Fleet) Start(nodes ...int) {
-	for _, i := range nodes {
-		f.Nodes[i].Start()
-	}
-}
+func (f *Fleet) Start(nodes ...int) { f.each(nodes, (*node.Memory).Start) }
 
 // Pause makes nodes hang: calls wait until Resume.
-func (f *Fleet) Pause(nodes ...int) {
-	for _, i := range nodes {
-		f.Nodes[i].Pause()
-	}
-}
+func (f *Fleet) Pause(nodes ...int) { f.each(nodes, (*node.Memory).Pause) }
 
 // Resume lets paused nodes go on.
-func (f *Fleet) Resume(nodes ...int) {
+func (f *Fleet) Resume(nodes ...int) { f.each(nodes, (*node.Memory).Resume) }
+
+func (f *Fleet) each(nodes []int, do func(*node.Memory)) {
 	for _, i := range nodes {
-		f.Nodes[i].Resume()
+		do(f.Nodes[i])
 	}
 }
 
@@ -150,15 +151,4 @@ func FirstNodes(n int) []int {
 		all[i] = i
 	}
 	return all
-}
-
-// Another makes a second fleet of n nodes, named g1, g2 and so on, for tests that join locks of two fleets.
-func Another(t *testing.T, n int) *Fleet {
-	t.Helper()
-	f := &Fleet{T: t, Clock: clock.Process()}
-	for i := range n {
-		f.Nodes = append(f.Nodes, node.NewMemory(fmt.Sprintf("g%d", i+1), f.Clock))
-	}
-	f.SetUp(quorumlock.Config{})
-	return f
 }

@@ -12,19 +12,14 @@ import (
 // Waiters returns how many entries the queues of all nodes have for the lock "job". The lock must be held.
 func (f *Fleet) Waiters() (n int) {
 	f.T.Helper()
-	const name = "job"
+	names, waiter := []string{"job"}, node.Waiter{ID: "stranger:1", Ticket: 1 << 52, Keep: time.Millisecond}
 	// A denial tells a waiter how many are before it in the queue.
-	for _, nd := range f.Nodes {
-		op := node.Op{
-			Kind: node.Acquire, Names: []string{name}, Owner: "stranger:1", TTL: time.Second,
-			Token: uint64(f.Clock.Wall().UnixMicro()), Limits: f.Limits,
-			Waiter: node.Waiter{ID: "stranger:1", Ticket: 1 << 52, Keep: time.Millisecond},
-		}
-		replies := make([]node.Reply, 1)
-		nd.Do(f.T.Context(), []node.Op{op}, replies)
-		require.Equal(f.T, node.Denied, replies[0].Outcome)
-		n += replies[0].Rank
-		nd.Do(f.T.Context(), []node.Op{{Kind: node.Leave, Names: []string{name}, Waiter: node.Waiter{ID: "stranger:1"}}}, replies)
+	for i := range f.Nodes {
+		n += f.do(i, node.Denied, node.Op{
+			Kind: node.Acquire, Names: names, Owner: "stranger:1", TTL: time.Second,
+			Token: uint64(f.Clock.Wall().UnixMicro()), Limits: f.Limits, Waiter: waiter,
+		}).Rank
+		f.do(i, node.Released, node.Op{Kind: node.Leave, Names: names, Waiter: node.Waiter{ID: waiter.ID}})
 	}
 	return n
 }
@@ -33,12 +28,10 @@ func (f *Fleet) Waiters() (n int) {
 func (f *Fleet) Take(name, owner string, nodes ...int) {
 	f.T.Helper()
 	for _, i := range nodes {
-		replies := make([]node.Reply, 1)
-		f.Nodes[i].Do(f.T.Context(), []node.Op{{
+		f.do(i, node.Granted, node.Op{
 			Kind: node.Acquire, Names: []string{name}, Owner: owner, TTL: quorumlock.DefaultTTL,
 			Token: uint64(f.Clock.Wall().UnixMicro()), Limits: quorumlock.Config{}.Limits(),
-		}}, replies)
-		require.Equal(f.T, node.Granted, replies[0].Outcome)
+		})
 	}
 }
 
@@ -47,8 +40,15 @@ func (f *Fleet) Take(name, owner string, nodes ...int) {
 func (f *Fleet) Free(name, owner string, nodes ...int) {
 	f.T.Helper()
 	for _, i := range nodes {
-		replies := make([]node.Reply, 1)
-		f.Nodes[i].Do(f.T.Context(), []node.Op{{Kind: node.Release, Names: []string{name}, Owner: owner}}, replies)
-		require.Equal(f.T, node.Released, replies[0].Outcome)
+		f.do(i, node.Released, node.Op{Kind: node.Release, Names: []string{name}, Owner: owner})
 	}
+}
+
+// do runs an operation on a node, and requires its outcome.
+func (f *Fleet) do(i int, outcome node.Outcome, op node.Op) node.Reply {
+	f.T.Helper()
+	replies := make([]node.Reply, 1)
+	f.Nodes[i].Do(f.T.Context(), []node.Op{op}, replies)
+	require.Equal(f.T, outcome, replies[0].Outcome)
+	return replies[0]
 }

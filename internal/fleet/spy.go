@@ -2,6 +2,7 @@ package fleet
 
 import (
 	"context"
+	"slices"
 	"sync"
 
 	"github.com/quorumlock/quorumlock"
@@ -18,39 +19,49 @@ func TotalAsked(spies ...[]*Spy) (n int) {
 	return n
 }
 
-// Spy is a client's connection to a node. It counts acquisitions and subscriptions, and can drop messages. Tests change
-// its exported fields through Set while the client runs.
+// Spy is a client's connection to a node. It counts acquisitions and subscriptions, has hooks around exchanges, and can
+// drop messages. Tests change its exported fields through Set while the client runs.
 type Spy struct {
 	*node.Memory
 	mu sync.Mutex
 	// entries counts the acquisitions that leave an entry in the queue, and listened the subscriptions.
 	acquisitions, entries, listened int
-	// After, if not nil, runs after each exchange with acquisitions, before the client gets the replies.
-	After func()
+	// Before and After, if not nil, run before and after each exchange; the client gets the replies after that.
+	Before, After func(ops []node.Op)
 	// Message, if not nil, decides whether a message is delivered.
 	Message func(node.Message) bool
 	// Listening, if not nil, holds up subscriptions until it is closed.
 	Listening chan struct{}
 }
 
-// Do counts the acquisitions, and passes the operations on.
+// OnAcquire makes a hook that runs for exchanges with acquisitions only.
+func OnAcquire(run func()) func(ops []node.Op) {
+	return func(ops []node.Op) {
+		if slices.ContainsFunc(ops, func(op node.Op) bool { return op.Kind == node.Acquire }) {
+			run()
+		}
+	}
+}
+
+// Do counts the acquisitions, and passes the operations on between the two hooks.
 func (s *Spy) Do(ctx context.Context, ops []node.Op, replies []node.Reply) {
 	s.mu.Lock()
-	acquisitions := 0
 	for _, op := range ops {
 		if op.Kind == node.Acquire {
-			acquisitions++
+			s.acquisitions++
 			if op.Waiter.ID != "" {
 				s.entries++
 			}
 		}
 	}
-	s.acquisitions += acquisitions
-	after := s.After
+	before, after := s.Before, s.After
 	s.mu.Unlock()
+	if before != nil {
+		before(ops)
+	}
 	s.Memory.Do(ctx, ops, replies)
-	if after != nil && acquisitions > 0 {
-		after()
+	if after != nil {
+		after(ops)
 	}
 }
 
@@ -77,24 +88,18 @@ func (s *Spy) Listen(ctx context.Context, client string, deliver func(node.Messa
 }
 
 // Asked returns how many acquisitions the client has sent.
-func (s *Spy) Asked() int {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.acquisitions
-}
+func (s *Spy) Asked() int { return s.read(&s.acquisitions) }
 
 // Listens returns how many subscriptions the client has made.
-func (s *Spy) Listens() int {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.listened
-}
+func (s *Spy) Listens() int { return s.read(&s.listened) }
 
 // Entered returns how many acquisitions leave an entry in the queue when they are denied.
-func (s *Spy) Entered() int {
+func (s *Spy) Entered() int { return s.read(&s.entries) }
+
+func (s *Spy) read(count *int) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.entries
+	return *count
 }
 
 // Set changes the spy while no exchange looks at it.
@@ -105,12 +110,12 @@ func (s *Spy) Set(change func(*Spy)) {
 }
 
 // SpiedClient makes a client with a spy on its connection to every node.
-func (f *Fleet) SpiedClient() (*quorumlock.Client, []*Spy) {
+func (f *Fleet) SpiedClient(changes ...func(*quorumlock.Config)) (*quorumlock.Client, []*Spy) {
 	spies := make([]*Spy, len(f.Nodes))
-	return f.Client(func(cfg *quorumlock.Config) {
+	return f.Client(append(changes, func(cfg *quorumlock.Config) {
 		for i, nd := range f.Nodes {
 			spies[i] = &Spy{Memory: nd}
 			cfg.Nodes[i] = spies[i]
 		}
-	}), spies
+	})...), spies
 }

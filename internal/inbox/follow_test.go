@@ -10,7 +10,7 @@ import (
 	"github.com/quorumlock/quorumlock/node"
 )
 
-// following is a subscription that only knows what it follows.
+// following is a subscription that only keeps its names.
 type following struct{ names map[string]bool }
 
 func (f *following) Follow(name string) error { f.names[name] = true; return nil }
@@ -19,7 +19,7 @@ func (*following) Close() error               { return nil }
 
 // A subscription may be replaced while a task is between two names of it. The task ends, and the
 // new subscription gets all wanted names.
-func TestASubscriptionThatReplacesAnotherFollowsWhatIsWanted(t *testing.T) {
+func TestReplacedSubscriptionFollowsPresentNames(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := New(clock.Process(), []node.Node{node.NewMemory("n1", clock.Process())}, "c", true, &events{})
 		former, next := &following{map[string]bool{"a": true}}, &following{map[string]bool{}}

@@ -18,7 +18,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// events is a handler that keeps what it was told.
+// events is a handler that keeps all messages.
 type events struct {
 	mu   sync.Mutex
 	told []string
@@ -134,7 +134,7 @@ func TestSubscriptionsAreOpenWhileTheyAreUsed(t *testing.T) {
 	})
 }
 
-func TestAFailedSubscriptionIsTriedAgain(t *testing.T) {
+func TestFailedSubscriptionIsRetried(t *testing.T) {
 	inSet(t, func(t *testing.T, s *Set, l *listener, e *events) {
 		l.fail(errors.New("refused"))
 		s.Use(nil)
@@ -152,7 +152,7 @@ func TestAFailedSubscriptionIsTriedAgain(t *testing.T) {
 	})
 }
 
-func TestANodeWithoutSubscriptionsIsAskedOnce(t *testing.T) {
+func TestNodeWithoutSubscriptionsIsAskedOnce(t *testing.T) {
 	inSet(t, func(t *testing.T, s *Set, l *listener, e *events) {
 		l.fail(fmt.Errorf("no subscriptions: %w", errors.ErrUnsupported))
 		s.Use(nil)
@@ -167,7 +167,7 @@ func TestANodeWithoutSubscriptionsIsAskedOnce(t *testing.T) {
 	})
 }
 
-func TestALossIsReported(t *testing.T) {
+func TestLostSubscriptionIsReported(t *testing.T) {
 	inSet(t, func(t *testing.T, s *Set, l *listener, e *events) {
 		s.Use(nil)
 		synctest.Wait()

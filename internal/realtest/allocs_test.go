@@ -19,10 +19,9 @@ import (
 // in-memory nodes. It includes the senders' allocations.
 const cycleAllocs = 15
 
-// TestUncontendedCycleAllocations guards the hot path, as TestRealCommandsAreCounted does. It
-// accepts one more allocation, because the senders may batch differently on another machine. The
-// least of several batches counts: other goroutines of the process and the garbage collector, which
-// empties pools, can only add allocations.
+// TestUncontendedCycleAllocations guards the allocations of the hot path. One more allocation is
+// accepted, as senders may batch differently on another machine. The test takes the least of several
+// batches: other goroutines, and a garbage collection that empties pools, can only add allocations.
 func TestUncontendedCycleAllocations(t *testing.T) {
 	cfg := quorumlock.Config{Logger: slog.New(slog.DiscardHandler)}
 	for i := range 5 {
@@ -33,7 +32,7 @@ func TestUncontendedCycleAllocations(t *testing.T) {
 	client, err := quorumlock.New(cfg)
 	require.NoError(t, err)
 	defer closeClient(t, client)
-	cycle := takeAndGiveBack(client)
+	cycle := acquireAndRelease(client)
 	allocs := math.Inf(1)
 	for range 20 {
 		allocs = min(allocs, testing.AllocsPerRun(200, func() { err = cycle("a") }))

@@ -46,7 +46,7 @@ func benchmarkMemory(b *testing.B) {
 				client, err := quorumlock.New(cfg)
 				require.NoError(b, err)
 				defer closeClient(b, client)
-				each(b, callers, takeAndGiveBack(client))
+				each(b, callers, acquireAndRelease(client))
 			})
 		}
 	}
@@ -62,7 +62,7 @@ func benchmarkRedis(b *testing.B) {
 						client, err := quorumlock.New(quorumlock.Config{Addresses: c.addresses()})
 						require.NoError(b, err)
 						defer closeClient(b, client)
-						c.count(b, callers, takeAndGiveBack(client))
+						c.count(b, callers, acquireAndRelease(client))
 					})
 					b.Run("by=floor1", func(b *testing.B) { c.floor(b, callers, -1) })
 					b.Run("by=floor4", func(b *testing.B) { c.floor(b, callers, 0) })
@@ -97,7 +97,7 @@ func BenchmarkRead(b *testing.B) {
 	}
 }
 
-func takeAndGiveBack(client *quorumlock.Client) func(name string) error {
+func acquireAndRelease(client *quorumlock.Client) func(name string) error {
 	return func(name string) error {
 		lease, err := client.RedLock(name).Acquire(context.Background())
 		if err != nil {
@@ -115,7 +115,7 @@ func each(b *testing.B, callers int, operate func(name string) error) {
 	for i := range names {
 		names[i] = "bench:" + strconv.Itoa(i)
 	}
-	require.NoError(b, operate(names[0])) // connects
+	require.NoError(b, operate(names[0])) // This connects the client.
 	before := runtime.NumGoroutine()
 	var started atomic.Int64
 	var all sync.WaitGroup

@@ -51,7 +51,7 @@ func (c *cluster) spawn(role string, env ...string) *child {
 	require.NoError(c.t, err)
 	cmd := exec.Command(exe, "-test.run=^TestChildProcess$", "-test.timeout="+childTimeout.String())
 	cmd.Env = append(os.Environ(), childRole+"="+role, childNodes+"="+strings.Join(c.addresses(), ","))
-	cmd.Env = append(cmd.Env, "GORACE=atexit_sleep_ms=0") // the race detector would wait for a second at each exit
+	cmd.Env = append(cmd.Env, "GORACE=atexit_sleep_ms=0") // Otherwise the race detector waits for a second at each exit.
 	cmd.Env = append(cmd.Env, env...)
 	cmd.Stderr = os.Stderr
 	in, err := cmd.StdinPipe()
@@ -78,7 +78,7 @@ func (p *child) line(t *testing.T, word string) string {
 			return strings.TrimSpace(rest)
 		}
 	}
-	t.Fatalf("the child process must say %q; it ended before (%v)", word, p.out.Err())
+	t.Fatalf("the child process ended before it wrote %q: %v", word, p.out.Err())
 	return ""
 }
 
@@ -185,7 +185,7 @@ func inside(path string, lease *quorumlock.Lease) {
 		fmt.Println("broken", err)
 		return
 	}
-	time.Sleep(time.Duration(rand.Int64N(int64(time.Millisecond)))) // the work
+	time.Sleep(time.Duration(rand.Int64N(int64(time.Millisecond)))) // This stands for work.
 	_, _ = file.Close(), os.Remove(path)
 	if lease.Err() == nil {
 		fmt.Println("section", lease.Owner())

@@ -29,7 +29,7 @@ type cluster struct {
 
 func startCluster(t testing.TB, n int, opts ...redisproc.Option) *cluster {
 	t.Helper()
-	watchdog.Watch(t, longest()) // until after its servers have been closed
+	watchdog.Watch(t, longest()) // It watches until the servers have been closed.
 	c := &cluster{t: t, servers: redisproc.StartN(t, n, opts...)}
 	c.open(quorumlock.Config{}.Limits())
 	return c
@@ -90,7 +90,7 @@ func closeClient(t testing.TB, client *quorumlock.Client) {
 	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 	defer cancel()
 	_ = client.Close(ctx)
-	require.NoError(t, ctx.Err(), "Close must be bounded by the timeouts of the nodes")
+	require.NoError(t, ctx.Err(), "Close took longer than the node timeouts allow")
 }
 
 // withTTL sets the TTL of a client's locks and the longest node timeout that the configuration
@@ -123,13 +123,13 @@ func withMaxTTL(ttl time.Duration) func(*quorumlock.Config) {
 	}
 }
 
-// acquire takes a lock and requires success.
+// acquire acquires a lock, which must succeed.
 func acquire(t testing.TB, lock *quorumlock.Lock) *quorumlock.Lease {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()
 	lease, err := lock.Acquire(ctx)
-	require.NoError(t, err, "the lock must be had")
+	require.NoError(t, err, "the lock could not be acquired")
 	return lease
 }
 
@@ -180,7 +180,8 @@ func (c *cluster) calls(i int) int {
 	return total
 }
 
-// pause makes nodes hang and resume ends the pause. kill and restart empty the nodes.
+// pause makes nodes hang, and resume ends the pause. kill ends servers, and restart starts them without
+// their memory.
 func (c *cluster) pause(nodes ...int) {
 	for _, i := range nodes {
 		c.servers[i].Pause()
@@ -217,7 +218,7 @@ func (c *cluster) noKeys() {
 		}
 		return all
 	}
-	eventually(c.t, soon, func() bool { return len(left()) == 0 }, "no node has any key; there are %v", left)
+	eventually(c.t, soon, func() bool { return len(left()) == 0 }, "no node has a key; these are left: %v", left)
 }
 
 // locks lists the keys on one server, except its marker and the fences. It requires a TTL on every
@@ -226,7 +227,7 @@ func (c *cluster) locks(i int) []string {
 	c.t.Helper()
 	return slices.DeleteFunc(c.servers[i].Keys(), func(key string) bool {
 		if strings.HasPrefix(key, "quorumlock:fence:") {
-			require.NotEqual(c.t, -1, c.number(i, "PTTL", key), "%s expires", key)
+			require.NotEqual(c.t, -1, c.number(i, "PTTL", key), "%s has no TTL", key)
 			return true
 		}
 		return key == "quorumlock:node"
@@ -244,7 +245,7 @@ func (c *cluster) holds(name, owner string) {
 	}
 	eventually(c.t, soon, func() bool {
 		return !slices.ContainsFunc(owners(), func(o string) bool { return o != owner })
-	}, "every node has %q for %s; it is %v", name, owner, owners)
+	}, "every node has %q for %s; the owners are %v", name, owner, owners)
 }
 
 // eventually repeats a check until it succeeds. The bound assumes that the machine runs each
@@ -257,15 +258,15 @@ func eventually(t testing.TB, within time.Duration, cond func() bool, expected s
 	for spent := time.Duration(0); !cond(); spent += pause {
 		took := time.Since(began)
 		switch {
-		case took > within && spent >= within/2: // a look takes time of its own, even on a machine with nothing else to do
+		case took > within && spent >= within/2: // The check itself takes time, even on an idle machine.
 			for i, arg := range args {
 				if describe, ok := arg.(func() []string); ok {
 					args[i] = describe()
 				}
 			}
-			t.Fatalf("expected within %v, and not seen after %v: "+expected, append([]any{within, took}, args...)...)
+			t.Fatalf("not seen within %v, but after %v: "+expected, append([]any{within, took}, args...)...)
 		case took > within+atMost:
-			testkit.Inconclusive(t, "in %v there was too little time to look: "+expected, append([]any{took}, args...)...)
+			testkit.Inconclusive(t, "the machine was too busy to check within %v: "+expected, append([]any{took}, args...)...)
 		}
 		time.Sleep(pause)
 	}
@@ -276,7 +277,7 @@ func staysValid(t testing.TB, lease *quorumlock.Lease, span time.Duration) {
 	t.Helper()
 	select {
 	case <-lease.Context().Done():
-		t.Fatalf("the lease must last; it ended with: %v", context.Cause(lease.Context()))
+		t.Fatalf("the lease ended too early: %v", context.Cause(lease.Context()))
 	case <-time.After(span):
 	}
 	require.NoError(t, lease.Err())
@@ -289,7 +290,7 @@ func ends(t testing.TB, lease *quorumlock.Lease, within time.Duration) error {
 	case <-lease.Context().Done():
 		return context.Cause(lease.Context())
 	case <-time.After(within):
-		t.Fatalf("the lease must end within %v; it has %v left", within, lease.Remaining())
+		t.Fatalf("the lease did not end within %v; it has %v left", within, lease.Remaining())
 		return nil
 	}
 }

@@ -19,7 +19,7 @@ func TestRealCommandsAreCounted(t *testing.T) {
 		operate()
 		ran += scripts
 		for i := range c.servers {
-			eventually(t, soon, func() bool { return c.calls(i) >= ran }, "%s reaches node %d", what, i)
+			eventually(t, soon, func() bool { return c.calls(i) >= ran }, "node %[2]d ran the script for %[1]s", what, i)
 			require.Equal(t, ran, c.calls(i), "scripts on node %d up to %s", i, what)
 		}
 	}
@@ -30,7 +30,7 @@ func TestRealCommandsAreCounted(t *testing.T) {
 		each(scripts, "release", func() { require.NoError(t, lease.Release(t.Context())) })
 		c.noKeys()
 	}
-	cycle(2, client.RedLock("a")) // a server has to be told each script once
+	cycle(2, client.RedLock("a")) // A server must load each script once.
 	cycle(1, client.RedLock("a"))
 	cycle(1, client.MultiLock("a", "b", "c", "d", "e", "f", "g", "h", "i", "j"))
 }

@@ -1,4 +1,4 @@
-// Package realtest has the tests and benchmarks of the library that need real Redis servers, and so
-// run in real time: what they assert is an order of events, or holds on a machine of any speed. What
-// can be seen in virtual time, on in-memory nodes, is tested beside the code.
+// Package realtest has the tests and benchmarks of the library that need real Redis servers, and therefore run in real
+// time. Their assertions are about the order of events, or hold on a machine of any speed. Tests that can run in virtual
+// time, on in-memory nodes, are in internal/tests and beside the code.
 package realtest

@@ -15,7 +15,7 @@ import (
 	"github.com/quorumlock/quorumlock/internal/testkit"
 )
 
-// onlooker checks outside of Redis that a name has one holder at a time.
+// onlooker checks, outside of Redis, that each name has one holder at a time.
 type onlooker struct {
 	t        *testing.T
 	word     map[string]*atomic.Pointer[quorumlock.Lease]
@@ -31,8 +31,8 @@ func newOnlooker(t *testing.T, names []string) *onlooker {
 	return w
 }
 
-// enter is called by a holder. If another holder is inside, the two leases must not both be valid.
-// The other lease is checked first, so both were valid at that time.
+// A holder calls enter. If there is another holder, the two leases must not both be valid. enter checks
+// the other lease first. If both checks succeed, both leases were valid at the time of the first one.
 func (w *onlooker) enter(name string, lease *quorumlock.Lease) {
 	w.sections[name].Add(1)
 	for {
@@ -61,7 +61,7 @@ func (w *onlooker) leave(name string, lease *quorumlock.Lease) {
 
 func (w *onlooker) both(name string, other, lease *quorumlock.Lease) {
 	if other != nil && other.Err() == nil && lease.Err() == nil {
-		w.t.Errorf("one holder at a time of %q expected; %s and %s both hold valid leases", name, other.Owner(), lease.Owner())
+		w.t.Errorf("two holders of %q at once: both %s and %s have valid leases", name, other.Owner(), lease.Owner())
 	}
 }
 
@@ -92,14 +92,14 @@ func TestRealExclusion(t *testing.T) {
 				for ctx.Err() == nil {
 					lease, err := client.RedLock(name).Acquire(ctx)
 					if err != nil {
-						assert.ErrorIs(t, err, ctx.Err(), "nothing but the end of the test ends an Acquire")
+						assert.ErrorIs(t, err, ctx.Err(), "Acquire may fail only at the end of the test")
 						return
 					}
 					w.enter(name, lease)
 					shares[me]++
 					work(ctx, me, shares[me], ttl)
 					w.leave(name, lease)
-					_ = lease.Release(ctx) // the client later undoes attempts that a paused node does not confirm
+					_ = lease.Release(ctx) // A paused node may not confirm it. The client repeats it later.
 				}
 			})
 		}
@@ -114,7 +114,7 @@ func TestRealExclusion(t *testing.T) {
 
 	for _, name := range names {
 		n := w.sections[name].Load()
-		assert.Greater(t, n, int64(10), "contenders for %q must get on", name)
+		assert.Greater(t, n, int64(10), "too few sections of %q", name)
 	}
 	slices.Sort(shares)
 	t.Logf("%d sections in %v, %d attempts, %d pauses of a node; sections per contender: least %d, median %d, most %d",
@@ -168,7 +168,7 @@ func TestRealMultiLockExclusion(t *testing.T) {
 	var sections [contenders]atomic.Int64
 	var all sync.WaitGroup
 	for i := range contenders {
-		// The lock needs every node, so a stuttering machine must not look like a silent node.
+		// The lock needs every node, so a busy machine must not look like a hung node.
 		client := c.client(func(cfg *quorumlock.Config) { cfg.NodeTimeoutMin = quorumlock.DefaultTTL / 20 })
 		all.Go(func() {
 			for ctx.Err() == nil {
@@ -200,6 +200,6 @@ func TestRealMultiLockExclusion(t *testing.T) {
 	t.Logf("%d sections under two names each", total)
 	c.noKeys()
 	if total <= 10 {
-		strain.Missing(t, "contenders get on; they had %d sections", total)
+		strain.Missing(t, "contenders need more sections; they had %d", total)
 	}
 }

@@ -33,7 +33,7 @@ func fakeServer(t *testing.T, serve func(conn net.Conn)) (addr string) {
 			}
 			mu.Lock()
 			conns = append(conns, conn)
-			if closed { // it came at the last moment
+			if closed { // The connection came when the server was closing.
 				_ = conn.Close()
 			}
 			mu.Unlock()
@@ -78,7 +78,7 @@ func almostRedis(script string) func(net.Conn) {
 			}
 			_, err = io.WriteString(conn, reply)
 			if err != nil || reply == script && !strings.HasSuffix(script, "\r\n") {
-				return // in the middle of a reply
+				return // The reply is incomplete.
 			}
 		}
 	}
@@ -124,26 +124,26 @@ func readCommand(in *bufio.Reader) (words []string, err error) {
 	return words, err
 }
 
-func TestRealServersThatAreNoRedis(t *testing.T) {
+func TestRealServersThatAreNotRedis(t *testing.T) {
 	t.Parallel()
 	for what, fake := range map[string]struct {
 		serve func(net.Conn)
 		// reason is the required reason of a node's error, or nil if it is not certain.
 		reason error
 	}{
-		"closes at once":         {func(net.Conn) {}, node.ErrUnreachable},
-		"speaks HTTP":            {func(conn net.Conn) { _, _ = io.WriteString(conn, "HTTP/1.1 400 Bad Request\r\n\r\n") }, node.ErrProtocol},
-		"says nothing":           {func(conn net.Conn) { _, _ = io.Copy(io.Discard, conn) }, nil},
-		"is an echo":             {func(conn net.Conn) { _, _ = io.Copy(conn, conn) }, nil},
-		"sends noise":            {func(conn net.Conn) { _, _ = io.WriteString(conn, "\x00\x01\x02\xff\xfe\r\n\r\n") }, node.ErrProtocol},
-		"a token of nonsense":    {almostRedis("*1\r\n:-1\r\n"), node.ErrProtocol},
-		"another integer":        {almostRedis(":7\r\n"), node.ErrProtocol},
-		"a string":               {almostRedis("+granted\r\n"), node.ErrProtocol},
-		"null":                   {almostRedis("_\r\n"), node.ErrProtocol},
-		"a short denial":         {almostRedis("*2\r\n$3\r\njob\r\n$1\r\nx\r\n"), node.ErrProtocol},
-		"a denial of other kind": {almostRedis("*3\r\n:1\r\n:2\r\n:3\r\n"), nil},
-		"breaks off":             {almostRedis("*3\r\n$3\r\njo"), node.ErrUnreachable},
-		"an error":               {almostRedis("-OOM command not allowed\r\n"), node.ErrRejected},
+		"closes at once":       {func(net.Conn) {}, node.ErrUnreachable},
+		"speaks HTTP":          {func(conn net.Conn) { _, _ = io.WriteString(conn, "HTTP/1.1 400 Bad Request\r\n\r\n") }, node.ErrProtocol},
+		"says nothing":         {func(conn net.Conn) { _, _ = io.Copy(io.Discard, conn) }, nil},
+		"echoes":               {func(conn net.Conn) { _, _ = io.Copy(conn, conn) }, nil},
+		"sends random bytes":   {func(conn net.Conn) { _, _ = io.WriteString(conn, "\x00\x01\x02\xff\xfe\r\n\r\n") }, node.ErrProtocol},
+		"a negative token":     {almostRedis("*1\r\n:-1\r\n"), node.ErrProtocol},
+		"another integer":      {almostRedis(":7\r\n"), node.ErrProtocol},
+		"a string":             {almostRedis("+granted\r\n"), node.ErrProtocol},
+		"null":                 {almostRedis("_\r\n"), node.ErrProtocol},
+		"a short denial":       {almostRedis("*2\r\n$3\r\njob\r\n$1\r\nx\r\n"), node.ErrProtocol},
+		"a denial of integers": {almostRedis("*3\r\n:1\r\n:2\r\n:3\r\n"), nil},
+		"closes in a reply":    {almostRedis("*3\r\n$3\r\njo"), node.ErrUnreachable},
+		"an error":             {almostRedis("-OOM command not allowed\r\n"), node.ErrRejected},
 	} {
 		t.Run(what, func(t *testing.T) {
 			t.Parallel()
@@ -164,7 +164,7 @@ func TestRealServersThatAreNoRedis(t *testing.T) {
 			namesNodes(t, noQuorum.Nodes, fakes...)
 			for _, n := range noQuorum.Nodes {
 				var nodeErr *node.Error
-				require.ErrorAs(t, n.Err, &nodeErr, "a failure has a reason")
+				require.ErrorAs(t, n.Err, &nodeErr, "each failed node needs a reason")
 				if fake.reason != nil {
 					require.ErrorIs(t, n.Err, fake.reason)
 				}
@@ -175,20 +175,20 @@ func TestRealServersThatAreNoRedis(t *testing.T) {
 	}
 }
 
-// Some answers crash the client library. They must not crash the program, so the test runs it as
-// another process.
+// Some answers crash the Redis client library. They must not crash the program. The test runs the client
+// in another process, so a crash is only a failure of this test.
 func TestRealServersThatBreakTheProtocol(t *testing.T) {
 	t.Parallel()
 	for what, serve := range map[string]func(net.Conn){
-		"a length beyond reason": almostRedis("$99999999999999999999\r\n"),
-		"a negative length":      almostRedis("*-7\r\n"),
-		"one answer too many":    almostRedis(":1\r\n:1\r\n"),
-		"a string of 100 GB":     almostRedis("$100000000000\r\n"),
-		"a map of 10^9":          almostRedis("%1000000000\r\n"),
-		"a line of 64 MiB":       almostRedis("+" + strings.Repeat("x", 64<<20) + "\r\n"),
-		"a million levels":       almostRedis(strings.Repeat("*1\r\n", 1_000_000)),
-		"a handshake too long":   refuses("-ERR no\r\n" + strings.Repeat("+OK\r\n", 10)),
-		"a handshake of 100 GB":  refuses("=100000000000\r\n"),
+		"a huge length":              almostRedis("$99999999999999999999\r\n"),
+		"a negative length":          almostRedis("*-7\r\n"),
+		"one answer too many":        almostRedis(":1\r\n:1\r\n"),
+		"a string of 100 GB":         almostRedis("$100000000000\r\n"),
+		"a map of 10^9":              almostRedis("%1000000000\r\n"),
+		"a line of 64 MiB":           almostRedis("+" + strings.Repeat("x", 64<<20) + "\r\n"),
+		"a million nested arrays":    almostRedis(strings.Repeat("*1\r\n", 1_000_000)),
+		"too many handshake replies": refuses("-ERR no\r\n" + strings.Repeat("+OK\r\n", 10)),
+		"a handshake of 100 GB":      refuses("=100000000000\r\n"),
 	} {
 		t.Run(what, func(t *testing.T) {
 			t.Parallel()
@@ -196,7 +196,7 @@ func TestRealServersThatBreakTheProtocol(t *testing.T) {
 			addrs := append(c.addresses(), fakeServer(t, serve), fakeServer(t, serve))
 			user := c.spawn("use", childTTL+"=10s", childNodes+"="+strings.Join(addrs, ","))
 			lines := user.lines()
-			require.Contains(t, lines, "survived", "two nodes of five must not end the program; it said %q", lines)
+			require.Contains(t, lines, "survived", "two bad nodes of five ended the program; its output was %q", lines)
 			c.noKeys()
 		})
 	}

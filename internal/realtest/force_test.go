@@ -10,7 +10,7 @@ import (
 	"github.com/quorumlock/quorumlock"
 )
 
-func TestRealForceReleaseAgainstALiveHolder(t *testing.T) {
+func TestRealForceReleaseEndsLiveLease(t *testing.T) {
 	t.Parallel()
 	const ttl = 2 * time.Second
 	c := startCluster(t, 5)
@@ -20,12 +20,12 @@ func TestRealForceReleaseAgainstALiveHolder(t *testing.T) {
 
 	status, err := admin.ForceRelease(t.Context())
 	require.NoError(t, err)
-	require.Equal(t, lease.Owner(), status.Holder(), "it says whom it took the lock from")
+	require.Equal(t, lease.Owner(), status.Holder(), "ForceRelease returns the former holder")
 	for i := range c.servers {
 		require.Empty(t, c.owner(i, "job"))
 	}
 	next, err := admin.TryAcquire(t.Context())
-	require.NoError(t, err, "the lock is free at once")
+	require.NoError(t, err, "the lock must be free at once")
 
 	cause := ends(t, lease, ttl+soon)
 	require.ErrorIs(t, cause, quorumlock.ErrLost)
@@ -38,12 +38,12 @@ func TestRealForceReleaseAgainstALiveHolder(t *testing.T) {
 	require.NoError(t, next.Release(t.Context()))
 }
 
-func TestRealForcedOffLeaseDoesNotComeBack(t *testing.T) {
+func TestRealForceReleasedLeaseDoesNotComeBack(t *testing.T) {
 	const ttl = 2 * time.Second
 	c := startCluster(t, 5)
 	lease := acquire(t, c.client(withTTL(ttl)).RedLock("job"))
 	c.holds("job", lease.Owner())
-	// One node forgets the lock. It must still refuse the old holder.
+	// One node lost the lock before. It must deny the former holder, too.
 	c.command(2, "DEL", "job")
 	_, err := c.client().RedLock("job").ForceRelease(t.Context())
 	require.NoError(t, err)
@@ -53,22 +53,22 @@ func TestRealForcedOffLeaseDoesNotComeBack(t *testing.T) {
 	require.ErrorContains(t, cause, "by force")
 	for i := range c.servers {
 		keys := c.locks(i)
-		require.Len(t, keys, 1, "node %d: the lock is gone, its tombstone remains: %v", i, keys)
+		require.Len(t, keys, 1, "node %d must have a tombstone and no lock: %v", i, keys)
 		require.True(t, strings.HasPrefix(keys[0], "quorumlock:tombstone:{job}:"), keys[0])
-		require.Positive(t, c.number(i, "PTTL", keys[0]), "and not for ever")
+		require.Positive(t, c.number(i, "PTTL", keys[0]), "the tombstone has no TTL")
 	}
 	_, err = c.client().RedLock("free").ForceRelease(t.Context())
-	require.NoError(t, err, "harmless on a lock that nobody holds")
+	require.NoError(t, err, "ForceRelease of a free lock does no harm")
 }
 
-func TestRealLayoutIsRedissons(t *testing.T) {
+func TestRealKeyLayoutIsRedissons(t *testing.T) {
 	c := startCluster(t, 5)
 	client := c.client()
 	lease := acquire(t, client.RedLock("job"))
 	c.holds("job", lease.Owner())
 	for i := range c.servers {
 		require.Equal(t, "hash", c.command(i, "TYPE", "job"))
-		require.Equal(t, lease.Owner()+"\n1", c.command(i, "HGETALL", "job"), "a hash with the owner as its one field")
+		require.Equal(t, lease.Owner()+"\n1", c.command(i, "HGETALL", "job"), "the key must be a hash with the owner as its only field")
 		left := c.number(i, "PTTL", "job")
 		require.Positive(t, left)
 		require.LessOrEqual(t, left, int(quorumlock.DefaultTTL.Milliseconds()))
@@ -76,7 +76,7 @@ func TestRealLayoutIsRedissons(t *testing.T) {
 	require.NoError(t, lease.Release(t.Context()))
 	c.noKeys()
 
-	// Redisson's lock excludes this library, which leaves it alone.
+	// A lock of Redisson excludes this library, which does not change it.
 	const thread = "8743c9c0-0795-4907-87fd-6c719a6b4586:31"
 	c.plant("job", thread, 30*time.Second, 0, 1, 2, 3, 4)
 	_, err := client.RedLock("job").TryAcquire(t.Context())

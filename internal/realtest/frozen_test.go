@@ -15,12 +15,12 @@ import (
 	"github.com/quorumlock/quorumlock/node"
 )
 
-// A master is frozen with min-replicas-to-write set, and its replica takes over. When the master wakes,
-// it runs what lies in its sockets before it counts its replicas again. So it may grant a lock that
-// the new master has granted to another. The tokens still tell which lease is the later one.
-func TestRealMasterFrozen(t *testing.T) {
+// A master with min-replicas-to-write is frozen, and its replica takes over. When the master wakes, it
+// runs the commands in its sockets before it counts its replicas again. So it may grant a lock that the
+// new master has granted to another client. The tokens still show which lease is later.
+func TestRealFrozenMaster(t *testing.T) {
 	t.Parallel()
-	const tries = 5 // some masters count their replicas first
+	const tries = 5 // In some tries the master counts its replicas first.
 	for range tries {
 		if frozenMasterGrants(t) {
 			return
@@ -53,9 +53,9 @@ func frozenMasterGrants(t *testing.T) bool {
 	replica.CatchUp()
 
 	master.Pause()
-	// Until it is promoted, the replica sends an acknowledgement each second. These acknowledgements
-	// wait in the socket of the master, which takes them for news when it wakes.
-	eventually(t, patience, func() bool { return silence(t, replica) >= 3 }, "the replica hears nothing from its master")
+	// Until it is promoted, the replica sends an acknowledgement each second. The master reads them
+	// from its socket when it wakes, and takes them for new ones.
+	eventually(t, patience, func() bool { return silence(t, replica) >= 3 }, "the replica has heard nothing from its master for 3 s")
 	replica.Promote()
 	next := acquire(t, newClient(t, settings(replica)).RedLock("job"))
 	type result struct {
@@ -76,20 +76,20 @@ func frozenMasterGrants(t *testing.T) bool {
 	t.Logf("two leases of one name: %v and %v", next.Err(), late.lease.Err())
 
 	require.Greater(t, next.Token(), first.Token())
-	require.Greater(t, late.lease.Token(), next.Token(), "the tokens tell which lease is the later one")
+	require.Greater(t, late.lease.Token(), next.Token(), "the later lease must have the larger token")
 	var resource fence.Gate
 	write := func(lease *quorumlock.Lease) error { return resource.Do(lease.Token(), func() error { return nil }) }
 	require.NoError(t, write(next))
 	require.NoError(t, write(late.lease))
-	require.ErrorIs(t, write(next), fence.ErrStale, "one of the two writes from now on")
+	require.ErrorIs(t, write(next), fence.ErrStale, "the fence must reject the earlier lease")
 	require.ErrorIs(t, write(first), fence.ErrStale)
 
-	eventually(t, 3*ttl, func() bool { return late.lease.Err() != nil }, "the master counts its replicas, and confirms no more")
+	eventually(t, 3*ttl, func() bool { return late.lease.Err() != nil }, "the old master has counted its replicas, and confirms no renewal")
 	require.ErrorIs(t, late.lease.Err(), quorumlock.ErrLost)
 	eventually(t, 3*ttl, func() bool {
 		_, err := client.RedLock("job").TryAcquire(t.Context())
 		return errors.Is(err, node.ErrRejected)
-	}, "the master refuses, and says why")
+	}, "the old master refuses with the reason")
 	return true
 }
 

@@ -17,7 +17,7 @@ import (
 // fewGoroutines allows for the goroutines of connections and of one stuck sender.
 const fewGoroutines = 10
 
-func TestRealBadNodesDelayNothing(t *testing.T) {
+func TestRealBadMinorityDelaysNoCall(t *testing.T) {
 	const rounds, timeout = 300, time.Second
 	for _, bad := range []struct {
 		what   string
@@ -28,7 +28,7 @@ func TestRealBadNodesDelayNothing(t *testing.T) {
 		{"one hung", func(c *cluster) { c.pause(4) }, func(c *cluster) { c.resume(4) }},
 		{"two hung", func(c *cluster) { c.pause(0, 4) }, func(c *cluster) { c.resume(0, 4) }},
 		{"one killed", func(c *cluster) { c.kill(4) }, func(c *cluster) { c.restart(4) }},
-		{"one of each", func(c *cluster) { c.kill(0); c.pause(4) }, func(c *cluster) { c.restart(0); c.resume(4) }},
+		{"one down, one hung", func(c *cluster) { c.kill(0); c.pause(4) }, func(c *cluster) { c.restart(0); c.resume(4) }},
 	} {
 		t.Run(bad.what, func(t *testing.T) {
 			c := startCluster(t, 5)
@@ -46,26 +46,26 @@ func TestRealBadNodesDelayNothing(t *testing.T) {
 				median := took[rounds/2]
 				t.Logf("%-8s median %8v  p90 %8v  most %8v", []string{"acquire", "extend", "release"}[step],
 					median.Round(time.Microsecond), took[rounds*9/10].Round(time.Microsecond), took[rounds-1].Round(time.Microsecond))
-				require.Less(t, median, timeout, "nobody waits for a bad node's timeout")
+				require.Less(t, median, timeout, "no call may wait for the timeout of a bad node")
 			}
 			eventually(t, soon, func() bool { return runtime.NumGoroutine() <= before+fewGoroutines },
-				"about %d goroutines, as before", before)
-			// rueidis #630: a log full of timeouts.
-			require.LessOrEqual(t, logged.lines.Load(), int64(4), "a bad node is worth a line, not one for each operation")
+				"about %d goroutines are left, as before", before)
+			// Compare rueidis #630: the log was full of timeouts.
+			require.LessOrEqual(t, logged.lines.Load(), int64(4), "a bad node is logged once, and not for each operation")
 
 			bad.repair(c)
-			c.noKeys() // also on the nodes that saw the acquisitions late
+			c.noKeys() // This includes the nodes that ran the acquisitions late.
 		})
 	}
 }
 
 // The client still reports a held lock as held while a minority of the nodes is down.
-func TestRealHeldIsToldWithBadNodes(t *testing.T) {
+func TestRealErrHeldDespiteBadMinority(t *testing.T) {
 	for what, happen := range map[string]func(c *cluster){
-		"one killed":  func(c *cluster) { c.kill(4) },
-		"two killed":  func(c *cluster) { c.kill(3, 4) },
-		"one hung":    func(c *cluster) { c.pause(4) },
-		"one of each": func(c *cluster) { c.kill(3); c.pause(4) },
+		"one killed":         func(c *cluster) { c.kill(4) },
+		"two killed":         func(c *cluster) { c.kill(3, 4) },
+		"one hung":           func(c *cluster) { c.pause(4) },
+		"one down, one hung": func(c *cluster) { c.kill(3); c.pause(4) },
 	} {
 		t.Run(what, func(t *testing.T) {
 			c := startCluster(t, 5)
@@ -76,7 +76,7 @@ func TestRealHeldIsToldWithBadNodes(t *testing.T) {
 			for range 20 {
 				_, err := lock.TryAcquire(t.Context())
 				var held *quorumlock.HeldError
-				require.ErrorAs(t, err, &held, "three nodes answer, and all of them deny")
+				require.ErrorAs(t, err, &held, "three nodes answered, and all of them denied")
 				require.Equal(t, holder.Owner(), held.Owner)
 			}
 			require.NoError(t, holder.Release(t.Context()))
@@ -98,7 +98,7 @@ func measure(t *testing.T, lock *quorumlock.Lock, rounds int) (took [3][]time.Du
 		}
 		for i, step := range steps {
 			began := time.Now()
-			require.NoError(t, step(), "step %d, with three good nodes of five", i)
+			require.NoError(t, step(), "step %d failed, although three of five nodes are good", i)
 			took[i] = append(took[i], time.Since(began))
 		}
 	}

@@ -14,7 +14,7 @@ import (
 	"github.com/quorumlock/quorumlock/node"
 )
 
-// at makes a client use addresses that a function returns for the servers.
+// at lets a client use other addresses of the servers: the results of a function.
 func (c *cluster) at(address func(i int, s *redisproc.Server) string) func(*quorumlock.Config) {
 	return func(cfg *quorumlock.Config) {
 		cfg.Addresses = nil
@@ -30,7 +30,7 @@ func refused(t *testing.T, lock *quorumlock.Lock) *quorumlock.NoQuorumError {
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()
 	_, err := lock.Acquire(ctx)
-	require.NoError(t, ctx.Err(), "an Acquire that cannot succeed must not wait; it waited and said: %v", err)
+	require.NoError(t, ctx.Err(), "Acquire waited, although it cannot succeed: %v", err)
 	var noQuorum *quorumlock.NoQuorumError
 	require.ErrorAs(t, err, &noQuorum)
 	require.ErrorIs(t, err, quorumlock.ErrNoQuorum)
@@ -40,7 +40,7 @@ func refused(t *testing.T, lock *quorumlock.Lock) *quorumlock.NoQuorumError {
 // namesNodes requires that an error names exactly these nodes.
 func namesNodes(t *testing.T, errs []quorumlock.NodeError, want ...string) {
 	t.Helper()
-	require.ElementsMatch(t, want, namesOf(errs), "the nodes that an error names")
+	require.ElementsMatch(t, want, namesOf(errs), "the error names other nodes")
 }
 
 func namesOf(errs []quorumlock.NodeError) []string {
@@ -58,7 +58,7 @@ func TestRealPasswords(t *testing.T) {
 			address := func(_ int, s *redisproc.Server) string { return "redis://" + userinfo + s.Addr() }
 			err := refused(t, c.client(c.at(address)).RedLock("job"))
 			require.ErrorIs(t, err, node.ErrAuth)
-			require.NotContains(t, err.Error(), "mistaken", "an error is no place for a password")
+			require.NotContains(t, err.Error(), "mistaken", "the error contains the password")
 			t.Log(err)
 			c.noKeys()
 		})
@@ -101,7 +101,7 @@ func TestRealKeysOfAnotherType(t *testing.T) {
 			require.ErrorIs(t, err, node.ErrWrongType)
 			namesNodes(t, err.Nodes, c.servers[3].Addr())
 			for i := range c.servers {
-				eventually(t, soon, func() bool { return c.owner(i, "task") == "" }, "node %d does not keep the other name", i)
+				eventually(t, soon, func() bool { return c.owner(i, "task") == "" }, "node %d has released the other name", i)
 			}
 
 			for i := range c.servers {
@@ -115,7 +115,7 @@ func TestRealKeysOfAnotherType(t *testing.T) {
 			t.Log(err)
 			for i := range c.servers {
 				require.Equal(t, []string{"job"}, c.locks(i))
-				require.Equal(t, kind, c.command(i, "TYPE", "job"), "it is not ours to remove")
+				require.Equal(t, kind, c.command(i, "TYPE", "job"), "the library removed a foreign key")
 			}
 		})
 	}
@@ -137,18 +137,18 @@ func TestRealForeignHashWithoutExpiry(t *testing.T) {
 func TestRealUnreachableNodes(t *testing.T) {
 	t.Parallel()
 	c := startCluster(t, 5)
-	brief := withMaxTTL(2 * time.Second) // and so a short recovery
+	brief := withMaxTTL(2 * time.Second) // A short MaxTTL makes the recovery short.
 	var cfg quorumlock.Config
 	brief(&cfg)
 	c.open(cfg.Limits())
 	c.kill(0, 1, 2, 3, 4)
-	lock := c.client(brief).RedLock("job") // New works while nobody answers
+	lock := c.client(brief).RedLock("job") // New succeeds although no node answers.
 	_, err := lock.TryAcquire(t.Context())
 	var noQuorum *quorumlock.NoQuorumError
 	require.ErrorAs(t, err, &noQuorum)
 	require.ErrorIs(t, err, node.ErrUnreachable)
 	require.Equal(t, []int{0, 5, 3}, []int{noQuorum.Agreed, noQuorum.Total, noQuorum.Need})
-	require.GreaterOrEqual(t, len(noQuorum.Nodes), 3, "each node that made it fail is named: %v", err)
+	require.GreaterOrEqual(t, len(noQuorum.Nodes), 3, "the error must name the nodes that failed: %v", err)
 	require.Subset(t, c.addresses(), namesOf(noQuorum.Nodes))
 	t.Log(err)
 
@@ -157,7 +157,7 @@ func TestRealUnreachableNodes(t *testing.T) {
 	defer cancel()
 	_, err = lock.Acquire(ctx)
 	require.ErrorIs(t, err, context.DeadlineExceeded)
-	require.ErrorIs(t, err, quorumlock.ErrNoQuorum, "it says what it waited for")
+	require.ErrorIs(t, err, quorumlock.ErrNoQuorum, "the error must tell why Acquire waited")
 	c.restart(0, 1, 2, 3, 4)
 	require.NoError(t, acquire(t, lock).Release(t.Context()))
 	c.noKeys()
@@ -187,13 +187,13 @@ func TestRealSameServerTwice(t *testing.T) {
 	}
 }
 
-func TestRealUseAfterTheEnd(t *testing.T) {
+func TestRealUseAfterReleaseAndClose(t *testing.T) {
 	c := startCluster(t, 3)
 	client := c.client()
 	lock := client.RedLock("job")
 	lease := acquire(t, lock)
 	require.NoError(t, lease.Release(t.Context()))
-	require.ErrorIs(t, lease.Release(t.Context()), quorumlock.ErrReleased, "a second release is told apart")
+	require.ErrorIs(t, lease.Release(t.Context()), quorumlock.ErrReleased, "a second release has its own error")
 	c.noKeys()
 
 	held := acquire(t, client.RedLock("held"))
@@ -215,7 +215,7 @@ func TestRealUseAfterTheEnd(t *testing.T) {
 	c.noKeys()
 }
 
-func TestRealOddNames(t *testing.T) {
+func TestRealUnusualNames(t *testing.T) {
 	c := startCluster(t, 3)
 	client := c.client()
 	names := []string{
@@ -225,7 +225,7 @@ func TestRealOddNames(t *testing.T) {
 	for _, name := range names {
 		lease := acquire(t, client.RedLock(name))
 		for i := range c.servers {
-			eventually(t, soon, func() bool { return c.owner(i, name) == lease.Owner() }, "the name %q is the key, byte by byte", name)
+			eventually(t, soon, func() bool { return c.owner(i, name) == lease.Owner() }, "the key is the name %q, byte by byte", name)
 		}
 		require.NoError(t, lease.Release(t.Context()), "%q", name)
 		c.noKeys()

@@ -10,8 +10,8 @@ import (
 	"github.com/quorumlock/quorumlock"
 )
 
-// A joint lock on two sets of servers takes all names or none. This also holds after an
-// interrupted wait for the last name. The loss of one set releases the other one.
+// A joint lock on two sets of servers acquires all names or none. This also holds if a wait for the last
+// name is cancelled. The loss of the locks on one set releases those on the other.
 func TestRealJoin(t *testing.T) {
 	t.Parallel()
 	c, d, deadline := startCluster(t, 3), startCluster(t, 3), withDeadline(t)
@@ -39,7 +39,7 @@ func TestRealJoin(t *testing.T) {
 	lease, err = all.Acquire(deadline)
 	require.NoError(t, err)
 	d.kill(0, 1)
-	in(t, lease.Context().Done(), "the loss of one lock is the end of all")
+	in(t, lease.Context().Done(), "the joint lease must end with the loss of one lock")
 	require.ErrorIs(t, context.Cause(lease.Context()), quorumlock.ErrLost)
 	require.ErrorIs(t, lease.Release(t.Context()), quorumlock.ErrLost)
 	c.noKeys()

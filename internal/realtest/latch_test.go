@@ -21,7 +21,7 @@ func TestRealLatchCommandsAreCounted(t *testing.T) {
 		require.NoError(t, operate(), what)
 		ran += scripts
 		for i := range c.servers {
-			eventually(t, soon, func() bool { return c.calls(i) >= ran }, "%s reaches node %d", what, i)
+			eventually(t, soon, func() bool { return c.calls(i) >= ran }, "node %[2]d ran the script for %[1]s", what, i)
 			require.Equal(t, ran, c.calls(i), "scripts on node %d up to %s", i, what)
 		}
 	}
@@ -34,7 +34,7 @@ func TestRealLatchCommandsAreCounted(t *testing.T) {
 		each(1, "await", func() error { return l.Await(ctx) })
 		each(scripts, "delete", func() error { return l.Delete(ctx) })
 	}
-	cycle(2) // a server has to be told each script once
+	cycle(2) // A server must load each script once.
 	cycle(1)
 }
 
@@ -73,7 +73,31 @@ func TestRealLatch(t *testing.T) {
 	_, err := l.Count(ctx)
 	require.ErrorIs(t, err, quorumlock.ErrLatchNotSet)
 	for i := range c.servers {
-		require.Positive(t, c.number(i, "PTTL", "quorumlock:latch:{a}"), "every key has a TTL")
+		require.Positive(t, c.number(i, "PTTL", "quorumlock:latch:{a}"), "a key has no TTL")
+	}
+}
+
+// One client counts down with many ids at once, and with some of them twice. The servers keep each
+// id once, and run fewer scripts than there are ids.
+func TestRealCountDownsAtOnceShareScripts(t *testing.T) {
+	c := startCluster(t, 3)
+	ctx := withDeadline(t)
+	const n = 500
+	l := c.client(patiently).Latch("a")
+	require.NoError(t, l.Set(ctx, n+1))
+	var wg sync.WaitGroup
+	for i := range n + n/5 {
+		wg.Go(func() {
+			if err := l.CountDown(ctx, fmt.Sprint(i%n)); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	wg.Wait()
+	left(t, c.client().Latch("a"), 1)
+	for i := range c.servers {
+		require.Less(t, c.calls(i), n, "scripts on server %d", i)
+		require.LessOrEqual(t, c.number(i, "ZCARD", "quorumlock:latched:{a}"), n)
 	}
 }
 
@@ -96,18 +120,18 @@ func TestRealLatchSurvivesALoss(t *testing.T) {
 	done := awaiting(ctx, latch())
 	require.NoError(t, l.CountDown(ctx, "x"))
 	c.command(1, "FLUSHALL")
-	// The latch's id alone is not enough. The count-down may restore it on this server after the
-	// loss without the earlier count-downs. Without the waiter's help no majority would be left.
-	eventually(t, soon, func() bool { return c.whole(1, "a") }, "who waits has it told again")
+	// It is not enough that the server knows the latch again. A count-down after the loss can set it there
+	// without the earlier count-downs. Only the waiter restores these.
+	eventually(t, soon, func() bool { return c.whole(1, "a") }, "the waiter has restored the latch on the server")
 	require.Equal(t, 1, c.number(1, "ZCARD", "quorumlock:latched:{a}"))
 	c.servers[0].Pause()
 	require.NoError(t, l.CountDown(ctx, "y"))
 	left(t, l, 1)
 	c.servers[0].Resume()
 	require.NoError(t, l.CountDown(ctx, "z"))
-	require.NoError(t, in(t, done, "the wait ends"))
+	require.NoError(t, in(t, done, "Await returns"))
 	for i := range c.servers {
-		eventually(t, soon, func() bool { return c.number(i, "ZCARD", "quorumlock:latched:{a}") == 3 }, "all know in the end")
+		eventually(t, soon, func() bool { return c.number(i, "ZCARD", "quorumlock:latched:{a}") == 3 }, "every node has all count-downs in the end")
 		for _, key := range []string{"quorumlock:latch:{a}", "quorumlock:latched:{a}"} {
 			require.Positive(t, c.number(i, "PTTL", key), "every key has a TTL")
 		}
@@ -129,14 +153,15 @@ func awaiting(ctx context.Context, l *quorumlock.Latch) <-chan error {
 	return done
 }
 
-// A client that stops waiting for a latch leaves no trace on the nodes. The key's own TTL would
-// take seconds.
-func TestRealLatchForgetsWhoLeaves(t *testing.T) {
+// A waiter for a latch that is cancelled removes its key from the nodes. The key would take seconds to
+// expire.
+func TestRealCancelledLatchWaiterLeavesNoTrace(t *testing.T) {
 	c := startCluster(t, 3)
 	other := c.client().Latch("ready")
 	require.NoError(t, other.Set(t.Context(), 2))
 	awaiting := func(i int) int { return c.number(i, "EXISTS", "quorumlock:awaiting:{ready}") }
 	everywhere := func() bool { return awaiting(0)+awaiting(1)+awaiting(2) == 3 }
+	nowhere := func() bool { return awaiting(0)+awaiting(1)+awaiting(2) == 0 }
 	for _, end := range []string{"cancel", "close"} {
 		client := c.client()
 		waits := func(ctx context.Context) <-chan error {
@@ -148,16 +173,18 @@ func TestRealLatchForgetsWhoLeaves(t *testing.T) {
 		first, second := waits(ctx), waits(t.Context())
 		require.Eventually(t, everywhere, soon, time.Millisecond)
 		cancel()
-		require.ErrorIs(t, in(t, first, "the wait ends"), context.Canceled)
+		require.ErrorIs(t, in(t, first, "Await returns"), context.Canceled)
 		if end == "close" {
 			closeClient(t, client)
-			require.ErrorIs(t, in(t, second, "the wait ends"), quorumlock.ErrClosed)
+			require.ErrorIs(t, in(t, second, "Await returns"), quorumlock.ErrClosed)
 		} else {
 			require.NoError(t, other.CountDown(t.Context(), "1"))
 			require.NoError(t, other.CountDown(t.Context(), "2"))
-			require.NoError(t, in(t, second, "the other still waits, and is told"))
+			require.NoError(t, in(t, second, "the last count-down wakes the other waiter"))
 			require.NoError(t, other.Delete(t.Context()))
 			require.NoError(t, other.Set(t.Context(), 2))
+			// Delete returns when a majority has deleted; the last node may follow later.
+			require.Eventually(t, nowhere, soon, time.Millisecond)
 		}
 		for i := range c.servers {
 			require.Zero(t, awaiting(i), "%s: node %d", end, i)
@@ -168,7 +195,7 @@ func TestRealLatchForgetsWhoLeaves(t *testing.T) {
 	go func() { done <- last.Latch("ready").Await(ctx) }()
 	require.Eventually(t, everywhere, soon, time.Millisecond)
 	cancel()
-	require.ErrorIs(t, in(t, done, "the wait ends"), context.Canceled)
+	require.ErrorIs(t, in(t, done, "Await returns"), context.Canceled)
 	require.NoError(t, last.Close(t.Context()))
 	for i := range c.servers {
 		require.Zero(t, awaiting(i), "after a cancellation, node %d", i)

@@ -14,9 +14,9 @@ import (
 	"github.com/quorumlock/quorumlock"
 )
 
-// The TTL of these tests is 10 s. The keys must be gone long before.
+// The TTL of these tests is 10 s. The keys must be gone long before they would expire.
 
-func TestRealLosersLeaveNothing(t *testing.T) {
+func TestRealDeniedAttemptsLeaveNoKeys(t *testing.T) {
 	c := startCluster(t, 5)
 	holder := acquire(t, c.client().RedLock("job"))
 	c.holds("job", holder.Owner())
@@ -37,7 +37,7 @@ func TestRealLosersLeaveNothing(t *testing.T) {
 	c.noKeys()
 }
 
-func TestRealSplitVotesLeaveNothing(t *testing.T) {
+func TestRealSplitVotesLeaveNoKeys(t *testing.T) {
 	for _, split := range []struct {
 		what   string
 		others map[string][]int
@@ -63,15 +63,15 @@ func TestRealSplitVotesLeaveNothing(t *testing.T) {
 			}
 			for i, owner := range want {
 				eventually(t, soon, func() bool { return c.owner(i, "job") == owner },
-					"node %d has what it had before (%q)", i, owner)
+					"node %d has its former owner (%q)", i, owner)
 			}
 		})
 	}
 }
 
-func TestRealCancelledAcquireLeavesNothing(t *testing.T) {
+func TestRealCancelledAcquireLeavesNoKeys(t *testing.T) {
 	c := startCluster(t, 5)
-	var hooks sync.Map // what an event about a name does
+	var hooks sync.Map // the function that an event calls, by name
 	react := func(names []string) {
 		if cancel, ok := hooks.Load(names[0]); ok {
 			cancel.(context.CancelFunc)()
@@ -83,25 +83,25 @@ func TestRealCancelledAcquireLeavesNothing(t *testing.T) {
 	})
 	won, cancelled := 0, 0
 	for i := range 200 {
-		name := "job" + strconv.Itoa(i) // one of its own, as an event may come late
+		name := "job" + strconv.Itoa(i) // Each round has its own name, as an event may come late.
 		ctx, cancel := context.WithCancel(t.Context())
 		var timer *time.Timer
 		switch i % 4 {
-		case 0: // from within a hook, after a lost round
+		case 0: // A hook cancels after a failed attempt.
 			c.plant(name, "x:1", time.Minute, i%3, 3, 4)
 			hooks.Store(name, cancel)
-		case 1: // from within a hook, after a grant, which stands
+		case 1: // A hook cancels after the grant. The lease stays valid.
 			hooks.Store(name, cancel)
-		case 2: // in the middle of a round
+		case 2: // The cancel comes during an attempt.
 			timer = time.AfterFunc(time.Duration(rand.Int64N(int64(500*time.Microsecond))), cancel)
-		case 3: // while waiting between two rounds, or in one of them
+		case 3: // The cancel comes between two attempts, or during one.
 			c.plant(name, "x:1", time.Minute, 0, 1, 2)
 			timer = time.AfterFunc(time.Duration(rand.Int64N(int64(20*time.Millisecond))), cancel)
 		}
 		lease, err := client.RedLock(name).Acquire(ctx)
 		if err == nil {
 			won++
-			assert.NoError(t, lease.Err(), "the end of the context does not touch a lease")
+			assert.NoError(t, lease.Err(), "the end of the context must not end the lease")
 			assert.NoError(t, lease.Release(ctx))
 		} else {
 			cancelled++
@@ -119,12 +119,12 @@ func TestRealCancelledAcquireLeavesNothing(t *testing.T) {
 		}
 	}
 	t.Logf("%d won, %d cancelled", won, cancelled)
-	require.Greater(t, won, 40, "a cancel in a hook after the grant is too late")
-	require.Greater(t, cancelled, 80, "a cancel while others hold it ends the Acquire")
+	require.Greater(t, won, 40, "a cancel after the grant must not fail Acquire")
+	require.Greater(t, cancelled, 80, "a cancel while the lock is held must end Acquire")
 	c.noKeys()
 }
 
-func TestRealHungNodeKeepsNothing(t *testing.T) {
+func TestRealHungNodeKeepsNoKeys(t *testing.T) {
 	for _, round := range []struct {
 		what string
 		do   func(t *testing.T, c *cluster, client *quorumlock.Client)
@@ -140,7 +140,7 @@ func TestRealHungNodeKeepsNothing(t *testing.T) {
 				c.command(i, "DEL", "job")
 			}
 		}},
-		{"refused by MultiLock", func(t *testing.T, _ *cluster, client *quorumlock.Client) {
+		{"denied to a MultiLock", func(t *testing.T, _ *cluster, client *quorumlock.Client) {
 			_, err := client.MultiLock("job", "task").TryAcquire(t.Context())
 			require.ErrorIs(t, err, quorumlock.ErrNoQuorum)
 		}},
@@ -184,5 +184,5 @@ func TestRealNodeHungForLongerThanTheTTL(t *testing.T) {
 	// The key may appear for a moment. Its own TTL ends only after soon.
 	eventually(t, soon, func() bool { return c.calls(4) > ran }, "the node has run what was sent to it")
 	eventually(t, soon, func() bool { return c.owner(4, "job") == "" },
-		"a node that wakes gives back a lease that was released meanwhile")
+		"the node that resumed has released the lock")
 }

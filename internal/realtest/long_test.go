@@ -8,14 +8,14 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// longForm makes open-ended tests run in their long form (make test-long, every night). Without
-// it, each test runs until it has seen the events that it needs and logs them.
+// longForm makes open-ended tests run in their long form (make test-long, every night). In the short
+// form, each of these tests runs until it has seen the events that it needs.
 var longForm = flag.Bool("long", false, "run tests in their long form: more cases, more rounds, more leases")
 
 // The span of these two tests can be set.
 var (
-	sharesSpan = flag.Duration("shares", 0, "how long TestRealShares measures each way to wait; 0 is until it has seen enough")
-	soakSpan   = flag.Duration("soak", 0, "how long TestRealNoLostWake goes on; it is two storms at least")
+	sharesSpan = flag.Duration("shares", 0, "how long TestRealSharesOfContenders measures each way to wait; 0: until it has seen enough")
+	soakSpan   = flag.Duration("soak", 0, "how long TestRealNoLostWake runs, but at least for two storms")
 )
 
 // longer returns its second argument in the long form and its first one otherwise.
@@ -32,8 +32,7 @@ func longest() time.Duration {
 	return longer(5*time.Minute, time.Hour) + *soakSpan + *sharesSpan
 }
 
-// in returns the next value of a channel. A missing value fails this test alone and does not use
-// up the time of all tests.
+// in returns the next value of a channel. If none comes in time, it fails the test.
 func in[T any](t testing.TB, channel <-chan T, what string) T {
 	t.Helper()
 	select {

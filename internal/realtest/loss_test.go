@@ -32,7 +32,7 @@ func (g gated) Do(ctx context.Context, ops []node.Op, replies []node.Reply) {
 	}
 }
 
-// gatedClient returns a client that can be cut off from all nodes at once.
+// gatedClient returns a client. Setting shut cuts it off from all nodes at once.
 func (c *cluster) gatedClient(changes ...func(*quorumlock.Config)) (client *quorumlock.Client, shut *atomic.Bool) {
 	c.t.Helper()
 	shut = new(atomic.Bool)
@@ -49,10 +49,10 @@ func (c *cluster) gatedClient(changes ...func(*quorumlock.Config)) (client *quor
 func TestRealLeaseEndsBeforeItsKeys(t *testing.T) {
 	for _, fixed := range []bool{true, false} {
 		t.Run("fixed="+strconv.FormatBool(fixed), func(t *testing.T) {
-			// The margin is the drift allowance of 22 ms. A process that is not scheduled for so
-			// long finds the keys gone. One good round of a few is therefore enough.
+			// The margin is the drift allowance of 22 ms. If the machine stalls for longer, the keys are
+			// gone before the test sees them. So one good try of a few is enough.
 			for try := 1; !leaseEndsBeforeItsKeys(t, fixed); try++ {
-				require.Less(t, try, 5, "the keys must outlive the lease on every node")
+				require.Less(t, try, 5, "in no try did all keys outlive the lease")
 			}
 		})
 	}
@@ -68,13 +68,12 @@ func leaseEndsBeforeItsKeys(t *testing.T, fixed bool) bool {
 	if fixed {
 		for i := range c.servers {
 			left := c.number(i, "PTTL", "job")
-			require.Greater(t, time.Duration(left+1)*time.Millisecond, lease.Remaining(), "of node %d: a lease is shorter than its keys", i)
+			require.Greater(t, time.Duration(left+1)*time.Millisecond, lease.Remaining(), "the key on node %d must outlive the lease", i)
 		}
 	}
 	c.pause(0, 1, 2, 3, 4)
-	// The commands with which the client undoes its lock at the end must not reach the nodes. A
-	// client that renewed has found by then that the nodes hang. It sends nothing more before they
-	// answer.
+	// At its end the lease is released, and this must not remove the keys before the test reads them.
+	// A client that renewed has found that the nodes hang, so it sends nothing until they answer.
 	shut.Store(fixed)
 	cause := ends(t, lease, 2*time.Second+soon)
 	shut.Store(true)
@@ -94,7 +93,7 @@ func leaseEndsBeforeItsKeys(t *testing.T, fixed bool) bool {
 	require.ErrorAs(t, cause, &lost)
 	require.Equal(t, lease.Owner(), lost.Owner)
 	require.ErrorIs(t, lease.Err(), quorumlock.ErrLost)
-	require.ErrorIs(t, lease.Extend(t.Context()), quorumlock.ErrLost, "nothing revives it")
+	require.ErrorIs(t, lease.Extend(t.Context()), quorumlock.ErrLost, "nothing revives a lost lease")
 	t.Logf("the keys had %v ms left; %v", left, cause)
 	for _, ms := range left {
 		if ms <= 0 {
@@ -104,7 +103,7 @@ func leaseEndsBeforeItsKeys(t *testing.T, fixed bool) bool {
 	return true
 }
 
-// This test also covers redsync #147 and #149: a restarted node never rejoins a held lock.
+// Compare redsync #147 and #149: a restarted node never rejoins a held lock.
 func TestRealNodesDieAndComeBackEmpty(t *testing.T) {
 	t.Parallel()
 	const ttl = patientTTL
@@ -115,10 +114,10 @@ func TestRealNodesDieAndComeBackEmpty(t *testing.T) {
 	c.kill(0, 3)
 	staysValid(t, lease, 2*ttl)
 	have, want := lease.Backing()
-	require.Equal(t, []int{3, 5}, []int{have, want}, "two of five are gone")
+	require.Equal(t, []int{3, 5}, []int{have, want}, "two of five nodes are down")
 
 	c.restart(0, 3)
-	eventually(t, ttl*3/2+2*soon, func() bool { have, _ := lease.Backing(); return have == 5 }, "nodes that come back are filled again, and back the lease when they have recovered")
+	eventually(t, ttl*3/2+2*soon, func() bool { have, _ := lease.Backing(); return have == 5 }, "the nodes have recovered, and back the lease again")
 	c.holds("job", lease.Owner())
 
 	// The lease now survives the loss of two other nodes, but not the loss of three.
@@ -137,7 +136,7 @@ func TestRealNodesDieAndComeBackEmpty(t *testing.T) {
 		require.ErrorIs(t, n.Err, node.ErrUnreachable)
 	}
 	addrs := c.addresses()
-	require.ElementsMatch(t, []string{addrs[1], addrs[2], addrs[4]}, named, "the cause names the nodes that failed, and no other: %v", cause)
+	require.ElementsMatch(t, []string{addrs[1], addrs[2], addrs[4]}, named, "the cause must name exactly the nodes that failed: %v", cause)
 	require.ErrorIs(t, cause, node.ErrUnreachable)
 	t.Log(cause)
 
@@ -146,7 +145,7 @@ func TestRealNodesDieAndComeBackEmpty(t *testing.T) {
 	c.noKeys()
 }
 
-func TestRealManyLeases(t *testing.T) {
+func TestRealManyLeasesNeedNoGoroutines(t *testing.T) {
 	const ttl = 6 * time.Second
 	// The leases far outnumber the allowed goroutines. The renewals of ten thousand leases occupy
 	// a small machine, which must then run nothing else.
@@ -165,7 +164,7 @@ func TestRealManyLeases(t *testing.T) {
 		leases[i], err = client.RedLock("lock:" + strconv.Itoa(i)).Acquire(ctx)
 		return err
 	})
-	t.Logf("%d leases taken in %v", n, time.Since(began).Round(time.Millisecond))
+	t.Logf("%d leases acquired in %v", n, time.Since(began).Round(time.Millisecond))
 
 	most := 0
 	for held := time.Now(); time.Since(held) < ttl*3/2; {
@@ -173,18 +172,18 @@ func TestRealManyLeases(t *testing.T) {
 		<-time.After(time.Millisecond)
 	}
 	for i, lease := range leases {
-		require.NoError(t, lease.Err(), "lease %d after one and a half TTLs", i)
+		require.NoError(t, lease.Err(), "lease %d ended within one and a half TTLs", i)
 		have, _ := lease.Backing()
-		require.GreaterOrEqual(t, have, 3, "nodes behind lease %d", i)
+		require.GreaterOrEqual(t, have, 3, "nodes that back lease %d", i)
 	}
 	t.Logf("%d goroutines before, at most %d while they were held; %d renewals", before, most, renewed.Load())
-	require.LessOrEqual(t, most, before+32, "a lease has no goroutine of its own")
+	require.LessOrEqual(t, most, before+32, "leases must not have goroutines of their own")
 
 	began = time.Now()
 	inParallel(t, n, func(i int) error { return leases[i].Release(t.Context()) })
 	t.Logf("released in %v", time.Since(began).Round(time.Millisecond))
 	c.noKeys()
-	eventually(t, soon, func() bool { return runtime.NumGoroutine() <= before+fewGoroutines }, "about %d goroutines, as before", before)
+	eventually(t, soon, func() bool { return runtime.NumGoroutine() <= before+fewGoroutines }, "about %d goroutines are left, as before", before)
 }
 
 // inParallel runs a function n times, 64 at a time.

@@ -12,16 +12,15 @@ import (
 	"github.com/quorumlock/quorumlock/node"
 )
 
-// reluctant is a node that can be down and comes back late. Its probe waits until the test lets it
-// through.
-type reluctant struct {
+// gatedProbe is a node that can be down. A probe of it waits until the test lets it through.
+type gatedProbe struct {
 	node.Node
 	down    atomic.Bool
 	probing chan struct{}
 	through chan struct{}
 }
 
-func (r *reluctant) Do(ctx context.Context, ops []node.Op, replies []node.Reply) {
+func (r *gatedProbe) Do(ctx context.Context, ops []node.Op, replies []node.Reply) {
 	if !r.down.Load() {
 		r.Node.Do(ctx, ops, replies)
 		return
@@ -31,27 +30,27 @@ func (r *reluctant) Do(ctx context.Context, ops []node.Op, replies []node.Reply)
 	}
 }
 
-func (r *reluctant) Probe(ctx context.Context) error {
+func (r *gatedProbe) Probe(ctx context.Context) error {
 	select {
 	case r.probing <- struct{}{}:
-	default: // that there was one is known already
+	default: // A probe was noted already.
 	}
 	<-r.through
 	return r.Node.Probe(ctx)
 }
 
-// A command to a returning node waits for the probe. The release of the same lease must not
-// overtake it there.
-func TestRealReleaseDoesNotOvertakeAtAReturningNode(t *testing.T) {
+// An acquisition for a returning node waits for the probe. The release of the same lease must not overtake
+// it there.
+func TestRealReleaseDoesNotOvertakeAcquireOnReturningNode(t *testing.T) {
 	for what, lock := range map[string]quorumlock.LockOptions{
 		"an acquisition": {},
 		"a renewal":      {Fixed: true},
 	} {
 		t.Run(what, func(t *testing.T) {
 			c := startCluster(t, 5)
-			slow := &reluctant{probing: make(chan struct{}, 1), through: make(chan struct{})}
+			slow := &gatedProbe{probing: make(chan struct{}, 1), through: make(chan struct{})}
 			client := newClient(t, func(cfg *quorumlock.Config) {
-				cfg.NodeTimeoutMin = quorumlock.DefaultTTL / 4 // the probe is not to be overdue
+				cfg.NodeTimeoutMin = quorumlock.DefaultTTL / 4 // The probe must not time out.
 				cfg.NodeTimeoutMax = cfg.NodeTimeoutMin
 				for i, addr := range c.addresses() {
 					nd, err := node.OpenRedis(addr)
@@ -65,12 +64,12 @@ func TestRealReleaseDoesNotOvertakeAtAReturningNode(t *testing.T) {
 				}
 			})
 			letThrough := sync.OnceFunc(func() { close(slow.through) })
-			t.Cleanup(letThrough) // else nothing would end the probe of a test that has failed
+			t.Cleanup(letThrough) // This ends the probe if the test fails.
 			slow.down.Store(true)
 			job := client.RedLock("job").With(lock)
-			require.NoError(t, acquire(t, job).Release(t.Context()), "with four of five")
+			require.NoError(t, acquire(t, job).Release(t.Context()), "four of five nodes are enough")
 
-			// An operation eventually makes the client probe the node.
+			// A further operation makes the client probe the node.
 			var lease *quorumlock.Lease
 			probing := func() bool {
 				if lease != nil && !lock.Fixed {
@@ -89,12 +88,12 @@ func TestRealReleaseDoesNotOvertakeAtAReturningNode(t *testing.T) {
 					return false
 				}
 			}
-			eventually(t, soon, probing, "the node is probed")
+			eventually(t, soon, probing, "the client probes the node")
 			require.NoError(t, lease.Release(t.Context()))
 			slow.down.Store(false)
 			before := c.calls(4)
 			letThrough()
-			eventually(t, soon, func() bool { return c.calls(4) >= before+2 }, "the node has run what waited for it")
+			eventually(t, soon, func() bool { return c.calls(4) >= before+2 }, "the node has run the operations that waited for it")
 			c.noKeys()
 		})
 	}

@@ -15,12 +15,12 @@ import (
 	"github.com/quorumlock/quorumlock/quorum"
 )
 
-// patientTTL is for leases that must survive on a busy machine. A TTL of a second gives a node a
-// tenth of it to answer. An answer on a busy machine sometimes takes longer.
+// patientTTL is the TTL of leases that must survive on a busy machine. A TTL of one second would leave a
+// node 100 ms to answer, which is sometimes too little there.
 const patientTTL = 2 * time.Second
 
-// These are reports by users of other libraries. Each test names its issue.
-func TestRealPeers(t *testing.T) {
+// Each subtest is a bug that users of other libraries reported. Its name has the issues.
+func TestRealIssuesOfOtherLibraries(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]func(t *testing.T, c *cluster){
 		"redsync#186 redisson#1445 a bare majority splits":                        bareMajorityIsFilled,
@@ -32,7 +32,7 @@ func TestRealPeers(t *testing.T) {
 		"node-redlock#296 node-redlock#299 expiry from the first attempt":         expiryFromTheLastAttempt,
 		"node-redlock#313 node-redlock#309 release goes on for ever":              releaseIsBounded,
 		"node-redlock#168 node-redlock#362 releasing an expired lock":             expiredRelease,
-		"redisson#4698 nobody is told that renewal failed":                        renewalFailureIsTold,
+		"redisson#4698 a failed renewal is not reported":                          renewalFailureIsTold,
 		"redisson#7272 redisson#2515 renewal outlives the unlock":                 renewalEndsWithTheLease,
 		"redisson#3194 redisson#3712 renewal dies after a reconnect":              renewalSurvivesReconnects,
 		"redisson#5698 a renewal comes more than a TTL late":                      renewalIsRetried,
@@ -55,8 +55,8 @@ func bareMajorityIsFilled(t *testing.T, c *cluster) {
 	have, _ := lease.Backing()
 	require.Equal(t, 3, have)
 	c.restart(3, 4)
-	eventually(t, ttl*3/2+soon*3/2, func() bool { have, _ := lease.Backing(); return have == 5 }, "renewals fill all nodes")
-	c.kill(0, 1) // both nodes granted the lock
+	eventually(t, ttl*3/2+soon*3/2, func() bool { have, _ := lease.Backing(); return have == 5 }, "renewals put the lock on all nodes")
+	c.kill(0, 1) // Both nodes had granted the lock.
 	staysValid(t, lease, 2*ttl)
 	require.NoError(t, lease.Release(t.Context()))
 }
@@ -89,7 +89,7 @@ func validity(t *testing.T, c *cluster) {
 	require.ErrorIs(t, lease.Err(), quorumlock.ErrLost)
 	have, _ := lease.Backing()
 	require.Less(t, have, 3)
-	require.ErrorIs(t, ends(t, lease, fixed.TTL+soon), quorumlock.ErrLost, "the context agrees")
+	require.ErrorIs(t, ends(t, lease, fixed.TTL+soon), quorumlock.ErrLost, "the context ends with the lease")
 }
 
 func releaseSaysWhy(t *testing.T, c *cluster) {
@@ -111,7 +111,7 @@ func releaseSaysWhy(t *testing.T, c *cluster) {
 		}
 		require.ErrorIs(t, n.Err, want, n.Node)
 	}
-	require.ErrorIs(t, lease.Release(t.Context()), quorumlock.ErrReleased, "a second release is something else")
+	require.ErrorIs(t, lease.Release(t.Context()), quorumlock.ErrReleased, "a second release has its own error")
 	c.resume(2)
 	c.restart(0, 1)
 	c.noKeys()
@@ -122,7 +122,7 @@ func cancelledRelease(t *testing.T, c *cluster) {
 	lease, err := c.client().RedLock("job").Acquire(ctx)
 	require.NoError(t, err)
 	cancel()
-	require.NoError(t, lease.Err(), "the context of the acquisition bounds the acquisition")
+	require.NoError(t, lease.Err(), "the context of Acquire bounds only the acquisition")
 	require.NoError(t, lease.Release(ctx))
 	c.noKeys()
 }
@@ -132,17 +132,17 @@ func leftoversDoNotBlock(t *testing.T, c *cluster) {
 	ctx, cancel := context.WithTimeout(t.Context(), quorumlock.DefaultTTL/2)
 	defer cancel()
 	lease, err := c.client().RedLock("job").Acquire(ctx)
-	require.NoError(t, err, "what lost rounds left on nodes 3 and 4 would block it for a TTL")
+	require.NoError(t, err, "keys of failed attempts on nodes 3 and 4 would block the lock for a TTL")
 	require.NoError(t, lease.Release(t.Context()))
 }
 
 func expiryFromTheLastAttempt(t *testing.T, c *cluster) {
-	free := time.Now().Add(time.Second) // at the earliest
+	free := time.Now().Add(time.Second) // The lock is not free before.
 	c.plant("job", "x:1", time.Second, 0, 1, 2)
 	lease := acquire(t, c.client().RedLock("job"))
 	sinceThen := lease.Remaining() + time.Since(free)
 	require.GreaterOrEqual(t, sinceThen, quorumlock.DefaultTTL-quorum.Drift(quorumlock.DefaultTTL),
-		"the TTL counts from the attempt that won, which cannot have begun before")
+		"the TTL counts from the attempt that succeeded")
 	require.LessOrEqual(t, lease.Remaining(), quorumlock.DefaultTTL)
 	require.NoError(t, lease.Release(t.Context()))
 }
@@ -153,7 +153,7 @@ func releaseIsBounded(t *testing.T, c *cluster) {
 	c.pause(0, 1, 2, 3, 4)
 	began := time.Now()
 	require.ErrorIs(t, lease.Release(t.Context()), quorumlock.ErrNoQuorum)
-	require.Less(t, time.Since(began), quorumlock.DefaultTTL/2, "the nodes' timeouts bound it")
+	require.Less(t, time.Since(began), quorumlock.DefaultTTL/2, "the node timeouts bound Release")
 	began = time.Now()
 	ctx, cancel := context.WithTimeout(t.Context(), quorumlock.DefaultTTL)
 	defer cancel()
@@ -164,7 +164,7 @@ func releaseIsBounded(t *testing.T, c *cluster) {
 func expiredRelease(t *testing.T, c *cluster) {
 	lease := acquire(t, c.client().RedLock("job").With(fixed))
 	require.ErrorIs(t, ends(t, lease, fixed.TTL+soon), quorumlock.ErrLost)
-	c.noKeys() // the keys outlive the lease a little, and not all by the same
+	c.noKeys() // The keys expire a little later than the lease.
 	next := acquire(t, c.client().RedLock("job"))
 	c.holds("job", next.Owner())
 	for range 3 {
@@ -177,11 +177,11 @@ func expiredRelease(t *testing.T, c *cluster) {
 	require.NoError(t, next.Release(t.Context()))
 }
 
-// ownershipTravelsInTheContext shows that the context carries the lease to any goroutine. The
-// client does not ask the nodes.
+// ownershipTravelsInTheContext shows that any goroutine with the context holds the lock. The client does not
+// ask the nodes for that.
 func ownershipTravelsInTheContext(t *testing.T, c *cluster) {
 	lock := c.client().RedLock("job")
-	require.NoError(t, acquire(t, lock).Release(t.Context())) // the servers know the scripts now
+	require.NoError(t, acquire(t, lock).Release(t.Context())) // The servers learn the scripts.
 	c.noKeys()
 	lease := acquire(t, lock)
 	c.holds("job", lease.Owner())
@@ -199,10 +199,10 @@ func ownershipTravelsInTheContext(t *testing.T, c *cluster) {
 		})
 	}
 	users.Wait()
-	require.NoError(t, lease.Err(), "a nested release is not the last")
+	require.NoError(t, lease.Err(), "the release of a nested lease does not end the outer one")
 	_, err := lock.TryAcquire(t.Context())
-	require.ErrorIs(t, err, quorumlock.ErrHeld, "without the context it is held, also by this client")
-	require.LessOrEqual(t, c.calls(0), before+2, "only that one attempt has reached a node")
+	require.ErrorIs(t, err, quorumlock.ErrHeld, "without the context, the same client is denied, too")
+	require.LessOrEqual(t, c.calls(0), before+2, "only this attempt has reached a node")
 	require.NoError(t, lease.Release(t.Context()))
 	c.noKeys()
 }

@@ -18,7 +18,7 @@ import (
 
 func TestRealExclusionBetweenProcesses(t *testing.T) {
 	t.Parallel()
-	span := longer(5*time.Second, 30*time.Second) // for some pauses, and a thousand sections on a machine of today
+	span := longer(5*time.Second, 30*time.Second) // This is enough for some pauses, and about a thousand sections.
 	c := startCluster(t, 5)
 	dir := t.TempDir()
 	var processes [4]*child
@@ -49,7 +49,7 @@ func TestRealExclusionBetweenProcesses(t *testing.T) {
 			case words[0] == "lost":
 				lost[words[1]] = true
 			case words[0] == "clash":
-				clashes = append(clashes, append(words[1:], "?")) // the other may not have written its name
+				clashes = append(clashes, append(words[1:], "?")) // The other process may not have written its name yet.
 			case words[0] == "broken":
 				t.Error(line)
 			}
@@ -58,11 +58,11 @@ func TestRealExclusionBetweenProcesses(t *testing.T) {
 		least = min(least, sections)
 	}
 	clashes = slices.DeleteFunc(clashes, func(c []string) bool { return lost[c[1]] })
-	require.Empty(t, clashes, "two valid leases at once")
+	require.Empty(t, clashes, "two leases were valid at once")
 	t.Logf("%d leases lost, %d pauses of a node", len(lost), pauses)
 	c.noKeys()
 	if least <= 5 {
-		strain.Missing(t, "every process gets on; one had %d sections", least)
+		strain.Missing(t, "every process needs sections; one had %d", least)
 	}
 }
 
@@ -82,12 +82,12 @@ func TestRealKilledHolder(t *testing.T) {
 		if held, ok := errors.AsType[*quorumlock.HeldError](err); ok {
 			require.Equal(t, owner, held.Owner)
 		} else {
-			require.ErrorIs(t, err, quorumlock.ErrNoQuorum) // a node was slow
+			require.ErrorIs(t, err, quorumlock.ErrNoQuorum) // A node was slow.
 		}
 		return nil
 	}
 	for began := time.Now(); time.Since(began) < ttl*3/2; {
-		require.Nil(t, try(), "a living holder renews, and keeps the lock for longer than a TTL")
+		require.Nil(t, try(), "a live holder must keep the lock for longer than a TTL")
 	}
 
 	holder.kill()
@@ -97,12 +97,12 @@ func TestRealKilledHolder(t *testing.T) {
 		left = append(left, time.Duration(c.number(i, "PTTL", "job"))*time.Millisecond)
 	}
 	slices.Sort(left)
-	quorumFree := left[2] - time.Millisecond // PTTL rounds
+	quorumFree := left[2] - time.Millisecond // PTTL is rounded.
 
 	var next *quorumlock.Lease
-	eventually(t, ttl+soon, func() bool { next = try(); return next != nil }, "the lock of a dead holder is free")
-	require.GreaterOrEqual(t, time.Since(killed), quorumFree, "and not before three of five nodes had let go: %v", left)
-	t.Logf("free %v after the kill; TTLs then: %v", time.Since(killed).Round(time.Millisecond), left)
+	eventually(t, ttl+soon, func() bool { next = try(); return next != nil }, "the lock of the dead holder is free")
+	require.GreaterOrEqual(t, time.Since(killed), quorumFree, "the lock was free before the keys on three nodes expired: %v", left)
+	t.Logf("free %v after the kill; TTLs at the kill: %v", time.Since(killed).Round(time.Millisecond), left)
 	require.NoError(t, next.Release(t.Context()))
 	c.noKeys()
 }

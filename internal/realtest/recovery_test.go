@@ -17,9 +17,9 @@ import (
 	"github.com/quorumlock/quorumlock/node"
 )
 
-// besieged makes another client try to get the lock until the test ends or the returned function
-// is called. The client must not get the lock before.
-func besieged(t *testing.T, lock *quorumlock.Lock) (relieve func()) {
+// contested lets another client try to acquire the lock until the test ends or the returned function is
+// called. The client must not get the lock in that time.
+func contested(t *testing.T, lock *quorumlock.Lock) (stopContender func()) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	var siege sync.WaitGroup
@@ -28,7 +28,7 @@ func besieged(t *testing.T, lock *quorumlock.Lock) (relieve func()) {
 		for ctx.Err() == nil {
 			lease, err := lock.TryAcquire(ctx)
 			if err == nil {
-				t.Errorf("somebody else got the lock, token %d", lease.Token())
+				t.Errorf("another client got the lock, token %d", lease.Token())
 				_ = lease.Release(ctx)
 				return
 			}
@@ -39,36 +39,36 @@ func besieged(t *testing.T, lock *quorumlock.Lock) (relieve func()) {
 			}
 		}
 	})
-	relieve = sync.OnceFunc(func() {
+	stopContender = sync.OnceFunc(func() {
 		cancel()
 		siege.Wait()
-		t.Logf("%d attempts of somebody else", attempts.Load())
+		t.Logf("%d attempts by another client", attempts.Load())
 	})
-	t.Cleanup(relieve)
-	return relieve
+	t.Cleanup(stopContender)
+	return stopContender
 }
 
-// All five servers restart one after the other without their memory. Each restart waits for the
-// previous server's recovery. The lease that is held meanwhile survives.
+// All five servers restart without their memory, one after the other. Each restart waits for the recovery of
+// the previous server. The lease survives.
 func TestRealRollingRestart(t *testing.T) {
 	t.Parallel()
 	const ttl = 2 * time.Second
 	c := startCluster(t, 5)
 	lease := acquire(t, c.client(withMaxTTL(ttl)).RedLock("job"))
 	c.holds("job", lease.Owner())
-	relieve := besieged(t, c.client(withMaxTTL(ttl)).RedLock("job"))
+	stopContender := contested(t, c.client(withMaxTTL(ttl)).RedLock("job"))
 	for i := range c.servers {
 		c.kill(i)
 		began := time.Now()
 		c.restart(i)
 		recovered := func() bool { return c.recovering(i) == 0 }
-		eventually(t, soon, func() bool { return c.recovering(i) > 0 }, "node %d recovers", i)
+		eventually(t, soon, func() bool { return c.recovering(i) > 0 }, "node %d has begun its recovery", i)
 		eventually(t, 3*ttl, recovered, "node %d has recovered", i)
 		require.GreaterOrEqual(t, time.Since(began), ttl*3/2)
 		eventually(t, ttl+soon, func() bool { have, _ := lease.Backing(); return have == 5 }, "node %d backs the lease again", i)
 		require.NoError(t, lease.Err())
 	}
-	relieve()
+	stopContender()
 	require.NoError(t, lease.Release(t.Context()))
 	next := acquire(t, c.client(withMaxTTL(ttl)).RedLock("job"))
 	require.Greater(t, next.Token(), lease.Token())
@@ -99,30 +99,30 @@ func (c *cluster) restartWithin(most time.Duration, nodes ...int) {
 func inTime(t testing.TB, began time.Time, most time.Duration) {
 	t.Helper()
 	if took := time.Since(began); took > most {
-		testkit.Inconclusive(t, "the servers took %v to restart, and a lease does not wait for more than %v", took, most)
+		testkit.Inconclusive(t, "the servers took %v to restart, and a lease survives no more than %v", took, most)
 	}
 }
 
-// Three of five servers restart at once. A majority has forgotten the lock and answers.
-func TestRealMajorityForgets(t *testing.T) {
+// Three of five servers restart at once, so a majority of the servers has lost the lock.
+func TestRealMajorityLosesItsMemory(t *testing.T) {
 	t.Parallel()
 	const ttl = 2 * time.Second
-	t.Run("under a lease that is renewed", func(t *testing.T) {
+	t.Run("lease is renewed", func(t *testing.T) {
 		t.Parallel()
-		const ttl = 2 * ttl // the servers must be back before the lease ends
+		const ttl = 2 * ttl // The servers must be back before the lease ends.
 		c := startCluster(t, 5)
 		lease := acquire(t, c.client(withMaxTTL(ttl)).RedLock("job"))
 		c.holds("job", lease.Owner())
-		relieve := besieged(t, c.client(withMaxTTL(ttl)).RedLock("job"))
+		stopContender := contested(t, c.client(withMaxTTL(ttl)).RedLock("job"))
 		c.restartWithin(ttl*2/3, 0, 2, 4)
 		for _, i := range []int{0, 2, 4} {
 			eventually(t, 3*ttl, func() bool { return c.recovering(i) == 0 }, "node %d has recovered", i)
 		}
 		staysValid(t, lease, ttl)
-		relieve()
+		stopContender()
 		require.NoError(t, lease.Release(t.Context()))
 	})
-	t.Run("under a lease that is not", func(t *testing.T) {
+	t.Run("lease is not renewed", func(t *testing.T) {
 		t.Parallel()
 		c := startCluster(t, 5)
 		lease := acquire(t, c.client(withMaxTTL(ttl)).RedLock("job").With(quorumlock.LockOptions{Fixed: true}))
@@ -131,16 +131,16 @@ func TestRealMajorityForgets(t *testing.T) {
 		began := time.Now()
 		c.kill(0, 2, 4)
 		c.restart(0, 2, 4)
-		next := acquire(t, other.MultiLock("job")) // all five, so three of those that forgot
-		require.GreaterOrEqual(t, time.Since(began), ttl*3/2, "nobody else gets it for a recovery")
+		next := acquire(t, other.MultiLock("job")) // A MultiLock needs the three that restarted.
+		require.GreaterOrEqual(t, time.Since(began), ttl*3/2, "the next holder must wait for the recovery")
 		require.Error(t, lease.Err())
 		require.Greater(t, next.Token(), lease.Token())
 	})
 }
 
-// A server can lose its memory in each of these ways. In one half of the cases the holder renews
-// and keeps the lock. In the other half the lock stays unavailable until the recovery is over.
-func TestRealLosses(t *testing.T) {
+// A server can lose its memory in each of these ways. If the holder renews, it keeps the lock. Otherwise no client
+// gets the lock until the recovery has ended.
+func TestRealKindsOfMemoryLoss(t *testing.T) {
 	t.Parallel()
 	kill := func(s *redisproc.Server, _ int64) { s.Kill(); s.Restart() }
 	for _, loss := range []struct {
@@ -163,7 +163,7 @@ func TestRealLosses(t *testing.T) {
 	} {
 		for _, renewed := range []bool{true, false} {
 			name, ttl := loss.name+", the lease is not renewed", 2*time.Second
-			if renewed { // and lives on until the server is back
+			if renewed { // The lease must last until the server is back.
 				name, ttl = loss.name+", the lease is renewed", 3*time.Second
 			}
 			t.Run(name, func(t *testing.T) {
@@ -171,7 +171,7 @@ func TestRealLosses(t *testing.T) {
 				c := startCluster(t, 1, loss.opts...)
 				server := c.servers[0]
 				client, other := c.client(withMaxTTL(ttl)), c.client(withMaxTTL(ttl))
-				_ = acquire(t, other.RedLock("other")).Release(t.Context()) // it is connected
+				_ = acquire(t, other.RedLock("other")).Release(t.Context()) // This connects the client.
 				var mark int64
 				if loss.before != nil {
 					mark = loss.before(server)
@@ -181,10 +181,10 @@ func TestRealLosses(t *testing.T) {
 				loss.lose(server, mark)
 				if renewed {
 					inTime(t, began, ttl/2)
-					relieve := besieged(t, other.RedLock("job"))
-					eventually(t, ttl*3/2+2*soon, func() bool { return c.recovering(0) == 0 && time.Since(began) > ttl }, "it has recovered")
+					stopContender := contested(t, other.RedLock("job"))
+					eventually(t, ttl*3/2+2*soon, func() bool { return c.recovering(0) == 0 && time.Since(began) > ttl }, "node 0 has recovered")
 					staysValid(t, lease, ttl)
-					relieve()
+					stopContender()
 					require.NoError(t, lease.Release(t.Context()))
 					return
 				}
@@ -217,20 +217,20 @@ func TestRealScriptFlush(t *testing.T) {
 	c.noKeys()
 }
 
-// junction is an address that leads to one server or another, like a Sentinel's master name or a
-// load balancer.
-type junction struct {
+// switchedAddr is an address that leads to different servers over time, like a Sentinel's master name or a load
+// balancer.
+type switchedAddr struct {
 	listener net.Listener
 	mu       sync.Mutex
 	target   string // empty once it leads nowhere
 	conns    []net.Conn
 }
 
-func newJunction(t *testing.T, s *redisproc.Server) *junction {
+func newSwitchedAddr(t *testing.T, s *redisproc.Server) *switchedAddr {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
-	j := &junction{listener: listener, target: s.Addr()}
+	j := &switchedAddr{listener: listener, target: s.Addr()}
 	var open sync.WaitGroup
 	open.Go(func() {
 		for {
@@ -243,14 +243,14 @@ func newJunction(t *testing.T, s *redisproc.Server) *junction {
 	})
 	t.Cleanup(func() {
 		_ = listener.Close()
-		j.turn("") // also for who came at the last moment
+		j.turn("") // This also closes connections that came late.
 		open.Wait()
 	})
 	return j
 }
 
 // connect copies both ways until one end is closed.
-func (j *junction) connect(client net.Conn) {
+func (j *switchedAddr) connect(client net.Conn) {
 	j.mu.Lock()
 	server, err := net.Dial("tcp", j.target)
 	if err != nil {
@@ -269,7 +269,7 @@ func (j *junction) connect(client net.Conn) {
 }
 
 // turn directs new connections to the address of another server and closes the old ones.
-func (j *junction) turn(target string) {
+func (j *switchedAddr) turn(target string) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	j.target = target
@@ -279,10 +279,10 @@ func (j *junction) turn(target string) {
 	j.conns = nil
 }
 
-func (j *junction) addr() string { return j.listener.Addr().String() }
+func (j *switchedAddr) addr() string { return j.listener.Addr().String() }
 
-// The service fails over to a stale replica and back to the old master. The old master has copied
-// the replica's state and lost its own. The address is the same all the time.
+// A node fails over to a stale replica, and back to its old master, at the same address. Meanwhile the old master
+// has copied the state of the replica and lost its own.
 func TestRealFailoverAndBack(t *testing.T) {
 	t.Parallel()
 	const ttl = 2 * time.Second
@@ -291,9 +291,9 @@ func TestRealFailoverAndBack(t *testing.T) {
 	b := redisproc.StartReplica(t, a)
 	var cfg quorumlock.Config
 	withMaxTTL(ttl)(&cfg)
-	c.open(cfg.Limits()) // its identity has changed with its first replica
+	c.open(cfg.Limits()) // Its first replica has changed its identity.
 	b.CatchUp()
-	j := newJunction(t, a)
+	j := newSwitchedAddr(t, a)
 	there := func(cfg *quorumlock.Config) { cfg.Addresses = []string{j.addr()} }
 	client, other := newClient(t, withMaxTTL(ttl), there), newClient(t, withMaxTTL(ttl), there)
 	lock := other.RedLock("job")
@@ -316,8 +316,8 @@ func TestRealFailoverAndBack(t *testing.T) {
 	require.Error(t, lease.Err())
 }
 
-// A replica that is listed beside its master has no vote. Its master keeps its own vote.
-func TestRealReplicaAsANode(t *testing.T) {
+// A replica that is configured as a node beside its master has no vote. Its master keeps its own.
+func TestRealReplicaHasNoVote(t *testing.T) {
 	c := startCluster(t, 2)
 	r := redisproc.StartReplica(t, c.servers[0])
 	c.open(c.limits)
@@ -326,17 +326,17 @@ func TestRealReplicaAsANode(t *testing.T) {
 	for range 10 {
 		client := newClient(t, func(cfg *quorumlock.Config) { cfg.Addresses = addresses })
 		lease, err := client.RedLock("job").TryAcquire(t.Context())
-		require.NoError(t, err, "two masters of three")
+		require.NoError(t, err, "two of three nodes are masters")
 		require.NoError(t, lease.Release(t.Context()))
 		_, err = client.MultiLock("job").TryAcquire(t.Context())
 		require.ErrorContains(t, err, "replica")
-		c.noKeys() // the grants of the masters were undone
+		c.noKeys() // The grants of the masters were undone.
 	}
 }
 
-// A master is cut off from its replica but not from all of its clients. The replica takes over.
-// The old master's confirmations are worthless, and it cannot know that.
-func TestRealMasterCutOff(t *testing.T) {
+// A master is cut off from its replica, which takes over, but not from all of its clients. The confirmations of the
+// old master are wrong from then on, and it cannot know that.
+func TestRealPartitionedMaster(t *testing.T) {
 	t.Parallel()
 	const ttl = 3 * time.Second
 	for _, guarded := range []bool{true, false} {
@@ -349,7 +349,7 @@ func TestRealMasterCutOff(t *testing.T) {
 			c := startCluster(t, 1)
 			master := c.servers[0]
 			replica := redisproc.StartReplica(t, master)
-			// R must be at least the TTL, the lag, and a second.
+			// The recovery must take at least TTL + lag + 1 s: see docs/servers.md.
 			settings := func(cfg *quorumlock.Config) {
 				withTTL(ttl)(cfg)
 				cfg.MaxTTL, cfg.MaxClockSkew = 2*ttl, ttl
@@ -369,18 +369,17 @@ func TestRealMasterCutOff(t *testing.T) {
 			replica.Promote()
 			next := acquire(t, other.RedLock("job"))
 			if guarded {
-				require.ErrorIs(t, lease.Err(), quorumlock.ErrLost, "the old master stopped in time")
+				require.ErrorIs(t, lease.Err(), quorumlock.ErrLost, "the old master must have stopped confirming in time")
 			} else {
-				require.NoError(t, lease.Err(), "two leases: this is what the setting is for")
+				require.NoError(t, lease.Err(), "without the setting, two leases are valid")
 			}
-			require.Greater(t, next.Token(), lease.Token(), "and what the token is for")
+			require.Greater(t, next.Token(), lease.Token(), "the later lease has the larger token")
 		})
 	}
 }
 
-// A node with a wrong clock has no vote on new locks, and its error says so. The other nodes
-// decide.
-func TestRealWrongClocks(t *testing.T) {
+// A node with a wrong clock has no vote on acquisitions, and its error tells why. The other nodes decide.
+func TestRealWrongNodeClocks(t *testing.T) {
 	c := startCluster(t, 5, redisproc.WithFaketime())
 	client := c.client()
 	day := 24 * time.Hour
@@ -395,11 +394,11 @@ func TestRealWrongClocks(t *testing.T) {
 	}
 	_, err := client.MultiLock("job").TryAcquire(t.Context())
 	require.ErrorIs(t, err, node.ErrClock)
-	require.ErrorContains(t, err, "the node's clock") // of the one that answers first: ahead of it, or behind
+	require.ErrorContains(t, err, "the node's clock") // Which node it names depends on the order of the answers.
 
 	c.servers[2].SetClock(day)
 	_, err = client.RedLock("job").Acquire(withDeadline(t))
-	require.ErrorIs(t, err, node.ErrClock, "a majority is wrong, and waiting does not help")
+	require.ErrorIs(t, err, node.ErrClock, "with wrong clocks on a majority, Acquire fails at once")
 	c.noKeys()
 	for _, i := range []int{0, 1, 2} {
 		c.servers[i].SetClock(0)

@@ -14,11 +14,11 @@ import (
 
 const redissonChannel = "redisson_lock__channel:{job}"
 
-// mixed configures a client for a fleet with Redisson.
+// mixed configures a client for locks that are shared with Redisson.
 func mixed(cfg *quorumlock.Config) { cfg.Redisson = true }
 
-// A waiter gets a lock as soon as Redisson's script releases it, and not only at its next look.
-func TestRealAReleaseByRedissonWakes(t *testing.T) {
+// A release by Redisson's script wakes a waiter at once. The waiter does not need its next poll.
+func TestRealRedissonReleaseWakesWaiter(t *testing.T) {
 	c := startCluster(t, 3)
 	lock := c.client(mixed).RedLock("job")
 	strain := testkit.MeasureStrain(t)
@@ -38,17 +38,17 @@ func TestRealAReleaseByRedissonWakes(t *testing.T) {
 				}
 			}
 			return true
-		}, 10*time.Second, time.Millisecond, "it waits, and listens")
+		}, 10*time.Second, time.Millisecond, "the waiter is in the queues, and subscribed")
 		released := time.Now()
 		for i := range c.servers {
 			c.command(i, "DEL", "job")
 			c.command(i, "PUBLISH", redissonChannel, "0")
 		}
-		took := in(t, granted, "it has the lock").Sub(released)
-		require.NoError(t, in(t, done, "it has given the lock back"))
-		c.noKeys() // else it could meet the next of Redisson
-		require.Eventually(t, func() bool { return c.listeners(0) == 0 }, 10*time.Second, time.Millisecond, "it listens no more")
-		strain.Within(t, took, 500*time.Millisecond, "it has the lock before it looks by itself")
+		took := in(t, granted, "the waiter has the lock").Sub(released)
+		require.NoError(t, in(t, done, "the waiter has released the lock"))
+		c.noKeys() // Otherwise a key could remain when Redisson locks next.
+		require.Eventually(t, func() bool { return c.listeners(0) == 0 }, 10*time.Second, time.Millisecond, "the subscription is closed")
+		strain.Within(t, took, 500*time.Millisecond, "the wake, and not a poll, gives the lock to the waiter")
 	}
 }
 
@@ -59,7 +59,7 @@ func (c *cluster) listeners(i int) int {
 }
 
 // Redisson's waiters expect the message 0.
-func TestRealAReleaseIsAnnouncedToRedisson(t *testing.T) {
+func TestRealReleaseIsAnnouncedToRedisson(t *testing.T) {
 	c := startCluster(t, 3)
 	java, err := rueidis.NewClient(rueidis.ClientOption{InitAddress: []string{c.servers[1].Addr()}, DisableCache: true})
 	require.NoError(t, err)
@@ -77,15 +77,15 @@ func TestRealAReleaseIsAnnouncedToRedisson(t *testing.T) {
 	silent := acquire(t, c.client().RedLock("job"))
 	require.NoError(t, silent.Release(ctx))
 	c.noKeys()
-	c.command(1, "PUBLISH", redissonChannel, "so far")
-	require.Equal(t, "so far", in(t, heard, "what is published is heard"), "announced only where it was asked for")
-	loud := c.client(mixed).MultiLock("job") // on all nodes: where it was not had, there is nothing to announce
+	c.command(1, "PUBLISH", redissonChannel, "marker")
+	require.Equal(t, "marker", in(t, heard, "the marker arrives"), "a release was announced without the option")
+	loud := c.client(mixed).MultiLock("job") // A node announces a release only if it had the lock.
 	require.NoError(t, acquire(t, loud).Release(ctx))
 	c.noKeys()
 	_ = acquire(t, loud)
 	_, err = loud.ForceRelease(ctx)
 	require.NoError(t, err)
-	for range 2 { // or more, where an attempt has failed
+	for range 2 { // There may be more announcements, by failed attempts.
 		require.Equal(t, "0", in(t, heard, "a release is announced"))
 	}
 }

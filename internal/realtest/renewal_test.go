@@ -14,7 +14,7 @@ import (
 	"github.com/quorumlock/quorumlock"
 )
 
-// These functions are parts of TestRealPeers.
+// These functions are parts of TestRealIssuesOfOtherLibraries.
 
 func renewalFailureIsTold(t *testing.T, c *cluster) {
 	failed := make(chan quorumlock.RenewalFailedEvent, 1000)
@@ -26,14 +26,14 @@ func renewalFailureIsTold(t *testing.T, c *cluster) {
 	lease := acquire(t, client.RedLock("job"))
 	c.kill(0, 1)
 	c.pause(2)
-	first := in(t, failed, "a renewal that fails is told")
+	first := in(t, failed, "the failed renewal is reported")
 	require.ErrorIs(t, first.Err, quorumlock.ErrNoQuorum)
 	require.Equal(t, lease.Owner(), first.Owner)
-	require.Positive(t, first.Remaining, "it is told while there is time left")
+	require.Positive(t, first.Remaining, "the report comes before the lease ends")
 
 	cause := ends(t, lease, patientTTL+soon)
 	require.ErrorIs(t, cause, quorumlock.ErrLost)
-	end := in(t, ended, "the end is told")
+	end := in(t, ended, "the end is reported")
 	require.Equal(t, cause, end.Err)
 	require.Equal(t, lease.Owner(), end.Owner)
 	c.resume(2)
@@ -42,7 +42,7 @@ func renewalFailureIsTold(t *testing.T, c *cluster) {
 func renewalEndsWithTheLease(t *testing.T, c *cluster) {
 	const ttl = time.Second
 	lock := c.client(withTTL(ttl)).RedLock("job")
-	for range 100 { // also where the release comes in the middle of a renewal
+	for range 100 { // Some releases come during a renewal.
 		lease := acquire(t, lock)
 		var extending sync.WaitGroup
 		extending.Go(func() { _ = lease.Extend(t.Context()) })
@@ -52,7 +52,7 @@ func renewalEndsWithTheLease(t *testing.T, c *cluster) {
 	c.noKeys()
 	before := c.calls(0)
 	<-time.After(ttl * 3 / 2)
-	require.Equal(t, before, c.calls(0), "nothing is sent for a lease that is over")
+	require.Equal(t, before, c.calls(0), "the client sends nothing for a released lease")
 	c.noKeys()
 }
 
@@ -80,8 +80,8 @@ func renewalIsRetried(t *testing.T, c *cluster) {
 	})
 	lease := acquire(t, client.RedLock("job"))
 	c.pause(0, 1, 2, 3, 4)
-	for range 2 { // at 3 s and a little later, of 9
-		in(t, failed, "a renewal that fails is told")
+	for range 2 { // The TTL is 9 s. The renewals fail at 3 s and a little later.
+		in(t, failed, "the failed renewal is reported")
 	}
 	c.resume(0, 1, 2, 3, 4)
 	for len(renewed) > 0 {
@@ -90,7 +90,7 @@ func renewalIsRetried(t *testing.T, c *cluster) {
 	select {
 	case <-renewed:
 	case <-lease.Context().Done():
-		t.Fatalf("a failed renewal must be tried again while there is time; instead: %v", lease.Err())
+		t.Fatalf("the failed renewal was not retried in time: %v", lease.Err())
 	}
 	require.NoError(t, lease.Err())
 	c.holds("job", lease.Owner())
@@ -106,7 +106,7 @@ func holdsAreLimited(t *testing.T, c *cluster) {
 	c.noKeys()
 
 	func() { acquire(t, client.RedLock("dropped")) }()
-	eventually(t, 3*soon, func() bool { runtime.GC(); return len(c.locks(0)) == 0 }, "a lease that nobody has any more is released")
+	eventually(t, 3*soon, func() bool { runtime.GC(); return len(c.locks(0)) == 0 }, "a leaked lease is released")
 	c.noKeys()
 }
 
@@ -120,7 +120,7 @@ func releaseRaces(t *testing.T, c *cluster) {
 			for range 30 {
 				lease, err := client.RedLock("job").Acquire(ctx)
 				if err != nil {
-					t.Errorf("a lock that is given back must be had: %v", err)
+					t.Errorf("a released lock could not be acquired: %v", err)
 					return
 				}
 				var others sync.WaitGroup
@@ -160,13 +160,13 @@ func closeAgainstRelease(t *testing.T, c *cluster) {
 	close(start)
 	runtime.Gosched()
 	err := client.Close(ctx)
-	require.NoError(t, ctx.Err(), "Close must end")
+	require.NoError(t, ctx.Err(), "Close did not end in time")
 	if err == nil {
 		for i := range c.servers {
-			require.Empty(t, c.locks(i), "node %d, after Close said that nothing is held", i)
+			require.Empty(t, c.locks(i), "node %d has keys after Close returned no error", i)
 		}
 	} else {
-		t.Errorf("all nodes answer, so Close must not fail: %v", err)
+		t.Errorf("Close failed although all nodes answer: %v", err)
 	}
 	users.Wait()
 }

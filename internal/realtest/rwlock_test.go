@@ -17,8 +17,8 @@ import (
 	"github.com/quorumlock/quorumlock/node"
 )
 
-// TestRealReadersAreCounted requires one script on each node for a reader's uncontended operation.
-func TestRealReadersAreCounted(t *testing.T) {
+// TestRealReaderCommandsAreCounted requires one script on each node for a reader's uncontended operation.
+func TestRealReaderCommandsAreCounted(t *testing.T) {
 	c := startCluster(t, 5)
 	rw := c.client().RWLock("a")
 	ran := 0
@@ -26,14 +26,14 @@ func TestRealReadersAreCounted(t *testing.T) {
 		operate()
 		ran += scripts
 		for i := range c.servers {
-			eventually(t, soon, func() bool { return c.calls(i) >= ran }, "%s reaches node %d", what, i)
+			eventually(t, soon, func() bool { return c.calls(i) >= ran }, "node %[2]d ran the script for %[1]s", what, i)
 			require.Equal(t, ran, c.calls(i), "scripts on node %d up to %s", i, what)
 		}
 	}
 	cycle := func(scripts int) {
 		var first, second *quorumlock.Lease
 		each(scripts, "read", func() { first = acquire(t, rw.Read()) })
-		each(1, "read beside it", func() { second = acquire(t, rw.Read()) })
+		each(1, "second reader", func() { second = acquire(t, rw.Read()) })
 		each(scripts, "extend", func() { require.NoError(t, first.Extend(t.Context())) })
 		each(scripts, "release", func() { require.NoError(t, first.Release(t.Context())) })
 		each(1, "release of the last", func() { require.NoError(t, second.Release(t.Context())) })
@@ -43,7 +43,7 @@ func TestRealReadersAreCounted(t *testing.T) {
 		each(1, "release of the reader", func() { require.NoError(t, first.Release(t.Context())) })
 		c.noKeys()
 	}
-	cycle(2) // a server has to be told each script once
+	cycle(2) // A server must load each script once.
 	cycle(1)
 }
 
@@ -61,7 +61,7 @@ func (s *census) enter(l *quorumlock.Lease, reads bool) {
 	defer s.mu.Unlock()
 	for other := range s.writers {
 		if other.Err() == nil && l.Err() == nil {
-			s.broken = append(s.broken, "beside a writer")
+			s.broken = append(s.broken, "a lease beside a writer's")
 		}
 	}
 	if reads {
@@ -69,17 +69,17 @@ func (s *census) enter(l *quorumlock.Lease, reads bool) {
 		s.reads++
 		s.together = max(s.together, len(s.readers))
 		if l.Token() < s.lastWriter && l.Err() == nil {
-			s.broken = append(s.broken, "a reader behind its writer")
+			s.broken = append(s.broken, "a reader's token is smaller than the writer's")
 		}
 		return
 	}
 	for other := range s.readers {
 		if other.Err() == nil && l.Err() == nil {
-			s.broken = append(s.broken, "a writer beside a reader")
+			s.broken = append(s.broken, "a writer's lease beside a reader's")
 		}
 	}
 	if l.Token() <= s.lastWriter && l.Err() == nil {
-		s.broken = append(s.broken, "a writer's token that is not new")
+		s.broken = append(s.broken, "a writer's token is not larger than the last")
 	}
 	s.writers[l] = true
 	s.writes++
@@ -101,8 +101,8 @@ func (s *census) leave(l *quorumlock.Lease) {
 	delete(s.writers, l)
 }
 
-// Many readers and writers contend on servers that hang in turn. Readers share the lock, a writer
-// is alone, and every contender gets in.
+// Many readers and writers contend, and servers hang in turn. Readers share the lock, a writer excludes all
+// others, and each contender gets the lock.
 func TestRealReadersAndWriters(t *testing.T) {
 	t.Parallel()
 	const clients, each, ttl = 4, 6, time.Second
@@ -129,7 +129,7 @@ func TestRealReadersAndWriters(t *testing.T) {
 				for ctx.Err() == nil {
 					lease, err := side.Acquire(ctx)
 					if err != nil {
-						assert.ErrorIs(t, err, ctx.Err(), "nothing but the end of the test ends an Acquire")
+						assert.ErrorIs(t, err, ctx.Err(), "Acquire may fail only at the end of the test")
 						return
 					}
 					s.enter(lease, reads)
@@ -147,7 +147,7 @@ func TestRealReadersAndWriters(t *testing.T) {
 		}
 	}
 	began := time.Now()
-	excluded := func() bool { // a user has not been in yet
+	excluded := func() bool { // Some contender has not had the lock yet.
 		for me := range shares {
 			if shares[me].Load() == 0 {
 				return true
@@ -159,15 +159,15 @@ func TestRealReadersAndWriters(t *testing.T) {
 	pauses := c.pauseInTurn(ctx, func(int) bool { return time.Since(began) > least && !excluded() })
 	cancel()
 	all.Wait()
-	t.Logf("%d reads, at most %d together, %d writes, %d downgrades, %d pauses", s.reads, s.together, s.writes, s.downgrades, pauses)
+	t.Logf("%d reads, at most %d at once, %d writes, %d downgrades, %d pauses", s.reads, s.together, s.writes, s.downgrades, pauses)
 	require.Empty(t, s.broken)
 	c.noKeys()
 	if s.together < 2 || excluded() {
-		strain.Missing(t, "everybody is in within %v, and readers are together", atMost)
+		strain.Missing(t, "each contender gets the lock within %v, and readers share it", atMost)
 	}
 }
 
-// Readers wait without polling. The writer's release wakes all of them.
+// The writer's release wakes all waiting readers at once.
 func TestRealReadersAreWoken(t *testing.T) {
 	const crowd = 20
 	c := startCluster(t, 3)
@@ -188,23 +188,23 @@ func TestRealReadersAreWoken(t *testing.T) {
 		})
 	}
 	for i := range c.servers {
-		eventually(t, 10*time.Second, func() bool { return c.number(i, "ZCARD", "quorumlock:queue:{job}") == crowd }, "all wait")
+		eventually(t, 10*time.Second, func() bool { return c.number(i, "ZCARD", "quorumlock:queue:{job}") == crowd }, "all readers are in the queue")
 	}
 	began := time.Now()
 	require.NoError(t, writer.Release(t.Context()))
 	for range crowd {
-		lease := in(t, inside, "every reader is in")
+		lease := in(t, inside, "every reader has the lock")
 		require.GreaterOrEqual(t, lease.Token(), writer.Token())
 	}
-	t.Logf("%d readers were in %v after the writer had gone", crowd, time.Since(began))
-	c.holds("job", "quorumlock:readers") // also where it came a moment later
+	t.Logf("%d readers had the lock %v after the writer's release", crowd, time.Since(began))
+	c.holds("job", "quorumlock:readers") // This includes nodes that granted a moment later.
 	leave()
 	readers.Wait()
 	c.noKeys()
 }
 
-// Redisson's RLock acts as a writer, as its script shows. Readers block it.
-func TestRealRedissonIsAWriter(t *testing.T) {
+// To Redisson's script, readers hold the lock as one other owner. So Redisson acts as a writer.
+func TestRealRedissonActsAsWriter(t *testing.T) {
 	c := startCluster(t, 3)
 	rw := c.client().RWLock("job")
 	c.plant("job", "java:1", 10*time.Second, 0, 1, 2)
@@ -219,15 +219,15 @@ func TestRealRedissonIsAWriter(t *testing.T) {
 		// RLock.tryLock takes a lock whose key is missing or has its own field.
 		require.Equal(t, 0, c.number(i, "HEXISTS", "job", "java:1"))
 		left := c.number(i, "PTTL", "job")
-		require.Positive(t, left, "and it runs out")
+		require.Positive(t, left, "the key of the readers has a TTL")
 		require.LessOrEqual(t, left, int(quorumlock.DefaultTTL.Milliseconds()))
 	}
 	require.NoError(t, reader.Release(t.Context()))
 	c.noKeys()
 }
 
-// A server that is out of memory keeps its readers and never leaves an operation half done.
-func TestRealReadersWithoutMemory(t *testing.T) {
+// A server has no memory left. Readers there can renew and release, and no operation is left half done.
+func TestRealReadersOnServerWithoutMemory(t *testing.T) {
 	c := startCluster(t, 1)
 	rw := c.client().RWLock("job")
 	first := acquire(t, rw.Read())
@@ -237,8 +237,8 @@ func TestRealReadersWithoutMemory(t *testing.T) {
 	n, err := strconv.Atoi(used)
 	require.NoError(t, err)
 	c.command(0, "CONFIG", "SET", "maxmemory", strconv.Itoa(n/2))
-	require.NoError(t, first.Extend(t.Context()), "who reads goes on")
-	require.NoError(t, other.Downgrade(t.Context(), writer), "and who wrote reads")
+	require.NoError(t, first.Extend(t.Context()), "a reader can renew")
+	require.NoError(t, other.Downgrade(t.Context(), writer), "a writer can downgrade")
 	_, err = c.client().RWLock("new").Read().TryAcquire(t.Context())
 	require.ErrorIs(t, err, node.ErrRejected)
 	require.Equal(t, 0, c.number(0, "EXISTS", "new", "quorumlock:readers:{new}"))
@@ -249,23 +249,23 @@ func TestRealReadersWithoutMemory(t *testing.T) {
 }
 
 // The servers restart one after the other without their memory. Readers keep the lock.
-func TestRealReadersOverARollingRestart(t *testing.T) {
+func TestRealReadersSurviveRollingRestart(t *testing.T) {
 	t.Parallel()
 	const ttl = patientTTL
 	c := startCluster(t, 3)
 	rw := c.client(withMaxTTL(ttl)).RWLock("job")
 	reader := acquire(t, rw.Read())
 	c.holds("job", "quorumlock:readers")
-	relieve := besieged(t, c.client(withMaxTTL(ttl)).RWLock("job").Write())
+	stopContender := contested(t, c.client(withMaxTTL(ttl)).RWLock("job").Write())
 	for i := range c.servers {
 		c.kill(i)
 		c.restart(i)
 		eventually(t, 20*time.Second, func() bool {
 			have, want := reader.Backing()
 			return have == want && c.owner(i, "job") == "quorumlock:readers"
-		}, "node %d backs it again", i)
+		}, "node %d backs the readers again", i)
 	}
 	require.NoError(t, reader.Err())
-	relieve()
+	stopContender()
 	require.NoError(t, reader.Release(t.Context()))
 }

@@ -15,7 +15,7 @@ import (
 	"github.com/quorumlock/quorumlock"
 )
 
-// usage is the cost of the scripts on a server, by the server's own account.
+// usage is the cost of the scripts on a server, as INFO commandstats reports it.
 type usage struct {
 	calls int
 	took  time.Duration
@@ -192,7 +192,7 @@ func BenchmarkReaderCrowd(b *testing.B) {
 					})
 				}
 				for i := range c.servers {
-					eventually(b, time.Minute, func() bool { return c.number(i, "ZCARD", "quorumlock:queue:{job}") == n }, "all wait")
+					eventually(b, time.Minute, func() bool { return c.number(i, "ZCARD", "quorumlock:queue:{job}") == n }, "all readers are in the queue")
 				}
 				b.ReportMetric(time.Since(began).Seconds(), "queue-s")
 				stop := bystander(b, other)

@@ -17,19 +17,18 @@ import (
 	"github.com/quorumlock/quorumlock/node"
 )
 
-// realPermits takes permits and requires success.
+// realPermits acquires permits, which must succeed.
 func realPermits(t testing.TB, s *quorumlock.Semaphore, n int) *quorumlock.Lease {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()
 	lease, err := s.Acquire(ctx, n)
-	require.NoError(t, err, "the permits must be had")
+	require.NoError(t, err, "the permits could not be acquired")
 	return lease
 }
 
-// An acquisition of any number of permits is one script on each node. A release is one script as
-// well.
-func TestRealPermitsAreOneCommand(t *testing.T) {
+// An acquisition of any number of permits is one script on each node, and so is a release.
+func TestRealPermitCommandsAreCounted(t *testing.T) {
 	c := startCluster(t, 5)
 	s := c.client().Semaphore("jobs", 100)
 	ran := 0
@@ -37,14 +36,14 @@ func TestRealPermitsAreOneCommand(t *testing.T) {
 		operate()
 		ran += scripts
 		for i := range c.servers {
-			eventually(t, soon, func() bool { return c.calls(i) >= ran }, "it reaches node %d", i)
+			eventually(t, soon, func() bool { return c.calls(i) >= ran }, "node %d ran the script", i)
 			require.Equal(t, ran, c.calls(i), "scripts on node %d", i)
 		}
 	}
 	for round, n := range []int{1, 1, 7, 64} {
 		scripts := 1
 		if round == 0 {
-			scripts = 2 // a server has to be told each script once
+			scripts = 2 // A server must load each script once.
 		}
 		var lease *quorumlock.Lease
 		each(scripts, func() { lease = realPermits(t, s, n) })
@@ -72,7 +71,7 @@ func TestRealSemaphore(t *testing.T) {
 				for ctx.Err() == nil {
 					lease, err := client.Semaphore("jobs", p).Acquire(ctx, 1+rand.IntN(2))
 					if err != nil {
-						assert.ErrorIs(t, err, ctx.Err(), "nothing but the end of the test ends an Acquire")
+						assert.ErrorIs(t, err, ctx.Err(), "Acquire may fail only at the end of the test")
 						return
 					}
 					l.Enter(lease)
@@ -81,7 +80,7 @@ func TestRealSemaphore(t *testing.T) {
 					case <-ctx.Done():
 					}
 					l.Leave(lease)
-					_ = lease.Release(ctx) // the client later undoes attempts that a paused node does not confirm
+					_ = lease.Release(ctx) // A paused node may not confirm it. The client repeats it later.
 				}
 			})
 		}
@@ -99,15 +98,15 @@ func TestRealSemaphore(t *testing.T) {
 	c.noKeys()
 }
 
-// A waiter is woken at once and polls rarely. It leaves no trace.
-func TestRealWaitingForPermits(t *testing.T) {
+// A release wakes a waiter at once. Waiters poll rarely, and leave no keys.
+func TestRealPermitWaitersAreWoken(t *testing.T) {
 	t.Parallel()
 	c := startCluster(t, 5)
 	full := realPermits(t, c.client().Semaphore("jobs", 8), 8)
 	var attempts atomic.Int64
 	waits := c.client(func(cfg *quorumlock.Config) {
 		cfg.Hooks.AttemptFailed = func(e quorumlock.AttemptFailedEvent) {
-			if errors.Is(e.Err, quorumlock.ErrHeld) { // others are of nodes that were slow, and are repeated
+			if errors.Is(e.Err, quorumlock.ErrHeld) { // Other failures are due to slow nodes, and are retried.
 				attempts.Add(1)
 			}
 		}
@@ -120,16 +119,16 @@ func TestRealWaitingForPermits(t *testing.T) {
 			}
 		}()
 	}
-	for i := range c.servers { // each asks some times until it stands in all queues
+	for i := range c.servers { // A waiter asks a few times until it is in all queues.
 		queue := "quorumlock:queue::" + node.PoolName("jobs")
-		eventually(t, atMost, func() bool { return c.number(i, "ZCARD", queue) == 2 }, "they wait at node %d", i)
+		eventually(t, atMost, func() bool { return c.number(i, "ZCARD", queue) == 2 }, "both waiters are in the queue of node %d", i)
 	}
 	before, began := attempts.Load(), time.Now()
 	<-time.After(2 * time.Second)
 	asked, span := attempts.Load()-before, time.Since(began)
-	require.LessOrEqual(t, float64(asked), 4*span.Seconds(), "nobody polls: each of two asks about once a second")
+	require.LessOrEqual(t, float64(asked), 4*span.Seconds(), "each of two waiters polls about once a second")
 	require.NoError(t, full.Release(t.Context()))
-	first, second := in(t, got, "one has its permits"), in(t, got, "and so has the other")
+	first, second := in(t, got, "one waiter has its permits"), in(t, got, "the other waiter has its permits")
 	require.Len(t, append(first.Slots(), second.Slots()...), 8)
 	require.NoError(t, first.Release(t.Context()))
 	require.NoError(t, second.Release(t.Context()))
@@ -138,7 +137,7 @@ func TestRealWaitingForPermits(t *testing.T) {
 
 // Two of five servers fail and come back empty. Holders keep their permits, and the library
 // restores them.
-func TestRealPermitsOutliveAMinority(t *testing.T) {
+func TestRealPermitsSurviveLossOfAMinority(t *testing.T) {
 	t.Parallel()
 	const ttl = 2 * time.Second
 	c := startCluster(t, 5)
@@ -153,7 +152,7 @@ func TestRealPermitsOutliveAMinority(t *testing.T) {
 	eventually(t, 4*ttl, func() bool {
 		have, _ := held.Backing()
 		return have == 5 && c.recovering(0) == 0 && c.recovering(1) == 0
-	}, "all nodes back it")
+	}, "all nodes back the lease")
 	_, err = other.TryAcquire(t.Context(), 1)
 	require.ErrorIs(t, err, quorumlock.ErrHeld)
 	require.NoError(t, held.Err())
@@ -163,8 +162,8 @@ func TestRealPermitsOutliveAMinority(t *testing.T) {
 	}
 }
 
-// The number of permits applies to all clients. The nodes store it.
-func TestRealSettingThePermits(t *testing.T) {
+// The nodes store the number of permits, so it applies to all clients.
+func TestRealSetPermits(t *testing.T) {
 	t.Parallel()
 	c := startCluster(t, 3)
 	s := c.client().Semaphore("jobs", 1)

@@ -10,9 +10,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// This is the holder of Kleppmann's article. It stops in the middle of its work and resumes long
-// after another client has taken the lock. It must then know of the loss.
-func TestRealSuspendedHolder(t *testing.T) {
+// This is the case of Kleppmann's article: a holder is suspended during its work, and another client acquires the
+// lock. When the former holder resumes, it must know at once that it has lost the lock.
+func TestRealSuspendedHolderKnowsItsLoss(t *testing.T) {
 	t.Parallel()
 	const ttl = patientTTL
 	c := startCluster(t, 5)
@@ -27,10 +27,10 @@ func TestRealSuspendedHolder(t *testing.T) {
 	_, err = fmt.Fprintln(holder.in, "how is it?")
 	require.NoError(t, err)
 	require.NoError(t, holder.cmd.Process.Signal(syscall.SIGCONT))
-	require.Contains(t, holder.line(t, "lease"), "lost", "a holder that wakes after its time knows that at once")
+	require.Contains(t, holder.line(t, "lease"), "lost", "the former holder must know its loss when it resumes")
 
 	staysValid(t, next, ttl)
-	c.holds("job", next.Owner()) // neither a late renewal nor the undo touched it
+	c.holds("job", next.Owner()) // Neither a late renewal nor the undo affected the new holder.
 	require.NoError(t, next.Release(t.Context()))
 	holder.kill()
 	c.noKeys()

@@ -10,7 +10,7 @@ import (
 	"github.com/quorumlock/quorumlock/node"
 )
 
-// lossOf finds the LostError in an error.
+// lossOf returns the LostError that is wrapped in an error.
 func lossOf(t *testing.T, err error) *quorumlock.LostError {
 	t.Helper()
 	var lost *quorumlock.LostError
@@ -18,8 +18,9 @@ func lossOf(t *testing.T, err error) *quorumlock.LostError {
 	return lost
 }
 
-// The lease must end within a TTL. Its cause shows that a renewal ended it.
-func TestRealForcedOffLeaseEndsThoughAnotherHasTheLock(t *testing.T) {
+// ForceRelease removes a lock, and another client acquires it. The first lease ends by a renewal, before its TTL is
+// over.
+func TestRealForceReleaseEndsLeaseDespiteNextHolder(t *testing.T) {
 	t.Parallel()
 	const ttl = 3 * time.Second
 	c := startCluster(t, 3)
@@ -39,7 +40,7 @@ func TestRealForcedOffLeaseEndsThoughAnotherHasTheLock(t *testing.T) {
 	}
 }
 
-func TestRealLeaseThatAnotherHasTakenEnds(t *testing.T) {
+func TestRealLeaseTakenByAnotherOwnerEnds(t *testing.T) {
 	t.Parallel()
 	const ttl = 3 * time.Second
 	c := startCluster(t, 3)
@@ -56,7 +57,7 @@ func TestRealLeaseThatAnotherHasTakenEnds(t *testing.T) {
 	require.NoError(t, next.Release(t.Context()))
 }
 
-func TestRealReleaseTellsThatTheLockIsGone(t *testing.T) {
+func TestRealReleaseReportsDeletedLock(t *testing.T) {
 	t.Parallel()
 	c := startCluster(t, 3)
 	client := c.client(patiently)
@@ -69,7 +70,7 @@ func TestRealReleaseTellsThatTheLockIsGone(t *testing.T) {
 	lease := acquire(t, client.RedLock("job"))
 	c.holds("job", lease.Owner())
 	del(1, "job")
-	require.NoError(t, lease.Release(t.Context()), "a minority took nothing from anybody")
+	require.NoError(t, lease.Release(t.Context()), "keys that are missing on a minority are no loss")
 
 	lease = acquire(t, client.RedLock("job"))
 	c.holds("job", lease.Owner())
@@ -79,7 +80,7 @@ func TestRealReleaseTellsThatTheLockIsGone(t *testing.T) {
 	lease = acquire(t, client.MultiLock("a", "b"))
 	c.holds("b", lease.Owner())
 	del(1, "b")
-	require.Equal(t, quorumlock.LossGone, lossOf(t, lease.Release(t.Context())).Cause, "one name of two, on one node of all")
+	require.Equal(t, quorumlock.LossGone, lossOf(t, lease.Release(t.Context())).Cause, "a MultiLock needs both names on all nodes")
 
 	permits, err := client.Semaphore("pool", 4).Acquire(t.Context(), 3)
 	require.NoError(t, err)
@@ -104,8 +105,8 @@ func TestRealReleaseTellsThatTheLockIsGone(t *testing.T) {
 	require.NoError(t, next.Release(t.Context()))
 }
 
-// Nodes that notice their loss of memory have not granted the lock to another owner.
-func TestRealReleaseIgnoresLossesThatNodesNotice(t *testing.T) {
+// Nodes that have noticed their memory loss grant the lock to no other client. So a release there reports no loss.
+func TestRealReleaseIgnoresMemoryLossThatNodesNotice(t *testing.T) {
 	t.Parallel()
 	c := startCluster(t, 3)
 	client := c.client(patiently)

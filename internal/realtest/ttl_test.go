@@ -14,9 +14,9 @@ import (
 	"github.com/quorumlock/quorumlock"
 )
 
-// Locks with a TTL of 100 ms work with the default configuration. Three clients contend, and each
-// holder renews for several TTLs. Two leases are never valid at once, even on a busy machine. A
-// machine that stalls for most of a TTL may cost a holder its lease, which is no failure here.
+// Locks with a TTL of 100 ms work with the default configuration. Three clients contend, and each holder renews for
+// several TTLs. No two leases are valid at once, even on a busy machine. A holder may lose its lease if the machine
+// stalls for most of a TTL. That is no failure of this test.
 func TestRealShortTTL(t *testing.T) {
 	const ttl = 100 * time.Millisecond
 	c := startCluster(t, 3)
@@ -37,7 +37,7 @@ func TestRealShortTTL(t *testing.T) {
 			for !over() {
 				lease, err := lock.Acquire(ctx)
 				if err != nil {
-					assert.ErrorIs(t, err, context.DeadlineExceeded, "only the end of the test ends a wait")
+					assert.ErrorIs(t, err, context.DeadlineExceeded, "Acquire may fail only at the end of the test")
 					return
 				}
 				witness.enter("job", lease)
@@ -55,7 +55,7 @@ func TestRealShortTTL(t *testing.T) {
 					kept.Add(1)
 				case errors.Is(err, quorumlock.ErrLost):
 					lost.Add(1)
-				case !errors.Is(err, quorumlock.ErrNoQuorum): // a busy machine may confirm it too late
+				case !errors.Is(err, quorumlock.ErrNoQuorum): // On a busy machine, the confirmation may come too late.
 					t.Errorf("the release failed: %v", err)
 				}
 			}
@@ -63,7 +63,7 @@ func TestRealShortTTL(t *testing.T) {
 	}
 	contenders.Wait()
 	t.Logf("%d leases were released and %d lost; one was valid for %v", kept.Load(), lost.Load(), time.Duration(longest.Load()))
-	require.Positive(t, witness.total(), "the lock must be had in half a minute")
+	require.Positive(t, witness.total(), "no client got the lock in half a minute")
 	if longest.Load() <= int64(3*ttl) {
 		t.Log("inconclusive: the machine was too busy to keep any lease for three TTLs")
 	}
@@ -74,5 +74,5 @@ func TestRealShortTTL(t *testing.T) {
 			}
 		}
 		return true
-	}, soon, 10*time.Millisecond, "what is left runs out by itself")
+	}, soon, 10*time.Millisecond, "remaining keys expire")
 }

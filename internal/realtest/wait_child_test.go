@@ -28,8 +28,8 @@ import (
 // childWork is the variable with the task of a process in the role "work", as JSON.
 const childWork = "QUORUMLOCK_TEST_WORK"
 
-// task is the work of a process on one lock. The workers of its clients take the lock, hold it,
-// release it, and pause in a loop.
+// task is the work of a process on one lock. The workers of its clients acquire the lock, hold it, release it, and
+// pause, in a loop.
 type task struct {
 	Name string
 	// Clients is the number of clients. Workers is the number of workers per client.
@@ -80,10 +80,10 @@ func (c *cluster) worker(w task) *child {
 func (p *child) start(t *testing.T) {
 	t.Helper()
 	p.line(t, "ready")
-	p.tell(t, "start")
+	p.send(t, "start")
 }
 
-func (p *child) tell(t *testing.T, what string) {
+func (p *child) send(t *testing.T, what string) {
 	t.Helper()
 	_, err := fmt.Fprintln(p.in, what)
 	require.NoError(t, err)
@@ -92,7 +92,7 @@ func (p *child) tell(t *testing.T, what string) {
 // cpu returns the processor time that the process has used so far.
 func (p *child) cpu(t *testing.T) time.Duration {
 	t.Helper()
-	p.tell(t, "cpu")
+	p.send(t, "cpu")
 	used, err := time.ParseDuration(p.line(t, "cpu"))
 	require.NoError(t, err)
 	return used
@@ -102,7 +102,7 @@ func (p *child) cpu(t *testing.T) time.Duration {
 func stop(t *testing.T, processes ...*child) (accounts []account) {
 	t.Helper()
 	for _, p := range processes {
-		p.tell(t, "stop")
+		p.send(t, "stop")
 	}
 	for _, p := range processes {
 		for _, line := range p.lines() {
@@ -130,7 +130,7 @@ func sectionsIn(t *testing.T, dir string) (all []section) {
 		require.NoError(t, err)
 		for line := range strings.Lines(string(text)) {
 			var one section
-			if strings.HasSuffix(line, "\n") { // else its process was killed meanwhile
+			if strings.HasSuffix(line, "\n") { // An incomplete line is from a killed process.
 				require.NoError(t, json.Unmarshal([]byte(line), &one), "%s", line)
 				all = append(all, one)
 			}
@@ -162,7 +162,7 @@ func workInProcess(t *testing.T) {
 	}
 	fmt.Println("ready")
 	orders := bufio.NewScanner(os.Stdin)
-	orders.Scan() // to start, or the end
+	orders.Scan() // The first line starts the work.
 	out, trace := &output{w: os.Stdout}, &output{w: io.Discard}
 	if w.Trace != "" {
 		file, err := os.Create(filepath.Join(w.Trace, strconv.Itoa(os.Getpid())))
@@ -221,7 +221,7 @@ func (w task) run(ctx context.Context, client *quorumlock.Client, name string, o
 			continue
 		}
 		s.Token = lease.Token()
-		if w.Probe { // from a process that has been idle, as one that waits is
+		if w.Probe { // The process has been idle by now, like a waiting one.
 			pause(w.Hold)
 			s.RoundTrip = roundTrip(ctx, client)
 		}
@@ -261,7 +261,7 @@ func processorTime(t *testing.T) time.Duration {
 // now returns the time of a clock that all processes of this machine share.
 func now() time.Duration { return clock.System().Now() }
 
-// pause stands for work. It is not meant to let other goroutines proceed.
+// pause stands for work. It is no synchronization.
 func pause(d time.Duration) {
 	if d > 0 {
 		time.Sleep(d)
@@ -283,7 +283,7 @@ func (o *output) say(words ...any) {
 func encode(what any) string {
 	text, err := json.Marshal(what)
 	if err != nil {
-		panic(err) // it is one of the structs above
+		panic(err) // This cannot happen for the structs above.
 	}
 	return string(text)
 }

@@ -12,8 +12,8 @@ import (
 	"github.com/quorumlock/quorumlock"
 )
 
-// TestRealWaitingCostsNextToNothing makes 200 waiters wait for a lock that stays held.
-func TestRealWaitingCostsNextToNothing(t *testing.T) {
+// TestRealWaitersPollRarely measures the load of 200 waiters for a lock that stays held.
+func TestRealWaitersPollRarely(t *testing.T) {
 	// Each waiter asks the nodes about once a second, so the span must be a few seconds.
 	span := longer(4*time.Second, 20*time.Second)
 	for what, processes := range map[string]int{"in one process": 1, "in 20 processes": 20} {
@@ -29,8 +29,8 @@ func TestRealWaitingCostsNextToNothing(t *testing.T) {
 				p.start(t)
 				waiting = append(waiting, p)
 			}
-			c.queued(processes)       // the first of each speaks for all
-			<-time.After(time.Second) // and the others have joined
+			c.queued(processes)       // Only the first waiter of each process is in the queues of the nodes.
+			<-time.After(time.Second) // By now the others are in the local queues.
 
 			used := func() (all time.Duration) {
 				for _, p := range waiting {
@@ -42,12 +42,12 @@ func TestRealWaitingCostsNextToNothing(t *testing.T) {
 			<-time.After(span)
 			cpu := used() - cpuBefore
 			commands, messages, took := c.spent().since(before)
-			commands -= int(renewals.Load() - renewed) // those are the holder's
+			commands -= int(renewals.Load() - renewed) // These are commands of the holder.
 			rate := float64(commands) / took.Seconds()
 			core := 100 * cpu.Seconds() / took.Seconds()
-			t.Logf("200 waiters %s for %v: on the busiest node %d commands, %.2f a second, and %d messages; CPU of all: %v, %.2f%% of a core",
+			t.Logf("200 waiters %s for %v: on the busiest node %d commands, %.2f per second, and %d messages; CPU of all processes: %v, %.2f%% of a core",
 				what, took.Round(time.Millisecond), commands, rate, messages, cpu, core)
-			require.LessOrEqual(t, rate, 2*float64(processes), "commands a second on a node")
+			require.LessOrEqual(t, rate, 2*float64(processes), "commands per second on a node")
 			require.Less(t, core, 2*float64(processes), "percent of a core")
 			require.NoError(t, held.Err())
 			require.NoError(t, held.Release(t.Context()))
@@ -57,14 +57,14 @@ func TestRealWaitingCostsNextToNothing(t *testing.T) {
 	}
 }
 
-// TestRealTurnsOfProcesses counts the commands of one turn. A turn is a release, the woken
-// waiter's attempt, and the last holder's attempt that joins the queue again.
-func TestRealTurnsOfProcesses(t *testing.T) {
+// TestRealCommandsPerTurn counts the commands of one turn: a release, the attempt of the woken waiter, and the attempt
+// with which the last holder joins the queue again.
+func TestRealCommandsPerTurn(t *testing.T) {
 	for what, clients := range map[string]int{"2 clients": 1, "20 clients": 10} {
 		t.Run(what, func(t *testing.T) {
 			c, dir := startCluster(t, 5), t.TempDir()
 			all := c.inTurns(task{Name: "job", Clients: clients, Workers: 1, Hold: 5 * time.Millisecond, Trace: dir})
-			awaitSections(t, dir, 4*clients) // every client is in line
+			awaitSections(t, dir, 4*clients) // Every client has had its turns.
 			before := c.spent()
 			awaitSections(t, dir, 4*clients+longer(250, 2500))
 			after := c.spent()
@@ -77,24 +77,24 @@ func TestRealTurnsOfProcesses(t *testing.T) {
 			}
 			require.Greater(t, turns, 50)
 			commands, messages, took := after.since(before)
-			t.Logf("%s: %d turns in %v; on the busiest node %.2f commands for each, and %.2f messages",
+			t.Logf("%s: %d turns in %v; on the busiest node %.2f commands per turn, and %.2f messages",
 				what, turns, took.Round(time.Millisecond), float64(commands)/float64(turns), float64(messages)/float64(turns))
-			// Each waiter asks about once a second whether it was forgotten, independent of turns.
+			// Independent of turns, each waiter polls about once a second.
 			commands -= 2 * clients * int(took.Seconds())
 			each := float64(commands) / float64(turns)
-			t.Logf("%.2f commands without the attempts that everybody makes once a second", each)
-			require.LessOrEqual(t, each, 4.0, "commands for a hand-over, on a node")
+			t.Logf("%.2f commands per turn without polls", each)
+			require.LessOrEqual(t, each, 4.0, "commands per turn on a node")
 		})
 	}
 }
 
-// TestRealHandoverBetweenProcesses measures the time from the start of a release to the next
+// TestRealWakeLatencyBetweenProcesses measures the time from the start of a release to the next
 // client's grant. The unit is a round trip. One round trip releases the lock and wakes the waiter,
 // and the second one is the waiter's attempt.
 //
-// A busy machine makes some hand-overs slow. A fault of the library makes all of them slow. One
-// good measurement of three is therefore enough.
-func TestRealHandoverBetweenProcesses(t *testing.T) {
+// A busy machine makes some of these times long, and a fault of the library all of them. So one good measurement of
+// three is enough.
+func TestRealWakeLatencyBetweenProcesses(t *testing.T) {
 	for _, net := range []struct {
 		what    string
 		way     time.Duration
@@ -103,20 +103,20 @@ func TestRealHandoverBetweenProcesses(t *testing.T) {
 	}{
 		{"2 clients on nodes 10 ms away", 5 * time.Millisecond, 1, 2.5},
 		{"20 clients on nodes 10 ms away", 5 * time.Millisecond, 10, 2.5},
-		// Here the processors' work dominates the time. A hand-over takes two rounds of work, and
-		// its operations do more than the probe's. On a busy machine they wait for each other.
+		// Without latency, the processor time counts: two operations, each of which does more than the probe. On a
+		// busy machine they wait for each other.
 		{"2 clients, all on this machine", 0, 1, 5},
 	} {
 		t.Run(net.what, func(t *testing.T) {
 			bestOfThree(t, func() (float64, bool) {
 				ratio := measureHandovers(t, net.way, net.clients)
 				return ratio, ratio <= net.most
-			}, "at most %.1f round trips for a hand-over, at the median", net.most)
+			}, "at most %.1f round trips from a release to the next grant, at the median", net.most)
 		})
 	}
 }
 
-// measureHandovers returns the median number of round trips of a hand-over.
+// measureHandovers returns the median number of round trips from a release to the next grant.
 func measureHandovers(t *testing.T, way time.Duration, clients int) float64 {
 	t.Helper()
 	c, dir := startCluster(t, 5), t.TempDir()
@@ -124,7 +124,7 @@ func measureHandovers(t *testing.T, way time.Duration, clients int) float64 {
 		Name: "job", Clients: clients, Workers: 1, Hold: inLine + 4*way, Pause: inLine / 2,
 		Far: way, Probe: true, Trace: dir,
 	})
-	for sections := 0; ; { // until there are enough to know the one in the middle
+	for sections := 0; ; { // Continue until there are enough for a median.
 		sections += 10
 		awaitSections(t, dir, sections)
 		if delays, _ := handovers(sectionsIn(t, dir), inLine+4*way); len(delays) >= longer(20, 200) {
@@ -136,7 +136,7 @@ func measureHandovers(t *testing.T, way time.Duration, clients int) float64 {
 	require.Greater(t, len(delays), 10)
 	trip, delay := quantile(trips, 0.5), quantile(delays, 0.5)
 	ratio := float64(delay) / float64(trip)
-	t.Logf("%d hand-overs took %v (90%%: %v, all: %v), an uncontended round %v (90%%: %v): %.2f round trips",
+	t.Logf("%d turns: %v from release to grant (90%%: %v, all: %v); one round trip: %v (90%%: %v): %.2f round trips",
 		len(delays), delay, quantile(delays, 0.9), quantile(delays, 1), trip, quantile(trips, 0.9), ratio)
 	return ratio
 }
@@ -152,8 +152,8 @@ func (c *cluster) inTurns(w task) []*child {
 	return all
 }
 
-// inLine is the maximum time that a client needs to join the queues without a fault. It excludes
-// the latency to the nodes.
+// inLine is how long a client needs at most to join the queues without a fault. It excludes the latency to the
+// nodes.
 const inLine = 5 * time.Millisecond
 
 // handovers returns the times from the release of one client to the grant of another. The next

@@ -13,8 +13,7 @@ import (
 	"github.com/quorumlock/quorumlock/node"
 )
 
-// far is a node with a long network path. The test then measures the number of round trips and not
-// the load of the machine.
+// far is a node with added latency. Tests then measure round trips, and not the load of the machine.
 type far struct {
 	node.Node
 	// way is the latency of one direction.
@@ -70,7 +69,7 @@ type farInbox struct {
 }
 
 func (in *farInbox) Close() error {
-	err := in.Inbox.Close() // after which no message comes
+	err := in.Inbox.Close() // No message comes after this.
 	in.once.Do(func() { close(in.mail) })
 	in.reading.Wait()
 	return err

@@ -51,7 +51,7 @@ func waitFor(t *testing.T, lock *quorumlock.Lock) *waiting {
 // has waits for the lease of a call that must succeed.
 func (w *waiting) has(t *testing.T) *quorumlock.Lease {
 	t.Helper()
-	in(t, w.done, "who waits has the lock")
+	in(t, w.done, "the waiter has the lock")
 	require.NoError(t, w.err)
 	return w.lease
 }
@@ -60,7 +60,7 @@ func (w *waiting) has(t *testing.T) *quorumlock.Lease {
 func (w *waiting) gaveUp(t *testing.T) {
 	t.Helper()
 	w.quit()
-	in(t, w.done, "who waits gives up")
+	in(t, w.done, "the cancelled waiter returns")
 	require.ErrorIs(t, w.err, context.Canceled)
 }
 
@@ -78,10 +78,10 @@ func TestRealSpinningNeedsNoSubscription(t *testing.T) {
 		}
 	})
 	spins := waitFor(t, client.RedLock("job"))
-	in(t, tried, "it tries again and again")
+	in(t, tried, "the waiter tries again")
 	c.subscribed(0, 0)
 	for i := range c.servers {
-		require.Equal(t, []string{"job"}, c.locks(i), "and nothing tells of who waits")
+		require.Equal(t, []string{"job"}, c.locks(i), "a spinning waiter leaves no keys")
 	}
 	require.NoError(t, held.Release(t.Context()))
 	lease := spins.has(t)
@@ -90,7 +90,7 @@ func TestRealSpinningNeedsNoSubscription(t *testing.T) {
 	c.noKeys()
 }
 
-func TestRealInboxesAreGivenUp(t *testing.T) {
+func TestRealIdleSubscriptionsAreClosed(t *testing.T) {
 	t.Parallel()
 	c := startCluster(t, 5)
 	held := acquire(t, c.client().RedLock("job"))
@@ -103,29 +103,29 @@ func TestRealInboxesAreGivenUp(t *testing.T) {
 	lease := waits.has(t)
 	began := time.Now()
 	require.NoError(t, lease.Release(t.Context()))
-	c.subscribed(1, 0)                                                         // the client may have to wait again
-	c.subscribed(0, 20*time.Second)                                            // or not
-	require.NoError(t, acquire(t, client.RedLock("job")).Release(t.Context())) // the client works on
-	t.Logf("given up after %v", time.Since(began).Round(10*time.Millisecond))
+	c.subscribed(1, 0)                                                         // The client may wait again soon.
+	c.subscribed(0, 20*time.Second)                                            // After a while it closes them.
+	require.NoError(t, acquire(t, client.RedLock("job")).Release(t.Context())) // The client still works.
+	t.Logf("closed after %v", time.Since(began).Round(10*time.Millisecond))
 	c.noKeys()
 }
 
-func TestRealCloseLeavesNoInbox(t *testing.T) {
+func TestRealCloseEndsSubscriptions(t *testing.T) {
 	c := startCluster(t, 5)
 	held := acquire(t, c.client().RedLock("job"))
 	client := c.client()
 	waits := waitFor(t, client.RedLock("job"))
 	c.queued(1)
 	closeClient(t, client)
-	in(t, waits.done, "the end of the client ends the wait")
+	in(t, waits.done, "Close ends the wait")
 	require.ErrorIs(t, waits.err, quorumlock.ErrClosed)
-	c.subscribed(0, soon) // the servers see the end of the connections a moment later
+	c.subscribed(0, soon) // The servers notice the closed connections a moment later.
 	c.queued(0)
 	require.NoError(t, held.Release(t.Context()))
 	c.noKeys()
 }
 
-func TestRealWaitersWhoGiveUpLeaveNothing(t *testing.T) {
+func TestRealCancelledWaitersLeaveTheQueues(t *testing.T) {
 	for _, order := range []quorumlock.Waiting{quorumlock.WaitQueued, quorumlock.WaitFair} {
 		t.Run(order.String(), func(t *testing.T) {
 			c := startCluster(t, 5)
@@ -138,8 +138,8 @@ func TestRealWaitersWhoGiveUpLeaveNothing(t *testing.T) {
 				all = append(all, waitFor(t, lock()))
 				c.queued(i + 1)
 			}
-			all[0].gaveUp(t) // the first
-			all[2].gaveUp(t) // and one in the middle
+			all[0].gaveUp(t) // the first waiter
+			all[2].gaveUp(t) // one in the middle of the queue
 			c.queued(2)
 			require.NoError(t, held.Release(t.Context()))
 			require.NoError(t, all[1].has(t).Release(t.Context()))
@@ -149,10 +149,10 @@ func TestRealWaitersWhoGiveUpLeaveNothing(t *testing.T) {
 	}
 }
 
-// A waiter that gives up just as it is woken passes the wake on.
-func TestRealWokenWaiterWhoGivesUp(t *testing.T) {
+// A waiter is cancelled just as it is woken. It must pass the wake on to the next waiter.
+func TestRealCancelledWokenWaiterPassesWakeOn(t *testing.T) {
 	c := startCluster(t, 5)
-	// The load of the machine must not matter here, so no answer is late.
+	// Long timeouts make the test independent of the load of the machine.
 	lock := func() *quorumlock.Lock {
 		return c.client(func(cfg *quorumlock.Config) { cfg.NodeTimeoutMin, cfg.NodeTimeoutMax = 3*time.Second, 3*time.Second }).RedLock("job")
 	}
@@ -168,7 +168,7 @@ func TestRealWokenWaiterWhoGivesUp(t *testing.T) {
 		go func() { released <- held.Release(context.Background()) }()
 		time.Sleep(time.Duration(i) * 50 * time.Microsecond)
 		quits.quit()
-		in(t, quits.done, "who waits gives up")
+		in(t, quits.done, "the cancelled waiter returns")
 		if quits.err == nil {
 			won++
 			require.NoError(t, quits.lease.Release(t.Context()))
@@ -178,8 +178,8 @@ func TestRealWokenWaiterWhoGivesUp(t *testing.T) {
 		}
 		lease := waits.has(t)
 		longest = max(longest, time.Since(began))
-		require.NoError(t, errors.Join(in(t, released, "it is released"), lease.Release(t.Context())))
+		require.NoError(t, errors.Join(in(t, released, "Release returns"), lease.Release(t.Context())))
 		c.noKeys()
 	}
-	t.Logf("%d of 50 had the lock before they gave up; the next had it within %v", won, longest)
+	t.Logf("%d of 50 waiters got the lock before their cancellation; the next waiter had it within %v", won, longest)
 }

@@ -11,10 +11,9 @@ import (
 	"github.com/quorumlock/quorumlock"
 )
 
-// TestRealShares runs 16 contenders, four in each of four processes. Each holds the lock for a
-// millisecond at a time. In fair order they get equal shares. For the other orders the test logs
-// the shares.
-func TestRealShares(t *testing.T) {
+// TestRealSharesOfContenders runs 16 contenders, four in each of four processes. Each holds the lock for a millisecond
+// at a time. With WaitFair they get equal shares. For the other ways to wait, the test logs the shares.
+func TestRealSharesOfContenders(t *testing.T) {
 	const contenders = 16
 	for _, order := range []struct {
 		what string
@@ -26,7 +25,7 @@ func TestRealShares(t *testing.T) {
 	}{
 		{"fair", task{Waiting: quorumlock.WaitFair}, true, 80 * contenders},
 		{"queued", task{Waiting: quorumlock.WaitQueued}, false, 40 * contenders},
-		{"queued, nothing handed over", task{Waiting: quorumlock.WaitQueued, NoHandover: true}, false, 20 * contenders},
+		{"queued, no hand-over", task{Waiting: quorumlock.WaitQueued, NoHandover: true}, false, 20 * contenders},
 		{"spin", task{Waiting: quorumlock.WaitSpin}, false, 40 * contenders},
 	} {
 		t.Run(order.what, func(t *testing.T) {
@@ -37,9 +36,9 @@ func TestRealShares(t *testing.T) {
 			bestOfThree(t, func() (float64, bool) {
 				least, most := measureShares(t, order.what, order.task, contenders, order.sections)
 				apart := 100 * float64(most-least) / float64(most)
-				// In a short run, a few turns at the beginning and the end distort the shares.
+				// In a short run, the first and last turns distort the shares.
 				return apart, least > 0 && apart < 10+300/float64(most)
-			}, "the smallest share is at most a little more than 10 percent below the largest")
+			}, "the smallest share is not much more than 10 percent below the largest")
 		})
 	}
 }
@@ -62,7 +61,7 @@ func measureShares(t *testing.T, what string, w task, contenders, sections int) 
 	accounts := stop(t, processes...)
 	require.Len(t, accounts, contenders)
 	least, most, total, longest := shares(accounts)
-	t.Logf("%s: %d sections in %v, %.0f a second; shares from %d to %d; the longest wait %v",
+	t.Logf("%s: %d sections in %v, %.0f per second; shares from %d to %d; longest wait %v",
 		what, total, span.Round(time.Millisecond), float64(total)/span.Seconds(), least, most, longest)
 	return least, most
 }
@@ -77,17 +76,16 @@ func shares(accounts []account) (least, most, total int, longest time.Duration) 
 	return least, most, total, longest
 }
 
-// TestRealLocalHandover makes 64 contenders wait in one process, and one in another. Hand-overs
-// within a process make the turns much faster. The other process still gets its turns.
+// TestRealLocalHandover runs 64 contenders in one process, and a single one in another. Hand-overs within the first
+// process make its turns much faster. The other process still gets its turns.
 func TestRealLocalHandover(t *testing.T) {
 	bestOfThree(t, func() (float64, bool) {
 		times, longest := measureLocalHandover(t)
 		return times, times >= 20 && longest < 1500*time.Millisecond
-	}, "within a process hand-overs are 20 times as fast, and the other process never waits for 1.5 s")
+	}, "turns by hand-over are 20 times as fast, and the other process waits less than 1.5 s")
 }
 
-// measureLocalHandover returns the speed-up by hand-overs. It also returns the longest wait of the
-// process that is alone.
+// measureLocalHandover returns the speed-up by hand-overs, and the longest wait of the single contender.
 func measureLocalHandover(t *testing.T) (times float64, alone time.Duration) {
 	t.Helper()
 	rates := make(map[bool]float64)
@@ -98,7 +96,7 @@ func measureLocalHandover(t *testing.T) (times float64, alone time.Duration) {
 		crowd.start(t)
 		began := now()
 		single.start(t)
-		<-time.After(longer(2*time.Second, 20*time.Second)) // the beginning must not count for much
+		<-time.After(longer(2*time.Second, 20*time.Second)) // The start must not distort the result.
 		awaitSections(t, dir, 100)
 		span := now() - began
 		others := stop(t, single)
@@ -107,9 +105,9 @@ func measureLocalHandover(t *testing.T) (times float64, alone time.Duration) {
 		require.Len(t, all, 64)
 		least, most, total, longest := shares(all)
 		rates[off] = float64(total) / span.Seconds()
-		t.Logf("handed over: %v; 64 goroutines: %d sections in %v, %.0f a second, each %d to %d, the longest wait %v; the other process: %d, the longest wait %v",
+		t.Logf("hand-over: %v; 64 goroutines: %d sections in %v, %.0f per second, each %d to %d, longest wait %v; the other process: %d, longest wait %v",
 			!off, total, span.Round(time.Millisecond), rates[off], least, most, longest, others[0].Sections, others[0].Longest)
-		require.Greater(t, others[0].Sections, 10, "the other process has its turns")
+		require.Greater(t, others[0].Sections, 10, "the other process gets too few turns")
 		alone = max(alone, others[0].Longest)
 	}
 	times = rates[false] / rates[true]

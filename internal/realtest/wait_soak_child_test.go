@@ -20,7 +20,7 @@ import (
 	"github.com/quorumlock/quorumlock"
 )
 
-// soakTTL is the TTL of a soak's locks. A dead holder lawfully blocks others for that time.
+// soakTTL is the TTL of a soak's locks. A dead holder may block others for that time.
 const soakTTL = 2 * time.Second
 
 // habits describes how the workers of a soak use a lock.
@@ -33,8 +33,8 @@ type habits struct {
 	impatient bool
 }
 
-// soakLocks are the locks of a soak. One lock is crowded. The other one has few waiters that
-// rarely ask, so each grant depends on a single wake.
+// soakLocks are the locks of a soak. One lock has many contenders. The other one has few, which poll rarely, so each grant
+// depends on a single wake.
 var soakLocks = map[string]habits{
 	"crowded": {workers: 4, hold: 20 * time.Millisecond, pause: time.Millisecond, impatient: true},
 	"quiet":   {workers: 1, hold: 300 * time.Millisecond, pause: 600 * time.Millisecond},

@@ -27,7 +27,7 @@ const (
 	stormSpan, calmSpan = 4 * time.Second, 4 * time.Second
 	// maxIdle is how long a wanted lock may stay free after the faults.
 	maxIdle = 1500 * time.Millisecond
-	// mostlyIdle is the limit for 95 of 100 cases. A waiter without a wake comes after most of a
+	// mostlyIdle is the limit for 95 of 100 cases. A waiter that missed its wake polls after nearly a
 	// second.
 	mostlyIdle = 200 * time.Millisecond
 )
@@ -38,7 +38,7 @@ type soak struct {
 	t      *testing.T
 	dir    string
 	strain *testkit.Strain
-	// doubts lists the exceeded bounds that the machine's load may explain.
+	// doubts lists exceeded bounds that may be due to the load of the machine.
 	doubts []string
 
 	mu        sync.Mutex
@@ -85,22 +85,22 @@ func TestRealNoLostWake(t *testing.T) {
 		}
 		return keys
 	}
-	eventually(t, 6*time.Second, func() bool { return len(left()) == 0 }, "no key is left; there are %v", left)
+	eventually(t, 6*time.Second, func() bool { return len(left()) == 0 }, "keys are left: %v", left)
 	if len(s.doubts) > 0 {
 		testkit.Inconclusive(t, "goroutines were late by up to %v: %s", s.strain.Worst(), strings.Join(s.doubts, "; "))
 	}
 }
 
-// bounded requires that a time is within a bound. It notes a doubt instead if the machine's load
-// may explain the excess.
+// bounded requires that a time is within a bound. If the load of the machine may be the reason, it notes a doubt
+// instead.
 func (s *soak) bounded(took, bound time.Duration, what string) {
 	s.t.Helper()
 	switch {
 	case took <= bound:
 	case took <= bound+s.strain.Allowance():
-		s.doubts = append(s.doubts, fmt.Sprintf("%s: %v, and not %v", what, took, bound))
+		s.doubts = append(s.doubts, fmt.Sprintf("%s: %v, limit %v", what, took, bound))
 	default:
-		s.t.Errorf("%s: %v, and not %v, while goroutines were late by no more than %v", what, took, bound, s.strain.Worst())
+		s.t.Errorf("%s: %v, limit %v, while goroutines were late by at most %v", what, took, bound, s.strain.Worst())
 	}
 }
 
@@ -128,18 +128,18 @@ func (s *soak) inspect(lock string, all []tenancy, calms [][2]time.Duration) {
 			if one.Had > free {
 				idle = append(idle, wasted)
 			}
-			s.bounded(wasted, maxIdle, fmt.Sprintf("%s was free while somebody waited, %v after the faults", lock, one.Had-wasted-calm[0]))
+			s.bounded(wasted, maxIdle, fmt.Sprintf("%s was free while a client waited, %v after the faults", lock, one.Had-wasted-calm[0]))
 			free = max(free, one.Released)
 		}
 	}
 	if len(idle) <= 10 {
-		require.Greater(s.t, s.strain.Quantile(0.9), time.Millisecond, "%d grants of %s in calms, on a machine that is not busy", len(idle), lock)
-		s.doubts = append(s.doubts, fmt.Sprintf("%d grants of %s in calms", len(idle), lock))
+		require.Greater(s.t, s.strain.Quantile(0.9), time.Millisecond, "only %d grants of %s without faults, although the machine is not busy", len(idle), lock)
+		s.doubts = append(s.doubts, fmt.Sprintf("only %d grants of %s without faults", len(idle), lock))
 		return
 	}
-	s.t.Logf("%s: %d grants in all, %d of them in calms, each after so long in which it was free and somebody waited: %v at the median, 99%%: %v, at most %v",
+	s.t.Logf("%s: %d grants, %d of them without faults; free while a client waited: median %v, 99%%: %v, at most %v",
 		lock, len(all), len(idle), quantile(idle, 0.5), quantile(idle, 0.99), quantile(idle, 1))
-	s.bounded(quantile(idle, 0.95), mostlyIdle, "19 of 20 who wait for "+lock+" are woken in time")
+	s.bounded(quantile(idle, 0.95), mostlyIdle, "the time that "+lock+" was free while a client waited, in 19 of 20 cases")
 }
 
 // lastDeath returns the time of the last kill before an instant. The killed process may have had
@@ -161,7 +161,7 @@ func (s *soak) tenancies() map[string][]tenancy {
 	files, err := os.ReadDir(s.dir)
 	require.NoError(s.t, err)
 	for _, file := range files {
-		for _, one := range s.told(file.Name()) {
+		for _, one := range s.recorded(file.Name()) {
 			all[one.Lock] = append(all[one.Lock], one)
 		}
 	}
@@ -171,8 +171,8 @@ func (s *soak) tenancies() map[string][]tenancy {
 	return all
 }
 
-// told returns the tenancies that one process has recorded.
-func (s *soak) told(pid string) map[string]tenancy {
+// recorded returns the tenancies that one process has recorded.
+func (s *soak) recorded(pid string) map[string]tenancy {
 	s.t.Helper()
 	text, err := os.ReadFile(filepath.Join(s.dir, pid))
 	require.NoError(s.t, err)
@@ -180,12 +180,12 @@ func (s *soak) told(pid string) map[string]tenancy {
 	for line := range strings.Lines(string(text)) {
 		var one tenancy
 		if !strings.HasSuffix(line, "\n") {
-			break // it was killed meanwhile
+			break // The process was killed while it wrote.
 		}
 		require.NoError(s.t, json.Unmarshal([]byte(line), &one), "%s", line)
 		switch {
 		case one.Released == 0:
-			one.Released = s.killed[pid] + soakTTL // unless another line follows
+			one.Released = s.killed[pid] + soakTTL // A later line may correct this.
 		case one.Undelivered:
 			one.Released += soakTTL
 		}
@@ -202,7 +202,7 @@ func (s *soak) storm() {
 	var faults sync.WaitGroup
 	for _, breaks := range []func(){
 		func() { s.breakServer(rand.IntN(3)) },
-		func() { s.breakServer(3 + rand.IntN(2)) }, // never more than two at once
+		func() { s.breakServer(3 + rand.IntN(2)) }, // At most two servers are broken at once.
 		s.freeze,
 		s.replace,
 	} {
@@ -251,7 +251,7 @@ func (s *soak) freeze() {
 	s.mu.Lock()
 	p := s.processes[rand.IntN(len(s.processes))]
 	s.mu.Unlock()
-	_ = p.cmd.Process.Signal(syscall.SIGSTOP) // it may have been killed
+	_ = p.cmd.Process.Signal(syscall.SIGSTOP) // The process may have been killed.
 	<-time.After(shorter([]time.Duration{100 * time.Millisecond, 3 * time.Second}[rand.IntN(2)]))
 	_ = p.cmd.Process.Signal(syscall.SIGCONT)
 }

@@ -14,8 +14,8 @@ import (
 	"github.com/quorumlock/quorumlock/internal/testkit"
 )
 
-// The tests in wait_*_test.go measure the cost and the effect of waiting with processes of their
-// own. Each test logs its measurements.
+// The tests in wait_*_test.go measure what waiting costs and how fast waiters are served. They run child processes, and
+// log their measurements.
 
 // fromClients are the commands that clients send to a node. Scripts run all other commands, except
 // keep-alives (PING) and the test's own (INFO, ZCARD, CLIENT LIST).
@@ -80,11 +80,11 @@ func (c *cluster) queued(want int) {
 	}
 	eventually(c.t, 20*time.Second, func() bool {
 		return !slices.ContainsFunc(entries(), func(n string) bool { return n != strconv.Itoa(want) })
-	}, "%d wait on every node; these do: %v", want, entries)
+	}, "the queue of every node has %d entries; they have %v", want, entries)
 }
 
-// bestOfThree repeats a measurement up to three times until it is good enough. Otherwise the test
-// fails. It is inconclusive on a machine that was too busy to measure.
+// bestOfThree repeats a measurement up to three times until it is good. Otherwise the test fails, or is inconclusive if the
+// machine was too busy to measure.
 func bestOfThree(t *testing.T, measure func() (value float64, good bool), must string, args ...any) {
 	t.Helper()
 	strain := testkit.MeasureStrain(t)
@@ -96,7 +96,7 @@ func bestOfThree(t *testing.T, measure func() (value float64, good bool), must s
 		}
 		values = append(values, value)
 	}
-	strain.Missing(t, must+"; it was %.2f", append(args, values)...)
+	strain.Missing(t, must+"; measured: %.2f", append(args, values)...)
 }
 
 // quantile returns a quantile of the durations. It sorts them in place.

@@ -37,7 +37,7 @@ func onBenchNodes(b *testing.B, run func(b *testing.B, client func(...func(*quor
 	b.Run("redis", func(b *testing.B) { run(b, startCluster(b, benchNodes).client) })
 }
 
-// takers is the number of contenders. It is large enough that a waiter exists at every release.
+// takers is the number of contenders. It is large enough for a waiter at every release.
 const takers = 8
 
 // BenchmarkHandover passes a lock between contenders. An operation is one turn, from one grant to
@@ -76,7 +76,7 @@ func BenchmarkHandover(b *testing.B) {
 func benchmarkTurns(b *testing.B, locks ...*quorumlock.Lock) {
 	b.Helper()
 	b.ReportAllocs()
-	for _, lock := range locks { // connects
+	for _, lock := range locks { // This connects the clients.
 		require.NoError(b, acquire(b, lock).Release(b.Context()))
 	}
 	var begun atomic.Int64
@@ -111,7 +111,7 @@ func BenchmarkDenied(b *testing.B) {
 			b.Run("by="+by, func(b *testing.B) {
 				b.ReportAllocs()
 				lock := c.RedLock("job")
-				_, err := lock.TryAcquire(context.Background()) // connects
+				_, err := lock.TryAcquire(context.Background()) // This connects the client.
 				require.ErrorIs(b, err, quorumlock.ErrHeld)
 				for b.Loop() {
 					if _, err := lock.TryAcquire(context.Background()); !errors.Is(err, quorumlock.ErrHeld) {

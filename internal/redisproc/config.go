@@ -22,18 +22,10 @@ type config struct {
 	faketime []string      // where libfaketime may be; empty for the true clock
 	clock    time.Duration // what the clock is off by at first
 	args     []string
-	program  string   // of WithProgram
+	program  string // of WithProgram
 	debug    bool
 	master   *Server  // followed at first
 	sentinel *watched // run as a Sentinel
-}
-
-func newConfig(opts []Option) config {
-	var c config
-	for _, o := range opts {
-		o(&c)
-	}
-	return c
 }
 
 // WithPassword demands the password of the default user (requirepass).
@@ -126,7 +118,7 @@ func (s *Server) configText() string {
 		set("tls-port", s.tlsPort)
 		set("tls-cert-file", strconv.Quote(filepath.Join(s.dir, certFile)))
 		set("tls-key-file", strconv.Quote(filepath.Join(s.dir, keyFile)))
-		set("tls-ca-cert-file", strconv.Quote(filepath.Join(s.dir, caFile)))
+		set("tls-ca-cert-file", strconv.Quote(filepath.Join(s.dir, certFile)))
 		set("tls-auth-clients", "no")
 	}
 	if s.conf.sentinel != nil {

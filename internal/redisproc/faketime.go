@@ -19,26 +19,25 @@ var (
 	errTrueClock  = errors.New("the server runs with the true clock: start it with WithFaketime")
 )
 
-// SetClock steps the server's wall clock, which expires keys and which TIME returns. From now on it is off by offset,
-// and runs at the normal rate. If the server runs, SetClock returns once TIME shows the step, so a paused server is a
-// failure. Otherwise, the server has the new clock when it starts again. SetClock needs [WithFaketime].
+// SetClock is [Server.TrySetClock], which must not fail.
 func (s *Server) SetClock(offset time.Duration) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if err := s.setClock(context.Background(), offset); err != nil {
-		s.fail("redisproc: set the clock of %s: %v", s.Addr(), err)
-	}
+	s.must("set the clock", s.TrySetClock(context.Background(), offset))
 }
 
-func (s *Server) setClock(ctx context.Context, offset time.Duration) error {
+// TrySetClock steps the server's wall clock, which expires keys and which TIME returns. From now on it is off by
+// offset, and runs at the normal rate. TrySetClock returns once TIME shows the step. A server that is down or paused
+// has the new clock when it continues. TrySetClock needs [WithFaketime].
+func (s *Server) TrySetClock(ctx context.Context, offset time.Duration) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	if s.preload == "" {
 		return errTrueClock
 	}
 	s.clock = offset
-	if err := s.writeClock(); err != nil || s.proc == nil {
+	if err := s.writeClock(); err != nil || !s.running() || s.stopped() {
 		return err
 	}
-	return s.awaitClock(ctx)
+	return awaitClock(ctx, offset, s.askTime)
 }
 
 func (s *Server) clockFile() string { return filepath.Join(s.dir, "clock") }
@@ -60,68 +59,52 @@ func WriteClock(file string, offset time.Duration) error {
 	return os.Rename(next, file)
 }
 
-// awaitClock waits until the server shows the time that its clock was set to.
-func (s *Server) awaitClock(ctx context.Context) (err error) {
-	poll(commandTimeout, func() bool {
-		err = s.checkClock(ctx)
-		return err == nil || ctx.Err() != nil
-	})
-	return err
-}
-
 // checkClock checks that the server shows the time that its clock was set to.
 func (s *Server) checkClock(ctx context.Context) error {
 	if s.preload == "" {
 		return nil
 	}
-	least, most, err := s.clockOffset(ctx)
-	if err != nil {
-		return fmt.Errorf("ask for the time: %w", err)
-	}
-	if err := compareClock(s.clock, least, most); err != nil {
+	if err := compareClock(ctx, s.clock, s.askTime); err != nil {
 		return fmt.Errorf("%w: does %s fit this redis-server?", err, s.preload)
 	}
 	return nil
 }
 
-func compareClock(want, least, most time.Duration) error {
+func (s *Server) askTime(ctx context.Context) (reply, error) { return s.doContext(ctx, "TIME") }
+
+// AwaitClock waits a little until the wall clock of the server, reached as by [Exchange], is off by offset.
+func AwaitClock(ctx context.Context, network, address string, offset time.Duration) error {
+	return awaitClock(ctx, offset, func(ctx context.Context) (reply, error) {
+		return exchangeContext(ctx, network, address, [][]string{{"TIME"}})
+	})
+}
+
+func awaitClock(ctx context.Context, want time.Duration, ask func(context.Context) (reply, error)) (err error) {
+	poll(commandTimeout, func() bool {
+		err = compareClock(ctx, want, ask)
+		return err == nil || ctx.Err() != nil
+	})
+	return err
+}
+
+func compareClock(ctx context.Context, want time.Duration, ask func(context.Context) (reply, error)) error {
+	least, most, err := clockOffset(ctx, ask)
+	if err != nil {
+		return fmt.Errorf("ask for the time: %w", err)
+	}
 	if want < least-clockPrecision || want > most+clockPrecision {
 		return fmt.Errorf("the clock is off by %v to %v, not by %v", least, most, want)
 	}
 	return nil
 }
 
-// AwaitClock waits a little until the wall clock of the server, reached as by [Exchange], is off by
-// offset.
-func AwaitClock(ctx context.Context, network, address string, offset time.Duration) (err error) {
-	poll(commandTimeout, func() bool {
-		err = exchangeClock(ctx, network, address, offset)
-		return err == nil || ctx.Err() != nil
-	})
-	return err
-}
-
-func exchangeClock(ctx context.Context, network, address string, want time.Duration) error {
-	before := time.Now()
-	r, err := exchangeContext(ctx, network, address, [][]string{{"TIME"}})
-	after := time.Now()
-	if err != nil {
-		return fmt.Errorf("ask for the time: %w", err)
-	}
-	shown, err := parseTime(r)
-	if err != nil {
-		return err
-	}
-	return compareClock(want, shown.Sub(after), shown.Sub(before))
-}
-
-// clockOffset measures what the server's clock is off by: the server read it at some time between
-// the question and the answer.
-func (s *Server) clockOffset(ctx context.Context) (least, most time.Duration, err error) {
+// clockOffset measures the offset of a server's clock: the server read it at some time between the question and the
+// answer.
+func clockOffset(ctx context.Context, ask func(context.Context) (reply, error)) (least, most time.Duration, err error) {
 	ctx, cancel := context.WithTimeout(ctx, commandTimeout)
 	defer cancel()
 	before := time.Now()
-	r, err := s.doContext(ctx, "TIME")
+	r, err := ask(ctx)
 	after := time.Now()
 	if err != nil {
 		return 0, 0, err

@@ -1,6 +1,7 @@
 package redisproc
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"testing"
@@ -19,7 +20,7 @@ func TestMain(m *testing.M) {
 }
 
 func launchAndHang() {
-	s, err := Launch()
+	s, err := TryLaunch(context.Background())
 	if err != nil {
 		panic(err)
 	}

@@ -12,18 +12,15 @@ import (
 // Save writes a snapshot of the server's memory (SAVE). Each later start comes back with the latest
 // snapshot, unless there is an append-only file, which has precedence.
 func (s *Server) Save() {
-	if _, err := s.do(commandTimeout, "SAVE"); err != nil {
-		s.fail("redisproc: save %s: %v", s.Addr(), err)
-	}
+	_, err := s.Command("SAVE")
+	s.must("save", err)
 }
 
 // AOFSize is how many bytes the server has appended to its append-only file: a mark for
 // [Server.TruncateAOF]. It needs [WithAOF], under which each write that was replied to is in.
 func (s *Server) AOFSize() int64 {
 	_, size, err := s.aof()
-	if err != nil {
-		s.fail("redisproc: append-only file of %s: %v", s.Addr(), err)
-	}
+	s.must("find the append-only file", err)
 	return size
 }
 
@@ -32,14 +29,12 @@ func (s *Server) AOFSize() int64 {
 func (s *Server) TruncateAOF(size int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if err := s.truncateAOF(size); err != nil {
-		s.fail("redisproc: truncate the append-only file of %s: %v", s.Addr(), err)
-	}
+	s.must("truncate the append-only file", s.truncateAOF(size))
 }
 
 func (s *Server) truncateAOF(size int64) error {
-	if s.proc != nil && !s.proc.exited() {
-		return errors.New("the server is running")
+	if s.running() {
+		return errRunning
 	}
 	path, has, err := s.aof()
 	if err != nil {

@@ -30,8 +30,8 @@ const (
 
 var errNoBinary = errors.New("redis-server is not on PATH: install it with `make setup`, or from https://redis.io/docs/latest/operate/oss_and_stack/install/")
 
-// Fetched returns the program of a server of another version. A test ends as not run if nobody has fetched that
-// server. If QUORUMLOCK_SERVERS is "required", the test fails instead.
+// Fetched returns the program of a server of another version. A test ends as not run if that server was not
+// fetched. If QUORUMLOCK_SERVERS is "required", the test fails instead.
 func Fetched(t testing.TB, server string) (path string) {
 	t.Helper()
 	path, err := fetched(server)
@@ -70,4 +70,15 @@ func (c *config) findProgram() error {
 func (c *config) isBefore7() bool {
 	text, err := exec.Command(c.serverProgram(), "--version").Output()
 	return err == nil && bytes.Contains(text, []byte(" v=6."))
+}
+
+// IsBefore7 reports whether the server is Redis before 7.0.
+func (s *Server) IsBefore7() bool { return s.conf.isBefore7() }
+
+// Needs7 ends a test as not run on a server before 7.0, which lacks the feature.
+func Needs7(t testing.TB, s *Server, feature string) {
+	t.Helper()
+	if s.IsBefore7() {
+		testkit.Missing(t, false, "%s, of Redis 7.0", feature)
+	}
 }

@@ -1,7 +1,6 @@
 package redisproc
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"strconv"
@@ -15,13 +14,7 @@ var errNoReplica = errors.New("the server follows no other")
 // replica has all data of the master.
 func StartReplica(t testing.TB, master *Server, opts ...Option) *Server {
 	t.Helper()
-	conf := newConfig(opts)
-	conf.master = master
-	s, err := launch(context.Background(), conf)
-	if err != nil {
-		t.Fatalf("redisproc: start a replica: %v", err)
-	}
-	s.adopt(t)
+	s := Start(t, append(opts, func(c *config) { c.master = master })...)
 	s.CatchUp()
 	return s
 }
@@ -31,16 +24,14 @@ func StartReplica(t testing.TB, master *Server, opts ...Option) *Server {
 func (s *Server) Follow(master *Server) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if err := s.follow(master); err != nil {
-		s.fail("redisproc: %s follow %s: %v", s.Addr(), master.Addr(), err)
-	}
+	s.must("follow "+master.Addr(), s.follow(master))
 }
 
 func (s *Server) follow(master *Server) error {
 	if err := s.authenticateTo("", master.conf.password); err != nil {
 		return err
 	}
-	if _, err := s.do(commandTimeout, "REPLICAOF", "127.0.0.1", strconv.Itoa(master.port)); err != nil {
+	if _, err := s.Command("REPLICAOF", "127.0.0.1", strconv.Itoa(master.port)); err != nil {
 		return err
 	}
 	s.master = master
@@ -55,13 +46,11 @@ func (s *Server) follow(master *Server) error {
 func (s *Server) Promote() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if err := s.promote(); err != nil {
-		s.fail("redisproc: promote %s: %v", s.Addr(), err)
-	}
+	s.must("promote", s.promote())
 }
 
 func (s *Server) promote() error {
-	if _, err := s.do(commandTimeout, "REPLICAOF", "NO", "ONE"); err != nil {
+	if _, err := s.Command("REPLICAOF", "NO", "ONE"); err != nil {
 		return err
 	}
 	s.master = nil
@@ -73,18 +62,14 @@ func (s *Server) promote() error {
 
 // CatchUp returns once a replica has all that its master had at the call.
 func (s *Server) CatchUp() {
-	if err := s.catchUp(s.followed()); err != nil {
-		s.fail("redisproc: replica %s: %v", s.Addr(), err)
-	}
+	s.must("catch up", s.catchUp(s.followed()))
 }
 
 // PauseReplication cuts a replica off from its master, and returns once it receives nothing more. Both continue, and
-// the replica falls behind, until [Server.ResumeReplication], [Server.Follow] or a restart. Pausing the replica's
+// the replica falls behind, until [Server.Follow] or a restart. Pausing the replica's
 // process is not enough: the master's writes would wait in the replica's socket, and outlive the master.
 func (s *Server) PauseReplication() {
-	if err := s.pauseReplication(); err != nil {
-		s.fail("redisproc: pause the replication of %s: %v", s.Addr(), err)
-	}
+	s.must("pause the replication", s.pauseReplication())
 }
 
 // pauseReplication has the replica log in as a user that its master does not know.
@@ -95,28 +80,10 @@ func (s *Server) pauseReplication() error {
 	if err := s.authenticateTo("redisproc-cut-off", "none"); err != nil {
 		return err
 	}
-	if _, err := s.do(commandTimeout, "CLIENT", "KILL", "TYPE", "master"); err != nil {
+	if _, err := s.Command("CLIENT", "KILL", "TYPE", "master"); err != nil {
 		return err
 	}
 	return s.awaitInfo("replication", func(is map[string]string) bool { return is["master_link_status"] == "down" })
-}
-
-// ResumeReplication ends [Server.PauseReplication] and returns once the replica has caught up.
-func (s *Server) ResumeReplication() {
-	if err := s.resumeReplication(); err != nil {
-		s.fail("redisproc: resume the replication of %s: %v", s.Addr(), err)
-	}
-}
-
-func (s *Server) resumeReplication() error {
-	master := s.followed()
-	if master == nil {
-		return errNoReplica
-	}
-	if err := s.authenticateTo("", master.conf.password); err != nil {
-		return err
-	}
-	return s.catchUp(master)
 }
 
 // ReplicationID is the id of the history of writes that led to the server's memory (master_replid). A replica has its
@@ -124,9 +91,7 @@ func (s *Server) resumeReplication() error {
 // although it loses nothing then.
 func (s *Server) ReplicationID() string {
 	is, err := s.info("replication")
-	if err != nil {
-		s.fail("redisproc: replication of %s: %v", s.Addr(), err)
-	}
+	s.must("ask for the replication", err)
 	return is["master_replid"]
 }
 
@@ -198,12 +163,12 @@ func (s *Server) awaitInfo(section string, told func(is map[string]string) bool)
 
 // info returns the fields of a section of INFO.
 func (s *Server) info(section string) (map[string]string, error) {
-	r, err := s.do(commandTimeout, "INFO", section)
+	text, err := s.Command("INFO", section)
 	if err != nil {
 		return nil, err
 	}
 	is := map[string]string{}
-	for line := range strings.Lines(r.text()) {
+	for line := range strings.Lines(text) {
 		if name, value, ok := strings.Cut(strings.TrimSpace(line), ":"); ok {
 			is[name] = value
 		}

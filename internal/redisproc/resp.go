@@ -36,22 +36,11 @@ func (r reply) text() string {
 	return strings.Join(lines, "\n")
 }
 
-// exchange sends commands over a fresh connection to a unix socket and returns the last reply, or
-// the first error.
-func exchange(socket string, timeout time.Duration, commands ...[]string) (reply, error) {
-	ctx, cancel := context.WithTimeout(context.Background(), timeout)
-	defer cancel()
-	return exchangeContext(ctx, "unix", socket, commands)
-}
-
 // Exchange sends one command over a fresh connection to a server and returns the reply as text, as
 // [Server.Command] does. Network and address are as for [net.Dial]. It is bounded by ctx.
 func Exchange(ctx context.Context, network, address string, args ...string) (string, error) {
 	r, err := exchangeContext(ctx, network, address, [][]string{args})
-	if err != nil {
-		return "", err
-	}
-	return r.text(), nil
+	return r.text(), err
 }
 
 func exchangeContext(ctx context.Context, network, address string, commands [][]string) (reply, error) {

@@ -1,7 +1,6 @@
 package redisproc
 
 import (
-	"context"
 	"strconv"
 	"testing"
 	"time"
@@ -23,14 +22,7 @@ type watched struct {
 // one), and closes it when the test ends. Options are for the Sentinel itself.
 func StartSentinel(t testing.TB, masterName string, master *Server, opts ...Option) *Server {
 	t.Helper()
-	conf := newConfig(opts)
-	conf.sentinel = &watched{name: masterName, master: master}
-	s, err := launch(context.Background(), conf)
-	if err != nil {
-		t.Fatalf("redisproc: start a sentinel: %v", err)
-	}
-	s.adopt(t)
-	return s
+	return Start(t, append(opts, func(c *config) { c.sentinel = &watched{name: masterName, master: master} })...)
 }
 
 // configure writes the part of the configuration that only a Sentinel has. The Sentinel rewrites

@@ -31,7 +31,7 @@ const (
 
 // Server is one redis-server process with its own data directory. Its methods may be called
 // concurrently. Those without an error result end the test on failure, or panic where the server
-// came from [Launch].
+// came from [TryLaunch].
 type Server struct {
 	conf    config
 	dir     string
@@ -63,7 +63,7 @@ func StartN(t testing.TB, n int, opts ...Option) []*Server {
 	errs := make([]error, n)
 	var wg sync.WaitGroup
 	for i := range n {
-		wg.Go(func() { servers[i], errs[i] = Launch(opts...) })
+		wg.Go(func() { servers[i], errs[i] = TryLaunch(context.Background(), opts...) })
 	}
 	wg.Wait()
 	for _, s := range servers {
@@ -79,12 +79,6 @@ func StartN(t testing.TB, n int, opts ...Option) []*Server {
 		t.Fatalf("redisproc: %v", err)
 	}
 	return servers
-}
-
-// Launch starts a server without a test around it, for benchmarks and programs; the caller must
-// Close it. It returns once the server answers. The methods that begin with Try do not panic.
-func Launch(opts ...Option) (*Server, error) {
-	return TryLaunch(context.Background(), opts...)
 }
 
 // adopt binds the server to a test: failures are the test's, and so is the server's life.
@@ -117,7 +111,7 @@ func (s *Server) Dir() string { return s.dir }
 func (s *Server) PID() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.proc == nil || s.proc.exited() {
+	if !s.running() {
 		return 0
 	}
 	return s.proc.pid()
@@ -161,38 +155,60 @@ func (s *Server) releasePorts() {
 	s.reserved = nil
 }
 
-// Pause stops the server with SIGSTOP and returns once all its threads stand still. Connections
-// stay open, and are still accepted by the kernel, but nothing answers.
-func (s *Server) Pause() {
-	if err := s.TryPause(); err != nil {
-		s.fail("redisproc: pause %s: %v", s.Addr(), err)
+// must ends the test, or panics, if err is not nil.
+func (s *Server) must(action string, err error) {
+	if err != nil {
+		s.fail("redisproc: %s: %s: %v", s.Addr(), action, err)
 	}
 }
 
-// Resume lets a paused server go on with SIGCONT. It does nothing if the server is not paused or
-// not running.
-func (s *Server) Resume() {
-	if err := s.TryResume(); err != nil {
-		s.fail("redisproc: resume %s: %v", s.Addr(), err)
+// Pause is [Server.TryPause], which must not fail.
+func (s *Server) Pause() { s.must("pause", s.TryPause()) }
+
+// TryPause stops the server with SIGSTOP and returns once all its threads stand still. Connections stay open, and are
+// still accepted by the kernel, but nothing answers.
+func (s *Server) TryPause() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.running() {
+		return errDown
 	}
+	return s.proc.pause()
 }
 
-// Restart kills the server if it is running and starts it again on the same ports and data
-// directory. It returns once the server answers; its memory is lost unless persistence was on.
+// Resume is [Server.TryResume], which must not fail.
+func (s *Server) Resume() { s.must("resume", s.TryResume()) }
+
+// TryResume lets a paused server go on with SIGCONT. It does nothing if the server is not paused or not running.
+func (s *Server) TryResume() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.proc == nil {
+		return nil
+	}
+	return s.proc.resume()
+}
+
+// Restart kills the server if it is running and starts it again on the same ports and data directory. It returns once
+// the server answers; its memory is lost unless persistence was on.
 func (s *Server) Restart() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.kill()
-	if err := s.restart(context.Background()); err != nil {
-		s.fail("redisproc: restart %s: %v", s.Addr(), err)
-	}
+	s.must("restart", s.restart(context.Background()))
 }
 
-// Close kills the server and removes its data directory. It may be called more than once.
-func (s *Server) Close() {
-	if err := s.TryClose(); err != nil {
-		s.fail("redisproc: remove the data directory: %v", err)
-	}
+// Close is [Server.TryClose], which must not fail.
+func (s *Server) Close() { s.must("close", s.TryClose()) }
+
+// TryClose kills the server and removes its data directory. It may be called more than once.
+func (s *Server) TryClose() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.kill()
+	s.releasePorts()
+	s.closed = true
+	return s.remove("")
 }
 
 // Command sends one command over a fresh connection and returns the reply as text: strings as they
@@ -200,23 +216,25 @@ func (s *Server) Close() {
 // a [ReplyError]. It is bounded by a few seconds, and goes through the unix socket as the default
 // user, with the password of [WithPassword].
 func (s *Server) Command(args ...string) (string, error) {
-	r, err := s.do(commandTimeout, args...)
-	if err != nil {
-		return "", err
-	}
-	return r.text(), nil
+	ctx, cancel := context.WithTimeout(context.Background(), commandTimeout)
+	defer cancel()
+	return s.Do(ctx, args...)
+}
+
+// Do is [Server.Command], bounded by ctx alone.
+func (s *Server) Do(ctx context.Context, args ...string) (string, error) {
+	r, err := s.doContext(ctx, args...)
+	return r.text(), err
 }
 
 // Config changes a setting of the running server (CONFIG SET), such as "maxmemory" to "1mb". A
 // restart forgets it.
 func (s *Server) Config(name, value string) {
-	if err := s.configSet(name, value); err != nil {
-		s.fail("redisproc: configure %s: %v", s.Addr(), err)
-	}
+	s.must("configure", s.configSet(name, value))
 }
 
 func (s *Server) configSet(name, value string) error {
-	if _, err := s.do(commandTimeout, "CONFIG", "SET", name, value); err != nil {
+	if _, err := s.Command("CONFIG", "SET", name, value); err != nil {
 		return fmt.Errorf("set %s: %w", name, err)
 	}
 	return nil
@@ -224,23 +242,16 @@ func (s *Server) configSet(name, value string) error {
 
 // Keys returns all keys of database 0, sorted.
 func (s *Server) Keys() []string {
-	r, err := s.do(commandTimeout, "KEYS", "*")
-	if err != nil {
-		s.fail("redisproc: keys of %s: %v", s.Addr(), err)
-		return nil
-	}
+	ctx, cancel := context.WithTimeout(context.Background(), commandTimeout)
+	defer cancel()
+	r, err := s.doContext(ctx, "KEYS", "*")
+	s.must("list the keys", err)
 	keys := make([]string, 0, len(r.elems))
 	for _, e := range r.elems {
 		keys = append(keys, e.text())
 	}
 	slices.Sort(keys)
 	return keys
-}
-
-func (s *Server) do(timeout time.Duration, args ...string) (reply, error) {
-	ctx, cancel := context.WithTimeout(context.Background(), timeout)
-	defer cancel()
-	return s.doContext(ctx, args...)
 }
 
 func (s *Server) doContext(ctx context.Context, args ...string) (reply, error) {

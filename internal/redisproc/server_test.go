@@ -1,6 +1,7 @@
 package redisproc
 
 import (
+	"context"
 	"crypto/tls"
 	"fmt"
 	"net"
@@ -82,7 +83,7 @@ func TestStartCleansUp(t *testing.T) {
 }
 
 func TestLaunchAndClose(t *testing.T) {
-	s, err := Launch()
+	s, err := TryLaunch(t.Context())
 	require.NoError(t, err)
 	assert.Equal(t, "PONG", command(t, s, "PING"))
 	s.Close()
@@ -96,14 +97,15 @@ func TestLaunchAndClose(t *testing.T) {
 func TestLaunchShowsTheLog(t *testing.T) {
 	tmp := t.TempDir()
 	t.Setenv("TMPDIR", tmp)
-	_, err := Launch(WithArgs("--no-such-setting", "1"))
+	_, err := TryLaunch(t.Context(), WithArgs("--no-such-setting", "1"))
 	require.ErrorContains(t, err, "no-such-setting")
 	assertEmptyDir(t, tmp)
 }
 
 func TestLaunchWithoutRedis(t *testing.T) {
+	t.Setenv(ProgramEnv, "")
 	t.Setenv("PATH", t.TempDir())
-	_, err := Launch()
+	_, err := TryLaunch(t.Context())
 	require.ErrorContains(t, err, "make setup")
 }
 
@@ -184,7 +186,9 @@ func TestKillOfPausedDropsWhatItHadNotRead(t *testing.T) {
 	s := Start(t, WithArgs("--appendonly", "yes", "--appendfsync", "always"))
 	command(t, s, "SET", "before", "1")
 	s.Pause()
-	_, err := s.do(20*time.Millisecond, "SET", "during", "1")
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+	defer cancel()
+	_, err := s.Do(ctx, "SET", "during", "1")
 	requireTimeout(t, err)
 	s.Kill()
 	s.Restart()
@@ -248,7 +252,7 @@ func TestACL(t *testing.T) {
 
 	as := func(commands ...[]string) error {
 		login := []string{"AUTH", "alice", "secret"}
-		_, err := exchange(s.Socket(), commandTimeout, append([][]string{login}, commands...)...)
+		_, err := exchangeContext(t.Context(), "unix", s.Socket(), append([][]string{login}, commands...))
 		return err
 	}
 	require.NoError(t, as([]string{"SET", "a", "1"}))

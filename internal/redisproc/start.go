@@ -17,7 +17,13 @@ var (
 	errNoTLS     = errors.New("the server was built without TLS")
 )
 
-func launch(ctx context.Context, conf config) (*Server, error) {
+// TryLaunch starts a server without a test around it, for benchmarks and programs; the caller must close it. It
+// returns once the server answers. Use the methods that begin with Try, which do not panic.
+func TryLaunch(ctx context.Context, opts ...Option) (*Server, error) {
+	var conf config
+	for _, o := range opts {
+		o(&conf)
+	}
 	if err := conf.findProgram(); err != nil {
 		return nil, err
 	}

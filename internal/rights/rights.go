@@ -23,6 +23,9 @@ type Group struct {
 // Keys matches the library's own keys. The keys of locks are their names, which only the user knows.
 const Keys = "~quorumlock:*"
 
+// Inboxes matches the channels on which waiters are woken.
+const Inboxes = "&quorumlock:inbox:*"
+
 // Locks returns the rights for all operations that do not wait.
 func Locks() Group {
 	return Group{ForLocks, strings.Fields(Keys + " +ping +info +time +eval +evalsha +get +set +del +exists +pexpire +pttl" +
@@ -37,7 +40,7 @@ func Order() Group {
 
 // Waiting returns the rights to wait for a lock, and to read a shared one.
 func Waiting() Group {
-	return Group{ForWaiting, strings.Fields("&quorumlock:inbox:* +zadd +zrange +zrank +zrem +zscore +publish +subscribe")}
+	return Group{ForWaiting, strings.Fields(Inboxes + " +zadd +zrange +zrank +zrem +zscore +publish +subscribe")}
 }
 
 // Latches returns the rights for latches.

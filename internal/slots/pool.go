@@ -13,6 +13,9 @@ import (
 	"github.com/quorumlock/quorumlock/quorum"
 )
 
+// MaxPermits is the largest number of permits of a semaphore.
+const MaxPermits = 1024
+
 // Pools are the pools of a client, by name. It is safe for concurrent use.
 type Pools struct {
 	nodes  int

@@ -85,7 +85,7 @@ func TestReportsDecideWhetherAnAttemptIsPromising(t *testing.T) {
 	require.False(t, r.Promising(2), "a grant takes the slot from what the node reported")
 }
 
-func TestALockHasNoSlots(t *testing.T) {
+func TestLockHasNoSlots(t *testing.T) {
 	var r *Request
 	require.Zero(t, r.OnNodes())
 	require.Equal(t, "c:1", r.WaiterID("c:1"))

@@ -39,10 +39,12 @@ const nobodys = "quorumlock:top"
 
 // greet checks whether the node answers.
 func (a *asker) greet(ctx context.Context) {
-	a.said, a.fresh = Node{Name: a.lib.Name(), Locks: make(map[string]Lock)}, nil
+	a.said, a.fresh = Node{Name: a.lib.Name(), Locks: make(map[string]Lock), Kinds: make(map[string]Kinds)}, nil
 	// The first round connects, so its time is no measure of a round trip.
 	if a.lib.Identity() == "" {
-		_ = a.lib.Probe(ctx) // the next question says it
+		if a.said.Err = a.lib.Probe(ctx); a.said.Err != nil {
+			return
+		}
 	}
 	begun := clock.System().Now()
 	reply := a.holders(ctx, []string{nobodys})
@@ -53,8 +55,12 @@ func (a *asker) greet(ctx context.Context) {
 }
 
 func (a *asker) holders(ctx context.Context, names []string) node.Reply {
-	ops, replies := []node.Op{{Kind: node.Inspect, Names: names, Limits: a.limits}}, make([]node.Reply, 1)
-	a.lib.Do(ctx, ops, replies)
+	return a.do(ctx, node.Op{Kind: node.Inspect, Names: names, Limits: a.limits})
+}
+
+func (a *asker) do(ctx context.Context, op node.Op) node.Reply {
+	replies := make([]node.Reply, 1)
+	a.lib.Do(ctx, []node.Op{op}, replies)
 	return replies[0]
 }
 
@@ -93,6 +99,7 @@ func (a *asker) inspectSome(ctx context.Context, names []string) {
 func (a *asker) lose(err error) {
 	a.said.Err = err
 	clear(a.said.Locks)
+	clear(a.said.Kinds)
 }
 
 // isLoss reports whether an error concerns the node, and not a name.
@@ -134,6 +141,7 @@ func connect(opt rueidis.ClientOption) (rueidis.Client, error) {
 	opt.DisableRetry, opt.DisableCache = true, true
 	opt.PipelineMultiplex = -1
 	opt.ClientName = "quorumlock-top"
+	opt.ClientSetInfo = rueidis.DisableClientSetInfo // it needs a right that nothing else here needs
 	client, err := rueidis.NewClient(opt)
 	if err != nil && client != nil {
 		client.Close()

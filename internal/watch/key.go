@@ -39,5 +39,10 @@ func queueKey(kind, name string) string {
 	if semaphore, _, ok := Permit(name); ok {
 		name = node.PoolName(semaphore)
 	}
+	return keyOf(kind, name)
+}
+
+// keyOf returns the key of one kind for a name.
+func keyOf(kind, name string) string {
 	return own + kind + strings.TrimPrefix(node.PoolName(name), pools) // all keys of a name end alike
 }

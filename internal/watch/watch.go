@@ -1,7 +1,8 @@
-// Package watch polls the locks on a set of nodes. It collects facts; the program that shows them interprets them.
+// Package watch polls the locks, semaphores and latches on a set of nodes. It collects facts; the program that shows
+// them interprets them.
 //
-// The package writes nothing to the nodes, and its reads are bounded. One round searches a limited number of keys of
-// each node, and the next round continues there. Of a queue, it reads at most [MostWaiters] entries.
+// Only [Watcher.Remove] writes to the nodes. Reads are bounded. One round searches a limited number of keys of each
+// node, and the next round continues there. Of a queue, it reads at most [MostWaiters] entries.
 package watch
 
 import (
@@ -31,8 +32,10 @@ type Config struct {
 	Limits node.Limits
 	// Patience is the timeout of one answer.
 	Patience time.Duration
-	// Names are locks to report, whether they are held or not.
-	Names []string
+	// Names are locks to report, whether they are held or not. If one is also the name of a semaphore, its held permits
+	// are found, up to the number MostPermits.
+	Names       []string
+	MostPermits int
 	// Scan is the number of keys that one round searches on each node for other locks; 0 for none.
 	Scan int
 }
@@ -58,8 +61,9 @@ type Node struct {
 	// Recovering and Unmarked are as in [node.Reply].
 	Recovering time.Duration
 	Unmarked   bool
-	// Locks are the answers about each name; none if Err is set.
+	// Locks are the answers about each name, and Kinds those about each name of [Config.Names]; none if Err is set.
 	Locks map[string]Lock
+	Kinds map[string]Kinds
 	// Unlisted is why the node could not be searched for locks; nil if it was searched, or the search is off.
 	Unlisted error
 	// Uncounted is why the waiters could not be counted.
@@ -111,13 +115,14 @@ func (w *Watcher) Close() {
 
 // Look asks all nodes at once. If a node does not answer, the facts say why.
 func (w *Watcher) Look(ctx context.Context) *Facts {
-	w.each(func(a *asker) {
+	w.each(func(_ int, a *asker) {
 		a.greet(ctx)
+		a.explore(ctx, w.cfg.Names, w.cfg.MostPermits)
 		a.search(ctx, w.cfg.Scan, w.found)
 	})
 	w.gather()
 	names := w.names()
-	w.each(func(a *asker) {
+	w.each(func(_ int, a *asker) {
 		a.inspect(ctx, names)
 		a.count(ctx, names)
 	})
@@ -129,10 +134,10 @@ func (w *Watcher) Look(ctx context.Context) *Facts {
 	return f
 }
 
-func (w *Watcher) each(ask func(*asker)) {
+func (w *Watcher) each(ask func(int, *asker)) {
 	var wg sync.WaitGroup
-	for _, a := range w.nodes {
-		wg.Go(func() { ask(a) })
+	for i, a := range w.nodes {
+		wg.Go(func() { ask(i, a) })
 	}
 	wg.Wait()
 }

@@ -47,7 +47,7 @@ func client(t *testing.T, addresses []string) *quorumlock.Client {
 
 func watcher(t *testing.T, addresses []string, scan int, names ...string) *Watcher {
 	t.Helper()
-	cfg := Config{Limits: quorumlock.Config{}.Limits(), Patience: 2 * time.Second, Names: names, Scan: scan}
+	cfg := Config{Limits: quorumlock.Config{}.Limits(), Patience: 2 * time.Second, Names: names, MostPermits: 300, Scan: scan}
 	for _, address := range addresses {
 		opt, err := node.ParseAddress(address)
 		require.NoError(t, err)
@@ -159,10 +159,15 @@ func TestOnlyReadCommands(t *testing.T) {
 	for _, s := range all {
 		command(t, s, "HSET", "a", "a:1", "1")
 		command(t, s, "ZADD", "quorumlock:waiting:{a}", "9999999999999", "w:1")
+		command(t, s, "HSET", node.SlotName(node.PoolName("s"), 299), "a:2", "1")
+		command(t, s, "HSET", "quorumlock:latch:{s}", "generation", "7", "count", "2")
+		command(t, s, "ZADD", "quorumlock:latched:{s}", "1", "id")
 		command(t, s, "CONFIG", "RESETSTAT")
 	}
-	facts := watcher(t, addresses, 1000).Look(t.Context())
+	facts := watcher(t, addresses, 1000, "s").Look(t.Context())
 	assert.Equal(t, 1, facts.Nodes[0].Locks["a"].Waiters)
+	assert.Equal(t, []string{node.SlotName(node.PoolName("s"), 299)}, facts.Permits("s"))
+	assert.Equal(t, Kinds{Generation: 7, Count: 2, Counted: []string{"id"}}, facts.Nodes[0].Kinds["s"])
 	reads := []string{
 		"hello", "client|setinfo", "client|info", "client|setname", "ping", "info", "config|resetstat", "eval", "evalsha", "script|load",
 		"scan", "hlen", "time", "zrange", "hmget", "hkeys", "pttl", "get",
@@ -174,9 +179,9 @@ func TestOnlyReadCommands(t *testing.T) {
 	}
 }
 
-// TestTheHolderDoesNotWait: a client that acquired after waiting is no waiter, although the nodes keep its queue
+// TestHolderIsNotListedAsWaiter: a client that acquired after waiting is no waiter, although the nodes keep its queue
 // entry.
-func TestTheHolderDoesNotWait(t *testing.T) {
+func TestHolderIsNotListedAsWaiter(t *testing.T) {
 	t.Parallel()
 	all, addresses := servers(t)
 	first := acquisition(client(t, addresses).RedLock("a").Acquire).hold(t, all, "a")
@@ -206,8 +211,8 @@ func TestTheHolderDoesNotWait(t *testing.T) {
 	}, patience, time.Millisecond)
 }
 
-// TestTheSearchIsBounded: one round searches no more keys than it may, and the next continues there.
-func TestTheSearchIsBounded(t *testing.T) {
+// TestSearchIsBounded: one round searches no more keys than it may, and the next continues there.
+func TestSearchIsBounded(t *testing.T) {
 	t.Parallel()
 	all, addresses := servers(t)
 	s := all[0]
@@ -309,6 +314,25 @@ func TestNodeAndNameFailures(t *testing.T) {
 		return nodes[1].Err == nil && nodes[1].Unlisted == nil && nodes[2].Err == nil && len(nodes[2].Locks["a"].Holders) == 1
 	}, patience, time.Millisecond)
 	assert.Positive(t, w.Look(t.Context()).Nodes[1].Recovering)
+}
+
+// TestLatchOnNodesThatDiffer: ids count that any node knows, but only those since the last deletion.
+func TestLatchOnNodesThatDiffer(t *testing.T) {
+	kinds := func(generation uint64, count int, ids ...string) Node {
+		return Node{Kinds: map[string]Kinds{"l": {Generation: generation, Count: count, Counted: ids}}}
+	}
+	for _, c := range []struct {
+		nodes                  []Node
+		count, counted, onNode int
+	}{
+		{[]Node{kinds(0, 0), kinds(0, 0)}, 0, 0, 0},
+		{[]Node{kinds(0, 3, "a"), kinds(0, 3, "b"), kinds(0, 0)}, 3, 2, 2},
+		{[]Node{kinds(0, 3, "a"), kinds(9, 2, "b"), {}}, 2, 1, 1},
+		{[]Node{kinds(0, 3, "a"), kinds(9, 0)}, 0, 0, 0},
+	} {
+		count, counted, nodes := (&Facts{Nodes: c.nodes}).Latch("l")
+		assert.Equal(t, []int{c.count, c.counted, c.onNode}, []int{count, counted, nodes}, c)
+	}
 }
 
 func TestInvalidNodeOptions(t *testing.T) {

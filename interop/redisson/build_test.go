@@ -11,7 +11,7 @@ import (
 	"github.com/quorumlock/quorumlock/interop/redisson"
 )
 
-// The program is built once, and needs no Maven from then on.
+// A second Build finds the program of the first one, and needs no Maven.
 func TestBuild(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), buildTimeout)
 	defer cancel()
@@ -30,7 +30,7 @@ func TestBuild(t *testing.T) {
 
 	t.Setenv("XDG_CACHE_HOME", t.TempDir())
 	_, err = redisson.Build(ctx)
-	require.Error(t, err, "a build that fails is none")
+	require.Error(t, err, "a failed build is not kept")
 
 	t.Setenv("PATH", t.TempDir())
 	_, err = redisson.Build(ctx)

@@ -38,11 +38,11 @@ func beChild() {
 		panic(err)
 	}
 	fmt.Println(lease.Owner())
-	_, _ = bufio.NewReader(os.Stdin).ReadByte() // it ends with the test at the latest
+	_, _ = bufio.NewReader(os.Stdin).ReadByte() // The child ends with the test at the latest.
 	os.Exit(0)
 }
 
-// spawn starts such a process, and returns it and the owner of its lock.
+// spawn starts a child process, and returns it and the owner of its lock.
 func (f *fleet) spawn() (process *os.Process, owner string) {
 	f.t.Helper()
 	program, err := os.Executable()
@@ -64,8 +64,8 @@ func (f *fleet) spawn() (process *os.Process, owner string) {
 	return command.Process, strings.TrimSpace(line)
 }
 
-// TestAHolderInGoDies: a dead holder in Go is followed by one in Java after its TTL, and not before.
-func TestAHolderInGoDies(t *testing.T) {
+// TestLockOfDeadGoHolderExpires: a holder in Go is killed. A caller in Java gets the lock after its TTL.
+func TestLockOfDeadGoHolderExpires(t *testing.T) {
 	f := newFleet(t, childTTL)
 	caller := f.caller(watchdog)
 	process, owner := f.spawn()
@@ -74,8 +74,9 @@ func TestAHolderInGoDies(t *testing.T) {
 	f.locked(caller, redLock)
 }
 
-// TestAHolderInJavaDies: a dead holder in Java is followed by one in Go after the timeout of its watchdog.
-func TestAHolderInJavaDies(t *testing.T) {
+// TestLockOfDeadJavaHolderExpires: a holder in Java is killed. A caller in Go gets the lock after the timeout of
+// Redisson's watchdog.
+func TestLockOfDeadJavaHolderExpires(t *testing.T) {
 	java, err := startJava()
 	java = needed(t, java, err)
 	t.Cleanup(java.Kill)
@@ -85,6 +86,6 @@ func TestAHolderInJavaDies(t *testing.T) {
 	f.stays(lock, 3*time.Second)
 	java.Kill()
 	_, err = lock.TryAcquire(t.Context())
-	require.ErrorIs(t, err, quorumlock.ErrHeld, "the nodes do not know yet")
+	require.ErrorIs(t, err, quorumlock.ErrHeld, "the lock has not expired yet")
 	require.NoError(t, f.acquire(lock).Release(t.Context()))
 }

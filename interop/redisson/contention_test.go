@@ -17,26 +17,27 @@ import (
 )
 
 var (
-	duration = flag.Duration("duration", 3*time.Second, "how long both sides contend for a lock, of each kind")
-	saturate = flag.Bool("saturate", false, "contenders want the lock all the time; whether each gets it is then only told")
+	duration = flag.Duration("duration", 3*time.Second, "how long both sides contend for a lock of each kind")
+	saturate = flag.Bool("saturate", false, "contend without pauses; a contender may then starve, which is only logged")
 )
 
-// contenders is the number on each side, each with a client of its own.
+// contenders is the number of contenders on each side. Each has a client of its own.
 const contenders = 3
 
 // contender acquires and releases a lock repeatedly.
 type contender struct {
 	name    string
 	acquire func(ctx context.Context) (release func(context.Context) error, err error)
-	grants  int           // while all of them wanted it
-	longest time.Duration // that it waited
+	grants  int           // before the end of the test
+	longest time.Duration // the longest wait
 }
 
-// TestContention: three callers of either side contend for one lock. No two hold it at a time, and all get it.
+// TestContention: three callers of each side contend for one lock. No two hold it at the same time, and each of them gets
+// it.
 //
-// Between, each pauses for several times as long as an acquire and release in Java takes. This library's MultiLock
-// takes all nodes at once, or none. Redisson's takes one after the other, and keeps them. If there is always another
-// Redisson caller that holds the first node, all nodes are never free.
+// Each caller pauses between two attempts, several times as long as an acquisition and release in Java takes. Without
+// pauses, a MultiLock of this library could starve: it acquires all nodes at once, or none. Redisson's MultiLock
+// acquires one node after the other and keeps them, so some node would always be held.
 func TestContention(t *testing.T) {
 	for kind, describe := range map[redisson.Kind]func(*quorumlock.Client) *quorumlock.Lock{
 		redisson.Red:   func(c *quorumlock.Client) *quorumlock.Lock { return c.RedLock(name) },
@@ -54,7 +55,7 @@ func TestContention(t *testing.T) {
 			for _, c := range all {
 				t.Logf("%s: %d grants, waited %v at most", c.name, c.grants, c.longest.Round(time.Millisecond))
 			}
-			require.Zero(t, violations, "two had the lock at a time")
+			require.Zero(t, violations, "two callers held the lock at the same time")
 			for _, c := range all {
 				require.True(t, c.grants > 0 || *saturate, "%s never had the lock", c.name)
 			}
@@ -78,7 +79,8 @@ func javaContender(name string, caller *redisson.Caller, lock redisson.Lock) *co
 	}}
 }
 
-// pause returns the longest pause of a contender: it grows with the time that a lock takes on this machine.
+// pause returns the longest pause of a contender. It is a multiple of the time that c needs for an acquisition and
+// release on this machine.
 func (f *fleet) pause(c *contender) time.Duration {
 	f.t.Helper()
 	if *saturate {

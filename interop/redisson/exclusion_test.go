@@ -30,7 +30,7 @@ func TestBothSidesExcludeEachOther(t *testing.T) {
 				var held *quorumlock.HeldError
 				require.ErrorAs(t, err, &held)
 				assert.Contains(t, f.owners(), held.Owner)
-				assert.Greater(t, held.TTL, f.config.TTL, "as it was told by the nodes")
+				assert.Greater(t, held.TTL, f.config.TTL, "the TTL comes from the nodes")
 				require.NoError(t, caller.Unlock(t.Context(), there))
 
 				lease := f.acquire(here)
@@ -44,8 +44,9 @@ func TestBothSidesExcludeEachOther(t *testing.T) {
 	}
 }
 
-// TestOneServerIsOneRLock: a client of one server is equivalent to Redisson's lock on that server.
-func TestOneServerIsOneRLock(t *testing.T) {
+// TestLockOfOneServerActsAsRLock: a lock of a client with one server and Redisson's RLock on that server exclude each
+// other.
+func TestLockOfOneServerActsAsRLock(t *testing.T) {
 	f := newFleet(t, 10*time.Second)
 	first := f.golang(func(c *quorumlock.Config) { c.Addresses = f.addresses()[:1] }).RedLock(name)
 	caller, there := f.caller(watchdog), redisson.Lock{Kind: redisson.One, Name: name}
@@ -74,7 +75,7 @@ func TestReadersExcludeRedisson(t *testing.T) {
 	require.NoError(t, one.Release(t.Context()))
 	got, err := caller.TryLock(t.Context(), redLock, 50*time.Millisecond)
 	require.NoError(t, err)
-	require.False(t, got, "one of them still reads")
+	require.False(t, got, "one reader still holds the lock")
 	require.NoError(t, other.Release(t.Context()))
 	f.locked(caller, redLock)
 	_, err = lock.Read().TryAcquire(t.Context())

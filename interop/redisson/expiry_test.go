@@ -10,9 +10,9 @@ import (
 	"github.com/quorumlock/quorumlock/interop/redisson"
 )
 
-// TestALeaseOfRedissonRunsOut: a lease that expires in Java frees the lock for waiters in Go. A late unlock does not
-// take it from the next holder.
-func TestALeaseOfRedissonRunsOut(t *testing.T) {
+// TestRedissonLeaseExpires: a lease expires in Java, and a waiter in Go acquires the lock. The late unlock in Java does
+// not affect the new holder.
+func TestRedissonLeaseExpires(t *testing.T) {
 	f := newFleet(t, 10*time.Second)
 	caller := f.caller(watchdog)
 	for _, kind := range []redisson.Kind{redisson.Red, redisson.Multi} {
@@ -20,7 +20,7 @@ func TestALeaseOfRedissonRunsOut(t *testing.T) {
 		f.locked(caller, there)
 		lease := f.acquire(f.golang().RedLock(name))
 		f.owned(lease.Owner())
-		if err := caller.Unlock(t.Context(), there); kind == redisson.Multi { // RedLock does not tell
+		if err := caller.Unlock(t.Context(), there); kind == redisson.Multi { // RedissonRedLock does not report it.
 			require.ErrorContains(t, err, "IllegalMonitorStateException")
 		}
 		f.owned(lease.Owner())
@@ -28,8 +28,9 @@ func TestALeaseOfRedissonRunsOut(t *testing.T) {
 	}
 }
 
-// TestALeaseOfThisLibraryRunsOut is the same with the sides exchanged.
-func TestALeaseOfThisLibraryRunsOut(t *testing.T) {
+// TestGoLeaseExpires: a lease expires in Go, and a waiter in Java acquires the lock. The late release in Go does not
+// affect the new holder.
+func TestGoLeaseExpires(t *testing.T) {
 	f := newFleet(t, time.Second)
 	lock := f.golang().RedLock(name).With(quorumlock.LockOptions{Fixed: true})
 	caller := f.caller(watchdog)
@@ -37,7 +38,7 @@ func TestALeaseOfThisLibraryRunsOut(t *testing.T) {
 		there := redisson.Lock{Kind: kind, Name: name}
 		lease := f.acquire(lock)
 		f.locked(caller, there)
-		require.Error(t, lease.Err(), "by its own clock it was over before")
+		require.Error(t, lease.Err(), "the lease ends before its keys expire")
 		owners := f.owners()
 		require.ErrorIs(t, lease.Release(t.Context()), quorumlock.ErrLost)
 		require.Equal(t, owners, f.owners())
@@ -45,7 +46,7 @@ func TestALeaseOfThisLibraryRunsOut(t *testing.T) {
 	}
 }
 
-// TestBothSidesRenew: either side renews a lock without a lease until it is released, so no other caller gets it.
+// TestBothSidesRenew: each side renews its lock until it is released, so the other side does not get it.
 func TestBothSidesRenew(t *testing.T) {
 	const ttl = time.Second
 	f := newFleet(t, ttl)

@@ -35,7 +35,7 @@ type fleet struct {
 	java    *redisson.Process
 }
 
-// newFleet starts servers that are open for clients with this TTL, with the process that the tests share.
+// newFleet starts servers for clients with this TTL, and uses the Java process that the tests share.
 func newFleet(t *testing.T, ttl time.Duration) *fleet {
 	t.Helper()
 	if shared == nil {
@@ -66,7 +66,7 @@ func (f *fleet) addresses() (all []string) {
 	return all
 }
 
-// golang is a client of this library.
+// golang returns a client of this library.
 func (f *fleet) golang(changes ...func(*quorumlock.Config)) *quorumlock.Client {
 	f.t.Helper()
 	config := f.config
@@ -78,17 +78,17 @@ func (f *fleet) golang(changes ...func(*quorumlock.Config)) *quorumlock.Client {
 	f.t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 		defer cancel()
-		_ = client.Close(ctx) // unconfirmed releases are not at issue here
+		_ = client.Close(ctx) // Unconfirmed releases do not matter here.
 	})
 	return client
 }
 
-// caller is a thread of a Redisson client of its own.
+// caller returns a thread of a new Redisson client.
 func (f *fleet) caller(ttl time.Duration) *redisson.Caller {
 	f.t.Helper()
 	client, err := f.java.Open(f.ctx, f.addresses(), ttl)
 	require.NoError(f.t, err)
-	f.t.Cleanup(func() { _ = client.Close(context.Background()) }) // fails if the process was killed
+	f.t.Cleanup(func() { _ = client.Close(context.Background()) }) // This fails if the process was killed.
 	return client.Caller()
 }
 
@@ -107,7 +107,7 @@ func (f *fleet) number(i int, args ...string) int {
 	return n
 }
 
-// owners are the owners of the lock, node by node; "" is none.
+// owners returns the owner of the lock on each node, or "" for none.
 func (f *fleet) owners() (all []string) {
 	f.t.Helper()
 	for i := range f.servers {
@@ -126,7 +126,7 @@ func (f *fleet) owned(owner string) {
 			}
 		}
 		return true
-	}, "%s must have it everywhere", owner)
+	}, "%s must hold the lock on every node", owner)
 }
 
 func (f *fleet) eventually(cond func() bool, msg string, args ...any) {
@@ -150,15 +150,15 @@ func (f *fleet) acquire(lock *quorumlock.Lock) *quorumlock.Lease {
 	return lease
 }
 
-// locked makes a caller acquire a lock, which must succeed.
+// locked lets a caller in Java acquire a lock, which must succeed.
 func (f *fleet) locked(caller *redisson.Caller, lock redisson.Lock) {
 	f.t.Helper()
 	got, err := caller.TryLock(f.ctx, lock, 10*time.Second)
 	require.NoError(f.t, err)
-	require.True(f.t, got, "the lock must be had")
+	require.True(f.t, got, "the caller in Java did not get the lock")
 }
 
-// stays requires that no client in Go gets the lock for some time.
+// stays requires that a client in Go cannot acquire the lock for some time.
 func (f *fleet) stays(lock *quorumlock.Lock, span time.Duration) {
 	f.t.Helper()
 	ctx, cancel := context.WithTimeout(f.ctx, span)

@@ -12,17 +12,17 @@ import (
 	"github.com/quorumlock/quorumlock/interop/redisson"
 )
 
-// TestForcedReleaseOfALockOfRedisson: a lock of Redisson can be forced off. Its holder notices when it unlocks, and
-// its watchdog does not take the lock from the next holder.
-func TestForcedReleaseOfALockOfRedisson(t *testing.T) {
+// TestForceReleaseOfRedissonLock: ForceRelease removes a lock of Redisson. Its holder notices when it unlocks, and its
+// watchdog does not affect the next holder.
+func TestForceReleaseOfRedissonLock(t *testing.T) {
 	f := newFleet(t, 10*time.Second)
 	lock, caller := f.golang().RedLock(name), f.caller(watchdog)
 	there := redisson.Lock{Kind: redisson.Multi, Name: name}
 	f.locked(caller, there)
 	status, err := lock.ForceRelease(t.Context())
 	require.NoError(t, err)
-	require.Len(t, status.Owners(), len(f.servers), "to Redisson each node has a client of its own")
-	require.Empty(t, status.Holder(), "so no holder has a quorum")
+	require.Len(t, status.Owners(), len(f.servers), "a Redisson holder has a different owner id on each node")
+	require.Empty(t, status.Holder(), "no owner id has a quorum")
 
 	lease := f.acquire(lock)
 	held, err := caller.IsHeld(t.Context(), redisson.Lock{Kind: redisson.One, Name: name})
@@ -36,9 +36,9 @@ func TestForcedReleaseOfALockOfRedisson(t *testing.T) {
 	f.owned(lease.Owner())
 }
 
-// TestForcedUnlockInJavaIsUndoneByTheHolder: Redisson's forced unlock leaves no mark. To this library the nodes have
-// forgotten the lock, so the holder's next renewal puts it back.
-func TestForcedUnlockInJavaIsUndoneByTheHolder(t *testing.T) {
+// TestHolderRestoresLockAfterForceUnlockInJava: Redisson's forced unlock leaves no tombstone. The lock just seems to be
+// missing on the nodes, so the holder's next renewal puts it back.
+func TestHolderRestoresLockAfterForceUnlockInJava(t *testing.T) {
 	f := newFleet(t, 10*time.Second)
 	lease, caller := f.acquire(f.golang().RedLock(name)), f.caller(watchdog)
 	f.owned(lease.Owner())
@@ -49,23 +49,23 @@ func TestForcedUnlockInJavaIsUndoneByTheHolder(t *testing.T) {
 	require.NoError(t, lease.Release(t.Context()))
 }
 
-// TestForcedUnlockInJavaAndAnotherHolder: if another client was faster, two believe that they hold the lock until the
-// former holder has asked enough nodes.
-func TestForcedUnlockInJavaAndAnotherHolder(t *testing.T) {
+// TestForceUnlockInJavaAllowsSecondHolder: after a forced unlock in Java, another client acquires the lock before the
+// holder's next renewal. Both hold it until then.
+func TestForceUnlockInJavaAllowsSecondHolder(t *testing.T) {
 	f := newFleet(t, 4*time.Second)
-	fixed := f.golang().RedLock(name).With(quorumlock.LockOptions{Fixed: true}) // it asks when it is told to
+	fixed := f.golang().RedLock(name).With(quorumlock.LockOptions{Fixed: true}) // It renews only when Extend is called.
 	lease, caller := f.acquire(fixed), f.caller(watchdog)
 	f.owned(lease.Owner())
 	f.forceUnlock(caller)
 	f.locked(caller, redisson.Lock{Kind: redisson.Red, Name: name})
-	require.NoError(t, lease.Err(), "it cannot know yet")
+	require.NoError(t, lease.Err(), "the holder cannot know yet")
 	require.Error(t, lease.Extend(t.Context()))
-	assert.NotContains(t, f.owners(), lease.Owner(), "it does not take the lock back")
+	assert.NotContains(t, f.owners(), lease.Owner(), "the former holder does not take the lock back")
 	<-lease.Context().Done()
 	require.ErrorIs(t, context.Cause(lease.Context()), quorumlock.ErrLost)
 }
 
-// forceUnlock unlocks one node at a time: a MultiLock has no forced unlock.
+// forceUnlock unlocks one node after the other, as a MultiLock in Java has no forced unlock.
 func (f *fleet) forceUnlock(caller *redisson.Caller) {
 	f.t.Helper()
 	for i := range f.servers {

@@ -30,7 +30,7 @@ func TestMain(m *testing.M) {
 // buildTimeout bounds the build of the Java program, including the download of its dependencies.
 const buildTimeout = 5 * time.Minute
 
-// shared is the process for all tests that do not kill it, started by the first that needs it.
+// shared is the Java process of all tests that do not kill it. The first test that needs it starts it.
 var shared *redisson.Process
 
 func startJava() (*redisson.Process, error) {

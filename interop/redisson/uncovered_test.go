@@ -11,11 +11,12 @@ import (
 	"github.com/quorumlock/quorumlock/interop/redisson"
 )
 
-// These tests show promises that do not hold in a mixed fleet. If one fails, the documentation promises too little.
+// These tests show guarantees that do not hold if some clients use Redisson. docs/redisson.md lists them. If a test
+// fails, that guarantee may hold after all.
 
-// TestRedissonDoesNotWaitForANodeToRecover: Redisson does not know recoveries. It takes locks from nodes that have
-// lost their memory, although they are held.
-func TestRedissonDoesNotWaitForANodeToRecover(t *testing.T) {
+// TestRedissonIgnoresRecoveries: Redisson does not know recoveries. It acquires a lock on nodes that have lost their
+// memory, although the lock is still held.
+func TestRedissonIgnoresRecoveries(t *testing.T) {
 	f := newFleet(t, 10*time.Second)
 	lock := f.golang().RedLock(name).With(quorumlock.LockOptions{Fixed: true})
 	lease, caller := f.acquire(lock), f.caller(watchdog)
@@ -24,14 +25,14 @@ func TestRedissonDoesNotWaitForANodeToRecover(t *testing.T) {
 		f.command(i, "FLUSHALL")
 	}
 	_, err := lock.TryAcquire(t.Context())
-	require.Error(t, err, "this library waits")
+	require.Error(t, err, "this library waits for the recovery")
 	f.locked(caller, redLock)
-	require.NoError(t, lease.Err(), "two hold the lock")
+	require.NoError(t, lease.Err(), "both sides hold the lock")
 }
 
-// TestRedissonHasNoTokens: Redisson's locks have no token, and leave no trace in the tokens of this library, which
-// still grow.
-func TestRedissonHasNoTokens(t *testing.T) {
+// TestRedissonLocksHaveNoTokens: Redisson's locks have no token, and do not change the tokens of this library, which still
+// grow.
+func TestRedissonLocksHaveNoTokens(t *testing.T) {
 	f := newFleet(t, 10*time.Second)
 	lock, caller := f.golang().RedLock(name), f.caller(watchdog)
 	fence := func() string { return f.command(0, "GET", "quorumlock:fence:{job}") }
@@ -47,10 +48,10 @@ func TestRedissonHasNoTokens(t *testing.T) {
 	assert.Greater(t, f.acquire(lock).Token(), first.Token())
 }
 
-// TestALeaseOfRedissonEndsThatOfAnother: a RedissonRedLock with a lease does not check the time again if a node hangs
-// at the wrong moment. It returns long after its locks have expired, and then sets the TTL of the keys, whoever their
-// holder is. So a third client gets the lock while the second holds it.
-func TestALeaseOfRedissonEndsThatOfAnother(t *testing.T) {
+// TestLateRedissonLeaseShortensAnotherLease: a node hangs while a RedissonRedLock with a lease asks it. The call returns
+// after its keys have expired elsewhere, and then sets the TTL of the keys, which belong to a second holder by now. So a
+// third client gets the lock while the second one holds it.
+func TestLateRedissonLeaseShortensAnotherLease(t *testing.T) {
 	f := newFleet(t, 10*time.Second)
 	lock := f.golang().RedLock(name).With(quorumlock.LockOptions{Fixed: true})
 	caller := f.caller(watchdog)
@@ -60,17 +61,17 @@ func TestALeaseOfRedissonEndsThatOfAnother(t *testing.T) {
 	t.Cleanup(f.servers[3].Resume)
 	granted := make(chan error, 1)
 	go func() { granted <- caller.Lock(f.ctx, there) }()
-	f.eventually(func() bool { return f.command(2, "HKEYS", name) != "" }, "it has what it needs, and asks the node that hangs")
+	f.eventually(func() bool { return f.command(2, "HKEYS", name) != "" }, "the caller must have three nodes, and ask the hung one")
 	lease := f.acquire(lock)
-	require.NoError(t, <-granted, "it believes that it has the lock")
-	require.NoError(t, lease.Err(), "its holder knows nothing of that")
+	require.NoError(t, <-granted, "Lock returns as if it had succeeded")
+	require.NoError(t, lease.Err(), "the second holder notices nothing")
 	for i := range 3 {
-		if f.command(i, "HKEYS", name) == lease.Owner() { // it may have done without one of these
+		if f.command(i, "HKEYS", name) == lease.Owner() { // One of these nodes may have missed it.
 			require.LessOrEqual(t, f.number(i, "PTTL", name), 2000)
 		}
 	}
 	third := f.acquire(f.golang().RedLock(name))
-	require.NoError(t, lease.Err(), "a third has the lock too")
+	require.NoError(t, lease.Err(), "the second holder still holds the lock")
 	require.NoError(t, third.Err())
-	assert.Greater(t, third.Token(), lease.Token(), "only the token tells")
+	assert.Greater(t, third.Token(), lease.Token(), "only the token shows which holder is later")
 }

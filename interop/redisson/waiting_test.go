@@ -15,14 +15,14 @@ import (
 	"github.com/quorumlock/quorumlock/interop/redisson"
 )
 
-// wakes bounds the time until a woken waiter has the lock. It is shorter than the second after which waiters of this
-// library recheck, even several times.
+// wakes bounds the time until a woken waiter has the lock. It is shorter than the polling interval of waiters, which is a
+// second.
 const (
 	wakes = 500 * time.Millisecond
 	times = 5
 )
 
-func TestAnUnlockInJavaWakesWaitersInGo(t *testing.T) {
+func TestUnlockInJavaWakesWaitersInGo(t *testing.T) {
 	f := newFleet(t, 10*time.Second)
 	lock, caller := f.golang().RedLock(name), f.caller(watchdog)
 	strain := testkit.MeasureStrain(t)
@@ -44,19 +44,19 @@ func TestAnUnlockInJavaWakesWaitersInGo(t *testing.T) {
 					}
 				}
 				return true
-			}, "it waits, and listens")
+			}, "the waiter must be in the queues, and subscribed")
 			released := time.Now()
 			require.NoError(t, caller.Unlock(t.Context(), there))
 			took := (<-granted).Sub(released)
-			f.eventually(func() bool { return f.owners()[0] == "" && f.listeners(0) == 0 }, "it is given back")
-			strain.Within(t, took, wakes, "it has the lock before it looks by itself")
+			f.eventually(func() bool { return f.owners()[0] == "" && f.listeners(0) == 0 }, "the lock must be released, and the subscription closed")
+			strain.Within(t, took, wakes, "the wake, and not a poll, must give the lock to the waiter")
 		}
 	}
 }
 
-// TestAReleaseInGoWakesWaitersInJava: without the wake, Redisson would come back after the reported TTL, or after its
-// 1.5 seconds for each node.
-func TestAReleaseInGoWakesWaitersInJava(t *testing.T) {
+// TestReleaseInGoWakesWaitersInJava: without the wake, Redisson would try again after the reported TTL, or after 1.5 seconds
+// for each node.
+func TestReleaseInGoWakesWaitersInJava(t *testing.T) {
 	f := newFleet(t, 10*time.Second)
 	lock, caller := f.golang().RedLock(name), f.caller(watchdog)
 	strain := testkit.MeasureStrain(t)
@@ -69,8 +69,8 @@ func TestAReleaseInGoWakesWaitersInJava(t *testing.T) {
 	}
 }
 
-// awaited makes a caller wait for a lock, and then releases the lock. It returns the length of the wait, and the part
-// of it after the release.
+// awaited makes a caller in Java wait for a lock, and then releases the lock. It returns the length of the wait, and its
+// part after the release.
 func (f *fleet) awaited(lock *quorumlock.Lock, caller *redisson.Caller, there redisson.Lock) (waited, took time.Duration) {
 	f.t.Helper()
 	lease := f.acquire(lock)
@@ -79,13 +79,13 @@ func (f *fleet) awaited(lock *quorumlock.Lock, caller *redisson.Caller, there re
 	began := time.Now()
 	go func() { granted <- caller.Lock(f.ctx, there) }()
 	f.eventually(func() bool { return f.listeners(0) == 1 && f.denials() == before+2 },
-		"it was denied, listens to the first node, and was denied again")
+		"the caller must be denied, subscribe on the first node, and be denied again")
 	released := time.Now()
 	require.NoError(f.t, lease.Release(f.ctx))
 	require.NoError(f.t, <-granted)
 	waited, took = time.Since(began), time.Since(released)
 	require.NoError(f.t, caller.Unlock(f.ctx, there))
-	f.eventually(func() bool { return f.listeners(0) == 0 }, "it waits no more")
+	f.eventually(func() bool { return f.listeners(0) == 0 }, "the subscription must be closed")
 	return waited, took
 }
 
@@ -95,16 +95,16 @@ func TestWithoutTheOptionRedissonWaitsForTheTTL(t *testing.T) {
 	silent := f.golang(func(c *quorumlock.Config) { c.Redisson = false }).RedLock(name)
 	caller := f.caller(watchdog)
 	waited, took := f.awaited(silent, caller, redisson.Lock{Kind: redisson.One, Name: name})
-	// The denial told Redisson the TTL that the lease had left. Renewals keep that over a half. The machine
-	// may then have taken its time until the release.
-	told := f.config.TTL / 2
-	if waited-took > told {
-		testkit.Inconclusive(t, "%v passed between the denial and the release, and a waiter was told no more than %v", waited-took, f.config.TTL)
+	// The denial reported the remaining TTL of the lease to Redisson. Renewals keep it above a half. On a busy
+	// machine, the release may come long after the denial.
+	reported := f.config.TTL / 2
+	if waited-took > reported {
+		testkit.Inconclusive(t, "%v passed between the denial and the release, and the denial reported at most %v", waited-took, f.config.TTL)
 	}
-	require.Greater(t, waited, told)
+	require.Greater(t, waited, reported)
 }
 
-// denials counts how often Redisson's script reported on the first node how long the lock is held.
+// denials counts the denials of Redisson's script on the first node. Each denial calls PTTL once.
 func (f *fleet) denials() int {
 	f.t.Helper()
 	for line := range strings.Lines(f.command(0, "INFO", "commandstats")) {

@@ -27,8 +27,7 @@ var acquiring = []promise{
 		x.lives(middle, "a")
 	}},
 	{"an own name is granted again", func(x *trial) {
-		x.want(node.Granted, acquire("o1", brief, "a"))
-		x.want(node.Granted, acquire("o1", long, "a"))
+		x.want(node.Granted, acquire("o1", brief, "a"), acquire("o1", long, "a"))
 		x.denied(acquire("o2", long, "a"), "a", "o1")
 		x.lives(long, "a")
 		x.keys("a")
@@ -42,9 +41,7 @@ var acquiring = []promise{
 		x.keys("a")
 	}},
 	{"of several holders the one that lives longest is named", func(x *trial) {
-		x.want(node.Granted, acquire("o1", brief, "a"))
-		x.want(node.Granted, acquire("o2", long, "b"))
-		x.want(node.Granted, acquire("o3", middle, "c"))
+		x.want(node.Granted, acquire("o1", brief, "a"), acquire("o2", long, "b"), acquire("o3", middle, "c"))
 		h := x.denied(acquire("o4", long, "a", "b", "c", "d"), "b", "o2")
 		assert.Greater(x, h.TTL, middle)
 		x.denied(acquire("o4", long, "c", "b", "a"), "b", "o2")
@@ -61,12 +58,10 @@ var acquiring = []promise{
 			x.denied(acquire("o2", long, names...), "b", "o1")
 			x.keys("b")
 		}
-		x.want(node.Granted, acquire("o3", long, "a"))
-		x.want(node.Granted, acquire("o4", long, "c"))
+		x.want(node.Granted, acquire("o3", long, "a"), acquire("o4", long, "c"))
 	}},
 	{"all or none: a denial leaves an own name as it was", func(x *trial) {
-		x.want(node.Granted, acquire("o1", brief, "a"))
-		x.want(node.Granted, acquire("o2", brief, "b"))
+		x.want(node.Granted, acquire("o1", brief, "a"), acquire("o2", brief, "b"))
 		x.denied(acquire("o1", long, "a", "b"), "b", "o2")
 		x.lives(brief, "a", "b")
 	}},

@@ -49,8 +49,7 @@ var batching = []promise{
 		for i := range names {
 			names[i] = fmt.Sprint("n", i)
 		}
-		x.want(node.Granted, acquire("o1", long, names...))
-		x.want(node.Granted, renew("o1", long, names...))
+		x.want(node.Granted, acquire("o1", long, names...), renew("o1", long, names...))
 		assert.Equal(x, "o1", x.want(node.Denied, acquire("o2", long, names...)).Holder.Owner)
 		assert.Len(x, x.want(node.Inspected, inspect(names...)).Holders, len(names))
 		x.want(node.Released, release("o1", names[:500]...))
@@ -92,8 +91,7 @@ var batching = []promise{
 		x.keys("a")
 	}},
 	{"a duplicate release changes nothing", func(x *trial) {
-		x.want(node.Granted, acquire("o1", long, "a"))
-		x.want(node.Granted, acquire("o2", long, "b"))
+		x.want(node.Granted, acquire("o1", long, "a"), acquire("o2", long, "b"))
 		op := release("o1", "a", "b")
 		x.outcomes(x.do(op, op), node.Released, node.Absent)
 		x.want(node.Absent, op)

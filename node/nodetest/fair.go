@@ -102,23 +102,20 @@ var fairness = []promise{
 		x.waits(1, fairly("c:2", 2, "a"))
 	}},
 	{"the first in line takes a free name", func(x *trial) {
-		b := x.listen("c")
 		x.do(freed("a", "c:1", "c:2")...)
 		x.want(node.Granted, fairly("c:1", 1, "a"))
-		b.receives(woken("c:1", "a"), standby("c:2", "a"))
+		x.receives(woken("c:1", "a"), standby("c:2", "a"))
 		x.waits(1, fairly("c:2", 2, "a"))
 	}},
 	{"a waiter that gives a name back to try again keeps its turn", func(x *trial) {
-		b := x.listen("c")
 		name, replies := x.promptly(func(name string) []node.Op {
 			ops := append(freed(name, "c:1", "c:2"), fairly("c:1", 1, name))
 			return append(ops, waiting("c:1", 1, release("o of c:1", name)), fairly("c:2", 2, name))
 		})
 		x.yields(name, 1, last(replies))
-		b.receivesOf(name, woken("c:1", name), standby("c:2", name), returned("c:2", name))
+		x.receivesOf(name, woken("c:1", name), standby("c:2", name), returned("c:2", name))
 	}},
 	{"a waiter that takes a name and gives it back repeatedly blocks others for its privilege only", func(x *trial) {
-		x.listen("c")
 		x.held("a")
 		x.waits(0, fairly("c:1", 1, "a"))
 		x.waits(1, fairly("c:2", 2, "a"))
@@ -131,44 +128,37 @@ var fairness = []promise{
 		x.want(node.Granted, fairly("c:2", 2, "a"))
 	}},
 	{"nor does a waiter that was never woken", func(x *trial) {
-		x.listen("c")
 		x.want(node.Granted, fairly("c:1", 1, "a"))
 		x.want(node.Released, waiting("c:1", 1, release("o of c:1", "a")))
 		x.Pass(privilege)
 		x.want(node.Granted, fairly("c:2", 2, "a"))
 	}},
 	{"a waiter far from the node gets a longer privilege", func(x *trial) {
-		x.listen("c")
 		x.awaitsFar(200*time.Millisecond, func(name string) []node.Op { return freed(name, "c:1@200", "c:2") },
 			func(name string) node.Op { return fairly("c:2", 2, name) })
 	}},
 	{"but not longer than the maximum", func(x *trial) {
-		x.listen("c")
 		x.do(freed("a", "c:1@99999", "c:2")...)
 		x.Pass(500 * time.Millisecond)
 		x.want(node.Granted, fairly("c:2", 2, "a"))
 	}},
 	{"others leave a free name to the first", func(x *trial) {
-		b := x.listen("c")
 		name, replies := x.promptly(func(name string) []node.Op {
 			return append(freed(name, "c:1", "c:2"), fairly("c:2", 2, name), fairly("c:3", 3, name))
 		})
 		x.yields(name, 1, replies[4])
 		x.yields(name, 2, replies[5])
-		b.receivesOf(name, woken("c:1", name), standby("c:2", name))
+		x.receivesOf(name, woken("c:1", name), standby("c:2", name))
 	}},
 	{"an older ticket goes first, even if it came later", func(x *trial) {
-		x.listen("c")
 		x.do(freed("a", "c:1", "c:2")...)
 		x.want(node.Granted, fairly("c:0", 0, "a"))
 	}},
 	{"an unfair acquisition does not leave it", func(x *trial) {
-		x.listen("c")
 		x.do(freed("a", "c:1")...)
 		x.want(node.Granted, waiting("c:2", 2, acquire("o2", long, "a")))
 	}},
 	{"an acquisition without a waiter leaves it to all waiters", func(x *trial) {
-		x.listen("c")
 		name, replies := x.promptly(func(name string) []node.Op {
 			return append(freed(name, "c:1"), fair(acquire("o2", long, name)))
 		})
@@ -178,7 +168,6 @@ var fairness = []promise{
 		x.want(node.Granted, fair(acquire("o2", long, name)))
 	}},
 	{"a first waiter that was not woken is woken by the next attempt, once", func(x *trial) {
-		b := x.listen("c")
 		name, replies := x.promptly(func(name string) []node.Op {
 			taken := name + " taken"
 			return []node.Op{
@@ -188,41 +177,37 @@ var fairness = []promise{
 		})
 		x.yields(name, 1, replies[2])
 		x.yields(name, 2, replies[3])
-		b.receivesOf(name, woken("c:1", name))
+		x.receivesOf(name, woken("c:1", name))
 	}},
 	{"a first waiter that is woken and does not come loses its privilege, but not its place", func(x *trial) {
-		b := x.listen("c")
 		x.do(freed("a", "c:1", "c:2")...)
 		x.Pass(privilege)
 		x.want(node.Granted, fairly("c:2", 2, "a"))
 		x.want(node.Released, releaseOf("c:2", "o of c:2", "a"))
-		b.receives(woken("c:1", "a"), standby("c:2", "a"), woken("c:1", "a"))
+		x.receives(woken("c:1", "a"), standby("c:2", "a"), woken("c:1", "a"))
 		x.held("a")
 		x.waits(0, fairly("c:1", 1, "a"))
 	}},
 	{"woken waiters that do not come do not prevent others from being woken", func(x *trial) {
-		b := x.listen("c")
 		x.do(freed("a", "c:1", "c:2", "c:3", "c:4")...)
-		b.receives(woken("c:1", "a"), standby("c:2", "a"))
+		x.receives(woken("c:1", "a"), standby("c:2", "a"))
 		x.Pass(privilege)
 		x.want(node.Granted, fairly("c:2", 2, "a"))
 		x.want(node.Released, waiting("c:2", 2, release("o of c:2", "a")))
-		b.receives(returned("c:1", "a"), returned("c:3", "a"))
+		x.receives(returned("c:1", "a"), returned("c:3", "a"))
 		x.want(node.Absent, releaseOf("c:9", "nobody", "a"))
-		b.receives(woken("c:1", "a"), woken("c:2", "a"), standby("c:3", "a"))
+		x.receives(woken("c:1", "a"), woken("c:2", "a"), standby("c:3", "a"))
 		x.Pass(privilege)
 		x.want(node.Absent, releaseOf("c:9", "nobody", "a"))
-		b.receives(woken("c:1", "a"), woken("c:2", "a"), woken("c:3", "a"), standby("c:4", "a"))
+		x.receives(woken("c:1", "a"), woken("c:2", "a"), woken("c:3", "a"), standby("c:4", "a"))
 	}},
 	{"a second wake gives no second privilege", func(x *trial) {
-		x.listen("c")
 		x.do(freed("a", "c:1", "c:2")...)
 		x.Pass(privilege)
 		x.want(node.Absent, release("o1", "a"))
 		x.want(node.Granted, fairly("c:2", 2, "a"))
 	}},
 	{"a waiter that comes has its privilege again", func(x *trial) {
-		x.listen("c")
 		name, replies := x.promptly(func(name string) []node.Op {
 			x.do(freed(name, "c:1", "c:2")...)
 			x.Pass(privilege)
@@ -231,7 +216,6 @@ var fairness = []promise{
 		x.yields(name, 1, last(replies))
 	}},
 	{"several waiters that do not come each have their turn", func(x *trial) {
-		b := x.listen("c")
 		name, replies := x.promptly(func(name string) []node.Op {
 			return append(freed(name, "c:1", "c:2"), fairly("c:3", 3, name))
 		})
@@ -240,20 +224,18 @@ var fairness = []promise{
 		x.yields(name, 2, x.do(fairly("c:3", 3, name))[0])
 		x.Pass(privilege)
 		x.want(node.Granted, fairly("c:3", 3, name))
-		b.receivesOf(name, woken("c:1", name), standby("c:2", name), woken("c:2", name))
+		x.receivesOf(name, woken("c:1", name), standby("c:2", name), woken("c:2", name))
 	}},
 	{"dead waiters have no privilege", func(x *trial) {
-		b := x.listen("c")
 		x.held("a")
 		x.do(fairly("dead:1", 1, "a", "b"), fairly("dead:2", 2, "a", "b"), fairly("c:1", 3, "a", "b"))
 		x.want(node.Granted, fairly("c:1", 3, "b"))
 		x.want(node.Absent, leave("dead:1", "b"))
 		x.want(node.Released, leave("dead:1", "a"))
-		b.receives()
+		x.receives()
 	}},
 	{"however many dead waiters there are", func(x *trial) {
 		const dead = 500
-		x.listen("c")
 		x.held("a")
 		var ops []node.Op
 		for i := range dead {
@@ -263,14 +245,12 @@ var fairness = []promise{
 		x.want(node.Granted, fairly("c:1", dead, "b"))
 	}},
 	{"nor do waiters past their deadline", func(x *trial) {
-		x.listen("c")
 		x.held("a")
 		x.do(fair(waitingFor(short, "c:1", 1, acquire("o2", long, "a", "b"))))
 		x.Pass(short)
 		x.want(node.Granted, fairly("c:2", 2, "b"))
 	}},
 	{"a name that the owner holds is granted again past the waiters", func(x *trial) {
-		x.listen("c")
 		x.want(node.Granted, fairly("c:2", 2, "a"))
 		x.waits(0, fairly("c:1", 1, "a"))
 		x.want(node.Granted, fairly("c:2", 2, "a"))
@@ -278,25 +258,23 @@ var fairness = []promise{
 		x.want(node.Granted, fair(acquire("o of c:2", long, "a")))
 	}},
 	{"one free name that is left to another denies all", func(x *trial) {
-		b := x.listen("c")
 		x.held("x")
 		x.want(node.Granted, acquire("o2", long, "own"))
 		x.waits(0, fairly("c:1", 1, "x", "b"))
 		replies := x.do(fairly("c:2", 2, "a", "b", "d"))
 		x.yields("b", 1, replies[0])
-		b.receives(woken("c:1", "b"))
+		x.receives(woken("c:1", "b"))
 		x.keys("own", "x")
 		x.want(node.Released, leave("c:1", "b", "x"))
-		b.receives(woken("c:2", "b"))
+		x.receives(woken("c:2", "b"))
 		for _, name := range []string{"a", "d"} {
 			x.want(node.Absent, release("o3", name))
-			b.receives(woken("c:2", name))
+			x.receives(woken("c:2", name))
 		}
 		x.want(node.Granted, fairly("c:2", 2, "a", "b", "d"))
 		x.want(node.Released, leave("c:2", "a", "b", "d"))
 	}},
 	{"a waiter for several names keeps a free one unused for its privilege only", func(x *trial) {
-		b := x.listen("c")
 		x.held("y")
 		x.waits(0, fairly("c:1", 1, "a", "y"))
 		x.want(node.Absent, release("o1", "a"))
@@ -312,13 +290,12 @@ var fairness = []promise{
 			x.want(node.Released, releaseOf("c:2", "o of c:2", "a"))
 			x.waits(0, fairly("c:1", 1, "a", "y"))
 		}
-		b.receives(woken("c:1", "a"), woken("c:1", "a"), woken("c:1", "a"), woken("c:1", "a"))
+		x.receives(woken("c:1", "a"), woken("c:1", "a"), woken("c:1", "a"), woken("c:1", "a"))
 		x.want(node.Released, release("o1", "y"))
 		x.want(node.Granted, fairly("c:1", 1, "a", "y"))
 		x.want(node.Released, leave("c:1", "a", "y"))
 	}},
 	{"but it has its privilege", func(x *trial) {
-		x.listen("c")
 		name, replies := x.promptly(func(name string) []node.Op {
 			x.do(acquire("o1", long, name+" too"), fairly("c:1", 1, name, name+" too"))
 			return []node.Op{
@@ -331,7 +308,6 @@ var fairness = []promise{
 		x.want(node.Granted, fairly("c:1", 1, name, name+" too"))
 	}},
 	{"a waiter that comes while a name is held has its privilege there again, even if other names are free", func(x *trial) {
-		x.listen("c")
 		name, replies := x.promptly(func(name string) []node.Op {
 			x.do(acquire("o1", long, name+" too"), fairly("c:1", 1, name, name+" too"), release("o1", name))
 			x.Pass(privilege)
@@ -342,7 +318,6 @@ var fairness = []promise{
 		x.yields(name, 1, last(replies))
 	}},
 	{"a waiter that leaves one name to another blocks the rest no longer either", func(x *trial) {
-		x.listen("c")
 		x.held("y")
 		x.waits(0, fairly("c:1", 1, "y", "b"))
 		x.waits(1, fairly("c:2", 2, "a", "b", "y"))
@@ -353,7 +328,6 @@ var fairness = []promise{
 		x.want(node.Granted, fairly("c:3", 3, "a"))
 	}},
 	{"a waiter that comes in another's turn has its own afterwards", func(x *trial) {
-		x.listen("c")
 		name, replies := x.promptly(func(name string) []node.Op {
 			x.do(freed(name, "c:1", "c:2", "c:3")...)
 			x.Pass(privilege)
@@ -366,7 +340,6 @@ var fairness = []promise{
 		x.yields(name, 2, last(replies))
 	}},
 	{"a denial tells the name that is left to another for the longest time", func(x *trial) {
-		x.listen("c")
 		name, replies := x.promptly(func(name string) []node.Op {
 			x.do(
 				acquire("o1", long, name+" taken"), fairly("c:1", 1, name+" taken", name),
@@ -378,7 +351,6 @@ var fairness = []promise{
 		x.yields(name+" too", 1, replies[0])
 	}},
 	{"the denial tells the fence", func(x *trial) {
-		x.listen("c")
 		token := x.token()
 		name, replies := x.promptly(func(name string) []node.Op {
 			ops := append(freed(name, "c:1"), fairly("c:2", 2, name))

@@ -54,8 +54,7 @@ var followed = []promise{
 		x.held("a", "b")
 		x.want(node.Granted, acquire("o2", long, "d"))
 		x.want(node.Released, release("o1", "b"))
-		x.want(node.Absent, announcing(release("o1", "b", "d")))
-		x.want(node.Absent, announcing(leave("c:1", "a")))
+		x.want(node.Absent, announcing(release("o1", "b", "d")), announcing(leave("c:1", "a")))
 		x.want(node.Released, force(long, "d"))
 		b.receives()
 		x.want(node.Released, announcing(release("o1", "a", "b", "d")))
@@ -91,9 +90,7 @@ var followed = []promise{
 	}},
 	{"waiters are woken besides", func(x *trial) {
 		b, _ := x.follows("c", "a")
-		x.held("a")
-		x.queues("c:1", 1, 0, "a")
-		x.queues("c:2", 2, 1, "a")
+		x.line("a", "c:1", "c:2")
 		x.want(node.Released, announcing(release("o1", "a")))
 		b.receives(announced("a"), woken("c:1", "a"), standby("c:2", "a"))
 		x.held("a")

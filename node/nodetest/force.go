@@ -9,9 +9,7 @@ import (
 
 var forcing = []promise{
 	{"holders lose their names, and are told", func(x *trial) {
-		x.want(node.Granted, acquire("o1", middle, "a"))
-		x.want(node.Granted, acquire("o2", long, "b"))
-		x.want(node.Granted, acquire("o3", long, "d"))
+		x.want(node.Granted, acquire("o1", middle, "a"), acquire("o2", long, "b"), acquire("o3", long, "d"))
 		r := x.want(node.Released, force(long, "b", "c", "a"))
 		require.Len(x, r.Holders, 2)
 		x.holder(r.Holders[0], node.Holder{Name: "b", Owner: "o2", TTL: long})
@@ -24,8 +22,7 @@ var forcing = []promise{
 		x.want(node.Healed, renew("o1", long, "a"))
 	}},
 	{"all holders get a tombstone", func(x *trial) {
-		x.want(node.Granted, acquire("o1", long, "a"))
-		x.want(node.Granted, acquire("o2", long, "b"))
+		x.want(node.Granted, acquire("o1", long, "a"), acquire("o2", long, "b"))
 		x.want(node.Released, force(long, "a", "b"))
 		x.denied(renew("o1", long, "a"), "a", "")
 		x.denied(renew("o2", long, "b"), "b", "")
@@ -34,15 +31,13 @@ var forcing = []promise{
 	{"a tombstone is for one name and one owner", func(x *trial) {
 		x.want(node.Granted, acquire("o1", long, "a"))
 		x.want(node.Released, force(long, "a"))
-		x.want(node.Healed, renew("o1", long, "b"))
-		x.want(node.Healed, renew("o2", long, "a"))
+		x.want(node.Healed, renew("o1", long, "b"), renew("o2", long, "a"))
 		x.keys("a", "b")
 	}},
 	{"others may take the name at once", func(x *trial) {
 		x.want(node.Granted, acquire("o1", long, "a"))
 		x.want(node.Released, force(long, "a"))
-		x.want(node.Granted, acquire("o2", long, "a"))
-		x.want(node.Granted, renew("o2", long, "a"))
+		x.want(node.Granted, acquire("o2", long, "a"), renew("o2", long, "a"))
 		x.want(node.Released, release("o2", "a"))
 		x.denied(renew("o1", long, "a"), "a", "")
 	}},
@@ -56,8 +51,7 @@ var forcing = []promise{
 	}},
 	{"a tombstone of any name comes before the holder of any name", func(x *trial) {
 		x.want(node.Granted, acquire("o1", long, "a", "b"))
-		x.want(node.Released, force(long, "b"))
-		x.want(node.Released, release("o1", "a"))
+		x.want(node.Released, force(long, "b"), release("o1", "a"))
 		x.want(node.Granted, acquire("o2", long, "a", "b"))
 		x.denied(renew("o1", long, "a", "b"), "b", "")
 		x.denied(renew("o3", long, "a", "b"), "a", "o2")
@@ -75,8 +69,7 @@ var forcing = []promise{
 		x.denied(keep("o2", long, "a"), "a", "")
 	}},
 	{"many renewals in one exchange are told so, too", func(x *trial) {
-		x.want(node.Granted, acquire("o1", long, "a"))
-		x.want(node.Granted, acquire("o1", long, "b"))
+		x.want(node.Granted, acquire("o1", long, "a"), acquire("o1", long, "b"))
 		x.want(node.Released, force(long, "a"))
 		x.want(node.Granted, acquire("o2", long, "a"))
 		r := x.do(renew("o1", long, "a"), renew("o1", long, "b"))
@@ -127,8 +120,7 @@ var forcing = []promise{
 	}},
 	{"release ignores tombstones", func(x *trial) {
 		x.want(node.Granted, acquire("o1", long, "a", "b"))
-		x.want(node.Released, force(long, "a"))
-		x.want(node.Released, release("o1", "a", "b"))
+		x.want(node.Released, force(long, "a"), release("o1", "a", "b"))
 		x.keys()
 	}},
 }

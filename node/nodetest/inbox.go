@@ -106,12 +106,23 @@ func (b *box) receivesOf(name string, messages ...node.Message) {
 	assert.Equal(b.x, append([]node.Message{}, messages...), about)
 }
 
+// receives requires these messages in the group's inbox since the last call.
+func (x *trial) receives(messages ...node.Message) {
+	x.Helper()
+	x.inbox.receives(messages...)
+}
+
+// receivesOf requires these messages about a name in the group's inbox.
+func (x *trial) receivesOf(name string, messages ...node.Message) {
+	x.Helper()
+	x.inbox.receivesOf(name, messages...)
+}
+
 // listening has the promises about the inbox itself.
 var listening = []promise{
 	{"messages reach all inboxes of the client, and no others", func(x *trial) {
 		first, second, other := x.listen("c"), x.listen("c"), x.listen("d")
-		x.held("a")
-		x.queues("c:1", 1, 0, "a")
+		x.line("a", "c:1")
 		x.want(node.Released, release("o1", "a"))
 		first.receives(woken("c:1", "a"))
 		assert.Equal(x, "c:1", second.next().Waiter)
@@ -120,8 +131,7 @@ var listening = []promise{
 	{"messages reach inboxes on other handles", func(x *trial) {
 		handles := x.handles()
 		b := x.listenOn(handles[len(handles)-1], "c")
-		x.held("a")
-		x.queues("c:1", 1, 0, "a")
+		x.line("a", "c:1")
 		x.want(node.Released, release("o1", "a"))
 		b.receives(woken("c:1", "a"))
 	}},
@@ -166,9 +176,7 @@ var listening = []promise{
 	}},
 	{"a closed inbox receives nothing", func(x *trial) {
 		b, other := x.listen("c"), x.listen("d")
-		x.held("a")
-		x.queues("c:1", 1, 0, "a")
-		x.queues("d:1", 2, 1, "a")
+		x.line("a", "c:1", "d:1")
 		require.NoError(x, b.Close())
 		require.NoError(x, b.Close())
 		x.eventuallyDead("c")
@@ -201,8 +209,7 @@ var listening = []promise{
 		inbox, err := node.Listen(ctx, x.Node, "c", func(m node.Message) { messages <- m })
 		require.NoError(x, err)
 		cancel()
-		x.held("a")
-		x.queues("c:1", 1, 0, "a")
+		x.line("a", "c:1")
 		x.want(node.Released, release("o1", "a"))
 		assert.Equal(x, "c:1", (<-messages).Waiter)
 		require.NoError(x, inbox.Close())

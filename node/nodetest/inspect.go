@@ -15,8 +15,7 @@ var inspecting = []promise{
 	}},
 	{"holders are told in the order of the names", func(x *trial) {
 		a, c := x.token(), x.token()
-		x.want(node.Granted, proposing(a, acquire("o1", middle, "a")))
-		x.want(node.Granted, proposing(c, acquire("o2", long, "c")))
+		x.want(node.Granted, proposing(a, acquire("o1", middle, "a")), proposing(c, acquire("o2", long, "c")))
 		r := x.want(node.Inspected, inspect("c", "b", "a"))
 		require.Len(x, r.Holders, 2)
 		x.holder(r.Holders[0], node.Holder{Name: "c", Owner: "o2", TTL: long, Token: c})

@@ -40,13 +40,16 @@ func unlatch(name string) node.Op {
 	return node.Op{Kind: node.Unlatch, Names: []string{name}, TTL: long}
 }
 
-// latched runs an operation on a latch, and requires its outcome.
-func (x *trial) latched(outcome node.Outcome, op node.Op) *node.LatchState {
+// latched runs operations on latches, and requires the outcome of each. It returns the last state.
+func (x *trial) latched(outcome node.Outcome, ops ...node.Op) (s *node.LatchState) {
 	x.Helper()
-	r := x.do(op)[0]
-	x.answered(outcome, r)
-	require.NotNil(x, r.Latch)
-	return r.Latch
+	for _, op := range ops {
+		r := x.do(op)[0]
+		x.answered(outcome, r)
+		require.NotNil(x, r.Latch)
+		s = r.Latch
+	}
+	return s
 }
 
 // stands requires this state of a latch.
@@ -115,8 +118,7 @@ var latching = []promise{
 		x.latched(node.Granted, x.setting("a", 1))
 		x.keys()
 		x.want(node.Granted, acquire("o1", long, "a"))
-		x.latched(node.Granted, counting("a", "1"))
-		x.latched(node.Granted, unlatch("a"))
+		x.latched(node.Granted, counting("a", "1"), unlatch("a"))
 		x.denied(acquire("o2", long, "a"), "a", "o1")
 	}},
 	{"any bytes make a name and an id, and names that look alike are different", func(x *trial) {
@@ -124,8 +126,7 @@ var latching = []promise{
 		slices.Sort(names)
 		names = slices.Compact(names)
 		for i, name := range names {
-			x.latched(node.Granted, x.setting(name, i+1))
-			x.latched(node.Granted, counting(name, name, ""))
+			x.latched(node.Granted, x.setting(name, i+1), counting(name, name, ""))
 		}
 		for i, name := range names {
 			x.stands(name, 0, i+1, name, "")
@@ -136,8 +137,7 @@ var latching = []promise{
 		for i := range ids {
 			ids[i] = fmt.Sprint(i)
 		}
-		x.latched(node.Granted, x.setting("a", len(ids)+1))
-		x.latched(node.Granted, counting("a", ids...))
+		x.latched(node.Granted, x.setting("a", len(ids)+1), counting("a", ids...))
 		x.stands("a", 0, len(ids)+1, ids...)
 	}},
 	{"ids keep their index, and an operation lists a limited number", func(x *trial) {
@@ -177,14 +177,12 @@ var latching = []promise{
 		assert.Greater(x, x.latched(node.Granted, x.setting("b", 2)).Born, born)
 	}},
 	{"a deleted latch is void", func(x *trial) {
-		x.latched(node.Granted, x.setting("a", 2))
-		x.latched(node.Granted, counting("a", "1"))
+		x.latched(node.Granted, x.setting("a", 2), counting("a", "1"))
 		deletion := proposing(x.token(), unlatch("a"))
 		s := x.latched(node.Granted, deletion)
 		assert.Equal(x, node.LatchState{Generation: deletion.Token, Until: s.Until}, *s)
 		x.stands("a", deletion.Token, 0)
-		x.latched(node.Granted, x.setting("a", 5))
-		x.latched(node.Granted, counting("a", "2"))
+		x.latched(node.Granted, x.setting("a", 5), counting("a", "2"))
 		x.stands("a", deletion.Token, 5, "2")
 		x.latched(node.Granted, deletion) // again
 		x.stands("a", deletion.Token, 5, "2")
@@ -228,11 +226,9 @@ var latching = []promise{
 		assert.Equal(x, deletion.Token, s.Generation)
 	}},
 	{"an exact operation makes an earlier generation void", func(x *trial) {
-		x.latched(node.Granted, x.setting("a", 2))
-		x.latched(node.Granted, counting("a", "1"))
+		x.latched(node.Granted, x.setting("a", 2), counting("a", "1"))
 		later, since := x.token(), x.token()
-		x.latched(node.Denied, exactly(later, counting("a", "2")))
-		x.latched(node.Denied, exactly(later, looking("a")))
+		x.latched(node.Denied, exactly(later, counting("a", "2")), exactly(later, looking("a")))
 		x.stands("a", 0, 2, "1")
 		for range 2 {
 			s := x.latched(node.Granted, exactly(later, latch("a", node.LatchOp{Count: 3, Since: since, IDs: []string{"2"}})))
@@ -244,8 +240,7 @@ var latching = []promise{
 		x.stands("a", later, 3, "2", "3")
 	}},
 	{"a missed deletion can be repeated from other nodes", func(x *trial) {
-		x.latched(node.Granted, x.setting("a", 2))
-		x.latched(node.Granted, counting("a", "1"))
+		x.latched(node.Granted, x.setting("a", 2), counting("a", "1"))
 		later := x.token()
 		void := exactly(later, latch("a", node.LatchOp{Void: true, List: true}))
 		for range 2 {
@@ -254,8 +249,7 @@ var latching = []promise{
 		}
 		x.latched(node.Granted, void)
 		x.stands("a", later, 0)
-		x.latched(node.Granted, x.setting("a", 1))
-		x.latched(node.Granted, void)
+		x.latched(node.Granted, x.setting("a", 1), void)
 		x.stands("a", later, 1)
 		x.latched(node.Denied, exactly(later-1, latch("a", node.LatchOp{Void: true})))
 		x.stands("a", later, 1)
@@ -263,8 +257,7 @@ var latching = []promise{
 		x.stands("b", later, 0)
 	}},
 	{"only a count that was chosen replaces another", func(x *trial) {
-		x.latched(node.Granted, x.setting("a", 2))
-		x.latched(node.Granted, counting("a", "1"))
+		x.latched(node.Granted, x.setting("a", 2), counting("a", "1"))
 		other := exactly(0, latch("a", node.LatchOp{Count: 3, Since: x.token(), IDs: []string{"2"}}))
 		x.latched(node.Denied, other)
 		x.stands("a", 0, 2, "1")
@@ -280,8 +273,7 @@ var latching = []promise{
 		x.stands("a", 0, 0)
 		set = x.setting("a", 2)
 		set.TTL = short
-		x.latched(node.Granted, set)
-		x.latched(node.Granted, counting("a", "1"))
+		x.latched(node.Granted, set, counting("a", "1"))
 		x.Pass(short)
 		look := looking("a")
 		look.TTL = short
@@ -317,8 +309,7 @@ var latching = []promise{
 		assert.False(x, s.Whole)
 		s = x.stands("a", 7, 2, "1")
 		assert.False(x, s.Whole)
-		x.latched(node.Granted, counting("a", "2"))
-		x.latched(node.Granted, unlatch("a"))
+		x.latched(node.Granted, counting("a", "2"), unlatch("a"))
 	}},
 	{"a latch is whole once it was given back, until the next loss", func(x *trial) {
 		for _, lose := range []func(){x.Forget, x.Restart} {

@@ -50,11 +50,9 @@ var latchMessages = []promise{
 	}},
 	{"a client that comes when it is done is not told", func(x *trial) {
 		b := x.listen("c1")
-		x.latched(node.Granted, x.setting("a", 1))
-		x.latched(node.Granted, counting("a", "1"))
+		x.latched(node.Granted, x.setting("a", 1), counting("a", "1"))
 		assert.Equal(x, 1, x.latched(node.Granted, awaiting("a", "c1")).Size)
-		x.latched(node.Granted, counting("a", "2"))
-		x.latched(node.Granted, unlatch("a"))
+		x.latched(node.Granted, counting("a", "2"), unlatch("a"))
 		b.receives()
 	}},
 	{"a waiting client is told of a deletion", func(x *trial) {
@@ -66,24 +64,20 @@ var latchMessages = []promise{
 				x.latched(node.Granted, exactly(later, latch("a", node.LatchOp{Count: 2, Since: later})))
 			},
 		} {
-			x.latched(node.Granted, x.setting("a", 2))
-			x.latched(node.Granted, awaiting("a", "c1"))
+			x.latched(node.Granted, x.setting("a", 2), awaiting("a", "c1"))
 			end()
 			b.receives(counted("c1", "a"))
 		}
 	}},
 	{"and of state that is given back to the node", func(x *trial) {
 		b := x.listen("c1")
-		x.latched(node.Granted, x.setting("a", 2))
-		x.latched(node.Granted, awaiting("a", "c1"))
+		x.latched(node.Granted, x.setting("a", 2), awaiting("a", "c1"))
 		x.latched(node.Granted, exactly(0, latch("a", node.LatchOp{Count: 2, Since: 1, IDs: []string{"1", "2"}})))
 		b.receives(counted("c1", "a"))
 	}},
 	{"a client that leaves is not told, and the others are", func(x *trial) {
 		left, stays := x.listen("c1"), x.listen("c2")
-		x.latched(node.Granted, x.setting("a", 1))
-		x.latched(node.Granted, awaiting("a", "c1"))
-		x.latched(node.Granted, awaiting("a", "c2"))
+		x.latched(node.Granted, x.setting("a", 1), awaiting("a", "c1"), awaiting("a", "c2"))
 		leave := awaiting("a", "c1")
 		leave.Latch.Keep = 0
 		for range 2 {

@@ -96,8 +96,7 @@ var limiting = []promise{
 		}
 		x.keys("a")
 		x.lives(brief, "a")
-		x.want(node.Granted, acquire("o2", limits.MaxTTL, "b"))
-		x.want(node.Granted, renew("o1", limits.MaxTTL, "a"))
+		x.want(node.Granted, acquire("o2", limits.MaxTTL, "b"), renew("o1", limits.MaxTTL, "a"))
 	}},
 }
 

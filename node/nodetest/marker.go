@@ -82,17 +82,14 @@ var marking = []promise{
 		assert.True(x, m.Restarted)
 		assert.Equal(x, limits.Recovery(), m.Left)
 		assert.NotEqual(x, before.Identity, m.Identity)
-		x.want(node.Granted, opening(m))
-		x.want(node.Granted, acquire("o1", long, "a"))
-		x.want(node.Granted, renew("o1", long, "a"))
+		x.want(node.Granted, opening(m), acquire("o1", long, "a"), renew("o1", long, "a"))
 	}},
 	{"opening ends a recovery", func(x *trial) {
 		m := x.mark()
 		x.recovering(acquire("o1", long, "a"))
 		x.want(node.Granted, opening(m))
 		x.began = uint64(m.Until - m.Left.Microseconds())
-		x.want(node.Granted, acquire("o1", long, "a"))
-		x.want(node.Granted, renew("o1", long, "a"))
+		x.want(node.Granted, acquire("o1", long, "a"), renew("o1", long, "a"))
 	}},
 	{"opening a second time does not, and tells the marker", func(x *trial) {
 		m := x.mark()
@@ -165,8 +162,7 @@ var marking = []promise{
 			x.reasserted(true, node.Granted, under(after, renew("o1", long, "a")))
 			before = after
 		}
-		x.want(node.Granted, opening(x.mark()))
-		x.want(node.Granted, acquire("o2", long, "b"))
+		x.want(node.Granted, opening(x.mark()), acquire("o2", long, "b"))
 	}},
 	{"neither other limits nor a restart shorten a recovery", func(x *trial) {
 		little := node.Limits{MaxTTL: 2 * time.Second, MaxClockSkew: time.Second}

@@ -48,8 +48,10 @@ func Run(t *testing.T, open func(t *testing.T) Subject) {
 		promises []promise
 		// fresh says that the subtests begin with a new node; otherwise the node gives rights.
 		fresh bool
-		// waits says that the subtests need a node.Listener; they are skipped for other nodes.
-		waits bool
+		// waits says that the subtests need a node.Listener; they are skipped for other nodes. client is a client whose
+		// inbox is open, if the subtests need just one.
+		waits  bool
+		client string
 	}{
 		{name: "acquire", promises: acquiring},
 		{name: "renew", promises: renewing},
@@ -66,15 +68,15 @@ func Run(t *testing.T, open func(t *testing.T) Subject) {
 		{name: "fence", promises: fencing},
 		{name: "fence times", promises: fenceTimes},
 		{name: "fence blocks", promises: fenceBlocks},
-		{name: "queue", promises: queueing, waits: true},
-		{name: "queue wakes", promises: queueWakes, waits: true},
-		{name: "fair", promises: fairness, waits: true},
+		{name: "queue", promises: queueing, waits: true, client: "c"},
+		{name: "queue wakes", promises: queueWakes, waits: true, client: "c"},
+		{name: "fair", promises: fairness, waits: true, client: "c"},
 		{name: "inbox", promises: listening, waits: true},
 		{name: "pool", promises: pooling},
-		{name: "pool queue", promises: pooledWaits, waits: true},
+		{name: "pool queue", promises: pooledWaits, waits: true, client: "c"},
 		{name: "read", promises: readAndWrite},
 		{name: "read fence", promises: readFences},
-		{name: "read queue", promises: readQueues, waits: true},
+		{name: "read queue", promises: readQueues, waits: true, client: "c"},
 		{name: "follow", promises: followed, waits: true},
 		{name: "latch", promises: latching},
 		{name: "latch messages", promises: latchMessages, waits: true},
@@ -88,6 +90,9 @@ func Run(t *testing.T, open func(t *testing.T) Subject) {
 					}
 					if !group.fresh {
 						x.open(limits)
+					}
+					if group.client != "" {
+						x.inbox = x.listen(group.client)
 					}
 					p.kept(x)
 				})

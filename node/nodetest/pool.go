@@ -78,8 +78,7 @@ var pooling = []promise{
 		r := x.full(take(3, "o2", 0), 3, 1, 2)
 		assert.Equal(x, node.SlotName(pool, 0), r.Holder.Name)
 		assert.Equal(x, "o1", r.Holder.Owner)
-		x.want(node.Granted, take(3, "o2", 1))
-		x.want(node.Granted, take(3, "o3", 2))
+		x.want(node.Granted, take(3, "o2", 1), take(3, "o3", 2))
 		r = x.full(take(3, "o4", 2), 3)
 		assert.Greater(x, r.Holder.TTL, long-slack)
 	}},
@@ -103,15 +102,13 @@ var pooling = []promise{
 		x.full(take(2, "o3", 0), 2, 1)
 	}},
 	{"each slot has its own TTL", func(x *trial) {
-		x.want(node.Granted, of(2, acquire("o1", short, slotNames(0)...)))
-		x.want(node.Granted, take(2, "o2", 1))
+		x.want(node.Granted, of(2, acquire("o1", short, slotNames(0)...)), take(2, "o2", 1))
 		x.Pass(short)
 		x.full(take(2, "o3", 1), 2, 0)
 		x.want(node.Granted, take(2, "o3", 0))
 	}},
 	{"a slot is renewed, inspected and put back as a lock is", func(x *trial) {
-		x.want(node.Granted, of(2, acquire("o1", brief, slotNames(1)...)))
-		x.want(node.Granted, renew("o1", long, slotNames(1)...))
+		x.want(node.Granted, of(2, acquire("o1", brief, slotNames(1)...)), renew("o1", long, slotNames(1)...))
 		x.lives(long, slotNames(1)...)
 		x.want(node.Healed, renew("o1", long, slotNames(0, 1)...))
 		x.full(take(2, "o2", 0), 2)
@@ -190,9 +187,7 @@ var pooling = []promise{
 		x.fails(node.ErrRecovering, take(1, "o1", 0))
 	}},
 	{"a later size counts for all callers", func(x *trial) {
-		x.want(node.Granted, take(4, "o1", 3))
-		x.want(node.Granted, resize(2, 10))
-		x.want(node.Granted, resize(2, 10))
+		x.want(node.Granted, take(4, "o1", 3), resize(2, 10), resize(2, 10))
 		for _, version := range []uint64{0, 9, 10} { // version 0 only asks
 			r := x.want(node.Denied, resize(5, version))
 			assert.Equal(x, node.PoolState{Size: 2, Version: 10}, r.Pool)
@@ -200,12 +195,10 @@ var pooling = []promise{
 		r := x.full(take(4, "o2", 2), 2, 0, 1)
 		assert.Equal(x, uint64(10), r.Pool.Version)
 		x.answered(node.Granted, x.do(take(4, "o1", 3))[0]) // earlier grants stay
-		x.want(node.Granted, renew("o1", long, slotNames(3)...))
-		x.want(node.Granted, take(4, "o2", 1))
+		x.want(node.Granted, renew("o1", long, slotNames(3)...), take(4, "o2", 1))
 		x.want(node.Released, give(4, "o1", 3))
 		x.full(take(4, "o1", 3), 2, 0)
-		x.want(node.Granted, resize(8, 11))
-		x.want(node.Granted, take(4, "o1", 7))
+		x.want(node.Granted, resize(8, 11), take(4, "o1", 7))
 	}},
 	{"asking for the size changes nothing", func(x *trial) {
 		r := x.want(node.Denied, resize(5, 0))
@@ -226,8 +219,7 @@ var pooling = []promise{
 		x.Plant(pool)
 		x.permanently(node.ErrWrongType, take(2, "o1", 0))
 		x.permanently(node.ErrWrongType, resize(2, 1))
-		x.want(node.Absent, give(2, "o1", 0))
-		x.want(node.Absent, leavePool(2, "c:1"))
+		x.want(node.Absent, give(2, "o1", 0), leavePool(2, "c:1"))
 	}},
 	{"something else at the name of a slot", func(x *trial) {
 		x.Plant(slotNames(0)[0])

@@ -48,6 +48,15 @@ func (x *trial) queues(id string, ticket int64, rank int, names ...string) {
 	x.waits(rank, waiting(id, ticket, acquire("o of "+id, long, names...)))
 }
 
+// line lets o1 hold a name and others wait for it, with tickets in the order of their ids.
+func (x *trial) line(name string, ids ...string) {
+	x.Helper()
+	x.held(name)
+	for i, id := range ids {
+		x.queues(id, int64(i+1), i, name)
+	}
+}
+
 // nobody requires that a queue is empty: it enters a waiter at the end and removes it.
 func (x *trial) nobody(names ...string) {
 	x.Helper()
@@ -62,19 +71,18 @@ func (x *trial) nobody(names ...string) {
 // queueing has the promises about waiters and their order.
 var queueing = []promise{
 	{"turns are in the order of tickets", func(x *trial) {
-		b := x.listen("c")
 		x.held("a")
 		x.queues("c:c", 1_700_000_000_000_003, 0, "a")
 		x.queues("c:a", 1_700_000_000_000_001, 0, "a")
 		x.queues("c:b", 1_700_000_000_000_002, 1, "a")
 		x.want(node.Released, release("o1", "a"))
-		b.receives(woken("c:a", "a"), standby("c:b", "a"))
+		x.receives(woken("c:a", "a"), standby("c:b", "a"))
 		x.want(node.Released, leave("c:a", "a"))
-		b.receives(woken("c:b", "a"), standby("c:c", "a"))
+		x.receives(woken("c:b", "a"), standby("c:c", "a"))
 		x.want(node.Released, leave("c:b", "a"))
-		b.receives(woken("c:c", "a"))
+		x.receives(woken("c:c", "a"))
 		x.want(node.Released, leave("c:c", "a"))
-		b.receives()
+		x.receives()
 	}},
 	{"where tickets are the same, in the order of ids", func(x *trial) {
 		x.held("a")
@@ -86,21 +94,18 @@ var queueing = []promise{
 		}
 	}},
 	{"an entry keeps its ticket", func(x *trial) {
-		x.held("a")
-		x.queues("c:1", 1, 0, "a")
-		x.queues("c:2", 2, 1, "a")
+		x.line("a", "c:1", "c:2")
 		x.queues("c:1", 3, 0, "a")
 		x.queues("c:2", 0, 1, "a")
 	}},
 	{"an entry ends at its deadline", func(x *trial) {
-		b := x.listen("c")
 		x.held("a")
 		x.do(waitingFor(short, "c:1", 1, acquire("o2", long, "a")))
 		x.do(waiting("c:3", 3, acquire("o2", long, "a")))
 		x.Pass(short)
 		x.queues("c:2", 2, 0, "a")
 		x.want(node.Released, release("o1", "a"))
-		b.receives(woken("c:2", "a"), standby("c:3", "a"))
+		x.receives(woken("c:2", "a"), standby("c:3", "a"))
 	}},
 	{"an attempt extends the deadline, and never shortens it", func(x *trial) {
 		x.held("a")
@@ -111,50 +116,46 @@ var queueing = []promise{
 		x.queues("c:2", 2, 1, "a")
 	}},
 	{"a waiter that takes the lock keeps its place until the release", func(x *trial) {
-		b := x.listen("c")
 		x.held("a", "b")
 		x.queues("c:1", 1, 0, "a", "b", "d")
 		x.queues("c:2", 2, 1, "a", "b", "d")
 		x.want(node.Released, release("o1", "a", "b"))
-		b.receives(woken("c:1", "a"), standby("c:2", "a"), woken("c:1", "b"), standby("c:2", "b"))
+		x.receives(woken("c:1", "a"), standby("c:2", "a"), woken("c:1", "b"), standby("c:2", "b"))
 		x.want(node.Granted, waiting("c:1", 1, acquire("o2", long, "a", "b", "d")))
 		for _, name := range []string{"a", "b", "d"} {
 			x.queues("c:2", 2, 1, name)
 		}
 		x.want(node.Released, releaseOf("c:1", "o2", "a", "b", "d"))
-		b.receives(woken("c:2", "a"), woken("c:2", "b"), woken("c:2", "d"))
+		x.receives(woken("c:2", "a"), woken("c:2", "b"), woken("c:2", "d"))
 		x.want(node.Absent, leave("c:1", "a", "b", "d"))
 	}},
 	{"a final release leaves the queue also of names that were not held", func(x *trial) {
-		b := x.listen("c")
 		x.held("a")
 		x.queues("c:1", 1, 0, "a", "b")
 		x.queues("c:2", 2, 1, "a", "b")
 		x.want(node.Absent, releaseOf("c:1", "o2", "a", "b"))
-		b.receives(woken("c:2", "b"))
+		x.receives(woken("c:2", "b"))
 		x.want(node.Absent, leave("c:1", "a", "b"))
 	}},
 	{"an undo puts the waiter into all queues, also where it was not yet", func(x *trial) {
-		b := x.listen("c")
 		x.want(node.Granted, waiting("c:1", 1, acquire("o2", long, "a")))
 		x.want(node.Released, waiting("c:1", 1, release("o2", "a")))
-		x.want(node.Absent, waitingFor(short, "c:2", 2, release("o3", "a")))
-		b.receives(returned("c:1", "a"))
+		x.want(node.Absent, waiting("c:2", 2, release("o3", "a")))
+		x.receives(returned("c:1", "a"))
 		x.held("a")
 		x.queues("c:3", 3, 2, "a")
+		x.do(waitingFor(short, "c:0", 0, release("o4", "a"))) // its place ends with its deadline
 		x.Pass(short)
-		x.queues("c:3", 3, 1, "a")
+		x.queues("c:3", 3, 2, "a")
 		x.want(node.Released, leave("c:1", "a"))
 	}},
 	{"an unfair acquisition takes a free name past the waiters", func(x *trial) {
-		b := x.listen("c")
-		x.held("a")
-		x.queues("c:1", 1, 0, "a")
+		x.line("a", "c:1")
 		x.want(node.Released, release("o1", "a"))
 		x.want(node.Granted, acquire("o2", long, "a"))
 		x.want(node.Released, release("o2", "a"))
 		x.want(node.Granted, waiting("c:9", 9, acquire("o2", long, "a")))
-		b.receives(woken("c:1", "a"), woken("c:1", "a"))
+		x.receives(woken("c:1", "a"), woken("c:1", "a"))
 	}},
 	{"an acquisition without a waiter makes no entry", func(x *trial) {
 		x.held("a")
@@ -165,16 +166,13 @@ var queueing = []promise{
 		x.nobody("a")
 	}},
 	{"a waiter of several names stands in all queues, and its rank is told of the name that denied", func(x *trial) {
-		b := x.listen("c")
-		x.held("b")
-		x.queues("c:1", 1, 0, "b")
-		x.queues("c:2", 2, 1, "b")
+		x.line("b", "c:1", "c:2")
 		x.queues("c:3", 3, 2, "d", "b", "a")
 		for _, name := range []string{"a", "d"} {
 			x.want(node.Granted, acquire("o2", long, name))
 			x.queues("c:4", 4, 1, name)
 			x.want(node.Released, release("o2", name))
-			b.receives(woken("c:3", name), standby("c:4", name))
+			x.receives(woken("c:3", name), standby("c:4", name))
 		}
 	}},
 	{"names have queues of their own", func(x *trial) {
@@ -185,9 +183,7 @@ var queueing = []promise{
 		}
 	}},
 	{"a waiter that has left may come again", func(x *trial) {
-		x.held("a")
-		x.queues("c:1", 1, 0, "a")
-		x.queues("c:2", 2, 1, "a")
+		x.line("a", "c:1", "c:2")
 		x.want(node.Released, leave("c:1", "a"))
 		x.queues("c:1", 3, 1, "a")
 	}},
@@ -206,22 +202,18 @@ var queueing = []promise{
 		x.nobody("a")
 	}},
 	{"waiters are forgotten with everything else", func(x *trial) {
-		x.held("a")
-		x.queues("c:1", 1, 0, "a")
+		x.line("a", "c:1")
 		x.Forget()
 		x.open(limits)
 		x.nobody("a")
 	}},
 	{"waiters survive a restart", func(x *trial) {
-		x.held("a")
-		x.queues("c:1", 1, 0, "a")
-		x.queues("c:2", 2, 1, "a")
+		x.line("a", "c:1", "c:2")
 		x.Restart()
 		x.open(limits)
 		x.queues("c:3", 3, 2, "a")
 	}},
 	{"a duplicate changes nothing", func(x *trial) {
-		b := x.listen("c")
 		x.held("a")
 		op := waiting("c:1", 1, acquire("o2", long, "a"))
 		for _, r := range x.do(op, op, op) {
@@ -230,7 +222,7 @@ var queueing = []promise{
 		}
 		x.queues("c:2", 2, 1, "a")
 		x.want(node.Released, release("o1", "a"))
-		b.receives(woken("c:1", "a"), standby("c:2", "a"))
+		x.receives(woken("c:1", "a"), standby("c:2", "a"))
 		x.want(node.Granted, op)
 		again := x.do(op)[0]
 		assert.Equal(x, node.Granted, again.Outcome)

@@ -13,19 +13,16 @@ import (
 // queueWakes has the promises about which waiter is woken, and when.
 var queueWakes = []promise{
 	{"a release wakes the first waiter", func(x *trial) {
-		b := x.listen("c")
-		x.held("a")
-		x.queues("c:1", 1, 0, "a")
-		b.receives()
+		x.line("a", "c:1")
+		x.receives()
 		x.want(node.Released, release("o1", "a"))
-		b.receives(woken("c:1", "a"))
+		x.receives(woken("c:1", "a"))
 		x.want(node.Granted, waiting("c:1", 1, acquire("o2", long, "a")))
 		x.want(node.Released, releaseOf("c:1", "o2", "a"))
 		x.nobody("a")
 	}},
 	{"a live waiter is woken, however many dead ones stand before it", func(x *trial) {
 		const dead = 400
-		b := x.listen("c")
 		x.held("a")
 		var ops []node.Op
 		for i := range dead {
@@ -40,47 +37,35 @@ var queueWakes = []promise{
 		x.do(ops...)
 		x.queues("c:2", 2*dead+1, 2*dead+1, "a")
 		x.want(node.Released, release("o1", "a"))
-		b.receives(woken("c:1", "a"), standby("c:2", "a"))
+		x.receives(woken("c:1", "a"), standby("c:2", "a"))
 		x.held("a")
 		x.queues("c:2", 2*dead+1, 1, "a")
 	}},
 	{"an entry past its deadline is not woken", func(x *trial) {
-		b := x.listen("c")
 		x.held("a", "b")
 		x.do(waitingFor(short, "c:1", 1, acquire("o2", long, "a", "b")))
 		x.do(waiting("c:2", 2, acquire("o2", long, "a")))
 		x.Pass(short)
 		x.want(node.Released, release("o1", "a", "b"))
-		b.receives(woken("c:2", "a"))
+		x.receives(woken("c:2", "a"))
 		x.want(node.Absent, leave("c:1", "a", "b"))
 	}},
 	{"a second waiter gets standby", func(x *trial) {
-		b, other := x.listen("c"), x.listen("d")
-		x.held("a")
-		x.queues("c:1", 1, 0, "a")
-		x.queues("d:2", 2, 1, "a")
-		x.queues("c:3", 3, 2, "a")
+		other := x.listen("d")
+		x.line("a", "c:1", "d:2", "c:3")
 		x.want(node.Released, release("o1", "a"))
-		b.receives(woken("c:1", "a"))
+		x.receives(woken("c:1", "a"))
 		other.receives(standby("d:2", "a"))
 	}},
 	{"a waiter that cannot be told is dropped, and the next woken", func(x *trial) {
-		b := x.listen("c")
-		x.held("a")
-		x.queues("dead:1", 1, 0, "a")
-		x.queues("dead:2", 2, 1, "a")
-		x.queues("c:1", 3, 2, "a")
-		x.queues("dead:3", 4, 3, "a")
-		x.queues("c:2", 5, 4, "a")
+		x.line("a", "dead:1", "dead:2", "c:1", "dead:3", "c:2")
 		x.want(node.Released, release("o1", "a"))
-		b.receives(woken("c:1", "a"), standby("c:2", "a"))
+		x.receives(woken("c:1", "a"), standby("c:2", "a"))
 		x.held("a")
 		x.queues("c:2", 5, 1, "a")
-		x.want(node.Absent, leave("dead:1", "a"))
-		x.want(node.Absent, leave("dead:3", "a"))
+		x.want(node.Absent, leave("dead:1", "a"), leave("dead:3", "a"))
 	}},
 	{"any number of dead waiters is dropped in the end", func(x *trial) {
-		b := x.listen("c")
 		x.held("a")
 		const dead = 2500
 		var ops []node.Op
@@ -93,87 +78,75 @@ var queueWakes = []promise{
 		for range 2 {
 			x.want(node.Absent, release("o1", "a"))
 		}
-		b.receives(woken("c:1", "a"))
+		x.receives(woken("c:1", "a"))
 	}},
 	{"a release wakes even if nothing was held", func(x *trial) {
-		b := x.listen("c")
 		x.held("a")
 		x.queues("c:1", 1, 0, "a", "b")
 		x.queues("c:2", 2, 1, "a", "b")
 		x.want(node.Absent, release("o3", "b"))
-		b.receives(woken("c:1", "b"), standby("c:2", "b"))
+		x.receives(woken("c:1", "b"), standby("c:2", "b"))
 		name, _ := x.promptly(func(name string) []node.Op {
 			return append(freed(name, "c:1", "c:2"), release("o1", name))
 		})
-		b.receivesOf(name, woken("c:1", name), standby("c:2", name), woken("c:1", name), standby("c:2", name))
+		x.receivesOf(name, woken("c:1", name), standby("c:2", name), woken("c:1", name), standby("c:2", name))
 	}},
 	{"a name that is still held wakes no waiter", func(x *trial) {
-		b := x.listen("c")
 		x.held("a", "b")
 		x.want(node.Granted, acquire("o2", long, "d"))
 		x.queues("c:1", 1, 0, "a", "b", "d")
 		x.want(node.Absent, release("o3", "a", "b", "d"))
-		b.receives()
+		x.receives()
 		x.want(node.Released, release("o1", "a", "d"))
-		b.receives(woken("c:1", "a"))
+		x.receives(woken("c:1", "a"))
 		x.want(node.Released, leave("c:1", "b", "d"))
-		b.receives()
+		x.receives()
 	}},
 	{"a waiter is not woken by its own undo, and keeps its place", func(x *trial) {
-		b := x.listen("c")
-		x.held("a")
-		x.queues("c:1", 1, 0, "a")
-		x.queues("c:2", 2, 1, "a")
-		x.queues("c:3", 3, 2, "a")
+		x.line("a", "c:1", "c:2", "c:3")
 		x.want(node.Released, waiting("c:1", 1, release("o1", "a")))
-		b.receives(returned("c:2", "a"))
+		x.receives(returned("c:2", "a"))
 		x.want(node.Absent, waiting("c:2", 2, release("o1", "a")))
-		b.receives(returned("c:1", "a"))
+		x.receives(returned("c:1", "a"))
 		x.held("a")
 		x.queues("c:1", 9, 0, "a")
 		x.queues("c:2", 9, 1, "a")
 	}},
 	{"the undo of the only waiter wakes no waiter", func(x *trial) {
-		b := x.listen("c")
-		x.held("a")
-		x.queues("c:1", 1, 0, "a")
+		x.line("a", "c:1")
 		x.want(node.Released, waiting("c:1", 1, release("o1", "a")))
-		b.receives()
+		x.receives()
 	}},
 	{"a forced release wakes", func(x *trial) {
-		b := x.listen("c")
 		x.held("a")
 		x.queues("c:1", 1, 0, "a", "b")
 		x.queues("c:2", 2, 1, "a")
 		r := x.want(node.Released, force(long, "a", "b"))
 		assert.Len(x, r.Holders, 1)
-		b.receives(woken("c:1", "a"), standby("c:2", "a"), woken("c:1", "b"))
+		x.receives(woken("c:1", "a"), standby("c:2", "a"), woken("c:1", "b"))
 	}},
 	{"a waiter that leaves has no entry, and passes its wake on", func(x *trial) {
-		b := x.listen("c")
 		x.held("a", "b")
 		x.queues("c:1", 1, 0, "a", "b")
 		x.queues("c:2", 2, 1, "a", "b")
 		x.want(node.Released, release("o1", "a"))
-		b.receives(woken("c:1", "a"), standby("c:2", "a"))
+		x.receives(woken("c:1", "a"), standby("c:2", "a"))
 		x.want(node.Released, leave("c:1", "a", "b"))
-		b.receives(woken("c:2", "a"))
+		x.receives(woken("c:2", "a"))
 		x.want(node.Absent, leave("c:1", "a", "b"))
-		b.receives(woken("c:2", "a"))
+		x.receives(woken("c:2", "a"))
 		x.queues("c:2", 2, 0, "b")
 		x.keys("b")
 	}},
 	{"a renewal, an inspection and a denial wake no waiter", func(x *trial) {
-		b := x.listen("c")
 		x.held("a")
 		x.queues("c:1", 1, 0, "a", "b")
 		x.want(node.Healed, renew("o1", long, "a", "b"))
 		x.want(node.Inspected, inspect("a", "b"))
 		x.denied(acquire("o2", long, "a", "d"), "a", "o1")
-		b.receives()
+		x.receives()
 	}},
 	{"a thousand wait", func(x *trial) {
-		b := x.listen("c")
 		x.held("a")
 		const many = 1000
 		ops := make([]node.Op, many)
@@ -187,7 +160,7 @@ var queueWakes = []promise{
 			}
 		}
 		x.want(node.Released, release("o1", "a"))
-		b.receives(woken("c:0999", "a"), standby("c:0998", "a"))
+		x.receives(woken("c:0999", "a"), standby("c:0998", "a"))
 		x.held("a")
 		x.waits(many-1, ops[0])
 	}},

@@ -37,14 +37,17 @@ func reads(id string) string { return node.ReaderID(id, calm) }
 // woken again.
 const calm = 500 * time.Millisecond
 
-// gets requires that a reader gets names, and returns its fence.
-func (x *trial) gets(op node.Op) uint64 {
+// gets requires that readers get names, and returns the fence of the last.
+func (x *trial) gets(ops ...node.Op) (fence uint64) {
 	x.Helper()
-	r := x.do(op)[0]
-	x.answered(node.Granted, r)
-	assert.Zero(x, r.Recovering)
-	assert.NotZero(x, r.Token)
-	return r.Token
+	for _, op := range ops {
+		r := x.do(op)[0]
+		x.answered(node.Granted, r)
+		assert.Zero(x, r.Recovering)
+		assert.NotZero(x, r.Token)
+		fence = r.Token
+	}
+	return fence
 }
 
 // readers requires that exactly these owners read a name, and that it has no other holder.
@@ -72,17 +75,14 @@ func (x *trial) isReadFor(ttl time.Duration, name string) {
 // readAndWrite has the promises about names with readers.
 var readAndWrite = []promise{
 	{"any number of owners read a name, and none writes it", func(x *trial) {
-		x.gets(read("r1", long, "a"))
-		x.gets(read("r2", long, "a"))
-		x.gets(read("r1", long, "a"))
+		x.gets(read("r1", long, "a"), read("r2", long, "a"), read("r1", long, "a"))
 		x.readers("a", "r1", "r2")
 		x.keys("a")
 		h := x.denied(acquire("w", long, "a"), "a", node.Readers)
 		assert.LessOrEqual(x, h.TTL, long)
 		assert.Greater(x, h.TTL, long-slack)
 		x.denied(renew("w", long, "a"), "a", node.Readers)
-		x.want(node.Absent, release("w", "a"))
-		x.want(node.Absent, release("r1", "a"))
+		x.want(node.Absent, release("w", "a"), release("r1", "a"))
 		x.readers("a", "r1", "r2")
 	}},
 	{"while a writer holds it, none reads it", func(x *trial) {
@@ -108,8 +108,7 @@ var readAndWrite = []promise{
 		x.keys("c")
 	}},
 	{"it is free when the last reader has gone", func(x *trial) {
-		x.gets(read("r1", brief, "a"))
-		x.gets(read("r2", long, "a"))
+		x.gets(read("r1", brief, "a"), read("r2", long, "a"))
 		x.want(node.Released, unread("r2", "a"))
 		x.want(node.Absent, unread("r2", "a"))
 		x.readers("a", "r1")
@@ -120,8 +119,7 @@ var readAndWrite = []promise{
 		x.want(node.Granted, acquire("w", long, "a"))
 	}},
 	{"each reader ends by itself", func(x *trial) {
-		x.gets(read("r1", short, "a"))
-		x.gets(read("r2", long, "a"))
+		x.gets(read("r1", short, "a"), read("r2", long, "a"))
 		x.isReadFor(long, "a")
 		x.Pass(short)
 		x.readers("a", "r2")
@@ -130,8 +128,7 @@ var readAndWrite = []promise{
 		x.want(node.Granted, acquire("w", long, "a"))
 	}},
 	{"and the name with the one that lives longest", func(x *trial) {
-		x.gets(read("r1", short, "a"))
-		x.gets(read("r2", short/2, "a"))
+		x.gets(read("r1", short, "a"), read("r2", short/2, "a"))
 		x.Pass(short)
 		x.want(node.Granted, acquire("w", long, "a"))
 		x.want(node.Absent, unread("r1", "a"))
@@ -139,8 +136,7 @@ var readAndWrite = []promise{
 		x.denied(keep("r2", long, "a"), "a", "w")
 	}},
 	{"a renewal keeps one reader, and no other", func(x *trial) {
-		x.gets(read("r1", short, "a"))
-		x.gets(read("r2", short, "a"))
+		x.gets(read("r1", short, "a"), read("r2", short, "a"))
 		x.want(node.Granted, keep("r1", long, "a"))
 		x.Pass(short)
 		x.readers("a", "r1")
@@ -149,8 +145,7 @@ var readAndWrite = []promise{
 	{"and never shortens a life", func(x *trial) {
 		x.gets(read("r1", long, "a"))
 		x.want(node.Granted, keep("r1", brief, "a"))
-		x.gets(read("r1", brief, "a"))
-		x.gets(read("r2", brief, "a"))
+		x.gets(read("r1", brief, "a"), read("r2", brief, "a"))
 		x.isReadFor(long, "a")
 		r := x.want(node.Inspected, inspect("a"))
 		require.Len(x, r.Holders, 2)
@@ -171,8 +166,7 @@ var readAndWrite = []promise{
 	}},
 	{"a writer becomes a reader, and others read too", func(x *trial) {
 		token := x.token()
-		x.want(node.Granted, proposing(token, acquire("w", long, "a")))
-		x.want(node.Granted, proposing(token, keep("w", brief, "a")))
+		x.want(node.Granted, proposing(token, acquire("w", long, "a")), proposing(token, keep("w", brief, "a")))
 		x.lives(long, "a")
 		x.readers("a", "w")
 		x.want(node.Granted, proposing(token, keep("w", brief, "a")))
@@ -189,8 +183,7 @@ var readAndWrite = []promise{
 		x.keys()
 	}},
 	{"a forced release drives all readers off", func(x *trial) {
-		x.gets(read("r1", long, "a"))
-		x.gets(read("r2", long, "a"))
+		x.gets(read("r1", long, "a"), read("r2", long, "a"))
 		r := x.want(node.Released, burying(force(long, "a"), "r3"))
 		require.Len(x, r.Holders, 2)
 		assert.True(x, r.Holders[0].Reads && r.Holders[1].Reads)
@@ -213,8 +206,7 @@ var readAndWrite = []promise{
 		x.readers("a", "r1")
 	}},
 	{"and writers become readers there, whether it knows them or not", func(x *trial) {
-		x.want(node.Granted, acquire("w1", long, "a"))
-		x.want(node.Granted, acquire("w2", long, "b"))
+		x.want(node.Granted, acquire("w1", long, "a"), acquire("w2", long, "b"))
 		x.Restart()
 		x.reasserted(true, node.Granted, keep("w1", long, "a"))
 		x.Forget()

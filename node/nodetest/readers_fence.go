@@ -16,8 +16,7 @@ var readFences = []promise{
 		x.want(node.Released, release("w", "a"))
 		assert.Equal(x, token, x.gets(proposing(token+10, read("r1", long, "a"))))
 		assert.Equal(x, token, x.gets(proposing(token-10, read("r2", long, "a"))))
-		x.want(node.Released, unread("r1", "a"))
-		x.want(node.Released, unread("r2", "a"))
+		x.want(node.Released, unread("r1", "a"), unread("r2", "a"))
 		x.untaken(token, x.do(proposing(token, acquire("w", long, "a")))[0])
 	}},
 	{"a reader raises a smaller fence to its Floor", func(x *trial) {

@@ -13,7 +13,6 @@ import (
 // readQueues has the promises about waiting readers, and about waiters for a name with readers.
 var readQueues = []promise{
 	{"when a writer goes, all readers that wait before the next are woken", func(x *trial) {
-		b := x.listen("c")
 		x.held("a")
 		for i, id := range []string{"c:1", "c:2", "c:3"} {
 			x.waits(i, readsFor(id, int64(i+1), "a"))
@@ -21,7 +20,7 @@ var readQueues = []promise{
 		x.waits(3, fairly("c:w", 4, "a"))
 		x.waits(4, readsFor("c:5", 5, "a"))
 		x.want(node.Released, release("o1", "a"))
-		b.receives(woken(reads("c:1"), "a"), woken(reads("c:2"), "a"), woken(reads("c:3"), "a"), standby("c:w", "a"))
+		x.receives(woken(reads("c:1"), "a"), woken(reads("c:2"), "a"), woken(reads("c:3"), "a"), standby("c:w", "a"))
 		for i, id := range []string{"c:2", "c:1", "c:3"} {
 			x.gets(readsFor(id, int64(i+1), "a"))
 		}
@@ -29,7 +28,6 @@ var readQueues = []promise{
 		x.readers("a", "o of c:1", "o of c:2", "o of c:3")
 	}},
 	{"a reader that gets a name leaves the queue, and gets in again with its ticket", func(x *trial) {
-		x.listen("c")
 		x.held("a")
 		x.waits(0, readsFor("c:1", 1, "a"))
 		x.waits(1, fairly("c:2", 2, "a"))
@@ -44,9 +42,7 @@ var readQueues = []promise{
 		x.waits(1, fairly("c:3", 3, "a"))
 	}},
 	{"a waiting writer keeps new readers out, but not present ones", func(x *trial) {
-		b := x.listen("c")
-		x.gets(read("r1", long, "a"))
-		x.gets(read("r2", long, "a"))
+		x.gets(read("r1", long, "a"), read("r2", long, "a"))
 		x.waits(0, fairly("c:w", 1, "a"))
 		h := x.waits(1, readsFor("c:1", 2, "a"))
 		assert.Equal(x, node.Readers, h.Owner)
@@ -55,53 +51,47 @@ var readQueues = []promise{
 		x.want(node.Granted, keep("r1", long, "a"))
 		x.gets(fair(read("r1", long, "a")))
 		x.want(node.Released, unread("r1", "a"))
-		b.receives()
+		x.receives()
 		x.want(node.Released, unread("r2", "a"))
-		b.receives(woken("c:w", "a"), standby(reads("c:1"), "a"))
+		x.receives(woken("c:w", "a"), standby(reads("c:1"), "a"))
 		x.want(node.Granted, fairly("c:w", 1, "a"))
 		x.want(node.Released, releaseOf("c:w", "o of c:w", "a"))
-		b.receives(woken(reads("c:1"), "a"))
+		x.receives(woken(reads("c:1"), "a"))
 	}},
 	{"a reader that came before the writer reads with the others", func(x *trial) {
-		x.listen("c")
 		x.gets(read("r1", long, "a"))
 		x.waits(0, fairly("c:w", 2, "a"))
 		x.gets(readsFor("c:1", 1, "a"))
 		x.readers("a", "r1", "o of c:1")
 	}},
 	{"an unfair reader ignores waiting writers", func(x *trial) {
-		x.listen("c")
 		x.gets(read("r1", long, "a"))
 		x.waits(0, fairly("c:w", 1, "a"))
 		x.gets(read("r2", long, "a"))
 	}},
 	{"when the writer gives up, readers behind it read", func(x *trial) {
-		b := x.listen("c")
 		x.gets(read("r1", long, "a"))
 		x.waits(0, fairly("c:w", 1, "a"))
 		x.waits(1, readsFor("c:1", 2, "a"))
 		x.waits(2, readsFor("c:2", 3, "a"))
 		x.want(node.Released, leave("c:w", "a"))
-		b.receives(woken(reads("c:1"), "a"), woken(reads("c:2"), "a"))
-		x.gets(readsFor("c:1", 2, "a"))
-		x.gets(readsFor("c:2", 3, "a"))
-		b.receives()
+		x.receives(woken(reads("c:1"), "a"), woken(reads("c:2"), "a"))
+		x.gets(readsFor("c:1", 2, "a"), readsFor("c:2", 3, "a"))
+		x.receives()
 	}},
 	{"a reader that comes wakes readers behind it, but no writer", func(x *trial) {
-		b := x.listen("c")
 		x.want(node.Granted, acquire("o1", short, "a"))
 		x.waits(0, readsFor("c:1", 1, "a"))
 		x.waits(1, readsFor("c:2", 2, "a"))
 		x.waits(2, fairly("c:w", 3, "a"))
 		x.Pass(short)
 		x.gets(readsFor("c:1", 1, "a"))
-		b.receives(woken(reads("c:2"), "a"))
+		x.receives(woken(reads("c:2"), "a"))
 		x.gets(readsFor("c:2", 2, "a"))
-		b.receives()
+		x.receives()
 	}},
 	{"however many readers there are", func(x *trial) {
 		const crowd = 250
-		b := x.listen("c")
 		x.held("a")
 		ops := make([]node.Op, 0, crowd)
 		for i := range crowd {
@@ -111,7 +101,7 @@ var readQueues = []promise{
 		x.want(node.Released, release("o1", "a"))
 		told := make(map[string]bool)
 		for len(told) < crowd { // a reader that is not in before its patience ends may be told again
-			m := b.next()
+			m := x.inbox.next()
 			assert.Equal(x, node.Woken, m.Kind)
 			var n int
 			_, err := fmt.Sscanf(node.WaiterKey(m.Waiter), "c:%d", &n)
@@ -123,17 +113,13 @@ var readQueues = []promise{
 		}
 	}},
 	{"a writer is not woken while others read", func(x *trial) {
-		b := x.listen("c")
-		x.gets(read("r1", long, "a"))
-		x.gets(read("r2", long, "a"))
+		x.gets(read("r1", long, "a"), read("r2", long, "a"))
 		x.waits(0, fairly("c:w", 1, "a"))
 		x.want(node.Released, unread("r1", "a"))
-		x.want(node.Absent, release("o9", "a"))
-		x.want(node.Absent, leave("c:9", "a"))
-		b.receives()
+		x.want(node.Absent, release("o9", "a"), leave("c:9", "a"))
+		x.receives()
 	}},
 	{"on a free name a reader leaves the turn to a writer that came before, and wakes it", func(x *trial) {
-		b := x.listen("c")
 		name, replies := x.promptly(func(name string) []node.Op {
 			taken := name + " taken"
 			return []node.Op{
@@ -143,19 +129,16 @@ var readQueues = []promise{
 		})
 		x.yields(name, 1, replies[2])
 		x.yields(name, 2, replies[3])
-		b.receivesOf(name, woken("c:w", name))
+		x.receivesOf(name, woken("c:w", name))
 	}},
 	{"and a writer that does not come blocks it no longer than other waiters", func(x *trial) {
-		x.listen("c")
 		x.do(freed("a", "c:w")...)
 		x.Pass(privilege)
-		x.gets(readsFor("c:1", 2, "a"))
-		x.gets(fair(read("r", long, "a")))
+		x.gets(readsFor("c:1", 2, "a"), fair(read("r", long, "a")))
 		x.waits(0, fairly("c:w", 1, "a"))
 		x.waits(1, readsFor("c:2", 3, "a"))
 	}},
 	{"woken readers that do not come block a writer for their turn only", func(x *trial) {
-		x.listen("c")
 		x.held("a")
 		x.waits(0, readsFor("c:1", 1, "a"))
 		x.waits(1, readsFor("c:2", 2, "a"))
@@ -165,39 +148,35 @@ var readQueues = []promise{
 		x.want(node.Granted, fairly("c:w", 3, "a"))
 	}},
 	{"dead writers do not block a free name", func(x *trial) {
-		x.listen("c")
 		x.held("a")
 		x.do(fairly("dead:1", 1, "a", "b"), fairly("dead:2", 2, "a", "b"))
 		x.gets(readsFor("c:1", 3, "b"))
 	}},
 	{"a writer that becomes a reader leaves the queue, and readers behind it read", func(x *trial) {
-		b := x.listen("c")
 		x.held("a")
 		x.waits(0, fairly("c:w", 1, "a"))
 		x.want(node.Released, release("o1", "a"))
-		b.receives(woken("c:w", "a"))
+		x.receives(woken("c:w", "a"))
 		x.want(node.Granted, fairly("c:w", 1, "a"))
 		x.waits(1, readsFor("c:1", 2, "a"))
 		op := keep("o of c:w", long, "a")
 		op.Waiter = node.Waiter{ID: "c:w"}
 		x.want(node.Granted, op)
-		b.receives(woken(reads("c:1"), "a"))
+		x.receives(woken(reads("c:1"), "a"))
 		x.gets(readsFor("c:1", 2, "a"))
 		x.waits(0, fairly("c:w2", 3, "a"))
 	}},
 	{"a reader that gives a partial grant back does not wake the others", func(x *trial) {
-		b := x.listen("c")
 		x.held("a")
 		x.waits(0, readsFor("c:1", 1, "a"))
 		x.waits(1, readsFor("c:2", 2, "a"))
 		x.want(node.Released, release("o1", "a"))
-		b.receives(woken(reads("c:1"), "a"), woken(reads("c:2"), "a"))
+		x.receives(woken(reads("c:1"), "a"), woken(reads("c:2"), "a"))
 		x.gets(readsFor("c:1", 1, "a"))
 		x.want(node.Released, reading(waiting(reads("c:1"), 1, release("o of c:1", "a"))))
-		b.receives(returned(reads("c:2"), "a"))
+		x.receives(returned(reads("c:2"), "a"))
 	}},
 	{"a reader may be far from the node too", func(x *trial) {
-		x.listen("c")
 		const distance = 200 * time.Millisecond
 		id := node.ReaderID("c:1", distance)
 		x.awaitsFar(distance, func(name string) []node.Op {

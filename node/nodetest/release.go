@@ -29,8 +29,7 @@ var releasing = []promise{
 		x.want(node.Absent, release("o1", "a"))
 	}},
 	{"of own, another's and absent names the own ones go", func(x *trial) {
-		x.want(node.Granted, acquire("o1", long, "a", "d"))
-		x.want(node.Granted, acquire("o2", long, "b"))
+		x.want(node.Granted, acquire("o1", long, "a", "d"), acquire("o2", long, "b"))
 		assert.True(x, x.want(node.Released, release("o1", "b", "c", "a", "d")).Partial)
 		x.keys("b")
 	}},

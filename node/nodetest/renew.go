@@ -8,14 +8,11 @@ import (
 
 var renewing = []promise{
 	{"an own name lives for another TTL", func(x *trial) {
-		x.want(node.Granted, acquire("o1", brief, "a", "b"))
-		x.want(node.Granted, renew("o1", long, "a", "b"))
+		x.want(node.Granted, acquire("o1", brief, "a", "b"), renew("o1", long, "a", "b"))
 		x.lives(long, "a", "b")
 	}},
 	{"a TTL is never shortened", func(x *trial) {
-		x.want(node.Granted, acquire("o1", long, "a"))
-		x.want(node.Granted, acquire("o1", brief, "b"))
-		x.want(node.Granted, renew("o1", middle, "a", "b"))
+		x.want(node.Granted, acquire("o1", long, "a"), acquire("o1", brief, "b"), renew("o1", middle, "a", "b"))
 		x.lives(long, "a")
 		x.lives(middle, "b")
 	}},
@@ -44,8 +41,7 @@ var renewing = []promise{
 		x.lives(middle, "a")
 	}},
 	{"another's name among several: nothing is changed", func(x *trial) {
-		x.want(node.Granted, acquire("o1", brief, "a"))
-		x.want(node.Granted, acquire("o2", brief, "b"))
+		x.want(node.Granted, acquire("o1", brief, "a"), acquire("o2", brief, "b"))
 		for _, names := range [][]string{{"a", "c", "b"}, {"b", "a", "c"}, {"c", "b", "a"}} {
 			x.denied(renew("o1", long, names...), "b", "o2")
 			x.lives(brief, "a", "b")

@@ -38,6 +38,8 @@ type trial struct {
 	Subject
 	// limits are the defaults of the operations.
 	limits node.Limits
+	// inbox is the client's inbox in a group of promises with one.
+	inbox *box
 	// began is the node's clock when the node was opened; 0 before that.
 	began uint64
 }
@@ -149,11 +151,13 @@ func (x *trial) doWith(ctx context.Context, n node.Node, ops ...node.Op) []node.
 	return replies
 }
 
-// want runs one operation and requires its outcome.
-func (x *trial) want(outcome node.Outcome, op node.Op) node.Reply {
+// want runs operations one after the other, and requires the outcome of each. It returns the last reply.
+func (x *trial) want(outcome node.Outcome, ops ...node.Op) (r node.Reply) {
 	x.Helper()
-	r := x.do(op)[0]
-	x.outcome(outcome, r)
+	for _, op := range ops {
+		r = x.do(op)[0]
+		x.outcome(outcome, r)
+	}
 	return r
 }
 

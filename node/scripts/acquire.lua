@@ -40,7 +40,7 @@ if not (KEYS[2] or ARGV[6]) then
 end
 
 -- include lib/key
--- include lib/guard
+-- include lib/recovery
 -- include lib/refusal
 -- include lib/fence
 -- include lib/put

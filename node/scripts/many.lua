@@ -54,7 +54,7 @@ local function rarely()
     return functions
   end
   -- include lib/key
-  -- include lib/guard
+  -- include lib/recovery
   -- include lib/refusal
   -- include lib/fence
   -- include lib/put

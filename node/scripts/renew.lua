@@ -29,7 +29,7 @@ end
 
 -- The rest is rarely reached, so its functions are made only here.
 -- include lib/key
--- include lib/guard
+-- include lib/recovery
 -- include lib/fence
 -- include lib/put
 -- include lib/prolong

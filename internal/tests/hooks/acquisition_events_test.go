@@ -18,27 +18,27 @@ import (
 // traceKey is the key of a value in the caller's context.
 type traceKey struct{}
 
-// acquisitions sets a hook that collects the events. The test reads them when the fleet has
-// settled.
+// acquisitions returns a change of the configuration: a hook that collects acquisition events. The test may read them
+// after everything has settled.
 func acquisitions(into *[]quorumlock.AcquisitionEvent) func(*quorumlock.Config) {
 	return func(c *quorumlock.Config) {
 		c.Hooks.Acquisition = func(e quorumlock.AcquisitionEvent) { *into = append(*into, e) }
 	}
 }
 
-// cast lists each vote with the name of its node.
-func cast(votes []quorumlock.VoteEvent) []string {
-	said := make([]string, 0, len(votes))
+// describe lists each vote with the name of its node.
+func describe(votes []quorumlock.VoteEvent) []string {
+	texts := make([]string, 0, len(votes))
 	for _, v := range votes {
-		said = append(said, fmt.Sprintf("%s %v", v.Node, v.Vote))
+		texts = append(texts, fmt.Sprintf("%s %v", v.Node, v.Vote))
 	}
-	return said
+	return texts
 }
 
-func TestAnAcquisitionIsToldWithAllItsVotes(t *testing.T) {
+func TestAcquisitionEventHasAllVotes(t *testing.T) {
 	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
 		var told []quorumlock.AcquisitionEvent
-		var mu sync.Mutex // The hook writes later than the test reads, and only virtual time orders the two.
+		var mu sync.Mutex // The hook may run while the test reads.
 		client := f.Client(func(c *quorumlock.Config) {
 			c.Hooks.Acquisition = func(e quorumlock.AcquisitionEvent) {
 				mu.Lock()
@@ -54,7 +54,7 @@ func TestAnAcquisitionIsToldWithAllItsVotes(t *testing.T) {
 		require.NoError(t, lease.Release(t.Context()))
 		fleet.Settle()
 		mu.Lock()
-		require.Empty(t, told, "a node has still to vote")
+		require.Empty(t, told, "n3 has not voted yet")
 		mu.Unlock()
 		time.Sleep(time.Second)
 		fleet.Settle()
@@ -71,7 +71,7 @@ func TestAnAcquisitionIsToldWithAllItsVotes(t *testing.T) {
 		require.Equal(t, 1, e.Attempts)
 		require.False(t, e.HandedOver)
 		require.NoError(t, e.Err)
-		require.ElementsMatch(t, []string{"n1 granted", "n2 granted", "n3 unknown"}, cast(e.Votes))
+		require.ElementsMatch(t, []string{"n1 granted", "n2 granted", "n3 unknown"}, describe(e.Votes))
 		late := e.Votes[2]
 		require.Equal(t, "n3", late.Node)
 		require.ErrorIs(t, late.Err, node.ErrTimeout)
@@ -83,13 +83,13 @@ func TestAnAcquisitionIsToldWithAllItsVotes(t *testing.T) {
 	})
 }
 
-func TestAnAcquisitionThatWaitsTellsForHowLong(t *testing.T) {
+func TestAcquisitionEventOfWaiterHasItsWait(t *testing.T) {
 	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
 		var told []quorumlock.AcquisitionEvent
 		client, other := f.Client(acquisitions(&told)), f.Client()
 		held, err := other.RedLock("job").Acquire(t.Context())
 		require.NoError(t, err)
-		fleet.Settle() // A majority has granted it, and now the last node does, too.
+		fleet.Settle() // A majority has granted the lock. The last node must grant it, too, before the next attempt.
 		time.AfterFunc(3*time.Second, func() { _ = held.Release(context.Background()) })
 		lease, err := client.RedLock("job").Acquire(t.Context())
 		require.NoError(t, err)
@@ -99,7 +99,7 @@ func TestAnAcquisitionThatWaitsTellsForHowLong(t *testing.T) {
 		e := told[0]
 		require.Greater(t, e.Attempts, 1)
 		require.GreaterOrEqual(t, e.Took, 3*time.Second)
-		require.Zero(t, e.Asking, "nodes in memory answer at once")
+		require.Zero(t, e.Asking, "in-memory nodes answer at once")
 		require.GreaterOrEqual(t, len(e.Votes), 3*e.Attempts)
 		var denied *quorumlock.HeldError
 		require.ErrorAs(t, e.Votes[0].Err, &denied)
@@ -108,7 +108,7 @@ func TestAnAcquisitionThatWaitsTellsForHowLong(t *testing.T) {
 	})
 }
 
-func TestAnAcquisitionThatFailsIsTold(t *testing.T) {
+func TestAcquisitionEventOfFailure(t *testing.T) {
 	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
 		var told []quorumlock.AcquisitionEvent
 		client := f.Client(acquisitions(&told))
@@ -118,7 +118,7 @@ func TestAnAcquisitionThatFailsIsTold(t *testing.T) {
 		f.Stop(0, 1)
 		_, down := client.RedLock("free").TryAcquire(t.Context())
 		require.ErrorIs(t, down, quorumlock.ErrNoQuorum)
-		fleet.Settle() // The event comes once the last node has answered. The next attempt asks no node.
+		fleet.Settle() // The event comes after the last answer.
 		_, refused := client.RedLock("free").TryAcquire(t.Context())
 		require.ErrorIs(t, refused, quorumlock.ErrNoQuorum)
 		fleet.Settle()
@@ -129,15 +129,15 @@ func TestAnAcquisitionThatFailsIsTold(t *testing.T) {
 		require.Empty(t, told[0].Owner)
 		require.False(t, told[0].HandedOver)
 		for _, v := range told[2].Votes {
-			require.True(t, v.Unsent, "a node that failed just before is not asked")
+			require.True(t, v.Unsent, "a node that is down is not asked")
 			require.Zero(t, v.Took)
 			require.ErrorIs(t, v.Err, node.ErrDown)
 		}
 	})
 }
 
-// A waiter that waits for very long looks again and again. Its event lists the last votes only.
-func TestVotesOfAnAcquisitionAreBounded(t *testing.T) {
+// A spinning waiter collects many votes. Its event has only the last 128 of them.
+func TestAcquisitionEventBoundsItsVotes(t *testing.T) {
 	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
 		var told []quorumlock.AcquisitionEvent
 		votes := 0
@@ -157,7 +157,7 @@ func TestVotesOfAnAcquisitionAreBounded(t *testing.T) {
 	})
 }
 
-func TestAnAcquisitionByHandoverHasNoVotes(t *testing.T) {
+func TestAcquisitionEventOfHandoverHasNoVotes(t *testing.T) {
 	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
 		var told []quorumlock.AcquisitionEvent
 		var ended []bool
@@ -198,21 +198,21 @@ func TestAnAcquisitionByHandoverHasNoVotes(t *testing.T) {
 	})
 }
 
-// Close waits for outstanding votes, so no event follows it.
-func TestCloseTellsOfAcquisitions(t *testing.T) {
+// Close waits for outstanding votes, so no event comes after it.
+func TestCloseWaitsForAcquisitionEvents(t *testing.T) {
 	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
 		var told []quorumlock.AcquisitionEvent
 		client := f.Client(acquisitions(&told))
 		f.Pause(2)
 		_, err := client.RedLock("job").Acquire(t.Context())
 		require.NoError(t, err)
-		require.Error(t, client.Close(t.Context()), "a node does not confirm the release")
+		require.Error(t, client.Close(t.Context()), "n3 does not confirm the release")
 		require.Len(t, told, 1)
 		f.Resume(2)
 	})
 }
 
-func TestVotesOnRenewalsAreTold(t *testing.T) {
+func TestVotedHookReportsRenewals(t *testing.T) {
 	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
 		var told []quorumlock.VoteEvent
 		client := f.Client(func(c *quorumlock.Config) {
@@ -231,14 +231,14 @@ func TestVotesOnRenewalsAreTold(t *testing.T) {
 		require.NoError(t, lease.Extend(t.Context()))
 		fleet.Settle()
 		f.Free("job", lease.Owner(), 1)
-		f.Take("job", "thief", 1)
+		f.Take("job", "other", 1)
 		_ = lease.Extend(t.Context())
 		fleet.Settle()
 		require.ElementsMatch(t, []string{
 			"n1 granted", "n2 granted", "n3 unknown",
 			"n1 granted", "n2 granted", "n3 unknown",
 			"n1 granted", "n2 denied", "n3 unknown",
-		}, cast(told))
+		}, describe(told))
 		for _, e := range told {
 			require.Equal(t, lease.Owner(), e.Owner)
 			require.Equal(t, e.Vote != quorum.Granted, e.Err != nil)
@@ -246,14 +246,14 @@ func TestVotesOnRenewalsAreTold(t *testing.T) {
 	})
 }
 
-func TestALossHasACause(t *testing.T) {
-	loss := func(t *testing.T, f *fleet.Fleet, options quorumlock.LockOptions, strike func(*quorumlock.Lock)) quorumlock.LossCause {
+func TestLostErrorHasItsCause(t *testing.T) {
+	loss := func(t *testing.T, f *fleet.Fleet, options quorumlock.LockOptions, fail func(*quorumlock.Lock)) quorumlock.LossCause {
 		t.Helper()
 		lock := f.Client().RedLock("job").With(options)
 		lease, err := lock.Acquire(t.Context())
 		require.NoError(t, err)
 		fleet.Settle()
-		strike(lock)
+		fail(lock)
 		<-lease.Context().Done()
 		var lost *quorumlock.LostError
 		require.ErrorAs(t, lease.Err(), &lost)

@@ -15,34 +15,34 @@ import (
 	"github.com/quorumlock/quorumlock/internal/fleet"
 )
 
-func TestHooksTellTheStory(t *testing.T) {
+func TestHooksReportLifeOfLease(t *testing.T) {
 	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
 		var mu sync.Mutex
-		var story []string
-		tell := func(format string, args ...any) {
+		var events []string
+		add := func(format string, args ...any) {
 			mu.Lock()
 			defer mu.Unlock()
-			story = append(story, fmt.Sprintf(format, args...))
+			events = append(events, fmt.Sprintf(format, args...))
 		}
 		var owner atomic.Value
 		client := f.Client(func(c *quorumlock.Config) {
 			c.Hooks = quorumlock.Hooks{
 				AttemptFailed: func(e quorumlock.AttemptFailedEvent) {
-					tell("attempt %d: held %t", e.Attempt, errors.Is(e.Err, quorumlock.ErrHeld))
+					add("attempt %d: held %t", e.Attempt, errors.Is(e.Err, quorumlock.ErrHeld))
 				},
 				Acquired: func(e quorumlock.AcquiredEvent) {
 					owner.Store(e.Owner)
-					tell("acquired %v after %d attempts, %t", e.Names, e.Attempts, e.Waited >= 7*time.Millisecond)
+					add("acquired %v after %d attempts, %t", e.Names, e.Attempts, e.Waited >= 7*time.Millisecond)
 				},
 				Renewed: func(e quorumlock.RenewedEvent) {
-					tell("renewed for %v, ours %t", e.Remaining.Round(time.Second), e.Owner == owner.Load())
+					add("renewed for %v, ours %t", e.Remaining.Round(time.Second), e.Owner == owner.Load())
 				},
 				RenewalFailed: func(e quorumlock.RenewalFailedEvent) {
-					tell("renewal failed, %t", errors.Is(e.Err, quorumlock.ErrNoQuorum))
+					add("renewal failed, %t", errors.Is(e.Err, quorumlock.ErrNoQuorum))
 				},
-				Ended:    func(e quorumlock.EndedEvent) { tell("ended, lost %t", errors.Is(e.Err, quorumlock.ErrLost)) },
-				NodeDown: func(name string, _ error) { tell("down %s", name) },
-				NodeUp:   func(name string) { tell("up %s", name) },
+				Ended:    func(e quorumlock.EndedEvent) { add("ended, lost %t", errors.Is(e.Err, quorumlock.ErrLost)) },
+				NodeDown: func(name string, _ error) { add("down %s", name) },
+				NodeUp:   func(name string) { add("up %s", name) },
 			}
 		})
 		f.Take("job", "other", 0, 1, 2)
@@ -63,27 +63,27 @@ func TestHooksTellTheStory(t *testing.T) {
 			"attempt 1: held true",
 			"acquired [job] after 1 attempts, false",
 			"renewed for 9s, ours true",
-		}, story[:3])
-		require.Contains(t, story, "down n1")
-		require.Contains(t, story, "down n2")
-		require.Contains(t, story, "renewal failed, true")
-		require.Equal(t, "ended, lost true", story[len(story)-1])
+		}, events[:3])
+		require.Contains(t, events, "down n1")
+		require.Contains(t, events, "down n2")
+		require.Contains(t, events, "renewal failed, true")
+		require.Equal(t, "ended, lost true", events[len(events)-1])
 	})
 }
 
-func TestHooksMayUseTheLibrary(t *testing.T) {
+func TestHooksMayCallTheClient(t *testing.T) {
 	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
 		var client *quorumlock.Client
 		var inspected int
-		look := func() {
+		inspect := func() {
 			_, err := client.RedLock("job").Inspect(context.Background())
 			if err == nil {
 				inspected++
 			}
 		}
 		client = f.Client(func(c *quorumlock.Config) {
-			c.Hooks.Acquired = func(quorumlock.AcquiredEvent) { look() }
-			c.Hooks.Ended = func(quorumlock.EndedEvent) { look() }
+			c.Hooks.Acquired = func(quorumlock.AcquiredEvent) { inspect() }
+			c.Hooks.Ended = func(quorumlock.EndedEvent) { inspect() }
 		})
 		lease, err := client.RedLock("job").Acquire(t.Context())
 		require.NoError(t, err)
@@ -93,7 +93,7 @@ func TestHooksMayUseTheLibrary(t *testing.T) {
 	})
 }
 
-func TestABlockedHookHoldsNobodyUp(t *testing.T) {
+func TestBlockedHookDelaysNoLease(t *testing.T) {
 	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
 		block := make(chan struct{})
 		defer close(block)
@@ -106,14 +106,14 @@ func TestABlockedHookHoldsNobodyUp(t *testing.T) {
 		b, err := client.RedLock("b").Acquire(t.Context())
 		require.NoError(t, err)
 		time.Sleep(time.Minute)
-		require.NoError(t, b.Err(), "it is renewed")
+		require.NoError(t, b.Err(), "the lease is renewed while the hook blocks")
 		f.Stop(0, 1, 2)
 		<-b.Context().Done()
 		f.Start(0, 1, 2)
 	})
 }
 
-func TestHooksMayRelease(t *testing.T) {
+func TestHooksMayReleaseLeases(t *testing.T) {
 	fleet.InVirtualTime(t, 1, func(t *testing.T, f *fleet.Fleet) {
 		leases := make(chan *quorumlock.Lease, 1)
 		returned := make(chan error, 1)

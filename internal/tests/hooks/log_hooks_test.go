@@ -15,7 +15,7 @@ import (
 	"github.com/quorumlock/quorumlock/internal/fleet"
 )
 
-// lines is a slog handler that keeps the records and their contexts.
+// lines is a slog handler that keeps the text of each record, and its context.
 type lines struct {
 	texts    []string
 	contexts []context.Context
@@ -120,13 +120,13 @@ func TestLogHooksWriteEveryEvent(t *testing.T) {
 		c.tell()
 		require.Equal(t, c.want, strings.Join(l.texts, "\n"))
 		if strings.Contains(c.want, "no lease") {
-			require.Equal(t, []context.Context{ctx}, l.contexts, "the line belongs to the trace of the call")
+			require.Equal(t, []context.Context{ctx}, l.contexts, "the record has the context of the call")
 		}
 	}
 }
 
-// The client and LogHooks share a logger. Each warning is logged once.
-func TestLogHooksDoNotRepeatTheWarningsOfTheClient(t *testing.T) {
+// A client and its LogHooks use the same logger. Each warning is logged once.
+func TestLogHooksDoNotRepeatClientWarnings(t *testing.T) {
 	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
 		var l lines
 		logger := slog.New(&l)

@@ -10,7 +10,7 @@ import (
 	"github.com/quorumlock/quorumlock"
 )
 
-// recording returns hooks that record their own name, the name of the event, and its arguments.
+// recording returns hooks that record who and the name of the hook in told, and the arguments in args.
 func recording(who string, told *[]string, args *[]any) quorumlock.Hooks {
 	var h quorumlock.Hooks
 	v := reflect.ValueOf(&h).Elem()
@@ -46,7 +46,7 @@ func distinct(t reflect.Type) reflect.Value {
 	return v
 }
 
-func TestMultiHooksTellAll(t *testing.T) {
+func TestMultiHooksCallAll(t *testing.T) {
 	var told []string
 	var args []any
 	all := quorumlock.MultiHooks(recording("a", &told, &args), quorumlock.Hooks{}, recording("b", &told, &args))
@@ -71,7 +71,7 @@ func TestMultiHooksTellAll(t *testing.T) {
 	}
 }
 
-func TestMultiHooksLeaveNilWhatNobodyWants(t *testing.T) {
+func TestMultiHooksKeepUnusedHooksNil(t *testing.T) {
 	called := 0
 	one := quorumlock.MultiHooks(quorumlock.Hooks{}, quorumlock.Hooks{NodeUp: func(string) { called++ }})
 	v := reflect.ValueOf(one)

@@ -48,7 +48,7 @@ func TestJoin(t *testing.T) {
 	})
 }
 
-// An attempt that does not get all locks leaves nothing, whichever locks are held.
+// An attempt that cannot acquire all locks leaves none of them held, whichever lock is denied.
 func TestJoinIsAllOrNothing(t *testing.T) {
 	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
 		g := fleet.Another(t, 3)
@@ -66,7 +66,7 @@ func TestJoinIsAllOrNothing(t *testing.T) {
 			_, err = quorumlock.Join(locks...).TryAcquire(t.Context())
 			require.ErrorIs(t, err, quorumlock.ErrHeld, "%d", i)
 			fleet.Settle()
-			require.Equal(t, before, f.Keys()+g.Keys(), "%d: it left something", i)
+			require.Equal(t, before, f.Keys()+g.Keys(), "%d: TryAcquire left keys", i)
 
 			ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
 			_, err = quorumlock.Join(locks...).Acquire(ctx)
@@ -74,7 +74,7 @@ func TestJoinIsAllOrNothing(t *testing.T) {
 			require.ErrorIs(t, err, quorumlock.ErrHeld)
 			cancel()
 			fleet.Settle()
-			require.Equal(t, before, f.Keys()+g.Keys(), "%d: it left something", i)
+			require.Equal(t, before, f.Keys()+g.Keys(), "%d: Acquire left keys", i)
 			require.NoError(t, held.Release(t.Context()))
 		}
 		lease, err := quorumlock.Join(locks...).TryAcquire(t.Context())
@@ -85,21 +85,21 @@ func TestJoinIsAllOrNothing(t *testing.T) {
 	})
 }
 
-// An interrupt in the middle of an attempt leaves no lock taken.
-func TestAnInterruptedJoinLeavesNothing(t *testing.T) {
+// A context that ends during an attempt leaves no lock held.
+func TestCancelledJoinLeavesNoKeys(t *testing.T) {
 	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
 		g := fleet.Another(t, 3)
 		c, d := f.Client(), g.Client()
 		g.Pause(0, 1)
 		ctx, cancel := context.WithCancelCause(t.Context())
-		cause := errors.New("interrupted")
+		cause := errors.New("cancelled by the test")
 		done := make(chan error, 1)
 		go func() {
 			_, err := quorumlock.Join(c.RedLock("a"), d.RedLock("b")).Acquire(ctx)
 			done <- err
 		}()
 		fleet.Settle()
-		require.Equal(t, 3, f.Keys(), "the first is held")
+		require.Equal(t, 3, f.Keys(), "the first lock is held")
 		cancel(cause)
 		require.ErrorIs(t, <-done, cause)
 		f.RequireNoKeys()
@@ -109,7 +109,7 @@ func TestAnInterruptedJoinLeavesNothing(t *testing.T) {
 	})
 }
 
-// Clients that join locks never deadlock, in any order of the locks.
+// Clients that join the same locks in different orders do not deadlock, and exclude each other.
 func TestJoinsDoNotDeadlock(t *testing.T) {
 	for seed := range uint64(5) {
 		fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
@@ -121,7 +121,7 @@ func TestJoinsDoNotDeadlock(t *testing.T) {
 				defer mu.Unlock()
 				for _, key := range keys {
 					if inside[key] += by; inside[key] > 1 {
-						t.Errorf("seed %d: two hold %s", seed, key)
+						t.Errorf("seed %d: two holders of %s", seed, key)
 					}
 				}
 			}
@@ -168,7 +168,7 @@ func TestJoinsDoNotDeadlock(t *testing.T) {
 	}
 }
 
-// Locks with several names are split where they overlap, so that the order of names holds.
+// MultiLocks that overlap are split into names, so that all clients acquire names in the same order.
 func TestJoinedMultiLocksDoNotDeadlock(t *testing.T) {
 	fleet.InVirtualTime(t, 3, func(_ *testing.T, f *fleet.Fleet) {
 		fixed := quorumlock.LockOptions{Fixed: true}
@@ -181,8 +181,8 @@ func TestJoinedMultiLocksDoNotDeadlock(t *testing.T) {
 	})
 }
 
-// joining lets several clients hold joint locks several times each, at the same time. No client
-// waits forever, and nothing is left.
+// joining lets several clients acquire and release joint locks several times, concurrently. Every call succeeds, and no
+// keys are left.
 func joining(f *fleet.Fleet, clients, times int, joined func(c *quorumlock.Client, i, k int) *quorumlock.Joined) {
 	f.T.Helper()
 	ctx, cancel := context.WithTimeout(f.T.Context(), time.Hour)
@@ -206,9 +206,8 @@ func joining(f *fleet.Fleet, clients, times int, joined func(c *quorumlock.Clien
 	f.RequireNoKeys()
 }
 
-// The loss of one lock ends the joint lease with the cause of the loss, and releases the other
-// locks.
-func TestTheLossOfOneIsTheLossOfAll(t *testing.T) {
+// The loss of one lock ends the joint lease with the same error, and releases the other locks.
+func TestLossOfOneLockEndsJointLease(t *testing.T) {
 	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
 		g := fleet.Another(t, 3)
 		lease, err := quorumlock.Join(f.Client().RedLock("a"), g.Client().RedLock("b")).Acquire(t.Context())
@@ -225,9 +224,8 @@ func TestTheLossOfOneIsTheLossOfAll(t *testing.T) {
 	})
 }
 
-// One lock may be lost while the client waits for another. The client then acquires all of them
-// anew.
-func TestALossWhileOthersAreWaitedFor(t *testing.T) {
+// One lock is lost while the client waits for the other. The client then acquires all locks again.
+func TestJoinReacquiresLockLostWhileWaiting(t *testing.T) {
 	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
 		c := f.Client()
 		held, err := f.Client().RedLock("b").Acquire(t.Context())
@@ -243,7 +241,7 @@ func TestALossWhileOthersAreWaitedFor(t *testing.T) {
 		time.Sleep(time.Second)
 		_, err = f.Client().RedLock("a").ForceRelease(t.Context())
 		require.NoError(t, err)
-		time.Sleep(5 * time.Minute) // The first lock is past its hold limit, too.
+		time.Sleep(5 * time.Minute) // The first lock has passed its hold limit meanwhile.
 		require.NoError(t, held.Release(t.Context()))
 		lease := <-done
 		require.NoError(t, lease.Err())
@@ -252,8 +250,8 @@ func TestALossWhileOthersAreWaitedFor(t *testing.T) {
 	})
 }
 
-// Several waiters are interrupted now and then. They leave nothing, and all of them make progress.
-func TestJoinsThatAreGivenUp(t *testing.T) {
+// Several clients join locks with short deadlines. Attempts that exceed their deadline leave no keys.
+func TestRepeatedlyCancelledJoins(t *testing.T) {
 	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
 		var wg sync.WaitGroup
 		for i := range 8 {
@@ -297,7 +295,7 @@ func TestJoinDo(t *testing.T) {
 	})
 }
 
-func TestJoinsThatMakeNoSense(t *testing.T) {
+func TestInvalidJoins(t *testing.T) {
 	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
 		c := f.Client()
 		for _, tc := range []struct {
@@ -320,7 +318,7 @@ func TestJoinsThatMakeNoSense(t *testing.T) {
 				require.ErrorContains(t, err, tc.want)
 			}
 		}
-		_, err := quorumlock.Join(c.RedLock("a")).Acquire(nil) //nolint:staticcheck // that is the test
+		_, err := quorumlock.Join(c.RedLock("a")).Acquire(nil) //nolint:staticcheck // the test needs a nil context
 		require.ErrorIs(t, err, quorumlock.ErrInvalid)
 		require.NoError(t, c.Close(t.Context()))
 		_, err = quorumlock.Join(c.RedLock("a"), c.RedLock("b")).Acquire(t.Context())
@@ -328,8 +326,8 @@ func TestJoinsThatMakeNoSense(t *testing.T) {
 	})
 }
 
-// Closing one of the clients ends the lease, and releases the other locks.
-func TestClosingAClientEndsAJointLease(t *testing.T) {
+// Close of one client ends the joint lease, and releases the locks of the other client.
+func TestCloseOfOneClientEndsJointLease(t *testing.T) {
 	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
 		g := fleet.Another(t, 3)
 		c := g.Client()
@@ -344,8 +342,8 @@ func TestClosingAClientEndsAJointLease(t *testing.T) {
 	})
 }
 
-// A lost lease releases its other locks without a goroutine that might outlive its client.
-func TestALostJointLeaseLeavesNoGoroutine(t *testing.T) {
+// A joint lease that ends releases its other locks without a goroutine of its own, which could outlive its client.
+func TestLostJointLeaseLeavesNoGoroutine(t *testing.T) {
 	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
 		g := fleet.Another(t, 3)
 		c := g.Client()
@@ -363,8 +361,9 @@ func TestALostJointLeaseLeavesNoGoroutine(t *testing.T) {
 	})
 }
 
-// Joint leases that share locks are ended concurrently, in both orders.
-func TestJointLeasesEndFromAllSides(t *testing.T) {
+// Two joint leases share locks, which they joined in different orders. Both leases and both clients are ended
+// concurrently.
+func TestConcurrentEndsOfJointLeases(t *testing.T) {
 	for range 50 {
 		fleet.InVirtualTime(t, 1, func(t *testing.T, f *fleet.Fleet) {
 			g := fleet.Another(t, 1)
@@ -387,9 +386,9 @@ func TestJointLeasesEndFromAllSides(t *testing.T) {
 	}
 }
 
-// A holder has all permits in a joint lease. The semaphore reports the overlap instead of waiting
-// for its own caller.
-func TestJoinedPermitsAreSeenInTheContext(t *testing.T) {
+// A caller holds all permits by a joint lease. A further TryAcquire with its context returns ErrOverlap, as the caller
+// would wait for itself.
+func TestJoinedPermitsInContext(t *testing.T) {
 	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
 		c := f.Client()
 		s := c.Semaphore("s", 3)
@@ -405,7 +404,7 @@ func TestJoinedPermitsAreSeenInTheContext(t *testing.T) {
 	})
 }
 
-// Permits of semaphores join, too.
+// Permits can be joined with locks.
 func TestJoinedPermits(t *testing.T) {
 	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
 		c := f.Client()
@@ -441,21 +440,21 @@ func TestJoinedPermits(t *testing.T) {
 	})
 }
 
-// Readers join as readers, and the locks that are joined with them keep their own kind.
+// A joined read lock stays a read lock, and the locks that are joined with it stay exclusive.
 func TestJoinedReaders(t *testing.T) {
 	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
 		one, two := f.Client(), f.Client()
-		alone := quorumlock.LockOptions{NoHandover: true} // Readers have no hand-over either.
+		alone := quorumlock.LockOptions{NoHandover: true} // Now both locks have the same options, as read locks have no hand-over.
 		first, err := quorumlock.Join(one.RWLock("a").Read(), one.RedLock("b").With(alone)).Acquire(t.Context())
 		require.NoError(t, err)
 		second, err := quorumlock.Join(two.RWLock("a").Read(), two.RWLock("c").Read()).TryAcquire(t.Context())
-		require.NoError(t, err, "both read")
+		require.NoError(t, err, "readers share the lock")
 		third, err := one.RWLock("a").Read().TryAcquire(t.Context())
 		require.NoError(t, err)
 		_, err = quorumlock.Join(two.RWLock("a").Write()).TryAcquire(t.Context())
 		require.ErrorIs(t, err, quorumlock.ErrHeld)
 		_, err = two.RWLock("b").Read().TryAcquire(t.Context())
-		require.ErrorIs(t, err, quorumlock.ErrHeld, "that is not held by a reader")
+		require.ErrorIs(t, err, quorumlock.ErrHeld, "this lock is held exclusively")
 		_, err = quorumlock.Join(one.RWLock("x").Read(), one.RWLock("x").Write()).TryAcquire(t.Context())
 		require.ErrorContains(t, err, `lock "x" is joined with itself`)
 		require.NoError(t, first.Release(t.Context()))

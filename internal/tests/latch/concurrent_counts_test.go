@@ -13,9 +13,9 @@ import (
 	"github.com/quorumlock/quorumlock/internal/fleet"
 )
 
-// A client looks at a latch while others count it down. It gets an answer in one round. This holds
-// even if a node forgets the latch meanwhile and is given it back.
-func TestALatchIsCountedWhileOthersCountDown(t *testing.T) {
+// Count needs only one round while other clients count down. This holds even if a node loses its memory meanwhile, and
+// its ids are restored.
+func TestCountDuringCountDownsTakesOneRound(t *testing.T) {
 	for _, forgetful := range []bool{false, true} {
 		fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
 			const each, n = 50, 8
@@ -49,17 +49,17 @@ func TestALatchIsCountedWhileOthersCountDown(t *testing.T) {
 	}
 }
 
-// A client looks at a latch during the last count-down, and gets an answer. The round ends once
-// enough nodes agree. A slower node that knows more does not undo that.
-func TestALatchIsCountedWhileTheLastCountsDown(t *testing.T) {
+// Count runs during the last count-down. It succeeds once enough nodes agree, although a slower node may already know
+// more.
+func TestCountDuringLastCountDown(t *testing.T) {
 	fleet.InVirtualTime(t, 5, func(t *testing.T, f *fleet.Fleet) {
 		one, other := f.Client(), f.Client()
-		for i := range 3000 { // Enough iterations to hit the race several times.
-			looks, counts := one.Latch(fmt.Sprint(i)), other.Latch(fmt.Sprint(i))
-			require.NoError(t, looks.Set(t.Context(), 1))
+		for i := range 3000 { // This is enough to hit the race several times.
+			reads, counts := one.Latch(fmt.Sprint(i)), other.Latch(fmt.Sprint(i))
+			require.NoError(t, reads.Set(t.Context(), 1))
 			var all sync.WaitGroup
 			all.Go(func() { assert.NoError(t, counts.CountDown(t.Context(), "x")) })
-			_, err := looks.Count(t.Context())
+			_, err := reads.Count(t.Context())
 			all.Wait()
 			require.NoError(t, err)
 		}

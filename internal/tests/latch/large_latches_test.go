@@ -16,47 +16,47 @@ import (
 	"github.com/quorumlock/quorumlock/node"
 )
 
-// idCounter counts the ids of latches that a node and its clients send each other.
+// idCounter is a node that counts the latch ids in its answers (read) and in operations (written).
 type idCounter struct {
 	node.Node
-	t           *testing.T
-	told, given *atomic.Int64
+	t             *testing.T
+	read, written *atomic.Int64
 }
 
 func (n idCounter) Do(ctx context.Context, ops []node.Op, replies []node.Reply) {
 	n.Node.Do(ctx, ops, replies)
 	for i := range ops {
 		if ops[i].Latch != nil {
-			assert.LessOrEqual(n.t, len(ops[i].Latch.IDs), node.MaxListed, "in one operation")
-			n.given.Add(int64(len(ops[i].Latch.IDs)))
+			assert.LessOrEqual(n.t, len(ops[i].Latch.IDs), node.MaxListed, "ids in one operation")
+			n.written.Add(int64(len(ops[i].Latch.IDs)))
 		}
 		if replies[i].Latch != nil {
-			assert.LessOrEqual(n.t, len(replies[i].Latch.IDs), node.MaxListed, "in one answer")
-			n.told.Add(int64(len(replies[i].Latch.IDs)))
+			assert.LessOrEqual(n.t, len(replies[i].Latch.IDs), node.MaxListed, "ids in one answer")
+			n.read.Add(int64(len(replies[i].Latch.IDs)))
 		}
 	}
 }
 
-// countingIDs returns a change of the configuration under which a client counts the ids.
-func countingIDs(t *testing.T, told, given *atomic.Int64) func(*quorumlock.Config) {
+// countingIDs returns a change of a client's configuration that counts the ids.
+func countingIDs(t *testing.T, read, written *atomic.Int64) func(*quorumlock.Config) {
 	return func(cfg *quorumlock.Config) {
 		for i := range cfg.Nodes {
-			cfg.Nodes[i] = idCounter{cfg.Nodes[i], t, told, given}
+			cfg.Nodes[i] = idCounter{cfg.Nodes[i], t, read, written}
 		}
 	}
 }
 
-// crowdOfWaiters starts n clients that wait for a latch. It counts the ids that they read and write
+// startWaiters starts n clients that wait for a latch. It counts the ids that they read, and those that they write
 // back.
-func crowdOfWaiters(t *testing.T, f *fleet.Fleet, n int) (done []<-chan error, told, given *atomic.Int64) {
-	told, given = new(atomic.Int64), new(atomic.Int64)
+func startWaiters(t *testing.T, f *fleet.Fleet, n int) (done []<-chan error, read, written *atomic.Int64) {
+	read, written = new(atomic.Int64), new(atomic.Int64)
 	for range n {
-		done = append(done, awaiting(t.Context(), f.Client(countingIDs(t, told, given)).Latch("a")))
+		done = append(done, awaiting(t.Context(), f.Client(countingIDs(t, read, written)).Latch("a")))
 	}
-	return done, told, given
+	return done, read, written
 }
 
-// countTogether counts a latch down with many ids at once.
+// countTogether counts a latch down with many ids concurrently.
 func countTogether(t *testing.T, l *quorumlock.Latch, from, to int) {
 	t.Helper()
 	var all sync.WaitGroup
@@ -73,15 +73,16 @@ const (
 	betweenSteps = 2 * time.Second
 )
 
-// Waiters read no ids while no node lacks any, however long the latch lives.
-func TestWaitersReadSizesOfALargeLatch(t *testing.T) {
+// While no node lacks ids, waiters read only the number of ids of each node, and not the ids. They read ids only when
+// the latch may be done.
+func TestWaitersReadSizesOfLargeLatch(t *testing.T) {
 	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
 		l := f.Client().Latch("a")
 		require.NoError(t, l.Set(t.Context(), largeLatch))
-		done, told, given := crowdOfWaiters(t, f, manyWaiters)
+		done, read, written := startWaiters(t, f, manyWaiters)
 		for i := 0; i < largeLatch; i += oneStep {
 			countTogether(t, l, i, i+oneStep)
-			time.Sleep(betweenSteps) // The waiters look meanwhile.
+			time.Sleep(betweenSteps) // The waiters poll meanwhile.
 		}
 		took := f.Elapsed(func() {
 			for _, d := range done {
@@ -91,20 +92,20 @@ func TestWaitersReadSizesOfALargeLatch(t *testing.T) {
 		require.LessOrEqual(t, took, time.Second)
 		// From two thirds on, the sizes no longer rule out that the latch is done. Each waiter then
 		// reads each id at most once from each node.
-		require.LessOrEqual(t, told.Load(), int64(manyWaiters*largeLatch*len(f.Nodes)))
-		require.Zero(t, given.Load())
-		t.Logf("%d ids were read by %d who waited for %d", told.Load(), manyWaiters, largeLatch)
+		require.LessOrEqual(t, read.Load(), int64(manyWaiters*largeLatch*len(f.Nodes)))
+		require.Zero(t, written.Load())
+		t.Logf("%d ids were read by %d waiters for a latch of %d", read.Load(), manyWaiters, largeLatch)
 	})
 }
 
-// Each node lacks ids that other nodes have. Each waiter reads each id of a node once, and writes
-// missing ids back to the nodes.
-func TestWaitersPutALargeLatchTogether(t *testing.T) {
+// Each node lacks ids that other nodes have. Each waiter reads each id of a node at most once, and writes missing ids
+// back to the nodes.
+func TestWaitersMergeIDsOfLargeLatch(t *testing.T) {
 	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
 		l := f.Client().Latch("a")
 		require.NoError(t, l.Set(t.Context(), largeLatch))
 		fleet.Settle()
-		done, told, given := crowdOfWaiters(t, f, manyWaiters)
+		done, read, written := startWaiters(t, f, manyWaiters)
 		const part = largeLatch / 3
 		for i := range f.Nodes {
 			f.Stop(i)
@@ -117,28 +118,28 @@ func TestWaitersPutALargeLatchTogether(t *testing.T) {
 				require.NoError(t, <-d)
 			}
 		})
-		require.Zero(t, took, "it was done by then")
-		require.LessOrEqual(t, told.Load(), int64(manyWaiters*largeLatch*len(f.Nodes)))
-		require.LessOrEqual(t, given.Load(), int64(manyWaiters*largeLatch*len(f.Nodes)))
+		require.Zero(t, took, "the waiters have returned by then")
+		require.LessOrEqual(t, read.Load(), int64(manyWaiters*largeLatch*len(f.Nodes)))
+		require.LessOrEqual(t, written.Load(), int64(manyWaiters*largeLatch*len(f.Nodes)))
 		left(t, l, 0)
 	})
 }
 
-// A node that forgot a large latch is given it back in pieces. After that the node counts again.
-func TestALargeLatchIsGivenBackInPieces(t *testing.T) {
+// A node lost a large latch. Its ids are restored in several operations, and then the node counts again.
+func TestLargeLatchIsRestoredInPieces(t *testing.T) {
 	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
-		var told, given atomic.Int64
-		l := f.Client(countingIDs(t, &told, &given)).Latch("a")
+		var read, written atomic.Int64
+		l := f.Client(countingIDs(t, &read, &written)).Latch("a")
 		require.NoError(t, l.Set(t.Context(), largeLatch))
 		countTogether(t, l, 0, largeLatch-1)
 		fleet.Settle()
-		given.Store(0)
+		written.Store(0)
 		f.Nodes[0].Flush()
 		time.Sleep(2 * time.Second)
 		left(t, l, 1)
 		fleet.Settle()
-		require.EqualValues(t, largeLatch-1, given.Load(), "once")
-		require.LessOrEqual(t, told.Load(), int64(2*largeLatch*len(f.Nodes)))
+		require.EqualValues(t, largeLatch-1, written.Load(), "each id is restored once")
+		require.LessOrEqual(t, read.Load(), int64(2*largeLatch*len(f.Nodes)))
 		f.Stop(1)
 		left(t, l, 1)
 		countTogether(t, l, 0, 10) // Count the same ids once more.

@@ -27,7 +27,7 @@ func counts(t *testing.T, l *quorumlock.Latch, ids ...string) {
 	}
 }
 
-// left requires that the latch has this many count-downs left.
+// left requires that the latch still needs this many count-downs.
 func left(t *testing.T, l *quorumlock.Latch, want int) {
 	t.Helper()
 	got, err := l.Count(t.Context())
@@ -42,13 +42,13 @@ func awaiting(ctx context.Context, l *quorumlock.Latch) <-chan error {
 	return done
 }
 
-// waits requires that a wait goes on.
+// waits requires that a waiter still waits.
 func waits(t *testing.T, done <-chan error) {
 	t.Helper()
 	synctest.Wait()
 	select {
 	case err := <-done:
-		require.Fail(t, "the wait is over", "%v", err)
+		require.Fail(t, "the waiter has returned", "%v", err)
 	default:
 	}
 }
@@ -85,7 +85,7 @@ func TestLatch(t *testing.T) {
 	}
 }
 
-func TestALatchThatIsNotSet(t *testing.T) {
+func TestLatchNotSet(t *testing.T) {
 	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
 		l := f.Client().Latch("a")
 		require.ErrorIs(t, l.CountDown(t.Context(), "x"), quorumlock.ErrLatchNotSet)
@@ -99,12 +99,12 @@ func TestALatchThatIsNotSet(t *testing.T) {
 	})
 }
 
-func TestALatchIsSetOnce(t *testing.T) {
+func TestLatchIsSetOnce(t *testing.T) {
 	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
 		one, two := f.Client().Latch("a"), f.Client().Latch("a")
 		require.NoError(t, one.Set(t.Context(), 3))
 		counts(t, one, "x")
-		require.NoError(t, two.Set(t.Context(), 3), "it is")
+		require.NoError(t, two.Set(t.Context(), 3), "the latch is already set to 3")
 		left(t, two, 2)
 		err := two.Set(t.Context(), 4)
 		require.ErrorIs(t, err, quorumlock.ErrLatchSet)
@@ -117,7 +117,7 @@ func TestALatchIsSetOnce(t *testing.T) {
 }
 
 // All clients of a latch may set it at the same time, even with nodes missing.
-func TestManySetOneLatch(t *testing.T) {
+func TestManyClientsSetOneLatch(t *testing.T) {
 	for _, down := range []int{0, 1, 2} {
 		fleet.InVirtualTime(t, 5, func(t *testing.T, f *fleet.Fleet) {
 			f.Stop(fleet.FirstNodes(down)...)
@@ -143,9 +143,9 @@ func TestManySetOneLatch(t *testing.T) {
 	}
 }
 
-// Clients set a latch to different numbers. At most one succeeds, and the others learn the number
-// that was set.
-func TestDifferentNumbers(t *testing.T) {
+// Clients set a latch to different counts at the same time. At most one succeeds, and the others fail with
+// ErrLatchSet.
+func TestConcurrentSetsToDifferentCounts(t *testing.T) {
 	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
 		clients := []*quorumlock.Client{f.Client(), f.Client(), f.Client(), f.Client()}
 		for round := range 50 {
@@ -158,7 +158,7 @@ func TestDifferentNumbers(t *testing.T) {
 			l, won := clients[0].Latch(fmt.Sprint(round)), 0
 			for i, err := range errs {
 				if err == nil {
-					require.Zero(t, won, "two are set")
+					require.Zero(t, won, "two clients succeeded")
 					won = i + 1
 				}
 				require.True(t, err == nil || errors.Is(err, quorumlock.ErrLatchSet), "%v", err)
@@ -174,7 +174,7 @@ func TestDifferentNumbers(t *testing.T) {
 	})
 }
 
-// split sets a latch on some nodes only, like a client that fails in the middle of a Set.
+// split sets a latch on some nodes only, like a client that dies during Set.
 func split(f *fleet.Fleet, name string, n int, nodes ...int) {
 	f.T.Helper()
 	for _, i := range nodes {
@@ -188,22 +188,24 @@ func split(f *fleet.Fleet, name string, n int, nodes ...int) {
 	}
 }
 
-func TestASetThatDidNotFinish(t *testing.T) {
+// A Set was interrupted after it had reached some nodes. Another Set completes it, or wins with another count, or fails
+// if the counts cannot agree.
+func TestUnfinishedSet(t *testing.T) {
 	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
 		split(f, "same", 3, 0)
 		l := f.Client().Latch("same")
 		f.Stop(1)
-		require.NoError(t, l.Set(t.Context(), 3), "whoever began it does not matter")
+		require.NoError(t, l.Set(t.Context(), 3), "any client can complete the Set")
 		counts(t, l, "x")
 		left(t, l, 2)
 		f.Start(1)
 
 		split(f, "other", 3, 0)
 		l = f.Client().Latch("other")
-		require.NoError(t, l.Set(t.Context(), 4), "most have it")
+		require.NoError(t, l.Set(t.Context(), 4), "a majority has the new count")
 		fleet.Settle()
 		f.Stop(1)
-		left(t, l, 4) // The first node has learned the number.
+		left(t, l, 4) // The first node has learned the new count.
 		f.Start(1)
 
 		split(f, "both", 3, 0)
@@ -222,8 +224,8 @@ func TestASetThatDidNotFinish(t *testing.T) {
 	})
 }
 
-// A waiter goes on with the last count-down, as it does not have to poll.
-func TestWhoWaitsForALatchIsTold(t *testing.T) {
+// The last count-down wakes all waiters at once. They need not poll.
+func TestLastCountDownWakesWaiters(t *testing.T) {
 	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
 		one := f.Client().Latch("a")
 		require.NoError(t, one.Set(t.Context(), 2))
@@ -257,7 +259,7 @@ func latchEvents(f *fleet.Fleet) (c *quorumlock.Client, last func() quorumlock.L
 	return c, func() quorumlock.LatchEvent { return <-events }
 }
 
-func TestALatchTakesOneRoundTrip(t *testing.T) {
+func TestLatchCallsTakeOneRoundTrip(t *testing.T) {
 	for _, down := range []int{0, 1} {
 		fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
 			f.Stop(fleet.FirstNodes(down)...)
@@ -289,12 +291,11 @@ func TestALatchTakesOneRoundTrip(t *testing.T) {
 	}
 }
 
-// A minority of nodes may be away or hang. When these nodes come back, they are told of the
-// count-downs that they missed.
-func TestALatchSurvivesAMinority(t *testing.T) {
+// A minority of nodes is unreachable or hangs. After that, these nodes learn the count-downs that they missed.
+func TestLatchSurvivesLossOfAMinority(t *testing.T) {
 	for name, away := range map[string][2]func(*fleet.Fleet, ...int){
-		"cut off": {(*fleet.Fleet).Stop, (*fleet.Fleet).Start},
-		"hung":    {(*fleet.Fleet).Pause, (*fleet.Fleet).Resume},
+		"unreachable": {(*fleet.Fleet).Stop, (*fleet.Fleet).Start},
+		"hung":        {(*fleet.Fleet).Pause, (*fleet.Fleet).Resume},
 	} {
 		t.Run(name, func(t *testing.T) {
 			fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
@@ -327,7 +328,7 @@ func TestALatchSurvivesAMinority(t *testing.T) {
 	}
 }
 
-func TestALatchNeedsAQuorum(t *testing.T) {
+func TestLatchNeedsAQuorum(t *testing.T) {
 	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
 		l := f.Client().Latch("a")
 		require.NoError(t, l.Set(t.Context(), 2))
@@ -351,12 +352,12 @@ func TestALatchNeedsAQuorum(t *testing.T) {
 		waits(t, done)
 		f.Start(0, 1)
 		time.Sleep(3 * time.Second)
-		require.ErrorIs(t, <-done, quorumlock.ErrLatchDeleted, "the deletion had reached a node")
+		require.ErrorIs(t, <-done, quorumlock.ErrLatchDeleted, "the Delete that timed out had reached a node")
 	})
 }
 
-// A call is in flight when too few nodes answer. The call succeeds when the nodes are back.
-func TestALatchOutlastsAnOutage(t *testing.T) {
+// Too few nodes answer a call. The call succeeds when the nodes are back.
+func TestLatchCallsOutlastAnOutage(t *testing.T) {
 	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
 		l := f.Client().Latch("a")
 		f.Stop(0, 1)
@@ -378,7 +379,7 @@ func TestALatchOutlastsAnOutage(t *testing.T) {
 	})
 }
 
-func TestADeletionEndsTheWaiting(t *testing.T) {
+func TestDeleteEndsWaits(t *testing.T) {
 	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
 		one, two := f.Client().Latch("a"), f.Client().Latch("a")
 		require.NoError(t, one.Set(t.Context(), 1))
@@ -397,13 +398,13 @@ func TestADeletionEndsTheWaiting(t *testing.T) {
 		counts(t, one, "x")
 		require.NoError(t, one.Delete(t.Context()))
 		require.NoError(t, one.Set(t.Context(), 1))
-		require.ErrorIs(t, <-done, quorumlock.ErrLatchDeleted, "that is another one")
+		require.ErrorIs(t, <-done, quorumlock.ErrLatchDeleted, "the latch of the waiter was deleted, and a new one was set")
 		left(t, one, 1)
 	})
 }
 
-// A node that missed a deletion does not bring back count-downs from before it.
-func TestANodeThatMissedADeletion(t *testing.T) {
+// A node that missed a Delete must not bring back count-downs from before it.
+func TestNodeThatMissedDeleteRevivesNoCountDowns(t *testing.T) {
 	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
 		l := f.Client().Latch("a")
 		require.NoError(t, l.Set(t.Context(), 2))
@@ -426,8 +427,8 @@ func TestANodeThatMissedADeletion(t *testing.T) {
 	})
 }
 
-// A count-down hangs in a node until the latch has been deleted and set again. It does not count.
-func TestALateCountDown(t *testing.T) {
+// A copy of a count-down arrives at the nodes after the latch has been deleted and set again. It must not count.
+func TestLateCountDownAfterDeleteIsIgnored(t *testing.T) {
 	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
 		late := f.Client()
 		l := f.Client().Latch("a")
@@ -436,7 +437,7 @@ func TestALateCountDown(t *testing.T) {
 		counts(t, late.Latch("a"), "late")
 		require.NoError(t, l.Delete(t.Context()))
 		require.NoError(t, l.Set(t.Context(), 2))
-		for _, nd := range f.Nodes { // The old request arrives once more.
+		for _, nd := range f.Nodes { // The old operation arrives a second time.
 			nd.Do(t.Context(), []node.Op{{
 				Kind: node.Latch, Names: []string{"a"}, TTL: time.Hour, Token: token, Limits: f.Limits,
 				Latch: &node.LatchOp{IDs: []string{"late"}},
@@ -446,16 +447,16 @@ func TestALateCountDown(t *testing.T) {
 	})
 }
 
-// A deletion that retries is one deletion. Its next attempt does not delete a latch that was set
-// after the deletion began on some node.
-func TestADeletionDeletesOnce(t *testing.T) {
+// A Delete reaches one node, and retries on the others. Meanwhile the latch is set again. The retries must not delete the
+// new latch.
+func TestRetriedDeleteSparesNewLatch(t *testing.T) {
 	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
 		l := f.Client().Latch("a")
 		require.NoError(t, l.Set(t.Context(), 3))
 		var far atomic.Bool
 		deleter := f.Client(func(cfg *quorumlock.Config) {
 			for i := range cfg.Nodes[1:] {
-				cfg.Nodes[i+1] = cutOffNode{cfg.Nodes[i+1], &far}
+				cfg.Nodes[i+1] = unreachableNode{cfg.Nodes[i+1], &far}
 			}
 		})
 		far.Store(true)
@@ -465,7 +466,7 @@ func TestADeletionDeletesOnce(t *testing.T) {
 		fleet.Settle()
 		time.Sleep(time.Millisecond)
 		f.Stop(2)
-		require.NoError(t, l.Set(t.Context(), 4), "who sets it learns of the deletion, and tells the second node")
+		require.NoError(t, l.Set(t.Context(), 4), "Set learns of the Delete from the first node, and tells the second one")
 		counts(t, l, "x")
 		time.Sleep(time.Second)
 		waits(t, deleted)
@@ -475,13 +476,13 @@ func TestADeletionDeletesOnce(t *testing.T) {
 	})
 }
 
-// The nodes that confirm a deletion need not be up at the same time.
-func TestADeletionIsConfirmedByOneNodeAfterTheOther(t *testing.T) {
+// The nodes that confirm a Delete need not be reachable at the same time.
+func TestDeleteIsConfirmedNodeByNode(t *testing.T) {
 	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
 		var far [3]atomic.Bool
 		deleter := f.Client(func(cfg *quorumlock.Config) {
 			for i := range cfg.Nodes {
-				cfg.Nodes[i] = cutOffNode{cfg.Nodes[i], &far[i]}
+				cfg.Nodes[i] = unreachableNode{cfg.Nodes[i], &far[i]}
 			}
 		})
 		require.NoError(t, f.Client().Latch("a").Set(t.Context(), 3))
@@ -499,13 +500,13 @@ func TestADeletionIsConfirmedByOneNodeAfterTheOther(t *testing.T) {
 	})
 }
 
-// cutOffNode is a node that cannot be reached now and then.
-type cutOffNode struct {
+// unreachableNode is a node that is unreachable while far is true.
+type unreachableNode struct {
 	node.Node
 	far *atomic.Bool
 }
 
-func (n cutOffNode) Do(ctx context.Context, ops []node.Op, replies []node.Reply) {
+func (n unreachableNode) Do(ctx context.Context, ops []node.Op, replies []node.Reply) {
 	if !n.far.Load() {
 		n.Node.Do(ctx, ops, replies)
 		return
@@ -515,9 +516,9 @@ func (n cutOffNode) Do(ctx context.Context, ops []node.Op, replies []node.Reply)
 	}
 }
 
-// A call from before a deletion has no effect after it. This holds even if the caller's clock is
-// ahead of the clock of the client that deleted the latch.
-func TestALateCallOfAFastClock(t *testing.T) {
+// A call from before a Delete has no effect when it arrives after it. This holds even if the caller's clock is ahead of
+// the clock of the client that deleted the latch.
+func TestLateCallWithFastClockAfterDeleteIsIgnored(t *testing.T) {
 	const skew = 900 * time.Millisecond
 	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
 		l := f.Client().Latch("a")
@@ -552,10 +553,10 @@ func TestALateCallOfAFastClock(t *testing.T) {
 	})
 }
 
-// A count-down is over when it has returned. Meanwhile a node that answers later may have learned
-// of a deletion. The count-down must not count again there.
-func TestACountDownIsOverOnceItHasReturned(t *testing.T) {
-	for name, waiting := range map[string]bool{"with a result": false, "as its context ended": true} {
+// CountDown has returned, and one node answers it later. The latch was deleted and set again in between. The late answer
+// must not make the count-down count on the new latch.
+func TestCountDownHasNoEffectAfterReturn(t *testing.T) {
+	for name, waiting := range map[string]bool{"success": false, "context ended": true} {
 		t.Run(name, func(t *testing.T) {
 			fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
 				l := f.Client().Latch("a")
@@ -586,7 +587,7 @@ func TestACountDownIsOverOnceItHasReturned(t *testing.T) {
 	}
 }
 
-// lateNode is a node whose answers come late.
+// lateNode is a node where operations run late: once the channel is closed.
 type lateNode struct {
 	node.Node
 	answers <-chan struct{}
@@ -597,7 +598,7 @@ func (n lateNode) Do(ctx context.Context, ops []node.Op, replies []node.Reply) {
 	n.Node.Do(ctx, ops, replies)
 }
 
-func TestALatchThatNobodyUsesRunsOut(t *testing.T) {
+func TestUnusedLatchExpires(t *testing.T) {
 	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
 		l := f.Client().Latch("a").With(quorumlock.LatchOptions{TTL: time.Minute})
 		require.NoError(t, l.Set(t.Context(), 2))
@@ -612,7 +613,7 @@ func TestALatchThatNobodyUsesRunsOut(t *testing.T) {
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
 		defer cancel()
-		done := awaiting(ctx, l) // Waiting is use, too.
+		done := awaiting(ctx, l) // A waiter keeps the latch from expiring.
 		time.Sleep(time.Hour - time.Second)
 		left(t, l, 1)
 		err = <-done
@@ -622,7 +623,7 @@ func TestALatchThatNobodyUsesRunsOut(t *testing.T) {
 	})
 }
 
-func TestLatchesThatMakeNoSense(t *testing.T) {
+func TestInvalidLatches(t *testing.T) {
 	fleet.InVirtualTime(t, 1, func(t *testing.T, f *fleet.Fleet) {
 		c := f.Client()
 		l := c.Latch("a")
@@ -634,7 +635,7 @@ func TestLatchesThatMakeNoSense(t *testing.T) {
 			{l.Set(t.Context(), quorumlock.MaxLatchCount+1), "cannot be set to 100001"},
 			{l.CountDown(t.Context(), ""), "id of the count-down is empty"},
 			{l.CountDown(t.Context(), strings.Repeat("x", quorumlock.MaxNameLength+1)), "513 bytes"},
-			{l.Await(nil), "context is nil"}, //nolint:staticcheck // that is the test
+			{l.Await(nil), "context is nil"}, //nolint:staticcheck // the test needs a nil context
 			{c.Latch("").Await(t.Context()), "a name is empty"},
 			{c.Latch("quorumlock:a").Delete(t.Context()), "reserved"},
 			{l.With(quorumlock.LatchOptions{TTL: time.Second}).Await(t.Context()), "under 10s"},
@@ -651,7 +652,7 @@ func TestLatchesThatMakeNoSense(t *testing.T) {
 	})
 }
 
-func TestClosingEndsCallsOnLatches(t *testing.T) {
+func TestCloseEndsLatchCalls(t *testing.T) {
 	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
 		c := f.Client()
 		l := c.Latch("a")

@@ -13,14 +13,15 @@ import (
 	"github.com/quorumlock/quorumlock/internal/fleet"
 )
 
-// latchLosses are the ways in which a node loses its latest writes.
+// latchLosses lists the ways in which a node loses its latest writes. "an older state" restarts from what the test
+// saved.
 var latchLosses = map[string]func(f *fleet.Fleet, i int){
 	"flush":          func(f *fleet.Fleet, i int) { f.Nodes[i].Flush() },
 	"restart":        func(f *fleet.Fleet, i int) { f.Nodes[i].Crash() },
-	"an older state": func(f *fleet.Fleet, i int) { f.Nodes[i].Crash() }, // what it saved before
+	"an older state": func(f *fleet.Fleet, i int) { f.Nodes[i].Crash() },
 }
 
-// forEachLoss runs a test on three nodes with each kind of loss. The nodes save their state where
+// forEachLoss runs a test on three nodes with each kind of loss. For "an older state", the nodes save their state when
 // the test calls save.
 func forEachLoss(t *testing.T, test func(t *testing.T, f *fleet.Fleet, save func(), lose func(i int))) {
 	t.Helper()
@@ -40,24 +41,24 @@ func forEachLoss(t *testing.T, test func(t *testing.T, f *fleet.Fleet, save func
 	}
 }
 
-// Different majorities read a latch around a memory loss. No read tells less than an earlier read.
-func TestLatchReadsAroundAMemoryLoss(t *testing.T) {
+// Different majorities read a latch before and after a memory loss. No read may forget a count-down.
+func TestLatchReadsAcrossMemoryLoss(t *testing.T) {
 	forEachLoss(t, func(t *testing.T, f *fleet.Fleet, save func(), lose func(int)) {
 		l := f.Client().Latch("a")
 		require.NoError(t, l.Set(t.Context(), 3))
 		fleet.Settle()
 		save()
 		f.Stop(2)
-		counts(t, l, "x", "y") // the first and the second know
+		counts(t, l, "x", "y") // These reach the first and the second node.
 		fleet.Settle()
 		lose(1)
 		f.Start(2)
 		f.Stop(0)
 		time.Sleep(2 * time.Second)
 		_, err := l.Count(t.Context())
-		require.ErrorIs(t, err, quorumlock.ErrNoQuorum, "nobody who answers can know")
+		require.ErrorIs(t, err, quorumlock.ErrNoQuorum, "the nodes that answer may have lost count-downs")
 		require.ErrorContains(t, err, "lost its memory")
-		time.Sleep(f.Limits.Recovery()) // The node may grant again, but it knows no more than before.
+		time.Sleep(f.Limits.Recovery()) // The node may grant again, but its ids are still lost.
 		_, err = l.Count(t.Context())
 		require.ErrorIs(t, err, quorumlock.ErrNoQuorum)
 		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
@@ -67,7 +68,7 @@ func TestLatchReadsAroundAMemoryLoss(t *testing.T) {
 		f.Start(0)
 		time.Sleep(2 * time.Second)
 		left(t, l, 1)
-		f.Stop(0) // The second node has been given back the ids that it had forgotten.
+		f.Stop(0) // The lost ids of the second node have been restored.
 		time.Sleep(2 * time.Second)
 		left(t, l, 1)
 		counts(t, l, "z")
@@ -77,7 +78,7 @@ func TestLatchReadsAroundAMemoryLoss(t *testing.T) {
 }
 
 // A latch that was reported done stays done.
-func TestADoneLatchStaysDone(t *testing.T) {
+func TestDoneLatchStaysDone(t *testing.T) {
 	forEachLoss(t, func(t *testing.T, f *fleet.Fleet, save func(), lose func(int)) {
 		l := f.Client().Latch("a")
 		require.NoError(t, l.Set(t.Context(), 2))
@@ -88,7 +89,7 @@ func TestADoneLatchStaysDone(t *testing.T) {
 		f.Start(2)
 		f.Stop(1)
 		time.Sleep(2 * time.Second)
-		require.NoError(t, l.Await(t.Context()), "the first knows, and has told the third")
+		require.NoError(t, l.Await(t.Context()), "the first node knows both ids, and the client has restored them on the third")
 		lose(0)
 		time.Sleep(2 * time.Second)
 		_, err := l.Count(t.Context())
@@ -103,8 +104,8 @@ func TestADoneLatchStaysDone(t *testing.T) {
 	})
 }
 
-// A waiter writes forgotten ids back to the nodes, one after the other, any number of times.
-func TestWaitersRemember(t *testing.T) {
+// One node after the other loses its memory. The waiter restores the lost ids each time.
+func TestWaiterRestoresForgottenIDs(t *testing.T) {
 	forEachLoss(t, func(t *testing.T, f *fleet.Fleet, save func(), lose func(int)) {
 		save()
 		l := f.Client().Latch("a")
@@ -126,8 +127,8 @@ func TestWaitersRemember(t *testing.T) {
 	})
 }
 
-// All nodes but one forget the count-downs, but a waiter has seen them. They are not lost.
-func TestAWaiterRemembersWhatAMajorityForgot(t *testing.T) {
+// All nodes but one lost the count-downs, but a waiter has read them. It restores them.
+func TestWaiterRestoresIDsThatAMajorityForgot(t *testing.T) {
 	fleet.InVirtualTime(t, 5, func(t *testing.T, f *fleet.Fleet) {
 		l := f.Client().Latch("a")
 		require.NoError(t, l.Set(t.Context(), 3))
@@ -155,8 +156,8 @@ func TestAWaiterRemembersWhatAMajorityForgot(t *testing.T) {
 	})
 }
 
-// A node that missed a deletion and a node that forgot it do not bring the latch back.
-func TestAForgottenDeletion(t *testing.T) {
+// One node missed a Delete and another one forgot it. Together they must not bring the latch back.
+func TestForgottenDeleteRevivesNoLatch(t *testing.T) {
 	forEachLoss(t, func(t *testing.T, f *fleet.Fleet, save func(), lose func(int)) {
 		l := f.Client().Latch("a")
 		require.NoError(t, l.Set(t.Context(), 2))
@@ -187,16 +188,16 @@ func TestAForgottenDeletion(t *testing.T) {
 	})
 }
 
-// A node lost its memory before the latch was deleted, and then missed the deletion. It cannot have
-// forgotten any later count-down. Together with it, the nodes that remember are a majority.
-func TestALossBeforeADeletionThatIsMissed(t *testing.T) {
+// A node lost its memory before the latch was deleted, and was unreachable from the Delete on. So it lost no count-down
+// of the new latch, and counts towards a majority for it.
+func TestMemoryLossBeforeMissedDelete(t *testing.T) {
 	forEachLoss(t, func(t *testing.T, f *fleet.Fleet, save func(), lose func(int)) {
 		l := f.Client().Latch("a")
 		require.NoError(t, l.Set(t.Context(), 3))
 		fleet.Settle()
 		save()
 		lose(0)
-		left(t, l, 3) // The first node has been given back the ids that it had forgotten.
+		left(t, l, 3) // The first node has been restored.
 		time.Sleep(f.Limits.Recovery())
 		f.Stop(0)
 		require.NoError(t, l.Delete(t.Context()))
@@ -208,7 +209,7 @@ func TestALossBeforeADeletionThatIsMissed(t *testing.T) {
 		f.Start(0)
 		time.Sleep(2 * time.Second)
 		left(t, l, 1)
-		fleet.Settle() // The other nodes get the ids that they lack, once all nodes have been read after the loss.
+		fleet.Settle() // Once all nodes have been read after the loss, the missing ids are restored.
 		f.Stop(2)
 		time.Sleep(2 * time.Second)
 		left(t, l, 1)
@@ -216,9 +217,8 @@ func TestALossBeforeADeletionThatIsMissed(t *testing.T) {
 	})
 }
 
-// A node was given its ids back after one loss. That says nothing about its memory after another
-// loss.
-func TestALossAfterALoss(t *testing.T) {
+// The ids of a node were restored after its first memory loss. After a second loss the node must not count as restored.
+func TestSecondMemoryLossOfRestoredNode(t *testing.T) {
 	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
 		l := f.Client().Latch("a")
 		require.NoError(t, l.Set(t.Context(), 3))
@@ -226,7 +226,7 @@ func TestALossAfterALoss(t *testing.T) {
 		f.Nodes[1].Flush()
 		left(t, l, 3)
 		fleet.Settle()
-		f.Nodes[1].Save() // The node saves a complete latch, as of its first loss.
+		f.Nodes[1].Save() // The node saves the latch as it was restored after the first loss.
 		f.Stop(2)
 		counts(t, l, "x")
 		fleet.Settle()
@@ -242,7 +242,7 @@ func TestALossAfterALoss(t *testing.T) {
 	})
 }
 
-func TestAllNodesForget(t *testing.T) {
+func TestAllNodesForgetLatch(t *testing.T) {
 	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
 		l := f.Client().Latch("a")
 		require.NoError(t, l.Set(t.Context(), 2))
@@ -252,7 +252,7 @@ func TestAllNodesForget(t *testing.T) {
 			f.Nodes[i].Flush()
 		}
 		_, err := l.Count(t.Context())
-		require.ErrorIs(t, err, quorumlock.ErrNoQuorum, "nobody knows yet that there is nothing")
+		require.ErrorIs(t, err, quorumlock.ErrNoQuorum, "no node can know yet that the latch is not set")
 		began := f.Clock.Now()
 		require.NoError(t, l.Set(t.Context(), 1))
 		require.GreaterOrEqual(t, f.Clock.Now()-began, f.Limits.Recovery())
@@ -260,9 +260,8 @@ func TestAllNodesForget(t *testing.T) {
 	})
 }
 
-// Faults hit one node after the other, in any order. No confirmed count-down is lost, no count-down
-// counts twice, and no reported result is taken back.
-func TestALatchUnderFaults(t *testing.T) {
+// Faults hit one node after the other, in random order. No confirmed count-down is lost, and none counts twice.
+func TestLatchUnderFaults(t *testing.T) {
 	for seed := range uint64(60) {
 		fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
 			random := rand.New(rand.NewPCG(seed, 1))
@@ -298,7 +297,7 @@ func TestALatchUnderFaults(t *testing.T) {
 					require.Equal(t, n-len(confirmed), got, "seed %d", seed)
 				}
 				mend()
-				time.Sleep(3 * time.Second) // The waiter writes the lost ids back.
+				time.Sleep(3 * time.Second) // The waiter restores lost ids.
 			}
 			waits(t, done)
 			counts(t, l(), "last")

@@ -15,7 +15,7 @@ import (
 	"github.com/quorumlock/quorumlock/quorum"
 )
 
-func TestHungNodesDelayNobodyWhileAQuorumAnswers(t *testing.T) {
+func TestHungMinorityDelaysNoCall(t *testing.T) {
 	fleet.InVirtualTime(t, 5, func(t *testing.T, f *fleet.Fleet) {
 		lock := f.Client().RedLock("job")
 		f.Pause(0, 1)
@@ -33,7 +33,7 @@ func TestHungNodesDelayNobodyWhileAQuorumAnswers(t *testing.T) {
 	})
 }
 
-func TestADenialDecidesEarly(t *testing.T) {
+func TestDenialDecidesEarly(t *testing.T) {
 	fleet.InVirtualTime(t, 5, func(t *testing.T, f *fleet.Fleet) {
 		f.Take("job", "other", 0, 1, 2)
 		f.Pause(3, 4)
@@ -43,24 +43,24 @@ func TestADenialDecidesEarly(t *testing.T) {
 		}))
 		f.Resume(3, 4)
 		time.Sleep(time.Second)
-		require.Equal(t, 3, f.Keys(), "only what the other has")
+		require.Equal(t, 3, f.Keys(), "only the other owner's keys")
 	})
 }
 
-func TestALostRoundIsUndone(t *testing.T) {
+func TestFailedAttemptIsUndone(t *testing.T) {
 	for what, test := range map[string]struct {
 		arrange func(*fleet.Fleet)
 		err     error
 		repair  func(*fleet.Fleet)
 		others  int
 	}{
-		"three denied":              {func(f *fleet.Fleet) { f.Take("job", "other", 0, 1, 2) }, quorumlock.ErrHeld, nil, 3},
-		"votes are split":           {func(f *fleet.Fleet) { f.Take("job", "a", 0, 1); f.Take("job", "b", 2) }, quorumlock.ErrHeld, nil, 3},
-		"two denied, one down":      {func(f *fleet.Fleet) { f.Take("job", "other", 0, 1); f.Stop(2) }, quorumlock.ErrHeld, func(f *fleet.Fleet) { f.Start(2) }, 2},
-		"two denied, one hangs":     {func(f *fleet.Fleet) { f.Take("job", "other", 0, 1); f.Pause(2) }, quorumlock.ErrHeld, func(f *fleet.Fleet) { f.Resume(2) }, 2},
-		"three down":                {func(f *fleet.Fleet) { f.Stop(0, 1, 2) }, quorumlock.ErrNoQuorum, func(f *fleet.Fleet) { f.Start(0, 1, 2) }, 0},
-		"three hang":                {func(f *fleet.Fleet) { f.Pause(0, 1, 2) }, quorumlock.ErrNoQuorum, func(f *fleet.Fleet) { f.Resume(0, 1, 2) }, 0},
-		"all have a key of another": {func(f *fleet.Fleet) { plant(f, 0, 1, 2) }, node.ErrWrongType, nil, 0},
+		"three denied":                     {func(f *fleet.Fleet) { f.Take("job", "other", 0, 1, 2) }, quorumlock.ErrHeld, nil, 3},
+		"votes are split":                  {func(f *fleet.Fleet) { f.Take("job", "a", 0, 1); f.Take("job", "b", 2) }, quorumlock.ErrHeld, nil, 3},
+		"two denied, one down":             {func(f *fleet.Fleet) { f.Take("job", "other", 0, 1); f.Stop(2) }, quorumlock.ErrHeld, func(f *fleet.Fleet) { f.Start(2) }, 2},
+		"two denied, one hangs":            {func(f *fleet.Fleet) { f.Take("job", "other", 0, 1); f.Pause(2) }, quorumlock.ErrHeld, func(f *fleet.Fleet) { f.Resume(2) }, 2},
+		"three down":                       {func(f *fleet.Fleet) { f.Stop(0, 1, 2) }, quorumlock.ErrNoQuorum, func(f *fleet.Fleet) { f.Start(0, 1, 2) }, 0},
+		"three hang":                       {func(f *fleet.Fleet) { f.Pause(0, 1, 2) }, quorumlock.ErrNoQuorum, func(f *fleet.Fleet) { f.Resume(0, 1, 2) }, 0},
+		"three have a key of another type": {func(f *fleet.Fleet) { plant(f, 0, 1, 2) }, node.ErrWrongType, nil, 0},
 	} {
 		t.Run(what, func(t *testing.T) {
 			fleet.InVirtualTime(t, 5, func(t *testing.T, f *fleet.Fleet) {
@@ -72,20 +72,20 @@ func TestALostRoundIsUndone(t *testing.T) {
 					time.Sleep(2 * time.Second) // Wait until the hung exchange has ended and a probe follows.
 				}
 				fleet.Settle()
-				require.Equal(t, test.others, f.Keys(), "only what others have")
+				require.Equal(t, test.others, f.Keys(), "only keys of other owners")
 			})
 		})
 	}
 }
 
-// plant puts a key of another type at the name "job".
+// plant puts a key of another type at the name "job", on the given nodes.
 func plant(f *fleet.Fleet, nodes ...int) {
 	for _, i := range nodes {
 		f.Nodes[i].Plant("job")
 	}
 }
 
-func TestAKeyOfAnotherTypeEndsTheWaiting(t *testing.T) {
+func TestKeyOfAnotherTypeFailsAcquire(t *testing.T) {
 	fleet.InVirtualTime(t, 5, func(t *testing.T, f *fleet.Fleet) {
 		plant(f, 0, 1, 2)
 		_, err := f.Client().RedLock("job").Acquire(t.Context()) // without a deadline
@@ -93,12 +93,12 @@ func TestAKeyOfAnotherTypeEndsTheWaiting(t *testing.T) {
 		require.ErrorAs(t, err, &noQuorum)
 		require.ErrorIs(t, err, node.ErrWrongType)
 		require.Equal(t, []int{3, 5}, []int{noQuorum.Need, noQuorum.Total})
-		require.Len(t, noQuorum.Nodes, 3, "it was decided by three, whatever the others say")
+		require.Len(t, noQuorum.Nodes, 3, "three nodes decide the attempt")
 		f.RequireNoKeys()
 	})
 }
 
-func TestAMinorityOfForeignKeysDoesNotMatter(t *testing.T) {
+func TestMinorityOfForeignKeysIsTolerated(t *testing.T) {
 	fleet.InVirtualTime(t, 5, func(t *testing.T, f *fleet.Fleet) {
 		plant(f, 0, 1)
 		client := f.Client()
@@ -108,12 +108,12 @@ func TestAMinorityOfForeignKeysDoesNotMatter(t *testing.T) {
 		require.NoError(t, lease.Release(t.Context()))
 
 		_, err = client.MultiLock("job", "other").Acquire(t.Context())
-		require.ErrorIs(t, err, node.ErrWrongType, "every node is needed")
+		require.ErrorIs(t, err, node.ErrWrongType, "a MultiLock needs every node")
 		f.RequireNoKeys()
 	})
 }
 
-func TestACancelledAcquireLeavesNothing(t *testing.T) {
+func TestCancelledAcquireLeavesNoKeys(t *testing.T) {
 	fleet.InVirtualTime(t, 5, func(t *testing.T, f *fleet.Fleet) {
 		done, cancelDone := context.WithCancel(t.Context())
 		cancelDone()
@@ -121,7 +121,7 @@ func TestACancelledAcquireLeavesNothing(t *testing.T) {
 		require.ErrorIs(t, err, context.Canceled)
 		require.Zero(t, f.Keys(), "nothing was sent")
 
-		// The context ends in the middle of a round: two nodes have granted, three hang.
+		// The context ends during an attempt: two nodes have granted, three hang.
 		f.Pause(0, 1, 2)
 		ctx, cancel := context.WithCancelCause(t.Context())
 		cause := context.DeadlineExceeded
@@ -129,14 +129,14 @@ func TestACancelledAcquireLeavesNothing(t *testing.T) {
 		lock := f.Client().RedLock("job")
 		took := f.Elapsed(func() { _, err = lock.Acquire(ctx) })
 		require.ErrorIs(t, err, cause)
-		require.Equal(t, 10*time.Millisecond, took, "at once")
+		require.Equal(t, 10*time.Millisecond, took, "Acquire returns at once")
 		f.Resume(0, 1, 2)
 		time.Sleep(2 * time.Second)
 		f.RequireNoKeys()
 	})
 }
 
-func TestGivingUpSaysWhy(t *testing.T) {
+func TestCancelledAcquireNamesHolderAndCause(t *testing.T) {
 	fleet.InVirtualTime(t, 5, func(t *testing.T, f *fleet.Fleet) {
 		holder, err := f.Client().RedLock("job").Acquire(t.Context())
 		require.NoError(t, err)
@@ -147,7 +147,7 @@ func TestGivingUpSaysWhy(t *testing.T) {
 		require.ErrorIs(t, err, quorumlock.ErrHeld)
 		require.ErrorContains(t, err, quorumlock.DescribeOwner(holder.Owner()))
 
-		// The context ends in the middle of an attempt, with a cause of the caller's own.
+		// The context ends during an attempt, with a cause that the caller sets.
 		stopped, stop := context.WithCancelCause(t.Context())
 		mine := errors.New("mine")
 		time.AfterFunc(time.Second, func() { f.Pause(0, 1, 2, 3, 4) })
@@ -174,7 +174,7 @@ func TestAcquireOutlastsAnOutage(t *testing.T) {
 	})
 }
 
-func TestAnExpiredHolderMakesRoom(t *testing.T) {
+func TestWaiterAcquiresWhenDeadHolderExpires(t *testing.T) {
 	fleet.InVirtualTime(t, 5, func(t *testing.T, f *fleet.Fleet) {
 		f.Take("job", "crashed", 0, 1, 2, 3, 4)
 		client := f.Client(func(c *quorumlock.Config) { c.RetryMin, c.RetryMax = time.Minute, time.Minute })
@@ -184,7 +184,7 @@ func TestAnExpiredHolderMakesRoom(t *testing.T) {
 			require.NoError(t, lease.Release(t.Context()))
 		})
 		require.GreaterOrEqual(t, waited, quorumlock.DefaultTTL)
-		require.Less(t, waited, quorumlock.DefaultTTL+50*time.Millisecond, "the denials told when")
+		require.Less(t, waited, quorumlock.DefaultTTL+50*time.Millisecond, "the denials report when the lock expires")
 	})
 }
 
@@ -193,7 +193,7 @@ func TestMultiLockNeedsEveryNode(t *testing.T) {
 		lock := f.Client().MultiLock("b", "a", "c")
 		lease, err := lock.Acquire(t.Context())
 		require.NoError(t, err)
-		require.Equal(t, 15, f.Keys(), "three names on five nodes when it returns")
+		require.Equal(t, 15, f.Keys(), "three names on five nodes, as soon as Acquire returns")
 		require.Equal(t, []string{"a", "b", "c"}, lease.Names())
 
 		_, err = f.Client().MultiLock("c", "d").TryAcquire(t.Context())
@@ -213,13 +213,13 @@ func TestMultiLockNeedsEveryNode(t *testing.T) {
 
 		majority := lock.With(quorumlock.LockOptions{Rule: quorum.Majority()})
 		lease, err = majority.Acquire(t.Context())
-		require.NoError(t, err, "with a majority rule it can do without")
+		require.NoError(t, err, "a majority rule does not need n5")
 		require.NoError(t, lease.Release(t.Context()))
 		f.RequireNoKeys()
 	})
 }
 
-func TestMultiLockEndsWithItsFirstNode(t *testing.T) {
+func TestMultiLockIsLostWithOneNode(t *testing.T) {
 	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
 		lease, err := f.Client().MultiLock("a").Acquire(t.Context())
 		require.NoError(t, err)
@@ -258,7 +258,7 @@ func TestOverlappingMultiLocksDoNotDeadlock(t *testing.T) {
 	})
 }
 
-func TestStricterRules(t *testing.T) {
+func TestRuleOfFourNodesNeedsFour(t *testing.T) {
 	fleet.InVirtualTime(t, 5, func(t *testing.T, f *fleet.Fleet) {
 		lock := f.Client().RedLock("job").With(quorumlock.LockOptions{Rule: quorum.AtLeast(4)})
 		f.Stop(0)
@@ -273,9 +273,9 @@ func TestStricterRules(t *testing.T) {
 	})
 }
 
-func TestOneSlowRoundIsNotALease(t *testing.T) {
-	// The quorum answers when the TTL is nearly over. A lease that Acquire returns is valid;
-	// otherwise Acquire returns none. (node-redlock #369)
+func TestValidityCountsFromTheSend(t *testing.T) {
+	// The nodes answer 9 ms after the send. The lease must count its TTL from the send, or it would
+	// outlive its keys. (node-redlock #369)
 	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
 		client := f.Client(func(c *quorumlock.Config) {
 			c.TTL, c.NodeTimeoutMax = 30*time.Millisecond, 10*time.Millisecond
@@ -285,6 +285,6 @@ func TestOneSlowRoundIsNotALease(t *testing.T) {
 		lease, err := client.RedLock("job").With(quorumlock.LockOptions{Fixed: true}).TryAcquire(t.Context())
 		require.NoError(t, err)
 		require.Equal(t, 30*time.Millisecond-quorum.Drift(30*time.Millisecond)-9*time.Millisecond, lease.Remaining(),
-			"counted from the send, not from the answer")
+			"validity counts from the send, not from the answer")
 	})
 }

@@ -21,7 +21,7 @@ func TestRenewalKeepsALease(t *testing.T) {
 		for range 600 {
 			time.Sleep(time.Second)
 			require.NoError(t, lease.Err())
-			require.GreaterOrEqual(t, lease.Remaining(), quorumlock.DefaultTTL/2, "renewed at a third of the TTL")
+			require.GreaterOrEqual(t, lease.Remaining(), quorumlock.DefaultTTL/2, "the lease is renewed after a third of its TTL")
 		}
 		require.NoError(t, lease.Release(t.Context()))
 		f.RequireNoKeys()
@@ -30,7 +30,7 @@ func TestRenewalKeepsALease(t *testing.T) {
 	})
 }
 
-func TestLosingAMinorityGoesUnnoticed(t *testing.T) {
+func TestLeaseSurvivesLossOfAMinority(t *testing.T) {
 	fleet.InVirtualTime(t, 5, func(t *testing.T, f *fleet.Fleet) {
 		lease, err := f.Client().RedLock("job").Acquire(t.Context())
 		require.NoError(t, err)
@@ -40,7 +40,7 @@ func TestLosingAMinorityGoesUnnoticed(t *testing.T) {
 		have, want := lease.Backing()
 		require.Equal(t, []int{3, 5}, []int{have, want})
 
-		// The nodes come back without their memory. The next renewal fills them again, and the
+		// The nodes come back without their memory. The next renewal heals the lock there, and the
 		// first renewal after their recovery counts.
 		f.Nodes[0].Flush()
 		f.Nodes[1].Flush()
@@ -64,7 +64,7 @@ func TestLosingAMinorityGoesUnnoticed(t *testing.T) {
 	})
 }
 
-func TestALeaseEndsBeforeItsKeysDo(t *testing.T) {
+func TestLeaseEndsBeforeItsKeysExpire(t *testing.T) {
 	for what, fail := range map[string]func(*fleet.Fleet){
 		"all nodes hang":     func(f *fleet.Fleet) { f.Pause(0, 1, 2, 3, 4) },
 		"three nodes die":    func(f *fleet.Fleet) { f.Stop(0, 1, 2) },
@@ -101,7 +101,7 @@ func TestALeaseEndsBeforeItsKeysDo(t *testing.T) {
 	}
 }
 
-func TestFixedLeaseEndsByItself(t *testing.T) {
+func TestFixedLeaseEndsAfterItsTTL(t *testing.T) {
 	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
 		fixed := f.Client().RedLock("job").With(quorumlock.LockOptions{Fixed: true, TTL: 5 * time.Second})
 		var lease *quorumlock.Lease
@@ -111,9 +111,9 @@ func TestFixedLeaseEndsByItself(t *testing.T) {
 			require.NoError(t, err)
 			<-lease.Context().Done()
 		})
-		require.Equal(t, 5*time.Second-quorum.Drift(5*time.Second), lived, "its TTL less the drift")
+		require.Equal(t, 5*time.Second-quorum.Drift(5*time.Second), lived, "the TTL minus the drift")
 		require.ErrorIs(t, lease.Err(), quorumlock.ErrLost)
-		f.RequireNoKeys() // The attempt undoes its grants at once, and not by expiry.
+		f.RequireNoKeys() // The client releases the lease when it ends. The keys need not expire.
 	})
 }
 
@@ -144,7 +144,7 @@ func TestExtendProlongsAFixedLease(t *testing.T) {
 	})
 }
 
-func TestMaxHold(t *testing.T) {
+func TestMaxHoldEndsLease(t *testing.T) {
 	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
 		lock := f.Client().RedLock("job").With(quorumlock.LockOptions{MaxHold: 25 * time.Second})
 		var lease *quorumlock.Lease
@@ -161,7 +161,7 @@ func TestMaxHold(t *testing.T) {
 	})
 }
 
-func TestReleaseTwiceIsToldApart(t *testing.T) {
+func TestSecondReleaseReturnsErrReleased(t *testing.T) {
 	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
 		lease, err := f.Client().RedLock("job").Acquire(t.Context())
 		require.NoError(t, err)
@@ -182,7 +182,7 @@ func TestReleaseIgnoresACancelledContext(t *testing.T) {
 	})
 }
 
-func TestReleaseWithoutAQuorumIsMadeGoodLater(t *testing.T) {
+func TestReleaseIsRetriedOnUnreachableNodes(t *testing.T) {
 	fleet.InVirtualTime(t, 5, func(t *testing.T, f *fleet.Fleet) {
 		lease, err := f.Client().RedLock("job").Acquire(t.Context())
 		require.NoError(t, err)
@@ -193,16 +193,16 @@ func TestReleaseWithoutAQuorumIsMadeGoodLater(t *testing.T) {
 		require.ErrorAs(t, err, &noQuorum)
 		require.Equal(t, "release", noQuorum.Op)
 		require.Len(t, noQuorum.Nodes, 3)
-		fleet.Settle() // The attempt was decided as soon as three nodes had failed. The other two confirm later.
+		fleet.Settle() // The release failed as soon as three nodes had failed. The other two confirm later.
 		require.Equal(t, 3, f.Keys())
 
 		f.Start(0, 1, 2)
-		time.Sleep(time.Second) // The longest pause between two probes is half of that.
+		time.Sleep(time.Second) // The longest pause between two probes is 500 ms.
 		f.RequireNoKeys()
 	})
 }
 
-func TestNilContext(t *testing.T) {
+func TestNilContextIsInvalid(t *testing.T) {
 	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
 		client := f.Client()
 		lock := client.RedLock("job")
@@ -227,14 +227,14 @@ func TestNilContext(t *testing.T) {
 	})
 }
 
-func TestASuspendEndsALease(t *testing.T) {
+func TestSuspendEndsLease(t *testing.T) {
 	fleet.InVirtualTime(t, 5, func(t *testing.T, f *fleet.Fleet) {
 		local := clock.NewSkewed(f.Clock, 1)
 		lease, err := f.Client(func(c *quorumlock.Config) { c.Clock = local }).RedLock("job").Acquire(t.Context())
 		require.NoError(t, err)
 		fleet.Settle()
-		// The machine sleeps past the TTL, and meanwhile the nodes let go. On waking, the lease
-		// must have ended before any node answers.
+		// The machine is suspended for longer than the TTL. When it resumes, the lease must have
+		// ended before any node answers.
 		local.Jump(quorumlock.DefaultTTL)
 		require.ErrorIs(t, lease.Err(), quorumlock.ErrLost)
 		<-lease.Context().Done()
@@ -244,7 +244,7 @@ func TestASuspendEndsALease(t *testing.T) {
 	})
 }
 
-func TestClosedClient(t *testing.T) {
+func TestCloseEndsLeasesAndWaiters(t *testing.T) {
 	fleet.InVirtualTime(t, 5, func(t *testing.T, f *fleet.Fleet) {
 		client := f.Client()
 		lease, err := client.RedLock("job").Acquire(t.Context())
@@ -262,7 +262,7 @@ func TestClosedClient(t *testing.T) {
 		require.ErrorIs(t, context.Cause(lease.Context()), quorumlock.ErrClosed)
 		require.ErrorIs(t, lease.Err(), quorumlock.ErrClosed)
 		require.ErrorIs(t, lease.Release(t.Context()), quorumlock.ErrClosed)
-		require.Zero(t, f.Keys(), "all is given back when Close returns")
+		require.Zero(t, f.Keys(), "every lock is released when Close returns")
 
 		_, err = client.RedLock("job").Acquire(t.Context())
 		require.ErrorIs(t, err, quorumlock.ErrClosed)
@@ -271,7 +271,7 @@ func TestClosedClient(t *testing.T) {
 	})
 }
 
-func TestCloseSaysWhatItCouldNotGiveBack(t *testing.T) {
+func TestCloseReportsUnconfirmedReleases(t *testing.T) {
 	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
 		client := f.Client()
 		_, err := client.RedLock("job").Acquire(t.Context())
@@ -281,7 +281,7 @@ func TestCloseSaysWhatItCouldNotGiveBack(t *testing.T) {
 		var closing error
 		took := f.Elapsed(func() { closing = client.Close(t.Context()) })
 		require.ErrorContains(t, closing, "n2 did not confirm 1 release")
-		require.Less(t, took, 5*time.Second, "a hung node does not hold Close up")
+		require.Less(t, took, 5*time.Second, "a hung node must not block Close")
 		f.Resume(1)
 	})
 }
@@ -297,11 +297,11 @@ func TestDo(t *testing.T) {
 		f.RequireNoKeys()
 
 		require.Panics(t, func() {
-			_ = lock.Do(t.Context(), func(context.Context) error { panic("in the section") })
+			_ = lock.Do(t.Context(), func(context.Context) error { panic("in the critical section") })
 		})
 		f.RequireNoKeys()
 
-		// The section learns of the loss, and so does the caller.
+		// Both the function and the caller of Do learn of the loss.
 		err := lock.Do(t.Context(), func(ctx context.Context) error {
 			f.Stop(0, 1, 2)
 			<-ctx.Done()
@@ -324,5 +324,59 @@ func TestDo(t *testing.T) {
 		require.NotErrorIs(t, err, quorumlock.ErrLost)
 		time.Sleep(time.Second)
 		f.RequireNoKeys()
+	})
+}
+
+func TestRenewalWithAllNodesDownFailsAtOnce(t *testing.T) {
+	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
+		c := f.Client()
+		lease, err := c.RedLock("job").TryAcquire(t.Context())
+		require.NoError(t, err)
+		for _, nd := range f.Nodes {
+			nd.Stop()
+		}
+		require.ErrorIs(t, lease.Extend(t.Context()), quorumlock.ErrNoQuorum)
+		fleet.Settle()
+		began := f.Clock.Now()
+		require.ErrorIs(t, lease.Extend(t.Context()), quorumlock.ErrNoQuorum) // Every sender refuses.
+		require.Zero(t, f.Clock.Now()-began)
+	})
+}
+
+func TestFixedNeverRenewsByItself(t *testing.T) {
+	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
+		c := f.Client()
+		for _, fail := range []bool{false, true} {
+			lease, err := c.RedLock("job").With(quorumlock.LockOptions{Fixed: true}).TryAcquire(t.Context())
+			require.NoError(t, err)
+			time.Sleep(time.Second)
+			if fail {
+				f.Stop(0)
+				f.Stop(1)
+			}
+			require.Equal(t, fail, lease.Extend(t.Context()) != nil)
+			f.Start(0)
+			f.Start(1)
+			time.Sleep(quorumlock.DefaultTTL)
+			require.ErrorIs(t, lease.Err(), quorumlock.ErrLost)
+			time.Sleep(time.Second)
+		}
+	})
+}
+
+func TestExtendEndsWithTheLease(t *testing.T) {
+	fleet.InVirtualTime(t, 1, func(t *testing.T, f *fleet.Fleet) {
+		c := f.Client()
+		lease, err := c.RedLock("job").TryAcquire(t.Context())
+		require.NoError(t, err)
+		f.Pause(0)
+		time.AfterFunc(10*time.Millisecond, func() { go func() { _ = lease.Release(context.Background()) }() })
+		began := f.Clock.Now()
+		require.ErrorIs(t, lease.Extend(t.Context()), quorumlock.ErrReleased)
+		require.Equal(t, 10*time.Millisecond, f.Clock.Now()-began)
+		require.Zero(t, lease.Remaining())
+		have, _ := lease.Backing()
+		require.Zero(t, have)
+		f.Resume(0)
 	})
 }

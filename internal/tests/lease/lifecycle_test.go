@@ -48,13 +48,13 @@ func TestTenThousandLeasesNeedNoGoroutine(t *testing.T) {
 	})
 }
 
-// TestALeakedLeaseIsReleased runs in real time, as the garbage collector is not part of any bubble.
-func TestALeakedLeaseIsReleased(t *testing.T) {
+// This test runs in real time, as virtual time does not wait for the garbage collector.
+func TestLeakedLeaseIsReleased(t *testing.T) {
 	alone := quorumlock.LockOptions{NoHandover: true}
 	for name, test := range map[string]struct {
-		// acquire forgets the lease, but keeps its context.
+		// acquire drops the lease, and returns its context.
 		acquire func(c *quorumlock.Client) (context.Context, error)
-		// ended lists the locks that the client then reports.
+		// ended lists the locks whose end the client reports.
 		ended []string
 	}{
 		"Lease": {func(c *quorumlock.Client) (context.Context, error) {
@@ -69,7 +69,7 @@ func TestALeakedLeaseIsReleased(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			f := fleet.New(t, 3)
 			ended := make(chan quorumlock.EndedEvent, 2)
-			var log bytes.Buffer // The client writes it before it calls the hook, and the test reads it afterwards.
+			var log bytes.Buffer // No mutex is needed: the client writes before it calls the hook, and the test reads afterwards.
 			client := f.Client(func(c *quorumlock.Config) {
 				c.TTL = time.Second
 				c.Hooks.Ended = func(e quorumlock.EndedEvent) { ended <- e }
@@ -83,7 +83,7 @@ func TestALeakedLeaseIsReleased(t *testing.T) {
 				child, cancel := context.WithCancel(ctx)
 				runtime.GC()
 				runtime.GC()
-				require.NoError(t, child.Err(), "what uses its context keeps the lease")
+				require.NoError(t, child.Err(), "a derived context keeps the lease alive")
 				runtime.KeepAlive(child)
 				cancel()
 			}()
@@ -102,9 +102,8 @@ func TestALeakedLeaseIsReleased(t *testing.T) {
 	}
 }
 
-// TestWhoWaitsForALeakedLeaseIsTold leaks a lease and keeps only its Done channel. The channel must
-// still close.
-func TestWhoWaitsForALeakedLeaseIsTold(t *testing.T) {
+// The test keeps only the Done channel of a lease and drops the rest. The channel must still close.
+func TestDoneChannelOfLeakedLeaseCloses(t *testing.T) {
 	alone := quorumlock.LockOptions{NoHandover: true}
 	for name, acquire := range map[string]func(c *quorumlock.Client) (context.Context, error){
 		"Lease": func(c *quorumlock.Client) (context.Context, error) {
@@ -131,7 +130,7 @@ func TestWhoWaitsForALeakedLeaseIsTold(t *testing.T) {
 			ctx, err := acquire(client)
 			require.NoError(t, err)
 			done := ctx.Done()
-			ctx = nil //nolint:wastedassign // so that it can be collected
+			ctx = nil //nolint:wastedassign // lets the garbage collector take the lease
 			collect := time.NewTicker(10 * time.Millisecond)
 			defer collect.Stop()
 			limit := time.After(20 * time.Second)
@@ -142,7 +141,7 @@ func TestWhoWaitsForALeakedLeaseIsTold(t *testing.T) {
 				case <-collect.C:
 					runtime.GC()
 				case <-limit:
-					require.Fail(t, "for ever", "told: %v, keys: %d", done == nil, f.Keys())
+					require.Fail(t, "the leaked lease has not ended", "done: %v, keys: %d", done == nil, f.Keys())
 				}
 			}
 		})
@@ -162,37 +161,37 @@ func collected(t *testing.T, ended <-chan quorumlock.EndedEvent) quorumlock.Ende
 			return e
 		case <-collect.C:
 		case <-limit:
-			require.FailNow(t, "a lease that nobody can reach is still held")
+			require.FailNow(t, "a leaked lease is still held")
 		}
 	}
 }
 
-func TestErrorsSayWhichNodeAndWhat(t *testing.T) {
+func TestErrorNamesEachNodeAndItsReason(t *testing.T) {
 	fleet.InVirtualTime(t, 5, func(t *testing.T, f *fleet.Fleet) {
 		f.Stop(0, 2)
 		plant(f, 1)
 		_, err := f.Client().RedLock("job").TryAcquire(t.Context())
-		// The count of agreeing nodes at the decision depends on which node answered first.
+		// How many nodes had agreed at the decision depends on the order of the answers.
 		text := regexp.MustCompile(`[012] of 5`).ReplaceAllString(err.Error(), "N of 5")
 		text = regexp.MustCompile(`, [12] not waited for`).ReplaceAllString(text, "")
 		require.Equal(t, `quorumlock: acquire "job": no quorum: N of 5 nodes agreed, 3 needed (`+
 			`n1, n3: acquire: unreachable; `+
-			`n2: acquire: a key of another type stands at this name)`, text, "a reason is told once")
+			`n2: acquire: a key of another type stands at this name)`, text, "nodes with the same reason share one entry")
 		var noQuorum *quorumlock.NoQuorumError
 		require.ErrorAs(t, err, &noQuorum)
 		require.Equal(t, 5, noQuorum.Agreed+noQuorum.Pending+len(noQuorum.Nodes))
 		require.ErrorIs(t, err, node.ErrUnreachable)
 		require.ErrorIs(t, err, node.ErrWrongType)
-		require.NotErrorIs(t, err, quorumlock.ErrHeld, "an error is one or the other")
+		require.NotErrorIs(t, err, quorumlock.ErrHeld, "the error is either ErrHeld or ErrNoQuorum")
 		var nodeErr *node.Error
 		require.ErrorAs(t, err, &nodeErr)
 		require.Equal(t, "n1", nodeErr.Node)
 	})
 }
 
-func TestHeldOrNoQuorum(t *testing.T) {
-	// While enough nodes for a quorum answer, the error names the holder as the obstacle. This
-	// holds even if dead nodes and denials together decide the round.
+func TestErrHeldWhileAQuorumAnswers(t *testing.T) {
+	// While enough nodes for a quorum answer, the error is ErrHeld and names the holder. This holds
+	// even if unreachable nodes and denials together decide the attempt.
 	for bad := range 6 {
 		fleet.InVirtualTime(t, 5, func(t *testing.T, f *fleet.Fleet) {
 			holder, err := f.Client().RedLock("job").Acquire(t.Context())
@@ -215,8 +214,8 @@ func TestHeldOrNoQuorum(t *testing.T) {
 	}
 }
 
-func TestCancellingWhileTheVotesComeIn(t *testing.T) {
-	// The context ends at every instant of a round: before, between, and after the votes.
+func TestCancelAtEveryInstantOfAnAttempt(t *testing.T) {
+	// The context ends before, between and after the votes.
 	synctest.Test(t, func(t *testing.T) {
 		f := fleet.New(t, 5)
 		client := f.Client()
@@ -240,9 +239,9 @@ func TestCancellingWhileTheVotesComeIn(t *testing.T) {
 	})
 }
 
-func TestLimitsThatAreAsLargeAsCanBe(t *testing.T) {
+func TestHugeDurationsDoNotOverflow(t *testing.T) {
 	fleet.InVirtualTime(t, 1, func(t *testing.T, f *fleet.Fleet) {
-		time.Sleep(time.Second) // The clock must not stand at 0.
+		time.Sleep(time.Second) // At a clock of 0, an overflow would go unnoticed.
 		client := f.Client()
 		a, err := client.RedLock("a").With(quorumlock.LockOptions{MaxHold: math.MaxInt64}).Acquire(t.Context())
 		require.NoError(t, err)
@@ -269,7 +268,7 @@ func TestMaxHoldBoundsRemaining(t *testing.T) {
 	})
 }
 
-func TestWithStartsFromTheConfig(t *testing.T) {
+func TestWithDropsEarlierOptions(t *testing.T) {
 	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
 		lock := f.Client().RedLock("job").With(quorumlock.LockOptions{TTL: time.Hour, Fixed: true})
 		_, err := lock.Acquire(t.Context())
@@ -278,11 +277,11 @@ func TestWithStartsFromTheConfig(t *testing.T) {
 		require.NoError(t, err)
 		require.LessOrEqual(t, lease.Remaining(), quorumlock.DefaultTTL)
 		time.Sleep(time.Minute)
-		require.NoError(t, lease.Err(), "not fixed any more")
+		require.NoError(t, lease.Err(), "the lock is not fixed any more")
 	})
 }
 
-func TestDoReturnsTheErrorItself(t *testing.T) {
+func TestDoReturnsErrorUnchanged(t *testing.T) {
 	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
 		mine := errors.New("mine")
 		lock := f.Client().RedLock("job")
@@ -294,12 +293,12 @@ func TestDoReturnsTheErrorItself(t *testing.T) {
 		})
 		var lost *quorumlock.LostError
 		require.ErrorAs(t, err, &lost)
-		require.Equal(t, error(lost), err, "told once")
+		require.Equal(t, error(lost), err, "the loss is not wrapped a second time")
 		f.Start(0, 1, 2)
 	})
 }
 
-// counting counts the look-ups that reach it.
+// counting is a context that counts the calls of Value that reach it.
 type counting struct {
 	context.Context
 	n *int
@@ -310,7 +309,7 @@ func (c counting) Value(key any) any {
 	return c.Context.Value(key)
 }
 
-func TestNestingDoesNotMultiplyLookUps(t *testing.T) {
+func TestNestedContextsLookUpValuesOnce(t *testing.T) {
 	fleet.InVirtualTime(t, 1, func(t *testing.T, f *fleet.Fleet) {
 		client, n := f.Client(), 0
 		var down func(ctx context.Context, depth int) error
@@ -327,7 +326,7 @@ func TestNestingDoesNotMultiplyLookUps(t *testing.T) {
 	})
 }
 
-func TestCloseAfterItsNodes(t *testing.T) {
+func TestCloseAfterNodesAreClosed(t *testing.T) {
 	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
 		client := f.Client()
 		_, err := client.RedLock("job").TryAcquire(t.Context())
@@ -336,16 +335,17 @@ func TestCloseAfterItsNodes(t *testing.T) {
 		for _, nd := range f.Nodes {
 			require.NoError(t, nd.Close())
 		}
-		require.Error(t, client.Close(t.Context()), "nothing was given back")
+		require.Error(t, client.Close(t.Context()), "no release was confirmed")
 	})
 }
 
-func TestAContenderInPassingEndsNothing(t *testing.T) {
+// Another client holds one node during its attempt, before the other nodes deny it.
+func TestTransientDenialDoesNotEndLease(t *testing.T) {
 	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
 		lease, err := f.Client().MultiLock("job").TryAcquire(t.Context())
 		require.NoError(t, err)
 		f.Free("job", lease.Owner(), 0)
-		f.Take("job", "other", 0) // in mid-attempt: the other nodes will deny it
+		f.Take("job", "other", 0)
 		require.ErrorIs(t, lease.Extend(t.Context()), quorumlock.ErrNoQuorum)
 		require.NoError(t, lease.Err())
 		have, _ := lease.Backing()
@@ -355,13 +355,13 @@ func TestAContenderInPassingEndsNothing(t *testing.T) {
 	})
 }
 
-func TestForceReleaseOfALongLock(t *testing.T) {
+func TestForceReleaseOfLockWithLongTTL(t *testing.T) {
 	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
 		long := func(c *quorumlock.Config) { c.TTL, c.MaxTTL = time.Minute, time.Minute }
 		lease, err := f.Client(long).RedLock("job").Acquire(t.Context())
 		require.NoError(t, err)
 		fleet.Settle()
-		_, err = f.Client().RedLock("job").ForceRelease(t.Context()) // whose own limit is 10 s
+		_, err = f.Client().RedLock("job").ForceRelease(t.Context()) // The MaxTTL of this client is 10 s.
 		require.NoError(t, err)
 		<-lease.Context().Done()
 		require.ErrorContains(t, lease.Err(), "by force")

@@ -12,7 +12,7 @@ import (
 	"github.com/quorumlock/quorumlock/node"
 )
 
-// lossOf finds the LostError in an error.
+// lossOf returns the LostError that is wrapped in an error.
 func lossOf(t *testing.T, err error) *quorumlock.LostError {
 	t.Helper()
 	var lost *quorumlock.LostError
@@ -23,8 +23,9 @@ func lossOf(t *testing.T, err error) *quorumlock.LostError {
 // oneRenewal is the time within which a lease of the default TTL renews itself.
 const oneRenewal = quorumlock.DefaultTTL/3 + 100*time.Millisecond
 
-// Issue 16, item 4: a later holder does not hide the tombstone.
-func TestAForcedOffLeaseEndsThoughAnotherHasTheLock(t *testing.T) {
+// ForceRelease leaves a tombstone on the nodes. It ends the old lease even if the lock has a new holder
+// before the next renewal.
+func TestForceReleaseEndsLeaseDespiteNextHolder(t *testing.T) {
 	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
 		former := fleet.MustAcquire(t, f.Client().RedLock("job"))
 		_, err := f.Client().RedLock("job").ForceRelease(t.Context())
@@ -37,8 +38,8 @@ func TestAForcedOffLeaseEndsThoughAnotherHasTheLock(t *testing.T) {
 	})
 }
 
-// The same holds for a writer that readers follow, and for a reader that a writer follows.
-func TestAForcedOffLeaseEndsWhoeverFollows(t *testing.T) {
+// The same holds if the old holder, the new one, or both are readers.
+func TestForceReleaseEndsReadersAndWriters(t *testing.T) {
 	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
 		read, write := f.Client().RWLock("job").Read(), f.Client().RWLock("job").Write()
 		for _, locks := range [][2]*quorumlock.Lock{{read, write}, {write, read}, {read, read}} {
@@ -54,9 +55,9 @@ func TestAForcedOffLeaseEndsWhoeverFollows(t *testing.T) {
 	})
 }
 
-// A node that is down decides the round before the other nodes have reported their tombstones. A
-// late tombstone still counts.
-func TestATombstoneCountsBehindTheDecision(t *testing.T) {
+// An unreachable node decides the renewal before the last node reports its tombstone. The late tombstone
+// still ends the lease.
+func TestLateTombstoneStillEndsLease(t *testing.T) {
 	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
 		former := fleet.MustAcquire(t, f.Client().RedLock("job"))
 		_, err := f.Client().RedLock("job").ForceRelease(t.Context())
@@ -74,8 +75,9 @@ func TestATombstoneCountsBehindTheDecision(t *testing.T) {
 	})
 }
 
-// Issue 16, item 5: an operator deleted the names by hand, and another client took the lock.
-func TestALeaseThatAnotherHasTakenEnds(t *testing.T) {
+// An operator deletes the keys of a lock by hand, and another client acquires the lock. The next renewal
+// ends the first lease.
+func TestLeaseTakenByAnotherOwnerEnds(t *testing.T) {
 	fleet.InVirtualTime(t, 5, func(t *testing.T, f *fleet.Fleet) {
 		former := fleet.MustAcquire(t, f.Client().RedLock("job"))
 		f.Free("job", former.Owner(), 1, 2, 4)
@@ -91,7 +93,7 @@ func TestALeaseThatAnotherHasTakenEnds(t *testing.T) {
 	})
 }
 
-func TestAReadersLeaseThatAWriterHasTakenEnds(t *testing.T) {
+func TestReaderLeaseTakenByWriterEnds(t *testing.T) {
 	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
 		former := fleet.MustAcquire(t, f.Client().RWLock("job").Read())
 		for _, nd := range f.Nodes {
@@ -105,7 +107,7 @@ func TestAReadersLeaseThatAWriterHasTakenEnds(t *testing.T) {
 	})
 }
 
-func TestPermitsThatAnotherHasTakenEnd(t *testing.T) {
+func TestPermitsTakenByAnotherOwnerEnd(t *testing.T) {
 	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
 		former, err := f.Client().Semaphore("pool", 1).TryAcquire(t.Context(), 1)
 		require.NoError(t, err)
@@ -120,8 +122,8 @@ func TestPermitsThatAnotherHasTakenEnd(t *testing.T) {
 	})
 }
 
-// Different owners have no majority, even if all of them deny.
-func TestSeveralContendersEndNothing(t *testing.T) {
+// Several owners deny together, but none of them has a majority. So the lease is not taken.
+func TestSplitDenialsDoNotEndLease(t *testing.T) {
 	fleet.InVirtualTime(t, 5, func(t *testing.T, f *fleet.Fleet) {
 		lease := fleet.MustAcquire(t, f.Client().RedLock("job"))
 		f.Free("job", lease.Owner(), 0, 1, 2, 3)
@@ -134,9 +136,9 @@ func TestSeveralContendersEndNothing(t *testing.T) {
 	})
 }
 
-// A late renewal can put a former holder back on nodes that have forgotten the lock. The former
-// holder has no lease any more, and its token is smaller.
-func TestAFormerHolderThatIsPutBackEndsNothing(t *testing.T) {
+// A late renewal can heal the lock of a former holder on nodes that lost the current one. Its smaller token
+// shows that it holds no lease, so the current lease does not end.
+func TestHealedFormerHolderDoesNotEndLease(t *testing.T) {
 	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
 		lease := fleet.MustAcquire(t, f.Client().RedLock("job"))
 		f.Free("job", lease.Owner(), 0, 1)
@@ -154,8 +156,8 @@ func TestAFormerHolderThatIsPutBackEndsNothing(t *testing.T) {
 	})
 }
 
-// A denial reports all readers as one owner. It does not show that one reader has a majority.
-func TestReadersInPassingEndNothing(t *testing.T) {
+// A denial reports all readers as one owner. So two denials do not prove that one reader has a majority.
+func TestTransientReadersDoNotEndLease(t *testing.T) {
 	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
 		lease := fleet.MustAcquire(t, f.Client().RWLock("job").Write())
 		f.Free("job", lease.Owner(), 0, 1)
@@ -174,8 +176,9 @@ func TestReadersInPassingEndNothing(t *testing.T) {
 	})
 }
 
-// Issue 16, item 6: a release reports that the lock was deleted.
-func TestAReleaseTellsThatTheLockWasDeleted(t *testing.T) {
+// The keys of a lock are deleted by hand, and the holder releases it. Release returns the loss, and the
+// LossFound hook is called.
+func TestReleaseReportsDeletedLock(t *testing.T) {
 	fleet.InVirtualTime(t, 5, func(t *testing.T, f *fleet.Fleet) {
 		var told []quorumlock.LossFoundEvent
 		var ended []quorumlock.EndedEvent
@@ -201,7 +204,7 @@ func TestAReleaseTellsThatTheLockWasDeleted(t *testing.T) {
 	})
 }
 
-func TestAReleaseTellsThatAnotherHasTheLock(t *testing.T) {
+func TestReleaseReportsLockTakenByAnotherOwner(t *testing.T) {
 	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
 		former := fleet.MustAcquire(t, f.Client().RedLock("job"))
 		f.Free("job", former.Owner(), 0, 2)
@@ -214,7 +217,7 @@ func TestAReleaseTellsThatAnotherHasTheLock(t *testing.T) {
 	})
 }
 
-func TestAReleaseTellsThatTheLockWasForcedOff(t *testing.T) {
+func TestReleaseReportsForceRelease(t *testing.T) {
 	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
 		lease := fleet.MustAcquire(t, f.Client().RedLock("job"))
 		_, err := f.Client().RedLock("job").ForceRelease(t.Context())
@@ -223,8 +226,8 @@ func TestAReleaseTellsThatTheLockWasForcedOff(t *testing.T) {
 	})
 }
 
-// A lease survives the deletion of its names on a minority of the nodes.
-func TestAReleaseIgnoresAMinority(t *testing.T) {
+// Keys that are missing on a minority of the nodes are no loss.
+func TestReleaseIgnoresDeletionOnAMinority(t *testing.T) {
 	fleet.InVirtualTime(t, 5, func(t *testing.T, f *fleet.Fleet) {
 		for _, lost := range [][]int{{0}, {0, 1}, {3, 4}} {
 			lease := fleet.MustAcquire(t, f.Client().RedLock("job"))
@@ -235,9 +238,8 @@ func TestAReleaseIgnoresAMinority(t *testing.T) {
 	})
 }
 
-// The deletion of one name of several is a loss. So is a deletion on one node, if the lock needs
-// all nodes.
-func TestAReleaseTellsOfOneName(t *testing.T) {
+// A MultiLock needs all names on all nodes. So one name missing on one node is a loss.
+func TestReleaseReportsLossOfOneName(t *testing.T) {
 	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
 		lease := fleet.MustAcquire(t, f.Client().MultiLock("a", "b"))
 		f.Free("b", lease.Owner(), 1)
@@ -246,7 +248,7 @@ func TestAReleaseTellsOfOneName(t *testing.T) {
 	})
 }
 
-func TestAReleaseTellsOfReadersAndPermits(t *testing.T) {
+func TestReleaseReportsLossOfReadersAndPermits(t *testing.T) {
 	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
 		reader := fleet.MustAcquire(t, f.Client().RWLock("job").Read())
 		permits, err := f.Client().Semaphore("pool", 3).TryAcquire(t.Context(), 2)
@@ -262,9 +264,9 @@ func TestAReleaseTellsOfReadersAndPermits(t *testing.T) {
 	})
 }
 
-// A node that notices its loss of memory grants the lock to no other client. The holder therefore
-// loses nothing.
-func TestAReleaseIgnoresLossesThatNodesNotice(t *testing.T) {
+// A node that has noticed its memory loss grants the lock to no other client. So a release there reports no
+// loss.
+func TestReleaseIgnoresMemoryLossThatNodesNotice(t *testing.T) {
 	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
 		client := f.Client()
 		for _, loss := range []func(*node.Memory){(*node.Memory).Flush, (*node.Memory).Crash} {
@@ -275,37 +277,38 @@ func TestAReleaseIgnoresLossesThatNodesNotice(t *testing.T) {
 			require.NoError(t, lease.Release(t.Context()))
 			f.RequireNoKeys()
 			time.Sleep(fleet.RecoveryTime)
-			_ = client.RedLock("job").Do(t.Context(), func(context.Context) error { return nil }) // has them begin their recovery
+			_ = client.RedLock("job").Do(t.Context(), func(context.Context) error { return nil }) // The nodes begin to recover.
 			time.Sleep(fleet.RecoveryTime + time.Second)
 		}
 	})
 }
 
-// A node recovers, and fails before it can report that. This does not prove a loss.
-func TestAReleaseIgnoresLossesThatNodesCannotTellOf(t *testing.T) {
+// Two nodes lose their memory, and fail before they can report it. Their missing keys do not prove a loss.
+func TestReleaseIgnoresMemoryLossThatNodesCannotReport(t *testing.T) {
 	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
-		client, ways := f.HookedClient()
+		client, ways := f.SpiedClient()
 		lease := fleet.MustAcquire(t, client.RedLock("job"))
 		for i := range 2 {
 			f.Nodes[i].Flush()
-			ways[i].Set(func(ops []node.Op) {
+			stop := func(ops []node.Op) {
 				if ops[0].Kind == node.Inspect {
 					f.Stop(i)
 				}
-			}, nil)
+			}
+			ways[i].Set(func(s *fleet.Spy) { s.Before = stop })
 		}
 		require.NoError(t, lease.Release(t.Context()))
 		f.Start(0, 1)
 	})
 }
 
-// A node that is down all the time never had the lock. The deletion on one more node is then a
-// loss.
-func TestAReleaseCountsANodeThatIsDown(t *testing.T) {
+// One node is down all the time and never had the lock. A deletion on one more node leaves no majority, which
+// is a loss.
+func TestReleaseCountsNodeThatIsDown(t *testing.T) {
 	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
 		f.Stop(2)
 		client := f.Client()
-		_ = client.RedLock("other").Do(t.Context(), func(context.Context) error { return nil }) // finds it down
+		_ = client.RedLock("other").Do(t.Context(), func(context.Context) error { return nil }) // The client finds n3 unreachable.
 		fleet.Settle()
 		lease := fleet.MustAcquire(t, client.RedLock("job"))
 		f.Free("job", lease.Owner(), 0)
@@ -313,9 +316,8 @@ func TestAReleaseCountsANodeThatIsDown(t *testing.T) {
 	})
 }
 
-// The names expire while the release is in flight. They existed when the release was called, so
-// this is no loss.
-func TestAReleaseInTheLastInstantIsNoLoss(t *testing.T) {
+// The keys expire while the release is in flight. They existed when Release was called, so this is no loss.
+func TestExpiryDuringReleaseIsNoLoss(t *testing.T) {
 	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
 		lease := fleet.MustAcquire(t, f.Client().RedLock("job").With(quorumlock.LockOptions{Fixed: true}))
 		time.Sleep(lease.Remaining() - time.Millisecond)
@@ -326,8 +328,9 @@ func TestAReleaseInTheLastInstantIsNoLoss(t *testing.T) {
 	})
 }
 
-// The answer to a repeated operation proves nothing, as an earlier run may have taken effect.
-func TestAReleaseIgnoresRepeatedAnswers(t *testing.T) {
+// A release that ran twice finds no keys the second time. This proves no loss, as the first run may have
+// deleted them.
+func TestReleaseIgnoresRepeatedAnswers(t *testing.T) {
 	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
 		client := f.Client(func(cfg *quorumlock.Config) {
 			for i := range cfg.Nodes {
@@ -340,7 +343,7 @@ func TestAReleaseIgnoresRepeatedAnswers(t *testing.T) {
 	})
 }
 
-// repeater runs each release twice, and reports the second answer.
+// repeater is a node that runs each release twice, and returns the second answer.
 type repeater struct{ node.Node }
 
 func (r repeater) Do(ctx context.Context, ops []node.Op, replies []node.Reply) {
@@ -353,8 +356,8 @@ func (r repeater) Do(ctx context.Context, ops []node.Op, replies []node.Reply) {
 	}
 }
 
-// A node that hangs decides nothing once the others have confirmed that they held the lock.
-func TestAReleaseIsDecidedByThoseThatHeldTheLock(t *testing.T) {
+// A majority confirms that the lock was held. The release then returns without the hung nodes.
+func TestReleaseDoesNotWaitForHungMinority(t *testing.T) {
 	fleet.InVirtualTime(t, 5, func(t *testing.T, f *fleet.Fleet) {
 		lease := fleet.MustAcquire(t, f.Client().RedLock("job"))
 		f.Pause(3, 4)
@@ -363,12 +366,12 @@ func TestAReleaseIsDecidedByThoseThatHeldTheLock(t *testing.T) {
 	})
 }
 
-func TestDoTellsThatTheLockWasDeleted(t *testing.T) {
+func TestDoReportsDeletedLock(t *testing.T) {
 	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
 		client := f.Client()
-		remove := func(context.Context) error { //nolint:contextcheck // it deletes keys by hand
+		remove := func(context.Context) error { //nolint:contextcheck // deletes keys by hand
 			for _, owner := range owners(t, client.RedLock("job")) {
-				f.Free("job", owner, 0, 1) //nolint:contextcheck // by hand, too
+				f.Free("job", owner, 0, 1) //nolint:contextcheck // deletes keys by hand
 			}
 			return nil
 		}
@@ -380,7 +383,7 @@ func TestDoTellsThatTheLockWasDeleted(t *testing.T) {
 	})
 }
 
-// owners lists the holders of a lock on any node, once all nodes have granted it.
+// owners lists the holders of a lock on all nodes, after everything has settled.
 func owners(t *testing.T, lock *quorumlock.Lock) []string {
 	t.Helper()
 	fleet.Settle()
@@ -389,8 +392,8 @@ func owners(t *testing.T, lock *quorumlock.Lock) []string {
 	return status.Owners()
 }
 
-// A handed-over lease is released once, at the end, so the last holder learns of the loss.
-func TestTheLastHolderLearnsOfALoss(t *testing.T) {
+// A handed-over lock is released on the nodes once, by its last holder. That holder learns of the loss.
+func TestLastHolderAfterHandoverLearnsOfLoss(t *testing.T) {
 	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
 		client := f.Client()
 		first := fleet.MustAcquire(t, client.RedLock("job"))
@@ -400,5 +403,34 @@ func TestTheLastHolderLearnsOfALoss(t *testing.T) {
 		lease := second.Has()
 		f.Free("job", lease.Owner(), 0, 1, 2)
 		require.Equal(t, quorumlock.LossGone, lossOf(t, lease.Release(t.Context())).Cause)
+	})
+}
+
+func TestForceReleaseEndsLeaseAtNextRenewal(t *testing.T) {
+	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
+		c := f.Client()
+		lease, err := c.RedLock("job").TryAcquire(t.Context())
+		require.NoError(t, err)
+		_, err = c.RedLock("job").ForceRelease(t.Context())
+		require.NoError(t, err)
+		time.Sleep(quorumlock.DefaultTTL / 2)
+		require.ErrorIs(t, lease.Err(), quorumlock.ErrLost)
+	})
+}
+
+func TestTombstonesAreOnAllNodesForMaxTTL(t *testing.T) {
+	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
+		c := f.Client()
+		long, err := c.RedLock("job").With(quorumlock.LockOptions{Fixed: true}).TryAcquire(t.Context())
+		require.NoError(t, err)
+		fleet.Settle()
+		f.Nodes[0].Flush()
+		f.Nodes[1].Flush()
+		short := c.RedLock("job").With(quorumlock.LockOptions{TTL: 2 * time.Second})
+		_, err = short.ForceRelease(t.Context())
+		require.NoError(t, err)
+		time.Sleep(5 * time.Second)
+		require.ErrorIs(t, long.Extend(t.Context()), quorumlock.ErrLost)
+		f.RequireNoKeys()
 	})
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/quorumlock/quorumlock/quorum"
 )
 
-func TestNestedLease(t *testing.T) {
+func TestLastNestedLeaseReleasesTheLock(t *testing.T) {
 	fleet.InVirtualTime(t, 5, func(t *testing.T, f *fleet.Fleet) {
 		lock := f.Client().RedLock("job")
 		outer, err := lock.Acquire(t.Context())
@@ -29,7 +29,7 @@ func TestNestedLease(t *testing.T) {
 		require.NoError(t, err)
 		f.Start(0, 1, 2, 3, 4)
 
-		// The last lease releases the lock, in any order of the releases.
+		// Nested leases may be released in any order. The last one releases the lock.
 		require.NoError(t, outer.Release(t.Context()))
 		require.ErrorIs(t, outer.Err(), quorumlock.ErrReleased)
 		require.NoError(t, innermost.Release(t.Context()))
@@ -45,7 +45,7 @@ func TestNestedLease(t *testing.T) {
 	})
 }
 
-func TestWithoutItsContextASecondAcquireWaits(t *testing.T) {
+func TestSecondAcquireWithoutLeaseContextIsDenied(t *testing.T) {
 	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
 		client := f.Client()
 		lease, err := client.RedLock("job").Acquire(t.Context())
@@ -53,11 +53,11 @@ func TestWithoutItsContextASecondAcquireWaits(t *testing.T) {
 		_, err = client.RedLock("job").TryAcquire(t.Context())
 		require.ErrorIs(t, err, quorumlock.ErrHeld)
 		_, err = f.Client().RedLock("job").TryAcquire(lease.Context())
-		require.ErrorIs(t, err, quorumlock.ErrHeld, "another client is another owner")
+		require.ErrorIs(t, err, quorumlock.ErrHeld, "the context of one client's lease means nothing to another client")
 	})
 }
 
-func TestWhatCountsAsHeldAlready(t *testing.T) {
+func TestNestingOfNamesAndRules(t *testing.T) {
 	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
 		client := f.Client()
 		all, err := client.MultiLock("a", "b").Acquire(t.Context())
@@ -69,14 +69,14 @@ func TestWhatCountsAsHeldAlready(t *testing.T) {
 			lock *quorumlock.Lock
 			err  error
 		}{
-			"a part of it, under a weaker rule":  {client.RedLock("a"), nil},
-			"a part of it":                       {client.MultiLock("b"), nil},
-			"all of it, in another order":        {client.MultiLock("b", "a"), nil},
-			"an outer one, from an inner one":    {client.RedLock("b"), nil},
-			"the inner one":                      {client.RedLock("c"), nil},
-			"the inner one, under a harder rule": {client.MultiLock("c"), quorumlock.ErrOverlap},
-			"a part of it, and more":             {client.MultiLock("a", "d"), quorumlock.ErrOverlap},
-			"parts of two leases":                {client.MultiLock("a", "c").With(quorumlock.LockOptions{Rule: quorum.Majority()}), quorumlock.ErrOverlap},
+			"one name of two, under a weaker rule":   {client.RedLock("a"), nil},
+			"one name of two":                        {client.MultiLock("b"), nil},
+			"both names, in another order":           {client.MultiLock("b", "a"), nil},
+			"a name of the outer lease":              {client.RedLock("b"), nil},
+			"the inner lease":                        {client.RedLock("c"), nil},
+			"the inner lease, under a stricter rule": {client.MultiLock("c"), quorumlock.ErrOverlap},
+			"one name of two, and a new one":         {client.MultiLock("a", "d"), quorumlock.ErrOverlap},
+			"names of two leases":                    {client.MultiLock("a", "c").With(quorumlock.LockOptions{Rule: quorum.Majority()}), quorumlock.ErrOverlap},
 		} {
 			lease, err := test.lock.TryAcquire(one.Context())
 			if test.err != nil {
@@ -92,7 +92,7 @@ func TestWhatCountsAsHeldAlready(t *testing.T) {
 	})
 }
 
-func TestALostLeaseIsNotHeldAnyMore(t *testing.T) {
+func TestLostLeaseCannotBeNested(t *testing.T) {
 	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
 		lock := f.Client().RedLock("job").With(quorumlock.LockOptions{Fixed: true})
 		lease, err := lock.Acquire(t.Context())
@@ -100,16 +100,16 @@ func TestALostLeaseIsNotHeldAnyMore(t *testing.T) {
 		<-lease.Context().Done()
 
 		_, err = lock.Acquire(lease.Context())
-		require.ErrorIs(t, err, quorumlock.ErrLost, "the context has ended, and says why")
+		require.ErrorIs(t, err, quorumlock.ErrLost, "the context of the lease has ended, with this cause")
 		again, err := lock.Acquire(context.WithoutCancel(lease.Context()))
 		require.NoError(t, err)
-		require.NotEqual(t, lease.Owner(), again.Owner(), "a lease of its own")
+		require.NotEqual(t, lease.Owner(), again.Owner(), "this is a new lease, not a nested one")
 		require.NoError(t, again.Release(t.Context()))
 		f.RequireNoKeys()
 	})
 }
 
-func TestALeaseHasTheValuesOfItsContextAndNotItsEnd(t *testing.T) {
+func TestLeaseContextKeepsValuesButNotCancellation(t *testing.T) {
 	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
 		type key struct{}
 		ctx, cancel := context.WithTimeout(context.WithValue(t.Context(), key{}, 7), time.Second)
@@ -138,5 +138,31 @@ func TestDoNests(t *testing.T) {
 		require.NoError(t, lock.Do(t.Context(), down))
 		require.Equal(t, 5, depth)
 		f.RequireNoKeys()
+	})
+}
+
+func TestOverlapWithAnEndedLease(t *testing.T) {
+	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
+		c := f.Client()
+		lease, err := c.RedLock("a").TryAcquire(t.Context())
+		require.NoError(t, err)
+		require.NoError(t, lease.Release(t.Context()))
+		both, err := c.MultiLock("a", "b").TryAcquire(context.WithoutCancel(lease.Context()))
+		require.NoError(t, err)
+		require.NoError(t, both.Release(t.Context()))
+	})
+}
+
+func TestOverlapOfTwoNames(t *testing.T) {
+	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
+		c := f.Client()
+		b, err := c.MultiLock("b").TryAcquire(t.Context())
+		require.NoError(t, err)
+		_, err = c.MultiLock("a", "b").TryAcquire(b.Context())
+		require.ErrorIs(t, err, quorumlock.ErrOverlap, "the second name is held, the first is not")
+		a, err := c.MultiLock("a").TryAcquire(b.Context())
+		require.NoError(t, err)
+		_, err = c.MultiLock("a", "b").TryAcquire(a.Context())
+		require.ErrorIs(t, err, quorumlock.ErrOverlap)
 	})
 }

@@ -14,10 +14,9 @@ import (
 	"github.com/quorumlock/quorumlock/internal/fleet"
 )
 
-// Leases with TTLs of all lengths are renewed together while they are held. Each is renewed as
-// often as it needs, and no more. The test runs with one node, and with the maximum number of
-// nodes.
-func TestLeasesOfAllLengthsAreRenewedTogether(t *testing.T) {
+// One client holds leases with TTLs from 10 ms to an hour. Each lease is renewed about once in a third of its
+// TTL, and no more often. The test runs with 1 to 64 nodes.
+func TestLeasesOfAllTTLsAreRenewedOnTime(t *testing.T) {
 	for _, n := range []int{1, 3, 8, 64} {
 		t.Run(fmt.Sprint(n), func(t *testing.T) {
 			fleet.InVirtualTime(t, n, func(t *testing.T, f *fleet.Fleet) {

@@ -48,9 +48,9 @@ func repeatedly(f *fleet.Fleet, times int32, denies bool) func(*quorumlock.Confi
 	}
 }
 
-// The second run of an acquisition finds the token of the first. Any node may know such a token, so
-// the round outbids it.
-func TestRepeatedAcquisitions(t *testing.T) {
+// The second run of an acquisition finds the token of the first run, and is rejected because of it. The client
+// then proposes a larger token.
+func TestRepeatedAcquisitionSucceeds(t *testing.T) {
 	for times := range int32(3) {
 		fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
 			lease, err := f.Client(repeatedly(f, times, false)).RedLock("a").TryAcquire(t.Context())
@@ -61,8 +61,8 @@ func TestRepeatedAcquisitions(t *testing.T) {
 	}
 }
 
-// A denial of the second run does not prove that the first run granted nothing. The client
-// therefore undoes it.
+// The second run is denied, but the first run may have been granted. So the client must undo the
+// acquisition.
 func TestRepeatedDenialsAreUndone(t *testing.T) {
 	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
 		_, err := f.Client(repeatedly(f, 1, true)).RedLock("a").TryAcquire(t.Context())

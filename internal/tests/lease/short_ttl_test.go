@@ -14,11 +14,11 @@ import (
 	"github.com/quorumlock/quorumlock/quorum"
 )
 
-// shortTTL is 100 ms, as in the first example of redislock. shortPatience is how long the
-// operations of such a lock wait for a node: a third, in whole milliseconds.
+// shortTTL is 100 ms, as in the first example of redislock. shortTimeout is how long an operation of such
+// a lock waits for a node: a third of the TTL, in whole milliseconds.
 const (
-	shortTTL      = 100 * time.Millisecond
-	shortPatience = 33 * time.Millisecond
+	shortTTL     = 100 * time.Millisecond
+	shortTimeout = 33 * time.Millisecond
 )
 
 // defaultTimeout is the default of NodeTimeoutMax.
@@ -26,12 +26,12 @@ const defaultTimeout = 500 * time.Millisecond
 
 func withTTL(ttl time.Duration) quorumlock.LockOptions { return quorumlock.LockOptions{TTL: ttl} }
 
-func TestAShortTTLNeedsNoOtherSetting(t *testing.T) {
+func TestShortTTLNeedsNoOtherSetting(t *testing.T) {
 	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
 		for what, lock := range map[string]*quorumlock.Lock{
-			"of the lock":   f.Client().RedLock("a").With(withTTL(shortTTL)),
-			"of the client": f.Client(func(cfg *quorumlock.Config) { cfg.TTL = shortTTL }).RedLock("b"),
-			"of readers":    f.Client().RWLock("c").Read().With(withTTL(shortTTL)),
+			"TTL of the lock":   f.Client().RedLock("a").With(withTTL(shortTTL)),
+			"TTL of the client": f.Client(func(cfg *quorumlock.Config) { cfg.TTL = shortTTL }).RedLock("b"),
+			"TTL of a reader":   f.Client().RWLock("c").Read().With(withTTL(shortTTL)),
 		} {
 			lease, err := lock.TryAcquire(t.Context())
 			require.NoError(t, err, what)
@@ -47,7 +47,7 @@ func TestAShortTTLNeedsNoOtherSetting(t *testing.T) {
 }
 
 // The smallest TTL leaves 7.9 ms after drift.
-func TestTheSmallestTTL(t *testing.T) {
+func TestSmallestTTL(t *testing.T) {
 	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
 		lease, err := f.Client().RedLock("job").With(withTTL(quorumlock.MinTTL)).TryAcquire(t.Context())
 		require.NoError(t, err)
@@ -60,8 +60,8 @@ func TestTheSmallestTTL(t *testing.T) {
 	})
 }
 
-// Nodes keep whole milliseconds, so a lock must not count on a fraction.
-func TestATTLIsRoundedDown(t *testing.T) {
+// Nodes store TTLs in whole milliseconds, so the lease must not count on a fraction.
+func TestTTLIsRoundedDownToMilliseconds(t *testing.T) {
 	fleet.InVirtualTime(t, 1, func(t *testing.T, f *fleet.Fleet) {
 		for _, ttl := range []time.Duration{shortTTL, shortTTL + 1, shortTTL + time.Millisecond - 1} {
 			fixed := withTTL(ttl)
@@ -75,13 +75,13 @@ func TestATTLIsRoundedDown(t *testing.T) {
 				require.Equal(t, shortTTL-quorum.Drift(shortTTL), lease.Remaining(), ttl)
 				held, err := lock.Inspect(t.Context())
 				require.NoError(t, err)
-				require.Equal(t, shortTTL, held.Nodes[0].Holders[0].TTL, "the node has the same")
+				require.Equal(t, shortTTL, held.Nodes[0].Holders[0].TTL, "the node has the same TTL")
 				require.NoError(t, lease.Release(t.Context()))
 			}
 		}
 		most := f.Client().RedLock("job").With(withTTL(quorumlock.DefaultTTL + time.Microsecond))
 		lease, err := most.TryAcquire(t.Context())
-		require.NoError(t, err, "rounded, it is not over MaxTTL")
+		require.NoError(t, err, "rounded down, the TTL does not exceed MaxTTL")
 		require.NoError(t, lease.Release(t.Context()))
 
 		for _, ttl := range []time.Duration{1, 999 * time.Microsecond, 1500 * time.Microsecond, quorumlock.MinTTL - 1} {
@@ -92,8 +92,9 @@ func TestATTLIsRoundedDown(t *testing.T) {
 	})
 }
 
-// A caller that sets a timeout needs it for the nodes, so a lock must not shorten it.
-func TestATimeoutThatIsSetAsksForAMatchingTTL(t *testing.T) {
+// A timeout that is set explicitly is not shortened for locks with a short TTL. A TTL that is too small for it
+// is invalid.
+func TestExplicitTimeoutNeedsAMatchingTTL(t *testing.T) {
 	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
 		for what, test := range map[string]struct {
 			set  func(*quorumlock.Config)
@@ -124,9 +125,9 @@ func TestATimeoutThatIsSetAsksForAMatchingTTL(t *testing.T) {
 	})
 }
 
-// Hung nodes hold up the caller of a short lock for a third of its TTL. Other callers of the same
-// client wait as long as before. The client undoes a grant that comes later.
-func TestHungNodesHoldUpAShortLockForAThirdOfItsTTL(t *testing.T) {
+// A caller of a lock with a short TTL waits for hung nodes for a third of the TTL. Callers of other locks of
+// the same client wait for the node timeout. The client undoes late grants.
+func TestHungNodesDelayShortLockByAThirdOfItsTTL(t *testing.T) {
 	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
 		c := f.Client()
 		short, long := c.RedLock("short").With(withTTL(shortTTL)), c.RedLock("long")
@@ -149,10 +150,10 @@ func TestHungNodesHoldUpAShortLockForAThirdOfItsTTL(t *testing.T) {
 		}
 		f.Pause(0, 1)
 		began := f.Clock.Now()
-		first := fails(short, shortPatience)
+		first := fails(short, shortTimeout)
 		fleet.Settle()
 		time.Sleep(10 * time.Millisecond)
-		second, other := fails(another, shortPatience), fails(long, defaultTimeout-10*time.Millisecond)
+		second, other := fails(another, shortTimeout), fails(long, defaultTimeout-10*time.Millisecond)
 		first()
 		second()
 		require.Less(t, f.Clock.Now()-began, defaultTimeout)
@@ -168,9 +169,9 @@ func TestHungNodesHoldUpAShortLockForAThirdOfItsTTL(t *testing.T) {
 	})
 }
 
-// Nodes answer after a third of the TTL, but before the timeout of the client. The client does not
-// give them up, and asks them again at once. By then their late grants are undone.
-func TestALateGrantOfAShortLockIsUndone(t *testing.T) {
+// Two nodes answer after a third of the TTL, but before the client's node timeout. The client undoes the late
+// grants, and does not treat the nodes as down.
+func TestLateGrantOfShortLockIsUndone(t *testing.T) {
 	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
 		var failed []string
 		c, other := f.Client(func(cfg *quorumlock.Config) {
@@ -191,17 +192,18 @@ func TestALateGrantOfAShortLockIsUndone(t *testing.T) {
 	})
 }
 
-func TestHungNodesHoldUpNoCallOfAShortLease(t *testing.T) {
+// Extend and Release wait for hung nodes for a third of the TTL.
+func TestHungNodesDelayExtendAndReleaseByAThirdOfTTL(t *testing.T) {
 	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
 		fixed := withTTL(shortTTL)
 		fixed.Fixed = true
 		lease, err := f.Client().RedLock("job").With(fixed).TryAcquire(t.Context())
 		require.NoError(t, err)
 		f.Pause(0, 1)
-		require.Equal(t, shortPatience, f.Elapsed(func() {
+		require.Equal(t, shortTimeout, f.Elapsed(func() {
 			require.ErrorIs(t, lease.Extend(t.Context()), quorumlock.ErrNoQuorum)
 		}))
-		require.Equal(t, shortPatience, f.Elapsed(func() {
+		require.Equal(t, shortTimeout, f.Elapsed(func() {
 			require.ErrorIs(t, lease.Release(t.Context()), quorumlock.ErrNoQuorum)
 		}))
 		f.Resume(0, 1)
@@ -209,33 +211,33 @@ func TestHungNodesHoldUpNoCallOfAShortLease(t *testing.T) {
 	})
 }
 
-// slowing is a node that becomes slow.
-type slowing struct {
+// delayed is a node whose answers can be delayed.
+type delayed struct {
 	*node.Memory
 	takes atomic.Int64
 }
 
-func (s *slowing) Do(ctx context.Context, ops []node.Op, replies []node.Reply) {
+func (s *delayed) Do(ctx context.Context, ops []node.Op, replies []node.Reply) {
 	s.Memory.Do(ctx, ops, replies)
 	time.Sleep(time.Duration(s.takes.Load()))
 }
 
-// A renewal is confirmed after a third of the TTL, while the lease is still valid. It counts, as
-// nothing was undone.
-func TestALateRenewalKeepsAShortLease(t *testing.T) {
+// A renewal is confirmed after its deadline of a third of the TTL, while the lease is still valid. It still
+// counts, as failed renewals are not undone.
+func TestLateRenewalKeepsShortLease(t *testing.T) {
 	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
 		var failed atomic.Int64
-		var nodes []*slowing
+		var nodes []*delayed
 		lease, err := f.Client(func(cfg *quorumlock.Config) {
 			for i, nd := range f.Nodes {
-				nodes = append(nodes, &slowing{Memory: nd})
+				nodes = append(nodes, &delayed{Memory: nd})
 				cfg.Nodes[i] = nodes[i]
 			}
 			cfg.Hooks.RenewalFailed = func(quorumlock.RenewalFailedEvent) { failed.Add(1) }
 		}).RedLock("job").With(withTTL(shortTTL)).TryAcquire(t.Context())
 		require.NoError(t, err)
 		for _, nd := range nodes[1:] {
-			nd.takes.Store(int64(shortPatience + 5*time.Millisecond))
+			nd.takes.Store(int64(shortTimeout + 5*time.Millisecond))
 		}
 		time.Sleep(time.Minute)
 		require.NoError(t, lease.Err())
@@ -246,8 +248,8 @@ func TestALateRenewalKeepsAShortLease(t *testing.T) {
 	})
 }
 
-// A waiter of a lock with a short TTL goes on when the nodes answer again.
-func TestAWaiterOfAShortLockOutlastsAHang(t *testing.T) {
+// A waiter of a lock with a short TTL acquires it soon after hung nodes answer again.
+func TestWaiterOfShortLockOutlastsAHang(t *testing.T) {
 	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
 		lock := f.Client().RedLock("job").With(withTTL(shortTTL))
 		f.Pause(0, 1)

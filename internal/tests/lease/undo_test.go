@@ -13,14 +13,15 @@ import (
 	"github.com/quorumlock/quorumlock/node"
 )
 
-// A straggler denies. A renewal behind it still puts the lock on that node.
-func TestARenewalBehindALateDenial(t *testing.T) {
+// The third node denies, and its answer is late. Meanwhile its lock is freed and a renewal follows. The renewal
+// puts the lock on that node, and the release must remove it there.
+func TestRenewalBehindLateDenialHeals(t *testing.T) {
 	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
-		c, gs := f.HookedClient()
+		c, gs := f.SpiedClient()
 		f.Take("job", "x", 2)
 		ran, proceed := make(chan struct{}), make(chan struct{})
 		var once sync.Once
-		gs[2].Set(nil, func([]node.Op) { once.Do(func() { close(ran); <-proceed }) })
+		gs[2].Set(func(s *fleet.Spy) { s.After = func([]node.Op) { once.Do(func() { close(ran); <-proceed }) } })
 		lease, err := c.RedLock("job").TryAcquire(t.Context())
 		require.NoError(t, err)
 		<-ran // The third node has denied, and its answer is in flight.
@@ -38,11 +39,11 @@ func TestARenewalBehindALateDenial(t *testing.T) {
 	})
 }
 
-// A client sends a second proposal to some nodes only. It must not forget the nodes that granted
-// the first proposal.
-func TestAProposalThatIsNotSentToAll(t *testing.T) {
+// A client sends its second proposal only to some nodes, as one node has failed meanwhile. The undo must also
+// reach the nodes that granted only the first proposal.
+func TestPartialSecondProposalLeavesNoKeys(t *testing.T) {
 	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
-		c, gs := f.HookedClient(func(cfg *quorumlock.Config) {
+		c, gs := f.SpiedClient(func(cfg *quorumlock.Config) {
 			cfg.NodeTimeoutMin, cfg.NodeTimeoutMax = 100*time.Millisecond, 500*time.Millisecond
 		})
 		warm, err := c.MultiLock("warm").TryAcquire(t.Context())
@@ -60,7 +61,7 @@ func TestAProposalThatIsNotSentToAll(t *testing.T) {
 		// The first node is slow, and meanwhile the second node fails.
 		var once sync.Once
 		ran, proceed := make(chan struct{}), make(chan struct{})
-		gs[0].Set(nil, func([]node.Op) { once.Do(func() { close(ran); <-proceed }) })
+		gs[0].Set(func(s *fleet.Spy) { s.After = func([]node.Op) { once.Do(func() { close(ran); <-proceed }) } })
 		tried := make(chan error, 1)
 		go func() { _, err := c.MultiLock("job").TryAcquire(t.Context()); tried <- err }()
 		<-ran
@@ -84,24 +85,21 @@ func TestAProposalThatIsNotSentToAll(t *testing.T) {
 	})
 }
 
-// An undo is repeated for a node that was away. It must not make an entry for a waiter that has
-// left.
-func TestALateUndoMakesNoEntryForNobody(t *testing.T) {
+// A node was unreachable, and the undo of an attempt is repeated there later. It must not put the waiter, which
+// has left, into the queue again.
+func TestLateUndoQueuesNoDepartedWaiter(t *testing.T) {
 	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
-		c, gs := f.HookedClient()
+		c, gs := f.SpiedClient()
 		f.Client()
 		before := fleet.MustAcquire(t, f.Client().RedLock("job"))
 		ctx, cancel := context.WithCancel(t.Context())
 		w := fleet.StartAcquire(ctx, t, c.RedLock("job"))
 		require.True(t, w.Waits())
-		// The third node grants the next attempt, and is then away.
+		// The third node grants the next attempt, and is then unreachable.
 		f.Free("job", before.Owner(), 2)
 		var once sync.Once
-		gs[2].Set(nil, func(ops []node.Op) {
-			if ops[0].Kind == node.Acquire {
-				once.Do(func() { f.Stop(2) })
-			}
-		})
+		stop := fleet.OnAcquire(func() { once.Do(func() { f.Stop(2) }) })
+		gs[2].Set(func(s *fleet.Spy) { s.After = stop })
 		time.Sleep(1500 * time.Millisecond)
 		cancel()
 		<-w.Done
@@ -115,6 +113,50 @@ func TestALateUndoMakesNoEntryForNobody(t *testing.T) {
 			Kind: node.Acquire, Names: []string{"job"}, Owner: "stranger:1", TTL: time.Second, Fair: true,
 			Token: uint64(f.Clock.Wall().UnixMicro()), Limits: f.Limits,
 		}}, replies)
-		require.Equal(t, node.Granted, replies[0].Outcome, "somebody is in the queue who has left 7 s ago")
+		require.Equal(t, node.Granted, replies[0].Outcome, "the queue has a waiter that left 7 s ago")
+	})
+}
+
+func TestReleaseReachesANodeThatIsDownWhileHeld(t *testing.T) {
+	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
+		c := f.Client()
+		lease, err := c.RedLock("job").TryAcquire(t.Context())
+		require.NoError(t, err)
+		fleet.Settle()
+		f.Stop(2)
+		time.Sleep(4 * time.Second) // The client cannot send a renewal to this node.
+		require.NoError(t, lease.Release(t.Context()))
+		f.Start(2)
+		time.Sleep(time.Second)
+		f.RequireNoKeys()
+	})
+}
+
+func TestReleaseReachesAHealedNode(t *testing.T) {
+	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
+		c := f.Client()
+		f.Stop(2)
+		_, _ = c.RedLock("other").Inspect(t.Context()) // from now on it is refused unsent
+		lease, err := c.RedLock("job").TryAcquire(t.Context())
+		require.NoError(t, err)
+		f.Start(2)
+		time.Sleep(8 * time.Second)
+		require.Equal(t, 3, f.Keys())
+		require.NoError(t, lease.Release(t.Context()))
+		f.RequireNoKeys()
+	})
+}
+
+// A node was down and never asked, so it does not have the lock. It counts as released.
+func TestReleaseCountsNodeThatWasNeverAsked(t *testing.T) {
+	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
+		c := f.Client()
+		f.Stop(2)
+		_, _ = c.RedLock("other").Inspect(t.Context())
+		lease, err := c.RedLock("job").TryAcquire(t.Context())
+		require.NoError(t, err)
+		fleet.Settle()
+		f.Stop(1)
+		require.NoError(t, lease.Release(t.Context()), "n1 has confirmed, and n3 never had the lock")
 	})
 }

@@ -19,9 +19,9 @@ import (
 	"github.com/quorumlock/quorumlock/node"
 )
 
-// This is the known lost lock of Redlock. H has nodes 1 and 2, node 1 forgets, and H' would win
-// nodes 1 and 3.
-func TestAForgetfulNodeGivesNothing(t *testing.T) {
+// This is the known lost lock of Redlock: a holder has nodes 1 and 2, node 1 loses its memory, and a
+// second client wins nodes 1 and 3. Here node 1 recovers first, so it grants nothing.
+func TestRecoveringNodeGrantsNothing(t *testing.T) {
 	fleet.ForEachLoss(t, 3, func(t *testing.T, f *fleet.Fleet, lose func(int)) {
 		client, wires := f.WiredClient()
 		wires[2].Severed.Store(true)
@@ -35,17 +35,18 @@ func TestAForgetfulNodeGivesNothing(t *testing.T) {
 			_ = fleet.MustBeRefused(t, other)
 			time.Sleep(200 * time.Millisecond)
 		}
-		// The holder's TTL has passed, but node 1 still waits, as leases with longer TTLs may
+		// The holder's lease has expired. Node 1 still recovers, as leases with longer TTLs may
 		// exist.
 		next, err := other.TryAcquire(t.Context())
-		require.NoError(t, err, "nodes 2 and 3 are free and have a memory")
+		require.NoError(t, err, "nodes 2 and 3 are free and lost no memory")
 		require.Greater(t, next.Token(), lease.Token())
 	})
 }
 
-// This is the trace of a renewal that must not count. Node 3 granted H' before its crash. H puts
-// itself back there, and must not count the node. Its claim on node 1 expires, and H' gets node 1.
-func TestAHealCountsOnlyAsAReassertion(t *testing.T) {
+// A heal must not count unless the claim on that node was active all the time. Node 3 grants the lock
+// to the second client and then loses its memory. The holder's renewal puts its lock back on node 3.
+// The holder must not count node 3, as its claim on node 1 expires and the second client gets node 1.
+func TestHealCountsOnlyAsReassertion(t *testing.T) {
 	fleet.ForEachLoss(t, 3, func(t *testing.T, f *fleet.Fleet, lose func(int)) {
 		patient := func(cfg *quorumlock.Config) {
 			cfg.NodeTimeoutMin, cfg.NodeTimeoutMax = 3300*time.Millisecond, 3300*time.Millisecond
@@ -59,7 +60,7 @@ func TestAHealCountsOnlyAsAReassertion(t *testing.T) {
 		lease, err := h.RedLock("job").TryAcquire(t.Context()) // on 1 and 2
 		require.NoError(t, err)
 		fleet.Settle()
-		hWires[0].Severed.Store(true) // H can no longer renew its claim on node 1.
+		hWires[0].Severed.Store(true) // The holder can no longer renew its claim on node 1.
 
 		at(6800 * time.Millisecond)
 		otherWires[0].Slow.Store(int64(3250 * time.Millisecond)) // The request arrives at 10.05 s.
@@ -81,7 +82,7 @@ func TestAHealCountsOnlyAsAReassertion(t *testing.T) {
 		have, _ := lease.Backing()
 		require.Equal(t, 2, have)
 		at(9500 * time.Millisecond)
-		require.Equal(t, []string{"job"}, f.Nodes[2].Keys(), "healed")
+		require.Equal(t, []string{"job"}, f.Nodes[2].Keys(), "the renewal has put the lock back on node 3")
 		next := <-won
 		require.NoError(t, next.Err())
 		require.ErrorIs(t, lease.Err(), quorumlock.ErrLost, "two leases are valid")
@@ -89,9 +90,9 @@ func TestAHealCountsOnlyAsAReassertion(t *testing.T) {
 	})
 }
 
-// A holder keeps its lease when any nodes lose their memory. It re-asserts its claim on each node
-// where the claim was active all the time.
-func TestHoldersReassertThemselves(t *testing.T) {
+// A holder keeps its lease when all nodes lose their memory. Its renewals re-assert its claim on each
+// node, as the claim was active all the time.
+func TestHolderReassertsItsLockAfterMemoryLosses(t *testing.T) {
 	for _, n := range []int{1, 3, 5} {
 		fleet.ForEachLoss(t, n, func(t *testing.T, f *fleet.Fleet, lose func(int)) {
 			lease, err := f.Client().RedLock("job").TryAcquire(t.Context())
@@ -106,7 +107,7 @@ func TestHoldersReassertThemselves(t *testing.T) {
 				require.NoError(t, lease.Err())
 				_ = fleet.MustBeRefused(t, other)
 			}
-			fleet.Settle() // Wait for the undo of the last attempt, which may be granted after the release and block the next attempt.
+			fleet.Settle() // The undo of the last attempt must arrive before the release, as that attempt could be granted then.
 			have, want := lease.Backing()
 			require.Equal(t, want, have)
 			require.NoError(t, lease.Release(t.Context()))
@@ -117,8 +118,9 @@ func TestHoldersReassertThemselves(t *testing.T) {
 	}
 }
 
-// Nodes restart one after the other, and no client asks in between.
-func TestNodesRestartInTurn(t *testing.T) {
+// Nodes restart one after the other, and no client asks in between. None of them grants the lock to a
+// second client while the lease lasts.
+func TestNoSecondHolderWhenNodesRestartInTurn(t *testing.T) {
 	for _, pause := range []time.Duration{0, time.Second, quorumlock.DefaultTTL / 3} {
 		fleet.ForEachLoss(t, 5, func(t *testing.T, f *fleet.Fleet, lose func(int)) {
 			holder, wires := f.WiredClient()
@@ -141,8 +143,9 @@ func TestNodesRestartInTurn(t *testing.T) {
 	}
 }
 
-// A holder from before the crash is safe for a TTL, even if it cannot renew.
-func TestNobodyElseForARecovery(t *testing.T) {
+// After all nodes have lost their memory, the next client waits for the whole recovery. So a lease from
+// before the loss stays exclusive until it ends, even if it is never renewed.
+func TestNextHolderWaitsForTheRecovery(t *testing.T) {
 	for _, n := range []int{1, 3} {
 		fleet.ForEachLoss(t, n, func(t *testing.T, f *fleet.Fleet, lose func(int)) {
 			lease, err := f.Client().RedLock("job").With(quorumlock.LockOptions{Fixed: true}).TryAcquire(t.Context())
@@ -162,8 +165,8 @@ func TestNobodyElseForARecovery(t *testing.T) {
 	}
 }
 
-// Another loss of memory during a recovery starts the recovery anew.
-func TestALossDuringTheRecovery(t *testing.T) {
+// A second memory loss during a recovery starts the recovery again.
+func TestMemoryLossDuringRecoveryRestartsIt(t *testing.T) {
 	fleet.ForEachLoss(t, 1, func(t *testing.T, f *fleet.Fleet, lose func(int)) {
 		lock := f.Client().RedLock("job")
 		lose(0)
@@ -179,8 +182,9 @@ func TestALossDuringTheRecovery(t *testing.T) {
 	})
 }
 
-// A node fails over to a replica and back. Each time it has only the replica's old state.
-func TestAFailoverAndBack(t *testing.T) {
+// A node fails over to a replica and back. The lock is missing on the replica, and the marker looks as
+// if the node had recovered. The node still notices both changes and grants nothing.
+func TestFailoverToStaleReplicaAndBack(t *testing.T) {
 	fleet.InVirtualTime(t, 1, func(t *testing.T, f *fleet.Fleet) {
 		f.Nodes[0].Save() // The replica has the marker, but not the lock.
 		lease, err := f.Client().RedLock("job").TryAcquire(t.Context())
@@ -198,7 +202,8 @@ func TestAFailoverAndBack(t *testing.T) {
 	})
 }
 
-func TestTwoClientsMeetANewNode(t *testing.T) {
+// Two clients find new nodes at the same time. Both wait for the recovery, and only one acquires then.
+func TestTwoClientsOnNewNodes(t *testing.T) {
 	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
 		a, b := f.Client().RedLock("job"), f.Client().RedLock("job")
 		for _, nd := range f.Nodes {
@@ -216,7 +221,7 @@ func TestTwoClientsMeetANewNode(t *testing.T) {
 		first := <-leases
 		require.GreaterOrEqual(t, f.Clock.Now()-began, fleet.RecoveryTime)
 		fleet.Settle()
-		require.Empty(t, leases, "one of them")
+		require.Empty(t, leases, "the second client still waits")
 		require.NoError(t, first.Release(t.Context()))
 		second := <-leases
 		require.Greater(t, second.Token(), first.Token())
@@ -239,7 +244,7 @@ func TestClientsWithOtherLimitsAreRefused(t *testing.T) {
 			var settings *node.SettingsError
 			require.ErrorAs(t, err, &settings)
 			require.Equal(t, quorumlock.Config{}.Limits(), settings.Node)
-			require.Equal(t, began, f.Clock.Now(), "waiting cannot help")
+			require.Equal(t, began, f.Clock.Now(), "Acquire fails at once, as waiting cannot help")
 			f.RequireNoKeys()
 		}
 	})
@@ -313,11 +318,11 @@ func TestBackingIsReported(t *testing.T) {
 		require.NoError(t, err)
 		time.Sleep(time.Minute)
 		fleet.Settle()
-		require.Empty(t, told, "all of them, all the time")
+		require.Empty(t, told, "all nodes back the lease all the time")
 		f.Stop(0)
 		began := f.Clock.Now()
 		require.Equal(t, "4/5/3", <-told)
-		require.Less(t, f.Clock.Now()-began, quorumlock.DefaultTTL, "when its claim lapses, not at a renewal after that")
+		require.Less(t, f.Clock.Now()-began, quorumlock.DefaultTTL, "the event comes when the claim expires, not at the next renewal")
 		f.Stop(1)
 		require.Equal(t, "3/5/3", <-told)
 		f.Start(0, 1)
@@ -328,9 +333,8 @@ func TestBackingIsReported(t *testing.T) {
 	})
 }
 
-// An operator who knows that a deployment is new opens it once. Without that, the nodes open
-// themselves after a while.
-func TestInit(t *testing.T) {
+// Init opens nodes only if all of them answer, and all are new. Otherwise it opens none of them.
+func TestInitOpensOnlyNewNodes(t *testing.T) {
 	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
 		cfg := quorumlock.Config{Clock: f.Clock}
 		for _, nd := range f.Nodes {
@@ -342,7 +346,7 @@ func TestInit(t *testing.T) {
 
 		f.Nodes[1].Flush()
 		report, err = admin.Init(t.Context(), cfg)
-		require.ErrorIs(t, err, admin.ErrInUse, "the others are in use")
+		require.ErrorIs(t, err, admin.ErrInUse, "the other nodes are in use")
 		require.Equal(t, admin.Recovering, report.Nodes[1].State)
 		require.Equal(t, fleet.RecoveryTime, report.Nodes[1].Left)
 		require.ErrorIs(t, fleet.MustBeRefused(t, f.Client().MultiLock("job")), node.ErrRecovering)
@@ -364,7 +368,7 @@ func TestInit(t *testing.T) {
 		require.ErrorIs(t, report.Nodes[2].Err, node.ErrUnreachable)
 		require.Equal(t, admin.Recovering, report.Nodes[0].State, "nothing was opened")
 		f.Nodes[2].Start()
-		require.ErrorIs(t, fleet.MustBeRefused(t, f.Client().MultiLock("job")), node.ErrRecovering) // which marks it
+		require.ErrorIs(t, fleet.MustBeRefused(t, f.Client().MultiLock("job")), node.ErrRecovering) // The attempt writes a marker.
 		fleet.Settle()
 
 		other := cfg
@@ -377,17 +381,17 @@ func TestInit(t *testing.T) {
 
 		report, err = admin.ChangeLimits(t.Context(), other)
 		require.NoError(t, err)
-		require.Equal(t, other.Limits().Recovery(), report.Nodes[0].Left, "the longer of the two")
+		require.Equal(t, other.Limits().Recovery(), report.Nodes[0].Left, "the recovery for the larger MaxTTL")
 		require.ErrorIs(t, fleet.MustBeRefused(t, f.Client().RedLock("job")), node.ErrSettings)
-		_, err = admin.Init(nil, cfg) //nolint:staticcheck // that is the question
+		_, err = admin.Init(nil, cfg) //nolint:staticcheck // the test needs a nil context
 		require.ErrorIs(t, err, quorumlock.ErrInvalid)
 		_, err = admin.Init(t.Context(), quorumlock.Config{})
 		require.ErrorIs(t, err, quorumlock.ErrInvalid)
 	})
 }
 
-// Changed limits do not make a node look new.
-func TestInitAfterChangedLimits(t *testing.T) {
+// ChangeLimits writes markers on nodes that lost their memory. Init must not take such nodes for new ones.
+func TestChangedLimitsDoNotMakeNodesNew(t *testing.T) {
 	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
 		lease, err := f.Client().RedLock("job").TryAcquire(t.Context())
 		require.NoError(t, err)
@@ -404,8 +408,8 @@ func TestInitAfterChangedLimits(t *testing.T) {
 	})
 }
 
-// Neither changed limits nor a restart cuts a recovery short, while the node knows of the recovery.
-func TestARecoveryIsNotCutShort(t *testing.T) {
+// Neither smaller limits nor a restart shortens a recovery that a marker records.
+func TestRecoveryIsNotCutShort(t *testing.T) {
 	long := func(cfg *quorumlock.Config) {
 		cfg.MaxTTL, cfg.TTL, cfg.MaxClockSkew = 10*time.Minute, 10*time.Minute, 5*time.Minute
 	}
@@ -435,8 +439,8 @@ func TestARecoveryIsNotCutShort(t *testing.T) {
 					nd.Flush()
 					cfg.Nodes = append(cfg.Nodes, nd)
 				}
-				_ = fleet.MustBeRefused(t, f.Client(long).RedLock("job")) // they recover for a quarter of an hour
-				fleet.Settle()                                            // Wait for all nodes, as the attempt may have left stragglers.
+				_ = fleet.MustBeRefused(t, f.Client(long).RedLock("job")) // The nodes begin a recovery of 15 minutes.
+				fleet.Settle()                                            // Wait for stragglers of the attempt.
 				_, err = admin.ChangeLimits(t.Context(), cfg)
 				require.NoError(t, err)
 				then(t, cfg, f.Nodes)
@@ -455,8 +459,9 @@ func TestARecoveryIsNotCutShort(t *testing.T) {
 	}
 }
 
-// A late answer reports the same recovery, so the client reports it once.
-func TestARecoveryIsReportedOnceByALateNode(t *testing.T) {
+// A late answer tells of a recovery that the client has reported already. The client does not report it
+// again.
+func TestLateAnswerReportsNoSecondRecovery(t *testing.T) {
 	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
 		told := 0
 		client, wires := f.WiredClient(func(cfg *quorumlock.Config) {
@@ -475,8 +480,9 @@ func TestARecoveryIsReportedOnceByALateNode(t *testing.T) {
 	})
 }
 
-// A node with a slow clock reports the same recovery, so the client reports it once.
-func TestARecoveryIsReportedOnceByASlowClock(t *testing.T) {
+// By a slow node's clock, the end of a recovery seems to move. The client does not take this for a second
+// recovery.
+func TestSlowNodeClockReportsNoSecondRecovery(t *testing.T) {
 	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
 		f.Nodes[1] = node.NewMemory("n2", clock.NewSkewed(f.Clock, 0.997))
 		f.Limits = node.Limits{}
@@ -497,7 +503,7 @@ func TestARecoveryIsReportedOnceByASlowClock(t *testing.T) {
 	})
 }
 
-// Inspect only reads a lock, so it does not report recoveries.
+// Inspect writes nothing, so a node does not begin its recovery, and the client reports none.
 func TestInspectReportsNoRecovery(t *testing.T) {
 	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
 		told := 0
@@ -508,7 +514,7 @@ func TestInspectReportsNoRecovery(t *testing.T) {
 		for range 3 {
 			status, err := client.RedLock("job").Inspect(t.Context())
 			require.NoError(t, err)
-			require.True(t, status.Nodes[0].Unmarked, "it has not begun")
+			require.True(t, status.Nodes[0].Unmarked, "the recovery has not begun")
 			require.Equal(t, fleet.RecoveryTime, status.Nodes[0].Recovering)
 			require.False(t, status.Nodes[1].Unmarked)
 			time.Sleep(time.Second)
@@ -523,8 +529,9 @@ func TestInspectReportsNoRecovery(t *testing.T) {
 	})
 }
 
-// A client logs a skewed clock once for each node, although the nodes still take its renewals.
-func TestAClockIsComplainedAboutOnce(t *testing.T) {
+// A client logs once for each node that the node refuses it because of its clock, although the nodes
+// still confirm its renewals.
+func TestSkewedClockIsLoggedOncePerNode(t *testing.T) {
 	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
 		var log strings.Builder
 		wrong := clock.NewSkewed(f.Clock, 1)
@@ -548,14 +555,14 @@ func TestAClockIsComplainedAboutOnce(t *testing.T) {
 	})
 }
 
-// An Init is paused between its check and its write. It must not open a node that lost its memory
-// in between.
-func TestInitPausedBetweenLookAndAct(t *testing.T) {
+// An Init pauses between its check and its write. It must not open a node that lost its memory in
+// between.
+func TestInitPausedBetweenCheckAndWrite(t *testing.T) {
 	fleet.ForEachLoss(t, 3, func(t *testing.T, f *fleet.Fleet, lose func(int)) {
 		for _, nd := range f.Nodes {
 			nd.Flush()
 		}
-		late := &late{Node: f.Nodes[0], looked: make(chan struct{}), act: make(chan struct{})}
+		late := &lateOpener{Node: f.Nodes[0], checked: make(chan struct{}), proceed: make(chan struct{})}
 		done := make(chan error, 1)
 		go func() {
 			_, err := admin.Init(context.Background(), quorumlock.Config{
@@ -563,14 +570,14 @@ func TestInitPausedBetweenLookAndAct(t *testing.T) {
 			})
 			done <- err
 		}()
-		<-late.looked
+		<-late.checked
 		time.Sleep(fleet.RecoveryTime) // Meanwhile all nodes open by themselves.
 		lease, err := f.Client().MultiLock("job").TryAcquire(t.Context())
 		require.NoError(t, err)
 		fleet.Settle()
 		lose(0)
 		time.Sleep(time.Millisecond)
-		close(late.act)
+		close(late.proceed)
 		require.ErrorIs(t, <-done, admin.ErrChanged)
 		err = fleet.MustBeRefused(t, f.Client().RedLock("job"))
 		require.True(t, errors.Is(err, quorumlock.ErrHeld) || errors.Is(err, node.ErrRecovering))
@@ -579,14 +586,14 @@ func TestInitPausedBetweenLookAndAct(t *testing.T) {
 	})
 }
 
-// Init repeats an Open whose answer was lost, and an Open that was never sent.
-func TestInitAsksAgain(t *testing.T) {
+// Init repeats an Open whose request or answer was lost.
+func TestInitRepeatsLostOpen(t *testing.T) {
 	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
 		for _, nd := range f.Nodes {
 			nd.Flush()
 		}
 		report, err := admin.Init(t.Context(), quorumlock.Config{Clock: f.Clock, Nodes: []node.Node{
-			&stutterer{Node: f.Nodes[0], before: 1}, &stutterer{Node: f.Nodes[1], after: 2}, f.Nodes[2],
+			&lossyOpener{Node: f.Nodes[0], requests: 1}, &lossyOpener{Node: f.Nodes[1], answers: 2}, f.Nodes[2],
 		}})
 		require.NoError(t, err)
 		require.Equal(t, []admin.State{admin.Opened, admin.Open, admin.Opened},
@@ -595,20 +602,20 @@ func TestInitAsksAgain(t *testing.T) {
 	})
 }
 
-// stutterer is a node that fails a given number of times before or after it opens.
-type stutterer struct {
+// lossyOpener is a node that loses some requests to open it, and some answers.
+type lossyOpener struct {
 	node.Node
-	before, after int
+	requests, answers int // how many are still lost
 }
 
-func (s *stutterer) Do(ctx context.Context, ops []node.Op, replies []node.Reply) {
+func (s *lossyOpener) Do(ctx context.Context, ops []node.Op, replies []node.Reply) {
 	lost := node.Reply{Err: &node.Error{Node: s.Name(), Op: ops[0].Kind, Reason: node.ErrTimeout}}
 	switch {
-	case ops[0].Kind == node.Open && s.before > 0:
-		s.before--
+	case ops[0].Kind == node.Open && s.requests > 0:
+		s.requests--
 		replies[0] = lost
-	case ops[0].Kind == node.Open && s.after > 0:
-		s.after--
+	case ops[0].Kind == node.Open && s.answers > 0:
+		s.answers--
 		s.Node.Do(ctx, ops, replies)
 		replies[0] = lost
 	default:
@@ -616,23 +623,22 @@ func (s *stutterer) Do(ctx context.Context, ops []node.Op, replies []node.Reply)
 	}
 }
 
-// late is a node at which an Open arrives late.
-type late struct {
+// lateOpener is a node at which an Open arrives late.
+type lateOpener struct {
 	node.Node
-	looked, act chan struct{}
+	checked, proceed chan struct{}
 }
 
-func (l *late) Do(ctx context.Context, ops []node.Op, replies []node.Reply) {
+func (l *lateOpener) Do(ctx context.Context, ops []node.Op, replies []node.Reply) {
 	if ops[0].Kind == node.Open {
-		close(l.looked)
-		<-l.act
+		close(l.checked)
+		<-l.proceed
 	}
 	l.Node.Do(ctx, ops, replies)
 }
 
-// Another loss of memory during a recovery is reported again. A repeated answer about the same loss
-// is not.
-func TestALossDuringTheRecoveryIsReported(t *testing.T) {
+// The client reports each memory loss during a recovery, and each of them once.
+func TestEachMemoryLossDuringRecoveryIsReported(t *testing.T) {
 	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
 		var untils []time.Duration
 		began := f.Clock.Wall()
@@ -653,8 +659,8 @@ func TestALossDuringTheRecoveryIsReported(t *testing.T) {
 	})
 }
 
-// A holder that puts its lock back on a node brings its token along.
-func TestAHealBringsTheToken(t *testing.T) {
+// A renewal that puts a lock back on a node also restores the token there.
+func TestHealBringsTheToken(t *testing.T) {
 	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
 		client := f.Client()
 		lease, err := client.RedLock("job").TryAcquire(t.Context())
@@ -671,8 +677,9 @@ func TestAHealBringsTheToken(t *testing.T) {
 	})
 }
 
-// The client logs once that one node of many refuses it. The refusal would go unnoticed otherwise.
-func TestARefusalIsLoggedOnce(t *testing.T) {
+// One node refuses the client, and the others are enough for a quorum. Only the log shows the refusal, so
+// the client logs it once, and logs once that the refusal has ended.
+func TestRefusalIsLoggedOnce(t *testing.T) {
 	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
 		var log strings.Builder
 		client := f.Client(func(cfg *quorumlock.Config) { cfg.Logger = slog.New(slog.NewTextHandler(&log, nil)) })

@@ -18,7 +18,7 @@ func TestDowngrade(t *testing.T) {
 		lease := fleet.MustAcquire(t, rw.Write())
 		token, asked := lease.Token(), fleet.TotalAsked(spies)
 		require.NoError(t, rw.Downgrade(t.Context(), lease))
-		require.Equal(t, asked, fleet.TotalAsked(spies), "it does not ask for the lock again")
+		require.Equal(t, asked, fleet.TotalAsked(spies), "a downgrade does not acquire again")
 		require.Equal(t, token, lease.Token())
 		reader := fleet.MustAcquire(t, other.Read())
 		require.Equal(t, token, reader.Token())
@@ -27,9 +27,9 @@ func TestDowngrade(t *testing.T) {
 		_, err := rw.Write().Acquire(lease.Context())
 		require.ErrorIs(t, err, quorumlock.ErrUpgrade)
 
-		require.NoError(t, rw.Downgrade(t.Context(), lease), "a second time it changes nothing")
+		require.NoError(t, rw.Downgrade(t.Context(), lease), "a second downgrade changes nothing")
 		time.Sleep(time.Minute)
-		require.NoError(t, lease.Err(), "it renews itself")
+		require.NoError(t, lease.Err(), "the downgraded lease is renewed")
 		require.NoError(t, reader.Err())
 		free(t, lease)
 		require.ErrorIs(t, rw.Downgrade(t.Context(), lease), quorumlock.ErrReleased)
@@ -43,11 +43,11 @@ func TestDowngrade(t *testing.T) {
 	})
 }
 
-func TestDowngradeLetsInWhoWaitsToRead(t *testing.T) {
+func TestDowngradeLetsWaitingReadersIn(t *testing.T) {
 	fleet.InVirtualTime(t, 5, func(t *testing.T, f *fleet.Fleet) {
 		rw, other := f.Client().RWLock("job"), f.Client().RWLock("job")
 		before := fleet.MustAcquire(t, rw.Write())
-		writing := fleet.StartAcquire(t.Context(), t, rw.Write()) // The writer then has entries in the queues.
+		writing := fleet.StartAcquire(t.Context(), t, rw.Write()) // This writer has had entries in the queues.
 		free(t, before)
 		lease := writing.Has()
 		var readers []*fleet.Acquisition
@@ -58,24 +58,24 @@ func TestDowngradeLetsInWhoWaitsToRead(t *testing.T) {
 		writer := fleet.StartAcquire(t.Context(), t, rw.Write())
 		time.Sleep(time.Millisecond)
 		late := fleet.StartAcquire(t.Context(), t, other.Read())
-		time.Sleep(time.Millisecond) // The late reader must come after the writer, whose turn counts from the downgrade.
+		time.Sleep(time.Millisecond) // The tickets of the late reader and of the writer must differ.
 		require.NoError(t, rw.Downgrade(t.Context(), lease))
 		time.Sleep(5 * time.Millisecond)
 		for _, r := range readers {
 			free(t, r.Has())
 		}
-		// The writer of the same client precedes later readers.
+		// The waiting writer comes before later readers.
 		require.True(t, writer.Waits())
 		time.Sleep(100 * time.Millisecond)
 		require.True(t, late.Waits() || late.Lease != nil)
 		newest := fleet.StartAcquire(t.Context(), t, other.Read())
-		require.True(t, newest.Waits(), "the writer of this client waits on the nodes")
+		require.True(t, newest.Waits(), "the waiting writer is in the queues of the nodes")
 		free(t, lease)
 		for _, a := range []*fleet.Acquisition{late, writer, newest} {
 			select {
 			case <-a.Done:
 			case <-time.After(time.Second):
-				t.Fatal("who waits gets it")
+				t.Fatal("a waiter was not served within a second")
 			}
 			free(t, a.Has())
 		}
@@ -83,9 +83,9 @@ func TestDowngradeLetsInWhoWaitsToRead(t *testing.T) {
 	})
 }
 
-// A node that misses a downgrade keeps writers and readers out. It catches up with a renewal, or
-// with the release.
-func TestDowngradeWithANodeMissing(t *testing.T) {
+// A node that missed a downgrade still denies readers. It learns of the downgrade by a renewal, or is freed by the
+// release.
+func TestDowngradeMissedByOneNode(t *testing.T) {
 	for _, released := range []bool{false, true} {
 		fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
 			c, wires := f.WiredClient()
@@ -97,7 +97,7 @@ func TestDowngradeWithANodeMissing(t *testing.T) {
 			reader := fleet.MustAcquire(t, other.Read())
 			fleet.Settle()
 			have, _ := reader.Backing()
-			require.Equal(t, 2, have, "the third node is still a writer's")
+			require.Equal(t, 2, have, "the third node is still held by a writer")
 			_ = fleet.MustBeRefused(t, other.Write())
 			wires[2].Severed.Store(false)
 			time.Sleep(time.Second) // Wait until the client knows that the node is back.
@@ -120,7 +120,8 @@ func TestDowngradeWithANodeMissing(t *testing.T) {
 	}
 }
 
-// Too few nodes learn of a downgrade. The lease becomes a reader's lease, and stays valid.
+// Too few nodes confirm a downgrade. Downgrade returns an error, but the lease stays valid, and its renewals complete the
+// downgrade.
 func TestDowngradeWithoutAQuorum(t *testing.T) {
 	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
 		c, wires := f.WiredClient()
@@ -136,15 +137,15 @@ func TestDowngradeWithoutAQuorum(t *testing.T) {
 		wires[1].Severed.Store(false)
 		wires[2].Severed.Store(false)
 		time.Sleep(quorumlock.DefaultTTL / 2)
-		require.NoError(t, lease.Err(), "the renewals go on, as a reader's")
+		require.NoError(t, lease.Err(), "the lease is renewed as a reader")
 		free(t, fleet.MustAcquire(t, other.Read()), lease)
 		f.RequireNoKeys()
 	})
 }
 
-// A node that has lost its memory takes a former writer back as a reader. One of the other nodes
-// may have missed the downgrade.
-func TestDowngradeAmongLosses(t *testing.T) {
+// One node missed the downgrade, and another one loses its memory. Renewals heal the lock there as a reader's. No writer
+// gets the lock meanwhile.
+func TestDowngradeAndMemoryLoss(t *testing.T) {
 	fleet.ForEachLoss(t, 3, func(t *testing.T, f *fleet.Fleet, lose func(int)) {
 		c, wires := f.WiredClient()
 		rw, other := c.RWLock("job"), f.Client().RWLock("job")
@@ -168,7 +169,7 @@ func TestDowngradeAmongLosses(t *testing.T) {
 	})
 }
 
-func TestDowngradeOfWhatIsNoWriters(t *testing.T) {
+func TestDowngradeOfInvalidLeases(t *testing.T) {
 	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
 		c := f.Client()
 		rw := c.RWLock("job")
@@ -176,14 +177,14 @@ func TestDowngradeOfWhatIsNoWriters(t *testing.T) {
 			require.ErrorIs(t, rw.Downgrade(t.Context(), lease), quorumlock.ErrInvalid)
 		}
 		lease := fleet.MustAcquire(t, c.RedLock("job"))
-		require.ErrorIs(t, rw.Downgrade(nil, lease), quorumlock.ErrInvalid) //nolint:staticcheck // that is the point
+		require.ErrorIs(t, rw.Downgrade(nil, lease), quorumlock.ErrInvalid) //nolint:staticcheck // the test needs a nil context
 		nested, err := rw.Write().Acquire(lease.Context())
 		require.NoError(t, err)
 		require.ErrorIs(t, rw.Downgrade(t.Context(), lease), quorumlock.ErrShared)
 		require.ErrorIs(t, rw.Downgrade(t.Context(), nested), quorumlock.ErrShared)
 		_ = fleet.MustBeRefused(t, f.Client().RWLock("job").Read())
 		free(t, nested)
-		require.NoError(t, rw.Downgrade(t.Context(), lease), "a plain lock of the same name is the writer's")
+		require.NoError(t, rw.Downgrade(t.Context(), lease), "a plain lock can be downgraded like a writer")
 		free(t, fleet.MustAcquire(t, f.Client().RWLock("job").Read()))
 
 		ctx, cancel := context.WithCancel(t.Context())
@@ -191,13 +192,13 @@ func TestDowngradeOfWhatIsNoWriters(t *testing.T) {
 		require.ErrorIs(t, rw.Downgrade(ctx, lease), context.Canceled)
 		free(t, lease)
 		reader := fleet.MustAcquire(t, rw.Read())
-		require.NoError(t, rw.Downgrade(t.Context(), reader), "it is one already")
+		require.NoError(t, rw.Downgrade(t.Context(), reader), "a reader's lease stays as it is")
 		free(t, reader)
 	})
 }
 
-// The client does not hand a downgraded lease over to a writer of the same client.
-func TestADowngradedLeaseIsNotHandedOver(t *testing.T) {
+// A downgraded lease is not handed over to a waiting writer of the same client.
+func TestDowngradedLeaseIsNotHandedOver(t *testing.T) {
 	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
 		rw, other := f.Client().RWLock("job"), f.Client().RWLock("job")
 		before := fleet.MustAcquire(t, rw.Write())
@@ -207,7 +208,7 @@ func TestADowngradedLeaseIsNotHandedOver(t *testing.T) {
 		require.NoError(t, rw.Downgrade(t.Context(), lease))
 		reader := fleet.MustAcquire(t, other.Read().With(quorumlock.LockOptions{Waiting: quorumlock.WaitSpin}))
 		free(t, lease)
-		require.True(t, second.Waits(), "somebody else reads")
+		require.True(t, second.Waits(), "another client still reads")
 		free(t, reader)
 		time.Sleep(5 * time.Millisecond)
 		free(t, second.Has())

@@ -10,12 +10,13 @@ import (
 	"github.com/quorumlock/quorumlock/internal/fleet"
 )
 
-// Node 1 forgets a reader. It must not grant a writer, which would win nodes 1 and 3.
-func TestAForgetfulNodeGivesNoReadersLockAway(t *testing.T) {
+// A reader has nodes 1 and 2, and node 1 loses its memory. Node 1 must not grant the lock to a writer, which would win
+// nodes 1 and 3.
+func TestRecoveringNodeGrantsNoWriter(t *testing.T) {
 	fleet.ForEachLoss(t, 3, func(t *testing.T, f *fleet.Fleet, lose func(int)) {
 		c, wires := f.WiredClient()
 		wires[2].Severed.Store(true)
-		reader := fleet.MustAcquire(t, c.RWLock("job").Read()) // of nodes 1 and 2
+		reader := fleet.MustAcquire(t, c.RWLock("job").Read()) // on nodes 1 and 2
 		fleet.Settle()
 		lose(0)
 		other := f.Client().RWLock("job")
@@ -23,7 +24,7 @@ func TestAForgetfulNodeGivesNoReadersLockAway(t *testing.T) {
 			_ = fleet.MustBeRefused(t, other.Write())
 			time.Sleep(200 * time.Millisecond)
 		}
-		require.NoError(t, reader.Err(), "it keeps what it has, and takes back what was forgotten")
+		require.NoError(t, reader.Err(), "the renewals re-assert the reader on node 1")
 		have, _ := reader.Backing()
 		require.Equal(t, 2, have)
 		free(t, reader)
@@ -32,14 +33,14 @@ func TestAForgetfulNodeGivesNoReadersLockAway(t *testing.T) {
 	})
 }
 
-// A node granted a writer, and then lost its memory. A reader puts itself back on this node. Until
-// the recovery ends, the writer may still have the node, so the renewal does not count.
-func TestAReadersHealCountsOnlyAsAReassertion(t *testing.T) {
+// Node 3 granted the lock to a writer, and then lost its memory. A renewal puts a reader on node 3. Until the recovery
+// ends, the writer may still count node 3, so the reader must not count it.
+func TestReaderHealCountsOnlyAsReassertion(t *testing.T) {
 	fleet.ForEachLoss(t, 3, func(t *testing.T, f *fleet.Fleet, lose func(int)) {
 		reading, readWires := f.WiredClient()
 		writing, writeWires := f.WiredClient()
 		readWires[2].Severed.Store(true)
-		reader := fleet.MustAcquire(t, reading.RWLock("job").Read()) // of nodes 1 and 2
+		reader := fleet.MustAcquire(t, reading.RWLock("job").Read()) // on nodes 1 and 2
 		fleet.Settle()
 
 		// Node 3 grants the writer. The other nodes do not answer it in time.
@@ -57,9 +58,9 @@ func TestAReadersHealCountsOnlyAsAReassertion(t *testing.T) {
 		time.Sleep(100 * time.Millisecond)
 		require.NoError(t, reader.Extend(t.Context()))
 		fleet.Settle()
-		require.Equal(t, []string{"job"}, f.Nodes[2].Keys(), "it is back on node 3")
+		require.Equal(t, []string{"job"}, f.Nodes[2].Keys(), "the renewal has put the reader on node 3")
 		have, _ := reader.Backing()
-		require.Equal(t, 2, have, "and that does not count")
+		require.Equal(t, 2, have, "the heal on node 3 must not count")
 		require.Error(t, <-done)
 
 		time.Sleep(2 * fleet.RecoveryTime)
@@ -71,8 +72,8 @@ func TestAReadersHealCountsOnlyAsAReassertion(t *testing.T) {
 	})
 }
 
-// Nodes restart one after the other, each after the recovery of the one before. Readers keep the
-// lock, and no writer gets it.
+// The nodes lose their memory one after the other, with a full recovery between. Readers keep the lock, and no writer
+// gets it.
 func TestReadersSurviveRestartsInTurn(t *testing.T) {
 	fleet.ForEachLoss(t, 3, func(t *testing.T, f *fleet.Fleet, lose func(int)) {
 		rw, other := f.Client().RWLock("job"), f.Client().RWLock("job")
@@ -96,8 +97,7 @@ func TestReadersSurviveRestartsInTurn(t *testing.T) {
 	})
 }
 
-// All nodes forget the readers. The nodes cannot tell active readers from former ones. A reader
-// keeps its lease until a writer could have the lock.
+// All nodes lose their memory. No new reader or writer gets the lock until the lease of the old reader has ended.
 func TestAllNodesForgetTheReaders(t *testing.T) {
 	fleet.ForEachLoss(t, 3, func(t *testing.T, f *fleet.Fleet, lose func(int)) {
 		rw := f.Client().RWLock("job").With(quorumlock.LockOptions{Fixed: true})

@@ -12,8 +12,8 @@ import (
 	"github.com/quorumlock/quorumlock/internal/fleet"
 )
 
-// contended lets a writer come and go. Then a contender leaves a larger token on the first node
-// only. It returns the writer's lease, which has ended.
+// contended lets a writer acquire and release the lock. Then a failed contender leaves a larger token on the first node
+// only. contended returns the writer's lease, which has ended.
 func contended(t *testing.T, f *fleet.Fleet) *quorumlock.Lease {
 	t.Helper()
 	writer := fleet.MustAcquire(t, f.Client().RWLock("job").Write())
@@ -27,31 +27,31 @@ func contended(t *testing.T, f *fleet.Fleet) *quorumlock.Lease {
 	return writer
 }
 
-// A contender leaves a larger token on one node. A reader learns of the token from its majority,
-// and adopts it. The reader first writes it to a majority, so no later reader gets a smaller token.
-func TestAReaderWritesItsTokenBack(t *testing.T) {
+// A reader adopts the largest token that its majority reports. It writes this token to a majority before Acquire returns,
+// so that no later reader gets a smaller one.
+func TestReaderWritesItsTokenBack(t *testing.T) {
 	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
 		writer := contended(t, f)
 
 		c, spies := f.SpiedClient()
 		f.Stop(1)
-		reader := fleet.MustAcquire(t, c.RWLock("job").Read()) // of the first and the third
+		reader := fleet.MustAcquire(t, c.RWLock("job").Read()) // on the first and the third node
 		fleet.Settle()
 		require.Greater(t, reader.Token(), writer.Token())
-		require.Equal(t, []int{1, 2}, []int{spies[0].Asked(), spies[2].Asked()}, "only who has not got it is asked again")
+		require.Equal(t, []int{1, 2}, []int{spies[0].Asked(), spies[2].Asked()}, "only the node without the token is asked again")
 		f.Start(1)
 		f.Stop(0)
 		time.Sleep(time.Second)
-		later := fleet.MustAcquire(t, f.Client().RWLock("job").Read()) // of the others
+		later := fleet.MustAcquire(t, f.Client().RWLock("job").Read()) // on the other two nodes
 		require.Equal(t, reader.Token(), later.Token())
 		free(t, reader, later)
 		f.Start(0)
 	})
 }
 
-// If all nodes answer, a reader needs no second round. A token that only one of them knows belongs
-// to no holder.
-func TestAReaderOfAllNodesNeedsOneRound(t *testing.T) {
+// All nodes answer a reader, and only one of them knows the largest token. No majority took it, so it belongs to no
+// holder, and the reader need not write it back.
+func TestReaderOfAllNodesNeedsOneRound(t *testing.T) {
 	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
 		writer := contended(t, f)
 
@@ -63,9 +63,8 @@ func TestAReaderOfAllNodesNeedsOneRound(t *testing.T) {
 	})
 }
 
-// The round that writes a token back fails. The reader gets no lease, and leaves nothing on the
-// nodes.
-func TestAReaderThatCannotWriteBack(t *testing.T) {
+// Writing the token back fails. The reader gets no lease, and leaves no keys on the nodes.
+func TestReaderThatCannotWriteBackFails(t *testing.T) {
 	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
 		contender, wires := f.WiredClient()
 		wires[1].Severed.Store(true)
@@ -75,7 +74,7 @@ func TestAReaderThatCannotWriteBack(t *testing.T) {
 
 		c, spies := f.SpiedClient()
 		f.Stop(1)
-		spies[2].Set(func(s *fleet.Spy) { s.After = func() { f.Stop(2) } })
+		spies[2].Set(func(s *fleet.Spy) { s.After = fleet.OnAcquire(func() { f.Stop(2) }) })
 		require.ErrorIs(t, fleet.MustBeRefused(t, c.RWLock("job").Read()), quorumlock.ErrNoQuorum)
 		spies[2].Set(func(s *fleet.Spy) { s.After = nil })
 		f.Start(1, 2)
@@ -85,10 +84,9 @@ func TestAReaderThatCannotWriteBack(t *testing.T) {
 	})
 }
 
-// Writers, readers and downgraded writers come one after another, on clients with different clocks.
-// Meanwhile nodes fail and forget. The tokens of writers grow. A reader's token is never smaller
-// than an earlier token.
-func TestReadTokensGrowWhateverTheClocks(t *testing.T) {
+// Writers, readers and downgraded writers follow each other, on clients with different clocks. Meanwhile nodes fail and
+// lose their memory. Each writer's token is larger than all earlier ones, and no reader's token is smaller.
+func TestReadTokensGrowDespiteClockSkew(t *testing.T) {
 	for seed := range uint64(8) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			fleet.InVirtualTime(t, 5, func(t *testing.T, f *fleet.Fleet) {
@@ -144,8 +142,8 @@ func TestReadTokensGrowWhateverTheClocks(t *testing.T) {
 	}
 }
 
-// All nodes have forgotten the token of the last writer. A later reader still gets a larger token.
-func TestAReaderAfterALongTime(t *testing.T) {
+// The nodes have forgotten the token of the last writer, as it is old. A later reader still gets a larger token.
+func TestReaderTokenAfterNodesForgotTokens(t *testing.T) {
 	fleet.InVirtualTime(t, 5, func(t *testing.T, f *fleet.Fleet) {
 		rw := f.Client().RWLock("job")
 		writer := fleet.MustAcquire(t, rw.Write())
@@ -155,7 +153,7 @@ func TestAReaderAfterALongTime(t *testing.T) {
 		require.Greater(t, first.Token(), writer.Token())
 		time.Sleep(fleet.RecoveryTime / 2)
 		second := fleet.MustAcquire(t, f.Client().RWLock("job").Read())
-		require.Equal(t, first.Token(), second.Token(), "readers that come after each other share it")
+		require.Equal(t, first.Token(), second.Token(), "consecutive readers have the same token")
 		free(t, first, second)
 		fleet.Settle()
 		next := fleet.MustAcquire(t, rw.Write())

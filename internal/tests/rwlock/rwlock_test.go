@@ -17,7 +17,7 @@ import (
 	"github.com/quorumlock/quorumlock/node"
 )
 
-// free releases leases, and requires that they are valid.
+// free releases leases, which must be valid.
 func free(t *testing.T, leases ...*quorumlock.Lease) {
 	t.Helper()
 	for _, l := range leases {
@@ -35,9 +35,9 @@ func TestReadersShareAndWritersDoNot(t *testing.T) {
 		}
 		for _, rw := range []*quorumlock.RWLock{a, b} {
 			_, err := rw.Write().TryAcquire(t.Context())
-			var inTheWay *quorumlock.HeldError
-			require.ErrorAs(t, err, &inTheWay)
-			require.Equal(t, node.Readers, inTheWay.Owner)
+			var held *quorumlock.HeldError
+			require.ErrorAs(t, err, &held)
+			require.Equal(t, node.Readers, held.Owner)
 			require.ErrorContains(t, err, `"job" is held by readers`)
 		}
 		free(t, readers...)
@@ -57,7 +57,7 @@ func TestReadersShareAndWritersDoNot(t *testing.T) {
 }
 
 // A plain lock of the same name excludes readers and writers like a writer.
-func TestThePlainLockIsTheWriter(t *testing.T) {
+func TestPlainLockActsAsWriter(t *testing.T) {
 	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
 		c := f.Client()
 		plain, multi, rw := c.RedLock("job"), c.MultiLock("job", "other"), c.RWLock("job")
@@ -78,7 +78,7 @@ func TestThePlainLockIsTheWriter(t *testing.T) {
 	})
 }
 
-func TestAnUncontendedReaderTakesOneRound(t *testing.T) {
+func TestUncontendedReaderTakesOneRound(t *testing.T) {
 	fleet.InVirtualTime(t, 5, func(t *testing.T, f *fleet.Fleet) {
 		c, spies := f.SpiedClient()
 		rw := c.RWLock("job")
@@ -97,7 +97,7 @@ func TestAnUncontendedReaderTakesOneRound(t *testing.T) {
 		free(t, first, second)
 		free(t, one(rw.Write()))
 		free(t, one(rw.Read()))
-		time.Sleep(time.Minute) // By now the nodes have forgotten all tokens.
+		time.Sleep(time.Minute) // The nodes forget the tokens meanwhile.
 		free(t, one(rw.Read()))
 	})
 }
@@ -122,7 +122,7 @@ func TestReadersRenew(t *testing.T) {
 	})
 }
 
-func TestEachReaderEndsByItself(t *testing.T) {
+func TestReaderLeasesExpireIndependently(t *testing.T) {
 	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
 		rw := f.Client().RWLock("job").With(quorumlock.LockOptions{Fixed: true})
 		first := fleet.MustAcquire(t, rw.Read())
@@ -138,7 +138,7 @@ func TestEachReaderEndsByItself(t *testing.T) {
 	})
 }
 
-func TestReadersLoseAMinority(t *testing.T) {
+func TestReadersSurviveLossOfAMinority(t *testing.T) {
 	fleet.InVirtualTime(t, 5, func(t *testing.T, f *fleet.Fleet) {
 		rw := f.Client().RWLock("job")
 		before := fleet.MustAcquire(t, rw.Read())
@@ -185,13 +185,13 @@ func TestNestedReadersAndWriters(t *testing.T) {
 		})
 		require.ErrorIs(t, err, quorumlock.ErrUpgrade)
 		require.ErrorIs(t, err, quorumlock.ErrOverlap)
-		require.NotContains(t, err.Error(), "acquire all of it first", "it has all of it")
+		require.NotContains(t, err.Error(), "acquire all of it first", "the caller has all names already, only not as a writer")
 		f.RequireNoKeys()
 	})
 }
 
-// A writer waits, without polling, until the last reader leaves. All readers that came after the
-// writer wait until it leaves.
+// A writer waits, without polling, until the last reader releases. Readers that came after the writer wait until it
+// releases.
 func TestReadersAndWritersTakeTurns(t *testing.T) {
 	fleet.InVirtualTime(t, 5, func(t *testing.T, f *fleet.Fleet) {
 		c, spies := f.SpiedClient()
@@ -205,11 +205,11 @@ func TestReadersAndWritersTakeTurns(t *testing.T) {
 			readers = append(readers, fleet.StartAcquire(t.Context(), t, rw.Read()), fleet.StartAcquire(t.Context(), t, other.Read()))
 			time.Sleep(time.Millisecond)
 		}
-		require.Error(t, fleet.MustBeRefused(t, other.Read()), "one that comes now would go before the writer")
+		require.Error(t, fleet.MustBeRefused(t, other.Read()), "a new reader must not pass the waiting writer")
 		last := fleet.StartAcquire(t.Context(), t, other.Write())
 		asked := fleet.TotalAsked(spies)
 		time.Sleep(500 * time.Millisecond)
-		require.Equal(t, asked, fleet.TotalAsked(spies), "nobody asks again")
+		require.Equal(t, asked, fleet.TotalAsked(spies), "no waiter polls")
 
 		free(t, first)
 		require.True(t, writer.Waits())
@@ -281,9 +281,8 @@ func TestNeitherReadersNorWritersStarve(t *testing.T) {
 	})
 }
 
-// Different clients read and write at the same time, while nodes come and go. A writer is always
-// alone, and tokens never shrink.
-func TestAWriterIsAlone(t *testing.T) {
+// Several clients read and write, while nodes fail. No lease is valid beside a writer's lease, and tokens never shrink.
+func TestWriterExcludesAllOthers(t *testing.T) {
 	for seed := range uint64(6) {
 		fleet.InVirtualTime(t, 5, func(t *testing.T, f *fleet.Fleet) {
 			ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
@@ -307,7 +306,7 @@ func TestAWriterIsAlone(t *testing.T) {
 	}
 }
 
-// watch sees all leases of an RW lock until their release.
+// watch checks all leases of one RW lock until their release.
 type watch struct {
 	t                         *testing.T
 	mu                        sync.Mutex
@@ -331,14 +330,14 @@ func (w *watch) granted(l *quorumlock.Lease, reads bool, before uint64) {
 	if l.Err() != nil {
 		return // The lease ended before the test could see it.
 	}
-	assert.Zero(w.t, valid(w.writers), "beside a writer")
+	assert.Zero(w.t, valid(w.writers), "a lease is valid beside a writer's lease")
 	assert.GreaterOrEqual(w.t, l.Token(), before, "tokens do not shrink")
 	if reads {
 		w.reads++
 		w.readers = append(w.readers, l)
 	} else {
 		w.writes++
-		assert.Zero(w.t, valid(w.readers), "a writer beside readers")
+		assert.Zero(w.t, valid(w.readers), "a writer's lease is valid beside readers")
 		assert.Greater(w.t, l.Token(), before, "the tokens of writers grow")
 		w.writers = append(w.writers, l)
 	}
@@ -366,13 +365,12 @@ func (w *watch) becomesReader(l *quorumlock.Lease) {
 	}
 }
 
-// released forgets a lease that has ended for good. Checking all earlier leases at each grant took
-// most of the test's time.
+// released drops a lease that has ended. Otherwise each grant would check all earlier leases, which is slow.
 func (w *watch) released(l *quorumlock.Lease) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if l.Err() == nil {
-		w.t.Errorf("a lease that was released is valid: token %d", l.Token())
+		w.t.Errorf("a released lease is still valid: token %d", l.Token())
 	}
 	is := func(other *quorumlock.Lease) bool { return other == l }
 	w.readers, w.writers = slices.DeleteFunc(w.readers, is), slices.DeleteFunc(w.writers, is)
@@ -403,7 +401,8 @@ func (w *watch) use(ctx context.Context, rw *quorumlock.RWLock, rng *rand.Rand) 
 	}
 }
 
-func TestReadersWhoGiveUpLeaveNothing(t *testing.T) {
+// Waiting readers whose context ends return its cause, and leave no queue entries.
+func TestCancelledReadersLeaveTheQueues(t *testing.T) {
 	fleet.InVirtualTime(t, 5, func(t *testing.T, f *fleet.Fleet) {
 		a, b := f.Client().RWLock("job"), f.Client().RWLock("job")
 		writer := fleet.MustAcquire(t, a.Write())
@@ -427,9 +426,8 @@ func TestReadersWhoGiveUpLeaveNothing(t *testing.T) {
 	})
 }
 
-// A writer that gives up lets in the readers behind it at once. They join the readers that already
-// hold the lock.
-func TestAWriterWhoGivesUpLetsReadersIn(t *testing.T) {
+// A waiting writer gives up. The readers behind it share the lock with its current readers at once.
+func TestCancelledWriterLetsReadersIn(t *testing.T) {
 	fleet.InVirtualTime(t, 5, func(t *testing.T, f *fleet.Fleet) {
 		a, b := f.Client().RWLock("job"), f.Client().RWLock("job")
 		first := fleet.MustAcquire(t, a.Read())
@@ -446,8 +444,8 @@ func TestAWriterWhoGivesUpLetsReadersIn(t *testing.T) {
 	})
 }
 
-// A client dies while its writer waits. Readers come in when the writer's entries have expired.
-func TestADeadWriterDoesNotKeepReadersOut(t *testing.T) {
+// A client dies while its writer waits. Readers behind it acquire once the writer's queue entries have expired.
+func TestReadersPassDeadQueuedWriter(t *testing.T) {
 	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
 		rw := f.Client().RWLock("job")
 		first := fleet.MustAcquire(t, rw.Read())
@@ -460,7 +458,7 @@ func TestADeadWriterDoesNotKeepReadersOut(t *testing.T) {
 	})
 }
 
-// frozenFor queues a writer that does not listen and never asks again.
+// frozenFor puts a writer into the queues that has no subscription and never asks again.
 func frozenFor(f *fleet.Fleet, keep time.Duration, id string, ticket int64, nodes ...int) {
 	f.T.Helper()
 	for _, i := range nodes {
@@ -474,7 +472,7 @@ func frozenFor(f *fleet.Fleet, keep time.Duration, id string, ticket int64, node
 	}
 }
 
-func TestReadersAreSeen(t *testing.T) {
+func TestReadersInHooksAndInspect(t *testing.T) {
 	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
 		events := make(chan quorumlock.AcquiredEvent, 10)
 		c := f.Client(func(cfg *quorumlock.Config) {

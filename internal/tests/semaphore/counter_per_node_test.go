@@ -10,8 +10,8 @@ import (
 	"github.com/quorumlock/quorumlock/internal/fleet"
 )
 
-// naiveNode is a node of a counting semaphore. Each node admits up to a limit on its own, and a
-// client needs a majority of admissions.
+// naiveNode is a node of a naive semaphore: each node has a counter with a limit, and a client needs a
+// majority of admissions.
 type naiveNode struct {
 	most    int
 	holders map[string]bool
@@ -27,8 +27,7 @@ func (n *naiveNode) acquire(who string) bool {
 
 func (n *naiveNode) release(who string) { delete(n.holders, who) }
 
-// naiveAcquire asks the nodes that the client reaches. Without a majority it gives its admissions
-// back.
+// naiveAcquire asks the nodes that the client reaches. Without a majority it returns its admissions.
 func naiveAcquire(who string, nodes []*naiveNode, reaches ...int) bool {
 	var granted []*naiveNode
 	for _, i := range reaches {
@@ -45,9 +44,9 @@ func naiveAcquire(who string, nodes []*naiveNode, reaches ...int) bool {
 	return false
 }
 
-// There are three nodes and two permits. Each client reaches two nodes, and each node is reached by
-// two clients. Counters admit all three clients; slots admit no more than two.
-func TestACounterPerNodeAdmitsTooMany(t *testing.T) {
+// There are three nodes, three clients and two permits. Each client reaches two nodes, and each node is reached
+// by two clients. Counters would admit all three clients. Slots admit at most two.
+func TestCounterPerNodeWouldAdmitTooMany(t *testing.T) {
 	reaches := [][]int{{0, 1}, {1, 2}, {2, 0}}
 	const p = 2
 
@@ -58,14 +57,14 @@ func TestACounterPerNodeAdmitsTooMany(t *testing.T) {
 			admitted++
 		}
 	}
-	require.Equal(t, 3, admitted, "each counter is within its bound, and yet")
+	require.Equal(t, 3, admitted, "three clients hold two permits, although each counter keeps its limit")
 	for _, n := range counters {
 		require.LessOrEqual(t, len(n.holders), p)
 	}
 
 	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
 		var leases []*quorumlock.Lease
-		for round := range 20 { // The bound holds whichever slots the clients name first.
+		for round := range 20 { // Each client asks for a random slot first.
 			for _, nodes := range reaches {
 				client, wires := f.WiredClient()
 				for i, w := range wires {

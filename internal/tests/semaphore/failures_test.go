@@ -16,11 +16,10 @@ import (
 	"github.com/quorumlock/quorumlock/quorum"
 )
 
-// queued returns how many entries the queues of the test's pool have on all nodes.
+// queued returns how many waiters the queues of the semaphore "jobs" have, summed over all nodes.
 func queued(f *fleet.Fleet) (n int) {
 	f.T.Helper()
-	// A stranger asks for a slot that does not exist. Its denial tells how many waiters are before
-	// it.
+	// A stranger asks for a slot that does not exist. The denial reports how many waiters are ahead of it.
 	pool := node.Pool{Name: node.PoolName("jobs"), Size: 1}
 	for _, nd := range f.Nodes {
 		replies := make([]node.Reply, 1)
@@ -38,15 +37,15 @@ func queued(f *fleet.Fleet) (n int) {
 	return n
 }
 
-// wanting waits for permits in the background.
-type wanting struct {
+// acquisition is an Acquire that runs in the background.
+type acquisition struct {
 	lease *quorumlock.Lease
 	err   error
 	done  chan struct{}
 }
 
-func want(ctx context.Context, s *quorumlock.Semaphore, n int) *wanting {
-	w := &wanting{done: make(chan struct{})}
+func acquire(ctx context.Context, s *quorumlock.Semaphore, n int) *acquisition {
+	w := &acquisition{done: make(chan struct{})}
 	go func() {
 		defer close(w.done)
 		w.lease, w.err = s.Acquire(ctx, n)
@@ -55,7 +54,7 @@ func want(ctx context.Context, s *quorumlock.Semaphore, n int) *wanting {
 	return w
 }
 
-func (w *wanting) waits() bool {
+func (w *acquisition) waits() bool {
 	select {
 	case <-w.done:
 		return false
@@ -64,7 +63,7 @@ func (w *wanting) waits() bool {
 	}
 }
 
-func TestPermitsSurviveAMinority(t *testing.T) {
+func TestPermitsSurviveLossOfAMinority(t *testing.T) {
 	fleet.InVirtualTime(t, 5, func(t *testing.T, f *fleet.Fleet) {
 		f.Client()
 		f.Stop(0, 1)
@@ -79,12 +78,12 @@ func TestPermitsSurviveAMinority(t *testing.T) {
 		time.Sleep(time.Minute)
 		f.Start(0, 1)
 		time.Sleep(quorumlock.DefaultTTL)
-		f.Stop(2, 3) // These are other nodes than before: the renewals have put the permits back.
+		f.Stop(2, 3) // The renewals have put the permits on n1 and n2, so n3 and n4 are not needed.
 		time.Sleep(time.Minute)
 		require.NoError(t, held.Err())
 		_, err = b.TryAcquire(t.Context(), 2)
 		require.ErrorIs(t, err, quorumlock.ErrHeld)
-		waits := want(t.Context(), b, 3)
+		waits := acquire(t.Context(), b, 3)
 		require.True(t, waits.waits())
 		require.NoError(t, held.Release(t.Context()))
 		<-waits.done
@@ -109,15 +108,15 @@ func TestPermitsNeedAQuorum(t *testing.T) {
 		<-held.Context().Done()
 		require.ErrorIs(t, held.Err(), quorumlock.ErrLost)
 		f.Start(0, 1)
-		lease, err := s.Acquire(t.Context(), 2) // Either number of permits may be in force.
+		lease, err := s.Acquire(t.Context(), 2) // The failed SetPermits may have taken effect or not.
 		require.NoError(t, err)
 		require.NoError(t, lease.Release(t.Context()))
 	})
 }
 
-// This is the known lost lock of Redlock, with permits. A holder has nodes 1 and 2, node 1 forgets,
-// and another client would win nodes 1 and 3.
-func TestForgottenPermitsAreNotGivenAgain(t *testing.T) {
+// This is the known lost lock of Redlock, with permits: a holder has nodes 1 and 2, node 1 loses its memory, and
+// a second client wins nodes 1 and 3. Here node 1 recovers first, so it grants nothing.
+func TestForgottenPermitsAreNotGrantedAgain(t *testing.T) {
 	fleet.ForEachLoss(t, 3, func(t *testing.T, f *fleet.Fleet, lose func(int)) {
 		client, wires := f.WiredClient()
 		wires[2].Severed.Store(true)
@@ -136,9 +135,9 @@ func TestForgottenPermitsAreNotGivenAgain(t *testing.T) {
 	})
 }
 
-// The nodes restart one after the other, each after the recovery of the one before. Holders keep
-// their permits, and no other client gets them.
-func TestPermitsOutliveEveryNode(t *testing.T) {
+// The nodes lose their memory one after the other, with a full recovery between. Holders keep their permits, and
+// no other client gets them.
+func TestPermitsSurviveRestartOfEachNode(t *testing.T) {
 	fleet.ForEachLoss(t, 3, func(t *testing.T, f *fleet.Fleet, lose func(int)) {
 		a, b := f.Client().Semaphore("jobs", 3), f.Client().Semaphore("jobs", 3)
 		first, second := permits(t, a, 1), permits(t, b, 1)
@@ -162,7 +161,7 @@ func TestPermitsOutliveEveryNode(t *testing.T) {
 	})
 }
 
-func TestPermitsRenewAndFixedOnesEnd(t *testing.T) {
+func TestPermitsRenewUnlessFixed(t *testing.T) {
 	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
 		s := f.Client().Semaphore("jobs", 2)
 		renews := permits(t, s, 1)
@@ -183,12 +182,12 @@ func TestPermitsRenewAndFixedOnesEnd(t *testing.T) {
 	})
 }
 
-// Waiters ask only now and then. A release of a permit wakes a waiter at once.
-func TestWaitersForPermitsHardlyAsk(t *testing.T) {
+// A waiter polls about once a second. A release of permits wakes it at once.
+func TestWaitersForPermitsPollRarely(t *testing.T) {
 	fleet.InVirtualTime(t, 5, func(t *testing.T, f *fleet.Fleet) {
 		full := permits(t, f.Client().Semaphore("jobs", 4), 4)
 		c, spies := f.SpiedClient()
-		waits := want(t.Context(), c.Semaphore("jobs", 4), 2)
+		waits := acquire(t.Context(), c.Semaphore("jobs", 4), 2)
 		time.Sleep(30 * time.Second)
 		require.True(t, waits.waits())
 		require.Equal(t, 5, queued(f))
@@ -198,7 +197,7 @@ func TestWaitersForPermitsHardlyAsk(t *testing.T) {
 		}))
 		require.NoError(t, waits.err)
 		fleet.Settle()
-		require.Zero(t, queued(f), "whoever has permits waits no longer")
+		require.Zero(t, queued(f), "the new holder has left the queue")
 		for _, s := range spies {
 			require.LessOrEqual(t, s.Asked(), 2+30*4/3+1+1)
 			require.GreaterOrEqual(t, s.Asked(), 2+30)
@@ -206,14 +205,16 @@ func TestWaitersForPermitsHardlyAsk(t *testing.T) {
 	})
 }
 
-func TestWhoGivesUpWaitingForPermitsIsInNobodysWay(t *testing.T) {
+// Two waiters at the head of the queue are cancelled, with some nodes hung. Then a release wakes the third waiter
+// at once.
+func TestCancelledPermitWaiterDelaysNoOther(t *testing.T) {
 	for _, paused := range []int{0, 2, 5} {
 		fleet.InVirtualTime(t, 5, func(t *testing.T, f *fleet.Fleet) {
 			full := permits(t, f.Client().Semaphore("jobs", 2), 2)
 			ctx, cancel := context.WithCancel(t.Context())
 			s := f.Client().Semaphore("jobs", 2)
-			first, second := want(ctx, s, 2), want(ctx, f.Client().Semaphore("jobs", 2), 2)
-			third := want(t.Context(), f.Client().Semaphore("jobs", 2), 1)
+			first, second := acquire(ctx, s, 2), acquire(ctx, f.Client().Semaphore("jobs", 2), 2)
+			third := acquire(t.Context(), f.Client().Semaphore("jobs", 2), 1)
 			f.Pause(fleet.FirstNodes(paused)...)
 			time.Sleep(1001 * time.Millisecond) // Wait until an attempt is in flight.
 			cancel()
@@ -236,25 +237,27 @@ func TestWhoGivesUpWaitingForPermitsIsInNobodysWay(t *testing.T) {
 	}
 }
 
-// A holder that dies wakes no waiter, but the waiters know when its lease expires.
-func TestTheCrashOfWhoHoldsPermits(t *testing.T) {
+// A dead holder releases nothing and wakes no waiter. The waiters know when its permits expire, and acquire
+// them then.
+func TestPermitsOfDeadHolderExpire(t *testing.T) {
 	fleet.InVirtualTime(t, 5, func(t *testing.T, f *fleet.Fleet) {
 		client, wires := f.WiredClient()
 		dead := permits(t, client.Semaphore("jobs", 3), 3)
 		for _, w := range wires {
 			w.Severed.Store(true)
 		}
-		var waits []*wanting
+		var waits []*acquisition
 		for range 5 {
-			waits = append(waits, want(t.Context(), f.Client().Semaphore("jobs", 3), 1))
+			waits = append(waits, acquire(t.Context(), f.Client().Semaphore("jobs", 3), 1))
 			time.Sleep(time.Millisecond)
 		}
 		took := f.Elapsed(func() { <-waits[0].done })
 		require.InDelta(t, quorumlock.DefaultTTL.Seconds(), took.Seconds(), 0.02)
 		require.Error(t, dead.Err())
-		<-waits[1].done
-		<-waits[2].done
-		require.Less(t, f.Elapsed(func() {}), 100*time.Millisecond)
+		require.Less(t, f.Elapsed(func() {
+			<-waits[1].done
+			<-waits[2].done
+		}), 100*time.Millisecond)
 		require.True(t, waits[3].waits())
 		for _, w := range waits {
 			<-w.done
@@ -264,24 +267,24 @@ func TestTheCrashOfWhoHoldsPermits(t *testing.T) {
 	})
 }
 
-// A frozen head of the queue holds the others up for its grace period, and no longer.
-func TestAFrozenWaiterForPermits(t *testing.T) {
+// A frozen waiter at the head of the queue delays the others only for its grace period.
+func TestFrozenPermitWaiterDelaysOthersBriefly(t *testing.T) {
 	fleet.InVirtualTime(t, 5, func(t *testing.T, f *fleet.Fleet) {
 		full := permits(t, f.Client().Semaphore("jobs", 2), 2)
 		c, spies := f.SpiedClient()
-		frozen := want(t.Context(), c.Semaphore("jobs", 2), 1)
+		frozen := acquire(t.Context(), c.Semaphore("jobs", 2), 1)
 		for _, s := range spies {
 			s.Set(func(s *fleet.Spy) { s.Message = func(node.Message) bool { return false } })
 		}
 		time.Sleep(time.Millisecond)
-		second := want(t.Context(), f.Client().Semaphore("jobs", 2), 1)
+		second := acquire(t.Context(), f.Client().Semaphore("jobs", 2), 1)
 		time.Sleep(time.Millisecond)
-		third := want(t.Context(), f.Client().Semaphore("jobs", 2), 1)
+		third := acquire(t.Context(), f.Client().Semaphore("jobs", 2), 1)
 		took := f.Elapsed(func() {
 			require.NoError(t, full.Release(t.Context()))
 			<-second.done
 		})
-		require.Less(t, took, 10*time.Millisecond, "there is one for it, too")
+		require.Less(t, took, 10*time.Millisecond, "the second permit is free for the second waiter")
 		took += f.Elapsed(func() { <-third.done })
 		require.Less(t, took, 100*time.Millisecond)
 		require.NoError(t, errors.Join(second.err, third.err))
@@ -291,18 +294,19 @@ func TestAFrozenWaiterForPermits(t *testing.T) {
 	})
 }
 
-func TestSettingThePermits(t *testing.T) {
+// A new size is in force once a majority of nodes knows it. Other nodes and clients learn it from them.
+func TestSetPermits(t *testing.T) {
 	fleet.InVirtualTime(t, 5, func(t *testing.T, f *fleet.Fleet) {
 		a, b := f.Client().Semaphore("jobs", 4), f.Client().Semaphore("jobs", 4)
 		held := permits(t, a, 4)
 		require.NoError(t, a.SetPermits(t.Context(), 2))
-		require.NoError(t, held.Err(), "nothing is taken from anybody")
+		require.NoError(t, held.Err(), "a smaller size ends no lease")
 		n, err := b.Permits(t.Context())
 		require.NoError(t, err)
 		require.Equal(t, 2, n)
 		require.NoError(t, held.Release(t.Context()))
 
-		for range 20 { // These clients have not heard of the new size.
+		for range 20 { // New clients do not know the new size yet.
 			c := f.Client().Semaphore("jobs", 4)
 			one, two := permits(t, c, 1), permits(t, c, 1)
 			_, err := f.Client().Semaphore("jobs", 4).TryAcquire(t.Context(), 1)
@@ -315,7 +319,7 @@ func TestSettingThePermits(t *testing.T) {
 		require.Error(t, err)
 
 		full := permits(t, b, 2)
-		waits := want(t.Context(), b, 1)
+		waits := acquire(t.Context(), b, 1)
 		require.True(t, waits.waits())
 		require.NoError(t, f.Client().Semaphore("jobs", 1).SetPermits(t.Context(), 8))
 		<-waits.done
@@ -328,10 +332,9 @@ func TestSettingThePermits(t *testing.T) {
 	})
 }
 
-// A new size is in force once a majority of nodes knows it. The other nodes and clients learn it.
-// If more permits are held than there are now, holders keep and renew theirs. No client gets a
-// surplus permit after its release.
-func TestFewerPermitsThanAreHeld(t *testing.T) {
+// The new size is smaller than the number of held permits. Holders keep and renew their permits. A released
+// permit above the new size is not granted again.
+func TestShrinkBelowHeldPermits(t *testing.T) {
 	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
 		s, other := f.Client().Semaphore("jobs", 4), f.Client().Semaphore("jobs", 4)
 		holders := make(map[int]*quorumlock.Lease)
@@ -346,7 +349,7 @@ func TestFewerPermitsThanAreHeld(t *testing.T) {
 			require.NoError(t, holders[slot].Release(t.Context()))
 			fleet.Settle()
 			_, err := other.TryAcquire(t.Context(), 1)
-			require.ErrorIs(t, err, quorumlock.ErrHeld, "slot %d is given again", slot)
+			require.ErrorIs(t, err, quorumlock.ErrHeld, "slot %d must not be granted again", slot)
 		}
 		require.NoError(t, holders[0].Release(t.Context()))
 		fleet.Settle()
@@ -355,13 +358,13 @@ func TestFewerPermitsThanAreHeld(t *testing.T) {
 	})
 }
 
-func TestANewSizeReachesWhoMissedIt(t *testing.T) {
+func TestNewSizeReachesNodeThatMissedIt(t *testing.T) {
 	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
 		a := f.Client().Semaphore("jobs", 4)
 		f.Stop(2)
 		require.NoError(t, a.SetPermits(t.Context(), 1))
 		f.Start(2)
-		one := permits(t, a, 1) // This tells the third node.
+		one := permits(t, a, 1) // The acquisition tells the third node the new size.
 		require.NoError(t, one.Release(t.Context()))
 		f.Stop(0)
 		time.Sleep(2 * time.Second)
@@ -372,8 +375,8 @@ func TestANewSizeReachesWhoMissedIt(t *testing.T) {
 	})
 }
 
-// A minority of nodes forgets the size. The others know it, and spread it.
-func TestANewSizeOutlivesAMinority(t *testing.T) {
+// A minority of nodes loses its memory, and with it the new size. The majority still knows it.
+func TestNewSizeSurvivesMemoryLossOfAMinority(t *testing.T) {
 	fleet.ForEachLoss(t, 5, func(t *testing.T, f *fleet.Fleet, lose func(int)) {
 		a := f.Client().Semaphore("jobs", 4)
 		require.NoError(t, a.SetPermits(t.Context(), 1))
@@ -392,12 +395,12 @@ func TestANewSizeOutlivesAMinority(t *testing.T) {
 	})
 }
 
-// A waiter learns that it waits for more permits than there are now.
-func TestWaitingForMorePermitsThanThereAre(t *testing.T) {
+// A waiter wants three permits, and the semaphore shrinks to two. The waiter fails with ErrInvalid.
+func TestWaiterForTooManyPermitsIsRefused(t *testing.T) {
 	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
 		s := f.Client().Semaphore("jobs", 4)
 		held := permits(t, s, 2)
-		waits := want(t.Context(), f.Client().Semaphore("jobs", 4), 3)
+		waits := acquire(t.Context(), f.Client().Semaphore("jobs", 4), 3)
 		require.True(t, waits.waits())
 		require.NoError(t, s.SetPermits(t.Context(), 2))
 		<-waits.done
@@ -406,11 +409,11 @@ func TestWaitingForMorePermitsThanThereAre(t *testing.T) {
 		require.ErrorIs(t, err, quorumlock.ErrInvalid)
 		require.NoError(t, s.SetPermits(t.Context(), 4))
 		require.NoError(t, held.Release(t.Context()))
-		require.NoError(t, permits(t, f.Client().Semaphore("jobs", 2), 3).Err(), "it asks before it refuses")
+		require.NoError(t, permits(t, f.Client().Semaphore("jobs", 2), 3).Err(), "the nodes know the current size, whatever size the client was made with")
 	})
 }
 
-func TestPermitsOfAContext(t *testing.T) {
+func TestPermitsInContext(t *testing.T) {
 	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
 		s, locks := f.Client().Semaphore("jobs", 3), f.Client()
 		err := s.Do(t.Context(), 2, func(ctx context.Context) error {
@@ -419,14 +422,14 @@ func TestPermitsOfAContext(t *testing.T) {
 			require.Len(t, slots, 2)
 			require.NotZero(t, token)
 			_, err := s.Acquire(ctx, 2)
-			require.ErrorIs(t, err, quorumlock.ErrOverlap, "it would wait for itself")
+			require.ErrorIs(t, err, quorumlock.ErrOverlap, "the caller would wait for permits that it holds itself")
 			another, err := s.Acquire(ctx, 1)
-			require.NoError(t, err, "each call takes permits of its own")
+			require.NoError(t, err, "permits are not nested: each Acquire takes more of them")
 			require.NotContains(t, slots, another.Slots()[0])
-			_, err = s.Acquire(another.Context(), 1) //nolint:contextcheck // that it is within ctx is what is tested
+			_, err = s.Acquire(another.Context(), 1) //nolint:contextcheck // the test needs the context of this lease
 			require.ErrorIs(t, err, quorumlock.ErrOverlap)
 			lock, err := locks.RedLock("jobs").TryAcquire(ctx)
-			require.NoError(t, err, "a lock of that name is another thing")
+			require.NoError(t, err, "a lock may have the same name as a semaphore")
 			require.Nil(t, lock.Slots())
 			return another.Release(ctx)
 		})
@@ -437,14 +440,14 @@ func TestPermitsOfAContext(t *testing.T) {
 }
 
 // The options of a lock apply to a semaphore too.
-func TestOptionsOfASemaphore(t *testing.T) {
+func TestSemaphoreOptions(t *testing.T) {
 	fleet.InVirtualTime(t, 5, func(t *testing.T, f *fleet.Fleet) {
 		full := permits(t, f.Client().Semaphore("jobs", 2), 2)
 		spins := f.Client().Semaphore("jobs", 2).With(quorumlock.LockOptions{Waiting: quorumlock.WaitSpin})
-		waits := want(t.Context(), spins, 2)
+		waits := acquire(t.Context(), spins, 2)
 		time.Sleep(time.Second)
 		require.True(t, waits.waits())
-		require.Zero(t, queued(f), "nothing on the nodes tells of who spins")
+		require.Zero(t, queued(f), "a spinning waiter is in no queue")
 		require.NoError(t, full.Release(t.Context()))
 		<-waits.done
 		require.NoError(t, errors.Join(waits.err, waits.lease.Release(t.Context())))
@@ -465,7 +468,7 @@ func TestOptionsOfASemaphore(t *testing.T) {
 	})
 }
 
-func TestTheStatusOfASemaphore(t *testing.T) {
+func TestSemaphoreStatus(t *testing.T) {
 	fleet.InVirtualTime(t, 5, func(t *testing.T, f *fleet.Fleet) {
 		s := f.Client().Semaphore("jobs", 20)
 		available := func() int {
@@ -487,7 +490,7 @@ func TestTheStatusOfASemaphore(t *testing.T) {
 	})
 }
 
-func TestWrongPermits(t *testing.T) {
+func TestInvalidPermits(t *testing.T) {
 	fleet.InVirtualTime(t, 1, func(t *testing.T, f *fleet.Fleet) {
 		c := f.Client()
 		for _, s := range []*quorumlock.Semaphore{
@@ -506,18 +509,18 @@ func TestWrongPermits(t *testing.T) {
 		}
 		require.NoError(t, permits(t, s, quorumlock.MaxNames).Release(t.Context()))
 		require.ErrorIs(t, s.SetPermits(t.Context(), 0), quorumlock.ErrInvalid)
-		_, err := s.Acquire(nil, 1) //nolint:staticcheck // that is what is tested
+		_, err := s.Acquire(nil, 1) //nolint:staticcheck // the test needs a nil context
 		require.ErrorIs(t, err, quorumlock.ErrInvalid)
 		_, err = c.Semaphore("jobs", 3).Acquire(t.Context(), 4)
 		require.ErrorContains(t, err, "4 permits requested, the semaphore has 3")
 	})
 }
 
-func TestClosingWithPermits(t *testing.T) {
+func TestCloseWithPermits(t *testing.T) {
 	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
 		c := f.Client()
 		held := permits(t, c.Semaphore("jobs", 2), 2)
-		waits := want(t.Context(), c.Semaphore("jobs", 2), 1)
+		waits := acquire(t.Context(), c.Semaphore("jobs", 2), 1)
 		require.NoError(t, c.Close(t.Context()))
 		<-waits.done
 		require.ErrorIs(t, waits.err, quorumlock.ErrClosed)
@@ -528,7 +531,7 @@ func TestClosingWithPermits(t *testing.T) {
 	})
 }
 
-func TestLeakedPermits(t *testing.T) {
+func TestLeakedPermitsAreReleased(t *testing.T) {
 	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
 		s := f.Client().Semaphore("jobs", 1)
 		_ = permits(t, s, 1)
@@ -541,7 +544,7 @@ func TestLeakedPermits(t *testing.T) {
 }
 
 // The events of a semaphore carry its name, and not the names of its slots.
-func TestHooksOfASemaphore(t *testing.T) {
+func TestSemaphoreHooksNameTheSemaphore(t *testing.T) {
 	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
 		var mu sync.Mutex
 		var names []string

@@ -14,16 +14,16 @@ import (
 	"github.com/quorumlock/quorumlock/internal/fleet"
 )
 
-// crowd counts the clients that hold permits at the same time.
-type crowd struct {
+// usage counts the permits that are held at the same time.
+type usage struct {
 	t         *testing.T
 	most      int64
 	now, peak atomic.Int64
 }
 
-func (c *crowd) enter(n int) {
+func (c *usage) enter(n int) {
 	now := c.now.Add(int64(n))
-	require.LessOrEqual(c.t, now, c.most, "more permits are held than there are")
+	require.LessOrEqual(c.t, now, c.most, "more permits are held than the semaphore has")
 	for {
 		peak := c.peak.Load()
 		if now <= peak || c.peak.CompareAndSwap(peak, now) {
@@ -32,9 +32,9 @@ func (c *crowd) enter(n int) {
 	}
 }
 
-func (c *crowd) leave(n int) { c.now.Add(int64(-n)) }
+func (c *usage) leave(n int) { c.now.Add(int64(-n)) }
 
-// permits takes n permits, which must be free at once.
+// permits acquires n permits, which must be free.
 func permits(t *testing.T, s *quorumlock.Semaphore, n int) *quorumlock.Lease {
 	t.Helper()
 	lease, err := s.TryAcquire(t.Context(), n)
@@ -43,7 +43,7 @@ func permits(t *testing.T, s *quorumlock.Semaphore, n int) *quorumlock.Lease {
 	return lease
 }
 
-func TestASemaphoreHasSoManyPermits(t *testing.T) {
+func TestSemaphoreGrantsOnlyItsPermits(t *testing.T) {
 	fleet.InVirtualTime(t, 5, func(t *testing.T, f *fleet.Fleet) {
 		a, b := f.Client().Semaphore("jobs", 3), f.Client().Semaphore("jobs", 3)
 		first := permits(t, a, 2)
@@ -64,8 +64,8 @@ func TestASemaphoreHasSoManyPermits(t *testing.T) {
 	})
 }
 
-// A client finds free permits in one round trip. If it named the wrong slots, the denials show the
-// free ones, and it needs one more.
+// One TryAcquire finds a free permit, even if only one is left. A new client asks for random slots. If they are
+// taken, the denials report the free ones, and the client asks once more.
 func TestFreePermitsAreFound(t *testing.T) {
 	fleet.InVirtualTime(t, 5, func(t *testing.T, f *fleet.Fleet) {
 		const size = 50
@@ -78,12 +78,12 @@ func TestFreePermitsAreFound(t *testing.T) {
 	})
 }
 
-func TestAnUncontendedAcquireOfPermitsIsOneRoundTrip(t *testing.T) {
+func TestUncontendedPermitsTakeOneRoundTrip(t *testing.T) {
 	fleet.InVirtualTime(t, 5, func(t *testing.T, f *fleet.Fleet) {
 		c, spies := f.SpiedClient()
 		s := c.Semaphore("jobs", 10)
 		var held []*quorumlock.Lease
-		for range 5 { // The client knows the whole state, as it is the only holder.
+		for range 5 { // The only holder knows which slots are free.
 			lease, err := s.Acquire(t.Context(), 2)
 			require.NoError(t, err)
 			held = append(held, lease)
@@ -103,13 +103,13 @@ func TestAnUncontendedAcquireOfPermitsIsOneRoundTrip(t *testing.T) {
 	})
 }
 
-// A crowd on many clients wants one permit too many. Never more permits are held than there are.
-// All waiters are served in the end, and nothing is left.
-func TestNeverMoreThanThePermits(t *testing.T) {
+// There is one client more than permits. The permits are never exceeded, all of them are used, and every waiter
+// is served.
+func TestPermitsAreNeverExceeded(t *testing.T) {
 	for _, p := range []int{1, 2, 3, 7} {
 		t.Run(fmt.Sprint(p), func(t *testing.T) {
 			fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
-				c := &crowd{t: t, most: int64(p)}
+				c := &usage{t: t, most: int64(p)}
 				var wg sync.WaitGroup
 				for range p + 1 {
 					s := f.Client().Semaphore("jobs", p)
@@ -137,10 +137,10 @@ func TestNeverMoreThanThePermits(t *testing.T) {
 	}
 }
 
-func TestACrowdOfOneClient(t *testing.T) {
+func TestPermitsOfManyCallersInOneClient(t *testing.T) {
 	fleet.InVirtualTime(t, 5, func(t *testing.T, f *fleet.Fleet) {
 		const p = 8
-		c := &crowd{t: t, most: p}
+		c := &usage{t: t, most: p}
 		s := f.Client().Semaphore("jobs", p)
 		var wg sync.WaitGroup
 		took := f.Elapsed(func() {
@@ -160,7 +160,7 @@ func TestACrowdOfOneClient(t *testing.T) {
 			}
 			wg.Wait()
 		})
-		require.Less(t, took, time.Second, "80 times 2.5 permits for 10 ms, on 8: 250 ms at best")
+		require.Less(t, took, time.Second, "200 permits for 10 ms each, 8 at a time: 250 ms at best")
 		f.RequireNoKeys()
 	})
 }
@@ -192,7 +192,7 @@ func TestWaitersForPermitsAreServedInOrder(t *testing.T) {
 		require.NoError(t, full.Release(t.Context()))
 		wg.Wait()
 		require.IsNonDecreasing(t, got[:])
-		require.Less(t, got[11]-got[0], 90*time.Millisecond, "24 permits for 10 ms, on 4: 60 ms at best")
+		require.Less(t, got[11]-got[0], 90*time.Millisecond, "24 permits for 10 ms each, 4 at a time: 60 ms at best")
 		f.RequireNoKeys()
 	})
 }

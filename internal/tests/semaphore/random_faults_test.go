@@ -15,8 +15,8 @@ import (
 	"github.com/quorumlock/quorumlock/internal/witness"
 )
 
-// Nodes forget, hang and are cut off from some clients, and messages are late or lost. Never more
-// permits are held than there are. Once the faults stop, all waiters are served.
+// Nodes lose their memory, hang, and are cut off from some clients, and messages are late or lost. The permits are
+// never exceeded. Once the faults have stopped, every client can acquire all permits.
 func TestPermitsUnderFaults(t *testing.T) {
 	for seed := range uint64(6) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {

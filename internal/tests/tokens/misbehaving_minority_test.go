@@ -13,24 +13,24 @@ import (
 	"github.com/quorumlock/quorumlock/node"
 )
 
-// One node of three decides nothing for the others, whichever tokens, clocks or servers it reports.
+// In these tests one node of three reports wrong tokens, clocks or servers. The other two must suffice.
 
-// A node reports larger tokens than it has, but plausible ones. The client does not outbid them, as
-// the other nodes would refuse the result.
-func TestANodeThatIsAheadOfItself(t *testing.T) {
+// A node reports larger tokens than it knows, but plausible ones. The client must not propose an even
+// larger token, as the other nodes would refuse it as too far ahead of their clocks.
+func TestOverstatedTokensOfOneNodeAreIgnored(t *testing.T) {
 	for _, by := range []time.Duration{2 * time.Second, fleet.RecoveryTime - time.Millisecond} {
 		fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
 			ahead := func(node.Op) uint64 { return uint64(f.Clock.Wall().Add(by).UnixMicro()) }
-			client := f.Client(func(cfg *quorumlock.Config) { cfg.Nodes[1] = &boaster{Node: f.Nodes[1], tell: ahead} })
+			client := f.Client(func(cfg *quorumlock.Config) { cfg.Nodes[1] = &liar{Node: f.Nodes[1], tell: ahead} })
 			_ = fleet.AcquireAndRelease(t, client.RedLock("job"))
 			lease, err := f.Client().RedLock("job").TryAcquire(t.Context())
 			require.NoError(t, err)
-			for range 20 { // The result holds whichever node answers first.
-				_ = fleet.MustBeRefused(t, client.RedLock("job")) // and is told a token
+			for range 20 { // Either node may answer first.
+				_ = fleet.MustBeRefused(t, client.RedLock("job")) // Each denial reports a token.
 			}
 			require.NoError(t, lease.Release(t.Context()))
 			fleet.Settle()
-			_ = fleet.AcquireAndRelease(t, f.Client(fleet.SkewedBy(f, 900*time.Millisecond)).RedLock("job")) // so that a second round is needed
+			_ = fleet.AcquireAndRelease(t, f.Client(fleet.SkewedBy(f, 900*time.Millisecond)).RedLock("job")) // The next attempt needs a second token round.
 			for range 5 {
 				_ = fleet.AcquireAndRelease(t, client.RedLock("job"))
 			}
@@ -38,8 +38,9 @@ func TestANodeThatIsAheadOfItself(t *testing.T) {
 	}
 }
 
-// The good nodes know different tokens. The third node always reports a token as large as ours.
-func TestANodeThatNeverTakesAToken(t *testing.T) {
+// The good nodes know different tokens, so the client needs a further token round. The bad node rejects
+// each proposal: it always reports a token as large as the proposed one.
+func TestNodeThatRejectsEveryToken(t *testing.T) {
 	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
 		fast, wires := f.WiredClient(fleet.SkewedBy(f, 900*time.Millisecond))
 		for _, only := range []int{0, 2} {
@@ -51,15 +52,15 @@ func TestANodeThatNeverTakesAToken(t *testing.T) {
 			fleet.Settle()
 		}
 		client := f.Client(fleet.SkewedBy(f, -400*time.Millisecond), func(cfg *quorumlock.Config) {
-			cfg.Nodes[1] = &boaster{Node: f.Nodes[1], tell: func(op node.Op) uint64 { return op.Token }}
+			cfg.Nodes[1] = &liar{Node: f.Nodes[1], tell: func(op node.Op) uint64 { return op.Token }}
 		})
 		_ = fleet.AcquireAndRelease(t, client.RedLock("job"))
 	})
 }
 
-// A node and a client share a machine whose clock is ahead. That client gets nothing, and does not
-// block others.
-func TestAMachineWithAWrongClock(t *testing.T) {
+// A node and a client share a machine whose clock is ahead. The other nodes refuse this client, and its
+// attempts do not block other clients.
+func TestNodeAndClientShareWrongClock(t *testing.T) {
 	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
 		ahead := clock.NewSkewed(f.Clock, 1)
 		f.Nodes[1] = node.NewMemory("n2", ahead)
@@ -82,7 +83,7 @@ func TestAMachineWithAWrongClock(t *testing.T) {
 
 // An address leads to the server of another node, and later to no server. The client reports each
 // state with its own error.
-func TestATwinThatDies(t *testing.T) {
+func TestAliasOfAnotherNodeGoesDown(t *testing.T) {
 	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
 		alias := &fleet.Wire{Node: f.Nodes[0], NodeName: "alias"}
 		var down []string
@@ -91,7 +92,7 @@ func TestATwinThatDies(t *testing.T) {
 			cfg.Hooks.NodeDown = func(node string, _ error) { down = append(down, node) }
 		})
 		alias.Severed.Store(true)
-		_ = fleet.AcquireAndRelease(t, client.RedLock("job")) // n1 is first
+		_ = fleet.AcquireAndRelease(t, client.RedLock("job")) // The server counts as n1, as n1 identifies first.
 		alias.Severed.Store(false)
 		time.Sleep(time.Second)
 		lease, err := client.RedLock("job").TryAcquire(t.Context())
@@ -110,35 +111,37 @@ func TestATwinThatDies(t *testing.T) {
 	})
 }
 
-// sleepy is a clock that a process reads just before it is suspended.
-type sleepy struct {
+// suspending is a clock that suspends the process just after it was read.
+type suspending struct {
 	clock.Clock
-	asleep atomic.Bool
+	next atomic.Bool // The next reading suspends the process.
 }
 
-func (s *sleepy) Wall() time.Time {
+func (s *suspending) Wall() time.Time {
 	now := s.Clock.Wall()
-	if s.asleep.CompareAndSwap(true, false) {
+	if s.next.CompareAndSwap(true, false) {
 		time.Sleep(15 * time.Second)
 	}
 	return now
 }
 
-// A proposal that is old on arrival says nothing about the clock, so another attempt helps.
-func TestSuspendedBetweenProposalAndSending(t *testing.T) {
+// A proposal is too old when it arrives, as the process was suspended before it was sent. This is no
+// proof of a wrong clock, so the client tries again.
+func TestSuspendBetweenProposalAndSend(t *testing.T) {
 	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
-		c := &sleepy{Clock: f.Clock}
+		c := &suspending{Clock: f.Clock}
 		client := f.Client(func(cfg *quorumlock.Config) { cfg.Clock = c })
 		_ = fleet.AcquireAndRelease(t, client.RedLock("job"))
 		time.Sleep(time.Second)
-		c.asleep.Store(true)
+		c.next.Store(true)
 		_, err := client.RedLock("job").Acquire(t.Context())
 		require.NoError(t, err)
 	})
 }
 
-// The clock was set back, so the client must not wait until it passes the remembered token.
-func TestAClockThatIsSetBack(t *testing.T) {
+// A clock that was set back by an hour is refused at once. The client must not wait until the clock has
+// passed the tokens that it remembers.
+func TestClockSetBackFailsAtOnce(t *testing.T) {
 	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
 		wrong := clock.NewSkewed(f.Clock, 1)
 		client := f.Client(func(cfg *quorumlock.Config) { cfg.Clock = wrong })

@@ -13,15 +13,15 @@ import (
 	"github.com/quorumlock/quorumlock/node"
 )
 
-// tally is a client's connection to a node. It counts the client's operations.
-type tally struct {
+// counter is a client's connection to a node. It counts the client's acquisitions.
+type counter struct {
 	node.Node
 	acquisitions atomic.Int64
-	// before, if set, runs before each acquisition, with the number of the acquisition.
+	// before, if set, is called before each acquisition, with its number.
 	before func(n int64)
 }
 
-func (c *tally) Do(ctx context.Context, ops []node.Op, replies []node.Reply) {
+func (c *counter) Do(ctx context.Context, ops []node.Op, replies []node.Reply) {
 	for _, op := range ops {
 		if op.Kind == node.Acquire {
 			if n := c.acquisitions.Add(1); c.before != nil {
@@ -33,17 +33,17 @@ func (c *tally) Do(ctx context.Context, ops []node.Op, replies []node.Reply) {
 }
 
 // counted makes a client whose acquisitions are counted on every node.
-func counted(f *fleet.Fleet) (*quorumlock.Client, []*tally) {
-	tallies := make([]*tally, len(f.Nodes))
+func counted(f *fleet.Fleet) (*quorumlock.Client, []*counter) {
+	counters := make([]*counter, len(f.Nodes))
 	return f.Client(func(cfg *quorumlock.Config) {
 		for i, nd := range cfg.Nodes {
-			tallies[i] = &tally{Node: nd}
-			cfg.Nodes[i] = tallies[i]
+			counters[i] = &counter{Node: nd}
+			cfg.Nodes[i] = counters[i]
 		}
-	}), tallies
+	}), counters
 }
 
-func TestTokensGrowWhateverTheClocks(t *testing.T) {
+func TestTokensGrowDespiteClockSkew(t *testing.T) {
 	fleet.InVirtualTime(t, 5, func(t *testing.T, f *fleet.Fleet) {
 		offs := []time.Duration{
 			0, 990 * time.Millisecond, -time.Second, -5 * time.Second, 980 * time.Millisecond, time.Microsecond, -8 * time.Second,
@@ -60,57 +60,57 @@ func TestTokensGrowWhateverTheClocks(t *testing.T) {
 			last = token
 			time.Sleep(time.Duration(i%3) * 100 * time.Microsecond)
 		}
-		require.Less(t, last, uint64(f.Clock.Wall().Add(2*time.Second).UnixMicro()), "no further than the fastest clock")
+		require.Less(t, last, uint64(f.Clock.Wall().Add(2*time.Second).UnixMicro()), "tokens run no further ahead than the fastest clock")
 	})
 }
 
-func TestATokenIsAMicrosecondOfTheClock(t *testing.T) {
+func TestTokenIsTheClockInMicroseconds(t *testing.T) {
 	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
-		client, tallies := counted(f)
+		client, counters := counted(f)
 		other := f.Client(fleet.SkewedBy(f, 999*time.Millisecond))
 		for range 10 {
 			time.Sleep(time.Microsecond)
 			require.Equal(t, uint64(f.Clock.Wall().UnixMicro()), fleet.AcquireAndRelease(t, client.RedLock("job")))
-			_ = fleet.AcquireAndRelease(t, other.RedLock("another name")) // whose tokens are of no concern here
+			_ = fleet.AcquireAndRelease(t, other.RedLock("another name")) // The tokens of other names do not matter.
 		}
-		for _, c := range tallies {
-			require.EqualValues(t, 10, c.acquisitions.Load(), "one round trip each")
+		for _, c := range counters {
+			require.EqualValues(t, 10, c.acquisitions.Load(), "each acquisition is one round trip")
 		}
 	})
 }
 
-func TestTheSameMicrosecond(t *testing.T) {
+func TestTokensOfTheSameMicrosecondDiffer(t *testing.T) {
 	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
 		a, mine := counted(f)
 		b, theirs := counted(f)
 		first := fleet.AcquireAndRelease(t, a.RedLock("job"))
-		require.Equal(t, first+1, fleet.AcquireAndRelease(t, a.RedLock("job")), "this client knows its own")
+		require.Equal(t, first+1, fleet.AcquireAndRelease(t, a.RedLock("job")), "the client remembers its own token")
 		require.EqualValues(t, 2, mine[0].acquisitions.Load())
-		require.Equal(t, first+2, fleet.AcquireAndRelease(t, b.RedLock("job")), "another is told")
-		require.EqualValues(t, 2, theirs[0].acquisitions.Load(), "in a second round")
+		require.Equal(t, first+2, fleet.AcquireAndRelease(t, b.RedLock("job")), "nodes report the token to another client")
+		require.EqualValues(t, 2, theirs[0].acquisitions.Load(), "this took a second token round")
 		require.Equal(t, first+3, fleet.AcquireAndRelease(t, b.RedLock("job")))
-		require.EqualValues(t, 3, theirs[0].acquisitions.Load(), "and remembers it")
+		require.EqualValues(t, 3, theirs[0].acquisitions.Load(), "the other client remembers the token")
 	})
 }
 
-func TestADenialTellsTheToken(t *testing.T) {
+func TestDenialReportsTheToken(t *testing.T) {
 	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
 		lease, err := f.Client(fleet.SkewedBy(f, 999*time.Millisecond)).RedLock("job").TryAcquire(t.Context())
 		require.NoError(t, err)
 		fleet.Settle()
-		client, tallies := counted(f)
+		client, counters := counted(f)
 		_ = fleet.MustBeRefused(t, client.RedLock("job"))
 		fleet.Settle()
 		require.NoError(t, lease.Release(t.Context()))
 		fleet.Settle()
 		require.Greater(t, fleet.AcquireAndRelease(t, client.RedLock("job")), lease.Token())
-		require.EqualValues(t, 2, tallies[0].acquisitions.Load(), "no second round was needed")
+		require.EqualValues(t, 2, counters[0].acquisitions.Load(), "the denial reported the token, so one round is enough")
 	})
 }
 
-// A client's clock is ahead, and the nodes forget its token. A client whose clock is behind must
-// get a larger token.
-func TestAForgottenTokenIsNotGivenAgain(t *testing.T) {
+// A client with a fast clock gets a token, and the nodes lose their memory. A client with a slow clock
+// must get a larger token.
+func TestForgottenTokenIsNotReused(t *testing.T) {
 	short := func(cfg *quorumlock.Config) {
 		cfg.MaxTTL, cfg.TTL, cfg.NodeTimeoutMax = 2*time.Second, time.Second, 100*time.Millisecond
 	}
@@ -130,9 +130,8 @@ func TestAForgottenTokenIsNotGivenAgain(t *testing.T) {
 	}
 }
 
-// The same holds without a loss: nodes remember the token as long as a client could propose a
-// smaller one.
-func TestATokenIsRememberedLongEnough(t *testing.T) {
+// Nodes remember a token as long as any client with an acceptable clock could propose a smaller one.
+func TestNodesRememberTokensLongEnough(t *testing.T) {
 	for wait := range 25 {
 		fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
 			token := fleet.AcquireAndRelease(t, f.Client(fleet.SkewedBy(f, 999*time.Millisecond)).RedLock("job"))
@@ -142,27 +141,29 @@ func TestATokenIsRememberedLongEnough(t *testing.T) {
 	}
 }
 
-// A contender that failed has left a larger token on one node.
-func TestAFailedContenderWithALargerToken(t *testing.T) {
+// A failed attempt has left a larger token on one node. The next holder needs a token above it, and holders
+// after that need one above theirs, even on nodes that never saw the first.
+func TestTokenExceedsThatOfFailedContender(t *testing.T) {
 	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
 		fast, wires := f.WiredClient(fleet.SkewedBy(f, 999*time.Millisecond))
 		wires[1].Severed.Store(true)
 		wires[2].Severed.Store(true)
 		_ = fleet.MustBeRefused(t, fast.RedLock("job"))
 		f.RequireNoKeys()
-		client, tallies := counted(f)
+		client, counters := counted(f)
 		f.Stop(2)
 		token := fleet.AcquireAndRelease(t, client.RedLock("job"))
-		require.Greater(t, token, uint64(f.Clock.Wall().UnixMicro()), "one more than that")
-		require.EqualValues(t, 2, tallies[0].acquisitions.Load())
+		require.Greater(t, token, uint64(f.Clock.Wall().UnixMicro()), "one more than the token of the failed attempt")
+		require.EqualValues(t, 2, counters[0].acquisitions.Load())
 		f.Start(2)
 		f.Stop(0)
-		require.Greater(t, fleet.AcquireAndRelease(t, f.Client().RedLock("job")), token, "by nodes that never saw the first")
+		require.Greater(t, fleet.AcquireAndRelease(t, f.Client().RedLock("job")), token, "n2 and n3 never saw the token of the failed attempt")
 	})
 }
 
-// A straggler may decide a round that seemed to need a second one.
-func TestASecondRoundIsLeftOutIfEnoughTakeTheToken(t *testing.T) {
+// Two nodes of five know a larger token. The other three take the proposed one, so the client needs no
+// second token round.
+func TestNoSecondTokenRoundIfAQuorumTakesTheToken(t *testing.T) {
 	fleet.InVirtualTime(t, 5, func(t *testing.T, f *fleet.Fleet) {
 		fast, wires := f.WiredClient(fleet.SkewedBy(f, 999*time.Millisecond))
 		for _, w := range wires[2:] {
@@ -170,14 +171,14 @@ func TestASecondRoundIsLeftOutIfEnoughTakeTheToken(t *testing.T) {
 		}
 		_ = fleet.MustBeRefused(t, fast.RedLock("job"))
 		fleet.Settle()
-		client, tallies := counted(f)
-		require.Equal(t, uint64(f.Clock.Wall().UnixMicro()), fleet.AcquireAndRelease(t, client.RedLock("job")), "taken by the three others")
-		require.EqualValues(t, 1, tallies[0].acquisitions.Load())
+		client, counters := counted(f)
+		require.Equal(t, uint64(f.Clock.Wall().UnixMicro()), fleet.AcquireAndRelease(t, client.RedLock("job")), "three nodes took the token")
+		require.EqualValues(t, 1, counters[0].acquisitions.Load())
 	})
 }
 
 // The caller gives up, or nodes hang, in the middle of the second round.
-func TestTheSecondRoundFails(t *testing.T) {
+func TestFailureInSecondTokenRoundIsUndone(t *testing.T) {
 	for _, c := range []struct {
 		name string
 		hang bool
@@ -187,8 +188,8 @@ func TestTheSecondRoundFails(t *testing.T) {
 				token := fleet.AcquireAndRelease(t, f.Client().RedLock("job"))
 				ctx, cancel := context.WithCancel(t.Context())
 				defer cancel()
-				client, tallies := counted(f)
-				for i, c2 := range tallies {
+				client, counters := counted(f)
+				for i, c2 := range counters {
 					c2.before = func(n int64) {
 						switch {
 						case n == 2 && c.hang && i < 2:
@@ -203,8 +204,8 @@ func TestTheSecondRoundFails(t *testing.T) {
 				require.ErrorIs(t, err, quorumlock.ErrNoQuorum)
 				time.Sleep(2 * time.Second)
 				f.RequireNoKeys()
-				for _, c := range tallies {
-					require.EqualValues(t, 2, c.acquisitions.Load(), "the second round was under way")
+				for _, c := range counters {
+					require.EqualValues(t, 2, c.acquisitions.Load(), "the second token round was in flight")
 				}
 				require.Greater(t, fleet.AcquireAndRelease(t, f.Client().RedLock("job")), token)
 			})
@@ -212,7 +213,7 @@ func TestTheSecondRoundFails(t *testing.T) {
 	}
 }
 
-func TestAClockThatIsFarOff(t *testing.T) {
+func TestClientWithWrongClockIsRefused(t *testing.T) {
 	for _, c := range []struct {
 		off  time.Duration
 		want string
@@ -229,9 +230,9 @@ func TestAClockThatIsFarOff(t *testing.T) {
 			require.ErrorIs(t, err, node.ErrClock)
 			require.ErrorIs(t, err, quorumlock.ErrNoQuorum)
 			require.ErrorContains(t, err, c.want)
-			require.Equal(t, began, f.Clock.Now(), "waiting cannot help")
+			require.Equal(t, began, f.Clock.Now(), "Acquire fails at once, as waiting cannot help")
 			f.RequireNoKeys()
-			require.Equal(t, token+1, fleet.AcquireAndRelease(t, f.Client().RedLock("job")), "nothing of it is left")
+			require.Equal(t, token+1, fleet.AcquireAndRelease(t, f.Client().RedLock("job")), "the refused attempt left no token")
 		})
 	}
 }
@@ -248,12 +249,12 @@ func TestNestedLeasesShareTheToken(t *testing.T) {
 		require.NoError(t, nested.Release(t.Context()))
 		token := lease.Token()
 		require.NoError(t, lease.Release(t.Context()))
-		require.Equal(t, token, lease.Token(), "also when it has ended")
+		require.Equal(t, token, lease.Token(), "the token stays readable after the end")
 	})
 }
 
 // A node that reports absurd tokens loses its own vote, and harms no other node.
-func TestANodeWithAbsurdTokens(t *testing.T) {
+func TestNodeWithAbsurdTokensLosesItsVote(t *testing.T) {
 	for _, c := range []struct {
 		name string
 		tell func(op node.Op) uint64
@@ -264,16 +265,16 @@ func TestANodeWithAbsurdTokens(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
-				client := f.Client(func(cfg *quorumlock.Config) { cfg.Nodes[1] = &boaster{Node: f.Nodes[1], tell: c.tell} })
+				client := f.Client(func(cfg *quorumlock.Config) { cfg.Nodes[1] = &liar{Node: f.Nodes[1], tell: c.tell} })
 				for range 10 {
 					require.LessOrEqual(t, fleet.AcquireAndRelease(t, client.RedLock("job")), uint64(f.Clock.Wall().UnixMicro())+40)
 				}
 				_, err := client.MultiLock("job").TryAcquire(t.Context())
-				require.ErrorIs(t, err, quorumlock.ErrNoQuorum, "without its vote")
+				require.ErrorIs(t, err, quorumlock.ErrNoQuorum, "a MultiLock needs the vote of that node")
 				f.RequireNoKeys()
 				lease, err := f.Client().RedLock("job").TryAcquire(t.Context())
 				require.NoError(t, err)
-				_ = fleet.MustBeRefused(t, client.RedLock("job")) // and is told of its token
+				_ = fleet.MustBeRefused(t, client.RedLock("job")) // The denials report the token.
 				require.NoError(t, lease.Release(t.Context()))
 				fleet.Settle()
 				_ = fleet.AcquireAndRelease(t, client.RedLock("job"))
@@ -282,27 +283,28 @@ func TestANodeWithAbsurdTokens(t *testing.T) {
 	}
 }
 
-// boaster is a node that never takes a token.
-type boaster struct {
+// liar is a node that reports made-up tokens.
+type liar struct {
 	node.Node
 	tell func(op node.Op) uint64
 }
 
-func (b *boaster) Do(ctx context.Context, ops []node.Op, replies []node.Reply) {
-	b.Node.Do(ctx, ops, replies)
+func (l *liar) Do(ctx context.Context, ops []node.Op, replies []node.Reply) {
+	l.Node.Do(ctx, ops, replies)
 	for i := range replies {
 		switch {
 		case ops[i].Kind != node.Acquire:
 		case replies[i].Outcome == node.Granted:
-			replies[i].Token = b.tell(ops[i])
+			replies[i].Token = l.tell(ops[i])
 		case replies[i].Outcome == node.Denied:
-			replies[i].Holder.Token = b.tell(ops[i])
+			replies[i].Holder.Token = l.tell(ops[i])
 		}
 	}
 }
 
-// The second round asks only the nodes that granted the first.
-func TestWhoDeniedIsNotAskedAgain(t *testing.T) {
+// A node denies, and another one knows a larger token. The second token round asks only the nodes that
+// granted in the first.
+func TestSecondTokenRoundSkipsNodesThatDenied(t *testing.T) {
 	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
 		fast, wires := f.WiredClient(fleet.SkewedBy(f, 999*time.Millisecond))
 		wires[1].Severed.Store(true)
@@ -310,18 +312,18 @@ func TestWhoDeniedIsNotAskedAgain(t *testing.T) {
 		_ = fleet.MustBeRefused(t, fast.RedLock("job"))
 		f.RequireNoKeys()
 		f.Take("job", "other", 2)
-		client, tallies := counted(f)
+		client, counters := counted(f)
 		lease, err := client.RedLock("job").TryAcquire(t.Context())
 		require.NoError(t, err)
 		fleet.Settle()
 		for i, want := range []int64{2, 2, 1} {
-			require.Equal(t, want, tallies[i].acquisitions.Load())
+			require.Equal(t, want, counters[i].acquisitions.Load())
 		}
 		require.NoError(t, lease.Release(t.Context()))
 	})
 }
 
-func TestTokenInAContext(t *testing.T) {
+func TestTokenFromContext(t *testing.T) {
 	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
 		client := f.Client()
 		lock, other := client.RedLock("job"), client.RedLock("other")
@@ -344,7 +346,7 @@ func TestTokenInAContext(t *testing.T) {
 			})
 		}))
 		after, ok := lock.Token(seen)
-		require.True(t, ok, "also when it is over: the resource can tell")
+		require.True(t, ok, "the token stays readable after the end, so that a resource can reject it")
 		require.Equal(t, token, after)
 		for _, l := range []*quorumlock.Lock{client.RedLock("third"), f.Client().RedLock("job"), client.RedLock("")} {
 			_, ok = l.Token(seen)
@@ -353,8 +355,8 @@ func TestTokenInAContext(t *testing.T) {
 		_, ok = lock.Token(t.Context())
 		require.False(t, ok)
 		_, ok = client.MultiLock("job", "third").Token(seen)
-		require.False(t, ok, "only a part of it")
+		require.False(t, ok, "the context holds one of the two names")
 		_, ok = client.MultiLock("job", "other").Token(seen)
-		require.False(t, ok, "in two leases, with a token each")
+		require.False(t, ok, "the context holds the names by two leases with two tokens")
 	})
 }

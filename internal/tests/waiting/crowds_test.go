@@ -14,9 +14,9 @@ import (
 	"github.com/quorumlock/quorumlock/internal/fleet"
 )
 
-// Sixty waiters wait for one expiry. They do not all ask at once, and a waiter that is denied then
-// waits for a wake.
-func TestACrowdWaitsForOneExpiry(t *testing.T) {
+// Sixty waiters wait for the expiry of one lock. They do not all ask at once: a waiter that is denied waits until
+// a release wakes it.
+func TestManyWaitersForOneExpiryAskInTurn(t *testing.T) {
 	fleet.InVirtualTime(t, 5, func(t *testing.T, f *fleet.Fleet) {
 		const crowd = 60
 		r := &referee{t: t}
@@ -50,7 +50,7 @@ func TestACrowdWaitsForOneExpiry(t *testing.T) {
 		require.LessOrEqual(t, asked(), 2*crowd+crowd/10)
 		time.Sleep(quorumlock.DefaultTTL - 50*time.Millisecond)
 		before := asked()
-		require.LessOrEqual(t, before, crowd*(2+10*4/3+1), "a few rechecks of each")
+		require.LessOrEqual(t, before, crowd*(2+10*4/3+1), "each waiter rechecks a few times")
 		took := f.Elapsed(wg.Wait)
 		require.LessOrEqual(t, took, 50*time.Millisecond+crowd*2*time.Millisecond)
 		t.Log(took, asked()-before)
@@ -58,14 +58,15 @@ func TestACrowdWaitsForOneExpiry(t *testing.T) {
 	})
 }
 
-// served counts the turns of each client, and keeps the longest wait for a turn.
+// served has the number of turns of each client, and the longest wait for a turn.
 type served struct {
 	mu      sync.Mutex
 	count   []int
 	longest time.Duration
 }
 
-// busy runs several users of each client, which take a lock in a tight loop for some time.
+// busy runs several goroutines for each client, which acquire and release one lock in a loop until lasting is
+// over.
 func busy(f *fleet.Fleet, clients []*quorumlock.Client, users int, o quorumlock.LockOptions, hold, lasting time.Duration) *served {
 	s := &served{count: make([]int, len(clients))}
 	r := &referee{t: f.T}
@@ -100,7 +101,7 @@ func busy(f *fleet.Fleet, clients []*quorumlock.Client, users int, o quorumlock.
 	return s
 }
 
-func TestNobodyStarves(t *testing.T) {
+func TestNoClientStarves(t *testing.T) {
 	for _, o := range []quorumlock.LockOptions{{}, {NoHandover: true}, {Waiting: quorumlock.WaitFair}} {
 		for _, users := range []int{1, 4} {
 			t.Run(fmt.Sprintf("%s, no handover %t, %d each", o.Waiting, o.NoHandover, users), func(t *testing.T) {
@@ -110,7 +111,7 @@ func TestNobodyStarves(t *testing.T) {
 					s := busy(f, clients, users, o, 3*time.Millisecond, 2*time.Second)
 					t.Log(s.count, s.longest)
 					total := s.count[0] + s.count[1] + s.count[2]
-					require.Greater(t, total, 2000/3*8/10, "little time is lost")
+					require.Greater(t, total, 2000/3*8/10, "the lock is held for at least 80 % of the time")
 					for _, n := range s.count {
 						require.Greater(t, n, total/4)
 					}
@@ -121,10 +122,10 @@ func TestNobodyStarves(t *testing.T) {
 	}
 }
 
-// A client whose clock is slow comes first in its own order and in the order of the nodes. Others
-// wait for as long as the clocks are apart, and no longer. In the default order they wait for the
-// turn of their client. The second waiter of a line may need two such turns.
-func TestSkewedTickets(t *testing.T) {
+// Tickets are timestamps, so the tickets of a client with a slow clock come first in the queues. Other clients wait
+// longer because of the clock skew, but for a bounded time. By default a waiter also waits for the turn of its client,
+// and the second waiter of a client may need two such turns.
+func TestSkewedTicketsStarveNoClient(t *testing.T) {
 	for _, c := range []struct {
 		users int
 		quorumlock.LockOptions
@@ -151,8 +152,8 @@ func TestSkewedTickets(t *testing.T) {
 	}
 }
 
-// A waiter that needs two names gets them, although other clients want each name all the time.
-func TestTwoNamesAmongOthers(t *testing.T) {
+// A waiter that needs two names acquires them, although other clients always contend for each of them.
+func TestMultiLockOfContendedNamesIsServed(t *testing.T) {
 	fleet.InVirtualTime(t, 5, func(t *testing.T, f *fleet.Fleet) {
 		ctx, cancel := context.WithCancel(t.Context())
 		var wg sync.WaitGroup
@@ -187,9 +188,9 @@ func TestTwoNamesAmongOthers(t *testing.T) {
 	})
 }
 
-// Queue heads that are dead or hang do not hold others up for long. The heads stand on a majority
-// of nodes or on all.
-func TestStaleHeads(t *testing.T) {
+// Dead or hung waiters are at the heads of the queues, on a majority of the nodes or on all of them. They delay the
+// waiters behind them only briefly.
+func TestStaleQueueHeadsBlockBriefly(t *testing.T) {
 	for _, c := range []struct {
 		listen bool
 		heads  int
@@ -200,7 +201,7 @@ func TestStaleHeads(t *testing.T) {
 		{false, 40, []int{0, 1, 2, 3, 4}, time.Millisecond},
 		{true, 1, []int{0, 1, 2}, 60 * time.Millisecond},
 		{true, 4, []int{0, 1, 2}, 4 * 60 * time.Millisecond},
-		// No node wakes the third waiter or a later one: these look again after a second.
+		// Nodes wake the first two waiters. Later ones ask again after a second.
 		{true, 4, []int{0, 1, 2, 3, 4}, time.Second + 4*60*time.Millisecond},
 	} {
 		for _, way := range []quorumlock.Waiting{quorumlock.WaitQueued, quorumlock.WaitFair} {

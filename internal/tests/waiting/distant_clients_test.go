@@ -14,30 +14,29 @@ import (
 	"github.com/quorumlock/quorumlock/node"
 )
 
-// afar is a distant node whose messages do not wait for each other on the way.
-type afar struct{ distant }
+// pipelined is a distant node whose messages do not wait for each other on the way.
+type pipelined struct{ distant }
 
-func (f *afar) Listen(ctx context.Context, client string, deliver func(node.Message)) (node.Inbox, error) {
+func (f *pipelined) Listen(ctx context.Context, client string, deliver func(node.Message)) (node.Inbox, error) {
 	time.Sleep(2 * f.oneWay)
 	return f.Memory.Listen(ctx, client, func(m node.Message) { time.AfterFunc(f.oneWay, func() { deliver(m) }) })
 }
 
-// A distant client has turns among near clients, even if it needs all nodes.
-func TestWhoIsFarAmongThoseWhoAreNear(t *testing.T) {
-	// A woken waiter has a grace period on the nodes. Some of these round trips are shorter than
-	// that, and some are longer.
+// A remote client gets turns although local clients contend for the lock, even if it needs all nodes.
+func TestRemoteClientAmongLocalOnes(t *testing.T) {
+	// Some of these round trips are shorter than the grace period of a woken waiter, and some are longer.
 	ways := fleet.Longer([]int{10, 30, 60}, []int{10, 20, 30, 40, 50, 60, 100})
 	for _, ms := range ways {
 		oneWay := time.Duration(ms) * time.Millisecond
 		for _, need := range []string{"most", "all", "both all"} {
 			for _, o := range []quorumlock.LockOptions{{}, {NoHandover: true}, {Waiting: quorumlock.WaitFair}} {
 				t.Run(fmt.Sprint(oneWay, need, o.Waiting, o.NoHandover), func(t *testing.T) {
-					t.Parallel() // Each runs in a bubble of its own, and before the next test.
+					t.Parallel() // Each has virtual time of its own.
 					fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
 						first := f.Client()
 						far := f.Client(func(cfg *quorumlock.Config) {
 							for i, nd := range f.Nodes {
-								cfg.Nodes[i] = &afar{distant{Memory: nd, oneWay: oneWay + time.Duration(i)*time.Millisecond}}
+								cfg.Nodes[i] = &pipelined{distant{Memory: nd, oneWay: oneWay + time.Duration(i)*time.Millisecond}}
 							}
 						})
 						lock := far.RedLock("job").With(o)
@@ -103,9 +102,9 @@ func busyAll(ctx context.Context, clients []*quorumlock.Client, o quorumlock.Loc
 	return count
 }
 
-// A waiter on slow links attempts often enough that the nodes do not forget its entry.
-func TestWhoIsFarStaysInTheQueues(t *testing.T) {
-	const timeout, keep = time.Second, 5 * time.Second // see keepEntry
+// A waiter on slow links asks often enough to keep its queue entries, which expire after keep.
+func TestRemoteWaiterKeepsItsQueueEntries(t *testing.T) {
+	const timeout, keep = time.Second, 5 * time.Second
 	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
 		held, err := f.Client().RedLock("job").Acquire(t.Context())
 		require.NoError(t, err)
@@ -116,7 +115,7 @@ func TestWhoIsFarStaysInTheQueues(t *testing.T) {
 				longest, last = max(longest, f.Clock.Now()-last), f.Clock.Now()
 			}
 			for i, nd := range f.Nodes {
-				cfg.Nodes[i] = &afar{distant{Memory: nd, oneWay: 400 * time.Millisecond}}
+				cfg.Nodes[i] = &pipelined{distant{Memory: nd, oneWay: 400 * time.Millisecond}}
 			}
 		}).RedLock("job"))
 		time.Sleep(2 * time.Minute)

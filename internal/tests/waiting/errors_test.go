@@ -2,17 +2,20 @@ package waiting_test
 
 import (
 	"context"
+	"errors"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/quorumlock/quorumlock"
 	"github.com/quorumlock/quorumlock/internal/fleet"
+	"github.com/quorumlock/quorumlock/node"
 )
 
-// A denial of the first waiter is stale once its line has had the lock. A later waiter that gives
-// up must not report it.
-func TestWhatIsToldIsNotOutOfDate(t *testing.T) {
+// The first waiter of a local queue is denied, and later acquires the lock. A second waiter that gives up after that
+// must not report the stale denial.
+func TestErrorOfWaiterIsNotStale(t *testing.T) {
 	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
 		old := fleet.MustAcquire(t, f.Client().RedLock("job"))
 		job := f.Client().RedLock("job").With(quorumlock.LockOptions{NoHandover: true})
@@ -27,7 +30,98 @@ func TestWhatIsToldIsNotOutOfDate(t *testing.T) {
 		cancel()
 		<-second.Done
 		require.ErrorIs(t, second.Err, quorumlock.ErrNoQuorum)
-		require.NotErrorIs(t, second.Err, quorumlock.ErrHeld, "the first had it after that")
+		require.NotErrorIs(t, second.Err, quorumlock.ErrHeld, "the denial is older than the lease of the first waiter")
 		f.Resume(0, 1, 2)
+	})
+}
+
+// The error of a waiter that gives up names the cause, and the holder or the nodes that blocked it.
+func TestErrorsOfWaitersThatGiveUp(t *testing.T) {
+	const patience = 100 * time.Millisecond
+	gaveUp := errors.New("gave up")
+	givesUp := func(t *testing.T, l *quorumlock.Lock) error {
+		t.Helper()
+		ctx, cancel := context.WithTimeoutCause(t.Context(), patience, gaveUp)
+		defer cancel()
+		_, err := l.Acquire(ctx)
+		require.ErrorIs(t, err, gaveUp)
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		return err
+	}
+	t.Run("a holder of the same client", func(t *testing.T) {
+		fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
+			job := f.Client().RedLock("job")
+			lease := fleet.MustAcquire(t, job)
+			for range 2 {
+				var heldErr *quorumlock.HeldError
+				require.ErrorAs(t, givesUp(t, job), &heldErr)
+				require.Equal(t, lease.Owner(), heldErr.Owner)
+				require.Equal(t, "job", heldErr.Name)
+				require.Equal(t, lease.Remaining(), heldErr.TTL)
+			}
+		})
+	})
+	t.Run("behind a waiter that was denied", func(t *testing.T) {
+		fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
+			lease := fleet.MustAcquire(t, f.Client().RedLock("job"))
+			job := f.Client().RedLock("job")
+			first := fleet.StartAcquire(t.Context(), t, job)
+			var heldErr *quorumlock.HeldError
+			require.ErrorAs(t, givesUp(t, job), &heldErr)
+			require.Equal(t, lease.Owner(), heldErr.Owner)
+			require.ErrorAs(t, givesUp(t, f.Client().RedLock("job")), &heldErr)
+			require.Equal(t, lease.Owner(), heldErr.Owner)
+			require.NoError(t, lease.Release(t.Context()))
+			_ = first.Has()
+		})
+	})
+	t.Run("behind a waiter without a quorum", func(t *testing.T) {
+		fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
+			job := f.Client().RedLock("job")
+			f.Stop(0, 1)
+			first := fleet.StartAcquire(t.Context(), t, job)
+			time.Sleep(patience)
+			err := givesUp(t, job)
+			require.ErrorIs(t, err, quorumlock.ErrNoQuorum)
+			require.ErrorIs(t, err, node.ErrUnreachable)
+			require.NotErrorIs(t, err, quorumlock.ErrHeld)
+			f.Start(0, 1)
+			<-first.Done
+			_ = first.Has()
+		})
+	})
+	t.Run("no node has answered", func(t *testing.T) {
+		fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
+			job := f.Client().RedLock("job")
+			f.Pause(0, 1, 2)
+			_ = fleet.StartAcquire(t.Context(), t, job)
+			ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+			defer cancel()
+			_, err := job.Acquire(ctx)
+			var noQuorum *quorumlock.NoQuorumError
+			require.ErrorAs(t, err, &noQuorum)
+			require.Equal(t, 3, noQuorum.Pending)
+			require.ErrorIs(t, err, context.DeadlineExceeded)
+			f.Resume(0, 1, 2)
+		})
+	})
+	t.Run("the client is closed", func(t *testing.T) {
+		fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
+			c := f.Client()
+			lease := fleet.MustAcquire(t, c.RedLock("job"))
+			first, second := fleet.StartAcquire(t.Context(), t, c.RedLock("job")), fleet.StartAcquire(t.Context(), t, c.RedLock("job"))
+			other := f.Client()
+			third := fleet.StartAcquire(t.Context(), t, other.RedLock("job"))
+			require.NoError(t, other.Close(t.Context()))
+			require.False(t, third.Waits())
+			require.ErrorIs(t, third.Err, quorumlock.ErrClosed)
+			require.NoError(t, c.Close(t.Context()))
+			for _, a := range []*fleet.Acquisition{first, second} {
+				require.False(t, a.Waits())
+				require.ErrorIs(t, a.Err, quorumlock.ErrClosed)
+			}
+			require.ErrorIs(t, lease.Err(), quorumlock.ErrClosed)
+			f.RequireNoKeys()
+		})
 	})
 }

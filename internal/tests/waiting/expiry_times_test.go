@@ -12,13 +12,13 @@ import (
 	"github.com/quorumlock/quorumlock/node"
 )
 
-// odd reports an expired lease for each holder, or another implausible TTL.
-type odd struct {
+// wrongTTL is a node that reports a wrong TTL for each holder.
+type wrongTTL struct {
 	*fleet.Spy
 	ttl time.Duration
 }
 
-func (o *odd) Do(ctx context.Context, ops []node.Op, replies []node.Reply) {
+func (o *wrongTTL) Do(ctx context.Context, ops []node.Op, replies []node.Reply) {
 	o.Spy.Do(ctx, ops, replies)
 	time.Sleep(200 * time.Microsecond)
 	for i := range replies {
@@ -28,8 +28,8 @@ func (o *odd) Do(ctx context.Context, ops []node.Op, replies []node.Reply) {
 	}
 }
 
-// A waiter does not ask all the time, even if nodes report an implausible TTL.
-func TestWaitingForOddTTLs(t *testing.T) {
+// Nodes report implausible TTLs of the holder. A waiter must not poll all the time because of them.
+func TestImplausibleTTLsDoNotMakeWaiterBusy(t *testing.T) {
 	for _, ttl := range []time.Duration{0, -1, -2, time.Millisecond, 1 << 62} {
 		fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
 			_ = fleet.MustAcquire(t, f.Client().RedLock("job"))
@@ -37,7 +37,7 @@ func TestWaitingForOddTTLs(t *testing.T) {
 			c := f.Client(func(cfg *quorumlock.Config) {
 				for i, nd := range f.Nodes {
 					spies[i] = &fleet.Spy{Memory: nd}
-					cfg.Nodes[i] = &odd{spies[i], ttl}
+					cfg.Nodes[i] = &wrongTTL{spies[i], ttl}
 				}
 			})
 			ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
@@ -50,4 +50,21 @@ func TestWaitingForOddTTLs(t *testing.T) {
 			require.LessOrEqual(t, asked, 50.0)
 		})
 	}
+}
+
+func TestWaitersKnowWhenAHolderExpires(t *testing.T) {
+	fleet.InVirtualTime(t, 1, func(t *testing.T, f *fleet.Fleet) {
+		c := f.Client(func(cfg *quorumlock.Config) { cfg.RetryMin, cfg.RetryMax = time.Minute, time.Minute })
+		replies := make([]node.Reply, 1)
+		f.Nodes[0].Do(t.Context(), []node.Op{{
+			Kind: node.Acquire, Names: []string{"job"}, Owner: "x", TTL: time.Second,
+			Token: uint64(f.Clock.Wall().UnixMicro()), Limits: f.Limits,
+		}}, replies)
+		require.Equal(t, node.Granted, replies[0].Outcome)
+		began := f.Clock.Now()
+		lease, err := c.RedLock("job").Acquire(t.Context())
+		require.NoError(t, err)
+		require.Equal(t, time.Second, f.Clock.Now()-began)
+		require.NoError(t, lease.Release(t.Context()))
+	})
 }

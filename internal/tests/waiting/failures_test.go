@@ -15,9 +15,9 @@ import (
 	"github.com/quorumlock/quorumlock/internal/fleet"
 )
 
-// Many waiters wait in every way, give up, exceed their hold limit, or nest, while nodes fail. No
-// two hold the lock at once, and tokens grow. All waiters are served once the failures end.
-func TestWaitersAmongFailures(t *testing.T) {
+// While nodes fail, many waiters use every way to wait, give up, exceed their hold limit, or nest leases. No two
+// leases are valid at once, and tokens grow. Once the failures have ended, every waiter is served.
+func TestWaitersUnderNodeFailures(t *testing.T) {
 	for seed := range fleet.Longer[uint64](12, 120) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			t.Parallel()
@@ -76,7 +76,7 @@ func TestWaitersAmongFailures(t *testing.T) {
 	}
 }
 
-// useOnce takes the lock, and gives up if that takes too long.
+// useOnce acquires the lock, holds it for a while and releases it. Sometimes it gives up early.
 func useOnce(ctx context.Context, t *testing.T, l *quorumlock.Lock, r *referee, rng *rand.Rand) {
 	patience := time.Hour
 	if rng.IntN(4) == 0 {
@@ -91,12 +91,12 @@ func useOnce(ctx context.Context, t *testing.T, l *quorumlock.Lock, r *referee, 
 	}
 	r.grant(lease)
 	time.Sleep(time.Duration(rng.IntN(9)) * time.Millisecond)
-	if nested, err := l.Acquire(lease.Context()); err == nil { //nolint:contextcheck // that is how leases nest
+	if nested, err := l.Acquire(lease.Context()); err == nil { //nolint:contextcheck // leases nest by their context
 		assert.Equal(t, lease.Token(), nested.Token())
 		first, second := lease.Err() != nil, nested.Err() != nil // The lease may reach its hold limit between the two calls.
-		assert.True(t, second || !first, "the nested one ends with the other")
+		assert.True(t, second || !first, "the nested lease ends with the outer one")
 		first, second = nested.Err() != nil, lease.Err() != nil
-		assert.True(t, second || !first, "and the other with the nested one")
+		assert.True(t, second || !first, "the outer lease ends with the nested one")
 		_ = nested.Release(ctx)
 	}
 	if rng.IntN(20) == 0 {

@@ -2,6 +2,7 @@ package waiting_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"testing"
@@ -15,8 +16,7 @@ import (
 	"github.com/quorumlock/quorumlock/quorum"
 )
 
-// referee sees all grants of a name. It asserts that no two are valid at once, and that tokens
-// grow.
+// referee checks all grants of one name: no two leases are valid at once, and tokens grow.
 type referee struct {
 	t      *testing.T
 	mu     sync.Mutex
@@ -28,8 +28,8 @@ func (r *referee) grant(l *quorumlock.Lease) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, before := range r.leases {
-		assert.NotNil(r.t, before.Err(), "two leases at once")           //nolint:testifylint // any goroutine may be here
-		assert.NotNil(r.t, before.Context().Err(), "a context lives on") //nolint:testifylint // see above
+		assert.NotNil(r.t, before.Err(), "two leases are valid at once")               //nolint:testifylint // runs in any goroutine
+		assert.NotNil(r.t, before.Context().Err(), "a context has outlived its lease") //nolint:testifylint // runs in any goroutine
 	}
 	assert.Greater(r.t, l.Token(), r.last)
 	r.last = l.Token()
@@ -42,7 +42,7 @@ func (r *referee) token() uint64 {
 	return r.last
 }
 
-func TestWhoHandsOverHasNothingLeft(t *testing.T) {
+func TestFormerHolderHasNothingAfterHandover(t *testing.T) {
 	fleet.InVirtualTime(t, 5, func(t *testing.T, f *fleet.Fleet) {
 		c := f.Client()
 		job := c.RedLock("job")
@@ -68,7 +68,7 @@ func TestWhoHandsOverHasNothingLeft(t *testing.T) {
 		require.ErrorIs(t, saw.ctx, context.Canceled)
 
 		require.Equal(t, first.Token()+1, next.Token())
-		require.Equal(t, first.Owner(), next.Owner(), "nodes know one owner")
+		require.Equal(t, first.Owner(), next.Owner(), "the owner on the nodes stays the same")
 		require.NoError(t, next.Err())
 		for range 2 {
 			require.ErrorIs(t, first.Release(t.Context()), quorumlock.ErrReleased)
@@ -93,7 +93,7 @@ func TestWhoHandsOverHasNothingLeft(t *testing.T) {
 	})
 }
 
-func TestTheLastOfNestedLeasesHandsOver(t *testing.T) {
+func TestLastNestedLeaseHandsOver(t *testing.T) {
 	fleet.InVirtualTime(t, 5, func(t *testing.T, f *fleet.Fleet) {
 		job := f.Client().RedLock("job")
 		line := fleet.LineUp(t, job, job)
@@ -110,10 +110,10 @@ func TestTheLastOfNestedLeasesHandsOver(t *testing.T) {
 
 		for _, old := range []*quorumlock.Lease{outer, inner} {
 			_, err = job.Acquire(old.Context())
-			require.ErrorIs(t, err, quorumlock.ErrReleased, "its context is over")
+			require.ErrorIs(t, err, quorumlock.ErrReleased, "the context of the lease has ended")
 			ctx := context.WithoutCancel(old.Context())
 			_, err = job.TryAcquire(ctx)
-			require.ErrorIs(t, err, quorumlock.ErrHeld, "it is not held by this context")
+			require.ErrorIs(t, err, quorumlock.ErrHeld, "a former holder's context does not hold the lock")
 			waits := fleet.StartAcquire(ctx, t, job)
 			require.True(t, waits.Waits())
 			nested, err := job.Acquire(next.Context())
@@ -125,9 +125,7 @@ func TestTheLastOfNestedLeasesHandsOver(t *testing.T) {
 	})
 }
 
-// A lease that was handed over behaves like any other.
-
-func TestAHandedOverLeaseRenews(t *testing.T) {
+func TestHandedOverLeaseRenews(t *testing.T) {
 	fleet.InVirtualTime(t, 5, func(t *testing.T, f *fleet.Fleet) {
 		job := f.Client().RedLock("job")
 		line := fleet.LineUp(t, job, job)
@@ -146,7 +144,7 @@ func TestAHandedOverLeaseRenews(t *testing.T) {
 	})
 }
 
-func TestAHandedOverLeaseIsLost(t *testing.T) {
+func TestHandedOverLeaseIsLost(t *testing.T) {
 	fleet.InVirtualTime(t, 5, func(t *testing.T, f *fleet.Fleet) {
 		job := f.Client().RedLock("job")
 		line := fleet.LineUp(t, job, job)
@@ -164,7 +162,7 @@ func TestAHandedOverLeaseIsLost(t *testing.T) {
 	})
 }
 
-func TestAHandedOverLeaseIsSeenAndReleasedByForce(t *testing.T) {
+func TestInspectAndForceReleaseAfterHandover(t *testing.T) {
 	fleet.InVirtualTime(t, 5, func(t *testing.T, f *fleet.Fleet) {
 		job := f.Client().RedLock("job")
 		line := fleet.LineUp(t, job, job)
@@ -177,14 +175,14 @@ func TestAHandedOverLeaseIsSeenAndReleasedByForce(t *testing.T) {
 		require.Equal(t, []string{lease.Owner()}, status.Owners())
 		_, err = other.ForceRelease(t.Context())
 		require.NoError(t, err)
-		require.Less(t, f.Elapsed(func() { <-lease.Context().Done() }), quorumlock.DefaultTTL/2, "at its next renewal")
+		require.Less(t, f.Elapsed(func() { <-lease.Context().Done() }), quorumlock.DefaultTTL/2, "the lease ends at its next renewal")
 		require.ErrorIs(t, lease.Err(), quorumlock.ErrLost)
 		f.RequireNoKeys()
 	})
 }
 
-// MaxHold applies to each holder, and counts from the hand-over to it.
-func TestTheHoldLimitOfAHandedOverLease(t *testing.T) {
+// MaxHold applies to each holder, and counts from the hand-over to this holder.
+func TestHoldLimitCountsFromHandover(t *testing.T) {
 	for _, c := range []struct{ first, next time.Duration }{
 		{0, 2 * time.Second},
 		{2 * time.Second, 0},
@@ -216,9 +214,9 @@ func TestTheHoldLimitOfAHandedOverLease(t *testing.T) {
 	}
 }
 
-// The next holder has a larger token. A minority of nodes may forget the lock, and renewals may put
-// part of it back.
-func TestTokensBehindAHandover(t *testing.T) {
+// Each hand-over gives a larger token. This holds even if a minority of nodes loses its memory, and renewals heal the
+// lock there.
+func TestTokensGrowAcrossHandovers(t *testing.T) {
 	for _, lost := range [][]int{nil, {0}, {0, 1}, {3, 4}} {
 		for _, wait := range []time.Duration{0, 5 * time.Second, 15 * time.Second} {
 			t.Run(fmt.Sprint(lost, wait), func(t *testing.T) {
@@ -253,7 +251,8 @@ func TestTokensBehindAHandover(t *testing.T) {
 	}
 }
 
-func TestTheNumberOfHandovers(t *testing.T) {
+// Config.Handover.MaxCount limits consecutive hand-overs.
+func TestHandoverMaxCount(t *testing.T) {
 	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
 		var mu sync.Mutex
 		var handed []bool
@@ -281,7 +280,8 @@ func TestTheNumberOfHandovers(t *testing.T) {
 	})
 }
 
-func TestTheTimeOfHandovers(t *testing.T) {
+// Config.Handover.MaxTime limits the time that a lock stays within one client by hand-overs.
+func TestHandoverMaxTime(t *testing.T) {
 	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
 		c := f.Client(func(cfg *quorumlock.Config) { cfg.Handover.MaxTime = 20 * time.Millisecond })
 		locks := make([]*quorumlock.Lock, 7)
@@ -294,19 +294,19 @@ func TestTheTimeOfHandovers(t *testing.T) {
 			time.Sleep(8 * time.Millisecond)
 			require.NoError(t, a.Lease.Release(t.Context()))
 		}
-		var rows []int
+		var rows []int // how many holders in a row share an owner
 		for i, owner := range owners {
 			if i == 0 || owner != owners[i-1] {
 				rows = append(rows, 0)
 			}
 			rows[len(rows)-1]++
 		}
-		require.Equal(t, []int{3, 3, 1}, rows, "at 8 and 16 ms, and not at 24")
+		require.Equal(t, []int{3, 3, 1}, rows, "hand-overs at 8 and 16 ms, but not at 24 ms")
 	})
 }
 
-// Other clients have their turn when a line reaches its hand-over limits.
-func TestOthersHaveTheirTurnAfterHandovers(t *testing.T) {
+// A waiter of another client gets the lock when a hand-over limit is reached.
+func TestOtherClientsGetTurnsAfterHandoverLimit(t *testing.T) {
 	for _, bound := range []quorumlock.Handover{{MaxCount: 3}, {MaxTime: 20 * time.Millisecond}} {
 		t.Run(fmt.Sprintf("%+v", bound), func(t *testing.T) {
 			fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
@@ -333,7 +333,8 @@ func TestOthersHaveTheirTurnAfterHandovers(t *testing.T) {
 	}
 }
 
-func TestWhatIsNotHandedOver(t *testing.T) {
+// A lease is not handed over if hand-over is off, or if holder and waiter differ in options that matter.
+func TestHandoverNeedsMatchingOptions(t *testing.T) {
 	type options = quorumlock.LockOptions
 	for _, c := range []struct {
 		name        string
@@ -342,16 +343,16 @@ func TestWhatIsNotHandedOver(t *testing.T) {
 	}{
 		{name: "turned off", change: func(cfg *quorumlock.Config) { cfg.Handover.Off = true }},
 		{name: "fair by default", change: func(cfg *quorumlock.Config) { cfg.Waiting = quorumlock.WaitFair }},
-		{name: "a holder that does not", first: options{NoHandover: true}},
-		{name: "a waiter that does not", next: options{NoHandover: true}},
+		{name: "a holder with NoHandover", first: options{NoHandover: true}},
+		{name: "a waiter with NoHandover", next: options{NoHandover: true}},
 		{name: "a fixed holder", first: options{Fixed: true}},
 		{name: "a fixed waiter", next: options{Fixed: true}},
 		{name: "a fair holder", first: options{Waiting: quorumlock.WaitFair}},
 		{name: "a fair waiter", next: options{Waiting: quorumlock.WaitFair}},
-		{name: "a longer TTL", first: options{TTL: 9 * time.Second}},
-		{name: "a shorter TTL", next: options{TTL: 9 * time.Second}},
-		{name: "a stricter rule", next: options{Rule: quorum.All()}},
-		{name: "a weaker rule", first: options{Rule: quorum.All()}},
+		{name: "a holder with a shorter TTL", first: options{TTL: 9 * time.Second}},
+		{name: "a waiter with a shorter TTL", next: options{TTL: 9 * time.Second}},
+		{name: "a waiter with a stricter rule", next: options{Rule: quorum.All()}},
+		{name: "a holder with a stricter rule", first: options{Rule: quorum.All()}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			fleet.InVirtualTime(t, 5, func(t *testing.T, f *fleet.Fleet) {
@@ -392,8 +393,8 @@ func TestWhatIsNotHandedOver(t *testing.T) {
 	}
 }
 
-// A spinning waiter accepts a hand-over, too.
-func TestASpinningWaiterIsHandedALease(t *testing.T) {
+// A spinning waiter accepts a hand-over.
+func TestSpinningWaiterAcceptsHandover(t *testing.T) {
 	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
 		job := f.Client().RedLock("job").With(quorumlock.LockOptions{Waiting: quorumlock.WaitSpin})
 		line := fleet.LineUp(t, job, job)
@@ -402,8 +403,8 @@ func TestASpinningWaiterIsHandedALease(t *testing.T) {
 	})
 }
 
-// A client does not hand over a lease that has ended for any reason, or that has little time left.
-func TestNothingIsHandedOverTooLate(t *testing.T) {
+// A client does not hand over a lease that has ended, or that expires soon.
+func TestNoHandoverOfEndedOrExpiringLease(t *testing.T) {
 	long := func(cfg *quorumlock.Config) { cfg.Handover.MaxTime = time.Hour }
 	t.Run("lost", func(t *testing.T) {
 		fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
@@ -420,7 +421,7 @@ func TestNothingIsHandedOverTooLate(t *testing.T) {
 			require.Greater(t, line[1].Has().Token(), first.Token())
 		})
 	})
-	t.Run("little time left", func(t *testing.T) {
+	t.Run("expires soon", func(t *testing.T) {
 		fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
 			job := f.Client(long).RedLock("job")
 			line := fleet.LineUp(t, job, job)
@@ -428,14 +429,14 @@ func TestNothingIsHandedOverTooLate(t *testing.T) {
 			f.Pause(0, 1)
 			time.Sleep(quorumlock.DefaultTTL/2 + time.Second)
 			require.NoError(t, first.Err())
-			require.ErrorIs(t, first.Release(t.Context()), quorumlock.ErrNoQuorum, "so it was sent")
+			require.ErrorIs(t, first.Release(t.Context()), quorumlock.ErrNoQuorum, "the release was sent to the nodes")
 			require.True(t, line[1].Waits())
 			f.Resume(0, 1)
 			time.Sleep(3 * time.Second)
 			require.NotEqual(t, first.Owner(), line[1].Has().Owner())
 		})
 	})
-	t.Run("its hold limit", func(t *testing.T) {
+	t.Run("hold limit reached", func(t *testing.T) {
 		fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
 			job := f.Client(long).RedLock("job").With(quorumlock.LockOptions{MaxHold: 50 * time.Millisecond})
 			line := fleet.LineUp(t, job, job)
@@ -444,7 +445,7 @@ func TestNothingIsHandedOverTooLate(t *testing.T) {
 			next := line[1].Has()
 			require.NotEqual(t, first.Owner(), next.Owner())
 			require.ErrorIs(t, first.Release(t.Context()), quorumlock.ErrHoldLimit)
-			require.NoError(t, next.Err(), "that releases nobody else's")
+			require.NoError(t, next.Err(), "a late release by the first holder does not end the lease of the next")
 			require.Equal(t, 50*time.Millisecond, next.Remaining())
 		})
 	})
@@ -463,7 +464,7 @@ func TestNothingIsHandedOverTooLate(t *testing.T) {
 			require.Equal(t, next.Token()+1, line[2].Has().Token())
 		})
 	})
-	t.Run("a release that was sent", func(t *testing.T) {
+	t.Run("release already sent", func(t *testing.T) {
 		fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
 			job := f.Client().RedLock("job")
 			lease, err := job.Acquire(t.Context())
@@ -480,9 +481,9 @@ func TestNothingIsHandedOverTooLate(t *testing.T) {
 	})
 }
 
-// A waiter gives up at the instant of a hand-over. It then either has the lease or not, and it
-// always knows which.
-func TestAWaiterGivesUpInTheInstantOfAHandover(t *testing.T) {
+// A waiter is cancelled at the instant of a hand-over to it. It either returns the lease, or an error and the next
+// waiter gets the lease.
+func TestCancelAtTheInstantOfHandover(t *testing.T) {
 	had := 0
 	for range 300 {
 		fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
@@ -514,11 +515,11 @@ func TestAWaiterGivesUpInTheInstantOfAHandover(t *testing.T) {
 			f.RequireNoKeys()
 		})
 	}
-	t.Logf("had it %d times of 300", had)
+	t.Logf("the cancelled waiter got the lease %d times of 300", had)
 }
 
-// A client that is closed while its waiters hand a lease around leaves nothing behind.
-func TestACloseAmongHandovers(t *testing.T) {
+// A client is closed while its waiters hand a lease over to each other. It leaves no keys behind.
+func TestCloseDuringHandovers(t *testing.T) {
 	for i := range 40 {
 		fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
 			c := f.Client()
@@ -554,7 +555,7 @@ func TestACloseAmongHandovers(t *testing.T) {
 	}
 }
 
-func TestHooksTellOfHandoversInOrder(t *testing.T) {
+func TestHooksReportHandoversInOrder(t *testing.T) {
 	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
 		var story []string
 		c := f.Client(func(cfg *quorumlock.Config) {
@@ -584,7 +585,7 @@ func TestHooksTellOfHandoversInOrder(t *testing.T) {
 	})
 }
 
-// A waiter may be handed a lease in the middle of a Do. The lease behaves like any other there.
+// Fifty calls of Do hand one lease over to each other. They run one at a time, and tokens grow.
 func TestDoHandsOver(t *testing.T) {
 	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
 		c := f.Client()
@@ -610,5 +611,49 @@ func TestDoHandsOver(t *testing.T) {
 		require.IsIncreasing(t, tokens)
 		require.Greater(t, fleet.AcquireAndRelease(t, other.RedLock("job")), tokens[49])
 		f.RequireNoKeys()
+	})
+}
+
+// A client's clock is ahead by nearly MaxClockSkew. For hand-overs the client proposes tokens that are further ahead.
+// The nodes must not refuse the client because of them.
+func TestHandoverTokensNearMaxClockSkew(t *testing.T) {
+	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
+		c := f.Client(func(cfg *quorumlock.Config) { cfg.Clock = fleet.Ahead{Clock: f.Clock, By: 999850 * time.Microsecond} })
+		alone, err := c.RedLock("job").Acquire(t.Context())
+		require.NoError(t, err, "a skew of 999.85 ms is allowed, the limit is 1 s")
+		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+		defer cancel()
+		errs := make(chan error, 3)
+		for range 3 {
+			go func() {
+				l, err := c.RedLock("job").Acquire(ctx)
+				if err == nil {
+					time.Sleep(time.Millisecond)
+					_ = l.Release(ctx)
+				}
+				errs <- err
+			}()
+			fleet.Settle()
+		}
+		require.NoError(t, alone.Release(t.Context()))
+		for range 3 {
+			if err := <-errs; err != nil {
+				t.Error(f.Clock.Now(), errors.Is(err, quorumlock.ErrNoQuorum), err)
+			}
+		}
+	})
+}
+
+// ValidUntil of a released lease does not change with the renewals of the lease that it was handed over to.
+func TestValidityOfReleasedLeaseIsFrozen(t *testing.T) {
+	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
+		job := f.Client().RedLock("job")
+		line := fleet.LineUp(t, job, job)
+		first := line[0].Has()
+		require.NoError(t, first.Release(t.Context()))
+		_ = line[1].Has()
+		until := first.ValidUntil()
+		time.Sleep(time.Minute)
+		require.Equal(t, until, first.ValidUntil())
 	})
 }

@@ -12,13 +12,13 @@ import (
 	"github.com/quorumlock/quorumlock/node"
 )
 
-// The undo of a late grant lets in the waiter that this grant kept out, at once.
-func TestALateGrantIsUndoneForThoseWhoWait(t *testing.T) {
+// A late grant of a cancelled attempt blocks another waiter. The undo of that grant wakes the waiter at once.
+func TestUndoOfLateGrantWakesWaiter(t *testing.T) {
 	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
 		a, spies := f.SpiedClient()
 		f.Take("job", "x", 0)
 		answered, proceed := make(chan struct{}), make(chan struct{})
-		spies[2].Set(func(s *fleet.Spy) { s.After = func() { close(answered); <-proceed } })
+		spies[2].Set(func(s *fleet.Spy) { s.After = fleet.OnAcquire(func() { close(answered); <-proceed }) })
 		ctx, cancel := context.WithCancel(t.Context())
 		late := fleet.StartAcquire(ctx, t, a.RedLock("job"))
 		<-answered // The third node has granted, but its answer has not arrived.
@@ -33,9 +33,9 @@ func TestALateGrantIsUndoneForThoseWhoWait(t *testing.T) {
 	})
 }
 
-// A grant arrives after its round was lost. By then the node has the next attempt of the same
-// waiter. The grant does not stand in the way of that attempt.
-func TestALateGrantDoesNotStandInTheWayOfItsOwnWaiter(t *testing.T) {
+// A grant arrives after its attempt has failed, and the next attempt of the same waiter is in flight. The late grant
+// must not block that attempt.
+func TestLateGrantDoesNotBlockItsOwnWaiter(t *testing.T) {
 	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
 		c, spies := f.SpiedClient()
 		before := fleet.MustAcquire(t, f.Client().RedLock("job"))
@@ -46,7 +46,7 @@ func TestALateGrantDoesNotStandInTheWayOfItsOwnWaiter(t *testing.T) {
 
 		f.Take("other", "x", 0)
 		proceed := make(chan struct{})
-		spies[2].Set(func(s *fleet.Spy) { s.After = func() { <-proceed } })
+		spies[2].Set(func(s *fleet.Spy) { s.After = fleet.OnAcquire(func() { <-proceed }) })
 		waits = fleet.StartAcquire(t.Context(), t, c.MultiLock("job", "other"))
 		require.True(t, waits.Waits()) // The first node denied it, and the third has granted it.
 		f.Free("other", "x", 0)
@@ -60,24 +60,50 @@ func TestALateGrantDoesNotStandInTheWayOfItsOwnWaiter(t *testing.T) {
 	})
 }
 
-// One node denies a MultiLock, so its waiter gives the other nodes back. The nodes reserve the lock
-// for this waiter for a moment. A waiter that needs only the other nodes has the lock after that.
-func TestWhatIsGivenBackIsTold(t *testing.T) {
+// One node denies a MultiLock, so its waiter undoes its grants on the other nodes. They reserve the lock for this
+// waiter for a moment. Then a RedLock waiter, which needs only these nodes, acquires it.
+func TestUndoneMultiLockWakesRedLockWaiter(t *testing.T) {
 	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
 		f.Take("job", "x", 2)
-		all, ways := f.HookedClient()
+		all, ways := f.SpiedClient()
 		_ = fleet.StartAcquire(t.Context(), t, all.MultiLock("job"))
 		came, proceed := make(chan struct{}), make(chan struct{})
 		var once sync.Once
-		ways[2].Set(func(ops []node.Op) {
-			if ops[0].Kind == node.Acquire {
-				once.Do(func() { close(came); <-proceed })
-			}
-		}, nil)
-		<-came // It has the other two nodes.
+		hold := fleet.OnAcquire(func() { once.Do(func() { close(came); <-proceed }) })
+		ways[2].Set(func(s *fleet.Spy) { s.Before = hold })
+		<-came // The MultiLock has the other two nodes.
 		most := fleet.StartAcquire(t.Context(), t, f.Client().RedLock("job"))
 		close(proceed)
 		require.LessOrEqual(t, f.Elapsed(func() { <-most.Done }), 60*time.Millisecond)
 		require.NoError(t, most.Has().Release(t.Context()))
+	})
+}
+
+// Two attempts of one waiter reach a node in one batch. The node grants the first attempt, so it denies the
+// second. Then the first attempt is undone there, and the waiter must notice that the node is free again.
+func TestTwoAttemptsOfOneWaiterInOneBatch(t *testing.T) {
+	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
+		c, ways := f.SpiedClient()
+		before := fleet.MustAcquire(t, f.Client().RedLock("job"))
+		waits := fleet.StartAcquire(t.Context(), t, c.MultiLock("job", "other"))
+		require.NoError(t, before.Release(t.Context()))
+		require.NoError(t, waits.Has().Release(t.Context()))
+		fleet.Settle() // Wait until the inboxes are open.
+
+		f.Take("other", "x", 0)
+		proceed := make(chan struct{})
+		var once sync.Once
+		ways[2].Set(func(s *fleet.Spy) { s.Before = func([]node.Op) { once.Do(func() { <-proceed }) } })
+		_, _ = c.RedLock("third").TryAcquire(t.Context()) // Later operations for the third node wait behind this one.
+		waits = fleet.StartAcquire(t.Context(), t, c.MultiLock("job", "other"))
+		require.True(t, waits.Waits()) // The first node denied it, so it was not sent to the third.
+		f.Free("other", "x", 0)
+		time.Sleep(20 * time.Millisecond) // Wait until the next attempt is in flight.
+		require.True(t, waits.Waits())
+		close(proceed)
+		took := f.Elapsed(func() { <-waits.Done })
+		t.Log(took)
+		require.LessOrEqual(t, took, 60*time.Millisecond)
+		require.NoError(t, waits.Has().Release(t.Context()))
 	})
 }

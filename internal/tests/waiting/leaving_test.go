@@ -11,7 +11,7 @@ import (
 )
 
 // Closing a client takes its waiters out of the queues.
-func TestACloseLeavesTheQueues(t *testing.T) {
+func TestCloseLeavesTheQueues(t *testing.T) {
 	fleet.InVirtualTime(t, 5, func(t *testing.T, f *fleet.Fleet) {
 		before := fleet.MustAcquire(t, f.Client().RedLock("job"))
 		c := f.Client()
@@ -26,8 +26,8 @@ func TestACloseLeavesTheQueues(t *testing.T) {
 	})
 }
 
-// A minority of nodes forgets the waiters. The majority still wakes them.
-func TestNodesForgetWhoWaits(t *testing.T) {
+// A minority of nodes loses its memory, and with it the queue entries. The majority still wakes the waiter.
+func TestWaiterIsWokenAfterMinorityForgotIt(t *testing.T) {
 	fleet.ForEachLoss(t, 5, func(t *testing.T, f *fleet.Fleet, lose func(i int)) {
 		before := fleet.MustAcquire(t, f.Client().RedLock("job"))
 		waits := fleet.StartAcquire(t.Context(), t, f.Client().RedLock("job"))
@@ -39,8 +39,8 @@ func TestNodesForgetWhoWaits(t *testing.T) {
 	})
 }
 
-// A renewal that is in flight during a hand-over counts for the next lease.
-func TestARenewalDuringAHandover(t *testing.T) {
+// A renewal in flight during a hand-over extends the next lease.
+func TestRenewalInFlightDuringHandoverCounts(t *testing.T) {
 	fleet.InVirtualTime(t, 5, func(t *testing.T, f *fleet.Fleet) {
 		job := f.Client(func(cfg *quorumlock.Config) { cfg.Handover.MaxTime = time.Minute }).RedLock("job")
 		line := fleet.LineUp(t, job, job)

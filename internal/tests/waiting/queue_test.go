@@ -2,6 +2,8 @@ package waiting_test
 
 import (
 	"context"
+	"fmt"
+	"math/rand/v2"
 	"sync"
 	"testing"
 	"time"
@@ -13,8 +15,8 @@ import (
 	"github.com/quorumlock/quorumlock/node"
 )
 
-// frozen puts a waiter into the queues of some nodes for the lock of the test. The waiter may
-// listen, but it never asks.
+// frozen puts a waiter for the lock "job" into the queues of some nodes. The waiter may subscribe, but it never
+// asks.
 func frozen(f *fleet.Fleet, id string, ticket int64, listens bool, nodes ...int) {
 	f.T.Helper()
 	for _, i := range nodes {
@@ -33,8 +35,8 @@ func frozen(f *fleet.Fleet, id string, ticket int64, listens bool, nodes ...int)
 	}
 }
 
-// Clients have the lock in the order of their arrival. Their names do not matter.
-func TestClientsTakeTurns(t *testing.T) {
+// Waiters of different clients are served in the order of their arrival.
+func TestClientsAreServedInOrderOfArrival(t *testing.T) {
 	fleet.InVirtualTime(t, 5, func(t *testing.T, f *fleet.Fleet) {
 		before := fleet.MustAcquire(t, f.Client().RedLock("job"))
 		g := &grants{f: f}
@@ -55,13 +57,14 @@ func TestClientsTakeTurns(t *testing.T) {
 		require.Equal(t, want, g.order())
 		for i := 1; i < 12; i++ {
 			require.Greater(t, g.s[i].token, g.s[i-1].token)
-			require.Equal(t, 10*time.Millisecond, g.s[i].at-g.s[i-1].at, "at once")
+			require.Equal(t, 10*time.Millisecond, g.s[i].at-g.s[i-1].at, "each release wakes the next waiter at once")
 		}
 	})
 }
 
-// A waiter asks, asks again with an entry, and then listens. After that it asks only now and then.
-func TestAWaiterHardlyAsks(t *testing.T) {
+// A waiter asks, asks again with a queue entry, and then waits for messages. After that it polls about once a
+// second.
+func TestWaiterPollsRarely(t *testing.T) {
 	fleet.InVirtualTime(t, 5, func(t *testing.T, f *fleet.Fleet) {
 		before := fleet.MustAcquire(t, f.Client().RedLock("job"))
 		c, spies := f.SpiedClient()
@@ -85,7 +88,7 @@ func TestAWaiterHardlyAsks(t *testing.T) {
 
 // A waiter leaves no queue entry behind, whether it acquires the lock or gives up. It may give up
 // after a denial or during an attempt.
-func TestNobodyIsLeftInAQueue(t *testing.T) {
+func TestCancelledWaitersLeaveTheQueues(t *testing.T) {
 	for _, paused := range []int{0, 2, 5} {
 		fleet.InVirtualTime(t, 5, func(t *testing.T, f *fleet.Fleet) {
 			before := fleet.MustAcquire(t, f.Client().RedLock("job"))
@@ -107,10 +110,9 @@ func TestNobodyIsLeftInAQueue(t *testing.T) {
 	}
 }
 
-// A holder that dies wakes no waiter, but the waiters know when its lease expires. The test removes
-// the jitter. With jitter, a waiter that looked just before the expiry pauses before its next
-// attempt.
-func TestTheCrashOfAHolder(t *testing.T) {
+// A dead holder releases nothing and wakes no waiter. The waiters know when its lock expires, and the first one
+// acquires it then. The test has no jitter, which would delay a waiter that asked just before the expiry.
+func TestWaitersAcquireAfterHolderCrash(t *testing.T) {
 	fleet.InVirtualTime(t, 5, func(t *testing.T, f *fleet.Fleet) {
 		even := func(cfg *quorumlock.Config) { cfg.Jitter = func() float64 { return 0.5 } }
 		f.Client()
@@ -128,9 +130,9 @@ func TestTheCrashOfAHolder(t *testing.T) {
 	})
 }
 
-// A woken waiter that is killed, hangs, or gives up does not block others for long.
-func TestAWokenWaiterThatDoesNotCome(t *testing.T) {
-	t.Run("killed", func(t *testing.T) {
+// A woken waiter that is dead, hangs, or gives up delays the others only briefly.
+func TestAbsentWokenWaiterBlocksOthersBriefly(t *testing.T) {
+	t.Run("dead", func(t *testing.T) {
 		fleet.InVirtualTime(t, 5, func(t *testing.T, f *fleet.Fleet) {
 			before := fleet.MustAcquire(t, f.Client().RedLock("job"))
 			frozen(f, "dead", 1, false, 0, 1, 2, 3, 4)
@@ -150,7 +152,7 @@ func TestAWokenWaiterThatDoesNotCome(t *testing.T) {
 			took := f.Elapsed(func() { <-waits.Done })
 			require.GreaterOrEqual(t, took, 50*time.Millisecond)
 			require.Less(t, took, 60*time.Millisecond)
-			// The hung waiter has lost its precedence, so the others do not wait for it again.
+			// The hung waiter was dropped from the head of the queue, so the others do not wait for it again.
 			next := fleet.StartAcquire(t.Context(), t, f.Client().RedLock("job"))
 			time.Sleep(100 * time.Millisecond)
 			require.NoError(t, waits.Has().Release(t.Context()))
@@ -179,8 +181,8 @@ func TestAWokenWaiterThatDoesNotCome(t *testing.T) {
 	})
 }
 
-// The lock is free on all nodes but one, and its waiters have entries on one node only.
-func TestEntriesOnOneNodeOnly(t *testing.T) {
+// A waiter has a queue entry on one node only. The release there wakes it.
+func TestEntryOnOneNodeIsEnoughToBeWoken(t *testing.T) {
 	fleet.InVirtualTime(t, 5, func(t *testing.T, f *fleet.Fleet) {
 		c, spies := f.SpiedClient()
 		before := fleet.MustAcquire(t, f.Client().RedLock("job"))
@@ -193,14 +195,14 @@ func TestEntriesOnOneNodeOnly(t *testing.T) {
 		time.Sleep(3 * time.Second)
 		require.Equal(t, 1, f.Waiters())
 		require.NoError(t, before.Release(t.Context()))
-		require.LessOrEqual(t, f.Elapsed(func() { <-waits.Done }), time.Millisecond, "one is enough to be woken")
+		require.LessOrEqual(t, f.Elapsed(func() { <-waits.Done }), time.Millisecond, "one queue entry is enough to be woken")
 		_ = waits.Has()
 	})
 }
 
-// A waiter makes no entry on a node that may be unable to wake it. A release in between would wake
-// no waiter.
-func TestNoEntryBeforeTheInbox(t *testing.T) {
+// A waiter makes no queue entry on a node before its subscription is confirmed. The node could not wake it, and a
+// release in that time would wake no waiter.
+func TestNoQueueEntryBeforeSubscription(t *testing.T) {
 	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
 		before := fleet.MustAcquire(t, f.Client().RedLock("job"))
 		c, spies := f.SpiedClient()
@@ -213,14 +215,14 @@ func TestNoEntryBeforeTheInbox(t *testing.T) {
 		for _, s := range spies {
 			require.Equal(t, 1, s.Listens())
 			require.Zero(t, s.Entered())
-			require.Greater(t, s.Asked(), 3, "it is asked from time to time")
+			require.Greater(t, s.Asked(), 3, "the waiter polls meanwhile")
 		}
 		require.Zero(t, f.Waiters())
 		by := spies[0].Asked()
 		close(confirm)
 		fleet.Settle()
 		require.LessOrEqual(t, spies[0].Asked(), by+1)
-		time.Sleep(quorumlockRetryMax)
+		time.Sleep(defaultRetryMax)
 		require.Equal(t, 3, f.Waiters())
 		time.Sleep(111 * time.Millisecond)
 		require.NoError(t, before.Release(t.Context()))
@@ -228,12 +230,11 @@ func TestNoEntryBeforeTheInbox(t *testing.T) {
 	})
 }
 
-// quorumlockRetryMax is the default of RetryMax.
-const quorumlockRetryMax = 200 * time.Millisecond
+// defaultRetryMax is the default of Config.RetryMax.
+const defaultRetryMax = 200 * time.Millisecond
 
-// A wake overtakes the denial, which the node sent earlier on another connection. The waiter does
-// not lose that wake.
-func TestAWakeBeforeItsDenial(t *testing.T) {
+// A wake overtakes the denial that the node sent before on another connection. The waiter must not lose the wake.
+func TestWakeThatOvertakesDenialIsKept(t *testing.T) {
 	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
 		before := fleet.MustAcquire(t, f.Client().RedLock("job"))
 		c, spies := f.SpiedClient()
@@ -241,15 +242,38 @@ func TestAWakeBeforeItsDenial(t *testing.T) {
 		require.True(t, waits.Waits())
 		denied, proceed := make(chan struct{}, 3), make(chan struct{})
 		for _, s := range spies {
-			s.Set(func(s *fleet.Spy) { s.After = func() { denied <- struct{}{}; <-proceed } })
+			s.Set(func(s *fleet.Spy) { s.After = fleet.OnAcquire(func() { denied <- struct{}{}; <-proceed }) })
 		}
 		for range 3 {
-			<-denied // The denial is decided, but its answer has not arrived.
+			<-denied // The node has denied, but its answer has not arrived.
 		}
 		require.NoError(t, before.Release(t.Context()))
 		require.True(t, waits.Waits())
 		time.Sleep(10 * time.Millisecond)
 		close(proceed)
 		_ = waits.Has()
+	})
+}
+
+// With WaitFair, waiters of all clients are served in the order of their arrival.
+func TestFairLockIsFIFOAcrossClients(t *testing.T) {
+	fleet.InVirtualTime(t, 5, func(t *testing.T, f *fleet.Fleet) {
+		before := fleet.MustAcquire(t, f.Client().RedLock("job"))
+		g := &grants{f: f}
+		clients := []*quorumlock.Client{f.Client(), f.Client(), f.Client()}
+		var wg sync.WaitGroup
+		var want []string
+		rng := rand.New(rand.NewPCG(1, 2))
+		for i := range 40 {
+			who := fmt.Sprint(i)
+			want = append(want, who)
+			job := clients[rng.IntN(3)].RedLock("job").With(quorumlock.LockOptions{Waiting: quorumlock.WaitFair})
+			g.wait(t.Context(), &wg, who, job, time.Millisecond)
+			fleet.Settle()
+			time.Sleep(time.Millisecond)
+		}
+		require.NoError(t, before.Release(t.Context()))
+		wg.Wait()
+		require.Equal(t, want, g.order())
 	})
 }

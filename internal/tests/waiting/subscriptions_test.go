@@ -2,7 +2,6 @@ package waiting_test
 
 import (
 	"context"
-	"errors"
 	"testing"
 	"time"
 
@@ -13,10 +12,10 @@ import (
 	"github.com/quorumlock/quorumlock/node"
 )
 
-// mute is a client's connection to a node that cannot listen.
+// mute is a client's connection to a node without subscriptions.
 type mute struct{ node.Node }
 
-// muted makes a client that cannot listen to some nodes.
+// muted makes a client that cannot subscribe on some nodes.
 func muted(f *fleet.Fleet, nodes ...int) *quorumlock.Client {
 	return f.Client(func(cfg *quorumlock.Config) {
 		for _, i := range nodes {
@@ -25,7 +24,7 @@ func muted(f *fleet.Fleet, nodes ...int) *quorumlock.Client {
 	})
 }
 
-// untilTaken measures the time from the release of a lock until a waiter has it.
+// untilTaken releases a lock, and returns the time until the waiter has it.
 func untilTaken(f *fleet.Fleet, before *quorumlock.Lease, a *fleet.Acquisition) time.Duration {
 	f.T.Helper()
 	require.True(f.T, a.Waits())
@@ -36,17 +35,17 @@ func untilTaken(f *fleet.Fleet, before *quorumlock.Lease, a *fleet.Acquisition) 
 	return took
 }
 
-// A waiter cannot listen to some nodes. The other nodes wake it if they are enough. If they are
-// not, the waiter polls.
-func TestNodesThatCannotListen(t *testing.T) {
+// A waiter cannot subscribe on some nodes. The other nodes wake it if they are a majority. Otherwise the waiter
+// polls.
+func TestWaiterWithoutSomeSubscriptions(t *testing.T) {
 	for _, c := range []struct {
 		mute int
 		most time.Duration
 	}{
 		{1, 10 * time.Millisecond},
 		{2, 10 * time.Millisecond},
-		{3, quorumlockRetryMax},
-		{5, quorumlockRetryMax},
+		{3, defaultRetryMax},
+		{5, defaultRetryMax},
 	} {
 		fleet.InVirtualTime(t, 5, func(t *testing.T, f *fleet.Fleet) {
 			for i := range 5 {
@@ -59,8 +58,8 @@ func TestNodesThatCannotListen(t *testing.T) {
 	}
 }
 
-// A waiter that needs all nodes is woken by any of them.
-func TestOneNodeThatListensIsEnoughForAll(t *testing.T) {
+// A MultiLock waiter is woken by any single node.
+func TestOneSubscriptionWakesMultiLockWaiter(t *testing.T) {
 	fleet.InVirtualTime(t, 5, func(t *testing.T, f *fleet.Fleet) {
 		before := fleet.MustAcquire(t, f.Client().MultiLock("job"))
 		waits := fleet.StartAcquire(t.Context(), t, muted(f, 0, 1, 2, 3).MultiLock("job"))
@@ -69,8 +68,8 @@ func TestOneNodeThatListensIsEnoughForAll(t *testing.T) {
 	})
 }
 
-// A wake that is lost silently costs a second at most.
-func TestMessagesThatAreLost(t *testing.T) {
+// A wake that is lost silently delays the waiter by a second at most.
+func TestLostWakeCostsASecondAtMost(t *testing.T) {
 	for _, lost := range []int{1, 4, 5} {
 		fleet.InVirtualTime(t, 5, func(t *testing.T, f *fleet.Fleet) {
 			before := fleet.MustAcquire(t, f.Client().RedLock("job"))
@@ -90,8 +89,8 @@ func TestMessagesThatAreLost(t *testing.T) {
 	}
 }
 
-// An inbox that reconnects may have missed a wake, so the waiter asks for the lock at once.
-func TestAnInboxThatReconnects(t *testing.T) {
+// A subscription that reconnects may have missed a wake, so the waiter asks at once.
+func TestWaiterAsksAfterResubscription(t *testing.T) {
 	fleet.InVirtualTime(t, 5, func(t *testing.T, f *fleet.Fleet) {
 		before := fleet.MustAcquire(t, f.Client().RedLock("job"))
 		c, spies := f.SpiedClient()
@@ -109,13 +108,13 @@ func TestAnInboxThatReconnects(t *testing.T) {
 		}
 		_ = waits.Has()
 		for _, s := range spies {
-			require.Equal(t, 1, s.Listens(), "it is made again by itself")
+			require.Equal(t, 1, s.Listens(), "the subscription reconnects by itself")
 		}
 	})
 }
 
 // Nodes go away and come back. A waiter stays in their queues, and they wake it again.
-func TestNodesThatComeAndGoWhileSomebodyWaits(t *testing.T) {
+func TestWaiterStaysQueuedWhenNodesComeAndGo(t *testing.T) {
 	fleet.InVirtualTime(t, 5, func(t *testing.T, f *fleet.Fleet) {
 		for i := range 5 {
 			before := fleet.MustAcquire(t, f.Client().RedLock("job"))
@@ -131,8 +130,8 @@ func TestNodesThatComeAndGoWhileSomebodyWaits(t *testing.T) {
 	})
 }
 
-// A node that could not listen at first can listen later.
-func TestAnInboxThatFailsAtFirst(t *testing.T) {
+// A subscription that failed at first is retried, but not all the time.
+func TestFailedSubscriptionIsRetried(t *testing.T) {
 	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
 		before := fleet.MustAcquire(t, f.Client().RedLock("job"))
 		f.Stop(2)
@@ -140,7 +139,7 @@ func TestAnInboxThatFailsAtFirst(t *testing.T) {
 		waits := fleet.StartAcquire(t.Context(), t, c.RedLock("job"))
 		time.Sleep(5 * time.Second)
 		require.Greater(t, spies[2].Listens(), 1)
-		require.LessOrEqual(t, spies[2].Listens(), 6, "not all the time")
+		require.LessOrEqual(t, spies[2].Listens(), 6, "retries must not be frequent")
 		f.Start(2)
 		time.Sleep(5 * time.Second)
 		require.Equal(t, 3, f.Waiters())
@@ -148,8 +147,8 @@ func TestAnInboxThatFailsAtFirst(t *testing.T) {
 	})
 }
 
-// A waiter keeps its entries alive for as long as it waits.
-func TestEntriesLastAsLongAsTheWait(t *testing.T) {
+// A waiter keeps its queue entries alive for as long as it waits.
+func TestWaiterKeepsItsQueueEntries(t *testing.T) {
 	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
 		before := fleet.MustAcquire(t, f.Client().RedLock("job"))
 		first := fleet.StartAcquire(t.Context(), t, f.Client().RedLock("job"))
@@ -161,9 +160,8 @@ func TestEntriesLastAsLongAsTheWait(t *testing.T) {
 	})
 }
 
-// A client drops its subscriptions when it has had no waiters for a while. It makes them again when
-// needed.
-func TestSubscriptionsAreGivenUp(t *testing.T) {
+// A client closes its subscriptions after some time without waiters, and opens them again when a caller waits.
+func TestIdleSubscriptionsAreClosed(t *testing.T) {
 	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
 		c, spies := f.SpiedClient()
 		for i := range 3 {
@@ -181,15 +179,15 @@ func TestSubscriptionsAreGivenUp(t *testing.T) {
 	})
 }
 
-// Spinning needs no subscription, and leaves no entry.
-func TestSpinningListensToNobody(t *testing.T) {
+// A spinning waiter opens no subscription, and has no queue entry.
+func TestSpinningNeedsNoSubscription(t *testing.T) {
 	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
 		before := fleet.MustAcquire(t, f.Client().RedLock("job"))
 		c, spies := f.SpiedClient()
 		waits := fleet.StartAcquire(t.Context(), t, c.RedLock("job").With(quorumlock.LockOptions{Waiting: quorumlock.WaitSpin}))
 		time.Sleep(5 * time.Second)
 		require.Zero(t, f.Waiters())
-		require.LessOrEqual(t, untilTaken(f, before, waits), quorumlockRetryMax)
+		require.LessOrEqual(t, untilTaken(f, before, waits), defaultRetryMax)
 		for _, s := range spies {
 			require.Zero(t, s.Listens())
 			require.Zero(t, s.Entered())
@@ -198,8 +196,8 @@ func TestSpinningListensToNobody(t *testing.T) {
 	})
 }
 
-// TryAcquire does not wait, and stands in no line.
-func TestTryAcquireStandsInNoLine(t *testing.T) {
+// TryAcquire does not wait, and enters neither the local queue nor the queues of the nodes.
+func TestTryAcquireDoesNotQueue(t *testing.T) {
 	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
 		c := f.Client()
 		job := c.RedLock("job")
@@ -209,7 +207,7 @@ func TestTryAcquireStandsInNoLine(t *testing.T) {
 		require.Equal(t, line[0].Has().Owner(), heldErr.Owner)
 		require.Zero(t, f.Waiters())
 
-		// The lock is free, and only this client waits for it.
+		// The nodes hang, so the attempt ends with its context.
 		f.Pause(0, 1, 2)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
 		defer cancel()
@@ -219,12 +217,12 @@ func TestTryAcquireStandsInNoLine(t *testing.T) {
 		f.Resume(0, 1, 2)
 		fleet.Settle()
 		require.NoError(t, line[0].Has().Release(t.Context()))
-		require.Equal(t, line[0].Has().Owner(), line[1].Has().Owner(), "nothing has changed for those who wait")
+		require.Equal(t, line[0].Has().Owner(), line[1].Has().Owner(), "TryAcquire changes nothing for the waiters")
 	})
 }
 
-// A free lock is reserved for a woken waiter. A later waiter does not take it, unless it spins.
-func TestWhoIsWokenHasTheLockForAMoment(t *testing.T) {
+// A free lock is reserved for the woken waiter for a moment. Only a spinning waiter may take it meanwhile.
+func TestFreeLockIsReservedForWokenWaiter(t *testing.T) {
 	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
 		before := fleet.MustAcquire(t, f.Client().RedLock("job"))
 		frozen(f, "hung", 1, true, 0, 1, 2)
@@ -241,96 +239,5 @@ func TestWhoIsWokenHasTheLockForAMoment(t *testing.T) {
 		fleet.Settle()
 		time.Sleep(51 * time.Millisecond)
 		require.NoError(t, fleet.MustAcquire(t, job).Release(t.Context()))
-	})
-}
-
-// A waiter that gives up learns why, and which holder or node stood in its way.
-func TestWhatThoseInTheLineAreTold(t *testing.T) {
-	const patience = 100 * time.Millisecond
-	gaveUp := errors.New("enough")
-	givesUp := func(t *testing.T, l *quorumlock.Lock) error {
-		t.Helper()
-		ctx, cancel := context.WithTimeoutCause(t.Context(), patience, gaveUp)
-		defer cancel()
-		_, err := l.Acquire(ctx)
-		require.ErrorIs(t, err, gaveUp)
-		require.ErrorIs(t, err, context.DeadlineExceeded)
-		return err
-	}
-	t.Run("a holder of the same client", func(t *testing.T) {
-		fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
-			job := f.Client().RedLock("job")
-			lease := fleet.MustAcquire(t, job)
-			for range 2 {
-				var heldErr *quorumlock.HeldError
-				require.ErrorAs(t, givesUp(t, job), &heldErr)
-				require.Equal(t, lease.Owner(), heldErr.Owner)
-				require.Equal(t, "job", heldErr.Name)
-				require.Equal(t, lease.Remaining(), heldErr.TTL)
-			}
-		})
-	})
-	t.Run("what the first was told", func(t *testing.T) {
-		fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
-			lease := fleet.MustAcquire(t, f.Client().RedLock("job"))
-			job := f.Client().RedLock("job")
-			first := fleet.StartAcquire(t.Context(), t, job)
-			var heldErr *quorumlock.HeldError
-			require.ErrorAs(t, givesUp(t, job), &heldErr)
-			require.Equal(t, lease.Owner(), heldErr.Owner)
-			require.ErrorAs(t, givesUp(t, f.Client().RedLock("job")), &heldErr)
-			require.Equal(t, lease.Owner(), heldErr.Owner)
-			require.NoError(t, lease.Release(t.Context()))
-			_ = first.Has()
-		})
-	})
-	t.Run("no quorum for the first", func(t *testing.T) {
-		fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
-			job := f.Client().RedLock("job")
-			f.Stop(0, 1)
-			first := fleet.StartAcquire(t.Context(), t, job)
-			time.Sleep(patience)
-			err := givesUp(t, job)
-			require.ErrorIs(t, err, quorumlock.ErrNoQuorum)
-			require.ErrorIs(t, err, node.ErrUnreachable)
-			require.NotErrorIs(t, err, quorumlock.ErrHeld)
-			f.Start(0, 1)
-			<-first.Done
-			_ = first.Has()
-		})
-	})
-	t.Run("nobody was asked", func(t *testing.T) {
-		fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
-			job := f.Client().RedLock("job")
-			f.Pause(0, 1, 2)
-			_ = fleet.StartAcquire(t.Context(), t, job)
-			ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
-			defer cancel()
-			_, err := job.Acquire(ctx)
-			var noQuorum *quorumlock.NoQuorumError
-			require.ErrorAs(t, err, &noQuorum)
-			require.Equal(t, 3, noQuorum.Pending)
-			require.ErrorIs(t, err, context.DeadlineExceeded)
-			f.Resume(0, 1, 2)
-		})
-	})
-	t.Run("the client is closed", func(t *testing.T) {
-		fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
-			c := f.Client()
-			lease := fleet.MustAcquire(t, c.RedLock("job"))
-			first, second := fleet.StartAcquire(t.Context(), t, c.RedLock("job")), fleet.StartAcquire(t.Context(), t, c.RedLock("job"))
-			other := f.Client()
-			third := fleet.StartAcquire(t.Context(), t, other.RedLock("job"))
-			require.NoError(t, other.Close(t.Context()))
-			require.False(t, third.Waits())
-			require.ErrorIs(t, third.Err, quorumlock.ErrClosed)
-			require.NoError(t, c.Close(t.Context()))
-			for _, a := range []*fleet.Acquisition{first, second} {
-				require.False(t, a.Waits())
-				require.ErrorIs(t, a.Err, quorumlock.ErrClosed)
-			}
-			require.ErrorIs(t, lease.Err(), quorumlock.ErrClosed)
-			f.RequireNoKeys()
-		})
 	})
 }

@@ -1,7 +1,6 @@
 package waiting_test
 
 import (
-	"context"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -15,23 +14,23 @@ import (
 	"github.com/quorumlock/quorumlock/node"
 )
 
-// Many waiters wait for a lock that none can have, as a node that they need is down. They must not
-// wake each other with each attempt.
-func TestACrowdThatCannotHaveTheLock(t *testing.T) {
+// Many waiters need all nodes, and one is down, so none of them can acquire the lock. Their failed attempts must not
+// wake each other.
+func TestMultiLockWaitersStayQuietWithANodeDown(t *testing.T) {
 	fleet.InVirtualTime(t, 3, func(_ *testing.T, f *fleet.Fleet) {
-		crowdInVain(f, func(c *quorumlock.Client) *quorumlock.Lock { return c.MultiLock("job") }, 2)
+		blockWaiters(f, func(c *quorumlock.Client) *quorumlock.Lock { return c.MultiLock("job") }, 2)
 	})
 }
 
-// The same holds where most nodes are down.
-func TestACrowdWithoutAQuorum(t *testing.T) {
+// The same holds for majority locks if most nodes are down.
+func TestWaitersStayQuietWithoutAQuorum(t *testing.T) {
 	fleet.InVirtualTime(t, 3, func(_ *testing.T, f *fleet.Fleet) {
-		crowdInVain(f, func(c *quorumlock.Client) *quorumlock.Lock { return c.RedLock("job") }, 1, 2)
+		blockWaiters(f, func(c *quorumlock.Client) *quorumlock.Lock { return c.RedLock("job") }, 1, 2)
 	})
 }
 
-// crowdInVain lines many waiters up for a lock. Then nodes that all of them need go down.
-func crowdInVain(f *fleet.Fleet, lock func(c *quorumlock.Client) *quorumlock.Lock, down ...int) {
+// blockWaiters starts many waiters for a lock. Then nodes that all of them need go down.
+func blockWaiters(f *fleet.Fleet, lock func(c *quorumlock.Client) *quorumlock.Lock, down ...int) {
 	f.T.Helper()
 	const crowd = 40
 	before := fleet.MustAcquire(f.T, f.Client().RedLock("job"))
@@ -47,7 +46,7 @@ func crowdInVain(f *fleet.Fleet, lock func(c *quorumlock.Client) *quorumlock.Loc
 		time.Sleep(time.Millisecond)
 	}
 	f.Stop(down...)
-	_ = before.Release(f.T.Context()) // Where most nodes are down, no quorum confirms it.
+	_ = before.Release(f.T.Context()) // Without a majority of nodes, no quorum confirms the release.
 	time.Sleep(5 * time.Second)
 	asked, told := fleet.TotalAsked(watched...), messages.Load()
 	time.Sleep(5 * time.Second)
@@ -56,18 +55,18 @@ func crowdInVain(f *fleet.Fleet, lock func(c *quorumlock.Client) *quorumlock.Loc
 	require.LessOrEqual(f.T, told, int64(3*asked))
 }
 
-// Waiters that need a node that is down hardly slow the others.
-func TestACrowdThatCannotWinAmongThoseWhoCan(t *testing.T) {
+// Waiters that need a node that is down must not slow other waiters much.
+func TestBlockedWaitersHardlySlowOthers(t *testing.T) {
 	for _, crowd := range []int{0, 1, 5, 20} {
 		samples := 7 // Each sample depends on chance, so the median counts.
 		if crowd == 0 {
-			samples = 1 // No crowd is in the way: each sample has as many turns, and many times more than with a crowd.
+			samples = 1 // Without blocked waiters, each sample has the same number of turns.
 		}
 		var turns []int
 		var longest []time.Duration
 		for range samples {
 			fleet.InVirtualTime(t, 3, func(_ *testing.T, f *fleet.Fleet) {
-				s := amongThoseInVain(f, crowd)
+				s := busyAmongBlocked(f, crowd)
 				turns = append(turns, s.count[0]+s.count[1]+s.count[2])
 				longest = append(longest, s.longest)
 			})
@@ -75,15 +74,15 @@ func TestACrowdThatCannotWinAmongThoseWhoCan(t *testing.T) {
 		slices.Sort(turns)
 		slices.Sort(longest)
 		t.Logf("crowd %d: turns %v, longest %v", crowd, turns, longest)
-		// Each turn costs little more than two patiences, at any size of the crowd.
+		// The delay of a turn does not depend on the number of blocked waiters.
 		require.GreaterOrEqual(t, turns[samples/2], 30)
 		require.LessOrEqual(t, longest[samples/2], 2*time.Second)
 	}
 }
 
-// amongThoseInVain lets three clients use a lock for four seconds. Meanwhile a crowd waits for all
-// nodes, while one node is down.
-func amongThoseInVain(f *fleet.Fleet, crowd int) *served {
+// busyAmongBlocked lets three clients use a lock for four seconds. Meanwhile other waiters need all nodes, and one node
+// is down.
+func busyAmongBlocked(f *fleet.Fleet, crowd int) *served {
 	f.T.Helper()
 	before := fleet.MustAcquire(f.T, f.Client().RedLock("job"))
 	for range crowd {
@@ -97,9 +96,9 @@ func amongThoseInVain(f *fleet.Fleet, crowd int) *served {
 	return busy(f, clients, 2, quorumlock.LockOptions{NoHandover: true}, 3*time.Millisecond, 4*time.Second)
 }
 
-// A client drops a subscription while one of its waiters asks for a lock. The entry of that attempt
-// has no inbox, so the wake is lost.
-func TestTheSubscriptionIsGivenUpDuringAnAttempt(t *testing.T) {
+// A client closes an idle subscription while a new waiter asks. The queue entry of that attempt has no subscription,
+// so the wake of the next release is lost. The waiter must notice this soon.
+func TestSubscriptionClosesDuringAnAttempt(t *testing.T) {
 	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
 		c, spies := f.SpiedClient()
 		before := fleet.MustAcquire(t, f.Client().RedLock("job"))
@@ -112,10 +111,10 @@ func TestTheSubscriptionIsGivenUpDuringAnAttempt(t *testing.T) {
 		before = fleet.MustAcquire(t, f.Client().RedLock("job"))
 		time.Sleep(10*time.Second - 5*time.Millisecond)
 		for _, s := range spies {
-			s.Set(func(s *fleet.Spy) { s.After = func() { time.Sleep(20 * time.Millisecond) } })
+			s.Set(func(s *fleet.Spy) { s.After = fleet.OnAcquire(func() { time.Sleep(20 * time.Millisecond) }) })
 		}
 		waits = fleet.StartAcquire(t.Context(), t, c.RedLock("job"))
-		time.Sleep(15 * time.Millisecond) // The subscriptions have been dropped by now.
+		time.Sleep(15 * time.Millisecond) // The subscriptions have been closed by now.
 		require.NoError(t, before.Release(t.Context()))
 		took := f.Elapsed(func() { <-waits.Done })
 		t.Log(took)
@@ -123,11 +122,11 @@ func TestTheSubscriptionIsGivenUpDuringAnAttempt(t *testing.T) {
 	})
 }
 
-// The undo of an attempt arrives after the next attempt has won and released the lock. It leaves no
-// entry of a waiter that has left.
-func TestAnUndoBehindTheRelease(t *testing.T) {
+// The undo of an attempt arrives after the next attempt has acquired and released the lock. It must not leave a queue
+// entry of the waiter, which has left.
+func TestUndoBehindReleaseLeavesNoEntry(t *testing.T) {
 	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
-		c, ways := f.HookedClient()
+		c, ways := f.SpiedClient()
 		before := fleet.MustAcquire(t, f.Client().RedLock("job"))
 		waits := fleet.StartAcquire(t.Context(), t, c.RedLock("job"))
 		require.NoError(t, before.Release(t.Context()))
@@ -137,7 +136,7 @@ func TestAnUndoBehindTheRelease(t *testing.T) {
 		f.Take("job", "x", 0, 1)
 		proceed := make(chan struct{})
 		var once sync.Once
-		ways[2].Set(func([]node.Op) { once.Do(func() { <-proceed }) }, nil)
+		ways[2].Set(func(s *fleet.Spy) { s.Before = func([]node.Op) { once.Do(func() { <-proceed }) } })
 		_, _ = c.RedLock("third").TryAcquire(t.Context())
 		waits = fleet.StartAcquire(t.Context(), t, c.RedLock("job"))
 		require.True(t, waits.Waits())
@@ -159,5 +158,3 @@ func noKeysOf(t *testing.T, f *fleet.Fleet, name string) {
 		require.NotContains(t, n.Keys(), name)
 	}
 }
-
-var _ = context.Background

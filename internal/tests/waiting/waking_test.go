@@ -20,7 +20,7 @@ type grant struct {
 	token uint64
 }
 
-// grants are the grants that a test has seen, in their order.
+// grants lists the grants that a test has seen, in order.
 type grants struct {
 	f  *fleet.Fleet
 	mu sync.Mutex
@@ -49,8 +49,7 @@ func (g *grants) last() time.Duration {
 	return g.f.Clock.Now() - g.s[len(g.s)-1].at
 }
 
-// wait starts a waiter that acquires the lock, notes the grant, holds the lock for a while, and
-// releases it.
+// wait starts a waiter that acquires the lock, adds the grant, holds the lock for a while, and releases it.
 func (g *grants) wait(ctx context.Context, wg *sync.WaitGroup, who string, l *quorumlock.Lock, hold time.Duration) {
 	wg.Go(func() {
 		lease, err := l.Acquire(ctx)
@@ -63,7 +62,7 @@ func (g *grants) wait(ctx context.Context, wg *sync.WaitGroup, who string, l *qu
 	})
 }
 
-func TestAReleaseWakesWhoWaits(t *testing.T) {
+func TestReleaseWakesWaiter(t *testing.T) {
 	fleet.InVirtualTime(t, 5, func(t *testing.T, f *fleet.Fleet) {
 		a, b := f.Client(), f.Client()
 		held, err := a.RedLock("job").Acquire(t.Context())
@@ -75,13 +74,13 @@ func TestAReleaseWakesWhoWaits(t *testing.T) {
 		require.NoError(t, held.Release(t.Context()))
 		synctest.Wait()
 		require.Equal(t, []string{"b"}, g.order())
-		require.Zero(t, g.last(), "at once")
+		require.Zero(t, g.last(), "the release wakes the waiter at once")
 		require.Greater(t, g.s[0].token, held.Token())
 		wg.Wait()
 	})
 }
 
-func TestWaitersOfAClientTakeTurns(t *testing.T) {
+func TestWaitersOfOneClientAreServedInOrder(t *testing.T) {
 	fleet.InVirtualTime(t, 5, func(t *testing.T, f *fleet.Fleet) {
 		c := f.Client()
 		held, err := c.RedLock("job").Acquire(t.Context())
@@ -99,7 +98,7 @@ func TestWaitersOfAClientTakeTurns(t *testing.T) {
 		for i := 1; i < 5; i++ {
 			require.Greater(t, g.s[i].token, g.s[i-1].token)
 		}
-		require.Equal(t, g.s[0].token+4, g.s[4].token, "handed over")
+		require.Equal(t, g.s[0].token+4, g.s[4].token, "four hand-overs raise the token by four")
 		time.Sleep(time.Second)
 		for _, nd := range f.Nodes {
 			require.Empty(t, nd.Keys())

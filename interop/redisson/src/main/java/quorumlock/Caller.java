@@ -3,7 +3,7 @@ package quorumlock;
 import java.util.concurrent.ExecutorService;
 import java.util.concurrent.Executors;
 
-/** One thread, which does one thing after the other. */
+/** One thread that runs its tasks in order. */
 final class Caller {
     private final ExecutorService tasks;
     private volatile Thread thread;
@@ -20,7 +20,7 @@ final class Caller {
         tasks.execute(task);
     }
 
-    /** Has it give up what it waits for. */
+    /** Interrupts the current wait. */
     void interrupt() {
         thread.interrupt();
     }

@@ -6,7 +6,7 @@ import java.util.Base64;
 import java.util.concurrent.TimeUnit;
 import org.HdrHistogram.ConcurrentHistogram;
 
-/** A distribution of times, as cell.Histogram of the benchmarks in Go has it. */
+/** A histogram of times, like cell.Histogram of the benchmarks in Go. */
 final class Latencies {
     private static final long UNIT = 100; // nanoseconds
     private static final long LONGEST = TimeUnit.MINUTES.toNanos(5) / UNIT;
@@ -18,7 +18,7 @@ final class Latencies {
         histogram.recordValue(Math.min(nanos / UNIT, LONGEST));
     }
 
-    /** All of it, as Go's library writes it: as text, in the format that is common to all of them. */
+    /** Returns the encoded histogram, in the common text format that the Go library also writes. */
     byte[] encode() {
         ByteBuffer buffer = ByteBuffer.allocate(histogram.getNeededByteBufferCapacity());
         int length = histogram.encodeIntoCompressedByteBuffer(buffer);

@@ -9,7 +9,7 @@ import java.io.InputStreamReader;
 import java.io.PrintStream;
 import java.nio.charset.StandardCharsets;
 
-/** What goes in and out: one JSON object in a line. Any thread may write, one reads. */
+/** Reads and writes JSON objects, one per line. Any thread may write; one thread reads. */
 final class Lines {
     private final ObjectMapper json =
             new ObjectMapper().disable(DeserializationFeature.FAIL_ON_UNKNOWN_PROPERTIES);
@@ -21,13 +21,13 @@ final class Lines {
         this.out = out;
     }
 
-    /** The next object, or null at the end. */
+    /** Returns the next object, or null at the end. */
     <T> T read(Class<T> type) throws IOException {
         String line = in.readLine();
         return line == null ? null : json.readValue(line, type);
     }
 
-    /** Awaits a line, whatever is in it, and tells whether there was one. */
+    /** Waits for a line with any content, and returns whether there was one. */
     boolean await() throws IOException {
         return in.readLine() != null;
     }

@@ -10,9 +10,9 @@ import java.util.concurrent.atomic.AtomicReference;
 import java.util.stream.LongStream;
 import org.redisson.api.RLock;
 
-/** Has callers take and give back locks, again and again: what worker.load does in Go. */
+/** Runs callers that acquire and release locks in a loop, like worker.load in Go. */
 final class Load {
-    /** What was measured: worker.Outcome, less what Java does not tell. Histograms are encoded. */
+    /** The measurements: worker.Outcome without the fields that Java cannot provide. Histograms are encoded. */
     record Outcome(
             long began,
             double seconds,
@@ -33,9 +33,9 @@ final class Load {
             long goroutines) {}
 
     private static final long SLICE = TimeUnit.MILLISECONDS.toNanos(100);
-    /** How long callers may take to come back after the end, in milliseconds. */
+    /** How long callers may take to return after the end, in milliseconds. */
     private static final long GRACE = 10_000;
-    /** How much later other workers may end, in milliseconds. */
+    /** By how much other workers may end later, in milliseconds. */
     private static final long LATENESS = 300;
 
     private final Worker.Job job;
@@ -73,7 +73,7 @@ final class Load {
         return runWhile(null);
     }
 
-    /** Runs while a lock is held, which is given back at the end; null is none. */
+    /** Runs the load while a lock is held, and releases that lock at the end. held may be null. */
     Outcome runWhile(RLock held) throws InterruptedException {
         long cpuBefore = cpu();
         List<Thread> callers = new ArrayList<>();
@@ -108,7 +108,7 @@ final class Load {
                 (cpu() - cpuBefore) / 1e9, Worker.threads());
     }
 
-    /** Waits for the callers, and returns how many have not come back. */
+    /** Waits for the callers, and returns how many have not returned. */
     private static long await(List<Thread> callers) throws InterruptedException {
         long end = System.nanoTime() + TimeUnit.MILLISECONDS.toNanos(GRACE);
         for (Thread caller : callers) {
@@ -136,7 +136,7 @@ final class Load {
         return job.cell().contended() ? 0 : job.first() + caller;
     }
 
-    /** One operation; returns which grant of the lock it was. */
+    /** Runs one operation, and returns the number of its grant. */
     private long operate(int caller) throws InterruptedException {
         RLock lock = locks.get(caller);
         long start = System.nanoTime();
@@ -188,7 +188,7 @@ final class Load {
         pause.accumulateAndGet(now - lastEnd.getAndSet(now), Math::max);
     }
 
-    /** Waits until somebody else has had the lock, and looks the more seldom the longer that takes. */
+    /** Waits until another caller has had the lock. The polling interval grows with the wait. */
     private void letPass(int caller, long number) throws InterruptedException {
         final long least = TimeUnit.MICROSECONDS.toNanos(20);
         for (long start = System.nanoTime(); !stop && witness.grantsOf(slot(caller)) == number; ) {

@@ -1,6 +1,6 @@
 package quorumlock;
 
-/** Takes Redisson's locks for somebody who speaks with it in lines of JSON, and ends when its input does. */
+/** Acquires and releases Redisson's locks on requests in lines of JSON. It ends when its input ends. */
 public final class Main {
     private Main() {}
 

@@ -13,7 +13,7 @@ import org.redisson.api.RedissonClient;
 import org.redisson.client.codec.StringCodec;
 import org.redisson.config.Config;
 
-/** One client of each node: to the nodes, one client with an id of its own. */
+/** One Redisson client for each node, each with its own id. */
 final class Nodes implements AutoCloseable {
     // The clients of a process share threads; all other settings are Redisson's defaults.
     private static final int THREADS = 8;
@@ -22,7 +22,7 @@ final class Nodes implements AutoCloseable {
 
     private final List<RedissonClient> clients;
 
-    /** Connects to all of them. The watchdog's timeout is the TTL of locks that are taken without a lease. */
+    /** Connects to all nodes. The watchdog's timeout is the TTL of locks without a lease. */
     Nodes(List<String> addresses, long watchdogMillis) {
         clients = addresses.stream().map(address -> connect(address, watchdogMillis)).toList();
     }
@@ -39,17 +39,17 @@ final class Nodes implements AutoCloseable {
         return Redisson.create(config);
     }
 
-    /** The lock of one node. */
+    /** Returns the lock of one node. */
     RLock one(int node, String name) {
         return clients.get(node).getLock(name);
     }
 
-    /** The locks of all nodes as one, of which all are needed. */
+    /** Returns the multi lock of all nodes: it needs all of them. */
     RLock multi(String name) {
         return new RedissonMultiLock(all(name));
     }
 
-    /** The locks of all nodes as one, of which a majority is needed. */
+    /** Returns the RedLock of all nodes: it needs a majority. */
     @SuppressWarnings("deprecation") // deprecated, but in use
     RLock red(String name) {
         return new org.redisson.RedissonRedLock(all(name));
@@ -59,7 +59,7 @@ final class Nodes implements AutoCloseable {
         return clients.stream().map(client -> client.getLock(name)).toArray(RLock[]::new);
     }
 
-    /** Clients whose nodes hang would not end: this does not wait for them. */
+    /** Closes the clients, but does not wait for them: a client does not end while its node hangs. */
     @Override
     public void close() {
         clients.forEach(client -> daemon(client::shutdown).start());

@@ -8,11 +8,11 @@ import java.util.concurrent.TimeUnit;
 import org.redisson.api.RLock;
 
 /**
- * Takes and gives back locks as it is told. Callers are threads, which to Redisson are who holds a lock. What one
- * caller is told it does in that order; the others do not wait for it.
+ * Acquires and releases locks on request. A caller is a thread, as Redisson's locks belong to threads. Each caller
+ * handles its requests in order, and independently of the others.
  */
 final class Server {
-    /** What is to be done. Times are in milliseconds; a lease of -1 is renewed until the lock is given back. */
+    /** A request. Times are in milliseconds. With a lease of -1 the lock is renewed until its release. */
     record Request(
             long id,
             String op,
@@ -26,7 +26,7 @@ final class Server {
             List<String> addresses,
             long watchdog) {}
 
-    /** What came out; the error is empty where there was none. */
+    /** The result of a request. The error is empty on success. */
     record Response(long id, boolean value, String error) {}
 
     private final Lines lines;

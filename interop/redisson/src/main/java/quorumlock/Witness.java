@@ -9,10 +9,10 @@ import java.nio.channels.FileChannel;
 import java.nio.file.Path;
 import java.nio.file.StandardOpenOption;
 
-/** Sees who holds a lock, in memory that all workers of a cell share: worker.Witness of the benchmarks in Go. */
+/** Records the holders of locks in memory that all workers of a cell share, like worker.Witness of the benchmarks in Go. */
 final class Witness {
     // A slot for each lock: holders, arrivals, grants, the last holder counted
-    // from 1, and the begin of its release.
+    // from 1, and the start of its release.
     private static final int SLOT = 64;
     private static final int HOLDERS = 0;
     private static final int GRANTS = 16;
@@ -22,7 +22,7 @@ final class Witness {
     private static final VarHandle LONG =
             MethodHandles.byteBufferViewVarHandle(long[].class, ByteOrder.nativeOrder());
 
-    /** What it saw when somebody got a lock; sinceRelease is in nanoseconds, or 0 if nobody had it before. */
+    /** The observation at a grant. sinceRelease is in nanoseconds, or 0 for the first grant. */
     record Grant(boolean alone, boolean switched, long number, long sinceRelease) {}
 
     private final ByteBuffer memory;
@@ -44,7 +44,7 @@ final class Witness {
         return new Grant(alone, last != 0 && last != caller + 1L, number, since);
     }
 
-    /** Is called by who is about to release it. */
+    /** The holder calls this just before the release. */
     void leave(int lock) {
         int slot = lock * SLOT;
         LONG.setVolatile(memory, slot + RELEASED, System.nanoTime());

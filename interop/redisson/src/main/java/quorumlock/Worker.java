@@ -7,7 +7,7 @@ import java.util.List;
 import java.util.concurrent.TimeUnit;
 import org.redisson.api.RLock;
 
-/** A worker of the benchmarks, which speaks with their runner as those in Go do. */
+/** A worker of the benchmarks. It uses the same protocol with their runner as the workers in Go. */
 final class Worker {
     record Cell(String peer, String load, int callers, long durationNs, long settleNs, long ttlNs) {
         boolean contended() {
@@ -51,8 +51,8 @@ final class Worker {
     }
 
     /**
-     * Has the same code run for some time with other locks, as the compiler makes it several times faster. What is in
-     * Go is compiled already.
+     * Runs the same code for some time with other locks, until it is compiled, which makes it several times faster. Go
+     * code is compiled from the start.
      */
     private static void warmUp(Job job, Nodes nodes) throws InterruptedException {
         final int callers = Math.max(1, Math.min(job.callers(), 16));

@@ -1,0 +1,137 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/quorumlock/quorumlock"
+)
+
+const latchHelp = `A latch is set to a number, as many ids count down, and then all who wait go on. An id
+counts once, however often it counts down, so a job may be repeated. 'quorumlock status'
+shows a latch too.
+
+  quorumlock latch set import 3        once, or by each of the jobs
+  quorumlock latch down import $JOB    when a job is done
+  quorumlock latch await import        until three jobs are done
+
+The nodes keep a latch for --ttl after its last use; waiting is a use. Delete a latch to
+set it anew.
+`
+
+// latchFlags are the flags of latch.
+type latchFlags struct {
+	wait, ttl time.Duration
+}
+
+// defaultLatchWait is how long commands other than await go on while too few nodes answer.
+const defaultLatchWait = 10 * time.Second
+
+// latchCommand makes the commands on latches.
+func (a *app) latchCommand() *cobra.Command {
+	var f latchFlags
+	c := &cobra.Command{Use: "latch", Short: "Set, count down and await a latch", Long: latchHelp}
+	for _, sub := range []struct {
+		use, short string
+		run        func(ctx context.Context, l *quorumlock.Latch, args []string) error
+	}{
+		{"set NAME COUNT", "Set a latch to a number", func(ctx context.Context, l *quorumlock.Latch, args []string) error {
+			n, err := strconv.Atoi(args[1])
+			if err != nil {
+				return &quorumlock.InvalidError{Problems: []string{fmt.Sprintf("COUNT %q is no number", args[1])}}
+			}
+			return l.Set(ctx, n)
+		}},
+		{"down NAME ID", "Count a latch down, once for each id", func(ctx context.Context, l *quorumlock.Latch, args []string) error {
+			return l.CountDown(ctx, args[1])
+		}},
+		{"await NAME", "Wait until a latch has been counted down", func(ctx context.Context, l *quorumlock.Latch, _ []string) error {
+			return l.Await(ctx)
+		}},
+		{"count NAME", "Print how many ids have still to count down", func(ctx context.Context, l *quorumlock.Latch, _ []string) error {
+			left, err := l.Count(ctx)
+			if err == nil {
+				fmt.Fprintln(a.stdout, left)
+			}
+			return err
+		}},
+		{"delete NAME", "Delete a latch, so that it can be set anew", func(ctx context.Context, l *quorumlock.Latch, _ []string) error {
+			return l.Delete(ctx)
+		}},
+	} {
+		words := len(strings.Fields(sub.use)) - 1
+		one := &cobra.Command{
+			Use: sub.use, Short: sub.short,
+			Args: arguments(cobra.ExactArgs(words)),
+			RunE: func(c *cobra.Command, args []string) error {
+				return a.latch(c, f, args[0], func(ctx context.Context, l *quorumlock.Latch) error { return sub.run(ctx, l, args) })
+			},
+		}
+		one.Flags().DurationVar(&f.wait, "wait", 0, "how long to wait for the latch, or while too few nodes answer (default: forever for await, 10s for the others)")
+		one.Flags().DurationVar(&f.ttl, "ttl", quorumlock.DefaultLatchTTL, "how long the nodes keep an unused latch")
+		c.AddCommand(one)
+	}
+	return c
+}
+
+// latch runs a command on a latch.
+func (a *app) latch(c *cobra.Command, f latchFlags, name string, run func(context.Context, *quorumlock.Latch) error) error {
+	given := c.Flags().Changed("wait")
+	if given && f.wait < 0 {
+		return wrongUsage(c, fmt.Errorf("--wait %v is negative", f.wait))
+	}
+	if err := a.nodes.check(c); err != nil {
+		return err
+	}
+	cfg, err := a.config(c)
+	if err != nil {
+		return err
+	}
+	client, err := newClient(c, cfg)
+	if err != nil {
+		return err
+	}
+	defer a.closeClient(c.Context(), client)
+	l := client.Latch(name).With(quorumlock.LatchOptions{TTL: f.ttl})
+	ctx := c.Context()
+	switch awaits := c.Name() == "await"; {
+	case awaits && given && f.wait == 0:
+		run = countOnce
+	case !given && !awaits:
+		f.wait = defaultLatchWait
+		fallthrough
+	case given:
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, f.wait)
+		defer cancel()
+	}
+	err = run(ctx, l)
+	switch {
+	case errors.Is(err, quorumlock.ErrInvalid):
+		return configProblem(c, err)
+	case errors.Is(err, errNotDone):
+		return &exitError{code: exitHeld, err: err}
+	case errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, quorumlock.ErrNoQuorum):
+		text, _, _ := strings.Cut(plain(err), ": gave up")
+		return &exitError{code: exitHeld, err: fmt.Errorf("not done after --wait %v: %s", f.wait, text)}
+	default:
+		return err
+	}
+}
+
+var errNotDone = errors.New("the latch is not done")
+
+// countOnce is an await that does not wait.
+func countOnce(ctx context.Context, l *quorumlock.Latch) error {
+	left, err := l.Count(ctx)
+	if err == nil && left > 0 {
+		return fmt.Errorf("%w: %s left to count down", errNotDone, plural(left, "id"))
+	}
+	return err
+}

@@ -1,0 +1,108 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/quorumlock/quorumlock/admin"
+	"github.com/quorumlock/quorumlock/quorum"
+)
+
+const readyHelp = `Exits with 0 when enough nodes give locks, and with 121 otherwise: for probes, and between
+the steps of a rolling restart. A node gives locks if it answers, can be used, is set up
+for these --max-ttl and --max-clock-skew, and has recovered.
+
+It takes no lock. But as any attempt at a lock does, it makes a node that is new, or has
+lost its memory, begin its recovery: so that ends even where no program asks for a lock.
+With --wait it asks again until enough nodes are ready.
+`
+
+// readyPoll is the time between two rounds of questions.
+const readyPoll = 250 * time.Millisecond
+
+func (a *app) readyCommand() *cobra.Command {
+	var multi bool
+	var wait time.Duration
+	c := &cobra.Command{
+		Use:   "ready",
+		Short: "Check whether enough nodes give locks",
+		Long:  readyHelp,
+		Example: `  quorumlock ready --nodes a:6379,b:6379,c:6379
+  quorumlock ready --multi --wait 1m && systemctl restart redis`,
+		Args: arguments(cobra.NoArgs),
+		RunE: func(c *cobra.Command, _ []string) error {
+			if wait < 0 {
+				return wrongUsage(c, fmt.Errorf("--wait %v is negative", wait))
+			}
+			return a.ready(c, multi, wait)
+		},
+	}
+	c.Flags().BoolVar(&multi, "multi", false, "require all nodes instead of a majority")
+	c.Flags().DurationVar(&wait, "wait", 0, "how long to wait for enough nodes (default: ask once)")
+	return c
+}
+
+func (a *app) ready(c *cobra.Command, multi bool, wait time.Duration) error {
+	i, cfg, closeNodes, err := a.operator(c)
+	if err != nil {
+		return err
+	}
+	defer closeNodes()
+	need := quorum.Majority().Need(len(cfg.Nodes))
+	if multi {
+		need = len(cfg.Nodes)
+	}
+	deadline, cancel := context.WithTimeout(c.Context(), wait)
+	defer cancel()
+	for last := wait == 0; ; {
+		i.report, err = admin.Look(c.Context(), cfg)
+		if err != nil {
+			return configProblem(c, err)
+		}
+		ready := i.ready()
+		if ready >= need || last {
+			return i.sayReady(ready, need)
+		}
+		select {
+		case <-time.After(readyPoll):
+		case <-deadline.Done():
+			last = true
+		}
+		if err := c.Context().Err(); err != nil {
+			return err
+		}
+	}
+}
+
+// ready counts the nodes that give locks.
+func (i *initialiser) ready() (count int) {
+	for _, n := range i.report.Nodes {
+		if i.gives(n) {
+			count++
+		}
+	}
+	return count
+}
+
+// gives reports whether a node gives locks to programs with these limits.
+func (i *initialiser) gives(n admin.NodeReport) bool {
+	return n.State == admin.Open && n.Limits == i.limits
+}
+
+func (i *initialiser) sayReady(ready, need int) error {
+	for _, n := range i.report.Nodes {
+		if !i.gives(n) {
+			fmt.Fprintf(i.stdout, "%s: %s\n", n.Node, i.became(n))
+		}
+	}
+	text := fmt.Sprintf("%d of %d nodes give locks (%d needed)", ready, len(i.report.Nodes), need)
+	if ready < need {
+		return &exitError{code: exitNoQuorum, err: errors.New("not ready: " + text)}
+	}
+	fmt.Fprintln(i.stdout, text)
+	return nil
+}

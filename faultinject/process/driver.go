@@ -1,0 +1,81 @@
+package process
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/quorumlock/quorumlock/faultinject"
+	"github.com/quorumlock/quorumlock/faultinject/internal/control"
+	"github.com/quorumlock/quorumlock/internal/redisproc"
+)
+
+const kind = "process"
+
+// driver is one redis-server process.
+type driver struct {
+	redis *redisproc.Server
+	clock string // why it cannot be stepped, empty if it can
+}
+
+// start starts a server and waits for its answer. The page cache outlives the process, so appended data survives
+// without a sync.
+func start(ctx context.Context, name string, conf config) (faultinject.Server, error) {
+	d := &driver{clock: trueClock(conf)}
+	opts := []redisproc.Option{redisproc.WithArgs(
+		"--appendonly", "yes", "--appendfsync", "no", "--maxmemory-policy", "noeviction",
+	)}
+	if d.clock == "" {
+		opts = append(opts, redisproc.WithFaketime())
+	}
+	var err error
+	if d.redis, err = redisproc.TryLaunch(ctx, opts...); err != nil {
+		return nil, control.Failed(kind, name, "start", err)
+	}
+	return control.New(kind, name, d.redis.Addr(), d) //nolint:contextcheck // the proxy outlives ctx
+}
+
+// trueClock returns why the server runs with the true clock, empty if it does not.
+func trueClock(conf config) string {
+	if conf.trueClock {
+		return "the server was started with the true clock"
+	}
+	if _, err := redisproc.FindFaketime(); err != nil {
+		return err.Error()
+	}
+	return ""
+}
+
+func (d *driver) Command(ctx context.Context, args ...string) (string, error) {
+	return d.redis.Do(ctx, args...)
+}
+
+func (d *driver) Start(ctx context.Context) error { return d.redis.TryStart(ctx) }
+
+func (d *driver) Kill(context.Context) error { d.redis.Kill(); return nil }
+
+func (d *driver) Stop(ctx context.Context) error { return d.redis.TryStop(ctx) }
+
+func (d *driver) Wipe(context.Context) error { return d.redis.TryWipe() }
+
+func (d *driver) Lose(ctx context.Context, while time.Duration) error {
+	return d.redis.TryLose(ctx, while)
+}
+
+func (d *driver) Pause(context.Context) error { return d.redis.TryPause() }
+
+func (d *driver) Resume(context.Context) error { return d.redis.TryResume() }
+
+func (d *driver) StepClock(ctx context.Context, offset time.Duration) error {
+	if d.clock != "" {
+		return fmt.Errorf("%w: %s", errors.ErrUnsupported, d.clock)
+	}
+	return d.redis.TrySetClock(ctx, offset)
+}
+
+func (d *driver) SetMaxMemory(ctx context.Context, limit int64) error {
+	return d.redis.TrySetMaxMemory(ctx, limit)
+}
+
+func (d *driver) Close() error { return d.redis.TryClose() }

@@ -1,0 +1,407 @@
+package lease
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/quorumlock/quorumlock/internal/dispatch"
+	"github.com/quorumlock/quorumlock/node"
+	"github.com/quorumlock/quorumlock/quorum"
+)
+
+// Request has the inputs of one attempt besides its Spec.
+type Request struct {
+	// Began is the time at which the attempt begins.
+	Began time.Duration
+	// Ticket is the place of the waiter that acquires, or nil.
+	Ticket Ticket
+	// Reserve makes the attempt reserve tokens, for waiters to which the lease is handed over.
+	Reserve bool
+	// Hints are the slots of a semaphore that nodes have offered to the waiter, or nil.
+	Hints []quorum.Slots
+	// Trace records the attempt, or is nil.
+	Trace Trace
+}
+
+// Retry tells a waiter what to expect of another attempt.
+type Retry struct {
+	// Useful is set if another attempt can succeed.
+	Useful bool
+	// CutShort is set if the context ended before the votes decided. The error of an earlier
+	// complete attempt then says more.
+	CutShort bool
+	// TokenRejected is set if the clock of a node rejected the token.
+	TokenRejected bool
+	// OtherSlots is set for a semaphore if the attempt asked for slots that are taken, while nodes
+	// report enough others as free.
+	OtherSlots bool
+	// FreeAfter is how long until enough claims expire, if no holder releases.
+	FreeAfter time.Duration
+}
+
+// Attempt asks all nodes once, and returns as soon as their votes decide. A late vote extends the
+// lease, or is undone.
+func (e *Engine) Attempt(ctx context.Context, s *Spec, r Request) (*Lease, Retry, error) {
+	if s.Slots != nil {
+		names, size, ok := s.Slots.Choose(s.Need, r.Hints)
+		if !ok {
+			return nil, Retry{}, e.Errors.TooManyPermits(s.Slots.Want, size)
+		}
+		chosen := *s
+		chosen.Names = names
+		s = &chosen
+	}
+	a := newAttempt(e, s, r)
+	a.start()
+	select {
+	case <-a.decided:
+	case <-ctx.Done():
+		a.rollBack()
+		return nil, Retry{CutShort: true}, a.cutShortError()
+	case <-e.Closing:
+		a.rollBack()
+		return nil, Retry{}, ErrClosed
+	}
+	if a.becomeHeld() {
+		return &a.grant.firstLease, Retry{}, nil
+	}
+	a.rollBack()
+	again, err := a.lossError()
+	return nil, again, err
+}
+
+// attempt is the acquisition of a grant. It is gone when all nodes have voted, or the attempt was
+// lost: a held lease does not need it. The mutex of its grant guards its fields.
+type attempt struct {
+	grant *Grant
+	// decided is closed when the attempt is won or lost.
+	decided chan struct{}
+	// trace records the call that acquires, or is nil.
+	trace Trace
+	// sentAt is when the attempt was sent.
+	sentAt   time.Duration
+	proposal quorum.Proposal
+	// calls are the calls of the first fan-out, in the same piece of memory.
+	calls dispatch.Calls
+}
+
+func newAttempt(e *Engine, s *Spec, r Request) *attempt {
+	a := &attempt{grant: newGrant(e, s, r.Ticket), decided: make(chan struct{}), trace: r.Trace, sentAt: r.Began}
+	a.grant.attempt = a
+	token := e.Tokens.Propose(s.Names, 0)
+	end := token
+	if r.Reserve {
+		end += e.blockSize(token)
+	}
+	a.proposal = quorum.NewProposal(e.Nodes.Len(), s.Need, s.Reads, token, end)
+	return a
+}
+
+// start submits the attempt to all nodes. It stops early if too many nodes are down: the attempt is
+// already lost.
+func (a *attempt) start() {
+	a.grant.mu.Lock()
+	defer a.grant.mu.Unlock()
+	if a.grant.ticket != nil {
+		a.grant.ticket.Begin(a.sentAt)
+	}
+	a.propose(&a.calls)
+}
+
+// propose proposes the token to every node that has not failed in this attempt. Requires
+// a.grant.mu.
+func (a *attempt) propose(calls *dispatch.Calls) { a.proposeTo(calls, a.proposal.Begin()) }
+
+// proposeTo submits the acquisition to some nodes, until the attempt is decided. Each node is asked
+// by itself: its ticket must not be stamped if it is not asked. Requires a.grant.mu.
+func (a *attempt) proposeTo(calls *dispatch.Calls, nodes quorum.Set) {
+	g := a.grant
+	calls.Aim(g.engine.Nodes.Len(), a.acquireOp())
+	for i := range nodes.All() {
+		c := calls.To(i)
+		c.To, c.Deadline = a, g.engine.deadline(g.spec, a.sentAt)
+		if a.trace != nil {
+			a.trace.Asked()
+		}
+		if g.ticket != nil {
+			op := calls.Op
+			g.ticket.Stamp(&op, i)
+			c.Op = &op
+		}
+		if err := g.engine.Nodes.Submit(i, c); err != nil {
+			a.countVote(i, 0, a.proposal.Token(), &node.Reply{Err: err, Unsent: true})
+		} else {
+			a.proposal.Sent(i)
+		}
+		if a.proposal.Decided() {
+			return
+		}
+	}
+}
+
+func (a *attempt) acquireOp() node.Op {
+	g := a.grant
+	op := g.operation(node.Acquire)
+	op.Token, op.Reserve = a.proposal.Token(), a.proposal.End()-a.proposal.Token()
+	op.Floor = a.proposal.ReadToken()
+	op.Fair = g.ticket == nil && !g.spec.Spins
+	return op
+}
+
+// Answer counts a node's vote on the acquisition.
+func (a *attempt) Answer(c *dispatch.Call, r *node.Reply) {
+	g := a.grant
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	i := c.Node()
+	a.proposal.Answered(i)
+	a.countVote(i, c.Sent, c.Op.Token, r)
+	switch {
+	case g.state == stateHeld:
+		g.dropAttempt()
+		g.applyLateVote()
+	case g.state == stateAcquiring && a.proposal.NeedsHigherToken() && g.spec.Reads:
+		a.proposeTo(&dispatch.Calls{}, a.proposal.WriteBack())
+	case g.state == stateAcquiring && a.proposal.NeedsHigherToken():
+		a.proposeHigher()
+	case g.state == stateEnded && g.lease == nil && a.proposal.Exposed().Has(i):
+		// The undo goes to the front: the same waiter may have queued another attempt since.
+		a.rollBackOn(quorum.Set(0).With(i), true)
+	}
+}
+
+// countVote counts a node's answer to the acquisition with this token. Requires a.grant.mu.
+func (a *attempt) countVote(i int, sent time.Duration, token uint64, r *node.Reply) {
+	g := a.grant
+	decided := a.proposal.Decided()
+	r = a.plausible(i, token, r)
+	v := g.recordReply(i, sent, r)
+	g.reportVote(a.trace, node.Acquire, i, sent, r, v)
+	answer := answerOf(token, r)
+	answer.Vote = v
+	a.proposal.Answer(i, answer)
+	if g.spec.Slots != nil {
+		g.spec.Slots.Learn(i, g.spec.Names, r)
+	}
+	if g.ticket != nil {
+		g.ticket.Voted(i, g.engine.Clock.Now(), r)
+	}
+	if !decided && a.proposal.Decided() {
+		close(a.decided)
+	}
+}
+
+// answerOf converts a reply to an acquisition, except for the vote.
+func answerOf(token uint64, r *node.Reply) quorum.Answer {
+	a := quorum.Answer{Proposed: token, Fence: max(r.Token, r.Holder.Token), Unsent: r.Unsent, Repeated: r.Repeated}
+	if r.Outcome == node.Granted {
+		a.Known = r.Token
+	}
+	return a
+}
+
+// plausible returns the reply, or an error in its place if no sound node could give that reply.
+func (a *attempt) plausible(i int, token uint64, r *node.Reply) *node.Reply {
+	g := a.grant
+	name := g.engine.Nodes.Name(i)
+	switch {
+	case a.proposal.Implausible(i, answerOf(token, r), uint64(g.engine.Limits.Recovery().Microseconds())):
+		ahead := time.Duration(min(max(r.Token, token)-token, uint64(Never/time.Microsecond))) * time.Microsecond
+		return &node.Reply{Err: &node.Error{Node: name, Op: node.Acquire, Reason: node.ErrClock, Err: errImplausible(ahead)}}
+	case g.spec.Reads && r.Outcome == node.Granted && r.Token == 0:
+		return &node.Reply{Err: &node.Error{Node: name, Op: node.Acquire, Reason: node.ErrProtocol, Err: errNoFence}}
+	default:
+		return r
+	}
+}
+
+// errNoFence means that a node granted a reader without a fencing token, which readers need.
+var errNoFence = errors.New("granted a reader the lock without a fencing token")
+
+// errImplausible is a token so far ahead of ours that no sound node could have accepted it.
+type errImplausible time.Duration
+
+func (e errImplausible) Error() string {
+	return fmt.Sprintf("reported an implausible fencing token, %v ahead of ours", time.Duration(e))
+}
+
+// proposeHigher proposes a token above the fences that the nodes told. Requires a.grant.mu.
+func (a *attempt) proposeHigher() {
+	g := a.grant
+	a.proposal.Raise(func(above uint64) uint64 { return g.engine.Tokens.Propose(g.spec.Names, above) })
+	a.propose(&dispatch.Calls{})
+}
+
+// becomeHeld turns a won attempt into a lease. It reports false if, at this instant, too few nodes
+// have a claim that is still valid and took the token.
+func (a *attempt) becomeHeld() bool {
+	g := a.grant
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	now := g.engine.Clock.Now()
+	if !a.proposal.Win(&g.claims, now) {
+		return false
+	}
+	g.state = stateHeld
+	g.validUntil = g.claims.ValidUntil(g.spec.Need)
+	g.engine.Tokens.Observe(a.proposal.End(), g.spec.Names...)
+	g.firstLease.start(g, g.spec, a.proposal.Token(), now)
+	if !g.spec.Fixed {
+		g.nextRenewalAt = g.nextRenewal(a.sentAt)
+	}
+	if !g.engine.scheduler.schedule(g, g.nextDue()) {
+		g.lease = nil
+		return false
+	}
+	g.engine.locals.OnTaken(g)
+	g.dropAttempt()
+	return true
+}
+
+// rollBack ends an attempt that was lost, or whose caller has given up. Each node that may have
+// granted it undoes it, after its answer. A node that denied has nothing to undo. The next attempt
+// uses the fences that this one learned.
+func (a *attempt) rollBack() {
+	g := a.grant
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.state = stateEnded
+	g.engine.Tokens.Observe(a.proposal.FenceToBeat(), g.spec.Names...)
+	if answered := a.proposal.Exposed() &^ a.proposal.Unanswered(); answered != 0 {
+		a.rollBackOn(answered, false)
+	}
+	g.spec.returnSlots(false)
+}
+
+// rollBackOn undoes the attempt on some nodes. With front, the undo goes ahead of operations that
+// were queued later. Requires a.grant.mu.
+func (a *attempt) rollBackOn(nodes quorum.Set, front bool) {
+	g := a.grant
+	now := g.engine.Clock.Now()
+	calls := dispatch.NewCalls(g.engine.Nodes.Len(), g.releaseOp())
+	for i := range nodes.All() {
+		calls.To(i).Front = front
+		if g.ticket != nil && a.proposal.Votes().Vote(i) == quorum.Granted {
+			g.ticket.Freed(i, now, front)
+		}
+	}
+	g.undo(calls, nodes, now, dispatch.Ignore)
+}
+
+// cutShortError counts the votes that had arrived when the context ended.
+func (a *attempt) cutShortError() error {
+	g := a.grant
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return fmt.Errorf("%w: %w", g.engine.Errors.NoQuorum(g.shortage("acquire", a.proposal.Taken())), ErrCutShort)
+}
+
+// lossError returns why the attempt was lost, and what to expect of another.
+func (a *attempt) lossError() (Retry, error) {
+	g := a.grant
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	again := Retry{Useful: !a.permanentlyRefused(), TokenRejected: a.tokenTooFar(), FreeAfter: a.expectedFreeAfter()}
+	votes := a.proposal.Votes()
+	if votes.Result() == quorum.Lost && votes.Denied() > 0 && votes.Unknown() <= g.claims.Nodes()-g.spec.Need {
+		// Enough nodes answered, so the holder is the obstacle.
+		holder := a.holder()
+		// If the lock is free but reserved, no other slots help.
+		again.OtherSlots = g.spec.Slots != nil && (holder.Owner != "" || holder.TTL <= 0) && g.spec.Slots.Promising(g.spec.Need)
+		return again, g.heldBy(holder.Name, holder.Owner, holder.TTL)
+	}
+	short := g.shortage("acquire", a.proposal.Taken())
+	short.Late = a.proposal.Taken().Result() == quorum.Won
+	for i := range g.engine.Nodes.Len() {
+		if a.proposal.Taken().Vote(i) == quorum.Denied {
+			short.Nodes = append(short.Nodes, NodeError{g.engine.Nodes.Name(i), errTokenNotTaken})
+		}
+	}
+	return again, g.engine.Errors.NoQuorum(short)
+}
+
+// errTokenNotTaken explains why the grant of a node did not count.
+var errTokenNotTaken = errors.New("granted, but rejected our fencing token as too small")
+
+// permanentlyRefused reports whether too many nodes reject the call for good: then no attempt can
+// succeed.
+func (a *attempt) permanentlyRefused() bool {
+	g := a.grant
+	permanent := 0
+	for _, r := range g.refusals.all() {
+		var nodeErr *node.Error
+		if !errors.As(r.Err, &nodeErr) {
+			continue
+		}
+		// The end of a token block lies ahead of the clock, so a clock error about it proves
+		// nothing.
+		timely := a.proposal.End() == a.proposal.Token() && g.engine.Tokens.IsCurrent(a.proposal.Token())
+		if nodeErr.Permanent() || nodeErr.Reason == node.ErrClock && timely { //nolint:errorlint // a reason is never wrapped
+			permanent++
+		}
+	}
+	return permanent > g.claims.Nodes()-g.spec.Need
+}
+
+// tokenTooFar reports whether the clock of a node rejected the token.
+func (a *attempt) tokenTooFar() bool {
+	g := a.grant
+	for _, r := range g.refusals.all() {
+		if errors.Is(r.Err, node.ErrClock) {
+			return true
+		}
+	}
+	return false
+}
+
+// expectedFreeAfter estimates from the denials how long until a quorum is free.
+func (a *attempt) expectedFreeAfter() time.Duration {
+	g := a.grant
+	told := make([]time.Duration, 0, g.claims.Nodes())
+	for _, r := range g.refusals.all() {
+		if r.Outcome == node.Denied {
+			told = append(told, HolderTTL(r.Holder))
+		}
+	}
+	return quorum.FreeAfter(told, g.claims.Nodes()-len(told), g.spec.Need)
+}
+
+// holder returns the owner that most nodes named when they denied the attempt.
+func (a *attempt) holder() node.Holder {
+	g := a.grant
+	votes := make(map[string]int)
+	var most node.Holder
+	for _, r := range g.refusals.all() {
+		if r.Outcome != node.Denied {
+			continue
+		}
+		if r.Holder.Owner == "" && most.Owner != "" {
+			continue // free there but reserved, and other nodes named the holder
+		}
+		votes[r.Holder.Owner]++
+		switch n := votes[r.Holder.Owner]; {
+		case most.Owner == r.Holder.Owner:
+			if HolderTTL(r.Holder) > HolderTTL(most) {
+				most = r.Holder
+			}
+		case n > votes[most.Owner], most.Owner == "":
+			most = r.Holder
+		}
+	}
+	return most
+}
+
+// heldBy returns the error that names an owner of one of the names.
+func (g *Grant) heldBy(name, owner string, ttl time.Duration) error {
+	return g.engine.Errors.Held(Holder{Name: g.spec.DisplayName(name), Owner: owner, TTL: ttl, Permits: g.spec.Slots != nil})
+}
+
+// HolderTTL returns how long a claim lasts. A key without expiry lasts for ever.
+func HolderTTL(h node.Holder) time.Duration {
+	if h.TTL == node.NoExpiry {
+		return Never
+	}
+	return h.TTL
+}

@@ -1,0 +1,61 @@
+package lease
+
+import (
+	"slices"
+)
+
+// Dependent ends when a lease does: a joint lease that the lease is part of.
+type Dependent interface {
+	// IsOver reports whether it has ended already.
+	IsOver() bool
+	// MarkEnded ends it, with the mutex of the grant held. If that makes other leases end,
+	// MarkEnded returns the function that releases them, which is then called without that mutex.
+	MarkEnded(cause error) (release func())
+}
+
+// dependents lists what ends with a lease.
+//
+// That takes two steps. With the mutex of the grant held, markEnded ends each. Without that mutex,
+// beginReleases releases the other leases. They belong to grants too, and two that end at the same
+// time would otherwise wait for each other.
+type dependents struct {
+	all      []Dependent
+	releases []func()
+}
+
+// Join makes d end when this lease does. If the lease is already over, it returns the cause.
+func (l *Lease) Join(d Dependent) error {
+	l.grant.mu.Lock()
+	defer l.grant.mu.Unlock()
+	if l.endCause != nil {
+		return l.endCause
+	}
+	if l.dependents == nil {
+		l.dependents = &dependents{}
+	}
+	l.dependents.all = append(slices.DeleteFunc(l.dependents.all, Dependent.IsOver), d)
+	return nil
+}
+
+// markEnded ends the dependents. Requires the mutex of the lease's grant.
+func (ds *dependents) markEnded(cause error) {
+	if ds == nil {
+		return
+	}
+	for _, d := range ds.all {
+		if release := d.MarkEnded(cause); release != nil {
+			ds.releases = append(ds.releases, release)
+		}
+	}
+}
+
+// beginReleases releases the other leases. It is called after the grant has ended, without its
+// mutex.
+func (ds *dependents) beginReleases() {
+	if ds == nil {
+		return
+	}
+	for _, release := range ds.releases {
+		release()
+	}
+}

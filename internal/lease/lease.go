@@ -1,0 +1,261 @@
+package lease
+
+import (
+	"context"
+	"errors"
+	"time"
+)
+
+// Lease is one holder's period within a grant. Nested handles share it. Most grants have one lease.
+// A hand-over ends the lease and starts another in the same grant. It is safe for concurrent use.
+type Lease struct {
+	grant *Grant
+	// spec is the spec of the holder. It has the names of the grant.
+	spec      *Spec
+	token     uint64
+	grantedAt time.Duration
+
+	// grant.mu guards the fields below.
+
+	// ctx ends with the lease. It is nil until a caller asks for it: most leases end before that.
+	ctx *endContext
+	// handles counts the open handles. leaked is set when the last of them was collected without a
+	// Release. endCause is why the lease has ended, and endedValidUntil its end as known then.
+	handles         int32
+	leaked          bool
+	endCause        error
+	endedValidUntil time.Duration
+
+	// dependents lists what ends with this lease. It is nil if there is none.
+	dependents *dependents
+}
+
+// endContext is a context with the function that ends it.
+type endContext struct {
+	context.Context
+	cancel context.CancelCauseFunc
+}
+
+// Grant returns the grant of the lease.
+func (l *Lease) Grant() *Grant { return l.grant }
+
+// Spec returns the spec of the holder.
+func (l *Lease) Spec() *Spec { return l.spec }
+
+// Token returns the fencing token.
+func (l *Lease) Token() uint64 { return l.token }
+
+// GrantedAt returns when the lease began.
+func (l *Lease) GrantedAt() time.Duration { return l.grantedAt }
+
+// Engine returns the engine that keeps the lease.
+func (l *Lease) Engine() *Engine { return l.grant.engine }
+
+// start begins a lease with a single handle. Requires g.mu.
+func (l *Lease) start(g *Grant, s *Spec, token uint64, now time.Duration) {
+	l.grant, l.spec, l.token, l.grantedAt, l.handles = g, s, token, now, 1
+	g.lease = l
+}
+
+// Context returns a context that ends with the lease.
+func (l *Lease) Context() context.Context {
+	l.grant.mu.Lock()
+	defer l.grant.mu.Unlock()
+	if l.ctx == nil {
+		ctx, cancel := context.WithCancelCause(context.Background())
+		l.ctx = &endContext{ctx, cancel}
+	}
+	if over := l.overAt(l.grant.engine.Clock.Now()); over != nil {
+		l.ctx.cancel(over)
+	}
+	return l.ctx.Context
+}
+
+// Extend starts a renewal, and sends its outcome to done, which must have room for it. If the lease
+// is over, it returns why.
+func (l *Lease) Extend(done chan<- error) error {
+	g := l.grant
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	now := g.engine.Clock.Now()
+	if over := l.overAt(now); over != nil {
+		return over
+	}
+	g.renew(now, done)
+	return nil
+}
+
+// Downgrade starts the renewal that turns the writer's claims into a reader's on all nodes, and
+// sends its outcome to done. From now on, this client's other writers must ask the nodes: only
+// there do new readers notice waiting writers.
+func (l *Lease) Downgrade(done chan<- error) error {
+	g := l.grant
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	now := g.engine.Clock.Now()
+	switch over := l.overAt(now); {
+	case over != nil:
+		return over
+	case !g.reads && l.handles > 1:
+		return ErrShared
+	}
+	g.reads = true
+	g.renew(now, done)
+	g.engine.locals.OnReleased(g)
+	return nil
+}
+
+// Reads reports whether the lease is a reader's.
+func (l *Lease) Reads() bool {
+	l.grant.mu.Lock()
+	defer l.grant.mu.Unlock()
+	return l.grant.reads
+}
+
+// Backing returns how many of the nodes back the lease, and how many nodes there are.
+func (l *Lease) Backing() (have, want int) {
+	g := l.grant
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	now := g.engine.Clock.Now()
+	if l.overAt(now) != nil {
+		return 0, g.claims.Nodes()
+	}
+	return g.claims.Backing(now), g.claims.Nodes()
+}
+
+// BeginRelease gives back a handle without waiting. before is why the lease had ended at now, or
+// nil. If nodes have to confirm the release, BeginRelease returns the round that counts them, and
+// otherwise the result of the release.
+func (l *Lease) BeginRelease(now time.Duration, before error) (*Release, error) {
+	if !l.DropHandle() {
+		return nil, before
+	}
+	if before == nil && l.handOver() {
+		return nil, nil //nolint:nilnil // nothing to wait for, and no error
+	}
+	r := newRelease(l)
+	if !l.grant.endAt(now, ErrReleased, r) {
+		return nil, l.ErrAt(now)
+	}
+	if err := l.ErrAt(now); !errors.Is(err, ErrReleased) {
+		return nil, err // its time was over first
+	}
+	return r, nil
+}
+
+// Leak marks the lease for the scheduler, if its last handle was collected without a release.
+func (l *Lease) Leak() {
+	last := l.DropHandle()
+	l.grant.mu.Lock()
+	defer l.grant.mu.Unlock()
+	l.leaked = last
+}
+
+// handOver ends the lease by giving its grant to the next waiter of this client. It sends nothing,
+// as the grant stays the same on all nodes. It reports whether a waiter took over.
+func (l *Lease) handOver() bool {
+	g := l.grant
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.lease.token >= g.endOfTokens() {
+		return false // most grants have no further token
+	}
+	now := g.engine.Clock.Now()
+	passed := g.lease == l && g.mayHandOver(now) && g.engine.locals.HandOver(g, func(s *Spec) *Lease {
+		l.end(ErrReleased)
+		g.engine.Events.Ended(l, now-l.grantedAt, true, ErrReleased)
+		next := &Lease{}
+		next.start(g, s, l.token+1, now)
+		return next
+	})
+	if passed && l.holdLimit() != g.lease.holdLimit() {
+		g.engine.scheduler.schedule(g, g.nextDue())
+	}
+	return passed
+}
+
+// mayHandOver reports whether the grant may go to another holder: within the bounds of the
+// configuration, and with more than half of the TTL left. Requires g.mu.
+func (g *Grant) mayHandOver(now time.Duration) bool {
+	return g.state == stateHeld && now-g.GrantedAt() < g.engine.HandoverTime && g.validUntil-now > g.spec.TTL/2
+}
+
+// end marks the lease as ended and cancels its context. Requires l.grant.mu.
+func (l *Lease) end(cause error) {
+	l.endCause, l.endedValidUntil = cause, min(l.grant.validUntil, l.holdLimit())
+	if l.ctx != nil {
+		l.ctx.cancel(cause)
+	}
+	l.dependents.markEnded(cause)
+}
+
+// DropHandle counts one handle less, and reports whether none is left.
+func (l *Lease) DropHandle() bool {
+	l.grant.mu.Lock()
+	defer l.grant.mu.Unlock()
+	l.handles--
+	return l.handles == 0
+}
+
+// AddHandle counts one handle more. It reports false if the lease is over.
+func (l *Lease) AddHandle() bool {
+	l.grant.mu.Lock()
+	defer l.grant.mu.Unlock()
+	if l.overAt(l.grant.engine.Clock.Now()) != nil || l.handles == 0 {
+		return false
+	}
+	l.handles++
+	return true
+}
+
+// Err returns why the lease is over, or nil. It reads the clock: the scheduler may not have ended
+// the lease yet.
+func (l *Lease) Err() error { return l.ErrAt(l.grant.engine.Clock.Now()) }
+
+// ErrAt is Err for a caller that has just read the clock.
+func (l *Lease) ErrAt(now time.Duration) error {
+	l.grant.mu.Lock()
+	defer l.grant.mu.Unlock()
+	return l.overAt(now)
+}
+
+// overAt is ErrAt for a caller that holds the mutex. Requires l.grant.mu.
+func (l *Lease) overAt(now time.Duration) error {
+	switch {
+	case l.endCause != nil:
+		return l.endCause
+	case l.reachedLimit(now):
+		return ErrHoldLimit
+	case now >= l.grant.validUntil:
+		return l.grant.expired("its time ran out")
+	default:
+		return nil
+	}
+}
+
+// Expiry returns when this lease ends by local time. The value is frozen once the lease has ended:
+// renewals by a later holder of the same grant do not count.
+func (l *Lease) Expiry() time.Duration {
+	l.grant.mu.Lock()
+	defer l.grant.mu.Unlock()
+	if l.endCause != nil {
+		return l.endedValidUntil
+	}
+	return min(l.grant.validUntil, l.holdLimit())
+}
+
+// reachedLimit reports whether the lease has reached its hold limit, and was valid until then.
+// Requires l.grant.mu.
+func (l *Lease) reachedLimit(now time.Duration) bool {
+	limit := l.holdLimit()
+	return now >= limit && limit <= l.grant.validUntil
+}
+
+// holdLimit returns when the lease reaches its hold limit, or Never.
+func (l *Lease) holdLimit() time.Duration {
+	if l.spec.MaxHold == 0 {
+		return Never
+	}
+	return AddTime(l.grantedAt, l.spec.MaxHold)
+}

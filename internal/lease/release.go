@@ -1,0 +1,318 @@
+package lease
+
+import (
+	"errors"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/quorumlock/quorumlock/internal/dispatch"
+	"github.com/quorumlock/quorumlock/node"
+	"github.com/quorumlock/quorumlock/quorum"
+)
+
+// end ends the lease, unless it has ended, and releases it on the nodes. Nothing waits for the
+// nodes.
+func (g *Grant) end(cause error) { g.endAt(g.engine.Clock.Now(), cause, nil) }
+
+// endAt ends the lease at now. If r is not nil, r is told when nodes confirm the release. It
+// reports whether this call ended the lease.
+func (g *Grant) endAt(now time.Duration, cause error, r *Release) bool {
+	g.mu.Lock()
+	over := g.endLocked(now, cause, r)
+	g.mu.Unlock()
+	if over {
+		g.lease.dependents.beginReleases()
+	}
+	return over
+}
+
+// endLocked is endAt without the releases of joint leases, which the caller begins after it unlocks
+// g.mu. Requires g.mu.
+func (g *Grant) endLocked(now time.Duration, cause error, r *Release) bool {
+	if g.state != stateHeld {
+		return false
+	}
+	l := g.lease
+	switch {
+	case l.leaked:
+	case l.reachedLimit(now):
+		cause = ErrHoldLimit
+	case now >= g.validUntil && !errors.Is(cause, ErrLost):
+		cause = g.expired("its time had run out before it was released")
+	}
+	g.state = stateEnded
+	l.end(cause)
+	g.engine.Events.Ended(l, now-l.grantedAt, false, cause) // before the next holder can report its grant
+	// The releases are queued first. A Close that does not find the grant may close the senders.
+	// The next waiter of this client must send nothing before the release.
+	g.releaseEverywhere(now, r)
+	g.engine.scheduler.remove(g)
+	g.spec.returnSlots(true)
+	g.engine.locals.OnReleased(g)
+	if g.ticket != nil {
+		g.ticket.Close()
+	}
+	return true
+}
+
+// undoMargin is how long undos are repeated beyond the TTL. A claim is over after the TTL. But a
+// node that hangs may have buffered commands, and run them when it wakes.
+const undoMargin = time.Minute
+
+// releaseEverywhere releases this owner on every node that may have seen it. A node that fails is
+// retried for TTL+undoMargin. If r is nil, the answers are ignored. Requires g.mu.
+func (g *Grant) releaseEverywhere(now time.Duration, r *Release) {
+	exposed := g.exposedNodes()
+	if r == nil {
+		g.undo(dispatch.NewCalls(g.engine.Nodes.Len(), g.releaseOp()), exposed, now, dispatch.Ignore)
+	} else {
+		r.forced, r.asked = g.hasTombstone(), exposed
+		r.calls.Aim(g.engine.Nodes.Len(), g.releaseOp())
+		for i := range g.engine.Nodes.Len() {
+			r.calls.To(i).Deadline = g.engine.deadline(g.spec, now) // a caller waits
+		}
+		g.undo(&r.calls, exposed, now, r)
+	}
+	for i := range g.engine.Nodes.Len() {
+		if exposed.Has(i) {
+			continue
+		}
+		if g.ticket != nil {
+			g.ticket.Leave(i)
+		}
+		if r != nil {
+			r.Answer(r.calls.To(i), &node.Reply{Outcome: node.Absent})
+		}
+	}
+}
+
+func (g *Grant) releaseOp() node.Op {
+	op := g.operation(node.Release)
+	op.Announce = g.engine.Announce
+	return op
+}
+
+// undo sends prepared releases to some nodes. Requires g.mu.
+func (g *Grant) undo(calls *dispatch.Calls, nodes quorum.Set, now time.Duration, to dispatch.Receiver) {
+	for i := range nodes.All() {
+		c := calls.To(i)
+		c.To, c.Until = to, now+g.spec.TTL+undoMargin
+		if g.ticket != nil {
+			op := calls.Op
+			op.Waiter = g.ticketAfterUndo(i)
+			c.Op = &op
+		}
+	}
+	g.engine.Nodes.Send(calls, nodes, func(i int, err error) bool {
+		to.Answer(calls.To(i), &node.Reply{Err: err})
+		return true
+	})
+}
+
+// ticketAfterUndo returns the waiter's state for a node on which the claim is undone. A waiter
+// without the lock keeps waiting. Requires g.mu.
+func (g *Grant) ticketAfterUndo(i int) node.Waiter {
+	if g.lease == nil {
+		return g.ticket.AfterUndo(i)
+	}
+	return g.ticket.Leaver()
+}
+
+// Release is a release whose caller wants to know the outcome. The first answers of the nodes
+// settle two questions. Have enough nodes confirmed for others to acquire the lock? Had the lease
+// lost its quorum before?
+type Release struct {
+	lease *Lease
+	calls dispatch.Calls
+	// decided is done when both questions are settled.
+	decided sync.WaitGroup
+
+	mu sync.Mutex
+	// tally counts the nodes that confirmed the release. gone counts the nodes that did not have
+	// the lock. It is won when the other nodes are fewer than the need of the rule.
+	tally, gone quorum.Tally
+	errs        []NodeError
+	// forced is set if a renewal met a tombstone. asked are the nodes that may have had the lease.
+	forced bool
+	asked  quorum.Set
+	lost   error
+}
+
+// newRelease makes the round for the caller that releases the last handle of a lease.
+func newRelease(l *Lease) *Release {
+	n, need := l.grant.claims.Nodes(), l.grant.spec.Need
+	r := &Release{
+		lease: l,
+		tally: quorum.NewTally(n, need), gone: quorum.NewTally(n, n-need+1),
+	}
+	r.decided.Add(1)
+	return r
+}
+
+// Answer counts a node's answer to the release. The caller may hold r.lease.grant.mu.
+func (r *Release) Answer(c *dispatch.Call, reply *node.Reply) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	pending := r.pending()
+	switch i := c.Node(); {
+	case dispatch.UndoFailed(reply):
+		r.tally.Record(i, quorum.Unknown)
+		r.gone.Record(i, quorum.Unknown)
+		r.errs = append(r.errs, NodeError{Node: r.nameOf(i), Err: reply.Err})
+	case r.missed(reply):
+		r.tally.Record(i, quorum.Granted)
+		r.gone.Record(i, quorum.Granted)
+	default:
+		r.tally.Record(i, quorum.Granted)
+		r.gone.Record(i, quorum.Denied)
+	}
+	switch {
+	case !pending || r.pending():
+	case r.gone.Result() == quorum.Won:
+		r.inquire()
+	default:
+		r.decided.Done()
+	}
+}
+
+// pending reports whether either question is open. Requires r.mu.
+func (r *Release) pending() bool {
+	return r.tally.Result() == quorum.Pending || r.gone.Result() == quorum.Pending
+}
+
+// missed reports whether an answer shows that the node did not have the lock. Until validUntil at
+// least the need of the rule must have it, so no more than the others may miss it. After
+// validUntil, names expire, and an absent name shows nothing.
+func (r *Release) missed(reply *node.Reply) bool {
+	absent := reply.Outcome == node.Absent || reply.Partial
+	return absent && !reply.Repeated && r.lease.grant.engine.Clock.Now() < r.lease.grant.validUntil
+}
+
+// Wait blocks until both questions are settled, and returns what Release returns.
+func (r *Release) Wait() error {
+	r.decided.Wait()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	switch {
+	case r.lost != nil:
+		return r.lost
+	case r.tally.Result() == quorum.Won:
+		return nil
+	}
+	return r.lease.grant.engine.Errors.NoQuorum(Shortage{
+		Op: "release", Spec: r.lease.grant.spec,
+		Need: r.tally.Need(), Agreed: r.tally.Granted(), Total: r.tally.Nodes(), Pending: r.tally.Missing(),
+		Nodes: slices.Clone(r.errs),
+	})
+}
+
+func (r *Release) nameOf(i int) string { return r.lease.grant.engine.Nodes.Name(i) }
+
+// lossInquiry asks the nodes whether they have lost their memory, and for the present holder. Only
+// a release that seems to have lost its quorum pays for it.
+type lossInquiry struct {
+	release *Release
+	// left counts the nodes that have not answered. replies has the answers of the others.
+	left    int
+	replies []node.Reply
+}
+
+// inquire begins an inquiry. Requires r.mu.
+func (r *Release) inquire() {
+	g := r.lease.grant
+	n := r.gone.Nodes()
+	q := &lossInquiry{release: r, left: n - r.gone.Unknown(), replies: make([]node.Reply, n)}
+	calls := dispatch.NewCalls(n, node.Op{Kind: node.Inspect, Names: g.spec.Names, Limits: g.engine.Limits})
+	ask := g.engine.Nodes.All()
+	for i := range n {
+		calls.To(i).To = q
+		if r.gone.Vote(i) == quorum.Unknown {
+			ask = ask.Without(i) // it has just failed
+		}
+	}
+	g.engine.Nodes.Send(calls, ask, func(i int, err error) bool {
+		q.record(i, &node.Reply{Err: err})
+		return true
+	})
+}
+
+// Answer counts a node's answer to the inquiry.
+func (q *lossInquiry) Answer(c *dispatch.Call, reply *node.Reply) {
+	q.release.mu.Lock()
+	defer q.release.mu.Unlock()
+	q.record(c.Node(), reply)
+}
+
+// record keeps an answer. The last answer concludes the inquiry. Requires q.release.mu.
+func (q *lossInquiry) record(i int, reply *node.Reply) {
+	q.replies[i] = *reply
+	if q.left--; q.left == 0 {
+		q.conclude()
+	}
+}
+
+// conclude settles whether the lease was lost. A recovering node has granted the lock to no other
+// owner since it lost its memory. So it counts as a node that has the lease. A node that does not
+// answer now may recover too. So it counts the same, unless it never had the lease. Requires
+// q.release.mu.
+func (q *lossInquiry) conclude() {
+	r := q.release
+	defer r.decided.Done()
+	gone := 0
+	for i := range q.replies {
+		if q.misses(i) {
+			gone++
+		}
+	}
+	if gone < r.gone.Need() {
+		return
+	}
+	r.lost = r.lease.grant.engine.Errors.Lost(q.loss())
+	r.lease.grant.engine.Events.LossFound(r.lease, r.lost)
+}
+
+// misses reports whether a node did not have the lease, and has not lost its memory.
+func (q *lossInquiry) misses(i int) bool {
+	answered := q.replies[i].Err == nil || !q.release.asked.Has(i)
+	return q.release.gone.Vote(i) == quorum.Granted && answered && q.replies[i].Recovering == 0
+}
+
+// loss returns the loss that the release found.
+func (q *lossInquiry) loss() Loss {
+	r := q.release
+	g := r.lease.grant
+	l := Loss{Spec: g.spec, Owner: g.owner, Cause: Gone, Reason: "too few nodes still had it when it was released"}
+	holders := make([]string, len(q.replies))
+	for i := range q.replies {
+		err := errGone
+		if other, ok := otherHolder(q.replies[i].Holders, g.owner); ok {
+			if g.isFollowedBy(&other) {
+				holders[i] = other.Owner
+			}
+			err = g.engine.Errors.Held(Holder{Name: other.Name, Owner: other.Owner, TTL: other.TTL})
+		}
+		if q.misses(i) {
+			l.Nodes = append(l.Nodes, NodeError{r.nameOf(i), err})
+		}
+	}
+	l.Nodes = append(l.Nodes, r.errs...)
+	if r.forced {
+		l.Cause, l.Reason = Forced, "it was released by force"
+	} else if owner, ok := quorum.Usurper(holders); ok {
+		l.Cause, l.Reason, l.TakenBy = Taken, "", owner
+	}
+	return l
+}
+
+// errGone is the error of a node that did not have the lease when it was released.
+var errGone = errors.New("it did not have the lease any more")
+
+// otherHolder returns a holder with another owner id. Readers stand as one, which names no owner.
+func otherHolder(holders []node.Holder, owner string) (node.Holder, bool) {
+	i := slices.IndexFunc(holders, func(h node.Holder) bool { return h.Owner != owner && h.Owner != node.Readers })
+	if i < 0 {
+		return node.Holder{}, false
+	}
+	return holders[i], true
+}

@@ -1,0 +1,243 @@
+package lease
+
+import (
+	"time"
+
+	"github.com/quorumlock/quorumlock/internal/dispatch"
+	"github.com/quorumlock/quorumlock/node"
+	"github.com/quorumlock/quorumlock/quorum"
+)
+
+// renewalRound is one fan-out of renewals. It asks every node, also those without the lease, to
+// keep it for another TTL.
+type renewalRound struct {
+	grant  *Grant
+	sentAt time.Duration
+	tally  quorum.Tally
+	// done receives the outcome. It is nil if no caller waits.
+	done    chan<- error
+	decided bool
+
+	calls dispatch.Calls
+}
+
+// renew sends a renewal round. Requires g.mu and stateHeld: so no renewal is ever queued behind the
+// release of its owner.
+func (g *Grant) renew(now time.Duration, done chan<- error) {
+	n := g.engine.Nodes.Len()
+	r := &renewalRound{grant: g, sentAt: now, tally: quorum.NewTally(n, g.spec.Need), done: done}
+	r.calls.Aim(n, g.operation(node.Renew))
+	for i := range n {
+		c := r.calls.To(i)
+		c.To, c.Renews, c.Deadline = r, g.renews(), g.engine.deadline(g.spec, now)
+	}
+	g.expose(g.engine.Nodes.Send(&r.calls, g.engine.Nodes.All(), r.refused))
+	if r.tally.Result() != quorum.Lost {
+		return
+	}
+	// Too many nodes are down: the round failed before it began.
+	r.decided = true
+	_ = r.finish(now) // no node has denied it, so nothing ends the lease
+}
+
+// renews returns how many nodes a renewal needs.
+func (g *Grant) renews() uint8 { return uint8(g.spec.Need) } //nolint:gosec // at most quorum.MaxNodes
+
+// refused counts the vote of a node that is not asked. Requires r.grant.mu.
+func (r *renewalRound) refused(i int, err error) bool {
+	r.recordVote(i, 0, &node.Reply{Err: err, Unsent: true})
+	return true
+}
+
+// renewOn renews the lease on one node. Requires g.mu and stateHeld.
+func (g *Grant) renewOn(i int) {
+	r := &renewalRound{grant: g, tally: quorum.NewTally(g.claims.Nodes(), g.spec.Need), decided: true}
+	r.calls.Aim(g.claims.Nodes(), g.operation(node.Renew))
+	r.calls.To(i).To, r.calls.To(i).Renews = r, g.renews()
+	g.expose(g.engine.Nodes.Send(&r.calls, quorum.Set(0).With(i), r.refused))
+}
+
+// RenewOn puts a valid lease back on one node, which has reported it as free.
+func (g *Grant) RenewOn(i int) (sent bool) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.state != stateHeld || g.engine.Clock.Now() >= g.validUntil {
+		return false
+	}
+	g.renewOn(i)
+	return true
+}
+
+// nextRenewal returns when to renew after a successful round that was sent at the given time.
+func (g *Grant) nextRenewal(sent time.Duration) time.Duration {
+	due := quorum.NextRenewal(sent, g.spec.TTL, 0, g.engine.Jitter())
+	return quorum.AlignToBunch(due, g.spec.TTL, g.engine.renewalPhase)
+}
+
+// noCapacity means that the nodes have no capacity for another renewal now.
+const noCapacity = Never
+
+// renewalRoom returns how long a renewal on need nodes takes if it is sent now, or noCapacity.
+func (e *Engine) renewalRoom(need int) time.Duration {
+	takes, ok := e.Nodes.Capacity(need)
+	if !ok {
+		return noCapacity
+	}
+	return takes
+}
+
+// Answer counts a node's vote on the renewal. A vote after the end of the lease is ignored: nothing
+// revives a lease.
+func (r *renewalRound) Answer(c *dispatch.Call, reply *node.Reply) {
+	if over := r.countVote(c, reply); over != nil {
+		r.grant.end(over)
+	}
+}
+
+// AnswerLate counts a node's answer after the deadline of its call. A late confirmation still
+// counts while the lease is valid.
+func (r *renewalRound) AnswerLate(c *dispatch.Call, reply *node.Reply) {
+	g := r.grant
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.state == stateHeld {
+		g.recordReply(c.Node(), c.Sent, reply)
+		g.applyLateVote()
+	}
+}
+
+// countVote counts an answer. It returns an error if the lease must end now.
+func (r *renewalRound) countVote(c *dispatch.Call, reply *node.Reply) (over error) {
+	g := r.grant
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.state != stateHeld {
+		return nil
+	}
+	r.recordVote(c.Node(), c.Sent, reply)
+	if r.tally.Result() == quorum.Pending {
+		g.applyLateVote()
+		return nil
+	}
+	if r.decided {
+		g.applyLateVote()
+		return r.evictedBy(reply)
+	}
+	now := g.engine.Clock.Now()
+	if now >= g.validUntil {
+		return nil
+	}
+	g.extendValidity(now)
+	g.reportBacking(now)
+	r.decided = true
+	return r.finish(now)
+}
+
+// recordVote records a vote in the tally and the claims. Requires r.grant.mu.
+func (r *renewalRound) recordVote(i int, sent time.Duration, reply *node.Reply) {
+	v := r.grant.recordReply(i, sent, reply)
+	r.tally.Record(i, v)
+	r.grant.reportVote(nil, node.Renew, i, sent, reply, v)
+}
+
+// finish acts on a round that is won or lost. It returns an error if the lease must end now.
+// Requires r.grant.mu.
+func (r *renewalRound) finish(now time.Duration) (over error) {
+	g := r.grant
+	if r.tally.Result() == quorum.Won {
+		g.failedRenewals = 0
+		if !g.spec.Fixed {
+			g.nextRenewalAt = g.nextRenewal(r.sentAt)
+		}
+		g.engine.scheduler.schedule(g, g.nextDue())
+		g.engine.Events.Renewed(g, g.validUntil-now)
+		r.reportResult(nil)
+		return nil
+	}
+	err := g.engine.Errors.NoQuorum(g.shortage("extend", &r.tally))
+	g.engine.Events.RenewalFailed(g, g.validUntil-now, err)
+	if over := r.evicted(); over != nil {
+		return over
+	}
+	g.retryRenewal(now)
+	r.reportResult(err)
+	return nil
+}
+
+// reportResult sends the outcome to the caller, if one waits. The channel has room for it.
+func (r *renewalRound) reportResult(err error) {
+	if r.done != nil {
+		r.done <- err
+	}
+}
+
+// minRetry is the shortest pause before a failed renewal round is repeated near the end of its
+// lease.
+const minRetry = 10 * time.Millisecond
+
+// retryRenewal schedules the next round after a failed one. The pauses grow with the failures, but
+// never beyond half of the remaining validity: the nodes may return before the lease ends. Requires
+// g.mu.
+func (g *Grant) retryRenewal(now time.Duration) {
+	if g.spec.Fixed {
+		return
+	}
+	g.failedRenewals++
+	again := quorum.NextRenewal(now, g.spec.TTL, int(g.failedRenewals), g.engine.Jitter())
+	g.nextRenewalAt = min(again, now+max((g.validUntil-now)/2, minRetry))
+	g.engine.scheduler.schedule(g, g.nextDue())
+}
+
+// evicted returns why the denials of a renewal round end the lease, or nil if they do not. To end a
+// lease early is always safe, and its holder learns of the loss much sooner. Requires r.grant.mu.
+//
+// Other denials, and any number of unknown answers, do not end the lease: a contender may deny it
+// for a moment and then roll back. See docs/adr/0007 and 0036.
+func (r *renewalRound) evicted() error {
+	g := r.grant
+	if r.tally.Blocked() && g.hasTombstone() {
+		return g.loss(Forced, "it was released by force")
+	}
+	if owner, ok := quorum.Usurper(r.holders()); ok {
+		return g.engine.Errors.Lost(Loss{Spec: g.spec, Owner: g.owner, Cause: Taken, TakenBy: owner, Nodes: g.nodeErrors()})
+	}
+	return nil
+}
+
+// evictedBy is evicted for a vote that arrived after the round was decided. Requires r.grant.mu.
+func (r *renewalRound) evictedBy(reply *node.Reply) error {
+	g := r.grant
+	if reply.Outcome != node.Denied || g.engine.Clock.Now() >= g.validUntil {
+		return nil
+	}
+	return r.evicted()
+}
+
+// holders returns the later owners that nodes named when they denied this round. Requires
+// r.grant.mu.
+func (r *renewalRound) holders() []string {
+	owners := make([]string, r.tally.Nodes())
+	for i, reply := range r.grant.refusals.all() {
+		if r.tally.Vote(i) == quorum.Denied && reply.Outcome == node.Denied && r.grant.isFollowedBy(&reply.Holder) {
+			owners[i] = reply.Holder.Owner
+		}
+	}
+	return owners
+}
+
+// isFollowedBy reports whether the holder on a node came after this owner: the node then knows a
+// larger token. A former holder, restored by a late renewal, came before. Readers stand as one in a
+// denial, which then names no single owner.
+func (g *Grant) isFollowedBy(other *node.Holder) bool {
+	return other.Owner != g.owner && other.Owner != node.Readers && other.Token > g.endOfTokens()
+}
+
+// hasTombstone reports whether a node has a tombstone for this owner. Requires g.mu.
+func (g *Grant) hasTombstone() bool {
+	for _, r := range g.refusals.all() {
+		if isTombstone(r) {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,281 @@
+package lease
+
+import (
+	"container/heap"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/quorumlock/quorumlock/clock"
+)
+
+// scheduler calls the grant of every held lease when something is due for it: a renewal, its end,
+// its hold limit. One timer serves all leases of a client. A lease has no goroutine and no timer of
+// its own.
+//
+// Renewals are paced by the capacity of the nodes. A due renewal without capacity waits for it, and
+// the lease that would end first goes first. Other due work never waits.
+type scheduler struct {
+	clock clock.Clock
+	// capacity returns how long a renewal on need nodes may take if it is sent now, or noCapacity.
+	capacity func(need int) time.Duration
+
+	mu    sync.Mutex
+	queue grantHeap
+	// starved has a heap for each number of nodes that renewals may need. Its grants wait for
+	// capacity, ordered by when other work is due for them. starvedCount counts them all.
+	starved      []grantHeap
+	starvedCount atomic.Int64
+	// capacityFreed is set if capacity may have become free since the last look.
+	capacityFreed bool
+	timer         clock.Timer
+	// armedAt is when the timer fires, or 0 while it is not set.
+	armedAt time.Duration
+	// running is closed when the current run ends, and is nil while there is none. A run arms the
+	// timer at its end.
+	running chan struct{}
+	stopped bool
+}
+
+// schedule sets when the grant is due, in place of an earlier time. It reports false once the
+// scheduler is stopped: the grant must end.
+func (s *scheduler) schedule(g *Grant, due time.Duration) bool { return s.insert(g, due, false) }
+
+// awaitCapacity makes the grant due when there is capacity for its renewal, and at due at the
+// latest.
+func (s *scheduler) awaitCapacity(g *Grant, due time.Duration) bool { return s.insert(g, due, true) }
+
+func (s *scheduler) insert(g *Grant, due time.Duration, waits bool) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.stopped {
+		return false
+	}
+	s.placeLocked(g, due, waits)
+	s.armLocked()
+	return true
+}
+
+// placeLocked puts a grant into its heap, or moves it there. Requires s.mu.
+func (s *scheduler) placeLocked(g *Grant, due time.Duration, waits bool) {
+	if g.heapIndex >= 0 && g.awaitsCapacity != waits {
+		s.removeLocked(g)
+	}
+	g.dueAt, g.awaitsCapacity = due, waits
+	q := s.queueOf(g)
+	if g.heapIndex >= 0 {
+		heap.Fix(q, int(g.heapIndex))
+		return
+	}
+	heap.Push(q, g)
+	if waits {
+		s.starvedCount.Add(1)
+	}
+}
+
+// removeLocked takes a grant out of its heap. Requires s.mu.
+func (s *scheduler) removeLocked(g *Grant) {
+	heap.Remove(s.queueOf(g), int(g.heapIndex))
+	if g.awaitsCapacity {
+		s.starvedCount.Add(-1)
+	}
+}
+
+func (s *scheduler) queueOf(g *Grant) *grantHeap {
+	if g.awaitsCapacity {
+		return &s.starved[g.spec.Need]
+	}
+	return &s.queue
+}
+
+// remove forgets a grant that has ended.
+func (s *scheduler) remove(g *Grant) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if g.heapIndex >= 0 {
+		s.removeLocked(g)
+	}
+}
+
+// onCapacity makes the scheduler look at the starved grants. A sender calls it when it has less to
+// do, or has failed.
+func (s *scheduler) onCapacity() {
+	if s.starvedCount.Load() == 0 {
+		return // a grant that starves from now on looks at the capacity afterwards
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.capacityFreed = true
+	s.armLocked()
+}
+
+// armLocked sets the timer to the first due time, unless the timer fires earlier. An early firing
+// does no harm, so postponed work does not reset it. Requires s.mu.
+func (s *scheduler) armLocked() {
+	if s.running != nil || s.stopped {
+		return
+	}
+	due := s.firstDue()
+	if !s.capacityFreed && (due == Never || s.armedAt != 0 && s.armedAt <= due) {
+		return
+	}
+	now := s.clock.Now()
+	if s.capacityFreed {
+		due = min(due, now)
+	}
+	s.armedAt = due
+	if s.timer == nil {
+		s.timer = s.clock.AfterFunc(due-now, s.run)
+	} else {
+		s.timer.Reset(due - now)
+	}
+}
+
+// firstDue returns when something is due next if no capacity becomes free. Requires s.mu.
+func (s *scheduler) firstDue() time.Duration {
+	due := s.queue.first()
+	if s.starvedCount.Load() > 0 {
+		for _, q := range s.starved {
+			due = min(due, q.first())
+		}
+	}
+	return due
+}
+
+// run handles all due grants, most overdue first, and then starved grants while there is capacity.
+func (s *scheduler) run() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.running != nil {
+		return
+	}
+	s.running, s.armedAt = make(chan struct{}), 0
+	for !s.stopped && (s.runDue(s.clock.Now()) || s.runStarved()) {
+	}
+	close(s.running)
+	s.running = nil
+	s.armLocked()
+}
+
+// runDue handles one due grant, and reports whether there was one. Starved grants come first: their
+// leases mostly end now. Requires s.mu.
+func (s *scheduler) runDue(now time.Duration) bool {
+	if s.starvedCount.Load() > 0 {
+		for _, q := range s.starved {
+			if q.first() <= now {
+				s.runOne(q[0], noCapacity)
+				return true
+			}
+		}
+	}
+	if s.queue.first() > now {
+		return false
+	}
+	need, takes := s.queue[0].spec.Need, noCapacity
+	if len(s.starved[need]) == 0 && s.capacityFor(need) != noCapacity { // starved grants go first
+		takes = 0 // no other grant could use the capacity
+	}
+	if s.queue.first() <= now && s.queue[0].spec.Need == need { // unchanged while s.mu was unlocked
+		s.runOne(s.queue[0], takes)
+	}
+	return true
+}
+
+// runStarved handles one starved grant if there is capacity, and reports whether to go on. Each
+// number of nodes has a heap of its own: a lease that needs a slow node must not block the others.
+// Requires s.mu.
+func (s *scheduler) runStarved() bool {
+	s.capacityFreed = false
+	if s.starvedCount.Load() == 0 {
+		return false
+	}
+	for need := range s.starved {
+		if len(s.starved[need]) == 0 {
+			continue
+		}
+		if takes := s.capacityFor(need); takes != noCapacity && len(s.starved[need]) > 0 {
+			s.runOne(s.starved[need][0], takes)
+			return true
+		}
+	}
+	return s.capacityFreed
+}
+
+// capacityFor calls capacity without s.mu. Requires s.mu, which it unlocks for the call.
+func (s *scheduler) capacityFor(need int) time.Duration {
+	s.mu.Unlock()
+	defer s.mu.Lock()
+	return s.capacity(need)
+}
+
+// runOne calls one grant without s.mu, as the grant locks its own mutex first. The grant may renew
+// if there is capacity. Requires s.mu.
+func (s *scheduler) runOne(g *Grant, takes time.Duration) {
+	// The grant stays in its heap, so that stop finds it. onDue sets its next due time.
+	due, waits := g.dueAt, g.awaitsCapacity
+	s.mu.Unlock()
+	g.onDue(takes)
+	s.mu.Lock()
+	if g.heapIndex >= 0 && g.dueAt == due && g.awaitsCapacity == waits {
+		s.placeLocked(g, Never, false)
+	}
+}
+
+// stop ends all scheduling, waits for the current run, and returns the grants that are left.
+func (s *scheduler) stop() []*Grant {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.stopped = true
+	if s.timer != nil {
+		s.timer.Stop()
+	}
+	if running := s.running; running != nil {
+		s.mu.Unlock()
+		<-running
+		s.mu.Lock()
+	}
+	left := slices.Concat(append(s.starved, s.queue)...)
+	s.queue, s.starved = nil, nil
+	s.starvedCount.Store(0)
+	for _, g := range left {
+		g.heapIndex = -1
+	}
+	return left
+}
+
+// grantHeap is a heap of grants by due time.
+type grantHeap []*Grant
+
+func (q grantHeap) Len() int           { return len(q) }
+func (q grantHeap) Less(i, j int) bool { return q[i].dueAt < q[j].dueAt }
+
+// first returns the earliest due time, or Never.
+func (q grantHeap) first() time.Duration {
+	if len(q) == 0 {
+		return Never
+	}
+	return q[0].dueAt
+}
+
+func (q grantHeap) Swap(i, j int) {
+	q[i], q[j] = q[j], q[i]
+	q[i].heapIndex, q[j].heapIndex = int32(i), int32(j) //nolint:gosec // memory bounds the number of leases
+}
+
+// Push implements heap.Interface.
+func (q *grantHeap) Push(x any) {
+	g := x.(*Grant)              //nolint:forcetypeassert // by construction
+	g.heapIndex = int32(len(*q)) //nolint:gosec // as above
+	*q = append(*q, g)
+}
+
+// Pop implements heap.Interface.
+func (q *grantHeap) Pop() any {
+	old := *q
+	g := old[len(old)-1]
+	old[len(old)-1] = nil
+	*q = old[:len(old)-1]
+	g.heapIndex = -1
+	return g
+}

@@ -1,0 +1,289 @@
+package wait
+
+import (
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/quorumlock/quorumlock/internal/lease"
+)
+
+// queueKey identifies a local queue: the names, the number of nodes that must grant, and the kind
+// of waiter. Waiters queue separately by quorum, by spinning and by reading: a MultiLock must not
+// block a RedLock, a spinning waiter a notified one, or a writer the readers.
+type queueKey struct {
+	id        string
+	need      uint8
+	multiName bool
+	spins     bool
+	reads     bool
+}
+
+func keyOf(s *lease.Spec) queueKey {
+	return queueKey{
+		id: s.Queue[0], need: uint8(s.Need), //nolint:gosec // of at most quorum.MaxNodes
+		multiName: len(s.Names) > 1 && s.Slots == nil, spins: s.Spins, reads: s.Reads,
+	}
+}
+
+// JoinNames encodes a list of names as one string, uniquely: one name as itself, several with their
+// lengths.
+func JoinNames(names []string) string {
+	if len(names) == 1 {
+		return names[0]
+	}
+	var b strings.Builder
+	for _, name := range names {
+		b.WriteString(strconv.Itoa(len(name)))
+		b.WriteByte(':')
+		b.WriteString(name)
+	}
+	return b.String()
+}
+
+// localQueue has this client's waiters for one lock, in FIFO order, and the grant if this client
+// holds it.
+type localQueue struct {
+	// heldBy is the grant of this client, or nil.
+	heldBy *lease.Grant
+	// head and tail are the ends of the list of waiters.
+	head, tail *waiter
+	// attempting counts the waiters that make an attempt, blocked the waiters that are known to
+	// wait for others.
+	attempting, blocked int32
+	// history is nil while no waiter is queued: every held lock has a queue, so an idle queue must
+	// be small.
+	history *queueHistory
+}
+
+// queueHistory has the results of earlier attempts and holders of a queue, for its waiters.
+type queueHistory struct {
+	// lastFreed is when a grant of this client last ended while a waiter was queued, in
+	// microseconds by the wall clock. After it, other clients have their turn.
+	lastFreed int64
+	// turnStart and turnRest are for waiters that spin, which no node can wake. This client's turn
+	// began at turnStart. Until turnRest, it leaves the lock to the clients that poll for it.
+	turnStart, turnRest time.Duration
+	// lastErr is the result of the last attempt of this queue.
+	lastErr error
+}
+
+// ensureHistory returns the queue's history, and allocates it if necessary.
+func (q *localQueue) ensureHistory() *queueHistory {
+	if q.history == nil {
+		q.history = &queueHistory{}
+	}
+	return q.history
+}
+
+// historyCopy returns a copy of the queue's history, or the zero value.
+func (q *localQueue) historyCopy() queueHistory {
+	if q.history == nil {
+		return queueHistory{}
+	}
+	return *q.history
+}
+
+// recordAttempt records the result of the last attempt. A nil err clears the earlier obstacle.
+func (q *localQueue) recordAttempt(err error) {
+	if err != nil || q.history != nil {
+		q.ensureHistory().lastErr = err
+	}
+}
+
+// maxSpareQueues bounds the number of empty queues that are kept for reuse.
+const maxSpareQueues = 64
+
+// queueFor returns the queue of a key, and creates it if necessary. Requires qs.mu.
+func (qs *Queues) queueFor(key queueKey) *localQueue {
+	if q := qs.by[key]; q != nil {
+		return q
+	}
+	var q *localQueue
+	if n := len(qs.spare); n > 0 {
+		q, qs.spare = qs.spare[n-1], qs.spare[:n-1]
+	} else {
+		q = &localQueue{}
+	}
+	if qs.by == nil {
+		qs.by = make(map[queueKey]*localQueue)
+	}
+	qs.by[key] = q
+	return q
+}
+
+// forgetIfEmpty drops a queue that has neither a grant nor a waiter. Requires qs.mu.
+func (qs *Queues) forgetIfEmpty(key queueKey, q *localQueue) {
+	if q.heldBy != nil || q.head != nil {
+		return
+	}
+	delete(qs.by, key)
+	*q = localQueue{}
+	if len(qs.spare) < maxSpareQueues {
+		qs.spare = append(qs.spare, q)
+	}
+}
+
+// push appends a waiter to its queue.
+func (qs *Queues) push(w *waiter) {
+	qs.mu.Lock()
+	defer qs.mu.Unlock()
+	q := qs.queueFor(keyOf(w.spec))
+	w.queue, w.prev = q, q.tail
+	if q.tail == nil {
+		q.head = w
+	} else {
+		q.tail.next = w
+	}
+	q.tail = w
+}
+
+// removeIfQueued removes a waiter if it is still queued. The next waiter then has its turn.
+func (qs *Queues) removeIfQueued(w *waiter) {
+	qs.mu.Lock()
+	defer qs.mu.Unlock()
+	if w.queue != nil {
+		qs.remove(w)
+	}
+}
+
+// remove removes a waiter from its queue. Requires qs.mu.
+func (qs *Queues) remove(w *waiter) {
+	q := w.queue
+	if w.prev == nil {
+		q.head = w.next
+	} else {
+		w.prev.next = w.next
+	}
+	if w.next == nil {
+		q.tail = w.prev
+	} else {
+		w.next.prev = w.prev
+	}
+	if w.attempting {
+		q.attempting--
+	}
+	if w.blocked {
+		w.blocked = false
+		q.blocked--
+	}
+	first := w.prev == nil
+	w.queue, w.prev, w.next = nil, nil, nil
+	if first && q.head != nil && q.head.mayAttempt() {
+		q.head.nudge()
+	}
+	qs.forgetIfEmpty(keyOf(w.spec), q)
+}
+
+// markBlocked records that a waiter waits for others. Requires the mutex of Queues.
+func (q *localQueue) markBlocked(w *waiter) {
+	if !w.blocked {
+		w.blocked = true
+		q.blocked++
+	}
+}
+
+// OnTaken implements lease.Locals.
+func (qs *Queues) OnTaken(g *lease.Grant) {
+	s := g.Spec()
+	if s.Slots != nil || s.Reads {
+		return // permits and readers block no other waiter of this client
+	}
+	qs.mu.Lock()
+	defer qs.mu.Unlock()
+	q := qs.queueFor(keyOf(s))
+	q.heldBy = g
+	if s.Spins {
+		q.ensureHistory().takeTurn(g.GrantedAt())
+	}
+}
+
+// takeTurn begins the turn of a client whose waiters spin, unless one has begun.
+func (qh *queueHistory) takeTurn(now time.Duration) {
+	if qh.turnStart <= qh.turnRest {
+		qh.turnStart = now
+	}
+}
+
+// OnReleased implements lease.Locals.
+func (qs *Queues) OnReleased(g *lease.Grant) {
+	qs.mu.Lock()
+	defer qs.mu.Unlock()
+	s := g.Spec()
+	q := qs.by[keyOf(s)]
+	if s.Slots != nil && q != nil && q.head != nil && q.head.mayBeFirst() {
+		q.head.attemptNow()
+	}
+	if q == nil || q.heldBy != g {
+		return
+	}
+	q.heldBy = nil
+	if q.head != nil {
+		qh := q.ensureHistory()
+		qh.lastFreed = qs.engine.Clock.Wall().UnixMicro()
+		if s.Spins {
+			qh.takeRest(qs.engine.Clock.Now(), qs.engine.HandoverTime, qs.env.RetryMax)
+		}
+		q.head.stale = true
+		q.head.nudge()
+	}
+	qs.forgetIfEmpty(keyOf(s), q)
+}
+
+// takeRest ends the turn of a client whose waiters spin, once it has lasted for longest. Waiters of
+// other clients poll at least every retryMax. So within the rest, one in a few of them finds the
+// lock free.
+func (qh *queueHistory) takeRest(now, longest, retryMax time.Duration) {
+	if now-qh.turnStart >= longest {
+		qh.turnRest = now + retryMax/4
+	}
+}
+
+// hasFollower reports whether another waiter is queued behind w.
+func (qs *Queues) hasFollower(w *waiter) bool {
+	qs.mu.Lock()
+	defer qs.mu.Unlock()
+	return w.next != nil
+}
+
+// obstacle returns what keeps a waiter from the lock: the grant of this client, or the error of its
+// queue's last attempt.
+func (qs *Queues) obstacle(w *waiter) (*lease.Grant, error) {
+	qs.mu.Lock()
+	defer qs.mu.Unlock()
+	if w.queue == nil {
+		return nil, nil
+	}
+	return w.queue.heldBy, w.queue.historyCopy().lastErr
+}
+
+// ensureNudge is waiter.ensureNudge under the mutex.
+func (qs *Queues) ensureNudge(w *waiter) {
+	qs.mu.Lock()
+	defer qs.mu.Unlock()
+	w.ensureNudge()
+}
+
+// ticketNumber returns since when it is the turn of the waiter's client: when the waiter came, or
+// when its client last had the lock.
+func (qs *Queues) ticketNumber(w *waiter) int64 {
+	qs.mu.Lock()
+	defer qs.mu.Unlock()
+	return max(w.number, w.queue.historyCopy().lastFreed)
+}
+
+// HandOver implements lease.Locals: the first waiter of the queue gets the grant, if it can inherit
+// it.
+func (qs *Queues) HandOver(g *lease.Grant, next func(*lease.Spec) *lease.Lease) bool {
+	qs.mu.Lock()
+	defer qs.mu.Unlock()
+	q := qs.by[keyOf(g.Spec())]
+	if q == nil || q.heldBy != g || q.head == nil || !q.head.canInherit(g.Spec()) {
+		return false
+	}
+	w := q.head
+	qs.remove(w)
+	w.handedOver = next(w.spec)
+	w.nudge()
+	return true
+}

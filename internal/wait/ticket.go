@@ -1,0 +1,385 @@
+package wait
+
+import (
+	"math/bits"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/quorumlock/quorumlock/internal/lease"
+	"github.com/quorumlock/quorumlock/internal/slots"
+	"github.com/quorumlock/quorumlock/node"
+	"github.com/quorumlock/quorumlock/quorum"
+)
+
+// ticket is a waiter's place in the queues of the nodes, with a forecast of when they are free.
+// Nodes forget it after EntryTTL without an attempt.
+type ticket struct {
+	waiter *waiter
+	queues *Queues
+	names  []string
+	// id tells the ticket from others of the client. nodeID is id with the time that nodes give the
+	// woken waiter; the first attempt sets it.
+	id, nodeID string
+	number     int64
+	// fifo is set if the waiter leaves free nodes to earlier waiters.
+	fifo bool
+
+	mu       sync.Mutex
+	forecast quorum.Forecast
+	// These are sets of nodes. listening: their messages arrived at the last attempt. queuedAt: the
+	// ticket may be in their queues. confirmedAt: they have confirmed that since the last attempt.
+	// headAt: no waiter is ahead there. unanswered: they have not answered.
+	listening, queuedAt, confirmedAt, headAt, unanswered uint64
+	// attempted is set once an attempt has carried the ticket. mustPoll is set if the last attempt
+	// found too few nodes that can wake the waiter. left is set when the waiter has gone.
+	attempted, mustPoll, left bool
+	// counted is set once the waiter was denied. Guarded by the mutex of the router.
+	counted bool
+	// pollAt is when to ask if the nodes may not wake the waiter. recheckAfter is how long after an
+	// attempt to ask in any case.
+	pollAt, recheckAfter time.Duration
+	// attemptsSinceWake counts the attempts since a node last reported a release. While none does,
+	// the next attempt is not before notBefore.
+	attemptsSinceWake int
+	notBefore         time.Duration
+	// slotHints has, for each node, the slots of a semaphore that it has offered since the last
+	// attempt; nil if none has.
+	slotHints []quorum.Slots
+	// grant is the waiter's grant, if it got permits of a semaphore.
+	grant *lease.Grant
+}
+
+func newTicket(w *waiter) *ticket {
+	qs := w.queues
+	t := &ticket{
+		waiter:   w,
+		queues:   qs,
+		names:    w.spec.Names,
+		id:       w.spec.Slots.WaiterID(qs.engine.NextID()),
+		number:   w.number,
+		fifo:     !w.spec.Spins,
+		forecast: quorum.NewForecast(qs.engine.Nodes.Len(), w.spec.Need),
+	}
+	if !w.spec.Fair {
+		t.number = qs.ticketNumber(w)
+	}
+	return t
+}
+
+// Begin prepares the ticket for an attempt.
+func (t *ticket) Begin(now time.Duration) {
+	listening, _ := t.queues.router.subscriptions.Listening()
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if !t.attempted {
+		id := node.WaiterID
+		if t.waiter.spec.Reads {
+			id = node.ReaderID
+		}
+		t.nodeID = id(t.id, 3*t.queues.engine.Nodes.MedianLatency())
+	}
+	t.listening, t.confirmedAt, t.headAt, t.attempted = listening, 0, 0, true
+	t.recheckAfter = t.queues.Recheck()
+	t.notBefore = now + t.backoff()
+	t.forecast.StartAttempt(now, t.queues.SettleTime())
+}
+
+// Stamp adds the ticket to an acquisition on one node: a denial then enters it into the queue
+// there.
+func (t *ticket) Stamp(op *node.Op, i int) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.listening&(1<<i) == 0 {
+		// This ticket cannot queue on the node, so the waiter barges. If two waiters left such
+		// nodes to each other, they would deadlock.
+		return
+	}
+	op.Fair = t.fifo
+	t.queuedAt |= 1 << i
+	t.unanswered |= 1 << i
+	op.Waiter = t.asWaiter()
+}
+
+// asWaiter is the ticket as nodes see it while the waiter waits.
+func (t *ticket) asWaiter() node.Waiter {
+	return node.Waiter{ID: t.nodeID, Ticket: t.number, Keep: t.queues.EntryTTL()}
+}
+
+// AfterUndo returns the ticket as a node should see it when a failed attempt is undone there.
+func (t *ticket) AfterUndo(i int) node.Waiter {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	switch {
+	case t.left:
+		return t.Leaver()
+	case t.queuedAt&(1<<i) == 0:
+		return node.Waiter{} // the ticket is not queued there
+	default:
+		return t.asWaiter()
+	}
+}
+
+// Leaver is the ticket as nodes see it when the waiter has gone: they remove it.
+func (t *ticket) Leaver() node.Waiter { return node.Waiter{ID: t.nodeID} }
+
+// Voted updates the forecast with a node's answer to the acquisition.
+func (t *ticket) Voted(i int, now time.Duration, r *node.Reply) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	bit := uint64(1) << i
+	t.unanswered &^= bit
+	if r.Outcome == node.Granted {
+		t.confirmedAt &^= bit // a late denial of an earlier attempt may have set it
+	}
+	if r.Outcome == node.Denied {
+		t.confirmedAt |= t.queuedAt & bit
+		if r.Rank == 0 {
+			t.headAt |= bit
+		}
+		until := lease.AddTime(now, lease.HolderTTL(r.Holder))
+		switch {
+		case r.Holder.Owner == "":
+			t.forecast.Reserved(i, until, r.Rank)
+		case t.waiter.spec.Slots.WrongSlots(r.Pool):
+			t.forecast.Free(i, now)
+		default:
+			t.forecast.Denied(i, until, r.Rank)
+		}
+		t.waiter.nudge() // the next attempt may be due sooner
+	}
+	if t.left && r.Outcome != node.Granted { // a grant is undone, and the ticket with it
+		t.leaveNodeLocked(i)
+	}
+}
+
+// onReturned records that a node is free, since another contender undid its grant there.
+func (t *ticket) onReturned(i int, now time.Duration) { t.Freed(i, now, true) }
+
+// Freed records that a node has granted, and that the grant is being undone. If that is late, the
+// waiter may wait for it.
+func (t *ticket) Freed(i int, now time.Duration, late bool) {
+	t.mu.Lock()
+	t.forecast.Free(i, now)
+	t.mu.Unlock()
+	if late {
+		t.waiter.nudge()
+	}
+}
+
+// Close keeps late answers from queueing the ticket again, and ends its messages. The release of
+// the grant removes it from the nodes.
+func (t *ticket) Close() {
+	t.mu.Lock()
+	t.left = true
+	t.mu.Unlock()
+	t.queues.router.removeTicket(t)
+}
+
+// onResubscribed records that messages of a node arrive again, by a new subscription. A queued
+// ticket may have missed a wake, so it counts as woken.
+func (t *ticket) onResubscribed(i int, now time.Duration) {
+	t.mu.Lock()
+	missed := t.queuedAt&(1<<i) != 0
+	t.mu.Unlock()
+	if missed {
+		t.onWoken(i, now)
+	}
+}
+
+// onAttemptFailed records a failed attempt. poll is when to ask again at the latest if too few
+// nodes can wake the waiter.
+func (t *ticket) onAttemptFailed(poll time.Duration, held bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.pollAt, t.mustPoll = poll, !held
+}
+
+func (t *ticket) onWoken(i int, now time.Duration) {
+	t.mu.Lock()
+	t.forecast.Woken(i, now)
+	t.attemptsSinceWake, t.notBefore = 0, 0
+	t.mu.Unlock()
+	t.waiter.nudge()
+}
+
+func (t *ticket) onStandby(i int, now time.Duration) {
+	t.mu.Lock()
+	t.forecast.Standby(i, now)
+	t.mu.Unlock()
+	t.waiter.nudge()
+}
+
+// onAnnounced handles a release that a node announced to all waiters. Only the waiter at the head
+// of the queue goes at once. The others stand by: the queue may wake another waiter now.
+func (t *ticket) onAnnounced(i int, name string, now time.Duration) {
+	if _, waits := slices.BinarySearch(t.names, name); !waits {
+		return
+	}
+	t.mu.Lock()
+	if t.headAt&(1<<i) != 0 {
+		t.forecast.Woken(i, now)
+	} else {
+		t.forecast.Standby(i, now)
+	}
+	t.mu.Unlock()
+	t.waiter.nudge()
+}
+
+// onLost records that messages of a node no longer arrive.
+func (t *ticket) onLost(i int) {
+	t.mu.Lock()
+	t.confirmedAt &^= 1 << i
+	t.mu.Unlock()
+	t.waiter.nudge()
+}
+
+// nextAttempt returns when to make the next attempt.
+func (t *ticket) nextAttempt() time.Duration {
+	_, settled := t.queues.router.subscriptions.Listening()
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	switch {
+	case !t.attempted && settled:
+		return 0
+	case !t.attempted:
+		return t.pollAt
+	case t.mustPoll || !t.holderIsCovered():
+		return min(t.pollAt, max(t.notBefore, t.forecast.NextAttempt(t.recheckAfter)))
+	default:
+		return max(t.notBefore, t.forecast.NextAttempt(t.recheckAfter))
+	}
+}
+
+// The bounds of the backoff of a waiter that keeps failing though nodes seem free.
+const (
+	minBackoff = time.Millisecond
+	maxBackoff = 50 * time.Millisecond
+)
+
+// backoff returns how long to pause after this attempt while no node reports a release. Contenders
+// that split the votes and undo them wake each other, and must not do that without end. The first
+// retry is immediate, as it often succeeds. The pause is short enough for nodes to keep the ticket.
+// Requires t.mu.
+func (t *ticket) backoff() time.Duration {
+	t.attemptsSinceWake++
+	if t.attemptsSinceWake < 2 {
+		return 0
+	}
+	qs := t.queues
+	return quorum.Backoff(t.attemptsSinceWake-2, minBackoff, max(maxBackoff, min(qs.contentionPause(), qs.EntryTTL()/2)), qs.engine.Jitter())
+}
+
+// holderIsCovered reports whether every possible holder holds a node that will wake this waiter.
+// Requires t.mu.
+func (t *ticket) holderIsCovered() bool {
+	return bits.OnesCount64(t.confirmedAt) > t.queues.engine.Nodes.Len()-t.waiter.spec.Need
+}
+
+// mayBeFirst reports whether the ticket may be at the head of the queues of enough nodes.
+func (t *ticket) mayBeFirst() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return !t.attempted || bits.OnesCount64(t.headAt) >= t.waiter.spec.Need
+}
+
+// leaveAll removes the ticket from the queues of all nodes. On a node that has not answered yet,
+// that happens when it answers.
+func (t *ticket) leaveAll() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.left = true
+	for i := range t.queues.engine.Nodes.Len() {
+		if t.unanswered&(1<<i) == 0 {
+			t.leaveNodeLocked(i)
+		}
+	}
+}
+
+// Leave removes the ticket from the queue of one node.
+func (t *ticket) Leave(i int) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.leaveNodeLocked(i)
+}
+
+func (t *ticket) leaveNodeLocked(i int) {
+	if t.queuedAt&(1<<i) != 0 {
+		t.queuedAt &^= 1 << i
+		t.queues.engine.Nodes.Leave(i, t.names, t.nodeID, t.waiter.spec.Slots.OnNodes(), t.queues.EntryTTL())
+	}
+}
+
+// redissonNames returns the names whose releases Redisson may announce. It does not know our
+// semaphores.
+func (t *ticket) redissonNames() []string {
+	if t.waiter.spec.Slots != nil {
+		return nil
+	}
+	return t.names
+}
+
+// addHint records the slots that a node offers to the waiter.
+func (t *ticket) addHint(i int, offered []int) {
+	if t == nil || len(offered) == 0 {
+		return
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.slotHints == nil {
+		t.slotHints = make([]quorum.Slots, t.queues.engine.Nodes.Len())
+	}
+	t.slotHints[i] = nil
+	for _, slot := range offered {
+		if slot < slots.MaxPermits {
+			t.slotHints[i] = t.slotHints[i].With(slot)
+		}
+	}
+}
+
+// takeHints returns and clears the hints, for the next attempt.
+func (t *ticket) takeHints() []quorum.Slots {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	hints := t.slotHints
+	t.slotHints = nil
+	return hints
+}
+
+// keepPlaces records the grant of the waiter, and decides on which nodes its ticket stays queued. A
+// node that granted has removed it. A node whose answer is unknown is told to remove it.
+//
+// On a node that denied, the ticket stays. Mostly the release that made room has not reached that
+// node yet. Without the ticket, that release would wake another waiter, for a slot that most nodes
+// have given away.
+func (t *ticket) keepPlaces(g *lease.Grant) {
+	g.WithVotes(func(votes *quorum.Tally) {
+		t.mu.Lock()
+		defer t.mu.Unlock()
+		t.grant = g
+		for i := range votes.Nodes() {
+			switch votes.Vote(i) {
+			case quorum.Granted:
+				t.queuedAt &^= 1 << i
+			case quorum.Unknown:
+				t.leaveNodeLocked(i)
+			}
+		}
+	})
+}
+
+// returnHintedSlot handles an offer of free slots to a waiter that already has its permits, and
+// reports whether it has. The node is told to set these permits and to remove the ticket. If other
+// slots are free too, it then wakes another waiter.
+func (t *ticket) returnHintedSlot(i int) bool {
+	t.mu.Lock()
+	g := t.grant
+	t.mu.Unlock()
+	if g == nil {
+		return false
+	}
+	if g.RenewOn(i) {
+		t.Leave(i)
+	}
+	return true
+}

@@ -1,0 +1,328 @@
+package wait
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/quorumlock/quorumlock/clock"
+	"github.com/quorumlock/quorumlock/internal/lease"
+)
+
+// waiter is one call of Acquire, from entering the local queue until it has a lease or gives up.
+type waiter struct {
+	queues *Queues
+	spec   *lease.Spec
+	// trace records the call, or is nil.
+	trace Trace
+	// began is when the waiter came. number is the same by the wall clock, in microseconds.
+	began    time.Duration
+	number   int64
+	attempts int
+	// noBlock is set when nodes refuse a block of tokens but may take a single one.
+	noBlock bool
+	// ticket is the waiter's place in the nodes' queues; nil while it has none.
+	ticket *ticket
+
+	// The fields below are guarded by the mutex of Queues.
+
+	queue      *localQueue
+	prev, next *waiter
+	// handedOver is the lease that was handed over to this waiter.
+	handedOver *lease.Lease
+	// attempting is set from the start of an attempt until the waiter waits again.
+	attempting bool
+	// stale is set when the forecast is out of date, since this client has held the lock meanwhile.
+	stale bool
+	// nudged wakes the waiter's goroutine; nil until it first waits.
+	nudged chan struct{}
+	// blocked is set once the waiter is known to wait for others.
+	blocked bool
+	// visibleTicket is ticket, for other goroutines.
+	visibleTicket *ticket
+	// nextAttempt is when the next attempt is due, unless the ticket has a forecast.
+	nextAttempt time.Duration
+}
+
+// waiterPool reuses waiters that never had to wait: no other goroutine knows them.
+var waiterPool = sync.Pool{New: func() any { return &waiter{} }}
+
+func (qs *Queues) newWaiter(s *lease.Spec, trace Trace) *waiter {
+	c := qs.engine.Clock
+	w := waiterPool.Get().(*waiter) //nolint:forcetypeassert // by construction
+	*w = waiter{queues: qs, spec: s, trace: trace, began: c.Now(), number: c.Wall().UnixMicro()}
+	qs.push(w)
+	return w
+}
+
+// now returns the time. For a waiter that did not have to wait yet, its arrival is close enough,
+// and saves a clock read.
+func (w *waiter) now() time.Duration {
+	if w.nudged == nil && w.attempts < 2 {
+		return w.began
+	}
+	return w.queues.engine.Clock.Now()
+}
+
+// nudge makes the waiter look again. Requires the mutex of Queues, or that ensureNudge has
+// been called.
+func (w *waiter) nudge() {
+	select {
+	case w.nudged <- struct{}{}:
+	default: // it does not wait yet, or was nudged already
+	}
+}
+
+// run waits for turns and makes attempts until it gets a lease, or cannot get one.
+func (w *waiter) run(ctx context.Context) (Result, error) {
+	for {
+		given, err := w.awaitTurn(ctx)
+		switch {
+		case given != nil:
+			return w.result(given, true), nil
+		case err != nil:
+			return Result{}, err
+		}
+		l, again, err := w.attempt(ctx)
+		if err == nil {
+			return w.result(l, false), nil
+		}
+		w.queues.env.Events.AttemptFailed(w.spec, w.attempts, err)
+		switch {
+		case ctx.Err() != nil:
+			if again.CutShort {
+				err = w.giveUpReason(err)
+			}
+			return Result{}, lease.GaveUp(err, lease.ContextError(ctx))
+		case !again.Useful:
+			return Result{}, err
+		}
+		w.planNext(again, err)
+	}
+}
+
+func (w *waiter) result(l *lease.Lease, handedOver bool) Result {
+	return Result{Lease: l, Attempts: w.attempts, HandedOver: handedOver, Waited: l.GrantedAt() - w.began}
+}
+
+// giveUpReason returns the most useful error for a wait that ends. err is the error of an attempt
+// that was cut short, or nil. It says less than an earlier complete one.
+func (w *waiter) giveUpReason(err error) error {
+	holder, last := w.queues.obstacle(w)
+	switch {
+	case holder != nil:
+		return holder.Obstacle()
+	case last != nil:
+		return last
+	case err != nil:
+		return err
+	default:
+		return w.queues.notAskedError(w.spec)
+	}
+}
+
+// attempt makes one attempt, and records its result in the local queue.
+func (w *waiter) attempt(ctx context.Context) (*lease.Lease, lease.Retry, error) {
+	w.attempts++
+	if w.ticket == nil && !w.spec.Spins && w.queues.router.subscriptions.Open() {
+		w.takeTicket() // a denial then queues it at once
+	}
+	r := lease.Request{Began: w.now(), Reserve: w.spec.HandOver && !w.noBlock && w.queues.hasFollower(w)}
+	if w.ticket != nil {
+		r.Ticket = w.ticket
+		if w.spec.Slots != nil {
+			r.Hints = w.ticket.takeHints()
+		}
+	}
+	l, again, err := w.queues.attempt(ctx, w.spec, r, w.trace)
+	w.queues.mu.Lock()
+	defer w.queues.mu.Unlock()
+	w.noBlock = w.noBlock || l == nil && again.TokenRejected
+	if !again.CutShort {
+		w.queue.recordAttempt(err)
+	}
+	return l, again, err
+}
+
+// planNext schedules the next attempt after a failed one.
+func (w *waiter) planNext(again lease.Retry, err error) {
+	qs := w.queues
+	due := qs.engine.Clock.Now() + qs.backoffBefore(w.attempts, again)
+	held := errors.Is(err, lease.ErrHeld)
+	if held && !w.spec.Spins {
+		w.takeTicket()
+	}
+	if w.ticket != nil {
+		qs.router.onDenied(w.ticket)
+		w.ticket.onAttemptFailed(due, held)
+	}
+	qs.mu.Lock()
+	defer qs.mu.Unlock()
+	w.nextAttempt = due
+	w.queue.markBlocked(w)
+	w.attempting = false // only from now on a lease may be handed over to it
+	w.queue.attempting--
+}
+
+// takeTicket takes the ticket with which nodes wake the waiter.
+func (w *waiter) takeTicket() {
+	if w.ticket == nil {
+		w.queues.ensureNudge(w)
+		w.ticket = w.queues.router.addTicket(w)
+		w.publishTicket()
+	}
+}
+
+// publishTicket makes the ticket visible to other waiters.
+func (w *waiter) publishTicket() {
+	qs := w.queues
+	qs.mu.Lock()
+	defer qs.mu.Unlock()
+	w.visibleTicket = w.ticket
+}
+
+// awaitTurn returns when an attempt is due, or with a lease that was handed over. It returns an
+// error when ctx or the client has ended.
+func (w *waiter) awaitTurn(ctx context.Context) (given *lease.Lease, err error) {
+	qs := w.queues
+	var timer clock.Timer
+	defer func() {
+		if timer != nil {
+			timer.Stop()
+		}
+	}()
+	for {
+		given, nudged, wait := w.untilAttempt()
+		switch {
+		case given != nil:
+			return given, nil
+		case wait <= 0:
+			return nil, nil //nolint:nilnil // its turn has come
+		case wait == lease.Never:
+		case timer == nil:
+			timer = qs.engine.Clock.AfterFunc(wait, w.nudge)
+		default:
+			timer.Reset(wait)
+		}
+		select {
+		case <-nudged:
+		case <-ctx.Done():
+			return w.cancel(lease.ContextError(ctx))
+		case <-qs.engine.Closing:
+			return w.cancel(lease.ErrClosed)
+		}
+	}
+}
+
+// untilAttempt returns how long to wait for the next attempt unless nudged; 0 if it is due now.
+func (w *waiter) untilAttempt() (given *lease.Lease, nudged <-chan struct{}, wait time.Duration) {
+	qs := w.queues
+	qs.mu.Lock()
+	defer qs.mu.Unlock()
+	if w.handedOver != nil {
+		return w.handedOver, nil, 0
+	}
+	wait = lease.Never
+	if w.mayAttempt() {
+		wait = w.untilDue(qs.engine.Clock)
+	}
+	switch {
+	case wait <= 0:
+		w.attempting, w.stale = true, false
+		w.queue.attempting++
+	default:
+		w.ensureNudge()
+	}
+	return nil, w.nudged, wait
+}
+
+// mayAttempt reports whether the waiter may talk to the nodes. Requires the mutex of Queues.
+//
+// The first waiter of a local queue may, while this client does not hold the lock. In fair order it
+// may even then: it needs its place in the nodes' queues before the release, or later waiters of
+// other clients would go first.
+//
+// All readers may, since one reader's lease does not serve another.
+//
+// Waiters for permits of a semaphore may together, while none is known to wait for others and there
+// may be enough permits for all. A waiter with a ticket is woken for itself, so it may too.
+func (w *waiter) mayAttempt() bool {
+	if w.spec.Slots != nil {
+		return w.queue.head == w || w.visibleTicket != nil || w.queue.blocked == 0 && int(w.queue.attempting) < w.spec.Slots.Permits
+	}
+	return w.spec.Reads || w.queue.head == w && (w.queue.heldBy == nil || w.spec.Fair)
+}
+
+// ensureNudge makes sure that the waiter can be nudged. Requires the mutex of Queues.
+func (w *waiter) ensureNudge() {
+	if w.nudged == nil {
+		w.nudged = make(chan struct{}, 1)
+	}
+}
+
+// untilDue returns how long to postpone the next attempt.
+func (w *waiter) untilDue(c clock.Clock) time.Duration {
+	due := w.nextAttempt
+	switch {
+	case w.stale:
+		due = 0
+	case w.ticket != nil:
+		due = w.ticket.nextAttempt()
+	}
+	due = max(due, w.queue.historyCopy().turnRest)
+	if due == 0 {
+		return 0 // saves a clock read
+	}
+	return due - c.Now()
+}
+
+// mayBeFirst reports whether the waiter may be first on the nodes: it has no ticket, or its ticket
+// is at the head on enough nodes. Requires the mutex of Queues.
+func (w *waiter) mayBeFirst() bool {
+	return w.visibleTicket == nil || w.visibleTicket.mayBeFirst()
+}
+
+// attemptNow makes the waiter attempt now, whatever its forecast. Requires the mutex of
+// Queues.
+func (w *waiter) attemptNow() {
+	w.stale = true
+	w.nudge()
+}
+
+// cancel ends the wait, unless a lease has just been handed over.
+func (w *waiter) cancel(why error) (*lease.Lease, error) {
+	err := lease.GaveUp(w.giveUpReason(nil), why)
+	qs := w.queues
+	qs.mu.Lock()
+	defer qs.mu.Unlock()
+	if w.handedOver != nil {
+		return w.handedOver, nil
+	}
+	qs.remove(w)
+	return nil, err
+}
+
+// finish removes the waiter from all queues. If its ticket belongs to the grant, the release
+// removes the ticket from the nodes.
+func (w *waiter) finish(l *lease.Lease) {
+	w.queues.removeIfQueued(w)
+	switch {
+	case w.ticket != nil:
+		w.queues.router.onServed(w.ticket)
+		switch {
+		case l == nil || l.Grant().Ticket() != lease.Ticket(w.ticket):
+			w.queues.router.removeTicket(w.ticket)
+			w.ticket.leaveAll()
+		case w.spec.Slots != nil:
+			w.ticket.keepPlaces(l.Grant())
+		}
+	case w.nudged == nil:
+		waiterPool.Put(w)
+	}
+}
+
+// canInherit reports whether a grant with this spec suits the waiter. Requires the mutex of Queues.
+func (w *waiter) canInherit(s *lease.Spec) bool {
+	return !w.attempting && w.spec.HandOver && w.spec.TTL == s.TTL && w.spec.Label == s.Label
+}

@@ -1,0 +1,172 @@
+package wait
+
+import (
+	"sync"
+	"time"
+
+	"github.com/quorumlock/quorumlock/internal/inbox"
+	"github.com/quorumlock/quorumlock/node"
+)
+
+// router passes messages of the nodes to the waiters of a client: waiters for locks
+// have a ticket, and package latch knows the waiters for latches.
+type router struct {
+	queues        *Queues
+	subscriptions *inbox.Set
+
+	// mu may be taken while the mutex of subscriptions is held, never the other way round.
+	mu      sync.Mutex
+	tickets map[string]*ticket
+	// stale has, for each node, the tickets that were left over there, and when their removal was
+	// last requested.
+	stale []map[string]time.Duration
+}
+
+func (r *router) init(qs *Queues) {
+	r.queues = qs
+	r.tickets = make(map[string]*ticket)
+	e := qs.engine
+	var nodes []node.Node
+	for i := range e.Nodes.Len() {
+		nodes = append(nodes, e.Nodes.Node(i))
+		r.stale = append(r.stale, make(map[string]time.Duration))
+	}
+	r.subscriptions = inbox.New(e.Clock, nodes, e.ID, e.Announce, inboxHandler{r})
+}
+
+// addTicket makes a ticket for a waiter, and routes messages to it.
+func (r *router) addTicket(w *waiter) *ticket {
+	t := newTicket(w)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.tickets[t.id] = t
+	return t
+}
+
+// onDenied records that the waiter was denied, so that it needs messages.
+func (r *router) onDenied(t *ticket) {
+	if r.setDenied(t, true) {
+		r.subscriptions.Use(t.redissonNames())
+	}
+}
+
+// onServed records that the waiter has the lock, and needs no messages. The ticket stays until the
+// release, since nodes may have it until then.
+func (r *router) onServed(t *ticket) {
+	if r.setDenied(t, false) {
+		r.subscriptions.Done(t.redissonNames())
+	}
+}
+
+// setDenied sets the mark of a ticket, and reports whether it changed.
+func (r *router) setDenied(t *ticket, denied bool) (changed bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	changed = t.counted != denied
+	t.counted = denied
+	return changed
+}
+
+// removeTicket ends the messages to a ticket.
+func (r *router) removeTicket(t *ticket) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	delete(r.tickets, t.id)
+}
+
+func (r *router) eachTicket(f func(*ticket)) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, t := range r.tickets {
+		f(t)
+	}
+}
+
+// inboxHandler implements inbox.Handler.
+type inboxHandler struct{ *router }
+
+func (h inboxHandler) Message(i int, m node.Message) {
+	now := h.queues.engine.Clock.Now()
+	switch m.Kind {
+	case node.Announced:
+		h.eachTicket(func(t *ticket) { t.onAnnounced(i, m.Name, now) })
+	case node.Counted:
+		h.queues.latches.Counted(i, m.Name)
+	case node.Woken, node.Standby, node.Returned:
+		h.queues.engine.Tokens.Observe(m.Fence, m.Name)
+		h.wakeTicket(i, m, now)
+	}
+}
+
+func (h inboxHandler) Opened(i int) {
+	now := h.queues.engine.Clock.Now()
+	h.eachTicket(func(t *ticket) { t.onResubscribed(i, now) })
+}
+
+func (h inboxHandler) Lost(i int) { h.eachTicket(func(t *ticket) { t.onLost(i) }) }
+
+func (h inboxHandler) Resubscribed(i int) {
+	now := h.queues.engine.Clock.Now()
+	h.eachTicket(func(t *ticket) { t.onWoken(i, now) })
+	h.queues.latches.SubscriptionsChanged()
+}
+
+func (h inboxHandler) Settled() {
+	h.eachTicket(func(t *ticket) { t.waiter.nudge() })
+	h.queues.latches.SubscriptionsChanged()
+}
+
+func (h inboxHandler) CannotFollow(i int, err error) {
+	h.queues.env.Events.CannotFollow(h.queues.engine.Nodes.Name(i), err)
+}
+
+// wakeTicket passes a message to the waiter that it names.
+func (r *router) wakeTicket(i int, m node.Message, now time.Duration) {
+	r.mu.Lock()
+	t := r.tickets[node.WaiterKey(m.Waiter)]
+	r.mu.Unlock()
+	if pool, slots, ok := node.Vacated(m.Name); ok {
+		m.Name = pool
+		t.addHint(i, slots)
+	}
+	switch {
+	case t == nil:
+		r.dropStale(i, m, now)
+	case t.returnHintedSlot(i):
+	case m.Kind == node.Woken:
+		t.onWoken(i, now)
+	case m.Kind == node.Returned:
+		t.onReturned(i, now)
+	default:
+		t.onStandby(i, now)
+	}
+}
+
+// stalePause is the time between two requests to remove the same stale ticket.
+const stalePause = 100 * time.Millisecond
+
+// maxStale bounds how many stale tickets are remembered for each node.
+const maxStale = 1000
+
+// dropStale handles a message to a waiter that is gone. Mostly the removal of its ticket is on its
+// way, and wakes the next waiter. Otherwise a late acquisition has left the ticket behind, and it
+// is removed here.
+func (r *router) dropStale(i int, m node.Message, now time.Duration) {
+	if r.queues.engine.Nodes.Leaves(i, m.Waiter) {
+		return
+	}
+	r.mu.Lock()
+	strays := r.stale[i]
+	last, before := strays[m.Waiter]
+	again := before && now-last < stalePause
+	if !again {
+		if len(strays) >= maxStale {
+			clear(strays)
+		}
+		strays[m.Waiter] = now
+	}
+	r.mu.Unlock()
+	if !again {
+		r.queues.engine.Nodes.Leave(i, []string{m.Name}, m.Waiter, r.queues.env.Slots.OnNodes(m.Name), r.queues.EntryTTL())
+	}
+}

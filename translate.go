@@ -1,0 +1,260 @@
+package quorumlock
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/quorumlock/quorumlock/internal/lease"
+	"github.com/quorumlock/quorumlock/internal/wait"
+)
+
+// translator makes errors, hooks and log lines of the facts that the internal packages report. Most
+// of its methods are called with a mutex held: they only queue reports.
+type translator struct{ client *Client }
+
+var (
+	_ lease.Errors = translator{}
+	_ lease.Events = translator{}
+	_ wait.Events  = translator{}
+)
+
+// namesOf returns the names for people. A semaphore has one name, its own.
+func namesOf(s *lease.Spec) []string {
+	if s.Slots != nil {
+		return []string{s.Slots.Semaphore}
+	}
+	return slices.Clone(s.Names)
+}
+
+func nodeErrors(facts []lease.NodeError) []NodeError {
+	var errs []NodeError
+	for _, f := range facts {
+		errs = append(errs, NodeError(f))
+	}
+	return errs
+}
+
+func (translator) NoQuorum(s lease.Shortage) error {
+	return &NoQuorumError{
+		Op: s.Op, Names: namesOf(s.Spec), Need: s.Need, Agreed: s.Agreed, Total: s.Total, Pending: s.Pending,
+		Late: s.Late, Nodes: nodeErrors(s.Nodes),
+	}
+}
+
+func (translator) Held(h lease.Holder) error {
+	return &HeldError{Name: h.Name, Owner: h.Owner, TTL: h.TTL, permits: h.Permits}
+}
+
+func (translator) Lost(l lease.Loss) error {
+	e := &LostError{
+		Names: namesOf(l.Spec), Owner: l.Owner, Cause: LossCause(l.Cause), Reason: l.Reason,
+		TakenBy: l.TakenBy, Nodes: nodeErrors(l.Nodes),
+	}
+	if l.Cause == lease.Taken {
+		e.Reason = "another owner has it on a majority of the nodes: " + DescribeOwner(l.TakenBy)
+	}
+	return e
+}
+
+func (translator) TooManyPermits(asked, size int) error {
+	return &InvalidError{Problems: []string{tooManyPermits(asked, size)}}
+}
+
+func (t translator) Voted(g *lease.Grant, v lease.Vote) {
+	report(&t.client.reporter, t.client.cfg.Hooks.Voted, voteEvent(g, v))
+}
+
+func voteEvent(g *lease.Grant, v lease.Vote) VoteEvent {
+	return VoteEvent{
+		Node: v.Node, Op: v.Op, Names: namesOf(g.Spec()), Owner: g.Owner(), Vote: v.Vote, Unsent: v.Unsent,
+		At: v.At, Took: v.Took, Err: v.Err,
+	}
+}
+
+func (t translator) Renewed(g *lease.Grant, remaining time.Duration) {
+	if hook := t.client.cfg.Hooks.Renewed; hook != nil {
+		report(&t.client.reporter, hook, RenewedEvent{Names: namesOf(g.Spec()), Owner: g.Owner(), Remaining: remaining})
+	}
+}
+
+func (t translator) RenewalFailed(g *lease.Grant, remaining time.Duration, err error) {
+	if hook := t.client.cfg.Hooks.RenewalFailed; hook != nil {
+		report(&t.client.reporter, hook, RenewalFailedEvent{Names: namesOf(g.Spec()), Owner: g.Owner(), Remaining: remaining, Err: err})
+	}
+}
+
+func (t translator) BackingChanged(g *lease.Grant, have, want int) {
+	s := g.Spec()
+	report(&t.client.reporter, t.client.cfg.Hooks.BackingChanged, BackingEvent{
+		Names: namesOf(s), Owner: g.Owner(), Have: have, Want: want, Need: s.Need,
+	})
+}
+
+// Ended tells the log only of ends that the program did not ask for.
+func (t translator) Ended(l *lease.Lease, held time.Duration, handedOver bool, cause error) {
+	c, g := t.client, l.Grant()
+	switch {
+	case errors.Is(cause, ErrReleased), errors.Is(cause, ErrClosed):
+	case errors.Is(cause, ErrLeaked):
+		c.warn("quorumlock: a lease was dropped without a Release; it is released now", "names", g.Spec().Names, "owner", g.Owner(), "held", held)
+	default:
+		c.warn("quorumlock: lease ended", "names", g.Spec().Names, "owner", g.Owner(), "held", held, "err", cause)
+	}
+	if hook := c.cfg.Hooks.Ended; hook != nil {
+		report(&c.reporter, hook, EndedEvent{
+			Names: namesOf(g.Spec()), Owner: g.Owner(), Token: l.Token(), Held: held, HandedOver: handedOver, Err: cause,
+		})
+	}
+}
+
+func (t translator) LossFound(l *lease.Lease, err error) {
+	c, g := t.client, l.Grant()
+	c.warn("quorumlock: a lease was lost before its release", "names", g.Spec().Names, "owner", g.Owner(), "err", err)
+	hook := c.cfg.Hooks.LossFound
+	if lost, ok := errors.AsType[*LostError](err); ok && hook != nil {
+		report(&c.reporter, hook, LossFoundEvent{Names: namesOf(g.Spec()), Owner: g.Owner(), Token: l.Token(), Err: lost})
+	}
+}
+
+func (t translator) AttemptFailed(s *lease.Spec, attempt int, err error) {
+	if hook := t.client.cfg.Hooks.AttemptFailed; hook != nil {
+		report(&t.client.reporter, hook, AttemptFailedEvent{Names: namesOf(s), Attempt: attempt, Err: err})
+	}
+}
+
+func (t translator) CannotFollow(node string, err error) {
+	t.client.warn("quorumlock: cannot subscribe to Redisson's releases, waiters poll once a second", "node", node, "err", err)
+}
+
+// trace records one acquiring call for the hook Acquisition. It is nil unless that hook is set: a
+// nil trace records nothing.
+//
+// A call returns before the slower nodes have voted, and the trace ends when all have.
+type trace struct {
+	client *Client
+	began  time.Duration
+
+	mu    sync.Mutex
+	event AcquisitionEvent
+	// open counts the missing votes, and the call itself until it returns.
+	open int
+}
+
+// maxTraceVotes bounds the votes that a trace keeps, as a caller may wait for long.
+const maxTraceVotes = 128
+
+// newTrace starts the trace of a call if the hook is set.
+func (l *Lock) newTrace(ctx context.Context) *trace {
+	if l.client.cfg.Hooks.Acquisition == nil {
+		return nil
+	}
+	c := l.client.clock
+	t := &trace{client: l.client, began: c.Now(), open: 1}
+	t.event = AcquisitionEvent{Context: ctx, Names: l.Names(), Reads: l.spec.Reads, Began: c.Wall()}
+	return t
+}
+
+// forWaiter returns the trace as package wait takes it: nil for a nil trace.
+func (t *trace) forWaiter() wait.Trace {
+	if t == nil {
+		return nil
+	}
+	return t
+}
+
+// Attempted records that an attempt has ended.
+func (t *trace) Attempted(took time.Duration) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.event.Attempts++
+	t.event.Asking += took
+}
+
+// onReturn records the outcome of the call.
+func (t *trace) onReturn(r wait.Result, err error) {
+	if t == nil {
+		return
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	e := &t.event
+	e.Took, e.Err = t.client.clock.Now()-t.began, err
+	if got := r.Lease; got != nil {
+		e.Owner, e.Token, e.HandedOver = got.Grant().Owner(), got.Token(), r.HandedOver
+		e.Took = got.GrantedAt() - t.began
+	}
+	t.done()
+}
+
+// Asked records that a node is asked to vote.
+func (t *trace) Asked() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.open++
+}
+
+// Voted records the vote of a node.
+func (t *trace) Voted(g *lease.Grant, v lease.Vote) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if len(t.event.Votes) == maxTraceVotes {
+		t.event.Votes = slices.Delete(t.event.Votes, 0, 1)
+		t.event.Dropped++
+	}
+	t.event.Votes = append(t.event.Votes, voteEvent(g, v))
+	t.done()
+}
+
+// done counts one vote or call less, and tells the hook when none is left. Requires t.mu.
+func (t *trace) done() {
+	if t.open--; t.open == 0 {
+		report(&t.client.reporter, t.client.cfg.Hooks.Acquisition, t.event)
+	}
+}
+
+func (t translator) NodeDown(name string, err error) {
+	c := t.client
+	c.warn("quorumlock: node failed, and is only probed from now on", "node", name, "err", err)
+	if hook := c.cfg.Hooks.NodeDown; hook != nil {
+		c.reporter.enqueue(func() { hook(name, err) })
+	}
+}
+
+func (t translator) NodeUp(name string) {
+	c := t.client
+	c.info("quorumlock: node answers again", "node", name)
+	if hook := c.cfg.Hooks.NodeUp; hook != nil {
+		c.reporter.enqueue(func() { hook(name) })
+	}
+}
+
+func (t translator) NodeRecovering(name string, since, until time.Time, restarted bool) {
+	c := t.client
+	c.warn("quorumlock: node recovers, as it is new, has restarted or has failed over: holders keep their locks, but it gives no new ones until every lock that it may have forgotten has expired",
+		"node", name, "since", since, "until", until, "restarted", restarted)
+	if hook := c.cfg.Hooks.NodeRecovering; hook != nil {
+		event := NodeRecoveringEvent{Node: name, Since: since, Until: until, Restarted: restarted}
+		c.reporter.enqueue(func() { hook(event) })
+	}
+}
+
+func (t translator) NodeRecovered(name string) {
+	t.client.info("quorumlock: node has recovered, and gives new locks again", "node", name)
+}
+
+func (t translator) NodeRefuses(name string, err error) {
+	t.client.warn("quorumlock: node refuses this client", "node", name, "err", err)
+}
+
+func (t translator) NodeServes(name string) {
+	t.client.info("quorumlock: node serves this client again", "node", name)
+}
+
+func (t translator) SameServer(name, other string) {
+	t.client.warn("quorumlock: two nodes are one server: only one of them votes", "node", name, "same_as", other)
+}
+
+func (t translator) CapacityFreed() { t.client.engine.OnCapacity() }
