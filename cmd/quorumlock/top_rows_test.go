@@ -34,7 +34,7 @@ func held(name, owner string, ttl time.Duration, token uint64) watch.Lock {
 }
 
 func newTopper(given ...string) *topper {
-	return &topper{limits: quorumlock.Config{}.Limits(), given: given, order: topOrders["name"]}
+	return &topper{given: given, order: topOrders["name"]}
 }
 
 func TestTopOfALock(t *testing.T) {
@@ -59,7 +59,8 @@ func TestTopOfALock(t *testing.T) {
 	assert.Equal(t, 1, r.Nodes[0].Locks)
 }
 
-// TestTopRemembersSinceWhen: nodes forget the token of a lock that is held for long, but top remembers it.
+// TestTopRemembersSinceWhen: a token says since when a lock is held, for as long as it is held. Of a lock without a token,
+// top remembers when it saw it first.
 func TestTopRemembersSinceWhen(t *testing.T) {
 	const owner = "C:1 web-1/77"
 	look := func(top *topper, at time.Time, owner string, token uint64) topLock {
@@ -67,20 +68,23 @@ func TestTopRemembersSinceWhen(t *testing.T) {
 		return top.report(at, facts).Locks[0]
 	}
 	top := newTopper()
-	assert.Equal(t, 2*time.Second, look(top, noon, owner, tokenAt(noon.Add(-2*time.Second))).held)
-	late := look(top, noon.Add(time.Hour), owner, 0)
-	assert.Equal(t, time.Hour+2*time.Second, late.held)
-	assert.False(t, late.AtLeast)
+	token := tokenAt(noon.Add(-2 * time.Second))
+	assert.Equal(t, 2*time.Second, look(top, noon, owner, token).held)
+	for _, top := range []*topper{top, newTopper()} {
+		late := look(top, noon.Add(time.Hour), owner, token)
+		assert.Equal(t, time.Hour+2*time.Second, late.held)
+		assert.False(t, late.AtLeast)
+	}
 	next := look(top, noon.Add(time.Hour), "C:2 web-1/77", 0)
-	assert.Equal(t, 11*time.Second, next.held, "MaxTTL and MaxClockSkew: nodes know the token of younger ones")
+	assert.Zero(t, next.held, "it has no token, and was not seen before")
 	assert.True(t, next.AtLeast)
 	later := look(top, noon.Add(2*time.Hour), "C:2 web-1/77", 0)
-	assert.Equal(t, time.Hour+11*time.Second, later.held)
+	assert.Equal(t, time.Hour, later.held)
 	assert.True(t, later.AtLeast)
 
 	down := &watch.Facts{Names: []string{"job"}, Nodes: []watch.Node{{Err: node.ErrTimeout}, {Err: node.ErrTimeout}, {}}}
 	assert.Empty(t, top.report(noon.Add(2*time.Hour), down).Locks)
-	assert.Equal(t, 2*time.Hour+11*time.Second, look(top, noon.Add(3*time.Hour), "C:2 web-1/77", 0).held, "it was not forgotten meanwhile")
+	assert.Equal(t, 2*time.Hour, look(top, noon.Add(3*time.Hour), "C:2 web-1/77", 0).held, "it was not forgotten meanwhile")
 
 	redisson := look(newTopper(), noon, "d4e5f6a7-0b1c-4d2e-8f3a-112233445566:47", 0)
 	assert.Zero(t, redisson.held, "it has no token at any time")
@@ -213,9 +217,9 @@ z     -        -      no answer in time
 
 LOCK     NODES  TTL   HELD   WAIT  HOLDER             PURPOSE
 free     -      -     -      0     free               -
-half     1/3    1.0s  >11s   0     web-2/5 (partial)  -
+half     1/3    1.0s  >0s    0     web-2/5 (partial)  -
 job      2/3    7.0s  1m30s  100+  web-1/77           nightly report
-pool #3  2/3    1.0s  >11s   0     C:9                -`, strings.Join((&topText{}).lines(r), "\n"))
+pool #3  2/3    1.0s  >0s    0     C:9                -`, strings.Join((&topText{}).lines(r), "\n"))
 
 	coloured := strings.Join((&topText{colour: true}).lines(r), "\n")
 	assert.Contains(t, coloured, "\x1b[31mz ")

@@ -2,10 +2,10 @@
 --
 -- KEYS      the names of the locks
 -- ARGV[1]   offsets of the names' fences: see locate
--- Reply     {left, name, owner, pttl, token, ...} for the names that are held, with the owner's
---           token, or the fence of readers; 0 for a lock of Redisson's clients. The node
---           gives no new rights for left ms; -1 means that its recovery has not begun. For a
---           name with readers, one item stands for all of them, and each reader follows
+-- Reply     {left, name, owner, pttl, token, ...} for the names that are held. The token is the
+--           largest one that the owner may use. For readers it is the fence, and for Redisson's
+--           clients 0. The node gives no new rights for left ms; -1 means that its recovery has not
+--           begun. For a name with readers, one item stands for all of them, and each reader follows
 
 locate(KEYS, ARGV[1])
 local identity = string.match(redis.call('INFO', 'replication'), 'master_replid:(%w+)')
@@ -17,10 +17,10 @@ if marker[1] == identity and over and marker[3] and marker[4] then
   found[1] = math.max(0, math.ceil((over - time[1] * 1000000 - time[2]) / 1000))
 end
 for _, name in ipairs(KEYS) do
-  local lock = redis.call('HGETALL', name)
-  local holder = lock[1]
+  local holder = redis.call('HKEYS', name)[1]
   if holder then
-    local token = holder == readers and fence(name) or #lock[2] == 16 and tonumber(lock[2]) or 0
+    local own = redis.call('HGET', name, holder)
+    local token = holder == readers and fence(name) or #own == 16 and tonumber(own) or 0
     local function list(owner, left)
       found[#found + 1] = name
       found[#found + 1] = owner

@@ -125,7 +125,7 @@ local function run()
         if open and oldest and (token < oldest or last > newest) then -- not within these seconds
           oldest, newest = time[1] + OLDEST .. '000000', time[1] + NEWEST .. '999999'
         end
-        if open and oldest and #token == #oldest and #last == #newest and token >= oldest and last <= newest
+        if open and oldest and #token == 16 and #last == 16 and token >= oldest and last <= newest
           and (quiet and known[name] or call('EXISTS', name, QUEUE .. name .. REST) == 0) then
           -- include inline/take
         else
