@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -62,12 +63,15 @@ func benchmarkScriptCost(b *testing.B, nameOf func(i int) string) {
 				names := make([]string, 0, costBatch)
 				args := []string{"owner", ttl, ttl, skew}
 				if c.name == "script=acquire" {
-					args = []string{"owner", ttl, token, strconv.FormatInt(time.Now().Add(limits.Recovery()).UnixMilli(), 10)}
+					args = []string{"owner", ttl, token, ""}
 				}
 				for j := i; j < min(i+costBatch, b.N); j++ {
 					names = append(names, nameOf(j))
+					if c.name == "script=acquire" {
+						args[3] = strconv.FormatUint(fenceOffset(nameOf(j)), 10)
+					}
 					cmds = append(cmds, client.B().Arbitrary("EVALSHA", sha, "1").Keys(nameOf(j)).
-						Args(args...).Build())
+						Args(slices.Clone(args)...).Build())
 				}
 				for _, r := range client.DoMulti(context.Background(), cmds...) {
 					granted, err := r.AsInt64()

@@ -12,8 +12,8 @@ type memoryState struct {
 	tombstones map[tombstoneKey]time.Duration
 	foreign    map[string]bool
 	fences     map[uint16]uint64 // by place
-	queues     map[string]queue // never empty
-	marker     *Marker          // nil if there is none
+	queues     map[string]queue  // never empty
+	marker     *Marker           // nil if there is none
 	sizes      map[string]poolSize
 	// gone has the times since which waiters were expected that then got slots of a pool.
 	gone    map[tombstoneKey]time.Duration
