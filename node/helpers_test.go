@@ -118,8 +118,8 @@ func number(t testing.TB, text string) int64 {
 	return n
 }
 
-// fenceOf returns the text at the place of a name's fence.
-func fenceOf(t *testing.T, server *redisproc.Server, name string) string {
+// storedFence returns the text at the place of a name's fence.
+func storedFence(t *testing.T, server *redisproc.Server, name string) string {
 	t.Helper()
 	at := node.FenceOffset(name)
 	return command(t, server, "GETRANGE", "quorumlock:fences", fmt.Sprint(at), fmt.Sprint(at+15))

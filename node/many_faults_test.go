@@ -15,11 +15,11 @@ import (
 	"github.com/quorumlock/quorumlock/node"
 )
 
-// immortal lists a server's keys without a TTL, except its marker.
+// immortal lists a server's keys without a TTL, except its marker and the fences.
 func immortal(t *testing.T, server *redisproc.Server) (keys []string) {
 	t.Helper()
 	for _, key := range server.Keys() {
-		if key != "quorumlock:node" && command(t, server, "PTTL", key) == "-1" {
+		if key != "quorumlock:node" && key != "quorumlock:fences" && command(t, server, "PTTL", key) == "-1" {
 			keys = append(keys, key)
 		}
 	}
@@ -29,7 +29,7 @@ func immortal(t *testing.T, server *redisproc.Server) (keys []string) {
 // A missing right never leaves a lock without a TTL.
 func TestRedisNoRightLeavesAnImmortalLock(t *testing.T) {
 	server := start(t)
-	for _, missing := range [][]string{{"pexpire"}, {"pexpire", "del"}, {"pexpire", "hdel"}, {"set"}, {"hset"}, {"exists"}, {"hdel"}, {"hkeys"}, {"get"}, {"pttl"}, {"time"}, {"info"}, {"hmget"}} {
+	for _, missing := range [][]string{{"pexpire"}, {"pexpire", "del"}, {"pexpire", "hdel"}, {"set"}, {"hset"}, {"exists"}, {"hdel"}, {"hkeys"}, {"getrange"}, {"setrange"}, {"pttl"}, {"time"}, {"info"}, {"hmget"}} {
 		rules := minimalACL + " "
 		for _, c := range missing {
 			rules = strings.ReplaceAll(rules, " +"+c+" ", " ")
@@ -220,7 +220,7 @@ func TestRedisRenewalsMendFences(t *testing.T) {
 			require.Zero(t, want(t, node.Denied, n, renew("o2", "a")).Holder.Token)
 			require.Zero(t, do(n, renew("o2", "a"), renew("o", "b"))[0].Holder.Token)
 			require.Equal(t, node.Granted, do(n, ops...)[0].Outcome)
-			require.Equal(t, fmt.Sprint(ops[0].Token), fenceOf(t, server, "a"))
+			require.Equal(t, fmt.Sprint(ops[0].Token), storedFence(t, server, "a"))
 		}
 	}
 }

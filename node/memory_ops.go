@@ -92,13 +92,17 @@ func (m *Memory) acquire(op Op) Reply {
 	return Reply{Outcome: Granted, Token: m.grant(op)}
 }
 
-// grant gives all names to the owner. It returns the largest fence that the token did not exceed, or 0.
+// grant gives all names to the owner. It returns the largest fence that the token did not exceed, or 0. It
+// raises fences when it has compared all: some of the names may share a place.
 func (m *Memory) grant(op Op) (known uint64) {
 	for _, name := range op.Names {
 		m.locks[name] = lockState{owner: op.Owner, expiry: m.clock.Now() + op.TTL, token: op.end()}
 		if seen := m.fence(name); seen >= op.Token {
 			known = max(known, seen)
-		} else {
+		}
+	}
+	for _, name := range op.Names {
+		if m.fence(name) < op.Token {
 			m.raise(name, op.end())
 		}
 	}

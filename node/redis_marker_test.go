@@ -156,7 +156,7 @@ func TestRedisMarkerAndFenceLayout(t *testing.T) {
 	want(t, node.Granted, n, with(token, acquire("o1", "{c}")))
 	assert.ElementsMatch(t, []string{"a", "b", "{c}", "quorumlock:fences", "quorumlock:node"}, server.Keys())
 	for _, name := range []string{"a", "b", "{c}"} {
-		assert.Equal(t, strconv.FormatUint(token, 10), fenceOf(t, server, name))
+		assert.Equal(t, strconv.FormatUint(token, 10), storedFence(t, server, name))
 		assert.Equal(t, "o1\n"+strconv.FormatUint(token, 10), command(t, server, "HGETALL", name), "the owner with its token")
 	}
 	assert.Equal(t, "-1", command(t, server, "PTTL", "quorumlock:fences"))
@@ -478,7 +478,7 @@ func TestRedisFencesOfAnotherType(t *testing.T) {
 		require.ErrorIs(t, r.Err, node.ErrWrongType)
 	}
 	assert.Equal(t, []string{"a"}, held(server))
-	old := with(now()-uint64(limits.Recovery().Microseconds())-1, renew("o1", "a"))
+	old := with(now()-2*uint64(limits.Recovery().Microseconds()), renew("o1", "a"))
 	want(t, node.Granted, n, old)
 	assert.Len(t, want(t, node.Inspected, n, inspect("a")).Holders, 1)
 	want(t, node.Released, n, release("o1", "a"))

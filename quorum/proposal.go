@@ -169,12 +169,16 @@ func (p *Proposal) Implausible(a Answer, maxAhead uint64) bool {
 	return a.Known != 0 && a.Known >= a.Proposed+maxAhead
 }
 
+// moreRounds is how many more fan-outs than nodes an acquisition may take: other names may raise the
+// fences meanwhile.
+const moreRounds = 2
+
 // Decided reports whether the acquisition is won or lost. It is lost if too many nodes failed, or
-// the token was raised once for each node.
+// the token was raised too often.
 func (p *Proposal) Decided() bool {
 	result := p.taken.Result()
 	return result == Won || p.taken.Unknown() > p.taken.Nodes()-p.taken.Need() ||
-		result == Lost && int(p.rounds) > p.taken.Nodes()
+		result == Lost && int(p.rounds) > p.taken.Nodes()+moreRounds
 }
 
 // NeedsHigherToken reports whether need nodes may grant, but too few took the token because they

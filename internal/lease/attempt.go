@@ -230,19 +230,17 @@ func (e errImplausible) Error() string {
 // proposeHigher proposes a token above the fences that the nodes told. Requires a.grant.mu.
 //
 // Owners of other names that share the place may raise the fence again while this proposal is under
-// way. So from the second time on, the proposal is ahead by the time that a round has taken: the
+// way. So from the second time on, the proposal is ahead by the time that the attempt has taken: the
 // tokens of others grow as fast as time passes. Otherwise a name that is acquired all the time
 // could keep this one out.
 func (a *attempt) proposeHigher() {
-	tokens, rounds := &a.grant.engine.Tokens, a.proposal.Rounds()
+	g, tokens, rounds := a.grant, &a.grant.engine.Tokens, a.proposal.Rounds()
 	a.proposal.Raise(func(above uint64) uint64 {
 		tokens.Follow(above)
-		token := tokens.Propose(a.grant.spec.Names, above)
 		if rounds > 1 {
-			round := (a.grant.engine.Clock.Now() - a.sentAt) / time.Duration(rounds)
-			token += uint64(min(max(round, 0), tokens.maxMargin()).Microseconds())
+			above += uint64(min(max(g.engine.Clock.Now()-a.sentAt, 0), tokens.maxMargin()).Microseconds())
 		}
-		return token
+		return tokens.Propose(g.spec.Names, above)
 	})
 	a.propose(&dispatch.Calls{})
 }

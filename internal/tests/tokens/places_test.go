@@ -55,6 +55,7 @@ func TestNamesThatShareAPlace(t *testing.T) {
 				require.Greater(t, token, last)
 				last = token
 				require.NoError(t, lease.Release(t.Context()))
+				fleet.Settle()
 				both := fleet.AcquireAndRelease(t, slow.MultiLock(hot, cold, "other"))
 				require.Greater(t, both, token)
 				last = both
