@@ -101,18 +101,17 @@ func (s *schedule) run(ctx context.Context) error {
 	return errors.Join(failure, s.mend(ctx, broken))
 }
 
-// inOrder sorts ends before beginnings at the same instant.
+// inOrder sorts the ends of faults before what begins at the same instant. A fault of no duration begins there
+// too, so its end stays where it is, behind its beginning.
 func inOrder(a, b change) int {
-	switch {
-	case a.at != b.at:
-		return cmp.Compare(a.at, b.at)
-	case a.begin == b.begin:
-		return 0
-	case a.begin:
+	return cmp.Or(cmp.Compare(a.at, b.at), cmp.Compare(a.rank(), b.rank()))
+}
+
+func (c change) rank() int {
+	if c.begin || c.step.For == 0 {
 		return 1
-	default:
-		return -1
 	}
+	return 0
 }
 
 // mend repairs what is still broken, the last fault first.

@@ -71,6 +71,17 @@ func TestRunKeepsTime(t *testing.T) {
 	})
 }
 
+// A fault of no duration begins before it ends, and the target is whole afterwards.
+func TestRunFaultWithoutDuration(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := &diary{}
+		require.NoError(t, play(t.Context(), t, d, "1s kill n1 for 1s\n2s wipe n1 for 0s\n2s pause n1 for 1s"))
+		require.Equal(t, []string{
+			"1s begin kill n1", "2s end kill n1", "2s begin wipe n1", "2s end wipe n1", "2s begin pause n1", "3s end pause n1",
+		}, d.lines)
+	})
+}
+
 // TestRunSlowTargets: a slow change of one target does not delay the others.
 func TestRunSlowTargets(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -193,6 +193,75 @@ func (r *Redis) repeat(ctx context.Context, ops []Op, replies []Reply) {
 	}
 }
 
+// exchange sends the operations in one pipelined write and reads the replies. It returns an error if the
+// connection cannot be used any more.
+//
+// If the server does not have a script, exchange sends that script in full, and all commands after it in the
+// batch once more. All commands are idempotent. Otherwise a release whose script the server knew would run
+// before a renewal whose script it did not know.
+func exchange(ctx context.Context, node string, l *link, ops []Op, replies []Reply) error {
+	l.spans = spans(l.spans[:0], ops)
+	results := send(ctx, l, l.spans, ops, evalsha)
+	for i, s := range l.spans {
+		decodeAll(ops[s.from:s.to], results[i], replies[s.from:s.to])
+	}
+	if unknown := firstUnknownScript(results); unknown >= 0 {
+		again := l.spans[unknown:]
+		for i, result := range send(ctx, l, again, ops, eval) {
+			decodeRepeat(ops[again[i].from:again[i].to], result, replies[again[i].from:again[i].to])
+		}
+	}
+	var broken error
+	for i := range replies {
+		err := replies[i].Err
+		if err == nil {
+			continue
+		}
+		reason := reasonOf(err)
+		replies[i].Err = newError(node, ops[i].Kind, reason, err)
+		if endsConnection(reason, err) {
+			broken = err
+		}
+	}
+	return broken
+}
+
+// decodeRepeat decodes the replies to operations that may have run before. The first run may have released or
+// healed the names, taken the token, or opened the node; the second reply cannot show that.
+func decodeRepeat(ops []Op, result rueidis.RedisResult, replies []Reply) {
+	before := slices.Clone(replies)
+	decodeAll(ops, result, replies)
+	for i := range replies {
+		switch was, is := before[i].Outcome, replies[i].Outcome; {
+		case was == Released && is == Absent,
+			was == Healed && is == Granted,
+			was == Granted && is == Granted,
+			was == Granted && is == Denied && ops[i].Kind == Open:
+			replies[i] = before[i]
+		}
+	}
+}
+
+// send runs one command for each range of operations.
+func send(ctx context.Context, l *link, spans []opRange, ops []Op, build func(rueidis.Builder, *writer, []Op) rueidis.Completed) []rueidis.RedisResult {
+	l.writer.begin(len(ops))
+	l.commands = l.commands[:0]
+	for _, s := range spans {
+		l.commands = append(l.commands, build(l.client.B(), &l.writer, ops[s.from:s.to]))
+	}
+	return l.call(ctx, l.commands...)
+}
+
+// firstUnknownScript returns the index of the first NOSCRIPT reply, or -1.
+func firstUnknownScript(results []rueidis.RedisResult) int {
+	for i, result := range results {
+		if err, ok := rueidis.IsRedisErr(result.Error()); ok && err.IsNoScript() {
+			return i
+		}
+	}
+	return -1
+}
+
 // Connected implements [Connector]. It checks a connection that has been idle, if the system and the dialler
 // allow that. A connection in use counts as sound.
 func (r *Redis) Connected() bool {

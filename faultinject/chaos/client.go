@@ -33,18 +33,24 @@ func Client() (was bool, err error) {
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
 	defer stop()
-	// Run closes the other end when the client may close its own. The end of a killed test closes it too, so that the
-	// client does not outlive the test.
+	// Run sends SIGTERM, and closes the other end when the client may close its own. The end of a killed test closes
+	// it too, without a signal, so that the client does not outlive the test. The signal was sent first, but a busy
+	// machine may deliver it later.
 	mayClose := make(chan struct{})
 	go func() {
 		_, _ = os.Stdin.Read(make([]byte, 1))
-		if ctx.Err() == nil {
+		select {
+		case <-ctx.Done():
+		case <-time.After(orphanTime):
 			os.Exit(3)
 		}
 		close(mayClose)
 	}()
 	return true, s.live(ctx, mayClose)
 }
+
+// orphanTime is how long a client whose test has gone lives on.
+const orphanTime = 10 * time.Second
 
 // live works until ctx ends, and then waits until it may close.
 func (s settings) live(ctx context.Context, mayClose <-chan struct{}) (err error) {

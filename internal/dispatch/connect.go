@@ -3,6 +3,7 @@ package dispatch
 import (
 	"context"
 	"errors"
+	"time"
 
 	"github.com/quorumlock/quorumlock/node"
 )
@@ -29,20 +30,10 @@ func (n *Nodes) Connect(i int, told chan<- Connection) {
 	s.startLocked()
 }
 
-// ready makes sure that the node can be asked: that it answers again, if it was down, and that it
-// is connected, if the node can tell. Calls that are queued meanwhile wait for that.
-func (s *sender) ready() bool {
+// probe asks a node that is down whether it answers, before any operation is risked.
+func (s *sender) probe() (alive bool) {
 	s.mu.Lock()
-	down, waiters := s.health.down, len(s.connectWaiters)
-	s.mu.Unlock()
-	switch {
-	case down:
-		return s.probe()
-	case s.connector != nil && !s.connector.Connected(), s.connector == nil && waiters > 0:
-		return s.connect()
-	default:
-		return true
-	}
+	return s.ask(s.health.timeout)
 }
 
 // connect connects a node that is not down: it was never asked, or its connection was closed while
@@ -50,7 +41,12 @@ func (s *sender) ready() bool {
 func (s *sender) connect() bool {
 	s.mu.Lock()
 	s.connecting = true
-	s.startTimeoutLocked(s.nodes.env.Clock.Now(), s.nodes.env.ConnectTimeout)
+	return s.ask(s.nodes.env.ConnectTimeout)
+}
+
+// ask sends a probe, which connects first where that is needed. It requires s.mu, and unlocks it.
+func (s *sender) ask(timeout time.Duration) bool {
+	s.startTimeoutLocked(s.nodes.env.Clock.Now(), timeout)
 	s.mu.Unlock()
 
 	err := s.node.Probe(context.Background())

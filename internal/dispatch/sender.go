@@ -170,17 +170,20 @@ func (s *sender) drain() error {
 	return nil
 }
 
-// probe asks a node that is down whether it answers, before any operation is risked.
-func (s *sender) probe() (alive bool) {
+// ready makes sure that the node can be asked: that it answers again, if it was down, and that it
+// is connected, if the node can tell. Calls that are queued meanwhile wait for that.
+func (s *sender) ready() bool {
 	s.mu.Lock()
-	s.startTimeoutLocked(s.nodes.env.Clock.Now(), s.health.timeout)
+	down, waiters := s.health.down, len(s.connectWaiters)
 	s.mu.Unlock()
-
-	err := s.node.Probe(context.Background())
-
-	s.mu.Lock()
-	overdue := s.stopTimeoutLocked()
-	return s.concluded(s.nodes.env.Clock.Now(), overdue, err)
+	switch {
+	case down:
+		return s.probe()
+	case s.connector != nil && !s.connector.Connected(), s.connector == nil && waiters > 0:
+		return s.connect()
+	default:
+		return true
+	}
 }
 
 // take moves calls from the queue into the batch. If there are none, it ends the goroutine.

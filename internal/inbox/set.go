@@ -75,7 +75,7 @@ type subscription struct {
 	inbox         node.Inbox
 	// number tells it from earlier ones.
 	number int
-	// retryAt is when to try again after a failure.
+	// retryAt is when to try again after a failure; 0 if the last try succeeded, or there was none.
 	retryAt time.Duration
 	// following are the Redisson channels that it follows, by name of the lock. aligning is set
 	// while that changes, and reported once it has failed.
@@ -139,6 +139,19 @@ func (s *Set) Listening() (nodes uint64, settled bool) {
 	return nodes, s.settledLocked()
 }
 
+// Opening returns the nodes whose messages are likely to arrive soon, as a bit set: their
+// subscriptions are being opened, and have not failed since the last success.
+func (s *Set) Opening() (nodes uint64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for i := range s.subscriptions {
+		if s.subscriptions[i].opening && s.subscriptions[i].retryAt == 0 {
+			nodes |= 1 << i
+		}
+	}
+	return nodes
+}
+
 // Close closes all subscriptions, and waits until they are closed.
 func (s *Set) Close() {
 	s.mu.Lock()
@@ -189,6 +202,7 @@ func (s *Set) open(i int) {
 	s.alignLocked(i)
 	switch {
 	case err == nil:
+		sub.retryAt = 0
 		s.handler.Opened(i)
 	case errors.Is(err, errors.ErrUnsupported):
 		sub.retryAt = never

@@ -162,16 +162,19 @@ func TestRealMultiLockExclusion(t *testing.T) {
 	c := startCluster(t, 3)
 	w := newOnlooker(t, names)
 	strain := testkit.MeasureStrain(t)
-	ctx, cancel := context.WithTimeout(t.Context(), 4*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 
-	var sections [contenders]atomic.Int64
+	// The contenders give up after 50 ms on average, so few of them get locks on a busy machine. It has more time there.
+	began := time.Now()
+	var sections atomic.Int64
+	enough := func() bool { return sections.Load() > 10 && time.Since(began) > 4*time.Second }
 	var all sync.WaitGroup
-	for i := range contenders {
+	for range contenders {
 		// The lock needs every node, so a busy machine must not look like a hung node.
 		client := c.client(func(cfg *quorumlock.Config) { cfg.NodeTimeoutMin = quorumlock.DefaultTTL / 20 })
 		all.Go(func() {
-			for ctx.Err() == nil {
+			for ctx.Err() == nil && !enough() {
 				// The names come in random order. Without a global order this would deadlock.
 				perm := rand.Perm(len(names))
 				asked := []string{names[perm[0]], names[perm[1]]}
@@ -181,7 +184,7 @@ func TestRealMultiLockExclusion(t *testing.T) {
 				if err != nil {
 					continue
 				}
-				sections[i].Add(1)
+				sections.Add(1)
 				for _, name := range asked {
 					w.enter(name, lease)
 				}
@@ -193,13 +196,9 @@ func TestRealMultiLockExclusion(t *testing.T) {
 		})
 	}
 	all.Wait()
-	total := int64(0)
-	for i := range sections {
-		total += sections[i].Load()
-	}
-	t.Logf("%d sections under two names each", total)
+	t.Logf("%d sections under two names each", sections.Load())
 	c.noKeys()
-	if total <= 10 {
-		strain.Missing(t, "contenders need more sections; they had %d", total)
+	if !enough() {
+		strain.Missing(t, "contenders need more sections; they had %d", sections.Load())
 	}
 }

@@ -1,6 +1,7 @@
 package wait
 
 import (
+	"math"
 	"math/bits"
 	"slices"
 	"sync"
@@ -13,7 +14,7 @@ import (
 )
 
 // ticket is a waiter's place in the queues of the nodes, with a forecast of when they are free.
-// Nodes forget it after EntryTTL without an attempt.
+// Nodes forget it if the next attempt does not come in time, see entryTTL.
 type ticket struct {
 	waiter *waiter
 	queues *Queues
@@ -27,18 +28,24 @@ type ticket struct {
 
 	mu       sync.Mutex
 	forecast quorum.Forecast
-	// These are sets of nodes. listening: their messages arrived at the last attempt. queuedAt: the
-	// ticket may be in their queues. confirmedAt: they have confirmed that since the last attempt.
-	// headAt: no waiter is ahead there. unanswered: they have not answered.
-	listening, queuedAt, confirmedAt, headAt, unanswered uint64
+	// These are sets of nodes. listening: their messages arrived at the last attempt. opening: they
+	// were about to, as the client was subscribing. queuedAt: the ticket may be in their queues.
+	// confirmedAt: they have confirmed that since the last attempt. headAt: no waiter is ahead there.
+	// unanswered: they have not answered.
+	listening, opening, queuedAt, confirmedAt, headAt, unanswered uint64
 	// attempted is set once an attempt has carried the ticket. mustPoll is set if the last attempt
 	// found too few nodes that can wake the waiter. left is set when the waiter has gone.
 	attempted, mustPoll, left bool
 	// counted is set once the waiter was denied. Guarded by the mutex of the router.
 	counted bool
-	// pollAt is when to ask if the nodes may not wake the waiter. recheckAfter is how long after an
-	// attempt to ask in any case.
-	pollAt, recheckAfter time.Duration
+	// pollAt is when to ask if the nodes may not wake the waiter.
+	pollAt time.Duration
+	// rank is the fewest waiters that a node has reported before this one since the last attempt; unranked
+	// if none has. recheck is how long after that attempt to ask in any case, however high the rank: the
+	// nodes keep the ticket for longer than that. longest is the longest recheck so far. jitter shortens it.
+	rank             int
+	recheck, longest time.Duration
+	jitter           float64
 	// attemptsSinceWake counts the attempts since a node last reported a release. While none does,
 	// the next attempt is not before notBefore.
 	attemptsSinceWake int
@@ -50,6 +57,9 @@ type ticket struct {
 	grant *lease.Grant
 }
 
+// unranked stands for a rank that no node has reported.
+const unranked = math.MaxInt
+
 func newTicket(w *waiter) *ticket {
 	qs := w.queues
 	t := &ticket{
@@ -60,6 +70,7 @@ func newTicket(w *waiter) *ticket {
 		number:   w.number,
 		fifo:     !w.spec.Spins,
 		forecast: quorum.NewForecast(qs.engine.Nodes.Len(), w.spec.Need),
+		rank:     unranked,
 	}
 	if !w.spec.Fair {
 		t.number = qs.ticketNumber(w)
@@ -69,6 +80,7 @@ func newTicket(w *waiter) *ticket {
 
 // Begin prepares the ticket for an attempt.
 func (t *ticket) Begin(now time.Duration) {
+	opening := t.queues.router.subscriptions.Opening()
 	listening, _ := t.queues.router.subscriptions.Listening()
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -79,8 +91,9 @@ func (t *ticket) Begin(now time.Duration) {
 		}
 		t.nodeID = id(t.id, 3*t.queues.engine.Nodes.MedianLatency())
 	}
-	t.listening, t.confirmedAt, t.headAt, t.attempted = listening, 0, 0, true
-	t.recheckAfter = t.queues.Recheck()
+	t.listening, t.opening, t.confirmedAt, t.headAt, t.attempted = listening, opening, 0, 0, true
+	t.recheck, t.jitter, t.rank = t.recheckInterval(), t.queues.engine.Jitter(), unranked
+	t.longest = max(t.longest, t.recheck)
 	t.notBefore = now + t.backoff()
 	t.forecast.StartAttempt(now, t.queues.SettleTime())
 }
@@ -92,7 +105,9 @@ func (t *ticket) Stamp(op *node.Op, i int) {
 	defer t.mu.Unlock()
 	if t.listening&(1<<i) == 0 {
 		// This ticket cannot queue on the node, so the waiter barges. If two waiters left such
-		// nodes to each other, they would deadlock.
+		// nodes to each other for ever, they would deadlock. But it overtakes nobody while it can
+		// expect to queue soon.
+		op.Fair = t.fifo && t.opening&(1<<i) != 0
 		return
 	}
 	op.Fair = t.fifo
@@ -103,7 +118,23 @@ func (t *ticket) Stamp(op *node.Op, i int) {
 
 // asWaiter is the ticket as nodes see it while the waiter waits.
 func (t *ticket) asWaiter() node.Waiter {
-	return node.Waiter{ID: t.nodeID, Ticket: t.number, Keep: t.queues.EntryTTL()}
+	return node.Waiter{ID: t.nodeID, Ticket: t.number, Keep: t.queues.entryTTL(t.recheck)}
+}
+
+// recheckInterval is how long after an attempt to ask again, before jitter, by the ranks that nodes have
+// reported. It is short if none has. Requires t.mu.
+func (t *ticket) recheckInterval() time.Duration {
+	if t.rank == unranked {
+		return RecheckInterval
+	}
+	return recheckInterval(t.rank)
+}
+
+// recheckAfter is how long after an attempt to ask again. A rank that has grown since the attempt before
+// does not count, since the nodes keep the ticket for as long as the attempt said. Requires t.mu.
+func (t *ticket) recheckAfter() time.Duration {
+	interval := min(t.recheck, t.recheckInterval())
+	return interval - time.Duration(t.jitter*float64(interval/4))
 }
 
 // AfterUndo returns the ticket as a node should see it when a failed attempt is undone there.
@@ -134,10 +165,14 @@ func (t *ticket) Voted(i int, now time.Duration, r *node.Reply) {
 	}
 	if r.Outcome == node.Denied {
 		t.confirmedAt |= t.queuedAt & bit
+		t.rank = min(t.rank, r.Rank)
 		if r.Rank == 0 {
 			t.headAt |= bit
 		}
 		until := lease.AddTime(now, lease.HolderTTL(r.Holder))
+		if r.Rank > nearHead { // waiters before this one find out first whether the holder has died
+			until = max(until, lease.AddTime(now, recheckInterval(r.Rank)))
+		}
 		switch {
 		case r.Holder.Owner == "":
 			t.forecast.Reserved(i, until, r.Rank)
@@ -211,15 +246,16 @@ func (t *ticket) onStandby(i int, now time.Duration) {
 }
 
 // onAnnounced handles a release that a node announced to all waiters. Only the waiter at the head
-// of the queue goes at once. The others stand by: the queue may wake another waiter now.
+// of the queue goes at once. Those near it stand by: the queue may wake another waiter now.
 func (t *ticket) onAnnounced(i int, name string, now time.Duration) {
 	if _, waits := slices.BinarySearch(t.names, name); !waits {
 		return
 	}
 	t.mu.Lock()
-	if t.headAt&(1<<i) != 0 {
+	switch {
+	case t.headAt&(1<<i) != 0:
 		t.forecast.Woken(i, now)
-	} else {
+	case t.rank <= nearHead || t.rank == unranked:
 		t.forecast.Standby(i, now)
 	}
 	t.mu.Unlock()
@@ -245,9 +281,9 @@ func (t *ticket) nextAttempt() time.Duration {
 	case !t.attempted:
 		return t.pollAt
 	case t.mustPoll || !t.holderIsCovered():
-		return min(t.pollAt, max(t.notBefore, t.forecast.NextAttempt(t.recheckAfter)))
+		return min(t.pollAt, max(t.notBefore, t.forecast.NextAttempt(t.recheckAfter())))
 	default:
-		return max(t.notBefore, t.forecast.NextAttempt(t.recheckAfter))
+		return max(t.notBefore, t.forecast.NextAttempt(t.recheckAfter()))
 	}
 }
 
@@ -306,7 +342,7 @@ func (t *ticket) Leave(i int) {
 func (t *ticket) leaveNodeLocked(i int) {
 	if t.queuedAt&(1<<i) != 0 {
 		t.queuedAt &^= 1 << i
-		t.queues.engine.Nodes.Leave(i, t.names, t.nodeID, t.waiter.spec.Slots.OnNodes(), t.queues.EntryTTL())
+		t.queues.engine.Nodes.Leave(i, t.names, t.nodeID, t.waiter.spec.Slots.OnNodes(), t.queues.entryTTL(t.longest))
 	}
 }
 

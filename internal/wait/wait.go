@@ -151,19 +151,33 @@ func (qs *Queues) backoffBefore(attempt int, r lease.Retry) time.Duration {
 	return min(backoff, max(r.FreeAfter, time.Millisecond))
 }
 
-// RecheckInterval is the longest time between two attempts of a waiter, whatever its forecast: a
-// wake can be lost, or reach a process that is paused. Jitter takes off up to a quarter. On slow
-// links, backoff can make it up to 8 latencies, see contentionPause.
+// RecheckInterval is the longest time between two attempts of a waiter near the head of the queue, whatever
+// its forecast: a wake can be lost, or reach a process that is paused. Jitter takes off up to a quarter. On
+// slow links, backoff can make it up to 8 latencies, see contentionPause.
 const RecheckInterval = time.Second
 
-// Recheck returns the next time between two attempts, with jitter.
-func (qs *Queues) Recheck() time.Duration {
-	return RecheckInterval - time.Duration(qs.engine.Jitter()*float64(RecheckInterval/4))
+// A waiter with more than nearHead waiters before it checks less often, in proportion to its rank, at least
+// every maxRecheck. So the load of a queue on its nodes grows with the logarithm of its length, and then by
+// one attempt in maxRecheck for each further waiter.
+const (
+	nearHead   = 8
+	maxRecheck = 20 * time.Second
+)
+
+// recheckInterval is RecheckInterval for a waiter with rank others before it.
+func recheckInterval(rank int) time.Duration {
+	if rank >= nearHead*int(maxRecheck/RecheckInterval) {
+		return maxRecheck
+	}
+	return max(RecheckInterval, time.Duration(rank)*RecheckInterval/nearHead)
 }
 
-// EntryTTL is how long nodes keep a waiter after an attempt: until after the next.
-func (qs *Queues) EntryTTL() time.Duration {
-	return (3*RecheckInterval + 2*qs.engine.Timeout).Truncate(time.Millisecond)
+// EntryTTL is how long nodes keep a waiter near the head of the queue after an attempt: until after the next.
+func (qs *Queues) EntryTTL() time.Duration { return qs.entryTTL(RecheckInterval) }
+
+// entryTTL is EntryTTL for a waiter that checks at least this often.
+func (qs *Queues) entryTTL(recheck time.Duration) time.Duration {
+	return (recheck + 2*RecheckInterval + 2*qs.engine.Timeout).Truncate(time.Millisecond)
 }
 
 // The bounds of SettleTime.

@@ -1,0 +1,124 @@
+package waiting_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/quorumlock/quorumlock/internal/fleet"
+	"github.com/quorumlock/quorumlock/node"
+)
+
+// crowd lets n clients wait for a lock, each as a process of its own would, until their polls have settled.
+func crowd(t *testing.T, f *fleet.Fleet, n int) (waits []*fleet.Acquisition, spies [][]*fleet.Spy) {
+	t.Helper()
+	for range n {
+		c, own := f.SpiedClient()
+		waits = append(waits, fleet.StartAcquire(t.Context(), t, c.RedLock("job")))
+		spies = append(spies, own)
+		time.Sleep(time.Millisecond) // The clients' clocks tell who came first.
+	}
+	time.Sleep(time.Minute)
+	return waits, spies
+}
+
+// A queue of 1,000 processes costs each node at most 100 attempts a second. It is served in order, and without
+// pauses, all the same.
+func TestLongQueueCostsFewAttempts(t *testing.T) {
+	const clients, span = 1000, time.Minute
+	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
+		before := fleet.MustAcquire(t, f.Client().RedLock("job"))
+		waits, spies := crowd(t, f, clients)
+		asked := fleet.TotalAsked(spies...)
+		time.Sleep(span)
+		rate := float64(fleet.TotalAsked(spies...)-asked) / 3 / span.Seconds()
+		t.Logf("%.1f attempts a second and node", rate)
+		require.Less(t, rate, 100.0)
+		require.Greater(t, rate, 60.0, "each waiter asks every 20 s at least")
+
+		require.NoError(t, before.Release(t.Context()))
+		for _, w := range waits {
+			require.NoError(t, w.Has().Release(t.Context()))
+		}
+		f.RequireNoKeys()
+	})
+}
+
+// The first waiters of a long queue ask once a second, those behind them less often, and a waiter that has moved up
+// asks more often again.
+func TestPollsOfAWaiterFollowItsRank(t *testing.T) {
+	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
+		before := fleet.MustAcquire(t, f.Client().RedLock("job"))
+		waits, spies := crowd(t, f, 41)
+		polls := func(i int) float64 {
+			asked := fleet.TotalAsked(spies[i])
+			time.Sleep(40 * time.Second)
+			return float64(fleet.TotalAsked(spies[i])-asked) / 3
+		}
+		require.InDelta(t, 40*1.15, polls(0), 7)
+		require.InDelta(t, 40*1.15, polls(8), 7)
+		require.InDelta(t, 40/2.5*1.15, polls(20), 3)
+		require.InDelta(t, 40/5*1.15, polls(40), 2)
+
+		require.NoError(t, before.Release(t.Context()))
+		for _, w := range waits[:39] {
+			require.NoError(t, w.Has().Release(t.Context()))
+		}
+		_ = waits[39].Has() // and keeps the lock
+		time.Sleep(5 * time.Second)
+		require.InDelta(t, 40*1.15, polls(40), 7)
+		require.NoError(t, waits[39].Has().Release(t.Context()))
+		_ = waits[40].Has()
+	})
+}
+
+// A waiter was far back when it last asked, and the queue before it has drained since. If its wake is lost, it gets the
+// lock at its next poll, and no node has forgotten it until then.
+func TestLostWakeAfterALongQueue(t *testing.T) {
+	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
+		before := fleet.MustAcquire(t, f.Client().RedLock("job"))
+		waits, spies := crowd(t, f, 41)
+		last := waits[40]
+		for _, s := range spies[40] {
+			s.Set(func(s *fleet.Spy) { s.Message = func(node.Message) bool { return false } })
+		}
+		require.NoError(t, before.Release(t.Context()))
+		for _, w := range waits[:40] {
+			require.NoError(t, w.Has().Release(t.Context()))
+		}
+		require.LessOrEqual(t, f.Elapsed(func() { <-last.Done }), 5*time.Second)
+		require.NoError(t, last.Has().Release(t.Context()))
+		f.RequireNoKeys()
+	})
+}
+
+// An attempt tells the nodes to keep the waiter until after its next attempt, and not for much longer: the entry of a
+// client that dies ends then.
+func TestNodesKeepAWaiterUntilItsNextPoll(t *testing.T) {
+	fleet.InVirtualTime(t, 3, func(t *testing.T, f *fleet.Fleet) {
+		before := fleet.MustAcquire(t, f.Client().RedLock("job"))
+		waits, spies := crowd(t, f, 41)
+		var asked []time.Duration
+		var kept []time.Duration
+		spies[40][0].Set(func(s *fleet.Spy) {
+			s.Before = func(ops []node.Op) {
+				for _, op := range ops {
+					if op.Kind == node.Acquire {
+						asked, kept = append(asked, f.Clock.Now()), append(kept, op.Waiter.Keep)
+					}
+				}
+			}
+		})
+		time.Sleep(30 * time.Second)
+		require.NoError(t, before.Release(t.Context()))
+		for _, w := range waits {
+			require.NoError(t, w.Has().Release(t.Context()))
+		}
+		require.Greater(t, len(asked), 5)
+		for i := range len(asked) - 1 {
+			require.Greater(t, kept[i], asked[i+1]-asked[i])
+			require.LessOrEqual(t, kept[i], 5*time.Second+2*time.Second+2*node.DefaultTimeout)
+		}
+	})
+}
