@@ -254,7 +254,7 @@ func TestScriptRenewsFencesTheShortWay(t *testing.T) {
 	}
 }
 
-// A fence has its place in one text, between those of other names, and never expires.
+// A fence has its place in one text, between other fences, and never expires.
 func TestScriptKeepsFences(t *testing.T) {
 	l := newLab(t)
 	const reserve = 10_000_000

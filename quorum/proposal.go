@@ -164,7 +164,7 @@ func (p *Proposal) recordFence(i int, a Answer) {
 // proposal above a token beyond both bounds would be refused by all other nodes.
 //
 // While this owner holds the node, owners of other names may raise the token there: names share the
-// places in which a node keeps tokens. [Proposal.Raise] does not rely on a node that often does so.
+// places in which a node keeps tokens. [Proposal.Raise] prefers the other nodes then.
 func (p *Proposal) Implausible(a Answer, maxAhead uint64) bool {
 	return a.Known != 0 && a.Known >= a.Proposed+maxAhead
 }

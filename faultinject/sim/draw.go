@@ -128,7 +128,7 @@ func (d drawer) weather(timeout time.Duration) Weather {
 	return w
 }
 
-// neighbour is a name whose fence has the same place on a node as that of "a". In one of three cases it replaces "b".
+// neighbour is a name that shares the place of its fence with "a" on each node. In one of three cases it replaces "b".
 const neighbour = "a229734"
 
 // neighbours replaces a name. It draws nothing, so that all else in a case stays the same.

@@ -13,8 +13,8 @@ import (
 // microsecond.
 //
 // Nodes keep one token for all names that share a place. So a client whose clock is behind may be
-// outbid under any name. What a quorum of nodes told under one name therefore moves this clock ahead
-// for all names, by its lead. The lead shrinks with time, as the other clock may be set right.
+// outbid under any name. A token that a quorum of nodes told under one name therefore moves this clock
+// ahead for all names, by its lead. The lead shrinks with time, as the other clock may be set right.
 type TokenClock struct {
 	clock clock.Clock
 	// maxAhead bounds how far ahead of this clock a plausible token is. A larger token comes from a
@@ -62,7 +62,7 @@ func newTokenClock(env Env) TokenClock {
 func (t *TokenClock) Now() int64 { return t.clock.Wall().UnixMicro() }
 
 // Propose returns a token for these names that is larger than seen. It is not below the tokens that
-// other clients propose at this time, as far as this client has learned.
+// other clients propose at this time, if this client has learned of them.
 func (t *TokenClock) Propose(names []string, seen uint64) uint64 {
 	now := t.Now()
 	t.mu.Lock()

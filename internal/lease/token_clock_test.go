@@ -61,8 +61,7 @@ func TestTokenClockFollowsWithinBounds(t *testing.T) {
 	require.Equal(t, at(c, 0), tokens.Propose([]string{"any"}, 0))
 }
 
-// Whatever clients follow each other, their tokens do not drift away from their clocks: a lead that no
-// clock causes vanishes.
+// Clients that follow each other do not drift away from their clocks: a lead that no clock causes vanishes.
 func TestTokenClocksDoNotDriveEachOther(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		a, c := clockOfTokens()

@@ -12,7 +12,7 @@ import (
 	"github.com/quorumlock/quorumlock/node"
 )
 
-// fencing has the promises about tokens: each node accepts those of a name in growing order only. Its names do not
+// fencing has the promises about tokens: each node accepts the tokens of a name in growing order only. Its names do not
 // share places, except where a promise says so.
 var fencing = []promise{
 	{"a new token is accepted, and told with its holder", func(x *trial) {

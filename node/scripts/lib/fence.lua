@@ -25,8 +25,8 @@ local function fence(name)
 end
 
 -- raise sets the places of the names to a token, as text. The caller has compared it with the
--- fences. A token with more digits than a place has was refused, or it is that of a renewal, which
--- needs no fence then: see refusal.
+-- fences. A token with more digits than a place has was refused, except in a renewal, which needs no
+-- fence then: see refusal.
 local function raise(names, token)
   if #token <= 16 then
     for _, name in ipairs(names) do
